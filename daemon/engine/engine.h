@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The NIC in software: executes mlx5-format queues.
+ *
+ * One `struct engine` is one NIC port: its QPs, CQs, PDs and memory regions. It has no loop, no socket, no
+ * thread and no globals: the owner calls it from one thread at a time and lends it a clock, a transport and an
+ * event sink (struct engine_ops). Two front doors own engines: daemon/nic/soft and the simulated ConnectX of
+ * the tests.
+ *
+ * Rules
+ * - Requester and responder are separate halves of a QP. They exchange struct engine_packet only, through
+ *   ops->send, also when both live in the same engine; so a wire transport needs no change here.
+ * - Client-written inputs are WQEs, dbrecs and CQ consumer indexes, each read once into engine-owned memory
+ *   and parsed there by kernels/host/wqe-parse. A doorbell only wakes; the producer index comes from the
+ *   dbrec. What is wrong becomes an error CQE with its mlx5 syndrome and a QP in the error state.
+ * - Payload memory is touched only through struct engine_mem_ops, whose operations may complete later, from
+ *   any call into the engine's owner thread. Messages of one QP take effect in the order they were posted, and
+ *   CQEs appear in order, over operations still pending.
+ * - Nothing here blocks or allocates on the data path beyond bounded pools; a request of 2 GiB is executed in
+ *   chunks so that one call never takes long.
+ */
+#ifndef SHMEMD_ENGINE_H
+#define SHMEMD_ENGINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <shmd/abi/cqe.h>
+#include <shmd/abi/doorbell.h>
+#include <shmd/abi/wqe.h>
+
+#include "proto/base/list.h"
+
+struct engine;
+struct engine_mem;
+struct engine_memop;
+struct engine_packet;
+
+/* ---- memory ---------------------------------------------------------------------------------------- */
+
+/* One asynchronous memory operation. Embedded in engine state; the backend calls engine_memop_done once. */
+struct engine_memop {
+	void (*done)(struct engine_memop *op, int status); /* set by the engine; 0 or negative errno */
+	void *backend_data; /* for the backend's own use while the operation is pending */
+};
+
+/* What an atomic does with the remote word. Values are native-endian. */
+struct engine_atomic {
+	bool is_compare_swap; /* else fetch-add */
+	uint8_t bytes; /* 4 or 8 */
+	uint64_t swap_or_add;
+	uint64_t compare;
+	uint64_t swap_mask; /* all ones for the plain form */
+	uint64_t compare_mask; /* all ones for the plain form */
+	uint64_t boundary; /* fetch-add: set bits stop carries; 0 for the plain form */
+};
+
+/*
+ * How to reach one memory object. Each function returns 0 when it completed at once, -EINPROGRESS when `op`
+ * will be completed later by engine_memop_done() on the owner's thread, or another negative errno (no callback
+ * then). Offsets are bytes from the start of the object and were range-checked by the engine.
+ */
+struct engine_mem_ops {
+	/* A pointer valid as long as the object, or NULL when the memory cannot be addressed. May be NULL. */
+	void *(*pointer)(struct engine_mem *mem, uint64_t offset, size_t bytes);
+	int (*read)(struct engine_mem *mem, uint64_t offset, void *dst, size_t bytes,
+		    struct engine_memop *op);
+	int (*write)(struct engine_mem *mem, uint64_t offset, const void *src, size_t bytes,
+		     struct engine_memop *op);
+	/* Atomic against every other agent on this memory; the old value goes to *ret_old. */
+	int (*atomic)(struct engine_mem *mem, uint64_t offset, const struct engine_atomic *what,
+		      uint64_t *ret_old, struct engine_memop *op);
+	/* Called when the last reference is dropped, on whichever owner thread dropped it. */
+	void (*free)(struct engine_mem *mem);
+};
+
+/* A memory object: embedded in the backend's own. References are atomic: packets carry them across engines. */
+struct engine_mem {
+	const struct engine_mem_ops *ops;
+	uint64_t size_bytes;
+	uint32_t refs;
+};
+
+void engine_mem_init(struct engine_mem *mem, const struct engine_mem_ops *ops, uint64_t size_bytes);
+struct engine_mem *engine_mem_ref(struct engine_mem *mem);
+struct engine_mem *engine_mem_unref(struct engine_mem *mem);
+
+/* Complete a pending operation. Owner's thread only; may continue the QP at once. */
+void engine_memop_done(struct engine_memop *op, int status);
+
+/* Carry out `what` on a naturally aligned word the CPU can address. Shared by all pointer backends. */
+uint64_t engine_atomic_apply(void *word, const struct engine_atomic *what);
+
+/* ---- the owner's side ------------------------------------------------------------------------------ */
+
+enum engine_event_kind {
+	ENGINE_EVENT_QP_ERROR, /* the QP moved to ERR by itself; syndrome says why */
+	ENGINE_EVENT_QP_SQ_DRAINED, /* SQD: all earlier requests have completed */
+	ENGINE_EVENT_CQ_OVERRUN, /* a CQE had no room: the CQ is dead, its QPs go to ERR */
+	ENGINE_EVENT_CQ_COMPLETION, /* an armed CQ got a CQE (number is the cqn) */
+};
+
+struct engine_event {
+	enum engine_event_kind kind;
+	uint32_t number; /* qpn or cqn */
+	uint8_t syndrome; /* enum shmd_cqe_syndrome, 0 when none */
+	bool responder;
+};
+
+struct engine_ops {
+	uint64_t (*now_nsec)(void *owner);
+	/*
+	 * Where packets for this address go: called when a QP moves to RTR. *ret_route is opaque, stays valid
+	 * until route_put, and is passed to send. -EHOSTUNREACH when there is no way.
+	 */
+	int (*route_get)(void *owner, const uint8_t gid[16], void **ret_route);
+	void (*route_put)(void *owner, void *route);
+	/*
+	 * Takes the packet in every case. 0, or -EHOSTUNREACH when the other side is gone (the packet is
+	 * freed; the requester's retry timer decides). Delivery is engine_input() on the other engine.
+	 */
+	int (*send)(void *owner, void *route, struct engine_packet *pkt);
+	void (*event)(void *owner, const struct engine_event *ev);
+};
+
+struct engine_attr {
+	uint32_t max_qps; /* 1..1<<20 */
+	uint32_t max_cqs;
+	uint32_t max_mrs;
+	uint32_t chunk_bytes; /* payload of one packet at most; power of two, 256..1 MiB */
+};
+
+int engine_new(const struct engine_attr *attr, const struct engine_ops *ops, void *owner,
+	       struct engine **ret_engine);
+/* Destroys what is left, QPs first. Pending memory operations must have completed. */
+struct engine *engine_free(struct engine *engine);
+
+/* ---- objects. Numbers and keys are chosen by the owner and unique in the engine (-EEXIST otherwise) ---- */
+
+/* Access flags of MRs (IBTA; values of enum ibv_access_flags). Local read is always allowed. */
+#define ENGINE_ACCESS_LOCAL_WRITE 0x1u
+#define ENGINE_ACCESS_REMOTE_WRITE 0x2u
+#define ENGINE_ACCESS_REMOTE_READ 0x4u
+#define ENGINE_ACCESS_REMOTE_ATOMIC 0x8u
+
+struct engine_mr_attr {
+	uint32_t key; /* lkey and rkey; above SHMD_LKEY_TERMINATE */
+	uint32_t pdn;
+	uint32_t access;
+	uint64_t iova; /* first address as WQEs name it; iova + length must not overflow */
+	uint64_t length_bytes; /* at least 1 */
+	struct engine_mem *mem; /* the engine takes a reference of its own */
+	uint64_t mem_offset; /* where iova lies in mem */
+};
+
+int engine_mr_create(struct engine *engine, const struct engine_mr_attr *attr);
+int engine_mr_destroy(struct engine *engine, uint32_t key); /* -ENOENT */
+
+#define ENGINE_CQ_COLLAPSED 0x1u /* every CQE at entry 0 */
+#define ENGINE_CQ_OVERRUN_IGNORE 0x2u /* never look at the consumer index */
+
+struct engine_cq_attr {
+	uint32_t cqn; /* 24 bits */
+	uint32_t log2_entries; /* 0..22 */
+	uint32_t flags;
+	void *ring; /* client-shared; (collapsed ? 1 : 1 << log2_entries) * 64 bytes, filled with 0xff here */
+	void *dbrec; /* client-shared struct shmd_dbrec, may be NULL with OVERRUN_IGNORE */
+};
+
+int engine_cq_create(struct engine *engine, const struct engine_cq_attr *attr);
+int engine_cq_destroy(struct engine *engine, uint32_t cqn); /* -ENOENT; -EBUSY while a QP uses it */
+
+enum engine_qp_type {
+	ENGINE_QP_RC = 0, /* mlx5 qpc.st numbers; others are refused with -EOPNOTSUPP until they exist */
+	ENGINE_QP_UC = 1,
+	ENGINE_QP_UD = 2,
+	ENGINE_QP_DCI = 5,
+	ENGINE_QP_DCT = 6,
+};
+
+/* Numbers of the mlx5 query (qpc.state). */
+enum engine_qp_state {
+	ENGINE_QP_RST = 0,
+	ENGINE_QP_INIT = 1,
+	ENGINE_QP_RTR = 2,
+	ENGINE_QP_RTS = 3,
+	ENGINE_QP_SQER = 4,
+	ENGINE_QP_ERR = 6,
+	ENGINE_QP_SQD = 7,
+};
+
+struct engine_qp_attr {
+	uint32_t qpn; /* 24 bits */
+	enum engine_qp_type type;
+	uint32_t pdn;
+	uint32_t user_index; /* 24 bits, returned in CQEs of the responder */
+	void *sq_ring; /* client-shared, 64 << log2_sq_wqebbs bytes */
+	uint32_t log2_sq_wqebbs; /* 4..15 */
+	void *rq_ring; /* client-shared, or NULL: a QP that receives nothing */
+	uint32_t log2_rq_wqes; /* 0..15 */
+	uint32_t log2_rq_stride; /* 4..9: bytes of a receive WQE */
+	void *dbrec; /* client-shared struct shmd_dbrec */
+	uint32_t send_cqn;
+	uint32_t recv_cqn;
+};
+
+int engine_qp_create(struct engine *engine, const struct engine_qp_attr *attr); /* state RST */
+/*
+ * At once in RST or ERR with nothing pending; otherwise the QP stops, pending memory operations are awaited
+ * inside the engine, and the number stays taken until they end. The client's rings are not touched any more
+ * after the call returns.
+ */
+int engine_qp_destroy(struct engine *engine, uint32_t qpn);
+
+/* What a transition may set. Which fields a transition needs is IBTA table "QP state transition properties". */
+#define ENGINE_QP_SET_ACCESS 0x01u /* responder: access */
+#define ENGINE_QP_SET_PATH 0x02u /* RTR: dest_gid, dest_qpn, mtu */
+#define ENGINE_QP_SET_RQ_PSN 0x04u
+#define ENGINE_QP_SET_SQ_PSN 0x08u
+#define ENGINE_QP_SET_RETRY 0x10u /* RTS: timeout, retry_count, rnr_retry */
+#define ENGINE_QP_SET_RNR_TIMER 0x20u /* RTR: min_rnr_timer */
+#define ENGINE_QP_SET_RD_ATOMIC 0x40u /* max_rd_atomic (RTS), max_dest_rd_atomic (RTR) */
+
+struct engine_qp_modify {
+	enum engine_qp_state state; /* the state to enter; may equal the present one */
+	uint32_t set; /* ENGINE_QP_SET_* */
+	uint32_t access; /* ENGINE_ACCESS_REMOTE_*: what the peer may do through this QP */
+	uint8_t dest_gid[16];
+	uint32_t dest_qpn;
+	uint32_t path_mtu_bytes; /* 256..4096; the engine may use larger packets on a local route */
+	uint32_t rq_psn; /* 24 bits: first PSN expected */
+	uint32_t sq_psn;
+	uint8_t timeout; /* 4.096 us << timeout; 0 for ever (0..31) */
+	uint8_t retry_count; /* 0..7 */
+	uint8_t rnr_retry; /* 0..7, 7 for ever */
+	uint8_t min_rnr_timer; /* IBTA encoding 0..31 */
+	uint8_t max_rd_atomic;
+	uint8_t max_dest_rd_atomic;
+};
+
+/* -ENOENT; -EINVAL for a transition IBTA forbids or a missing field; -EHOSTUNREACH from route_get. */
+int engine_qp_modify(struct engine *engine, uint32_t qpn, const struct engine_qp_modify *mod);
+
+struct engine_qp_counters {
+	uint64_t wqes; /* send WQEs completed with success, NOPs included */
+	uint64_t wqes_by_kind[8]; /* enum engine_wqe_kind */
+	uint64_t bytes_sent; /* payload of writes and sends that were acknowledged, and of atomics */
+	uint64_t bytes_read; /* payload of reads that arrived */
+	uint64_t recv_wqes;
+	uint64_t error_cqes;
+	uint64_t rnr_naks; /* received */
+	uint64_t retries;
+};
+
+enum engine_wqe_kind {
+	ENGINE_WQE_NOP,
+	ENGINE_WQE_WRITE,
+	ENGINE_WQE_WRITE_IMM,
+	ENGINE_WQE_READ,
+	ENGINE_WQE_SEND,
+	ENGINE_WQE_SEND_IMM,
+	ENGINE_WQE_ATOMIC,
+	ENGINE_WQE_OTHER,
+};
+
+struct engine_qp_info {
+	enum engine_qp_state state;
+	uint32_t sq_pi; /* last value read from the dbrec, 16 bits */
+	uint32_t sq_ci; /* next WQEBB to execute, 16 bits */
+	uint32_t rq_pi;
+	uint32_t rq_ci;
+	uint32_t dest_qpn;
+	uint32_t first_error; /* syndrome of the first error CQE, 0 none */
+	uint32_t pending; /* requests posted to the peer and not completed, plus memory operations */
+	struct engine_qp_counters counters;
+};
+
+int engine_qp_query(struct engine *engine, uint32_t qpn, struct engine_qp_info *ret_info);
+
+/* ---- running ------------------------------------------------------------------------------------------ */
+
+/* A doorbell for this QP was rung (or is suspected): its dbrec is read in the next progress call. */
+void engine_doorbell(struct engine *engine, uint32_t qpn);
+
+/* Read every dbrec of QPs that can send or receive. Returns how many have work they had not before. */
+unsigned int engine_scan(struct engine *engine);
+
+/*
+ * The cheap poll of the spin phase: looks at the dbrecs of the QPs most recently active (at most 8), without
+ * waiting for their doorbell words. Returns as engine_scan.
+ */
+unsigned int engine_scan_hot(struct engine *engine);
+
+/* A packet from the transport. Takes it. */
+void engine_input(struct engine *engine, struct engine_packet *pkt);
+
+/*
+ * Execute what is ready, at most `budget` WQEs, packets or chunks, fairly over QPs. Returns the units done;
+ * 0 means nothing is ready now. Also runs expired timers.
+ */
+unsigned int engine_progress(struct engine *engine, unsigned int budget);
+
+/* When engine_progress must be called even if nothing arrives (CLOCK of now_nsec); UINT64_MAX: never. */
+uint64_t engine_next_deadline(struct engine *engine);
+
+/* Sum over all QPs that ever lived here. */
+void engine_counters(struct engine *engine, struct engine_qp_counters *ret_counters);
+
+/* ---- packets: for transports --------------------------------------------------------------------------- */
+
+/* Transports queue packets by this link and read nothing else of a packet unless they serialise it. */
+struct list *engine_packet_link(struct engine_packet *pkt);
+struct engine_packet *engine_packet_from_link(struct list *link);
+struct engine_packet *engine_packet_free(struct engine_packet *pkt); /* any thread */
+/* For counters and fault injection by the owner: payload bytes carried, and a writable view when inline. */
+uint32_t engine_packet_payload_bytes(const struct engine_packet *pkt);
+
+/* ---- fault points: tests show that a broken NIC is noticed ------------------------------------------------ */
+
+enum engine_fault {
+	ENGINE_FAULT_NONE,
+	ENGINE_FAULT_FLIP_PAYLOAD_BYTE, /* one byte of the n-th payload that is written */
+	ENGINE_FAULT_DROP_CQE, /* the n-th CQE is not written */
+};
+void engine_set_fault(struct engine *engine, enum engine_fault fault, uint64_t nth);
+
+#endif

@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The contract between the daemon and a NIC backend.
+ *
+ * A `struct nic` is one port of one NIC. A `struct nic_ctx` is one session on one NIC: its PD, its doorbell
+ * page, its keys and queues; nothing of one context is usable through another. Backends embed these heads in
+ * structs of their own and fill the operation table completely (nic_ops_default has the "not supported" ones).
+ *
+ * Threads: every operation may block for as long as a firmware command takes, and is called by one thread at
+ * a time for one context; contexts are independent. Operations on `struct nic` itself are called from the
+ * control thread only. Backends never call back; asynchronous news are read from nic->event_fd.
+ *
+ * Errors are negative errno: -EOPNOTSUPP not offered by this backend (memory kinds: see accepted_kinds),
+ * -EINVAL an argument, -ENOSPC a limit of the NIC, -EBUSY still in use, -ENODEV the NIC is gone, -EPERM not
+ * allowed, -EBADF a descriptor that is not what it claims, -EIO the hardware answered nonsense.
+ */
+#ifndef SHMEMD_NIC_H
+#define SHMEMD_NIC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <shmd/abi/doorbell.h>
+
+#include "proto/base/list.h"
+
+#define NIC_NAME_BYTES 32
+#define NIC_REASON_BYTES 128
+#define NIC_ADDR_BYTES 64 /* most bytes of an endpoint address on the wire */
+
+struct nic;
+struct nic_ctx;
+struct nic_mr;
+struct nic_queues;
+
+/* ---- what a NIC is ------------------------------------------------------------------------------------- */
+
+enum nic_mem_kind {
+	NIC_MEM_MEMFD = 1,
+	NIC_MEM_DMABUF = 2,
+	NIC_MEM_AGENT = 3,
+};
+
+enum nic_link {
+	NIC_LINK_ETHERNET = 1,
+	NIC_LINK_INFINIBAND = 2,
+};
+
+enum nic_port_state {
+	NIC_PORT_DOWN = 1,
+	NIC_PORT_ACTIVE = 2,
+	NIC_PORT_LOST = 3, /* the NIC itself is gone */
+};
+
+struct nic_info {
+	char name[NIC_NAME_BYTES]; /* "soft0", "mlx5_0" */
+	char backend[NIC_NAME_BYTES];
+	char pci[16]; /* "0000:3b:00.0", or empty */
+	uint32_t port; /* from 1 */
+	enum nic_link link;
+	enum nic_port_state state;
+	uint8_t gid[16];
+	uint8_t mac[6];
+	uint16_t lid;
+	uint32_t mtu_bytes;
+	uint64_t rate_mbps; /* 0: not known */
+	uint32_t max_qps; /* of the NIC, all sessions together */
+	uint32_t max_cqs;
+	uint32_t max_mrs;
+	uint32_t max_log2_sq_wqebbs;
+	uint32_t max_log2_cq_entries;
+	uint32_t accepted_kinds[4]; /* enum nic_mem_kind, best first, 0-terminated */
+	bool doorbell_cpu; /* modes this NIC can offer */
+	bool doorbell_uar_mmap;
+};
+
+struct nic_counters {
+	uint64_t wqes; /* send WQEs completed with success */
+	uint64_t wqes_by_kind[8]; /* order of nic_wqe_kind_names */
+	uint64_t bytes_sent;
+	uint64_t bytes_read;
+	uint64_t recv_wqes;
+	uint64_t error_cqes;
+	uint64_t rnr_naks;
+	uint64_t retries;
+};
+/* "nop", "write", "write-imm", "read", "send", "send-imm", "atomic", "other" */
+extern const char *const nic_wqe_kind_names[8];
+
+/* ---- endpoint addresses -------------------------------------------------------------------------------- */
+
+/* What a peer must know to reach one QP. The encoding is opaque to clients; nic-addr.c is its only author. */
+struct nic_addr {
+	uint8_t link; /* enum nic_link */
+	uint8_t qp_type; /* enum nic_qp_type */
+	uint8_t mtu_log2; /* 8..12 */
+	uint32_t qpn; /* 24 bits */
+	uint32_t psn; /* 24 bits: first PSN this QP sends */
+	uint16_t lid;
+	uint8_t gid[16];
+	uint8_t mac[6];
+	uint64_t dc_key;
+};
+
+/* Returns the bytes written to buf (at most NIC_ADDR_BYTES). */
+size_t nic_addr_encode(const struct nic_addr *addr, uint8_t buf[NIC_ADDR_BYTES]);
+/* -EINVAL for anything nic_addr_encode of a known version does not produce. */
+int nic_addr_decode(const void *buf, size_t bytes, struct nic_addr *ret_addr);
+
+/* ---- memory --------------------------------------------------------------------------------------------- */
+
+#define NIC_ACCESS_LOCAL_WRITE 0x1u
+#define NIC_ACCESS_REMOTE_WRITE 0x2u
+#define NIC_ACCESS_REMOTE_READ 0x4u
+#define NIC_ACCESS_REMOTE_ATOMIC 0x8u
+#define NIC_ACCESS_ALL 0xfu
+
+struct nic_mr_attr {
+	enum nic_mem_kind kind;
+	int fd; /* borrowed: the backend dups or maps what it keeps */
+	uint64_t offset; /* bytes into fd */
+	uint64_t length_bytes;
+	uint64_t iova;
+	uint32_t access;
+};
+
+/* Head of a backend's MR. Fields are constant after registration. */
+struct nic_mr {
+	struct nic_ctx *ctx;
+	uint32_t lkey;
+	uint32_t rkey;
+	uint64_t length_bytes;
+};
+
+/* ---- queues ---------------------------------------------------------------------------------------------- */
+
+enum nic_qp_type {
+	NIC_QP_RC = 1,
+	NIC_QP_DCI = 2,
+	NIC_QP_DCT = 3,
+};
+
+#define NIC_CQ_COLLAPSED 0x1u
+#define NIC_CQ_OVERRUN_IGNORE 0x2u
+
+/* `count` equal CQs. */
+struct nic_cq_spec {
+	uint32_t count;
+	uint32_t log2_entries;
+	uint32_t flags; /* NIC_CQ_* */
+};
+
+#define NIC_QP_GPU_DRIVEN 0x1u /* doorbells are rung by a GPU: nobody can wake a sleeping thread */
+
+/*
+ * `count` equal QPs. CQs are named by index over all CQs of the request (spec order); QP i of the spec uses
+ * first + i * step. An existing CQ of the context is named by its cqn instead (cqn not 0).
+ */
+struct nic_qp_spec {
+	uint32_t count;
+	enum nic_qp_type type;
+	uint32_t log2_sq_wqebbs; /* 4..max */
+	uint32_t n_rq_wqes; /* 0, or a power of two */
+	uint32_t log2_rq_stride; /* 4..9 */
+	uint32_t send_cq_first, send_cq_step, send_cqn;
+	uint32_t recv_cq_first, recv_cq_step, recv_cqn;
+	uint32_t flags; /* NIC_QP_* */
+	uint32_t access; /* NIC_ACCESS_REMOTE_*: what peers may do */
+};
+
+#define NIC_MAX_SPECS 8
+
+struct nic_queues_attr {
+	unsigned int n_cq_specs, n_qp_specs;
+	struct nic_cq_spec cqs[NIC_MAX_SPECS];
+	struct nic_qp_spec qps[NIC_MAX_SPECS];
+};
+
+/* Where one queue lies in queue memory. Offsets are bytes. */
+struct nic_cq {
+	uint32_t cqn;
+	uint32_t log2_entries;
+	uint32_t flags;
+	uint64_t ring_offset; /* collapsed: one entry, else all */
+	uint64_t dbrec_offset;
+};
+
+struct nic_qp {
+	uint32_t qpn;
+	enum nic_qp_type type;
+	uint32_t log2_sq_wqebbs;
+	uint32_t n_rq_wqes;
+	uint32_t log2_rq_stride;
+	uint32_t send_cqn, recv_cqn;
+	uint32_t flags;
+	uint32_t access;
+	uint64_t rq_offset; /* the receive ring, if any, lies directly before the send ring */
+	uint64_t sq_offset;
+	uint64_t dbrec_offset;
+	struct nic_addr addr;
+};
+
+/* Layout of a request: pure, the same for every backend. Numbers and addresses are left 0. */
+struct nic_layout {
+	uint32_t n_cqs, n_qps;
+	uint64_t total_bytes; /* multiple of 4096 */
+	struct nic_cq *cqs; /* owned */
+	struct nic_qp *qps; /* owned; send_cqn/recv_cqn hold the CQ's index where the spec named one */
+};
+/* -EINVAL a spec that makes no sense; -EOVERFLOW; -ENOMEM. */
+int nic_layout_init(struct nic_layout *layout, const struct nic_queues_attr *attr);
+void nic_layout_deinit(struct nic_layout *layout);
+
+struct nic_queue_mem {
+	enum nic_mem_kind kind;
+	int fd; /* borrowed */
+	uint64_t offset;
+	uint64_t length_bytes; /* at least layout.total_bytes */
+};
+
+/* Head of a backend's batch of queues. */
+struct nic_queues {
+	struct nic_ctx *ctx;
+	struct nic_layout layout; /* complete: numbers and addresses set */
+};
+
+/* ---- connect, modify, query ------------------------------------------------------------------------------- */
+
+struct nic_peer {
+	uint32_t qpn; /* of this context */
+	struct nic_addr remote;
+};
+
+struct nic_qp_params {
+	uint8_t timeout; /* IBTA: 4.096 us << timeout */
+	uint8_t retry_count; /* 0..7 */
+	uint8_t rnr_retry; /* 0..7, 7 for ever */
+	uint8_t min_rnr_timer; /* IBTA encoding */
+	uint8_t max_rd_atomic;
+	uint8_t traffic_class;
+};
+
+/* qpc.state numbers of mlx5 */
+enum nic_qp_state {
+	NIC_QPS_RST = 0,
+	NIC_QPS_INIT = 1,
+	NIC_QPS_RTR = 2,
+	NIC_QPS_RTS = 3,
+	NIC_QPS_ERR = 6,
+	NIC_QPS_SQD = 7,
+};
+
+struct nic_qp_info {
+	enum nic_qp_state state;
+	uint32_t dest_qpn;
+	uint32_t sq_pi, sq_ci, rq_pi, rq_ci; /* 16 bits; 0 where the NIC does not tell */
+	uint32_t first_error; /* syndrome */
+	struct nic_counters counters;
+};
+
+/* ---- doorbell hand-over -------------------------------------------------------------------------------------- */
+
+enum nic_doorbell_mode {
+	NIC_DOORBELL_AUTO = 0,
+	NIC_DOORBELL_CPU = 1,
+	NIC_DOORBELL_UAR_MMAP = 2,
+};
+
+/* Descriptors stay owned by the context; the session sends dups of them. -1: not used by this mode. */
+struct nic_doorbell {
+	enum nic_doorbell_mode mode;
+	int page_fd; /* doorbell page: memfd (cpu), or the context's command fd (uar-mmap) */
+	uint64_t page_offset; /* for mmap */
+	uint32_t register_offset; /* of the 8-byte send doorbell in the page */
+	int nic_page_fd; /* struct shmd_nic_page, read-only for clients, or -1 */
+	int wake_fd; /* eventfd, or -1 */
+	char reason[NIC_REASON_BYTES]; /* why a better mode was not taken; empty when the best was */
+};
+
+struct nic_ctx_attr {
+	uint64_t session_id; /* for logs and names */
+	enum nic_doorbell_mode doorbell;
+	int health_fd; /* session's struct shmd_health_page memfd, borrowed */
+};
+
+/* Head of a backend's context. */
+struct nic_ctx {
+	struct nic *nic;
+	struct nic_doorbell doorbell;
+	uint64_t session_id;
+};
+
+/* ---- events ---------------------------------------------------------------------------------------------------- */
+
+enum nic_event_kind {
+	NIC_EVENT_QP_ERROR,
+	NIC_EVENT_CQ_ERROR,
+	NIC_EVENT_PORT_STATE,
+	NIC_EVENT_LOST,
+};
+
+struct nic_event {
+	enum nic_event_kind kind;
+	uint64_t session_id; /* 0: concerns every session of the NIC */
+	uint32_t number; /* qpn or cqn */
+	uint32_t syndrome;
+	enum nic_port_state state;
+};
+
+/* ---- operations -------------------------------------------------------------------------------------------------- */
+
+struct nic_ops {
+	struct nic *(*close)(struct nic *nic); /* all contexts are closed already */
+	int (*query)(struct nic *nic, struct nic_info *ret_info);
+	int (*counters)(struct nic *nic, struct nic_counters *ret_counters);
+	/* 0 and *ret_event, or -EAGAIN. */
+	int (*next_event)(struct nic *nic, struct nic_event *ret_event);
+
+	int (*ctx_open)(struct nic *nic, const struct nic_ctx_attr *attr, struct nic_ctx **ret_ctx);
+	struct nic_ctx *(*ctx_close)(struct nic_ctx *ctx); /* everything in it is gone already */
+
+	int (*mr_reg)(struct nic_ctx *ctx, const struct nic_mr_attr *attr, struct nic_mr **ret_mr);
+	struct nic_mr *(*mr_dereg)(struct nic_mr *mr);
+
+	/* Builds CQs and QPs (state RST) over `mem`; takes ownership of *layout on success and clears it. */
+	int (*queues_create)(struct nic_ctx *ctx, const struct nic_queue_mem *mem,
+			     struct nic_layout *layout, struct nic_queues **ret_queues);
+	/* -EBUSY while QPs of another batch use its CQs. Frees on success. */
+	int (*queues_destroy)(struct nic_queues *queues);
+
+	/* RST (or INIT) to RTS for each pair; stops at the first failure and tells how many were done. */
+	int (*connect)(struct nic_ctx *ctx, unsigned int n, const struct nic_peer *peers,
+		       const struct nic_qp_params *params, unsigned int *ret_n_done);
+	/* One transition that needs no peer: to RST, INIT, ERR, SQD, or SQD back to RTS. */
+	int (*qp_modify)(struct nic_ctx *ctx, uint32_t qpn, enum nic_qp_state state);
+	int (*qp_query)(struct nic_ctx *ctx, uint32_t qpn, struct nic_qp_info *ret_info);
+	/* Sum over all queues this context ever had. */
+	int (*ctx_counters)(struct nic_ctx *ctx, struct nic_counters *ret_counters);
+
+	/* Teardown, steps 1 to 3: data threads let go, QPs to ERR, wait for the flush at most timeout_nsec. */
+	void (*ctx_quiesce)(struct nic_ctx *ctx, uint64_t timeout_nsec);
+};
+
+extern const struct nic_ops nic_ops_default;
+
+/* Head of a backend's NIC. */
+struct nic {
+	const struct nic_ops *ops;
+	char name[NIC_NAME_BYTES];
+	int event_fd; /* readable while next_event has something; -1: none */
+	struct list link; /* owner's list */
+};
+
+/* Wrappers, so that callers read like prose. */
+static inline int nic_query(struct nic *nic, struct nic_info *ret_info)
+{
+	return nic->ops->query(nic, ret_info);
+}
+
+/* ---- backends ------------------------------------------------------------------------------------------------------ */
+
+struct nic_soft_attr {
+	unsigned int n_nics; /* 1..64 */
+	uint32_t gpu_poll_usec; /* how often queues driven by a GPU are looked at when idle */
+	uint32_t spin_usec; /* how long an idle NIC thread spins before it yields and sleeps */
+	const char *fault; /* developer's fault point, or NULL: see nic/soft/README.md */
+};
+
+/* Appends n_nics soft NICs to *nics (struct nic.link). All or nothing. Defined in nic/soft. */
+int nic_soft_probe(const struct nic_soft_attr *attr, struct list *nics);
+
+#endif

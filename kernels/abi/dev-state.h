@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * dev-state: what device functions see of a session's queues.
+ *
+ * Filled by libshmemclient, in host memory for CPU threads and in GPU memory for kernels. Pointers are 64-bit
+ * addresses valid where the functions run, so the layout is the same for every reader. Indexes and sizes are
+ * 64-bit and count up for ever; queue indexes count WQEBBs, not WQEs (one operation may take several).
+ * Versioned and size-stamped: a reader refuses a version it does not know or a size below its own.
+ */
+#ifndef SHMD_ABI_DEV_STATE_H
+#define SHMD_ABI_DEV_STATE_H
+
+#include "types.h"
+
+#define SHMD_DEV_STATE_VERSION 1u
+
+/* How many callers use a QP at once; each mode pays only for the locking it needs. */
+enum shmd_sharing {
+	SHMD_SHARING_EXCLUSIVE = 0, /* one thread */
+	SHMD_SHARING_BLOCK = 1, /* the threads of one block */
+	SHMD_SHARING_GPU = 2, /* every thread of the GPU, or every thread of the process in the C build */
+};
+
+/* Where queue memory (rings, dbrecs) lies; decides the scope of the fences. */
+enum shmd_placement {
+	SHMD_PLACEMENT_HOST = 0,
+	SHMD_PLACEMENT_GPU = 1,
+};
+
+/* What the doorbell address is. */
+enum shmd_doorbell_mode {
+	SHMD_DOORBELL_CPU = 0, /* a polled word in shared memory */
+	SHMD_DOORBELL_UAR_MMAP = 1, /* a mapped UAR page of the NIC */
+};
+
+/* struct shmd_dev_qp.flags */
+#define SHMD_QP_CQ_COLLAPSED 0x1u /* send CQ: every CQE at entry 0, no consumer index written */
+#define SHMD_QP_WAKE 0x2u /* ring through the nic page: see struct shmd_nic_page (C build only) */
+
+/* Status of device functions. 0 is success, errors are negative. */
+enum shmd_dev_status {
+	SHMD_DEV_OK = 0,
+	SHMD_DEV_AGAIN = -1, /* test functions: not yet */
+	SHMD_DEV_TIMEOUT = -2, /* the caller's time limit passed */
+	SHMD_DEV_CQE_ERROR = -3, /* error CQE: see error_* of the QP */
+	SHMD_DEV_HEALTH = -4, /* the health word is set */
+	SHMD_DEV_INVALID = -5, /* an argument the queue cannot carry */
+};
+
+/*
+ * One QP. Constant fields first, written once by the library; the rest is written by device functions only and
+ * never by the daemon. Producer and consumer words have cache lines of their own.
+ */
+struct shmd_dev_qp {
+	/* constant: 0..191 */
+	uint64_t sq_addr; /* send ring, sq_wqebbs * 64 bytes */
+	uint64_t sq_dbrec_addr; /* the 32-bit send word of the dbrec */
+	uint64_t doorbell_addr; /* 8-byte doorbell register */
+	uint64_t cq_addr; /* send CQ ring */
+	uint64_t cq_dbrec_addr; /* 32-bit consumer index in the CQ's dbrec; unused when collapsed */
+	uint64_t scratch_addr; /* sq_wqebbs slots of SHMD_SCRATCH_SLOT_BYTES for results, as mapped here */
+	uint64_t scratch_iova; /* the same for the NIC */
+	uint64_t slot_busy_addr; /* sq_wqebbs 32-bit words: 1 while a slot's result is unread */
+	uint64_t health_addr; /* 32-bit health word of this NIC */
+	uint64_t nic_page_addr; /* struct shmd_nic_page, or 0 */
+	uint64_t wake_handle; /* for the wake hook of the C build (eventfd number); 0 on a GPU */
+	uint64_t rq_addr; /* receive ring, rq_wqes << rq_stride_shift bytes, or 0 */
+	uint64_t rq_dbrec_addr; /* the 32-bit receive word of the dbrec, or 0 */
+	uint32_t qpn; /* 24 bits */
+	shmd_be32 scratch_lkey_be;
+	uint32_t sq_wqebbs; /* power of two, 16..32768 */
+	uint32_t cq_entries; /* power of two */
+	uint32_t rq_wqes; /* power of two, or 0 */
+	uint32_t rq_stride_shift; /* log2 of the bytes of a receive WQE, 4..9 */
+	uint32_t flags; /* SHMD_QP_* */
+	uint16_t nic; /* NIC index of the session */
+	uint8_t sharing; /* enum shmd_sharing */
+	uint8_t placement; /* enum shmd_placement */
+	uint8_t doorbell_mode; /* enum shmd_doorbell_mode */
+	uint8_t max_inline_bytes; /* payload of the largest inline write in one WQEBB */
+	uint8_t reserved0[54];
+
+	/* mutable, producer side: 192..255 */
+	uint64_t sq_rsvd_index; /* next to reserve */
+	uint64_t sq_ready_index; /* all before it are written, in order */
+	uint64_t sq_wqe_pi; /* all before it are in the dbrec */
+	uint64_t db_index; /* all before it were announced by a doorbell */
+	uint64_t last_fetch_index; /* end of the newest read or fetching atomic */
+	uint64_t fence_index; /* reads and atomics before it complete before what is posted next starts */
+	uint32_t sq_lock; /* 0 free, 1 held: dbrec and doorbell */
+	uint32_t reserved1;
+	uint64_t rq_pi; /* receive WQEs posted */
+
+	/* mutable, consumer side: 256..319 */
+	uint64_t cqe_ci; /* all before it have completed */
+	uint64_t cq_ci; /* CQEs consumed from an ordinary CQ */
+	uint32_t cq_lock; /* 0 free, 1 held: consumption of an ordinary CQ */
+	uint32_t error_syndrome; /* first error: enum shmd_cqe_syndrome, 0 none */
+	uint32_t error_wqe_index; /* its wqe_counter */
+	uint8_t reserved2[36];
+};
+SHMD_PIN_SIZE(struct shmd_dev_qp, 320);
+SHMD_PIN_OFFSET(struct shmd_dev_qp, sq_addr, 0);
+SHMD_PIN_OFFSET(struct shmd_dev_qp, sq_dbrec_addr, 8);
+SHMD_PIN_OFFSET(struct shmd_dev_qp, doorbell_addr, 16);
+SHMD_PIN_OFFSET(struct shmd_dev_qp, cq_addr, 24);
+SHMD_PIN_OFFSET(struct shmd_dev_qp, cq_dbrec_addr, 32);
+SHMD_PIN_OFFSET(struct shmd_dev_qp, scratch_addr, 40);
+SHMD_PIN_OFFSET(struct shmd_dev_qp, scratch_iova, 48);
+SHMD_PIN_OFFSET(struct shmd_dev_qp, slot_busy_addr, 56);
+SHMD_PIN_OFFSET(struct shmd_dev_qp, health_addr, 64);
+SHMD_PIN_OFFSET(struct shmd_dev_qp, nic_page_addr, 72);
+SHMD_PIN_OFFSET(struct shmd_dev_qp, wake_handle, 80);
+SHMD_PIN_OFFSET(struct shmd_dev_qp, rq_addr, 88);
+SHMD_PIN_OFFSET(struct shmd_dev_qp, rq_dbrec_addr, 96);
+SHMD_PIN_OFFSET(struct shmd_dev_qp, qpn, 104);
+SHMD_PIN_OFFSET(struct shmd_dev_qp, scratch_lkey_be, 108);
+SHMD_PIN_OFFSET(struct shmd_dev_qp, sq_wqebbs, 112);
+SHMD_PIN_OFFSET(struct shmd_dev_qp, cq_entries, 116);
+SHMD_PIN_OFFSET(struct shmd_dev_qp, rq_wqes, 120);
+SHMD_PIN_OFFSET(struct shmd_dev_qp, rq_stride_shift, 124);
+SHMD_PIN_OFFSET(struct shmd_dev_qp, flags, 128);
+SHMD_PIN_OFFSET(struct shmd_dev_qp, nic, 132);
+SHMD_PIN_OFFSET(struct shmd_dev_qp, sharing, 134);
+SHMD_PIN_OFFSET(struct shmd_dev_qp, placement, 135);
+SHMD_PIN_OFFSET(struct shmd_dev_qp, doorbell_mode, 136);
+SHMD_PIN_OFFSET(struct shmd_dev_qp, max_inline_bytes, 137);
+SHMD_PIN_OFFSET(struct shmd_dev_qp, sq_rsvd_index, 192);
+SHMD_PIN_OFFSET(struct shmd_dev_qp, sq_ready_index, 200);
+SHMD_PIN_OFFSET(struct shmd_dev_qp, sq_wqe_pi, 208);
+SHMD_PIN_OFFSET(struct shmd_dev_qp, db_index, 216);
+SHMD_PIN_OFFSET(struct shmd_dev_qp, last_fetch_index, 224);
+SHMD_PIN_OFFSET(struct shmd_dev_qp, fence_index, 232);
+SHMD_PIN_OFFSET(struct shmd_dev_qp, sq_lock, 240);
+SHMD_PIN_OFFSET(struct shmd_dev_qp, rq_pi, 248);
+SHMD_PIN_OFFSET(struct shmd_dev_qp, cqe_ci, 256);
+SHMD_PIN_OFFSET(struct shmd_dev_qp, cq_ci, 264);
+SHMD_PIN_OFFSET(struct shmd_dev_qp, cq_lock, 272);
+SHMD_PIN_OFFSET(struct shmd_dev_qp, error_syndrome, 276);
+SHMD_PIN_OFFSET(struct shmd_dev_qp, error_wqe_index, 280);
+
+#define SHMD_SCRATCH_SLOT_BYTES 16u
+
+/* One entry of the key table: a chunk of memory on one NIC. */
+struct shmd_dev_key {
+	shmd_be32 key_be; /* lkey or rkey, big-endian as WQEs want it */
+	uint32_t reserved;
+	uint64_t end_addr; /* first iova behind this chunk: puts are split there */
+};
+SHMD_PIN_SIZE(struct shmd_dev_key, 16);
+
+/* Where to send for one peer (DC and UD; unused by RC). */
+struct shmd_dev_peer {
+	uint64_t dc_key;
+	uint32_t dctn;
+	uint32_t nic;
+	uint8_t av[48]; /* struct shmd_wqe_av_seg */
+};
+SHMD_PIN_SIZE(struct shmd_dev_peer, 64);
+
+/* The head of a session's dev-state. */
+struct shmd_dev_state {
+	uint32_t version; /* SHMD_DEV_STATE_VERSION */
+	uint32_t size_bytes; /* of this struct as the writer knew it */
+	uint32_t n_qps;
+	uint32_t n_nics;
+	uint64_t qps_addr; /* struct shmd_dev_qp[n_qps] */
+	uint64_t lkeys_addr; /* struct shmd_dev_key[n_lkeys], by chunk then NIC */
+	uint64_t rkeys_addr; /* struct shmd_dev_key[n_rkeys], by chunk, peer, NIC */
+	uint32_t n_lkeys;
+	uint32_t n_rkeys;
+	uint64_t peers_addr; /* struct shmd_dev_peer[n_peers] */
+	uint32_t n_peers;
+	uint32_t log2_chunk_bytes; /* granularity of the key tables, 0 when they are empty */
+	uint64_t health_addr; /* struct shmd_health_page */
+	uint64_t reserved[7];
+};
+SHMD_PIN_SIZE(struct shmd_dev_state, 128);
+SHMD_PIN_OFFSET(struct shmd_dev_state, size_bytes, 4);
+SHMD_PIN_OFFSET(struct shmd_dev_state, qps_addr, 16);
+SHMD_PIN_OFFSET(struct shmd_dev_state, lkeys_addr, 24);
+SHMD_PIN_OFFSET(struct shmd_dev_state, rkeys_addr, 32);
+SHMD_PIN_OFFSET(struct shmd_dev_state, peers_addr, 48);
+SHMD_PIN_OFFSET(struct shmd_dev_state, health_addr, 64);
+
+#endif

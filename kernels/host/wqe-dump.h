@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * WQEs and CQEs in words, for logs, test failures and shmemctl. Never fails: unknown bytes are shown as hex.
+ * Output is always terminated; the return value is what snprintf would return.
+ */
+#ifndef SHMD_HOST_WQE_DUMP_H
+#define SHMD_HOST_WQE_DUMP_H
+
+#include <stddef.h>
+
+const char *wqe_opcode_name(unsigned int opcode); /* "rdma-write", or "opcode-0x2f" style "unknown" */
+const char *cqe_opcode_name(unsigned int opcode);
+const char *cqe_syndrome_name(unsigned int syndrome); /* "remote access error" */
+
+int wqe_dump(char *buf, size_t size, const void *wqe, size_t bytes);
+int wqe_dump_recv(char *buf, size_t size, const void *wqe, size_t bytes);
+int cqe_dump(char *buf, size_t size, const void *cqe);
+
+#endif
