@@ -7,7 +7,7 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 mkdir "$scratch/bin"
 
-for name in bash env cat head sort; do ln -s "$(command -v "$name")" "$scratch/bin/$name"; done
+for name in bash env cat head sort true; do ln -s "$(type -P "$name")" "$scratch/bin/$name"; done
 
 command_that() { # command_that NAME SHELL...
     printf '#!%s\n%s\n' "$scratch/bin/bash" "$2" >"$scratch/bin/$1"
