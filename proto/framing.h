@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Packets with descriptors on a SOCK_SEQPACKET Unix socket.
+ *
+ * One packet is one message. Sizes and counts are limited here, before anything is allocated. Received
+ * descriptors are close-on-exec and belong to the fdlist; every error path closes them.
+ */
+#ifndef SHMEMD_PROTO_FRAMING_H
+#define SHMEMD_PROTO_FRAMING_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/base/fdlist.h"
+
+#define SHMD_DEFAULT_SOCKET "/run/shmemd/shmemd.sock"
+#define SHMD_SOCKET_ENV "SHMEMD_SOCKET"
+
+#define FRAMING_MAX_PACKET_BYTES 65536u
+#define FRAMING_MAX_FDS 16u
+
+#define SHMD_PROTOCOL_VERSION_MIN 1u
+#define SHMD_PROTOCOL_VERSION_MAX 1u
+
+/*
+ * Send one packet. Blocks or not as the socket does. fds may be NULL. 0, -EAGAIN (would block), -EPIPE,
+ * -EMSGSIZE, or another negative errno. Never raises SIGPIPE. The descriptors stay the caller's.
+ */
+int framing_send(int sock, const void *buf, size_t bytes, const int *fds, unsigned int n_fds);
+
+/*
+ * Receive one packet into buf (size at least FRAMING_MAX_PACKET_BYTES) and append its descriptors to *fds.
+ * 0 and *ret_bytes; -EAGAIN; -ECONNRESET at the end of the stream; -EMSGSIZE for a packet or ancillary data
+ * above the limits (packet consumed, descriptors closed).
+ */
+int framing_recv(int sock, void *buf, size_t size, size_t *ret_bytes, struct fdlist *fds);
+
+/* Options both sides rely on, for a socket that was accepted or made by socketpair. 0 or negative errno. */
+int framing_setup(int sock);
+
+/* A blocking, close-on-exec client socket, set up and connected. Descriptor or negative errno. */
+int framing_connect(const char *path);
+
+#endif
