@@ -118,7 +118,7 @@ int nic_addr_decode(const void *buf, size_t bytes, struct nic_addr *ret_addr);
 
 struct nic_mr_attr {
 	enum nic_mem_kind kind;
-	int fd; /* borrowed: the backend dups or maps what it keeps */
+	int fd; /* borrowed: the backend dups or maps what it keeps; a memfd is sealed against shrinking */
 	uint64_t offset; /* bytes into fd */
 	uint64_t length_bytes; /* at least 1 */
 	uint64_t iova; /* agrees with offset modulo 4096, as NICs translate whole pages; -EINVAL */
@@ -227,7 +227,7 @@ void nic_layout_deinit(struct nic_layout *layout);
 
 struct nic_queue_mem {
 	enum nic_mem_kind kind;
-	int fd; /* borrowed */
+	int fd; /* borrowed; a memfd is sealed against shrinking */
 	uint64_t offset; /* multiple of 4096 */
 	uint64_t length_bytes; /* at least layout.total_bytes */
 };

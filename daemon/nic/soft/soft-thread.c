@@ -444,6 +444,7 @@ void soft_thread_stop(struct soft_nic *nic)
 		return;
 	soft_call(nic, &call);
 	pthread_join(nic->thread, NULL);
+	assert_bug(list_empty(&nic->ctxs) && list_empty(&nic->calls));
 	/* From here on packets of other NICs go nowhere; what slips through is freed with the port. */
 	__atomic_store_n(&nic->port->running, false, __ATOMIC_RELEASE);
 	free_parts(nic);
