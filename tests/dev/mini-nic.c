@@ -93,9 +93,9 @@ static void send_cqe(struct mini_nic *nic, uint64_t index, uint8_t wqe_opcode, u
 	put_be(body + 56, 4, (uint32_t)wqe_opcode << 24 | MINI_NIC_QPN);
 	put_be(body + 60, 2, index & 0xffff);
 	body[63] = (uint8_t)((syndrome ? SHMD_CQE_REQ_ERR : SHMD_CQE_REQ) << 4 | owner);
-	cqe_store((uint8_t *)(uintptr_t)nic->qp.cq_addr + slot * 64, body);
 	nic->cq_pi++;
 	count(&nic->n_cqes);
+	cqe_store((uint8_t *)(uintptr_t)nic->qp.cq_addr + slot * 64, body);
 }
 
 static void recv_cqe(struct mini_nic *nic, uint8_t opcode, uint32_t bytes, const uint8_t *imm)

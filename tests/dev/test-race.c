@@ -16,7 +16,7 @@ struct racer {
 	uint64_t sum; /* of fetched counters */
 	int status;
 	uint8_t src[BYTES], dst[BYTES], back[BYTES] __attribute__((aligned(8)));
-	uint64_t word __attribute__((aligned(8)));
+	uint64_t word, note, note_at_peer __attribute__((aligned(8)));
 };
 
 static struct racer racers[N_THREADS];
@@ -67,7 +67,8 @@ static void round_atomics(struct racer *r)
 					       PATIENCE, &got),
 		  SHMD_DEV_OK);
 	ASSERT_EQ(got >> r->id & 1, 1u);
-	ASSERT_EQ(shmd_dev_qp_put_signal_nbi(qp, mini_nic_remote(r->dst), mini_nic_local(r->src), 8,
+	ASSERT_EQ(shmd_dev_qp_put_signal_nbi(qp, mini_nic_remote(&r->note_at_peer),
+					     mini_nic_local(&r->note), 8,
 					     shmd_dev_signal_of(mini_nic_remote(&signal64),
 								SHMD_DEV_SIGNAL_ADD, 1)),
 		  SHMD_DEV_OK);
@@ -97,6 +98,7 @@ static void start(struct mini_nic *nic, void *(*run)(void *), int n_rounds)
 		racers[i].nic = nic;
 		racers[i].id = i;
 		racers[i].n_rounds = n_rounds;
+		racers[i].note = i + 100;
 		ASSERT_OK(pthread_create(&racers[i].thread, NULL, run, &racers[i]));
 	}
 }
@@ -120,6 +122,7 @@ static void race_on(const struct mini_nic_attr *attr)
 	join();
 	for (i = 0; i < N_THREADS; i++) {
 		ASSERT_EQ(racers[i].status, SHMD_DEV_OK);
+		ASSERT_EQ(racers[i].note_at_peer, i + 100);
 		sum += racers[i].sum;
 	}
 	ASSERT_EQ(counter64, n);
