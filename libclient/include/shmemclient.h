@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * libshmemclient: sessions with shmemd, memory, queues, endpoint addresses.
+ *
+ * The daemon owns NICs, QPs and registrations; this library asks for them over a Unix socket, maps what it is
+ * handed and fills the dev-state that device functions (<shmd/dev/...>) work on. After set-up the daemon is off
+ * the data path.
+ *
+ * Errors: functions return 0 (or a count where said) or a negative errno; shmd_error_text() then has a sentence
+ * for this thread that says what happened and, where it can be known, what to do next.
+ * Threads: a client may be used by any number of threads; calls on one client are serialised inside. Closing or
+ * destroying an object while another thread uses it is the caller's error.
+ * Fork: descriptors are close-on-exec, mappings are shared with a forked child, but a client belongs to the process
+ * that opened it: in a child every call returns -ECHILD and shmd_client_close() only frees its copy.
+ * Fatal errors: when the connection breaks the client stays dead: every call returns the same error, and every
+ * health word says SHMD_HEALTH_DAEMON_GONE so that waits on its queues end.
+ */
+#ifndef SHMEMCLIENT_H
+#define SHMEMCLIENT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <shmd/abi/dev-state.h>
+#include <shmd/abi/doorbell.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define SHMD_VERSION_MAJOR 0
+#define SHMD_VERSION_MINOR 1
+#define SHMD_VERSION_PATCH 0
+
+#define SHMD_EXPORT __attribute__((visibility("default")))
+
+struct shmd_client;
+struct shmd_nic;
+struct shmd_mem;
+struct shmd_mr;
+struct shmd_queues;
+
+/* ---- client ---------------------------------------------------------------------------------------------- */
+
+enum shmd_role {
+	SHMD_ROLE_CLIENT = 1, /* may open NICs */
+	SHMD_ROLE_CONTROL = 2, /* looks and administers; never listed, owns nothing */
+};
+
+struct shmd_client_attr {
+	const char *socket_path; /* NULL: $SHMEMD_SOCKET, else /run/shmemd/shmemd.sock */
+	enum shmd_role role; /* 0: SHMD_ROLE_CLIENT */
+	uint64_t timeout_nsec; /* for every request; 0: 10 s */
+};
+
+struct shmd_limits {
+	uint32_t max_qps_per_request, max_peers_per_request, max_nics_per_session;
+	uint32_t max_sessions, max_qps, max_cqs, max_mrs, max_fds, max_published; /* per uid */
+	uint64_t max_registered_bytes; /* per uid */
+};
+
+/* attr may be NULL. */
+SHMD_EXPORT int shmd_client_open(const struct shmd_client_attr *attr, struct shmd_client **ret_client);
+/* Ends the session; destroys what is left in it. NULL is allowed. Always succeeds. */
+SHMD_EXPORT void shmd_client_close(struct shmd_client *client);
+SHMD_EXPORT uint64_t shmd_client_session(const struct shmd_client *client);
+SHMD_EXPORT int shmd_client_limits(const struct shmd_client *client, struct shmd_limits *ret_limits);
+/* "shmemd 0.1.0"; valid until close. */
+SHMD_EXPORT const char *shmd_client_daemon(const struct shmd_client *client);
+/* enum shmd_health of the session; notices a broken connection without waiting. */
+SHMD_EXPORT int shmd_client_health(struct shmd_client *client);
+/* The session's health page, mapped until close. */
+SHMD_EXPORT struct shmd_health_page *shmd_client_health_page(struct shmd_client *client);
+/* Pollable: readable when shmd_event_next() has something or the connection broke. Owned by the client. */
+SHMD_EXPORT int shmd_client_fd(const struct shmd_client *client);
+
+/* The last error of this thread: never NULL, valid until its next call into the library. */
+SHMD_EXPORT const char *shmd_error_text(void);
+SHMD_EXPORT const char *shmd_health_text(int health);
+SHMD_EXPORT const char *shmd_dev_status_text(int status);
+SHMD_EXPORT const char *shmd_syndrome_text(uint32_t syndrome);
+SHMD_EXPORT const char *shmd_version(void);
+
+enum shmd_event_kind {
+	SHMD_EVENT_QP_ERROR = 1,
+	SHMD_EVENT_CQ_ERROR = 2,
+	SHMD_EVENT_PORT_STATE = 3,
+	SHMD_EVENT_NIC_LOST = 4,
+	SHMD_EVENT_SESSION_END = 5,
+};
+
+struct shmd_event {
+	enum shmd_event_kind kind;
+	uint32_t nic; /* NIC index of the session */
+	uint32_t number; /* qpn or cqn */
+	uint32_t detail; /* syndrome, or port state */
+	char text[256];
+};
+
+/* Wait at most timeout_nsec (0: do not wait) for the next event. -EAGAIN when none came. */
+SHMD_EXPORT int shmd_event_next(struct shmd_client *client, uint64_t timeout_nsec,
+				struct shmd_event *ret_event);
+
+/* ---- NICs -------------------------------------------------------------------------------------------------- */
+
+enum shmd_mem_kind {
+	SHMD_MEM_MEMFD = 1,
+	SHMD_MEM_DMABUF = 2,
+	SHMD_MEM_AGENT = 3,
+};
+
+struct shmd_nic_info {
+	char name[32];
+	char backend[32];
+	char pci[16];
+	uint32_t port;
+	uint32_t link; /* 1 Ethernet, 2 InfiniBand */
+	uint32_t state; /* 1 down, 2 active, 3 lost */
+	uint8_t gid[16];
+	uint8_t mac[6];
+	uint16_t lid;
+	uint32_t mtu_bytes;
+	uint64_t rate_mbps;
+	uint32_t mem_kinds[4]; /* enum shmd_mem_kind, best first, 0-terminated */
+	uint32_t max_log2_sq_wqebbs;
+	uint32_t max_log2_cq_entries;
+	uint32_t max_qps;
+	uint32_t n_sessions;
+	uint32_t n_qps;
+	/* Only after shmd_nic_open: */
+	uint32_t index; /* NIC index of the session */
+	uint32_t doorbell_mode; /* enum shmd_doorbell_mode taken */
+	char doorbell_reason[256]; /* why a better mode was not taken, or empty */
+	char assignment[256]; /* why this NIC, in words */
+};
+
+/* Fills up to n entries; returns how many NICs there are. */
+SHMD_EXPORT int shmd_nic_list(struct shmd_client *client, struct shmd_nic_info *infos, unsigned int n);
+
+struct shmd_nic_attr {
+	const char *gpu; /* PCI bus id or "GPU-..." UUID; NULL: no GPU */
+	const char *nic; /* by name; NULL: the daemon assigns */
+	int doorbell; /* -1: auto, else enum shmd_doorbell_mode */
+};
+
+/* attr may be NULL. -EEXIST when the session has this NIC already. */
+SHMD_EXPORT int shmd_nic_open(struct shmd_client *client, const struct shmd_nic_attr *attr,
+			      struct shmd_nic **ret_nic);
+SHMD_EXPORT int shmd_nic_info(const struct shmd_nic *nic, struct shmd_nic_info *ret_info);
+/* Frees the handle and its mappings; MRs and queues of it must be gone (-EBUSY). The context ends with the session. */
+SHMD_EXPORT int shmd_nic_close(struct shmd_nic *nic);
+
+/* ---- memory -------------------------------------------------------------------------------------------------- */
+
+/* A sealed memfd, mapped read-write and shared, zeroed. bytes is rounded up to pages. */
+SHMD_EXPORT int shmd_mem_alloc(struct shmd_client *client, size_t bytes, struct shmd_mem **ret_mem);
+/*
+ * Move page-aligned private anonymous memory into a sealed memfd: the same addresses, the same contents, now
+ * shareable. No other thread may write to the range during the call. -EINVAL when it is not page-aligned or
+ * not private anonymous memory; the range is untouched on failure.
+ */
+SHMD_EXPORT int shmd_mem_adopt(struct shmd_client *client, void *addr, size_t bytes,
+			       struct shmd_mem **ret_mem);
+SHMD_EXPORT void *shmd_mem_addr(const struct shmd_mem *mem);
+SHMD_EXPORT size_t shmd_mem_bytes(const struct shmd_mem *mem);
+SHMD_EXPORT int shmd_mem_fd(const struct shmd_mem *mem); /* borrowed */
+/* Unmaps (allocated) or leaves the mapping in place (adopted), closes the memfd. MRs on it stay valid. */
+SHMD_EXPORT void shmd_mem_free(struct shmd_mem *mem);
+
+#define SHMD_ACCESS_LOCAL_WRITE 0x1u
+#define SHMD_ACCESS_REMOTE_WRITE 0x2u
+#define SHMD_ACCESS_REMOTE_READ 0x4u
+#define SHMD_ACCESS_REMOTE_ATOMIC 0x8u
+#define SHMD_ACCESS_ALL 0xfu
+
+struct shmd_mr_attr {
+	enum shmd_mem_kind kind;
+	int fd; /* borrowed: memfd (the library seals it if it can) or dmabuf */
+	uint64_t offset; /* bytes into fd */
+	uint64_t length_bytes; /* at least 1 */
+	uint64_t iova; /* address that work requests will use */
+	uint32_t access; /* SHMD_ACCESS_* */
+};
+
+SHMD_EXPORT int shmd_mr_reg(struct shmd_nic *nic, const struct shmd_mr_attr *attr, struct shmd_mr **ret_mr);
+/* All of mem with iova = its address. */
+SHMD_EXPORT int shmd_mr_reg_mem(struct shmd_nic *nic, const struct shmd_mem *mem, uint32_t access,
+				struct shmd_mr **ret_mr);
+SHMD_EXPORT uint32_t shmd_mr_lkey(const struct shmd_mr *mr);
+SHMD_EXPORT uint32_t shmd_mr_rkey(const struct shmd_mr *mr);
+/* As work requests want them: big-endian. */
+SHMD_EXPORT shmd_be32 shmd_mr_lkey_be(const struct shmd_mr *mr);
+SHMD_EXPORT shmd_be32 shmd_mr_rkey_be(const struct shmd_mr *mr);
+SHMD_EXPORT int shmd_mr_dereg(struct shmd_mr *mr);
+
+/* ---- queues ---------------------------------------------------------------------------------------------------- */
+
+enum shmd_cq_mode {
+	SHMD_CQ_MODE_COLLAPSED = 0, /* one collapsed CQ for each QP: what kernels poll */
+	SHMD_CQ_MODE_ORDINARY = 1, /* one ordinary CQ for each QP */
+};
+
+struct shmd_queues_attr {
+	unsigned int n_qps; /* 1..limit; split over packets by the library */
+	uint32_t sq_wqebbs; /* power of two, 16..; 0: 256 */
+	uint32_t rq_wqes; /* power of two, or 0: nothing can be received */
+	uint32_t rq_stride_bytes; /* 16..512, power of two; 0: 16 (one data segment) */
+	uint32_t recv_cq_entries; /* 0: rq_wqes. One ordinary receive CQ for each QP */
+	enum shmd_cq_mode cq_mode;
+	enum shmd_sharing sharing;
+	uint32_t access; /* what peers may do: SHMD_ACCESS_REMOTE_*; 0: all */
+	int gpu_driven; /* 1: doorbells are rung by kernels */
+	/* Queue memory of the caller's instead of a memfd of the daemon's: fd -1 (or all zero) for none. */
+	enum shmd_mem_kind mem_kind; /* 0: the daemon makes it */
+	int mem_fd;
+	uint64_t mem_offset;
+	uint64_t mem_bytes;
+};
+
+/* Bytes of queue memory these queues need; a multiple of 4096. For callers that bring their own. */
+SHMD_EXPORT int shmd_queues_layout(struct shmd_nic *nic, const struct shmd_queues_attr *attr,
+				   uint64_t *ret_bytes);
+SHMD_EXPORT int shmd_queues_create(struct shmd_nic *nic, const struct shmd_queues_attr *attr,
+				   struct shmd_queues **ret_queues);
+SHMD_EXPORT int shmd_queues_destroy(struct shmd_queues *queues);
+SHMD_EXPORT unsigned int shmd_queues_count(const struct shmd_queues *queues);
+
+/* Device-side view of QP i for CPU threads (C build of the device functions). Valid until destroy. */
+SHMD_EXPORT struct shmd_dev_qp *shmd_queues_dev_qp(struct shmd_queues *queues, unsigned int i);
+/* dev-state over all QPs of the batch, host addresses. Valid until destroy. */
+SHMD_EXPORT const struct shmd_dev_state *shmd_queues_dev_state(struct shmd_queues *queues);
+
+/* Receive side of QP i for CPU threads; entries 0 where the QP has no receive queue. */
+struct shmd_recv_cq {
+	void *ring; /* struct shmd_cqe */
+	uint32_t entries;
+	uint32_t cqn;
+	void *dbrec;
+};
+SHMD_EXPORT int shmd_queues_recv_cq(struct shmd_queues *queues, unsigned int i,
+				    struct shmd_recv_cq *ret_cq);
+
+#define SHMD_ADDR_BYTES 64
+struct shmd_addr {
+	uint32_t bytes; /* used */
+	uint8_t data[SHMD_ADDR_BYTES]; /* opaque; send it to the peer by any means */
+};
+/* Endpoint address of QP i. */
+SHMD_EXPORT int shmd_queues_addr(const struct shmd_queues *queues, unsigned int i,
+				 struct shmd_addr *ret_addr);
+
+struct shmd_qp_params {
+	uint8_t timeout; /* 4.096 us << timeout */
+	uint8_t retry_count; /* 0..7 */
+	uint8_t rnr_retry; /* 0..7; 7 for ever */
+	uint8_t min_rnr_timer; /* IBTA encoding */
+	uint8_t max_rd_atomic; /* 1..16 */
+	uint8_t traffic_class;
+};
+
+/*
+ * Connect QPs first..first+n-1 of the batch to addrs[0..n-1] and bring them to RTS. params may be NULL: the
+ * daemon's defaults. Stops at the first failure; *ret_n_done (may be NULL) says how many are connected.
+ */
+SHMD_EXPORT int shmd_queues_connect(struct shmd_queues *queues, unsigned int first, unsigned int n,
+				    const struct shmd_addr *addrs, const struct shmd_qp_params *params,
+				    unsigned int *ret_n_done);
+
+enum shmd_qp_state {
+	SHMD_QP_RST = 0,
+	SHMD_QP_INIT = 1,
+	SHMD_QP_RTR = 2,
+	SHMD_QP_RTS = 3,
+	SHMD_QP_ERR = 6,
+	SHMD_QP_SQD = 7,
+};
+
+struct shmd_counters {
+	uint64_t wqes; /* send WQEs completed with success */
+	uint64_t wqes_by_kind[8]; /* nop, write, write-imm, read, send, send-imm, atomic, other */
+	uint64_t bytes_sent, bytes_read, recv_wqes, error_cqes, rnr_naks, retries;
+};
+
+struct shmd_qp_info {
+	uint32_t qpn;
+	enum shmd_qp_state state;
+	uint32_t dest_qpn;
+	uint32_t sq_pi, sq_ci, rq_pi, rq_ci;
+	uint32_t first_error; /* syndrome */
+	struct shmd_counters counters;
+};
+
+/* To RST (also resets the dev-qp's indexes), INIT, ERR, SQD, or from SQD back to RTS. */
+SHMD_EXPORT int shmd_queues_modify(struct shmd_queues *queues, unsigned int i, enum shmd_qp_state state);
+SHMD_EXPORT int shmd_queues_query(struct shmd_queues *queues, unsigned int i, struct shmd_qp_info *ret_info);
+/* What the daemon saw executed for this session, destroyed queues included. */
+SHMD_EXPORT int shmd_client_counters(struct shmd_client *client, struct shmd_counters *ret_counters);
+
+/* ---- sharing between processes of one user ------------------------------------------------------------------------ */
+
+struct shmd_world {
+	uint8_t secret[16]; /* from the bootstrap; whoever knows it (and has the uid) may fetch */
+};
+
+/* data: 0..256 bytes. fd -1: none; borrowed. Lives until unpublish or the end of the session. */
+SHMD_EXPORT int shmd_publish(struct shmd_client *client, const struct shmd_world *world, uint32_t pe,
+			     uint32_t slot, const void *data, size_t bytes, int fd);
+SHMD_EXPORT int shmd_unpublish(struct shmd_client *client, const struct shmd_world *world, uint32_t pe,
+			       uint32_t slot);
+/*
+ * Waits at most timeout_nsec for it to be published (-ENOENT). *bytes in: room, out: size. *ret_fd (may be
+ * NULL) is the caller's to close, -1 when none was published.
+ */
+SHMD_EXPORT int shmd_fetch(struct shmd_client *client, const struct shmd_world *world, uint32_t pe,
+			   uint32_t slot, void *data, size_t *bytes, int *ret_fd, uint64_t timeout_nsec);
+
+/* ---- administration: what shmemctl shows ---------------------------------------------------------------------------- */
+
+struct shmd_status {
+	char daemon[64];
+	uint32_t pid;
+	uint64_t uptime_nsec;
+	uint32_t protocol_version;
+	uint32_t n_nics, n_sessions, n_qps, n_cqs, n_mrs, n_fds, n_published;
+	uint64_t registered_bytes, sessions_total, refused_total;
+	struct shmd_counters counters;
+};
+SHMD_EXPORT int shmd_admin_status(struct shmd_client *client, struct shmd_status *ret_status);
+
+struct shmd_session_item {
+	uint64_t session;
+	uint32_t uid, gid, pid;
+	char command[64], cgroup[256], library[64], nics[256], doorbell[256];
+	uint32_t n_qps, n_cqs, n_mrs, n_fds;
+	uint64_t registered_bytes, age_nsec;
+	struct shmd_counters counters;
+};
+struct shmd_qp_item {
+	uint64_t session;
+	char nic[64];
+	uint32_t qpn, type, state, dest_qpn, sq_pi, sq_ci, sq_wqebbs, first_error;
+	uint64_t wqes, bytes;
+};
+struct shmd_mr_item {
+	uint64_t session;
+	char nic[64];
+	uint32_t mr, kind, access;
+	uint64_t iova, length_bytes;
+};
+struct shmd_nic_item {
+	struct shmd_nic_info info;
+	struct shmd_counters counters;
+};
+/* Each calls fn once for every item; a non-zero return stops and is returned. */
+SHMD_EXPORT int shmd_admin_sessions(struct shmd_client *client,
+				    int (*fn)(void *arg, const struct shmd_session_item *item), void *arg);
+SHMD_EXPORT int shmd_admin_qps(struct shmd_client *client,
+			       int (*fn)(void *arg, const struct shmd_qp_item *item), void *arg);
+SHMD_EXPORT int shmd_admin_mrs(struct shmd_client *client,
+			       int (*fn)(void *arg, const struct shmd_mr_item *item), void *arg);
+SHMD_EXPORT int shmd_admin_nics(struct shmd_client *client,
+				int (*fn)(void *arg, const struct shmd_nic_item *item), void *arg);
+
+/* ---- hooks of the C build of the device functions (see <shmd/dev/hooks.h>) ------------------------------------------- */
+
+/* CLOCK_MONOTONIC in nsec. */
+SHMD_EXPORT uint64_t shmd_dev_host_now_nsec(void);
+/* One round of waiting: spins first, then yields, then sleeps for growing, bounded times. */
+SHMD_EXPORT void shmd_dev_host_relax(uint32_t round);
+/* Wake the NIC thread behind this handle. */
+SHMD_EXPORT void shmd_dev_host_wake(uint64_t wake_handle);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
