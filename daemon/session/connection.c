@@ -98,7 +98,7 @@ static bool queue_full(const struct connection *conn, size_t bytes, unsigned int
 
 int connection_send(struct connection *conn, const void *buf, size_t bytes, const struct fdlist *fds)
 {
-	struct connection_packet *packet;
+	struct connection_packet *packet = NULL;
 	int r = -EAGAIN;
 
 	if (list_empty(&conn->out))

@@ -17,9 +17,6 @@
 #include "proto/base/cleanup.h"
 #include "proto/framing.h"
 
-/* A session item has up to 1.1 KiB of text, so that fewer fit into a packet. */
-#define LIST_SESSIONS_PER_PAGE 48u
-
 #define CURSOR_ITEM_BITS 12
 #define CURSOR_SLOT_BITS RESOURCE_SLOT_BITS
 
@@ -171,11 +168,11 @@ static int list_sessions(struct request *req, struct cursor *cursor)
 	struct msg_list_rep *rep = &req->rep->list_rep;
 	struct session *session;
 
-	rep->sessions = calloc(LIST_SESSIONS_PER_PAGE, sizeof(*rep->sessions));
+	rep->sessions = calloc(MSG_MAX_SESSION_ITEMS, sizeof(*rep->sessions));
 	if (!rep->sessions)
 		return -ENOMEM;
 	while ((session = next_visible(req->session, cursor))) {
-		if (rep->n_sessions == LIST_SESSIONS_PER_PAGE) {
+		if (rep->n_sessions == MSG_MAX_SESSION_ITEMS) {
 			rep->next_cursor = cursor_encode(cursor);
 			break;
 		}
@@ -226,7 +223,7 @@ static int list_batch(struct request *req, struct session *session, struct resou
 	int r;
 
 	for (; cursor->item < layout->n_qps; cursor->item++) {
-		if (req->rep->list_rep.n_qps == MSG_MAX_ITEMS)
+		if (req->rep->list_rep.n_qps == MSG_MAX_QP_ITEMS)
 			return 1;
 		r = fill_qp(req, session, queues, &layout->qps[cursor->item]);
 		if (r < 0)
@@ -242,7 +239,7 @@ static int list_mr(struct request *req, struct session *session, struct resource
 	struct msg_list_rep *rep = &req->rep->list_rep;
 	struct msg_mr_item *item = &rep->mrs[rep->n_mrs];
 
-	if (rep->n_mrs == MSG_MAX_ITEMS)
+	if (rep->n_mrs == MSG_MAX_MR_ITEMS)
 		return 1;
 	*item = (struct msg_mr_item){
 		.session = session->id,
@@ -281,13 +278,13 @@ static int list_resources(struct request *req, struct cursor *cursor, enum resou
 
 static int list_qps(struct request *req, struct cursor *cursor)
 {
-	req->rep->list_rep.qps = calloc(MSG_MAX_ITEMS, sizeof(*req->rep->list_rep.qps));
+	req->rep->list_rep.qps = calloc(MSG_MAX_QP_ITEMS, sizeof(*req->rep->list_rep.qps));
 	return req->rep->list_rep.qps ? list_resources(req, cursor, RESOURCE_QUEUES) : -ENOMEM;
 }
 
 static int list_mrs(struct request *req, struct cursor *cursor)
 {
-	req->rep->list_rep.mrs = calloc(MSG_MAX_ITEMS, sizeof(*req->rep->list_rep.mrs));
+	req->rep->list_rep.mrs = calloc(MSG_MAX_MR_ITEMS, sizeof(*req->rep->list_rep.mrs));
 	return req->rep->list_rep.mrs ? list_resources(req, cursor, RESOURCE_MR) : -ENOMEM;
 }
 

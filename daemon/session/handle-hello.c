@@ -77,7 +77,7 @@ int handle_hello(struct request *req)
 	const struct msg_hello_req *hello = &req->msg->hello_req;
 	struct session *session = req->session;
 	struct msg_hello_rep *rep = &req->rep->hello_rep;
-	uint32_t version;
+	uint32_t version = 0;
 	int r;
 
 	r = choose_version(req, &version);

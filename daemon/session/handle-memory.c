@@ -20,6 +20,7 @@
 #include "proto/base/cleanup.h"
 #include "proto/base/overflow.h"
 
+#define MEM_PAGE_BYTES 4096u
 #define DMABUF_MAGIC 0x444d4142 /* linux/magic.h: DMA_BUF_MAGIC */
 
 static const char *const kind_names[] = {
@@ -122,6 +123,11 @@ static int check_reg(struct request *req, const struct msg_mem_reg_req *reg)
 	if (reg->access & ~NIC_ACCESS_ALL)
 		return request_fail(req, SHMD_STATUS_INVALID, "access 0x%x has unknown bits; known are 0x%x",
 				    reg->access, NIC_ACCESS_ALL);
+	if (reg->kind != MSG_MEM_AGENT && (reg->iova ^ reg->offset) % MEM_PAGE_BYTES)
+		return request_fail(req, SHMD_STATUS_INVALID,
+				    "iova 0x%" PRIx64 " and offset 0x%" PRIx64
+				    " must agree in their last 12 bits, since NICs translate pages",
+				    reg->iova, reg->offset);
 	if (reg->length_bytes == 0)
 		return request_fail(req, SHMD_STATUS_MEM_RANGE, "the length is 0");
 	if (add_overflows(reg->iova, reg->length_bytes - 1, &end))

@@ -8,12 +8,12 @@
 #include "daemon/session/dispatch.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <syslog.h>
 
 #include "proto/base/cleanup.h"
 

@@ -24,6 +24,7 @@
 #include "daemon/session/dispatch.h"
 #include "proto/base/assert.h"
 #include "proto/base/cleanup.h"
+#include "proto/framing.h"
 
 #define SESSION_PACKETS_PER_TURN 16
 
@@ -90,6 +91,9 @@ int session_new(struct registry *registry, int sock, struct session **ret_sessio
 	resource_table_init(&session->resources);
 	connection_init(&session->connection, take_fd(&owned_sock));
 
+	r = framing_setup(session->connection.fd);
+	if (r < 0)
+		return r;
 	r = identity_init(&session->identity, session->connection.fd);
 	if (r < 0)
 		return r;
@@ -324,7 +328,12 @@ void session_send(struct session *session, struct msg *msg, const struct fdlist 
 	msg->n_fds = fds ? fds->n : 0;
 	session_trace(session, "->", msg);
 	r = msg_encode(msg, registry->packet, REGISTRY_PACKET_BYTES);
-	assert_bug(r >= 0); /* handlers bound what they answer */
+	if (r < 0) {
+		session_note(session, LOG_ERR, NOTE_SESSION, "cannot encode %s: %s",
+			     msg_kind_name(msg->kind), strerror(-r));
+		session_end_gone(session);
+		return;
+	}
 	r = connection_send(&session->connection, registry->packet, (size_t)r, fds);
 	if (r < 0)
 		send_failed(session, r);

@@ -19,6 +19,7 @@
 #include "daemon/session/registry.h"
 #include "daemon/session/resource.h"
 #include "proto/base/list.h"
+#include "proto/base/cleanup.h"
 #include "proto/codec.h"
 #include "proto/status.h"
 
