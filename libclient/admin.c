@@ -41,7 +41,7 @@ int shmd_client_counters(struct shmd_client *client, struct shmd_counters *ret_c
 	return 0;
 }
 
-int shmd_admin_status(struct shmd_client *client, struct shmd_status *ret_status)
+int shmd_admin_status(struct shmd_client *client, struct shmd_daemon_status *ret_status)
 {
 	_cleanup_request_ struct request r;
 	const struct msg_status_rep *rep = &r.rep.status_rep;
@@ -56,7 +56,7 @@ int shmd_admin_status(struct shmd_client *client, struct shmd_status *ret_status
 	res = request_call(client, &r);
 	if (res < 0)
 		return res;
-	*ret_status = (struct shmd_status){
+	*ret_status = (struct shmd_daemon_status){
 		.pid = rep->pid,
 		.uptime_nsec = rep->uptime_nsec,
 		.protocol_version = rep->protocol_version,

@@ -19,9 +19,10 @@
 #include "proto/base/cleanup.h"
 #include "proto/base/fdlist.h"
 #include "proto/base/list.h"
+#include "proto/base/nsec.h"
 #include "proto/codec.h"
 
-#define CLIENT_DEFAULT_TIMEOUT_NSEC (10 * 1000000000ull)
+#define CLIENT_DEFAULT_TIMEOUT_NSEC (10 * NSEC_PER_SEC)
 #define CLIENT_EVENTS_MAX 64u
 #define CLIENT_TEXT_BYTES 512
 
@@ -221,9 +222,6 @@ void trace_message(const char *arrow, const struct msg *msg, const int *fds, uns
 
 /* ---- time, in hooks.c */
 
-uint64_t now_nsec(void);
-/* now + timeout, without wrapping. */
-uint64_t deadline_after(uint64_t timeout_nsec);
 /* Waits until fd has one of `events` or the deadline passes. 0; -EAGAIN when it passed; negative errno. */
 int wait_fd(int fd, short events, uint64_t deadline_nsec);
 

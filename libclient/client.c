@@ -21,7 +21,7 @@
 #include "libclient/client-private.h"
 #include "proto/framing.h"
 
-DEFINE_CLEANUP(struct shmd_client, shmd_client_close);
+DEFINE_CLEANUP(struct shmd_client *, shmd_client_close);
 
 int client_check(const struct shmd_client *client)
 {

@@ -87,7 +87,7 @@ int shmd_event_next(struct shmd_client *client, uint64_t timeout_nsec, struct sh
 		return r;
 	if (!ret_event)
 		return text_fail(-EINVAL, "ret_event is NULL");
-	deadline = deadline_after(timeout_nsec);
+	deadline = nsec_add(nsec_now(), timeout_nsec);
 	for (;;) {
 		r = event_try_next(client, ret_event);
 		if (r != -EAGAIN)

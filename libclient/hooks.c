@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Hooks of the device functions' C build, and the clock the library uses itself.
+ * Hooks of the device functions' C build, and waiting for a descriptor.
  *
  * kernels/dev makes no system call; where a CPU thread waits or must wake a sleeping NIC thread it calls these.
  * Waiting spins first, because most completions come within a microsecond; then yields, so that more processes
@@ -20,30 +20,14 @@
 #define RELAX_MAX_SLEEP_NSEC 1000000u
 #define RELAX_ROUNDS_PER_DOUBLING 16u
 
-uint64_t now_nsec(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
-
-uint64_t deadline_after(uint64_t timeout_nsec)
-{
-	uint64_t now = now_nsec();
-
-	return timeout_nsec > UINT64_MAX - now ? UINT64_MAX : now + timeout_nsec;
-}
-
 int wait_fd(int fd, short events, uint64_t deadline_nsec)
 {
 	struct pollfd pfd = {.fd = fd, .events = events};
 
 	for (;;) {
-		uint64_t now = now_nsec();
+		uint64_t now = nsec_now();
 		uint64_t left = now < deadline_nsec ? deadline_nsec - now : 0;
-		struct timespec ts = {
-			.tv_sec = (time_t)(left / 1000000000u), .tv_nsec = (long)(left % 1000000000u)};
+		struct timespec ts = nsec_to_timespec(left);
 		int r = ppoll(&pfd, 1, &ts, NULL);
 
 		if (r > 0)
@@ -75,7 +59,7 @@ static uint32_t sleep_nsec_of(uint32_t round)
 
 uint64_t shmd_dev_host_now_nsec(void)
 {
-	return now_nsec();
+	return nsec_now();
 }
 
 void shmd_dev_host_relax(uint32_t round)

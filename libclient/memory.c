@@ -59,7 +59,7 @@ void mem_free(struct shmd_mem *mem)
 	list_del(&mem->link);
 	free(mem);
 }
-DEFINE_CLEANUP(struct shmd_mem, mem_free);
+DEFINE_CLEANUP(struct shmd_mem *, mem_free);
 
 static struct shmd_mem *mem_new(struct shmd_client *client, size_t bytes)
 {

@@ -71,7 +71,7 @@ void nic_free(struct shmd_nic *nic)
 	list_del(&nic->link);
 	free(nic);
 }
-DEFINE_CLEANUP(struct shmd_nic, nic_free);
+DEFINE_CLEANUP(struct shmd_nic *, nic_free);
 
 static int map_page(struct request *r, uint32_t index, uint64_t offset, int prot, void **ret_page)
 {
@@ -166,7 +166,7 @@ static int fill_open(struct msg_nic_open_req *req, const struct shmd_nic_attr *a
 int shmd_nic_open(struct shmd_client *client, const struct shmd_nic_attr *attr, struct shmd_nic **ret_nic)
 {
 	_cleanup_request_ struct request r;
-	struct shmd_nic *nic;
+	struct shmd_nic *nic = NULL;
 	int res;
 
 	request_init(&r, MSG_NIC_OPEN_REQ, MSG_NIC_OPEN_REP);

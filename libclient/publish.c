@@ -93,14 +93,12 @@ static int fetch_once(struct shmd_client *client, const struct msg_world_key *ke
 
 static void sleep_before(uint64_t deadline, uint64_t nsec)
 {
-	uint64_t now = now_nsec();
-	struct timespec ts = {0};
+	uint64_t now = nsec_now();
+	struct timespec ts;
 
 	if (now >= deadline)
 		return;
-	if (nsec > deadline - now)
-		nsec = deadline - now;
-	ts.tv_nsec = (long)nsec;
+	ts = nsec_to_timespec(nsec < deadline - now ? nsec : deadline - now);
 	nanosleep(&ts, NULL);
 }
 
@@ -117,10 +115,10 @@ int shmd_fetch(struct shmd_client *client, const struct shmd_world *world, uint3
 	if (!world || (bytes && *bytes && !data))
 		return text_fail(-EINVAL, "world or data is NULL");
 	fill_key(&key, world, pe, slot);
-	deadline = deadline_after(timeout_nsec);
+	deadline = nsec_add(nsec_now(), timeout_nsec);
 	for (;;) {
 		r = fetch_once(client, &key, data, bytes ? bytes : &none, ret_fd);
-		if (r != -ENOENT || now_nsec() >= deadline)
+		if (r != -ENOENT || nsec_now() >= deadline)
 			return r;
 		sleep_before(deadline, nap);
 		nap = nap * 2 < FETCH_MAX_SLEEP_NSEC ? nap * 2 : FETCH_MAX_SLEEP_NSEC;

@@ -274,9 +274,9 @@ static int batch_destroy(struct shmd_queues *queues, struct queue_batch *batch)
 	_cleanup_request_ struct request r;
 	int res;
 
+	request_init(&r, MSG_QUEUE_DESTROY_REQ, MSG_OK_REP);
 	if (!batch->handle)
 		return 0;
-	request_init(&r, MSG_QUEUE_DESTROY_REQ, MSG_OK_REP);
 	r.req.queue_destroy_req.handle = batch->handle;
 	res = request_call(queues->nic->client, &r);
 	if (!res)
@@ -323,7 +323,7 @@ static void queues_discard(struct shmd_queues *queues)
 	client_unlock(client);
 	text_fail(0, "%s", text);
 }
-DEFINE_CLEANUP(struct shmd_queues, queues_discard);
+DEFINE_CLEANUP(struct shmd_queues *, queues_discard);
 
 static struct shmd_queues *queues_new(struct shmd_nic *nic, const struct shmd_queues_attr *attr)
 {

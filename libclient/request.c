@@ -240,7 +240,7 @@ static int judge_reply(struct shmd_client *client, struct request *r)
 
 static int call_locked(struct shmd_client *client, struct request *r)
 {
-	uint64_t deadline = deadline_after(client->timeout_nsec);
+	uint64_t deadline = nsec_add(nsec_now(), client->timeout_nsec);
 	int res;
 
 	if (client->dead)

@@ -31,14 +31,14 @@ bool trace_is_wanted(void)
 void trace_message(const char *arrow, const struct msg *msg, const int *fds, unsigned int n_fds)
 {
 	char text[TRACE_LINE_BYTES - 256], line[TRACE_LINE_BYTES];
-	uint64_t now = now_nsec();
+	uint64_t now = nsec_now();
 	int n;
 
 	if (msg_format(msg, text, sizeof(text)) < 0)
 		text_copy(text, sizeof(text), msg_kind_name(msg->kind));
 	n = snprintf(line, sizeof(line), "[%llu.%06llu shmemclient %d] %s %s",
-		     (unsigned long long)(now / 1000000000u),
-		     (unsigned long long)(now / 1000u % 1000000u), (int)getpid(), arrow, text);
+		     (unsigned long long)(now / NSEC_PER_SEC),
+		     (unsigned long long)(now / NSEC_PER_USEC % 1000000u), (int)getpid(), arrow, text);
 	for (unsigned int i = 0; i < n_fds; i++)
 		n += snprintf(line + n, sizeof(line) - (size_t)n, " fd %d", fds[i]);
 	line[n++] = '\n';
