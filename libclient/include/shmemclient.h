@@ -108,7 +108,7 @@ SHMD_EXPORT const char *shmd_client_daemon(const struct shmd_client *client);
  * Blocks	never
  */
 SHMD_EXPORT int shmd_client_health(struct shmd_client *client);
-/* The session's health page, mapped until close; NULL for SHMD_ROLE_CONTROL. Words keep their first value. Never blocks. */
+/* The session's health page, mapped until close; NULL for SHMD_ROLE_CONTROL. Its words keep their first value. */
 SHMD_EXPORT struct shmd_health_page *shmd_client_health_page(struct shmd_client *client);
 /*
  * Pollable (poll, epoll): readable when shmd_event_next() may have something or the connection broke. Owned by the
