@@ -307,7 +307,7 @@ enum shmd_cq_mode {
 struct shmd_queues_attr {
 	unsigned int n_qps; /* 1..limit; split over packets by the library */
 	uint32_t sq_wqebbs; /* power of two, 16..; 0: 256 */
-	uint32_t rq_wqes; /* power of two, or 0: nothing can be received */
+	uint32_t rq_wqes; /* power of two, at least 64 bytes of them are made; or 0: nothing can be received */
 	uint32_t rq_stride_bytes; /* 16..512, power of two; 0: 16 (one data segment) */
 	uint32_t recv_cq_entries; /* 0: rq_wqes. One ordinary receive CQ for each QP */
 	enum shmd_cq_mode cq_mode;
