@@ -92,7 +92,7 @@ static void sleep_msec(long msec)
 TEST_TIMEOUT(idle_sessions_cost_no_cpu, 60)
 {
 	static struct one ones[N_SESSIONS];
-	struct shmd_status status;
+	struct shmd_daemon_status status;
 	uint64_t spent, limit = test_has_sanitizer() ? 200000000 : 10000000;
 	unsigned int i;
 
