@@ -13,15 +13,17 @@ run() { # FAULT ARGS...: status in $status, output in $out, whole seconds in $to
     local fault=$1 start=$SECONDS
     shift
     status=0
-    SHMEMD_FAULT=$fault "$with_daemon" "$shmemd" "$shmemctl" "$demo" "$@" >"$out" 2>&1 || status=$?
+    if [ -n "$fault" ]; then export SHMEMD_FAULT=$fault; fi
+    "$with_daemon" "$shmemd" "$shmemctl" "$demo" "$@" >"$out" 2>&1 || status=$?
     took=$((SECONDS - start))
     cat "$out"
 }
 
-must_fail() {
+must_fail() { # FAULT PATTERN: what the demo must complain about
     run "$1"
     [ "$status" = 1 ] || { echo "exit status $status instead of 1"; exit 1; }
     [ "$took" -le 10 ] || { echo "took $took s, more than 10"; exit 1; }
+    grep -Eq "$2" "$out" || { echo "nobody said: $2"; exit 1; }
     ! grep -q ' 0 errors$' "$out" || { echo "the closing line claims success"; exit 1; }
 }
 
@@ -42,8 +44,8 @@ sixteen)
     run "" --pes 16
     [ "$status" = 0 ] && [ "$took" -le 60 ]
     ;;
-nic-thread-stop) must_fail soft.nic-thread-stop:200 ;;
-flip-payload-byte) must_fail soft.flip-payload-byte:100 ;;
-drop-cqe) must_fail soft.drop-cqe:100 ;;
+nic-thread-stop) must_fail soft.nic-thread-stop:200 '^PE [0-9]+: .*(time|arrive)' ;;
+flip-payload-byte) must_fail soft.flip-payload-byte:100 '^PE [0-9]+: .* byte [0-9]+ of .* instead of' ;;
+drop-cqe) must_fail soft.drop-cqe:100 '^PE [0-9]+: .*time' ;;
 *) echo "unknown case $case"; exit 2 ;;
 esac
