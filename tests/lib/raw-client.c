@@ -63,7 +63,9 @@ int raw_recv(struct raw_client *raw, struct msg *ret_msg, struct fdlist *fds)
 void raw_ask(struct raw_client *raw, struct msg *req, const int *fds, unsigned int n_fds, struct msg *rep)
 {
 	raw_send(raw, req, fds, n_fds);
-	ASSERT_OK(raw_recv(raw, rep, NULL));
+	do
+		ASSERT_OK(raw_recv(raw, rep, NULL));
+	while (rep->kind == MSG_EVENT && rep->event.kind != MSG_EVENT_SESSION_END);
 	ASSERT_EQ(rep->id, req->id);
 }
 

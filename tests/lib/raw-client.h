@@ -33,7 +33,7 @@ void raw_send_bytes(struct raw_client *raw, const void *buf, size_t bytes, const
 /* The next message; its descriptors are closed unless fds is given. As framing_recv; blocks as the socket does. */
 int raw_recv(struct raw_client *raw, struct msg *ret_msg, struct fdlist *fds);
 
-/* One request and its reply, whatever it is. */
+/* One request and its reply, whatever it is; events that come between are dropped. */
 void raw_ask(struct raw_client *raw, struct msg *req, const int *fds, unsigned int n_fds, struct msg *rep);
 /* The same, for a reply whose kind must be `kind`. */
 void raw_expect(struct raw_client *raw, struct msg *req, const int *fds, unsigned int n_fds,
