@@ -20,6 +20,7 @@
 #include "proto/framing.h"
 
 #define SETTINGS_MAX_FILE_BYTES (1 << 20)
+#define COMMAND_LINE "command line"
 
 static void fclosep(FILE **f)
 {
@@ -141,15 +142,19 @@ static int set_number(struct settings *settings, const struct settings_row *row,
 		      where, row->key, value, row->unit, row->min, row->max);
 }
 
+static int refuse_unknown(const char *key, const char *where, struct settings_error *error)
+{
+	return refuse(error, "%s: there is no setting \"%s\"; \"shmemd --help\" lists all of them", where,
+		      key);
+}
+
 int settings_set(struct settings *settings, const char *key, const char *value, const char *where,
 	       struct settings_error *ret_error)
 {
 	const struct settings_row *row = find_row(key);
 
 	if (!row)
-		return refuse(ret_error,
-			      "%s: there is no setting \"%s\"; \"shmemd --help\" lists all of them", where,
-			      key);
+		return refuse_unknown(key, where, ret_error);
 	switch (row->type) {
 	case SETTINGS_TEXT:
 		return set_text(settings, row, value, where, ret_error);
@@ -291,6 +296,11 @@ static bool split_option(const char *word, struct option *ret)
 	return true;
 }
 
+static bool is_known(const char *key)
+{
+	return find_row(key) || strcmp(key, "config") == 0 || strcmp(key, "print-man") == 0;
+}
+
 static bool find_flag(const struct option *option, enum settings_action *ret)
 {
 	static const struct {
@@ -330,9 +340,6 @@ struct command_line {
 static int take_option(struct settings *settings, const struct option *option, struct command_line *line,
 		       struct settings_error *error)
 {
-	char where[72];
-
-	snprintf(where, sizeof(where), "--%s", option->key);
 	if (strcmp(option->key, "config") == 0)
 		line->file = option->value;
 	else if (strcmp(option->key, "print-man") == 0)
@@ -340,7 +347,7 @@ static int take_option(struct settings *settings, const struct option *option, s
 	else if (line->first_pass && find_row(option->key))
 		return 0;
 	else
-		return settings_set(settings, option->key, option->value, where, error);
+		return settings_set(settings, option->key, option->value, COMMAND_LINE, error);
 	return 0;
 }
 
@@ -355,10 +362,12 @@ static int read_command_line(struct settings *settings, int argc, char **argv, s
 			return refuse(error, "\"%s\" is not an option; \"shmemd --help\" lists them", argv[i]);
 		if (find_flag(&option, &line->action))
 			continue;
+		if (!is_known(option.key))
+			return refuse_unknown(option.key, COMMAND_LINE, error);
 		if (!option.value && i + 1 < argc)
 			option.value = argv[++i];
 		if (!option.value)
-			return refuse(error, "--%s wants a value", option.key);
+			return refuse(error, COMMAND_LINE ": --%s wants a value", option.key);
 		r = take_option(settings, &option, line, error);
 		if (r < 0)
 			return r;

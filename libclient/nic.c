@@ -101,7 +101,7 @@ static int map_doorbell_page(struct shmd_nic *nic, struct request *r)
 static int map_nic_page(struct shmd_nic *nic, struct request *r)
 {
 	const struct msg_nic_open_rep *rep = &r->rep.nic_open_rep;
-	void *page;
+	void *page = NULL;
 	int res;
 
 	if (rep->wake_fd) {

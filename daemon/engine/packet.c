@@ -154,17 +154,16 @@ struct engine_packet *engine_packet_free(struct engine_packet *pkt)
 		return NULL;
 	packet_drop_payload(pkt);
 	pool = pkt->pool;
-	top = __atomic_load_n(&pool->returned, __ATOMIC_RELAXED);
+	top = __atomic_load_n(&pool->returned, __ATOMIC_ACQUIRE);
 	do {
 		if (top == POOL_CLOSED) {
-			__atomic_thread_fence(__ATOMIC_ACQUIRE);
 			if (__atomic_sub_fetch(&pool->orphans, 1, __ATOMIC_ACQ_REL) == 0)
 				pool_free(pool);
 			return NULL;
 		}
 		pkt->link.next = (struct list *)(void *)top;
 	} while (!__atomic_compare_exchange_n(&pool->returned, &top, pkt, true, __ATOMIC_RELEASE,
-					      __ATOMIC_RELAXED));
+					      __ATOMIC_ACQUIRE));
 	return NULL;
 }
 

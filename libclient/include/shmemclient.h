@@ -462,7 +462,13 @@ struct shmd_world {
  */
 SHMD_EXPORT int shmd_publish(struct shmd_client *client, const struct shmd_world *world, uint32_t pe,
 			     uint32_t slot, const void *data, size_t bytes, int fd);
-/* Takes back what this session published there. -ENOENT when it did not. Descriptors fetched before stay valid. */
+/*
+ * shmd_unpublish - take back what this session published
+ *
+ * Descriptors that were fetched stay valid.
+ *
+ * Errors	-ENOENT nothing is published there; -EPERM another session published it
+ */
 SHMD_EXPORT int shmd_unpublish(struct shmd_client *client, const struct shmd_world *world, uint32_t pe,
 			       uint32_t slot);
 /*

@@ -28,9 +28,9 @@ TEST(hello_tells_version_limits_and_health_page)
 	lab_init(&lab, 7);
 	pair_init(&pair, &lab);
 	hello(&req, 1, 99, MSG_ROLE_CLIENT);
-	pair_send(&pair, &req, NULL, 0);
+	raw_send(&pair.raw, &req, NULL, 0);
 	fdlist_init(&fds);
-	ASSERT_OK(pair_recv(&pair, &rep, &fds));
+	ASSERT_OK(raw_recv(&pair.raw, &rep, &fds));
 	ASSERT_EQ(rep.kind, MSG_HELLO_REP);
 	ASSERT_EQ(rep.hello_rep.version, 1);
 	ASSERT_EQ(rep.hello_rep.session, pair.session->id);
@@ -60,7 +60,7 @@ TEST(version_mismatch_is_told_and_ends)
 		lab_init(&lab, 7);
 		pair_init(&pair, &lab);
 		hello(&req, ranges[i][0], ranges[i][1], MSG_ROLE_CLIENT);
-		pair_expect_error(&pair, &req, NULL, 0, SHMD_STATUS_VERSION);
+		raw_expect_error(&pair.raw, &req, NULL, 0, SHMD_STATUS_VERSION);
 		pair_expect_end(&pair, SHMD_STATUS_VERSION);
 		pair_deinit(&pair);
 		lab_assert_empty(&lab);
@@ -82,7 +82,7 @@ TEST(nothing_before_hello)
 		msg_init(&req, kind, 0);
 		if (kind == MSG_LIST_REQ)
 			req.list_req.what = MSG_LIST_NICS;
-		pair_send(&pair, &req, NULL, 0);
+		raw_send(&pair.raw, &req, NULL, 0);
 		pair_expect_end(&pair, SHMD_STATUS_PROTOCOL);
 		pair_deinit(&pair);
 		lab_deinit(&lab);
@@ -98,7 +98,7 @@ TEST(hello_twice_ends)
 	lab_init(&lab, 7);
 	pair_init_hello(&pair, &lab, MSG_ROLE_CLIENT);
 	hello(&req, 1, 1, MSG_ROLE_CLIENT);
-	pair_send(&pair, &req, NULL, 0);
+	raw_send(&pair.raw, &req, NULL, 0);
 	pair_expect_end(&pair, SHMD_STATUS_PROTOCOL);
 	pair_deinit(&pair);
 	lab_deinit(&lab);
@@ -113,7 +113,7 @@ TEST(replies_as_requests_end)
 	lab_init(&lab, 7);
 	pair_init_hello(&pair, &lab, MSG_ROLE_CLIENT);
 	msg_init(&req, MSG_OK_REP, 0);
-	pair_send(&pair, &req, NULL, 0);
+	raw_send(&pair.raw, &req, NULL, 0);
 	pair_expect_end(&pair, SHMD_STATUS_PROTOCOL);
 	pair_deinit(&pair);
 	lab_deinit(&lab);
@@ -129,7 +129,7 @@ TEST(request_number_zero_ends)
 	lab_init(&lab, 7);
 	pair_init_hello(&pair, &lab, MSG_ROLE_CLIENT);
 	msg_init(&req, MSG_STATUS_REQ, 0);
-	pair_send_bytes(&pair, buf, (size_t)msg_encode(&req, buf, sizeof(buf)), NULL, 0);
+	raw_send_bytes(&pair.raw, buf, (size_t)msg_encode(&req, buf, sizeof(buf)), NULL, 0);
 	pair_expect_end(&pair, SHMD_STATUS_PROTOCOL);
 	pair_deinit(&pair);
 	lab_deinit(&lab);
@@ -152,12 +152,12 @@ TEST(malformed_packets_end_only_their_session)
 		struct pair pair;
 
 		pair_init_hello(&pair, &lab, MSG_ROLE_CLIENT);
-		pair_send_bytes(&pair, packets[i].bytes, packets[i].n, NULL, 0);
+		raw_send_bytes(&pair.raw, packets[i].bytes, packets[i].n, NULL, 0);
 		pair_expect_end(&pair, SHMD_STATUS_PROTOCOL);
 		pair_deinit(&pair);
 	}
 	msg_init(&req, MSG_STATUS_REQ, 0);
-	pair_expect(&other, &req, NULL, 0, MSG_STATUS_REP, &rep);
+	raw_expect(&other.raw, &req, NULL, 0, MSG_STATUS_REP, &rep);
 	ASSERT_EQ(rep.status_rep.n_sessions, 1);
 	pair_deinit(&other);
 	lab_deinit(&lab);
@@ -173,13 +173,13 @@ TEST(unknown_request_is_refused_and_the_session_lives)
 
 	lab_init(&lab, 7);
 	pair_init_hello(&pair, &lab, MSG_ROLE_CLIENT);
-	pair_send_bytes(&pair, packet, sizeof(packet), NULL, 0);
-	ASSERT_OK(pair_recv(&pair, &rep, NULL));
+	raw_send_bytes(&pair.raw, packet, sizeof(packet), NULL, 0);
+	ASSERT_OK(raw_recv(&pair.raw, &rep, NULL));
 	ASSERT_EQ(rep.kind, MSG_ERROR_REP);
 	ASSERT_EQ(rep.id, 5);
 	ASSERT_EQ(rep.error_rep.status, SHMD_STATUS_UNKNOWN_REQUEST);
 	msg_init(&req, MSG_STATUS_REQ, 0);
-	pair_expect(&pair, &req, NULL, 0, MSG_STATUS_REP, &rep);
+	raw_expect(&pair.raw, &req, NULL, 0, MSG_STATUS_REP, &rep);
 	pair_deinit(&pair);
 	lab_deinit(&lab);
 }
@@ -194,13 +194,13 @@ static void expect_fds_end(struct msg *req, unsigned int n_said, unsigned int n_
 
 	lab_init(&lab, 7);
 	pair_init_hello(&pair, &lab, MSG_ROLE_CLIENT);
-	pair_open_nic(&pair, "fake0");
+	raw_open_nic(&pair.raw, "fake0");
 	for (unsigned int i = 0; i < n_fds; i++)
-		fds[i] = pair_memfd(4096);
+		fds[i] = raw_memfd(4096);
 	req->id = 77;
 	req->n_fds = n_said;
 	bytes = msg_encode(req, buf, sizeof(buf));
-	pair_send_bytes(&pair, buf, (size_t)bytes, fds, n_fds);
+	raw_send_bytes(&pair.raw, buf, (size_t)bytes, fds, n_fds);
 	pair_expect_end(&pair, SHMD_STATUS_FDS);
 	for (unsigned int i = 0; i < n_fds; i++)
 		close(fds[i]);
@@ -230,7 +230,7 @@ TEST(wrong_number_of_descriptors_ends)
 	expect_fds_end(&req, 1, 1);
 	req.publish_req.has_fd = true;
 	expect_fds_end(&req, 0, 0);
-	fill_create(&req, 1);
+	raw_fill_create(&req, 1);
 	expect_fds_end(&req, 1, 1);
 	req.queue_create_req.mem_kind = MSG_MEM_MEMFD;
 	expect_fds_end(&req, 0, 0);
@@ -252,14 +252,14 @@ TEST(controller_owns_nothing_and_is_not_listed)
 	pair_init_hello(&pair, &lab, MSG_ROLE_CONTROL);
 	for (unsigned int i = 0; i < sizeof(forbidden) / sizeof(forbidden[0]); i++) {
 		msg_init(&req, forbidden[i], 0);
-		pair_expect_error(&pair, &req, NULL, 0, SHMD_STATUS_PERMISSION);
+		raw_expect_error(&pair.raw, &req, NULL, 0, SHMD_STATUS_PERMISSION);
 	}
 	msg_init(&req, MSG_LIST_REQ, 0);
 	req.list_req.what = MSG_LIST_SESSIONS;
-	pair_expect(&pair, &req, NULL, 0, MSG_LIST_REP, &rep);
+	raw_expect(&pair.raw, &req, NULL, 0, MSG_LIST_REP, &rep);
 	ASSERT_EQ(rep.list_rep.n_sessions, 0);
 	msg_init(&req, MSG_STATUS_REQ, 0);
-	pair_expect(&pair, &req, NULL, 0, MSG_STATUS_REP, &rep);
+	raw_expect(&pair.raw, &req, NULL, 0, MSG_STATUS_REP, &rep);
 	ASSERT_EQ(rep.status_rep.n_sessions, 0);
 	ASSERT_EQ(pair.session->health_fd, -1);
 	pair_deinit(&pair);
@@ -278,11 +278,11 @@ TEST(requests_in_one_batch_are_answered_in_order)
 	pair_init_hello(&pair, &lab, MSG_ROLE_CLIENT);
 	for (uint64_t id = 100; id < 110; id++) {
 		msg_init(&req, id % 2 ? MSG_STATUS_REQ : MSG_NIC_LIST_REQ, id);
-		ASSERT_OK(framing_send(pair.sock, buf, (size_t)msg_encode(&req, buf, sizeof(buf)), NULL, 0));
+		ASSERT_OK(framing_send(pair.raw.sock, buf, (size_t)msg_encode(&req, buf, sizeof(buf)), NULL, 0));
 	}
 	session_readable(pair.session);
 	for (uint64_t id = 100; id < 110; id++) {
-		ASSERT_OK(pair_recv(&pair, &rep, NULL));
+		ASSERT_OK(raw_recv(&pair.raw, &rep, NULL));
 		ASSERT_EQ(rep.id, id);
 		ASSERT_EQ(rep.kind, id % 2 ? MSG_STATUS_REP : MSG_NIC_LIST_REP);
 		msg_deinit(&rep);

@@ -19,7 +19,7 @@ static void scene_init(struct scene *scene)
 {
 	lab_init(&scene->lab, 10);
 	pair_init_hello(&scene->pair, &scene->lab, MSG_ROLE_CLIENT);
-	pair_open_nic(&scene->pair, "fake0");
+	raw_open_nic(&scene->pair.raw, "fake0");
 	msg_init(&scene->req, MSG_MEM_REG_REQ, 0);
 	scene->req.mem_reg_req = (struct msg_mem_reg_req){
 		.kind = MSG_MEM_MEMFD, .access = NIC_ACCESS_ALL, .length_bytes = 4096};
@@ -35,7 +35,7 @@ static void scene_deinit(struct scene *scene)
 
 static void refused(struct scene *scene, int fd, enum shmd_status status)
 {
-	pair_expect_error(&scene->pair, &scene->req, &fd, 1, status);
+	raw_expect_error(&scene->pair.raw, &scene->req, &fd, 1, status);
 	close(fd);
 }
 
@@ -46,14 +46,14 @@ TEST(registered_and_deregistered)
 	uint32_t mr;
 
 	scene_init(&s);
-	mr = pair_reg(&s.pair, 8192);
+	mr = raw_reg(&s.pair.raw, 8192);
 	ASSERT_EQ(s.lab.registry.quota.total.n[QUOTA_BYTES], 8192);
 	ASSERT_EQ(s.lab.registry.quota.total.n[QUOTA_MRS], 1);
 	msg_init(&req, MSG_MEM_DEREG_REQ, 0);
 	req.mem_dereg_req.handle = mr;
-	pair_expect(&s.pair, &req, NULL, 0, MSG_OK_REP, &rep);
+	raw_expect(&s.pair.raw, &req, NULL, 0, MSG_OK_REP, &rep);
 	ASSERT_EQ(s.lab.registry.quota.total.n[QUOTA_BYTES], 0);
-	pair_expect_error(&s.pair, &req, NULL, 0, SHMD_STATUS_NOT_FOUND);
+	raw_expect_error(&s.pair.raw, &req, NULL, 0, SHMD_STATUS_NOT_FOUND);
 	scene_deinit(&s);
 }
 
@@ -93,7 +93,7 @@ TEST(memory_that_cannot_be_written)
 {
 	struct scene s;
 	char path[64];
-	int fd = pair_memfd(4096), ro;
+	int fd = raw_memfd(4096), ro;
 
 	scene_init(&s);
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
@@ -118,12 +118,12 @@ TEST(ranges_outside_the_memory)
 		s.req.mem_reg_req.offset = wrong[i].offset;
 		s.req.mem_reg_req.length_bytes = wrong[i].length;
 		s.req.mem_reg_req.iova = wrong[i].iova;
-		refused(&s, pair_memfd(4096), SHMD_STATUS_MEM_RANGE);
+		refused(&s, raw_memfd(4096), SHMD_STATUS_MEM_RANGE);
 	}
 	s.req.mem_reg_req.offset = 0;
 	s.req.mem_reg_req.length_bytes = 8192;
 	s.req.mem_reg_req.iova = UINT64_MAX - 4095;
-	refused(&s, pair_memfd(8192), SHMD_STATUS_MEM_RANGE);
+	refused(&s, raw_memfd(8192), SHMD_STATUS_MEM_RANGE);
 	scene_deinit(&s);
 }
 
@@ -133,7 +133,7 @@ TEST(iova_and_offset_share_their_place_in_a_page)
 
 	scene_init(&s);
 	s.req.mem_reg_req.iova = 0x10001;
-	refused(&s, pair_memfd(4096), SHMD_STATUS_INVALID);
+	refused(&s, raw_memfd(4096), SHMD_STATUS_INVALID);
 	scene_deinit(&s);
 }
 
@@ -141,17 +141,17 @@ TEST(refused_kind_names_the_accepted_ones)
 {
 	struct scene s;
 	struct msg rep;
-	int fd = pair_memfd(4096);
+	int fd = raw_memfd(4096);
 
 	scene_init(&s);
 	s.req.mem_reg_req.kind = MSG_MEM_DMABUF;
-	pair_expect(&s.pair, &s.req, &fd, 1, MSG_ERROR_REP, &rep);
+	raw_expect(&s.pair.raw, &s.req, &fd, 1, MSG_ERROR_REP, &rep);
 	ASSERT_EQ(rep.error_rep.status, SHMD_STATUS_MEM_KIND);
 	ASSERT_EQ(rep.error_rep.accepted_kinds, 1u << MSG_MEM_MEMFD | 1u << MSG_MEM_AGENT);
 	ASSERT_STREQ(rep.error_rep.text, "fake0 does not accept dmabuf memory; it accepts memfd, agent");
 	s.lab.nics[0].info.accepted_kinds[1] = NIC_MEM_DMABUF;
 	registry_refresh_nic(&s.lab.registry.nics[0]);
-	pair_expect_error(&s.pair, &s.req, &fd, 1, SHMD_STATUS_MEM_FD);
+	raw_expect_error(&s.pair.raw, &s.req, &fd, 1, SHMD_STATUS_MEM_FD);
 	close(fd);
 	scene_deinit(&s);
 }
@@ -164,7 +164,7 @@ TEST(agent_memory_comes_without_a_descriptor)
 	scene_init(&s);
 	s.req.mem_reg_req.kind = MSG_MEM_AGENT;
 	s.req.mem_reg_req.iova = 0x7f0000001234;
-	pair_expect(&s.pair, &s.req, NULL, 0, MSG_MEM_REG_REP, &rep);
+	raw_expect(&s.pair.raw, &s.req, NULL, 0, MSG_MEM_REG_REP, &rep);
 	scene_deinit(&s);
 }
 
@@ -175,13 +175,13 @@ TEST(unknown_access_kind_and_nic)
 
 	scene_init(&s);
 	s.req.mem_reg_req.access = 0x10;
-	refused(&s, pair_memfd(4096), SHMD_STATUS_INVALID);
+	refused(&s, raw_memfd(4096), SHMD_STATUS_INVALID);
 	s.req.mem_reg_req.access = 1;
 	s.req.mem_reg_req.nic = 1;
-	refused(&s, pair_memfd(4096), SHMD_STATUS_NOT_FOUND);
+	refused(&s, raw_memfd(4096), SHMD_STATUS_NOT_FOUND);
 	s.req.mem_reg_req.nic = 0;
 	s.req.mem_reg_req.kind = MSG_MEM_UNSET;
-	fd = pair_memfd(4096);
+	fd = raw_memfd(4096);
 	refused(&s, fd, SHMD_STATUS_INVALID);
 	scene_deinit(&s);
 }
@@ -190,17 +190,17 @@ TEST(quotas_of_memory_name_their_limit)
 {
 	struct scene s;
 	struct msg rep;
-	int fd = pair_memfd(11 << 20);
+	int fd = raw_memfd(11 << 20);
 
 	scene_init(&s);
 	s.req.mem_reg_req.length_bytes = 11 << 20;
-	pair_expect(&s.pair, &s.req, &fd, 1, MSG_ERROR_REP, &rep);
+	raw_expect(&s.pair.raw, &s.req, &fd, 1, MSG_ERROR_REP, &rep);
 	ASSERT_EQ(rep.error_rep.status, SHMD_STATUS_QUOTA_BYTES);
 	ASSERT(strstr(rep.error_rep.text, "limit reached: max-registered-bytes is 10485760"));
 	s.req.mem_reg_req.length_bytes = 4096;
 	for (int i = 0; i < 10; i++)
-		pair_expect(&s.pair, &s.req, &fd, 1, MSG_MEM_REG_REP, &rep);
-	pair_expect_error(&s.pair, &s.req, &fd, 1, SHMD_STATUS_QUOTA_MRS);
+		raw_expect(&s.pair.raw, &s.req, &fd, 1, MSG_MEM_REG_REP, &rep);
+	raw_expect_error(&s.pair.raw, &s.req, &fd, 1, SHMD_STATUS_QUOTA_MRS);
 	close(fd);
 	scene_deinit(&s);
 }

@@ -25,9 +25,9 @@ TEST(open_tells_what_was_taken_and_why)
 	lab_init(&lab, 10);
 	pair_init_hello(&pair, &lab, MSG_ROLE_CLIENT);
 	fill_open(&req, "", "fake1");
-	pair_send(&pair, &req, NULL, 0);
+	raw_send(&pair.raw, &req, NULL, 0);
 	fdlist_init(&fds);
-	ASSERT_OK(pair_recv(&pair, &rep, &fds));
+	ASSERT_OK(raw_recv(&pair.raw, &rep, &fds));
 	ASSERT_EQ(rep.kind, MSG_NIC_OPEN_REP);
 	ASSERT_EQ(fds.n, 1);
 	ASSERT_EQ(rep.nic_open_rep.nic, 0);
@@ -41,12 +41,12 @@ TEST(open_tells_what_was_taken_and_why)
 	ASSERT_STREQ(rep.nic_open_rep.info.name, "fake1");
 	ASSERT_EQ(rep.nic_open_rep.info.n_mem_kinds, 2);
 	fdlist_deinit(&fds);
-	pair_expect_error(&pair, &req, NULL, 0, SHMD_STATUS_EXISTS);
+	raw_expect_error(&pair.raw, &req, NULL, 0, SHMD_STATUS_EXISTS);
 	fill_open(&req, "3b:00.0", "");
-	pair_expect(&pair, &req, NULL, 0, MSG_NIC_OPEN_REP, &rep);
+	raw_expect(&pair.raw, &req, NULL, 0, MSG_NIC_OPEN_REP, &rep);
 	ASSERT_STREQ(rep.nic_open_rep.info.name, "fake0");
 	fill_open(&req, "", "");
-	pair_expect_error(&pair, &req, NULL, 0, SHMD_STATUS_EXISTS);
+	raw_expect_error(&pair.raw, &req, NULL, 0, SHMD_STATUS_EXISTS);
 	pair_deinit(&pair);
 	lab_assert_empty(&lab);
 	lab_deinit(&lab);
@@ -61,20 +61,20 @@ TEST(open_refusals)
 	lab_init(&lab, 10);
 	pair_init_hello(&pair, &lab, MSG_ROLE_CLIENT);
 	fill_open(&req, "the green one", "");
-	pair_expect_error(&pair, &req, NULL, 0, SHMD_STATUS_INVALID);
+	raw_expect_error(&pair.raw, &req, NULL, 0, SHMD_STATUS_INVALID);
 	fill_open(&req, "", "mlx5_9");
-	pair_expect_error(&pair, &req, NULL, 0, SHMD_STATUS_NO_NIC);
+	raw_expect_error(&pair.raw, &req, NULL, 0, SHMD_STATUS_NO_NIC);
 	fill_open(&req, "", "fake0");
 	req.nic_open_req.doorbell = 3;
-	pair_expect_error(&pair, &req, NULL, 0, SHMD_STATUS_INVALID);
+	raw_expect_error(&pair.raw, &req, NULL, 0, SHMD_STATUS_INVALID);
 	req.nic_open_req.doorbell = NIC_DOORBELL_UAR_MMAP;
-	pair_expect_error(&pair, &req, NULL, 0, SHMD_STATUS_DOORBELL);
+	raw_expect_error(&pair.raw, &req, NULL, 0, SHMD_STATUS_DOORBELL);
 	lab.nics[0].info.state = NIC_PORT_LOST;
 	req.nic_open_req.doorbell = 0;
-	pair_expect_error(&pair, &req, NULL, 0, SHMD_STATUS_NO_NIC);
+	raw_expect_error(&pair.raw, &req, NULL, 0, SHMD_STATUS_NO_NIC);
 	lab.registry.quota.limits.n[QUOTA_FDS] = 5;
 	fill_open(&req, "", "fake1");
-	pair_expect_error(&pair, &req, NULL, 0, SHMD_STATUS_QUOTA_FDS);
+	raw_expect_error(&pair.raw, &req, NULL, 0, SHMD_STATUS_QUOTA_FDS);
 	pair_deinit(&pair);
 	lab_assert_empty(&lab);
 	lab_deinit(&lab);
@@ -103,20 +103,20 @@ TEST(published_is_fetched_until_its_session_ends)
 	struct pair a, b;
 	struct stat x, y;
 	struct lab lab;
-	int fd = pair_memfd(4096);
+	int fd = raw_memfd(4096);
 
 	lab_init(&lab, 20);
 	pair_init_hello(&a, &lab, MSG_ROLE_CLIENT);
 	pair_init_hello(&b, &lab, MSG_ROLE_CLIENT);
 	fill_publish(&req, 4, "payload");
 	req.publish_req.has_fd = true;
-	pair_expect(&a, &req, &fd, 1, MSG_OK_REP, &rep);
-	pair_expect_error(&b, &req, &fd, 1, SHMD_STATUS_EXISTS);
+	raw_expect(&a.raw, &req, &fd, 1, MSG_OK_REP, &rep);
+	raw_expect_error(&b.raw, &req, &fd, 1, SHMD_STATUS_EXISTS);
 
 	fill_fetch(&req, MSG_FETCH_REQ, 4);
-	pair_send(&b, &req, NULL, 0);
+	raw_send(&b.raw, &req, NULL, 0);
 	fdlist_init(&fds);
-	ASSERT_OK(pair_recv(&b, &rep, &fds));
+	ASSERT_OK(raw_recv(&b.raw, &rep, &fds));
 	ASSERT_EQ(rep.kind, MSG_FETCH_REP);
 	ASSERT_EQ(rep.fetch_rep.data_bytes, 7);
 	ASSERT_MEMEQ(rep.fetch_rep.data, "payload", 7);
@@ -128,12 +128,12 @@ TEST(published_is_fetched_until_its_session_ends)
 	fdlist_deinit(&fds);
 
 	fill_fetch(&req, MSG_UNPUBLISH_REQ, 4);
-	pair_expect_error(&b, &req, NULL, 0, SHMD_STATUS_PERMISSION);
+	raw_expect_error(&b.raw, &req, NULL, 0, SHMD_STATUS_PERMISSION);
 	fill_fetch(&req, MSG_FETCH_REQ, 5);
-	pair_expect_error(&b, &req, NULL, 0, SHMD_STATUS_NOT_PUBLISHED);
+	raw_expect_error(&b.raw, &req, NULL, 0, SHMD_STATUS_NOT_PUBLISHED);
 	pair_deinit(&a);
 	fill_fetch(&req, MSG_FETCH_REQ, 4);
-	pair_expect_error(&b, &req, NULL, 0, SHMD_STATUS_NOT_PUBLISHED);
+	raw_expect_error(&b.raw, &req, NULL, 0, SHMD_STATUS_NOT_PUBLISHED);
 	pair_deinit(&b);
 	close(fd);
 	lab_assert_empty(&lab);
@@ -153,18 +153,18 @@ TEST(foreign_entry_is_not_there)
 	pair_init_hello(&b, &lab, MSG_ROLE_CLIENT);
 	b.session->identity.uid++;
 	fill_fetch(&req, MSG_FETCH_REQ, 4);
-	pair_expect(&b, &req, NULL, 0, MSG_ERROR_REP, &rep);
+	raw_expect(&b.raw, &req, NULL, 0, MSG_ERROR_REP, &rep);
 	memcpy(absent, rep.error_rep.text, sizeof(absent));
 	fill_publish(&req, 4, "x");
-	pair_expect(&a, &req, NULL, 0, MSG_OK_REP, &rep);
+	raw_expect(&a.raw, &req, NULL, 0, MSG_OK_REP, &rep);
 	fill_fetch(&req, MSG_FETCH_REQ, 4);
-	pair_expect(&b, &req, NULL, 0, MSG_ERROR_REP, &rep);
+	raw_expect(&b.raw, &req, NULL, 0, MSG_ERROR_REP, &rep);
 	ASSERT_EQ(rep.error_rep.status, SHMD_STATUS_NOT_PUBLISHED);
 	ASSERT_STREQ(rep.error_rep.text, absent);
 	req.kind = MSG_UNPUBLISH_REQ;
-	pair_expect_error(&b, &req, NULL, 0, SHMD_STATUS_NOT_PUBLISHED);
+	raw_expect_error(&b.raw, &req, NULL, 0, SHMD_STATUS_NOT_PUBLISHED);
 	fill_publish(&req, 4, "mine");
-	pair_expect(&b, &req, NULL, 0, MSG_OK_REP, &rep);
+	raw_expect(&b.raw, &req, NULL, 0, MSG_OK_REP, &rep);
 	b.session->identity.uid--;
 	pair_deinit(&a);
 	pair_deinit(&b);
@@ -182,15 +182,15 @@ TEST(published_entries_are_bounded_and_withdrawn)
 	pair_init_hello(&pair, &lab, MSG_ROLE_CLIENT);
 	for (uint32_t pe = 0; pe < 3; pe++) {
 		fill_publish(&req, pe, "");
-		pair_expect(&pair, &req, NULL, 0, MSG_OK_REP, &rep);
+		raw_expect(&pair.raw, &req, NULL, 0, MSG_OK_REP, &rep);
 	}
 	fill_publish(&req, 3, "");
-	pair_expect_error(&pair, &req, NULL, 0, SHMD_STATUS_QUOTA_PUBLISHED);
+	raw_expect_error(&pair.raw, &req, NULL, 0, SHMD_STATUS_QUOTA_PUBLISHED);
 	fill_fetch(&req, MSG_UNPUBLISH_REQ, 1);
-	pair_expect(&pair, &req, NULL, 0, MSG_OK_REP, &rep);
-	pair_expect_error(&pair, &req, NULL, 0, SHMD_STATUS_NOT_PUBLISHED);
+	raw_expect(&pair.raw, &req, NULL, 0, MSG_OK_REP, &rep);
+	raw_expect_error(&pair.raw, &req, NULL, 0, SHMD_STATUS_NOT_PUBLISHED);
 	fill_publish(&req, 3, "");
-	pair_expect(&pair, &req, NULL, 0, MSG_OK_REP, &rep);
+	raw_expect(&pair.raw, &req, NULL, 0, MSG_OK_REP, &rep);
 	pair_deinit(&pair);
 	lab_assert_empty(&lab);
 	lab_deinit(&lab);
@@ -206,12 +206,12 @@ TEST(status_counts_what_there_is)
 
 	lab_init(&lab, 100);
 	pair_init_hello(&pair, &lab, MSG_ROLE_CLIENT);
-	pair_open_nic(&pair, "fake0");
-	pair_reg(&pair, 4096);
-	pair_create_queues(&pair, 5, &rep);
+	raw_open_nic(&pair.raw, "fake0");
+	raw_reg(&pair.raw, 4096);
+	raw_create_queues(&pair.raw, 5, &rep);
 	msg_deinit(&rep);
 	msg_init(&req, MSG_STATUS_REQ, 0);
-	pair_expect(&pair, &req, NULL, 0, MSG_STATUS_REP, &rep);
+	raw_expect(&pair.raw, &req, NULL, 0, MSG_STATUS_REP, &rep);
 	ASSERT_EQ(rep.status_rep.pid, getpid());
 	ASSERT_EQ(rep.status_rep.n_nics, 2);
 	ASSERT_EQ(rep.status_rep.n_sessions, 1);
@@ -221,7 +221,7 @@ TEST(status_counts_what_there_is)
 	ASSERT_EQ(rep.status_rep.sessions_total, 1);
 	ASSERT_EQ(rep.status_rep.counters.wqes, 2000);
 	msg_init(&req, MSG_COUNTERS_REQ, 0);
-	pair_expect(&pair, &req, NULL, 0, MSG_COUNTERS_REP, &rep);
+	raw_expect(&pair.raw, &req, NULL, 0, MSG_COUNTERS_REP, &rep);
 	ASSERT_EQ(rep.counters_rep.wqes, 7);
 	pair_deinit(&pair);
 	lab_deinit(&lab);
@@ -238,7 +238,7 @@ static unsigned int count_items(struct pair *pair, enum msg_list_what what, unsi
 	do {
 		msg_init(&req, MSG_LIST_REQ, 0);
 		req.list_req = (struct msg_list_req){.what = what, .cursor = cursor};
-		pair_expect(pair, &req, NULL, 0, MSG_LIST_REP, &rep);
+		raw_expect(&pair->raw, &req, NULL, 0, MSG_LIST_REP, &rep);
 		n += rep.list_rep.n_sessions + rep.list_rep.n_qps + rep.list_rep.n_mrs + rep.list_rep.n_nics;
 		for (unsigned int i = 0; i < rep.list_rep.n_sessions; i++) {
 			ASSERT_GT(rep.list_rep.sessions[i].session, last_session);
@@ -262,11 +262,11 @@ TEST(lists_come_in_pages)
 	lab_init(&lab, 5000);
 	for (int i = 0; i < 100; i++) {
 		pair_init_hello(&pairs[i], &lab, MSG_ROLE_CLIENT);
-		pair_open_nic(&pairs[i], i % 2 ? "fake0" : "fake1");
-		pair_create_queues(&pairs[i], 7, &rep);
+		raw_open_nic(&pairs[i].raw, i % 2 ? "fake0" : "fake1");
+		raw_create_queues(&pairs[i].raw, 7, &rep);
 		msg_deinit(&rep);
 		for (int k = 0; k < 3; k++)
-			pair_reg(&pairs[i], 4096);
+			raw_reg(&pairs[i].raw, 4096);
 	}
 	pair_init_hello(&ctl, &lab, MSG_ROLE_CONTROL);
 	ASSERT_EQ(count_items(&ctl, MSG_LIST_SESSIONS, &pages), 100);
@@ -294,10 +294,10 @@ TEST(others_see_only_their_own)
 	lab_init(&lab, 5000);
 	pair_init_hello(&mine, &lab, MSG_ROLE_CLIENT);
 	pair_init_hello(&theirs, &lab, MSG_ROLE_CLIENT);
-	pair_open_nic(&theirs, "fake0");
-	pair_create_queues(&theirs, 1, &rep);
+	raw_open_nic(&theirs.raw, "fake0");
+	raw_create_queues(&theirs.raw, 1, &rep);
 	msg_deinit(&rep);
-	pair_reg(&theirs, 4096);
+	raw_reg(&theirs.raw, 4096);
 	theirs.session->identity.uid = 4321;
 	pair_init_hello(&ctl, &lab, MSG_ROLE_CONTROL);
 	lab.registry.owner_uid = 99;
@@ -351,10 +351,10 @@ TEST(largest_batch_and_lists_fit_a_packet)
 	lab_init(&lab, 5000);
 	lab.nics[0].last_number = 0xfffc00;
 	pair_init_hello(&pair, &lab, MSG_ROLE_CLIENT);
-	pair_open_nic(&pair, "fake0");
-	fill_create(&req, MSG_MAX_QPS);
+	raw_open_nic(&pair.raw, "fake0");
+	raw_fill_create(&req, MSG_MAX_QPS);
 	req.queue_create_req.specs.cqs[0].count = MSG_MAX_CQS;
-	pair_expect(&pair, &req, NULL, 0, MSG_QUEUE_CREATE_REP, &rep);
+	raw_expect(&pair.raw, &req, NULL, 0, MSG_QUEUE_CREATE_REP, &rep);
 	ASSERT_EQ(rep.queue_create_rep.n_cqs, MSG_MAX_CQS);
 	ASSERT_EQ(rep.queue_create_rep.n_qps, MSG_MAX_QPS);
 	msg_deinit(&rep);

@@ -16,7 +16,7 @@ static void scene_init(struct scene *scene, uint64_t limit)
 {
 	lab_init(&scene->lab, limit);
 	pair_init_hello(&scene->pair, &scene->lab, MSG_ROLE_CLIENT);
-	pair_open_nic(&scene->pair, "fake0");
+	raw_open_nic(&scene->pair.raw, "fake0");
 }
 
 static void scene_deinit(struct scene *scene)
@@ -35,10 +35,10 @@ TEST(queues_come_with_a_sealed_memfd)
 	struct stat st;
 
 	scene_init(&s, 10);
-	fill_create(&req, 2);
-	pair_send(&s.pair, &req, NULL, 0);
+	raw_fill_create(&req, 2);
+	raw_send(&s.pair.raw, &req, NULL, 0);
 	fdlist_init(&fds);
-	ASSERT_OK(pair_recv(&s.pair, &rep, &fds));
+	ASSERT_OK(raw_recv(&s.pair.raw, &rep, &fds));
 	ASSERT_EQ(rep.kind, MSG_QUEUE_CREATE_REP);
 	ASSERT_EQ(fds.n, 1);
 	ASSERT_EQ(rep.queue_create_rep.mem_fd, 1);
@@ -59,7 +59,7 @@ TEST(queues_come_with_a_sealed_memfd)
 	layout.queue_layout_req = req.queue_create_req.specs;
 	msg_deinit(&rep);
 	req = layout;
-	pair_expect(&s.pair, &req, NULL, 0, MSG_QUEUE_LAYOUT_REP, &layout);
+	raw_expect(&s.pair.raw, &req, NULL, 0, MSG_QUEUE_LAYOUT_REP, &layout);
 	ASSERT_EQ(layout.queue_layout_rep.total_bytes, s.lab.registry.quota.total.n[QUOTA_BYTES]);
 	scene_deinit(&s);
 }
@@ -68,28 +68,28 @@ TEST(queues_on_the_clients_memory)
 {
 	struct msg req, rep;
 	struct scene s;
-	int fd = pair_memfd(1 << 20);
+	int fd = raw_memfd(1 << 20);
 
 	scene_init(&s, 10);
-	fill_create(&req, 2);
+	raw_fill_create(&req, 2);
 	req.queue_create_req.mem_kind = MSG_MEM_MEMFD;
 	req.queue_create_req.mem_offset = 4096;
 	req.queue_create_req.mem_bytes = (1 << 20) - 4096;
-	pair_expect(&s.pair, &req, &fd, 1, MSG_QUEUE_CREATE_REP, &rep);
+	raw_expect(&s.pair.raw, &req, &fd, 1, MSG_QUEUE_CREATE_REP, &rep);
 	ASSERT_EQ(rep.queue_create_rep.mem_fd, 0);
 	msg_deinit(&rep);
 	req.queue_create_req.mem_offset = 64;
-	pair_expect_error(&s.pair, &req, &fd, 1, SHMD_STATUS_MEM_RANGE);
+	raw_expect_error(&s.pair.raw, &req, &fd, 1, SHMD_STATUS_MEM_RANGE);
 	req.queue_create_req.mem_offset = 0;
 	req.queue_create_req.mem_bytes = 4096;
 	req.queue_create_req.specs.qps[0].log2_sq_wqebbs = 8;
-	pair_expect_error(&s.pair, &req, &fd, 1, SHMD_STATUS_MEM_RANGE);
+	raw_expect_error(&s.pair.raw, &req, &fd, 1, SHMD_STATUS_MEM_RANGE);
 	req.queue_create_req.mem_bytes = 2 << 20;
-	pair_expect_error(&s.pair, &req, &fd, 1, SHMD_STATUS_MEM_RANGE);
+	raw_expect_error(&s.pair.raw, &req, &fd, 1, SHMD_STATUS_MEM_RANGE);
 	req.queue_create_req.mem_kind = MSG_MEM_DMABUF;
-	pair_expect_error(&s.pair, &req, &fd, 1, SHMD_STATUS_MEM_KIND);
+	raw_expect_error(&s.pair.raw, &req, &fd, 1, SHMD_STATUS_MEM_KIND);
 	req.queue_create_req.mem_kind = MSG_MEM_AGENT;
-	pair_expect_error(&s.pair, &req, NULL, 0, SHMD_STATUS_MEM_KIND);
+	raw_expect_error(&s.pair.raw, &req, NULL, 0, SHMD_STATUS_MEM_KIND);
 	close(fd);
 	scene_deinit(&s);
 }
@@ -98,9 +98,9 @@ static void refuse_spec(struct scene *s, void (*spoil)(struct msg_queue_specs *)
 {
 	struct msg req;
 
-	fill_create(&req, 1);
+	raw_fill_create(&req, 1);
 	spoil(&req.queue_create_req.specs);
-	pair_expect_error(&s->pair, &req, NULL, 0, status);
+	raw_expect_error(&s->pair.raw, &req, NULL, 0, status);
 }
 
 static void no_queue(struct msg_queue_specs *specs)
@@ -172,20 +172,20 @@ TEST(use_after_destroy)
 	uint32_t handle, qpn;
 
 	scene_init(&s, 10);
-	pair_create_queues(&s.pair, 1, &rep);
+	raw_create_queues(&s.pair.raw, 1, &rep);
 	handle = rep.queue_create_rep.queues;
 	qpn = rep.queue_create_rep.qps[0].qpn;
 	msg_deinit(&rep);
 	msg_init(&req, MSG_QUEUE_DESTROY_REQ, 0);
 	req.queue_destroy_req.handle = handle;
-	pair_expect(&s.pair, &req, NULL, 0, MSG_OK_REP, &rep);
-	pair_expect_error(&s.pair, &req, NULL, 0, SHMD_STATUS_NOT_FOUND);
+	raw_expect(&s.pair.raw, &req, NULL, 0, MSG_OK_REP, &rep);
+	raw_expect_error(&s.pair.raw, &req, NULL, 0, SHMD_STATUS_NOT_FOUND);
 	msg_init(&req, MSG_QP_QUERY_REQ, 0);
 	req.qp_query_req.qpn = qpn;
-	pair_expect_error(&s.pair, &req, NULL, 0, SHMD_STATUS_NOT_FOUND);
+	raw_expect_error(&s.pair.raw, &req, NULL, 0, SHMD_STATUS_NOT_FOUND);
 	msg_init(&req, MSG_QP_MODIFY_REQ, 0);
 	req.qp_modify_req.qpn = qpn;
-	pair_expect_error(&s.pair, &req, NULL, 0, SHMD_STATUS_NOT_FOUND);
+	raw_expect_error(&s.pair.raw, &req, NULL, 0, SHMD_STATUS_NOT_FOUND);
 	ASSERT_EQ(s.lab.registry.nics[0].n_qps, 0);
 	scene_deinit(&s);
 }
@@ -196,16 +196,16 @@ TEST(quotas_of_queues_name_their_limit)
 	struct scene s;
 
 	scene_init(&s, 10);
-	pair_create_queues(&s.pair, 8, &rep);
+	raw_create_queues(&s.pair.raw, 8, &rep);
 	msg_deinit(&rep);
-	fill_create(&req, 3);
-	pair_expect(&s.pair, &req, NULL, 0, MSG_ERROR_REP, &rep);
+	raw_fill_create(&req, 3);
+	raw_expect(&s.pair.raw, &req, NULL, 0, MSG_ERROR_REP, &rep);
 	ASSERT_EQ(rep.error_rep.status, SHMD_STATUS_QUOTA_QPS);
 	ASSERT(strstr(rep.error_rep.text, "limit reached: max-qps is 10, "));
 	ASSERT(strstr(rep.error_rep.text, "holds 8 and asked for 3 more"));
-	fill_create(&req, 0);
+	raw_fill_create(&req, 0);
 	req.queue_create_req.specs.cqs[0].count = 10;
-	pair_expect_error(&s.pair, &req, NULL, 0, SHMD_STATUS_QUOTA_CQS);
+	raw_expect_error(&s.pair.raw, &req, NULL, 0, SHMD_STATUS_QUOTA_CQS);
 	ASSERT_EQ(s.lab.registry.refused_total, 2);
 	scene_deinit(&s);
 }
@@ -235,12 +235,12 @@ TEST(connect_stops_at_the_first_failure_and_tells)
 	struct scene s;
 
 	scene_init(&s, 10);
-	pair_create_queues(&s.pair, 4, &created);
+	raw_create_queues(&s.pair.raw, 4, &created);
 	for (unsigned int i = 0; i < 4; i++)
 		fill_peer(&peers[i], &created, i, (i + 1) % 4);
 	peers[2].qpn = 0x999;
 	fill_connect(&req, peers, 4);
-	pair_expect(&s.pair, &req, NULL, 0, MSG_CONNECT_REP, &rep);
+	raw_expect(&s.pair.raw, &req, NULL, 0, MSG_CONNECT_REP, &rep);
 	ASSERT_EQ(rep.connect_rep.n_done, 2);
 	ASSERT_EQ(rep.connect_rep.status, SHMD_STATUS_NOT_FOUND);
 	ASSERT_STREQ(rep.connect_rep.text, "peer 2: this session has no QP 0x999 on NIC 0");
@@ -248,23 +248,23 @@ TEST(connect_stops_at_the_first_failure_and_tells)
 	fill_peer(&peers[2], &created, 2, 3);
 	peers[3].addr_bytes = 3;
 	fill_connect(&req, peers + 2, 2);
-	pair_expect(&s.pair, &req, NULL, 0, MSG_CONNECT_REP, &rep);
+	raw_expect(&s.pair.raw, &req, NULL, 0, MSG_CONNECT_REP, &rep);
 	ASSERT_EQ(rep.connect_rep.n_done, 1);
 	ASSERT_EQ(rep.connect_rep.status, SHMD_STATUS_INVALID);
 
 	fill_peer(&peers[3], &created, 3, 0);
 	fill_connect(&req, peers, 1);
-	pair_expect(&s.pair, &req, NULL, 0, MSG_CONNECT_REP, &rep);
+	raw_expect(&s.pair.raw, &req, NULL, 0, MSG_CONNECT_REP, &rep);
 	ASSERT_EQ(rep.connect_rep.n_done, 0);
 	ASSERT_EQ(rep.connect_rep.status, SHMD_STATUS_QP_STATE);
 	fill_connect(&req, peers + 3, 1);
-	pair_expect(&s.pair, &req, NULL, 0, MSG_CONNECT_REP, &rep);
+	raw_expect(&s.pair.raw, &req, NULL, 0, MSG_CONNECT_REP, &rep);
 	ASSERT_EQ(rep.connect_rep.n_done, 1);
 	ASSERT_EQ(rep.connect_rep.status, 0);
 
 	msg_init(&req, MSG_QP_QUERY_REQ, 0);
 	req.qp_query_req.qpn = created.queue_create_rep.qps[3].qpn;
-	pair_expect(&s.pair, &req, NULL, 0, MSG_QP_QUERY_REP, &rep);
+	raw_expect(&s.pair.raw, &req, NULL, 0, MSG_QP_QUERY_REP, &rep);
 	ASSERT_EQ(rep.qp_query_rep.state, NIC_QPS_RTS);
 	ASSERT_EQ(rep.qp_query_rep.dest_qpn, created.queue_create_rep.qps[0].qpn);
 	msg_deinit(&created);
@@ -278,17 +278,17 @@ TEST(qps_of_another_session_do_not_exist)
 	struct scene s;
 
 	scene_init(&s, 20);
-	pair_create_queues(&s.pair, 1, &created);
+	raw_create_queues(&s.pair.raw, 1, &created);
 	pair_init_hello(&other, &s.lab, MSG_ROLE_CLIENT);
-	pair_open_nic(&other, "fake0");
+	raw_open_nic(&other.raw, "fake0");
 	msg_init(&req, MSG_QP_MODIFY_REQ, 0);
 	req.qp_modify_req.qpn = created.queue_create_rep.qps[0].qpn;
 	req.qp_modify_req.state = NIC_QPS_ERR;
-	pair_expect_error(&other, &req, NULL, 0, SHMD_STATUS_NOT_FOUND);
-	fill_create(&req, 1);
+	raw_expect_error(&other.raw, &req, NULL, 0, SHMD_STATUS_NOT_FOUND);
+	raw_fill_create(&req, 1);
 	req.queue_create_req.specs.qps[0].send_cqn = created.queue_create_rep.cqs[0].cqn;
-	pair_expect_error(&other, &req, NULL, 0, SHMD_STATUS_NOT_FOUND);
-	pair_expect(&s.pair, &req, NULL, 0, MSG_QUEUE_CREATE_REP, &rep);
+	raw_expect_error(&other.raw, &req, NULL, 0, SHMD_STATUS_NOT_FOUND);
+	raw_expect(&s.pair.raw, &req, NULL, 0, MSG_QUEUE_CREATE_REP, &rep);
 	msg_deinit(&rep);
 	msg_deinit(&created);
 	pair_deinit(&other);
@@ -308,7 +308,7 @@ TEST(parameters_outside_their_ranges)
 		fill_connect(&req, NULL, 0);
 		req.connect_req.has_params = true;
 		req.connect_req.params = wrong[i];
-		pair_expect_error(&s.pair, &req, NULL, 0, SHMD_STATUS_INVALID);
+		raw_expect_error(&s.pair.raw, &req, NULL, 0, SHMD_STATUS_INVALID);
 	}
 	scene_deinit(&s);
 }
@@ -319,15 +319,15 @@ TEST(states_that_cannot_be_asked_for)
 	struct scene s;
 
 	scene_init(&s, 10);
-	pair_create_queues(&s.pair, 1, &created);
+	raw_create_queues(&s.pair.raw, 1, &created);
 	msg_init(&req, MSG_QP_MODIFY_REQ, 0);
 	req.qp_modify_req.qpn = created.queue_create_rep.qps[0].qpn;
 	for (uint32_t state = 0; state < 16; state++) {
 		req.qp_modify_req.state = state;
 		if (state == 0 || state == 1 || state == 3 || state == 6 || state == 7)
-			pair_expect(&s.pair, &req, NULL, 0, MSG_OK_REP, &rep);
+			raw_expect(&s.pair.raw, &req, NULL, 0, MSG_OK_REP, &rep);
 		else
-			pair_expect_error(&s.pair, &req, NULL, 0, SHMD_STATUS_INVALID);
+			raw_expect_error(&s.pair.raw, &req, NULL, 0, SHMD_STATUS_INVALID);
 	}
 	msg_deinit(&created);
 	scene_deinit(&s);

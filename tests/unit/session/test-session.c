@@ -14,12 +14,12 @@
 static void publish_one(struct pair *pair, uint32_t pe)
 {
 	struct msg req, rep;
-	int fd = pair_memfd(4096);
+	int fd = raw_memfd(4096);
 
 	msg_init(&req, MSG_PUBLISH_REQ, 0);
 	req.publish_req = (struct msg_publish_req){
 		.key = {.world = "a secret world!", .pe = pe}, .has_fd = true, .data_bytes = 3, .data = "abc"};
-	pair_expect(pair, &req, &fd, 1, MSG_OK_REP, &rep);
+	raw_expect(&pair->raw, &req, &fd, 1, MSG_OK_REP, &rep);
 	close(fd);
 }
 
@@ -27,7 +27,7 @@ static void create(struct pair *pair, uint32_t n_qps)
 {
 	struct msg rep;
 
-	pair_create_queues(pair, n_qps, &rep);
+	raw_create_queues(&pair->raw, n_qps, &rep);
 	msg_deinit(&rep);
 }
 
@@ -42,10 +42,10 @@ static void live(struct pair *pair, struct lab *lab, int n)
 			pair_init_hello(pair, lab, MSG_ROLE_CLIENT);
 			break;
 		case 2:
-			pair_open_nic(pair, "fake0");
+			raw_open_nic(&pair->raw, "fake0");
 			break;
 		case 3:
-			pair_reg(pair, 8192);
+			raw_reg(&pair->raw, 8192);
 			break;
 		case 4:
 			create(pair, 4);
@@ -54,10 +54,10 @@ static void live(struct pair *pair, struct lab *lab, int n)
 			publish_one(pair, 1);
 			break;
 		case 6:
-			pair_open_nic(pair, "fake1");
+			raw_open_nic(&pair->raw, "fake1");
 			break;
 		case 7:
-			pair_reg(pair, 4096);
+			raw_reg(&pair->raw, 4096);
 			break;
 		case 8:
 			create(pair, 1);
@@ -95,7 +95,7 @@ TEST(backend_failure_at_every_call_leaves_nothing)
 			struct msg req, rep;
 			struct pair pair;
 			struct lab lab;
-			int fd = pair_memfd(4096);
+			int fd = raw_memfd(4096);
 
 			lab_init(&lab, 100);
 			lab.nics[0].fail_at = at;
@@ -109,9 +109,9 @@ TEST(backend_failure_at_every_call_leaves_nothing)
 					req.mem_reg_req = (struct msg_mem_reg_req){
 						.kind = MSG_MEM_MEMFD, .length_bytes = 4096};
 				} else {
-					fill_create(&req, 2);
+					raw_fill_create(&req, 2);
 				}
-				pair_ask(&pair, &req, &fd, step == 2 || step == 3, &rep);
+				raw_ask(&pair.raw, &req, &fd, step == 2 || step == 3, &rep);
 				ASSERT_EQ(rep.kind == MSG_ERROR_REP, step == at);
 				msg_deinit(&rep);
 			}
@@ -131,11 +131,11 @@ TEST(teardown_goes_by_kind_in_the_fixed_order)
 
 	lab_init(&lab, 100);
 	pair_init_hello(&pair, &lab, MSG_ROLE_CLIENT);
-	pair_open_nic(&pair, "fake0");
+	raw_open_nic(&pair.raw, "fake0");
 	create(&pair, 1);
-	pair_reg(&pair, 4096);
+	raw_reg(&pair.raw, 4096);
 	create(&pair, 1);
-	pair_reg(&pair, 4096);
+	raw_reg(&pair.raw, 4096);
 	lab.nics[0].log[0] = 0;
 	pair_deinit(&pair);
 	ASSERT_STREQ(lab.nics[0].log, "quiesce destroy destroy dereg dereg close ");
@@ -162,10 +162,10 @@ TEST(end_tells_client_and_health_page)
 	ASSERT_EQ(page->session, SHMD_HEALTH_SESSION_ENDED);
 	for (int i = 0; i < (int)SHMD_HEALTH_NICS; i++)
 		ASSERT_EQ(page->nic[i], SHMD_HEALTH_SESSION_ENDED);
-	ASSERT_OK(pair_recv(&pair, &msg, NULL));
+	ASSERT_OK(raw_recv(&pair.raw, &msg, NULL));
 	ASSERT_EQ(msg.event.detail, SHMD_STATUS_SHUTDOWN);
 	ASSERT_STREQ(msg.event.text, "going away");
-	ASSERT_ERR(pair_recv(&pair, &msg, NULL), EAGAIN);
+	ASSERT_ERR(raw_recv(&pair.raw, &msg, NULL), EAGAIN);
 	pair_deinit(&pair);
 	munmap(page, sizeof(*page));
 	lab_deinit(&lab);
@@ -181,13 +181,13 @@ TEST(health_word_keeps_its_first_value)
 
 	lab_init(&lab, 100);
 	pair_init_hello(&pair, &lab, MSG_ROLE_CLIENT);
-	pair_open_nic(&pair, "fake1");
+	raw_open_nic(&pair.raw, "fake1");
 	page = mmap(NULL, sizeof(*page), PROT_READ, MAP_SHARED, pair.session->health_fd, 0);
 	ASSERT_NE(page, MAP_FAILED);
 	registry_event(&lab.registry, &lab.registry.nics[0], &event);
-	ASSERT_ERR(pair_recv(&pair, &msg, NULL), EAGAIN);
+	ASSERT_ERR(raw_recv(&pair.raw, &msg, NULL), EAGAIN);
 	registry_event(&lab.registry, &lab.registry.nics[1], &event);
-	ASSERT_OK(pair_recv(&pair, &msg, NULL));
+	ASSERT_OK(raw_recv(&pair.raw, &msg, NULL));
 	ASSERT_EQ(msg.event.kind, MSG_EVENT_NIC_LOST);
 	ASSERT_EQ(msg.event.nic, 0);
 	session_end_gone(pair.session);
@@ -208,12 +208,12 @@ TEST(event_reaches_the_session_it_concerns)
 	lab_init(&lab, 100);
 	pair_init_hello(&a, &lab, MSG_ROLE_CLIENT);
 	pair_init_hello(&b, &lab, MSG_ROLE_CLIENT);
-	pair_open_nic(&a, "fake0");
-	pair_open_nic(&b, "fake0");
+	raw_open_nic(&a.raw, "fake0");
+	raw_open_nic(&b.raw, "fake0");
 	event.session_id = b.session->id;
 	registry_event(&lab.registry, &lab.registry.nics[0], &event);
-	ASSERT_ERR(pair_recv(&a, &msg, NULL), EAGAIN);
-	ASSERT_OK(pair_recv(&b, &msg, NULL));
+	ASSERT_ERR(raw_recv(&a.raw, &msg, NULL), EAGAIN);
+	ASSERT_OK(raw_recv(&b.raw, &msg, NULL));
 	ASSERT_EQ(msg.event.kind, MSG_EVENT_QP_ERROR);
 	ASSERT_EQ(msg.event.number, 0x12);
 	ASSERT_EQ(msg.event.detail, 0x13);
@@ -231,7 +231,7 @@ TEST(client_that_never_reads_is_ended_with_bounded_memory)
 
 	lab_init(&lab, 100);
 	pair_init_hello(&pair, &lab, MSG_ROLE_CLIENT);
-	pair_open_nic(&pair, "fake0");
+	raw_open_nic(&pair.raw, "fake0");
 	for (n = 0; n < 100000 && !pair.session->ended; n++) {
 		registry_event(&lab.registry, &lab.registry.nics[0], &event);
 		ASSERT_LE(pair.session->connection.n_out, CONNECTION_MAX_PACKETS);
@@ -253,14 +253,14 @@ TEST(slow_client_gets_everything_in_order)
 
 	lab_init(&lab, 100);
 	pair_init_hello(&pair, &lab, MSG_ROLE_CLIENT);
-	pair_open_nic(&pair, "fake0");
+	raw_open_nic(&pair.raw, "fake0");
 	while (pair.session->connection.n_out < CONNECTION_MAX_PACKETS / 2) {
 		event.number = ++sent;
 		registry_event(&lab.registry, &lab.registry.nics[0], &event);
 	}
 	ASSERT(session_wants_write(pair.session));
 	while (got < sent) {
-		if (pair_recv(&pair, &msg, NULL) == -EAGAIN) {
+		if (raw_recv(&pair.raw, &msg, NULL) == -EAGAIN) {
 			session_writable(pair.session);
 			continue;
 		}
@@ -279,8 +279,8 @@ TEST(hang_up_ends_the_session)
 
 	lab_init(&lab, 100);
 	pair_init_hello(&pair, &lab, MSG_ROLE_CLIENT);
-	close(pair.sock);
-	pair.sock = -1;
+	close(pair.raw.sock);
+	pair.raw.sock = -1;
 	session_readable(pair.session);
 	ASSERT(pair.session->ended);
 	pair_deinit(&pair);
@@ -303,12 +303,12 @@ TEST(connections_of_a_user_are_bounded_and_the_refused_one_is_told)
 		pair_init(&pairs[i], &lab);
 	ASSERT_OK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, socks));
 	ASSERT_ERR(session_new(&lab.registry, socks[0], &session), EDQUOT);
-	refused.sock = socks[1];
-	ASSERT_OK(pair_recv(&refused, &msg, NULL));
+	refused.raw.sock = socks[1];
+	ASSERT_OK(raw_recv(&refused.raw, &msg, NULL));
 	ASSERT_EQ(msg.kind, MSG_ERROR_REP);
 	ASSERT_EQ(msg.error_rep.status, SHMD_STATUS_QUOTA_SESSIONS);
 	ASSERT(strstr(msg.error_rep.text, "max-connections"));
-	ASSERT_ERR(pair_recv(&refused, &msg, NULL), ECONNRESET);
+	ASSERT_ERR(raw_recv(&refused.raw, &msg, NULL), ECONNRESET);
 	close(socks[1]);
 	for (int i = 0; i < 5; i++)
 		pair_deinit(&pairs[i]);
