@@ -229,7 +229,7 @@ static void enter_error(struct engine_qp *qp)
 
 int engine_qp_modify(struct engine *engine, uint32_t qpn, const struct engine_qp_modify *mod)
 {
-	struct engine_qp *qp = u32map_get(&engine->qps, qpn);
+	struct engine_qp *qp = hash_get(&engine->qps, qpn);
 	int r;
 
 	if (!qp || qp->zombie)
