@@ -375,8 +375,8 @@ static inline int nic_query(struct nic *nic, struct nic_info *ret_info)
 
 struct nic_soft_attr {
 	unsigned int n_nics; /* 1..64 */
-	uint32_t gpu_poll_usec; /* how often queues driven by a GPU are looked at when idle */
-	uint32_t spin_usec; /* how long an idle NIC thread spins before it yields and sleeps */
+	uint32_t gpu_poll_usec; /* at least 1: how often queues driven by a GPU are looked at when idle */
+	uint32_t spin_usec; /* how long an idle NIC thread spins and yields before it sleeps; 20 is good */
 	const char *fault; /* developer's fault point, or NULL: see nic/soft/README.md */
 };
 

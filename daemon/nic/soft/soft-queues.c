@@ -267,6 +267,14 @@ static struct soft_queues *queues_free(struct soft_queues *queues)
 }
 DEFINE_CLEANUP(struct soft_queues *, queues_free);
 
+/* The rings of CQs are filled at creation; they lie in front. */
+static uint64_t cq_rings_end(const struct nic_layout *layout)
+{
+	const struct nic_cq *last = layout->n_cqs ? &layout->cqs[layout->n_cqs - 1] : NULL;
+
+	return last ? last->ring_offset + cq_ring_bytes(last) : 0;
+}
+
 static int check_mem(const struct nic_queue_mem *mem, const struct nic_layout *layout)
 {
 	switch (mem->kind) {
@@ -283,18 +291,12 @@ static int check_mem(const struct nic_queue_mem *mem, const struct nic_layout *l
 	for (uint32_t i = 0; i < layout->n_cqs; i++)
 		if (layout->cqs[i].log2_entries > SOFT_MAX_LOG2_CQ_ENTRIES)
 			return -ENOSPC;
+	if (cq_rings_end(layout) > SOFT_MAX_CQ_BYTES)
+		return -ENOSPC;
 	for (uint32_t i = 0; i < layout->n_qps; i++)
 		if (layout->qps[i].type != NIC_QP_RC)
 			return -EOPNOTSUPP;
 	return 0;
-}
-
-/* The rings of CQs are filled at creation; they lie in front. */
-static uint64_t cq_rings_end(const struct nic_layout *layout)
-{
-	const struct nic_cq *last = layout->n_cqs ? &layout->cqs[layout->n_cqs - 1] : NULL;
-
-	return last ? last->ring_offset + cq_ring_bytes(last) : 0;
 }
 
 /* Everything but the queues; the layout is copied, since the caller keeps his on failure. */

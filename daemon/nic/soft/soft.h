@@ -26,6 +26,8 @@
 #define SOFT_MAX_MRS 16384u
 /* A ring is filled by the data thread when its CQ is created: 8 MiB take it about a millisecond. */
 #define SOFT_MAX_LOG2_CQ_ENTRIES 17u
+/* CQ rings of one request: filling them makes their pages the daemon's memory. */
+#define SOFT_MAX_CQ_BYTES (1ull << 30)
 #define SOFT_MTU_LOG2 12u
 #define SOFT_CHUNK_BYTES 65536u
 
@@ -191,7 +193,7 @@ struct soft_nic {
 	struct list packets; /* not yet given to the engine, from other NICs and from itself */
 	struct soft_numbers qpns;
 	struct soft_numbers cqns;
-	uint32_t n_gpu_qps; /* not quiesced */
+	uint32_t n_gpu_qps; /* driven by a GPU */
 	uint64_t idle_since_nsec; /* 0: not idle */
 	bool idle_yields; /* spun long enough */
 	uint32_t n_turns;
