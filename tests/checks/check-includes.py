@@ -25,7 +25,8 @@ FOREIGN = {
     'hwloc': r'hwloc',
 }
 
-GENERATED = {'config.h': 'config', 'proto/shmemd.pb-c.h': 'proto'}
+# What the build makes; "generated" is for the codec alone.
+GENERATED = {'config.h': 'config', 'proto/shmemd.pb-c.h': 'generated', 'shmemd.pb-c.h': 'generated'}
 
 
 @dataclass
@@ -44,8 +45,8 @@ ROOMS = [
     Room('kernels/host', ours=('kernels/abi',)),
     Room('kernels/cuda', ours=('kernels/abi', 'kernels/dev'), foreign=('cuda',)),
     Room('proto/base'),
-    Room('proto', ours=('proto/base',), foreign=('protobuf-c',)),
-    Room('libclient', ours=('proto', 'proto/base', 'kernels/abi', 'kernels/dev', 'config')),
+    Room('proto', ours=('proto/base', 'generated'), foreign=('protobuf-c',)),
+    Room('libclient', ours=('libclient/include', 'proto', 'proto/base', 'kernels/abi', 'kernels/dev', 'config')),
     Room('libclient/include', ours=('kernels/abi', 'kernels/dev')),
     Room('libclient/ctl', ours=('libclient/include', 'daemon/topo/topo.h', 'config')),
     Room('daemon/engine', ours=('kernels/abi', 'kernels/host', 'proto/base')),
@@ -102,7 +103,7 @@ def allows_ours(room, place):
     # A file counts for the innermost room it is in: proto/base/list.h is not "proto".
     home = room_of(place)
     home_path = home.path if home else place.split('/')[0]
-    if place in ('config', 'proto'):
+    if place in GENERATED.values():
         home_path = place
     if room.itself and home_path == room.path:
         return True
@@ -197,6 +198,10 @@ PLANTED = [
     one('libclient/ctl/shmemctl.c', '#include <shmemclient.h>', None),
     one('libclient/ctl/shmemctl.c', '#include "proto/codec.h"', 'libclient/ctl does not include'),
     one('proto/codec.c', '#include "proto/shmemd.pb-c.h"', None),
+    one('libclient/client.c', '#include "proto/shmemd.pb-c.h"', 'libclient does not include generated'),
+    one('libclient/client.c', '#include <shmemclient.h>', None),
+    one('daemon/main.c', '#include "config.h"', None),
+    one('daemon/engine/qp.c', '#include "config.h"', 'does not include config'),
     one('libclient/ctl/shmemctl.c', '#include "proto/shmemd.pb-c.h"', 'libclient/ctl does not include'),
     one('proto/base/hash.c', '#include "proto/codec.h"', 'proto/base does not include'),
     one('daemon/nic/nic.c', '#include "nic.h"', 'does not name a file from the root'),
