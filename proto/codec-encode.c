@@ -79,6 +79,14 @@ static int encode_numbers(const struct place *at, size_t n)
 	return 0;
 }
 
+/* Zeros at the end need not travel: the decoder has them already. */
+static size_t n_to_last_used(const uint64_t *values, size_t n)
+{
+	while (n && !values[n - 1])
+		n--;
+	return n;
+}
+
 static int encode_array(struct arena *arena, const struct place *at, const char *elements)
 {
 	const struct message *sub = at->field->sub;
@@ -126,7 +134,7 @@ static int encode_field(struct arena *arena, const struct place *at)
 	case FIELD_U32_ARRAY:
 		return encode_numbers(at, get_u32(at->plain_n));
 	case FIELD_U64_ARRAY:
-		return encode_numbers(at, at->field->max);
+		return encode_numbers(at, n_to_last_used(at->plain, at->field->max));
 	case FIELD_MSG:
 		return encode_message(arena, at->field->sub, at->plain, at->generated);
 	case FIELD_MSG_OPT:

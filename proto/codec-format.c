@@ -36,6 +36,14 @@ __attribute__((format(printf, 2, 3))) static void add(struct line *line, const c
 	line->n = (size_t)n < line->size - line->n ? line->n + (size_t)n : line->size - 1;
 }
 
+/* A blank and the name; no blank after the bracket that opens a message. */
+static void add_name(struct line *line, const char *name)
+{
+	bool is_first = line->n && line->buf[line->n - 1] == '[';
+
+	add(line, "%s%s", is_first ? "" : " ", name);
+}
+
 static void format_hex(struct line *line, const uint8_t *bytes, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
@@ -46,7 +54,8 @@ static void format_u32_array(struct line *line, const char *name, const uint32_t
 {
 	if (!n)
 		return;
-	add(line, " %s [", name);
+	add_name(line, name);
+	add(line, " [");
 	for (unsigned int i = 0; i < n; i++)
 		add(line, "%s%" PRIu32, i ? " " : "", values[i]);
 	add(line, "]");
@@ -60,7 +69,8 @@ static void format_u64_array(struct line *line, const char *name, const uint64_t
 		all |= values[i];
 	if (!all)
 		return;
-	add(line, " %s [", name);
+	add_name(line, name);
+	add(line, " [");
 	for (unsigned int i = 0; i < n; i++)
 		add(line, "%s%" PRIu64, i ? " " : "", values[i]);
 	add(line, "]");
@@ -71,7 +81,8 @@ static void format_array(struct line *line, const char *name, const struct messa
 {
 	if (!n)
 		return;
-	add(line, " %s %u", name, n);
+	add_name(line, name);
+	add(line, " %u", n);
 	for (unsigned int i = 0; i < n && i < FORMAT_MAX_ELEMENTS; i++) {
 		add(line, " [");
 		format_message(line, sub, elements + i * sub->plain_bytes);
@@ -83,7 +94,8 @@ static void format_array(struct line *line, const char *name, const struct messa
 
 static void format_sub(struct line *line, const char *name, const struct message *sub, const void *plain)
 {
-	add(line, " %s [", name);
+	add_name(line, name);
+	add(line, " [");
 	format_message(line, sub, plain);
 	add(line, "]");
 }
@@ -92,10 +104,11 @@ static void format_number(struct line *line, const struct field *field, const ch
 {
 	if (!value)
 		return;
+	add_name(line, name);
 	if (field->is_secret)
-		add(line, " %s hidden", name);
+		add(line, " hidden");
 	else
-		add(line, " %s %" PRIu64, name, value);
+		add(line, " %" PRIu64, value);
 }
 
 static void format_bytes(struct line *line, const struct field *field, const char *name,
@@ -103,11 +116,20 @@ static void format_bytes(struct line *line, const struct field *field, const cha
 {
 	if (!n)
 		return;
-	add(line, " %s ", name);
+	add_name(line, name);
+	add(line, " ");
 	if (field->is_secret)
 		add(line, "%" PRIu32 " bytes", n);
 	else
 		format_hex(line, bytes, n);
+}
+
+static void format_text(struct line *line, const char *name, const char *text, size_t max)
+{
+	if (!*text)
+		return;
+	add_name(line, name);
+	add(line, " \"%.*s\"", (int)max, text);
 }
 
 static void format_field(struct line *line, const struct field *field, const char *name, const char *plain)
@@ -125,11 +147,10 @@ static void format_field(struct line *line, const struct field *field, const cha
 		break;
 	case FIELD_BOOL:
 		if (*(const bool *)at)
-			add(line, " %s", name);
+			add_name(line, name);
 		break;
 	case FIELD_TEXT:
-		if (*(const char *)at)
-			add(line, " %s \"%.*s\"", name, (int)field->max, (const char *)at);
+		format_text(line, name, at, field->max);
 		break;
 	case FIELD_BYTES_FIXED:
 		format_bytes(line, field, name, at, field->max);

@@ -8,8 +8,7 @@
 #include <errno.h>
 
 #include "proto/codec-table.h"
-
-#include "shmemd.pb-c.h"
+#include "proto/shmemd.pb-c.h"
 
 /* 0, and does not compile unless the expression has that many bytes. */
 #define CHECK_SIZE(expr, size) (0 * sizeof(char[sizeof(expr) == (size) ? 1 : -1]))
@@ -20,40 +19,40 @@
 
 /* clang-format off */
 #define U32(s, f, no) \
-	{.number = no, .type = FIELD_U32, .offset = OFFSET(s, f, 4)}
+	{.number = no, .name = #f, .type = FIELD_U32, .offset = OFFSET(s, f, 4)}
 #define U32_SECRET(s, f, no) \
-	{.number = no, .type = FIELD_U32, .offset = OFFSET(s, f, 4), .is_secret = true}
+	{.number = no, .name = #f, .type = FIELD_U32, .offset = OFFSET(s, f, 4), .is_secret = true}
 #define U64(s, f, no) \
-	{.number = no, .type = FIELD_U64, .offset = OFFSET(s, f, 8)}
+	{.number = no, .name = #f, .type = FIELD_U64, .offset = OFFSET(s, f, 8)}
 #define BOOL(s, f, no) \
-	{.number = no, .type = FIELD_BOOL, .offset = OFFSET(s, f, sizeof(bool))}
+	{.number = no, .name = #f, .type = FIELD_BOOL, .offset = OFFSET(s, f, sizeof(bool))}
 #define ENUM(s, f, no, lowest, highest) \
-	{.number = no, .type = FIELD_ENUM, .offset = OFFSET(s, f, 4), .min = lowest, .max = highest}
+	{.number = no, .name = #f, .type = FIELD_ENUM, .offset = OFFSET(s, f, 4), .min = lowest, .max = highest}
 #define TEXT(s, f, no) \
-	{.number = no, .type = FIELD_TEXT, .offset = OFFSET_OF_ARRAY(s, f, 1), .max = COUNT(s, f)}
+	{.number = no, .name = #f, .type = FIELD_TEXT, .offset = OFFSET_OF_ARRAY(s, f, 1), .max = COUNT(s, f)}
 #define BYTES_FIXED(s, f, no) \
-	{.number = no, .type = FIELD_BYTES_FIXED, .offset = OFFSET_OF_ARRAY(s, f, 1), .max = COUNT(s, f)}
+	{.number = no, .name = #f, .type = FIELD_BYTES_FIXED, .offset = OFFSET_OF_ARRAY(s, f, 1), .max = COUNT(s, f)}
 #define BYTES_FIXED_SECRET(s, f, no) \
-	{.number = no, .type = FIELD_BYTES_FIXED, .offset = OFFSET_OF_ARRAY(s, f, 1), .max = COUNT(s, f), \
+	{.number = no, .name = #f, .type = FIELD_BYTES_FIXED, .offset = OFFSET_OF_ARRAY(s, f, 1), .max = COUNT(s, f), \
 	 .is_secret = true}
 #define BYTES_SECRET(s, f, n, no) \
-	{.number = no, .type = FIELD_BYTES, .offset = OFFSET_OF_ARRAY(s, f, 1), .max = COUNT(s, f), \
+	{.number = no, .name = #f, .type = FIELD_BYTES, .offset = OFFSET_OF_ARRAY(s, f, 1), .max = COUNT(s, f), \
 	 .n_offset = OFFSET(s, n, 4), .is_secret = true}
 #define U32_ARRAY(s, f, n, no) \
-	{.number = no, .type = FIELD_U32_ARRAY, .offset = OFFSET_OF_ARRAY(s, f, 4), .max = COUNT(s, f), \
+	{.number = no, .name = #f, .type = FIELD_U32_ARRAY, .offset = OFFSET_OF_ARRAY(s, f, 4), .max = COUNT(s, f), \
 	 .n_offset = OFFSET(s, n, 4)}
 #define U64_ARRAY(s, f, no) \
-	{.number = no, .type = FIELD_U64_ARRAY, .offset = OFFSET_OF_ARRAY(s, f, 8), .max = COUNT(s, f)}
+	{.number = no, .name = #f, .type = FIELD_U64_ARRAY, .offset = OFFSET_OF_ARRAY(s, f, 8), .max = COUNT(s, f)}
 #define MSG(s, f, no, m) \
-	{.number = no, .type = FIELD_MSG, .offset = OFFSET(s, f, sizeof(struct msg_##m)), .sub = &m##_message}
+	{.number = no, .name = #f, .type = FIELD_MSG, .offset = OFFSET(s, f, sizeof(struct msg_##m)), .sub = &m##_message}
 #define MSG_OPT(s, f, present, no, m) \
-	{.number = no, .type = FIELD_MSG_OPT, .offset = OFFSET(s, f, sizeof(struct msg_##m)), \
+	{.number = no, .name = #f, .type = FIELD_MSG_OPT, .offset = OFFSET(s, f, sizeof(struct msg_##m)), \
 	 .n_offset = OFFSET(s, present, sizeof(bool)), .sub = &m##_message}
 #define MSG_ARRAY(s, f, n, no, m) \
-	{.number = no, .type = FIELD_MSG_ARRAY, .offset = OFFSET_OF_ARRAY(s, f, sizeof(struct msg_##m)), \
+	{.number = no, .name = #f, .type = FIELD_MSG_ARRAY, .offset = OFFSET_OF_ARRAY(s, f, sizeof(struct msg_##m)), \
 	 .max = COUNT(s, f), .n_offset = OFFSET(s, n, 4), .sub = &m##_message}
 #define MSG_HEAP(s, f, n, no, m, limit) \
-	{.number = no, .type = FIELD_MSG_HEAP, .offset = OFFSET_OF_ARRAY(s, f, sizeof(struct msg_##m)), \
+	{.number = no, .name = #f, .type = FIELD_MSG_HEAP, .offset = OFFSET_OF_ARRAY(s, f, sizeof(struct msg_##m)), \
 	 .max = limit, .n_offset = OFFSET(s, n, 4), .sub = &m##_message}
 
 /* A message whose fields are name##_fields, plain struct is s and generated descriptor is that of g. */
@@ -342,7 +341,7 @@ MESSAGE(qp_query_rep, msg_qp_query_rep, qp_query_rep);
 MESSAGE_EMPTY(counters_req);
 
 static const struct field counters_rep_fields[] = {
-	{.number = 1, .type = FIELD_MSG, .offset = 0, .sub = &counters_message},
+	{.number = 1, .name = "counters", .type = FIELD_MSG, .offset = 0, .sub = &counters_message},
 };
 MESSAGE(counters_rep, msg_counters, counters_rep);
 

@@ -38,6 +38,7 @@ struct message;
 
 struct field {
 	unsigned int number; /* in the .proto */
+	const char *name;    /* in the plain struct */
 	enum field_type type;
 	size_t offset;
 	size_t n_offset;
@@ -78,8 +79,5 @@ size_t codec_envelope_packed_bytes(const struct codec_envelope *envelope);
 size_t codec_envelope_pack(const struct codec_envelope *envelope, uint8_t *buf);
 int codec_envelope_unpack(const void *buf, size_t bytes, ProtobufCAllocator *allocator,
 			  struct codec_envelope *ret_envelope); /* -EBADMSG */
-
-/* True when table and generated code agree on every field; *ret_where names the first that differs. For tests. */
-bool codec_table_is_consistent(const char **ret_where);
 
 #endif

@@ -15,7 +15,7 @@ void msg_init(struct msg *msg, enum msg_kind kind, uint64_t id)
 	msg->id = id;
 }
 
-/* Heap arrays stand at the top level of a body only; codec_table_is_consistent() sees to it. */
+/* Heap arrays stand at the top level of a body only; test-codec-table sees to it. */
 void msg_deinit(struct msg *msg)
 {
 	const struct message_kind *kind = msg ? codec_kind(msg->kind) : NULL;

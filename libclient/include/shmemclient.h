@@ -316,7 +316,7 @@ SHMD_EXPORT int shmd_fetch(struct shmd_client *client, const struct shmd_world *
 
 /* ---- administration: what shmemctl shows ---------------------------------------------------------------------------- */
 
-struct shmd_status {
+struct shmd_daemon_status {
 	char daemon[64];
 	uint32_t pid;
 	uint64_t uptime_nsec;
@@ -325,7 +325,7 @@ struct shmd_status {
 	uint64_t registered_bytes, sessions_total, refused_total;
 	struct shmd_counters counters;
 };
-SHMD_EXPORT int shmd_admin_status(struct shmd_client *client, struct shmd_status *ret_status);
+SHMD_EXPORT int shmd_admin_status(struct shmd_client *client, struct shmd_daemon_status *ret_status);
 
 struct shmd_session_item {
 	uint64_t session;
