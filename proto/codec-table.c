@@ -451,8 +451,8 @@ MESSAGE(mr_item, msg_mr_item, mr_item);
 static const struct field list_rep_fields[] = {
 	U64(msg_list_rep, next_cursor, 1),
 	MSG_HEAP(msg_list_rep, sessions, n_sessions, 2, session_item, MSG_MAX_SESSION_ITEMS),
-	MSG_HEAP(msg_list_rep, qps, n_qps, 3, qp_item, MSG_MAX_QP_ITEMS),
-	MSG_HEAP(msg_list_rep, mrs, n_mrs, 4, mr_item, MSG_MAX_MR_ITEMS),
+	MSG_HEAP(msg_list_rep, qps, n_qps, 3, qp_item, MSG_MAX_ITEMS),
+	MSG_HEAP(msg_list_rep, mrs, n_mrs, 4, mr_item, MSG_MAX_ITEMS),
 	MSG_HEAP(msg_list_rep, nics, n_nics, 5, nic, MSG_MAX_NICS),
 };
 MESSAGE(list_rep, msg_list_rep, list_rep);
@@ -555,7 +555,8 @@ static Shmemd__Envelope to_generated(const struct codec_envelope *envelope)
 	generated.id = envelope->id;
 	generated.n_fds = envelope->n_fds;
 	generated.body_case = (Shmemd__Envelope__BodyCase)envelope->kind;
-	generated.ok_rep = (Shmemd__OkRep *)envelope->body; /* all bodies are one union of pointers */
+	generated.ok_rep =
+		(Shmemd__OkRep *)envelope->body; /* all bodies are one union of pointers */
 	return generated;
 }
 
