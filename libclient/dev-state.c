@@ -103,6 +103,8 @@ static void fill_qp(struct shmd_queues *queues, unsigned int i)
 	dev->sharing = (uint8_t)queues->attr.sharing;
 	dev->placement = SHMD_PLACEMENT_HOST;
 	dev->max_inline_bytes = MAX_INLINE_BYTES;
+	/* A NIC thread that stopped must not hold a poster for ever. */
+	dev->post_timeout_nsec = queues->nic->client->timeout_nsec;
 }
 
 static void fill_head(struct shmd_queues *queues)
