@@ -451,8 +451,8 @@ MESSAGE(mr_item, msg_mr_item, mr_item);
 static const struct field list_rep_fields[] = {
 	U64(msg_list_rep, next_cursor, 1),
 	MSG_HEAP(msg_list_rep, sessions, n_sessions, 2, session_item, MSG_MAX_SESSION_ITEMS),
-	MSG_HEAP(msg_list_rep, qps, n_qps, 3, qp_item, MSG_MAX_ITEMS),
-	MSG_HEAP(msg_list_rep, mrs, n_mrs, 4, mr_item, MSG_MAX_ITEMS),
+	MSG_HEAP(msg_list_rep, qps, n_qps, 3, qp_item, MSG_MAX_QP_ITEMS),
+	MSG_HEAP(msg_list_rep, mrs, n_mrs, 4, mr_item, MSG_MAX_MR_ITEMS),
 	MSG_HEAP(msg_list_rep, nics, n_nics, 5, nic, MSG_MAX_NICS),
 };
 MESSAGE(list_rep, msg_list_rep, list_rep);

@@ -64,8 +64,9 @@ enum msg_kind {
 #define MSG_MAX_QPS 256   /* per request */
 #define MSG_MAX_CQS 512   /* per request */
 #define MSG_MAX_PEERS 512 /* per request */
-#define MSG_MAX_SESSION_ITEMS 48 /* per list reply: a full reply always fits a packet */
-#define MSG_MAX_ITEMS 128 /* per list reply, of QPs or of memory regions */
+#define MSG_MAX_SESSION_ITEMS 48 /* per list reply, as the next ones; a full reply always fits a packet */
+#define MSG_MAX_QP_ITEMS 256
+#define MSG_MAX_MR_ITEMS 256
 
 enum msg_role { MSG_ROLE_CLIENT = 1, MSG_ROLE_CONTROL = 2 };
 enum msg_mem_kind { MSG_MEM_UNSET = 0, MSG_MEM_MEMFD = 1, MSG_MEM_DMABUF = 2, MSG_MEM_AGENT = 3 };
