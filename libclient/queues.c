@@ -42,6 +42,9 @@ static void fill_defaults(struct shmd_queues_attr *attr)
 		attr->sq_wqebbs = 256;
 	if (!attr->rq_stride_bytes)
 		attr->rq_stride_bytes = SHMD_DS_BYTES;
+	/* The send ring starts on a WQEBB behind the receive ring, so that has 64 bytes at least. */
+	if (is_power_of_two(attr->rq_wqes) && (uint64_t)attr->rq_wqes * attr->rq_stride_bytes < SHMD_WQEBB_BYTES)
+		attr->rq_wqes = SHMD_WQEBB_BYTES / attr->rq_stride_bytes;
 	if (!attr->recv_cq_entries)
 		attr->recv_cq_entries = attr->rq_wqes;
 	if (!attr->access)

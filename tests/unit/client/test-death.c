@@ -57,12 +57,12 @@ TEST(a_health_word_keeps_its_first_value)
 
 	ASSERT_OK(fake_open(&fake, NULL, &client));
 	page = shmd_client_health_page(client);
-	page->nic[3] = SHMD_HEALTH_PORT_DOWN;
+	__atomic_store_n(&page->nic[3], SHMD_HEALTH_PORT_DOWN, __ATOMIC_RELEASE);
 	fake_stop(&fake);
 	while (load(&page->session) == SHMD_HEALTH_OK)
 		usleep(1000);
-	ASSERT_EQ(page->nic[3], SHMD_HEALTH_PORT_DOWN);
-	ASSERT_EQ(page->nic[4], SHMD_HEALTH_DAEMON_GONE);
+	ASSERT_EQ(load(&page->nic[3]), SHMD_HEALTH_PORT_DOWN);
+	ASSERT_EQ(load(&page->nic[4]), SHMD_HEALTH_DAEMON_GONE);
 	shmd_client_close(client);
 }
 

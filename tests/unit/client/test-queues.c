@@ -306,6 +306,22 @@ TEST(specs_follow_the_attributes)
 	close_nic();
 }
 
+TEST(a_small_receive_queue_is_raised_to_64_bytes)
+{
+	struct shmd_queues_attr attr = {.n_qps = 1, .rq_wqes = 1};
+	struct shmd_queues *queues;
+	struct shmd_recv_cq cq;
+
+	open_nic();
+	ASSERT_OK(shmd_queues_create(handle, &attr, &queues));
+	ASSERT_EQ(nic.last.specs.qps[0].n_rq_wqes, 4);
+	ASSERT_EQ(shmd_queues_dev_qp(queues, 0)->rq_wqes, 4);
+	ASSERT_OK(shmd_queues_recv_cq(queues, 0, &cq));
+	ASSERT_EQ(cq.entries, 4);
+	ASSERT_OK(shmd_queues_destroy(queues));
+	close_nic();
+}
+
 TEST(attributes_outside_their_range_are_refused_here)
 {
 	static const struct shmd_queues_attr bad[] = {
