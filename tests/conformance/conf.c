@@ -213,6 +213,7 @@ static void forget_rings(struct conf_qp *qp)
 			;
 	while (qp->dev->rq_wqes && conf_poll_recv(qp, &cqe))
 		;
+	*(uint32_t *)(uintptr_t)qp->dev->cq_dbrec_addr = htobe32(qp->cq_ci & 0xffffff);
 	*(uint32_t *)(uintptr_t)qp->dev->sq_dbrec_addr = 0;
 	if (qp->dev->rq_dbrec_addr)
 		*(uint32_t *)(uintptr_t)qp->dev->rq_dbrec_addr = 0;

@@ -35,7 +35,8 @@ static void run_daemon(void)
 	const char *path = daemon_binary();
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	execl(path, "shmemd", "--socket", private_daemon.socket, "--soft-nics", "2", (char *)NULL);
+	execl(path, "shmemd", "--config", "/dev/null", "--socket", private_daemon.socket, "--backend", "soft",
+	      "--soft-nics", "2", "--log-level", "warning", (char *)NULL);
 	fprintf(stderr, "cannot run %s: %m\n", path);
 	_exit(127);
 }
