@@ -275,10 +275,19 @@ TEST(conf_write_imm_that_never_finds_a_receive_gives_rnr_retry_exceeded)
 			  &(struct conf_attr){.rq_wqes = 4, .params = &conf_impatient});
 }
 
-TEST(conf_send_to_a_qp_without_receive_queue_gives_rnr_retry_exceeded)
+static void no_receive_queue(struct conf *c, size_t arg)
 {
-	conf_each_variant(rnr_exceeded, SHMD_OPCODE_SEND,
-			  &(struct conf_attr){.params = &conf_impatient});
+	struct conf_wqe w;
+
+	conf_need(c, CONF_F_RECV);
+	conf_send(&w, c->a, LOC, 100);
+	conf_expect_error(c->a, conf_run(c->a, &w), c->backend->no_rq_syndrome);
+	conf_check(c);
+}
+
+TEST(conf_send_to_a_qp_without_receive_queue_is_refused)
+{
+	conf_each_variant(no_receive_queue, 0, &(struct conf_attr){.params = &conf_impatient});
 }
 
 static void peer_gone(struct conf *c, size_t opcode)

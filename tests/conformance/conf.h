@@ -44,6 +44,7 @@ struct conf_backend {
 	unsigned int max_sges; /* data segments of one send WQE */
 	unsigned int max_inline_bytes; /* of one send WQE */
 	uint8_t qp_access_syndrome; /* of a request that the right is missing for at the peer's QP */
+	uint8_t no_rq_syndrome; /* of a send to a QP without receive queue */
 };
 
 extern const struct conf_backend conf_backend_soft;
