@@ -153,11 +153,15 @@ void soft_delay_drain(struct soft_delay *delay)
 		complete_first(delay);
 }
 
-unsigned int soft_delay_run(struct soft_delay *delay, uint64_t now_nsec)
+unsigned int soft_delay_run(struct soft_delay *delay)
 {
 	unsigned int n = 0;
+	uint64_t now;
 
-	for (; soft_delay_deadline(delay) <= now_nsec; n++)
+	if (list_empty(&delay->ops))
+		return 0;
+	now = soft_now_nsec();
+	for (; soft_delay_deadline(delay) <= now; n++)
 		complete_first(delay);
 	return n;
 }

@@ -21,7 +21,7 @@ void soft_delay_init(struct soft_delay *delay, uint64_t seed);
 /* Completes everything at once: before the engine is freed. */
 void soft_delay_drain(struct soft_delay *delay);
 /* Data thread: completes what is due. Returns how many operations that were. */
-unsigned int soft_delay_run(struct soft_delay *delay, uint64_t now_nsec);
+unsigned int soft_delay_run(struct soft_delay *delay);
 /* UINT64_MAX: nothing is under way. */
 uint64_t soft_delay_deadline(const struct soft_delay *delay);
 

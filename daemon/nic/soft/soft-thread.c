@@ -178,6 +178,7 @@ static bool turn(struct soft_nic *nic)
 	n += engine_scan_hot(nic->engine);
 	n += engine_progress(nic->engine, TURN_ENGINE_UNITS);
 	n += deliver_packets(nic);
+	n += soft_delay_run(&nic->delay);
 	return n > 0;
 }
 
@@ -220,6 +221,8 @@ static uint64_t sleep_nsec(struct soft_nic *nic)
 	if (nic->n_gpu_qps > 0)
 		nsec = (uint64_t)nic->gpu_poll_usec * NSEC_PER_USEC;
 	deadline = engine_next_deadline(nic->engine);
+	if (soft_delay_deadline(&nic->delay) < deadline)
+		deadline = soft_delay_deadline(&nic->delay);
 	if (deadline == UINT64_MAX)
 		return nsec;
 	now = soft_now_nsec();
@@ -378,6 +381,7 @@ static int start_pthread(struct soft_nic *nic)
 /* What start made and no thread uses. */
 static void free_parts(struct soft_nic *nic)
 {
+	soft_delay_drain(&nic->delay);
 	nic->engine = engine_free(nic->engine);
 	drop_packets(nic);
 	soft_numbers_deinit(&nic->qpns);
