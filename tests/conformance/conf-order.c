@@ -340,10 +340,7 @@ static void blocked_send(struct conf *c, size_t arg)
 
 TEST(conf_order_write_does_not_pass_a_send_that_waits)
 {
-	static const struct shmd_qp_params params = {
-		.timeout = 14, .retry_count = 7, .rnr_retry = 7, .min_rnr_timer = 5, .max_rd_atomic = 16};
-
-	conf_each_variant(blocked_send, 0, &(struct conf_attr){.rq_wqes = 4, .params = &params});
+	conf_each_variant(blocked_send, 0, &(struct conf_attr){.rq_wqes = 4});
 }
 
 /* ---- independence ---------------------------------------------------------------------------------------------------------- */
@@ -371,9 +368,6 @@ static void independent(struct conf *c, size_t n)
 
 TEST(conf_order_a_qp_that_waits_does_not_hold_another)
 {
-	static const struct shmd_qp_params params = {
-		.timeout = 14, .retry_count = 7, .rnr_retry = 7, .min_rnr_timer = 5, .max_rd_atomic = 16};
-
 	conf_each_variant(independent, 100,
-			  &(struct conf_attr){.n_qps = 2, .rq_wqes = 4, .params = &params});
+			  &(struct conf_attr){.n_qps = 2, .rq_wqes = 4});
 }

@@ -194,10 +194,7 @@ static void err_ends_waiting(struct conf *c, size_t arg)
 
 TEST(conf_state_err_flushes_a_send_that_waits_for_a_receive)
 {
-	static const struct shmd_qp_params params = {
-		.timeout = 14, .retry_count = 7, .rnr_retry = 7, .min_rnr_timer = 5, .max_rd_atomic = 16};
-
-	conf_each_variant(err_ends_waiting, 0, &(struct conf_attr){.rq_wqes = 4, .params = &params});
+	conf_each_variant(err_ends_waiting, 0, &(struct conf_attr){.rq_wqes = 4});
 }
 
 /* ---- RST ---------------------------------------------------------------------------------------------------------------- */

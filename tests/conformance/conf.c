@@ -25,6 +25,14 @@ const struct shmd_qp_params conf_impatient = {
 	.max_rd_atomic = 16,
 };
 
+static const struct shmd_qp_params patient = {
+	.timeout = 18, /* 1.07 s */
+	.retry_count = 7,
+	.rnr_retry = 7,
+	.min_rnr_timer = 1,
+	.max_rd_atomic = 16,
+};
+
 /* ---- sessions ---------------------------------------------------------------------------------------------- */
 
 struct shmd_client *conf_client_open(void)
@@ -78,9 +86,9 @@ static void qp_init(struct conf_side *side, unsigned int i, bool collapsed)
 	ASSERT(qp->slot_wqebbs);
 }
 
-static void queues_open(struct conf_side *side, const struct conf_attr *attr, uint32_t access)
+static struct shmd_queues_attr queues_attr(const struct conf_attr *attr, uint32_t access)
 {
-	struct shmd_queues_attr q = {
+	return (struct shmd_queues_attr){
 		.n_qps = attr->n_qps ? attr->n_qps : 1,
 		.sq_wqebbs = attr->sq_wqebbs ? attr->sq_wqebbs : DEFAULT_SQ_WQEBBS,
 		.rq_wqes = attr->rq_wqes,
@@ -88,9 +96,30 @@ static void queues_open(struct conf_side *side, const struct conf_attr *attr, ui
 		.cq_mode = attr->ordinary_cq ? SHMD_CQ_MODE_ORDINARY : SHMD_CQ_MODE_COLLAPSED,
 		.sharing = SHMD_SHARING_EXCLUSIVE,
 		.access = access,
+		.gpu_driven = attr->gpu_driven,
 		.mem_fd = -1,
 	};
+}
 
+static void bring_queue_mem(struct conf_side *side, struct shmd_queues_attr *q)
+{
+	uint64_t bytes;
+
+	ASSERT_OK(shmd_queues_layout(side->nic, q, &bytes));
+	ASSERT_EQ(bytes % 4096, 0);
+	ASSERT_OK(shmd_mem_alloc(side->client, bytes + 4096, &side->queue_mem));
+	q->mem_kind = SHMD_MEM_MEMFD;
+	q->mem_fd = shmd_mem_fd(side->queue_mem);
+	q->mem_offset = 4096;
+	q->mem_bytes = bytes;
+}
+
+static void queues_open(struct conf_side *side, const struct conf_attr *attr, uint32_t access)
+{
+	struct shmd_queues_attr q = queues_attr(attr, access);
+
+	if (attr->own_queue_mem)
+		bring_queue_mem(side, &q);
 	if (shmd_queues_create(side->nic, &q, &side->queues) < 0)
 		test_fail(TEST_WHERE, "shmd_queues_create: %s", shmd_error_text());
 	side->n_qps = q.n_qps;
@@ -101,16 +130,18 @@ static void queues_open(struct conf_side *side, const struct conf_attr *attr, ui
 		qp_init(side, i, !attr->ordinary_cq);
 }
 
-static void side_open(struct conf_side *side, unsigned int nic, const struct conf_attr *attr,
-		      bool is_target)
+static void side_open(struct conf_side *side, const struct conf_attr *attr, struct conf_side *host)
 {
-	uint32_t mr_access = is_target && attr->mr_access ? attr->mr_access : SHMD_ACCESS_ALL;
+	unsigned int nic = host && attr->two_nics ? 1 : 0;
+	uint32_t mr_access = host && attr->mr_access ? attr->mr_access : SHMD_ACCESS_ALL;
 
-	side->client = conf_client_open();
-	side->nic = conf_nic_open(side->client, nic);
+	side->is_guest = host && attr->one_session;
+	side->shares_nic = side->is_guest && nic == 0;
+	side->client = side->is_guest ? host->client : conf_client_open();
+	side->nic = side->shares_nic ? host->nic : conf_nic_open(side->client, nic);
 	conf_mem_open(side, &side->mem, attr->mem_bytes ? attr->mem_bytes : DEFAULT_MEM_BYTES,
 		      mr_access);
-	queues_open(side, attr, is_target ? attr->qp_access : 0);
+	queues_open(side, attr, host ? attr->qp_access : 0);
 }
 
 void conf_side_close(struct conf_side *side)
@@ -121,9 +152,12 @@ void conf_side_close(struct conf_side *side)
 		free(side->qps[i].slot_wqebbs);
 	free(side->qps);
 	ASSERT_OK(shmd_queues_destroy(side->queues));
+	shmd_mem_free(side->queue_mem);
 	conf_mem_close(&side->mem);
-	ASSERT_OK(shmd_nic_close(side->nic));
-	shmd_client_close(side->client);
+	if (!side->shares_nic)
+		ASSERT_OK(shmd_nic_close(side->nic));
+	if (!side->is_guest)
+		shmd_client_close(side->client);
 	memset(side, 0, sizeof(*side));
 }
 
@@ -163,10 +197,10 @@ void conf_open(struct conf *c, const struct conf_attr *attr)
 
 	memset(c, 0, sizeof(*c));
 	attr = attr ? attr : &defaults;
-	c->params = attr->params;
+	c->params = attr->params ? attr->params : &patient;
 	conf_daemon_start();
-	side_open(&c->ini, 0, attr, false);
-	side_open(&c->tgt, attr->two_nics ? 1 : 0, attr, true);
+	side_open(&c->ini, attr, NULL);
+	side_open(&c->tgt, attr, &c->ini);
 	find_backend(c);
 	c->a = c->ini.qps;
 	c->b = c->tgt.qps;
@@ -178,10 +212,24 @@ void conf_open(struct conf *c, const struct conf_attr *attr)
 		conf_connect(c);
 }
 
+/* A retry where nothing can be lost is an acknowledgement that nobody asked for: milliseconds of waiting. */
+static void check_retries(const struct conf *c, const struct conf_side *side)
+{
+	for (unsigned int i = 0; i < side->n_qps && (c->backend->features & CONF_F_LOSSLESS); i++) {
+		struct shmd_qp_info info = conf_query(&side->qps[i]);
+
+		if (info.state == SHMD_QP_RTS && info.counters.retries)
+			test_fail(TEST_WHERE, "QP %u of a side retried %llu times", i,
+				  (unsigned long long)info.counters.retries);
+	}
+}
+
 void conf_close(struct conf *c)
 {
-	conf_side_close(&c->ini);
+	check_retries(c, &c->ini);
+	check_retries(c, &c->tgt);
 	conf_side_close(&c->tgt);
+	conf_side_close(&c->ini);
 	conf_daemon_stop();
 }
 

@@ -36,6 +36,7 @@
 #define CONF_F_EVENTS 0x10u /* QP errors are reported as events */
 #define CONF_F_PLACEMENT_ORDER 0x20u /* a CPU at the target sees writes of one QP in their order */
 #define CONF_F_KEEPS_CAUSE 0x40u /* in a collapsed CQ no flush covers the error CQE that is its cause */
+#define CONF_F_LOSSLESS 0x80u /* nothing is lost or retried between QPs that are both ready */
 
 struct conf_backend {
 	const char *name; /* as in shmd_nic_info.backend */
@@ -75,6 +76,9 @@ struct conf_side {
 	struct conf_qp *qps; /* owned */
 	unsigned int n_qps;
 	struct conf_mem mem;
+	struct shmd_mem *queue_mem; /* NULL: the daemon's */
+	bool is_guest; /* client is the other side's */
+	bool shares_nic; /* nic too */
 };
 
 /* One end of a connection, and this program's view of its rings. */
@@ -98,13 +102,16 @@ struct conf_attr {
 	bool two_nics; /* the sides use different NICs, where there are two */
 	bool ordinary_cq; /* else collapsed */
 	bool unconnected; /* leave all QPs in RST */
+	bool one_session; /* both sides are the same session */
+	bool gpu_driven; /* doorbells wake nobody */
+	bool own_queue_mem; /* rings lie in memory of the client's */
 	uint32_t sq_wqebbs; /* 0: 64 */
 	uint32_t rq_wqes; /* 0: none */
 	uint32_t rq_stride_bytes; /* 0: 64, four data segments */
 	size_t mem_bytes; /* of each side; 0: 64 KiB */
 	uint32_t mr_access; /* of the target's MR; 0: all */
 	uint32_t qp_access; /* of the target's QPs; 0: all */
-	const struct shmd_qp_params *params; /* NULL: the daemon's defaults */
+	const struct shmd_qp_params *params; /* NULL: time-outs so long that none passes by chance */
 };
 
 /* a[] and b[] are the QPs of the two sides; a[i] is connected to b[i]. Tests mostly post on a[0]. */
@@ -117,7 +124,10 @@ struct conf {
 
 /* attr may be NULL. Both memories are filled with different patterns. */
 void conf_open(struct conf *c, const struct conf_attr *attr);
-/* Closes everything; fails the test when a part refuses, or the private daemon does not end well. */
+/*
+ * Closes everything; fails the test when a part refuses, when a QP in RTS had to retry although nothing can have been
+ * lost, or when the private daemon does not end well.
+ */
 void conf_close(struct conf *c);
 
 /* Retry quickly, give up soon: for tests of exceeded retries. */
