@@ -125,7 +125,6 @@ static void ring(struct raw_traffic *traffic, const void *ctrl)
 	__atomic_store_n(&dbrec->snd, htobe32(traffic->pi), __ATOMIC_RELEASE);
 	__atomic_store_n((uint64_t *)(traffic->doorbell_page + traffic->doorbell_offset), value,
 			 __ATOMIC_RELEASE);
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	if (traffic->wake_fd >= 0)
 		ASSERT_EQ(write(traffic->wake_fd, &one, sizeof(one)), sizeof(one));
 }
