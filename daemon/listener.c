@@ -44,8 +44,8 @@ static int lock_folder(const char *path, int *ret_fd)
 		int r = -errno;
 
 		log_line(LOG_ERR, NULL,
-			 "cannot open folder %s for the socket: %m; make it, or choose another place with --socket PATH",
-			 folder);
+			 "cannot open folder %s for the socket: %m; make it, or choose another place "
+			 "with --socket PATH", folder);
 		return r;
 	}
 	for (int i = 0; i < LOCK_TRIES && flock(fd, LOCK_EX | LOCK_NB) < 0; i++)

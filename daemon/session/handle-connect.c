@@ -34,7 +34,8 @@ static int fill_params(struct request *req, struct nic_qp_params *params)
 	    from->min_rnr_timer > 31 || from->max_rd_atomic < 1 || from->max_rd_atomic > 16 ||
 	    from->traffic_class > 255)
 		return request_fail(req, SHMD_STATUS_INVALID,
-				    "a QP parameter is outside its range: timeout 0-31, retries 0-7, RNR timer 0-31, reads and atomics 1-16, traffic class 0-255");
+				    "a QP parameter is outside its range: timeout 0-31, retries 0-7, "
+				    "RNR timer 0-31, reads and atomics 1-16, traffic class 0-255");
 	*params = (struct nic_qp_params){
 		.timeout = (uint8_t)from->timeout,
 		.retry_count = (uint8_t)from->retry_count,

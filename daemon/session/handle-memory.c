@@ -67,7 +67,8 @@ static int check_memfd(struct request *req, const struct mem_claim *claim, uint6
 		return request_fail(req, SHMD_STATUS_MEM_FD, "the descriptor is not a memfd");
 	if (!(seals & F_SEAL_SHRINK))
 		return request_fail(req, SHMD_STATUS_MEM_SEALS,
-				    "the memfd is not sealed against shrinking: add F_SEAL_SHRINK before registering it");
+				    "the memfd is not sealed against shrinking: "
+				    "add F_SEAL_SHRINK before registering it");
 	if (claim->writable && (seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE)))
 		return request_fail(req, SHMD_STATUS_MEM_SEALS,
 				    "the memfd is sealed against writing, and the access asked for writes");

@@ -84,7 +84,8 @@ static int make_layout(struct request *req, const struct msg_queue_specs *specs,
 	r = nic_layout_init(ret_layout, &attr);
 	if (r == -EINVAL || r == -EOVERFLOW)
 		return request_fail(req, SHMD_STATUS_INVALID,
-				    "a CQ or QP of the request is outside its range; the description of QueueCreateReq has the ranges");
+				    "a CQ or QP of the request is outside its range; "
+				    "the description of QueueCreateReq has the ranges");
 	return r;
 }
 

@@ -23,7 +23,7 @@ struct fixture_daemon {
 	char log[96]; /* standard error of the daemon */
 };
 
-/* Options end with NULL. Returns when clients can connect; fails the test, with the log, when the daemon does not come up. */
+/* Options end with NULL. Returns when clients can connect; fails the test, with the log, when that does not happen. */
 void fixture_daemon_start(struct fixture_daemon *daemon, ...) __attribute__((sentinel));
 /* SIGTERM; the daemon must exit with 0. Removes the folder. */
 void fixture_daemon_stop(struct fixture_daemon *daemon);
