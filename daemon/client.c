@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include "proto/base/cleanup.h"
+#include "proto/base/nsec.h"
 
 DEFINE_CLEANUP(struct client *, client_free);
 
@@ -39,7 +40,7 @@ static void on_handshake(void *arg)
 
 	if (client->session->version == 0)
 		session_end(client->session, SHMD_STATUS_PROTOCOL, "no Hello within %" PRIu64 " ms",
-			    client->handshake_nsec / 1000000u);
+			    client->handshake_nsec / NSEC_PER_MSEC);
 }
 
 static void on_reap(void *arg)

@@ -25,10 +25,10 @@
 #include "daemon/nic/nic.h"
 #include "daemon/session/registry.h"
 #include "proto/base/cleanup.h"
+#include "proto/base/nsec.h"
 
-#define NSEC_PER_MSEC 1000000u
 #define ACCEPTS_PER_TURN 16
-#define ACCEPT_PAUSE_NSEC (100u * NSEC_PER_MSEC)
+#define ACCEPT_PAUSE_NSEC (100 * NSEC_PER_MSEC)
 #define EVENTS_PER_TURN 64
 
 /* A NIC's news on the loop. */

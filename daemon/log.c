@@ -17,10 +17,10 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "config.h"
+#include "proto/base/nsec.h"
 
 #if HAVE_SYSTEMD
 #include <systemd/sd-journal.h>
@@ -177,13 +177,10 @@ bool log_bucket_take(struct log_bucket *bucket, uint64_t now_nsec, uint64_t *ret
 
 static bool pass(uint64_t *ret_dropped)
 {
-	struct timespec ts;
 	bool may;
 
-	clock_gettime(CLOCK_MONOTONIC, &ts);
 	pthread_mutex_lock(&log_state.lock);
-	may = log_bucket_take(&log_state.bucket,
-			      (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec, ret_dropped);
+	may = log_bucket_take(&log_state.bucket, nsec_now(), ret_dropped);
 	pthread_mutex_unlock(&log_state.lock);
 	return may;
 }

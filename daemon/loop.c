@@ -12,6 +12,8 @@
 
 #include <event2/event.h>
 
+#include "proto/base/nsec.h"
+
 struct loop {
 	struct event_base *base;
 };
@@ -178,8 +180,8 @@ int loop_timer_new(struct loop *loop, loop_fn fn, void *arg, struct loop_timer *
 int loop_timer_arm(struct loop_timer *timer, uint64_t nsec)
 {
 	struct timeval tv = {
-		.tv_sec = (time_t)(nsec / 1000000000u),
-		.tv_usec = (suseconds_t)(nsec % 1000000000u / 1000u),
+		.tv_sec = (time_t)(nsec / NSEC_PER_SEC),
+		.tv_usec = (suseconds_t)(nsec % NSEC_PER_SEC / NSEC_PER_USEC),
 	};
 
 	return event_add(timer->call.event, &tv) ? -EIO : 0;

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "proto/base/cleanup.h"
+#include "proto/base/nsec.h"
 #include "proto/framing.h"
 
 #define CURSOR_ITEM_BITS 12
@@ -85,7 +85,7 @@ int handle_status(struct request *req)
 	*rep = (struct msg_status_rep){
 		.pid = (uint32_t)getpid(),
 		.protocol_version = SHMD_PROTOCOL_VERSION_MAX,
-		.uptime_nsec = registry_now_nsec() - registry->started_nsec,
+		.uptime_nsec = nsec_now() - registry->started_nsec,
 		.n_nics = registry->n_nics,
 		.n_sessions = (uint32_t)total[QUOTA_SESSIONS],
 		.n_qps = (uint32_t)total[QUOTA_QPS],
@@ -147,7 +147,7 @@ static void fill_session(struct msg_session_item *item, struct session *session)
 		.n_mrs = (uint32_t)sum.n[QUOTA_MRS],
 		.n_fds = (uint32_t)sum.n[QUOTA_FDS],
 		.registered_bytes = sum.n[QUOTA_BYTES],
-		.age_nsec = registry_now_nsec() - session->started_nsec,
+		.age_nsec = nsec_now() - session->started_nsec,
 	};
 	snprintf(item->command, sizeof(item->command), "%s", session->identity.command);
 	snprintf(item->cgroup, sizeof(item->cgroup), "%s", session->identity.cgroup);

@@ -11,22 +11,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <syslog.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "daemon/session/session.h"
 #include "proto/base/assert.h"
+#include "proto/base/nsec.h"
 #include "proto/framing.h"
 
 _Static_assert(REGISTRY_PACKET_BYTES >= FRAMING_MAX_PACKET_BYTES, "a whole packet fits");
-
-uint64_t registry_now_nsec(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
 
 int registry_init(struct registry *registry, const struct registry_attr *attr)
 {
@@ -36,7 +28,7 @@ int registry_init(struct registry *registry, const struct registry_attr *attr)
 	registry->attr = *attr;
 	quota_init(&registry->quota, &attr->limits);
 	list_init(&registry->sessions);
-	registry->started_nsec = registry_now_nsec();
+	registry->started_nsec = nsec_now();
 	registry->owner_uid = geteuid();
 	registry->packet = malloc(REGISTRY_PACKET_BYTES);
 	registry->in_packet = malloc(REGISTRY_PACKET_BYTES);

@@ -98,8 +98,6 @@ void registry_event(struct registry *registry, struct registry_nic *rnic,
 /* The session with this id or the next higher one that is listed (a client that said Hello); NULL at the end. */
 struct session *registry_next_session(struct registry *registry, uint64_t id);
 
-uint64_t registry_now_nsec(void); /* CLOCK_MONOTONIC */
-
 void registry_note(struct registry *registry, const struct note *note);
 
 #endif

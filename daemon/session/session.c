@@ -24,6 +24,7 @@
 #include "daemon/session/dispatch.h"
 #include "proto/base/assert.h"
 #include "proto/base/cleanup.h"
+#include "proto/base/nsec.h"
 #include "proto/framing.h"
 
 #define SESSION_PACKETS_PER_TURN 16
@@ -85,7 +86,7 @@ int session_new(struct registry *registry, int sock, struct session **ret_sessio
 	session->registry = registry;
 	session->health_fd = -1;
 	session->identity.pidfd = -1;
-	session->started_nsec = registry_now_nsec();
+	session->started_nsec = nsec_now();
 	list_init(&session->link);
 	list_init(&session->published);
 	resource_table_init(&session->resources);
@@ -127,12 +128,12 @@ struct session *session_free(struct session *session)
 /* One budget for all NICs of the session, so that many NICs do not add up. */
 static void teardown_quiesce(struct session *session)
 {
-	uint64_t now = registry_now_nsec(), end = now + session->registry->attr.quiesce_nsec;
+	uint64_t end = nsec_add(nsec_now(), session->registry->attr.quiesce_nsec), now;
 
 	for (unsigned int i = 0; i < session->n_nics; i++) {
 		struct nic_ctx *ctx = session->nics[i]->ctx;
 
-		now = registry_now_nsec();
+		now = nsec_now();
 		ctx->nic->ops->ctx_quiesce(ctx, now < end ? end - now : 0);
 	}
 }

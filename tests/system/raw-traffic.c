@@ -13,9 +13,10 @@
 #include <shmd/abi/wqe.h>
 
 #include "proto/base/cleanup.h"
+#include "proto/base/nsec.h"
 #include "tests/lib/test.h"
 
-#define POLL_LIMIT_NSEC 5000000000ull
+#define POLL_LIMIT_NSEC (5 * NSEC_PER_SEC)
 
 static void *map(int fd, size_t bytes)
 {
@@ -153,14 +154,6 @@ void raw_traffic_write(struct raw_traffic *traffic, uint32_t to, uint32_t from, 
 	ring(traffic, wqe);
 }
 
-static uint64_t now_nsec(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
-
 unsigned int raw_traffic_poll(struct raw_traffic *traffic)
 {
 	const struct timespec pause = {.tv_nsec = 20000};
@@ -168,7 +161,7 @@ unsigned int raw_traffic_poll(struct raw_traffic *traffic)
 	struct shmd_dbrec *dbrec = (void *)(traffic->queue_mem + traffic->cq.dbrec_offset);
 	const struct shmd_cqe *cqe = (void *)(traffic->queue_mem + traffic->cq.ring_offset +
 					      (traffic->ci & (n - 1)) * SHMD_CQE_BYTES);
-	uint64_t end = now_nsec() + POLL_LIMIT_NSEC;
+	uint64_t end = nsec_now() + POLL_LIMIT_NSEC;
 	uint8_t op_own;
 
 	for (;;) {
@@ -176,7 +169,7 @@ unsigned int raw_traffic_poll(struct raw_traffic *traffic)
 		if (op_own >> 4 != SHMD_CQE_INVALID &&
 		    (op_own & SHMD_CQE_OWNER_MASK) == (traffic->ci >> traffic->cq.log2_entries & 1))
 			break;
-		if (now_nsec() > end)
+		if (nsec_now() > end)
 			test_fail(TEST_WHERE, "no CQE %u within 5 s", traffic->ci);
 		nanosleep(&pause, NULL);
 	}

@@ -59,7 +59,7 @@ TEST_TIMEOUT(damaged_packets, 60)
 		MSG_PUBLISH_REQ, MSG_LIST_REQ, MSG_QP_MODIFY_REQ};
 	struct fixture_daemon daemon;
 	struct raw_client raw;
-	struct msg req, rep;
+	struct msg create, req, rep;
 	int fd = raw_memfd(65536);
 
 	fixture_daemon_start(&daemon, NULL);
@@ -67,13 +67,12 @@ TEST_TIMEOUT(damaged_packets, 60)
 	for (int round = 0; round < 400; round++) {
 		int bytes;
 
-		raw_fill_create(&req, 3);
-		if (kinds[round % 7] == MSG_QUEUE_LAYOUT_REQ)
-			req.queue_layout_req = req.queue_create_req.specs;
-		else if (kinds[round % 7] != MSG_QUEUE_CREATE_REQ)
-			msg_init(&req, kinds[round % 7], 0);
-		req.kind = kinds[round % 7];
-		req.id = 9;
+		raw_fill_create(&create, 3);
+		msg_init(&req, kinds[round % 7], 9);
+		if (req.kind == MSG_QUEUE_LAYOUT_REQ)
+			req.queue_layout_req = create.queue_create_req.specs;
+		if (req.kind == MSG_QUEUE_CREATE_REQ)
+			req.queue_create_req = create.queue_create_req;
 		if (req.kind == MSG_LIST_REQ)
 			req.list_req.what = MSG_LIST_QPS;
 		bytes = msg_encode(&req, good, sizeof(good));

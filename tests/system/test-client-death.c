@@ -7,20 +7,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "proto/base/nsec.h"
 #include "tests/lib/fixture-daemon.h"
 #include "tests/lib/raw-client.h"
 #include "tests/lib/test.h"
 #include "tests/system/raw-traffic.h"
-
-#define LIMIT_NSEC 1000000000ull
-
-static uint64_t now_nsec(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
 
 static bool all_zero(struct raw_client *ctl)
 {
@@ -43,10 +34,10 @@ static bool all_zero(struct raw_client *ctl)
 static void expect_zero_within_a_second(struct raw_client *ctl)
 {
 	const struct timespec pause = {.tv_nsec = 5000000};
-	uint64_t end = now_nsec() + (test_has_sanitizer() ? 5 : 1) * LIMIT_NSEC;
+	uint64_t end = nsec_now() + (test_has_sanitizer() ? 5 : 1) * NSEC_PER_SEC;
 
 	while (!all_zero(ctl)) {
-		if (now_nsec() > end)
+		if (nsec_now() > end)
 			test_fail(TEST_WHERE, "the client's things are still there after a second");
 		nanosleep(&pause, NULL);
 	}
