@@ -35,7 +35,10 @@ int framing_send(int sock, const void *buf, size_t bytes, const int *fds, unsign
  */
 int framing_recv(int sock, void *buf, size_t size, size_t *ret_bytes, struct fdlist *fds);
 
-/* A connected pair or client socket with the options both sides rely on (close-on-exec, buffer sizes). */
-int framing_connect(const char *path); /* fd, or negative errno; blocking socket */
+/* Options both sides rely on, for a socket that was accepted or made by socketpair. 0 or negative errno. */
+int framing_setup(int sock);
+
+/* A blocking, close-on-exec client socket, set up and connected. Descriptor or negative errno. */
+int framing_connect(const char *path);
 
 #endif

@@ -42,6 +42,7 @@ struct engine_packet;
 /* One asynchronous memory operation. Embedded in engine state; the backend calls engine_memop_done once. */
 struct engine_memop {
 	void (*done)(struct engine_memop *op, int status); /* set by the engine; 0 or negative errno */
+	void *owner; /* of the engine that waits: on its thread engine_memop_done() must be called */
 	void *backend_data; /* for the backend's own use while the operation is pending */
 };
 

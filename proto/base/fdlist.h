@@ -15,7 +15,7 @@ struct fdlist {
 
 void fdlist_init(struct fdlist *fds);
 void fdlist_deinit(struct fdlist *fds); /* closes what is left; may be called twice */
-int fdlist_add(struct fdlist *fds, int fd); /* takes fd on success; -ENOSPC */
+int fdlist_add(struct fdlist *fds, int fd); /* takes fd on success; -ENOSPC, -EBADF */
 int fdlist_get(const struct fdlist *fds, unsigned int index); /* borrowed; -EBADF when absent or taken */
 int fdlist_take(struct fdlist *fds, unsigned int index); /* owned by the caller; -EBADF likewise */
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The value half of the asserts: compares, and on a difference says both values. Holds no state; any thread may call.
+ * The value half of the asserts: compares, and on a difference says both values. Holds no state;
+ * any thread may call.
  */
 #include "tests/lib/test.h"
 
@@ -119,7 +120,8 @@ void test_check_streq(const char *where, const char *text, const char *a, const 
 {
 	if (a == b || (a && b && strcmp(a, b) == 0))
 		return;
-	test_fail(where, "%s:\n  left  \"%s\"\n  right \"%s\"", text, a ? a : "(null)", b ? b : "(null)");
+	test_fail(where, "%s:\n  left  \"%s\"\n  right \"%s\"", text, a ? a : "(null)",
+		  b ? b : "(null)");
 }
 
 static void format_bytes(const unsigned char *bytes, size_t n, char text[3 * DUMP_BYTES + 1])
@@ -141,8 +143,8 @@ void test_check_memeq(const char *where, const char *text, const void *a, const 
 		return;
 	format_bytes(x + at, n - at, left);
 	format_bytes(y + at, n - at, right);
-	test_fail(where, "%s: of %zu bytes the first difference is at %zu:\n  left %s\n  right%s", text, n, at, left,
-		  right);
+	test_fail(where, "%s: of %zu bytes the first difference is at %zu:\n  left %s\n  right%s",
+		  text, n, at, left, right);
 }
 
 void test_check_ok(const char *where, const char *text, long long result)

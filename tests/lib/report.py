@@ -3,8 +3,6 @@
 """Reads logs of `meson test` (testlog.json): prints every skip with its reason, every failure, and the totals.
 
 A program of tests/lib counts with the numbers of its own summary line; any other program counts as one test.
-With --required FILE, a test named there ("program" or "program:test", one a line) that was skipped or did not run is a
-failure.
 """
 import argparse
 import json
@@ -17,39 +15,40 @@ PROGRAM_OUTCOME = {'OK': 'passed', 'EXPECTEDFAIL': 'passed', 'SKIP': 'skipped'}
 
 
 class Report:
-    def __init__(self):
+    """What one run says. `passed` holds "program" and "program:test"; skips and failures begin with such a name."""
+
+    def __init__(self, label=''):
+        self.label = label
         self.counts = {'passed': 0, 'failed': 0, 'skipped': 0}
         self.passed = set()
         self.skips = []
         self.failures = []
 
     def add(self, entry):
-        name = entry['name']
+        name = entry['name'].split(' / ')[-1]
         lines = entry.get('stdout', '').splitlines()
         outcome = PROGRAM_OUTCOME.get(entry['result'], 'failed')
+        if outcome == 'passed':
+            self.passed.add(name)
         summary = next((m for m in map(SUMMARY.match, reversed(lines)) if m), None)
         if not summary:
             self.add_program(name, outcome, lines, entry['result'])
             return
         numbers = dict(zip(('passed', 'failed', 'skipped'), map(int, summary.groups())))
-        # A program that says it passed and exits otherwise (a leak found at its end, a time-out) has failed.
+        # A program whose tests passed and that ended otherwise (a leak found at its end, a time-out) has failed.
         if outcome == 'failed' and not numbers['failed']:
             numbers['failed'] = 1
             self.failures.append(f'{name}: {entry["result"].lower()}, exit status {entry.get("returncode")}')
         for key, number in numbers.items():
             self.counts[key] += number
-        if outcome == 'passed':
-            self.passed.add(name)
         self.add_cases(name, lines)
 
     def add_program(self, name, outcome, lines, result):
         self.counts[outcome] += 1
-        if outcome == 'passed':
-            self.passed.add(name)
-        elif outcome == 'skipped':
+        if outcome == 'skipped':
             reason = next((line.strip() for line in reversed(lines) if line.strip()), 'no reason given')
             self.skips.append(f'{name}: {reason}')
-        else:
+        elif outcome == 'failed':
             self.failures.append(f'{name}: {result.lower()}')
 
     def add_cases(self, name, lines):
@@ -62,38 +61,64 @@ class Report:
             else:
                 self.failures.append(f'{name}:{case}')
 
-    def require(self, path):
-        """A required program with one skipped test is not complete either."""
-        with open(path, encoding='utf-8') as file:
-            wanted = [line.split('#')[0].strip() for line in file]
-        for test in filter(None, wanted):
-            skipped = [skip for skip in self.skips if skip.startswith(test + ':')]
-            if test not in self.passed or skipped:
-                self.counts['failed'] += 1
-                self.failures.append(f'{test}: required in CI, and it ' + ('was skipped' if skipped else 'did not pass'))
+    def add_stage(self, name, outcome):
+        self.counts[outcome] += 1
+        if outcome == 'failed':
+            self.failures.append(name)
 
-    def print(self):
-        for skip in self.skips:
-            print('skipped:', skip)
-        for failure in self.failures:
-            print('failed: ', failure)
-        print(f"{self.counts['passed']} passed, {self.counts['failed']} failed, {self.counts['skipped']} skipped")
+    def has_complete(self, test):
+        """A program with one skipped test did not run completely."""
+        return test in self.passed and not any(skip.startswith(test + ':') for skip in self.skips)
+
+
+def read_log(argument):
+    label, _, path = argument.rpartition('=')
+    report = Report(label + ': ' if label else '')
+    with open(path, encoding='utf-8') as log:
+        for line in log:
+            report.add(json.loads(line))
+    return report
+
+
+def require(path, reports):
+    """The tests named in a file, "program" or "program:test" a line, that no run completed."""
+    verdict = Report()
+    with open(path, encoding='utf-8') as file:
+        wanted = [line.split('#')[0].strip() for line in file]
+    for test in filter(None, wanted):
+        if not any(report.has_complete(test) for report in reports):
+            verdict.add_stage(f'{test}: required, and it was skipped or did not pass', 'failed')
+    return verdict
+
+
+def print_totals(reports):
+    for report in reports:
+        for skip in report.skips:
+            print(f'skipped: {report.label}{skip}')
+    for report in reports:
+        for failure in report.failures:
+            print(f'failed:  {report.label}{failure}')
+    totals = {key: sum(report.counts[key] for report in reports) for key in ('passed', 'failed', 'skipped')}
+    print(f"{totals['passed']} passed, {totals['failed']} failed, {totals['skipped']} skipped")
+    return 1 if totals['failed'] or not totals['passed'] else 0
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('--required', metavar='FILE')
-    parser.add_argument('logs', nargs='+', metavar='TESTLOG')
+    parser.add_argument('--required', metavar='FILE', help='tests that must have run completely in one of the logs')
+    parser.add_argument('--passed', action='append', default=[], metavar='STAGE', help='one more thing that passed')
+    parser.add_argument('--failed', action='append', default=[], metavar='STAGE', help='one more thing that failed')
+    parser.add_argument('logs', nargs='*', metavar='[LABEL=]TESTLOG')
     args = parser.parse_args()
-    report = Report()
-    for path in args.logs:
-        with open(path, encoding='utf-8') as log:
-            for line in log:
-                report.add(json.loads(line))
-    if args.required:
-        report.require(args.required)
-    report.print()
-    return 1 if report.counts['failed'] or not report.counts['passed'] else 0
+
+    reports = [read_log(log) for log in args.logs]
+    stages = Report()
+    for name in args.passed:
+        stages.add_stage(name, 'passed')
+    for name in args.failed:
+        stages.add_stage(name, 'failed')
+    required = [require(args.required, reports)] if args.required else []
+    return print_totals(reports + [stages] + required)
 
 
 if __name__ == '__main__':

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * main() of every test program. Runs the registered tests in the order of their source, each in a forked child that leads
- * a process group of its own: a test cannot disturb the next one, and what it leaves running is killed after it.
- * A named test runs in this process instead, for a debugger; so does everything when a debugger is attached.
+ * main() of every test program. Runs the registered tests in the order of their source, each in a
+ * forked child that leads a process group of its own: a test cannot disturb the next one, and what
+ * it leaves running is killed after it. A named test runs in this process instead, for a debugger;
+ * so does everything when a debugger is attached.
  *
- * The parent is single-threaded. Children may have threads; an assert ends the whole child from any of them.
+ * The parent is single-threaded. Children may have threads; an assert ends the whole child from any
+ * of them.
  */
 #include "tests/lib/test.h"
 
@@ -57,6 +59,13 @@ bool test_has_sanitizer(void)
 	return HAS_SANITIZER;
 }
 
+bool test_is_full(void)
+{
+	const char *value = getenv("SHMEMD_TEST_FULL");
+
+	return value && strcmp(value, "1") == 0;
+}
+
 static void count_outcome(enum outcome outcome)
 {
 	counts.n_passed += outcome == PASSED;
@@ -66,7 +75,8 @@ static void count_outcome(enum outcome outcome)
 
 static int print_summary(void)
 {
-	printf("%u passed, %u failed, %u skipped\n", counts.n_passed, counts.n_failed, counts.n_skipped);
+	printf("%u passed, %u failed, %u skipped\n", counts.n_passed, counts.n_failed,
+	       counts.n_skipped);
 	fflush(stdout);
 	if (counts.n_failed)
 		return EXIT_TEST_FAILED;
@@ -162,7 +172,8 @@ static bool same_fds(const bool before[FDS_MAX], const bool after[FDS_MAX])
 	for (int fd = 0; fd < FDS_MAX; fd++) {
 		if (before[fd] == after[fd])
 			continue;
-		print_fd_difference(fd, after[fd] ? "was left open:" : "was closed, and is not the test's");
+		print_fd_difference(fd, after[fd] ? "was left open:"
+						  : "was closed, and is not the test's");
 		same = false;
 	}
 	return same;
@@ -203,8 +214,8 @@ static enum outcome outcome_of_status(int status)
 	if (WIFEXITED(status) && WEXITSTATUS(status) == TEST_EXIT_SKIP)
 		return SKIPPED;
 	if (WIFSIGNALED(status))
-		fprintf(stderr, "in test %s: killed by signal %d (%s)\n", current->name, WTERMSIG(status),
-			strsignal(WTERMSIG(status)));
+		fprintf(stderr, "in test %s: killed by signal %d (%s)\n", current->name,
+			WTERMSIG(status), strsignal(WTERMSIG(status)));
 	else if (WEXITSTATUS(status) != EXIT_TEST_FAILED)
 		fprintf(stderr, "in test %s: exit status %d\n", current->name, WEXITSTATUS(status));
 	return FAILED;
@@ -276,7 +287,7 @@ static void on_interrupt(int signo)
 	_exit(128 + signo);
 }
 
-/* Order of the source, whatever order the compiler emitted; programs of several files interleave. */
+/* Order of the source, whatever the compiler emitted; programs of several files interleave. */
 static int compare_lines(const void *a, const void *b)
 {
 	const struct test_case *const *x = a, *const *y = b;
@@ -341,7 +352,7 @@ int main(int argc, char **argv)
 		return EXIT_TEST_FAILED;
 	}
 	if (argc > 1 && strcmp(argv[1], "--help") == 0) {
-		printf("usage: %s [--list | TEST...]\nwithout names: all tests, each in its own process\n", argv[0]);
+		printf("usage: %s [--list | TEST...]\n", argv[0]);
 		r = 0;
 	} else if (argc > 1 && strcmp(argv[1], "--list") == 0) {
 		r = list_tests(tests, n);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The runner tested by itself: with SHMD_RUNNER_VICTIM set this program is the patient, whose tests fail, leak, hang and
- * skip on purpose; without it, it runs itself as that patient and checks what was reported.
+ * The runner tested by itself: with SHMD_RUNNER_VICTIM set this program is the patient, whose tests
+ * fail, leak, hang and skip on purpose; without it, it runs itself as that patient and checks what
+ * was reported.
  */
 #include "tests/lib/test.h"
 
@@ -139,7 +140,8 @@ static void run_self(const char *victim, const char *argument, struct report *re
 	snprintf(command, sizeof(command), "%s=%s '%s' %s 2>&1", VICTIM, victim, self, argument);
 	f = popen(command, "re");
 	ASSERT(f);
-	while (n < sizeof(ret->text) - 1 && (got = fread(ret->text + n, 1, sizeof(ret->text) - 1 - n, f)) > 0)
+	while (n < sizeof(ret->text) - 1 &&
+	       (got = fread(ret->text + n, 1, sizeof(ret->text) - 1 - n, f)) > 0)
 		n += got;
 	ret->text[n] = '\0';
 	ret->status = WEXITSTATUS(pclose(f));
@@ -169,7 +171,8 @@ EXAMINE(every_fault_is_reported)
 	ASSERT_EQ(report->status, 1);
 	assert_says(report, "two == 1 + 2: left is 2, right is 3\n");
 	assert_says(report, "1u < -1: left is 1, right is -1\n");
-	assert_says(report, "of 6 bytes the first difference is at 3:\n  left  64 65 66\n  right 78 65 66\n");
+	assert_says(report, "of 6 bytes the first difference is at 3:\n");
+	assert_says(report, "  left  64 65 66\n  right 78 65 66\n");
 	assert_says(report, "-EPERM gives -EINVAL: is -1 (Operation not permitted), not -22\n");
 	assert_says(report, "\n  left  \"left\"\n  right \"right\"\n");
 	assert_says(report, "-ENOENT: is -2 (No such file or directory), not 0\n");
@@ -230,6 +233,16 @@ EXAMINE(list_shows_the_tests_in_source_order)
 	run_self("nobody", "--list", report);
 	ASSERT_EQ(report->status, 0);
 	ASSERT_EQ(strncmp(report->text, "victim_fails_compare\nvictim_fails_sign\n", 39), 0);
+}
+
+TEST(the_long_form_is_asked_for_by_the_environment)
+{
+	ASSERT_OK(setenv("SHMEMD_TEST_FULL", "1", 1));
+	ASSERT(test_is_full());
+	ASSERT_OK(setenv("SHMEMD_TEST_FULL", "0", 1));
+	ASSERT(!test_is_full());
+	ASSERT_OK(unsetenv("SHMEMD_TEST_FULL"));
+	ASSERT(!test_is_full());
 }
 
 TEST(comparisons_are_mathematical)

@@ -3,7 +3,8 @@
 #define SHMD_TESTS_LIB_TEST_H
 
 /*
- * The test runner's interface. A test program is a list of TEST() blocks, linked with dep_testlib, which brings main().
+ * The test runner's interface. A test program is a list of TEST() blocks, linked with
+ * dep_testlib, which brings main().
  *
  *	TEST(overflow_is_refused)
  *	{
@@ -12,8 +13,9 @@
  *		ASSERT_ERR(size_mul(SIZE_MAX, 2, &n), EOVERFLOW);
  *	}
  *
- * Each test runs in a process of its own with an alarm, and must end with the fds it began with. A failing assert prints
- * both values and ends the process, from whichever thread or fork it was called. tests/README.md has the rest.
+ * Each test runs in a process of its own with an alarm, and must end with the fds it began with.
+ * A failing assert prints both values and ends the process, from whichever thread or fork it was
+ * called. tests/README.md has the rest.
  */
 
 #include <stdbool.h>
@@ -35,7 +37,7 @@ struct test_case {
 
 #define TEST(name_) TEST_TIMEOUT(name_, TEST_DEFAULT_TIMEOUT_SEC)
 
-/* The section holds pointers, so that its entries have one alignment whatever the compiler does to the structs. */
+/* The section holds pointers: their alignment is one, whatever the compiler does to structs. */
 #define TEST_TIMEOUT(name_, sec_)                                                                  \
 	static void test_run_##name_(void);                                                        \
 	static const struct test_case test_case_##name_ = {                                        \
@@ -48,12 +50,16 @@ struct test_case {
 void test_skip(const char *reason) __attribute__((noreturn));
 
 /* Ends the running test as failed with a message; `where` is "file:line". */
-void test_fail(const char *where, const char *fmt, ...) __attribute__((noreturn, format(printf, 2, 3)));
+void test_fail(const char *where, const char *fmt, ...)
+	__attribute__((noreturn, format(printf, 2, 3)));
 
-/* True in a process that runs under ASan or TSan, for tests whose size or time limits depend on it. */
+/* True under ASan or TSan, for tests whose size or time limits depend on it. */
 bool test_has_sanitizer(void);
 
-/* A value of any scalar type, kept so that comparisons between signed and unsigned are the mathematical ones. */
+/* True under `tools/test --full` (SHMEMD_TEST_FULL=1): run the longer form. */
+bool test_is_full(void);
+
+/* Any scalar, kept so that comparisons of signed with unsigned are the mathematical ones. */
 struct test_value {
 	enum { TEST_SIGNED, TEST_UNSIGNED, TEST_POINTER, TEST_DOUBLE } kind;
 	union {
@@ -120,7 +126,8 @@ void test_check_err(const char *where, const char *text, long long result, int e
 	} while (0)
 
 #define ASSERT_STREQ(a, b) test_check_streq(TEST_WHERE, #a " is " #b, (a), (b))
-#define ASSERT_MEMEQ(a, b, n) test_check_memeq(TEST_WHERE, #a " has the bytes of " #b, (a), (b), (n))
+#define ASSERT_MEMEQ(a, b, n)                                                                      \
+	test_check_memeq(TEST_WHERE, #a " has the bytes of " #b, (a), (b), (n))
 
 /* The result is 0. */
 #define ASSERT_OK(expr) test_check_ok(TEST_WHERE, #expr, (expr))

@@ -1,0 +1,482 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files of the engine share.
+ *
+ * A QP is two halves that know nothing of each other but packets: struct requester (send queue, requests on
+ * their way, responses) and struct responder (receive queue, requests of the peer). Each half executes one
+ * packet at a time; a memory operation that completes later parks the half, and the packet's completion puts the
+ * QP back on the ready list. Everything runs on the owner's thread except packet_free_remote().
+ */
+#ifndef SHMEMD_ENGINE_PRIVATE_H
+#define SHMEMD_ENGINE_PRIVATE_H
+
+#include <endian.h>
+#include <errno.h>
+#include <string.h>
+
+#include "daemon/engine/engine.h"
+#include "kernels/host/wqe-parse.h"
+#include "proto/base/assert.h"
+#include "proto/base/overflow.h"
+#include "proto/base/hash.h"
+
+#define likely(x) __builtin_expect(!!(x), 1)
+#define unlikely(x) __builtin_expect(!!(x), 0)
+
+/* ---- packet sequence numbers: 24 bits, compared by signed distance ------------------------------------- */
+
+#define PSN_MASK 0xffffffu
+#define PSN_HALF 0x800000u
+
+static inline uint32_t psn_add(uint32_t psn, uint32_t n)
+{
+	return (psn + n) & PSN_MASK;
+}
+
+/* From b to a, -2^23 .. 2^23 - 1. */
+static inline int32_t psn_diff(uint32_t a, uint32_t b)
+{
+	return (int32_t)((a - b) << 8) >> 8;
+}
+
+/* From b forward to a, 0 .. 2^24 - 1. */
+static inline uint32_t psn_ahead(uint32_t a, uint32_t b)
+{
+	return (a - b) & PSN_MASK;
+}
+
+/* ---- memory spans and copies ---------------------------------------------------------------------------- */
+
+struct mem_span {
+	struct engine_mem *mem;
+	uint64_t offset;
+	uint32_t bytes;
+};
+
+enum copy_phase {
+	COPY_NEXT, /* choose the next step */
+	COPY_MOVED, /* `step` bytes have reached the destination */
+	COPY_BOUNCE_FULL, /* `step` bytes are in the bounce buffer */
+};
+
+/* Payload of a packet to a list of spans. */
+struct copy {
+	struct engine_memop op;
+	struct engine_qp *qp; /* put on the ready list when an operation ends */
+	struct engine_packet *pkt; /* the source; NULL: idle */
+	struct list bounce_link; /* waiting for a bounce buffer */
+	void *bounce;
+	uint32_t left_bytes;
+	uint32_t src_offset, dst_offset; /* in the present source and destination span */
+	uint32_t step;
+	unsigned int src, dst;
+	enum copy_phase phase;
+	bool op_pending;
+	bool has_refs; /* destination spans hold references: an operation was pending once */
+	bool flip; /* fault point: the next byte is altered on its way */
+	int op_status;
+	unsigned int n_dst;
+	struct mem_span dst_spans[WQE_MAX_SGES];
+};
+
+/* ---- memory regions ---------------------------------------------------------------------------------------- */
+
+struct mr {
+	struct engine_mr_attr attr;
+};
+
+/* The last region found; good while the table is unchanged. */
+struct mr_cache {
+	struct mr *mr;
+	uint64_t epoch;
+};
+
+struct mr_want {
+	uint32_t key;
+	uint32_t pdn;
+	uint32_t access;
+	uint64_t addr;
+	uint64_t bytes;
+};
+
+/* ---- packets ------------------------------------------------------------------------------------------------ */
+
+enum packet_kind {
+	PACKET_WRITE,
+	PACKET_SEND,
+	PACKET_READ,
+	PACKET_ATOMIC,
+	PACKET_READ_RESPONSE,
+	PACKET_ATOMIC_RESPONSE,
+	PACKET_ACK,
+	PACKET_NAK,
+};
+
+/* Does it go to the responder? */
+static inline bool packet_is_request(enum packet_kind kind)
+{
+	return kind <= PACKET_ATOMIC;
+}
+
+enum packet_nak {
+	NAK_RNR,
+	NAK_PSN_SEQUENCE,
+	NAK_INVALID_REQUEST,
+	NAK_REMOTE_ACCESS,
+	NAK_REMOTE_OP,
+};
+
+#define PACKET_FIRST 0x01u
+#define PACKET_LAST 0x02u
+#define PACKET_IMM 0x04u
+#define PACKET_SOLICITED 0x08u
+#define PACKET_ACK_REQ 0x10u
+
+/* Payloads up to this size travel inside the packet when the memory can be addressed. */
+#define PACKET_SMALL_BYTES 128u
+#define PACKET_DATA_BYTES 1024u
+
+struct packet_pool;
+
+struct engine_packet {
+	struct list link; /* of the transport, then of the half that receives it */
+	struct packet_pool *pool;
+	uint8_t kind; /* enum packet_kind */
+	uint8_t flags; /* PACKET_* */
+	uint8_t nak; /* enum packet_nak */
+	uint8_t rnr_timer; /* IBTA encoding */
+	uint32_t dest_qpn;
+	uint32_t src_qpn;
+	uint32_t psn;
+	uint32_t imm;
+	uint32_t payload_bytes; /* in this packet: `data` when n_segs is 0 */
+	uint32_t rkey;
+	uint32_t mtu_bytes; /* READ: payload of one response packet */
+	uint64_t raddr; /* WRITE, first packet; READ; ATOMIC */
+	uint64_t length_bytes; /* of the message: WRITE, first packet; READ */
+	uint32_t n_segs; /* payload by reference; each holds a reference of its memory */
+	union {
+		struct engine_atomic atomic; /* ATOMIC */
+		uint8_t data[PACKET_DATA_BYTES] __attribute__((aligned(16)));
+		struct mem_span segs[WQE_MAX_SGES];
+	};
+};
+
+/* ---- CQs ------------------------------------------------------------------------------------------------------ */
+
+struct cq {
+	struct engine *engine;
+	struct engine_cq_attr attr;
+	uint32_t pi;
+	uint32_t ci; /* last value read from the dbrec */
+	uint32_t n_users; /* QPs, twice for one that uses it for both queues */
+	uint32_t fired_arm; /* arm word that has had its event */
+	bool dead; /* overrun */
+	bool new_solicited;
+	uint32_t error_qpn; /* collapsed: QP whose error CQE lies at entry 0, or CQ_NO_QPN */
+	struct list notify_link; /* a CQE was written since the arm word was last read */
+	struct list dead_link;
+};
+
+#define CQ_NO_QPN UINT32_MAX
+
+/* ---- QPs -------------------------------------------------------------------------------------------------------- */
+
+#define SENT_STARTED 0x01u /* has PSNs */
+#define SENT_FETCH 0x02u /* read or atomic: done by its response */
+#define SENT_SIGNALED 0x04u
+#define SENT_SOLICITED 0x08u
+#define SENT_FENCE 0x10u
+
+/* One send WQE between fetch and completion. */
+struct sent {
+	uint16_t wqe_index;
+	uint8_t n_wqebbs;
+	uint8_t opcode;
+	uint8_t kind; /* enum engine_wqe_kind */
+	uint8_t flags; /* SENT_* */
+	uint8_t syndrome; /* not 0: fails when it is the oldest */
+	uint8_t n_sges;
+	uint32_t first_psn;
+	uint32_t n_psns;
+	uint32_t n_responses; /* READ, ATOMIC: response packets whose payload has arrived */
+	uint32_t bytes;
+	struct wqe_sge sge; /* the only one when n_sges is 1 */
+};
+
+struct requester {
+	uint16_t pi; /* last value of the dbrec */
+	uint16_t ci; /* next WQEBB to fetch */
+	uint16_t oldest; /* first WQEBB that has not completed */
+	bool check_dbrec;
+	bool loaded; /* `cur` is the request at `cursor` */
+	bool halted; /* an entry has a syndrome: nothing new is sent */
+	bool rnr_wait;
+	bool drain_reported;
+	uint8_t retry_left;
+	uint8_t rnr_left;
+	uint32_t head, tail, cursor; /* entries of `sent`: oldest, next free, next to send */
+	uint32_t sent_mask;
+	uint32_t next_psn;
+	uint32_t unacked_psn; /* all before it were acknowledged */
+	uint32_t sent_psn; /* one behind the last PSN ever sent; next_psn but in mid-message */
+	uint32_t n_since_ack_req;
+	uint32_t n_fetches, n_reads; /* started and not completed */
+	uint32_t cur_packet; /* of `cur`: next packet to send */
+	uint32_t resume_packet; /* where a resend enters the request at `cursor` */
+	unsigned int cur_sge;
+	uint32_t cur_sge_offset;
+	struct list rx; /* responses */
+	struct engine_packet *pkt; /* the response being copied */
+	struct mr_cache mr;
+	struct sent *sent;
+	uint8_t *shadow; /* WQEs from fetch to completion, each in one piece */
+	struct copy copy;
+	struct wqe_request cur;
+};
+
+#define REPLAY_ENTRIES 16u
+
+struct replay {
+	bool valid;
+	uint32_t psn;
+	uint64_t old;
+	uint32_t bytes;
+};
+
+struct responder {
+	uint16_t pi, ci; /* receive WQEs: dbrec, next to take */
+	uint32_t expected_psn;
+	bool nak_sent; /* PSN sequence NAK, until the expected packet comes */
+	bool ack_due;
+	struct list rx; /* requests */
+	struct engine_packet *pkt; /* being executed */
+	struct engine_packet *spent; /* carries the acknowledgement that is due */
+
+	/* the message of several packets under way */
+	bool in_message;
+	uint8_t message_kind; /* PACKET_WRITE or PACKET_SEND */
+	uint32_t rkey;
+	uint64_t raddr;
+	uint64_t left_bytes; /* WRITE: announced and not arrived */
+	uint64_t done_bytes;
+
+	/* the receive WQE taken for it */
+	bool has_recv;
+	uint16_t recv_index;
+	uint32_t recv_sge, recv_sge_offset;
+	uint64_t recv_left_bytes;
+	unsigned int n_recv_sges;
+
+	/* the READ under way: `pkt` is its request */
+	bool reading;
+	bool read_again; /* a duplicate */
+	uint32_t read_psn;
+	uint64_t read_done_bytes;
+
+	struct replay replay[REPLAY_ENTRIES];
+	unsigned int replay_next;
+
+	struct mr_cache mr;
+	struct mr_cache recv_mr;
+	struct engine_memop atomic_op;
+	struct engine_mem *atomic_mem; /* referenced while an atomic is pending */
+	bool atomic_pending;
+	int atomic_status;
+	uint64_t atomic_old;
+	struct copy copy;
+	struct wqe_sge recv_sges[32];
+};
+
+struct engine_qp {
+	struct engine *engine;
+	struct list all_link;
+	struct list ready_link;
+	struct list timer_link;
+	struct list packet_link; /* waiting for a free packet */
+	struct engine_qp_attr attr;
+	struct cq *send_cq, *recv_cq;
+	enum engine_qp_state state;
+	bool zombie; /* destroyed, awaiting memory operations */
+	bool cancelled; /* reset, awaiting memory operations of the former life */
+	bool flushed; /* ERR: nothing was left at the last look */
+	uint8_t first_error;
+	void *route; /* valid when has_route */
+	bool has_route;
+	uint8_t log2_mtu; /* payload of a packet: the engine's chunk */
+	uint64_t deadline_nsec; /* retry or RNR timer, when on the timer list */
+	struct engine_qp_modify path; /* the merged values of all modify calls */
+	struct engine_qp_counters counters;
+	struct responder resp;
+	struct requester req;
+};
+
+/* ---- the engine -------------------------------------------------------------------------------------------------- */
+
+#define HOT_QPS 8u
+#define N_BOUNCE 16u
+#define BOUNCE_BYTES 65536u
+#define TURN_UNITS 16u /* of one half in one turn of a QP */
+#define WINDOW_PSNS 256u
+#define ACK_REQ_EVERY 64u
+#define MAX_SENT 256u
+#define PACKET_RESERVE 64u /* kept for READ responses when requests have used up the rest */
+#define PACKET_WAIT_NSEC 50000u
+
+struct engine {
+	struct engine_attr attr;
+	struct engine_ops ops;
+	void *owner;
+	uint64_t now_nsec;
+	uint64_t next_deadline_nsec; /* lower bound over `timers` */
+	uint64_t mr_epoch;
+	struct hash qps, cqs, mrs;
+	struct list all_qps;
+	struct list ready;
+	struct list timers;
+	struct list packet_waiters;
+	struct list bounce_waiters;
+	struct list notify_cqs;
+	struct list dead_cqs;
+	struct packet_pool *pool;
+	struct list free_packets;
+	unsigned int n_free_packets;
+	unsigned int n_qps; /* zombies included */
+	void *bounce_memory;
+	void *bounce_free[N_BOUNCE];
+	unsigned int n_bounce_free;
+	struct engine_qp *hot[HOT_QPS];
+	enum engine_fault fault;
+	uint64_t fault_left;
+	struct engine_qp_counters past; /* of destroyed QPs */
+	struct wqe_request scratch;
+};
+
+static inline void qp_ready(struct engine_qp *qp)
+{
+	if (list_empty(&qp->ready_link))
+		list_add_tail(&qp->engine->ready, &qp->ready_link);
+}
+
+static inline bool qp_can_receive(const struct engine_qp *qp)
+{
+	return qp->state == ENGINE_QP_RTR || qp->state == ENGINE_QP_RTS || qp->state == ENGINE_QP_SQD;
+}
+
+static inline bool qp_can_send(const struct engine_qp *qp)
+{
+	return qp->state == ENGINE_QP_RTS || qp->state == ENGINE_QP_SQD;
+}
+
+/* packet.c */
+int packet_pool_new(struct engine *engine);
+void packet_pool_close(struct engine *engine);
+void packet_pool_collect(struct engine *engine);
+struct engine_packet *packet_alloc(struct engine *engine, unsigned int reserve);
+void packet_drop_payload(struct engine_packet *pkt);
+struct engine_packet *packet_put(struct engine *engine, struct engine_packet *pkt);
+void packet_put_all(struct engine *engine, struct list *packets);
+void packet_add_seg(struct engine_packet *pkt, const struct mem_span *span);
+
+/* mr.c */
+int mr_resolve(struct engine *engine, struct mr_cache *cache, const struct mr_want *want,
+	       struct mem_span *ret_span);
+
+/* copy.c */
+int bounce_init(struct engine *engine);
+void copy_init(struct copy *copy, struct engine_qp *qp);
+int copy_start(struct copy *copy, struct engine_packet *pkt);
+int copy_continue(struct copy *copy);
+bool copy_is_pending(const struct copy *copy);
+void copy_end(struct copy *copy);
+void copy_bytes(void *dst, const void *src, size_t bytes);
+
+static inline void copy_add_dst(struct copy *copy, const struct mem_span *span)
+{
+	copy->dst_spans[copy->n_dst++] = *span;
+}
+
+static inline void *span_pointer(const struct mem_span *span)
+{
+	const struct engine_mem_ops *ops = span->mem->ops;
+
+	return ops->pointer ? ops->pointer(span->mem, span->offset, span->bytes) : NULL;
+}
+
+/* cq.c */
+struct cqe_fields {
+	uint8_t cqe_opcode; /* enum shmd_cqe_opcode */
+	uint8_t wqe_opcode;
+	uint8_t syndrome;
+	bool solicited;
+	uint16_t wqe_counter;
+	uint32_t bytes;
+	uint32_t imm;
+};
+
+void cq_write(struct cq *cq, const struct engine_qp *qp, const struct cqe_fields *fields);
+void cq_write_error(struct cq *cq, struct engine_qp *qp, const struct cqe_fields *fields);
+void cq_forget_error(struct cq *cq, const struct engine_qp *qp);
+void cq_notify_all(struct engine *engine);
+void cq_bury_dead(struct engine *engine);
+
+/* qp-state.c */
+void qp_error(struct engine_qp *qp, uint8_t syndrome, bool responder);
+void qp_reset(struct engine_qp *qp);
+unsigned int qp_flush(struct engine_qp *qp, unsigned int budget);
+bool qp_has_pending_ops(const struct engine_qp *qp);
+void qp_settle(struct engine_qp *qp);
+void qp_stop(struct engine_qp *qp);
+
+/* send.c */
+uint16_t qp_read_snd(const struct engine_qp *qp);
+unsigned int requester_send(struct engine_qp *qp, unsigned int budget);
+uint16_t requester_wqebbs_at(const struct engine_qp *qp, uint16_t index, uint8_t *ret_opcode);
+
+/* requester.c */
+unsigned int requester_input(struct engine_qp *qp, unsigned int budget);
+void requester_advance(struct engine_qp *qp);
+void requester_resend(struct engine_qp *qp, uint32_t psn);
+void requester_solicit(struct engine_qp *qp, uint32_t behind_psn);
+void requester_fail(struct engine_qp *qp, struct sent *sent, uint8_t syndrome);
+void requester_timer(struct engine_qp *qp);
+
+/* responder.c */
+unsigned int responder_run(struct engine_qp *qp, unsigned int budget);
+void responder_flush_ack(struct engine_qp *qp);
+void responder_drop_ack(struct engine_qp *qp);
+void responder_owe_ack(struct engine_qp *qp, struct engine_packet *pkt);
+void responder_reply_nak(struct engine_qp *qp, struct engine_packet *pkt, enum packet_nak nak,
+			 uint32_t psn);
+void responder_fail(struct engine_qp *qp, struct engine_packet *pkt, enum packet_nak nak);
+void responder_fail_with(struct engine_qp *qp, struct engine_packet *pkt, enum packet_nak nak,
+			 uint8_t syndrome);
+int responder_resolve_remote(struct engine_qp *qp, const struct engine_packet *pkt, uint32_t access,
+			     uint64_t bytes, struct mem_span *ret_span);
+
+/* responder-data.c */
+uint16_t qp_read_rcv(const struct engine_qp *qp);
+void responder_execute_data(struct engine_qp *qp, struct engine_packet *pkt);
+bool responder_resume_data(struct engine_qp *qp);
+
+/* responder-fetch.c */
+void responder_execute_read(struct engine_qp *qp, struct engine_packet *pkt);
+void responder_execute_atomic(struct engine_qp *qp, struct engine_packet *pkt);
+bool responder_resume_fetch(struct engine_qp *qp);
+void responder_duplicate_fetch(struct engine_qp *qp, struct engine_packet *pkt);
+
+/* timer.c */
+void timer_arm(struct engine_qp *qp, uint64_t after_nsec);
+void timer_cancel(struct engine_qp *qp);
+void timers_run(struct engine *engine);
+uint64_t timer_retry_nsec(uint8_t timeout);
+uint64_t timer_rnr_nsec(uint8_t encoded);
+
+static inline void qp_send(struct engine_qp *qp, struct engine_packet *pkt)
+{
+	pkt->src_qpn = qp->attr.qpn;
+	pkt->dest_qpn = qp->path.dest_qpn;
+	qp->engine->ops.send(qp->engine->owner, qp->route, pkt);
+}
+
+#endif

@@ -1,0 +1,499 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The engine: objects, and turns of the QPs that have something to do.
+ *
+ * Work is driven by one list of ready QPs. A QP is put there by a doorbell, a packet, a finished memory
+ * operation, a timer, or a resource it waited for (a free packet, a bounce buffer); a turn gives each half a
+ * bounded number of units. Nothing here recurses: packets that arrive while a QP runs, and operations that end
+ * inside a call, only set state and put QPs on the list.
+ */
+#include <stdlib.h>
+
+#include "daemon/engine/engine-private.h"
+#include "proto/base/cleanup.h"
+
+/* ---- the engine ------------------------------------------------------------------------------------------ */
+
+static bool engine_attr_is_valid(const struct engine_attr *attr)
+{
+	uint32_t chunk = attr->chunk_bytes;
+
+	return attr->max_qps >= 1 && attr->max_qps <= 1u << 20 && chunk >= 256 && chunk <= 1u << 20 &&
+	       !(chunk & (chunk - 1));
+}
+
+static void init_lists(struct engine *engine)
+{
+	list_init(&engine->all_qps);
+	list_init(&engine->ready);
+	list_init(&engine->timers);
+	list_init(&engine->packet_waiters);
+	list_init(&engine->bounce_waiters);
+	list_init(&engine->notify_cqs);
+	list_init(&engine->dead_cqs);
+	list_init(&engine->free_packets);
+}
+
+DEFINE_CLEANUP(struct engine *, engine_free);
+
+int engine_new(const struct engine_attr *attr, const struct engine_ops *ops, void *owner,
+	       struct engine **ret_engine)
+{
+	_cleanup_(engine_freep) struct engine *engine = NULL;
+	int r;
+
+	if (!engine_attr_is_valid(attr))
+		return -EINVAL;
+	engine = calloc(1, sizeof(*engine));
+	if (!engine)
+		return -ENOMEM;
+	engine->attr = *attr;
+	engine->ops = *ops;
+	engine->owner = owner;
+	engine->next_deadline_nsec = UINT64_MAX;
+	init_lists(engine);
+	hash_init(&engine->qps);
+	hash_init(&engine->cqs);
+	hash_init(&engine->mrs);
+	r = packet_pool_new(engine);
+	if (r < 0)
+		return r;
+	r = bounce_init(engine);
+	if (r < 0)
+		return r;
+	*ret_engine = take_ptr(engine);
+	return 0;
+}
+
+static void *first_value(const struct hash *map)
+{
+	size_t pos = 0;
+
+	return hash_next(map, &pos, NULL);
+}
+
+static void qp_reap(struct engine_qp *qp);
+
+static void free_qps(struct engine *engine)
+{
+	struct engine_qp *qp;
+
+	while ((qp = first_value(&engine->qps))) {
+		assert_bug(!qp_has_pending_ops(qp));
+		if (qp->zombie)
+			qp_reap(qp);
+		else
+			engine_qp_destroy(engine, qp->attr.qpn);
+	}
+}
+
+struct engine *engine_free(struct engine *engine)
+{
+	struct cq *cq;
+	struct mr *mr;
+
+	if (!engine)
+		return NULL;
+	free_qps(engine);
+	while ((cq = first_value(&engine->cqs)))
+		engine_cq_destroy(engine, cq->attr.cqn);
+	while ((mr = first_value(&engine->mrs)))
+		engine_mr_destroy(engine, mr->attr.key);
+	hash_deinit(&engine->qps);
+	hash_deinit(&engine->cqs);
+	hash_deinit(&engine->mrs);
+	packet_pool_close(engine);
+	free(engine->bounce_memory);
+	free(engine);
+	return NULL;
+}
+
+void engine_set_fault(struct engine *engine, enum engine_fault fault, uint64_t nth)
+{
+	engine->fault = fault;
+	engine->fault_left = nth;
+}
+
+/* ---- QPs ---------------------------------------------------------------------------------------------------- */
+
+static bool qp_attr_is_valid(const struct engine_qp_attr *attr)
+{
+	if (attr->qpn > PSN_MASK || attr->user_index > PSN_MASK || !attr->sq_ring || !attr->dbrec)
+		return false;
+	if (attr->log2_sq_wqebbs < 4 || attr->log2_sq_wqebbs > 15)
+		return false;
+	return !attr->rq_ring || (attr->log2_rq_wqes <= 15 && attr->log2_rq_stride >= 4 &&
+				  attr->log2_rq_stride <= 9);
+}
+
+/* Frees the memory of a QP that is in no list and no table. */
+static struct engine_qp *qp_free(struct engine_qp *qp)
+{
+	if (!qp)
+		return NULL;
+	free(qp->req.sent);
+	free(qp->req.shadow);
+	free(qp);
+	return NULL;
+}
+
+DEFINE_CLEANUP(struct engine_qp *, qp_free);
+
+static void atomic_done(struct engine_memop *op, int status)
+{
+	struct responder *resp = container_of(op, struct responder, atomic_op);
+	struct engine_qp *qp = container_of(resp, struct engine_qp, resp);
+
+	resp->atomic_pending = false;
+	resp->atomic_status = status;
+	resp->atomic_mem = engine_mem_unref(resp->atomic_mem);
+	qp_ready(qp);
+}
+
+static void qp_init(struct engine_qp *qp, struct engine *engine, const struct engine_qp_attr *attr)
+{
+	qp->engine = engine;
+	qp->attr = *attr;
+	qp->state = ENGINE_QP_RST;
+	qp->log2_mtu = (uint8_t)__builtin_ctz(engine->attr.chunk_bytes);
+	list_init(&qp->all_link);
+	list_init(&qp->ready_link);
+	list_init(&qp->timer_link);
+	list_init(&qp->packet_link);
+	list_init(&qp->req.rx);
+	list_init(&qp->resp.rx);
+	copy_init(&qp->req.copy, qp);
+	copy_init(&qp->resp.copy, qp);
+	qp->req.copy.op.owner = engine->owner;
+	qp->resp.copy.op.owner = engine->owner;
+	qp->resp.atomic_op.owner = engine->owner;
+	qp->resp.atomic_op.done = atomic_done;
+}
+
+static int qp_alloc_rings(struct engine_qp *qp)
+{
+	size_t n_wqebbs = (size_t)1 << qp->attr.log2_sq_wqebbs;
+	size_t n_sent = n_wqebbs < MAX_SENT ? n_wqebbs : MAX_SENT;
+
+	/* A WQE that wraps is stored behind the end in one piece. */
+	qp->req.shadow = malloc((n_wqebbs + SHMD_WQE_MAX_WQEBBS - 1) * SHMD_WQEBB_BYTES);
+	qp->req.sent = malloc(n_sent * sizeof(*qp->req.sent));
+	qp->req.sent_mask = (uint32_t)n_sent - 1;
+	return qp->req.shadow && qp->req.sent ? 0 : -ENOMEM;
+}
+
+int engine_qp_create(struct engine *engine, const struct engine_qp_attr *attr)
+{
+	_cleanup_(qp_freep) struct engine_qp *qp = NULL;
+	struct cq *send_cq, *recv_cq;
+	int r;
+
+	if (attr->type != ENGINE_QP_RC)
+		return -EOPNOTSUPP;
+	if (!qp_attr_is_valid(attr))
+		return -EINVAL;
+	send_cq = hash_get(&engine->cqs, attr->send_cqn);
+	recv_cq = hash_get(&engine->cqs, attr->recv_cqn);
+	if (!send_cq || !recv_cq)
+		return -EINVAL;
+	if (engine->n_qps >= engine->attr.max_qps)
+		return -ENOSPC;
+	qp = calloc(1, sizeof(*qp));
+	if (!qp)
+		return -ENOMEM;
+	qp_init(qp, engine, attr);
+	r = qp_alloc_rings(qp);
+	if (r < 0)
+		return r;
+	r = hash_add(&engine->qps, attr->qpn, qp);
+	if (r < 0)
+		return r;
+	qp->send_cq = send_cq;
+	qp->recv_cq = recv_cq;
+	send_cq->n_users++;
+	recv_cq->n_users++;
+	engine->n_qps++;
+	list_add_tail(&engine->all_qps, &take_ptr(qp)->all_link);
+	return 0;
+}
+
+static void add_counters(struct engine_qp_counters *sum, const struct engine_qp_counters *c)
+{
+	sum->wqes += c->wqes;
+	for (unsigned int i = 0; i < 8; i++)
+		sum->wqes_by_kind[i] += c->wqes_by_kind[i];
+	sum->bytes_sent += c->bytes_sent;
+	sum->bytes_read += c->bytes_read;
+	sum->recv_wqes += c->recv_wqes;
+	sum->error_cqes += c->error_cqes;
+	sum->rnr_naks += c->rnr_naks;
+	sum->retries += c->retries;
+}
+
+void engine_counters(struct engine *engine, struct engine_qp_counters *ret_counters)
+{
+	struct engine_qp *qp;
+
+	*ret_counters = engine->past;
+	list_for_each_entry(qp, &engine->all_qps, all_link)
+		add_counters(ret_counters, &qp->counters);
+}
+
+/* A destroyed QP goes when its last memory operation has ended. */
+static void qp_reap(struct engine_qp *qp)
+{
+	struct engine *engine = qp->engine;
+
+	qp_settle(qp);
+	if (qp_has_pending_ops(qp))
+		return;
+	list_del(&qp->ready_link);
+	hash_remove(&engine->qps, qp->attr.qpn);
+	engine->n_qps--;
+	qp_free(qp);
+}
+
+static void hot_remove(struct engine *engine, const struct engine_qp *qp)
+{
+	for (unsigned int i = 0; i < HOT_QPS; i++) {
+		if (engine->hot[i] == qp)
+			engine->hot[i] = NULL;
+	}
+}
+
+int engine_qp_destroy(struct engine *engine, uint32_t qpn)
+{
+	struct engine_qp *qp = hash_get(&engine->qps, qpn);
+
+	if (!qp || qp->zombie)
+		return -ENOENT;
+	qp_reset(qp);
+	qp->zombie = true;
+	list_del(&qp->all_link);
+	hot_remove(engine, qp);
+	add_counters(&engine->past, &qp->counters);
+	qp->send_cq->n_users--;
+	qp->recv_cq->n_users--;
+	qp->send_cq = qp->recv_cq = NULL;
+	qp_reap(qp);
+	return 0;
+}
+
+int engine_qp_query(struct engine *engine, uint32_t qpn, struct engine_qp_info *ret_info)
+{
+	const struct engine_qp *qp = hash_get(&engine->qps, qpn);
+
+	if (!qp || qp->zombie)
+		return -ENOENT;
+	*ret_info = (struct engine_qp_info){
+		.state = qp->state,
+		.sq_pi = qp->req.pi,
+		.sq_ci = qp->req.ci,
+		.rq_pi = qp->resp.pi,
+		.rq_ci = qp->resp.ci,
+		.dest_qpn = qp->path.dest_qpn,
+		.first_error = qp->first_error,
+		.pending = qp->req.tail - qp->req.head + copy_is_pending(&qp->req.copy) +
+			   copy_is_pending(&qp->resp.copy) + qp->resp.atomic_pending,
+		.counters = qp->counters,
+	};
+	return 0;
+}
+
+/* ---- waking -------------------------------------------------------------------------------------------------- */
+
+static void hot_touch(struct engine *engine, struct engine_qp *qp)
+{
+	struct engine_qp *carry = qp;
+
+	if (engine->hot[0] == qp)
+		return;
+	for (unsigned int i = 0; i < HOT_QPS; i++) {
+		struct engine_qp *next = engine->hot[i];
+
+		engine->hot[i] = carry;
+		if (!next || next == qp)
+			return;
+		carry = next;
+	}
+}
+
+void engine_doorbell(struct engine *engine, uint32_t qpn)
+{
+	struct engine_qp *qp = hash_get(&engine->qps, qpn);
+
+	if (!qp || qp->zombie)
+		return;
+	hot_touch(engine, qp);
+	qp->req.check_dbrec = true;
+	qp_ready(qp);
+}
+
+/* 1 when a dbrec of this QP has moved since it was last read. */
+static unsigned int scan_qp(struct engine_qp *qp)
+{
+	bool news = false;
+
+	if (qp_can_send(qp) || qp->state == ENGINE_QP_ERR)
+		news = qp_read_snd(qp) != qp->req.pi && !qp->req.check_dbrec;
+	if (qp->attr.rq_ring && qp->state == ENGINE_QP_ERR)
+		news |= qp_read_rcv(qp) != qp->resp.pi;
+	if (!news)
+		return 0;
+	qp->req.check_dbrec = true;
+	qp_ready(qp);
+	return 1;
+}
+
+unsigned int engine_scan(struct engine *engine)
+{
+	struct engine_qp *qp;
+	unsigned int n = 0;
+
+	list_for_each_entry(qp, &engine->all_qps, all_link) {
+		if (!scan_qp(qp))
+			continue;
+		hot_touch(engine, qp);
+		n++;
+	}
+	return n;
+}
+
+unsigned int engine_scan_hot(struct engine *engine)
+{
+	unsigned int n = 0;
+
+	for (unsigned int i = 0; i < HOT_QPS; i++) {
+		if (engine->hot[i])
+			n += scan_qp(engine->hot[i]);
+	}
+	return n;
+}
+
+void engine_input(struct engine *engine, struct engine_packet *pkt)
+{
+	struct engine_qp *qp = hash_get(&engine->qps, pkt->dest_qpn);
+	bool request = packet_is_request(pkt->kind);
+
+	/* Not connected, or not to the sender: as if lost on the way. */
+	if (unlikely(!qp || qp->zombie || qp->path.dest_qpn != pkt->src_qpn ||
+		     !(request ? qp_can_receive(qp) : qp_can_send(qp)))) {
+		packet_put(engine, pkt);
+		return;
+	}
+	list_add_tail(request ? &qp->resp.rx : &qp->req.rx, &pkt->link);
+	qp_ready(qp);
+}
+
+/* ---- running ---------------------------------------------------------------------------------------------------- */
+
+static unsigned int turn_error(struct engine_qp *qp, unsigned int quantum)
+{
+	unsigned int done;
+
+	qp_settle(qp);
+	qp->req.check_dbrec = false;
+	if (qp_has_pending_ops(qp))
+		return 0;
+	done = qp_flush(qp, quantum);
+	if (done == quantum)
+		qp_ready(qp);
+	return done;
+}
+
+static unsigned int turn_half(struct engine_qp *qp, unsigned int quantum,
+			      unsigned int (*half)(struct engine_qp *qp, unsigned int budget))
+{
+	unsigned int done;
+
+	if (!quantum)
+		return 0;
+	done = half(qp, quantum);
+	if (done == quantum)
+		qp_ready(qp);
+	return done;
+}
+
+/* One turn of one QP, at most `budget` units. */
+static unsigned int turn(struct engine_qp *qp, unsigned int budget)
+{
+	unsigned int quantum = budget < TURN_UNITS ? budget : TURN_UNITS;
+	unsigned int done;
+
+	if (unlikely(qp->zombie)) {
+		qp_reap(qp);
+		return 1;
+	}
+	if (unlikely(qp->cancelled)) {
+		qp_settle(qp);
+		if (qp->cancelled)
+			return 0;
+	}
+	if (unlikely(qp->state == ENGINE_QP_ERR))
+		return turn_error(qp, quantum);
+	if (!qp_can_receive(qp))
+		return 0;
+	done = turn_half(qp, quantum, responder_run);
+	if (!qp_can_send(qp))
+		return done;
+	quantum = budget - done < TURN_UNITS ? budget - done : TURN_UNITS;
+	if (!quantum)
+		qp_ready(qp);
+	done += turn_half(qp, quantum, requester_input);
+	if (!qp_can_send(qp))
+		return done;
+	quantum = budget - done < TURN_UNITS ? budget - done : TURN_UNITS;
+	if (!quantum)
+		qp_ready(qp);
+	return done + turn_half(qp, quantum, requester_send);
+}
+
+/* Packets came back: everyone who waited may try again, first come first served. */
+static void wake_packet_waiters(struct engine *engine)
+{
+	if (likely(list_empty(&engine->packet_waiters)))
+		return;
+	packet_pool_collect(engine);
+	if (engine->n_free_packets <= PACKET_RESERVE)
+		return;
+	while (!list_empty(&engine->packet_waiters)) {
+		struct engine_qp *qp =
+			list_first_entry(&engine->packet_waiters, struct engine_qp, packet_link);
+
+		list_del(&qp->packet_link);
+		qp_ready(qp);
+	}
+}
+
+unsigned int engine_progress(struct engine *engine, unsigned int budget)
+{
+	unsigned int done = 0;
+
+	engine->now_nsec = engine->ops.now_nsec(engine->owner);
+	timers_run(engine);
+	wake_packet_waiters(engine);
+	while (done < budget && !list_empty(&engine->ready)) {
+		struct engine_qp *qp = list_first_entry(&engine->ready, struct engine_qp, ready_link);
+
+		list_del(&qp->ready_link);
+		done += turn(qp, budget - done);
+		if (unlikely(!list_empty(&engine->dead_cqs)))
+			cq_bury_dead(engine);
+	}
+	cq_notify_all(engine);
+	return done;
+}
+
+uint64_t engine_next_deadline(struct engine *engine)
+{
+	uint64_t deadline = list_empty(&engine->timers) ? UINT64_MAX : engine->next_deadline_nsec;
+	uint64_t soon;
+
+	if (!list_empty(&engine->ready))
+		return 0;
+	if (list_empty(&engine->packet_waiters))
+		return deadline;
+	/* Packets are returned by other threads, which wake nobody. */
+	soon = engine->ops.now_nsec(engine->owner) + PACKET_WAIT_NSEC;
+	return soon < deadline ? soon : deadline;
+}

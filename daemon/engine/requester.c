@@ -1,0 +1,444 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The requester's way in: acknowledgements, responses, retries, completions.
+ *
+ * Completions are in order: only the oldest entry completes. A response implies the acknowledgement of everything
+ * before it, so when one is looked at, the oldest entry is the one it belongs to. What is missing (a READ response
+ * overtaken by an acknowledgement, a PSN sequence NAK, a timer) makes everything from that PSN on be sent again.
+ */
+#include "daemon/engine/engine-private.h"
+
+static struct sent *oldest(struct requester *req)
+{
+	return &req->sent[req->head & req->sent_mask];
+}
+
+static bool has_outstanding(const struct requester *req)
+{
+	return req->unacked_psn != req->sent_psn;
+}
+
+/* The peer made progress. */
+static void note_progress(struct engine_qp *qp)
+{
+	struct requester *req = &qp->req;
+
+	req->retry_left = qp->path.retry_count;
+	req->rnr_left = qp->path.rnr_retry;
+	if (req->rnr_wait)
+		return;
+	if (has_outstanding(req))
+		timer_arm(qp, timer_retry_nsec(qp->path.timeout));
+	else
+		timer_cancel(qp);
+}
+
+/* ---- completion ----------------------------------------------------------------------------------------------- */
+
+static void count(struct engine_qp *qp, const struct sent *sent)
+{
+	struct engine_qp_counters *c = &qp->counters;
+
+	c->wqes++;
+	c->wqes_by_kind[sent->kind]++;
+	if (sent->kind == ENGINE_WQE_READ)
+		c->bytes_read += sent->bytes;
+	else
+		c->bytes_sent += sent->bytes;
+}
+
+static void complete(struct engine_qp *qp, const struct sent *sent)
+{
+	struct requester *req = &qp->req;
+	struct cqe_fields fields = {
+		.cqe_opcode = SHMD_CQE_REQ,
+		.wqe_opcode = sent->opcode,
+		.wqe_counter = sent->wqe_index,
+		.bytes = sent->bytes,
+	};
+
+	count(qp, sent);
+	if (sent->flags & SENT_FETCH) {
+		req->n_fetches--;
+		req->n_reads -= sent->kind == ENGINE_WQE_READ;
+	}
+	req->oldest = (uint16_t)(sent->wqe_index + sent->n_wqebbs);
+	req->head++;
+	if (sent->flags & SENT_SIGNALED)
+		cq_write(qp->send_cq, qp, &fields);
+}
+
+static void complete_failed(struct engine_qp *qp, const struct sent *sent)
+{
+	struct requester *req = &qp->req;
+	struct cqe_fields fields = {
+		.cqe_opcode = SHMD_CQE_REQ_ERR,
+		.wqe_opcode = sent->opcode,
+		.syndrome = sent->syndrome,
+		.wqe_counter = sent->wqe_index,
+	};
+
+	req->oldest = (uint16_t)(sent->wqe_index + sent->n_wqebbs);
+	req->head++;
+	cq_write_error(qp->send_cq, qp, &fields);
+	qp_error(qp, fields.syndrome, false);
+}
+
+static bool is_done(const struct requester *req, const struct sent *sent)
+{
+	if (!(sent->flags & SENT_STARTED))
+		return false;
+	if (sent->flags & SENT_FETCH)
+		return sent->n_responses == sent->n_psns;
+	return !sent->n_psns ||
+	       psn_diff(req->unacked_psn, psn_add(sent->first_psn, sent->n_psns)) >= 0;
+}
+
+static void report_drained(struct engine_qp *qp)
+{
+	struct engine_event ev = {ENGINE_EVENT_QP_SQ_DRAINED, qp->attr.qpn, 0, false};
+
+	if (qp->state != ENGINE_QP_SQD || qp->req.head != qp->req.tail || qp->req.drain_reported)
+		return;
+	qp->req.drain_reported = true;
+	qp->engine->ops.event(qp->engine->owner, &ev);
+}
+
+/* Complete what is done, oldest first; fail at the first that failed. */
+void requester_advance(struct engine_qp *qp)
+{
+	struct requester *req = &qp->req;
+
+	while (req->head != req->tail) {
+		struct sent *sent = oldest(req);
+
+		if (unlikely(sent->syndrome)) {
+			complete_failed(qp, sent);
+			return;
+		}
+		if (!is_done(req, sent))
+			break;
+		complete(qp, sent);
+	}
+	/* A resend may have been overtaken by the acknowledgement it was made for. */
+	if ((int32_t)(req->cursor - req->head) < 0) {
+		req->cursor = req->head;
+		req->loaded = false;
+		req->resume_packet = 0;
+	}
+	report_drained(qp);
+}
+
+void requester_fail(struct engine_qp *qp, struct sent *sent, uint8_t syndrome)
+{
+	struct requester *req = &qp->req;
+
+	sent->syndrome = syndrome;
+	req->halted = true;
+	req->loaded = false;
+	requester_advance(qp);
+	/* Those before it may not have asked for an acknowledgement. */
+	if (qp->state != ENGINE_QP_ERR)
+		requester_solicit(qp, sent->flags & SENT_STARTED ? sent->first_psn : req->sent_psn);
+}
+
+/* ---- resending ---------------------------------------------------------------------------------------------------- */
+
+/* Send again from this PSN on, which is on its way. */
+void requester_resend(struct engine_qp *qp, uint32_t psn)
+{
+	struct requester *req = &qp->req;
+
+	for (uint32_t i = req->head; i != req->tail; i++) {
+		const struct sent *sent = &req->sent[i & req->sent_mask];
+		uint32_t packet = psn_ahead(psn, sent->first_psn);
+
+		if (!(sent->flags & SENT_STARTED) || packet >= sent->n_psns)
+			continue;
+		req->cursor = i;
+		req->loaded = false;
+		req->resume_packet = packet;
+		qp_ready(qp);
+		return;
+	}
+}
+
+/* When nothing on its way asks for an acknowledgement, send the packet before this PSN again, asking. */
+void requester_solicit(struct engine_qp *qp, uint32_t behind_psn)
+{
+	struct requester *req = &qp->req;
+
+	if (req->n_since_ack_req && psn_diff(behind_psn, req->unacked_psn) > 0)
+		requester_resend(qp, psn_add(behind_psn, PSN_MASK));
+}
+
+/* Something was lost at this PSN. */
+static void retry(struct engine_qp *qp, uint32_t psn)
+{
+	struct requester *req = &qp->req;
+
+	if (!req->retry_left) {
+		requester_fail(qp, oldest(req), SHMD_SYNDROME_TRANSPORT_RETRY_EXC_ERR);
+		return;
+	}
+	req->retry_left--;
+	qp->counters.retries++;
+	timer_arm(qp, timer_retry_nsec(qp->path.timeout));
+	requester_resend(qp, psn);
+}
+
+void requester_timer(struct engine_qp *qp)
+{
+	struct requester *req = &qp->req;
+
+	if (!qp_can_send(qp))
+		return;
+	if (req->rnr_wait) {
+		req->rnr_wait = false;
+		qp_ready(qp);
+		return;
+	}
+	if (!has_outstanding(req))
+		return;
+	if (req->pkt || !list_empty(&req->rx))
+		timer_arm(qp, timer_retry_nsec(qp->path.timeout));
+	else
+		retry(qp, req->unacked_psn);
+}
+
+/* ---- input ---------------------------------------------------------------------------------------------------------- */
+
+/*
+ * Everything before `upto` has arrived. False when that is impossible (old or foreign), or when it shows that a
+ * response of a READ or atomic before it was lost.
+ */
+static bool acknowledge(struct engine_qp *qp, uint32_t upto)
+{
+	struct requester *req = &qp->req;
+	uint32_t n = psn_ahead(upto, req->unacked_psn);
+	struct sent *sent;
+	uint32_t missing;
+
+	if (n > psn_ahead(req->sent_psn, req->unacked_psn))
+		return false;
+	if (!n)
+		return true;
+	req->unacked_psn = upto;
+	requester_advance(qp);
+	if (qp->state == ENGINE_QP_ERR)
+		return false;
+	sent = oldest(req);
+	if (req->head != req->tail && (sent->flags & SENT_STARTED) && (sent->flags & SENT_FETCH)) {
+		missing = psn_add(sent->first_psn, sent->n_responses);
+		if (psn_diff(upto, missing) > 0) {
+			req->unacked_psn = missing;
+			retry(qp, missing);
+			return false;
+		}
+	}
+	note_progress(qp);
+	return true;
+}
+
+static void rnr(struct engine_qp *qp, const struct engine_packet *pkt)
+{
+	struct requester *req = &qp->req;
+
+	qp->counters.rnr_naks++;
+	if (qp->path.rnr_retry != 7) {
+		if (!req->rnr_left) {
+			requester_fail(qp, oldest(req), SHMD_SYNDROME_RNR_RETRY_EXC_ERR);
+			return;
+		}
+		req->rnr_left--;
+	}
+	requester_resend(qp, pkt->psn);
+	req->rnr_wait = true;
+	timer_arm(qp, timer_rnr_nsec(pkt->rnr_timer));
+}
+
+static uint8_t nak_syndrome(enum packet_nak nak)
+{
+	switch (nak) {
+	case NAK_REMOTE_ACCESS:
+		return SHMD_SYNDROME_REMOTE_ACCESS_ERR;
+	case NAK_REMOTE_OP:
+		return SHMD_SYNDROME_REMOTE_OP_ERR;
+	default:
+		return SHMD_SYNDROME_REMOTE_INVAL_REQ_ERR;
+	}
+}
+
+static void input_nak(struct engine_qp *qp, const struct engine_packet *pkt)
+{
+	struct requester *req = &qp->req;
+
+	if (!acknowledge(qp, pkt->psn) || !has_outstanding(req))
+		return;
+	if (pkt->nak == NAK_RNR)
+		rnr(qp, pkt);
+	else if (pkt->nak == NAK_PSN_SEQUENCE)
+		retry(qp, pkt->psn);
+	else
+		requester_fail(qp, oldest(req), nak_syndrome(pkt->nak));
+}
+
+/* The scatter list of an entry; the common single reference is kept in it. */
+static const struct wqe_sge *scatter_list(struct engine_qp *qp, const struct sent *sent)
+{
+	struct engine *engine = qp->engine;
+	uint32_t slot = sent->wqe_index & ((1u << qp->attr.log2_sq_wqebbs) - 1);
+	int r;
+
+	if (sent->n_sges == 1)
+		return &sent->sge;
+	r = wqe_parse(qp->req.shadow + (size_t)slot * SHMD_WQEBB_BYTES,
+		      (size_t)sent->n_wqebbs * SHMD_WQEBB_BYTES, &engine->scratch);
+	assert_bug(r == 0);
+	return engine->scratch.sges;
+}
+
+/* Where the payload of the next response goes. -EACCES when a region is gone. */
+static int add_targets(struct engine_qp *qp, const struct sent *sent, uint32_t bytes)
+{
+	const struct wqe_sge *sge = scatter_list(qp, sent);
+	uint64_t offset = (uint64_t)sent->n_responses << qp->log2_mtu;
+	struct mem_span span;
+
+	while (offset >= sge->bytes)
+		offset -= sge++->bytes;
+	while (bytes) {
+		struct mr_want want = {
+			.key = sge->lkey,
+			.pdn = qp->attr.pdn,
+			.access = ENGINE_ACCESS_LOCAL_WRITE,
+			.addr = sge->addr + offset,
+			.bytes = sge->bytes - offset < bytes ? sge->bytes - offset : bytes,
+		};
+
+		if (mr_resolve(qp->engine, &qp->req.mr, &want, &span) < 0)
+			return -EACCES;
+		copy_add_dst(&qp->req.copy, &span);
+		bytes -= span.bytes;
+		offset = 0;
+		sge++;
+	}
+	return 0;
+}
+
+static void response_copied(struct engine_qp *qp, struct engine_packet *pkt, int status)
+{
+	struct requester *req = &qp->req;
+	struct sent *sent = oldest(req);
+
+	qp->req.pkt = NULL;
+	packet_put(qp->engine, pkt);
+	if (status < 0) {
+		requester_fail(qp, sent, SHMD_SYNDROME_LOCAL_PROT_ERR);
+		return;
+	}
+	sent->n_responses++;
+	req->unacked_psn = psn_add(sent->first_psn, sent->n_responses);
+	requester_advance(qp);
+	if (qp->state != ENGINE_QP_ERR)
+		note_progress(qp);
+}
+
+static uint32_t expected_bytes(const struct engine_qp *qp, const struct sent *sent)
+{
+	uint64_t left = sent->bytes - ((uint64_t)sent->n_responses << qp->log2_mtu);
+
+	return left < 1u << qp->log2_mtu ? (uint32_t)left : 1u << qp->log2_mtu;
+}
+
+/* Is this the response the oldest entry waits for? */
+static bool is_expected(const struct requester *req, const struct sent *sent,
+			const struct engine_packet *pkt)
+{
+	enum engine_wqe_kind kind =
+		pkt->kind == PACKET_READ_RESPONSE ? ENGINE_WQE_READ : ENGINE_WQE_ATOMIC;
+
+	return req->head != req->tail && (sent->flags & SENT_STARTED) && sent->kind == kind &&
+	       pkt->psn == psn_add(sent->first_psn, sent->n_responses);
+}
+
+/* Takes the packet. */
+static void input_response(struct engine_qp *qp, struct engine_packet *pkt)
+{
+	struct requester *req = &qp->req;
+	struct sent *sent;
+	int r = 0;
+
+	if (!acknowledge(qp, pkt->psn) || !is_expected(req, oldest(req), pkt)) {
+		packet_put(qp->engine, pkt);
+		return;
+	}
+	sent = oldest(req);
+	if (pkt->payload_bytes != expected_bytes(qp, sent)) {
+		packet_put(qp->engine, pkt);
+		requester_fail(qp, sent, SHMD_SYNDROME_BAD_RESP_ERR);
+		return;
+	}
+	if (pkt->payload_bytes) {
+		r = add_targets(qp, sent, pkt->payload_bytes);
+		r = r < 0 ? r : copy_start(&req->copy, pkt);
+	}
+	if (r == -EINPROGRESS) {
+		req->pkt = pkt;
+		return;
+	}
+	req->copy.n_dst = 0;
+	response_copied(qp, pkt, r);
+}
+
+/* Takes the packet. */
+static void input(struct engine_qp *qp, struct engine_packet *pkt)
+{
+	switch ((enum packet_kind)pkt->kind) {
+	case PACKET_READ_RESPONSE:
+	case PACKET_ATOMIC_RESPONSE:
+		input_response(qp, pkt);
+		return;
+	case PACKET_NAK:
+		input_nak(qp, pkt);
+		break;
+	default:
+		acknowledge(qp, psn_add(pkt->psn, 1));
+		break;
+	}
+	packet_put(qp->engine, pkt);
+}
+
+static bool finish_copy(struct engine_qp *qp)
+{
+	int r = copy_continue(&qp->req.copy);
+
+	if (r == -EINPROGRESS)
+		return false;
+	response_copied(qp, qp->req.pkt, r);
+	return true;
+}
+
+/* Up to `budget` responses; one whose payload is still being copied holds up those behind it. */
+unsigned int requester_input(struct engine_qp *qp, unsigned int budget)
+{
+	struct requester *req = &qp->req;
+	unsigned int done = 0;
+
+	while (done < budget && qp_can_send(qp)) {
+		struct engine_packet *pkt;
+
+		if (req->pkt) {
+			if (!finish_copy(qp))
+				break;
+		} else {
+			if (list_empty(&req->rx))
+				break;
+			pkt = list_first_entry(&req->rx, struct engine_packet, link);
+			list_del(&pkt->link);
+			input(qp, pkt);
+		}
+		done++;
+	}
+	return done;
+}

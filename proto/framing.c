@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One packet, one sendmsg or recvmsg.
+ *
+ * Refuses what is above the limits and keeps nothing between calls. Descriptors of a packet that is refused are closed
+ * here; credentials and other ancillary data are ignored. An empty packet counts as the end of the stream, which is
+ * how the kernel reports both. Any thread; one reader and one writer per socket.
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include "proto/base/assert.h"
+#include "proto/base/cleanup.h"
+#include "proto/framing.h"
+
+/* A packet must fit the sender's buffer whole, with the kernel's own overhead; room for a few keeps replies moving. */
+#define FRAMING_SNDBUF_BYTES (4 * (int)FRAMING_MAX_PACKET_BYTES)
+
+_Static_assert(FDLIST_MAX == FRAMING_MAX_FDS, "an fdlist holds what a packet may carry");
+
+/* Room for credentials too, so that a socket option set by somebody else does not cut descriptors off. */
+union control {
+	struct cmsghdr align;
+	char bytes[CMSG_SPACE(FRAMING_MAX_FDS * sizeof(int)) + CMSG_SPACE(sizeof(struct ucred))];
+};
+
+int framing_setup(int sock)
+{
+	int bytes = FRAMING_SNDBUF_BYTES;
+
+	return setsockopt(sock, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes)) < 0 ? -errno : 0;
+}
+
+static void add_fds(struct msghdr *header, union control *control, const int *fds,
+		    unsigned int n_fds)
+{
+	struct cmsghdr *c = &control->align;
+
+	memset(control, 0, sizeof(*control));
+	header->msg_control = control->bytes;
+	header->msg_controllen = CMSG_SPACE(n_fds * sizeof(int));
+	c->cmsg_level = SOL_SOCKET;
+	c->cmsg_type = SCM_RIGHTS;
+	c->cmsg_len = CMSG_LEN(n_fds * sizeof(int));
+	memcpy(CMSG_DATA(c), fds, n_fds * sizeof(int));
+}
+
+int framing_send(int sock, const void *buf, size_t bytes, const int *fds, unsigned int n_fds)
+{
+	struct iovec iov = {.iov_base = (void *)buf, .iov_len = bytes};
+	struct msghdr header = {.msg_iov = &iov, .msg_iovlen = 1};
+	union control control;
+	ssize_t n;
+
+	if (!bytes || bytes > FRAMING_MAX_PACKET_BYTES || n_fds > FRAMING_MAX_FDS)
+		return -EMSGSIZE;
+	if (n_fds)
+		add_fds(&header, &control, fds, n_fds);
+	do
+		n = sendmsg(sock, &header, MSG_NOSIGNAL);
+	while (n < 0 && errno == EINTR);
+	return n < 0 ? -errno : 0;
+}
+
+/* Takes every descriptor in the control data: into *fds while there is room, closed otherwise. */
+static int collect_fds(struct msghdr *header, struct fdlist *fds)
+{
+	int r = 0;
+
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(header); c; c = CMSG_NXTHDR(header, c)) {
+		size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+			continue;
+		for (size_t i = 0; i < n; i++) {
+			_cleanup_close_ int fd = -1;
+
+			memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(fd));
+			if (fdlist_add(fds, fd) < 0)
+				r = -EMSGSIZE;
+			else
+				take_fd(&fd);
+		}
+	}
+	return r;
+}
+
+static void close_from(struct fdlist *fds, unsigned int first)
+{
+	for (unsigned int i = first; i < fds->n; i++)
+		fds->fds[i] = safe_close(fds->fds[i]);
+	fds->n = first;
+}
+
+static int check_packet(const struct msghdr *header, ssize_t bytes)
+{
+	if (!bytes)
+		return -ECONNRESET;
+	if (header->msg_flags & (MSG_TRUNC | MSG_CTRUNC))
+		return -EMSGSIZE;
+	return (size_t)bytes > FRAMING_MAX_PACKET_BYTES ? -EMSGSIZE : 0;
+}
+
+int framing_recv(int sock, void *buf, size_t size, size_t *ret_bytes, struct fdlist *fds)
+{
+	struct iovec iov = {.iov_base = buf, .iov_len = size};
+	union control control;
+	struct msghdr header = {
+		.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = control.bytes,
+		.msg_controllen = sizeof(control.bytes),
+	};
+	unsigned int n_before = fds->n;
+	ssize_t bytes;
+	int r, r_fds;
+
+	assert_bug(size >= FRAMING_MAX_PACKET_BYTES);
+	do
+		bytes = recvmsg(sock, &header, MSG_CMSG_CLOEXEC);
+	while (bytes < 0 && errno == EINTR);
+	if (bytes < 0)
+		return -errno;
+
+	r_fds = collect_fds(&header, fds);
+	r = check_packet(&header, bytes);
+	if (r == 0)
+		r = r_fds;
+	if (r < 0) {
+		close_from(fds, n_before);
+		return r;
+	}
+	*ret_bytes = (size_t)bytes;
+	return 0;
+}
+
+int framing_connect(const char *path)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	_cleanup_close_ int sock = -1;
+	int r;
+
+	if (strlen(path) >= sizeof(address.sun_path))
+		return -ENAMETOOLONG;
+	memcpy(address.sun_path, path, strlen(path));
+	sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (sock < 0)
+		return -errno;
+	r = framing_setup(sock);
+	if (r < 0)
+		return r;
+	do
+		r = connect(sock, (struct sockaddr *)&address, sizeof(address));
+	while (r < 0 && errno == EINTR);
+	if (r < 0)
+		return -errno;
+	return take_fd(&sock);
+}

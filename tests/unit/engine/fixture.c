@@ -1,0 +1,636 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See fixture.h. */
+#include <endian.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/engine/engine-private.h"
+#include "fixture.h"
+#include "tests/lib/test.h"
+
+#define RTR_SET                                                                           \
+	(ENGINE_QP_SET_PATH | ENGINE_QP_SET_RQ_PSN | ENGINE_QP_SET_RD_ATOMIC | \
+	 ENGINE_QP_SET_RNR_TIMER)
+#define ALL_REMOTE \
+	(ENGINE_ACCESS_REMOTE_WRITE | ENGINE_ACCESS_REMOTE_READ | ENGINE_ACCESS_REMOTE_ATOMIC)
+
+/* ---- transport ---- */
+
+static uint64_t now_nsec(void *owner)
+{
+	return ((struct node *)owner)->world->now_nsec;
+}
+
+static int route_get(void *owner, const uint8_t gid[16], void **ret_route)
+{
+	struct node *node = owner;
+
+	if (gid[0] >= N_NODES)
+		return -EHOSTUNREACH;
+	node->world->n_routes++;
+	*ret_route = &node->world->nodes[gid[0]];
+	return 0;
+}
+
+static void route_put(void *owner, void *route)
+{
+	((struct node *)owner)->world->n_routes--;
+}
+
+/* The same packet once more, from the pool of the engine that it goes to. */
+static void repeat(struct node *to, const struct engine_packet *pkt)
+{
+	struct engine_packet *again = packet_alloc(to->engine, 0);
+	struct packet_pool *pool = again->pool;
+
+	ASSERT(again);
+	*again = *pkt;
+	again->pool = pool;
+	for (uint32_t i = 0; i < again->n_segs; i++)
+		engine_mem_ref(again->segs[i].mem);
+	list_add_tail(&to->inbox, &again->link);
+}
+
+static bool chance(struct world *w, unsigned int percent)
+{
+	return percent && test_random(&w->seed) % 100 < percent;
+}
+
+static int send(void *owner, void *route, struct engine_packet *pkt)
+{
+	struct world *w = ((struct node *)owner)->world;
+	struct node *to = route;
+
+	w->n_packets++;
+	if ((w->lose && w->lose(w, pkt, w->n_packets)) || chance(w, w->lose_percent)) {
+		w->n_lost++;
+		engine_packet_free(pkt);
+		return 0;
+	}
+	if (chance(w, w->repeat_percent))
+		repeat(to, pkt);
+	if (chance(w, w->swap_percent) && !list_empty(&to->inbox))
+		list_insert_after(to->inbox.prev->prev, &pkt->link);
+	else
+		list_add_tail(&to->inbox, &pkt->link);
+	return 0;
+}
+
+static void event(void *owner, const struct engine_event *ev)
+{
+	struct node *node = owner;
+
+	if (node->n_events < MAX_EVENTS)
+		node->events[node->n_events++] = *ev;
+}
+
+static const struct engine_ops ops = {
+	.now_nsec = now_nsec,
+	.route_get = route_get,
+	.route_put = route_put,
+	.send = send,
+	.event = event,
+};
+
+/* ---- the world ---- */
+
+void world_init_chunk(struct world *w, enum mem_mode mode, uint32_t chunk_bytes)
+{
+	struct engine_attr attr = {.max_qps = 1 << 12, .max_cqs = 1 << 12, .max_mrs = 1 << 12,
+				   .chunk_bytes = chunk_bytes};
+
+	memset(w, 0, sizeof(*w));
+	w->mode = mode;
+	w->chunk_bytes = chunk_bytes;
+	w->now_nsec = 1000;
+	w->seed = 42;
+	w->delays.seed = 43;
+	w->budget = 64;
+	for (unsigned int i = 0; i < N_NODES; i++) {
+		w->nodes[i].world = w;
+		w->nodes[i].index = i;
+		list_init(&w->nodes[i].inbox);
+		ASSERT_OK(engine_new(&attr, &ops, &w->nodes[i], &w->nodes[i].engine));
+	}
+}
+
+void world_init(struct world *w, enum mem_mode mode)
+{
+	world_init_chunk(w, mode, 4096);
+}
+
+void world_deinit(struct world *w)
+{
+	for (unsigned int i = 0; i < N_NODES; i++) {
+		while (!list_empty(&w->nodes[i].inbox)) {
+			struct list *link = w->nodes[i].inbox.next;
+
+			list_del(link);
+			engine_packet_free(engine_packet_from_link(link));
+		}
+	}
+	for (unsigned int i = 0; i < N_NODES; i++)
+		w->nodes[i].engine = engine_free(w->nodes[i].engine);
+	/* The engine gave back every reference: the test's is the last. */
+	for (unsigned int i = 0; i < w->n_regions; i++)
+		test_mem_deinit(&w->regions[i].mem);
+	ASSERT_EQ(w->n_routes, 0);
+}
+
+static bool deliver(struct node *node)
+{
+	bool any = false;
+
+	while (!list_empty(&node->inbox)) {
+		struct list *link = node->inbox.next;
+
+		list_del(link);
+		engine_input(node->engine, engine_packet_from_link(link));
+		any = true;
+	}
+	return any;
+}
+
+bool world_step(struct world *w)
+{
+	bool any = false;
+
+	for (unsigned int i = 0; i < N_NODES; i++) {
+		any |= deliver(&w->nodes[i]);
+		any |= engine_progress(w->nodes[i].engine, w->budget) > 0;
+		any |= engine_next_deadline(w->nodes[i].engine) == 0;
+	}
+	any |= delay_queue_run(&w->delays) > 0;
+	return any;
+}
+
+void world_run(struct world *w)
+{
+	for (uint64_t i = 0; world_step(w); i++)
+		ASSERT_LT(i, 100000000);
+}
+
+static uint64_t next_deadline(struct world *w)
+{
+	uint64_t first = UINT64_MAX;
+
+	for (unsigned int i = 0; i < N_NODES; i++) {
+		uint64_t t = engine_next_deadline(w->nodes[i].engine);
+
+		first = t < first ? t : first;
+	}
+	return first;
+}
+
+void world_run_timers(struct world *w, uint64_t nsec)
+{
+	uint64_t end = w->now_nsec + nsec;
+
+	for (;;) {
+		uint64_t next;
+
+		world_run(w);
+		next = next_deadline(w);
+		if (next > end)
+			break;
+		w->now_nsec = next > w->now_nsec ? next : w->now_nsec + 1;
+	}
+	w->now_nsec = end;
+	world_run(w);
+}
+
+unsigned int world_count_events(const struct node *node, enum engine_event_kind kind)
+{
+	unsigned int n = 0;
+
+	for (unsigned int i = 0; i < node->n_events; i++)
+		n += node->events[i].kind == kind;
+	return n;
+}
+
+struct region *region_new_attr(struct world *w, unsigned int node, uint64_t size_bytes, uint32_t access,
+			       uint32_t pdn)
+{
+	struct region *r = &w->regions[w->n_regions];
+	struct engine_mr_attr attr = {.pdn = pdn, .access = access, .length_bytes = size_bytes,
+				      .mem_offset = 64};
+
+	ASSERT_LT(w->n_regions, MAX_REGIONS);
+	r->node = &w->nodes[node];
+	/* The region lies inside its memory, so that an offset that is not added shows. */
+	test_mem_init(&r->mem, w->mode, size_bytes + 128, &w->delays);
+	r->bytes = r->mem.bytes + 64;
+	r->size_bytes = size_bytes;
+	r->iova = 0x10000000ull * (w->n_regions + 1);
+	r->key = 0x1000 + w->n_regions * 0x11;
+	attr.key = r->key;
+	attr.iova = r->iova;
+	attr.mem = &r->mem.mem;
+	ASSERT_OK(engine_mr_create(r->node->engine, &attr));
+	r->registered = true;
+	w->n_regions++;
+	return r;
+}
+
+struct region *region_new(struct world *w, unsigned int node, uint64_t size_bytes)
+{
+	return region_new_attr(w, node, size_bytes, ENGINE_ACCESS_LOCAL_WRITE | ALL_REMOTE, 1);
+}
+
+void region_fill(struct region *r, uint64_t seed)
+{
+	for (uint64_t i = 0; i < r->size_bytes; i++)
+		r->bytes[i] = (uint8_t)(i % 8 ? r->bytes[i - 1] * 5u + 1 : test_random(&seed));
+}
+
+void region_dereg(struct region *r)
+{
+	ASSERT_OK(engine_mr_destroy(r->node->engine, r->key));
+	r->registered = false;
+}
+
+/* ---- queues ---- */
+
+static void *shared_alloc(size_t bytes)
+{
+	void *p = aligned_alloc(64, (bytes + 63) & ~(size_t)63);
+
+	ASSERT(p);
+	memset(p, 0, bytes);
+	return p;
+}
+
+void tcq_init(struct tcq *cq, struct node *node, uint32_t cqn, uint32_t log2_entries, uint32_t flags)
+{
+	size_t entries = flags & ENGINE_CQ_COLLAPSED ? 1 : (size_t)1 << log2_entries;
+	struct engine_cq_attr attr = {.cqn = cqn, .log2_entries = log2_entries, .flags = flags};
+
+	*cq = (struct tcq){.node = node, .cqn = cqn, .log2_entries = log2_entries, .flags = flags};
+	cq->ring = shared_alloc(entries * SHMD_CQE_BYTES);
+	cq->dbrec = shared_alloc(sizeof(*cq->dbrec));
+	attr.ring = cq->ring;
+	attr.dbrec = cq->dbrec;
+	ASSERT_OK(engine_cq_create(node->engine, &attr));
+}
+
+void tcq_deinit(struct tcq *cq)
+{
+	ASSERT_OK(engine_cq_destroy(cq->node->engine, cq->cqn));
+	free(cq->ring);
+	free(cq->dbrec);
+}
+
+bool tcq_poll(struct tcq *cq, struct shmd_cqe *ret_cqe)
+{
+	uint32_t index = cq->ci & ((1u << cq->log2_entries) - 1);
+	struct shmd_cqe *cqe = (struct shmd_cqe *)(void *)(cq->ring + (size_t)index * SHMD_CQE_BYTES);
+	uint8_t op_own = __atomic_load_n(&cqe->op_own, __ATOMIC_ACQUIRE);
+
+	if (op_own >> 4 == SHMD_CQE_INVALID || (op_own & 1) != ((cq->ci >> cq->log2_entries) & 1))
+		return false;
+	*ret_cqe = *cqe;
+	cq->ci++;
+	__atomic_store_n(&cq->dbrec->rcv, htobe32(cq->ci & 0xffffff), __ATOMIC_RELEASE);
+	return true;
+}
+
+void tcq_expect_none(struct tcq *cq)
+{
+	struct shmd_cqe cqe;
+
+	ASSERT(!tcq_poll(cq, &cqe));
+}
+
+void tqp_init(struct tqp *qp, struct world *w, unsigned int node, const struct tqp_attr *attr)
+{
+	static uint32_t next_number = 0x100;
+	struct node *n = &w->nodes[node];
+	struct engine_qp_attr create;
+
+	*qp = (struct tqp){.node = n, .qpn = next_number++, .log2_sq = attr->log2_sq, .log2_rq = attr->log2_rq,
+			   .log2_stride = 6, .pdn = attr->pdn};
+	tcq_init(&qp->scq, n, next_number++, attr->log2_cq, attr->cq_flags);
+	tcq_init(&qp->rcq, n, next_number++, attr->log2_cq, 0);
+	qp->sq = shared_alloc((size_t)64 << qp->log2_sq);
+	qp->rq = shared_alloc((size_t)1 << (qp->log2_rq + qp->log2_stride));
+	qp->dbrec = shared_alloc(sizeof(*qp->dbrec));
+	create = (struct engine_qp_attr){
+		.qpn = qp->qpn,
+		.type = ENGINE_QP_RC,
+		.pdn = attr->pdn,
+		.user_index = qp->qpn + 0x10000,
+		.sq_ring = qp->sq,
+		.log2_sq_wqebbs = qp->log2_sq,
+		.rq_ring = qp->rq,
+		.log2_rq_wqes = qp->log2_rq,
+		.log2_rq_stride = qp->log2_stride,
+		.dbrec = qp->dbrec,
+		.send_cqn = qp->scq.cqn,
+		.recv_cqn = qp->rcq.cqn,
+	};
+	ASSERT_OK(engine_qp_create(n->engine, &create));
+}
+
+void tqp_deinit(struct tqp *qp)
+{
+	ASSERT_OK(engine_qp_destroy(qp->node->engine, qp->qpn));
+	tcq_deinit(&qp->scq);
+	tcq_deinit(&qp->rcq);
+	free(qp->sq);
+	free(qp->rq);
+	free(qp->dbrec);
+}
+
+int tqp_to_init(struct tqp *qp, const struct tqp_attr *attr)
+{
+	struct engine_qp_modify mod = {.state = ENGINE_QP_INIT, .set = ENGINE_QP_SET_ACCESS,
+				       .access = attr->access ? attr->access : ALL_REMOTE};
+
+	return engine_qp_modify(qp->node->engine, qp->qpn, &mod);
+}
+
+int tqp_to_rtr(struct tqp *qp, const struct tqp *peer, const struct tqp_attr *attr)
+{
+	struct engine_qp_modify mod = {
+		.state = ENGINE_QP_RTR,
+		.set = RTR_SET,
+		.dest_gid = {(uint8_t)peer->node->index},
+		.dest_qpn = peer->qpn,
+		.path_mtu_bytes = 4096,
+		.rq_psn = attr->psn,
+		.min_rnr_timer = attr->rnr_timer,
+		.max_dest_rd_atomic = 16,
+	};
+
+	return engine_qp_modify(qp->node->engine, qp->qpn, &mod);
+}
+
+int tqp_to_rts(struct tqp *qp, const struct tqp_attr *attr)
+{
+	struct engine_qp_modify mod = {
+		.state = ENGINE_QP_RTS,
+		.set = ENGINE_QP_SET_RETRY | ENGINE_QP_SET_SQ_PSN | ENGINE_QP_SET_RD_ATOMIC,
+		.sq_psn = attr->psn,
+		.timeout = attr->timeout,
+		.retry_count = attr->retry_count,
+		.rnr_retry = attr->rnr_retry,
+		.max_rd_atomic = attr->max_rd_atomic,
+	};
+
+	return engine_qp_modify(qp->node->engine, qp->qpn, &mod);
+}
+
+int tqp_to(struct tqp *qp, enum engine_qp_state state)
+{
+	struct engine_qp_modify mod = {.state = state};
+
+	return engine_qp_modify(qp->node->engine, qp->qpn, &mod);
+}
+
+void tqp_connect(struct tqp *a, struct tqp *b, const struct tqp_attr *attr)
+{
+	ASSERT_OK(tqp_to_init(a, attr));
+	ASSERT_OK(tqp_to_rtr(a, b, attr));
+	ASSERT_OK(tqp_to_rts(a, attr));
+}
+
+struct engine_qp_info tqp_info(const struct tqp *qp)
+{
+	struct engine_qp_info info;
+
+	ASSERT_OK(engine_qp_query(qp->node->engine, qp->qpn, &info));
+	return info;
+}
+
+void pair_init_nodes(struct pair *p, struct world *w, unsigned int a, unsigned int b,
+		     const struct tqp_attr *attr)
+{
+	p->w = w;
+	tqp_init(&p->a, w, a, attr);
+	tqp_init(&p->b, w, b, attr);
+	tqp_connect(&p->a, &p->b, attr);
+	tqp_connect(&p->b, &p->a, attr);
+}
+
+void pair_init(struct pair *p, struct world *w, const struct tqp_attr *attr)
+{
+	pair_init_nodes(p, w, 0, 1, attr);
+}
+
+void pair_deinit(struct pair *p)
+{
+	tqp_deinit(&p->a);
+	tqp_deinit(&p->b);
+}
+
+/* ---- WQEs ---- */
+
+static void put32(uint8_t *at, uint32_t v)
+{
+	v = htobe32(v);
+	memcpy(at, &v, 4);
+}
+
+static void put64(uint8_t *at, uint64_t v)
+{
+	v = htobe64(v);
+	memcpy(at, &v, 8);
+}
+
+static uint8_t *unit(struct wqe *wqe)
+{
+	ASSERT_LT(wqe->ds, 63);
+	return wqe->bytes + wqe->ds++ * 16;
+}
+
+void wqe_begin(struct wqe *wqe, unsigned int opcode, unsigned int flags)
+{
+	memset(wqe, 0, sizeof(*wqe));
+	wqe->ds = 1;
+	wqe->flags = flags;
+	put32(wqe->bytes, opcode);
+	wqe->bytes[11] = (uint8_t)((flags & SIGNALED ? SHMD_WQE_CE_ALWAYS : 0) |
+				   (flags & FENCE ? SHMD_WQE_FM_FENCE : 0) |
+				   (flags & SOLICITED ? SHMD_WQE_SOLICITED : 0));
+}
+
+void wqe_imm(struct wqe *wqe, uint32_t imm)
+{
+	put32(wqe->bytes + 12, imm);
+}
+
+void wqe_opmod(struct wqe *wqe, uint8_t opmod)
+{
+	wqe->bytes[0] = opmod;
+}
+
+void wqe_raddr(struct wqe *wqe, uint64_t raddr, uint32_t rkey)
+{
+	uint8_t *at = unit(wqe);
+
+	put64(at, raddr);
+	put32(at + 8, rkey);
+}
+
+void wqe_data(struct wqe *wqe, uint64_t addr, uint32_t lkey, uint32_t bytes)
+{
+	uint8_t *at = unit(wqe);
+
+	put32(at, bytes);
+	put32(at + 4, lkey);
+	put64(at + 8, addr);
+}
+
+void wqe_inline(struct wqe *wqe, const void *data, uint32_t bytes)
+{
+	uint8_t *at = wqe->bytes + wqe->ds * 16;
+
+	put32(at, SHMD_INLINE_SEG | bytes);
+	memcpy(at + 4, data, bytes);
+	wqe->ds += (bytes + 4 + 15) / 16;
+	ASSERT_LE(wqe->ds, 63);
+}
+
+void wqe_words64(struct wqe *wqe, const uint64_t *words, unsigned int n)
+{
+	for (unsigned int i = 0; i < n; i += 2) {
+		uint8_t *at = unit(wqe);
+
+		put64(at, words[i]);
+		put64(at + 8, words[i + 1]);
+	}
+}
+
+void wqe_words32(struct wqe *wqe, const uint32_t *words, unsigned int n)
+{
+	uint8_t *at = unit(wqe);
+
+	for (unsigned int i = 0; i < n; i++)
+		put32(at + i * 4, words[i]);
+}
+
+uint16_t tqp_post(struct tqp *qp, struct wqe *wqe)
+{
+	uint16_t index = qp->pi;
+	uint16_t n = (uint16_t)((wqe->ds + 3) / 4);
+
+	wqe->bytes[1] = (uint8_t)(index >> 8);
+	wqe->bytes[2] = (uint8_t)index;
+	put32(wqe->bytes + 4, qp->qpn << 8 | wqe->ds);
+	for (uint16_t i = 0; i < n; i++) {
+		uint32_t slot = (uint16_t)(index + i) & ((1u << qp->log2_sq) - 1);
+
+		memcpy(qp->sq + (size_t)slot * 64, wqe->bytes + i * 64, 64);
+	}
+	qp->pi = (uint16_t)(qp->pi + n);
+	__atomic_store_n(&qp->dbrec->snd, htobe32(qp->pi), __ATOMIC_RELEASE);
+	return index;
+}
+
+void tqp_ring(struct tqp *qp)
+{
+	engine_doorbell(qp->node->engine, qp->qpn);
+}
+
+static uint16_t post_rdma(struct tqp *qp, unsigned int opcode, unsigned int flags, const struct region *local,
+			  uint64_t local_offset, uint64_t raddr, uint32_t rkey, uint32_t bytes)
+{
+	struct wqe wqe;
+
+	wqe_begin(&wqe, opcode, flags);
+	wqe_raddr(&wqe, raddr, rkey);
+	if (bytes)
+		wqe_data(&wqe, local->iova + local_offset, local->key, bytes);
+	return tqp_post(qp, &wqe);
+}
+
+uint16_t post_write(struct tqp *qp, unsigned int flags, struct region *src, uint64_t src_offset,
+		    struct region *dst, uint64_t dst_offset, uint32_t bytes)
+{
+	return post_rdma(qp, SHMD_OPCODE_RDMA_WRITE, flags, src, src_offset, dst->iova + dst_offset, dst->key,
+			 bytes);
+}
+
+uint16_t post_read(struct tqp *qp, unsigned int flags, struct region *dst, uint64_t dst_offset,
+		   struct region *src, uint64_t src_offset, uint32_t bytes)
+{
+	return post_rdma(qp, SHMD_OPCODE_RDMA_READ, flags, dst, dst_offset, src->iova + src_offset, src->key,
+			 bytes);
+}
+
+uint16_t post_send(struct tqp *qp, unsigned int flags, struct region *src, uint64_t offset, uint32_t bytes)
+{
+	struct wqe wqe;
+
+	wqe_begin(&wqe, SHMD_OPCODE_SEND, flags);
+	if (bytes)
+		wqe_data(&wqe, src->iova + offset, src->key, bytes);
+	return tqp_post(qp, &wqe);
+}
+
+uint16_t post_fadd(struct tqp *qp, unsigned int flags, struct region *result, uint64_t result_offset,
+		   struct region *word, uint64_t word_offset, uint64_t add)
+{
+	uint64_t words[2] = {add, 0};
+	struct wqe wqe;
+
+	wqe_begin(&wqe, SHMD_OPCODE_ATOMIC_FA, flags);
+	wqe_raddr(&wqe, word->iova + word_offset, word->key);
+	wqe_words64(&wqe, words, 2);
+	wqe_data(&wqe, result->iova + result_offset, result->key, 8);
+	return tqp_post(qp, &wqe);
+}
+
+void post_recv_raw(struct tqp *qp, const void *wqe, size_t bytes)
+{
+	uint32_t slot = qp->rq_pi & ((1u << qp->log2_rq) - 1);
+	uint8_t *at = qp->rq + ((size_t)slot << qp->log2_stride);
+
+	memset(at, 0, (size_t)1 << qp->log2_stride);
+	memcpy(at, wqe, bytes);
+	if (bytes < (size_t)1 << qp->log2_stride)
+		put32(at + bytes + 4, SHMD_LKEY_TERMINATE);
+	qp->rq_pi++;
+	__atomic_store_n(&qp->dbrec->rcv, htobe32(qp->rq_pi), __ATOMIC_RELEASE);
+}
+
+void post_recv(struct tqp *qp, struct region *dst, uint64_t offset, uint32_t bytes)
+{
+	uint8_t seg[16];
+
+	put32(seg, bytes);
+	put32(seg + 4, dst->key);
+	put64(seg + 8, dst->iova + offset);
+	post_recv_raw(qp, seg, bytes ? 16 : 0);
+}
+
+/* ---- expectations ---- */
+
+void expect_cqe(struct tcq *cq, uint8_t opcode, uint16_t wqe_counter, struct shmd_cqe *ret_cqe)
+{
+	struct shmd_cqe cqe;
+
+	ASSERT(tcq_poll(cq, &cqe));
+	ASSERT_EQ(cqe.op_own >> 4, opcode);
+	ASSERT_EQ(be16toh(cqe.wqe_counter), wqe_counter);
+	if (ret_cqe)
+		*ret_cqe = cqe;
+}
+
+void expect_ok(struct tqp *qp, uint16_t index)
+{
+	struct shmd_cqe cqe;
+
+	expect_cqe(&qp->scq, SHMD_CQE_REQ, index, &cqe);
+	ASSERT_EQ(be32toh(cqe.sop_drop_qpn) & 0xffffff, qp->qpn);
+}
+
+void expect_error(struct tcq *cq, bool responder, uint16_t index, uint8_t syndrome)
+{
+	struct shmd_err_cqe err;
+	struct shmd_cqe cqe;
+
+	expect_cqe(cq, responder ? SHMD_CQE_RESP_ERR : SHMD_CQE_REQ_ERR, index, &cqe);
+	memcpy(&err, &cqe, sizeof(err));
+	ASSERT_EQ(err.syndrome, syndrome);
+}

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Two engines, a transport that can lose, repeat and delay packets, a clock that stands still, and a client's side
+ * of queues: a small WQE writer and CQE poller of their own.
+ */
+#ifndef TESTS_ENGINE_FIXTURE_H
+#define TESTS_ENGINE_FIXTURE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "daemon/engine/engine.h"
+#include "test-mem.h"
+
+#define N_NODES 2
+#define MAX_EVENTS 64
+#define MAX_REGIONS 16
+
+struct world;
+
+struct node {
+	struct world *world;
+	unsigned int index;
+	struct engine *engine;
+	struct list inbox;
+	struct engine_event events[MAX_EVENTS];
+	unsigned int n_events;
+};
+
+struct region {
+	struct node *node;
+	struct test_mem mem;
+	uint8_t *bytes;
+	uint64_t iova;
+	uint64_t size_bytes;
+	uint32_t key;
+	bool registered;
+};
+
+struct world {
+	struct node nodes[N_NODES];
+	uint64_t now_nsec;
+	enum mem_mode mode;
+	uint32_t chunk_bytes;
+	struct delay_queue delays;
+	struct region regions[MAX_REGIONS];
+	unsigned int n_regions;
+	unsigned int n_routes; /* taken and not put back */
+	uint64_t n_packets;
+	uint64_t seed;
+	unsigned int budget;
+	/* Faults of the transport. `lose` sees each packet with its number from 1; true: lost. */
+	bool (*lose)(struct world *w, const struct engine_packet *pkt, uint64_t n);
+	unsigned int lose_percent, repeat_percent, swap_percent;
+	uint64_t n_lost;
+	void *data;
+};
+
+struct tcq {
+	struct node *node;
+	uint32_t cqn;
+	uint32_t log2_entries;
+	uint32_t flags;
+	uint32_t ci;
+	uint8_t *ring;
+	struct shmd_dbrec *dbrec;
+};
+
+struct tqp {
+	struct node *node;
+	uint32_t qpn;
+	uint32_t log2_sq, log2_rq, log2_stride;
+	uint8_t *sq, *rq;
+	struct shmd_dbrec *dbrec;
+	uint16_t pi, rq_pi;
+	struct tcq scq, rcq;
+	uint32_t pdn;
+};
+
+/* ---- the world ---- */
+void world_init(struct world *w, enum mem_mode mode);
+void world_init_chunk(struct world *w, enum mem_mode mode, uint32_t chunk_bytes);
+void world_deinit(struct world *w); /* asserts that nothing is left over */
+bool world_step(struct world *w); /* false: nothing was ready */
+void world_run(struct world *w); /* until nothing is ready; the clock stands */
+void world_run_timers(struct world *w, uint64_t nsec); /* the same, letting time pass */
+unsigned int world_count_events(const struct node *node, enum engine_event_kind kind);
+
+struct region *region_new(struct world *w, unsigned int node, uint64_t size_bytes);
+struct region *region_new_attr(struct world *w, unsigned int node, uint64_t size_bytes, uint32_t access,
+			       uint32_t pdn);
+void region_fill(struct region *r, uint64_t seed);
+void region_dereg(struct region *r);
+
+/* ---- queues ---- */
+struct tqp_attr {
+	uint32_t log2_sq, log2_rq;
+	uint32_t cq_flags; /* of the send CQ */
+	uint32_t log2_cq;
+	uint32_t pdn;
+	uint32_t access; /* of the QP; 0: all */
+	uint8_t timeout, retry_count, rnr_retry, rnr_timer, max_rd_atomic;
+	uint32_t psn;
+};
+
+#define TQP_ATTR \
+	{.log2_sq = 8, .log2_rq = 6, .log2_cq = 10, .pdn = 1, .timeout = 14, .retry_count = 7, \
+	 .rnr_retry = 7, .rnr_timer = 12, .max_rd_atomic = 16, .psn = 0xfffff0}
+
+void tcq_init(struct tcq *cq, struct node *node, uint32_t cqn, uint32_t log2_entries, uint32_t flags);
+void tcq_deinit(struct tcq *cq);
+bool tcq_poll(struct tcq *cq, struct shmd_cqe *ret_cqe); /* ordinary CQ */
+void tcq_expect_none(struct tcq *cq);
+
+void tqp_init(struct tqp *qp, struct world *w, unsigned int node, const struct tqp_attr *attr);
+void tqp_deinit(struct tqp *qp);
+void tqp_connect(struct tqp *a, struct tqp *b, const struct tqp_attr *attr);
+int tqp_to_init(struct tqp *qp, const struct tqp_attr *attr);
+int tqp_to_rtr(struct tqp *qp, const struct tqp *peer, const struct tqp_attr *attr);
+int tqp_to_rts(struct tqp *qp, const struct tqp_attr *attr);
+int tqp_to(struct tqp *qp, enum engine_qp_state state);
+struct engine_qp_info tqp_info(const struct tqp *qp);
+
+/* A connected pair on two engines, or on one. */
+struct pair {
+	struct world *w;
+	struct tqp a, b;
+};
+void pair_init(struct pair *p, struct world *w, const struct tqp_attr *attr);
+void pair_init_nodes(struct pair *p, struct world *w, unsigned int a, unsigned int b,
+		     const struct tqp_attr *attr);
+void pair_deinit(struct pair *p);
+
+/* ---- WQEs ---- */
+#define SIGNALED 0x1u
+#define FENCE 0x2u
+#define SOLICITED 0x4u
+
+struct wqe {
+	uint8_t bytes[1024];
+	unsigned int ds;
+	unsigned int flags;
+};
+
+void wqe_begin(struct wqe *wqe, unsigned int opcode, unsigned int flags);
+void wqe_imm(struct wqe *wqe, uint32_t imm);
+void wqe_opmod(struct wqe *wqe, uint8_t opmod);
+void wqe_raddr(struct wqe *wqe, uint64_t raddr, uint32_t rkey);
+void wqe_data(struct wqe *wqe, uint64_t addr, uint32_t lkey, uint32_t bytes);
+void wqe_inline(struct wqe *wqe, const void *data, uint32_t bytes);
+void wqe_words64(struct wqe *wqe, const uint64_t *words, unsigned int n);
+void wqe_words32(struct wqe *wqe, const uint32_t *words, unsigned int n);
+uint16_t tqp_post(struct tqp *qp, struct wqe *wqe); /* its index; no doorbell */
+void tqp_ring(struct tqp *qp);
+
+/* Whole requests; local and remote offsets in regions. Return the WQE's index. */
+uint16_t post_write(struct tqp *qp, unsigned int flags, struct region *src, uint64_t src_offset,
+		    struct region *dst, uint64_t dst_offset, uint32_t bytes);
+uint16_t post_read(struct tqp *qp, unsigned int flags, struct region *dst, uint64_t dst_offset,
+		   struct region *src, uint64_t src_offset, uint32_t bytes);
+uint16_t post_send(struct tqp *qp, unsigned int flags, struct region *src, uint64_t offset, uint32_t bytes);
+uint16_t post_fadd(struct tqp *qp, unsigned int flags, struct region *result, uint64_t result_offset,
+		   struct region *word, uint64_t word_offset, uint64_t add);
+void post_recv(struct tqp *qp, struct region *dst, uint64_t offset, uint32_t bytes);
+void post_recv_raw(struct tqp *qp, const void *wqe, size_t bytes);
+
+/* ---- expectations ---- */
+void expect_cqe(struct tcq *cq, uint8_t opcode, uint16_t wqe_counter, struct shmd_cqe *ret_cqe);
+void expect_ok(struct tqp *qp, uint16_t index); /* requester, ordinary CQ */
+void expect_error(struct tcq *cq, bool responder, uint16_t index, uint8_t syndrome);
+
+#define FOR_EACH_MODE(mode) for (enum mem_mode mode = 0; mode < N_MEM_MODES; mode++)
+
+#endif
