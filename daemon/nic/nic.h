@@ -118,10 +118,10 @@ int nic_addr_decode(const void *buf, size_t bytes, struct nic_addr *ret_addr);
 
 struct nic_mr_attr {
 	enum nic_mem_kind kind;
-	int fd; /* borrowed: the backend dups or maps what it keeps */
+	int fd; /* borrowed: the backend dups or maps what it keeps; a memfd is sealed against shrinking */
 	uint64_t offset; /* bytes into fd */
-	uint64_t length_bytes;
-	uint64_t iova;
+	uint64_t length_bytes; /* at least 1 */
+	uint64_t iova; /* agrees with offset modulo 4096, as NICs translate whole pages; -EINVAL */
 	uint32_t access;
 };
 
@@ -140,6 +140,16 @@ enum nic_qp_type {
 	NIC_QP_DCI = 2,
 	NIC_QP_DCT = 3,
 };
+
+/* Limits of one request; a NIC may have smaller ones (struct nic_info). */
+#define NIC_MAX_BATCH_QPS (1u << 16)
+#define NIC_MAX_BATCH_CQS (1u << 16)
+#define NIC_MIN_LOG2_SQ_WQEBBS 4u
+#define NIC_MAX_LOG2_SQ_WQEBBS 15u
+#define NIC_MAX_RQ_WQES (1u << 15)
+#define NIC_MIN_LOG2_RQ_STRIDE 4u
+#define NIC_MAX_LOG2_RQ_STRIDE 9u
+#define NIC_MAX_LOG2_CQ_ENTRIES 22u
 
 #define NIC_CQ_COLLAPSED 0x1u
 #define NIC_CQ_OVERRUN_IGNORE 0x2u
@@ -160,9 +170,9 @@ struct nic_cq_spec {
 struct nic_qp_spec {
 	uint32_t count;
 	enum nic_qp_type type;
-	uint32_t log2_sq_wqebbs; /* 4..max */
-	uint32_t n_rq_wqes; /* 0, or a power of two */
-	uint32_t log2_rq_stride; /* 4..9 */
+	uint32_t log2_sq_wqebbs; /* 4..max; 0 for a DCT, which sends nothing */
+	uint32_t n_rq_wqes; /* 0, or a power of two; raised until the ring has 64 bytes */
+	uint32_t log2_rq_stride; /* 4..9; unused without receive WQEs */
 	uint32_t send_cq_first, send_cq_step, send_cqn;
 	uint32_t recv_cq_first, recv_cq_step, recv_cqn;
 	uint32_t flags; /* NIC_QP_* */
@@ -201,12 +211,15 @@ struct nic_qp {
 	struct nic_addr addr;
 };
 
+/* In a layout whose queues do not exist yet: send_cqn and recv_cqn are an index into layout.cqs. */
+#define NIC_CQ_BY_INDEX 0x80000000u
+
 /* Layout of a request: pure, the same for every backend. Numbers and addresses are left 0. */
 struct nic_layout {
 	uint32_t n_cqs, n_qps;
 	uint64_t total_bytes; /* multiple of 4096 */
 	struct nic_cq *cqs; /* owned */
-	struct nic_qp *qps; /* owned; send_cqn/recv_cqn hold the CQ's index where the spec named one */
+	struct nic_qp *qps; /* owned; send_cqn/recv_cqn: NIC_CQ_BY_INDEX | index, or an existing cqn */
 };
 /* -EINVAL a spec that makes no sense; -EOVERFLOW; -ENOMEM. */
 int nic_layout_init(struct nic_layout *layout, const struct nic_queues_attr *attr);
@@ -214,8 +227,8 @@ void nic_layout_deinit(struct nic_layout *layout);
 
 struct nic_queue_mem {
 	enum nic_mem_kind kind;
-	int fd; /* borrowed */
-	uint64_t offset;
+	int fd; /* borrowed; a memfd is sealed against shrinking */
+	uint64_t offset; /* multiple of 4096 */
 	uint64_t length_bytes; /* at least layout.total_bytes */
 };
 
@@ -303,7 +316,7 @@ enum nic_event_kind {
 struct nic_event {
 	enum nic_event_kind kind;
 	uint64_t session_id; /* 0: concerns every session of the NIC */
-	uint32_t number; /* qpn or cqn */
+	uint32_t number; /* qpn or cqn; 0: several, when more happened than could be kept */
 	uint32_t syndrome;
 	enum nic_port_state state;
 };
@@ -362,8 +375,8 @@ static inline int nic_query(struct nic *nic, struct nic_info *ret_info)
 
 struct nic_soft_attr {
 	unsigned int n_nics; /* 1..64 */
-	uint32_t gpu_poll_usec; /* how often queues driven by a GPU are looked at when idle */
-	uint32_t spin_usec; /* how long an idle NIC thread spins before it yields and sleeps */
+	uint32_t gpu_poll_usec; /* at least 1: how often queues driven by a GPU are looked at when idle */
+	uint32_t spin_usec; /* how long an idle NIC thread spins and yields before it sleeps; 20 is good */
 	const char *fault; /* developer's fault point, or NULL: see nic/soft/README.md */
 };
 

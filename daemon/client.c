@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The loop's side of a session.
+ *
+ * Watches the socket and the process, since a forked child can keep the socket open; ends who does not introduce
+ * itself in time. An ended session is freed by a deferred call, never from inside a handler. Control thread.
+ */
+#include "daemon/client.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "proto/base/cleanup.h"
+#include "proto/base/nsec.h"
+
+DEFINE_CLEANUP(struct client *, client_free);
+
+static void on_socket(void *arg, unsigned int events)
+{
+	struct client *client = arg;
+
+	if (events & LOOP_WRITE)
+		session_writable(client->session);
+	if (events & LOOP_READ)
+		session_readable(client->session);
+	/* The session may have ended here; it is freed by on_reap. */
+}
+
+static void on_process(void *arg, unsigned int events)
+{
+	struct client *client = arg;
+
+	session_end_gone(client->session);
+}
+
+static void on_handshake(void *arg)
+{
+	struct client *client = arg;
+
+	if (client->session->version == 0)
+		session_end(client->session, SHMD_STATUS_PROTOCOL, "no Hello within %" PRIu64 " ms",
+			    client->handshake_nsec / NSEC_PER_MSEC);
+}
+
+static void on_reap(void *arg)
+{
+	client_free(arg);
+}
+
+void client_attention(struct session *session)
+{
+	struct client *client = session->owner;
+	unsigned int events = LOOP_READ | (session_wants_write(session) ? LOOP_WRITE : 0);
+
+	if (!session->ended && loop_watch_set(client->socket_watch, events) == 0)
+		return;
+	session->ended = true;
+	client->socket_watch = loop_watch_free(client->socket_watch);
+	client->process_watch = loop_watch_free(client->process_watch);
+	loop_defer_schedule(client->reap);
+}
+
+static int watch_all(struct client *client, const struct client_attr *attr)
+{
+	struct session *session = client->session;
+	int r;
+
+	r = loop_defer_new(attr->loop, on_reap, client, &client->reap);
+	if (r < 0)
+		return r;
+	r = loop_watch_new(attr->loop, session->connection.fd, LOOP_READ, on_socket, client,
+			   &client->socket_watch);
+	if (r < 0)
+		return r;
+	if (session->identity.pidfd >= 0) {
+		r = loop_watch_new(attr->loop, session->identity.pidfd, LOOP_READ, on_process, client,
+				   &client->process_watch);
+		if (r < 0)
+			return r;
+	}
+	r = loop_timer_new(attr->loop, on_handshake, client, &client->handshake);
+	if (r < 0)
+		return r;
+	return loop_timer_arm(client->handshake, attr->handshake_nsec);
+}
+
+int client_new(const struct client_attr *attr, int sock)
+{
+	_cleanup_close_ int owned_sock = sock;
+	_cleanup_(client_freep) struct client *client = calloc(1, sizeof(*client));
+	int r;
+
+	if (!client)
+		return -ENOMEM;
+	list_init(&client->link);
+	client->handshake_nsec = attr->handshake_nsec;
+	r = session_new(attr->registry, take_fd(&owned_sock), &client->session);
+	if (r < 0)
+		return r;
+	r = watch_all(client, attr);
+	if (r < 0)
+		return r;
+	client->session->owner = client;
+	list_add_tail(attr->clients, &client->link);
+	take_ptr(client);
+	return 0;
+}
+
+struct client *client_free(struct client *client)
+{
+	if (!client)
+		return NULL;
+	list_del(&client->link);
+	loop_watch_free(client->socket_watch);
+	loop_watch_free(client->process_watch);
+	loop_timer_free(client->handshake);
+	loop_defer_free(client->reap);
+	if (client->session)
+		client->session->owner = NULL;
+	session_free(client->session);
+	free(client);
+	return NULL;
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One client on the loop: the watches that drive its session. */
+#ifndef SHMEMD_CLIENT_H
+#define SHMEMD_CLIENT_H
+
+#include <stdint.h>
+
+#include "daemon/loop.h"
+#include "daemon/session/session.h"
+#include "proto/base/list.h"
+
+struct client {
+	struct list link; /* struct daemon.clients */
+	struct session *session; /* owned */
+	uint64_t handshake_nsec;
+	struct loop_watch *socket_watch;
+	struct loop_watch *process_watch; /* NULL without a pidfd */
+	struct loop_timer *handshake;
+	struct loop_defer *reap;
+};
+
+struct client_attr {
+	struct loop *loop;
+	struct registry *registry;
+	struct list *clients;
+	uint64_t handshake_nsec;
+};
+
+/* Takes `sock` in any case. Errors as session_new. */
+int client_new(const struct client_attr *attr, int sock);
+struct client *client_free(struct client *client);
+/* The registry's hook: output waits, or the session has ended. */
+void client_attention(struct session *session);
+
+#endif

@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The root object: loop, listener, registry, NICs, clients, and their order of birth and death.
+ *
+ * NICs outlive sessions, sessions outlive the loop's watches of them only until the deferred free. Only this file
+ * decides that the daemon as a whole cannot go on. Control thread.
+ */
+#include "daemon/daemon.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "config.h"
+#include "daemon/client.h"
+#include "daemon/fdstore.h"
+#include "daemon/listener.h"
+#include "daemon/log.h"
+#include "daemon/loop.h"
+#include "daemon/nic/nic.h"
+#include "daemon/session/registry.h"
+#include "proto/base/cleanup.h"
+#include "proto/base/nsec.h"
+
+#define ACCEPTS_PER_TURN 16
+#define ACCEPT_PAUSE_NSEC (100 * NSEC_PER_MSEC)
+#define EVENTS_PER_TURN 64
+
+/* A NIC's news on the loop. */
+struct daemon_nic {
+	struct daemon *daemon;
+	struct registry_nic *rnic;
+	struct loop_watch *watch; /* NULL: the NIC has none */
+};
+
+struct daemon {
+	const struct settings *settings;
+	struct loop *loop;
+	struct loop_signal *sigterm, *sigint;
+	struct listener listener;
+	struct loop_watch *accept_watch;
+	struct loop_timer *accept_pause;
+	bool have_registry;
+	struct registry registry;
+	struct list nics; /* struct nic.link, owned */
+	struct daemon_nic watched[REGISTRY_MAX_NICS];
+	struct list clients; /* struct client.link, owned */
+};
+
+DEFINE_CLEANUP(struct daemon *, daemon_free);
+
+/* ---- hooks of the registry ------------------------------------------------------------------------------------ */
+
+static void on_note(void *arg, const struct note *note)
+{
+	const struct session *session = note->session;
+	struct log_fields fields = {.nic = note->nic, .qpn = note->qpn, .kind = note->kind};
+
+	if (session) {
+		fields.session = session->id;
+		fields.has_peer = true;
+		fields.uid = session->identity.uid;
+		fields.pid = session->identity.pid;
+	}
+	/* Debug lines were asked for by name: none is dropped. */
+	if (note->provoked && note->level != LOG_DEBUG)
+		log_provoked(note->level, &fields, "%s", note->text);
+	else
+		log_line(note->level, &fields, "%s", note->text);
+}
+
+static void on_attention(void *arg, struct session *session)
+{
+	client_attention(session);
+}
+
+/* "proto,session,nic" */
+static unsigned int parse_debug(const char *text)
+{
+	static const struct {
+		const char *name;
+		enum note_topic topic;
+	} topics[] = {{"proto", NOTE_PROTO}, {"session", NOTE_SESSION}, {"nic", NOTE_NIC}};
+	unsigned int wanted = 0;
+
+	while (text && *text) {
+		size_t bytes = strcspn(text, ",");
+
+		for (unsigned int i = 0; i < sizeof(topics) / sizeof(topics[0]); i++)
+			if (strlen(topics[i].name) == bytes && strncmp(topics[i].name, text, bytes) == 0)
+				wanted |= topics[i].topic;
+		text += bytes + (text[bytes] == ',');
+	}
+	return wanted;
+}
+
+/* ---- NICs ------------------------------------------------------------------------------------------------------- */
+
+static void on_nic(void *arg, unsigned int events)
+{
+	struct daemon_nic *watched = arg;
+	struct nic *nic = watched->rnic->nic;
+	struct nic_event event;
+
+	for (int i = 0; i < EVENTS_PER_TURN; i++) {
+		if (nic->ops->next_event(nic, &event) < 0)
+			return;
+		registry_event(&watched->daemon->registry, watched->rnic, &event);
+	}
+}
+
+static int probe_nics(struct daemon *daemon)
+{
+	const struct nic_soft_attr attr = {
+		.n_nics = (unsigned int)daemon->settings->soft_nics,
+		.gpu_poll_usec = (uint32_t)daemon->settings->gpu_poll_usec,
+		.spin_usec = (uint32_t)daemon->settings->spin_usec,
+		.fault = getenv("SHMEMD_FAULT"),
+	};
+	int r;
+
+	r = nic_soft_probe(&attr, &daemon->nics);
+	if (r == -EINVAL && attr.fault)
+		log_line(LOG_ERR, NULL, "SHMEMD_FAULT: there is no fault point \"%s\"", attr.fault);
+	else if (r < 0)
+		log_line(LOG_ERR, NULL, "cannot make %u soft NICs: %s", attr.n_nics, strerror(-r));
+	return r;
+}
+
+static int add_nic(struct daemon *daemon, struct nic *nic)
+{
+	struct daemon_nic *watched = &daemon->watched[daemon->registry.n_nics];
+	int r;
+
+	*watched = (struct daemon_nic){
+		.daemon = daemon, .rnic = &daemon->registry.nics[daemon->registry.n_nics]};
+	r = registry_add_nic(&daemon->registry, nic);
+	if (r == 0 && nic->event_fd >= 0)
+		r = loop_watch_new(daemon->loop, nic->event_fd, LOOP_READ, on_nic, watched,
+				   &watched->watch);
+	if (r < 0)
+		log_line(LOG_ERR, NULL, "cannot use NIC %s: %s", nic->name, strerror(-r));
+	return r;
+}
+
+static int open_nics(struct daemon *daemon)
+{
+	struct nic *nic;
+	int r;
+
+	r = probe_nics(daemon);
+	if (r < 0)
+		return r;
+	list_for_each_entry(nic, &daemon->nics, link) {
+		r = add_nic(daemon, nic);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static void close_nics(struct daemon *daemon)
+{
+	struct nic *nic, *tmp;
+
+	for (unsigned int i = 0; i < REGISTRY_MAX_NICS; i++)
+		daemon->watched[i].watch = loop_watch_free(daemon->watched[i].watch);
+	list_for_each_entry_safe(nic, tmp, &daemon->nics, link) {
+		list_del(&nic->link);
+		nic->ops->close(nic);
+	}
+}
+
+/* ---- clients ------------------------------------------------------------------------------------------------------ */
+
+static void on_accept_pause_over(void *arg)
+{
+	struct daemon *daemon = arg;
+
+	loop_watch_set(daemon->accept_watch, LOOP_READ);
+}
+
+/* Out of descriptors or memory: the backlog waits, and so do we, instead of spinning on it. */
+static void pause_accept(struct daemon *daemon)
+{
+	log_provoked(LOG_ERR, NULL, "cannot accept a client now: %m");
+	loop_watch_set(daemon->accept_watch, 0);
+	loop_timer_arm(daemon->accept_pause, ACCEPT_PAUSE_NSEC);
+}
+
+static bool accept_one(struct daemon *daemon)
+{
+	const struct client_attr attr = {
+		.loop = daemon->loop,
+		.registry = &daemon->registry,
+		.clients = &daemon->clients,
+		.handshake_nsec = daemon->settings->handshake_timeout_msec * NSEC_PER_MSEC,
+	};
+	int sock = accept4(daemon->listener.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	int r;
+
+	if (sock < 0) {
+		if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
+			pause_accept(daemon);
+		return false;
+	}
+	r = client_new(&attr, sock);
+	if (r < 0 && r != -EDQUOT && r != -ESRCH)
+		log_provoked(LOG_WARNING, NULL, "cannot serve a new client: %s", strerror(-r));
+	return true;
+}
+
+static void on_accept(void *arg, unsigned int events)
+{
+	struct daemon *daemon = arg;
+
+	for (int i = 0; i < ACCEPTS_PER_TURN; i++)
+		if (!accept_one(daemon))
+			return;
+}
+
+static void on_stop(void *arg)
+{
+	struct daemon *daemon = arg;
+	struct client *client;
+
+	fdstore_notify("STOPPING=1");
+	log_line(LOG_INFO, NULL, "stopping");
+	list_for_each_entry(client, &daemon->clients, link)
+		session_end(client->session, SHMD_STATUS_SHUTDOWN, "%s",
+			    status_text(SHMD_STATUS_SHUTDOWN));
+	loop_stop(daemon->loop);
+}
+
+/* ---- birth and death ------------------------------------------------------------------------------------------------ */
+
+static int make_registry(struct daemon *daemon)
+{
+	const struct settings *settings = daemon->settings;
+	unsigned int debug = parse_debug(getenv("SHMEMD_DEBUG"));
+	const struct registry_attr attr = {
+		.limits = {.n = {
+			[QUOTA_CONNECTIONS] = settings->max_connections,
+			[QUOTA_SESSIONS] = settings->max_sessions,
+			[QUOTA_QPS] = settings->max_qps,
+			[QUOTA_CQS] = settings->max_cqs,
+			[QUOTA_MRS] = settings->max_mrs,
+			[QUOTA_BYTES] = settings->max_registered_bytes,
+			[QUOTA_FDS] = settings->max_fds,
+			[QUOTA_PUBLISHED] = settings->max_published,
+		}},
+		.daemon = "shmemd " SHMD_VERSION_STRING,
+		.quiesce_nsec = settings->quiesce_timeout_msec * NSEC_PER_MSEC,
+		.hooks = {
+			.arg = daemon,
+			.note = on_note,
+			.attention = on_attention,
+			.debug = log_wants(LOG_DEBUG) ? debug | NOTE_SESSION | NOTE_NIC : debug,
+		},
+	};
+	int r;
+
+	if (debug)
+		log_init((enum log_target)settings->log_target, LOG_DEBUG);
+	r = registry_init(&daemon->registry, &attr);
+	daemon->have_registry = r == 0;
+	return r;
+}
+
+static int make_loop(struct daemon *daemon)
+{
+	int r;
+
+	r = loop_new(&daemon->loop);
+	if (r < 0)
+		return r;
+	r = loop_signal_new(daemon->loop, SIGTERM, on_stop, daemon, &daemon->sigterm);
+	if (r < 0)
+		return r;
+	r = loop_signal_new(daemon->loop, SIGINT, on_stop, daemon, &daemon->sigint);
+	if (r < 0)
+		return r;
+	return loop_timer_new(daemon->loop, on_accept_pause_over, daemon, &daemon->accept_pause);
+}
+
+/* Every session holds several descriptors: take as many as we may. */
+static void raise_fd_limit(const struct settings *settings)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+		return;
+	limit.rlim_cur = limit.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &limit);
+	if (limit.rlim_max < settings->max_fds)
+		log_line(LOG_WARNING, NULL,
+			 "max-fds is %" PRIu64 ", but this process may open only %" PRIu64
+			 " descriptors; raise LimitNOFILE or lower max-fds",
+			 settings->max_fds, (uint64_t)limit.rlim_max);
+}
+
+int daemon_new(const struct settings *settings, struct daemon **ret_daemon)
+{
+	_cleanup_(daemon_freep) struct daemon *daemon = calloc(1, sizeof(*daemon));
+	int r;
+
+	if (!daemon)
+		return -ENOMEM;
+	daemon->settings = settings;
+	daemon->listener.fd = -1;
+	list_init(&daemon->nics);
+	list_init(&daemon->clients);
+	signal(SIGPIPE, SIG_IGN);
+	raise_fd_limit(settings);
+
+	r = make_loop(daemon);
+	if (r < 0)
+		return r;
+	r = listener_init(&daemon->listener, settings);
+	if (r < 0)
+		return r;
+	r = make_registry(daemon);
+	if (r < 0)
+		return r;
+	r = open_nics(daemon);
+	if (r < 0)
+		return r;
+	r = loop_watch_new(daemon->loop, daemon->listener.fd, LOOP_READ, on_accept, daemon,
+			   &daemon->accept_watch);
+	if (r < 0)
+		return r;
+	*ret_daemon = take_ptr(daemon);
+	return 0;
+}
+
+int daemon_run(struct daemon *daemon)
+{
+	log_line(LOG_INFO, NULL, "shmemd %s is ready at %s with %u NICs", SHMD_VERSION_STRING,
+		 daemon->listener.path, daemon->registry.n_nics);
+	fdstore_notify("READY=1\nSTATUS=%u NICs, listening at %s", daemon->registry.n_nics,
+		       daemon->listener.path);
+	return loop_run(daemon->loop);
+}
+
+struct daemon *daemon_free(struct daemon *daemon)
+{
+	struct client *client, *tmp;
+
+	if (!daemon)
+		return NULL;
+	loop_watch_free(daemon->accept_watch);
+	loop_timer_free(daemon->accept_pause);
+	list_for_each_entry_safe(client, tmp, &daemon->clients, link)
+		client_free(client);
+	close_nics(daemon);
+	if (daemon->have_registry)
+		registry_deinit(&daemon->registry);
+	listener_deinit(&daemon->listener);
+	loop_signal_free(daemon->sigterm);
+	loop_signal_free(daemon->sigint);
+	loop_free(daemon->loop);
+	free(daemon);
+	return NULL;
+}

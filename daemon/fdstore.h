@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The service manager's side: what it hands us at start, what we tell it. All of it is harmless without one. */
+#ifndef SHMEMD_FDSTORE_H
+#define SHMEMD_FDSTORE_H
+
+/* A listening SOCK_SEQPACKET socket passed by socket activation. -ENOENT: none; -EINVAL: something else was. */
+int fdstore_listener(int *ret_fd);
+/* "READY=1\nSTATUS=..."; see sd_notify(3). */
+void fdstore_notify(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+#endif

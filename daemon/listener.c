@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Making the listening socket.
+ *
+ * Two daemons never share a path: under a lock on the folder, a socket that somebody listens on is left alone and a
+ * stale one is replaced. What is not a socket is never removed. Control thread, before any other thread.
+ */
+#include "daemon/listener.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <libgen.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "daemon/fdstore.h"
+#include "daemon/log.h"
+#include "proto/base/cleanup.h"
+
+#define LISTENER_BACKLOG 256
+#define LISTENER_GROUP "shmemd"
+#define LOCK_TRIES 100
+#define LOCK_PAUSE_NSEC 10000000
+
+/* Best effort: a folder that somebody else keeps locked does not keep us from starting. */
+static int lock_folder(const char *path, int *ret_fd)
+{
+	const struct timespec pause = {.tv_nsec = LOCK_PAUSE_NSEC};
+	_cleanup_close_ int fd = -1;
+	char copy[SETTINGS_PATH_BYTES];
+	const char *folder;
+
+	snprintf(copy, sizeof(copy), "%s", path);
+	folder = dirname(copy);
+	fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0) {
+		int r = -errno;
+
+		log_line(LOG_ERR, NULL,
+			 "cannot open folder %s for the socket: %m; make it, or choose another place "
+			 "with --socket PATH", folder);
+		return r;
+	}
+	for (int i = 0; i < LOCK_TRIES && flock(fd, LOCK_EX | LOCK_NB) < 0; i++)
+		nanosleep(&pause, NULL);
+	*ret_fd = take_fd(&fd);
+	return 0;
+}
+
+static void fill_address(struct sockaddr_un *addr, const char *path)
+{
+	*addr = (struct sockaddr_un){.sun_family = AF_UNIX};
+	memcpy(addr->sun_path, path, strnlen(path, sizeof(addr->sun_path) - 1));
+}
+
+/* 0: nobody listens at this socket. */
+static int probe(const char *path)
+{
+	_cleanup_close_ int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	struct sockaddr_un addr;
+
+	if (fd < 0)
+		return -errno;
+	fill_address(&addr, path);
+	if (connect(fd, (struct sockaddr *)&addr, sizeof(addr)) == 0 || errno == EAGAIN)
+		return -EADDRINUSE;
+	return errno == ECONNREFUSED || errno == ENOENT ? 0 : -errno;
+}
+
+static int remove_stale(const char *path)
+{
+	struct stat st;
+	int r;
+
+	if (lstat(path, &st) < 0)
+		return 0;
+	if (!S_ISSOCK(st.st_mode)) {
+		log_line(LOG_ERR, NULL, "%s is there and is not a socket; remove it or choose another --socket",
+			 path);
+		return -EEXIST;
+	}
+	r = probe(path);
+	if (r == -EADDRINUSE) {
+		log_line(LOG_ERR, NULL,
+			 "a shmemd is already running at %s; stop it first or choose another --socket", path);
+		return r;
+	}
+	if (r < 0) {
+		log_line(LOG_ERR, NULL, "cannot tell whether %s is in use: %s", path, strerror(-r));
+		return r;
+	}
+	log_line(LOG_NOTICE, NULL, "removing %s, which nobody listens on", path);
+	return unlink(path) < 0 ? -errno : 0;
+}
+
+/* The group's id, or -1 to leave it; *mode loses its group bits where the group was not chosen by anybody. */
+static int choose_group(const struct settings *settings, gid_t *ret_gid, mode_t *mode)
+{
+	const char *name = settings->socket_group;
+	const struct group *group;
+
+	*ret_gid = (gid_t)-1;
+	if (!name[0] && geteuid() != 0) {
+		*mode &= ~(mode_t)S_IRWXG;
+		return 0;
+	}
+	group = getgrnam(name[0] ? name : LISTENER_GROUP);
+	if (group) {
+		*ret_gid = group->gr_gid;
+		return 0;
+	}
+	if (!name[0]) {
+		*mode &= ~(mode_t)S_IRWXG;
+		return 0;
+	}
+	log_line(LOG_ERR, NULL, "socket-group: there is no group \"%s\"", name);
+	return -EINVAL;
+}
+
+/* Born without any permission, so that nobody connects before owner and mode are right. */
+static int bind_closed(int fd, const char *path)
+{
+	struct sockaddr_un addr;
+	mode_t old = umask(0777);
+	int r = 0;
+
+	fill_address(&addr, path);
+	if (bind(fd, (struct sockaddr *)&addr, sizeof(addr)) < 0)
+		r = -errno;
+	umask(old);
+	if (r < 0)
+		log_line(LOG_ERR, NULL, "cannot make the socket %s: %s", path, strerror(-r));
+	return r;
+}
+
+static int open_up(struct listener *listener, const struct settings *settings)
+{
+	mode_t mode = (mode_t)settings->socket_mode;
+	struct stat st;
+	gid_t gid;
+	int r;
+
+	r = choose_group(settings, &gid, &mode);
+	if (r < 0)
+		return r;
+	if (stat(listener->path, &st) < 0 || chown(listener->path, (uid_t)-1, gid) < 0 ||
+	    chmod(listener->path, mode) < 0 || listen(listener->fd, LISTENER_BACKLOG) < 0) {
+		r = -errno;
+		log_line(LOG_ERR, NULL, "cannot open the socket %s to clients: %m", listener->path);
+		return r;
+	}
+	listener->dev = st.st_dev;
+	listener->ino = st.st_ino;
+	return 0;
+}
+
+static int make_own(struct listener *listener, const struct settings *settings)
+{
+	_cleanup_close_ int lock = -1;
+	int r;
+
+	snprintf(listener->path, sizeof(listener->path), "%s", settings->socket);
+	r = lock_folder(listener->path, &lock);
+	if (r < 0)
+		return r;
+	r = remove_stale(listener->path);
+	if (r < 0)
+		return r;
+	listener->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (listener->fd < 0)
+		return -errno;
+	r = bind_closed(listener->fd, listener->path);
+	if (r < 0)
+		return r;
+	r = open_up(listener, settings);
+	if (r < 0)
+		unlink(listener->path);
+	return r;
+}
+
+static int take_activated(struct listener *listener)
+{
+	struct sockaddr_un addr = {0};
+	socklen_t size = sizeof(addr) - 1;
+
+	listener->activated = true;
+	if (fcntl(listener->fd, F_SETFL, O_NONBLOCK) < 0 ||
+	    getsockname(listener->fd, (struct sockaddr *)&addr, &size) < 0)
+		return -errno;
+	snprintf(listener->path, sizeof(listener->path), "%s", addr.sun_path);
+	return 0;
+}
+
+int listener_init(struct listener *listener, const struct settings *settings)
+{
+	int r;
+
+	*listener = (struct listener){.fd = -1};
+	r = fdstore_listener(&listener->fd);
+	if (r == 0)
+		r = take_activated(listener);
+	else if (r == -ENOENT)
+		r = make_own(listener, settings);
+	else
+		log_line(LOG_ERR, NULL,
+			 "the service manager passed something else than one listening SOCK_SEQPACKET socket");
+	if (r < 0)
+		listener_deinit(listener);
+	return r;
+}
+
+void listener_deinit(struct listener *listener)
+{
+	struct stat st;
+
+	if (listener->fd >= 0 && listener->ino && lstat(listener->path, &st) == 0 &&
+	    st.st_dev == listener->dev && st.st_ino == listener->ino)
+		unlink(listener->path);
+	listener->fd = safe_close(listener->fd);
+}

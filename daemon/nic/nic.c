@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What all backends share: names of counters and the operations of a backend that offers nothing.
+ *
+ * A backend copies nic_ops_default's slots for what it cannot do, so that no slot of any table is NULL.
+ * Pure; any thread.
+ */
+#include "daemon/nic/nic.h"
+
+#include <errno.h>
+
+const char *const nic_wqe_kind_names[8] = {
+	"nop", "write", "write-imm", "read", "send", "send-imm", "atomic", "other",
+};
+
+static struct nic *default_close(struct nic *nic)
+{
+	return NULL;
+}
+
+static int default_query(struct nic *nic, struct nic_info *ret_info)
+{
+	return -EOPNOTSUPP;
+}
+
+static int default_counters(struct nic *nic, struct nic_counters *ret_counters)
+{
+	return -EOPNOTSUPP;
+}
+
+static int default_next_event(struct nic *nic, struct nic_event *ret_event)
+{
+	return -EAGAIN;
+}
+
+static int default_ctx_open(struct nic *nic, const struct nic_ctx_attr *attr,
+			    struct nic_ctx **ret_ctx)
+{
+	return -EOPNOTSUPP;
+}
+
+static struct nic_ctx *default_ctx_close(struct nic_ctx *ctx)
+{
+	return NULL;
+}
+
+static int default_mr_reg(struct nic_ctx *ctx, const struct nic_mr_attr *attr,
+			  struct nic_mr **ret_mr)
+{
+	return -EOPNOTSUPP;
+}
+
+static struct nic_mr *default_mr_dereg(struct nic_mr *mr)
+{
+	return NULL;
+}
+
+static int default_queues_create(struct nic_ctx *ctx, const struct nic_queue_mem *mem,
+				 struct nic_layout *layout, struct nic_queues **ret_queues)
+{
+	return -EOPNOTSUPP;
+}
+
+static int default_queues_destroy(struct nic_queues *queues)
+{
+	return -EOPNOTSUPP;
+}
+
+static int default_connect(struct nic_ctx *ctx, unsigned int n, const struct nic_peer *peers,
+			   const struct nic_qp_params *params, unsigned int *ret_n_done)
+{
+	return -EOPNOTSUPP;
+}
+
+static int default_qp_modify(struct nic_ctx *ctx, uint32_t qpn, enum nic_qp_state state)
+{
+	return -EOPNOTSUPP;
+}
+
+static int default_qp_query(struct nic_ctx *ctx, uint32_t qpn, struct nic_qp_info *ret_info)
+{
+	return -EOPNOTSUPP;
+}
+
+static int default_ctx_counters(struct nic_ctx *ctx, struct nic_counters *ret_counters)
+{
+	return -EOPNOTSUPP;
+}
+
+static void default_ctx_quiesce(struct nic_ctx *ctx, uint64_t timeout_nsec)
+{
+}
+
+const struct nic_ops nic_ops_default = {
+	.close = default_close,
+	.query = default_query,
+	.counters = default_counters,
+	.next_event = default_next_event,
+	.ctx_open = default_ctx_open,
+	.ctx_close = default_ctx_close,
+	.mr_reg = default_mr_reg,
+	.mr_dereg = default_mr_dereg,
+	.queues_create = default_queues_create,
+	.queues_destroy = default_queues_destroy,
+	.connect = default_connect,
+	.qp_modify = default_qp_modify,
+	.qp_query = default_qp_query,
+	.ctx_counters = default_ctx_counters,
+	.ctx_quiesce = default_ctx_quiesce,
+};

@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Contexts: one session on one soft NIC.
+ *
+ * A context's doorbell page belongs to it alone, and a doorbell wakes only the context's own queues: a number
+ * of another context is ignored, as NICs ignore a doorbell in a foreign UAR page. One word serves all queues of
+ * the context, so a second doorbell may overwrite the first before it is seen: any doorbell makes the thread look
+ * at all of them, a few in each turn, the named one first.
+ *
+ * ctx_open and friends run on the caller's thread; functions named run_* and soft_ctx_poll on the data thread.
+ */
+#include "daemon/nic/soft/soft.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <time.h>
+
+#include "proto/base/assert.h"
+#include "proto/base/cleanup.h"
+
+/* QPs looked at in one turn after a doorbell. */
+#define SCAN_SLICE 32u
+
+#define FLUSH_POLL_NSEC 20000u
+#define FLUSH_POLL_MAX_NSEC 2000000u
+
+struct ctx_call {
+	struct soft_call call;
+	struct soft_ctx *ctx;
+	struct soft_qp *at; /* next QP of a walk over ctx->qps; NULL: not begun */
+	uint32_t n_left;
+	struct nic_counters counters;
+};
+
+/* ---- doorbells --------------------------------------------------------------------------------------------- */
+
+/* Both dialects have the QP's number in bits 31:8 of the second big-endian dword, and nothing else in common. */
+static uint32_t doorbell_qpn(uint64_t word)
+{
+	return (uint32_t)be64toh(word) >> 8;
+}
+
+/* Only what moved goes to the engine, which keeps a short list of the QPs that were active last. */
+static void look_at(struct soft_ctx *ctx, struct soft_qp *qp)
+{
+	uint32_t snd_be = __atomic_load_n(&qp->dbrec->snd, __ATOMIC_RELAXED);
+
+	if (snd_be == qp->seen_snd_be)
+		return;
+	qp->seen_snd_be = snd_be;
+	engine_doorbell(ctx->nic->engine, qp->desc->qpn);
+}
+
+static void scan_some(struct soft_ctx *ctx)
+{
+	uint32_t n = ctx->n_scan < SCAN_SLICE ? ctx->n_scan : SCAN_SLICE;
+
+	ctx->n_scan -= n;
+	while (n-- > 0) {
+		struct soft_qp *qp = list_first_entry(&ctx->qps, struct soft_qp, link);
+
+		list_del(&qp->link);
+		list_add_tail(&ctx->qps, &qp->link);
+		look_at(ctx, qp);
+	}
+}
+
+bool soft_ctx_poll(struct soft_ctx *ctx)
+{
+	struct soft_qp *qp;
+	uint64_t word;
+
+	if (ctx->quiesced)
+		return false;
+	if (__atomic_load_n(ctx->doorbell, __ATOMIC_RELAXED)) {
+		word = __atomic_exchange_n(ctx->doorbell, 0, __ATOMIC_ACQ_REL);
+		qp = soft_qp_find(ctx, doorbell_qpn(word));
+		if (qp)
+			engine_doorbell(ctx->nic->engine, qp->desc->qpn);
+		ctx->n_scan = qp && ctx->n_qps == 1 ? 0 : ctx->n_qps;
+		scan_some(ctx);
+		return true;
+	}
+	if (ctx->n_scan == 0)
+		return false;
+	scan_some(ctx);
+	return true;
+}
+
+/* ---- open and close -------------------------------------------------------------------------------------------- */
+
+static struct soft_ctx *ctx_free(struct soft_ctx *ctx)
+{
+	if (!ctx)
+		return NULL;
+	soft_map_deinit(&ctx->page_map);
+	safe_close(ctx->base.doorbell.page_fd);
+	safe_close(ctx->base.doorbell.wake_fd);
+	free(ctx);
+	return NULL;
+}
+DEFINE_CLEANUP(struct soft_ctx *, ctx_free);
+
+static bool run_attach(struct soft_nic *nic, struct soft_call *call)
+{
+	struct soft_ctx *ctx = container_of(call, struct ctx_call, call)->ctx;
+	struct epoll_event ev = {.events = EPOLLIN | EPOLLET};
+
+	if (epoll_ctl(nic->epoll_fd, EPOLL_CTL_ADD, ctx->base.doorbell.wake_fd, &ev) < 0)
+		call->result = -errno;
+	else
+		list_add_tail(&nic->ctxs, &ctx->link);
+	return true;
+}
+
+/* The client holds the wake descriptor too, so closing ours would not end the watch. */
+static bool run_detach(struct soft_nic *nic, struct soft_call *call)
+{
+	struct soft_ctx *ctx = container_of(call, struct ctx_call, call)->ctx;
+
+	assert_bug(ctx->n_qps == 0);
+	epoll_ctl(nic->epoll_fd, EPOLL_CTL_DEL, ctx->base.doorbell.wake_fd, NULL);
+	list_del(&ctx->link);
+	return true;
+}
+
+static int ctx_make_doorbell(struct soft_ctx *ctx)
+{
+	struct nic_doorbell *doorbell = &ctx->base.doorbell;
+	int r;
+
+	doorbell->mode = NIC_DOORBELL_CPU;
+	doorbell->register_offset = SHMD_DB_SEND_OFFSET;
+	doorbell->nic_page_fd = ctx->nic->page_fd;
+	r = soft_map_create("shmemd-doorbell", SHMD_DB_PAGE_BYTES, 0, &doorbell->page_fd,
+			    &ctx->page_map);
+	if (r < 0)
+		return r;
+	ctx->doorbell = (uint64_t *)(ctx->page_map.data + SHMD_DB_SEND_OFFSET);
+	doorbell->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	return doorbell->wake_fd < 0 ? -errno : 0;
+}
+
+static uint32_t take_pdn(struct soft_nic *nic)
+{
+	uint32_t pdn;
+
+	pthread_mutex_lock(&nic->lock);
+	pdn = ++nic->last_pdn;
+	pthread_mutex_unlock(&nic->lock);
+	return pdn;
+}
+
+static struct soft_ctx *ctx_alloc(struct soft_nic *nic, const struct nic_ctx_attr *attr)
+{
+	struct soft_ctx *ctx = calloc(1, sizeof(*ctx));
+
+	if (!ctx)
+		return NULL;
+	ctx->base.nic = &nic->base;
+	ctx->base.session_id = attr->session_id;
+	ctx->base.doorbell.page_fd = -1;
+	ctx->base.doorbell.wake_fd = -1;
+	ctx->nic = nic;
+	ctx->pdn = take_pdn(nic);
+	list_init(&ctx->link);
+	list_init(&ctx->qps);
+	return ctx;
+}
+
+int soft_ctx_open(struct nic *base, const struct nic_ctx_attr *attr, struct nic_ctx **ret_ctx)
+{
+	_cleanup_(ctx_freep) struct soft_ctx *ctx = NULL;
+	struct soft_nic *nic = soft_nic(base);
+	struct ctx_call call = {.call.run = run_attach};
+	int r;
+
+	if (attr->doorbell == NIC_DOORBELL_UAR_MMAP)
+		return -EOPNOTSUPP;
+	if (attr->doorbell != NIC_DOORBELL_AUTO && attr->doorbell != NIC_DOORBELL_CPU)
+		return -EINVAL;
+	r = soft_thread_start(nic);
+	if (r < 0)
+		return r;
+	ctx = ctx_alloc(nic, attr);
+	if (!ctx)
+		return -ENOMEM;
+	r = ctx_make_doorbell(ctx);
+	if (r < 0)
+		return r;
+	call.ctx = ctx;
+	r = soft_call(nic, &call.call);
+	if (r < 0)
+		return r;
+	*ret_ctx = &take_ptr(ctx)->base;
+	return 0;
+}
+
+struct nic_ctx *soft_ctx_close(struct nic_ctx *base)
+{
+	struct ctx_call call = {.call.run = run_detach};
+
+	if (!base)
+		return NULL;
+	call.ctx = soft_ctx(base);
+	assert_bug(call.ctx->n_mrs == 0 && call.ctx->n_queues == 0);
+	soft_call(call.ctx->nic, &call.call);
+	ctx_free(call.ctx);
+	return NULL;
+}
+
+/* ---- walks over all QPs, some in each turn ---------------------------------------------------------------------- */
+
+/* Nothing else changes the list between turns: a context has one caller at a time, and scans only rotate it. */
+static bool walk(struct ctx_call *walk, void (*visit)(struct ctx_call *walk, struct soft_qp *qp))
+{
+	struct soft_ctx *ctx = walk->ctx;
+	uint32_t n;
+
+	if (!walk->at) {
+		if (ctx->n_qps == 0)
+			return true;
+		walk->at = list_first_entry(&ctx->qps, struct soft_qp, link);
+		walk->n_left = ctx->n_qps;
+	}
+	for (n = 0; n < SOFT_CALL_SLICE && walk->n_left > 0; n++) {
+		struct list *next = walk->at->link.next;
+
+		visit(walk, walk->at);
+		walk->n_left--;
+		/* The head stands between the last and the first. */
+		if (next == &ctx->qps)
+			next = next->next;
+		walk->at = container_of(next, struct soft_qp, link);
+	}
+	return walk->n_left == 0;
+}
+
+static void visit_count(struct ctx_call *walk, struct soft_qp *qp)
+{
+	soft_qp_count(qp, &walk->counters);
+}
+
+static bool run_counters(struct soft_nic *nic, struct soft_call *base)
+{
+	struct ctx_call *call = container_of(base, struct ctx_call, call);
+
+	if (!call->at)
+		call->counters = call->ctx->past;
+	return walk(call, visit_count);
+}
+
+int soft_ctx_counters(struct nic_ctx *base, struct nic_counters *ret_counters)
+{
+	struct ctx_call call = {.call.run = run_counters, .ctx = soft_ctx(base)};
+
+	soft_call(call.ctx->nic, &call.call);
+	*ret_counters = call.counters;
+	return 0;
+}
+
+/* ---- quiesce ---------------------------------------------------------------------------------------------------------- */
+
+static void visit_to_error(struct ctx_call *walk, struct soft_qp *qp)
+{
+	const struct engine_qp_modify mod = {.state = ENGINE_QP_ERR};
+	struct engine *engine = walk->ctx->nic->engine;
+
+	engine_qp_modify(engine, qp->desc->qpn, &mod);
+	/* So that what was posted last is seen, and flushed. */
+	engine_doorbell(engine, qp->desc->qpn);
+}
+
+static bool run_to_error(struct soft_nic *nic, struct soft_call *base)
+{
+	struct ctx_call *call = container_of(base, struct ctx_call, call);
+
+	call->ctx->quiesced = true;
+	call->ctx->n_scan = 0;
+	return walk(call, visit_to_error);
+}
+
+static void visit_flushed(struct ctx_call *walk, struct soft_qp *qp)
+{
+	struct engine_qp_info info;
+
+	if (engine_qp_query(walk->ctx->nic->engine, qp->desc->qpn, &info) < 0)
+		return;
+	if (info.pending || info.sq_pi != info.sq_ci || info.rq_pi != info.rq_ci)
+		walk->call.result = -EAGAIN;
+}
+
+static bool run_flushed(struct soft_nic *nic, struct soft_call *base)
+{
+	return walk(container_of(base, struct ctx_call, call), visit_flushed) || base->result < 0;
+}
+
+static bool ctx_is_flushed(struct soft_ctx *ctx)
+{
+	struct ctx_call call = {.call.run = run_flushed, .ctx = ctx};
+
+	return soft_call(ctx->nic, &call.call) == 0;
+}
+
+void soft_ctx_quiesce(struct nic_ctx *base, uint64_t timeout_nsec)
+{
+	struct ctx_call call = {.call.run = run_to_error, .ctx = soft_ctx(base)};
+	uint64_t begin_nsec = soft_now_nsec();
+	struct timespec pause = {.tv_nsec = FLUSH_POLL_NSEC};
+
+	soft_call(call.ctx->nic, &call.call);
+	while (!ctx_is_flushed(call.ctx) && soft_now_nsec() - begin_nsec < timeout_nsec) {
+		nanosleep(&pause, NULL);
+		if (pause.tv_nsec < (long)FLUSH_POLL_MAX_NSEC)
+			pause.tv_nsec *= 2;
+	}
+}

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The way between the soft NICs of one daemon: ports by GID, and their mailboxes.
+ *
+ * A mailbox is a stack that any thread pushes to with one compare-and-swap and that the NIC's thread takes
+ * whole and reverses; so it keeps the order of each sender. The sender looks at `asleep` after its push, the
+ * sleeper at the stacks after it set `asleep`, all sequentially consistent: one of the two sees the other, and
+ * the eventfd is written only for a thread that sleeps.
+ *
+ * Ports are reference counted: by their NIC and by each route of a connected QP.
+ */
+#include "daemon/nic/soft/soft.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "proto/base/assert.h"
+#include "proto/base/cleanup.h"
+
+struct soft_fabric *soft_fabric_new(void)
+{
+	struct soft_fabric *fabric = calloc(1, sizeof(*fabric));
+
+	if (!fabric)
+		return NULL;
+	fabric->refs = 1;
+	pthread_mutex_init(&fabric->lock, NULL);
+	return fabric;
+}
+
+struct soft_fabric *soft_fabric_ref(struct soft_fabric *fabric)
+{
+	pthread_mutex_lock(&fabric->lock);
+	fabric->refs++;
+	pthread_mutex_unlock(&fabric->lock);
+	return fabric;
+}
+
+struct soft_fabric *soft_fabric_unref(struct soft_fabric *fabric)
+{
+	uint32_t refs;
+
+	if (!fabric)
+		return NULL;
+	pthread_mutex_lock(&fabric->lock);
+	refs = --fabric->refs;
+	pthread_mutex_unlock(&fabric->lock);
+	if (refs == 0) {
+		pthread_mutex_destroy(&fabric->lock);
+		free(fabric);
+	}
+	return NULL;
+}
+
+int soft_fabric_add(struct soft_fabric *fabric, struct soft_port *port)
+{
+	int r = -ENOSPC;
+
+	pthread_mutex_lock(&fabric->lock);
+	for (unsigned int i = 0; i < SOFT_MAX_NICS && r < 0; i++) {
+		if (fabric->ports[i])
+			continue;
+		fabric->ports[i] = port;
+		r = 0;
+	}
+	pthread_mutex_unlock(&fabric->lock);
+	return r;
+}
+
+void soft_fabric_remove(struct soft_fabric *fabric, struct soft_port *port)
+{
+	pthread_mutex_lock(&fabric->lock);
+	for (unsigned int i = 0; i < SOFT_MAX_NICS; i++)
+		if (fabric->ports[i] == port)
+			fabric->ports[i] = NULL;
+	pthread_mutex_unlock(&fabric->lock);
+}
+
+int soft_fabric_find(struct soft_fabric *fabric, const uint8_t gid[16], struct soft_port **ret_port)
+{
+	struct soft_port *found = NULL;
+
+	pthread_mutex_lock(&fabric->lock);
+	for (unsigned int i = 0; i < SOFT_MAX_NICS && !found; i++)
+		if (fabric->ports[i] && memcmp(fabric->ports[i]->gid, gid, 16) == 0)
+			found = fabric->ports[i];
+	if (found)
+		__atomic_fetch_add(&found->refs, 1, __ATOMIC_RELAXED);
+	pthread_mutex_unlock(&fabric->lock);
+	if (!found)
+		return -EHOSTUNREACH;
+	*ret_port = found;
+	return 0;
+}
+
+struct soft_port *soft_port_new(const uint8_t gid[16])
+{
+	struct soft_port *port = calloc(1, sizeof(*port));
+
+	if (!port)
+		return NULL;
+	port->refs = 1;
+	port->wake_fd = -1;
+	memcpy(port->gid, gid, sizeof(port->gid));
+	return port;
+}
+
+struct soft_port *soft_port_unref(struct soft_port *port)
+{
+	struct list left;
+
+	if (!port || __atomic_sub_fetch(&port->refs, 1, __ATOMIC_ACQ_REL) > 0)
+		return NULL;
+	list_init(&left);
+	soft_port_take(&port->packets, &left);
+	while (!list_empty(&left)) {
+		struct list *link = left.next;
+
+		list_del(link);
+		engine_packet_free(engine_packet_from_link(link));
+	}
+	assert_bug(!port->calls);
+	safe_close(port->wake_fd);
+	free(port);
+	return NULL;
+}
+
+void soft_port_push(struct soft_port *port, struct list **stack, struct list *item)
+{
+	struct list *head = __atomic_load_n(stack, __ATOMIC_RELAXED);
+
+	do {
+		item->next = head;
+	} while (!__atomic_compare_exchange_n(stack, &head, item, true, __ATOMIC_SEQ_CST,
+					      __ATOMIC_RELAXED));
+	soft_port_wake(port);
+}
+
+bool soft_port_take(struct list **stack, struct list *items)
+{
+	struct list *newest, *at;
+
+	if (!__atomic_load_n(stack, __ATOMIC_RELAXED))
+		return false;
+	newest = __atomic_exchange_n(stack, NULL, __ATOMIC_ACQUIRE);
+	/* Walking from the newest, each goes in front of the ones that were pushed after it. */
+	at = items->prev;
+	while (newest) {
+		struct list *next = newest->next;
+
+		list_insert_after(at, newest);
+		newest = next;
+	}
+	return true;
+}
+
+void soft_port_wake(struct soft_port *port)
+{
+	uint64_t one = 1;
+
+	if (!__atomic_load_n(&port->asleep, __ATOMIC_SEQ_CST) ||
+	    !__atomic_exchange_n(&port->asleep, 0, __ATOMIC_SEQ_CST))
+		return;
+	/* Cannot fail short of 2^64 wakes, and then the descriptor is readable anyway. */
+	if (write(port->wake_fd, &one, sizeof(one)) < 0)
+		assert_bug(errno == EAGAIN);
+}

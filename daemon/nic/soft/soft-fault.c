@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Fault points: "NAME:N" to what to break. Pure. README.md lists them. */
+#include "daemon/nic/soft/soft.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct {
+	const char *name;
+	enum soft_fault_kind kind;
+	uint64_t least;
+} fault_names[] = {
+	{"soft.nic-thread-stop", SOFT_FAULT_THREAD_STOP, 0},
+	{"soft.flip-payload-byte", SOFT_FAULT_FLIP_PAYLOAD_BYTE, 1},
+	{"soft.drop-cqe", SOFT_FAULT_DROP_CQE, 1},
+	{"soft.delay-memory", SOFT_FAULT_DELAY_MEMORY, 0},
+};
+
+int soft_fault_parse(const char *text, struct soft_fault *ret_fault)
+{
+	const char *colon = text ? strchr(text, ':') : NULL;
+	unsigned long long nth;
+	char *end;
+
+	if (!text) {
+		*ret_fault = (struct soft_fault){.kind = SOFT_FAULT_NONE};
+		return 0;
+	}
+	if (!colon || !isdigit((unsigned char)colon[1]))
+		return -EINVAL;
+	errno = 0;
+	nth = strtoull(colon + 1, &end, 10);
+	if (errno || *end)
+		return -EINVAL;
+	for (size_t i = 0; i < sizeof(fault_names) / sizeof(fault_names[0]); i++) {
+		if (strncmp(fault_names[i].name, text, (size_t)(colon - text)) != 0 ||
+		    fault_names[i].name[colon - text] != '\0' || nth < fault_names[i].least)
+			continue;
+		*ret_fault = (struct soft_fault){.kind = fault_names[i].kind, .nth = nth};
+		return 0;
+	}
+	return -EINVAL;
+}

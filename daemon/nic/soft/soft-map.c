@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory shared with clients.
+ *
+ * A client must not be able to make the daemon fault: only memfds of ordinary pages are mapped, and only when
+ * they are sealed against shrinking and large enough at that moment. A hole punched later reads as zeros.
+ * Huge pages are refused, since a punched hole there may not be filled again and then faults with SIGBUS.
+ *
+ * Any thread.
+ */
+#include "daemon/nic/soft/soft.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "proto/base/cleanup.h"
+#include "proto/base/overflow.h"
+
+#define MAP_PAGE_MASK ((uint64_t)4095)
+
+static int check_memfd(int fd, uint64_t *ret_size)
+{
+	struct statfs fs;
+	struct stat st;
+	int seals = fcntl(fd, F_GET_SEALS);
+
+	if (seals < 0 || fstat(fd, &st) < 0 || fstatfs(fd, &fs) < 0)
+		return -EBADF;
+	if (!S_ISREG(st.st_mode) || fs.f_type != TMPFS_MAGIC)
+		return -EBADF;
+	if (!(seals & F_SEAL_SHRINK))
+		return -EPERM;
+	*ret_size = (uint64_t)st.st_size;
+	return 0;
+}
+
+static int map_errno(void)
+{
+	return errno == EACCES || errno == EPERM ? -EPERM : -ENOMEM;
+}
+
+int soft_map_memfd(int fd, uint64_t offset, uint64_t bytes, bool writable, struct soft_map *ret_map)
+{
+	uint64_t size, start = offset & ~MAP_PAGE_MASK, head = offset & MAP_PAGE_MASK;
+	int prot = writable ? PROT_READ | PROT_WRITE : PROT_READ;
+	void *base;
+	int r;
+
+	r = check_memfd(fd, &size);
+	if (r < 0)
+		return r;
+	if (bytes == 0 || !range_fits(offset, bytes, size))
+		return -EINVAL;
+	base = mmap(NULL, bytes + head, prot, MAP_SHARED, fd, (off_t)start);
+	if (base == MAP_FAILED)
+		return map_errno();
+	*ret_map = (struct soft_map){
+		.base = base, .bytes = bytes + head, .data = (uint8_t *)base + head};
+	return 0;
+}
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+int soft_map_populate(struct soft_map *map, uint64_t bytes)
+{
+	size_t head = (size_t)(map->data - (uint8_t *)map->base);
+
+	if (bytes == 0 || madvise(map->base, head + bytes, MADV_POPULATE_WRITE) == 0)
+		return 0;
+	/* Kernels before 5.14 do not know it: pages then come when they are touched. */
+	return errno == EINVAL ? 0 : -ENOMEM;
+}
+
+void soft_map_deinit(struct soft_map *map)
+{
+	if (map->base)
+		munmap(map->base, map->bytes);
+	memset(map, 0, sizeof(*map));
+}
+
+int soft_map_create(const char *name, size_t bytes, int seals, int *ret_fd, struct soft_map *ret_map)
+{
+	_cleanup_close_ int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	void *base;
+
+	if (fd < 0 || ftruncate(fd, (off_t)bytes) < 0)
+		return -errno;
+	base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (base == MAP_FAILED)
+		return -errno;
+	if (fcntl(fd, F_ADD_SEALS, seals | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0) {
+		int r = -errno;
+
+		munmap(base, bytes);
+		return r;
+	}
+	*ret_map = (struct soft_map){.base = base, .bytes = bytes, .data = base};
+	*ret_fd = take_fd(&fd);
+	return 0;
+}

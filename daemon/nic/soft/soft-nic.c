@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The soft backend's NICs: probe, identity, counters.
+ *
+ * A probed NIC is a name, an address and one eventfd; its engine and thread come with the first context, so that
+ * unused NICs cost nothing. Addresses are random: two daemons of one host never answer to each other's.
+ */
+#include "daemon/nic/soft/soft.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+
+#include "proto/base/cleanup.h"
+
+static struct nic *soft_close(struct nic *base);
+DEFINE_CLEANUP(struct soft_fabric *, soft_fabric_unref);
+
+static int soft_query(struct nic *base, struct nic_info *ret_info)
+{
+	struct soft_nic *nic = soft_nic(base);
+	struct nic_info info = {
+		.backend = "soft",
+		.port = 1,
+		.link = NIC_LINK_ETHERNET,
+		.state = NIC_PORT_ACTIVE,
+		.mtu_bytes = 1u << SOFT_MTU_LOG2,
+		.max_qps = SOFT_MAX_QPS,
+		.max_cqs = SOFT_MAX_CQS,
+		.max_mrs = SOFT_MAX_MRS,
+		.max_log2_sq_wqebbs = NIC_MAX_LOG2_SQ_WQEBBS,
+		.max_log2_cq_entries = SOFT_MAX_LOG2_CQ_ENTRIES,
+		.accepted_kinds = {NIC_MEM_MEMFD},
+		.doorbell_cpu = true,
+	};
+
+	memcpy(info.name, nic->base.name, sizeof(info.name));
+	memcpy(info.gid, nic->port->gid, sizeof(info.gid));
+	memcpy(info.mac, nic->mac, sizeof(info.mac));
+	*ret_info = info;
+	return 0;
+}
+
+void soft_counters_add(struct nic_counters *sum, const struct engine_qp_counters *more)
+{
+	_Static_assert(sizeof(sum->wqes_by_kind) == sizeof(more->wqes_by_kind), "the same kinds");
+	sum->wqes += more->wqes;
+	for (unsigned int i = 0; i < 8; i++)
+		sum->wqes_by_kind[i] += more->wqes_by_kind[i];
+	sum->bytes_sent += more->bytes_sent;
+	sum->bytes_read += more->bytes_read;
+	sum->recv_wqes += more->recv_wqes;
+	sum->error_cqes += more->error_cqes;
+	sum->rnr_naks += more->rnr_naks;
+	sum->retries += more->retries;
+}
+
+struct counters_call {
+	struct soft_call call;
+	struct engine_qp_counters counters;
+};
+
+static bool run_counters(struct soft_nic *nic, struct soft_call *call)
+{
+	engine_counters(nic->engine, &container_of(call, struct counters_call, call)->counters);
+	return true;
+}
+
+static int soft_counters(struct nic *base, struct nic_counters *ret_counters)
+{
+	struct counters_call call = {.call.run = run_counters};
+	struct soft_nic *nic = soft_nic(base);
+	struct nic_counters counters = {0};
+
+	if (soft_thread_is_started(nic)) {
+		soft_call(nic, &call.call);
+		soft_counters_add(&counters, &call.counters);
+	}
+	*ret_counters = counters;
+	return 0;
+}
+
+static const struct nic_ops soft_ops = {
+	.close = soft_close,
+	.query = soft_query,
+	.counters = soft_counters,
+	.next_event = soft_next_event,
+	.ctx_open = soft_ctx_open,
+	.ctx_close = soft_ctx_close,
+	.mr_reg = soft_mr_reg,
+	.mr_dereg = soft_mr_dereg,
+	.queues_create = soft_queues_create,
+	.queues_destroy = soft_queues_destroy,
+	.connect = soft_connect,
+	.qp_modify = soft_qp_modify,
+	.qp_query = soft_qp_query,
+	.ctx_counters = soft_ctx_counters,
+	.ctx_quiesce = soft_ctx_quiesce,
+};
+
+/* All contexts are gone. Also right for a half-made NIC. */
+static struct nic *soft_close(struct nic *base)
+{
+	struct soft_nic *nic = soft_nic(base);
+
+	list_del(&nic->base.link);
+	soft_thread_stop(nic);
+	if (nic->port)
+		soft_fabric_remove(nic->fabric, nic->port);
+	nic->port = soft_port_unref(nic->port);
+	nic->fabric = soft_fabric_unref(nic->fabric);
+	safe_close(nic->base.event_fd);
+	soft_events_deinit(&nic->events);
+	pthread_mutex_destroy(&nic->lock);
+	free(nic);
+	return NULL;
+}
+
+/* Unique-local prefix of this probe, and the NIC's MAC as EUI-64 behind it. */
+static int set_address(struct soft_nic *nic, const uint8_t prefix[8])
+{
+	uint8_t gid[16];
+
+	if (getrandom(nic->mac, sizeof(nic->mac), 0) != sizeof(nic->mac))
+		return -EIO;
+	nic->mac[0] = (nic->mac[0] | 0x02) & 0xfe; /* locally administered, one station */
+	memcpy(gid, prefix, 8);
+	gid[8] = nic->mac[0] ^ 0x02;
+	gid[9] = nic->mac[1];
+	gid[10] = nic->mac[2];
+	gid[11] = 0xff;
+	gid[12] = 0xfe;
+	memcpy(gid + 13, nic->mac + 3, 3);
+	nic->port = soft_port_new(gid);
+	return nic->port ? soft_fabric_add(nic->fabric, nic->port) : -ENOMEM;
+}
+
+static struct soft_nic *nic_alloc(const struct nic_soft_attr *attr, struct soft_fabric *fabric)
+{
+	struct soft_nic *nic = calloc(1, sizeof(*nic));
+
+	if (!nic)
+		return NULL;
+	nic->base.ops = &soft_ops;
+	nic->base.event_fd = -1;
+	list_init(&nic->base.link);
+	nic->gpu_poll_usec = attr->gpu_poll_usec;
+	nic->spin_usec = attr->spin_usec;
+	nic->fabric = soft_fabric_ref(fabric);
+	pthread_mutex_init(&nic->lock, NULL);
+	soft_events_init(&nic->events);
+	nic->page_fd = -1;
+	nic->epoll_fd = -1;
+	list_init(&nic->ctxs);
+	list_init(&nic->calls);
+	list_init(&nic->packets);
+	soft_delay_init(&nic->delay, 0);
+	return nic;
+}
+
+static int nic_new(const struct nic_soft_attr *attr, unsigned int index, const uint8_t prefix[8],
+		   struct soft_fabric *fabric, struct list *nics)
+{
+	struct soft_nic *nic = nic_alloc(attr, fabric);
+	int r;
+
+	if (!nic)
+		return -ENOMEM;
+	snprintf(nic->base.name, sizeof(nic->base.name), "soft%u", index);
+	r = soft_fault_parse(attr->fault, &nic->fault);
+	if (r == 0) {
+		soft_delay_init(&nic->delay, nic->fault.nth + index);
+		r = set_address(nic, prefix);
+	}
+	if (r == 0) {
+		nic->base.event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+		if (nic->base.event_fd < 0)
+			r = -errno;
+	}
+	if (r < 0) {
+		soft_close(&nic->base);
+		return r;
+	}
+	list_add_tail(nics, &nic->base.link);
+	return 0;
+}
+
+int nic_soft_probe(const struct nic_soft_attr *attr, struct list *nics)
+{
+	_cleanup_(soft_fabric_unrefp) struct soft_fabric *fabric = NULL;
+	struct list made;
+	uint8_t prefix[8];
+	int r = 0;
+
+	if (attr->n_nics < 1 || attr->n_nics > SOFT_MAX_NICS || attr->gpu_poll_usec == 0)
+		return -EINVAL;
+	if (getrandom(prefix, sizeof(prefix), 0) != sizeof(prefix))
+		return -EIO;
+	prefix[0] = 0xfd;
+	fabric = soft_fabric_new();
+	if (!fabric)
+		return -ENOMEM;
+	list_init(&made);
+	for (unsigned int i = 0; i < attr->n_nics && r == 0; i++)
+		r = nic_new(attr, i, prefix, fabric, &made);
+	if (r == 0) {
+		list_splice_tail(nics, &made);
+		return 0;
+	}
+	while (!list_empty(&made))
+		soft_close(list_first_entry(&made, struct nic, link));
+	return r;
+}

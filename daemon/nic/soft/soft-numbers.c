@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Numbers of QPs and CQs.
+ *
+ * A number is found in one step, since doorbells and packets name QPs by it: its lower 16 bits are a slot, the
+ * upper 8 a generation that moves on whenever the slots have gone round, so a packet for a QP that is gone
+ * meets no new one. Both start at random.
+ *
+ * No locks: each table belongs to one data thread.
+ */
+#include "daemon/nic/soft/soft.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "proto/base/assert.h"
+
+#define NUMBERS_SLOTS 65536u
+#define NUMBERS_SLOT_MASK (NUMBERS_SLOTS - 1)
+#define NUMBERS_GENERATION_SHIFT 16
+#define NUMBERS_GENERATIONS 0xfeu
+
+_Static_assert(SOFT_MAX_QPS <= NUMBERS_SLOTS && SOFT_MAX_CQS <= NUMBERS_SLOTS, "a slot for each");
+
+int soft_numbers_init(struct soft_numbers *numbers)
+{
+	uint32_t seed;
+
+	if (getrandom(&seed, sizeof(seed), 0) != sizeof(seed))
+		return -EIO;
+	numbers->slots = calloc(NUMBERS_SLOTS, sizeof(*numbers->slots));
+	if (!numbers->slots)
+		return -ENOMEM;
+	numbers->next_slot = seed & NUMBERS_SLOT_MASK;
+	numbers->generation = 1 + (seed >> 16) % NUMBERS_GENERATIONS;
+	numbers->n_used = 0;
+	return 0;
+}
+
+void soft_numbers_deinit(struct soft_numbers *numbers)
+{
+	free(numbers->slots);
+	memset(numbers, 0, sizeof(*numbers));
+}
+
+static struct soft_number *next_slot(struct soft_numbers *numbers, uint32_t *ret_number)
+{
+	uint32_t slot = numbers->next_slot;
+
+	*ret_number = numbers->generation << NUMBERS_GENERATION_SHIFT | slot;
+	numbers->next_slot = (slot + 1) & NUMBERS_SLOT_MASK;
+	if (numbers->next_slot == 0)
+		numbers->generation = 1 + numbers->generation % NUMBERS_GENERATIONS;
+	return &numbers->slots[slot];
+}
+
+int soft_numbers_alloc(struct soft_numbers *numbers, void *object, uint32_t *ret_number)
+{
+	struct soft_number *slot;
+	uint32_t number;
+
+	if (numbers->n_used == NUMBERS_SLOTS)
+		return -ENOSPC;
+	do {
+		slot = next_slot(numbers, &number);
+	} while (slot->number);
+	slot->number = number;
+	slot->object = object;
+	numbers->n_used++;
+	*ret_number = number;
+	return 0;
+}
+
+void soft_numbers_dealloc(struct soft_numbers *numbers, uint32_t number)
+{
+	struct soft_number *slot = &numbers->slots[number & NUMBERS_SLOT_MASK];
+
+	assert_bug(slot->number == number);
+	memset(slot, 0, sizeof(*slot));
+	numbers->n_used--;
+}
+
+void *soft_numbers_find(const struct soft_numbers *numbers, uint32_t number)
+{
+	const struct soft_number *slot = &numbers->slots[number & NUMBERS_SLOT_MASK];
+
+	return slot->number == number ? slot->object : NULL;
+}

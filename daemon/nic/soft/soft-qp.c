@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Connect, modify and query QPs.
+ *
+ * A QP is found by its number among those of the calling context only: one session never reaches another's.
+ * A connect that fails leaves the QP it failed at in RST, so that it can be tried again.
+ */
+#include "daemon/nic/soft/soft.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "proto/base/cleanup.h"
+
+#define QP_MAX_TIMEOUT 31u
+#define QP_MAX_RETRY 7u
+#define QP_MAX_RNR_TIMER 31u
+/* What the engine keeps for replays; both ends of a soft connection have the same limit. */
+#define QP_MAX_RD_ATOMIC 16u
+
+struct qp_call {
+	struct soft_call call;
+	struct soft_ctx *ctx;
+	uint32_t qpn;
+	enum nic_qp_state state;
+	struct engine_qp_info info;
+};
+
+struct connect_call {
+	struct soft_call call;
+	struct soft_ctx *ctx;
+	const struct nic_peer *peers;
+	const struct nic_qp_params *params;
+	unsigned int n;
+	unsigned int n_done;
+};
+
+struct soft_qp *soft_qp_find(struct soft_ctx *ctx, uint32_t qpn)
+{
+	struct soft_qp *qp = soft_numbers_find(&ctx->nic->qpns, qpn);
+
+	return qp && qp->queues && qp->queues->ctx == ctx ? qp : NULL;
+}
+
+void soft_qp_count(struct soft_qp *qp, struct nic_counters *sum)
+{
+	struct engine_qp_info info;
+
+	if (engine_qp_query(qp->queues->ctx->nic->engine, qp->desc->qpn, &info) == 0)
+		soft_counters_add(sum, &info.counters);
+}
+
+/* ---- connect --------------------------------------------------------------------------------------------------- */
+
+static uint8_t rd_atomic(const struct nic_qp_params *params)
+{
+	return params->max_rd_atomic < QP_MAX_RD_ATOMIC ? params->max_rd_atomic : QP_MAX_RD_ATOMIC;
+}
+
+static int to_init(struct engine *engine, const struct soft_qp *qp)
+{
+	const struct engine_qp_modify mod = {
+		.state = ENGINE_QP_INIT,
+		.set = ENGINE_QP_SET_ACCESS,
+		.access = qp->desc->access,
+	};
+
+	return engine_qp_modify(engine, qp->desc->qpn, &mod);
+}
+
+static int to_rtr(struct engine *engine, const struct soft_qp *qp, const struct nic_addr *remote,
+		  const struct nic_qp_params *params)
+{
+	uint32_t mtu_log2 = remote->mtu_log2 < SOFT_MTU_LOG2 ? remote->mtu_log2 : SOFT_MTU_LOG2;
+	struct engine_qp_modify mod = {
+		.state = ENGINE_QP_RTR,
+		.set = ENGINE_QP_SET_PATH | ENGINE_QP_SET_RQ_PSN | ENGINE_QP_SET_RNR_TIMER |
+		       ENGINE_QP_SET_RD_ATOMIC,
+		.dest_qpn = remote->qpn,
+		.path_mtu_bytes = 1u << mtu_log2,
+		.rq_psn = remote->psn,
+		.min_rnr_timer = params->min_rnr_timer,
+		.max_rd_atomic = rd_atomic(params),
+		.max_dest_rd_atomic = rd_atomic(params),
+	};
+
+	memcpy(mod.dest_gid, remote->gid, sizeof(mod.dest_gid));
+	return engine_qp_modify(engine, qp->desc->qpn, &mod);
+}
+
+static int to_rts(struct engine *engine, const struct soft_qp *qp, const struct nic_qp_params *params)
+{
+	const struct engine_qp_modify mod = {
+		.state = ENGINE_QP_RTS,
+		.set = ENGINE_QP_SET_SQ_PSN | ENGINE_QP_SET_RETRY | ENGINE_QP_SET_RD_ATOMIC,
+		.sq_psn = qp->desc->addr.psn,
+		.timeout = params->timeout,
+		.retry_count = params->retry_count,
+		.rnr_retry = params->rnr_retry,
+		.max_rd_atomic = rd_atomic(params),
+		.max_dest_rd_atomic = rd_atomic(params),
+	};
+
+	return engine_qp_modify(engine, qp->desc->qpn, &mod);
+}
+
+static bool remote_makes_sense(const struct soft_qp *qp, const struct nic_addr *remote)
+{
+	return remote->link == NIC_LINK_ETHERNET && remote->qp_type == qp->desc->type &&
+	       remote->mtu_log2 >= 8 && remote->mtu_log2 <= 12 && remote->psn <= 0xffffffu &&
+	       remote->qpn <= 0xffffffu;
+}
+
+static int connect_one(struct soft_ctx *ctx, const struct nic_peer *peer,
+		       const struct nic_qp_params *params)
+{
+	const struct engine_qp_modify reset = {.state = ENGINE_QP_RST};
+	struct engine *engine = ctx->nic->engine;
+	struct soft_qp *qp = soft_qp_find(ctx, peer->qpn);
+	struct engine_qp_info info;
+	int r;
+
+	if (!qp || !remote_makes_sense(qp, &peer->remote))
+		return -EINVAL;
+	r = engine_qp_query(engine, peer->qpn, &info);
+	if (r < 0)
+		return r;
+	if (info.state != ENGINE_QP_RST && info.state != ENGINE_QP_INIT)
+		return -EINVAL;
+	r = to_init(engine, qp);
+	if (r == 0)
+		r = to_rtr(engine, qp, &peer->remote, params);
+	if (r == 0)
+		r = to_rts(engine, qp, params);
+	if (r < 0) {
+		engine_qp_modify(engine, peer->qpn, &reset);
+		qp->seen_snd_be = 0;
+	}
+	return r;
+}
+
+static bool run_connect(struct soft_nic *nic, struct soft_call *base)
+{
+	struct connect_call *call = container_of(base, struct connect_call, call);
+
+	for (unsigned int n = 0; n < SOFT_CALL_SLICE && call->n_done < call->n; n++, call->n_done++) {
+		base->result = connect_one(call->ctx, &call->peers[call->n_done], call->params);
+		if (base->result < 0)
+			return true;
+	}
+	return call->n_done == call->n;
+}
+
+int soft_connect(struct nic_ctx *base, unsigned int n, const struct nic_peer *peers,
+		 const struct nic_qp_params *params, unsigned int *ret_n_done)
+{
+	struct connect_call call = {
+		.call.run = run_connect,
+		.ctx = soft_ctx(base),
+		.peers = peers,
+		.params = params,
+		.n = n,
+	};
+	int r = 0;
+
+	if (params->timeout > QP_MAX_TIMEOUT || params->retry_count > QP_MAX_RETRY ||
+	    params->rnr_retry > QP_MAX_RETRY || params->min_rnr_timer > QP_MAX_RNR_TIMER)
+		r = -EINVAL;
+	else if (n > 0)
+		r = soft_call(call.ctx->nic, &call.call);
+	*ret_n_done = call.n_done;
+	return r;
+}
+
+/* ---- modify and query -------------------------------------------------------------------------------------------- */
+
+_Static_assert((int)NIC_QPS_RST == (int)ENGINE_QP_RST && (int)NIC_QPS_INIT == (int)ENGINE_QP_INIT &&
+		       (int)NIC_QPS_RTR == (int)ENGINE_QP_RTR &&
+		       (int)NIC_QPS_RTS == (int)ENGINE_QP_RTS &&
+		       (int)NIC_QPS_ERR == (int)ENGINE_QP_ERR &&
+		       (int)NIC_QPS_SQD == (int)ENGINE_QP_SQD,
+	       "the same numbers");
+
+static bool run_modify(struct soft_nic *nic, struct soft_call *base)
+{
+	struct qp_call *call = container_of(base, struct qp_call, call);
+	struct soft_qp *qp = soft_qp_find(call->ctx, call->qpn);
+	const struct engine_qp_modify mod = {.state = (enum engine_qp_state)call->state};
+
+	if (!qp) {
+		base->result = -EINVAL;
+		return true;
+	}
+	base->result = engine_qp_query(nic->engine, call->qpn, &call->info);
+	/* RTS by this way means "on again after SQD"; from RTR it would lack what connect sets. */
+	if (base->result == 0 && call->state == NIC_QPS_RTS && call->info.state != ENGINE_QP_SQD)
+		base->result = -EINVAL;
+	if (base->result == 0)
+		base->result = call->state == NIC_QPS_INIT ?
+				       to_init(nic->engine, qp) :
+				       engine_qp_modify(nic->engine, call->qpn, &mod);
+	/* Indexes begin again at 0. */
+	if (call->state == NIC_QPS_RST)
+		qp->seen_snd_be = 0;
+	return true;
+}
+
+int soft_qp_modify(struct nic_ctx *base, uint32_t qpn, enum nic_qp_state state)
+{
+	struct qp_call call = {
+		.call.run = run_modify,
+		.ctx = soft_ctx(base),
+		.qpn = qpn,
+		.state = state,
+	};
+
+	switch (state) {
+	case NIC_QPS_RST:
+	case NIC_QPS_INIT:
+	case NIC_QPS_RTS:
+	case NIC_QPS_ERR:
+	case NIC_QPS_SQD:
+		return soft_call(call.ctx->nic, &call.call);
+	default:
+		return -EINVAL;
+	}
+}
+
+static bool run_query(struct soft_nic *nic, struct soft_call *base)
+{
+	struct qp_call *call = container_of(base, struct qp_call, call);
+
+	base->result = soft_qp_find(call->ctx, call->qpn) ?
+			       engine_qp_query(nic->engine, call->qpn, &call->info) :
+			       -EINVAL;
+	return true;
+}
+
+int soft_qp_query(struct nic_ctx *base, uint32_t qpn, struct nic_qp_info *ret_info)
+{
+	struct qp_call call = {.call.run = run_query, .ctx = soft_ctx(base), .qpn = qpn};
+	struct nic_qp_info info = {0};
+	int r = soft_call(call.ctx->nic, &call.call);
+
+	if (r < 0)
+		return r;
+	info.state = (enum nic_qp_state)call.info.state;
+	info.dest_qpn = call.info.dest_qpn;
+	info.sq_pi = call.info.sq_pi;
+	info.sq_ci = call.info.sq_ci;
+	info.rq_pi = call.info.rq_pi;
+	info.rq_ci = call.info.rq_ci;
+	info.first_error = call.info.first_error;
+	soft_counters_add(&info.counters, &call.info.counters);
+	*ret_info = info;
+	return 0;
+}

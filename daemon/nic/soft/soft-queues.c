@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Batches of queues: one mapping of queue memory, its CQs and QPs created and destroyed in slices on the data
+ * thread.
+ *
+ * A batch is destroyed by the same walk whether it was completed or failed half way. Its rings are unmapped by
+ * the caller afterwards, when the engine has let go of every queue.
+ */
+#include "daemon/nic/soft/soft.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include <shmd/abi/cqe.h>
+
+#include "proto/base/assert.h"
+#include "proto/base/cleanup.h"
+
+#define QUEUES_PAGE_MASK 4095u
+#define PSN_MASK 0xffffffu
+
+struct queues_call {
+	struct soft_call call;
+	struct soft_queues *queues;
+	uint32_t n_done; /* CQs and QPs together */
+	bool checked;
+};
+
+/* ---- create: data thread ---------------------------------------------------------------------------------------- */
+
+_Static_assert(NIC_CQ_COLLAPSED == ENGINE_CQ_COLLAPSED, "the same bits");
+_Static_assert(NIC_CQ_OVERRUN_IGNORE == ENGINE_CQ_OVERRUN_IGNORE, "the same bits");
+
+static int create_cq(struct soft_nic *nic, struct soft_queues *queues, uint32_t i)
+{
+	struct nic_cq *desc = &queues->base.layout.cqs[i];
+	struct soft_cq *cq = &queues->cqs[i];
+	struct engine_cq_attr attr = {
+		.log2_entries = desc->log2_entries,
+		.flags = desc->flags,
+		.ring = queues->map.data + desc->ring_offset,
+		.dbrec = queues->map.data + desc->dbrec_offset,
+	};
+	int r;
+
+	r = soft_numbers_alloc(&nic->cqns, cq, &attr.cqn);
+	if (r < 0)
+		return r;
+	r = engine_cq_create(nic->engine, &attr);
+	if (r < 0) {
+		soft_numbers_dealloc(&nic->cqns, attr.cqn);
+		return r;
+	}
+	cq->queues = queues;
+	cq->cqn = attr.cqn;
+	desc->cqn = attr.cqn;
+	return 0;
+}
+
+/* A CQ of this batch by index, or an older one of the same context by number; else NULL. */
+static struct soft_cq *find_cq(struct soft_nic *nic, struct soft_queues *queues, uint32_t name)
+{
+	struct soft_cq *cq;
+
+	if (name & NIC_CQ_BY_INDEX) {
+		name &= ~NIC_CQ_BY_INDEX;
+		return name < queues->base.layout.n_cqs ? &queues->cqs[name] : NULL;
+	}
+	cq = soft_numbers_find(&nic->cqns, name);
+	return cq && cq->queues->ctx == queues->ctx ? cq : NULL;
+}
+
+static void set_addr(struct soft_nic *nic, struct nic_qp *desc, uint32_t psn)
+{
+	desc->addr = (struct nic_addr){
+		.link = NIC_LINK_ETHERNET,
+		.qp_type = desc->type,
+		.mtu_log2 = SOFT_MTU_LOG2,
+		.qpn = desc->qpn,
+		.psn = psn & PSN_MASK,
+	};
+	memcpy(desc->addr.gid, nic->port->gid, sizeof(desc->addr.gid));
+	memcpy(desc->addr.mac, nic->mac, sizeof(desc->addr.mac));
+}
+
+static uint32_t log2_of(uint32_t power)
+{
+	return power ? (uint32_t)__builtin_ctz(power) : 0;
+}
+
+static int create_engine_qp(struct soft_nic *nic, struct soft_queues *queues, struct nic_qp *desc)
+{
+	const struct engine_qp_attr attr = {
+		.qpn = desc->qpn,
+		.type = ENGINE_QP_RC,
+		.pdn = queues->ctx->pdn,
+		.user_index = desc->qpn,
+		.sq_ring = queues->map.data + desc->sq_offset,
+		.log2_sq_wqebbs = desc->log2_sq_wqebbs,
+		.rq_ring = desc->n_rq_wqes ? queues->map.data + desc->rq_offset : NULL,
+		.log2_rq_wqes = log2_of(desc->n_rq_wqes),
+		.log2_rq_stride = desc->log2_rq_stride,
+		.dbrec = queues->map.data + desc->dbrec_offset,
+		.send_cqn = desc->send_cqn,
+		.recv_cqn = desc->recv_cqn,
+	};
+
+	return engine_qp_create(nic->engine, &attr);
+}
+
+static void attach_qp(struct soft_nic *nic, struct soft_queues *queues, struct soft_qp *qp)
+{
+	qp->queues = queues;
+	qp->send_cq->n_foreign_qps += qp->send_cq->queues != queues;
+	qp->recv_cq->n_foreign_qps += qp->recv_cq->queues != queues;
+	nic->n_gpu_qps += !!(qp->desc->flags & NIC_QP_GPU_DRIVEN);
+	list_add_tail(&queues->ctx->qps, &qp->link);
+	queues->ctx->n_qps++;
+}
+
+static int create_qp(struct soft_nic *nic, struct soft_queues *queues, uint32_t i)
+{
+	struct nic_qp *desc = &queues->base.layout.qps[i];
+	struct soft_qp *qp = &queues->qps[i];
+	uint32_t psn;
+	int r;
+
+	qp->desc = desc;
+	qp->dbrec = (const struct shmd_dbrec *)(queues->map.data + desc->dbrec_offset);
+	qp->send_cq = find_cq(nic, queues, desc->send_cqn);
+	qp->recv_cq = find_cq(nic, queues, desc->recv_cqn);
+	if (!qp->send_cq || !qp->recv_cq)
+		return -EINVAL;
+	if (getrandom(&psn, sizeof(psn), 0) != sizeof(psn))
+		return -EIO;
+	r = soft_numbers_alloc(&nic->qpns, qp, &desc->qpn);
+	if (r < 0)
+		return r;
+	desc->send_cqn = qp->send_cq->cqn;
+	desc->recv_cqn = qp->recv_cq->cqn;
+	r = create_engine_qp(nic, queues, desc);
+	if (r < 0) {
+		soft_numbers_dealloc(&nic->qpns, desc->qpn);
+		return r;
+	}
+	set_addr(nic, desc, psn);
+	attach_qp(nic, queues, qp);
+	return 0;
+}
+
+static uint64_t cq_ring_bytes(const struct nic_cq *cq)
+{
+	return cq->flags & NIC_CQ_COLLAPSED ? SHMD_CQE_BYTES : (uint64_t)SHMD_CQE_BYTES << cq->log2_entries;
+}
+
+static bool run_create(struct soft_nic *nic, struct soft_call *base)
+{
+	struct queues_call *call = container_of(base, struct queues_call, call);
+	struct soft_queues *queues = call->queues;
+	const struct nic_layout *layout = &queues->base.layout;
+	uint32_t n_all = layout->n_cqs + layout->n_qps;
+	uint64_t bytes = 0;
+
+	for (uint32_t n = 0; n < SOFT_CALL_SLICE && call->n_done < n_all; n++, call->n_done++) {
+		uint32_t i = call->n_done;
+
+		if (bytes >= SOFT_CALL_SLICE_BYTES)
+			return false;
+		if (i < layout->n_cqs) {
+			base->result = create_cq(nic, queues, i);
+			bytes += cq_ring_bytes(&layout->cqs[i]);
+		} else {
+			base->result = create_qp(nic, queues, i - layout->n_cqs);
+		}
+		if (base->result < 0)
+			return true;
+	}
+	return call->n_done == n_all;
+}
+
+/* ---- destroy: data thread -------------------------------------------------------------------------------------------- */
+
+static void destroy_qp(struct soft_nic *nic, struct soft_qp *qp)
+{
+	struct soft_ctx *ctx = qp->queues->ctx;
+	int r;
+
+	soft_qp_count(qp, &ctx->past);
+	r = engine_qp_destroy(nic->engine, qp->desc->qpn);
+	assert_bug(r == 0);
+	soft_numbers_dealloc(&nic->qpns, qp->desc->qpn);
+	qp->send_cq->n_foreign_qps -= qp->send_cq->queues != qp->queues;
+	qp->recv_cq->n_foreign_qps -= qp->recv_cq->queues != qp->queues;
+	nic->n_gpu_qps -= !!(qp->desc->flags & NIC_QP_GPU_DRIVEN);
+	list_del(&qp->link);
+	ctx->n_qps--;
+	if (ctx->n_scan > ctx->n_qps)
+		ctx->n_scan = ctx->n_qps;
+	qp->queues = NULL;
+}
+
+/* False: a QP still holds on to it in the engine; later. */
+static bool destroy_cq(struct soft_nic *nic, struct soft_cq *cq)
+{
+	int r = engine_cq_destroy(nic->engine, cq->cqn);
+
+	if (r == -EBUSY)
+		return false;
+	assert_bug(r == 0);
+	soft_numbers_dealloc(&nic->cqns, cq->cqn);
+	cq->queues = NULL;
+	return true;
+}
+
+/* QPs before CQs. Returns false when this one must wait. */
+static bool destroy_next(struct soft_nic *nic, struct soft_queues *queues, uint32_t i)
+{
+	uint32_t n_qps = queues->base.layout.n_qps;
+
+	if (i >= n_qps)
+		return !queues->cqs[i - n_qps].queues || destroy_cq(nic, &queues->cqs[i - n_qps]);
+	if (queues->qps[i].queues)
+		destroy_qp(nic, &queues->qps[i]);
+	return true;
+}
+
+static int check_unused(const struct soft_queues *queues)
+{
+	for (uint32_t i = 0; i < queues->base.layout.n_cqs; i++)
+		if (queues->cqs[i].n_foreign_qps > 0)
+			return -EBUSY;
+	return 0;
+}
+
+static bool run_destroy(struct soft_nic *nic, struct soft_call *base)
+{
+	struct queues_call *call = container_of(base, struct queues_call, call);
+	struct soft_queues *queues = call->queues;
+	uint32_t n_all = queues->base.layout.n_cqs + queues->base.layout.n_qps;
+
+	if (!call->checked) {
+		call->checked = true;
+		base->result = check_unused(queues);
+		if (base->result < 0)
+			return true;
+	}
+	for (uint32_t n = 0; n < SOFT_CALL_SLICE && call->n_done < n_all; n++, call->n_done++)
+		if (!destroy_next(nic, queues, call->n_done))
+			return false;
+	return call->n_done == n_all;
+}
+
+/* ---- the caller's side --------------------------------------------------------------------------------------------------- */
+
+static struct soft_queues *queues_free(struct soft_queues *queues)
+{
+	if (!queues)
+		return NULL;
+	soft_map_deinit(&queues->map);
+	nic_layout_deinit(&queues->base.layout);
+	free(queues->cqs);
+	free(queues->qps);
+	free(queues);
+	return NULL;
+}
+DEFINE_CLEANUP(struct soft_queues *, queues_free);
+
+/* The rings of CQs are filled at creation; they lie in front. */
+static uint64_t cq_rings_end(const struct nic_layout *layout)
+{
+	const struct nic_cq *last = layout->n_cqs ? &layout->cqs[layout->n_cqs - 1] : NULL;
+
+	return last ? last->ring_offset + cq_ring_bytes(last) : 0;
+}
+
+static int check_mem(const struct nic_queue_mem *mem, const struct nic_layout *layout)
+{
+	switch (mem->kind) {
+	case NIC_MEM_MEMFD:
+		break;
+	case NIC_MEM_DMABUF:
+	case NIC_MEM_AGENT:
+		return -EOPNOTSUPP;
+	default:
+		return -EINVAL;
+	}
+	if ((mem->offset & QUEUES_PAGE_MASK) || mem->length_bytes < layout->total_bytes)
+		return -EINVAL;
+	for (uint32_t i = 0; i < layout->n_cqs; i++)
+		if (layout->cqs[i].log2_entries > SOFT_MAX_LOG2_CQ_ENTRIES)
+			return -ENOSPC;
+	if (cq_rings_end(layout) > SOFT_MAX_CQ_BYTES)
+		return -ENOSPC;
+	for (uint32_t i = 0; i < layout->n_qps; i++)
+		if (layout->qps[i].type != NIC_QP_RC)
+			return -EOPNOTSUPP;
+	return 0;
+}
+
+/* Everything but the queues; the layout is copied, since the caller keeps his on failure. */
+static int queues_alloc(struct soft_ctx *ctx, const struct nic_queue_mem *mem,
+			const struct nic_layout *layout, struct soft_queues **ret_queues)
+{
+	_cleanup_(queues_freep) struct soft_queues *queues = calloc(1, sizeof(*queues));
+	struct nic_layout *copy;
+	int r;
+
+	if (!queues)
+		return -ENOMEM;
+	copy = &queues->base.layout;
+	queues->base.ctx = &ctx->base;
+	queues->ctx = ctx;
+	copy->cqs = calloc((size_t)layout->n_cqs + 1, sizeof(*copy->cqs));
+	copy->qps = calloc((size_t)layout->n_qps + 1, sizeof(*copy->qps));
+	queues->cqs = calloc((size_t)layout->n_cqs + 1, sizeof(*queues->cqs));
+	queues->qps = calloc((size_t)layout->n_qps + 1, sizeof(*queues->qps));
+	if (!copy->cqs || !copy->qps || !queues->cqs || !queues->qps)
+		return -ENOMEM;
+	memcpy(copy->cqs, layout->cqs, layout->n_cqs * sizeof(*copy->cqs));
+	memcpy(copy->qps, layout->qps, layout->n_qps * sizeof(*copy->qps));
+	copy->n_cqs = layout->n_cqs;
+	copy->n_qps = layout->n_qps;
+	copy->total_bytes = layout->total_bytes;
+	r = soft_map_memfd(mem->fd, mem->offset, layout->total_bytes, true, &queues->map);
+	if (r == 0)
+		r = soft_map_populate(&queues->map, cq_rings_end(layout));
+	if (r < 0)
+		return r;
+	*ret_queues = take_ptr(queues);
+	return 0;
+}
+
+static int queues_unmake(struct soft_queues *queues)
+{
+	struct queues_call call = {.call.run = run_destroy, .queues = queues};
+	int r = soft_call(queues->ctx->nic, &call.call);
+
+	if (r < 0)
+		return r;
+	queues_free(queues);
+	return 0;
+}
+
+int soft_queues_create(struct nic_ctx *base, const struct nic_queue_mem *mem,
+		       struct nic_layout *layout, struct nic_queues **ret_queues)
+{
+	struct queues_call call = {.call.run = run_create};
+	struct soft_ctx *ctx = soft_ctx(base);
+	int r;
+
+	r = check_mem(mem, layout);
+	if (r == 0)
+		r = queues_alloc(ctx, mem, layout, &call.queues);
+	if (r < 0)
+		return r;
+	r = soft_call(ctx->nic, &call.call);
+	if (r < 0) {
+		int unmade = queues_unmake(call.queues);
+
+		assert_bug(unmade == 0);
+		return r;
+	}
+	nic_layout_deinit(layout);
+	ctx->n_queues++;
+	*ret_queues = &call.queues->base;
+	return 0;
+}
+
+int soft_queues_destroy(struct nic_queues *base)
+{
+	struct soft_queues *queues = container_of(base, struct soft_queues, base);
+	struct soft_ctx *ctx = queues->ctx;
+	int r = queues_unmake(queues);
+
+	if (r == 0)
+		ctx->n_queues--;
+	return r;
+}

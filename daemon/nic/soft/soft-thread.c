@@ -1,0 +1,464 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The data thread of one NIC: drives its engine, and sleeps without burning the CPU.
+ *
+ * A turn does a bounded amount of everything: handed-over calls, doorbell words, packets, engine work. When turns
+ * find nothing the thread spins, yields, and after spin_usec sleeps: it announces that on the nic page (for
+ * clients) and in its port (for other threads), looks at every doorbell and dbrec once more, and waits in epoll
+ * without a time limit; with one when the engine has a timer, or a queue is driven by a GPU, which cannot wake
+ * anybody. Without queues it sleeps at once.
+ *
+ * Clients' wake descriptors are shared with them, so they are watched edge-triggered and never read: a client can
+ * wake this thread in vain, and nothing else.
+ */
+#include "daemon/nic/soft/soft.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <time.h>
+
+#include "proto/base/assert.h"
+#include "proto/base/cleanup.h"
+
+/* Bounds of one turn: with chunks of 64 KiB, at most half a millisecond. */
+#define TURN_ENGINE_UNITS 64u
+#define TURN_PACKETS 128u
+#define TURN_PACKET_BYTES (1u << 20)
+
+#define HEARTBEAT_TURNS 1024u
+#define SPIN_ROUNDS_PER_CLOCK 8u
+#define SPIN_NSEC 1000u
+#define NSEC_PER_USEC 1000u
+#define NSEC_PER_SEC 1000000000u
+#define TIMER_SLACK_NSEC 1000u
+#define SLEEP_FOR_EVER UINT64_MAX
+
+uint64_t soft_now_nsec(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * NSEC_PER_SEC + (uint64_t)ts.tv_nsec;
+}
+
+/* ---- what the engine asks of us --------------------------------------------------------------------------- */
+
+static uint64_t owner_now(void *owner)
+{
+	return soft_now_nsec();
+}
+
+static int owner_route_get(void *owner, const uint8_t gid[16], void **ret_route)
+{
+	struct soft_nic *nic = owner;
+	struct soft_port *port;
+	int r = soft_fabric_find(nic->fabric, gid, &port);
+
+	if (r < 0)
+		return r;
+	*ret_route = port;
+	return 0;
+}
+
+static void owner_route_put(void *owner, void *route)
+{
+	soft_port_unref(route);
+}
+
+static int owner_send(void *owner, void *route, struct engine_packet *pkt)
+{
+	struct soft_nic *nic = owner;
+	struct soft_port *port = route;
+
+	if (port == nic->port) {
+		list_add_tail(&nic->packets, engine_packet_link(pkt));
+		return 0;
+	}
+	if (!__atomic_load_n(&port->running, __ATOMIC_ACQUIRE)) {
+		engine_packet_free(pkt);
+		return -EHOSTUNREACH;
+	}
+	soft_port_push(port, &port->packets, engine_packet_link(pkt));
+	return 0;
+}
+
+static void owner_event(void *owner, const struct engine_event *ev)
+{
+	soft_event(owner, ev);
+}
+
+static const struct engine_ops owner_ops = {
+	.now_nsec = owner_now,
+	.route_get = owner_route_get,
+	.route_put = owner_route_put,
+	.send = owner_send,
+	.event = owner_event,
+};
+
+/* ---- one turn ------------------------------------------------------------------------------------------------ */
+
+static bool poll_doorbells(struct soft_nic *nic)
+{
+	struct soft_ctx *ctx;
+	bool any = false;
+
+	list_for_each_entry(ctx, &nic->ctxs, link)
+		any |= soft_ctx_poll(ctx);
+	return any;
+}
+
+static unsigned int deliver_packets(struct soft_nic *nic)
+{
+	unsigned int n = 0;
+	uint64_t bytes = 0;
+
+	soft_port_take(&nic->port->packets, &nic->packets);
+	while (!list_empty(&nic->packets) && n < TURN_PACKETS && bytes < TURN_PACKET_BYTES) {
+		struct list *link = nic->packets.next;
+		struct engine_packet *pkt = engine_packet_from_link(link);
+
+		list_del(link);
+		bytes += engine_packet_payload_bytes(pkt);
+		engine_input(nic->engine, pkt);
+		n++;
+	}
+	return n;
+}
+
+static void drop_packets(struct soft_nic *nic)
+{
+	soft_port_take(&nic->port->packets, &nic->packets);
+	while (!list_empty(&nic->packets)) {
+		struct list *link = nic->packets.next;
+
+		list_del(link);
+		engine_packet_free(engine_packet_from_link(link));
+	}
+}
+
+/* The fault point of a NIC that stops working: from here on only calls are served. */
+static bool fault_stops(struct soft_nic *nic)
+{
+	struct engine_qp_counters counters;
+
+	if (nic->fault.kind != SOFT_FAULT_THREAD_STOP)
+		return false;
+	if (!nic->fault_stopped) {
+		engine_counters(nic->engine, &counters);
+		nic->fault_stopped = counters.wqes >= nic->fault.nth;
+	}
+	if (nic->fault_stopped)
+		drop_packets(nic);
+	return nic->fault_stopped;
+}
+
+static void beat(struct soft_nic *nic)
+{
+	__atomic_store_n(&nic->page->heartbeat_nsec, soft_now_nsec(), __ATOMIC_RELAXED);
+}
+
+/* Returns whether anything was done. */
+static bool turn(struct soft_nic *nic)
+{
+	unsigned int n = soft_calls_run(nic), units = 0, limit = TURN_ENGINE_UNITS;
+
+	if (++nic->n_turns % HEARTBEAT_TURNS == 0)
+		beat(nic);
+	if (fault_stops(nic))
+		return n > 0;
+	if (nic->fault.kind == SOFT_FAULT_THREAD_STOP)
+		limit = 1; /* so that it stops where it was told to */
+	n += poll_doorbells(nic);
+	n += engine_scan_hot(nic->engine);
+	/* A write takes three rounds on one NIC: request, acknowledgement, completion. */
+	while (units < limit) {
+		unsigned int m = engine_progress(nic->engine, limit - units);
+
+		m += deliver_packets(nic);
+		if (m == 0)
+			break;
+		units += m;
+	}
+	n += soft_delay_run(&nic->delay);
+	return n + units > 0;
+}
+
+/* ---- waiting --------------------------------------------------------------------------------------------------- */
+
+static void cpu_relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+	__builtin_ia32_pause();
+#endif
+}
+
+static void set_asleep(struct soft_nic *nic, bool asleep)
+{
+	__atomic_exchange_n(&nic->page->asleep, asleep, __ATOMIC_SEQ_CST);
+	__atomic_exchange_n(&nic->port->asleep, asleep, __ATOMIC_SEQ_CST);
+	/* Before the last look at doorbells and dbrecs; pairs with the client's fence after ringing. */
+	__sync_synchronize();
+}
+
+/* The last look before sleep: everything, not only what was active lately. */
+static bool anything_to_do(struct soft_nic *nic)
+{
+	if (!list_empty(&nic->calls) || __atomic_load_n(&nic->port->calls, __ATOMIC_SEQ_CST))
+		return true;
+	if (nic->fault_stopped)
+		return false;
+	return !list_empty(&nic->packets) ||
+	       __atomic_load_n(&nic->port->packets, __ATOMIC_SEQ_CST) || poll_doorbells(nic) ||
+	       engine_scan(nic->engine) > 0;
+}
+
+/* How long to sleep at most. A GPU rings doorbells that wake nobody. */
+static uint64_t sleep_nsec(struct soft_nic *nic)
+{
+	uint64_t deadline, now, nsec = SLEEP_FOR_EVER;
+
+	if (nic->fault_stopped)
+		return SLEEP_FOR_EVER;
+	if (nic->n_gpu_qps > 0)
+		nsec = (uint64_t)nic->gpu_poll_usec * NSEC_PER_USEC;
+	deadline = engine_next_deadline(nic->engine);
+	if (soft_delay_deadline(&nic->delay) < deadline)
+		deadline = soft_delay_deadline(&nic->delay);
+	if (deadline == UINT64_MAX)
+		return nsec;
+	now = soft_now_nsec();
+	if (deadline <= now)
+		return 0;
+	return deadline - now < nsec ? deadline - now : nsec;
+}
+
+/* epoll_wait counts milliseconds; older kernels know nothing finer. */
+static void epoll_sleep(int epoll_fd, uint64_t nsec)
+{
+	struct epoll_event events[16];
+	struct timespec ts = {.tv_sec = (time_t)(nsec / NSEC_PER_SEC), .tv_nsec = (long)(nsec % NSEC_PER_SEC)};
+	int ms = nsec == SLEEP_FOR_EVER ? -1 : (int)(nsec / 1000000u % INT32_MAX + 1);
+
+	if (epoll_pwait2(epoll_fd, events, 16, nsec == SLEEP_FOR_EVER ? NULL : &ts, NULL) < 0 &&
+	    errno == ENOSYS)
+		epoll_wait(epoll_fd, events, 16, ms);
+}
+
+static void thread_sleep(struct soft_nic *nic)
+{
+	uint64_t nsec;
+
+	set_asleep(nic, true);
+	if (!anything_to_do(nic)) {
+		nsec = sleep_nsec(nic);
+		if (nsec > 0) {
+			beat(nic);
+			epoll_sleep(nic->epoll_fd, nsec);
+		}
+	}
+	set_asleep(nic, false);
+	beat(nic);
+}
+
+/*
+ * Nothing to do: spin, then yield, then sleep. The spin is short, for clients that post again at once; yielding is
+ * nearly as quick where a CPU is free, and where none is it lets the client run whose doorbell is awaited. A wake in
+ * vain goes back to sleep at once.
+ */
+static void thread_idle(struct soft_nic *nic)
+{
+	uint64_t limit_nsec = (uint64_t)nic->spin_usec * NSEC_PER_USEC, idle_nsec, now;
+
+	if (nic->qpns.n_used == 0 || nic->fault_stopped) {
+		thread_sleep(nic);
+		return;
+	}
+	cpu_relax();
+	if (nic->idle_since_nsec && !nic->idle_yields && nic->n_turns % SPIN_ROUNDS_PER_CLOCK)
+		return;
+	now = soft_now_nsec();
+	if (!nic->idle_since_nsec)
+		nic->idle_since_nsec = now;
+	idle_nsec = now - nic->idle_since_nsec;
+	nic->idle_yields = idle_nsec >= SPIN_NSEC || idle_nsec >= limit_nsec;
+	if (idle_nsec >= limit_nsec)
+		thread_sleep(nic);
+	else if (nic->idle_yields)
+		sched_yield();
+}
+
+static void *thread_main(void *arg)
+{
+	struct soft_nic *nic = arg;
+
+	/* The default slack of 50 us would be added to every sleep of gpu_poll_usec. */
+	prctl(PR_SET_TIMERSLACK, TIMER_SLACK_NSEC);
+	while (!nic->stop) {
+		if (!turn(nic)) {
+			thread_idle(nic);
+			continue;
+		}
+		nic->idle_since_nsec = 0;
+		nic->idle_yields = false;
+	}
+	return NULL;
+}
+
+/* ---- start and stop ------------------------------------------------------------------------------------------- */
+
+static void set_engine_fault(struct soft_nic *nic)
+{
+	if (nic->fault.kind == SOFT_FAULT_FLIP_PAYLOAD_BYTE)
+		engine_set_fault(nic->engine, ENGINE_FAULT_FLIP_PAYLOAD_BYTE, nic->fault.nth);
+	else if (nic->fault.kind == SOFT_FAULT_DROP_CQE)
+		engine_set_fault(nic->engine, ENGINE_FAULT_DROP_CQE, nic->fault.nth);
+}
+
+static int start_engine(struct soft_nic *nic)
+{
+	const struct engine_attr attr = {
+		.max_qps = SOFT_MAX_QPS,
+		.max_cqs = SOFT_MAX_CQS,
+		.max_mrs = SOFT_MAX_MRS,
+		.chunk_bytes = SOFT_CHUNK_BYTES,
+	};
+	int r = engine_new(&attr, &owner_ops, nic, &nic->engine);
+
+	if (r < 0)
+		return r;
+	set_engine_fault(nic);
+	r = soft_numbers_init(&nic->qpns);
+	return r < 0 ? r : soft_numbers_init(&nic->cqns);
+}
+
+static int start_page(struct soft_nic *nic)
+{
+	int r;
+
+	/* Clients get this descriptor: none of them may write where all of them read. */
+	r = soft_map_create("shmemd-nic-page", SHMD_DB_PAGE_BYTES, F_SEAL_FUTURE_WRITE, &nic->page_fd,
+			    &nic->page_map);
+	if (r < 0)
+		return r;
+	nic->page = nic->page_map.base;
+	nic->page->version = SHMD_NIC_PAGE_VERSION;
+	beat(nic);
+	return 0;
+}
+
+static int start_epoll(struct soft_nic *nic)
+{
+	struct epoll_event ev = {.events = EPOLLIN | EPOLLET};
+
+	nic->port->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	nic->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (nic->port->wake_fd < 0 || nic->epoll_fd < 0 ||
+	    epoll_ctl(nic->epoll_fd, EPOLL_CTL_ADD, nic->port->wake_fd, &ev) < 0)
+		return -errno;
+	return 0;
+}
+
+/* Signals belong to the control thread. */
+static int start_pthread(struct soft_nic *nic)
+{
+	char name[16];
+	sigset_t all, before;
+	int r;
+
+	__atomic_store_n(&nic->port->running, true, __ATOMIC_RELEASE);
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	r = pthread_create(&nic->thread, NULL, thread_main, nic);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (r > 0) {
+		__atomic_store_n(&nic->port->running, false, __ATOMIC_RELEASE);
+		return -r;
+	}
+	snprintf(name, sizeof(name), "shmd-%.10s", nic->base.name);
+	pthread_setname_np(nic->thread, name);
+	return 0;
+}
+
+/* What start made and no thread uses. */
+static void free_parts(struct soft_nic *nic)
+{
+	soft_delay_drain(&nic->delay);
+	nic->engine = engine_free(nic->engine);
+	drop_packets(nic);
+	soft_numbers_deinit(&nic->qpns);
+	soft_numbers_deinit(&nic->cqns);
+	soft_map_deinit(&nic->page_map);
+	nic->page = NULL;
+	nic->page_fd = safe_close(nic->page_fd);
+	nic->epoll_fd = safe_close(nic->epoll_fd);
+}
+
+static int start_locked(struct soft_nic *nic)
+{
+	int r;
+
+	if (nic->started)
+		return 0;
+	r = start_engine(nic);
+	if (r == 0)
+		r = start_page(nic);
+	if (r == 0)
+		r = start_epoll(nic);
+	if (r == 0)
+		r = start_pthread(nic);
+	if (r < 0) {
+		free_parts(nic);
+		nic->port->wake_fd = safe_close(nic->port->wake_fd);
+		return r;
+	}
+	nic->started = true;
+	return 0;
+}
+
+int soft_thread_start(struct soft_nic *nic)
+{
+	int r;
+
+	pthread_mutex_lock(&nic->lock);
+	r = start_locked(nic);
+	pthread_mutex_unlock(&nic->lock);
+	return r;
+}
+
+bool soft_thread_is_started(struct soft_nic *nic)
+{
+	bool started;
+
+	pthread_mutex_lock(&nic->lock);
+	started = nic->started;
+	pthread_mutex_unlock(&nic->lock);
+	return started;
+}
+
+static bool run_stop(struct soft_nic *nic, struct soft_call *call)
+{
+	nic->stop = true;
+	return true;
+}
+
+void soft_thread_stop(struct soft_nic *nic)
+{
+	struct soft_call call = {.run = run_stop};
+
+	if (!soft_thread_is_started(nic))
+		return;
+	soft_call(nic, &call);
+	pthread_join(nic->thread, NULL);
+	assert_bug(list_empty(&nic->ctxs) && list_empty(&nic->calls));
+	/* From here on packets of other NICs go nowhere; what slips through is freed with the port. */
+	__atomic_store_n(&nic->port->running, false, __ATOMIC_RELEASE);
+	free_parts(nic);
+}

@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Inside the soft backend: one NIC is a data thread that owns an engine.
+ *
+ * Three kinds of state, each with one owner:
+ * - identity: written by probe, constant afterwards;
+ * - "data thread" members: touched by the NIC's thread only, also by control operations, which are calls
+ *   handed over to it (struct soft_call);
+ * - shared members: atomics, or under the lock named beside them.
+ */
+#ifndef SHMEMD_NIC_SOFT_H
+#define SHMEMD_NIC_SOFT_H
+
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/engine/engine.h"
+#include "daemon/nic/nic.h"
+#include "daemon/nic/soft/soft-delay.h"
+#include "proto/base/list.h"
+
+#define SOFT_MAX_NICS 64u
+#define SOFT_MAX_QPS 65536u
+#define SOFT_MAX_CQS 65536u
+#define SOFT_MAX_MRS 16384u
+/* A ring is filled by the data thread when its CQ is created: 8 MiB take it about a millisecond. */
+#define SOFT_MAX_LOG2_CQ_ENTRIES 17u
+/* CQ rings of one request: filling them makes their pages the daemon's memory. */
+#define SOFT_MAX_CQ_BYTES (1ull << 30)
+#define SOFT_MTU_LOG2 12u
+#define SOFT_CHUNK_BYTES 65536u
+
+struct soft_ctx;
+struct soft_nic;
+struct soft_queues;
+
+/* ---- memory of clients, mapped here (soft-map.c) --------------------------------------------------------- */
+
+struct soft_map {
+	void *base; /* page aligned; NULL: nothing mapped */
+	size_t bytes;
+	uint8_t *data; /* where the wanted offset lies */
+};
+
+/*
+ * Map part of a client's memfd. -EBADF not a memfd of ordinary pages; -EPERM not sealed against shrinking, or
+ * not writable; -EINVAL outside the file; -ENOMEM.
+ */
+int soft_map_memfd(int fd, uint64_t offset, uint64_t bytes, bool writable, struct soft_map *ret_map);
+void soft_map_deinit(struct soft_map *map);
+
+/* Have the first `bytes` of a mapping in memory, so that no data thread waits for pages. -ENOMEM. */
+int soft_map_populate(struct soft_map *map, uint64_t bytes);
+
+/* A page of our own: a memfd of `bytes`, mapped for writing, then closed to `seals`. */
+int soft_map_create(const char *name, size_t bytes, int seals, int *ret_fd, struct soft_map *ret_map);
+
+/* ---- numbers of QPs and CQs (soft-numbers.c) -------------------------------------------------------------- */
+
+struct soft_number {
+	uint32_t number; /* 0: free */
+	void *object;
+};
+
+/* 24-bit numbers: a slot below, and a generation above, so that one is not soon used again. */
+struct soft_numbers {
+	struct soft_number *slots; /* one per 16-bit slot */
+	uint32_t next_slot;
+	uint32_t generation; /* 1..0xfe, so no number is 0, 1 or 0xffffff */
+	uint32_t n_used;
+};
+
+int soft_numbers_init(struct soft_numbers *numbers);
+void soft_numbers_deinit(struct soft_numbers *numbers);
+/* -ENOSPC */
+int soft_numbers_alloc(struct soft_numbers *numbers, void *object, uint32_t *ret_number);
+void soft_numbers_dealloc(struct soft_numbers *numbers, uint32_t number);
+void *soft_numbers_find(const struct soft_numbers *numbers, uint32_t number); /* or NULL */
+
+/* ---- the way between NICs (soft-fabric.c) ------------------------------------------------------------------ */
+
+/*
+ * Where a NIC's thread is reached. Lives until the last route to it is put, so a sender never races with
+ * the end of a NIC. Pushing is lock-free and open to every thread; only the NIC's thread takes.
+ */
+struct soft_port {
+	uint32_t refs; /* atomic */
+	uint8_t gid[16]; /* constant */
+	bool running; /* atomic: a thread drains it */
+	uint32_t asleep; /* atomic: the thread must be woken */
+	int wake_fd; /* eventfd, watched edge-triggered and never read */
+	struct list *packets; /* atomic stack through link.next, newest first */
+	struct list *calls; /* the same */
+};
+
+/* The ports of one probe, by GID. */
+struct soft_fabric {
+	uint32_t refs; /* under lock */
+	pthread_mutex_t lock;
+	struct soft_port *ports[SOFT_MAX_NICS]; /* under lock; not owned: a port leaves before it is freed */
+};
+
+struct soft_fabric *soft_fabric_new(void);
+struct soft_fabric *soft_fabric_ref(struct soft_fabric *fabric);
+struct soft_fabric *soft_fabric_unref(struct soft_fabric *fabric);
+int soft_fabric_add(struct soft_fabric *fabric, struct soft_port *port);
+void soft_fabric_remove(struct soft_fabric *fabric, struct soft_port *port);
+/* A new reference; -EHOSTUNREACH. */
+int soft_fabric_find(struct soft_fabric *fabric, const uint8_t gid[16], struct soft_port **ret_port);
+
+struct soft_port *soft_port_new(const uint8_t gid[16]);
+struct soft_port *soft_port_unref(struct soft_port *port);
+void soft_port_push(struct soft_port *port, struct list **stack, struct list *item);
+/* Everything pushed so far, oldest first, to the end of *items. Returns whether there was any. */
+bool soft_port_take(struct list **stack, struct list *items);
+void soft_port_wake(struct soft_port *port);
+
+/* ---- calls: control operations carried out by the data thread (soft-call.c) --------------------------------- */
+
+struct soft_call {
+	struct list link;
+	/*
+	 * On the data thread. True: finished, `result` is set. False: more to do in the next turn, so that a batch
+	 * of a thousand objects does not keep the queues of others waiting.
+	 */
+	bool (*run)(struct soft_nic *nic, struct soft_call *call);
+	int result;
+	sem_t done;
+};
+
+/* Objects handled in one turn of a batch, and bytes of their rings. */
+#define SOFT_CALL_SLICE 32u
+#define SOFT_CALL_SLICE_BYTES (1u << 20)
+
+/* Hand over and wait. Returns call->result. The NIC must have been started. */
+int soft_call(struct soft_nic *nic, struct soft_call *call);
+/* Data thread: run what is handed over, one turn each. Returns how many ran. */
+unsigned int soft_calls_run(struct soft_nic *nic);
+
+/* ---- the NIC --------------------------------------------------------------------------------------------------- */
+
+enum soft_fault_kind {
+	SOFT_FAULT_NONE,
+	SOFT_FAULT_THREAD_STOP,
+	SOFT_FAULT_FLIP_PAYLOAD_BYTE,
+	SOFT_FAULT_DROP_CQE,
+	SOFT_FAULT_DELAY_MEMORY, /* nth is the seed */
+};
+
+struct soft_fault {
+	enum soft_fault_kind kind;
+	uint64_t nth;
+};
+
+/* "soft.drop-cqe:3", or NULL for none; -EINVAL. */
+int soft_fault_parse(const char *text, struct soft_fault *ret_fault);
+
+#define SOFT_MAX_EVENTS 256u
+
+struct soft_events {
+	pthread_mutex_t lock; /* all of this */
+	struct nic_event ring[SOFT_MAX_EVENTS];
+	uint32_t first;
+	uint32_t n;
+};
+
+struct soft_nic {
+	struct nic base;
+
+	/* identity */
+	uint8_t mac[6];
+	uint32_t gpu_poll_usec;
+	uint32_t spin_usec;
+	struct soft_fault fault;
+	struct soft_fabric *fabric; /* owned reference */
+	struct soft_port *port; /* owned reference; in the fabric */
+
+	/* shared */
+	pthread_mutex_t lock; /* the three below */
+	bool started;
+	pthread_t thread;
+	uint32_t last_pdn;
+	struct soft_events events;
+	int page_fd; /* constant once started */
+
+	/* data thread, from its start on */
+	struct engine *engine;
+	struct soft_map page_map;
+	struct shmd_nic_page *page;
+	int epoll_fd;
+	struct list ctxs; /* struct soft_ctx.link */
+	struct list calls; /* unfinished ones */
+	struct list packets; /* not yet given to the engine, from other NICs and from itself */
+	struct soft_delay delay;
+	struct soft_numbers qpns;
+	struct soft_numbers cqns;
+	uint32_t n_gpu_qps; /* driven by a GPU */
+	uint64_t idle_since_nsec; /* 0: not idle */
+	bool idle_yields; /* spun long enough */
+	uint32_t n_turns;
+	bool stop;
+	bool fault_stopped;
+};
+
+static inline struct soft_nic *soft_nic(struct nic *nic)
+{
+	return container_of(nic, struct soft_nic, base);
+}
+
+/* Starts the data thread on the first call (soft-thread.c). */
+int soft_thread_start(struct soft_nic *nic);
+bool soft_thread_is_started(struct soft_nic *nic);
+/* Ends it for good and frees what it owned; also right when it never ran. */
+void soft_thread_stop(struct soft_nic *nic);
+uint64_t soft_now_nsec(void);
+
+/* Engine's event sink and the queue behind next_event (soft-events.c). */
+int soft_events_init(struct soft_events *events);
+void soft_events_deinit(struct soft_events *events);
+void soft_event(struct soft_nic *nic, const struct engine_event *ev);
+int soft_next_event(struct nic *nic, struct nic_event *ret_event);
+
+/* ---- contexts (soft-ctx.c) ---------------------------------------------------------------------------------------- */
+
+struct soft_ctx {
+	struct nic_ctx base;
+	struct soft_nic *nic;
+	uint32_t pdn;
+	struct soft_map page_map;
+	uint64_t *doorbell; /* the 8-byte word in the doorbell page */
+
+	/* the caller's side: one thread at a time */
+	uint32_t n_mrs;
+	uint32_t n_queues; /* batches */
+
+	/* data thread */
+	struct list link; /* nic->ctxs */
+	struct list qps; /* struct soft_qp.link; rotates while it is scanned */
+	uint32_t n_qps;
+	uint32_t n_scan; /* QPs still to be looked at since the last doorbell */
+	bool quiesced; /* its doorbells are not looked at any more */
+	struct nic_counters past; /* of queues that are gone */
+};
+
+static inline struct soft_ctx *soft_ctx(struct nic_ctx *ctx)
+{
+	return container_of(ctx, struct soft_ctx, base);
+}
+
+int soft_ctx_open(struct nic *nic, const struct nic_ctx_attr *attr, struct nic_ctx **ret_ctx);
+struct nic_ctx *soft_ctx_close(struct nic_ctx *ctx);
+int soft_ctx_counters(struct nic_ctx *ctx, struct nic_counters *ret_counters);
+void soft_ctx_quiesce(struct nic_ctx *ctx, uint64_t timeout_nsec);
+/* Data thread: look at the doorbell, mark QPs. Returns whether there is anything to do. */
+bool soft_ctx_poll(struct soft_ctx *ctx);
+
+/* ---- memory regions (soft-mr.c) -------------------------------------------------------------------------------------- */
+
+/* Memory the CPU reaches: every operation completes at once. */
+extern const struct engine_mem_ops soft_mem_ops;
+
+int soft_mr_reg(struct nic_ctx *ctx, const struct nic_mr_attr *attr, struct nic_mr **ret_mr);
+struct nic_mr *soft_mr_dereg(struct nic_mr *mr);
+
+/* ---- queues (soft-queues.c, soft-qp.c) --------------------------------------------------------------------------------- */
+
+struct soft_cq {
+	struct soft_queues *queues; /* NULL: not created */
+	uint32_t cqn;
+	uint32_t n_foreign_qps; /* QPs of other batches */
+};
+
+struct soft_qp {
+	struct list link; /* ctx->qps */
+	struct soft_queues *queues; /* NULL: not created */
+	const struct nic_qp *desc; /* in the batch's layout */
+	const struct shmd_dbrec *dbrec; /* client-written */
+	uint32_t seen_snd_be; /* its send word when a scan last saw it change */
+	struct soft_cq *send_cq;
+	struct soft_cq *recv_cq;
+};
+
+struct soft_queues {
+	struct nic_queues base;
+	struct soft_ctx *ctx;
+	struct soft_map map;
+	struct soft_cq *cqs; /* owned, n_cqs of the layout; data thread */
+	struct soft_qp *qps; /* the same */
+};
+
+int soft_queues_create(struct nic_ctx *ctx, const struct nic_queue_mem *mem,
+		       struct nic_layout *layout, struct nic_queues **ret_queues);
+int soft_queues_destroy(struct nic_queues *queues);
+
+int soft_connect(struct nic_ctx *ctx, unsigned int n, const struct nic_peer *peers,
+		 const struct nic_qp_params *params, unsigned int *ret_n_done);
+int soft_qp_modify(struct nic_ctx *ctx, uint32_t qpn, enum nic_qp_state state);
+int soft_qp_query(struct nic_ctx *ctx, uint32_t qpn, struct nic_qp_info *ret_info);
+
+/* Data thread. The QP of this context, or NULL. */
+struct soft_qp *soft_qp_find(struct soft_ctx *ctx, uint32_t qpn);
+/* Data thread: add what this QP has counted. */
+void soft_qp_count(struct soft_qp *qp, struct nic_counters *sum);
+void soft_counters_add(struct nic_counters *sum, const struct engine_qp_counters *more);
+
+#endif

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Output queue of one client.
+ *
+ * Packets leave in the order they were given. A packet that would block is copied and its descriptors are
+ * duplicated, so callers forget theirs at once. Bounded in packets, bytes and descriptors: a client that never
+ * reads cannot make the daemon hold more. Knows no loop; whoever watches the socket asks connection_wants_write.
+ * Control thread.
+ */
+#include "daemon/session/connection.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/base/cleanup.h"
+#include "proto/framing.h"
+
+struct connection_packet {
+	struct list link;
+	struct fdlist fds; /* owned */
+	size_t bytes;
+	uint8_t data[];
+};
+
+static struct connection_packet *packet_free(struct connection_packet *packet)
+{
+	if (!packet)
+		return NULL;
+	list_del(&packet->link);
+	fdlist_deinit(&packet->fds);
+	free(packet);
+	return NULL;
+}
+DEFINE_CLEANUP(struct connection_packet *, packet_free);
+
+static int packet_new(const void *buf, size_t bytes, const struct fdlist *fds,
+		      struct connection_packet **ret)
+{
+	_cleanup_(packet_freep) struct connection_packet *packet = malloc(sizeof(*packet) + bytes);
+	int r;
+
+	if (!packet)
+		return -ENOMEM;
+	list_init(&packet->link);
+	fdlist_init(&packet->fds);
+	packet->bytes = bytes;
+	memcpy(packet->data, buf, bytes);
+	for (unsigned int i = 0; fds && i < fds->n; i++) {
+		int fd = fcntl(fds->fds[i], F_DUPFD_CLOEXEC, 3);
+
+		if (fd < 0)
+			return -errno;
+		r = fdlist_add(&packet->fds, fd);
+		if (r < 0) {
+			safe_close(fd);
+			return r;
+		}
+	}
+	*ret = take_ptr(packet);
+	return 0;
+}
+
+void connection_init(struct connection *conn, int fd)
+{
+	*conn = (struct connection){.fd = fd};
+	list_init(&conn->out);
+}
+
+static void drop_first(struct connection *conn, struct connection_packet *packet)
+{
+	conn->n_out--;
+	conn->n_out_fds -= packet->fds.n;
+	conn->out_bytes -= packet->bytes;
+	packet_free(packet);
+}
+
+void connection_deinit(struct connection *conn)
+{
+	struct connection_packet *packet, *tmp;
+
+	list_for_each_entry_safe(packet, tmp, &conn->out, link)
+		drop_first(conn, packet);
+	conn->fd = safe_close(conn->fd);
+}
+
+static int send_now(struct connection *conn, const void *buf, size_t bytes, const struct fdlist *fds)
+{
+	return framing_send(conn->fd, buf, bytes, fds ? fds->fds : NULL, fds ? fds->n : 0);
+}
+
+static bool queue_full(const struct connection *conn, size_t bytes, unsigned int n_fds)
+{
+	return conn->n_out >= CONNECTION_MAX_PACKETS || conn->out_bytes + bytes > CONNECTION_MAX_BYTES ||
+	       conn->n_out_fds + n_fds > CONNECTION_MAX_FDS;
+}
+
+int connection_send(struct connection *conn, const void *buf, size_t bytes, const struct fdlist *fds)
+{
+	struct connection_packet *packet = NULL;
+	int r = -EAGAIN;
+
+	if (list_empty(&conn->out))
+		r = send_now(conn, buf, bytes, fds);
+	if (r != -EAGAIN)
+		return r;
+	if (queue_full(conn, bytes, fds ? fds->n : 0))
+		return -ENOBUFS;
+	r = packet_new(buf, bytes, fds, &packet);
+	if (r < 0)
+		return r;
+	list_add_tail(&conn->out, &packet->link);
+	conn->n_out++;
+	conn->n_out_fds += packet->fds.n;
+	conn->out_bytes += bytes;
+	return 0;
+}
+
+int connection_flush(struct connection *conn)
+{
+	struct connection_packet *packet, *tmp;
+
+	list_for_each_entry_safe(packet, tmp, &conn->out, link) {
+		int r = send_now(conn, packet->data, packet->bytes, &packet->fds);
+
+		if (r == -EAGAIN)
+			return 0;
+		if (r < 0)
+			return r;
+		drop_first(conn, packet);
+	}
+	return 0;
+}
+
+bool connection_wants_write(const struct connection *conn)
+{
+	return !list_empty(&conn->out);
+}
+
+int connection_recv(struct connection *conn, void *buf, size_t size, size_t *ret_bytes,
+		    struct fdlist *fds)
+{
+	return framing_recv(conn->fd, buf, size, ret_bytes, fds);
+}

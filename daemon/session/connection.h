@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The socket of one client: packets out in order, also when the client is slow to read them. */
+#ifndef SHMEMD_SESSION_CONNECTION_H
+#define SHMEMD_SESSION_CONNECTION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/base/fdlist.h"
+#include "proto/base/list.h"
+
+/* What waits for a client that does not read; beyond this its session ends. */
+#define CONNECTION_MAX_PACKETS 64u
+#define CONNECTION_MAX_BYTES (1u << 20)
+#define CONNECTION_MAX_FDS 64u
+
+struct connection {
+	int fd; /* owned */
+	struct list out; /* struct connection_packet, oldest first */
+	unsigned int n_out, n_out_fds;
+	size_t out_bytes;
+};
+
+void connection_init(struct connection *conn, int fd); /* takes fd */
+void connection_deinit(struct connection *conn); /* drops what waits; may be called twice */
+
+/* Send now or later. The descriptors stay the caller's. -ENOBUFS: too much waits; or the socket's error. */
+int connection_send(struct connection *conn, const void *buf, size_t bytes, const struct fdlist *fds);
+int connection_flush(struct connection *conn); /* 0, also when some still waits; or the socket's error */
+bool connection_wants_write(const struct connection *conn);
+/* As framing_recv. */
+int connection_recv(struct connection *conn, void *buf, size_t size, size_t *ret_bytes,
+		    struct fdlist *fds);
+
+#endif

@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The dispatcher.
+ *
+ * A packet is decoded, judged by the table (who may ask this, since which version), carried out by its handler and
+ * answered; requests are answered in order. Three outcomes and one place for each: a refusal (the session lives), a
+ * violation of the protocol (error reply, the session ends), and an errno nobody expected (INTERNAL, the session
+ * ends, the daemon lives).
+ *
+ * Refuses before a handler sees it: anything before Hello, replies as requests, packets whose descriptors do not
+ * match what the message says. No loop, no globals. Control thread.
+ */
+#include "daemon/session/dispatch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <syslog.h>
+
+#include "proto/base/cleanup.h"
+#include "proto/framing.h"
+
+#define ROLE_CLIENT (1u << MSG_ROLE_CLIENT)
+#define ROLE_CONTROL (1u << MSG_ROLE_CONTROL)
+#define ROLE_ANY (ROLE_CLIENT | ROLE_CONTROL)
+
+static const struct rule {
+	request_handler handler;
+	unsigned int roles;
+	uint32_t since; /* protocol version */
+} rules[MSG_KIND_MAX + 1] = {
+	[MSG_HELLO_REQ] = {handle_hello, ROLE_ANY, 1},
+	[MSG_NIC_LIST_REQ] = {handle_nic_list, ROLE_ANY, 1},
+	[MSG_NIC_OPEN_REQ] = {handle_nic_open, ROLE_CLIENT, 1},
+	[MSG_MEM_REG_REQ] = {handle_mem_reg, ROLE_CLIENT, 1},
+	[MSG_MEM_DEREG_REQ] = {handle_mem_dereg, ROLE_CLIENT, 1},
+	[MSG_QUEUE_LAYOUT_REQ] = {handle_queue_layout, ROLE_ANY, 1},
+	[MSG_QUEUE_CREATE_REQ] = {handle_queue_create, ROLE_CLIENT, 1},
+	[MSG_QUEUE_DESTROY_REQ] = {handle_queue_destroy, ROLE_CLIENT, 1},
+	[MSG_CONNECT_REQ] = {handle_connect, ROLE_CLIENT, 1},
+	[MSG_QP_MODIFY_REQ] = {handle_qp_modify, ROLE_CLIENT, 1},
+	[MSG_QP_QUERY_REQ] = {handle_qp_query, ROLE_CLIENT, 1},
+	[MSG_COUNTERS_REQ] = {handle_counters, ROLE_CLIENT, 1},
+	[MSG_PUBLISH_REQ] = {handle_publish, ROLE_CLIENT, 1},
+	[MSG_UNPUBLISH_REQ] = {handle_unpublish, ROLE_CLIENT, 1},
+	[MSG_FETCH_REQ] = {handle_fetch, ROLE_CLIENT, 1},
+	[MSG_STATUS_REQ] = {handle_status, ROLE_ANY, 1},
+	[MSG_LIST_REQ] = {handle_list, ROLE_ANY, 1},
+};
+
+/* What backends and the system say, in the protocol's numbers. Rows of one message come before the general ones. */
+static const struct {
+	enum msg_kind kind; /* 0: any */
+	int err;
+	enum shmd_status status;
+} statuses[] = {
+	{MSG_MEM_REG_REQ, -EOPNOTSUPP, SHMD_STATUS_MEM_KIND},
+	{MSG_MEM_REG_REQ, -EPERM, SHMD_STATUS_MEM_SEALS},
+	{MSG_MEM_REG_REQ, -EINVAL, SHMD_STATUS_MEM_RANGE},
+	{MSG_QUEUE_CREATE_REQ, -EPERM, SHMD_STATUS_MEM_SEALS},
+	{MSG_NIC_OPEN_REQ, -EOPNOTSUPP, SHMD_STATUS_DOORBELL},
+	{MSG_CONNECT_REQ, -EINVAL, SHMD_STATUS_QP_STATE},
+	{MSG_QP_MODIFY_REQ, -EINVAL, SHMD_STATUS_QP_STATE},
+	{0, -EOPNOTSUPP, SHMD_STATUS_BACKEND},
+	{0, -EINVAL, SHMD_STATUS_INVALID},
+	{0, -ENOSPC, SHMD_STATUS_NIC_LIMIT},
+	{0, -EBUSY, SHMD_STATUS_BUSY},
+	{0, -ENODEV, SHMD_STATUS_NIC_LOST},
+	{0, -ENOENT, SHMD_STATUS_NOT_FOUND},
+	{0, -EPERM, SHMD_STATUS_PERMISSION},
+	{0, -EBADF, SHMD_STATUS_MEM_FD},
+	{0, -ERANGE, SHMD_STATUS_MEM_RANGE},
+	{0, -EOVERFLOW, SHMD_STATUS_INVALID},
+	{0, -EHOSTUNREACH, SHMD_STATUS_UNREACHABLE},
+	{0, -ENOMEM, SHMD_STATUS_NO_MEMORY},
+	{0, -EMFILE, SHMD_STATUS_NO_MEMORY},
+	{0, -ENFILE, SHMD_STATUS_NO_MEMORY},
+};
+
+/* OK when nobody expected this errno. */
+static enum shmd_status status_of(enum msg_kind kind, int err)
+{
+	for (unsigned int i = 0; i < sizeof(statuses) / sizeof(statuses[0]); i++)
+		if (statuses[i].err == err && (statuses[i].kind == 0 || statuses[i].kind == kind))
+			return statuses[i].status;
+	return SHMD_STATUS_OK;
+}
+
+enum shmd_status dispatch_status(enum msg_kind kind, int err)
+{
+	enum shmd_status status = status_of(kind, err);
+
+	return status == SHMD_STATUS_OK ? SHMD_STATUS_INTERNAL : status;
+}
+
+static void send_error(struct session *session, uint64_t id, enum shmd_status status,
+		       const struct request *req)
+{
+	struct msg msg;
+
+	msg_init(&msg, MSG_ERROR_REP, id);
+	msg.error_rep.status = status;
+	if (req) {
+		msg.error_rep.accepted_kinds = req->accepted_kinds;
+		memcpy(msg.error_rep.text, req->text, sizeof(msg.error_rep.text));
+	}
+	if (!msg.error_rep.text[0])
+		snprintf(msg.error_rep.text, sizeof(msg.error_rep.text), "%s", status_text(status));
+	session_note(session, LOG_DEBUG, NOTE_SESSION, "refused: %s", msg.error_rep.text);
+	session_send(session, &msg, NULL);
+}
+
+/* The client broke the protocol: tell it how, then end. */
+static void violation(struct session *session, uint64_t id, enum shmd_status status, const char *text)
+{
+	struct request req = {.session = session};
+
+	snprintf(req.text, sizeof(req.text), "%s", text);
+	send_error(session, id, status, &req);
+	session_end(session, status, "%s", text);
+}
+
+/* How many descriptors this message must bring. */
+static unsigned int expected_fds(const struct msg *msg)
+{
+	switch (msg->kind) {
+	case MSG_MEM_REG_REQ:
+		return msg->mem_reg_req.kind == MSG_MEM_AGENT ? 0 : 1;
+	case MSG_QUEUE_CREATE_REQ:
+		return msg->queue_create_req.mem_kind == MSG_MEM_MEMFD ||
+		       msg->queue_create_req.mem_kind == MSG_MEM_DMABUF;
+	case MSG_PUBLISH_REQ:
+		return msg->publish_req.has_fd;
+	default:
+		return 0;
+	}
+}
+
+static bool fds_match(const struct msg *msg, const struct fdlist *fds)
+{
+	if (msg->n_fds != fds->n || fds->n != expected_fds(msg))
+		return false;
+	if (fds->n == 0)
+		return true;
+	if (msg->kind == MSG_MEM_REG_REQ)
+		return msg->mem_reg_req.fd < fds->n;
+	if (msg->kind == MSG_QUEUE_CREATE_REQ)
+		return msg->queue_create_req.mem_fd < fds->n;
+	return true;
+}
+
+/* Does the protocol allow this packet now? NULL, or what is wrong. */
+static const char *find_violation(const struct session *session, const struct msg *msg)
+{
+	const struct rule *rule = &rules[msg->kind];
+
+	if (!rule->handler)
+		return "the client sent a message that only the daemon may send";
+	if (msg->id == 0)
+		return "a request has the number 0";
+	if (session->version == 0 && msg->kind != MSG_HELLO_REQ)
+		return "the first message was not Hello";
+	if (session->version != 0 && msg->kind == MSG_HELLO_REQ)
+		return "the client said Hello twice";
+	if (session->version != 0 && rule->since > session->version)
+		return "the request is newer than the protocol version agreed on";
+	return NULL;
+}
+
+static void answer_errno(struct request *req, int err)
+{
+	struct session *session = req->session;
+	enum shmd_status status = status_of(req->msg->kind, err);
+
+	if (status != SHMD_STATUS_OK) {
+		send_error(session, req->msg->id, status, req);
+		return;
+	}
+	session_note(session, LOG_ERR, NOTE_SESSION, "%s failed inside: %s",
+		     msg_kind_name(req->msg->kind), strerror(-err));
+	violation(session, req->msg->id, SHMD_STATUS_INTERNAL, status_text(SHMD_STATUS_INTERNAL));
+}
+
+static void run_handler(struct session *session, const struct msg *msg, struct fdlist *fds)
+{
+	_cleanup_(msg_deinit) struct msg rep;
+	struct request req = {.session = session, .msg = msg, .fds = fds, .rep = &rep};
+	int r;
+
+	msg_init(&rep, MSG_OK_REP, msg->id);
+	fdlist_init(&req.rep_fds);
+	r = rules[msg->kind].handler(&req);
+	if (r == 0)
+		session_send(session, &rep, &req.rep_fds);
+	else if (r > 0)
+		send_error(session, msg->id, (enum shmd_status)r, &req);
+	else
+		answer_errno(&req, r);
+	if (r == SHMD_STATUS_VERSION || (r > 0 && session->version == 0))
+		session_end(session, (enum shmd_status)r, "%s", req.text);
+	fdlist_deinit(&req.rep_fds);
+}
+
+void dispatch_packet(struct session *session, const void *buf, size_t bytes, struct fdlist *fds)
+{
+	_cleanup_(msg_deinit) struct msg msg;
+	const char *wrong;
+	int r;
+
+	msg_init(&msg, MSG_OK_REP, 0);
+	r = msg_decode(buf, bytes, &msg);
+	if (r == -ENOSYS && session->version != 0) {
+		send_error(session, msg.id, SHMD_STATUS_UNKNOWN_REQUEST, NULL);
+		return;
+	}
+	if (r < 0) {
+		violation(session, 0, SHMD_STATUS_PROTOCOL, "the client sent a malformed packet");
+		return;
+	}
+	session_trace(session, "<-", &msg);
+	wrong = find_violation(session, &msg);
+	if (wrong)
+		violation(session, msg.id, SHMD_STATUS_PROTOCOL, wrong);
+	else if (!fds_match(&msg, fds))
+		violation(session, msg.id, SHMD_STATUS_FDS, status_text(SHMD_STATUS_FDS));
+	else if (session->version != 0 && !(rules[msg.kind].roles & (1u << session->role)))
+		send_error(session, msg.id, SHMD_STATUS_PERMISSION, NULL);
+	else
+		run_handler(session, &msg, fds);
+}
+
+/* ---- for handlers --------------------------------------------------------------------------------------------- */
+
+int request_fail(struct request *req, enum shmd_status status, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(req->text, sizeof(req->text), fmt, ap);
+	va_end(ap);
+	return (int)status;
+}
+
+int request_charge(struct request *req, const struct quota_amount *amount,
+		   struct quota_charge *charge)
+{
+	static const enum shmd_status refusals[QUOTA_N] = {
+		[QUOTA_CONNECTIONS] = SHMD_STATUS_QUOTA_SESSIONS,
+		[QUOTA_SESSIONS] = SHMD_STATUS_QUOTA_SESSIONS,
+		[QUOTA_QPS] = SHMD_STATUS_QUOTA_QPS,
+		[QUOTA_CQS] = SHMD_STATUS_QUOTA_CQS,
+		[QUOTA_MRS] = SHMD_STATUS_QUOTA_MRS,
+		[QUOTA_BYTES] = SHMD_STATUS_QUOTA_BYTES,
+		[QUOTA_FDS] = SHMD_STATUS_QUOTA_FDS,
+		[QUOTA_PUBLISHED] = SHMD_STATUS_QUOTA_PUBLISHED,
+	};
+	struct session *session = req->session;
+	int r = quota_charge(&session->user, amount, charge);
+
+	if (r == 0)
+		return 0;
+	session->registry->refused_total++;
+	quota_explain(&session->user, r - 1, amount->n[r - 1], req->text, sizeof(req->text));
+	return (int)refusals[r - 1];
+}
+
+int request_add_fd(struct request *req, int borrowed_fd)
+{
+	_cleanup_close_ int fd = fcntl(borrowed_fd, F_DUPFD_CLOEXEC, 3);
+	int r;
+
+	if (fd < 0)
+		return -errno;
+	r = fdlist_add(&req->rep_fds, fd);
+	if (r < 0)
+		return r;
+	take_fd(&fd);
+	return (int)req->rep_fds.n - 1;
+}
+
+struct session_nic *request_nic(struct request *req, uint32_t index)
+{
+	struct session_nic *nic = session_nic_by_index(req->session, index);
+
+	if (!nic)
+		request_fail(req, SHMD_STATUS_NOT_FOUND,
+			     "this session has opened %u NICs; there is none with index %u",
+			     req->session->n_nics, index);
+	return nic;
+}

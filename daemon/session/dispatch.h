@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From a packet to a handler and back: the only place where a condition becomes a status number. */
+#ifndef SHMEMD_SESSION_DISPATCH_H
+#define SHMEMD_SESSION_DISPATCH_H
+
+#include <stddef.h>
+
+#include "daemon/session/session.h"
+#include "proto/base/fdlist.h"
+
+/* One request on its way through a handler. */
+struct request {
+	struct session *session;
+	const struct msg *msg;
+	struct fdlist *fds; /* of the packet; what the handler does not take is closed */
+	struct msg *rep; /* kind is set by the handler; OK_REP unless changed */
+	struct fdlist rep_fds; /* owned; sent with the reply */
+	uint32_t accepted_kinds; /* for the error reply */
+	char text[MSG_TEXT_BYTES]; /* the facts of a refusal */
+};
+
+/*
+ * 0: send *rep. Positive: enum shmd_status, by request_fail; the session lives. Negative errno: what a backend or the
+ * system said; dispatch.c turns it into a status, and one it does not know ends the session.
+ */
+typedef int (*request_handler)(struct request *req);
+
+/* Decode, check, carry out, answer. The descriptors left in *fds are the caller's to close. */
+void dispatch_packet(struct session *session, const void *buf, size_t bytes, struct fdlist *fds);
+
+/* What an errno of a backend is called on the wire; INTERNAL when nobody expected it. */
+enum shmd_status dispatch_status(enum msg_kind kind, int err);
+
+/* Refuse: returns `status` after noting the facts. */
+int request_fail(struct request *req, enum shmd_status status, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+/* Charge the session's user, or refuse with the limit's name. */
+int request_charge(struct request *req, const struct quota_amount *amount,
+		   struct quota_charge *charge);
+/* Add a descriptor to the reply: a dup of a borrowed one. Returns its index, or negative errno. */
+int request_add_fd(struct request *req, int borrowed_fd);
+/* The session's NIC with this index, or NULL after request_fail(NOT_FOUND). */
+struct session_nic *request_nic(struct request *req, uint32_t index);
+/* Is this descriptor memory of its kind, acceptable to the NIC, and does it hold the range? 0 or a refusal. */
+struct mem_claim {
+	enum msg_mem_kind kind;
+	int fd; /* -1 for agent memory */
+	uint64_t offset, length_bytes;
+	bool writable;
+};
+int request_check_mem(struct request *req, const struct registry_nic *rnic,
+		      const struct mem_claim *claim);
+
+int handle_hello(struct request *req);
+int handle_nic_list(struct request *req);
+int handle_nic_open(struct request *req);
+int handle_mem_reg(struct request *req);
+int handle_mem_dereg(struct request *req);
+int handle_queue_layout(struct request *req);
+int handle_queue_create(struct request *req);
+int handle_queue_destroy(struct request *req);
+int handle_connect(struct request *req);
+int handle_qp_modify(struct request *req);
+int handle_qp_query(struct request *req);
+int handle_counters(struct request *req);
+int handle_publish(struct request *req);
+int handle_unpublish(struct request *req);
+int handle_fetch(struct request *req);
+int handle_status(struct request *req);
+int handle_list(struct request *req);
+
+/* Shared by the handlers that describe NICs and counters. */
+void fill_nic(struct msg_nic *to, const struct registry_nic *rnic);
+void fill_counters(struct msg_counters *to, const struct nic_counters *from);
+
+#endif

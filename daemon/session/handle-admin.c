@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Status and lists.
+ *
+ * Totals are shown to everybody. Sessions, QPs and memory regions of other users are shown to root and to the
+ * daemon's own user only; others see theirs. A list comes in pages; the cursor names where the next one starts
+ * (session, slot in its table, QP in the batch), so it stays right while sessions come and go. Control thread.
+ */
+#include "daemon/session/dispatch.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "proto/base/nsec.h"
+#include "proto/framing.h"
+
+#define CURSOR_ITEM_BITS 12
+#define CURSOR_SLOT_BITS RESOURCE_SLOT_BITS
+
+_Static_assert(MSG_MAX_QPS < (1 << CURSOR_ITEM_BITS), "a QP's place in its batch fits the cursor");
+
+struct cursor {
+	uint64_t session;
+	uint32_t slot, item;
+};
+
+static struct cursor cursor_decode(uint64_t wire)
+{
+	return (struct cursor){
+		.session = wire >> (CURSOR_SLOT_BITS + CURSOR_ITEM_BITS),
+		.slot = wire >> CURSOR_ITEM_BITS & RESOURCE_MAX,
+		.item = wire & ((1u << CURSOR_ITEM_BITS) - 1),
+	};
+}
+
+static uint64_t cursor_encode(const struct cursor *cursor)
+{
+	return cursor->session << (CURSOR_SLOT_BITS + CURSOR_ITEM_BITS) |
+	       (uint64_t)cursor->slot << CURSOR_ITEM_BITS | cursor->item;
+}
+
+static bool may_see(const struct session *caller, const struct session *session)
+{
+	uint32_t uid = caller->identity.uid;
+
+	return uid == 0 || uid == caller->registry->owner_uid || uid == session->identity.uid;
+}
+
+/* The next session from *cursor on that the caller may see; a new one starts at its first slot. */
+static struct session *next_visible(const struct session *caller, struct cursor *cursor)
+{
+	struct session *session = registry_next_session(caller->registry, cursor->session);
+
+	while (session && !may_see(caller, session))
+		session = registry_next_session(caller->registry, session->id + 1);
+	if (session && session->id != cursor->session)
+		*cursor = (struct cursor){.session = session->id};
+	return session;
+}
+
+static int sum_nics(struct registry *registry, struct msg_counters *to)
+{
+	struct nic_counters sum = {0}, one;
+
+	for (unsigned int i = 0; i < registry->n_nics; i++) {
+		struct nic *nic = registry->nics[i].nic;
+
+		if (nic->ops->counters(nic, &one) == 0)
+			session_counters_add(&sum, &one);
+	}
+	fill_counters(to, &sum);
+	return 0;
+}
+
+int handle_status(struct request *req)
+{
+	struct registry *registry = req->session->registry;
+	const uint64_t *total = registry->quota.total.n;
+	struct msg_status_rep *rep = &req->rep->status_rep;
+
+	req->rep->kind = MSG_STATUS_REP;
+	*rep = (struct msg_status_rep){
+		.pid = (uint32_t)getpid(),
+		.protocol_version = SHMD_PROTOCOL_VERSION_MAX,
+		.uptime_nsec = nsec_now() - registry->started_nsec,
+		.n_nics = registry->n_nics,
+		.n_sessions = (uint32_t)total[QUOTA_SESSIONS],
+		.n_qps = (uint32_t)total[QUOTA_QPS],
+		.n_cqs = (uint32_t)total[QUOTA_CQS],
+		.n_mrs = (uint32_t)total[QUOTA_MRS],
+		.n_fds = (uint32_t)total[QUOTA_FDS],
+		.n_published = (uint32_t)total[QUOTA_PUBLISHED],
+		.registered_bytes = total[QUOTA_BYTES],
+		.sessions_total = registry->sessions_total,
+		.refused_total = registry->refused_total,
+	};
+	snprintf(rep->daemon, sizeof(rep->daemon), "%s", registry->attr.daemon);
+	return sum_nics(registry, &rep->counters);
+}
+
+/* ---- sessions --------------------------------------------------------------------------------------------------- */
+
+static void append(char *buf, size_t size, const char *text)
+{
+	size_t used = strlen(buf);
+
+	snprintf(buf + used, size - used, "%s%s", used ? "," : "", text);
+}
+
+/* What the session holds: the sum of the charges of everything in it. */
+static void sum_charges(const struct session *session, struct quota_amount *sum)
+{
+	const struct quota_amount *own[] = {&session->connection_charge.amount,
+					    &session->session_charge.amount};
+	const struct publish_entry *entry;
+	const struct resource *head;
+
+	memset(sum, 0, sizeof(*sum));
+	for (int k = 0; k < QUOTA_N; k++) {
+		sum->n[k] += own[0]->n[k] + own[1]->n[k];
+		for (unsigned int i = 0; i < session->n_nics; i++)
+			sum->n[k] += session->nics[i]->charge.amount.n[k];
+		for (int kind = 0; kind < RESOURCE_N; kind++)
+			list_for_each_entry(head, &session->resources.lists[kind], link)
+				sum->n[k] += head->charge.amount.n[k];
+		list_for_each_entry(entry, &session->published, owner_link)
+			sum->n[k] += entry->charge.amount.n[k];
+	}
+}
+
+static void fill_session(struct msg_session_item *item, struct session *session)
+{
+	struct nic_counters counters = {0};
+	struct quota_amount sum;
+
+	sum_charges(session, &sum);
+	*item = (struct msg_session_item){
+		.session = session->id,
+		.uid = session->identity.uid,
+		.gid = session->identity.gid,
+		.pid = session->identity.pid,
+		.n_qps = (uint32_t)sum.n[QUOTA_QPS],
+		.n_cqs = (uint32_t)sum.n[QUOTA_CQS],
+		.n_mrs = (uint32_t)sum.n[QUOTA_MRS],
+		.n_fds = (uint32_t)sum.n[QUOTA_FDS],
+		.registered_bytes = sum.n[QUOTA_BYTES],
+		.age_nsec = nsec_now() - session->started_nsec,
+	};
+	snprintf(item->command, sizeof(item->command), "%s", session->identity.command);
+	snprintf(item->cgroup, sizeof(item->cgroup), "%s", session->identity.cgroup);
+	snprintf(item->library, sizeof(item->library), "%s", session->library);
+	for (unsigned int i = 0; i < session->n_nics; i++) {
+		const struct session_nic *nic = session->nics[i];
+		bool uar = nic->ctx->doorbell.mode == NIC_DOORBELL_UAR_MMAP;
+
+		append(item->nics, sizeof(item->nics), nic->rnic->info.name);
+		append(item->doorbell, sizeof(item->doorbell), uar ? "uar-mmap" : "cpu");
+	}
+	session_counters(session, &counters);
+	fill_counters(&item->counters, &counters);
+}
+
+static int list_sessions(struct request *req, struct cursor *cursor)
+{
+	struct msg_list_rep *rep = &req->rep->list_rep;
+	struct session *session;
+
+	rep->sessions = calloc(MSG_MAX_SESSION_ITEMS, sizeof(*rep->sessions));
+	if (!rep->sessions)
+		return -ENOMEM;
+	while ((session = next_visible(req->session, cursor))) {
+		if (rep->n_sessions == MSG_MAX_SESSION_ITEMS) {
+			rep->next_cursor = cursor_encode(cursor);
+			break;
+		}
+		fill_session(&rep->sessions[rep->n_sessions++], session);
+		*cursor = (struct cursor){.session = session->id + 1};
+	}
+	return 0;
+}
+
+/* ---- resources: the same walk for QPs and memory regions ---------------------------------------------------------- */
+
+static int fill_qp(struct request *req, struct session *session, const struct session_queues *queues,
+		   const struct nic_qp *qp)
+{
+	struct msg_list_rep *rep = &req->rep->list_rep;
+	struct msg_qp_item *item = &rep->qps[rep->n_qps];
+	struct nic_ctx *ctx = queues->nic->ctx;
+	struct nic_qp_info info;
+	int r;
+
+	r = ctx->nic->ops->qp_query(ctx, qp->qpn, &info);
+	if (r < 0)
+		return r;
+	*item = (struct msg_qp_item){
+		.session = session->id,
+		.qpn = qp->qpn,
+		.type = qp->type,
+		.state = info.state,
+		.dest_qpn = info.dest_qpn,
+		.sq_pi = info.sq_pi,
+		.sq_ci = info.sq_ci,
+		.log2_sq_wqebbs = qp->log2_sq_wqebbs,
+		.first_error = info.first_error,
+		.wqes = info.counters.wqes,
+		.bytes = info.counters.bytes_sent + info.counters.bytes_read,
+	};
+	snprintf(item->nic, sizeof(item->nic), "%s", queues->nic->rnic->info.name);
+	rep->n_qps++;
+	return 0;
+}
+
+/* From cursor->item on. Positive: the page is full, and the cursor says where to go on. */
+static int list_batch(struct request *req, struct session *session, struct resource *head,
+		      struct cursor *cursor)
+{
+	const struct session_queues *queues = container_of(head, struct session_queues, head);
+	const struct nic_layout *layout = &queues->queues->layout;
+	int r;
+
+	for (; cursor->item < layout->n_qps; cursor->item++) {
+		if (req->rep->list_rep.n_qps == MSG_MAX_QP_ITEMS)
+			return 1;
+		r = fill_qp(req, session, queues, &layout->qps[cursor->item]);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static int list_mr(struct request *req, struct session *session, struct resource *head,
+		   struct cursor *cursor)
+{
+	const struct session_mr *mr = container_of(head, struct session_mr, head);
+	struct msg_list_rep *rep = &req->rep->list_rep;
+	struct msg_mr_item *item = &rep->mrs[rep->n_mrs];
+
+	if (rep->n_mrs == MSG_MAX_MR_ITEMS)
+		return 1;
+	*item = (struct msg_mr_item){
+		.session = session->id,
+		.mr = mr->head.handle,
+		.kind = mr->kind,
+		.access = mr->access,
+		.iova = mr->iova,
+		.length_bytes = mr->length_bytes,
+	};
+	snprintf(item->nic, sizeof(item->nic), "%s", mr->nic->rnic->info.name);
+	rep->n_mrs++;
+	return 0;
+}
+
+static int list_resources(struct request *req, struct cursor *cursor, enum resource_kind kind)
+{
+	struct session *session;
+	struct resource *head;
+	int r;
+
+	while ((session = next_visible(req->session, cursor))) {
+		while ((head = resource_next(&session->resources, kind, &cursor->slot))) {
+			r = kind == RESOURCE_MR ? list_mr(req, session, head, cursor)
+						: list_batch(req, session, head, cursor);
+			if (r > 0)
+				req->rep->list_rep.next_cursor = cursor_encode(cursor);
+			if (r != 0)
+				return r < 0 ? r : 0;
+			cursor->slot++;
+			cursor->item = 0;
+		}
+		*cursor = (struct cursor){.session = session->id + 1};
+	}
+	return 0;
+}
+
+static int list_qps(struct request *req, struct cursor *cursor)
+{
+	req->rep->list_rep.qps = calloc(MSG_MAX_QP_ITEMS, sizeof(*req->rep->list_rep.qps));
+	return req->rep->list_rep.qps ? list_resources(req, cursor, RESOURCE_QUEUES) : -ENOMEM;
+}
+
+static int list_mrs(struct request *req, struct cursor *cursor)
+{
+	req->rep->list_rep.mrs = calloc(MSG_MAX_MR_ITEMS, sizeof(*req->rep->list_rep.mrs));
+	return req->rep->list_rep.mrs ? list_resources(req, cursor, RESOURCE_MR) : -ENOMEM;
+}
+
+static int list_nics(struct request *req)
+{
+	struct registry *registry = req->session->registry;
+	struct msg_list_rep *rep = &req->rep->list_rep;
+	struct nic_counters counters;
+
+	rep->nics = calloc(MSG_MAX_NICS, sizeof(*rep->nics));
+	if (!rep->nics)
+		return -ENOMEM;
+	for (unsigned int i = 0; i < registry->n_nics; i++) {
+		struct registry_nic *rnic = &registry->nics[i];
+
+		registry_refresh_nic(rnic);
+		fill_nic(&rep->nics[i], rnic);
+		if (rnic->nic->ops->counters(rnic->nic, &counters) == 0)
+			fill_counters(&rep->nics[i].counters, &counters);
+	}
+	rep->n_nics = registry->n_nics;
+	return 0;
+}
+
+int handle_list(struct request *req)
+{
+	struct cursor cursor = cursor_decode(req->msg->list_req.cursor);
+
+	req->rep->kind = MSG_LIST_REP;
+	switch (req->msg->list_req.what) {
+	case MSG_LIST_SESSIONS:
+		return list_sessions(req, &cursor);
+	case MSG_LIST_QPS:
+		return list_qps(req, &cursor);
+	case MSG_LIST_MRS:
+		return list_mrs(req, &cursor);
+	case MSG_LIST_NICS:
+		return list_nics(req);
+	}
+	/* OK_REP again, so that no array of the reply is looked for. */
+	req->rep->kind = MSG_OK_REP;
+	return request_fail(req, SHMD_STATUS_INVALID, "there is no list number %d",
+			    (int)req->msg->list_req.what);
+}

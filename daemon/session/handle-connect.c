@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * QPs after their creation: connect in bulk, change state, ask, count.
+ *
+ * A QP is looked up among those of the session before a backend hears of it: what a backend calls invalid is then
+ * the QP's state. Control thread.
+ */
+#include "daemon/session/dispatch.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/base/cleanup.h"
+
+static const struct nic_qp_params default_params = {
+	.timeout = 14, /* 67 ms */
+	.retry_count = 7,
+	.rnr_retry = 7,
+	.min_rnr_timer = 12, /* 0.64 ms */
+	.max_rd_atomic = 16,
+	.traffic_class = 0,
+};
+
+static int fill_params(struct request *req, struct nic_qp_params *params)
+{
+	const struct msg_qp_params *from = &req->msg->connect_req.params;
+
+	*params = default_params;
+	if (!req->msg->connect_req.has_params)
+		return 0;
+	if (from->timeout > 31 || from->retry_count > 7 || from->rnr_retry > 7 ||
+	    from->min_rnr_timer > 31 || from->max_rd_atomic < 1 || from->max_rd_atomic > 16 ||
+	    from->traffic_class > 255)
+		return request_fail(req, SHMD_STATUS_INVALID,
+				    "a QP parameter is outside its range: timeout 0-31, retries 0-7, "
+				    "RNR timer 0-31, reads and atomics 1-16, traffic class 0-255");
+	*params = (struct nic_qp_params){
+		.timeout = (uint8_t)from->timeout,
+		.retry_count = (uint8_t)from->retry_count,
+		.rnr_retry = (uint8_t)from->rnr_retry,
+		.min_rnr_timer = (uint8_t)from->min_rnr_timer,
+		.max_rd_atomic = (uint8_t)from->max_rd_atomic,
+		.traffic_class = (uint8_t)from->traffic_class,
+	};
+	return 0;
+}
+
+static int connect_fail(struct request *req, enum shmd_status status, const char *text)
+{
+	req->rep->connect_rep.status = status;
+	snprintf(req->rep->connect_rep.text, sizeof(req->rep->connect_rep.text), "%s", text);
+	return 0;
+}
+
+/* Pairs up to the first that makes no sense; its error is put into the reply. Returns their number. */
+static unsigned int decode_peers(struct request *req, const struct session_nic *nic,
+				 struct nic_peer *peers)
+{
+	const struct msg_connect_req *conn = &req->msg->connect_req;
+	const struct nic_qp *qp;
+	char text[MSG_TEXT_BYTES];
+	unsigned int i;
+
+	for (i = 0; i < conn->n_peers; i++) {
+		const struct msg_peer *from = &conn->peers[i];
+
+		if (!session_queues_of_qpn(req->session, nic, from->qpn, &qp)) {
+			snprintf(text, sizeof(text), "peer %u: this session has no QP 0x%x on NIC %u", i,
+				 from->qpn, conn->nic);
+			connect_fail(req, SHMD_STATUS_NOT_FOUND, text);
+			break;
+		}
+		if (nic_addr_decode(from->addr, from->addr_bytes, &peers[i].remote) < 0) {
+			snprintf(text, sizeof(text), "peer %u: its %u bytes are no endpoint address", i,
+				 from->addr_bytes);
+			connect_fail(req, SHMD_STATUS_INVALID, text);
+			break;
+		}
+		peers[i].qpn = from->qpn;
+	}
+	return i;
+}
+
+static int connect_peers(struct request *req, struct session_nic *nic,
+			 const struct nic_qp_params *params)
+{
+	const struct msg_connect_req *conn = &req->msg->connect_req;
+	_cleanup_free_ struct nic_peer *peers = calloc(conn->n_peers, sizeof(*peers));
+	char text[MSG_TEXT_BYTES];
+	enum shmd_status status;
+	unsigned int n, n_done = 0;
+	int r = 0;
+
+	if (!peers)
+		return -ENOMEM;
+	n = decode_peers(req, nic, peers);
+	if (n > 0)
+		r = nic->ctx->nic->ops->connect(nic->ctx, n, peers, params, &n_done);
+	req->rep->connect_rep.n_done = r == 0 ? n : n_done;
+	if (r == 0)
+		return 0;
+	status = dispatch_status(MSG_CONNECT_REQ, r);
+	if (status == SHMD_STATUS_INTERNAL)
+		return r;
+	snprintf(text, sizeof(text), "peer %u, QP 0x%x: %s", n_done, peers[n_done].qpn,
+		 status_text(status));
+	return connect_fail(req, status, text);
+}
+
+int handle_connect(struct request *req)
+{
+	const struct msg_connect_req *conn = &req->msg->connect_req;
+	struct session_nic *nic = request_nic(req, conn->nic);
+	struct nic_qp_params params;
+	int r;
+
+	if (!nic)
+		return SHMD_STATUS_NOT_FOUND;
+	r = fill_params(req, &params);
+	if (r != 0)
+		return r;
+	req->rep->kind = MSG_CONNECT_REP;
+	return conn->n_peers > 0 ? connect_peers(req, nic, &params) : 0;
+}
+
+/* The NIC of a QP of this session, or NULL after request_fail(NOT_FOUND). */
+static struct session_nic *nic_of_qp(struct request *req, uint32_t index, uint32_t qpn)
+{
+	struct session_nic *nic = request_nic(req, index);
+	const struct nic_qp *qp;
+
+	if (!nic)
+		return NULL;
+	if (session_queues_of_qpn(req->session, nic, qpn, &qp))
+		return nic;
+	request_fail(req, SHMD_STATUS_NOT_FOUND, "this session has no QP 0x%x on NIC %u", qpn, index);
+	return NULL;
+}
+
+int handle_qp_modify(struct request *req)
+{
+	const struct msg_qp_modify_req *modify = &req->msg->qp_modify_req;
+	struct session_nic *nic = nic_of_qp(req, modify->nic, modify->qpn);
+	int r;
+
+	if (!nic)
+		return SHMD_STATUS_NOT_FOUND;
+	switch (modify->state) {
+	case NIC_QPS_RST:
+	case NIC_QPS_INIT:
+	case NIC_QPS_RTS:
+	case NIC_QPS_ERR:
+	case NIC_QPS_SQD:
+		break;
+	default:
+		return request_fail(req, SHMD_STATUS_INVALID,
+				    "state %u is none of RST 0, INIT 1, RTS 3, ERR 6, SQD 7", modify->state);
+	}
+	r = nic->ctx->nic->ops->qp_modify(nic->ctx, modify->qpn, (enum nic_qp_state)modify->state);
+	if (r == -EINVAL)
+		return request_fail(req, SHMD_STATUS_QP_STATE,
+				    "QP 0x%x cannot go to state %u from the one it is in", modify->qpn,
+				    modify->state);
+	return r;
+}
+
+int handle_qp_query(struct request *req)
+{
+	const struct msg_qp_query_req *query = &req->msg->qp_query_req;
+	struct session_nic *nic = nic_of_qp(req, query->nic, query->qpn);
+	struct msg_qp_query_rep *rep = &req->rep->qp_query_rep;
+	struct nic_qp_info info;
+	int r;
+
+	if (!nic)
+		return SHMD_STATUS_NOT_FOUND;
+	r = nic->ctx->nic->ops->qp_query(nic->ctx, query->qpn, &info);
+	if (r < 0)
+		return r;
+	req->rep->kind = MSG_QP_QUERY_REP;
+	*rep = (struct msg_qp_query_rep){
+		.state = info.state,
+		.dest_qpn = info.dest_qpn,
+		.sq_pi = info.sq_pi,
+		.sq_ci = info.sq_ci,
+		.rq_pi = info.rq_pi,
+		.rq_ci = info.rq_ci,
+		.first_error = info.first_error,
+	};
+	fill_counters(&rep->counters, &info.counters);
+	return 0;
+}
+
+int handle_counters(struct request *req)
+{
+	struct nic_counters sum;
+	int r;
+
+	r = session_counters(req->session, &sum);
+	if (r < 0)
+		return r;
+	req->rep->kind = MSG_COUNTERS_REP;
+	fill_counters(&req->rep->counters_rep, &sum);
+	return 0;
+}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Hello: fixes the protocol version and the role, and tells every limit the daemon enforces, so that clients
+ * need not guess. A client's session counts from here on. Control thread.
+ */
+#include "daemon/session/dispatch.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <syslog.h>
+
+#include "proto/framing.h"
+
+/* The health page. */
+#define HELLO_FDS 1
+
+static uint32_t limit32(const struct registry *registry, enum quota_what what)
+{
+	uint64_t limit = registry->attr.limits.n[what];
+
+	return limit > UINT32_MAX ? UINT32_MAX : (uint32_t)limit;
+}
+
+static void fill_limits(struct msg_limits *limits, const struct registry *registry)
+{
+	*limits = (struct msg_limits){
+		.max_packet_bytes = FRAMING_MAX_PACKET_BYTES,
+		.max_fds_per_packet = FRAMING_MAX_FDS,
+		.max_qps_per_request = MSG_MAX_QPS,
+		.max_peers_per_request = MSG_MAX_PEERS,
+		.max_nics_per_session = SESSION_MAX_NICS,
+		.max_sessions = limit32(registry, QUOTA_SESSIONS),
+		.max_qps = limit32(registry, QUOTA_QPS),
+		.max_cqs = limit32(registry, QUOTA_CQS),
+		.max_registered_bytes = registry->attr.limits.n[QUOTA_BYTES],
+		.max_fds = limit32(registry, QUOTA_FDS),
+		.max_mrs = limit32(registry, QUOTA_MRS),
+		.max_published = limit32(registry, QUOTA_PUBLISHED),
+	};
+}
+
+static int choose_version(struct request *req, uint32_t *ret_version)
+{
+	const struct msg_hello_req *hello = &req->msg->hello_req;
+	uint32_t version = hello->version_max < SHMD_PROTOCOL_VERSION_MAX ? hello->version_max
+									  : SHMD_PROTOCOL_VERSION_MAX;
+
+	if (version < SHMD_PROTOCOL_VERSION_MIN || version < hello->version_min)
+		return request_fail(req, SHMD_STATUS_VERSION,
+				    "the daemon speaks protocol versions %u to %u, the client %u to %u",
+				    SHMD_PROTOCOL_VERSION_MIN, SHMD_PROTOCOL_VERSION_MAX,
+				    hello->version_min, hello->version_max);
+	*ret_version = version;
+	return 0;
+}
+
+/* What only a client has: a place in the quota and a health page. */
+static int admit_client(struct request *req)
+{
+	const struct quota_amount amount = {.n = {[QUOTA_SESSIONS] = 1, [QUOTA_FDS] = HELLO_FDS}};
+	struct session *session = req->session;
+	int r;
+
+	r = request_charge(req, &amount, &session->session_charge);
+	if (r != 0)
+		return r;
+	r = session_make_health(session);
+	if (r < 0)
+		return r;
+	r = request_add_fd(req, session->health_fd);
+	return r < 0 ? r : 0;
+}
+
+int handle_hello(struct request *req)
+{
+	const struct msg_hello_req *hello = &req->msg->hello_req;
+	struct session *session = req->session;
+	struct msg_hello_rep *rep = &req->rep->hello_rep;
+	uint32_t version = 0;
+	int r;
+
+	r = choose_version(req, &version);
+	if (r != 0)
+		return r;
+	if (hello->role != MSG_ROLE_CLIENT && hello->role != MSG_ROLE_CONTROL)
+		return request_fail(req, SHMD_STATUS_INVALID, "role %d is neither client nor control",
+				    (int)hello->role);
+	if (hello->role == MSG_ROLE_CLIENT) {
+		r = admit_client(req);
+		if (r != 0)
+			return r;
+		session->registry->sessions_total++;
+	}
+	session->version = version;
+	session->role = hello->role;
+	memcpy(session->library, hello->library, sizeof(session->library));
+
+	req->rep->kind = MSG_HELLO_REP;
+	rep->version = version;
+	rep->session = session->id;
+	rep->n_nics = session->registry->n_nics;
+	snprintf(rep->daemon, sizeof(rep->daemon), "%s", session->registry->attr.daemon);
+	fill_limits(&rep->limits, session->registry);
+	session_note(session, LOG_DEBUG, NOTE_SESSION, "hello from %s (%s), protocol version %u",
+		     session->identity.command, session->library, version);
+	return 0;
+}

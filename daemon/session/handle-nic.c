@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * NICs: list them, open one. A context is opened here and closed by teardown only; opening the same NIC twice
+ * in a session is refused, since everything in it is found by the NIC's index. Control thread.
+ */
+#include "daemon/session/dispatch.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <syslog.h>
+
+#include "daemon/session/assign.h"
+#include "proto/base/cleanup.h"
+
+/* Most a context holds: doorbell page, NIC page, wake. */
+#define NIC_OPEN_FDS 3
+
+void fill_counters(struct msg_counters *to, const struct nic_counters *from)
+{
+	*to = (struct msg_counters){
+		.wqes = from->wqes,
+		.bytes_sent = from->bytes_sent,
+		.bytes_read = from->bytes_read,
+		.recv_wqes = from->recv_wqes,
+		.error_cqes = from->error_cqes,
+		.rnr_naks = from->rnr_naks,
+		.retries = from->retries,
+	};
+	_Static_assert(sizeof(to->wqes_by_kind) == sizeof(from->wqes_by_kind), "the same kinds");
+	memcpy(to->wqes_by_kind, from->wqes_by_kind, sizeof(to->wqes_by_kind));
+}
+
+static void fill_modes(struct msg_nic *to, const struct nic_info *info)
+{
+	while (to->n_mem_kinds < 4 && info->accepted_kinds[to->n_mem_kinds]) {
+		to->mem_kinds[to->n_mem_kinds] = info->accepted_kinds[to->n_mem_kinds];
+		to->n_mem_kinds++;
+	}
+	if (info->doorbell_uar_mmap)
+		to->doorbell_modes[to->n_doorbell_modes++] = NIC_DOORBELL_UAR_MMAP;
+	if (info->doorbell_cpu)
+		to->doorbell_modes[to->n_doorbell_modes++] = NIC_DOORBELL_CPU;
+}
+
+void fill_nic(struct msg_nic *to, const struct registry_nic *rnic)
+{
+	const struct nic_info *info = &rnic->info;
+
+	memset(to, 0, sizeof(*to));
+	snprintf(to->name, sizeof(to->name), "%s", info->name);
+	snprintf(to->backend, sizeof(to->backend), "%s", info->backend);
+	snprintf(to->pci, sizeof(to->pci), "%s", info->pci);
+	memcpy(to->gid, info->gid, sizeof(to->gid));
+	memcpy(to->mac, info->mac, sizeof(to->mac));
+	to->port = info->port;
+	to->link = info->link;
+	to->state = info->state;
+	to->lid = info->lid;
+	to->mtu_bytes = info->mtu_bytes;
+	to->rate_mbps = info->rate_mbps;
+	to->max_log2_sq_wqebbs = info->max_log2_sq_wqebbs;
+	to->max_log2_cq_entries = info->max_log2_cq_entries;
+	to->max_qps = info->max_qps;
+	to->n_sessions = rnic->n_sessions;
+	to->n_qps = rnic->n_qps;
+	fill_modes(to, info);
+}
+
+int handle_nic_list(struct request *req)
+{
+	struct registry *registry = req->session->registry;
+	struct msg_nic_list_rep *rep = &req->rep->nic_list_rep;
+
+	req->rep->kind = MSG_NIC_LIST_REP;
+	rep->nics = calloc(registry->n_nics, sizeof(*rep->nics));
+	if (!rep->nics && registry->n_nics > 0)
+		return -ENOMEM;
+	for (unsigned int i = 0; i < registry->n_nics; i++) {
+		registry_refresh_nic(&registry->nics[i]);
+		fill_nic(&rep->nics[i], &registry->nics[i]);
+	}
+	rep->n_nics = registry->n_nics;
+	return 0;
+}
+
+static uint64_t taken_nics(const struct session *session)
+{
+	uint64_t taken = 0;
+
+	for (unsigned int i = 0; i < session->n_nics; i++)
+		taken |= 1ull << session->nics[i]->rnic->index;
+	return taken;
+}
+
+static int choose_nic(struct request *req, char reason[MSG_TEXT_BYTES],
+		      struct registry_nic **ret_rnic)
+{
+	const struct msg_nic_open_req *open = &req->msg->nic_open_req;
+	struct session *session = req->session;
+	char gpu[REGISTRY_GPU_BYTES] = "";
+	const struct assign_request wanted = {
+		.gpu = gpu, .nic = open->nic, .taken = taken_nics(session)};
+	int r;
+
+	if (open->gpu[0] && assign_parse_gpu(open->gpu, gpu) < 0)
+		return request_fail(req, SHMD_STATUS_INVALID,
+				    "\"%s\" is neither a PCI bus id like 0000:3b:00.0 nor a UUID like GPU-...",
+				    open->gpu);
+	r = assign_nic(session->registry, &wanted, reason, MSG_TEXT_BYTES, ret_rnic);
+	if (r == -ENOENT)
+		return request_fail(req, SHMD_STATUS_NO_NIC, "no NIC is called \"%s\"", open->nic);
+	if (r == -ENODEV)
+		return request_fail(req, SHMD_STATUS_NO_NIC, "%s",
+				    open->nic[0] ? "that NIC is gone" : "no NIC has an active port");
+	if (r < 0)
+		return r;
+	if (session_nic_by_rnic(session, *ret_rnic))
+		return request_fail(req, SHMD_STATUS_EXISTS, "this session has opened %s already",
+				    (*ret_rnic)->info.name);
+	return 0;
+}
+
+static int open_ctx(struct request *req, struct session_nic *nic)
+{
+	const struct quota_amount amount = {.n = {[QUOTA_FDS] = NIC_OPEN_FDS}};
+	const struct nic_ctx_attr attr = {
+		.session_id = req->session->id,
+		.doorbell = (enum nic_doorbell_mode)req->msg->nic_open_req.doorbell,
+		.health_fd = req->session->health_fd,
+	};
+	int r;
+
+	r = request_charge(req, &amount, &nic->charge);
+	if (r != 0)
+		return r;
+	r = nic->rnic->nic->ops->ctx_open(nic->rnic->nic, &attr, &nic->ctx);
+	if (r < 0)
+		return r;
+	nic->rnic->n_sessions++;
+	return 0;
+}
+
+/* page_fd is an index, the others index + 1 with 0 for none. */
+static int fill_doorbell(struct request *req, const struct nic_doorbell *doorbell)
+{
+	struct msg_nic_open_rep *rep = &req->rep->nic_open_rep;
+	int page, nic_page = -1, wake = -1;
+
+	page = request_add_fd(req, doorbell->page_fd);
+	if (page < 0)
+		return page;
+	if (doorbell->nic_page_fd >= 0) {
+		nic_page = request_add_fd(req, doorbell->nic_page_fd);
+		if (nic_page < 0)
+			return nic_page;
+	}
+	if (doorbell->wake_fd >= 0) {
+		wake = request_add_fd(req, doorbell->wake_fd);
+		if (wake < 0)
+			return wake;
+	}
+	rep->page_fd = (uint32_t)page;
+	rep->nic_page_fd = (uint32_t)(nic_page + 1);
+	rep->wake_fd = (uint32_t)(wake + 1);
+	rep->doorbell = doorbell->mode;
+	rep->page_offset = doorbell->page_offset;
+	rep->register_offset = doorbell->register_offset;
+	snprintf(rep->reason, sizeof(rep->reason), "%s", doorbell->reason);
+	return 0;
+}
+
+int handle_nic_open(struct request *req)
+{
+	const struct msg_nic_open_req *open = &req->msg->nic_open_req;
+	_cleanup_(session_nic_freep) struct session_nic *nic = calloc(1, sizeof(*nic));
+	struct session *session = req->session;
+	struct msg_nic_open_rep *rep = &req->rep->nic_open_rep;
+	int r;
+
+	if (!nic)
+		return -ENOMEM;
+	if (open->doorbell > NIC_DOORBELL_UAR_MMAP)
+		return request_fail(req, SHMD_STATUS_INVALID, "doorbell mode %u is not 0, 1 or 2",
+				    open->doorbell);
+	req->rep->kind = MSG_NIC_OPEN_REP;
+	r = choose_nic(req, rep->assignment, &nic->rnic);
+	if (r != 0)
+		return r;
+	r = open_ctx(req, nic);
+	if (r != 0)
+		return r;
+	r = fill_doorbell(req, &nic->ctx->doorbell);
+	if (r < 0)
+		return r;
+	nic->index = session->n_nics;
+	rep->nic = nic->index;
+	fill_nic(&rep->info, nic->rnic);
+	session_note(session, LOG_DEBUG, NOTE_NIC, "opened %s as NIC %u (%s), doorbell mode %u%s%s",
+		     nic->rnic->info.name, nic->index, rep->assignment, rep->doorbell,
+		     rep->reason[0] ? ": " : "", rep->reason);
+	session->nics[session->n_nics++] = take_ptr(nic);
+	return 0;
+}

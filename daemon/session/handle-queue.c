@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Queues: how much memory a batch needs, create it, destroy it.
+ *
+ * Counts are bounded before anything is computed from them. Queue memory is the client's, checked like any memory
+ * it registers, or a memfd made and sealed here. Control thread.
+ */
+#include "daemon/session/dispatch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "proto/base/cleanup.h"
+
+#define QUEUE_MEM_ALIGN 4096u
+
+/* Number of CQs and QPs, in 64 bits so that no sum of 32-bit counts overflows. */
+static int check_counts(struct request *req, const struct msg_queue_specs *specs)
+{
+	uint64_t n_cqs = 0, n_qps = 0;
+
+	for (unsigned int i = 0; i < specs->n_cqs; i++)
+		n_cqs += specs->cqs[i].count;
+	for (unsigned int i = 0; i < specs->n_qps; i++)
+		n_qps += specs->qps[i].count;
+	if (n_cqs > MSG_MAX_CQS || n_qps > MSG_MAX_QPS)
+		return request_fail(req, SHMD_STATUS_LIMIT_REQUEST,
+				    "%" PRIu64 " CQs and %" PRIu64 " QPs in one request; at most %d and %d",
+				    n_cqs, n_qps, MSG_MAX_CQS, MSG_MAX_QPS);
+	if (n_cqs + n_qps == 0)
+		return request_fail(req, SHMD_STATUS_INVALID, "the request names no queue");
+	return 0;
+}
+
+static void fill_specs(struct nic_queues_attr *attr, const struct msg_queue_specs *specs)
+{
+	memset(attr, 0, sizeof(*attr));
+	attr->n_cq_specs = specs->n_cqs;
+	attr->n_qp_specs = specs->n_qps;
+	for (unsigned int i = 0; i < specs->n_cqs; i++)
+		attr->cqs[i] = (struct nic_cq_spec){
+			.count = specs->cqs[i].count,
+			.log2_entries = specs->cqs[i].log2_entries,
+			.flags = specs->cqs[i].flags,
+		};
+	for (unsigned int i = 0; i < specs->n_qps; i++) {
+		const struct msg_qp_spec *from = &specs->qps[i];
+
+		attr->qps[i] = (struct nic_qp_spec){
+			.count = from->count,
+			.type = (enum nic_qp_type)from->type,
+			.log2_sq_wqebbs = from->log2_sq_wqebbs,
+			.n_rq_wqes = from->n_rq_wqes,
+			.log2_rq_stride = from->log2_rq_stride,
+			.send_cq_first = from->send_cq_first,
+			.send_cq_step = from->send_cq_step,
+			.send_cqn = from->send_cqn,
+			.recv_cq_first = from->recv_cq_first,
+			.recv_cq_step = from->recv_cq_step,
+			.recv_cqn = from->recv_cqn,
+			.flags = from->flags,
+			.access = from->access,
+		};
+	}
+}
+
+_Static_assert(MSG_MAX_SPECS == NIC_MAX_SPECS, "a request fits into nic_queues_attr");
+
+static int make_layout(struct request *req, const struct msg_queue_specs *specs,
+		       struct nic_layout *ret_layout)
+{
+	struct nic_queues_attr attr;
+	int r;
+
+	r = check_counts(req, specs);
+	if (r != 0)
+		return r;
+	fill_specs(&attr, specs);
+	r = nic_layout_init(ret_layout, &attr);
+	if (r == -EINVAL || r == -EOVERFLOW)
+		return request_fail(req, SHMD_STATUS_INVALID,
+				    "a CQ or QP of the request is outside its range; "
+				    "the description of QueueCreateReq has the ranges");
+	return r;
+}
+
+int handle_queue_layout(struct request *req)
+{
+	struct nic_layout layout;
+	int r;
+
+	r = make_layout(req, &req->msg->queue_layout_req, &layout);
+	if (r != 0)
+		return r;
+	req->rep->kind = MSG_QUEUE_LAYOUT_REP;
+	req->rep->queue_layout_rep.total_bytes = layout.total_bytes;
+	nic_layout_deinit(&layout);
+	return 0;
+}
+
+/* What this NIC and this session add to the rules of the layout. */
+static int check_specs(struct request *req, struct session_nic *nic)
+{
+	const struct msg_queue_specs *specs = &req->msg->queue_create_req.specs;
+	const struct nic_info *info = &nic->rnic->info;
+
+	for (unsigned int i = 0; i < specs->n_cqs; i++)
+		if (specs->cqs[i].log2_entries > info->max_log2_cq_entries)
+			return request_fail(req, SHMD_STATUS_INVALID,
+					    "%s has CQs of at most 2^%u entries", info->name,
+					    info->max_log2_cq_entries);
+	for (unsigned int i = 0; i < specs->n_qps; i++) {
+		const struct msg_qp_spec *qp = &specs->qps[i];
+		uint32_t cqns[] = {qp->send_cqn, qp->recv_cqn};
+
+		if (qp->log2_sq_wqebbs > info->max_log2_sq_wqebbs)
+			return request_fail(req, SHMD_STATUS_INVALID,
+					    "%s has send queues of at most 2^%u WQEBBs", info->name,
+					    info->max_log2_sq_wqebbs);
+		for (int k = 0; k < 2; k++)
+			if (cqns[k] && !session_has_cqn(req->session, nic, cqns[k]))
+				return request_fail(req, SHMD_STATUS_NOT_FOUND,
+						    "this session has no CQ 0x%x on %s", cqns[k],
+						    info->name);
+	}
+	return 0;
+}
+
+static int make_memfd(uint64_t bytes, int *ret_fd)
+{
+	const int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+	_cleanup_close_ int fd = memfd_create("shmemd-queues", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	if (fd < 0 || ftruncate(fd, (off_t)bytes) < 0 || fcntl(fd, F_ADD_SEALS, seals) < 0)
+		return -errno;
+	*ret_fd = take_fd(&fd);
+	return 0;
+}
+
+/* The daemon's own memfd goes into the reply, which owns it; the backend maps what it keeps. */
+static int make_own_mem(struct request *req, const struct nic_layout *layout,
+			struct nic_queue_mem *mem)
+{
+	_cleanup_close_ int fd = -1;
+	int r;
+
+	r = make_memfd(layout->total_bytes, &fd);
+	if (r < 0)
+		return r;
+	r = fdlist_add(&req->rep_fds, fd);
+	if (r < 0)
+		return r;
+	*mem = (struct nic_queue_mem){
+		.kind = NIC_MEM_MEMFD, .fd = take_fd(&fd), .length_bytes = layout->total_bytes};
+	return 0;
+}
+
+static int find_mem(struct request *req, const struct session_nic *nic,
+		    const struct nic_layout *layout, struct nic_queue_mem *mem)
+{
+	const struct msg_queue_create_req *create = &req->msg->queue_create_req;
+	const struct mem_claim claim = {
+		.kind = create->mem_kind,
+		.fd = create->mem_kind == MSG_MEM_AGENT ? -1 : fdlist_get(req->fds, create->mem_fd),
+		.offset = create->mem_offset,
+		.length_bytes = create->mem_bytes,
+		.writable = true,
+	};
+	int r;
+
+	if (create->mem_kind == MSG_MEM_UNSET)
+		return make_own_mem(req, layout, mem);
+	if (create->mem_kind == MSG_MEM_AGENT)
+		return request_fail(req, SHMD_STATUS_MEM_KIND,
+				    "queues cannot lie in memory that only an agent touches");
+	r = request_check_mem(req, nic->rnic, &claim);
+	if (r != 0)
+		return r;
+	if (create->mem_offset % QUEUE_MEM_ALIGN || create->mem_bytes < layout->total_bytes)
+		return request_fail(req, SHMD_STATUS_MEM_RANGE,
+				    "queue memory must start at a multiple of %u and have %" PRIu64
+				    " bytes; it has %" PRIu64 " at %" PRIu64,
+				    QUEUE_MEM_ALIGN, layout->total_bytes, create->mem_bytes,
+				    create->mem_offset);
+	*mem = (struct nic_queue_mem){
+		.kind = (enum nic_mem_kind)create->mem_kind,
+		.fd = claim.fd,
+		.offset = create->mem_offset,
+		.length_bytes = create->mem_bytes,
+	};
+	return 0;
+}
+
+static int create_queues(struct request *req, struct session_queues *queues,
+			 struct nic_layout *layout)
+{
+	const struct msg_queue_create_req *create = &req->msg->queue_create_req;
+	const struct quota_amount amount = {.n = {
+		[QUOTA_QPS] = layout->n_qps,
+		[QUOTA_CQS] = layout->n_cqs,
+		[QUOTA_BYTES] = create->mem_kind == MSG_MEM_UNSET ? layout->total_bytes
+								  : create->mem_bytes,
+	}};
+	struct nic_ctx *ctx = queues->nic->ctx;
+	struct nic_queue_mem mem;
+	int r;
+
+	r = request_charge(req, &amount, &queues->head.charge);
+	if (r != 0)
+		return r;
+	r = find_mem(req, queues->nic, layout, &mem);
+	if (r != 0)
+		return r;
+	r = ctx->nic->ops->queues_create(ctx, &mem, layout, &queues->queues);
+	if (r < 0)
+		return r;
+	queues->nic->rnic->n_qps += queues->queues->layout.n_qps;
+	req->rep->queue_create_rep.mem_bytes = mem.length_bytes;
+	return resource_add(&req->session->resources, &queues->head);
+}
+
+static void fill_cq(struct msg_cq_info *to, const struct nic_cq *from)
+{
+	*to = (struct msg_cq_info){
+		.cqn = from->cqn,
+		.log2_entries = from->log2_entries,
+		.flags = from->flags,
+		.ring_offset = from->ring_offset,
+		.dbrec_offset = from->dbrec_offset,
+	};
+}
+
+static void fill_qp(struct msg_qp_info *to, const struct nic_qp *from)
+{
+	*to = (struct msg_qp_info){
+		.qpn = from->qpn,
+		.log2_sq_wqebbs = from->log2_sq_wqebbs,
+		.n_rq_wqes = from->n_rq_wqes,
+		.log2_rq_stride = from->log2_rq_stride,
+		.send_cqn = from->send_cqn,
+		.recv_cqn = from->recv_cqn,
+		.rq_offset = from->rq_offset,
+		.sq_offset = from->sq_offset,
+		.dbrec_offset = from->dbrec_offset,
+	};
+	to->addr_bytes = (uint32_t)nic_addr_encode(&from->addr, to->addr);
+}
+
+static int fill_create_rep(struct request *req, const struct session_queues *queues)
+{
+	struct msg_queue_create_rep *rep = &req->rep->queue_create_rep;
+	const struct nic_layout *layout = &queues->queues->layout;
+
+	req->rep->kind = MSG_QUEUE_CREATE_REP;
+	rep->queues = queues->head.handle;
+	rep->mem_fd = req->rep_fds.n; /* index + 1 of the only one, or 0 */
+	rep->cqs = calloc(layout->n_cqs ? layout->n_cqs : 1, sizeof(*rep->cqs));
+	rep->qps = calloc(layout->n_qps ? layout->n_qps : 1, sizeof(*rep->qps));
+	if (!rep->cqs || !rep->qps)
+		return -ENOMEM;
+	for (; rep->n_cqs < layout->n_cqs; rep->n_cqs++)
+		fill_cq(&rep->cqs[rep->n_cqs], &layout->cqs[rep->n_cqs]);
+	for (; rep->n_qps < layout->n_qps; rep->n_qps++)
+		fill_qp(&rep->qps[rep->n_qps], &layout->qps[rep->n_qps]);
+	return 0;
+}
+
+_Static_assert(MSG_ADDR_BYTES >= NIC_ADDR_BYTES, "an endpoint address fits into a message");
+
+static int create_with_layout(struct request *req, struct session_nic *nic, struct nic_layout *layout)
+{
+	struct session_queues *queues = calloc(1, sizeof(*queues));
+	int r;
+
+	if (!queues)
+		return -ENOMEM;
+	resource_init(&queues->head, RESOURCE_QUEUES);
+	queues->nic = nic;
+	r = create_queues(req, queues, layout);
+	if (r == 0) {
+		/* Only now: a reply of another kind would free arrays that were never there. */
+		r = fill_create_rep(req, queues);
+	}
+	if (r != 0)
+		session_queues_free(req->session, queues);
+	return r;
+}
+
+int handle_queue_create(struct request *req)
+{
+	const struct msg_queue_create_req *create = &req->msg->queue_create_req;
+	struct session_nic *nic = request_nic(req, create->nic);
+	struct nic_layout layout;
+	int r;
+
+	if (!nic)
+		return SHMD_STATUS_NOT_FOUND;
+	r = make_layout(req, &create->specs, &layout);
+	if (r != 0)
+		return r;
+	r = check_specs(req, nic);
+	if (r == 0)
+		r = create_with_layout(req, nic, &layout);
+	nic_layout_deinit(&layout);
+	return r;
+}
+
+int handle_queue_destroy(struct request *req)
+{
+	uint32_t handle = req->msg->queue_destroy_req.handle;
+	struct resource *head = resource_find(&req->session->resources, handle, RESOURCE_QUEUES);
+	int r;
+
+	if (!head)
+		return request_fail(req, SHMD_STATUS_NOT_FOUND, "this session has no queues 0x%x", handle);
+	r = session_queues_free(req->session, container_of(head, struct session_queues, head));
+	if (r == -EBUSY)
+		return request_fail(req, SHMD_STATUS_BUSY,
+				    "QPs of another batch use CQs of this one; destroy those first");
+	return r;
+}

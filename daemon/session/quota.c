@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Counting what users hold.
+ *
+ * Knows numbers only: no session, no clock, no loop. Refuses a charge that would take any counter above its
+ * limit, before anything is changed. Invariants: a bucket lives while a user or a charge points to it; the
+ * total of a kind is the sum over the uid buckets. Control thread.
+ */
+#include "daemon/session/quota.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/base/assert.h"
+#include "proto/base/cleanup.h"
+#include "proto/base/overflow.h"
+
+struct quota_bucket {
+	struct list link;
+	unsigned int refs;
+	uint32_t uid;
+	char *cgroup; /* NULL in the list of uids */
+	struct quota_amount used;
+};
+
+static const char *const quota_settings[QUOTA_N] = {
+	[QUOTA_CONNECTIONS] = "max-connections", [QUOTA_SESSIONS] = "max-sessions",
+	[QUOTA_QPS] = "max-qps",		 [QUOTA_CQS] = "max-cqs",
+	[QUOTA_MRS] = "max-mrs",		 [QUOTA_BYTES] = "max-registered-bytes",
+	[QUOTA_FDS] = "max-fds",		 [QUOTA_PUBLISHED] = "max-published",
+};
+
+const char *quota_setting(enum quota_what what)
+{
+	return quota_settings[what];
+}
+
+void quota_init(struct quota *quota, const struct quota_amount *limits)
+{
+	*quota = (struct quota){.limits = *limits};
+	list_init(&quota->uids);
+	list_init(&quota->cgroups);
+}
+
+void quota_deinit(struct quota *quota)
+{
+	assert_bug(list_empty(&quota->uids) && list_empty(&quota->cgroups));
+}
+
+static struct quota_bucket *bucket_ref(struct quota_bucket *bucket)
+{
+	if (bucket)
+		bucket->refs++;
+	return bucket;
+}
+
+static struct quota_bucket *bucket_unref(struct quota_bucket *bucket)
+{
+	if (!bucket || --bucket->refs > 0)
+		return NULL;
+	list_del(&bucket->link);
+	free(bucket->cgroup);
+	free(bucket);
+	return NULL;
+}
+DEFINE_CLEANUP(struct quota_bucket *, bucket_unref);
+
+static struct quota_bucket *bucket_new(struct list *in, uint32_t uid, const char *cgroup)
+{
+	_cleanup_(bucket_unrefp) struct quota_bucket *bucket = calloc(1, sizeof(*bucket));
+
+	if (!bucket)
+		return NULL;
+	bucket->refs = 1;
+	bucket->uid = uid;
+	list_init(&bucket->link);
+	if (cgroup) {
+		bucket->cgroup = strdup(cgroup);
+		if (!bucket->cgroup)
+			return NULL;
+	}
+	list_add_tail(in, &bucket->link);
+	return take_ptr(bucket);
+}
+
+static struct quota_bucket *bucket_get(struct list *in, uint32_t uid, const char *cgroup)
+{
+	struct quota_bucket *bucket;
+
+	list_for_each_entry(bucket, in, link)
+		if (cgroup ? strcmp(bucket->cgroup, cgroup) == 0 : bucket->uid == uid)
+			return bucket_ref(bucket);
+	return bucket_new(in, uid, cgroup);
+}
+
+int quota_user_init(struct quota_user *user, struct quota *quota, uint32_t uid, const char *cgroup)
+{
+	*user = (struct quota_user){.quota = quota};
+	user->uid = bucket_get(&quota->uids, uid, NULL);
+	if (!user->uid)
+		return -ENOMEM;
+	if (!cgroup[0] || strcmp(cgroup, "/") == 0)
+		return 0;
+	user->cgroup = bucket_get(&quota->cgroups, 0, cgroup);
+	if (!user->cgroup) {
+		quota_user_deinit(user);
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+void quota_user_deinit(struct quota_user *user)
+{
+	user->uid = bucket_unref(user->uid);
+	user->cgroup = bucket_unref(user->cgroup);
+}
+
+static bool bucket_fits(const struct quota_bucket *bucket, uint64_t asked, uint64_t limit,
+			enum quota_what what)
+{
+	return !bucket || asked == 0 || range_fits(bucket->used.n[what], asked, limit);
+}
+
+static void amount_add(struct quota_amount *to, const struct quota_amount *amount)
+{
+	for (int i = 0; i < QUOTA_N; i++)
+		to->n[i] += amount->n[i];
+}
+
+static void amount_sub(struct quota_amount *from, const struct quota_amount *amount)
+{
+	for (int i = 0; i < QUOTA_N; i++) {
+		assert_bug(from->n[i] >= amount->n[i]);
+		from->n[i] -= amount->n[i];
+	}
+}
+
+int quota_charge(const struct quota_user *user, const struct quota_amount *amount,
+		 struct quota_charge *charge)
+{
+	struct quota *quota = user->quota;
+
+	assert_bug(!charge->uid);
+	for (int i = 0; i < QUOTA_N; i++)
+		if (!bucket_fits(user->uid, amount->n[i], quota->limits.n[i], i) ||
+		    !bucket_fits(user->cgroup, amount->n[i], quota->limits.n[i], i))
+			return 1 + i;
+	*charge = (struct quota_charge){
+		.quota = quota,
+		.uid = bucket_ref(user->uid),
+		.cgroup = bucket_ref(user->cgroup),
+		.amount = *amount,
+	};
+	amount_add(&quota->total, amount);
+	amount_add(&charge->uid->used, amount);
+	if (charge->cgroup)
+		amount_add(&charge->cgroup->used, amount);
+	return 0;
+}
+
+void quota_charge_deinit(struct quota_charge *charge)
+{
+	if (!charge->uid)
+		return;
+	amount_sub(&charge->quota->total, &charge->amount);
+	amount_sub(&charge->uid->used, &charge->amount);
+	if (charge->cgroup)
+		amount_sub(&charge->cgroup->used, &charge->amount);
+	bucket_unref(charge->uid);
+	bucket_unref(charge->cgroup);
+	*charge = (struct quota_charge){0};
+}
+
+void quota_explain(const struct quota_user *user, enum quota_what what, uint64_t asked, char *buf,
+		   size_t size)
+{
+	uint64_t limit = user->quota->limits.n[what];
+	bool by_uid = !bucket_fits(user->uid, asked, limit, what);
+	const struct quota_bucket *bucket = by_uid ? user->uid : user->cgroup;
+	char who[160];
+
+	if (by_uid || !bucket)
+		snprintf(who, sizeof(who), "uid %" PRIu32, user->uid->uid);
+	else
+		snprintf(who, sizeof(who), "cgroup %.140s", bucket->cgroup);
+	snprintf(buf, size,
+		 "limit reached: %s is %" PRIu64 ", %s holds %" PRIu64 " and asked for %" PRIu64 " more",
+		 quota_settings[what], limit, who, bucket ? bucket->used.n[what] : 0, asked);
+}

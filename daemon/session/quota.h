@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What one user may hold in the daemon, counted per uid and per cgroup.
+ *
+ * The same limit binds both: a uid in many cgroups and a cgroup of many uids (user namespaces) get no more than one
+ * user. The root cgroup counts nothing, since on systems without cgroups everybody is in it. A charge lives in
+ * the object it is for and is returned with it, so that counters cannot drift from what exists.
+ */
+#ifndef SHMEMD_SESSION_QUOTA_H
+#define SHMEMD_SESSION_QUOTA_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/base/list.h"
+
+enum quota_what {
+	QUOTA_CONNECTIONS, /* sockets: sessions, controllers, and who has not said Hello yet */
+	QUOTA_SESSIONS,
+	QUOTA_QPS,
+	QUOTA_CQS,
+	QUOTA_MRS,
+	QUOTA_BYTES,
+	QUOTA_FDS,
+	QUOTA_PUBLISHED,
+	QUOTA_N,
+};
+
+struct quota_amount {
+	uint64_t n[QUOTA_N];
+};
+
+struct quota {
+	struct quota_amount limits; /* per uid, and per cgroup */
+	struct quota_amount total; /* of everybody */
+	struct list uids; /* struct quota_bucket.link */
+	struct list cgroups;
+};
+
+struct quota_bucket;
+
+/* Who is charged. Two sessions of one uid share the bucket. */
+struct quota_user {
+	struct quota *quota;
+	struct quota_bucket *uid;
+	struct quota_bucket *cgroup; /* NULL: not counted */
+};
+
+/* All zero: nothing charged. */
+struct quota_charge {
+	struct quota *quota;
+	struct quota_bucket *uid;
+	struct quota_bucket *cgroup;
+	struct quota_amount amount;
+};
+
+void quota_init(struct quota *quota, const struct quota_amount *limits);
+void quota_deinit(struct quota *quota); /* every charge and user is gone already */
+
+int quota_user_init(struct quota_user *user, struct quota *quota, uint32_t uid, const char *cgroup);
+void quota_user_deinit(struct quota_user *user);
+
+/*
+ * Charge all of *amount or nothing. 0; or 1 + enum quota_what of the limit that would be exceeded. *charge must be empty.
+ */
+int quota_charge(const struct quota_user *user, const struct quota_amount *amount,
+		 struct quota_charge *charge);
+void quota_charge_deinit(struct quota_charge *charge); /* returns it; may be called twice */
+
+/* The facts behind a refusal, in words: the setting's name, the limit, who holds how many. */
+void quota_explain(const struct quota_user *user, enum quota_what what, uint64_t asked, char *buf,
+		   size_t size);
+const char *quota_setting(enum quota_what what); /* "max-qps" */
+
+#endif

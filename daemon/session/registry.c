@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The registry: find, iterate, limits.
+ *
+ * Owns no session and no NIC; it is what they have in common. Knows no loop and has no globals. Control
+ * thread.
+ */
+#include "daemon/session/registry.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <syslog.h>
+#include <unistd.h>
+
+#include "daemon/session/session.h"
+#include "proto/base/assert.h"
+#include "proto/base/nsec.h"
+#include "proto/framing.h"
+
+_Static_assert(REGISTRY_PACKET_BYTES >= FRAMING_MAX_PACKET_BYTES, "a whole packet fits");
+
+int registry_init(struct registry *registry, const struct registry_attr *attr)
+{
+	int r;
+
+	memset(registry, 0, sizeof(*registry));
+	registry->attr = *attr;
+	quota_init(&registry->quota, &attr->limits);
+	list_init(&registry->sessions);
+	registry->started_nsec = nsec_now();
+	registry->owner_uid = geteuid();
+	registry->packet = malloc(REGISTRY_PACKET_BYTES);
+	registry->in_packet = malloc(REGISTRY_PACKET_BYTES);
+	r = publish_table_init(&registry->published);
+	if (r == 0 && registry->packet && registry->in_packet)
+		return 0;
+	registry_deinit(registry);
+	return r < 0 ? r : -ENOMEM;
+}
+
+void registry_deinit(struct registry *registry)
+{
+	assert_bug(list_empty(&registry->sessions));
+	publish_table_deinit(&registry->published);
+	quota_deinit(&registry->quota);
+	free(registry->packet);
+	free(registry->in_packet);
+	registry->packet = registry->in_packet = NULL;
+}
+
+int registry_add_nic(struct registry *registry, struct nic *nic)
+{
+	struct registry_nic *rnic;
+	int r;
+
+	if (registry->n_nics == REGISTRY_MAX_NICS)
+		return -ENOSPC;
+	rnic = &registry->nics[registry->n_nics];
+	*rnic = (struct registry_nic){.nic = nic, .index = registry->n_nics};
+	r = nic_query(nic, &rnic->info);
+	if (r < 0)
+		return r;
+	registry->n_nics++;
+	return 0;
+}
+
+void registry_refresh_nic(struct registry_nic *rnic)
+{
+	struct nic_info info;
+
+	if (nic_query(rnic->nic, &info) == 0)
+		rnic->info = info;
+}
+
+struct registry_nic *registry_find_nic(struct registry *registry, const char *name)
+{
+	for (unsigned int i = 0; i < registry->n_nics; i++)
+		if (strcmp(registry->nics[i].info.name, name) == 0)
+			return &registry->nics[i];
+	return NULL;
+}
+
+void registry_event(struct registry *registry, struct registry_nic *rnic,
+		    const struct nic_event *event)
+{
+	struct session *session;
+
+	list_for_each_entry(session, &registry->sessions, link)
+		if (event->session_id == 0 || event->session_id == session->id)
+			session_nic_event(session, rnic, event);
+}
+
+struct session *registry_next_session(struct registry *registry, uint64_t id)
+{
+	struct session *session;
+
+	list_for_each_entry(session, &registry->sessions, link)
+		if (session->id >= id && session_is_listed(session))
+			return session;
+	return NULL;
+}
+
+void registry_note(struct registry *registry, const struct note *note)
+{
+	const struct registry_hooks *hooks = &registry->attr.hooks;
+
+	if (!hooks->note || (note->level == LOG_DEBUG && !(hooks->debug & note->topic)))
+		return;
+	hooks->note(hooks->arg, note);
+}

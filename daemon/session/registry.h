@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What all sessions share: NICs, limits, quotas, what is published, and the list of sessions itself. */
+#ifndef SHMEMD_SESSION_REGISTRY_H
+#define SHMEMD_SESSION_REGISTRY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/nic/nic.h"
+#include "daemon/session/publish.h"
+#include "daemon/session/quota.h"
+#include "proto/base/list.h"
+
+#define REGISTRY_MAX_NICS 64u
+#define REGISTRY_MAX_GPUS 64u
+#define REGISTRY_GPU_BYTES 64
+#define REGISTRY_PACKET_BYTES 65536u
+
+struct session;
+
+struct registry_nic {
+	struct nic *nic; /* borrowed: the daemon closes it after the last session */
+	struct nic_info info; /* as of the last query */
+	unsigned int index;
+	uint32_t n_sessions; /* contexts open */
+	uint32_t n_qps;
+};
+
+/* A GPU that was given a NIC keeps it, whoever asks. */
+struct registry_gpu {
+	char gpu[REGISTRY_GPU_BYTES]; /* normal form; "": free */
+	unsigned int nic;
+};
+
+enum note_topic {
+	NOTE_PROTO = 1,
+	NOTE_SESSION = 2,
+	NOTE_NIC = 4,
+};
+
+/* Something worth a line in the log, and its facts. */
+struct note {
+	int level; /* LOG_* of syslog.h */
+	enum note_topic topic;
+	bool provoked; /* by a client, who must not be able to flood the log */
+	const struct session *session; /* or NULL */
+	const char *nic; /* or NULL */
+	const char *kind; /* of the message, or NULL */
+	uint32_t qpn; /* or 0 */
+	const char *text;
+};
+
+struct registry_hooks {
+	void *arg;
+	void (*note)(void *arg, const struct note *note);
+	/* The session has output waiting, or has ended and wants to be freed: not from inside this call. */
+	void (*attention)(void *arg, struct session *session);
+	unsigned int debug; /* enum note_topic: debug lines wanted */
+};
+
+struct registry_attr {
+	struct quota_amount limits;
+	const char *daemon; /* name and version; lives as long as the registry */
+	uint64_t quiesce_nsec; /* teardown waits at most this long for queues to flush */
+	struct registry_hooks hooks;
+};
+
+struct registry {
+	struct registry_attr attr;
+	struct quota quota;
+	struct publish_table published;
+	struct list sessions; /* struct session.link, by rising id; all roles and states */
+	uint64_t last_id;
+	uint64_t sessions_total, refused_total;
+	uint64_t started_nsec;
+	uint32_t owner_uid; /* of the daemon: may see everything, as root may */
+	unsigned int n_nics;
+	struct registry_nic nics[REGISTRY_MAX_NICS];
+	struct registry_gpu gpus[REGISTRY_MAX_GPUS];
+	unsigned int next_gpu; /* entry to overwrite when all are taken */
+	uint8_t *packet; /* owned; REGISTRY_PACKET_BYTES for encoding, one thread */
+	uint8_t *in_packet; /* the same for receiving */
+};
+
+int registry_init(struct registry *registry, const struct registry_attr *attr);
+void registry_deinit(struct registry *registry); /* every session is freed already */
+
+/* -ENOSPC above REGISTRY_MAX_NICS; else what the query says. */
+int registry_add_nic(struct registry *registry, struct nic *nic);
+/* Ask the NIC for its present state; the last known one stays when it does not answer. */
+void registry_refresh_nic(struct registry_nic *rnic);
+struct registry_nic *registry_find_nic(struct registry *registry, const char *name);
+
+/* Hand an asynchronous event to the sessions it concerns. */
+void registry_event(struct registry *registry, struct registry_nic *rnic,
+		    const struct nic_event *event);
+
+/* The session with this id or the next higher one that is listed (a client that said Hello); NULL at the end. */
+struct session *registry_next_session(struct registry *registry, uint64_t id);
+
+void registry_note(struct registry *registry, const struct note *note);
+
+#endif

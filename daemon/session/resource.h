@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a session owns by handle: the common head, and the table that finds it. */
+#ifndef SHMEMD_SESSION_RESOURCE_H
+#define SHMEMD_SESSION_RESOURCE_H
+
+#include <stdint.h>
+
+#include "daemon/session/quota.h"
+#include "proto/base/list.h"
+
+enum resource_kind {
+	RESOURCE_QUEUES,
+	RESOURCE_MR,
+	RESOURCE_N,
+};
+
+struct resource {
+	enum resource_kind kind;
+	uint32_t handle; /* 0: in no table */
+	struct list link; /* owner's list of this kind, newest first */
+	struct quota_charge charge;
+};
+
+struct resource_slot {
+	struct resource *resource; /* NULL: free */
+	uint32_t next_free; /* slot + 1; 0: last */
+	uint16_t generation;
+};
+
+/*
+ * Handles are a slot and a generation, so that one is not soon used again and a stale one is told from a live
+ * one. The first handle of every slot is slot + 1.
+ */
+struct resource_table {
+	struct resource_slot *slots; /* owned */
+	uint32_t n_slots;
+	uint32_t first_free, last_free; /* slot + 1 */
+	struct list lists[RESOURCE_N];
+	uint32_t n[RESOURCE_N];
+};
+
+#define RESOURCE_SLOT_BITS 20
+#define RESOURCE_MAX ((1u << RESOURCE_SLOT_BITS) - 1)
+
+void resource_table_init(struct resource_table *table);
+void resource_table_deinit(struct resource_table *table); /* must be empty */
+void resource_init(struct resource *resource, enum resource_kind kind);
+/* Links it and gives it a handle. -ENOMEM, -ENOSPC. */
+int resource_add(struct resource_table *table, struct resource *resource);
+void resource_remove(struct resource_table *table, struct resource *resource); /* may be called twice */
+/* NULL: no such handle, or of another kind. */
+struct resource *resource_find(const struct resource_table *table, uint32_t handle,
+			       enum resource_kind kind);
+/* First resource of a kind in slot *slot or later, and *slot set to where it was; NULL at the end. */
+struct resource *resource_next(const struct resource_table *table, enum resource_kind kind,
+			       uint32_t *slot);
+
+#endif

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Finding things in a session, and adding up what its NICs counted. Changes nothing. Control thread. */
+#include "daemon/session/session.h"
+
+#include <string.h>
+
+bool session_is_listed(const struct session *session)
+{
+	return session->version != 0 && session->role == MSG_ROLE_CLIENT && !session->ended;
+}
+
+struct session_nic *session_nic_by_index(struct session *session, uint32_t index)
+{
+	return index < session->n_nics ? session->nics[index] : NULL;
+}
+
+struct session_nic *session_nic_by_rnic(struct session *session, const struct registry_nic *rnic)
+{
+	for (unsigned int i = 0; i < session->n_nics; i++)
+		if (session->nics[i]->rnic == rnic)
+			return session->nics[i];
+	return NULL;
+}
+
+struct session_queues *session_queues_of_qpn(struct session *session, const struct session_nic *nic,
+					     uint32_t qpn, const struct nic_qp **ret_qp)
+{
+	struct resource *head;
+
+	list_for_each_entry(head, &session->resources.lists[RESOURCE_QUEUES], link) {
+		struct session_queues *queues = container_of(head, struct session_queues, head);
+		const struct nic_layout *layout = &queues->queues->layout;
+
+		for (uint32_t i = 0; queues->nic == nic && i < layout->n_qps; i++) {
+			if (layout->qps[i].qpn != qpn)
+				continue;
+			*ret_qp = &layout->qps[i];
+			return queues;
+		}
+	}
+	return NULL;
+}
+
+bool session_has_cqn(struct session *session, const struct session_nic *nic, uint32_t cqn)
+{
+	struct resource *head;
+
+	list_for_each_entry(head, &session->resources.lists[RESOURCE_QUEUES], link) {
+		struct session_queues *queues = container_of(head, struct session_queues, head);
+		const struct nic_layout *layout = &queues->queues->layout;
+
+		for (uint32_t i = 0; queues->nic == nic && i < layout->n_cqs; i++)
+			if (layout->cqs[i].cqn == cqn)
+				return true;
+	}
+	return false;
+}
+
+void session_counters_add(struct nic_counters *sum, const struct nic_counters *more)
+{
+	sum->wqes += more->wqes;
+	for (int i = 0; i < 8; i++)
+		sum->wqes_by_kind[i] += more->wqes_by_kind[i];
+	sum->bytes_sent += more->bytes_sent;
+	sum->bytes_read += more->bytes_read;
+	sum->recv_wqes += more->recv_wqes;
+	sum->error_cqes += more->error_cqes;
+	sum->rnr_naks += more->rnr_naks;
+	sum->retries += more->retries;
+}
+
+int session_counters(struct session *session, struct nic_counters *ret_counters)
+{
+	struct nic_counters sum = {0}, one;
+
+	for (unsigned int i = 0; i < session->n_nics; i++) {
+		struct nic_ctx *ctx = session->nics[i]->ctx;
+		int r = ctx->nic->ops->ctx_counters(ctx, &one);
+
+		if (r < 0)
+			return r;
+		session_counters_add(&sum, &one);
+	}
+	*ret_counters = sum;
+	return 0;
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The table of settings. Whatever describes or reads a setting reads it here.
+ */
+#include "daemon/settings.h"
+
+#include "daemon/log.h"
+#include "proto/framing.h"
+
+#define FIELD(member) offsetof(struct settings, member)
+
+#define LIMIT(key_, member, def_, max_, unit_, text_)                                             \
+	{                                                                                         \
+		.key = key_, .type = SETTINGS_NUMBER, .offset = FIELD(member), .def = def_,         \
+		.min = 1, .max = max_, .unit = unit_, .text = text_,                              \
+	}
+
+#define EACH " for each uid, and for each cgroup but the root."
+
+static const char *const backend_words[] = {"auto", "soft", NULL};
+static const char *const level_words[] = {"error", "warning", "notice", "info", "debug", NULL};
+static const uint64_t level_values[] = {LOG_ERR, LOG_WARNING, LOG_NOTICE, LOG_INFO, LOG_DEBUG};
+static const char *const target_words[] = {"auto", "journal", "stderr", NULL};
+
+/* clang-format off */
+const struct settings_row settings_rows[] = {
+	{"socket", SETTINGS_TEXT, FIELD(socket), SHMD_DEFAULT_SOCKET, 1, 107, NULL, NULL, NULL,
+	 "Path of the socket that clients connect to. Under socket activation the service manager's socket is used "
+	 "instead. The environment variable SHMEMD_SOCKET overrides the file."},
+	{"socket-mode", SETTINGS_MODE, FIELD(socket_mode), "0660", 0, 0777, NULL, NULL, NULL,
+	 "Permissions of the socket. Who may write to it may connect."},
+	{"socket-group", SETTINGS_TEXT, FIELD(socket_group), "", 0, SETTINGS_WORD_BYTES - 1, NULL, NULL, NULL,
+	 "Group of the socket. Empty: group shmemd when the daemon runs as root and that group exists; otherwise "
+	 "the daemon's own group, which then gets no access."},
+	{"backend", SETTINGS_CHOICE, FIELD(backend), "auto", 0, 0, NULL, backend_words, NULL,
+	 "Which NICs are used. soft: simulated NICs only. auto: every NIC a backend of this build can drive, and "
+	 "simulated NICs where there is none."},
+	{"soft-nics", SETTINGS_NUMBER, FIELD(soft_nics), "2", 1, 64, "NICs", NULL, NULL,
+	 "How many simulated NICs the soft backend makes."},
+	{"gpu-poll-usec", SETTINGS_NUMBER, FIELD(gpu_poll_usec), "20", 1, 1000000, "us", NULL, NULL,
+	 "How often an idle soft NIC looks at queues that a GPU drives, since a GPU cannot wake it. Smaller is "
+	 "faster and takes more CPU time; without such queues it costs nothing."},
+	{"spin-usec", SETTINGS_NUMBER, FIELD(spin_usec), "20", 0, 1000000, "us", NULL, NULL,
+	 "How long an idle soft NIC spins before it yields and then sleeps."},
+	LIMIT("max-connections", max_connections, "1024", 1000000, "connections",
+	      "Open connections" EACH " Sessions, controllers such as shmemctl, and those not yet introduced count."),
+	LIMIT("max-sessions", max_sessions, "512", 1000000, "sessions", "Sessions" EACH),
+	LIMIT("max-qps", max_qps, "65536", 16777216, "QPs", "QPs" EACH),
+	LIMIT("max-cqs", max_cqs, "131072", 16777216, "CQs", "CQs" EACH),
+	LIMIT("max-mrs", max_mrs, "65536", 16777216, "regions", "Registered memory regions" EACH),
+	LIMIT("max-registered-bytes", max_registered_bytes, "4T", UINT64_MAX, "bytes",
+	      "Bytes of registered memory and of queue memory" EACH),
+	LIMIT("max-fds", max_fds, "16384", 1000000, "descriptors",
+	      "Descriptors that the daemon holds" EACH " The process's own limit binds as well."),
+	LIMIT("max-published", max_published, "65536", 16777216, "entries", "Published entries" EACH),
+	{"handshake-timeout", SETTINGS_NUMBER, FIELD(handshake_timeout_msec), "5000", 1, 3600000, "ms", NULL, NULL,
+	 "A connection that has not said Hello after this time is closed."},
+	{"quiesce-timeout", SETTINGS_NUMBER, FIELD(quiesce_timeout_msec), "100", 0, 60000, "ms", NULL, NULL,
+	 "How long the end of a session waits for its queues to flush."},
+	{"log-level", SETTINGS_CHOICE, FIELD(log_level), "info", 0, 0, NULL, level_words, level_values,
+	 "Lines of lower importance are not written."},
+	{"log-target", SETTINGS_CHOICE, FIELD(log_target), "auto", 0, 0, NULL, target_words, NULL,
+	 "Where log lines go. auto: the journal when standard error is connected to it, otherwise standard error."},
+};
+/* clang-format on */
+
+const unsigned int settings_n_rows = sizeof(settings_rows) / sizeof(settings_rows[0]);

@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reading settings: file, environment, command line, all through the table.
+ *
+ * Refuses unknown keys and values outside their range, and says what would be accepted. Uses no globals but the
+ * table. Runs before any thread.
+ */
+#include "daemon/settings.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/base/assert.h"
+#include "proto/base/cleanup.h"
+#include "proto/base/overflow.h"
+#include "proto/framing.h"
+
+#define SETTINGS_MAX_FILE_BYTES (1 << 20)
+#define COMMAND_LINE "command line"
+
+static void fclosep(FILE **f)
+{
+	if (*f)
+		fclose(*f);
+}
+
+static int __attribute__((format(printf, 2, 3)))
+refuse(struct settings_error *error, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(error->text, sizeof(error->text), fmt, ap);
+	va_end(ap);
+	return -EINVAL;
+}
+
+static const struct settings_row *find_row(const char *key)
+{
+	for (unsigned int i = 0; i < settings_n_rows; i++)
+		if (strcmp(settings_rows[i].key, key) == 0)
+			return &settings_rows[i];
+	return NULL;
+}
+
+static void *field(struct settings *settings, const struct settings_row *row)
+{
+	return (char *)settings + row->offset;
+}
+
+/* ---- values --------------------------------------------------------------------------------------------------- */
+
+static bool suffix_shift(const char *suffix, const struct settings_row *row, unsigned int *ret_shift)
+{
+	static const char letters[] = "KMGT";
+	const char *letter;
+
+	*ret_shift = 0;
+	if (!suffix[0])
+		return true;
+	if (!row->unit || strcmp(row->unit, "bytes") != 0 || suffix[1])
+		return false;
+	letter = strchr(letters, toupper((unsigned char)suffix[0]));
+	if (!letter)
+		return false;
+	*ret_shift = (unsigned int)(letter - letters + 1) * 10;
+	return true;
+}
+
+static bool parse_number(const char *value, const struct settings_row *row, uint64_t *ret)
+{
+	int base = row->type == SETTINGS_MODE ? 8 : 10;
+	unsigned int shift;
+	uint64_t number;
+	char *end;
+
+	if (!isdigit((unsigned char)value[0]))
+		return false;
+	errno = 0;
+	number = strtoull(value, &end, base);
+	if (errno || !suffix_shift(end, row, &shift))
+		return false;
+	if (mul_overflows(number, (uint64_t)1 << shift, ret))
+		return false;
+	return *ret >= row->min && *ret <= row->max;
+}
+
+static void list_words(const struct settings_row *row, char *buf, size_t size)
+{
+	buf[0] = 0;
+	for (int i = 0; row->words[i]; i++) {
+		size_t used = strlen(buf);
+
+		snprintf(buf + used, size - used, "%s%s", i ? ", " : "", row->words[i]);
+	}
+}
+
+static int set_choice(struct settings *settings, const struct settings_row *row, const char *value,
+		      const char *where, struct settings_error *error)
+{
+	char words[128];
+
+	for (unsigned int i = 0; row->words[i]; i++) {
+		if (strcmp(row->words[i], value) != 0)
+			continue;
+		*(uint64_t *)field(settings, row) = row->word_values ? row->word_values[i] : i;
+		return 0;
+	}
+	list_words(row, words, sizeof(words));
+	return refuse(error, "%s: %s is \"%s\"; set it to one of %s", where, row->key, value, words);
+}
+
+static int set_text(struct settings *settings, const struct settings_row *row, const char *value,
+		    const char *where, struct settings_error *error)
+{
+	size_t bytes = strlen(value);
+
+	if (bytes < row->min || bytes > row->max)
+		return refuse(error, "%s: %s has %zu bytes; set it to a text of %" PRIu64 " to %" PRIu64
+			      " bytes", where, row->key, bytes, row->min, row->max);
+	memcpy(field(settings, row), value, bytes + 1);
+	return 0;
+}
+
+static int set_number(struct settings *settings, const struct settings_row *row, const char *value,
+		      const char *where, struct settings_error *error)
+{
+	uint64_t number;
+
+	if (parse_number(value, row, &number)) {
+		*(uint64_t *)field(settings, row) = number;
+		return 0;
+	}
+	if (row->type == SETTINGS_MODE)
+		return refuse(error, "%s: %s is \"%s\"; set it to octal digits from 0 to 0%" PRIo64, where,
+			      row->key, value, row->max);
+	return refuse(error, "%s: %s is \"%s\"; set it to a number of %s from %" PRIu64 " to %" PRIu64,
+		      where, row->key, value, row->unit, row->min, row->max);
+}
+
+static int refuse_unknown(const char *key, const char *where, struct settings_error *error)
+{
+	return refuse(error, "%s: there is no setting \"%s\"; \"shmemd --help\" lists all of them", where,
+		      key);
+}
+
+int settings_set(struct settings *settings, const char *key, const char *value, const char *where,
+	       struct settings_error *ret_error)
+{
+	const struct settings_row *row = find_row(key);
+
+	if (!row)
+		return refuse_unknown(key, where, ret_error);
+	switch (row->type) {
+	case SETTINGS_TEXT:
+		return set_text(settings, row, value, where, ret_error);
+	case SETTINGS_CHOICE:
+		return set_choice(settings, row, value, where, ret_error);
+	case SETTINGS_NUMBER:
+	case SETTINGS_MODE:
+		return set_number(settings, row, value, where, ret_error);
+	}
+	return -EINVAL;
+}
+
+void settings_init(struct settings *settings)
+{
+	struct settings_error error;
+
+	memset(settings, 0, sizeof(*settings));
+	for (unsigned int i = 0; i < settings_n_rows; i++)
+		assert_bug(settings_set(settings, settings_rows[i].key, settings_rows[i].def, "", &error) == 0);
+}
+
+void settings_format(const struct settings *settings, unsigned int index, char *buf, size_t size)
+{
+	const struct settings_row *row = &settings_rows[index];
+	const void *at = (const char *)settings + row->offset;
+	uint64_t number;
+	unsigned int i;
+
+	if (row->type == SETTINGS_TEXT) {
+		snprintf(buf, size, "%s", (const char *)at);
+		return;
+	}
+	number = *(const uint64_t *)at;
+	if (row->type == SETTINGS_NUMBER) {
+		snprintf(buf, size, "%" PRIu64, number);
+	} else if (row->type == SETTINGS_MODE) {
+		snprintf(buf, size, "0%" PRIo64, number);
+	} else {
+		for (i = 0; (row->word_values ? row->word_values[i] : i) != number; i++)
+			;
+		snprintf(buf, size, "%s", row->words[i]);
+	}
+}
+
+/* ---- file ------------------------------------------------------------------------------------------------------ */
+
+static char *strip(char *s)
+{
+	char *end;
+
+	while (isspace((unsigned char)*s))
+		s++;
+	end = s + strlen(s);
+	while (end > s && isspace((unsigned char)end[-1]))
+		end--;
+	*end = 0;
+	return s;
+}
+
+/* "key = value"; a comment begins with # at the start of a line. */
+static int parse_line(struct settings *settings, char *line, const char *where,
+		      struct settings_error *error)
+{
+	char *equals;
+
+	line = strip(line);
+	if (!line[0] || line[0] == '#')
+		return 0;
+	equals = strchr(line, '=');
+	if (!equals)
+		return refuse(error, "%s: \"%s\" is not of the form \"key = value\"", where, line);
+	*equals = 0;
+	return settings_set(settings, strip(line), strip(equals + 1), where, error);
+}
+
+int settings_parse(struct settings *settings, const char *text, const char *name,
+		 struct settings_error *ret_error)
+{
+	unsigned int number = 0;
+
+	while (*text) {
+		size_t bytes = strcspn(text, "\n");
+		_cleanup_free_ char *line = strndup(text, bytes);
+		char where[SETTINGS_PATH_BYTES + 16];
+		int r;
+
+		if (!line)
+			return -ENOMEM;
+		snprintf(where, sizeof(where), "%s:%u", name, ++number);
+		r = parse_line(settings, line, where, ret_error);
+		if (r < 0)
+			return r;
+		text += bytes + (text[bytes] == '\n');
+	}
+	return 0;
+}
+
+int settings_read_file(struct settings *settings, const char *path, struct settings_error *ret_error)
+{
+	_cleanup_(fclosep) FILE *f = fopen(path, "re");
+	_cleanup_free_ char *text = NULL;
+	size_t n;
+
+	if (!f) {
+		int r = -errno;
+
+		snprintf(ret_error->text, sizeof(ret_error->text), "cannot read %s: %m", path);
+		return r;
+	}
+	text = malloc(SETTINGS_MAX_FILE_BYTES + 1);
+	if (!text)
+		return -ENOMEM;
+	n = fread(text, 1, SETTINGS_MAX_FILE_BYTES + 1, f);
+	if (ferror(f) || n > SETTINGS_MAX_FILE_BYTES || memchr(text, 0, n))
+		return refuse(ret_error, "%s is not a text file of at most %d bytes", path,
+			      SETTINGS_MAX_FILE_BYTES);
+	text[n] = 0;
+	return settings_parse(settings, text, path, ret_error);
+}
+
+/* ---- command line --------------------------------------------------------------------------------------------- */
+
+struct option {
+	char key[64];
+	const char *value; /* NULL: none was given */
+};
+
+/* "--key=value" or "--key"; the value may then be the next word. */
+static bool split_option(const char *word, struct option *ret)
+{
+	const char *equals = strchr(word, '=');
+	size_t bytes = equals ? (size_t)(equals - word) - 2 : strlen(word) - 2;
+
+	if (strncmp(word, "--", 2) != 0 || bytes == 0 || bytes >= sizeof(ret->key))
+		return false;
+	memcpy(ret->key, word + 2, bytes);
+	ret->key[bytes] = 0;
+	ret->value = equals ? equals + 1 : NULL;
+	return true;
+}
+
+static bool is_known(const char *key)
+{
+	return find_row(key) || strcmp(key, "config") == 0 || strcmp(key, "print-man") == 0;
+}
+
+static bool find_flag(const struct option *option, enum settings_action *ret)
+{
+	static const struct {
+		const char *key;
+		enum settings_action action;
+	} flags[] = {
+		{"check-config", SETTINGS_CHECK}, {"help", SETTINGS_HELP}, {"version", SETTINGS_VERSION}};
+
+	for (unsigned int i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
+		if (option->value || strcmp(option->key, flags[i].key) != 0)
+			continue;
+		*ret = flags[i].action;
+		return true;
+	}
+	return false;
+}
+
+static int choose_page(const char *name, enum settings_action *ret, struct settings_error *error)
+{
+	if (strcmp(name, "shmemd.conf") == 0)
+		*ret = SETTINGS_MAN_CONF;
+	else if (strcmp(name, "shmemd") == 0)
+		*ret = SETTINGS_MAN_DAEMON;
+	else
+		return refuse(error, "--print-man: there is no page \"%s\"; there are shmemd and shmemd.conf",
+			      name);
+	return 0;
+}
+
+/* What the command line says, in two passes: first where the file is, then what overrides it. */
+struct command_line {
+	bool first_pass;
+	const char *file; /* or NULL */
+	enum settings_action action;
+};
+
+static int take_option(struct settings *settings, const struct option *option, struct command_line *line,
+		       struct settings_error *error)
+{
+	if (strcmp(option->key, "config") == 0)
+		line->file = option->value;
+	else if (strcmp(option->key, "print-man") == 0)
+		return choose_page(option->value, &line->action, error);
+	else if (line->first_pass && find_row(option->key))
+		return 0;
+	else
+		return settings_set(settings, option->key, option->value, COMMAND_LINE, error);
+	return 0;
+}
+
+static int read_command_line(struct settings *settings, int argc, char **argv, struct command_line *line,
+			     struct settings_error *error)
+{
+	for (int i = 1; i < argc; i++) {
+		struct option option;
+		int r;
+
+		if (!split_option(argv[i], &option))
+			return refuse(error, "\"%s\" is not an option; \"shmemd --help\" lists them", argv[i]);
+		if (find_flag(&option, &line->action))
+			continue;
+		if (!is_known(option.key))
+			return refuse_unknown(option.key, COMMAND_LINE, error);
+		if (!option.value && i + 1 < argc)
+			option.value = argv[++i];
+		if (!option.value)
+			return refuse(error, COMMAND_LINE ": --%s wants a value", option.key);
+		r = take_option(settings, &option, line, error);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static int read_files(struct settings *settings, const char *named, const char *default_path,
+		      struct settings_error *error)
+{
+	int r;
+
+	if (named)
+		return settings_read_file(settings, named, error);
+	r = settings_read_file(settings, default_path, error);
+	return r == -ENOENT ? 0 : r;
+}
+
+int settings_load(struct settings *settings, int argc, char **argv, const char *default_path,
+		enum settings_action *ret_action, struct settings_error *ret_error)
+{
+	struct command_line line = {.first_pass = true, .action = SETTINGS_RUN};
+	const char *socket = getenv(SHMD_SOCKET_ENV);
+	int r;
+
+	settings_init(settings);
+	r = read_command_line(settings, argc, argv, &line, ret_error);
+	if (r < 0)
+		return r;
+	if (line.action == SETTINGS_RUN || line.action == SETTINGS_CHECK) {
+		r = read_files(settings, line.file, default_path, ret_error);
+		if (r < 0)
+			return r;
+	}
+	if (socket && socket[0]) {
+		r = settings_set(settings, "socket", socket, SHMD_SOCKET_ENV, ret_error);
+		if (r < 0)
+			return r;
+	}
+	line.first_pass = false;
+	r = read_command_line(settings, argc, argv, &line, ret_error);
+	if (r < 0)
+		return r;
+	*ret_action = line.action;
+	return 0;
+}

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Settings: one table of key, type, default, range, unit and text drives the file shmemd.conf, the command line, --help
+ * and the man pages. Later sources win: defaults, file, environment (SHMEMD_SOCKET), command line.
+ */
+#ifndef SHMEMD_SETTINGS_H
+#define SHMEMD_SETTINGS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#define SETTINGS_PATH_BYTES 256
+#define SETTINGS_WORD_BYTES 64
+
+enum settings_backend {
+	SETTINGS_BACKEND_AUTO,
+	SETTINGS_BACKEND_SOFT,
+};
+
+struct settings {
+	char socket[SETTINGS_PATH_BYTES];
+	char socket_group[SETTINGS_WORD_BYTES]; /* "": see the text in the table */
+	uint64_t socket_mode;
+
+	uint64_t backend; /* enum settings_backend */
+	uint64_t soft_nics;
+	uint64_t gpu_poll_usec;
+	uint64_t spin_usec;
+
+	uint64_t max_connections; /* per uid, and per cgroup: this and the next seven */
+	uint64_t max_sessions;
+	uint64_t max_qps;
+	uint64_t max_cqs;
+	uint64_t max_mrs;
+	uint64_t max_registered_bytes;
+	uint64_t max_fds;
+	uint64_t max_published;
+
+	uint64_t handshake_timeout_msec;
+	uint64_t quiesce_timeout_msec;
+
+	uint64_t log_level; /* LOG_* of syslog.h */
+	uint64_t log_target; /* enum log_target */
+};
+
+/* Why a setting was refused: where, what, and what would be accepted. */
+struct settings_error {
+	char text[512];
+};
+
+enum settings_action {
+	SETTINGS_RUN,
+	SETTINGS_CHECK, /* --check-config */
+	SETTINGS_HELP,
+	SETTINGS_VERSION,
+	SETTINGS_MAN_CONF, /* --print-man shmemd.conf */
+	SETTINGS_MAN_DAEMON, /* --print-man shmemd */
+};
+
+void settings_init(struct settings *settings); /* the defaults */
+
+/* -EINVAL and *ret_error. `where` begins the error text, "shmemd.conf:12". */
+int settings_set(struct settings *settings, const char *key, const char *value, const char *where,
+		 struct settings_error *ret_error);
+/* The text of a file, `name` as it is called in errors. -EINVAL at the first wrong line. */
+int settings_parse(struct settings *settings, const char *text, const char *name,
+		   struct settings_error *ret_error);
+/* -ENOENT when there is none; otherwise as settings_parse. */
+int settings_read_file(struct settings *settings, const char *path,
+		       struct settings_error *ret_error);
+/*
+ * Everything in its order: defaults, file (--config PATH, or default_path if it exists), environment, command line.
+ * -EINVAL, or the errno of a named file that cannot be read, with *ret_error.
+ */
+int settings_load(struct settings *settings, int argc, char **argv, const char *default_path,
+		  enum settings_action *ret_action, struct settings_error *ret_error);
+
+/* One value as the file would say it. */
+void settings_format(const struct settings *settings, unsigned int index, char *buf, size_t size);
+
+void settings_print_help(FILE *to);
+void settings_print_all(const struct settings *settings, FILE *to); /* "key = value" lines */
+void settings_print_man(enum settings_action page, FILE *to); /* roff */
+
+/* ---- the table ----------------------------------------------------------------------------------------------- */
+
+enum settings_type {
+	SETTINGS_TEXT, /* up to `max` bytes */
+	SETTINGS_NUMBER, /* min..max, with K, M, G, T where the unit is bytes */
+	SETTINGS_MODE, /* octal, min..max */
+	SETTINGS_CHOICE, /* one of the words */
+};
+
+struct settings_row {
+	const char *key;
+	enum settings_type type;
+	size_t offset; /* in struct settings */
+	const char *def; /* as the file would say it */
+	uint64_t min, max;
+	const char *unit; /* or NULL */
+	const char *const *words; /* CHOICE: ended by NULL; the value is word_values[i] or i */
+	const uint64_t *word_values; /* or NULL */
+	const char *text; /* a sentence or more, ended by a full stop */
+};
+
+extern const struct settings_row settings_rows[];
+extern const unsigned int settings_n_rows;
+
+#endif

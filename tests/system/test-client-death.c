@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whatever way a client goes, nothing of it stays: sessions, queues, memory, quotas, within a second. */
+#include <signal.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "proto/base/nsec.h"
+#include "tests/lib/fixture-daemon.h"
+#include "tests/lib/raw-client.h"
+#include "tests/lib/test.h"
+#include "tests/system/raw-traffic.h"
+
+static bool all_zero(struct raw_client *ctl)
+{
+	struct msg_status_rep status;
+	struct msg req, rep;
+	unsigned int listed;
+
+	raw_status(ctl, &status);
+	msg_init(&req, MSG_LIST_REQ, 0);
+	req.list_req.what = MSG_LIST_SESSIONS;
+	raw_expect(ctl, &req, NULL, 0, MSG_LIST_REP, &rep);
+	listed = rep.list_rep.n_sessions;
+	msg_deinit(&rep);
+	/* The controller itself holds a socket and a pidfd. */
+	return listed == 0 && status.n_sessions == 0 && status.n_qps == 0 && status.n_cqs == 0 &&
+	       status.n_mrs == 0 && status.registered_bytes == 0 && status.n_published == 0 &&
+	       status.n_fds == 2;
+}
+
+static void expect_zero_within_a_second(struct raw_client *ctl)
+{
+	const struct timespec pause = {.tv_nsec = 5000000};
+	uint64_t end = nsec_now() + (test_has_sanitizer() ? 5 : 1) * NSEC_PER_SEC;
+
+	while (!all_zero(ctl)) {
+		if (nsec_now() > end)
+			test_fail(TEST_WHERE, "the client's things are still there after a second");
+		nanosleep(&pause, NULL);
+	}
+}
+
+/* In a child: write as fast as it can, for ever. Tells through `ready` that traffic flows. */
+static void __attribute__((noreturn)) write_for_ever(const char *socket, int ready)
+{
+	struct raw_traffic t;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	raw_traffic_init(&t, socket);
+	for (uint64_t n = 0;; n++) {
+		for (int i = 0; i < 8; i++)
+			raw_traffic_write(&t, 524288, 0, 262144);
+		if (n == 0 && write(ready, "x", 1) != 1)
+			_exit(1);
+		for (int i = 0; i < 8; i++)
+			raw_traffic_poll(&t);
+	}
+}
+
+TEST(sigkill_in_mid_traffic_leaves_nothing)
+{
+	struct fixture_daemon daemon;
+	struct raw_client ctl;
+	pid_t pids[4];
+	int ready[2];
+	char c;
+
+	fixture_daemon_start(&daemon, NULL);
+	raw_connect(&ctl, daemon.socket);
+	raw_hello(&ctl, MSG_ROLE_CONTROL);
+	ASSERT_OK(pipe(ready));
+	for (int i = 0; i < 4; i++) {
+		pids[i] = fork();
+		if (pids[i] == 0)
+			write_for_ever(daemon.socket, ready[1]);
+	}
+	for (int i = 0; i < 4; i++)
+		ASSERT_EQ(read(ready[0], &c, 1), 1);
+	ASSERT(!all_zero(&ctl));
+	for (int i = 0; i < 4; i++)
+		kill(pids[i], SIGKILL);
+	expect_zero_within_a_second(&ctl);
+	for (int i = 0; i < 4; i++)
+		waitpid(pids[i], NULL, 0);
+	close(ready[0]);
+	close(ready[1]);
+	raw_close(&ctl);
+	fixture_daemon_stop(&daemon);
+}
+
+TEST(exit_without_a_word_leaves_nothing)
+{
+	struct fixture_daemon daemon;
+	struct raw_client ctl;
+	struct raw_traffic t;
+
+	fixture_daemon_start(&daemon, NULL);
+	raw_connect(&ctl, daemon.socket);
+	raw_hello(&ctl, MSG_ROLE_CONTROL);
+	raw_traffic_init(&t, daemon.socket);
+	ASSERT(!all_zero(&ctl));
+	raw_traffic_deinit(&t);
+	expect_zero_within_a_second(&ctl);
+	raw_close(&ctl);
+	fixture_daemon_stop(&daemon);
+}
+
+/* The grandchild inherits the socket and lives on; the session belonged to the child. */
+TEST(death_is_noticed_while_another_process_holds_the_socket)
+{
+	struct fixture_daemon daemon;
+	struct raw_client ctl;
+	int ready[2], hold[2];
+	pid_t pid;
+	char c;
+
+	fixture_daemon_start(&daemon, NULL);
+	raw_connect(&ctl, daemon.socket);
+	raw_hello(&ctl, MSG_ROLE_CONTROL);
+	ASSERT_OK(pipe(ready));
+	ASSERT_OK(pipe(hold));
+	pid = fork();
+	if (pid == 0) {
+		struct raw_traffic t;
+
+		close(hold[1]);
+		raw_traffic_init(&t, daemon.socket);
+		if (fork() == 0) {
+			/* Until the test is over. */
+			_exit(write(ready[1], "x", 1) != 1 || read(hold[0], &c, 1) < 0);
+		}
+		pause();
+	}
+	close(hold[0]);
+	ASSERT_EQ(read(ready[0], &c, 1), 1);
+	ASSERT(!all_zero(&ctl));
+	kill(pid, SIGKILL);
+	expect_zero_within_a_second(&ctl);
+	waitpid(pid, NULL, 0);
+	close(hold[1]);
+	close(ready[0]);
+	close(ready[1]);
+	raw_close(&ctl);
+	fixture_daemon_stop(&daemon);
+}
+
+
+TEST(many_sessions_come_and_go)
+{
+	struct fixture_daemon daemon;
+	struct msg_status_rep status;
+	struct raw_client ctl;
+
+	fixture_daemon_start(&daemon, NULL);
+	raw_connect(&ctl, daemon.socket);
+	raw_hello(&ctl, MSG_ROLE_CONTROL);
+	for (int i = 0; i < 50; i++) {
+		struct raw_traffic t;
+
+		raw_traffic_init(&t, daemon.socket);
+		raw_traffic_write(&t, 4096, 0, 64);
+		raw_traffic_poll(&t);
+		raw_traffic_deinit(&t);
+	}
+	expect_zero_within_a_second(&ctl);
+	raw_status(&ctl, &status);
+	ASSERT_EQ(status.sessions_total, 50);
+	raw_close(&ctl);
+	fixture_daemon_stop(&daemon);
+}

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Starting and stopping: settings, the socket's path, socket activation, readiness. */
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "config.h"
+#include "tests/lib/fixture-daemon.h"
+#include "tests/lib/raw-client.h"
+#include "tests/lib/test.h"
+
+static void expect_run(const char *const *args, int status, const char *words)
+{
+	char out[16384];
+	int r = fixture_daemon_run(args, out, sizeof(out));
+
+	if (r != status || !strstr(out, words))
+		test_fail(TEST_WHERE, "exit status %d, wanted %d with \"%s\"; it said: %s", r, status, words,
+			  out);
+}
+
+TEST(check_config_accepts_and_refuses)
+{
+	char path[] = "/tmp/shmemd-conf-XXXXXX", expected[128];
+	const char *args[] = {"--check-config", "--config", path, NULL};
+	int fd = mkstemp(path);
+
+	dprintf(fd, "# comment\n\n  max-qps = 17\nmax-registered-bytes=2G\n");
+	expect_run(args, 0, "max-qps = 17\n");
+	expect_run(args, 0, "max-registered-bytes = 2147483648\n");
+	dprintf(fd, "soft-nics = 65\n");
+	snprintf(expected, sizeof(expected), "%s:5: soft-nics is \"65\"; set it to a number of NICs from 1 to 64",
+		 path);
+	expect_run(args, 2, expected);
+	close(fd);
+	unlink(path);
+	expect_run(args, 2, "cannot read /tmp/shmemd-conf-");
+}
+
+TEST(wrong_options_say_what_to_do)
+{
+	expect_run((const char *[]){"--sofa-nics=1", NULL}, 2, "there is no setting \"sofa-nics\"; \"shmemd --help\"");
+	expect_run((const char *[]){"--soft-nics", NULL}, 2, "--soft-nics wants a value");
+	expect_run((const char *[]){"--log-level=loud", NULL}, 2,
+		   "set it to one of error, warning, notice, info, debug");
+	expect_run((const char *[]){"start", NULL}, 2, "\"start\" is not an option");
+	expect_run((const char *[]){"--help", NULL}, 0, "--max-registered-bytes");
+	expect_run((const char *[]){"--version", NULL}, 0, "shmemd " SHMD_VERSION_STRING);
+	expect_run((const char *[]){"--print-man", "shmemd.conf", NULL}, 0, ".TH shmemd.conf 5");
+}
+
+TEST(second_daemon_on_one_socket_is_refused)
+{
+	struct fixture_daemon daemon;
+	const char *args[] = {"--socket", daemon.socket, NULL};
+
+	fixture_daemon_start(&daemon, NULL);
+	expect_run(args, 1, "already running at");
+	fixture_daemon_assert_alive(&daemon);
+	fixture_daemon_stop(&daemon);
+}
+
+TEST(stale_socket_is_replaced)
+{
+	struct fixture_daemon daemon, dead;
+	char option[128];
+
+	fixture_daemon_start(&dead, NULL);
+	kill(dead.pid, SIGKILL);
+	ASSERT_EQ(waitpid(dead.pid, NULL, 0), dead.pid);
+	dead.pid = 0;
+	ASSERT_OK(access(dead.socket, F_OK));
+	snprintf(option, sizeof(option), "--socket=%s", dead.socket);
+	/* The later --socket wins, so the fixture waits in vain: run by hand. */
+	daemon = dead;
+	daemon.pid = fork();
+	if (daemon.pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		freopen(daemon.log, "a", stderr);
+		execl(fixture_daemon_binary(), "shmemd", option, NULL);
+		_exit(127);
+	}
+	for (int i = 0; i < 1000; i++) {
+		struct sockaddr_un addr = {.sun_family = AF_UNIX};
+		int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), r;
+
+		memcpy(addr.sun_path, daemon.socket, strlen(daemon.socket));
+		r = connect(sock, (struct sockaddr *)&addr, sizeof(addr));
+		close(sock);
+		if (r == 0)
+			break;
+		usleep(10000);
+	}
+	fixture_daemon_assert_alive(&daemon);
+	fixture_daemon_stop(&daemon);
+}
+
+TEST(what_is_not_a_socket_is_left_alone)
+{
+	char path[] = "/tmp/shmemd-file-XXXXXX";
+	const char *args[] = {"--socket", path, NULL};
+	int fd = mkstemp(path);
+
+	close(fd);
+	expect_run(args, 1, "is not a socket");
+	ASSERT_OK(unlink(path));
+	expect_run((const char *[]){"--socket", "/nonexistent/folder/sock", NULL}, 1, "choose another place with --socket");
+}
+
+TEST(socket_has_the_mode_asked_for)
+{
+	struct fixture_daemon daemon;
+	struct stat st;
+
+	fixture_daemon_start(&daemon, "--socket-mode=0666", "--socket-group=root", NULL);
+	ASSERT_OK(stat(daemon.socket, &st));
+	ASSERT_EQ(st.st_mode & 0777, 0666);
+	fixture_daemon_stop(&daemon);
+}
+
+TEST(environment_names_the_socket_and_options_override_it)
+{
+	setenv("SHMEMD_SOCKET", "/tmp/from-environment", 1);
+	expect_run((const char *[]){"--check-config", NULL}, 0, "socket = /tmp/from-environment\n");
+	expect_run((const char *[]){"--check-config", "--socket", "/tmp/from-option", NULL}, 0,
+		   "socket = /tmp/from-option\n");
+}
+
+/* ---- the service manager's part, played by the test -------------------------------------------------------------- */
+
+static int make_listener(const char *path, int type)
+{
+	struct sockaddr_un addr = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, type, 0);
+
+	memcpy(addr.sun_path, path, strlen(path));
+	ASSERT_OK(bind(fd, (struct sockaddr *)&addr, sizeof(addr)));
+	ASSERT_OK(listen(fd, 16));
+	return fd;
+}
+
+static pid_t run_activated(int listener, const char *notify, const char *log)
+{
+	pid_t pid = fork();
+	char self[16];
+
+	ASSERT_GE(pid, 0);
+	if (pid > 0)
+		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	freopen(log, "a", stderr);
+	if (listener != 3)
+		dup2(listener, 3);
+	snprintf(self, sizeof(self), "%d", getpid());
+	setenv("LISTEN_PID", self, 1);
+	setenv("LISTEN_FDS", "1", 1);
+	setenv("NOTIFY_SOCKET", notify, 1);
+	execl(fixture_daemon_binary(), "shmemd", NULL);
+	_exit(127);
+}
+
+TEST(socket_activation_and_readiness)
+{
+	char folder[] = "/tmp/shmemd-act-XXXXXX", path[64], notify[64], log[64], text[512];
+	struct sockaddr_un addr = {.sun_family = AF_UNIX};
+	struct msg_status_rep status;
+	struct raw_client raw;
+	int listener, told, wait_status;
+	ssize_t n;
+	pid_t pid;
+
+	if (!HAVE_SYSTEMD)
+		test_skip("built without systemd");
+	ASSERT(mkdtemp(folder));
+	snprintf(path, sizeof(path), "%s/sock", folder);
+	snprintf(notify, sizeof(notify), "%s/notify", folder);
+	snprintf(log, sizeof(log), "%s/log", folder);
+	told = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	memcpy(addr.sun_path, notify, strlen(notify));
+	ASSERT_OK(bind(told, (struct sockaddr *)&addr, sizeof(addr)));
+	listener = make_listener(path, SOCK_SEQPACKET);
+	pid = run_activated(listener, notify, log);
+	close(listener);
+	n = recv(told, text, sizeof(text) - 1, 0);
+	ASSERT_GT(n, 0);
+	text[n] = 0;
+	ASSERT(strstr(text, "READY=1"));
+	raw_connect(&raw, path);
+	raw_hello(&raw, MSG_ROLE_CONTROL);
+	raw_status(&raw, &status);
+	ASSERT_EQ(status.pid, pid);
+	kill(pid, SIGTERM);
+	ASSERT_EQ(waitpid(pid, &wait_status, 0), pid);
+	ASSERT_EQ(wait_status, 0);
+	n = recv(told, text, sizeof(text) - 1, 0);
+	text[n > 0 ? n : 0] = 0;
+	ASSERT(strstr(text, "STOPPING=1"));
+	/* The socket is the service manager's. */
+	ASSERT_OK(unlink(path));
+	raw_close(&raw);
+	close(told);
+	unlink(notify);
+	unlink(log);
+	rmdir(folder);
+}
+
+TEST(activation_with_another_kind_of_socket_is_refused)
+{
+	char folder[] = "/tmp/shmemd-act-XXXXXX", path[64], log[64];
+	int listener, status;
+	pid_t pid;
+
+	if (!HAVE_SYSTEMD)
+		test_skip("built without systemd");
+	ASSERT(mkdtemp(folder));
+	snprintf(path, sizeof(path), "%s/sock", folder);
+	snprintf(log, sizeof(log), "%s/log", folder);
+	listener = make_listener(path, SOCK_STREAM);
+	pid = run_activated(listener, "", log);
+	ASSERT_EQ(waitpid(pid, &status, 0), pid);
+	ASSERT_EQ(WEXITSTATUS(status), 1);
+	close(listener);
+	unlink(path);
+	unlink(log);
+	rmdir(folder);
+}
+
+TEST(messages_are_traced_on_request)
+{
+	struct fixture_daemon daemon;
+	struct msg_status_rep status;
+	struct raw_client raw;
+	char text[65536];
+	ssize_t n;
+	int fd;
+
+	setenv("SHMEMD_DEBUG", "proto", 1);
+	fixture_daemon_start(&daemon, NULL);
+	raw_connect(&raw, daemon.socket);
+	raw_hello(&raw, MSG_ROLE_CLIENT);
+	raw_status(&raw, &status);
+	raw_close(&raw);
+	fd = open(daemon.log, O_RDONLY | O_CLOEXEC);
+	n = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	ASSERT_GT(n, 0);
+	text[n] = 0;
+	ASSERT(strstr(text, "<- hello-req"));
+	ASSERT(strstr(text, "-> hello-rep"));
+	ASSERT(strstr(text, "<- status-req"));
+	fixture_daemon_stop(&daemon);
+}
+
+TEST(unknown_fault_point_is_refused)
+{
+	setenv("SHMEMD_FAULT", "soft.set-fire:1", 1);
+	expect_run((const char *[]){"--socket", "/tmp/shmemd-never.sock", NULL}, 1,
+		   "there is no fault point \"soft.set-fire:1\"");
+}

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/log.h"
+#include "daemon/settings.h"
+#include "tests/lib/test.h"
+
+static void refused(const char *text, const char *words)
+{
+	struct settings_error error = {""};
+	struct settings settings;
+
+	settings_init(&settings);
+	ASSERT_ERR(settings_parse(&settings, text, "f.conf", &error), EINVAL);
+	if (!strstr(error.text, words))
+		test_fail(TEST_WHERE, "\"%s\" is not in: %s", words, error.text);
+}
+
+TEST(every_default_is_in_its_own_range_and_survives_the_file)
+{
+	struct settings_error error = {""};
+	struct settings a, b;
+
+	settings_init(&a);
+	settings_init(&b);
+	for (unsigned int i = 0; i < settings_n_rows; i++) {
+		char value[SETTINGS_PATH_BYTES];
+
+		settings_format(&a, i, value, sizeof(value));
+		ASSERT_OK(settings_set(&b, settings_rows[i].key, value, "x", &error));
+		ASSERT_NE(settings_rows[i].text[0], 0);
+	}
+	ASSERT_MEMEQ(&a, &b, sizeof(a));
+}
+
+TEST(keys_are_unique)
+{
+	for (unsigned int i = 0; i < settings_n_rows; i++)
+		for (unsigned int k = 0; k < i; k++)
+			ASSERT_NE(strcmp(settings_rows[i].key, settings_rows[k].key), 0);
+}
+
+TEST(file_with_comments_blanks_and_suffixes)
+{
+	struct settings_error error = {""};
+	struct settings settings;
+
+	settings_init(&settings);
+	ASSERT_OK(settings_parse(&settings, "# c\n\n\t max-qps=5\n max-registered-bytes =  3G  \nlog-level = debug\n"
+					    "socket = /a b/c\nsocket-mode = 600\nsocket-group =\nlog-target=stderr",
+				 "f", &error));
+	ASSERT_EQ(settings.max_qps, 5);
+	ASSERT_EQ(settings.max_registered_bytes, 3ull << 30);
+	ASSERT_EQ(settings.log_level, LOG_DEBUG);
+	ASSERT_EQ(settings.log_target, LOG_TO_STDERR);
+	ASSERT_STREQ(settings.socket, "/a b/c");
+	ASSERT_STREQ(settings.socket_group, "");
+	ASSERT_EQ(settings.socket_mode, 0600);
+}
+
+TEST(errors_name_line_range_and_remedy)
+{
+	refused("max-qps = 1\nmax-qps = 0\n", "f.conf:2: max-qps is \"0\"; set it to a number of QPs from 1 to 16777216");
+	refused("max-qps = -1", "f.conf:1: max-qps is \"-1\"");
+	refused("max-qps = 1K", "max-qps is \"1K\"");
+	refused("max-qps = 1 2", "max-qps is \"1 2\"");
+	refused("max-qps =", "max-qps is \"\"");
+	refused("max-qps = 18446744073709551617", "max-qps");
+	refused("max-registered-bytes = 99999999T", "max-registered-bytes");
+	refused("max-registered-bytes = 1KB", "max-registered-bytes");
+	refused("max-qp = 1", "there is no setting \"max-qp\"; \"shmemd --help\" lists all of them");
+	refused("max-qps", "is not of the form \"key = value\"");
+	refused("backend = ib", "backend is \"ib\"; set it to one of auto, soft");
+	refused("socket-mode = 888", "set it to octal digits from 0 to 0777");
+	refused("socket-mode = 1777", "set it to octal digits");
+	refused("socket =", "set it to a text of 1 to 107 bytes");
+}
+
+static int load(struct settings *settings, enum settings_action *action, char *text, const char *conf,
+		const char *const *words)
+{
+	struct settings_error error = {""};
+	char *argv[16] = {(char *)"shmemd"};
+	int argc = 1, r;
+
+	for (; words[argc - 1]; argc++)
+		argv[argc] = (char *)words[argc - 1];
+	r = settings_load(settings, argc, argv, conf, action, &error);
+	memcpy(text, error.text, sizeof(error.text));
+	return r;
+}
+
+TEST(command_line_beats_environment_beats_file_beats_default)
+{
+	char path[] = "/tmp/shmemd-settings-XXXXXX", text[512];
+	enum settings_action action;
+	struct settings settings;
+	int fd = mkstemp(path);
+
+	dprintf(fd, "socket = /from-file\nmax-qps = 7\nspin-usec = 1\n");
+	close(fd);
+	unsetenv("SHMEMD_SOCKET");
+	ASSERT_OK(load(&settings, &action, text, path, (const char *[]){NULL}));
+	ASSERT_EQ(action, SETTINGS_RUN);
+	ASSERT_STREQ(settings.socket, "/from-file");
+	setenv("SHMEMD_SOCKET", "/from-environment", 1);
+	ASSERT_OK(load(&settings, &action, text, path, (const char *[]){"--max-qps", "9", NULL}));
+	ASSERT_STREQ(settings.socket, "/from-environment");
+	ASSERT_EQ(settings.max_qps, 9);
+	ASSERT_EQ(settings.spin_usec, 1);
+	ASSERT_OK(load(&settings, &action, text, "/none", (const char *[]){"--socket=/s", "--config", path, NULL}));
+	ASSERT_STREQ(settings.socket, "/s");
+	ASSERT_EQ(settings.max_qps, 7);
+	ASSERT_ERR(load(&settings, &action, text, path, (const char *[]){"--config=/none", NULL}), ENOENT);
+	ASSERT(strstr(text, "cannot read /none"));
+	unlink(path);
+}
+
+TEST(questions_do_not_need_a_valid_file)
+{
+	char path[] = "/tmp/shmemd-settings-XXXXXX", text[512];
+	enum settings_action action;
+	struct settings settings;
+	int fd = mkstemp(path);
+
+	dprintf(fd, "nonsense\n");
+	close(fd);
+	ASSERT_OK(load(&settings, &action, text, path, (const char *[]){"--help", NULL}));
+	ASSERT_EQ(action, SETTINGS_HELP);
+	ASSERT_OK(load(&settings, &action, text, path, (const char *[]){"--print-man=shmemd", NULL}));
+	ASSERT_EQ(action, SETTINGS_MAN_DAEMON);
+	ASSERT_ERR(load(&settings, &action, text, path, (const char *[]){"--print-man=ls", NULL}), EINVAL);
+	ASSERT_ERR(load(&settings, &action, text, path, (const char *[]){"--check-config", NULL}), EINVAL);
+	unlink(path);
+}
+
+/* A line of roff that begins with a dot or a quote is a command: texts must not make any. */
+TEST(man_pages_hold_every_setting_and_no_stray_command)
+{
+	static const char *const commands[] = {".TH", ".SH", ".TP", ".PP", ".\\\""};
+
+	for (int page = SETTINGS_MAN_CONF; page <= SETTINGS_MAN_DAEMON; page++) {
+		char *text = NULL, *line;
+		size_t size;
+		FILE *f = open_memstream(&text, &size);
+
+		settings_print_man(page, f);
+		fclose(f);
+		ASSERT(strstr(text, "max\\-registered\\-bytes"));
+		for (line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
+			bool known = line[0] != '.' && line[0] != '\'';
+
+			for (int i = 0; i < 5; i++)
+				known |= strncmp(line, commands[i], strlen(commands[i])) == 0;
+			if (!known)
+				test_fail(TEST_WHERE, "a line of the page is no known command: %s", line);
+		}
+		free(text);
+	}
+}

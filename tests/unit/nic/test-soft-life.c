@@ -1,0 +1,559 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Life and death on soft NICs: probe, half-built contexts, quiesce, events, fault points, many callers at once. */
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "client.h"
+#include "tests/lib/test.h"
+
+TEST(probe_refuses_what_it_does_not_know)
+{
+	struct nic_soft_attr attr = {.n_nics = 1, .gpu_poll_usec = 100};
+	static const char *const bad[] = {
+		"", "soft", "soft.drop-cqe", "soft.drop-cqe:", "soft.drop-cqe:0", "soft.drop-cqe:x",
+		"soft.drop-cqe:1x", "soft.drop-cqe:-1", "soft.drop-cqes:1", "drop-cqe:1", ":1",
+		"soft.flip-payload-byte:0", "soft.nic-thread-stop", "soft.drop-cqe:99999999999999999999",
+	};
+	struct list nics;
+
+	list_init(&nics);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		attr.fault = bad[i];
+		ASSERT_ERR(nic_soft_probe(&attr, &nics), EINVAL);
+	}
+	attr.fault = NULL;
+	attr.n_nics = 0;
+	ASSERT_ERR(nic_soft_probe(&attr, &nics), EINVAL);
+	attr.n_nics = 65;
+	ASSERT_ERR(nic_soft_probe(&attr, &nics), EINVAL);
+	attr.n_nics = 1;
+	attr.gpu_poll_usec = 0;
+	ASSERT_ERR(nic_soft_probe(&attr, &nics), EINVAL);
+	ASSERT(list_empty(&nics));
+}
+
+TEST(every_nic_has_an_address_of_its_own)
+{
+	struct nic_info a, b;
+	struct rig rig, other;
+
+	rig_open(&rig, 8, NULL);
+	rig_open(&other, 8, NULL);
+	for (unsigned int i = 0; i < 8; i++) {
+		char name[16];
+
+		snprintf(name, sizeof(name), "soft%u", i);
+		ASSERT_OK(nic_query(rig.nic[i], &a));
+		ASSERT_STREQ(a.name, name);
+		ASSERT_STREQ(a.backend, "soft");
+		ASSERT_EQ(a.gid[0], 0xfd);
+		ASSERT_EQ(a.mac[0] & 3, 2);
+		ASSERT_EQ(a.state, NIC_PORT_ACTIVE);
+		ASSERT(a.doorbell_cpu && !a.doorbell_uar_mmap);
+		for (unsigned int k = 0; k < i; k++) {
+			ASSERT_OK(nic_query(rig.nic[k], &b));
+			ASSERT(memcmp(a.gid, b.gid, 16) != 0);
+			ASSERT(memcmp(a.mac, b.mac, 6) != 0);
+		}
+		ASSERT_OK(nic_query(other.nic[i], &b));
+		ASSERT(memcmp(a.gid, b.gid, 8) != 0);
+	}
+	rig_close(&other);
+	rig_close(&rig);
+}
+
+TEST(unknown_doorbell_modes_are_refused)
+{
+	struct nic_ctx_attr attr = {.session_id = 1, .doorbell = NIC_DOORBELL_UAR_MMAP, .health_fd = -1};
+	struct nic_ctx *ctx = NULL;
+	struct rig rig;
+
+	rig_open(&rig, 1, NULL);
+	ASSERT_ERR(rig.nic[0]->ops->ctx_open(rig.nic[0], &attr, &ctx), EOPNOTSUPP);
+	attr.doorbell = 9;
+	ASSERT_ERR(rig.nic[0]->ops->ctx_open(rig.nic[0], &attr, &ctx), EINVAL);
+	ASSERT(!ctx);
+	rig_close(&rig);
+}
+
+/* The runner counts descriptors; address sanitizer counts the rest. */
+TEST(a_context_closes_at_every_half_built_point)
+{
+	struct client c;
+	struct rig rig;
+
+	rig_open(&rig, 1, NULL);
+	rig_close(&rig);
+	rig_open(&rig, 2, NULL);
+	for (int step = 0; step < 6; step++) {
+		client_open_ctx(&c, rig.nic[0], 1);
+		if (step >= 1)
+			client_reg(&c);
+		if (step >= 2)
+			client_create(&c, 70, 0);
+		if (step >= 3)
+			client_connect(&c, 0, &c, 1);
+		if (step >= 4)
+			for (int i = 0; i < 30; i++)
+				client_post_write(&c, 0, 0, &c, 4096, 4096);
+		if (step >= 5)
+			client_ring(&c, 0);
+		client_close(&c);
+	}
+	rig_close(&rig);
+}
+
+TEST(a_failed_batch_leaves_nothing_behind)
+{
+	struct nic_queue_mem mem = {.kind = NIC_MEM_MEMFD};
+	struct nic_queues *queues = NULL;
+	struct nic_queues_attr attr;
+	struct nic_layout layout;
+	struct client c;
+	struct rig rig;
+	uint8_t *map;
+
+	rig_open(&rig, 1, NULL);
+	client_open_ctx(&c, rig.nic[0], 1);
+	client_attr(&attr, 50, 0);
+	attr.n_qp_specs = 2;
+	attr.qps[1] = attr.qps[0];
+	attr.qps[1].send_cqn = 0x123456; /* after 50 CQs and 50 QPs: no such CQ */
+	ASSERT_OK(nic_layout_init(&layout, &attr));
+	mem.length_bytes = layout.total_bytes;
+	mem.fd = client_memfd(layout.total_bytes, &map);
+	for (int i = 0; i < 3; i++)
+		ASSERT_ERR(c.ctx->nic->ops->queues_create(c.ctx, &mem, &layout, &queues), EINVAL);
+	ASSERT(!queues);
+	munmap(map, layout.total_bytes);
+	close(mem.fd);
+	nic_layout_deinit(&layout);
+	client_close(&c);
+	rig_close(&rig);
+}
+
+/* QPs on the CQ of another batch, and of another context. */
+TEST(a_cq_in_use_by_another_batch_stays)
+{
+	struct nic_queue_mem mem = {.kind = NIC_MEM_MEMFD};
+	struct nic_queues_attr attr;
+	struct nic_queues *second;
+	struct nic_layout layout;
+	const struct nic_ops *ops;
+	struct client a, b;
+	struct rig rig;
+	uint8_t *map;
+	uint64_t bytes;
+
+	rig_open(&rig, 1, NULL);
+	ops = rig.nic[0]->ops;
+	client_open(&a, rig.nic[0], 1, 1);
+	client_open(&b, rig.nic[0], 2, 1);
+	client_attr(&attr, 1, 0);
+	attr.n_cq_specs = 0;
+	attr.qps[0].send_cqn = a.queues->layout.cqs[0].cqn;
+	attr.qps[0].recv_cqn = a.queues->layout.cqs[0].cqn;
+	ASSERT_OK(nic_layout_init(&layout, &attr));
+	bytes = layout.total_bytes;
+	mem.length_bytes = bytes;
+	mem.fd = client_memfd(bytes, &map);
+	ASSERT_ERR(ops->queues_create(b.ctx, &mem, &layout, &second), EINVAL);
+	ASSERT_OK(ops->queues_create(a.ctx, &mem, &layout, &second));
+	ASSERT_EQ(second->layout.qps[0].send_cqn, a.queues->layout.cqs[0].cqn);
+	ASSERT_ERR(ops->queues_destroy(a.queues), EBUSY);
+	ASSERT_OK(ops->queues_destroy(second));
+	munmap(map, bytes);
+	close(mem.fd);
+	client_close(&a);
+	client_close(&b);
+	rig_close(&rig);
+}
+
+TEST(a_thousand_qps_in_one_request)
+{
+	struct nic_qp_info info;
+	struct client c;
+	struct rig rig;
+	uint64_t begin, create_nsec, connect_nsec;
+	struct nic_peer *peers = calloc(1000, sizeof(*peers));
+	unsigned int n_done = 0;
+
+	ASSERT(peers);
+	rig_open(&rig, 1, NULL);
+	client_open_ctx(&c, rig.nic[0], 1);
+	client_reg(&c);
+	begin = client_now_nsec();
+	client_create(&c, 1000, 0);
+	create_nsec = client_now_nsec() - begin;
+	for (unsigned int i = 0; i < 1000; i++) {
+		ASSERT_GT(client_qpn(&c, i), 1u);
+		ASSERT_LT(client_qpn(&c, i), 0xffffffu);
+		peers[i].qpn = client_qpn(&c, i);
+		peers[i].remote = c.queues->layout.qps[999 - i].addr;
+	}
+	begin = client_now_nsec();
+	ASSERT_OK(rig.nic[0]->ops->connect(c.ctx, 1000, peers, &client_params, &n_done));
+	connect_nsec = client_now_nsec() - begin;
+	ASSERT_EQ(n_done, 1000u);
+	ASSERT_OK(rig.nic[0]->ops->qp_query(c.ctx, client_qpn(&c, 500), &info));
+	ASSERT_EQ(info.state, NIC_QPS_RTS);
+	ASSERT_EQ(info.dest_qpn, client_qpn(&c, 499));
+	client_post_inline(&c, 7, 77, &c, 0);
+	client_ring(&c, 7);
+	client_complete(&c, 7);
+	/* Goal: 100 ms for both; ten times that fails. */
+	ASSERT_LT(create_nsec + connect_nsec, 1000000000u);
+	free(peers);
+	client_close(&c);
+	rig_close(&rig);
+}
+
+TEST(connect_stops_at_the_first_failure)
+{
+	const struct nic_ops *ops;
+	struct nic_peer peers[3];
+	struct nic_qp_info info;
+	unsigned int n_done = 9;
+	struct client a, b;
+	struct rig rig;
+
+	rig_open(&rig, 2, NULL);
+	ops = rig.nic[0]->ops;
+	client_open(&a, rig.nic[0], 1, 3);
+	client_open(&b, rig.nic[1], 2, 3);
+	for (unsigned int i = 0; i < 3; i++)
+		peers[i] = (struct nic_peer){client_qpn(&a, i), b.queues->layout.qps[i].addr};
+	peers[1].remote.gid[15] ^= 0xff;
+	ASSERT_ERR(ops->connect(a.ctx, 3, peers, &client_params, &n_done), EHOSTUNREACH);
+	ASSERT_EQ(n_done, 1u);
+	ASSERT_OK(ops->qp_query(a.ctx, client_qpn(&a, 0), &info));
+	ASSERT_EQ(info.state, NIC_QPS_RTS);
+	ASSERT_OK(ops->qp_query(a.ctx, client_qpn(&a, 1), &info));
+	ASSERT_EQ(info.state, NIC_QPS_RST);
+	/* The failed one can be tried again. */
+	peers[1].remote.gid[15] ^= 0xff;
+	ASSERT_OK(ops->connect(a.ctx, 2, peers + 1, &client_params, &n_done));
+	ASSERT_EQ(n_done, 2u);
+	ASSERT_ERR(ops->connect(a.ctx, 1, peers, &client_params, &n_done), EINVAL);
+	ASSERT_EQ(n_done, 0u);
+	client_close(&a);
+	client_close(&b);
+	rig_close(&rig);
+}
+
+TEST(connect_refuses_strange_arguments)
+{
+	struct nic_qp_params params = client_params;
+	const struct nic_ops *ops;
+	unsigned int n_done = 9;
+	struct nic_peer peer;
+	struct client a, b;
+	struct rig rig;
+
+	rig_open(&rig, 1, NULL);
+	ops = rig.nic[0]->ops;
+	client_open(&a, rig.nic[0], 1, 1);
+	client_open(&b, rig.nic[0], 2, 1);
+	peer = (struct nic_peer){client_qpn(&b, 0), b.queues->layout.qps[0].addr};
+	ASSERT_ERR(ops->connect(a.ctx, 1, &peer, &params, &n_done), EINVAL); /* not a's */
+	peer.qpn = client_qpn(&a, 0);
+	peer.remote.link = NIC_LINK_INFINIBAND;
+	ASSERT_ERR(ops->connect(a.ctx, 1, &peer, &params, &n_done), EINVAL);
+	peer.remote.link = NIC_LINK_ETHERNET;
+	peer.remote.qp_type = NIC_QP_DCT;
+	ASSERT_ERR(ops->connect(a.ctx, 1, &peer, &params, &n_done), EINVAL);
+	peer.remote.qp_type = NIC_QP_RC;
+	params.timeout = 32;
+	ASSERT_ERR(ops->connect(a.ctx, 1, &peer, &params, &n_done), EINVAL);
+	params = client_params;
+	params.retry_count = 8;
+	ASSERT_ERR(ops->connect(a.ctx, 1, &peer, &params, &n_done), EINVAL);
+	ASSERT_ERR(ops->qp_modify(a.ctx, client_qpn(&b, 0), NIC_QPS_ERR), EINVAL);
+	ASSERT_ERR(ops->qp_modify(a.ctx, client_qpn(&a, 0), NIC_QPS_RTR), EINVAL);
+	ASSERT_ERR(ops->qp_modify(a.ctx, client_qpn(&a, 0), NIC_QPS_RTS), EINVAL);
+	client_close(&a);
+	client_close(&b);
+	rig_close(&rig);
+}
+
+/* A QP whose peer never answers: everything it posted is flushed. */
+TEST(quiesce_flushes_what_was_posted)
+{
+	struct client a, b;
+	struct shmd_cqe cqe;
+	struct rig rig;
+
+	rig_open(&rig, 2, NULL);
+	client_open(&a, rig.nic[0], 1, 1);
+	client_open(&b, rig.nic[1], 2, 1);
+	client_connect(&a, 0, &b, 0);
+	ASSERT_OK(rig.nic[1]->ops->qp_modify(b.ctx, client_qpn(&b, 0), NIC_QPS_RST));
+	for (int i = 0; i < 10; i++)
+		client_post_inline(&a, 0, 1, &b, 0);
+	client_ring(&a, 0);
+	client_post_recv(&a, 0, 0, 64);
+	rig.nic[0]->ops->ctx_quiesce(a.ctx, CLIENT_QUIESCE_NSEC);
+	for (int i = 0; i < 11; i++) {
+		ASSERT(client_poll(&a, 0, &cqe, 0));
+		ASSERT_EQ(client_cqe_syndrome(&cqe), SHMD_SYNDROME_WR_FLUSH_ERR);
+	}
+	ASSERT(!client_poll(&a, 0, &cqe, 0));
+	ASSERT_EQ(*(uint64_t *)b.mem, 0u);
+	client_close(&a);
+	client_close(&b);
+	rig_close(&rig);
+}
+
+TEST(quiesce_leaves_other_sessions_alone)
+{
+	struct client a, b;
+	struct rig rig;
+
+	rig_open(&rig, 1, NULL);
+	client_open(&a, rig.nic[0], 1, 2);
+	client_open(&b, rig.nic[0], 2, 1);
+	client_connect(&a, 0, &a, 0);
+	client_connect(&b, 0, &b, 0);
+	client_post_inline(&b, 0, 5, &b, 0);
+	client_ring(&b, 0);
+	client_close(&a);
+	client_complete(&b, 0);
+	client_post_inline(&b, 0, 6, &b, 0);
+	client_ring(&b, 0);
+	client_complete(&b, 0);
+	client_close(&b);
+	rig_close(&rig);
+}
+
+TEST(a_peer_that_dies_ends_in_an_error_and_an_event)
+{
+	struct pollfd event_poll = {.events = POLLIN};
+	const struct nic_ops *ops;
+	struct nic_event event;
+	struct client a, b;
+	struct shmd_cqe cqe;
+	struct rig rig;
+
+	rig_open(&rig, 2, NULL);
+	ops = rig.nic[0]->ops;
+	client_open(&a, rig.nic[0], 41, 1);
+	client_open(&b, rig.nic[1], 42, 1);
+	client_connect(&a, 0, &b, 0);
+	client_close(&b);
+	ASSERT(!rig.nic[1]->ops->close(rig.nic[1]));
+	event_poll.fd = rig.nic[0]->event_fd;
+	ASSERT_EQ(poll(&event_poll, 1, 0), 0);
+	ASSERT_ERR(ops->next_event(rig.nic[0], &event), EAGAIN);
+	/* The region is gone too; any key will do. */
+	client_post_inline(&a, 0, 1, &a, 0);
+	client_ring(&a, 0);
+	ASSERT(client_poll(&a, 0, &cqe, CLIENT_LIMIT_NSEC));
+	ASSERT_EQ(client_cqe_syndrome(&cqe), SHMD_SYNDROME_TRANSPORT_RETRY_EXC_ERR);
+	ASSERT_EQ(poll(&event_poll, 1, 10000), 1);
+	ASSERT_OK(ops->next_event(rig.nic[0], &event));
+	ASSERT_EQ(event.kind, NIC_EVENT_QP_ERROR);
+	ASSERT_EQ(event.session_id, 41u);
+	ASSERT_EQ(event.number, client_qpn(&a, 0));
+	ASSERT_EQ(event.syndrome, SHMD_SYNDROME_TRANSPORT_RETRY_EXC_ERR);
+	ASSERT_ERR(ops->next_event(rig.nic[0], &event), EAGAIN);
+	ASSERT_EQ(poll(&event_poll, 1, 0), 0);
+	client_close(&a);
+	rig_close(&rig);
+}
+
+/* 400 QPs fail at once; the queue keeps 256. */
+TEST(too_many_events_become_one_for_each_session)
+{
+	const unsigned int n = 400;
+	unsigned int n_several = 0, n_events = 0;
+	const struct nic_ops *ops;
+	struct nic_event event;
+	struct shmd_cqe cqe;
+	struct client a, b;
+	struct rig rig;
+
+	rig_open(&rig, 1, NULL);
+	ops = rig.nic[0]->ops;
+	client_open(&a, rig.nic[0], 41, n);
+	client_open(&b, rig.nic[0], 42, 1);
+	client_connect(&b, 0, &b, 0);
+	for (unsigned int i = 0; i < n; i++) {
+		client_connect(&a, i, &a, i);
+		client_post_write(&a, i, CLIENT_MEM_BYTES, &a, 0, 8); /* outside the region */
+		client_publish(&a, i);
+	}
+	client_ring_word(&a, client_qpn(&a, 0));
+	for (unsigned int i = 0; i < n; i++) {
+		ASSERT(client_poll(&a, i, &cqe, CLIENT_LIMIT_NSEC));
+		ASSERT_EQ(client_cqe_syndrome(&cqe), SHMD_SYNDROME_LOCAL_PROT_ERR);
+	}
+	client_post_write(&b, 0, CLIENT_MEM_BYTES, &b, 0, 8);
+	client_ring(&b, 0);
+	ASSERT(client_poll(&b, 0, &cqe, CLIENT_LIMIT_NSEC));
+	/* A call: whatever was an event has been queued when it returns. */
+	ASSERT_OK(ops->counters(rig.nic[0], &(struct nic_counters){0}));
+	while (ops->next_event(rig.nic[0], &event) == 0) {
+		ASSERT(event.session_id == 41 || event.number == client_qpn(&b, 0));
+		n_events++;
+		n_several += event.session_id == 41 && event.number == 0;
+	}
+	ASSERT_EQ(n_several, 1u);
+	ASSERT_EQ(n_events, 1u + (n - 256) + 1u);
+	client_close(&a);
+	client_close(&b);
+	rig_close(&rig);
+}
+
+TEST(sqd_stops_and_rts_goes_on)
+{
+	const struct nic_ops *ops;
+	struct nic_qp_info info;
+	struct shmd_cqe cqe;
+	struct client c;
+	struct rig rig;
+
+	rig_open(&rig, 1, NULL);
+	ops = rig.nic[0]->ops;
+	client_open(&c, rig.nic[0], 1, 1);
+	client_connect(&c, 0, &c, 0);
+	ASSERT_OK(ops->qp_modify(c.ctx, client_qpn(&c, 0), NIC_QPS_SQD));
+	client_post_inline(&c, 0, 9, &c, 0);
+	client_ring(&c, 0);
+	ASSERT(!client_poll(&c, 0, &cqe, 20000000));
+	ASSERT_OK(ops->qp_query(c.ctx, client_qpn(&c, 0), &info));
+	ASSERT_EQ(info.state, NIC_QPS_SQD);
+	ASSERT_OK(ops->qp_modify(c.ctx, client_qpn(&c, 0), NIC_QPS_RTS));
+	client_complete(&c, 0);
+	client_close(&c);
+	rig_close(&rig);
+}
+
+/* ---- fault points -------------------------------------------------------------------------------------------------- */
+
+TEST(fault_thread_stop_serves_calls_only)
+{
+	const struct nic_ops *ops;
+	struct nic_counters counters;
+	struct shmd_cqe cqe;
+	struct client c;
+	struct rig rig;
+
+	rig_open(&rig, 1, "soft.nic-thread-stop:3");
+	ops = rig.nic[0]->ops;
+	client_open(&c, rig.nic[0], 1, 1);
+	client_connect(&c, 0, &c, 0);
+	for (int i = 0; i < 10; i++)
+		client_post_inline(&c, 0, 1, &c, 0);
+	client_ring(&c, 0);
+	for (int i = 0; i < 3; i++)
+		client_complete(&c, 0);
+	ASSERT(!client_poll(&c, 0, &cqe, 100000000));
+	ASSERT_OK(ops->ctx_counters(c.ctx, &counters));
+	ASSERT_EQ(counters.wqes, 3u);
+	client_close(&c);
+	rig_close(&rig);
+}
+
+TEST(fault_flip_changes_one_byte)
+{
+	unsigned int n_wrong = 0;
+	struct client c;
+	struct rig rig;
+
+	rig_open(&rig, 1, "soft.flip-payload-byte:2");
+	client_open(&c, rig.nic[0], 1, 1);
+	client_connect(&c, 0, &c, 0);
+	memset(c.mem, 0x11, 4096);
+	for (uint64_t i = 1; i <= 3; i++) {
+		client_post_write(&c, 0, 0, &c, i * 4096, 4096);
+		client_ring(&c, 0);
+		client_complete(&c, 0);
+	}
+	for (unsigned int i = 4096; i < 4 * 4096; i++)
+		n_wrong += c.mem[i] != 0x11;
+	ASSERT_EQ(n_wrong, 1u);
+	client_close(&c);
+	rig_close(&rig);
+}
+
+TEST(fault_drop_cqe_loses_one)
+{
+	unsigned int n_cqes = 0;
+	struct shmd_cqe cqe;
+	struct client c;
+	struct rig rig;
+
+	rig_open(&rig, 1, "soft.drop-cqe:2");
+	client_open(&c, rig.nic[0], 1, 1);
+	client_connect(&c, 0, &c, 0);
+	for (int i = 0; i < 3; i++)
+		client_post_inline(&c, 0, 1, &c, 0);
+	client_ring(&c, 0);
+	while (client_poll(&c, 0, &cqe, 100000000))
+		n_cqes++;
+	ASSERT_EQ(n_cqes, 2u);
+	client_close(&c);
+	rig_close(&rig);
+}
+
+/* ---- many callers ----------------------------------------------------------------------------------------------------- */
+
+struct caller {
+	pthread_t thread;
+	struct rig *rig;
+	unsigned int index;
+	unsigned int n_rounds;
+};
+
+static void *caller_main(void *arg)
+{
+	struct caller *caller = arg;
+
+	for (unsigned int round = 0; round < caller->n_rounds; round++) {
+		struct nic *nic = caller->rig->nic[(caller->index + round) % caller->rig->n_nics];
+		struct nic *other = caller->rig->nic[(caller->index + round + 1) % caller->rig->n_nics];
+		struct client a, b;
+
+		client_open(&a, nic, 2 * caller->index, 3);
+		client_open(&b, other, 2 * caller->index + 1, 3);
+		for (unsigned int i = 0; i < 3; i++)
+			client_connect(&a, i, &b, i);
+		for (uint64_t i = 0; i < 60; i++) {
+			client_post_inline(&a, i % 3, i, &b, 8 * i);
+			client_ring(&a, i % 3);
+			client_post_write(&b, i % 3, 32768, &a, 65536, 4096);
+			client_ring(&b, i % 3);
+			client_complete(&a, i % 3);
+			client_complete(&b, i % 3);
+			ASSERT_EQ(__atomic_load_n((uint64_t *)(b.mem + 8 * i), __ATOMIC_ACQUIRE), i);
+		}
+		/* Leave work behind, on one side only. */
+		client_post_write(&a, 0, 0, &b, 0, 65536);
+		client_ring(&a, 0);
+		client_close(round % 2 ? &a : &b);
+		client_close(round % 2 ? &b : &a);
+	}
+	return NULL;
+}
+
+TEST_TIMEOUT(contexts_are_independent_of_each_other, 60)
+{
+	struct caller callers[6];
+	struct rig rig;
+
+	rig_open(&rig, 3, NULL);
+	for (unsigned int i = 0; i < 6; i++) {
+		callers[i] = (struct caller){.rig = &rig, .index = i, .n_rounds = 6};
+		ASSERT_OK(pthread_create(&callers[i].thread, NULL, caller_main, &callers[i]));
+	}
+	for (unsigned int i = 0; i < 6; i++)
+		ASSERT_OK(pthread_join(callers[i].thread, NULL));
+	rig_close(&rig);
+}

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/unit/session/fake-nic.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "proto/base/assert.h"
+#include "proto/base/cleanup.h"
+
+struct fake_qp {
+	struct list link;
+	uint32_t qpn;
+	enum nic_qp_state state;
+	struct nic_addr remote;
+};
+
+struct fake_ctx {
+	struct nic_ctx base;
+	struct list qps; /* struct fake_qp */
+};
+
+static struct fake_nic *fake_of(struct nic *nic)
+{
+	return container_of(nic, struct fake_nic, base);
+}
+
+static void note(struct fake_nic *fake, const char *what)
+{
+	size_t used = strlen(fake->log);
+
+	snprintf(fake->log + used, sizeof(fake->log) - used, "%s ", what);
+}
+
+/* Counts the call; the error when this is the one that fails. */
+static int call(struct fake_nic *fake, const char *what)
+{
+	if (++fake->n_calls == fake->fail_at)
+		return fake->fail_err;
+	note(fake, what);
+	return 0;
+}
+
+static struct nic *fake_close(struct nic *nic)
+{
+	return NULL;
+}
+
+static int fake_query(struct nic *nic, struct nic_info *ret_info)
+{
+	*ret_info = fake_of(nic)->info;
+	return 0;
+}
+
+static int fake_counters(struct nic *nic, struct nic_counters *ret_counters)
+{
+	*ret_counters = (struct nic_counters){.wqes = 1000};
+	return 0;
+}
+
+static int fake_next_event(struct nic *nic, struct nic_event *ret_event)
+{
+	struct fake_nic *fake = fake_of(nic);
+
+	if (!fake->has_event)
+		return -EAGAIN;
+	*ret_event = fake->event;
+	fake->has_event = false;
+	return 0;
+}
+
+static int fake_ctx_open(struct nic *nic, const struct nic_ctx_attr *attr, struct nic_ctx **ret_ctx)
+{
+	struct fake_nic *fake = fake_of(nic);
+	struct fake_ctx *ctx;
+	int r = call(fake, "open");
+
+	if (r < 0)
+		return r;
+	if (attr->doorbell == NIC_DOORBELL_UAR_MMAP)
+		return -EOPNOTSUPP;
+	ctx = calloc(1, sizeof(*ctx));
+	list_init(&ctx->qps);
+	ctx->base = (struct nic_ctx){
+		.nic = nic,
+		.session_id = attr->session_id,
+		.doorbell = {
+			.mode = NIC_DOORBELL_CPU,
+			.page_fd = memfd_create("fake-page", MFD_CLOEXEC),
+			.register_offset = 0x800,
+			.nic_page_fd = -1,
+			.wake_fd = -1,
+			.reason = "it is a fake",
+		},
+	};
+	fake->n_ctxs++;
+	*ret_ctx = &ctx->base;
+	return 0;
+}
+
+static struct nic_ctx *fake_ctx_close(struct nic_ctx *base)
+{
+	struct fake_ctx *ctx = container_of(base, struct fake_ctx, base);
+	struct fake_nic *fake = fake_of(base->nic);
+
+	assert_bug(list_empty(&ctx->qps));
+	note(fake, "close");
+	fake->n_ctxs--;
+	safe_close(base->doorbell.page_fd);
+	free(ctx);
+	return NULL;
+}
+
+static int fake_mr_reg(struct nic_ctx *ctx, const struct nic_mr_attr *attr, struct nic_mr **ret_mr)
+{
+	struct fake_nic *fake = fake_of(ctx->nic);
+	struct nic_mr *mr;
+	int r = call(fake, "reg");
+
+	if (r < 0)
+		return r;
+	mr = calloc(1, sizeof(*mr));
+	*mr = (struct nic_mr){
+		.ctx = ctx, .lkey = 0x1000, .rkey = 0x2000, .length_bytes = attr->length_bytes};
+	fake->n_mrs++;
+	*ret_mr = mr;
+	return 0;
+}
+
+static struct nic_mr *fake_mr_dereg(struct nic_mr *mr)
+{
+	struct fake_nic *fake = fake_of(mr->ctx->nic);
+
+	note(fake, "dereg");
+	fake->n_mrs--;
+	free(mr);
+	return NULL;
+}
+
+static uint32_t resolve(const struct nic_layout *layout, uint32_t cqn)
+{
+	return cqn & NIC_CQ_BY_INDEX ? layout->cqs[cqn & ~NIC_CQ_BY_INDEX].cqn : cqn;
+}
+
+static int fake_queues_create(struct nic_ctx *base, const struct nic_queue_mem *mem,
+			      struct nic_layout *layout, struct nic_queues **ret_queues)
+{
+	struct fake_ctx *ctx = container_of(base, struct fake_ctx, base);
+	struct fake_nic *fake = fake_of(base->nic);
+	struct nic_queues *queues;
+	int r = call(fake, "create");
+
+	if (r < 0)
+		return r;
+	queues = calloc(1, sizeof(*queues));
+	queues->ctx = base;
+	queues->layout = *layout;
+	memset(layout, 0, sizeof(*layout));
+	for (uint32_t i = 0; i < queues->layout.n_cqs; i++)
+		queues->layout.cqs[i].cqn = ++fake->last_number;
+	for (uint32_t i = 0; i < queues->layout.n_qps; i++) {
+		struct nic_qp *desc = &queues->layout.qps[i];
+		struct fake_qp *qp = calloc(1, sizeof(*qp));
+
+		qp->qpn = desc->qpn = ++fake->last_number;
+		desc->send_cqn = resolve(&queues->layout, desc->send_cqn);
+		desc->recv_cqn = resolve(&queues->layout, desc->recv_cqn);
+		desc->addr = (struct nic_addr){
+			.link = NIC_LINK_ETHERNET, .qp_type = NIC_QP_RC, .mtu_log2 = 12, .qpn = qp->qpn};
+		list_add_tail(&ctx->qps, &qp->link);
+	}
+	fake->n_queues++;
+	*ret_queues = queues;
+	return 0;
+}
+
+static struct fake_qp *find_qp(struct nic_ctx *base, uint32_t qpn)
+{
+	struct fake_ctx *ctx = container_of(base, struct fake_ctx, base);
+	struct fake_qp *qp;
+
+	list_for_each_entry(qp, &ctx->qps, link)
+		if (qp->qpn == qpn)
+			return qp;
+	return NULL;
+}
+
+static int fake_queues_destroy(struct nic_queues *queues)
+{
+	struct fake_nic *fake = fake_of(queues->ctx->nic);
+
+	for (uint32_t i = 0; i < queues->layout.n_qps; i++) {
+		struct fake_qp *qp = find_qp(queues->ctx, queues->layout.qps[i].qpn);
+
+		list_del(&qp->link);
+		free(qp);
+	}
+	note(fake, "destroy");
+	fake->n_queues--;
+	nic_layout_deinit(&queues->layout);
+	free(queues);
+	return 0;
+}
+
+static int fake_connect(struct nic_ctx *ctx, unsigned int n, const struct nic_peer *peers,
+			const struct nic_qp_params *params, unsigned int *ret_n_done)
+{
+	int r = call(fake_of(ctx->nic), "connect");
+
+	for (*ret_n_done = 0; r == 0 && *ret_n_done < n; (*ret_n_done)++) {
+		struct fake_qp *qp = find_qp(ctx, peers[*ret_n_done].qpn);
+
+		if (qp->state != NIC_QPS_RST)
+			return -EINVAL;
+		qp->state = NIC_QPS_RTS;
+		qp->remote = peers[*ret_n_done].remote;
+	}
+	return r;
+}
+
+static int fake_qp_modify(struct nic_ctx *ctx, uint32_t qpn, enum nic_qp_state state)
+{
+	int r = call(fake_of(ctx->nic), "modify");
+
+	if (r == 0)
+		find_qp(ctx, qpn)->state = state;
+	return r;
+}
+
+static int fake_qp_query(struct nic_ctx *ctx, uint32_t qpn, struct nic_qp_info *ret_info)
+{
+	int r = call(fake_of(ctx->nic), "query");
+	struct fake_qp *qp = find_qp(ctx, qpn);
+
+	if (r == 0)
+		*ret_info = (struct nic_qp_info){.state = qp->state, .dest_qpn = qp->remote.qpn};
+	return r;
+}
+
+static int fake_ctx_counters(struct nic_ctx *ctx, struct nic_counters *ret_counters)
+{
+	*ret_counters = (struct nic_counters){.wqes = 7, .bytes_sent = 70};
+	return 0;
+}
+
+static void fake_ctx_quiesce(struct nic_ctx *ctx, uint64_t timeout_nsec)
+{
+	note(fake_of(ctx->nic), "quiesce");
+}
+
+static const struct nic_ops fake_ops = {
+	.close = fake_close,
+	.query = fake_query,
+	.counters = fake_counters,
+	.next_event = fake_next_event,
+	.ctx_open = fake_ctx_open,
+	.ctx_close = fake_ctx_close,
+	.mr_reg = fake_mr_reg,
+	.mr_dereg = fake_mr_dereg,
+	.queues_create = fake_queues_create,
+	.queues_destroy = fake_queues_destroy,
+	.connect = fake_connect,
+	.qp_modify = fake_qp_modify,
+	.qp_query = fake_qp_query,
+	.ctx_counters = fake_ctx_counters,
+	.ctx_quiesce = fake_ctx_quiesce,
+};
+
+void fake_nic_init(struct fake_nic *fake, const char *name)
+{
+	memset(fake, 0, sizeof(*fake));
+	fake->base.ops = &fake_ops;
+	fake->base.event_fd = -1;
+	list_init(&fake->base.link);
+	snprintf(fake->base.name, sizeof(fake->base.name), "%s", name);
+	fake->info = (struct nic_info){
+		.backend = "fake",
+		.port = 1,
+		.link = NIC_LINK_ETHERNET,
+		.state = NIC_PORT_ACTIVE,
+		.mtu_bytes = 4096,
+		.max_qps = 65536,
+		.max_log2_sq_wqebbs = 12,
+		.max_log2_cq_entries = 16,
+		.accepted_kinds = {NIC_MEM_MEMFD, NIC_MEM_AGENT},
+		.doorbell_cpu = true,
+	};
+	snprintf(fake->info.name, sizeof(fake->info.name), "%s", name);
+}

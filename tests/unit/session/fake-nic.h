@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A NIC that does nothing but keep count: what exists, in which order things were done, and a call that fails on
+ * demand. For tests of the session room, which must not depend on a backend.
+ */
+#ifndef SHMD_TESTS_FAKE_NIC_H
+#define SHMD_TESTS_FAKE_NIC_H
+
+#include "daemon/nic/nic.h"
+
+#define FAKE_LOG_BYTES 4096
+
+struct fake_nic {
+	struct nic base;
+	struct nic_info info;
+	unsigned int n_ctxs, n_mrs, n_queues; /* alive */
+	unsigned int n_calls; /* operations that may fail, so far */
+	unsigned int fail_at; /* this call fails (from 1), with fail_err; 0: none */
+	int fail_err;
+	uint32_t last_number; /* of QPs and CQs */
+	char log[FAKE_LOG_BYTES]; /* names of operations, space separated */
+	struct nic_event event; /* told once when has_event */
+	bool has_event;
+};
+
+void fake_nic_init(struct fake_nic *fake, const char *name);
+
+#endif

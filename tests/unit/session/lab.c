@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/unit/session/lab.h"
+
+#include <sys/socket.h>
+
+#include "tests/lib/test.h"
+
+static void on_attention(void *arg, struct session *session)
+{
+	struct lab *lab = arg;
+
+	lab->n_attentions++;
+}
+
+void lab_init(struct lab *lab, uint64_t limit)
+{
+	struct registry_attr attr = {
+		.daemon = "shmemd under test",
+		.quiesce_nsec = 1000000,
+		.hooks = {.arg = lab, .attention = on_attention},
+	};
+
+	for (int i = 0; i < QUOTA_N; i++)
+		attr.limits.n[i] = limit;
+	attr.limits.n[QUOTA_BYTES] = limit << 20;
+	lab->n_attentions = 0;
+	ASSERT_OK(registry_init(&lab->registry, &attr));
+	for (int i = 0; i < 2; i++) {
+		fake_nic_init(&lab->nics[i], i == 0 ? "fake0" : "fake1");
+		ASSERT_OK(registry_add_nic(&lab->registry, &lab->nics[i].base));
+	}
+}
+
+void lab_deinit(struct lab *lab)
+{
+	registry_deinit(&lab->registry);
+}
+
+void lab_assert_empty(const struct lab *lab)
+{
+	for (int i = 0; i < QUOTA_N; i++)
+		ASSERT_EQ(lab->registry.quota.total.n[i], 0);
+	for (int i = 0; i < 2; i++) {
+		ASSERT_EQ(lab->nics[i].n_ctxs, 0);
+		ASSERT_EQ(lab->nics[i].n_mrs, 0);
+		ASSERT_EQ(lab->nics[i].n_queues, 0);
+		ASSERT_EQ(lab->registry.nics[i].n_sessions, 0);
+		ASSERT_EQ(lab->registry.nics[i].n_qps, 0);
+	}
+	ASSERT(list_empty(&lab->registry.sessions));
+	ASSERT(list_empty(&lab->registry.quota.uids));
+	ASSERT(list_empty(&lab->registry.quota.cgroups));
+}
+
+static void pump(void *arg)
+{
+	struct pair *pair = arg;
+
+	session_readable(pair->session);
+}
+
+void pair_init(struct pair *pair, struct lab *lab)
+{
+	int socks[2];
+
+	ASSERT_OK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, socks));
+	*pair = (struct pair){.raw = {.sock = socks[1], .pump = pump, .pump_arg = pair}};
+	ASSERT_OK(session_new(&lab->registry, socks[0], &pair->session));
+	/* Any owner will do: the hook is the lab's. */
+	pair->session->owner = pair;
+}
+
+void pair_init_hello(struct pair *pair, struct lab *lab, enum msg_role role)
+{
+	pair_init(pair, lab);
+	raw_hello(&pair->raw, role);
+}
+
+void pair_deinit(struct pair *pair)
+{
+	pair->session = session_free(pair->session);
+	raw_close(&pair->raw);
+}
+
+void pair_expect_end(struct pair *pair, enum shmd_status status)
+{
+	raw_expect_end(&pair->raw, status);
+	ASSERT(pair->session->ended);
+}

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "tests/unit/session/lab.h"
+#include "tests/lib/test.h"
+
+struct scene {
+	struct lab lab;
+	struct pair pair;
+	struct msg req;
+};
+
+static void scene_init(struct scene *scene)
+{
+	lab_init(&scene->lab, 10);
+	pair_init_hello(&scene->pair, &scene->lab, MSG_ROLE_CLIENT);
+	raw_open_nic(&scene->pair.raw, "fake0");
+	msg_init(&scene->req, MSG_MEM_REG_REQ, 0);
+	scene->req.mem_reg_req = (struct msg_mem_reg_req){
+		.kind = MSG_MEM_MEMFD, .access = NIC_ACCESS_ALL, .length_bytes = 4096};
+}
+
+static void scene_deinit(struct scene *scene)
+{
+	ASSERT(!scene->pair.session->ended);
+	pair_deinit(&scene->pair);
+	lab_assert_empty(&scene->lab);
+	lab_deinit(&scene->lab);
+}
+
+static void refused(struct scene *scene, int fd, enum shmd_status status)
+{
+	raw_expect_error(&scene->pair.raw, &scene->req, &fd, 1, status);
+	close(fd);
+}
+
+TEST(registered_and_deregistered)
+{
+	struct scene s;
+	struct msg req, rep;
+	uint32_t mr;
+
+	scene_init(&s);
+	mr = raw_reg(&s.pair.raw, 8192);
+	ASSERT_EQ(s.lab.registry.quota.total.n[QUOTA_BYTES], 8192);
+	ASSERT_EQ(s.lab.registry.quota.total.n[QUOTA_MRS], 1);
+	msg_init(&req, MSG_MEM_DEREG_REQ, 0);
+	req.mem_dereg_req.handle = mr;
+	raw_expect(&s.pair.raw, &req, NULL, 0, MSG_OK_REP, &rep);
+	ASSERT_EQ(s.lab.registry.quota.total.n[QUOTA_BYTES], 0);
+	raw_expect_error(&s.pair.raw, &req, NULL, 0, SHMD_STATUS_NOT_FOUND);
+	scene_deinit(&s);
+}
+
+TEST(descriptors_that_are_no_memory)
+{
+	struct scene s;
+	int socks[2], pipes[2];
+
+	scene_init(&s);
+	refused(&s, open("/dev/null", O_RDWR | O_CLOEXEC), SHMD_STATUS_MEM_FD);
+	refused(&s, open("/proc/self/exe", O_RDONLY | O_CLOEXEC), SHMD_STATUS_MEM_FD);
+	refused(&s, open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC), SHMD_STATUS_MEM_FD);
+	ASSERT_OK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, socks));
+	refused(&s, socks[0], SHMD_STATUS_MEM_FD);
+	close(socks[1]);
+	ASSERT_OK(pipe2(pipes, O_CLOEXEC));
+	refused(&s, pipes[1], SHMD_STATUS_MEM_FD);
+	close(pipes[0]);
+	scene_deinit(&s);
+}
+
+TEST(memfd_must_not_shrink)
+{
+	struct scene s;
+	int fd = memfd_create("x", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	scene_init(&s);
+	ASSERT_OK(ftruncate(fd, 4096));
+	refused(&s, fd, SHMD_STATUS_MEM_SEALS);
+	fd = memfd_create("x", MFD_CLOEXEC);
+	ASSERT_OK(ftruncate(fd, 4096));
+	refused(&s, fd, SHMD_STATUS_MEM_SEALS);
+	scene_deinit(&s);
+}
+
+TEST(memory_that_cannot_be_written)
+{
+	struct scene s;
+	char path[64];
+	int fd = raw_memfd(4096), ro;
+
+	scene_init(&s);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	ro = open(path, O_RDONLY | O_CLOEXEC);
+	refused(&s, ro, SHMD_STATUS_MEM_FD);
+	ASSERT_OK(fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE));
+	refused(&s, fd, SHMD_STATUS_MEM_SEALS);
+	scene_deinit(&s);
+}
+
+TEST(ranges_outside_the_memory)
+{
+	static const struct {
+		uint64_t offset, length, iova;
+	} wrong[] = {
+		{0, 0, 0}, {0, 4097, 0}, {4096, 1, 0}, {1, 4096, 1}, {UINT64_MAX - 4095, 4096, 0},
+		{0, UINT64_MAX, 0}};
+	struct scene s;
+
+	scene_init(&s);
+	for (unsigned int i = 0; i < 6; i++) {
+		s.req.mem_reg_req.offset = wrong[i].offset;
+		s.req.mem_reg_req.length_bytes = wrong[i].length;
+		s.req.mem_reg_req.iova = wrong[i].iova;
+		refused(&s, raw_memfd(4096), SHMD_STATUS_MEM_RANGE);
+	}
+	s.req.mem_reg_req.offset = 0;
+	s.req.mem_reg_req.length_bytes = 8192;
+	s.req.mem_reg_req.iova = UINT64_MAX - 4095;
+	refused(&s, raw_memfd(8192), SHMD_STATUS_MEM_RANGE);
+	scene_deinit(&s);
+}
+
+TEST(iova_and_offset_share_their_place_in_a_page)
+{
+	struct scene s;
+
+	scene_init(&s);
+	s.req.mem_reg_req.iova = 0x10001;
+	refused(&s, raw_memfd(4096), SHMD_STATUS_INVALID);
+	scene_deinit(&s);
+}
+
+TEST(refused_kind_names_the_accepted_ones)
+{
+	struct scene s;
+	struct msg rep;
+	int fd = raw_memfd(4096);
+
+	scene_init(&s);
+	s.req.mem_reg_req.kind = MSG_MEM_DMABUF;
+	raw_expect(&s.pair.raw, &s.req, &fd, 1, MSG_ERROR_REP, &rep);
+	ASSERT_EQ(rep.error_rep.status, SHMD_STATUS_MEM_KIND);
+	ASSERT_EQ(rep.error_rep.accepted_kinds, 1u << MSG_MEM_MEMFD | 1u << MSG_MEM_AGENT);
+	ASSERT_STREQ(rep.error_rep.text, "fake0 does not accept dmabuf memory; it accepts memfd, agent");
+	s.lab.nics[0].info.accepted_kinds[1] = NIC_MEM_DMABUF;
+	registry_refresh_nic(&s.lab.registry.nics[0]);
+	raw_expect_error(&s.pair.raw, &s.req, &fd, 1, SHMD_STATUS_MEM_FD);
+	close(fd);
+	scene_deinit(&s);
+}
+
+TEST(agent_memory_comes_without_a_descriptor)
+{
+	struct scene s;
+	struct msg rep;
+
+	scene_init(&s);
+	s.req.mem_reg_req.kind = MSG_MEM_AGENT;
+	s.req.mem_reg_req.iova = 0x7f0000001234;
+	raw_expect(&s.pair.raw, &s.req, NULL, 0, MSG_MEM_REG_REP, &rep);
+	scene_deinit(&s);
+}
+
+TEST(unknown_access_kind_and_nic)
+{
+	struct scene s;
+	int fd;
+
+	scene_init(&s);
+	s.req.mem_reg_req.access = 0x10;
+	refused(&s, raw_memfd(4096), SHMD_STATUS_INVALID);
+	s.req.mem_reg_req.access = 1;
+	s.req.mem_reg_req.nic = 1;
+	refused(&s, raw_memfd(4096), SHMD_STATUS_NOT_FOUND);
+	s.req.mem_reg_req.nic = 0;
+	s.req.mem_reg_req.kind = MSG_MEM_UNSET;
+	fd = raw_memfd(4096);
+	refused(&s, fd, SHMD_STATUS_INVALID);
+	scene_deinit(&s);
+}
+
+TEST(quotas_of_memory_name_their_limit)
+{
+	struct scene s;
+	struct msg rep;
+	int fd = raw_memfd(11 << 20);
+
+	scene_init(&s);
+	s.req.mem_reg_req.length_bytes = 11 << 20;
+	raw_expect(&s.pair.raw, &s.req, &fd, 1, MSG_ERROR_REP, &rep);
+	ASSERT_EQ(rep.error_rep.status, SHMD_STATUS_QUOTA_BYTES);
+	ASSERT(strstr(rep.error_rep.text, "limit reached: max-registered-bytes is 10485760"));
+	s.req.mem_reg_req.length_bytes = 4096;
+	for (int i = 0; i < 10; i++)
+		raw_expect(&s.pair.raw, &s.req, &fd, 1, MSG_MEM_REG_REP, &rep);
+	raw_expect_error(&s.pair.raw, &s.req, &fd, 1, SHMD_STATUS_QUOTA_MRS);
+	close(fd);
+	scene_deinit(&s);
+}

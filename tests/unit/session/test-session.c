@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "tests/unit/session/lab.h"
+#include "tests/lib/test.h"
+
+#define N_STEPS 9
+
+static void publish_one(struct pair *pair, uint32_t pe)
+{
+	struct msg req, rep;
+	int fd = raw_memfd(4096);
+
+	msg_init(&req, MSG_PUBLISH_REQ, 0);
+	req.publish_req = (struct msg_publish_req){
+		.key = {.world = "a secret world!", .pe = pe}, .has_fd = true, .data_bytes = 3, .data = "abc"};
+	raw_expect(&pair->raw, &req, &fd, 1, MSG_OK_REP, &rep);
+	close(fd);
+}
+
+static void create(struct pair *pair, uint32_t n_qps)
+{
+	struct msg rep;
+
+	raw_create_queues(&pair->raw, n_qps, &rep);
+	msg_deinit(&rep);
+}
+
+/* A client that does everything a client can own, up to `n` steps. */
+static void live(struct pair *pair, struct lab *lab, int n)
+{
+	pair_init(pair, lab);
+	for (int i = 1; i <= n; i++) {
+		switch (i) {
+		case 1:
+			pair_deinit(pair);
+			pair_init_hello(pair, lab, MSG_ROLE_CLIENT);
+			break;
+		case 2:
+			raw_open_nic(&pair->raw, "fake0");
+			break;
+		case 3:
+			raw_reg(&pair->raw, 8192);
+			break;
+		case 4:
+			create(pair, 4);
+			break;
+		case 5:
+			publish_one(pair, 1);
+			break;
+		case 6:
+			raw_open_nic(&pair->raw, "fake1");
+			break;
+		case 7:
+			raw_reg(&pair->raw, 4096);
+			break;
+		case 8:
+			create(pair, 1);
+			break;
+		case 9:
+			publish_one(pair, 2);
+			break;
+		}
+	}
+}
+
+TEST(session_ended_at_every_point_leaves_nothing)
+{
+	for (int n = 0; n <= N_STEPS; n++) {
+		struct pair pair;
+		struct lab lab;
+
+		lab_init(&lab, 100);
+		live(&pair, &lab, n);
+		if (n > 0)
+			ASSERT_EQ(lab.registry.quota.total.n[QUOTA_SESSIONS], 1);
+		pair_deinit(&pair);
+		lab_assert_empty(&lab);
+		lab_deinit(&lab);
+	}
+}
+
+/* The request that fails inside is answered or ends the session; nothing stays behind. */
+TEST(backend_failure_at_every_call_leaves_nothing)
+{
+	static const int errs[] = {-ENOMEM, -EIO, -ENOSPC, -ENODEV};
+
+	for (unsigned int k = 0; k < sizeof(errs) / sizeof(errs[0]); k++) {
+		for (unsigned int at = 1; at <= 4; at++) {
+			struct msg req, rep;
+			struct pair pair;
+			struct lab lab;
+			int fd = raw_memfd(4096);
+
+			lab_init(&lab, 100);
+			lab.nics[0].fail_at = at;
+			lab.nics[0].fail_err = errs[k];
+			pair_init_hello(&pair, &lab, MSG_ROLE_CLIENT);
+			for (unsigned int step = 1; step <= at && !pair.session->ended; step++) {
+				if (step == 1) {
+					msg_init(&req, MSG_NIC_OPEN_REQ, 0);
+				} else if (step < 4) {
+					msg_init(&req, MSG_MEM_REG_REQ, 0);
+					req.mem_reg_req = (struct msg_mem_reg_req){
+						.kind = MSG_MEM_MEMFD, .length_bytes = 4096};
+				} else {
+					raw_fill_create(&req, 2);
+				}
+				raw_ask(&pair.raw, &req, &fd, step == 2 || step == 3, &rep);
+				ASSERT_EQ(rep.kind == MSG_ERROR_REP, step == at);
+				msg_deinit(&rep);
+			}
+			ASSERT_EQ(pair.session->ended, errs[k] == -EIO);
+			pair_deinit(&pair);
+			lab_assert_empty(&lab);
+			lab_deinit(&lab);
+			close(fd);
+		}
+	}
+}
+
+TEST(teardown_goes_by_kind_in_the_fixed_order)
+{
+	struct pair pair;
+	struct lab lab;
+
+	lab_init(&lab, 100);
+	pair_init_hello(&pair, &lab, MSG_ROLE_CLIENT);
+	raw_open_nic(&pair.raw, "fake0");
+	create(&pair, 1);
+	raw_reg(&pair.raw, 4096);
+	create(&pair, 1);
+	raw_reg(&pair.raw, 4096);
+	lab.nics[0].log[0] = 0;
+	pair_deinit(&pair);
+	ASSERT_STREQ(lab.nics[0].log, "quiesce destroy destroy dereg dereg close ");
+	lab_assert_empty(&lab);
+	lab_deinit(&lab);
+}
+
+TEST(end_tells_client_and_health_page)
+{
+	struct shmd_health_page *page;
+	struct pair pair;
+	struct msg msg;
+	struct lab lab;
+
+	lab_init(&lab, 100);
+	pair_init_hello(&pair, &lab, MSG_ROLE_CLIENT);
+	page = mmap(NULL, sizeof(*page), PROT_READ, MAP_SHARED, pair.session->health_fd, 0);
+	ASSERT_NE(page, MAP_FAILED);
+	ASSERT_EQ(page->version, SHMD_HEALTH_PAGE_VERSION);
+	ASSERT_EQ(page->session, SHMD_HEALTH_OK);
+	session_end(pair.session, SHMD_STATUS_SHUTDOWN, "going away");
+	session_end(pair.session, SHMD_STATUS_KILLED, "again");
+	ASSERT_EQ(lab.n_attentions, 1);
+	ASSERT_EQ(page->session, SHMD_HEALTH_SESSION_ENDED);
+	for (int i = 0; i < (int)SHMD_HEALTH_NICS; i++)
+		ASSERT_EQ(page->nic[i], SHMD_HEALTH_SESSION_ENDED);
+	ASSERT_OK(raw_recv(&pair.raw, &msg, NULL));
+	ASSERT_EQ(msg.event.detail, SHMD_STATUS_SHUTDOWN);
+	ASSERT_STREQ(msg.event.text, "going away");
+	ASSERT_ERR(raw_recv(&pair.raw, &msg, NULL), EAGAIN);
+	pair_deinit(&pair);
+	munmap(page, sizeof(*page));
+	lab_deinit(&lab);
+}
+
+TEST(health_word_keeps_its_first_value)
+{
+	struct shmd_health_page *page;
+	struct nic_event event = {.kind = NIC_EVENT_LOST};
+	struct pair pair;
+	struct msg msg;
+	struct lab lab;
+
+	lab_init(&lab, 100);
+	pair_init_hello(&pair, &lab, MSG_ROLE_CLIENT);
+	raw_open_nic(&pair.raw, "fake1");
+	page = mmap(NULL, sizeof(*page), PROT_READ, MAP_SHARED, pair.session->health_fd, 0);
+	ASSERT_NE(page, MAP_FAILED);
+	registry_event(&lab.registry, &lab.registry.nics[0], &event);
+	ASSERT_ERR(raw_recv(&pair.raw, &msg, NULL), EAGAIN);
+	registry_event(&lab.registry, &lab.registry.nics[1], &event);
+	ASSERT_OK(raw_recv(&pair.raw, &msg, NULL));
+	ASSERT_EQ(msg.event.kind, MSG_EVENT_NIC_LOST);
+	ASSERT_EQ(msg.event.nic, 0);
+	session_end_gone(pair.session);
+	ASSERT_EQ(page->nic[0], SHMD_HEALTH_NIC_LOST);
+	ASSERT_EQ(page->nic[1], SHMD_HEALTH_SESSION_ENDED);
+	pair_deinit(&pair);
+	munmap(page, sizeof(*page));
+	lab_deinit(&lab);
+}
+
+TEST(event_reaches_the_session_it_concerns)
+{
+	struct nic_event event = {.kind = NIC_EVENT_QP_ERROR, .number = 0x12, .syndrome = 0x13};
+	struct pair a, b;
+	struct msg msg;
+	struct lab lab;
+
+	lab_init(&lab, 100);
+	pair_init_hello(&a, &lab, MSG_ROLE_CLIENT);
+	pair_init_hello(&b, &lab, MSG_ROLE_CLIENT);
+	raw_open_nic(&a.raw, "fake0");
+	raw_open_nic(&b.raw, "fake0");
+	event.session_id = b.session->id;
+	registry_event(&lab.registry, &lab.registry.nics[0], &event);
+	ASSERT_ERR(raw_recv(&a.raw, &msg, NULL), EAGAIN);
+	ASSERT_OK(raw_recv(&b.raw, &msg, NULL));
+	ASSERT_EQ(msg.event.kind, MSG_EVENT_QP_ERROR);
+	ASSERT_EQ(msg.event.number, 0x12);
+	ASSERT_EQ(msg.event.detail, 0x13);
+	pair_deinit(&a);
+	pair_deinit(&b);
+	lab_deinit(&lab);
+}
+
+TEST(client_that_never_reads_is_ended_with_bounded_memory)
+{
+	struct nic_event event = {.kind = NIC_EVENT_QP_ERROR, .number = 1};
+	struct pair pair;
+	struct lab lab;
+	int n;
+
+	lab_init(&lab, 100);
+	pair_init_hello(&pair, &lab, MSG_ROLE_CLIENT);
+	raw_open_nic(&pair.raw, "fake0");
+	for (n = 0; n < 100000 && !pair.session->ended; n++) {
+		registry_event(&lab.registry, &lab.registry.nics[0], &event);
+		ASSERT_LE(pair.session->connection.n_out, CONNECTION_MAX_PACKETS);
+	}
+	ASSERT(pair.session->ended);
+	ASSERT_LT(n, 10000);
+	pair_deinit(&pair);
+	lab_assert_empty(&lab);
+	lab_deinit(&lab);
+}
+
+TEST(slow_client_gets_everything_in_order)
+{
+	struct nic_event event = {.kind = NIC_EVENT_QP_ERROR};
+	struct pair pair;
+	struct msg msg;
+	struct lab lab;
+	uint32_t sent = 0, got = 0;
+
+	lab_init(&lab, 100);
+	pair_init_hello(&pair, &lab, MSG_ROLE_CLIENT);
+	raw_open_nic(&pair.raw, "fake0");
+	while (pair.session->connection.n_out < CONNECTION_MAX_PACKETS / 2) {
+		event.number = ++sent;
+		registry_event(&lab.registry, &lab.registry.nics[0], &event);
+	}
+	ASSERT(session_wants_write(pair.session));
+	while (got < sent) {
+		if (raw_recv(&pair.raw, &msg, NULL) == -EAGAIN) {
+			session_writable(pair.session);
+			continue;
+		}
+		ASSERT_EQ(msg.event.number, ++got);
+	}
+	ASSERT(!session_wants_write(pair.session));
+	ASSERT(!pair.session->ended);
+	pair_deinit(&pair);
+	lab_deinit(&lab);
+}
+
+TEST(hang_up_ends_the_session)
+{
+	struct pair pair;
+	struct lab lab;
+
+	lab_init(&lab, 100);
+	pair_init_hello(&pair, &lab, MSG_ROLE_CLIENT);
+	close(pair.raw.sock);
+	pair.raw.sock = -1;
+	session_readable(pair.session);
+	ASSERT(pair.session->ended);
+	pair_deinit(&pair);
+	lab_assert_empty(&lab);
+	lab_deinit(&lab);
+}
+
+TEST(connections_of_a_user_are_bounded_and_the_refused_one_is_told)
+{
+	struct pair pairs[5];
+	struct session *session;
+	struct pair refused = {0};
+	struct msg msg;
+	struct lab lab;
+	int socks[2];
+
+	lab_init(&lab, 100);
+	lab.registry.quota.limits.n[QUOTA_CONNECTIONS] = 5;
+	for (int i = 0; i < 5; i++)
+		pair_init(&pairs[i], &lab);
+	ASSERT_OK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, socks));
+	ASSERT_ERR(session_new(&lab.registry, socks[0], &session), EDQUOT);
+	refused.raw.sock = socks[1];
+	ASSERT_OK(raw_recv(&refused.raw, &msg, NULL));
+	ASSERT_EQ(msg.kind, MSG_ERROR_REP);
+	ASSERT_EQ(msg.error_rep.status, SHMD_STATUS_QUOTA_SESSIONS);
+	ASSERT(strstr(msg.error_rep.text, "max-connections"));
+	ASSERT_ERR(raw_recv(&refused.raw, &msg, NULL), ECONNRESET);
+	close(socks[1]);
+	for (int i = 0; i < 5; i++)
+		pair_deinit(&pairs[i]);
+	lab_assert_empty(&lab);
+	lab_deinit(&lab);
+}
