@@ -430,9 +430,13 @@ static void fill_atomic(struct engine_packet *pkt, const struct wqe_atomic *a)
 }
 
 /* Does the client wait for the entry at the cursor, or is it the last for now? */
-static bool is_awaited(const struct requester *req, const struct sent *sent)
+static bool is_awaited(const struct engine_qp *qp, const struct sent *sent)
 {
-	return (sent->flags & SENT_SIGNALED) || (req->cursor + 1 == req->tail && req->ci == req->pi);
+	const struct requester *req = &qp->req;
+
+	if (sent->flags & SENT_SIGNALED)
+		return true;
+	return req->cursor + 1 == req->tail && (req->ci == req->pi || qp->state == ENGINE_QP_SQD);
 }
 
 static bool wants_ack(const struct engine_qp *qp, const struct sent *sent, bool last)
@@ -442,7 +446,7 @@ static bool wants_ack(const struct engine_qp *qp, const struct sent *sent, bool 
 
 	if (every > ACK_REQ_EVERY)
 		every = ACK_REQ_EVERY;
-	if (last && is_awaited(req, sent))
+	if (last && is_awaited(qp, sent))
 		return true;
 	return req->n_since_ack_req >= every || qp->engine->n_free_packets <= PACKET_RESERVE ||
 	       psn_diff(psn_of_packet(req, sent), req->sent_psn) < 0;
@@ -542,7 +546,7 @@ static int send_packet(struct engine_qp *qp, struct sent *sent)
 static void pass_nop(struct engine_qp *qp, struct sent *sent)
 {
 	struct requester *req = &qp->req;
-	bool awaited = is_awaited(req, sent);
+	bool awaited = is_awaited(qp, sent);
 
 	start(qp, sent);
 	req->cursor++;

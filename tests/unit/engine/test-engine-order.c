@@ -410,3 +410,123 @@ TEST(the_hot_list_holds_the_most_recent)
 	ASSERT_EQ(engine_scan_hot(w.nodes[0].engine), 0);
 	world_deinit(&w);
 }
+
+static void post_any(struct setup *s, unsigned int flags)
+{
+	uint64_t at = test_random(&s->w.seed) % 100 * 64;
+	uint32_t bytes = (uint32_t)(test_random(&s->w.seed) % 9000);
+	struct wqe wqe;
+
+	flags |= test_random(&s->w.seed) % 8 ? 0 : FENCE;
+	switch (test_random(&s->w.seed) % 6) {
+	case 0:
+		post_write(&s->p.a, flags, s->local, at, s->remote, at, bytes);
+		break;
+	case 1:
+		post_read(&s->p.a, flags, s->local, at, s->remote, at, bytes);
+		break;
+	case 2:
+		post_fadd(&s->p.a, flags, s->local, at, s->remote, at, 1);
+		break;
+	case 3:
+		post_send(&s->p.a, flags, s->local, at, bytes);
+		post_recv(&s->p.b, s->remote, at, 9000);
+		break;
+	default:
+		wqe_begin(&wqe, SHMD_OPCODE_NOP, flags);
+		wqe.ds = 1 + (unsigned int)(test_random(&s->w.seed) % 12);
+		tqp_post(&s->p.a, &wqe);
+	}
+}
+
+/* Nothing is lost here, so nothing may need a retry timer: there is none, and all complete. */
+TEST(no_mixture_of_requests_waits_for_a_timer)
+{
+	FOR_EACH_MODE(mode) {
+		for (unsigned int round = 0; round < 60; round++) {
+			struct tqp_attr attr = TQP_ATTR;
+			struct shmd_cqe cqe;
+			struct setup s;
+
+			attr.timeout = 0;
+			attr.log2_sq = 4 + round % 3;
+			attr.max_rd_atomic = (uint8_t)(1 + round % 5);
+			setup_attr(&s, mode, &attr);
+			s.w.seed = round;
+			s.w.budget = 1 + round % 20;
+			for (unsigned int batch = 0; batch < 30; batch++) {
+				uint16_t start = s.p.a.pi;
+
+				/* As much as fits; some of it announced while earlier ones are on their way. */
+				while ((uint16_t)(s.p.a.pi - start) + 3u <= 1u << attr.log2_sq) {
+					post_any(&s, test_random(&s.w.seed) % 6 ? 0 : SIGNALED);
+					if (test_random(&s.w.seed) % 4)
+						continue;
+					tqp_ring(&s.p.a);
+					world_step(&s.w);
+				}
+				if (batch % 7 == 3)
+					ASSERT_OK(tqp_to(&s.p.a, ENGINE_QP_SQD));
+				tqp_ring(&s.p.a);
+				world_run(&s.w);
+				ASSERT_EQ(tqp_info(&s.p.a).pending, 0);
+				if (batch % 7 == 3)
+					ASSERT_OK(tqp_to(&s.p.a, ENGINE_QP_RTS));
+				world_run(&s.w);
+				ASSERT_EQ(tqp_info(&s.p.a).sq_ci, s.p.a.pi);
+				ASSERT_EQ(tqp_info(&s.p.a).pending, 0);
+				while (tcq_poll(&s.p.a.scq, &cqe))
+					ASSERT_EQ(cqe.op_own >> 4, SHMD_CQE_REQ);
+				while (tcq_poll(&s.p.b.rcq, &cqe))
+					ASSERT_EQ(cqe.op_own >> 4, SHMD_CQE_RESP_SEND);
+			}
+			ASSERT_EQ(tqp_info(&s.p.a).counters.retries, 0);
+			teardown(&s);
+		}
+	}
+}
+
+/* A write nobody waits for, and behind it more NOPs than the engine keeps track of. */
+TEST(many_nops_behind_an_unsignaled_write)
+{
+	struct tqp_attr attr = TQP_ATTR;
+	struct setup s;
+	struct wqe wqe;
+
+	attr.timeout = 0;
+	attr.log2_sq = 10;
+	setup_attr(&s, MEM_POINTER, &attr);
+	post_write(&s.p.a, 0, s.local, 0, s.remote, 0, 8);
+	for (unsigned int i = 0; i < 900; i++) {
+		wqe_begin(&wqe, SHMD_OPCODE_NOP, i == 899 ? SIGNALED : 0);
+		tqp_post(&s.p.a, &wqe);
+	}
+	tqp_ring(&s.p.a);
+	world_run(&s.w);
+	expect_ok(&s.p.a, 900);
+	teardown(&s);
+}
+
+/* Earlier requests that asked for nothing complete before the one that fails. */
+TEST(an_error_behind_unsignaled_requests_waits_for_no_timer)
+{
+	FOR_EACH_MODE(mode) {
+		struct tqp_attr attr = TQP_ATTR;
+		struct setup s;
+		struct wqe wqe;
+
+		attr.timeout = 0;
+		setup_attr(&s, mode, &attr);
+		post_write(&s.p.a, 0, s.local, 0, s.remote, 0, 8);
+		post_write(&s.p.a, 0, s.local, 0, s.remote, 0, 8);
+		wqe_begin(&wqe, 0x55, 0);
+		tqp_post(&s.p.a, &wqe);
+		post_write(&s.p.a, 0, s.local, 0, s.remote, 0, 8);
+		tqp_ring(&s.p.a);
+		world_run(&s.w);
+		expect_error(&s.p.a.scq, false, 2, SHMD_SYNDROME_LOCAL_QP_OP_ERR);
+		expect_error(&s.p.a.scq, false, 3, SHMD_SYNDROME_WR_FLUSH_ERR);
+		ASSERT_EQ(tqp_info(&s.p.a).counters.wqes, 2);
+		teardown(&s);
+	}
+}
