@@ -31,6 +31,7 @@ struct mini_nic_attr {
 	bool is_ordinary; /* else the CQ is collapsed */
 	bool sleeps; /* sleeps when idle, until woken through the nic page's protocol */
 	bool discards; /* payload is not touched */
+	bool flushes; /* flushed WQEs have CQEs in a collapsed CQ too, over the first error's */
 	enum shmd_sharing sharing;
 	uint64_t start_index; /* of all indexes */
 };
