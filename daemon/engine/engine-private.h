@@ -213,6 +213,7 @@ struct requester {
 	bool halted; /* an entry has a syndrome: nothing new is sent */
 	bool rnr_wait;
 	bool drain_reported;
+	bool recovering; /* from a loss at recovered_psn, until progress or the timer */
 	uint8_t retry_left;
 	uint8_t rnr_left;
 	uint32_t head, tail, cursor; /* entries of `sent`: oldest, next free, next to send */
@@ -220,6 +221,7 @@ struct requester {
 	uint32_t next_psn;
 	uint32_t unacked_psn; /* all before it were acknowledged */
 	uint32_t sent_psn; /* one behind the last PSN ever sent; next_psn but in mid-message */
+	uint32_t recovered_psn;
 	uint32_t n_since_ack_req;
 	uint32_t n_fetches, n_reads; /* started and not completed */
 	uint32_t cur_packet; /* of `cur`: next packet to send */

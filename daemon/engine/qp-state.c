@@ -209,7 +209,7 @@ void qp_reset(struct engine_qp *qp)
 	cq_forget_error(qp->recv_cq, qp);
 	req->pi = req->ci = req->oldest = 0;
 	req->head = req->tail = req->cursor = 0;
-	req->loaded = req->halted = req->rnr_wait = req->drain_reported = false;
+	req->loaded = req->halted = req->rnr_wait = req->drain_reported = req->recovering = false;
 	req->resume_packet = 0;
 	req->n_since_ack_req = req->n_fetches = req->n_reads = 0;
 	resp->pi = resp->ci = 0;

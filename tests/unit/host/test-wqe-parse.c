@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The parser: a table of WQEs, right and wrong, written as words; then random bytes. */
+#include <endian.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <shmd/abi/cqe.h>
+
+#include "kernels/host/wqe-parse.h"
+#include "tests/lib/test.h"
+
+#define QPN 0x123456u
+#define OK 0
+#define BAD SHMD_SYNDROME_LOCAL_QP_OP_ERR
+#define LONG SHMD_SYNDROME_LOCAL_LENGTH_ERR
+
+/* Units of four words behind the control segment. */
+#define RADDR 0x11223344, 0x55667788, 0xaabbccdd, 0
+#define DATA(bytes) (bytes), 0x777, 0x1, 0x2000
+#define INLINE4 0x80000004, 0xdeadbeef, 0, 0
+#define ATOMIC 0, 5, 0, 7
+
+static const struct row {
+	const char *name;
+	uint8_t opcode, opmod;
+	int expected;
+	unsigned int ds; /* 0: control segment and `n_words` */
+	unsigned int n_words;
+	uint32_t words[40];
+	uint64_t total_bytes;
+	unsigned int n_sges;
+} rows[] = {
+	{"nop", 0x00, 0, OK, 0, 0, {0}, 0, 0},
+	{"nop padded", 0x00, 0, OK, 0, 8, {1, 2, 3, 4, 5, 6, 7, 8}, 0, 0},
+	{"ds 0", 0x00, 0, BAD, 64, 0, {0}, 0, 0},
+	{"write", 0x08, 0, OK, 0, 8, {RADDR, DATA(64)}, 64, 1},
+	{"write without payload", 0x08, 0, OK, 0, 4, {RADDR}, 0, 0},
+	{"write without raddr", 0x08, 0, BAD, 0, 0, {0}, 0, 0},
+	{"write of three", 0x08, 0, OK, 0, 16, {RADDR, DATA(1), DATA(2), DATA(3)}, 6, 3},
+	{"write inline", 0x08, 0, OK, 0, 8, {RADDR, INLINE4}, 4, 0},
+	{"write inline 0", 0x08, 0, OK, 0, 8, {RADDR, 0x80000000, 0, 0, 0}, 0, 0},
+	{"write inline 12", 0x08, 0, OK, 0, 8, {RADDR, 0x8000000c, 1, 2, 3}, 12, 0},
+	{"write inline 13 in one unit", 0x08, 0, BAD, 0, 8, {RADDR, 0x8000000d, 1, 2, 3}, 0, 0},
+	{"write inline with a unit too many", 0x08, 0, BAD, 0, 12, {RADDR, INLINE4, 0, 0, 0, 0}, 0, 0},
+	{"write inline too long", 0x08, 0, BAD, 0, 8, {RADDR, 0xffffffff, 1, 2, 3}, 0, 0},
+	{"inline then reference", 0x08, 0, BAD, 0, 12, {RADDR, INLINE4, DATA(4)}, 0, 0},
+	{"reference then inline", 0x08, 0, BAD, 0, 12, {RADDR, DATA(4), INLINE4}, 0, 0},
+	{"two inline", 0x08, 0, BAD, 0, 12, {RADDR, INLINE4, INLINE4}, 0, 0},
+	{"zero length reference", 0x08, 0, BAD, 0, 8, {RADDR, DATA(0)}, 0, 0},
+	{"2 GiB - 1", 0x08, 0, OK, 0, 8, {RADDR, DATA(0x7fffffff)}, 0x7fffffff, 1},
+	{"2 GiB", 0x08, 0, OK, 0, 12, {RADDR, DATA(0x7fffffff), DATA(1)}, 0x80000000u, 2},
+	{"2 GiB + 1", 0x08, 0, LONG, 0, 12, {RADDR, DATA(0x7fffffff), DATA(2)}, 0, 0},
+	{"write imm", 0x09, 0, OK, 0, 8, {RADDR, DATA(64)}, 64, 1},
+	{"write imm without payload", 0x09, 0, OK, 0, 4, {RADDR}, 0, 0},
+	{"send", 0x0a, 0, OK, 0, 4, {DATA(9)}, 9, 1},
+	{"send without payload", 0x0a, 0, OK, 0, 0, {0}, 0, 0},
+	{"send inline", 0x0a, 0, OK, 0, 4, {INLINE4}, 4, 0},
+	{"send imm", 0x0b, 0, OK, 0, 4, {DATA(9)}, 9, 1},
+	{"read", 0x10, 0, OK, 0, 8, {RADDR, DATA(64)}, 64, 1},
+	{"read without payload", 0x10, 0, OK, 0, 4, {RADDR}, 0, 0},
+	{"read inline", 0x10, 0, BAD, 0, 8, {RADDR, INLINE4}, 0, 0},
+	{"compare-swap", 0x11, 0, OK, 0, 12, {RADDR, ATOMIC, DATA(8)}, 8, 1},
+	{"compare-swap into two", 0x11, 0, OK, 0, 16, {RADDR, ATOMIC, DATA(4), DATA(4)}, 8, 2},
+	{"compare-swap without data", 0x11, 0, BAD, 0, 8, {RADDR, ATOMIC}, 0, 0},
+	{"compare-swap without operands", 0x11, 0, BAD, 0, 4, {RADDR}, 0, 0},
+	{"compare-swap into 4", 0x11, 0, BAD, 0, 12, {RADDR, ATOMIC, DATA(4)}, 0, 0},
+	{"compare-swap into 16", 0x11, 0, BAD, 0, 12, {RADDR, ATOMIC, DATA(16)}, 0, 0},
+	{"compare-swap inline", 0x11, 0, BAD, 0, 12, {RADDR, ATOMIC, 0x80000008, 1, 2, 0}, 0, 0},
+	{"fetch-add", 0x12, 0, OK, 0, 12, {RADDR, ATOMIC, DATA(8)}, 8, 1},
+	{"masked compare-swap 4", 0x14, 8, OK, 0, 12, {RADDR, 1, 2, 3, 4, DATA(4)}, 4, 1},
+	{"masked compare-swap 4 into 8", 0x14, 8, BAD, 0, 12, {RADDR, 1, 2, 3, 4, DATA(8)}, 0, 0},
+	{"masked compare-swap 8", 0x14, 9, OK, 0, 16, {RADDR, 0, 1, 0, 2, 0, 3, 0, 4, DATA(8)}, 8, 1},
+	{"masked compare-swap 8 cut", 0x14, 9, BAD, 0, 8, {RADDR, 0, 1, 0, 2}, 0, 0},
+	{"masked compare-swap of 2", 0x14, 7, BAD, 0, 12, {RADDR, 1, 2, 3, 4, DATA(4)}, 0, 0},
+	{"masked compare-swap, no opmod", 0x14, 0, BAD, 0, 12, {RADDR, 1, 2, 3, 4, DATA(4)}, 0, 0},
+	{"masked fetch-add 4", 0x15, 8, OK, 0, 12, {RADDR, 1, 2, 0, 0, DATA(4)}, 4, 1},
+	{"masked fetch-add 8", 0x15, 9, OK, 0, 12, {RADDR, 0, 1, 0, 2, DATA(8)}, 8, 1},
+	{"masked fetch-add of 16", 0x15, 10, BAD, 0, 12, {RADDR, 0, 1, 0, 2, DATA(8)}, 0, 0},
+	{"send with invalidate", 0x01, 0, BAD, 0, 4, {DATA(9)}, 0, 0},
+	{"umr", 0x25, 0, BAD, 0, 4, {0}, 0, 0},
+	{"opcode 0xff", 0xff, 0, BAD, 0, 4, {0}, 0, 0},
+	{"ds beyond the bytes", 0x08, 0, BAD, 60, 8, {RADDR, DATA(64)}, 0, 0},
+};
+
+static size_t build(const struct row *row, uint8_t *wqe)
+{
+	unsigned int ds = row->ds == 64 ? 0 : row->ds ? row->ds : 1 + row->n_words / 4;
+	uint32_t words[44] = {0};
+	size_t bytes = 16 + row->n_words * 4;
+
+	words[0] = (uint32_t)row->opmod << 24 | 0xbeef << 8 | row->opcode;
+	words[1] = QPN << 8 | ds;
+	words[2] = SHMD_WQE_CE_ALWAYS | SHMD_WQE_FM_FENCE | SHMD_WQE_SOLICITED;
+	words[3] = 0xcafe;
+	memcpy(words + 4, row->words, row->n_words * 4);
+	for (unsigned int i = 0; i < 44; i++)
+		words[i] = htobe32(words[i]);
+	memcpy(wqe, words, sizeof(words));
+	return bytes;
+}
+
+TEST(table)
+{
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		const struct row *row = &rows[i];
+		struct wqe_request req;
+		uint8_t wqe[176];
+		size_t bytes = build(row, wqe);
+		/* Exactly as long as said, so that the sanitizer sees a byte too many. */
+		uint8_t *exact = malloc(bytes);
+		int r;
+
+		memcpy(exact, wqe, bytes);
+		memset(&req, 0x5a, sizeof(req));
+		r = wqe_parse(exact, bytes, &req);
+		if (r != row->expected)
+			test_fail(TEST_WHERE, "%s: 0x%x, expected 0x%x", row->name, r, row->expected);
+		ASSERT_EQ(req.opcode, row->opcode);
+		ASSERT_EQ(req.qpn, QPN);
+		ASSERT_EQ(req.wqe_index, 0xbeef);
+		if (r == 0) {
+			ASSERT_EQ(req.total_bytes, row->total_bytes);
+			ASSERT_EQ(req.n_sges, row->n_sges);
+			ASSERT_EQ(req.fence, SHMD_WQE_FM_FENCE);
+			ASSERT_EQ(req.completion, SHMD_WQE_CE_ALWAYS);
+			ASSERT(req.solicited);
+			ASSERT_EQ(req.n_wqebbs, (bytes + 63) / 64);
+			ASSERT_EQ(req.has_imm, row->opcode == 0x09 || row->opcode == 0x0b);
+			ASSERT_EQ(req.imm, 0xcafe);
+		}
+		free(exact);
+	}
+}
+
+static struct wqe_request parse_row(const char *name)
+{
+	static uint8_t wqe[176];
+	struct wqe_request req;
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		if (strcmp(rows[i].name, name))
+			continue;
+		ASSERT_EQ(wqe_parse(wqe, build(&rows[i], wqe), &req), rows[i].expected);
+		return req;
+	}
+	test_fail(TEST_WHERE, "no row %s", name);
+}
+
+TEST(fields_arrive_in_host_order)
+{
+	struct wqe_request req = parse_row("write of three");
+
+	ASSERT_EQ(req.raddr, 0x1122334455667788ull);
+	ASSERT_EQ(req.rkey, 0xaabbccddu);
+	for (unsigned int i = 0; i < 3; i++) {
+		ASSERT_EQ(req.sges[i].addr, 0x100002000ull);
+		ASSERT_EQ(req.sges[i].lkey, 0x777);
+		ASSERT_EQ(req.sges[i].bytes, i + 1);
+	}
+	req = parse_row("write inline");
+	ASSERT_EQ(req.inline_bytes, 4);
+	ASSERT_MEMEQ(req.inline_data, "\xde\xad\xbe\xef", 4);
+}
+
+TEST(atomic_operands)
+{
+	struct wqe_request req = parse_row("compare-swap");
+
+	ASSERT(req.atomic.is_compare_swap);
+	ASSERT_EQ(req.atomic.bytes, 8);
+	ASSERT_EQ(req.atomic.swap_or_add, 5);
+	ASSERT_EQ(req.atomic.compare, 7);
+	ASSERT_EQ(req.atomic.swap_mask, UINT64_MAX);
+	ASSERT_EQ(req.atomic.compare_mask, UINT64_MAX);
+	req = parse_row("fetch-add");
+	ASSERT(!req.atomic.is_compare_swap);
+	ASSERT_EQ(req.atomic.swap_or_add, 5);
+	ASSERT_EQ(req.atomic.boundary, 0);
+	req = parse_row("masked compare-swap 4");
+	ASSERT_EQ(req.atomic.bytes, 4);
+	ASSERT_EQ(req.atomic.swap_or_add, 1);
+	ASSERT_EQ(req.atomic.compare, 2);
+	ASSERT_EQ(req.atomic.swap_mask, 3);
+	ASSERT_EQ(req.atomic.compare_mask, 4);
+	req = parse_row("masked compare-swap 8");
+	ASSERT_EQ(req.atomic.bytes, 8);
+	ASSERT_EQ(req.atomic.swap_or_add, 1);
+	ASSERT_EQ(req.atomic.compare, 2);
+	ASSERT_EQ(req.atomic.swap_mask, 3);
+	ASSERT_EQ(req.atomic.compare_mask, 4);
+	req = parse_row("masked fetch-add 4");
+	ASSERT_EQ(req.atomic.swap_or_add, 1);
+	ASSERT_EQ(req.atomic.boundary, 2);
+	req = parse_row("masked fetch-add 8");
+	ASSERT_EQ(req.atomic.swap_or_add, 1);
+	ASSERT_EQ(req.atomic.boundary, 2);
+	ASSERT_EQ(req.atomic.bytes, 8);
+}
+
+TEST(the_largest_wqes)
+{
+	uint8_t wqe[1008] = {0};
+	struct wqe_request req;
+	uint32_t word;
+
+	/* 61 references behind raddr, the most that fit; then the largest inline send. */
+	word = htobe32(0x08);
+	memcpy(wqe, &word, 4);
+	word = htobe32(QPN << 8 | 63);
+	memcpy(wqe + 4, &word, 4);
+	for (unsigned int i = 2; i < 63; i++)
+		wqe[i * 16 + 3] = 1;
+	ASSERT_EQ(wqe_size_bytes(wqe), 1008);
+	ASSERT_EQ(wqe_parse(wqe, sizeof(wqe), &req), 0);
+	ASSERT_EQ(req.n_sges, 61);
+	ASSERT_EQ(req.n_wqebbs, 16);
+	wqe[3] = 0x0a;
+	memset(wqe + 16, 0, sizeof(wqe) - 16);
+	word = htobe32(SHMD_INLINE_SEG | WQE_MAX_INLINE_BYTES);
+	memcpy(wqe + 16, &word, 4);
+	ASSERT_EQ(wqe_parse(wqe, sizeof(wqe), &req), 0);
+	ASSERT_EQ(req.inline_bytes, WQE_MAX_INLINE_BYTES);
+	/* A send of 62 references. */
+	for (unsigned int i = 1; i < 63; i++) {
+		memset(wqe + i * 16, 0, 16);
+		wqe[i * 16 + 3] = 1;
+	}
+	ASSERT_EQ(wqe_parse(wqe, sizeof(wqe), &req), 0);
+	ASSERT_EQ(req.n_sges, WQE_MAX_SGES);
+}
+
+TEST(truncated_input_is_refused)
+{
+	uint8_t wqe[16] = {0};
+	struct wqe_request req;
+
+	ASSERT_EQ(wqe_parse(wqe, 0, &req), BAD);
+	ASSERT_EQ(wqe_parse(wqe, 15, &req), BAD);
+	ASSERT_EQ(wqe_parse(wqe, 16, &req), BAD);
+}
+
+/* ---- receive ---- */
+
+static int parse_recv(const uint32_t *words, unsigned int n_words, unsigned int *n, uint64_t *total)
+{
+	struct wqe_sge sges[WQE_MAX_SGES];
+	uint32_t be[64];
+
+	for (unsigned int i = 0; i < n_words; i++)
+		be[i] = htobe32(words[i]);
+	*n = 99;
+	*total = 99;
+	return wqe_parse_recv(be, n_words * 4, n, sges, total);
+}
+
+TEST(receive_wqes)
+{
+	static const uint32_t full[] = {DATA(10), DATA(20)};
+	static const uint32_t ended[] = {DATA(10), 0, SHMD_LKEY_TERMINATE, 0, 0, DATA(20), DATA(0)};
+	static const uint32_t empty[] = {0, SHMD_LKEY_TERMINATE, 0, 0};
+	static const uint32_t zero[] = {DATA(10), 0, 0x777, 0, 0};
+	static const uint32_t terminator_key[] = {5, SHMD_LKEY_TERMINATE, 0, 0};
+	static const uint32_t with_inline[] = {INLINE4, DATA(1)};
+	unsigned int n;
+	uint64_t total;
+
+	ASSERT_EQ(parse_recv(full, 8, &n, &total), 0);
+	ASSERT_EQ(n, 2);
+	ASSERT_EQ(total, 30);
+	ASSERT_EQ(parse_recv(ended, 16, &n, &total), 0);
+	ASSERT_EQ(n, 1);
+	ASSERT_EQ(total, 10);
+	ASSERT_EQ(parse_recv(empty, 4, &n, &total), 0);
+	ASSERT_EQ(n, 0);
+	ASSERT_EQ(total, 0);
+	ASSERT_EQ(parse_recv(zero, 8, &n, &total), BAD);
+	ASSERT_EQ(n, 99);
+	/* With a length it is a reference like any other; the key is never issued. */
+	ASSERT_EQ(parse_recv(terminator_key, 4, &n, &total), 0);
+	ASSERT_EQ(n, 1);
+	ASSERT_EQ(parse_recv(with_inline, 8, &n, &total), BAD);
+}
+
+/* ---- any bytes ---- */
+
+static uint64_t next_random(uint64_t *seed)
+{
+	*seed ^= *seed << 13;
+	*seed ^= *seed >> 7;
+	*seed ^= *seed << 17;
+	return *seed;
+}
+
+/* Random, with an opcode that is often right, so that the deeper parts are reached. */
+static size_t random_wqe(uint8_t *wqe, uint64_t *seed)
+{
+	static const uint8_t opcodes[] = {0x00, 0x08, 0x09, 0x0a, 0x0b, 0x10, 0x11, 0x12, 0x14, 0x15, 0x01, 0xff};
+	size_t units = 1 + next_random(seed) % 63;
+
+	for (size_t i = 0; i < units * 16; i++)
+		wqe[i] = (uint8_t)next_random(seed);
+	wqe[0] = (uint8_t)(7 + next_random(seed) % 4);
+	wqe[3] = opcodes[next_random(seed) % sizeof(opcodes)];
+	if (next_random(seed) % 4)
+		wqe[7] = (uint8_t)units;
+	for (size_t i = 1; i < units; i++) {
+		if (next_random(seed) % 8)
+			wqe[i * 16] &= 0x7f;
+	}
+	return units * 16;
+}
+
+TEST(random_bytes)
+{
+	unsigned int n_good = 0, rounds = test_is_full() ? 10000000 : 200000;
+	uint64_t seed = 88172645463325252ull;
+
+	for (unsigned int i = 0; i < rounds; i++) {
+		struct wqe_sge sges[WQE_MAX_SGES];
+		struct wqe_request req;
+		uint8_t wqe[1008];
+		size_t bytes = random_wqe(wqe, &seed);
+		uint64_t total;
+		unsigned int n;
+		int r = wqe_parse(wqe, bytes, &req);
+
+		ASSERT(r == 0 || r == BAD || r == LONG);
+		if (r == 0) {
+			uint64_t sum = req.inline_bytes;
+
+			n_good++;
+			ASSERT_LE(req.n_sges, WQE_MAX_SGES);
+			ASSERT_LE(req.total_bytes, WQE_MAX_MESSAGE_BYTES);
+			for (n = 0; n < req.n_sges; n++)
+				sum += req.sges[n].bytes;
+			ASSERT_EQ(sum, req.total_bytes);
+			if (req.inline_bytes)
+				ASSERT_LE(req.inline_data + req.inline_bytes, wqe + bytes);
+		}
+		wqe_parse_recv(wqe, bytes, &n, sges, &total);
+	}
+	ASSERT_GT(n_good, rounds / 50);
+}
