@@ -75,6 +75,7 @@ static const char *level_name(int level)
 	return names[level & 7];
 }
 
+#if HAVE_SYSTEMD
 /* "NAME=value" texts of the facts that are known. Returns their number. */
 static int format_fields(char out[LOG_MAX_FIELDS][LOG_FIELD_BYTES], const struct log_fields *fields)
 {
@@ -97,7 +98,6 @@ static int format_fields(char out[LOG_MAX_FIELDS][LOG_FIELD_BYTES], const struct
 	return n;
 }
 
-#if HAVE_SYSTEMD
 static void to_journal(int level, const struct log_fields *fields, const char *text)
 {
 	char values[LOG_MAX_FIELDS][LOG_FIELD_BYTES], message[LOG_TEXT_BYTES + 16], priority[16];
