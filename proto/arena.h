@@ -24,7 +24,7 @@ struct arena {
 	struct arena_chunk *chunks;
 	uint8_t *next; /* free bytes of the current chunk: [next, end) */
 	uint8_t *end;
-	size_t used_bytes;   /* of the budget, heads included */
+	size_t used_bytes; /* of the budget, heads included */
 	int error; /* of the first allocation that failed: -EMSGSIZE for the budget, -ENOMEM; or 0 */
 	_Alignas(16) uint8_t first[ARENA_FIRST_BYTES];
 };
@@ -32,7 +32,8 @@ struct arena {
 void arena_init(struct arena *arena); /* may not be moved afterwards */
 void arena_deinit(struct arena *arena);
 
-void *arena_alloc(struct arena *arena, size_t bytes); /* aligned to 16; NULL beyond the budget or out of memory */
+void *arena_alloc(struct arena *arena,
+		  size_t bytes);       /* aligned to 16; NULL beyond the budget or out of memory */
 size_t arena_size_of(const void *ptr); /* the bytes asked for ptr */
 
 #endif

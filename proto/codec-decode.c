@@ -15,7 +15,8 @@
 #include "proto/framing.h"
 #include "proto/text.h"
 
-static int decode_message(const struct message *message, const ProtobufCMessage *generated, void *plain);
+static int decode_message(const struct message *message, const ProtobufCMessage *generated,
+			  void *plain);
 
 /* One field: where it is in both worlds. */
 struct place {
@@ -73,7 +74,8 @@ static int decode_numbers(const struct place *at, size_t element_bytes)
 	if (at->generated_n > at->field->max)
 		return -EMSGSIZE;
 	if (at->generated_n)
-		memcpy(at->plain, *(const void *const *)at->generated, at->generated_n * element_bytes);
+		memcpy(at->plain, *(const void *const *)at->generated,
+		       at->generated_n * element_bytes);
 	if (at->field->type == FIELD_U32_ARRAY)
 		*(unsigned int *)at->plain_n = (unsigned int)at->generated_n;
 	return 0;
@@ -95,7 +97,8 @@ static int decode_optional(const struct place *at, bool *ret_present)
 
 static int decode_elements(const struct place *at, char *elements)
 {
-	const ProtobufCMessage *const *array = *(const ProtobufCMessage *const *const *)at->generated;
+	const ProtobufCMessage *const *array =
+		*(const ProtobufCMessage *const *const *)at->generated;
 	const struct message *sub = at->field->sub;
 
 	for (size_t i = 0; i < at->generated_n; i++) {
@@ -162,7 +165,8 @@ static int decode_field(const struct place *at)
 }
 
 /* plain is all zero. After an error it may hold part of the message; what it owns is released by msg_deinit. */
-static int decode_message(const struct message *message, const ProtobufCMessage *generated, void *plain)
+static int decode_message(const struct message *message, const ProtobufCMessage *generated,
+			  void *plain)
 {
 	const ProtobufCMessageDescriptor *descriptor = message->generated;
 
@@ -178,8 +182,8 @@ static int decode_message(const struct message *message, const ProtobufCMessage 
 		int r;
 
 		if (from->label == PROTOBUF_C_LABEL_REPEATED)
-			at.generated_n =
-				*(const size_t *)((const char *)generated + from->quantifier_offset);
+			at.generated_n = *(const size_t *)((const char *)generated +
+							   from->quantifier_offset);
 		r = decode_field(&at);
 		if (r < 0)
 			return r;

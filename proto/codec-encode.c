@@ -186,7 +186,8 @@ static int encode_in(struct arena *arena, const struct msg *msg, void *buf, size
 
 	if (!kind || msg->n_fds > FRAMING_MAX_FDS)
 		return -EINVAL;
-	r = encode_message(arena, kind->message, (const char *)msg + MSG_BODY_OFFSET, &envelope.body);
+	r = encode_message(arena, kind->message, (const char *)msg + MSG_BODY_OFFSET,
+			   &envelope.body);
 	if (r < 0)
 		return r;
 	bytes = codec_envelope_packed_bytes(&envelope);

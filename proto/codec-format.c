@@ -50,7 +50,8 @@ static void format_hex(struct line *line, const uint8_t *bytes, size_t n)
 		add(line, "%02x", bytes[i]);
 }
 
-static void format_u32_array(struct line *line, const char *name, const uint32_t *values, unsigned int n)
+static void format_u32_array(struct line *line, const char *name, const uint32_t *values,
+			     unsigned int n)
 {
 	if (!n)
 		return;
@@ -61,7 +62,8 @@ static void format_u32_array(struct line *line, const char *name, const uint32_t
 	add(line, "]");
 }
 
-static void format_u64_array(struct line *line, const char *name, const uint64_t *values, unsigned int n)
+static void format_u64_array(struct line *line, const char *name, const uint64_t *values,
+			     unsigned int n)
 {
 	uint64_t all = 0;
 
@@ -92,7 +94,8 @@ static void format_array(struct line *line, const char *name, const struct messa
 		add(line, " ...");
 }
 
-static void format_sub(struct line *line, const char *name, const struct message *sub, const void *plain)
+static void format_sub(struct line *line, const char *name, const struct message *sub,
+		       const void *plain)
 {
 	add_name(line, name);
 	add(line, " [");
@@ -100,7 +103,8 @@ static void format_sub(struct line *line, const char *name, const struct message
 	add(line, "]");
 }
 
-static void format_number(struct line *line, const struct field *field, const char *name, uint64_t value)
+static void format_number(struct line *line, const struct field *field, const char *name,
+			  uint64_t value)
 {
 	if (!value)
 		return;
@@ -132,7 +136,8 @@ static void format_text(struct line *line, const char *name, const char *text, s
 	add(line, " \"%.*s\"", (int)max, text);
 }
 
-static void format_field(struct line *line, const struct field *field, const char *name, const char *plain)
+static void format_field(struct line *line, const struct field *field, const char *name,
+			 const char *plain)
 {
 	const void *at = plain + field->offset;
 	const void *n = plain + field->n_offset;
@@ -175,7 +180,8 @@ static void format_field(struct line *line, const struct field *field, const cha
 		format_array(line, name, field->sub, at, *(const unsigned int *)n);
 		break;
 	case FIELD_MSG_HEAP:
-		format_array(line, name, field->sub, *(const char *const *)at, *(const unsigned int *)n);
+		format_array(line, name, field->sub, *(const char *const *)at,
+			     *(const unsigned int *)n);
 		break;
 	}
 }

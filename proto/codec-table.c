@@ -555,7 +555,8 @@ static Shmemd__Envelope to_generated(const struct codec_envelope *envelope)
 	generated.id = envelope->id;
 	generated.n_fds = envelope->n_fds;
 	generated.body_case = (Shmemd__Envelope__BodyCase)envelope->kind;
-	generated.ok_rep = (Shmemd__OkRep *)envelope->body; /* all bodies are one union of pointers */
+	generated.ok_rep =
+		(Shmemd__OkRep *)envelope->body; /* all bodies are one union of pointers */
 	return generated;
 }
 

@@ -3,8 +3,10 @@
  * Messages as plain structs, and the only code that touches generated types.
  *
  * Strings are fixed arrays, always terminated; encoding refuses nothing that fits, decoding refuses what does
- * not (-EMSGSIZE). Arrays are owned by the message and released by msg_deinit. Decoding checks form (known
- * kind, sizes of byte fields, counts, enum ranges of the .proto) and leaves meaning to the handlers.
+ * not (-EMSGSIZE). On the wire they are UTF-8 without control characters: encoding puts '?' for what may not
+ * stand, decoding refuses it. Arrays are owned by the message and released by msg_deinit. Decoding checks form
+ * (known kind, sizes of byte fields, counts, enum ranges of the .proto, without 0 where an enum here has none)
+ * and leaves meaning to the handlers.
  */
 #ifndef SHMEMD_PROTO_CODEC_H
 #define SHMEMD_PROTO_CODEC_H
@@ -336,7 +338,11 @@ struct msg {
 void msg_init(struct msg *msg, enum msg_kind kind, uint64_t id); /* all zero but these */
 void msg_deinit(struct msg *msg); /* frees arrays; may be called twice */
 
-/* Returns the bytes written, -EMSGSIZE when buf is too small, -EINVAL for a count or size above its limit. */
+/*
+ * Returns the bytes written; -EMSGSIZE when buf is too small; -EINVAL for a count or size above its limit, an enum
+ * out of range or an unterminated string; -ENOMEM, only for messages with arrays. A message within the limits fits
+ * FRAMING_MAX_PACKET_BYTES.
+ */
 int msg_encode(const struct msg *msg, void *buf, size_t size);
 
 /*
@@ -347,7 +353,10 @@ int msg_decode(const void *buf, size_t bytes, struct msg *ret_msg);
 
 const char *msg_kind_name(unsigned int kind); /* "queue-create-req"; "unknown" */
 
-/* One line of text for SHMEMD_DEBUG=proto; secrets (worlds, keys, addresses) are not shown. */
+/*
+ * One line of text for SHMEMD_DEBUG=proto, cut to the buffer; secrets (worlds, keys, addresses, published data) are
+ * not shown. Returns its length; -EINVAL for size 0.
+ */
 int msg_format(const struct msg *msg, char *buf, size_t size);
 
 #endif

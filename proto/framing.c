@@ -33,7 +33,8 @@ int framing_setup(int sock)
 	return setsockopt(sock, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes)) < 0 ? -errno : 0;
 }
 
-static void add_fds(struct msghdr *header, union control *control, const int *fds, unsigned int n_fds)
+static void add_fds(struct msghdr *header, union control *control, const int *fds,
+		    unsigned int n_fds)
 {
 	struct cmsghdr *c = &control->align;
 

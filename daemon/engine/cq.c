@@ -48,7 +48,7 @@ int engine_cq_create(struct engine *engine, const struct engine_cq_attr *attr)
 	cq->error_qpn = CQ_NO_QPN;
 	list_init(&cq->notify_link);
 	list_init(&cq->dead_link);
-	r = u32map_put(&engine->cqs, attr->cqn, cq);
+	r = hash_add(&engine->cqs, attr->cqn, cq);
 	if (r < 0) {
 		free(cq);
 		return r;
@@ -59,13 +59,13 @@ int engine_cq_create(struct engine *engine, const struct engine_cq_attr *attr)
 
 int engine_cq_destroy(struct engine *engine, uint32_t cqn)
 {
-	struct cq *cq = u32map_get(&engine->cqs, cqn);
+	struct cq *cq = hash_get(&engine->cqs, cqn);
 
 	if (!cq)
 		return -ENOENT;
 	if (cq->n_users)
 		return -EBUSY;
-	u32map_remove(&engine->cqs, cqn);
+	hash_remove(&engine->cqs, cqn);
 	list_del(&cq->notify_link);
 	list_del(&cq->dead_link);
 	free(cq);

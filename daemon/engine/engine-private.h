@@ -18,7 +18,7 @@
 #include "kernels/host/wqe-parse.h"
 #include "proto/base/assert.h"
 #include "proto/base/overflow.h"
-#include "proto/base/u32map.h"
+#include "proto/base/hash.h"
 
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
@@ -213,6 +213,7 @@ struct requester {
 	bool halted; /* an entry has a syndrome: nothing new is sent */
 	bool rnr_wait;
 	bool drain_reported;
+	bool recovering; /* from a loss at recovered_psn, until progress or the timer */
 	uint8_t retry_left;
 	uint8_t rnr_left;
 	uint32_t head, tail, cursor; /* entries of `sent`: oldest, next free, next to send */
@@ -220,6 +221,7 @@ struct requester {
 	uint32_t next_psn;
 	uint32_t unacked_psn; /* all before it were acknowledged */
 	uint32_t sent_psn; /* one behind the last PSN ever sent; next_psn but in mid-message */
+	uint32_t recovered_psn;
 	uint32_t n_since_ack_req;
 	uint32_t n_fetches, n_reads; /* started and not completed */
 	uint32_t cur_packet; /* of `cur`: next packet to send */
@@ -330,7 +332,7 @@ struct engine {
 	uint64_t now_nsec;
 	uint64_t next_deadline_nsec; /* lower bound over `timers` */
 	uint64_t mr_epoch;
-	struct u32map qps, cqs, mrs;
+	struct hash qps, cqs, mrs;
 	struct list all_qps;
 	struct list ready;
 	struct list timers;
@@ -440,9 +442,29 @@ void requester_solicit(struct engine_qp *qp, uint32_t behind_psn);
 void requester_fail(struct engine_qp *qp, struct sent *sent, uint8_t syndrome);
 void requester_timer(struct engine_qp *qp);
 
-/* responder.c, receive.c */
+/* responder.c */
 unsigned int responder_run(struct engine_qp *qp, unsigned int budget);
+void responder_flush_ack(struct engine_qp *qp);
+void responder_drop_ack(struct engine_qp *qp);
+void responder_owe_ack(struct engine_qp *qp, struct engine_packet *pkt);
+void responder_reply_nak(struct engine_qp *qp, struct engine_packet *pkt, enum packet_nak nak,
+			 uint32_t psn);
+void responder_fail(struct engine_qp *qp, struct engine_packet *pkt, enum packet_nak nak);
+void responder_fail_with(struct engine_qp *qp, struct engine_packet *pkt, enum packet_nak nak,
+			 uint8_t syndrome);
+int responder_resolve_remote(struct engine_qp *qp, const struct engine_packet *pkt, uint32_t access,
+			     uint64_t bytes, struct mem_span *ret_span);
+
+/* responder-data.c */
 uint16_t qp_read_rcv(const struct engine_qp *qp);
+void responder_execute_data(struct engine_qp *qp, struct engine_packet *pkt);
+bool responder_resume_data(struct engine_qp *qp);
+
+/* responder-fetch.c */
+void responder_execute_read(struct engine_qp *qp, struct engine_packet *pkt);
+void responder_execute_atomic(struct engine_qp *qp, struct engine_packet *pkt);
+bool responder_resume_fetch(struct engine_qp *qp);
+void responder_duplicate_fetch(struct engine_qp *qp, struct engine_packet *pkt);
 
 /* timer.c */
 void timer_arm(struct engine_qp *qp, uint64_t after_nsec);

@@ -52,6 +52,9 @@ int engine_new(const struct engine_attr *attr, const struct engine_ops *ops, voi
 	engine->owner = owner;
 	engine->next_deadline_nsec = UINT64_MAX;
 	init_lists(engine);
+	hash_init(&engine->qps);
+	hash_init(&engine->cqs);
+	hash_init(&engine->mrs);
 	r = packet_pool_new(engine);
 	if (r < 0)
 		return r;
@@ -62,13 +65,11 @@ int engine_new(const struct engine_attr *attr, const struct engine_ops *ops, voi
 	return 0;
 }
 
-static void *first_value(const struct u32map *map)
+static void *first_value(const struct hash *map)
 {
-	for (uint32_t i = 0; map->slots && i <= map->mask; i++) {
-		if (map->slots[i].value)
-			return map->slots[i].value;
-	}
-	return NULL;
+	size_t pos = 0;
+
+	return hash_next(map, &pos, NULL);
 }
 
 static void qp_reap(struct engine_qp *qp);
@@ -98,9 +99,9 @@ struct engine *engine_free(struct engine *engine)
 		engine_cq_destroy(engine, cq->attr.cqn);
 	while ((mr = first_value(&engine->mrs)))
 		engine_mr_destroy(engine, mr->attr.key);
-	u32map_deinit(&engine->qps);
-	u32map_deinit(&engine->cqs);
-	u32map_deinit(&engine->mrs);
+	hash_deinit(&engine->qps);
+	hash_deinit(&engine->cqs);
+	hash_deinit(&engine->mrs);
 	packet_pool_close(engine);
 	free(engine->bounce_memory);
 	free(engine);
@@ -191,8 +192,8 @@ int engine_qp_create(struct engine *engine, const struct engine_qp_attr *attr)
 		return -EOPNOTSUPP;
 	if (!qp_attr_is_valid(attr))
 		return -EINVAL;
-	send_cq = u32map_get(&engine->cqs, attr->send_cqn);
-	recv_cq = u32map_get(&engine->cqs, attr->recv_cqn);
+	send_cq = hash_get(&engine->cqs, attr->send_cqn);
+	recv_cq = hash_get(&engine->cqs, attr->recv_cqn);
 	if (!send_cq || !recv_cq)
 		return -EINVAL;
 	if (engine->n_qps >= engine->attr.max_qps)
@@ -204,7 +205,7 @@ int engine_qp_create(struct engine *engine, const struct engine_qp_attr *attr)
 	r = qp_alloc_rings(qp);
 	if (r < 0)
 		return r;
-	r = u32map_put(&engine->qps, attr->qpn, qp);
+	r = hash_add(&engine->qps, attr->qpn, qp);
 	if (r < 0)
 		return r;
 	qp->send_cq = send_cq;
@@ -247,7 +248,7 @@ static void qp_reap(struct engine_qp *qp)
 	if (qp_has_pending_ops(qp))
 		return;
 	list_del(&qp->ready_link);
-	u32map_remove(&engine->qps, qp->attr.qpn);
+	hash_remove(&engine->qps, qp->attr.qpn);
 	engine->n_qps--;
 	qp_free(qp);
 }
@@ -262,7 +263,7 @@ static void hot_remove(struct engine *engine, const struct engine_qp *qp)
 
 int engine_qp_destroy(struct engine *engine, uint32_t qpn)
 {
-	struct engine_qp *qp = u32map_get(&engine->qps, qpn);
+	struct engine_qp *qp = hash_get(&engine->qps, qpn);
 
 	if (!qp || qp->zombie)
 		return -ENOENT;
@@ -280,7 +281,7 @@ int engine_qp_destroy(struct engine *engine, uint32_t qpn)
 
 int engine_qp_query(struct engine *engine, uint32_t qpn, struct engine_qp_info *ret_info)
 {
-	const struct engine_qp *qp = u32map_get(&engine->qps, qpn);
+	const struct engine_qp *qp = hash_get(&engine->qps, qpn);
 
 	if (!qp || qp->zombie)
 		return -ENOENT;
@@ -319,7 +320,7 @@ static void hot_touch(struct engine *engine, struct engine_qp *qp)
 
 void engine_doorbell(struct engine *engine, uint32_t qpn)
 {
-	struct engine_qp *qp = u32map_get(&engine->qps, qpn);
+	struct engine_qp *qp = hash_get(&engine->qps, qpn);
 
 	if (!qp || qp->zombie)
 		return;
@@ -371,7 +372,7 @@ unsigned int engine_scan_hot(struct engine *engine)
 
 void engine_input(struct engine *engine, struct engine_packet *pkt)
 {
-	struct engine_qp *qp = u32map_get(&engine->qps, pkt->dest_qpn);
+	struct engine_qp *qp = hash_get(&engine->qps, pkt->dest_qpn);
 	bool request = packet_is_request(pkt->kind);
 
 	/* Not connected, or not to the sender: as if lost on the way. */

@@ -52,7 +52,7 @@ int engine_mr_create(struct engine *engine, const struct engine_mr_attr *attr)
 	if (!mr)
 		return -ENOMEM;
 	mr->attr = *attr;
-	r = u32map_put(&engine->mrs, attr->key, mr);
+	r = hash_add(&engine->mrs, attr->key, mr);
 	if (r < 0) {
 		free(mr);
 		return r;
@@ -64,7 +64,7 @@ int engine_mr_create(struct engine *engine, const struct engine_mr_attr *attr)
 
 int engine_mr_destroy(struct engine *engine, uint32_t key)
 {
-	struct mr *mr = u32map_remove(&engine->mrs, key);
+	struct mr *mr = hash_remove(&engine->mrs, key);
 
 	if (!mr)
 		return -ENOENT;
@@ -80,7 +80,7 @@ static struct mr *find(struct engine *engine, struct mr_cache *cache, uint32_t k
 
 	if (likely(cache->epoch == engine->mr_epoch && cache->mr && cache->mr->attr.key == key))
 		return cache->mr;
-	mr = u32map_get(&engine->mrs, key);
+	mr = hash_get(&engine->mrs, key);
 	*cache = (struct mr_cache){mr, engine->mr_epoch};
 	return mr;
 }

@@ -16,6 +16,7 @@
 
 struct packet_pool {
 	struct engine_packet *packets;
+	unsigned int n_used; /* packets[] behind it were never handed out, nor touched */
 	struct engine_packet *returned; /* atomic: stack by link.next, or POOL_CLOSED */
 	int32_t orphans; /* atomic: packets still away when the engine went */
 };
@@ -45,11 +46,6 @@ int packet_pool_new(struct engine *engine)
 	}
 	engine->pool = pool;
 	engine->n_free_packets = POOL_PACKETS;
-	for (unsigned int i = POOL_PACKETS; i-- > 0;) {
-		pool->packets[i].pool = pool;
-		pool->packets[i].n_segs = 0;
-		list_add_head(&engine->free_packets, &pool->packets[i].link);
-	}
 	return 0;
 }
 
@@ -93,6 +89,17 @@ void packet_pool_close(struct engine *engine)
 	engine->pool = NULL;
 }
 
+static struct engine_packet *first_use(struct packet_pool *pool)
+{
+	struct engine_packet *pkt = &pool->packets[pool->n_used++];
+
+	list_init(&pkt->link);
+	pkt->pool = pool;
+	pkt->n_segs = 0;
+	return pkt;
+}
+
+/* NULL when that would leave less than `reserve` packets. */
 struct engine_packet *packet_alloc(struct engine *engine, unsigned int reserve)
 {
 	struct list *link;
@@ -103,6 +110,8 @@ struct engine_packet *packet_alloc(struct engine *engine, unsigned int reserve)
 			return NULL;
 	}
 	engine->n_free_packets--;
+	if (unlikely(list_empty(&engine->free_packets)))
+		return first_use(engine->pool);
 	link = engine->free_packets.next;
 	list_del(link);
 	return container_of(link, struct engine_packet, link);
@@ -154,17 +163,16 @@ struct engine_packet *engine_packet_free(struct engine_packet *pkt)
 		return NULL;
 	packet_drop_payload(pkt);
 	pool = pkt->pool;
-	top = __atomic_load_n(&pool->returned, __ATOMIC_RELAXED);
+	top = __atomic_load_n(&pool->returned, __ATOMIC_ACQUIRE);
 	do {
 		if (top == POOL_CLOSED) {
-			__atomic_thread_fence(__ATOMIC_ACQUIRE);
 			if (__atomic_sub_fetch(&pool->orphans, 1, __ATOMIC_ACQ_REL) == 0)
 				pool_free(pool);
 			return NULL;
 		}
 		pkt->link.next = (struct list *)(void *)top;
 	} while (!__atomic_compare_exchange_n(&pool->returned, &top, pkt, true, __ATOMIC_RELEASE,
-					      __ATOMIC_RELAXED));
+					      __ATOMIC_ACQUIRE));
 	return NULL;
 }
 

@@ -207,7 +207,7 @@ void qp_reset(struct engine_qp *qp)
 	qp->first_error = 0;
 	req->pi = req->ci = req->oldest = 0;
 	req->head = req->tail = req->cursor = 0;
-	req->loaded = req->halted = req->rnr_wait = req->drain_reported = false;
+	req->loaded = req->halted = req->rnr_wait = req->drain_reported = req->recovering = false;
 	req->resume_packet = 0;
 	req->n_since_ack_req = req->n_fetches = req->n_reads = 0;
 	resp->pi = resp->ci = 0;
@@ -229,7 +229,7 @@ static void enter_error(struct engine_qp *qp)
 
 int engine_qp_modify(struct engine *engine, uint32_t qpn, const struct engine_qp_modify *mod)
 {
-	struct engine_qp *qp = u32map_get(&engine->qps, qpn);
+	struct engine_qp *qp = hash_get(&engine->qps, qpn);
 	int r;
 
 	if (!qp || qp->zombie)

@@ -23,6 +23,7 @@ static void note_progress(struct engine_qp *qp)
 {
 	struct requester *req = &qp->req;
 
+	req->recovering = false;
 	req->retry_left = qp->path.retry_count;
 	req->rnr_left = qp->path.rnr_retry;
 	if (req->rnr_wait)
@@ -172,11 +173,15 @@ void requester_solicit(struct engine_qp *qp, uint32_t behind_psn)
 		requester_resend(qp, psn_add(behind_psn, PSN_MASK));
 }
 
-/* Something was lost at this PSN. */
-static void retry(struct engine_qp *qp, uint32_t psn)
+/* Something was lost at this PSN. One loss shows many times: only the first, and the timer, count. */
+static void lost(struct engine_qp *qp, uint32_t psn)
 {
 	struct requester *req = &qp->req;
 
+	if (req->recovering && req->recovered_psn == psn)
+		return;
+	req->recovering = true;
+	req->recovered_psn = psn;
 	if (!req->retry_left) {
 		requester_fail(qp, oldest(req), SHMD_SYNDROME_TRANSPORT_RETRY_EXC_ERR);
 		return;
@@ -200,10 +205,12 @@ void requester_timer(struct engine_qp *qp)
 	}
 	if (!has_outstanding(req))
 		return;
-	if (req->pkt || !list_empty(&req->rx))
+	if (req->pkt || !list_empty(&req->rx)) {
 		timer_arm(qp, timer_retry_nsec(qp->path.timeout));
-	else
-		retry(qp, req->unacked_psn);
+		return;
+	}
+	req->recovering = false;
+	lost(qp, req->unacked_psn);
 }
 
 /* ---- input ---------------------------------------------------------------------------------------------------------- */
@@ -232,12 +239,18 @@ static bool acknowledge(struct engine_qp *qp, uint32_t upto)
 		missing = psn_add(sent->first_psn, sent->n_responses);
 		if (psn_diff(upto, missing) > 0) {
 			req->unacked_psn = missing;
-			retry(qp, missing);
+			lost(qp, missing);
 			return false;
 		}
 	}
 	note_progress(qp);
 	return true;
+}
+
+/* Can this PSN be answered? */
+static bool is_on_its_way(const struct requester *req, uint32_t psn)
+{
+	return psn_ahead(psn, req->unacked_psn) < psn_ahead(req->sent_psn, req->unacked_psn);
 }
 
 static void rnr(struct engine_qp *qp, const struct engine_packet *pkt)
@@ -273,12 +286,12 @@ static void input_nak(struct engine_qp *qp, const struct engine_packet *pkt)
 {
 	struct requester *req = &qp->req;
 
-	if (!acknowledge(qp, pkt->psn) || !has_outstanding(req))
+	if (!is_on_its_way(req, pkt->psn) || !acknowledge(qp, pkt->psn))
 		return;
 	if (pkt->nak == NAK_RNR)
 		rnr(qp, pkt);
 	else if (pkt->nak == NAK_PSN_SEQUENCE)
-		retry(qp, pkt->psn);
+		lost(qp, pkt->psn);
 	else
 		requester_fail(qp, oldest(req), nak_syndrome(pkt->nak));
 }
@@ -369,7 +382,8 @@ static void input_response(struct engine_qp *qp, struct engine_packet *pkt)
 	struct sent *sent;
 	int r = 0;
 
-	if (!acknowledge(qp, pkt->psn) || !is_expected(req, oldest(req), pkt)) {
+	if (!is_on_its_way(req, pkt->psn) || !acknowledge(qp, pkt->psn) ||
+	    !is_expected(req, oldest(req), pkt)) {
 		packet_put(qp->engine, pkt);
 		return;
 	}

@@ -118,7 +118,7 @@ int nic_addr_decode(const void *buf, size_t bytes, struct nic_addr *ret_addr);
 
 struct nic_mr_attr {
 	enum nic_mem_kind kind;
-	int fd; /* borrowed: the backend dups or maps what it keeps */
+	int fd; /* borrowed: the backend dups or maps what it keeps; a memfd is sealed against shrinking */
 	uint64_t offset; /* bytes into fd */
 	uint64_t length_bytes; /* at least 1 */
 	uint64_t iova; /* agrees with offset modulo 4096, as NICs translate whole pages; -EINVAL */
@@ -227,7 +227,7 @@ void nic_layout_deinit(struct nic_layout *layout);
 
 struct nic_queue_mem {
 	enum nic_mem_kind kind;
-	int fd; /* borrowed */
+	int fd; /* borrowed; a memfd is sealed against shrinking */
 	uint64_t offset; /* multiple of 4096 */
 	uint64_t length_bytes; /* at least layout.total_bytes */
 };
@@ -375,8 +375,8 @@ static inline int nic_query(struct nic *nic, struct nic_info *ret_info)
 
 struct nic_soft_attr {
 	unsigned int n_nics; /* 1..64 */
-	uint32_t gpu_poll_usec; /* how often queues driven by a GPU are looked at when idle */
-	uint32_t spin_usec; /* how long an idle NIC thread spins before it yields and sleeps */
+	uint32_t gpu_poll_usec; /* at least 1: how often queues driven by a GPU are looked at when idle */
+	uint32_t spin_usec; /* how long an idle NIC thread spins and yields before it sleeps; 20 is good */
 	const char *fault; /* developer's fault point, or NULL: see nic/soft/README.md */
 };
 

@@ -78,7 +78,9 @@ struct shmd_dev_qp {
 	uint8_t placement; /* enum shmd_placement */
 	uint8_t doorbell_mode; /* enum shmd_doorbell_mode */
 	uint8_t max_inline_bytes; /* payload of the largest inline write in one WQEBB */
-	uint8_t reserved0[54];
+	uint8_t reserved0[6];
+	uint64_t post_timeout_nsec; /* how long a post waits for room in the queue; 0: no limit */
+	uint8_t reserved3[40];
 
 	/* mutable, producer side: 192..255 */
 	uint64_t sq_rsvd_index; /* next to reserve */
@@ -125,6 +127,7 @@ SHMD_PIN_OFFSET(struct shmd_dev_qp, sharing, 134);
 SHMD_PIN_OFFSET(struct shmd_dev_qp, placement, 135);
 SHMD_PIN_OFFSET(struct shmd_dev_qp, doorbell_mode, 136);
 SHMD_PIN_OFFSET(struct shmd_dev_qp, max_inline_bytes, 137);
+SHMD_PIN_OFFSET(struct shmd_dev_qp, post_timeout_nsec, 144);
 SHMD_PIN_OFFSET(struct shmd_dev_qp, sq_rsvd_index, 192);
 SHMD_PIN_OFFSET(struct shmd_dev_qp, sq_ready_index, 200);
 SHMD_PIN_OFFSET(struct shmd_dev_qp, sq_wqe_pi, 208);

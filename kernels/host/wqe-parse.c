@@ -216,7 +216,7 @@ static int parse_segments(struct cursor *cur, unsigned int opmod, struct wqe_req
 		return parse_data(cur, true, req);
 	case SHMD_OPCODE_RDMA_WRITE_IMM:
 		req->has_imm = true;
-		/* fallthrough */
+		__attribute__((fallthrough));
 	case SHMD_OPCODE_RDMA_WRITE:
 	case SHMD_OPCODE_RDMA_READ:
 		r = parse_raddr(cur, req);

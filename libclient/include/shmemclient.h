@@ -13,7 +13,21 @@
  * Fork: descriptors are close-on-exec, mappings are shared with a forked child, but a client belongs to the process
  * that opened it: in a child every call returns -ECHILD and shmd_client_close() only frees its copy.
  * Fatal errors: when the connection breaks the client stays dead: every call returns the same error, and every
- * health word says SHMD_HEALTH_DAEMON_GONE so that waits on its queues end.
+ * health word says SHMD_HEALTH_DAEMON_GONE so that waits on its queues end. A thread of the library sees to that
+ * while no call is made; it sleeps otherwise.
+ *
+ * What holds for every function, unless its comment says otherwise:
+ *	Ownership	a handle belongs to the caller until the function that ends it, and at the latest until
+ *			shmd_client_close() of its client, which ends every handle made from it. Descriptors and
+ *			strings passed in are borrowed for the call. Outputs are written on success only.
+ *	Blocks		until the daemon replies, at most the client's time limit: -ETIMEDOUT. The daemon may still
+ *			carry out what timed out; what it makes then lives until the session ends.
+ *	Errors		-EINVAL an argument; -ECHILD in a forked child; -ETIMEDOUT; -ENOMEM; -ECONNRESET (connection
+ *			broke), -ECANCELED (session ended by an administrator), -ESHUTDOWN (daemon stops) and -EPROTO
+ *			(the daemon answered nonsense), which are fatal; and those that its comment names.
+ *	Restart		a daemon that restarts without its sessions looks like one that died.
+ *	Since		0.1, protocol version 1.
+ * "Never blocks" also means: makes no request, needs no lock, cannot fail for the reasons above.
  */
 #ifndef SHMEMCLIENT_H
 #define SHMEMCLIENT_H
@@ -59,26 +73,56 @@ struct shmd_limits {
 	uint64_t max_registered_bytes; /* per uid */
 };
 
-/* attr may be NULL. */
+/*
+ * shmd_client_open - connect to shmemd and open a session
+ *
+ * attr		in; may be NULL: all defaults. Its strings are not kept.
+ * ret_client	out; not NULL
+ * Lifetime	until shmd_client_close(), also after a fatal error.
+ * Errors	-ENOENT, -ECONNREFUSED: shmemd is not running; -EACCES: not in group shmemd; -EDQUOT: too many sessions
+ *		of this user; -EPROTONOSUPPORT: no common protocol version; -ESHUTDOWN: it accepts no new sessions
+ */
 SHMD_EXPORT int shmd_client_open(const struct shmd_client_attr *attr, struct shmd_client **ret_client);
-/* Ends the session; destroys what is left in it. NULL is allowed. Always succeeds. */
+/*
+ * shmd_client_close - end the session
+ *
+ * Destroys what is left in it, here and in the daemon; every handle and mapping made from this client is invalid
+ * afterwards, except the addresses of adopted memory, which stay mapped. The daemon's part is done shortly after
+ * the call returns. In a forked child it frees the child's copy only. NULL is allowed. Always succeeds.
+ *
+ * Blocks	no
+ */
 SHMD_EXPORT void shmd_client_close(struct shmd_client *client);
+/* Number of the session, as shmemctl shows it; 0 for NULL. Never blocks. */
 SHMD_EXPORT uint64_t shmd_client_session(const struct shmd_client *client);
+/* What the daemon told at the start; "per uid" counts all sessions of this user. Never blocks. */
 SHMD_EXPORT int shmd_client_limits(const struct shmd_client *client, struct shmd_limits *ret_limits);
-/* "shmemd 0.1.0"; valid until close. */
+/* "shmemd 0.1.0"; valid until close; never NULL. Never blocks. */
 SHMD_EXPORT const char *shmd_client_daemon(const struct shmd_client *client);
-/* enum shmd_health of the session; notices a broken connection without waiting. */
+/*
+ * shmd_client_health - enum shmd_health of the session
+ *
+ * Notices a broken connection without waiting, and reads events that have arrived. Negative only for -EINVAL and
+ * -ECHILD. A client of SHMD_ROLE_CONTROL has no page; its health is that of the connection.
+ *
+ * Blocks	never
+ */
 SHMD_EXPORT int shmd_client_health(struct shmd_client *client);
-/* The session's health page, mapped until close. */
+/* The session's health page, mapped until close; NULL for SHMD_ROLE_CONTROL. Its words keep their first value. */
 SHMD_EXPORT struct shmd_health_page *shmd_client_health_page(struct shmd_client *client);
-/* Pollable: readable when shmd_event_next() has something or the connection broke. Owned by the client. */
+/*
+ * Pollable (poll, epoll): readable when shmd_event_next() may have something or the connection broke. Owned by the
+ * client: neither read nor closed by the caller. -1 for NULL. Never blocks.
+ */
 SHMD_EXPORT int shmd_client_fd(const struct shmd_client *client);
 
-/* The last error of this thread: never NULL, valid until its next call into the library. */
+/* The last error of this thread: never NULL, valid until its next call into the library. Success leaves it alone. */
 SHMD_EXPORT const char *shmd_error_text(void);
+/* A sentence for enum shmd_health, enum shmd_dev_status, enum shmd_cqe_syndrome; never NULL, constant. */
 SHMD_EXPORT const char *shmd_health_text(int health);
 SHMD_EXPORT const char *shmd_dev_status_text(int status);
 SHMD_EXPORT const char *shmd_syndrome_text(uint32_t syndrome);
+/* "0.1.0": of the library that runs, where SHMD_VERSION_* are of the header that was compiled. */
 SHMD_EXPORT const char *shmd_version(void);
 
 enum shmd_event_kind {
@@ -93,11 +137,19 @@ struct shmd_event {
 	enum shmd_event_kind kind;
 	uint32_t nic; /* NIC index of the session */
 	uint32_t number; /* qpn or cqn */
-	uint32_t detail; /* syndrome, or port state */
+	uint32_t detail; /* syndrome (QP, CQ), port state, or the status number the session ended with */
 	char text[256];
 };
 
-/* Wait at most timeout_nsec (0: do not wait) for the next event. -EAGAIN when none came. */
+/*
+ * shmd_event_next - take the next event of the session
+ *
+ * At most 64 events wait; beyond that the newest are lost, since every state they tell of can be asked for.
+ *
+ * timeout_nsec	0: do not wait
+ * Blocks	at most timeout_nsec, or as long as another thread's request takes
+ * Errors	-EAGAIN none came; the fatal error, once the events before it are taken
+ */
 SHMD_EXPORT int shmd_event_next(struct shmd_client *client, uint64_t timeout_nsec,
 				struct shmd_event *ret_event);
 
@@ -134,7 +186,7 @@ struct shmd_nic_info {
 	char assignment[256]; /* why this NIC, in words */
 };
 
-/* Fills up to n entries; returns how many NICs there are. */
+/* Fills up to n entries (infos may be NULL when n is 0); returns how many NICs there are, which may be more. */
 SHMD_EXPORT int shmd_nic_list(struct shmd_client *client, struct shmd_nic_info *infos, unsigned int n);
 
 struct shmd_nic_attr {
@@ -143,28 +195,64 @@ struct shmd_nic_attr {
 	int doorbell; /* -1: auto, else enum shmd_doorbell_mode */
 };
 
-/* attr may be NULL. -EEXIST when the session has this NIC already. */
+/*
+ * shmd_nic_open - open a NIC for this session
+ *
+ * The daemon chooses the NIC for the GPU, or the one named; each NIC at most once in a session. Maps the doorbell
+ * page; the daemon makes a protection domain of the session's own.
+ *
+ * attr		in; may be NULL: no GPU, any NIC, automatic doorbell mode
+ * Lifetime	the handle until shmd_nic_close(); the NIC's context, and its place in the session, until the
+ *		session ends
+ * Errors	-EEXIST the session has this NIC already; -ENODEV no such NIC, or it is gone; -EOPNOTSUPP the doorbell
+ *		mode is not offered; -E2BIG too many NICs; -EPERM not allowed; -EDQUOT
+ */
 SHMD_EXPORT int shmd_nic_open(struct shmd_client *client, const struct shmd_nic_attr *attr,
 			      struct shmd_nic **ret_nic);
+/* As it was when the NIC was opened. Never blocks. */
 SHMD_EXPORT int shmd_nic_info(const struct shmd_nic *nic, struct shmd_nic_info *ret_info);
-/* Frees the handle and its mappings; MRs and queues of it must be gone (-EBUSY). The context ends with the session. */
+/*
+ * Frees the handle and its mappings; MRs and queues of it must be gone (-EBUSY). The context ends with the session,
+ * so the same NIC cannot be opened again in it (-EEXIST). Blocks no longer than another thread's request.
+ */
 SHMD_EXPORT int shmd_nic_close(struct shmd_nic *nic);
 
 /* ---- memory -------------------------------------------------------------------------------------------------- */
 
-/* A sealed memfd, mapped read-write and shared, zeroed. bytes is rounded up to pages. */
+/*
+ * shmd_mem_alloc - a sealed memfd, mapped read-write and shared, zeroed
+ *
+ * Sealed against shrinking and growing. Nothing is registered and no quota charged yet: that is shmd_mr_reg_mem().
+ * A forked child shares the mapping.
+ *
+ * bytes	at least 1; rounded up to pages
+ * Blocks	no longer than another thread's request; makes none itself
+ * Errors	-ENOMEM, -EMFILE and what else the kernel says to memfd_create and mmap
+ */
 SHMD_EXPORT int shmd_mem_alloc(struct shmd_client *client, size_t bytes, struct shmd_mem **ret_mem);
 /*
- * Move page-aligned private anonymous memory into a sealed memfd: the same addresses, the same contents, now
- * shareable. No other thread may write to the range during the call. -EINVAL when it is not page-aligned or
- * not private anonymous memory; the range is untouched on failure.
+ * shmd_mem_adopt - move private anonymous memory into a sealed memfd
+ *
+ * The same addresses, the same contents, now shareable; afterwards it is shared with children of a fork instead of
+ * copied, and advice and locks on the range (madvise, mlock) are gone. Every byte must lie in private anonymous
+ * memory that can be read and written: from mmap, the heap, not a stack. No other thread may write to the range
+ * during the call; reading is fine.
+ *
+ * addr, bytes	multiples of the page size
+ * Ownership	the address range stays the caller's, and stays mapped after shmd_mem_free() and shmd_client_close()
+ * Blocks	as long as copying takes; makes no request
+ * Errors	-EINVAL not page-aligned, or not such memory; -EMFILE, -ENOMEM. The range is untouched on failure.
  */
 SHMD_EXPORT int shmd_mem_adopt(struct shmd_client *client, void *addr, size_t bytes,
 			       struct shmd_mem **ret_mem);
+/* Constant until shmd_mem_free(). Never block. */
 SHMD_EXPORT void *shmd_mem_addr(const struct shmd_mem *mem);
 SHMD_EXPORT size_t shmd_mem_bytes(const struct shmd_mem *mem);
 SHMD_EXPORT int shmd_mem_fd(const struct shmd_mem *mem); /* borrowed */
-/* Unmaps (allocated) or leaves the mapping in place (adopted), closes the memfd. MRs on it stay valid. */
+/*
+ * Unmaps (allocated) or leaves the mapping in place (adopted), closes the memfd. MRs on it stay valid: NIC and
+ * peers may still write to memory that is no longer mapped here. NULL is allowed; nothing happens in a forked child.
+ */
 SHMD_EXPORT void shmd_mem_free(struct shmd_mem *mem);
 
 #define SHMD_ACCESS_LOCAL_WRITE 0x1u
@@ -182,15 +270,31 @@ struct shmd_mr_attr {
 	uint32_t access; /* SHMD_ACCESS_* */
 };
 
+/*
+ * shmd_mr_reg - register memory with a NIC
+ *
+ * attr->fd is borrowed: daemon and NIC hold the memory by references of their own, and it may be closed after the
+ * call. A memfd without F_SEAL_SHRINK gets it added. Charges the user's registered bytes and MRs.
+ *
+ * Errors	-EOPNOTSUPP the NIC does not take this kind, the text names those it takes (see shmd_nic_info.mem_kinds);
+ *		-EPERM the memfd cannot be sealed; -ERANGE outside the descriptor; -EBADF not what its kind says;
+ *		-EDQUOT; -ENOSPC the NIC is full; -ENODEV the NIC is gone
+ */
 SHMD_EXPORT int shmd_mr_reg(struct shmd_nic *nic, const struct shmd_mr_attr *attr, struct shmd_mr **ret_mr);
-/* All of mem with iova = its address. */
+/* shmd_mr_reg() of all of mem, with iova = its address: work requests use this process's addresses. */
 SHMD_EXPORT int shmd_mr_reg_mem(struct shmd_nic *nic, const struct shmd_mem *mem, uint32_t access,
 				struct shmd_mr **ret_mr);
+/* Constant until shmd_mr_dereg(); above 0x100, not guessable. Never block. */
 SHMD_EXPORT uint32_t shmd_mr_lkey(const struct shmd_mr *mr);
 SHMD_EXPORT uint32_t shmd_mr_rkey(const struct shmd_mr *mr);
 /* As work requests want them: big-endian. */
 SHMD_EXPORT shmd_be32 shmd_mr_lkey_be(const struct shmd_mr *mr);
 SHMD_EXPORT shmd_be32 shmd_mr_rkey_be(const struct shmd_mr *mr);
+/*
+ * shmd_mr_dereg - end a registration
+ *
+ * Work requests that still use its keys fail. The handle is freed on success only.
+ */
 SHMD_EXPORT int shmd_mr_dereg(struct shmd_mr *mr);
 
 /* ---- queues ---------------------------------------------------------------------------------------------------- */
@@ -203,7 +307,7 @@ enum shmd_cq_mode {
 struct shmd_queues_attr {
 	unsigned int n_qps; /* 1..limit; split over packets by the library */
 	uint32_t sq_wqebbs; /* power of two, 16..; 0: 256 */
-	uint32_t rq_wqes; /* power of two, or 0: nothing can be received */
+	uint32_t rq_wqes; /* power of two, at least 64 bytes of them are made; or 0: nothing can be received */
 	uint32_t rq_stride_bytes; /* 16..512, power of two; 0: 16 (one data segment) */
 	uint32_t recv_cq_entries; /* 0: rq_wqes. One ordinary receive CQ for each QP */
 	enum shmd_cq_mode cq_mode;
@@ -217,26 +321,54 @@ struct shmd_queues_attr {
 	uint64_t mem_bytes;
 };
 
-/* Bytes of queue memory these queues need; a multiple of 4096. For callers that bring their own. */
+/*
+ * shmd_queues_layout - bytes of queue memory that these queues need
+ *
+ * A multiple of 4096. For callers that bring their own; mem_* of attr are not looked at.
+ */
 SHMD_EXPORT int shmd_queues_layout(struct shmd_nic *nic, const struct shmd_queues_attr *attr,
 				   uint64_t *ret_bytes);
+/*
+ * shmd_queues_create - create QPs and CQs, map them and fill their dev-state
+ *
+ * RC QPs in state RST, each with a send CQ and, if rq_wqes is not 0, a receive CQ of its own. Also registers
+ * scratch memory for results (16 bytes for each WQEBB), which counts as one MR. All or nothing.
+ *
+ * attr		in; queue memory of the caller's must be mappable by the CPU: a memfd, or a dmabuf that can be mapped
+ * Ownership	queue memory is the daemon's or the caller's and mapped until shmd_queues_destroy(); mem_fd may be
+ *		closed after the call
+ * Blocks	for each request of at most max_qps_per_request QPs, at most the client's time limit
+ * Errors	-EDQUOT QPs, CQs, bytes or MRs of this user; -ENOSPC the NIC is full, or mem_bytes is too small;
+ *		-ENODEV the NIC is gone; -EPERM, -ERANGE, -EBADF, -EOPNOTSUPP about the memory, as shmd_mr_reg()
+ */
 SHMD_EXPORT int shmd_queues_create(struct shmd_nic *nic, const struct shmd_queues_attr *attr,
 				   struct shmd_queues **ret_queues);
+/*
+ * shmd_queues_destroy - destroy the QPs and CQs of a batch and unmap them
+ *
+ * Work requests under way are dropped. On failure the handle stays, with the QPs that could not be destroyed, and
+ * the call may be repeated. Nobody may use its dev-qps during or after the call.
+ */
 SHMD_EXPORT int shmd_queues_destroy(struct shmd_queues *queues);
+/* How many QPs; 0 for NULL. Never blocks. */
 SHMD_EXPORT unsigned int shmd_queues_count(const struct shmd_queues *queues);
 
-/* Device-side view of QP i for CPU threads (C build of the device functions). Valid until destroy. */
+/*
+ * Device-side view of QP i for CPU threads (C build of the device functions). Valid until destroy; NULL when there
+ * is no QP i. post_timeout_nsec is the client's time limit and may be changed before the first use. Never blocks.
+ */
 SHMD_EXPORT struct shmd_dev_qp *shmd_queues_dev_qp(struct shmd_queues *queues, unsigned int i);
-/* dev-state over all QPs of the batch, host addresses. Valid until destroy. */
+/* dev-state over all QPs of the batch, host addresses, key tables empty. Valid until destroy. Never blocks. */
 SHMD_EXPORT const struct shmd_dev_state *shmd_queues_dev_state(struct shmd_queues *queues);
 
-/* Receive side of QP i for CPU threads; entries 0 where the QP has no receive queue. */
+/* Receive CQ of QP i for CPU threads; entries 0 where the QP has no receive queue. */
 struct shmd_recv_cq {
-	void *ring; /* struct shmd_cqe */
-	uint32_t entries;
+	void *ring; /* struct shmd_cqe[entries], with owner bits */
+	uint32_t entries; /* power of two */
 	uint32_t cqn;
-	void *dbrec;
+	void *dbrec; /* struct shmd_dbrec: the consumer writes its index, 24 bits, to rcv */
 };
+/* Valid until destroy. The consumer index is the caller's and goes on through a reset of the QP. Never blocks. */
 SHMD_EXPORT int shmd_queues_recv_cq(struct shmd_queues *queues, unsigned int i,
 				    struct shmd_recv_cq *ret_cq);
 
@@ -245,7 +377,7 @@ struct shmd_addr {
 	uint32_t bytes; /* used */
 	uint8_t data[SHMD_ADDR_BYTES]; /* opaque; send it to the peer by any means */
 };
-/* Endpoint address of QP i. */
+/* Endpoint address of QP i: what a peer passes to shmd_queues_connect(). Never blocks. */
 SHMD_EXPORT int shmd_queues_addr(const struct shmd_queues *queues, unsigned int i,
 				 struct shmd_addr *ret_addr);
 
@@ -259,8 +391,16 @@ struct shmd_qp_params {
 };
 
 /*
- * Connect QPs first..first+n-1 of the batch to addrs[0..n-1] and bring them to RTS. params may be NULL: the
- * daemon's defaults. Stops at the first failure; *ret_n_done (may be NULL) says how many are connected.
+ * shmd_queues_connect - connect QPs to their peers and bring them to RTS
+ *
+ * QPs first..first+n-1 of the batch to addrs[0..n-1]; each side connects its own QP. Stops at the first failure.
+ *
+ * addrs	in; n of them, of this fabric's shmd_queues_addr()
+ * params	in; may be NULL: the daemon's defaults
+ * ret_n_done	out, on failure too; may be NULL: how many are connected
+ * Blocks	for each request of at most max_peers_per_request QPs, at most the client's time limit
+ * Errors	-EHOSTUNREACH the address leads nowhere from this NIC; -EINVAL not an address, or the QP is neither in
+ *		RST nor in INIT
  */
 SHMD_EXPORT int shmd_queues_connect(struct shmd_queues *queues, unsigned int first, unsigned int n,
 				    const struct shmd_addr *addrs, const struct shmd_qp_params *params,
@@ -290,8 +430,16 @@ struct shmd_qp_info {
 	struct shmd_counters counters;
 };
 
-/* To RST (also resets the dev-qp's indexes), INIT, ERR, SQD, or from SQD back to RTS. */
+/*
+ * shmd_queues_modify - move QP i to another state
+ *
+ * To RST, INIT, ERR, SQD, or from SQD back to RTS. To RST also makes the dev-qp as new: indexes and dbrec 0, the
+ * first error forgotten, send CQEs dropped; nobody may use it during the call. CQEs of its receive CQ stay.
+ *
+ * Errors	-EINVAL a transition that is not allowed
+ */
 SHMD_EXPORT int shmd_queues_modify(struct shmd_queues *queues, unsigned int i, enum shmd_qp_state state);
+/* What the daemon knows of QP i: state, indexes as the NIC sees them (16 bits), first error, counters. */
 SHMD_EXPORT int shmd_queues_query(struct shmd_queues *queues, unsigned int i, struct shmd_qp_info *ret_info);
 /* What the daemon saw executed for this session, destroyed queues included. */
 SHMD_EXPORT int shmd_client_counters(struct shmd_client *client, struct shmd_counters *ret_counters);
@@ -302,21 +450,43 @@ struct shmd_world {
 	uint8_t secret[16]; /* from the bootstrap; whoever knows it (and has the uid) may fetch */
 };
 
-/* data: 0..256 bytes. fd -1: none; borrowed. Lives until unpublish or the end of the session. */
+/*
+ * shmd_publish - leave a descriptor and a few bytes for other processes of this user
+ *
+ * Under (world, pe, slot), for whoever has the same uid and knows the world. Lives until shmd_unpublish() or the end
+ * of this session.
+ *
+ * data		in; 0..256 bytes, may be NULL when 0
+ * fd		in; -1: none. The daemon keeps a duplicate; counts against max_fds.
+ * Errors	-EEXIST published already; -EDQUOT
+ */
 SHMD_EXPORT int shmd_publish(struct shmd_client *client, const struct shmd_world *world, uint32_t pe,
 			     uint32_t slot, const void *data, size_t bytes, int fd);
+/*
+ * shmd_unpublish - take back what this session published
+ *
+ * Descriptors that were fetched stay valid.
+ *
+ * Errors	-ENOENT nothing is published there; -EPERM another session published it
+ */
 SHMD_EXPORT int shmd_unpublish(struct shmd_client *client, const struct shmd_world *world, uint32_t pe,
 			       uint32_t slot);
 /*
- * Waits at most timeout_nsec for it to be published (-ENOENT). *bytes in: room, out: size. *ret_fd (may be
- * NULL) is the caller's to close, -1 when none was published.
+ * shmd_fetch - get what another session published
+ *
+ * Waits for it to be published, asking again every 2 ms at most.
+ *
+ * data, bytes	out; *bytes in: room, out: size. bytes may be NULL: no room
+ * ret_fd	out; may be NULL: the descriptor is not wanted. The caller's to close; -1 when none was published
+ * timeout_nsec	how long to wait for it; 0: it must be there
+ * Errors	-ENOENT not published in time; -ENOBUFS larger than the room
  */
 SHMD_EXPORT int shmd_fetch(struct shmd_client *client, const struct shmd_world *world, uint32_t pe,
 			   uint32_t slot, void *data, size_t *bytes, int *ret_fd, uint64_t timeout_nsec);
 
 /* ---- administration: what shmemctl shows ---------------------------------------------------------------------------- */
 
-struct shmd_status {
+struct shmd_daemon_status {
 	char daemon[64];
 	uint32_t pid;
 	uint64_t uptime_nsec;
@@ -325,7 +495,8 @@ struct shmd_status {
 	uint64_t registered_bytes, sessions_total, refused_total;
 	struct shmd_counters counters;
 };
-SHMD_EXPORT int shmd_admin_status(struct shmd_client *client, struct shmd_status *ret_status);
+/* The daemon as a whole. Any role. */
+SHMD_EXPORT int shmd_admin_status(struct shmd_client *client, struct shmd_daemon_status *ret_status);
 
 struct shmd_session_item {
 	uint64_t session;
@@ -351,7 +522,12 @@ struct shmd_nic_item {
 	struct shmd_nic_info info;
 	struct shmd_counters counters;
 };
-/* Each calls fn once for every item; a non-zero return stops and is returned. */
+/*
+ * shmd_admin_sessions, _qps, _mrs, _nics - go through what the daemon holds
+ *
+ * Each calls fn once for every item, in the order of creation; a non-zero return stops and is returned. An item is
+ * valid during its call; fn may use the client. What is created or destroyed meanwhile may be missed.
+ */
 SHMD_EXPORT int shmd_admin_sessions(struct shmd_client *client,
 				    int (*fn)(void *arg, const struct shmd_session_item *item), void *arg);
 SHMD_EXPORT int shmd_admin_qps(struct shmd_client *client,
@@ -363,11 +539,14 @@ SHMD_EXPORT int shmd_admin_nics(struct shmd_client *client,
 
 /* ---- hooks of the C build of the device functions (see <shmd/dev/hooks.h>) ------------------------------------------- */
 
-/* CLOCK_MONOTONIC in nsec. */
+/* CLOCK_MONOTONIC in nsec. Never blocks. */
 SHMD_EXPORT uint64_t shmd_dev_host_now_nsec(void);
-/* One round of waiting: spins first, then yields, then sleeps for growing, bounded times. */
+/*
+ * One round of waiting; round counts up in each wait. Spins for 64 rounds, yields the core for 64, then sleeps for
+ * growing times, at most 1 ms.
+ */
 SHMD_EXPORT void shmd_dev_host_relax(uint32_t round);
-/* Wake the NIC thread behind this handle. */
+/* Wake the NIC thread behind this handle (wake_handle of a dev-qp). Keeps errno. Never blocks. */
 SHMD_EXPORT void shmd_dev_host_wake(uint64_t wake_handle);
 
 #ifdef __cplusplus

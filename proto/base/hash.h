@@ -25,8 +25,8 @@ void hash_init(struct hash *hash);
 void hash_deinit(struct hash *hash); /* frees the table; may be called twice */
 
 int hash_add(struct hash *hash, uint64_t key, void *value); /* -EEXIST, -ENOMEM */
-void *hash_get(const struct hash *hash, uint64_t key); /* NULL when absent */
-void *hash_remove(struct hash *hash, uint64_t key); /* what was there, or NULL */
+void *hash_get(const struct hash *hash, uint64_t key);	    /* NULL when absent */
+void *hash_remove(struct hash *hash, uint64_t key);	    /* what was there, or NULL */
 
 /*
  * The next entry at or after slot *pos, which starts at 0 and is moved on; NULL at the end. Order has no meaning.

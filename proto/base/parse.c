@@ -30,12 +30,8 @@ static const struct unit byte_units[] = {
 };
 
 static const struct unit time_units[] = {
-	{"ns", 1},
-	{"us", NSEC_PER_USEC},
-	{"ms", NSEC_PER_MSEC},
-	{"s", NSEC_PER_SEC},
-	{"min", 60 * NSEC_PER_SEC},
-	{"h", 3600 * NSEC_PER_SEC},
+	{"ns", 1},	     {"us", NSEC_PER_USEC},	 {"ms", NSEC_PER_MSEC},
+	{"s", NSEC_PER_SEC}, {"min", 60 * NSEC_PER_SEC}, {"h", 3600 * NSEC_PER_SEC},
 	{NULL, 0},
 };
 
@@ -51,7 +47,8 @@ static int digit_value(char c)
 }
 
 /* At least one digit; *ret_rest is the first character after them. */
-static int parse_digits(const char *text, unsigned int base, uint64_t *ret_value, const char **ret_rest)
+static int parse_digits(const char *text, unsigned int base, uint64_t *ret_value,
+			const char **ret_rest)
 {
 	const char *p = text;
 	uint64_t value = 0;

@@ -67,8 +67,22 @@ def declared(root, cc, headers):
     return names
 
 
-def documented(folder):
-    return {page.name.removesuffix('.3.md') for page in pathlib.Path(folder).glob('*.3.md')}
+def documented(folder, problems):
+    """Names in the NAME sections of the pages. What is not the page's own name is installed as a page that points there,
+    which the folder's meson.build lists."""
+    folder = pathlib.Path(folder)
+    build = folder / 'meson.build'
+    listed = set(re.findall(r"'(shmd_\w+)'", build.read_text(encoding='utf-8'))) if build.exists() else set()
+    names = set()
+    for page in sorted(folder.glob('*.3')):
+        section = re.search(r'^\.Sh NAME\n(.*?)^\.Nd', page.read_text(encoding='utf-8'), flags=re.S | re.M)
+        here = set(re.findall(r'^\.Nm (\w+)', section.group(1), flags=re.M)) if section else set()
+        if page.stem not in here:
+            problems.append(f'{page.name}: does not name {page.stem}')
+        problems += [f'{name}: named in {page.name}, but not listed in {build.name}' for name in sorted(here - listed)]
+        names |= here
+    problems += [f'{name}: listed in {build.name}, but named in no page' for name in sorted(listed - names)]
+    return names
 
 
 def compare(what, names, other_what, others):
@@ -79,8 +93,8 @@ def check(root, options):
     symbols = exported(pathlib.Path(root) / options.library)
     in_map = mapped(pathlib.Path(root) / options.map)
     in_headers = declared(root, options.cc, options.header)
-    in_pages = documented(pathlib.Path(root) / options.man)
     problems = [f'{name}: exported, and is no shmd_*' for name in sorted(symbols) if not name.startswith('shmd_')]
+    in_pages = documented(pathlib.Path(root) / options.man, problems)
     if not symbols:
         problems.append(f'{options.library}: exports nothing')
     problems += compare('exported', symbols, 'in the symbol map', in_map)
@@ -105,7 +119,8 @@ CLEAN = {
     'x.map': 'SHMEMCLIENT_0 { /* all */ global: shmd_a; shmd_b; local: *; };',
     'x.h': 'struct s { void (*shmd_f)(int); };\nstatic inline int shmd_i(void) { return 0; }\n'
            '/* shmd_n(); */ void shmd_a(void);\nvoid shmd_b(void) __attribute__((cold));\n',
-    'man/shmd_a.3.md': '', 'man/shmd_b.3.md': '',
+    'man/shmd_a.3': '.Sh NAME\n.Nm shmd_a ,\n.Nm shmd_b\n.Nd two\n.Sh SYNOPSIS\n.Nm shmd_z\n',
+    'man/meson.build': "{'shmd_a': ['shmd_b']}",
 }
 
 
@@ -136,8 +151,16 @@ def planted():
         with_library('undeclared', {'x.h': 'void shmd_a(void);'}, 'shmd_b: exported, but not declared'),
         with_library('declared only', {'x.h': CLEAN['x.h'] + 'int shmd_c(int x);'},
                      'shmd_c: declared in a public header, but not exported'),
-        with_library('undocumented', {'man/shmd_a.3.md': None}, 'shmd_a: exported, but not documented'),
-        with_library('a page too many', {'man/shmd_z.3.md': ''}, 'shmd_z: documented, but not exported'),
+        with_library('undocumented', {'man/shmd_a.3': '.Sh NAME\n.Nm shmd_a\n.Nd one\n'},
+                     'shmd_b: exported, but not documented'),
+        with_library('a page too many', {'man/shmd_z.3': '.Sh NAME\n.Nm shmd_z\n.Nd gone\n'},
+                     'shmd_z: documented, but not exported'),
+        with_library('a page of another name', {'man/shmd_c.3': '.Sh NAME\n.Nm shmd_a\n.Nd one\n'},
+                     'shmd_c.3: does not name shmd_c'),
+        with_library('a name without a page of its own', {'man/meson.build': "{'shmd_a': []}"},
+                     'shmd_b: named in shmd_a.3, but not listed in meson.build'),
+        with_library('a pointer to nothing', {'man/meson.build': "{'shmd_a': ['shmd_b', 'shmd_y']}"},
+                     'shmd_y: listed in meson.build, but named in no page'),
         with_library('a foreign name', {'x.c': CLEAN['x.c'] + 'void helper(void) {}',
                                         'x.map': 'S { global: shmd_a; shmd_b; helper; local: *; };'},
                      'helper: exported, and is no shmd_*'),

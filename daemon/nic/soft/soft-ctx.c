@@ -45,6 +45,17 @@ static uint32_t doorbell_qpn(uint64_t word)
 	return (uint32_t)be64toh(word) >> 8;
 }
 
+/* Only what moved goes to the engine, which keeps a short list of the QPs that were active last. */
+static void look_at(struct soft_ctx *ctx, struct soft_qp *qp)
+{
+	uint32_t snd_be = __atomic_load_n(&qp->dbrec->snd, __ATOMIC_RELAXED);
+
+	if (snd_be == qp->seen_snd_be)
+		return;
+	qp->seen_snd_be = snd_be;
+	engine_doorbell(ctx->nic->engine, qp->desc->qpn);
+}
+
 static void scan_some(struct soft_ctx *ctx)
 {
 	uint32_t n = ctx->n_scan < SCAN_SLICE ? ctx->n_scan : SCAN_SLICE;
@@ -55,7 +66,7 @@ static void scan_some(struct soft_ctx *ctx)
 
 		list_del(&qp->link);
 		list_add_tail(&ctx->qps, &qp->link);
-		engine_doorbell(ctx->nic->engine, qp->desc->qpn);
+		look_at(ctx, qp);
 	}
 }
 

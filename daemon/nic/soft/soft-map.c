@@ -65,6 +65,20 @@ int soft_map_memfd(int fd, uint64_t offset, uint64_t bytes, bool writable, struc
 	return 0;
 }
 
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+int soft_map_populate(struct soft_map *map, uint64_t bytes)
+{
+	size_t head = (size_t)(map->data - (uint8_t *)map->base);
+
+	if (bytes == 0 || madvise(map->base, head + bytes, MADV_POPULATE_WRITE) == 0)
+		return 0;
+	/* Kernels before 5.14 do not know it: pages then come when they are touched. */
+	return errno == EINVAL ? 0 : -ENOMEM;
+}
+
 void soft_map_deinit(struct soft_map *map)
 {
 	if (map->base)

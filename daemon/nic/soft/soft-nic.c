@@ -32,7 +32,7 @@ static int soft_query(struct nic *base, struct nic_info *ret_info)
 		.max_cqs = SOFT_MAX_CQS,
 		.max_mrs = SOFT_MAX_MRS,
 		.max_log2_sq_wqebbs = NIC_MAX_LOG2_SQ_WQEBBS,
-		.max_log2_cq_entries = NIC_MAX_LOG2_CQ_ENTRIES,
+		.max_log2_cq_entries = SOFT_MAX_LOG2_CQ_ENTRIES,
 		.accepted_kinds = {NIC_MEM_MEMFD},
 		.doorbell_cpu = true,
 	};

@@ -132,8 +132,10 @@ static int connect_one(struct soft_ctx *ctx, const struct nic_peer *peer,
 		r = to_rtr(engine, qp, &peer->remote, params);
 	if (r == 0)
 		r = to_rts(engine, qp, params);
-	if (r < 0)
+	if (r < 0) {
 		engine_qp_modify(engine, peer->qpn, &reset);
+		qp->seen_snd_be = 0;
+	}
 	return r;
 }
 
@@ -197,6 +199,9 @@ static bool run_modify(struct soft_nic *nic, struct soft_call *base)
 		base->result = call->state == NIC_QPS_INIT ?
 				       to_init(nic->engine, qp) :
 				       engine_qp_modify(nic->engine, call->qpn, &mod);
+	/* Indexes begin again at 0. */
+	if (call->state == NIC_QPS_RST)
+		qp->seen_snd_be = 0;
 	return true;
 }
 

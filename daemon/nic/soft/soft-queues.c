@@ -13,6 +13,8 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include <shmd/abi/cqe.h>
+
 #include "proto/base/assert.h"
 #include "proto/base/cleanup.h"
 
@@ -126,6 +128,7 @@ static int create_qp(struct soft_nic *nic, struct soft_queues *queues, uint32_t 
 	int r;
 
 	qp->desc = desc;
+	qp->dbrec = (const struct shmd_dbrec *)(queues->map.data + desc->dbrec_offset);
 	qp->send_cq = find_cq(nic, queues, desc->send_cqn);
 	qp->recv_cq = find_cq(nic, queues, desc->recv_cqn);
 	if (!qp->send_cq || !qp->recv_cq)
@@ -147,16 +150,30 @@ static int create_qp(struct soft_nic *nic, struct soft_queues *queues, uint32_t 
 	return 0;
 }
 
+static uint64_t cq_ring_bytes(const struct nic_cq *cq)
+{
+	return cq->flags & NIC_CQ_COLLAPSED ? SHMD_CQE_BYTES : (uint64_t)SHMD_CQE_BYTES << cq->log2_entries;
+}
+
 static bool run_create(struct soft_nic *nic, struct soft_call *base)
 {
 	struct queues_call *call = container_of(base, struct queues_call, call);
 	struct soft_queues *queues = call->queues;
-	uint32_t n_cqs = queues->base.layout.n_cqs, n_all = n_cqs + queues->base.layout.n_qps;
+	const struct nic_layout *layout = &queues->base.layout;
+	uint32_t n_all = layout->n_cqs + layout->n_qps;
+	uint64_t bytes = 0;
 
 	for (uint32_t n = 0; n < SOFT_CALL_SLICE && call->n_done < n_all; n++, call->n_done++) {
 		uint32_t i = call->n_done;
 
-		base->result = i < n_cqs ? create_cq(nic, queues, i) : create_qp(nic, queues, i - n_cqs);
+		if (bytes >= SOFT_CALL_SLICE_BYTES)
+			return false;
+		if (i < layout->n_cqs) {
+			base->result = create_cq(nic, queues, i);
+			bytes += cq_ring_bytes(&layout->cqs[i]);
+		} else {
+			base->result = create_qp(nic, queues, i - layout->n_cqs);
+		}
 		if (base->result < 0)
 			return true;
 	}
@@ -250,6 +267,14 @@ static struct soft_queues *queues_free(struct soft_queues *queues)
 }
 DEFINE_CLEANUP(struct soft_queues *, queues_free);
 
+/* The rings of CQs are filled at creation; they lie in front. */
+static uint64_t cq_rings_end(const struct nic_layout *layout)
+{
+	const struct nic_cq *last = layout->n_cqs ? &layout->cqs[layout->n_cqs - 1] : NULL;
+
+	return last ? last->ring_offset + cq_ring_bytes(last) : 0;
+}
+
 static int check_mem(const struct nic_queue_mem *mem, const struct nic_layout *layout)
 {
 	switch (mem->kind) {
@@ -263,6 +288,11 @@ static int check_mem(const struct nic_queue_mem *mem, const struct nic_layout *l
 	}
 	if ((mem->offset & QUEUES_PAGE_MASK) || mem->length_bytes < layout->total_bytes)
 		return -EINVAL;
+	for (uint32_t i = 0; i < layout->n_cqs; i++)
+		if (layout->cqs[i].log2_entries > SOFT_MAX_LOG2_CQ_ENTRIES)
+			return -ENOSPC;
+	if (cq_rings_end(layout) > SOFT_MAX_CQ_BYTES)
+		return -ENOSPC;
 	for (uint32_t i = 0; i < layout->n_qps; i++)
 		if (layout->qps[i].type != NIC_QP_RC)
 			return -EOPNOTSUPP;
@@ -294,6 +324,8 @@ static int queues_alloc(struct soft_ctx *ctx, const struct nic_queue_mem *mem,
 	copy->n_qps = layout->n_qps;
 	copy->total_bytes = layout->total_bytes;
 	r = soft_map_memfd(mem->fd, mem->offset, layout->total_bytes, true, &queues->map);
+	if (r == 0)
+		r = soft_map_populate(&queues->map, cq_rings_end(layout));
 	if (r < 0)
 		return r;
 	*ret_queues = take_ptr(queues);

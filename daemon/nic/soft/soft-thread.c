@@ -28,14 +28,14 @@
 #include "proto/base/assert.h"
 #include "proto/base/cleanup.h"
 
-/* Bounds of one turn: with chunks of 64 KiB, at most some hundred microseconds. */
-#define TURN_ENGINE_UNITS 32u
+/* Bounds of one turn: with chunks of 64 KiB, at most half a millisecond. */
+#define TURN_ENGINE_UNITS 64u
 #define TURN_PACKETS 128u
 #define TURN_PACKET_BYTES (1u << 20)
 
 #define HEARTBEAT_TURNS 1024u
 #define SPIN_ROUNDS_PER_CLOCK 8u
-#define SPIN_NSEC 2000u
+#define SPIN_NSEC 1000u
 #define NSEC_PER_USEC 1000u
 #define NSEC_PER_SEC 1000000000u
 #define TIMER_SLACK_NSEC 1000u
@@ -168,17 +168,26 @@ static void beat(struct soft_nic *nic)
 /* Returns whether anything was done. */
 static bool turn(struct soft_nic *nic)
 {
-	unsigned int n = soft_calls_run(nic);
+	unsigned int n = soft_calls_run(nic), units = 0, limit = TURN_ENGINE_UNITS;
 
 	if (++nic->n_turns % HEARTBEAT_TURNS == 0)
 		beat(nic);
 	if (fault_stops(nic))
 		return n > 0;
+	if (nic->fault.kind == SOFT_FAULT_THREAD_STOP)
+		limit = 1; /* so that it stops where it was told to */
 	n += poll_doorbells(nic);
 	n += engine_scan_hot(nic->engine);
-	n += engine_progress(nic->engine, TURN_ENGINE_UNITS);
-	n += deliver_packets(nic);
-	return n > 0;
+	/* A write takes three rounds on one NIC: request, acknowledgement, completion. */
+	while (units < limit) {
+		unsigned int m = engine_progress(nic->engine, limit - units);
+
+		m += deliver_packets(nic);
+		if (m == 0)
+			break;
+		units += m;
+	}
+	return n + units > 0;
 }
 
 /* ---- waiting --------------------------------------------------------------------------------------------------- */
@@ -444,6 +453,7 @@ void soft_thread_stop(struct soft_nic *nic)
 		return;
 	soft_call(nic, &call);
 	pthread_join(nic->thread, NULL);
+	assert_bug(list_empty(&nic->ctxs) && list_empty(&nic->calls));
 	/* From here on packets of other NICs go nowhere; what slips through is freed with the port. */
 	__atomic_store_n(&nic->port->running, false, __ATOMIC_RELEASE);
 	free_parts(nic);

@@ -24,6 +24,10 @@
 #define SOFT_MAX_QPS 65536u
 #define SOFT_MAX_CQS 65536u
 #define SOFT_MAX_MRS 16384u
+/* A ring is filled by the data thread when its CQ is created: 8 MiB take it about a millisecond. */
+#define SOFT_MAX_LOG2_CQ_ENTRIES 17u
+/* CQ rings of one request: filling them makes their pages the daemon's memory. */
+#define SOFT_MAX_CQ_BYTES (1ull << 30)
 #define SOFT_MTU_LOG2 12u
 #define SOFT_CHUNK_BYTES 65536u
 
@@ -45,6 +49,9 @@ struct soft_map {
  */
 int soft_map_memfd(int fd, uint64_t offset, uint64_t bytes, bool writable, struct soft_map *ret_map);
 void soft_map_deinit(struct soft_map *map);
+
+/* Have the first `bytes` of a mapping in memory, so that no data thread waits for pages. -ENOMEM. */
+int soft_map_populate(struct soft_map *map, uint64_t bytes);
 
 /* A page of our own: a memfd of `bytes`, mapped for writing, then closed to `seals`. */
 int soft_map_create(const char *name, size_t bytes, int seals, int *ret_fd, struct soft_map *ret_map);
@@ -122,8 +129,9 @@ struct soft_call {
 	sem_t done;
 };
 
-/* Objects handled in one turn of a batch. */
+/* Objects handled in one turn of a batch, and bytes of their rings. */
 #define SOFT_CALL_SLICE 32u
+#define SOFT_CALL_SLICE_BYTES (1u << 20)
 
 /* Hand over and wait. Returns call->result. The NIC must have been started. */
 int soft_call(struct soft_nic *nic, struct soft_call *call);
@@ -185,7 +193,7 @@ struct soft_nic {
 	struct list packets; /* not yet given to the engine, from other NICs and from itself */
 	struct soft_numbers qpns;
 	struct soft_numbers cqns;
-	uint32_t n_gpu_qps; /* not quiesced */
+	uint32_t n_gpu_qps; /* driven by a GPU */
 	uint64_t idle_since_nsec; /* 0: not idle */
 	bool idle_yields; /* spun long enough */
 	uint32_t n_turns;
@@ -262,6 +270,8 @@ struct soft_qp {
 	struct list link; /* ctx->qps */
 	struct soft_queues *queues; /* NULL: not created */
 	const struct nic_qp *desc; /* in the batch's layout */
+	const struct shmd_dbrec *dbrec; /* client-written */
+	uint32_t seen_snd_be; /* its send word when a scan last saw it change */
 	struct soft_cq *send_cq;
 	struct soft_cq *recv_cq;
 };

@@ -6,6 +6,7 @@
 
 #include "daemon/engine/engine-private.h"
 #include "fixture.h"
+#include "kernels/host/wqe-dump.h"
 #include "tests/lib/test.h"
 
 #define RTR_SET                                                                           \
@@ -609,10 +610,14 @@ void post_recv(struct tqp *qp, struct region *dst, uint64_t offset, uint32_t byt
 void expect_cqe(struct tcq *cq, uint8_t opcode, uint16_t wqe_counter, struct shmd_cqe *ret_cqe)
 {
 	struct shmd_cqe cqe;
+	char text[200];
 
 	ASSERT(tcq_poll(cq, &cqe));
-	ASSERT_EQ(cqe.op_own >> 4, opcode);
-	ASSERT_EQ(be16toh(cqe.wqe_counter), wqe_counter);
+	if (cqe.op_own >> 4 != opcode || be16toh(cqe.wqe_counter) != wqe_counter) {
+		cqe_dump(text, sizeof(text), &cqe);
+		test_fail(TEST_WHERE, "expected %s wqe %u, got %s", cqe_opcode_name(opcode), wqe_counter,
+			  text);
+	}
 	if (ret_cqe)
 		*ret_cqe = cqe;
 }

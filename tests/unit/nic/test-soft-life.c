@@ -449,13 +449,11 @@ TEST(fault_thread_stop_serves_calls_only)
 	ops = rig.nic[0]->ops;
 	client_open(&c, rig.nic[0], 1, 1);
 	client_connect(&c, 0, &c, 0);
-	for (int i = 0; i < 3; i++) {
+	for (int i = 0; i < 10; i++)
 		client_post_inline(&c, 0, 1, &c, 0);
-		client_ring(&c, 0);
-		client_complete(&c, 0);
-	}
-	client_post_inline(&c, 0, 1, &c, 0);
 	client_ring(&c, 0);
+	for (int i = 0; i < 3; i++)
+		client_complete(&c, 0);
 	ASSERT(!client_poll(&c, 0, &cqe, 100000000));
 	ASSERT_OK(ops->ctx_counters(c.ctx, &counters));
 	ASSERT_EQ(counters.wqes, 3u);
@@ -500,7 +498,7 @@ TEST(fault_drop_cqe_loses_one)
 	client_ring(&c, 0);
 	while (client_poll(&c, 0, &cqe, 100000000))
 		n_cqes++;
-	ASSERT_LT(n_cqes, 3u);
+	ASSERT_EQ(n_cqes, 2u);
 	client_close(&c);
 	rig_close(&rig);
 }

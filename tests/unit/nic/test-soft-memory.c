@@ -290,6 +290,32 @@ TEST(queue_memory_must_be_large_enough)
 	close_rig(&m);
 }
 
+static void refuse_cqs(struct memory_rig *m, uint32_t count, uint32_t log2_entries)
+{
+	struct nic_queue_mem mem = {.kind = NIC_MEM_MEMFD, .fd = m->fd, .length_bytes = UINT64_MAX};
+	struct nic_queues_attr attr = {
+		.n_cq_specs = 1, .cqs = {{.count = count, .log2_entries = log2_entries}}};
+	struct nic_queues *queues;
+	struct nic_layout layout;
+
+	ASSERT_OK(nic_layout_init(&layout, &attr));
+	ASSERT_ERR(m->ops->queues_create(m->c.ctx, &mem, &layout, &queues), ENOSPC);
+	nic_layout_deinit(&layout);
+}
+
+/* The daemon fills the rings of CQs: what a request may make it fill is bounded. */
+TEST(cq_rings_are_bounded)
+{
+	struct nic_info info;
+	struct memory_rig m;
+
+	open_rig(&m);
+	ASSERT_OK(nic_query(m.rig.nic[0], &info));
+	refuse_cqs(&m, 1, info.max_log2_cq_entries + 1);
+	refuse_cqs(&m, 129, info.max_log2_cq_entries);
+	close_rig(&m);
+}
+
 TEST(nic_page_cannot_be_written_by_clients)
 {
 	struct memory_rig m;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Bytes that no encoder of ours writes: each gives an error or a valid message, within bounds. */
 #include <errno.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -351,6 +352,39 @@ TEST(a_packet_above_the_limit_is_refused_unread)
 	struct msg msg;
 
 	ASSERT_ERR(msg_decode(packet, FRAMING_MAX_PACKET_BYTES + 1, &msg), EMSGSIZE);
+}
+
+/* Bytes of the heap in use. */
+static size_t heap_bytes(void)
+{
+	struct mallinfo2 info = mallinfo2();
+
+	return info.uordblks + info.hblkhd;
+}
+
+TEST(an_array_refused_half_way_is_freed)
+{
+	uint8_t addr[MSG_ADDR_BYTES + 1] = {0};
+	static struct wire body, peer;
+	struct msg msg;
+	size_t before;
+
+	if (test_has_sanitizer())
+		test_skip("a sanitizer has an allocator of its own");
+	put_bytes(&peer, 2, addr, MSG_ADDR_BYTES);
+	for (int i = 0; i < 200; i++) /* small blocks count as used after free() */
+		put_bytes(&body, 2, peer.bytes, peer.n);
+	before = heap_bytes();
+	ASSERT_OK(decode_body(MSG_CONNECT_REQ, &body, &msg));
+	ASSERT_GT(heap_bytes(), before);
+	msg_deinit(&msg);
+	ASSERT_EQ(heap_bytes(), before);
+
+	peer.n = 0;
+	put_bytes(&peer, 2, addr, sizeof(addr));
+	put_bytes(&body, 2, peer.bytes, peer.n);
+	ASSERT_ERR(decode_body(MSG_CONNECT_REQ, &body, &msg), EMSGSIZE);
+	ASSERT_EQ(heap_bytes(), before);
 }
 
 /* ---- amplification -------------------------------------------------------------------------------------------- */

@@ -333,6 +333,39 @@ TEST(credentials_are_ignored_and_cost_no_descriptor)
 	close_pair(pair);
 }
 
+/* Credentials take the room that a seventeenth descriptor would have: the kernel cuts it off and says so. */
+TEST(a_descriptor_cut_off_by_the_kernel_is_an_error)
+{
+	int pair[2], sent[FRAMING_MAX_FDS + 1], one = 1;
+	unsigned int before;
+	struct fdlist fds;
+	size_t bytes;
+
+	make_pair(pair);
+	make_fds(sent, FRAMING_MAX_FDS + 1);
+	fdlist_init(&fds);
+	ASSERT_OK(setsockopt(pair[1], SOL_SOCKET, SO_PASSCRED, &one, sizeof(one)));
+	before = n_open_fds();
+	send_raw(pair[0], 10, sent, FRAMING_MAX_FDS + 1);
+	ASSERT_ERR(framing_recv(pair[1], in, sizeof(in), &bytes, &fds), EMSGSIZE);
+	ASSERT_EQ(fds.n, 0);
+	ASSERT_EQ(n_open_fds(), before);
+	close_fds(sent, FRAMING_MAX_FDS + 1);
+	close_pair(pair);
+}
+
+TEST(setup_makes_room_for_the_largest_packet)
+{
+	int pair[2], small = 4096;
+
+	make_pair(pair);
+	ASSERT_OK(setsockopt(pair[0], SOL_SOCKET, SO_SNDBUF, &small, sizeof(small)));
+	ASSERT_ERR(framing_send(pair[0], out, FRAMING_MAX_PACKET_BYTES, NULL, 0), EMSGSIZE);
+	ASSERT_OK(framing_setup(pair[0]));
+	ASSERT_OK(framing_send(pair[0], out, FRAMING_MAX_PACKET_BYTES, NULL, 0));
+	close_pair(pair);
+}
+
 /* ---- connect --------------------------------------------------------------------------------------------------- */
 
 static int listen_at(const char *path)

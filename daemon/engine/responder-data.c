@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The responder's WRITE and SEND, and the receive WQEs they take.
+ *
+ * SEND takes a receive WQE with its first packet, WRITE with immediate data with its last. The range of a WRITE is
+ * checked as a whole before its first byte is written, and each part again when it is written, since the region may
+ * have gone. A receive WQE is copied once and parsed; its keys are looked up when bytes arrive for them.
+ */
+#include "daemon/engine/engine-private.h"
+
+/* ---- receive WQEs ------------------------------------------------------------------------------------------------ */
+
+uint16_t qp_read_rcv(const struct engine_qp *qp)
+{
+	const struct shmd_dbrec *dbrec = qp->attr.dbrec;
+
+	return (uint16_t)be32toh(__atomic_load_n(&dbrec->rcv, __ATOMIC_ACQUIRE));
+}
+
+/* Copies and parses the receive WQE at ci. 0, or its syndrome. */
+static uint8_t parse_recv(struct engine_qp *qp)
+{
+	struct responder *resp = &qp->resp;
+	uint32_t slot = resp->ci & ((1u << qp->attr.log2_rq_wqes) - 1);
+	size_t stride = (size_t)1 << qp->attr.log2_rq_stride;
+	uint8_t wqe[512];
+
+	memcpy(wqe, (const uint8_t *)qp->attr.rq_ring + slot * stride, stride);
+	return (uint8_t)wqe_parse_recv(wqe, stride, &resp->n_recv_sges, resp->recv_sges,
+				       &resp->recv_left_bytes);
+}
+
+static bool recv_is_posted(struct engine_qp *qp)
+{
+	struct responder *resp = &qp->resp;
+
+	if (resp->pi == resp->ci)
+		resp->pi = qp_read_rcv(qp);
+	return resp->pi != resp->ci;
+}
+
+/* Takes the next receive WQE. False when the request ended here: not ready, or refused. */
+static bool take_recv(struct engine_qp *qp, struct engine_packet *pkt)
+{
+	struct responder *resp = &qp->resp;
+	uint8_t syndrome = 0;
+
+	if (unlikely(!qp->attr.rq_ring)) {
+		responder_fail(qp, pkt, NAK_INVALID_REQUEST);
+		return false;
+	}
+	if (unlikely(!recv_is_posted(qp))) {
+		resp->nak_sent = true;
+		responder_reply_nak(qp, pkt, NAK_RNR, resp->expected_psn);
+		return false;
+	}
+	resp->has_recv = true;
+	resp->recv_index = resp->ci;
+	resp->recv_sge = resp->recv_sge_offset = 0;
+	if (unlikely((uint16_t)(resp->pi - resp->ci) > 1u << qp->attr.log2_rq_wqes)) {
+		resp->ci = resp->pi;
+		syndrome = SHMD_SYNDROME_LOCAL_QP_OP_ERR;
+	} else {
+		syndrome = parse_recv(qp);
+		resp->ci++;
+	}
+	if (unlikely(syndrome)) {
+		responder_fail_with(qp, pkt, NAK_REMOTE_OP, syndrome);
+		return false;
+	}
+	return true;
+}
+
+/* Where the next bytes of the receive WQE lie; there are enough. -EACCES */
+static int add_recv_targets(struct engine_qp *qp, uint32_t bytes)
+{
+	struct responder *resp = &qp->resp;
+	struct mem_span span;
+
+	resp->recv_left_bytes -= bytes;
+	while (bytes) {
+		const struct wqe_sge *sge = &resp->recv_sges[resp->recv_sge];
+		uint32_t left = sge->bytes - resp->recv_sge_offset;
+		struct mr_want want = {
+			.key = sge->lkey,
+			.pdn = qp->attr.pdn,
+			.access = ENGINE_ACCESS_LOCAL_WRITE,
+			.addr = sge->addr + resp->recv_sge_offset,
+			.bytes = left < bytes ? left : bytes,
+		};
+
+		if (mr_resolve(qp->engine, &resp->recv_mr, &want, &span) < 0)
+			return -EACCES;
+		copy_add_dst(&resp->copy, &span);
+		bytes -= span.bytes;
+		resp->recv_sge_offset += span.bytes;
+		if (resp->recv_sge_offset == sge->bytes) {
+			resp->recv_sge++;
+			resp->recv_sge_offset = 0;
+		}
+	}
+	return 0;
+}
+
+/* ---- WRITE and SEND ------------------------------------------------------------------------------------------------- */
+
+static void write_recv_cqe(struct engine_qp *qp, const struct engine_packet *pkt)
+{
+	struct responder *resp = &qp->resp;
+	bool imm = pkt->flags & PACKET_IMM;
+	struct cqe_fields fields = {
+		.cqe_opcode = imm ? SHMD_CQE_RESP_SEND_IMM : SHMD_CQE_RESP_SEND,
+		.solicited = pkt->flags & PACKET_SOLICITED,
+		.wqe_counter = resp->recv_index,
+		.bytes = (uint32_t)resp->done_bytes,
+		.imm = imm ? pkt->imm : 0,
+	};
+
+	if (pkt->kind == PACKET_WRITE)
+		fields.cqe_opcode = SHMD_CQE_RESP_WRITE_IMM;
+	resp->has_recv = false;
+	qp->counters.recv_wqes++;
+	cq_write(qp->recv_cq, qp, &fields);
+}
+
+/* The payload is in place, or not. Takes the packet. */
+static void data_done(struct engine_qp *qp, struct engine_packet *pkt, int status)
+{
+	struct responder *resp = &qp->resp;
+	bool last = pkt->flags & PACKET_LAST;
+
+	resp->pkt = NULL;
+	resp->copy.n_dst = 0;
+	if (unlikely(status < 0)) {
+		responder_fail_with(qp, pkt, NAK_REMOTE_OP, SHMD_SYNDROME_LOCAL_PROT_ERR);
+		return;
+	}
+	resp->expected_psn = psn_add(resp->expected_psn, 1);
+	resp->left_bytes -= pkt->payload_bytes;
+	resp->done_bytes += pkt->payload_bytes;
+	resp->in_message = !last;
+	if (last && resp->has_recv)
+		write_recv_cqe(qp, pkt);
+	if (pkt->flags & PACKET_ACK_REQ)
+		responder_owe_ack(qp, pkt);
+	else
+		packet_put(qp->engine, pkt);
+}
+
+static void move_payload(struct engine_qp *qp, struct engine_packet *pkt)
+{
+	int r = pkt->payload_bytes ? copy_start(&qp->resp.copy, pkt) : 0;
+
+	if (r == -EINPROGRESS)
+		qp->resp.pkt = pkt;
+	else
+		data_done(qp, pkt, r);
+}
+
+/* Opens the message; the whole range is checked before its first byte is written. */
+static int open_write(struct engine_qp *qp, const struct engine_packet *pkt)
+{
+	struct responder *resp = &qp->resp;
+	struct mem_span whole;
+
+	if (responder_resolve_remote(qp, pkt, ENGINE_ACCESS_REMOTE_WRITE, pkt->length_bytes, &whole) < 0)
+		return -EACCES;
+	resp->rkey = pkt->rkey;
+	resp->raddr = pkt->raddr;
+	resp->left_bytes = pkt->length_bytes;
+	return 0;
+}
+
+static int add_write_target(struct engine_qp *qp, const struct engine_packet *pkt)
+{
+	struct responder *resp = &qp->resp;
+	struct mr_want want = {
+		.key = resp->rkey,
+		.pdn = qp->attr.pdn,
+		.access = ENGINE_ACCESS_REMOTE_WRITE,
+		.addr = resp->raddr + resp->done_bytes,
+		.bytes = pkt->payload_bytes,
+	};
+	struct mem_span span;
+
+	if (!pkt->payload_bytes)
+		return 0;
+	if (mr_resolve(qp->engine, &resp->mr, &want, &span) < 0)
+		return -EACCES;
+	copy_add_dst(&resp->copy, &span);
+	return 0;
+}
+
+static bool length_is_right(const struct responder *resp, const struct engine_packet *pkt)
+{
+	if (pkt->flags & PACKET_LAST)
+		return pkt->payload_bytes == resp->left_bytes;
+	return pkt->payload_bytes && pkt->payload_bytes < resp->left_bytes;
+}
+
+static void execute_write(struct engine_qp *qp, struct engine_packet *pkt)
+{
+	struct responder *resp = &qp->resp;
+
+	if ((pkt->flags & PACKET_IMM) && !take_recv(qp, pkt))
+		return;
+	if ((pkt->flags & PACKET_FIRST) && open_write(qp, pkt) < 0)
+		responder_fail(qp, pkt, NAK_REMOTE_ACCESS);
+	else if (!length_is_right(resp, pkt))
+		responder_fail(qp, pkt, NAK_INVALID_REQUEST);
+	else if (add_write_target(qp, pkt) < 0)
+		responder_fail(qp, pkt, NAK_REMOTE_ACCESS);
+	else
+		move_payload(qp, pkt);
+}
+
+static void execute_send(struct engine_qp *qp, struct engine_packet *pkt)
+{
+	struct responder *resp = &qp->resp;
+
+	if ((pkt->flags & PACKET_FIRST) && !take_recv(qp, pkt))
+		return;
+	if (pkt->payload_bytes > resp->recv_left_bytes)
+		responder_fail_with(qp, pkt, NAK_INVALID_REQUEST, SHMD_SYNDROME_LOCAL_LENGTH_ERR);
+	else if (add_recv_targets(qp, pkt->payload_bytes) < 0)
+		responder_fail_with(qp, pkt, NAK_REMOTE_OP, SHMD_SYNDROME_LOCAL_PROT_ERR);
+	else
+		move_payload(qp, pkt);
+}
+
+void responder_execute_data(struct engine_qp *qp, struct engine_packet *pkt)
+{
+	struct responder *resp = &qp->resp;
+	bool first = pkt->flags & PACKET_FIRST;
+
+	if (first == resp->in_message || (!first && pkt->kind != resp->message_kind)) {
+		responder_fail(qp, pkt, NAK_INVALID_REQUEST);
+		return;
+	}
+	if (first) {
+		resp->message_kind = pkt->kind;
+		resp->done_bytes = 0;
+	}
+	if (pkt->kind == PACKET_WRITE)
+		execute_write(qp, pkt);
+	else
+		execute_send(qp, pkt);
+}
+
+/* Go on with the payload under way. False when it still waits. */
+bool responder_resume_data(struct engine_qp *qp)
+{
+	int r = copy_continue(&qp->resp.copy);
+
+	if (r == -EINPROGRESS)
+		return false;
+	data_done(qp, qp->resp.pkt, r);
+	return true;
+}

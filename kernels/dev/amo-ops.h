@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Atomics and signals: bodies. Contracts are in rma.h, which includes this.
+ *
+ * Which request carries an operation (the results of requests that nobody fetches go to their scratch slot too):
+ *
+ *	8 bytes	fetch, add: ATOMIC_FA. xor: MASKED_FA with every carry stopped. compare-swap: ATOMIC_CS.
+ *	and, or, swap: MASKED_CS, two WQEBBs, and a NOP that asks for the CQE.
+ *	4 bytes	fetch, add, xor: MASKED_FA. and, or, swap, compare-swap: MASKED_CS. One WQEBB.
+ */
+#include <shmd/dev/rma.h>
+
+#ifndef SHMD_DEV_AMO_OPS_H
+#define SHMD_DEV_AMO_OPS_H
+
+#include <shmd/dev/scratch.h>
+
+/* Takes two WQEBBs. */
+SHMD_DEV int shmd_dev_amo_is_wide(const struct shmd_dev_amo *amo)
+{
+	return amo->bytes == 8 && (amo->op == SHMD_DEV_AMO_AND || amo->op == SHMD_DEV_AMO_OR ||
+				   amo->op == SHMD_DEV_AMO_SWAP);
+}
+
+SHMD_DEV int shmd_dev_amo_is_valid(const struct shmd_dev_amo *amo)
+{
+	return (amo->bytes == 4 || amo->bytes == 8) && amo->op >= SHMD_DEV_AMO_FETCH &&
+	       amo->op <= SHMD_DEV_AMO_COMPARE_SWAP;
+}
+
+/* and, or, swap and compare-swap as masks; 4-byte operands are truncated when they are written. */
+SHMD_DEV struct shmd_dev_masked_cs shmd_dev_amo_masks(const struct shmd_dev_amo *amo)
+{
+	struct shmd_dev_masked_cs cs;
+
+	cs.swap = amo->op == SHMD_DEV_AMO_AND ? 0 : amo->value;
+	cs.swap_mask = amo->op == SHMD_DEV_AMO_AND  ? ~amo->value
+		       : amo->op == SHMD_DEV_AMO_OR ? amo->value
+						    : ~0ull;
+	cs.compare = amo->compare;
+	cs.compare_mask = amo->op == SHMD_DEV_AMO_COMPARE_SWAP ? ~0ull : 0;
+	return cs;
+}
+
+SHMD_DEV void shmd_dev_amo_prepare32(const struct shmd_dev_qp *qp, struct shmd_dev_wqe wqe,
+				     struct shmd_dev_addr remote, struct shmd_dev_addr result,
+				     const struct shmd_dev_amo *amo)
+{
+	uint32_t value = (uint32_t)amo->value;
+
+	switch (amo->op) {
+	case SHMD_DEV_AMO_FETCH:
+		shmd_dev_prepare_masked_fa32(qp, wqe, remote, result, 0, 0);
+		break;
+	case SHMD_DEV_AMO_ADD:
+		shmd_dev_prepare_masked_fa32(qp, wqe, remote, result, value, 0);
+		break;
+	case SHMD_DEV_AMO_XOR:
+		shmd_dev_prepare_masked_fa32(qp, wqe, remote, result, value, ~0u);
+		break;
+	default:
+		shmd_dev_prepare_masked_cs32(qp, wqe, remote, result, shmd_dev_amo_masks(amo));
+		break;
+	}
+}
+
+SHMD_DEV void shmd_dev_amo_prepare64(const struct shmd_dev_qp *qp, struct shmd_dev_wqe wqe,
+				     struct shmd_dev_addr remote, struct shmd_dev_addr result,
+				     const struct shmd_dev_amo *amo)
+{
+	switch (amo->op) {
+	case SHMD_DEV_AMO_FETCH:
+		shmd_dev_prepare_atomic_fa(qp, wqe, remote, result, 0);
+		break;
+	case SHMD_DEV_AMO_ADD:
+		shmd_dev_prepare_atomic_fa(qp, wqe, remote, result, amo->value);
+		break;
+	case SHMD_DEV_AMO_XOR:
+		shmd_dev_prepare_masked_fa64(qp, wqe, remote, result, amo->value, ~0ull);
+		break;
+	case SHMD_DEV_AMO_COMPARE_SWAP:
+		shmd_dev_prepare_atomic_cs(qp, wqe, remote, result, amo->value, amo->compare);
+		break;
+	default:
+		shmd_dev_prepare_masked_cs64(qp, wqe, remote, result, shmd_dev_amo_masks(amo));
+		break;
+	}
+}
+
+/* The request at wqe.index, with the scratch slot of that index as its result. */
+SHMD_DEV void shmd_dev_amo_prepare(const struct shmd_dev_qp *qp, struct shmd_dev_wqe wqe,
+				   struct shmd_dev_addr remote, const struct shmd_dev_amo *amo)
+{
+	struct shmd_dev_addr result = shmd_dev_slot_addr(qp, wqe.index);
+
+	if (amo->bytes == 4)
+		shmd_dev_amo_prepare32(qp, wqe, remote, result, amo);
+	else
+		shmd_dev_amo_prepare64(qp, wqe, remote, result, amo);
+}
+
+/* ret_old NULL: nobody wants the result, and nobody waits. */
+SHMD_DEV int shmd_dev_amo_one(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+			      const struct shmd_dev_amo *amo, const struct shmd_dev_mode *mode,
+			      uint64_t *ret_old)
+{
+	uint32_t wide = (uint32_t)shmd_dev_amo_is_wide(amo);
+	struct shmd_dev_post post;
+	int rc, taken;
+
+	if (!shmd_dev_amo_is_valid(amo))
+		return SHMD_DEV_INVALID;
+	rc = shmd_dev_post_begin(qp, mode, 1 + wide, wide, &post);
+	if (rc)
+		return rc;
+	taken = shmd_dev_slot_take(qp, post.index, mode->sharing, ret_old != 0);
+	if (taken)
+		shmd_dev_post_cancel(qp, &post, 1 + wide);
+	else
+		shmd_dev_amo_prepare(
+			qp, shmd_dev_wqe_at(post.index, post.first_flags | post.last_flags), remote,
+			amo);
+	rc = shmd_dev_post_end(qp, mode, &post, 0);
+	if (taken || !ret_old)
+		return taken ? taken : rc;
+	if (!rc)
+		rc = shmd_dev_sq_wait(qp, post.end, mode->sharing, mode->timeout_nsec);
+	if (!rc)
+		*ret_old = shmd_dev_slot_read_atomic(qp, post.index, amo->bytes);
+	shmd_dev_slot_drop(qp, post.index, mode->sharing);
+	return rc;
+}
+
+SHMD_DEV int shmd_dev_qp_atomic_as(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+				   struct shmd_dev_amo amo, struct shmd_dev_mode mode)
+{
+	int rc = SHMD_DEV_OK;
+
+	if (shmd_dev_scope_enter(mode.scope))
+		rc = shmd_dev_amo_one(qp, remote, &amo, &mode, 0);
+	return shmd_dev_scope_leave(mode.scope, rc);
+}
+
+SHMD_DEV int shmd_dev_qp_atomic_fetch_as(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+					 struct shmd_dev_amo amo, struct shmd_dev_mode mode,
+					 uint64_t *ret_old)
+{
+	uint64_t old = 0;
+	int rc = SHMD_DEV_OK;
+
+	if (shmd_dev_scope_enter(mode.scope))
+		rc = shmd_dev_amo_one(qp, remote, &amo, &mode, &old);
+	rc = shmd_dev_scope_leave(mode.scope, rc);
+	if (rc)
+		return rc;
+	*ret_old = shmd_dev_scope_share(mode.scope, old);
+	return SHMD_DEV_OK;
+}
+
+/* ---- by name --------------------------------------------------------------------------------------------- */
+
+SHMD_DEV int shmd_dev_amo_post(struct shmd_dev_qp *qp, struct shmd_dev_addr remote, int op,
+			       uint32_t bytes, uint64_t value)
+{
+	return shmd_dev_qp_atomic_as(qp, remote, shmd_dev_amo_of(op, bytes, value),
+				     shmd_dev_mode_of(qp, 0));
+}
+
+SHMD_DEV_API int shmd_dev_qp_atomic_add(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+					uint32_t bytes, uint64_t value)
+{
+	return shmd_dev_amo_post(qp, remote, SHMD_DEV_AMO_ADD, bytes, value);
+}
+
+SHMD_DEV_API int shmd_dev_qp_atomic_inc(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+					uint32_t bytes)
+{
+	return shmd_dev_amo_post(qp, remote, SHMD_DEV_AMO_ADD, bytes, 1);
+}
+
+SHMD_DEV_API int shmd_dev_qp_atomic_and(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+					uint32_t bytes, uint64_t value)
+{
+	return shmd_dev_amo_post(qp, remote, SHMD_DEV_AMO_AND, bytes, value);
+}
+
+SHMD_DEV_API int shmd_dev_qp_atomic_or(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+				       uint32_t bytes, uint64_t value)
+{
+	return shmd_dev_amo_post(qp, remote, SHMD_DEV_AMO_OR, bytes, value);
+}
+
+SHMD_DEV_API int shmd_dev_qp_atomic_xor(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+					uint32_t bytes, uint64_t value)
+{
+	return shmd_dev_amo_post(qp, remote, SHMD_DEV_AMO_XOR, bytes, value);
+}
+
+SHMD_DEV_API int shmd_dev_qp_atomic_set(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+					uint32_t bytes, uint64_t value)
+{
+	return shmd_dev_amo_post(qp, remote, SHMD_DEV_AMO_SWAP, bytes, value);
+}
+
+SHMD_DEV int shmd_dev_amo_fetch(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+				struct shmd_dev_amo amo, uint64_t timeout_nsec, uint64_t *ret_old)
+{
+	return shmd_dev_qp_atomic_fetch_as(qp, remote, amo, shmd_dev_mode_of(qp, timeout_nsec),
+					   ret_old);
+}
+
+SHMD_DEV_API int shmd_dev_qp_atomic_fetch(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+					  uint32_t bytes, uint64_t timeout_nsec, uint64_t *ret_old)
+{
+	return shmd_dev_amo_fetch(qp, remote, shmd_dev_amo_of(SHMD_DEV_AMO_FETCH, bytes, 0),
+				  timeout_nsec, ret_old);
+}
+
+SHMD_DEV_API int shmd_dev_qp_atomic_fetch_add(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+					      uint32_t bytes, uint64_t value, uint64_t timeout_nsec,
+					      uint64_t *ret_old)
+{
+	return shmd_dev_amo_fetch(qp, remote, shmd_dev_amo_of(SHMD_DEV_AMO_ADD, bytes, value),
+				  timeout_nsec, ret_old);
+}
+
+SHMD_DEV_API int shmd_dev_qp_atomic_fetch_inc(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+					      uint32_t bytes, uint64_t timeout_nsec,
+					      uint64_t *ret_old)
+{
+	return shmd_dev_amo_fetch(qp, remote, shmd_dev_amo_of(SHMD_DEV_AMO_ADD, bytes, 1),
+				  timeout_nsec, ret_old);
+}
+
+SHMD_DEV_API int shmd_dev_qp_atomic_fetch_and(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+					      uint32_t bytes, uint64_t value, uint64_t timeout_nsec,
+					      uint64_t *ret_old)
+{
+	return shmd_dev_amo_fetch(qp, remote, shmd_dev_amo_of(SHMD_DEV_AMO_AND, bytes, value),
+				  timeout_nsec, ret_old);
+}
+
+SHMD_DEV_API int shmd_dev_qp_atomic_fetch_or(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+					     uint32_t bytes, uint64_t value, uint64_t timeout_nsec,
+					     uint64_t *ret_old)
+{
+	return shmd_dev_amo_fetch(qp, remote, shmd_dev_amo_of(SHMD_DEV_AMO_OR, bytes, value),
+				  timeout_nsec, ret_old);
+}
+
+SHMD_DEV_API int shmd_dev_qp_atomic_fetch_xor(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+					      uint32_t bytes, uint64_t value, uint64_t timeout_nsec,
+					      uint64_t *ret_old)
+{
+	return shmd_dev_amo_fetch(qp, remote, shmd_dev_amo_of(SHMD_DEV_AMO_XOR, bytes, value),
+				  timeout_nsec, ret_old);
+}
+
+SHMD_DEV_API int shmd_dev_qp_atomic_swap(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+					 uint32_t bytes, uint64_t value, uint64_t timeout_nsec,
+					 uint64_t *ret_old)
+{
+	return shmd_dev_amo_fetch(qp, remote, shmd_dev_amo_of(SHMD_DEV_AMO_SWAP, bytes, value),
+				  timeout_nsec, ret_old);
+}
+
+SHMD_DEV_API int shmd_dev_qp_atomic_compare_swap(struct shmd_dev_qp *qp,
+						 struct shmd_dev_addr remote,
+						 struct shmd_dev_amo amo, uint64_t timeout_nsec,
+						 uint64_t *ret_old)
+{
+	amo.op = SHMD_DEV_AMO_COMPARE_SWAP;
+	return shmd_dev_amo_fetch(qp, remote, amo, timeout_nsec, ret_old);
+}
+
+/* ---- signals --------------------------------------------------------------------------------------------- */
+
+SHMD_DEV struct shmd_dev_amo shmd_dev_signal_amo(const struct shmd_dev_signal *signal)
+{
+	return shmd_dev_amo_of(signal->op == SHMD_DEV_SIGNAL_SET ? SHMD_DEV_AMO_SWAP
+								 : SHMD_DEV_AMO_ADD,
+			       8, signal->value);
+}
+
+SHMD_DEV int shmd_dev_signal_is_valid(const struct shmd_dev_signal *signal)
+{
+	return signal->op == SHMD_DEV_SIGNAL_SET || signal->op == SHMD_DEV_SIGNAL_ADD;
+}
+
+SHMD_DEV int shmd_dev_qp_signal_as(struct shmd_dev_qp *qp, struct shmd_dev_signal signal,
+				   struct shmd_dev_mode mode)
+{
+	struct shmd_dev_amo amo = shmd_dev_signal_amo(&signal);
+
+	if (!shmd_dev_signal_is_valid(&signal))
+		amo.bytes = 0;
+	return shmd_dev_qp_atomic_as(qp, signal.word, amo, mode);
+}
+
+SHMD_DEV_API int shmd_dev_qp_signal_set(struct shmd_dev_qp *qp, struct shmd_dev_addr word,
+					uint64_t value)
+{
+	return shmd_dev_qp_signal_as(qp, shmd_dev_signal_of(word, SHMD_DEV_SIGNAL_SET, value),
+				     shmd_dev_mode_of(qp, 0));
+}
+
+SHMD_DEV_API int shmd_dev_qp_signal_add(struct shmd_dev_qp *qp, struct shmd_dev_addr word,
+					uint64_t value)
+{
+	return shmd_dev_qp_signal_as(qp, shmd_dev_signal_of(word, SHMD_DEV_SIGNAL_ADD, value),
+				     shmd_dev_mode_of(qp, 0));
+}
+
+#endif

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the device headers need from the compiler.
+ *
+ * The same text is C11, C++17 and CUDA. Under nvcc every function is a __device__ function; a CPU thread that
+ * wants to drive a queue compiles these headers as C or C++. The common subset is small: no templates, no
+ * _Atomic, no designated initialisers. What other libraries pass as template parameters are enum arguments of
+ * always-inline functions here, which fold when they are constant.
+ */
+#ifndef SHMD_DEV_ANNOTATE_H
+#define SHMD_DEV_ANNOTATE_H
+
+#include <shmd/abi/types.h>
+
+#if defined(__CUDACC__)
+#define SHMD_DEV_CUDA 1
+#else
+#define SHMD_DEV_CUDA 0
+#endif
+
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "the device functions assume a little-endian processor"
+#endif
+
+/*
+ * SHMD_DEV: inlined wherever it is called, so that constant arguments fold. SHMD_DEV_API: for callers, inlined as
+ * the compiler sees fit. SHMD_DEV_SLOW: the loops behind fast paths, kept out of line.
+ */
+#if SHMD_DEV_CUDA
+#define SHMD_DEV static __device__ __forceinline__
+#define SHMD_DEV_API static __device__ inline
+#define SHMD_DEV_SLOW static __device__ __noinline__ __attribute__((unused))
+#else
+#define SHMD_DEV static inline __attribute__((always_inline, unused))
+#define SHMD_DEV_API static inline __attribute__((unused))
+#define SHMD_DEV_SLOW static __attribute__((noinline, cold, unused))
+#endif
+
+#define SHMD_DEV_LIKELY(x) __builtin_expect(!!(x), 1)
+#define SHMD_DEV_UNLIKELY(x) __builtin_expect(!!(x), 0)
+
+#ifdef __CHECKER__
+#define SHMD_DEV_FORCE __attribute__((force))
+#else
+#define SHMD_DEV_FORCE
+#endif
+
+/* TSan cannot see fences; order.h uses read-modify-writes in their place there. */
+#if defined(__SANITIZE_THREAD__)
+#define SHMD_DEV_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define SHMD_DEV_TSAN 1
+#endif
+#endif
+#ifndef SHMD_DEV_TSAN
+#define SHMD_DEV_TSAN 0
+#endif
+
+/* Byte order. The values keep the types of integers: they go straight into queue words. */
+SHMD_DEV uint32_t shmd_dev_swap32(uint32_t v)
+{
+#if SHMD_DEV_CUDA
+	return __byte_perm(v, 0, 0x0123);
+#else
+	return __builtin_bswap32(v);
+#endif
+}
+
+SHMD_DEV uint64_t shmd_dev_swap64(uint64_t v)
+{
+#if SHMD_DEV_CUDA
+	return ((uint64_t)shmd_dev_swap32((uint32_t)v) << 32) | shmd_dev_swap32((uint32_t)(v >> 32));
+#else
+	return __builtin_bswap64(v);
+#endif
+}
+
+SHMD_DEV uint32_t shmd_dev_swap16(uint32_t v)
+{
+	return ((v & 0xff) << 8) | ((v >> 8) & 0xff);
+}
+
+#endif

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who takes part in a call: thread, warp or block.
+ *
+ * Scope thread: each calling thread has an operation of its own. Lanes of a warp that happen to call together form
+ * a group, which shares one reservation, one CQE and one doorbell; that is an optimisation and no promise. Scope
+ * warp and block: all threads of it call with the same arguments, one of them (the leader) acts, and all return its
+ * result after a barrier of the scope; what they wrote before the call is covered by the operation.
+ *
+ * In the C build a warp and a block are one thread.
+ */
+#ifndef SHMD_DEV_COOP_H
+#define SHMD_DEV_COOP_H
+
+#include <shmd/abi/dev-state.h>
+#include <shmd/dev/annotate.h>
+#include <shmd/dev/order.h>
+#include <shmd/dev/wait.h>
+
+enum shmd_dev_scope {
+	SHMD_DEV_THREAD = 0,
+	SHMD_DEV_WARP = 1, /* all 32 lanes */
+	SHMD_DEV_BLOCK = 2, /* all threads of the block */
+};
+
+/* struct shmd_dev_mode.flags */
+#define SHMD_DEV_NO_DOORBELL 0x1u /* post, but leave the announcement to a later post, submit or wait */
+
+/*
+ * How a function is carried out. The _as form of each function takes one; scope and sharing that are constants
+ * where it is called fold away.
+ */
+struct shmd_dev_mode {
+	uint64_t timeout_nsec; /* of functions that wait; SHMD_DEV_NO_TIMEOUT */
+	uint8_t scope; /* enum shmd_dev_scope */
+	uint8_t sharing; /* enum shmd_sharing; at least what other callers of this QP use */
+	uint8_t flags; /* SHMD_DEV_NO_DOORBELL */
+};
+
+/* What the functions without a mode use: scope thread and the sharing of the QP. */
+SHMD_DEV struct shmd_dev_mode shmd_dev_mode_of(const struct shmd_dev_qp *qp, uint64_t timeout_nsec)
+{
+	struct shmd_dev_mode mode;
+
+	mode.timeout_nsec = timeout_nsec;
+	mode.scope = SHMD_DEV_THREAD;
+	mode.sharing = qp->sharing;
+	mode.flags = 0;
+	return mode;
+}
+
+/* A mode of constants, without a time limit. */
+SHMD_DEV struct shmd_dev_mode shmd_dev_mode_const(enum shmd_dev_scope scope,
+						  enum shmd_sharing sharing)
+{
+	struct shmd_dev_mode mode;
+
+	mode.timeout_nsec = SHMD_DEV_NO_TIMEOUT;
+	mode.scope = (uint8_t)scope;
+	mode.sharing = (uint8_t)sharing;
+	mode.flags = 0;
+	return mode;
+}
+
+/* ---- scope warp and block -------------------------------------------------------------------------------- */
+
+#if SHMD_DEV_CUDA
+SHMD_DEV uint32_t shmd_dev_thread_rank(void)
+{
+	return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
+}
+#endif
+
+/* Waits until all of the scope have come; 1 for the one who acts. */
+SHMD_DEV int shmd_dev_scope_enter(int scope)
+{
+#if SHMD_DEV_CUDA
+	if (scope == SHMD_DEV_WARP) {
+		__syncwarp();
+		return shmd_dev_lane_id() == 0;
+	}
+	if (scope == SHMD_DEV_BLOCK) {
+		__syncthreads();
+		return shmd_dev_thread_rank() == 0;
+	}
+#endif
+	(void)scope;
+	return 1;
+}
+
+/* The leader's value, to all of the scope. */
+SHMD_DEV uint64_t shmd_dev_scope_share(int scope, uint64_t value)
+{
+#if SHMD_DEV_CUDA
+	if (scope == SHMD_DEV_WARP)
+		return __shfl_sync(0xffffffffu, (unsigned long long)value, 0);
+	if (scope == SHMD_DEV_BLOCK) {
+		__shared__ uint64_t cell;
+
+		if (shmd_dev_thread_rank() == 0)
+			cell = value;
+		__syncthreads();
+		value = cell;
+		/* Nobody writes the cell again before all have read it. */
+		__syncthreads();
+	}
+#endif
+	(void)scope;
+	return value;
+}
+
+/* Ends what shmd_dev_scope_enter began: all return the leader's status. */
+SHMD_DEV int shmd_dev_scope_leave(int scope, int status)
+{
+	if (scope == SHMD_DEV_THREAD)
+		return status;
+	return (int)(int64_t)shmd_dev_scope_share(scope, (uint64_t)(int64_t)status);
+}
+
+/* ---- scope thread: lanes that call together -------------------------------------------------------------- */
+
+/* Lanes that share a reservation, in order of lane. Alone in the C build and in the other scopes. */
+struct shmd_dev_group {
+	uint32_t mask;
+	uint32_t rank;
+	uint32_t size;
+};
+
+SHMD_DEV int shmd_dev_group_is_leader(const struct shmd_dev_group *group)
+{
+	return group->rank == 0;
+}
+
+SHMD_DEV int shmd_dev_group_is_last(const struct shmd_dev_group *group)
+{
+	return group->rank == group->size - 1;
+}
+
+#if SHMD_DEV_CUDA
+SHMD_DEV void shmd_dev_group_set(struct shmd_dev_group *group, uint32_t mask)
+{
+	uint32_t lane = shmd_dev_lane_id();
+
+	group->mask = mask;
+	group->rank = (uint32_t)__popc(mask & ((1u << lane) - 1));
+	group->size = (uint32_t)__popc(mask);
+}
+#endif
+
+/*
+ * Form a group of callers with this QP, at most `limit` of them, whose posts have the same shape: `shape` is a
+ * number below 128 that says all about the reservation.
+ */
+SHMD_DEV void shmd_dev_group_form(struct shmd_dev_group *group, const struct shmd_dev_qp *qp,
+				  int scope, uint32_t shape, uint32_t limit)
+{
+	group->mask = 1;
+	group->rank = 0;
+	group->size = 1;
+#if SHMD_DEV_CUDA
+	if (scope != SHMD_DEV_THREAD) {
+		shmd_dev_group_set(group, 1u << shmd_dev_lane_id());
+		return;
+	}
+	/* Addresses have at most 57 bits. */
+	shmd_dev_group_set(group, __match_any_sync(__activemask(),
+						   (unsigned long long)(uintptr_t)qp ^
+							   ((unsigned long long)shape << 57)));
+	if (SHMD_DEV_UNLIKELY(group->size > limit))
+		shmd_dev_group_set(group, __match_any_sync(group->mask, group->rank / limit));
+#else
+	(void)qp;
+	(void)scope;
+	(void)shape;
+	(void)limit;
+#endif
+}
+
+/* What the lanes wrote comes before what the leader does next. */
+SHMD_DEV void shmd_dev_group_sync(const struct shmd_dev_group *group)
+{
+#if SHMD_DEV_CUDA
+	__syncwarp(group->mask);
+#else
+	(void)group;
+#endif
+}
+
+/* The leader's value, to all of the group. */
+SHMD_DEV uint64_t shmd_dev_group_share(const struct shmd_dev_group *group, uint64_t value)
+{
+#if SHMD_DEV_CUDA
+	return __shfl_sync(group->mask, (unsigned long long)value, __ffs((int)group->mask) - 1);
+#else
+	(void)group;
+	return value;
+#endif
+}
+
+#endif

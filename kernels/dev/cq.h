@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Completion: how far the NIC has come, and its first error.
+ *
+ * cqe_ci counts WQEBBs like the producer's indexes: all before it have completed. The NIC completes a send queue in
+ * order, so one CQE stands for every WQE before it. The CQE names the first WQEBB of its WQE by 16 bits; WQEs that
+ * ask for a CQE cover one WQEBB, and at most 32768 WQEBBs are in flight, so the 64-bit index follows.
+ *
+ * Collapsed CQ: every CQE lands on entry 0; its last four bytes are one atomic word, and any number of callers look
+ * at it without a lock. Ordinary CQ: entries are consumed under cq_lock by whoever comes first; the others have
+ * nothing to do. It cannot overrun, because no more WQEBBs are in flight than it has entries (shmd_dev_sq_window).
+ *
+ * The CQ carries requester CQEs of this QP only. An error CQE is recorded once and ends this and every later wait.
+ */
+#ifndef SHMD_DEV_CQ_H
+#define SHMD_DEV_CQ_H
+
+#include <shmd/abi/cqe.h>
+#include <shmd/abi/dev-state.h>
+#include <shmd/dev/annotate.h>
+#include <shmd/dev/order.h>
+
+/* Recorded for an error CQE whose syndrome is 0. */
+#define SHMD_DEV_SYNDROME_UNKNOWN 0xffu
+
+/* The last four bytes of a CQE as one little-endian word. */
+SHMD_DEV uint32_t shmd_dev_cqe_opcode(uint32_t tail)
+{
+	return tail >> 28;
+}
+
+SHMD_DEV uint32_t shmd_dev_cqe_owner(uint32_t tail)
+{
+	return (tail >> 24) & SHMD_CQE_OWNER_MASK;
+}
+
+SHMD_DEV uint32_t shmd_dev_cqe_counter(uint32_t tail)
+{
+	return shmd_dev_swap16(tail);
+}
+
+SHMD_DEV int shmd_dev_cqe_is_error(uint32_t tail)
+{
+	uint32_t opcode = shmd_dev_cqe_opcode(tail);
+
+	return opcode == SHMD_CQE_REQ_ERR || opcode == SHMD_CQE_RESP_ERR;
+}
+
+SHMD_DEV uint32_t shmd_dev_cqe_tail(const struct shmd_dev_qp *qp, uint64_t cqe_addr)
+{
+	return shmd_dev_cqe_load((const uint32_t *)(uintptr_t)(cqe_addr + 60), qp->placement);
+}
+
+/* How many WQEBBs may be in flight. */
+SHMD_DEV uint64_t shmd_dev_sq_window(const struct shmd_dev_qp *qp)
+{
+	if (qp->flags & SHMD_QP_CQ_COLLAPSED || qp->cq_entries > qp->sq_wqebbs)
+		return qp->sq_wqebbs;
+	return qp->cq_entries;
+}
+
+SHMD_DEV int shmd_dev_cq_has_error(const struct shmd_dev_qp *qp, int sharing)
+{
+	return shmd_dev_flag_load(&qp->error_syndrome, sharing) != 0;
+}
+
+/*
+ * All before the result have completed, given that all before `done` have and that this CQE is not older than what
+ * `done` was made from. A distance no window allows is an old CQE after all; it brings no news.
+ */
+SHMD_DEV uint64_t shmd_dev_cq_extend(const struct shmd_dev_qp *qp, uint64_t done, uint32_t tail)
+{
+	uint64_t distance = (shmd_dev_cqe_counter(tail) + 1 - done) & 0xffff;
+
+	return distance <= qp->sq_wqebbs ? done + distance : done;
+}
+
+/* With cq_lock held: keep the first error. The index is written before the syndrome that announces it. */
+SHMD_DEV_SLOW int shmd_dev_cq_record(struct shmd_dev_qp *qp, uint64_t cqe_addr, uint32_t tail,
+				     int sharing)
+{
+	uint32_t word, syndrome;
+
+	if (SHMD_DEV_UNLIKELY(shmd_dev_cq_has_error(qp, sharing)))
+		return SHMD_DEV_CQE_ERROR;
+	/* Bytes 52 to 55 of an error CQE; the syndrome is the last. */
+	word = shmd_dev_nic_load32((const uint32_t *)(uintptr_t)(cqe_addr + 52), qp->placement);
+	syndrome = word >> 24;
+	shmd_dev_flag_store(&qp->error_wqe_index, shmd_dev_cqe_counter(tail), sharing);
+	shmd_dev_flag_store(&qp->error_syndrome, syndrome ? syndrome : SHMD_DEV_SYNDROME_UNKNOWN,
+			    sharing);
+	return SHMD_DEV_CQE_ERROR;
+}
+
+SHMD_DEV int shmd_dev_cq_poll_collapsed(struct shmd_dev_qp *qp, int sharing)
+{
+	/* The order of these two loads is what shmd_dev_cq_extend relies on. */
+	uint64_t done = shmd_dev_index_acquire(&qp->cqe_ci, sharing);
+	uint32_t tail = shmd_dev_cqe_tail(qp, qp->cq_addr);
+	uint64_t now;
+	int rc;
+
+	if (shmd_dev_cqe_opcode(tail) == SHMD_CQE_INVALID)
+		return SHMD_DEV_OK;
+	if (SHMD_DEV_UNLIKELY(shmd_dev_cqe_is_error(tail))) {
+		/* Someone else is recording it: the next look finds the record. */
+		if (!shmd_dev_lock_try(&qp->cq_lock, sharing))
+			return SHMD_DEV_OK;
+		rc = shmd_dev_cq_record(qp, qp->cq_addr, tail, sharing);
+		shmd_dev_lock_drop(&qp->cq_lock, sharing);
+		return rc;
+	}
+	now = shmd_dev_cq_extend(qp, done, tail);
+	if (now != done)
+		shmd_dev_index_raise(&qp->cqe_ci, now, sharing);
+	return SHMD_DEV_OK;
+}
+
+/* With cq_lock held. */
+SHMD_DEV int shmd_dev_cq_consume(struct shmd_dev_qp *qp, int sharing)
+{
+	uint64_t done = shmd_dev_index_peek(&qp->cqe_ci, sharing);
+	uint64_t ci = qp->cq_ci;
+	uint64_t end = ci + qp->cq_entries;
+	int rc = SHMD_DEV_OK;
+
+	for (; ci < end && !rc; ci++) {
+		uint64_t slot = ci & (qp->cq_entries - 1);
+		uint64_t cqe_addr = qp->cq_addr + slot * SHMD_CQE_BYTES;
+		uint32_t tail = shmd_dev_cqe_tail(qp, cqe_addr);
+
+		if (shmd_dev_cqe_opcode(tail) == SHMD_CQE_INVALID ||
+		    shmd_dev_cqe_owner(tail) != ((ci & qp->cq_entries) != 0))
+			break;
+		if (shmd_dev_cqe_is_error(tail))
+			rc = shmd_dev_cq_record(qp, cqe_addr, tail, sharing);
+		else
+			done = shmd_dev_cq_extend(qp, done, tail);
+	}
+	if (ci == qp->cq_ci)
+		return rc;
+	qp->cq_ci = ci;
+	/* The NIC learns that entries are free before anyone may post for them. */
+	shmd_dev_dbrec_store(qp->cq_dbrec_addr, shmd_dev_swap32((uint32_t)ci & 0xffffff),
+			     qp->placement);
+	shmd_dev_index_publish(&qp->cqe_ci, done, sharing);
+	return rc;
+}
+
+SHMD_DEV int shmd_dev_cq_poll_ordinary(struct shmd_dev_qp *qp, int sharing)
+{
+	int rc;
+
+	if (!shmd_dev_lock_try(&qp->cq_lock, sharing))
+		return SHMD_DEV_OK;
+	rc = shmd_dev_cq_consume(qp, sharing);
+	shmd_dev_lock_drop(&qp->cq_lock, sharing);
+	return rc;
+}
+
+/* Look once and bring cqe_ci up to date. SHMD_DEV_OK or SHMD_DEV_CQE_ERROR. */
+SHMD_DEV int shmd_dev_cq_poll(struct shmd_dev_qp *qp, int sharing)
+{
+	if (SHMD_DEV_UNLIKELY(shmd_dev_cq_has_error(qp, sharing)))
+		return SHMD_DEV_CQE_ERROR;
+	if (SHMD_DEV_LIKELY(qp->flags & SHMD_QP_CQ_COLLAPSED))
+		return shmd_dev_cq_poll_collapsed(qp, sharing);
+	return shmd_dev_cq_poll_ordinary(qp, sharing);
+}
+
+#endif

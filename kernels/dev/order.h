@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Every load, store and atomic whose order or atomicity matters, one named helper for each need.
+ *
+ * Each comment names the two observers. The C build uses the compiler's C11 atomics, never fences, so that TSan sees
+ * each pairing (one exception, marked). The CUDA build is PTX with the weakest scope that holds:
+ *
+ *	words shared by callers	sharing BLOCK .cta, GPU .gpu, EXCLUSIVE plain
+ *	words the NIC reads or writes	placement GPU .gpu, HOST .sys
+ *	doorbell	UAR page: st.mmio after a fence of the placement's scope; polled word: .sys
+ *	words of other processes	.sys
+ *
+ * A payload in host memory sent through a queue in GPU memory is behind the placement's scope: its writer issues
+ * __threadfence_system() first.
+ */
+#ifndef SHMD_DEV_ORDER_H
+#define SHMD_DEV_ORDER_H
+
+#include <shmd/abi/dev-state.h>
+#include <shmd/dev/annotate.h>
+
+#if SHMD_DEV_CUDA
+/* clang-format off */
+#define SHMD_PTX_LD(op, v, p, c) asm volatile(op " %0, [%1];" : "=" c(v) : "l"(p) : "memory")
+#define SHMD_PTX_ST(op, p, v, c) asm volatile(op " [%0], %1;" : : "l"(p), c(v) : "memory")
+#define SHMD_PTX_MAX(op, p, v) asm volatile(op " [%0], %1;" : : "l"(p), "l"(v) : "memory")
+#define SHMD_PTX_CAS(op, v, p, old, now, c) \
+	asm volatile(op " %0, [%1], %2, %3;" : "=" c(v) : "l"(p), c(old), c(now) : "memory")
+/* clang-format on */
+#define SHMD_PTX_BY_SHARING(sharing, cta, gpu)                                                     \
+	do {                                                                                       \
+		if ((sharing) == SHMD_SHARING_BLOCK)                                               \
+			cta;                                                                       \
+		else                                                                               \
+			gpu;                                                                       \
+	} while (0)
+#define SHMD_PTX_BY_PLACEMENT(placement, gpu, sys)                                                 \
+	do {                                                                                       \
+		if ((placement) == SHMD_PLACEMENT_GPU)                                             \
+			gpu;                                                                       \
+		else                                                                               \
+			sys;                                                                       \
+	} while (0)
+#endif
+
+/* ---- words shared by the callers of one QP: indexes, locks, flags ---------------------------------------- */
+
+/* A guess at an index, to be confirmed by a claim or an acquire. Orders nothing. */
+SHMD_DEV uint64_t shmd_dev_index_peek(const uint64_t *index, int sharing)
+{
+	if (sharing == SHMD_SHARING_EXCLUSIVE)
+		return *index;
+#if SHMD_DEV_CUDA
+	uint64_t v;
+
+	SHMD_PTX_BY_SHARING(sharing, SHMD_PTX_LD("ld.relaxed.cta.u64", v, index, "l"),
+			    SHMD_PTX_LD("ld.relaxed.gpu.u64", v, index, "l"));
+	return v;
+#else
+	return __atomic_load_n(index, __ATOMIC_RELAXED);
+#endif
+}
+
+/* What another caller wrote before it published the index (WQEs, consumed CQEs) comes before what follows here. */
+SHMD_DEV uint64_t shmd_dev_index_acquire(const uint64_t *index, int sharing)
+{
+	if (sharing == SHMD_SHARING_EXCLUSIVE)
+		return *index;
+#if SHMD_DEV_CUDA
+	uint64_t v;
+
+	SHMD_PTX_BY_SHARING(sharing, SHMD_PTX_LD("ld.acquire.cta.u64", v, index, "l"),
+			    SHMD_PTX_LD("ld.acquire.gpu.u64", v, index, "l"));
+	return v;
+#else
+	return __atomic_load_n(index, __ATOMIC_ACQUIRE);
+#endif
+}
+
+/* The other side of shmd_dev_index_acquire, for the one caller that may move the index. */
+SHMD_DEV void shmd_dev_index_publish(uint64_t *index, uint64_t v, int sharing)
+{
+	if (sharing == SHMD_SHARING_EXCLUSIVE) {
+		*index = v;
+		return;
+	}
+#if SHMD_DEV_CUDA
+	SHMD_PTX_BY_SHARING(sharing, SHMD_PTX_ST("st.release.cta.u64", index, v, "l"),
+			    SHMD_PTX_ST("st.release.gpu.u64", index, v, "l"));
+#else
+	__atomic_store_n(index, v, __ATOMIC_RELEASE);
+#endif
+}
+
+/* The other side of shmd_dev_index_acquire, for callers that race: the index only grows. */
+SHMD_DEV void shmd_dev_index_raise(uint64_t *index, uint64_t v, int sharing)
+{
+	if (sharing == SHMD_SHARING_EXCLUSIVE) {
+		if (*index < v)
+			*index = v;
+		return;
+	}
+#if SHMD_DEV_CUDA
+	SHMD_PTX_BY_SHARING(sharing, SHMD_PTX_MAX("red.release.cta.max.u64", index, v),
+			    SHMD_PTX_MAX("red.release.gpu.max.u64", index, v));
+#else
+	uint64_t old = __atomic_load_n(index, __ATOMIC_RELAXED);
+
+	while (old < v && !__atomic_compare_exchange_n(index, &old, v, 1, __ATOMIC_RELEASE,
+						       __ATOMIC_RELAXED))
+		;
+#endif
+}
+
+/*
+ * Move the index from *expected to v, or refresh *expected and return 0. Callers agree on who owns a range; they
+ * exchange nothing else through it, so it orders nothing.
+ */
+SHMD_DEV int shmd_dev_index_claim(uint64_t *index, uint64_t *expected, uint64_t v, int sharing)
+{
+	if (sharing == SHMD_SHARING_EXCLUSIVE) {
+		*index = v;
+		return 1;
+	}
+#if SHMD_DEV_CUDA
+	uint64_t found;
+	int won;
+
+	SHMD_PTX_BY_SHARING(
+		sharing,
+		SHMD_PTX_CAS("atom.relaxed.cta.cas.b64", found, index, *expected, v, "l"),
+		SHMD_PTX_CAS("atom.relaxed.gpu.cas.b64", found, index, *expected, v, "l"));
+	won = found == *expected;
+	*expected = found;
+	return won;
+#else
+	return __atomic_compare_exchange_n(index, expected, v, 0, __ATOMIC_RELAXED,
+					   __ATOMIC_RELAXED);
+#endif
+}
+
+/* 0 to 1: what the last holder did before it unlocked comes before what the new one does. Returns 1 when held. */
+SHMD_DEV int shmd_dev_lock_try(uint32_t *lock, int sharing)
+{
+	if (sharing == SHMD_SHARING_EXCLUSIVE)
+		return 1;
+#if SHMD_DEV_CUDA
+	uint32_t found;
+
+	SHMD_PTX_BY_SHARING(sharing,
+			    SHMD_PTX_CAS("atom.acquire.cta.cas.b32", found, lock, 0u, 1u, "r"),
+			    SHMD_PTX_CAS("atom.acquire.gpu.cas.b32", found, lock, 0u, 1u, "r"));
+	return found == 0;
+#else
+	uint32_t expected = 0;
+
+	return __atomic_load_n(lock, __ATOMIC_RELAXED) == 0 &&
+	       __atomic_compare_exchange_n(lock, &expected, 1u, 0, __ATOMIC_ACQUIRE,
+					   __ATOMIC_RELAXED);
+#endif
+}
+
+/* A flag that callers set for each other: a free lock, a free slot, a recorded error. */
+SHMD_DEV void shmd_dev_flag_store(uint32_t *flag, uint32_t v, int sharing)
+{
+	if (sharing == SHMD_SHARING_EXCLUSIVE) {
+		*flag = v;
+		return;
+	}
+#if SHMD_DEV_CUDA
+	SHMD_PTX_BY_SHARING(sharing, SHMD_PTX_ST("st.release.cta.u32", flag, v, "r"),
+			    SHMD_PTX_ST("st.release.gpu.u32", flag, v, "r"));
+#else
+	__atomic_store_n(flag, v, __ATOMIC_RELEASE);
+#endif
+}
+
+SHMD_DEV uint32_t shmd_dev_flag_load(const uint32_t *flag, int sharing)
+{
+	if (sharing == SHMD_SHARING_EXCLUSIVE)
+		return *flag;
+#if SHMD_DEV_CUDA
+	uint32_t v;
+
+	SHMD_PTX_BY_SHARING(sharing, SHMD_PTX_LD("ld.acquire.cta.u32", v, flag, "r"),
+			    SHMD_PTX_LD("ld.acquire.gpu.u32", v, flag, "r"));
+	return v;
+#else
+	return __atomic_load_n(flag, __ATOMIC_ACQUIRE);
+#endif
+}
+
+SHMD_DEV void shmd_dev_lock_drop(uint32_t *lock, int sharing)
+{
+	if (sharing != SHMD_SHARING_EXCLUSIVE)
+		shmd_dev_flag_store(lock, 0, sharing);
+}
+
+/* ---- towards the NIC ------------------------------------------------------------------------------------- */
+
+/* 16 bytes of a WQE. Plain: the NIC looks only after shmd_dev_dbrec_store. */
+SHMD_DEV void shmd_dev_ring_store(void *dst, uint64_t lo, uint64_t hi)
+{
+#if SHMD_DEV_CUDA
+	*(ulonglong2 *)dst = make_ulonglong2(lo, hi);
+#else
+	uint64_t *word = (uint64_t *)__builtin_assume_aligned(dst, 16);
+
+	word[0] = lo;
+	word[1] = hi;
+#endif
+}
+
+/*
+ * WQEs, and payload written by this caller, before dbrec: the NIC that reads the new index sees them. Also for the
+ * receive word and for a CQ's consumer index (CQEs were read before the NIC may overwrite them).
+ */
+SHMD_DEV void shmd_dev_dbrec_store(uint64_t addr, uint32_t v_be, int placement)
+{
+	uint32_t *word = (uint32_t *)(uintptr_t)addr;
+
+#if SHMD_DEV_CUDA
+	SHMD_PTX_BY_PLACEMENT(placement, SHMD_PTX_ST("st.release.gpu.u32", word, v_be, "r"),
+			      SHMD_PTX_ST("st.release.sys.u32", word, v_be, "r"));
+#else
+	(void)placement;
+	__atomic_store_n(word, v_be, __ATOMIC_RELEASE);
+#endif
+}
+
+#if !SHMD_DEV_CUDA
+/* Memory before a device register, and the register's store out of the write buffer. */
+SHMD_DEV void shmd_dev_uar_store(uint64_t *reg, uint64_t v)
+{
+#if defined(__x86_64__)
+	__atomic_store_n(reg, v, __ATOMIC_RELEASE);
+	__asm__ volatile("sfence" ::: "memory");
+#elif defined(__aarch64__)
+	__asm__ volatile("dmb oshst" ::: "memory");
+	__atomic_store_n(reg, v, __ATOMIC_RELAXED);
+	__asm__ volatile("dsb st" ::: "memory");
+#else
+	__sync_synchronize();
+	__atomic_store_n(reg, v, __ATOMIC_RELAXED);
+	__sync_synchronize();
+#endif
+}
+#endif
+
+/* dbrec before doorbell: the NIC that sees the doorbell finds at least this index in the dbrec. */
+SHMD_DEV void shmd_dev_doorbell_store(uint64_t addr, uint64_t v, int placement, int doorbell_mode)
+{
+	uint64_t *reg = (uint64_t *)(uintptr_t)addr;
+
+#if SHMD_DEV_CUDA
+	if (doorbell_mode != SHMD_DOORBELL_UAR_MMAP) {
+		SHMD_PTX_ST("st.release.sys.u64", reg, v, "l");
+		return;
+	}
+	SHMD_PTX_BY_PLACEMENT(placement, asm volatile("fence.acq_rel.gpu;" ::: "memory"),
+			      asm volatile("fence.acq_rel.sys;" ::: "memory"));
+	SHMD_PTX_ST("st.mmio.relaxed.sys.u64", reg, v, "l");
+#else
+	(void)placement;
+	if (doorbell_mode == SHMD_DOORBELL_UAR_MMAP)
+		shmd_dev_uar_store(reg, v);
+	else
+		__atomic_store_n(reg, v, __ATOMIC_RELEASE);
+#endif
+}
+
+#if !SHMD_DEV_CUDA
+/*
+ * Doorbell before `asleep`: either we see the NIC thread asleep, or it sees the doorbell in the look it takes after
+ * it stored asleep and fenced. The one need of a full fence.
+ */
+SHMD_DEV uint32_t shmd_dev_asleep_load(const uint32_t *asleep)
+{
+#if SHMD_DEV_TSAN
+	uint32_t fence = 0;
+
+	__atomic_fetch_add(&fence, 1, __ATOMIC_SEQ_CST);
+#else
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+#endif
+	return __atomic_load_n(asleep, __ATOMIC_RELAXED);
+}
+#endif
+
+/* ---- from the NIC ---------------------------------------------------------------------------------------- */
+
+/* Last word of a CQE before everything it reports: results, payload of reads, the rest of the CQE. */
+SHMD_DEV uint32_t shmd_dev_cqe_load(const uint32_t *tail, int placement)
+{
+#if SHMD_DEV_CUDA
+	uint32_t v;
+
+	SHMD_PTX_BY_PLACEMENT(placement, SHMD_PTX_LD("ld.acquire.gpu.u32", v, tail, "r"),
+			      SHMD_PTX_LD("ld.acquire.sys.u32", v, tail, "r"));
+	return v;
+#else
+	(void)placement;
+	return __atomic_load_n(tail, __ATOMIC_ACQUIRE);
+#endif
+}
+
+/* A word the NIC writes and nobody waits on: the syndrome, a result after its CQE. Not cached, orders nothing. */
+SHMD_DEV uint32_t shmd_dev_nic_load32(const uint32_t *word, int placement)
+{
+#if SHMD_DEV_CUDA
+	uint32_t v;
+
+	SHMD_PTX_BY_PLACEMENT(placement, SHMD_PTX_LD("ld.relaxed.gpu.u32", v, word, "r"),
+			      SHMD_PTX_LD("ld.relaxed.sys.u32", v, word, "r"));
+	return v;
+#else
+	(void)placement;
+	return __atomic_load_n(word, __ATOMIC_RELAXED);
+#endif
+}
+
+SHMD_DEV uint64_t shmd_dev_nic_load64(const uint64_t *word, int placement)
+{
+#if SHMD_DEV_CUDA
+	uint64_t v;
+
+	SHMD_PTX_BY_PLACEMENT(placement, SHMD_PTX_LD("ld.relaxed.gpu.u64", v, word, "l"),
+			      SHMD_PTX_LD("ld.relaxed.sys.u64", v, word, "l"));
+	return v;
+#else
+	(void)placement;
+	return __atomic_load_n(word, __ATOMIC_RELAXED);
+#endif
+}
+
+/* ---- from other processes -------------------------------------------------------------------------------- */
+
+/* The health word: daemon or library to us. Orders nothing. */
+SHMD_DEV uint32_t shmd_dev_health_load(uint64_t addr)
+{
+	return shmd_dev_nic_load32((const uint32_t *)(uintptr_t)addr, SHMD_PLACEMENT_HOST);
+}
+
+/* Signal before payload: a peer that put data and then this word (put_signal) is seen in that order. */
+SHMD_DEV uint64_t shmd_dev_word_load64(const uint64_t *word)
+{
+#if SHMD_DEV_CUDA
+	uint64_t v;
+
+	SHMD_PTX_LD("ld.acquire.sys.u64", v, word, "l");
+	return v;
+#else
+	return __atomic_load_n(word, __ATOMIC_ACQUIRE);
+#endif
+}
+
+SHMD_DEV uint32_t shmd_dev_word_load32(const uint32_t *word)
+{
+	return shmd_dev_cqe_load(word, SHMD_PLACEMENT_HOST);
+}
+
+#if SHMD_DEV_CUDA
+SHMD_DEV uint64_t shmd_dev_clock_nsec(void)
+{
+	uint64_t v;
+
+	asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(v));
+	return v;
+}
+
+SHMD_DEV uint32_t shmd_dev_lane_id(void)
+{
+	uint32_t v;
+
+	asm("mov.u32 %0, %%laneid;" : "=r"(v));
+	return v;
+}
+#endif
+
+#endif

@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * put_signal, ordering, waiting on words, and WQEs of one's own: bodies. Contracts are in rma.h, which includes this.
+ */
+#include <shmd/dev/rma.h>
+
+#ifndef SHMD_DEV_QUEUE_OPS_H
+#define SHMD_DEV_QUEUE_OPS_H
+
+#include <shmd/dev/amo-ops.h>
+#include <shmd/dev/rma-ops.h>
+
+/* ---- put_signal ------------------------------------------------------------------------------------------ */
+
+/* The last part of the data, which may be empty, and the signal, in one reservation. */
+SHMD_DEV int shmd_dev_signal_part_one(struct shmd_dev_qp *qp, const struct shmd_dev_transfer *part,
+				      const struct shmd_dev_signal *signal,
+				      const struct shmd_dev_mode *mode, uint64_t *ret_end)
+{
+	struct shmd_dev_amo amo = shmd_dev_signal_amo(signal);
+	uint32_t wide = (uint32_t)shmd_dev_amo_is_wide(&amo);
+	struct shmd_dev_post post;
+	int rc, taken;
+
+	rc = shmd_dev_post_begin(qp, mode, 2 + wide, wide, &post);
+	if (rc)
+		return rc;
+	*ret_end = post.end;
+	taken = shmd_dev_slot_take(qp, post.index + 1, mode->sharing, 0);
+	if (taken) {
+		shmd_dev_post_cancel(qp, &post, 2 + wide);
+		(void)shmd_dev_post_end(qp, mode, &post, 0);
+		return taken;
+	}
+	/* Lanes of a group have the same shape, so an empty part is a NOP. */
+	if (part->bytes)
+		shmd_dev_prepare_write(qp, shmd_dev_wqe_at(post.index, post.first_flags),
+				       part->remote, part->local, part->bytes);
+	else
+		shmd_dev_prepare_nop(qp, shmd_dev_wqe_at(post.index, post.first_flags));
+	shmd_dev_amo_prepare(qp, shmd_dev_wqe_at(post.index + 1, post.last_flags), signal->word,
+			     &amo);
+	return shmd_dev_post_end(qp, mode, &post, 0);
+}
+
+SHMD_DEV int shmd_dev_put_signal_one(struct shmd_dev_qp *qp, struct shmd_dev_transfer transfer,
+				     const struct shmd_dev_signal *signal,
+				     const struct shmd_dev_mode *mode, uint64_t *ret_end)
+{
+	int rc;
+
+	if (!shmd_dev_signal_is_valid(signal))
+		return SHMD_DEV_INVALID;
+	while (transfer.bytes > SHMD_DEV_MAX_REQUEST_BYTES) {
+		struct shmd_dev_transfer part = shmd_dev_transfer_cut(&transfer);
+
+		rc = shmd_dev_part_one(qp, &part, mode, ret_end);
+		if (rc)
+			return rc;
+	}
+	return shmd_dev_signal_part_one(qp, &transfer, signal, mode, ret_end);
+}
+
+SHMD_DEV int shmd_dev_put_signal_as(struct shmd_dev_qp *qp, struct shmd_dev_transfer transfer,
+				    const struct shmd_dev_signal *signal, struct shmd_dev_mode mode,
+				    int waits)
+{
+	uint64_t end = 0;
+	int rc = SHMD_DEV_OK;
+
+	if (shmd_dev_scope_enter(mode.scope)) {
+		rc = shmd_dev_put_signal_one(qp, transfer, signal, &mode, &end);
+		if (!rc && waits)
+			rc = shmd_dev_sq_wait(qp, end, mode.sharing, mode.timeout_nsec);
+	}
+	return shmd_dev_scope_leave(mode.scope, rc);
+}
+
+SHMD_DEV int shmd_dev_qp_put_signal_as(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+				       struct shmd_dev_addr local, uint64_t bytes,
+				       struct shmd_dev_signal signal, struct shmd_dev_mode mode)
+{
+	return shmd_dev_put_signal_as(qp, shmd_dev_transfer_of(remote, local, bytes, 0), &signal,
+				      mode, 1);
+}
+
+SHMD_DEV_API int shmd_dev_qp_put_signal(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+					struct shmd_dev_addr local, uint64_t bytes,
+					struct shmd_dev_signal signal, uint64_t timeout_nsec)
+{
+	return shmd_dev_qp_put_signal_as(qp, remote, local, bytes, signal,
+					 shmd_dev_mode_of(qp, timeout_nsec));
+}
+
+SHMD_DEV int shmd_dev_qp_put_signal_nbi_as(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+					   struct shmd_dev_addr local, uint64_t bytes,
+					   struct shmd_dev_signal signal,
+					   struct shmd_dev_mode mode)
+{
+	return shmd_dev_put_signal_as(qp, shmd_dev_transfer_of(remote, local, bytes, 0), &signal,
+				      mode, 0);
+}
+
+SHMD_DEV_API int shmd_dev_qp_put_signal_nbi(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+					    struct shmd_dev_addr local, uint64_t bytes,
+					    struct shmd_dev_signal signal)
+{
+	return shmd_dev_qp_put_signal_nbi_as(qp, remote, local, bytes, signal,
+					     shmd_dev_mode_of(qp, 0));
+}
+
+/* ---- ordering -------------------------------------------------------------------------------------------- */
+
+SHMD_DEV int shmd_dev_qp_fence_as(struct shmd_dev_qp *qp, struct shmd_dev_mode mode)
+{
+	/* One QP executes in order; what is missing is that reads wait for their data. */
+	if (shmd_dev_scope_enter(mode.scope)) {
+		uint64_t end = shmd_dev_index_peek(&qp->last_fetch_index, mode.sharing);
+
+		shmd_dev_index_raise(&qp->fence_index, end, mode.sharing);
+	}
+	return shmd_dev_scope_leave(mode.scope, SHMD_DEV_OK);
+}
+
+SHMD_DEV_API int shmd_dev_qp_fence(struct shmd_dev_qp *qp)
+{
+	return shmd_dev_qp_fence_as(qp, shmd_dev_mode_of(qp, 0));
+}
+
+SHMD_DEV int shmd_dev_qp_quiet_as(struct shmd_dev_qp *qp, struct shmd_dev_mode mode)
+{
+	int rc = SHMD_DEV_OK;
+
+	/* Whatever this caller posted is ready by now. */
+	if (shmd_dev_scope_enter(mode.scope))
+		rc = shmd_dev_sq_wait(qp, shmd_dev_index_peek(&qp->sq_ready_index, mode.sharing),
+				      mode.sharing, mode.timeout_nsec);
+	return shmd_dev_scope_leave(mode.scope, rc);
+}
+
+SHMD_DEV_API int shmd_dev_qp_quiet(struct shmd_dev_qp *qp, uint64_t timeout_nsec)
+{
+	return shmd_dev_qp_quiet_as(qp, shmd_dev_mode_of(qp, timeout_nsec));
+}
+
+/* ---- local words that peers write ------------------------------------------------------------------------- */
+
+SHMD_DEV int shmd_dev_compare(uint64_t a, int cmp, uint64_t b)
+{
+	switch (cmp) {
+	case SHMD_DEV_CMP_EQ:
+		return a == b;
+	case SHMD_DEV_CMP_NE:
+		return a != b;
+	case SHMD_DEV_CMP_GT:
+		return a > b;
+	case SHMD_DEV_CMP_GE:
+		return a >= b;
+	case SHMD_DEV_CMP_LT:
+		return a < b;
+	default:
+		return a <= b;
+	}
+}
+
+/* A condition on a word of 4 or 8 bytes. */
+struct shmd_dev_until {
+	const void *word;
+	uint64_t value;
+	int cmp; /* enum shmd_dev_cmp */
+	int bytes;
+};
+
+SHMD_DEV struct shmd_dev_until shmd_dev_until_of(const void *word, int bytes, int cmp,
+						 uint64_t value)
+{
+	struct shmd_dev_until until;
+
+	until.word = word;
+	until.value = value;
+	until.cmp = cmp;
+	until.bytes = bytes;
+	return until;
+}
+
+SHMD_DEV int shmd_dev_until_holds(const struct shmd_dev_until *until)
+{
+	uint64_t v = until->bytes == 8 ? shmd_dev_word_load64((const uint64_t *)until->word)
+				       : shmd_dev_word_load32((const uint32_t *)until->word);
+
+	return shmd_dev_compare(v, until->cmp, until->value);
+}
+
+/* Looks at the CQ as often as at the health word: nobody else may, and an error ends this wait too. */
+SHMD_DEV_SLOW int shmd_dev_until_wait(struct shmd_dev_qp *qp, const struct shmd_dev_until *until,
+				      int sharing, uint64_t timeout_nsec)
+{
+	struct shmd_dev_wait wait;
+	int rc;
+
+	shmd_dev_wait_init(&wait, qp, timeout_nsec);
+	shmd_dev_sq_kick(qp, sharing);
+	while (!shmd_dev_until_holds(until)) {
+		if (shmd_dev_wait_is_due(&wait, SHMD_DEV_HEALTH_ROUNDS)) {
+			rc = shmd_dev_cq_poll(qp, sharing);
+			if (rc)
+				return rc;
+		}
+		rc = shmd_dev_wait_round(&wait);
+		if (rc)
+			return rc;
+	}
+	return SHMD_DEV_OK;
+}
+
+SHMD_DEV int shmd_dev_until_as(struct shmd_dev_qp *qp, struct shmd_dev_until until,
+			       struct shmd_dev_mode mode)
+{
+	int rc = SHMD_DEV_OK;
+
+	if (shmd_dev_scope_enter(mode.scope) && !shmd_dev_until_holds(&until))
+		rc = shmd_dev_until_wait(qp, &until, mode.sharing, mode.timeout_nsec);
+	return shmd_dev_scope_leave(mode.scope, rc);
+}
+
+SHMD_DEV int shmd_dev_test_as(struct shmd_dev_qp *qp, struct shmd_dev_until until,
+			      struct shmd_dev_mode mode)
+{
+	int rc = SHMD_DEV_OK;
+
+	if (shmd_dev_scope_enter(mode.scope) && !shmd_dev_until_holds(&until))
+		rc = shmd_dev_cq_has_error(qp, mode.sharing) ? SHMD_DEV_CQE_ERROR : SHMD_DEV_AGAIN;
+	return shmd_dev_scope_leave(mode.scope, rc);
+}
+
+SHMD_DEV int shmd_dev_qp_wait_until64_as(struct shmd_dev_qp *qp, const uint64_t *word,
+					 enum shmd_dev_cmp cmp, uint64_t value,
+					 struct shmd_dev_mode mode)
+{
+	return shmd_dev_until_as(qp, shmd_dev_until_of(word, 8, (int)cmp, value), mode);
+}
+
+SHMD_DEV_API int shmd_dev_qp_wait_until64(struct shmd_dev_qp *qp, const uint64_t *word,
+					  enum shmd_dev_cmp cmp, uint64_t value,
+					  uint64_t timeout_nsec)
+{
+	return shmd_dev_qp_wait_until64_as(qp, word, cmp, value,
+					   shmd_dev_mode_of(qp, timeout_nsec));
+}
+
+SHMD_DEV int shmd_dev_qp_wait_until32_as(struct shmd_dev_qp *qp, const uint32_t *word,
+					 enum shmd_dev_cmp cmp, uint32_t value,
+					 struct shmd_dev_mode mode)
+{
+	return shmd_dev_until_as(qp, shmd_dev_until_of(word, 4, (int)cmp, value), mode);
+}
+
+SHMD_DEV_API int shmd_dev_qp_wait_until32(struct shmd_dev_qp *qp, const uint32_t *word,
+					  enum shmd_dev_cmp cmp, uint32_t value,
+					  uint64_t timeout_nsec)
+{
+	return shmd_dev_qp_wait_until32_as(qp, word, cmp, value,
+					   shmd_dev_mode_of(qp, timeout_nsec));
+}
+
+SHMD_DEV int shmd_dev_qp_test64_as(struct shmd_dev_qp *qp, const uint64_t *word,
+				   enum shmd_dev_cmp cmp, uint64_t value, struct shmd_dev_mode mode)
+{
+	return shmd_dev_test_as(qp, shmd_dev_until_of(word, 8, (int)cmp, value), mode);
+}
+
+SHMD_DEV_API int shmd_dev_qp_test64(struct shmd_dev_qp *qp, const uint64_t *word,
+				    enum shmd_dev_cmp cmp, uint64_t value)
+{
+	return shmd_dev_qp_test64_as(qp, word, cmp, value, shmd_dev_mode_of(qp, 0));
+}
+
+SHMD_DEV int shmd_dev_qp_test32_as(struct shmd_dev_qp *qp, const uint32_t *word,
+				   enum shmd_dev_cmp cmp, uint32_t value, struct shmd_dev_mode mode)
+{
+	return shmd_dev_test_as(qp, shmd_dev_until_of(word, 4, (int)cmp, value), mode);
+}
+
+SHMD_DEV_API int shmd_dev_qp_test32(struct shmd_dev_qp *qp, const uint32_t *word,
+				    enum shmd_dev_cmp cmp, uint32_t value)
+{
+	return shmd_dev_qp_test32_as(qp, word, cmp, value, shmd_dev_mode_of(qp, 0));
+}
+
+/* ---- WQEs of one's own ------------------------------------------------------------------------------------ */
+
+SHMD_DEV_API int shmd_dev_qp_reserve(struct shmd_dev_qp *qp, uint32_t n_wqebbs, uint64_t *ret_index)
+{
+	return shmd_dev_sq_reserve(qp, n_wqebbs, qp->sharing, ret_index);
+}
+
+SHMD_DEV_API unsigned int shmd_dev_qp_fence_flags(struct shmd_dev_qp *qp)
+{
+	return shmd_dev_sq_take_fence(qp, qp->sharing);
+}
+
+SHMD_DEV_API int shmd_dev_qp_ready(struct shmd_dev_qp *qp, uint64_t index, uint32_t n_wqebbs)
+{
+	return shmd_dev_sq_ready(qp, index, n_wqebbs, qp->sharing);
+}
+
+SHMD_DEV_API int shmd_dev_qp_submit(struct shmd_dev_qp *qp, uint64_t end, unsigned int flags)
+{
+	if (flags & SHMD_DEV_NO_DOORBELL)
+		return SHMD_DEV_OK;
+	return shmd_dev_sq_submit(qp, end, qp->sharing);
+}
+
+SHMD_DEV_API int shmd_dev_qp_wait(struct shmd_dev_qp *qp, uint64_t end, uint64_t timeout_nsec)
+{
+	return shmd_dev_sq_wait(qp, end, qp->sharing, timeout_nsec);
+}
+
+SHMD_DEV_API int shmd_dev_qp_test(struct shmd_dev_qp *qp, uint64_t end)
+{
+	int rc = shmd_dev_cq_poll(qp, qp->sharing);
+
+	if (rc)
+		return rc;
+	return shmd_dev_index_acquire(&qp->cqe_ci, qp->sharing) >= end ? SHMD_DEV_OK
+								       : SHMD_DEV_AGAIN;
+}
+
+SHMD_DEV_API uint32_t shmd_dev_qp_error(const struct shmd_dev_qp *qp, uint32_t *ret_wqe_index)
+{
+	uint32_t syndrome = shmd_dev_flag_load(&qp->error_syndrome, qp->sharing);
+
+	if (syndrome)
+		*ret_wqe_index = shmd_dev_flag_load(&qp->error_wqe_index, qp->sharing);
+	return syndrome;
+}
+
+#endif

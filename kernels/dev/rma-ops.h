@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * put, get, p, g, send: bodies. Contracts are in rma.h, which includes this.
+ *
+ * The _one functions are what one caller, or the leader of a warp or block, does; *ret_end is where to wait to.
+ */
+#include <shmd/dev/rma.h>
+
+#ifndef SHMD_DEV_RMA_OPS_H
+#define SHMD_DEV_RMA_OPS_H
+
+#include <shmd/dev/scratch.h>
+
+/* A put or a get. */
+struct shmd_dev_transfer {
+	struct shmd_dev_addr remote;
+	struct shmd_dev_addr local;
+	uint64_t bytes;
+	int is_get;
+};
+
+/* One request: bytes 1..SHMD_DEV_MAX_REQUEST_BYTES. */
+SHMD_DEV int shmd_dev_part_one(struct shmd_dev_qp *qp, const struct shmd_dev_transfer *part,
+			       const struct shmd_dev_mode *mode, uint64_t *ret_end)
+{
+	struct shmd_dev_post post;
+	struct shmd_dev_wqe wqe;
+	int rc;
+
+	rc = shmd_dev_post_begin(qp, mode, 1, 0, &post);
+	if (rc)
+		return rc;
+	wqe = shmd_dev_wqe_at(post.index, post.first_flags | post.last_flags);
+	if (part->is_get)
+		shmd_dev_prepare_read(qp, wqe, part->remote, part->local, part->bytes);
+	else
+		shmd_dev_prepare_write(qp, wqe, part->remote, part->local, part->bytes);
+	*ret_end = post.end;
+	return shmd_dev_post_end(qp, mode, &post, part->is_get);
+}
+
+/* Cut a request off the front of a transfer that has bytes left. */
+SHMD_DEV struct shmd_dev_transfer shmd_dev_transfer_cut(struct shmd_dev_transfer *rest)
+{
+	struct shmd_dev_transfer part = *rest;
+
+	if (part.bytes > SHMD_DEV_MAX_REQUEST_BYTES)
+		part.bytes = SHMD_DEV_MAX_REQUEST_BYTES;
+	rest->remote.iova += part.bytes;
+	rest->local.iova += part.bytes;
+	rest->bytes -= part.bytes;
+	return part;
+}
+
+/* *ret_end is untouched when there is nothing to do. */
+SHMD_DEV int shmd_dev_transfer_one(struct shmd_dev_qp *qp, struct shmd_dev_transfer transfer,
+				   const struct shmd_dev_mode *mode, uint64_t *ret_end)
+{
+	while (transfer.bytes) {
+		struct shmd_dev_transfer part = shmd_dev_transfer_cut(&transfer);
+		int rc = shmd_dev_part_one(qp, &part, mode, ret_end);
+
+		if (rc)
+			return rc;
+	}
+	return SHMD_DEV_OK;
+}
+
+SHMD_DEV struct shmd_dev_transfer shmd_dev_transfer_of(struct shmd_dev_addr remote,
+						       struct shmd_dev_addr local, uint64_t bytes,
+						       int is_get)
+{
+	struct shmd_dev_transfer transfer;
+
+	transfer.remote = remote;
+	transfer.local = local;
+	transfer.bytes = bytes;
+	transfer.is_get = is_get;
+	return transfer;
+}
+
+SHMD_DEV int shmd_dev_transfer_as(struct shmd_dev_qp *qp, struct shmd_dev_transfer transfer,
+				  struct shmd_dev_mode mode, int waits)
+{
+	uint64_t end = 0;
+	int rc = SHMD_DEV_OK;
+
+	if (shmd_dev_scope_enter(mode.scope)) {
+		rc = shmd_dev_transfer_one(qp, transfer, &mode, &end);
+		if (!rc && waits)
+			rc = shmd_dev_sq_wait(qp, end, mode.sharing, mode.timeout_nsec);
+	}
+	return shmd_dev_scope_leave(mode.scope, rc);
+}
+
+/* ---- put and get ----------------------------------------------------------------------------------------- */
+
+SHMD_DEV int shmd_dev_qp_put_as(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+				struct shmd_dev_addr local, uint64_t bytes,
+				struct shmd_dev_mode mode)
+{
+	return shmd_dev_transfer_as(qp, shmd_dev_transfer_of(remote, local, bytes, 0), mode, 1);
+}
+
+SHMD_DEV_API int shmd_dev_qp_put(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+				 struct shmd_dev_addr local, uint64_t bytes, uint64_t timeout_nsec)
+{
+	return shmd_dev_qp_put_as(qp, remote, local, bytes, shmd_dev_mode_of(qp, timeout_nsec));
+}
+
+SHMD_DEV int shmd_dev_qp_put_nbi_as(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+				    struct shmd_dev_addr local, uint64_t bytes,
+				    struct shmd_dev_mode mode)
+{
+	return shmd_dev_transfer_as(qp, shmd_dev_transfer_of(remote, local, bytes, 0), mode, 0);
+}
+
+SHMD_DEV_API int shmd_dev_qp_put_nbi(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+				     struct shmd_dev_addr local, uint64_t bytes)
+{
+	return shmd_dev_qp_put_nbi_as(qp, remote, local, bytes, shmd_dev_mode_of(qp, 0));
+}
+
+SHMD_DEV int shmd_dev_qp_get_as(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+				struct shmd_dev_addr local, uint64_t bytes,
+				struct shmd_dev_mode mode)
+{
+	return shmd_dev_transfer_as(qp, shmd_dev_transfer_of(remote, local, bytes, 1), mode, 1);
+}
+
+SHMD_DEV_API int shmd_dev_qp_get(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+				 struct shmd_dev_addr local, uint64_t bytes, uint64_t timeout_nsec)
+{
+	return shmd_dev_qp_get_as(qp, remote, local, bytes, shmd_dev_mode_of(qp, timeout_nsec));
+}
+
+SHMD_DEV int shmd_dev_qp_get_nbi_as(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+				    struct shmd_dev_addr local, uint64_t bytes,
+				    struct shmd_dev_mode mode)
+{
+	return shmd_dev_transfer_as(qp, shmd_dev_transfer_of(remote, local, bytes, 1), mode, 0);
+}
+
+SHMD_DEV_API int shmd_dev_qp_get_nbi(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+				     struct shmd_dev_addr local, uint64_t bytes)
+{
+	return shmd_dev_qp_get_nbi_as(qp, remote, local, bytes, shmd_dev_mode_of(qp, 0));
+}
+
+/* ---- p and g --------------------------------------------------------------------------------------------- */
+
+/* 1, 2, 4 or 8. */
+SHMD_DEV int shmd_dev_is_word(uint32_t bytes)
+{
+	return bytes - 1 < 8 && (bytes & (bytes - 1)) == 0;
+}
+
+SHMD_DEV int shmd_dev_p_one(struct shmd_dev_qp *qp, struct shmd_dev_addr remote, uint64_t value,
+			    uint32_t bytes, const struct shmd_dev_mode *mode)
+{
+	struct shmd_dev_post post;
+	int rc;
+
+	if (!shmd_dev_is_word(bytes))
+		return SHMD_DEV_INVALID;
+	rc = shmd_dev_post_begin(qp, mode, 1, 0, &post);
+	if (rc)
+		return rc;
+	shmd_dev_prepare_write_value(
+		qp, shmd_dev_wqe_at(post.index, post.first_flags | post.last_flags), remote, value,
+		bytes);
+	return shmd_dev_post_end(qp, mode, &post, 0);
+}
+
+SHMD_DEV int shmd_dev_qp_p_as(struct shmd_dev_qp *qp, struct shmd_dev_addr remote, uint64_t value,
+			      uint32_t bytes, struct shmd_dev_mode mode)
+{
+	int rc = SHMD_DEV_OK;
+
+	if (shmd_dev_scope_enter(mode.scope))
+		rc = shmd_dev_p_one(qp, remote, value, bytes, &mode);
+	return shmd_dev_scope_leave(mode.scope, rc);
+}
+
+SHMD_DEV_API int shmd_dev_qp_p(struct shmd_dev_qp *qp, struct shmd_dev_addr remote, uint64_t value,
+			       uint32_t bytes)
+{
+	return shmd_dev_qp_p_as(qp, remote, value, bytes, shmd_dev_mode_of(qp, 0));
+}
+
+SHMD_DEV int shmd_dev_g_one(struct shmd_dev_qp *qp, struct shmd_dev_addr remote, uint32_t bytes,
+			    const struct shmd_dev_mode *mode, uint64_t *ret_value)
+{
+	struct shmd_dev_post post;
+	int rc, taken;
+
+	if (!shmd_dev_is_word(bytes))
+		return SHMD_DEV_INVALID;
+	rc = shmd_dev_post_begin(qp, mode, 1, 0, &post);
+	if (rc)
+		return rc;
+	taken = shmd_dev_slot_take(qp, post.index, mode->sharing, 1);
+	if (taken)
+		shmd_dev_post_cancel(qp, &post, 1);
+	else
+		shmd_dev_prepare_read(
+			qp, shmd_dev_wqe_at(post.index, post.first_flags | post.last_flags), remote,
+			shmd_dev_slot_addr(qp, post.index), bytes);
+	rc = shmd_dev_post_end(qp, mode, &post, 0);
+	if (taken)
+		return taken;
+	if (!rc)
+		rc = shmd_dev_sq_wait(qp, post.end, mode->sharing, mode->timeout_nsec);
+	if (!rc)
+		*ret_value = shmd_dev_slot_read(qp, post.index, bytes);
+	shmd_dev_slot_drop(qp, post.index, mode->sharing);
+	return rc;
+}
+
+SHMD_DEV int shmd_dev_qp_g_as(struct shmd_dev_qp *qp, struct shmd_dev_addr remote, uint32_t bytes,
+			      struct shmd_dev_mode mode, uint64_t *ret_value)
+{
+	uint64_t value = 0;
+	int rc = SHMD_DEV_OK;
+
+	if (shmd_dev_scope_enter(mode.scope))
+		rc = shmd_dev_g_one(qp, remote, bytes, &mode, &value);
+	rc = shmd_dev_scope_leave(mode.scope, rc);
+	if (rc)
+		return rc;
+	*ret_value = shmd_dev_scope_share(mode.scope, value);
+	return SHMD_DEV_OK;
+}
+
+SHMD_DEV_API int shmd_dev_qp_g(struct shmd_dev_qp *qp, struct shmd_dev_addr remote, uint32_t bytes,
+			       uint64_t timeout_nsec, uint64_t *ret_value)
+{
+	return shmd_dev_qp_g_as(qp, remote, bytes, shmd_dev_mode_of(qp, timeout_nsec), ret_value);
+}
+
+/* ---- send ------------------------------------------------------------------------------------------------ */
+
+SHMD_DEV int shmd_dev_send_one(struct shmd_dev_qp *qp, struct shmd_dev_addr local, uint64_t bytes,
+			       const uint32_t *imm)
+{
+	struct shmd_dev_mode mode = shmd_dev_mode_of(qp, 0);
+	struct shmd_dev_post post;
+	struct shmd_dev_wqe wqe;
+	int rc;
+
+	if (bytes > SHMD_DEV_MAX_REQUEST_BYTES)
+		return SHMD_DEV_INVALID;
+	rc = shmd_dev_post_begin(qp, &mode, 1, 0, &post);
+	if (rc)
+		return rc;
+	wqe = shmd_dev_wqe_at(post.index, post.first_flags | post.last_flags);
+	if (imm) {
+		wqe.imm = *imm;
+		shmd_dev_prepare_send_imm(qp, wqe, local, bytes);
+	} else {
+		shmd_dev_prepare_send(qp, wqe, local, bytes);
+	}
+	return shmd_dev_post_end(qp, &mode, &post, 0);
+}
+
+SHMD_DEV_API int shmd_dev_qp_send(struct shmd_dev_qp *qp, struct shmd_dev_addr local, uint64_t bytes)
+{
+	return shmd_dev_send_one(qp, local, bytes, 0);
+}
+
+SHMD_DEV_API int shmd_dev_qp_send_imm(struct shmd_dev_qp *qp, struct shmd_dev_addr local,
+				      uint64_t bytes, uint32_t imm)
+{
+	return shmd_dev_send_one(qp, local, bytes, &imm);
+}
+
+SHMD_DEV_API int shmd_dev_qp_post_recv(struct shmd_dev_qp *qp, struct shmd_dev_addr local,
+				       uint64_t bytes)
+{
+	uint64_t key_be = (SHMD_DEV_FORCE uint32_t)local.key_be;
+	uint64_t terminate = (uint64_t)shmd_dev_swap32(SHMD_LKEY_TERMINATE) << 32;
+	uint64_t slot;
+	uint8_t *wqe;
+
+	if (!qp->rq_wqes || bytes > SHMD_DEV_MAX_REQUEST_BYTES)
+		return SHMD_DEV_INVALID;
+	slot = qp->rq_pi & (qp->rq_wqes - 1);
+	wqe = (uint8_t *)(uintptr_t)(qp->rq_addr + (slot << qp->rq_stride_shift));
+	if (bytes) {
+		shmd_dev_ring_store(wqe, shmd_dev_swap32((uint32_t)bytes) | key_be << 32,
+				    shmd_dev_swap64(local.iova));
+		wqe += SHMD_DS_BYTES;
+	}
+	/* The list ends where the stride does, or earlier by this segment. */
+	if (!bytes || 1u << qp->rq_stride_shift > SHMD_DS_BYTES)
+		shmd_dev_ring_store(wqe, terminate, 0);
+	qp->rq_pi++;
+	shmd_dev_dbrec_store(qp->rq_dbrec_addr, shmd_dev_swap32((uint32_t)qp->rq_pi & 0xffff),
+			     qp->placement);
+	return SHMD_DEV_OK;
+}
+
+#endif

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One-sided communication on a queue pair: the header to include.
+ *
+ * Every function returns enum shmd_dev_status: SHMD_DEV_OK, or a negative status, and then no output is written:
+ *
+ *	SHMD_DEV_TIMEOUT	the time limit passed (posting functions: post_timeout_nsec of the QP, for room)
+ *	SHMD_DEV_CQE_ERROR	the QP failed: shmd_dev_qp_error(); it stays so, for every function
+ *	SHMD_DEV_HEALTH	the health word is set: the daemon, the port or the NIC is gone
+ *	SHMD_DEV_INVALID	an argument the queue cannot carry; nothing was posted
+ *
+ * Scope	A plain name has scope thread: each caller has its own operation. The _as form of a function takes a
+ *	struct shmd_dev_mode instead of a time limit: scope, sharing and flags (coop.h). In scope warp or block all
+ *	threads of it must call, with the same arguments; one operation is posted and all return its status.
+ * Sharing	Taken from the QP, or from the mode, where a constant folds. Exclusive: one thread at a time, ever.
+ * Order	Operations on one QP take effect at the peer in the order they were posted, except that a get or a
+ *	fetching atomic may read late: shmd_dev_qp_fence(). An _nbi function returns when its request is posted; its
+ *	buffers are the NIC's until shmd_dev_qp_quiet() (or a wait for it) returned. A function that waits returns when
+ *	the request has completed: the peer's NIC has acknowledged a write, the data of a get is in place.
+ * Memory	Remote and local memory are registered, and named by iova and key. Payload the caller wrote before the
+ *	call is sent as written (order.h has the one exception). Remote words of atomics are naturally aligned and
+ *	native-endian; 4-byte values are zero-extended to uint64_t.
+ * Progress	Posting may wait for room, for earlier callers between reserve and ready, and for the doorbell; each
+ *	wait ends by the QP's time limit, an error or the health word.
+ * Time	nsec; SHMD_DEV_NO_TIMEOUT for none; 0 looks once and returns SHMD_DEV_TIMEOUT when it is not done.
+ */
+#ifndef SHMD_DEV_RMA_H
+#define SHMD_DEV_RMA_H
+
+#include <shmd/abi/dev-state.h>
+#include <shmd/dev/annotate.h>
+#include <shmd/dev/coop.h>
+#include <shmd/dev/sq.h>
+#include <shmd/dev/wqe-prepare.h>
+
+/* ---- put and get: any number of bytes, 0 included; above SHMD_DEV_MAX_REQUEST_BYTES in several requests --- */
+
+SHMD_DEV_API int shmd_dev_qp_put(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+				 struct shmd_dev_addr local, uint64_t bytes, uint64_t timeout_nsec);
+SHMD_DEV int shmd_dev_qp_put_as(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+				struct shmd_dev_addr local, uint64_t bytes,
+				struct shmd_dev_mode mode);
+
+SHMD_DEV_API int shmd_dev_qp_put_nbi(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+				     struct shmd_dev_addr local, uint64_t bytes);
+SHMD_DEV int shmd_dev_qp_put_nbi_as(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+				    struct shmd_dev_addr local, uint64_t bytes,
+				    struct shmd_dev_mode mode);
+
+SHMD_DEV_API int shmd_dev_qp_get(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+				 struct shmd_dev_addr local, uint64_t bytes, uint64_t timeout_nsec);
+SHMD_DEV int shmd_dev_qp_get_as(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+				struct shmd_dev_addr local, uint64_t bytes,
+				struct shmd_dev_mode mode);
+
+SHMD_DEV_API int shmd_dev_qp_get_nbi(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+				     struct shmd_dev_addr local, uint64_t bytes);
+SHMD_DEV int shmd_dev_qp_get_nbi_as(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+				    struct shmd_dev_addr local, uint64_t bytes,
+				    struct shmd_dev_mode mode);
+
+/* Write a value of 1, 2, 4 or 8 bytes that travels in the WQE itself. Does not wait for completion. */
+SHMD_DEV_API int shmd_dev_qp_p(struct shmd_dev_qp *qp, struct shmd_dev_addr remote, uint64_t value,
+			       uint32_t bytes);
+SHMD_DEV int shmd_dev_qp_p_as(struct shmd_dev_qp *qp, struct shmd_dev_addr remote, uint64_t value,
+			      uint32_t bytes, struct shmd_dev_mode mode);
+
+/* Read a value of 1, 2, 4 or 8 bytes. */
+SHMD_DEV_API int shmd_dev_qp_g(struct shmd_dev_qp *qp, struct shmd_dev_addr remote, uint32_t bytes,
+			       uint64_t timeout_nsec, uint64_t *ret_value);
+SHMD_DEV int shmd_dev_qp_g_as(struct shmd_dev_qp *qp, struct shmd_dev_addr remote, uint32_t bytes,
+			      struct shmd_dev_mode mode, uint64_t *ret_value);
+
+/* ---- signals: 64-bit words at the peer ------------------------------------------------------------------- */
+
+enum shmd_dev_signal_op {
+	SHMD_DEV_SIGNAL_SET = 0,
+	SHMD_DEV_SIGNAL_ADD = 1,
+};
+
+/* Both are atomic against every other atomic and signal on the word. */
+struct shmd_dev_signal {
+	struct shmd_dev_addr word;
+	uint64_t value;
+	int op; /* enum shmd_dev_signal_op */
+};
+
+SHMD_DEV struct shmd_dev_signal shmd_dev_signal_of(struct shmd_dev_addr word, int op,
+						   uint64_t value)
+{
+	struct shmd_dev_signal signal;
+
+	signal.word = word;
+	signal.value = value;
+	signal.op = op;
+	return signal;
+}
+
+SHMD_DEV_API int shmd_dev_qp_signal_set(struct shmd_dev_qp *qp, struct shmd_dev_addr word,
+					uint64_t value);
+SHMD_DEV_API int shmd_dev_qp_signal_add(struct shmd_dev_qp *qp, struct shmd_dev_addr word,
+					uint64_t value);
+SHMD_DEV int shmd_dev_qp_signal_as(struct shmd_dev_qp *qp, struct shmd_dev_signal signal,
+				   struct shmd_dev_mode mode);
+
+/* A put, then the signal: who sees the signal (wait_until, test) sees the data. */
+SHMD_DEV_API int shmd_dev_qp_put_signal(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+					struct shmd_dev_addr local, uint64_t bytes,
+					struct shmd_dev_signal signal, uint64_t timeout_nsec);
+SHMD_DEV int shmd_dev_qp_put_signal_as(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+				       struct shmd_dev_addr local, uint64_t bytes,
+				       struct shmd_dev_signal signal, struct shmd_dev_mode mode);
+
+SHMD_DEV_API int shmd_dev_qp_put_signal_nbi(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+					    struct shmd_dev_addr local, uint64_t bytes,
+					    struct shmd_dev_signal signal);
+SHMD_DEV int shmd_dev_qp_put_signal_nbi_as(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+					   struct shmd_dev_addr local, uint64_t bytes,
+					   struct shmd_dev_signal signal,
+					   struct shmd_dev_mode mode);
+
+/* ---- atomics on words of 4 or 8 bytes -------------------------------------------------------------------- */
+
+enum shmd_dev_amo_op {
+	SHMD_DEV_AMO_FETCH = 0,
+	SHMD_DEV_AMO_ADD = 1,
+	SHMD_DEV_AMO_AND = 2,
+	SHMD_DEV_AMO_OR = 3,
+	SHMD_DEV_AMO_XOR = 4,
+	SHMD_DEV_AMO_SWAP = 5, /* without a fetch: set */
+	SHMD_DEV_AMO_COMPARE_SWAP = 6,
+};
+
+struct shmd_dev_amo {
+	uint64_t value; /* operand; new value of swap and compare-swap */
+	uint64_t compare; /* compare-swap only */
+	uint32_t bytes; /* 4 or 8 */
+	int op; /* enum shmd_dev_amo_op */
+};
+
+SHMD_DEV struct shmd_dev_amo shmd_dev_amo_of(int op, uint32_t bytes, uint64_t value)
+{
+	struct shmd_dev_amo amo;
+
+	amo.value = value;
+	amo.compare = 0;
+	amo.bytes = bytes;
+	amo.op = op;
+	return amo;
+}
+
+/* Any of them without its result. Posted like a put_nbi. */
+SHMD_DEV int shmd_dev_qp_atomic_as(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+				   struct shmd_dev_amo amo, struct shmd_dev_mode mode);
+/* Any of them with the previous value of the word. Waits. */
+SHMD_DEV int shmd_dev_qp_atomic_fetch_as(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+					 struct shmd_dev_amo amo, struct shmd_dev_mode mode,
+					 uint64_t *ret_old);
+
+SHMD_DEV_API int shmd_dev_qp_atomic_add(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+					uint32_t bytes, uint64_t value);
+SHMD_DEV_API int shmd_dev_qp_atomic_inc(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+					uint32_t bytes);
+SHMD_DEV_API int shmd_dev_qp_atomic_and(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+					uint32_t bytes, uint64_t value);
+SHMD_DEV_API int shmd_dev_qp_atomic_or(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+				       uint32_t bytes, uint64_t value);
+SHMD_DEV_API int shmd_dev_qp_atomic_xor(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+					uint32_t bytes, uint64_t value);
+SHMD_DEV_API int shmd_dev_qp_atomic_set(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+					uint32_t bytes, uint64_t value);
+
+SHMD_DEV_API int shmd_dev_qp_atomic_fetch(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+					  uint32_t bytes, uint64_t timeout_nsec, uint64_t *ret_old);
+SHMD_DEV_API int shmd_dev_qp_atomic_fetch_add(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+					      uint32_t bytes, uint64_t value, uint64_t timeout_nsec,
+					      uint64_t *ret_old);
+SHMD_DEV_API int shmd_dev_qp_atomic_fetch_inc(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+					      uint32_t bytes, uint64_t timeout_nsec,
+					      uint64_t *ret_old);
+SHMD_DEV_API int shmd_dev_qp_atomic_fetch_and(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+					      uint32_t bytes, uint64_t value, uint64_t timeout_nsec,
+					      uint64_t *ret_old);
+SHMD_DEV_API int shmd_dev_qp_atomic_fetch_or(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+					     uint32_t bytes, uint64_t value, uint64_t timeout_nsec,
+					     uint64_t *ret_old);
+SHMD_DEV_API int shmd_dev_qp_atomic_fetch_xor(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+					      uint32_t bytes, uint64_t value, uint64_t timeout_nsec,
+					      uint64_t *ret_old);
+SHMD_DEV_API int shmd_dev_qp_atomic_swap(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+					 uint32_t bytes, uint64_t value, uint64_t timeout_nsec,
+					 uint64_t *ret_old);
+/* amo: bytes, compare and value; its op is not looked at. */
+SHMD_DEV_API int shmd_dev_qp_atomic_compare_swap(struct shmd_dev_qp *qp,
+						 struct shmd_dev_addr remote,
+						 struct shmd_dev_amo amo, uint64_t timeout_nsec,
+						 uint64_t *ret_old);
+
+/* ---- ordering -------------------------------------------------------------------------------------------- */
+
+/*
+ * What this caller posts on the QP afterwards takes effect, and reads its local buffers, only after what it posted
+ * before: after a get_nbi the next put may send what was got. Never waits.
+ */
+SHMD_DEV_API int shmd_dev_qp_fence(struct shmd_dev_qp *qp);
+SHMD_DEV int shmd_dev_qp_fence_as(struct shmd_dev_qp *qp, struct shmd_dev_mode mode);
+
+/* Waits until everything this caller posted has completed; announces what was withheld. */
+SHMD_DEV_API int shmd_dev_qp_quiet(struct shmd_dev_qp *qp, uint64_t timeout_nsec);
+SHMD_DEV int shmd_dev_qp_quiet_as(struct shmd_dev_qp *qp, struct shmd_dev_mode mode);
+
+/* ---- local words that peers write ------------------------------------------------------------------------- */
+
+enum shmd_dev_cmp {
+	SHMD_DEV_CMP_EQ = 0,
+	SHMD_DEV_CMP_NE = 1,
+	SHMD_DEV_CMP_GT = 2,
+	SHMD_DEV_CMP_GE = 3,
+	SHMD_DEV_CMP_LT = 4,
+	SHMD_DEV_CMP_LE = 5,
+};
+
+/*
+ * Until `*word cmp value` (unsigned) holds; `word` is an address of the caller. What the peer sent before it changed
+ * the word is visible then. The QP lends its health word and ends the wait when it fails.
+ */
+SHMD_DEV_API int shmd_dev_qp_wait_until64(struct shmd_dev_qp *qp, const uint64_t *word,
+					  enum shmd_dev_cmp cmp, uint64_t value,
+					  uint64_t timeout_nsec);
+SHMD_DEV int shmd_dev_qp_wait_until64_as(struct shmd_dev_qp *qp, const uint64_t *word,
+					 enum shmd_dev_cmp cmp, uint64_t value,
+					 struct shmd_dev_mode mode);
+SHMD_DEV_API int shmd_dev_qp_wait_until32(struct shmd_dev_qp *qp, const uint32_t *word,
+					  enum shmd_dev_cmp cmp, uint32_t value,
+					  uint64_t timeout_nsec);
+SHMD_DEV int shmd_dev_qp_wait_until32_as(struct shmd_dev_qp *qp, const uint32_t *word,
+					 enum shmd_dev_cmp cmp, uint32_t value,
+					 struct shmd_dev_mode mode);
+
+/* One look: SHMD_DEV_OK or SHMD_DEV_AGAIN. Also SHMD_DEV_CQE_ERROR, when not true and the QP is known to have failed. */
+SHMD_DEV_API int shmd_dev_qp_test64(struct shmd_dev_qp *qp, const uint64_t *word,
+				    enum shmd_dev_cmp cmp, uint64_t value);
+SHMD_DEV int shmd_dev_qp_test64_as(struct shmd_dev_qp *qp, const uint64_t *word,
+				   enum shmd_dev_cmp cmp, uint64_t value,
+				   struct shmd_dev_mode mode);
+SHMD_DEV_API int shmd_dev_qp_test32(struct shmd_dev_qp *qp, const uint32_t *word,
+				    enum shmd_dev_cmp cmp, uint32_t value);
+SHMD_DEV int shmd_dev_qp_test32_as(struct shmd_dev_qp *qp, const uint32_t *word,
+				   enum shmd_dev_cmp cmp, uint32_t value,
+				   struct shmd_dev_mode mode);
+
+/* ---- WQEs of one's own: reserve, prepare, ready, submit; scope thread -------------------------------------- */
+
+/* Take n_wqebbs consecutive WQEBBs, from *ret_index on. They must be made ready, all at once, whatever happens. */
+SHMD_DEV_API int shmd_dev_qp_reserve(struct shmd_dev_qp *qp, uint32_t n_wqebbs,
+				     uint64_t *ret_index);
+/* Flags (fm_ce_se) for the first WQE after a fence, 0 when none is pending. */
+SHMD_DEV_API unsigned int shmd_dev_qp_fence_flags(struct shmd_dev_qp *qp);
+/*
+ * [index, index + n_wqebbs) is filled with WQEs, of which the last covers one WQEBB and has SHMD_WQE_CE_ALWAYS (a NOP
+ * will do). Waits until earlier reservations are ready.
+ */
+SHMD_DEV_API int shmd_dev_qp_ready(struct shmd_dev_qp *qp, uint64_t index, uint32_t n_wqebbs);
+/* Announce all that is ready, `end` (index + n_wqebbs) at least; not with SHMD_DEV_NO_DOORBELL in flags. */
+SHMD_DEV_API int shmd_dev_qp_submit(struct shmd_dev_qp *qp, uint64_t end, unsigned int flags);
+/* Until all before `end` have completed; and one look: SHMD_DEV_OK or SHMD_DEV_AGAIN. */
+SHMD_DEV_API int shmd_dev_qp_wait(struct shmd_dev_qp *qp, uint64_t end, uint64_t timeout_nsec);
+SHMD_DEV_API int shmd_dev_qp_test(struct shmd_dev_qp *qp, uint64_t end);
+/* The first error: enum shmd_cqe_syndrome (0: none), and the 16-bit index of its WQE. */
+SHMD_DEV_API uint32_t shmd_dev_qp_error(const struct shmd_dev_qp *qp, uint32_t *ret_wqe_index);
+
+/* ---- two-sided -------------------------------------------------------------------------------------------- */
+
+SHMD_DEV_API int shmd_dev_qp_send(struct shmd_dev_qp *qp, struct shmd_dev_addr local,
+				  uint64_t bytes);
+SHMD_DEV_API int shmd_dev_qp_send_imm(struct shmd_dev_qp *qp, struct shmd_dev_addr local,
+				      uint64_t bytes, uint32_t imm);
+/*
+ * Give the NIC a buffer of 0..2^30 bytes to receive into. One thread at a time, and at most rq_wqes buffers that have
+ * not come back on the receive CQ, which is the caller's to poll. SHMD_DEV_INVALID without a receive queue.
+ */
+SHMD_DEV_API int shmd_dev_qp_post_recv(struct shmd_dev_qp *qp, struct shmd_dev_addr local,
+				       uint64_t bytes);
+
+#include <shmd/dev/rma-ops.h>
+#include <shmd/dev/amo-ops.h>
+#include <shmd/dev/queue-ops.h>
+
+#endif

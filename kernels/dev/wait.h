@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Waiting: time limit, health word, and the pause between two looks.
+ *
+ * Every loop of the device functions that waits for somebody else calls shmd_dev_wait_round() once a round and ends
+ * when it returns an error, so none can hang. Clock and health word are looked at every so many rounds only: the
+ * health word lies in host memory and costs a kernel a trip over PCIe.
+ */
+#ifndef SHMD_DEV_WAIT_H
+#define SHMD_DEV_WAIT_H
+
+#include <shmd/abi/dev-state.h>
+#include <shmd/dev/annotate.h>
+#include <shmd/dev/hooks.h>
+#include <shmd/dev/order.h>
+
+/* For the time limits of waiting functions: only an error or the health word ends the wait. */
+#define SHMD_DEV_NO_TIMEOUT UINT64_MAX
+
+#if SHMD_DEV_CUDA
+#define SHMD_DEV_CLOCK_ROUNDS 64u
+#define SHMD_DEV_HEALTH_ROUNDS 1024u
+#else
+/* The hook sleeps in late rounds, so those look every time. */
+#define SHMD_DEV_CLOCK_ROUNDS 16u
+#define SHMD_DEV_HEALTH_ROUNDS 16u
+#define SHMD_DEV_SLEEPY_ROUNDS 256u
+#endif
+
+struct shmd_dev_wait {
+	uint64_t health_addr;
+	uint64_t timeout_nsec;
+	uint64_t start_nsec; /* 0: the clock was not read yet */
+	uint32_t round;
+};
+
+SHMD_DEV void shmd_dev_wait_init(struct shmd_dev_wait *wait, const struct shmd_dev_qp *qp,
+				 uint64_t timeout_nsec)
+{
+	wait->health_addr = qp->health_addr;
+	wait->timeout_nsec = timeout_nsec;
+	wait->start_nsec = 0;
+	wait->round = 0;
+}
+
+/* The limit of waits for room in a queue. */
+SHMD_DEV uint64_t shmd_dev_post_timeout(const struct shmd_dev_qp *qp)
+{
+	return qp->post_timeout_nsec ? qp->post_timeout_nsec : SHMD_DEV_NO_TIMEOUT;
+}
+
+SHMD_DEV int shmd_dev_wait_is_due(const struct shmd_dev_wait *wait, uint32_t every)
+{
+#if !SHMD_DEV_CUDA
+	if (wait->round > SHMD_DEV_SLEEPY_ROUNDS)
+		return 1;
+#endif
+	return wait->round % every == 0;
+}
+
+SHMD_DEV int shmd_dev_wait_is_over(struct shmd_dev_wait *wait)
+{
+	uint64_t now;
+
+	if (wait->timeout_nsec == SHMD_DEV_NO_TIMEOUT)
+		return 0;
+#if SHMD_DEV_CUDA
+	now = shmd_dev_clock_nsec();
+#else
+	now = shmd_dev_host_now_nsec();
+#endif
+	if (!wait->start_nsec)
+		wait->start_nsec = now;
+	return now - wait->start_nsec >= wait->timeout_nsec;
+}
+
+/* One round: 0 to look again, or SHMD_DEV_TIMEOUT or SHMD_DEV_HEALTH. */
+SHMD_DEV_SLOW int shmd_dev_wait_round(struct shmd_dev_wait *wait)
+{
+	if (wait->timeout_nsec == 0)
+		return SHMD_DEV_TIMEOUT;
+	/* The first round starts the clock. */
+	if (wait->round == 0 || shmd_dev_wait_is_due(wait, SHMD_DEV_CLOCK_ROUNDS)) {
+		if (shmd_dev_wait_is_over(wait))
+			return SHMD_DEV_TIMEOUT;
+	}
+	wait->round++;
+	if (wait->health_addr && shmd_dev_wait_is_due(wait, SHMD_DEV_HEALTH_ROUNDS)) {
+		if (shmd_dev_health_load(wait->health_addr))
+			return SHMD_DEV_HEALTH;
+	}
+#if !SHMD_DEV_CUDA
+	shmd_dev_host_relax(wait->round);
+#endif
+	return SHMD_DEV_OK;
+}
+
+#endif

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Building WQEs in the send ring.
+ *
+ * Each prepare writes one WQE at an index the caller has reserved and not yet made ready; it looks at nothing but
+ * the constant fields of the QP and touches no index. A WQE is written in units of 16 bytes ("ds"); the WQEBBs of one
+ * that has several are addressed one by one, because the ring may end between them.
+ *
+ * Flags are the bits of fm_ce_se (SHMD_WQE_*). A WQE that asks for a CQE (SHMD_WQE_CE_ALWAYS) covers exactly one
+ * WQEBB: the CQE names the first WQEBB only, and pollers take it for the last. shmd_dev_prepare_masked_cs64 covers
+ * two and therefore drops the bit; a NOP behind it carries it.
+ */
+#ifndef SHMD_DEV_WQE_PREPARE_H
+#define SHMD_DEV_WQE_PREPARE_H
+
+#include <shmd/abi/dev-state.h>
+#include <shmd/abi/wqe.h>
+#include <shmd/dev/annotate.h>
+#include <shmd/dev/order.h>
+
+/* The largest request of one WQE; longer puts and gets are split. QPs are set up with log_msg_max 30. */
+#define SHMD_DEV_MAX_REQUEST_BYTES (1ull << 30)
+
+#define SHMD_DEV_MASKED_CS64_WQEBBS 2u
+
+/* Memory as a WQE names it: an address of the NIC and its key. */
+struct shmd_dev_addr {
+	uint64_t iova;
+	shmd_be32 key_be;
+};
+
+SHMD_DEV struct shmd_dev_addr shmd_dev_addr_of(uint64_t iova, shmd_be32 key_be)
+{
+	struct shmd_dev_addr addr;
+
+	addr.iova = iova;
+	addr.key_be = key_be;
+	return addr;
+}
+
+/* Where a WQE goes and what its control segment says beside the opcode. */
+struct shmd_dev_wqe {
+	uint64_t index; /* its first WQEBB */
+	uint32_t imm; /* of the _imm forms; host byte order */
+	uint8_t flags; /* fm_ce_se */
+};
+
+SHMD_DEV struct shmd_dev_wqe shmd_dev_wqe_at(uint64_t index, unsigned int flags)
+{
+	struct shmd_dev_wqe wqe;
+
+	wqe.index = index;
+	wqe.imm = 0;
+	wqe.flags = (uint8_t)flags;
+	return wqe;
+}
+
+/* Masked compare-swap: where compare_mask agrees, the bits of swap_mask are replaced. */
+struct shmd_dev_masked_cs {
+	uint64_t swap, compare, swap_mask, compare_mask;
+};
+
+/* ---- segments -------------------------------------------------------------------------------------------- */
+
+/* Where the WQEBB of an index is. Computed once for a WQE: stores to the ring make the compiler forget the QP. */
+SHMD_DEV uint64_t shmd_dev_wqebb_addr(const struct shmd_dev_qp *qp, uint64_t index)
+{
+	return qp->sq_addr + ((index & (qp->sq_wqebbs - 1)) << SHMD_WQEBB_SHIFT);
+}
+
+/* Unit `ds`, 0 to 3, of a WQEBB. */
+SHMD_DEV void shmd_dev_put_ds(uint64_t wqebb, uint32_t ds, uint64_t lo, uint64_t hi)
+{
+	shmd_dev_ring_store((void *)(uintptr_t)(wqebb + ds * SHMD_DS_BYTES), lo, hi);
+}
+
+/* struct shmd_wqe_ctrl_seg, and the address for the rest; `what` is opmod << 24 | opcode. */
+SHMD_DEV uint64_t shmd_dev_put_ctrl(const struct shmd_dev_qp *qp, struct shmd_dev_wqe wqe,
+				    uint32_t what, uint32_t n_ds)
+{
+	uint64_t wqebb = shmd_dev_wqebb_addr(qp, wqe.index);
+	uint32_t dword0 = what | (uint32_t)(wqe.index & 0xffff) << 8;
+	uint32_t dword1 = qp->qpn << 8 | n_ds;
+	uint64_t imm_be = shmd_dev_swap32(wqe.imm);
+
+	shmd_dev_put_ds(wqebb, 0, shmd_dev_swap64((uint64_t)dword0 << 32 | dword1),
+			(uint64_t)wqe.flags << 24 | imm_be << 32);
+	return wqebb;
+}
+
+/* struct shmd_wqe_raddr_seg, always the second unit. */
+SHMD_DEV void shmd_dev_put_raddr(uint64_t wqebb, struct shmd_dev_addr remote)
+{
+	shmd_dev_put_ds(wqebb, 1, shmd_dev_swap64(remote.iova),
+			(SHMD_DEV_FORCE uint32_t)remote.key_be);
+}
+
+/* struct shmd_wqe_data_seg. */
+SHMD_DEV void shmd_dev_put_data(uint64_t wqebb, uint32_t ds, struct shmd_dev_addr local,
+				uint64_t bytes)
+{
+	uint64_t key_be = (SHMD_DEV_FORCE uint32_t)local.key_be;
+
+	shmd_dev_put_ds(wqebb, ds, shmd_dev_swap32((uint32_t)bytes) | key_be << 32,
+			shmd_dev_swap64(local.iova));
+}
+
+/* Two 32-bit operands, big-endian. */
+SHMD_DEV uint64_t shmd_dev_pair32(uint64_t first, uint64_t second)
+{
+	return shmd_dev_swap64(first << 32 | (second & 0xffffffffu));
+}
+
+/* ---- requests -------------------------------------------------------------------------------------------- */
+
+SHMD_DEV void shmd_dev_prepare_nop(const struct shmd_dev_qp *qp, struct shmd_dev_wqe wqe)
+{
+	(void)shmd_dev_put_ctrl(qp, wqe, SHMD_OPCODE_NOP, 1);
+}
+
+/* bytes 1..SHMD_DEV_MAX_REQUEST_BYTES, here and in write_imm and read; write_imm also takes 0. */
+SHMD_DEV void shmd_dev_prepare_write(const struct shmd_dev_qp *qp, struct shmd_dev_wqe wqe,
+				     struct shmd_dev_addr remote, struct shmd_dev_addr local,
+				     uint64_t bytes)
+{
+	uint64_t wqebb;
+
+	wqebb = shmd_dev_put_ctrl(qp, wqe, SHMD_OPCODE_RDMA_WRITE, 3);
+	shmd_dev_put_raddr(wqebb, remote);
+	shmd_dev_put_data(wqebb, 2, local, bytes);
+}
+
+SHMD_DEV void shmd_dev_prepare_write_imm(const struct shmd_dev_qp *qp, struct shmd_dev_wqe wqe,
+					 struct shmd_dev_addr remote, struct shmd_dev_addr local,
+					 uint64_t bytes)
+{
+	uint64_t wqebb;
+
+	wqebb = shmd_dev_put_ctrl(qp, wqe, SHMD_OPCODE_RDMA_WRITE_IMM, bytes ? 3 : 2);
+	shmd_dev_put_raddr(wqebb, remote);
+	/* A zero count means 2^31 bytes to the hardware. */
+	if (bytes)
+		shmd_dev_put_data(wqebb, 2, local, bytes);
+}
+
+/* bytes 1, 2, 4 or 8, in the lowest bytes of value. */
+SHMD_DEV void shmd_dev_prepare_write_value(const struct shmd_dev_qp *qp, struct shmd_dev_wqe wqe,
+					   struct shmd_dev_addr remote, uint64_t value,
+					   uint32_t bytes)
+{
+	uint64_t wqebb;
+	uint64_t head_be = shmd_dev_swap32(SHMD_INLINE_SEG | bytes);
+
+	if (bytes < 8)
+		value &= (1ull << (8 * bytes)) - 1;
+	wqebb = shmd_dev_put_ctrl(qp, wqe, SHMD_OPCODE_RDMA_WRITE, 3);
+	shmd_dev_put_raddr(wqebb, remote);
+	shmd_dev_put_ds(wqebb, 2, head_be | value << 32, value >> 32);
+}
+
+/* Payload from memory of the caller, now: bytes 1..max_inline_bytes of the QP. */
+SHMD_DEV void shmd_dev_prepare_write_inline(const struct shmd_dev_qp *qp, struct shmd_dev_wqe wqe,
+					    struct shmd_dev_addr remote, const void *data,
+					    uint32_t bytes)
+{
+	uint64_t wqebb;
+	uint64_t word[4] = {0, 0, 0, 0};
+	uint32_t i;
+
+	word[0] = shmd_dev_swap32(SHMD_INLINE_SEG | bytes);
+	for (i = 0; i < bytes; i++)
+		word[(i + 4) / 8] |= (uint64_t)((const uint8_t *)data)[i] << (i + 4) % 8 * 8;
+	wqebb = shmd_dev_put_ctrl(qp, wqe, SHMD_OPCODE_RDMA_WRITE, bytes > 12 ? 4 : 3);
+	shmd_dev_put_raddr(wqebb, remote);
+	shmd_dev_put_ds(wqebb, 2, word[0], word[1]);
+	if (bytes > 12)
+		shmd_dev_put_ds(wqebb, 3, word[2], word[3]);
+}
+
+SHMD_DEV void shmd_dev_prepare_read(const struct shmd_dev_qp *qp, struct shmd_dev_wqe wqe,
+				    struct shmd_dev_addr remote, struct shmd_dev_addr local,
+				    uint64_t bytes)
+{
+	uint64_t wqebb;
+
+	wqebb = shmd_dev_put_ctrl(qp, wqe, SHMD_OPCODE_RDMA_READ, 3);
+	shmd_dev_put_raddr(wqebb, remote);
+	shmd_dev_put_data(wqebb, 2, local, bytes);
+}
+
+/* bytes 0..SHMD_DEV_MAX_REQUEST_BYTES. */
+SHMD_DEV void shmd_dev_prepare_send(const struct shmd_dev_qp *qp, struct shmd_dev_wqe wqe,
+				    struct shmd_dev_addr local, uint64_t bytes)
+{
+	uint64_t wqebb;
+
+	wqebb = shmd_dev_put_ctrl(qp, wqe, SHMD_OPCODE_SEND, bytes ? 2 : 1);
+	if (bytes)
+		shmd_dev_put_data(wqebb, 1, local, bytes);
+}
+
+SHMD_DEV void shmd_dev_prepare_send_imm(const struct shmd_dev_qp *qp, struct shmd_dev_wqe wqe,
+					struct shmd_dev_addr local, uint64_t bytes)
+{
+	uint64_t wqebb;
+
+	wqebb = shmd_dev_put_ctrl(qp, wqe, SHMD_OPCODE_SEND_IMM, bytes ? 2 : 1);
+	if (bytes)
+		shmd_dev_put_data(wqebb, 1, local, bytes);
+}
+
+/* ---- atomics: the old contents of the remote word go to `result` (byte order: SHMD_ATOMIC_RESULT_*) ------- */
+
+SHMD_DEV void shmd_dev_prepare_atomic_fa(const struct shmd_dev_qp *qp, struct shmd_dev_wqe wqe,
+					 struct shmd_dev_addr remote, struct shmd_dev_addr result,
+					 uint64_t add)
+{
+	uint64_t wqebb;
+
+	wqebb = shmd_dev_put_ctrl(qp, wqe, SHMD_OPCODE_ATOMIC_FA, 4);
+	shmd_dev_put_raddr(wqebb, remote);
+	shmd_dev_put_ds(wqebb, 2, shmd_dev_swap64(add), 0);
+	shmd_dev_put_data(wqebb, 3, result, 8);
+}
+
+SHMD_DEV void shmd_dev_prepare_atomic_cs(const struct shmd_dev_qp *qp, struct shmd_dev_wqe wqe,
+					 struct shmd_dev_addr remote, struct shmd_dev_addr result,
+					 uint64_t swap, uint64_t compare)
+{
+	uint64_t wqebb;
+
+	wqebb = shmd_dev_put_ctrl(qp, wqe, SHMD_OPCODE_ATOMIC_CS, 4);
+	shmd_dev_put_raddr(wqebb, remote);
+	shmd_dev_put_ds(wqebb, 2, shmd_dev_swap64(swap), shmd_dev_swap64(compare));
+	shmd_dev_put_data(wqebb, 3, result, 8);
+}
+
+/* Set bits of the boundary stop the carry out of that bit; all ones makes it an exclusive or. */
+SHMD_DEV void shmd_dev_prepare_masked_fa32(const struct shmd_dev_qp *qp, struct shmd_dev_wqe wqe,
+					   struct shmd_dev_addr remote, struct shmd_dev_addr result,
+					   uint32_t add, uint32_t boundary)
+{
+	uint64_t wqebb;
+
+	wqebb = shmd_dev_put_ctrl(qp, wqe,
+				  SHMD_OPMOD_EXT_ATOMIC_4 << 24 | SHMD_OPCODE_ATOMIC_MASKED_FA, 4);
+	shmd_dev_put_raddr(wqebb, remote);
+	shmd_dev_put_ds(wqebb, 2, shmd_dev_pair32(add, boundary), 0);
+	shmd_dev_put_data(wqebb, 3, result, 4);
+}
+
+SHMD_DEV void shmd_dev_prepare_masked_fa64(const struct shmd_dev_qp *qp, struct shmd_dev_wqe wqe,
+					   struct shmd_dev_addr remote, struct shmd_dev_addr result,
+					   uint64_t add, uint64_t boundary)
+{
+	uint64_t wqebb;
+
+	wqebb = shmd_dev_put_ctrl(qp, wqe,
+				  SHMD_OPMOD_EXT_ATOMIC_8 << 24 | SHMD_OPCODE_ATOMIC_MASKED_FA, 4);
+	shmd_dev_put_raddr(wqebb, remote);
+	shmd_dev_put_ds(wqebb, 2, shmd_dev_swap64(add), shmd_dev_swap64(boundary));
+	shmd_dev_put_data(wqebb, 3, result, 8);
+}
+
+SHMD_DEV void shmd_dev_prepare_masked_cs32(const struct shmd_dev_qp *qp, struct shmd_dev_wqe wqe,
+					   struct shmd_dev_addr remote, struct shmd_dev_addr result,
+					   struct shmd_dev_masked_cs cs)
+{
+	uint64_t wqebb;
+
+	wqebb = shmd_dev_put_ctrl(qp, wqe,
+				  SHMD_OPMOD_EXT_ATOMIC_4 << 24 | SHMD_OPCODE_ATOMIC_MASKED_CS, 4);
+	shmd_dev_put_raddr(wqebb, remote);
+	shmd_dev_put_ds(wqebb, 2, shmd_dev_pair32(cs.swap, cs.compare),
+			shmd_dev_pair32(cs.swap_mask, cs.compare_mask));
+	shmd_dev_put_data(wqebb, 3, result, 4);
+}
+
+/* Two WQEBBs; the second holds the data segment. Never asks for a CQE: see the head of this file. */
+SHMD_DEV void shmd_dev_prepare_masked_cs64(const struct shmd_dev_qp *qp, struct shmd_dev_wqe wqe,
+					   struct shmd_dev_addr remote, struct shmd_dev_addr result,
+					   struct shmd_dev_masked_cs cs)
+{
+	uint64_t next = shmd_dev_wqebb_addr(qp, wqe.index + 1);
+	uint64_t wqebb;
+
+	wqe.flags = (uint8_t)(wqe.flags & ~SHMD_WQE_CE_MASK);
+	wqebb = shmd_dev_put_ctrl(qp, wqe,
+				  SHMD_OPMOD_EXT_ATOMIC_8 << 24 | SHMD_OPCODE_ATOMIC_MASKED_CS, 5);
+	shmd_dev_put_raddr(wqebb, remote);
+	shmd_dev_put_ds(wqebb, 2, shmd_dev_swap64(cs.swap), shmd_dev_swap64(cs.compare));
+	shmd_dev_put_ds(wqebb, 3, shmd_dev_swap64(cs.swap_mask),
+			shmd_dev_swap64(cs.compare_mask));
+	shmd_dev_put_data(next, 0, result, 8);
+}
+
+#endif

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What shmemctl shows: the daemon's status and its lists, page by page.
+ *
+ * Callbacks run between requests, without the lock, so they may use the client.
+ */
+#include <string.h>
+
+#include "libclient/client-private.h"
+
+void counters_from_msg(const struct msg_counters *msg, struct shmd_counters *ret_counters)
+{
+	*ret_counters = (struct shmd_counters){
+		.wqes = msg->wqes,
+		.bytes_sent = msg->bytes_sent,
+		.bytes_read = msg->bytes_read,
+		.recv_wqes = msg->recv_wqes,
+		.error_cqes = msg->error_cqes,
+		.rnr_naks = msg->rnr_naks,
+		.retries = msg->retries,
+	};
+	_Static_assert(sizeof(ret_counters->wqes_by_kind) == sizeof(msg->wqes_by_kind), "the same kinds");
+	memcpy(ret_counters->wqes_by_kind, msg->wqes_by_kind, sizeof(msg->wqes_by_kind));
+}
+
+int shmd_client_counters(struct shmd_client *client, struct shmd_counters *ret_counters)
+{
+	_cleanup_request_ struct request r;
+	int res;
+
+	request_init(&r, MSG_COUNTERS_REQ, MSG_COUNTERS_REP);
+	res = client_check(client);
+	if (res < 0)
+		return res;
+	if (!ret_counters)
+		return text_fail(-EINVAL, "ret_counters is NULL");
+	res = request_call(client, &r);
+	if (res < 0)
+		return res;
+	counters_from_msg(&r.rep.counters_rep, ret_counters);
+	return 0;
+}
+
+int shmd_admin_status(struct shmd_client *client, struct shmd_daemon_status *ret_status)
+{
+	_cleanup_request_ struct request r;
+	const struct msg_status_rep *rep = &r.rep.status_rep;
+	int res;
+
+	request_init(&r, MSG_STATUS_REQ, MSG_STATUS_REP);
+	res = client_check(client);
+	if (res < 0)
+		return res;
+	if (!ret_status)
+		return text_fail(-EINVAL, "ret_status is NULL");
+	res = request_call(client, &r);
+	if (res < 0)
+		return res;
+	*ret_status = (struct shmd_daemon_status){
+		.pid = rep->pid,
+		.uptime_nsec = rep->uptime_nsec,
+		.protocol_version = rep->protocol_version,
+		.n_nics = rep->n_nics,
+		.n_sessions = rep->n_sessions,
+		.n_qps = rep->n_qps,
+		.n_cqs = rep->n_cqs,
+		.n_mrs = rep->n_mrs,
+		.n_fds = rep->n_fds,
+		.n_published = rep->n_published,
+		.registered_bytes = rep->registered_bytes,
+		.sessions_total = rep->sessions_total,
+		.refused_total = rep->refused_total,
+	};
+	text_copy(ret_status->daemon, sizeof(ret_status->daemon), rep->daemon);
+	counters_from_msg(&rep->counters, &ret_status->counters);
+	return 0;
+}
+
+/* ---- lists */
+
+/* Calls the caller's function for each item of one page; a non-zero return stops and is returned. */
+typedef int page_fn(const struct msg_list_rep *page, void *fn_arg);
+
+static int list_pages(struct shmd_client *client, enum msg_list_what what, page_fn *page, void *fn_arg)
+{
+	uint64_t cursor = 0;
+	int res = client_check(client);
+
+	while (!res) {
+		_cleanup_request_ struct request r;
+
+		request_init(&r, MSG_LIST_REQ, MSG_LIST_REP);
+		r.req.list_req.what = what;
+		r.req.list_req.cursor = cursor;
+		res = request_call(client, &r);
+		if (res)
+			break;
+		res = page(&r.rep.list_rep, fn_arg);
+		cursor = r.rep.list_rep.next_cursor;
+		if (!cursor)
+			break;
+	}
+	return res;
+}
+
+struct sessions_call {
+	int (*fn)(void *arg, const struct shmd_session_item *item);
+	void *arg;
+};
+
+static void session_from_msg(const struct msg_session_item *msg, struct shmd_session_item *ret_item)
+{
+	*ret_item = (struct shmd_session_item){
+		.session = msg->session,
+		.uid = msg->uid,
+		.gid = msg->gid,
+		.pid = msg->pid,
+		.n_qps = msg->n_qps,
+		.n_cqs = msg->n_cqs,
+		.n_mrs = msg->n_mrs,
+		.n_fds = msg->n_fds,
+		.registered_bytes = msg->registered_bytes,
+		.age_nsec = msg->age_nsec,
+	};
+	text_copy(ret_item->command, sizeof(ret_item->command), msg->command);
+	text_copy(ret_item->cgroup, sizeof(ret_item->cgroup), msg->cgroup);
+	text_copy(ret_item->library, sizeof(ret_item->library), msg->library);
+	text_copy(ret_item->nics, sizeof(ret_item->nics), msg->nics);
+	text_copy(ret_item->doorbell, sizeof(ret_item->doorbell), msg->doorbell);
+	counters_from_msg(&msg->counters, &ret_item->counters);
+}
+
+static int sessions_page(const struct msg_list_rep *page, void *fn_arg)
+{
+	const struct sessions_call *call = fn_arg;
+	struct shmd_session_item item;
+	int r = 0;
+
+	for (unsigned int i = 0; i < page->n_sessions && !r; i++) {
+		session_from_msg(&page->sessions[i], &item);
+		r = call->fn(call->arg, &item);
+	}
+	return r;
+}
+
+int shmd_admin_sessions(struct shmd_client *client, int (*fn)(void *arg, const struct shmd_session_item *item),
+			void *arg)
+{
+	struct sessions_call call = {fn, arg};
+
+	return list_pages(client, MSG_LIST_SESSIONS, sessions_page, &call);
+}
+
+struct qps_call {
+	int (*fn)(void *arg, const struct shmd_qp_item *item);
+	void *arg;
+};
+
+static int qps_page(const struct msg_list_rep *page, void *fn_arg)
+{
+	const struct qps_call *call = fn_arg;
+	int r = 0;
+
+	for (unsigned int i = 0; i < page->n_qps && !r; i++) {
+		const struct msg_qp_item *msg = &page->qps[i];
+		struct shmd_qp_item item = {
+			.session = msg->session,
+			.qpn = msg->qpn,
+			.type = msg->type,
+			.state = msg->state,
+			.dest_qpn = msg->dest_qpn,
+			.sq_pi = msg->sq_pi,
+			.sq_ci = msg->sq_ci,
+			.sq_wqebbs = msg->log2_sq_wqebbs < 32 ? 1u << msg->log2_sq_wqebbs : 0,
+			.first_error = msg->first_error,
+			.wqes = msg->wqes,
+			.bytes = msg->bytes,
+		};
+
+		text_copy(item.nic, sizeof(item.nic), msg->nic);
+		r = call->fn(call->arg, &item);
+	}
+	return r;
+}
+
+int shmd_admin_qps(struct shmd_client *client, int (*fn)(void *arg, const struct shmd_qp_item *item), void *arg)
+{
+	struct qps_call call = {fn, arg};
+
+	return list_pages(client, MSG_LIST_QPS, qps_page, &call);
+}
+
+struct mrs_call {
+	int (*fn)(void *arg, const struct shmd_mr_item *item);
+	void *arg;
+};
+
+static int mrs_page(const struct msg_list_rep *page, void *fn_arg)
+{
+	const struct mrs_call *call = fn_arg;
+	int r = 0;
+
+	for (unsigned int i = 0; i < page->n_mrs && !r; i++) {
+		const struct msg_mr_item *msg = &page->mrs[i];
+		struct shmd_mr_item item = {
+			.session = msg->session,
+			.mr = msg->mr,
+			.kind = msg->kind,
+			.access = msg->access,
+			.iova = msg->iova,
+			.length_bytes = msg->length_bytes,
+		};
+
+		text_copy(item.nic, sizeof(item.nic), msg->nic);
+		r = call->fn(call->arg, &item);
+	}
+	return r;
+}
+
+int shmd_admin_mrs(struct shmd_client *client, int (*fn)(void *arg, const struct shmd_mr_item *item), void *arg)
+{
+	struct mrs_call call = {fn, arg};
+
+	return list_pages(client, MSG_LIST_MRS, mrs_page, &call);
+}
+
+struct nics_call {
+	int (*fn)(void *arg, const struct shmd_nic_item *item);
+	void *arg;
+};
+
+static int nics_page(const struct msg_list_rep *page, void *fn_arg)
+{
+	const struct nics_call *call = fn_arg;
+	struct shmd_nic_item item;
+	int r = 0;
+
+	for (unsigned int i = 0; i < page->n_nics && !r; i++) {
+		nic_info_from_msg(&page->nics[i], &item.info);
+		counters_from_msg(&page->nics[i].counters, &item.counters);
+		r = call->fn(call->arg, &item);
+	}
+	return r;
+}
+
+int shmd_admin_nics(struct shmd_client *client, int (*fn)(void *arg, const struct shmd_nic_item *item), void *arg)
+{
+	struct nics_call call = {fn, arg};
+
+	return list_pages(client, MSG_LIST_NICS, nics_page, &call);
+}

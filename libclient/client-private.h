@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files of libshmemclient share.
+ *
+ * Ownership: a client owns its socket, its health page and, by lists, every NIC, memory object, MR and queue
+ * batch made from it; shmd_client_close() frees what is left. A NIC is kept by a count of its MRs and batches.
+ * Locks: client->lock guards the socket, the event queue, the dead state and the lists. It is never held while
+ * a callback runs, and never taken in a forked child.
+ */
+#ifndef SHMEMD_CLIENT_PRIVATE_H
+#define SHMEMD_CLIENT_PRIVATE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include <shmemclient.h>
+
+#include "proto/base/cleanup.h"
+#include "proto/base/fdlist.h"
+#include "proto/base/list.h"
+#include "proto/base/nsec.h"
+#include "proto/codec.h"
+
+#define CLIENT_DEFAULT_TIMEOUT_NSEC (10 * NSEC_PER_SEC)
+#define CLIENT_EVENTS_MAX 64u
+#define CLIENT_TEXT_BYTES 512
+
+#define PAGE_BYTES 4096u
+
+/* Events that arrived and were not asked for yet: a ring of bounded size. */
+struct event_queue {
+	struct shmd_event events[CLIENT_EVENTS_MAX];
+	unsigned int first, n;
+	int signal_fd; /* eventfd: readable while n is not 0 or the client is dead */
+};
+
+struct shmd_client {
+	pid_t pid; /* the process that opened it */
+	int sock;
+	int epoll_fd; /* sock and events.signal_fd: what shmd_client_fd() gives */
+	enum shmd_role role;
+	uint64_t timeout_nsec;
+	bool trace; /* SHMEMD_DEBUG=proto */
+	pthread_mutex_t lock;
+
+	uint64_t next_id;
+	uint8_t *buf; /* one packet */
+	int dead; /* 0, or the negative errno of every call from now on */
+	char dead_text[CLIENT_TEXT_BYTES];
+	struct event_queue events;
+
+	uint64_t session;
+	struct msg_limits limits;
+	char daemon[MSG_NAME_BYTES];
+	struct shmd_health_page *health; /* NULL for SHMD_ROLE_CONTROL */
+	pthread_t watcher;
+	bool has_watcher;
+	bool closing; /* atomic: tells the watcher that the hang-up is our own */
+
+	struct list nics; /* shmd_nic.link */
+	struct list mems; /* shmd_mem.link */
+	struct list mrs; /* shmd_mr.link */
+	struct list queues; /* shmd_queues.link */
+};
+
+struct shmd_nic {
+	struct shmd_client *client;
+	struct list link;
+	struct shmd_nic_info info;
+	void *page; /* the doorbell page */
+	uint32_t register_offset;
+	const struct shmd_nic_page *nic_page; /* or NULL */
+	int wake_fd; /* or -1 */
+	unsigned int n_users; /* MRs and queue batches */
+};
+
+struct shmd_mem {
+	struct shmd_client *client;
+	struct list link;
+	void *addr;
+	size_t bytes;
+	int fd;
+	bool is_adopted;
+};
+
+struct shmd_mr {
+	struct shmd_nic *nic;
+	struct list link;
+	uint32_t handle;
+	uint32_t lkey, rkey;
+};
+
+/* One request's worth of queues. */
+struct queue_batch {
+	uint32_t handle; /* the daemon's; 0 once destroyed */
+	unsigned int first, n; /* QPs of the whole */
+	void *mem;
+	uint64_t mem_bytes;
+	struct msg_qp_info *qps; /* n, owned */
+	struct msg_cq_info *cqs; /* n send CQs, then n receive CQs if any; owned */
+};
+
+struct shmd_queues {
+	struct shmd_nic *nic;
+	struct list link;
+	struct shmd_queues_attr attr; /* defaults filled in */
+	unsigned int n_batches;
+	struct queue_batch *batches;
+
+	struct shmd_mem *scratch; /* result slots of every QP */
+	struct shmd_mr *scratch_mr;
+	void *dev; /* dev-state, then dev-qps, then slot words: one mapping */
+	size_t dev_bytes;
+	struct shmd_dev_state *dev_state;
+	struct shmd_dev_qp *dev_qps;
+	uint32_t *slot_busy;
+};
+
+/* ---- client.c */
+
+/* Opens a session on a connected socket; takes sock in every case. */
+int client_open_on_fd(int sock, const struct shmd_client_attr *attr, struct shmd_client **ret_client);
+/* -EINVAL for NULL, -ECHILD in a forked child. Every public function with a client starts with it. */
+int client_check(const struct shmd_client *client);
+/* Lock held. The first reason stays. Returns the error. */
+int client_die(struct shmd_client *client, int err, const char *text);
+/* Set every health word that is still 0. Any thread. */
+void client_set_health(struct shmd_health_page *page, uint32_t health);
+
+static inline void client_lock(struct shmd_client *client)
+{
+	pthread_mutex_lock(&client->lock);
+}
+
+static inline void client_unlock(struct shmd_client *client)
+{
+	pthread_mutex_unlock(&client->lock);
+}
+
+/* ---- watcher.c */
+
+int watcher_start(struct shmd_client *client);
+void watcher_stop(struct shmd_client *client); /* after shutdown of the socket */
+
+/* ---- request.c */
+
+/* One request and its reply. Zero, then request_init; request_deinit frees both messages and the descriptors. */
+struct request {
+	struct msg req;
+	int fd; /* borrowed: the one descriptor that goes along, or -1 */
+	enum msg_kind expect;
+	struct msg rep;
+	struct fdlist rep_fds;
+};
+
+void request_init(struct request *r, enum msg_kind kind, enum msg_kind expect);
+void request_deinit(struct request *r);
+#define _cleanup_request_ _cleanup_(request_deinit)
+
+/* Sends r->req and waits for its reply of kind r->expect. Takes the lock. Sets the error text. */
+int request_call(struct shmd_client *client, struct request *r);
+/* Reads what has arrived without waiting, events to the queue. Lock held. 0, or the dead error. */
+int request_drain(struct shmd_client *client);
+/* A descriptor of the reply: index as it came (from 0); -EPROTO, with text, when it is not there. */
+int request_take_fd(struct request *r, uint32_t index);
+
+/* ---- events.c */
+
+void event_queue_push(struct event_queue *queue, const struct msg_event *event);
+/* Makes signal_fd readable for ever. */
+void event_queue_signal(struct event_queue *queue);
+
+/* ---- nic.c */
+
+void nic_info_from_msg(const struct msg_nic *msg, struct shmd_nic_info *ret_info);
+/* Frees handle and mappings; the owner has checked that nobody uses them. */
+void nic_free(struct shmd_nic *nic);
+
+/* ---- memory.c, mr.c */
+
+void mem_free(struct shmd_mem *mem);
+int mem_seal(int fd, int seals); /* adds seals that are missing; 0, or negative errno */
+void mr_free(struct shmd_mr *mr);
+
+/* ---- queues.c, dev-state.c */
+
+/* Local things only: the daemon's end with the session or by shmd_queues_destroy(). Lock held, or closing. */
+void queues_free(struct shmd_queues *queues);
+/* The batch that holds QP i, which must be below n_qps, and the QP in it. */
+const struct queue_batch *queues_batch_of(const struct shmd_queues *queues, unsigned int i);
+const struct msg_qp_info *queues_qp(const struct shmd_queues *queues, unsigned int i);
+/* -EINVAL with text when queues is NULL or has no QP i; -ECHILD. */
+int queues_check(const struct shmd_queues *queues, unsigned int i);
+
+/* Makes scratch memory, dev-state and dev-qps once all batches are there. */
+int dev_state_init(struct shmd_queues *queues);
+/* Deregisters and frees the scratch memory. 0, or the daemon's error. */
+int dev_state_release_scratch(struct shmd_queues *queues);
+/* Unmaps what dev_state_init mapped. */
+void dev_state_deinit(struct shmd_queues *queues);
+/* After a QP went to RST: indexes, dbrec, CQ and slots as new. */
+void dev_state_reset_qp(struct shmd_queues *queues, unsigned int i);
+
+/* ---- admin.c */
+
+void counters_from_msg(const struct msg_counters *msg, struct shmd_counters *ret_counters);
+
+/* ---- text.c */
+
+/* Sets this thread's error text and returns err. */
+int text_fail(int err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* The daemon refused: sentence of the status, then its own words. Returns the negative errno. */
+int text_fail_status(uint32_t status, const char *text);
+/* Copies a string, cut where it does not fit; always terminated. */
+void text_copy(char *dst, size_t size, const char *src);
+
+/* ---- trace.c */
+
+bool trace_is_wanted(void);
+void trace_message(const char *arrow, const struct msg *msg, const int *fds, unsigned int n_fds);
+
+/* ---- time, in hooks.c */
+
+/* Waits until fd has one of `events` or the deadline passes. 0; -EAGAIN when it passed; negative errno. */
+int wait_fd(int fd, short events, uint64_t deadline_nsec);
+
+#endif

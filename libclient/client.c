@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One client: connection, hello, health page, and the dead state.
+ *
+ * A client is dead after the first fatal error and stays so: every later call gives the same error and text,
+ * and every health word is set, so that waits on its queues end. It belongs to the process that opened it; a
+ * forked child gets -ECHILD from everything and may only close, which frees its copy and leaves the parent's
+ * session alone. In a child the lock may be held by a thread that does not exist there, so it is not taken.
+ */
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "config.h"
+#include "libclient/client-private.h"
+#include "proto/framing.h"
+
+DEFINE_CLEANUP(struct shmd_client *, shmd_client_close);
+
+int client_check(const struct shmd_client *client)
+{
+	if (!client)
+		return text_fail(-EINVAL, "client is NULL");
+	if (client->pid != getpid())
+		return text_fail(-ECHILD, "this client belongs to process %d, which forked this one; "
+				 "open a client of its own here", (int)client->pid);
+	return 0;
+}
+
+void client_set_health(struct shmd_health_page *page, uint32_t health)
+{
+	uint32_t none;
+
+	if (!page)
+		return;
+	for (unsigned int i = 0; i < SHMD_HEALTH_NICS; i++) {
+		none = SHMD_HEALTH_OK;
+		__atomic_compare_exchange_n(&page->nic[i], &none, health, false, __ATOMIC_SEQ_CST,
+					    __ATOMIC_RELAXED);
+	}
+	none = SHMD_HEALTH_OK;
+	__atomic_compare_exchange_n(&page->session, &none, health, false, __ATOMIC_SEQ_CST,
+				    __ATOMIC_RELAXED);
+}
+
+int client_die(struct shmd_client *client, int err, const char *text)
+{
+	if (!client->dead) {
+		client->dead = err;
+		text_copy(client->dead_text, sizeof(client->dead_text), text);
+		client_set_health(client->health, SHMD_HEALTH_DAEMON_GONE);
+		event_queue_signal(&client->events);
+	}
+	return text_fail(client->dead, "%s", client->dead_text);
+}
+
+/* ---- opening */
+
+static int map_health_page(struct shmd_client *client, int fd)
+{
+	struct stat st;
+	void *page;
+
+	if (fstat(fd, &st) < 0 || st.st_size < (off_t)sizeof(struct shmd_health_page))
+		return text_fail(-EPROTO, "shmemd's health page is too small");
+	page = mmap(NULL, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (page == MAP_FAILED)
+		return text_fail(-errno, "cannot map the health page: %s", strerror(errno));
+	client->health = page;
+	if (client->health->version != SHMD_HEALTH_PAGE_VERSION)
+		return text_fail(-EPROTONOSUPPORT, "shmemd's health page has version %u, this library knows %u",
+				 client->health->version, SHMD_HEALTH_PAGE_VERSION);
+	return 0;
+}
+
+static int take_hello(struct shmd_client *client, struct request *r)
+{
+	const struct msg_hello_rep *rep = &r->rep.hello_rep;
+	_cleanup_close_ int fd = -1;
+
+	if (rep->version < SHMD_PROTOCOL_VERSION_MIN || rep->version > SHMD_PROTOCOL_VERSION_MAX)
+		return text_fail(-EPROTONOSUPPORT, "shmemd chose protocol version %u, this library speaks %u to %u",
+				 rep->version, SHMD_PROTOCOL_VERSION_MIN, SHMD_PROTOCOL_VERSION_MAX);
+	client->session = rep->session;
+	client->limits = rep->limits;
+	text_copy(client->daemon, sizeof(client->daemon), rep->daemon);
+	if (client->role == SHMD_ROLE_CONTROL)
+		return 0;
+	fd = request_take_fd(r, 0);
+	return fd < 0 ? fd : map_health_page(client, fd);
+}
+
+static int client_hello(struct shmd_client *client)
+{
+	_cleanup_request_ struct request r;
+	struct msg_hello_req *req = &r.req.hello_req;
+	int res;
+
+	request_init(&r, MSG_HELLO_REQ, MSG_HELLO_REP);
+	req->version_min = SHMD_PROTOCOL_VERSION_MIN;
+	req->version_max = SHMD_PROTOCOL_VERSION_MAX;
+	req->role = client->role == SHMD_ROLE_CONTROL ? MSG_ROLE_CONTROL : MSG_ROLE_CLIENT;
+	text_copy(req->library, sizeof(req->library), "libshmemclient " SHMD_VERSION_STRING);
+	res = request_call(client, &r);
+	return res < 0 ? res : take_hello(client, &r);
+}
+
+static int client_make_pollable(struct shmd_client *client)
+{
+	struct epoll_event ev = {.events = EPOLLIN};
+	int flags;
+
+	flags = fcntl(client->sock, F_GETFL);
+	if (flags < 0 || fcntl(client->sock, F_SETFL, flags | O_NONBLOCK) < 0)
+		return -errno;
+	client->events.signal_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (client->events.signal_fd < 0)
+		return -errno;
+	client->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (client->epoll_fd < 0 ||
+	    epoll_ctl(client->epoll_fd, EPOLL_CTL_ADD, client->sock, &ev) < 0 ||
+	    epoll_ctl(client->epoll_fd, EPOLL_CTL_ADD, client->events.signal_fd, &ev) < 0)
+		return -errno;
+	return 0;
+}
+
+static struct shmd_client *client_new(int sock, const struct shmd_client_attr *attr)
+{
+	struct shmd_client *client = calloc(1, sizeof(*client));
+
+	if (!client) {
+		safe_close(sock);
+		return NULL;
+	}
+	client->pid = getpid();
+	client->sock = sock;
+	client->epoll_fd = client->events.signal_fd = -1;
+	client->role = attr && attr->role ? attr->role : SHMD_ROLE_CLIENT;
+	client->timeout_nsec = attr && attr->timeout_nsec ? attr->timeout_nsec
+							  : CLIENT_DEFAULT_TIMEOUT_NSEC;
+	client->trace = trace_is_wanted();
+	client->next_id = 1;
+	pthread_mutex_init(&client->lock, NULL);
+	list_init(&client->nics);
+	list_init(&client->mems);
+	list_init(&client->mrs);
+	list_init(&client->queues);
+	return client;
+}
+
+int client_open_on_fd(int sock, const struct shmd_client_attr *attr, struct shmd_client **ret_client)
+{
+	_cleanup_(shmd_client_closep) struct shmd_client *client = client_new(sock, attr);
+	int r;
+
+	if (!client)
+		return text_fail(-ENOMEM, "no memory for a client");
+	client->buf = malloc(FRAMING_MAX_PACKET_BYTES);
+	if (!client->buf)
+		return text_fail(-ENOMEM, "no memory for a client");
+	r = client_make_pollable(client);
+	if (r < 0)
+		return text_fail(r, "cannot prepare the connection: %s", strerror(-r));
+	r = client_hello(client);
+	if (!r && client->health)
+		r = watcher_start(client);
+	if (r < 0)
+		return r;
+	*ret_client = take_ptr(client);
+	return 0;
+}
+
+static int fail_connect(int err, const char *path)
+{
+	switch (err) {
+	case -ENOENT:
+		return text_fail(err, "shmemd is not running: no socket at %s; start it with systemctl start shmemd",
+				 path);
+	case -ECONNREFUSED:
+		return text_fail(err, "shmemd is not running: nobody listens at %s; start it with "
+				 "systemctl start shmemd", path);
+	case -EACCES:
+	case -EPERM:
+		return text_fail(err, "no permission to use %s: you are not in group shmemd; an administrator "
+				 "adds you with usermod -a -G shmemd USER, then log in again", path);
+	case -ENAMETOOLONG:
+		return text_fail(err, "the socket path %s is too long for a Unix socket", path);
+	default:
+		return text_fail(err, "cannot connect to shmemd at %s: %s", path, strerror(-err));
+	}
+}
+
+static const char *socket_path_of(const struct shmd_client_attr *attr)
+{
+	const char *path = attr ? attr->socket_path : NULL;
+
+	if (!path)
+		path = secure_getenv(SHMD_SOCKET_ENV);
+	return path && *path ? path : SHMD_DEFAULT_SOCKET;
+}
+
+int shmd_client_open(const struct shmd_client_attr *attr, struct shmd_client **ret_client)
+{
+	const char *path = socket_path_of(attr);
+	int sock;
+
+	if (!ret_client)
+		return text_fail(-EINVAL, "ret_client is NULL");
+	if (attr && attr->role > SHMD_ROLE_CONTROL)
+		return text_fail(-EINVAL, "role %u is unknown", (unsigned int)attr->role);
+	sock = framing_connect(path);
+	if (sock < 0)
+		return fail_connect(sock, path);
+	return client_open_on_fd(sock, attr, ret_client);
+}
+
+/* ---- closing */
+
+static void client_free_objects(struct shmd_client *client)
+{
+	struct shmd_queues *queues, *queues_next;
+	struct shmd_mr *mr, *mr_next;
+	struct shmd_nic *nic, *nic_next;
+	struct shmd_mem *mem, *mem_next;
+
+	list_for_each_entry_safe(queues, queues_next, &client->queues, link)
+		queues_free(queues);
+	list_for_each_entry_safe(mr, mr_next, &client->mrs, link)
+		mr_free(mr);
+	list_for_each_entry_safe(nic, nic_next, &client->nics, link)
+		nic_free(nic);
+	list_for_each_entry_safe(mem, mem_next, &client->mems, link)
+		mem_free(mem);
+}
+
+void shmd_client_close(struct shmd_client *client)
+{
+	if (!client)
+		return;
+	if (client->pid == getpid()) {
+		/* Ends the session even where a forked child still holds a copy of the socket. */
+		__atomic_store_n(&client->closing, true, __ATOMIC_RELEASE);
+		shutdown(client->sock, SHUT_RDWR);
+		watcher_stop(client);
+	}
+	client_free_objects(client);
+	if (client->health)
+		munmap(client->health, PAGE_BYTES);
+	safe_close(client->sock);
+	safe_close(client->epoll_fd);
+	safe_close(client->events.signal_fd);
+	free(client->buf);
+	free(client);
+}
+
+/* ---- asking */
+
+uint64_t shmd_client_session(const struct shmd_client *client)
+{
+	return client ? client->session : 0;
+}
+
+const char *shmd_client_daemon(const struct shmd_client *client)
+{
+	return client ? client->daemon : "";
+}
+
+int shmd_client_limits(const struct shmd_client *client, struct shmd_limits *ret_limits)
+{
+	const struct msg_limits *limits;
+	int r = client_check(client);
+
+	if (r < 0)
+		return r;
+	if (!ret_limits)
+		return text_fail(-EINVAL, "ret_limits is NULL");
+	limits = &client->limits;
+	*ret_limits = (struct shmd_limits){
+		.max_qps_per_request = limits->max_qps_per_request,
+		.max_peers_per_request = limits->max_peers_per_request,
+		.max_nics_per_session = limits->max_nics_per_session,
+		.max_sessions = limits->max_sessions,
+		.max_qps = limits->max_qps,
+		.max_cqs = limits->max_cqs,
+		.max_mrs = limits->max_mrs,
+		.max_fds = limits->max_fds,
+		.max_published = limits->max_published,
+		.max_registered_bytes = limits->max_registered_bytes,
+	};
+	return 0;
+}
+
+int shmd_client_health(struct shmd_client *client)
+{
+	int r = client_check(client);
+	bool dead = false;
+
+	if (r < 0)
+		return r;
+	/* Whoever holds the lock reads the socket and will notice. */
+	if (!pthread_mutex_trylock(&client->lock)) {
+		dead = request_drain(client) < 0;
+		client_unlock(client);
+	}
+	if (!client->health)
+		return dead ? SHMD_HEALTH_DAEMON_GONE : SHMD_HEALTH_OK;
+	return (int)__atomic_load_n(&client->health->session, __ATOMIC_ACQUIRE);
+}
+
+struct shmd_health_page *shmd_client_health_page(struct shmd_client *client)
+{
+	return client ? client->health : NULL;
+}

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The JSON writer of shmemctl; see json.h. Knows no values but the ones shmemctl has. */
+#include "libclient/ctl/json.h"
+
+#include <inttypes.h>
+
+#define REPLACEMENT "\\ufffd"
+
+void json_init(struct json *json, FILE *out)
+{
+	json->out = out;
+	json->needs_comma = false;
+}
+
+void json_end(struct json *json)
+{
+	fputc('\n', json->out);
+	json->needs_comma = false;
+}
+
+static bool is_continuation(unsigned char c)
+{
+	return (c & 0xc0) == 0x80;
+}
+
+/* Bytes of the UTF-8 character at s (which is terminated), or 0 when there is none. */
+static unsigned int utf8_bytes(const unsigned char *s)
+{
+	if (s[0] < 0x80)
+		return 1;
+	if (s[0] >= 0xc2 && s[0] <= 0xdf)
+		return is_continuation(s[1]) ? 2 : 0;
+	if ((s[0] & 0xf0) == 0xe0) {
+		bool is_overlong = s[0] == 0xe0 && s[1] < 0xa0;
+		bool is_surrogate = s[0] == 0xed && s[1] > 0x9f;
+
+		return is_continuation(s[1]) && is_continuation(s[2]) && !is_overlong && !is_surrogate ? 3 : 0;
+	}
+	if (s[0] >= 0xf0 && s[0] <= 0xf4) {
+		bool is_overlong = s[0] == 0xf0 && s[1] < 0x90;
+		bool is_beyond = s[0] == 0xf4 && s[1] > 0x8f;
+
+		return is_continuation(s[1]) && is_continuation(s[2]) && is_continuation(s[3]) &&
+		       !is_overlong && !is_beyond ? 4 : 0;
+	}
+	return 0;
+}
+
+static void put_ascii(FILE *out, unsigned char c)
+{
+	switch (c) {
+	case '"':
+		fputs("\\\"", out);
+		break;
+	case '\\':
+		fputs("\\\\", out);
+		break;
+	case '\n':
+		fputs("\\n", out);
+		break;
+	case '\t':
+		fputs("\\t", out);
+		break;
+	default:
+		if (c < 0x20 || c == 0x7f)
+			fprintf(out, "\\u%04x", c);
+		else
+			fputc(c, out);
+	}
+}
+
+static void put_string(FILE *out, const char *value)
+{
+	const unsigned char *s = (const unsigned char *)value;
+
+	fputc('"', out);
+	while (*s) {
+		unsigned int n = utf8_bytes(s);
+
+		if (n == 1)
+			put_ascii(out, *s);
+		else if (n)
+			fwrite(s, 1, n, out);
+		else
+			fputs(REPLACEMENT, out);
+		s += n ? n : 1;
+	}
+	fputc('"', out);
+}
+
+/* What stands before a value: comma and key. */
+static void put_head(struct json *json, const char *key)
+{
+	if (json->needs_comma)
+		fputc(',', json->out);
+	if (key) {
+		put_string(json->out, key);
+		fputc(':', json->out);
+	}
+	json->needs_comma = true;
+}
+
+static void put_begin(struct json *json, const char *key, char bracket)
+{
+	put_head(json, key);
+	fputc(bracket, json->out);
+	json->needs_comma = false;
+}
+
+static void put_end(struct json *json, char bracket)
+{
+	fputc(bracket, json->out);
+	json->needs_comma = true;
+}
+
+void json_begin_object(struct json *json, const char *key)
+{
+	put_begin(json, key, '{');
+}
+
+void json_end_object(struct json *json)
+{
+	put_end(json, '}');
+}
+
+void json_begin_array(struct json *json, const char *key)
+{
+	put_begin(json, key, '[');
+}
+
+void json_end_array(struct json *json)
+{
+	put_end(json, ']');
+}
+
+void json_string(struct json *json, const char *key, const char *value)
+{
+	put_head(json, key);
+	put_string(json->out, value);
+}
+
+void json_uint(struct json *json, const char *key, uint64_t value)
+{
+	put_head(json, key);
+	fprintf(json->out, "%" PRIu64, value);
+}
+
+void json_hex(struct json *json, const char *key, uint64_t value)
+{
+	put_head(json, key);
+	fprintf(json->out, "\"0x%" PRIx64 "\"", value);
+}

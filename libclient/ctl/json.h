@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A small JSON writer: one document on one line.
+ *
+ * Commas and quotes are its business; pairing begin and end is the caller's. `key` is NULL inside arrays and for
+ * the outermost value. Strings may hold any bytes: what JSON forbids is escaped, what is not UTF-8 becomes U+FFFD.
+ */
+#ifndef SHMEMD_CTL_JSON_H
+#define SHMEMD_CTL_JSON_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+struct json {
+	FILE *out;
+	bool needs_comma;
+};
+
+void json_init(struct json *json, FILE *out);
+void json_end(struct json *json); /* the newline behind the document */
+
+void json_begin_object(struct json *json, const char *key);
+void json_end_object(struct json *json);
+void json_begin_array(struct json *json, const char *key);
+void json_end_array(struct json *json);
+
+void json_string(struct json *json, const char *key, const char *value);
+void json_uint(struct json *json, const char *key, uint64_t value);
+void json_hex(struct json *json, const char *key, uint64_t value); /* a string: readers round large numbers */
+
+#endif

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The lists as tables for people. Columns may change from version to version; programs read --json. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "libclient/ctl/ctl.h"
+
+static const char *or_dash(const char *text)
+{
+	return *text ? text : "-";
+}
+
+/* Prints what fn collected into `table`, and frees it. */
+static int finish(struct table *table, int r, const char *none)
+{
+	if (!r)
+		table_print(table, none, stdout);
+	table_deinit(table);
+	return r;
+}
+
+static int session_row(void *arg, const struct shmd_session_item *item)
+{
+	struct table *table = arg;
+	char buf[UNITS_BYTES];
+
+	table_add(table, "%" PRIu64, item->session);
+	table_add(table, "%u", item->uid);
+	table_add(table, "%u", item->pid);
+	table_add(table, "%s", or_dash(item->command));
+	table_add(table, "%s", or_dash(item->nics));
+	table_add(table, "%s", or_dash(item->doorbell));
+	table_add(table, "%u", item->n_qps);
+	table_add(table, "%u", item->n_cqs);
+	table_add(table, "%u", item->n_mrs);
+	table_add(table, "%s", units_bytes(item->registered_bytes, buf));
+	table_add(table, "%u", item->n_fds);
+	table_add(table, "%" PRIu64, item->counters.wqes);
+	table_add(table, "%" PRIu64, item->counters.error_cqes);
+	table_add(table, "%s", units_nsec(item->age_nsec, buf));
+	return 0;
+}
+
+int ctl_table_sessions(struct shmd_client *client)
+{
+	static const char *const heads[] = {">SESSION", ">UID", ">PID", "COMMAND", "NICS", "DOORBELL", ">QPS",
+					    ">CQS", ">MRS", ">MEMORY", ">FDS", ">WQES", ">ERRORS", ">AGE", NULL};
+	struct table table;
+
+	table_init(&table, heads);
+	return finish(&table, shmd_admin_sessions(client, session_row, &table), "no sessions");
+}
+
+static int qp_row(void *arg, const struct shmd_qp_item *item)
+{
+	struct table *table = arg;
+	char buf[UNITS_BYTES];
+
+	table_add(table, "%" PRIu64, item->session);
+	table_add(table, "%s", item->nic);
+	table_add(table, "0x%x", item->qpn);
+	table_add(table, "%s", item->type == 1 ? "RC" : "unknown");
+	table_add(table, "%s", ctl_qp_state(item->state));
+	if (item->dest_qpn)
+		table_add(table, "0x%x", item->dest_qpn);
+	else
+		table_add(table, "-");
+	table_add(table, "%u", item->sq_wqebbs);
+	table_add(table, "%u", item->sq_pi);
+	table_add(table, "%u", item->sq_ci);
+	table_add(table, "%" PRIu64, item->wqes);
+	table_add(table, "%s", units_bytes(item->bytes, buf));
+	table_add(table, "%s", item->first_error ? shmd_syndrome_text(item->first_error) : "-");
+	return 0;
+}
+
+int ctl_table_qps(struct shmd_client *client)
+{
+	static const char *const heads[] = {">SESSION", "NIC", ">QPN", "TYPE", "STATE", ">PEER", ">WQEBBS", ">PI",
+					    ">CI", ">WQES", ">DATA", "FIRST ERROR", NULL};
+	struct table table;
+
+	table_init(&table, heads);
+	return finish(&table, shmd_admin_qps(client, qp_row, &table), "no QPs");
+}
+
+/* "local-write remote-write", shortened to what the verbs tools show. */
+static const char *access_words(uint32_t access, char buf[UNITS_BYTES])
+{
+	static const char *const words[] = {"lw", "rw", "rr", "ra"};
+
+	buf[0] = 0;
+	for (unsigned int i = 0; i < 4; i++) {
+		if (!(access & 1u << i))
+			continue;
+		if (*buf)
+			strcat(buf, ",");
+		strcat(buf, words[i]);
+	}
+	return or_dash(buf);
+}
+
+static int mr_row(void *arg, const struct shmd_mr_item *item)
+{
+	struct table *table = arg;
+	char buf[UNITS_BYTES];
+
+	table_add(table, "%" PRIu64, item->session);
+	table_add(table, "%s", item->nic);
+	table_add(table, "%u", item->mr);
+	table_add(table, "%s", ctl_mem_kind(item->kind));
+	table_add(table, "%s", access_words(item->access, buf));
+	table_add(table, "0x%" PRIx64, item->iova);
+	table_add(table, "%s", units_bytes(item->length_bytes, buf));
+	return 0;
+}
+
+int ctl_table_mrs(struct shmd_client *client)
+{
+	static const char *const heads[] = {">SESSION", "NIC", ">MR", "KIND", "ACCESS", ">IOVA", ">SIZE", NULL};
+	struct table table;
+
+	table_init(&table, heads);
+	return finish(&table, shmd_admin_mrs(client, mr_row, &table), "no memory regions");
+}
+
+static const char *mem_kinds(const struct shmd_nic_info *info, char buf[UNITS_BYTES])
+{
+	buf[0] = 0;
+	for (unsigned int i = 0; i < 4 && info->mem_kinds[i]; i++) {
+		if (*buf)
+			strcat(buf, ",");
+		strcat(buf, ctl_mem_kind(info->mem_kinds[i]));
+	}
+	return or_dash(buf);
+}
+
+static int nic_row(void *arg, const struct shmd_nic_item *item)
+{
+	const struct shmd_nic_info *info = &item->info;
+	struct table *table = arg;
+	char buf[UNITS_BYTES], gid[INET6_ADDRSTRLEN] = "-";
+
+	inet_ntop(AF_INET6, info->gid, gid, sizeof(gid));
+	table_add(table, "%s", info->name);
+	table_add(table, "%s", info->backend);
+	table_add(table, "%s", or_dash(info->pci));
+	table_add(table, "%u", info->port);
+	table_add(table, "%s", ctl_nic_state(info->state));
+	table_add(table, "%s", units_mbps(info->rate_mbps, buf));
+	table_add(table, "%u", info->mtu_bytes);
+	table_add(table, "%s", mem_kinds(info, buf));
+	table_add(table, "%u", info->n_sessions);
+	table_add(table, "%u", info->n_qps);
+	table_add(table, "%" PRIu64, item->counters.wqes);
+	table_add(table, "%" PRIu64, item->counters.error_cqes);
+	table_add(table, "%s", gid);
+	return 0;
+}
+
+int ctl_table_nics(struct shmd_client *client)
+{
+	static const char *const heads[] = {"NIC", "BACKEND", "PCI", ">PORT", "STATE", ">RATE", ">MTU", "MEMORY",
+					    ">SESSIONS", ">QPS", ">WQES", ">ERRORS", "GID", NULL};
+	struct table table;
+
+	table_init(&table, heads);
+	return finish(&table, shmd_admin_nics(client, nic_row, &table), "no NICs");
+}

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * NICs: what there are, and opening one for this session.
+ *
+ * An open NIC is a doorbell page mapped for writing, a page that says whether its thread sleeps mapped for
+ * reading, and an eventfd to wake it. Descriptors of the two pages are closed once they are mapped. The
+ * daemon's side of a NIC, its context, ends with the session only.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "libclient/client-private.h"
+
+void nic_info_from_msg(const struct msg_nic *msg, struct shmd_nic_info *ret_info)
+{
+	struct shmd_nic_info info = {
+		.port = msg->port,
+		.link = msg->link,
+		.state = msg->state,
+		.lid = (uint16_t)msg->lid,
+		.mtu_bytes = msg->mtu_bytes,
+		.rate_mbps = msg->rate_mbps,
+		.max_log2_sq_wqebbs = msg->max_log2_sq_wqebbs,
+		.max_log2_cq_entries = msg->max_log2_cq_entries,
+		.max_qps = msg->max_qps,
+		.n_sessions = msg->n_sessions,
+		.n_qps = msg->n_qps,
+	};
+
+	text_copy(info.name, sizeof(info.name), msg->name);
+	text_copy(info.backend, sizeof(info.backend), msg->backend);
+	text_copy(info.pci, sizeof(info.pci), msg->pci);
+	memcpy(info.gid, msg->gid, sizeof(info.gid));
+	memcpy(info.mac, msg->mac, sizeof(info.mac));
+	for (unsigned int i = 0; i < msg->n_mem_kinds && i < 4; i++)
+		info.mem_kinds[i] = msg->mem_kinds[i];
+	*ret_info = info;
+}
+
+int shmd_nic_list(struct shmd_client *client, struct shmd_nic_info *infos, unsigned int n)
+{
+	_cleanup_request_ struct request r;
+	const struct msg_nic_list_rep *rep = &r.rep.nic_list_rep;
+	int res;
+
+	request_init(&r, MSG_NIC_LIST_REQ, MSG_NIC_LIST_REP);
+	res = client_check(client);
+	if (res < 0)
+		return res;
+	if (n && !infos)
+		return text_fail(-EINVAL, "infos is NULL");
+	res = request_call(client, &r);
+	if (res < 0)
+		return res;
+	for (unsigned int i = 0; i < rep->n_nics && i < n; i++)
+		nic_info_from_msg(&rep->nics[i], &infos[i]);
+	return (int)rep->n_nics;
+}
+
+/* ---- opening */
+
+void nic_free(struct shmd_nic *nic)
+{
+	if (nic->page)
+		munmap(nic->page, PAGE_BYTES);
+	if (nic->nic_page)
+		munmap((void *)nic->nic_page, PAGE_BYTES);
+	safe_close(nic->wake_fd);
+	list_del(&nic->link);
+	free(nic);
+}
+DEFINE_CLEANUP(struct shmd_nic *, nic_free);
+
+static int map_page(struct request *r, uint32_t index, uint64_t offset, int prot, void **ret_page)
+{
+	_cleanup_close_ int fd = request_take_fd(r, index);
+	void *page;
+
+	if (fd < 0)
+		return fd;
+	page = mmap(NULL, PAGE_BYTES, prot, MAP_SHARED, fd, (off_t)offset);
+	if (page == MAP_FAILED)
+		return text_fail(-errno, "cannot map a page of the NIC: %s", strerror(errno));
+	*ret_page = page;
+	return 0;
+}
+
+static int map_doorbell_page(struct shmd_nic *nic, struct request *r)
+{
+	const struct msg_nic_open_rep *rep = &r->rep.nic_open_rep;
+
+	if (rep->register_offset > PAGE_BYTES - 8 || rep->register_offset % 8 ||
+	    rep->nic >= SHMD_HEALTH_NICS)
+		return text_fail(-EPROTO, "shmemd's description of the NIC makes no sense");
+	nic->register_offset = rep->register_offset;
+	return map_page(r, rep->page_fd, rep->page_offset, PROT_READ | PROT_WRITE, &nic->page);
+}
+
+static int map_nic_page(struct shmd_nic *nic, struct request *r)
+{
+	const struct msg_nic_open_rep *rep = &r->rep.nic_open_rep;
+	void *page = NULL;
+	int res;
+
+	if (rep->wake_fd) {
+		nic->wake_fd = request_take_fd(r, rep->wake_fd - 1);
+		if (nic->wake_fd < 0)
+			return nic->wake_fd;
+	}
+	if (!rep->nic_page_fd)
+		return 0;
+	res = map_page(r, rep->nic_page_fd - 1, 0, PROT_READ, &page);
+	if (res < 0)
+		return res;
+	nic->nic_page = page;
+	if (nic->nic_page->version != SHMD_NIC_PAGE_VERSION)
+		return text_fail(-EPROTONOSUPPORT, "shmemd's NIC page has version %u, this library knows %u",
+				 nic->nic_page->version, SHMD_NIC_PAGE_VERSION);
+	return 0;
+}
+
+static int nic_new(struct shmd_client *client, struct request *r, struct shmd_nic **ret_nic)
+{
+	const struct msg_nic_open_rep *rep = &r->rep.nic_open_rep;
+	_cleanup_(nic_freep) struct shmd_nic *nic = calloc(1, sizeof(*nic));
+	int res;
+
+	if (!nic)
+		return text_fail(-ENOMEM, "no memory for a NIC");
+	list_init(&nic->link);
+	nic->client = client;
+	nic->wake_fd = -1;
+	nic_info_from_msg(&rep->info, &nic->info);
+	nic->info.index = rep->nic;
+	nic->info.doorbell_mode =
+		rep->doorbell == 2 ? SHMD_DOORBELL_UAR_MMAP : SHMD_DOORBELL_CPU;
+	text_copy(nic->info.doorbell_reason, sizeof(nic->info.doorbell_reason), rep->reason);
+	text_copy(nic->info.assignment, sizeof(nic->info.assignment), rep->assignment);
+	res = map_doorbell_page(nic, r);
+	if (!res)
+		res = map_nic_page(nic, r);
+	if (res < 0)
+		return res;
+	*ret_nic = take_ptr(nic);
+	return 0;
+}
+
+static int fill_open(struct msg_nic_open_req *req, const struct shmd_nic_attr *attr)
+{
+	if (!attr)
+		return 0;
+	if (attr->doorbell < -1 || attr->doorbell > SHMD_DOORBELL_UAR_MMAP)
+		return text_fail(-EINVAL, "doorbell mode %d is unknown", attr->doorbell);
+	if ((attr->gpu && strlen(attr->gpu) >= sizeof(req->gpu)) ||
+	    (attr->nic && strlen(attr->nic) >= sizeof(req->nic)))
+		return text_fail(-EINVAL, "the name of the GPU or the NIC is too long");
+	/* On the wire 0 is auto, and a mode is its number plus one. */
+	req->doorbell = (uint32_t)(attr->doorbell + 1);
+	text_copy(req->gpu, sizeof(req->gpu), attr->gpu ? attr->gpu : "");
+	text_copy(req->nic, sizeof(req->nic), attr->nic ? attr->nic : "");
+	return 0;
+}
+
+int shmd_nic_open(struct shmd_client *client, const struct shmd_nic_attr *attr, struct shmd_nic **ret_nic)
+{
+	_cleanup_request_ struct request r;
+	struct shmd_nic *nic = NULL;
+	int res;
+
+	request_init(&r, MSG_NIC_OPEN_REQ, MSG_NIC_OPEN_REP);
+	res = client_check(client);
+	if (res < 0)
+		return res;
+	if (!ret_nic)
+		return text_fail(-EINVAL, "ret_nic is NULL");
+	res = fill_open(&r.req.nic_open_req, attr);
+	if (!res)
+		res = request_call(client, &r);
+	if (!res)
+		res = nic_new(client, &r, &nic);
+	if (res < 0)
+		return res;
+	client_lock(client);
+	list_add_tail(&client->nics, &nic->link);
+	client_unlock(client);
+	*ret_nic = nic;
+	return 0;
+}
+
+int shmd_nic_info(const struct shmd_nic *nic, struct shmd_nic_info *ret_info)
+{
+	int r = client_check(nic ? nic->client : NULL);
+
+	if (r < 0)
+		return r;
+	if (!ret_info)
+		return text_fail(-EINVAL, "ret_info is NULL");
+	*ret_info = nic->info;
+	return 0;
+}
+
+int shmd_nic_close(struct shmd_nic *nic)
+{
+	struct shmd_client *client = nic ? nic->client : NULL;
+	unsigned int n_users;
+	int r = client_check(client);
+
+	if (r < 0)
+		return r;
+	client_lock(client);
+	n_users = nic->n_users;
+	if (!n_users)
+		nic_free(nic);
+	client_unlock(client);
+	if (n_users)
+		return text_fail(-EBUSY, "%u memory regions and queue batches of this NIC still exist", n_users);
+	return 0;
+}

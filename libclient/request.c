@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Requests and their replies.
+ *
+ * One request is under way at a time; the lock is held from its packet to its reply. Whatever else arrives
+ * meanwhile is judged here: events go to the queue, the reply of a request that timed out earlier is dropped
+ * and its descriptors closed. What cannot be read, does not match its descriptors or answers with another kind
+ * ends the client: after that nobody could know what a number means. The socket does not block; waiting is
+ * poll() up to the client's time limit.
+ */
+#include <poll.h>
+#include <string.h>
+
+#include "libclient/client-private.h"
+#include "proto/framing.h"
+#include "proto/status.h"
+
+void request_init(struct request *r, enum msg_kind kind, enum msg_kind expect)
+{
+	memset(r, 0, sizeof(*r));
+	msg_init(&r->req, kind, 0);
+	msg_init(&r->rep, MSG_OK_REP, 0);
+	fdlist_init(&r->rep_fds);
+	r->fd = -1;
+	r->expect = expect;
+}
+
+void request_deinit(struct request *r)
+{
+	msg_deinit(&r->req);
+	msg_deinit(&r->rep);
+	fdlist_deinit(&r->rep_fds);
+}
+
+int request_take_fd(struct request *r, uint32_t index)
+{
+	int fd = fdlist_take(&r->rep_fds, index);
+
+	if (fd < 0)
+		return text_fail(-EPROTO, "shmemd's reply lacks descriptor %u", index);
+	return fd;
+}
+
+static int recv_packet(struct shmd_client *client, size_t *ret_bytes, struct fdlist *fds)
+{
+	int r = framing_recv(client->sock, client->buf, FRAMING_MAX_PACKET_BYTES, ret_bytes, fds);
+
+	/* A reset socket reports its error once before the packets that still lie in it: they may say why. */
+	if (r == -ECONNRESET)
+		r = framing_recv(client->sock, client->buf, FRAMING_MAX_PACKET_BYTES, ret_bytes, fds);
+	if (r == -ECONNRESET || r == -EPIPE)
+		return client_die(client, -ECONNRESET,
+				  "the connection to shmemd broke: it stopped or ended the session; open a new client");
+	if (r == -EAGAIN || !r)
+		return r;
+	if (r == -EMSGSIZE)
+		return client_die(client, -EPROTO, "shmemd sent a packet above the limits");
+	return client_die(client, r, "cannot receive from shmemd");
+}
+
+/*
+ * Next message, its descriptors in *fds. -EAGAIN when none is there, -ENOSYS for a body this version does not
+ * know (the id is valid), else the dead error.
+ */
+static int read_message(struct shmd_client *client, struct msg *ret_msg, struct fdlist *fds)
+{
+	size_t bytes;
+	int r;
+
+	r = recv_packet(client, &bytes, fds);
+	if (r < 0)
+		return r;
+	r = msg_decode(client->buf, bytes, ret_msg);
+	if (r == -ENOSYS)
+		return r;
+	if (r == -ENOMEM)
+		return client_die(client, r, "no memory for shmemd's reply");
+	if (r < 0)
+		return client_die(client, -EPROTO, "shmemd sent a message that cannot be read");
+	if (client->trace)
+		trace_message("<-", ret_msg, fds->fds, fds->n);
+	if (ret_msg->n_fds != fds->n) {
+		msg_deinit(ret_msg);
+		return client_die(client, -EPROTO, "shmemd sent a wrong number of descriptors");
+	}
+	return 0;
+}
+
+static int die_by_status(struct shmd_client *client, uint32_t status, const char *text)
+{
+	int r = text_fail_status(status, text);
+
+	return client_die(client, r, shmd_error_text());
+}
+
+static void take_event(struct shmd_client *client, const struct msg_event *event)
+{
+	event_queue_push(&client->events, event);
+	if (event->kind != MSG_EVENT_SESSION_END)
+		return;
+	client_set_health(client->health, SHMD_HEALTH_SESSION_ENDED);
+	die_by_status(client, event->detail ? event->detail : SHMD_STATUS_KILLED, event->text);
+}
+
+/* A message that is not the awaited reply. 0, or the dead error. */
+static int take_other(struct shmd_client *client, const struct msg *msg)
+{
+	if (msg->kind == MSG_EVENT)
+		take_event(client, &msg->event);
+	else if (msg->kind == MSG_ERROR_REP && !msg->id)
+		die_by_status(client, msg->error_rep.status, msg->error_rep.text);
+	return client->dead;
+}
+
+int request_drain(struct shmd_client *client)
+{
+	struct fdlist fds;
+	struct msg msg;
+	int r = 0;
+
+	while (!client->dead && !r) {
+		fdlist_init(&fds);
+		r = read_message(client, &msg, &fds);
+		if (!r) {
+			r = take_other(client, &msg);
+			msg_deinit(&msg);
+		} else if (r == -ENOSYS) {
+			r = 0;
+		}
+		fdlist_deinit(&fds);
+	}
+	if (client->dead)
+		return client_die(client, client->dead, client->dead_text);
+	return 0;
+}
+
+static int send_request(struct shmd_client *client, struct request *r, uint64_t deadline)
+{
+	unsigned int n_fds = r->fd >= 0 ? 1 : 0;
+	int bytes, res;
+
+	r->req.id = client->next_id++;
+	r->req.n_fds = n_fds;
+	bytes = msg_encode(&r->req, client->buf, FRAMING_MAX_PACKET_BYTES);
+	if (bytes < 0)
+		return text_fail(bytes, "%s cannot be sent: %s", msg_kind_name(r->req.kind),
+				 strerror(-bytes));
+	if (client->trace)
+		trace_message("->", &r->req, &r->fd, n_fds);
+	for (;;) {
+		res = framing_send(client->sock, client->buf, (size_t)bytes, &r->fd, n_fds);
+		if (res != -EAGAIN)
+			break;
+		res = wait_fd(client->sock, POLLOUT, deadline);
+		if (res < 0)
+			return text_fail(-ETIMEDOUT, "shmemd takes no requests");
+	}
+	if (res == -EPIPE || res == -ECONNRESET) {
+		/* Its last words may still lie in the socket. */
+		res = request_drain(client);
+		return res ? res : client_die(client, -ECONNRESET, "the connection to shmemd broke");
+	}
+	if (res < 0)
+		return text_fail(res, "cannot send to shmemd: %s", strerror(-res));
+	return 0;
+}
+
+/* Until a message with the id of r->req is in r->rep. */
+static int await_reply(struct shmd_client *client, struct request *r, uint64_t deadline)
+{
+	struct msg msg;
+	int res;
+
+	for (;;) {
+		fdlist_deinit(&r->rep_fds);
+		fdlist_init(&r->rep_fds);
+		res = read_message(client, &msg, &r->rep_fds);
+		if (res == -EAGAIN) {
+			res = wait_fd(client->sock, POLLIN, deadline);
+			if (res < 0)
+				return text_fail(-ETIMEDOUT, "shmemd did not answer %s in time",
+						 msg_kind_name(r->req.kind));
+			continue;
+		}
+		if (res == -ENOSYS && msg.id == r->req.id)
+			return client_die(client, -EPROTO, "shmemd answered with an unknown message");
+		if (res == -ENOSYS)
+			continue;
+		if (res < 0)
+			return res;
+		if (msg.id == r->req.id && msg.kind != MSG_EVENT) {
+			r->rep = msg;
+			return 0;
+		}
+		res = take_other(client, &msg);
+		msg_deinit(&msg);
+		if (res < 0)
+			return client_die(client, res, client->dead_text);
+	}
+}
+
+static int fail_mem_kind(const struct msg_error_rep *rep)
+{
+	static const char *const names[] = {
+		[MSG_MEM_MEMFD] = "memfd", [MSG_MEM_DMABUF] = "dmabuf", [MSG_MEM_AGENT] = "agent"};
+	char list[64] = "";
+	size_t used = 0;
+
+	for (unsigned int kind = MSG_MEM_MEMFD; kind <= MSG_MEM_AGENT; kind++) {
+		if (!(rep->accepted_kinds & 1u << kind))
+			continue;
+		text_copy(list + used, sizeof(list) - used, used ? ", " : "");
+		used = strlen(list);
+		text_copy(list + used, sizeof(list) - used, names[kind]);
+		used = strlen(list);
+	}
+	return text_fail(status_to_errno(rep->status), "%s; it accepts %s",
+			 status_text(rep->status), *list ? list : "none");
+}
+
+static int judge_reply(struct shmd_client *client, struct request *r)
+{
+	const struct msg_error_rep *error = &r->rep.error_rep;
+
+	if (r->rep.kind == r->expect)
+		return 0;
+	if (r->rep.kind != MSG_ERROR_REP)
+		return client_die(client, -EPROTO, "shmemd answered with a message of another kind");
+	switch (error->status) {
+	case SHMD_STATUS_PROTOCOL:
+	case SHMD_STATUS_SHUTDOWN:
+	case SHMD_STATUS_KILLED:
+		return die_by_status(client, error->status, error->text);
+	case SHMD_STATUS_MEM_KIND:
+		return fail_mem_kind(error);
+	default:
+		return text_fail_status(error->status, error->text);
+	}
+}
+
+static int call_locked(struct shmd_client *client, struct request *r)
+{
+	uint64_t deadline = nsec_add(nsec_now(), client->timeout_nsec);
+	int res;
+
+	if (client->dead)
+		return client_die(client, client->dead, client->dead_text);
+	res = send_request(client, r, deadline);
+	if (!res)
+		res = await_reply(client, r, deadline);
+	if (!res)
+		res = judge_reply(client, r);
+	return res;
+}
+
+int request_call(struct shmd_client *client, struct request *r)
+{
+	int res;
+
+	client_lock(client);
+	res = call_locked(client, r);
+	client_unlock(client);
+	return res;
+}

@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The queue itself: raw WQEs, withheld doorbells, wrapping, waiting, time limits, errors, fences, waking. */
+#include <string.h>
+
+#include "tests/dev/each-mode.h"
+
+static uint64_t words[256] __attribute__((aligned(64)));
+
+static struct shmd_dev_addr word_at(unsigned int i)
+{
+	return mini_nic_remote(&words[i]);
+}
+
+/* Reserve and fill n WQEs that write 1..n to the words; the last asks for the CQE. */
+static uint64_t write_batch(struct mini_nic *nic, uint32_t n)
+{
+	uint64_t index = 0;
+	uint32_t i;
+
+	ASSERT_EQ(shmd_dev_qp_reserve(&nic->qp, n, &index), SHMD_DEV_OK);
+	for (i = 0; i < n; i++)
+		shmd_dev_prepare_write_value(
+			&nic->qp,
+			shmd_dev_wqe_at(index + i, i == n - 1 ? SHMD_WQE_CE_ALWAYS : 0), word_at(i),
+			i + 1, 8);
+	ASSERT_EQ(shmd_dev_qp_ready(&nic->qp, index, n), SHMD_DEV_OK);
+	return index + n;
+}
+
+static void batches(struct mini_nic *nic)
+{
+	uint32_t n, i;
+
+	for (n = 1; n <= 64; n += 9) {
+		uint64_t doorbells = mini_nic_get(&nic->n_doorbells);
+		uint64_t cqes = mini_nic_get(&nic->n_cqes);
+		uint64_t end;
+
+		memset(words, 0, sizeof(words));
+		end = write_batch(nic, n);
+		ASSERT_EQ(shmd_dev_qp_submit(&nic->qp, end, 0), SHMD_DEV_OK);
+		ASSERT_EQ(shmd_dev_qp_wait(&nic->qp, end, PATIENCE), SHMD_DEV_OK);
+		for (i = 0; i < n; i++)
+			ASSERT_EQ(words[i], i + 1);
+		ASSERT_EQ(mini_nic_get(&nic->n_doorbells), doorbells + 1);
+		ASSERT_EQ(mini_nic_get(&nic->n_cqes), cqes + 1);
+	}
+}
+
+TEST(a_batch_has_one_doorbell_and_one_cqe)
+{
+	each_mode(batches);
+}
+
+static void reserve_limits(struct mini_nic *nic)
+{
+	uint64_t index = 123;
+
+	ASSERT_EQ(shmd_dev_qp_reserve(&nic->qp, 0, &index), SHMD_DEV_INVALID);
+	ASSERT_EQ(shmd_dev_qp_reserve(&nic->qp, 65, &index), SHMD_DEV_INVALID);
+	ASSERT_EQ(index, 123u);
+}
+
+TEST(a_reservation_fits_the_ring)
+{
+	each_mode(reserve_limits);
+}
+
+static void withheld(struct mini_nic *nic)
+{
+	struct shmd_dev_mode mode = shmd_dev_mode_of(&nic->qp, PATIENCE);
+	uint64_t end, i;
+
+	mode.flags = SHMD_DEV_NO_DOORBELL;
+	memset(words, 0, sizeof(words));
+	for (i = 0; i < 10; i++)
+		ASSERT_EQ(shmd_dev_qp_p_as(&nic->qp, word_at((unsigned int)i), i + 1, 8, mode),
+			  SHMD_DEV_OK);
+	end = write_batch(nic, 3);
+	ASSERT_EQ(shmd_dev_qp_submit(&nic->qp, end, SHMD_DEV_NO_DOORBELL), SHMD_DEV_OK);
+	ASSERT_EQ(shmd_dev_qp_test(&nic->qp, end), SHMD_DEV_AGAIN);
+	ASSERT_EQ(mini_nic_get(&nic->n_doorbells), 0u);
+	ASSERT_EQ(mini_nic_get(&nic->n_wqes), 0u);
+	/* A post that is announced announces all before it. */
+	ASSERT_EQ(shmd_dev_qp_p(&nic->qp, word_at(20), 21, 8), SHMD_DEV_OK);
+	ASSERT_EQ(shmd_dev_qp_quiet(&nic->qp, PATIENCE), SHMD_DEV_OK);
+	ASSERT_EQ(mini_nic_get(&nic->n_doorbells), 1u);
+	ASSERT_EQ(words[9], 10u);
+	ASSERT_EQ(words[20], 21u);
+	ASSERT_EQ(shmd_dev_qp_test(&nic->qp, end), SHMD_DEV_OK);
+}
+
+TEST(a_withheld_doorbell_executes_nothing)
+{
+	each_mode(withheld);
+}
+
+static void withheld_then_waited_for(struct mini_nic *nic)
+{
+	struct shmd_dev_mode mode = shmd_dev_mode_of(&nic->qp, PATIENCE);
+	uint64_t i;
+
+	mode.flags = SHMD_DEV_NO_DOORBELL;
+	/* Three rings full: waiting for room announces. So does quiet, and a wait for an index. */
+	for (i = 0; i < 200; i++)
+		ASSERT_EQ(shmd_dev_qp_p_as(&nic->qp, word_at((unsigned int)i), i, 8, mode),
+			  SHMD_DEV_OK);
+	ASSERT_EQ(shmd_dev_qp_quiet_as(&nic->qp, mode), SHMD_DEV_OK);
+	ASSERT_EQ(words[199], 199u);
+	ASSERT_EQ(shmd_dev_qp_wait(&nic->qp, write_batch(nic, 5), PATIENCE), SHMD_DEV_OK);
+	ASSERT_EQ(words[4], 5u);
+	/* A wait on a word announces what may be needed for it. */
+	ASSERT_EQ(shmd_dev_qp_p_as(&nic->qp, word_at(0), 1234, 8, mode), SHMD_DEV_OK);
+	ASSERT_EQ(shmd_dev_qp_wait_until64(&nic->qp, &words[0], SHMD_DEV_CMP_EQ, 1234, PATIENCE),
+		  SHMD_DEV_OK);
+}
+
+TEST(waiting_announces_what_was_withheld)
+{
+	each_mode(withheld_then_waited_for);
+}
+
+/* Atomics of two WQEBBs at every place of the ring, and over its end, while 16-bit indexes wrap. */
+static void wrap_wide(struct mini_nic *nic)
+{
+	uint64_t i, old = 0;
+
+	words[0] = 0;
+	for (i = 0; i < 150; i++) {
+		ASSERT_EQ(shmd_dev_qp_atomic_swap(&nic->qp, word_at(0), 8, i + 1, PATIENCE, &old),
+			  SHMD_DEV_OK);
+		ASSERT_EQ(old, i);
+		/* Shifts the next one by one WQEBB. */
+		ASSERT_EQ(shmd_dev_qp_p(&nic->qp, word_at(1), i, 8), SHMD_DEV_OK);
+	}
+	ASSERT_EQ(shmd_dev_qp_quiet(&nic->qp, PATIENCE), SHMD_DEV_OK);
+	ASSERT_EQ(words[1], 149u);
+}
+
+TEST(wide_wqes_wrap_at_the_end_of_the_ring)
+{
+	each_mode(wrap_wide);
+}
+
+TEST(indexes_pass_16_bits_several_times)
+{
+	struct mini_nic_attr attr = {.sq_wqebbs = 16, .sharing = SHMD_SHARING_GPU};
+	struct mini_nic *nic = mini_nic_new(&attr);
+	uint64_t end = 0, i, n = test_has_sanitizer() ? 5000 : 10000;
+
+	for (i = 0; i < n; i++) {
+		end = write_batch(nic, 16);
+		ASSERT_EQ(shmd_dev_qp_submit(&nic->qp, end, 0), SHMD_DEV_OK);
+	}
+	ASSERT_GT(end, 65536u);
+	ASSERT_EQ(shmd_dev_qp_wait(&nic->qp, end, PATIENCE), SHMD_DEV_OK);
+	ASSERT_EQ(nic->qp.cqe_ci, n * 16);
+	mini_nic_free(nic);
+}
+
+/* The largest ring: distances of half the 16-bit range. */
+TEST(largest_ring_is_filled_at_once)
+{
+	struct mini_nic_attr attr = {.sq_wqebbs = 32768, .start_index = 65530};
+	struct mini_nic *nic = mini_nic_new(&attr);
+	struct shmd_dev_mode mode = shmd_dev_mode_of(&nic->qp, PATIENCE);
+	uint64_t i;
+
+	mode.flags = SHMD_DEV_NO_DOORBELL;
+	for (i = 0; i < 32768; i++)
+		ASSERT_EQ(shmd_dev_qp_p_as(&nic->qp, word_at(0), i, 8, mode), SHMD_DEV_OK);
+	ASSERT_EQ(shmd_dev_qp_quiet(&nic->qp, PATIENCE), SHMD_DEV_OK);
+	ASSERT_EQ(nic->qp.cqe_ci, 65530u + 32768u);
+	ASSERT_EQ(words[0], 32767u);
+	mini_nic_free(nic);
+}
+
+/* An ordinary CQ that is smaller than the ring limits what is in flight; the NIC complains if it overruns. */
+TEST(small_cq_does_not_overrun)
+{
+	struct mini_nic_attr attr = {.cq_entries = 8, .is_ordinary = true, .sharing = SHMD_SHARING_GPU};
+	struct mini_nic *nic = mini_nic_new(&attr);
+	uint64_t i, index;
+
+	for (i = 0; i < 500; i++)
+		ASSERT_EQ(shmd_dev_qp_p(&nic->qp, word_at(0), i, 8), SHMD_DEV_OK);
+	ASSERT_EQ(shmd_dev_qp_reserve(&nic->qp, 9, &index), SHMD_DEV_INVALID);
+	ASSERT_EQ(shmd_dev_qp_quiet(&nic->qp, PATIENCE), SHMD_DEV_OK);
+	ASSERT_EQ(nic->qp.cq_ci, 500u);
+	mini_nic_free(nic);
+}
+
+/* ---- time limits ----------------------------------------------------------------------------------------- */
+
+static void time_limits(struct mini_nic *nic)
+{
+	struct shmd_dev_addr remote = word_at(0), local = mini_nic_local(&words[1]);
+	uint64_t start, value = 7, i;
+
+	mini_nic_set(&nic->stalled, 1);
+	nic->qp.post_timeout_nsec = 20 * MSEC;
+	start = shmd_dev_host_now_nsec();
+	ASSERT_EQ(shmd_dev_qp_put(&nic->qp, remote, local, 8, 30 * MSEC), SHMD_DEV_TIMEOUT);
+	ASSERT_GE(shmd_dev_host_now_nsec() - start, 30 * MSEC);
+	ASSERT_EQ(shmd_dev_qp_put(&nic->qp, remote, local, 8, 0), SHMD_DEV_TIMEOUT);
+	ASSERT_EQ(shmd_dev_qp_quiet(&nic->qp, 10 * MSEC), SHMD_DEV_TIMEOUT);
+	ASSERT_EQ(shmd_dev_qp_g(&nic->qp, remote, 8, 5 * MSEC, &value), SHMD_DEV_TIMEOUT);
+	ASSERT_EQ(shmd_dev_qp_atomic_swap(&nic->qp, remote, 8, 1, 5 * MSEC, &value),
+		  SHMD_DEV_TIMEOUT);
+	ASSERT_EQ(value, 7u);
+	ASSERT_EQ(shmd_dev_qp_wait_until64(&nic->qp, &words[5], SHMD_DEV_CMP_EQ, 1, 10 * MSEC),
+		  SHMD_DEV_TIMEOUT);
+	for (i = nic->qp.sq_rsvd_index - nic->attr.start_index; i < 64; i++)
+		ASSERT_EQ(shmd_dev_qp_p(&nic->qp, remote, i, 8), SHMD_DEV_OK);
+	/* The ring is full: posting waits for room, within the QP's limit, and leaves nothing behind. */
+	start = shmd_dev_host_now_nsec();
+	ASSERT_EQ(shmd_dev_qp_p(&nic->qp, remote, 1, 8), SHMD_DEV_TIMEOUT);
+	ASSERT_GE(shmd_dev_host_now_nsec() - start, 20 * MSEC);
+	ASSERT_EQ(nic->qp.sq_rsvd_index, nic->attr.start_index + 64);
+	/* And all goes on when the NIC does. */
+	mini_nic_set(&nic->stalled, 0);
+	ASSERT_EQ(shmd_dev_qp_quiet(&nic->qp, PATIENCE), SHMD_DEV_OK);
+	ASSERT_EQ(words[0], 63u);
+	ASSERT_EQ(shmd_dev_qp_g(&nic->qp, remote, 8, PATIENCE, &value), SHMD_DEV_OK);
+	ASSERT_EQ(value, 63u);
+}
+
+TEST(waits_obey_their_time_limits)
+{
+	memset(words, 0, sizeof(words));
+	each_mode(time_limits);
+}
+
+static void dropped_cqe(struct mini_nic *nic)
+{
+	mini_nic_set(&nic->drop_cqe_from, nic->attr.start_index + 2);
+	ASSERT_EQ(shmd_dev_qp_p(&nic->qp, word_at(0), 1, 8), SHMD_DEV_OK);
+	ASSERT_EQ(shmd_dev_qp_p(&nic->qp, word_at(0), 2, 8), SHMD_DEV_OK);
+	ASSERT_EQ(shmd_dev_qp_quiet(&nic->qp, PATIENCE), SHMD_DEV_OK);
+	ASSERT_EQ(shmd_dev_qp_p(&nic->qp, word_at(0), 3, 8), SHMD_DEV_OK);
+	ASSERT_EQ(shmd_dev_qp_quiet(&nic->qp, 20 * MSEC), SHMD_DEV_TIMEOUT);
+	ASSERT_EQ(nic->qp.cqe_ci, nic->attr.start_index + 2);
+}
+
+TEST(a_lost_cqe_is_a_timeout)
+{
+	each_mode(dropped_cqe);
+}
+
+/* ---- errors and health ----------------------------------------------------------------------------------- */
+
+static void health(struct mini_nic *nic)
+{
+	uint32_t *word = (uint32_t *)(uintptr_t)nic->qp.health_addr;
+	uint64_t value = 7;
+
+	mini_nic_set(&nic->stalled, 1);
+	__atomic_store_n(word, SHMD_HEALTH_DAEMON_GONE, __ATOMIC_RELAXED);
+	ASSERT_EQ(shmd_dev_qp_p(&nic->qp, word_at(0), 1, 8), SHMD_DEV_OK);
+	ASSERT_EQ(shmd_dev_qp_quiet(&nic->qp, SHMD_DEV_NO_TIMEOUT), SHMD_DEV_HEALTH);
+	ASSERT_EQ(shmd_dev_qp_g(&nic->qp, word_at(0), 8, SHMD_DEV_NO_TIMEOUT, &value),
+		  SHMD_DEV_HEALTH);
+	ASSERT_EQ(shmd_dev_qp_wait_until64(&nic->qp, &words[9], SHMD_DEV_CMP_EQ, 1,
+					   SHMD_DEV_NO_TIMEOUT),
+		  SHMD_DEV_HEALTH);
+	/* A full ring without a time limit ends too. */
+	while (nic->qp.sq_rsvd_index < nic->attr.start_index + 64)
+		ASSERT_EQ(shmd_dev_qp_p(&nic->qp, word_at(0), 1, 8), SHMD_DEV_OK);
+	ASSERT_EQ(shmd_dev_qp_p(&nic->qp, word_at(0), 1, 8), SHMD_DEV_HEALTH);
+	__atomic_store_n(word, SHMD_HEALTH_OK, __ATOMIC_RELAXED);
+	mini_nic_set(&nic->stalled, 0);
+	ASSERT_EQ(shmd_dev_qp_quiet(&nic->qp, PATIENCE), SHMD_DEV_OK);
+}
+
+TEST(health_word_ends_every_wait)
+{
+	memset(words, 0, sizeof(words));
+	each_mode(health);
+}
+
+static void error(struct mini_nic *nic)
+{
+	uint32_t wqe_index = 0;
+	uint64_t value = 7;
+
+	ASSERT_EQ(shmd_dev_qp_error(&nic->qp, &wqe_index), 0u);
+	mini_nic_set(&nic->fail_syndrome, SHMD_SYNDROME_TRANSPORT_RETRY_EXC_ERR);
+	mini_nic_set(&nic->fail_index, nic->attr.start_index + 7);
+	while (nic->qp.sq_rsvd_index < nic->attr.start_index + 8)
+		ASSERT_EQ(shmd_dev_qp_p(&nic->qp, word_at(0), 1, 8), SHMD_DEV_OK);
+	ASSERT_EQ(shmd_dev_qp_quiet(&nic->qp, SHMD_DEV_NO_TIMEOUT), SHMD_DEV_CQE_ERROR);
+	ASSERT_EQ(shmd_dev_qp_error(&nic->qp, &wqe_index), SHMD_SYNDROME_TRANSPORT_RETRY_EXC_ERR);
+	ASSERT_EQ(wqe_index, (nic->attr.start_index + 7) & 0xffff);
+	/* From then on, everything. */
+	ASSERT_EQ(shmd_dev_qp_p(&nic->qp, word_at(0), 1, 8), SHMD_DEV_CQE_ERROR);
+	ASSERT_EQ(shmd_dev_qp_put(&nic->qp, word_at(0), mini_nic_local(&words[1]), 8, PATIENCE),
+		  SHMD_DEV_CQE_ERROR);
+	ASSERT_EQ(shmd_dev_qp_g(&nic->qp, word_at(0), 8, PATIENCE, &value), SHMD_DEV_CQE_ERROR);
+	ASSERT_EQ(shmd_dev_qp_quiet(&nic->qp, PATIENCE), SHMD_DEV_CQE_ERROR);
+	ASSERT_EQ(shmd_dev_qp_test(&nic->qp, 0), SHMD_DEV_CQE_ERROR);
+	ASSERT_EQ(shmd_dev_qp_wait_until64(&nic->qp, &words[9], SHMD_DEV_CMP_EQ, 1,
+					   SHMD_DEV_NO_TIMEOUT),
+		  SHMD_DEV_CQE_ERROR);
+	ASSERT_EQ(shmd_dev_qp_test64(&nic->qp, &words[9], SHMD_DEV_CMP_EQ, 1), SHMD_DEV_CQE_ERROR);
+	ASSERT_EQ(shmd_dev_qp_test64(&nic->qp, &words[9], SHMD_DEV_CMP_EQ, 0), SHMD_DEV_OK);
+}
+
+TEST(an_error_cqe_ends_every_wait)
+{
+	memset(words, 0, sizeof(words));
+	each_mode(error);
+}
+
+/* A wait on a word that nobody will write ends with the QP, although nobody else looks at the CQ. */
+static void error_while_waiting_for_a_word(struct mini_nic *nic)
+{
+	mini_nic_set(&nic->fail_syndrome, SHMD_SYNDROME_REMOTE_OP_ERR);
+	mini_nic_set(&nic->fail_index, nic->attr.start_index);
+	ASSERT_EQ(shmd_dev_qp_p(&nic->qp, word_at(0), 1, 8), SHMD_DEV_OK);
+	ASSERT_EQ(shmd_dev_qp_wait_until64(&nic->qp, &words[9], SHMD_DEV_CMP_EQ, 1,
+					   SHMD_DEV_NO_TIMEOUT),
+		  SHMD_DEV_CQE_ERROR);
+}
+
+TEST(an_error_cqe_ends_a_wait_on_a_word)
+{
+	memset(words, 0, sizeof(words));
+	each_mode(error_while_waiting_for_a_word);
+}
+
+static void first_error_of_many(struct mini_nic *nic)
+{
+	struct shmd_dev_mode mode = shmd_dev_mode_of(&nic->qp, PATIENCE);
+	uint32_t wqe_index = 0;
+	uint64_t i;
+
+	mode.flags = SHMD_DEV_NO_DOORBELL;
+	for (i = 0; i < 10; i++) {
+		struct shmd_dev_addr remote = word_at(0);
+
+		if (i == 4)
+			remote.key_be = 0;
+		ASSERT_EQ(shmd_dev_qp_p_as(&nic->qp, remote, i, 8, mode), SHMD_DEV_OK);
+	}
+	ASSERT_EQ(shmd_dev_qp_quiet(&nic->qp, PATIENCE), SHMD_DEV_CQE_ERROR);
+	ASSERT_EQ(shmd_dev_qp_error(&nic->qp, &wqe_index), SHMD_SYNDROME_REMOTE_ACCESS_ERR);
+	ASSERT_EQ(wqe_index, (nic->attr.start_index + 4) & 0xffff);
+	ASSERT_EQ(words[0], 3u);
+	if (nic->attr.is_ordinary)
+		ASSERT_EQ(nic->qp.cqe_ci, nic->attr.start_index + 4);
+}
+
+TEST(the_first_error_is_kept)
+{
+	each_mode(first_error_of_many);
+}
+
+static void unknown_syndrome(struct mini_nic *nic)
+{
+	static const uint32_t tail_be[4] = {0, 0, 0, 0xd0000000};
+	uint32_t wqe_index;
+
+	/* An error CQE written here, whose syndrome is 0. */
+	memcpy((void *)(uintptr_t)(nic->qp.cq_addr + 48), tail_be, sizeof(tail_be));
+	nic->qp.cqe_ci = nic->qp.cq_ci = 0;
+	ASSERT_EQ(shmd_dev_cq_poll(&nic->qp, nic->qp.sharing), SHMD_DEV_CQE_ERROR);
+	ASSERT_EQ(shmd_dev_qp_error(&nic->qp, &wqe_index), SHMD_DEV_SYNDROME_UNKNOWN);
+}
+
+TEST(an_error_without_syndrome_is_an_error)
+{
+	each_mode(unknown_syndrome);
+}
+
+/* ---- fences ---------------------------------------------------------------------------------------------- */
+
+static void fences(struct mini_nic *nic)
+{
+	struct shmd_dev_mode mode = shmd_dev_mode_of(&nic->qp, PATIENCE);
+	struct shmd_dev_addr local = mini_nic_local(&words[1]);
+	bool alone = nic->attr.sharing == SHMD_SHARING_EXCLUSIVE;
+	uint64_t n = mini_nic_get(&nic->n_wqes), i;
+
+	mode.flags = SHMD_DEV_NO_DOORBELL;
+	ASSERT_EQ(shmd_dev_qp_p_as(&nic->qp, word_at(0), 1, 8, mode), SHMD_DEV_OK);
+	ASSERT_EQ(shmd_dev_qp_fence(&nic->qp), SHMD_DEV_OK);
+	ASSERT_EQ(shmd_dev_qp_p_as(&nic->qp, word_at(0), 2, 8, mode), SHMD_DEV_OK);
+	ASSERT_EQ(shmd_dev_qp_get_nbi_as(&nic->qp, word_at(0), local, 8, mode), SHMD_DEV_OK);
+	ASSERT_EQ(shmd_dev_qp_p_as(&nic->qp, word_at(2), 3, 8, mode), SHMD_DEV_OK);
+	ASSERT_EQ(shmd_dev_qp_fence(&nic->qp), SHMD_DEV_OK);
+	ASSERT_EQ(shmd_dev_qp_put_nbi_as(&nic->qp, word_at(3), local, 8, mode), SHMD_DEV_OK);
+	ASSERT_EQ(shmd_dev_qp_p_as(&nic->qp, word_at(2), 4, 8, mode), SHMD_DEV_OK);
+	ASSERT_EQ(shmd_dev_qp_quiet(&nic->qp, PATIENCE), SHMD_DEV_OK);
+	/* Nothing was read before the first fence; the write behind the second waits for the read. */
+	for (i = 0; i < 6; i++) {
+		bool fenced = executed(nic, n + i)->fm_ce_se & SHMD_WQE_FM_FENCE;
+
+		ASSERT_EQ(fenced, i == 4 || (i == 5 && !alone));
+	}
+	ASSERT_EQ(words[3], 2u);
+	/* Completed reads need no fence. */
+	n = mini_nic_get(&nic->n_wqes);
+	ASSERT_EQ(shmd_dev_qp_fence(&nic->qp), SHMD_DEV_OK);
+	ASSERT_EQ(shmd_dev_qp_fence_flags(&nic->qp), 0u);
+	ASSERT_EQ(shmd_dev_qp_p(&nic->qp, word_at(2), 5, 8), SHMD_DEV_OK);
+	ASSERT_EQ(shmd_dev_qp_quiet(&nic->qp, PATIENCE), SHMD_DEV_OK);
+	ASSERT_EQ(executed(nic, n)->fm_ce_se & SHMD_WQE_FM_MASK, 0u);
+}
+
+TEST(a_fence_makes_the_next_wqe_wait_for_reads)
+{
+	each_mode(fences);
+}
+
+/* ---- waking ---------------------------------------------------------------------------------------------- */
+
+TEST(a_sleeping_nic_is_woken)
+{
+	struct mini_nic_attr attr = {.sleeps = true, .sharing = SHMD_SHARING_GPU};
+	struct mini_nic *nic = mini_nic_new(&attr);
+	uint64_t i;
+
+	for (i = 0; i < 30; i++) {
+		/* Let it fall asleep, more or less: doorbells hit every step of going to sleep. */
+		if (i % 3)
+			while (mini_nic_get(&nic->n_sleeps) <= i / 3)
+				shmd_dev_host_relax(1000);
+		ASSERT_EQ(shmd_dev_qp_p(&nic->qp, word_at(0), i, 8), SHMD_DEV_OK);
+		ASSERT_EQ(shmd_dev_qp_quiet(&nic->qp, PATIENCE), SHMD_DEV_OK);
+		ASSERT_EQ(words[0], i);
+	}
+	ASSERT_GT(mini_nic_n_wakes, 0u);
+	mini_nic_free(nic);
+}

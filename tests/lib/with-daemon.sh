@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# with-daemon.sh SHMEMD SHMEMCTL COMMAND [ARG...]: run COMMAND with SHMEMD_SOCKET naming a private shmemd.
+# SHMEMD_ARGS are more arguments for the daemon, SHMEMD_FAULT its fault point. Exit status: the command's.
+set -euo pipefail
+
+shmemd=$1
+shmemctl=$2
+shift 2
+scratch=$(mktemp -d "${TMPDIR:-/tmp}/shmemd-test.XXXXXX")
+daemon=
+cleanup() {
+    [ -z "$daemon" ] || kill "$daemon" 2>/dev/null || true
+    [ -z "$daemon" ] || wait "$daemon" 2>/dev/null || true
+    rm -rf "$scratch"
+}
+trap cleanup EXIT
+
+export SHMEMD_SOCKET=$scratch/sock
+# shellcheck disable=SC2086 # several arguments are meant
+"$shmemd" --socket "$SHMEMD_SOCKET" ${SHMEMD_ARGS:-} >"$scratch/log" 2>&1 &
+daemon=$!
+unset SHMEMD_FAULT
+for ((i = 0; i < 400; i++)); do
+    "$shmemctl" status >/dev/null 2>&1 && break
+    kill -0 "$daemon" 2>/dev/null || { cat "$scratch/log" >&2; exit 99; }
+    sleep 0.025
+done
+status=0
+"$@" || status=$?
+[ "$status" = 0 ] || { echo "--- shmemd's log:"; tail -n 30 "$scratch/log"; } >&2
+exit "$status"

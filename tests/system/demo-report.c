@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The demo's results for people and for programs. */
+#include "demo.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+const char *const demo_phase_names[DEMO_N_PHASES] = {
+	[DEMO_PUT] = "put ring",
+	[DEMO_GET] = "get all-to-all",
+	[DEMO_ATOMIC] = "atomic counters",
+	[DEMO_SIGNAL] = "put-signal ping-pong",
+};
+
+struct totals {
+	struct demo_phase_result phases[DEMO_N_PHASES];
+	uint64_t posted; /* by the PEs */
+	uint64_t executed; /* counted by the daemon */
+	uint64_t errors;
+};
+
+/* PEs run at the same time: counts add up, the phase lasts as long as its slowest PE. */
+static void add_phase(struct demo_phase_result *sum, const struct demo_phase_result *one, unsigned int n)
+{
+	sum->operations += one->operations;
+	sum->bytes_verified += one->bytes_verified;
+	sum->errors += one->errors;
+	sum->nsec = one->nsec > sum->nsec ? one->nsec : sum->nsec;
+	sum->latency_nsec += one->latency_nsec / n;
+	sum->bandwidth_bytes += one->bandwidth_bytes;
+	if (one->bandwidth_nsec > sum->bandwidth_nsec)
+		sum->bandwidth_nsec = one->bandwidth_nsec;
+}
+
+static void count(const struct demo_shared *shared, struct totals *ret_totals)
+{
+	unsigned int i, p;
+
+	memset(ret_totals, 0, sizeof(*ret_totals));
+	for (i = 0; i < shared->n_pes; i++) {
+		const struct demo_pe_info *pe = &shared->pes[i];
+
+		for (p = 0; p < DEMO_N_PHASES; p++) {
+			add_phase(&ret_totals->phases[p], &pe->phases[p], shared->n_pes);
+			ret_totals->posted += pe->phases[p].operations;
+			ret_totals->errors += pe->phases[p].errors;
+		}
+		ret_totals->executed += pe->n_operations;
+		ret_totals->errors += pe->error[0] != 0;
+	}
+	if (ret_totals->posted != ret_totals->executed)
+		ret_totals->errors++;
+}
+
+static double per_second(uint64_t n, uint64_t nsec)
+{
+	return nsec ? (double)n * 1e9 / (double)nsec : 0;
+}
+
+static void print_table(const struct totals *totals)
+{
+	unsigned int p;
+
+	printf("%-22s %10s %14s %12s %12s %12s\n", "", "operations", "bytes verified", "latency us", "ops/s",
+	       "MB/s");
+	for (p = 0; p < DEMO_N_PHASES; p++) {
+		const struct demo_phase_result *r = &totals->phases[p];
+
+		printf("%-22s %10" PRIu64 " %14" PRIu64 " %12.2f %12.0f", demo_phase_names[p],
+		       r->operations, r->bytes_verified, (double)r->latency_nsec / 1e3,
+		       per_second(r->operations, r->nsec));
+		if (r->bandwidth_nsec)
+			printf(" %12.1f\n", per_second(r->bandwidth_bytes, r->bandwidth_nsec) / 1e6);
+		else
+			printf(" %12s\n", "-");
+	}
+}
+
+static void print_errors(const struct demo_shared *shared, FILE *to)
+{
+	unsigned int i;
+
+	for (i = 0; i < shared->n_pes; i++) {
+		if (shared->pes[i].error[0])
+			fprintf(to, "PE %u: %s\n", i, shared->pes[i].error);
+	}
+}
+
+static void report_text(const struct demo_shared *shared, const struct totals *totals)
+{
+	unsigned int i;
+
+	for (i = 0; i < shared->n_pes; i++)
+		printf("PE %u: session %" PRIu64 " on %s\n", i, shared->pes[i].session,
+		       shared->pes[i].nic);
+	printf("\n");
+	print_table(totals);
+	printf("\n");
+	print_errors(shared, stdout);
+	printf("posted by the PEs: %" PRIu64 " operations; executed by the NICs for these sessions, as shmemd "
+	       "counted them: %" PRIu64 "\n",
+	       totals->posted, totals->executed);
+	printf("demo: %u PEs, %" PRIu64 " operations verified, %" PRIu64 " errors\n", shared->n_pes,
+	       totals->executed, totals->errors);
+}
+
+static void report_json(const struct demo_shared *shared, const struct totals *totals)
+{
+	unsigned int p;
+
+	printf("{\"schema_version\": 1, \"pes\": %u, \"operations\": %" PRIu64 ", \"posted\": %" PRIu64
+	       ", \"errors\": %" PRIu64 ", \"phases\": [",
+	       shared->n_pes, totals->executed, totals->posted, totals->errors);
+	for (p = 0; p < DEMO_N_PHASES; p++) {
+		const struct demo_phase_result *r = &totals->phases[p];
+
+		printf("%s{\"name\": \"%s\", \"operations\": %" PRIu64 ", \"bytes_verified\": %" PRIu64
+		       ", \"errors\": %" PRIu64 ", \"nsec\": %" PRIu64 ", \"latency_nsec\": %" PRIu64
+		       ", \"bandwidth_bytes_per_second\": %.0f}",
+		       p ? ", " : "", demo_phase_names[p], r->operations, r->bytes_verified, r->errors,
+		       r->nsec, r->latency_nsec, per_second(r->bandwidth_bytes, r->bandwidth_nsec));
+	}
+	printf("]}\n");
+	print_errors(shared, stderr);
+}
+
+bool demo_report(const struct demo_shared *shared, bool json)
+{
+	struct totals totals;
+
+	count(shared, &totals);
+	if (json)
+		report_json(shared, &totals);
+	else
+		report_text(shared, &totals);
+	fflush(stdout);
+	return totals.errors == 0 && totals.executed > 0;
+}

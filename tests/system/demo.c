@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Options, processes, barrier. The work is in demo-pe.c, the table in demo-report.c. */
+#include "demo.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+struct demo_options {
+	unsigned int n_pes;
+	bool json;
+};
+
+static void usage(FILE *to)
+{
+	fputs("usage: shmemd-demo [--pes N] [--json]\n"
+	      "\n"
+	      "Runs N processing elements (2 to 64, default 4), each a process with a session of its own on the\n"
+	      "shmemd behind $SHMEMD_SOCKET: puts in a ring, gets from everybody, atomic counters and a ping-pong\n"
+	      "of puts with signals. Every byte is verified.\n"
+	      "\n"
+	      "  --pes N   number of processing elements\n"
+	      "  --json    results as one JSON object\n"
+	      "  --help    this text\n"
+	      "\n"
+	      "Exit status: 0 when every byte was right, 1 when not, 2 usage or no daemon.\n",
+	      to);
+}
+
+static bool parse_pes(const char *text, unsigned int *ret_n)
+{
+	char *end;
+	unsigned long n;
+
+	errno = 0;
+	n = strtoul(text, &end, 10);
+	if (errno || *end || end == text || n < 2 || n > DEMO_MAX_PES)
+		return false;
+	*ret_n = (unsigned int)n;
+	return true;
+}
+
+static int parse_options(int argc, char **argv, struct demo_options *ret_options)
+{
+	static const struct option options[] = {{"pes", required_argument, NULL, 'p'},
+						{"json", no_argument, NULL, 'j'},
+						{"help", no_argument, NULL, 'h'},
+						{NULL, 0, NULL, 0}};
+	int c;
+
+	*ret_options = (struct demo_options){.n_pes = 4};
+	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		if (c == 'p' && parse_pes(optarg, &ret_options->n_pes))
+			continue;
+		if (c == 'j') {
+			ret_options->json = true;
+			continue;
+		}
+		if (c == 'h') {
+			usage(stdout);
+			exit(0);
+		}
+		if (c == 'p')
+			fprintf(stderr, "shmemd-demo: --pes wants a number from 2 to %d\n", DEMO_MAX_PES);
+		return -EINVAL;
+	}
+	return optind == argc ? 0 : -EINVAL;
+}
+
+static uint64_t now_nsec(void)
+{
+	return shmd_dev_host_now_nsec();
+}
+
+bool demo_barrier(struct demo_shared *shared)
+{
+	uint32_t generation = __atomic_load_n(&shared->generation, __ATOMIC_ACQUIRE);
+	uint64_t limit = now_nsec() + 2 * DEMO_WAIT_NSEC;
+	uint32_t round = 0;
+
+	if (__atomic_add_fetch(&shared->arrived, 1, __ATOMIC_ACQ_REL) == shared->n_pes) {
+		__atomic_store_n(&shared->arrived, 0, __ATOMIC_RELAXED);
+		__atomic_add_fetch(&shared->generation, 1, __ATOMIC_RELEASE);
+	}
+	while (__atomic_load_n(&shared->generation, __ATOMIC_ACQUIRE) == generation) {
+		if (__atomic_load_n(&shared->failed, __ATOMIC_ACQUIRE) || now_nsec() > limit)
+			return false;
+		shmd_dev_host_relax(round++);
+	}
+	return !__atomic_load_n(&shared->failed, __ATOMIC_ACQUIRE);
+}
+
+static struct demo_shared *shared_new(unsigned int n_pes)
+{
+	struct demo_shared *shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
+					  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	if (shared == MAP_FAILED)
+		return NULL;
+	shared->n_pes = n_pes;
+	return shared;
+}
+
+static pid_t start_pe(struct demo_shared *shared, unsigned int me)
+{
+	pid_t pid = fork();
+
+	if (pid != 0)
+		return pid;
+	/* A demo that was killed must not leave PEs behind. */
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	_exit(demo_pe_main(shared, me, NULL) ? 1 : 0);
+}
+
+static bool wait_for_pes(struct demo_shared *shared, const pid_t *pids)
+{
+	bool good = true;
+	unsigned int i;
+
+	for (i = 0; i < shared->n_pes; i++) {
+		int status = 0;
+
+		if (pids[i] < 0 || waitpid(pids[i], &status, 0) < 0 || status != 0) {
+			good = false;
+			__atomic_store_n(&shared->failed, 1, __ATOMIC_RELEASE);
+			if (!shared->pes[i].error[0] && WIFSIGNALED(status))
+				snprintf(shared->pes[i].error, sizeof(shared->pes[i].error),
+					 "killed by signal %d", WTERMSIG(status));
+		}
+	}
+	return good;
+}
+
+/* One try with a plain sentence is better than n_pes of them. */
+static bool daemon_answers(void)
+{
+	struct shmd_client_attr attr = {.role = SHMD_ROLE_CONTROL};
+	struct shmd_client *client;
+
+	if (shmd_client_open(&attr, &client) < 0) {
+		fprintf(stderr, "shmemd-demo: %s\n", shmd_error_text());
+		return false;
+	}
+	shmd_client_close(client);
+	return true;
+}
+
+int main(int argc, char **argv)
+{
+	struct demo_options options;
+	struct demo_shared *shared;
+	pid_t pids[DEMO_MAX_PES];
+	bool good;
+	unsigned int i;
+
+	if (parse_options(argc, argv, &options) < 0) {
+		usage(stderr);
+		return 2;
+	}
+	if (!daemon_answers())
+		return 2;
+	shared = shared_new(options.n_pes);
+	if (!shared) {
+		perror("shmemd-demo: shared memory");
+		return 1;
+	}
+	for (i = 0; i < options.n_pes; i++)
+		pids[i] = start_pe(shared, i);
+	good = wait_for_pes(shared, pids);
+	good = demo_report(shared, options.json) && good;
+	return good ? 0 : 1;
+}

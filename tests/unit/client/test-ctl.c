@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What shmemctl prints for a daemon whose answers are known: tables, JSON keys, pages, empty lists. */
+#include <stdlib.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "libclient/ctl/ctl.h"
+#include "proto/codec.h"
+#include "tests/lib/test.h"
+#include "tests/unit/client/fake-daemon.h"
+
+static bool is_empty; /* the lists */
+
+static void fill_counters(struct msg_counters *counters)
+{
+	*counters = (struct msg_counters){
+		.wqes = 12, .wqes_by_kind = {0, 10, 0, 2}, .bytes_sent = 4096, .bytes_read = 16, .error_cqes = 1};
+}
+
+static void fill_nic(struct msg_nic *nic)
+{
+	*nic = (struct msg_nic){
+		.name = "soft0", .backend = "soft", .port = 1, .link = 1, .state = 2, .mtu_bytes = 4096,
+		.gid = {0xfe, 0x80, [15] = 1}, .mac = {2, 0, 0, 0, 0, 1}, .rate_mbps = 100000,
+		.n_mem_kinds = 2, .mem_kinds = {1, 3}, .max_log2_sq_wqebbs = 15, .max_log2_cq_entries = 22,
+		.max_qps = 1000, .n_sessions = 2, .n_qps = 3};
+	fill_counters(&nic->counters);
+}
+
+static void fill_session(struct msg_session_item *item, uint64_t session)
+{
+	*item = (struct msg_session_item){
+		.session = session, .uid = 1000, .gid = 100, .pid = 4242, .command = "a \"b\"",
+		.cgroup = "/user.slice", .library = "libshmemclient 0.1.0", .nics = "soft0", .doorbell = "cpu",
+		.n_qps = 2, .n_cqs = 2, .n_mrs = 1, .n_fds = 7, .registered_bytes = 1 << 20,
+		.age_nsec = 1500000000};
+	fill_counters(&item->counters);
+}
+
+/* Two pages of one session each. */
+static void fill_sessions(struct msg_list_rep *rep, uint64_t cursor)
+{
+	rep->sessions = calloc(1, sizeof(*rep->sessions));
+	ASSERT(rep->sessions);
+	rep->n_sessions = 1;
+	fill_session(&rep->sessions[0], cursor ? 12 : 5);
+	rep->next_cursor = cursor ? 0 : 99;
+}
+
+static void fill_list(struct msg_list_rep *rep, const struct msg_list_req *req)
+{
+	if (is_empty)
+		return;
+	switch (req->what) {
+	case MSG_LIST_SESSIONS:
+		ASSERT(req->cursor == 0 || req->cursor == 99);
+		fill_sessions(rep, req->cursor);
+		break;
+	case MSG_LIST_QPS:
+		rep->qps = calloc(2, sizeof(*rep->qps));
+		rep->n_qps = 2;
+		rep->qps[0] = (struct msg_qp_item){
+			.session = 5, .nic = "soft0", .qpn = 0x101, .type = 1, .state = 3, .dest_qpn = 0x102,
+			.sq_pi = 9, .sq_ci = 8, .log2_sq_wqebbs = 8, .wqes = 8, .bytes = 65536};
+		rep->qps[1] = (struct msg_qp_item){
+			.session = 5, .nic = "soft0", .qpn = 0x102, .type = 1, .state = 6, .log2_sq_wqebbs = 4,
+			.first_error = 5};
+		break;
+	case MSG_LIST_MRS:
+		rep->mrs = calloc(1, sizeof(*rep->mrs));
+		rep->n_mrs = 1;
+		rep->mrs[0] = (struct msg_mr_item){.session = 5, .nic = "soft0", .mr = 1, .kind = 1, .access = 7,
+						   .iova = 0x7f0000001000, .length_bytes = 4096};
+		break;
+	case MSG_LIST_NICS:
+		rep->nics = calloc(1, sizeof(*rep->nics));
+		rep->n_nics = 1;
+		fill_nic(&rep->nics[0]);
+		break;
+	}
+}
+
+static void answer(struct fake_daemon *fake, const struct msg *req, struct fdlist *fds)
+{
+	struct msg rep;
+
+	if (req->kind == MSG_STATUS_REQ) {
+		msg_init(&rep, MSG_STATUS_REP, req->id);
+		rep.status_rep = (struct msg_status_rep){
+			.daemon = "shmemd 0.1.0", .pid = 77, .protocol_version = 1, .uptime_nsec = 80000000000,
+			.n_nics = 1, .n_sessions = 2, .n_qps = 4, .n_cqs = 4, .n_mrs = 2, .n_fds = 14,
+			.n_published = 1, .registered_bytes = 2 << 20, .sessions_total = 30, .refused_total = 3};
+		fill_counters(&rep.status_rep.counters);
+	} else {
+		ASSERT_EQ(req->kind, MSG_LIST_REQ);
+		msg_init(&rep, MSG_LIST_REP, req->id);
+		fill_list(&rep.list_rep, &req->list_req);
+	}
+	fake_send(fake, &rep, NULL, 0);
+	msg_deinit(&rep);
+}
+
+static char text[16384];
+
+/* What the command prints, in `text`. what: NULL for status. */
+static const char *printed(const char *what, bool as_json)
+{
+	struct shmd_client_attr attr = {.role = SHMD_ROLE_CONTROL};
+	struct fake_daemon fake = {.handle = answer};
+	int saved = dup(STDOUT_FILENO), out = fake_memfd(sizeof(text));
+	struct shmd_client *client;
+	int r;
+
+	ASSERT_OK(fake_open(&fake, &attr, &client));
+	fflush(stdout);
+	ASSERT_EQ(dup2(out, STDOUT_FILENO), STDOUT_FILENO);
+	r = what ? ctl_list(client, what, as_json) : ctl_status(client, as_json);
+	fflush(stdout);
+	ASSERT_EQ(dup2(saved, STDOUT_FILENO), STDOUT_FILENO);
+	ASSERT_OK(r);
+	memset(text, 0, sizeof(text));
+	ASSERT_GT(pread(out, text, sizeof(text) - 1, 0), 0);
+	close(saved);
+	close(out);
+	shmd_client_close(client);
+	fake_join(&fake);
+	return text;
+}
+
+#define COUNTERS                                                                                          \
+	"{\"wqes\":12,\"wqes_by_kind\":{\"nop\":0,\"write\":10,\"write_imm\":0,\"read\":2,\"send\":0,"    \
+	"\"send_imm\":0,\"atomic\":0,\"other\":0},\"bytes_sent\":4096,\"bytes_read\":16,\"recv_wqes\":0," \
+	"\"error_cqes\":1,\"rnr_naks\":0,\"retries\":0}"
+
+#define SESSION(number)                                                                                          \
+	"{\"session\":" number ",\"uid\":1000,\"gid\":100,\"pid\":4242,\"command\":\"a \\\"b\\\"\","             \
+	"\"cgroup\":\"/user.slice\",\"library\":\"libshmemclient 0.1.0\",\"nics\":\"soft0\",\"doorbell\":\"cpu\"," \
+	"\"n_qps\":2,\"n_cqs\":2,\"n_mrs\":1,\"n_fds\":7,\"registered_bytes\":1048576,\"age_nsec\":1500000000,"  \
+	"\"counters\":" COUNTERS "}"
+
+#define NIC                                                                                                      \
+	"{\"name\":\"soft0\",\"backend\":\"soft\",\"pci\":\"\",\"port\":1,\"link\":\"ethernet\","                \
+	"\"state\":\"active\",\"gid\":\"fe80::1\",\"mac\":\"02:00:00:00:00:01\",\"lid\":0,\"mtu_bytes\":4096,"   \
+	"\"rate_mbps\":100000,\"mem_kinds\":[\"memfd\",\"agent\"],\"max_log2_sq_wqebbs\":15,"                    \
+	"\"max_log2_cq_entries\":22,\"max_qps\":1000,\"n_sessions\":2,\"n_qps\":3,\"counters\":" COUNTERS "}"
+
+TEST(json_of_sessions_joins_pages)
+{
+	ASSERT_STREQ(printed("sessions", true),
+		     "{\"schema_version\":1,\"sessions\":[" SESSION("5") "," SESSION("12") "]}\n");
+}
+
+TEST(json_of_qps)
+{
+	ASSERT_STREQ(printed("qps", true),
+		     "{\"schema_version\":1,\"qps\":[{\"session\":5,\"nic\":\"soft0\",\"qpn\":257,\"type\":\"RC\","
+		     "\"state\":\"RTS\",\"dest_qpn\":258,\"sq_wqebbs\":256,\"sq_pi\":9,\"sq_ci\":8,"
+		     "\"first_error\":0,\"wqes\":8,\"bytes\":65536},"
+		     "{\"session\":5,\"nic\":\"soft0\",\"qpn\":258,\"type\":\"RC\","
+		     "\"state\":\"ERR\",\"dest_qpn\":0,\"sq_wqebbs\":16,\"sq_pi\":0,\"sq_ci\":0,"
+		     "\"first_error\":5,\"wqes\":0,\"bytes\":0}]}\n");
+}
+
+TEST(json_of_mrs)
+{
+	ASSERT_STREQ(printed("mrs", true),
+		     "{\"schema_version\":1,\"mrs\":[{\"session\":5,\"nic\":\"soft0\",\"mr\":1,\"kind\":\"memfd\","
+		     "\"access\":[\"local_write\",\"remote_write\",\"remote_read\"],\"iova\":\"0x7f0000001000\","
+		     "\"length_bytes\":4096}]}\n");
+}
+
+TEST(json_of_nics)
+{
+	ASSERT_STREQ(printed("nics", true), "{\"schema_version\":1,\"nics\":[" NIC "]}\n");
+}
+
+TEST(json_of_status)
+{
+	ASSERT_STREQ(printed(NULL, true),
+		     "{\"schema_version\":1,\"daemon\":\"shmemd 0.1.0\",\"pid\":77,\"uptime_nsec\":80000000000,"
+		     "\"protocol_version\":1,\"n_nics\":1,\"n_sessions\":2,\"n_qps\":4,\"n_cqs\":4,\"n_mrs\":2,"
+		     "\"n_fds\":14,\"n_published\":1,\"registered_bytes\":2097152,\"sessions_total\":30,"
+		     "\"refused_total\":3,\"counters\":" COUNTERS ",\"nics\":[" NIC "],\"sessions\":["
+		     SESSION("5") "," SESSION("12") "]}\n");
+}
+
+TEST(empty_lists_are_arrays_in_json_and_sentences_in_text)
+{
+	is_empty = true;
+	ASSERT_STREQ(printed("sessions", true), "{\"schema_version\":1,\"sessions\":[]}\n");
+	ASSERT_STREQ(printed("sessions", false), "no sessions\n");
+	ASSERT_STREQ(printed("qps", false), "no QPs\n");
+	ASSERT_STREQ(printed("mrs", false), "no memory regions\n");
+	ASSERT_STREQ(printed("nics", false), "no NICs\n");
+}
+
+TEST(table_of_sessions)
+{
+	ASSERT_STREQ(printed("sessions", false),
+		     "SESSION   UID   PID  COMMAND  NICS   DOORBELL  QPS  CQS  MRS   MEMORY  FDS  WQES  ERRORS    AGE\n"
+		     "      5  1000  4242  a \"b\"    soft0  cpu         2    2    1  1.0 MiB    7    12       1  1.5 s\n"
+		     "     12  1000  4242  a \"b\"    soft0  cpu         2    2    1  1.0 MiB    7    12       1  1.5 s\n");
+}
+
+TEST(table_of_qps)
+{
+	ASSERT_STREQ(printed("qps", false),
+		     "SESSION  NIC      QPN  TYPE  STATE   PEER  WQEBBS  PI  CI  WQES      DATA  FIRST ERROR\n"
+		     "      5  soft0  0x101  RC    RTS    0x102     256   9   8     8  64.0 KiB  -\n"
+		     "      5  soft0  0x102  RC    ERR        -      16   0   0     0       0 B  "
+		     "flushed: the QP was in error state\n");
+}
+
+TEST(table_of_mrs)
+{
+	ASSERT_STREQ(printed("mrs", false),
+		     "SESSION  NIC    MR  KIND   ACCESS              IOVA     SIZE\n"
+		     "      5  soft0   1  memfd  lw,rw,rr  0x7f0000001000  4.0 KiB\n");
+}
+
+TEST(text_of_status)
+{
+	const char *out = printed(NULL, false);
+
+	ASSERT_EQ(out, strstr(out, "shmemd 0.1.0, pid 77, up 1 min 20 s, protocol version 1\n"
+				   "\n"
+				   "sessions        2 now, 30 since start, 3 refused\n"
+				   "queues          4 QPs, 4 CQs\n"
+				   "memory          2 regions, 2.0 MiB registered\n"
+				   "held            14 descriptors, 1 published entries\n"
+				   "work requests   12 (write 10, read 2)\n"
+				   "payload         4.0 KiB sent, 16 B read\n"
+				   "errors          1 error CQEs, 0 RNR NAKs, 0 retries\n"
+				   "\n"
+				   "NIC    BACKEND  PCI  PORT  STATE       RATE   MTU  MEMORY "));
+	ASSERT(strstr(out, "\nsoft0  soft     -       1  active  100 Gb/s  4096  memfd,agent"));
+	ASSERT(strstr(out, "\n\nSESSION   UID   PID  COMMAND"));
+}

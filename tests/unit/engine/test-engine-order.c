@@ -1,0 +1,412 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Order: of memory effects, of completions, and what a fence and the read/atomic limit hold back. */
+#include <endian.h>
+#include <string.h>
+
+#include "daemon/engine/engine-private.h"
+#include "fixture.h"
+#include "tests/lib/test.h"
+
+#define SIZE 65536u
+
+struct setup {
+	struct world w;
+	struct pair p;
+	struct region *local, *remote;
+};
+
+static void setup_attr(struct setup *s, enum mem_mode mode, const struct tqp_attr *attr)
+{
+	world_init(&s->w, mode);
+	s->local = region_new(&s->w, 0, SIZE);
+	s->remote = region_new(&s->w, 1, SIZE);
+	region_fill(s->local, 1);
+	pair_init(&s->p, &s->w, attr);
+}
+
+static void setup(struct setup *s, enum mem_mode mode)
+{
+	struct tqp_attr attr = TQP_ATTR;
+
+	setup_attr(s, mode, &attr);
+}
+
+static void teardown(struct setup *s)
+{
+	pair_deinit(&s->p);
+	world_deinit(&s->w);
+}
+
+/* Writes to one place: the last one stays. */
+TEST(writes_take_effect_in_order)
+{
+	FOR_EACH_MODE(mode) {
+		struct setup s;
+
+		setup(&s, mode);
+		for (unsigned int round = 0; round < 10; round++) {
+			uint64_t from = 0;
+
+			for (unsigned int i = 0; i < 20; i++) {
+				uint32_t bytes = 1 + (uint32_t)(test_random(&s.w.seed) % 6000);
+
+				from = test_random(&s.w.seed) % 50000;
+				post_write(&s.p.a, 0, s.local, from, s.remote, 100, bytes);
+			}
+			post_write(&s.p.a, SIGNALED, s.local, from, s.remote, 100, 6000);
+			tqp_ring(&s.p.a);
+			world_run(&s.w);
+			expect_ok(&s.p.a, (uint16_t)(s.p.a.pi - 1));
+			ASSERT_MEMEQ(s.remote->bytes + 100, s.local->bytes + from, 6000);
+		}
+		teardown(&s);
+	}
+}
+
+/* At no moment is the flag there before the data. */
+TEST(a_flag_written_behind_data_is_never_early)
+{
+	FOR_EACH_MODE(mode) {
+		struct setup s;
+
+		setup(&s, mode);
+		s.local->bytes[60000] = 1;
+		for (unsigned int round = 0; round < 30; round++) {
+			bool running = true;
+
+			memset(s.remote->bytes, 0, SIZE);
+			post_write(&s.p.a, 0, s.local, 0, s.remote, 0, 10000);
+			post_write(&s.p.a, SIGNALED, s.local, 60000, s.remote, 20000, 1);
+			tqp_ring(&s.p.a);
+			while (running) {
+				running = world_step(&s.w);
+				if (s.remote->bytes[20000])
+					ASSERT_MEMEQ(s.remote->bytes, s.local->bytes, 10000);
+			}
+			ASSERT_EQ(s.remote->bytes[20000], 1);
+			expect_ok(&s.p.a, (uint16_t)(s.p.a.pi - 1));
+		}
+		teardown(&s);
+	}
+}
+
+/* A CQE is never there before the bytes of its READ. */
+TEST(a_read_completes_behind_its_bytes)
+{
+	FOR_EACH_MODE(mode) {
+		struct setup s;
+
+		setup(&s, mode);
+		region_fill(s.remote, 5);
+		for (unsigned int i = 0; i < 16; i++)
+			post_read(&s.p.a, SIGNALED, s.local, 4000 * i, s.remote, 100 * i, 4000);
+		tqp_ring(&s.p.a);
+		for (uint16_t done = 0; done < 16;) {
+			struct shmd_cqe cqe;
+
+			ASSERT(world_step(&s.w) || done == 15);
+			while (tcq_poll(&s.p.a.scq, &cqe)) {
+				ASSERT_EQ(be16toh(cqe.wqe_counter), done);
+				ASSERT_MEMEQ(s.local->bytes + 4000u * done, s.remote->bytes + 100u * done,
+					     4000);
+				done++;
+			}
+		}
+		teardown(&s);
+	}
+}
+
+/* CQEs come in the order of posting, whatever was faster. */
+TEST(completions_are_in_order)
+{
+	FOR_EACH_MODE(mode) {
+		struct setup s;
+
+		setup(&s, mode);
+		for (unsigned int i = 0; i < 100; i++) {
+			switch (test_random(&s.w.seed) % 4) {
+			case 0:
+				post_read(&s.p.a, SIGNALED, s.local, 0, s.remote, 0, 10000);
+				break;
+			case 1:
+				post_fadd(&s.p.a, SIGNALED, s.local, 0, s.remote, 0, 1);
+				break;
+			case 2:
+				post_write(&s.p.a, SIGNALED, s.local, 0, s.remote, 0, 8);
+				break;
+			default: {
+				struct wqe wqe;
+
+				wqe_begin(&wqe, SHMD_OPCODE_NOP, SIGNALED);
+				tqp_post(&s.p.a, &wqe);
+			}
+			}
+		}
+		tqp_ring(&s.p.a);
+		world_run(&s.w);
+		for (uint16_t i = 0; i < 100; i++)
+			expect_ok(&s.p.a, i);
+		teardown(&s);
+	}
+}
+
+/* Read a word, then overwrite it behind a fence: the read has the old value. */
+TEST(fence_keeps_a_write_behind_a_read)
+{
+	FOR_EACH_MODE(mode) {
+		struct setup s;
+
+		setup(&s, mode);
+		for (unsigned int i = 0; i < 20; i++) {
+			uint8_t old[3000];
+
+			region_fill(s.remote, i);
+			memcpy(old, s.remote->bytes, 3000);
+			post_read(&s.p.a, 0, s.local, 20000, s.remote, 0, 3000);
+			post_write(&s.p.a, SIGNALED | FENCE, s.local, 100 + i, s.remote, 0, 3000);
+			tqp_ring(&s.p.a);
+			world_run(&s.w);
+			expect_ok(&s.p.a, (uint16_t)(s.p.a.pi - 1));
+			ASSERT_MEMEQ(s.local->bytes + 20000, old, 3000);
+			ASSERT_MEMEQ(s.remote->bytes, s.local->bytes + 100 + i, 3000);
+		}
+		teardown(&s);
+	}
+}
+
+/* The result of an atomic is the source of a fenced write behind it. */
+TEST(fence_makes_a_result_usable)
+{
+	FOR_EACH_MODE(mode) {
+		struct setup s;
+
+		setup(&s, mode);
+		*(uint64_t *)(void *)s.remote->bytes = 1000;
+		for (unsigned int i = 0; i < 20; i++) {
+			post_fadd(&s.p.a, 0, s.local, 0, s.remote, 0, 1);
+			post_write(&s.p.a, SIGNALED | FENCE, s.local, 0, s.remote, 80, 8);
+			tqp_ring(&s.p.a);
+			world_run(&s.w);
+			expect_ok(&s.p.a, (uint16_t)(s.p.a.pi - 1));
+			ASSERT_EQ(*(uint64_t *)(void *)(s.remote->bytes + 80), 1000 + i);
+		}
+		teardown(&s);
+	}
+}
+
+/* IBTA orders an atomic behind a READ without a fence. */
+TEST(an_atomic_behind_a_read_does_not_show_in_it)
+{
+	FOR_EACH_MODE(mode) {
+		struct setup s;
+
+		setup(&s, mode);
+		for (uint64_t i = 0; i < 20; i++) {
+			post_read(&s.p.a, 0, s.local, 0, s.remote, 0, 2000);
+			post_fadd(&s.p.a, SIGNALED, s.local, 8000, s.remote, 0, 1);
+			tqp_ring(&s.p.a);
+			world_run(&s.w);
+			expect_ok(&s.p.a, (uint16_t)(s.p.a.pi - 1));
+			ASSERT_EQ(*(uint64_t *)(void *)s.local->bytes, i);
+			ASSERT_EQ(*(uint64_t *)(void *)(s.local->bytes + 8000), i);
+		}
+		teardown(&s);
+	}
+}
+
+struct outstanding {
+	unsigned int now, most;
+};
+
+static bool count_reads(struct world *w, const struct engine_packet *pkt, uint64_t n)
+{
+	struct outstanding *o = w->data;
+
+	if (pkt->kind == PACKET_READ || pkt->kind == PACKET_ATOMIC)
+		o->now++;
+	if (pkt->kind == PACKET_READ_RESPONSE || pkt->kind == PACKET_ATOMIC_RESPONSE)
+		o->now--;
+	if (o->now > o->most)
+		o->most = o->now;
+	return false;
+}
+
+TEST(max_rd_atomic_limits_what_is_outstanding)
+{
+	static const uint8_t limits[] = {1, 4, 16};
+
+	for (unsigned int i = 0; i < 3; i++) {
+		struct tqp_attr attr = TQP_ATTR;
+		struct outstanding o = {0, 0};
+		struct setup s;
+
+		attr.max_rd_atomic = limits[i];
+		setup_attr(&s, MEM_POINTER, &attr);
+		s.w.lose = count_reads;
+		s.w.data = &o;
+		for (unsigned int k = 0; k < 60; k++)
+			post_read(&s.p.a, SIGNALED, s.local, 0, s.remote, 0, 8);
+		tqp_ring(&s.p.a);
+		world_run(&s.w);
+		for (uint16_t k = 0; k < 60; k++)
+			expect_ok(&s.p.a, k);
+		ASSERT_EQ(o.most, limits[i]);
+		teardown(&s);
+	}
+}
+
+static bool count_acks(struct world *w, const struct engine_packet *pkt, uint64_t n)
+{
+	*(unsigned int *)w->data += pkt->kind == PACKET_ACK;
+	return false;
+}
+
+/* A batch with one signaled request costs one acknowledgement. */
+TEST(acknowledgements_are_shared)
+{
+	unsigned int n_acks = 0;
+	struct setup s;
+
+	setup(&s, MEM_POINTER);
+	s.w.lose = count_acks;
+	s.w.data = &n_acks;
+	for (unsigned int i = 0; i < 16; i++)
+		post_write(&s.p.a, i == 15 ? SIGNALED : 0, s.local, 0, s.remote, 0, 8);
+	tqp_ring(&s.p.a);
+	world_run(&s.w);
+	expect_ok(&s.p.a, 15);
+	ASSERT_EQ(n_acks, 1);
+	teardown(&s);
+}
+
+/* Requests nobody waits for are acknowledged nevertheless, and cost no CQE. */
+TEST(unsignaled_requests_complete_silently)
+{
+	struct setup s;
+
+	setup(&s, MEM_POINTER);
+	for (unsigned int i = 0; i < 1000; i++) {
+		post_write(&s.p.a, 0, s.local, 0, s.remote, 0, 8);
+		if (i % 200 == 199) {
+			tqp_ring(&s.p.a);
+			world_run(&s.w);
+			ASSERT_EQ(tqp_info(&s.p.a).pending, 0);
+		}
+	}
+	tcq_expect_none(&s.p.a.scq);
+	ASSERT_EQ(tqp_info(&s.p.a).counters.wqes, 1000);
+	teardown(&s);
+}
+
+/* No QP starves: with one unit a call, all of many progress alike. */
+TEST(turns_are_fair)
+{
+	enum { N = 8, EACH = 200 };
+	struct tqp_attr attr = TQP_ATTR;
+	struct region *local, *remote;
+	struct pair p[N];
+	struct world w;
+
+	world_init(&w, MEM_POINTER);
+	local = region_new(&w, 0, 4096);
+	remote = region_new(&w, 1, 4096);
+	for (unsigned int i = 0; i < N; i++) {
+		pair_init(&p[i], &w, &attr);
+		for (unsigned int k = 0; k < EACH; k++)
+			post_write(&p[i].a, 0, local, 0, remote, 0, 8);
+		tqp_ring(&p[i].a);
+	}
+	w.budget = 1;
+	for (;;) {
+		uint16_t least = EACH, most = 0;
+
+		for (unsigned int i = 0; i < N; i++) {
+			uint16_t ci = (uint16_t)tqp_info(&p[i].a).sq_ci;
+
+			least = ci < least ? ci : least;
+			most = ci > most ? ci : most;
+		}
+		ASSERT_LE(most - least, TURN_UNITS + 1);
+		if (!world_step(&w))
+			break;
+	}
+	for (unsigned int i = 0; i < N; i++) {
+		ASSERT_EQ(tqp_info(&p[i].a).counters.wqes, EACH);
+		pair_deinit(&p[i]);
+	}
+	world_deinit(&w);
+}
+
+/* A budget is a limit: one call does not do more. */
+TEST(a_call_stays_within_its_budget)
+{
+	struct setup s;
+
+	setup(&s, MEM_POINTER);
+	for (unsigned int i = 0; i < 100; i++)
+		post_write(&s.p.a, 0, s.local, 0, s.remote, 0, 8);
+	tqp_ring(&s.p.a);
+	ASSERT_EQ(engine_progress(s.w.nodes[0].engine, 0), 0);
+	for (unsigned int budget = 1; budget < 40; budget += 13) {
+		uint32_t before = tqp_info(&s.p.a).sq_ci;
+
+		ASSERT_LE(engine_progress(s.w.nodes[0].engine, budget), budget);
+		ASSERT_LE(tqp_info(&s.p.a).sq_ci - before, budget);
+	}
+	world_run(&s.w);
+	teardown(&s);
+}
+
+/* The doorbell only wakes: posts are found by a scan too, and a doorbell without a post does nothing. */
+TEST(the_index_comes_from_the_dbrec)
+{
+	struct setup s;
+
+	setup(&s, MEM_POINTER);
+	world_run(&s.w);
+	tqp_ring(&s.p.a);
+	engine_doorbell(s.w.nodes[0].engine, 0xabcdef);
+	world_run(&s.w);
+	ASSERT_EQ(engine_scan(s.w.nodes[0].engine), 0);
+	post_write(&s.p.a, SIGNALED, s.local, 0, s.remote, 0, 8);
+	world_run(&s.w);
+	tcq_expect_none(&s.p.a.scq);
+	ASSERT_EQ(engine_scan_hot(s.w.nodes[0].engine), 1);
+	ASSERT_EQ(engine_scan(s.w.nodes[0].engine), 0);
+	world_run(&s.w);
+	expect_ok(&s.p.a, 0);
+	post_write(&s.p.a, SIGNALED, s.local, 0, s.remote, 0, 8);
+	ASSERT_EQ(engine_scan(s.w.nodes[0].engine), 1);
+	world_run(&s.w);
+	expect_ok(&s.p.a, 1);
+	teardown(&s);
+}
+
+TEST(the_hot_list_holds_the_most_recent)
+{
+	enum { N = 12 };
+	struct tqp_attr attr = TQP_ATTR;
+	struct region *local, *remote;
+	struct pair p[N];
+	struct world w;
+
+	world_init(&w, MEM_POINTER);
+	local = region_new(&w, 0, 4096);
+	remote = region_new(&w, 1, 4096);
+	for (unsigned int i = 0; i < N; i++)
+		pair_init(&p[i], &w, &attr);
+	for (unsigned int i = 0; i < N; i++)
+		tqp_ring(&p[i].a);
+	world_run(&w);
+	for (unsigned int i = 0; i < N; i++)
+		post_write(&p[i].a, 0, local, 0, remote, 0, 8);
+	ASSERT_EQ(engine_scan_hot(w.nodes[0].engine), 8);
+	world_run(&w);
+	for (unsigned int i = 0; i < N; i++)
+		ASSERT_EQ(tqp_info(&p[i].a).counters.wqes, i < 4 ? 0 : 1);
+	/* Destroyed QPs are not looked at. */
+	for (unsigned int i = 0; i < N; i++)
+		pair_deinit(&p[i]);
+	ASSERT_EQ(engine_scan_hot(w.nodes[0].engine), 0);
+	world_deinit(&w);
+}
