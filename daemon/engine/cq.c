@@ -180,6 +180,13 @@ void cq_write_error(struct cq *cq, struct engine_qp *qp, const struct cqe_fields
 	publish(cq, entry, &cqe, true);
 }
 
+/* The QP begins a new life: an error CQE of the former one hides nothing any more. */
+void cq_forget_error(struct cq *cq, const struct engine_qp *qp)
+{
+	if (cq->error_qpn == qp->attr.qpn)
+		cq->error_qpn = CQ_NO_QPN;
+}
+
 /* Did the client ask for an event since the last one? */
 static bool take_arm(struct cq *cq, bool solicited)
 {

@@ -418,6 +418,7 @@ struct cqe_fields {
 
 void cq_write(struct cq *cq, const struct engine_qp *qp, const struct cqe_fields *fields);
 void cq_write_error(struct cq *cq, struct engine_qp *qp, const struct cqe_fields *fields);
+void cq_forget_error(struct cq *cq, const struct engine_qp *qp);
 void cq_notify_all(struct engine *engine);
 void cq_bury_dead(struct engine *engine);
 

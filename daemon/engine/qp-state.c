@@ -205,6 +205,8 @@ void qp_reset(struct engine_qp *qp)
 	qp->state = ENGINE_QP_RST;
 	qp->cancelled = qp_has_pending_ops(qp);
 	qp->first_error = 0;
+	cq_forget_error(qp->send_cq, qp);
+	cq_forget_error(qp->recv_cq, qp);
 	req->pi = req->ci = req->oldest = 0;
 	req->head = req->tail = req->cursor = 0;
 	req->loaded = req->halted = req->rnr_wait = req->drain_reported = req->recovering = false;

@@ -427,6 +427,12 @@ static void fill_atomic(struct engine_packet *pkt, const struct wqe_atomic *a)
 	};
 }
 
+/* Does the client wait for the entry at the cursor, or is it the last for now? */
+static bool is_awaited(const struct requester *req, const struct sent *sent)
+{
+	return (sent->flags & SENT_SIGNALED) || (req->cursor + 1 == req->tail && req->ci == req->pi);
+}
+
 static bool wants_ack(const struct engine_qp *qp, const struct sent *sent, bool last)
 {
 	const struct requester *req = &qp->req;
@@ -434,8 +440,7 @@ static bool wants_ack(const struct engine_qp *qp, const struct sent *sent, bool 
 
 	if (every > ACK_REQ_EVERY)
 		every = ACK_REQ_EVERY;
-	if (last && ((sent->flags & SENT_SIGNALED) ||
-		     (req->cursor + 1 == req->tail && req->ci == req->pi)))
+	if (last && is_awaited(req, sent))
 		return true;
 	return req->n_since_ack_req >= every || qp->engine->n_free_packets <= PACKET_RESERVE ||
 	       psn_diff(psn_of_packet(req, sent), req->sent_psn) < 0;
@@ -534,10 +539,16 @@ static int send_packet(struct engine_qp *qp, struct sent *sent)
 
 static void pass_nop(struct engine_qp *qp, struct sent *sent)
 {
+	struct requester *req = &qp->req;
+	bool awaited = is_awaited(req, sent);
+
 	start(qp, sent);
-	qp->req.cursor++;
-	qp->req.loaded = false;
+	req->cursor++;
+	req->loaded = false;
 	requester_advance(qp);
+	/* Those before it may not have asked for an acknowledgement. */
+	if (awaited && req->head != req->cursor && qp->state != ENGINE_QP_ERR)
+		requester_solicit(qp, req->sent_psn);
 }
 
 /* Up to `budget` packets and NOPs. */

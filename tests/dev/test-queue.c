@@ -346,6 +346,11 @@ static void first_error_of_many(struct mini_nic *nic)
 	ASSERT_EQ(shmd_dev_qp_error(&nic->qp, &wqe_index), SHMD_SYNDROME_REMOTE_ACCESS_ERR);
 	ASSERT_EQ(wqe_index, (nic->attr.start_index + 4) & 0xffff);
 	ASSERT_EQ(words[0], 3u);
+	/* A caller that saw a later error CQE while the first was being recorded changes nothing. */
+	ASSERT_EQ(shmd_dev_cq_record(&nic->qp, nic->qp.cq_addr, 0xd0000900, nic->qp.sharing),
+		  SHMD_DEV_CQE_ERROR);
+	ASSERT_EQ(shmd_dev_qp_error(&nic->qp, &wqe_index), SHMD_SYNDROME_REMOTE_ACCESS_ERR);
+	ASSERT_EQ(wqe_index, (nic->attr.start_index + 4) & 0xffff);
 	if (nic->attr.is_ordinary)
 		ASSERT_EQ(nic->qp.cqe_ci, nic->attr.start_index + 4);
 }

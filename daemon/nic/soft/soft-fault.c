@@ -15,6 +15,7 @@ static const struct {
 	{"soft.nic-thread-stop", SOFT_FAULT_THREAD_STOP, 0},
 	{"soft.flip-payload-byte", SOFT_FAULT_FLIP_PAYLOAD_BYTE, 1},
 	{"soft.drop-cqe", SOFT_FAULT_DROP_CQE, 1},
+	{"soft.delay-memory", SOFT_FAULT_DELAY_MEMORY, 0},
 };
 
 int soft_fault_parse(const char *text, struct soft_fault *ret_fault)

@@ -77,7 +77,7 @@ static void mem_free(struct engine_mem *base)
 	free(mem);
 }
 
-static const struct engine_mem_ops mem_ops = {
+const struct engine_mem_ops soft_mem_ops = {
 	.pointer = mem_pointer,
 	.read = mem_read,
 	.write = mem_write,
@@ -85,8 +85,11 @@ static const struct engine_mem_ops mem_ops = {
 	.free = mem_free,
 };
 
-static int mem_new(const struct nic_mr_attr *attr, struct engine_mem **ret_mem)
+static int mem_new(const struct soft_nic *nic, const struct nic_mr_attr *attr,
+		   struct engine_mem **ret_mem)
 {
+	const struct engine_mem_ops *ops =
+		nic->fault.kind == SOFT_FAULT_DELAY_MEMORY ? &soft_delay_mem_ops : &soft_mem_ops;
 	_cleanup_free_ struct soft_mem *mem = calloc(1, sizeof(*mem));
 	int r;
 
@@ -97,7 +100,7 @@ static int mem_new(const struct nic_mr_attr *attr, struct engine_mem **ret_mem)
 			   attr->access & ~NIC_ACCESS_REMOTE_READ, &mem->map);
 	if (r < 0)
 		return r;
-	engine_mem_init(&mem->base, &mem_ops, attr->length_bytes);
+	engine_mem_init(&mem->base, ops, attr->length_bytes);
 	*ret_mem = &take_ptr(mem)->base;
 	return 0;
 }
@@ -174,7 +177,7 @@ int soft_mr_reg(struct nic_ctx *base, const struct nic_mr_attr *attr, struct nic
 		return -ENOMEM;
 	r = check_attr(attr);
 	if (r == 0)
-		r = mem_new(attr, &mr->mem);
+		r = mem_new(ctx->nic, attr, &mr->mem);
 	if (r < 0)
 		return r;
 	call.attr = (struct engine_mr_attr){

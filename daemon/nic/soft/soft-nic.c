@@ -157,6 +157,7 @@ static struct soft_nic *nic_alloc(const struct nic_soft_attr *attr, struct soft_
 	list_init(&nic->ctxs);
 	list_init(&nic->calls);
 	list_init(&nic->packets);
+	soft_delay_init(&nic->delay, 0);
 	return nic;
 }
 
@@ -170,8 +171,10 @@ static int nic_new(const struct nic_soft_attr *attr, unsigned int index, const u
 		return -ENOMEM;
 	snprintf(nic->base.name, sizeof(nic->base.name), "soft%u", index);
 	r = soft_fault_parse(attr->fault, &nic->fault);
-	if (r == 0)
+	if (r == 0) {
+		soft_delay_init(&nic->delay, nic->fault.nth + index);
 		r = set_address(nic, prefix);
+	}
 	if (r == 0) {
 		nic->base.event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 		if (nic->base.event_fd < 0)

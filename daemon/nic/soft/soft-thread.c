@@ -187,6 +187,7 @@ static bool turn(struct soft_nic *nic)
 			break;
 		units += m;
 	}
+	n += soft_delay_run(&nic->delay);
 	return n + units > 0;
 }
 
@@ -229,6 +230,8 @@ static uint64_t sleep_nsec(struct soft_nic *nic)
 	if (nic->n_gpu_qps > 0)
 		nsec = (uint64_t)nic->gpu_poll_usec * NSEC_PER_USEC;
 	deadline = engine_next_deadline(nic->engine);
+	if (soft_delay_deadline(&nic->delay) < deadline)
+		deadline = soft_delay_deadline(&nic->delay);
 	if (deadline == UINT64_MAX)
 		return nsec;
 	now = soft_now_nsec();
@@ -387,6 +390,7 @@ static int start_pthread(struct soft_nic *nic)
 /* What start made and no thread uses. */
 static void free_parts(struct soft_nic *nic)
 {
+	soft_delay_drain(&nic->delay);
 	nic->engine = engine_free(nic->engine);
 	drop_packets(nic);
 	soft_numbers_deinit(&nic->qpns);

@@ -18,6 +18,7 @@
 
 #include "daemon/engine/engine.h"
 #include "daemon/nic/nic.h"
+#include "daemon/nic/soft/soft-delay.h"
 #include "proto/base/list.h"
 
 #define SOFT_MAX_NICS 64u
@@ -145,6 +146,7 @@ enum soft_fault_kind {
 	SOFT_FAULT_THREAD_STOP,
 	SOFT_FAULT_FLIP_PAYLOAD_BYTE,
 	SOFT_FAULT_DROP_CQE,
+	SOFT_FAULT_DELAY_MEMORY, /* nth is the seed */
 };
 
 struct soft_fault {
@@ -191,6 +193,7 @@ struct soft_nic {
 	struct list ctxs; /* struct soft_ctx.link */
 	struct list calls; /* unfinished ones */
 	struct list packets; /* not yet given to the engine, from other NICs and from itself */
+	struct soft_delay delay;
 	struct soft_numbers qpns;
 	struct soft_numbers cqns;
 	uint32_t n_gpu_qps; /* driven by a GPU */
@@ -254,6 +257,9 @@ void soft_ctx_quiesce(struct nic_ctx *ctx, uint64_t timeout_nsec);
 bool soft_ctx_poll(struct soft_ctx *ctx);
 
 /* ---- memory regions (soft-mr.c) -------------------------------------------------------------------------------------- */
+
+/* Memory the CPU reaches: every operation completes at once. */
+extern const struct engine_mem_ops soft_mem_ops;
 
 int soft_mr_reg(struct nic_ctx *ctx, const struct nic_mr_attr *attr, struct nic_mr **ret_mr);
 struct nic_mr *soft_mr_dereg(struct nic_mr *mr);

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Self-test of a queue from a GPU: one block drives a QP whose peer is its own process and looks at every effect.
+ *
+ * Launched with one block of a multiple of 32 threads, at most 1024, on a QP of sharing BLOCK or GPU. Memory is three
+ * areas of SHMD_SELFTEST_BLOCK_BYTES: source, destination, words. Every step ends with the block's agreement on its
+ * status, so all threads leave together.
+ */
+#include <shmd/dev/rma.h>
+
+#include "kernels.h"
+
+/* The words area: 64-bit counters and signals first, then one 64-bit word for each thread. */
+#define WORD_TICKET64 0u
+#define WORD_TICKET32 1u
+#define WORD_SIGNAL 2u
+#define WORD_OF_THREADS 16u
+
+struct selftest {
+	struct shmd_selftest_args args;
+	uint32_t thread;
+	uint32_t n_threads;
+};
+
+static __device__ uint8_t pattern(uint64_t i, uint32_t seed)
+{
+	return (uint8_t)(i * 7 + (i >> 8) + seed * 131);
+}
+
+static __device__ struct shmd_dev_addr at(struct shmd_dev_addr addr, uint64_t offset)
+{
+	addr.iova += offset;
+	return addr;
+}
+
+static __device__ uint64_t word_offset(uint32_t i)
+{
+	return 2ull * SHMD_SELFTEST_BLOCK_BYTES + i * 8ull;
+}
+
+static __device__ uint64_t *word(const struct selftest *t, uint32_t i)
+{
+	return (uint64_t *)(t->args.memory + word_offset(i));
+}
+
+static __device__ void fill(const struct selftest *t, uint64_t offset, uint32_t seed)
+{
+	uint64_t i;
+
+	for (i = t->thread; i < SHMD_SELFTEST_BLOCK_BYTES; i += t->n_threads)
+		t->args.memory[offset + i] = pattern(i, seed);
+	__syncthreads();
+}
+
+/* Loads past the cache: the NIC wrote. */
+static __device__ void check(const struct selftest *t, uint64_t offset, uint32_t seed)
+{
+	uint64_t i, n_wrong = 0;
+
+	for (i = t->thread; i < SHMD_SELFTEST_BLOCK_BYTES / 8; i += t->n_threads) {
+		const uint64_t *p = (const uint64_t *)(t->args.memory + offset) + i;
+		uint64_t v = shmd_dev_word_load64(p);
+		uint32_t b;
+
+		for (b = 0; b < 8; b++)
+			n_wrong += (uint8_t)(v >> 8 * b) != pattern(i * 8 + b, seed);
+	}
+	if (n_wrong)
+		atomicAdd((unsigned long long *)&t->args.result->n_wrong, n_wrong);
+	__syncthreads();
+}
+
+static __device__ void expect(const struct selftest *t, uint64_t a, uint64_t b)
+{
+	if (a != b)
+		atomicAdd((unsigned long long *)&t->args.result->n_wrong, 1ull);
+}
+
+/* The worst status of the block, to all; records the first step that failed. */
+static __device__ int agree(const struct selftest *t, int status, enum shmd_selftest_step step,
+			    uint32_t n_operations)
+{
+	int failed = __syncthreads_or(status != SHMD_DEV_OK);
+
+	if (status)
+		atomicCAS(&t->args.result->status, SHMD_DEV_OK, status);
+	if (t->thread == 0 && failed)
+		t->args.result->step = step;
+	if (t->thread == 0 && !failed)
+		t->args.result->n_operations += n_operations;
+	__syncthreads();
+	return failed;
+}
+
+static __device__ struct shmd_dev_mode mode_of(const struct selftest *t, uint8_t scope)
+{
+	struct shmd_dev_mode mode = shmd_dev_mode_of(t->args.qp, t->args.timeout_nsec);
+
+	mode.scope = scope;
+	return mode;
+}
+
+static __device__ int test_put(const struct selftest *t)
+{
+	int rc;
+
+	fill(t, 0, 1);
+	rc = shmd_dev_qp_put_as(t->args.qp, at(t->args.remote, SHMD_SELFTEST_BLOCK_BYTES),
+				t->args.local, SHMD_SELFTEST_BLOCK_BYTES,
+				mode_of(t, SHMD_DEV_BLOCK));
+	if (agree(t, rc, SHMD_SELFTEST_PUT, 1))
+		return 1;
+	check(t, SHMD_SELFTEST_BLOCK_BYTES, 1);
+	return 0;
+}
+
+static __device__ int test_get(const struct selftest *t)
+{
+	int rc;
+
+	fill(t, SHMD_SELFTEST_BLOCK_BYTES, 2);
+	rc = shmd_dev_qp_get_as(t->args.qp, at(t->args.remote, SHMD_SELFTEST_BLOCK_BYTES),
+				t->args.local, SHMD_SELFTEST_BLOCK_BYTES,
+				mode_of(t, SHMD_DEV_BLOCK));
+	if (agree(t, rc, SHMD_SELFTEST_GET, 1))
+		return 1;
+	check(t, 0, 2);
+	return 0;
+}
+
+/* Each warp puts its part and adds to the signal; the block waits for all of them. */
+static __device__ int test_warps(const struct selftest *t)
+{
+	uint32_t n_warps = t->n_threads / 32, warp = t->thread / 32;
+	uint64_t part = SHMD_SELFTEST_BLOCK_BYTES / n_warps / 8 * 8, from = warp * part;
+	struct shmd_dev_signal signal =
+		shmd_dev_signal_of(at(t->args.remote, word_offset(WORD_SIGNAL)),
+				   SHMD_DEV_SIGNAL_ADD, 1);
+	int rc;
+
+	fill(t, 0, 3);
+	if (warp == n_warps - 1)
+		part = SHMD_SELFTEST_BLOCK_BYTES - from;
+	rc = shmd_dev_qp_put_signal_nbi_as(t->args.qp,
+					   at(t->args.remote, SHMD_SELFTEST_BLOCK_BYTES + from),
+					   at(t->args.local, from), part, signal,
+					   mode_of(t, SHMD_DEV_WARP));
+	if (agree(t, rc, SHMD_SELFTEST_WARPS, 2 * n_warps))
+		return 1;
+	rc = shmd_dev_qp_wait_until64_as(t->args.qp, word(t, WORD_SIGNAL), SHMD_DEV_CMP_EQ, n_warps,
+					 mode_of(t, SHMD_DEV_BLOCK));
+	if (agree(t, rc, SHMD_SELFTEST_WARPS, 0))
+		return 1;
+	check(t, SHMD_SELFTEST_BLOCK_BYTES, 3);
+	return 0;
+}
+
+static __device__ int test_threads(const struct selftest *t)
+{
+	struct shmd_dev_addr mine =
+		at(t->args.remote, word_offset(WORD_OF_THREADS + t->thread));
+	uint64_t value = 0x0102030405060708ull * (t->thread + 1), back = 0;
+	int rc;
+
+	rc = shmd_dev_qp_p_as(t->args.qp, mine, value, 8, mode_of(t, SHMD_DEV_THREAD));
+	if (agree(t, rc, SHMD_SELFTEST_THREADS, t->n_threads))
+		return 1;
+	rc = shmd_dev_qp_g_as(t->args.qp, mine, 8, mode_of(t, SHMD_DEV_THREAD), &back);
+	if (agree(t, rc, SHMD_SELFTEST_THREADS, t->n_threads))
+		return 1;
+	expect(t, back, value);
+	return 0;
+}
+
+/* Each thread draws a ticket of both sizes; the sum of the tickets says that each was drawn once. */
+static __device__ int test_tickets(const struct selftest *t)
+{
+	struct shmd_dev_mode mode = mode_of(t, SHMD_DEV_THREAD);
+	uint64_t n = t->n_threads, a = 0, b = 0;
+	__shared__ unsigned long long sum;
+	int rc;
+
+	if (t->thread == 0)
+		sum = 0;
+	__syncthreads();
+	rc = shmd_dev_qp_atomic_fetch_as(t->args.qp, at(t->args.remote, word_offset(WORD_TICKET64)),
+					 shmd_dev_amo_of(SHMD_DEV_AMO_ADD, 8, 1), mode, &a);
+	if (agree(t, rc, SHMD_SELFTEST_TICKETS, t->n_threads))
+		return 1;
+	rc = shmd_dev_qp_atomic_fetch_as(t->args.qp, at(t->args.remote, word_offset(WORD_TICKET32)),
+					 shmd_dev_amo_of(SHMD_DEV_AMO_ADD, 4, 1), mode, &b);
+	if (agree(t, rc, SHMD_SELFTEST_TICKETS, t->n_threads))
+		return 1;
+	atomicAdd(&sum, a + b);
+	__syncthreads();
+	if (t->thread == 0) {
+		expect(t, sum, n * (n - 1));
+		expect(t, shmd_dev_word_load64(word(t, WORD_TICKET64)), n);
+		expect(t, shmd_dev_word_load64(word(t, WORD_TICKET32)), n);
+	}
+	return 0;
+}
+
+extern "C" __global__ void shmd_selftest(struct shmd_selftest_args args)
+{
+	struct selftest t;
+	uint32_t i;
+
+	t.args = args;
+	t.thread = threadIdx.x;
+	t.n_threads = blockDim.x;
+	if (args.bytes < SHMD_SELFTEST_MIN_BYTES || blockDim.x % 32 || gridDim.x != 1) {
+		args.result->status = SHMD_DEV_INVALID;
+		return;
+	}
+	for (i = t.thread; i < WORD_OF_THREADS; i += t.n_threads)
+		*word(&t, i) = 0;
+	/* The NIC is about to use what was just cleared. */
+	__threadfence_system();
+	__syncthreads();
+	(void)(test_put(&t) || test_get(&t) || test_warps(&t) || test_threads(&t) ||
+	       test_tickets(&t));
+}

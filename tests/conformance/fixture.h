@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the fixture's own files share; tests use conf.h. */
+#ifndef TESTS_CONFORMANCE_FIXTURE_H
+#define TESTS_CONFORMANCE_FIXTURE_H
+
+#include "tests/conformance/conf.h"
+
+/* Ends the test when the backend has no descriptor. */
+const struct conf_backend *conf_backend_find(const char *name);
+
+/* Starts a private daemon unless SHMEMD_SOCKET names a running one. */
+void conf_daemon_start(void);
+/* Socket of the daemon under test; NULL: the library's own default. */
+const char *conf_daemon_socket(void);
+/* True while a private daemon that was started has not ended. */
+bool conf_daemon_running(void);
+/* Asks the private daemon to end; fails the test when it does not end with success. */
+void conf_daemon_stop(void);
+
+#endif

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The send path as PTX, for check-ptx.py: one write with constants for sharing and scope. */
+#include <shmd/dev/rma.h>
+
+#define PUT(name, sharing)                                                                         \
+	extern "C" __global__ void name(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,       \
+					struct shmd_dev_addr local, int *status)                   \
+	{                                                                                          \
+		*status = shmd_dev_qp_put_nbi_as(qp, remote, local, 64,                            \
+						 shmd_dev_mode_const(SHMD_DEV_WARP, sharing));     \
+	}
+
+PUT(put_exclusive, SHMD_SHARING_EXCLUSIVE)
+PUT(put_block, SHMD_SHARING_BLOCK)
+PUT(put_gpu, SHMD_SHARING_GPU)
+
+extern "C" __global__ void wait_all(struct shmd_dev_qp *qp, int *status)
+{
+	*status = shmd_dev_qp_quiet_as(qp, shmd_dev_mode_const(SHMD_DEV_WARP,
+							       SHMD_SHARING_EXCLUSIVE));
+}
+
+extern "C" __global__ void wait_word(struct shmd_dev_qp *qp, const uint64_t *word, int *status)
+{
+	*status = shmd_dev_qp_test64_as(qp, word, SHMD_DEV_CMP_EQ, 1,
+					shmd_dev_mode_const(SHMD_DEV_WARP, SHMD_SHARING_EXCLUSIVE));
+}
