@@ -263,6 +263,7 @@ void session_end_gone(struct session *session)
 		return;
 	session->ended = true;
 	session->end_status = SHMD_STATUS_OK;
+	session_note(session, LOG_DEBUG, NOTE_SESSION, "the client has gone");
 	session_health_end(session);
 	call_attention(session);
 }
