@@ -25,10 +25,9 @@ static bool all_zero(struct raw_client *ctl)
 	raw_expect(ctl, &req, NULL, 0, MSG_LIST_REP, &rep);
 	listed = rep.list_rep.n_sessions;
 	msg_deinit(&rep);
-	/* The controller itself holds a socket and a pidfd. */
 	return listed == 0 && status.n_sessions == 0 && status.n_qps == 0 && status.n_cqs == 0 &&
 	       status.n_mrs == 0 && status.registered_bytes == 0 && status.n_published == 0 &&
-	       status.n_fds == 2;
+	       status.n_fds == 0;
 }
 
 static void expect_zero_within_a_second(struct raw_client *ctl)
