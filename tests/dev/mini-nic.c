@@ -283,14 +283,15 @@ static uint8_t do_send(struct mini_nic *nic, const uint8_t *wqe, struct mini_nic
 {
 	uint32_t *rcv = (uint32_t *)(nic->memory + AT_SQ_DBREC);
 	uint64_t slot = nic->recv_ci & (nic->attr.rq_wqes - 1);
-	const uint8_t *recv = (const uint8_t *)(uintptr_t)nic->qp.rq_addr +
-			      (slot << nic->qp.rq_stride_shift);
+	const uint8_t *recv =
+		(const uint8_t *)(uintptr_t)nic->qp.rq_addr + (slot << nic->qp.rq_stride_shift);
 	uint8_t syndrome = 0;
 	uint64_t room = 0;
 	void *src = NULL, *dst = NULL;
 
 	if (!nic->attr.rq_wqes ||
-	    (uint16_t)(__builtin_bswap32(__atomic_load_n(rcv, __ATOMIC_ACQUIRE)) - nic->recv_ci) == 0)
+	    (uint16_t)(__builtin_bswap32(__atomic_load_n(rcv, __ATOMIC_ACQUIRE)) - nic->recv_ci) ==
+		    0)
 		return SHMD_SYNDROME_RNR_RETRY_EXC_ERR;
 	nic->recv_ci++;
 	if (entry->n_ds == 2)

@@ -68,7 +68,8 @@ struct mini_nic {
 	uint64_t complaints; /* MINI_NIC_BAD_* */
 	uint64_t cq_pi, recv_ci, recv_cq_pi;
 	bool is_broken; /* after an error: everything is flushed */
-	struct mini_nic_entry log[MINI_NIC_LOG]; /* of WQE n at n % MINI_NIC_LOG; read after a completion */
+	struct mini_nic_entry
+		log[MINI_NIC_LOG]; /* of WQE n at n % MINI_NIC_LOG; read after a completion */
 };
 
 /* What a client did wrong. Tests end with mini_nic_check(), which wants none. */

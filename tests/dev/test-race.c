@@ -50,13 +50,13 @@ static void round_atomics(struct racer *r)
 
 	ASSERT_EQ(shmd_dev_qp_atomic_add(qp, mini_nic_remote(&counter64), 8, 1), SHMD_DEV_OK);
 	ASSERT_EQ(shmd_dev_qp_atomic_inc(qp, mini_nic_remote(&counter32), 4), SHMD_DEV_OK);
-	ASSERT_EQ(shmd_dev_qp_atomic_fetch_add(qp, mini_nic_remote(&ticket64), 8, 1, PATIENCE,
-					       &got),
-		  SHMD_DEV_OK);
+	ASSERT_EQ(
+		shmd_dev_qp_atomic_fetch_add(qp, mini_nic_remote(&ticket64), 8, 1, PATIENCE, &got),
+		SHMD_DEV_OK);
 	r->sum += got;
-	ASSERT_EQ(shmd_dev_qp_atomic_fetch_add(qp, mini_nic_remote(&ticket32), 4, 1, PATIENCE,
-					       &got),
-		  SHMD_DEV_OK);
+	ASSERT_EQ(
+		shmd_dev_qp_atomic_fetch_add(qp, mini_nic_remote(&ticket32), 4, 1, PATIENCE, &got),
+		SHMD_DEV_OK);
 	r->sum += got;
 	/* Each thread's bit flips and flips back, by WQEs of two WQEBBs. */
 	ASSERT_EQ(shmd_dev_qp_atomic_fetch_or(qp, mini_nic_remote(&bits64), 8, 1ull << r->id,
@@ -67,10 +67,9 @@ static void round_atomics(struct racer *r)
 					       PATIENCE, &got),
 		  SHMD_DEV_OK);
 	ASSERT_EQ(got >> r->id & 1, 1u);
-	ASSERT_EQ(shmd_dev_qp_put_signal_nbi(qp, mini_nic_remote(&r->note_at_peer),
-					     mini_nic_local(&r->note), 8,
-					     shmd_dev_signal_of(mini_nic_remote(&signal64),
-								SHMD_DEV_SIGNAL_ADD, 1)),
+	ASSERT_EQ(shmd_dev_qp_put_signal_nbi(
+			  qp, mini_nic_remote(&r->note_at_peer), mini_nic_local(&r->note), 8,
+			  shmd_dev_signal_of(mini_nic_remote(&signal64), SHMD_DEV_SIGNAL_ADD, 1)),
 		  SHMD_DEV_OK);
 }
 
@@ -228,11 +227,11 @@ static void *race_until_error(void *arg)
 
 	/* Without any time limit: only the error ends it. */
 	do {
-		rc = r->id % 2 ? shmd_dev_qp_g(&r->nic->qp, mini_nic_remote(&r->word), 8,
-					       SHMD_DEV_NO_TIMEOUT, &value)
-			       : shmd_dev_qp_put(&r->nic->qp, mini_nic_remote(r->dst),
-						 mini_nic_local(r->src), BYTES,
-						 SHMD_DEV_NO_TIMEOUT);
+		rc = r->id % 2
+			     ? shmd_dev_qp_g(&r->nic->qp, mini_nic_remote(&r->word), 8,
+					     SHMD_DEV_NO_TIMEOUT, &value)
+			     : shmd_dev_qp_put(&r->nic->qp, mini_nic_remote(r->dst),
+					       mini_nic_local(r->src), BYTES, SHMD_DEV_NO_TIMEOUT);
 	} while (rc == SHMD_DEV_OK);
 	r->status = rc;
 	return NULL;
