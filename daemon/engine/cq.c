@@ -2,7 +2,7 @@
 /*
  * Completion queues.
  *
- * The body of a CQE is written first; its last 8 bytes, which hold the WQE counter and the owner bit, are one
+ * The body of a CQE is written first; its last 4 bytes, which hold the WQE counter and the owner bit, are one
  * store with release order, so that a reader of a collapsed CQ never pairs a new counter with an old opcode.
  *
  * The consumer index is client-written: it is read only when the ring looks full, and a full ring (or nonsense)
@@ -98,7 +98,7 @@ static bool fault_hits(struct engine *engine)
 }
 
 /* Entry for the next CQE, or NULL when there is none to write. */
-static uint64_t *next_entry(struct cq *cq)
+static uint32_t *next_entry(struct cq *cq)
 {
 	size_t index = cq->pi & ((1u << cq->attr.log2_entries) - 1);
 
@@ -113,16 +113,16 @@ static uint64_t *next_entry(struct cq *cq)
 		return NULL;
 	if (cq->attr.flags & ENGINE_CQ_COLLAPSED)
 		index = 0;
-	return (uint64_t *)(void *)((uint8_t *)cq->attr.ring + index * SHMD_CQE_BYTES);
+	return (uint32_t *)(void *)((uint8_t *)cq->attr.ring + index * SHMD_CQE_BYTES);
 }
 
-static void publish(struct cq *cq, uint64_t *entry, const struct shmd_cqe *cqe, bool solicited)
+static void publish(struct cq *cq, uint32_t *entry, const struct shmd_cqe *cqe, bool solicited)
 {
-	uint64_t words[SHMD_CQE_BYTES / 8];
+	uint32_t words[SHMD_CQE_BYTES / 4];
 
 	memcpy(words, cqe, sizeof(words));
-	memcpy(entry, words, SHMD_CQE_BYTES - 8);
-	__atomic_store_n(&entry[7], words[7], __ATOMIC_RELEASE);
+	memcpy(entry, words, SHMD_CQE_BYTES - 4);
+	__atomic_store_n(&entry[15], words[15], __ATOMIC_RELEASE);
 	cq->pi++;
 	cq->new_solicited |= solicited;
 	if (cq->attr.dbrec && list_empty(&cq->notify_link))
@@ -136,7 +136,7 @@ static uint8_t op_own(const struct cq *cq, uint8_t opcode)
 
 void cq_write(struct cq *cq, const struct engine_qp *qp, const struct cqe_fields *fields)
 {
-	uint64_t *entry = next_entry(cq);
+	uint32_t *entry = next_entry(cq);
 	struct shmd_cqe cqe = {0};
 
 	if (unlikely(!entry))
@@ -160,7 +160,7 @@ void cq_write_error(struct cq *cq, struct engine_qp *qp, const struct cqe_fields
 	bool flush = fields->syndrome == SHMD_SYNDROME_WR_FLUSH_ERR;
 	struct shmd_err_cqe err = {0};
 	struct shmd_cqe cqe;
-	uint64_t *entry;
+	uint32_t *entry;
 
 	qp->counters.error_cqes++;
 	if (!qp->first_error)

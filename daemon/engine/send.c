@@ -211,17 +211,19 @@ static bool fetch(struct engine_qp *qp)
 	uint16_t posted, n_wqebbs;
 	uint8_t syndrome;
 
-	if (req->halted || qp->state != ENGINE_QP_RTS || req->tail - req->head > req->sent_mask ||
-	    !ring_has_wqe(qp))
+	if (req->halted || qp->state != ENGINE_QP_RTS || !ring_has_wqe(qp))
 		return false;
 	posted = (uint16_t)(req->pi - req->ci);
 	if (unlikely(posted > 1u << qp->attr.log2_sq_wqebbs)) {
 		fetch_bad_index(qp, sent);
 		return false;
 	}
-	n_wqebbs = copy_wqe(qp);
-	if (!n_wqebbs)
+	n_wqebbs = req->tail - req->head > req->sent_mask ? 0 : copy_wqe(qp);
+	if (!n_wqebbs) {
+		/* What must complete first may not have asked for its acknowledgement. */
+		requester_solicit(qp, req->sent_psn);
 		return false;
+	}
 	syndrome = (uint8_t)wqe_parse(shadow_wqe(qp, req->ci), (size_t)n_wqebbs * SHMD_WQEBB_BYTES,
 				      &req->cur);
 	if (unlikely(n_wqebbs > posted)) {
