@@ -13,6 +13,9 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+
+#include <linux/sockios.h>
 
 #include "proto/base/cleanup.h"
 #include "proto/framing.h"
@@ -71,7 +74,6 @@ void connection_init(struct connection *conn, int fd)
 static void drop_first(struct connection *conn, struct connection_packet *packet)
 {
 	conn->n_out--;
-	conn->n_out_fds -= packet->fds.n;
 	conn->out_bytes -= packet->bytes;
 	packet_free(packet);
 }
@@ -90,29 +92,48 @@ static int send_now(struct connection *conn, const void *buf, size_t bytes, cons
 	return framing_send(conn->fd, buf, bytes, fds ? fds->fds : NULL, fds ? fds->n : 0);
 }
 
-static bool queue_full(const struct connection *conn, size_t bytes, unsigned int n_fds)
+static bool queue_full(const struct connection *conn, size_t bytes)
 {
-	return conn->n_out >= CONNECTION_MAX_PACKETS || conn->out_bytes + bytes > CONNECTION_MAX_BYTES ||
-	       conn->n_out_fds + n_fds > CONNECTION_MAX_FDS;
+	return conn->n_out >= CONNECTION_MAX_PACKETS || conn->out_bytes + bytes > CONNECTION_MAX_BYTES;
+}
+
+/* Has the client read everything that was ever sent? */
+static bool all_read(const struct connection *conn)
+{
+	int unread_bytes;
+
+	return list_empty(&conn->out) && ioctl(conn->fd, SIOCOUTQ, &unread_bytes) == 0 &&
+	       unread_bytes == 0;
+}
+
+static int count_fds(struct connection *conn, unsigned int n_fds)
+{
+	if (n_fds > 0 && all_read(conn))
+		conn->n_unread_fds = 0;
+	if (conn->n_unread_fds + n_fds > CONNECTION_MAX_FDS)
+		return -ENOBUFS;
+	conn->n_unread_fds += n_fds;
+	return 0;
 }
 
 int connection_send(struct connection *conn, const void *buf, size_t bytes, const struct fdlist *fds)
 {
 	struct connection_packet *packet = NULL;
-	int r = -EAGAIN;
+	int r;
 
-	if (list_empty(&conn->out))
-		r = send_now(conn, buf, bytes, fds);
+	r = count_fds(conn, fds ? fds->n : 0);
+	if (r < 0)
+		return r;
+	r = list_empty(&conn->out) ? send_now(conn, buf, bytes, fds) : -EAGAIN;
 	if (r != -EAGAIN)
 		return r;
-	if (queue_full(conn, bytes, fds ? fds->n : 0))
+	if (queue_full(conn, bytes))
 		return -ENOBUFS;
 	r = packet_new(buf, bytes, fds, &packet);
 	if (r < 0)
 		return r;
 	list_add_tail(&conn->out, &packet->link);
 	conn->n_out++;
-	conn->n_out_fds += packet->fds.n;
 	conn->out_bytes += bytes;
 	return 0;
 }

@@ -10,7 +10,10 @@
 #include "proto/base/fdlist.h"
 #include "proto/base/list.h"
 
-/* What waits for a client that does not read; beyond this its session ends. */
+/*
+ * What waits for a client that does not read; beyond this its session ends. Descriptors count until they are read,
+ * also those in the socket: the kernel bounds how many one sender may have on their way, and that is shared by all.
+ */
 #define CONNECTION_MAX_PACKETS 64u
 #define CONNECTION_MAX_BYTES (1u << 20)
 #define CONNECTION_MAX_FDS 64u
@@ -18,7 +21,8 @@
 struct connection {
 	int fd; /* owned */
 	struct list out; /* struct connection_packet, oldest first */
-	unsigned int n_out, n_out_fds;
+	unsigned int n_out;
+	unsigned int n_unread_fds; /* at most: sent or waiting since everything was read last */
 	size_t out_bytes;
 };
 

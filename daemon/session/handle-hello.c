@@ -12,8 +12,8 @@
 
 #include "proto/framing.h"
 
-/* The health page. */
-#define HELLO_FDS 1
+/* Socket, pidfd, health page. Connections that are no session are bounded by max-connections alone. */
+#define HELLO_FDS 3
 
 static uint32_t limit32(const struct registry *registry, enum quota_what what)
 {

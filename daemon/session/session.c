@@ -29,9 +29,6 @@
 
 #define SESSION_PACKETS_PER_TURN 16
 
-/* A session's socket and pidfd. */
-#define SESSION_CONNECTION_FDS 2
-
 static void teardown_quiesce(struct session *session);
 static void teardown_queues(struct session *session);
 static void teardown_memory(struct session *session);
@@ -57,8 +54,7 @@ static const struct {
 
 static int charge_connection(struct session *session)
 {
-	const struct quota_amount amount = {
-		.n = {[QUOTA_CONNECTIONS] = 1, [QUOTA_FDS] = SESSION_CONNECTION_FDS}};
+	const struct quota_amount amount = {.n = {[QUOTA_CONNECTIONS] = 1}};
 	struct msg msg;
 	int r;
 
@@ -263,6 +259,7 @@ void session_end_gone(struct session *session)
 		return;
 	session->ended = true;
 	session->end_status = SHMD_STATUS_OK;
+	session_note(session, LOG_DEBUG, NOTE_SESSION, "the client has gone");
 	session_health_end(session);
 	call_attention(session);
 }

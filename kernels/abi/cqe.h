@@ -6,9 +6,9 @@
  * struct mlx5_err_cqe). A CQ ring is filled with 0xff before use (opcode 15, owner 1); an entry belongs to
  * software when its opcode is not 15 and its owner bit equals (consumer index >> log2 entries) & 1.
  * In a collapsed CQ every CQE overwrites entry 0; the poller reads wqe_counter and the opcode.
- * Writer: the NIC. Reader: the client. The last four bytes (wqe_counter, signature, op_own) are written last and
- * together: a software NIC uses one 32-bit release store there, and in a collapsed CQ, where a reader may look
- * while the next CQE arrives, one 32-bit relaxed store for the four bytes that end in the syndrome.
+ * Writer: the NIC. Reader: the client. The last eight bytes are written last and together: a software NIC uses one
+ * 64-bit release store there, and 64-bit relaxed stores before it, because a reader of a collapsed CQ may look at
+ * the syndrome while the next CQE arrives. Readers load the same eight bytes with acquire.
  */
 #ifndef SHMD_ABI_CQE_H
 #define SHMD_ABI_CQE_H

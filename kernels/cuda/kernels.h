@@ -11,7 +11,7 @@ struct shmd_kernel_args {
 	struct shmd_dev_addr remote; /* `bytes` at the peer */
 	struct shmd_dev_addr local; /* `bytes` here */
 	struct shmd_dev_addr word; /* an aligned 64-bit word at the peer */
-	const uint64_t *local_word; /* the same word when the peer is this process, else one that is not 0 */
+	const uint64_t *local_word; /* the same word when the peer is this process, else any that is not 0 */
 	uint64_t bytes;
 	uint64_t value;
 	uint64_t timeout_nsec;

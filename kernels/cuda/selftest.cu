@@ -133,18 +133,16 @@ static __device__ int test_warps(const struct selftest *t)
 {
 	uint32_t n_warps = t->n_threads / 32, warp = t->thread / 32;
 	uint64_t part = SHMD_SELFTEST_BLOCK_BYTES / n_warps / 8 * 8, from = warp * part;
-	struct shmd_dev_signal signal =
-		shmd_dev_signal_of(at(t->args.remote, word_offset(WORD_SIGNAL)),
-				   SHMD_DEV_SIGNAL_ADD, 1);
+	struct shmd_dev_signal signal = shmd_dev_signal_of(
+		at(t->args.remote, word_offset(WORD_SIGNAL)), SHMD_DEV_SIGNAL_ADD, 1);
 	int rc;
 
 	fill(t, 0, 3);
 	if (warp == n_warps - 1)
 		part = SHMD_SELFTEST_BLOCK_BYTES - from;
-	rc = shmd_dev_qp_put_signal_nbi_as(t->args.qp,
-					   at(t->args.remote, SHMD_SELFTEST_BLOCK_BYTES + from),
-					   at(t->args.local, from), part, signal,
-					   mode_of(t, SHMD_DEV_WARP));
+	rc = shmd_dev_qp_put_signal_nbi_as(
+		t->args.qp, at(t->args.remote, SHMD_SELFTEST_BLOCK_BYTES + from),
+		at(t->args.local, from), part, signal, mode_of(t, SHMD_DEV_WARP));
 	if (agree(t, rc, SHMD_SELFTEST_WARPS, 2 * n_warps))
 		return 1;
 	rc = shmd_dev_qp_wait_until64_as(t->args.qp, word(t, WORD_SIGNAL), SHMD_DEV_CMP_EQ, n_warps,
@@ -157,8 +155,7 @@ static __device__ int test_warps(const struct selftest *t)
 
 static __device__ int test_threads(const struct selftest *t)
 {
-	struct shmd_dev_addr mine =
-		at(t->args.remote, word_offset(WORD_OF_THREADS + t->thread));
+	struct shmd_dev_addr mine = at(t->args.remote, word_offset(WORD_OF_THREADS + t->thread));
 	uint64_t value = 0x0102030405060708ull * (t->thread + 1), back = 0;
 	int rc;
 

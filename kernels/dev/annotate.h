@@ -70,7 +70,8 @@ SHMD_DEV uint32_t shmd_dev_swap32(uint32_t v)
 SHMD_DEV uint64_t shmd_dev_swap64(uint64_t v)
 {
 #if SHMD_DEV_CUDA
-	return ((uint64_t)shmd_dev_swap32((uint32_t)v) << 32) | shmd_dev_swap32((uint32_t)(v >> 32));
+	return ((uint64_t)shmd_dev_swap32((uint32_t)v) << 32) |
+	       shmd_dev_swap32((uint32_t)(v >> 32));
 #else
 	return __builtin_bswap64(v);
 #endif

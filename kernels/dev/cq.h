@@ -6,7 +6,7 @@
  * order, so one CQE stands for every WQE before it. The CQE names the first WQEBB of its WQE by 16 bits; WQEs that
  * ask for a CQE cover one WQEBB, and at most 32768 WQEBBs are in flight, so the 64-bit index follows.
  *
- * Collapsed CQ: every CQE lands on entry 0; its last four bytes are one atomic word, and any number of callers look
+ * Collapsed CQ: every CQE lands on entry 0; its last eight bytes are one atomic word, and any number of callers look
  * at it without a lock. Ordinary CQ: entries are consumed under cq_lock by whoever comes first; the others have
  * nothing to do. It cannot overrun, because no more WQEBBs are in flight than it has entries (shmd_dev_sq_window).
  *
@@ -23,7 +23,7 @@
 /* Recorded for an error CQE whose syndrome is 0. */
 #define SHMD_DEV_SYNDROME_UNKNOWN 0xffu
 
-/* The last four bytes of a CQE as one little-endian word. */
+/* The tail of a CQE: its last four bytes (wqe_counter, signature, op_own) as a little-endian word. */
 SHMD_DEV uint32_t shmd_dev_cqe_opcode(uint32_t tail)
 {
 	return tail >> 28;
@@ -48,7 +48,9 @@ SHMD_DEV int shmd_dev_cqe_is_error(uint32_t tail)
 
 SHMD_DEV uint32_t shmd_dev_cqe_tail(const struct shmd_dev_qp *qp, uint64_t cqe_addr)
 {
-	return shmd_dev_cqe_load((const uint32_t *)(uintptr_t)(cqe_addr + 60), qp->placement);
+	const uint64_t *last = (const uint64_t *)(uintptr_t)(cqe_addr + 56);
+
+	return (uint32_t)(shmd_dev_cqe_load(last, qp->placement) >> 32);
 }
 
 /* How many WQEBBs may be in flight. */
@@ -79,13 +81,14 @@ SHMD_DEV uint64_t shmd_dev_cq_extend(const struct shmd_dev_qp *qp, uint64_t done
 SHMD_DEV_SLOW int shmd_dev_cq_record(struct shmd_dev_qp *qp, uint64_t cqe_addr, uint32_t tail,
 				     int sharing)
 {
-	uint32_t word, syndrome;
+	uint32_t syndrome;
+	uint64_t word;
 
 	if (SHMD_DEV_UNLIKELY(shmd_dev_cq_has_error(qp, sharing)))
 		return SHMD_DEV_CQE_ERROR;
-	/* Bytes 52 to 55 of an error CQE; the syndrome is the last. */
-	word = shmd_dev_nic_load32((const uint32_t *)(uintptr_t)(cqe_addr + 52), qp->placement);
-	syndrome = word >> 24;
+	/* Bytes 48 to 55 of an error CQE; the syndrome is the last. */
+	word = shmd_dev_nic_load64((const uint64_t *)(uintptr_t)(cqe_addr + 48), qp->placement);
+	syndrome = (uint32_t)(word >> 56);
 	shmd_dev_flag_store(&qp->error_wqe_index, shmd_dev_cqe_counter(tail), sharing);
 	shmd_dev_flag_store(&qp->error_syndrome, syndrome ? syndrome : SHMD_DEV_SYNDROME_UNKNOWN,
 			    sharing);

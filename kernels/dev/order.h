@@ -290,13 +290,13 @@ SHMD_DEV uint32_t shmd_dev_asleep_load(const uint32_t *asleep)
 /* ---- from the NIC ---------------------------------------------------------------------------------------- */
 
 /* Last word of a CQE before everything it reports: results, payload of reads, the rest of the CQE. */
-SHMD_DEV uint32_t shmd_dev_cqe_load(const uint32_t *tail, int placement)
+SHMD_DEV uint64_t shmd_dev_cqe_load(const uint64_t *tail, int placement)
 {
 #if SHMD_DEV_CUDA
-	uint32_t v;
+	uint64_t v;
 
-	SHMD_PTX_BY_PLACEMENT(placement, SHMD_PTX_LD("ld.acquire.gpu.u32", v, tail, "r"),
-			      SHMD_PTX_LD("ld.acquire.sys.u32", v, tail, "r"));
+	SHMD_PTX_BY_PLACEMENT(placement, SHMD_PTX_LD("ld.acquire.gpu.u64", v, tail, "l"),
+			      SHMD_PTX_LD("ld.acquire.sys.u64", v, tail, "l"));
 	return v;
 #else
 	(void)placement;
@@ -344,19 +344,19 @@ SHMD_DEV uint32_t shmd_dev_health_load(uint64_t addr)
 /* Signal before payload: a peer that put data and then this word (put_signal) is seen in that order. */
 SHMD_DEV uint64_t shmd_dev_word_load64(const uint64_t *word)
 {
-#if SHMD_DEV_CUDA
-	uint64_t v;
-
-	SHMD_PTX_LD("ld.acquire.sys.u64", v, word, "l");
-	return v;
-#else
-	return __atomic_load_n(word, __ATOMIC_ACQUIRE);
-#endif
+	return shmd_dev_cqe_load(word, SHMD_PLACEMENT_HOST);
 }
 
 SHMD_DEV uint32_t shmd_dev_word_load32(const uint32_t *word)
 {
-	return shmd_dev_cqe_load(word, SHMD_PLACEMENT_HOST);
+#if SHMD_DEV_CUDA
+	uint32_t v;
+
+	SHMD_PTX_LD("ld.acquire.sys.u32", v, word, "r");
+	return v;
+#else
+	return __atomic_load_n(word, __ATOMIC_ACQUIRE);
+#endif
 }
 
 #if SHMD_DEV_CUDA

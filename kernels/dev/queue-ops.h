@@ -94,8 +94,7 @@ SHMD_DEV_API int shmd_dev_qp_put_signal(struct shmd_dev_qp *qp, struct shmd_dev_
 
 SHMD_DEV int shmd_dev_qp_put_signal_nbi_as(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
 					   struct shmd_dev_addr local, uint64_t bytes,
-					   struct shmd_dev_signal signal,
-					   struct shmd_dev_mode mode)
+					   struct shmd_dev_signal signal, struct shmd_dev_mode mode)
 {
 	return shmd_dev_put_signal_as(qp, shmd_dev_transfer_of(remote, local, bytes, 0), &signal,
 				      mode, 0);

@@ -263,7 +263,8 @@ SHMD_DEV int shmd_dev_send_one(struct shmd_dev_qp *qp, struct shmd_dev_addr loca
 	return shmd_dev_post_end(qp, &mode, &post, 0);
 }
 
-SHMD_DEV_API int shmd_dev_qp_send(struct shmd_dev_qp *qp, struct shmd_dev_addr local, uint64_t bytes)
+SHMD_DEV_API int shmd_dev_qp_send(struct shmd_dev_qp *qp, struct shmd_dev_addr local,
+				  uint64_t bytes)
 {
 	return shmd_dev_send_one(qp, local, bytes, 0);
 }

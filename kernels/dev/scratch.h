@@ -73,8 +73,7 @@ SHMD_DEV void shmd_dev_slot_drop(struct shmd_dev_qp *qp, uint64_t index, int sha
 /* After the request's completion. `bytes` as the NIC wrote them, 1 to 8, zero-extended. */
 SHMD_DEV uint64_t shmd_dev_slot_read(const struct shmd_dev_qp *qp, uint64_t index, uint32_t bytes)
 {
-	uint64_t addr =
-		qp->scratch_addr + shmd_dev_slot_of(qp, index) * SHMD_SCRATCH_SLOT_BYTES;
+	uint64_t addr = qp->scratch_addr + shmd_dev_slot_of(qp, index) * SHMD_SCRATCH_SLOT_BYTES;
 	uint64_t v = shmd_dev_nic_load64((const uint64_t *)(uintptr_t)addr, qp->placement);
 
 	return bytes < 8 ? v & ((1ull << (8 * bytes)) - 1) : v;

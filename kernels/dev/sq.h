@@ -294,7 +294,8 @@ SHMD_DEV int shmd_dev_post_begin(struct shmd_dev_qp *qp, const struct shmd_dev_m
 		post->first_flags = (uint8_t)shmd_dev_sq_take_fence(qp, mode->sharing);
 	if (shmd_dev_group_is_last(&post->group)) {
 		if (tail)
-			shmd_dev_prepare_nop(qp, shmd_dev_wqe_at(post->end - 1, SHMD_WQE_CE_ALWAYS));
+			shmd_dev_prepare_nop(qp,
+					     shmd_dev_wqe_at(post->end - 1, SHMD_WQE_CE_ALWAYS));
 		else
 			post->last_flags = SHMD_WQE_CE_ALWAYS;
 	}
@@ -308,8 +309,8 @@ SHMD_DEV void shmd_dev_post_cancel(struct shmd_dev_qp *qp, const struct shmd_dev
 	uint32_t i;
 
 	for (i = 0; i < n; i++)
-		shmd_dev_prepare_nop(qp, shmd_dev_wqe_at(post->index + i,
-							 i == n - 1 ? post->last_flags : 0));
+		shmd_dev_prepare_nop(
+			qp, shmd_dev_wqe_at(post->index + i, i == n - 1 ? post->last_flags : 0));
 }
 
 /* All of the group have written: publish and announce. `fetches`: the WQEs bring data back. */

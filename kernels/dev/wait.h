@@ -20,6 +20,7 @@
 #if SHMD_DEV_CUDA
 #define SHMD_DEV_CLOCK_ROUNDS 64u
 #define SHMD_DEV_HEALTH_ROUNDS 1024u
+#define SHMD_DEV_SPIN_ROUNDS 16u
 #else
 /* The hook sleeps in late rounds, so those look every time. */
 #define SHMD_DEV_CLOCK_ROUNDS 16u
@@ -89,7 +90,11 @@ SHMD_DEV_SLOW int shmd_dev_wait_round(struct shmd_dev_wait *wait)
 		if (shmd_dev_health_load(wait->health_addr))
 			return SHMD_DEV_HEALTH;
 	}
-#if !SHMD_DEV_CUDA
+#if SHMD_DEV_CUDA
+	/* Also lets diverged lanes of this warp run, for which it may be waiting. */
+	if (wait->round > SHMD_DEV_SPIN_ROUNDS)
+		__nanosleep(20);
+#else
 	shmd_dev_host_relax(wait->round);
 #endif
 	return SHMD_DEV_OK;

@@ -289,8 +289,7 @@ SHMD_DEV void shmd_dev_prepare_masked_cs64(const struct shmd_dev_qp *qp, struct 
 				  SHMD_OPMOD_EXT_ATOMIC_8 << 24 | SHMD_OPCODE_ATOMIC_MASKED_CS, 5);
 	shmd_dev_put_raddr(wqebb, remote);
 	shmd_dev_put_ds(wqebb, 2, shmd_dev_swap64(cs.swap), shmd_dev_swap64(cs.compare));
-	shmd_dev_put_ds(wqebb, 3, shmd_dev_swap64(cs.swap_mask),
-			shmd_dev_swap64(cs.compare_mask));
+	shmd_dev_put_ds(wqebb, 3, shmd_dev_swap64(cs.swap_mask), shmd_dev_swap64(cs.compare_mask));
 	shmd_dev_put_data(next, 0, result, 8);
 }
 

@@ -29,13 +29,13 @@ static void rnr_exceeded(struct conf *c, size_t opcode)
 TEST(conf_send_that_never_finds_a_receive_gives_rnr_retry_exceeded)
 {
 	conf_each_variant(rnr_exceeded, SHMD_OPCODE_SEND,
-			  &(struct conf_attr){.rq_wqes = 4, .params = &conf_impatient});
+			  &(struct conf_attr){.rq_wqes = 4, .params = &conf_few_rnr_retries});
 }
 
 TEST(conf_write_imm_that_never_finds_a_receive_gives_rnr_retry_exceeded)
 {
 	conf_each_variant(rnr_exceeded, SHMD_OPCODE_RDMA_WRITE_IMM,
-			  &(struct conf_attr){.rq_wqes = 4, .params = &conf_impatient});
+			  &(struct conf_attr){.rq_wqes = 4, .params = &conf_few_rnr_retries});
 }
 
 static void no_receive_queue(struct conf *c, size_t arg)
@@ -50,7 +50,7 @@ static void no_receive_queue(struct conf *c, size_t arg)
 
 TEST(conf_send_to_a_qp_without_receive_queue_is_refused)
 {
-	conf_each_variant(no_receive_queue, 0, &(struct conf_attr){.params = &conf_impatient});
+	conf_each_variant(no_receive_queue, 0, &(struct conf_attr){.params = &conf_few_rnr_retries});
 }
 
 static void peer_gone(struct conf *c, size_t opcode)

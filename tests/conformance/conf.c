@@ -25,6 +25,15 @@ const struct shmd_qp_params conf_impatient = {
 	.max_rd_atomic = 16,
 };
 
+/* Gives up on a peer without receive WQEs, never on a busy one. */
+const struct shmd_qp_params conf_few_rnr_retries = {
+	.timeout = 18,
+	.retry_count = 7,
+	.rnr_retry = 2,
+	.min_rnr_timer = 1,
+	.max_rd_atomic = 16,
+};
+
 static const struct shmd_qp_params patient = {
 	.timeout = 18, /* 1.07 s */
 	.retry_count = 7,

@@ -132,6 +132,7 @@ void conf_close(struct conf *c);
 
 /* Retry quickly, give up soon: for tests of exceeded retries. */
 extern const struct shmd_qp_params conf_impatient;
+extern const struct shmd_qp_params conf_few_rnr_retries;
 
 /*
  * Runs fn in two worlds: collapsed CQs and both sides on one NIC; ordinary CQs and a NIC for each side. attr may be

@@ -78,7 +78,7 @@ def main():
     problems += check_count('put_block', code['put_block'], r'(atom|red)\.\w+\.gpu', 0)
     problems += check_count('put_gpu', code['put_gpu'], r'(atom|red)\.\w+\.cta', 0)
     waits = sum((lines for name, lines in code.items() if 'wait_loop' in name), [])
-    problems += check_order('wait_loop', waits, [[r'ld\.acquire\.gpu\.u32 ', r'ld\.acquire\.sys\.u32 ']])
+    problems += check_order('wait_loop', waits, [[r'ld\.acquire\.gpu\.u64 ', r'ld\.acquire\.sys\.u64 ']])
     problems += check_order('wait_word', code['wait_word'], [[r'ld\.acquire\.sys\.u64 ']])
     for problem in problems:
         print(problem)

@@ -13,8 +13,8 @@
 /* Runs `run` on a fresh QP of each sharing and each kind of CQ, from an index whose 16 bits are about to wrap. */
 static inline void each_mode(void (*run)(struct mini_nic *nic))
 {
-	static const enum shmd_sharing sharings[] = {
-		SHMD_SHARING_EXCLUSIVE, SHMD_SHARING_BLOCK, SHMD_SHARING_GPU};
+	static const enum shmd_sharing sharings[] = {SHMD_SHARING_EXCLUSIVE, SHMD_SHARING_BLOCK,
+						     SHMD_SHARING_GPU};
 	unsigned int i;
 
 	for (i = 0; i < 6; i++) {

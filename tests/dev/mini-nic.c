@@ -61,17 +61,16 @@ static void count(uint64_t *counter)
 
 /* ---- CQEs ------------------------------------------------------------------------------------------------ */
 
-/* The contract of abi/cqe.h: bytes 52 to 55 in one store, then bytes 60 to 63 in one releasing store. */
+/* The contract of abi/cqe.h: words of 64 bits, the last of them releasing. */
 static void cqe_store(uint8_t *cqe, const uint8_t body[64])
 {
-	uint32_t word;
+	uint64_t words[8];
+	int i;
 
-	memcpy(cqe + 24, body + 24, 28);
-	memcpy(&word, body + 52, 4);
-	__atomic_store_n((uint32_t *)(cqe + 52), word, __ATOMIC_RELAXED);
-	memcpy(cqe + 56, body + 56, 4);
-	memcpy(&word, body + 60, 4);
-	__atomic_store_n((uint32_t *)(cqe + 60), word, __ATOMIC_RELEASE);
+	memcpy(words, body, sizeof(words));
+	for (i = 0; i < 7; i++)
+		__atomic_store_n((uint64_t *)cqe + i, words[i], __ATOMIC_RELAXED);
+	__atomic_store_n((uint64_t *)cqe + 7, words[7], __ATOMIC_RELEASE);
 }
 
 static void send_cqe(struct mini_nic *nic, uint64_t index, uint8_t wqe_opcode, uint8_t syndrome)
@@ -284,14 +283,15 @@ static uint8_t do_send(struct mini_nic *nic, const uint8_t *wqe, struct mini_nic
 {
 	uint32_t *rcv = (uint32_t *)(nic->memory + AT_SQ_DBREC);
 	uint64_t slot = nic->recv_ci & (nic->attr.rq_wqes - 1);
-	const uint8_t *recv = (const uint8_t *)(uintptr_t)nic->qp.rq_addr +
-			      (slot << nic->qp.rq_stride_shift);
+	const uint8_t *recv =
+		(const uint8_t *)(uintptr_t)nic->qp.rq_addr + (slot << nic->qp.rq_stride_shift);
 	uint8_t syndrome = 0;
 	uint64_t room = 0;
 	void *src = NULL, *dst = NULL;
 
 	if (!nic->attr.rq_wqes ||
-	    (uint16_t)(__builtin_bswap32(__atomic_load_n(rcv, __ATOMIC_ACQUIRE)) - nic->recv_ci) == 0)
+	    (uint16_t)(__builtin_bswap32(__atomic_load_n(rcv, __ATOMIC_ACQUIRE)) - nic->recv_ci) ==
+		    0)
 		return SHMD_SYNDROME_RNR_RETRY_EXC_ERR;
 	nic->recv_ci++;
 	if (entry->n_ds == 2)
@@ -372,9 +372,9 @@ static void execute_one(struct mini_nic *nic)
 		syndrome = dispatch(nic, wqe, entry);
 	nic->is_broken = nic->is_broken || syndrome;
 	count(&nic->n_wqes);
-	/* In a collapsed CQ a flush would overwrite the error that a test wants to see. */
-	if (syndrome == SHMD_SYNDROME_WR_FLUSH_ERR ? nic->attr.is_ordinary
-						   : syndrome || wqe[11] & SHMD_WQE_CE_ALWAYS)
+	if (syndrome == SHMD_SYNDROME_WR_FLUSH_ERR
+		    ? nic->attr.is_ordinary || nic->attr.flushes
+		    : syndrome || (wqe[11] & SHMD_WQE_CE_MASK) == SHMD_WQE_CE_ALWAYS)
 		send_cqe(nic, nic->head, wqe[3], syndrome);
 	mini_nic_set(&nic->head, nic->head + n_wqebbs);
 }

@@ -31,6 +31,7 @@ struct mini_nic_attr {
 	bool is_ordinary; /* else the CQ is collapsed */
 	bool sleeps; /* sleeps when idle, until woken through the nic page's protocol */
 	bool discards; /* payload is not touched */
+	bool flushes; /* flushed WQEs have CQEs in a collapsed CQ too, over the first error's */
 	enum shmd_sharing sharing;
 	uint64_t start_index; /* of all indexes */
 };
@@ -67,7 +68,8 @@ struct mini_nic {
 	uint64_t complaints; /* MINI_NIC_BAD_* */
 	uint64_t cq_pi, recv_ci, recv_cq_pi;
 	bool is_broken; /* after an error: everything is flushed */
-	struct mini_nic_entry log[MINI_NIC_LOG]; /* of WQE n at n % MINI_NIC_LOG; read after a completion */
+	struct mini_nic_entry
+		log[MINI_NIC_LOG]; /* of WQE n at n % MINI_NIC_LOG; read after a completion */
 };
 
 /* What a client did wrong. Tests end with mini_nic_check(), which wants none. */

@@ -16,8 +16,8 @@ PUT(put_gpu, SHMD_SHARING_GPU)
 
 extern "C" __global__ void wait_all(struct shmd_dev_qp *qp, int *status)
 {
-	*status = shmd_dev_qp_quiet_as(qp, shmd_dev_mode_const(SHMD_DEV_WARP,
-							       SHMD_SHARING_EXCLUSIVE));
+	*status = shmd_dev_qp_quiet_as(qp,
+				       shmd_dev_mode_const(SHMD_DEV_WARP, SHMD_SHARING_EXCLUSIVE));
 }
 
 extern "C" __global__ void wait_word(struct shmd_dev_qp *qp, const uint64_t *word, int *status)

@@ -231,9 +231,8 @@ static struct shape shape_of(enum wqe_kind kind)
 static size_t encode(const struct wqe_case *c, uint8_t wqe[WQE_CASE_MAX_BYTES])
 {
 	struct shape shape = shape_of(c->kind);
-	uint8_t flags = c->kind == KIND_MASKED_CS64
-				? c->flags & (uint8_t)~MLX5_WQE_CTRL_CQ_UPDATE
-				: c->flags;
+	uint8_t flags = c->kind == KIND_MASKED_CS64 ? c->flags & (uint8_t)~MLX5_WQE_CTRL_CQ_UPDATE
+						    : c->flags;
 	struct mlx5_wqe_raddr_seg raddr = {.raddr = htobe64(c->raddr), .rkey = htobe32(c->rkey)};
 	struct mlx5_wqe_ctrl_seg ctrl = {0};
 	struct mlx5_wqe_data_seg data;

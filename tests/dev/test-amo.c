@@ -57,12 +57,14 @@ static void one(struct mini_nic *nic, struct shmd_dev_amo amo, uint64_t old)
 {
 	struct shmd_dev_mode mode = shmd_dev_mode_of(&nic->qp, PATIENCE);
 	uint64_t expected = truncate_to(
-		expected_value(amo.op, old, truncate_to(amo.value, amo.bytes), amo.compare), amo.bytes);
+		expected_value(amo.op, old, truncate_to(amo.value, amo.bytes), amo.compare),
+		amo.bytes);
 	uint64_t got = 0;
 
 	set_word(old, amo.bytes);
-	ASSERT_EQ(shmd_dev_qp_atomic_fetch_as(&nic->qp, mini_nic_remote(&mem.word), amo, mode, &got),
-		  SHMD_DEV_OK);
+	ASSERT_EQ(
+		shmd_dev_qp_atomic_fetch_as(&nic->qp, mini_nic_remote(&mem.word), amo, mode, &got),
+		SHMD_DEV_OK);
 	ASSERT_EQ(got, old);
 	check_word(expected, amo.bytes);
 
@@ -83,8 +85,7 @@ static void every_op(struct mini_nic *nic)
 	for (bytes = 4; bytes <= 8; bytes += 4) {
 		for (op = SHMD_DEV_AMO_FETCH; op <= SHMD_DEV_AMO_COMPARE_SWAP; op++) {
 			for (i = 0; i < 25; i++) {
-				struct shmd_dev_amo amo =
-					shmd_dev_amo_of(op, bytes, values[i % 5]);
+				struct shmd_dev_amo amo = shmd_dev_amo_of(op, bytes, values[i % 5]);
 				uint64_t old = truncate_to(values[i / 5], bytes);
 
 				/* Compare-swap both ways. */

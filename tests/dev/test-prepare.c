@@ -73,8 +73,8 @@ static size_t with_inline(uint8_t *wqe, const struct wqe_case *c)
 }
 
 /* Atomics: operands of 4 or 8 bytes side by side, padded to 16, then the data segment. */
-static size_t atomic(uint8_t *wqe, const struct wqe_case *c, unsigned int opmod, unsigned int opcode,
-		     int n_operands)
+static size_t atomic(uint8_t *wqe, const struct wqe_case *c, unsigned int opmod,
+		     unsigned int opcode, int n_operands)
 {
 	const uint64_t operands[] = {c->swap_or_add, c->compare_or_boundary, c->swap_mask,
 				     c->compare_mask};

@@ -20,9 +20,8 @@ static uint64_t write_batch(struct mini_nic *nic, uint32_t n)
 	ASSERT_EQ(shmd_dev_qp_reserve(&nic->qp, n, &index), SHMD_DEV_OK);
 	for (i = 0; i < n; i++)
 		shmd_dev_prepare_write_value(
-			&nic->qp,
-			shmd_dev_wqe_at(index + i, i == n - 1 ? SHMD_WQE_CE_ALWAYS : 0), word_at(i),
-			i + 1, 8);
+			&nic->qp, shmd_dev_wqe_at(index + i, i == n - 1 ? SHMD_WQE_CE_ALWAYS : 0),
+			word_at(i), i + 1, 8);
 	ASSERT_EQ(shmd_dev_qp_ready(&nic->qp, index, n), SHMD_DEV_OK);
 	return index + n;
 }
@@ -178,7 +177,8 @@ TEST(largest_ring_is_filled_at_once)
 /* An ordinary CQ that is smaller than the ring limits what is in flight; the NIC complains if it overruns. */
 TEST(small_cq_does_not_overrun)
 {
-	struct mini_nic_attr attr = {.cq_entries = 8, .is_ordinary = true, .sharing = SHMD_SHARING_GPU};
+	struct mini_nic_attr attr = {
+		.cq_entries = 8, .is_ordinary = true, .sharing = SHMD_SHARING_GPU};
 	struct mini_nic *nic = mini_nic_new(&attr);
 	uint64_t i, index;
 

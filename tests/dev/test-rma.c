@@ -194,10 +194,10 @@ static void large(struct mini_nic *nic)
 	}
 	words[1] = 0;
 	n = mini_nic_get(&nic->n_wqes);
-	ASSERT_EQ(shmd_dev_qp_put_signal(&nic->qp, remote, local, 2 * GIB,
-					 shmd_dev_signal_of(mini_nic_remote(&words[1]),
-							    SHMD_DEV_SIGNAL_ADD, 1),
-					 PATIENCE),
+	ASSERT_EQ(shmd_dev_qp_put_signal(
+			  &nic->qp, remote, local, 2 * GIB,
+			  shmd_dev_signal_of(mini_nic_remote(&words[1]), SHMD_DEV_SIGNAL_ADD, 1),
+			  PATIENCE),
 		  SHMD_DEV_OK);
 	ASSERT_EQ(executed(nic, n)->bytes, GIB);
 	ASSERT_EQ(executed(nic, n + 1)->raddr, 0x100000000ull + GIB);
@@ -303,8 +303,8 @@ static void modes(struct mini_nic *nic)
 		struct shmd_dev_mode mode = shmd_dev_mode_const(scopes[i], SHMD_SHARING_GPU);
 
 		fill(src, 64, i);
-		ASSERT_EQ(shmd_dev_qp_put_as(&nic->qp, mini_nic_remote(dst), mini_nic_local(src), 64,
-					     mode),
+		ASSERT_EQ(shmd_dev_qp_put_as(&nic->qp, mini_nic_remote(dst), mini_nic_local(src),
+					     64, mode),
 			  SHMD_DEV_OK);
 		ASSERT_MEMEQ(dst, src, 64);
 		ASSERT_EQ(shmd_dev_qp_g_as(&nic->qp, mini_nic_remote(dst), 8, mode, &value),

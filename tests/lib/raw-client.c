@@ -69,6 +69,19 @@ void raw_ask(struct raw_client *raw, struct msg *req, const int *fds, unsigned i
 	ASSERT_EQ(rep->id, req->id);
 }
 
+int raw_try(struct raw_client *raw, struct msg *req, struct msg *rep)
+{
+	static uint8_t buf[FRAMING_MAX_PACKET_BYTES];
+	int r;
+
+	req->id = ++raw->last_id;
+	req->n_fds = 0;
+	r = msg_encode(req, buf, sizeof(buf));
+	ASSERT_GT(r, 0);
+	r = framing_send(raw->sock, buf, (size_t)r, NULL, 0);
+	return r < 0 ? r : raw_recv(raw, rep, NULL);
+}
+
 void raw_expect(struct raw_client *raw, struct msg *req, const int *fds, unsigned int n_fds,
 		enum msg_kind kind, struct msg *rep)
 {

@@ -35,6 +35,8 @@ int raw_recv(struct raw_client *raw, struct msg *ret_msg, struct fdlist *fds);
 
 /* One request and its reply, whatever it is; events that come between are dropped. */
 void raw_ask(struct raw_client *raw, struct msg *req, const int *fds, unsigned int n_fds, struct msg *rep);
+/* The same, when the daemon may hang up first: 0, or what sending or receiving said. */
+int raw_try(struct raw_client *raw, struct msg *req, struct msg *rep);
 /* The same, for a reply whose kind must be `kind`. */
 void raw_expect(struct raw_client *raw, struct msg *req, const int *fds, unsigned int n_fds,
 		enum msg_kind kind, struct msg *rep);

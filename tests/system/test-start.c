@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Starting and stopping: settings, the socket's path, socket activation, readiness. */
 #include <fcntl.h>
+#include <grp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,6 +26,15 @@ static void expect_run(const char *const *args, int status, const char *words)
 	if (r != status || !strstr(out, words))
 		test_fail(TEST_WHERE, "exit status %d, wanted %d with \"%s\"; it said: %s", r, status, words,
 			  out);
+}
+
+/* In a child. */
+static void log_to(const char *path)
+{
+	int fd = open(path, O_CREAT | O_WRONLY | O_APPEND, 0600);
+
+	if (fd < 0 || dup2(fd, STDERR_FILENO) < 0)
+		_exit(127);
 }
 
 TEST(check_config_accepts_and_refuses)
@@ -84,7 +94,7 @@ TEST(stale_socket_is_replaced)
 	daemon.pid = fork();
 	if (daemon.pid == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		freopen(daemon.log, "a", stderr);
+		log_to(daemon.log);
 		execl(fixture_daemon_binary(), "shmemd", option, NULL);
 		_exit(127);
 	}
@@ -117,12 +127,35 @@ TEST(what_is_not_a_socket_is_left_alone)
 
 TEST(socket_has_the_mode_asked_for)
 {
+	const struct group *group = getgrgid(getegid());
+	struct fixture_daemon daemon;
+	char option[96];
+	struct stat st;
+
+	if (!group)
+		test_skip("the group of this process has no name");
+	snprintf(option, sizeof(option), "--socket-group=%s", group->gr_name);
+	fixture_daemon_start(&daemon, "--socket-mode=0666", option, NULL);
+	ASSERT_OK(stat(daemon.socket, &st));
+	ASSERT_EQ(st.st_mode & 0777, 0666);
+	ASSERT_EQ(st.st_gid, getegid());
+	fixture_daemon_stop(&daemon);
+	expect_run((const char *[]){"--socket-group=no-such-group", "--socket", "/tmp/shmemd-never.sock", NULL},
+		   1, "there is no group \"no-such-group\"");
+	ASSERT_EQ(access("/tmp/shmemd-never.sock", F_OK), -1);
+}
+
+/* A group that nobody chose gets no access. */
+TEST(private_daemon_is_private)
+{
 	struct fixture_daemon daemon;
 	struct stat st;
 
-	fixture_daemon_start(&daemon, "--socket-mode=0666", "--socket-group=root", NULL);
+	if (geteuid() == 0 && getgrnam("shmemd"))
+		test_skip("root gives the socket to group shmemd");
+	fixture_daemon_start(&daemon, NULL);
 	ASSERT_OK(stat(daemon.socket, &st));
-	ASSERT_EQ(st.st_mode & 0777, 0666);
+	ASSERT_EQ(st.st_mode & 0777, 0600);
 	fixture_daemon_stop(&daemon);
 }
 
@@ -156,7 +189,7 @@ static pid_t run_activated(int listener, const char *notify, const char *log)
 	if (pid > 0)
 		return pid;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	freopen(log, "a", stderr);
+	log_to(log);
 	if (listener != 3)
 		dup2(listener, 3);
 	snprintf(self, sizeof(self), "%d", getpid());

@@ -140,6 +140,36 @@ TEST(published_is_fetched_until_its_session_ends)
 	lab_deinit(&lab);
 }
 
+/* Descriptors on their way are a resource of all: who lets them lie is ended, who reads them may ask for ever. */
+TEST(unread_descriptors_are_bounded)
+{
+	static uint8_t buf[65536];
+	int fd = raw_memfd(4096), bytes;
+	struct msg req, rep;
+	struct pair pair;
+	struct lab lab;
+	unsigned int n;
+
+	lab_init(&lab, 20);
+	pair_init_hello(&pair, &lab, MSG_ROLE_CLIENT);
+	fill_publish(&req, 4, "x");
+	req.publish_req.has_fd = true;
+	raw_expect(&pair.raw, &req, &fd, 1, MSG_OK_REP, &rep);
+	fill_fetch(&req, MSG_FETCH_REQ, 4);
+	for (n = 0; n < 3 * CONNECTION_MAX_FDS; n++)
+		raw_expect(&pair.raw, &req, NULL, 0, MSG_FETCH_REP, &rep);
+	req.id = 1;
+	req.n_fds = 0;
+	bytes = msg_encode(&req, buf, sizeof(buf));
+	for (n = 0; n < 3 * CONNECTION_MAX_FDS && !pair.session->ended; n++)
+		raw_send_bytes(&pair.raw, buf, (size_t)bytes, NULL, 0);
+	ASSERT_EQ(n, CONNECTION_MAX_FDS + 1);
+	pair_deinit(&pair);
+	close(fd);
+	lab_assert_empty(&lab);
+	lab_deinit(&lab);
+}
+
 /* The same answer, word for word, as for what is not there. */
 TEST(foreign_entry_is_not_there)
 {
