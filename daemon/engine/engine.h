@@ -109,6 +109,10 @@ struct engine_event {
 	bool responder;
 };
 
+/*
+ * Called from within the engine: they must not call back into it, except that send may hand the packet to
+ * engine_input() of any engine the calling thread owns.
+ */
 struct engine_ops {
 	uint64_t (*now_nsec)(void *owner);
 	/*
@@ -302,7 +306,10 @@ void engine_input(struct engine *engine, struct engine_packet *pkt);
  */
 unsigned int engine_progress(struct engine *engine, unsigned int budget);
 
-/* When engine_progress must be called even if nothing arrives (CLOCK of now_nsec); UINT64_MAX: never. */
+/*
+ * When engine_progress must be called even if nothing arrives (clock of now_nsec): 0 while something is ready,
+ * UINT64_MAX never.
+ */
 uint64_t engine_next_deadline(struct engine *engine);
 
 /* Sum over all QPs that ever lived here. */
