@@ -44,8 +44,8 @@ static uint64_t apply8(uint64_t *word, const struct engine_atomic *what)
 	if (!what->is_compare_swap && !what->boundary)
 		return __atomic_fetch_add(word, what->swap_or_add, __ATOMIC_SEQ_CST);
 	old = __atomic_load_n(word, __ATOMIC_RELAXED);
-	while (!__atomic_compare_exchange_n(word, &old, new_value(old, what), true, __ATOMIC_SEQ_CST,
-					    __ATOMIC_RELAXED))
+	while (!__atomic_compare_exchange_n(word, &old, new_value(old, what), true,
+					    __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
 		;
 	return old;
 }

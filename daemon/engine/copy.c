@@ -22,7 +22,8 @@ int bounce_init(struct engine *engine)
 	if (!engine->bounce_memory)
 		return -ENOMEM;
 	for (unsigned int i = 0; i < N_BOUNCE; i++)
-		engine->bounce_free[i] = (uint8_t *)engine->bounce_memory + (size_t)i * BOUNCE_BYTES;
+		engine->bounce_free[i] =
+			(uint8_t *)engine->bounce_memory + (size_t)i * BOUNCE_BYTES;
 	engine->n_bounce_free = N_BOUNCE;
 	return 0;
 }
@@ -44,16 +45,20 @@ void copy_bytes(void *dst, const void *src, size_t bytes)
 	uintptr_t both = (uintptr_t)dst | (uintptr_t)src;
 
 	if (bytes == 8 && !(both & 7))
-		__atomic_store_n((uint64_t *)dst, __atomic_load_n((const uint64_t *)src, __ATOMIC_ACQUIRE),
+		__atomic_store_n((uint64_t *)dst,
+				 __atomic_load_n((const uint64_t *)src, __ATOMIC_ACQUIRE),
 				 __ATOMIC_RELEASE);
 	else if (bytes == 4 && !(both & 3))
-		__atomic_store_n((uint32_t *)dst, __atomic_load_n((const uint32_t *)src, __ATOMIC_ACQUIRE),
+		__atomic_store_n((uint32_t *)dst,
+				 __atomic_load_n((const uint32_t *)src, __ATOMIC_ACQUIRE),
 				 __ATOMIC_RELEASE);
 	else if (bytes == 2 && !(both & 1))
-		__atomic_store_n((uint16_t *)dst, __atomic_load_n((const uint16_t *)src, __ATOMIC_ACQUIRE),
+		__atomic_store_n((uint16_t *)dst,
+				 __atomic_load_n((const uint16_t *)src, __ATOMIC_ACQUIRE),
 				 __ATOMIC_RELEASE);
 	else if (bytes == 1)
-		__atomic_store_n((uint8_t *)dst, __atomic_load_n((const uint8_t *)src, __ATOMIC_ACQUIRE),
+		__atomic_store_n((uint8_t *)dst,
+				 __atomic_load_n((const uint8_t *)src, __ATOMIC_ACQUIRE),
 				 __ATOMIC_RELEASE);
 	else
 		memcpy(dst, src, bytes);
@@ -131,7 +136,8 @@ static struct mem_span source_span(const struct copy *copy)
 	struct mem_span span;
 
 	if (!pkt->n_segs)
-		return (struct mem_span){NULL, copy->src_offset, pkt->payload_bytes - copy->src_offset};
+		return (struct mem_span){NULL, copy->src_offset,
+					 pkt->payload_bytes - copy->src_offset};
 	span = pkt->segs[copy->src];
 	span.offset += copy->src_offset;
 	span.bytes -= copy->src_offset;
@@ -190,7 +196,8 @@ static int issue_write(struct copy *copy, const struct mem_span *dst, const void
 		      dst->mem->ops->write(dst->mem, dst->offset, src, copy->step, &copy->op));
 }
 
-static int issue_read(struct copy *copy, const struct mem_span *src, void *dst, enum copy_phase next)
+static int issue_read(struct copy *copy, const struct mem_span *src, void *dst,
+		      enum copy_phase next)
 {
 	copy->phase = next;
 	copy->op_pending = true;

@@ -28,7 +28,8 @@ static bool attr_is_valid(const struct engine_cq_attr *attr)
 
 static size_t ring_bytes(const struct engine_cq_attr *attr)
 {
-	return (attr->flags & ENGINE_CQ_COLLAPSED ? 1 : (size_t)1 << attr->log2_entries) * SHMD_CQE_BYTES;
+	return (attr->flags & ENGINE_CQ_COLLAPSED ? 1 : (size_t)1 << attr->log2_entries) *
+	       SHMD_CQE_BYTES;
 }
 
 int engine_cq_create(struct engine *engine, const struct engine_cq_attr *attr)
@@ -86,7 +87,8 @@ static bool is_full(struct cq *cq)
 	if (likely(((cq->pi - cq->ci) & CI_MASK) < entries))
 		return false;
 	cq->ci = be32toh(__atomic_load_n(dbrec_word(cq, offsetof(struct shmd_dbrec, rcv)),
-					 __ATOMIC_ACQUIRE)) & CI_MASK;
+					 __ATOMIC_ACQUIRE)) &
+		 CI_MASK;
 	return ((cq->pi - cq->ci) & CI_MASK) >= entries;
 }
 

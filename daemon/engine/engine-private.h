@@ -301,7 +301,6 @@ struct engine_qp {
 	enum engine_qp_state state;
 	bool zombie; /* destroyed, awaiting memory operations */
 	bool cancelled; /* reset, awaiting memory operations of the former life */
-	bool flushed; /* ERR: nothing was left at the last look */
 	uint8_t first_error;
 	void *route; /* valid when has_route */
 	bool has_route;

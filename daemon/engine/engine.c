@@ -18,8 +18,8 @@ static bool engine_attr_is_valid(const struct engine_attr *attr)
 {
 	uint32_t chunk = attr->chunk_bytes;
 
-	return attr->max_qps >= 1 && attr->max_qps <= 1u << 20 && chunk >= 256 && chunk <= 1u << 20 &&
-	       !(chunk & (chunk - 1));
+	return attr->max_qps >= 1 && attr->max_qps <= 1u << 20 && chunk >= 256 &&
+	       chunk <= 1u << 20 && !(chunk & (chunk - 1));
 }
 
 static void init_lists(struct engine *engine)
@@ -122,8 +122,8 @@ static bool qp_attr_is_valid(const struct engine_qp_attr *attr)
 		return false;
 	if (attr->log2_sq_wqebbs < 4 || attr->log2_sq_wqebbs > 15)
 		return false;
-	return !attr->rq_ring || (attr->log2_rq_wqes <= 15 && attr->log2_rq_stride >= 4 &&
-				  attr->log2_rq_stride <= 9);
+	return !attr->rq_ring ||
+	       (attr->log2_rq_wqes <= 15 && attr->log2_rq_stride >= 4 && attr->log2_rq_stride <= 9);
 }
 
 /* Frees the memory of a QP that is in no list and no table. */
@@ -473,7 +473,8 @@ unsigned int engine_progress(struct engine *engine, unsigned int budget)
 	timers_run(engine);
 	wake_packet_waiters(engine);
 	while (done < budget && !list_empty(&engine->ready)) {
-		struct engine_qp *qp = list_first_entry(&engine->ready, struct engine_qp, ready_link);
+		struct engine_qp *qp =
+			list_first_entry(&engine->ready, struct engine_qp, ready_link);
 
 		list_del(&qp->ready_link);
 		done += turn(qp, budget - done);

@@ -16,9 +16,9 @@
 
 struct packet_pool {
 	struct engine_packet *packets;
-	unsigned int n_used; /* packets[] behind it were never handed out, nor touched */
+	unsigned int n_used;		/* packets[] behind it were never handed out, nor touched */
 	struct engine_packet *returned; /* atomic: stack by link.next, or POOL_CLOSED */
-	int32_t orphans; /* atomic: packets still away when the engine went */
+	int32_t orphans;		/* atomic: packets still away when the engine went */
 };
 
 /* The stack reuses the link of a packet that is in no list. */

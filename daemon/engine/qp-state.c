@@ -12,7 +12,7 @@
 
 #define MAX_RD_ATOMIC REPLAY_ENTRIES
 
-#define ALL_ACCESS \
+#define ALL_ACCESS                                                                                 \
 	(ENGINE_ACCESS_REMOTE_WRITE | ENGINE_ACCESS_REMOTE_READ | ENGINE_ACCESS_REMOTE_ATOMIC)
 
 struct transition {
@@ -21,13 +21,12 @@ struct transition {
 	uint8_t optional;
 };
 
-#define SET_RTR                                                                             \
-	(ENGINE_QP_SET_PATH | ENGINE_QP_SET_RQ_PSN | ENGINE_QP_SET_RD_ATOMIC | \
+#define SET_RTR                                                                                    \
+	(ENGINE_QP_SET_PATH | ENGINE_QP_SET_RQ_PSN | ENGINE_QP_SET_RD_ATOMIC |                     \
 	 ENGINE_QP_SET_RNR_TIMER)
 #define SET_RTS (ENGINE_QP_SET_RETRY | ENGINE_QP_SET_SQ_PSN | ENGINE_QP_SET_RD_ATOMIC)
 #define SET_LATER (ENGINE_QP_SET_ACCESS | ENGINE_QP_SET_RNR_TIMER)
-#define SET_DRAINED                                                                     \
-	(SET_LATER | ENGINE_QP_SET_PATH | ENGINE_QP_SET_RETRY | ENGINE_QP_SET_RD_ATOMIC)
+#define SET_DRAINED (SET_LATER | ENGINE_QP_SET_PATH | ENGINE_QP_SET_RETRY | ENGINE_QP_SET_RD_ATOMIC)
 
 /* [from][to]; RST and ERR can be reached from everywhere and are not in the table. */
 static const struct transition transitions[8][8] = {
@@ -263,7 +262,8 @@ int engine_qp_modify(struct engine *engine, uint32_t qpn, const struct engine_qp
 
 /* ---- flush ---------------------------------------------------------------------------------------------- */
 
-static void flush_cqe(struct engine_qp *qp, bool responder, uint16_t wqe_counter, uint8_t wqe_opcode)
+static void flush_cqe(struct engine_qp *qp, bool responder, uint16_t wqe_counter,
+		      uint8_t wqe_opcode)
 {
 	struct cqe_fields fields = {
 		.cqe_opcode = responder ? SHMD_CQE_RESP_ERR : SHMD_CQE_REQ_ERR,

@@ -163,7 +163,8 @@ static int open_write(struct engine_qp *qp, const struct engine_packet *pkt)
 	struct responder *resp = &qp->resp;
 	struct mem_span whole;
 
-	if (responder_resolve_remote(qp, pkt, ENGINE_ACCESS_REMOTE_WRITE, pkt->length_bytes, &whole) < 0)
+	if (responder_resolve_remote(qp, pkt, ENGINE_ACCESS_REMOTE_WRITE, pkt->length_bytes,
+				     &whole) < 0)
 		return -EACCES;
 	resp->rkey = pkt->rkey;
 	resp->raddr = pkt->raddr;

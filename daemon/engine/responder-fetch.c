@@ -35,8 +35,8 @@ static void start_read(struct engine_qp *qp, struct engine_packet *pkt, bool aga
 
 static bool read_is_sane(const struct engine_qp *qp, const struct engine_packet *pkt)
 {
-	return qp->path.max_dest_rd_atomic && pkt->mtu_bytes && pkt->length_bytes <= WQE_MAX_MESSAGE_BYTES &&
-	       !qp->resp.in_message;
+	return qp->path.max_dest_rd_atomic && pkt->mtu_bytes &&
+	       pkt->length_bytes <= WQE_MAX_MESSAGE_BYTES && !qp->resp.in_message;
 }
 
 void responder_execute_read(struct engine_qp *qp, struct engine_packet *pkt)
@@ -48,7 +48,8 @@ void responder_execute_read(struct engine_qp *qp, struct engine_packet *pkt)
 		responder_fail(qp, pkt, NAK_INVALID_REQUEST);
 		return;
 	}
-	if (responder_resolve_remote(qp, pkt, ENGINE_ACCESS_REMOTE_READ, pkt->length_bytes, &whole) < 0) {
+	if (responder_resolve_remote(qp, pkt, ENGINE_ACCESS_REMOTE_READ, pkt->length_bytes,
+				     &whole) < 0) {
 		responder_fail(qp, pkt, NAK_REMOTE_ACCESS);
 		return;
 	}
@@ -128,7 +129,8 @@ static bool step_read(struct engine_qp *qp)
 
 /* ---- atomics -------------------------------------------------------------------------------------------------------------- */
 
-static void reply_atomic(struct engine_qp *qp, struct engine_packet *pkt, const struct replay *replay)
+static void reply_atomic(struct engine_qp *qp, struct engine_packet *pkt,
+			 const struct replay *replay)
 {
 	uint32_t narrow = htobe32((uint32_t)replay->old);
 
@@ -162,7 +164,8 @@ static void atomic_finish(struct engine_qp *qp, struct engine_packet *pkt, int s
 	reply_atomic(qp, pkt, replay);
 }
 
-static void issue_atomic(struct engine_qp *qp, struct engine_packet *pkt, const struct mem_span *span)
+static void issue_atomic(struct engine_qp *qp, struct engine_packet *pkt,
+			 const struct mem_span *span)
 {
 	struct responder *resp = &qp->resp;
 	void *word = span_pointer(span);
@@ -238,9 +241,11 @@ static void duplicate_read(struct engine_qp *qp, struct engine_packet *pkt)
 	struct responder *resp = &qp->resp;
 	struct mem_span whole;
 
-	if (!qp->path.max_dest_rd_atomic || !pkt->mtu_bytes || pkt->length_bytes > WQE_MAX_MESSAGE_BYTES ||
+	if (!qp->path.max_dest_rd_atomic || !pkt->mtu_bytes ||
+	    pkt->length_bytes > WQE_MAX_MESSAGE_BYTES ||
 	    psn_ahead(resp->expected_psn, pkt->psn) < n_responses(pkt) ||
-	    responder_resolve_remote(qp, pkt, ENGINE_ACCESS_REMOTE_READ, pkt->length_bytes, &whole) < 0) {
+	    responder_resolve_remote(qp, pkt, ENGINE_ACCESS_REMOTE_READ, pkt->length_bytes,
+				     &whole) < 0) {
 		packet_put(qp->engine, pkt);
 		return;
 	}

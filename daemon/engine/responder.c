@@ -22,7 +22,8 @@ void responder_drop_ack(struct engine_qp *qp)
 	resp->spent = packet_put(qp->engine, resp->spent);
 }
 
-static void reply(struct engine_qp *qp, struct engine_packet *pkt, enum packet_kind kind, uint32_t psn)
+static void reply(struct engine_qp *qp, struct engine_packet *pkt, enum packet_kind kind,
+		  uint32_t psn)
 {
 	packet_drop_payload(pkt);
 	pkt->kind = (uint8_t)kind;
@@ -55,7 +56,8 @@ void responder_owe_ack(struct engine_qp *qp, struct engine_packet *pkt)
 }
 
 /* A NAK acknowledges everything before its PSN. Takes the packet. */
-void responder_reply_nak(struct engine_qp *qp, struct engine_packet *pkt, enum packet_nak nak, uint32_t psn)
+void responder_reply_nak(struct engine_qp *qp, struct engine_packet *pkt, enum packet_nak nak,
+			 uint32_t psn)
 {
 	responder_drop_ack(qp);
 	pkt->nak = (uint8_t)nak;
@@ -65,13 +67,13 @@ void responder_reply_nak(struct engine_qp *qp, struct engine_packet *pkt, enum p
 
 static uint8_t own_syndrome(enum packet_nak nak)
 {
-	return nak == NAK_REMOTE_ACCESS ? SHMD_SYNDROME_LOCAL_ACCESS_ERR :
-					  SHMD_SYNDROME_REMOTE_INVAL_REQ_ERR;
+	return nak == NAK_REMOTE_ACCESS ? SHMD_SYNDROME_LOCAL_ACCESS_ERR
+					: SHMD_SYNDROME_REMOTE_INVAL_REQ_ERR;
 }
 
 /* Refuse the request under way. Takes the packet. */
 void responder_fail_with(struct engine_qp *qp, struct engine_packet *pkt, enum packet_nak nak,
-		      uint8_t syndrome)
+			 uint8_t syndrome)
 {
 	struct responder *resp = &qp->resp;
 	uint32_t psn = resp->reading ? resp->read_psn : pkt->psn;
@@ -98,7 +100,7 @@ void responder_fail(struct engine_qp *qp, struct engine_packet *pkt, enum packet
 
 /* The memory a request names, as far as this QP and the region allow it. -EACCES */
 int responder_resolve_remote(struct engine_qp *qp, const struct engine_packet *pkt, uint32_t access,
-			  uint64_t bytes, struct mem_span *ret_span)
+			     uint64_t bytes, struct mem_span *ret_span)
 {
 	struct mr_want want = {
 		.key = pkt->rkey,
@@ -172,8 +174,8 @@ static bool resume(struct engine_qp *qp)
 {
 	uint8_t kind = qp->resp.pkt->kind;
 
-	return kind == PACKET_READ || kind == PACKET_ATOMIC ? responder_resume_fetch(qp) :
-							      responder_resume_data(qp);
+	return kind == PACKET_READ || kind == PACKET_ATOMIC ? responder_resume_fetch(qp)
+							    : responder_resume_data(qp);
 }
 
 /* Up to `budget` requests and READ responses. */

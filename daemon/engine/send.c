@@ -305,8 +305,8 @@ static bool must_wait(const struct engine_qp *qp, const struct sent *sent)
 
 	/* Resent packets may lie behind what was acknowledged in the meantime. */
 	if (sent->flags & SENT_STARTED)
-		return !fetches && psn_diff(psn_of_packet(req, sent), req->unacked_psn) >=
-					   (int32_t)WINDOW_PSNS;
+		return !fetches &&
+		       psn_diff(psn_of_packet(req, sent), req->unacked_psn) >= (int32_t)WINDOW_PSNS;
 	if (!fetches && on_way >= WINDOW_PSNS)
 		return true;
 	if ((sent->flags & SENT_FENCE) && req->n_fetches)

@@ -11,7 +11,7 @@
 static const uint16_t rnr_10usec[32] = {
 	/* 0 is 655.36 ms: handled below */
 	0,    1,    2,	  3,	4,    6,     8,	    12,	   16,	  24,	 32,
-	48,   64,   96,	  128,	192,  256,   384,   512,   768,   1024,  1536,
+	48,   64,   96,	  128,	192,  256,   384,   512,   768,	  1024,	 1536,
 	2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
 };
 
@@ -55,7 +55,8 @@ void timers_run(struct engine *engine)
 	if (engine->now_nsec < engine->next_deadline_nsec)
 		return;
 	engine->next_deadline_nsec = UINT64_MAX;
-	list_for_each_entry_safe(qp, tmp, &engine->timers, timer_link) {
+	list_for_each_entry_safe(qp, tmp, &engine->timers, timer_link)
+	{
 		if (qp->deadline_nsec <= engine->now_nsec) {
 			list_del(&qp->timer_link);
 			requester_timer(qp);

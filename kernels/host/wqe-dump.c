@@ -194,11 +194,13 @@ static size_t dump_atomic(struct text *t, uint32_t head, const uint8_t *at, size
 	} else if (opcode == SHMD_OPCODE_ATOMIC_FA) {
 		put(t, ", add 0x%" PRIx64, load64(at));
 	} else if (opcode == SHMD_OPCODE_ATOMIC_MASKED_FA && wide) {
-		put(t, ", 8 bytes add 0x%" PRIx64 " boundary 0x%" PRIx64, load64(at), load64(at + 8));
+		put(t, ", 8 bytes add 0x%" PRIx64 " boundary 0x%" PRIx64, load64(at),
+		    load64(at + 8));
 	} else if (opcode == SHMD_OPCODE_ATOMIC_MASKED_FA) {
 		put(t, ", 4 bytes add 0x%x boundary 0x%x", load32(at), load32(at + 4));
 	} else if (wide && bytes >= 32) {
-		put(t, ", 8 bytes swap 0x%" PRIx64 " compare 0x%" PRIx64, load64(at), load64(at + 8));
+		put(t, ", 8 bytes swap 0x%" PRIx64 " compare 0x%" PRIx64, load64(at),
+		    load64(at + 8));
 		put(t, " swap-mask 0x%" PRIx64 " compare-mask 0x%" PRIx64, load64(at + 16),
 		    load64(at + 24));
 		return 32;
@@ -223,7 +225,8 @@ static void dump_data(struct text *t, const uint8_t *at, size_t bytes)
 			put(t, ", end of list");
 			return;
 		}
-		put(t, ", %u bytes at 0x%" PRIx64 " lkey 0x%x", count, load64(at + 8), load32(at + 4));
+		put(t, ", %u bytes at 0x%" PRIx64 " lkey 0x%x", count, load64(at + 8),
+		    load32(at + 4));
 		at += SHMD_DS_BYTES;
 		bytes -= SHMD_DS_BYTES;
 	}
@@ -232,9 +235,11 @@ static void dump_data(struct text *t, const uint8_t *at, size_t bytes)
 
 static void dump_flags(struct text *t, uint8_t flags)
 {
-	static const char *const completion[] = {"", " ce-first-error", " signaled", " signaled-eqe"};
-	static const char *const fence[] = {"",		    " small-fence", " fence",	" strong-fence",
-					    " fence-small", " fm-5",	    " fm-6",	" fm-7"};
+	static const char *const completion[] = {"", " ce-first-error", " signaled",
+						 " signaled-eqe"};
+	static const char *const fence[] = {
+		"",	 " small-fence", " fence", " strong-fence", " fence-small",
+		" fm-5", " fm-6",	 " fm-7"};
 
 	put(t, "%s%s%s", completion[(flags & SHMD_WQE_CE_MASK) >> 2], fence[flags >> 5],
 	    flags & SHMD_WQE_SOLICITED ? " solicited" : "");
@@ -258,7 +263,8 @@ int wqe_dump(char *buf, size_t size, const void *wqe, size_t bytes)
 	put(&t, "%s", wqe_opcode_name(head & 0xff));
 	if (!strcmp(wqe_opcode_name(head & 0xff), "unknown"))
 		put(&t, "-0x%02x", head & 0xff);
-	put(&t, " index %u qpn 0x%x ds %u", (head >> 8) & 0xffff, load32(at + 4) >> 8, at[7] & 0x3f);
+	put(&t, " index %u qpn 0x%x ds %u", (head >> 8) & 0xffff, load32(at + 4) >> 8,
+	    at[7] & 0x3f);
 	dump_flags(&t, at[11]);
 	if ((head & 0xff) == SHMD_OPCODE_RDMA_WRITE_IMM || (head & 0xff) == SHMD_OPCODE_SEND_IMM)
 		put(&t, " imm 0x%x", load32(at + 12));
@@ -303,12 +309,13 @@ int cqe_dump(char *buf, size_t size, const void *cqe)
 	put(&t, "%s", cqe_opcode_name(opcode));
 	if (!strcmp(cqe_opcode_name(opcode), "unknown"))
 		put(&t, "-0x%x", opcode);
-	put(&t, " owner %u qpn 0x%x wqe %u", at[63] & SHMD_CQE_OWNER_MASK, load32(at + 56) & 0xffffff,
-	    load16(at + 60));
+	put(&t, " owner %u qpn 0x%x wqe %u", at[63] & SHMD_CQE_OWNER_MASK,
+	    load32(at + 56) & 0xffffff, load16(at + 60));
 	switch (opcode) {
 	case SHMD_CQE_REQ_ERR:
 	case SHMD_CQE_RESP_ERR:
-		put(&t, " %s, syndrome 0x%02x vendor 0x%02x", cqe_syndrome_name(at[55]), at[55], at[54]);
+		put(&t, " %s, syndrome 0x%02x vendor 0x%02x", cqe_syndrome_name(at[55]), at[55],
+		    at[54]);
 		break;
 	case SHMD_CQE_RESP_WRITE_IMM:
 	case SHMD_CQE_RESP_SEND_IMM:

@@ -103,8 +103,8 @@ static int parse_data(struct cursor *cur, bool may_inline, struct wqe_request *r
 		uint32_t count = load32(cur->at);
 
 		if (count & SHMD_INLINE_SEG) {
-			r = may_inline ? parse_inline(cur, count, req) :
-					 SHMD_SYNDROME_LOCAL_QP_OP_ERR;
+			r = may_inline ? parse_inline(cur, count, req)
+				       : SHMD_SYNDROME_LOCAL_QP_OP_ERR;
 		} else {
 			seg = take(cur, sizeof(struct shmd_wqe_data_seg));
 			if (!seg || req->n_sges == WQE_MAX_SGES)
@@ -257,8 +257,8 @@ int wqe_parse(const void *wqe, size_t bytes, struct wqe_request *ret_req)
 	return parse_segments(&cur, head >> 24, req);
 }
 
-int wqe_parse_recv(const void *wqe, size_t bytes, unsigned int *ret_n_sges, struct wqe_sge *ret_sges,
-		   uint64_t *ret_total_bytes)
+int wqe_parse_recv(const void *wqe, size_t bytes, unsigned int *ret_n_sges,
+		   struct wqe_sge *ret_sges, uint64_t *ret_total_bytes)
 {
 	struct cursor cur = {wqe, bytes & ~(size_t)15};
 	uint64_t total_bytes = 0;

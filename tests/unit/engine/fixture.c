@@ -9,10 +9,10 @@
 #include "kernels/host/wqe-dump.h"
 #include "tests/lib/test.h"
 
-#define RTR_SET                                                                           \
-	(ENGINE_QP_SET_PATH | ENGINE_QP_SET_RQ_PSN | ENGINE_QP_SET_RD_ATOMIC | \
+#define RTR_SET                                                                                    \
+	(ENGINE_QP_SET_PATH | ENGINE_QP_SET_RQ_PSN | ENGINE_QP_SET_RD_ATOMIC |                     \
 	 ENGINE_QP_SET_RNR_TIMER)
-#define ALL_REMOTE \
+#define ALL_REMOTE                                                                                 \
 	(ENGINE_ACCESS_REMOTE_WRITE | ENGINE_ACCESS_REMOTE_READ | ENGINE_ACCESS_REMOTE_ATOMIC)
 
 /* ---- transport ---- */
@@ -97,7 +97,9 @@ static const struct engine_ops ops = {
 
 void world_init_chunk(struct world *w, enum mem_mode mode, uint32_t chunk_bytes)
 {
-	struct engine_attr attr = {.max_qps = 1 << 12, .max_cqs = 1 << 12, .max_mrs = 1 << 12,
+	struct engine_attr attr = {.max_qps = 1 << 12,
+				   .max_cqs = 1 << 12,
+				   .max_mrs = 1 << 12,
 				   .chunk_bytes = chunk_bytes};
 
 	memset(w, 0, sizeof(*w));
@@ -209,12 +211,12 @@ unsigned int world_count_events(const struct node *node, enum engine_event_kind 
 	return n;
 }
 
-struct region *region_new_attr(struct world *w, unsigned int node, uint64_t size_bytes, uint32_t access,
-			       uint32_t pdn)
+struct region *region_new_attr(struct world *w, unsigned int node, uint64_t size_bytes,
+			       uint32_t access, uint32_t pdn)
 {
 	struct region *r = &w->regions[w->n_regions];
-	struct engine_mr_attr attr = {.pdn = pdn, .access = access, .length_bytes = size_bytes,
-				      .mem_offset = 64};
+	struct engine_mr_attr attr = {
+		.pdn = pdn, .access = access, .length_bytes = size_bytes, .mem_offset = 64};
 
 	ASSERT_LT(w->n_regions, MAX_REGIONS);
 	r->node = &w->nodes[node];
@@ -261,7 +263,8 @@ static void *shared_alloc(size_t bytes)
 	return p;
 }
 
-void tcq_init(struct tcq *cq, struct node *node, uint32_t cqn, uint32_t log2_entries, uint32_t flags)
+void tcq_init(struct tcq *cq, struct node *node, uint32_t cqn, uint32_t log2_entries,
+	      uint32_t flags)
 {
 	size_t entries = flags & ENGINE_CQ_COLLAPSED ? 1 : (size_t)1 << log2_entries;
 	struct engine_cq_attr attr = {.cqn = cqn, .log2_entries = log2_entries, .flags = flags};
@@ -284,7 +287,8 @@ void tcq_deinit(struct tcq *cq)
 bool tcq_poll(struct tcq *cq, struct shmd_cqe *ret_cqe)
 {
 	uint32_t index = cq->ci & ((1u << cq->log2_entries) - 1);
-	struct shmd_cqe *cqe = (struct shmd_cqe *)(void *)(cq->ring + (size_t)index * SHMD_CQE_BYTES);
+	struct shmd_cqe *cqe =
+		(struct shmd_cqe *)(void *)(cq->ring + (size_t)index * SHMD_CQE_BYTES);
 	/* The last word of the entry, as device functions read it. */
 	uint32_t tail = be32toh(__atomic_load_n((uint32_t *)(void *)cqe + 15, __ATOMIC_ACQUIRE));
 	uint8_t op_own = (uint8_t)tail;
@@ -310,8 +314,12 @@ void tqp_init(struct tqp *qp, struct world *w, unsigned int node, const struct t
 	struct node *n = &w->nodes[node];
 	struct engine_qp_attr create;
 
-	*qp = (struct tqp){.node = n, .qpn = next_number++, .log2_sq = attr->log2_sq, .log2_rq = attr->log2_rq,
-			   .log2_stride = 6, .pdn = attr->pdn};
+	*qp = (struct tqp){.node = n,
+			   .qpn = next_number++,
+			   .log2_sq = attr->log2_sq,
+			   .log2_rq = attr->log2_rq,
+			   .log2_stride = 6,
+			   .pdn = attr->pdn};
 	tcq_init(&qp->scq, n, next_number++, attr->log2_cq, attr->cq_flags);
 	tcq_init(&qp->rcq, n, next_number++, attr->log2_cq, 0);
 	qp->sq = shared_alloc((size_t)64 << qp->log2_sq);
@@ -346,7 +354,8 @@ void tqp_deinit(struct tqp *qp)
 
 int tqp_to_init(struct tqp *qp, const struct tqp_attr *attr)
 {
-	struct engine_qp_modify mod = {.state = ENGINE_QP_INIT, .set = ENGINE_QP_SET_ACCESS,
+	struct engine_qp_modify mod = {.state = ENGINE_QP_INIT,
+				       .set = ENGINE_QP_SET_ACCESS,
 				       .access = attr->access ? attr->access : ALL_REMOTE};
 
 	return engine_qp_modify(qp->node->engine, qp->qpn, &mod);
@@ -535,8 +544,9 @@ void tqp_ring(struct tqp *qp)
 	engine_doorbell(qp->node->engine, qp->qpn);
 }
 
-static uint16_t post_rdma(struct tqp *qp, unsigned int opcode, unsigned int flags, const struct region *local,
-			  uint64_t local_offset, uint64_t raddr, uint32_t rkey, uint32_t bytes)
+static uint16_t post_rdma(struct tqp *qp, unsigned int opcode, unsigned int flags,
+			  const struct region *local, uint64_t local_offset, uint64_t raddr,
+			  uint32_t rkey, uint32_t bytes)
 {
 	struct wqe wqe;
 
@@ -550,18 +560,19 @@ static uint16_t post_rdma(struct tqp *qp, unsigned int opcode, unsigned int flag
 uint16_t post_write(struct tqp *qp, unsigned int flags, struct region *src, uint64_t src_offset,
 		    struct region *dst, uint64_t dst_offset, uint32_t bytes)
 {
-	return post_rdma(qp, SHMD_OPCODE_RDMA_WRITE, flags, src, src_offset, dst->iova + dst_offset, dst->key,
-			 bytes);
+	return post_rdma(qp, SHMD_OPCODE_RDMA_WRITE, flags, src, src_offset, dst->iova + dst_offset,
+			 dst->key, bytes);
 }
 
 uint16_t post_read(struct tqp *qp, unsigned int flags, struct region *dst, uint64_t dst_offset,
 		   struct region *src, uint64_t src_offset, uint32_t bytes)
 {
-	return post_rdma(qp, SHMD_OPCODE_RDMA_READ, flags, dst, dst_offset, src->iova + src_offset, src->key,
-			 bytes);
+	return post_rdma(qp, SHMD_OPCODE_RDMA_READ, flags, dst, dst_offset, src->iova + src_offset,
+			 src->key, bytes);
 }
 
-uint16_t post_send(struct tqp *qp, unsigned int flags, struct region *src, uint64_t offset, uint32_t bytes)
+uint16_t post_send(struct tqp *qp, unsigned int flags, struct region *src, uint64_t offset,
+		   uint32_t bytes)
 {
 	struct wqe wqe;
 
@@ -571,8 +582,8 @@ uint16_t post_send(struct tqp *qp, unsigned int flags, struct region *src, uint6
 	return tqp_post(qp, &wqe);
 }
 
-uint16_t post_fadd(struct tqp *qp, unsigned int flags, struct region *result, uint64_t result_offset,
-		   struct region *word, uint64_t word_offset, uint64_t add)
+uint16_t post_fadd(struct tqp *qp, unsigned int flags, struct region *result,
+		   uint64_t result_offset, struct region *word, uint64_t word_offset, uint64_t add)
 {
 	uint64_t words[2] = {add, 0};
 	struct wqe wqe;
@@ -617,8 +628,8 @@ void expect_cqe(struct tcq *cq, uint8_t opcode, uint16_t wqe_counter, struct shm
 	ASSERT(tcq_poll(cq, &cqe));
 	if (cqe.op_own >> 4 != opcode || be16toh(cqe.wqe_counter) != wqe_counter) {
 		cqe_dump(text, sizeof(text), &cqe);
-		test_fail(TEST_WHERE, "expected %s wqe %u, got %s", cqe_opcode_name(opcode), wqe_counter,
-			  text);
+		test_fail(TEST_WHERE, "expected %s wqe %u, got %s", cqe_opcode_name(opcode),
+			  wqe_counter, text);
 	}
 	if (ret_cqe)
 		*ret_cqe = cqe;

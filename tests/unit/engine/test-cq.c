@@ -234,17 +234,18 @@ TEST(creation_is_checked)
 {
 	uint8_t ring[64 * 16];
 	struct shmd_dbrec dbrec = {0};
-	struct engine_cq_attr good = {.cqn = 1, .log2_entries = 4, .ring = ring, .dbrec = &dbrec}, bad;
+	struct engine_cq_attr good = {.cqn = 1, .log2_entries = 4, .ring = ring, .dbrec = &dbrec},
+			      bad;
 	struct engine *engine;
 	struct world w;
 
 	world_init(&w, MEM_POINTER);
 	engine = w.nodes[0].engine;
-#define REFUSED(field, value, err)                               \
-	do {                                                     \
-		bad = good;                                      \
-		bad.field = (value);                             \
-		ASSERT_ERR(engine_cq_create(engine, &bad), err); \
+#define REFUSED(field, value, err)                                                                 \
+	do {                                                                                       \
+		bad = good;                                                                        \
+		bad.field = (value);                                                               \
+		ASSERT_ERR(engine_cq_create(engine, &bad), err);                                   \
 	} while (0)
 	REFUSED(cqn, 0x1000000, EINVAL);
 	REFUSED(log2_entries, 23, EINVAL);
@@ -275,10 +276,16 @@ TEST(a_cq_may_be_shared)
 	setup(&s, 8, 0);
 	tqp_init(&c, &s.w, 0, &attr);
 	ASSERT_OK(engine_qp_destroy(c.node->engine, c.qpn));
-	create = (struct engine_qp_attr){.qpn = c.qpn, .pdn = 1, .sq_ring = c.sq, .log2_sq_wqebbs = c.log2_sq,
-					 .rq_ring = c.rq, .log2_rq_wqes = c.log2_rq,
-					 .log2_rq_stride = c.log2_stride, .dbrec = c.dbrec,
-					 .send_cqn = s.p.a.scq.cqn, .recv_cqn = s.p.a.scq.cqn};
+	create = (struct engine_qp_attr){.qpn = c.qpn,
+					 .pdn = 1,
+					 .sq_ring = c.sq,
+					 .log2_sq_wqebbs = c.log2_sq,
+					 .rq_ring = c.rq,
+					 .log2_rq_wqes = c.log2_rq,
+					 .log2_rq_stride = c.log2_stride,
+					 .dbrec = c.dbrec,
+					 .send_cqn = s.p.a.scq.cqn,
+					 .recv_cqn = s.p.a.scq.cqn};
 	ASSERT_OK(engine_qp_create(c.node->engine, &create));
 	tqp_connect(&c, &c, &attr);
 	for (unsigned int i = 0; i < 10; i++) {

@@ -132,7 +132,8 @@ static void expect_done(struct setup *s)
 
 TEST(fetch_add_of_8_bytes)
 {
-	FOR_EACH_MODE(mode) {
+	FOR_EACH_MODE(mode)
+	{
 		uint64_t seed = 1, value = 0;
 		struct setup s;
 
@@ -152,7 +153,8 @@ TEST(fetch_add_of_8_bytes)
 
 TEST(compare_swap_of_8_bytes)
 {
-	FOR_EACH_MODE(mode) {
+	FOR_EACH_MODE(mode)
+	{
 		uint64_t hit[4] = {5, 0}, miss[4] = {7, 4};
 		struct setup s;
 
@@ -228,7 +230,8 @@ static void masked_swap(enum mem_mode mode, bool narrow)
 
 TEST(masked_fetch_add)
 {
-	FOR_EACH_MODE(mode) {
+	FOR_EACH_MODE(mode)
+	{
 		masked_add(mode, false);
 		masked_add(mode, true);
 	}
@@ -236,7 +239,8 @@ TEST(masked_fetch_add)
 
 TEST(masked_compare_swap)
 {
-	FOR_EACH_MODE(mode) {
+	FOR_EACH_MODE(mode)
+	{
 		masked_swap(mode, false);
 		masked_swap(mode, true);
 	}
@@ -258,7 +262,8 @@ TEST(boundary_of_all_ones_is_xor)
 /* More atomics than may be outstanding, over one word: none is lost, and results come in order. */
 TEST(many_atomics_add_up)
 {
-	FOR_EACH_MODE(mode) {
+	FOR_EACH_MODE(mode)
+	{
 		struct setup s;
 
 		setup(&s, mode);

@@ -53,7 +53,8 @@ static void expect_moved(const struct region *src, uint64_t src_offset, const st
 
 TEST(write_moves_every_size)
 {
-	FOR_EACH_MODE(mode) {
+	FOR_EACH_MODE(mode)
+	{
 		for (unsigned int i = 0; i < N_SIZES; i++) {
 			uint8_t before[ROOM];
 			struct setup s;
@@ -76,7 +77,8 @@ TEST(write_moves_every_size)
 
 TEST(read_moves_every_size)
 {
-	FOR_EACH_MODE(mode) {
+	FOR_EACH_MODE(mode)
+	{
 		for (unsigned int i = 0; i < N_SIZES; i++) {
 			uint8_t before[ROOM];
 			struct shmd_cqe cqe;
@@ -97,7 +99,8 @@ TEST(read_moves_every_size)
 	}
 }
 
-static uint16_t post_inline(struct setup *s, unsigned int opcode, uint64_t dst_offset, uint32_t bytes)
+static uint16_t post_inline(struct setup *s, unsigned int opcode, uint64_t dst_offset,
+			    uint32_t bytes)
 {
 	struct wqe wqe;
 
@@ -111,9 +114,11 @@ static uint16_t post_inline(struct setup *s, unsigned int opcode, uint64_t dst_o
 
 TEST(inline_write_moves_every_size)
 {
-	static const uint32_t inline_sizes[] = {0, 1, 3, 4, 8, 12, 13, 28, 29, 44, 45, 200, 900, 972};
+	static const uint32_t inline_sizes[] = {0,  1,	3,  4,	8,   12,  13,
+						28, 29, 44, 45, 200, 900, 972};
 
-	FOR_EACH_MODE(mode) {
+	FOR_EACH_MODE(mode)
+	{
 		for (unsigned int i = 0; i < sizeof(inline_sizes) / sizeof(inline_sizes[0]); i++) {
 			uint32_t bytes = inline_sizes[i];
 			uint8_t before[ROOM];
@@ -155,7 +160,8 @@ TEST(inline_write_larger_than_a_chunk)
 
 TEST(send_fills_the_receive)
 {
-	FOR_EACH_MODE(mode) {
+	FOR_EACH_MODE(mode)
+	{
 		for (unsigned int i = 0; i < N_SIZES; i++) {
 			uint8_t before[ROOM];
 			struct shmd_cqe cqe;
@@ -202,14 +208,16 @@ static void send_imm(unsigned int opcode, uint8_t cqe_opcode, uint32_t bytes, en
 	expect_cqe(&s.p.b.rcq, cqe_opcode, 0, &cqe);
 	ASSERT_EQ(be32toh(cqe.imm_inval_pkey), 0xcafe1234);
 	ASSERT_EQ(be32toh(cqe.byte_cnt), bytes);
-	ASSERT_MEMEQ(s.remote->bytes + (opcode == SHMD_OPCODE_SEND_IMM ? 0 : 8), s.local->bytes, bytes);
+	ASSERT_MEMEQ(s.remote->bytes + (opcode == SHMD_OPCODE_SEND_IMM ? 0 : 8), s.local->bytes,
+		     bytes);
 	tcq_expect_none(&s.p.b.rcq);
 	teardown(&s);
 }
 
 TEST(immediate_data_arrive_with_send_and_write)
 {
-	FOR_EACH_MODE(mode) {
+	FOR_EACH_MODE(mode)
+	{
 		send_imm(SHMD_OPCODE_SEND_IMM, SHMD_CQE_RESP_SEND_IMM, 0, mode);
 		send_imm(SHMD_OPCODE_SEND_IMM, SHMD_CQE_RESP_SEND_IMM, 100, mode);
 		send_imm(SHMD_OPCODE_SEND_IMM, SHMD_CQE_RESP_SEND_IMM, 13000, mode);
@@ -233,7 +241,8 @@ static uint32_t add_pieces(struct wqe *wqe, const struct region *r, unsigned int
 	return total;
 }
 
-static void expect_pieces(const uint8_t *flat, const struct region *r, unsigned int n, uint32_t step)
+static void expect_pieces(const uint8_t *flat, const struct region *r, unsigned int n,
+			  uint32_t step)
 {
 	for (unsigned int i = 0; i < n; i++) {
 		uint32_t bytes = step + i * 7 % step;
@@ -272,9 +281,11 @@ static void pieces(unsigned int opcode, unsigned int n, uint32_t step, enum mem_
 
 TEST(several_data_segments)
 {
-	static const unsigned int opcodes[] = {SHMD_OPCODE_RDMA_WRITE, SHMD_OPCODE_RDMA_READ, SHMD_OPCODE_SEND};
+	static const unsigned int opcodes[] = {SHMD_OPCODE_RDMA_WRITE, SHMD_OPCODE_RDMA_READ,
+					       SHMD_OPCODE_SEND};
 
-	FOR_EACH_MODE(mode) {
+	FOR_EACH_MODE(mode)
+	{
 		for (unsigned int i = 0; i < 3; i++) {
 			pieces(opcodes[i], 2, 8, mode);
 			pieces(opcodes[i], 3, 2048, mode);
@@ -286,7 +297,8 @@ TEST(several_data_segments)
 
 TEST(receive_scattered_over_several_segments)
 {
-	FOR_EACH_MODE(mode) {
+	FOR_EACH_MODE(mode)
+	{
 		struct setup s;
 		struct wqe list;
 
@@ -313,7 +325,8 @@ TEST(receive_scattered_over_several_segments)
 
 TEST(one_engine_may_hold_both_ends)
 {
-	FOR_EACH_MODE(mode) {
+	FOR_EACH_MODE(mode)
+	{
 		struct setup s;
 
 		setup_nodes(&s, mode, 0, 0);
@@ -329,7 +342,8 @@ TEST(one_engine_may_hold_both_ends)
 
 TEST(a_qp_may_be_connected_to_itself)
 {
-	FOR_EACH_MODE(mode) {
+	FOR_EACH_MODE(mode)
+	{
 		struct tqp_attr attr = TQP_ATTR;
 		struct region *r;
 		struct world w;
@@ -406,7 +420,8 @@ TEST(nop_completes_and_may_be_padded)
 
 TEST(large_messages_of_many_chunks)
 {
-	FOR_EACH_MODE(mode) {
+	FOR_EACH_MODE(mode)
+	{
 		struct tqp_attr attr = TQP_ATTR;
 		uint32_t bytes = 1u << 20;
 		struct setup s;
@@ -451,7 +466,8 @@ TEST(a_wqe_is_read_once)
 
 TEST(flipped_byte_fault_shows)
 {
-	FOR_EACH_MODE(mode) {
+	FOR_EACH_MODE(mode)
+	{
 		unsigned int differ = 0;
 		struct setup s;
 

@@ -8,8 +8,8 @@
 #include "tests/lib/test.h"
 
 #define SIZE 16384u
-#define ALL_ACCESS                                                                            \
-	(ENGINE_ACCESS_LOCAL_WRITE | ENGINE_ACCESS_REMOTE_WRITE | ENGINE_ACCESS_REMOTE_READ | \
+#define ALL_ACCESS                                                                                 \
+	(ENGINE_ACCESS_LOCAL_WRITE | ENGINE_ACCESS_REMOTE_WRITE | ENGINE_ACCESS_REMOTE_READ |      \
 	 ENGINE_ACCESS_REMOTE_ATOMIC)
 
 struct setup {
@@ -114,7 +114,8 @@ static void local_error(struct setup *s, struct wqe *wqe, uint8_t syndrome)
 	teardown(s);
 }
 
-static void write_from(struct wqe *wqe, const struct setup *s, uint64_t addr, uint32_t lkey, uint32_t bytes)
+static void write_from(struct wqe *wqe, const struct setup *s, uint64_t addr, uint32_t lkey,
+		       uint32_t bytes)
 {
 	wqe_begin(wqe, SHMD_OPCODE_RDMA_WRITE, SIGNALED);
 	wqe_raddr(wqe, s->remote->iova, s->remote->key);
@@ -123,7 +124,8 @@ static void write_from(struct wqe *wqe, const struct setup *s, uint64_t addr, ui
 
 TEST(unknown_opcodes_fail_with_02)
 {
-	static const unsigned int opcodes[] = {0x01, 0x02, 0x07, 0x0e, 0x13, 0x1b, 0x23, 0x25, 0x2f, 0xff};
+	static const unsigned int opcodes[] = {0x01, 0x02, 0x07, 0x0e, 0x13,
+					       0x1b, 0x23, 0x25, 0x2f, 0xff};
 
 	for (unsigned int i = 0; i < sizeof(opcodes) / sizeof(opcodes[0]); i++) {
 		struct setup s;
@@ -194,7 +196,8 @@ TEST(producer_index_that_jumps_fails_with_02)
 
 TEST(bad_lkey_fails_with_04)
 {
-	FOR_EACH_MODE(mode) {
+	FOR_EACH_MODE(mode)
+	{
 		struct setup s;
 		struct wqe wqe;
 
@@ -206,7 +209,8 @@ TEST(bad_lkey_fails_with_04)
 
 TEST(bad_lkey_in_the_last_of_many_segments_sends_nothing)
 {
-	FOR_EACH_MODE(mode) {
+	FOR_EACH_MODE(mode)
+	{
 		struct setup s;
 		struct wqe wqe;
 
@@ -223,15 +227,17 @@ TEST(local_range_fails_with_04)
 	struct range {
 		uint64_t start;
 		uint32_t bytes;
-	} ranges[] = {{(uint64_t)-1, 2},  {SIZE - 1, 2}, {SIZE, 1}, {0, SIZE + 1}, {(uint64_t)-8, 8},
-		      {0x8000000000000000ull, 8}, {0, 0x7fffffff}};
+	} ranges[] = {{(uint64_t)-1, 2}, {SIZE - 1, 2},	    {SIZE, 1},
+		      {0, SIZE + 1},	 {(uint64_t)-8, 8}, {0x8000000000000000ull, 8},
+		      {0, 0x7fffffff}};
 
 	for (unsigned int i = 0; i < sizeof(ranges) / sizeof(ranges[0]); i++) {
 		struct setup s;
 		struct wqe wqe;
 
 		setup(&s, MEM_POINTER);
-		write_from(&wqe, &s, s.local->iova + ranges[i].start, s.local->key, ranges[i].bytes);
+		write_from(&wqe, &s, s.local->iova + ranges[i].start, s.local->key,
+			   ranges[i].bytes);
 		local_error(&s, &wqe, SHMD_SYNDROME_LOCAL_PROT_ERR);
 	}
 }
@@ -250,7 +256,8 @@ TEST(foreign_pd_fails_with_04)
 
 TEST(read_into_memory_without_local_write_fails_with_04)
 {
-	FOR_EACH_MODE(mode) {
+	FOR_EACH_MODE(mode)
+	{
 		struct region *readonly;
 		struct setup s;
 		struct wqe wqe;
@@ -318,7 +325,8 @@ static void remote_error(struct setup *s, struct wqe *wqe, uint8_t syndrome, uin
 	teardown(s);
 }
 
-static void access_error(struct setup *s, unsigned int opcode, uint64_t raddr, uint32_t rkey, uint32_t bytes)
+static void access_error(struct setup *s, unsigned int opcode, uint64_t raddr, uint32_t rkey,
+			 uint32_t bytes)
 {
 	uint64_t words[2] = {1, 0};
 	struct wqe wqe;
@@ -336,7 +344,8 @@ static const unsigned int rdma_opcodes[] = {SHMD_OPCODE_RDMA_WRITE, SHMD_OPCODE_
 
 TEST(bad_rkey_fails_with_13)
 {
-	FOR_EACH_MODE(mode) {
+	FOR_EACH_MODE(mode)
+	{
 		for (unsigned int i = 0; i < 3; i++) {
 			struct setup s;
 
@@ -353,8 +362,9 @@ TEST(remote_range_fails_with_13_and_writes_nothing)
 		struct setup s;
 
 		setup(&s, MEM_POINTER);
-		access_error(&s, rdma_opcodes[i], s.remote->iova + SIZE - 8000 + (i == 2 ? 8000 : 0),
-			     s.remote->key, bytes);
+		access_error(&s, rdma_opcodes[i],
+			     s.remote->iova + SIZE - 8000 + (i == 2 ? 8000 : 0), s.remote->key,
+			     bytes);
 		setup(&s, MEM_POINTER);
 		access_error(&s, rdma_opcodes[i], s.remote->iova - 8, s.remote->key, bytes);
 		setup(&s, MEM_POINTER);
@@ -478,7 +488,8 @@ TEST(message_too_long_for_the_receive)
 {
 	static const uint32_t sizes[] = {101, 4096, 9000};
 
-	FOR_EACH_MODE(mode) {
+	FOR_EACH_MODE(mode)
+	{
 		for (unsigned int i = 0; i < 3; i++) {
 			struct setup s;
 
@@ -577,8 +588,13 @@ TEST(send_to_a_qp_without_receive_queue)
 	setup(&s, MEM_POINTER);
 	tqp_init(&c, &s.w, 1, &attr);
 	ASSERT_OK(engine_qp_destroy(c.node->engine, c.qpn));
-	create = (struct engine_qp_attr){.qpn = c.qpn, .pdn = 1, .sq_ring = c.sq, .log2_sq_wqebbs = c.log2_sq,
-					 .dbrec = c.dbrec, .send_cqn = c.scq.cqn, .recv_cqn = c.rcq.cqn};
+	create = (struct engine_qp_attr){.qpn = c.qpn,
+					 .pdn = 1,
+					 .sq_ring = c.sq,
+					 .log2_sq_wqebbs = c.log2_sq,
+					 .dbrec = c.dbrec,
+					 .send_cqn = c.scq.cqn,
+					 .recv_cqn = c.rcq.cqn};
 	ASSERT_OK(engine_qp_create(c.node->engine, &create));
 	ASSERT_OK(tqp_to(&s.p.a, ENGINE_QP_RST));
 	tqp_connect(&s.p.a, &c, &attr);
@@ -669,7 +685,8 @@ TEST(random_rings_hurt_nobody_else)
 			s.p.a.sq[i] = (uint8_t)test_random(&seed);
 		for (unsigned int i = 0; i < 256; i++) {
 			uint8_t *wqe = s.p.a.sq + i * 64;
-			uint32_t qpn_ds = htobe32(s.p.a.qpn << 8 | (uint32_t)(test_random(&seed) % 64));
+			uint32_t qpn_ds =
+				htobe32(s.p.a.qpn << 8 | (uint32_t)(test_random(&seed) % 64));
 
 			wqe[3] = (uint8_t)(8 + test_random(&seed) % 16);
 			memcpy(wqe + 4, &qpn_ds, 4);

@@ -40,7 +40,8 @@ static void teardown(struct setup *s)
 /* Writes to one place: the last one stays. */
 TEST(writes_take_effect_in_order)
 {
-	FOR_EACH_MODE(mode) {
+	FOR_EACH_MODE(mode)
+	{
 		struct setup s;
 
 		setup(&s, mode);
@@ -66,7 +67,8 @@ TEST(writes_take_effect_in_order)
 /* At no moment is the flag there before the data. */
 TEST(a_flag_written_behind_data_is_never_early)
 {
-	FOR_EACH_MODE(mode) {
+	FOR_EACH_MODE(mode)
+	{
 		struct setup s;
 
 		setup(&s, mode);
@@ -93,7 +95,8 @@ TEST(a_flag_written_behind_data_is_never_early)
 /* A CQE is never there before the bytes of its READ. */
 TEST(a_read_completes_behind_its_bytes)
 {
-	FOR_EACH_MODE(mode) {
+	FOR_EACH_MODE(mode)
+	{
 		struct setup s;
 
 		setup(&s, mode);
@@ -107,8 +110,8 @@ TEST(a_read_completes_behind_its_bytes)
 			ASSERT(world_step(&s.w) || done == 15);
 			while (tcq_poll(&s.p.a.scq, &cqe)) {
 				ASSERT_EQ(be16toh(cqe.wqe_counter), done);
-				ASSERT_MEMEQ(s.local->bytes + 4000u * done, s.remote->bytes + 100u * done,
-					     4000);
+				ASSERT_MEMEQ(s.local->bytes + 4000u * done,
+					     s.remote->bytes + 100u * done, 4000);
 				done++;
 			}
 		}
@@ -119,7 +122,8 @@ TEST(a_read_completes_behind_its_bytes)
 /* CQEs come in the order of posting, whatever was faster. */
 TEST(completions_are_in_order)
 {
-	FOR_EACH_MODE(mode) {
+	FOR_EACH_MODE(mode)
+	{
 		struct setup s;
 
 		setup(&s, mode);
@@ -153,7 +157,8 @@ TEST(completions_are_in_order)
 /* Read a word, then overwrite it behind a fence: the read has the old value. */
 TEST(fence_keeps_a_write_behind_a_read)
 {
-	FOR_EACH_MODE(mode) {
+	FOR_EACH_MODE(mode)
+	{
 		struct setup s;
 
 		setup(&s, mode);
@@ -177,7 +182,8 @@ TEST(fence_keeps_a_write_behind_a_read)
 /* The result of an atomic is the source of a fenced write behind it. */
 TEST(fence_makes_a_result_usable)
 {
-	FOR_EACH_MODE(mode) {
+	FOR_EACH_MODE(mode)
+	{
 		struct setup s;
 
 		setup(&s, mode);
@@ -197,7 +203,8 @@ TEST(fence_makes_a_result_usable)
 /* IBTA orders an atomic behind a READ without a fence. */
 TEST(an_atomic_behind_a_read_does_not_show_in_it)
 {
-	FOR_EACH_MODE(mode) {
+	FOR_EACH_MODE(mode)
+	{
 		struct setup s;
 
 		setup(&s, mode);
@@ -442,7 +449,8 @@ static void post_any(struct setup *s, unsigned int flags)
 /* Nothing is lost here, so nothing may need a retry timer: there is none, and all complete. */
 TEST(no_mixture_of_requests_waits_for_a_timer)
 {
-	FOR_EACH_MODE(mode) {
+	FOR_EACH_MODE(mode)
+	{
 		for (unsigned int round = 0; round < 60; round++) {
 			struct tqp_attr attr = TQP_ATTR;
 			struct shmd_cqe cqe;
@@ -510,7 +518,8 @@ TEST(many_nops_behind_an_unsignaled_write)
 /* Earlier requests that asked for nothing complete before the one that fails. */
 TEST(an_error_behind_unsignaled_requests_waits_for_no_timer)
 {
-	FOR_EACH_MODE(mode) {
+	FOR_EACH_MODE(mode)
+	{
 		struct tqp_attr attr = TQP_ATTR;
 		struct setup s;
 		struct wqe wqe;

@@ -73,7 +73,8 @@ static void expect_all(struct setup *s)
 
 TEST(any_single_lost_packet_is_recovered)
 {
-	FOR_EACH_MODE(mode) {
+	FOR_EACH_MODE(mode)
+	{
 		for (uint64_t n = 1;; n++) {
 			struct setup s;
 
@@ -121,7 +122,8 @@ TEST(any_two_lost_packets_are_recovered)
 
 TEST(every_packet_twice_changes_nothing)
 {
-	FOR_EACH_MODE(mode) {
+	FOR_EACH_MODE(mode)
+	{
 		struct setup s;
 
 		setup(&s, mode);
@@ -168,7 +170,8 @@ static void storm(enum mem_mode mode, uint64_t seed)
 
 TEST(a_storm_of_losses_keeps_order_and_atomics_exact)
 {
-	FOR_EACH_MODE(mode) {
+	FOR_EACH_MODE(mode)
+	{
 		for (uint64_t seed = 1; seed <= (test_is_full() ? 200 : 5); seed++)
 			storm(mode, seed);
 	}
@@ -289,7 +292,8 @@ TEST(slow_memory_is_not_a_lost_packet)
 
 TEST(rnr_waits_for_the_receive)
 {
-	FOR_EACH_MODE(mode) {
+	FOR_EACH_MODE(mode)
+	{
 		struct setup s;
 
 		setup(&s, mode);
@@ -317,8 +321,9 @@ TEST(rnr_waits_for_the_receive)
 TEST(rnr_timer_is_the_one_of_the_table)
 {
 	/* Encoding, microseconds. */
-	static const unsigned int table[][2] = {{0, 655360}, {1, 10},	  {4, 40},    {5, 60},	  {8, 160},
-						{12, 640},   {20, 10240}, {24, 40960}, {31, 491520}};
+	static const unsigned int table[][2] = {{0, 655360}, {1, 10},	  {4, 40},
+						{5, 60},     {8, 160},	  {12, 640},
+						{20, 10240}, {24, 40960}, {31, 491520}};
 
 	for (unsigned int i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
 		struct tqp_attr attr = TQP_ATTR;
@@ -393,7 +398,8 @@ TEST(acknowledgements_of_what_was_never_sent_are_ignored)
 		tqp_ring(&s.p.a);
 		world_run(&s.w);
 		engine_input(s.w.nodes[0].engine, forge(&s, PACKET_ACK, attr.psn + (uint32_t)off));
-		engine_input(s.w.nodes[0].engine, forge(&s, PACKET_READ_RESPONSE, attr.psn + (uint32_t)off));
+		engine_input(s.w.nodes[0].engine,
+			     forge(&s, PACKET_READ_RESPONSE, attr.psn + (uint32_t)off));
 		world_run(&s.w);
 		ASSERT_EQ(tqp_info(&s.p.a).counters.wqes, off < 0 || off > 2 ? 0 : off + 1);
 		teardown(&s);
@@ -453,7 +459,7 @@ TEST(requests_out_of_form_are_refused)
 		uint64_t length_bytes;
 		uint32_t mtu_bytes;
 	} forms[] = {
-		{PACKET_WRITE, 0, 8, 8, 0}, /* a middle without a first */
+		{PACKET_WRITE, 0, 8, 8, 0},			      /* a middle without a first */
 		{PACKET_WRITE, PACKET_FIRST | PACKET_LAST, 8, 16, 0}, /* shorter than announced */
 		{PACKET_WRITE, PACKET_FIRST | PACKET_LAST, 16, 8, 0}, /* longer */
 		{PACKET_WRITE, PACKET_FIRST, 8, 8, 0}, /* nothing left for the last */

@@ -43,7 +43,8 @@ static int start(struct test_mem *m, const struct delayed *what)
 		return m->fail_with;
 	assert_bug(queue->n < MAX_DELAYED);
 	queue->ops[queue->n] = *what;
-	queue->ops[queue->n].wait = queue->hold_turns + (unsigned int)(test_random(&queue->seed) % 4);
+	queue->ops[queue->n].wait =
+		queue->hold_turns + (unsigned int)(test_random(&queue->seed) % 4);
 	queue->n++;
 	queue->total++;
 	if (queue->n > queue->max_n)
@@ -78,10 +79,15 @@ static int run_or_delay(struct test_mem *m, const struct delayed *what)
 	return 0;
 }
 
-static int mem_read(struct engine_mem *mem, uint64_t offset, void *dst, size_t bytes, struct engine_memop *op)
+static int mem_read(struct engine_mem *mem, uint64_t offset, void *dst, size_t bytes,
+		    struct engine_memop *op)
 {
-	struct delayed what = {.kind = DELAYED_READ, .mem = from_mem(mem), .offset = offset, .dst = dst,
-			       .bytes = bytes, .op = op};
+	struct delayed what = {.kind = DELAYED_READ,
+			       .mem = from_mem(mem),
+			       .offset = offset,
+			       .dst = dst,
+			       .bytes = bytes,
+			       .op = op};
 
 	return run_or_delay(from_mem(mem), &what);
 }
@@ -89,8 +95,12 @@ static int mem_read(struct engine_mem *mem, uint64_t offset, void *dst, size_t b
 static int mem_write(struct engine_mem *mem, uint64_t offset, const void *src, size_t bytes,
 		     struct engine_memop *op)
 {
-	struct delayed what = {.kind = DELAYED_WRITE, .mem = from_mem(mem), .offset = offset, .src = src,
-			       .bytes = bytes, .op = op};
+	struct delayed what = {.kind = DELAYED_WRITE,
+			       .mem = from_mem(mem),
+			       .offset = offset,
+			       .src = src,
+			       .bytes = bytes,
+			       .op = op};
 
 	return run_or_delay(from_mem(mem), &what);
 }
@@ -98,8 +108,12 @@ static int mem_write(struct engine_mem *mem, uint64_t offset, const void *src, s
 static int mem_atomic(struct engine_mem *mem, uint64_t offset, const struct engine_atomic *atomic,
 		      uint64_t *ret_old, struct engine_memop *op)
 {
-	struct delayed what = {.kind = DELAYED_ATOMIC, .mem = from_mem(mem), .offset = offset, .dst = ret_old,
-			       .what = atomic, .op = op};
+	struct delayed what = {.kind = DELAYED_ATOMIC,
+			       .mem = from_mem(mem),
+			       .offset = offset,
+			       .dst = ret_old,
+			       .what = atomic,
+			       .op = op};
 
 	return run_or_delay(from_mem(mem), &what);
 }
@@ -124,12 +138,14 @@ static const struct engine_mem_ops remote_ops = {
 	.free = mem_free,
 };
 
-void test_mem_init(struct test_mem *mem, enum mem_mode mode, uint64_t size_bytes, struct delay_queue *queue)
+void test_mem_init(struct test_mem *mem, enum mem_mode mode, uint64_t size_bytes,
+		   struct delay_queue *queue)
 {
 	*mem = (struct test_mem){.mode = mode, .queue = queue};
 	mem->bytes = calloc(1, size_bytes);
 	assert_bug(mem->bytes);
-	engine_mem_init(&mem->mem, mode == MEM_POINTER || mode == MEM_MIXED ? &addressable_ops : &remote_ops,
+	engine_mem_init(&mem->mem,
+			mode == MEM_POINTER || mode == MEM_MIXED ? &addressable_ops : &remote_ops,
 			size_bytes);
 }
 

@@ -12,17 +12,18 @@ TEST(registration_is_checked)
 	struct test_mem mem;
 	struct engine *engine;
 	struct world w;
-	struct engine_mr_attr good = {.key = 0x101, .pdn = 1, .iova = 0x1000, .length_bytes = 4096}, bad;
+	struct engine_mr_attr good = {.key = 0x101, .pdn = 1, .iova = 0x1000, .length_bytes = 4096},
+			      bad;
 
 	world_init(&w, MEM_POINTER);
 	engine = w.nodes[0].engine;
 	test_mem_init(&mem, MEM_POINTER, 8192, NULL);
 	good.mem = &mem.mem;
-#define REFUSED(field, value, err)                               \
-	do {                                                     \
-		bad = good;                                      \
-		bad.field = (value);                             \
-		ASSERT_ERR(engine_mr_create(engine, &bad), err); \
+#define REFUSED(field, value, err)                                                                 \
+	do {                                                                                       \
+		bad = good;                                                                        \
+		bad.field = (value);                                                               \
+		ASSERT_ERR(engine_mr_create(engine, &bad), err);                                   \
 	} while (0)
 	REFUSED(key, 0x100, EINVAL);
 	REFUSED(key, 0, EINVAL);
@@ -57,7 +58,10 @@ TEST(iova_at_both_ends_of_the_address_space)
 
 	for (unsigned int i = 0; i < 2; i++) {
 		struct tqp_attr attr = TQP_ATTR;
-		struct engine_mr_attr mr = {.key = 0x9999, .pdn = 1, .access = 0xf, .iova = iovas[i],
+		struct engine_mr_attr mr = {.key = 0x9999,
+					    .pdn = 1,
+					    .access = 0xf,
+					    .iova = iovas[i],
 					    .length_bytes = 4096};
 		struct region *local;
 		struct test_mem mem;
@@ -114,7 +118,8 @@ TEST(deregistration_in_mid_message)
 		region_dereg(remote_goes ? remote : local);
 		world_run_timers(&w, 1000000);
 		expect_error(&p.a.scq, false, 0,
-			     remote_goes ? SHMD_SYNDROME_REMOTE_ACCESS_ERR : SHMD_SYNDROME_LOCAL_PROT_ERR);
+			     remote_goes ? SHMD_SYNDROME_REMOTE_ACCESS_ERR
+					 : SHMD_SYNDROME_LOCAL_PROT_ERR);
 		pair_deinit(&p);
 		world_deinit(&w);
 	}
@@ -144,7 +149,8 @@ static int count_op(struct engine_mem *mem, uint64_t offset, size_t bytes)
 	return 0;
 }
 
-static int count_read(struct engine_mem *mem, uint64_t offset, void *dst, size_t bytes, struct engine_memop *op)
+static int count_read(struct engine_mem *mem, uint64_t offset, void *dst, size_t bytes,
+		      struct engine_memop *op)
 {
 	return count_op(mem, offset, bytes);
 }
@@ -159,13 +165,15 @@ static void count_free(struct engine_mem *mem)
 {
 }
 
-static const struct engine_mem_ops counting_ops = {.read = count_read, .write = count_write, .free = count_free};
+static const struct engine_mem_ops counting_ops = {
+	.read = count_read, .write = count_write, .free = count_free};
 
 static void huge(unsigned int opcode, uint32_t chunk_bytes)
 {
 	struct counting_mem src = {.largest = 0}, dst = {.largest = 0};
 	struct tqp_attr attr = TQP_ATTR;
-	struct engine_mr_attr mr = {.pdn = 1, .access = 0xf, .iova = 0x100000000ull, .length_bytes = 2 * GIB};
+	struct engine_mr_attr mr = {
+		.pdn = 1, .access = 0xf, .iova = 0x100000000ull, .length_bytes = 2 * GIB};
 	bool read = opcode == SHMD_OPCODE_RDMA_READ;
 	uint64_t most = 0;
 	struct shmd_cqe cqe;

@@ -125,7 +125,8 @@ TEST(a_dry_pool_delays_and_loses_nothing)
 	for (unsigned int i = 0; i < N; i++) {
 		pair_init(&p[i], &w, &attr);
 		post_write(&p[i].a, SIGNALED, local, i * 4096, remote, i * 4096, 4000);
-		post_read(&p[i].b, SIGNALED, remote, (N + (i % 20)) * 4096, local, (N + (i % 20)) * 4096, 4000);
+		post_read(&p[i].b, SIGNALED, remote, (N + (i % 20)) * 4096, local,
+			  (N + (i % 20)) * 4096, 4000);
 		tqp_ring(&p[i].a);
 		tqp_ring(&p[i].b);
 	}
@@ -236,7 +237,8 @@ static void side_event(void *owner, const struct engine_event *ev)
 	test_fail(TEST_WHERE, "unexpected event %d syndrome 0x%x", ev->kind, ev->syndrome);
 }
 
-static const struct engine_ops side_ops = {side_now, side_route_get, side_route_put, side_send, side_event};
+static const struct engine_ops side_ops = {side_now, side_route_get, side_route_put, side_send,
+					   side_event};
 
 static void *side_run(void *arg)
 {
@@ -265,7 +267,8 @@ static void *side_run(void *arg)
 
 static void replace_engines(struct world *w, struct side *sides)
 {
-	struct engine_attr attr = {.max_qps = 16, .max_cqs = 16, .max_mrs = 16, .chunk_bytes = 4096};
+	struct engine_attr attr = {
+		.max_qps = 16, .max_cqs = 16, .max_mrs = 16, .chunk_bytes = 4096};
 
 	for (unsigned int i = 0; i < 2; i++) {
 		engine_free(w->nodes[i].engine);
@@ -283,7 +286,8 @@ static void wait_for(struct tqp *qp, uint16_t index)
 	ASSERT_EQ(be16toh(cqe.wqe_counter), index);
 }
 
-static void traffic(struct pair *p, struct region *local, struct region *remote, unsigned int rounds)
+static void traffic(struct pair *p, struct region *local, struct region *remote,
+		    unsigned int rounds)
 {
 	for (unsigned int i = 0; i < rounds; i++) {
 		uint32_t bytes = i * 37 % 9000;

@@ -16,8 +16,9 @@
 #define S_RD ENGINE_QP_SET_RD_ATOMIC
 #define S_ALL 0x7fu
 
-static const enum engine_qp_state states[] = {ENGINE_QP_RST, ENGINE_QP_INIT, ENGINE_QP_RTR, ENGINE_QP_RTS,
-					      ENGINE_QP_SQER, ENGINE_QP_ERR, ENGINE_QP_SQD};
+static const enum engine_qp_state states[] = {ENGINE_QP_RST, ENGINE_QP_INIT, ENGINE_QP_RTR,
+					      ENGINE_QP_RTS, ENGINE_QP_SQER, ENGINE_QP_ERR,
+					      ENGINE_QP_SQD};
 #define N_STATES (sizeof(states) / sizeof(states[0]))
 
 /* After IBTA "QP state transition properties", written down a second time. */
@@ -128,7 +129,7 @@ TEST(values_out_of_range_are_refused)
 	tqp_init(&qp, &w, 0, &attr);
 	mod = modify_to((enum engine_qp_state)8, 0);
 	ASSERT_ERR(engine_qp_modify(qp.node->engine, qp.qpn, &mod), EINVAL);
-	mod = modify_to((enum engine_qp_state)-1, 0);
+	mod = modify_to((enum engine_qp_state) - 1, 0);
 	ASSERT_ERR(engine_qp_modify(qp.node->engine, qp.qpn, &mod), EINVAL);
 	mod = modify_to(ENGINE_QP_INIT, S_ACCESS | 0x80);
 	ASSERT_ERR(engine_qp_modify(qp.node->engine, qp.qpn, &mod), EINVAL);
@@ -138,11 +139,11 @@ TEST(values_out_of_range_are_refused)
 	ASSERT_ERR(engine_qp_modify(qp.node->engine, 0xffffff, &mod), ENOENT);
 	ASSERT_OK(tqp_to_init(&qp, &attr));
 
-#define REFUSED_RTR(field, value)                                                           \
-	do {                                                                                \
-		mod = modify_to(ENGINE_QP_RTR, S_PATH | S_RQ | S_RD | S_RNR);                \
-		mod.field = (value);                                                        \
-		ASSERT_ERR(engine_qp_modify(qp.node->engine, qp.qpn, &mod), EINVAL);         \
+#define REFUSED_RTR(field, value)                                                                  \
+	do {                                                                                       \
+		mod = modify_to(ENGINE_QP_RTR, S_PATH | S_RQ | S_RD | S_RNR);                      \
+		mod.field = (value);                                                               \
+		ASSERT_ERR(engine_qp_modify(qp.node->engine, qp.qpn, &mod), EINVAL);               \
 	} while (0)
 	REFUSED_RTR(dest_qpn, 0x1000000);
 	REFUSED_RTR(path_mtu_bytes, 128);
@@ -158,11 +159,11 @@ TEST(values_out_of_range_are_refused)
 	ASSERT_EQ(tqp_info(&qp).state, ENGINE_QP_INIT);
 	ASSERT_OK(tqp_to_rtr(&qp, &qp, &attr));
 
-#define REFUSED_RTS(field, value)                                                           \
-	do {                                                                                \
-		mod = modify_to(ENGINE_QP_RTS, S_RETRY | S_SQ | S_RD);                       \
-		mod.field = (value);                                                        \
-		ASSERT_ERR(engine_qp_modify(qp.node->engine, qp.qpn, &mod), EINVAL);         \
+#define REFUSED_RTS(field, value)                                                                  \
+	do {                                                                                       \
+		mod = modify_to(ENGINE_QP_RTS, S_RETRY | S_SQ | S_RD);                             \
+		mod.field = (value);                                                               \
+		ASSERT_ERR(engine_qp_modify(qp.node->engine, qp.qpn, &mod), EINVAL);               \
 	} while (0)
 	REFUSED_RTS(timeout, 32);
 	REFUSED_RTS(retry_count, 8);
@@ -185,14 +186,21 @@ TEST(creation_is_checked)
 	world_init(&w, MEM_POINTER);
 	engine = w.nodes[0].engine;
 	tqp_init(&qp, &w, 0, &attr);
-	good = (struct engine_qp_attr){.qpn = 0x5000, .pdn = 1, .sq_ring = qp.sq, .log2_sq_wqebbs = 4,
-				       .rq_ring = qp.rq, .log2_rq_wqes = 0, .log2_rq_stride = 4,
-				       .dbrec = qp.dbrec, .send_cqn = qp.scq.cqn, .recv_cqn = qp.rcq.cqn};
-#define REFUSED(field, value, err)                                 \
-	do {                                                       \
-		bad = good;                                        \
-		bad.field = (value);                               \
-		ASSERT_ERR(engine_qp_create(engine, &bad), err);   \
+	good = (struct engine_qp_attr){.qpn = 0x5000,
+				       .pdn = 1,
+				       .sq_ring = qp.sq,
+				       .log2_sq_wqebbs = 4,
+				       .rq_ring = qp.rq,
+				       .log2_rq_wqes = 0,
+				       .log2_rq_stride = 4,
+				       .dbrec = qp.dbrec,
+				       .send_cqn = qp.scq.cqn,
+				       .recv_cqn = qp.rcq.cqn};
+#define REFUSED(field, value, err)                                                                 \
+	do {                                                                                       \
+		bad = good;                                                                        \
+		bad.field = (value);                                                               \
+		ASSERT_ERR(engine_qp_create(engine, &bad), err);                                   \
 	} while (0)
 	REFUSED(type, ENGINE_QP_UC, EOPNOTSUPP);
 	REFUSED(type, ENGINE_QP_UD, EOPNOTSUPP);
@@ -226,7 +234,11 @@ TEST(numbers_are_limited)
 	uint8_t ring[64], sq[1024];
 	struct shmd_dbrec dbrec = {0};
 	struct engine_cq_attr cq = {.cqn = 1, .ring = ring, .dbrec = &dbrec};
-	struct engine_qp_attr qp = {.qpn = 1, .sq_ring = sq, .log2_sq_wqebbs = 4, .dbrec = &dbrec, .send_cqn = 1,
+	struct engine_qp_attr qp = {.qpn = 1,
+				    .sq_ring = sq,
+				    .log2_sq_wqebbs = 4,
+				    .dbrec = &dbrec,
+				    .send_cqn = 1,
 				    .recv_cqn = 1};
 	struct engine *engine;
 
@@ -311,7 +323,8 @@ TEST(rtr_answers_the_peer)
 
 TEST(sqd_drains_and_goes_on)
 {
-	FOR_EACH_MODE(mode) {
+	FOR_EACH_MODE(mode)
+	{
 		struct setup s;
 
 		setup(&s, mode);
@@ -359,7 +372,8 @@ static void clear_queues(struct tqp *qp)
 
 TEST(a_reset_qp_lives_again)
 {
-	FOR_EACH_MODE(mode) {
+	FOR_EACH_MODE(mode)
+	{
 		struct tqp_attr attr = TQP_ATTR;
 		struct setup s;
 
@@ -405,7 +419,8 @@ TEST(a_reset_qp_lives_again)
 /* Destroyed at every moment: the rings are let go at once, the number when memory operations have ended. */
 TEST(a_qp_may_be_destroyed_at_any_moment)
 {
-	FOR_EACH_MODE(mode) {
+	FOR_EACH_MODE(mode)
+	{
 		for (unsigned int steps = 0; steps < 40; steps++) {
 			for (unsigned int who = 0; who < 2; who++) {
 				struct tqp *victim;
@@ -427,10 +442,12 @@ TEST(a_qp_may_be_destroyed_at_any_moment)
 				ASSERT_EQ(victim->sq[0], 0xaa);
 				{
 					/* The number is free again. */
-					struct engine_qp_attr again = {
-						.qpn = victim->qpn, .sq_ring = victim->sq,
-						.log2_sq_wqebbs = 4, .dbrec = victim->dbrec,
-						.send_cqn = victim->scq.cqn, .recv_cqn = victim->rcq.cqn};
+					struct engine_qp_attr again = {.qpn = victim->qpn,
+								       .sq_ring = victim->sq,
+								       .log2_sq_wqebbs = 4,
+								       .dbrec = victim->dbrec,
+								       .send_cqn = victim->scq.cqn,
+								       .recv_cqn = victim->rcq.cqn};
 
 					ASSERT_OK(engine_qp_create(victim->node->engine, &again));
 				}
@@ -454,8 +471,11 @@ TEST(the_number_stays_taken_while_memory_operations_are_pending)
 		ASSERT(world_step(&s.w));
 	ASSERT_OK(engine_qp_destroy(s.w.nodes[0].engine, s.p.a.qpn));
 	ASSERT_ERR(engine_qp_query(s.w.nodes[0].engine, s.p.a.qpn, &info), ENOENT);
-	again = (struct engine_qp_attr){.qpn = s.p.a.qpn, .sq_ring = s.p.a.sq, .log2_sq_wqebbs = 4,
-					.dbrec = s.p.a.dbrec, .send_cqn = s.p.a.scq.cqn,
+	again = (struct engine_qp_attr){.qpn = s.p.a.qpn,
+					.sq_ring = s.p.a.sq,
+					.log2_sq_wqebbs = 4,
+					.dbrec = s.p.a.dbrec,
+					.send_cqn = s.p.a.scq.cqn,
 					.recv_cqn = s.p.a.rcq.cqn};
 	ASSERT_ERR(engine_qp_create(s.w.nodes[0].engine, &again), EEXIST);
 	/* The region may go too: the operation holds the memory. */

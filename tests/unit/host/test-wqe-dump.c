@@ -31,10 +31,14 @@ static void expect_wqe(const uint32_t *w, unsigned int n, const char *text)
 
 TEST(wqes_in_words)
 {
-	static const uint32_t write[] = {0x00000508, 0x00123403, 0x08, 0, 0x1, 0x2000, 0x77, 0, 64, 0x88, 0, 0x3000};
-	static const uint32_t send_imm[] = {0x0000000b, 0x00123402, 0x4a, 0xcafe, 0x80000004, 0xdeadbeef, 0, 0};
-	static const uint32_t add[] = {0x00000012, 0x00123404, 0, 0, 0, 0x10, 0x77, 0, 0, 5, 0, 0, 8, 0x88, 0, 0x30};
-	static const uint32_t swap[] = {0x08000014, 0x00123404, 0, 0, 0, 0x10, 0x77, 0, 1, 2, 3, 4, 4, 0x88, 0, 0x30};
+	static const uint32_t write[] = {0x00000508, 0x00123403, 0x08, 0,    0x1, 0x2000,
+					 0x77,	     0,		 64,   0x88, 0,	  0x3000};
+	static const uint32_t send_imm[] = {0x0000000b, 0x00123402, 0x4a, 0xcafe,
+					    0x80000004, 0xdeadbeef, 0,	  0};
+	static const uint32_t add[] = {0x00000012, 0x00123404, 0, 0, 0, 0x10, 0x77, 0,
+				       0,	   5,	       0, 0, 8, 0x88, 0,    0x30};
+	static const uint32_t swap[] = {0x08000014, 0x00123404, 0, 0, 0, 0x10, 0x77, 0,
+					1,	    2,		3, 4, 4, 0x88, 0,    0x30};
 	static const uint32_t nop[] = {0x00000100, 0x00123401, 0, 0};
 	static const uint32_t other[] = {0x0000012f, 0x00123402, 0, 0, 1, 2, 3, 4};
 
@@ -42,12 +46,15 @@ TEST(wqes_in_words)
 		   "rdma-write index 5 qpn 0x1234 ds 3 signaled, raddr 0x100002000 rkey 0x77, "
 		   "64 bytes at 0x3000 lkey 0x88");
 	expect_wqe(send_imm, 8,
-		   "send-imm index 0 qpn 0x1234 ds 2 signaled fence solicited imm 0xcafe, inline 4 bytes, hex "
+		   "send-imm index 0 qpn 0x1234 ds 2 signaled fence solicited imm 0xcafe, inline 4 "
+		   "bytes, hex "
 		   "deadbeef 00000000 00000000");
 	expect_wqe(add, 16,
-		   "atomic-fa index 0 qpn 0x1234 ds 4, raddr 0x10 rkey 0x77, add 0x5, 8 bytes at 0x30 lkey 0x88");
+		   "atomic-fa index 0 qpn 0x1234 ds 4, raddr 0x10 rkey 0x77, add 0x5, 8 bytes at "
+		   "0x30 lkey 0x88");
 	expect_wqe(swap, 16,
-		   "atomic-masked-cs index 0 qpn 0x1234 ds 4, raddr 0x10 rkey 0x77, 4 bytes swap 0x1 compare 0x2 "
+		   "atomic-masked-cs index 0 qpn 0x1234 ds 4, raddr 0x10 rkey 0x77, 4 bytes swap "
+		   "0x1 compare 0x2 "
 		   "swap-mask 0x3 compare-mask 0x4, 4 bytes at 0x30 lkey 0x88");
 	expect_wqe(nop, 4, "nop index 1 qpn 0x1234 ds 1");
 	expect_wqe(other, 8,
@@ -78,7 +85,8 @@ TEST(cqes_in_words)
 	char buf[200];
 
 	cqe_dump(buf, sizeof(buf), &err);
-	ASSERT_STREQ(buf, "requester-error owner 0 qpn 0x1234 wqe 7 remote access error, syndrome 0x13 vendor 0x00");
+	ASSERT_STREQ(buf, "requester-error owner 0 qpn 0x1234 wqe 7 remote access error, syndrome "
+			  "0x13 vendor 0x00");
 	cqe_dump(buf, sizeof(buf), &cqe);
 	ASSERT_STREQ(buf, "requester owner 1 qpn 0x1234 wqe 9 rdma-read 64 bytes");
 	cqe.op_own = SHMD_CQE_RESP_WRITE_IMM << 4;
