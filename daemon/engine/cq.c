@@ -2,7 +2,7 @@
 /*
  * Completion queues.
  *
- * The body of a CQE is written first; its last 4 bytes, which hold the WQE counter and the owner bit, are one
+ * The body of a CQE is written first; its last 8 bytes, which hold the WQE counter and the owner bit, are one
  * store with release order, so that a reader of a collapsed CQ never pairs a new counter with an old opcode.
  *
  * The consumer index is client-written: it is read only when the ring looks full, and a full ring (or nonsense)
