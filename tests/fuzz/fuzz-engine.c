@@ -462,7 +462,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 {
 	static const uint32_t chunks[] = {256, 1024, 4096, 65536};
 	static struct lab lab;
-	struct engine_attr attr = {.max_qps = 8, .max_cqs = 4, .max_mrs = 4};
+	struct engine_attr attr = {.max_qps = 8, .max_cqs = 4, .max_mrs = 4, .self_route = &lab};
 	uint8_t head;
 	int r;
 

@@ -410,3 +410,57 @@ TEST(the_hot_list_holds_the_most_recent)
 	ASSERT_EQ(engine_scan_hot(w.nodes[0].engine), 0);
 	world_deinit(&w);
 }
+
+/* The daemon keeps no copy of a whole long ring: what waits for room there goes on without a timer's help. */
+TEST(a_long_ring_of_the_longest_requests_is_drained)
+{
+	struct tqp_attr attr = TQP_ATTR;
+	struct region *src, *dst;
+	struct world w;
+	struct pair p;
+	uint16_t last;
+
+	attr.log2_sq = 14;
+	attr.timeout = 0;
+	world_init(&w, MEM_POINTER);
+	src = region_new(&w, 0, 4096);
+	dst = region_new(&w, 1, 4096);
+	pair_init(&p, &w, &attr);
+	for (unsigned int i = 0; i < 1000; i++) {
+		struct wqe wqe;
+
+		wqe_begin(&wqe, SHMD_OPCODE_RDMA_WRITE, i == 999 ? SIGNALED : 0);
+		wqe_raddr(&wqe, dst->iova, dst->key);
+		for (unsigned int j = 0; j < 61; j++)
+			wqe_data(&wqe, src->iova + j, src->key, 1);
+		last = tqp_post(&p.a, &wqe);
+	}
+	tqp_ring(&p.a);
+	world_run(&w);
+	expect_ok(&p.a, last);
+	ASSERT_EQ(tqp_info(&p.a).counters.wqes, 1000);
+	pair_deinit(&p);
+	world_deinit(&w);
+}
+
+/* As many NOPs as entries, behind a write that nobody waits for: what comes next asks for its acknowledgement. */
+TEST(nops_behind_an_unsignaled_write_wait_for_no_timer)
+{
+	struct tqp_attr attr = TQP_ATTR;
+	struct setup s;
+	struct wqe wqe;
+	uint16_t last = 0;
+
+	attr.log2_sq = 10;
+	attr.timeout = 0;
+	setup_attr(&s, MEM_POINTER, &attr);
+	post_write(&s.p.a, 0, s.local, 0, s.remote, 0, 8);
+	for (unsigned int i = 0; i < 600; i++) {
+		wqe_begin(&wqe, SHMD_OPCODE_NOP, i == 599 ? SIGNALED : 0);
+		last = tqp_post(&s.p.a, &wqe);
+	}
+	tqp_ring(&s.p.a);
+	world_run(&s.w);
+	expect_ok(&s.p.a, last);
+	teardown(&s);
+}
