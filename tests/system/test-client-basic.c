@@ -35,11 +35,11 @@ static void put_and_verify(struct lab_side *a, unsigned int i, struct lab_side *
 
 TEST(from_open_to_the_first_completed_put)
 {
-	struct lab_daemon daemon;
+	struct fixture_daemon daemon;
 	struct lab_side side;
 	uint64_t start;
 
-	lab_daemon_start(&daemon);
+	fixture_daemon_start(&daemon, "--soft-nics=2", NULL);
 	start = lab_now_nsec();
 	lab_side_open(&side, &daemon, &two_qps);
 	printf("# open, nic, memory, queues: %.0f us\n", usec_since(start));
@@ -48,32 +48,32 @@ TEST(from_open_to_the_first_completed_put)
 	printf("# to the first completed put: %.0f us\n", usec_since(start));
 	put_and_verify(&side, 1, &side, 42);
 	lab_side_close(&side);
-	lab_daemon_stop(&daemon);
+	fixture_daemon_stop(&daemon);
 }
 
 TEST(a_qp_connected_to_itself_reaches_its_own_memory)
 {
 	struct shmd_queues_attr attr = {.n_qps = 1};
-	struct lab_daemon daemon;
+	struct fixture_daemon daemon;
 	struct lab_side side;
 
-	lab_daemon_start(&daemon);
+	fixture_daemon_start(&daemon, "--soft-nics=2", NULL);
 	lab_side_open(&side, &daemon, &attr);
 	lab_connect(&side, 0, &side, 0);
 	put_and_verify(&side, 0, &side, 7);
 	lab_side_close(&side);
-	lab_daemon_stop(&daemon);
+	fixture_daemon_stop(&daemon);
 }
 
 TEST(two_sessions_put_get_and_add_to_each_other)
 {
-	struct lab_daemon daemon;
+	struct fixture_daemon daemon;
 	struct shmd_counters counters;
 	struct lab_side a, b;
 	struct shmd_dev_qp *qp;
 	uint64_t word, old = 0;
 
-	lab_daemon_start(&daemon);
+	fixture_daemon_start(&daemon, "--soft-nics=2", NULL);
 	lab_side_open(&a, &daemon, &two_qps);
 	lab_side_open(&b, &daemon, &two_qps);
 	lab_connect(&a, 0, &b, 0);
@@ -99,14 +99,14 @@ TEST(two_sessions_put_get_and_add_to_each_other)
 	ASSERT_EQ(counters.error_cqes, 0);
 	lab_side_close(&a);
 	lab_side_close(&b);
-	lab_daemon_stop(&daemon);
+	fixture_daemon_stop(&daemon);
 }
 
 TEST(ordinary_cqs_and_every_sharing_mode_carry_puts)
 {
-	struct lab_daemon daemon;
+	struct fixture_daemon daemon;
 
-	lab_daemon_start(&daemon);
+	fixture_daemon_start(&daemon, "--soft-nics=2", NULL);
 	for (int sharing = SHMD_SHARING_EXCLUSIVE; sharing <= SHMD_SHARING_GPU; sharing++) {
 		for (int mode = SHMD_CQ_MODE_COLLAPSED; mode <= SHMD_CQ_MODE_ORDINARY; mode++) {
 			struct shmd_queues_attr attr = {.n_qps = 2, .sq_wqebbs = 16, .sharing = (enum shmd_sharing)sharing,
@@ -121,21 +121,21 @@ TEST(ordinary_cqs_and_every_sharing_mode_carry_puts)
 			lab_side_close(&side);
 		}
 	}
-	lab_daemon_stop(&daemon);
+	fixture_daemon_stop(&daemon);
 }
 
 TEST_TIMEOUT(a_thousand_qps_in_one_call_all_work, 60)
 {
 	struct shmd_queues_attr attr = {.n_qps = 1000, .sq_wqebbs = 16};
 	struct shmd_addr *addrs = calloc(1000, sizeof(*addrs));
-	struct lab_daemon daemon;
+	struct fixture_daemon daemon;
 	unsigned int n_done;
 	struct lab_side side;
 	uint64_t start;
 	double msec;
 
 	ASSERT(addrs);
-	lab_daemon_start(&daemon);
+	fixture_daemon_start(&daemon, "--soft-nics=2", NULL);
 	lab_side_open(&side, &daemon, &two_qps);
 	ASSERT_OK(shmd_queues_destroy(side.queues));
 	start = lab_now_nsec();
@@ -157,18 +157,18 @@ TEST_TIMEOUT(a_thousand_qps_in_one_call_all_work, 60)
 	lab_side_close(&side);
 	printf("# all destroyed: %.1f ms\n", usec_since(start) / 1e3);
 	free(addrs);
-	lab_daemon_stop(&daemon);
+	fixture_daemon_stop(&daemon);
 }
 
 TEST(queue_memory_of_the_callers_works)
 {
 	struct shmd_queues_attr attr = {.n_qps = 2, .mem_kind = SHMD_MEM_MEMFD};
-	struct lab_daemon daemon;
+	struct fixture_daemon daemon;
 	struct lab_side side;
 	struct shmd_mem *mem;
 	uint64_t bytes;
 
-	lab_daemon_start(&daemon);
+	fixture_daemon_start(&daemon, "--soft-nics=2", NULL);
 	lab_side_open(&side, &daemon, &two_qps);
 	ASSERT_OK(shmd_queues_destroy(side.queues));
 	ASSERT_OK(shmd_queues_layout(side.nic, &attr, &bytes));
@@ -179,18 +179,18 @@ TEST(queue_memory_of_the_callers_works)
 	lab_connect(&side, 0, &side, 1);
 	put_and_verify(&side, 0, &side, 99);
 	lab_side_close(&side);
-	lab_daemon_stop(&daemon);
+	fixture_daemon_stop(&daemon);
 }
 
 TEST(adopted_memory_is_read_and_written_by_the_nic)
 {
-	struct lab_daemon daemon;
+	struct fixture_daemon daemon;
 	struct lab_side side;
 	struct shmd_mem *mem;
 	struct shmd_mr *mr;
 	uint64_t *words;
 
-	lab_daemon_start(&daemon);
+	fixture_daemon_start(&daemon, "--soft-nics=2", NULL);
 	lab_side_open(&side, &daemon, &two_qps);
 	lab_connect(&side, 0, &side, 1);
 	words = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -208,19 +208,19 @@ TEST(adopted_memory_is_read_and_written_by_the_nic)
 	ASSERT_EQ(words[600], 123456789);
 	munmap(words, 8192);
 	lab_side_close(&side);
-	lab_daemon_stop(&daemon);
+	fixture_daemon_stop(&daemon);
 }
 
 TEST(sends_arrive_in_the_receive_cq)
 {
 	struct shmd_queues_attr attr = {.n_qps = 2, .rq_wqes = 8};
-	struct lab_daemon daemon;
+	struct fixture_daemon daemon;
 	struct shmd_recv_cq cq;
 	struct shmd_cqe *cqe;
 	struct lab_side side;
 	uint64_t end;
 
-	lab_daemon_start(&daemon);
+	fixture_daemon_start(&daemon, "--soft-nics=2", NULL);
 	lab_side_open(&side, &daemon, &attr);
 	lab_connect(&side, 0, &side, 1);
 	ASSERT_OK(shmd_queues_recv_cq(side.queues, 1, &cq));
@@ -241,7 +241,7 @@ TEST(sends_arrive_in_the_receive_cq)
 	ASSERT_MEMEQ(lab_byte(&side, 4096), lab_byte(&side, 0), 50);
 	ASSERT_EQ(shmd_dev_qp_quiet(shmd_queues_dev_qp(side.queues, 0), 10 * LAB_SEC), SHMD_DEV_OK);
 	lab_side_close(&side);
-	lab_daemon_stop(&daemon);
+	fixture_daemon_stop(&daemon);
 }
 
 /* ---- errors and the way back */
@@ -278,9 +278,9 @@ static void fail_and_recover(struct lab_side *side, unsigned int n)
 
 TEST(a_failed_qp_is_as_new_after_rst)
 {
-	struct lab_daemon daemon;
+	struct fixture_daemon daemon;
 
-	lab_daemon_start(&daemon);
+	fixture_daemon_start(&daemon, "--soft-nics=2", NULL);
 	for (int mode = SHMD_CQ_MODE_COLLAPSED; mode <= SHMD_CQ_MODE_ORDINARY; mode++) {
 		struct shmd_queues_attr attr = {.n_qps = 2, .sq_wqebbs = 16, .cq_mode = (enum shmd_cq_mode)mode};
 		struct lab_side side;
@@ -291,18 +291,18 @@ TEST(a_failed_qp_is_as_new_after_rst)
 			fail_and_recover(&side, n);
 		lab_side_close(&side);
 	}
-	lab_daemon_stop(&daemon);
+	fixture_daemon_stop(&daemon);
 }
 
 TEST(memory_the_nic_does_not_take_is_refused_in_words)
 {
 	struct shmd_mr_attr attr = {.length_bytes = 4096, .access = SHMD_ACCESS_ALL};
 	int unsealable = memfd_create("unsealable", MFD_CLOEXEC);
-	struct lab_daemon daemon;
+	struct fixture_daemon daemon;
 	struct lab_side side;
 	struct shmd_mr *mr;
 
-	lab_daemon_start(&daemon);
+	fixture_daemon_start(&daemon, "--soft-nics=2", NULL);
 	lab_side_open(&side, &daemon, &two_qps);
 	ASSERT_OK(ftruncate(unsealable, 8192));
 	attr.kind = SHMD_MEM_DMABUF;
@@ -317,17 +317,17 @@ TEST(memory_the_nic_does_not_take_is_refused_in_words)
 	ASSERT_ERR(shmd_mr_reg(side.nic, &attr, &mr), ERANGE);
 	close(unsealable);
 	lab_side_close(&side);
-	lab_daemon_stop(&daemon);
+	fixture_daemon_stop(&daemon);
 }
 
 TEST(connecting_to_nonsense_is_refused)
 {
 	struct shmd_addr addr = {.bytes = 5, .data = {0xff, 1, 2, 3, 4}};
-	struct lab_daemon daemon;
+	struct fixture_daemon daemon;
 	struct lab_side side;
 	unsigned int n_done = 9;
 
-	lab_daemon_start(&daemon);
+	fixture_daemon_start(&daemon, "--soft-nics=2", NULL);
 	lab_side_open(&side, &daemon, &two_qps);
 	ASSERT_LT(shmd_queues_connect(side.queues, 0, 1, &addr, NULL, &n_done), 0);
 	ASSERT_EQ(n_done, 0);
@@ -335,7 +335,7 @@ TEST(connecting_to_nonsense_is_refused)
 	lab_connect(&side, 0, &side, 1);
 	put_and_verify(&side, 0, &side, 1);
 	lab_side_close(&side);
-	lab_daemon_stop(&daemon);
+	fixture_daemon_stop(&daemon);
 }
 
 TEST(a_nic_opens_once_and_by_name)
@@ -343,10 +343,10 @@ TEST(a_nic_opens_once_and_by_name)
 	struct shmd_nic_attr attr = {.nic = "soft1", .doorbell = -1};
 	struct shmd_nic_info infos[4], info;
 	struct shmd_client *client;
-	struct lab_daemon daemon;
+	struct fixture_daemon daemon;
 	struct shmd_nic *nic, *again;
 
-	lab_daemon_start(&daemon);
+	fixture_daemon_start(&daemon, "--soft-nics=2", NULL);
 	client = lab_client(&daemon);
 	ASSERT_EQ(shmd_nic_list(client, infos, 4), 2);
 	ASSERT_STREQ(infos[1].name, "soft1");
@@ -361,7 +361,7 @@ TEST(a_nic_opens_once_and_by_name)
 	attr.nic = "mlx5_77";
 	ASSERT_ERR(shmd_nic_open(client, &attr, &again), ENODEV);
 	shmd_client_close(client);
-	lab_daemon_stop(&daemon);
+	fixture_daemon_stop(&daemon);
 }
 
 /* ---- sharing */
@@ -370,14 +370,14 @@ TEST(published_descriptors_are_fetched_by_who_knows_the_world)
 {
 	struct shmd_world world = {{1, 2, 3}}, other = {{1, 2, 4}};
 	struct shmd_client *a, *b;
-	struct lab_daemon daemon;
+	struct fixture_daemon daemon;
 	struct shmd_mem *mem;
 	char data[256];
 	size_t bytes = sizeof(data);
 	uint8_t *seen;
 	int fd = -1;
 
-	lab_daemon_start(&daemon);
+	fixture_daemon_start(&daemon, "--soft-nics=2", NULL);
 	a = lab_client(&daemon);
 	b = lab_client(&daemon);
 	ASSERT_OK(shmd_mem_alloc(a, 4096, &mem));
@@ -402,7 +402,7 @@ TEST(published_descriptors_are_fetched_by_who_knows_the_world)
 	ASSERT_ERR(shmd_fetch(b, &world, 3, 1, NULL, NULL, &fd, 0), ENOENT);
 	shmd_client_close(a);
 	shmd_client_close(b);
-	lab_daemon_stop(&daemon);
+	fixture_daemon_stop(&daemon);
 }
 
 /* ---- ends */
@@ -418,12 +418,12 @@ TEST(closing_in_mid_traffic_leaves_nothing_in_the_daemon)
 	struct shmd_client_attr attr = {.role = SHMD_ROLE_CONTROL};
 	struct shmd_daemon_status status;
 	struct shmd_client *control;
-	struct lab_daemon daemon;
+	struct fixture_daemon daemon;
 	struct lab_side side;
 	unsigned int n = 0;
 	uint64_t end;
 
-	lab_daemon_start(&daemon);
+	fixture_daemon_start(&daemon, "--soft-nics=2", NULL);
 	attr.socket_path = daemon.socket;
 	ASSERT_OK(shmd_client_open(&attr, &control));
 	lab_side_open(&side, &daemon, &two_qps);
@@ -445,22 +445,22 @@ TEST(closing_in_mid_traffic_leaves_nothing_in_the_daemon)
 	ASSERT_EQ(status.registered_bytes, 0);
 	ASSERT_EQ(status.sessions_total, 1);
 	shmd_client_close(control);
-	lab_daemon_stop(&daemon);
+	fixture_daemon_stop(&daemon);
 }
 
 TEST(waits_on_queues_end_when_the_daemon_dies)
 {
 	struct shmd_counters counters;
-	struct lab_daemon daemon;
+	struct fixture_daemon daemon;
 	struct shmd_dev_qp *qp;
 	struct lab_side side;
 	uint64_t start;
 
-	lab_daemon_start(&daemon);
+	fixture_daemon_start(&daemon, "--soft-nics=2", NULL);
 	lab_side_open(&side, &daemon, &two_qps);
 	lab_connect(&side, 0, &side, 1);
 	put_and_verify(&side, 0, &side, 5);
-	lab_daemon_kill(&daemon);
+	fixture_daemon_kill(&daemon);
 	qp = shmd_queues_dev_qp(side.queues, 0);
 	start = lab_now_nsec();
 	ASSERT_EQ(shmd_dev_qp_put(qp, lab_remote(&side, 0), lab_local(&side, 64), 8, 60 * LAB_SEC),
@@ -477,12 +477,12 @@ TEST(a_stopping_daemon_says_so)
 {
 	struct shmd_counters counters;
 	struct shmd_client *client;
-	struct lab_daemon daemon;
+	struct fixture_daemon daemon;
 	struct shmd_event event;
 
-	lab_daemon_start(&daemon);
+	fixture_daemon_start(&daemon, "--soft-nics=2", NULL);
 	client = lab_client(&daemon);
-	lab_daemon_stop(&daemon);
+	fixture_daemon_stop(&daemon);
 	ASSERT_OK(shmd_event_next(client, 5 * LAB_SEC, &event));
 	ASSERT_EQ(event.kind, SHMD_EVENT_SESSION_END);
 	ASSERT_ERR(shmd_client_counters(client, &counters), ESHUTDOWN);
