@@ -3,11 +3,6 @@
 
 #include "tests/lib/test.h"
 
-uint64_t lab_now_nsec(void)
-{
-	return shmd_dev_host_now_nsec();
-}
-
 static void must(int r, const char *what)
 {
 	if (r < 0)

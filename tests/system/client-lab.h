@@ -8,7 +8,6 @@
 
 #include "tests/lib/fixture-daemon.h"
 
-#define LAB_SEC 1000000000ull
 #define LAB_MEM_BYTES 65536u
 
 /* One process's worth: client, NIC, memory with all access, and queues. */
@@ -30,7 +29,5 @@ void lab_connect(struct lab_side *a, unsigned int i, struct lab_side *b, unsigne
 uint8_t *lab_byte(const struct lab_side *side, size_t offset);
 struct shmd_dev_addr lab_local(const struct lab_side *side, size_t offset);
 struct shmd_dev_addr lab_remote(const struct lab_side *side, size_t offset);
-
-uint64_t lab_now_nsec(void);
 
 #endif

@@ -13,6 +13,7 @@
 
 #include <shmd/abi/cqe.h>
 
+#include "proto/base/nsec.h"
 #include "tests/lib/test.h"
 #include "tests/system/client-lab.h"
 
@@ -20,7 +21,7 @@ static const struct shmd_queues_attr two_qps = {.n_qps = 2};
 
 static double usec_since(uint64_t start)
 {
-	return (double)(lab_now_nsec() - start) / 1e3;
+	return (double)(nsec_now() - start) / 1e3;
 }
 
 /* One put of 8 bytes from a to b over QP i of a, verified. */
@@ -29,7 +30,7 @@ static void put_and_verify(struct lab_side *a, unsigned int i, struct lab_side *
 	struct shmd_dev_qp *qp = shmd_queues_dev_qp(a->queues, i);
 
 	memcpy(lab_byte(a, 0), &value, 8);
-	ASSERT_EQ(shmd_dev_qp_put(qp, lab_remote(b, 4096), lab_local(a, 0), 8, 10 * LAB_SEC), SHMD_DEV_OK);
+	ASSERT_EQ(shmd_dev_qp_put(qp, lab_remote(b, 4096), lab_local(a, 0), 8, 10 * NSEC_PER_SEC), SHMD_DEV_OK);
 	ASSERT_MEMEQ(lab_byte(b, 4096), &value, 8);
 }
 
@@ -40,7 +41,7 @@ TEST(from_open_to_the_first_completed_put)
 	uint64_t start;
 
 	fixture_daemon_start(&daemon, "--soft-nics=2", NULL);
-	start = lab_now_nsec();
+	start = nsec_now();
 	lab_side_open(&side, &daemon, &two_qps);
 	printf("# open, nic, memory, queues: %.0f us\n", usec_since(start));
 	lab_connect(&side, 0, &side, 1);
@@ -81,11 +82,11 @@ TEST(two_sessions_put_get_and_add_to_each_other)
 		put_and_verify(i % 2 ? &a : &b, 0, i % 2 ? &b : &a, i * 0x9e3779b97f4a7c15);
 	qp = shmd_queues_dev_qp(a.queues, 0);
 	memset(lab_byte(&b, 8192), 0x5c, 30000);
-	ASSERT_EQ(shmd_dev_qp_get(qp, lab_remote(&b, 8192), lab_local(&a, 8192), 30000, 10 * LAB_SEC), SHMD_DEV_OK);
+	ASSERT_EQ(shmd_dev_qp_get(qp, lab_remote(&b, 8192), lab_local(&a, 8192), 30000, 10 * NSEC_PER_SEC), SHMD_DEV_OK);
 	ASSERT_MEMEQ(lab_byte(&a, 8192), lab_byte(&b, 8192), 30000);
 	word = 100;
 	memcpy(lab_byte(&b, 64), &word, 8);
-	ASSERT_EQ(shmd_dev_qp_atomic_fetch_add(qp, lab_remote(&b, 64), 8, 11, 10 * LAB_SEC, &old), SHMD_DEV_OK);
+	ASSERT_EQ(shmd_dev_qp_atomic_fetch_add(qp, lab_remote(&b, 64), 8, 11, 10 * NSEC_PER_SEC, &old), SHMD_DEV_OK);
 	ASSERT_EQ(old, 100);
 	memcpy(&word, lab_byte(&b, 64), 8);
 	ASSERT_EQ(word, 111);
@@ -138,7 +139,7 @@ TEST_TIMEOUT(a_thousand_qps_in_one_call_all_work, 60)
 	fixture_daemon_start(&daemon, "--soft-nics=2", NULL);
 	lab_side_open(&side, &daemon, &two_qps);
 	ASSERT_OK(shmd_queues_destroy(side.queues));
-	start = lab_now_nsec();
+	start = nsec_now();
 	ASSERT_OK(shmd_queues_create(side.nic, &attr, &side.queues));
 	msec = usec_since(start) / 1e3;
 	printf("# 1000 QPs created: %.1f ms\n", msec);
@@ -147,13 +148,13 @@ TEST_TIMEOUT(a_thousand_qps_in_one_call_all_work, 60)
 		ASSERT_LT(msec, 1000);
 	for (unsigned int i = 0; i < 1000; i++)
 		ASSERT_OK(shmd_queues_addr(side.queues, i ^ 1, &addrs[i]));
-	start = lab_now_nsec();
+	start = nsec_now();
 	ASSERT_OK(shmd_queues_connect(side.queues, 0, 1000, addrs, NULL, &n_done));
 	printf("# 1000 QPs connected: %.1f ms\n", usec_since(start) / 1e3);
 	ASSERT_EQ(n_done, 1000);
 	for (unsigned int i = 0; i < 1000; i++)
 		put_and_verify(&side, i, &side, i + 1);
-	start = lab_now_nsec();
+	start = nsec_now();
 	lab_side_close(&side);
 	printf("# all destroyed: %.1f ms\n", usec_since(start) / 1e3);
 	free(addrs);
@@ -200,7 +201,7 @@ TEST(adopted_memory_is_read_and_written_by_the_nic)
 	ASSERT_OK(shmd_mr_reg_mem(side.nic, mem, SHMD_ACCESS_ALL, &mr));
 	ASSERT_EQ(shmd_dev_qp_put(shmd_queues_dev_qp(side.queues, 0),
 				  shmd_dev_addr_of((uintptr_t)&words[600], shmd_mr_rkey_be(mr)),
-				  shmd_dev_addr_of((uintptr_t)&words[0], shmd_mr_lkey_be(mr)), 8, 10 * LAB_SEC),
+				  shmd_dev_addr_of((uintptr_t)&words[0], shmd_mr_lkey_be(mr)), 8, 10 * NSEC_PER_SEC),
 		  SHMD_DEV_OK);
 	ASSERT_EQ(words[600], 123456789);
 	ASSERT_OK(shmd_mr_dereg(mr));
@@ -232,14 +233,14 @@ TEST(sends_arrive_in_the_receive_cq)
 	memset(lab_byte(&side, 0), 0xe7, 50);
 	ASSERT_EQ(shmd_dev_qp_send_imm(shmd_queues_dev_qp(side.queues, 0), lab_local(&side, 0), 50, 0xfeed),
 		  SHMD_DEV_OK);
-	end = lab_now_nsec() + 10 * LAB_SEC;
-	while (__atomic_load_n(&cqe->op_own, __ATOMIC_ACQUIRE) >> 4 == SHMD_CQE_INVALID && lab_now_nsec() < end)
+	end = nsec_now() + 10 * NSEC_PER_SEC;
+	while (__atomic_load_n(&cqe->op_own, __ATOMIC_ACQUIRE) >> 4 == SHMD_CQE_INVALID && nsec_now() < end)
 		usleep(100);
 	ASSERT_EQ(cqe->op_own, SHMD_CQE_RESP_SEND_IMM << 4);
 	ASSERT_EQ(ntohl(cqe->byte_cnt), 50);
 	ASSERT_EQ(ntohl(cqe->imm_inval_pkey), 0xfeed);
 	ASSERT_MEMEQ(lab_byte(&side, 4096), lab_byte(&side, 0), 50);
-	ASSERT_EQ(shmd_dev_qp_quiet(shmd_queues_dev_qp(side.queues, 0), 10 * LAB_SEC), SHMD_DEV_OK);
+	ASSERT_EQ(shmd_dev_qp_quiet(shmd_queues_dev_qp(side.queues, 0), 10 * NSEC_PER_SEC), SHMD_DEV_OK);
 	lab_side_close(&side);
 	fixture_daemon_stop(&daemon);
 }
@@ -255,9 +256,9 @@ static void fail_and_recover(struct lab_side *side, unsigned int n)
 	struct shmd_event event;
 
 	nowhere.key_be ^= 0xffffffff;
-	ASSERT_EQ(shmd_dev_qp_put(qp, nowhere, lab_local(side, 0), 8, 10 * LAB_SEC), SHMD_DEV_CQE_ERROR);
+	ASSERT_EQ(shmd_dev_qp_put(qp, nowhere, lab_local(side, 0), 8, 10 * NSEC_PER_SEC), SHMD_DEV_CQE_ERROR);
 	ASSERT_EQ(qp->error_syndrome, SHMD_SYNDROME_REMOTE_ACCESS_ERR);
-	ASSERT_OK(shmd_event_next(side->client, 10 * LAB_SEC, &event));
+	ASSERT_OK(shmd_event_next(side->client, 10 * NSEC_PER_SEC, &event));
 	ASSERT_EQ(event.kind, SHMD_EVENT_QP_ERROR);
 	ASSERT_OK(shmd_queues_query(side->queues, 0, &info));
 	ASSERT_EQ(info.qpn, qp->qpn);
@@ -383,7 +384,7 @@ TEST(published_descriptors_are_fetched_by_who_knows_the_world)
 	ASSERT_OK(shmd_mem_alloc(a, 4096, &mem));
 	ASSERT_OK(shmd_publish(a, &world, 3, 1, "hello", 5, shmd_mem_fd(mem)));
 	ASSERT_ERR(shmd_publish(a, &world, 3, 1, "again", 5, -1), EEXIST);
-	ASSERT_OK(shmd_fetch(b, &world, 3, 1, data, &bytes, &fd, LAB_SEC));
+	ASSERT_OK(shmd_fetch(b, &world, 3, 1, data, &bytes, &fd, NSEC_PER_SEC));
 	ASSERT_EQ(bytes, 5);
 	ASSERT_MEMEQ(data, "hello", 5);
 	seen = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -395,7 +396,7 @@ TEST(published_descriptors_are_fetched_by_who_knows_the_world)
 
 	bytes = 3;
 	ASSERT_ERR(shmd_fetch(b, &world, 3, 1, data, &bytes, NULL, 0), ENOBUFS);
-	ASSERT_ERR(shmd_fetch(b, &other, 3, 1, NULL, NULL, &fd, LAB_SEC / 50), ENOENT);
+	ASSERT_ERR(shmd_fetch(b, &other, 3, 1, NULL, NULL, &fd, NSEC_PER_SEC / 50), ENOENT);
 	ASSERT_ERR(shmd_unpublish(b, &world, 3, 1), EPERM);
 	ASSERT_ERR(shmd_unpublish(b, &other, 3, 1), ENOENT);
 	ASSERT_OK(shmd_unpublish(a, &world, 3, 1));
@@ -434,10 +435,10 @@ TEST(closing_in_mid_traffic_leaves_nothing_in_the_daemon)
 	ASSERT_OK(shmd_admin_sessions(control, count_sessions, &n));
 	ASSERT_EQ(n, 1);
 	shmd_client_close(side.client);
-	end = lab_now_nsec() + LAB_SEC * (test_has_sanitizer() ? 10 : 1);
+	end = nsec_now() + NSEC_PER_SEC * (test_has_sanitizer() ? 10 : 1);
 	do {
 		ASSERT_OK(shmd_admin_status(control, &status));
-	} while (status.n_sessions && lab_now_nsec() < end && !usleep(1000));
+	} while (status.n_sessions && nsec_now() < end && !usleep(1000));
 	ASSERT_EQ(status.n_sessions, 0);
 	ASSERT_EQ(status.n_qps, 0);
 	ASSERT_EQ(status.n_cqs, 0);
@@ -462,10 +463,10 @@ TEST(waits_on_queues_end_when_the_daemon_dies)
 	put_and_verify(&side, 0, &side, 5);
 	fixture_daemon_kill(&daemon);
 	qp = shmd_queues_dev_qp(side.queues, 0);
-	start = lab_now_nsec();
-	ASSERT_EQ(shmd_dev_qp_put(qp, lab_remote(&side, 0), lab_local(&side, 64), 8, 60 * LAB_SEC),
+	start = nsec_now();
+	ASSERT_EQ(shmd_dev_qp_put(qp, lab_remote(&side, 0), lab_local(&side, 64), 8, 60 * NSEC_PER_SEC),
 		  SHMD_DEV_HEALTH);
-	ASSERT_LT(lab_now_nsec() - start, 10 * LAB_SEC);
+	ASSERT_LT(nsec_now() - start, 10 * NSEC_PER_SEC);
 	ASSERT_EQ(shmd_client_health(side.client), SHMD_HEALTH_DAEMON_GONE);
 	for (int i = 0; i < 2; i++)
 		ASSERT_ERR(shmd_client_counters(side.client, &counters), ECONNRESET);
@@ -483,7 +484,7 @@ TEST(a_stopping_daemon_says_so)
 	fixture_daemon_start(&daemon, "--soft-nics=2", NULL);
 	client = lab_client(&daemon);
 	fixture_daemon_stop(&daemon);
-	ASSERT_OK(shmd_event_next(client, 5 * LAB_SEC, &event));
+	ASSERT_OK(shmd_event_next(client, 5 * NSEC_PER_SEC, &event));
 	ASSERT_EQ(event.kind, SHMD_EVENT_SESSION_END);
 	ASSERT_ERR(shmd_client_counters(client, &counters), ESHUTDOWN);
 	ASSERT_EQ(shmd_client_health(client), SHMD_HEALTH_SESSION_ENDED);
