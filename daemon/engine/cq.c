@@ -2,7 +2,7 @@
 /*
  * Completion queues.
  *
- * The body of a CQE is written first; its last 4 bytes, which hold the WQE counter and the owner bit, are one
+ * The body of a CQE is written first; its last 8 bytes, which hold the WQE counter and the owner bit, are one
  * store with release order, so that a reader of a collapsed CQ never pairs a new counter with an old opcode.
  *
  * The consumer index is client-written: it is read only when the ring looks full, and a full ring (or nonsense)
@@ -100,7 +100,7 @@ static bool fault_hits(struct engine *engine)
 }
 
 /* Entry for the next CQE, or NULL when there is none to write. */
-static uint32_t *next_entry(struct cq *cq)
+static uint64_t *next_entry(struct cq *cq)
 {
 	size_t index = cq->pi & ((1u << cq->attr.log2_entries) - 1);
 
@@ -115,16 +115,19 @@ static uint32_t *next_entry(struct cq *cq)
 		return NULL;
 	if (cq->attr.flags & ENGINE_CQ_COLLAPSED)
 		index = 0;
-	return (uint32_t *)(void *)((uint8_t *)cq->attr.ring + index * SHMD_CQE_BYTES);
+	return (uint64_t *)(void *)((uint8_t *)cq->attr.ring + index * SHMD_CQE_BYTES);
 }
 
-static void publish(struct cq *cq, uint32_t *entry, const struct shmd_cqe *cqe, bool solicited)
+static void publish(struct cq *cq, uint64_t *entry, const struct shmd_cqe *cqe, bool solicited)
 {
-	uint32_t words[SHMD_CQE_BYTES / 4];
+	uint64_t words[SHMD_CQE_BYTES / 8];
+	unsigned int i;
 
+	/* A poller of a collapsed CQ may look while the next CQE arrives: it reads the last word whole. */
 	memcpy(words, cqe, sizeof(words));
-	memcpy(entry, words, SHMD_CQE_BYTES - 4);
-	__atomic_store_n(&entry[15], words[15], __ATOMIC_RELEASE);
+	for (i = 0; i < 7; i++)
+		__atomic_store_n(&entry[i], words[i], __ATOMIC_RELAXED);
+	__atomic_store_n(&entry[7], words[7], __ATOMIC_RELEASE);
 	cq->pi++;
 	cq->new_solicited |= solicited;
 	if (cq->attr.dbrec && list_empty(&cq->notify_link))
@@ -138,7 +141,7 @@ static uint8_t op_own(const struct cq *cq, uint8_t opcode)
 
 void cq_write(struct cq *cq, const struct engine_qp *qp, const struct cqe_fields *fields)
 {
-	uint32_t *entry = next_entry(cq);
+	uint64_t *entry = next_entry(cq);
 	struct shmd_cqe cqe = {0};
 
 	if (unlikely(!entry))
@@ -162,7 +165,7 @@ void cq_write_error(struct cq *cq, struct engine_qp *qp, const struct cqe_fields
 	bool flush = fields->syndrome == SHMD_SYNDROME_WR_FLUSH_ERR;
 	struct shmd_err_cqe err = {0};
 	struct shmd_cqe cqe;
-	uint32_t *entry;
+	uint64_t *entry;
 
 	qp->counters.error_cqes++;
 	if (!qp->first_error)

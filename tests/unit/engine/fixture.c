@@ -290,7 +290,7 @@ bool tcq_poll(struct tcq *cq, struct shmd_cqe *ret_cqe)
 	struct shmd_cqe *cqe =
 		(struct shmd_cqe *)(void *)(cq->ring + (size_t)index * SHMD_CQE_BYTES);
 	/* The last word of the entry, as device functions read it. */
-	uint32_t tail = be32toh(__atomic_load_n((uint32_t *)(void *)cqe + 15, __ATOMIC_ACQUIRE));
+	uint64_t tail = be64toh(__atomic_load_n((uint64_t *)(void *)cqe + 7, __ATOMIC_ACQUIRE));
 	uint8_t op_own = (uint8_t)tail;
 
 	if (op_own >> 4 == SHMD_CQE_INVALID || (op_own & 1) != ((cq->ci >> cq->log2_entries) & 1))

@@ -579,6 +579,35 @@ TEST(send_to_a_qp_without_receive_queue)
 	setup_deinit(&s);
 }
 
+/* A word that is aligned by its address and not in its memory. */
+TEST(atomic_on_memory_that_is_not_aligned)
+{
+	for (unsigned int direct = 0; direct < 2; direct++) {
+		struct engine_mr_attr mr = {.key = 0x7777,
+					    .pdn = 1,
+					    .access = ALL_ACCESS,
+					    .iova = 0x1000,
+					    .length_bytes = 64,
+					    .mem_offset = 4};
+		uint64_t words[2] = {1, 0};
+		struct setup s;
+		struct wqe wqe;
+
+		setup(&s, direct ? MEM_POINTER : MEM_SYNC);
+		mr.mem = &s.remote->mem.mem;
+		ASSERT_OK(engine_mr_create(s.w.nodes[1].engine, &mr));
+		wqe_begin(&wqe, SHMD_OPCODE_ATOMIC_FA, SIGNALED);
+		wqe_raddr(&wqe, 0x1000, 0x7777);
+		wqe_words64(&wqe, words, 2);
+		wqe_data(&wqe, s.local->iova, s.local->key, 8);
+		tqp_post(&s.p.a, &wqe);
+		tqp_ring(&s.p.a);
+		world_run(&s.w);
+		expect_error(&s.p.a.scq, false, 0, SHMD_SYNDROME_REMOTE_INVAL_REQ_ERR);
+		teardown(&s);
+	}
+}
+
 /* ---- after the error ---- */
 
 TEST(what_is_posted_in_error_is_flushed)
@@ -623,6 +652,51 @@ TEST(flush_waits_for_pending_memory_operations)
 	expect_error(&s.p.a.scq, false, 1, SHMD_SYNDROME_WR_FLUSH_ERR);
 	ASSERT_EQ(tqp_info(&s.p.a).pending, 0);
 	setup_deinit(&s);
+}
+
+/* A receive that a message has begun to fill is flushed with the others. */
+TEST(a_receive_in_use_is_flushed)
+{
+	struct setup s;
+
+	setup(&s, MEM_POINTER);
+	s.w.budget = 2;
+	post_recv(&s.p.b, s.remote, 0, SIZE);
+	post_recv(&s.p.b, s.remote, 0, SIZE);
+	post_send(&s.p.a, SIGNALED, s.local, 0, SIZE);
+	tqp_ring(&s.p.a);
+	while (tqp_info(&s.p.b).rq_ci == 0)
+		ASSERT(world_step(&s.w));
+	ASSERT_OK(tqp_to(&s.p.b, ENGINE_QP_ERR));
+	world_run(&s.w);
+	expect_error(&s.p.b.rcq, true, 0, SHMD_SYNDROME_WR_FLUSH_ERR);
+	expect_error(&s.p.b.rcq, true, 1, SHMD_SYNDROME_WR_FLUSH_ERR);
+	tcq_expect_none(&s.p.b.rcq);
+	teardown(&s);
+}
+
+/* Indexes that cannot be true flush nothing, and the QP can be used again. */
+TEST(nonsense_indexes_in_error_flush_nothing)
+{
+	struct tqp_attr attr = TQP_ATTR;
+	struct setup s;
+
+	setup(&s, MEM_POINTER);
+	ASSERT_OK(tqp_to(&s.p.a, ENGINE_QP_ERR));
+	s.p.a.dbrec->snd = htobe32(0x4000);
+	s.p.a.dbrec->rcv = htobe32(0x4000);
+	engine_scan(s.w.nodes[0].engine);
+	world_run(&s.w);
+	tcq_expect_none(&s.p.a.scq);
+	tcq_expect_none(&s.p.a.rcq);
+	s.p.a.dbrec->snd = s.p.a.dbrec->rcv = 0;
+	ASSERT_OK(tqp_to(&s.p.a, ENGINE_QP_RST));
+	tqp_connect(&s.p.a, &s.p.b, &attr);
+	post_write(&s.p.a, SIGNALED, s.local, 0, s.remote, 0, 8);
+	tqp_ring(&s.p.a);
+	world_run(&s.w);
+	expect_ok(&s.p.a, 0);
+	teardown(&s);
 }
 
 /* A full ring is flushed to the last, over several progress calls. */

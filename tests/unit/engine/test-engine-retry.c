@@ -149,6 +149,31 @@ TEST(a_storm_of_losses_keeps_order_and_atomics_exact)
 	}
 }
 
+/* Losses in the middle of a scattered message are mended in the middle. */
+TEST(a_loss_between_several_segments)
+{
+	for (uint64_t n = 1; n < 12; n++) {
+		struct setup s;
+		struct wqe wqe;
+
+		setup(&s, MEM_POINTER);
+		s.w.lose = lose_nth;
+		s.w.data = &n;
+		wqe_begin(&wqe, SHMD_OPCODE_RDMA_WRITE, SIGNALED);
+		wqe_raddr(&wqe, s.remote->iova, s.remote->key);
+		wqe_data(&wqe, s.local->iova, s.local->key, 3000);
+		wqe_data(&wqe, s.local->iova + 3000, s.local->key, 9000);
+		wqe_data(&wqe, s.local->iova + 12000, s.local->key, 100);
+		wqe_data(&wqe, s.local->iova + 12100, s.local->key, 20000);
+		tqp_post(&s.p.a, &wqe);
+		tqp_ring(&s.p.a);
+		world_run_timers(&s.w, SEC);
+		expect_ok(&s.p.a, 0);
+		ASSERT_MEMEQ(s.remote->bytes, s.local->bytes, 32100);
+		teardown(&s);
+	}
+}
+
 /* ---- time-outs ---- */
 
 static bool lose_all(struct world *w, const struct engine_packet *pkt, uint64_t n)
@@ -418,6 +443,35 @@ TEST(a_bad_response_fails_with_10)
 	world_run(&s.w);
 	expect_error(&s.p.a.scq, false, 0, SHMD_SYNDROME_BAD_RESP_ERR);
 	setup_deinit(&s);
+}
+
+/* Old requests whose answer is not known any more, or not allowed any more, are dropped. */
+TEST(duplicates_that_cannot_be_answered_are_dropped)
+{
+	struct tqp_attr attr = TQP_ATTR;
+	struct engine_packet *pkt;
+	struct setup s;
+
+	setup(&s, MEM_POINTER);
+	post_write(&s.p.b, SIGNALED, s.remote, 0, s.local, 0, 8);
+	tqp_ring(&s.p.b);
+	world_run(&s.w);
+	s.w.n_packets = 0;
+	pkt = forge(&s, PACKET_ATOMIC, attr.psn);
+	pkt->atomic = (struct engine_atomic){.bytes = 8};
+	engine_input(s.w.nodes[0].engine, pkt);
+	for (unsigned int i = 0; i < 3; i++) {
+		pkt = forge(&s, PACKET_READ, attr.psn);
+		pkt->raddr = s.local->iova;
+		pkt->rkey = i == 0 ? 0x123 : s.local->key;
+		pkt->length_bytes = i == 1 ? 8192 : 8;
+		pkt->mtu_bytes = i == 2 ? 0 : 4096;
+		engine_input(s.w.nodes[0].engine, pkt);
+	}
+	world_run(&s.w);
+	ASSERT_EQ(s.w.n_packets, 0);
+	ASSERT_EQ(tqp_info(&s.p.a).state, ENGINE_QP_RTS);
+	teardown(&s);
 }
 
 /* Requests that no requester of ours would send. */
