@@ -166,19 +166,19 @@ TEST_TIMEOUT(four_thousand_peers_in_one_connect, 60)
 {
 	struct shmd_queues_attr attr = {.n_qps = 4096, .sq_wqebbs = 16};
 	struct shmd_addr *addrs = calloc(4096, sizeof(*addrs));
-	struct lab_daemon daemon;
+	struct fixture_daemon daemon;
 	struct lab_side side;
 	unsigned int n_done = 0;
 	uint64_t start;
 
 	ASSERT(addrs);
-	lab_daemon_start(&daemon);
+	fixture_daemon_start(&daemon, "--soft-nics=2", NULL);
 	lab_side_open(&side, &daemon, &two_qps);
 	ASSERT_OK(shmd_queues_destroy(side.queues));
 	ASSERT_OK(shmd_queues_create(side.nic, &attr, &side.queues));
 	for (unsigned int i = 0; i < 4096; i++)
 		ASSERT_OK(shmd_queues_addr(side.queues, 4095 - i, &addrs[i]));
-	start = lab_now_nsec();
+	start = nsec_now();
 	ASSERT_OK(shmd_queues_connect(side.queues, 0, 4096, addrs, NULL, &n_done));
 	printf("# 4096 peers connected: %.1f ms\n", usec_since(start) / 1e3);
 	ASSERT_EQ(n_done, 4096);
@@ -186,7 +186,7 @@ TEST_TIMEOUT(four_thousand_peers_in_one_connect, 60)
 		put_and_verify(&side, i, &side, i + 1);
 	lab_side_close(&side);
 	free(addrs);
-	lab_daemon_stop(&daemon);
+	fixture_daemon_stop(&daemon);
 }
 
 TEST(queue_memory_of_the_callers_works)

@@ -593,7 +593,7 @@ TEST(atomic_on_memory_that_is_not_aligned)
 		struct setup s;
 		struct wqe wqe;
 
-		setup(&s, direct ? MEM_POINTER : MEM_SYNC);
+		setup_init(&s, direct ? MEM_POINTER : MEM_SYNC, SIZE, NULL);
 		mr.mem = &s.remote->mem.mem;
 		ASSERT_OK(engine_mr_create(s.w.nodes[1].engine, &mr));
 		wqe_begin(&wqe, SHMD_OPCODE_ATOMIC_FA, SIGNALED);
@@ -604,7 +604,7 @@ TEST(atomic_on_memory_that_is_not_aligned)
 		tqp_ring(&s.p.a);
 		world_run(&s.w);
 		expect_error(&s.p.a.scq, false, 0, SHMD_SYNDROME_REMOTE_INVAL_REQ_ERR);
-		teardown(&s);
+		setup_deinit(&s);
 	}
 }
 
@@ -659,7 +659,7 @@ TEST(a_receive_in_use_is_flushed)
 {
 	struct setup s;
 
-	setup(&s, MEM_POINTER);
+	setup_init(&s, MEM_POINTER, SIZE, NULL);
 	s.w.budget = 2;
 	post_recv(&s.p.b, s.remote, 0, SIZE);
 	post_recv(&s.p.b, s.remote, 0, SIZE);
@@ -672,7 +672,7 @@ TEST(a_receive_in_use_is_flushed)
 	expect_error(&s.p.b.rcq, true, 0, SHMD_SYNDROME_WR_FLUSH_ERR);
 	expect_error(&s.p.b.rcq, true, 1, SHMD_SYNDROME_WR_FLUSH_ERR);
 	tcq_expect_none(&s.p.b.rcq);
-	teardown(&s);
+	setup_deinit(&s);
 }
 
 /* Indexes that cannot be true flush nothing, and the QP can be used again. */
@@ -681,7 +681,7 @@ TEST(nonsense_indexes_in_error_flush_nothing)
 	struct tqp_attr attr = TQP_ATTR;
 	struct setup s;
 
-	setup(&s, MEM_POINTER);
+	setup_init(&s, MEM_POINTER, SIZE, NULL);
 	ASSERT_OK(tqp_to(&s.p.a, ENGINE_QP_ERR));
 	s.p.a.dbrec->snd = htobe32(0x4000);
 	s.p.a.dbrec->rcv = htobe32(0x4000);
@@ -696,7 +696,7 @@ TEST(nonsense_indexes_in_error_flush_nothing)
 	tqp_ring(&s.p.a);
 	world_run(&s.w);
 	expect_ok(&s.p.a, 0);
-	teardown(&s);
+	setup_deinit(&s);
 }
 
 /* A full ring is flushed to the last, over several progress calls. */

@@ -156,7 +156,7 @@ TEST(a_loss_between_several_segments)
 		struct setup s;
 		struct wqe wqe;
 
-		setup(&s, MEM_POINTER);
+		setup_init(&s, MEM_POINTER, SIZE, NULL);
 		s.w.lose = lose_nth;
 		s.w.data = &n;
 		wqe_begin(&wqe, SHMD_OPCODE_RDMA_WRITE, SIGNALED);
@@ -170,7 +170,7 @@ TEST(a_loss_between_several_segments)
 		world_run_timers(&s.w, SEC);
 		expect_ok(&s.p.a, 0);
 		ASSERT_MEMEQ(s.remote->bytes, s.local->bytes, 32100);
-		teardown(&s);
+		setup_deinit(&s);
 	}
 }
 
@@ -452,7 +452,7 @@ TEST(duplicates_that_cannot_be_answered_are_dropped)
 	struct engine_packet *pkt;
 	struct setup s;
 
-	setup(&s, MEM_POINTER);
+	setup_init(&s, MEM_POINTER, SIZE, NULL);
 	post_write(&s.p.b, SIGNALED, s.remote, 0, s.local, 0, 8);
 	tqp_ring(&s.p.b);
 	world_run(&s.w);
@@ -471,7 +471,7 @@ TEST(duplicates_that_cannot_be_answered_are_dropped)
 	world_run(&s.w);
 	ASSERT_EQ(s.w.n_packets, 0);
 	ASSERT_EQ(tqp_info(&s.p.a).state, ENGINE_QP_RTS);
-	teardown(&s);
+	setup_deinit(&s);
 }
 
 /* Requests that no requester of ours would send. */
