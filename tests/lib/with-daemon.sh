@@ -18,7 +18,7 @@ trap cleanup EXIT
 
 export SHMEMD_SOCKET=$scratch/sock
 # shellcheck disable=SC2086 # several arguments are meant
-"$shmemd" --socket "$SHMEMD_SOCKET" ${SHMEMD_ARGS:-} >"$scratch/log" 2>&1 &
+"$shmemd" --config /dev/null --socket "$SHMEMD_SOCKET" ${SHMEMD_ARGS:-} >"$scratch/log" 2>&1 &
 daemon=$!
 unset SHMEMD_FAULT
 for ((i = 0; i < 400; i++)); do

@@ -24,6 +24,18 @@
 
 #define MAP_PAGE_MASK ((uint64_t)4095)
 
+int soft_check_kind(enum nic_mem_kind kind)
+{
+	switch (kind) {
+	case NIC_MEM_MEMFD:
+		return 0;
+	case NIC_MEM_DMABUF:
+	case NIC_MEM_AGENT:
+		return -EOPNOTSUPP;
+	}
+	return -EINVAL;
+}
+
 static int check_memfd(int fd, uint64_t *ret_size)
 {
 	struct statfs fs;

@@ -149,16 +149,11 @@ static int create_with_key(struct soft_nic *nic, struct mr_call *call)
 static int check_attr(const struct nic_mr_attr *attr)
 {
 	uint64_t end;
+	int r;
 
-	switch (attr->kind) {
-	case NIC_MEM_MEMFD:
-		break;
-	case NIC_MEM_DMABUF:
-	case NIC_MEM_AGENT:
-		return -EOPNOTSUPP;
-	default:
-		return -EINVAL;
-	}
+	r = soft_check_kind(attr->kind);
+	if (r < 0)
+		return r;
 	if (attr->length_bytes == 0 || (attr->access & ~NIC_ACCESS_ALL) ||
 	    add_overflows(attr->iova, attr->length_bytes, &end) ||
 	    ((attr->iova ^ attr->offset) & MR_PAGE_MASK))

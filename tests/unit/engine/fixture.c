@@ -436,6 +436,23 @@ void pair_deinit(struct pair *p)
 	tqp_deinit(&p->b);
 }
 
+void setup_init(struct setup *s, enum mem_mode mode, uint64_t region_bytes, const struct tqp_attr *attr)
+{
+	const struct tqp_attr defaults = TQP_ATTR;
+
+	world_init(&s->w, mode);
+	s->local = region_new(&s->w, 0, region_bytes);
+	s->remote = region_new(&s->w, 1, region_bytes);
+	region_fill(s->local, 1);
+	pair_init(&s->p, &s->w, attr ? attr : &defaults);
+}
+
+void setup_deinit(struct setup *s)
+{
+	pair_deinit(&s->p);
+	world_deinit(&s->w);
+}
+
 /* ---- WQEs ---- */
 
 static void put32(uint8_t *at, uint32_t v)

@@ -11,12 +11,6 @@ static const uint32_t sizes[] = {0, 1, 2, 4, 7, 8, 64, 127, 128, 129, 4095, 4096
 #define N_SIZES (sizeof(sizes) / sizeof(sizes[0]))
 #define ROOM 32768u
 
-struct setup {
-	struct world w;
-	struct pair p;
-	struct region *local, *remote;
-};
-
 static void setup_nodes(struct setup *s, enum mem_mode mode, unsigned int a, unsigned int b)
 {
 	struct tqp_attr attr = TQP_ATTR;
@@ -38,8 +32,7 @@ static void teardown(struct setup *s)
 {
 	ASSERT_EQ(tqp_info(&s->p.a).first_error, 0);
 	ASSERT_EQ(tqp_info(&s->p.b).first_error, 0);
-	pair_deinit(&s->p);
-	world_deinit(&s->w);
+	setup_deinit(s);
 }
 
 /* The bytes arrived, and those around them are as before. */
