@@ -5,6 +5,7 @@
 A private daemon with one software NIC is started for it and ended after it.
 """
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -24,12 +25,13 @@ def wait_for(path, daemon):
 
 def main():
     shmemd, example = sys.argv[1:3]
+    wrapper = shlex.split(os.environ.get('MESON_EXE_WRAPPER', ''))  # of a cross build
     with tempfile.TemporaryDirectory() as scratch:
         socket = os.path.join(scratch, 'socket')
-        with subprocess.Popen([shmemd, '--socket', socket, '--soft-nics', '1']) as daemon:
+        with subprocess.Popen([*wrapper, shmemd, '--socket', socket, '--soft-nics', '1']) as daemon:
             try:
                 wait_for(socket, daemon)
-                done = subprocess.run([example], env={**os.environ, 'SHMEMD_SOCKET': socket}, stdout=subprocess.PIPE,
+                done = subprocess.run([*wrapper, example], env={**os.environ, 'SHMEMD_SOCKET': socket}, stdout=subprocess.PIPE,
                                       text=True, timeout=PATIENCE_SEC, check=False)
             finally:
                 daemon.terminate()
