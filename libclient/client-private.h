@@ -20,12 +20,14 @@
 #include "proto/base/fdlist.h"
 #include "proto/base/list.h"
 #include "proto/base/nsec.h"
+#include "proto/base/page.h"
 #include "proto/codec.h"
 
 #define CLIENT_DEFAULT_TIMEOUT_NSEC (10 * NSEC_PER_SEC)
 #define CLIENT_EVENTS_MAX 64u
 #define CLIENT_TEXT_BYTES 512
 
+/* What NICs translate and the protocol counts in. The kernel's page may be larger: proto/base/page.h. */
 #define PAGE_BYTES 4096u
 
 /* Events that arrived and were not asked for yet: a ring of bounded size. */
