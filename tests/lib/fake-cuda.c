@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See fake-cuda.h. Not for more than one thread at a time, except for its context stacks. */
+/* See fake-cuda.h. */
 #include "tests/lib/fake-cuda.h"
 
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -88,20 +89,32 @@ static int enter(const char *symbol, int needs_context)
 	return needs_context && !current() ? INVALID_CONTEXT : OK;
 }
 
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static int take_lock(void)
+{
+	return pthread_mutex_lock(&lock);
+}
+
+static void drop_lock(int *taken)
+{
+	pthread_mutex_unlock(&lock);
+}
+
+/* Every call begins with it and holds the lock to its end. */
 #define ENTER(needs_context)                                                                                  \
-	do {                                                                                                  \
-		int result_ = enter(__func__, needs_context);                                                 \
+	__attribute__((cleanup(drop_lock), unused)) int taken_ = take_lock();                                 \
+	int result_ = enter(__func__, needs_context);                                                         \
                                                                                                               \
-		if (result_)                                                                                  \
-			return result_;                                                                       \
-	} while (0)
+	if (result_)                                                                                          \
+	return result_
 
 /* ---- GPUs and contexts */
 
 EXPORT int cuInit(unsigned int flags);
 int cuInit(unsigned int flags)
 {
-	is_initialised = 1;
+	__atomic_store_n(&is_initialised, 1, __ATOMIC_RELEASE);
 	ENTER(0);
 	return flags ? INVALID_VALUE : OK;
 }
@@ -270,9 +283,10 @@ int cuMemHostRegister_v2(void *addr, size_t bytes, unsigned int flags)
 EXPORT int cuMemHostUnregister(void *addr);
 int cuMemHostUnregister(void *addr)
 {
-	struct range *range = range_at(addr);
+	struct range *range;
 
 	ENTER(1);
+	range = range_at(addr);
 	if (!range || range->addr != addr)
 		return NOT_REGISTERED;
 	for (int i = 0; i < FAKE_CUDA_GPUS; i++)
@@ -285,9 +299,10 @@ int cuMemHostUnregister(void *addr)
 EXPORT int cuMemHostGetDevicePointer_v2(uint64_t *gpu, void *addr, unsigned int flags);
 int cuMemHostGetDevicePointer_v2(uint64_t *gpu, void *addr, unsigned int flags)
 {
-	struct range *range = range_at(addr);
+	struct range *range;
 
 	ENTER(1);
+	range = range_at(addr);
 	if (!range || flags)
 		return INVALID_VALUE;
 	*gpu = (uintptr_t)(range->alias[current()->gpu] + ((char *)addr - range->addr));
