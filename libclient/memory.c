@@ -253,6 +253,7 @@ void shmd_mem_free(struct shmd_mem *mem)
 	if (client->pid != getpid())
 		return;
 	client_lock(client);
+	gpu_forget_range(client, mem->addr);
 	mem_free(mem);
 	client_unlock(client);
 }

@@ -211,8 +211,10 @@ int shmd_nic_close(struct shmd_nic *nic)
 		return r;
 	client_lock(client);
 	n_users = nic->n_users;
-	if (!n_users)
+	if (!n_users) {
+		gpu_forget_range(client, nic->page);
 		nic_free(nic);
+	}
 	client_unlock(client);
 	if (n_users)
 		return text_fail(-EBUSY, "%u memory regions and queue batches of this NIC still exist", n_users);

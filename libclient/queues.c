@@ -291,6 +291,7 @@ static int batch_destroy(struct shmd_queues *queues, struct queue_batch *batch)
 
 void queues_free(struct shmd_queues *queues)
 {
+	gpu_forget_queues(queues);
 	dev_state_deinit(queues);
 	if (queues->scratch_mr)
 		mr_free(queues->scratch_mr);
@@ -339,6 +340,7 @@ static struct shmd_queues *queues_new(struct shmd_nic *nic, const struct shmd_qu
 	queues->batches = calloc(n_batches, sizeof(*queues->batches));
 	if (!queues->batches)
 		return NULL;
+	list_init(&queues->gpu_views);
 	queues->nic = nic;
 	queues->attr = *attr;
 	queues->n_batches = n_batches;
