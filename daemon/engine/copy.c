@@ -61,7 +61,7 @@ void copy_bytes(void *dst, const void *src, size_t bytes)
 				 __atomic_load_n((const uint8_t *)src, __ATOMIC_ACQUIRE),
 				 __ATOMIC_RELEASE);
 	else
-		memcpy(dst, src, bytes);
+		memmove(dst, src, bytes); /* a client may copy within one region */
 }
 
 void engine_memop_done(struct engine_memop *op, int status)

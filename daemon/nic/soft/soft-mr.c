@@ -46,14 +46,14 @@ static void *mem_pointer(struct engine_mem *mem, uint64_t offset, size_t bytes)
 static int mem_read(struct engine_mem *mem, uint64_t offset, void *dst, size_t bytes,
 		    struct engine_memop *op)
 {
-	memcpy(dst, mem_at(mem, offset), bytes);
+	memmove(dst, mem_at(mem, offset), bytes);
 	return 0;
 }
 
 static int mem_write(struct engine_mem *mem, uint64_t offset, const void *src, size_t bytes,
 		     struct engine_memop *op)
 {
-	memcpy(mem_at(mem, offset), src, bytes);
+	memmove(mem_at(mem, offset), src, bytes);
 	return 0;
 }
 

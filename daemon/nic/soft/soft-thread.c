@@ -320,6 +320,7 @@ static int start_engine(struct soft_nic *nic)
 		.max_cqs = SOFT_MAX_CQS,
 		.max_mrs = SOFT_MAX_MRS,
 		.chunk_bytes = SOFT_CHUNK_BYTES,
+		.self_route = nic->port,
 	};
 	int r = engine_new(&attr, &owner_ops, nic, &nic->engine);
 

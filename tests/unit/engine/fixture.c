@@ -113,6 +113,7 @@ void world_init_chunk(struct world *w, enum mem_mode mode, uint32_t chunk_bytes)
 		w->nodes[i].world = w;
 		w->nodes[i].index = i;
 		list_init(&w->nodes[i].inbox);
+		attr.self_route = &w->nodes[i];
 		ASSERT_OK(engine_new(&attr, &ops, &w->nodes[i], &w->nodes[i].engine));
 	}
 }

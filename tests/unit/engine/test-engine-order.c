@@ -466,6 +466,38 @@ TEST(no_mixture_of_requests_waits_for_a_timer)
 	}
 }
 
+/* The daemon keeps no copy of a whole long ring: what waits for room there goes on without a timer's help. */
+TEST(a_long_ring_of_the_longest_requests_is_drained)
+{
+	struct tqp_attr attr = TQP_ATTR;
+	struct region *src, *dst;
+	struct world w;
+	struct pair p;
+	uint16_t last;
+
+	attr.log2_sq = 14;
+	attr.timeout = 0;
+	world_init(&w, MEM_POINTER);
+	src = region_new(&w, 0, 4096);
+	dst = region_new(&w, 1, 4096);
+	pair_init(&p, &w, &attr);
+	for (unsigned int i = 0; i < 1000; i++) {
+		struct wqe wqe;
+
+		wqe_begin(&wqe, SHMD_OPCODE_RDMA_WRITE, i == 999 ? SIGNALED : 0);
+		wqe_raddr(&wqe, dst->iova, dst->key);
+		for (unsigned int j = 0; j < 61; j++)
+			wqe_data(&wqe, src->iova + j, src->key, 1);
+		last = tqp_post(&p.a, &wqe);
+	}
+	tqp_ring(&p.a);
+	world_run(&w);
+	expect_ok(&p.a, last);
+	ASSERT_EQ(tqp_info(&p.a).counters.wqes, 1000);
+	pair_deinit(&p);
+	world_deinit(&w);
+}
+
 /* A write nobody waits for, and behind it more NOPs than the engine keeps track of. */
 TEST(many_nops_behind_an_unsignaled_write)
 {

@@ -375,6 +375,7 @@ static struct engine_packet *forge(struct setup *s, enum packet_kind kind, uint3
 	pkt->kind = (uint8_t)kind;
 	pkt->flags = 0;
 	pkt->src_qpn = s->p.b.qpn;
+	pkt->source = &s->w.nodes[1];
 	pkt->dest_qpn = s->p.a.qpn;
 	pkt->psn = psn & 0xffffff;
 	pkt->payload_bytes = 0;
@@ -420,9 +421,44 @@ TEST(packets_of_strangers_are_dropped)
 	pkt = forge(&s, PACKET_ACK, attr.psn);
 	pkt->dest_qpn = 0xffffff;
 	engine_input(s.w.nodes[0].engine, pkt);
+	pkt = forge(&s, PACKET_ACK, attr.psn);
+	pkt->source = &s.w.nodes[0];
+	engine_input(s.w.nodes[0].engine, pkt);
 	world_run(&s.w);
 	tcq_expect_none(&s.p.a.scq);
 	setup_deinit(&s);
+}
+
+/* QP numbers are unique in one engine only: a stranger beside the victim bears the number of its peer elsewhere. */
+TEST(a_stranger_with_the_peers_number_is_not_heard)
+{
+	struct tqp_attr attr = TQP_ATTR;
+	struct engine_qp_attr twin;
+	struct tqp stranger;
+	struct setup s;
+
+	setup(&s, MEM_POINTER);
+	tqp_init(&stranger, &s.w, 0, &attr);
+	ASSERT_OK(engine_qp_destroy(s.w.nodes[0].engine, stranger.qpn));
+	stranger.qpn = s.p.b.qpn;
+	twin = (struct engine_qp_attr){.qpn = stranger.qpn, .pdn = 1, .sq_ring = stranger.sq,
+				       .log2_sq_wqebbs = stranger.log2_sq, .dbrec = stranger.dbrec,
+				       .send_cqn = stranger.scq.cqn, .recv_cqn = stranger.rcq.cqn};
+	ASSERT_OK(engine_qp_create(s.w.nodes[0].engine, &twin));
+	tqp_connect(&stranger, &s.p.a, &attr);
+	post_recv(&s.p.a, s.local, 0, 64);
+	post_send(&stranger, SIGNALED, s.local, 100, 8);
+	tqp_ring(&stranger);
+	world_run(&s.w);
+	tcq_expect_none(&s.p.a.rcq);
+	ASSERT_EQ(tqp_info(&s.p.a).counters.recv_wqes, 0);
+	/* The peer is. */
+	post_send(&s.p.b, SIGNALED, s.remote, 0, 8);
+	tqp_ring(&s.p.b);
+	world_run(&s.w);
+	ASSERT_EQ(tqp_info(&s.p.a).counters.recv_wqes, 1);
+	tqp_deinit(&stranger);
+	teardown(&s);
 }
 
 /* A response of another length than asked for. */

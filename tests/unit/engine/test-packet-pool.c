@@ -307,6 +307,7 @@ static void replace_engines(struct world *w, struct side *sides)
 
 	for (unsigned int i = 0; i < 2; i++) {
 		engine_free(w->nodes[i].engine);
+		attr.self_route = &sides[i];
 		ASSERT_OK(engine_new(&attr, &side_ops, &sides[i], &w->nodes[i].engine));
 	}
 }
