@@ -437,7 +437,7 @@ TEST(a_stranger_with_the_peers_number_is_not_heard)
 	struct tqp stranger;
 	struct setup s;
 
-	setup(&s, MEM_POINTER);
+	setup_init(&s, MEM_POINTER, SIZE, NULL);
 	tqp_init(&stranger, &s.w, 0, &attr);
 	ASSERT_OK(engine_qp_destroy(s.w.nodes[0].engine, stranger.qpn));
 	stranger.qpn = s.p.b.qpn;
@@ -458,7 +458,7 @@ TEST(a_stranger_with_the_peers_number_is_not_heard)
 	world_run(&s.w);
 	ASSERT_EQ(tqp_info(&s.p.a).counters.recv_wqes, 1);
 	tqp_deinit(&stranger);
-	teardown(&s);
+	setup_deinit(&s);
 }
 
 /* A response of another length than asked for. */
