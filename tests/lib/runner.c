@@ -66,6 +66,11 @@ bool test_is_full(void)
 	return value && strcmp(value, "1") == 0;
 }
 
+const char *test_emulator(void)
+{
+	return getenv("SHMEMD_TEST_EMULATOR");
+}
+
 static void count_outcome(enum outcome outcome)
 {
 	counts.n_passed += outcome == PASSED;
