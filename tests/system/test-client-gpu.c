@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "proto/base/nsec.h"
 #include "tests/lib/fake-cuda.h"
 #include "tests/lib/test.h"
 #include "tests/system/client-lab.h"
@@ -42,9 +43,9 @@ static void drive(struct lab_side *side, struct shmd_dev_qp *qp)
 	*word = 0;
 	for (uint64_t i = 1; i <= 50; i++) {
 		ASSERT_EQ(shmd_dev_qp_p(qp, lab_remote(side, 4096), i, 8), SHMD_DEV_OK);
-		ASSERT_EQ(shmd_dev_qp_g(qp, lab_remote(side, 4096), 8, 10 * LAB_SEC, &value), SHMD_DEV_OK);
+		ASSERT_EQ(shmd_dev_qp_g(qp, lab_remote(side, 4096), 8, 10 * NSEC_PER_SEC, &value), SHMD_DEV_OK);
 		ASSERT_EQ(value, i);
-		ASSERT_EQ(shmd_dev_qp_atomic_fetch_add(qp, lab_remote(side, 8192), 8, 1, 10 * LAB_SEC, &old),
+		ASSERT_EQ(shmd_dev_qp_atomic_fetch_add(qp, lab_remote(side, 8192), 8, 1, 10 * NSEC_PER_SEC, &old),
 			  SHMD_DEV_OK);
 		ASSERT_EQ(old, i - 1);
 	}
@@ -54,13 +55,13 @@ static void drive(struct lab_side *side, struct shmd_dev_qp *qp)
 TEST(queues_are_driven_through_the_view_of_a_gpu)
 {
 	const struct shmd_dev_state *state;
-	struct lab_daemon daemon;
+	struct fixture_daemon daemon;
 	struct lab_side side;
 	struct shmd_gpu *gpu;
 	struct shmd_dev_qp *host, *view;
 	uint64_t addr;
 
-	lab_daemon_start(&daemon);
+	fixture_daemon_start(&daemon, "--soft-nics=2", NULL);
 	lab_side_open(&side, &daemon, &for_gpu);
 	ASSERT_OK(shmd_gpu_open(side.client, 1, &gpu));
 	ASSERT_OK(shmd_gpu_dev_state(gpu, side.queues, &addr));
@@ -87,18 +88,18 @@ TEST(queues_are_driven_through_the_view_of_a_gpu)
 	ASSERT_OK(shmd_gpu_close(gpu));
 	nothing_is_left();
 	lab_side_close(&side);
-	lab_daemon_stop(&daemon);
+	fixture_daemon_stop(&daemon);
 }
 
 TEST(memory_is_mapped_once_and_forgotten_before_it_goes)
 {
-	struct lab_daemon daemon;
+	struct fixture_daemon daemon;
 	struct lab_side side;
 	struct shmd_gpu *gpu, *other;
 	struct shmd_gpu_info info;
 	uint64_t addr, again;
 
-	lab_daemon_start(&daemon);
+	fixture_daemon_start(&daemon, "--soft-nics=2", NULL);
 	lab_side_open(&side, &daemon, &for_gpu);
 	ASSERT_OK(shmd_gpu_open(side.client, 0, &gpu));
 	ASSERT_OK(shmd_gpu_open(side.client, 1, &other));
@@ -124,16 +125,16 @@ TEST(memory_is_mapped_once_and_forgotten_before_it_goes)
 	(void)qp_on(other, side.queues, 0);
 	lab_side_close(&side);
 	nothing_is_left();
-	lab_daemon_stop(&daemon);
+	fixture_daemon_stop(&daemon);
 }
 
 TEST(several_gpus_and_sessions_share_a_process)
 {
-	struct lab_daemon daemon;
+	struct fixture_daemon daemon;
 	struct lab_side sides[2];
 	struct shmd_gpu *gpus[2][2];
 
-	lab_daemon_start(&daemon);
+	fixture_daemon_start(&daemon, "--soft-nics=2", NULL);
 	for (int s = 0; s < 2; s++) {
 		lab_side_open(&sides[s], &daemon, &for_gpu);
 		for (int g = 0; g < 2; g++)
@@ -146,7 +147,7 @@ TEST(several_gpus_and_sessions_share_a_process)
 
 		ASSERT_EQ(shmd_dev_qp_p(qp_on(gpus[0][g], sides[0].queues, (unsigned int)g),
 					lab_remote(&sides[1], 4096), i, 8), SHMD_DEV_OK);
-		ASSERT_EQ(shmd_dev_qp_quiet(qp_on(gpus[0][g], sides[0].queues, (unsigned int)g), 10 * LAB_SEC),
+		ASSERT_EQ(shmd_dev_qp_quiet(qp_on(gpus[0][g], sides[0].queues, (unsigned int)g), 10 * NSEC_PER_SEC),
 			  SHMD_DEV_OK);
 		ASSERT_MEMEQ(lab_byte(&sides[1], 4096), &i, 8);
 	}
@@ -155,18 +156,18 @@ TEST(several_gpus_and_sessions_share_a_process)
 	shmd_client_close(sides[0].client);
 	shmd_client_close(sides[1].client);
 	nothing_is_left();
-	lab_daemon_stop(&daemon);
+	fixture_daemon_stop(&daemon);
 }
 
 TEST(a_reset_makes_the_view_as_new)
 {
 	struct shmd_queues_attr attr = for_gpu;
-	struct lab_daemon daemon;
+	struct fixture_daemon daemon;
 	struct lab_side side;
 	struct shmd_dev_qp *qp;
 	struct shmd_gpu *gpu;
 
-	lab_daemon_start(&daemon);
+	fixture_daemon_start(&daemon, "--soft-nics=2", NULL);
 	for (int mode = SHMD_CQ_MODE_COLLAPSED; mode <= SHMD_CQ_MODE_ORDINARY; mode++) {
 		attr.cq_mode = (enum shmd_cq_mode)mode;
 		lab_side_open(&side, &daemon, &attr);
@@ -183,17 +184,17 @@ TEST(a_reset_makes_the_view_as_new)
 		shmd_client_close(side.client);
 	}
 	nothing_is_left();
-	lab_daemon_stop(&daemon);
+	fixture_daemon_stop(&daemon);
 }
 
 TEST(the_current_context_is_taken_and_left_alone)
 {
-	struct lab_daemon daemon;
+	struct fixture_daemon daemon;
 	struct lab_side side;
 	struct shmd_gpu_info info;
 	struct shmd_gpu *gpu;
 
-	lab_daemon_start(&daemon);
+	fixture_daemon_start(&daemon, "--soft-nics=2", NULL);
 	lab_side_open(&side, &daemon, &for_gpu);
 	ASSERT_EQ(shmd_gpu_open(side.client, SHMD_GPU_CURRENT, &gpu), -EINVAL);
 	fake_cuda_set_current(1);
@@ -208,7 +209,7 @@ TEST(the_current_context_is_taken_and_left_alone)
 	fake_cuda_set_current(-1);
 	nothing_is_left();
 	lab_side_close(&side);
-	lab_daemon_stop(&daemon);
+	fixture_daemon_stop(&daemon);
 }
 
 /* Everything from opening to a view; returns the first error. */
@@ -248,10 +249,10 @@ TEST(every_call_of_cuda_may_fail)
 		{"cuMemsetD8Async", 700, -EIO},
 		{"cuStreamSynchronize", 700, -EIO},
 	};
-	struct lab_daemon daemon;
+	struct fixture_daemon daemon;
 	struct lab_side side;
 
-	lab_daemon_start(&daemon);
+	fixture_daemon_start(&daemon, "--soft-nics=2", NULL);
 	lab_side_open(&side, &daemon, &for_gpu);
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		fake_cuda_fail(cases[i].symbol, cases[i].result);
@@ -264,18 +265,18 @@ TEST(every_call_of_cuda_may_fail)
 	ASSERT_EQ(shmd_gpu_open(side.client, FAKE_CUDA_GPUS, &(struct shmd_gpu *){NULL}), -ENODEV);
 	nothing_is_left();
 	lab_side_close(&side);
-	lab_daemon_stop(&daemon);
+	fixture_daemon_stop(&daemon);
 }
 
 TEST(a_forked_child_leaves_cuda_alone)
 {
-	struct lab_daemon daemon;
+	struct fixture_daemon daemon;
 	struct lab_side side;
 	struct shmd_gpu *gpu;
 	int status;
 	pid_t pid;
 
-	lab_daemon_start(&daemon);
+	fixture_daemon_start(&daemon, "--soft-nics=2", NULL);
 	lab_side_open(&side, &daemon, &for_gpu);
 	ASSERT_OK(shmd_gpu_open(side.client, 0, &gpu));
 	(void)qp_on(gpu, side.queues, 0);
@@ -295,5 +296,5 @@ TEST(a_forked_child_leaves_cuda_alone)
 	drive(&side, qp_on(gpu, side.queues, 0));
 	lab_side_close(&side);
 	nothing_is_left();
-	lab_daemon_stop(&daemon);
+	fixture_daemon_stop(&daemon);
 }
