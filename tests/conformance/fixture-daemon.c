@@ -35,8 +35,8 @@ static void run_daemon(void)
 	const char *path = daemon_binary();
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	execl(path, "shmemd", "--config", "/dev/null", "--socket", private_daemon.socket, "--backend", "soft",
-	      "--soft-nics", "2", "--log-level", "warning", (char *)NULL);
+	execl(path, "shmemd", "--config", "/dev/null", "--socket", private_daemon.socket,
+	      "--backend", "soft", "--soft-nics", "2", "--log-level", "warning", (char *)NULL);
 	fprintf(stderr, "cannot run %s: %m\n", path);
 	_exit(127);
 }
@@ -45,10 +45,12 @@ static void make_folder(void)
 {
 	const char *tmp = getenv("TMPDIR");
 
-	snprintf(private_daemon.folder, sizeof(private_daemon.folder), "%s/shmemd-conf-XXXXXX", tmp ? tmp : "/tmp");
+	snprintf(private_daemon.folder, sizeof(private_daemon.folder), "%s/shmemd-conf-XXXXXX",
+		 tmp ? tmp : "/tmp");
 	if (!mkdtemp(private_daemon.folder))
 		test_fail(TEST_WHERE, "mkdtemp %s: %s", private_daemon.folder, strerror(errno));
-	snprintf(private_daemon.socket, sizeof(private_daemon.socket), "%s/shmemd.sock", private_daemon.folder);
+	snprintf(private_daemon.socket, sizeof(private_daemon.socket), "%s/shmemd.sock",
+		 private_daemon.folder);
 }
 
 bool conf_daemon_running(void)
