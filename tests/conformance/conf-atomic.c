@@ -14,7 +14,8 @@
 /* ---- reference --------------------------------------------------------------------------------------------- */
 
 /* Adds like the adder of the PRM: a set bit of `boundary` stops the carry out of that bit. */
-static uint64_t reference_fetch_add(uint64_t old, uint64_t add, uint64_t boundary, unsigned int bits)
+static uint64_t reference_fetch_add(uint64_t old, uint64_t add, uint64_t boundary,
+				    unsigned int bits)
 {
 	uint64_t sum = 0, carry = 0;
 
@@ -204,20 +205,24 @@ static void run_masked(struct conf *c, struct conf_wqe *w, size_t bytes)
 	conf_check(c);
 }
 
-static void masked_fetch_add(struct conf *c, size_t bytes, uint64_t old, uint64_t add, uint64_t boundary)
+static void masked_fetch_add(struct conf *c, size_t bytes, uint64_t old, uint64_t add,
+			     uint64_t boundary)
 {
-	struct shmd_wqe_masked_fa32_seg fa_32 = {htobe32((uint32_t)add), htobe32((uint32_t)boundary)};
+	struct shmd_wqe_masked_fa32_seg fa_32 = {htobe32((uint32_t)add),
+						 htobe32((uint32_t)boundary)};
 	struct shmd_wqe_masked_fa64_seg fa_64 = {htobe64(add), htobe64(boundary)};
 	struct conf_wqe w;
 
 	masked_head(&w, c->a, SHMD_OPCODE_ATOMIC_MASKED_FA, bytes);
 	conf_wqe_segment(&w, bytes == 4 ? (void *)&fa_32 : (void *)&fa_64, 16);
 	set_remote(c, REM, &old, bytes);
-	want_result(c, old, reference_fetch_add(old, add, boundary, 8 * (unsigned int)bytes), bytes);
+	want_result(c, old, reference_fetch_add(old, add, boundary, 8 * (unsigned int)bytes),
+		    bytes);
 	run_masked(c, &w, bytes);
 }
 
-static void masked_compare_swap(struct conf *c, size_t bytes, uint64_t old, const struct compare_swap *cs)
+static void masked_compare_swap(struct conf *c, size_t bytes, uint64_t old,
+				const struct compare_swap *cs)
 {
 	struct shmd_wqe_masked_cs32_seg cs_32 = {
 		htobe32((uint32_t)cs->swap), htobe32((uint32_t)cs->compare),
@@ -262,8 +267,8 @@ TEST(conf_masked_fetch_add_8_bytes_without_boundary)
 static void masked_fa_xor(struct conf *c, size_t bytes)
 {
 	conf_need(c, CONF_F_MASKED_ATOMIC);
-	masked_fetch_add(c, bytes, 0xfedcba9876543210ull & ones(bytes), 0xff00ff00ff00ff00ull & ones(bytes),
-			 ones(bytes));
+	masked_fetch_add(c, bytes, 0xfedcba9876543210ull & ones(bytes),
+			 0xff00ff00ff00ff00ull & ones(bytes), ones(bytes));
 	masked_fetch_add(c, bytes, ones(bytes), ones(bytes), ones(bytes));
 }
 
@@ -281,10 +286,10 @@ TEST(conf_masked_fetch_add_8_bytes_with_all_boundaries_is_xor)
 static void masked_fa_fields(struct conf *c, size_t bytes)
 {
 	conf_need(c, CONF_F_MASKED_ATOMIC);
-	masked_fetch_add(c, bytes, 0xff01ff7fff80ff00ull & ones(bytes), 0x0101010101010101ull & ones(bytes),
-			 0x8080808080808080ull & ones(bytes));
-	masked_fetch_add(c, bytes, 0xffffffffffffffffull & ones(bytes), 0x0001000100010001ull & ones(bytes),
-			 0x8000800080008000ull & ones(bytes));
+	masked_fetch_add(c, bytes, 0xff01ff7fff80ff00ull & ones(bytes),
+			 0x0101010101010101ull & ones(bytes), 0x8080808080808080ull & ones(bytes));
+	masked_fetch_add(c, bytes, 0xffffffffffffffffull & ones(bytes),
+			 0x0001000100010001ull & ones(bytes), 0x8000800080008000ull & ones(bytes));
 	masked_fetch_add(c, bytes, ones(bytes), 1, 1);
 }
 
@@ -326,8 +331,10 @@ static void masked_cs_full(struct conf *c, size_t bytes)
 	uint64_t old = 0x0123456789abcdefull & ones(bytes);
 
 	conf_need(c, CONF_F_MASKED_ATOMIC);
-	masked_compare_swap(c, bytes, old, &(struct compare_swap){9, old, ones(bytes), ones(bytes)});
-	masked_compare_swap(c, bytes, old, &(struct compare_swap){9, old ^ 1, ones(bytes), ones(bytes)});
+	masked_compare_swap(c, bytes, old,
+			    &(struct compare_swap){9, old, ones(bytes), ones(bytes)});
+	masked_compare_swap(c, bytes, old,
+			    &(struct compare_swap){9, old ^ 1, ones(bytes), ones(bytes)});
 }
 
 TEST(conf_masked_compare_swap_4_bytes_with_full_masks)
@@ -343,7 +350,8 @@ TEST(conf_masked_compare_swap_8_bytes_with_full_masks)
 /* Without a compare mask everything matches: the swap mask then sets (swap all ones) or clears (swap 0) bits. */
 static void masked_cs_and_or(struct conf *c, size_t bytes)
 {
-	uint64_t old = 0xa5a5a5a5a5a5a5a5ull & ones(bytes), bits = 0x00ff0ff000ff0ff0ull & ones(bytes);
+	uint64_t old = 0xa5a5a5a5a5a5a5a5ull & ones(bytes),
+		 bits = 0x00ff0ff000ff0ff0ull & ones(bytes);
 
 	conf_need(c, CONF_F_MASKED_ATOMIC);
 	masked_compare_swap(c, bytes, old, &(struct compare_swap){0, 0, bits, 0});

@@ -59,7 +59,7 @@ static void bad_qpn(struct conf *c, size_t xor)
 	struct conf_wqe w;
 
 	conf_write(&w, c->a, LOC, REM, 100);
-	w.qpn_xor = (uint32_t)xor;
+	w.qpn_xor = (uint32_t) xor ;
 	expect_local_error(c, &w, SHMD_SYNDROME_LOCAL_QP_OP_ERR);
 }
 
@@ -132,7 +132,8 @@ static void with_local(struct conf *c, uint8_t opcode, const struct local *local
 
 static void bad_lkey(struct conf *c, size_t opcode)
 {
-	struct local local = {(uintptr_t)c->ini.mem.addr, 8, htobe32(be32toh(c->ini.mem.lkey_be) ^ 0x5500)};
+	struct local local = {(uintptr_t)c->ini.mem.addr, 8,
+			      htobe32(be32toh(c->ini.mem.lkey_be) ^ 0x5500)};
 
 	with_local(c, (uint8_t)opcode, &local);
 }

@@ -13,7 +13,8 @@ struct remote {
 	shmd_be32 rkey_be;
 };
 
-static void with_remote(struct conf *c, uint8_t opcode, const struct remote *remote, uint8_t syndrome)
+static void with_remote(struct conf *c, uint8_t opcode, const struct remote *remote,
+			uint8_t syndrome)
 {
 	struct shmd_wqe_atomic_seg seg = {.swap_add = htobe64(1)};
 	struct conf_wqe w;
@@ -30,9 +31,11 @@ static void with_remote(struct conf *c, uint8_t opcode, const struct remote *rem
 	conf_check(c);
 }
 
-static void access_error(struct conf *c, uint8_t opcode, uint64_t raddr, uint32_t bytes, shmd_be32 rkey_be)
+static void access_error(struct conf *c, uint8_t opcode, uint64_t raddr, uint32_t bytes,
+			 shmd_be32 rkey_be)
 {
-	with_remote(c, opcode, &(struct remote){raddr, bytes, rkey_be}, SHMD_SYNDROME_REMOTE_ACCESS_ERR);
+	with_remote(c, opcode, &(struct remote){raddr, bytes, rkey_be},
+		    SHMD_SYNDROME_REMOTE_ACCESS_ERR);
 }
 
 static uint64_t remote_addr(const struct conf *c)
@@ -44,7 +47,8 @@ static uint64_t remote_addr(const struct conf *c)
 
 static void bad_rkey(struct conf *c, size_t opcode)
 {
-	access_error(c, (uint8_t)opcode, remote_addr(c), 8, htobe32(be32toh(c->tgt.mem.rkey_be) ^ 0x5500));
+	access_error(c, (uint8_t)opcode, remote_addr(c), 8,
+		     htobe32(be32toh(c->tgt.mem.rkey_be) ^ 0x5500));
 }
 
 TEST(conf_bad_rkey_of_a_write_gives_remote_access_error)
@@ -69,8 +73,8 @@ TEST(conf_bad_rkey_of_a_compare_swap_gives_remote_access_error)
 
 static void past_end(struct conf *c, size_t opcode)
 {
-	access_error(c, (uint8_t)opcode, (uintptr_t)c->tgt.mem.addr + c->tgt.mem.bytes - 9999, 10000,
-		     c->tgt.mem.rkey_be);
+	access_error(c, (uint8_t)opcode, (uintptr_t)c->tgt.mem.addr + c->tgt.mem.bytes - 9999,
+		     10000, c->tgt.mem.rkey_be);
 }
 
 TEST(conf_write_one_byte_past_the_end_gives_remote_access_error)
@@ -116,7 +120,8 @@ static void large_past_end(struct conf *c, size_t bytes)
 
 TEST(conf_write_of_a_mebibyte_past_the_end_gives_remote_access_error)
 {
-	conf_each_variant(large_past_end, 1 << 20, &(struct conf_attr){.mem_bytes = (1 << 20) + 65536});
+	conf_each_variant(large_past_end, 1 << 20,
+			  &(struct conf_attr){.mem_bytes = (1 << 20) + 65536});
 }
 
 static void own_rkey(struct conf *c, size_t opcode)
@@ -248,7 +253,8 @@ TEST(conf_region_and_qp_with_remote_read_alone_can_be_read)
 static void misaligned(struct conf *c, size_t off)
 {
 	conf_need(c, CONF_F_ATOMIC);
-	with_remote(c, SHMD_OPCODE_ATOMIC_FA, &(struct remote){remote_addr(c) + off, 8, c->tgt.mem.rkey_be},
+	with_remote(c, SHMD_OPCODE_ATOMIC_FA,
+		    &(struct remote){remote_addr(c) + off, 8, c->tgt.mem.rkey_be},
 		    SHMD_SYNDROME_REMOTE_INVAL_REQ_ERR);
 }
 

@@ -50,7 +50,8 @@ static void no_receive_queue(struct conf *c, size_t arg)
 
 TEST(conf_send_to_a_qp_without_receive_queue_is_refused)
 {
-	conf_each_variant(no_receive_queue, 0, &(struct conf_attr){.params = &conf_few_rnr_retries});
+	conf_each_variant(no_receive_queue, 0,
+			  &(struct conf_attr){.params = &conf_few_rnr_retries});
 }
 
 static void peer_gone(struct conf *c, size_t opcode)
@@ -69,12 +70,14 @@ static void peer_gone(struct conf *c, size_t opcode)
 
 TEST(conf_write_to_a_destroyed_qp_gives_transport_retry_exceeded)
 {
-	conf_each_variant(peer_gone, SHMD_OPCODE_RDMA_WRITE, &(struct conf_attr){.params = &conf_impatient});
+	conf_each_variant(peer_gone, SHMD_OPCODE_RDMA_WRITE,
+			  &(struct conf_attr){.params = &conf_impatient});
 }
 
 TEST(conf_read_from_a_destroyed_qp_gives_transport_retry_exceeded)
 {
-	conf_each_variant(peer_gone, SHMD_OPCODE_RDMA_READ, &(struct conf_attr){.params = &conf_impatient});
+	conf_each_variant(peer_gone, SHMD_OPCODE_RDMA_READ,
+			  &(struct conf_attr){.params = &conf_impatient});
 }
 
 static void peer_in_error(struct conf *c, size_t opcode)

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #define FROM 4096u /* at the target: what is read */
-#define VIA 8192u /* at the initiator: where it lands and leaves again */
-#define TO 24576u /* at the target: where it is written */
+#define VIA 8192u  /* at the initiator: where it lands and leaves again */
+#define TO 24576u  /* at the target: where it is written */
 #define ROUNDS 100u
 
 static void fenced_write(struct conf *c, size_t bytes, uint8_t fence)

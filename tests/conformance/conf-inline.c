@@ -19,10 +19,10 @@ static void inline_write(struct conf *c, size_t bytes)
 	conf_check(c);
 }
 
-#define INLINE_CASE(bytes_)                                   \
-	TEST(conf_inline_write_##bytes_##_bytes)              \
-	{                                                     \
-		conf_each_variant(inline_write, bytes_, NULL); \
+#define INLINE_CASE(bytes_)                                                                        \
+	TEST(conf_inline_write_##bytes_##_bytes)                                                   \
+	{                                                                                          \
+		conf_each_variant(inline_write, bytes_, NULL);                                     \
 	}
 INLINE_CASE(1)
 INLINE_CASE(4)
@@ -110,7 +110,8 @@ static void inline_reuse(struct conf *c, size_t n)
 		conf_write_inline(&w, c->a, &i, 8, 8 * (i % 1000));
 		conf_want_bytes(&c->tgt.mem, 8 * (i % 1000), &i, 8);
 		conf_do(c->a, &w);
-		memset((void *)(uintptr_t)c->a->dev->sq_addr, 0xcc, (size_t)c->a->dev->sq_wqebbs * 64);
+		memset((void *)(uintptr_t)c->a->dev->sq_addr, 0xcc,
+		       (size_t)c->a->dev->sq_wqebbs * 64);
 	}
 	conf_check(c);
 }

@@ -46,7 +46,8 @@ static void check_marks(const uint8_t *addr, size_t bytes)
 {
 	for (size_t i = 0; i < bytes - 1; i += STEP)
 		if (addr[i] != mark(i))
-			test_fail(TEST_WHERE, "byte %zu is 0x%02x, must be 0x%02x", i, addr[i], mark(i));
+			test_fail(TEST_WHERE, "byte %zu is 0x%02x, must be 0x%02x", i, addr[i],
+				  mark(i));
 	ASSERT_EQ(addr[bytes - 1], 0x5a);
 	ASSERT_EQ(addr[bytes], 0);
 }
@@ -62,7 +63,8 @@ static void one_request(struct conf *c, uint8_t opcode, struct range *local, str
 	/* A byte count is 31 bits: 2 GiB take two segments. */
 	for (uint64_t left = bytes; left; left -= left > 1024 * MIB ? 1024 * MIB : left)
 		conf_wqe_data(&w, local_addr + bytes - left,
-			      (uint32_t)(left > 1024 * MIB ? 1024 * MIB : left), shmd_mr_lkey_be(local->mr));
+			      (uint32_t)(left > 1024 * MIB ? 1024 * MIB : left),
+			      shmd_mr_lkey_be(local->mr));
 	conf_do(c->a, &w);
 }
 

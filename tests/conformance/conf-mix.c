@@ -127,8 +127,8 @@ static void make_atomic(struct actor *actor, struct conf_wqe *w)
 
 static void act(struct actor *actor)
 {
-	static void (*const makers[])(struct actor *, struct conf_wqe *) = {make_write, make_send, make_read,
-									    make_atomic};
+	static void (*const makers[])(struct actor *, struct conf_wqe *) = {make_write, make_send,
+									    make_read, make_atomic};
 	bool behind_fetch = actor->unfenced;
 	struct conf_wqe w;
 
@@ -194,10 +194,10 @@ static void mix(struct conf *c, size_t seed)
 static const struct conf_attr mix_attr = {
 	.n_qps = N_QPS, .sq_wqebbs = 64, .rq_wqes = 16, .mem_bytes = (size_t)SLICE * 2 * N_QPS};
 
-#define MIX_CASE(seed_)                                       \
-	TEST(conf_mix_of_every_opcode_seed_##seed_)           \
-	{                                                     \
-		conf_each_variant(mix, seed_, &mix_attr);     \
+#define MIX_CASE(seed_)                                                                            \
+	TEST(conf_mix_of_every_opcode_seed_##seed_)                                                \
+	{                                                                                          \
+		conf_each_variant(mix, seed_, &mix_attr);                                          \
 	}
 MIX_CASE(1)
 MIX_CASE(2)

@@ -12,7 +12,7 @@
 
 #define LOC 4096u
 #define DATA 4096u /* payload at the target */
-#define FLAG 64u /* 8-byte flag at the target */
+#define FLAG 64u   /* 8-byte flag at the target */
 #define ROUNDS 100u
 
 static const struct conf_attr with_rq = {.rq_wqes = 16};
@@ -170,7 +170,8 @@ static void last_write_wins(struct conf *c, size_t rounds)
 
 	while (rounds--) {
 		while (conf_room(c->a)) {
-			size_t bytes = 1 + conf_random(&random) % 3000, at = conf_random(&random) % 1000;
+			size_t bytes = 1 + conf_random(&random) % 3000,
+			       at = conf_random(&random) % 1000;
 			size_t loc = conf_random(&random) % 60000;
 
 			conf_write(&w, c->a, loc, DATA + at, bytes);
@@ -368,6 +369,5 @@ static void independent(struct conf *c, size_t n)
 
 TEST(conf_order_a_qp_that_waits_does_not_hold_another)
 {
-	conf_each_variant(independent, 100,
-			  &(struct conf_attr){.n_qps = 2, .rq_wqes = 4});
+	conf_each_variant(independent, 100, &(struct conf_attr){.n_qps = 2, .rq_wqes = 4});
 }

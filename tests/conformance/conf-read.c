@@ -114,8 +114,11 @@ TEST(conf_read_more_at_once_than_may_be_outstanding)
 
 TEST(conf_read_with_one_outstanding_at_a_time)
 {
-	static const struct shmd_qp_params params = {
-		.timeout = 14, .retry_count = 7, .rnr_retry = 7, .min_rnr_timer = 1, .max_rd_atomic = 1};
+	static const struct shmd_qp_params params = {.timeout = 14,
+						     .retry_count = 7,
+						     .rnr_retry = 7,
+						     .min_rnr_timer = 1,
+						     .max_rd_atomic = 1};
 
 	conf_each_variant(read_many, 40, &(struct conf_attr){.params = &params});
 }

@@ -28,10 +28,10 @@ static void wrap_wqebbs(struct conf *c, size_t n_wqebbs)
 	conf_check(c);
 }
 
-#define WRAP_CASE(n_)                                                                           \
-	TEST(conf_ring_wraps_inside_wqes_of_##n_##_wqebbs)                                      \
-	{                                                                                       \
-		conf_each_variant(wrap_wqebbs, n_, &(struct conf_attr){.sq_wqebbs = 16});       \
+#define WRAP_CASE(n_)                                                                              \
+	TEST(conf_ring_wraps_inside_wqes_of_##n_##_wqebbs)                                         \
+	{                                                                                          \
+		conf_each_variant(wrap_wqebbs, n_, &(struct conf_attr){.sq_wqebbs = 16});          \
 	}
 WRAP_CASE(1)
 WRAP_CASE(2)
@@ -47,10 +47,13 @@ static void wrap_sges(struct conf *c, size_t rounds)
 	conf_need_sges(c, 12);
 	for (size_t i = 0; i < rounds; i++) {
 		conf_wqe_init(&w, SHMD_OPCODE_RDMA_WRITE);
-		conf_wqe_raddr(&w, (uintptr_t)c->tgt.mem.addr + 1000 * (i % 60), c->tgt.mem.rkey_be);
+		conf_wqe_raddr(&w, (uintptr_t)c->tgt.mem.addr + 1000 * (i % 60),
+			       c->tgt.mem.rkey_be);
 		for (size_t k = 0; k < 1 + i % 12; k++) {
-			conf_wqe_data(&w, (uintptr_t)c->ini.mem.addr + 300 * k + i, 50, c->ini.mem.lkey_be);
-			conf_want_copy(&c->tgt.mem, 1000 * (i % 60) + 50 * k, &c->ini.mem, 300 * k + i, 50);
+			conf_wqe_data(&w, (uintptr_t)c->ini.mem.addr + 300 * k + i, 50,
+				      c->ini.mem.lkey_be);
+			conf_want_copy(&c->tgt.mem, 1000 * (i % 60) + 50 * k, &c->ini.mem,
+				       300 * k + i, 50);
 		}
 		conf_do(c->a, &w);
 	}

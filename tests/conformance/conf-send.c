@@ -28,8 +28,9 @@ static void send_bytes(struct conf *c, size_t bytes)
 #define SEND_CASE(bytes_)                                                                          \
 	TEST(conf_send_##bytes_##_bytes)                                                           \
 	{                                                                                          \
-		conf_each_variant(send_bytes, bytes_,                                              \
-				  &(struct conf_attr){.mem_bytes = (bytes_) + ROOM, .rq_wqes = 4}); \
+		conf_each_variant(                                                                 \
+			send_bytes, bytes_,                                                        \
+			&(struct conf_attr){.mem_bytes = (bytes_) + ROOM, .rq_wqes = 4});          \
 	}
 CONF_SIZES(SEND_CASE)
 
@@ -115,10 +116,26 @@ static void send_without_receive(struct conf *c, size_t msec)
 
 TEST(conf_send_waits_for_a_receive_that_comes_late)
 {
-	static const struct shmd_qp_params params = {
-		.timeout = 14, .retry_count = 7, .rnr_retry = 7, .min_rnr_timer = 5, .max_rd_atomic = 16};
+	static const struct shmd_qp_params params = {.timeout = 18,
+						     .retry_count = 7,
+						     .rnr_retry = 7,
+						     .min_rnr_timer = 5,
+						     .max_rd_atomic = 16};
 
-	conf_each_variant(send_without_receive, 20, &(struct conf_attr){.rq_wqes = 4, .params = &params});
+	conf_each_variant(send_without_receive, 20,
+			  &(struct conf_attr){.rq_wqes = 4, .params = &params});
+}
+
+TEST(conf_send_finds_a_receive_within_its_rnr_retries)
+{
+	static const struct shmd_qp_params params = {.timeout = 18,
+						     .retry_count = 7,
+						     .rnr_retry = 6,
+						     .min_rnr_timer = 26, /* 82 ms */
+						     .max_rd_atomic = 16};
+
+	conf_each_variant(send_without_receive, 10,
+			  &(struct conf_attr){.rq_wqes = 4, .params = &params});
 }
 
 /* Each receive is posted only after its send has been refused: the order of the messages must hold. */
@@ -143,8 +160,11 @@ static void send_many_late(struct conf *c, size_t n)
 
 TEST(conf_send_keeps_its_order_over_late_receives)
 {
-	static const struct shmd_qp_params params = {
-		.timeout = 14, .retry_count = 7, .rnr_retry = 7, .min_rnr_timer = 1, .max_rd_atomic = 16};
+	static const struct shmd_qp_params params = {.timeout = 18,
+						     .retry_count = 7,
+						     .rnr_retry = 7,
+						     .min_rnr_timer = 1,
+						     .max_rd_atomic = 16};
 
 	conf_each_variant(send_many_late, 20, &(struct conf_attr){.rq_wqes = 4, .params = &params});
 }
@@ -155,7 +175,8 @@ static void send_scattered(struct conf *c, size_t bytes)
 {
 	uint64_t base = (uintptr_t)c->tgt.mem.addr;
 	shmd_be32 key = c->tgt.mem.lkey_be;
-	struct conf_sge sges[3] = {{base + 301, 1, key}, {base + 8000, 4097, key}, {base + 601, 2000, key}};
+	struct conf_sge sges[3] = {
+		{base + 301, 1, key}, {base + 8000, 4097, key}, {base + 601, 2000, key}};
 	size_t at = 0;
 	struct conf_wqe w;
 	uint16_t sent, recv;
@@ -212,12 +233,14 @@ static void send_full_stride(struct conf *c, size_t n)
 
 TEST(conf_send_into_a_receive_of_one_segment_without_terminator)
 {
-	conf_each_variant(send_full_stride, 1, &(struct conf_attr){.rq_wqes = 8, .rq_stride_bytes = 16});
+	conf_each_variant(send_full_stride, 1,
+			  &(struct conf_attr){.rq_wqes = 8, .rq_stride_bytes = 16});
 }
 
 TEST(conf_send_into_a_receive_of_32_segments)
 {
-	conf_each_variant(send_full_stride, 32, &(struct conf_attr){.rq_wqes = 8, .rq_stride_bytes = 512});
+	conf_each_variant(send_full_stride, 32,
+			  &(struct conf_attr){.rq_wqes = 8, .rq_stride_bytes = 512});
 }
 
 /* ---- the ring of receives ------------------------------------------------------------------------------------------------ */

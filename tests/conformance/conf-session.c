@@ -162,7 +162,8 @@ TEST(conf_queues_of_seven_qps_in_memory_of_the_client)
 /* Anonymous memory that was in use, moved under the same addresses. */
 static void adopted(struct conf *c, size_t bytes)
 {
-	uint8_t *addr = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint8_t *addr =
+		mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	struct shmd_mem *mem;
 	struct shmd_mr *mr;
 	struct conf_wqe w;

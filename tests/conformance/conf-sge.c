@@ -53,14 +53,14 @@ static void scatter(struct conf *c, size_t n)
 	conf_check(c);
 }
 
-#define SGE_CASES(n_)                                           \
-	TEST(conf_sge_write_gathers_##n_##_segments)            \
-	{                                                       \
-		conf_each_variant(gather, n_, NULL);            \
-	}                                                       \
-	TEST(conf_sge_read_scatters_to_##n_##_segments)         \
-	{                                                       \
-		conf_each_variant(scatter, n_, NULL);           \
+#define SGE_CASES(n_)                                                                              \
+	TEST(conf_sge_write_gathers_##n_##_segments)                                               \
+	{                                                                                          \
+		conf_each_variant(gather, n_, NULL);                                               \
+	}                                                                                          \
+	TEST(conf_sge_read_scatters_to_##n_##_segments)                                            \
+	{                                                                                          \
+		conf_each_variant(scatter, n_, NULL);                                              \
 	}
 SGE_CASES(2)
 SGE_CASES(3)
@@ -84,8 +84,8 @@ static void gather_send(struct conf *c, size_t n)
 	add_sges(c, &w, n);
 	for (size_t i = 0; i < n; i++) {
 		for (size_t k = 0; k < sge_bytes(i); k++, at++)
-			conf_want_copy(&c->tgt.mem, at < 50 ? 100 + at : 9000 + at - 50, &c->ini.mem,
-				       sge_at(i) + k, 1);
+			conf_want_copy(&c->tgt.mem, at < 50 ? 100 + at : 9000 + at - 50,
+				       &c->ini.mem, sge_at(i) + k, 1);
 	}
 	sent = conf_run(c->a, &w);
 	conf_expect_recv(c->b, recv, SHMD_CQE_RESP_SEND, (uint32_t)at);
@@ -138,7 +138,8 @@ static void large_segments(struct conf *c, size_t bytes)
 	for (size_t i = 0; i < 3; i++) {
 		size_t at = (2 - i) * (bytes + 3);
 
-		conf_wqe_data(&w, (uintptr_t)c->ini.mem.addr + at, (uint32_t)bytes, c->ini.mem.lkey_be);
+		conf_wqe_data(&w, (uintptr_t)c->ini.mem.addr + at, (uint32_t)bytes,
+			      c->ini.mem.lkey_be);
 		conf_want_copy(&c->tgt.mem, REM + i * bytes, &c->ini.mem, at, bytes);
 	}
 	conf_do(c->a, &w);

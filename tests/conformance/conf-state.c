@@ -244,28 +244,35 @@ TEST(conf_state_rst_forgets_the_error_of_the_life_before)
 	conf_each_variant(err_rst_err, 0, NULL);
 }
 
-static void rst_forgets_receives(struct conf *c, size_t arg)
+static void receive_one(struct conf *c, size_t rem)
 {
+	uint16_t recv = conf_post_recv(c->b, rem, 5000);
 	struct conf_wqe w;
-	uint16_t recv;
 
-	conf_need(c, CONF_F_RECV);
-	conf_post_recv(c->b, 0, 5000);
-	conf_modify(c->b, SHMD_QP_RST);
-	conf_modify(c->a, SHMD_QP_RST);
-	conf_connect(c);
-	recv = conf_post_recv(c->b, REM, 5000);
-	ASSERT_EQ(recv, 0);
 	conf_send(&w, c->a, LOC, 5000);
-	conf_want_copy(&c->tgt.mem, REM, &c->ini.mem, LOC, 5000);
+	conf_want_copy(&c->tgt.mem, rem, &c->ini.mem, LOC, 5000);
 	conf_do(c->a, &w);
 	conf_expect_recv(c->b, recv, SHMD_CQE_RESP_SEND, 5000);
 	conf_check(c);
 }
 
+/* Used receives and waiting ones: afterwards the ring begins at 0 and is empty. */
+static void rst_forgets_receives(struct conf *c, size_t n)
+{
+	conf_need(c, CONF_F_RECV);
+	for (size_t i = 0; i < n; i++)
+		receive_one(c, REM + 100 * i);
+	conf_post_recv(c->b, 0, 5000);
+	conf_modify(c->b, SHMD_QP_RST);
+	conf_modify(c->a, SHMD_QP_RST);
+	conf_connect(c);
+	ASSERT_EQ(c->b->rq_pi, 0);
+	receive_one(c, 20000);
+}
+
 TEST(conf_state_rst_forgets_posted_receives)
 {
-	conf_each_variant(rst_forgets_receives, 0, &(struct conf_attr){.rq_wqes = 4});
+	conf_each_variant(rst_forgets_receives, 3, &(struct conf_attr){.rq_wqes = 4});
 }
 
 static void rst_midway(struct conf *c, size_t bytes)

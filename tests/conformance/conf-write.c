@@ -240,8 +240,9 @@ static void write_imm(struct conf *c, size_t bytes)
 #define WRITE_IMM_CASE(bytes_)                                                                     \
 	TEST(conf_write_imm_##bytes_##_bytes)                                                      \
 	{                                                                                          \
-		conf_each_variant(write_imm, bytes_,                                               \
-				  &(struct conf_attr){.mem_bytes = (bytes_) + ROOM, .rq_wqes = 4}); \
+		conf_each_variant(                                                                 \
+			write_imm, bytes_,                                                         \
+			&(struct conf_attr){.mem_bytes = (bytes_) + ROOM, .rq_wqes = 4});          \
 	}
 WRITE_IMM_CASE(0)
 WRITE_IMM_CASE(1)

@@ -92,7 +92,8 @@ static struct shmd_queues_attr queues_attr(const struct conf_attr *attr, uint32_
 		.n_qps = attr->n_qps ? attr->n_qps : 1,
 		.sq_wqebbs = attr->sq_wqebbs ? attr->sq_wqebbs : DEFAULT_SQ_WQEBBS,
 		.rq_wqes = attr->rq_wqes,
-		.rq_stride_bytes = attr->rq_stride_bytes ? attr->rq_stride_bytes : DEFAULT_RQ_STRIDE,
+		.rq_stride_bytes =
+			attr->rq_stride_bytes ? attr->rq_stride_bytes : DEFAULT_RQ_STRIDE,
 		.cq_mode = attr->ordinary_cq ? SHMD_CQ_MODE_ORDINARY : SHMD_CQ_MODE_COLLAPSED,
 		.sharing = SHMD_SHARING_EXCLUSIVE,
 		.access = access,
@@ -233,7 +234,8 @@ void conf_close(struct conf *c)
 	conf_daemon_stop();
 }
 
-void conf_each_variant(void (*fn)(struct conf *c, size_t arg), size_t arg, const struct conf_attr *attr)
+void conf_each_variant(void (*fn)(struct conf *c, size_t arg), size_t arg,
+		       const struct conf_attr *attr)
 {
 	for (int variant = 0; variant < 2; variant++) {
 		struct conf_attr with = attr ? *attr : (struct conf_attr){0};

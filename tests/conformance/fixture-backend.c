@@ -27,8 +27,14 @@ static void skip(const struct conf *c, const char *what)
 void conf_need(const struct conf *c, uint32_t features)
 {
 	static const char *const names[] = {
-		"atomics", "masked atomics", "receive queues", "SQD", "events",
-		"placement order", "the cause of a flush in a collapsed CQ", "a lossless way",
+		"atomics",
+		"masked atomics",
+		"receive queues",
+		"SQD",
+		"events",
+		"placement order",
+		"the cause of a flush in a collapsed CQ",
+		"a lossless way",
 	};
 
 	for (unsigned int i = 0; i < sizeof(names) / sizeof(names[0]); i++)

@@ -68,8 +68,8 @@ void conf_want_bytes(struct conf_mem *to, size_t off, const void *data, size_t b
 	memcpy(to->want + off, data, bytes);
 }
 
-void conf_want_copy(struct conf_mem *to, size_t to_off, const struct conf_mem *from, size_t from_off,
-		    size_t bytes)
+void conf_want_copy(struct conf_mem *to, size_t to_off, const struct conf_mem *from,
+		    size_t from_off, size_t bytes)
 {
 	ASSERT_LE(from_off + bytes, from->bytes);
 	ASSERT_LE(to_off + bytes, to->bytes);
@@ -86,6 +86,7 @@ void conf_check_mem_at(const char *where, const struct conf_mem *mem, const char
 		first++;
 	while (mem->addr[last - 1] == mem->want[last - 1])
 		last--;
-	test_fail(where, "memory of the %s differs from byte %zu to %zu of %zu: 0x%02x, must be 0x%02x",
+	test_fail(where,
+		  "memory of the %s differs from byte %zu to %zu of %zu: 0x%02x, must be 0x%02x",
 		  name, first, last - 1, mem->bytes, mem->addr[first], mem->want[first]);
 }

@@ -44,8 +44,8 @@ uint16_t conf_post(struct conf_qp *qp, const struct conf_wqe *wqe)
 	write_ctrl(qp, wqe, (struct shmd_wqe_ctrl_seg *)bytes);
 	memcpy(&qp->doorbell, bytes, sizeof(qp->doorbell));
 	for (unsigned int i = 0; i < n; i++)
-		memcpy(ring + ((qp->sq_pi + i) & mask) * SHMD_WQEBB_BYTES, bytes + i * SHMD_WQEBB_BYTES,
-		       SHMD_WQEBB_BYTES);
+		memcpy(ring + ((qp->sq_pi + i) & mask) * SHMD_WQEBB_BYTES,
+		       bytes + i * SHMD_WQEBB_BYTES, SHMD_WQEBB_BYTES);
 	qp->slot_wqebbs[qp->sq_pi & mask] = (uint8_t)n;
 	qp->sq_pi += n;
 	return index;
@@ -53,7 +53,8 @@ uint16_t conf_post(struct conf_qp *qp, const struct conf_wqe *wqe)
 
 static void store_be32(uint64_t addr, uint32_t value)
 {
-	atomic_store_explicit((_Atomic uint32_t *)(uintptr_t)addr, htobe32(value), memory_order_release);
+	atomic_store_explicit((_Atomic uint32_t *)(uintptr_t)addr, htobe32(value),
+			      memory_order_release);
 }
 
 void conf_dbrec(struct conf_qp *qp)
@@ -157,7 +158,8 @@ static bool take_ordinary(const struct shmd_cqe *ring, uint32_t entries, uint64_
 	const struct shmd_cqe *cqe = &ring[ci & (entries - 1)];
 	uint8_t op_own = load_op_own(cqe);
 
-	if (op_own >> 4 == SHMD_CQE_INVALID || (op_own & SHMD_CQE_OWNER_MASK) != ((ci / entries) & 1))
+	if (op_own >> 4 == SHMD_CQE_INVALID ||
+	    (op_own & SHMD_CQE_OWNER_MASK) != ((ci / entries) & 1))
 		return false;
 	decode_cqe(cqe, ret_cqe);
 	return true;
@@ -191,8 +193,8 @@ static void free_slots(struct conf_qp *qp, uint16_t counter)
 	uint64_t first = qp->sq_ci + (uint16_t)(counter - (uint16_t)qp->sq_ci);
 
 	if (first >= qp->sq_pi)
-		test_fail(TEST_WHERE, "a CQE has wqe_counter %u, but only %u to %u are under way", counter,
-			  (uint16_t)qp->sq_ci, (uint16_t)(qp->sq_pi - 1));
+		test_fail(TEST_WHERE, "a CQE has wqe_counter %u, but only %u to %u are under way",
+			  counter, (uint16_t)qp->sq_ci, (uint16_t)(qp->sq_pi - 1));
 	qp->sq_ci = first + qp->slot_wqebbs[first & (qp->dev->sq_wqebbs - 1)];
 }
 
@@ -305,7 +307,8 @@ void conf_expect_recv_at(const char *where, struct conf_qp *qp, uint16_t index, 
 			   TEST_EQ, test_value_unsigned(byte_cnt));
 }
 
-void conf_expect_recv_error_at(const char *where, struct conf_qp *qp, uint16_t index, uint8_t syndrome)
+void conf_expect_recv_error_at(const char *where, struct conf_qp *qp, uint16_t index,
+			       uint8_t syndrome)
 {
 	struct conf_cqe cqe = conf_wait_recv_at(where, qp);
 

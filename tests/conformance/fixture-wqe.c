@@ -39,7 +39,8 @@ void conf_wqe_data(struct conf_wqe *wqe, uint64_t addr, uint32_t bytes, shmd_be3
 void conf_wqe_inline(struct conf_wqe *wqe, const void *data, size_t bytes)
 {
 	uint8_t seg[SHMD_WQE_MAX_WQEBBS * SHMD_WQEBB_BYTES] = {0};
-	struct shmd_wqe_inline_seg head = {.byte_count = htobe32(SHMD_INLINE_SEG | (uint32_t)bytes)};
+	struct shmd_wqe_inline_seg head = {.byte_count =
+						   htobe32(SHMD_INLINE_SEG | (uint32_t)bytes)};
 
 	ASSERT_LE(sizeof(head) + bytes, sizeof(seg));
 	memcpy(seg, &head, sizeof(head));
@@ -77,15 +78,16 @@ void conf_nop(struct conf_wqe *wqe)
 	conf_wqe_init(wqe, SHMD_OPCODE_NOP);
 }
 
-void conf_write(struct conf_wqe *wqe, const struct conf_qp *qp, size_t loc, size_t rem, size_t bytes)
+void conf_write(struct conf_wqe *wqe, const struct conf_qp *qp, size_t loc, size_t rem,
+		size_t bytes)
 {
 	conf_wqe_init(wqe, SHMD_OPCODE_RDMA_WRITE);
 	remote_data(wqe, qp, rem);
 	local_data(wqe, qp, loc, bytes);
 }
 
-void conf_write_inline(struct conf_wqe *wqe, const struct conf_qp *qp, const void *data, size_t bytes,
-		       size_t rem)
+void conf_write_inline(struct conf_wqe *wqe, const struct conf_qp *qp, const void *data,
+		       size_t bytes, size_t rem)
 {
 	conf_wqe_init(wqe, SHMD_OPCODE_RDMA_WRITE);
 	remote_data(wqe, qp, rem);
@@ -113,7 +115,8 @@ static void atomic(struct conf_wqe *wqe, const struct conf_qp *qp, size_t loc, s
 	local_data(wqe, qp, loc, 8);
 }
 
-void conf_fetch_add(struct conf_wqe *wqe, const struct conf_qp *qp, size_t loc, size_t rem, uint64_t add)
+void conf_fetch_add(struct conf_wqe *wqe, const struct conf_qp *qp, size_t loc, size_t rem,
+		    uint64_t add)
 {
 	struct shmd_wqe_atomic_seg seg = {.swap_add = htobe64(add)};
 
