@@ -206,6 +206,10 @@ static bool take_arm(struct cq *cq, bool solicited)
 
 void cq_notify_all(struct engine *engine)
 {
+	if (list_empty(&engine->notify_cqs))
+		return;
+	/* CQEs before arm words: a client arms and then looks at the ring once more; one of the two sees the other. */
+	__sync_synchronize();
 	while (!list_empty(&engine->notify_cqs)) {
 		struct cq *cq = list_first_entry(&engine->notify_cqs, struct cq, notify_link);
 		struct engine_event ev = {ENGINE_EVENT_CQ_COMPLETION, cq->attr.cqn, 0, false};
