@@ -31,7 +31,8 @@ struct waiting_fd {
 	int fd;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* the two below */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* the three below */
+static pthread_cond_t idle = PTHREAD_COND_INITIALIZER; /* n_closers is 0 */
 static struct waiting_fd *waiting;
 static unsigned int n_closers;
 
@@ -65,7 +66,8 @@ static void *closer(void *arg)
 		free(item);
 		pthread_mutex_lock(&lock);
 	}
-	n_closers--;
+	if (--n_closers == 0)
+		pthread_cond_broadcast(&idle);
 	pthread_mutex_unlock(&lock);
 	return NULL;
 }
@@ -119,4 +121,12 @@ int close_foreign(int fd)
 		close(fd);
 	errno = saved;
 	return -1;
+}
+
+void close_foreign_wait(void)
+{
+	pthread_mutex_lock(&lock);
+	while (n_closers > 0)
+		pthread_cond_wait(&idle, &lock);
+	pthread_mutex_unlock(&lock);
 }

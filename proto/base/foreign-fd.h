@@ -8,4 +8,7 @@
  */
 int close_foreign(int fd);
 
+/* Wait until everything handed over is closed, however long that takes: for tests that count descriptors. */
+void close_foreign_wait(void);
+
 #endif
