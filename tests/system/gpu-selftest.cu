@@ -309,10 +309,29 @@ static void run_selftest(struct lab *lab, const char *name, enum shmd_sharing sh
 	must(shmd_queues_destroy(queues), "destroy");
 }
 
+/* QP 0 of two that are connected to each other: an error of the responder is not its own. */
+static struct shmd_dev_qp *make_pair(struct lab *lab, struct shmd_queues **ret_queues)
+{
+	struct shmd_queues_attr attr = {};
+	struct shmd_addr addrs[2];
+	uint64_t qp;
+
+	attr.n_qps = 2;
+	attr.sharing = SHMD_SHARING_GPU;
+	attr.gpu_driven = 1;
+	attr.mem_fd = -1;
+	must(shmd_queues_create(lab->nic, &attr, ret_queues), "queues");
+	must(shmd_queues_addr(*ret_queues, 0, &addrs[1]), "address");
+	must(shmd_queues_addr(*ret_queues, 1, &addrs[0]), "address");
+	must(shmd_queues_connect(*ret_queues, 0, 2, addrs, NULL, NULL), "connect two QPs");
+	must(shmd_gpu_dev_qp(lab->gpu, *ret_queues, 0, &qp), "queues on the GPU");
+	return (struct shmd_dev_qp *)qp;
+}
+
 static void run_errors(struct lab *lab)
 {
 	struct shmd_queues *queues;
-	struct shmd_kernel_args args = args_of(lab, make_qp(lab, SHMD_SHARING_GPU, &queues));
+	struct shmd_kernel_args args = args_of(lab, make_pair(lab, &queues));
 	uint64_t start = now_nsec();
 	uint32_t done[5];
 	int status[5];
