@@ -62,7 +62,7 @@ void conf_daemon_start(void)
 {
 	const char *given = getenv("SHMEMD_SOCKET");
 
-	if (given && *given)
+	if (private_daemon.pid || (given && *given))
 		return;
 	make_folder();
 	private_daemon.pid = fork();
