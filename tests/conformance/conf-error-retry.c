@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Retries that are exceeded because receives, or the peer itself, are missing; a peer that is killed. */
-#include "tests/conformance/conf.h"
+#include "tests/conformance/fixture.h"
 
 #include <signal.h>
-#include <string.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -103,77 +103,94 @@ struct offer {
 	shmd_be32 rkey_be;
 };
 
-static void serve(struct conf_side *side, int fd, const struct shmd_addr *peer)
-	__attribute__((noreturn));
-static void serve(struct conf_side *side, int fd, const struct shmd_addr *peer)
+/* The child: answers the address of its peer with an offer, and lives until it is killed. */
+static void serve(int fd) __attribute__((noreturn));
+static void serve(int fd)
 {
 	struct shmd_queues_attr q = {.n_qps = 1, .mem_fd = -1};
+	struct conf_side side = {0};
+	struct shmd_addr peer;
 	struct offer offer;
 
-	side->client = conf_client_open();
-	side->nic = conf_nic_open(side->client, 0);
-	conf_mem_open(side, &side->mem, 65536, SHMD_ACCESS_ALL);
-	ASSERT_OK(shmd_queues_create(side->nic, &q, &side->queues));
-	ASSERT_OK(shmd_queues_connect(side->queues, 0, 1, peer, &conf_impatient, NULL));
-	ASSERT_OK(shmd_queues_addr(side->queues, 0, &offer.addr));
-	offer.raddr = (uintptr_t)side->mem.addr;
-	offer.rkey_be = side->mem.rkey_be;
+	ASSERT_EQ(read(fd, &peer, sizeof(peer)), sizeof(peer));
+	side.client = conf_client_open();
+	side.nic = conf_nic_open(side.client, 0);
+	conf_mem_open(&side, &side.mem, 65536, SHMD_ACCESS_ALL);
+	ASSERT_OK(shmd_queues_create(side.nic, &q, &side.queues));
+	ASSERT_OK(shmd_queues_connect(side.queues, 0, 1, &peer, &conf_impatient, NULL));
+	ASSERT_OK(shmd_queues_addr(side.queues, 0, &offer.addr));
+	offer.raddr = (uintptr_t)side.mem.addr;
+	offer.rkey_be = side.mem.rkey_be;
 	ASSERT_EQ(write(fd, &offer, sizeof(offer)), sizeof(offer));
 	for (;;)
 		pause();
 }
 
-/* Writes go on until the peer, killed in the midst of them, no longer answers. */
+/* Before the library has threads: a process with threads can hardly be forked. */
+static pid_t start_peer(int *ret_fd)
+{
+	int fds[2];
+	pid_t pid;
+
+	conf_daemon_start();
+	ASSERT_OK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds));
+	pid = fork();
+	ASSERT_GE(pid, 0);
+	if (pid == 0)
+		serve(fds[1]);
+	close(fds[1]);
+	*ret_fd = fds[0];
+	return pid;
+}
+
+static void connect_peer(struct conf *c, int fd, struct offer *ret_offer)
+{
+	struct shmd_addr mine;
+
+	ASSERT_OK(shmd_queues_addr(c->ini.queues, 0, &mine));
+	ASSERT_EQ(write(fd, &mine, sizeof(mine)), sizeof(mine));
+	ASSERT_EQ(read(fd, ret_offer, sizeof(*ret_offer)), sizeof(*ret_offer));
+	ASSERT_OK(shmd_queues_connect(c->ini.queues, 0, 1, &ret_offer->addr, &conf_impatient, NULL));
+}
+
+static void write_once(struct conf *c, const struct offer *offer, struct conf_cqe *ret_cqe)
+{
+	struct conf_wqe w;
+
+	conf_wqe_init(&w, SHMD_OPCODE_RDMA_WRITE);
+	conf_wqe_raddr(&w, offer->raddr, offer->rkey_be);
+	conf_wqe_data(&w, (uintptr_t)c->ini.mem.addr, 4096, c->ini.mem.lkey_be);
+	*ret_cqe = conf_wait(c->a, conf_run(c->a, &w));
+}
+
+/* Writes go on until the peer no longer answers. */
 static void write_until_error(struct conf *c, const struct offer *offer)
 {
 	struct conf_timer timer = CONF_TIMER;
 	struct conf_cqe cqe;
-	struct conf_wqe w;
 
-	do {
-		conf_wqe_init(&w, SHMD_OPCODE_RDMA_WRITE);
-		conf_wqe_raddr(&w, offer->raddr, offer->rkey_be);
-		conf_wqe_data(&w, (uintptr_t)c->ini.mem.addr, 4096, c->ini.mem.lkey_be);
-		cqe = conf_wait(c->a, conf_run(c->a, &w));
+	for (write_once(c, offer, &cqe); cqe.opcode == SHMD_CQE_REQ; write_once(c, offer, &cqe))
 		conf_pause(&timer);
-	} while (cqe.opcode == SHMD_CQE_REQ);
 	ASSERT_EQ(cqe.opcode, SHMD_CQE_REQ_ERR);
 	ASSERT_EQ(cqe.syndrome, SHMD_SYNDROME_TRANSPORT_RETRY_EXC_ERR);
 }
 
-static void kill_peer(struct conf *c)
-{
-	struct conf_side side = {0};
-	struct shmd_addr mine;
-	struct offer offer;
-	struct conf_wqe w;
-	int fds[2];
-	pid_t pid;
-
-	ASSERT_OK(shmd_queues_addr(c->ini.queues, 0, &mine));
-	ASSERT_OK(pipe(fds));
-	pid = fork();
-	ASSERT_GE(pid, 0);
-	if (pid == 0)
-		serve(&side, fds[1], &mine);
-	close(fds[1]);
-	ASSERT_EQ(read(fds[0], &offer, sizeof(offer)), sizeof(offer));
-	close(fds[0]);
-	ASSERT_OK(shmd_queues_connect(c->ini.queues, 0, 1, &offer.addr, &conf_impatient, NULL));
-	conf_wqe_init(&w, SHMD_OPCODE_RDMA_WRITE);
-	conf_wqe_raddr(&w, offer.raddr, offer.rkey_be);
-	conf_wqe_data(&w, (uintptr_t)c->ini.mem.addr, 4096, c->ini.mem.lkey_be);
-	conf_do(c->a, &w);
-	ASSERT_OK(kill(pid, SIGKILL));
-	ASSERT_EQ(waitpid(pid, NULL, 0), pid);
-	write_until_error(c, &offer);
-}
-
 TEST(conf_write_to_a_killed_client_gives_transport_retry_exceeded)
 {
+	struct offer offer;
+	struct conf_cqe cqe;
 	struct conf c;
+	pid_t pid;
+	int fd;
 
+	pid = start_peer(&fd);
 	conf_open(&c, &(struct conf_attr){.unconnected = true});
-	kill_peer(&c);
+	connect_peer(&c, fd, &offer);
+	write_once(&c, &offer, &cqe);
+	ASSERT_EQ(cqe.opcode, SHMD_CQE_REQ);
+	ASSERT_OK(kill(pid, SIGKILL));
+	ASSERT_EQ(waitpid(pid, NULL, 0), pid);
+	write_until_error(&c, &offer);
+	close(fd);
 	conf_close(&c);
 }

@@ -160,6 +160,7 @@ static void need_full(void)
 		test_skip("the long form (tools/test --full) has the request of 2 GiB");
 	if (available_mib() < 6144)
 		test_skip("needs 6 GiB of free memory");
+	conf_wait_nsec = 5 * CONF_WAIT_NSEC; /* most of it goes into half a million new pages */
 }
 
 TEST_TIMEOUT(conf_large_write_2_gibibytes, 120)

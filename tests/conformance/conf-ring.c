@@ -2,6 +2,8 @@
 /* The send ring and its doorbell: wraps of ring and index, batches, dialects, doorbells overwritten and late. */
 #include "tests/conformance/conf.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #define LOC 4159u
@@ -234,6 +236,55 @@ static void overwritten(struct conf *c, size_t rounds)
 TEST(conf_doorbell_overwritten_by_seven_others_is_not_lost)
 {
 	conf_each_variant(overwritten, 50, &(struct conf_attr){.n_qps = 8});
+}
+
+struct hog {
+	struct conf_qp *qp;
+	atomic_bool stop;
+};
+
+/* Keeps the NIC from resting, and the doorbell word full of its own number. */
+static void *keep_busy(void *arg)
+{
+	struct hog *hog = arg;
+	struct conf_wqe w;
+
+	conf_nop(&w);
+	while (!atomic_load(&hog->stop)) {
+		uint16_t last = conf_run(hog->qp, &w);
+
+		while (conf_room(hog->qp) > 8)
+			last = conf_run(hog->qp, &w);
+		conf_expect_ok(hog->qp, last);
+	}
+	return NULL;
+}
+
+/* More QPs than a NIC can keep an eye on, rung among the doorbells of a busy one. */
+static void overwritten_by_busy(struct conf *c, size_t rounds)
+{
+	struct hog hog = {.qp = &c->a[0]};
+	pthread_t thread;
+	struct conf_wqe w;
+
+	ASSERT_OK(pthread_create(&thread, NULL, keep_busy, &hog));
+	for (size_t r = 0; r < rounds; r++) {
+		for (unsigned int i = 1; i < c->ini.n_qps; i++) {
+			conf_write_inline(&w, &c->a[i], &r, 8, 64 * i);
+			conf_want_bytes(&c->tgt.mem, 64 * i, &r, 8);
+			conf_run(&c->a[i], &w);
+		}
+		for (unsigned int i = 1; i < c->ini.n_qps; i++)
+			conf_expect_ok(&c->a[i], (uint16_t)r);
+	}
+	atomic_store(&hog.stop, true);
+	pthread_join(thread, NULL);
+	conf_check(c);
+}
+
+TEST(conf_doorbell_of_30_qps_is_not_lost_behind_a_busy_one)
+{
+	conf_each_variant(overwritten_by_busy, 10, &(struct conf_attr){.n_qps = 31});
 }
 
 static void repeated(struct conf *c, size_t n)

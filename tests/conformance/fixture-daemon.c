@@ -12,7 +12,7 @@ void conf_daemon_start(void)
 {
 	const char *given = getenv("SHMEMD_SOCKET");
 
-	if (given && *given)
+	if (private_daemon.pid || (given && *given))
 		return;
 	fixture_daemon_start(&private_daemon, "--backend=soft", "--soft-nics=2", "--log-level=warning", NULL);
 }

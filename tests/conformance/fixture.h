@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the fixture's own files share; tests use conf.h. */
+/* What the fixture's own files share, and tests that start processes; others use conf.h alone. */
 #ifndef TESTS_CONFORMANCE_FIXTURE_H
 #define TESTS_CONFORMANCE_FIXTURE_H
 
@@ -8,7 +8,7 @@
 /* Ends the test when the backend has no descriptor. */
 const struct conf_backend *conf_backend_find(const char *name);
 
-/* Starts a private daemon unless SHMEMD_SOCKET names a running one. */
+/* Starts a private daemon unless there is one already or SHMEMD_SOCKET names another. */
 void conf_daemon_start(void);
 /* Socket of the daemon under test; NULL: the library's own default. */
 const char *conf_daemon_socket(void);
