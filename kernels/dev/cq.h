@@ -46,19 +46,22 @@ SHMD_DEV int shmd_dev_cqe_is_error(uint32_t tail)
 	return opcode == SHMD_CQE_REQ_ERR || opcode == SHMD_CQE_RESP_ERR;
 }
 
-SHMD_DEV uint32_t shmd_dev_cqe_tail(const struct shmd_dev_qp *qp, uint64_t cqe_addr)
+SHMD_DEV uint32_t shmd_dev_cqe_tail(uint64_t cqe_addr, int placement)
 {
 	const uint64_t *last = (const uint64_t *)(uintptr_t)(cqe_addr + 56);
 
-	return (uint32_t)(shmd_dev_cqe_load(last, SHMD_DEV_FIXED(qp->placement)) >> 32);
+	return (uint32_t)(shmd_dev_cqe_load(last, placement) >> 32);
 }
 
 /* How many WQEBBs may be in flight. */
 SHMD_DEV uint64_t shmd_dev_sq_window(const struct shmd_dev_qp *qp)
 {
-	if (SHMD_DEV_FIXED(qp->flags) & SHMD_QP_CQ_COLLAPSED || SHMD_DEV_FIXED(qp->cq_entries) > SHMD_DEV_FIXED(qp->sq_wqebbs))
-		return SHMD_DEV_FIXED(qp->sq_wqebbs);
-	return SHMD_DEV_FIXED(qp->cq_entries);
+	/* All loads before the first branch. */
+	uint32_t flags = SHMD_DEV_FIXED(qp->flags);
+	uint32_t entries = SHMD_DEV_FIXED(qp->cq_entries);
+	uint32_t wqebbs = SHMD_DEV_FIXED(qp->sq_wqebbs);
+
+	return (flags & SHMD_QP_CQ_COLLAPSED) != 0 || entries > wqebbs ? wqebbs : entries;
 }
 
 SHMD_DEV int shmd_dev_cq_has_error(const struct shmd_dev_qp *qp, int sharing)
@@ -95,12 +98,30 @@ SHMD_DEV_SLOW int shmd_dev_cq_record(struct shmd_dev_qp *qp, uint64_t cqe_addr, 
 	return SHMD_DEV_CQE_ERROR;
 }
 
-SHMD_DEV int shmd_dev_cq_poll_collapsed(struct shmd_dev_qp *qp, int sharing)
+/* `at` is what a loop of looks needs of the constant fields, read once. */
+struct shmd_dev_cq_at {
+	uint64_t cq_addr;
+	int placement;
+	int is_collapsed;
+};
+
+SHMD_DEV struct shmd_dev_cq_at shmd_dev_cq_at(const struct shmd_dev_qp *qp)
+{
+	struct shmd_dev_cq_at at;
+
+	at.cq_addr = SHMD_DEV_FIXED(qp->cq_addr);
+	at.placement = SHMD_DEV_FIXED(qp->placement);
+	at.is_collapsed = (SHMD_DEV_FIXED(qp->flags) & SHMD_QP_CQ_COLLAPSED) != 0;
+	return at;
+}
+
+SHMD_DEV int shmd_dev_cq_poll_collapsed(struct shmd_dev_qp *qp, const struct shmd_dev_cq_at *at,
+					int sharing)
 {
 	/* The order of the last two loads is what shmd_dev_cq_extend relies on. */
 	uint32_t failed = shmd_dev_flag_peek(&qp->error_syndrome, sharing);
 	uint64_t done = shmd_dev_index_acquire(&qp->cqe_ci, sharing);
-	uint32_t tail = shmd_dev_cqe_tail(qp, SHMD_DEV_FIXED(qp->cq_addr));
+	uint32_t tail = shmd_dev_cqe_tail(at->cq_addr, at->placement);
 	uint64_t now;
 	int rc;
 
@@ -113,7 +134,7 @@ SHMD_DEV int shmd_dev_cq_poll_collapsed(struct shmd_dev_qp *qp, int sharing)
 		/* Someone else is recording it: the next look finds the record. */
 		if (!shmd_dev_lock_try(&qp->cq_lock, sharing))
 			return SHMD_DEV_OK;
-		rc = shmd_dev_cq_record(qp, SHMD_DEV_FIXED(qp->cq_addr), tail, sharing);
+		rc = shmd_dev_cq_record(qp, at->cq_addr, tail, sharing);
 		shmd_dev_lock_drop(&qp->cq_lock, sharing);
 		return rc;
 	}
@@ -134,7 +155,7 @@ SHMD_DEV int shmd_dev_cq_consume(struct shmd_dev_qp *qp, int sharing)
 	for (; ci < end && !rc; ci++) {
 		uint64_t slot = ci & (SHMD_DEV_FIXED(qp->cq_entries) - 1);
 		uint64_t cqe_addr = SHMD_DEV_FIXED(qp->cq_addr) + slot * SHMD_CQE_BYTES;
-		uint32_t tail = shmd_dev_cqe_tail(qp, cqe_addr);
+		uint32_t tail = shmd_dev_cqe_tail(cqe_addr, SHMD_DEV_FIXED(qp->placement));
 
 		if (shmd_dev_cqe_opcode(tail) == SHMD_CQE_INVALID ||
 		    shmd_dev_cqe_owner(tail) != ((ci & SHMD_DEV_FIXED(qp->cq_entries)) != 0))
@@ -166,13 +187,20 @@ SHMD_DEV int shmd_dev_cq_poll_ordinary(struct shmd_dev_qp *qp, int sharing)
 }
 
 /* Look once and bring cqe_ci up to date. SHMD_DEV_OK or SHMD_DEV_CQE_ERROR. */
-SHMD_DEV int shmd_dev_cq_poll(struct shmd_dev_qp *qp, int sharing)
+SHMD_DEV int shmd_dev_cq_poll_at(struct shmd_dev_qp *qp, const struct shmd_dev_cq_at *at, int sharing)
 {
-	if (SHMD_DEV_LIKELY(SHMD_DEV_FIXED(qp->flags) & SHMD_QP_CQ_COLLAPSED))
-		return shmd_dev_cq_poll_collapsed(qp, sharing);
+	if (SHMD_DEV_LIKELY(at->is_collapsed))
+		return shmd_dev_cq_poll_collapsed(qp, at, sharing);
 	if (SHMD_DEV_UNLIKELY(shmd_dev_cq_has_error(qp, sharing)))
 		return SHMD_DEV_CQE_ERROR;
 	return shmd_dev_cq_poll_ordinary(qp, sharing);
+}
+
+SHMD_DEV int shmd_dev_cq_poll(struct shmd_dev_qp *qp, int sharing)
+{
+	struct shmd_dev_cq_at at = shmd_dev_cq_at(qp);
+
+	return shmd_dev_cq_poll_at(qp, &at, sharing);
 }
 
 #endif

@@ -115,13 +115,12 @@ SHMD_DEV int shmd_dev_sq_submit(struct shmd_dev_qp *qp, uint64_t end, int sharin
 /* ---- reserving ------------------------------------------------------------------------------------------- */
 
 /* SHMD_DEV_AGAIN when there is no room now. */
-SHMD_DEV int shmd_dev_sq_try_reserve(struct shmd_dev_qp *qp, uint32_t n_wqebbs, int sharing,
-				     uint64_t *ret_index)
+SHMD_DEV int shmd_dev_sq_try_reserve(struct shmd_dev_qp *qp, uint32_t n_wqebbs, uint64_t window,
+				     int sharing, uint64_t *ret_index)
 {
 	/* The error is tested after all loads have started: each takes a trip to the cache of the GPU. */
 	uint32_t failed = shmd_dev_flag_peek(&qp->error_syndrome, sharing);
 	uint64_t index = shmd_dev_index_peek(&qp->sq_rsvd_index, sharing);
-	uint64_t window = shmd_dev_sq_window(qp);
 
 	do {
 		uint64_t done = shmd_dev_index_acquire(&qp->cqe_ci, sharing);
@@ -154,7 +153,8 @@ SHMD_DEV_SLOW struct shmd_dev_room shmd_dev_sq_wait_room(struct shmd_dev_qp *qp,
 		room.status = shmd_dev_cq_poll(qp, sharing);
 		if (room.status)
 			return room;
-		room.status = shmd_dev_sq_try_reserve(qp, n_wqebbs, sharing, &room.index);
+		room.status = shmd_dev_sq_try_reserve(qp, n_wqebbs, shmd_dev_sq_window(qp),
+						      sharing, &room.index);
 		if (room.status != SHMD_DEV_AGAIN)
 			return room;
 		shmd_dev_sq_kick(qp, sharing);
@@ -167,12 +167,13 @@ SHMD_DEV_SLOW struct shmd_dev_room shmd_dev_sq_wait_room(struct shmd_dev_qp *qp,
 SHMD_DEV int shmd_dev_sq_reserve(struct shmd_dev_qp *qp, uint32_t n_wqebbs, int sharing,
 				 uint64_t *ret_index)
 {
+	uint64_t window = shmd_dev_sq_window(qp);
 	struct shmd_dev_room room;
 	int rc;
 
-	if (SHMD_DEV_UNLIKELY(n_wqebbs - 1 >= shmd_dev_sq_window(qp)))
+	if (SHMD_DEV_UNLIKELY(n_wqebbs - 1 >= window))
 		return SHMD_DEV_INVALID;
-	rc = shmd_dev_sq_try_reserve(qp, n_wqebbs, sharing, ret_index);
+	rc = shmd_dev_sq_try_reserve(qp, n_wqebbs, window, sharing, ret_index);
 	if (SHMD_DEV_LIKELY(rc != SHMD_DEV_AGAIN))
 		return rc;
 	room = shmd_dev_sq_wait_room(qp, n_wqebbs, sharing);
@@ -218,6 +219,7 @@ SHMD_DEV int shmd_dev_sq_ready(struct shmd_dev_qp *qp, uint64_t index, uint32_t 
 SHMD_DEV_SLOW int shmd_dev_sq_wait_loop(struct shmd_dev_qp *qp, uint64_t end, int sharing,
 					uint64_t timeout_nsec)
 {
+	struct shmd_dev_cq_at at = shmd_dev_cq_at(qp);
 	struct shmd_dev_wait wait;
 	uint32_t looks = 0;
 	int rc;
@@ -225,7 +227,7 @@ SHMD_DEV_SLOW int shmd_dev_sq_wait_loop(struct shmd_dev_qp *qp, uint64_t end, in
 	shmd_dev_wait_init(&wait, qp, timeout_nsec);
 	shmd_dev_sq_kick(qp, sharing);
 	for (;;) {
-		rc = shmd_dev_cq_poll(qp, sharing);
+		rc = shmd_dev_cq_poll_at(qp, &at, sharing);
 		if (rc)
 			return rc;
 		if (shmd_dev_index_acquire(&qp->cqe_ci, sharing) >= end)
@@ -295,7 +297,10 @@ SHMD_DEV unsigned int shmd_dev_sq_take_fence(struct shmd_dev_qp *qp, int sharing
 SHMD_DEV int shmd_dev_post_begin(struct shmd_dev_qp *qp, const struct shmd_dev_mode *mode,
 				 uint32_t n, uint32_t tail, struct shmd_dev_post *post)
 {
-	uint32_t limit = ((uint32_t)shmd_dev_sq_window(qp) - tail) / n;
+	/* A lone caller has no group to limit. */
+	uint32_t limit = mode->scope != SHMD_DEV_THREAD || mode->sharing == SHMD_SHARING_EXCLUSIVE
+				 ? 1
+				 : ((uint32_t)shmd_dev_sq_window(qp) - tail) / n;
 	uint64_t base = 0;
 	uint32_t total;
 	int rc = SHMD_DEV_OK;
