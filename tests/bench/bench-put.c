@@ -15,6 +15,7 @@
 #define BIG_BYTES (1u << 20)
 #define DST_OFFSET (2u << 20)
 #define BATCH 32u
+#define SLICE_ROUNDS 2000u
 
 struct put_bench {
 	struct bench_end end;
@@ -23,10 +24,10 @@ struct put_bench {
 	struct shmd_dev_addr src, dst;
 };
 
-static double latency(void *arg)
+static double latency_slice(void *arg)
 {
 	struct put_bench *b = arg;
-	const unsigned int rounds = 100000;
+	const unsigned int rounds = SLICE_ROUNDS;
 	uint64_t start = ref_now_nsec();
 	unsigned int i;
 
@@ -37,10 +38,10 @@ static double latency(void *arg)
 	return (double)(ref_now_nsec() - start) / rounds;
 }
 
-static double inline_latency(void *arg)
+static double inline_slice(void *arg)
 {
 	struct put_bench *b = arg;
-	const unsigned int rounds = 100000;
+	const unsigned int rounds = SLICE_ROUNDS;
 	uint64_t start = ref_now_nsec();
 	unsigned int i;
 
@@ -52,9 +53,24 @@ static double inline_latency(void *arg)
 	return (double)(ref_now_nsec() - start) / rounds;
 }
 
+static double pingpong_slice(void *arg)
+{
+	return ref_pingpong_nsec(SLICE_ROUNDS);
+}
+
+static double latency(void *arg)
+{
+	return bench_median_slice(latency_slice, arg);
+}
+
+static double inline_latency(void *arg)
+{
+	return bench_median_slice(inline_slice, arg);
+}
+
 static double pingpong(void *arg)
 {
-	return ref_pingpong_nsec(100000);
+	return bench_median_slice(pingpong_slice, arg);
 }
 
 /* One reservation, BATCH WQEs of which the last asks for a CQE, one doorbell. */

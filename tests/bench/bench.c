@@ -13,6 +13,20 @@ static int compare(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
+double bench_median_slice(double (*slice)(void *arg), void *arg)
+{
+	double values[BENCH_SLICES];
+	unsigned int i;
+
+	for (i = 0; i < BENCH_SLICES; i++) {
+		values[i] = slice(arg);
+		if (values[i] < 0)
+			return -1;
+	}
+	qsort(values, BENCH_SLICES, sizeof(double), compare);
+	return values[BENCH_SLICES / 2];
+}
+
 struct figure {
 	double median, spread; /* spread: (max - min) / median */
 };

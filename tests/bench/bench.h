@@ -27,6 +27,13 @@ struct bench_row {
 	double fail_limit; /* absolute time-out, ten times the goal or more; 0: none */
 };
 
+/*
+ * One run of a latency is many short slices, of which the median counts: a slice in which somebody else had the CPU says
+ * nothing about ours. `slice` returns nsec for each operation, or a negative number.
+ */
+#define BENCH_SLICES 101
+double bench_median_slice(double (*slice)(void *arg), void *arg);
+
 /* Measure and print one line. False when the ratio missed its limit or a side could not be measured. */
 bool bench_run(const struct bench_row *row);
 void bench_header(const char *title);
