@@ -190,29 +190,9 @@ SHMD_DEV uint32_t shmd_dev_flag_load(const uint32_t *flag, int sharing)
 #endif
 }
 
-/* A look at a flag that is only tested: whoever acts on what was written before it uses shmd_dev_flag_load. */
-SHMD_DEV uint32_t shmd_dev_flag_peek(const uint32_t *flag, int sharing)
-{
-	if (sharing == SHMD_SHARING_EXCLUSIVE)
-		return *flag;
-#if SHMD_DEV_CUDA
-	uint32_t v;
-
-	SHMD_PTX_BY_SHARING(sharing, SHMD_PTX_LD("ld.relaxed.cta.u32", v, flag, "r"),
-			    SHMD_PTX_LD("ld.relaxed.gpu.u32", v, flag, "r"));
-	return v;
-#else
-	return __atomic_load_n(flag, __ATOMIC_RELAXED);
-#endif
-}
-
-/* An index that callers compare with their own and nothing else: where it was written orders nothing. */
+/* An index that callers compare with their own and nothing else: it orders nothing. */
 SHMD_DEV void shmd_dev_index_note(uint64_t *index, uint64_t v, int sharing)
 {
-	if (sharing == SHMD_SHARING_EXCLUSIVE) {
-		*index = v;
-		return;
-	}
 #if SHMD_DEV_CUDA
 	SHMD_PTX_BY_SHARING(sharing, SHMD_PTX_ST("st.relaxed.cta.u64", index, v, "l"),
 			    SHMD_PTX_ST("st.relaxed.gpu.u64", index, v, "l"));
@@ -367,6 +347,14 @@ SHMD_DEV uint32_t shmd_dev_nic_load32(const uint32_t *word, int placement)
 #endif
 }
 
+/* A flag of the callers that is only tested: who acts on what came before it uses shmd_dev_flag_load. */
+SHMD_DEV uint32_t shmd_dev_flag_peek(const uint32_t *flag, int sharing)
+{
+	if (sharing == SHMD_SHARING_EXCLUSIVE)
+		return *flag;
+	return shmd_dev_nic_load32(flag, SHMD_PLACEMENT_GPU);
+}
+
 SHMD_DEV uint64_t shmd_dev_nic_load64(const uint64_t *word, int placement)
 {
 #if SHMD_DEV_CUDA
@@ -406,23 +394,5 @@ SHMD_DEV uint32_t shmd_dev_word_load32(const uint32_t *word)
 	return __atomic_load_n(word, __ATOMIC_ACQUIRE);
 #endif
 }
-
-#if SHMD_DEV_CUDA
-SHMD_DEV uint64_t shmd_dev_clock_nsec(void)
-{
-	uint64_t v;
-
-	asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(v));
-	return v;
-}
-
-SHMD_DEV uint32_t shmd_dev_lane_id(void)
-{
-	uint32_t v;
-
-	asm("mov.u32 %0, %%laneid;" : "=r"(v));
-	return v;
-}
-#endif
 
 #endif
