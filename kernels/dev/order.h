@@ -197,6 +197,7 @@ SHMD_DEV void shmd_dev_index_note(uint64_t *index, uint64_t v, int sharing)
 	SHMD_PTX_BY_SHARING(sharing, SHMD_PTX_ST("st.relaxed.cta.u64", index, v, "l"),
 			    SHMD_PTX_ST("st.relaxed.gpu.u64", index, v, "l"));
 #else
+	(void)sharing;
 	__atomic_store_n(index, v, __ATOMIC_RELAXED);
 #endif
 }
