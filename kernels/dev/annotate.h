@@ -92,4 +92,22 @@ SHMD_DEV uint32_t shmd_dev_swap16(uint32_t v)
 	return ((v & 0xff) << 8) | ((v >> 8) & 0xff);
 }
 
+#if SHMD_DEV_CUDA
+SHMD_DEV uint64_t shmd_dev_clock_nsec(void)
+{
+	uint64_t v;
+
+	asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(v));
+	return v;
+}
+
+SHMD_DEV uint32_t shmd_dev_lane_id(void)
+{
+	uint32_t v;
+
+	asm("mov.u32 %0, %%laneid;" : "=r"(v));
+	return v;
+}
+#endif
+
 #endif

@@ -200,22 +200,4 @@ SHMD_DEV uint32_t shmd_dev_word_load32(const uint32_t *word)
 #endif
 }
 
-#if SHMD_DEV_CUDA
-SHMD_DEV uint64_t shmd_dev_clock_nsec(void)
-{
-	uint64_t v;
-
-	asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(v));
-	return v;
-}
-
-SHMD_DEV uint32_t shmd_dev_lane_id(void)
-{
-	uint32_t v;
-
-	asm("mov.u32 %0, %%laneid;" : "=r"(v));
-	return v;
-}
-#endif
-
 #endif
