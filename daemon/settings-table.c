@@ -45,9 +45,10 @@ const struct settings_row settings_rows[] = {
 	LIMIT("max-connections", max_connections, "1024", 1000000, "connections",
 	      "Open connections" EACH " Sessions, controllers such as shmemctl, and those not yet introduced count."),
 	LIMIT("max-sessions", max_sessions, "512", 1000000, "sessions", "Sessions" EACH),
-	LIMIT("max-qps", max_qps, "65536", 16777216, "QPs", "QPs" EACH),
-	LIMIT("max-cqs", max_cqs, "131072", 16777216, "CQs", "CQs" EACH),
-	LIMIT("max-mrs", max_mrs, "65536", 16777216, "regions", "Registered memory regions" EACH),
+	/* Below what a NIC and vm.max_map_count (65530) have room for, so that one user leaves some to others. */
+	LIMIT("max-qps", max_qps, "32768", 16777216, "QPs", "QPs" EACH),
+	LIMIT("max-cqs", max_cqs, "49152", 16777216, "CQs", "CQs" EACH),
+	LIMIT("max-mrs", max_mrs, "8192", 16777216, "regions", "Registered memory regions" EACH),
 	LIMIT("max-registered-bytes", max_registered_bytes, "4T", UINT64_MAX, "bytes",
 	      "Bytes of registered memory and of queue memory" EACH),
 	LIMIT("max-fds", max_fds, "16384", 1000000, "descriptors",

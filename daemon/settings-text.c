@@ -9,6 +9,9 @@
 
 #include "config.h"
 
+#define HELP_COLUMNS 80
+#define HELP_INDENT 8
+
 static const struct {
 	const char *option;
 	const char *text;
@@ -47,21 +50,41 @@ static const char *shown_default(const struct settings_row *row)
 	return row->def[0] ? row->def : "empty";
 }
 
+/* Words in lines of at most HELP_COLUMNS, each after the indent. */
+static void put_wrapped(const char *text, FILE *to)
+{
+	size_t column = 0;
+
+	while (*text) {
+		size_t word = strcspn(text, " ");
+
+		if (column && column + 1 + word > HELP_COLUMNS) {
+			fputc('\n', to);
+			column = 0;
+		}
+		column += (size_t)fprintf(to, "%*s%.*s", column ? 1 : HELP_INDENT, "", (int)word, text);
+		text += word + (text[word] == ' ');
+	}
+	fputc('\n', to);
+}
+
 void settings_print_help(FILE *to)
 {
 	char range[128];
 
 	fputs("shmemd: owner of this node's NICs for GPU-initiated networking\n\n"
 	      "usage: shmemd [--KEY VALUE | --KEY=VALUE]...\n\n", to);
-	for (unsigned int i = 0; i < sizeof(flags) / sizeof(flags[0]); i++)
-		fprintf(to, "  %s\n        %s\n", flags[i].option, flags[i].text);
+	for (unsigned int i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
+		fprintf(to, "  %s\n", flags[i].option);
+		put_wrapped(flags[i].text, to);
+	}
 	fputs("\nSettings, on the command line or as \"KEY = VALUE\" in shmemd.conf:\n\n", to);
 	for (unsigned int i = 0; i < settings_n_rows; i++) {
 		const struct settings_row *row = &settings_rows[i];
 
 		format_range(row, range, sizeof(range));
-		fprintf(to, "  --%s (%s; default %s)\n        %s\n", row->key, range, shown_default(row),
-			row->text);
+		fprintf(to, "  --%s (%s; default %s)\n", row->key, range, shown_default(row));
+		put_wrapped(row->text, to);
 	}
 	fputs("\nExample, without privileges:\n  shmemd --socket \"$XDG_RUNTIME_DIR/shmemd.sock\"\n", to);
 }
@@ -127,6 +150,14 @@ static void put_title(const char *name, const char *section, const char *what, F
 		SHMD_VERSION_STRING, name, what);
 }
 
+static void put_files(FILE *to)
+{
+	fputs(".SH FILES\n", to);
+	put_entry("/etc/shmemd/shmemd.conf", NULL,
+		  "Settings, read if it is there and --config names no other; below the sysconfdir of the build.", to);
+	put_entry("/run/shmemd/shmemd.sock", NULL, "The socket, unless a setting says otherwise.", to);
+}
+
 static void print_man_conf(FILE *to)
 {
 	put_title("shmemd.conf", "5", "settings of shmemd", to);
@@ -137,7 +168,9 @@ static void print_man_conf(FILE *to)
 	      "Numbers of bytes may end in K, M, G or T for powers of 1024.\n"
 	      ".SH SETTINGS\n", to);
 	put_settings("", to);
-	fputs(".SH SEE ALSO\n\\fBshmemd\\fR(8), \\fBshmemctl\\fR(1)\n", to);
+	put_files(to);
+	fputs(".SH EXAMPLE\n.nf\n# One user may not take the node.\nmax\\-qps = 8192\nmax\\-registered\\-bytes = 512G\n.fi\n"
+	      ".SH SEE ALSO\n\\fBshmemd\\fR(8), \\fBshmemctl\\fR(1)\n", to);
 }
 
 static void print_man_daemon(FILE *to)
@@ -158,10 +191,15 @@ static void print_man_daemon(FILE *to)
 	put_entry("SHMEMD_DEBUG", NULL,
 		  "Topics to log in detail, comma separated: proto (every message, decoded), session, nic.", to);
 	put_entry("SHMEMD_FAULT", NULL, "A fault point of the soft NIC, for tests.", to);
+	put_files(to);
+	fputs(".SH SIGNALS\n", to);
+	put_entry("SIGTERM, SIGINT", NULL, "Tell every client, end its session and exit.", to);
 	fputs(".SH EXIT STATUS\n", to);
 	put_entry("0", NULL, "Stopped by SIGTERM or SIGINT, or the question was answered.", to);
 	put_entry("1", NULL, "The daemon could not start or go on; the log says why.", to);
 	put_entry("2", NULL, "An option or a setting is wrong.", to);
+	fputs(".SH EXAMPLE\nWithout privileges, with four simulated NICs:\n.PP\n"
+	      "shmemd \\-\\-socket \"$XDG_RUNTIME_DIR/shmemd.sock\" \\-\\-soft\\-nics 4\n", to);
 	fputs(".SH SEE ALSO\n\\fBshmemd.conf\\fR(5), \\fBshmemctl\\fR(1)\n", to);
 }
 

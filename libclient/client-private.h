@@ -20,12 +20,14 @@
 #include "proto/base/fdlist.h"
 #include "proto/base/list.h"
 #include "proto/base/nsec.h"
+#include "proto/base/page.h"
 #include "proto/codec.h"
 
 #define CLIENT_DEFAULT_TIMEOUT_NSEC (10 * NSEC_PER_SEC)
 #define CLIENT_EVENTS_MAX 64u
 #define CLIENT_TEXT_BYTES 512
 
+/* What NICs translate and the protocol counts in. The kernel's page may be larger: proto/base/page.h. */
 #define PAGE_BYTES 4096u
 
 /* Events that arrived and were not asked for yet: a ring of bounded size. */
@@ -62,6 +64,8 @@ struct shmd_client {
 	struct list mems; /* shmd_mem.link */
 	struct list mrs; /* shmd_mr.link */
 	struct list queues; /* shmd_queues.link */
+	struct list gpus; /* shmd_gpu.link: the open ones */
+	struct list gpu_pins; /* gpu_pin.link */
 };
 
 struct shmd_nic {
@@ -115,6 +119,7 @@ struct shmd_queues {
 	struct shmd_dev_state *dev_state;
 	struct shmd_dev_qp *dev_qps;
 	uint32_t *slot_busy;
+	struct list gpu_views; /* gpu_view.queues_link */
 };
 
 /* ---- client.c */
@@ -201,6 +206,17 @@ int dev_state_release_scratch(struct shmd_queues *queues);
 void dev_state_deinit(struct shmd_queues *queues);
 /* After a QP went to RST: indexes, dbrec, CQ and slots as new. */
 void dev_state_reset_qp(struct shmd_queues *queues, unsigned int i);
+
+/* ---- gpu.c. Lock held, or the client is closing. */
+
+/* Before a host range is unmapped: no GPU sees it any more. Nothing happens when none did. */
+void gpu_forget_range(struct shmd_client *client, const void *addr);
+/* The same for all that queues own, and their views on GPUs. */
+void gpu_forget_queues(struct shmd_queues *queues);
+/* Around dev_state_reset_qp: what GPUs consumed comes here; the QP is as new in their views too. */
+int gpu_before_reset(struct shmd_queues *queues, unsigned int i);
+int gpu_after_reset(struct shmd_queues *queues, unsigned int i);
+void gpu_close_all(struct shmd_client *client);
 
 /* ---- admin.c */
 

@@ -151,6 +151,8 @@ static struct shmd_client *client_new(int sock, const struct shmd_client_attr *a
 	list_init(&client->mems);
 	list_init(&client->mrs);
 	list_init(&client->queues);
+	list_init(&client->gpus);
+	list_init(&client->gpu_pins);
 	return client;
 }
 
@@ -229,6 +231,7 @@ static void client_free_objects(struct shmd_client *client)
 	struct shmd_nic *nic, *nic_next;
 	struct shmd_mem *mem, *mem_next;
 
+	gpu_close_all(client);
 	list_for_each_entry_safe(queues, queues_next, &client->queues, link)
 		queues_free(queues);
 	list_for_each_entry_safe(mr, mr_next, &client->mrs, link)

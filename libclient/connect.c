@@ -125,6 +125,21 @@ int shmd_queues_connect(struct shmd_queues *queues, unsigned int first, unsigned
 
 /* ---- states */
 
+/* The caller's view and those on GPUs. */
+static int reset_dev_qp(struct shmd_queues *queues, unsigned int i)
+{
+	int r;
+
+	client_lock(queues->nic->client);
+	r = gpu_before_reset(queues, i);
+	if (!r) {
+		dev_state_reset_qp(queues, i);
+		r = gpu_after_reset(queues, i);
+	}
+	client_unlock(queues->nic->client);
+	return r;
+}
+
 int shmd_queues_modify(struct shmd_queues *queues, unsigned int i, enum shmd_qp_state state)
 {
 	_cleanup_request_ struct request r;
@@ -140,9 +155,7 @@ int shmd_queues_modify(struct shmd_queues *queues, unsigned int i, enum shmd_qp_
 	res = request_call(queues->nic->client, &r);
 	if (res < 0)
 		return res;
-	if (state == SHMD_QP_RST)
-		dev_state_reset_qp(queues, i);
-	return 0;
+	return state == SHMD_QP_RST ? reset_dev_qp(queues, i) : 0;
 }
 
 int shmd_queues_query(struct shmd_queues *queues, unsigned int i, struct shmd_qp_info *ret_info)

@@ -90,7 +90,7 @@ int shmd_mem_alloc(struct shmd_client *client, size_t bytes, struct shmd_mem **r
 
 	if (r < 0)
 		return r;
-	if (!bytes || !ret_mem || align_up_overflows(bytes, (uint64_t)sysconf(_SC_PAGESIZE), &rounded) ||
+	if (!bytes || !ret_mem || align_up_overflows(bytes, page_bytes(), &rounded) ||
 	    rounded > INT64_MAX)
 		return text_fail(-EINVAL, "%zu bytes cannot be allocated, or ret_mem is NULL", bytes);
 	mem = mem_new(client, rounded);
@@ -196,7 +196,7 @@ static int exchange_range(struct shmd_mem *mem, void *addr)
 
 int shmd_mem_adopt(struct shmd_client *client, void *addr, size_t bytes, struct shmd_mem **ret_mem)
 {
-	const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+	const uint64_t page = page_bytes();
 	_cleanup_(mem_freep) struct shmd_mem *mem = NULL;
 	uint64_t start = (uintptr_t)addr, end;
 	int r = client_check(client);
@@ -253,6 +253,7 @@ void shmd_mem_free(struct shmd_mem *mem)
 	if (client->pid != getpid())
 		return;
 	client_lock(client);
+	gpu_forget_range(client, mem->addr);
 	mem_free(mem);
 	client_unlock(client);
 }

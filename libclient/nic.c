@@ -64,9 +64,9 @@ int shmd_nic_list(struct shmd_client *client, struct shmd_nic_info *infos, unsig
 void nic_free(struct shmd_nic *nic)
 {
 	if (nic->page)
-		munmap(nic->page, PAGE_BYTES);
+		unmap_shared(nic->page, PAGE_BYTES);
 	if (nic->nic_page)
-		munmap((void *)nic->nic_page, PAGE_BYTES);
+		unmap_shared((void *)nic->nic_page, PAGE_BYTES);
 	safe_close(nic->wake_fd);
 	list_del(&nic->link);
 	free(nic);
@@ -80,7 +80,7 @@ static int map_page(struct request *r, uint32_t index, uint64_t offset, int prot
 
 	if (fd < 0)
 		return fd;
-	page = mmap(NULL, PAGE_BYTES, prot, MAP_SHARED, fd, (off_t)offset);
+	page = map_shared(fd, offset, PAGE_BYTES, prot);
 	if (page == MAP_FAILED)
 		return text_fail(-errno, "cannot map a page of the NIC: %s", strerror(errno));
 	*ret_page = page;
@@ -211,8 +211,10 @@ int shmd_nic_close(struct shmd_nic *nic)
 		return r;
 	client_lock(client);
 	n_users = nic->n_users;
-	if (!n_users)
+	if (!n_users) {
+		gpu_forget_range(client, nic->page);
 		nic_free(nic);
+	}
 	client_unlock(client);
 	if (n_users)
 		return text_fail(-EBUSY, "%u memory regions and queue batches of this NIC still exist", n_users);

@@ -147,7 +147,7 @@ static int request_layout(struct shmd_nic *nic, const struct shmd_queues_attr *a
 static void batch_deinit(struct queue_batch *batch)
 {
 	if (batch->mem)
-		munmap(batch->mem, batch->mem_bytes);
+		unmap_shared(batch->mem, batch->mem_bytes);
 	free(batch->qps);
 	free(batch->cqs);
 	memset(batch, 0, sizeof(*batch));
@@ -155,7 +155,7 @@ static void batch_deinit(struct queue_batch *batch)
 
 static int batch_map(struct queue_batch *batch, int fd, uint64_t offset, uint64_t bytes)
 {
-	void *mem = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)offset);
+	void *mem = map_shared(fd, offset, bytes, PROT_READ | PROT_WRITE);
 
 	if (mem == MAP_FAILED)
 		return text_fail(-errno, "cannot map %" PRIu64 " bytes of queue memory: %s", bytes,
@@ -291,6 +291,7 @@ static int batch_destroy(struct shmd_queues *queues, struct queue_batch *batch)
 
 void queues_free(struct shmd_queues *queues)
 {
+	gpu_forget_queues(queues);
 	dev_state_deinit(queues);
 	if (queues->scratch_mr)
 		mr_free(queues->scratch_mr);
@@ -339,6 +340,7 @@ static struct shmd_queues *queues_new(struct shmd_nic *nic, const struct shmd_qu
 	queues->batches = calloc(n_batches, sizeof(*queues->batches));
 	if (!queues->batches)
 		return NULL;
+	list_init(&queues->gpu_views);
 	queues->nic = nic;
 	queues->attr = *attr;
 	queues->n_batches = n_batches;

@@ -13,6 +13,7 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/cleanup.h"
+#include "proto/base/foreign-fd.h"
 #include "proto/framing.h"
 
 /* A packet must fit the sender's buffer whole, with the kernel's own overhead; room for a few keeps replies moving. */
@@ -75,13 +76,13 @@ static int collect_fds(struct msghdr *header, struct fdlist *fds)
 		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
 			continue;
 		for (size_t i = 0; i < n; i++) {
-			_cleanup_close_ int fd = -1;
+			int fd;
 
 			memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(fd));
-			if (fdlist_add(fds, fd) < 0)
+			if (fdlist_add(fds, fd) < 0) {
+				close_foreign(fd);
 				r = -EMSGSIZE;
-			else
-				take_fd(&fd);
+			}
 		}
 	}
 	return r;
@@ -90,7 +91,7 @@ static int collect_fds(struct msghdr *header, struct fdlist *fds)
 static void close_from(struct fdlist *fds, unsigned int first)
 {
 	for (unsigned int i = first; i < fds->n; i++)
-		fds->fds[i] = safe_close(fds->fds[i]);
+		fds->fds[i] = close_foreign(fds->fds[i]);
 	fds->n = first;
 }
 

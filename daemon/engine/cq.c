@@ -2,7 +2,7 @@
 /*
  * Completion queues.
  *
- * The body of a CQE is written first; its last 4 bytes, which hold the WQE counter and the owner bit, are one
+ * The body of a CQE is written first; its last 8 bytes, which hold the WQE counter and the owner bit, are one
  * store with release order, so that a reader of a collapsed CQ never pairs a new counter with an old opcode.
  *
  * The consumer index is client-written: it is read only when the ring looks full, and a full ring (or nonsense)
@@ -206,6 +206,10 @@ static bool take_arm(struct cq *cq, bool solicited)
 
 void cq_notify_all(struct engine *engine)
 {
+	if (list_empty(&engine->notify_cqs))
+		return;
+	/* CQEs before arm words: a client arms and then looks at the ring once more; one of the two sees the other. */
+	__sync_synchronize();
 	while (!list_empty(&engine->notify_cqs)) {
 		struct cq *cq = list_first_entry(&engine->notify_cqs, struct cq, notify_link);
 		struct engine_event ev = {ENGINE_EVENT_CQ_COMPLETION, cq->attr.cqn, 0, false};

@@ -147,6 +147,7 @@ struct engine_packet {
 	uint8_t rnr_timer; /* IBTA encoding */
 	uint32_t dest_qpn;
 	uint32_t src_qpn;
+	const void *source; /* self_route of the sender: QP numbers are unique in one engine only */
 	uint32_t psn;
 	uint32_t imm;
 	uint32_t payload_bytes; /* in this packet: `data` when n_segs is 0 */
@@ -233,6 +234,7 @@ struct requester {
 	struct mr_cache mr;
 	struct sent *sent;
 	uint8_t *shadow; /* WQEs from fetch to completion, each in one piece */
+	uint32_t n_shadow; /* WQEBBs: those of the ring, or fewer */
 	struct copy copy;
 	struct wqe_request cur;
 };
@@ -321,6 +323,8 @@ struct engine_qp {
 #define WINDOW_PSNS 256u
 #define ACK_REQ_EVERY 64u
 #define MAX_SENT 256u
+/* A long ring costs its client memory, not the daemon. */
+#define MAX_SHADOW_WQEBBS (2 * ACK_REQ_EVERY * SHMD_WQE_MAX_WQEBBS)
 #define PACKET_RESERVE 64u /* kept for READ responses when requests have used up the rest */
 #define PACKET_WAIT_NSEC 50000u
 
@@ -429,6 +433,11 @@ bool qp_has_pending_ops(const struct engine_qp *qp);
 void qp_settle(struct engine_qp *qp);
 void qp_stop(struct engine_qp *qp);
 
+static inline uint8_t *shadow_wqe(const struct engine_qp *qp, uint16_t index)
+{
+	return qp->req.shadow + (size_t)(index & (qp->req.n_shadow - 1)) * SHMD_WQEBB_BYTES;
+}
+
 /* send.c */
 uint16_t qp_read_snd(const struct engine_qp *qp);
 unsigned int requester_send(struct engine_qp *qp, unsigned int budget);
@@ -476,6 +485,7 @@ uint64_t timer_rnr_nsec(uint8_t encoded);
 static inline void qp_send(struct engine_qp *qp, struct engine_packet *pkt)
 {
 	pkt->src_qpn = qp->attr.qpn;
+	pkt->source = qp->engine->attr.self_route;
 	pkt->dest_qpn = qp->path.dest_qpn;
 	qp->engine->ops.send(qp->engine->owner, qp->route, pkt);
 }

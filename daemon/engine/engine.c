@@ -175,8 +175,9 @@ static int qp_alloc_rings(struct engine_qp *qp)
 	size_t n_wqebbs = (size_t)1 << qp->attr.log2_sq_wqebbs;
 	size_t n_sent = n_wqebbs < MAX_SENT ? n_wqebbs : MAX_SENT;
 
+	qp->req.n_shadow = n_wqebbs < MAX_SHADOW_WQEBBS ? (uint32_t)n_wqebbs : MAX_SHADOW_WQEBBS;
 	/* A WQE that wraps is stored behind the end in one piece. */
-	qp->req.shadow = malloc((n_wqebbs + SHMD_WQE_MAX_WQEBBS - 1) * SHMD_WQEBB_BYTES);
+	qp->req.shadow = malloc((qp->req.n_shadow + SHMD_WQE_MAX_WQEBBS - 1) * SHMD_WQEBB_BYTES);
 	qp->req.sent = malloc(n_sent * sizeof(*qp->req.sent));
 	qp->req.sent_mask = (uint32_t)n_sent - 1;
 	return qp->req.shadow && qp->req.sent ? 0 : -ENOMEM;
@@ -376,7 +377,7 @@ void engine_input(struct engine *engine, struct engine_packet *pkt)
 	bool request = packet_is_request(pkt->kind);
 
 	/* Not connected, or not to the sender: as if lost on the way. */
-	if (unlikely(!qp || qp->zombie || qp->path.dest_qpn != pkt->src_qpn ||
+	if (unlikely(!qp || qp->zombie || qp->path.dest_qpn != pkt->src_qpn || qp->route != pkt->source ||
 		     !(request ? qp_can_receive(qp) : qp_can_send(qp)))) {
 		packet_put(engine, pkt);
 		return;

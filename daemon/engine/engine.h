@@ -134,6 +134,8 @@ struct engine_attr {
 	uint32_t max_cqs;
 	uint32_t max_mrs;
 	uint32_t chunk_bytes; /* payload of one packet at most; power of two, 256..1 MiB */
+	/* What route_get of other engines returns for this one: a QP hears only packets from where its own route leads. */
+	const void *self_route;
 };
 
 int engine_new(const struct engine_attr *attr, const struct engine_ops *ops, void *owner,

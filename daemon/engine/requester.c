@@ -300,13 +300,12 @@ static void input_nak(struct engine_qp *qp, const struct engine_packet *pkt)
 static const struct wqe_sge *scatter_list(struct engine_qp *qp, const struct sent *sent)
 {
 	struct engine *engine = qp->engine;
-	uint32_t slot = sent->wqe_index & ((1u << qp->attr.log2_sq_wqebbs) - 1);
 	int r;
 
 	if (sent->n_sges == 1)
 		return &sent->sge;
-	r = wqe_parse(qp->req.shadow + (size_t)slot * SHMD_WQEBB_BYTES,
-		      (size_t)sent->n_wqebbs * SHMD_WQEBB_BYTES, &engine->scratch);
+	r = wqe_parse(shadow_wqe(qp, sent->wqe_index), (size_t)sent->n_wqebbs * SHMD_WQEBB_BYTES,
+		      &engine->scratch);
 	assert_bug(r == 0);
 	return engine->scratch.sges;
 }

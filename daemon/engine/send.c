@@ -31,13 +31,6 @@ static const uint8_t *ring_wqebb(const struct engine_qp *qp, uint16_t index)
 	return (const uint8_t *)qp->attr.sq_ring + (size_t)slot * SHMD_WQEBB_BYTES;
 }
 
-static uint8_t *shadow_wqe(const struct engine_qp *qp, uint16_t index)
-{
-	uint32_t slot = index & ((1u << qp->attr.log2_sq_wqebbs) - 1);
-
-	return qp->req.shadow + (size_t)slot * SHMD_WQEBB_BYTES;
-}
-
 static uint16_t n_wqebbs_of(const void *first_wqebb)
 {
 	size_t n = (wqe_size_bytes(first_wqebb) + SHMD_WQEBB_BYTES - 1) >> SHMD_WQEBB_SHIFT;
@@ -58,8 +51,7 @@ uint16_t requester_wqebbs_at(const struct engine_qp *qp, uint16_t index, uint8_t
 static uint16_t copy_wqe(struct engine_qp *qp)
 {
 	struct requester *req = &qp->req;
-	uint32_t ring_wqebbs = 1u << qp->attr.log2_sq_wqebbs;
-	uint16_t room = (uint16_t)(ring_wqebbs - (uint16_t)(req->ci - req->oldest));
+	uint16_t room = (uint16_t)(req->n_shadow - (uint16_t)(req->ci - req->oldest));
 	uint8_t *to = shadow_wqe(qp, req->ci);
 	uint16_t n;
 
@@ -203,6 +195,12 @@ static bool ring_has_wqe(struct engine_qp *qp)
 	return req->pi != req->ci;
 }
 
+/* Those before the next WQE must complete first, and may not have asked for an acknowledgement. */
+static void await_room(struct engine_qp *qp)
+{
+	requester_solicit(qp, qp->req.sent_psn);
+}
+
 /* Take the next WQE of the ring: true when there is a request to send. */
 static bool fetch(struct engine_qp *qp)
 {
@@ -213,15 +211,18 @@ static bool fetch(struct engine_qp *qp)
 
 	if (req->halted || qp->state != ENGINE_QP_RTS || !ring_has_wqe(qp))
 		return false;
+	if (unlikely(req->tail - req->head > req->sent_mask)) {
+		await_room(qp);
+		return false;
+	}
 	posted = (uint16_t)(req->pi - req->ci);
 	if (unlikely(posted > 1u << qp->attr.log2_sq_wqebbs)) {
 		fetch_bad_index(qp, sent);
 		return false;
 	}
-	n_wqebbs = req->tail - req->head > req->sent_mask ? 0 : copy_wqe(qp);
+	n_wqebbs = copy_wqe(qp);
 	if (!n_wqebbs) {
-		/* What must complete first may not have asked for its acknowledgement. */
-		requester_solicit(qp, req->sent_psn);
+		await_room(qp);
 		return false;
 	}
 	syndrome = (uint8_t)wqe_parse(shadow_wqe(qp, req->ci), (size_t)n_wqebbs * SHMD_WQEBB_BYTES,

@@ -59,14 +59,13 @@ static unsigned int decode_peers(struct request *req, const struct session_nic *
 				 struct nic_peer *peers)
 {
 	const struct msg_connect_req *conn = &req->msg->connect_req;
-	const struct nic_qp *qp;
 	char text[MSG_TEXT_BYTES];
 	unsigned int i;
 
 	for (i = 0; i < conn->n_peers; i++) {
 		const struct msg_peer *from = &conn->peers[i];
 
-		if (!session_queues_of_qpn(req->session, nic, from->qpn, &qp)) {
+		if (!session_nic_has_qpn(nic, from->qpn)) {
 			snprintf(text, sizeof(text), "peer %u: this session has no QP 0x%x on NIC %u", i,
 				 from->qpn, conn->nic);
 			connect_fail(req, SHMD_STATUS_NOT_FOUND, text);
@@ -129,11 +128,10 @@ int handle_connect(struct request *req)
 static struct session_nic *nic_of_qp(struct request *req, uint32_t index, uint32_t qpn)
 {
 	struct session_nic *nic = request_nic(req, index);
-	const struct nic_qp *qp;
 
 	if (!nic)
 		return NULL;
-	if (session_queues_of_qpn(req->session, nic, qpn, &qp))
+	if (session_nic_has_qpn(nic, qpn))
 		return nic;
 	request_fail(req, SHMD_STATUS_NOT_FOUND, "this session has no QP 0x%x on NIC %u", qpn, index);
 	return NULL;

@@ -123,7 +123,7 @@ static int check_specs(struct request *req, struct session_nic *nic)
 					    "%s has send queues of at most 2^%u WQEBBs", info->name,
 					    info->max_log2_sq_wqebbs);
 		for (int k = 0; k < 2; k++)
-			if (cqns[k] && !session_has_cqn(req->session, nic, cqns[k]))
+			if (cqns[k] && !session_nic_has_cqn(nic, cqns[k]))
 				return request_fail(req, SHMD_STATUS_NOT_FOUND,
 						    "this session has no CQ 0x%x on %s", cqns[k],
 						    info->name);
@@ -220,6 +220,9 @@ static int create_queues(struct request *req, struct session_queues *queues,
 	if (r < 0)
 		return r;
 	queues->nic->rnic->n_qps += queues->queues->layout.n_qps;
+	r = session_queues_add_numbers(queues);
+	if (r < 0)
+		return r;
 	req->rep->queue_create_rep.mem_bytes = mem.length_bytes;
 	return resource_add(&req->session->resources, &queues->head);
 }

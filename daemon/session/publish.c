@@ -14,6 +14,7 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/cleanup.h"
+#include "proto/base/foreign-fd.h"
 
 #define PUBLISH_BUCKETS 8192u
 
@@ -81,7 +82,7 @@ struct publish_entry *publish_entry_free(struct publish_entry *entry)
 		return NULL;
 	list_del(&entry->link);
 	list_del(&entry->owner_link);
-	safe_close(entry->fd);
+	close_foreign(entry->fd);
 	quota_charge_deinit(&entry->charge);
 	free(entry);
 	return NULL;

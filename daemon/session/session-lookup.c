@@ -22,38 +22,14 @@ struct session_nic *session_nic_by_rnic(struct session *session, const struct re
 	return NULL;
 }
 
-struct session_queues *session_queues_of_qpn(struct session *session, const struct session_nic *nic,
-					     uint32_t qpn, const struct nic_qp **ret_qp)
+bool session_nic_has_qpn(const struct session_nic *nic, uint32_t qpn)
 {
-	struct resource *head;
-
-	list_for_each_entry(head, &session->resources.lists[RESOURCE_QUEUES], link) {
-		struct session_queues *queues = container_of(head, struct session_queues, head);
-		const struct nic_layout *layout = &queues->queues->layout;
-
-		for (uint32_t i = 0; queues->nic == nic && i < layout->n_qps; i++) {
-			if (layout->qps[i].qpn != qpn)
-				continue;
-			*ret_qp = &layout->qps[i];
-			return queues;
-		}
-	}
-	return NULL;
+	return hash_get(&nic->qps, qpn);
 }
 
-bool session_has_cqn(struct session *session, const struct session_nic *nic, uint32_t cqn)
+bool session_nic_has_cqn(const struct session_nic *nic, uint32_t cqn)
 {
-	struct resource *head;
-
-	list_for_each_entry(head, &session->resources.lists[RESOURCE_QUEUES], link) {
-		struct session_queues *queues = container_of(head, struct session_queues, head);
-		const struct nic_layout *layout = &queues->queues->layout;
-
-		for (uint32_t i = 0; queues->nic == nic && i < layout->n_cqs; i++)
-			if (layout->cqs[i].cqn == cqn)
-				return true;
-	}
-	return false;
+	return hash_get(&nic->cqs, cqn);
 }
 
 void session_counters_add(struct nic_counters *sum, const struct nic_counters *more)

@@ -211,6 +211,29 @@ struct session_mr *session_mr_free(struct session *session, struct session_mr *m
 	return NULL;
 }
 
+int session_queues_add_numbers(struct session_queues *queues)
+{
+	const struct nic_layout *layout = &queues->queues->layout;
+	int r = 0;
+
+	for (uint32_t i = 0; r == 0 && i < layout->n_qps; i++)
+		r = hash_add(&queues->nic->qps, layout->qps[i].qpn, queues);
+	for (uint32_t i = 0; r == 0 && i < layout->n_cqs; i++)
+		r = hash_add(&queues->nic->cqs, layout->cqs[i].cqn, queues);
+	return r;
+}
+
+/* Also right when only some were added. */
+static void remove_numbers(struct session_queues *queues)
+{
+	const struct nic_layout *layout = &queues->queues->layout;
+
+	for (uint32_t i = 0; i < layout->n_qps; i++)
+		hash_remove(&queues->nic->qps, layout->qps[i].qpn);
+	for (uint32_t i = 0; i < layout->n_cqs; i++)
+		hash_remove(&queues->nic->cqs, layout->cqs[i].cqn);
+}
+
 int session_queues_free(struct session *session, struct session_queues *queues)
 {
 	struct nic_queues *q = queues->queues;
@@ -219,9 +242,14 @@ int session_queues_free(struct session *session, struct session_queues *queues)
 
 	if (q) {
 		n_qps = q->layout.n_qps;
+		remove_numbers(queues);
 		r = q->ctx->nic->ops->queues_destroy(q);
-		if (r < 0)
+		if (r < 0) {
+			int known = session_queues_add_numbers(queues);
+
+			assert_bug(known == 0); /* the maps never shrink */
 			return r;
+		}
 		queues->nic->rnic->n_qps -= n_qps;
 	}
 	resource_remove(&session->resources, &queues->head);
@@ -238,6 +266,8 @@ struct session_nic *session_nic_free(struct session_nic *nic)
 		nic->ctx->nic->ops->ctx_close(nic->ctx);
 		nic->rnic->n_sessions--;
 	}
+	hash_deinit(&nic->qps);
+	hash_deinit(&nic->cqs);
 	quota_charge_deinit(&nic->charge);
 	free(nic);
 	return NULL;

@@ -18,6 +18,7 @@
 #include "daemon/session/quota.h"
 #include "daemon/session/registry.h"
 #include "daemon/session/resource.h"
+#include "proto/base/hash.h"
 #include "proto/base/list.h"
 #include "proto/base/cleanup.h"
 #include "proto/codec.h"
@@ -30,6 +31,7 @@ struct session_nic {
 	struct registry_nic *rnic;
 	struct nic_ctx *ctx; /* owned */
 	unsigned int index; /* in the session */
+	struct hash qps, cqs; /* struct session_queues by number: a request may name hundreds of many thousands */
 	struct quota_charge charge;
 };
 
@@ -116,15 +118,16 @@ void session_health_end(struct session *session); /* every word: the session has
 
 struct session_nic *session_nic_by_index(struct session *session, uint32_t index); /* or NULL */
 struct session_nic *session_nic_by_rnic(struct session *session, const struct registry_nic *rnic);
-/* The batch that has this QP on this NIC, or NULL. */
-struct session_queues *session_queues_of_qpn(struct session *session, const struct session_nic *nic,
-					     uint32_t qpn, const struct nic_qp **ret_qp);
-bool session_has_cqn(struct session *session, const struct session_nic *nic, uint32_t cqn);
+/* Do this session's queues on the NIC have this number? */
+bool session_nic_has_qpn(const struct session_nic *nic, uint32_t qpn);
+bool session_nic_has_cqn(const struct session_nic *nic, uint32_t cqn);
 int session_counters(struct session *session, struct nic_counters *ret_counters);
 void session_counters_add(struct nic_counters *sum, const struct nic_counters *more);
 
 /* Undo one resource. NULL allowed; half-built ones too. */
 struct session_mr *session_mr_free(struct session *session, struct session_mr *mr);
+/* Make the numbers of a new batch known. -ENOMEM; then the batch is to be freed. */
+int session_queues_add_numbers(struct session_queues *queues);
 /* -EBUSY while QPs of another batch use its CQs; then nothing is freed. */
 int session_queues_free(struct session *session, struct session_queues *queues);
 struct session_nic *session_nic_free(struct session_nic *nic);

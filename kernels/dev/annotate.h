@@ -36,6 +36,16 @@
 #define SHMD_DEV_SLOW static __attribute__((noinline, cold, unused))
 #endif
 
+/*
+ * A constant field of a dev-qp. It was written before the kernel started, so the compiler may keep it across whatever
+ * else happens, and the GPU may read it from a cache that fences do not empty.
+ */
+#if SHMD_DEV_CUDA
+#define SHMD_DEV_FIXED(field) __ldg(&(field))
+#else
+#define SHMD_DEV_FIXED(field) (field)
+#endif
+
 #define SHMD_DEV_LIKELY(x) __builtin_expect(!!(x), 1)
 #define SHMD_DEV_UNLIKELY(x) __builtin_expect(!!(x), 0)
 

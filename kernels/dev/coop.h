@@ -44,7 +44,7 @@ SHMD_DEV struct shmd_dev_mode shmd_dev_mode_of(const struct shmd_dev_qp *qp, uin
 
 	mode.timeout_nsec = timeout_nsec;
 	mode.scope = SHMD_DEV_THREAD;
-	mode.sharing = qp->sharing;
+	mode.sharing = SHMD_DEV_FIXED(qp->sharing);
 	mode.flags = 0;
 	return mode;
 }
@@ -152,16 +152,15 @@ SHMD_DEV void shmd_dev_group_set(struct shmd_dev_group *group, uint32_t mask)
  * number below 128 that says all about the reservation.
  */
 SHMD_DEV void shmd_dev_group_form(struct shmd_dev_group *group, const struct shmd_dev_qp *qp,
-				  int scope, uint32_t shape, uint32_t limit)
+				  const struct shmd_dev_mode *mode, uint32_t shape, uint32_t limit)
 {
 	group->mask = 1;
 	group->rank = 0;
 	group->size = 1;
 #if SHMD_DEV_CUDA
-	if (scope != SHMD_DEV_THREAD) {
-		shmd_dev_group_set(group, 1u << shmd_dev_lane_id());
+	/* One thread acts. */
+	if (mode->scope != SHMD_DEV_THREAD || mode->sharing == SHMD_SHARING_EXCLUSIVE)
 		return;
-	}
 	/* Addresses have at most 57 bits. */
 	shmd_dev_group_set(group, __match_any_sync(__activemask(),
 						   (unsigned long long)(uintptr_t)qp ^
@@ -170,7 +169,7 @@ SHMD_DEV void shmd_dev_group_form(struct shmd_dev_group *group, const struct shm
 		shmd_dev_group_set(group, __match_any_sync(group->mask, group->rank / limit));
 #else
 	(void)qp;
-	(void)scope;
+	(void)mode;
 	(void)shape;
 	(void)limit;
 #endif
@@ -180,7 +179,8 @@ SHMD_DEV void shmd_dev_group_form(struct shmd_dev_group *group, const struct shm
 SHMD_DEV void shmd_dev_group_sync(const struct shmd_dev_group *group)
 {
 #if SHMD_DEV_CUDA
-	__syncwarp(group->mask);
+	if (group->size > 1)
+		__syncwarp(group->mask);
 #else
 	(void)group;
 #endif
@@ -190,6 +190,8 @@ SHMD_DEV void shmd_dev_group_sync(const struct shmd_dev_group *group)
 SHMD_DEV uint64_t shmd_dev_group_share(const struct shmd_dev_group *group, uint64_t value)
 {
 #if SHMD_DEV_CUDA
+	if (group->size == 1)
+		return value;
 	return __shfl_sync(group->mask, (unsigned long long)value, __ffs((int)group->mask) - 1);
 #else
 	(void)group;

@@ -46,19 +46,22 @@ SHMD_DEV int shmd_dev_cqe_is_error(uint32_t tail)
 	return opcode == SHMD_CQE_REQ_ERR || opcode == SHMD_CQE_RESP_ERR;
 }
 
-SHMD_DEV uint32_t shmd_dev_cqe_tail(const struct shmd_dev_qp *qp, uint64_t cqe_addr)
+SHMD_DEV uint32_t shmd_dev_cqe_tail(uint64_t cqe_addr, int placement)
 {
 	const uint64_t *last = (const uint64_t *)(uintptr_t)(cqe_addr + 56);
 
-	return (uint32_t)(shmd_dev_cqe_load(last, qp->placement) >> 32);
+	return (uint32_t)(shmd_dev_cqe_load(last, placement) >> 32);
 }
 
 /* How many WQEBBs may be in flight. */
 SHMD_DEV uint64_t shmd_dev_sq_window(const struct shmd_dev_qp *qp)
 {
-	if (qp->flags & SHMD_QP_CQ_COLLAPSED || qp->cq_entries > qp->sq_wqebbs)
-		return qp->sq_wqebbs;
-	return qp->cq_entries;
+	/* All loads before the first branch. */
+	uint32_t flags = SHMD_DEV_FIXED(qp->flags);
+	uint32_t entries = SHMD_DEV_FIXED(qp->cq_entries);
+	uint32_t wqebbs = SHMD_DEV_FIXED(qp->sq_wqebbs);
+
+	return (flags & SHMD_QP_CQ_COLLAPSED) != 0 || entries > wqebbs ? wqebbs : entries;
 }
 
 SHMD_DEV int shmd_dev_cq_has_error(const struct shmd_dev_qp *qp, int sharing)
@@ -74,7 +77,7 @@ SHMD_DEV uint64_t shmd_dev_cq_extend(const struct shmd_dev_qp *qp, uint64_t done
 {
 	uint64_t distance = (shmd_dev_cqe_counter(tail) + 1 - done) & 0xffff;
 
-	return distance <= qp->sq_wqebbs ? done + distance : done;
+	return distance <= SHMD_DEV_FIXED(qp->sq_wqebbs) ? done + distance : done;
 }
 
 /* With cq_lock held: keep the first error. The index is written before the syndrome that announces it. */
@@ -87,7 +90,7 @@ SHMD_DEV_SLOW int shmd_dev_cq_record(struct shmd_dev_qp *qp, uint64_t cqe_addr, 
 	if (SHMD_DEV_UNLIKELY(shmd_dev_cq_has_error(qp, sharing)))
 		return SHMD_DEV_CQE_ERROR;
 	/* Bytes 48 to 55 of an error CQE; the syndrome is the last. */
-	word = shmd_dev_nic_load64((const uint64_t *)(uintptr_t)(cqe_addr + 48), qp->placement);
+	word = shmd_dev_nic_load64((const uint64_t *)(uintptr_t)(cqe_addr + 48), SHMD_DEV_FIXED(qp->placement));
 	syndrome = (uint32_t)(word >> 56);
 	shmd_dev_flag_store(&qp->error_wqe_index, shmd_dev_cqe_counter(tail), sharing);
 	shmd_dev_flag_store(&qp->error_syndrome, syndrome ? syndrome : SHMD_DEV_SYNDROME_UNKNOWN,
@@ -95,21 +98,43 @@ SHMD_DEV_SLOW int shmd_dev_cq_record(struct shmd_dev_qp *qp, uint64_t cqe_addr, 
 	return SHMD_DEV_CQE_ERROR;
 }
 
-SHMD_DEV int shmd_dev_cq_poll_collapsed(struct shmd_dev_qp *qp, int sharing)
+/* `at` is what a loop of looks needs of the constant fields, read once. */
+struct shmd_dev_cq_at {
+	uint64_t cq_addr;
+	int placement;
+	int is_collapsed;
+};
+
+SHMD_DEV struct shmd_dev_cq_at shmd_dev_cq_at(const struct shmd_dev_qp *qp)
 {
-	/* The order of these two loads is what shmd_dev_cq_extend relies on. */
+	struct shmd_dev_cq_at at;
+
+	at.cq_addr = SHMD_DEV_FIXED(qp->cq_addr);
+	at.placement = SHMD_DEV_FIXED(qp->placement);
+	at.is_collapsed = (SHMD_DEV_FIXED(qp->flags) & SHMD_QP_CQ_COLLAPSED) != 0;
+	return at;
+}
+
+SHMD_DEV int shmd_dev_cq_poll_collapsed(struct shmd_dev_qp *qp, const struct shmd_dev_cq_at *at,
+					int sharing)
+{
+	/* The order of the last two loads is what shmd_dev_cq_extend relies on. */
+	uint32_t failed = shmd_dev_flag_peek(&qp->error_syndrome, sharing);
 	uint64_t done = shmd_dev_index_acquire(&qp->cqe_ci, sharing);
-	uint32_t tail = shmd_dev_cqe_tail(qp, qp->cq_addr);
+	uint32_t tail = shmd_dev_cqe_tail(at->cq_addr, at->placement);
 	uint64_t now;
 	int rc;
 
+	/* Tested after all loads have started. */
+	if (SHMD_DEV_UNLIKELY(failed))
+		return SHMD_DEV_CQE_ERROR;
 	if (shmd_dev_cqe_opcode(tail) == SHMD_CQE_INVALID)
 		return SHMD_DEV_OK;
 	if (SHMD_DEV_UNLIKELY(shmd_dev_cqe_is_error(tail))) {
 		/* Someone else is recording it: the next look finds the record. */
 		if (!shmd_dev_lock_try(&qp->cq_lock, sharing))
 			return SHMD_DEV_OK;
-		rc = shmd_dev_cq_record(qp, qp->cq_addr, tail, sharing);
+		rc = shmd_dev_cq_record(qp, at->cq_addr, tail, sharing);
 		shmd_dev_lock_drop(&qp->cq_lock, sharing);
 		return rc;
 	}
@@ -124,16 +149,16 @@ SHMD_DEV int shmd_dev_cq_consume(struct shmd_dev_qp *qp, int sharing)
 {
 	uint64_t done = shmd_dev_index_peek(&qp->cqe_ci, sharing);
 	uint64_t ci = qp->cq_ci;
-	uint64_t end = ci + qp->cq_entries;
+	uint64_t end = ci + SHMD_DEV_FIXED(qp->cq_entries);
 	int rc = SHMD_DEV_OK;
 
 	for (; ci < end && !rc; ci++) {
-		uint64_t slot = ci & (qp->cq_entries - 1);
-		uint64_t cqe_addr = qp->cq_addr + slot * SHMD_CQE_BYTES;
-		uint32_t tail = shmd_dev_cqe_tail(qp, cqe_addr);
+		uint64_t slot = ci & (SHMD_DEV_FIXED(qp->cq_entries) - 1);
+		uint64_t cqe_addr = SHMD_DEV_FIXED(qp->cq_addr) + slot * SHMD_CQE_BYTES;
+		uint32_t tail = shmd_dev_cqe_tail(cqe_addr, SHMD_DEV_FIXED(qp->placement));
 
 		if (shmd_dev_cqe_opcode(tail) == SHMD_CQE_INVALID ||
-		    shmd_dev_cqe_owner(tail) != ((ci & qp->cq_entries) != 0))
+		    shmd_dev_cqe_owner(tail) != ((ci & SHMD_DEV_FIXED(qp->cq_entries)) != 0))
 			break;
 		if (shmd_dev_cqe_is_error(tail))
 			rc = shmd_dev_cq_record(qp, cqe_addr, tail, sharing);
@@ -144,8 +169,8 @@ SHMD_DEV int shmd_dev_cq_consume(struct shmd_dev_qp *qp, int sharing)
 		return rc;
 	qp->cq_ci = ci;
 	/* The NIC learns that entries are free before anyone may post for them. */
-	shmd_dev_dbrec_store(qp->cq_dbrec_addr, shmd_dev_swap32((uint32_t)ci & 0xffffff),
-			     qp->placement);
+	shmd_dev_dbrec_store(SHMD_DEV_FIXED(qp->cq_dbrec_addr), shmd_dev_swap32((uint32_t)ci & 0xffffff),
+			     SHMD_DEV_FIXED(qp->placement));
 	shmd_dev_index_publish(&qp->cqe_ci, done, sharing);
 	return rc;
 }
@@ -162,13 +187,20 @@ SHMD_DEV int shmd_dev_cq_poll_ordinary(struct shmd_dev_qp *qp, int sharing)
 }
 
 /* Look once and bring cqe_ci up to date. SHMD_DEV_OK or SHMD_DEV_CQE_ERROR. */
-SHMD_DEV int shmd_dev_cq_poll(struct shmd_dev_qp *qp, int sharing)
+SHMD_DEV int shmd_dev_cq_poll_at(struct shmd_dev_qp *qp, const struct shmd_dev_cq_at *at, int sharing)
 {
+	if (SHMD_DEV_LIKELY(at->is_collapsed))
+		return shmd_dev_cq_poll_collapsed(qp, at, sharing);
 	if (SHMD_DEV_UNLIKELY(shmd_dev_cq_has_error(qp, sharing)))
 		return SHMD_DEV_CQE_ERROR;
-	if (SHMD_DEV_LIKELY(qp->flags & SHMD_QP_CQ_COLLAPSED))
-		return shmd_dev_cq_poll_collapsed(qp, sharing);
 	return shmd_dev_cq_poll_ordinary(qp, sharing);
+}
+
+SHMD_DEV int shmd_dev_cq_poll(struct shmd_dev_qp *qp, int sharing)
+{
+	struct shmd_dev_cq_at at = shmd_dev_cq_at(qp);
+
+	return shmd_dev_cq_poll_at(qp, &at, sharing);
 }
 
 #endif

@@ -190,6 +190,37 @@ SHMD_DEV uint32_t shmd_dev_flag_load(const uint32_t *flag, int sharing)
 #endif
 }
 
+/* A look at a flag that is only tested: whoever acts on what was written before it uses shmd_dev_flag_load. */
+SHMD_DEV uint32_t shmd_dev_flag_peek(const uint32_t *flag, int sharing)
+{
+	if (sharing == SHMD_SHARING_EXCLUSIVE)
+		return *flag;
+#if SHMD_DEV_CUDA
+	uint32_t v;
+
+	SHMD_PTX_BY_SHARING(sharing, SHMD_PTX_LD("ld.relaxed.cta.u32", v, flag, "r"),
+			    SHMD_PTX_LD("ld.relaxed.gpu.u32", v, flag, "r"));
+	return v;
+#else
+	return __atomic_load_n(flag, __ATOMIC_RELAXED);
+#endif
+}
+
+/* An index that callers compare with their own and nothing else: where it was written orders nothing. */
+SHMD_DEV void shmd_dev_index_note(uint64_t *index, uint64_t v, int sharing)
+{
+	if (sharing == SHMD_SHARING_EXCLUSIVE) {
+		*index = v;
+		return;
+	}
+#if SHMD_DEV_CUDA
+	SHMD_PTX_BY_SHARING(sharing, SHMD_PTX_ST("st.relaxed.cta.u64", index, v, "l"),
+			    SHMD_PTX_ST("st.relaxed.gpu.u64", index, v, "l"));
+#else
+	__atomic_store_n(index, v, __ATOMIC_RELAXED);
+#endif
+}
+
 SHMD_DEV void shmd_dev_lock_drop(uint32_t *lock, int sharing)
 {
 	if (sharing != SHMD_SHARING_EXCLUSIVE)
@@ -268,6 +299,23 @@ SHMD_DEV void shmd_dev_doorbell_store(uint64_t addr, uint64_t v, int placement, 
 		__atomic_store_n(reg, v, __ATOMIC_RELEASE);
 #endif
 }
+
+#if SHMD_DEV_CUDA
+/*
+ * dbrec before a polled doorbell, and everything the holder of a lock did before the next holder: one fence for both,
+ * because each costs a trip over PCIe. The lock is free before the doorbell is rung, so doorbells of two holders may
+ * change places; a polled doorbell only wakes.
+ */
+SHMD_DEV void shmd_dev_doorbell_store_unlock(uint64_t addr, uint64_t v, uint32_t *lock, int sharing)
+{
+	uint64_t *reg = (uint64_t *)(uintptr_t)addr;
+
+	asm volatile("fence.acq_rel.sys;" ::: "memory");
+	SHMD_PTX_BY_SHARING(sharing, SHMD_PTX_ST("st.relaxed.cta.u32", lock, 0u, "r"),
+			    SHMD_PTX_ST("st.relaxed.gpu.u32", lock, 0u, "r"));
+	SHMD_PTX_ST("st.relaxed.sys.u64", reg, v, "l");
+}
+#endif
 
 #if !SHMD_DEV_CUDA
 /*

@@ -290,47 +290,47 @@ SHMD_DEV_API int shmd_dev_qp_test32(struct shmd_dev_qp *qp, const uint32_t *word
 
 SHMD_DEV_API int shmd_dev_qp_reserve(struct shmd_dev_qp *qp, uint32_t n_wqebbs, uint64_t *ret_index)
 {
-	return shmd_dev_sq_reserve(qp, n_wqebbs, qp->sharing, ret_index);
+	return shmd_dev_sq_reserve(qp, n_wqebbs, SHMD_DEV_FIXED(qp->sharing), ret_index);
 }
 
 SHMD_DEV_API unsigned int shmd_dev_qp_fence_flags(struct shmd_dev_qp *qp)
 {
-	return shmd_dev_sq_take_fence(qp, qp->sharing);
+	return shmd_dev_sq_take_fence(qp, SHMD_DEV_FIXED(qp->sharing));
 }
 
 SHMD_DEV_API int shmd_dev_qp_ready(struct shmd_dev_qp *qp, uint64_t index, uint32_t n_wqebbs)
 {
-	return shmd_dev_sq_ready(qp, index, n_wqebbs, qp->sharing);
+	return shmd_dev_sq_ready(qp, index, n_wqebbs, SHMD_DEV_FIXED(qp->sharing));
 }
 
 SHMD_DEV_API int shmd_dev_qp_submit(struct shmd_dev_qp *qp, uint64_t end, unsigned int flags)
 {
 	if (flags & SHMD_DEV_NO_DOORBELL)
 		return SHMD_DEV_OK;
-	return shmd_dev_sq_submit(qp, end, qp->sharing);
+	return shmd_dev_sq_submit(qp, end, SHMD_DEV_FIXED(qp->sharing));
 }
 
 SHMD_DEV_API int shmd_dev_qp_wait(struct shmd_dev_qp *qp, uint64_t end, uint64_t timeout_nsec)
 {
-	return shmd_dev_sq_wait(qp, end, qp->sharing, timeout_nsec);
+	return shmd_dev_sq_wait(qp, end, SHMD_DEV_FIXED(qp->sharing), timeout_nsec);
 }
 
 SHMD_DEV_API int shmd_dev_qp_test(struct shmd_dev_qp *qp, uint64_t end)
 {
-	int rc = shmd_dev_cq_poll(qp, qp->sharing);
+	int rc = shmd_dev_cq_poll(qp, SHMD_DEV_FIXED(qp->sharing));
 
 	if (rc)
 		return rc;
-	return shmd_dev_index_acquire(&qp->cqe_ci, qp->sharing) >= end ? SHMD_DEV_OK
+	return shmd_dev_index_acquire(&qp->cqe_ci, SHMD_DEV_FIXED(qp->sharing)) >= end ? SHMD_DEV_OK
 								       : SHMD_DEV_AGAIN;
 }
 
 SHMD_DEV_API uint32_t shmd_dev_qp_error(const struct shmd_dev_qp *qp, uint32_t *ret_wqe_index)
 {
-	uint32_t syndrome = shmd_dev_flag_load(&qp->error_syndrome, qp->sharing);
+	uint32_t syndrome = shmd_dev_flag_load(&qp->error_syndrome, SHMD_DEV_FIXED(qp->sharing));
 
 	if (syndrome)
-		*ret_wqe_index = shmd_dev_flag_load(&qp->error_wqe_index, qp->sharing);
+		*ret_wqe_index = shmd_dev_flag_load(&qp->error_wqe_index, SHMD_DEV_FIXED(qp->sharing));
 	return syndrome;
 }
 

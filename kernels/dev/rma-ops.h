@@ -283,21 +283,21 @@ SHMD_DEV_API int shmd_dev_qp_post_recv(struct shmd_dev_qp *qp, struct shmd_dev_a
 	uint64_t slot;
 	uint8_t *wqe;
 
-	if (!qp->rq_wqes || bytes > SHMD_DEV_MAX_REQUEST_BYTES)
+	if (!SHMD_DEV_FIXED(qp->rq_wqes) || bytes > SHMD_DEV_MAX_REQUEST_BYTES)
 		return SHMD_DEV_INVALID;
-	slot = qp->rq_pi & (qp->rq_wqes - 1);
-	wqe = (uint8_t *)(uintptr_t)(qp->rq_addr + (slot << qp->rq_stride_shift));
+	slot = qp->rq_pi & (SHMD_DEV_FIXED(qp->rq_wqes) - 1);
+	wqe = (uint8_t *)(uintptr_t)(SHMD_DEV_FIXED(qp->rq_addr) + (slot << SHMD_DEV_FIXED(qp->rq_stride_shift)));
 	if (bytes) {
 		shmd_dev_ring_store(wqe, shmd_dev_swap32((uint32_t)bytes) | key_be << 32,
 				    shmd_dev_swap64(local.iova));
 		wqe += SHMD_DS_BYTES;
 	}
 	/* The list ends where the stride does, or earlier by this segment. */
-	if (!bytes || 1u << qp->rq_stride_shift > SHMD_DS_BYTES)
+	if (!bytes || 1u << SHMD_DEV_FIXED(qp->rq_stride_shift) > SHMD_DS_BYTES)
 		shmd_dev_ring_store(wqe, terminate, 0);
 	qp->rq_pi++;
-	shmd_dev_dbrec_store(qp->rq_dbrec_addr, shmd_dev_swap32((uint32_t)qp->rq_pi & 0xffff),
-			     qp->placement);
+	shmd_dev_dbrec_store(SHMD_DEV_FIXED(qp->rq_dbrec_addr), shmd_dev_swap32((uint32_t)qp->rq_pi & 0xffff),
+			     SHMD_DEV_FIXED(qp->placement));
 	return SHMD_DEV_OK;
 }
 

@@ -19,19 +19,19 @@
 
 SHMD_DEV uint64_t shmd_dev_slot_of(const struct shmd_dev_qp *qp, uint64_t index)
 {
-	return index & (qp->sq_wqebbs - 1);
+	return index & (SHMD_DEV_FIXED(qp->sq_wqebbs) - 1);
 }
 
 SHMD_DEV struct shmd_dev_addr shmd_dev_slot_addr(const struct shmd_dev_qp *qp, uint64_t index)
 {
-	return shmd_dev_addr_of(qp->scratch_iova +
+	return shmd_dev_addr_of(SHMD_DEV_FIXED(qp->scratch_iova) +
 					shmd_dev_slot_of(qp, index) * SHMD_SCRATCH_SLOT_BYTES,
-				qp->scratch_lkey_be);
+				SHMD_DEV_FIXED(qp->scratch_lkey_be));
 }
 
 SHMD_DEV uint32_t *shmd_dev_slot_busy(const struct shmd_dev_qp *qp, uint64_t index)
 {
-	return (uint32_t *)(uintptr_t)qp->slot_busy_addr + shmd_dev_slot_of(qp, index);
+	return (uint32_t *)(uintptr_t)SHMD_DEV_FIXED(qp->slot_busy_addr) + shmd_dev_slot_of(qp, index);
 }
 
 /* Take the slot, or (for a result nobody wants) only find it free. */
@@ -73,8 +73,9 @@ SHMD_DEV void shmd_dev_slot_drop(struct shmd_dev_qp *qp, uint64_t index, int sha
 /* After the request's completion. `bytes` as the NIC wrote them, 1 to 8, zero-extended. */
 SHMD_DEV uint64_t shmd_dev_slot_read(const struct shmd_dev_qp *qp, uint64_t index, uint32_t bytes)
 {
-	uint64_t addr = qp->scratch_addr + shmd_dev_slot_of(qp, index) * SHMD_SCRATCH_SLOT_BYTES;
-	uint64_t v = shmd_dev_nic_load64((const uint64_t *)(uintptr_t)addr, qp->placement);
+	uint64_t addr =
+		SHMD_DEV_FIXED(qp->scratch_addr) + shmd_dev_slot_of(qp, index) * SHMD_SCRATCH_SLOT_BYTES;
+	uint64_t v = shmd_dev_nic_load64((const uint64_t *)(uintptr_t)addr, SHMD_DEV_FIXED(qp->placement));
 
 	return bytes < 8 ? v & ((1ull << (8 * bytes)) - 1) : v;
 }

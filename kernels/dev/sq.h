@@ -29,18 +29,30 @@
 
 /* ---- announcing ------------------------------------------------------------------------------------------ */
 
-/* Everything before `end` is ready: tell the NIC. By the one caller who may. */
+/* Everything before `end` is ready: tell the NIC. By the holder of sq_lock, which is dropped. */
 SHMD_DEV void shmd_dev_sq_ring(struct shmd_dev_qp *qp, uint64_t end, int sharing)
 {
-	uint64_t db = (uint64_t)(end & 0xffff) << 40 | (uint64_t)qp->qpn << 8;
+	uint64_t db = (uint64_t)(end & 0xffff) << 40 | (uint64_t)SHMD_DEV_FIXED(qp->qpn) << 8;
+	uint64_t doorbell = SHMD_DEV_FIXED(qp->doorbell_addr);
+	int doorbell_mode = SHMD_DEV_FIXED(qp->doorbell_mode);
 
-	shmd_dev_dbrec_store(qp->sq_dbrec_addr, shmd_dev_swap32((uint32_t)end & 0xffff),
-			     qp->placement);
+	shmd_dev_dbrec_store(SHMD_DEV_FIXED(qp->sq_dbrec_addr),
+			     shmd_dev_swap32((uint32_t)end & 0xffff),
+			     SHMD_DEV_FIXED(qp->placement));
 	qp->sq_wqe_pi = end;
-	shmd_dev_doorbell_store(qp->doorbell_addr, shmd_dev_swap64(db), qp->placement,
-				qp->doorbell_mode);
-	shmd_dev_index_publish(&qp->db_index, end, sharing);
+#if SHMD_DEV_CUDA
+	/* Early by one store, which nobody can tell: the doorbell follows whatever others do. */
+	shmd_dev_index_note(&qp->db_index, end, sharing);
+	if (sharing != SHMD_SHARING_EXCLUSIVE && doorbell_mode != SHMD_DOORBELL_UAR_MMAP) {
+		shmd_dev_doorbell_store_unlock(doorbell, shmd_dev_swap64(db), &qp->sq_lock,
+					       sharing);
+		return;
+	}
+#endif
+	shmd_dev_doorbell_store(doorbell, shmd_dev_swap64(db), SHMD_DEV_FIXED(qp->placement),
+				doorbell_mode);
 #if !SHMD_DEV_CUDA
+	shmd_dev_index_note(&qp->db_index, end, sharing);
 	if (qp->flags & SHMD_QP_WAKE) {
 		const struct shmd_nic_page *page =
 			(const struct shmd_nic_page *)(uintptr_t)qp->nic_page_addr;
@@ -49,6 +61,7 @@ SHMD_DEV void shmd_dev_sq_ring(struct shmd_dev_qp *qp, uint64_t end, int sharing
 			shmd_dev_host_wake(qp->wake_handle);
 	}
 #endif
+	shmd_dev_lock_drop(&qp->sq_lock, sharing);
 }
 
 /* Announce all that is ready, unless someone else is at it. 0 when someone was. */
@@ -59,9 +72,11 @@ SHMD_DEV int shmd_dev_sq_try_ring(struct shmd_dev_qp *qp, int sharing)
 	if (!shmd_dev_lock_try(&qp->sq_lock, sharing))
 		return 0;
 	end = shmd_dev_index_acquire(&qp->sq_ready_index, sharing);
-	if (end != qp->sq_wqe_pi)
+	/* A lone caller comes here with news only, and is spared the look. */
+	if (sharing == SHMD_SHARING_EXCLUSIVE || end != qp->sq_wqe_pi)
 		shmd_dev_sq_ring(qp, end, sharing);
-	shmd_dev_lock_drop(&qp->sq_lock, sharing);
+	else
+		shmd_dev_lock_drop(&qp->sq_lock, sharing);
 	return 1;
 }
 
@@ -100,18 +115,21 @@ SHMD_DEV int shmd_dev_sq_submit(struct shmd_dev_qp *qp, uint64_t end, int sharin
 /* ---- reserving ------------------------------------------------------------------------------------------- */
 
 /* SHMD_DEV_AGAIN when there is no room now. */
-SHMD_DEV int shmd_dev_sq_try_reserve(struct shmd_dev_qp *qp, uint32_t n_wqebbs, int sharing,
-				     uint64_t *ret_index)
+SHMD_DEV int shmd_dev_sq_try_reserve(struct shmd_dev_qp *qp, uint32_t n_wqebbs, uint64_t window,
+				     int sharing, uint64_t *ret_index)
 {
+	/* The error is tested after all loads have started: each takes a trip to the cache of the GPU. */
+	uint32_t failed = shmd_dev_flag_peek(&qp->error_syndrome, sharing);
 	uint64_t index = shmd_dev_index_peek(&qp->sq_rsvd_index, sharing);
-	uint64_t window = shmd_dev_sq_window(qp);
 
 	do {
 		uint64_t done = shmd_dev_index_acquire(&qp->cqe_ci, sharing);
 
 		/* Signed: a guess at the index may be older than `done`. The claim then fails. */
 		if ((int64_t)(index + n_wqebbs - done) > (int64_t)window)
-			return SHMD_DEV_AGAIN;
+			return failed ? SHMD_DEV_CQE_ERROR : SHMD_DEV_AGAIN;
+		if (SHMD_DEV_UNLIKELY(failed))
+			return SHMD_DEV_CQE_ERROR;
 	} while (!shmd_dev_index_claim(&qp->sq_rsvd_index, &index, index + n_wqebbs, sharing));
 	*ret_index = index;
 	return SHMD_DEV_OK;
@@ -135,7 +153,8 @@ SHMD_DEV_SLOW struct shmd_dev_room shmd_dev_sq_wait_room(struct shmd_dev_qp *qp,
 		room.status = shmd_dev_cq_poll(qp, sharing);
 		if (room.status)
 			return room;
-		room.status = shmd_dev_sq_try_reserve(qp, n_wqebbs, sharing, &room.index);
+		room.status = shmd_dev_sq_try_reserve(qp, n_wqebbs, shmd_dev_sq_window(qp),
+						      sharing, &room.index);
 		if (room.status != SHMD_DEV_AGAIN)
 			return room;
 		shmd_dev_sq_kick(qp, sharing);
@@ -148,14 +167,15 @@ SHMD_DEV_SLOW struct shmd_dev_room shmd_dev_sq_wait_room(struct shmd_dev_qp *qp,
 SHMD_DEV int shmd_dev_sq_reserve(struct shmd_dev_qp *qp, uint32_t n_wqebbs, int sharing,
 				 uint64_t *ret_index)
 {
+	uint64_t window = shmd_dev_sq_window(qp);
 	struct shmd_dev_room room;
+	int rc;
 
-	if (SHMD_DEV_UNLIKELY(n_wqebbs - 1 >= shmd_dev_sq_window(qp)))
+	if (SHMD_DEV_UNLIKELY(n_wqebbs - 1 >= window))
 		return SHMD_DEV_INVALID;
-	if (SHMD_DEV_UNLIKELY(shmd_dev_cq_has_error(qp, sharing)))
-		return SHMD_DEV_CQE_ERROR;
-	if (SHMD_DEV_LIKELY(shmd_dev_sq_try_reserve(qp, n_wqebbs, sharing, ret_index) == 0))
-		return SHMD_DEV_OK;
+	rc = shmd_dev_sq_try_reserve(qp, n_wqebbs, window, sharing, ret_index);
+	if (SHMD_DEV_LIKELY(rc != SHMD_DEV_AGAIN))
+		return rc;
 	room = shmd_dev_sq_wait_room(qp, n_wqebbs, sharing);
 	if (!room.status)
 		*ret_index = room.index;
@@ -199,20 +219,27 @@ SHMD_DEV int shmd_dev_sq_ready(struct shmd_dev_qp *qp, uint64_t index, uint32_t 
 SHMD_DEV_SLOW int shmd_dev_sq_wait_loop(struct shmd_dev_qp *qp, uint64_t end, int sharing,
 					uint64_t timeout_nsec)
 {
+	struct shmd_dev_cq_at at = shmd_dev_cq_at(qp);
 	struct shmd_dev_wait wait;
+	uint32_t looks = 0;
 	int rc;
 
 	shmd_dev_wait_init(&wait, qp, timeout_nsec);
+	shmd_dev_sq_kick(qp, sharing);
 	for (;;) {
-		shmd_dev_sq_kick(qp, sharing);
-		rc = shmd_dev_cq_poll(qp, sharing);
+		rc = shmd_dev_cq_poll_at(qp, &at, sharing);
 		if (rc)
 			return rc;
 		if (shmd_dev_index_acquire(&qp->cqe_ci, sharing) >= end)
 			return SHMD_DEV_OK;
+		if (++looks % SHMD_DEV_LOOKS_PER_ROUND && timeout_nsec)
+			continue;
 		rc = shmd_dev_wait_round(&wait);
 		if (rc)
 			return rc;
+		/* Others may have made something ready meanwhile and withheld it. */
+		if (sharing != SHMD_SHARING_EXCLUSIVE)
+			shmd_dev_sq_kick(qp, sharing);
 	}
 }
 
@@ -245,10 +272,9 @@ struct shmd_dev_post {
 /* SHMD_WQE_FM_FENCE while reads or atomics that were fenced may be outstanding. */
 SHMD_DEV unsigned int shmd_dev_sq_fence_flags(const struct shmd_dev_qp *qp, int sharing)
 {
-	return shmd_dev_index_peek(&qp->fence_index, sharing) >
-			       shmd_dev_index_peek(&qp->cqe_ci, sharing)
-		       ? SHMD_WQE_FM_FENCE
-		       : 0;
+	uint64_t fence = shmd_dev_index_peek(&qp->fence_index, sharing);
+
+	return fence && fence > shmd_dev_index_peek(&qp->cqe_ci, sharing) ? SHMD_WQE_FM_FENCE : 0;
 }
 
 /*
@@ -271,12 +297,15 @@ SHMD_DEV unsigned int shmd_dev_sq_take_fence(struct shmd_dev_qp *qp, int sharing
 SHMD_DEV int shmd_dev_post_begin(struct shmd_dev_qp *qp, const struct shmd_dev_mode *mode,
 				 uint32_t n, uint32_t tail, struct shmd_dev_post *post)
 {
-	uint32_t limit = ((uint32_t)shmd_dev_sq_window(qp) - tail) / n;
+	/* A lone caller has no group to limit. */
+	uint32_t limit = mode->scope != SHMD_DEV_THREAD || mode->sharing == SHMD_SHARING_EXCLUSIVE
+				 ? 1
+				 : ((uint32_t)shmd_dev_sq_window(qp) - tail) / n;
 	uint64_t base = 0;
 	uint32_t total;
 	int rc = SHMD_DEV_OK;
 
-	shmd_dev_group_form(&post->group, qp, mode->scope,
+	shmd_dev_group_form(&post->group, qp, mode,
 			    n << 2 | tail << 1 | (mode->flags & SHMD_DEV_NO_DOORBELL), limit);
 	total = n * post->group.size + tail;
 	if (shmd_dev_group_is_leader(&post->group))

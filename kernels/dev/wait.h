@@ -18,11 +18,13 @@
 #define SHMD_DEV_NO_TIMEOUT UINT64_MAX
 
 #if SHMD_DEV_CUDA
+#define SHMD_DEV_LOOKS_PER_ROUND 8u /* at a CQ: a round costs as much as a look */
 #define SHMD_DEV_CLOCK_ROUNDS 64u
 #define SHMD_DEV_HEALTH_ROUNDS 1024u
 #define SHMD_DEV_SPIN_ROUNDS 16u
 #else
 /* The hook sleeps in late rounds, so those look every time. */
+#define SHMD_DEV_LOOKS_PER_ROUND 1u
 #define SHMD_DEV_CLOCK_ROUNDS 16u
 #define SHMD_DEV_HEALTH_ROUNDS 16u
 #define SHMD_DEV_SLEEPY_ROUNDS 256u
@@ -38,7 +40,7 @@ struct shmd_dev_wait {
 SHMD_DEV void shmd_dev_wait_init(struct shmd_dev_wait *wait, const struct shmd_dev_qp *qp,
 				 uint64_t timeout_nsec)
 {
-	wait->health_addr = qp->health_addr;
+	wait->health_addr = SHMD_DEV_FIXED(qp->health_addr);
 	wait->timeout_nsec = timeout_nsec;
 	wait->start_nsec = 0;
 	wait->round = 0;
@@ -47,7 +49,7 @@ SHMD_DEV void shmd_dev_wait_init(struct shmd_dev_wait *wait, const struct shmd_d
 /* The limit of waits for room in a queue. */
 SHMD_DEV uint64_t shmd_dev_post_timeout(const struct shmd_dev_qp *qp)
 {
-	return qp->post_timeout_nsec ? qp->post_timeout_nsec : SHMD_DEV_NO_TIMEOUT;
+	return SHMD_DEV_FIXED(qp->post_timeout_nsec) ? SHMD_DEV_FIXED(qp->post_timeout_nsec) : SHMD_DEV_NO_TIMEOUT;
 }
 
 SHMD_DEV int shmd_dev_wait_is_due(const struct shmd_dev_wait *wait, uint32_t every)

@@ -65,7 +65,7 @@ struct shmd_dev_masked_cs {
 /* Where the WQEBB of an index is. Computed once for a WQE: stores to the ring make the compiler forget the QP. */
 SHMD_DEV uint64_t shmd_dev_wqebb_addr(const struct shmd_dev_qp *qp, uint64_t index)
 {
-	return qp->sq_addr + ((index & (qp->sq_wqebbs - 1)) << SHMD_WQEBB_SHIFT);
+	return SHMD_DEV_FIXED(qp->sq_addr) + ((index & (SHMD_DEV_FIXED(qp->sq_wqebbs) - 1)) << SHMD_WQEBB_SHIFT);
 }
 
 /* Unit `ds`, 0 to 3, of a WQEBB. */
@@ -80,7 +80,7 @@ SHMD_DEV uint64_t shmd_dev_put_ctrl(const struct shmd_dev_qp *qp, struct shmd_de
 {
 	uint64_t wqebb = shmd_dev_wqebb_addr(qp, wqe.index);
 	uint32_t dword0 = what | (uint32_t)(wqe.index & 0xffff) << 8;
-	uint32_t dword1 = qp->qpn << 8 | n_ds;
+	uint32_t dword1 = SHMD_DEV_FIXED(qp->qpn) << 8 | n_ds;
 	uint64_t imm_be = shmd_dev_swap32(wqe.imm);
 
 	shmd_dev_put_ds(wqebb, 0, shmd_dev_swap64((uint64_t)dword0 << 32 | dword1),

@@ -53,6 +53,7 @@ struct shmd_nic;
 struct shmd_mem;
 struct shmd_mr;
 struct shmd_queues;
+struct shmd_gpu;
 
 /* ---- client ---------------------------------------------------------------------------------------------- */
 
@@ -443,6 +444,70 @@ SHMD_EXPORT int shmd_queues_modify(struct shmd_queues *queues, unsigned int i, e
 SHMD_EXPORT int shmd_queues_query(struct shmd_queues *queues, unsigned int i, struct shmd_qp_info *ret_info);
 /* What the daemon saw executed for this session, destroyed queues included. */
 SHMD_EXPORT int shmd_client_counters(struct shmd_client *client, struct shmd_counters *ret_counters);
+
+/* ---- GPUs ---------------------------------------------------------------------------------------------------------- */
+
+#define SHMD_GPU_CURRENT (-1)
+
+struct shmd_gpu_info {
+	char name[64];
+	char pci[16]; /* bus id, for shmd_nic_attr.gpu */
+	int ordinal; /* CUDA's number in this process */
+};
+
+/*
+ * shmd_gpu_open - let a GPU use queues and memory of this session
+ *
+ * Loads the CUDA driver (libcuda.so.1) at the first call. Several GPUs may be open in a session, and a GPU in several
+ * sessions.
+ *
+ * ordinal	CUDA's number: the GPU's primary context is used, as the CUDA runtime does; or SHMD_GPU_CURRENT: the
+ *		context that is current in this thread, which must outlive the handle and everything mapped by it
+ * Lifetime	until shmd_gpu_close()
+ * Blocks	while CUDA starts; makes no request
+ * Errors	-ENODEV no CUDA driver, or no such GPU; -EIO and what else CUDA reports, with its words in the text
+ */
+SHMD_EXPORT int shmd_gpu_open(struct shmd_client *client, int ordinal, struct shmd_gpu **ret_gpu);
+/* Never blocks. */
+SHMD_EXPORT int shmd_gpu_info(const struct shmd_gpu *gpu, struct shmd_gpu_info *ret_info);
+/*
+ * shmd_gpu_close - the GPU sees nothing of this session any more
+ *
+ * Frees the views of queues and the mappings that it had. No kernel may use them during or after the call.
+ *
+ * Blocks	as long as CUDA does to free memory; makes no request
+ */
+SHMD_EXPORT int shmd_gpu_close(struct shmd_gpu *gpu);
+/*
+ * shmd_gpu_map_mem - let kernels read and write host memory of this session
+ *
+ * Registers the memory with CUDA; a second call gives the same address. Work requests still name it by the iova and
+ * the keys of its MR.
+ *
+ * ret_addr	out: where kernels find it
+ * Lifetime	until shmd_gpu_unmap_mem(), shmd_mem_free() or shmd_gpu_close()
+ * Blocks	as long as CUDA does to pin the pages; makes no request
+ * Errors	-EEXIST registered with CUDA by somebody else; -ENOMEM; -EINVAL; -EIO
+ */
+SHMD_EXPORT int shmd_gpu_map_mem(struct shmd_gpu *gpu, const struct shmd_mem *mem, uint64_t *ret_addr);
+/* The opposite; no kernel may use the memory any more. -ENOENT when it was not mapped. Makes no request. */
+SHMD_EXPORT int shmd_gpu_unmap_mem(struct shmd_gpu *gpu, const struct shmd_mem *mem);
+/*
+ * shmd_gpu_dev_state - view of a batch of queues for kernels
+ *
+ * dev-state and dev-qps in GPU memory, with the addresses of queues, doorbell, health word and scratch memory that
+ * hold on this GPU; made by the first call. Queues for a GPU are created with gpu_driven = 1. Each view has indexes
+ * of its own, so a QP is driven through one view only: one GPU's, or the CPU's.
+ *
+ * ret_addr	out: struct shmd_dev_state in GPU memory
+ * Lifetime	until shmd_queues_destroy() or shmd_gpu_close()
+ * Blocks	as long as CUDA does to allocate memory; makes no request
+ * Errors	-ENOMEM; -EINVAL; -EIO
+ */
+SHMD_EXPORT int shmd_gpu_dev_state(struct shmd_gpu *gpu, struct shmd_queues *queues, uint64_t *ret_addr);
+/* The same; address of QP i in it: struct shmd_dev_qp in GPU memory. */
+SHMD_EXPORT int shmd_gpu_dev_qp(struct shmd_gpu *gpu, struct shmd_queues *queues, unsigned int i,
+				uint64_t *ret_addr);
 
 /* ---- sharing between processes of one user ------------------------------------------------------------------------ */
 

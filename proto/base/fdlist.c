@@ -8,6 +8,7 @@
 
 #include "proto/base/cleanup.h"
 #include "proto/base/fdlist.h"
+#include "proto/base/foreign-fd.h"
 
 void fdlist_init(struct fdlist *fds)
 {
@@ -21,7 +22,7 @@ void fdlist_deinit(struct fdlist *fds)
 	if (!fds)
 		return;
 	for (unsigned int i = 0; i < fds->n; i++)
-		fds->fds[i] = safe_close(fds->fds[i]);
+		fds->fds[i] = close_foreign(fds->fds[i]);
 	fds->n = 0;
 }
 

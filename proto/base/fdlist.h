@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The descriptors of one packet. Owns them until one is taken by index; what is not taken is closed by
- * fdlist_deinit. Fixed capacity: a packet carries few descriptors and a client must not make us allocate.
+ * fdlist_deinit, as close_foreign() does. Fixed capacity: a packet carries few descriptors and a client must not make us allocate.
  */
 #ifndef SHMEMD_BASE_FDLIST_H
 #define SHMEMD_BASE_FDLIST_H

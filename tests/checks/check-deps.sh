@@ -7,7 +7,7 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 mkdir "$scratch/bin"
 
-for name in bash env cat head sort true; do ln -s "$(type -P "$name")" "$scratch/bin/$name"; done
+for name in bash env cat head mkdir rm sort true; do ln -s "$(type -P "$name")" "$scratch/bin/$name"; done
 
 command_that() { # command_that NAME SHELL...
     printf '#!%s\n%s\n' "$scratch/bin/bash" "$2" >"$scratch/bin/$1"
@@ -62,11 +62,29 @@ run_deps
 expect 'with sudo -n: apt-get is asked' grep -q '^install .*meson' "$scratch/apt"
 
 # All there: each probe finds what it looks for.
-for name in cc c++ clang git ninja pkg-config python3 protoc-c; do command_that "$name" 'exit 0'; done
+for name in cc c++ clang git ninja pkg-config python3 protoc-c aarch64-linux-gnu-gcc qemu-aarch64; do command_that "$name" 'exit 0'; done
 command_that meson 'echo 1.0.1'
 run_deps --ci
 expect 'all there: exit status 0' [ "$status" = 0 ]
 expect 'all there: nothing is installed' not apt_was_asked
+
+command_that apt-get "echo \"\$*\" >>'$scratch/apt'; case \$* in *download*) echo >one.deb ;; esac"
+command_that dpkg "echo \"dpkg \$*\" >>'$scratch/apt'"
+run_deps --no-install --cross "$scratch/arm"
+expect '--cross, --no-install: exit status 2' [ "$status" = 2 ]
+expect '--cross, --no-install: says what is missing' says 'libevent-dev'
+run_deps --cross "$scratch/arm"
+expect '--cross: exit status 0' [ "$status" = 0 ]
+expect '--cross: libraries are unpacked' grep -q 'dpkg -x ./one.deb' "$scratch/apt"
+expect '--cross: nothing is installed' not grep -q '^install' "$scratch/apt"
+expect '--cross: the cross file says where' grep -qx "root = '$scratch/arm'" "$scratch/arm/root.cross"
+run_deps --cross "$scratch/arm"
+expect '--cross, all there: nothing is asked for' not apt_was_asked
+command_that dpkg 'exit 1'
+run_deps --cross "$scratch/other"
+expect '--cross, and it did not work: exit status 2' [ "$status" = 2 ]
+run_deps --cross
+expect '--cross without a folder: exit status 2' [ "$status" = 2 ]
 
 command_that meson 'echo 0.61.2'
 run_deps --no-install

@@ -47,18 +47,9 @@ static const struct shmd_qp_params patient = {
 struct shmd_client *conf_client_open(void)
 {
 	struct shmd_client_attr attr = {.socket_path = conf_daemon_socket()};
-	struct conf_timer timer = CONF_TIMER;
 	struct shmd_client *client;
-	int r;
 
-	/* A private daemon may not listen yet. */
-	for (;;) {
-		r = shmd_client_open(&attr, &client);
-		if ((r != -ENOENT && r != -ECONNREFUSED) || !conf_daemon_running())
-			break;
-		conf_pause(&timer);
-	}
-	if (r < 0)
+	if (shmd_client_open(&attr, &client) < 0)
 		test_fail(TEST_WHERE, "shmd_client_open: %s", shmd_error_text());
 	return client;
 }

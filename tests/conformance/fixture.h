@@ -12,8 +12,6 @@ const struct conf_backend *conf_backend_find(const char *name);
 void conf_daemon_start(void);
 /* Socket of the daemon under test; NULL: the library's own default. */
 const char *conf_daemon_socket(void);
-/* True while a private daemon that was started has not ended. */
-bool conf_daemon_running(void);
 /* Asks the private daemon to end; fails the test when it does not end with success. */
 void conf_daemon_stop(void);
 

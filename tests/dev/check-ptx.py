@@ -48,6 +48,15 @@ def check_count(name, code, pattern, n):
     return [] if found == n else [f'{name}: {found} of {pattern}, not {n}']
 
 
+def check_unlock(name, code):
+    """Among callers one fence serves a polled doorbell and the lock: it, the lock, the doorbell, behind the dbrec."""
+    at = places(code, r'st\.relaxed\.sys\.u64 ')
+    dbrec = max(places(code, r'st\.release\.\w+\.u32 .*r')[:2], default=-1)
+    good = (len(at) == 1 and at[0] > dbrec >= 0 and re.match(r'fence\.acq_rel\.sys;', code[at[0] - 2]) and
+            re.match(r'st\.relaxed\.(cta|gpu)\.u32 ', code[at[0] - 1]))
+    return [] if good else [f'{name}: no polled doorbell behind dbrec, fence and lock']
+
+
 WQE = [r'st\.v2\.u64 ']
 DBREC = [r'st\.release\.gpu\.u32 ', r'st\.release\.sys\.u32 ']
 FENCE = [r'fence\.acq_rel\.gpu;', r'fence\.acq_rel\.sys;']
@@ -67,11 +76,14 @@ def main():
         doorbell = places(head, DOORBELL[0])[:1] or [len(head) - 1]
         head = head[:doorbell[0] + 1]
         problems += check_order(name, head, stages + [DBREC, FENCE, DOORBELL])
-        problems += check_order(name, head, stages + [DBREC, [POLLED]])
+        if publish:
+            problems += check_unlock(name, code[name])
+        else:
+            problems += check_order(name, head, stages + [DBREC, [POLLED]])
         problems += check_count(name, head, WQE[0], 3)
         problems += check_count(name, code[name], DOORBELL[0], 1)
         # Nothing is weaker or stronger than that: no other fence, no volatile access.
-        problems += check_count(name, code[name], r'fence\.', 2)
+        problems += check_count(name, code[name], r'fence\.', 3 if publish else 2)
         problems += check_count(name, code[name], r'(st|ld)\.volatile', 0)
     # Exclusive: the queue's words are plain.
     problems += check_count('put_exclusive', code['put_exclusive'], r'(atom|red)\.', 0)

@@ -26,7 +26,7 @@ const char *fixture_daemon_binary(void)
 {
 	const char *path = getenv("SHMEMD_BINARY");
 
-	return path ? path : SHMD_TEST_SHMEMD;
+	return path && *path ? path : SHMD_TEST_SHMEMD;
 }
 
 void fixture_daemon_print_log(const struct fixture_daemon *daemon)
@@ -88,16 +88,25 @@ static void wait_ready(struct fixture_daemon *daemon)
 	}
 }
 
-void fixture_daemon_start(struct fixture_daemon *daemon, ...)
+static void make_folder(struct fixture_daemon *daemon)
 {
-	char *args[FIXTURE_MAX_ARGS] = {(char *)fixture_daemon_binary(), (char *)"--socket", daemon->socket};
-	unsigned int n = 3;
-	va_list ap;
+	const char *tmp = getenv("TMPDIR");
 
-	snprintf(daemon->folder, sizeof(daemon->folder), "/tmp/shmemd-test-XXXXXX");
-	ASSERT(mkdtemp(daemon->folder));
+	snprintf(daemon->folder, sizeof(daemon->folder), "%s/shmemd-test-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+	if (!mkdtemp(daemon->folder))
+		test_fail(TEST_WHERE, "mkdtemp %s: %s", daemon->folder, strerror(errno));
 	snprintf(daemon->socket, sizeof(daemon->socket), "%s/sock", daemon->folder);
 	snprintf(daemon->log, sizeof(daemon->log), "%s/log", daemon->folder);
+}
+
+void fixture_daemon_start(struct fixture_daemon *daemon, ...)
+{
+	char *args[FIXTURE_MAX_ARGS] = {(char *)fixture_daemon_binary(), (char *)"--config=/dev/null",
+					(char *)"--socket", daemon->socket};
+	unsigned int n = 4;
+	va_list ap;
+
+	make_folder(daemon);
 	va_start(ap, daemon);
 	while (n < FIXTURE_MAX_ARGS - 1 && (args[n] = va_arg(ap, char *)))
 		n++;

@@ -3,8 +3,9 @@
 #define SHMD_TESTS_LIB_FIXTURE_DAEMON_H
 
 /*
- * A private shmemd in a folder of its own. The binary is $SHMEMD_BINARY (an older one, for version skew), else the one
- * of this build. It dies with the test's process, also when that is killed.
+ * A private shmemd in a folder of its own, without a configuration file. The binary is $SHMEMD_BINARY (an older one, for
+ * version skew), else the one of this build. It dies with the test's process, also when that is killed. The folder of
+ * a test that fails stays, with the log. For scripts there is with-daemon.sh.
  *
  *	struct fixture_daemon daemon;
  *
@@ -18,7 +19,7 @@
 
 struct fixture_daemon {
 	pid_t pid; /* 0: not running */
-	char folder[64];
+	char folder[80]; /* below $TMPDIR, else /tmp */
 	char socket[96];
 	char log[96]; /* standard error of the daemon */
 };

@@ -23,7 +23,7 @@
 #include <unistd.h>
 
 #define EXIT_TEST_FAILED 1
-#define SANITIZER_TIMEOUT_FACTOR 4u
+#define SLOW_TIMEOUT_FACTOR 4u
 #define FDS_MAX 1024
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -64,6 +64,11 @@ bool test_is_full(void)
 	const char *value = getenv("SHMEMD_TEST_FULL");
 
 	return value && strcmp(value, "1") == 0;
+}
+
+const char *test_emulator(void)
+{
+	return getenv("SHMEMD_TEST_EMULATOR");
 }
 
 static void count_outcome(enum outcome outcome)
@@ -181,7 +186,7 @@ static bool same_fds(const bool before[FDS_MAX], const bool after[FDS_MAX])
 
 static unsigned int limit_sec(void)
 {
-	return current->timeout_sec * (HAS_SANITIZER ? SANITIZER_TIMEOUT_FACTOR : 1);
+	return current->timeout_sec * (HAS_SANITIZER || test_emulator() ? SLOW_TIMEOUT_FACTOR : 1);
 }
 
 static void run_in_child(void) __attribute__((noreturn));

@@ -128,8 +128,10 @@ struct report {
 	int status;
 };
 
+/* The program of a cross build is run by its wrapper, the shell is not. */
 static void run_self(const char *victim, const char *argument, struct report *ret)
 {
+	const char *wrapper = getenv("MESON_EXE_WRAPPER");
 	char command[4096], self[1024];
 	size_t n = 0, got;
 	FILE *f;
@@ -137,7 +139,8 @@ static void run_self(const char *victim, const char *argument, struct report *re
 
 	ASSERT_GT(length, 0);
 	self[length] = '\0';
-	snprintf(command, sizeof(command), "%s=%s '%s' %s 2>&1", VICTIM, victim, self, argument);
+	snprintf(command, sizeof(command), "%s=%s %s '%s' %s 2>&1", VICTIM, victim,
+		 wrapper ? wrapper : "", self, argument);
 	f = popen(command, "re");
 	ASSERT(f);
 	while (n < sizeof(ret->text) - 1 &&

@@ -59,6 +59,9 @@ bool test_has_sanitizer(void);
 /* True under `tools/test --full` (SHMEMD_TEST_FULL=1): run the longer form. */
 bool test_is_full(void);
 
+/* The program that runs this one (SHMEMD_TEST_EMULATOR, set by a cross file), or NULL. */
+const char *test_emulator(void);
+
 /* Any scalar, kept so that comparisons of signed with unsigned are the mathematical ones. */
 struct test_value {
 	enum { TEST_SIGNED, TEST_UNSIGNED, TEST_POINTER, TEST_DOUBLE } kind;

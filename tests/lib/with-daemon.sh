@@ -4,8 +4,10 @@
 # SHMEMD_ARGS are more arguments for the daemon, SHMEMD_FAULT its fault point. Exit status: the command's.
 set -euo pipefail
 
-shmemd=$1
-shmemctl=$2
+# meson names what runs programs of a cross build; COMMAND looks after itself.
+read -ra wrapper <<<"${MESON_EXE_WRAPPER:-}"
+shmemd=("${wrapper[@]}" "$1")
+shmemctl=("${wrapper[@]}" "$2")
 shift 2
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/shmemd-test.XXXXXX")
 daemon=
@@ -18,11 +20,11 @@ trap cleanup EXIT
 
 export SHMEMD_SOCKET=$scratch/sock
 # shellcheck disable=SC2086 # several arguments are meant
-"$shmemd" --socket "$SHMEMD_SOCKET" ${SHMEMD_ARGS:-} >"$scratch/log" 2>&1 &
+"${shmemd[@]}" --config /dev/null --socket "$SHMEMD_SOCKET" ${SHMEMD_ARGS:-} >"$scratch/log" 2>&1 &
 daemon=$!
 unset SHMEMD_FAULT
 for ((i = 0; i < 400; i++)); do
-    "$shmemctl" status >/dev/null 2>&1 && break
+    "${shmemctl[@]}" status >/dev/null 2>&1 && break
     kill -0 "$daemon" 2>/dev/null || { cat "$scratch/log" >&2; exit 99; }
     sleep 0.025
 done

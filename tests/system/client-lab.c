@@ -1,105 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/system/client-lab.h"
 
-#include <errno.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/prctl.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include "tests/lib/test.h"
-
-uint64_t lab_now_nsec(void)
-{
-	return shmd_dev_host_now_nsec();
-}
-
-static const char *daemon_binary(void)
-{
-	const char *path = getenv("SHMEMD_BINARY");
-
-	return path && *path ? path : SHMEMD_BUILD_BINARY;
-}
-
-static void run_daemon(const struct lab_daemon *daemon, const char *option, const char *value)
-	__attribute__((noreturn));
-static void run_daemon(const struct lab_daemon *daemon, const char *option, const char *value)
-{
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	/* SHMEMD_SOCKET would override the path. */
-	unsetenv("SHMEMD_SOCKET");
-	execl(daemon_binary(), "shmemd", "--config", "/dev/null", "--socket", daemon->socket, "--backend", "soft",
-	      "--log-level", "warning", option, value, (char *)NULL);
-	fprintf(stderr, "cannot run %s: %s\n", daemon_binary(), strerror(errno));
-	_exit(127);
-}
-
-static void await_daemon(const struct lab_daemon *daemon)
-{
-	struct shmd_client_attr attr = {.socket_path = daemon->socket, .role = SHMD_ROLE_CONTROL};
-	uint64_t end = lab_now_nsec() + 15 * LAB_SEC;
-	struct shmd_client *client;
-	int r;
-
-	do {
-		usleep(2000);
-		r = shmd_client_open(&attr, &client);
-		if (waitpid(daemon->pid, NULL, WNOHANG))
-			test_fail(TEST_WHERE, "the daemon ended at its start");
-	} while (r < 0 && lab_now_nsec() < end);
-	if (r < 0)
-		test_fail(TEST_WHERE, "no daemon: %s", shmd_error_text());
-	shmd_client_close(client);
-}
-
-void lab_daemon_start_with(struct lab_daemon *daemon, const char *option, const char *value)
-{
-	const char *tmp = getenv("TMPDIR");
-
-	snprintf(daemon->folder, sizeof(daemon->folder), "%s/shmemd-test-XXXXXX", tmp ? tmp : "/tmp");
-	ASSERT(mkdtemp(daemon->folder));
-	snprintf(daemon->socket, sizeof(daemon->socket), "%s/sock", daemon->folder);
-	daemon->pid = fork();
-	ASSERT_GE(daemon->pid, 0);
-	if (!daemon->pid)
-		run_daemon(daemon, option, value);
-	await_daemon(daemon);
-}
-
-void lab_daemon_start(struct lab_daemon *daemon)
-{
-	lab_daemon_start_with(daemon, "--soft-nics", "2");
-}
-
-static int end_daemon(struct lab_daemon *daemon, int signal)
-{
-	int status;
-
-	ASSERT_OK(kill(daemon->pid, signal));
-	ASSERT_EQ(waitpid(daemon->pid, &status, 0), daemon->pid);
-	unlink(daemon->socket);
-	rmdir(daemon->folder);
-	return status;
-}
-
-void lab_daemon_stop(struct lab_daemon *daemon)
-{
-	int status = end_daemon(daemon, SIGTERM);
-
-	if (!WIFEXITED(status) || WEXITSTATUS(status))
-		test_fail(TEST_WHERE, "the daemon ended with wait status 0x%x", status);
-}
-
-void lab_daemon_kill(struct lab_daemon *daemon)
-{
-	ASSERT_EQ(end_daemon(daemon, SIGKILL), SIGKILL);
-}
-
-/* ---- sides */
 
 static void must(int r, const char *what)
 {
@@ -107,7 +9,7 @@ static void must(int r, const char *what)
 		test_fail(TEST_WHERE, "%s: %s", what, shmd_error_text());
 }
 
-struct shmd_client *lab_client(const struct lab_daemon *daemon)
+struct shmd_client *lab_client(const struct fixture_daemon *daemon)
 {
 	struct shmd_client_attr attr = {.socket_path = daemon->socket};
 	struct shmd_client *client;
@@ -116,7 +18,7 @@ struct shmd_client *lab_client(const struct lab_daemon *daemon)
 	return client;
 }
 
-void lab_side_open(struct lab_side *side, const struct lab_daemon *daemon, const struct shmd_queues_attr *attr)
+void lab_side_open(struct lab_side *side, const struct fixture_daemon *daemon, const struct shmd_queues_attr *attr)
 {
 	side->client = lab_client(daemon);
 	must(shmd_nic_open(side->client, NULL, &side->nic), "nic");

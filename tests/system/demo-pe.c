@@ -56,19 +56,19 @@ static bool fail(struct pe *pe, const char *format, ...)
 	return false;
 }
 
-static bool failed_call(struct pe *pe, const char *what, int result)
+static bool good_call(struct pe *pe, const char *what, int result)
 {
 	return result >= 0 || fail(pe, "%s: %s", what, shmd_error_text());
 }
 
-static bool failed_op(struct pe *pe, const char *what, unsigned int peer, int status)
+static bool good_op(struct pe *pe, const char *what, unsigned int peer, int status)
 {
 	uint32_t index;
 
 	if (status == SHMD_DEV_OK)
 		return true;
 	if (status == SHMD_DEV_CQE_ERROR)
-		return fail(pe, "%s to PE %u: %s", what, peer, 
+		return fail(pe, "%s to PE %u: %s", what, peer,
 			    shmd_syndrome_text(shmd_dev_qp_error(shmd_queues_dev_qp(pe->queues, peer), &index)));
 	return fail(pe, "%s to PE %u: %s", what, peer, shmd_dev_status_text(status));
 }
@@ -89,9 +89,9 @@ static bool open_session(struct pe *pe, const char *socket_path)
 	struct shmd_client_attr attr = {.socket_path = socket_path};
 	struct shmd_nic_info info;
 
-	if (!failed_call(pe, "connect to shmemd", shmd_client_open(&attr, &pe->client)) ||
-	    !failed_call(pe, "open a NIC", shmd_nic_open(pe->client, NULL, &pe->nic)) ||
-	    !failed_call(pe, "NIC", shmd_nic_info(pe->nic, &info)))
+	if (!good_call(pe, "connect to shmemd", shmd_client_open(&attr, &pe->client)) ||
+	    !good_call(pe, "open a NIC", shmd_nic_open(pe->client, NULL, &pe->nic)) ||
+	    !good_call(pe, "NIC", shmd_nic_info(pe->nic, &info)))
 		return false;
 	pe->info->session = shmd_client_session(pe->client);
 	snprintf(pe->info->nic, sizeof(pe->info->nic), "%s", info.name);
@@ -100,8 +100,8 @@ static bool open_session(struct pe *pe, const char *socket_path)
 
 static bool make_heap(struct pe *pe)
 {
-	if (!failed_call(pe, "heap", shmd_mem_alloc(pe->client, HEAP_BYTES, &pe->mem)) ||
-	    !failed_call(pe, "register the heap",
+	if (!good_call(pe, "heap", shmd_mem_alloc(pe->client, HEAP_BYTES, &pe->mem)) ||
+	    !good_call(pe, "register the heap",
 			 shmd_mr_reg_mem(pe->nic, pe->mem, SHMD_ACCESS_ALL, &pe->mr)))
 		return false;
 	pe->heap = shmd_mem_addr(pe->mem);
@@ -115,10 +115,10 @@ static bool make_queues(struct pe *pe)
 	struct shmd_queues_attr attr = {.n_qps = pe->n, .sq_wqebbs = 256, .mem_fd = -1};
 	unsigned int i;
 
-	if (!failed_call(pe, "create queues", shmd_queues_create(pe->nic, &attr, &pe->queues)))
+	if (!good_call(pe, "create queues", shmd_queues_create(pe->nic, &attr, &pe->queues)))
 		return false;
 	for (i = 0; i < pe->n; i++) {
-		if (!failed_call(pe, "endpoint address",
+		if (!good_call(pe, "endpoint address",
 				 shmd_queues_addr(pe->queues, i, &pe->info->addrs[i])))
 			return false;
 	}
@@ -132,7 +132,7 @@ static bool connect_queues(struct pe *pe)
 
 	for (i = 0; i < pe->n; i++)
 		addrs[i] = pe->shared->pes[i].addrs[pe->me];
-	return failed_call(pe, "connect",
+	return good_call(pe, "connect",
 			   shmd_queues_connect(pe->queues, 0, pe->n, addrs, NULL, NULL));
 }
 
@@ -158,7 +158,7 @@ static struct shmd_dev_addr local(const struct pe *pe, uint32_t offset)
 static bool put(struct pe *pe, unsigned int peer, uint32_t to, uint32_t from, uint32_t bytes)
 {
 	pe->phase->operations++;
-	return failed_op(pe, "put", peer,
+	return good_op(pe, "put", peer,
 			 shmd_dev_qp_put(qp_to(pe, peer), remote(pe, peer, to), local(pe, from), bytes,
 					 DEMO_WAIT_NSEC));
 }
@@ -166,7 +166,7 @@ static bool put(struct pe *pe, unsigned int peer, uint32_t to, uint32_t from, ui
 static bool get(struct pe *pe, unsigned int peer, uint32_t from, uint32_t to, uint32_t bytes)
 {
 	pe->phase->operations++;
-	return failed_op(pe, "get", peer,
+	return good_op(pe, "get", peer,
 			 shmd_dev_qp_get(qp_to(pe, peer), remote(pe, peer, from), local(pe, to), bytes,
 					 DEMO_WAIT_NSEC));
 }
@@ -337,14 +337,14 @@ static bool count_on(struct pe *pe, unsigned int peer, uint64_t *latencies)
 		status = shmd_dev_qp_atomic_fetch_add(qp, remote(pe, peer, COUNTER_OFFSET), 8, 1,
 						      DEMO_WAIT_NSEC, &old);
 		latencies[i] = shmd_dev_host_now_nsec() - start;
-		if (!failed_op(pe, "fetch-add", peer, status) || !claim(pe, peer, old))
+		if (!good_op(pe, "fetch-add", peer, status) || !claim(pe, peer, old))
 			return false;
 		status = shmd_dev_qp_atomic_add(qp, remote(pe, peer, COUNTER32_OFFSET), 4, 3);
-		if (!failed_op(pe, "add", peer, status))
+		if (!good_op(pe, "add", peer, status))
 			return false;
 		pe->phase->operations += 2;
 	}
-	return failed_op(pe, "quiet", peer, shmd_dev_qp_quiet(qp, DEMO_WAIT_NSEC));
+	return good_op(pe, "quiet", peer, shmd_dev_qp_quiet(qp, DEMO_WAIT_NSEC));
 }
 
 static bool check_counters(struct pe *pe)
@@ -391,7 +391,7 @@ static bool throw_ball(struct pe *pe, unsigned int peer, uint32_t turn)
 
 	fill(pe->heap + SRC_OFFSET, MESSAGE_BYTES, pe->me, 1000 + turn);
 	pe->phase->operations += 2; /* the message and its signal */
-	return failed_op(pe, "put-signal", peer,
+	return good_op(pe, "put-signal", peer,
 			 shmd_dev_qp_put_signal_nbi(qp_to(pe, peer), remote(pe, peer, MESSAGE_OFFSET),
 						    local(pe, SRC_OFFSET), MESSAGE_BYTES, signal));
 }
@@ -402,7 +402,7 @@ static bool catch_ball(struct pe *pe, unsigned int peer, uint32_t turn)
 	int status = shmd_dev_qp_wait_until64(qp_to(pe, peer), word, SHMD_DEV_CMP_GE, turn,
 					      DEMO_WAIT_NSEC);
 
-	return failed_op(pe, "wait for a signal", peer, status) &&
+	return good_op(pe, "wait for a signal", peer, status) &&
 	       verify(pe, MESSAGE_OFFSET, MESSAGE_BYTES, peer, 1000 + turn);
 }
 
@@ -424,7 +424,7 @@ static bool phase_signal(struct pe *pe)
 	}
 	pe->phase->nsec = shmd_dev_host_now_nsec() - begin;
 	pe->phase->latency_nsec = pe->phase->nsec / PING_PONGS / 2;
-	return failed_op(pe, "quiet", peer,
+	return good_op(pe, "quiet", peer,
 			 shmd_dev_qp_quiet(qp_to(pe, peer), DEMO_WAIT_NSEC)) &&
 	       barrier(pe);
 }
@@ -433,7 +433,7 @@ static bool read_counters(struct pe *pe)
 {
 	struct shmd_counters counters;
 
-	if (!failed_call(pe, "counters", shmd_client_counters(pe->client, &counters)))
+	if (!good_call(pe, "counters", shmd_client_counters(pe->client, &counters)))
 		return false;
 	pe->info->n_operations = counters.wqes - counters.wqes_by_kind[0];
 	return true;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Options, processes, barrier. The work is in demo-pe.c, the table in demo-report.c. */
+/* Options and processes. The work is in demo-pe.c, the table in demo-report.c. */
 #include "demo.h"
 
 #include <errno.h>
@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -74,40 +73,6 @@ static int parse_options(int argc, char **argv, struct demo_options *ret_options
 	return optind == argc ? 0 : -EINVAL;
 }
 
-static uint64_t now_nsec(void)
-{
-	return shmd_dev_host_now_nsec();
-}
-
-bool demo_barrier(struct demo_shared *shared)
-{
-	uint32_t generation = __atomic_load_n(&shared->generation, __ATOMIC_ACQUIRE);
-	uint64_t limit = now_nsec() + 2 * DEMO_WAIT_NSEC;
-	uint32_t round = 0;
-
-	if (__atomic_add_fetch(&shared->arrived, 1, __ATOMIC_ACQ_REL) == shared->n_pes) {
-		__atomic_store_n(&shared->arrived, 0, __ATOMIC_RELAXED);
-		__atomic_add_fetch(&shared->generation, 1, __ATOMIC_RELEASE);
-	}
-	while (__atomic_load_n(&shared->generation, __ATOMIC_ACQUIRE) == generation) {
-		if (__atomic_load_n(&shared->failed, __ATOMIC_ACQUIRE) || now_nsec() > limit)
-			return false;
-		shmd_dev_host_relax(round++);
-	}
-	return !__atomic_load_n(&shared->failed, __ATOMIC_ACQUIRE);
-}
-
-static struct demo_shared *shared_new(unsigned int n_pes)
-{
-	struct demo_shared *shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
-					  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-
-	if (shared == MAP_FAILED)
-		return NULL;
-	shared->n_pes = n_pes;
-	return shared;
-}
-
 static pid_t start_pe(struct demo_shared *shared, unsigned int me)
 {
 	pid_t pid = fork();
@@ -138,20 +103,6 @@ static bool wait_for_pes(struct demo_shared *shared, const pid_t *pids)
 	return good;
 }
 
-/* One try with a plain sentence is better than n_pes of them. */
-static bool daemon_answers(void)
-{
-	struct shmd_client_attr attr = {.role = SHMD_ROLE_CONTROL};
-	struct shmd_client *client;
-
-	if (shmd_client_open(&attr, &client) < 0) {
-		fprintf(stderr, "shmemd-demo: %s\n", shmd_error_text());
-		return false;
-	}
-	shmd_client_close(client);
-	return true;
-}
-
 int main(int argc, char **argv)
 {
 	struct demo_options options;
@@ -164,9 +115,9 @@ int main(int argc, char **argv)
 		usage(stderr);
 		return 2;
 	}
-	if (!daemon_answers())
+	if (!demo_daemon_answers("shmemd-demo"))
 		return 2;
-	shared = shared_new(options.n_pes);
+	shared = demo_shared_new(options.n_pes);
 	if (!shared) {
 		perror("shmemd-demo: shared memory");
 		return 1;

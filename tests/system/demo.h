@@ -32,7 +32,7 @@ struct demo_pe_info {
 	struct shmd_addr addrs[DEMO_MAX_PES]; /* QP i of this PE talks to PE i */
 	uint64_t heap; /* address of its heap, as remote addresses */
 	shmd_be32 rkey_be;
-	char nic[32];
+	char nic[64];
 	uint64_t session;
 	uint64_t n_operations; /* executed work requests that the daemon counted for this session */
 	struct demo_phase_result phases[DEMO_N_PHASES];
@@ -48,6 +48,12 @@ struct demo_shared {
 	uint8_t seen[DEMO_MAX_PES][DEMO_MAX_PES * DEMO_FETCH_ADDS]; /* fetched values: each only once */
 	struct demo_pe_info pes[DEMO_MAX_PES];
 };
+
+/* Zeroed, shared with forked children; NULL with errno. */
+struct demo_shared *demo_shared_new(unsigned int n_pes);
+
+/* One try with a plain sentence is better than n_pes of them. */
+bool demo_daemon_answers(const char *program);
 
 /* Wait until all PEs are here. False when somebody failed or the time is up. */
 bool demo_barrier(struct demo_shared *shared);

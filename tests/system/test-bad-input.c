@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whatever a client sends, only its own session may suffer. */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +15,7 @@
 #include <shmd/abi/cqe.h>
 #include <shmd/abi/doorbell.h>
 
+#include "proto/base/nsec.h"
 #include "proto/framing.h"
 #include "tests/lib/fixture-daemon.h"
 #include "tests/lib/raw-client.h"
@@ -192,6 +195,57 @@ TEST(wrong_kinds_of_descriptors_are_refused)
 	for (int i = 0; i < 5; i++)
 		close(fds[i]);
 	raw_close(&raw);
+	fixture_daemon_stop(&daemon);
+}
+
+/* A TCP connection with unsent data, whose last descriptor waits a minute for its peer when it is closed. */
+static int lingering_socket(int *ret_peer)
+{
+	struct sockaddr_in addr = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	struct linger linger = {1, 60};
+	int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int sock = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	socklen_t bytes = sizeof(addr);
+	static char data[65536];
+
+	if (listener < 0 || bind(listener, (struct sockaddr *)&addr, bytes) < 0)
+		test_skip("no TCP here");
+	ASSERT_OK(listen(listener, 1));
+	ASSERT_OK(getsockname(listener, (struct sockaddr *)&addr, &bytes));
+	ASSERT(connect(sock, (struct sockaddr *)&addr, bytes) == 0 || errno == EINPROGRESS);
+	*ret_peer = accept(listener, NULL, NULL);
+	ASSERT_GE(*ret_peer, 0);
+	while (send(sock, data, sizeof(data), MSG_NOSIGNAL) > 0)
+		;
+	ASSERT_OK(setsockopt(sock, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)));
+	close(listener);
+	return sock;
+}
+
+TEST(a_socket_that_lingers_does_not_hold_the_daemon_up)
+{
+	struct fixture_daemon daemon;
+	struct raw_client raw, other;
+	struct msg_status_rep status;
+	int peer, sock = lingering_socket(&peer);
+	uint64_t begin;
+	struct msg req;
+
+	fixture_daemon_start(&daemon, NULL);
+	hello(&raw, &daemon);
+	hello(&other, &daemon);
+	raw_open_nic(&raw, "");
+	begin = nsec_now();
+	msg_init(&req, MSG_MEM_REG_REQ, 0);
+	req.mem_reg_req = (struct msg_mem_reg_req){.kind = MSG_MEM_MEMFD, .length_bytes = 4096};
+	raw_send(&raw, &req, &sock, 1);
+	close(sock); /* the daemon's is the last */
+	raw_status(&other, &status);
+	raw_status(&other, &status);
+	ASSERT_LT(nsec_now() - begin, 10 * NSEC_PER_SEC);
+	close(peer);
+	raw_close(&raw);
+	raw_close(&other);
 	fixture_daemon_stop(&daemon);
 }
 

@@ -13,6 +13,7 @@
 
 #include <shmd/abi/cqe.h>
 
+#include "proto/base/nsec.h"
 #include "tests/lib/test.h"
 #include "tests/system/client-lab.h"
 
@@ -20,7 +21,7 @@ static const struct shmd_queues_attr two_qps = {.n_qps = 2};
 
 static double usec_since(uint64_t start)
 {
-	return (double)(lab_now_nsec() - start) / 1e3;
+	return (double)(nsec_now() - start) / 1e3;
 }
 
 /* One put of 8 bytes from a to b over QP i of a, verified. */
@@ -29,18 +30,18 @@ static void put_and_verify(struct lab_side *a, unsigned int i, struct lab_side *
 	struct shmd_dev_qp *qp = shmd_queues_dev_qp(a->queues, i);
 
 	memcpy(lab_byte(a, 0), &value, 8);
-	ASSERT_EQ(shmd_dev_qp_put(qp, lab_remote(b, 4096), lab_local(a, 0), 8, 10 * LAB_SEC), SHMD_DEV_OK);
+	ASSERT_EQ(shmd_dev_qp_put(qp, lab_remote(b, 4096), lab_local(a, 0), 8, 10 * NSEC_PER_SEC), SHMD_DEV_OK);
 	ASSERT_MEMEQ(lab_byte(b, 4096), &value, 8);
 }
 
 TEST(from_open_to_the_first_completed_put)
 {
-	struct lab_daemon daemon;
+	struct fixture_daemon daemon;
 	struct lab_side side;
 	uint64_t start;
 
-	lab_daemon_start(&daemon);
-	start = lab_now_nsec();
+	fixture_daemon_start(&daemon, "--soft-nics=2", NULL);
+	start = nsec_now();
 	lab_side_open(&side, &daemon, &two_qps);
 	printf("# open, nic, memory, queues: %.0f us\n", usec_since(start));
 	lab_connect(&side, 0, &side, 1);
@@ -48,32 +49,32 @@ TEST(from_open_to_the_first_completed_put)
 	printf("# to the first completed put: %.0f us\n", usec_since(start));
 	put_and_verify(&side, 1, &side, 42);
 	lab_side_close(&side);
-	lab_daemon_stop(&daemon);
+	fixture_daemon_stop(&daemon);
 }
 
 TEST(a_qp_connected_to_itself_reaches_its_own_memory)
 {
 	struct shmd_queues_attr attr = {.n_qps = 1};
-	struct lab_daemon daemon;
+	struct fixture_daemon daemon;
 	struct lab_side side;
 
-	lab_daemon_start(&daemon);
+	fixture_daemon_start(&daemon, "--soft-nics=2", NULL);
 	lab_side_open(&side, &daemon, &attr);
 	lab_connect(&side, 0, &side, 0);
 	put_and_verify(&side, 0, &side, 7);
 	lab_side_close(&side);
-	lab_daemon_stop(&daemon);
+	fixture_daemon_stop(&daemon);
 }
 
 TEST(two_sessions_put_get_and_add_to_each_other)
 {
-	struct lab_daemon daemon;
+	struct fixture_daemon daemon;
 	struct shmd_counters counters;
 	struct lab_side a, b;
 	struct shmd_dev_qp *qp;
 	uint64_t word, old = 0;
 
-	lab_daemon_start(&daemon);
+	fixture_daemon_start(&daemon, "--soft-nics=2", NULL);
 	lab_side_open(&a, &daemon, &two_qps);
 	lab_side_open(&b, &daemon, &two_qps);
 	lab_connect(&a, 0, &b, 0);
@@ -81,11 +82,11 @@ TEST(two_sessions_put_get_and_add_to_each_other)
 		put_and_verify(i % 2 ? &a : &b, 0, i % 2 ? &b : &a, i * 0x9e3779b97f4a7c15);
 	qp = shmd_queues_dev_qp(a.queues, 0);
 	memset(lab_byte(&b, 8192), 0x5c, 30000);
-	ASSERT_EQ(shmd_dev_qp_get(qp, lab_remote(&b, 8192), lab_local(&a, 8192), 30000, 10 * LAB_SEC), SHMD_DEV_OK);
+	ASSERT_EQ(shmd_dev_qp_get(qp, lab_remote(&b, 8192), lab_local(&a, 8192), 30000, 10 * NSEC_PER_SEC), SHMD_DEV_OK);
 	ASSERT_MEMEQ(lab_byte(&a, 8192), lab_byte(&b, 8192), 30000);
 	word = 100;
 	memcpy(lab_byte(&b, 64), &word, 8);
-	ASSERT_EQ(shmd_dev_qp_atomic_fetch_add(qp, lab_remote(&b, 64), 8, 11, 10 * LAB_SEC, &old), SHMD_DEV_OK);
+	ASSERT_EQ(shmd_dev_qp_atomic_fetch_add(qp, lab_remote(&b, 64), 8, 11, 10 * NSEC_PER_SEC, &old), SHMD_DEV_OK);
 	ASSERT_EQ(old, 100);
 	memcpy(&word, lab_byte(&b, 64), 8);
 	ASSERT_EQ(word, 111);
@@ -99,14 +100,14 @@ TEST(two_sessions_put_get_and_add_to_each_other)
 	ASSERT_EQ(counters.error_cqes, 0);
 	lab_side_close(&a);
 	lab_side_close(&b);
-	lab_daemon_stop(&daemon);
+	fixture_daemon_stop(&daemon);
 }
 
 TEST(ordinary_cqs_and_every_sharing_mode_carry_puts)
 {
-	struct lab_daemon daemon;
+	struct fixture_daemon daemon;
 
-	lab_daemon_start(&daemon);
+	fixture_daemon_start(&daemon, "--soft-nics=2", NULL);
 	for (int sharing = SHMD_SHARING_EXCLUSIVE; sharing <= SHMD_SHARING_GPU; sharing++) {
 		for (int mode = SHMD_CQ_MODE_COLLAPSED; mode <= SHMD_CQ_MODE_ORDINARY; mode++) {
 			struct shmd_queues_attr attr = {.n_qps = 2, .sq_wqebbs = 16, .sharing = (enum shmd_sharing)sharing,
@@ -121,24 +122,24 @@ TEST(ordinary_cqs_and_every_sharing_mode_carry_puts)
 			lab_side_close(&side);
 		}
 	}
-	lab_daemon_stop(&daemon);
+	fixture_daemon_stop(&daemon);
 }
 
 TEST_TIMEOUT(a_thousand_qps_in_one_call_all_work, 60)
 {
 	struct shmd_queues_attr attr = {.n_qps = 1000, .sq_wqebbs = 16};
 	struct shmd_addr *addrs = calloc(1000, sizeof(*addrs));
-	struct lab_daemon daemon;
+	struct fixture_daemon daemon;
 	unsigned int n_done;
 	struct lab_side side;
 	uint64_t start;
 	double msec;
 
 	ASSERT(addrs);
-	lab_daemon_start(&daemon);
+	fixture_daemon_start(&daemon, "--soft-nics=2", NULL);
 	lab_side_open(&side, &daemon, &two_qps);
 	ASSERT_OK(shmd_queues_destroy(side.queues));
-	start = lab_now_nsec();
+	start = nsec_now();
 	ASSERT_OK(shmd_queues_create(side.nic, &attr, &side.queues));
 	msec = usec_since(start) / 1e3;
 	printf("# 1000 QPs created: %.1f ms\n", msec);
@@ -147,17 +148,17 @@ TEST_TIMEOUT(a_thousand_qps_in_one_call_all_work, 60)
 		ASSERT_LT(msec, 1000);
 	for (unsigned int i = 0; i < 1000; i++)
 		ASSERT_OK(shmd_queues_addr(side.queues, i ^ 1, &addrs[i]));
-	start = lab_now_nsec();
+	start = nsec_now();
 	ASSERT_OK(shmd_queues_connect(side.queues, 0, 1000, addrs, NULL, &n_done));
 	printf("# 1000 QPs connected: %.1f ms\n", usec_since(start) / 1e3);
 	ASSERT_EQ(n_done, 1000);
 	for (unsigned int i = 0; i < 1000; i++)
 		put_and_verify(&side, i, &side, i + 1);
-	start = lab_now_nsec();
+	start = nsec_now();
 	lab_side_close(&side);
 	printf("# all destroyed: %.1f ms\n", usec_since(start) / 1e3);
 	free(addrs);
-	lab_daemon_stop(&daemon);
+	fixture_daemon_stop(&daemon);
 }
 
 /* 4,096 peers in one call: far more than fit into a packet. Every 64th pair carries a put. */
@@ -165,19 +166,19 @@ TEST_TIMEOUT(four_thousand_peers_in_one_connect, 60)
 {
 	struct shmd_queues_attr attr = {.n_qps = 4096, .sq_wqebbs = 16};
 	struct shmd_addr *addrs = calloc(4096, sizeof(*addrs));
-	struct lab_daemon daemon;
+	struct fixture_daemon daemon;
 	struct lab_side side;
 	unsigned int n_done = 0;
 	uint64_t start;
 
 	ASSERT(addrs);
-	lab_daemon_start(&daemon);
+	fixture_daemon_start(&daemon, "--soft-nics=2", NULL);
 	lab_side_open(&side, &daemon, &two_qps);
 	ASSERT_OK(shmd_queues_destroy(side.queues));
 	ASSERT_OK(shmd_queues_create(side.nic, &attr, &side.queues));
 	for (unsigned int i = 0; i < 4096; i++)
 		ASSERT_OK(shmd_queues_addr(side.queues, 4095 - i, &addrs[i]));
-	start = lab_now_nsec();
+	start = nsec_now();
 	ASSERT_OK(shmd_queues_connect(side.queues, 0, 4096, addrs, NULL, &n_done));
 	printf("# 4096 peers connected: %.1f ms\n", usec_since(start) / 1e3);
 	ASSERT_EQ(n_done, 4096);
@@ -185,18 +186,18 @@ TEST_TIMEOUT(four_thousand_peers_in_one_connect, 60)
 		put_and_verify(&side, i, &side, i + 1);
 	lab_side_close(&side);
 	free(addrs);
-	lab_daemon_stop(&daemon);
+	fixture_daemon_stop(&daemon);
 }
 
 TEST(queue_memory_of_the_callers_works)
 {
 	struct shmd_queues_attr attr = {.n_qps = 2, .mem_kind = SHMD_MEM_MEMFD};
-	struct lab_daemon daemon;
+	struct fixture_daemon daemon;
 	struct lab_side side;
 	struct shmd_mem *mem;
 	uint64_t bytes;
 
-	lab_daemon_start(&daemon);
+	fixture_daemon_start(&daemon, "--soft-nics=2", NULL);
 	lab_side_open(&side, &daemon, &two_qps);
 	ASSERT_OK(shmd_queues_destroy(side.queues));
 	ASSERT_OK(shmd_queues_layout(side.nic, &attr, &bytes));
@@ -207,18 +208,18 @@ TEST(queue_memory_of_the_callers_works)
 	lab_connect(&side, 0, &side, 1);
 	put_and_verify(&side, 0, &side, 99);
 	lab_side_close(&side);
-	lab_daemon_stop(&daemon);
+	fixture_daemon_stop(&daemon);
 }
 
 TEST(adopted_memory_is_read_and_written_by_the_nic)
 {
-	struct lab_daemon daemon;
+	struct fixture_daemon daemon;
 	struct lab_side side;
 	struct shmd_mem *mem;
 	struct shmd_mr *mr;
 	uint64_t *words;
 
-	lab_daemon_start(&daemon);
+	fixture_daemon_start(&daemon, "--soft-nics=2", NULL);
 	lab_side_open(&side, &daemon, &two_qps);
 	lab_connect(&side, 0, &side, 1);
 	words = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -228,7 +229,7 @@ TEST(adopted_memory_is_read_and_written_by_the_nic)
 	ASSERT_OK(shmd_mr_reg_mem(side.nic, mem, SHMD_ACCESS_ALL, &mr));
 	ASSERT_EQ(shmd_dev_qp_put(shmd_queues_dev_qp(side.queues, 0),
 				  shmd_dev_addr_of((uintptr_t)&words[600], shmd_mr_rkey_be(mr)),
-				  shmd_dev_addr_of((uintptr_t)&words[0], shmd_mr_lkey_be(mr)), 8, 10 * LAB_SEC),
+				  shmd_dev_addr_of((uintptr_t)&words[0], shmd_mr_lkey_be(mr)), 8, 10 * NSEC_PER_SEC),
 		  SHMD_DEV_OK);
 	ASSERT_EQ(words[600], 123456789);
 	ASSERT_OK(shmd_mr_dereg(mr));
@@ -236,19 +237,19 @@ TEST(adopted_memory_is_read_and_written_by_the_nic)
 	ASSERT_EQ(words[600], 123456789);
 	munmap(words, 8192);
 	lab_side_close(&side);
-	lab_daemon_stop(&daemon);
+	fixture_daemon_stop(&daemon);
 }
 
 TEST(sends_arrive_in_the_receive_cq)
 {
 	struct shmd_queues_attr attr = {.n_qps = 2, .rq_wqes = 8};
-	struct lab_daemon daemon;
+	struct fixture_daemon daemon;
 	struct shmd_recv_cq cq;
 	struct shmd_cqe *cqe;
 	struct lab_side side;
 	uint64_t end;
 
-	lab_daemon_start(&daemon);
+	fixture_daemon_start(&daemon, "--soft-nics=2", NULL);
 	lab_side_open(&side, &daemon, &attr);
 	lab_connect(&side, 0, &side, 1);
 	ASSERT_OK(shmd_queues_recv_cq(side.queues, 1, &cq));
@@ -260,16 +261,16 @@ TEST(sends_arrive_in_the_receive_cq)
 	memset(lab_byte(&side, 0), 0xe7, 50);
 	ASSERT_EQ(shmd_dev_qp_send_imm(shmd_queues_dev_qp(side.queues, 0), lab_local(&side, 0), 50, 0xfeed),
 		  SHMD_DEV_OK);
-	end = lab_now_nsec() + 10 * LAB_SEC;
-	while (__atomic_load_n(&cqe->op_own, __ATOMIC_ACQUIRE) >> 4 == SHMD_CQE_INVALID && lab_now_nsec() < end)
+	end = nsec_now() + 10 * NSEC_PER_SEC;
+	while (__atomic_load_n(&cqe->op_own, __ATOMIC_ACQUIRE) >> 4 == SHMD_CQE_INVALID && nsec_now() < end)
 		usleep(100);
 	ASSERT_EQ(cqe->op_own, SHMD_CQE_RESP_SEND_IMM << 4);
 	ASSERT_EQ(ntohl(cqe->byte_cnt), 50);
 	ASSERT_EQ(ntohl(cqe->imm_inval_pkey), 0xfeed);
 	ASSERT_MEMEQ(lab_byte(&side, 4096), lab_byte(&side, 0), 50);
-	ASSERT_EQ(shmd_dev_qp_quiet(shmd_queues_dev_qp(side.queues, 0), 10 * LAB_SEC), SHMD_DEV_OK);
+	ASSERT_EQ(shmd_dev_qp_quiet(shmd_queues_dev_qp(side.queues, 0), 10 * NSEC_PER_SEC), SHMD_DEV_OK);
 	lab_side_close(&side);
-	lab_daemon_stop(&daemon);
+	fixture_daemon_stop(&daemon);
 }
 
 /* ---- errors and the way back */
@@ -283,9 +284,9 @@ static void fail_and_recover(struct lab_side *side, unsigned int n)
 	struct shmd_event event;
 
 	nowhere.key_be ^= 0xffffffff;
-	ASSERT_EQ(shmd_dev_qp_put(qp, nowhere, lab_local(side, 0), 8, 10 * LAB_SEC), SHMD_DEV_CQE_ERROR);
+	ASSERT_EQ(shmd_dev_qp_put(qp, nowhere, lab_local(side, 0), 8, 10 * NSEC_PER_SEC), SHMD_DEV_CQE_ERROR);
 	ASSERT_EQ(qp->error_syndrome, SHMD_SYNDROME_REMOTE_ACCESS_ERR);
-	ASSERT_OK(shmd_event_next(side->client, 10 * LAB_SEC, &event));
+	ASSERT_OK(shmd_event_next(side->client, 10 * NSEC_PER_SEC, &event));
 	ASSERT_EQ(event.kind, SHMD_EVENT_QP_ERROR);
 	ASSERT_OK(shmd_queues_query(side->queues, 0, &info));
 	ASSERT_EQ(info.qpn, qp->qpn);
@@ -306,9 +307,9 @@ static void fail_and_recover(struct lab_side *side, unsigned int n)
 
 TEST(a_failed_qp_is_as_new_after_rst)
 {
-	struct lab_daemon daemon;
+	struct fixture_daemon daemon;
 
-	lab_daemon_start(&daemon);
+	fixture_daemon_start(&daemon, "--soft-nics=2", NULL);
 	for (int mode = SHMD_CQ_MODE_COLLAPSED; mode <= SHMD_CQ_MODE_ORDINARY; mode++) {
 		struct shmd_queues_attr attr = {.n_qps = 2, .sq_wqebbs = 16, .cq_mode = (enum shmd_cq_mode)mode};
 		struct lab_side side;
@@ -319,18 +320,18 @@ TEST(a_failed_qp_is_as_new_after_rst)
 			fail_and_recover(&side, n);
 		lab_side_close(&side);
 	}
-	lab_daemon_stop(&daemon);
+	fixture_daemon_stop(&daemon);
 }
 
 TEST(memory_the_nic_does_not_take_is_refused_in_words)
 {
 	struct shmd_mr_attr attr = {.length_bytes = 4096, .access = SHMD_ACCESS_ALL};
 	int unsealable = memfd_create("unsealable", MFD_CLOEXEC);
-	struct lab_daemon daemon;
+	struct fixture_daemon daemon;
 	struct lab_side side;
 	struct shmd_mr *mr;
 
-	lab_daemon_start(&daemon);
+	fixture_daemon_start(&daemon, "--soft-nics=2", NULL);
 	lab_side_open(&side, &daemon, &two_qps);
 	ASSERT_OK(ftruncate(unsealable, 8192));
 	attr.kind = SHMD_MEM_DMABUF;
@@ -345,17 +346,17 @@ TEST(memory_the_nic_does_not_take_is_refused_in_words)
 	ASSERT_ERR(shmd_mr_reg(side.nic, &attr, &mr), ERANGE);
 	close(unsealable);
 	lab_side_close(&side);
-	lab_daemon_stop(&daemon);
+	fixture_daemon_stop(&daemon);
 }
 
 TEST(connecting_to_nonsense_is_refused)
 {
 	struct shmd_addr addr = {.bytes = 5, .data = {0xff, 1, 2, 3, 4}};
-	struct lab_daemon daemon;
+	struct fixture_daemon daemon;
 	struct lab_side side;
 	unsigned int n_done = 9;
 
-	lab_daemon_start(&daemon);
+	fixture_daemon_start(&daemon, "--soft-nics=2", NULL);
 	lab_side_open(&side, &daemon, &two_qps);
 	ASSERT_LT(shmd_queues_connect(side.queues, 0, 1, &addr, NULL, &n_done), 0);
 	ASSERT_EQ(n_done, 0);
@@ -363,7 +364,7 @@ TEST(connecting_to_nonsense_is_refused)
 	lab_connect(&side, 0, &side, 1);
 	put_and_verify(&side, 0, &side, 1);
 	lab_side_close(&side);
-	lab_daemon_stop(&daemon);
+	fixture_daemon_stop(&daemon);
 }
 
 TEST(a_nic_opens_once_and_by_name)
@@ -371,10 +372,10 @@ TEST(a_nic_opens_once_and_by_name)
 	struct shmd_nic_attr attr = {.nic = "soft1", .doorbell = -1};
 	struct shmd_nic_info infos[4], info;
 	struct shmd_client *client;
-	struct lab_daemon daemon;
+	struct fixture_daemon daemon;
 	struct shmd_nic *nic, *again;
 
-	lab_daemon_start(&daemon);
+	fixture_daemon_start(&daemon, "--soft-nics=2", NULL);
 	client = lab_client(&daemon);
 	ASSERT_EQ(shmd_nic_list(client, infos, 4), 2);
 	ASSERT_STREQ(infos[1].name, "soft1");
@@ -389,7 +390,7 @@ TEST(a_nic_opens_once_and_by_name)
 	attr.nic = "mlx5_77";
 	ASSERT_ERR(shmd_nic_open(client, &attr, &again), ENODEV);
 	shmd_client_close(client);
-	lab_daemon_stop(&daemon);
+	fixture_daemon_stop(&daemon);
 }
 
 /* ---- sharing */
@@ -398,20 +399,20 @@ TEST(published_descriptors_are_fetched_by_who_knows_the_world)
 {
 	struct shmd_world world = {{1, 2, 3}}, other = {{1, 2, 4}};
 	struct shmd_client *a, *b;
-	struct lab_daemon daemon;
+	struct fixture_daemon daemon;
 	struct shmd_mem *mem;
 	char data[256];
 	size_t bytes = sizeof(data);
 	uint8_t *seen;
 	int fd = -1;
 
-	lab_daemon_start(&daemon);
+	fixture_daemon_start(&daemon, "--soft-nics=2", NULL);
 	a = lab_client(&daemon);
 	b = lab_client(&daemon);
 	ASSERT_OK(shmd_mem_alloc(a, 4096, &mem));
 	ASSERT_OK(shmd_publish(a, &world, 3, 1, "hello", 5, shmd_mem_fd(mem)));
 	ASSERT_ERR(shmd_publish(a, &world, 3, 1, "again", 5, -1), EEXIST);
-	ASSERT_OK(shmd_fetch(b, &world, 3, 1, data, &bytes, &fd, LAB_SEC));
+	ASSERT_OK(shmd_fetch(b, &world, 3, 1, data, &bytes, &fd, NSEC_PER_SEC));
 	ASSERT_EQ(bytes, 5);
 	ASSERT_MEMEQ(data, "hello", 5);
 	seen = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -423,14 +424,14 @@ TEST(published_descriptors_are_fetched_by_who_knows_the_world)
 
 	bytes = 3;
 	ASSERT_ERR(shmd_fetch(b, &world, 3, 1, data, &bytes, NULL, 0), ENOBUFS);
-	ASSERT_ERR(shmd_fetch(b, &other, 3, 1, NULL, NULL, &fd, LAB_SEC / 50), ENOENT);
+	ASSERT_ERR(shmd_fetch(b, &other, 3, 1, NULL, NULL, &fd, NSEC_PER_SEC / 50), ENOENT);
 	ASSERT_ERR(shmd_unpublish(b, &world, 3, 1), EPERM);
 	ASSERT_ERR(shmd_unpublish(b, &other, 3, 1), ENOENT);
 	ASSERT_OK(shmd_unpublish(a, &world, 3, 1));
 	ASSERT_ERR(shmd_fetch(b, &world, 3, 1, NULL, NULL, &fd, 0), ENOENT);
 	shmd_client_close(a);
 	shmd_client_close(b);
-	lab_daemon_stop(&daemon);
+	fixture_daemon_stop(&daemon);
 }
 
 /* ---- ends */
@@ -446,12 +447,12 @@ TEST(closing_in_mid_traffic_leaves_nothing_in_the_daemon)
 	struct shmd_client_attr attr = {.role = SHMD_ROLE_CONTROL};
 	struct shmd_daemon_status status;
 	struct shmd_client *control;
-	struct lab_daemon daemon;
+	struct fixture_daemon daemon;
 	struct lab_side side;
 	unsigned int n = 0;
 	uint64_t end;
 
-	lab_daemon_start(&daemon);
+	fixture_daemon_start(&daemon, "--soft-nics=2", NULL);
 	attr.socket_path = daemon.socket;
 	ASSERT_OK(shmd_client_open(&attr, &control));
 	lab_side_open(&side, &daemon, &two_qps);
@@ -462,10 +463,10 @@ TEST(closing_in_mid_traffic_leaves_nothing_in_the_daemon)
 	ASSERT_OK(shmd_admin_sessions(control, count_sessions, &n));
 	ASSERT_EQ(n, 1);
 	shmd_client_close(side.client);
-	end = lab_now_nsec() + LAB_SEC * (test_has_sanitizer() ? 10 : 1);
+	end = nsec_now() + NSEC_PER_SEC * (test_has_sanitizer() ? 10 : 1);
 	do {
 		ASSERT_OK(shmd_admin_status(control, &status));
-	} while (status.n_sessions && lab_now_nsec() < end && !usleep(1000));
+	} while (status.n_sessions && nsec_now() < end && !usleep(1000));
 	ASSERT_EQ(status.n_sessions, 0);
 	ASSERT_EQ(status.n_qps, 0);
 	ASSERT_EQ(status.n_cqs, 0);
@@ -473,27 +474,27 @@ TEST(closing_in_mid_traffic_leaves_nothing_in_the_daemon)
 	ASSERT_EQ(status.registered_bytes, 0);
 	ASSERT_EQ(status.sessions_total, 1);
 	shmd_client_close(control);
-	lab_daemon_stop(&daemon);
+	fixture_daemon_stop(&daemon);
 }
 
 TEST(waits_on_queues_end_when_the_daemon_dies)
 {
 	struct shmd_counters counters;
-	struct lab_daemon daemon;
+	struct fixture_daemon daemon;
 	struct shmd_dev_qp *qp;
 	struct lab_side side;
 	uint64_t start;
 
-	lab_daemon_start(&daemon);
+	fixture_daemon_start(&daemon, "--soft-nics=2", NULL);
 	lab_side_open(&side, &daemon, &two_qps);
 	lab_connect(&side, 0, &side, 1);
 	put_and_verify(&side, 0, &side, 5);
-	lab_daemon_kill(&daemon);
+	fixture_daemon_kill(&daemon);
 	qp = shmd_queues_dev_qp(side.queues, 0);
-	start = lab_now_nsec();
-	ASSERT_EQ(shmd_dev_qp_put(qp, lab_remote(&side, 0), lab_local(&side, 64), 8, 60 * LAB_SEC),
+	start = nsec_now();
+	ASSERT_EQ(shmd_dev_qp_put(qp, lab_remote(&side, 0), lab_local(&side, 64), 8, 60 * NSEC_PER_SEC),
 		  SHMD_DEV_HEALTH);
-	ASSERT_LT(lab_now_nsec() - start, 10 * LAB_SEC);
+	ASSERT_LT(nsec_now() - start, 10 * NSEC_PER_SEC);
 	ASSERT_EQ(shmd_client_health(side.client), SHMD_HEALTH_DAEMON_GONE);
 	for (int i = 0; i < 2; i++)
 		ASSERT_ERR(shmd_client_counters(side.client, &counters), ECONNRESET);
@@ -505,13 +506,13 @@ TEST(a_stopping_daemon_says_so)
 {
 	struct shmd_counters counters;
 	struct shmd_client *client;
-	struct lab_daemon daemon;
+	struct fixture_daemon daemon;
 	struct shmd_event event;
 
-	lab_daemon_start(&daemon);
+	fixture_daemon_start(&daemon, "--soft-nics=2", NULL);
 	client = lab_client(&daemon);
-	lab_daemon_stop(&daemon);
-	ASSERT_OK(shmd_event_next(client, 5 * LAB_SEC, &event));
+	fixture_daemon_stop(&daemon);
+	ASSERT_OK(shmd_event_next(client, 5 * NSEC_PER_SEC, &event));
 	ASSERT_EQ(event.kind, SHMD_EVENT_SESSION_END);
 	ASSERT_ERR(shmd_client_counters(client, &counters), ESHUTDOWN);
 	ASSERT_EQ(shmd_client_health(client), SHMD_HEALTH_SESSION_ENDED);

@@ -85,11 +85,11 @@ static void assert_has(const char *const *words)
 TEST(lists_are_empty_then_show_what_is_there)
 {
 	struct shmd_queues_attr attr = {.n_qps = 2};
-	struct lab_daemon daemon;
+	struct fixture_daemon daemon;
 	struct lab_side side;
 	char pid[64];
 
-	lab_daemon_start(&daemon);
+	fixture_daemon_start(&daemon, "--soft-nics=2", NULL);
 	setenv("SHMEMD_SOCKET", daemon.socket, 1);
 	ASSERT_EQ(CTL("list", "sessions"), 0);
 	ASSERT_STREQ(text, "no sessions\n");
@@ -117,17 +117,17 @@ TEST(lists_are_empty_then_show_what_is_there)
 	ASSERT_HAS("{\"schema_version\":1,\"sessions\":[{\"session\":", pid, "\"doorbell\":\"cpu\"", "\"n_qps\":2",
 		   "\"library\":\"libshmemclient 0.1.0\"");
 	lab_side_close(&side);
-	lab_daemon_stop(&daemon);
+	fixture_daemon_stop(&daemon);
 }
 
 TEST(watch_repeats_until_the_daemon_is_gone)
 {
-	struct lab_daemon daemon;
+	struct fixture_daemon daemon;
 	unsigned int n_lines = 0;
 	pid_t killer;
 	int status;
 
-	lab_daemon_start(&daemon);
+	fixture_daemon_start(&daemon, "--soft-nics=2", NULL);
 	setenv("SHMEMD_SOCKET", daemon.socket, 1);
 	killer = fork();
 	ASSERT_GE(killer, 0);

@@ -22,6 +22,7 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/cleanup.h"
+#include "proto/base/nsec.h"
 
 /* QPs looked at in one turn after a doorbell. */
 #define SCAN_SLICE 32u
@@ -310,11 +311,11 @@ static bool ctx_is_flushed(struct soft_ctx *ctx)
 void soft_ctx_quiesce(struct nic_ctx *base, uint64_t timeout_nsec)
 {
 	struct ctx_call call = {.call.run = run_to_error, .ctx = soft_ctx(base)};
-	uint64_t begin_nsec = soft_now_nsec();
+	uint64_t begin_nsec = nsec_now();
 	struct timespec pause = {.tv_nsec = FLUSH_POLL_NSEC};
 
 	soft_call(call.ctx->nic, &call.call);
-	while (!ctx_is_flushed(call.ctx) && soft_now_nsec() - begin_nsec < timeout_nsec) {
+	while (!ctx_is_flushed(call.ctx) && nsec_now() - begin_nsec < timeout_nsec) {
 		nanosleep(&pause, NULL);
 		if (pause.tv_nsec < (long)FLUSH_POLL_MAX_NSEC)
 			pause.tv_nsec *= 2;

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include "daemon/nic/soft/soft.h"
+#include "proto/base/nsec.h"
 
 #define DELAY_SHORT_NSEC 4000u
 #define DELAY_LONG_NSEC 50000u
@@ -72,7 +73,7 @@ static int record(const struct delayed *what)
 	if (!item)
 		return -ENOMEM;
 	*item = *what;
-	item->due_nsec = soft_now_nsec() + random_delay_nsec(&nic->delay);
+	item->due_nsec = nsec_now() + random_delay_nsec(&nic->delay);
 	engine_mem_ref(item->mem);
 	insert(&nic->delay, item);
 	return -EINPROGRESS;
@@ -160,7 +161,7 @@ unsigned int soft_delay_run(struct soft_delay *delay)
 
 	if (list_empty(&delay->ops))
 		return 0;
-	now = soft_now_nsec();
+	now = nsec_now();
 	for (; soft_delay_deadline(delay) <= now; n++)
 		complete_first(delay);
 	return n;

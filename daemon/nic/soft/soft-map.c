@@ -21,8 +21,19 @@
 
 #include "proto/base/cleanup.h"
 #include "proto/base/overflow.h"
+#include "proto/base/page.h"
 
-#define MAP_PAGE_MASK ((uint64_t)4095)
+int soft_check_kind(enum nic_mem_kind kind)
+{
+	switch (kind) {
+	case NIC_MEM_MEMFD:
+		return 0;
+	case NIC_MEM_DMABUF:
+	case NIC_MEM_AGENT:
+		return -EOPNOTSUPP;
+	}
+	return -EINVAL;
+}
 
 static int check_memfd(int fd, uint64_t *ret_size)
 {
@@ -47,7 +58,8 @@ static int map_errno(void)
 
 int soft_map_memfd(int fd, uint64_t offset, uint64_t bytes, bool writable, struct soft_map *ret_map)
 {
-	uint64_t size, start = offset & ~MAP_PAGE_MASK, head = offset & MAP_PAGE_MASK;
+	struct page_range range;
+	uint64_t size;
 	int prot = writable ? PROT_READ | PROT_WRITE : PROT_READ;
 	void *base;
 	int r;
@@ -55,13 +67,14 @@ int soft_map_memfd(int fd, uint64_t offset, uint64_t bytes, bool writable, struc
 	r = check_memfd(fd, &size);
 	if (r < 0)
 		return r;
-	if (bytes == 0 || !range_fits(offset, bytes, size))
+	if (bytes == 0 || !range_fits(offset, bytes, size) ||
+	    page_range_overflows(offset, bytes, page_bytes(), &range))
 		return -EINVAL;
-	base = mmap(NULL, bytes + head, prot, MAP_SHARED, fd, (off_t)start);
+	base = mmap(NULL, range.bytes, prot, MAP_SHARED, fd, (off_t)range.start);
 	if (base == MAP_FAILED)
 		return map_errno();
 	*ret_map = (struct soft_map){
-		.base = base, .bytes = bytes + head, .data = (uint8_t *)base + head};
+		.base = base, .bytes = range.bytes, .data = (uint8_t *)base + range.head};
 	return 0;
 }
 

@@ -46,14 +46,14 @@ static void *mem_pointer(struct engine_mem *mem, uint64_t offset, size_t bytes)
 static int mem_read(struct engine_mem *mem, uint64_t offset, void *dst, size_t bytes,
 		    struct engine_memop *op)
 {
-	memcpy(dst, mem_at(mem, offset), bytes);
+	memmove(dst, mem_at(mem, offset), bytes);
 	return 0;
 }
 
 static int mem_write(struct engine_mem *mem, uint64_t offset, const void *src, size_t bytes,
 		     struct engine_memop *op)
 {
-	memcpy(mem_at(mem, offset), src, bytes);
+	memmove(mem_at(mem, offset), src, bytes);
 	return 0;
 }
 
@@ -149,16 +149,11 @@ static int create_with_key(struct soft_nic *nic, struct mr_call *call)
 static int check_attr(const struct nic_mr_attr *attr)
 {
 	uint64_t end;
+	int r;
 
-	switch (attr->kind) {
-	case NIC_MEM_MEMFD:
-		break;
-	case NIC_MEM_DMABUF:
-	case NIC_MEM_AGENT:
-		return -EOPNOTSUPP;
-	default:
-		return -EINVAL;
-	}
+	r = soft_check_kind(attr->kind);
+	if (r < 0)
+		return r;
 	if (attr->length_bytes == 0 || (attr->access & ~NIC_ACCESS_ALL) ||
 	    add_overflows(attr->iova, attr->length_bytes, &end) ||
 	    ((attr->iova ^ attr->offset) & MR_PAGE_MASK))

@@ -277,15 +277,10 @@ static uint64_t cq_rings_end(const struct nic_layout *layout)
 
 static int check_mem(const struct nic_queue_mem *mem, const struct nic_layout *layout)
 {
-	switch (mem->kind) {
-	case NIC_MEM_MEMFD:
-		break;
-	case NIC_MEM_DMABUF:
-	case NIC_MEM_AGENT:
-		return -EOPNOTSUPP;
-	default:
-		return -EINVAL;
-	}
+	int r = soft_check_kind(mem->kind);
+
+	if (r < 0)
+		return r;
 	if ((mem->offset & QUEUES_PAGE_MASK) || mem->length_bytes < layout->total_bytes)
 		return -EINVAL;
 	for (uint32_t i = 0; i < layout->n_cqs; i++)

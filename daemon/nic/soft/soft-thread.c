@@ -27,6 +27,7 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/cleanup.h"
+#include "proto/base/nsec.h"
 
 /* Bounds of one turn: with chunks of 64 KiB, at most half a millisecond. */
 #define TURN_ENGINE_UNITS 64u
@@ -36,24 +37,14 @@
 #define HEARTBEAT_TURNS 1024u
 #define SPIN_ROUNDS_PER_CLOCK 8u
 #define SPIN_NSEC 1000u
-#define NSEC_PER_USEC 1000u
-#define NSEC_PER_SEC 1000000000u
 #define TIMER_SLACK_NSEC 1000u
 #define SLEEP_FOR_EVER UINT64_MAX
-
-uint64_t soft_now_nsec(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * NSEC_PER_SEC + (uint64_t)ts.tv_nsec;
-}
 
 /* ---- what the engine asks of us --------------------------------------------------------------------------- */
 
 static uint64_t owner_now(void *owner)
 {
-	return soft_now_nsec();
+	return nsec_now();
 }
 
 static int owner_route_get(void *owner, const uint8_t gid[16], void **ret_route)
@@ -162,7 +153,7 @@ static bool fault_stops(struct soft_nic *nic)
 
 static void beat(struct soft_nic *nic)
 {
-	__atomic_store_n(&nic->page->heartbeat_nsec, soft_now_nsec(), __ATOMIC_RELAXED);
+	__atomic_store_n(&nic->page->heartbeat_nsec, nsec_now(), __ATOMIC_RELAXED);
 }
 
 /* Returns whether anything was done. */
@@ -234,7 +225,7 @@ static uint64_t sleep_nsec(struct soft_nic *nic)
 		deadline = soft_delay_deadline(&nic->delay);
 	if (deadline == UINT64_MAX)
 		return nsec;
-	now = soft_now_nsec();
+	now = nsec_now();
 	if (deadline <= now)
 		return 0;
 	return deadline - now < nsec ? deadline - now : nsec;
@@ -244,7 +235,7 @@ static uint64_t sleep_nsec(struct soft_nic *nic)
 static void epoll_sleep(int epoll_fd, uint64_t nsec)
 {
 	struct epoll_event events[16];
-	struct timespec ts = {.tv_sec = (time_t)(nsec / NSEC_PER_SEC), .tv_nsec = (long)(nsec % NSEC_PER_SEC)};
+	struct timespec ts = nsec_to_timespec(nsec);
 	int ms = nsec == SLEEP_FOR_EVER ? -1 : (int)(nsec / 1000000u % INT32_MAX + 1);
 
 	if (epoll_pwait2(epoll_fd, events, 16, nsec == SLEEP_FOR_EVER ? NULL : &ts, NULL) < 0 &&
@@ -284,7 +275,7 @@ static void thread_idle(struct soft_nic *nic)
 	cpu_relax();
 	if (nic->idle_since_nsec && !nic->idle_yields && nic->n_turns % SPIN_ROUNDS_PER_CLOCK)
 		return;
-	now = soft_now_nsec();
+	now = nsec_now();
 	if (!nic->idle_since_nsec)
 		nic->idle_since_nsec = now;
 	idle_nsec = now - nic->idle_since_nsec;
@@ -329,6 +320,7 @@ static int start_engine(struct soft_nic *nic)
 		.max_cqs = SOFT_MAX_CQS,
 		.max_mrs = SOFT_MAX_MRS,
 		.chunk_bytes = SOFT_CHUNK_BYTES,
+		.self_route = nic->port,
 	};
 	int r = engine_new(&attr, &owner_ops, nic, &nic->engine);
 

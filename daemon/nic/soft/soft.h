@@ -44,6 +44,8 @@ struct soft_map {
 	uint8_t *data; /* where the wanted offset lies */
 };
 
+/* Which kinds of memory this backend maps: 0, -EOPNOTSUPP for the others, -EINVAL for what is no kind. */
+int soft_check_kind(enum nic_mem_kind kind);
 /*
  * Map part of a client's memfd. -EBADF not a memfd of ordinary pages; -EPERM not sealed against shrinking, or
  * not writable; -EINVAL outside the file; -ENOMEM.
@@ -214,7 +216,6 @@ int soft_thread_start(struct soft_nic *nic);
 bool soft_thread_is_started(struct soft_nic *nic);
 /* Ends it for good and frees what it owned; also right when it never ran. */
 void soft_thread_stop(struct soft_nic *nic);
-uint64_t soft_now_nsec(void);
 
 /* Engine's event sink and the queue behind next_event (soft-events.c). */
 int soft_events_init(struct soft_events *events);

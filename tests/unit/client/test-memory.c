@@ -12,7 +12,8 @@
 #include "tests/unit/client/fake-daemon.h"
 
 #define PAGES 8u
-#define BYTES (PAGES * PAGE_BYTES)
+#define PAGE page_bytes()
+#define BYTES (PAGES * PAGE)
 
 static void no_request(struct fake_daemon *fake, const struct msg *req, struct fdlist *fds)
 {
@@ -46,15 +47,15 @@ static uint8_t *map_pattern(void)
 	uint8_t *p = map(PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
 
 	for (unsigned int i = 0; i < BYTES; i++)
-		p[i] = (uint8_t)(i * 7 + i / 4096);
-	memset(p + 2 * PAGE_BYTES, 0, PAGE_BYTES); /* a hole */
+		p[i] = (uint8_t)(i * 7 + i / PAGE);
+	memset(p + 2 * PAGE, 0, PAGE); /* a hole */
 	return p;
 }
 
 static void assert_pattern(const uint8_t *p)
 {
 	for (unsigned int i = 0; i < BYTES; i++)
-		ASSERT_EQ(p[i], i / PAGE_BYTES == 2 ? 0 : (uint8_t)(i * 7 + i / 4096));
+		ASSERT_EQ(p[i], i / PAGE == 2 ? 0 : (uint8_t)(i * 7 + i / PAGE));
 }
 
 TEST(allocated_memory_is_zero_shared_and_sealed)
@@ -64,10 +65,10 @@ TEST(allocated_memory_is_zero_shared_and_sealed)
 	int seals;
 
 	open_client();
-	ASSERT_OK(shmd_mem_alloc(client, 5000, &mem));
-	ASSERT_EQ(shmd_mem_bytes(mem), 8192);
+	ASSERT_OK(shmd_mem_alloc(client, PAGE + 904, &mem));
+	ASSERT_EQ(shmd_mem_bytes(mem), 2 * PAGE);
 	addr = shmd_mem_addr(mem);
-	for (int i = 0; i < 8192; i++)
+	for (unsigned int i = 0; i < 2 * PAGE; i++)
 		ASSERT_EQ(addr[i], 0);
 	seals = fcntl(shmd_mem_fd(mem), F_GET_SEALS);
 	ASSERT_EQ(seals & (F_SEAL_SHRINK | F_SEAL_GROW), F_SEAL_SHRINK | F_SEAL_GROW);
@@ -130,7 +131,7 @@ TEST(adopting_a_range_of_several_mappings_works)
 
 	open_client();
 	/* Different advice makes the kernel keep two mappings. */
-	ASSERT_OK(madvise(p + 3 * PAGE_BYTES, 2 * PAGE_BYTES, MADV_DONTFORK));
+	ASSERT_OK(madvise(p + 3 * PAGE, 2 * PAGE, MADV_DONTFORK));
 	ASSERT_OK(shmd_mem_adopt(client, p, BYTES, &mem));
 	assert_pattern(p);
 	shmd_mem_free(mem);
@@ -144,7 +145,7 @@ TEST(adopting_the_middle_leaves_the_rest_alone)
 	struct shmd_mem *mem;
 
 	open_client();
-	ASSERT_OK(shmd_mem_adopt(client, p + 3 * PAGE_BYTES, 2 * PAGE_BYTES, &mem));
+	ASSERT_OK(shmd_mem_adopt(client, p + 3 * PAGE, 2 * PAGE, &mem));
 	assert_pattern(p);
 	shmd_mem_free(mem);
 	assert_pattern(p);
@@ -166,11 +167,11 @@ TEST(adopting_refuses_what_is_not_private_anonymous_memory)
 	int fd = fake_memfd(BYTES);
 
 	open_client();
-	assert_refused(p + 1, PAGE_BYTES);
-	assert_refused(p, PAGE_BYTES + 1);
+	assert_refused(p + 1, PAGE);
+	assert_refused(p, PAGE + 1);
 	assert_refused(p, 0);
-	assert_refused(NULL, PAGE_BYTES);
-	assert_refused(p, SIZE_MAX - PAGE_BYTES + 1);
+	assert_refused(NULL, PAGE);
+	assert_refused(p, SIZE_MAX - PAGE + 1);
 
 	shared = map(PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1);
 	assert_refused(shared, BYTES);
@@ -178,11 +179,11 @@ TEST(adopting_refuses_what_is_not_private_anonymous_memory)
 	assert_refused(file, BYTES);
 	fixed = map(PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1);
 	assert_refused(fixed, BYTES);
-	assert_refused((uint8_t *)((uintptr_t)__builtin_frame_address(0) & ~4095ul), PAGE_BYTES);
+	assert_refused((uint8_t *)((uintptr_t)__builtin_frame_address(0) & ~(PAGE - 1)), PAGE);
 
 	/* A hole in the range, and a page that may not be written. */
-	ASSERT_OK(munmap(shared + 2 * PAGE_BYTES, PAGE_BYTES));
-	ASSERT_OK(mprotect(p + 6 * PAGE_BYTES, PAGE_BYTES, PROT_READ));
+	ASSERT_OK(munmap(shared + 2 * PAGE, PAGE));
+	ASSERT_OK(mprotect(p + 6 * PAGE, PAGE, PROT_READ));
 	assert_refused(p, BYTES);
 	assert_refused(shared, BYTES);
 	assert_pattern(p);

@@ -138,10 +138,24 @@ TEST(questions_do_not_need_a_valid_file)
 	unlink(path);
 }
 
+TEST(help_fits_a_terminal)
+{
+	char *text = NULL, *line;
+	size_t size;
+	FILE *f = open_memstream(&text, &size);
+
+	settings_print_help(f);
+	fclose(f);
+	ASSERT(strstr(text, "--max-registered-bytes"));
+	for (line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
+		ASSERT_LE(strlen(line), 80);
+	free(text);
+}
+
 /* A line of roff that begins with a dot or a quote is a command: texts must not make any. */
 TEST(man_pages_hold_every_setting_and_no_stray_command)
 {
-	static const char *const commands[] = {".TH", ".SH", ".TP", ".PP", ".\\\""};
+	static const char *const commands[] = {".TH", ".SH", ".TP", ".PP", ".nf", ".fi", ".\\\""};
 
 	for (int page = SETTINGS_MAN_CONF; page <= SETTINGS_MAN_DAEMON; page++) {
 		char *text = NULL, *line;
@@ -154,7 +168,7 @@ TEST(man_pages_hold_every_setting_and_no_stray_command)
 		for (line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
 			bool known = line[0] != '.' && line[0] != '\'';
 
-			for (int i = 0; i < 5; i++)
+			for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
 				known |= strncmp(line, commands[i], strlen(commands[i])) == 0;
 			if (!known)
 				test_fail(TEST_WHERE, "a line of the page is no known command: %s", line);

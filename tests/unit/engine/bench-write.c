@@ -3,20 +3,12 @@
 #include <endian.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "fixture.h"
+#include "proto/base/nsec.h"
 #include "tests/lib/test.h"
 
 #define BATCH 32
-
-static uint64_t clock_nsec(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
 
 struct bench {
 	struct world w;
@@ -48,7 +40,7 @@ static double measure(struct bench *b, unsigned int rounds)
 	struct tqp *qp = &b->p.a;
 	uint64_t start, spent;
 
-	start = clock_nsec();
+	start = nsec_now();
 	for (unsigned int i = 0; i < rounds; i++) {
 		qp->pi = (uint16_t)(qp->pi + BATCH);
 		b->last = (uint16_t)(qp->pi - 1);
@@ -56,7 +48,7 @@ static double measure(struct bench *b, unsigned int rounds)
 		tqp_ring(qp);
 		direct_run(b);
 	}
-	spent = clock_nsec() - start;
+	spent = nsec_now() - start;
 	return (double)spent / ((double)rounds * BATCH);
 }
 

@@ -113,6 +113,7 @@ void world_init_chunk(struct world *w, enum mem_mode mode, uint32_t chunk_bytes)
 		w->nodes[i].world = w;
 		w->nodes[i].index = i;
 		list_init(&w->nodes[i].inbox);
+		attr.self_route = &w->nodes[i];
 		ASSERT_OK(engine_new(&attr, &ops, &w->nodes[i], &w->nodes[i].engine));
 	}
 }
@@ -290,7 +291,7 @@ bool tcq_poll(struct tcq *cq, struct shmd_cqe *ret_cqe)
 	struct shmd_cqe *cqe =
 		(struct shmd_cqe *)(void *)(cq->ring + (size_t)index * SHMD_CQE_BYTES);
 	/* The last word of the entry, as device functions read it. */
-	uint32_t tail = be32toh(__atomic_load_n((uint32_t *)(void *)cqe + 15, __ATOMIC_ACQUIRE));
+	uint64_t tail = be64toh(__atomic_load_n((uint64_t *)(void *)cqe + 7, __ATOMIC_ACQUIRE));
 	uint8_t op_own = (uint8_t)tail;
 
 	if (op_own >> 4 == SHMD_CQE_INVALID || (op_own & 1) != ((cq->ci >> cq->log2_entries) & 1))
@@ -433,6 +434,23 @@ void pair_deinit(struct pair *p)
 {
 	tqp_deinit(&p->a);
 	tqp_deinit(&p->b);
+}
+
+void setup_init(struct setup *s, enum mem_mode mode, uint64_t region_bytes, const struct tqp_attr *attr)
+{
+	const struct tqp_attr defaults = TQP_ATTR;
+
+	world_init(&s->w, mode);
+	s->local = region_new(&s->w, 0, region_bytes);
+	s->remote = region_new(&s->w, 1, region_bytes);
+	region_fill(s->local, 1);
+	pair_init(&s->p, &s->w, attr ? attr : &defaults);
+}
+
+void setup_deinit(struct setup *s)
+{
+	pair_deinit(&s->p);
+	world_deinit(&s->w);
 }
 
 /* ---- WQEs ---- */

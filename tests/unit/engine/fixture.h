@@ -132,6 +132,16 @@ void pair_init_nodes(struct pair *p, struct world *w, unsigned int a, unsigned i
 		     const struct tqp_attr *attr);
 void pair_deinit(struct pair *p);
 
+/* What most tests begin with: two engines, a region on each, the local one filled, and a connected pair. */
+struct setup {
+	struct world w;
+	struct pair p;
+	struct region *local, *remote;
+};
+/* attr NULL: TQP_ATTR. */
+void setup_init(struct setup *s, enum mem_mode mode, uint64_t region_bytes, const struct tqp_attr *attr);
+void setup_deinit(struct setup *s);
+
 /* ---- WQEs ---- */
 #define SIGNALED 0x1u
 #define FENCE 0x2u

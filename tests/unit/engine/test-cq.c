@@ -7,28 +7,13 @@
 #include "fixture.h"
 #include "tests/lib/test.h"
 
-struct setup {
-	struct world w;
-	struct pair p;
-	struct region *local, *remote;
-};
-
 static void setup(struct setup *s, uint32_t log2_cq, uint32_t cq_flags)
 {
 	struct tqp_attr attr = TQP_ATTR;
 
 	attr.log2_cq = log2_cq;
 	attr.cq_flags = cq_flags;
-	world_init(&s->w, MEM_POINTER);
-	s->local = region_new(&s->w, 0, 4096);
-	s->remote = region_new(&s->w, 1, 4096);
-	pair_init(&s->p, &s->w, &attr);
-}
-
-static void teardown(struct setup *s)
-{
-	pair_deinit(&s->p);
-	world_deinit(&s->w);
+	setup_init(s, MEM_POINTER, 4096, &attr);
 }
 
 static void write_n(struct setup *s, unsigned int n)
@@ -54,7 +39,7 @@ TEST(the_owner_bit_turns_with_every_round)
 			expect_ok(&s.p.a, (uint16_t)i);
 			tcq_expect_none(&s.p.a.scq);
 		}
-		teardown(&s);
+		setup_deinit(&s);
 	}
 }
 
@@ -95,7 +80,7 @@ TEST(overrun_kills_the_cq_and_its_qps)
 	world_run(&s.w);
 	tcq_expect_none(&s.p.a.scq);
 	ASSERT_EQ(tqp_info(&s.p.b).state, ENGINE_QP_RTS);
-	teardown(&s);
+	setup_deinit(&s);
 }
 
 TEST(consumed_entries_are_used_again)
@@ -109,7 +94,7 @@ TEST(consumed_entries_are_used_again)
 			expect_ok(&s.p.a, (uint16_t)(5 * round + i));
 	}
 	ASSERT_EQ(s.w.nodes[0].n_events, 0);
-	teardown(&s);
+	setup_deinit(&s);
 }
 
 TEST(a_consumer_index_that_cannot_be_is_an_overrun)
@@ -121,7 +106,7 @@ TEST(a_consumer_index_that_cannot_be_is_an_overrun)
 	s.p.a.scq.dbrec->rcv = htobe32(0x345678);
 	write_n(&s, 1);
 	ASSERT_EQ(world_count_events(&s.w.nodes[0], ENGINE_EVENT_CQ_OVERRUN), 1);
-	teardown(&s);
+	setup_deinit(&s);
 }
 
 TEST(overrun_ignore_never_looks)
@@ -135,7 +120,7 @@ TEST(overrun_ignore_never_looks)
 	ASSERT_EQ(s.w.nodes[0].n_events, 0);
 	last = (const struct shmd_cqe *)(const void *)(s.p.a.scq.ring + (99 % 8) * 64);
 	ASSERT_EQ(be16toh(last->wqe_counter), 99);
-	teardown(&s);
+	setup_deinit(&s);
 }
 
 #define COLLAPSED (ENGINE_CQ_COLLAPSED | ENGINE_CQ_OVERRUN_IGNORE)
@@ -153,7 +138,7 @@ TEST(a_collapsed_cq_holds_the_newest_at_entry_0)
 		ASSERT_EQ(be16toh(cqe->wqe_counter), i);
 		ASSERT_EQ(cqe->op_own >> 4, SHMD_CQE_REQ);
 	}
-	teardown(&s);
+	setup_deinit(&s);
 }
 
 TEST(flush_does_not_hide_the_cause_in_a_collapsed_cq)
@@ -172,7 +157,7 @@ TEST(flush_does_not_hide_the_cause_in_a_collapsed_cq)
 	ASSERT_EQ(err->syndrome, SHMD_SYNDROME_LOCAL_QP_OP_ERR);
 	ASSERT_EQ(be16toh(err->wqe_counter), 1);
 	ASSERT_EQ(tqp_info(&s.p.a).counters.error_cqes, 4);
-	teardown(&s);
+	setup_deinit(&s);
 }
 
 TEST(an_armed_cq_gives_one_event)
@@ -192,7 +177,7 @@ TEST(an_armed_cq_gives_one_event)
 	s.p.a.scq.dbrec->snd = htobe32(2u << 28 | 7);
 	write_n(&s, 1);
 	ASSERT_EQ(s.w.nodes[0].n_events, 2);
-	teardown(&s);
+	setup_deinit(&s);
 }
 
 TEST(armed_for_solicited_only)
@@ -212,7 +197,7 @@ TEST(armed_for_solicited_only)
 	world_run(&s.w);
 	ASSERT_EQ(s.w.nodes[1].n_events, 1);
 	ASSERT_EQ(s.w.nodes[1].events[0].kind, ENGINE_EVENT_CQ_COMPLETION);
-	teardown(&s);
+	setup_deinit(&s);
 }
 
 TEST(dropped_cqe_fault_shows)
@@ -227,7 +212,7 @@ TEST(dropped_cqe_fault_shows)
 	expect_ok(&s.p.a, 3);
 	expect_ok(&s.p.a, 4);
 	tcq_expect_none(&s.p.a.scq);
-	teardown(&s);
+	setup_deinit(&s);
 }
 
 TEST(creation_is_checked)
@@ -301,5 +286,5 @@ TEST(a_cq_may_be_shared)
 	ASSERT_EQ(n[0], 10);
 	ASSERT_EQ(n[1], 20);
 	tqp_deinit(&c);
-	teardown(&s);
+	setup_deinit(&s);
 }

@@ -42,28 +42,6 @@ static uint64_t reference_swap(uint64_t old, const uint64_t v[4])
 	return old;
 }
 
-struct setup {
-	struct world w;
-	struct pair p;
-	struct region *local, *remote;
-};
-
-static void setup(struct setup *s, enum mem_mode mode)
-{
-	struct tqp_attr attr = TQP_ATTR;
-
-	world_init(&s->w, mode);
-	s->local = region_new(&s->w, 0, 4096);
-	s->remote = region_new(&s->w, 1, 4096);
-	pair_init(&s->p, &s->w, &attr);
-}
-
-static void teardown(struct setup *s)
-{
-	pair_deinit(&s->p);
-	world_deinit(&s->w);
-}
-
 static uint64_t random_mask(uint64_t *seed)
 {
 	switch (test_random(seed) % 4) {
@@ -137,7 +115,7 @@ TEST(fetch_add_of_8_bytes)
 		uint64_t seed = 1, value = 0;
 		struct setup s;
 
-		setup(&s, mode);
+		setup_init(&s, mode, 4096, NULL);
 		for (unsigned int i = 0; i < 40; i++) {
 			uint64_t v[4] = {test_random(&seed)};
 
@@ -147,7 +125,7 @@ TEST(fetch_add_of_8_bytes)
 			value += v[0];
 			ASSERT_EQ(remote_word(&s), value);
 		}
-		teardown(&s);
+		setup_deinit(&s);
 	}
 }
 
@@ -158,7 +136,7 @@ TEST(compare_swap_of_8_bytes)
 		uint64_t hit[4] = {5, 0}, miss[4] = {7, 4};
 		struct setup s;
 
-		setup(&s, mode);
+		setup_init(&s, mode, 4096, NULL);
 		post(&s, SHMD_OPCODE_ATOMIC_CS, 0, hit);
 		expect_done(&s);
 		ASSERT_EQ(remote_word(&s), 5);
@@ -167,7 +145,7 @@ TEST(compare_swap_of_8_bytes)
 		expect_done(&s);
 		ASSERT_EQ(remote_word(&s), 5);
 		ASSERT_EQ(result64(&s), 5);
-		teardown(&s);
+		setup_deinit(&s);
 	}
 }
 
@@ -176,7 +154,7 @@ static void masked_add(enum mem_mode mode, bool narrow)
 	uint64_t seed = 7, value = 0x0123456789abcdefull;
 	struct setup s;
 
-	setup(&s, mode);
+	setup_init(&s, mode, 4096, NULL);
 	memcpy(s.remote->bytes + 40, &value, 8);
 	for (unsigned int i = 0; i < ROUNDS; i++) {
 		uint64_t v[4] = {test_random(&seed), random_mask(&seed)};
@@ -194,7 +172,7 @@ static void masked_add(enum mem_mode mode, bool narrow)
 		else
 			ASSERT_EQ(result64(&s), old);
 	}
-	teardown(&s);
+	setup_deinit(&s);
 }
 
 static void masked_swap(enum mem_mode mode, bool narrow)
@@ -202,7 +180,7 @@ static void masked_swap(enum mem_mode mode, bool narrow)
 	uint64_t seed = 8, value = 0x0123456789abcdefull;
 	struct setup s;
 
-	setup(&s, mode);
+	setup_init(&s, mode, 4096, NULL);
 	memcpy(s.remote->bytes + 40, &value, 8);
 	for (unsigned int i = 0; i < ROUNDS; i++) {
 		uint64_t v[4] = {test_random(&seed), test_random(&seed), random_mask(&seed),
@@ -225,7 +203,7 @@ static void masked_swap(enum mem_mode mode, bool narrow)
 		value = reference_swap(old, v);
 		ASSERT_EQ(remote_word(&s), value);
 	}
-	teardown(&s);
+	setup_deinit(&s);
 }
 
 TEST(masked_fetch_add)
@@ -252,11 +230,11 @@ TEST(boundary_of_all_ones_is_xor)
 	uint64_t v[4] = {0xff00ff00ff00ff00ull, UINT64_MAX}, value = 0x0ff00ff00ff00ff0ull;
 	struct setup s;
 
-	setup(&s, MEM_POINTER);
+	setup_init(&s, MEM_POINTER, 4096, NULL);
 	memcpy(s.remote->bytes + 40, &value, 8);
 	post(&s, SHMD_OPCODE_ATOMIC_MASKED_FA, SHMD_OPMOD_EXT_ATOMIC_8, v);
 	ASSERT_EQ(remote_word(&s), value ^ v[0]);
-	teardown(&s);
+	setup_deinit(&s);
 }
 
 /* More atomics than may be outstanding, over one word: none is lost, and results come in order. */
@@ -266,7 +244,7 @@ TEST(many_atomics_add_up)
 	{
 		struct setup s;
 
-		setup(&s, mode);
+		setup_init(&s, mode, 4096, NULL);
 		for (unsigned int i = 0; i < 100; i++)
 			post_fadd(&s.p.a, i == 99 ? SIGNALED : 0, s.local, 8 * i, s.remote, 0, 3);
 		tqp_ring(&s.p.a);
@@ -275,6 +253,6 @@ TEST(many_atomics_add_up)
 		ASSERT_EQ(*(uint64_t *)(void *)s.remote->bytes, 300);
 		for (unsigned int i = 0; i < 100; i++)
 			ASSERT_EQ(*(uint64_t *)(void *)(s.local->bytes + 8 * i), 3 * i);
-		teardown(&s);
+		setup_deinit(&s);
 	}
 }

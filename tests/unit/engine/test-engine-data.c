@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Every opcode moves the right bytes, at every size class, over every kind of memory. */
 #include <endian.h>
+#include <errno.h>
 #include <string.h>
 
 #include "fixture.h"
@@ -9,12 +10,6 @@
 static const uint32_t sizes[] = {0, 1, 2, 4, 7, 8, 64, 127, 128, 129, 4095, 4096, 4097, 20000};
 #define N_SIZES (sizeof(sizes) / sizeof(sizes[0]))
 #define ROOM 32768u
-
-struct setup {
-	struct world w;
-	struct pair p;
-	struct region *local, *remote;
-};
 
 static void setup_nodes(struct setup *s, enum mem_mode mode, unsigned int a, unsigned int b)
 {
@@ -37,8 +32,7 @@ static void teardown(struct setup *s)
 {
 	ASSERT_EQ(tqp_info(&s->p.a).first_error, 0);
 	ASSERT_EQ(tqp_info(&s->p.b).first_error, 0);
-	pair_deinit(&s->p);
-	world_deinit(&s->w);
+	setup_deinit(s);
 }
 
 /* The bytes arrived, and those around them are as before. */
@@ -443,6 +437,56 @@ TEST(large_messages_of_many_chunks)
 		ASSERT_MEMEQ(s.remote->bytes, s.local->bytes + 3 * bytes, bytes);
 		teardown(&s);
 	}
+}
+
+/* Memory that ends an operation inside the call that began it, and says "later" nevertheless. */
+TEST(operations_that_end_inside_their_call)
+{
+	struct setup s;
+
+	setup(&s, MEM_SYNC);
+	s.local->mem.done_inside = s.remote->mem.done_inside = true;
+	post_write(&s.p.a, SIGNALED, s.local, 0, s.remote, 0, 10000);
+	post_read(&s.p.a, SIGNALED, s.local, 16384, s.remote, 0, 10000);
+	post_fadd(&s.p.a, SIGNALED, s.local, 30000, s.remote, 32000, 1);
+	tqp_ring(&s.p.a);
+	world_run(&s.w);
+	for (uint16_t i = 0; i < 3; i++)
+		expect_ok(&s.p.a, i);
+	ASSERT_MEMEQ(s.local->bytes + 16384, s.local->bytes, 10000);
+	s.remote->mem.fail_with = -EIO;
+	post_write(&s.p.a, SIGNALED, s.local, 0, s.remote, 0, 10000);
+	tqp_ring(&s.p.a);
+	world_run(&s.w);
+	expect_error(&s.p.a.scq, false, 3, SHMD_SYNDROME_REMOTE_OP_ERR);
+	pair_deinit(&s.p);
+	world_deinit(&s.w);
+}
+
+/* A client that posts over requests on their way harms itself only: what was fetched is what is sent. */
+TEST(overposting_waits_for_room)
+{
+	struct tqp_attr attr = TQP_ATTR;
+	struct setup s;
+
+	attr.log2_sq = 4;
+	world_init(&s.w, MEM_DELAY);
+	s.w.delays.hold_turns = 3;
+	s.local = region_new(&s.w, 0, ROOM);
+	s.remote = region_new(&s.w, 1, ROOM);
+	region_fill(s.local, 1);
+	pair_init(&s.p, &s.w, &attr);
+	for (unsigned int i = 0; i < 100; i++) {
+		post_write(&s.p.a, 0, s.local, 64 * i, s.remote, 64 * i, 64);
+		tqp_ring(&s.p.a);
+		world_step(&s.w);
+		while ((uint16_t)(s.p.a.pi - tqp_info(&s.p.a).sq_ci) > 8)
+			world_step(&s.w);
+	}
+	world_run(&s.w);
+	ASSERT_EQ(tqp_info(&s.p.a).counters.wqes, 100);
+	ASSERT_MEMEQ(s.remote->bytes, s.local->bytes, 6400);
+	teardown(&s);
 }
 
 /* What the client writes to a WQE after it was fetched changes nothing, also when it is sent again. */

@@ -12,34 +12,6 @@
 	(ENGINE_ACCESS_LOCAL_WRITE | ENGINE_ACCESS_REMOTE_WRITE | ENGINE_ACCESS_REMOTE_READ |      \
 	 ENGINE_ACCESS_REMOTE_ATOMIC)
 
-struct setup {
-	struct world w;
-	struct pair p;
-	struct region *local, *remote;
-};
-
-static void setup_attr(struct setup *s, enum mem_mode mode, const struct tqp_attr *attr)
-{
-	world_init(&s->w, mode);
-	s->local = region_new(&s->w, 0, SIZE);
-	s->remote = region_new(&s->w, 1, SIZE);
-	region_fill(s->local, 1);
-	pair_init(&s->p, &s->w, attr);
-}
-
-static void setup(struct setup *s, enum mem_mode mode)
-{
-	struct tqp_attr attr = TQP_ATTR;
-
-	setup_attr(s, mode, &attr);
-}
-
-static void teardown(struct setup *s)
-{
-	pair_deinit(&s->p);
-	world_deinit(&s->w);
-}
-
 /* A write before, the request under test, two behind it, and two receives posted at this end. */
 static uint16_t post_between(struct setup *s, struct wqe *wqe)
 {
@@ -111,7 +83,7 @@ static void local_error(struct setup *s, struct wqe *wqe, uint8_t syndrome)
 
 	expect_failed_at(s, index, (uint16_t)((wqe->ds + 3) / 4), syndrome);
 	expect_peer_unharmed(s);
-	teardown(s);
+	setup_deinit(s);
 }
 
 static void write_from(struct wqe *wqe, const struct setup *s, uint64_t addr, uint32_t lkey,
@@ -131,7 +103,7 @@ TEST(unknown_opcodes_fail_with_02)
 		struct setup s;
 		struct wqe wqe;
 
-		setup(&s, MEM_POINTER);
+		setup_init(&s, MEM_POINTER, SIZE, NULL);
 		wqe_begin(&wqe, opcodes[i], SIGNALED);
 		local_error(&s, &wqe, SHMD_SYNDROME_LOCAL_QP_OP_ERR);
 	}
@@ -142,7 +114,7 @@ TEST(wrong_qpn_fails_with_02)
 	struct setup s;
 	struct wqe wqe;
 
-	setup(&s, MEM_POINTER);
+	setup_init(&s, MEM_POINTER, SIZE, NULL);
 	write_from(&wqe, &s, s.local->iova, s.local->key, 8);
 	s.p.a.qpn ^= 1;
 	tqp_post(&s.p.a, &wqe);
@@ -150,7 +122,7 @@ TEST(wrong_qpn_fails_with_02)
 	tqp_ring(&s.p.a);
 	world_run(&s.w);
 	expect_error(&s.p.a.scq, false, 0, SHMD_SYNDROME_LOCAL_QP_OP_ERR);
-	teardown(&s);
+	setup_deinit(&s);
 }
 
 TEST(wqe_beyond_the_producer_index_fails_with_02)
@@ -158,7 +130,7 @@ TEST(wqe_beyond_the_producer_index_fails_with_02)
 	struct setup s;
 	struct wqe wqe;
 
-	setup(&s, MEM_POINTER);
+	setup_init(&s, MEM_POINTER, SIZE, NULL);
 	write_from(&wqe, &s, s.local->iova, s.local->key, 8);
 	wqe_data(&wqe, s.local->iova, s.local->key, 8);
 	wqe_data(&wqe, s.local->iova, s.local->key, 8);
@@ -170,7 +142,7 @@ TEST(wqe_beyond_the_producer_index_fails_with_02)
 	expect_error(&s.p.a.scq, false, 0, SHMD_SYNDROME_LOCAL_QP_OP_ERR);
 	tcq_expect_none(&s.p.a.scq);
 	ASSERT_EQ(tqp_info(&s.p.a).sq_ci, 1);
-	teardown(&s);
+	setup_deinit(&s);
 }
 
 TEST(producer_index_that_jumps_fails_with_02)
@@ -180,7 +152,7 @@ TEST(producer_index_that_jumps_fails_with_02)
 	for (unsigned int i = 0; i < sizeof(jumps) / sizeof(jumps[0]); i++) {
 		struct setup s;
 
-		setup(&s, MEM_POINTER);
+		setup_init(&s, MEM_POINTER, SIZE, NULL);
 		post_write(&s.p.a, SIGNALED, s.local, 0, s.remote, 0, 8);
 		tqp_ring(&s.p.a);
 		world_run(&s.w);
@@ -190,7 +162,7 @@ TEST(producer_index_that_jumps_fails_with_02)
 		world_run(&s.w);
 		expect_error(&s.p.a.scq, false, 1, SHMD_SYNDROME_LOCAL_QP_OP_ERR);
 		tcq_expect_none(&s.p.a.scq);
-		teardown(&s);
+		setup_deinit(&s);
 	}
 }
 
@@ -201,7 +173,7 @@ TEST(bad_lkey_fails_with_04)
 		struct setup s;
 		struct wqe wqe;
 
-		setup(&s, mode);
+		setup_init(&s, mode, SIZE, NULL);
 		write_from(&wqe, &s, s.local->iova, s.local->key + 1, 8);
 		local_error(&s, &wqe, SHMD_SYNDROME_LOCAL_PROT_ERR);
 	}
@@ -214,7 +186,7 @@ TEST(bad_lkey_in_the_last_of_many_segments_sends_nothing)
 		struct setup s;
 		struct wqe wqe;
 
-		setup(&s, mode);
+		setup_init(&s, mode, SIZE, NULL);
 		write_from(&wqe, &s, s.local->iova, s.local->key, 4096);
 		wqe_data(&wqe, s.local->iova, s.local->key, 4096);
 		wqe_data(&wqe, s.local->iova, 0x77777, 1);
@@ -235,7 +207,7 @@ TEST(local_range_fails_with_04)
 		struct setup s;
 		struct wqe wqe;
 
-		setup(&s, MEM_POINTER);
+		setup_init(&s, MEM_POINTER, SIZE, NULL);
 		write_from(&wqe, &s, s.local->iova + ranges[i].start, s.local->key,
 			   ranges[i].bytes);
 		local_error(&s, &wqe, SHMD_SYNDROME_LOCAL_PROT_ERR);
@@ -248,7 +220,7 @@ TEST(foreign_pd_fails_with_04)
 	struct setup s;
 	struct wqe wqe;
 
-	setup(&s, MEM_POINTER);
+	setup_init(&s, MEM_POINTER, SIZE, NULL);
 	foreign = region_new_attr(&s.w, 0, 64, ALL_ACCESS, 2);
 	write_from(&wqe, &s, foreign->iova, foreign->key, 8);
 	local_error(&s, &wqe, SHMD_SYNDROME_LOCAL_PROT_ERR);
@@ -262,7 +234,7 @@ TEST(read_into_memory_without_local_write_fails_with_04)
 		struct setup s;
 		struct wqe wqe;
 
-		setup(&s, mode);
+		setup_init(&s, mode, SIZE, NULL);
 		readonly = region_new_attr(&s.w, 0, 64, ENGINE_ACCESS_REMOTE_READ, 1);
 		wqe_begin(&wqe, SHMD_OPCODE_RDMA_READ, SIGNALED);
 		wqe_raddr(&wqe, s.remote->iova, s.remote->key);
@@ -276,7 +248,7 @@ TEST(payload_above_2_gib_fails_with_01)
 	struct setup s;
 	struct wqe wqe;
 
-	setup(&s, MEM_POINTER);
+	setup_init(&s, MEM_POINTER, SIZE, NULL);
 	write_from(&wqe, &s, s.local->iova, s.local->key, 0x7fffffff);
 	wqe_data(&wqe, s.local->iova, s.local->key, 0x7fffffff);
 	local_error(&s, &wqe, SHMD_SYNDROME_LOCAL_LENGTH_ERR);
@@ -288,12 +260,12 @@ TEST(read_without_rd_atomic_credit_fails_with_02)
 	struct setup s;
 
 	attr.max_rd_atomic = 0;
-	setup_attr(&s, MEM_POINTER, &attr);
+	setup_init(&s, MEM_POINTER, SIZE, &attr);
 	post_read(&s.p.a, SIGNALED, s.local, 0, s.remote, 0, 8);
 	tqp_ring(&s.p.a);
 	world_run(&s.w);
 	expect_error(&s.p.a.scq, false, 0, SHMD_SYNDROME_LOCAL_QP_OP_ERR);
-	teardown(&s);
+	setup_deinit(&s);
 }
 
 TEST(failed_local_memory_operation_fails_with_04)
@@ -301,7 +273,7 @@ TEST(failed_local_memory_operation_fails_with_04)
 	for (unsigned int later = 0; later < 2; later++) {
 		struct setup s;
 
-		setup(&s, later ? MEM_DELAY : MEM_SYNC);
+		setup_init(&s, later ? MEM_DELAY : MEM_SYNC, SIZE, NULL);
 		s.local->mem.fail_with = -EIO;
 		s.local->mem.fail_later = later;
 		post_read(&s.p.a, SIGNALED, s.local, 0, s.remote, 0, 9000);
@@ -310,7 +282,7 @@ TEST(failed_local_memory_operation_fails_with_04)
 		world_run(&s.w);
 		expect_error(&s.p.a.scq, false, 0, SHMD_SYNDROME_LOCAL_PROT_ERR);
 		expect_error(&s.p.a.scq, false, 1, SHMD_SYNDROME_WR_FLUSH_ERR);
-		teardown(&s);
+		setup_deinit(&s);
 	}
 }
 
@@ -322,7 +294,7 @@ static void remote_error(struct setup *s, struct wqe *wqe, uint8_t syndrome, uin
 
 	expect_failed_at(s, index, (uint16_t)((wqe->ds + 3) / 4), syndrome);
 	expect_peer_failed(s, peer_syndrome);
-	teardown(s);
+	setup_deinit(s);
 }
 
 static void access_error(struct setup *s, unsigned int opcode, uint64_t raddr, uint32_t rkey,
@@ -349,7 +321,7 @@ TEST(bad_rkey_fails_with_13)
 		for (unsigned int i = 0; i < 3; i++) {
 			struct setup s;
 
-			setup(&s, mode);
+			setup_init(&s, mode, SIZE, NULL);
 			access_error(&s, rdma_opcodes[i], s.remote->iova, s.remote->key ^ 1, 8);
 		}
 	}
@@ -361,13 +333,13 @@ TEST(remote_range_fails_with_13_and_writes_nothing)
 		uint32_t bytes = 9000;
 		struct setup s;
 
-		setup(&s, MEM_POINTER);
+		setup_init(&s, MEM_POINTER, SIZE, NULL);
 		access_error(&s, rdma_opcodes[i],
 			     s.remote->iova + SIZE - 8000 + (i == 2 ? 8000 : 0), s.remote->key,
 			     bytes);
-		setup(&s, MEM_POINTER);
+		setup_init(&s, MEM_POINTER, SIZE, NULL);
 		access_error(&s, rdma_opcodes[i], s.remote->iova - 8, s.remote->key, bytes);
-		setup(&s, MEM_POINTER);
+		setup_init(&s, MEM_POINTER, SIZE, NULL);
 		access_error(&s, rdma_opcodes[i], UINT64_MAX - 7, s.remote->key, bytes);
 	}
 }
@@ -381,7 +353,7 @@ TEST(region_without_the_access_fails_with_13)
 		struct region *r;
 		struct setup s;
 
-		setup(&s, MEM_POINTER);
+		setup_init(&s, MEM_POINTER, SIZE, NULL);
 		r = region_new_attr(&s.w, 1, 4096, ALL_ACCESS & ~missing[i], 1);
 		access_error(&s, rdma_opcodes[i], r->iova, r->key, 8);
 	}
@@ -396,7 +368,7 @@ TEST(qp_without_the_access_fails_with_13)
 		struct engine_qp_modify mod = {.state = ENGINE_QP_RTS, .set = ENGINE_QP_SET_ACCESS};
 		struct setup s;
 
-		setup(&s, MEM_POINTER);
+		setup_init(&s, MEM_POINTER, SIZE, NULL);
 		mod.access = ALL_ACCESS & ~(missing[i] | ENGINE_ACCESS_LOCAL_WRITE);
 		/* The writes around it are part of the test: let them pass where they may. */
 		if (i == 0) {
@@ -405,7 +377,7 @@ TEST(qp_without_the_access_fails_with_13)
 			tqp_ring(&s.p.a);
 			world_run(&s.w);
 			expect_error(&s.p.a.scq, false, 0, SHMD_SYNDROME_REMOTE_ACCESS_ERR);
-			teardown(&s);
+			setup_deinit(&s);
 			continue;
 		}
 		ASSERT_OK(engine_qp_modify(s.w.nodes[1].engine, s.p.b.qpn, &mod));
@@ -419,7 +391,7 @@ TEST(region_of_another_pd_fails_with_13)
 		struct region *r;
 		struct setup s;
 
-		setup(&s, MEM_POINTER);
+		setup_init(&s, MEM_POINTER, SIZE, NULL);
 		r = region_new_attr(&s.w, 1, 4096, ALL_ACCESS, 2);
 		access_error(&s, rdma_opcodes[i], r->iova, r->key, 8);
 	}
@@ -431,7 +403,7 @@ TEST(deregistered_region_fails_with_13)
 		struct region *r;
 		struct setup s;
 
-		setup(&s, MEM_POINTER);
+		setup_init(&s, MEM_POINTER, SIZE, NULL);
 		r = region_new_attr(&s.w, 1, 4096, ALL_ACCESS, 1);
 		/* Used once, so that it is the one remembered. */
 		post_write(&s.p.b, SIGNALED, s.remote, 0, s.local, 0, 8);
@@ -450,7 +422,7 @@ TEST(misaligned_atomic_fails_with_12)
 		struct setup s;
 		struct wqe wqe;
 
-		setup(&s, MEM_POINTER);
+		setup_init(&s, MEM_POINTER, SIZE, NULL);
 		wqe_begin(&wqe, SHMD_OPCODE_ATOMIC_FA, SIGNALED);
 		wqe_raddr(&wqe, s.remote->iova + 16 + at[i], s.remote->key);
 		wqe_words64(&wqe, words, 2);
@@ -467,7 +439,7 @@ TEST(failed_remote_memory_operation_fails_with_14)
 			struct region *r;
 			struct setup s;
 
-			setup(&s, later ? MEM_DELAY : MEM_SYNC);
+			setup_init(&s, later ? MEM_DELAY : MEM_SYNC, SIZE, NULL);
 			r = region_new(&s.w, 1, 4096);
 			r->mem.fail_with = -EIO;
 			r->mem.fail_later = later;
@@ -479,7 +451,7 @@ TEST(failed_remote_memory_operation_fails_with_14)
 			world_run(&s.w);
 			expect_error(&s.p.a.scq, false, 0, SHMD_SYNDROME_REMOTE_OP_ERR);
 			expect_peer_failed(&s, SHMD_SYNDROME_LOCAL_PROT_ERR);
-			teardown(&s);
+			setup_deinit(&s);
 		}
 	}
 }
@@ -493,7 +465,7 @@ TEST(message_too_long_for_the_receive)
 		for (unsigned int i = 0; i < 3; i++) {
 			struct setup s;
 
-			setup(&s, mode);
+			setup_init(&s, mode, SIZE, NULL);
 			post_recv(&s.p.b, s.remote, 0, 100);
 			post_recv(&s.p.b, s.remote, 0, 100);
 			post_send(&s.p.a, SIGNALED, s.local, 0, sizes[i]);
@@ -503,7 +475,7 @@ TEST(message_too_long_for_the_receive)
 			expect_error(&s.p.b.rcq, true, 0, SHMD_SYNDROME_LOCAL_LENGTH_ERR);
 			expect_error(&s.p.b.rcq, true, 1, SHMD_SYNDROME_WR_FLUSH_ERR);
 			expect_peer_failed(&s, SHMD_SYNDROME_LOCAL_LENGTH_ERR);
-			teardown(&s);
+			setup_deinit(&s);
 		}
 	}
 }
@@ -513,7 +485,7 @@ TEST(receive_with_a_bad_key)
 	uint32_t seg[4] = {htobe32(64), htobe32(0x5555), 0, 0};
 	struct setup s;
 
-	setup(&s, MEM_POINTER);
+	setup_init(&s, MEM_POINTER, SIZE, NULL);
 	post_recv_raw(&s.p.b, seg, sizeof(seg));
 	post_recv(&s.p.b, s.remote, 0, 100);
 	post_send(&s.p.a, SIGNALED, s.local, 0, 10);
@@ -522,7 +494,7 @@ TEST(receive_with_a_bad_key)
 	expect_error(&s.p.a.scq, false, 0, SHMD_SYNDROME_REMOTE_OP_ERR);
 	expect_error(&s.p.b.rcq, true, 0, SHMD_SYNDROME_LOCAL_PROT_ERR);
 	expect_error(&s.p.b.rcq, true, 1, SHMD_SYNDROME_WR_FLUSH_ERR);
-	teardown(&s);
+	setup_deinit(&s);
 }
 
 TEST(malformed_receive)
@@ -530,21 +502,21 @@ TEST(malformed_receive)
 	uint32_t seg[4] = {htobe32(0x80000004), htobe32(0x5555), 0, 0};
 	struct setup s;
 
-	setup(&s, MEM_POINTER);
+	setup_init(&s, MEM_POINTER, SIZE, NULL);
 	post_recv_raw(&s.p.b, seg, sizeof(seg));
 	post_send(&s.p.a, SIGNALED, s.local, 0, 10);
 	tqp_ring(&s.p.a);
 	world_run(&s.w);
 	expect_error(&s.p.a.scq, false, 0, SHMD_SYNDROME_REMOTE_OP_ERR);
 	expect_error(&s.p.b.rcq, true, 0, SHMD_SYNDROME_LOCAL_QP_OP_ERR);
-	teardown(&s);
+	setup_deinit(&s);
 }
 
 TEST(receive_index_that_jumps)
 {
 	struct setup s;
 
-	setup(&s, MEM_POINTER);
+	setup_init(&s, MEM_POINTER, SIZE, NULL);
 	post_recv(&s.p.b, s.remote, 0, 100);
 	s.p.b.dbrec->rcv = htobe32(65 + 7);
 	post_send(&s.p.a, SIGNALED, s.local, 0, 10);
@@ -553,7 +525,7 @@ TEST(receive_index_that_jumps)
 	expect_error(&s.p.a.scq, false, 0, SHMD_SYNDROME_REMOTE_OP_ERR);
 	expect_error(&s.p.b.rcq, true, 0, SHMD_SYNDROME_LOCAL_QP_OP_ERR);
 	tcq_expect_none(&s.p.b.rcq);
-	teardown(&s);
+	setup_deinit(&s);
 }
 
 /* A WRITE with immediate data that may not write has taken a receive, which fails with it. */
@@ -562,7 +534,7 @@ TEST(write_imm_without_access_fails_its_receive)
 	struct setup s;
 	struct wqe wqe;
 
-	setup(&s, MEM_POINTER);
+	setup_init(&s, MEM_POINTER, SIZE, NULL);
 	post_recv(&s.p.b, s.remote, 0, 100);
 	post_recv(&s.p.b, s.remote, 0, 100);
 	wqe_begin(&wqe, SHMD_OPCODE_RDMA_WRITE_IMM, SIGNALED);
@@ -575,7 +547,7 @@ TEST(write_imm_without_access_fails_its_receive)
 	expect_error(&s.p.b.rcq, true, 0, SHMD_SYNDROME_LOCAL_ACCESS_ERR);
 	expect_error(&s.p.b.rcq, true, 1, SHMD_SYNDROME_WR_FLUSH_ERR);
 	tcq_expect_none(&s.p.b.rcq);
-	teardown(&s);
+	setup_deinit(&s);
 }
 
 TEST(send_to_a_qp_without_receive_queue)
@@ -585,7 +557,7 @@ TEST(send_to_a_qp_without_receive_queue)
 	struct setup s;
 	struct tqp c;
 
-	setup(&s, MEM_POINTER);
+	setup_init(&s, MEM_POINTER, SIZE, NULL);
 	tqp_init(&c, &s.w, 1, &attr);
 	ASSERT_OK(engine_qp_destroy(c.node->engine, c.qpn));
 	create = (struct engine_qp_attr){.qpn = c.qpn,
@@ -604,7 +576,36 @@ TEST(send_to_a_qp_without_receive_queue)
 	world_run(&s.w);
 	expect_error(&s.p.a.scq, false, 0, SHMD_SYNDROME_REMOTE_INVAL_REQ_ERR);
 	tqp_deinit(&c);
-	teardown(&s);
+	setup_deinit(&s);
+}
+
+/* A word that is aligned by its address and not in its memory. */
+TEST(atomic_on_memory_that_is_not_aligned)
+{
+	for (unsigned int direct = 0; direct < 2; direct++) {
+		struct engine_mr_attr mr = {.key = 0x7777,
+					    .pdn = 1,
+					    .access = ALL_ACCESS,
+					    .iova = 0x1000,
+					    .length_bytes = 64,
+					    .mem_offset = 4};
+		uint64_t words[2] = {1, 0};
+		struct setup s;
+		struct wqe wqe;
+
+		setup_init(&s, direct ? MEM_POINTER : MEM_SYNC, SIZE, NULL);
+		mr.mem = &s.remote->mem.mem;
+		ASSERT_OK(engine_mr_create(s.w.nodes[1].engine, &mr));
+		wqe_begin(&wqe, SHMD_OPCODE_ATOMIC_FA, SIGNALED);
+		wqe_raddr(&wqe, 0x1000, 0x7777);
+		wqe_words64(&wqe, words, 2);
+		wqe_data(&wqe, s.local->iova, s.local->key, 8);
+		tqp_post(&s.p.a, &wqe);
+		tqp_ring(&s.p.a);
+		world_run(&s.w);
+		expect_error(&s.p.a.scq, false, 0, SHMD_SYNDROME_REMOTE_INVAL_REQ_ERR);
+		setup_deinit(&s);
+	}
 }
 
 /* ---- after the error ---- */
@@ -613,7 +614,7 @@ TEST(what_is_posted_in_error_is_flushed)
 {
 	struct setup s;
 
-	setup(&s, MEM_POINTER);
+	setup_init(&s, MEM_POINTER, SIZE, NULL);
 	ASSERT_OK(tqp_to(&s.p.a, ENGINE_QP_ERR));
 	world_run(&s.w);
 	tcq_expect_none(&s.p.a.scq);
@@ -626,7 +627,7 @@ TEST(what_is_posted_in_error_is_flushed)
 	ASSERT_EQ(engine_scan(s.w.nodes[0].engine), 0);
 	/* Moving to ERR by request is no event. */
 	ASSERT_EQ(s.w.nodes[0].n_events, 0);
-	teardown(&s);
+	setup_deinit(&s);
 }
 
 /* A buffer that the NIC still writes is not given back: flush CQEs wait for the operation. */
@@ -634,7 +635,7 @@ TEST(flush_waits_for_pending_memory_operations)
 {
 	struct setup s;
 
-	setup(&s, MEM_DELAY);
+	setup_init(&s, MEM_DELAY, SIZE, NULL);
 	s.w.delays.hold_turns = 50;
 	post_read(&s.p.a, SIGNALED, s.local, 0, s.remote, 0, 8000);
 	post_write(&s.p.a, SIGNALED, s.local, 0, s.remote, 0, 8);
@@ -650,7 +651,52 @@ TEST(flush_waits_for_pending_memory_operations)
 	expect_error(&s.p.a.scq, false, 0, SHMD_SYNDROME_WR_FLUSH_ERR);
 	expect_error(&s.p.a.scq, false, 1, SHMD_SYNDROME_WR_FLUSH_ERR);
 	ASSERT_EQ(tqp_info(&s.p.a).pending, 0);
-	teardown(&s);
+	setup_deinit(&s);
+}
+
+/* A receive that a message has begun to fill is flushed with the others. */
+TEST(a_receive_in_use_is_flushed)
+{
+	struct setup s;
+
+	setup_init(&s, MEM_POINTER, SIZE, NULL);
+	s.w.budget = 2;
+	post_recv(&s.p.b, s.remote, 0, SIZE);
+	post_recv(&s.p.b, s.remote, 0, SIZE);
+	post_send(&s.p.a, SIGNALED, s.local, 0, SIZE);
+	tqp_ring(&s.p.a);
+	while (tqp_info(&s.p.b).rq_ci == 0)
+		ASSERT(world_step(&s.w));
+	ASSERT_OK(tqp_to(&s.p.b, ENGINE_QP_ERR));
+	world_run(&s.w);
+	expect_error(&s.p.b.rcq, true, 0, SHMD_SYNDROME_WR_FLUSH_ERR);
+	expect_error(&s.p.b.rcq, true, 1, SHMD_SYNDROME_WR_FLUSH_ERR);
+	tcq_expect_none(&s.p.b.rcq);
+	setup_deinit(&s);
+}
+
+/* Indexes that cannot be true flush nothing, and the QP can be used again. */
+TEST(nonsense_indexes_in_error_flush_nothing)
+{
+	struct tqp_attr attr = TQP_ATTR;
+	struct setup s;
+
+	setup_init(&s, MEM_POINTER, SIZE, NULL);
+	ASSERT_OK(tqp_to(&s.p.a, ENGINE_QP_ERR));
+	s.p.a.dbrec->snd = htobe32(0x4000);
+	s.p.a.dbrec->rcv = htobe32(0x4000);
+	engine_scan(s.w.nodes[0].engine);
+	world_run(&s.w);
+	tcq_expect_none(&s.p.a.scq);
+	tcq_expect_none(&s.p.a.rcq);
+	s.p.a.dbrec->snd = s.p.a.dbrec->rcv = 0;
+	ASSERT_OK(tqp_to(&s.p.a, ENGINE_QP_RST));
+	tqp_connect(&s.p.a, &s.p.b, &attr);
+	post_write(&s.p.a, SIGNALED, s.local, 0, s.remote, 0, 8);
+	tqp_ring(&s.p.a);
+	world_run(&s.w);
+	expect_ok(&s.p.a, 0);
+	setup_deinit(&s);
 }
 
 /* A full ring is flushed to the last, over several progress calls. */
@@ -658,7 +704,7 @@ TEST(a_full_ring_is_flushed)
 {
 	struct setup s;
 
-	setup(&s, MEM_POINTER);
+	setup_init(&s, MEM_POINTER, SIZE, NULL);
 	for (unsigned int i = 0; i < 256; i++)
 		post_write(&s.p.a, 0, s.local, 0, s.remote, 0, 8);
 	ASSERT_OK(tqp_to(&s.p.a, ENGINE_QP_ERR));
@@ -666,7 +712,7 @@ TEST(a_full_ring_is_flushed)
 	for (uint16_t i = 0; i < 256; i++)
 		expect_error(&s.p.a.scq, false, i, SHMD_SYNDROME_WR_FLUSH_ERR);
 	tcq_expect_none(&s.p.a.scq);
-	teardown(&s);
+	setup_deinit(&s);
 }
 
 /* Bytes no client would write: errors and flushes, and the neighbours live on. */
@@ -679,7 +725,7 @@ TEST(random_rings_hurt_nobody_else)
 		struct setup s;
 		struct pair good;
 
-		setup(&s, round % 2 ? MEM_POINTER : MEM_DELAY);
+		setup_init(&s, round % 2 ? MEM_POINTER : MEM_DELAY, SIZE, NULL);
 		pair_init(&good, &s.w, &attr);
 		for (size_t i = 0; i < (size_t)64 << s.p.a.log2_sq; i++)
 			s.p.a.sq[i] = (uint8_t)test_random(&seed);
@@ -701,6 +747,6 @@ TEST(random_rings_hurt_nobody_else)
 		world_run_timers(&s.w, 1000000000);
 		expect_ok(&good.a, 0);
 		pair_deinit(&good);
-		teardown(&s);
+		setup_deinit(&s);
 	}
 }

@@ -9,34 +9,6 @@
 
 #define SIZE 65536u
 
-struct setup {
-	struct world w;
-	struct pair p;
-	struct region *local, *remote;
-};
-
-static void setup_attr(struct setup *s, enum mem_mode mode, const struct tqp_attr *attr)
-{
-	world_init(&s->w, mode);
-	s->local = region_new(&s->w, 0, SIZE);
-	s->remote = region_new(&s->w, 1, SIZE);
-	region_fill(s->local, 1);
-	pair_init(&s->p, &s->w, attr);
-}
-
-static void setup(struct setup *s, enum mem_mode mode)
-{
-	struct tqp_attr attr = TQP_ATTR;
-
-	setup_attr(s, mode, &attr);
-}
-
-static void teardown(struct setup *s)
-{
-	pair_deinit(&s->p);
-	world_deinit(&s->w);
-}
-
 /* Writes to one place: the last one stays. */
 TEST(writes_take_effect_in_order)
 {
@@ -44,7 +16,7 @@ TEST(writes_take_effect_in_order)
 	{
 		struct setup s;
 
-		setup(&s, mode);
+		setup_init(&s, mode, SIZE, NULL);
 		for (unsigned int round = 0; round < 10; round++) {
 			uint64_t from = 0;
 
@@ -60,7 +32,7 @@ TEST(writes_take_effect_in_order)
 			expect_ok(&s.p.a, (uint16_t)(s.p.a.pi - 1));
 			ASSERT_MEMEQ(s.remote->bytes + 100, s.local->bytes + from, 6000);
 		}
-		teardown(&s);
+		setup_deinit(&s);
 	}
 }
 
@@ -71,7 +43,7 @@ TEST(a_flag_written_behind_data_is_never_early)
 	{
 		struct setup s;
 
-		setup(&s, mode);
+		setup_init(&s, mode, SIZE, NULL);
 		s.local->bytes[60000] = 1;
 		for (unsigned int round = 0; round < 30; round++) {
 			bool running = true;
@@ -88,7 +60,7 @@ TEST(a_flag_written_behind_data_is_never_early)
 			ASSERT_EQ(s.remote->bytes[20000], 1);
 			expect_ok(&s.p.a, (uint16_t)(s.p.a.pi - 1));
 		}
-		teardown(&s);
+		setup_deinit(&s);
 	}
 }
 
@@ -99,7 +71,7 @@ TEST(a_read_completes_behind_its_bytes)
 	{
 		struct setup s;
 
-		setup(&s, mode);
+		setup_init(&s, mode, SIZE, NULL);
 		region_fill(s.remote, 5);
 		for (unsigned int i = 0; i < 16; i++)
 			post_read(&s.p.a, SIGNALED, s.local, 4000 * i, s.remote, 100 * i, 4000);
@@ -115,7 +87,7 @@ TEST(a_read_completes_behind_its_bytes)
 				done++;
 			}
 		}
-		teardown(&s);
+		setup_deinit(&s);
 	}
 }
 
@@ -126,7 +98,7 @@ TEST(completions_are_in_order)
 	{
 		struct setup s;
 
-		setup(&s, mode);
+		setup_init(&s, mode, SIZE, NULL);
 		for (unsigned int i = 0; i < 100; i++) {
 			switch (test_random(&s.w.seed) % 4) {
 			case 0:
@@ -150,7 +122,7 @@ TEST(completions_are_in_order)
 		world_run(&s.w);
 		for (uint16_t i = 0; i < 100; i++)
 			expect_ok(&s.p.a, i);
-		teardown(&s);
+		setup_deinit(&s);
 	}
 }
 
@@ -161,7 +133,7 @@ TEST(fence_keeps_a_write_behind_a_read)
 	{
 		struct setup s;
 
-		setup(&s, mode);
+		setup_init(&s, mode, SIZE, NULL);
 		for (unsigned int i = 0; i < 20; i++) {
 			uint8_t old[3000];
 
@@ -175,7 +147,7 @@ TEST(fence_keeps_a_write_behind_a_read)
 			ASSERT_MEMEQ(s.local->bytes + 20000, old, 3000);
 			ASSERT_MEMEQ(s.remote->bytes, s.local->bytes + 100 + i, 3000);
 		}
-		teardown(&s);
+		setup_deinit(&s);
 	}
 }
 
@@ -186,7 +158,7 @@ TEST(fence_makes_a_result_usable)
 	{
 		struct setup s;
 
-		setup(&s, mode);
+		setup_init(&s, mode, SIZE, NULL);
 		*(uint64_t *)(void *)s.remote->bytes = 1000;
 		for (unsigned int i = 0; i < 20; i++) {
 			post_fadd(&s.p.a, 0, s.local, 0, s.remote, 0, 1);
@@ -196,7 +168,7 @@ TEST(fence_makes_a_result_usable)
 			expect_ok(&s.p.a, (uint16_t)(s.p.a.pi - 1));
 			ASSERT_EQ(*(uint64_t *)(void *)(s.remote->bytes + 80), 1000 + i);
 		}
-		teardown(&s);
+		setup_deinit(&s);
 	}
 }
 
@@ -207,7 +179,7 @@ TEST(an_atomic_behind_a_read_does_not_show_in_it)
 	{
 		struct setup s;
 
-		setup(&s, mode);
+		setup_init(&s, mode, SIZE, NULL);
 		for (uint64_t i = 0; i < 20; i++) {
 			post_read(&s.p.a, 0, s.local, 0, s.remote, 0, 2000);
 			post_fadd(&s.p.a, SIGNALED, s.local, 8000, s.remote, 0, 1);
@@ -217,7 +189,7 @@ TEST(an_atomic_behind_a_read_does_not_show_in_it)
 			ASSERT_EQ(*(uint64_t *)(void *)s.local->bytes, i);
 			ASSERT_EQ(*(uint64_t *)(void *)(s.local->bytes + 8000), i);
 		}
-		teardown(&s);
+		setup_deinit(&s);
 	}
 }
 
@@ -248,7 +220,7 @@ TEST(max_rd_atomic_limits_what_is_outstanding)
 		struct setup s;
 
 		attr.max_rd_atomic = limits[i];
-		setup_attr(&s, MEM_POINTER, &attr);
+		setup_init(&s, MEM_POINTER, SIZE, &attr);
 		s.w.lose = count_reads;
 		s.w.data = &o;
 		for (unsigned int k = 0; k < 60; k++)
@@ -258,7 +230,7 @@ TEST(max_rd_atomic_limits_what_is_outstanding)
 		for (uint16_t k = 0; k < 60; k++)
 			expect_ok(&s.p.a, k);
 		ASSERT_EQ(o.most, limits[i]);
-		teardown(&s);
+		setup_deinit(&s);
 	}
 }
 
@@ -274,7 +246,7 @@ TEST(acknowledgements_are_shared)
 	unsigned int n_acks = 0;
 	struct setup s;
 
-	setup(&s, MEM_POINTER);
+	setup_init(&s, MEM_POINTER, SIZE, NULL);
 	s.w.lose = count_acks;
 	s.w.data = &n_acks;
 	for (unsigned int i = 0; i < 16; i++)
@@ -283,7 +255,7 @@ TEST(acknowledgements_are_shared)
 	world_run(&s.w);
 	expect_ok(&s.p.a, 15);
 	ASSERT_EQ(n_acks, 1);
-	teardown(&s);
+	setup_deinit(&s);
 }
 
 /* Requests nobody waits for are acknowledged nevertheless, and cost no CQE. */
@@ -291,7 +263,7 @@ TEST(unsignaled_requests_complete_silently)
 {
 	struct setup s;
 
-	setup(&s, MEM_POINTER);
+	setup_init(&s, MEM_POINTER, SIZE, NULL);
 	for (unsigned int i = 0; i < 1000; i++) {
 		post_write(&s.p.a, 0, s.local, 0, s.remote, 0, 8);
 		if (i % 200 == 199) {
@@ -302,7 +274,7 @@ TEST(unsignaled_requests_complete_silently)
 	}
 	tcq_expect_none(&s.p.a.scq);
 	ASSERT_EQ(tqp_info(&s.p.a).counters.wqes, 1000);
-	teardown(&s);
+	setup_deinit(&s);
 }
 
 /* No QP starves: with one unit a call, all of many progress alike. */
@@ -349,7 +321,7 @@ TEST(a_call_stays_within_its_budget)
 {
 	struct setup s;
 
-	setup(&s, MEM_POINTER);
+	setup_init(&s, MEM_POINTER, SIZE, NULL);
 	for (unsigned int i = 0; i < 100; i++)
 		post_write(&s.p.a, 0, s.local, 0, s.remote, 0, 8);
 	tqp_ring(&s.p.a);
@@ -361,7 +333,7 @@ TEST(a_call_stays_within_its_budget)
 		ASSERT_LE(tqp_info(&s.p.a).sq_ci - before, budget);
 	}
 	world_run(&s.w);
-	teardown(&s);
+	setup_deinit(&s);
 }
 
 /* The doorbell only wakes: posts are found by a scan too, and a doorbell without a post does nothing. */
@@ -369,7 +341,7 @@ TEST(the_index_comes_from_the_dbrec)
 {
 	struct setup s;
 
-	setup(&s, MEM_POINTER);
+	setup_init(&s, MEM_POINTER, SIZE, NULL);
 	world_run(&s.w);
 	tqp_ring(&s.p.a);
 	engine_doorbell(s.w.nodes[0].engine, 0xabcdef);
@@ -386,7 +358,7 @@ TEST(the_index_comes_from_the_dbrec)
 	ASSERT_EQ(engine_scan(s.w.nodes[0].engine), 1);
 	world_run(&s.w);
 	expect_ok(&s.p.a, 1);
-	teardown(&s);
+	setup_deinit(&s);
 }
 
 TEST(the_hot_list_holds_the_most_recent)
@@ -459,7 +431,7 @@ TEST(no_mixture_of_requests_waits_for_a_timer)
 			attr.timeout = 0;
 			attr.log2_sq = 4 + round % 3;
 			attr.max_rd_atomic = (uint8_t)(1 + round % 5);
-			setup_attr(&s, mode, &attr);
+			setup_init(&s, mode, SIZE, &attr);
 			s.w.seed = round;
 			s.w.budget = 1 + round % 20;
 			for (unsigned int batch = 0; batch < 30; batch++) {
@@ -489,9 +461,41 @@ TEST(no_mixture_of_requests_waits_for_a_timer)
 					ASSERT_EQ(cqe.op_own >> 4, SHMD_CQE_RESP_SEND);
 			}
 			ASSERT_EQ(tqp_info(&s.p.a).counters.retries, 0);
-			teardown(&s);
+			setup_deinit(&s);
 		}
 	}
+}
+
+/* The daemon keeps no copy of a whole long ring: what waits for room there goes on without a timer's help. */
+TEST(a_long_ring_of_the_longest_requests_is_drained)
+{
+	struct tqp_attr attr = TQP_ATTR;
+	struct region *src, *dst;
+	struct world w;
+	struct pair p;
+	uint16_t last;
+
+	attr.log2_sq = 14;
+	attr.timeout = 0;
+	world_init(&w, MEM_POINTER);
+	src = region_new(&w, 0, 4096);
+	dst = region_new(&w, 1, 4096);
+	pair_init(&p, &w, &attr);
+	for (unsigned int i = 0; i < 1000; i++) {
+		struct wqe wqe;
+
+		wqe_begin(&wqe, SHMD_OPCODE_RDMA_WRITE, i == 999 ? SIGNALED : 0);
+		wqe_raddr(&wqe, dst->iova, dst->key);
+		for (unsigned int j = 0; j < 61; j++)
+			wqe_data(&wqe, src->iova + j, src->key, 1);
+		last = tqp_post(&p.a, &wqe);
+	}
+	tqp_ring(&p.a);
+	world_run(&w);
+	expect_ok(&p.a, last);
+	ASSERT_EQ(tqp_info(&p.a).counters.wqes, 1000);
+	pair_deinit(&p);
+	world_deinit(&w);
 }
 
 /* A write nobody waits for, and behind it more NOPs than the engine keeps track of. */
@@ -503,7 +507,7 @@ TEST(many_nops_behind_an_unsignaled_write)
 
 	attr.timeout = 0;
 	attr.log2_sq = 10;
-	setup_attr(&s, MEM_POINTER, &attr);
+	setup_init(&s, MEM_POINTER, SIZE, &attr);
 	post_write(&s.p.a, 0, s.local, 0, s.remote, 0, 8);
 	for (unsigned int i = 0; i < 900; i++) {
 		wqe_begin(&wqe, SHMD_OPCODE_NOP, i == 899 ? SIGNALED : 0);
@@ -512,7 +516,7 @@ TEST(many_nops_behind_an_unsignaled_write)
 	tqp_ring(&s.p.a);
 	world_run(&s.w);
 	expect_ok(&s.p.a, 900);
-	teardown(&s);
+	setup_deinit(&s);
 }
 
 /* Earlier requests that asked for nothing complete before the one that fails. */
@@ -525,7 +529,7 @@ TEST(an_error_behind_unsignaled_requests_waits_for_no_timer)
 		struct wqe wqe;
 
 		attr.timeout = 0;
-		setup_attr(&s, mode, &attr);
+		setup_init(&s, mode, SIZE, &attr);
 		post_write(&s.p.a, 0, s.local, 0, s.remote, 0, 8);
 		post_write(&s.p.a, 0, s.local, 0, s.remote, 0, 8);
 		wqe_begin(&wqe, 0x55, 0);
@@ -536,6 +540,6 @@ TEST(an_error_behind_unsignaled_requests_waits_for_no_timer)
 		expect_error(&s.p.a.scq, false, 2, SHMD_SYNDROME_LOCAL_QP_OP_ERR);
 		expect_error(&s.p.a.scq, false, 3, SHMD_SYNDROME_WR_FLUSH_ERR);
 		ASSERT_EQ(tqp_info(&s.p.a).counters.wqes, 2);
-		teardown(&s);
+		setup_deinit(&s);
 	}
 }

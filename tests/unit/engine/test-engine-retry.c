@@ -11,34 +11,6 @@
 #define MSEC 1000000ull
 #define SEC 1000000000ull
 
-struct setup {
-	struct world w;
-	struct pair p;
-	struct region *local, *remote;
-};
-
-static void setup_attr(struct setup *s, enum mem_mode mode, const struct tqp_attr *attr)
-{
-	world_init(&s->w, mode);
-	s->local = region_new(&s->w, 0, SIZE);
-	s->remote = region_new(&s->w, 1, SIZE);
-	region_fill(s->local, 1);
-	pair_init(&s->p, &s->w, attr);
-}
-
-static void setup(struct setup *s, enum mem_mode mode)
-{
-	struct tqp_attr attr = TQP_ATTR;
-
-	setup_attr(s, mode, &attr);
-}
-
-static void teardown(struct setup *s)
-{
-	pair_deinit(&s->p);
-	world_deinit(&s->w);
-}
-
 static bool lose_nth(struct world *w, const struct engine_packet *pkt, uint64_t n)
 {
 	return n == *(const uint64_t *)w->data;
@@ -78,7 +50,7 @@ TEST(any_single_lost_packet_is_recovered)
 		for (uint64_t n = 1;; n++) {
 			struct setup s;
 
-			setup(&s, mode);
+			setup_init(&s, mode, SIZE, NULL);
 			s.w.lose = lose_nth;
 			s.w.data = &n;
 			post_all(&s);
@@ -87,10 +59,10 @@ TEST(any_single_lost_packet_is_recovered)
 			if (!s.w.n_lost) {
 				ASSERT_GE(n, 10);
 				ASSERT_EQ(tqp_info(&s.p.a).counters.retries, 0);
-				teardown(&s);
+				setup_deinit(&s);
 				break;
 			}
-			teardown(&s);
+			setup_deinit(&s);
 		}
 	}
 }
@@ -109,13 +81,13 @@ TEST(any_two_lost_packets_are_recovered)
 			uint64_t which[2] = {a, b};
 			struct setup s;
 
-			setup(&s, MEM_POINTER);
+			setup_init(&s, MEM_POINTER, SIZE, NULL);
 			s.w.lose = lose_two;
 			s.w.data = which;
 			post_all(&s);
 			world_run_timers(&s.w, 2 * SEC);
 			expect_all(&s);
-			teardown(&s);
+			setup_deinit(&s);
 		}
 	}
 }
@@ -126,12 +98,12 @@ TEST(every_packet_twice_changes_nothing)
 	{
 		struct setup s;
 
-		setup(&s, mode);
+		setup_init(&s, mode, SIZE, NULL);
 		s.w.repeat_percent = 100;
 		post_all(&s);
 		world_run_timers(&s.w, SEC);
 		expect_all(&s);
-		teardown(&s);
+		setup_deinit(&s);
 	}
 }
 
@@ -142,7 +114,7 @@ static void storm(enum mem_mode mode, uint64_t seed)
 	struct setup s;
 
 	attr.timeout = 8; /* about 1 ms */
-	setup_attr(&s, mode, &attr);
+	setup_init(&s, mode, SIZE, &attr);
 	s.w.seed = seed;
 	s.w.lose_percent = 5;
 	s.w.repeat_percent = 10;
@@ -165,7 +137,7 @@ static void storm(enum mem_mode mode, uint64_t seed)
 		ASSERT_EQ(*(uint64_t *)(void *)(s.remote->bytes + 64000), expected_word);
 	}
 	ASSERT_GT(tqp_info(&s.p.a).counters.retries, 0);
-	teardown(&s);
+	setup_deinit(&s);
 }
 
 TEST(a_storm_of_losses_keeps_order_and_atomics_exact)
@@ -174,6 +146,31 @@ TEST(a_storm_of_losses_keeps_order_and_atomics_exact)
 	{
 		for (uint64_t seed = 1; seed <= (test_is_full() ? 200 : 5); seed++)
 			storm(mode, seed);
+	}
+}
+
+/* Losses in the middle of a scattered message are mended in the middle. */
+TEST(a_loss_between_several_segments)
+{
+	for (uint64_t n = 1; n < 12; n++) {
+		struct setup s;
+		struct wqe wqe;
+
+		setup_init(&s, MEM_POINTER, SIZE, NULL);
+		s.w.lose = lose_nth;
+		s.w.data = &n;
+		wqe_begin(&wqe, SHMD_OPCODE_RDMA_WRITE, SIGNALED);
+		wqe_raddr(&wqe, s.remote->iova, s.remote->key);
+		wqe_data(&wqe, s.local->iova, s.local->key, 3000);
+		wqe_data(&wqe, s.local->iova + 3000, s.local->key, 9000);
+		wqe_data(&wqe, s.local->iova + 12000, s.local->key, 100);
+		wqe_data(&wqe, s.local->iova + 12100, s.local->key, 20000);
+		tqp_post(&s.p.a, &wqe);
+		tqp_ring(&s.p.a);
+		world_run_timers(&s.w, SEC);
+		expect_ok(&s.p.a, 0);
+		ASSERT_MEMEQ(s.remote->bytes, s.local->bytes, 32100);
+		setup_deinit(&s);
 	}
 }
 
@@ -194,7 +191,7 @@ TEST(a_silent_peer_fails_with_15_after_its_retries)
 		struct setup s;
 
 		attr.retry_count = counts[i];
-		setup_attr(&s, MEM_POINTER, &attr);
+		setup_init(&s, MEM_POINTER, SIZE, &attr);
 		s.w.lose = lose_all;
 		post_write(&s.p.a, SIGNALED, s.local, 0, s.remote, 0, 8);
 		post_read(&s.p.a, SIGNALED, s.local, 0, s.remote, 0, 8);
@@ -206,7 +203,7 @@ TEST(a_silent_peer_fails_with_15_after_its_retries)
 		expect_error(&s.p.a.scq, false, 1, SHMD_SYNDROME_WR_FLUSH_ERR);
 		ASSERT_EQ(tqp_info(&s.p.a).counters.retries, counts[i]);
 		ASSERT_EQ(engine_next_deadline(s.w.nodes[0].engine), UINT64_MAX);
-		teardown(&s);
+		setup_deinit(&s);
 	}
 }
 
@@ -216,7 +213,7 @@ TEST(timeout_0_waits_for_ever)
 	struct setup s;
 
 	attr.timeout = 0;
-	setup_attr(&s, MEM_POINTER, &attr);
+	setup_init(&s, MEM_POINTER, SIZE, &attr);
 	s.w.lose = lose_all;
 	post_write(&s.p.a, SIGNALED, s.local, 0, s.remote, 0, 8);
 	tqp_ring(&s.p.a);
@@ -224,7 +221,7 @@ TEST(timeout_0_waits_for_ever)
 	ASSERT_EQ(engine_next_deadline(s.w.nodes[0].engine), UINT64_MAX);
 	world_run_timers(&s.w, 100 * SEC);
 	tcq_expect_none(&s.p.a.scq);
-	teardown(&s);
+	setup_deinit(&s);
 }
 
 /* Progress refills the retries: each loss is one, however many there are in all. */
@@ -234,7 +231,7 @@ TEST(progress_refills_the_retries)
 	struct setup s;
 
 	attr.retry_count = 1;
-	setup_attr(&s, MEM_POINTER, &attr);
+	setup_init(&s, MEM_POINTER, SIZE, &attr);
 	for (unsigned int i = 0; i < 20; i++) {
 		uint64_t n = s.w.n_packets + 1;
 
@@ -246,7 +243,7 @@ TEST(progress_refills_the_retries)
 		expect_ok(&s.p.a, (uint16_t)i);
 	}
 	ASSERT_EQ(tqp_info(&s.p.a).counters.retries, 20);
-	teardown(&s);
+	setup_deinit(&s);
 }
 
 TEST(a_peer_that_is_not_connected_is_silent)
@@ -254,7 +251,7 @@ TEST(a_peer_that_is_not_connected_is_silent)
 	struct tqp_attr attr = TQP_ATTR;
 	struct setup s;
 
-	setup_attr(&s, MEM_POINTER, &attr);
+	setup_init(&s, MEM_POINTER, SIZE, &attr);
 	ASSERT_OK(tqp_to(&s.p.b, ENGINE_QP_RST));
 	post_write(&s.p.a, SIGNALED, s.local, 0, s.remote, 0, 8);
 	tqp_ring(&s.p.a);
@@ -264,7 +261,7 @@ TEST(a_peer_that_is_not_connected_is_silent)
 	tqp_connect(&s.p.b, &s.p.a, &attr);
 	world_run_timers(&s.w, SEC);
 	expect_ok(&s.p.a, 0);
-	teardown(&s);
+	setup_deinit(&s);
 }
 
 /* A pending memory operation is no silence: no retry while the own side is busy. */
@@ -272,7 +269,7 @@ TEST(slow_memory_is_not_a_lost_packet)
 {
 	struct setup s;
 
-	setup(&s, MEM_DELAY);
+	setup_init(&s, MEM_DELAY, SIZE, NULL);
 	s.w.delays.hold_turns = 30;
 	post_read(&s.p.a, SIGNALED, s.local, 0, s.remote, 0, 8000);
 	tqp_ring(&s.p.a);
@@ -285,7 +282,7 @@ TEST(slow_memory_is_not_a_lost_packet)
 	ASSERT_EQ(tqp_info(&s.p.a).counters.retries, 0);
 	world_run(&s.w);
 	expect_ok(&s.p.a, 0);
-	teardown(&s);
+	setup_deinit(&s);
 }
 
 /* ---- receiver not ready ---- */
@@ -296,7 +293,7 @@ TEST(rnr_waits_for_the_receive)
 	{
 		struct setup s;
 
-		setup(&s, mode);
+		setup_init(&s, mode, SIZE, NULL);
 		post_write(&s.p.a, SIGNALED, s.local, 0, s.remote, 8000, 5000);
 		post_send(&s.p.a, SIGNALED, s.local, 0, 5000);
 		post_write(&s.p.a, SIGNALED, s.local, 0, s.remote, 16000, 5000);
@@ -314,7 +311,7 @@ TEST(rnr_waits_for_the_receive)
 		ASSERT_MEMEQ(s.remote->bytes, s.local->bytes, 5000);
 		ASSERT_MEMEQ(s.remote->bytes + 16000, s.local->bytes, 5000);
 		ASSERT_EQ(tqp_info(&s.p.a).counters.retries, 0);
-		teardown(&s);
+		setup_deinit(&s);
 	}
 }
 
@@ -331,7 +328,7 @@ TEST(rnr_timer_is_the_one_of_the_table)
 		struct setup s;
 
 		attr.rnr_timer = (uint8_t)table[i][0];
-		setup_attr(&s, MEM_POINTER, &attr);
+		setup_init(&s, MEM_POINTER, SIZE, &attr);
 		post_send(&s.p.a, SIGNALED, s.local, 0, 8);
 		tqp_ring(&s.p.a);
 		world_run(&s.w);
@@ -340,7 +337,7 @@ TEST(rnr_timer_is_the_one_of_the_table)
 		tcq_expect_none(&s.p.a.scq);
 		world_run_timers(&s.w, 1);
 		expect_ok(&s.p.a, 0);
-		teardown(&s);
+		setup_deinit(&s);
 	}
 }
 
@@ -352,7 +349,7 @@ TEST(rnr_retries_exceeded_fail_with_16)
 		struct wqe wqe;
 
 		attr.rnr_retry = count;
-		setup_attr(&s, MEM_POINTER, &attr);
+		setup_init(&s, MEM_POINTER, SIZE, &attr);
 		wqe_begin(&wqe, SHMD_OPCODE_RDMA_WRITE_IMM, SIGNALED);
 		wqe_raddr(&wqe, s.remote->iova, s.remote->key);
 		wqe_data(&wqe, s.local->iova, s.local->key, 9000);
@@ -364,7 +361,7 @@ TEST(rnr_retries_exceeded_fail_with_16)
 		expect_error(&s.p.a.scq, false, 1, SHMD_SYNDROME_WR_FLUSH_ERR);
 		ASSERT_EQ(tqp_info(&s.p.a).counters.rnr_naks, count + 1u);
 		ASSERT_EQ(tqp_info(&s.p.b).state, ENGINE_QP_RTS);
-		teardown(&s);
+		setup_deinit(&s);
 	}
 }
 
@@ -378,6 +375,7 @@ static struct engine_packet *forge(struct setup *s, enum packet_kind kind, uint3
 	pkt->kind = (uint8_t)kind;
 	pkt->flags = 0;
 	pkt->src_qpn = s->p.b.qpn;
+	pkt->source = &s->w.nodes[1];
 	pkt->dest_qpn = s->p.a.qpn;
 	pkt->psn = psn & 0xffffff;
 	pkt->payload_bytes = 0;
@@ -391,7 +389,7 @@ TEST(acknowledgements_of_what_was_never_sent_are_ignored)
 	for (int32_t off = -3; off < 6; off++) {
 		struct setup s;
 
-		setup(&s, MEM_POINTER);
+		setup_init(&s, MEM_POINTER, SIZE, NULL);
 		s.w.lose = lose_all;
 		for (unsigned int i = 0; i < 3; i++)
 			post_write(&s.p.a, SIGNALED, s.local, 0, s.remote, 0, 8);
@@ -402,7 +400,7 @@ TEST(acknowledgements_of_what_was_never_sent_are_ignored)
 			     forge(&s, PACKET_READ_RESPONSE, attr.psn + (uint32_t)off));
 		world_run(&s.w);
 		ASSERT_EQ(tqp_info(&s.p.a).counters.wqes, off < 0 || off > 2 ? 0 : off + 1);
-		teardown(&s);
+		setup_deinit(&s);
 	}
 }
 
@@ -412,7 +410,7 @@ TEST(packets_of_strangers_are_dropped)
 	struct engine_packet *pkt;
 	struct setup s;
 
-	setup(&s, MEM_POINTER);
+	setup_init(&s, MEM_POINTER, SIZE, NULL);
 	s.w.lose = lose_all;
 	post_write(&s.p.a, SIGNALED, s.local, 0, s.remote, 0, 8);
 	tqp_ring(&s.p.a);
@@ -423,9 +421,44 @@ TEST(packets_of_strangers_are_dropped)
 	pkt = forge(&s, PACKET_ACK, attr.psn);
 	pkt->dest_qpn = 0xffffff;
 	engine_input(s.w.nodes[0].engine, pkt);
+	pkt = forge(&s, PACKET_ACK, attr.psn);
+	pkt->source = &s.w.nodes[0];
+	engine_input(s.w.nodes[0].engine, pkt);
 	world_run(&s.w);
 	tcq_expect_none(&s.p.a.scq);
-	teardown(&s);
+	setup_deinit(&s);
+}
+
+/* QP numbers are unique in one engine only: a stranger beside the victim bears the number of its peer elsewhere. */
+TEST(a_stranger_with_the_peers_number_is_not_heard)
+{
+	struct tqp_attr attr = TQP_ATTR;
+	struct engine_qp_attr twin;
+	struct tqp stranger;
+	struct setup s;
+
+	setup_init(&s, MEM_POINTER, SIZE, NULL);
+	tqp_init(&stranger, &s.w, 0, &attr);
+	ASSERT_OK(engine_qp_destroy(s.w.nodes[0].engine, stranger.qpn));
+	stranger.qpn = s.p.b.qpn;
+	twin = (struct engine_qp_attr){.qpn = stranger.qpn, .pdn = 1, .sq_ring = stranger.sq,
+				       .log2_sq_wqebbs = stranger.log2_sq, .dbrec = stranger.dbrec,
+				       .send_cqn = stranger.scq.cqn, .recv_cqn = stranger.rcq.cqn};
+	ASSERT_OK(engine_qp_create(s.w.nodes[0].engine, &twin));
+	tqp_connect(&stranger, &s.p.a, &attr);
+	post_recv(&s.p.a, s.local, 0, 64);
+	post_send(&stranger, SIGNALED, s.local, 100, 8);
+	tqp_ring(&stranger);
+	world_run(&s.w);
+	tcq_expect_none(&s.p.a.rcq);
+	ASSERT_EQ(tqp_info(&s.p.a).counters.recv_wqes, 0);
+	/* The peer is. */
+	post_send(&s.p.b, SIGNALED, s.remote, 0, 8);
+	tqp_ring(&s.p.b);
+	world_run(&s.w);
+	ASSERT_EQ(tqp_info(&s.p.a).counters.recv_wqes, 1);
+	tqp_deinit(&stranger);
+	setup_deinit(&s);
 }
 
 /* A response of another length than asked for. */
@@ -435,7 +468,7 @@ TEST(a_bad_response_fails_with_10)
 	struct engine_packet *pkt;
 	struct setup s;
 
-	setup(&s, MEM_POINTER);
+	setup_init(&s, MEM_POINTER, SIZE, NULL);
 	s.w.lose = lose_all;
 	post_read(&s.p.a, SIGNALED, s.local, 0, s.remote, 0, 8);
 	tqp_ring(&s.p.a);
@@ -445,7 +478,36 @@ TEST(a_bad_response_fails_with_10)
 	engine_input(s.w.nodes[0].engine, pkt);
 	world_run(&s.w);
 	expect_error(&s.p.a.scq, false, 0, SHMD_SYNDROME_BAD_RESP_ERR);
-	teardown(&s);
+	setup_deinit(&s);
+}
+
+/* Old requests whose answer is not known any more, or not allowed any more, are dropped. */
+TEST(duplicates_that_cannot_be_answered_are_dropped)
+{
+	struct tqp_attr attr = TQP_ATTR;
+	struct engine_packet *pkt;
+	struct setup s;
+
+	setup_init(&s, MEM_POINTER, SIZE, NULL);
+	post_write(&s.p.b, SIGNALED, s.remote, 0, s.local, 0, 8);
+	tqp_ring(&s.p.b);
+	world_run(&s.w);
+	s.w.n_packets = 0;
+	pkt = forge(&s, PACKET_ATOMIC, attr.psn);
+	pkt->atomic = (struct engine_atomic){.bytes = 8};
+	engine_input(s.w.nodes[0].engine, pkt);
+	for (unsigned int i = 0; i < 3; i++) {
+		pkt = forge(&s, PACKET_READ, attr.psn);
+		pkt->raddr = s.local->iova;
+		pkt->rkey = i == 0 ? 0x123 : s.local->key;
+		pkt->length_bytes = i == 1 ? 8192 : 8;
+		pkt->mtu_bytes = i == 2 ? 0 : 4096;
+		engine_input(s.w.nodes[0].engine, pkt);
+	}
+	world_run(&s.w);
+	ASSERT_EQ(s.w.n_packets, 0);
+	ASSERT_EQ(tqp_info(&s.p.a).state, ENGINE_QP_RTS);
+	setup_deinit(&s);
 }
 
 /* Requests that no requester of ours would send. */
@@ -473,7 +535,7 @@ TEST(requests_out_of_form_are_refused)
 		struct engine_packet *pkt;
 		struct setup s;
 
-		setup(&s, MEM_POINTER);
+		setup_init(&s, MEM_POINTER, SIZE, NULL);
 		pkt = forge(&s, forms[i].kind, attr.psn);
 		pkt->flags = forms[i].flags;
 		pkt->payload_bytes = forms[i].payload_bytes;
@@ -486,6 +548,6 @@ TEST(requests_out_of_form_are_refused)
 		ASSERT_EQ(tqp_info(&s.p.a).state, ENGINE_QP_ERR);
 		ASSERT(s.w.nodes[0].events[0].responder);
 		ASSERT_EQ(s.w.nodes[0].events[0].syndrome, SHMD_SYNDROME_REMOTE_INVAL_REQ_ERR);
-		teardown(&s);
+		setup_deinit(&s);
 	}
 }

@@ -51,6 +51,7 @@ struct test_mem {
 	struct delay_queue *queue;
 	int fail_with; /* negative errno for the next operations, 0: none */
 	bool fail_later; /* ... through engine_memop_done */
+	bool done_inside; /* complete inside the call, which says "later" all the same */
 	bool freed;
 	uint64_t n_ops;
 };

@@ -125,6 +125,38 @@ TEST(deregistration_in_mid_message)
 	}
 }
 
+/* The same for a READ: at the end it comes from, and at the end it goes to. */
+TEST(deregistration_in_mid_read)
+{
+	for (unsigned int remote_goes = 0; remote_goes < 2; remote_goes++) {
+		struct tqp_attr attr = TQP_ATTR;
+		struct region *local, *remote;
+		struct pair p;
+		struct world w;
+
+		world_init(&w, MEM_POINTER);
+		local = region_new(&w, 0, 1 << 20);
+		remote = region_new(&w, 1, 1 << 20);
+		region_fill(remote, 1);
+		pair_init(&p, &w, &attr);
+		w.budget = 1;
+		post_read(&p.a, SIGNALED, local, 0, remote, 0, 1 << 20);
+		tqp_ring(&p.a);
+		for (unsigned int i = 0; i < 50; i++)
+			world_step(&w);
+		tcq_expect_none(&p.a.scq);
+		region_dereg(remote_goes ? remote : local);
+		world_run_timers(&w, 1000000);
+		expect_error(&p.a.scq, false, 0,
+			     remote_goes ? SHMD_SYNDROME_REMOTE_ACCESS_ERR
+					 : SHMD_SYNDROME_LOCAL_PROT_ERR);
+		ASSERT_EQ(tqp_info(&p.b).state, remote_goes ? ENGINE_QP_ERR : ENGINE_QP_RTS);
+		ASSERT_MEMEQ(local->bytes, remote->bytes, 4096);
+		pair_deinit(&p);
+		world_deinit(&w);
+	}
+}
+
 /* ---- 2 GiB, without the bytes ---- */
 
 #define GIB (1ull << 30)

@@ -155,6 +155,41 @@ TEST(a_dry_pool_delays_and_loses_nothing)
 	world_deinit(&w);
 }
 
+/* A long READ finds the responder's pool dry again and again. */
+TEST(a_dry_pool_delays_a_read)
+{
+	struct tqp_attr attr = TQP_ATTR;
+	struct region *local, *remote;
+	struct list hoard;
+	struct pair p;
+	struct world w;
+
+	world_init_chunk(&w, MEM_POINTER, 256);
+	local = region_new(&w, 0, 1 << 18);
+	remote = region_new(&w, 1, 1 << 18);
+	region_fill(remote, 1);
+	list_init(&hoard);
+	take_all(w.nodes[1].engine, &hoard);
+	pair_init(&p, &w, &attr);
+	post_read(&p.a, SIGNALED, local, 0, remote, 0, 100000);
+	tqp_ring(&p.a);
+	world_run_timers(&w, 100000);
+	tcq_expect_none(&p.a.scq);
+	for (unsigned int i = 0; i < PACKET_RESERVE + 8; i++) {
+		struct list *link = hoard.next;
+
+		list_del(link);
+		engine_packet_free(engine_packet_from_link(link));
+	}
+	world_run_timers(&w, 50000000);
+	expect_ok(&p.a, 0);
+	ASSERT_MEMEQ(local->bytes, remote->bytes, 100000);
+	ASSERT_EQ(tqp_info(&p.a).counters.retries, 0);
+	free_all(&hoard);
+	pair_deinit(&p);
+	world_deinit(&w);
+}
+
 /* More copies than bounce buffers. */
 TEST(bounce_buffers_are_waited_for)
 {
@@ -272,6 +307,7 @@ static void replace_engines(struct world *w, struct side *sides)
 
 	for (unsigned int i = 0; i < 2; i++) {
 		engine_free(w->nodes[i].engine);
+		attr.self_route = &sides[i];
 		ASSERT_OK(engine_new(&attr, &side_ops, &sides[i], &w->nodes[i].engine));
 	}
 }

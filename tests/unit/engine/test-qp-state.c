@@ -259,35 +259,12 @@ TEST(numbers_are_limited)
 	engine_free(engine);
 }
 
-struct setup {
-	struct world w;
-	struct pair p;
-	struct region *local, *remote;
-};
-
-static void setup(struct setup *s, enum mem_mode mode)
-{
-	struct tqp_attr attr = TQP_ATTR;
-
-	world_init(&s->w, mode);
-	s->local = region_new(&s->w, 0, 16384);
-	s->remote = region_new(&s->w, 1, 16384);
-	region_fill(s->local, 1);
-	pair_init(&s->p, &s->w, &attr);
-}
-
-static void teardown(struct setup *s)
-{
-	pair_deinit(&s->p);
-	world_deinit(&s->w);
-}
-
 TEST(nothing_is_sent_before_rts_nor_received_before_rtr)
 {
 	struct tqp_attr attr = TQP_ATTR;
 	struct setup s;
 
-	setup(&s, MEM_POINTER);
+	setup_init(&s, MEM_POINTER, 16384, NULL);
 	ASSERT(bring_to(&s.p.a, ENGINE_QP_INIT));
 	post_write(&s.p.a, SIGNALED, s.local, 0, s.remote, 0, 8);
 	tqp_ring(&s.p.a);
@@ -301,7 +278,7 @@ TEST(nothing_is_sent_before_rts_nor_received_before_rtr)
 	ASSERT_OK(tqp_to_rts(&s.p.a, &attr));
 	world_run(&s.w);
 	expect_ok(&s.p.a, 0);
-	teardown(&s);
+	setup_deinit(&s);
 }
 
 TEST(rtr_answers_the_peer)
@@ -309,7 +286,7 @@ TEST(rtr_answers_the_peer)
 	struct tqp_attr attr = TQP_ATTR;
 	struct setup s;
 
-	setup(&s, MEM_POINTER);
+	setup_init(&s, MEM_POINTER, 16384, NULL);
 	ASSERT_OK(tqp_to(&s.p.b, ENGINE_QP_RST));
 	ASSERT_OK(tqp_to_init(&s.p.b, &attr));
 	ASSERT_OK(tqp_to_rtr(&s.p.b, &s.p.a, &attr));
@@ -318,7 +295,7 @@ TEST(rtr_answers_the_peer)
 	world_run(&s.w);
 	expect_ok(&s.p.a, 0);
 	ASSERT_MEMEQ(s.remote->bytes, s.local->bytes, 9000);
-	teardown(&s);
+	setup_deinit(&s);
 }
 
 TEST(sqd_drains_and_goes_on)
@@ -327,7 +304,7 @@ TEST(sqd_drains_and_goes_on)
 	{
 		struct setup s;
 
-		setup(&s, mode);
+		setup_init(&s, mode, 16384, NULL);
 		for (unsigned int i = 0; i < 40; i++)
 			post_write(&s.p.a, i == 39 ? SIGNALED : 0, s.local, 0, s.remote, 0, 5000);
 		tqp_ring(&s.p.a);
@@ -348,7 +325,7 @@ TEST(sqd_drains_and_goes_on)
 		world_run(&s.w);
 		expect_ok(&s.p.a, 39);
 		ASSERT_EQ(world_count_events(&s.w.nodes[0], ENGINE_EVENT_QP_SQ_DRAINED), 1);
-		teardown(&s);
+		setup_deinit(&s);
 	}
 }
 
@@ -356,12 +333,12 @@ TEST(sqd_of_an_idle_qp_is_drained_at_once)
 {
 	struct setup s;
 
-	setup(&s, MEM_POINTER);
+	setup_init(&s, MEM_POINTER, 16384, NULL);
 	world_run(&s.w);
 	ASSERT_OK(tqp_to(&s.p.a, ENGINE_QP_SQD));
 	world_run(&s.w);
 	ASSERT_EQ(world_count_events(&s.w.nodes[0], ENGINE_EVENT_QP_SQ_DRAINED), 1);
-	teardown(&s);
+	setup_deinit(&s);
 }
 
 static void clear_queues(struct tqp *qp)
@@ -377,7 +354,7 @@ TEST(a_reset_qp_lives_again)
 		struct tqp_attr attr = TQP_ATTR;
 		struct setup s;
 
-		setup(&s, mode);
+		setup_init(&s, mode, 16384, NULL);
 		for (unsigned int life = 0; life < 5; life++) {
 			uint16_t first = 0;
 			struct shmd_cqe cqe;
@@ -412,7 +389,7 @@ TEST(a_reset_qp_lives_again)
 			tqp_connect(&s.p.a, &s.p.b, &attr);
 			tqp_connect(&s.p.b, &s.p.a, &attr);
 		}
-		teardown(&s);
+		setup_deinit(&s);
 	}
 }
 
@@ -426,7 +403,7 @@ TEST(a_qp_may_be_destroyed_at_any_moment)
 				struct tqp *victim;
 				struct setup s;
 
-				setup(&s, mode);
+				setup_init(&s, mode, 16384, NULL);
 				post_recv(&s.p.b, s.remote, 0, 5000);
 				post_write(&s.p.a, SIGNALED, s.local, 0, s.remote, 0, 9000);
 				post_fadd(&s.p.a, SIGNALED, s.local, 0, s.remote, 0, 1);
@@ -451,7 +428,7 @@ TEST(a_qp_may_be_destroyed_at_any_moment)
 
 					ASSERT_OK(engine_qp_create(victim->node->engine, &again));
 				}
-				teardown(&s);
+				setup_deinit(&s);
 			}
 		}
 	}
@@ -463,7 +440,7 @@ TEST(the_number_stays_taken_while_memory_operations_are_pending)
 	struct engine_qp_info info;
 	struct setup s;
 
-	setup(&s, MEM_DELAY);
+	setup_init(&s, MEM_DELAY, 16384, NULL);
 	s.w.delays.hold_turns = 20;
 	post_read(&s.p.a, SIGNALED, s.local, 0, s.remote, 0, 5000);
 	tqp_ring(&s.p.a);
@@ -482,5 +459,5 @@ TEST(the_number_stays_taken_while_memory_operations_are_pending)
 	region_dereg(s.local);
 	world_run(&s.w);
 	ASSERT_OK(engine_qp_create(s.w.nodes[0].engine, &again));
-	teardown(&s);
+	setup_deinit(&s);
 }

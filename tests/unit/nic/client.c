@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "proto/base/nsec.h"
 #include "tests/lib/test.h"
 
 const struct nic_qp_params client_params = {
@@ -20,14 +20,6 @@ const struct nic_qp_params client_params = {
 	.min_rnr_timer = 1,
 	.max_rd_atomic = 16,
 };
-
-uint64_t client_now_nsec(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
 
 /* ---- NICs ---------------------------------------------------------------------------------------------------- */
 
@@ -365,10 +357,10 @@ static bool try_poll(struct client *c, unsigned int i, struct shmd_cqe *ret_cqe)
 
 bool client_poll(struct client *c, unsigned int i, struct shmd_cqe *ret_cqe, uint64_t limit_nsec)
 {
-	uint64_t begin = client_now_nsec();
+	uint64_t begin = nsec_now();
 
 	for (unsigned int n = 0; !try_poll(c, i, ret_cqe); n++) {
-		if (client_now_nsec() - begin >= limit_nsec)
+		if (nsec_now() - begin >= limit_nsec)
 			return false;
 		if (n > 100)
 			sched_yield();
@@ -388,10 +380,10 @@ void client_complete(struct client *c, unsigned int i)
 void client_wait_asleep(const struct client *c)
 {
 	const struct timespec pause = {.tv_nsec = 100000};
-	uint64_t begin = client_now_nsec();
+	uint64_t begin = nsec_now();
 
 	while (!__atomic_load_n(&c->nic_page->asleep, __ATOMIC_ACQUIRE)) {
-		ASSERT_LT(client_now_nsec() - begin, CLIENT_LIMIT_NSEC);
+		ASSERT_LT(nsec_now() - begin, CLIENT_LIMIT_NSEC);
 		nanosleep(&pause, NULL);
 	}
 }

@@ -98,7 +98,6 @@ void client_complete(struct client *c, unsigned int i);
 uint8_t client_cqe_opcode(const struct shmd_cqe *cqe);
 uint8_t client_cqe_syndrome(const struct shmd_cqe *cqe);
 
-uint64_t client_now_nsec(void);
 /* Waits until the NIC says that it sleeps. */
 void client_wait_asleep(const struct client *c);
 

@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "client.h"
+#include "proto/base/nsec.h"
 #include "tests/lib/test.h"
 
 #define BATCH 32u
@@ -37,13 +38,13 @@ static void latency(struct client *a, struct client *b, const char *what)
 	struct shmd_cqe cqe;
 
 	for (unsigned int i = 0; i < n; i++) {
-		uint64_t begin = client_now_nsec();
+		uint64_t begin = nsec_now();
 
 		client_post_inline(a, 0, i, b, 0);
 		client_ring(a, 0);
 		if (!client_poll(a, 0, &cqe, CLIENT_LIMIT_NSEC))
 			abort();
-		nsec[i] = client_now_nsec() - begin;
+		nsec[i] = nsec_now() - begin;
 	}
 	qsort(nsec, n, sizeof(nsec[0]), by_value);
 	printf("%s: 8-byte write, post to completion: median %lu ns, 99%% %lu ns\n", what,
@@ -54,7 +55,7 @@ static void latency(struct client *a, struct client *b, const char *what)
 static void rate(struct client *a, struct client *b, const char *what)
 {
 	const unsigned int n = 40000;
-	uint64_t begin = client_now_nsec(), nsec;
+	uint64_t begin = nsec_now(), nsec;
 	struct shmd_cqe cqe;
 
 	for (unsigned int i = 0; i < n + 1; i++) {
@@ -66,7 +67,7 @@ static void rate(struct client *a, struct client *b, const char *what)
 			if (!client_poll(a, 0, &cqe, CLIENT_LIMIT_NSEC))
 				abort();
 	}
-	nsec = client_now_nsec() - begin;
+	nsec = nsec_now() - begin;
 	printf("%s: 8-byte writes, %u per doorbell: %.1f ns each, %.2f million a second\n", what, BATCH,
 	       (double)nsec / n / BATCH, 1e3 * n * BATCH / (double)nsec);
 }
@@ -74,7 +75,7 @@ static void rate(struct client *a, struct client *b, const char *what)
 static void bandwidth(struct client *a, struct client *b, const char *what)
 {
 	const unsigned int n = 4000;
-	uint64_t begin = client_now_nsec(), nsec;
+	uint64_t begin = nsec_now(), nsec;
 	struct shmd_cqe cqe;
 
 	for (unsigned int i = 0; i < n; i++) {
@@ -84,7 +85,7 @@ static void bandwidth(struct client *a, struct client *b, const char *what)
 			abort();
 	}
 	client_poll(a, 0, &cqe, CLIENT_LIMIT_NSEC);
-	nsec = client_now_nsec() - begin;
+	nsec = nsec_now() - begin;
 	printf("%s: 1 MiB writes: %.2f GB/s\n", what, (double)n * CLIENT_MEM_BYTES / (double)nsec);
 }
 
@@ -98,12 +99,12 @@ static void wake_up(struct client *a, struct client *b)
 		uint64_t begin;
 
 		client_wait_asleep(a);
-		begin = client_now_nsec();
+		begin = nsec_now();
 		client_post_inline(a, 0, i, b, 0);
 		client_ring(a, 0);
 		if (!client_poll(a, 0, &cqe, CLIENT_LIMIT_NSEC))
 			abort();
-		nsec[i] = client_now_nsec() - begin;
+		nsec[i] = nsec_now() - begin;
 	}
 	qsort(nsec, n, sizeof(nsec[0]), by_value);
 	printf("asleep: 8-byte write, post to completion: median %lu ns\n", (unsigned long)nsec[n / 2]);
@@ -116,20 +117,20 @@ static void thousand(struct rig *rig)
 	struct client c;
 	unsigned int n_done;
 
-	t[0] = client_now_nsec();
+	t[0] = nsec_now();
 	client_open_ctx(&c, rig->nic[0], 1);
 	client_reg(&c);
-	t[1] = client_now_nsec();
+	t[1] = nsec_now();
 	create_cpu = cpu_nsec();
 	client_create(&c, 1000, 0);
 	create_cpu = cpu_nsec() - create_cpu;
-	t[2] = client_now_nsec();
+	t[2] = nsec_now();
 	for (unsigned int i = 0; i < 1000; i++)
 		peers[i] = (struct nic_peer){client_qpn(&c, i), c.queues->layout.qps[i].addr};
 	rig->nic[0]->ops->connect(c.ctx, 1000, peers, &client_params, &n_done);
-	t[3] = client_now_nsec();
+	t[3] = nsec_now();
 	client_close(&c);
-	t[4] = client_now_nsec();
+	t[4] = nsec_now();
 	printf("1000 QPs with 1000 CQs: context %.3f ms, create %.3f ms (%.3f ms CPU), connect %.3f ms, "
 	       "teardown %.3f ms\n",
 	       1e-6 * (double)(t[1] - t[0]), 1e-6 * (double)(t[2] - t[1]), 1e-6 * (double)create_cpu,
@@ -144,7 +145,7 @@ static void attach(struct nic *nic)
 	const unsigned int n = sizeof(nsec) / sizeof(nsec[0]);
 
 	for (unsigned int i = 0; i < n; i++) {
-		uint64_t begin = client_now_nsec();
+		uint64_t begin = nsec_now();
 		struct client c;
 
 		client_open(&c, nic, i, 1);
@@ -152,7 +153,7 @@ static void attach(struct nic *nic)
 		client_post_inline(&c, 0, 1, &c, 0);
 		client_ring(&c, 0);
 		client_complete(&c, 0);
-		nsec[i] = client_now_nsec() - begin;
+		nsec[i] = nsec_now() - begin;
 		client_close(&c);
 	}
 	qsort(nsec, n, sizeof(nsec[0]), by_value);
@@ -186,13 +187,13 @@ static void crowd(unsigned int n_nics)
 		client_open(&c[i], rig.nic[i % n_nics], i + 1, 1);
 		client_connect(&c[i], 0, &c[i], 0);
 	}
-	begin = client_now_nsec();
+	begin = nsec_now();
 	cpu = cpu_nsec();
 	for (unsigned int i = 0; i < CROWD; i++)
 		pthread_create(&thread[i], NULL, crowd_main, &c[i]);
 	for (unsigned int i = 0; i < CROWD; i++)
 		pthread_join(thread[i], NULL);
-	nsec = client_now_nsec() - begin;
+	nsec = nsec_now() - begin;
 	printf("16 clients, %u NICs, 2000 writes each: %.1f us a write, %.1f us CPU\n", n_nics,
 	       1e-3 * (double)nsec / 2000 / CROWD, 1e-3 * (double)(cpu_nsec() - cpu) / 2000 / CROWD);
 	for (unsigned int i = 0; i < CROWD; i++)

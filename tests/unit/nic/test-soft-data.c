@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "client.h"
+#include "proto/base/nsec.h"
 #include "tests/lib/test.h"
 
 static uint64_t word_at(const struct client *c, uint64_t offset)
@@ -242,9 +243,9 @@ TEST(no_doorbell_is_lost_at_the_edge_of_sleep)
 	client_open(&c, rig.nic[0], 1, 1);
 	client_connect(&c, 0, &c, 0);
 	for (unsigned int i = 0; i < n; i++) {
-		uint64_t until = client_now_nsec() + 30000 + (i * 97) % 40000;
+		uint64_t until = nsec_now() + 30000 + (i * 97) % 40000;
 
-		while (client_now_nsec() < until)
+		while (nsec_now() < until)
 			;
 		client_post_inline(&c, 0, i, &c, 0);
 		client_ring(&c, 0);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "client.h"
+#include "proto/base/nsec.h"
 #include "tests/lib/test.h"
 
 TEST(probe_refuses_what_it_does_not_know)
@@ -189,18 +190,18 @@ TEST(a_thousand_qps_in_one_request)
 	rig_open(&rig, 1, NULL);
 	client_open_ctx(&c, rig.nic[0], 1);
 	client_reg(&c);
-	begin = client_now_nsec();
+	begin = nsec_now();
 	client_create(&c, 1000, 0);
-	create_nsec = client_now_nsec() - begin;
+	create_nsec = nsec_now() - begin;
 	for (unsigned int i = 0; i < 1000; i++) {
 		ASSERT_GT(client_qpn(&c, i), 1u);
 		ASSERT_LT(client_qpn(&c, i), 0xffffffu);
 		peers[i].qpn = client_qpn(&c, i);
 		peers[i].remote = c.queues->layout.qps[999 - i].addr;
 	}
-	begin = client_now_nsec();
+	begin = nsec_now();
 	ASSERT_OK(rig.nic[0]->ops->connect(c.ctx, 1000, peers, &client_params, &n_done));
-	connect_nsec = client_now_nsec() - begin;
+	connect_nsec = nsec_now() - begin;
 	ASSERT_EQ(n_done, 1000u);
 	ASSERT_OK(rig.nic[0]->ops->qp_query(c.ctx, client_qpn(&c, 500), &info));
 	ASSERT_EQ(info.state, NIC_QPS_RTS);

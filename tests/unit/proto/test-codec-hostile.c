@@ -97,7 +97,7 @@ static void check_exact(const uint8_t *bytes, size_t n)
 {
 	uint8_t *copy = malloc(n ? n : 1);
 
-	ASSERT_NE(copy, NULL);
+	ASSERT(copy);
 	memcpy(copy, bytes, n);
 	check_decode(copy, n);
 	free(copy);

@@ -184,6 +184,13 @@ TEST(seventeen_descriptors_are_refused_and_all_closed)
 	close_pair(pair);
 }
 
+/* It receives into a buffer of its own, twice as large, and drops descriptors for which the caller has no room. */
+static void skip_where_descriptors_leak(void)
+{
+	if (test_emulator())
+		test_skip("qemu-user leaks descriptors when ancillary data is cut off");
+}
+
 TEST(truncated_ancillary_data_is_refused_and_all_closed)
 {
 	int pair[2], sent[64];
@@ -191,6 +198,7 @@ TEST(truncated_ancillary_data_is_refused_and_all_closed)
 	struct fdlist fds;
 	size_t bytes;
 
+	skip_where_descriptors_leak();
 	make_pair(pair);
 	make_fds(sent, 64);
 	fdlist_init(&fds);
@@ -341,6 +349,7 @@ TEST(a_descriptor_cut_off_by_the_kernel_is_an_error)
 	struct fdlist fds;
 	size_t bytes;
 
+	skip_where_descriptors_leak();
 	make_pair(pair);
 	make_fds(sent, FRAMING_MAX_FDS + 1);
 	fdlist_init(&fds);

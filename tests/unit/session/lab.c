@@ -3,6 +3,7 @@
 
 #include <sys/socket.h>
 
+#include "proto/base/foreign-fd.h"
 #include "tests/lib/test.h"
 
 static void on_attention(void *arg, struct session *session)
@@ -34,6 +35,7 @@ void lab_init(struct lab *lab, uint64_t limit)
 void lab_deinit(struct lab *lab)
 {
 	registry_deinit(&lab->registry);
+	close_foreign_wait();
 }
 
 void lab_assert_empty(const struct lab *lab)

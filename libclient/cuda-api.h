@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The part of the CUDA driver API that the library calls, loaded at run time: a process without libcuda.so.1 runs.
+ *
+ * Types and numbers are CUDA's own, declared again here so that no header of its is needed.
+ */
+#ifndef SHMEMD_CLIENT_CUDA_API_H
+#define SHMEMD_CLIENT_CUDA_API_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef int cuda_result; /* CUresult */
+typedef int cuda_ordinal; /* CUdevice */
+typedef void *cuda_context; /* CUcontext */
+typedef void *cuda_stream; /* CUstream */
+typedef uint64_t cuda_address; /* CUdeviceptr */
+
+enum {
+	CUDA_OK = 0,
+	CUDA_INVALID_VALUE = 1,
+	CUDA_OUT_OF_MEMORY = 2,
+	CUDA_NO_GPU = 100,
+	CUDA_INVALID_GPU = 101,
+	CUDA_INVALID_CONTEXT = 201,
+	CUDA_ALREADY_REGISTERED = 712,
+	CUDA_NOT_SUPPORTED = 801,
+};
+
+#define CUDA_REGISTER_PORTABLE 0x1u
+#define CUDA_REGISTER_MAP 0x2u
+#define CUDA_REGISTER_IO 0x4u
+#define CUDA_STREAM_NON_BLOCKING 0x1u
+
+/* What is called, its symbol, its parameters. */
+#define CUDA_FUNCTIONS(X)                                                                                     \
+	X(init, "cuInit", (unsigned int flags))                                                               \
+	X(error_text, "cuGetErrorString", (cuda_result error, const char **text))                             \
+	X(gpu_get, "cuDeviceGet", (cuda_ordinal * gpu, int ordinal))                                          \
+	X(gpu_name, "cuDeviceGetName", (char *name, int bytes, cuda_ordinal gpu))                             \
+	X(gpu_pci, "cuDeviceGetPCIBusId", (char *pci, int bytes, cuda_ordinal gpu))                           \
+	X(primary_retain, "cuDevicePrimaryCtxRetain", (cuda_context * context, cuda_ordinal gpu))             \
+	X(primary_release, "cuDevicePrimaryCtxRelease_v2", (cuda_ordinal gpu))                                \
+	X(context_current, "cuCtxGetCurrent", (cuda_context * context))                                       \
+	X(context_gpu, "cuCtxGetDevice", (cuda_ordinal * gpu))                                                \
+	X(context_push, "cuCtxPushCurrent_v2", (cuda_context context))                                        \
+	X(context_pop, "cuCtxPopCurrent_v2", (cuda_context * context))                                        \
+	X(stream_create, "cuStreamCreate", (cuda_stream * stream, unsigned int flags))                        \
+	X(stream_destroy, "cuStreamDestroy_v2", (cuda_stream stream))                                         \
+	X(stream_sync, "cuStreamSynchronize", (cuda_stream stream))                                           \
+	X(host_register, "cuMemHostRegister_v2", (void *addr, size_t bytes, unsigned int flags))              \
+	X(host_unregister, "cuMemHostUnregister", (void *addr))                                               \
+	X(host_address, "cuMemHostGetDevicePointer_v2", (cuda_address * gpu, void *addr, unsigned int flags)) \
+	X(alloc, "cuMemAlloc_v2", (cuda_address * addr, size_t bytes))                                        \
+	X(free, "cuMemFree_v2", (cuda_address addr))                                                          \
+	X(copy_in, "cuMemcpyHtoDAsync_v2",                                                                    \
+	  (cuda_address dst, const void *src, size_t bytes, cuda_stream stream))                              \
+	X(copy_out, "cuMemcpyDtoHAsync_v2",                                                                   \
+	  (void *dst, cuda_address src, size_t bytes, cuda_stream stream))                                    \
+	X(set8, "cuMemsetD8Async", (cuda_address dst, unsigned char value, size_t bytes, cuda_stream stream))
+
+struct cuda_api {
+#define CUDA_MEMBER(name, symbol, parameters) cuda_result(*name) parameters;
+	CUDA_FUNCTIONS(CUDA_MEMBER)
+#undef CUDA_MEMBER
+};
+
+/*
+ * Loads libcuda.so.1 and initialises it, once in a process; it stays loaded. -ENODEV, with text, where there is no
+ * driver or no GPU.
+ */
+int cuda_api_get(const struct cuda_api **ret_api);
+/* Sets the error text "what: CUDA's words" and returns a negative errno for a result that is not CUDA_OK. */
+int cuda_fail(const struct cuda_api *api, cuda_result result, const char *what);
+
+#endif

@@ -1,0 +1,498 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A hostile client and its peer, on one engine: the bytes are a program that writes rings, doorbell records and CQ
+ * consumer indexes, rings doorbells, changes states, loses packets, registers and destroys in any order. Among the
+ * regions is each side's own queue memory, so WQEs may write rings, CQs and doorbell records.
+ *
+ * Asserts: nothing outside the regions changes, one call does no more than its budget, the engine comes to rest, and
+ * everything can be destroyed without a leak. What a sanitizer sees comes on top.
+ */
+#include <endian.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/engine/engine.h"
+#include "proto/base/assert.h"
+#include "tests/fuzz/fuzz.h"
+#include "tests/unit/engine/test-mem.h"
+
+#define N_SIDES 2u
+#define GUARD_BYTES 64u
+#define GUARD 0xa5u
+#define LOG2_SQ 4u
+#define LOG2_RQ 3u
+#define LOG2_STRIDE 6u
+#define LOG2_CQ 3u
+#define DATA_BYTES 4096u
+#define MAX_OPS 400u
+#define REST_STEPS 200000u
+#define BUDGET 32u
+
+/* A side's queue memory. */
+struct queue_memory {
+	uint8_t guard_before[GUARD_BYTES];
+	uint8_t sq[64u << LOG2_SQ];
+	uint8_t rq[1u << (LOG2_RQ + LOG2_STRIDE)];
+	uint8_t cqs[2][64u << LOG2_CQ];
+	struct shmd_dbrec cq_dbrecs[2];
+	struct shmd_dbrec dbrec;
+	uint8_t guard_after[GUARD_BYTES];
+};
+
+#define QUEUE_MR_BYTES (sizeof(struct queue_memory) - 2 * GUARD_BYTES)
+
+enum { DATA, QUEUES, N_MRS };
+
+struct side {
+	struct test_mem mems[N_MRS];
+	struct queue_memory *q;
+	uint64_t iova[N_MRS];
+	uint32_t key[N_MRS];
+	bool registered[N_MRS];
+	uint32_t qpn;
+	bool has_qp;
+	uint16_t pi, rq_pi;
+};
+
+struct lab {
+	const uint8_t *bytes;
+	size_t left;
+	struct engine *engine;
+	struct side sides[N_SIDES];
+	struct list inbox;
+	struct delay_queue delays;
+	uint64_t now_nsec;
+	unsigned int n_routes;
+	unsigned int n_lose; /* packets still to be lost */
+	uint32_t next_qpn;
+	uint8_t cq_flags, timeout, retries;
+};
+
+/* ---- the program: bytes from the front, zeros behind its end ------------------------------------------------ */
+
+static uint32_t take(struct lab *lab, unsigned int bytes)
+{
+	uint32_t v = 0;
+
+	for (unsigned int i = 0; i < bytes && lab->left; i++, lab->left--)
+		v |= (uint32_t)*lab->bytes++ << (8 * i);
+	return v;
+}
+
+/* ---- what the engine asks of its owner ------------------------------------------------------------------------ */
+
+static uint64_t now_nsec(void *owner)
+{
+	return ((struct lab *)owner)->now_nsec;
+}
+
+static int route_get(void *owner, const uint8_t gid[16], void **ret_route)
+{
+	if (gid[0])
+		return -EHOSTUNREACH;
+	((struct lab *)owner)->n_routes++;
+	*ret_route = owner;
+	return 0;
+}
+
+static void route_put(void *owner, void *route)
+{
+	((struct lab *)owner)->n_routes--;
+}
+
+static int send_packet(void *owner, void *route, struct engine_packet *pkt)
+{
+	struct lab *lab = owner;
+
+	if (lab->n_lose) {
+		lab->n_lose--;
+		engine_packet_free(pkt);
+		return 0;
+	}
+	list_add_tail(&lab->inbox, engine_packet_link(pkt));
+	return 0;
+}
+
+static void event(void *owner, const struct engine_event *ev)
+{
+	assert_bug(ev->number <= 0xffffff);
+}
+
+static const struct engine_ops ops = {
+	.now_nsec = now_nsec,
+	.route_get = route_get,
+	.route_put = route_put,
+	.send = send_packet,
+	.event = event,
+};
+
+/* ---- objects -------------------------------------------------------------------------------------------------------- */
+
+static void reg(struct lab *lab, struct side *side, unsigned int which)
+{
+	struct engine_mr_attr attr = {
+		.key = side->key[which],
+		.pdn = 1,
+		.access = ENGINE_ACCESS_LOCAL_WRITE | ENGINE_ACCESS_REMOTE_WRITE |
+			  ENGINE_ACCESS_REMOTE_READ | ENGINE_ACCESS_REMOTE_ATOMIC,
+		.iova = side->iova[which],
+		.length_bytes = which == DATA ? DATA_BYTES : QUEUE_MR_BYTES,
+		.mem = &side->mems[which].mem,
+		.mem_offset = GUARD_BYTES,
+	};
+	int r = engine_mr_create(lab->engine, &attr);
+
+	assert_bug(r == 0);
+	side->registered[which] = true;
+}
+
+static void dereg(struct lab *lab, struct side *side, unsigned int which)
+{
+	int r = engine_mr_destroy(lab->engine, side->key[which]);
+
+	assert_bug(r == (side->registered[which] ? 0 : -ENOENT));
+	side->registered[which] = false;
+}
+
+static uint32_t cqn_of(const struct lab *lab, const struct side *side, unsigned int which)
+{
+	return 0x10u + (uint32_t)(side - lab->sides) * 2 + which;
+}
+
+static void create_qp(struct lab *lab, struct side *side)
+{
+	struct engine_qp_attr attr = {
+		.qpn = lab->next_qpn++,
+		.type = ENGINE_QP_RC,
+		.pdn = 1,
+		.sq_ring = side->q->sq,
+		.log2_sq_wqebbs = LOG2_SQ,
+		.rq_ring = side->q->rq,
+		.log2_rq_wqes = LOG2_RQ,
+		.log2_rq_stride = LOG2_STRIDE,
+		.dbrec = &side->q->dbrec,
+		.send_cqn = cqn_of(lab, side, 0),
+		.recv_cqn = cqn_of(lab, side, 1),
+	};
+	int r = engine_qp_create(lab->engine, &attr);
+
+	assert_bug(r == 0);
+	side->qpn = attr.qpn;
+	side->has_qp = true;
+	side->pi = side->rq_pi = 0;
+}
+
+static void destroy_qp(struct lab *lab, struct side *side)
+{
+	int r = engine_qp_destroy(lab->engine, side->qpn);
+
+	assert_bug(r == (side->has_qp ? 0 : -ENOENT));
+	side->has_qp = false;
+}
+
+static void modify(struct lab *lab, struct side *side, enum engine_qp_state state, uint32_t set)
+{
+	struct engine_qp_modify mod = {
+		.state = state,
+		.set = set,
+		.access = ENGINE_ACCESS_REMOTE_WRITE | ENGINE_ACCESS_REMOTE_READ | ENGINE_ACCESS_REMOTE_ATOMIC,
+		.dest_qpn = lab->sides[side == lab->sides].qpn,
+		.path_mtu_bytes = 4096,
+		.rq_psn = 0xfffff0,
+		.sq_psn = 0xfffff0,
+		.timeout = lab->timeout & 31,
+		.retry_count = lab->retries & 7,
+		.rnr_retry = (lab->retries >> 4) & 7,
+		.min_rnr_timer = lab->timeout >> 5,
+		.max_rd_atomic = 4,
+		.max_dest_rd_atomic = 4,
+	};
+	int r = engine_qp_modify(lab->engine, side->qpn, &mod);
+
+	assert_bug(r == 0 || r == -EINVAL || (r == -ENOENT && !side->has_qp));
+}
+
+static void connect_side(struct lab *lab, struct side *side)
+{
+	modify(lab, side, ENGINE_QP_INIT, ENGINE_QP_SET_ACCESS);
+	modify(lab, side, ENGINE_QP_RTR,
+	       ENGINE_QP_SET_PATH | ENGINE_QP_SET_RQ_PSN | ENGINE_QP_SET_RD_ATOMIC | ENGINE_QP_SET_RNR_TIMER);
+	modify(lab, side, ENGINE_QP_RTS, ENGINE_QP_SET_RETRY | ENGINE_QP_SET_SQ_PSN | ENGINE_QP_SET_RD_ATOMIC);
+}
+
+static void side_init(struct lab *lab, unsigned int i, enum mem_mode mode)
+{
+	struct side *side = &lab->sides[i];
+
+	test_mem_init(&side->mems[DATA], mode, DATA_BYTES + 2 * GUARD_BYTES, &lab->delays);
+	test_mem_init(&side->mems[QUEUES], mode, sizeof(struct queue_memory), &lab->delays);
+	side->q = (struct queue_memory *)(void *)side->mems[QUEUES].bytes;
+	memset(side->q->guard_before, GUARD, GUARD_BYTES);
+	memset(side->q->guard_after, GUARD, GUARD_BYTES);
+	memset(side->mems[DATA].bytes, GUARD, GUARD_BYTES);
+	memset(side->mems[DATA].bytes + GUARD_BYTES + DATA_BYTES, GUARD, GUARD_BYTES);
+	for (unsigned int m = 0; m < N_MRS; m++) {
+		side->iova[m] = 0x100000u * (1 + i) + 0x10000u * m;
+		side->key[m] = 0x1000u * (1 + i) + m;
+		reg(lab, side, m);
+	}
+	for (unsigned int c = 0; c < 2; c++) {
+		struct engine_cq_attr attr = {
+			.cqn = cqn_of(lab, side, c),
+			.log2_entries = LOG2_CQ,
+			.flags = lab->cq_flags & 3,
+			.ring = side->q->cqs[c],
+			.dbrec = &side->q->cq_dbrecs[c],
+		};
+		int r = engine_cq_create(lab->engine, &attr);
+
+		assert_bug(r == 0);
+	}
+	create_qp(lab, side);
+}
+
+/* ---- time ------------------------------------------------------------------------------------------------------------ */
+
+static bool deliver(struct lab *lab)
+{
+	bool any = !list_empty(&lab->inbox);
+
+	while (!list_empty(&lab->inbox)) {
+		struct list *link = lab->inbox.next;
+
+		list_del(link);
+		engine_input(lab->engine, engine_packet_from_link(link));
+	}
+	return any;
+}
+
+/* False: nothing was ready. */
+static bool step(struct lab *lab)
+{
+	bool any = deliver(lab);
+	unsigned int done = engine_progress(lab->engine, BUDGET);
+
+	assert_bug(done <= BUDGET);
+	any |= done || engine_next_deadline(lab->engine) == 0;
+	any |= delay_queue_run(&lab->delays) > 0;
+	return any || !list_empty(&lab->inbox);
+}
+
+static void run(struct lab *lab, unsigned int n_steps)
+{
+	while (n_steps-- && step(lab))
+		;
+}
+
+static void let_time_pass(struct lab *lab)
+{
+	uint64_t deadline = engine_next_deadline(lab->engine);
+
+	if (deadline != UINT64_MAX && deadline > lab->now_nsec)
+		lab->now_nsec = deadline;
+	else
+		lab->now_nsec += 1000;
+	run(lab, 64);
+}
+
+/* ---- what the client does -------------------------------------------------------------------------------------------- */
+
+static void write_ring(struct lab *lab, uint8_t *ring, size_t ring_bytes)
+{
+	size_t at = take(lab, 2) % ring_bytes;
+	size_t n = take(lab, 1);
+
+	for (size_t i = 0; i < n && at + i < ring_bytes && lab->left; i++)
+		ring[at + i] = (uint8_t)take(lab, 1);
+}
+
+static void put32(uint8_t *at, uint32_t v)
+{
+	v = htobe32(v);
+	memcpy(at, &v, 4);
+}
+
+static void put64(uint8_t *at, uint64_t v)
+{
+	v = htobe64(v);
+	memcpy(at, &v, 8);
+}
+
+/* A data segment, mostly within a region. */
+static void put_sge(struct lab *lab, uint8_t *at, const struct side *side)
+{
+	uint32_t which = take(lab, 1);
+	uint32_t m = which & 1;
+
+	put32(at, take(lab, 2) & (which & 0x80 ? 0xffffu : 0x1ffu));
+	put32(at + 4, side->key[m] + (which >> 1 & 1));
+	put64(at + 8, side->iova[m] + (take(lab, 2) & 0xfff));
+}
+
+/* A request that makes sense up to a point. */
+static void post(struct lab *lab, struct side *side)
+{
+	static const uint8_t opcodes[] = {
+		SHMD_OPCODE_NOP, SHMD_OPCODE_RDMA_WRITE, SHMD_OPCODE_RDMA_WRITE_IMM, SHMD_OPCODE_RDMA_READ,
+		SHMD_OPCODE_SEND, SHMD_OPCODE_SEND_IMM, SHMD_OPCODE_ATOMIC_CS, SHMD_OPCODE_ATOMIC_FA,
+	};
+	const struct side *peer = &lab->sides[side == lab->sides];
+	uint8_t opcode = opcodes[take(lab, 1) & 7], how = (uint8_t)take(lab, 1), wqe[256] = {0};
+	unsigned int ds = 1, n_sges = how & 3, m = how >> 2 & 1;
+
+	if (how & 0x10)
+		peer = side; /* its own memory, by way of the peer */
+
+	put32(wqe, (uint32_t)side->pi << 8 | opcode);
+	wqe[11] = how & 0xe8;
+	if (opcode != SHMD_OPCODE_NOP && opcode != SHMD_OPCODE_SEND && opcode != SHMD_OPCODE_SEND_IMM) {
+		put64(wqe + 16, peer->iova[m] + (take(lab, 2) & 0xfff));
+		put32(wqe + 24, peer->key[m]);
+		ds++;
+	}
+	if (opcode == SHMD_OPCODE_ATOMIC_CS || opcode == SHMD_OPCODE_ATOMIC_FA) {
+		put64(wqe + 16, peer->iova[m] + (take(lab, 2) & 0xff8));
+		put64(wqe + 32, take(lab, 4));
+		ds++;
+		put32(wqe + 48, 8);
+		put32(wqe + 52, side->key[m]);
+		put64(wqe + 56, side->iova[m] + (take(lab, 2) & 0xff8));
+		ds++;
+		n_sges = 0;
+	}
+	for (unsigned int i = 0; i < n_sges && opcode != SHMD_OPCODE_NOP; i++)
+		put_sge(lab, wqe + 16 * ds++, side);
+	put32(wqe + 4, side->qpn << 8 | ds);
+	for (unsigned int i = 0; i < (ds + 3) / 4; i++, side->pi++)
+		memcpy(side->q->sq + (side->pi & ((1u << LOG2_SQ) - 1)) * 64u, wqe + 64u * i, 64);
+	side->q->dbrec.snd = htobe32(side->pi);
+}
+
+static void post_recv(struct lab *lab, struct side *side)
+{
+	uint8_t *wqe = side->q->rq + ((side->rq_pi & ((1u << LOG2_RQ) - 1)) << LOG2_STRIDE);
+	unsigned int n = take(lab, 1) & 3;
+
+	for (unsigned int i = 0; i < n; i++)
+		put_sge(lab, wqe + 16 * i, side);
+	put32(wqe + 16 * n, 0);
+	put32(wqe + 16 * n + 4, SHMD_LKEY_TERMINATE);
+	side->q->dbrec.rcv = htobe32(++side->rq_pi);
+}
+
+static void consume(struct lab *lab, struct side *side)
+{
+	uint32_t what = take(lab, 1);
+	struct shmd_dbrec *dbrec = &side->q->cq_dbrecs[what & 1];
+
+	if (what & 2)
+		dbrec->snd = take(lab, 4);
+	else
+		dbrec->rcv = htobe32(be32toh(dbrec->rcv) + (what >> 2));
+}
+
+static void one_op(struct lab *lab)
+{
+	uint32_t op = take(lab, 1);
+	struct side *side = &lab->sides[op >> 7];
+
+	switch (op & 0x1f) {
+	case 0: write_ring(lab, side->q->sq, sizeof(side->q->sq)); break;
+	case 1: write_ring(lab, side->q->rq, sizeof(side->q->rq)); break;
+	case 2: side->q->dbrec.snd = htobe32(take(lab, 2)); break;
+	case 3: side->q->dbrec.rcv = htobe32(take(lab, 2)); break;
+	case 4: consume(lab, side); break;
+	case 5: engine_doorbell(lab->engine, side->qpn); break;
+	case 6: modify(lab, side, take(lab, 1) & 7, take(lab, 1)); break;
+	case 7: connect_side(lab, side); break;
+	case 8: run(lab, take(lab, 1)); break;
+	case 9: let_time_pass(lab); break;
+	case 10: side->registered[op >> 6 & 1] ? dereg(lab, side, op >> 6 & 1) : reg(lab, side, op >> 6 & 1); break;
+	case 11: side->has_qp ? destroy_qp(lab, side) : create_qp(lab, side); break;
+	case 12: engine_scan(lab->engine); break;
+	case 13: engine_scan_hot(lab->engine); break;
+	case 14: lab->n_lose = take(lab, 1) & 7; break;
+	case 15: post_recv(lab, side); break;
+	case 16: step(lab); break;
+	case 17: modify(lab, side, ENGINE_QP_RST, 0); break;
+	case 18: modify(lab, side, ENGINE_QP_ERR, 0); break;
+	default: post(lab, side); engine_doorbell(lab->engine, side->qpn); break;
+	}
+}
+
+/* ---- the end --------------------------------------------------------------------------------------------------------- */
+
+/* With queue memory out of reach nothing feeds itself any more. */
+static void come_to_rest(struct lab *lab)
+{
+	for (unsigned int i = 0; i < N_SIDES; i++) {
+		if (lab->sides[i].registered[QUEUES])
+			dereg(lab, &lab->sides[i], QUEUES);
+		if (lab->sides[i].has_qp)
+			modify(lab, &lab->sides[i], ENGINE_QP_ERR, 0);
+	}
+	for (unsigned int i = 0; step(lab); i++)
+		assert_bug(i < REST_STEPS);
+	assert_bug(engine_next_deadline(lab->engine) == UINT64_MAX);
+}
+
+static void check_guard(const uint8_t *guard)
+{
+	for (unsigned int i = 0; i < GUARD_BYTES; i++)
+		assert_bug(guard[i] == GUARD);
+}
+
+static void side_deinit(struct lab *lab, struct side *side)
+{
+	check_guard(side->q->guard_before);
+	check_guard(side->q->guard_after);
+	check_guard(side->mems[DATA].bytes);
+	check_guard(side->mems[DATA].bytes + GUARD_BYTES + DATA_BYTES);
+	if (side->has_qp)
+		destroy_qp(lab, side);
+	for (unsigned int c = 0; c < 2; c++) {
+		int r = engine_cq_destroy(lab->engine, cqn_of(lab, side, c));
+
+		assert_bug(r == 0);
+	}
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
+{
+	static const uint32_t chunks[] = {256, 1024, 4096, 65536};
+	static struct lab lab;
+	struct engine_attr attr = {.max_qps = 8, .max_cqs = 4, .max_mrs = 4, .self_route = &lab};
+	uint8_t head;
+	int r;
+
+	memset(&lab, 0, sizeof(lab));
+	lab.bytes = bytes;
+	lab.left = n;
+	lab.now_nsec = 1000;
+	lab.next_qpn = 0x100;
+	lab.delays.seed = 7;
+	list_init(&lab.inbox);
+	head = (uint8_t)take(&lab, 1);
+	lab.cq_flags = head >> 4;
+	lab.timeout = (uint8_t)take(&lab, 1);
+	lab.retries = (uint8_t)take(&lab, 1);
+	attr.chunk_bytes = chunks[head & 3];
+	r = engine_new(&attr, &ops, &lab, &lab.engine);
+	assert_bug(r == 0);
+	for (unsigned int i = 0; i < N_SIDES; i++)
+		side_init(&lab, i, (enum mem_mode)(head >> 2 & 3));
+	for (unsigned int i = 0; i < N_SIDES; i++)
+		connect_side(&lab, &lab.sides[i]);
+	for (unsigned int i = 0; lab.left && i < MAX_OPS; i++)
+		one_op(&lab);
+	come_to_rest(&lab);
+	for (unsigned int i = 0; i < N_SIDES; i++)
+		side_deinit(&lab, &lab.sides[i]);
+	lab.engine = engine_free(lab.engine);
+	assert_bug(!lab.n_routes);
+	for (unsigned int i = 0; i < N_SIDES; i++)
+		for (unsigned int m = 0; m < N_MRS; m++)
+			test_mem_deinit(&lab.sides[i].mems[m]);
+	return 0;
+}

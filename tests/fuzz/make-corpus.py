@@ -1,0 +1,160 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Writes the seeds of fuzz-wqe, fuzz-engine and fuzz-config: make-corpus.py tests/fuzz/corpus
+
+Seeds have names that say what they are; what fuzzers found has other names, and is left alone.
+"""
+import pathlib
+import struct
+import sys
+
+OPCODES = {"nop": 0x00, "write": 0x08, "write-imm": 0x09, "send": 0x0a, "send-imm": 0x0b, "read": 0x10,
+           "cs": 0x11, "fa": 0x12, "masked-cs": 0x14, "masked-fa": 0x15}
+
+
+def ctrl(opcode, ds, opmod=0, fm_ce_se=0x08, imm=0):
+    return struct.pack(">IIII", opmod << 24 | opcode, 0x123 << 8 | ds, fm_ce_se, imm)
+
+
+def wqe(name, *segments, opmod=0, ds=None, imm=0):
+    body = b"".join(segments)
+    return ctrl(OPCODES[name], ds if ds is not None else 1 + len(body) // 16, opmod, imm=imm) + body
+
+
+def raddr(addr=0x10000, key=0x2000):
+    return struct.pack(">QII", addr, key, 0)
+
+
+def sge(size=64, addr=0x20000, key=0x1000):
+    return struct.pack(">IIQ", size, key, addr)
+
+
+def inline(data):
+    body = struct.pack(">I", 0x80000000 | len(data)) + data
+    return body + bytes(-len(body) % 16)
+
+
+def wqe_seeds():
+    words = struct.pack(">QQ", 1, 2)
+    yield "nop", wqe("nop")
+    for name in ("write", "write-imm", "read"):
+        yield name, wqe(name, raddr(), sge(), imm=7)
+    yield "write-inline", wqe("write", raddr(), inline(b"x" * 28))
+    yield "write-inline-longest", wqe("write", raddr(), inline(b"x" * 972))
+    yield "write-inline-empty", wqe("write", raddr(), inline(b""))
+    yield "read-inline", wqe("read", raddr(), inline(b"x" * 12))
+    yield "write-61-references", wqe("write", raddr(), *[sge(16 * i + 1) for i in range(61)])
+    yield "write-above-2-gib", wqe("write", raddr(), sge(0x7fffffff), sge(2))
+    yield "write-2-gib", wqe("write", raddr(), sge(0x7fffffff), sge(1))
+    yield "reference-of-0-bytes", wqe("write", raddr(), sge(0))
+    yield "send", wqe("send", sge())
+    yield "send-imm-inline", wqe("send-imm", inline(b"hello"), imm=9)
+    yield "send-empty", wqe("send")
+    yield "compare-swap", wqe("cs", raddr(), words, sge(8))
+    yield "fetch-add", wqe("fa", raddr(), words, sge(8))
+    yield "masked-fetch-add-4", wqe("masked-fa", raddr(), struct.pack(">IIQ", 1, 0x80, 0), sge(4), opmod=8)
+    yield "masked-fetch-add-8", wqe("masked-fa", raddr(), words, sge(8), opmod=9)
+    yield "masked-compare-swap-4", wqe("masked-cs", raddr(), struct.pack(">IIII", 1, 2, 3, 4), sge(4), opmod=8)
+    yield "masked-compare-swap-8", wqe("masked-cs", raddr(), words + words, sge(8), opmod=9)
+    yield "atomic-wrong-size", wqe("fa", raddr(), words, sge(12))
+    yield "atomic-wrong-opmod", wqe("masked-fa", raddr(), words, sge(8), opmod=0x3f)
+    yield "ds-0", wqe("write", raddr(), sge(), ds=0)
+    yield "ds-behind-the-end", wqe("write", raddr(), sge(), ds=63)
+    yield "receive-then-terminator", sge(100) + sge(200) + struct.pack(">IIQ", 0, 0x100, 0)
+    yield "receive-32-references", b"".join(sge(i + 1) for i in range(32))
+    yield "cqe-error", bytes(52) + struct.pack(">BBBBIHBB", 0, 0, 0, 0x13, 0x08000123, 5, 0, 0xd0)
+    yield "cqe-request", bytes(44) + struct.pack(">IQIHBB", 8, 99, 0x08000123, 5, 0, 0x00)
+
+
+# ---- programs of fuzz-engine: see one_op() there ------------------------------------------------------------------
+
+RUN, DOORBELL, TIME, SCAN = b"\x08\x20", b"\x05", b"\x09", b"\x0c"
+A, B = 0, 0x80
+
+
+def head(chunk=2, memory=0, cq=0, timeout=14, retries=0x77):
+    return bytes([chunk | memory << 2 | cq << 4, timeout, retries])
+
+
+def post(opcode, how, *rest, side=A):
+    return bytes([side | 19, opcode, how]) + b"".join(rest)
+
+
+def at(offset):
+    return struct.pack("<H", offset)
+
+
+def ref(size, offset, which=0):
+    return bytes([which]) + at(size) + at(offset)
+
+
+def recv(size, offset=0, side=B, which=0):
+    return bytes([side | 15, 1]) + ref(size, offset, which)
+
+
+def raw_ring(offset, data, side=A):
+    return bytes([side]) + at(offset) + bytes([len(data)]) + data
+
+
+def engine_seeds():
+    write = post(1, 0x09, at(0x100), ref(0x80, 0))
+    read = post(3, 0x09, at(0), ref(0x1ff, 0x200))
+    add = post(7, 0x08, at(0x40), struct.pack("<I", 3), at(0x80))
+    send = post(4, 0x09, ref(0x64, 0))
+    for memory, name in enumerate(("pointer", "sync", "delay", "mixed")):
+        for chunk in (0, 2):
+            yield f"all-kinds-{name}-{chunk}", head(chunk, memory) + recv(0x100) * 2 + write + read + add + send + \
+                post(2, 0x0a, at(0x10), ref(0x30, 0), ref(0x31, 0x40)) + RUN + TIME + write * 3 + RUN
+    yield "collapsed-cqs", head(cq=3) + write * 12 + RUN
+    yield "cq-overrun", head() + (write + RUN) * 12
+    yield "cq-consumer-lies", head() + bytes([4, 0xff, 4, 0x7d]) + (write + RUN) * 12
+    yield "send-without-receive", head(retries=0x22) + send + RUN + TIME * 8
+    yield "send-without-receive-for-ever", head() + send + RUN + TIME * 8
+    yield "send-too-long", head() + recv(8) + send + RUN
+    yield "loss", head(timeout=1) + bytes([14, 2]) + write + read + RUN + TIME * 6
+    yield "loss-of-everything", head(timeout=1, retries=0x01) + (write + bytes([14, 7]) + RUN + TIME) * 4
+    yield "write-into-own-peer-ring", head() + post(1, 0x0d, at(0), ref(0x1ff, 0)) + RUN + b"\x85" + RUN
+    yield "read-into-own-ring", head() + post(3, 0x09, at(0), ref(0x1ff, 0, 1)) + RUN + DOORBELL + RUN
+    yield "atomic-on-peer-dbrec", head() + post(7, 0x0c, at(0xa20), struct.pack("<I", 1), at(0xa20)) * 3 + RUN * 3
+    yield "index-ahead-of-ring", head() + b"\x02\x20\x00" + DOORBELL + RUN + write + RUN
+    yield "index-behind", head() + write + RUN + b"\x02\xff\xff" + DOORBELL + RUN
+    yield "receive-index-ahead", head() + b"\x83\xff\x7f" + send + RUN
+    yield "region-gone-in-mid-flight", head(0, 2) + read + b"\x10\x10" + b"\x0a\x8a" + RUN + b"\x0a\x8a" + write + RUN
+    yield "destroyed-in-mid-flight", head(0, 2) + write + read + b"\x10\x10" + b"\x0b\x8b" + RUN + b"\x0b\x8b\x07\x87"
+    yield "reset-in-mid-flight", head(0, 2) + write + read + b"\x10\x10\x11\x07\x91\x87" + RUN + write + RUN
+    yield "error-in-mid-flight", head(0, 2) + read + add + b"\x10\x10\x12" + RUN + b"\x11\x07" + write + RUN
+    yield "drain", head() + write * 2 + b"\x06\x07\x00" + RUN + b"\x06\x03\x00" + RUN
+    yield "raw-wqe", head() + raw_ring(0, wqe("write", raddr(0x200000, 0x2000), inline(b"abc"))) + b"\x02\x01\x00" + \
+        DOORBELL + RUN + SCAN + b"\x0d"
+    yield "raw-wqe-of-16-blocks", head() + raw_ring(0x3c0, wqe("write", raddr(), ds=63)) + b"\x02\x10\x00" + DOORBELL + RUN
+    yield "overlapping-copy", head() + post(3, 0x19, at(0x10), ref(0x1ff, 0)) + RUN + \
+        post(1, 0x19, at(0x20), ref(0x1ff, 0x10)) + RUN
+
+
+def config_seeds():
+    yield "empty", b""
+    yield "comments", b"# nothing\n\n   # more\n"
+    yield "one", b"log-level = debug\n"
+    yield "no-value", b"socket\n"
+    yield "spaces", b"  soft-nics   =   4  \n\tspin-usec=\t7\n"
+    yield "bytes", b"max-registered-bytes = 16G\nmax-qps = 1k\n"
+    yield "too-large", b"soft-nics = 99999999999999999999999\n"
+    yield "overflow-by-unit", b"max-registered-bytes = 18446744073709551615T\n"
+    yield "negative", b"soft-nics = -1\n"
+    yield "mode", b"socket-mode = 0660\nsocket-mode = 999\n"
+    yield "unknown", b"colour = green\n"
+    yield "long-value", b"socket = /" + b"a" * 400 + b"\n"
+    yield "no-newline", b"backend = soft"
+    yield "carriage-return", b"backend = soft\r\n"
+
+
+def main():
+    root = pathlib.Path(sys.argv[1])
+    for folder, seeds in (("wqe", wqe_seeds), ("engine", engine_seeds), ("config", config_seeds)):
+        (root / folder).mkdir(parents=True, exist_ok=True)
+        for name, data in seeds():
+            (root / folder / name).write_bytes(data)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See fake-cuda.h. */
+#include "tests/lib/fake-cuda.h"
+
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+enum {
+	OK = 0,
+	INVALID_VALUE = 1,
+	NOT_INITIALISED = 3,
+	INVALID_GPU = 101,
+	INVALID_CONTEXT = 201,
+	ALREADY = 712,
+	NOT_REGISTERED = 713,
+};
+
+struct context {
+	int gpu;
+	int n_retained;
+};
+
+struct range {
+	char *addr;
+	size_t bytes;
+	char *alias[FAKE_CUDA_GPUS];
+	struct context *context; /* it lives with the context that registered it */
+};
+
+struct stream {
+	struct context *context;
+};
+
+#define MAX_RANGES 64
+static struct context contexts[FAKE_CUDA_GPUS] = {{0, 0}, {1, 0}};
+static struct range ranges[MAX_RANGES];
+static struct fake_cuda_counts counts;
+static int is_initialised;
+static _Thread_local struct context *stack[8];
+static _Thread_local int depth;
+static char fail_symbol[64];
+static int fail_result;
+
+void fake_cuda_fail(const char *symbol, int result)
+{
+	snprintf(fail_symbol, sizeof(fail_symbol), "%s", symbol);
+	fail_result = result;
+}
+
+int fake_cuda_failed(void)
+{
+	return !fail_symbol[0];
+}
+
+struct fake_cuda_counts fake_cuda_counts(void)
+{
+	struct fake_cuda_counts now = counts;
+
+	now.contexts = contexts[0].n_retained + contexts[1].n_retained;
+	now.pushed = depth;
+	return now;
+}
+
+void fake_cuda_set_current(int ordinal)
+{
+	depth = ordinal >= 0;
+	stack[0] = ordinal >= 0 ? &contexts[ordinal] : NULL;
+}
+
+static struct context *current(void)
+{
+	return depth ? stack[depth - 1] : NULL;
+}
+
+static int enter(const char *symbol, int needs_context)
+{
+	if (!strcmp(symbol, fail_symbol)) {
+		fail_symbol[0] = 0;
+		return fail_result;
+	}
+	if (!is_initialised)
+		return NOT_INITIALISED;
+	return needs_context && !current() ? INVALID_CONTEXT : OK;
+}
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static int take_lock(void)
+{
+	return pthread_mutex_lock(&lock);
+}
+
+static void drop_lock(int *taken)
+{
+	pthread_mutex_unlock(&lock);
+}
+
+/* Every call begins with it and holds the lock to its end. */
+#define ENTER(needs_context)                                                                                  \
+	__attribute__((cleanup(drop_lock), unused)) int taken_ = take_lock();                                 \
+	int result_ = enter(__func__, needs_context);                                                         \
+                                                                                                              \
+	if (result_)                                                                                          \
+	return result_
+
+/* ---- GPUs and contexts */
+
+EXPORT int cuInit(unsigned int flags);
+int cuInit(unsigned int flags)
+{
+	__atomic_store_n(&is_initialised, 1, __ATOMIC_RELEASE);
+	ENTER(0);
+	return flags ? INVALID_VALUE : OK;
+}
+
+EXPORT int cuGetErrorString(int error, const char **text);
+int cuGetErrorString(int error, const char **text)
+{
+	*text = error == OK ? "no error" : "an error made for a test";
+	return OK;
+}
+
+EXPORT int cuDeviceGet(int *gpu, int ordinal);
+int cuDeviceGet(int *gpu, int ordinal)
+{
+	ENTER(0);
+	if (ordinal < 0 || ordinal >= FAKE_CUDA_GPUS)
+		return INVALID_GPU;
+	*gpu = ordinal;
+	return OK;
+}
+
+EXPORT int cuDeviceGetName(char *name, int bytes, int gpu);
+int cuDeviceGetName(char *name, int bytes, int gpu)
+{
+	ENTER(0);
+	snprintf(name, (size_t)bytes, "Fake %d", gpu);
+	return OK;
+}
+
+EXPORT int cuDeviceGetPCIBusId(char *pci, int bytes, int gpu);
+int cuDeviceGetPCIBusId(char *pci, int bytes, int gpu)
+{
+	ENTER(0);
+	snprintf(pci, (size_t)bytes, "0000:%02x:00.0", 0x17 + gpu);
+	return OK;
+}
+
+EXPORT int cuDevicePrimaryCtxRetain(void **context, int gpu);
+int cuDevicePrimaryCtxRetain(void **context, int gpu)
+{
+	ENTER(0);
+	contexts[gpu].n_retained++;
+	*context = &contexts[gpu];
+	return OK;
+}
+
+/* What was registered or allocated in a context ends with it; here that is a mistake of the caller. */
+EXPORT int cuDevicePrimaryCtxRelease_v2(int gpu);
+int cuDevicePrimaryCtxRelease_v2(int gpu)
+{
+	ENTER(0);
+	if (contexts[gpu].n_retained < 1)
+		abort();
+	contexts[gpu].n_retained--;
+	for (int i = 0; i < MAX_RANGES && !contexts[gpu].n_retained; i++)
+		if (ranges[i].context == &contexts[gpu])
+			abort();
+	return OK;
+}
+
+EXPORT int cuCtxGetCurrent(void **context);
+int cuCtxGetCurrent(void **context)
+{
+	ENTER(0);
+	*context = current();
+	return OK;
+}
+
+EXPORT int cuCtxGetDevice(int *gpu);
+int cuCtxGetDevice(int *gpu)
+{
+	ENTER(1);
+	*gpu = current()->gpu;
+	return OK;
+}
+
+EXPORT int cuCtxPushCurrent_v2(void *context);
+int cuCtxPushCurrent_v2(void *context)
+{
+	ENTER(0);
+	if (depth == 8)
+		abort();
+	stack[depth++] = context;
+	return OK;
+}
+
+EXPORT int cuCtxPopCurrent_v2(void **context);
+int cuCtxPopCurrent_v2(void **context)
+{
+	ENTER(1);
+	*context = stack[--depth];
+	return OK;
+}
+
+EXPORT int cuStreamCreate(void **stream, unsigned int flags);
+int cuStreamCreate(void **stream, unsigned int flags)
+{
+	struct stream *s;
+
+	ENTER(1);
+	s = calloc(1, sizeof(*s));
+	if (!s || flags != 1)
+		abort();
+	s->context = current();
+	counts.streams++;
+	*stream = s;
+	return OK;
+}
+
+EXPORT int cuStreamDestroy_v2(void *stream);
+int cuStreamDestroy_v2(void *stream)
+{
+	ENTER(1);
+	counts.streams--;
+	free(stream);
+	return OK;
+}
+
+static int check_stream(const struct stream *stream)
+{
+	return stream && stream->context == current() ? OK : INVALID_CONTEXT;
+}
+
+EXPORT int cuStreamSynchronize(void *stream);
+int cuStreamSynchronize(void *stream)
+{
+	ENTER(1);
+	return check_stream(stream);
+}
+
+/* ---- registered memory: a second mapping of the same pages for each GPU */
+
+static struct range *range_at(const char *addr)
+{
+	for (int i = 0; i < MAX_RANGES; i++)
+		if (ranges[i].addr && addr >= ranges[i].addr && addr < ranges[i].addr + ranges[i].bytes)
+			return &ranges[i];
+	return NULL;
+}
+
+EXPORT int cuMemHostRegister_v2(void *addr, size_t bytes, unsigned int flags);
+int cuMemHostRegister_v2(void *addr, size_t bytes, unsigned int flags)
+{
+	struct range *range = NULL;
+
+	ENTER(1);
+	/* I/O memory is refused for ordinary memory, as CUDA does. */
+	if (flags != 3)
+		return INVALID_VALUE;
+	if (range_at(addr))
+		return ALREADY;
+	for (int i = 0; i < MAX_RANGES && !range; i++)
+		range = ranges[i].addr ? NULL : &ranges[i];
+	if (!range)
+		abort();
+	*range = (struct range){.addr = addr, .bytes = bytes, .context = current()};
+	for (int i = 0; i < FAKE_CUDA_GPUS; i++) {
+		range->alias[i] = mremap(addr, 0, bytes, MREMAP_MAYMOVE);
+		if (range->alias[i] == MAP_FAILED)
+			abort();
+	}
+	counts.registered++;
+	return OK;
+}
+
+EXPORT int cuMemHostUnregister(void *addr);
+int cuMemHostUnregister(void *addr)
+{
+	struct range *range;
+
+	ENTER(1);
+	range = range_at(addr);
+	if (!range || range->addr != addr)
+		return NOT_REGISTERED;
+	for (int i = 0; i < FAKE_CUDA_GPUS; i++)
+		munmap(range->alias[i], range->bytes);
+	memset(range, 0, sizeof(*range));
+	counts.registered--;
+	return OK;
+}
+
+EXPORT int cuMemHostGetDevicePointer_v2(uint64_t *gpu, void *addr, unsigned int flags);
+int cuMemHostGetDevicePointer_v2(uint64_t *gpu, void *addr, unsigned int flags)
+{
+	struct range *range;
+
+	ENTER(1);
+	range = range_at(addr);
+	if (!range || flags)
+		return INVALID_VALUE;
+	*gpu = (uintptr_t)(range->alias[current()->gpu] + ((char *)addr - range->addr));
+	return OK;
+}
+
+/* ---- GPU memory */
+
+EXPORT int cuMemAlloc_v2(uint64_t *addr, size_t bytes);
+int cuMemAlloc_v2(uint64_t *addr, size_t bytes)
+{
+	void *memory;
+
+	ENTER(1);
+	memory = aligned_alloc(256, (bytes + 255) / 256 * 256);
+	if (!memory)
+		abort();
+	/* As dirty as a GPU's. */
+	memset(memory, 0xa5, bytes);
+	counts.allocations++;
+	*addr = (uintptr_t)memory;
+	return OK;
+}
+
+EXPORT int cuMemFree_v2(uint64_t addr);
+int cuMemFree_v2(uint64_t addr)
+{
+	ENTER(1);
+	counts.allocations--;
+	free((void *)(uintptr_t)addr);
+	return OK;
+}
+
+EXPORT int cuMemcpyHtoDAsync_v2(uint64_t dst, const void *src, size_t bytes, void *stream);
+int cuMemcpyHtoDAsync_v2(uint64_t dst, const void *src, size_t bytes, void *stream)
+{
+	ENTER(1);
+	memcpy((void *)(uintptr_t)dst, src, bytes);
+	return check_stream(stream);
+}
+
+EXPORT int cuMemcpyDtoHAsync_v2(void *dst, uint64_t src, size_t bytes, void *stream);
+int cuMemcpyDtoHAsync_v2(void *dst, uint64_t src, size_t bytes, void *stream)
+{
+	ENTER(1);
+	memcpy(dst, (void *)(uintptr_t)src, bytes);
+	return check_stream(stream);
+}
+
+EXPORT int cuMemsetD8Async(uint64_t dst, unsigned char value, size_t bytes, void *stream);
+int cuMemsetD8Async(uint64_t dst, unsigned char value, size_t bytes, void *stream)
+{
+	ENTER(1);
+	memset((void *)(uintptr_t)dst, value, bytes);
+	return check_stream(stream);
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A libcuda.so.1 over host memory, for machines without a GPU: two GPUs, each with a context and its own alias of
+ * registered memory, so that an address of the wrong side is noticed. It refuses what CUDA refuses: calls without a
+ * current context, streams of another one, ranges registered twice.
+ *
+ * A program that links with it finds it by dlopen("libcuda.so.1").
+ */
+#ifndef SHMEMD_TESTS_FAKE_CUDA_H
+#define SHMEMD_TESTS_FAKE_CUDA_H
+
+#define FAKE_CUDA_GPUS 2
+
+struct fake_cuda_counts {
+	int registered, allocations, contexts, streams;
+	int pushed; /* contexts on this thread's stack */
+};
+
+/* The next call of `symbol` returns `result`. */
+__attribute__((visibility("default"))) void fake_cuda_fail(const char *symbol, int result);
+/* Whether that call came. */
+__attribute__((visibility("default"))) int fake_cuda_failed(void);
+__attribute__((visibility("default"))) struct fake_cuda_counts fake_cuda_counts(void);
+/* Make the primary context of a GPU current in this thread, as the CUDA runtime does; -1: none. */
+__attribute__((visibility("default"))) void fake_cuda_set_current(int ordinal);
+
+#endif

@@ -1,0 +1,111 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# The script `run` of a folder that tools/gpu-bundle made.
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+
+usage() {
+    cat <<'TEXT'
+usage: ./run WHAT [ARG...]
+
+Starts a private shmemd from this folder, runs one thing against it and stops it.
+
+  demo [ARG...]      the demo on CPU threads
+  gpu-demo [ARG...]  the demo with CUDA kernels: --gpus 2 for two GPUs
+  no-launch          the same without kernels: succeeds when the demo fails
+  selftest           every device function on GPU 0
+  kill               the daemon dies while kernels wait; then the self-test, on a new daemon
+  sanitize           self-test and demo under compute-sanitizer: memcheck, racecheck, synccheck
+  bench [ROW]        benchmarks on GPU 0; rows: issue issue-shared completion mailbox rate rate-8
+  bench-cpu          benchmarks on a CPU thread
+
+Exit status: that of what was run; 2 usage.
+TEXT
+}
+
+[ $# -gt 0 ] || { usage >&2; exit 2; }
+what=$1
+shift
+case $what in
+demo | gpu-demo | no-launch | selftest | kill | sanitize | bench | bench-cpu) ;;
+--help) usage; exit 0 ;;
+*) usage >&2; exit 2 ;;
+esac
+
+export LD_LIBRARY_PATH=$here/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+scratch=$(mktemp -d "${TMPDIR:-/tmp}/shmemd-run.XXXXXX")
+daemon=
+stop_daemon() {
+    [ -z "$daemon" ] || kill "$daemon" 2>/dev/null || true
+    [ -z "$daemon" ] || wait "$daemon" 2>/dev/null || true
+    daemon=
+}
+# shellcheck disable=SC2317 # run by the trap
+cleanup() {
+    stop_daemon
+    rm -rf "$scratch"
+}
+trap cleanup EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+start_daemon() { # ARGS...
+    local i
+    export SHMEMD_SOCKET=$scratch/sock
+    "$here/bin/shmemd" --config /dev/null --socket "$SHMEMD_SOCKET" "$@" >"$scratch/log" 2>&1 &
+    daemon=$!
+    for ((i = 0; i < 200; i++)); do
+        if "$here/bin/shmemctl" status >/dev/null 2>&1; then return 0; fi
+        kill -0 "$daemon" 2>/dev/null || break
+        sleep 0.05
+    done
+    echo "shmemd did not become ready; its log:" >&2
+    cat "$scratch/log" >&2
+    exit 1
+}
+
+program() { # NAME ARGS...
+    local name=$1
+    shift
+    [ -x "$here/bin/$name" ] || { echo "this folder was made without nvcc: no $name" >&2; exit 2; }
+    timeout 280 "$here/bin/$name" "$@"
+}
+
+sanitize() {
+    local tool status=0
+    command -v compute-sanitizer >/dev/null || { echo "no compute-sanitizer on this host" >&2; exit 2; }
+    for tool in memcheck racecheck synccheck; do
+        echo "--- $tool"
+        timeout 140 compute-sanitizer --tool "$tool" --error-exitcode 9 "$here/bin/gpu-selftest" || status=1
+        timeout 140 compute-sanitizer --tool "$tool" --error-exitcode 9 "$here/bin/shmemd-gpu-demo" || status=1
+    done
+    return "$status"
+}
+
+status=0
+case $what in
+demo) start_daemon; program shmemd-demo "$@" || status=$? ;;
+gpu-demo) start_daemon; program shmemd-gpu-demo "$@" || status=$? ;;
+no-launch)
+    start_daemon
+    program shmemd-gpu-demo-no-launch "$@" || status=$?
+    [ "$status" = 1 ] || { echo "exit status $status instead of 1"; exit 1; }
+    status=0
+    ;;
+selftest) start_daemon; program gpu-selftest || status=$? ;;
+kill)
+    start_daemon
+    program gpu-selftest kill || status=$?
+    stop_daemon
+    start_daemon
+    program gpu-selftest || status=$?
+    ;;
+sanitize) start_daemon; sanitize || status=$? ;;
+bench) start_daemon --soft-nics 8 --spin-usec 1000000; program bench-gpu "$@" || status=$? ;;
+bench-cpu) start_daemon --soft-nics 8; program bench-put || status=$? ;;
+esac
+if [ "$status" != 0 ] && [ -s "$scratch/log" ]; then
+    echo "shmemd's log:" >&2
+    tail -n 30 "$scratch/log" >&2
+fi
+exit "$status"

@@ -1,0 +1,457 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * On a GPU: every device function in every scope and sharing, against the shmemd behind $SHMEMD_SOCKET. QPs are
+ * connected to themselves. `gpu-selftest` runs everything; `gpu-selftest kill` kills the daemon while kernels wait and
+ * wants each of them to end with a status.
+ */
+#include <cuda.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <shmemclient.h>
+#include <shmd/abi/cqe.h>
+#include <shmd/dev/rma.h>
+
+#include "kernels/cuda/kernels.h"
+
+#define WAIT_NSEC 5000000000ull
+#define HEAP_BYTES (4u * SHMD_SELFTEST_BLOCK_BYTES)
+#define REMOTE_OFFSET SHMD_SELFTEST_BLOCK_BYTES
+#define WORD_OFFSET (2u * SHMD_SELFTEST_BLOCK_BYTES)
+#define LOCAL_WORD_OFFSET (WORD_OFFSET + 4096u)
+#define MAX_THREADS 1024u
+
+extern "C" {
+__global__ void shmd_kernel_thread_exclusive(struct shmd_kernel_args args);
+__global__ void shmd_kernel_thread_block(struct shmd_kernel_args args);
+__global__ void shmd_kernel_thread_gpu(struct shmd_kernel_args args);
+__global__ void shmd_kernel_warp_exclusive(struct shmd_kernel_args args);
+__global__ void shmd_kernel_warp_block(struct shmd_kernel_args args);
+__global__ void shmd_kernel_warp_gpu(struct shmd_kernel_args args);
+__global__ void shmd_kernel_block_exclusive(struct shmd_kernel_args args);
+__global__ void shmd_kernel_block_block(struct shmd_kernel_args args);
+__global__ void shmd_kernel_block_gpu(struct shmd_kernel_args args);
+__global__ void shmd_kernel_plain(struct shmd_kernel_args args);
+__global__ void shmd_selftest(struct shmd_selftest_args args);
+}
+
+struct lab {
+	struct shmd_client *client;
+	struct shmd_gpu *gpu;
+	struct shmd_nic *nic;
+	struct shmd_mem *mem;
+	struct shmd_mr *mr;
+	uint8_t *heap;
+	uint64_t gpu_heap;
+	int *status; /* GPU memory, MAX_THREADS of each */
+	uint32_t *done;
+	struct shmd_selftest_result *result; /* GPU memory */
+	unsigned int n_good, n_bad;
+};
+
+static void report(struct lab *lab, bool good, const char *name, const char *format, ...)
+{
+	char text[200];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	printf("%s %s%s%s\n", good ? "ok  " : "FAIL", name, text[0] ? ": " : "", text);
+	fflush(stdout);
+	if (good)
+		lab->n_good++;
+	else
+		lab->n_bad++;
+}
+
+static void must(int r, const char *what)
+{
+	if (r >= 0)
+		return;
+	fprintf(stderr, "gpu-selftest: %s: %s\n", what, shmd_error_text());
+	exit(1);
+}
+
+static void must_cuda(cudaError_t error, const char *what)
+{
+	if (error == cudaSuccess)
+		return;
+	fprintf(stderr, "gpu-selftest: %s: %s\n", what, cudaGetErrorString(error));
+	exit(1);
+}
+
+static uint64_t now_nsec(void)
+{
+	return shmd_dev_host_now_nsec();
+}
+
+static void open_lab(struct lab *lab)
+{
+	struct shmd_gpu_info info;
+
+	memset(lab, 0, sizeof(*lab));
+	must_cuda(cudaSetDevice(0), "GPU 0");
+	must(shmd_client_open(NULL, &lab->client), "connect");
+	must(shmd_gpu_open(lab->client, 0, &lab->gpu), "open the GPU");
+	must(shmd_gpu_info(lab->gpu, &info), "GPU");
+	must(shmd_nic_open(lab->client, NULL, &lab->nic), "open a NIC");
+	must(shmd_mem_alloc(lab->client, HEAP_BYTES, &lab->mem), "heap");
+	must(shmd_mr_reg_mem(lab->nic, lab->mem, SHMD_ACCESS_ALL, &lab->mr), "register the heap");
+	must(shmd_gpu_map_mem(lab->gpu, lab->mem, &lab->gpu_heap), "heap on the GPU");
+	must_cuda(cudaMalloc((void **)&lab->status, MAX_THREADS * sizeof(int)), "memory");
+	must_cuda(cudaMalloc((void **)&lab->done, MAX_THREADS * sizeof(uint32_t)), "memory");
+	must_cuda(cudaMalloc((void **)&lab->result, sizeof(*lab->result)), "memory");
+	lab->heap = (uint8_t *)shmd_mem_addr(lab->mem);
+	printf("GPU %s at %s\n", info.name, info.pci);
+}
+
+static struct shmd_dev_qp *make_qp(struct lab *lab, enum shmd_sharing sharing, struct shmd_queues **ret_queues)
+{
+	struct shmd_queues_attr attr = {};
+	struct shmd_addr addr;
+	uint64_t qp;
+
+	attr.n_qps = 1;
+	attr.sq_wqebbs = 256;
+	attr.rq_wqes = 16;
+	attr.sharing = sharing;
+	attr.gpu_driven = 1;
+	attr.mem_fd = -1;
+	must(shmd_queues_create(lab->nic, &attr, ret_queues), "queues");
+	must(shmd_queues_addr(*ret_queues, 0, &addr), "address");
+	must(shmd_queues_connect(*ret_queues, 0, 1, &addr, NULL, NULL), "connect a QP");
+	must(shmd_gpu_dev_qp(lab->gpu, *ret_queues, 0, &qp), "queues on the GPU");
+	memset(lab->heap, 0, HEAP_BYTES);
+	*(uint64_t *)(lab->heap + LOCAL_WORD_OFFSET) = 1;
+	return (struct shmd_dev_qp *)qp;
+}
+
+static struct shmd_dev_addr heap_at(const struct lab *lab, uint64_t offset, shmd_be32 key_be)
+{
+	return shmd_dev_addr{(uint64_t)lab->heap + offset, key_be};
+}
+
+static struct shmd_kernel_args args_of(const struct lab *lab, struct shmd_dev_qp *qp)
+{
+	struct shmd_kernel_args args = {};
+	shmd_be32 rkey_be = shmd_mr_rkey_be(lab->mr);
+
+	args.qp = qp;
+	args.remote = heap_at(lab, REMOTE_OFFSET, rkey_be);
+	args.local = heap_at(lab, 0, shmd_mr_lkey_be(lab->mr));
+	args.word = heap_at(lab, WORD_OFFSET, rkey_be);
+	/* Atomics of the others may make the word 0. */
+	args.local_word = (const uint64_t *)(lab->gpu_heap + LOCAL_WORD_OFFSET);
+	args.bytes = 256;
+	args.value = 5;
+	args.timeout_nsec = WAIT_NSEC;
+	args.status = lab->status;
+	args.done = lab->done;
+	return args;
+}
+
+/* ---- kernels of our own ----------------------------------------------------------------------------------------- */
+
+/* What the two-sided requests of the plain kernel will consume. */
+static __global__ void post_receives(struct shmd_kernel_args args, uint32_t n)
+{
+	for (uint32_t i = 0; i < n && !args.status[0]; i++)
+		args.status[0] = shmd_dev_qp_post_recv(args.qp, args.local, 64);
+}
+
+static __global__ void quiet(struct shmd_kernel_args args)
+{
+	args.status[0] = shmd_dev_qp_quiet(args.qp, args.timeout_nsec);
+}
+
+/* A key that does not exist: the QP fails, and says so ever after. */
+static __global__ void wrong_key(struct shmd_kernel_args args)
+{
+	uint32_t index = 77;
+
+	args.remote.key_be ^= 0x55555555u;
+	args.status[0] = shmd_dev_qp_put(args.qp, args.remote, args.local, 8, args.timeout_nsec);
+	args.status[1] = (int)shmd_dev_qp_error(args.qp, &index);
+	args.status[2] = (int)index;
+	args.status[3] = shmd_dev_qp_p(args.qp, args.remote, 1, 8);
+	args.status[4] = shmd_dev_qp_quiet(args.qp, args.timeout_nsec);
+}
+
+static __global__ void wait_for_nothing(struct shmd_kernel_args args)
+{
+	args.status[0] = shmd_dev_qp_wait_until64(args.qp, args.local_word, SHMD_DEV_CMP_EQ, 99, args.timeout_nsec);
+}
+
+/* One thread waits for a word, the others put until something fails. */
+static __global__ void run_until_the_end(struct shmd_kernel_args args)
+{
+	int rc = 0;
+
+	if (threadIdx.x == 0)
+		rc = shmd_dev_qp_wait_until64(args.qp, args.local_word, SHMD_DEV_CMP_EQ, 99, args.timeout_nsec);
+	while (!rc)
+		rc = shmd_dev_qp_put(args.qp, args.remote, args.local, 256, args.timeout_nsec);
+	args.status[threadIdx.x] = rc;
+}
+
+/* ---- running ------------------------------------------------------------------------------------------------------ */
+
+typedef void (*kernel_fn)(struct shmd_kernel_args args);
+
+static void read_status(struct lab *lab, int *status, uint32_t *done, unsigned int n)
+{
+	must_cuda(cudaDeviceSynchronize(), "kernel");
+	must_cuda(cudaMemcpy(status, lab->status, n * sizeof(int), cudaMemcpyDeviceToHost), "status");
+	must_cuda(cudaMemcpy(done, lab->done, n * sizeof(uint32_t), cudaMemcpyDeviceToHost), "status");
+}
+
+static void clear_status(struct lab *lab)
+{
+	must_cuda(cudaMemset(lab->status, 0, MAX_THREADS * sizeof(int)), "status");
+	must_cuda(cudaMemset(lab->done, 0, MAX_THREADS * sizeof(uint32_t)), "status");
+	must_cuda(cudaDeviceSynchronize(), "status");
+}
+
+static void check_all(struct lab *lab, const char *name, struct shmd_queues *queues, unsigned int n)
+{
+	static int status[MAX_THREADS];
+	static uint32_t done[MAX_THREADS];
+	struct shmd_qp_info info;
+
+	read_status(lab, status, done, n);
+	must(shmd_queues_query(queues, 0, &info), "query");
+	for (unsigned int i = 0; i < n; i++) {
+		if (status[i] || done[i] != done[0] || !done[0] || info.first_error) {
+			report(lab, false, name, "thread %u: %s after %u calls; %s", i, shmd_dev_status_text(status[i]),
+			       done[i], shmd_syndrome_text(info.first_error));
+			return;
+		}
+	}
+	report(lab, true, name, "%u threads, %u calls each, %llu requests executed", n, done[0],
+	       (unsigned long long)info.counters.wqes);
+}
+
+struct kernel_case {
+	const char *name;
+	kernel_fn kernel;
+	enum shmd_sharing sharing;
+	unsigned int blocks, threads;
+};
+
+static void run_case(struct lab *lab, const struct kernel_case *c)
+{
+	struct shmd_queues *queues;
+	struct shmd_dev_qp *qp = make_qp(lab, c->sharing, &queues);
+
+	clear_status(lab);
+	c->kernel<<<c->blocks, c->threads>>>(args_of(lab, qp));
+	check_all(lab, c->name, queues, c->blocks * c->threads);
+	must(shmd_queues_destroy(queues), "destroy");
+}
+
+static const struct kernel_case kernel_cases[] = {
+	{"thread, exclusive", shmd_kernel_thread_exclusive, SHMD_SHARING_EXCLUSIVE, 1, 1},
+	{"thread, block", shmd_kernel_thread_block, SHMD_SHARING_BLOCK, 1, 64},
+	{"thread, gpu", shmd_kernel_thread_gpu, SHMD_SHARING_GPU, 4, 48},
+	{"warp, exclusive", shmd_kernel_warp_exclusive, SHMD_SHARING_EXCLUSIVE, 1, 32},
+	{"warp, block", shmd_kernel_warp_block, SHMD_SHARING_BLOCK, 1, 128},
+	{"warp, gpu", shmd_kernel_warp_gpu, SHMD_SHARING_GPU, 4, 64},
+	{"block, exclusive", shmd_kernel_block_exclusive, SHMD_SHARING_EXCLUSIVE, 1, 96},
+	{"block, block", shmd_kernel_block_block, SHMD_SHARING_BLOCK, 1, 256},
+	{"block, gpu", shmd_kernel_block_gpu, SHMD_SHARING_GPU, 8, 64},
+};
+
+/* The plain names and WQEs of one's own: one thread. */
+static void run_plain(struct lab *lab)
+{
+	struct shmd_queues *queues;
+	struct shmd_dev_qp *qp = make_qp(lab, SHMD_SHARING_GPU, &queues);
+	struct shmd_kernel_args args = args_of(lab, qp);
+
+	clear_status(lab);
+	post_receives<<<1, 1>>>(args, 2);
+	must_cuda(cudaDeviceSynchronize(), "kernel");
+	shmd_kernel_plain<<<1, 1>>>(args);
+	check_all(lab, "plain names, own WQEs", queues, 1);
+	quiet<<<1, 1>>>(args);
+	check_all(lab, "sends received", queues, 1);
+	must(shmd_queues_destroy(queues), "destroy");
+}
+
+static void run_selftest(struct lab *lab, const char *name, enum shmd_sharing sharing, unsigned int n_threads)
+{
+	struct shmd_selftest_args args = {};
+	struct shmd_selftest_result result;
+	struct shmd_queues *queues;
+
+	args.qp = make_qp(lab, sharing, &queues);
+	args.remote = heap_at(lab, 0, shmd_mr_rkey_be(lab->mr));
+	args.local = heap_at(lab, 0, shmd_mr_lkey_be(lab->mr));
+	args.memory = (uint8_t *)lab->gpu_heap;
+	args.bytes = HEAP_BYTES;
+	args.timeout_nsec = WAIT_NSEC;
+	args.result = lab->result;
+	must_cuda(cudaMemset(lab->result, 0, sizeof(result)), "result");
+	shmd_selftest<<<1, n_threads>>>(args);
+	must_cuda(cudaDeviceSynchronize(), "kernel");
+	must_cuda(cudaMemcpy(&result, lab->result, sizeof(result), cudaMemcpyDeviceToHost), "result");
+	report(lab, !result.status && !result.step && !result.n_wrong && result.n_operations, name,
+	       "%u threads, %llu operations, step %u, %llu wrong, %s", n_threads,
+	       (unsigned long long)result.n_operations, result.step, (unsigned long long)result.n_wrong,
+	       shmd_dev_status_text(result.status));
+	must(shmd_queues_destroy(queues), "destroy");
+}
+
+/* QP 0 of two that are connected to each other: an error of the responder is not its own. */
+static struct shmd_dev_qp *make_pair(struct lab *lab, struct shmd_queues **ret_queues)
+{
+	struct shmd_queues_attr attr = {};
+	struct shmd_addr addrs[2];
+	uint64_t qp;
+
+	attr.n_qps = 2;
+	attr.sharing = SHMD_SHARING_GPU;
+	attr.gpu_driven = 1;
+	attr.mem_fd = -1;
+	must(shmd_queues_create(lab->nic, &attr, ret_queues), "queues");
+	must(shmd_queues_addr(*ret_queues, 0, &addrs[1]), "address");
+	must(shmd_queues_addr(*ret_queues, 1, &addrs[0]), "address");
+	must(shmd_queues_connect(*ret_queues, 0, 2, addrs, NULL, NULL), "connect two QPs");
+	must(shmd_gpu_dev_qp(lab->gpu, *ret_queues, 0, &qp), "queues on the GPU");
+	return (struct shmd_dev_qp *)qp;
+}
+
+static void run_errors(struct lab *lab)
+{
+	struct shmd_queues *queues;
+	struct shmd_kernel_args args = args_of(lab, make_pair(lab, &queues));
+	uint64_t start = now_nsec();
+	uint32_t done[5];
+	int status[5];
+
+	clear_status(lab);
+	args.timeout_nsec = 100000000;
+	wait_for_nothing<<<1, 1>>>(args);
+	read_status(lab, status, done, 1);
+	report(lab, status[0] == SHMD_DEV_TIMEOUT && now_nsec() - start < WAIT_NSEC, "time limit", "%s",
+	       shmd_dev_status_text(status[0]));
+	clear_status(lab);
+	args.timeout_nsec = WAIT_NSEC;
+	wrong_key<<<1, 1>>>(args);
+	read_status(lab, status, done, 5);
+	report(lab, status[0] == SHMD_DEV_CQE_ERROR && status[1] == SHMD_SYNDROME_REMOTE_ACCESS_ERR && status[2] == 0 &&
+	       status[3] == SHMD_DEV_CQE_ERROR && status[4] == SHMD_DEV_CQE_ERROR, "error CQE", "%s",
+	       shmd_syndrome_text((uint32_t)status[1]));
+	/* And the same QP, as new. */
+	must(shmd_queues_destroy(queues), "destroy");
+}
+
+/* GPU memory by dmabuf: as far as the NIC allows; it names the kinds that it takes. */
+static void run_dmabuf(struct lab *lab)
+{
+	typedef CUresult (*export_fn)(void *handle, CUdeviceptr addr, size_t bytes, CUmemRangeHandleType type,
+				      unsigned long long flags);
+	enum cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
+	struct shmd_mr_attr attr = {};
+	struct shmd_mr *mr;
+	void *fn = NULL, *memory;
+	CUresult result;
+	int fd = -1, r;
+
+	must_cuda(cudaMalloc(&memory, 2u << 20), "memory");
+	must_cuda(cudaGetDriverEntryPointByVersion("cuMemGetHandleForAddressRange", &fn, 11070, cudaEnableDefault, &found),
+		  "cuMemGetHandleForAddressRange");
+	result = fn ? ((export_fn)fn)(&fd, (CUdeviceptr)memory, 2u << 20, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0)
+		    : CUDA_ERROR_NOT_SUPPORTED;
+	if (result != CUDA_SUCCESS) {
+		printf("skip dmabuf of GPU memory: the driver does not export it (%d)\n", (int)result);
+	} else {
+		attr.kind = SHMD_MEM_DMABUF;
+		attr.fd = fd;
+		attr.length_bytes = 2u << 20;
+		attr.iova = (uint64_t)memory;
+		attr.access = SHMD_ACCESS_ALL;
+		r = shmd_mr_reg(lab->nic, &attr, &mr);
+		report(lab, r == -EOPNOTSUPP && strstr(shmd_error_text(), "memfd"), "dmabuf of GPU memory", "%s",
+		       r < 0 ? shmd_error_text() : "registered");
+		close(fd);
+	}
+	must_cuda(cudaFree(memory), "memory");
+}
+
+/* ---- killing the daemon --------------------------------------------------------------------------------------------- */
+
+static pid_t daemon_pid(void)
+{
+	struct shmd_client_attr attr = {};
+	struct shmd_daemon_status status;
+	struct shmd_client *client;
+
+	attr.role = SHMD_ROLE_CONTROL;
+	must(shmd_client_open(&attr, &client), "connect");
+	must(shmd_admin_status(client, &status), "status");
+	shmd_client_close(client);
+	return (pid_t)status.pid;
+}
+
+static void run_kill(struct lab *lab)
+{
+	const uint64_t limit_nsec = 3 * WAIT_NSEC;
+	struct shmd_queues *queues;
+	struct shmd_kernel_args args = args_of(lab, make_qp(lab, SHMD_SHARING_GPU, &queues));
+	struct timespec half = {0, 500000000};
+	int status[64], ended = 0;
+	uint32_t done[64];
+	uint64_t start;
+
+	args.timeout_nsec = limit_nsec;
+	clear_status(lab);
+	run_until_the_end<<<1, 64>>>(args);
+	nanosleep(&half, NULL);
+	report(lab, cudaStreamQuery(0) == cudaErrorNotReady, "kernels run", "%s", "");
+	start = now_nsec();
+	if (kill(daemon_pid(), SIGKILL))
+		report(lab, false, "kill", "%s", strerror(errno));
+	read_status(lab, status, done, 64);
+	start = now_nsec() - start;
+	for (int i = 0; i < 64; i++)
+		ended += status[i] == SHMD_DEV_HEALTH || status[i] == SHMD_DEV_TIMEOUT;
+	report(lab, ended == 64 && start < limit_nsec, "the daemon is killed", "%d of 64 threads ended after %.1f ms: %s", ended,
+	       (double)start / 1e6, shmd_dev_status_text(status[0]));
+	report(lab, shmd_client_health(lab->client) == SHMD_HEALTH_DAEMON_GONE, "health", "%s",
+	       shmd_health_text(shmd_client_health(lab->client)));
+}
+
+int main(int argc, char **argv)
+{
+	bool kills = argc == 2 && !strcmp(argv[1], "kill");
+	struct lab lab;
+
+	if (argc > 1 && !kills) {
+		fprintf(stderr, "usage: gpu-selftest [kill]\n");
+		return 2;
+	}
+	open_lab(&lab);
+	if (kills) {
+		run_kill(&lab);
+	} else {
+		for (const struct kernel_case &c : kernel_cases)
+			run_case(&lab, &c);
+		run_plain(&lab);
+		run_selftest(&lab, "effects, block", SHMD_SHARING_BLOCK, 256);
+		run_selftest(&lab, "effects, gpu", SHMD_SHARING_GPU, 1024);
+		run_selftest(&lab, "effects, one warp", SHMD_SHARING_GPU, 32);
+		run_errors(&lab);
+		run_dmabuf(&lab);
+	}
+	shmd_client_close(lab.client);
+	printf("%u passed, %u failed\n", lab.n_good, lab.n_bad);
+	return lab.n_bad ? 1 : 0;
+}

@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * GPUs of a session, with a CUDA driver over host memory: a CPU thread takes a kernel's place and drives the QPs
+ * through the view "in GPU memory", whose addresses are other ones than the client's.
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "proto/base/nsec.h"
+#include "tests/lib/fake-cuda.h"
+#include "tests/lib/test.h"
+#include "tests/system/client-lab.h"
+
+static const struct shmd_queues_attr for_gpu = {
+	.n_qps = 3, .sq_wqebbs = 16, .gpu_driven = 1, .sharing = SHMD_SHARING_GPU};
+
+static struct shmd_dev_qp *qp_on(struct shmd_gpu *gpu, struct shmd_queues *queues, unsigned int i)
+{
+	uint64_t addr;
+
+	ASSERT_OK(shmd_gpu_dev_qp(gpu, queues, i, &addr));
+	return (struct shmd_dev_qp *)(uintptr_t)addr;
+}
+
+static void nothing_is_left(void)
+{
+	struct fake_cuda_counts counts = fake_cuda_counts();
+
+	ASSERT_EQ(counts.registered, 0);
+	ASSERT_EQ(counts.allocations, 0);
+	ASSERT_EQ(counts.contexts, 0);
+	ASSERT_EQ(counts.streams, 0);
+	ASSERT_EQ(counts.pushed, 0);
+}
+
+/* More puts, gets and atomics than the ring has places, so indexes, scratch and CQ of the view are all used. */
+static void drive(struct lab_side *side, struct shmd_dev_qp *qp)
+{
+	uint64_t *word = (uint64_t *)lab_byte(side, 8192), value = 0, old = 0;
+
+	*word = 0;
+	for (uint64_t i = 1; i <= 50; i++) {
+		ASSERT_EQ(shmd_dev_qp_p(qp, lab_remote(side, 4096), i, 8), SHMD_DEV_OK);
+		ASSERT_EQ(shmd_dev_qp_g(qp, lab_remote(side, 4096), 8, 10 * NSEC_PER_SEC, &value), SHMD_DEV_OK);
+		ASSERT_EQ(value, i);
+		ASSERT_EQ(shmd_dev_qp_atomic_fetch_add(qp, lab_remote(side, 8192), 8, 1, 10 * NSEC_PER_SEC, &old),
+			  SHMD_DEV_OK);
+		ASSERT_EQ(old, i - 1);
+	}
+	ASSERT_EQ(*word, 50);
+}
+
+TEST(queues_are_driven_through_the_view_of_a_gpu)
+{
+	const struct shmd_dev_state *state;
+	struct fixture_daemon daemon;
+	struct lab_side side;
+	struct shmd_gpu *gpu;
+	struct shmd_dev_qp *host, *view;
+	uint64_t addr;
+
+	fixture_daemon_start(&daemon, "--soft-nics=2", NULL);
+	lab_side_open(&side, &daemon, &for_gpu);
+	ASSERT_OK(shmd_gpu_open(side.client, 1, &gpu));
+	ASSERT_OK(shmd_gpu_dev_state(gpu, side.queues, &addr));
+	state = (const struct shmd_dev_state *)(uintptr_t)addr;
+	ASSERT_EQ(state->version, SHMD_DEV_STATE_VERSION);
+	ASSERT_EQ(state->n_qps, 3);
+	lab_connect(&side, 0, &side, 2);
+	lab_connect(&side, 1, &side, 1);
+	for (unsigned int i = 0; i < 3; i++) {
+		view = qp_on(gpu, side.queues, i);
+		host = shmd_queues_dev_qp(side.queues, i);
+		ASSERT_EQ((uintptr_t)view, state->qps_addr + i * sizeof(*view));
+		ASSERT_EQ(view->qpn, host->qpn);
+		ASSERT_EQ(view->flags & SHMD_QP_WAKE, 0);
+		ASSERT_NE(view->sq_addr, host->sq_addr);
+		ASSERT_NE(view->doorbell_addr, host->doorbell_addr);
+		ASSERT_NE(view->health_addr, host->health_addr);
+		ASSERT_NE(view->slot_busy_addr, host->slot_busy_addr);
+		ASSERT_NE(view->scratch_addr, host->scratch_addr);
+		ASSERT_EQ(view->scratch_iova, host->scratch_iova);
+		drive(&side, view);
+		ASSERT_EQ(host->sq_rsvd_index, 0);
+	}
+	ASSERT_OK(shmd_gpu_close(gpu));
+	nothing_is_left();
+	lab_side_close(&side);
+	fixture_daemon_stop(&daemon);
+}
+
+TEST(memory_is_mapped_once_and_forgotten_before_it_goes)
+{
+	struct fixture_daemon daemon;
+	struct lab_side side;
+	struct shmd_gpu *gpu, *other;
+	struct shmd_gpu_info info;
+	uint64_t addr, again;
+
+	fixture_daemon_start(&daemon, "--soft-nics=2", NULL);
+	lab_side_open(&side, &daemon, &for_gpu);
+	ASSERT_OK(shmd_gpu_open(side.client, 0, &gpu));
+	ASSERT_OK(shmd_gpu_open(side.client, 1, &other));
+	ASSERT_OK(shmd_gpu_info(other, &info));
+	ASSERT_STREQ(info.pci, "0000:18:00.0");
+	ASSERT_OK(shmd_gpu_map_mem(gpu, side.mem, &addr));
+	ASSERT_OK(shmd_gpu_map_mem(gpu, side.mem, &again));
+	ASSERT_EQ(addr, again);
+	ASSERT_OK(shmd_gpu_map_mem(other, side.mem, &again));
+	ASSERT_NE(addr, again);
+	ASSERT_EQ(fake_cuda_counts().registered, 1);
+	*(char *)(uintptr_t)again = 77;
+	ASSERT_EQ(*lab_byte(&side, 0), 77);
+	/* The context that registered it stays for the other GPU's sake. */
+	ASSERT_OK(shmd_gpu_close(gpu));
+	ASSERT_EQ(fake_cuda_counts().contexts, 2);
+	*(char *)(uintptr_t)again = 78;
+	ASSERT_EQ(*lab_byte(&side, 0), 78);
+	ASSERT_OK(shmd_gpu_unmap_mem(other, side.mem));
+	ASSERT_EQ(shmd_gpu_unmap_mem(other, side.mem), -ENOENT);
+	ASSERT_EQ(fake_cuda_counts().contexts, 1);
+	ASSERT_OK(shmd_gpu_map_mem(other, side.mem, &again));
+	(void)qp_on(other, side.queues, 0);
+	lab_side_close(&side);
+	nothing_is_left();
+	fixture_daemon_stop(&daemon);
+}
+
+TEST(several_gpus_and_sessions_share_a_process)
+{
+	struct fixture_daemon daemon;
+	struct lab_side sides[2];
+	struct shmd_gpu *gpus[2][2];
+
+	fixture_daemon_start(&daemon, "--soft-nics=2", NULL);
+	for (int s = 0; s < 2; s++) {
+		lab_side_open(&sides[s], &daemon, &for_gpu);
+		for (int g = 0; g < 2; g++)
+			ASSERT_OK(shmd_gpu_open(sides[s].client, g, &gpus[s][g]));
+	}
+	lab_connect(&sides[0], 0, &sides[1], 0);
+	lab_connect(&sides[0], 1, &sides[1], 1);
+	for (int g = 0; g < 2; g++) {
+		uint64_t i = 5 + (uint64_t)g;
+
+		ASSERT_EQ(shmd_dev_qp_p(qp_on(gpus[0][g], sides[0].queues, (unsigned int)g),
+					lab_remote(&sides[1], 4096), i, 8), SHMD_DEV_OK);
+		ASSERT_EQ(shmd_dev_qp_quiet(qp_on(gpus[0][g], sides[0].queues, (unsigned int)g), 10 * NSEC_PER_SEC),
+			  SHMD_DEV_OK);
+		ASSERT_MEMEQ(lab_byte(&sides[1], 4096), &i, 8);
+	}
+	ASSERT_EQ(shmd_gpu_map_mem(gpus[0][0], sides[1].mem, &(uint64_t){0}), -EINVAL);
+	ASSERT_EQ(shmd_gpu_dev_qp(gpus[0][0], sides[1].queues, 0, &(uint64_t){0}), -EINVAL);
+	shmd_client_close(sides[0].client);
+	shmd_client_close(sides[1].client);
+	nothing_is_left();
+	fixture_daemon_stop(&daemon);
+}
+
+TEST(a_reset_makes_the_view_as_new)
+{
+	struct shmd_queues_attr attr = for_gpu;
+	struct fixture_daemon daemon;
+	struct lab_side side;
+	struct shmd_dev_qp *qp;
+	struct shmd_gpu *gpu;
+
+	fixture_daemon_start(&daemon, "--soft-nics=2", NULL);
+	for (int mode = SHMD_CQ_MODE_COLLAPSED; mode <= SHMD_CQ_MODE_ORDINARY; mode++) {
+		attr.cq_mode = (enum shmd_cq_mode)mode;
+		lab_side_open(&side, &daemon, &attr);
+		ASSERT_OK(shmd_gpu_open(side.client, 0, &gpu));
+		qp = qp_on(gpu, side.queues, 1);
+		lab_connect(&side, 1, &side, 1);
+		drive(&side, qp);
+		ASSERT_NE(qp->sq_rsvd_index, 0);
+		ASSERT_OK(shmd_queues_modify(side.queues, 1, SHMD_QP_RST));
+		ASSERT_EQ(qp->sq_rsvd_index, 0);
+		ASSERT_EQ(qp->cqe_ci, 0);
+		lab_connect(&side, 1, &side, 1);
+		drive(&side, qp);
+		shmd_client_close(side.client);
+	}
+	nothing_is_left();
+	fixture_daemon_stop(&daemon);
+}
+
+TEST(the_current_context_is_taken_and_left_alone)
+{
+	struct fixture_daemon daemon;
+	struct lab_side side;
+	struct shmd_gpu_info info;
+	struct shmd_gpu *gpu;
+
+	fixture_daemon_start(&daemon, "--soft-nics=2", NULL);
+	lab_side_open(&side, &daemon, &for_gpu);
+	ASSERT_EQ(shmd_gpu_open(side.client, SHMD_GPU_CURRENT, &gpu), -EINVAL);
+	fake_cuda_set_current(1);
+	ASSERT_OK(shmd_gpu_open(side.client, SHMD_GPU_CURRENT, &gpu));
+	ASSERT_OK(shmd_gpu_info(gpu, &info));
+	ASSERT_EQ(info.ordinal, 1);
+	lab_connect(&side, 0, &side, 0);
+	drive(&side, qp_on(gpu, side.queues, 0));
+	ASSERT_EQ(fake_cuda_counts().contexts, 0);
+	ASSERT_OK(shmd_gpu_close(gpu));
+	ASSERT_EQ(fake_cuda_counts().pushed, 1);
+	fake_cuda_set_current(-1);
+	nothing_is_left();
+	lab_side_close(&side);
+	fixture_daemon_stop(&daemon);
+}
+
+/* Everything from opening to a view; returns the first error. */
+static int open_and_view(struct lab_side *side)
+{
+	struct shmd_gpu *gpu = NULL;
+	uint64_t addr;
+	int r = shmd_gpu_open(side->client, 0, &gpu);
+
+	if (!r)
+		r = shmd_gpu_map_mem(gpu, side->mem, &addr);
+	if (!r)
+		r = shmd_gpu_dev_qp(gpu, side->queues, 0, &addr);
+	if (gpu)
+		ASSERT_OK(shmd_gpu_close(gpu));
+	return r;
+}
+
+TEST(every_call_of_cuda_may_fail)
+{
+	static const struct {
+		const char *symbol;
+		int result, err;
+	} cases[] = {
+		{"cuInit", 100, -ENODEV},
+		{"cuDeviceGet", 101, -ENODEV},
+		{"cuDevicePrimaryCtxRetain", 2, -ENOMEM},
+		{"cuDeviceGetName", 999, -EIO},
+		{"cuDeviceGetPCIBusId", 999, -EIO},
+		{"cuCtxPushCurrent_v2", 201, -EINVAL},
+		{"cuStreamCreate", 2, -ENOMEM},
+		{"cuMemHostRegister_v2", 712, -EEXIST},
+		{"cuMemHostRegister_v2", 801, -EOPNOTSUPP},
+		{"cuMemHostGetDevicePointer_v2", 1, -EINVAL},
+		{"cuMemAlloc_v2", 2, -ENOMEM},
+		{"cuMemcpyHtoDAsync_v2", 700, -EIO},
+		{"cuMemsetD8Async", 700, -EIO},
+		{"cuStreamSynchronize", 700, -EIO},
+	};
+	struct fixture_daemon daemon;
+	struct lab_side side;
+
+	fixture_daemon_start(&daemon, "--soft-nics=2", NULL);
+	lab_side_open(&side, &daemon, &for_gpu);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		fake_cuda_fail(cases[i].symbol, cases[i].result);
+		ASSERT_EQ(open_and_view(&side), cases[i].err);
+		ASSERT(fake_cuda_failed());
+		ASSERT(strstr(shmd_error_text(), "CUDA says"));
+		nothing_is_left();
+	}
+	ASSERT_OK(open_and_view(&side));
+	ASSERT_EQ(shmd_gpu_open(side.client, FAKE_CUDA_GPUS, &(struct shmd_gpu *){NULL}), -ENODEV);
+	nothing_is_left();
+	lab_side_close(&side);
+	fixture_daemon_stop(&daemon);
+}
+
+TEST(a_forked_child_leaves_cuda_alone)
+{
+	struct fixture_daemon daemon;
+	struct lab_side side;
+	struct shmd_gpu *gpu;
+	int status;
+	pid_t pid;
+
+	fixture_daemon_start(&daemon, "--soft-nics=2", NULL);
+	lab_side_open(&side, &daemon, &for_gpu);
+	ASSERT_OK(shmd_gpu_open(side.client, 0, &gpu));
+	(void)qp_on(gpu, side.queues, 0);
+	pid = fork();
+	ASSERT_GE(pid, 0);
+	if (!pid) {
+		struct fake_cuda_counts before = fake_cuda_counts(), after;
+		int r = shmd_gpu_close(gpu);
+
+		shmd_client_close(side.client);
+		after = fake_cuda_counts();
+		_exit(r == -ECHILD && !memcmp(&before, &after, sizeof(before)) ? 0 : 1);
+	}
+	ASSERT_EQ(waitpid(pid, &status, 0), pid);
+	ASSERT_EQ(status, 0);
+	lab_connect(&side, 0, &side, 0);
+	drive(&side, qp_on(gpu, side.queues, 0));
+	lab_side_close(&side);
+	nothing_is_left();
+	fixture_daemon_stop(&daemon);
+}

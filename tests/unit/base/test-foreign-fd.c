@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Closing a stranger's descriptor takes no longer than it must. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "proto/base/foreign-fd.h"
+#include "proto/base/nsec.h"
+#include "tests/lib/test.h"
+
+#define LINGER_SEC 4
+#define N_FILES 64
+
+static bool is_open(int fd)
+{
+	return fcntl(fd, F_GETFD) >= 0;
+}
+
+/* A connection whose other end reads nothing, with more to send than the kernel takes. */
+static int lingering(int *ret_peer)
+{
+	struct sockaddr_in addr = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	struct linger linger = {1, LINGER_SEC};
+	int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int sock = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	socklen_t bytes = sizeof(addr);
+	static char data[65536];
+
+	if (listener < 0 || bind(listener, (struct sockaddr *)&addr, bytes) < 0)
+		test_skip("no TCP here");
+	ASSERT_OK(listen(listener, 1));
+	ASSERT_OK(getsockname(listener, (struct sockaddr *)&addr, &bytes));
+	ASSERT(connect(sock, (struct sockaddr *)&addr, bytes) == 0 || errno == EINPROGRESS);
+	*ret_peer = accept(listener, NULL, NULL);
+	ASSERT_GE(*ret_peer, 0);
+	while (send(sock, data, sizeof(data), MSG_NOSIGNAL) > 0)
+		;
+	ASSERT_OK(setsockopt(sock, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)));
+	close(listener);
+	return sock;
+}
+
+TEST(a_socket_that_lingers_is_closed_at_once)
+{
+	int peer, sock = lingering(&peer);
+	uint64_t begin = nsec_now();
+
+	ASSERT_EQ(close_foreign(sock), -1);
+	ASSERT(!is_open(sock));
+	ASSERT_LT(nsec_now() - begin, 1000000000ull * LINGER_SEC / 2);
+	close(peer);
+}
+
+TEST(what_cannot_block_is_closed_before_the_call_returns)
+{
+	int fds[4], pipes[2], again;
+
+	for (int round = 0; round < 100; round++) {
+		ASSERT_OK(pipe2(pipes, O_CLOEXEC));
+		fds[0] = pipes[0];
+		fds[1] = pipes[1];
+		fds[2] = eventfd(0, EFD_CLOEXEC);
+		fds[3] = memfd_create("test", MFD_CLOEXEC);
+		errno = 77;
+		for (int i = 0; i < 4; i++)
+			close_foreign(fds[i]);
+		again = errno;
+		ASSERT_EQ(again, 77);
+		for (int i = 0; i < 4; i++)
+			ASSERT(!is_open(fds[i]));
+	}
+	ASSERT_EQ(close_foreign(-1), -1);
+}
+
+/* A file's server might not answer: another thread asks it. */
+TEST(files_are_closed_soon)
+{
+	char path[] = "/tmp/test-foreign-fd-XXXXXX";
+	int fds[N_FILES];
+
+	fds[0] = mkostemp(path, O_CLOEXEC);
+	ASSERT_GE(fds[0], 0);
+	unlink(path);
+	for (int i = 1; i < N_FILES; i++)
+		fds[i] = fcntl(fds[0], F_DUPFD_CLOEXEC, 3);
+	for (int i = 0; i < N_FILES; i++)
+		close_foreign(fds[i]);
+	close_foreign_wait();
+	for (int i = 0; i < N_FILES; i++)
+		ASSERT(!is_open(fds[i]));
+}
