@@ -544,7 +544,7 @@ int shmd_gpu_dev_state(struct shmd_gpu *gpu, struct shmd_queues *queues, uint64_
 
 int shmd_gpu_dev_qp(struct shmd_gpu *gpu, struct shmd_queues *queues, unsigned int i, uint64_t *ret_addr)
 {
-	uint64_t base;
+	uint64_t base = 0;
 	int r = queues_check(queues, i);
 
 	if (r < 0)

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The half of order.h for words that the callers of one QP share: indexes, locks, flags. Sharing BLOCK is scope .cta,
+ * GPU is .gpu, and EXCLUSIVE is plain. No NIC and no other process looks at these words.
+ */
+#ifndef SHMD_DEV_ORDER_CALLERS_H
+#define SHMD_DEV_ORDER_CALLERS_H
+
+#include <shmd/abi/dev-state.h>
+#include <shmd/dev/annotate.h>
+
+#if SHMD_DEV_CUDA
+/* clang-format off */
+#define SHMD_PTX_LD(op, v, p, c) asm volatile(op " %0, [%1];" : "=" c(v) : "l"(p) : "memory")
+#define SHMD_PTX_ST(op, p, v, c) asm volatile(op " [%0], %1;" : : "l"(p), c(v) : "memory")
+#define SHMD_PTX_MAX(op, p, v) asm volatile(op " [%0], %1;" : : "l"(p), "l"(v) : "memory")
+#define SHMD_PTX_CAS(op, v, p, old, now, c) \
+	asm volatile(op " %0, [%1], %2, %3;" : "=" c(v) : "l"(p), c(old), c(now) : "memory")
+/* clang-format on */
+#define SHMD_PTX_BY_SHARING(sharing, cta, gpu)                                                     \
+	do {                                                                                       \
+		if ((sharing) == SHMD_SHARING_BLOCK)                                               \
+			cta;                                                                       \
+		else                                                                               \
+			gpu;                                                                       \
+	} while (0)
+#define SHMD_PTX_BY_PLACEMENT(placement, gpu, sys)                                                 \
+	do {                                                                                       \
+		if ((placement) == SHMD_PLACEMENT_GPU)                                             \
+			gpu;                                                                       \
+		else                                                                               \
+			sys;                                                                       \
+	} while (0)
+#endif
+
+/* A guess at an index, to be confirmed by a claim or an acquire. Orders nothing. */
+SHMD_DEV uint64_t shmd_dev_index_peek(const uint64_t *index, int sharing)
+{
+	if (sharing == SHMD_SHARING_EXCLUSIVE)
+		return *index;
+#if SHMD_DEV_CUDA
+	uint64_t v;
+
+	SHMD_PTX_BY_SHARING(sharing, SHMD_PTX_LD("ld.relaxed.cta.u64", v, index, "l"),
+			    SHMD_PTX_LD("ld.relaxed.gpu.u64", v, index, "l"));
+	return v;
+#else
+	return __atomic_load_n(index, __ATOMIC_RELAXED);
+#endif
+}
+
+/* What another caller wrote before it published the index (WQEs, consumed CQEs) comes before what follows here. */
+SHMD_DEV uint64_t shmd_dev_index_acquire(const uint64_t *index, int sharing)
+{
+	if (sharing == SHMD_SHARING_EXCLUSIVE)
+		return *index;
+#if SHMD_DEV_CUDA
+	uint64_t v;
+
+	SHMD_PTX_BY_SHARING(sharing, SHMD_PTX_LD("ld.acquire.cta.u64", v, index, "l"),
+			    SHMD_PTX_LD("ld.acquire.gpu.u64", v, index, "l"));
+	return v;
+#else
+	return __atomic_load_n(index, __ATOMIC_ACQUIRE);
+#endif
+}
+
+/* The other side of shmd_dev_index_acquire, for the one caller that may move the index. */
+SHMD_DEV void shmd_dev_index_publish(uint64_t *index, uint64_t v, int sharing)
+{
+	if (sharing == SHMD_SHARING_EXCLUSIVE) {
+		*index = v;
+		return;
+	}
+#if SHMD_DEV_CUDA
+	SHMD_PTX_BY_SHARING(sharing, SHMD_PTX_ST("st.release.cta.u64", index, v, "l"),
+			    SHMD_PTX_ST("st.release.gpu.u64", index, v, "l"));
+#else
+	__atomic_store_n(index, v, __ATOMIC_RELEASE);
+#endif
+}
+
+/* The other side of shmd_dev_index_acquire, for callers that race: the index only grows. */
+SHMD_DEV void shmd_dev_index_raise(uint64_t *index, uint64_t v, int sharing)
+{
+	if (sharing == SHMD_SHARING_EXCLUSIVE) {
+		if (*index < v)
+			*index = v;
+		return;
+	}
+#if SHMD_DEV_CUDA
+	SHMD_PTX_BY_SHARING(sharing, SHMD_PTX_MAX("red.release.cta.max.u64", index, v),
+			    SHMD_PTX_MAX("red.release.gpu.max.u64", index, v));
+#else
+	uint64_t old = __atomic_load_n(index, __ATOMIC_RELAXED);
+
+	while (old < v && !__atomic_compare_exchange_n(index, &old, v, 1, __ATOMIC_RELEASE,
+						       __ATOMIC_RELAXED))
+		;
+#endif
+}
+
+/*
+ * Move the index from *expected to v, or refresh *expected and return 0. Callers agree on who owns a range; they
+ * exchange nothing else through it, so it orders nothing.
+ */
+SHMD_DEV int shmd_dev_index_claim(uint64_t *index, uint64_t *expected, uint64_t v, int sharing)
+{
+	if (sharing == SHMD_SHARING_EXCLUSIVE) {
+		*index = v;
+		return 1;
+	}
+#if SHMD_DEV_CUDA
+	uint64_t found;
+	int won;
+
+	SHMD_PTX_BY_SHARING(
+		sharing,
+		SHMD_PTX_CAS("atom.relaxed.cta.cas.b64", found, index, *expected, v, "l"),
+		SHMD_PTX_CAS("atom.relaxed.gpu.cas.b64", found, index, *expected, v, "l"));
+	won = found == *expected;
+	*expected = found;
+	return won;
+#else
+	return __atomic_compare_exchange_n(index, expected, v, 0, __ATOMIC_RELAXED,
+					   __ATOMIC_RELAXED);
+#endif
+}
+
+/* 0 to 1: what the last holder did before it unlocked comes before what the new one does. Returns 1 when held. */
+SHMD_DEV int shmd_dev_lock_try(uint32_t *lock, int sharing)
+{
+	if (sharing == SHMD_SHARING_EXCLUSIVE)
+		return 1;
+#if SHMD_DEV_CUDA
+	uint32_t found;
+
+	SHMD_PTX_BY_SHARING(sharing,
+			    SHMD_PTX_CAS("atom.acquire.cta.cas.b32", found, lock, 0u, 1u, "r"),
+			    SHMD_PTX_CAS("atom.acquire.gpu.cas.b32", found, lock, 0u, 1u, "r"));
+	return found == 0;
+#else
+	uint32_t expected = 0;
+
+	return __atomic_load_n(lock, __ATOMIC_RELAXED) == 0 &&
+	       __atomic_compare_exchange_n(lock, &expected, 1u, 0, __ATOMIC_ACQUIRE,
+					   __ATOMIC_RELAXED);
+#endif
+}
+
+/* A flag that callers set for each other: a free lock, a free slot, a recorded error. */
+SHMD_DEV void shmd_dev_flag_store(uint32_t *flag, uint32_t v, int sharing)
+{
+	if (sharing == SHMD_SHARING_EXCLUSIVE) {
+		*flag = v;
+		return;
+	}
+#if SHMD_DEV_CUDA
+	SHMD_PTX_BY_SHARING(sharing, SHMD_PTX_ST("st.release.cta.u32", flag, v, "r"),
+			    SHMD_PTX_ST("st.release.gpu.u32", flag, v, "r"));
+#else
+	__atomic_store_n(flag, v, __ATOMIC_RELEASE);
+#endif
+}
+
+SHMD_DEV uint32_t shmd_dev_flag_load(const uint32_t *flag, int sharing)
+{
+	if (sharing == SHMD_SHARING_EXCLUSIVE)
+		return *flag;
+#if SHMD_DEV_CUDA
+	uint32_t v;
+
+	SHMD_PTX_BY_SHARING(sharing, SHMD_PTX_LD("ld.acquire.cta.u32", v, flag, "r"),
+			    SHMD_PTX_LD("ld.acquire.gpu.u32", v, flag, "r"));
+	return v;
+#else
+	return __atomic_load_n(flag, __ATOMIC_ACQUIRE);
+#endif
+}
+
+/* A look at a flag that is only tested: whoever acts on what was written before it uses shmd_dev_flag_load. */
+SHMD_DEV uint32_t shmd_dev_flag_peek(const uint32_t *flag, int sharing)
+{
+	if (sharing == SHMD_SHARING_EXCLUSIVE)
+		return *flag;
+#if SHMD_DEV_CUDA
+	uint32_t v;
+
+	SHMD_PTX_BY_SHARING(sharing, SHMD_PTX_LD("ld.relaxed.cta.u32", v, flag, "r"),
+			    SHMD_PTX_LD("ld.relaxed.gpu.u32", v, flag, "r"));
+	return v;
+#else
+	return __atomic_load_n(flag, __ATOMIC_RELAXED);
+#endif
+}
+
+/* An index that callers compare with their own and nothing else: where it was written orders nothing. */
+SHMD_DEV void shmd_dev_index_note(uint64_t *index, uint64_t v, int sharing)
+{
+	if (sharing == SHMD_SHARING_EXCLUSIVE) {
+		*index = v;
+		return;
+	}
+#if SHMD_DEV_CUDA
+	SHMD_PTX_BY_SHARING(sharing, SHMD_PTX_ST("st.relaxed.cta.u64", index, v, "l"),
+			    SHMD_PTX_ST("st.relaxed.gpu.u64", index, v, "l"));
+#else
+	__atomic_store_n(index, v, __ATOMIC_RELAXED);
+#endif
+}
+
+SHMD_DEV void shmd_dev_lock_drop(uint32_t *lock, int sharing)
+{
+	if (sharing != SHMD_SHARING_EXCLUSIVE)
+		shmd_dev_flag_store(lock, 0, sharing);
+}
+
+#endif
