@@ -272,8 +272,12 @@ static void overwritten_by_busy(struct conf *c, size_t rounds)
 		for (unsigned int i = 1; i < c->ini.n_qps; i++) {
 			conf_write_inline(&w, &c->a[i], &r, 8, 64 * i);
 			conf_want_bytes(&c->tgt.mem, 64 * i, &r, 8);
-			conf_run(&c->a[i], &w);
+			conf_post(&c->a[i], &w);
+			conf_dbrec(&c->a[i]);
 		}
+		for (unsigned int i = 1; i < c->ini.n_qps; i++)
+			conf_doorbell(&c->a[i], c->a[i].doorbell);
+		conf_wake(c->a);
 		for (unsigned int i = 1; i < c->ini.n_qps; i++)
 			conf_expect_ok(&c->a[i], (uint16_t)r);
 	}
