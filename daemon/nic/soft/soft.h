@@ -201,6 +201,7 @@ struct soft_nic {
 	uint32_t n_gpu_qps; /* driven by a GPU */
 	uint64_t idle_since_nsec; /* 0: not idle */
 	bool idle_yields; /* spun long enough */
+	uint64_t now_nsec; /* the engine's clock */
 	uint32_t n_turns;
 	bool stop;
 	bool fault_stopped;
