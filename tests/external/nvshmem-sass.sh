@@ -6,7 +6,7 @@ set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
 PATH=$PATH:/usr/local/cuda/bin:/opt/cuda/bin
-flags='-O3 -arch=sm_90 -std=c++17'
+flags='-O3 -arch=sm_90 -std=c++17 -DNDEBUG'
 
 skip() {
 	echo "skipped: $1"
