@@ -235,7 +235,7 @@ static const struct {
 static bool phase_put(struct pe *pe)
 {
 	unsigned int left = (pe->me + pe->n - 1) % pe->n, s;
-	uint64_t nsec;
+	uint64_t nsec = 0;
 
 	for (s = 0; s < N_PUT_SIZES; s++) {
 		uint32_t total = put_sizes[s].bytes * put_sizes[s].repeats;
@@ -259,7 +259,7 @@ static const uint32_t get_sizes[] = {8, 1000, 4096, GPU_DEMO_GET_BYTES};
 static bool phase_get(struct pe *pe)
 {
 	unsigned int s, i;
-	uint64_t nsec;
+	uint64_t nsec = 0;
 
 	fill(pe->heap, GPU_DEMO_GET_BYTES, pe->me, 77);
 	if (!barrier(pe))
@@ -309,7 +309,7 @@ static bool check_counters(struct pe *pe)
 static bool phase_atomic(struct pe *pe)
 {
 	unsigned int i, k;
-	uint64_t nsec;
+	uint64_t nsec = 0;
 
 	if (!run(pe, GPU_DEMO_ATOMIC_KERNEL, GPU_DEMO_MAX_THREADS, &nsec))
 		return false;
