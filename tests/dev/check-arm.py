@@ -11,7 +11,7 @@ and the engine and the software NIC have theirs where they exchange something wi
 import re
 import sys
 
-ACCESS = re.compile(r'((?:ld|st|cas|swp)\w*)\s+([wxq])|(dmb|dsb)\s+(\w+)|(bl?)\s+(memcpy)$')
+ACCESS = re.compile(r'((?:ld|st|cas|swp)\w*)\s+([wxq])|(dmb|dsb)\s+(\w+)|(bl?)\s+(memmove)$')
 
 WQE = r'(st[rp] [xq];)+'
 HELPERS = {
@@ -30,7 +30,7 @@ HELPERS = {
 }
 # Which argument, a function, and what it must contain.
 ENGINE = [
-    (2, 'copy_bytes', 'dmb ish;(b|bl) memcpy;'),  # earlier requests before a large copy
+    (2, 'copy_bytes', 'dmb ish;(b|bl) memmove;'),  # earlier requests before a large copy
     (3, 'qp_read_snd', 'ldar w;'),  # dbrec before WQEs
     (4, 'publish', '(st[rp] [xq];)+(ldr x;)?stlr x;'),  # a CQE before its last word
     (4, 'cq_notify_all', 'dmb ish;.*ldar w;'),  # CQEs before arm words
