@@ -130,7 +130,7 @@ int client_open_on_fd(int sock, const struct shmd_client_attr *attr, struct shmd
 int client_check(const struct shmd_client *client);
 /* Lock held. The first reason stays. Returns the error. */
 int client_die(struct shmd_client *client, int err, const char *text);
-/* Set every health word that is still 0. Any thread. */
+/* Set every health word that has no final value yet. Any thread. */
 void client_set_health(struct shmd_health_page *page, uint32_t health);
 
 static inline void client_lock(struct shmd_client *client)

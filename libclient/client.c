@@ -33,20 +33,23 @@ int client_check(const struct shmd_client *client)
 	return 0;
 }
 
+/* What is final stays; all is well and "port down", which the daemon may set and clear meanwhile, give way. */
+static void set_health_word(uint32_t *word, uint32_t health)
+{
+	uint32_t old = __atomic_load_n(word, __ATOMIC_RELAXED);
+
+	while (old == SHMD_HEALTH_OK || old == SHMD_HEALTH_PORT_DOWN)
+		if (__atomic_compare_exchange_n(word, &old, health, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
+			return;
+}
+
 void client_set_health(struct shmd_health_page *page, uint32_t health)
 {
-	uint32_t none;
-
 	if (!page)
 		return;
-	for (unsigned int i = 0; i < SHMD_HEALTH_NICS; i++) {
-		none = SHMD_HEALTH_OK;
-		__atomic_compare_exchange_n(&page->nic[i], &none, health, false, __ATOMIC_SEQ_CST,
-					    __ATOMIC_RELAXED);
-	}
-	none = SHMD_HEALTH_OK;
-	__atomic_compare_exchange_n(&page->session, &none, health, false, __ATOMIC_SEQ_CST,
-				    __ATOMIC_RELAXED);
+	for (unsigned int i = 0; i < SHMD_HEALTH_NICS; i++)
+		set_health_word(&page->nic[i], health);
+	set_health_word(&page->session, health);
 }
 
 int client_die(struct shmd_client *client, int err, const char *text)

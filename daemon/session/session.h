@@ -115,6 +115,8 @@ void session_nic_event(struct session *session, const struct registry_nic *rnic,
 bool session_is_listed(const struct session *session); /* a client that said Hello */
 int session_make_health(struct session *session); /* the page behind health_fd */
 void session_health_end(struct session *session); /* every word: the session has ended */
+/* The word of one NIC follows its port: down, active again, lost for good. */
+void session_health_port(struct session *session, const struct session_nic *nic, enum nic_port_state state);
 
 struct session_nic *session_nic_by_index(struct session *session, uint32_t index); /* or NULL */
 struct session_nic *session_nic_by_rnic(struct session *session, const struct registry_nic *rnic);

@@ -50,8 +50,10 @@ SHMD_PIN_OFFSET(struct shmd_nic_page, heartbeat_nsec, 8);
 
 /*
  * Health page, one for each session: written by the daemon and by the library of the session's process, read by
- * the library and by device functions in wait loops, never read by the daemon. A word is 0 while all is well
- * and keeps its first non-zero value (enum shmd_health).
+ * the library and by device functions in wait loops, never believed by the daemon. A word is 0 while all is well
+ * (enum shmd_health). PORT_DOWN is the one value that passes: the daemon sets it in place of 0, and by compare-and-swap
+ * puts 0 in its place when the port is up again, so that what is left of a wait may be waited for again. Every other
+ * value is final: it replaces 0 and PORT_DOWN, and the first one stays.
  */
 #define SHMD_HEALTH_NICS 64u
 struct shmd_health_page {
@@ -69,7 +71,7 @@ enum shmd_health {
 	SHMD_HEALTH_OK = 0,
 	SHMD_HEALTH_DAEMON_GONE = 1, /* the socket to shmemd broke; written by the library */
 	SHMD_HEALTH_SESSION_ENDED = 2, /* shmemd ended the session (killed, drained, protocol violation) */
-	SHMD_HEALTH_PORT_DOWN = 3,
+	SHMD_HEALTH_PORT_DOWN = 3, /* until it is up again; every other value is final */
 	SHMD_HEALTH_NIC_LOST = 4, /* the NIC is gone or in a fatal state */
 };
 

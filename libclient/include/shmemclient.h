@@ -109,7 +109,7 @@ SHMD_EXPORT const char *shmd_client_daemon(const struct shmd_client *client);
  * Blocks	never
  */
 SHMD_EXPORT int shmd_client_health(struct shmd_client *client);
-/* The session's health page, mapped until close; NULL for SHMD_ROLE_CONTROL. Its words keep their first value. */
+/* The session's health page, mapped until close; NULL for SHMD_ROLE_CONTROL. Words: see <shmd/abi/doorbell.h>. */
 SHMD_EXPORT struct shmd_health_page *shmd_client_health_page(struct shmd_client *client);
 /*
  * Pollable (poll, epoll): readable when shmd_event_next() may have something or the connection broke. Owned by the

@@ -91,6 +91,7 @@ struct soft_port {
 	uint32_t refs; /* atomic */
 	uint8_t gid[16]; /* constant */
 	bool running; /* atomic: a thread drains it */
+	bool down; /* atomic: packets to and from it are dropped (soft-port.c) */
 	uint32_t asleep; /* atomic: the thread must be woken */
 	int wake_fd; /* eventfd, watched edge-triggered and never read */
 	struct list *packets; /* atomic stack through link.next, newest first */
@@ -222,7 +223,14 @@ void soft_thread_stop(struct soft_nic *nic);
 int soft_events_init(struct soft_events *events);
 void soft_events_deinit(struct soft_events *events);
 void soft_event(struct soft_nic *nic, const struct engine_event *ev);
+void soft_event_port(struct soft_nic *nic, enum nic_port_state state);
 int soft_next_event(struct nic *nic, struct nic_event *ret_event);
+
+/* Down and up by request (soft-port.c). */
+int soft_port_set(struct nic *nic, enum nic_port_state state);
+bool soft_port_is_down(const struct soft_port *port);
+/* Data thread: frees every packet that waits for the engine. */
+void soft_thread_drop_packets(struct soft_nic *nic);
 
 /* ---- contexts (soft-ctx.c) ---------------------------------------------------------------------------------------- */
 
