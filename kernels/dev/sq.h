@@ -184,12 +184,17 @@ SHMD_DEV int shmd_dev_sq_reserve(struct shmd_dev_qp *qp, uint32_t n_wqebbs, int 
 
 /* ---- publishing ------------------------------------------------------------------------------------------ */
 
+/*
+ * Without the health word: a caller that left here would leave a hole in the queue, which outlives a port that is down
+ * for a moment. Those it waits for need nobody but each other, or wait for something that the health word ends.
+ */
 SHMD_DEV_SLOW int shmd_dev_sq_wait_turn(struct shmd_dev_qp *qp, uint64_t index, int sharing)
 {
 	struct shmd_dev_wait wait;
 	int rc;
 
 	shmd_dev_wait_init(&wait, qp, shmd_dev_post_timeout(qp));
+	wait.health_addr = 0;
 	while (shmd_dev_index_acquire(&qp->sq_ready_index, sharing) != index) {
 		rc = shmd_dev_wait_round(&wait);
 		if (rc)
