@@ -10,13 +10,16 @@
  * at it without a lock. Ordinary CQ: entries are consumed under cq_lock by whoever comes first; the others have
  * nothing to do. It cannot overrun, because no more WQEBBs are in flight than it has entries (shmd_dev_sq_window).
  *
- * The CQ carries requester CQEs of this QP only. An error CQE is recorded once and ends this and every later wait.
+ * The CQ carries requester CQEs of this QP only. An error CQE is recorded once and ends this and every later wait. A
+ * flush is no error of its own: when the session or the NIC has ended, whose QPs are flushed then, the health word says
+ * why, and that is what waits return.
  */
 #ifndef SHMD_DEV_CQ_H
 #define SHMD_DEV_CQ_H
 
 #include <shmd/abi/cqe.h>
 #include <shmd/abi/dev-state.h>
+#include <shmd/abi/doorbell.h>
 #include <shmd/dev/annotate.h>
 #include <shmd/dev/order.h>
 
@@ -80,7 +83,19 @@ SHMD_DEV uint64_t shmd_dev_cq_extend(const struct shmd_dev_qp *qp, uint64_t done
 	return distance <= SHMD_DEV_FIXED(qp->sq_wqebbs) ? done + distance : done;
 }
 
-/* With cq_lock held: keep the first error. The index is written before the syndrome that announces it. */
+/* The health word has a final value. In error paths only: a trip over PCIe. */
+SHMD_DEV int shmd_dev_health_is_final(const struct shmd_dev_qp *qp)
+{
+	uint64_t addr = SHMD_DEV_FIXED(qp->health_addr);
+	uint32_t health = addr ? shmd_dev_health_load(addr) : SHMD_HEALTH_OK;
+
+	return health != SHMD_HEALTH_OK && health != SHMD_HEALTH_PORT_DOWN;
+}
+
+/*
+ * With cq_lock held: keep the first error. The index is written before the syndrome that announces it.
+ * SHMD_DEV_CQE_ERROR, or SHMD_DEV_HEALTH and nothing is kept.
+ */
 SHMD_DEV_SLOW int shmd_dev_cq_record(struct shmd_dev_qp *qp, uint64_t cqe_addr, uint32_t tail,
 				     int sharing)
 {
@@ -92,6 +107,8 @@ SHMD_DEV_SLOW int shmd_dev_cq_record(struct shmd_dev_qp *qp, uint64_t cqe_addr, 
 	/* Bytes 48 to 55 of an error CQE; the syndrome is the last. */
 	word = shmd_dev_nic_load64((const uint64_t *)(uintptr_t)(cqe_addr + 48), SHMD_DEV_FIXED(qp->placement));
 	syndrome = (uint32_t)(word >> 56);
+	if (syndrome == SHMD_SYNDROME_WR_FLUSH_ERR && shmd_dev_health_is_final(qp))
+		return SHMD_DEV_HEALTH;
 	shmd_dev_flag_store(&qp->error_wqe_index, shmd_dev_cqe_counter(tail), sharing);
 	shmd_dev_flag_store(&qp->error_syndrome, syndrome ? syndrome : SHMD_DEV_SYNDROME_UNKNOWN,
 			    sharing);
@@ -186,7 +203,7 @@ SHMD_DEV int shmd_dev_cq_poll_ordinary(struct shmd_dev_qp *qp, int sharing)
 	return rc;
 }
 
-/* Look once and bring cqe_ci up to date. SHMD_DEV_OK or SHMD_DEV_CQE_ERROR. */
+/* Look once and bring cqe_ci up to date. SHMD_DEV_OK, SHMD_DEV_CQE_ERROR, or SHMD_DEV_HEALTH for a flush. */
 SHMD_DEV int shmd_dev_cq_poll_at(struct shmd_dev_qp *qp, const struct shmd_dev_cq_at *at, int sharing)
 {
 	if (SHMD_DEV_LIKELY(at->is_collapsed))

@@ -357,6 +357,58 @@ TEST(causes_that_coincide_have_an_order)
 	each_mode(coincidence);
 }
 
+/* As when a session ends: its word is set, then its QPs are flushed. With a port that is down a flush is an error. */
+static void flush_of_an_end(struct mini_nic *nic)
+{
+	uint32_t *word = (uint32_t *)(uintptr_t)nic->qp.health_addr;
+	uint32_t wqe_index = 0;
+	int status;
+
+	nic->attr.flushes = true;
+	mini_nic_set(&nic->stalled, 1);
+	mini_nic_set(&nic->fail_syndrome, SHMD_SYNDROME_WR_FLUSH_ERR);
+	mini_nic_set(&nic->fail_index, nic->attr.start_index);
+	ASSERT_EQ(shmd_dev_qp_p(&nic->qp, word_at(0), 1, 8), SHMD_DEV_OK);
+	__atomic_store_n(word, SHMD_HEALTH_SESSION_ENDED, __ATOMIC_RELAXED);
+	mini_nic_set(&nic->stalled, 0);
+	do
+		status = shmd_dev_qp_test(&nic->qp, nic->attr.start_index + 1);
+	while (status == SHMD_DEV_AGAIN);
+	ASSERT_EQ(status, SHMD_DEV_HEALTH);
+	ASSERT_EQ(shmd_dev_qp_quiet(&nic->qp, SHMD_DEV_NO_TIMEOUT), SHMD_DEV_HEALTH);
+	ASSERT_EQ(shmd_dev_qp_quiet(&nic->qp, SHMD_DEV_NO_TIMEOUT), SHMD_DEV_HEALTH);
+	ASSERT_EQ(shmd_dev_qp_wait_until64(&nic->qp, &words[9], SHMD_DEV_CMP_EQ, 1, SHMD_DEV_NO_TIMEOUT),
+		  SHMD_DEV_HEALTH);
+	ASSERT_EQ(shmd_dev_qp_error(&nic->qp, &wqe_index), 0u);
+}
+
+TEST(flush_of_an_ended_session_is_told_as_its_end)
+{
+	memset(words, 0, sizeof(words));
+	each_mode(flush_of_an_end);
+}
+
+static void flush_while_the_port_is_down(struct mini_nic *nic)
+{
+	uint32_t *word = (uint32_t *)(uintptr_t)nic->qp.health_addr;
+	uint32_t wqe_index = 0;
+
+	nic->attr.flushes = true;
+	mini_nic_set(&nic->fail_syndrome, SHMD_SYNDROME_WR_FLUSH_ERR);
+	mini_nic_set(&nic->fail_index, nic->attr.start_index);
+	ASSERT_EQ(shmd_dev_qp_p(&nic->qp, word_at(0), 1, 8), SHMD_DEV_OK);
+	while (shmd_dev_qp_test(&nic->qp, nic->attr.start_index + 1) == SHMD_DEV_AGAIN)
+		__atomic_store_n(word, SHMD_HEALTH_PORT_DOWN, __ATOMIC_RELAXED);
+	ASSERT_EQ(shmd_dev_qp_quiet(&nic->qp, SHMD_DEV_NO_TIMEOUT), SHMD_DEV_CQE_ERROR);
+	ASSERT_EQ(shmd_dev_qp_error(&nic->qp, &wqe_index), SHMD_SYNDROME_WR_FLUSH_ERR);
+}
+
+TEST(flush_while_the_port_is_down_is_an_error)
+{
+	memset(words, 0, sizeof(words));
+	each_mode(flush_while_the_port_is_down);
+}
+
 static void error(struct mini_nic *nic)
 {
 	uint32_t wqe_index = 0;
