@@ -13,6 +13,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <sys/types.h>
+#include <time.h>
 
 #include <shmemclient.h>
 
@@ -136,6 +137,14 @@ void client_set_health(struct shmd_health_page *page, uint32_t health);
 static inline void client_lock(struct shmd_client *client)
 {
 	pthread_mutex_lock(&client->lock);
+}
+
+/* -EAGAIN when another thread's request had it until the deadline (CLOCK_MONOTONIC). */
+static inline int client_lock_until(struct shmd_client *client, uint64_t deadline_nsec)
+{
+	struct timespec ts = nsec_to_timespec(deadline_nsec);
+
+	return pthread_mutex_clocklock(&client->lock, CLOCK_MONOTONIC, &ts) ? -EAGAIN : 0;
 }
 
 static inline void client_unlock(struct shmd_client *client)

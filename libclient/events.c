@@ -62,12 +62,16 @@ static bool event_queue_pop(struct event_queue *queue, bool keep_signal, struct 
 	return true;
 }
 
-/* 0; -EAGAIN when there is none now; or the dead error, after the last event was taken. */
-static int event_try_next(struct shmd_client *client, struct shmd_event *ret_event)
+/*
+ * 0; -EAGAIN when there is none now, or another thread's request had the lock until the deadline; or the dead error,
+ * after the last event was taken.
+ */
+static int event_try_next(struct shmd_client *client, uint64_t deadline, struct shmd_event *ret_event)
 {
-	int r;
+	int r = client_lock_until(client, deadline);
 
-	client_lock(client);
+	if (r < 0)
+		return r;
 	r = request_drain(client);
 	if (event_queue_pop(&client->events, client->dead != 0, ret_event))
 		r = 0;
@@ -89,7 +93,7 @@ int shmd_event_next(struct shmd_client *client, uint64_t timeout_nsec, struct sh
 		return text_fail(-EINVAL, "ret_event is NULL");
 	deadline = nsec_add(nsec_now(), timeout_nsec);
 	for (;;) {
-		r = event_try_next(client, ret_event);
+		r = event_try_next(client, deadline, ret_event);
 		if (r != -EAGAIN)
 			return r;
 		r = wait_fd(client->epoll_fd, POLLIN, deadline);

@@ -148,7 +148,7 @@ struct shmd_event {
  * At most 64 events wait; beyond that the newest are lost, since every state they tell of can be asked for.
  *
  * timeout_nsec	0: do not wait
- * Blocks	at most timeout_nsec, or as long as another thread's request takes
+ * Blocks	at most timeout_nsec; events wait while another thread's request is under way
  * Errors	-EAGAIN none came; the fatal error, once the events before it are taken
  */
 SHMD_EXPORT int shmd_event_next(struct shmd_client *client, uint64_t timeout_nsec,
