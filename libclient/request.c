@@ -119,7 +119,7 @@ int request_drain(struct shmd_client *client)
 	struct msg msg;
 	int r = 0;
 
-	while (!client->dead && !r) {
+	while (!client->dead && !r && !event_queue_is_full(&client->events)) {
 		fdlist_init(&fds);
 		r = read_message(client, &msg, &fds);
 		if (!r) {

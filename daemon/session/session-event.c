@@ -72,8 +72,8 @@ static const char *port_state_text(enum nic_port_state state)
 	return state == NIC_PORT_ACTIVE ? "active" : state == NIC_PORT_DOWN ? "down" : "lost";
 }
 
-static void fill_event(struct msg_event *event, const struct registry_nic *rnic,
-		       const struct nic_event *news)
+void session_fill_event(struct msg_event *event, const struct registry_nic *rnic,
+			const struct nic_event *news)
 {
 	static const enum msg_event_kind kinds[] = {
 		[NIC_EVENT_QP_ERROR] = MSG_EVENT_QP_ERROR,
@@ -118,7 +118,7 @@ void session_nic_event(struct session *session, const struct registry_nic *rnic,
 	else if (event->kind == NIC_EVENT_PORT_STATE)
 		session_health_port(session, nic, event->state);
 	msg_init(&msg, MSG_EVENT, 0);
-	fill_event(&msg.event, rnic, event);
+	session_fill_event(&msg.event, rnic, event);
 	msg.event.nic = nic->index;
 	session_send(session, &msg, NULL);
 }

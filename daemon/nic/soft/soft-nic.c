@@ -98,6 +98,7 @@ static const struct nic_ops soft_ops = {
 	.connect = soft_connect,
 	.qp_modify = soft_qp_modify,
 	.qp_query = soft_qp_query,
+	.queues_read = soft_queues_read,
 	.ctx_counters = soft_ctx_counters,
 	.ctx_quiesce = soft_ctx_quiesce,
 };

@@ -373,3 +373,33 @@ int soft_queues_destroy(struct nic_queues *base)
 		ctx->n_queues--;
 	return r;
 }
+
+/* ---- a look at what lies in it ------------------------------------------------------------------------------------------ */
+
+struct read_call {
+	struct soft_call call;
+	const uint8_t *from;
+	void *to;
+	size_t bytes;
+};
+
+/* By the data thread, which is the NIC's writer: what it writes is whole. */
+static bool run_read(struct soft_nic *nic, struct soft_call *base)
+{
+	struct read_call *call = container_of(base, struct read_call, call);
+
+	memcpy(call->to, call->from, call->bytes);
+	return true;
+}
+
+int soft_queues_read(struct nic_queues *base, uint64_t offset, void *buf, size_t bytes)
+{
+	struct soft_queues *queues = container_of(base, struct soft_queues, base);
+	struct read_call call = {.call.run = run_read, .to = buf, .bytes = bytes};
+	uint64_t total = queues->base.layout.total_bytes;
+
+	if (offset > total || bytes > total - offset)
+		return -ERANGE;
+	call.from = queues->map.data + offset;
+	return soft_call(queues->ctx->nic, &call.call);
+}

@@ -303,6 +303,7 @@ struct soft_queues {
 int soft_queues_create(struct nic_ctx *ctx, const struct nic_queue_mem *mem,
 		       struct nic_layout *layout, struct nic_queues **ret_queues);
 int soft_queues_destroy(struct nic_queues *queues);
+int soft_queues_read(struct nic_queues *queues, uint64_t offset, void *buf, size_t bytes);
 
 int soft_connect(struct nic_ctx *ctx, unsigned int n, const struct nic_peer *peers,
 		 const struct nic_qp_params *params, unsigned int *ret_n_done);
