@@ -23,6 +23,15 @@ struct shmd_client *lab_client(const struct fixture_daemon *daemon)
 	return lab_client_limited(daemon, 0);
 }
 
+struct shmd_client *lab_control(const struct fixture_daemon *daemon)
+{
+	struct shmd_client_attr attr = {.socket_path = daemon->socket, .role = SHMD_ROLE_CONTROL};
+	struct shmd_client *client;
+
+	must(shmd_client_open(&attr, &client), "control");
+	return client;
+}
+
 void lab_side_open(struct lab_side *side, const struct fixture_daemon *daemon, const struct shmd_queues_attr *attr)
 {
 	lab_side_open_on(side, lab_client(daemon), attr);

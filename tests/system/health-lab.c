@@ -187,6 +187,23 @@ static void make_calls(struct health_lab *lab, unsigned int s, const struct intr
 	}
 }
 
+static int kill_own(void *arg, const struct shmd_session_item *item)
+{
+	const struct health_lab *lab = arg;
+
+	return item->pid == (uint32_t)getpid() ? shmd_admin_kill(lab->control, item->session) : 0;
+}
+
+void health_sessions_kill(struct health_lab *lab)
+{
+	ASSERT_OK(shmd_admin_sessions(lab->control, kill_own, lab));
+}
+
+void health_port_set(struct health_lab *lab, bool up)
+{
+	ASSERT_OK(shmd_admin_port_set(lab->control, "soft0", up));
+}
+
 void health_lab_open(struct health_lab *lab, const struct shmd_qp_params *params)
 {
 	static struct intro intros[HEALTH_N_SIDES];
@@ -197,6 +214,7 @@ void health_lab_open(struct health_lab *lab, const struct shmd_qp_params *params
 	ASSERT_LE(lab->n_qps, HEALTH_MAX_QPS);
 	fixture_daemon_start(&lab->daemon, "--soft-nics=1", NULL);
 	start_peer(lab);
+	lab->control = lab_control(&lab->daemon);
 	open_sides(lab, 0);
 	introduce(lab, lab->to_peer);
 	connect_sides(lab, lab->from_peer, params, intros);
@@ -210,6 +228,7 @@ void health_lab_close(struct health_lab *lab)
 	health_peer_kill(lab);
 	for (unsigned int s = 0; s < HEALTH_N_SIDES; s++)
 		shmd_client_close(lab->sides[s].client);
+	shmd_client_close(lab->control);
 	if (lab->daemon.pid)
 		fixture_daemon_stop(&lab->daemon);
 }

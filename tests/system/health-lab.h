@@ -13,7 +13,7 @@
 #include "tests/system/client-lab.h"
 
 #define HEALTH_N_SIDES 3 /* by scope; each has QPs and CQs of another kind */
-#define HEALTH_MAX_QPS 24u
+#define HEALTH_MAX_QPS 32u
 #define HEALTH_SQ_WQEBBS 16u
 #define HEALTH_TEXT_BYTES 256
 
@@ -54,6 +54,7 @@ const char *health_scope_name(const struct health_call *call);
 
 struct health_lab {
 	struct fixture_daemon daemon;
+	struct shmd_client *control; /* of an administrator */
 	struct lab_side sides[HEALTH_N_SIDES];
 	unsigned int n_qps; /* of each side: as many as there are waits */
 	pid_t peer; /* 0: gone */
@@ -77,8 +78,49 @@ void health_lab_release(struct health_lab *lab);
 /* The peer posts a receive on each of its QPs: of no bytes, which fails what is sent, or large enough. */
 void health_peer_receive(struct health_lab *lab, bool fits);
 void health_peer_kill(struct health_lab *lab);
+/* Every session of this process. */
+void health_sessions_kill(struct health_lab *lab);
+void health_port_set(struct health_lab *lab, bool up);
 
-/* What the status of a call says in words: the syndrome, the health word, or the status itself. */
+/* ---- host functions ------------------------------------------------------------------------------------------------- */
+
+#define HEALTH_MAX_HOST_WAITS 40u
+
+/* What a host function waits for. */
+enum health_host_kind {
+	HEALTH_EVENT, /* the next event */
+	HEALTH_MONITOR, /* the same, without a time limit */
+	HEALTH_REQUEST, /* the daemon's reply */
+	HEALTH_FETCH, /* something that another process publishes */
+	HEALTH_OPEN, /* a new session */
+	HEALTH_N_HOST_KINDS,
+};
+
+struct health_host_call {
+	const struct health_host_wait *wait;
+	const char *expected; /* a part of the sentence that must come; NULL: not called */
+	bool expects_event; /* HEALTH_MONITOR: of an event */
+	const struct fixture_daemon *daemon;
+	struct lab_side side; /* a session of its own; HEALTH_EVENT: that of device functions */
+	uint64_t limit;
+	pthread_t thread;
+	int status;
+	uint64_t nsec;
+	char sentence[HEALTH_TEXT_BYTES];
+};
+
+struct health_host_wait {
+	const char *name;
+	enum health_host_kind kind;
+	int (*run)(struct health_host_call *call);
+};
+extern const struct health_host_wait health_host_waits[];
+extern const unsigned int n_health_host_waits;
+
+/* Makes the call: a request is made again and again, until it fails or the time is up. For pthread_create. */
+void *health_host_main(void *call);
+
+/* What the status of a device call says in words: the syndrome, the health word, or the status itself. */
 const char *health_sentence(const struct health_call *call);
 
 #endif

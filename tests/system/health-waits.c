@@ -102,6 +102,35 @@ static int send_bytes(struct health_call *call)
 	return shmd_dev_qp_send(call->qp, call->local, N_BYTES);
 }
 
+static int send_imm(struct health_call *call)
+{
+	return shmd_dev_qp_send_imm(call->qp, call->local, N_BYTES, 7);
+}
+
+/* What is reserved is made ready, behind something that is not. */
+static int ready(struct health_call *call)
+{
+	uint64_t index;
+	int rc = shmd_dev_qp_reserve(call->qp, 1, &index);
+
+	if (rc)
+		return rc;
+	shmd_dev_prepare_nop(call->qp, shmd_dev_wqe_at(index, SHMD_WQE_CE_ALWAYS));
+	return shmd_dev_qp_ready(call->qp, index, 1);
+}
+
+static int submit(struct health_call *call)
+{
+	uint64_t index;
+	int rc = shmd_dev_qp_reserve(call->qp, 1, &index);
+
+	if (rc)
+		return rc;
+	shmd_dev_prepare_nop(call->qp, shmd_dev_wqe_at(index, SHMD_WQE_CE_ALWAYS));
+	rc = shmd_dev_qp_ready(call->qp, index, 1);
+	return rc ? rc : shmd_dev_qp_submit(call->qp, index + 1, 0);
+}
+
 static int reserve(struct health_call *call)
 {
 	uint64_t index;
@@ -128,9 +157,12 @@ const struct health_wait health_waits[] = {
 	{"signal, ring full", HEALTH_FULL, send_signal, false, false},
 	{"atomic, ring full", HEALTH_FULL, atomic, false, false},
 	{"send, ring full", HEALTH_FULL, send_bytes, true, false},
+	{"send_imm, ring full", HEALTH_FULL, send_imm, true, false},
 	{"reserve, ring full", HEALTH_FULL, reserve, true, false},
 	{"p, behind a caller that is not ready", HEALTH_TURN, p, false, true},
+	{"ready, behind a caller that is not", HEALTH_TURN, ready, true, true},
 	{"p, another caller rings", HEALTH_LOCK, p, false, true},
+	{"submit, another caller rings", HEALTH_LOCK, submit, true, true},
 	{"g, result slot unread", HEALTH_SLOT, g, false, true},
 };
 const unsigned int n_health_waits = sizeof(health_waits) / sizeof(health_waits[0]);
