@@ -27,6 +27,13 @@ SHMD_PIN_OFFSET(struct shmd_dbrec, snd, 4);
 /* dbrecs sit this far apart in queue memory, so that two QPs never share a cache line. */
 #define SHMD_DBREC_STRIDE 64u
 
+/*
+ * Behind a QP's dbrec, in the same line: a native 32-bit word that the daemon writes where it can reach queue memory,
+ * and nobody else. 0, or why the QP is in ERR (enum shmd_cqe_syndrome; a flush when it was asked for). A QP that has
+ * nothing on its way writes no CQE when it fails; this word tells those who wait for memory that its peer would write.
+ */
+#define SHMD_QP_ERROR_OFFSET 8u
+
 #define SHMD_DB_PAGE_BYTES 4096u
 #define SHMD_DB_CQ_ARM_OFFSET 0x20u /* MLX5_CQ_DOORBELL */
 #define SHMD_DB_SEND_OFFSET 0x800u /* MLX5_BF_OFFSET */

@@ -228,8 +228,8 @@ enum shmd_dev_cmp {
 
 /*
  * Until `*word cmp value` (unsigned) holds; `word` is an address of the caller. What the peer sent before it changed
- * the word is visible then. The QP lends its health word, and ends the wait with its first error CQE. A QP that
- * has nothing on its way writes no CQE, whatever becomes of it or of the peer: then the time limit ends the wait.
+ * the word is visible then. The QP lends its health word, and its first error ends the wait, with or without a
+ * CQE. A QP that has nothing on its way does not notice that its peer is gone: then the time limit ends the wait.
  */
 SHMD_DEV_API int shmd_dev_qp_wait_until64(struct shmd_dev_qp *qp, const uint64_t *word,
 					  enum shmd_dev_cmp cmp, uint64_t value,
@@ -273,7 +273,7 @@ SHMD_DEV_API int shmd_dev_qp_submit(struct shmd_dev_qp *qp, uint64_t end, unsign
 /* Until all before `end` have completed; and one look: SHMD_DEV_OK or SHMD_DEV_AGAIN. */
 SHMD_DEV_API int shmd_dev_qp_wait(struct shmd_dev_qp *qp, uint64_t end, uint64_t timeout_nsec);
 SHMD_DEV_API int shmd_dev_qp_test(struct shmd_dev_qp *qp, uint64_t end);
-/* The first error: enum shmd_cqe_syndrome (0: none), and the 16-bit index of its WQE. */
+/* The first error: enum shmd_cqe_syndrome (0: none), and the 16-bit index of its WQE or SHMD_DEV_NO_WQE. */
 SHMD_DEV_API uint32_t shmd_dev_qp_error(const struct shmd_dev_qp *qp, uint32_t *ret_wqe_index);
 
 /* ---- two-sided -------------------------------------------------------------------------------------------- */

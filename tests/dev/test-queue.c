@@ -409,6 +409,65 @@ TEST(flush_while_the_port_is_down_is_an_error)
 	each_mode(flush_while_the_port_is_down);
 }
 
+static uint32_t *error_word(struct mini_nic *nic)
+{
+	uint64_t dbrec = nic->qp.sq_dbrec_addr - offsetof(struct shmd_dbrec, snd);
+
+	return (uint32_t *)(uintptr_t)(dbrec + SHMD_QP_ERROR_OFFSET);
+}
+
+static int wait_for_nobody(struct mini_nic *nic, uint64_t timeout_nsec)
+{
+	return shmd_dev_qp_wait_until64(&nic->qp, &words[9], SHMD_DEV_CMP_EQ, 1, timeout_nsec);
+}
+
+/* What is on its way has its CQE; without that, and without the daemon's word, the time limit is all there is. */
+static void idle_error(struct mini_nic *nic)
+{
+	uint32_t wqe_index = 0;
+
+	ASSERT_EQ(wait_for_nobody(nic, MSEC), SHMD_DEV_TIMEOUT);
+	__atomic_store_n(error_word(nic), SHMD_SYNDROME_LOCAL_ACCESS_ERR, __ATOMIC_RELAXED);
+	ASSERT_EQ(wait_for_nobody(nic, MSEC), SHMD_DEV_TIMEOUT);
+	nic->qp.flags |= SHMD_QP_TELLS_ERROR;
+	mini_nic_set(&nic->stalled, 1);
+	ASSERT_EQ(shmd_dev_qp_p(&nic->qp, word_at(0), 1, 8), SHMD_DEV_OK);
+	ASSERT_EQ(wait_for_nobody(nic, MSEC), SHMD_DEV_TIMEOUT);
+	mini_nic_set(&nic->stalled, 0);
+	ASSERT_EQ(wait_for_nobody(nic, SHMD_DEV_NO_TIMEOUT), SHMD_DEV_CQE_ERROR);
+	ASSERT_EQ(shmd_dev_qp_error(&nic->qp, &wqe_index), SHMD_SYNDROME_LOCAL_ACCESS_ERR);
+	ASSERT_EQ(wqe_index, SHMD_DEV_NO_WQE);
+	ASSERT_EQ(shmd_dev_qp_p(&nic->qp, word_at(0), 1, 8), SHMD_DEV_CQE_ERROR);
+}
+
+TEST(failure_of_a_qp_with_nothing_on_its_way_ends_a_wait_for_memory)
+{
+	memset(words, 0, sizeof(words));
+	each_mode(idle_error);
+}
+
+/* The first error's CQE was covered by a flush, or there was none. */
+static void flush_with_a_reason(struct mini_nic *nic)
+{
+	uint32_t wqe_index = 0;
+
+	nic->attr.flushes = true;
+	nic->qp.flags |= SHMD_QP_TELLS_ERROR;
+	__atomic_store_n(error_word(nic), SHMD_SYNDROME_REMOTE_OP_ERR, __ATOMIC_RELAXED);
+	mini_nic_set(&nic->fail_syndrome, SHMD_SYNDROME_WR_FLUSH_ERR);
+	mini_nic_set(&nic->fail_index, nic->attr.start_index);
+	ASSERT_EQ(shmd_dev_qp_p(&nic->qp, word_at(0), 1, 8), SHMD_DEV_OK);
+	ASSERT_EQ(shmd_dev_qp_quiet(&nic->qp, SHMD_DEV_NO_TIMEOUT), SHMD_DEV_CQE_ERROR);
+	ASSERT_EQ(shmd_dev_qp_error(&nic->qp, &wqe_index), SHMD_SYNDROME_REMOTE_OP_ERR);
+	ASSERT_EQ(wqe_index, nic->attr.start_index & 0xffff);
+}
+
+TEST(flush_is_told_by_the_error_before_it)
+{
+	memset(words, 0, sizeof(words));
+	each_mode(flush_with_a_reason);
+}
+
 static void error(struct mini_nic *nic)
 {
 	uint32_t wqe_index = 0;

@@ -101,6 +101,17 @@ static void peer_receive(struct health_lab *lab, uint64_t bytes)
 				  SHMD_DEV_OK);
 }
 
+static void peer_write_badly(struct health_lab *lab, const struct intro intros[HEALTH_N_SIDES])
+{
+	const shmd_be32 no_key = (shmd_be32)0x01010101u;
+
+	for (unsigned int s = 0; s < HEALTH_N_SIDES; s++)
+		for (unsigned int i = 0; i < lab->n_qps; i++)
+			ASSERT_EQ(shmd_dev_qp_p(shmd_queues_dev_qp(lab->sides[s].queues, i),
+						shmd_dev_addr_of(intros[s].iova, no_key), 1, 8),
+				  SHMD_DEV_OK);
+}
+
 /* 2.6 ms between two tries of a SEND that found no receive. */
 static void __attribute__((noreturn)) peer_main(struct health_lab *lab, int in, int out)
 {
@@ -117,7 +128,10 @@ static void __attribute__((noreturn)) peer_main(struct health_lab *lab, int in, 
 	for (;;) {
 		if (read(in, &command, 1) != 1)
 			_exit(0); /* the test has failed */
-		peer_receive(lab, command == 'r' ? 64 : 0);
+		if (command == 'b')
+			peer_write_badly(lab, intros);
+		else
+			peer_receive(lab, command == 'r' ? 64 : 0);
 		must_write(out, "d", 1);
 	}
 }
@@ -141,12 +155,22 @@ static void start_peer(struct health_lab *lab)
 	lab->from_peer = from[0];
 }
 
-void health_peer_receive(struct health_lab *lab, bool fits)
+static void ask_peer(struct health_lab *lab, char command)
 {
 	char done;
 
-	must_write(lab->to_peer, fits ? "r" : "z", 1);
+	must_write(lab->to_peer, &command, 1);
 	must_read(lab->from_peer, &done, 1);
+}
+
+void health_peer_receive(struct health_lab *lab, bool fits)
+{
+	ask_peer(lab, fits ? 'r' : 'z');
+}
+
+void health_peer_write_badly(struct health_lab *lab)
+{
+	ask_peer(lab, 'b');
 }
 
 void health_peer_kill(struct health_lab *lab)

@@ -75,6 +75,8 @@ void health_lab_join(struct health_lab *lab);
 /* Gives the waits for other callers what they wait for. */
 void health_lab_release(struct health_lab *lab);
 
+/* The peer writes to each QP with a key that is none. */
+void health_peer_write_badly(struct health_lab *lab);
 /* The peer posts a receive on each of its QPs: of no bytes, which fails what is sent, or large enough. */
 void health_peer_receive(struct health_lab *lab, bool fits);
 void health_peer_kill(struct health_lab *lab);

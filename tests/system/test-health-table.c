@@ -25,6 +25,7 @@
 enum cause {
 	ERROR_CQE, /* what was posted fails at the peer */
 	QP_ERROR, /* a thread of the process moves the QP to ERR */
+	BAD_PEER, /* what the peer sent moves this side's QP to ERR */
 	DEAD_PEER, /* SIGKILL to the peer's process */
 	KILLED, /* an administrator ends the session */
 	DRAINED, /* an administrator empties the daemon */
@@ -45,6 +46,7 @@ struct cell {
 
 #define REFUSED {SHMD_DEV_CQE_ERROR, "remote invalid request: the peer's QP does not accept this request", 0, NULL}
 #define FLUSHED {SHMD_DEV_CQE_ERROR, "flushed: the QP was in error state", 0, NULL}
+#define BAD_KEY {SHMD_DEV_CQE_ERROR, "local access error: the peer wrote where this side does not allow it", 0, NULL}
 #define NO_PEER {SHMD_DEV_CQE_ERROR, "retries exceeded: the peer does not answer", 0, NULL}
 #define ENDED {SHMD_DEV_HEALTH, "shmemd ended the session", 0, NULL}
 #define GONE {SHMD_DEV_HEALTH, "the connection to shmemd broke", 0, NULL}
@@ -53,13 +55,13 @@ struct cell {
 
 /* clang-format off */
 static const struct cell device_table[HEALTH_N_STARTS][N_CAUSES] = {
-	/*                    ERROR_CQE  QP_ERROR  DEAD_PEER  KILLED  DRAINED  D_KILLED  D_STOPPED  D_HANGS  PORT_DOWN */
-	[HEALTH_IN_FLIGHT] = {REFUSED,   FLUSHED,  NO_PEER,   ENDED,  ENDED,   GONE,     ENDED,     LIMIT,   DOWN},
-	[HEALTH_IDLE] =      {LIMIT,     LIMIT,    LIMIT,     ENDED,  ENDED,   GONE,     ENDED,     LIMIT,   DOWN},
-	[HEALTH_FULL] =      {REFUSED,   FLUSHED,  NO_PEER,   ENDED,  ENDED,   GONE,     ENDED,     LIMIT,   DOWN},
-	[HEALTH_TURN] =      {LIMIT,     LIMIT,    LIMIT,     LIMIT,  LIMIT,   LIMIT,    LIMIT,     LIMIT,   LIMIT},
-	[HEALTH_LOCK] =      {LIMIT,     LIMIT,    LIMIT,     ENDED,  ENDED,   GONE,     ENDED,     LIMIT,   DOWN},
-	[HEALTH_SLOT] =      {LIMIT,     LIMIT,    LIMIT,     ENDED,  ENDED,   GONE,     ENDED,     LIMIT,   DOWN},
+	/*                    ERROR_CQE  QP_ERROR  BAD_PEER  DEAD_PEER  KILLED  DRAINED  D_KILLED  D_STOPPED  D_HANGS  PORT_DOWN */
+	[HEALTH_IN_FLIGHT] = {REFUSED,   FLUSHED,  BAD_KEY,  NO_PEER,   ENDED,  ENDED,   GONE,     ENDED,     LIMIT,   DOWN},
+	[HEALTH_IDLE] =      {LIMIT,     FLUSHED,  BAD_KEY,  LIMIT,     ENDED,  ENDED,   GONE,     ENDED,     LIMIT,   DOWN},
+	[HEALTH_FULL] =      {REFUSED,   FLUSHED,  BAD_KEY,  NO_PEER,   ENDED,  ENDED,   GONE,     ENDED,     LIMIT,   DOWN},
+	[HEALTH_TURN] =      {LIMIT,     LIMIT,    LIMIT,    LIMIT,     LIMIT,  LIMIT,   LIMIT,    LIMIT,     LIMIT,   LIMIT},
+	[HEALTH_LOCK] =      {LIMIT,     LIMIT,    LIMIT,    LIMIT,     ENDED,  ENDED,   GONE,     ENDED,     LIMIT,   DOWN},
+	[HEALTH_SLOT] =      {LIMIT,     LIMIT,    LIMIT,    LIMIT,     ENDED,  ENDED,   GONE,     ENDED,     LIMIT,   DOWN},
 };
 /* clang-format on */
 
@@ -80,6 +82,7 @@ static const struct cell host_table[HEALTH_N_HOST_KINDS][N_CAUSES] = {
 	[HEALTH_EVENT] = {
 		[ERROR_CQE] = {0, "is in error, syndrome 0x12", 0, NULL},
 		[QP_ERROR] = NO_EVENT, /* who asks for it knows it */
+		[BAD_PEER] = {0, "is in error, syndrome 0x11", 0, NULL},
 		[DEAD_PEER] = {0, "is in error, syndrome 0x15", 0, NULL},
 		[KILLED] = {0, "has killed it", 0, NULL},
 		[DRAINED] = {0, "drain", 0, NULL},
@@ -91,6 +94,7 @@ static const struct cell host_table[HEALTH_N_HOST_KINDS][N_CAUSES] = {
 	[HEALTH_MONITOR] = {
 		[ERROR_CQE] = {1, "is in error, syndrome 0x12", 0, NULL},
 		[QP_ERROR] = NOT_CALLED,
+		[BAD_PEER] = {1, "is in error, syndrome 0x11", 0, NULL},
 		[DEAD_PEER] = {1, "is in error, syndrome 0x15", 0, NULL},
 		[KILLED] = {1, "has killed it", 0, NULL},
 		[DRAINED] = {1, "drain", 0, NULL},
@@ -99,11 +103,11 @@ static const struct cell host_table[HEALTH_N_HOST_KINDS][N_CAUSES] = {
 		[DAEMON_HANGS] = NOT_CALLED,
 		[PORT_DOWN] = {1, "the port of soft0 is down", 0, NULL},
 	},
-	/*         ERROR_CQE, QP_ERROR, DEAD_PEER, KILLED, DRAINED, DAEMON_KILLED, _STOPPED, _HANGS, PORT_DOWN */
-	[HEALTH_REQUEST] = {FINE, FINE, FINE, E_KILLED, E_DRAINED, E_GONE, E_STOPPED, E_SILENT, FINE},
-	[HEALTH_FETCH] = {NOTHING_THERE, NOTHING_THERE, NOTHING_THERE, E_KILLED, E_DRAINED, E_GONE, E_STOPPED, E_SILENT,
-		   NOTHING_THERE},
-	[HEALTH_OPEN] = {FINE, FINE, FINE, FINE, E_DRAINED, NOT_RUNNING, NOT_RUNNING, E_SILENT, FINE},
+	/*         ERROR_CQE, QP_ERROR, BAD_PEER, DEAD_PEER, KILLED, DRAINED, DAEMON_KILLED, _STOPPED, _HANGS, PORT_DOWN */
+	[HEALTH_REQUEST] = {FINE, FINE, FINE, FINE, E_KILLED, E_DRAINED, E_GONE, E_STOPPED, E_SILENT, FINE},
+	[HEALTH_FETCH] = {NOTHING_THERE, NOTHING_THERE, NOTHING_THERE, NOTHING_THERE, E_KILLED, E_DRAINED, E_GONE, E_STOPPED,
+			  E_SILENT, NOTHING_THERE},
+	[HEALTH_OPEN] = {FINE, FINE, FINE, FINE, FINE, E_DRAINED, NOT_RUNNING, NOT_RUNNING, E_SILENT, FINE},
 };
 
 /* ---- host functions --------------------------------------------------------------------------------------------- */
@@ -197,6 +201,7 @@ static const struct {
 } causes[N_CAUSES] = {
 	[ERROR_CQE] = {"error CQE", error_cqe, &patient},
 	[QP_ERROR] = {"QP error", qp_error, &patient},
+	[BAD_PEER] = {"bad peer", health_peer_write_badly, &patient},
 	[DEAD_PEER] = {"dead peer", health_peer_kill, &impatient},
 	[KILLED] = {"killed", health_sessions_kill, &patient},
 	[DRAINED] = {"drained", drained, &patient},
@@ -300,6 +305,11 @@ TEST_TIMEOUT(every_wait_ends_when_a_request_fails, 60)
 TEST_TIMEOUT(every_wait_ends_when_its_qp_is_moved_to_error, 60)
 {
 	column(QP_ERROR);
+}
+
+TEST_TIMEOUT(every_wait_ends_when_the_peer_breaks_the_qp, 60)
+{
+	column(BAD_PEER);
 }
 
 TEST_TIMEOUT(every_wait_ends_when_the_peer_dies, 60)

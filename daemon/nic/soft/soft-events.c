@@ -75,7 +75,7 @@ static void events_push(struct soft_nic *nic, const struct nic_event *ev)
 void soft_event(struct soft_nic *nic, const struct engine_event *ev)
 {
 	struct nic_event out = {.number = ev->number, .syndrome = ev->syndrome};
-	const struct soft_qp *qp;
+	struct soft_qp *qp;
 	const struct soft_cq *cq;
 
 	switch (ev->kind) {
@@ -85,6 +85,7 @@ void soft_event(struct soft_nic *nic, const struct engine_event *ev)
 			return;
 		out.kind = NIC_EVENT_QP_ERROR;
 		out.session_id = qp->queues->ctx->base.session_id;
+		soft_qp_tell_error(qp, ev->syndrome ? ev->syndrome : SHMD_SYNDROME_WR_FLUSH_ERR);
 		break;
 	case ENGINE_EVENT_CQ_OVERRUN:
 		cq = soft_numbers_find(&nic->cqns, ev->number);

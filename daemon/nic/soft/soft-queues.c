@@ -129,6 +129,8 @@ static int create_qp(struct soft_nic *nic, struct soft_queues *queues, uint32_t 
 
 	qp->desc = desc;
 	qp->dbrec = (const struct shmd_dbrec *)(queues->map.data + desc->dbrec_offset);
+	qp->error = (uint32_t *)(queues->map.data + desc->dbrec_offset + SHMD_QP_ERROR_OFFSET);
+	soft_qp_tell_error(qp, 0);
 	qp->send_cq = find_cq(nic, queues, desc->send_cqn);
 	qp->recv_cq = find_cq(nic, queues, desc->recv_cqn);
 	if (!qp->send_cq || !qp->recv_cq)

@@ -287,6 +287,7 @@ struct soft_qp {
 	struct soft_queues *queues; /* NULL: not created */
 	const struct nic_qp *desc; /* in the batch's layout */
 	const struct shmd_dbrec *dbrec; /* client-written */
+	uint32_t *error; /* in the dbrec's line, SHMD_QP_ERROR_OFFSET: written here, never believed */
 	uint32_t seen_snd_be; /* its send word when a scan last saw it change */
 	struct soft_cq *send_cq;
 	struct soft_cq *recv_cq;
@@ -314,6 +315,8 @@ int soft_qp_query(struct nic_ctx *ctx, uint32_t qpn, struct nic_qp_info *ret_inf
 struct soft_qp *soft_qp_find(struct soft_ctx *ctx, uint32_t qpn);
 /* Data thread: add what this QP has counted. */
 void soft_qp_count(struct soft_qp *qp, struct nic_counters *sum);
+/* Data thread: tell those who wait and have nothing on its way; 0 when it works again. The first reason stays. */
+void soft_qp_tell_error(struct soft_qp *qp, uint32_t syndrome);
 void soft_counters_add(struct nic_counters *sum, const struct engine_qp_counters *more);
 
 #endif
