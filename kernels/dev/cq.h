@@ -87,7 +87,7 @@ SHMD_DEV uint64_t shmd_dev_cq_extend(const struct shmd_dev_qp *qp, uint64_t done
 SHMD_DEV int shmd_dev_health_is_final(const struct shmd_dev_qp *qp)
 {
 	uint64_t addr = SHMD_DEV_FIXED(qp->health_addr);
-	uint32_t health = addr ? shmd_dev_health_load(addr) : SHMD_HEALTH_OK;
+	uint32_t health = addr ? shmd_dev_health_load(addr) : 0;
 
 	return health != SHMD_HEALTH_OK && health != SHMD_HEALTH_PORT_DOWN;
 }

@@ -6,7 +6,8 @@
  *
  *	SHMD_DEV_TIMEOUT	the time limit passed (posting functions: post_timeout_nsec of the QP, for room)
  *	SHMD_DEV_CQE_ERROR	the QP failed: shmd_dev_qp_error(); it stays so, for every function
- *	SHMD_DEV_HEALTH	the health word is set: the daemon, the session or the NIC is gone, or its port is down
+ *	SHMD_DEV_HEALTH	the health word is set: the daemon, the session or the NIC is gone, or its port is down. A
+ *			function that only posts, and one request, has not posted it then
  *	SHMD_DEV_INVALID	an argument the queue cannot carry; nothing was posted
  *
  * Causes that coincide: wait_until looks at its word first. Then, and first in every other wait, comes the QP's error
@@ -26,8 +27,8 @@
  *	call is sent as written (order.h has the one exception). Remote words of atomics are naturally aligned and
  *	native-endian; 4-byte values are zero-extended to uint64_t.
  * Progress	Posting may wait for room, for earlier callers between reserve and ready, and for the doorbell; each
- *	wait ends by the QP's time limit; the one for room also by an error, all but the one for earlier callers by the
- *	health word.
+ *	wait ends by the QP's time limit, the one for room also by an error or the health word. The others wait for callers
+ *	that wait for nobody, or for what an error or the health word ends.
  * Time	nsec; SHMD_DEV_NO_TIMEOUT for none; 0 looks once and returns SHMD_DEV_TIMEOUT when it is not done.
  */
 #ifndef SHMD_DEV_RMA_H

@@ -88,12 +88,14 @@ SHMD_DEV void shmd_dev_sq_kick(struct shmd_dev_qp *qp, int sharing)
 		(void)shmd_dev_sq_try_ring(qp, sharing);
 }
 
+/* Without the health word: the holder of the lock waits for nobody, and HEALTH shall mean that nothing was posted. */
 SHMD_DEV_SLOW int shmd_dev_sq_wait_ring(struct shmd_dev_qp *qp, uint64_t end, int sharing)
 {
 	struct shmd_dev_wait wait;
 	int rc;
 
 	shmd_dev_wait_init(&wait, qp, shmd_dev_post_timeout(qp));
+	wait.health_addr = 0;
 	while (shmd_dev_index_peek(&qp->db_index, sharing) < end) {
 		if (shmd_dev_sq_try_ring(qp, sharing))
 			break;

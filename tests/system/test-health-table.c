@@ -60,7 +60,7 @@ static const struct cell device_table[HEALTH_N_STARTS][N_CAUSES] = {
 	[HEALTH_IDLE] =      {LIMIT,     FLUSHED,  BAD_KEY,  LIMIT,     ENDED,  ENDED,   GONE,     ENDED,     LIMIT,   DOWN},
 	[HEALTH_FULL] =      {REFUSED,   FLUSHED,  BAD_KEY,  NO_PEER,   ENDED,  ENDED,   GONE,     ENDED,     LIMIT,   DOWN},
 	[HEALTH_TURN] =      {LIMIT,     LIMIT,    LIMIT,    LIMIT,     LIMIT,  LIMIT,   LIMIT,    LIMIT,     LIMIT,   LIMIT},
-	[HEALTH_LOCK] =      {LIMIT,     LIMIT,    LIMIT,    LIMIT,     ENDED,  ENDED,   GONE,     ENDED,     LIMIT,   DOWN},
+	[HEALTH_LOCK] =      {LIMIT,     LIMIT,    LIMIT,    LIMIT,     LIMIT,  LIMIT,   LIMIT,    LIMIT,     LIMIT,   LIMIT},
 	[HEALTH_SLOT] =      {LIMIT,     LIMIT,    LIMIT,    LIMIT,     ENDED,  ENDED,   GONE,     ENDED,     LIMIT,   DOWN},
 };
 /* clang-format on */
