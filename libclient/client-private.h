@@ -13,7 +13,6 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <sys/types.h>
-#include <time.h>
 
 #include <shmemclient.h>
 
@@ -140,17 +139,12 @@ int client_die(struct shmd_client *client, int err, const char *text);
 /* Set every health word that has no final value yet. Any thread. */
 void client_set_health(struct shmd_health_page *page, uint32_t health);
 
+/* -EAGAIN when another thread's request had it until the deadline (CLOCK_MONOTONIC). */
+int client_lock_until(struct shmd_client *client, uint64_t deadline_nsec);
+
 static inline void client_lock(struct shmd_client *client)
 {
 	pthread_mutex_lock(&client->lock);
-}
-
-/* -EAGAIN when another thread's request had it until the deadline (CLOCK_MONOTONIC). */
-static inline int client_lock_until(struct shmd_client *client, uint64_t deadline_nsec)
-{
-	struct timespec ts = nsec_to_timespec(deadline_nsec);
-
-	return pthread_mutex_clocklock(&client->lock, CLOCK_MONOTONIC, &ts) ? -EAGAIN : 0;
 }
 
 static inline void client_unlock(struct shmd_client *client)

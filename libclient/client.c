@@ -15,11 +15,14 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "config.h"
 #include "libclient/client-private.h"
 #include "proto/framing.h"
+
+#define LOCK_SLICE_NSEC (100 * NSEC_PER_MSEC)
 
 DEFINE_CLEANUP(struct shmd_client *, shmd_client_close);
 
@@ -31,6 +34,26 @@ int client_check(const struct shmd_client *client)
 		return text_fail(-ECHILD, "this client belongs to process %d, which forked this one; "
 				 "open a client of its own here", (int)client->pid);
 	return 0;
+}
+
+/*
+ * Mutexes know the wall clock only, or not everywhere, and that may be set: it is trusted for a slice at a time, and
+ * the deadline is judged by the clock that only goes forward.
+ */
+int client_lock_until(struct shmd_client *client, uint64_t deadline_nsec)
+{
+	for (;;) {
+		uint64_t now = nsec_now(), left = now < deadline_nsec ? deadline_nsec - now : 0;
+		struct timespec wall;
+
+		clock_gettime(CLOCK_REALTIME, &wall);
+		wall = nsec_to_timespec((uint64_t)wall.tv_sec * NSEC_PER_SEC + (uint64_t)wall.tv_nsec +
+					(left < LOCK_SLICE_NSEC ? left : LOCK_SLICE_NSEC));
+		if (!pthread_mutex_timedlock(&client->lock, &wall))
+			return 0;
+		if (!left)
+			return -EAGAIN;
+	}
 }
 
 /* What is final stays; all is well and "port down", which the daemon may set and clear meanwhile, give way. */
