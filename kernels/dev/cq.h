@@ -103,21 +103,31 @@ SHMD_DEV uint32_t shmd_dev_cq_told(const struct shmd_dev_qp *qp)
 				   SHMD_DEV_FIXED(qp->placement));
 }
 
+/* Why a QP was flushed: a syndrome, or SHMD_DEV_HEALTH. */
+SHMD_DEV_SLOW int shmd_dev_cq_flush_reason(const struct shmd_dev_qp *qp)
+{
+	uint32_t told;
+
+	if (shmd_dev_health_is_final(qp))
+		return SHMD_DEV_HEALTH;
+	told = shmd_dev_cq_told(qp);
+	return (int)(told ? told : SHMD_SYNDROME_WR_FLUSH_ERR);
+}
+
 /*
  * With cq_lock held: keep the first error. The index is written before the syndrome that announces it.
  * SHMD_DEV_CQE_ERROR, or SHMD_DEV_HEALTH and nothing is kept.
  */
 SHMD_DEV int shmd_dev_cq_keep(struct shmd_dev_qp *qp, uint32_t syndrome, uint32_t wqe_index, int sharing)
 {
-	uint32_t told;
-
 	if (SHMD_DEV_UNLIKELY(shmd_dev_cq_has_error(qp, sharing)))
 		return SHMD_DEV_CQE_ERROR;
 	if (syndrome == SHMD_SYNDROME_WR_FLUSH_ERR) {
-		if (shmd_dev_health_is_final(qp))
-			return SHMD_DEV_HEALTH;
-		told = shmd_dev_cq_told(qp);
-		syndrome = told ? told : syndrome;
+		int reason = shmd_dev_cq_flush_reason(qp);
+
+		if (reason < 0)
+			return reason;
+		syndrome = (uint32_t)reason;
 	}
 	shmd_dev_flag_store(&qp->error_wqe_index, wqe_index, sharing);
 	shmd_dev_flag_store(&qp->error_syndrome, syndrome ? syndrome : SHMD_DEV_SYNDROME_UNKNOWN, sharing);
