@@ -92,7 +92,7 @@ SHMD_DEV int shmd_dev_health_is_final(const struct shmd_dev_qp *qp)
 	return health != SHMD_HEALTH_OK && health != SHMD_HEALTH_PORT_DOWN;
 }
 
-/* The daemon's word on why the QP is in ERR; 0: it says nothing. In error paths and waits for memory only. */
+/* The daemon's word on why the QP is in ERR, 8 bits; 0: it says nothing. In error paths and waits for memory only. */
 SHMD_DEV uint32_t shmd_dev_cq_told(const struct shmd_dev_qp *qp)
 {
 	const uint64_t dbrec_addr = SHMD_DEV_FIXED(qp->sq_dbrec_addr) - 4;
@@ -100,7 +100,8 @@ SHMD_DEV uint32_t shmd_dev_cq_told(const struct shmd_dev_qp *qp)
 	if (!(SHMD_DEV_FIXED(qp->flags) & SHMD_QP_TELLS_ERROR))
 		return 0;
 	return shmd_dev_nic_load32((const uint32_t *)(uintptr_t)(dbrec_addr + SHMD_QP_ERROR_OFFSET),
-				   SHMD_DEV_FIXED(qp->placement));
+				   SHMD_DEV_FIXED(qp->placement)) &
+	       0xff;
 }
 
 /* Why a QP was flushed: a syndrome, or SHMD_DEV_HEALTH. */
@@ -111,7 +112,7 @@ SHMD_DEV_SLOW int shmd_dev_cq_flush_reason(const struct shmd_dev_qp *qp)
 	if (shmd_dev_health_is_final(qp))
 		return SHMD_DEV_HEALTH;
 	told = shmd_dev_cq_told(qp);
-	return (int)(told ? told : SHMD_SYNDROME_WR_FLUSH_ERR);
+	return told ? (int)told : (int)SHMD_SYNDROME_WR_FLUSH_ERR;
 }
 
 /*
