@@ -155,7 +155,8 @@ static void packet(struct program *p, struct pair *pair, uint8_t kinds, size_t b
 static void nic_event(struct program *p, uint8_t kind, size_t bytes, const uint8_t *data)
 {
 	struct registry_nic *rnic = &p->lab.registry.nics[kind & 1];
-	struct nic_event event = {.kind = kind >> 1 & 3, .session_id = 1u + (kind >> 3 & 1)};
+	struct nic_event event = {
+		.kind = kind >> 1 & 3, .session_id = kind & 0x10 ? 0 : p->pairs[kind >> 3 & 1].session->id};
 
 	memcpy(&event.number, data, bytes < 4 ? bytes : 4);
 	/* Bit 7: more than a monitor's queue holds. */
