@@ -251,7 +251,7 @@ static int admin_queue_read(struct health_host_call *call)
 
 static int client_open(struct health_host_call *call)
 {
-	const struct shmd_client_attr attr = {.socket_path = call->daemon->socket, .timeout_nsec = call->limit};
+	const struct shmd_client_attr attr = {.socket_path = call->daemon->socket, .timeout_nsec = call->request_limit};
 	struct shmd_client *client;
 	int r = shmd_client_open(&attr, &client);
 

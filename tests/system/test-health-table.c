@@ -126,13 +126,14 @@ static void host_open(struct health_host_call *call, struct health_lab *lab, uns
 					 !cell->sentence || !cell->sentence[0]
 				 ? SHORT_NSEC
 				 : LONG_NSEC,
+		.request_limit = cell->status == -ETIMEDOUT ? SHORT_NSEC : LONG_NSEC,
 	};
 	if (call->wait->kind == HEALTH_EVENT)
 		call->side = lab->sides[i];
 	else if (call->wait->kind == HEALTH_MONITOR)
 		call->side.client = lab_control(&lab->daemon);
 	else if (call->wait->kind != HEALTH_OPEN)
-		lab_side_open_on(&call->side, lab_client_limited(&lab->daemon, call->limit), &attr);
+		lab_side_open_on(&call->side, lab_client_limited(&lab->daemon, call->request_limit), &attr);
 }
 
 /* Clients that open come when it has happened; all others are there before. */
