@@ -202,6 +202,8 @@ SHMD_DEV_SLOW int shmd_dev_until_wait(struct shmd_dev_qp *qp, const struct shmd_
 	while (!shmd_dev_until_holds(until)) {
 		if (shmd_dev_wait_is_due(&wait, SHMD_DEV_HEALTH_ROUNDS)) {
 			rc = shmd_dev_cq_poll(qp, sharing);
+			if (!rc)
+				rc = shmd_dev_cq_ask_idle(qp, sharing);
 			if (rc)
 				return rc;
 		}

@@ -123,12 +123,14 @@ SHMD_DEV void shmd_dev_sq_kick(struct shmd_dev_qp *qp, int sharing)
 		(void)shmd_dev_sq_try_ring(qp, sharing);
 }
 
+/* Without the health word: the holder of the lock waits for nobody, and HEALTH shall mean that nothing was posted. */
 SHMD_DEV_SLOW int shmd_dev_sq_wait_ring(struct shmd_dev_qp *qp, uint64_t end, int sharing)
 {
 	struct shmd_dev_wait wait;
 	int rc;
 
 	shmd_dev_wait_init(&wait, qp, shmd_dev_post_timeout(qp));
+	wait.health_addr = 0;
 	while (shmd_dev_index_peek(&qp->db_index, sharing) < end) {
 		if (shmd_dev_sq_try_ring(qp, sharing))
 			break;
@@ -233,12 +235,17 @@ SHMD_DEV struct shmd_dev_claim shmd_dev_sq_reserve(struct shmd_dev_qp *qp, uint3
 
 /* ---- publishing ------------------------------------------------------------------------------------------ */
 
+/*
+ * Without the health word: a caller that left here would leave a hole in the queue, which outlives a port that is down
+ * for a moment. Those it waits for need nobody but each other, or wait for something that the health word ends.
+ */
 SHMD_DEV_SLOW int shmd_dev_sq_wait_turn(struct shmd_dev_qp *qp, uint64_t index, int sharing)
 {
 	struct shmd_dev_wait wait;
 	int rc;
 
 	shmd_dev_wait_init(&wait, qp, shmd_dev_post_timeout(qp));
+	wait.health_addr = 0;
 	while (shmd_dev_index_acquire(&qp->sq_ready_index, sharing) != index) {
 		rc = shmd_dev_wait_round(&wait);
 		if (rc)
