@@ -302,6 +302,7 @@ struct engine_qp {
 	struct cq *send_cq, *recv_cq;
 	enum engine_qp_state state;
 	bool zombie; /* destroyed, awaiting memory operations */
+	bool frozen; /* the dbrec is not read any more */
 	bool cancelled; /* reset, awaiting memory operations of the former life */
 	uint8_t first_error;
 	void *route; /* valid when has_route */

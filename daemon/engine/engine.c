@@ -330,6 +330,19 @@ void engine_doorbell(struct engine *engine, uint32_t qpn)
 	qp_ready(qp);
 }
 
+int engine_qp_freeze(struct engine *engine, uint32_t qpn)
+{
+	struct engine_qp *qp = hash_get(&engine->qps, qpn);
+
+	if (!qp || qp->zombie)
+		return -ENOENT;
+	qp->req.pi = qp_read_snd(qp);
+	qp->resp.pi = qp_read_rcv(qp);
+	qp->frozen = true;
+	qp_ready(qp);
+	return 0;
+}
+
 /* 1 when a dbrec of this QP has moved since it was last read. */
 static unsigned int scan_qp(struct engine_qp *qp)
 {

@@ -290,6 +290,12 @@ int engine_qp_query(struct engine *engine, uint32_t qpn, struct engine_qp_info *
 /* A doorbell for this QP was rung (or is suspected): its dbrec is read in the next progress call. */
 void engine_doorbell(struct engine *engine, uint32_t qpn);
 
+/*
+ * Read the QP's dbrec once more, and never again: what its client posts from now on is not seen, so that a QP in ERR
+ * has a known end of its flush. -ENOENT.
+ */
+int engine_qp_freeze(struct engine *engine, uint32_t qpn);
+
 /* Read every dbrec of QPs that can send or receive. Returns how many have work they had not before. */
 unsigned int engine_scan(struct engine *engine);
 

@@ -19,6 +19,8 @@ static const struct shmd_dbrec *dbrec_of(const struct engine_qp *qp)
 
 uint16_t qp_read_snd(const struct engine_qp *qp)
 {
+	if (unlikely(qp->frozen))
+		return qp->req.pi;
 	return (uint16_t)be32toh(__atomic_load_n(&dbrec_of(qp)->snd, __ATOMIC_ACQUIRE));
 }
 

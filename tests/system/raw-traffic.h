@@ -5,6 +5,7 @@
 #ifndef SHMD_TESTS_RAW_TRAFFIC_H
 #define SHMD_TESTS_RAW_TRAFFIC_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "tests/lib/raw-client.h"
@@ -21,17 +22,48 @@ struct raw_traffic {
 	uint8_t *doorbell_page;
 	int wake_fd; /* or -1 */
 	uint32_t doorbell_offset;
-	struct msg_qp_info qp;
+	struct msg_qp_params params; /* of connects from now on; retry_count 0: the daemon's own */
+	uint32_t mr, queues; /* handles */
+	int page_fds[4]; /* attr.keep_fds: doorbell page, nic page, queue memory, health page */
+	struct msg_qp_info qp; /* the first of all_qps */
+	struct msg_qp_info *all_qps; /* owned */
+	uint32_t n_qps;
 	struct msg_cq_info cq;
 	uint16_t pi;
 	uint32_t ci;
 };
 
+struct raw_traffic_attr {
+	const char *nic; /* or NULL: assigned */
+	uint32_t log2_sq_wqebbs; /* 0: 4 */
+	uint32_t n_qps; /* 0: 1; only the first is connected */
+	void (*pump)(void *arg); /* after each request that is sent, as struct raw_client.pump */
+	void *pump_arg;
+	bool keep_fds; /* the daemon's descriptors stay open in page_fds */
+	bool unconnected;
+};
+
 void raw_traffic_init(struct raw_traffic *traffic, const char *socket);
+void raw_traffic_init_with(struct raw_traffic *traffic, const char *socket, const struct raw_traffic_attr *attr);
+/* Connect the QP to an endpoint address: its own, or another's. Returns the status of the reply. */
+enum shmd_status raw_traffic_connect(struct raw_traffic *traffic, const struct msg_qp_info *to);
 void raw_traffic_deinit(struct raw_traffic *traffic);
 /* Post one write within the heap and ring the doorbell. */
 void raw_traffic_write(struct raw_traffic *traffic, uint32_t to, uint32_t from, uint32_t bytes);
+/* The same, any keys and addresses: one write (or, with SHMD_OPCODE_RDMA_READ or an atomic, one of those). */
+struct raw_op {
+	uint8_t opcode; /* enum shmd_opcode */
+	uint32_t qpn; /* in the WQE and the doorbell; 0: its own */
+	uint32_t lkey, rkey;
+	uint64_t laddr, raddr;
+	uint32_t bytes;
+};
+/* Claim in the dbrecs of all QPs, and nowhere else, that everything before `pi` was posted, whatever the rings hold. */
+void raw_traffic_announce(struct raw_traffic *traffic, uint16_t pi);
+void raw_traffic_post(struct raw_traffic *traffic, const struct raw_op *op);
 /* Wait for the next CQE; returns its opcode (enum shmd_cqe_opcode). Fails the test after 5 s. */
 unsigned int raw_traffic_poll(struct raw_traffic *traffic);
+/* The syndrome of the CQE that raw_traffic_poll returned last, when it was an error. */
+uint8_t raw_traffic_syndrome(const struct raw_traffic *traffic);
 
 #endif
