@@ -137,10 +137,19 @@ enum packet_nak {
 #define PACKET_DATA_BYTES 1024u
 
 struct packet_pool;
+struct tenant;
+
+/* Responses are what frees requests: they have packets of their own to count on. */
+enum packet_use {
+	PACKET_USE_REQUEST,
+	PACKET_USE_RESPONSE,
+};
 
 struct engine_packet {
 	struct list link; /* of the transport, then of the half that receives it */
 	struct packet_pool *pool;
+	struct tenant *tenant; /* of the pool's engine: who allocated it */
+	uint8_t use; /* enum packet_use: how it is counted there */
 	uint8_t kind; /* enum packet_kind */
 	uint8_t flags; /* PACKET_* */
 	uint8_t nak; /* enum packet_nak */
@@ -292,8 +301,24 @@ struct responder {
 	struct wqe_sge recv_sges[32];
 };
 
+/*
+ * All QPs of one PD. Tenants share the engine by work, not by number of QPs or WQEs (tenant.c); and packets by how
+ * many are left.
+ */
+struct tenant {
+	struct list link; /* engine->fresh or engine->active, while it has ready QPs */
+	struct list waiting_link; /* engine->packet_waiters, while it has QPs that wait for packets */
+	struct list ready; /* struct engine_qp.ready_link */
+	struct list waiters; /* struct engine_qp.packet_link */
+	uint32_t pdn;
+	int32_t credit; /* work it may do before others get their turn; negative: overdrawn */
+	uint32_t refs; /* QPs and packets */
+	uint32_t n_packets[2]; /* by enum packet_use */
+};
+
 struct engine_qp {
 	struct engine *engine;
+	struct tenant *tenant;
 	struct list all_link;
 	struct list ready_link;
 	struct list timer_link;
@@ -327,6 +352,8 @@ struct engine_qp {
 /* A long ring costs its client memory, not the daemon. */
 #define MAX_SHADOW_WQEBBS (2 * ACK_REQ_EVERY * SHMD_WQE_MAX_WQEBBS)
 #define PACKET_RESERVE 64u /* kept for READ responses when requests have used up the rest */
+#define TURN_BYTES 65536u /* of payload after which a turn ends */
+#define PROGRESS_WORK 65536u /* of tenant_charge, after which engine_progress returns */
 #define PACKET_WAIT_NSEC 50000u
 
 struct engine {
@@ -338,9 +365,13 @@ struct engine {
 	uint64_t mr_epoch;
 	struct hash qps, cqs, mrs;
 	struct list all_qps;
-	struct list ready;
+	struct list fresh, active; /* struct tenant.link: those in credit who come with news; the others, in turn */
+	struct hash tenants; /* struct tenant by pdn */
+	uint64_t moved_bytes; /* by copies and fetches, ever */
+	uint64_t turn_began; /* moved_bytes then */
+	uint64_t moved_stop; /* the present turn ends when moved_bytes gets here */
 	struct list timers;
-	struct list packet_waiters;
+	struct list packet_waiters; /* struct tenant.waiting_link */
 	struct list bounce_waiters;
 	struct list notify_cqs;
 	struct list dead_cqs;
@@ -358,10 +389,39 @@ struct engine {
 	struct wqe_request scratch;
 };
 
+/* tenant.c */
+int tenant_join(struct engine *engine, struct engine_qp *qp);
+void tenant_unref(struct engine *engine, struct tenant *tenant);
+void tenant_activate(struct engine *engine, struct tenant *tenant);
+struct tenant *tenant_next(struct engine *engine);
+unsigned int tenant_charge(struct engine *engine, struct tenant *tenant, unsigned int units);
+struct engine_packet *tenant_packet(struct engine_qp *qp, enum packet_use use);
+void tenants_wake(struct engine *engine);
+void tenants_free(struct engine *engine);
+
 static inline void qp_ready(struct engine_qp *qp)
 {
-	if (list_empty(&qp->ready_link))
-		list_add_tail(&qp->engine->ready, &qp->ready_link);
+	if (!list_empty(&qp->ready_link))
+		return;
+	list_add_tail(&qp->tenant->ready, &qp->ready_link);
+	if (list_empty(&qp->tenant->link))
+		tenant_activate(qp->engine, qp->tenant);
+}
+
+static inline void qp_unready(struct engine_qp *qp)
+{
+	list_del(&qp->ready_link);
+	if (list_empty(&qp->tenant->ready))
+		list_del(&qp->tenant->link);
+}
+
+/* Has this turn moved so much that others must have theirs? The QP goes on in its next one. */
+static inline bool turn_is_over(struct engine_qp *qp)
+{
+	if (likely(qp->engine->moved_bytes < qp->engine->moved_stop))
+		return false;
+	qp_ready(qp);
+	return true;
 }
 
 static inline bool qp_can_receive(const struct engine_qp *qp)

@@ -25,7 +25,8 @@ static bool engine_attr_is_valid(const struct engine_attr *attr)
 static void init_lists(struct engine *engine)
 {
 	list_init(&engine->all_qps);
-	list_init(&engine->ready);
+	list_init(&engine->fresh);
+	list_init(&engine->active);
 	list_init(&engine->timers);
 	list_init(&engine->packet_waiters);
 	list_init(&engine->bounce_waiters);
@@ -55,6 +56,7 @@ int engine_new(const struct engine_attr *attr, const struct engine_ops *ops, voi
 	hash_init(&engine->qps);
 	hash_init(&engine->cqs);
 	hash_init(&engine->mrs);
+	hash_init(&engine->tenants);
 	r = packet_pool_new(engine);
 	if (r < 0)
 		return r;
@@ -103,6 +105,7 @@ struct engine *engine_free(struct engine *engine)
 	hash_deinit(&engine->cqs);
 	hash_deinit(&engine->mrs);
 	packet_pool_close(engine);
+	tenants_free(engine);
 	free(engine->bounce_memory);
 	free(engine);
 	return NULL;
@@ -206,9 +209,14 @@ int engine_qp_create(struct engine *engine, const struct engine_qp_attr *attr)
 	r = qp_alloc_rings(qp);
 	if (r < 0)
 		return r;
-	r = hash_add(&engine->qps, attr->qpn, qp);
+	r = tenant_join(engine, qp);
 	if (r < 0)
 		return r;
+	r = hash_add(&engine->qps, attr->qpn, qp);
+	if (r < 0) {
+		tenant_unref(engine, qp->tenant);
+		return r;
+	}
 	qp->send_cq = send_cq;
 	qp->recv_cq = recv_cq;
 	send_cq->n_users++;
@@ -248,9 +256,10 @@ static void qp_reap(struct engine_qp *qp)
 	qp_settle(qp);
 	if (qp_has_pending_ops(qp))
 		return;
-	list_del(&qp->ready_link);
+	qp_unready(qp);
 	hash_remove(&engine->qps, qp->attr.qpn);
 	engine->n_qps--;
+	tenant_unref(engine, qp->tenant);
 	qp_free(qp);
 }
 
@@ -462,41 +471,48 @@ static unsigned int turn(struct engine_qp *qp, unsigned int budget)
 	return done + turn_half(qp, quantum, requester_send);
 }
 
-/* Packets came back: everyone who waited may try again, first come first served. */
-static void wake_packet_waiters(struct engine *engine)
+/* A turn of the next QP of the next tenant; NULL when nobody is ready. Returns the tenant, with a reference. */
+static struct tenant *run_next(struct engine *engine, unsigned int budget, unsigned int *ret_units)
 {
-	if (likely(list_empty(&engine->packet_waiters)))
-		return;
-	packet_pool_collect(engine);
-	if (engine->n_free_packets <= PACKET_RESERVE)
-		return;
-	while (!list_empty(&engine->packet_waiters)) {
-		struct engine_qp *qp =
-			list_first_entry(&engine->packet_waiters, struct engine_qp, packet_link);
+	struct tenant *tenant = tenant_next(engine);
+	struct engine_qp *qp;
 
-		list_del(&qp->packet_link);
-		qp_ready(qp);
-	}
+	if (!tenant)
+		return NULL;
+	tenant->refs++;
+	qp = list_first_entry(&tenant->ready, struct engine_qp, ready_link);
+	list_del(&qp->ready_link);
+	engine->turn_began = engine->moved_bytes;
+	engine->moved_stop = engine->moved_bytes + TURN_BYTES;
+	*ret_units = turn(qp, budget);
+	if (unlikely(!list_empty(&engine->dead_cqs)))
+		cq_bury_dead(engine);
+	return tenant;
 }
 
 unsigned int engine_progress(struct engine *engine, unsigned int budget)
 {
-	unsigned int done = 0;
+	unsigned int done = 0, work = 0, units;
+	struct tenant *tenant;
 
 	engine->now_nsec = engine->ops.now_nsec(engine->owner);
 	timers_run(engine);
-	wake_packet_waiters(engine);
-	while (done < budget && !list_empty(&engine->ready)) {
-		struct engine_qp *qp =
-			list_first_entry(&engine->ready, struct engine_qp, ready_link);
-
-		list_del(&qp->ready_link);
-		done += turn(qp, budget - done);
-		if (unlikely(!list_empty(&engine->dead_cqs)))
-			cq_bury_dead(engine);
+	tenants_wake(engine);
+	while (done < budget && work < PROGRESS_WORK) {
+		tenant = run_next(engine, budget - done, &units);
+		if (!tenant)
+			break;
+		done += units;
+		work += tenant_charge(engine, tenant, units);
+		tenant_unref(engine, tenant);
 	}
 	cq_notify_all(engine);
 	return done;
+}
+
+uint64_t engine_moved_bytes(const struct engine *engine)
+{
+	return engine->moved_bytes;
 }
 
 uint64_t engine_next_deadline(struct engine *engine)
@@ -504,7 +520,7 @@ uint64_t engine_next_deadline(struct engine *engine)
 	uint64_t deadline = list_empty(&engine->timers) ? UINT64_MAX : engine->next_deadline_nsec;
 	uint64_t soon;
 
-	if (!list_empty(&engine->ready))
+	if (!list_empty(&engine->fresh) || !list_empty(&engine->active))
 		return 0;
 	if (list_empty(&engine->packet_waiters))
 		return deadline;

@@ -172,6 +172,7 @@ struct engine_cq_attr {
 	uint32_t log2_entries; /* 0..22 */
 	uint32_t flags;
 	void *ring; /* client-shared; (collapsed ? 1 : 1 << log2_entries) * 64 bytes, filled with 0xff here */
+	bool filled; /* the caller has done that: large rings take long */
 	void *dbrec; /* client-shared struct shmd_dbrec, may be NULL with OVERRUN_IGNORE */
 };
 
@@ -309,10 +310,14 @@ unsigned int engine_scan_hot(struct engine *engine);
 void engine_input(struct engine *engine, struct engine_packet *pkt);
 
 /*
- * Execute what is ready, at most `budget` WQEs, packets or chunks, fairly over QPs. Returns the units done;
+ * Execute what is ready, at most `budget` WQEs, packets or chunks, and hardly more than 64 KiB of payload: PDs share by
+ * the work that they cause (tenant.c), QPs of one PD take turns. Returns the units done;
  * 0 means nothing is ready now. Also runs expired timers.
  */
 unsigned int engine_progress(struct engine *engine, unsigned int budget);
+
+/* Payload and WQEs copied so far: what a call of engine_progress has cost, beside its units. */
+uint64_t engine_moved_bytes(const struct engine *engine);
 
 /*
  * When engine_progress must be called even if nothing arrives (clock of now_nsec): 0 while something is ready,

@@ -28,6 +28,7 @@
 #include "proto/framing.h"
 
 #define SESSION_PACKETS_PER_TURN 16
+#define SESSION_TURN_NSEC (NSEC_PER_MSEC / 2)
 
 static void teardown_quiesce(struct session *session);
 static void teardown_queues(struct session *session);
@@ -396,10 +397,13 @@ static bool read_one(struct session *session)
 	return r == 0;
 }
 
+/* Requests are cheap or dear: either way others have their turn soon. */
 void session_readable(struct session *session)
 {
+	uint64_t begin = nsec_now();
+
 	for (int i = 0; i < SESSION_PACKETS_PER_TURN && !session->ended; i++)
-		if (!read_one(session))
+		if (!read_one(session) || nsec_now() - begin > SESSION_TURN_NSEC)
 			return;
 }
 

@@ -74,17 +74,18 @@ static void open_nic(struct raw_traffic *traffic, const struct raw_traffic_attr 
 	fdlist_deinit(&fds);
 }
 
-static void reg_heap(struct raw_traffic *traffic)
+static void reg_heap(struct raw_traffic *traffic, uint32_t bytes)
 {
-	int fd = raw_memfd(RAW_TRAFFIC_HEAP_BYTES);
+	int fd = raw_memfd(bytes);
 	struct msg req, rep;
 
-	traffic->heap = map(fd, RAW_TRAFFIC_HEAP_BYTES);
+	traffic->heap_bytes = bytes;
+	traffic->heap = map(fd, traffic->heap_bytes);
 	msg_init(&req, MSG_MEM_REG_REQ, 0);
 	req.mem_reg_req = (struct msg_mem_reg_req){
 		.kind = MSG_MEM_MEMFD,
 		.access = 0xf,
-		.length_bytes = RAW_TRAFFIC_HEAP_BYTES,
+		.length_bytes = traffic->heap_bytes,
 		.iova = RAW_TRAFFIC_IOVA,
 	};
 	raw_expect(&traffic->raw, &req, &fd, 1, MSG_MEM_REG_REP, &rep);
@@ -103,6 +104,12 @@ static void create_queues(struct raw_traffic *traffic, const struct raw_traffic_
 	req.queue_create_req.specs.qps[0].access = 0xe;
 	if (attr->log2_sq_wqebbs)
 		req.queue_create_req.specs.qps[0].log2_sq_wqebbs = attr->log2_sq_wqebbs;
+	if (attr->own_cqs) {
+		req.queue_create_req.specs.cqs[0].count = attr->n_qps;
+		req.queue_create_req.specs.cqs[0].flags = 3;
+		req.queue_create_req.specs.qps[0].send_cq_step = 1;
+		req.queue_create_req.specs.qps[0].recv_cq_step = 1;
+	}
 	raw_send(&traffic->raw, &req, NULL, 0);
 	fdlist_init(&fds);
 	ASSERT_OK(raw_recv(&traffic->raw, &rep, &fds));
@@ -116,7 +123,9 @@ static void create_queues(struct raw_traffic *traffic, const struct raw_traffic_
 	traffic->all_qps = rep.queue_create_rep.qps;
 	rep.queue_create_rep.qps = NULL;
 	traffic->qp = traffic->all_qps[0];
-	traffic->cq = rep.queue_create_rep.cqs[0];
+	traffic->all_cqs = rep.queue_create_rep.cqs;
+	rep.queue_create_rep.cqs = NULL;
+	traffic->cq = traffic->all_cqs[0];
 	fdlist_deinit(&fds);
 	msg_deinit(&rep);
 }
@@ -136,6 +145,15 @@ enum shmd_status raw_traffic_connect(struct raw_traffic *traffic, const struct m
 	return (enum shmd_status)rep.connect_rep.status;
 }
 
+static void connect_all(struct raw_traffic *traffic)
+{
+	for (uint32_t i = 0; i < traffic->n_qps; i++) {
+		traffic->qp = traffic->all_qps[i];
+		ASSERT_EQ(raw_traffic_connect(traffic, &traffic->qp), SHMD_STATUS_OK);
+	}
+	traffic->qp = traffic->all_qps[0];
+}
+
 void raw_traffic_init_with(struct raw_traffic *traffic, const char *socket, const struct raw_traffic_attr *attr)
 {
 	*traffic = (struct raw_traffic){.wake_fd = -1, .page_fds = {-1, -1, -1, -1}};
@@ -144,10 +162,10 @@ void raw_traffic_init_with(struct raw_traffic *traffic, const char *socket, cons
 	traffic->raw.pump_arg = attr->pump_arg;
 	hello(traffic, attr);
 	open_nic(traffic, attr);
-	reg_heap(traffic);
+	reg_heap(traffic, attr->heap_bytes ? attr->heap_bytes : RAW_TRAFFIC_HEAP_BYTES);
 	create_queues(traffic, attr);
 	if (!attr->unconnected)
-		ASSERT_EQ(raw_traffic_connect(traffic, &traffic->qp), SHMD_STATUS_OK);
+		connect_all(traffic);
 }
 
 void raw_traffic_init(struct raw_traffic *traffic, const char *socket)
@@ -159,13 +177,14 @@ void raw_traffic_init(struct raw_traffic *traffic, const char *socket)
 
 void raw_traffic_deinit(struct raw_traffic *traffic)
 {
-	munmap(traffic->heap, RAW_TRAFFIC_HEAP_BYTES);
+	munmap(traffic->heap, traffic->heap_bytes);
 	munmap(traffic->queue_mem, traffic->queue_mem_bytes);
 	munmap(traffic->doorbell_page, SHMD_DB_PAGE_BYTES);
 	traffic->wake_fd = safe_close(traffic->wake_fd);
 	for (int i = 0; i < 4; i++)
 		traffic->page_fds[i] = safe_close(traffic->page_fds[i]);
 	free(traffic->all_qps);
+	free(traffic->all_cqs);
 	raw_close(&traffic->raw);
 }
 

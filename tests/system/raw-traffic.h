@@ -16,6 +16,7 @@
 struct raw_traffic {
 	struct raw_client raw; /* after Hello */
 	uint8_t *heap; /* registered: RAW_TRAFFIC_IOVA */
+	uint32_t heap_bytes;
 	uint32_t lkey, rkey;
 	uint8_t *queue_mem;
 	uint64_t queue_mem_bytes;
@@ -27,6 +28,7 @@ struct raw_traffic {
 	int page_fds[4]; /* attr.keep_fds: doorbell page, nic page, queue memory, health page */
 	struct msg_qp_info qp; /* the first of all_qps */
 	struct msg_qp_info *all_qps; /* owned */
+	struct msg_cq_info *all_cqs; /* owned */
 	uint32_t n_qps;
 	struct msg_cq_info cq;
 	uint16_t pi;
@@ -35,12 +37,14 @@ struct raw_traffic {
 
 struct raw_traffic_attr {
 	const char *nic; /* or NULL: assigned */
+	uint32_t heap_bytes; /* 0: RAW_TRAFFIC_HEAP_BYTES */
 	uint32_t log2_sq_wqebbs; /* 0: 4 */
-	uint32_t n_qps; /* 0: 1; only the first is connected */
+	uint32_t n_qps; /* 0: 1; each is connected to itself */
 	void (*pump)(void *arg); /* after each request that is sent, as struct raw_client.pump */
 	void *pump_arg;
 	bool keep_fds; /* the daemon's descriptors stay open in page_fds */
 	bool unconnected;
+	bool own_cqs; /* each QP has a collapsed CQ of its own, which is never full */
 };
 
 void raw_traffic_init(struct raw_traffic *traffic, const char *socket);

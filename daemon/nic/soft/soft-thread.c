@@ -29,8 +29,9 @@
 #include "proto/base/cleanup.h"
 #include "proto/base/nsec.h"
 
-/* Bounds of one turn: with chunks of 64 KiB, at most half a millisecond. */
+/* Bounds of one turn: some ten microseconds. */
 #define TURN_ENGINE_UNITS 64u
+#define TURN_ENGINE_BYTES (1u << 18)
 #define TURN_PACKETS 128u
 #define TURN_PACKET_BYTES (1u << 20)
 
@@ -164,10 +165,31 @@ static void beat(struct soft_nic *nic)
 	__atomic_store_n(&nic->page->heartbeat_nsec, nsec_now(), __ATOMIC_RELAXED);
 }
 
+/*
+ * Control operations get half of the thread's time at most while there is traffic, however many are asked for: after a
+ * slice of one, traffic has its turns for as long as the slice took.
+ */
+static unsigned int run_calls(struct soft_nic *nic)
+{
+	uint64_t begin;
+	unsigned int n;
+
+	if (!soft_calls_pending(nic))
+		return 0;
+	begin = nsec_now();
+	if (nic->busy && begin < nic->calls_after_nsec)
+		return 0;
+	n = soft_calls_run(nic);
+	nic->now_nsec = nsec_now();
+	nic->calls_after_nsec = nic->now_nsec + (nic->now_nsec - begin);
+	return n;
+}
+
 /* Returns whether anything was done. */
 static bool turn(struct soft_nic *nic)
 {
-	unsigned int n = soft_calls_run(nic), units = 0, limit = TURN_ENGINE_UNITS;
+	unsigned int n = run_calls(nic), units = 0, limit = TURN_ENGINE_UNITS;
+	uint64_t bytes = engine_moved_bytes(nic->engine);
 
 	if (++nic->n_turns % HEARTBEAT_TURNS == 0)
 		beat(nic);
@@ -182,7 +204,7 @@ static bool turn(struct soft_nic *nic)
 	if (nic->n_turns % (n == 0 ? IDLE_DOORBELL_TURNS : BUSY_DOORBELL_TURNS) == 0)
 		n += poll_doorbells(nic);
 	/* A write takes three rounds on one NIC: request, acknowledgement, completion. */
-	while (units < limit) {
+	while (units < limit && engine_moved_bytes(nic->engine) - bytes < TURN_ENGINE_BYTES) {
 		unsigned int m = engine_progress(nic->engine, limit - units);
 
 		m += deliver_packets(nic);
@@ -190,6 +212,7 @@ static bool turn(struct soft_nic *nic)
 			break;
 		units += m;
 	}
+	nic->busy = units > 0;
 	if (units > CLOCK_UNITS)
 		nic->now_nsec = nsec_now();
 	n += soft_delay_run(&nic->delay);

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tenants: how the QPs of different PDs share one engine.
+ *
+ * By work: deficit round robin. A turn costs its tenant a fixed amount for each unit and the bytes that it moved, so
+ * neither many QPs, nor many WQEs, nor large ones make a share larger. A tenant that comes with news and has not used up
+ * its credit is served first; that keeps latency low for who asks little beside who asks much. Credit comes back only at
+ * the end of the line, so coming often gains nothing.
+ *
+ * By packets: a tenant may hold twice as many requests as are left for everybody, so there are always some left for one
+ * who comes. Responses are counted apart, because requests wait for them.
+ *
+ * A tenant lives while QPs or packets name it. Owner's thread.
+ */
+#include <stdlib.h>
+
+#include "daemon/engine/engine-private.h"
+
+#define QUANTUM 65536
+#define UNIT_WORK 1024u /* of a unit, in bytes moved in the same time */
+#define SHARE 2u /* packets a tenant may hold for each that is left */
+
+static struct tenant *tenant_new(struct engine *engine, uint32_t pdn)
+{
+	struct tenant *tenant = calloc(1, sizeof(*tenant));
+
+	if (!tenant)
+		return NULL;
+	if (hash_add(&engine->tenants, pdn, tenant) < 0) {
+		free(tenant);
+		return NULL;
+	}
+	tenant->pdn = pdn;
+	tenant->credit = QUANTUM;
+	list_init(&tenant->link);
+	list_init(&tenant->waiting_link);
+	list_init(&tenant->ready);
+	list_init(&tenant->waiters);
+	return tenant;
+}
+
+int tenant_join(struct engine *engine, struct engine_qp *qp)
+{
+	struct tenant *tenant = hash_get(&engine->tenants, qp->attr.pdn);
+
+	if (!tenant)
+		tenant = tenant_new(engine, qp->attr.pdn);
+	if (!tenant)
+		return -ENOMEM;
+	tenant->refs++;
+	qp->tenant = tenant;
+	return 0;
+}
+
+static void tenant_free(struct tenant *tenant)
+{
+	list_del(&tenant->link);
+	list_del(&tenant->waiting_link);
+	free(tenant);
+}
+
+void tenant_unref(struct engine *engine, struct tenant *tenant)
+{
+	if (likely(--tenant->refs > 0))
+		return;
+	hash_remove(&engine->tenants, tenant->pdn);
+	tenant_free(tenant);
+}
+
+/* Those left are of packets that other threads still have, and which nobody will count. */
+void tenants_free(struct engine *engine)
+{
+	struct tenant *tenant;
+	size_t pos = 0;
+
+	while ((tenant = hash_next(&engine->tenants, &pos, NULL)))
+		tenant_free(tenant);
+	hash_deinit(&engine->tenants);
+}
+
+/* ---- work ------------------------------------------------------------------------------------------------------- */
+
+static void go_to_the_end(struct engine *engine, struct tenant *tenant)
+{
+	tenant->credit += QUANTUM;
+	list_add_tail(&engine->active, &tenant->link);
+}
+
+void tenant_activate(struct engine *engine, struct tenant *tenant)
+{
+	if (tenant->credit > 0)
+		list_add_tail(&engine->fresh, &tenant->link);
+	else
+		go_to_the_end(engine, tenant);
+}
+
+/* Whose turn it is; NULL when nobody is ready. */
+struct tenant *tenant_next(struct engine *engine)
+{
+	for (;;) {
+		struct list *line = list_empty(&engine->fresh) ? &engine->active : &engine->fresh;
+		struct tenant *tenant;
+
+		if (list_empty(line))
+			return NULL;
+		tenant = list_first_entry(line, struct tenant, link);
+		if (likely(tenant->credit > 0))
+			return tenant;
+		list_del(&tenant->link);
+		go_to_the_end(engine, tenant);
+	}
+}
+
+/* After a turn of one of its QPs. A turn in vain is work as well. Returns the work. */
+unsigned int tenant_charge(struct engine *engine, struct tenant *tenant, unsigned int units)
+{
+	unsigned int work = (units ? units : 1) * UNIT_WORK + (uint32_t)(engine->moved_bytes - engine->turn_began);
+
+	tenant->credit -= (int32_t)work;
+	if (list_empty(&tenant->ready))
+		list_del(&tenant->link);
+	return work;
+}
+
+/* ---- packets ------------------------------------------------------------------------------------------------------ */
+
+static unsigned int reserve_of(enum packet_use use)
+{
+	return use == PACKET_USE_REQUEST ? PACKET_RESERVE : 0;
+}
+
+/* How many more it may take now. */
+static unsigned int allowance(const struct engine *engine, const struct tenant *tenant, enum packet_use use)
+{
+	unsigned int reserve = reserve_of(use), left, share;
+
+	if (engine->n_free_packets <= reserve)
+		return 0;
+	left = engine->n_free_packets - reserve;
+	share = SHARE * left;
+	if (share <= tenant->n_packets[use])
+		return 0;
+	share -= tenant->n_packets[use];
+	return share < left ? share : left;
+}
+
+static void await_packet(struct engine_qp *qp)
+{
+	struct tenant *tenant = qp->tenant;
+
+	if (!list_empty(&qp->packet_link))
+		return;
+	list_add_tail(&tenant->waiters, &qp->packet_link);
+	if (list_empty(&tenant->waiting_link))
+		list_add_tail(&qp->engine->packet_waiters, &tenant->waiting_link);
+}
+
+/* NULL when the tenant has its share, or none are left for this use; then the QP waits in line. */
+struct engine_packet *tenant_packet(struct engine_qp *qp, enum packet_use use)
+{
+	struct engine *engine = qp->engine;
+	struct tenant *tenant = qp->tenant;
+	struct engine_packet *pkt;
+
+	if (unlikely(!allowance(engine, tenant, use))) {
+		packet_pool_collect(engine);
+		if (!allowance(engine, tenant, use)) {
+			await_packet(qp);
+			return NULL;
+		}
+	}
+	pkt = packet_alloc(engine, reserve_of(use));
+	pkt->tenant = tenant;
+	pkt->use = (uint8_t)use;
+	tenant->n_packets[use]++;
+	tenant->refs++;
+	return pkt;
+}
+
+/* As many of its QPs as can hope for packets, first come first served. */
+static void tenant_wake(struct engine *engine, struct tenant *tenant)
+{
+	unsigned int n = allowance(engine, tenant, PACKET_USE_REQUEST);
+
+	n = (n + TURN_UNITS - 1) / TURN_UNITS;
+	for (; n > 0 && !list_empty(&tenant->waiters); n--) {
+		struct engine_qp *qp = list_first_entry(&tenant->waiters, struct engine_qp, packet_link);
+
+		list_del(&qp->packet_link);
+		qp_ready(qp);
+	}
+	if (list_empty(&tenant->waiters))
+		list_del(&tenant->waiting_link);
+}
+
+void tenants_wake(struct engine *engine)
+{
+	struct tenant *tenant, *tmp;
+
+	if (likely(list_empty(&engine->packet_waiters)))
+		return;
+	packet_pool_collect(engine);
+	list_for_each_entry_safe(tenant, tmp, &engine->packet_waiters, waiting_link)
+		tenant_wake(engine, tenant);
+}
