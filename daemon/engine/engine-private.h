@@ -311,7 +311,7 @@ struct tenant {
 	struct list ready; /* struct engine_qp.ready_link */
 	struct list waiters; /* struct engine_qp.packet_link */
 	uint32_t pdn;
-	int32_t credit; /* work it may do before others get their turn; negative: overdrawn */
+	int32_t credit_nsec; /* of work it may do before others get their turn; negative: overdrawn */
 	uint32_t refs; /* QPs and packets */
 	uint32_t n_packets[2]; /* by enum packet_use */
 };
@@ -369,6 +369,7 @@ struct engine {
 	struct hash tenants; /* struct tenant by pdn */
 	uint64_t moved_bytes; /* by copies and fetches, ever */
 	uint64_t turn_began; /* moved_bytes then */
+	uint64_t turn_clock_nsec; /* 0: nobody else is ready */
 	uint64_t moved_stop; /* the present turn ends when moved_bytes gets here */
 	struct list timers;
 	struct list packet_waiters; /* struct tenant.waiting_link */
@@ -394,6 +395,7 @@ int tenant_join(struct engine *engine, struct engine_qp *qp);
 void tenant_unref(struct engine *engine, struct tenant *tenant);
 void tenant_activate(struct engine *engine, struct tenant *tenant);
 struct tenant *tenant_next(struct engine *engine);
+void tenant_begin(struct engine *engine, bool goes_on);
 unsigned int tenant_charge(struct engine *engine, struct tenant *tenant, unsigned int units);
 struct engine_packet *tenant_packet(struct engine_qp *qp, enum packet_use use);
 void tenants_wake(struct engine *engine);

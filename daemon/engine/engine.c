@@ -482,8 +482,6 @@ static struct tenant *run_next(struct engine *engine, unsigned int budget, unsig
 	tenant->refs++;
 	qp = list_first_entry(&tenant->ready, struct engine_qp, ready_link);
 	list_del(&qp->ready_link);
-	engine->turn_began = engine->moved_bytes;
-	engine->moved_stop = engine->moved_bytes + TURN_BYTES;
 	*ret_units = turn(qp, budget);
 	if (unlikely(!list_empty(&engine->dead_cqs)))
 		cq_bury_dead(engine);
@@ -499,6 +497,7 @@ unsigned int engine_progress(struct engine *engine, unsigned int budget)
 	timers_run(engine);
 	tenants_wake(engine);
 	while (done < budget && work < PROGRESS_WORK) {
+		tenant_begin(engine, work > 0);
 		tenant = run_next(engine, budget - done, &units);
 		if (!tenant)
 			break;

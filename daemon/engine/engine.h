@@ -115,6 +115,8 @@ struct engine_event {
  */
 struct engine_ops {
 	uint64_t (*now_nsec)(void *owner);
+	/* A clock that is read around turns while PDs compete, to share by time; NULL: by an estimate. */
+	uint64_t (*clock_nsec)(void *owner);
 	/*
 	 * Where packets for this address go: called when a QP moves to RTR. *ret_route is opaque, stays valid
 	 * until route_put, and is passed to send. -EHOSTUNREACH when there is no way.

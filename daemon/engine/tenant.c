@@ -2,10 +2,11 @@
 /*
  * Tenants: how the QPs of different PDs share one engine.
  *
- * By work: deficit round robin. A turn costs its tenant a fixed amount for each unit and the bytes that it moved, so
- * neither many QPs, nor many WQEs, nor large ones make a share larger. A tenant that comes with news and has not used up
- * its credit is served first; that keeps latency low for who asks little beside who asks much. Credit comes back only at
- * the end of the line, so coming often gains nothing.
+ * By work: deficit round robin in nanoseconds. A turn costs its tenant the time it took while others were waiting, or an
+ * estimate from units and bytes when nobody was, or the owner has no clock for it; so neither many QPs, nor many WQEs,
+ * nor large or cache-cold ones make a share larger. A tenant that comes with news and has not used up its credit is
+ * served first; that keeps latency low for who asks little beside who asks much. Credit comes back only at the end of
+ * the line, so coming often gains nothing.
  *
  * By packets: a tenant may hold twice as many requests as are left for everybody, so there are always some left for one
  * who comes. Responses are counted apart, because requests wait for them.
@@ -16,8 +17,11 @@
 
 #include "daemon/engine/engine-private.h"
 
-#define QUANTUM 65536
+#define QUANTUM_NSEC 8192
 #define UNIT_WORK 1024u /* of a unit, in bytes moved in the same time */
+#define WORK_PER_NSEC 16u
+/* A thread that lost its CPU within a turn: not the tenant's doing. */
+#define TURN_MOST_NSEC 50000u
 #define SHARE 2u /* packets a tenant may hold for each that is left */
 
 static struct tenant *tenant_new(struct engine *engine, uint32_t pdn)
@@ -31,7 +35,7 @@ static struct tenant *tenant_new(struct engine *engine, uint32_t pdn)
 		return NULL;
 	}
 	tenant->pdn = pdn;
-	tenant->credit = QUANTUM;
+	tenant->credit_nsec = QUANTUM_NSEC;
 	list_init(&tenant->link);
 	list_init(&tenant->waiting_link);
 	list_init(&tenant->ready);
@@ -82,13 +86,13 @@ void tenants_free(struct engine *engine)
 
 static void go_to_the_end(struct engine *engine, struct tenant *tenant)
 {
-	tenant->credit += QUANTUM;
+	tenant->credit_nsec += QUANTUM_NSEC;
 	list_add_tail(&engine->active, &tenant->link);
 }
 
 void tenant_activate(struct engine *engine, struct tenant *tenant)
 {
-	if (tenant->credit > 0)
+	if (tenant->credit_nsec > 0)
 		list_add_tail(&engine->fresh, &tenant->link);
 	else
 		go_to_the_end(engine, tenant);
@@ -104,19 +108,55 @@ struct tenant *tenant_next(struct engine *engine)
 		if (list_empty(line))
 			return NULL;
 		tenant = list_first_entry(line, struct tenant, link);
-		if (likely(tenant->credit > 0))
+		if (likely(tenant->credit_nsec > 0))
 			return tenant;
 		list_del(&tenant->link);
 		go_to_the_end(engine, tenant);
 	}
 }
 
-/* After a turn of one of its QPs. A turn in vain is work as well. Returns the work. */
+/* Are others ready, beside one that is? */
+static bool is_contended(const struct engine *engine)
+{
+	const struct list *fresh = &engine->fresh, *active = &engine->active;
+
+	return (!list_empty(fresh) && (!list_empty(active) || fresh->next != fresh->prev)) ||
+	       active->next != active->prev;
+}
+
+static uint64_t read_clock(const struct engine *engine)
+{
+	return engine->ops.clock_nsec ? engine->ops.clock_nsec(engine->owner) : 0;
+}
+
+/* Before a turn of the first in line. Within one call of engine_progress the end of one turn begins the next. */
+void tenant_begin(struct engine *engine, bool goes_on)
+{
+	engine->turn_began = engine->moved_bytes;
+	engine->moved_stop = engine->moved_bytes + TURN_BYTES;
+	if (!is_contended(engine))
+		engine->turn_clock_nsec = 0;
+	else if (!goes_on || !engine->turn_clock_nsec)
+		engine->turn_clock_nsec = read_clock(engine);
+}
+
+static uint32_t turn_nsec(struct engine *engine, unsigned int work)
+{
+	uint64_t began = engine->turn_clock_nsec, nsec;
+
+	if (!began)
+		return work / WORK_PER_NSEC;
+	engine->turn_clock_nsec = read_clock(engine);
+	nsec = engine->turn_clock_nsec - began;
+	return nsec < TURN_MOST_NSEC ? (uint32_t)nsec : TURN_MOST_NSEC;
+}
+
+/* After a turn of one of its QPs. A turn in vain is work as well. Returns the work, in bytes. */
 unsigned int tenant_charge(struct engine *engine, struct tenant *tenant, unsigned int units)
 {
 	unsigned int work = (units ? units : 1) * UNIT_WORK + (uint32_t)(engine->moved_bytes - engine->turn_began);
 
-	tenant->credit -= (int32_t)work;
+	tenant->credit_nsec -= (int32_t)turn_nsec(engine, work);
 	if (list_empty(&tenant->ready))
 		list_del(&tenant->link);
 	return work;

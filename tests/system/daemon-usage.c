@@ -65,6 +65,38 @@ void daemon_usage(pid_t pid, struct daemon_usage *ret_usage)
 	ASSERT_GT(ret_usage->rss_bytes, 0);
 }
 
+uint64_t daemon_thread_nsec(pid_t pid, const char *thread)
+{
+	unsigned long long nsec = 0;
+	struct dirent *entry;
+	char path[64];
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+	dir = opendir(path);
+	ASSERT(dir);
+	while ((entry = readdir(dir))) {
+		char name[32] = "";
+		FILE *file;
+
+		if (entry->d_name[0] == '.')
+			continue;
+		snprintf(path, sizeof(path), "task/%.20s/comm", entry->d_name);
+		file = open_proc(pid, path);
+		if (fscanf(file, "%31s", name) != 1)
+			name[0] = 0;
+		fclose(file);
+		if (strcmp(name, thread) != 0)
+			continue;
+		snprintf(path, sizeof(path), "task/%.20s/schedstat", entry->d_name);
+		file = open_proc(pid, path);
+		ASSERT_EQ(fscanf(file, "%llu", &nsec), 1);
+		fclose(file);
+	}
+	closedir(dir);
+	return nsec;
+}
+
 bool daemon_is_empty(struct raw_client *ctl)
 {
 	struct msg_status_rep status;

@@ -17,6 +17,9 @@ struct daemon_usage {
 
 void daemon_usage(pid_t pid, struct daemon_usage *ret_usage);
 
+/* CPU time that the daemon's thread of this name has had: "shmd-soft0". */
+uint64_t daemon_thread_nsec(pid_t pid, const char *thread);
+
 /* No session, object, byte or descriptor is counted any more? ctl is a controller's connection. */
 bool daemon_is_empty(struct raw_client *ctl);
 /* Wait for that; fails the test after limit_nsec (five times that under a sanitizer). Returns how long it took. */

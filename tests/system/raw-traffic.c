@@ -104,6 +104,8 @@ static void create_queues(struct raw_traffic *traffic, const struct raw_traffic_
 	req.queue_create_req.specs.qps[0].access = 0xe;
 	if (attr->log2_sq_wqebbs)
 		req.queue_create_req.specs.qps[0].log2_sq_wqebbs = attr->log2_sq_wqebbs;
+	if (attr->log2_cq_entries)
+		req.queue_create_req.specs.cqs[0].log2_entries = attr->log2_cq_entries;
 	if (attr->own_cqs) {
 		req.queue_create_req.specs.cqs[0].count = attr->n_qps;
 		req.queue_create_req.specs.cqs[0].flags = 3;
@@ -211,7 +213,7 @@ void raw_traffic_announce(struct raw_traffic *traffic, uint16_t pi)
 	}
 }
 
-void raw_traffic_post(struct raw_traffic *traffic, const struct raw_op *op)
+static const uint8_t *fill(struct raw_traffic *traffic, const struct raw_op *op)
 {
 	bool atomic = op->opcode == SHMD_OPCODE_ATOMIC_FA || op->opcode == SHMD_OPCODE_ATOMIC_CS;
 	uint32_t mask = (1u << traffic->qp.log2_sq_wqebbs) - 1, qpn = op->qpn ? op->qpn : traffic->qp.qpn;
@@ -234,7 +236,17 @@ void raw_traffic_post(struct raw_traffic *traffic, const struct raw_op *op)
 	memcpy(wqe + 32, &add, 16);
 	memcpy(wqe + (atomic ? 48 : 32), &data, 16);
 	traffic->pi++;
-	ring(traffic, wqe);
+	return wqe;
+}
+
+void raw_traffic_fill(struct raw_traffic *traffic, const struct raw_op *op)
+{
+	fill(traffic, op);
+}
+
+void raw_traffic_post(struct raw_traffic *traffic, const struct raw_op *op)
+{
+	ring(traffic, fill(traffic, op));
 }
 
 void raw_traffic_write(struct raw_traffic *traffic, uint32_t to, uint32_t from, uint32_t bytes)

@@ -39,6 +39,7 @@ struct raw_traffic_attr {
 	const char *nic; /* or NULL: assigned */
 	uint32_t heap_bytes; /* 0: RAW_TRAFFIC_HEAP_BYTES */
 	uint32_t log2_sq_wqebbs; /* 0: 4 */
+	uint32_t log2_cq_entries; /* 0: 6 */
 	uint32_t n_qps; /* 0: 1; each is connected to itself */
 	void (*pump)(void *arg); /* after each request that is sent, as struct raw_client.pump */
 	void *pump_arg;
@@ -64,6 +65,8 @@ struct raw_op {
 };
 /* Claim in the dbrecs of all QPs, and nowhere else, that everything before `pi` was posted, whatever the rings hold. */
 void raw_traffic_announce(struct raw_traffic *traffic, uint16_t pi);
+/* Write a WQE at `pi` and move that on; without dbrec and doorbell, and with both. */
+void raw_traffic_fill(struct raw_traffic *traffic, const struct raw_op *op);
 void raw_traffic_post(struct raw_traffic *traffic, const struct raw_op *op);
 /* Wait for the next CQE; returns its opcode (enum shmd_cqe_opcode). Fails the test after 5 s. */
 unsigned int raw_traffic_poll(struct raw_traffic *traffic);

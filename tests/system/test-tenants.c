@@ -2,10 +2,15 @@
 /*
  * Two tenants, one of them abusive: the other keeps at least 0.4 of the rate that it has alone.
  *
- * The victim keeps 60 writes of 256 KiB on their way and verifies every byte; it sleeps while it waits, so that the NIC's
- * thread and the abuser share two CPUs and nothing else competes. Slices alone and under abuse alternate, the abuser
- * standing still (SIGSTOP) in between; a rate is the median of its slices. What else runs on the machine slows down both
- * kinds of slices; a round that misses the limit is repeated twice, since starvation misses it every time.
+ * The victim's send queue is always full of writes of 4 KiB, so it needs no CPU of its own: the NIC's thread and the
+ * abuser have the two CPUs, and what is shared is the NIC. Slices alone and under abuse alternate, the abuser standing
+ * still (SIGSTOP) in between.
+ *
+ * Two figures are compared, each the median of its slices. The rate for each second of CPU time that the NIC's thread
+ * got is what the daemon is answerable for: it does not depend on what else runs on the machine, and must be kept every
+ * time. The rate for each second of the clock is what the tenant sees. It must be kept as well, unless others use the
+ * machine: then the thread lacks a CPU even alone, and the figure is only printed. Rounds that miss are repeated twice;
+ * starvation misses every time.
  */
 #include <endian.h>
 #include <signal.h>
@@ -23,87 +28,124 @@
 #include <shmd/abi/wqe.h>
 
 #include "proto/base/nsec.h"
-#include "proto/framing.h"
 #include "tests/lib/fixture-daemon.h"
 #include "tests/lib/raw-client.h"
 #include "tests/lib/test.h"
+#include "tests/system/daemon-usage.h"
 #include "tests/system/raw-traffic.h"
 
 #define KEEPS_AT_LEAST 0.4
+#define QUIET 0.9 /* part of a CPU that the NIC's thread has alone when nothing else runs */
 #define N_ROUNDS 3
 #define N_SLICES 5
-#define SLICE_NSEC (60 * NSEC_PER_MSEC)
+#define SLICE_NSEC (40 * NSEC_PER_MSEC)
+#define TOP_UP_NSEC (300 * NSEC_PER_USEC)
 #define SETTLE_NSEC (5 * NSEC_PER_MSEC)
-#define WINDOW 60u
-#define WRITE_BYTES 262144u
+#define HALF (RAW_TRAFFIC_HEAP_BYTES / 2)
+#define VICTIM_BYTES 4096u
 
-/* ---- the victim -------------------------------------------------------------------------------------------------- */
-
-/* Writes verified for one slice; MB/s. */
-static double victim_rate(struct raw_traffic *t)
+static void nap(uint64_t nsec)
 {
-	uint64_t begin = nsec_now(), now = begin;
-	uint32_t posted = 0, done = 0;
+	struct timespec ts = nsec_to_timespec(nsec);
 
-	while (now - begin < SLICE_NSEC || done < posted) {
-		while (posted - done < WINDOW && now - begin < SLICE_NSEC) {
-			uint32_t slot = 1 + posted % WINDOW;
-
-			memset(t->heap + slot * WRITE_BYTES, 0, 8);
-			raw_traffic_write(t, slot * WRITE_BYTES, 0, WRITE_BYTES);
-			posted++;
-		}
-		ASSERT_EQ(raw_traffic_poll(t), SHMD_CQE_REQ);
-		ASSERT_MEMEQ(t->heap + (1 + done % WINDOW) * WRITE_BYTES, t->heap, 8);
-		done++;
-		now = nsec_now();
-	}
-	return (double)done * WRITE_BYTES * 1e3 / (double)(now - begin);
+	nanosleep(&ts, NULL);
 }
 
-/* ---- abusers, in processes of their own, for ever ----------------------------------------------------------------- */
+/* ---- full queues --------------------------------------------------------------------------------------------------- */
 
+/* QP i's ring, full of writes from the lower half of the heap to the upper one. */
 static void fill_ring(struct raw_traffic *t, uint32_t i, uint32_t bytes)
 {
 	struct raw_op op = {
 		.opcode = SHMD_OPCODE_RDMA_WRITE,
 		.lkey = t->lkey,
 		.rkey = t->rkey,
-		.laddr = RAW_TRAFFIC_IOVA,
-		.raddr = RAW_TRAFFIC_IOVA + RAW_TRAFFIC_HEAP_BYTES / 2,
 		.bytes = bytes,
 	};
 
 	t->qp = t->all_qps[i];
 	t->pi = 0;
-	for (uint32_t k = 0; k < 1u << t->qp.log2_sq_wqebbs; k++)
-		raw_traffic_post(t, &op);
-}
+	for (uint32_t k = 0; k < 1u << t->qp.log2_sq_wqebbs; k++) {
+		uint64_t at = RAW_TRAFFIC_IOVA + k * bytes % HALF;
 
-/* Every QP's send queue is full, always; its WQEs are announced again as soon as they are done. */
-static void __attribute__((noreturn)) keep_full(struct raw_traffic *t)
-{
-	uint64_t *doorbell = (uint64_t *)(t->doorbell_page + t->doorbell_offset);
-
-	for (;;) {
-		for (uint32_t i = 0; i < t->n_qps; i++) {
-			const struct msg_qp_info *qp = &t->all_qps[i];
-			struct shmd_dbrec *dbrec = (void *)(t->queue_mem + qp->dbrec_offset);
-			const struct shmd_cqe *cqe = (void *)(t->queue_mem + t->all_cqs[i].ring_offset);
-			uint16_t done = be16toh(__atomic_load_n(&cqe->wqe_counter, __ATOMIC_RELAXED));
-
-			__atomic_store_n(&dbrec->snd, htobe32((uint16_t)(done + 1 + (1u << qp->log2_sq_wqebbs))),
-					 __ATOMIC_RELEASE);
-			__atomic_store_n(doorbell, htobe64(qp->qpn << 8), __ATOMIC_RELEASE);
-		}
+		op.laddr = at;
+		op.raddr = at + HALF;
+		raw_traffic_fill(t, &op);
 	}
 }
+
+/* Announce again what is done. Returns how many WQEs are, modulo 2^16: all rings begin with a CQE of 0xff. */
+static uint16_t top_up(struct raw_traffic *t, uint32_t i)
+{
+	const struct msg_qp_info *qp = &t->all_qps[i];
+	struct shmd_dbrec *dbrec = (void *)(t->queue_mem + qp->dbrec_offset);
+	const struct shmd_cqe *cqe = (void *)(t->queue_mem + t->all_cqs[i].ring_offset);
+	uint16_t done = (uint16_t)(be16toh(__atomic_load_n(&cqe->wqe_counter, __ATOMIC_RELAXED)) + 1);
+
+	__atomic_store_n(&dbrec->snd, htobe32((uint16_t)(done + (1u << qp->log2_sq_wqebbs))), __ATOMIC_RELEASE);
+	__atomic_store_n((uint64_t *)(t->doorbell_page + t->doorbell_offset), htobe64(qp->qpn << 8),
+			 __ATOMIC_RELEASE);
+	return done;
+}
+
+/* ---- the victim ---------------------------------------------------------------------------------------------------- */
+
+struct victim {
+	struct raw_traffic t;
+	pid_t daemon;
+};
+
+struct rates {
+	double clock, cpu; /* MB for each second of each */
+	double cpus; /* that the NIC's thread had */
+};
+
+static void victim_wake(struct victim *v)
+{
+	uint64_t one = 1;
+
+	ASSERT_EQ(write(v->t.wake_fd, &one, sizeof(one)), sizeof(one));
+}
+
+/* One slice; every byte that it writes is verified. */
+static struct rates victim_slice(struct victim *v)
+{
+	const struct shmd_cqe *cqe = (void *)(v->t.queue_mem + v->t.all_cqs[0].ring_offset);
+	uint64_t cpu, begin, nsec;
+	uint16_t last, now;
+	uint32_t done = 0;
+	double bytes;
+
+	memset(v->t.heap + HALF, 0, HALF);
+	last = top_up(&v->t, 0);
+	cpu = daemon_thread_nsec(v->daemon, "shmd-soft0");
+	begin = nsec_now();
+	do {
+		victim_wake(v);
+		nap(TOP_UP_NSEC);
+		now = top_up(&v->t, 0);
+		done += (uint16_t)(now - last);
+		last = now;
+		nsec = nsec_now() - begin;
+		if (done == 0 && nsec > 5 * NSEC_PER_SEC)
+			test_fail(TEST_WHERE, "not one write within 5 s");
+	} while (nsec < SLICE_NSEC || done * VICTIM_BYTES < 2 * HALF);
+	cpu = daemon_thread_nsec(v->daemon, "shmd-soft0") - cpu;
+	ASSERT_EQ(cqe->op_own >> 4, SHMD_CQE_REQ);
+	ASSERT_MEMEQ(v->t.heap + HALF, v->t.heap, HALF);
+	bytes = (double)done * VICTIM_BYTES;
+	return (struct rates){bytes * 1e3 / (double)nsec, bytes * 1e3 / (double)cpu, (double)cpu / (double)nsec};
+}
+
+/* ---- abusers, in processes of their own, for ever ------------------------------------------------------------------ */
 
 static void abuse_queues(struct raw_traffic *t, uint32_t bytes)
 {
 	for (uint32_t i = 0; i < t->n_qps; i++)
 		fill_ring(t, i, bytes);
-	keep_full(t);
+	for (;;)
+		for (uint32_t i = 0; i < t->n_qps; i++)
+			top_up(t, i);
 }
 
 static void small_writes(const char *socket, const char *nic)
@@ -121,7 +163,7 @@ static void large_writes_on_many_qps(const char *socket, const char *nic)
 	struct raw_traffic t;
 
 	raw_traffic_init_with(&t, socket, &attr);
-	abuse_queues(&t, RAW_TRAFFIC_HEAP_BYTES / 2);
+	abuse_queues(&t, HALF);
 }
 
 static void doorbells(const char *socket, const char *nic)
@@ -168,13 +210,6 @@ static void requests(const char *socket, const char *nic)
 
 typedef void (*abuser)(const char *socket, const char *nic);
 
-static void nap(uint64_t nsec)
-{
-	struct timespec ts = nsec_to_timespec(nsec);
-
-	nanosleep(&ts, NULL);
-}
-
 static int by_value(const void *a, const void *b)
 {
 	double x = *(const double *)a, y = *(const double *)b;
@@ -201,40 +236,63 @@ static void settle(struct raw_client *ctl)
 	} while (after.counters.wqes != before.counters.wqes);
 }
 
-static double compare(struct raw_client *ctl, struct raw_traffic *victim, pid_t abuser_pid)
+/* What is kept of the rate: by the CPU time of the NIC's thread, and by the clock. */
+struct kept {
+	double cpu, clock;
+	bool quiet;
+};
+
+static struct kept compare(struct raw_client *ctl, struct victim *victim, pid_t abuser_pid)
 {
-	double alone[N_SLICES], abused[N_SLICES];
+	double alone[3][N_SLICES], abused[2][N_SLICES];
+	struct rates rates;
+	struct kept kept;
 
 	for (int i = 0; i < N_SLICES; i++) {
 		kill(abuser_pid, SIGSTOP);
 		settle(ctl);
-		alone[i] = victim_rate(victim);
+		rates = victim_slice(victim);
+		alone[0][i] = rates.cpu;
+		alone[1][i] = rates.clock;
+		alone[2][i] = rates.cpus;
 		kill(abuser_pid, SIGCONT);
 		nap(SETTLE_NSEC);
-		abused[i] = victim_rate(victim);
+		rates = victim_slice(victim);
+		abused[0][i] = rates.cpu;
+		abused[1][i] = rates.clock;
 	}
 	ASSERT_OK(waitpid(abuser_pid, NULL, WNOHANG)); /* still at it */
-	printf("# alone %.0f MB/s, under abuse %.0f: %.2f\n", median(alone, N_SLICES), median(abused, N_SLICES),
-	       median(abused, N_SLICES) / median(alone, N_SLICES));
-	return median(abused, N_SLICES) / median(alone, N_SLICES);
+	kept.cpu = median(abused[0], N_SLICES) / median(alone[0], N_SLICES);
+	kept.clock = median(abused[1], N_SLICES) / median(alone[1], N_SLICES);
+	kept.quiet = median(alone[2], N_SLICES) >= QUIET;
+	printf("# alone %.0f MB/s with %.2f CPUs, under abuse %.0f: %.2f; by CPU time of the NIC %.2f\n",
+	       median(alone[1], N_SLICES), median(alone[2], N_SLICES), median(abused[1], N_SLICES), kept.clock,
+	       kept.cpu);
+	return kept;
+}
+
+static bool is_enough(const struct kept *kept)
+{
+	return kept->cpu >= KEEPS_AT_LEAST && (kept->clock >= KEEPS_AT_LEAST || !kept->quiet);
 }
 
 static void keeps_its_share(abuser run, const char *nic)
 {
-	struct raw_traffic_attr attr = {.nic = "soft0", .log2_sq_wqebbs = 6,
-				       .heap_bytes = (WINDOW + 1) * WRITE_BYTES};
+	struct raw_traffic_attr attr = {.nic = "soft0", .n_qps = 1, .log2_sq_wqebbs = 14, .own_cqs = true};
 	struct fixture_daemon daemon;
-	struct raw_traffic victim;
+	struct kept kept = {0};
+	struct victim victim;
 	struct raw_client ctl;
-	double best = 0;
 	pid_t pid;
 
-	prctl(PR_SET_TIMERSLACK, 1000);
 	fixture_daemon_start(&daemon, NULL);
 	raw_connect(&ctl, daemon.socket);
 	raw_hello(&ctl, MSG_ROLE_CONTROL);
-	raw_traffic_init_with(&victim, daemon.socket, &attr);
-	memset(victim.heap, 0x5a, WRITE_BYTES);
+	victim.daemon = daemon.pid;
+	raw_traffic_init_with(&victim.t, daemon.socket, &attr);
+	for (uint32_t i = 0; i < HALF; i++)
+		victim.t.heap[i] = (uint8_t)(i * 7 + i / 4096 + 1);
+	fill_ring(&victim.t, 0, VICTIM_BYTES);
 	pid = fork();
 	ASSERT_GE(pid, 0);
 	if (pid == 0) {
@@ -243,18 +301,16 @@ static void keeps_its_share(abuser run, const char *nic)
 		_exit(1);
 	}
 	nap(20 * SETTLE_NSEC);
-	for (int i = 0; i < N_ROUNDS && best < KEEPS_AT_LEAST; i++) {
-		double ratio = compare(&ctl, &victim, pid);
-
-		if (ratio > best)
-			best = ratio;
-	}
+	for (int i = 0; i < N_ROUNDS && !is_enough(&kept); i++)
+		kept = compare(&ctl, &victim, pid);
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
-	raw_traffic_deinit(&victim);
+	raw_traffic_deinit(&victim.t);
 	raw_close(&ctl);
 	fixture_daemon_stop(&daemon);
-	ASSERT_GE(best, KEEPS_AT_LEAST);
+	ASSERT_GE(kept.cpu, KEEPS_AT_LEAST);
+	if (kept.quiet)
+		ASSERT_GE(kept.clock, KEEPS_AT_LEAST);
 }
 
 TEST(small_writes_on_the_same_nic)

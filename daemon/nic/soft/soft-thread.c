@@ -56,6 +56,11 @@ static uint64_t owner_now(void *owner)
 	return ((struct soft_nic *)owner)->now_nsec;
 }
 
+static uint64_t owner_clock(void *owner)
+{
+	return nsec_now();
+}
+
 static int owner_route_get(void *owner, const uint8_t gid[16], void **ret_route)
 {
 	struct soft_nic *nic = owner;
@@ -97,6 +102,7 @@ static void owner_event(void *owner, const struct engine_event *ev)
 
 static const struct engine_ops owner_ops = {
 	.now_nsec = owner_now,
+	.clock_nsec = owner_clock,
 	.route_get = owner_route_get,
 	.route_put = owner_route_put,
 	.send = owner_send,
