@@ -471,6 +471,11 @@ static unsigned int turn(struct engine_qp *qp, unsigned int budget)
 	return done + turn_half(qp, quantum, requester_send);
 }
 
+static bool anybody_is_ready(const struct engine *engine)
+{
+	return !list_empty(&engine->fresh) || !list_empty(&engine->active);
+}
+
 /* A turn of the next QP of the next tenant; NULL when nobody is ready. Returns the tenant, with a reference. */
 static struct tenant *run_next(struct engine *engine, unsigned int budget, unsigned int *ret_units)
 {
@@ -506,7 +511,8 @@ unsigned int engine_progress(struct engine *engine, unsigned int budget)
 		tenant_unref(engine, tenant);
 	}
 	cq_notify_all(engine);
-	return done;
+	/* Turns in vain do not mean that there is nothing to do. */
+	return done || !budget ? done : anybody_is_ready(engine);
 }
 
 uint64_t engine_moved_bytes(const struct engine *engine)
@@ -519,7 +525,7 @@ uint64_t engine_next_deadline(struct engine *engine)
 	uint64_t deadline = list_empty(&engine->timers) ? UINT64_MAX : engine->next_deadline_nsec;
 	uint64_t soon;
 
-	if (!list_empty(&engine->fresh) || !list_empty(&engine->active))
+	if (anybody_is_ready(engine))
 		return 0;
 	if (list_empty(&engine->packet_waiters))
 		return deadline;
