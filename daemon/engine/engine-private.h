@@ -312,7 +312,7 @@ struct tenant {
 	struct list waiters; /* struct engine_qp.packet_link */
 	uint32_t pdn;
 	int32_t credit_nsec; /* of work it may do before others get their turn; negative: overdrawn */
-	uint32_t refs; /* QPs and packets */
+	uint32_t refs; /* QPs, and a turn that runs */
 	uint32_t n_packets[2]; /* by enum packet_use */
 };
 
@@ -390,16 +390,67 @@ struct engine {
 	struct wqe_request scratch;
 };
 
-/* tenant.c */
+/* tenant.c; what follows is called in every turn */
 int tenant_join(struct engine *engine, struct engine_qp *qp);
-void tenant_unref(struct engine *engine, struct tenant *tenant);
+void tenant_release(struct engine *engine, struct tenant *tenant);
 void tenant_activate(struct engine *engine, struct tenant *tenant);
-struct tenant *tenant_next(struct engine *engine);
-void tenant_begin(struct engine *engine, bool goes_on);
-unsigned int tenant_charge(struct engine *engine, struct tenant *tenant, unsigned int units);
+struct tenant *tenant_rotate(struct engine *engine);
+uint32_t tenant_turn_nsec(struct engine *engine);
 struct engine_packet *tenant_packet(struct engine_qp *qp, enum packet_use use);
 void tenants_wake(struct engine *engine);
 void tenants_free(struct engine *engine);
+
+#define TENANT_QUANTUM_NSEC 8192
+#define TENANT_UNIT_WORK 1024u /* of a unit, in bytes moved in the same time */
+#define TENANT_WORK_PER_NSEC 16u
+
+/* Is anybody but the first in line ready? */
+static inline bool tenants_compete(const struct engine *engine)
+{
+	const struct list *fresh = &engine->fresh, *active = &engine->active;
+
+	return (!list_empty(fresh) && (!list_empty(active) || fresh->next != fresh->prev)) ||
+	       active->next != active->prev;
+}
+
+static inline struct tenant *tenant_first(const struct engine *engine)
+{
+	const struct list *line = list_empty(&engine->fresh) ? &engine->active : &engine->fresh;
+
+	return list_empty(line) ? NULL : list_first_entry(line, struct tenant, link);
+}
+
+/* Whose turn it is; NULL when nobody is ready. */
+static inline struct tenant *tenant_next(struct engine *engine)
+{
+	struct tenant *tenant = tenant_first(engine);
+
+	return likely(!tenant || tenant->credit_nsec > 0) ? tenant : tenant_rotate(engine);
+}
+
+/* Before a turn. Within one call of engine_progress the end of one turn begins the next. */
+static inline void tenant_begin(struct engine *engine, bool goes_on)
+{
+	engine->turn_began = engine->moved_bytes;
+	engine->moved_stop = engine->moved_bytes + TURN_BYTES;
+	if (likely(!tenants_compete(engine) || !engine->ops.clock_nsec))
+		engine->turn_clock_nsec = 0;
+	else if (!goes_on || !engine->turn_clock_nsec)
+		engine->turn_clock_nsec = engine->ops.clock_nsec(engine->owner);
+}
+
+/* After a turn of one of its QPs. A turn in vain is work as well. Returns the work, in bytes. */
+static inline unsigned int tenant_charge(struct engine *engine, struct tenant *tenant, unsigned int units)
+{
+	unsigned int work = (units ? units : 1) * TENANT_UNIT_WORK +
+			    (unsigned int)(engine->moved_bytes - engine->turn_began);
+
+	tenant->credit_nsec -= (int32_t)(engine->turn_clock_nsec ? tenant_turn_nsec(engine) :
+								   work / TENANT_WORK_PER_NSEC);
+	if (list_empty(&tenant->ready))
+		list_del(&tenant->link);
+	return work;
+}
 
 static inline void qp_ready(struct engine_qp *qp)
 {

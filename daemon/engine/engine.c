@@ -214,7 +214,8 @@ int engine_qp_create(struct engine *engine, const struct engine_qp_attr *attr)
 		return r;
 	r = hash_add(&engine->qps, attr->qpn, qp);
 	if (r < 0) {
-		tenant_unref(engine, qp->tenant);
+		qp->tenant->refs--;
+		tenant_release(engine, qp->tenant);
 		return r;
 	}
 	qp->send_cq = send_cq;
@@ -259,7 +260,8 @@ static void qp_reap(struct engine_qp *qp)
 	qp_unready(qp);
 	hash_remove(&engine->qps, qp->attr.qpn);
 	engine->n_qps--;
-	tenant_unref(engine, qp->tenant);
+	qp->tenant->refs--;
+	tenant_release(engine, qp->tenant);
 	qp_free(qp);
 }
 
@@ -471,53 +473,40 @@ static unsigned int turn(struct engine_qp *qp, unsigned int budget)
 	return done + turn_half(qp, quantum, requester_send);
 }
 
-static bool anybody_is_ready(const struct engine *engine)
+/* A turn of the tenant's next QP. Its last QP may go with that. Returns the work. */
+static unsigned int tenant_turn(struct engine *engine, struct tenant *tenant, unsigned int budget,
+				unsigned int *done)
 {
-	return !list_empty(&engine->fresh) || !list_empty(&engine->active);
-}
+	struct engine_qp *qp = list_first_entry(&tenant->ready, struct engine_qp, ready_link);
+	unsigned int units, work;
 
-/* A turn of the next QP of the next tenant; NULL when nobody is ready. Returns the tenant, with a reference. */
-static struct tenant *run_next(struct engine *engine, unsigned int budget, unsigned int *ret_units)
-{
-	struct tenant *tenant = tenant_next(engine);
-	struct engine_qp *qp;
-
-	if (!tenant)
-		return NULL;
-	tenant->refs++;
-	qp = list_first_entry(&tenant->ready, struct engine_qp, ready_link);
 	list_del(&qp->ready_link);
-	*ret_units = turn(qp, budget);
-	if (unlikely(!list_empty(&engine->dead_cqs)))
-		cq_bury_dead(engine);
-	return tenant;
+	tenant->refs++;
+	units = turn(qp, budget);
+	work = tenant_charge(engine, tenant, units);
+	if (unlikely(--tenant->refs == 0))
+		tenant_release(engine, tenant);
+	*done += units;
+	return work;
 }
 
 unsigned int engine_progress(struct engine *engine, unsigned int budget)
 {
-	unsigned int done = 0, work = 0, units;
+	unsigned int done = 0, work = 0;
 	struct tenant *tenant;
 
 	engine->now_nsec = engine->ops.now_nsec(engine->owner);
 	timers_run(engine);
 	tenants_wake(engine);
-	while (done < budget && work < PROGRESS_WORK) {
+	while (done < budget && work < PROGRESS_WORK && (tenant = tenant_next(engine))) {
 		tenant_begin(engine, work > 0);
-		tenant = run_next(engine, budget - done, &units);
-		if (!tenant)
-			break;
-		done += units;
-		work += tenant_charge(engine, tenant, units);
-		tenant_unref(engine, tenant);
+		work += tenant_turn(engine, tenant, budget - done, &done);
+		if (unlikely(!list_empty(&engine->dead_cqs)))
+			cq_bury_dead(engine);
 	}
 	cq_notify_all(engine);
 	/* Turns in vain do not mean that there is nothing to do. */
-	return done || !budget ? done : anybody_is_ready(engine);
-}
-
-uint64_t engine_moved_bytes(const struct engine *engine)
-{
-	return engine->moved_bytes;
+	return done || !work ? done : tenant_first(engine) != NULL;
 }
 
 uint64_t engine_next_deadline(struct engine *engine)
@@ -525,7 +514,7 @@ uint64_t engine_next_deadline(struct engine *engine)
 	uint64_t deadline = list_empty(&engine->timers) ? UINT64_MAX : engine->next_deadline_nsec;
 	uint64_t soon;
 
-	if (anybody_is_ready(engine))
+	if (tenant_first(engine))
 		return 0;
 	if (list_empty(&engine->packet_waiters))
 		return deadline;

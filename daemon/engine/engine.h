@@ -115,8 +115,6 @@ struct engine_event {
  */
 struct engine_ops {
 	uint64_t (*now_nsec)(void *owner);
-	/* A clock that is read around turns while PDs compete, to share by time; NULL: by an estimate. */
-	uint64_t (*clock_nsec)(void *owner);
 	/*
 	 * Where packets for this address go: called when a QP moves to RTR. *ret_route is opaque, stays valid
 	 * until route_put, and is passed to send. -EHOSTUNREACH when there is no way.
@@ -129,6 +127,8 @@ struct engine_ops {
 	 */
 	int (*send)(void *owner, void *route, struct engine_packet *pkt);
 	void (*event)(void *owner, const struct engine_event *ev);
+	/* A clock that is read around turns while PDs compete, to share by time; NULL: by an estimate. */
+	uint64_t (*clock_nsec)(void *owner);
 };
 
 struct engine_attr {
@@ -317,9 +317,6 @@ void engine_input(struct engine *engine, struct engine_packet *pkt);
  * 0 means nothing is ready now. Also runs expired timers.
  */
 unsigned int engine_progress(struct engine *engine, unsigned int budget);
-
-/* Payload and WQEs copied so far: what a call of engine_progress has cost, beside its units. */
-uint64_t engine_moved_bytes(const struct engine *engine);
 
 /*
  * When engine_progress must be called even if nothing arrives (clock of now_nsec): 0 while something is ready,

@@ -24,10 +24,12 @@ struct packet_pool {
 /* Nobody's, unless tenant_packet() made it somebody's. */
 static void uncharge(struct engine *engine, struct engine_packet *pkt)
 {
-	if (unlikely(!pkt->tenant))
+	struct tenant *tenant = pkt->tenant;
+
+	if (unlikely(!tenant))
 		return;
-	pkt->tenant->n_packets[pkt->use]--;
-	tenant_unref(engine, pkt->tenant);
+	if (--tenant->n_packets[pkt->use] == 0)
+		tenant_release(engine, tenant);
 }
 
 /* The stack reuses the link of a packet that is in no list. */

@@ -17,9 +17,6 @@
 
 #include "daemon/engine/engine-private.h"
 
-#define QUANTUM_NSEC 8192
-#define UNIT_WORK 1024u /* of a unit, in bytes moved in the same time */
-#define WORK_PER_NSEC 16u
 /* A thread that lost its CPU within a turn: not the tenant's doing. */
 #define TURN_MOST_NSEC 50000u
 #define SHARE 2u /* packets a tenant may hold for each that is left */
@@ -35,7 +32,7 @@ static struct tenant *tenant_new(struct engine *engine, uint32_t pdn)
 		return NULL;
 	}
 	tenant->pdn = pdn;
-	tenant->credit_nsec = QUANTUM_NSEC;
+	tenant->credit_nsec = TENANT_QUANTUM_NSEC;
 	list_init(&tenant->link);
 	list_init(&tenant->waiting_link);
 	list_init(&tenant->ready);
@@ -63,9 +60,10 @@ static void tenant_free(struct tenant *tenant)
 	free(tenant);
 }
 
-void tenant_unref(struct engine *engine, struct tenant *tenant)
+/* Frees it when neither QPs nor packets name it. */
+void tenant_release(struct engine *engine, struct tenant *tenant)
 {
-	if (likely(--tenant->refs > 0))
+	if (likely(tenant->refs) || tenant->n_packets[0] || tenant->n_packets[1])
 		return;
 	hash_remove(&engine->tenants, tenant->pdn);
 	tenant_free(tenant);
@@ -86,80 +84,39 @@ void tenants_free(struct engine *engine)
 
 static void go_to_the_end(struct engine *engine, struct tenant *tenant)
 {
-	tenant->credit_nsec += QUANTUM_NSEC;
+	tenant->credit_nsec += TENANT_QUANTUM_NSEC;
 	list_add_tail(&engine->active, &tenant->link);
 }
 
-void tenant_activate(struct engine *engine, struct tenant *tenant)
-{
-	if (tenant->credit_nsec > 0)
-		list_add_tail(&engine->fresh, &tenant->link);
-	else
-		go_to_the_end(engine, tenant);
-}
-
-/* Whose turn it is; NULL when nobody is ready. */
-struct tenant *tenant_next(struct engine *engine)
+/* The first in line has used up its credit: who is next. */
+struct tenant *tenant_rotate(struct engine *engine)
 {
 	for (;;) {
-		struct list *line = list_empty(&engine->fresh) ? &engine->active : &engine->fresh;
-		struct tenant *tenant;
+		struct tenant *tenant = tenant_first(engine);
 
-		if (list_empty(line))
-			return NULL;
-		tenant = list_first_entry(line, struct tenant, link);
-		if (likely(tenant->credit_nsec > 0))
+		if (!tenant || tenant->credit_nsec > 0)
 			return tenant;
 		list_del(&tenant->link);
 		go_to_the_end(engine, tenant);
 	}
 }
 
-/* Are others ready, beside one that is? */
-static bool is_contended(const struct engine *engine)
+void tenant_activate(struct engine *engine, struct tenant *tenant)
 {
-	const struct list *fresh = &engine->fresh, *active = &engine->active;
-
-	return (!list_empty(fresh) && (!list_empty(active) || fresh->next != fresh->prev)) ||
-	       active->next != active->prev;
+	if (likely(tenant->credit_nsec > 0))
+		list_add_tail(&engine->fresh, &tenant->link);
+	else
+		go_to_the_end(engine, tenant);
 }
 
-static uint64_t read_clock(const struct engine *engine)
-{
-	return engine->ops.clock_nsec ? engine->ops.clock_nsec(engine->owner) : 0;
-}
-
-/* Before a turn of the first in line. Within one call of engine_progress the end of one turn begins the next. */
-void tenant_begin(struct engine *engine, bool goes_on)
-{
-	engine->turn_began = engine->moved_bytes;
-	engine->moved_stop = engine->moved_bytes + TURN_BYTES;
-	if (!is_contended(engine))
-		engine->turn_clock_nsec = 0;
-	else if (!goes_on || !engine->turn_clock_nsec)
-		engine->turn_clock_nsec = read_clock(engine);
-}
-
-static uint32_t turn_nsec(struct engine *engine, unsigned int work)
+/* Time that the turn took, when others were waiting and the owner has a clock for it. */
+uint32_t tenant_turn_nsec(struct engine *engine)
 {
 	uint64_t began = engine->turn_clock_nsec, nsec;
 
-	if (!began)
-		return work / WORK_PER_NSEC;
-	engine->turn_clock_nsec = read_clock(engine);
+	engine->turn_clock_nsec = engine->ops.clock_nsec(engine->owner);
 	nsec = engine->turn_clock_nsec - began;
 	return nsec < TURN_MOST_NSEC ? (uint32_t)nsec : TURN_MOST_NSEC;
-}
-
-/* After a turn of one of its QPs. A turn in vain is work as well. Returns the work, in bytes. */
-unsigned int tenant_charge(struct engine *engine, struct tenant *tenant, unsigned int units)
-{
-	unsigned int work = (units ? units : 1) * UNIT_WORK + (uint32_t)(engine->moved_bytes - engine->turn_began);
-
-	tenant->credit_nsec -= (int32_t)turn_nsec(engine, work);
-	if (list_empty(&tenant->ready))
-		list_del(&tenant->link);
-	return work;
 }
 
 /* ---- packets ------------------------------------------------------------------------------------------------------ */
@@ -213,7 +170,6 @@ struct engine_packet *tenant_packet(struct engine_qp *qp, enum packet_use use)
 	pkt->tenant = tenant;
 	pkt->use = (uint8_t)use;
 	tenant->n_packets[use]++;
-	tenant->refs++;
 	return pkt;
 }
 

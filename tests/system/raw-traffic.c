@@ -29,9 +29,8 @@ static void *map(int fd, size_t bytes)
 	return at;
 }
 
-enum { DOORBELL_PAGE, NIC_PAGE, QUEUE_MEM, HEALTH_PAGE };
-
-static void keep(struct raw_traffic *traffic, const struct raw_traffic_attr *attr, int which, int fd)
+static void keep(struct raw_traffic *traffic, const struct raw_traffic_attr *attr, enum raw_traffic_page which,
+		 int fd)
 {
 	if (attr->keep_fds)
 		traffic->page_fds[which] = fcntl(fd, F_DUPFD_CLOEXEC, 3);
@@ -50,7 +49,7 @@ static void hello(struct raw_traffic *traffic, const struct raw_traffic_attr *at
 	fdlist_init(&fds);
 	ASSERT_OK(raw_recv(&traffic->raw, &rep, &fds));
 	ASSERT_EQ(rep.kind, MSG_HELLO_REP);
-	keep(traffic, attr, HEALTH_PAGE, fdlist_get(&fds, 0));
+	keep(traffic, attr, RAW_TRAFFIC_HEALTH_PAGE, fdlist_get(&fds, 0));
 	fdlist_deinit(&fds);
 }
 
@@ -68,8 +67,8 @@ static void open_nic(struct raw_traffic *traffic, const struct raw_traffic_attr 
 	ASSERT_EQ(rep.nic_open_rep.page_offset, 0);
 	traffic->doorbell_page = map(fdlist_get(&fds, rep.nic_open_rep.page_fd), SHMD_DB_PAGE_BYTES);
 	traffic->doorbell_offset = rep.nic_open_rep.register_offset;
-	keep(traffic, attr, DOORBELL_PAGE, fdlist_get(&fds, rep.nic_open_rep.page_fd));
-	keep(traffic, attr, NIC_PAGE, fdlist_get(&fds, rep.nic_open_rep.nic_page_fd - 1));
+	keep(traffic, attr, RAW_TRAFFIC_DOORBELL_PAGE, fdlist_get(&fds, rep.nic_open_rep.page_fd));
+	keep(traffic, attr, RAW_TRAFFIC_NIC_PAGE, fdlist_get(&fds, rep.nic_open_rep.nic_page_fd - 1));
 	traffic->wake_fd = rep.nic_open_rep.wake_fd ? fdlist_take(&fds, rep.nic_open_rep.wake_fd - 1) : -1;
 	fdlist_deinit(&fds);
 }
@@ -119,7 +118,7 @@ static void create_queues(struct raw_traffic *traffic, const struct raw_traffic_
 	traffic->queue_mem_bytes = rep.queue_create_rep.mem_bytes;
 	traffic->queue_mem = map(fdlist_get(&fds, rep.queue_create_rep.mem_fd - 1),
 				 traffic->queue_mem_bytes);
-	keep(traffic, attr, QUEUE_MEM, fdlist_get(&fds, rep.queue_create_rep.mem_fd - 1));
+	keep(traffic, attr, RAW_TRAFFIC_QUEUE_MEM, fdlist_get(&fds, rep.queue_create_rep.mem_fd - 1));
 	traffic->queues = rep.queue_create_rep.queues;
 	traffic->n_qps = rep.queue_create_rep.n_qps;
 	traffic->all_qps = rep.queue_create_rep.qps;
@@ -183,7 +182,7 @@ void raw_traffic_deinit(struct raw_traffic *traffic)
 	munmap(traffic->queue_mem, traffic->queue_mem_bytes);
 	munmap(traffic->doorbell_page, SHMD_DB_PAGE_BYTES);
 	traffic->wake_fd = safe_close(traffic->wake_fd);
-	for (int i = 0; i < 4; i++)
+	for (int i = 0; i < RAW_TRAFFIC_PAGES; i++)
 		traffic->page_fds[i] = safe_close(traffic->page_fds[i]);
 	free(traffic->all_qps);
 	free(traffic->all_cqs);
@@ -270,26 +269,38 @@ uint8_t raw_traffic_syndrome(const struct raw_traffic *traffic)
 	return cqe->syndrome;
 }
 
+/* Opcode and owner of the CQE at ci, or -1 while it is not there. */
+static int next_op_own(const struct raw_traffic *traffic)
+{
+	uint32_t n = 1u << traffic->cq.log2_entries;
+	const struct shmd_cqe *cqe = (void *)(traffic->queue_mem + traffic->cq.ring_offset +
+					      (traffic->ci & (n - 1)) * SHMD_CQE_BYTES);
+	uint8_t op_own = __atomic_load_n(&cqe->op_own, __ATOMIC_ACQUIRE);
+
+	if (op_own >> 4 == SHMD_CQE_INVALID ||
+	    (op_own & SHMD_CQE_OWNER_MASK) != (traffic->ci >> traffic->cq.log2_entries & 1))
+		return -1;
+	return op_own;
+}
+
+bool raw_traffic_has_cqe(const struct raw_traffic *traffic)
+{
+	return next_op_own(traffic) >= 0;
+}
+
 unsigned int raw_traffic_poll(struct raw_traffic *traffic)
 {
 	const struct timespec pause = {.tv_nsec = 20000};
-	uint32_t n = 1u << traffic->cq.log2_entries;
 	struct shmd_dbrec *dbrec = (void *)(traffic->queue_mem + traffic->cq.dbrec_offset);
-	const struct shmd_cqe *cqe = (void *)(traffic->queue_mem + traffic->cq.ring_offset +
-					      (traffic->ci & (n - 1)) * SHMD_CQE_BYTES);
 	uint64_t end = nsec_now() + POLL_LIMIT_NSEC;
-	uint8_t op_own;
+	int op_own;
 
-	for (;;) {
-		op_own = __atomic_load_n(&cqe->op_own, __ATOMIC_ACQUIRE);
-		if (op_own >> 4 != SHMD_CQE_INVALID &&
-		    (op_own & SHMD_CQE_OWNER_MASK) == (traffic->ci >> traffic->cq.log2_entries & 1))
-			break;
+	while ((op_own = next_op_own(traffic)) < 0) {
 		if (nsec_now() > end)
 			test_fail(TEST_WHERE, "no CQE %u within 5 s", traffic->ci);
 		nanosleep(&pause, NULL);
 	}
 	traffic->ci++;
 	__atomic_store_n(&dbrec->rcv, htobe32(traffic->ci & 0xffffff), __ATOMIC_RELEASE);
-	return op_own >> 4;
+	return (unsigned int)op_own >> 4;
 }

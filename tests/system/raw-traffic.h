@@ -13,6 +13,15 @@
 #define RAW_TRAFFIC_HEAP_BYTES (1 << 20)
 #define RAW_TRAFFIC_IOVA 0x10000
 
+/* Of page_fds. */
+enum raw_traffic_page {
+	RAW_TRAFFIC_DOORBELL_PAGE,
+	RAW_TRAFFIC_NIC_PAGE,
+	RAW_TRAFFIC_QUEUE_MEM,
+	RAW_TRAFFIC_HEALTH_PAGE,
+	RAW_TRAFFIC_PAGES,
+};
+
 struct raw_traffic {
 	struct raw_client raw; /* after Hello */
 	uint8_t *heap; /* registered: RAW_TRAFFIC_IOVA */
@@ -25,7 +34,7 @@ struct raw_traffic {
 	uint32_t doorbell_offset;
 	struct msg_qp_params params; /* of connects from now on; retry_count 0: the daemon's own */
 	uint32_t mr, queues; /* handles */
-	int page_fds[4]; /* attr.keep_fds: doorbell page, nic page, queue memory, health page */
+	int page_fds[RAW_TRAFFIC_PAGES]; /* attr.keep_fds; else -1 */
 	struct msg_qp_info qp; /* the first of all_qps */
 	struct msg_qp_info *all_qps; /* owned */
 	struct msg_cq_info *all_cqs; /* owned */
@@ -68,6 +77,8 @@ void raw_traffic_announce(struct raw_traffic *traffic, uint16_t pi);
 /* Write a WQE at `pi` and move that on; without dbrec and doorbell, and with both. */
 void raw_traffic_fill(struct raw_traffic *traffic, const struct raw_op *op);
 void raw_traffic_post(struct raw_traffic *traffic, const struct raw_op *op);
+/* Is there one? */
+bool raw_traffic_has_cqe(const struct raw_traffic *traffic);
 /* Wait for the next CQE; returns its opcode (enum shmd_cqe_opcode). Fails the test after 5 s. */
 unsigned int raw_traffic_poll(struct raw_traffic *traffic);
 /* The syndrome of the CQE that raw_traffic_poll returned last, when it was an error. */

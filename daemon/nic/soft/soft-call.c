@@ -22,11 +22,6 @@ int soft_call(struct soft_nic *nic, struct soft_call *call)
 	return call->result;
 }
 
-bool soft_calls_pending(const struct soft_nic *nic)
-{
-	return __atomic_load_n(&nic->port->calls, __ATOMIC_RELAXED) || !list_empty(&nic->calls);
-}
-
 unsigned int soft_calls_run(struct soft_nic *nic)
 {
 	struct soft_call *call, *next;

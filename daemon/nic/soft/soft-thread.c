@@ -31,7 +31,7 @@
 
 /* Bounds of one turn: some ten microseconds. */
 #define TURN_ENGINE_UNITS 64u
-#define TURN_ENGINE_BYTES (1u << 18)
+#define TURN_ENGINE_ROUNDS 6u /* each moves 64 KiB at most */
 #define TURN_PACKETS 128u
 #define TURN_PACKET_BYTES (1u << 20)
 
@@ -171,6 +171,11 @@ static void beat(struct soft_nic *nic)
 	__atomic_store_n(&nic->page->heartbeat_nsec, nsec_now(), __ATOMIC_RELAXED);
 }
 
+static bool calls_pending(const struct soft_nic *nic)
+{
+	return __atomic_load_n(&nic->port->calls, __ATOMIC_RELAXED) || !list_empty(&nic->calls);
+}
+
 /*
  * Control operations get half of the thread's time at most while there is traffic, however many are asked for: after a
  * slice of one, traffic has its turns for as long as the slice took.
@@ -180,7 +185,7 @@ static unsigned int run_calls(struct soft_nic *nic)
 	uint64_t begin;
 	unsigned int n;
 
-	if (!soft_calls_pending(nic))
+	if (!calls_pending(nic))
 		return 0;
 	begin = nsec_now();
 	if (nic->busy && begin < nic->calls_after_nsec)
@@ -195,7 +200,6 @@ static unsigned int run_calls(struct soft_nic *nic)
 static bool turn(struct soft_nic *nic)
 {
 	unsigned int n = run_calls(nic), units = 0, limit = TURN_ENGINE_UNITS;
-	uint64_t bytes = engine_moved_bytes(nic->engine);
 
 	if (++nic->n_turns % HEARTBEAT_TURNS == 0)
 		beat(nic);
@@ -210,7 +214,7 @@ static bool turn(struct soft_nic *nic)
 	if (nic->n_turns % (n == 0 ? IDLE_DOORBELL_TURNS : BUSY_DOORBELL_TURNS) == 0)
 		n += poll_doorbells(nic);
 	/* A write takes three rounds on one NIC: request, acknowledgement, completion. */
-	while (units < limit && engine_moved_bytes(nic->engine) - bytes < TURN_ENGINE_BYTES) {
+	for (unsigned int round = 0; round < TURN_ENGINE_ROUNDS && units < limit; round++) {
 		unsigned int m = engine_progress(nic->engine, limit - units);
 
 		m += deliver_packets(nic);

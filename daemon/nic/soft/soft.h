@@ -137,8 +137,6 @@ struct soft_call {
 
 /* Hand over and wait. Returns call->result. The NIC must have been started. */
 int soft_call(struct soft_nic *nic, struct soft_call *call);
-/* Data thread: is there any? */
-bool soft_calls_pending(const struct soft_nic *nic);
 /* Data thread: run what is handed over, one turn each. Returns how many ran. */
 unsigned int soft_calls_run(struct soft_nic *nic);
 
