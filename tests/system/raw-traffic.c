@@ -103,6 +103,10 @@ static void create_queues(struct raw_traffic *traffic, const struct raw_traffic_
 	req.queue_create_req.specs.qps[0].access = 0xe;
 	if (attr->log2_sq_wqebbs)
 		req.queue_create_req.specs.qps[0].log2_sq_wqebbs = attr->log2_sq_wqebbs;
+	if (attr->n_rq_wqes) {
+		req.queue_create_req.specs.qps[0].n_rq_wqes = attr->n_rq_wqes;
+		req.queue_create_req.specs.qps[0].log2_rq_stride = 4;
+	}
 	if (attr->log2_cq_entries)
 		req.queue_create_req.specs.cqs[0].log2_entries = attr->log2_cq_entries;
 	if (attr->own_cqs) {
@@ -161,6 +165,7 @@ void raw_traffic_init_with(struct raw_traffic *traffic, const char *socket, cons
 	raw_connect(&traffic->raw, socket);
 	traffic->raw.pump = attr->pump;
 	traffic->raw.pump_arg = attr->pump_arg;
+	traffic->params = attr->params;
 	hello(traffic, attr);
 	open_nic(traffic, attr);
 	reg_heap(traffic, attr->heap_bytes ? attr->heap_bytes : RAW_TRAFFIC_HEAP_BYTES);
@@ -230,6 +235,13 @@ static const uint8_t *fill(struct raw_traffic *traffic, const struct raw_op *op)
 		.addr = htobe64(op->laddr),
 	};
 
+	if (op->opcode == SHMD_OPCODE_SEND) {
+		ctrl.qpn_ds = htobe32(qpn << 8 | 2);
+		memcpy(wqe + 16, &data, 16);
+		memcpy(wqe, &ctrl, 16);
+		traffic->pi++;
+		return wqe;
+	}
 	memcpy(wqe, &ctrl, 16);
 	memcpy(wqe + 16, &raddr, 16);
 	memcpy(wqe + 32, &add, 16);

@@ -48,6 +48,8 @@ struct raw_traffic_attr {
 	const char *nic; /* or NULL: assigned */
 	uint32_t heap_bytes; /* 0: RAW_TRAFFIC_HEAP_BYTES */
 	uint32_t log2_sq_wqebbs; /* 0: 4 */
+	uint32_t n_rq_wqes; /* of 16 bytes; 0: nothing can be received */
+	struct msg_qp_params params; /* of the connects; retry_count 0: the daemon's own */
 	uint32_t log2_cq_entries; /* 0: 6 */
 	uint32_t n_qps; /* 0: 1; each is connected to itself */
 	void (*pump)(void *arg); /* after each request that is sent, as struct raw_client.pump */
@@ -64,7 +66,7 @@ enum shmd_status raw_traffic_connect(struct raw_traffic *traffic, const struct m
 void raw_traffic_deinit(struct raw_traffic *traffic);
 /* Post one write within the heap and ring the doorbell. */
 void raw_traffic_write(struct raw_traffic *traffic, uint32_t to, uint32_t from, uint32_t bytes);
-/* The same, any keys and addresses: one write (or, with SHMD_OPCODE_RDMA_READ or an atomic, one of those). */
+/* The same, any keys and addresses: one write (or, by the opcode, a read, an atomic or a send). */
 struct raw_op {
 	uint8_t opcode; /* enum shmd_opcode */
 	uint32_t qpn; /* in the WQE and the doorbell; 0: its own */

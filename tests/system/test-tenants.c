@@ -196,6 +196,30 @@ static void doorbells(const char *socket, const char *nic)
 	}
 }
 
+/* Sends that nobody receives, tried again every 10 us for ever: without any CPU of its own. */
+static void timers(const char *socket, const char *nic)
+{
+	struct raw_traffic_attr attr = {
+		.nic = nic,
+		.n_qps = 250,
+		.n_rq_wqes = 4,
+		.params = {.retry_count = 7, .rnr_retry = 7, .min_rnr_timer = 1, .max_rd_atomic = 1},
+	};
+	struct raw_op op = {.opcode = SHMD_OPCODE_SEND, .laddr = RAW_TRAFFIC_IOVA, .bytes = 8};
+	struct raw_traffic t;
+
+	raw_traffic_init_with(&t, socket, &attr);
+	op.lkey = t.lkey;
+	for (;;) {
+		for (uint32_t i = 0; i < t.n_qps; i++) {
+			t.qp = t.all_qps[i];
+			t.pi = 0;
+			raw_traffic_post(&t, &op);
+		}
+		nap(10 * NSEC_PER_MSEC);
+	}
+}
+
 /* Requests that cost the control thread and the NIC most, as fast as they are answered. */
 static void requests(const char *socket, const char *nic)
 {
@@ -222,7 +246,44 @@ static void requests(const char *socket, const char *nic)
 
 /* ---- the comparison ------------------------------------------------------------------------------------------------ */
 
-typedef void (*abuser)(const char *socket, const char *nic);
+struct abuser {
+	void (*run)(const char *socket, const char *nic);
+	const char *nic;
+	bool dies; /* between slices, since its queues go on without it; else it stands still */
+	const char *socket;
+	pid_t pid; /* 0: none */
+};
+
+static void abuser_start(struct abuser *abuser)
+{
+	if (abuser->pid > 0) {
+		kill(abuser->pid, SIGCONT);
+		nap(SETTLE_NSEC);
+		return;
+	}
+	abuser->pid = fork();
+	ASSERT_GE(abuser->pid, 0);
+	if (abuser->pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		abuser->run(abuser->socket, abuser->nic);
+		_exit(1);
+	}
+	nap(20 * SETTLE_NSEC);
+}
+
+static void abuser_stop(struct abuser *abuser, bool for_good)
+{
+	int status;
+
+	if (abuser->pid == 0)
+		return;
+	ASSERT_OK(waitpid(abuser->pid, NULL, WNOHANG)); /* still at it */
+	kill(abuser->pid, for_good || abuser->dies ? SIGKILL : SIGSTOP);
+	if (for_good || abuser->dies) {
+		waitpid(abuser->pid, &status, 0);
+		abuser->pid = 0;
+	}
+}
 
 static int by_value(const void *a, const void *b)
 {
@@ -256,26 +317,25 @@ struct kept {
 	bool quiet;
 };
 
-static struct kept compare(struct raw_client *ctl, struct victim *victim, pid_t abuser_pid)
+static struct kept compare(struct raw_client *ctl, struct victim *victim, struct abuser *abuser)
 {
 	double alone[2][N_SLICES], abused[2][N_SLICES], idle = 0;
 	struct rates rates;
 	struct kept kept;
 
 	for (int i = 0; i < N_SLICES; i++) {
-		kill(abuser_pid, SIGSTOP);
+		abuser_stop(abuser, false);
 		settle(ctl);
 		rates = victim_slice(victim);
 		alone[0][i] = rates.cpu;
 		alone[1][i] = rates.clock;
 		idle += rates.idle_cpus / N_SLICES;
-		kill(abuser_pid, SIGCONT);
-		nap(SETTLE_NSEC);
+		abuser_start(abuser);
 		rates = victim_slice(victim);
 		abused[0][i] = rates.cpu;
 		abused[1][i] = rates.clock;
 	}
-	ASSERT_OK(waitpid(abuser_pid, NULL, WNOHANG)); /* still at it */
+	abuser_stop(abuser, false);
 	kept.cpu = median(abused[0], N_SLICES) / median(alone[0], N_SLICES);
 	kept.clock = median(abused[1], N_SLICES) / median(alone[1], N_SLICES);
 	kept.quiet = idle >= QUIET;
@@ -289,14 +349,13 @@ static bool is_enough(const struct kept *kept)
 	return kept->cpu >= KEEPS_AT_LEAST && (kept->clock >= KEEPS_AT_LEAST || !kept->quiet);
 }
 
-static void keeps_its_share(abuser run, const char *nic)
+static void keeps_its_share(struct abuser *abuser)
 {
 	struct raw_traffic_attr attr = {.nic = "soft0", .n_qps = 1, .log2_sq_wqebbs = 13, .own_cqs = true};
 	struct fixture_daemon daemon;
 	struct kept kept = {0};
 	struct victim victim;
 	struct raw_client ctl;
-	pid_t pid;
 
 	fixture_daemon_start(&daemon, NULL);
 	raw_connect(&ctl, daemon.socket);
@@ -306,18 +365,10 @@ static void keeps_its_share(abuser run, const char *nic)
 	for (uint32_t i = 0; i < VICTIM_SPAN; i++)
 		victim.t.heap[i] = (uint8_t)(i * 7 + i / 4096 + 1);
 	fill_ring(&victim.t, 0, VICTIM_SPAN, VICTIM_BYTES);
-	pid = fork();
-	ASSERT_GE(pid, 0);
-	if (pid == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		run(daemon.socket, nic);
-		_exit(1);
-	}
-	nap(20 * SETTLE_NSEC);
+	abuser->socket = daemon.socket;
 	for (int i = 0; i < N_ROUNDS && !is_enough(&kept); i++)
-		kept = compare(&ctl, &victim, pid);
-	kill(pid, SIGKILL);
-	waitpid(pid, NULL, 0);
+		kept = compare(&ctl, &victim, abuser);
+	abuser_stop(abuser, true);
 	raw_traffic_deinit(&victim.t);
 	raw_close(&ctl);
 	fixture_daemon_stop(&daemon);
@@ -328,40 +379,45 @@ static void keeps_its_share(abuser run, const char *nic)
 
 TEST(small_writes_on_the_same_nic)
 {
-	keeps_its_share(small_writes, "soft0");
+	keeps_its_share(&(struct abuser){.run = small_writes, .nic = "soft0"});
 }
 
 TEST(small_writes_on_another_nic)
 {
-	keeps_its_share(small_writes, "soft1");
+	keeps_its_share(&(struct abuser){.run = small_writes, .nic = "soft1"});
 }
 
 TEST(large_writes_on_many_qps_of_the_same_nic)
 {
-	keeps_its_share(large_writes_on_many_qps, "soft0");
+	keeps_its_share(&(struct abuser){.run = large_writes_on_many_qps, .nic = "soft0"});
 }
 
 TEST(large_writes_on_many_qps_of_another_nic)
 {
-	keeps_its_share(large_writes_on_many_qps, "soft1");
+	keeps_its_share(&(struct abuser){.run = large_writes_on_many_qps, .nic = "soft1"});
 }
 
 TEST(doorbells_on_the_same_nic)
 {
-	keeps_its_share(doorbells, "soft0");
+	keeps_its_share(&(struct abuser){.run = doorbells, .nic = "soft0"});
 }
 
 TEST(doorbells_on_another_nic)
 {
-	keeps_its_share(doorbells, "soft1");
+	keeps_its_share(&(struct abuser){.run = doorbells, .nic = "soft1"});
+}
+
+TEST(timers_on_the_same_nic)
+{
+	keeps_its_share(&(struct abuser){.run = timers, .nic = "soft0", .dies = true});
 }
 
 TEST(requests_on_the_same_nic)
 {
-	keeps_its_share(requests, "soft0");
+	keeps_its_share(&(struct abuser){.run = requests, .nic = "soft0"});
 }
 
 TEST(requests_on_another_nic)
 {
-	keeps_its_share(requests, "soft1");
+	keeps_its_share(&(struct abuser){.run = requests, .nic = "soft1"});
 }
