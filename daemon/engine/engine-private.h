@@ -321,7 +321,6 @@ struct engine_qp {
 	struct tenant *tenant;
 	struct list all_link;
 	struct list ready_link;
-	struct list timer_link;
 	struct list packet_link; /* waiting for a free packet */
 	struct engine_qp_attr attr;
 	struct cq *send_cq, *recv_cq;
@@ -333,7 +332,10 @@ struct engine_qp {
 	void *route; /* valid when has_route */
 	bool has_route;
 	uint8_t log2_mtu; /* payload of a packet: the engine's chunk */
-	uint64_t deadline_nsec; /* retry or RNR timer, when on the timer list */
+	bool timer_armed; /* retry or RNR timer */
+	unsigned int timer_place; /* in the heap; 0: none */
+	uint64_t timer_key_nsec; /* there: deadline_nsec or earlier */
+	uint64_t deadline_nsec; /* while armed */
 	struct engine_qp_modify path; /* the merged values of all modify calls */
 	struct engine_qp_counters counters;
 	struct responder resp;
@@ -361,7 +363,6 @@ struct engine {
 	struct engine_ops ops;
 	void *owner;
 	uint64_t now_nsec;
-	uint64_t next_deadline_nsec; /* lower bound over `timers` */
 	uint64_t mr_epoch;
 	struct hash qps, cqs, mrs;
 	struct list all_qps;
@@ -371,7 +372,8 @@ struct engine {
 	uint64_t turn_began; /* moved_bytes then */
 	uint64_t turn_clock_nsec; /* 0: nobody else is ready */
 	uint64_t moved_stop; /* the present turn ends when moved_bytes gets here */
-	struct list timers;
+	struct engine_qp **timers; /* a heap, from 1; owned */
+	unsigned int n_timers, timer_places;
 	struct list packet_waiters; /* struct tenant.waiting_link */
 	struct list bounce_waiters;
 	struct list notify_cqs;
@@ -592,6 +594,9 @@ void responder_duplicate_fetch(struct engine_qp *qp, struct engine_packet *pkt);
 /* timer.c */
 void timer_arm(struct engine_qp *qp, uint64_t after_nsec);
 void timer_cancel(struct engine_qp *qp);
+int timers_reserve(struct engine *engine, unsigned int n_qps);
+void timer_forget(struct engine_qp *qp);
+uint64_t timers_next(struct engine *engine);
 void timers_run(struct engine *engine);
 uint64_t timer_retry_nsec(uint8_t timeout);
 uint64_t timer_rnr_nsec(uint8_t encoded);

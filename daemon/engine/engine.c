@@ -27,7 +27,6 @@ static void init_lists(struct engine *engine)
 	list_init(&engine->all_qps);
 	list_init(&engine->fresh);
 	list_init(&engine->active);
-	list_init(&engine->timers);
 	list_init(&engine->packet_waiters);
 	list_init(&engine->bounce_waiters);
 	list_init(&engine->notify_cqs);
@@ -51,7 +50,6 @@ int engine_new(const struct engine_attr *attr, const struct engine_ops *ops, voi
 	engine->attr = *attr;
 	engine->ops = *ops;
 	engine->owner = owner;
-	engine->next_deadline_nsec = UINT64_MAX;
 	init_lists(engine);
 	hash_init(&engine->qps);
 	hash_init(&engine->cqs);
@@ -107,6 +105,7 @@ struct engine *engine_free(struct engine *engine)
 	packet_pool_close(engine);
 	tenants_free(engine);
 	free(engine->bounce_memory);
+	free(engine->timers);
 	free(engine);
 	return NULL;
 }
@@ -161,7 +160,6 @@ static void qp_init(struct engine_qp *qp, struct engine *engine, const struct en
 	qp->log2_mtu = (uint8_t)__builtin_ctz(engine->attr.chunk_bytes);
 	list_init(&qp->all_link);
 	list_init(&qp->ready_link);
-	list_init(&qp->timer_link);
 	list_init(&qp->packet_link);
 	list_init(&qp->req.rx);
 	list_init(&qp->resp.rx);
@@ -207,6 +205,9 @@ int engine_qp_create(struct engine *engine, const struct engine_qp_attr *attr)
 		return -ENOMEM;
 	qp_init(qp, engine, attr);
 	r = qp_alloc_rings(qp);
+	if (r < 0)
+		return r;
+	r = timers_reserve(engine, engine->n_qps + 1);
 	if (r < 0)
 		return r;
 	r = tenant_join(engine, qp);
@@ -258,6 +259,7 @@ static void qp_reap(struct engine_qp *qp)
 	if (qp_has_pending_ops(qp))
 		return;
 	qp_unready(qp);
+	timer_forget(qp);
 	hash_remove(&engine->qps, qp->attr.qpn);
 	engine->n_qps--;
 	qp->tenant->refs--;
@@ -511,7 +513,7 @@ unsigned int engine_progress(struct engine *engine, unsigned int budget)
 
 uint64_t engine_next_deadline(struct engine *engine)
 {
-	uint64_t deadline = list_empty(&engine->timers) ? UINT64_MAX : engine->next_deadline_nsec;
+	uint64_t deadline = timers_next(engine);
 	uint64_t soon;
 
 	if (tenant_first(engine))

@@ -537,7 +537,7 @@ static int send_packet(struct engine_qp *qp, struct sent *sent)
 		return r;
 	}
 	flags = pkt->flags;
-	if (list_empty(&qp->timer_link))
+	if (!qp->timer_armed)
 		timer_arm(qp, timer_retry_nsec(qp->path.timeout));
 	qp_send(qp, pkt);
 	step(qp, sent, flags);
