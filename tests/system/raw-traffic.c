@@ -44,7 +44,8 @@ static void hello(struct raw_traffic *traffic, const struct raw_traffic_attr *at
 	msg_init(&req, MSG_HELLO_REQ, 0);
 	req.hello_req = (struct msg_hello_req){.version_min = SHMD_PROTOCOL_VERSION_MIN,
 					       .version_max = SHMD_PROTOCOL_VERSION_MAX,
-					       .role = MSG_ROLE_CLIENT};
+					       .role = MSG_ROLE_CLIENT,
+					       .library = "raw client"};
 	raw_send(&traffic->raw, &req, NULL, 0);
 	fdlist_init(&fds);
 	ASSERT_OK(raw_recv(&traffic->raw, &rep, &fds));
