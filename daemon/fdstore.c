@@ -2,7 +2,7 @@
 /*
  * Descriptors from and notifications to the service manager.
  *
- * Exactly one descriptor is taken from socket activation: the listening socket. Control thread, at start.
+ * Exactly one descriptor is taken from socket activation: the listening socket. Control thread.
  */
 #include "daemon/fdstore.h"
 
@@ -10,9 +10,12 @@
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/socket.h>
 
 #include "config.h"
+#include "proto/base/nsec.h"
+#include "proto/base/overflow.h"
 
 #if HAVE_SYSTEMD
 #include <systemd/sd-daemon.h>
@@ -31,9 +34,23 @@ int fdstore_listener(int *ret_fd)
 	return 0;
 }
 
+bool fdstore_has_manager(void)
+{
+	return getenv("NOTIFY_SOCKET") != NULL;
+}
+
+uint64_t fdstore_watchdog_nsec(void)
+{
+	uint64_t usec, nsec;
+
+	if (sd_watchdog_enabled(0, &usec) <= 0 || mul_overflows(usec, NSEC_PER_USEC, &nsec))
+		return 0;
+	return nsec;
+}
+
 void fdstore_notify(const char *fmt, ...)
 {
-	char text[512];
+	char text[1024];
 	va_list ap;
 
 	va_start(ap, fmt);
@@ -47,6 +64,16 @@ void fdstore_notify(const char *fmt, ...)
 int fdstore_listener(int *ret_fd)
 {
 	return -ENOENT;
+}
+
+bool fdstore_has_manager(void)
+{
+	return false;
+}
+
+uint64_t fdstore_watchdog_nsec(void)
+{
+	return 0;
 }
 
 void fdstore_notify(const char *fmt, ...)

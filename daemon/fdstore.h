@@ -3,8 +3,13 @@
 #ifndef SHMEMD_FDSTORE_H
 #define SHMEMD_FDSTORE_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 /* A listening SOCK_SEQPACKET socket passed by socket activation. -ENOENT: none; -EINVAL: something else was. */
 int fdstore_listener(int *ret_fd);
+bool fdstore_has_manager(void); /* somebody hears fdstore_notify */
+uint64_t fdstore_watchdog_nsec(void); /* how often at least it wants to hear WATCHDOG=1; 0: not at all */
 /* "READY=1\nSTATUS=..."; see sd_notify(3). */
 void fdstore_notify(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
