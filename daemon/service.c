@@ -4,10 +4,12 @@
  *
  * The watchdog's pings come from a timer of the control loop and from nowhere else: a loop that stands still stops them,
  * and the manager ends the daemon. The timer is urgent, so that many short jobs in one turn are not taken for a hang.
+ * Neither pings nor the status line wait for a manager that does not read: the loop has clients to serve.
  * The status line is formatted after activity only, at most once a second: an idle daemon sleeps. Control thread.
  */
 #include "daemon/service.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,9 +23,10 @@
 
 /* ---- watchdog ------------------------------------------------------------------------------------------------- */
 
+/* One that finds no room is as good as none: the next comes in time. */
 static void ping(struct service *service)
 {
-	fdstore_notify("WATCHDOG=1");
+	fdstore_try_notify("WATCHDOG=1");
 	service->last_ping_nsec = nsec_now();
 	loop_timer_arm(service->watchdog, service->watchdog_nsec / PINGS_PER_WATCHDOG);
 }
@@ -74,8 +77,11 @@ static void on_status(void *arg)
 	format_status(service, text, sizeof(text));
 	if (strcmp(text, service->told) == 0)
 		return;
+	if (fdstore_try_notify("STATUS=%s", text) == -EAGAIN) {
+		service_activity(service);
+		return;
+	}
 	memcpy(service->told, text, sizeof(text));
-	fdstore_notify("STATUS=%s", text);
 }
 
 void service_activity(struct service *service)

@@ -229,6 +229,39 @@ TEST(hung_loop_is_pinged_for_no_more_and_can_be_aborted)
 	manager_deinit(&manager);
 }
 
+/* A manager that is busy for a while (its socket takes ten messages or so) holds up nobody. */
+TEST(manager_that_does_not_read_does_not_stop_the_loop)
+{
+	struct fixture_daemon daemon;
+	struct msg_status_rep status;
+	struct manager manager;
+	struct raw_client raw;
+	char text[1024];
+
+	manager_init(&manager);
+	setenv("WATCHDOG_USEC", "30000", 1);
+	start(&manager, &daemon, "quiesce-timeout = 0\n");
+	usleep(2000000);
+	raw_connect(&raw, daemon.socket);
+	raw_hello(&raw, MSG_ROLE_CLIENT);
+	usleep(1500000);
+	raw_status(&raw, &status);
+	ASSERT_EQ(status.n_sessions, 1);
+	while (manager_hear(&manager, NSEC_PER_USEC, text, sizeof(text)) && !strstr(text, "STATUS=1 sessions"))
+		;
+	if (!strstr(text, "STATUS=1 sessions"))
+		manager_wait(&manager, "STATUS=1 sessions", text, sizeof(text));
+	manager_wait(&manager, "WATCHDOG=1", text, sizeof(text));
+	raw_close(&raw);
+	/* What must be heard is waited for: the manager reads again. */
+	ASSERT_OK(kill(daemon.pid, SIGTERM));
+	manager_wait(&manager, "STOPPING=1", text, sizeof(text));
+	ASSERT_EQ(waitpid(daemon.pid, NULL, 0), daemon.pid);
+	daemon.pid = 0;
+	fixture_daemon_kill(&daemon);
+	manager_deinit(&manager);
+}
+
 /* A loop that hangs for a while and goes on is told of afterwards. */
 TEST(late_loop_is_told)
 {
