@@ -47,10 +47,14 @@ struct found {
 /* By the names they were asked for; the program itself and the kernel's object have none. */
 static int add_library(struct dl_phdr_info *info, size_t size, void *arg)
 {
+	static char names[CONTAINER_FILES][CONTAINER_PATH_BYTES];
 	struct found *found = arg;
+	char *name = names[found->n];
 
-	if (info->dlpi_name[0] == '/' && found->n < found->max)
-		found->files[found->n++] = strdup(info->dlpi_name);
+	if (info->dlpi_name[0] != '/' || found->n == found->max || found->n == CONTAINER_FILES)
+		return 0;
+	snprintf(name, CONTAINER_PATH_BYTES, "%s", info->dlpi_name);
+	found->files[found->n++] = name;
 	return 0;
 }
 

@@ -41,7 +41,7 @@ int container_wait(struct container *container);
 /* SIGKILL to its first process: the kernel ends all of it. */
 void container_kill(struct container *container);
 
-/* Libraries of this program and its interpreter: another one with the same ones runs in a container then. Strings are kept. */
+/* Libraries of this program and its interpreter: another one with the same ones runs in a container then. Strings are static. */
 unsigned int container_libraries(const char **files, unsigned int max);
 
 #endif
