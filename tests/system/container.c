@@ -190,7 +190,6 @@ run_container(const struct container *container, const struct container_attr *at
 	int fds[CONTAINER_FILES], status;
 	pid_t init;
 
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	for (unsigned int i = 0; attr->files[i]; i++) {
 		fds[i] = open(attr->files[i], O_RDONLY | O_CLOEXEC);
 		ASSERT_GE(fds[i], 0);
@@ -199,6 +198,8 @@ run_container(const struct container *container, const struct container_attr *at
 	if (unshare(NAMESPACES) < 0)
 		_exit(errno == EPERM || errno == ENOSPC || errno == ENOSYS ? FORBIDDEN : 1);
 	map_user(container->uid, container->gid);
+	/* Not before: another identity, and the capabilities of the namespace, make the kernel forget it. */
+	ASSERT_OK(prctl(PR_SET_PDEATHSIG, SIGKILL));
 	enter_root(root, attr, fds);
 	init = fork();
 	if (init == 0) {
@@ -207,7 +208,8 @@ run_container(const struct container *container, const struct container_attr *at
 		run_init(attr);
 	}
 	ASSERT_EQ(write(tell, &init, sizeof(init)), sizeof(init));
-	close(tell);
+	/* Nothing of the test stays open because of this process. */
+	ASSERT_OK(syscall(SYS_close_range, 3u, ~0u, 0u));
 	ASSERT_EQ(waitpid(init, &status, 0), init);
 	_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
 }
