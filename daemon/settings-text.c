@@ -137,7 +137,8 @@ static void put_settings(const char *prefix, FILE *to)
 		const struct settings_row *row = &settings_rows[i];
 
 		format_range(row, range, sizeof(range));
-		snprintf(note, sizeof(note), "%s; default %s", range, shown_default(row));
+		snprintf(note, sizeof(note), "%s; default %s; %s", range, shown_default(row),
+			 row->reload ? "reload" : "restart");
 		snprintf(head, sizeof(head), "%s%s", prefix, row->key);
 		put_entry(head, note, row->text, to);
 	}
@@ -166,6 +167,11 @@ static void print_man_conf(FILE *to)
 	      "An unknown key or a value outside its range stops the daemon at start; \\fBshmemd \\-\\-check\\-config\\fR\n"
 	      "tells before. Later sources win: defaults, this file, the environment, the command line.\n"
 	      "Numbers of bytes may end in K, M, G or T for powers of 1024.\n"
+	      ".PP\n"
+	      "On SIGHUP (\\fBsystemctl reload shmemd\\fR) the daemon reads all of them again. Settings marked\n"
+	      "\\fIreload\\fR change at once; those marked \\fIrestart\\fR wait for the next start, and the log names those that\n"
+	      "differ. Live sessions go on: a lower limit takes nothing away and binds what is asked for from then on. If\n"
+	      "anything in the file is wrong, all settings stay as they were, and the log says the line and the reason.\n"
 	      ".SH SETTINGS\n", to);
 	put_settings("", to);
 	put_files(to);
@@ -190,10 +196,15 @@ static void print_man_daemon(FILE *to)
 	put_entry("SHMEMD_SOCKET", NULL, "Path of the socket; the command line overrides it.", to);
 	put_entry("SHMEMD_DEBUG", NULL,
 		  "Topics to log in detail, comma separated: proto (every message, decoded), session, nic.", to);
-	put_entry("SHMEMD_FAULT", NULL, "A fault point of the soft NIC, for tests.", to);
+	put_entry("SHMEMD_FAULT", NULL, "A fault point of the soft NIC or of the control loop, for tests.", to);
+	put_entry("NOTIFY_SOCKET, WATCHDOG_USEC", NULL,
+		  "Set by a service manager: it is told of readiness, of reloads and of the numbers of sessions and QPs; and the "
+		  "control loop sends it a sign of life three times within WATCHDOG_USEC.", to);
 	put_files(to);
 	fputs(".SH SIGNALS\n", to);
 	put_entry("SIGTERM, SIGINT", NULL, "Tell every client, end its session and exit.", to);
+	put_entry("SIGHUP", NULL,
+		  "Read the settings again. shmemd.conf(5) says which change in the running daemon.", to);
 	fputs(".SH EXIT STATUS\n", to);
 	put_entry("0", NULL, "Stopped by SIGTERM or SIGINT, or the question was answered.", to);
 	put_entry("1", NULL, "The daemon could not start or go on; the log says why.", to);
