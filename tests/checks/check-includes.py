@@ -48,7 +48,7 @@ ROOMS = [
     Room('proto', ours=('proto/base', 'generated'), foreign=('protobuf-c',)),
     Room('libclient', ours=('libclient/include', 'proto', 'proto/base', 'kernels/abi', 'kernels/dev', 'config')),
     Room('libclient/include', ours=('kernels/abi', 'kernels/dev')),
-    Room('libclient/ctl', ours=('libclient/include', 'daemon/topo/topo.h', 'config')),
+    Room('libclient/ctl', ours=('libclient/include', 'kernels/abi', 'kernels/host', 'daemon/topo/topo.h', 'config')),
     Room('daemon/engine', ours=('kernels/abi', 'kernels/host', 'proto/base')),
     Room('daemon/topo', ours=('proto/base',), foreign=('hwloc', 'nvml', 'rdma-core')),
     Room('daemon/nic', ours=('proto/base', 'kernels/abi')),

@@ -104,29 +104,33 @@ static void answer(struct fake_daemon *fake, const struct msg *req, struct fdlis
 
 static char text[16384];
 
-/* What the command prints, in `text`. what: NULL for status. */
-static const char *printed(const char *what, bool as_json)
+/* What the line prints, in `text`. */
+static const char *printed_words(char **words)
 {
 	struct shmd_client_attr attr = {.role = SHMD_ROLE_CONTROL};
 	struct fake_daemon fake = {.handle = answer};
-	int saved = dup(STDOUT_FILENO), out = fake_memfd(sizeof(text));
-	struct shmd_client *client;
-	int r;
+	struct args args;
+	struct ctl ctl = {.args = &args, .out = tmpfile()};
 
-	ASSERT_OK(fake_open(&fake, &attr, &client));
-	fflush(stdout);
-	ASSERT_EQ(dup2(out, STDOUT_FILENO), STDOUT_FILENO);
-	r = what ? ctl_list(client, what, as_json) : ctl_status(client, as_json);
-	fflush(stdout);
-	ASSERT_EQ(dup2(saved, STDOUT_FILENO), STDOUT_FILENO);
-	ASSERT_OK(r);
+	ASSERT_OK(fake_open(&fake, &attr, &ctl.client));
+	ASSERT_OK(args_read(words, &args));
+	ctl.is_json = args_has(&args, OPTION_JSON);
+	ASSERT_OK(args.command->run(&ctl));
+	fflush(ctl.out);
 	memset(text, 0, sizeof(text));
-	ASSERT_GT(pread(out, text, sizeof(text) - 1, 0), 0);
-	close(saved);
-	close(out);
-	shmd_client_close(client);
+	ASSERT_GT(pread(fileno(ctl.out), text, sizeof(text) - 1, 0), 0);
+	fclose(ctl.out);
+	shmd_client_close(ctl.client);
 	fake_join(&fake);
 	return text;
+}
+
+/* what: NULL for status. */
+static const char *printed(const char *what, bool as_json)
+{
+	char *words[] = {what ? "list" : "status", as_json ? "--json" : (char *)what, as_json ? (char *)what : NULL, NULL};
+
+	return printed_words(words);
 }
 
 #define COUNTERS                                                                                          \
@@ -180,7 +184,8 @@ TEST(json_of_status)
 {
 	ASSERT_STREQ(printed(NULL, true),
 		     "{\"schema_version\":1,\"daemon\":\"shmemd 0.1.0\",\"pid\":77,\"uptime_nsec\":80000000000,"
-		     "\"protocol_version\":1,\"n_nics\":1,\"n_sessions\":2,\"n_qps\":4,\"n_cqs\":4,\"n_mrs\":2,"
+		     "\"protocol_version\":1,\"draining\":false,\"drain_left_nsec\":0,\"n_nics\":1,\"n_sessions\":2,"
+		     "\"n_monitors\":0,\"n_qps\":4,\"n_cqs\":4,\"n_mrs\":2,"
 		     "\"n_fds\":14,\"n_published\":1,\"registered_bytes\":2097152,\"sessions_total\":30,"
 		     "\"refused_total\":3,\"counters\":" COUNTERS ",\"nics\":[" NIC "],\"sessions\":["
 		     SESSION("5") "," SESSION("12") "]}\n");
