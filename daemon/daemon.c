@@ -76,16 +76,16 @@ static void on_note(void *arg, const struct note *note)
 		log_line(note->level, &fields, "%s", note->text);
 }
 
-static void on_attention(void *arg, struct session *session)
-{
-	client_attention(session);
-}
-
 static void on_drain_alarm(void *arg, uint64_t nsec)
 {
 	struct daemon *daemon = arg;
 
 	loop_timer_arm(daemon->drain, nsec);
+}
+
+static void on_attention(void *arg, struct session *session)
+{
+	client_attention(session);
 }
 
 /* "proto,session,nic" */
@@ -274,9 +274,9 @@ static int make_registry(struct daemon *daemon)
 		.quiesce_nsec = settings->quiesce_timeout_msec * NSEC_PER_MSEC,
 		.hooks = {
 			.arg = daemon,
+			.drain_alarm = on_drain_alarm,
 			.note = on_note,
 			.attention = on_attention,
-			.drain_alarm = on_drain_alarm,
 			.debug = log_wants(LOG_DEBUG) ? debug | NOTE_SESSION | NOTE_NIC : debug,
 		},
 	};
@@ -296,13 +296,13 @@ static int make_loop(struct daemon *daemon)
 	r = loop_new(&daemon->loop);
 	if (r < 0)
 		return r;
+	r = loop_timer_new(daemon->loop, on_drain, daemon, &daemon->drain);
+	if (r < 0)
+		return r;
 	r = loop_signal_new(daemon->loop, SIGTERM, on_stop, daemon, &daemon->sigterm);
 	if (r < 0)
 		return r;
 	r = loop_signal_new(daemon->loop, SIGINT, on_stop, daemon, &daemon->sigint);
-	if (r < 0)
-		return r;
-	r = loop_timer_new(daemon->loop, on_drain, daemon, &daemon->drain);
 	if (r < 0)
 		return r;
 	return loop_timer_new(daemon->loop, on_accept_pause_over, daemon, &daemon->accept_pause);

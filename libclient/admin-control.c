@@ -16,12 +16,19 @@ int admin_set_nic(char name[MSG_NAME_BYTES], const char *nic)
 	return 0;
 }
 
+/* Once: to ask again would read what waits in the socket, and more than there is room for. */
 static int start_monitor(struct shmd_client *client)
 {
 	_cleanup_request_ struct request r;
+	bool is_monitor;
 	int res;
 
 	request_init(&r, MSG_MONITOR_REQ, MSG_OK_REP);
+	client_lock(client);
+	is_monitor = client->events.is_monitor;
+	client_unlock(client);
+	if (is_monitor)
+		return 0;
 	res = request_call(client, &r);
 	if (res < 0)
 		return res;

@@ -18,7 +18,7 @@
 #include "daemon/session/session.h"
 #include "proto/base/nsec.h"
 
-/* Tell of an event: about somebody's affairs, or (NULL) for all. */
+/* An event, and whose affair it is; NULL: everybody's. */
 struct news {
 	const uint32_t *uid;
 	struct msg msg;
@@ -60,14 +60,13 @@ static void tell_one(struct session *monitor, const struct news *news, size_t by
 static void tell(struct registry *registry, const struct news *news)
 {
 	int bytes = msg_encode(&news->msg, registry->packet, REGISTRY_PACKET_BYTES);
-	struct list *link, *next;
+	struct session *monitor;
 
 	if (bytes < 0)
 		return; /* no memory: as good as lost on the way */
-	for (link = registry->monitors.next; link != &registry->monitors; link = next) {
-		next = link->next;
-		tell_one(container_of(link, struct session, monitor_link), news, (size_t)bytes);
-	}
+	/* Who cannot be told has ended, and stays in the list until it is freed. */
+	list_for_each_entry(monitor, &registry->monitors, monitor_link)
+		tell_one(monitor, news, (size_t)bytes);
 }
 
 static bool nobody_listens(const struct registry *registry)

@@ -21,7 +21,7 @@ struct fake_qp {
 
 struct fake_queues {
 	struct nic_queues base;
-	int fd; /* queue memory, or -1 */
+	int fd; /* queue memory */
 	uint64_t offset;
 };
 
@@ -174,7 +174,7 @@ static int fake_queues_create(struct nic_ctx *base, const struct nic_queue_mem *
 	if (r < 0)
 		return r;
 	fake_queues = calloc(1, sizeof(*fake_queues));
-	fake_queues->fd = mem->fd >= 0 ? fcntl(mem->fd, F_DUPFD_CLOEXEC, 3) : -1;
+	fake_queues->fd = fcntl(mem->fd, F_DUPFD_CLOEXEC, 3);
 	fake_queues->offset = mem->offset;
 	queues = &fake_queues->base;
 	queues->ctx = base;
@@ -231,13 +231,14 @@ static int fake_queues_destroy(struct nic_queues *queues)
 static int fake_queues_read(struct nic_queues *queues, uint64_t offset, void *buf, size_t bytes)
 {
 	struct fake_queues *fake_queues = container_of(queues, struct fake_queues, base);
+	off_t at = (off_t)(fake_queues->offset + offset);
+	int r = call(fake_of(queues->ctx->nic), "read");
 
-	if (fake_queues->fd < 0)
-		return -EOPNOTSUPP;
+	if (r < 0)
+		return r;
 	if (offset + bytes > queues->layout.total_bytes)
 		return -ERANGE;
-	return pread(fake_queues->fd, buf, bytes, (off_t)(fake_queues->offset + offset)) == (ssize_t)bytes ?
-		       0 : -EIO;
+	return pread(fake_queues->fd, buf, bytes, at) == (ssize_t)bytes ? 0 : -EIO;
 }
 
 static int fake_connect(struct nic_ctx *ctx, unsigned int n, const struct nic_peer *peers,
