@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 
-from ctl_subject import case, subject
+from ctl_subject import Cases, subject
 
 KEY = re.compile(r'^\.It Va (\S+) Pq (.+)$')
 
@@ -116,7 +116,8 @@ def main():
     shmemctl, program, page = sys.argv[1:]
     with open(page, encoding='utf-8') as file:
         lists = read_page(file.read())
-    n_failed = case('the_comparison_can_fail', self_test())
+    cases = Cases()
+    cases.add('the_comparison_can_fail', self_test())
     with subject(program) as (busy, failed):
         receiver = hex(int(busy, 16) + 1)
         outputs = {
@@ -138,11 +139,11 @@ def main():
             problems += check_lines(text, 1)
             seen |= printed(json.loads(text))
         name = 'keys_of_' + re.sub('[ -]', '_', command) + '_are_those_of_the_page'
-        n_failed += case(name, problems + compare(page, seen))
+        cases.add(name, problems + compare(page, seen))
     there = {heading.removeprefix('shmemctl ') for heading in lists if heading.startswith('shmemctl ')}
-    n_failed += case('every_command_is_documented', [f'{name}: not run, or not documented'
-                                                     for name in sorted(there ^ outputs.keys())])
-    sys.exit(1 if n_failed else 0)
+    cases.add('every_command_is_documented', [f'{name}: not run, or not documented'
+                                              for name in sorted(there ^ outputs.keys())])
+    cases.end()
 
 
 if __name__ == '__main__':
