@@ -90,6 +90,10 @@ int ctl_drain(struct ctl *ctl)
 	struct shmd_daemon_status status;
 	int r;
 
+	if (args_has(ctl->args, OPTION_OFF) && args_has(ctl->args, OPTION_GRACE)) {
+		ctl_fail("--grace does not go with --off; see shmemctl drain --help");
+		return CTL_EXIT_USAGE;
+	}
 	if (args_has(ctl->args, OPTION_OFF))
 		return drain_off(ctl);
 	r = shmd_admin_drain(ctl->client, true, (uint64_t)(grace * 1e9));
@@ -100,7 +104,8 @@ int ctl_drain(struct ctl *ctl)
 	if (ctl->is_json)
 		json_state(ctl, &status, now_nsec() - begin_nsec);
 	if (!status.draining)
-		return ctl_fail("somebody ended the drain with %u sessions left", status.n_sessions);
+		return ctl_fail("somebody ended the drain with %u session%s left", status.n_sessions,
+				status.n_sessions == 1 ? "" : "s");
 	if (!ctl->is_json)
 		fputs("drained: no session is left, and new ones are refused; shmemctl drain --off accepts them again\n",
 		      ctl->out);

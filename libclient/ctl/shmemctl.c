@@ -6,27 +6,43 @@
  * no daemon.
  */
 #include <errno.h>
+#include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "libclient/ctl/ctl.h"
 #include "libclient/ctl/screen.h"
 
-/* The library says what happened; what to do about it depends on the command. */
-static const char *advice(const struct args *args, int err)
+/* Who may, as far as it can be seen from here. */
+static void print_administrators(struct shmd_client *client)
 {
-	if (err == -EPERM)
-		return "; only root and the user that shmemd runs as may do that";
-	return "";
+	struct shmd_daemon_status status;
+	const struct passwd *user = NULL;
+	char path[32];
+	struct stat st;
+
+	fputs("; only root and the user that shmemd runs as may do that", stderr);
+	if (shmd_admin_status(client, &status) < 0)
+		return;
+	snprintf(path, sizeof(path), "/proc/%u", status.pid);
+	if (!status.pid || stat(path, &st))
+		return;
+	user = getpwuid(st.st_uid);
+	fprintf(stderr, " (uid %u%s%s)", st.st_uid, user ? ", " : "", user ? user->pw_name : "");
 }
 
-/* Not there, or gone in the middle of the answer: the same exit status. */
-static int fail(const struct args *args, int err, bool is_connected)
+/* The library says what happened. Not there, or gone in the middle of the answer: the same exit status. */
+static int fail(struct shmd_client *client, int err)
 {
-	bool is_gone = err == -ECONNRESET || err == -ESHUTDOWN || (!is_connected && (err == -ENOENT || err == -ECONNREFUSED));
+	bool is_gone = err == -ECONNRESET || err == -ESHUTDOWN ||
+		       (!client && (err == -ENOENT || err == -ECONNREFUSED));
 
-	fprintf(stderr, "shmemctl: %s%s\n", shmd_error_text(), advice(args, err));
+	fprintf(stderr, "shmemctl: %s", shmd_error_text());
+	if (client && err == -EPERM)
+		print_administrators(client);
+	fputc('\n', stderr);
 	return is_gone ? CTL_EXIT_USAGE : CTL_EXIT_FAILED;
 }
 
@@ -43,7 +59,7 @@ static int run_once(struct ctl *ctl)
 	/* What cannot be written was not shown. */
 	if (fflush(ctl->out) || ferror(ctl->out))
 		return cannot_write();
-	return r < 0 ? fail(ctl->args, r, true) : r;
+	return r < 0 ? fail(ctl->client, r) : r;
 }
 
 /* Each answer is complete before any of it reaches the screen. */
@@ -61,7 +77,7 @@ static int run_watched(struct ctl *ctl)
 		if (screen_show(&screen) < 0)
 			return cannot_write();
 		if (r < 0)
-			return fail(ctl->args, r, true);
+			return fail(ctl->client, r);
 	} while (!r && screen_pause(&screen));
 	return r;
 }
@@ -83,7 +99,7 @@ static int connect_and_run(const struct args *args)
 	int r = shmd_client_open(&attr, &ctl.client);
 
 	if (r < 0)
-		return fail(args, r, false);
+		return fail(NULL, r);
 	r = args->watch_seconds > 0 ? run_watched(&ctl) : run_once(&ctl);
 	stats_look_free(ctl.last);
 	shmd_client_close(ctl.client);

@@ -65,6 +65,7 @@ TEST(drain_waits_for_the_last_session_and_can_be_ended)
 	ASSERT_ERR(shmd_client_open(&attr, &late), ESHUTDOWN);
 	ASSERT_EQ(CTL("status"), 0);
 	ASSERT_HAS("draining        new sessions are refused; shmemctl drain --off ends it\n");
+	ASSERT_EQ(CTL("drain", "--off", "--grace", "1"), 2);
 	ASSERT_EQ(CTL("drain", "--off"), 0);
 	ASSERT_STREQ(ctl_text, "shmemd accepts sessions; 0 stayed\n");
 	shmd_client_close(client);
@@ -90,7 +91,7 @@ TEST(drain_that_somebody_else_ends_is_a_failure)
 	ASSERT_EQ(CTL("drain", "--off"), 0);
 	ASSERT_STREQ(ctl_text, "shmemd accepts sessions; 1 stayed\n");
 	ctl_text[0] = 0;
-	ctl_wait_for(out, "shmemctl: somebody ended the drain with 1 sessions left\n");
+	ctl_wait_for(out, "shmemctl: somebody ended the drain with 1 session left\n");
 	ASSERT_EQ(waitpid(ctl, &status, 0), ctl);
 	ASSERT_EQ(WEXITSTATUS(status), 1);
 	close(out);
@@ -150,7 +151,7 @@ TEST(who_is_no_administrator_is_told_who_is)
 			_exit(77);
 		ASSERT_EQ(CTL("kill", session_word(client)), 1);
 		ASSERT_HAS("shmemctl: not allowed for this user",
-			   "; only root and the user that shmemd runs as may do that\n");
+			   "; only root and the user that shmemd runs as may do that (uid 0, root)\n");
 		ASSERT_EQ(CTL("drain"), 1);
 		ASSERT_EQ(CTL("port", "soft0", "down"), 1);
 		ASSERT_EQ(CTL("dump-queue", "soft0/1"), 1);
