@@ -77,18 +77,20 @@ int ctl_run(const char *const *words)
 	return wait_status(pid);
 }
 
-void ctl_wait_for(int out, const char *words)
+void ctl_read_more(int out)
 {
 	size_t n = strlen(ctl_text);
-	ssize_t got;
+	ssize_t got = read(out, ctl_text + n, sizeof(ctl_text) - 1 - n);
 
-	while (!strstr(ctl_text, words)) {
-		got = read(out, ctl_text + n, sizeof(ctl_text) - 1 - n);
-		if (got <= 0)
-			test_fail(TEST_WHERE, "no %s in: %s", words, ctl_text);
-		n += (size_t)got;
-		ctl_text[n] = 0;
-	}
+	if (got <= 0)
+		test_fail(TEST_WHERE, "nothing more came after: %s", ctl_text);
+	ctl_text[n + (size_t)got] = 0;
+}
+
+void ctl_wait_for(int out, const char *words)
+{
+	while (!strstr(ctl_text, words))
+		ctl_read_more(out);
 }
 
 static int open_terminal(int *ret_other)

@@ -23,6 +23,8 @@ int ctl_run_on_terminal(const char *const *words, bool only_stderr);
 pid_t ctl_start(const char *const *words, int *ret_out);
 /* Reads from a running shmemctl into ctl_text until it has the words; fails the test when they do not come. */
 void ctl_wait_for(int out, const char *words);
+/* Reads once; fails the test at the end. */
+void ctl_read_more(int out);
 
 /* ctl_text has all of them. */
 void ctl_assert_has(const char *const *words);

@@ -14,6 +14,7 @@ static void fail_on_purpose(struct lab_side *side)
 	struct shmd_dev_addr nowhere = shmd_dev_addr_of(4096, shmd_mr_rkey_be(side->mr));
 	struct shmd_dev_qp *qp = shmd_queues_dev_qp(side->queues, 0);
 
+	ASSERT_OK(shmd_dev_qp_put(qp, lab_remote(side, 4096), lab_local(side, 0), 8, WAIT));
 	ASSERT_EQ(shmd_dev_qp_put(qp, nowhere, lab_local(side, 0), 8, WAIT), SHMD_DEV_CQE_ERROR);
 }
 

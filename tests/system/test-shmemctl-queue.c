@@ -61,7 +61,8 @@ TEST(a_failed_work_request_is_named_with_what_to_do)
 	start(&daemon, &subject);
 	ASSERT_EQ(CTL("dump-queue", qpn_word(&subject.failed, 0)), 0);
 	ASSERT_HAS(": RC, ERR, ", "first error  0x13, remote access error: ",
-		   "what to do   compare rkey, address and ACCESS ", " <- failed\n", "collapsed, ",
+		   "what to do   compare rkey, address and ACCESS ",
+		   "1     1  consumed  rdma-write index 1 ", " <- failed\n\n", "collapsed, ",
 		   "newest  requester-error owner 0 ", "syndrome 0x13");
 	stop(&daemon, &subject);
 }

@@ -89,7 +89,7 @@ static void stop_later(const struct fixture_daemon *daemon)
 	ASSERT_GE(pid, 0);
 	if (pid)
 		return;
-	usleep(300000);
+	usleep(800000);
 	kill(daemon->pid, SIGTERM);
 	_exit(0);
 }
