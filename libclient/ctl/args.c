@@ -24,7 +24,7 @@ const struct args_option args_options[N_OPTIONS] = {
 	[OPTION_JSON] = {"--json", NULL, VALUE_NONE, NULL, "one JSON document on one line, see shmemctl-json(5)"},
 	[OPTION_COLOR] = {"--color", "WHEN", VALUE_CHOICE, color_choices, "auto (on terminals), always or never"},
 	[OPTION_SOCKET] = {"--socket", "PATH", VALUE_PATH, NULL,
-			   "the daemon's socket; else $SHMEMD_SOCKET, else /run/shmemd/shmemd.sock"},
+			   "the daemon's socket, instead of $SHMEMD_SOCKET"},
 	[OPTION_HELP] = {"--help", NULL, VALUE_NONE, NULL, "this text; of a command with its name"},
 	[OPTION_VERSION] = {"--version", NULL, VALUE_NONE, NULL, "version of shmemctl"},
 	[OPTION_WATCH] = {"--watch", "[SECONDS]", VALUE_SECONDS_OPTIONAL, NULL,

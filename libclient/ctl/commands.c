@@ -82,42 +82,44 @@ const struct args_command args_commands[] = {
 	{"status", "", "the daemon, its NICs and its sessions",
 	 "Shows the daemon with its totals, then the tables of NICs and of sessions.\n",
 	 OPTION_BIT(OPTION_WATCH), 0, {NULL}, ctl_status},
-	{"list", "sessions|qps|mrs|nics", "what it holds, one line each",
-	 "sessions are the processes that use the daemon, qps their queue pairs, mrs their\n"
-	 "memory regions. nics are the ports it has. In ACCESS of mrs, lw is local write, rw\n"
-	 "remote write, rr remote read and ra remote atomic.\n",
+	{"list", "sessions|qps|mrs|nics", "sessions, qps, mrs or nics, one line each",
+	 "sessions are the processes that use the daemon, qps their queue pairs, mrs\n"
+	 "their memory regions. nics are the ports it has. In ACCESS of mrs, lw is local\n"
+	 "write, rw remote write, rr remote read and ra remote atomic.\n",
 	 OPTION_BIT(OPTION_WATCH), 1, {&list_word}, ctl_list},
-	{"stats", "[nics|sessions|qps] [--all]", "work and bytes per second, busiest first",
-	 "Looks twice, a second apart, and shows the rates between the two looks; with --watch\n"
-	 "the rates since the look before. Without a word: nics. What did nothing is left out\n"
-	 "of the table, and said so, unless --all is given.\n",
+	{"stats", "[nics|sessions|qps] [--all]", "rates of nics, sessions or qps, busiest first",
+	 "Looks twice, a second apart, and shows the rates between the two looks; with\n"
+	 "--watch the rates since the look before. Without a word: nics. What did nothing\n"
+	 "is left out of the table, and said so, unless --all is given.\n",
 	 OPTION_BIT(OPTION_WATCH) | OPTION_BIT(OPTION_ALL), 0, {&stats_word}, ctl_stats},
 	{"monitor", "[--kind KIND[,KIND]] [--count N]", "events as they happen, one line each",
-	 "Sessions that open and close, queues made and destroyed, errors of QPs, ports that go\n"
-	 "up and down, drains, refused connections; until interrupted. With --json one object\n"
-	 "a line. Who is neither root nor the daemon's user sees events of own sessions, of\n"
-	 "NICs and of the daemon.\n",
+	 "Sessions that open and close, queues made and destroyed, errors of QPs, ports\n"
+	 "that go up and down, drains, refused connections; until interrupted. With\n"
+	 "--json one object a line. Who is neither root nor the daemon's user sees events\n"
+	 "of own sessions, of NICs and of the daemon.\n",
 	 OPTION_BIT(OPTION_KIND) | OPTION_BIT(OPTION_COUNT), 0, {NULL}, ctl_monitor},
 	{"dump-queue", "[NIC/]QPN [--all] [--keys] [--payload]", "a QP's queues in words: WQEs, CQEs, indexes",
-	 "Shows state, peer, indexes, doorbell records and first error of a QP, and its WQEs and\n"
-	 "CQEs: consumed by the NIC, pending, in the doorbell record but not rung, or written\n"
-	 "and not announced. A few consumed entries are shown for context, all with --all. Keys\n"
-	 "and inline data stay hidden without --keys and --payload, since they are the\n"
-	 "client's secrets. For root and the daemon's user only.\n",
+	 "Shows state, peer, indexes, doorbell records and first error of a QP, and its\n"
+	 "WQEs and CQEs: consumed by the NIC, pending, in the doorbell record but not\n"
+	 "rung, or written and not announced. A few consumed entries are shown for\n"
+	 "context, all with --all. Keys and inline data stay hidden without --keys and\n"
+	 "--payload, since they are the client's secrets. For root and the daemon's user\n"
+	 "only.\n",
 	 OPTION_BIT(OPTION_ALL) | OPTION_BIT(OPTION_KEYS) | OPTION_BIT(OPTION_PAYLOAD), 1, {&qp_word}, ctl_dump_queue},
 	{"kill", "SESSION", "end a session at once",
 	 "The client's waits end with \"session ended by an administrator\"; its queues and\n"
-	 "memory are given back. The process itself goes on. For root and the daemon's user\n"
-	 "only.\n",
+	 "memory are given back. The process itself goes on. For root and the daemon's\n"
+	 "user only.\n",
 	 0, 1, {&session_word}, ctl_kill},
 	{"drain", "[--grace SECONDS] | --off", "refuse new sessions, end live ones cleanly",
-	 "New sessions are refused from now on. Live ones are told, may finish within the grace\n"
-	 "time and are ended after it. Returns when no session is left; interrupting it does not\n"
-	 "stop the drain, --off does. For root and the daemon's user only.\n",
+	 "New sessions are refused from now on. Live ones are told, may finish within the\n"
+	 "grace time and are ended after it. Returns when no session is left;\n"
+	 "interrupting it does not stop the drain, --off does. For root and the daemon's\n"
+	 "user only.\n",
 	 OPTION_BIT(OPTION_GRACE) | OPTION_BIT(OPTION_OFF), 0, {NULL}, ctl_drain},
-	{"port", "NIC up|down", "take a NIC's port down or up",
-	 "While a port is down, work requests on it fail as with a pulled cable, and clients\n"
-	 "are told. For root and the daemon's user only.\n",
+	{"port", "NIC up|down", "take a NIC's port up or down",
+	 "While a port is down, work requests on it fail as with a pulled cable, and\n"
+	 "clients are told. For root and the daemon's user only.\n",
 	 0, 2, {&nic_word, &port_word}, ctl_port},
 	{NULL, NULL, NULL, NULL, 0, 0, {NULL}, NULL},
 };

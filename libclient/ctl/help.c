@@ -4,29 +4,50 @@
 
 #include "libclient/ctl/args.h"
 
+#define HELP_INDENT 23 /* columns before what a thing is */
+
 static void print_entry(const char *head, const char *value_name, const char *text, FILE *out)
 {
 	char buf[64];
 
 	snprintf(buf, sizeof(buf), "%s%s%s", head, value_name ? " " : "", value_name ? value_name : "");
-	fprintf(out, "  %-20s %s\n", buf, text);
+	fprintf(out, "  %-*s %s\n", HELP_INDENT - 2, buf, text);
+}
+
+/* The command with its words: "list WHAT", "stats [WHAT]". */
+static void print_summary(const struct args_command *command, FILE *out)
+{
+	char words[64] = "";
+	size_t used = 0;
+
+	for (unsigned int i = 0; command->words[i] && used < sizeof(words); i++) {
+		const char *fmt = i < command->n_needed ? "%s%s" : "%s[%s]";
+
+		used += (size_t)snprintf(words + used, sizeof(words) - used, fmt, i ? " " : "", command->words[i]->name);
+	}
+	print_entry(command->name, *words ? words : NULL, command->help, out);
+}
+
+static void print_choices(const struct args_option *option, FILE *out)
+{
+	for (unsigned int i = 0; option->choices[i]; i++) {
+		if (i % 3 == 0)
+			fprintf(out, "%s%-*s", i ? "\n" : "", HELP_INDENT, "");
+		fprintf(out, " %s", option->choices[i]);
+	}
+	fputc('\n', out);
 }
 
 static void print_options(uint32_t options, FILE *out)
 {
-	fputs("\nOptions:\n", out);
 	for (int id = 0; id < N_OPTIONS; id++) {
 		const struct args_option *option = &args_options[id];
 
-		if (options & OPTION_BIT(id))
-			print_entry(option->name, option->value_name, option->help, out);
-		if (options & OPTION_BIT(id) && option->value == VALUE_CHOICES) {
-			fputs("                       KIND:", out);
-			for (unsigned int i = 0; option->choices[i]; i++)
-				fprintf(out, "%s %s", i && i % 5 == 0 ? "\n                            " : "",
-					option->choices[i]);
-			fputc('\n', out);
-		}
+		if (!(options & OPTION_BIT(id)))
+			continue;
+		print_entry(option->name, option->value_name, option->help, out);
+		if (option->value == VALUE_CHOICES)
+			print_choices(option, out);
 	}
 }
 
@@ -40,7 +61,9 @@ static void print_command(const struct args_command *command, FILE *out)
 	fprintf(out, "Usage: shmemctl [OPTION...] %s%s%s\n\n", command->name, *command->synopsis ? " " : "",
 		command->synopsis);
 	fputs(command->details, out);
-	print_options(command->options | OPTIONS_COMMON, out);
+	fputs("\nOptions:\n", out);
+	print_options(command->options, out);
+	print_options(OPTIONS_COMMON, out);
 	print_end(out);
 }
 
@@ -52,7 +75,8 @@ void args_print_help(const struct args_command *command, FILE *out)
 	}
 	fputs("Usage: shmemctl [OPTION...] COMMAND\n\nShow and administer what shmemd holds.\n\nCommands:\n", out);
 	for (command = args_commands; command->name; command++)
-		print_entry(command->name, NULL, command->help, out);
+		print_summary(command, out);
+	fputs("\nOptions:\n", out);
 	print_options(OPTIONS_COMMON | OPTION_BIT(OPTION_WATCH), out);
 	fputs("\nMore about a command: shmemctl COMMAND --help; about all of it: man shmemctl.\n", out);
 	print_end(out);

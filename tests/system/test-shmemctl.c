@@ -54,11 +54,26 @@ TEST(wrong_usage_is_told_apart)
 	ASSERT_STREQ(ctl_text, "shmemctl 0.1.0\n");
 }
 
+static void assert_narrow(void)
+{
+	for (const char *line = ctl_text; *line; line += strcspn(line, "\n") + 1)
+		ASSERT_LE(strcspn(line, "\n"), 80);
+}
+
 TEST(help_is_there_for_each_command)
 {
+	static const char *const commands[] = {"status", "list", "stats", "monitor", "dump-queue", "kill", "drain",
+					       "port", NULL};
+
+	for (unsigned int i = 0; commands[i]; i++) {
+		ASSERT_EQ(CTL(commands[i], "--help"), 0);
+		ASSERT_HAS("Usage: shmemctl [OPTION...] ", commands[i], "\nOptions:\n", "  --json ", "\nExit status: ");
+		assert_narrow();
+	}
 	ASSERT_EQ(CTL("--help"), 0);
 	ASSERT_EQ(strncmp(ctl_text, "Usage: shmemctl ", 16), 0);
-	ASSERT_HAS("status", "list", "stats", "monitor", "dump-queue", "kill", "drain", "port", "Exit status: ");
+	ASSERT_HAS("\n  status  ", "\n  list WHAT  ", "\n  stats [WHAT]  ", "\n  port NIC STATE  ", "Exit status: ");
+	assert_narrow();
 	ASSERT_EQ(CTL("drain", "--help"), 0);
 	ASSERT_EQ(strncmp(ctl_text, "Usage: shmemctl [OPTION...] drain [--grace SECONDS] | --off\n", 60), 0);
 	ctl_assert_lacks("--watch");
