@@ -196,6 +196,8 @@ PLANTED = [
     one('libclient/client.c', '#include <cuda.h>', 'does not include cuda'),
     one('libclient/client.c', '#include "daemon/nic/nic.h"', 'libclient does not include'),
     one('libclient/ctl/shmemctl.c', '#include <shmemclient.h>', None),
+    one('libclient/ctl/dump.c', '#include "kernels/host/wqe-parse.h"', None),
+    one('libclient/client.c', '#include "kernels/host/wqe-parse.h"', 'libclient does not include'),
     one('libclient/ctl/shmemctl.c', '#include "proto/codec.h"', 'libclient/ctl does not include'),
     one('proto/codec.c', '#include "proto/shmemd.pb-c.h"', None),
     one('libclient/client.c', '#include "proto/shmemd.pb-c.h"', 'libclient does not include generated'),
