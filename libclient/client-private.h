@@ -136,8 +136,11 @@ int client_open_on_fd(int sock, const struct shmd_client_attr *attr, struct shmd
 int client_check(const struct shmd_client *client);
 /* Lock held. The first reason stays. Returns the error. */
 int client_die(struct shmd_client *client, int err, const char *text);
-/* Set every health word that is still 0. Any thread. */
+/* Set every health word that has no final value yet. Any thread. */
 void client_set_health(struct shmd_health_page *page, uint32_t health);
+
+/* -EAGAIN when another thread's request had it until the deadline (CLOCK_MONOTONIC). */
+int client_lock_until(struct shmd_client *client, uint64_t deadline_nsec);
 
 static inline void client_lock(struct shmd_client *client)
 {

@@ -98,12 +98,16 @@ static bool event_queue_pop(struct event_queue *queue, bool keep_signal, struct 
 	return true;
 }
 
-/* 0; -EAGAIN when there is none now; or the dead error, after the last event was taken. */
-static int event_try_next(struct shmd_client *client, struct event_entry *ret_entry)
+/*
+ * 0; -EAGAIN when there is none now, or another thread's request had the lock until the deadline; or the dead error,
+ * after the last event was taken.
+ */
+static int event_try_next(struct shmd_client *client, uint64_t deadline, struct event_entry *ret_entry)
 {
-	int r;
+	int r = client_lock_until(client, deadline);
 
-	client_lock(client);
+	if (r < 0)
+		return r;
 	r = request_drain(client);
 	if (event_queue_pop(&client->events, client->dead != 0, ret_entry))
 		r = 0;
@@ -119,7 +123,7 @@ int event_next(struct shmd_client *client, uint64_t timeout_nsec, struct event_e
 	int r;
 
 	for (;;) {
-		r = event_try_next(client, ret_entry);
+		r = event_try_next(client, deadline, ret_entry);
 		if (r != -EAGAIN)
 			return r;
 		r = wait_fd(client->epoll_fd, POLLIN, deadline);

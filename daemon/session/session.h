@@ -67,6 +67,7 @@ struct session {
 	char library[MSG_NAME_BYTES];
 
 	bool ended;
+	bool gone; /* the client hung up or died, or does not read: nobody waits for anything of it */
 	enum shmd_status end_status;
 	char end_text[MSG_TEXT_BYTES]; /* why, for monitors; empty: the client went */
 
@@ -128,6 +129,8 @@ bool session_is_admin(const struct session *session); /* root or the daemon's us
 bool session_may_see(const struct session *session, uint32_t uid); /* what belongs to that user */
 int session_make_health(struct session *session); /* the page behind health_fd */
 void session_health_end(struct session *session); /* every word: the session has ended */
+/* The word of one NIC follows its port: down, active again, lost for good. */
+void session_health_port(struct session *session, const struct session_nic *nic, enum nic_port_state state);
 
 struct session_nic *session_nic_by_index(struct session *session, uint32_t index); /* or NULL */
 struct session_nic *session_nic_by_rnic(struct session *session, const struct registry_nic *rnic);

@@ -110,7 +110,7 @@ SHMD_EXPORT const char *shmd_client_daemon(const struct shmd_client *client);
  * Blocks	never
  */
 SHMD_EXPORT int shmd_client_health(struct shmd_client *client);
-/* The session's health page, mapped until close; NULL for SHMD_ROLE_CONTROL. Its words keep their first value. */
+/* The session's health page, mapped until close; NULL for SHMD_ROLE_CONTROL. Words: see <shmd/abi/doorbell.h>. */
 SHMD_EXPORT struct shmd_health_page *shmd_client_health_page(struct shmd_client *client);
 /*
  * Pollable (poll, epoll): readable when shmd_event_next() may have something or the connection broke. Owned by the
@@ -156,7 +156,7 @@ struct shmd_event {
  * At most 64 events wait; beyond that the newest are lost, since every state they tell of can be asked for.
  *
  * timeout_nsec	0: do not wait
- * Blocks	at most timeout_nsec, or as long as another thread's request takes
+ * Blocks	at most timeout_nsec; events wait while another thread's request is under way
  * Errors	-EAGAIN none came; the fatal error, once the events before it are taken
  */
 SHMD_EXPORT int shmd_event_next(struct shmd_client *client, uint64_t timeout_nsec,
