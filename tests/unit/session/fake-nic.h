@@ -22,6 +22,7 @@ struct fake_nic {
 	struct nic_event event; /* told once when has_event */
 	bool has_event;
 	bool never_flushes; /* quiesce takes all the time it is given */
+	uint64_t query_nsec; /* that a query of a QP takes */
 	uint64_t quiesce_nsec; /* given to all quiesce calls together */
 };
 
