@@ -11,7 +11,7 @@
 
 static FILE *open_proc(pid_t pid, const char *name)
 {
-	char path[64];
+	char path[128];
 	FILE *file;
 
 	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
