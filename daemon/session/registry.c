@@ -13,6 +13,7 @@
 #include <syslog.h>
 #include <unistd.h>
 
+#include "daemon/session/monitor.h"
 #include "daemon/session/session.h"
 #include "proto/base/assert.h"
 #include "proto/base/nsec.h"
@@ -31,6 +32,7 @@ int registry_init(struct registry *registry, const struct registry_attr *attr)
 	registry->attr = *attr;
 	quota_init(&registry->quota, &attr->limits);
 	list_init(&registry->sessions);
+	list_init(&registry->monitors);
 	registry->started_nsec = nsec_now();
 	registry->quiesce_left_nsec = attr->quiesce_nsec;
 	registry->quiesce_seen_nsec = registry->started_nsec;
@@ -94,6 +96,14 @@ void registry_event(struct registry *registry, struct registry_nic *rnic,
 	list_for_each_entry(session, &registry->sessions, link)
 		if (event->session_id == 0 || event->session_id == session->id)
 			session_nic_event(session, rnic, event);
+	monitor_nic_event(registry, rnic, event);
+}
+
+struct session *registry_find_session(struct registry *registry, uint64_t id)
+{
+	struct session *session = registry_next_session(registry, id);
+
+	return session && session->id == id ? session : NULL;
 }
 
 struct session *registry_next_session(struct registry *registry, uint64_t id)

@@ -55,6 +55,8 @@ struct registry_hooks {
 	void (*note)(void *arg, const struct note *note);
 	/* The session has output waiting, or has ended and wants to be freed: not from inside this call. */
 	void (*attention)(void *arg, struct session *session);
+	/* Call drain_run after this time at the latest; only the last call counts. */
+	void (*drain_alarm)(void *arg, uint64_t nsec);
 	unsigned int debug; /* enum note_topic: debug lines wanted */
 };
 
@@ -70,6 +72,10 @@ struct registry {
 	struct quota quota;
 	struct publish_table published;
 	struct list sessions; /* struct session.link, by rising id; all roles and states */
+	struct list monitors; /* struct session.monitor_link */
+	unsigned int n_monitors;
+	bool draining; /* drain.c */
+	uint64_t drain_end_nsec;
 	uint64_t last_id;
 	uint64_t sessions_total, refused_total;
 	uint64_t started_nsec;
@@ -98,6 +104,8 @@ void registry_event(struct registry *registry, struct registry_nic *rnic,
 
 /* The session with this id or the next higher one that is listed (a client that said Hello); NULL at the end. */
 struct session *registry_next_session(struct registry *registry, uint64_t id);
+/* The listed session with this id, or NULL. */
+struct session *registry_find_session(struct registry *registry, uint64_t id);
 
 /*
  * How long a teardown that begins now may wait for its queues. The control thread serves nobody meanwhile, so all

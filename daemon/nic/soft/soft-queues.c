@@ -130,6 +130,8 @@ static int create_qp(struct soft_nic *nic, struct soft_queues *queues, uint32_t 
 
 	qp->desc = desc;
 	qp->dbrec = (const struct shmd_dbrec *)(queues->map.data + desc->dbrec_offset);
+	qp->error = (uint32_t *)(queues->map.data + desc->dbrec_offset + SHMD_QP_ERROR_OFFSET);
+	soft_qp_tell_error(qp, 0);
 	qp->send_cq = find_cq(nic, queues, desc->send_cqn);
 	qp->recv_cq = find_cq(nic, queues, desc->recv_cqn);
 	if (!qp->send_cq || !qp->recv_cq)
@@ -374,4 +376,34 @@ int soft_queues_destroy(struct nic_queues *base)
 	if (r == 0)
 		ctx->n_queues--;
 	return r;
+}
+
+/* ---- a look at what lies in it ------------------------------------------------------------------------------------------ */
+
+struct read_call {
+	struct soft_call call;
+	const uint8_t *from;
+	void *to;
+	size_t bytes;
+};
+
+/* By the data thread, which is the NIC's writer: what it writes is whole. */
+static bool run_read(struct soft_nic *nic, struct soft_call *base)
+{
+	struct read_call *call = container_of(base, struct read_call, call);
+
+	memcpy(call->to, call->from, call->bytes);
+	return true;
+}
+
+int soft_queues_read(struct nic_queues *base, uint64_t offset, void *buf, size_t bytes)
+{
+	struct soft_queues *queues = container_of(base, struct soft_queues, base);
+	struct read_call call = {.call.run = run_read, .to = buf, .bytes = bytes};
+	uint64_t total = queues->base.layout.total_bytes;
+
+	if (offset > total || bytes > total - offset)
+		return -ERANGE;
+	call.from = queues->map.data + offset;
+	return soft_call(queues->ctx->nic, &call.call);
 }

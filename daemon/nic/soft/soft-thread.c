@@ -84,6 +84,11 @@ static int owner_send(void *owner, void *route, struct engine_packet *pkt)
 	struct soft_nic *nic = owner;
 	struct soft_port *port = route;
 
+	/* Lost on the way, as on a cable that was pulled: the requester's retry timer decides. */
+	if (soft_port_is_down(nic->port) || soft_port_is_down(port)) {
+		engine_packet_free(pkt);
+		return -EHOSTUNREACH;
+	}
 	if (port == nic->port) {
 		list_add_tail(&nic->packets, engine_packet_link(pkt));
 		return 0;
@@ -122,11 +127,27 @@ static bool poll_doorbells(struct soft_nic *nic)
 	return any;
 }
 
+void soft_thread_drop_packets(struct soft_nic *nic)
+{
+	soft_port_take(&nic->port->packets, &nic->packets);
+	while (!list_empty(&nic->packets)) {
+		struct list *link = nic->packets.next;
+
+		list_del(link);
+		engine_packet_free(engine_packet_from_link(link));
+	}
+}
+
 static unsigned int deliver_packets(struct soft_nic *nic)
 {
 	unsigned int n = 0;
 	uint64_t bytes = 0;
 
+	/* What was on its way when the port went down. */
+	if (soft_port_is_down(nic->port)) {
+		soft_thread_drop_packets(nic);
+		return 0;
+	}
 	soft_port_take(&nic->port->packets, &nic->packets);
 	while (!list_empty(&nic->packets) && n < TURN_PACKETS && bytes < TURN_PACKET_BYTES) {
 		struct list *link = nic->packets.next;
@@ -138,17 +159,6 @@ static unsigned int deliver_packets(struct soft_nic *nic)
 		n++;
 	}
 	return n;
-}
-
-static void drop_packets(struct soft_nic *nic)
-{
-	soft_port_take(&nic->port->packets, &nic->packets);
-	while (!list_empty(&nic->packets)) {
-		struct list *link = nic->packets.next;
-
-		list_del(link);
-		engine_packet_free(engine_packet_from_link(link));
-	}
 }
 
 /* The fault point of a NIC that stops working: from here on only calls are served. */
@@ -163,7 +173,7 @@ static bool fault_stops(struct soft_nic *nic)
 		nic->fault_stopped = counters.wqes >= nic->fault.nth;
 	}
 	if (nic->fault_stopped)
-		drop_packets(nic);
+		soft_thread_drop_packets(nic);
 	return nic->fault_stopped;
 }
 
@@ -452,7 +462,7 @@ static void free_parts(struct soft_nic *nic)
 {
 	soft_delay_drain(&nic->delay);
 	nic->engine = engine_free(nic->engine);
-	drop_packets(nic);
+	soft_thread_drop_packets(nic);
 	soft_numbers_deinit(&nic->qpns);
 	soft_numbers_deinit(&nic->cqns);
 	soft_map_deinit(&nic->page_map);
