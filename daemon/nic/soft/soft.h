@@ -205,6 +205,7 @@ struct soft_nic {
 	uint64_t calls_after_nsec; /* while there is traffic, no slice of a call before */
 	bool busy; /* the last turn had traffic */
 	uint32_t n_turns;
+	uint32_t turns_unpolled; /* since doorbells were looked at */
 	bool stop;
 	bool fault_stopped;
 };
