@@ -50,7 +50,10 @@ TEST(hello_tells_version_limits_and_health_page)
 
 TEST(version_mismatch_is_told_and_ends)
 {
-	static const uint32_t ranges[][2] = {{2, 9}, {0, 0}, {9, 1}};
+	static const struct {
+		uint32_t min, max;
+		enum shmd_status status;
+	} ranges[] = {{2, 9, SHMD_STATUS_VERSION}, {0, 0, SHMD_STATUS_VERSION}, {9, 1, SHMD_STATUS_INVALID}};
 
 	for (int i = 0; i < 3; i++) {
 		struct pair pair;
@@ -59,9 +62,9 @@ TEST(version_mismatch_is_told_and_ends)
 
 		lab_init(&lab, 7);
 		pair_init(&pair, &lab);
-		hello(&req, ranges[i][0], ranges[i][1], MSG_ROLE_CLIENT);
-		raw_expect_error(&pair.raw, &req, NULL, 0, SHMD_STATUS_VERSION);
-		pair_expect_end(&pair, SHMD_STATUS_VERSION);
+		hello(&req, ranges[i].min, ranges[i].max, MSG_ROLE_CLIENT);
+		raw_expect_error(&pair.raw, &req, NULL, 0, ranges[i].status);
+		pair_expect_end(&pair, ranges[i].status);
 		pair_deinit(&pair);
 		lab_assert_empty(&lab);
 		lab_deinit(&lab);
@@ -82,6 +85,8 @@ TEST(nothing_before_hello)
 		msg_init(&req, kind, 0);
 		if (kind == MSG_LIST_REQ)
 			req.list_req.what = MSG_LIST_NICS;
+		if (kind == MSG_QUEUE_DUMP_REQ)
+			req.queue_dump_req.part = MSG_PART_NONE;
 		raw_send(&pair.raw, &req, NULL, 0);
 		pair_expect_end(&pair, SHMD_STATUS_PROTOCOL);
 		pair_deinit(&pair);
@@ -166,7 +171,7 @@ TEST(malformed_packets_end_only_their_session)
 /* Envelope field 1 (id) 5, field 63 a message of no bytes. */
 TEST(unknown_request_is_refused_and_the_session_lives)
 {
-	static const uint8_t packet[] = {0x08, 5, 0xfa, 0x03, 0};
+	static const uint8_t packet[] = {0x08, 5, 0x9a, 0x06, 0};
 	struct msg req, rep;
 	struct pair pair;
 	struct lab lab;
