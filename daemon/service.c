@@ -63,9 +63,9 @@ static void format_status(const struct service *service, char *buf, size_t size)
 	const struct registry *registry = service->registry;
 	const struct quota_amount *total = &registry->quota.total;
 
-	snprintf(buf, size, "%s%s%" PRIu64 " sessions, %" PRIu64 " QPs on %u NICs; listening at %s",
-		 service->trouble, service->trouble[0] ? "; " : "", total->n[QUOTA_SESSIONS], total->n[QUOTA_QPS],
-		 registry->n_nics, service->place);
+	snprintf(buf, size, "%s%s%s%" PRIu64 " sessions, %" PRIu64 " QPs on %u NICs; listening at %s",
+		 service->trouble, service->trouble[0] ? "; " : "", registry->draining ? "draining; " : "",
+		 total->n[QUOTA_SESSIONS], total->n[QUOTA_QPS], registry->n_nics, service->place);
 }
 
 static void on_status(void *arg)

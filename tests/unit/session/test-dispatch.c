@@ -51,7 +51,10 @@ TEST(hello_tells_version_limits_and_health_page)
 
 TEST(version_mismatch_is_told_and_ends)
 {
-	static const uint32_t ranges[][2] = {{2, 9}, {0, 0}, {9, 1}};
+	static const struct {
+		uint32_t min, max;
+		enum shmd_status status;
+	} ranges[] = {{2, 9, SHMD_STATUS_VERSION}, {0, 0, SHMD_STATUS_VERSION}, {9, 1, SHMD_STATUS_INVALID}};
 
 	for (int i = 0; i < 3; i++) {
 		struct pair pair;
@@ -60,9 +63,9 @@ TEST(version_mismatch_is_told_and_ends)
 
 		lab_init(&lab, 7);
 		pair_init(&pair, &lab);
-		hello(&req, ranges[i][0], ranges[i][1], MSG_ROLE_CLIENT);
-		raw_expect_error(&pair.raw, &req, NULL, 0, SHMD_STATUS_VERSION);
-		pair_expect_end(&pair, SHMD_STATUS_VERSION);
+		hello(&req, ranges[i].min, ranges[i].max, MSG_ROLE_CLIENT);
+		raw_expect_error(&pair.raw, &req, NULL, 0, ranges[i].status);
+		pair_expect_end(&pair, ranges[i].status);
 		pair_deinit(&pair);
 		lab_assert_empty(&lab);
 		lab_deinit(&lab);

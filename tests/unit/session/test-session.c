@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "proto/base/nsec.h"
+#include "daemon/session/drain.h"
 #include "tests/unit/session/lab.h"
 #include "tests/lib/test.h"
 
@@ -539,6 +540,21 @@ TEST(what_befalls_a_nic_is_an_event_once_however_many_sessions_it_has)
 			pair_deinit(&pairs[k]);
 		lab_deinit(&lab);
 	}
+}
+
+TEST(drain_is_an_event_at_its_beginning_and_when_it_is_called_off)
+{
+	struct noted noted;
+	struct lab lab;
+
+	lab_init(&lab, 100);
+	note_to(&lab, &noted);
+	drain_begin(&lab.registry, 1000000000);
+	ASSERT_EQ(noted.event, CATALOG_DRAIN_BEGUN);
+	drain_stop(&lab.registry);
+	ASSERT_EQ(noted.event, CATALOG_DRAIN_ENDED);
+	ASSERT_EQ(noted.n, 2);
+	lab_deinit(&lab);
 }
 
 TEST(lower_limits_bind_what_is_charged_from_then_on)
