@@ -238,6 +238,10 @@ int engine_qp_modify(struct engine *engine, uint32_t qpn, const struct engine_qp
 	if (!transition_is_valid(qp->state, mod))
 		return -EINVAL;
 	if (mod->state == ENGINE_QP_RST) {
+#ifdef FUZZ_PLANT
+		if (PLANTED("engine") && qp->state == ENGINE_QP_SQD && qp->req.head != qp->req.tail)
+			qp->has_route = false;
+#endif
 		qp_reset(qp);
 		return 0;
 	}

@@ -67,11 +67,16 @@ static int parse_raddr(struct cursor *cur, struct wqe_request *req)
 static int parse_inline(struct cursor *cur, uint32_t count, struct wqe_request *req)
 {
 	uint32_t bytes = count & ~SHMD_INLINE_SEG;
+	size_t padded_bytes = ((size_t)bytes + 4 + 15) & ~(size_t)15;
 
 	if (req->n_sges || bytes > WQE_MAX_INLINE_BYTES)
 		return SHMD_SYNDROME_LOCAL_QP_OP_ERR;
+#ifdef FUZZ_PLANT
+	if (PLANTED("wqe") && req->has_imm && padded_bytes == cur->bytes + SHMD_DS_BYTES)
+		padded_bytes = cur->bytes;
+#endif
 	/* The segment must be the last: its length, padded to 16, is what is left. */
-	if ((((size_t)bytes + 4 + 15) & ~(size_t)15) != cur->bytes)
+	if (padded_bytes != cur->bytes)
 		return SHMD_SYNDROME_LOCAL_QP_OP_ERR;
 	req->inline_bytes = bytes;
 	req->inline_data = cur->at + 4;

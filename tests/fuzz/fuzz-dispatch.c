@@ -31,6 +31,7 @@
 #include "tests/unit/session/lab.h"
 
 #define LIMIT 6u
+#define FDS_LIMIT 16u /* both clients, a NIC each and some more */
 #define MAX_RECORDS 64u
 #define MAX_OPEN_FDS 256
 #define MANY_FDS 40u
@@ -319,6 +320,7 @@ static void program_init(struct program *p, const uint8_t *bytes, size_t n)
 
 	*p = (struct program){.bytes = bytes, .left = n};
 	lab_init(&p->lab, LIMIT);
+	p->lab.registry.attr.limits.n[QUOTA_FDS] = p->lab.registry.quota.limits.n[QUOTA_FDS] = FDS_LIMIT;
 	memcpy(p->lab.nics[1].info.accepted_kinds, dmabuf_first, sizeof(dmabuf_first));
 	registry_refresh_nic(&p->lab.registry.nics[1]);
 	for (unsigned int i = 0; i < 2; i++)
