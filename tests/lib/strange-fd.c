@@ -129,6 +129,5 @@ int strange_fd_new(enum strange_fd kind)
 
 bool strange_fd_is_memory(enum strange_fd kind)
 {
-	return kind == STRANGE_SEALED || kind == STRANGE_HUGE || kind == STRANGE_ALL_SEALS ||
-	       kind == STRANGE_HUGE_PAGES;
+	return kind == STRANGE_SEALED || kind == STRANGE_HUGE || kind == STRANGE_ALL_SEALS;
 }

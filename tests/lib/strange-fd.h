@@ -31,7 +31,7 @@ enum strange_fd {
 	STRANGE_TIMERFD,
 	STRANGE_INOTIFY,
 	STRANGE_PIDFD,
-	STRANGE_HUGE_PAGES,
+	STRANGE_HUGE_PAGES, /* a memfd that the soft NIC does not take */
 	STRANGE_FD_N
 };
 
