@@ -32,29 +32,73 @@ static void open_session(struct raw_client *raw, const struct fixture_daemon *da
 	raw_open_nic(raw, "");
 }
 
-/* Registered, in use, and cut: the kernel refuses the cut, because the daemon insisted on the seal. */
-TEST(memory_in_use_cannot_be_cut)
+/* Ask, and keep what comes with the reply. */
+static void ask_for_fds(struct raw_client *raw, struct msg *req, struct msg *rep, struct fdlist *fds)
 {
-	struct fixture_daemon daemon;
-	struct raw_traffic t;
-	struct raw_client raw;
-	struct msg req, rep;
-	int fd;
+	fdlist_init(fds);
+	raw_send(raw, req, NULL, 0);
+	ASSERT_OK(raw_recv(raw, rep, fds));
+	ASSERT_GT(fds->n, 0);
+}
 
-	fixture_daemon_start(&daemon, NULL);
-	open_session(&raw, &daemon);
-	fd = strange_fd_new(STRANGE_SEALED);
-	fill_reg(&req);
-	raw_expect(&raw, &req, &fd, 1, MSG_MEM_REG_REP, &rep);
-	ASSERT_EQ(ftruncate(fd, 0), -1);
-	ASSERT_EQ(errno, EPERM);
+/* Cut it, punch it, fill it, empty it, make its reader block. Returns how many were memory. */
+static unsigned int abuse(const struct fdlist *fds)
+{
+	const uint64_t most = UINT64_MAX - 1;
+	unsigned int n_memfds = 0;
+	uint64_t count;
+
+	for (unsigned int i = 0; i < fds->n; i++) {
+		int fd = fdlist_get(fds, i);
+
+		if (fcntl(fd, F_GET_SEALS) < 0) {
+			ASSERT_EQ(write(fd, &most, sizeof(most)), sizeof(most));
+			ASSERT_OK(fcntl(fd, F_SETFL, 0));
+			ASSERT_EQ(read(fd, &count, sizeof(count)), sizeof(count));
+			continue;
+		}
+		ASSERT_EQ(ftruncate(fd, 0), -1);
+		ASSERT_EQ(errno, EPERM);
+		fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 1 << 20);
+		n_memfds++;
+	}
+	return n_memfds;
+}
+
+/* Health page, doorbell page, NIC page, wake descriptor, queue memory; another session's traffic goes on. */
+TEST(what_the_daemon_hands_out_cannot_be_turned_against_it)
+{
+	struct msg_hello_req hello = {.version_min = 1, .version_max = 1, .role = MSG_ROLE_CLIENT};
+	struct fixture_daemon daemon;
+	unsigned int n_memfds = 0;
+	struct fdlist fds[3];
+	struct raw_client raw;
+	struct raw_traffic t;
+	struct msg req, rep;
+
+	fixture_daemon_start(&daemon, "--soft-nics=1", NULL);
+	raw_connect(&raw, daemon.socket);
+	msg_init(&req, MSG_HELLO_REQ, 0);
+	req.hello_req = hello;
+	ask_for_fds(&raw, &req, &rep, &fds[0]);
+	msg_init(&req, MSG_NIC_OPEN_REQ, 0);
+	ask_for_fds(&raw, &req, &rep, &fds[1]);
+	raw_fill_create(&req, 3);
+	ask_for_fds(&raw, &req, &rep, &fds[2]);
+	msg_deinit(&rep);
 	raw_traffic_init(&t, daemon.socket);
-	raw_traffic_write(&t, 8192, 0, 4096);
-	ASSERT_EQ(raw_traffic_poll(&t), SHMD_CQE_REQ);
+	for (unsigned int i = 0; i < 3; i++)
+		n_memfds += abuse(&fds[i]);
+	ASSERT_GE(n_memfds, 4);
+	for (int i = 0; i < 100; i++) {
+		raw_traffic_write(&t, 8192, 0, 4096);
+		ASSERT_EQ(raw_traffic_poll(&t), SHMD_CQE_REQ);
+	}
+	for (unsigned int i = 0; i < 3; i++)
+		fdlist_deinit(&fds[i]);
+	raw_close(&raw);
 	fixture_daemon_assert_alive(&daemon);
 	raw_traffic_deinit(&t);
-	close(fd);
-	raw_close(&raw);
 	fixture_daemon_stop(&daemon);
 }
 
