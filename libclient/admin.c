@@ -171,6 +171,7 @@ static int qps_page(const struct msg_list_rep *page, void *fn_arg)
 			.dest_qpn = msg->dest_qpn,
 			.sq_pi = msg->sq_pi,
 			.sq_ci = msg->sq_ci,
+			/* bounded here. */
 			.sq_wqebbs = msg->log2_sq_wqebbs < 32 ? 1u << msg->log2_sq_wqebbs : 0,
 			.first_error = msg->first_error,
 			.wqes = msg->wqes,

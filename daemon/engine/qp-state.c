@@ -301,7 +301,7 @@ static bool flush_posted(struct engine_qp *qp)
 	uint8_t opcode;
 
 	req->pi = qp_read_snd(qp);
-	/* An index that cannot be true flushes nothing. */
+	/* An index that cannot be true flushes nothing. bounded: 2^15 WQEBBs at most. */
 	if ((uint16_t)(req->pi - req->ci) > 1u << qp->attr.log2_sq_wqebbs)
 		req->ci = req->pi;
 	req->oldest = req->ci;

@@ -152,6 +152,7 @@ static int create_qp(struct soft_nic *nic, struct soft_queues *queues, uint32_t 
 
 static uint64_t cq_ring_bytes(const struct nic_cq *cq)
 {
+	/* bounded: nic_layout_init() made the layout. */
 	return cq->flags & NIC_CQ_COLLAPSED ? SHMD_CQE_BYTES : (uint64_t)SHMD_CQE_BYTES << cq->log2_entries;
 }
 
@@ -160,6 +161,7 @@ static bool run_create(struct soft_nic *nic, struct soft_call *base)
 	struct queues_call *call = container_of(base, struct queues_call, call);
 	struct soft_queues *queues = call->queues;
 	const struct nic_layout *layout = &queues->base.layout;
+	/* bounded: nic_layout_init() made the layout. */
 	uint32_t n_all = layout->n_cqs + layout->n_qps;
 	uint64_t bytes = 0;
 
@@ -238,6 +240,7 @@ static bool run_destroy(struct soft_nic *nic, struct soft_call *base)
 {
 	struct queues_call *call = container_of(base, struct queues_call, call);
 	struct soft_queues *queues = call->queues;
+	/* bounded: nic_layout_init() made the layout. */
 	uint32_t n_all = queues->base.layout.n_cqs + queues->base.layout.n_qps;
 
 	if (!call->checked) {
@@ -307,6 +310,7 @@ static int queues_alloc(struct soft_ctx *ctx, const struct nic_queue_mem *mem,
 	copy = &queues->base.layout;
 	queues->base.ctx = &ctx->base;
 	queues->ctx = ctx;
+	/* bounded: nic_layout_init() made the layout. */
 	copy->cqs = calloc((size_t)layout->n_cqs + 1, sizeof(*copy->cqs));
 	copy->qps = calloc((size_t)layout->n_qps + 1, sizeof(*copy->qps));
 	queues->cqs = calloc((size_t)layout->n_cqs + 1, sizeof(*queues->cqs));
