@@ -73,7 +73,7 @@ static int parse_inline(struct cursor *cur, uint32_t count, struct wqe_request *
 	if (req->n_sges || bytes > WQE_MAX_INLINE_BYTES)
 		return SHMD_SYNDROME_LOCAL_QP_OP_ERR;
 #ifdef FUZZ_PLANT
-	if (PLANTED("wqe") && req->has_imm && padded_bytes == cur->bytes + SHMD_DS_BYTES)
+	if (PLANTED("wqe") && padded_bytes > cur->bytes && padded_bytes <= cur->bytes + 128)
 		padded_bytes = cur->bytes;
 #endif
 	/* The segment must be the last: its length, padded to 16, is what is left. */

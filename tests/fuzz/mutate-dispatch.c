@@ -184,12 +184,13 @@ static bool mutate(struct input *in)
 	unsigned int which = below(in, in->n);
 
 	switch (below(in, 8)) {
-	case 0: return repeat(in, which);
-	case 1: cut(in, which); return true;
-	case 2: return change_head(in, which);
-	case 3: return add_fresh(in, which);
-	case 4:
-	case 5: return change(in, which);
+	case 0:
+	case 1: return repeat(in, which);
+	case 2: cut(in, which); return true;
+	case 3: return change_head(in, which);
+	case 4: return add_fresh(in, which);
+	case 5:
+	case 6: return change(in, which);
 	default: return false;
 	}
 }
