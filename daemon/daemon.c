@@ -23,6 +23,7 @@
 #include "daemon/log.h"
 #include "daemon/loop.h"
 #include "daemon/nic/nic.h"
+#include "daemon/session/drain.h"
 #include "daemon/session/registry.h"
 #include "proto/base/cleanup.h"
 #include "proto/base/nsec.h"
@@ -45,6 +46,7 @@ struct daemon {
 	struct listener listener;
 	struct loop_watch *accept_watch;
 	struct loop_timer *accept_pause;
+	struct loop_timer *drain;
 	bool have_registry;
 	struct registry registry;
 	struct list nics; /* struct nic.link, owned */
@@ -72,6 +74,13 @@ static void on_note(void *arg, const struct note *note)
 		log_provoked(note->level, &fields, "%s", note->text);
 	else
 		log_line(note->level, &fields, "%s", note->text);
+}
+
+static void on_drain_alarm(void *arg, uint64_t nsec)
+{
+	struct daemon *daemon = arg;
+
+	loop_timer_arm(daemon->drain, nsec);
 }
 
 static void on_attention(void *arg, struct session *session)
@@ -224,6 +233,13 @@ static void on_accept(void *arg, unsigned int events)
 			return;
 }
 
+static void on_drain(void *arg)
+{
+	struct daemon *daemon = arg;
+
+	drain_run(&daemon->registry);
+}
+
 static void on_stop(void *arg)
 {
 	struct daemon *daemon = arg;
@@ -258,6 +274,7 @@ static int make_registry(struct daemon *daemon)
 		.quiesce_nsec = settings->quiesce_timeout_msec * NSEC_PER_MSEC,
 		.hooks = {
 			.arg = daemon,
+			.drain_alarm = on_drain_alarm,
 			.note = on_note,
 			.attention = on_attention,
 			.debug = log_wants(LOG_DEBUG) ? debug | NOTE_SESSION | NOTE_NIC : debug,
@@ -277,6 +294,9 @@ static int make_loop(struct daemon *daemon)
 	int r;
 
 	r = loop_new(&daemon->loop);
+	if (r < 0)
+		return r;
+	r = loop_timer_new(daemon->loop, on_drain, daemon, &daemon->drain);
 	if (r < 0)
 		return r;
 	r = loop_signal_new(daemon->loop, SIGTERM, on_stop, daemon, &daemon->sigterm);
@@ -355,6 +375,7 @@ struct daemon *daemon_free(struct daemon *daemon)
 		return NULL;
 	loop_watch_free(daemon->accept_watch);
 	loop_timer_free(daemon->accept_pause);
+	loop_timer_free(daemon->drain);
 	list_for_each_entry_safe(client, tmp, &daemon->clients, link)
 		client_free(client);
 	close_nics(daemon);

@@ -70,6 +70,9 @@ int shmd_admin_status(struct shmd_client *client, struct shmd_daemon_status *ret
 		.registered_bytes = rep->registered_bytes,
 		.sessions_total = rep->sessions_total,
 		.refused_total = rep->refused_total,
+		.draining = rep->draining,
+		.drain_left_nsec = rep->drain_left_nsec,
+		.n_monitors = rep->n_monitors,
 	};
 	text_copy(ret_status->daemon, sizeof(ret_status->daemon), rep->daemon);
 	counters_from_msg(&rep->counters, &ret_status->counters);
@@ -151,6 +154,25 @@ int shmd_admin_sessions(struct shmd_client *client, int (*fn)(void *arg, const s
 	return list_pages(client, MSG_LIST_SESSIONS, sessions_page, &call);
 }
 
+void qp_item_from_msg(const struct msg_qp_item *msg, struct shmd_qp_item *ret_item)
+{
+	*ret_item = (struct shmd_qp_item){
+		.session = msg->session,
+		.qpn = msg->qpn,
+		.type = msg->type,
+		.state = msg->state,
+		.dest_qpn = msg->dest_qpn,
+		.sq_pi = msg->sq_pi,
+		.sq_ci = msg->sq_ci,
+		/* bounded here. */
+		.sq_wqebbs = msg->log2_sq_wqebbs < 32 ? 1u << msg->log2_sq_wqebbs : 0,
+		.first_error = msg->first_error,
+		.wqes = msg->wqes,
+		.bytes = msg->bytes,
+	};
+	text_copy(ret_item->nic, sizeof(ret_item->nic), msg->nic);
+}
+
 struct qps_call {
 	int (*fn)(void *arg, const struct shmd_qp_item *item);
 	void *arg;
@@ -159,26 +181,11 @@ struct qps_call {
 static int qps_page(const struct msg_list_rep *page, void *fn_arg)
 {
 	const struct qps_call *call = fn_arg;
+	struct shmd_qp_item item;
 	int r = 0;
 
 	for (unsigned int i = 0; i < page->n_qps && !r; i++) {
-		const struct msg_qp_item *msg = &page->qps[i];
-		struct shmd_qp_item item = {
-			.session = msg->session,
-			.qpn = msg->qpn,
-			.type = msg->type,
-			.state = msg->state,
-			.dest_qpn = msg->dest_qpn,
-			.sq_pi = msg->sq_pi,
-			.sq_ci = msg->sq_ci,
-			/* bounded here. */
-			.sq_wqebbs = msg->log2_sq_wqebbs < 32 ? 1u << msg->log2_sq_wqebbs : 0,
-			.first_error = msg->first_error,
-			.wqes = msg->wqes,
-			.bytes = msg->bytes,
-		};
-
-		text_copy(item.nic, sizeof(item.nic), msg->nic);
+		qp_item_from_msg(&page->qps[i], &item);
 		r = call->fn(call->arg, &item);
 	}
 	return r;

@@ -31,9 +31,15 @@
 #define PAGE_BYTES 4096u
 
 /* Events that arrived and were not asked for yet: a ring of bounded size. */
+struct event_entry {
+	struct shmd_admin_event event;
+	uint32_t nic; /* NIC index of the session */
+};
 struct event_queue {
-	struct shmd_event events[CLIENT_EVENTS_MAX];
+	struct event_entry entries[CLIENT_EVENTS_MAX];
 	unsigned int first, n;
+	bool is_monitor; /* what does not fit stays in the socket, or is counted */
+	uint32_t n_lost;
 	int signal_fd; /* eventfd: readable while n is not 0 or the client is dead */
 };
 
@@ -130,8 +136,11 @@ int client_open_on_fd(int sock, const struct shmd_client_attr *attr, struct shmd
 int client_check(const struct shmd_client *client);
 /* Lock held. The first reason stays. Returns the error. */
 int client_die(struct shmd_client *client, int err, const char *text);
-/* Set every health word that is still 0. Any thread. */
+/* Set every health word that has no final value yet. Any thread. */
 void client_set_health(struct shmd_health_page *page, uint32_t health);
+
+/* -EAGAIN when another thread's request had it until the deadline (CLOCK_MONOTONIC). */
+int client_lock_until(struct shmd_client *client, uint64_t deadline_nsec);
 
 static inline void client_lock(struct shmd_client *client)
 {
@@ -173,6 +182,10 @@ int request_take_fd(struct request *r, uint32_t index);
 /* ---- events.c */
 
 void event_queue_push(struct event_queue *queue, const struct msg_event *event);
+/* A monitor's queue is full: the daemon may wait. */
+bool event_queue_is_full(const struct event_queue *queue);
+/* The next event with all that a monitor is told; as shmd_event_next. */
+int event_next(struct shmd_client *client, uint64_t timeout_nsec, struct event_entry *ret_entry);
 /* Makes signal_fd readable for ever. */
 void event_queue_signal(struct event_queue *queue);
 
@@ -218,9 +231,12 @@ int gpu_before_reset(struct shmd_queues *queues, unsigned int i);
 int gpu_after_reset(struct shmd_queues *queues, unsigned int i);
 void gpu_close_all(struct shmd_client *client);
 
-/* ---- admin.c */
+/* ---- admin.c, admin-control.c */
 
 void counters_from_msg(const struct msg_counters *msg, struct shmd_counters *ret_counters);
+void qp_item_from_msg(const struct msg_qp_item *msg, struct shmd_qp_item *ret_item);
+/* Copies a NIC's name into a request: -EINVAL, with text, for NULL and what is no name. */
+int admin_set_nic(char name[MSG_NAME_BYTES], const char *nic);
 
 /* ---- text.c */
 

@@ -71,6 +71,14 @@ static void fill_rings(struct shmd_dev_qp *dev, const struct queue_batch *batch,
 	dev->rq_stride_shift = qp->log2_rq_stride;
 }
 
+/* Where the daemon writes why a QP failed. Memory of the caller's may hold anything before. */
+static void clear_error_word(const struct shmd_dev_qp *dev)
+{
+	uint64_t dbrec = dev->sq_dbrec_addr - offsetof(struct shmd_dbrec, snd);
+
+	__atomic_store_n((uint32_t *)(uintptr_t)(dbrec + SHMD_QP_ERROR_OFFSET), 0, __ATOMIC_RELEASE);
+}
+
 static void fill_nic(struct shmd_dev_qp *dev, const struct shmd_queues *queues)
 {
 	const struct shmd_nic *nic = queues->nic;
@@ -96,6 +104,8 @@ static void fill_qp(struct shmd_queues *queues, unsigned int i)
 	if (queues->attr.cq_mode == SHMD_CQ_MODE_COLLAPSED)
 		dev->flags |= SHMD_QP_CQ_COLLAPSED;
 	fill_rings(dev, batch, i - batch->first);
+	clear_error_word(dev);
+	dev->flags |= SHMD_QP_TELLS_ERROR;
 	fill_nic(dev, queues);
 	dev->scratch_addr = (uintptr_t)shmd_mem_addr(queues->scratch) +
 			    first_slot * SHMD_SCRATCH_SLOT_BYTES;
@@ -198,6 +208,7 @@ void dev_state_reset_qp(struct shmd_queues *queues, unsigned int i)
 	else
 		drain_ordinary_cq(dev);
 	clear_dbrec(dev);
+	clear_error_word(dev);
 	cq_ci = dev->cq_ci;
 	memset((char *)dev + offsetof(struct shmd_dev_qp, sq_rsvd_index), 0,
 	       sizeof(*dev) - offsetof(struct shmd_dev_qp, sq_rsvd_index));

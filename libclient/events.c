@@ -3,8 +3,10 @@
  * Events of the session: queued while requests wait for their replies, handed out one at a time.
  *
  * The queue is bounded: beyond CLIENT_EVENTS_MAX the newest are dropped, since the first error explains the
- * later ones, and every state they tell of can be asked for. signal_fd is readable exactly while the queue is
- * not empty or the client is dead, so that shmd_client_fd() never misses what another thread's request read.
+ * later ones, and every state they tell of can be asked for. A monitor leaves them in the socket instead, so that
+ * the daemon counts what it loses; what a request read meanwhile and had no room for is counted here. signal_fd
+ * is readable exactly while the queue is not empty or the client is dead, so that shmd_client_fd() never misses
+ * what another thread's request read.
  */
 #include <poll.h>
 #include <string.h>
@@ -18,6 +20,13 @@ static const enum shmd_event_kind event_kinds[] = {
 	[MSG_EVENT_PORT_STATE] = SHMD_EVENT_PORT_STATE,
 	[MSG_EVENT_NIC_LOST] = SHMD_EVENT_NIC_LOST,
 	[MSG_EVENT_SESSION_END] = SHMD_EVENT_SESSION_END,
+	[MSG_EVENT_SESSION_OPENED] = SHMD_EVENT_SESSION_OPENED,
+	[MSG_EVENT_SESSION_CLOSED] = SHMD_EVENT_SESSION_CLOSED,
+	[MSG_EVENT_QUEUES_CREATED] = SHMD_EVENT_QUEUES_CREATED,
+	[MSG_EVENT_QUEUES_DESTROYED] = SHMD_EVENT_QUEUES_DESTROYED,
+	[MSG_EVENT_DRAIN] = SHMD_EVENT_DRAIN,
+	[MSG_EVENT_DROPPED] = SHMD_EVENT_DROPPED,
+	[MSG_EVENT_REFUSED] = SHMD_EVENT_REFUSED,
 };
 
 void event_queue_signal(struct event_queue *queue)
@@ -29,47 +38,78 @@ void event_queue_signal(struct event_queue *queue)
 		return;
 }
 
+bool event_queue_is_full(const struct event_queue *queue)
+{
+	return queue->is_monitor && queue->n == CLIENT_EVENTS_MAX;
+}
+
 void event_queue_push(struct event_queue *queue, const struct msg_event *event)
 {
-	struct shmd_event *e;
+	struct event_entry *entry;
 
 	/* A kind of a later protocol version: nothing this library could say about it. */
 	if ((size_t)event->kind >= sizeof(event_kinds) / sizeof(event_kinds[0]) || !event_kinds[event->kind])
 		return;
-	if (queue->n == CLIENT_EVENTS_MAX)
+	if (queue->n == CLIENT_EVENTS_MAX) {
+		queue->n_lost += queue->n_lost < UINT32_MAX;
 		return;
-	e = &queue->events[(queue->first + queue->n) % CLIENT_EVENTS_MAX];
-	e->kind = event_kinds[event->kind];
-	e->nic = event->nic;
-	e->number = event->number;
-	e->detail = event->detail;
-	text_copy(e->text, sizeof(e->text), event->text);
+	}
+	entry = &queue->entries[(queue->first + queue->n) % CLIENT_EVENTS_MAX];
+	entry->nic = event->nic;
+	entry->event = (struct shmd_admin_event){
+		.kind = event_kinds[event->kind],
+		.time_nsec = event->time_nsec,
+		.session = event->session,
+		.uid = event->uid,
+		.pid = event->pid,
+		.number = event->number,
+		.detail = event->detail,
+	};
+	text_copy(entry->event.nic, sizeof(entry->event.nic), event->nic_name);
+	text_copy(entry->event.text, sizeof(entry->event.text), event->text);
 	if (!queue->n++)
 		event_queue_signal(queue);
 }
 
-static bool event_queue_pop(struct event_queue *queue, bool keep_signal, struct shmd_event *ret_event)
+/* A monitor is told where events are missing: behind those that came before. */
+static void tell_lost(struct event_queue *queue)
+{
+	struct msg_event event = {.kind = MSG_EVENT_DROPPED, .number = queue->n_lost};
+
+	if (!queue->is_monitor || !queue->n_lost || queue->n)
+		return;
+	text_copy(event.text, sizeof(event.text), "events were lost while a request was under way");
+	queue->n_lost = 0;
+	event_queue_push(queue, &event);
+}
+
+static bool event_queue_pop(struct event_queue *queue, bool keep_signal, struct event_entry *ret_entry)
 {
 	uint64_t count;
 
 	if (!queue->n)
 		return false;
-	*ret_event = queue->events[queue->first];
+	*ret_entry = queue->entries[queue->first];
 	queue->first = (queue->first + 1) % CLIENT_EVENTS_MAX;
 	/* Emptying a counter that is empty already fails with EAGAIN, which is as good. */
 	if (!--queue->n && !keep_signal && read(queue->signal_fd, &count, sizeof(count)) < 0)
 		return true;
+	tell_lost(queue);
 	return true;
 }
 
-/* 0; -EAGAIN when there is none now; or the dead error, after the last event was taken. */
-static int event_try_next(struct shmd_client *client, struct shmd_event *ret_event)
+/*
+ * 0; -EAGAIN when there is none now, or another thread's request had the lock until the deadline; or the dead error,
+ * after the last event was taken.
+ */
+static int event_try_next(struct shmd_client *client, uint64_t deadline, struct event_entry *ret_entry)
 {
-	int r;
+	int r = client_lock_until(client, deadline);
 
-	client_lock(client);
+	if (r < 0)
+		return r;
 	r = request_drain(client);
-	if (event_queue_pop(&client->events, client->dead != 0, ret_event))
+	if (event_queue_pop(&client->events, client->dead != 0, ret_entry))
 		r = 0;
 	else if (!r)
 		r = -EAGAIN;
@@ -77,19 +117,13 @@ static int event_try_next(struct shmd_client *client, struct shmd_event *ret_eve
 	return r;
 }
 
-int shmd_event_next(struct shmd_client *client, uint64_t timeout_nsec, struct shmd_event *ret_event)
+int event_next(struct shmd_client *client, uint64_t timeout_nsec, struct event_entry *ret_entry)
 {
-	uint64_t deadline;
+	uint64_t deadline = nsec_add(nsec_now(), timeout_nsec);
 	int r;
 
-	r = client_check(client);
-	if (r < 0)
-		return r;
-	if (!ret_event)
-		return text_fail(-EINVAL, "ret_event is NULL");
-	deadline = nsec_add(nsec_now(), timeout_nsec);
 	for (;;) {
-		r = event_try_next(client, ret_event);
+		r = event_try_next(client, deadline, ret_entry);
 		if (r != -EAGAIN)
 			return r;
 		r = wait_fd(client->epoll_fd, POLLIN, deadline);
@@ -98,6 +132,29 @@ int shmd_event_next(struct shmd_client *client, uint64_t timeout_nsec, struct sh
 		if (r < 0)
 			return text_fail(r, "cannot wait for events: %s", strerror(-r));
 	}
+}
+
+int shmd_event_next(struct shmd_client *client, uint64_t timeout_nsec, struct shmd_event *ret_event)
+{
+	struct event_entry entry;
+	int r;
+
+	r = client_check(client);
+	if (r < 0)
+		return r;
+	if (!ret_event)
+		return text_fail(-EINVAL, "ret_event is NULL");
+	r = event_next(client, timeout_nsec, &entry);
+	if (r < 0)
+		return r;
+	*ret_event = (struct shmd_event){
+		.kind = entry.event.kind,
+		.nic = entry.nic,
+		.number = entry.event.number,
+		.detail = entry.event.detail,
+	};
+	text_copy(ret_event->text, sizeof(ret_event->text), entry.event.text);
+	return 0;
 }
 
 int shmd_client_fd(const struct shmd_client *client)

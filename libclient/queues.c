@@ -173,7 +173,7 @@ static bool qp_fits(const struct queue_batch *batch, const struct msg_qp_info *q
 	return qp->log2_sq_wqebbs <= 15 && qp->log2_rq_stride <= 9 && qp->n_rq_wqes <= 32768 &&
 	       range_fits(qp->sq_offset, (uint64_t)SHMD_WQEBB_BYTES << qp->log2_sq_wqebbs, bytes) &&
 	       range_fits(qp->rq_offset, (uint64_t)qp->n_rq_wqes << qp->log2_rq_stride, bytes) &&
-	       range_fits(qp->dbrec_offset, sizeof(struct shmd_dbrec), bytes);
+	       range_fits(qp->dbrec_offset, SHMD_DBREC_STRIDE, bytes);
 }
 
 static bool cq_fits(const struct queue_batch *batch, const struct msg_cq_info *cq)

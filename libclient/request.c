@@ -2,7 +2,8 @@
 /*
  * Requests and their replies.
  *
- * One request is under way at a time; the lock is held from its packet to its reply. Whatever else arrives
+ * One request is under way at a time; the lock is held from its packet to its reply, and waiting for it counts against
+ * the time limit. Whatever else arrives
  * meanwhile is judged here: events go to the queue, the reply of a request that timed out earlier is dropped
  * and its descriptors closed. What cannot be read, does not match its descriptors or answers with another kind
  * ends the client: after that nobody could know what a number means. The socket does not block; waiting is
@@ -118,7 +119,7 @@ int request_drain(struct shmd_client *client)
 	struct msg msg;
 	int r = 0;
 
-	while (!client->dead && !r) {
+	while (!client->dead && !r && !event_queue_is_full(&client->events)) {
 		fdlist_init(&fds);
 		r = read_message(client, &msg, &fds);
 		if (!r) {
@@ -238,9 +239,8 @@ static int judge_reply(struct shmd_client *client, struct request *r)
 	}
 }
 
-static int call_locked(struct shmd_client *client, struct request *r)
+static int call_locked(struct shmd_client *client, struct request *r, uint64_t deadline)
 {
-	uint64_t deadline = nsec_add(nsec_now(), client->timeout_nsec);
 	int res;
 
 	if (client->dead)
@@ -255,10 +255,12 @@ static int call_locked(struct shmd_client *client, struct request *r)
 
 int request_call(struct shmd_client *client, struct request *r)
 {
+	uint64_t deadline = nsec_add(nsec_now(), client->timeout_nsec);
 	int res;
 
-	client_lock(client);
-	res = call_locked(client, r);
+	if (client_lock_until(client, deadline) < 0)
+		return text_fail(-ETIMEDOUT, "shmemd did not answer another thread's request in time");
+	res = call_locked(client, r, deadline);
 	client_unlock(client);
 	return res;
 }

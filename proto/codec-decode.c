@@ -69,6 +69,24 @@ static int decode_bytes(const struct place *at)
 	return 0;
 }
 
+static int decode_bytes_heap(const struct place *at)
+{
+	const ProtobufCBinaryData *data = at->generated;
+	uint8_t *copy;
+
+	if (data->len > at->field->max)
+		return -EMSGSIZE;
+	if (!data->len)
+		return 0;
+	copy = malloc(data->len);
+	if (!copy)
+		return -ENOMEM;
+	memcpy(copy, data->data, data->len);
+	*(uint8_t **)at->plain = copy; /* the message's from now on */
+	*(uint32_t *)at->plain_n = (uint32_t)data->len;
+	return 0;
+}
+
 static int decode_numbers(const struct place *at, size_t element_bytes)
 {
 	if (at->generated_n > at->field->max)
@@ -155,6 +173,8 @@ static int decode_field(const struct place *at)
 	case FIELD_BYTES_FIXED:
 	case FIELD_BYTES:
 		return decode_bytes(at);
+	case FIELD_BYTES_HEAP:
+		return decode_bytes_heap(at);
 	case FIELD_U32_ARRAY:
 		return decode_numbers(at, sizeof(uint32_t));
 	case FIELD_U64_ARRAY:

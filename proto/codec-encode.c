@@ -61,12 +61,12 @@ static int encode_text(struct arena *arena, const struct place *at)
 	return 0;
 }
 
-static int encode_bytes(const struct place *at, size_t bytes)
+static int encode_bytes(const struct place *at, const void *data, size_t bytes)
 {
-	if (bytes > at->field->max)
+	if (bytes > at->field->max || (bytes && !data))
 		return -EINVAL;
 	*(ProtobufCBinaryData *)at->generated =
-		(ProtobufCBinaryData){.len = bytes, .data = (uint8_t *)at->plain};
+		(ProtobufCBinaryData){.len = bytes, .data = (uint8_t *)data};
 	return 0;
 }
 
@@ -128,9 +128,11 @@ static int encode_field(struct arena *arena, const struct place *at)
 	case FIELD_TEXT:
 		return encode_text(arena, at);
 	case FIELD_BYTES_FIXED:
-		return encode_bytes(at, at->field->max);
+		return encode_bytes(at, at->plain, at->field->max);
 	case FIELD_BYTES:
-		return encode_bytes(at, get_u32(at->plain_n));
+		return encode_bytes(at, at->plain, get_u32(at->plain_n));
+	case FIELD_BYTES_HEAP:
+		return encode_bytes(at, *(const void *const *)at->plain, get_u32(at->plain_n));
 	case FIELD_U32_ARRAY:
 		return encode_numbers(at, get_u32(at->plain_n));
 	case FIELD_U64_ARRAY:

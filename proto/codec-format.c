@@ -163,6 +163,9 @@ static void format_field(struct line *line, const struct field *field, const cha
 	case FIELD_BYTES:
 		format_bytes(line, field, name, at, *(const uint32_t *)n);
 		break;
+	case FIELD_BYTES_HEAP:
+		format_bytes(line, field, name, *(const uint8_t *const *)at, *(const uint32_t *)n);
+		break;
 	case FIELD_U32_ARRAY:
 		format_u32_array(line, name, at, *(const unsigned int *)n);
 		break;

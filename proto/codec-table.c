@@ -38,6 +38,9 @@
 #define BYTES_SECRET(s, f, n, no) \
 	{.number = no, .name = #f, .type = FIELD_BYTES, .offset = OFFSET_OF_ARRAY(s, f, 1), .max = COUNT(s, f), \
 	 .n_offset = OFFSET(s, n, 4), .is_secret = true}
+#define BYTES_HEAP_SECRET(s, f, n, no, limit) \
+	{.number = no, .name = #f, .type = FIELD_BYTES_HEAP, .offset = OFFSET_OF_ARRAY(s, f, 1), .max = limit, \
+	 .n_offset = OFFSET(s, n, 4), .is_secret = true}
 #define U32_ARRAY(s, f, n, no) \
 	{.number = no, .name = #f, .type = FIELD_U32_ARRAY, .offset = OFFSET_OF_ARRAY(s, f, 4), .max = COUNT(s, f), \
 	 .n_offset = OFFSET(s, n, 4)}
@@ -106,11 +109,16 @@ static const struct field hello_rep_fields[] = {
 MESSAGE(hello_rep, msg_hello_rep, hello_rep);
 
 static const struct field event_fields[] = {
-	ENUM(msg_event, kind, 1, MSG_EVENT_QP_ERROR, MSG_EVENT_SESSION_END),
+	ENUM(msg_event, kind, 1, MSG_EVENT_QP_ERROR, MSG_EVENT_REFUSED),
 	U32(msg_event, nic, 2),
 	U32(msg_event, number, 3),
 	U32(msg_event, detail, 4),
 	TEXT(msg_event, text, 5),
+	U64(msg_event, session, 6),
+	TEXT(msg_event, nic_name, 7),
+	U64(msg_event, time_nsec, 8),
+	U32(msg_event, uid, 9),
+	U32(msg_event, pid, 10),
 };
 MESSAGE(event, msg_event, event);
 
@@ -392,6 +400,9 @@ static const struct field status_rep_fields[] = {
 	U64(msg_status_rep, refused_total, 13),
 	MSG(msg_status_rep, counters, 14, counters),
 	U32(msg_status_rep, n_published, 15),
+	BOOL(msg_status_rep, draining, 16),
+	U64(msg_status_rep, drain_left_nsec, 17),
+	U32(msg_status_rep, n_monitors, 18),
 };
 MESSAGE(status_rep, msg_status_rep, status_rep);
 
@@ -457,6 +468,56 @@ static const struct field list_rep_fields[] = {
 };
 MESSAGE(list_rep, msg_list_rep, list_rep);
 
+MESSAGE_EMPTY(monitor_req);
+
+static const struct field queue_dump_req_fields[] = {
+	TEXT(msg_queue_dump_req, nic, 1),
+	U32(msg_queue_dump_req, qpn, 2),
+	ENUM(msg_queue_dump_req, part, 3, MSG_PART_NONE, MSG_PART_RECV_CQ),
+	U32(msg_queue_dump_req, first, 4),
+	U32(msg_queue_dump_req, n, 5),
+};
+MESSAGE(queue_dump_req, msg_queue_dump_req, queue_dump_req);
+
+static const struct field queue_dump_rep_fields[] = {
+	MSG(msg_queue_dump_rep, qp, 1, qp_item),
+	U32(msg_queue_dump_rep, rq_pi, 2),
+	U32(msg_queue_dump_rep, rq_ci, 3),
+	U32(msg_queue_dump_rep, log2_rq_stride, 4),
+	U32(msg_queue_dump_rep, n_rq_wqes, 5),
+	U32(msg_queue_dump_rep, send_cqn, 6),
+	U32(msg_queue_dump_rep, recv_cqn, 7),
+	U32(msg_queue_dump_rep, send_cq_log2_entries, 8),
+	U32(msg_queue_dump_rep, recv_cq_log2_entries, 9),
+	U32(msg_queue_dump_rep, send_cq_flags, 10),
+	U32(msg_queue_dump_rep, recv_cq_flags, 11),
+	U32(msg_queue_dump_rep, dbrec_sq, 12),
+	U32(msg_queue_dump_rep, dbrec_rq, 13),
+	U32(msg_queue_dump_rep, dbrec_send_cq, 14),
+	U32(msg_queue_dump_rep, dbrec_recv_cq, 15),
+	U32(msg_queue_dump_rep, entry_bytes, 16),
+	U32(msg_queue_dump_rep, first, 17),
+	BYTES_HEAP_SECRET(msg_queue_dump_rep, data, data_bytes, 18, MSG_DUMP_BYTES),
+};
+MESSAGE(queue_dump_rep, msg_queue_dump_rep, queue_dump_rep);
+
+static const struct field session_kill_req_fields[] = {
+	U64(msg_session_kill_req, session, 1),
+};
+MESSAGE(session_kill_req, msg_session_kill_req, session_kill_req);
+
+static const struct field drain_req_fields[] = {
+	BOOL(msg_drain_req, on, 1),
+	U64(msg_drain_req, grace_nsec, 2),
+};
+MESSAGE(drain_req, msg_drain_req, drain_req);
+
+static const struct field port_set_req_fields[] = {
+	TEXT(msg_port_set_req, nic, 1),
+	U32(msg_port_set_req, state, 2),
+};
+MESSAGE(port_set_req, msg_port_set_req, port_set_req);
+
 const struct message_kind codec_kinds[MSG_KIND_MAX + 1] = {
 	[MSG_OK_REP] = {"ok-rep", &ok_rep_message},
 	[MSG_ERROR_REP] = {"error-rep", &error_rep_message},
@@ -490,6 +551,12 @@ const struct message_kind codec_kinds[MSG_KIND_MAX + 1] = {
 	[MSG_STATUS_REP] = {"status-rep", &status_rep_message},
 	[MSG_LIST_REQ] = {"list-req", &list_req_message},
 	[MSG_LIST_REP] = {"list-rep", &list_rep_message},
+	[MSG_MONITOR_REQ] = {"monitor-req", &monitor_req_message},
+	[MSG_QUEUE_DUMP_REQ] = {"queue-dump-req", &queue_dump_req_message},
+	[MSG_QUEUE_DUMP_REP] = {"queue-dump-rep", &queue_dump_rep_message},
+	[MSG_SESSION_KILL_REQ] = {"session-kill-req", &session_kill_req_message},
+	[MSG_DRAIN_REQ] = {"drain-req", &drain_req_message},
+	[MSG_PORT_SET_REQ] = {"port-set-req", &port_set_req_message},
 };
 
 _Static_assert((int)MSG_OK_REP == SHMEMD__ENVELOPE__BODY_OK_REP, "frozen");
@@ -524,6 +591,12 @@ _Static_assert((int)MSG_STATUS_REQ == SHMEMD__ENVELOPE__BODY_STATUS_REQ, "frozen
 _Static_assert((int)MSG_STATUS_REP == SHMEMD__ENVELOPE__BODY_STATUS_REP, "frozen");
 _Static_assert((int)MSG_LIST_REQ == SHMEMD__ENVELOPE__BODY_LIST_REQ, "frozen");
 _Static_assert((int)MSG_LIST_REP == SHMEMD__ENVELOPE__BODY_LIST_REP, "frozen");
+_Static_assert((int)MSG_MONITOR_REQ == SHMEMD__ENVELOPE__BODY_MONITOR_REQ, "frozen");
+_Static_assert((int)MSG_QUEUE_DUMP_REQ == SHMEMD__ENVELOPE__BODY_QUEUE_DUMP_REQ, "frozen");
+_Static_assert((int)MSG_QUEUE_DUMP_REP == SHMEMD__ENVELOPE__BODY_QUEUE_DUMP_REP, "frozen");
+_Static_assert((int)MSG_SESSION_KILL_REQ == SHMEMD__ENVELOPE__BODY_SESSION_KILL_REQ, "frozen");
+_Static_assert((int)MSG_DRAIN_REQ == SHMEMD__ENVELOPE__BODY_DRAIN_REQ, "frozen");
+_Static_assert((int)MSG_PORT_SET_REQ == SHMEMD__ENVELOPE__BODY_PORT_SET_REQ, "frozen");
 _Static_assert((int)MSG_ROLE_CLIENT == SHMEMD__ROLE__ROLE_CLIENT, "frozen");
 _Static_assert((int)MSG_ROLE_CONTROL == SHMEMD__ROLE__ROLE_CONTROL, "frozen");
 _Static_assert((int)MSG_EVENT_QP_ERROR == SHMEMD__EVENT_KIND__EVENT_QP_ERROR, "frozen");
@@ -531,6 +604,13 @@ _Static_assert((int)MSG_EVENT_CQ_ERROR == SHMEMD__EVENT_KIND__EVENT_CQ_ERROR, "f
 _Static_assert((int)MSG_EVENT_PORT_STATE == SHMEMD__EVENT_KIND__EVENT_PORT_STATE, "frozen");
 _Static_assert((int)MSG_EVENT_NIC_LOST == SHMEMD__EVENT_KIND__EVENT_NIC_LOST, "frozen");
 _Static_assert((int)MSG_EVENT_SESSION_END == SHMEMD__EVENT_KIND__EVENT_SESSION_END, "frozen");
+_Static_assert((int)MSG_EVENT_SESSION_OPENED == SHMEMD__EVENT_KIND__EVENT_SESSION_OPENED, "frozen");
+_Static_assert((int)MSG_EVENT_SESSION_CLOSED == SHMEMD__EVENT_KIND__EVENT_SESSION_CLOSED, "frozen");
+_Static_assert((int)MSG_EVENT_QUEUES_CREATED == SHMEMD__EVENT_KIND__EVENT_QUEUES_CREATED, "frozen");
+_Static_assert((int)MSG_EVENT_QUEUES_DESTROYED == SHMEMD__EVENT_KIND__EVENT_QUEUES_DESTROYED, "frozen");
+_Static_assert((int)MSG_EVENT_DRAIN == SHMEMD__EVENT_KIND__EVENT_DRAIN, "frozen");
+_Static_assert((int)MSG_EVENT_DROPPED == SHMEMD__EVENT_KIND__EVENT_DROPPED, "frozen");
+_Static_assert((int)MSG_EVENT_REFUSED == SHMEMD__EVENT_KIND__EVENT_REFUSED, "frozen");
 _Static_assert((int)MSG_MEM_UNSET == SHMEMD__MEM_KIND__MEM_UNSET, "frozen");
 _Static_assert((int)MSG_MEM_MEMFD == SHMEMD__MEM_KIND__MEM_MEMFD, "frozen");
 _Static_assert((int)MSG_MEM_DMABUF == SHMEMD__MEM_KIND__MEM_DMABUF, "frozen");
@@ -539,6 +619,11 @@ _Static_assert((int)MSG_LIST_SESSIONS == SHMEMD__LIST_WHAT__LIST_SESSIONS, "froz
 _Static_assert((int)MSG_LIST_QPS == SHMEMD__LIST_WHAT__LIST_QPS, "frozen");
 _Static_assert((int)MSG_LIST_MRS == SHMEMD__LIST_WHAT__LIST_MRS, "frozen");
 _Static_assert((int)MSG_LIST_NICS == SHMEMD__LIST_WHAT__LIST_NICS, "frozen");
+_Static_assert((int)MSG_PART_NONE == SHMEMD__QUEUE_PART__PART_NONE, "frozen");
+_Static_assert((int)MSG_PART_SQ == SHMEMD__QUEUE_PART__PART_SQ, "frozen");
+_Static_assert((int)MSG_PART_RQ == SHMEMD__QUEUE_PART__PART_RQ, "frozen");
+_Static_assert((int)MSG_PART_SEND_CQ == SHMEMD__QUEUE_PART__PART_SEND_CQ, "frozen");
+_Static_assert((int)MSG_PART_RECV_CQ == SHMEMD__QUEUE_PART__PART_RECV_CQ, "frozen");
 /* clang-format on */
 
 const struct message_kind *codec_kind(unsigned int kind)

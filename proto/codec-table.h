@@ -23,6 +23,7 @@ enum field_type {
 	FIELD_TEXT,	   /* char[max], terminated */
 	FIELD_BYTES_FIXED, /* uint8_t[max]: exactly max bytes */
 	FIELD_BYTES,	   /* uint8_t[max], uint32_t: 0..max bytes */
+	FIELD_BYTES_HEAP,  /* pointer to bytes, uint32_t: 0..max bytes; freed by msg_deinit */
 	FIELD_U32_ARRAY,   /* uint32_t[max], unsigned int: how many */
 	FIELD_U64_ARRAY,   /* uint64_t[max], all sent; missing ones are 0 */
 	FIELD_MSG,	   /* struct; absent is all zero */

@@ -26,7 +26,7 @@ void msg_deinit(struct msg *msg)
 		const struct field *field = &kind->message->fields[i];
 		char *body = (char *)msg + MSG_BODY_OFFSET;
 
-		if (field->type != FIELD_MSG_HEAP)
+		if (field->type != FIELD_MSG_HEAP && field->type != FIELD_BYTES_HEAP)
 			continue;
 		free(*(void **)(body + field->offset));
 		*(void **)(body + field->offset) = NULL;

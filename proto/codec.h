@@ -49,8 +49,14 @@ enum msg_kind {
 	MSG_STATUS_REP = 51,
 	MSG_LIST_REQ = 52,
 	MSG_LIST_REP = 53,
+	MSG_MONITOR_REQ = 60,
+	MSG_QUEUE_DUMP_REQ = 62,
+	MSG_QUEUE_DUMP_REP = 63,
+	MSG_SESSION_KILL_REQ = 64,
+	MSG_DRAIN_REQ = 66,
+	MSG_PORT_SET_REQ = 68,
 };
-#define MSG_KIND_MAX 53
+#define MSG_KIND_MAX 68
 
 #define MSG_TEXT_BYTES 256
 #define MSG_NAME_BYTES 64
@@ -67,6 +73,7 @@ enum msg_kind {
 #define MSG_MAX_SESSION_ITEMS 48 /* per list reply, as the next ones; a full reply always fits a packet */
 #define MSG_MAX_QP_ITEMS 256
 #define MSG_MAX_MR_ITEMS 256
+#define MSG_DUMP_BYTES 16384
 
 enum msg_role { MSG_ROLE_CLIENT = 1, MSG_ROLE_CONTROL = 2 };
 enum msg_mem_kind { MSG_MEM_UNSET = 0, MSG_MEM_MEMFD = 1, MSG_MEM_DMABUF = 2, MSG_MEM_AGENT = 3 };
@@ -76,12 +83,26 @@ enum msg_event_kind {
 	MSG_EVENT_PORT_STATE = 3,
 	MSG_EVENT_NIC_LOST = 4,
 	MSG_EVENT_SESSION_END = 5,
+	MSG_EVENT_SESSION_OPENED = 6,
+	MSG_EVENT_SESSION_CLOSED = 7,
+	MSG_EVENT_QUEUES_CREATED = 8,
+	MSG_EVENT_QUEUES_DESTROYED = 9,
+	MSG_EVENT_DRAIN = 10,
+	MSG_EVENT_DROPPED = 11,
+	MSG_EVENT_REFUSED = 12,
 };
 enum msg_list_what {
 	MSG_LIST_SESSIONS = 1,
 	MSG_LIST_QPS = 2,
 	MSG_LIST_MRS = 3,
 	MSG_LIST_NICS = 4,
+};
+enum msg_queue_part {
+	MSG_PART_NONE = 1,
+	MSG_PART_SQ = 2,
+	MSG_PART_RQ = 3,
+	MSG_PART_SEND_CQ = 4,
+	MSG_PART_RECV_CQ = 5,
 };
 
 struct msg_counters {
@@ -121,6 +142,9 @@ struct msg_event {
 	enum msg_event_kind kind;
 	uint32_t nic, number, detail;
 	char text[MSG_TEXT_BYTES];
+	uint64_t session, time_nsec;
+	uint32_t uid, pid;
+	char nic_name[MSG_NAME_BYTES];
 };
 
 struct msg_nic {
@@ -264,6 +288,9 @@ struct msg_status_rep {
 	uint32_t n_nics, n_sessions, n_qps, n_cqs, n_mrs, n_fds, n_published;
 	uint64_t registered_bytes, sessions_total, refused_total;
 	struct msg_counters counters;
+	bool draining;
+	uint64_t drain_left_nsec;
+	uint32_t n_monitors;
 };
 struct msg_list_req {
 	enum msg_list_what what;
@@ -299,6 +326,34 @@ struct msg_list_rep {
 	struct msg_nic *nics;
 };
 
+struct msg_queue_dump_req {
+	char nic[MSG_NAME_BYTES];
+	uint32_t qpn;
+	enum msg_queue_part part;
+	uint32_t first, n;
+};
+struct msg_queue_dump_rep {
+	struct msg_qp_item qp;
+	uint32_t rq_pi, rq_ci, log2_rq_stride, n_rq_wqes;
+	uint32_t send_cqn, recv_cqn, send_cq_log2_entries, recv_cq_log2_entries;
+	uint32_t send_cq_flags, recv_cq_flags;
+	uint32_t dbrec_sq, dbrec_rq, dbrec_send_cq, dbrec_recv_cq;
+	uint32_t entry_bytes, first;
+	uint32_t data_bytes; /* at most MSG_DUMP_BYTES */
+	uint8_t *data;
+};
+struct msg_session_kill_req {
+	uint64_t session;
+};
+struct msg_drain_req {
+	bool on;
+	uint64_t grace_nsec;
+};
+struct msg_port_set_req {
+	char nic[MSG_NAME_BYTES];
+	uint32_t state;
+};
+
 struct msg {
 	uint64_t id;
 	uint32_t n_fds;
@@ -332,6 +387,11 @@ struct msg {
 		struct msg_status_rep status_rep;
 		struct msg_list_req list_req;
 		struct msg_list_rep list_rep;
+		struct msg_queue_dump_req queue_dump_req;
+		struct msg_queue_dump_rep queue_dump_rep;
+		struct msg_session_kill_req session_kill_req;
+		struct msg_drain_req drain_req;
+		struct msg_port_set_req port_set_req;
 	};
 };
 

@@ -20,7 +20,7 @@
 	X(UNKNOWN_REQUEST,  4, -ENOSYS,      "the daemon does not know this request") \
 	X(INVALID,          5, -EINVAL,      "an argument is outside its range") \
 	X(PERMISSION,       6, -EPERM,       "not allowed for this user") \
-	X(NOT_FOUND,        7, -ENOENT,      "no such object in this session") \
+	X(NOT_FOUND,        7, -ENOENT,      "no such object") \
 	X(BUSY,             8, -EBUSY,       "the object is still in use") \
 	X(EXISTS,           9, -EEXIST,      "there is one already") \
 	X(NO_MEMORY,       10, -ENOMEM,      "the daemon is out of memory") \
@@ -45,7 +45,7 @@
 	X(MEM_FD,          51, -EBADF,       "the descriptor is not what its kind says") \
 	X(FDS,             52, -EBADF,       "wrong number of descriptors in the packet") \
 	X(NOT_PUBLISHED,   53, -ENOENT,      "nothing is published there") \
-	X(DRAINING,        64, -ESHUTDOWN,   "the daemon accepts no new sessions") \
+	X(DRAINING,        64, -ESHUTDOWN,   "the daemon is being drained of sessions") \
 	X(SHUTDOWN,        65, -ESHUTDOWN,   "the daemon is stopping") \
 	X(KILLED,          66, -ECANCELED,   "an administrator ended the session")
 /* clang-format on */

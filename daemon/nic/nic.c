@@ -33,6 +33,11 @@ static int default_next_event(struct nic *nic, struct nic_event *ret_event)
 	return -EAGAIN;
 }
 
+static int default_port_set(struct nic *nic, enum nic_port_state state)
+{
+	return -EOPNOTSUPP;
+}
+
 static int default_ctx_open(struct nic *nic, const struct nic_ctx_attr *attr,
 			    struct nic_ctx **ret_ctx)
 {
@@ -82,6 +87,11 @@ static int default_qp_query(struct nic_ctx *ctx, uint32_t qpn, struct nic_qp_inf
 	return -EOPNOTSUPP;
 }
 
+static int default_queues_read(struct nic_queues *queues, uint64_t offset, void *buf, size_t bytes)
+{
+	return -EOPNOTSUPP;
+}
+
 static int default_ctx_counters(struct nic_ctx *ctx, struct nic_counters *ret_counters)
 {
 	return -EOPNOTSUPP;
@@ -96,6 +106,7 @@ const struct nic_ops nic_ops_default = {
 	.query = default_query,
 	.counters = default_counters,
 	.next_event = default_next_event,
+	.port_set = default_port_set,
 	.ctx_open = default_ctx_open,
 	.ctx_close = default_ctx_close,
 	.mr_reg = default_mr_reg,
@@ -105,6 +116,7 @@ const struct nic_ops nic_ops_default = {
 	.connect = default_connect,
 	.qp_modify = default_qp_modify,
 	.qp_query = default_qp_query,
+	.queues_read = default_queues_read,
 	.ctx_counters = default_ctx_counters,
 	.ctx_quiesce = default_ctx_quiesce,
 };

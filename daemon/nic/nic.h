@@ -329,6 +329,12 @@ struct nic_ops {
 	int (*counters)(struct nic *nic, struct nic_counters *ret_counters);
 	/* 0 and *ret_event, or -EAGAIN. */
 	int (*next_event)(struct nic *nic, struct nic_event *ret_event);
+	/*
+	 * Takes the port down (NIC_PORT_DOWN) or up again (NIC_PORT_ACTIVE), as its administrator would; the change
+	 * is told as NIC_EVENT_PORT_STATE. A port that is down neither sends nor receives: what is posted waits and
+	 * is retried as its QP says. 0 when it is in that state already.
+	 */
+	int (*port_set)(struct nic *nic, enum nic_port_state state);
 
 	int (*ctx_open)(struct nic *nic, const struct nic_ctx_attr *attr, struct nic_ctx **ret_ctx);
 	struct nic_ctx *(*ctx_close)(struct nic_ctx *ctx); /* everything in it is gone already */
@@ -348,10 +354,18 @@ struct nic_ops {
 	/* One transition that needs no peer: to RST, INIT, ERR, SQD, or SQD back to RTS. */
 	int (*qp_modify)(struct nic_ctx *ctx, uint32_t qpn, enum nic_qp_state state);
 	int (*qp_query)(struct nic_ctx *ctx, uint32_t qpn, struct nic_qp_info *ret_info);
+	/*
+	 * Copies `bytes` of queue memory from `offset` on, for people to look at: the client and the NIC go on
+	 * writing meanwhile. -ERANGE outside of it; -EOPNOTSUPP where the CPU cannot reach it.
+	 */
+	int (*queues_read)(struct nic_queues *queues, uint64_t offset, void *buf, size_t bytes);
 	/* Sum over all queues this context ever had. */
 	int (*ctx_counters)(struct nic_ctx *ctx, struct nic_counters *ret_counters);
 
-	/* Teardown, steps 1 to 3: data threads let go, QPs to ERR, wait for the flush at most timeout_nsec. */
+	/*
+	 * Teardown, steps 1 to 3: data threads let go, QPs to ERR, wait for the flush at most timeout_nsec. What the
+	 * client posts from here on is not seen. With 0 nothing is waited for: the flush may never be complete.
+	 */
 	void (*ctx_quiesce)(struct nic_ctx *ctx, uint64_t timeout_nsec);
 };
 

@@ -48,6 +48,11 @@ static const struct rule {
 	[MSG_FETCH_REQ] = {handle_fetch, ROLE_CLIENT, 1},
 	[MSG_STATUS_REQ] = {handle_status, ROLE_ANY, 1},
 	[MSG_LIST_REQ] = {handle_list, ROLE_ANY, 1},
+	[MSG_MONITOR_REQ] = {handle_monitor, ROLE_CONTROL, 1},
+	[MSG_QUEUE_DUMP_REQ] = {handle_queue_dump, ROLE_CONTROL, 1},
+	[MSG_SESSION_KILL_REQ] = {handle_session_kill, ROLE_CONTROL, 1},
+	[MSG_DRAIN_REQ] = {handle_drain, ROLE_CONTROL, 1},
+	[MSG_PORT_SET_REQ] = {handle_port_set, ROLE_CONTROL, 1},
 };
 
 /* What backends and the system say, in the protocol's numbers. Rows of one message come before the general ones. */
@@ -278,6 +283,23 @@ int request_add_fd(struct request *req, int borrowed_fd)
 		return r;
 	take_fd(&fd);
 	return (int)req->rep_fds.n - 1;
+}
+
+int request_admin(struct request *req)
+{
+	if (session_is_admin(req->session))
+		return 0;
+	return request_fail(req, SHMD_STATUS_PERMISSION, "this is for root and the user of the daemon (uid %u)",
+			    req->session->registry->owner_uid);
+}
+
+struct registry_nic *request_nic_by_name(struct request *req, const char *name)
+{
+	struct registry_nic *rnic = registry_find_nic(req->session->registry, name);
+
+	if (!rnic)
+		request_fail(req, SHMD_STATUS_NO_NIC, "there is no NIC \"%s\"", name);
+	return rnic;
 }
 
 struct session_nic *request_nic(struct request *req, uint32_t index)

@@ -41,6 +41,10 @@ int request_charge(struct request *req, const struct quota_amount *amount,
 int request_add_fd(struct request *req, int borrowed_fd);
 /* The session's NIC with this index, or NULL after request_fail(NOT_FOUND). */
 struct session_nic *request_nic(struct request *req, uint32_t index);
+/* 0 for an administrator, or a refusal. */
+int request_admin(struct request *req);
+/* The NIC of this name, or NULL after request_fail(NO_NIC). */
+struct registry_nic *request_nic_by_name(struct request *req, const char *name);
 /* Is this descriptor memory of its kind, acceptable to the NIC, and does it hold the range? 0 or a refusal. */
 struct mem_claim {
 	enum msg_mem_kind kind;
@@ -68,9 +72,17 @@ int handle_unpublish(struct request *req);
 int handle_fetch(struct request *req);
 int handle_status(struct request *req);
 int handle_list(struct request *req);
+int handle_monitor(struct request *req);
+int handle_queue_dump(struct request *req);
+int handle_session_kill(struct request *req);
+int handle_drain(struct request *req);
+int handle_port_set(struct request *req);
 
 /* Shared by the handlers that describe NICs and counters. */
 void fill_nic(struct msg_nic *to, const struct registry_nic *rnic);
 void fill_counters(struct msg_counters *to, const struct nic_counters *from);
+/* A QP of a batch as it is now; *ret_info holds what the item has no room for. */
+int fill_qp_item(struct msg_qp_item *item, uint64_t session, const struct session_queues *queues,
+		 const struct nic_qp *qp, struct nic_qp_info *ret_info);
 
 #endif

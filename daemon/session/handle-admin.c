@@ -7,6 +7,7 @@
  * (session, slot in its table, QP in the batch), so it stays right while sessions come and go. Control thread.
  */
 #include "daemon/session/dispatch.h"
+#include "daemon/session/drain.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -42,19 +43,12 @@ static uint64_t cursor_encode(const struct cursor *cursor)
 	       (uint64_t)cursor->slot << CURSOR_ITEM_BITS | cursor->item;
 }
 
-static bool may_see(const struct session *caller, const struct session *session)
-{
-	uint32_t uid = caller->identity.uid;
-
-	return uid == 0 || uid == caller->registry->owner_uid || uid == session->identity.uid;
-}
-
 /* The next session from *cursor on that the caller may see; a new one starts at its first slot. */
 static struct session *next_visible(const struct session *caller, struct cursor *cursor)
 {
 	struct session *session = registry_next_session(caller->registry, cursor->session);
 
-	while (session && !may_see(caller, session))
+	while (session && !session_may_see(caller, session->identity.uid))
 		session = registry_next_session(caller->registry, session->id + 1);
 	if (session && session->id != cursor->session)
 		*cursor = (struct cursor){.session = session->id};
@@ -96,6 +90,9 @@ int handle_status(struct request *req)
 		.registered_bytes = total[QUOTA_BYTES],
 		.sessions_total = registry->sessions_total,
 		.refused_total = registry->refused_total,
+		.draining = registry->draining,
+		.drain_left_nsec = drain_left_nsec(registry),
+		.n_monitors = registry->n_monitors,
 	};
 	snprintf(rep->daemon, sizeof(rep->daemon), "%s", registry->attr.daemon);
 	return sum_nics(registry, &rep->counters);
@@ -184,11 +181,9 @@ static int list_sessions(struct request *req, struct cursor *cursor)
 
 /* ---- resources: the same walk for QPs and memory regions ---------------------------------------------------------- */
 
-static int fill_qp(struct request *req, struct session *session, const struct session_queues *queues,
-		   const struct nic_qp *qp)
+int fill_qp_item(struct msg_qp_item *item, uint64_t session, const struct session_queues *queues,
+		 const struct nic_qp *qp, struct nic_qp_info *ret_info)
 {
-	struct msg_list_rep *rep = &req->rep->list_rep;
-	struct msg_qp_item *item = &rep->qps[rep->n_qps];
 	struct nic_ctx *ctx = queues->nic->ctx;
 	struct nic_qp_info info;
 	int r;
@@ -197,7 +192,7 @@ static int fill_qp(struct request *req, struct session *session, const struct se
 	if (r < 0)
 		return r;
 	*item = (struct msg_qp_item){
-		.session = session->id,
+		.session = session,
 		.qpn = qp->qpn,
 		.type = qp->type,
 		.state = info.state,
@@ -210,7 +205,7 @@ static int fill_qp(struct request *req, struct session *session, const struct se
 		.bytes = info.counters.bytes_sent + info.counters.bytes_read,
 	};
 	snprintf(item->nic, sizeof(item->nic), "%s", queues->nic->rnic->info.name);
-	rep->n_qps++;
+	*ret_info = info;
 	return 0;
 }
 
@@ -220,14 +215,18 @@ static int list_batch(struct request *req, struct session *session, struct resou
 {
 	const struct session_queues *queues = container_of(head, struct session_queues, head);
 	const struct nic_layout *layout = &queues->queues->layout;
+	struct msg_list_rep *rep = &req->rep->list_rep;
+	struct nic_qp_info info;
 	int r;
 
 	for (; cursor->item < layout->n_qps; cursor->item++) {
-		if (req->rep->list_rep.n_qps == MSG_MAX_QP_ITEMS)
+		if (rep->n_qps == MSG_MAX_QP_ITEMS)
 			return 1;
-		r = fill_qp(req, session, queues, &layout->qps[cursor->item]);
+		r = fill_qp_item(&rep->qps[rep->n_qps], session->id, queues, &layout->qps[cursor->item],
+				 &info);
 		if (r < 0)
 			return r;
+		rep->n_qps++;
 	}
 	return 0;
 }

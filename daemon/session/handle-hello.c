@@ -4,6 +4,7 @@
  * need not guess. A client's session counts from here on. Control thread.
  */
 #include "daemon/session/dispatch.h"
+#include "daemon/session/monitor.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -62,6 +63,8 @@ static int admit_client(struct request *req)
 	struct session *session = req->session;
 	int r;
 
+	if (session->registry->draining)
+		return request_fail(req, SHMD_STATUS_DRAINING, "an administrator is draining it");
 	r = request_charge(req, &amount, &session->session_charge);
 	if (r != 0)
 		return r;
@@ -72,7 +75,7 @@ static int admit_client(struct request *req)
 	return r < 0 ? r : 0;
 }
 
-int handle_hello(struct request *req)
+static int hello(struct request *req)
 {
 	const struct msg_hello_req *hello = &req->msg->hello_req;
 	struct session *session = req->session;
@@ -105,4 +108,15 @@ int handle_hello(struct request *req)
 	session_note(session, LOG_DEBUG, NOTE_SESSION, "hello from %s (%s), protocol version %u",
 		     session->identity.command, session->library, version);
 	return 0;
+}
+
+int handle_hello(struct request *req)
+{
+	int r = hello(req);
+
+	if (r > 0)
+		monitor_refused(req->session, (enum shmd_status)r, req->text);
+	else if (r == 0)
+		monitor_session_opened(req->session);
+	return r;
 }

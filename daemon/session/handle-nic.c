@@ -200,6 +200,8 @@ int handle_nic_open(struct request *req)
 	session_note(session, LOG_DEBUG, NOTE_NIC, "opened %s as NIC %u (%s), doorbell mode %u%s%s",
 		     nic->rnic->info.name, nic->index, rep->assignment, rep->doorbell,
 		     rep->reason[0] ? ": " : "", rep->reason);
+	/* Opened by name while the port is down: the event was before this session's time. */
+	session_health_port(session, nic, nic->rnic->info.state);
 	session->nics[session->n_nics++] = take_ptr(nic);
 	return 0;
 }

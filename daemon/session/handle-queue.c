@@ -6,6 +6,7 @@
  * it registers, or a memfd made and sealed here. Control thread.
  */
 #include "daemon/session/dispatch.h"
+#include "daemon/session/monitor.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -207,6 +208,7 @@ static int create_queues(struct request *req, struct session_queues *queues,
 								  : create->mem_bytes,
 	}};
 	struct nic_ctx *ctx = queues->nic->ctx;
+	struct monitor_batch told;
 	struct nic_queue_mem mem;
 	int r;
 
@@ -224,7 +226,12 @@ static int create_queues(struct request *req, struct session_queues *queues,
 	if (r < 0)
 		return r;
 	req->rep->queue_create_rep.mem_bytes = mem.length_bytes;
-	return resource_add(&req->session->resources, &queues->head);
+	r = resource_add(&req->session->resources, &queues->head);
+	if (r < 0)
+		return r;
+	told = monitor_batch_of(queues);
+	monitor_queues(req->session, MSG_EVENT_QUEUES_CREATED, &told);
+	return 0;
 }
 
 static void fill_cq(struct msg_cq_info *to, const struct nic_cq *from)

@@ -13,10 +13,14 @@
 #include <syslog.h>
 #include <unistd.h>
 
+#include "daemon/session/monitor.h"
 #include "daemon/session/session.h"
 #include "proto/base/assert.h"
 #include "proto/base/nsec.h"
 #include "proto/framing.h"
+
+/* At most one part in this many of the control thread's time goes into waiting for queues to flush. */
+#define QUIESCE_SHARE 10u
 
 _Static_assert(REGISTRY_PACKET_BYTES >= FRAMING_MAX_PACKET_BYTES, "a whole packet fits");
 
@@ -28,7 +32,10 @@ int registry_init(struct registry *registry, const struct registry_attr *attr)
 	registry->attr = *attr;
 	quota_init(&registry->quota, &attr->limits);
 	list_init(&registry->sessions);
+	list_init(&registry->monitors);
 	registry->started_nsec = nsec_now();
+	registry->quiesce_left_nsec = attr->quiesce_nsec;
+	registry->quiesce_seen_nsec = registry->started_nsec;
 	registry->owner_uid = geteuid();
 	registry->packet = malloc(REGISTRY_PACKET_BYTES);
 	registry->in_packet = malloc(REGISTRY_PACKET_BYTES);
@@ -89,6 +96,14 @@ void registry_event(struct registry *registry, struct registry_nic *rnic,
 	list_for_each_entry(session, &registry->sessions, link)
 		if (event->session_id == 0 || event->session_id == session->id)
 			session_nic_event(session, rnic, event);
+	monitor_nic_event(registry, rnic, event);
+}
+
+struct session *registry_find_session(struct registry *registry, uint64_t id)
+{
+	struct session *session = registry_next_session(registry, id);
+
+	return session && session->id == id ? session : NULL;
 }
 
 struct session *registry_next_session(struct registry *registry, uint64_t id)
@@ -99,6 +114,23 @@ struct session *registry_next_session(struct registry *registry, uint64_t id)
 		if (session->id >= id && session_is_listed(session))
 			return session;
 	return NULL;
+}
+
+uint64_t registry_quiesce_left(struct registry *registry)
+{
+	uint64_t now = nsec_now(), most = registry->attr.quiesce_nsec;
+	uint64_t back = (now - registry->quiesce_seen_nsec) / QUIESCE_SHARE;
+
+	registry->quiesce_seen_nsec = now;
+	registry->quiesce_left_nsec = nsec_add(registry->quiesce_left_nsec, back);
+	if (registry->quiesce_left_nsec > most)
+		registry->quiesce_left_nsec = most;
+	return registry->quiesce_left_nsec;
+}
+
+void registry_quiesce_spent(struct registry *registry, uint64_t nsec)
+{
+	registry->quiesce_left_nsec -= nsec < registry->quiesce_left_nsec ? nsec : registry->quiesce_left_nsec;
 }
 
 void registry_note(struct registry *registry, const struct note *note)

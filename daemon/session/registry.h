@@ -55,13 +55,15 @@ struct registry_hooks {
 	void (*note)(void *arg, const struct note *note);
 	/* The session has output waiting, or has ended and wants to be freed: not from inside this call. */
 	void (*attention)(void *arg, struct session *session);
+	/* Call drain_run after this time at the latest; only the last call counts. */
+	void (*drain_alarm)(void *arg, uint64_t nsec);
 	unsigned int debug; /* enum note_topic: debug lines wanted */
 };
 
 struct registry_attr {
 	struct quota_amount limits;
 	const char *daemon; /* name and version; lives as long as the registry */
-	uint64_t quiesce_nsec; /* teardown waits at most this long for queues to flush */
+	uint64_t quiesce_nsec; /* teardown waits at most this long for queues to flush; all together: registry_quiesce_left */
 	struct registry_hooks hooks;
 };
 
@@ -70,9 +72,14 @@ struct registry {
 	struct quota quota;
 	struct publish_table published;
 	struct list sessions; /* struct session.link, by rising id; all roles and states */
+	struct list monitors; /* struct session.monitor_link */
+	unsigned int n_monitors;
+	bool draining; /* drain.c */
+	uint64_t drain_end_nsec;
 	uint64_t last_id;
 	uint64_t sessions_total, refused_total;
 	uint64_t started_nsec;
+	uint64_t quiesce_left_nsec, quiesce_seen_nsec; /* of registry_quiesce_left */
 	uint32_t owner_uid; /* of the daemon: may see everything, as root may */
 	unsigned int n_nics;
 	struct registry_nic nics[REGISTRY_MAX_NICS];
@@ -97,6 +104,15 @@ void registry_event(struct registry *registry, struct registry_nic *rnic,
 
 /* The session with this id or the next higher one that is listed (a client that said Hello); NULL at the end. */
 struct session *registry_next_session(struct registry *registry, uint64_t id);
+/* The listed session with this id, or NULL. */
+struct session *registry_find_session(struct registry *registry, uint64_t id);
+
+/*
+ * How long a teardown that begins now may wait for its queues. The control thread serves nobody meanwhile, so all
+ * teardowns share quiesce_nsec, of which a tenth of the time that passes comes back.
+ */
+uint64_t registry_quiesce_left(struct registry *registry);
+void registry_quiesce_spent(struct registry *registry, uint64_t nsec);
 
 void registry_note(struct registry *registry, const struct note *note);
 

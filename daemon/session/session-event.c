@@ -2,8 +2,9 @@
 /*
  * What a session is told without asking: the health page and events of its NICs.
  *
- * A health word keeps its first value. The page is shared with the client: it may hold anything, so it is only
- * ever written and never believed. Control thread.
+ * A health word keeps its first final value; "port down" is the one that is not final, and goes when the port is up
+ * again. The page is shared with the client: it may hold anything, so it is only ever written and never believed.
+ * Control thread.
  */
 #include "daemon/session/session.h"
 
@@ -15,20 +16,37 @@
 
 #include "proto/base/cleanup.h"
 
-static void health_set(uint32_t *word, uint32_t value)
+static bool health_replace(uint32_t *word, uint32_t old, uint32_t value)
 {
-	uint32_t expected = SHMD_HEALTH_OK;
+	return __atomic_compare_exchange_n(word, &old, value, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+}
 
-	__atomic_compare_exchange_n(word, &expected, value, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+/* One try for each value that gives way: the library writes final values only. */
+static void health_set_final(uint32_t *word, uint32_t value)
+{
+	if (!health_replace(word, SHMD_HEALTH_OK, value))
+		health_replace(word, SHMD_HEALTH_PORT_DOWN, value);
+}
+
+void session_health_port(struct session *session, const struct session_nic *nic, enum nic_port_state state)
+{
+	uint32_t *word = &session->health->nic[nic->index];
+
+	if (state == NIC_PORT_LOST)
+		health_set_final(word, SHMD_HEALTH_NIC_LOST);
+	else if (state == NIC_PORT_DOWN)
+		health_replace(word, SHMD_HEALTH_OK, SHMD_HEALTH_PORT_DOWN);
+	else
+		health_replace(word, SHMD_HEALTH_PORT_DOWN, SHMD_HEALTH_OK);
 }
 
 void session_health_end(struct session *session)
 {
 	if (!session->health)
 		return;
-	health_set(&session->health->session, SHMD_HEALTH_SESSION_ENDED);
+	health_set_final(&session->health->session, SHMD_HEALTH_SESSION_ENDED);
 	for (unsigned int i = 0; i < SHMD_HEALTH_NICS; i++)
-		health_set(&session->health->nic[i], SHMD_HEALTH_SESSION_ENDED);
+		health_set_final(&session->health->nic[i], SHMD_HEALTH_SESSION_ENDED);
 }
 
 int session_make_health(struct session *session)
@@ -54,8 +72,8 @@ static const char *port_state_text(enum nic_port_state state)
 	return state == NIC_PORT_ACTIVE ? "active" : state == NIC_PORT_DOWN ? "down" : "lost";
 }
 
-static void fill_event(struct msg_event *event, const struct registry_nic *rnic,
-		       const struct nic_event *news)
+void session_fill_event(struct msg_event *event, const struct registry_nic *rnic,
+			const struct nic_event *news)
 {
 	static const enum msg_event_kind kinds[] = {
 		[NIC_EVENT_QP_ERROR] = MSG_EVENT_QP_ERROR,
@@ -96,11 +114,11 @@ void session_nic_event(struct session *session, const struct registry_nic *rnic,
 	if (!nic || session->ended)
 		return;
 	if (event->kind == NIC_EVENT_LOST)
-		health_set(&session->health->nic[nic->index], SHMD_HEALTH_NIC_LOST);
-	else if (event->kind == NIC_EVENT_PORT_STATE && event->state != NIC_PORT_ACTIVE)
-		health_set(&session->health->nic[nic->index], SHMD_HEALTH_PORT_DOWN);
+		session_health_port(session, nic, NIC_PORT_LOST);
+	else if (event->kind == NIC_EVENT_PORT_STATE)
+		session_health_port(session, nic, event->state);
 	msg_init(&msg, MSG_EVENT, 0);
-	fill_event(&msg.event, rnic, event);
+	session_fill_event(&msg.event, rnic, event);
 	msg.event.nic = nic->index;
 	session_send(session, &msg, NULL);
 }

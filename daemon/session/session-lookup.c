@@ -9,6 +9,16 @@ bool session_is_listed(const struct session *session)
 	return session->version != 0 && session->role == MSG_ROLE_CLIENT && !session->ended;
 }
 
+bool session_is_admin(const struct session *session)
+{
+	return session->identity.uid == 0 || session->identity.uid == session->registry->owner_uid;
+}
+
+bool session_may_see(const struct session *session, uint32_t uid)
+{
+	return session_is_admin(session) || session->identity.uid == uid;
+}
+
 struct session_nic *session_nic_by_index(struct session *session, uint32_t index)
 {
 	return index < session->n_nics ? session->nics[index] : NULL;

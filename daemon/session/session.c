@@ -22,12 +22,14 @@
 #include <syslog.h>
 
 #include "daemon/session/dispatch.h"
+#include "daemon/session/monitor.h"
 #include "proto/base/assert.h"
 #include "proto/base/cleanup.h"
 #include "proto/base/nsec.h"
 #include "proto/framing.h"
 
 #define SESSION_PACKETS_PER_TURN 16
+#define SESSION_TURN_NSEC (NSEC_PER_MSEC / 2)
 
 static void teardown_quiesce(struct session *session);
 static void teardown_queues(struct session *session);
@@ -68,6 +70,7 @@ static int charge_connection(struct session *session)
 	session_note(session, LOG_NOTICE, NOTE_SESSION, "refused a connection: %s", msg.error_rep.text);
 	session->registry->refused_total++;
 	session_send(session, &msg, NULL);
+	monitor_refused(session, SHMD_STATUS_QUOTA_SESSIONS, msg.error_rep.text);
 	return -EDQUOT;
 }
 
@@ -84,6 +87,7 @@ int session_new(struct registry *registry, int sock, struct session **ret_sessio
 	session->identity.pidfd = -1;
 	session->started_nsec = nsec_now();
 	list_init(&session->link);
+	list_init(&session->monitor_link);
 	list_init(&session->published);
 	resource_table_init(&session->resources);
 	connection_init(&session->connection, take_fd(&owned_sock));
@@ -112,8 +116,10 @@ struct session *session_free(struct session *session)
 	if (!session)
 		return NULL;
 	session->ended = true;
+	monitor_leave(session);
 	for (unsigned int i = 0; i < sizeof(teardown) / sizeof(teardown[0]); i++)
 		teardown[i].run(session);
+	monitor_session_closed(session);
 	list_del(&session->link);
 	free(session);
 	return NULL;
@@ -121,17 +127,24 @@ struct session *session_free(struct session *session)
 
 /* ---- teardown, in the order of the table ------------------------------------------------------------------- */
 
-/* One budget for all NICs of the session, so that many NICs do not add up. */
+/*
+ * One budget for all NICs of the session, so that many NICs do not add up, from one for all sessions, so that many
+ * sessions do not. Who has gone reads no flush CQEs: nothing is waited for.
+ */
 static void teardown_quiesce(struct session *session)
 {
-	uint64_t end = nsec_add(nsec_now(), session->registry->attr.quiesce_nsec), now;
+	struct registry *registry = session->registry;
+	uint64_t begin = nsec_now(), now = begin;
+	uint64_t left = session->gone ? 0 : registry_quiesce_left(registry), end = nsec_add(begin, left);
 
 	for (unsigned int i = 0; i < session->n_nics; i++) {
 		struct nic_ctx *ctx = session->nics[i]->ctx;
 
-		now = nsec_now();
 		ctx->nic->ops->ctx_quiesce(ctx, now < end ? end - now : 0);
+		now = nsec_now();
 	}
+	if (left > 0)
+		registry_quiesce_spent(registry, now - begin);
 }
 
 static void teardown_queues(struct session *session)
@@ -237,11 +250,13 @@ static void remove_numbers(struct session_queues *queues)
 int session_queues_free(struct session *session, struct session_queues *queues)
 {
 	struct nic_queues *q = queues->queues;
+	struct monitor_batch told;
 	uint32_t n_qps;
 	int r;
 
 	if (q) {
 		n_qps = q->layout.n_qps;
+		told = monitor_batch_of(queues);
 		remove_numbers(queues);
 		r = q->ctx->nic->ops->queues_destroy(q);
 		if (r < 0) {
@@ -251,6 +266,9 @@ int session_queues_free(struct session *session, struct session_queues *queues)
 			return r;
 		}
 		queues->nic->rnic->n_qps -= n_qps;
+		/* What failed half way was never told of. */
+		if (queues->head.handle)
+			monitor_queues(session, MSG_EVENT_QUEUES_DESTROYED, &told);
 	}
 	resource_remove(&session->resources, &queues->head);
 	quota_charge_deinit(&queues->head.charge);
@@ -289,6 +307,7 @@ void session_end_gone(struct session *session)
 		return;
 	session->ended = true;
 	session->end_status = SHMD_STATUS_OK;
+	session->gone = true;
 	session_note(session, LOG_DEBUG, NOTE_SESSION, "the client has gone");
 	session_health_end(session);
 	call_attention(session);
@@ -313,6 +332,7 @@ void session_end(struct session *session, enum shmd_status status, const char *f
 	/* session_send may have ended it, when the socket is broken or full. */
 	session->ended = true;
 	session->end_status = status;
+	memcpy(session->end_text, msg.event.text, sizeof(session->end_text));
 	call_attention(session);
 }
 
@@ -340,10 +360,23 @@ static void send_failed(struct session *session, int r)
 {
 	if (session->ended)
 		return;
-	if (r == -ENOBUFS)
-		session_note(session, LOG_NOTICE, NOTE_SESSION,
-			     "session ends: the client does not read what it is sent");
+	if (r == -ENOBUFS) {
+		snprintf(session->end_text, sizeof(session->end_text),
+			 "the client does not read what it is sent");
+		session_note(session, LOG_NOTICE, NOTE_SESSION, "session ends: %s", session->end_text);
+	}
 	session_end_gone(session);
+}
+
+static void send_packet(struct session *session, const void *packet, size_t bytes,
+			const struct fdlist *fds)
+{
+	int r = connection_send(&session->connection, packet, bytes, fds);
+
+	if (r < 0)
+		send_failed(session, r);
+	else if (connection_wants_write(&session->connection))
+		call_attention(session);
 }
 
 void session_send(struct session *session, struct msg *msg, const struct fdlist *fds)
@@ -362,11 +395,15 @@ void session_send(struct session *session, struct msg *msg, const struct fdlist 
 		session_end_gone(session);
 		return;
 	}
-	r = connection_send(&session->connection, registry->packet, (size_t)r, fds);
-	if (r < 0)
-		send_failed(session, r);
-	else if (connection_wants_write(&session->connection))
-		call_attention(session);
+	send_packet(session, registry->packet, (size_t)r, fds);
+}
+
+void session_send_packet(struct session *session, const struct msg *msg, const void *packet, size_t bytes)
+{
+	if (session->ended)
+		return;
+	session_trace(session, "->", msg);
+	send_packet(session, packet, bytes, NULL);
 }
 
 static bool read_one(struct session *session)
@@ -388,10 +425,13 @@ static bool read_one(struct session *session)
 	return r == 0;
 }
 
+/* Requests are cheap or dear: either way others have their turn soon. */
 void session_readable(struct session *session)
 {
+	uint64_t begin = nsec_now();
+
 	for (int i = 0; i < SESSION_PACKETS_PER_TURN && !session->ended; i++)
-		if (!read_one(session))
+		if (!read_one(session) || nsec_now() - begin > SESSION_TURN_NSEC)
 			return;
 }
 
@@ -402,9 +442,12 @@ void session_writable(struct session *session)
 	if (session->ended)
 		return;
 	r = connection_flush(&session->connection);
-	if (r < 0)
+	if (r < 0) {
 		send_failed(session, r);
-	else
+		return;
+	}
+	monitor_catch_up(session);
+	if (!session->ended)
 		call_attention(session);
 }
 

@@ -67,7 +67,12 @@ struct session {
 	char library[MSG_NAME_BYTES];
 
 	bool ended;
+	bool gone; /* the client hung up or died, or does not read: nobody waits for anything of it */
 	enum shmd_status end_status;
+	char end_text[MSG_TEXT_BYTES]; /* why, for monitors; empty: the client went */
+
+	struct list monitor_link; /* registry->monitors, when it is one */
+	uint32_t n_dropped; /* events a slow monitor has lost since it was told last */
 
 	int health_fd; /* owned; -1 before Hello */
 	struct shmd_health_page *health; /* mapped; NULL before Hello */
@@ -105,6 +110,9 @@ void session_end_gone(struct session *session);
 /* Send a message, with descriptors or NULL. A client that lets too much wait is ended. */
 void session_send(struct session *session, struct msg *msg, const struct fdlist *fds);
 
+/* The same for a message that is encoded already, without descriptors; *msg is for the trace. */
+void session_send_packet(struct session *session, const struct msg *msg, const void *packet, size_t bytes);
+
 /* One line for the log when messages are traced; direction "->" or "<-". */
 void session_trace(struct session *session, const char *direction, const struct msg *msg);
 
@@ -112,9 +120,17 @@ void session_trace(struct session *session, const char *direction, const struct 
 void session_nic_event(struct session *session, const struct registry_nic *rnic,
 		       const struct nic_event *event);
 
+/* What has happened, as clients are told; the index of the NIC is the session's own. */
+void session_fill_event(struct msg_event *event, const struct registry_nic *rnic,
+			const struct nic_event *news);
+
 bool session_is_listed(const struct session *session); /* a client that said Hello */
+bool session_is_admin(const struct session *session); /* root or the daemon's user */
+bool session_may_see(const struct session *session, uint32_t uid); /* what belongs to that user */
 int session_make_health(struct session *session); /* the page behind health_fd */
 void session_health_end(struct session *session); /* every word: the session has ended */
+/* The word of one NIC follows its port: down, active again, lost for good. */
+void session_health_port(struct session *session, const struct session_nic *nic, enum nic_port_state state);
 
 struct session_nic *session_nic_by_index(struct session *session, uint32_t index); /* or NULL */
 struct session_nic *session_nic_by_rnic(struct session *session, const struct registry_nic *rnic);

@@ -36,6 +36,7 @@ enum shmd_doorbell_mode {
 /* struct shmd_dev_qp.flags */
 #define SHMD_QP_CQ_COLLAPSED 0x1u /* send CQ: every CQE at entry 0, no consumer index written */
 #define SHMD_QP_WAKE 0x2u /* ring through the nic page: see struct shmd_nic_page (C build only) */
+#define SHMD_QP_TELLS_ERROR 0x4u /* the word at SHMD_QP_ERROR_OFFSET of the dbrec was 0 at first, and is the daemon's */
 
 /* Status of device functions. 0 is success, errors are negative. */
 enum shmd_dev_status {
@@ -46,6 +47,9 @@ enum shmd_dev_status {
 	SHMD_DEV_HEALTH = -4, /* the health word is set */
 	SHMD_DEV_INVALID = -5, /* an argument the queue cannot carry */
 };
+
+/* struct shmd_dev_qp.error_wqe_index: no WQE failed, the QP did. */
+#define SHMD_DEV_NO_WQE 0xffffffffu
 
 /*
  * One QP. Constant fields first, written once by the library; the rest is written by device functions only and
@@ -98,7 +102,7 @@ struct shmd_dev_qp {
 	uint64_t cq_ci; /* CQEs consumed from an ordinary CQ */
 	uint32_t cq_lock; /* 0 free, 1 held: consumption of an ordinary CQ */
 	uint32_t error_syndrome; /* first error: enum shmd_cqe_syndrome, 0 none */
-	uint32_t error_wqe_index; /* its wqe_counter */
+	uint32_t error_wqe_index; /* its wqe_counter; SHMD_DEV_NO_WQE: it was in no CQE */
 	uint8_t reserved2[36];
 };
 SHMD_PIN_SIZE(struct shmd_dev_qp, 320);

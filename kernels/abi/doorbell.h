@@ -27,6 +27,13 @@ SHMD_PIN_OFFSET(struct shmd_dbrec, snd, 4);
 /* dbrecs sit this far apart in queue memory, so that two QPs never share a cache line. */
 #define SHMD_DBREC_STRIDE 64u
 
+/*
+ * Behind a QP's dbrec, in the same line: a native 32-bit word that the daemon writes where it can reach queue memory,
+ * and nobody else. 0, or why the QP is in ERR (enum shmd_cqe_syndrome; a flush when it was asked for). A QP that has
+ * nothing on its way writes no CQE when it fails; this word tells those who wait for memory that its peer would write.
+ */
+#define SHMD_QP_ERROR_OFFSET 8u
+
 #define SHMD_DB_PAGE_BYTES 4096u
 #define SHMD_DB_CQ_ARM_OFFSET 0x20u /* MLX5_CQ_DOORBELL */
 #define SHMD_DB_SEND_OFFSET 0x800u /* MLX5_BF_OFFSET */
@@ -50,8 +57,10 @@ SHMD_PIN_OFFSET(struct shmd_nic_page, heartbeat_nsec, 8);
 
 /*
  * Health page, one for each session: written by the daemon and by the library of the session's process, read by
- * the library and by device functions in wait loops, never read by the daemon. A word is 0 while all is well
- * and keeps its first non-zero value (enum shmd_health).
+ * the library and by device functions in wait loops, never believed by the daemon. A word is 0 while all is well
+ * (enum shmd_health). PORT_DOWN is the one value that passes: the daemon sets it in place of 0, and by compare-and-swap
+ * puts 0 in its place when the port is up again, so that what is left of a wait may be waited for again. Every other
+ * value is final: it replaces 0 and PORT_DOWN, and the first one stays.
  */
 #define SHMD_HEALTH_NICS 64u
 struct shmd_health_page {
@@ -69,7 +78,7 @@ enum shmd_health {
 	SHMD_HEALTH_OK = 0,
 	SHMD_HEALTH_DAEMON_GONE = 1, /* the socket to shmemd broke; written by the library */
 	SHMD_HEALTH_SESSION_ENDED = 2, /* shmemd ended the session (killed, drained, protocol violation) */
-	SHMD_HEALTH_PORT_DOWN = 3,
+	SHMD_HEALTH_PORT_DOWN = 3, /* until it is up again; every other value is final */
 	SHMD_HEALTH_NIC_LOST = 4, /* the NIC is gone or in a fatal state */
 };
 

@@ -10,13 +10,16 @@
  * at it without a lock. Ordinary CQ: entries are consumed under cq_lock by whoever comes first; the others have
  * nothing to do. It cannot overrun, because no more WQEBBs are in flight than it has entries (shmd_dev_sq_window).
  *
- * The CQ carries requester CQEs of this QP only. An error CQE is recorded once and ends this and every later wait.
+ * The CQ carries requester CQEs of this QP only. An error CQE is recorded once and ends this and every later wait. A
+ * flush is no error of its own: when the session or the NIC has ended, whose QPs are flushed then, the health word says
+ * why, and that is what waits return; else the daemon's word in the QP's dbrec line names the first error.
  */
 #ifndef SHMD_DEV_CQ_H
 #define SHMD_DEV_CQ_H
 
 #include <shmd/abi/cqe.h>
 #include <shmd/abi/dev-state.h>
+#include <shmd/abi/doorbell.h>
 #include <shmd/dev/annotate.h>
 #include <shmd/dev/order.h>
 
@@ -80,22 +83,67 @@ SHMD_DEV uint64_t shmd_dev_cq_extend(const struct shmd_dev_qp *qp, uint64_t done
 	return distance <= SHMD_DEV_FIXED(qp->sq_wqebbs) ? done + distance : done;
 }
 
-/* With cq_lock held: keep the first error. The index is written before the syndrome that announces it. */
+/* The health word has a final value. In error paths only: a trip over PCIe. */
+SHMD_DEV int shmd_dev_health_is_final(const struct shmd_dev_qp *qp)
+{
+	uint64_t addr = SHMD_DEV_FIXED(qp->health_addr);
+	uint32_t health = addr ? shmd_dev_health_load(addr) : 0;
+
+	return health != SHMD_HEALTH_OK && health != SHMD_HEALTH_PORT_DOWN;
+}
+
+/* The daemon's word on why the QP is in ERR, 8 bits; 0: it says nothing. In error paths and waits for memory only. */
+SHMD_DEV uint32_t shmd_dev_cq_told(const struct shmd_dev_qp *qp)
+{
+	const uint64_t dbrec_addr = SHMD_DEV_FIXED(qp->sq_dbrec_addr) - 4;
+
+	if (!(SHMD_DEV_FIXED(qp->flags) & SHMD_QP_TELLS_ERROR))
+		return 0;
+	return shmd_dev_nic_load32((const uint32_t *)(uintptr_t)(dbrec_addr + SHMD_QP_ERROR_OFFSET),
+				   SHMD_DEV_FIXED(qp->placement)) &
+	       0xff;
+}
+
+/* Why a QP was flushed: a syndrome, or SHMD_DEV_HEALTH. */
+SHMD_DEV_SLOW int shmd_dev_cq_flush_reason(const struct shmd_dev_qp *qp)
+{
+	uint32_t told;
+
+	if (shmd_dev_health_is_final(qp))
+		return SHMD_DEV_HEALTH;
+	told = shmd_dev_cq_told(qp);
+	return told ? (int)told : (int)SHMD_SYNDROME_WR_FLUSH_ERR;
+}
+
+/*
+ * With cq_lock held: keep the first error. The index is written before the syndrome that announces it.
+ * SHMD_DEV_CQE_ERROR, or SHMD_DEV_HEALTH and nothing is kept.
+ */
+SHMD_DEV int shmd_dev_cq_keep(struct shmd_dev_qp *qp, uint32_t syndrome, uint32_t wqe_index, int sharing)
+{
+	if (SHMD_DEV_UNLIKELY(shmd_dev_cq_has_error(qp, sharing)))
+		return SHMD_DEV_CQE_ERROR;
+	if (syndrome == SHMD_SYNDROME_WR_FLUSH_ERR) {
+		int reason = shmd_dev_cq_flush_reason(qp);
+
+		if (reason < 0)
+			return reason;
+		syndrome = (uint32_t)reason;
+	}
+	shmd_dev_flag_store(&qp->error_wqe_index, wqe_index, sharing);
+	shmd_dev_flag_store(&qp->error_syndrome, syndrome ? syndrome : SHMD_DEV_SYNDROME_UNKNOWN, sharing);
+	return SHMD_DEV_CQE_ERROR;
+}
+
+/* The same for an error CQE. */
 SHMD_DEV_SLOW int shmd_dev_cq_record(struct shmd_dev_qp *qp, uint64_t cqe_addr, uint32_t tail,
 				     int sharing)
 {
-	uint32_t syndrome;
-	uint64_t word;
-
-	if (SHMD_DEV_UNLIKELY(shmd_dev_cq_has_error(qp, sharing)))
-		return SHMD_DEV_CQE_ERROR;
 	/* Bytes 48 to 55 of an error CQE; the syndrome is the last. */
-	word = shmd_dev_nic_load64((const uint64_t *)(uintptr_t)(cqe_addr + 48), SHMD_DEV_FIXED(qp->placement));
-	syndrome = (uint32_t)(word >> 56);
-	shmd_dev_flag_store(&qp->error_wqe_index, shmd_dev_cqe_counter(tail), sharing);
-	shmd_dev_flag_store(&qp->error_syndrome, syndrome ? syndrome : SHMD_DEV_SYNDROME_UNKNOWN,
-			    sharing);
-	return SHMD_DEV_CQE_ERROR;
+	uint64_t word =
+		shmd_dev_nic_load64((const uint64_t *)(uintptr_t)(cqe_addr + 48), SHMD_DEV_FIXED(qp->placement));
+
+	return shmd_dev_cq_keep(qp, (uint32_t)(word >> 56), shmd_dev_cqe_counter(tail), sharing);
 }
 
 /* `at` is what a loop of looks needs of the constant fields, read once. */
@@ -186,7 +234,7 @@ SHMD_DEV int shmd_dev_cq_poll_ordinary(struct shmd_dev_qp *qp, int sharing)
 	return rc;
 }
 
-/* Look once and bring cqe_ci up to date. SHMD_DEV_OK or SHMD_DEV_CQE_ERROR. */
+/* Look once and bring cqe_ci up to date. SHMD_DEV_OK, SHMD_DEV_CQE_ERROR, or SHMD_DEV_HEALTH for a flush. */
 SHMD_DEV int shmd_dev_cq_poll_at(struct shmd_dev_qp *qp, const struct shmd_dev_cq_at *at, int sharing)
 {
 	if (SHMD_DEV_LIKELY(at->is_collapsed))
@@ -201,6 +249,25 @@ SHMD_DEV int shmd_dev_cq_poll(struct shmd_dev_qp *qp, int sharing)
 	struct shmd_dev_cq_at at = shmd_dev_cq_at(qp);
 
 	return shmd_dev_cq_poll_at(qp, &at, sharing);
+}
+
+/*
+ * Has a QP failed that has nothing on its way? Then no CQE says so, but the daemon's word may. After a look at the CQ,
+ * and in waits for memory only: what is on its way ends in a CQE, which says more. SHMD_DEV_OK or what a wait returns.
+ */
+SHMD_DEV_SLOW int shmd_dev_cq_ask_idle(struct shmd_dev_qp *qp, int sharing)
+{
+	uint32_t syndrome;
+	int rc;
+
+	if (shmd_dev_index_acquire(&qp->cqe_ci, sharing) < shmd_dev_index_peek(&qp->sq_ready_index, sharing))
+		return SHMD_DEV_OK;
+	syndrome = shmd_dev_cq_told(qp);
+	if (SHMD_DEV_LIKELY(!syndrome) || !shmd_dev_lock_try(&qp->cq_lock, sharing))
+		return SHMD_DEV_OK;
+	rc = shmd_dev_cq_keep(qp, syndrome, SHMD_DEV_NO_WQE, sharing);
+	shmd_dev_lock_drop(&qp->cq_lock, sharing);
+	return rc;
 }
 
 #endif

@@ -6,8 +6,14 @@
  *
  *	SHMD_DEV_TIMEOUT	the time limit passed (posting functions: post_timeout_nsec of the QP, for room)
  *	SHMD_DEV_CQE_ERROR	the QP failed: shmd_dev_qp_error(); it stays so, for every function
- *	SHMD_DEV_HEALTH	the health word is set: the daemon, the port or the NIC is gone
+ *	SHMD_DEV_HEALTH	the health word is set: the daemon, the session or the NIC is gone, or its port is down. A
+ *			function that only posts, and one request, has not posted it then
  *	SHMD_DEV_INVALID	an argument the queue cannot carry; nothing was posted
+ *
+ * Causes that coincide: wait_until looks at its word first. Then, and first in every other wait, comes the QP's error
+ * (also over requests that completed before it), then completion or room, then TIMEOUT, then HEALTH. Of several errors
+ * of a QP the first stands; of several values of the health word the first final one. kernels/README.md, "What ends a
+ * wait", has the table.
  *
  * Scope	A plain name has scope thread: each caller has its own operation. The _as form of a function takes a
  *	struct shmd_dev_mode instead of a time limit: scope, sharing and flags (coop.h). In scope warp or block all
@@ -21,7 +27,8 @@
  *	call is sent as written (order.h has the one exception). Remote words of atomics are naturally aligned and
  *	native-endian; 4-byte values are zero-extended to uint64_t.
  * Progress	Posting may wait for room, for earlier callers between reserve and ready, and for the doorbell; each
- *	wait ends by the QP's time limit, an error or the health word.
+ *	wait ends by the QP's time limit, the one for room also by an error or the health word. The others wait for callers
+ *	that wait for nobody, or for what an error or the health word ends.
  * Time	nsec; SHMD_DEV_NO_TIMEOUT for none; 0 looks once and returns SHMD_DEV_TIMEOUT when it is not done.
  */
 #ifndef SHMD_DEV_RMA_H
@@ -30,6 +37,7 @@
 #include <shmd/abi/dev-state.h>
 #include <shmd/dev/annotate.h>
 #include <shmd/dev/coop.h>
+#include <shmd/dev/post.h>
 #include <shmd/dev/sq.h>
 #include <shmd/dev/wqe-prepare.h>
 
@@ -222,7 +230,8 @@ enum shmd_dev_cmp {
 
 /*
  * Until `*word cmp value` (unsigned) holds; `word` is an address of the caller. What the peer sent before it changed
- * the word is visible then. The QP lends its health word and ends the wait when it fails.
+ * the word is visible then. The QP lends its health word, and its first error ends the wait, with or without a
+ * CQE. A QP that has nothing on its way does not notice that its peer is gone: then the time limit ends the wait.
  */
 SHMD_DEV_API int shmd_dev_qp_wait_until64(struct shmd_dev_qp *qp, const uint64_t *word,
 					  enum shmd_dev_cmp cmp, uint64_t value,
@@ -266,7 +275,7 @@ SHMD_DEV_API int shmd_dev_qp_submit(struct shmd_dev_qp *qp, uint64_t end, unsign
 /* Until all before `end` have completed; and one look: SHMD_DEV_OK or SHMD_DEV_AGAIN. */
 SHMD_DEV_API int shmd_dev_qp_wait(struct shmd_dev_qp *qp, uint64_t end, uint64_t timeout_nsec);
 SHMD_DEV_API int shmd_dev_qp_test(struct shmd_dev_qp *qp, uint64_t end);
-/* The first error: enum shmd_cqe_syndrome (0: none), and the 16-bit index of its WQE. */
+/* The first error: enum shmd_cqe_syndrome (0: none), and the 16-bit index of its WQE or SHMD_DEV_NO_WQE. */
 SHMD_DEV_API uint32_t shmd_dev_qp_error(const struct shmd_dev_qp *qp, uint32_t *ret_wqe_index);
 
 /* ---- two-sided -------------------------------------------------------------------------------------------- */

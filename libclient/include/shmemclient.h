@@ -32,6 +32,7 @@
 #ifndef SHMEMCLIENT_H
 #define SHMEMCLIENT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -109,7 +110,7 @@ SHMD_EXPORT const char *shmd_client_daemon(const struct shmd_client *client);
  * Blocks	never
  */
 SHMD_EXPORT int shmd_client_health(struct shmd_client *client);
-/* The session's health page, mapped until close; NULL for SHMD_ROLE_CONTROL. Its words keep their first value. */
+/* The session's health page, mapped until close; NULL for SHMD_ROLE_CONTROL. Words: see <shmd/abi/doorbell.h>. */
 SHMD_EXPORT struct shmd_health_page *shmd_client_health_page(struct shmd_client *client);
 /*
  * Pollable (poll, epoll): readable when shmd_event_next() may have something or the connection broke. Owned by the
@@ -132,13 +133,20 @@ enum shmd_event_kind {
 	SHMD_EVENT_PORT_STATE = 3,
 	SHMD_EVENT_NIC_LOST = 4,
 	SHMD_EVENT_SESSION_END = 5,
+	SHMD_EVENT_SESSION_OPENED = 6, /* this one and the next three: to monitors only */
+	SHMD_EVENT_SESSION_CLOSED = 7,
+	SHMD_EVENT_QUEUES_CREATED = 8,
+	SHMD_EVENT_QUEUES_DESTROYED = 9,
+	SHMD_EVENT_DRAIN = 10, /* detail 1: finish, the session will be ended; 0: it may go on */
+	SHMD_EVENT_DROPPED = 11, /* to monitors only, as the next one */
+	SHMD_EVENT_REFUSED = 12,
 };
 
 struct shmd_event {
 	enum shmd_event_kind kind;
 	uint32_t nic; /* NIC index of the session */
 	uint32_t number; /* qpn or cqn */
-	uint32_t detail; /* syndrome (QP, CQ), port state, or the status number the session ended with */
+	uint32_t detail; /* syndrome (QP, CQ), port state, the status number the session ended with, drain on or off */
 	char text[256];
 };
 
@@ -148,7 +156,7 @@ struct shmd_event {
  * At most 64 events wait; beyond that the newest are lost, since every state they tell of can be asked for.
  *
  * timeout_nsec	0: do not wait
- * Blocks	at most timeout_nsec, or as long as another thread's request takes
+ * Blocks	at most timeout_nsec; events wait while another thread's request is under way
  * Errors	-EAGAIN none came; the fatal error, once the events before it are taken
  */
 SHMD_EXPORT int shmd_event_next(struct shmd_client *client, uint64_t timeout_nsec,
@@ -559,6 +567,9 @@ struct shmd_daemon_status {
 	uint32_t n_nics, n_sessions, n_qps, n_cqs, n_mrs, n_fds, n_published;
 	uint64_t registered_bytes, sessions_total, refused_total;
 	struct shmd_counters counters;
+	bool draining;
+	uint64_t drain_left_nsec; /* until sessions are ended; 0: they are being ended, or nothing is drained */
+	uint32_t n_monitors;
 };
 /* The daemon as a whole. Any role. */
 SHMD_EXPORT int shmd_admin_status(struct shmd_client *client, struct shmd_daemon_status *ret_status);
@@ -601,6 +612,89 @@ SHMD_EXPORT int shmd_admin_mrs(struct shmd_client *client,
 			       int (*fn)(void *arg, const struct shmd_mr_item *item), void *arg);
 SHMD_EXPORT int shmd_admin_nics(struct shmd_client *client,
 				int (*fn)(void *arg, const struct shmd_nic_item *item), void *arg);
+
+struct shmd_admin_event {
+	enum shmd_event_kind kind;
+	uint64_t time_nsec; /* CLOCK_REALTIME of the daemon's host */
+	uint64_t session; /* whose; 0: of a NIC or of the daemon */
+	uint32_t uid, pid; /* of the session, or of who was refused */
+	char nic[64]; /* name, or empty */
+	uint32_t number; /* qpn or cqn; QUEUES_*: the first qpn; DROPPED: how many events were lost */
+	uint32_t detail; /* syndrome, port state, or status; QUEUES_*: how many QPs; DRAIN: 1 on, 0 off */
+	char text[256]; /* SESSION_OPENED: "COMMAND, LIBRARY"; else a sentence */
+};
+/*
+ * shmd_admin_monitor - tell what happens in the daemon, as it happens
+ *
+ * Calls fn for every event of NICs, of the daemon and of sessions: of all sessions for root and the daemon's user,
+ * of the caller's own uid for others. fn may use the client. Who does not read fast enough loses the newest events
+ * and gets SHMD_EVENT_DROPPED in their place. The connection goes on listening when fn has ended the call; calling
+ * again continues.
+ *
+ * client	of SHMD_ROLE_CONTROL
+ * fn		not NULL; a non-zero return ends the call and is returned
+ * Blocks	until fn ends it or the connection breaks
+ * Errors	-EPERM not SHMD_ROLE_CONTROL; -EBUSY this user has 16 monitors; the fatal error when the daemon goes
+ */
+SHMD_EXPORT int shmd_admin_monitor(struct shmd_client *client,
+				   int (*fn)(void *arg, const struct shmd_admin_event *event), void *arg);
+
+/*
+ * shmd_admin_kill, _drain, _port_set - end a session, empty the daemon, take a port down or up
+ *
+ * All are for root and the daemon's user, on a client of SHMD_ROLE_CONTROL.
+ *
+ * kill		ends one session: its client gets -ECANCELED, nobody else notices. Its memory and queues are given
+ *		back shortly after the call returns.
+ * drain	on: clients that come are refused; those that live get SHMD_EVENT_DRAIN and, grace_nsec later, the
+ *		end with -ESHUTDOWN. Returns at once; shmd_admin_status() tells how far it is. Again: the new
+ *		time counts. off: everything is as before, for sessions that have not ended.
+ * port_set	as the administrator of that port would do it; waits on queues of the NIC end when it goes down.
+ *
+ * nic		name, as shmd_admin_nics() tells
+ * Errors	-EPERM not allowed; -ENOENT no such session; -ENODEV no such NIC; -EOPNOTSUPP this NIC's ports
+ *		cannot be set
+ */
+SHMD_EXPORT int shmd_admin_kill(struct shmd_client *client, uint64_t session);
+SHMD_EXPORT int shmd_admin_drain(struct shmd_client *client, bool on, uint64_t grace_nsec);
+SHMD_EXPORT int shmd_admin_port_set(struct shmd_client *client, const char *nic, bool up);
+
+/* One QP and its rings. Counters with dbrec_ are as the client wrote them last, all bits, in host order. */
+struct shmd_queue_head {
+	struct shmd_qp_item qp;
+	uint32_t rq_pi, rq_ci; /* 16 bits */
+	uint32_t n_rq_wqes; /* entries of the receive ring; 0: it has none */
+	uint32_t rq_stride_bytes; /* of one of them */
+	uint32_t send_cqn, recv_cqn;
+	uint32_t send_cq_entries, recv_cq_entries; /* of the ring: 1 for a collapsed CQ */
+	uint32_t send_cq_flags, recv_cq_flags; /* 1 collapsed, 2 overrun ignored */
+	uint32_t dbrec_sq, dbrec_rq; /* producer indexes */
+	uint32_t dbrec_send_cq, dbrec_recv_cq; /* consumer indexes */
+};
+enum shmd_queue_part {
+	SHMD_PART_SQ = 2, /* entries of 64 bytes, as many as qp.sq_wqebbs */
+	SHMD_PART_RQ, /* of rq_stride_bytes */
+	SHMD_PART_SEND_CQ, /* of 64 bytes */
+	SHMD_PART_RECV_CQ,
+};
+#define SHMD_MAX_RQ_STRIDE_BYTES 512
+/*
+ * shmd_admin_queue_head, _queue_read - look into the queues of any session
+ *
+ * For root and the daemon's user, on a client of SHMD_ROLE_CONTROL: rings hold keys, addresses and inline payload.
+ * The client and the NIC go on writing, so what is read at different times need not fit together.
+ *
+ * nic, qpn	name of the NIC and number of a QP on it
+ * first, n	entries; any first: taken modulo the ring's size, over whose end the range may go
+ * buf		out; room for n entries of 64 bytes, for SHMD_PART_RQ of SHMD_MAX_RQ_STRIDE_BYTES, whatever the stride
+ *		is; entries lie there without gaps. Its content is undefined after an error.
+ * Errors	-EPERM not allowed; -ENODEV no such NIC; -ENOENT no such QP, or it has no such ring; -EOPNOTSUPP the
+ *		CPU does not reach this memory
+ */
+SHMD_EXPORT int shmd_admin_queue_head(struct shmd_client *client, const char *nic, uint32_t qpn,
+				      struct shmd_queue_head *ret_head);
+SHMD_EXPORT int shmd_admin_queue_read(struct shmd_client *client, const char *nic, uint32_t qpn,
+				      enum shmd_queue_part part, uint32_t first, uint32_t n, void *buf);
 
 /* ---- hooks of the C build of the device functions (see <shmd/dev/hooks.h>) ------------------------------------------- */
 

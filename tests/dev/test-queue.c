@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The queue itself: raw WQEs, withheld doorbells, wrapping, waiting, time limits, errors, fences, waking. */
 #include <string.h>
+#include <time.h>
 
 #include "tests/dev/each-mode.h"
 
@@ -276,6 +277,195 @@ TEST(health_word_ends_every_wait)
 {
 	memset(words, 0, sizeof(words));
 	each_mode(health);
+}
+
+struct late_post {
+	pthread_t thread;
+	struct mini_nic *nic;
+	int status;
+};
+
+static void *post_behind(void *arg)
+{
+	struct late_post *post = (struct late_post *)arg;
+
+	post->status = shmd_dev_qp_p(&post->nic->qp, word_at(1), 22, 8);
+	return NULL;
+}
+
+/* A caller that waits for its turn stays, whatever the health word says: otherwise its WQEBB would never be filled. */
+TEST(a_port_that_is_down_for_a_moment_leaves_no_hole_in_the_queue)
+{
+	struct mini_nic_attr attr = {.sharing = SHMD_SHARING_GPU};
+	struct mini_nic *nic = mini_nic_new(&attr);
+	uint32_t *word = (uint32_t *)(uintptr_t)nic->qp.health_addr;
+	struct late_post post = {.nic = nic, .status = 1};
+	struct timespec pause = {.tv_nsec = 50 * (long)MSEC};
+	uint64_t index = 0;
+
+	memset(words, 0, sizeof(words));
+	ASSERT_EQ(shmd_dev_qp_reserve(&nic->qp, 1, &index), SHMD_DEV_OK);
+	__atomic_store_n(word, SHMD_HEALTH_PORT_DOWN, __ATOMIC_RELAXED);
+	ASSERT_OK(pthread_create(&post.thread, NULL, post_behind, &post));
+	while (shmd_dev_index_peek(&nic->qp.sq_rsvd_index, SHMD_SHARING_GPU) == index + 1)
+		nanosleep(&pause, NULL);
+	nanosleep(&pause, NULL);
+	shmd_dev_prepare_write_value(&nic->qp, shmd_dev_wqe_at(index, SHMD_WQE_CE_ALWAYS), word_at(0), 11, 8);
+	ASSERT_EQ(shmd_dev_qp_ready(&nic->qp, index, 1), SHMD_DEV_OK);
+	ASSERT_EQ(shmd_dev_qp_submit(&nic->qp, index + 1, 0), SHMD_DEV_OK);
+	ASSERT_OK(pthread_join(post.thread, NULL));
+	ASSERT_EQ(post.status, SHMD_DEV_OK);
+	__atomic_store_n(word, SHMD_HEALTH_OK, __ATOMIC_RELAXED);
+	ASSERT_EQ(shmd_dev_qp_quiet(&nic->qp, PATIENCE), SHMD_DEV_OK);
+	ASSERT_EQ(words[0], 11);
+	ASSERT_EQ(words[1], 22);
+	mini_nic_free(nic);
+}
+
+/* The order of kernels/README.md, "What ends a wait". */
+static void coincidence(struct mini_nic *nic)
+{
+	uint32_t *word = (uint32_t *)(uintptr_t)nic->qp.health_addr;
+	uint64_t past = nic->attr.start_index + 1;
+
+	/* Completion over time-out and health. */
+	ASSERT_EQ(shmd_dev_qp_p(&nic->qp, word_at(0), 1, 8), SHMD_DEV_OK);
+	while (shmd_dev_qp_test(&nic->qp, past) != SHMD_DEV_OK)
+		;
+	__atomic_store_n(word, SHMD_HEALTH_NIC_LOST, __ATOMIC_RELAXED);
+	ASSERT_EQ(shmd_dev_qp_quiet(&nic->qp, 0), SHMD_DEV_OK);
+	/* Time-out over health. */
+	mini_nic_set(&nic->stalled, 1);
+	ASSERT_EQ(shmd_dev_qp_p(&nic->qp, word_at(0), 1, 8), SHMD_DEV_OK);
+	ASSERT_EQ(shmd_dev_qp_quiet(&nic->qp, 0), SHMD_DEV_TIMEOUT);
+	ASSERT_EQ(shmd_dev_qp_quiet(&nic->qp, PATIENCE), SHMD_DEV_HEALTH);
+	/* An error over all of them, and over what completed before it; the word of a wait over the error. */
+	mini_nic_set(&nic->fail_syndrome, SHMD_SYNDROME_REMOTE_OP_ERR);
+	mini_nic_set(&nic->fail_index, past);
+	mini_nic_set(&nic->stalled, 0);
+	while (shmd_dev_qp_test(&nic->qp, past + 1) == SHMD_DEV_AGAIN)
+		;
+	ASSERT_EQ(shmd_dev_qp_quiet(&nic->qp, 0), SHMD_DEV_CQE_ERROR);
+	ASSERT_EQ(shmd_dev_qp_wait(&nic->qp, past, 0), SHMD_DEV_CQE_ERROR);
+	ASSERT_EQ(shmd_dev_qp_wait_until64(&nic->qp, &words[9], SHMD_DEV_CMP_EQ, 1, 0), SHMD_DEV_CQE_ERROR);
+	ASSERT_EQ(shmd_dev_qp_wait_until64(&nic->qp, &words[9], SHMD_DEV_CMP_EQ, 0, 0), SHMD_DEV_OK);
+}
+
+TEST(causes_that_coincide_have_an_order)
+{
+	memset(words, 0, sizeof(words));
+	each_mode(coincidence);
+}
+
+/* As when a session ends: its word is set, then its QPs are flushed. With a port that is down a flush is an error. */
+static void flush_of_an_end(struct mini_nic *nic)
+{
+	uint32_t *word = (uint32_t *)(uintptr_t)nic->qp.health_addr;
+	uint32_t wqe_index = 0;
+	int status;
+
+	nic->attr.flushes = true;
+	mini_nic_set(&nic->stalled, 1);
+	mini_nic_set(&nic->fail_syndrome, SHMD_SYNDROME_WR_FLUSH_ERR);
+	mini_nic_set(&nic->fail_index, nic->attr.start_index);
+	ASSERT_EQ(shmd_dev_qp_p(&nic->qp, word_at(0), 1, 8), SHMD_DEV_OK);
+	__atomic_store_n(word, SHMD_HEALTH_SESSION_ENDED, __ATOMIC_RELAXED);
+	mini_nic_set(&nic->stalled, 0);
+	do
+		status = shmd_dev_qp_test(&nic->qp, nic->attr.start_index + 1);
+	while (status == SHMD_DEV_AGAIN);
+	ASSERT_EQ(status, SHMD_DEV_HEALTH);
+	ASSERT_EQ(shmd_dev_qp_quiet(&nic->qp, SHMD_DEV_NO_TIMEOUT), SHMD_DEV_HEALTH);
+	ASSERT_EQ(shmd_dev_qp_quiet(&nic->qp, SHMD_DEV_NO_TIMEOUT), SHMD_DEV_HEALTH);
+	ASSERT_EQ(shmd_dev_qp_wait_until64(&nic->qp, &words[9], SHMD_DEV_CMP_EQ, 1, SHMD_DEV_NO_TIMEOUT),
+		  SHMD_DEV_HEALTH);
+	ASSERT_EQ(shmd_dev_qp_error(&nic->qp, &wqe_index), 0u);
+}
+
+TEST(flush_of_an_ended_session_is_told_as_its_end)
+{
+	memset(words, 0, sizeof(words));
+	each_mode(flush_of_an_end);
+}
+
+static void flush_while_the_port_is_down(struct mini_nic *nic)
+{
+	uint32_t *word = (uint32_t *)(uintptr_t)nic->qp.health_addr;
+	uint32_t wqe_index = 0;
+
+	nic->attr.flushes = true;
+	mini_nic_set(&nic->fail_syndrome, SHMD_SYNDROME_WR_FLUSH_ERR);
+	mini_nic_set(&nic->fail_index, nic->attr.start_index);
+	ASSERT_EQ(shmd_dev_qp_p(&nic->qp, word_at(0), 1, 8), SHMD_DEV_OK);
+	while (shmd_dev_qp_test(&nic->qp, nic->attr.start_index + 1) == SHMD_DEV_AGAIN)
+		__atomic_store_n(word, SHMD_HEALTH_PORT_DOWN, __ATOMIC_RELAXED);
+	ASSERT_EQ(shmd_dev_qp_quiet(&nic->qp, SHMD_DEV_NO_TIMEOUT), SHMD_DEV_CQE_ERROR);
+	ASSERT_EQ(shmd_dev_qp_error(&nic->qp, &wqe_index), SHMD_SYNDROME_WR_FLUSH_ERR);
+}
+
+TEST(flush_while_the_port_is_down_is_an_error)
+{
+	memset(words, 0, sizeof(words));
+	each_mode(flush_while_the_port_is_down);
+}
+
+static uint32_t *error_word(struct mini_nic *nic)
+{
+	uint64_t dbrec = nic->qp.sq_dbrec_addr - offsetof(struct shmd_dbrec, snd);
+
+	return (uint32_t *)(uintptr_t)(dbrec + SHMD_QP_ERROR_OFFSET);
+}
+
+static int wait_for_nobody(struct mini_nic *nic, uint64_t timeout_nsec)
+{
+	return shmd_dev_qp_wait_until64(&nic->qp, &words[9], SHMD_DEV_CMP_EQ, 1, timeout_nsec);
+}
+
+/* What is on its way has its CQE; without that, and without the daemon's word, the time limit is all there is. */
+static void idle_error(struct mini_nic *nic)
+{
+	uint32_t wqe_index = 0;
+
+	ASSERT_EQ(wait_for_nobody(nic, MSEC), SHMD_DEV_TIMEOUT);
+	__atomic_store_n(error_word(nic), SHMD_SYNDROME_LOCAL_ACCESS_ERR, __ATOMIC_RELAXED);
+	ASSERT_EQ(wait_for_nobody(nic, MSEC), SHMD_DEV_TIMEOUT);
+	nic->qp.flags |= SHMD_QP_TELLS_ERROR;
+	mini_nic_set(&nic->stalled, 1);
+	ASSERT_EQ(shmd_dev_qp_p(&nic->qp, word_at(0), 1, 8), SHMD_DEV_OK);
+	ASSERT_EQ(wait_for_nobody(nic, MSEC), SHMD_DEV_TIMEOUT);
+	mini_nic_set(&nic->stalled, 0);
+	ASSERT_EQ(wait_for_nobody(nic, SHMD_DEV_NO_TIMEOUT), SHMD_DEV_CQE_ERROR);
+	ASSERT_EQ(shmd_dev_qp_error(&nic->qp, &wqe_index), SHMD_SYNDROME_LOCAL_ACCESS_ERR);
+	ASSERT_EQ(wqe_index, SHMD_DEV_NO_WQE);
+	ASSERT_EQ(shmd_dev_qp_p(&nic->qp, word_at(0), 1, 8), SHMD_DEV_CQE_ERROR);
+}
+
+TEST(failure_of_a_qp_with_nothing_on_its_way_ends_a_wait_for_memory)
+{
+	memset(words, 0, sizeof(words));
+	each_mode(idle_error);
+}
+
+/* The first error's CQE was covered by a flush, or there was none. */
+static void flush_with_a_reason(struct mini_nic *nic)
+{
+	uint32_t wqe_index = 0;
+
+	nic->attr.flushes = true;
+	nic->qp.flags |= SHMD_QP_TELLS_ERROR;
+	__atomic_store_n(error_word(nic), SHMD_SYNDROME_REMOTE_OP_ERR, __ATOMIC_RELAXED);
+	mini_nic_set(&nic->fail_syndrome, SHMD_SYNDROME_WR_FLUSH_ERR);
+	mini_nic_set(&nic->fail_index, nic->attr.start_index);
+	ASSERT_EQ(shmd_dev_qp_p(&nic->qp, word_at(0), 1, 8), SHMD_DEV_OK);
+	ASSERT_EQ(shmd_dev_qp_quiet(&nic->qp, SHMD_DEV_NO_TIMEOUT), SHMD_DEV_CQE_ERROR);
+	ASSERT_EQ(shmd_dev_qp_error(&nic->qp, &wqe_index), SHMD_SYNDROME_REMOTE_OP_ERR);
+	ASSERT_EQ(wqe_index, nic->attr.start_index & 0xffff);
+}
+
+TEST(flush_is_told_by_the_error_before_it)
+{
+	memset(words, 0, sizeof(words));
+	each_mode(flush_with_a_reason);
 }
 
 static void error(struct mini_nic *nic)

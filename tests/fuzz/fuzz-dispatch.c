@@ -22,6 +22,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "daemon/session/drain.h"
 #include "proto/base/assert.h"
 #include "proto/base/cleanup.h"
 #include "proto/framing.h"
@@ -211,11 +212,13 @@ static void trick(struct program *p, struct pair *pair, uint8_t what, size_t byt
 static void nic_event(struct program *p, uint8_t kind, size_t bytes, const uint8_t *data)
 {
 	struct registry_nic *rnic = &p->lab.registry.nics[kind & 1];
-	struct nic_event event = {.kind = kind >> 1 & 3, .session_id = 1u + (kind >> 3 & 1)};
+	struct nic_event event = {
+		.kind = kind >> 1 & 3, .session_id = kind & 0x10 ? 0 : p->pairs[kind >> 3 & 1].session->id};
 
 	memcpy(&event.number, data, bytes < 4 ? bytes : 4);
-	for (unsigned int i = 0; i < 2; i++)
-		session_nic_event(p->pairs[i].session, rnic, &event);
+	/* Bit 7: more than a monitor's queue holds. */
+	for (unsigned int n = kind & 0x80 ? 100 : 1; n > 0; n--)
+		registry_event(&p->lab.registry, rnic, &event);
 }
 
 /*
@@ -287,7 +290,10 @@ static bool record(struct program *p)
 	data = take(p, bytes);
 	pair = &p->pairs[head[0] & 1];
 	switch (head[0] >> 1 & 7) {
-	case 0: drain(pair); break;
+	case 0:
+		drain(pair);
+		drain_run(&p->lab.registry);
+		break;
 	case 1: nic_event(p, head[1], bytes, data); break;
 	case 2: reopen(p, pair); break;
 	case 3: fail_nic(&p->lab.nics[head[1] >> 6 & 1], head[1]); break;

@@ -533,6 +533,93 @@ static void events(void)
 	record(0x00, 0, NULL, 0);
 }
 
+static void dump(unsigned int client, enum msg_queue_part part, uint32_t first, uint32_t n)
+{
+	struct msg msg;
+
+	msg_init(&msg, MSG_QUEUE_DUMP_REQ, 0);
+	msg.queue_dump_req = (struct msg_queue_dump_req){
+		.nic = "fake0", .qpn = 2, .part = part, .first = first, .n = n};
+	say(client, &msg, 0);
+}
+
+static void plain(unsigned int client, enum msg_kind kind)
+{
+	struct msg msg;
+
+	msg_init(&msg, kind, 0);
+	say(client, &msg, 0);
+}
+
+static void drain(unsigned int client, bool on)
+{
+	struct msg msg;
+
+	msg_init(&msg, MSG_DRAIN_REQ, 0);
+	msg.drain_req.on = on;
+	say(client, &msg, 0);
+}
+
+static void port(unsigned int client, uint32_t state)
+{
+	struct msg msg;
+
+	msg_init(&msg, MSG_PORT_SET_REQ, 0);
+	snprintf(msg.port_set_req.nic, sizeof(msg.port_set_req.nic), "fake0");
+	msg.port_set_req.state = state;
+	say(client, &msg, 0);
+}
+
+static void kill_session(unsigned int client, uint64_t session)
+{
+	struct msg msg;
+
+	msg_init(&msg, MSG_SESSION_KILL_REQ, 0);
+	msg.session_kill_req.session = session;
+	say(client, &msg, 0);
+}
+
+/* A monitor, and all that an administrator may do to the other. */
+static void administration(void)
+{
+	hello(0, MSG_ROLE_CLIENT);
+	hello(1, MSG_ROLE_CONTROL);
+	plain(1, MSG_MONITOR_REQ);
+	open_nic(0);
+	create(0, 2, false);
+	for (unsigned int part = MSG_PART_NONE; part <= MSG_PART_RECV_CQ; part++)
+		dump(1, part, 13, 0x1000);
+	record(0x02, 0, "\x02\0\0\0", 4);
+	port(1, 1);
+	port(1, 7);
+	drain(1, true);
+	drain(1, false);
+	kill_session(1, 9);
+	kill_session(1, 1);
+	dump(1, MSG_PART_SQ, 0, 1);
+	record(0x04, 0, NULL, 0); /* the victim comes again */
+	drain(1, true);
+	hello(0, MSG_ROLE_CLIENT);
+	drain(1, false);
+	hello(0, MSG_ROLE_CLIENT);
+	kill_session(0, 1);
+}
+
+/* A monitor that reads nothing while more happens than fits. */
+static void slow_monitor(void)
+{
+	hello(1, MSG_ROLE_CONTROL);
+	plain(1, MSG_MONITOR_REQ);
+	reads = 0;
+	hello(0, MSG_ROLE_CLIENT);
+	open_nic(0);
+	for (unsigned int i = 0; i < 24; i++)
+		record(0x02, 0x80, "\x02\0\0\0", 4);
+	record(0x01, 0, NULL, 0);
+	plain(1, MSG_STATUS_REQ);
+	record(0x01, 0, NULL, 0);
+}
+
 static void early(void)
 {
 	open_nic(0);
@@ -563,6 +650,8 @@ static const struct {
 	{"bad-descriptors", bad_descriptors},
 	{"failing-nic", failing_nic},
 	{"events", events},
+	{"administration", administration},
+	{"slow-monitor", slow_monitor},
 	{"early", early},
 	{"never-reads", never_reads},
 	{"connecting", connecting},

@@ -9,18 +9,37 @@ static void must(int r, const char *what)
 		test_fail(TEST_WHERE, "%s: %s", what, shmd_error_text());
 }
 
-struct shmd_client *lab_client(const struct fixture_daemon *daemon)
+struct shmd_client *lab_client_limited(const struct fixture_daemon *daemon, uint64_t timeout_nsec)
 {
-	struct shmd_client_attr attr = {.socket_path = daemon->socket};
+	struct shmd_client_attr attr = {.socket_path = daemon->socket, .timeout_nsec = timeout_nsec};
 	struct shmd_client *client;
 
 	must(shmd_client_open(&attr, &client), "client");
 	return client;
 }
 
+struct shmd_client *lab_client(const struct fixture_daemon *daemon)
+{
+	return lab_client_limited(daemon, 0);
+}
+
+struct shmd_client *lab_control(const struct fixture_daemon *daemon)
+{
+	struct shmd_client_attr attr = {.socket_path = daemon->socket, .role = SHMD_ROLE_CONTROL};
+	struct shmd_client *client;
+
+	must(shmd_client_open(&attr, &client), "control");
+	return client;
+}
+
 void lab_side_open(struct lab_side *side, const struct fixture_daemon *daemon, const struct shmd_queues_attr *attr)
 {
-	side->client = lab_client(daemon);
+	lab_side_open_on(side, lab_client(daemon), attr);
+}
+
+void lab_side_open_on(struct lab_side *side, struct shmd_client *client, const struct shmd_queues_attr *attr)
+{
+	side->client = client;
 	must(shmd_nic_open(side->client, NULL, &side->nic), "nic");
 	must(shmd_mem_alloc(side->client, LAB_MEM_BYTES, &side->mem), "mem");
 	must(shmd_mr_reg_mem(side->nic, side->mem, SHMD_ACCESS_ALL, &side->mr), "mr");

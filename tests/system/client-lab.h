@@ -20,7 +20,12 @@ struct lab_side {
 };
 
 struct shmd_client *lab_client(const struct fixture_daemon *daemon);
+struct shmd_client *lab_control(const struct fixture_daemon *daemon); /* of SHMD_ROLE_CONTROL */
+/* timeout_nsec: of each request; 0: the library's. */
+struct shmd_client *lab_client_limited(const struct fixture_daemon *daemon, uint64_t timeout_nsec);
 void lab_side_open(struct lab_side *side, const struct fixture_daemon *daemon, const struct shmd_queues_attr *attr);
+/* The same with a client that is open. */
+void lab_side_open_on(struct lab_side *side, struct shmd_client *client, const struct shmd_queues_attr *attr);
 void lab_side_close(struct lab_side *side);
 /* QP i of a to QP k of b and back. */
 void lab_connect(struct lab_side *a, unsigned int i, struct lab_side *b, unsigned int k);

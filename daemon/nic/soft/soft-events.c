@@ -2,7 +2,7 @@
 /*
  * News for the control thread.
  *
- * The data thread queues, the control thread takes; event_fd is readable exactly while something is queued.
+ * The data thread queues (port states: the control thread itself), the control thread takes; event_fd is readable exactly while something is queued.
  * When the queue is full, events of the same session and kind are merged into one whose number is 0: several.
  * The queue never grows; only a 257th session with news at one time goes without.
  */
@@ -45,10 +45,13 @@ static void events_merge(struct soft_events *events)
 		while (at < n && (event_at(events, at)->session_id != ev.session_id ||
 				  event_at(events, at)->kind != ev.kind))
 			at++;
-		if (at == n)
+		if (at == n) {
 			*event_at(events, n++) = ev;
-		else
-			event_at(events, at)->number = 0;
+			continue;
+		}
+		event_at(events, at)->number = 0;
+		/* Of a port's states the last one counts. */
+		event_at(events, at)->state = ev.state;
 	}
 	events->n = n;
 }
@@ -72,7 +75,7 @@ static void events_push(struct soft_nic *nic, const struct nic_event *ev)
 void soft_event(struct soft_nic *nic, const struct engine_event *ev)
 {
 	struct nic_event out = {.number = ev->number, .syndrome = ev->syndrome};
-	const struct soft_qp *qp;
+	struct soft_qp *qp;
 	const struct soft_cq *cq;
 
 	switch (ev->kind) {
@@ -82,6 +85,7 @@ void soft_event(struct soft_nic *nic, const struct engine_event *ev)
 			return;
 		out.kind = NIC_EVENT_QP_ERROR;
 		out.session_id = qp->queues->ctx->base.session_id;
+		soft_qp_tell_error(qp, ev->syndrome ? ev->syndrome : SHMD_SYNDROME_WR_FLUSH_ERR);
 		break;
 	case ENGINE_EVENT_CQ_OVERRUN:
 		cq = soft_numbers_find(&nic->cqns, ev->number);
@@ -94,6 +98,13 @@ void soft_event(struct soft_nic *nic, const struct engine_event *ev)
 	case ENGINE_EVENT_CQ_COMPLETION:
 		return; /* nobody asked: CQs are polled, and SQD is followed by a query */
 	}
+	events_push(nic, &out);
+}
+
+void soft_event_port(struct soft_nic *nic, enum nic_port_state state)
+{
+	const struct nic_event out = {.kind = NIC_EVENT_PORT_STATE, .state = state};
+
 	events_push(nic, &out);
 }
 

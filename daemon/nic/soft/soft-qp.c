@@ -50,6 +50,12 @@ void soft_qp_count(struct soft_qp *qp, struct nic_counters *sum)
 		soft_counters_add(sum, &info.counters);
 }
 
+void soft_qp_tell_error(struct soft_qp *qp, uint32_t syndrome)
+{
+	if (!syndrome || !__atomic_load_n(qp->error, __ATOMIC_RELAXED))
+		__atomic_store_n(qp->error, syndrome, __ATOMIC_RELEASE);
+}
+
 /* ---- connect --------------------------------------------------------------------------------------------------- */
 
 static uint8_t rd_atomic(const struct nic_qp_params *params)
@@ -199,9 +205,13 @@ static bool run_modify(struct soft_nic *nic, struct soft_call *base)
 		base->result = call->state == NIC_QPS_INIT ?
 				       to_init(nic->engine, qp) :
 				       engine_qp_modify(nic->engine, call->qpn, &mod);
+	if (base->result == 0 && call->state == NIC_QPS_ERR)
+		soft_qp_tell_error(qp, SHMD_SYNDROME_WR_FLUSH_ERR);
 	/* Indexes begin again at 0. */
-	if (call->state == NIC_QPS_RST)
+	if (call->state == NIC_QPS_RST) {
+		soft_qp_tell_error(qp, 0);
 		qp->seen_snd_be = 0;
+	}
 	return true;
 }
 

@@ -41,6 +41,7 @@ static int create_cq(struct soft_nic *nic, struct soft_queues *queues, uint32_t 
 		.log2_entries = desc->log2_entries,
 		.flags = desc->flags,
 		.ring = queues->map.data + desc->ring_offset,
+		.filled = true,
 		.dbrec = queues->map.data + desc->dbrec_offset,
 	};
 	int r;
@@ -129,6 +130,8 @@ static int create_qp(struct soft_nic *nic, struct soft_queues *queues, uint32_t 
 
 	qp->desc = desc;
 	qp->dbrec = (const struct shmd_dbrec *)(queues->map.data + desc->dbrec_offset);
+	qp->error = (uint32_t *)(queues->map.data + desc->dbrec_offset + SHMD_QP_ERROR_OFFSET);
+	soft_qp_tell_error(qp, 0);
 	qp->send_cq = find_cq(nic, queues, desc->send_cqn);
 	qp->recv_cq = find_cq(nic, queues, desc->recv_cqn);
 	if (!qp->send_cq || !qp->recv_cq)
@@ -150,12 +153,6 @@ static int create_qp(struct soft_nic *nic, struct soft_queues *queues, uint32_t 
 	return 0;
 }
 
-static uint64_t cq_ring_bytes(const struct nic_cq *cq)
-{
-	/* bounded: nic_layout_init() made the layout. */
-	return cq->flags & NIC_CQ_COLLAPSED ? SHMD_CQE_BYTES : (uint64_t)SHMD_CQE_BYTES << cq->log2_entries;
-}
-
 static bool run_create(struct soft_nic *nic, struct soft_call *base)
 {
 	struct queues_call *call = container_of(base, struct queues_call, call);
@@ -163,19 +160,12 @@ static bool run_create(struct soft_nic *nic, struct soft_call *base)
 	const struct nic_layout *layout = &queues->base.layout;
 	/* bounded: nic_layout_init() made the layout. */
 	uint32_t n_all = layout->n_cqs + layout->n_qps;
-	uint64_t bytes = 0;
 
 	for (uint32_t n = 0; n < SOFT_CALL_SLICE && call->n_done < n_all; n++, call->n_done++) {
 		uint32_t i = call->n_done;
 
-		if (bytes >= SOFT_CALL_SLICE_BYTES)
-			return false;
-		if (i < layout->n_cqs) {
-			base->result = create_cq(nic, queues, i);
-			bytes += cq_ring_bytes(&layout->cqs[i]);
-		} else {
-			base->result = create_qp(nic, queues, i - layout->n_cqs);
-		}
+		base->result = i < layout->n_cqs ? create_cq(nic, queues, i) :
+						   create_qp(nic, queues, i - layout->n_cqs);
 		if (base->result < 0)
 			return true;
 	}
@@ -270,7 +260,20 @@ static struct soft_queues *queues_free(struct soft_queues *queues)
 }
 DEFINE_CLEANUP(struct soft_queues *, queues_free);
 
-/* The rings of CQs are filled at creation; they lie in front. */
+static uint64_t cq_ring_bytes(const struct nic_cq *cq)
+{
+	/* bounded: nic_layout_init() made the layout. */
+	return cq->flags & NIC_CQ_COLLAPSED ? SHMD_CQE_BYTES : (uint64_t)SHMD_CQE_BYTES << cq->log2_entries;
+}
+
+/* Here and not on the data thread, which would serve nobody meanwhile. */
+static void fill_cq_rings(struct soft_queues *queues, const struct nic_layout *layout)
+{
+	for (uint32_t i = 0; i < layout->n_cqs; i++)
+		memset(queues->map.data + layout->cqs[i].ring_offset, 0xff, cq_ring_bytes(&layout->cqs[i]));
+}
+
+/* The rings of CQs lie in front. */
 static uint64_t cq_rings_end(const struct nic_layout *layout)
 {
 	const struct nic_cq *last = layout->n_cqs ? &layout->cqs[layout->n_cqs - 1] : NULL;
@@ -327,6 +330,7 @@ static int queues_alloc(struct soft_ctx *ctx, const struct nic_queue_mem *mem,
 		r = soft_map_populate(&queues->map, cq_rings_end(layout));
 	if (r < 0)
 		return r;
+	fill_cq_rings(queues, layout);
 	*ret_queues = take_ptr(queues);
 	return 0;
 }
@@ -376,4 +380,34 @@ int soft_queues_destroy(struct nic_queues *base)
 	if (r == 0)
 		ctx->n_queues--;
 	return r;
+}
+
+/* ---- a look at what lies in it ------------------------------------------------------------------------------------------ */
+
+struct read_call {
+	struct soft_call call;
+	const uint8_t *from;
+	void *to;
+	size_t bytes;
+};
+
+/* By the data thread, which is the NIC's writer: what it writes is whole. */
+static bool run_read(struct soft_nic *nic, struct soft_call *base)
+{
+	struct read_call *call = container_of(base, struct read_call, call);
+
+	memcpy(call->to, call->from, call->bytes);
+	return true;
+}
+
+int soft_queues_read(struct nic_queues *base, uint64_t offset, void *buf, size_t bytes)
+{
+	struct soft_queues *queues = container_of(base, struct soft_queues, base);
+	struct read_call call = {.call.run = run_read, .to = buf, .bytes = bytes};
+	uint64_t total = queues->base.layout.total_bytes;
+
+	if (offset > total || bytes > total - offset)
+		return -ERANGE;
+	call.from = queues->map.data + offset;
+	return soft_call(queues->ctx->nic, &call.call);
 }

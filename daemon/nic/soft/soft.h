@@ -25,7 +25,7 @@
 #define SOFT_MAX_QPS 65536u
 #define SOFT_MAX_CQS 65536u
 #define SOFT_MAX_MRS 16384u
-/* A ring is filled by the data thread when its CQ is created: 8 MiB take it about a millisecond. */
+/* A ring is filled when its CQ is created: 8 MiB take about a millisecond, of the caller's time. */
 #define SOFT_MAX_LOG2_CQ_ENTRIES 17u
 /* CQ rings of one request: filling them makes their pages the daemon's memory. */
 #define SOFT_MAX_CQ_BYTES (1ull << 30)
@@ -91,6 +91,7 @@ struct soft_port {
 	uint32_t refs; /* atomic */
 	uint8_t gid[16]; /* constant */
 	bool running; /* atomic: a thread drains it */
+	bool down; /* atomic: packets to and from it are dropped (soft-port.c) */
 	uint32_t asleep; /* atomic: the thread must be woken */
 	int wake_fd; /* eventfd, watched edge-triggered and never read */
 	struct list *packets; /* atomic stack through link.next, newest first */
@@ -132,9 +133,8 @@ struct soft_call {
 	sem_t done;
 };
 
-/* Objects handled in one turn of a batch, and bytes of their rings. */
+/* Objects handled in one turn of a batch. */
 #define SOFT_CALL_SLICE 32u
-#define SOFT_CALL_SLICE_BYTES (1u << 20)
 
 /* Hand over and wait. Returns call->result. The NIC must have been started. */
 int soft_call(struct soft_nic *nic, struct soft_call *call);
@@ -202,6 +202,8 @@ struct soft_nic {
 	uint64_t idle_since_nsec; /* 0: not idle */
 	bool idle_yields; /* spun long enough */
 	uint64_t now_nsec; /* the engine's clock */
+	uint64_t calls_after_nsec; /* while there is traffic, no slice of a call before */
+	bool busy; /* the last turn had traffic */
 	uint32_t n_turns;
 	bool stop;
 	bool fault_stopped;
@@ -222,7 +224,14 @@ void soft_thread_stop(struct soft_nic *nic);
 int soft_events_init(struct soft_events *events);
 void soft_events_deinit(struct soft_events *events);
 void soft_event(struct soft_nic *nic, const struct engine_event *ev);
+void soft_event_port(struct soft_nic *nic, enum nic_port_state state);
 int soft_next_event(struct nic *nic, struct nic_event *ret_event);
+
+/* Down and up by request (soft-port.c). */
+int soft_port_set(struct nic *nic, enum nic_port_state state);
+bool soft_port_is_down(const struct soft_port *port);
+/* Data thread: frees every packet that waits for the engine. */
+void soft_thread_drop_packets(struct soft_nic *nic);
 
 /* ---- contexts (soft-ctx.c) ---------------------------------------------------------------------------------------- */
 
@@ -279,6 +288,7 @@ struct soft_qp {
 	struct soft_queues *queues; /* NULL: not created */
 	const struct nic_qp *desc; /* in the batch's layout */
 	const struct shmd_dbrec *dbrec; /* client-written */
+	uint32_t *error; /* in the dbrec's line, SHMD_QP_ERROR_OFFSET: written here, never believed */
 	uint32_t seen_snd_be; /* its send word when a scan last saw it change */
 	struct soft_cq *send_cq;
 	struct soft_cq *recv_cq;
@@ -295,6 +305,7 @@ struct soft_queues {
 int soft_queues_create(struct nic_ctx *ctx, const struct nic_queue_mem *mem,
 		       struct nic_layout *layout, struct nic_queues **ret_queues);
 int soft_queues_destroy(struct nic_queues *queues);
+int soft_queues_read(struct nic_queues *queues, uint64_t offset, void *buf, size_t bytes);
 
 int soft_connect(struct nic_ctx *ctx, unsigned int n, const struct nic_peer *peers,
 		 const struct nic_qp_params *params, unsigned int *ret_n_done);
@@ -305,6 +316,8 @@ int soft_qp_query(struct nic_ctx *ctx, uint32_t qpn, struct nic_qp_info *ret_inf
 struct soft_qp *soft_qp_find(struct soft_ctx *ctx, uint32_t qpn);
 /* Data thread: add what this QP has counted. */
 void soft_qp_count(struct soft_qp *qp, struct nic_counters *sum);
+/* Data thread: tell those who wait and have nothing on its way; 0 when it works again. The first reason stays. */
+void soft_qp_tell_error(struct soft_qp *qp, uint32_t syndrome);
 void soft_counters_add(struct nic_counters *sum, const struct engine_qp_counters *more);
 
 #endif

@@ -49,7 +49,7 @@ TEST(daemon_death_is_in_every_health_word_without_a_call)
 	shmd_client_close(client);
 }
 
-TEST(a_health_word_keeps_its_first_value)
+TEST(a_final_health_word_stays_and_port_down_gives_way)
 {
 	struct fake_daemon fake = {.handle = answer};
 	struct shmd_health_page *page;
@@ -57,12 +57,14 @@ TEST(a_health_word_keeps_its_first_value)
 
 	ASSERT_OK(fake_open(&fake, NULL, &client));
 	page = shmd_client_health_page(client);
-	__atomic_store_n(&page->nic[3], SHMD_HEALTH_PORT_DOWN, __ATOMIC_RELEASE);
+	__atomic_store_n(&page->nic[3], SHMD_HEALTH_NIC_LOST, __ATOMIC_RELEASE);
+	__atomic_store_n(&page->nic[5], SHMD_HEALTH_PORT_DOWN, __ATOMIC_RELEASE);
 	fake_stop(&fake);
 	while (load(&page->session) == SHMD_HEALTH_OK)
 		usleep(1000);
-	ASSERT_EQ(load(&page->nic[3]), SHMD_HEALTH_PORT_DOWN);
+	ASSERT_EQ(load(&page->nic[3]), SHMD_HEALTH_NIC_LOST);
 	ASSERT_EQ(load(&page->nic[4]), SHMD_HEALTH_DAEMON_GONE);
+	ASSERT_EQ(load(&page->nic[5]), SHMD_HEALTH_DAEMON_GONE);
 	shmd_client_close(client);
 }
 

@@ -259,7 +259,7 @@ TEST(dev_state_describes_every_qp)
 		ASSERT_EQ(qp->rq_stride_shift, 6);
 		ASSERT_EQ(qp->sq_addr, qp->rq_addr + 8 * 64);
 		ASSERT_EQ(qp->sq_dbrec_addr, qp->rq_dbrec_addr + 4);
-		ASSERT_EQ(qp->flags, SHMD_QP_CQ_COLLAPSED | SHMD_QP_WAKE);
+		ASSERT_EQ(qp->flags, SHMD_QP_CQ_COLLAPSED | SHMD_QP_WAKE | SHMD_QP_TELLS_ERROR);
 		ASSERT_EQ(qp->sharing, SHMD_SHARING_BLOCK);
 		ASSERT_EQ(qp->nic, 5);
 		ASSERT_EQ(qp->health_addr, (uintptr_t)&shmd_client_health_page(client)->nic[5]);
@@ -300,7 +300,7 @@ TEST(specs_follow_the_attributes)
 	ASSERT_EQ(nic.last.specs.qps[0].log2_sq_wqebbs, 8);
 	ASSERT_EQ(nic.last.specs.qps[0].flags, 1);
 	ASSERT_EQ(nic.last.specs.qps[0].access, SHMD_ACCESS_REMOTE_READ);
-	ASSERT_EQ(shmd_queues_dev_qp(queues, 0)->flags, 0);
+	ASSERT_EQ(shmd_queues_dev_qp(queues, 0)->flags, SHMD_QP_TELLS_ERROR);
 	ASSERT_EQ(shmd_queues_dev_qp(queues, 0)->nic_page_addr, 0);
 	ASSERT_OK(shmd_queues_destroy(queues));
 	close_nic();

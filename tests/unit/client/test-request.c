@@ -49,6 +49,58 @@ static void assert_dead(struct shmd_client *client, int err)
 	ASSERT_NE(shmd_client_health(client), SHMD_HEALTH_OK);
 }
 
+static void say_nothing(struct fake_daemon *fake, const struct msg *req, struct fdlist *fds)
+{
+}
+
+struct asker {
+	struct shmd_client *client;
+	pthread_t thread;
+	int result;
+	char text[CLIENT_TEXT_BYTES];
+	uint64_t nsec;
+};
+
+static void *ask(void *arg)
+{
+	struct asker *asker = arg;
+	struct shmd_counters counters;
+	uint64_t begin = nsec_now();
+
+	asker->result = shmd_client_counters(asker->client, &counters);
+	asker->nsec = nsec_now() - begin;
+	text_copy(asker->text, sizeof(asker->text), shmd_error_text());
+	return NULL;
+}
+
+/* Sixteen limits in a row would be 3.2 s. */
+TEST(time_limit_holds_while_other_threads_wait_for_a_silent_daemon)
+{
+	struct shmd_client_attr attr = {.timeout_nsec = 200 * NSEC_PER_MSEC};
+	struct fake_daemon fake = {.handle = say_nothing};
+	struct asker askers[16] = {0};
+	struct shmd_client *client;
+	struct shmd_event event;
+	uint64_t begin;
+
+	ASSERT_OK(fake_open(&fake, &attr, &client));
+	for (int i = 0; i < 16; i++) {
+		askers[i].client = client;
+		ASSERT_OK(pthread_create(&askers[i].thread, NULL, ask, &askers[i]));
+	}
+	begin = nsec_now();
+	ASSERT_ERR(shmd_event_next(client, 100 * NSEC_PER_MSEC, &event), EAGAIN);
+	ASSERT_STREQ(shmd_error_text(), "no event came in time");
+	ASSERT_LT(nsec_now() - begin, 1500 * NSEC_PER_MSEC);
+	for (int i = 0; i < 16; i++) {
+		ASSERT_OK(pthread_join(askers[i].thread, NULL));
+		ASSERT_ERR(askers[i].result, ETIMEDOUT);
+		ASSERT(strstr(askers[i].text, "shmemd did not answer"));
+		ASSERT_LT(askers[i].nsec, 2000 * NSEC_PER_MSEC);
+	}
+	finish(&fake, client);
+}
+
 TEST(hello_tells_session_daemon_and_limits)
 {
 	struct fake_daemon fake = {.handle = answer_counters};

@@ -178,20 +178,27 @@ void client_close(struct client *c)
 	memset(c, 0, sizeof(*c));
 }
 
-static void connect_one_way(struct client *from, unsigned int i, const struct client *to, unsigned int j)
+static void connect_one_way(struct client *from, unsigned int i, const struct client *to, unsigned int j,
+			    const struct nic_qp_params *params)
 {
 	struct nic_peer peer = {.qpn = client_qpn(from, i), .remote = to->queues->layout.qps[j].addr};
 	unsigned int n_done = 0;
 
-	ASSERT_OK(from->ctx->nic->ops->connect(from->ctx, 1, &peer, &client_params, &n_done));
+	ASSERT_OK(from->ctx->nic->ops->connect(from->ctx, 1, &peer, params, &n_done));
 	ASSERT_EQ(n_done, 1u);
 }
 
 void client_connect(struct client *a, unsigned int i, struct client *b, unsigned int j)
 {
-	connect_one_way(a, i, b, j);
+	client_connect_as(a, i, b, j, &client_params);
+}
+
+void client_connect_as(struct client *a, unsigned int i, struct client *b, unsigned int j,
+		       const struct nic_qp_params *params)
+{
+	connect_one_way(a, i, b, j, params);
 	if (a != b || i != j)
-		connect_one_way(b, j, a, i);
+		connect_one_way(b, j, a, i, params);
 }
 
 uint32_t client_qpn(const struct client *c, unsigned int i)

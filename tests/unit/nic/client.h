@@ -70,6 +70,8 @@ void client_attr(struct nic_queues_attr *attr, unsigned int n_qps, uint32_t qp_f
 extern const struct nic_qp_params client_params;
 /* Both directions. */
 void client_connect(struct client *a, unsigned int i, struct client *b, unsigned int j);
+void client_connect_as(struct client *a, unsigned int i, struct client *b, unsigned int j,
+		       const struct nic_qp_params *params);
 
 uint32_t client_qpn(const struct client *c, unsigned int i);
 

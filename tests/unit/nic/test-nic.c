@@ -33,6 +33,8 @@ TEST(default_ops_offer_nothing)
 	ASSERT_ERR(ops->qp_modify(NULL, 2, NIC_QPS_ERR), EOPNOTSUPP);
 	ASSERT_ERR(ops->qp_query(NULL, 2, NULL), EOPNOTSUPP);
 	ASSERT_ERR(ops->counters(&nic, NULL), EOPNOTSUPP);
+	ASSERT_ERR(ops->port_set(&nic, NIC_PORT_DOWN), EOPNOTSUPP);
+	ASSERT_ERR(ops->queues_read(NULL, 0, NULL, 0), EOPNOTSUPP);
 	ASSERT_ERR(ops->ctx_counters(NULL, NULL), EOPNOTSUPP);
 	ASSERT(!ops->close(&nic) && !ops->ctx_close(NULL) && !ops->mr_dereg(NULL));
 	ops->ctx_quiesce(NULL, 0);

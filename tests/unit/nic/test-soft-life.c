@@ -312,6 +312,65 @@ TEST(quiesce_flushes_what_was_posted)
 	rig_close(&rig);
 }
 
+static uint32_t error_word(const struct client *c, unsigned int i)
+{
+	const uint8_t *dbrec = c->queue_mem + c->queues->layout.qps[i].dbrec_offset;
+
+	return __atomic_load_n((const uint32_t *)(dbrec + SHMD_QP_ERROR_OFFSET), __ATOMIC_ACQUIRE);
+}
+
+TEST(qp_in_error_says_why_beside_its_dbrec)
+{
+	const struct nic_ops *ops;
+	struct client a, b;
+	struct shmd_cqe cqe;
+	struct rig rig;
+
+	rig_open(&rig, 1, NULL);
+	ops = rig.nic[0]->ops;
+	client_open(&a, rig.nic[0], 1, 2);
+	client_open(&b, rig.nic[0], 2, 2);
+	client_connect(&a, 0, &b, 0);
+	ASSERT_EQ(error_word(&a, 0), 0u);
+	/* b's key is no key of a: a write with it breaks both ends, of which a's has nothing on its way. */
+	client_post_inline(&b, 0, 1, &b, 0);
+	client_ring(&b, 0);
+	ASSERT(client_poll(&b, 0, &cqe, CLIENT_LIMIT_NSEC));
+	ASSERT_EQ(error_word(&b, 0), client_cqe_syndrome(&cqe));
+	ASSERT_EQ(error_word(&a, 0), SHMD_SYNDROME_LOCAL_ACCESS_ERR);
+	/* The first reason stays, until the QP is as new. */
+	ASSERT_OK(ops->qp_modify(a.ctx, client_qpn(&a, 0), NIC_QPS_ERR));
+	ASSERT_EQ(error_word(&a, 0), SHMD_SYNDROME_LOCAL_ACCESS_ERR);
+	ASSERT_OK(ops->qp_modify(a.ctx, client_qpn(&a, 0), NIC_QPS_RST));
+	ASSERT_EQ(error_word(&a, 0), 0u);
+	ASSERT_OK(ops->qp_modify(a.ctx, client_qpn(&a, 1), NIC_QPS_ERR));
+	ASSERT_EQ(error_word(&a, 1), SHMD_SYNDROME_WR_FLUSH_ERR);
+	client_close(&a);
+	client_close(&b);
+	rig_close(&rig);
+}
+
+/* A client that never stops posting cannot make its own end long. */
+TEST(what_is_posted_after_quiesce_is_not_seen)
+{
+	struct shmd_cqe cqe;
+	struct client a;
+	struct rig rig;
+
+	rig_open(&rig, 1, NULL);
+	client_open(&a, rig.nic[0], 1, 1);
+	client_connect(&a, 0, &a, 0);
+	rig.nic[0]->ops->ctx_quiesce(a.ctx, CLIENT_QUIESCE_NSEC);
+	for (int i = 0; i < 3; i++)
+		client_post_inline(&a, 0, 1, &a, 0);
+	client_ring(&a, 0);
+	client_post_recv(&a, 0, 0, 64);
+	usleep(20000);
+	ASSERT(!client_poll(&a, 0, &cqe, 0));
+	client_close(&a);
+	rig_close(&rig);
+}
+
 TEST(quiesce_leaves_other_sessions_alone)
 {
 	struct client a, b;

@@ -304,6 +304,36 @@ static void refuse_cqs(struct memory_rig *m, uint32_t count, uint32_t log2_entri
 }
 
 /* The daemon fills the rings of CQs: what a request may make it fill is bounded. */
+TEST(queue_memory_is_read_within_its_bounds_only)
+{
+	static const struct {
+		uint64_t offset, bytes; /* offset: from the end */
+	} outside[] = {{0, 1}, {(uint64_t)-1, 0}, {1, 2}, {64, 4096}, {4096, UINT64_MAX}, {4096, UINT64_MAX - 4095}};
+	uint8_t buf[4096];
+	struct client c;
+	struct rig rig;
+	uint64_t total;
+
+	rig_open(&rig, 1, NULL);
+	client_open(&c, rig.nic[0], 1, 1);
+	total = c.queues->layout.total_bytes;
+	for (uint64_t i = 0; i < total; i++)
+		c.queue_mem[i] = (uint8_t)(i * 7);
+	for (uint64_t at = 0; at < total; at += sizeof(buf)) {
+		memset(buf, 0, sizeof(buf));
+		ASSERT_OK(rig.nic[0]->ops->queues_read(c.queues, at, buf, sizeof(buf)));
+		ASSERT_MEMEQ(buf, c.queue_mem + at, sizeof(buf));
+	}
+	ASSERT_OK(rig.nic[0]->ops->queues_read(c.queues, total - 3, buf, 3));
+	ASSERT_MEMEQ(buf, c.queue_mem + total - 3, 3);
+	ASSERT_OK(rig.nic[0]->ops->queues_read(c.queues, total, buf, 0));
+	for (unsigned int i = 0; i < sizeof(outside) / sizeof(outside[0]); i++)
+		ASSERT_ERR(rig.nic[0]->ops->queues_read(c.queues, total - outside[i].offset, buf,
+							outside[i].bytes), ERANGE);
+	client_close(&c);
+	rig_close(&rig);
+}
+
 TEST(cq_rings_are_bounded)
 {
 	struct nic_info info;

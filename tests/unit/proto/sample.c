@@ -91,6 +91,15 @@ static void fill_heap(struct filler *f, const struct field *field, char *at, uin
 	fill_elements(f, field, elements, n);
 }
 
+static void fill_bytes_heap(struct filler *f, char *at, uint32_t n)
+{
+	uint8_t *bytes = n ? malloc(n) : NULL;
+
+	assert_bug(bytes || !n);
+	*(void **)at = bytes;
+	fill_bytes(f, bytes, n);
+}
+
 static void fill_field(struct filler *f, const struct field *field, char *plain)
 {
 	char *at = plain + field->offset;
@@ -120,6 +129,10 @@ static void fill_field(struct filler *f, const struct field *field, char *plain)
 	case FIELD_BYTES:
 		*n = count(f, field);
 		fill_bytes(f, (uint8_t *)at, *n);
+		break;
+	case FIELD_BYTES_HEAP:
+		*n = count(f, field);
+		fill_bytes_heap(f, at, *n);
 		break;
 	case FIELD_U32_ARRAY:
 		*n = count(f, field);
@@ -209,6 +222,8 @@ static bool field_is_equal(const struct field *field, const char *plain_a, const
 		return !memcmp(a, b, field->max);
 	case FIELD_BYTES:
 		return n == n_b && !memcmp(a, b, n);
+	case FIELD_BYTES_HEAP:
+		return n == n_b && (!n || !memcmp(*(const char *const *)a, *(const char *const *)b, n));
 	case FIELD_U32_ARRAY:
 		return n == n_b && !memcmp(a, b, n * 4);
 	case FIELD_U64_ARRAY:

@@ -22,6 +22,7 @@ static ProtobufCType expected_type(enum field_type type)
 	case FIELD_TEXT:
 		return PROTOBUF_C_TYPE_STRING;
 	case FIELD_BYTES:
+	case FIELD_BYTES_HEAP:
 	case FIELD_BYTES_FIXED:
 		return PROTOBUF_C_TYPE_BYTES;
 	case FIELD_MSG:
@@ -76,7 +77,7 @@ static void check_message(const struct message *message, bool is_top)
 		check_field(field, generated);
 		if (field->type == FIELD_ENUM)
 			check_enum(field, generated->descriptor);
-		if (field->type == FIELD_MSG_HEAP)
+		if (field->type == FIELD_MSG_HEAP || field->type == FIELD_BYTES_HEAP)
 			ASSERT(is_top); /* msg_deinit looks no deeper */
 		if (field->sub)
 			check_message(field->sub, false);

@@ -2,19 +2,29 @@
 #include "tests/unit/session/fake-nic.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "proto/base/assert.h"
 #include "proto/base/cleanup.h"
+#include "proto/base/nsec.h"
 
 struct fake_qp {
 	struct list link;
 	uint32_t qpn;
 	enum nic_qp_state state;
 	struct nic_addr remote;
+};
+
+struct fake_queues {
+	struct nic_queues base;
+	int fd; /* queue memory */
+	uint64_t offset;
 };
 
 struct fake_ctx {
@@ -69,6 +79,16 @@ static int fake_next_event(struct nic *nic, struct nic_event *ret_event)
 	*ret_event = fake->event;
 	fake->has_event = false;
 	return 0;
+}
+
+static int fake_port_set(struct nic *nic, enum nic_port_state state)
+{
+	struct fake_nic *fake = fake_of(nic);
+	int r = call(fake, "port");
+
+	if (r == 0)
+		fake->port_set = state;
+	return r;
 }
 
 static int fake_ctx_open(struct nic *nic, const struct nic_ctx_attr *attr, struct nic_ctx **ret_ctx)
@@ -149,12 +169,16 @@ static int fake_queues_create(struct nic_ctx *base, const struct nic_queue_mem *
 {
 	struct fake_ctx *ctx = container_of(base, struct fake_ctx, base);
 	struct fake_nic *fake = fake_of(base->nic);
+	struct fake_queues *fake_queues;
 	struct nic_queues *queues;
 	int r = call(fake, "create");
 
 	if (r < 0)
 		return r;
-	queues = calloc(1, sizeof(*queues));
+	fake_queues = calloc(1, sizeof(*fake_queues));
+	fake_queues->fd = fcntl(mem->fd, F_DUPFD_CLOEXEC, 3);
+	fake_queues->offset = mem->offset;
+	queues = &fake_queues->base;
 	queues->ctx = base;
 	queues->layout = *layout;
 	memset(layout, 0, sizeof(*layout));
@@ -189,6 +213,7 @@ static struct fake_qp *find_qp(struct nic_ctx *base, uint32_t qpn)
 
 static int fake_queues_destroy(struct nic_queues *queues)
 {
+	struct fake_queues *fake_queues = container_of(queues, struct fake_queues, base);
 	struct fake_nic *fake = fake_of(queues->ctx->nic);
 
 	for (uint32_t i = 0; i < queues->layout.n_qps; i++) {
@@ -200,8 +225,22 @@ static int fake_queues_destroy(struct nic_queues *queues)
 	note(fake, "destroy");
 	fake->n_queues--;
 	nic_layout_deinit(&queues->layout);
-	free(queues);
+	safe_close(fake_queues->fd);
+	free(fake_queues);
 	return 0;
+}
+
+static int fake_queues_read(struct nic_queues *queues, uint64_t offset, void *buf, size_t bytes)
+{
+	struct fake_queues *fake_queues = container_of(queues, struct fake_queues, base);
+	off_t at = (off_t)(fake_queues->offset + offset);
+	int r = call(fake_of(queues->ctx->nic), "read");
+
+	if (r < 0)
+		return r;
+	if (offset + bytes > queues->layout.total_bytes)
+		return -ERANGE;
+	return pread(fake_queues->fd, buf, bytes, at) == (ssize_t)bytes ? 0 : -EIO;
 }
 
 static int fake_connect(struct nic_ctx *ctx, unsigned int n, const struct nic_peer *peers,
@@ -247,7 +286,13 @@ static int fake_ctx_counters(struct nic_ctx *ctx, struct nic_counters *ret_count
 
 static void fake_ctx_quiesce(struct nic_ctx *ctx, uint64_t timeout_nsec)
 {
-	note(fake_of(ctx->nic), "quiesce");
+	struct fake_nic *fake = fake_of(ctx->nic);
+	struct timespec ts = nsec_to_timespec(timeout_nsec);
+
+	note(fake, "quiesce");
+	fake->quiesce_nsec += timeout_nsec;
+	if (fake->never_flushes)
+		nanosleep(&ts, NULL);
 }
 
 static const struct nic_ops fake_ops = {
@@ -255,6 +300,7 @@ static const struct nic_ops fake_ops = {
 	.query = fake_query,
 	.counters = fake_counters,
 	.next_event = fake_next_event,
+	.port_set = fake_port_set,
 	.ctx_open = fake_ctx_open,
 	.ctx_close = fake_ctx_close,
 	.mr_reg = fake_mr_reg,
@@ -264,6 +310,7 @@ static const struct nic_ops fake_ops = {
 	.connect = fake_connect,
 	.qp_modify = fake_qp_modify,
 	.qp_query = fake_qp_query,
+	.queues_read = fake_queues_read,
 	.ctx_counters = fake_ctx_counters,
 	.ctx_quiesce = fake_ctx_quiesce,
 };

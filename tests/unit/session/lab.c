@@ -13,18 +13,27 @@ static void on_attention(void *arg, struct session *session)
 	lab->n_attentions++;
 }
 
+static void on_drain_alarm(void *arg, uint64_t nsec)
+{
+	struct lab *lab = arg;
+
+	lab->n_alarms++;
+	lab->alarm_nsec = nsec;
+}
+
 void lab_init(struct lab *lab, uint64_t limit)
 {
 	struct registry_attr attr = {
 		.daemon = "shmemd under test",
 		.quiesce_nsec = 1000000,
-		.hooks = {.arg = lab, .attention = on_attention},
+		.hooks = {.arg = lab, .attention = on_attention, .drain_alarm = on_drain_alarm},
 	};
 
 	for (int i = 0; i < QUOTA_N; i++)
 		attr.limits.n[i] = limit;
 	attr.limits.n[QUOTA_BYTES] = limit << 20;
 	lab->n_attentions = 0;
+	lab->n_alarms = 0;
 	ASSERT_OK(registry_init(&lab->registry, &attr));
 	for (int i = 0; i < 2; i++) {
 		fake_nic_init(&lab->nics[i], i == 0 ? "fake0" : "fake1");
@@ -82,6 +91,12 @@ void pair_deinit(struct pair *pair)
 {
 	pair->session = session_free(pair->session);
 	raw_close(&pair->raw);
+}
+
+void pair_make_ordinary(struct pair *pair, uint32_t uid)
+{
+	pair->session->identity.uid = uid;
+	ASSERT(!session_is_admin(pair->session));
 }
 
 void pair_expect_end(struct pair *pair, enum shmd_status status)

@@ -12,6 +12,8 @@ struct lab {
 	struct registry registry;
 	struct fake_nic nics[2];
 	unsigned int n_attentions;
+	unsigned int n_alarms; /* of a drain */
+	uint64_t alarm_nsec; /* the last one */
 };
 
 /* limits: each counter's limit is `limit`, except bytes: `limit` MiB. */
@@ -29,6 +31,8 @@ struct pair {
 void pair_init(struct pair *pair, struct lab *lab); /* no Hello yet */
 void pair_init_hello(struct pair *pair, struct lab *lab, enum msg_role role);
 void pair_deinit(struct pair *pair);
+/* The session's user is somebody else from now on, neither root nor the daemon's user. */
+void pair_make_ordinary(struct pair *pair, uint32_t uid);
 /* raw_expect_end, and the session knows it. */
 void pair_expect_end(struct pair *pair, enum shmd_status status);
 

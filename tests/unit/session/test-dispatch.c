@@ -82,6 +82,8 @@ TEST(nothing_before_hello)
 		msg_init(&req, kind, 0);
 		if (kind == MSG_LIST_REQ)
 			req.list_req.what = MSG_LIST_NICS;
+		if (kind == MSG_QUEUE_DUMP_REQ)
+			req.queue_dump_req.part = MSG_PART_NONE;
 		raw_send(&pair.raw, &req, NULL, 0);
 		pair_expect_end(&pair, SHMD_STATUS_PROTOCOL);
 		pair_deinit(&pair);
@@ -166,7 +168,7 @@ TEST(malformed_packets_end_only_their_session)
 /* Envelope field 1 (id) 5, field 63 a message of no bytes. */
 TEST(unknown_request_is_refused_and_the_session_lives)
 {
-	static const uint8_t packet[] = {0x08, 5, 0xfa, 0x03, 0};
+	static const uint8_t packet[] = {0x08, 5, 0x9a, 0x06, 0};
 	struct msg req, rep;
 	struct pair pair;
 	struct lab lab;

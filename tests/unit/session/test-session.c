@@ -4,8 +4,10 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "proto/base/nsec.h"
 #include "tests/unit/session/lab.h"
 #include "tests/lib/test.h"
 
@@ -143,6 +145,54 @@ TEST(teardown_goes_by_kind_in_the_fixed_order)
 	lab_deinit(&lab);
 }
 
+static void end_one(struct lab *lab, bool gone)
+{
+	struct pair pair;
+
+	pair_init_hello(&pair, lab, MSG_ROLE_CLIENT);
+	raw_open_nic(&pair.raw, "fake0");
+	if (gone)
+		session_end_gone(pair.session);
+	else
+		session_end(pair.session, SHMD_STATUS_KILLED, "killed");
+	pair_deinit(&pair);
+}
+
+/* The control thread serves nobody while it waits. */
+TEST(sessions_that_end_share_one_wait_for_their_queues)
+{
+	uint64_t begin, most;
+	struct lab lab;
+
+	lab_init(&lab, 1000);
+	lab.nics[0].never_flushes = true;
+	most = lab.registry.attr.quiesce_nsec;
+	begin = nsec_now();
+	end_one(&lab, false);
+	ASSERT_GT(lab.nics[0].quiesce_nsec, most / 2);
+	for (int i = 0; i < 50; i++)
+		end_one(&lab, false);
+	ASSERT_LE(lab.nics[0].quiesce_nsec, most + (nsec_now() - begin) / 10 + 1);
+	/* It comes back with time, up to where it was. */
+	nanosleep(&(struct timespec){.tv_nsec = (long)(20 * most)}, NULL);
+	lab.nics[0].quiesce_nsec = 0;
+	end_one(&lab, false);
+	ASSERT_GT(lab.nics[0].quiesce_nsec, most / 2);
+	ASSERT_LE(lab.nics[0].quiesce_nsec, most);
+	lab_deinit(&lab);
+}
+
+TEST(nobody_waits_for_the_queues_of_a_client_that_has_gone)
+{
+	struct lab lab;
+
+	lab_init(&lab, 100);
+	end_one(&lab, true);
+	ASSERT_EQ(lab.nics[0].quiesce_nsec, 0);
+	ASSERT(strstr(lab.nics[0].log, "quiesce"));
+	lab_deinit(&lab);
+}
+
 TEST(end_tells_client_and_health_page)
 {
 	struct shmd_health_page *page;
@@ -171,7 +221,7 @@ TEST(end_tells_client_and_health_page)
 	lab_deinit(&lab);
 }
 
-TEST(health_word_keeps_its_first_value)
+TEST(health_word_keeps_its_first_final_value)
 {
 	struct shmd_health_page *page;
 	struct nic_event event = {.kind = NIC_EVENT_LOST};
@@ -193,6 +243,93 @@ TEST(health_word_keeps_its_first_value)
 	session_end_gone(pair.session);
 	ASSERT_EQ(page->nic[0], SHMD_HEALTH_NIC_LOST);
 	ASSERT_EQ(page->nic[1], SHMD_HEALTH_SESSION_ENDED);
+	pair_deinit(&pair);
+	munmap(page, sizeof(*page));
+	lab_deinit(&lab);
+}
+
+/* The client's word for a NIC, as this value arrives. */
+static uint32_t port_event(struct lab *lab, const struct shmd_health_page *page, enum nic_port_state state)
+{
+	const struct nic_event event = {.kind = NIC_EVENT_PORT_STATE, .state = state};
+
+	registry_event(&lab->registry, &lab->registry.nics[0], &event);
+	return page->nic[0];
+}
+
+TEST(port_down_passes_and_a_final_health_word_stays)
+{
+	struct shmd_health_page *page;
+	struct pair pair;
+	struct msg msg;
+	struct lab lab;
+
+	lab_init(&lab, 100);
+	pair_init_hello(&pair, &lab, MSG_ROLE_CLIENT);
+	raw_open_nic(&pair.raw, "fake0");
+	page = mmap(NULL, sizeof(*page), PROT_READ | PROT_WRITE, MAP_SHARED, pair.session->health_fd, 0);
+	ASSERT_NE(page, MAP_FAILED);
+	for (int i = 0; i < 3; i++) {
+		ASSERT_EQ(port_event(&lab, page, NIC_PORT_DOWN), SHMD_HEALTH_PORT_DOWN);
+		ASSERT_EQ(page->session, SHMD_HEALTH_OK);
+		ASSERT_EQ(page->nic[1], SHMD_HEALTH_OK);
+		ASSERT_OK(raw_recv(&pair.raw, &msg, NULL));
+		ASSERT_EQ(msg.event.kind, MSG_EVENT_PORT_STATE);
+		ASSERT_EQ(msg.event.detail, NIC_PORT_DOWN);
+		ASSERT_STREQ(msg.event.text, "the port of fake0 is down");
+		ASSERT_EQ(port_event(&lab, page, NIC_PORT_ACTIVE), SHMD_HEALTH_OK);
+		ASSERT_OK(raw_recv(&pair.raw, &msg, NULL));
+		ASSERT_STREQ(msg.event.text, "the port of fake0 is active");
+	}
+	/* What the library, or the loss of the NIC, says in the meantime is final. */
+	ASSERT_EQ(port_event(&lab, page, NIC_PORT_DOWN), SHMD_HEALTH_PORT_DOWN);
+	page->nic[0] = SHMD_HEALTH_DAEMON_GONE;
+	ASSERT_EQ(port_event(&lab, page, NIC_PORT_ACTIVE), SHMD_HEALTH_DAEMON_GONE);
+	ASSERT_EQ(port_event(&lab, page, NIC_PORT_DOWN), SHMD_HEALTH_DAEMON_GONE);
+	page->nic[0] = SHMD_HEALTH_OK;
+	ASSERT_EQ(port_event(&lab, page, NIC_PORT_DOWN), SHMD_HEALTH_PORT_DOWN);
+	ASSERT_EQ(port_event(&lab, page, NIC_PORT_LOST), SHMD_HEALTH_NIC_LOST);
+	ASSERT_EQ(port_event(&lab, page, NIC_PORT_ACTIVE), SHMD_HEALTH_NIC_LOST);
+	pair_deinit(&pair);
+	munmap(page, sizeof(*page));
+	lab_deinit(&lab);
+}
+
+TEST(end_of_the_session_replaces_port_down)
+{
+	struct shmd_health_page *page;
+	struct pair pair;
+	struct lab lab;
+
+	lab_init(&lab, 100);
+	pair_init_hello(&pair, &lab, MSG_ROLE_CLIENT);
+	raw_open_nic(&pair.raw, "fake0");
+	page = mmap(NULL, sizeof(*page), PROT_READ, MAP_SHARED, pair.session->health_fd, 0);
+	ASSERT_NE(page, MAP_FAILED);
+	ASSERT_EQ(port_event(&lab, page, NIC_PORT_DOWN), SHMD_HEALTH_PORT_DOWN);
+	session_end(pair.session, SHMD_STATUS_KILLED, "by the test");
+	ASSERT_EQ(page->nic[0], SHMD_HEALTH_SESSION_ENDED);
+	ASSERT_EQ(port_event(&lab, page, NIC_PORT_ACTIVE), SHMD_HEALTH_SESSION_ENDED);
+	pair_deinit(&pair);
+	munmap(page, sizeof(*page));
+	lab_deinit(&lab);
+}
+
+TEST(nic_opened_while_its_port_is_down_says_so)
+{
+	struct shmd_health_page *page;
+	struct pair pair;
+	struct lab lab;
+
+	lab_init(&lab, 100);
+	pair_init_hello(&pair, &lab, MSG_ROLE_CLIENT);
+	lab.nics[1].info.state = NIC_PORT_DOWN;
+	page = mmap(NULL, sizeof(*page), PROT_READ, MAP_SHARED, pair.session->health_fd, 0);
+	ASSERT_NE(page, MAP_FAILED);
+	raw_open_nic(&pair.raw, "fake0");
+	raw_open_nic(&pair.raw, "fake1");
+	ASSERT_EQ(page->nic[0], SHMD_HEALTH_OK);
+	ASSERT_EQ(page->nic[1], SHMD_HEALTH_PORT_DOWN);
 	pair_deinit(&pair);
 	munmap(page, sizeof(*page));
 	lab_deinit(&lab);

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What changes the lives of others: kill, drain, ports; and monitors, who only listen.
+ *
+ * An administrator is root or the daemon's own user, by the socket. Owning the same uid as a session is not
+ * enough to end it: two containers may share one. Control thread.
+ */
+#include "daemon/session/dispatch.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <syslog.h>
+
+#include "daemon/session/drain.h"
+#include "daemon/session/monitor.h"
+
+int handle_monitor(struct request *req)
+{
+	int r = monitor_join(req->session);
+
+	if (r == -EBUSY)
+		return request_fail(req, SHMD_STATUS_BUSY, "user %u has %u monitors already",
+				    req->session->identity.uid, MONITOR_MAX_PER_UID);
+	return r;
+}
+
+int handle_session_kill(struct request *req)
+{
+	const struct session *caller = req->session;
+	uint64_t id = req->msg->session_kill_req.session;
+	struct session *victim;
+	int r;
+
+	r = request_admin(req);
+	if (r != 0)
+		return r;
+	victim = registry_find_session(caller->registry, id);
+	if (!victim)
+		return request_fail(req, SHMD_STATUS_NOT_FOUND, "there is no session %" PRIu64, id);
+	session_end(victim, SHMD_STATUS_KILLED, "user %u has killed it (pid %u)", caller->identity.uid,
+		    caller->identity.pid);
+	return 0;
+}
+
+int handle_drain(struct request *req)
+{
+	const struct msg_drain_req *drain = &req->msg->drain_req;
+	struct registry *registry = req->session->registry;
+	int r;
+
+	r = request_admin(req);
+	if (r != 0)
+		return r;
+	session_note(req->session, LOG_NOTICE, NOTE_SESSION, "drain %s by user %u",
+		     drain->on ? "on" : "off", req->session->identity.uid);
+	if (drain->on)
+		drain_begin(registry, drain->grace_nsec);
+	else
+		drain_stop(registry);
+	return 0;
+}
+
+int handle_port_set(struct request *req)
+{
+	const struct msg_port_set_req *set = &req->msg->port_set_req;
+	struct registry_nic *rnic;
+	int r;
+
+	r = request_admin(req);
+	if (r != 0)
+		return r;
+	rnic = request_nic_by_name(req, set->nic);
+	if (!rnic)
+		return SHMD_STATUS_NO_NIC;
+	if (set->state != NIC_PORT_DOWN && set->state != NIC_PORT_ACTIVE)
+		return request_fail(req, SHMD_STATUS_INVALID, "a port can be down (1) or active (2), not %u",
+				    set->state);
+	session_note(req->session, LOG_NOTICE, NOTE_NIC, "user %u takes the port of %s %s",
+		     req->session->identity.uid, rnic->info.name,
+		     set->state == NIC_PORT_DOWN ? "down" : "up");
+	return rnic->nic->ops->port_set(rnic->nic, (enum nic_port_state)set->state);
+}

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A look into the queues of any session.
+ *
+ * A reply holds part of a ring; reading more is several requests. Sizes that come from the daemon are checked
+ * against what the caller's buffer was said to hold.
+ */
+#include <string.h>
+
+#include <shmd/abi/cqe.h>
+
+#include "libclient/client-private.h"
+
+#define CQ_COLLAPSED 1u
+#define MAX_LOG2_RQ_STRIDE 9u
+
+_Static_assert(1u << MAX_LOG2_RQ_STRIDE == SHMD_MAX_RQ_STRIDE_BYTES, "the largest stride");
+_Static_assert((int)SHMD_PART_RECV_CQ == (int)MSG_PART_RECV_CQ, "the same numbers");
+
+static uint32_t cq_entries(uint32_t cqn, uint32_t log2_entries, uint32_t flags)
+{
+	if (!cqn || log2_entries > 31)
+		return 0;
+	return flags & CQ_COLLAPSED ? 1 : 1u << log2_entries;
+}
+
+static int head_from_msg(const struct msg_queue_dump_rep *msg, struct shmd_queue_head *ret_head)
+{
+	if (msg->log2_rq_stride > MAX_LOG2_RQ_STRIDE)
+		return text_fail(-EPROTO, "shmemd tells of receive WQEs of 2^%u bytes", msg->log2_rq_stride);
+	/* bounded: MAX_LOG2_RQ_STRIDE. */
+	*ret_head = (struct shmd_queue_head){
+		.rq_pi = msg->rq_pi,
+		.rq_ci = msg->rq_ci,
+		.n_rq_wqes = msg->n_rq_wqes,
+		.rq_stride_bytes = msg->n_rq_wqes ? 1u << msg->log2_rq_stride : 0,
+		.send_cqn = msg->send_cqn,
+		.recv_cqn = msg->recv_cqn,
+		.send_cq_entries = cq_entries(msg->send_cqn, msg->send_cq_log2_entries, msg->send_cq_flags),
+		.recv_cq_entries = cq_entries(msg->recv_cqn, msg->recv_cq_log2_entries, msg->recv_cq_flags),
+		.send_cq_flags = msg->send_cq_flags,
+		.recv_cq_flags = msg->recv_cq_flags,
+		.dbrec_sq = msg->dbrec_sq,
+		.dbrec_rq = msg->dbrec_rq,
+		.dbrec_send_cq = msg->dbrec_send_cq,
+		.dbrec_recv_cq = msg->dbrec_recv_cq,
+	};
+	qp_item_from_msg(&msg->qp, &ret_head->qp);
+	return 0;
+}
+
+int shmd_admin_queue_head(struct shmd_client *client, const char *nic, uint32_t qpn,
+			  struct shmd_queue_head *ret_head)
+{
+	_cleanup_request_ struct request r;
+	int res;
+
+	request_init(&r, MSG_QUEUE_DUMP_REQ, MSG_QUEUE_DUMP_REP);
+	res = client_check(client);
+	if (res < 0)
+		return res;
+	if (!ret_head)
+		return text_fail(-EINVAL, "ret_head is NULL");
+	res = admin_set_nic(r.req.queue_dump_req.nic, nic);
+	if (res < 0)
+		return res;
+	r.req.queue_dump_req.qpn = qpn;
+	r.req.queue_dump_req.part = MSG_PART_NONE;
+	res = request_call(client, &r);
+	return res < 0 ? res : head_from_msg(&r.rep.queue_dump_rep, ret_head);
+}
+
+/* What is left to read, and where it goes. */
+struct read_state {
+	struct msg_queue_dump_req ask; /* first and n move on */
+	uint32_t entry_bytes; /* 0: not known yet */
+	uint8_t *to;
+};
+
+static bool is_entry_size(enum msg_queue_part part, uint32_t bytes)
+{
+	if (part != MSG_PART_RQ)
+		return bytes == SHMD_CQE_BYTES;
+	return bytes >= 16 && bytes <= SHMD_MAX_RQ_STRIDE_BYTES && !(bytes & (bytes - 1));
+}
+
+static int take_data(struct read_state *state, const struct msg_queue_dump_rep *rep)
+{
+	uint32_t n;
+
+	if (!rep->entry_bytes)
+		return text_fail(-ENOENT, "QP 0x%x has no such ring", state->ask.qpn);
+	if (!is_entry_size(state->ask.part, rep->entry_bytes) ||
+	    (state->entry_bytes && state->entry_bytes != rep->entry_bytes))
+		return text_fail(-EPROTO, "shmemd tells of queue entries of %u bytes", rep->entry_bytes);
+	n = rep->data_bytes / rep->entry_bytes;
+	if (!n || n > state->ask.n || rep->data_bytes % rep->entry_bytes)
+		return text_fail(-EPROTO, "shmemd sent %u entries where %u were asked for", n, state->ask.n);
+	memcpy(state->to, rep->data, rep->data_bytes);
+	state->entry_bytes = rep->entry_bytes;
+	state->to += rep->data_bytes;
+	state->ask.first += n; /* rings are powers of two: it may wrap */
+	state->ask.n -= n;
+	return 0;
+}
+
+static int read_some(struct shmd_client *client, struct read_state *state)
+{
+	_cleanup_request_ struct request r;
+	int res;
+
+	request_init(&r, MSG_QUEUE_DUMP_REQ, MSG_QUEUE_DUMP_REP);
+	r.req.queue_dump_req = state->ask;
+	res = request_call(client, &r);
+	return res < 0 ? res : take_data(state, &r.rep.queue_dump_rep);
+}
+
+int shmd_admin_queue_read(struct shmd_client *client, const char *nic, uint32_t qpn,
+			  enum shmd_queue_part part, uint32_t first, uint32_t n, void *buf)
+{
+	struct read_state state = {
+		.ask = {.qpn = qpn, .part = (enum msg_queue_part)part, .first = first, .n = n},
+		.to = buf,
+	};
+	int res;
+
+	res = client_check(client);
+	if (res < 0)
+		return res;
+	if (part < SHMD_PART_SQ || part > SHMD_PART_RECV_CQ || (n && !buf))
+		return text_fail(-EINVAL, "%s", n && !buf ? "buf is NULL" : "there is no such part of a queue");
+	res = admin_set_nic(state.ask.nic, nic);
+	while (!res && state.ask.n)
+		res = read_some(client, &state);
+	return res;
+}
