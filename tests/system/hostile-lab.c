@@ -9,6 +9,7 @@
 #include "proto/base/nsec.h"
 #include "tests/lib/test.h"
 
+#define SETTLED_LOOKS 20u
 #define PATIENCE_NSEC (5 * NSEC_PER_SEC)
 
 static const struct timespec pause_time = {.tv_nsec = 5000000};
@@ -26,6 +27,17 @@ unsigned int hostile_n_fds(pid_t pid)
 	while ((entry = readdir(folder)))
 		n += entry->d_name[0] != '.';
 	closedir(folder);
+	return n;
+}
+
+unsigned int hostile_settled_fds(const struct fixture_daemon *daemon)
+{
+	unsigned int n = hostile_n_fds(daemon->pid), now;
+
+	for (unsigned int n_same = 0; n_same < SETTLED_LOOKS; n_same = now == n ? n_same + 1 : 0, n = now) {
+		nanosleep(&pause_time, NULL);
+		now = hostile_n_fds(daemon->pid);
+	}
 	return n;
 }
 

@@ -11,7 +11,9 @@
 
 /* Descriptors that this process has open. */
 unsigned int hostile_n_fds(pid_t pid);
-/* Its memory, without what it shares with clients. */
+/* The same for the daemon, once the number stays: what was closed a moment ago may still be there. */
+unsigned int hostile_settled_fds(const struct fixture_daemon *daemon);
+/* A process's memory, without what it shares with clients. */
 uint64_t hostile_rss_bytes(pid_t pid);
 
 /* Fails the test unless the daemon has at most n descriptors within a few seconds. */

@@ -19,6 +19,12 @@
 
 #define KERNEL_MAX_FDS 253u /* SCM_MAX_FD */
 
+/* With one NIC: each starts a thread for its first session, and keeps it. */
+static void start(struct fixture_daemon *daemon)
+{
+	fixture_daemon_start(daemon, "--soft-nics=1", NULL);
+}
+
 static void fill_reg(struct msg *req)
 {
 	msg_init(req, MSG_MEM_REG_REQ, 0);
@@ -76,7 +82,7 @@ TEST(what_the_daemon_hands_out_cannot_be_turned_against_it)
 	struct raw_traffic t;
 	struct msg req, rep;
 
-	fixture_daemon_start(&daemon, "--soft-nics=1", NULL);
+	start(&daemon);
 	raw_connect(&raw, daemon.socket);
 	msg_init(&req, MSG_HELLO_REQ, 0);
 	req.hello_req = hello;
@@ -126,7 +132,7 @@ TEST(memory_that_shrinks_while_it_is_registered)
 	struct msg req, rep;
 	pthread_t thread;
 
-	fixture_daemon_start(&daemon, NULL);
+	start(&daemon);
 	open_session(&raw, &daemon);
 	ASSERT_OK(pthread_create(&thread, NULL, cut_and_grow, &cutter));
 	for (int i = 0; i < 300; i++) {
@@ -180,9 +186,9 @@ TEST(descriptors_that_are_not_what_they_claim_are_refused_and_closed)
 	struct raw_client raw, other;
 	unsigned int n_fds;
 
-	fixture_daemon_start(&daemon, NULL);
+	start(&daemon);
 	open_session(&other, &daemon);
-	n_fds = hostile_n_fds(daemon.pid);
+	n_fds = hostile_settled_fds(&daemon);
 	open_session(&raw, &daemon);
 	for (unsigned int kind = 0; kind < STRANGE_FD_N; kind++)
 		try_everything(&raw, kind);
@@ -222,9 +228,9 @@ TEST(floods_of_descriptors_leave_none)
 	int socks[2];
 	char c;
 
-	fixture_daemon_start(&daemon, NULL);
+	start(&daemon);
 	open_session(&other, &daemon);
-	n_fds = hostile_n_fds(daemon.pid);
+	n_fds = hostile_settled_fds(&daemon);
 	ASSERT_OK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, socks));
 	for (unsigned int i = 0; i < 60; i++) {
 		raw_connect(&raw, daemon.socket);
@@ -253,14 +259,14 @@ TEST(fetched_descriptors_that_nobody_reads_are_bounded)
 	unsigned int n_fds, most = 0;
 	struct msg req, rep;
 
-	fixture_daemon_start(&daemon, NULL);
+	start(&daemon);
 	open_session(&other, &daemon);
 	raw_connect(&raw, daemon.socket);
 	raw_hello(&raw, MSG_ROLE_CLIENT);
 	msg_init(&req, MSG_PUBLISH_REQ, 0);
 	req.publish_req.has_fd = true;
 	raw_expect(&raw, &req, &fd, 1, MSG_OK_REP, &rep);
-	n_fds = hostile_n_fds(daemon.pid);
+	n_fds = hostile_settled_fds(&daemon);
 	msg_init(&req, MSG_FETCH_REQ, 9);
 	bytes = msg_encode(&req, buf, sizeof(buf));
 	for (unsigned int i = 0; i < 20000 && r == 0; i++) {

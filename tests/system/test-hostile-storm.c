@@ -64,7 +64,7 @@ TEST(silent_connections_give_their_places_back)
 	fixture_daemon_start(&daemon, "--max-connections=13", "--handshake-timeout=1000", NULL);
 	while (!try_hello(&early, &daemon)) /* the fixture's own probe may still be there */
 		usleep(10000);
-	n_fds = hostile_n_fds(daemon.pid);
+	n_fds = hostile_settled_fds(&daemon);
 	for (int round = 0; round < 2; round++) {
 		connect_silently(raws, &daemon);
 		ASSERT(!try_hello(&late, &daemon));
@@ -142,7 +142,7 @@ TEST_TIMEOUT(a_flood_of_connects_leaves_nothing_and_starves_nobody, 60)
 	raw_connect(&raw, daemon.socket);
 	raw_hello(&raw, MSG_ROLE_CLIENT);
 	hostile_slowest_reply_nsec(&raw, 100);
-	n_fds = hostile_n_fds(daemon.pid);
+	n_fds = hostile_settled_fds(&daemon);
 	rss = hostile_rss_bytes(daemon.pid);
 	begin = nsec_now();
 	for (int i = 0; i < 2; i++) {
