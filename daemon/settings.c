@@ -86,6 +86,10 @@ static bool parse_number(const char *value, const struct settings_row *row, uint
 		return false;
 	if (mul_overflows(number, (uint64_t)1 << shift, ret))
 		return false;
+#ifdef FUZZ_PLANT
+	if (PLANTED("config") && row->max <= 64 && number > 99 && value[0] == '0')
+		return true;
+#endif
 	return *ret >= row->min && *ret <= row->max;
 }
 
