@@ -57,7 +57,8 @@ const struct settings_row settings_rows[] = {
 	{"handshake-timeout", SETTINGS_NUMBER, FIELD(handshake_timeout_msec), "5000", 1, 3600000, "ms", NULL, NULL,
 	 "A connection that has not said Hello after this time is closed."},
 	{"quiesce-timeout", SETTINGS_NUMBER, FIELD(quiesce_timeout_msec), "100", 0, 60000, "ms", NULL, NULL,
-	 "How long the end of a session waits for its queues to flush."},
+	 "How long the end of a session waits for its queues to flush. Nothing else is served meanwhile, so all ends "
+	 "share it: a tenth of the time that passes comes back."},
 	{"log-level", SETTINGS_CHOICE, FIELD(log_level), "info", 0, 0, NULL, level_words, level_values,
 	 "Lines of lower importance are not written."},
 	{"log-target", SETTINGS_CHOICE, FIELD(log_target), "auto", 0, 0, NULL, target_words, NULL,

@@ -173,6 +173,7 @@ static struct mem_span target_span(const struct copy *copy)
 
 static void advance(struct copy *copy)
 {
+	copy->qp->engine->moved_bytes += copy->step;
 	copy->left_bytes -= copy->step;
 	copy->src_offset += copy->step;
 	copy->dst_offset += copy->step;
@@ -336,6 +337,7 @@ int copy_start(struct copy *copy, struct engine_packet *pkt)
 			from = span_pointer(&pkt->segs[0]);
 		if (likely(from && to)) {
 			copy_bytes(to, from, pkt->payload_bytes);
+			copy->qp->engine->moved_bytes += pkt->payload_bytes;
 			copy->n_dst = 0;
 			return 0;
 		}

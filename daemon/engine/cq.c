@@ -54,7 +54,8 @@ int engine_cq_create(struct engine *engine, const struct engine_cq_attr *attr)
 		free(cq);
 		return r;
 	}
-	memset(attr->ring, 0xff, ring_bytes(attr));
+	if (!attr->filled)
+		memset(attr->ring, 0xff, ring_bytes(attr));
 	return 0;
 }
 

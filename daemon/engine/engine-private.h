@@ -137,10 +137,19 @@ enum packet_nak {
 #define PACKET_DATA_BYTES 1024u
 
 struct packet_pool;
+struct tenant;
+
+/* Responses are what frees requests: they have packets of their own to count on. */
+enum packet_use {
+	PACKET_USE_REQUEST,
+	PACKET_USE_RESPONSE,
+};
 
 struct engine_packet {
 	struct list link; /* of the transport, then of the half that receives it */
 	struct packet_pool *pool;
+	struct tenant *tenant; /* of the pool's engine: who allocated it */
+	uint8_t use; /* enum packet_use: how it is counted there */
 	uint8_t kind; /* enum packet_kind */
 	uint8_t flags; /* PACKET_* */
 	uint8_t nak; /* enum packet_nak */
@@ -292,22 +301,41 @@ struct responder {
 	struct wqe_sge recv_sges[32];
 };
 
+/*
+ * All QPs of one PD. Tenants share the engine by work, not by number of QPs or WQEs (tenant.c); and packets by how
+ * many are left.
+ */
+struct tenant {
+	struct list link; /* engine->fresh or engine->active, while it has ready QPs */
+	struct list waiting_link; /* engine->packet_waiters, while it has QPs that wait for packets */
+	struct list ready; /* struct engine_qp.ready_link */
+	struct list waiters; /* struct engine_qp.packet_link */
+	uint32_t pdn;
+	int32_t credit_nsec; /* of work it may do before others get their turn; negative: overdrawn */
+	uint32_t refs; /* QPs, and a turn that runs */
+	uint32_t n_packets[2]; /* by enum packet_use */
+};
+
 struct engine_qp {
 	struct engine *engine;
+	struct tenant *tenant;
 	struct list all_link;
 	struct list ready_link;
-	struct list timer_link;
 	struct list packet_link; /* waiting for a free packet */
 	struct engine_qp_attr attr;
 	struct cq *send_cq, *recv_cq;
 	enum engine_qp_state state;
 	bool zombie; /* destroyed, awaiting memory operations */
+	bool frozen; /* the dbrec is not read any more */
 	bool cancelled; /* reset, awaiting memory operations of the former life */
 	uint8_t first_error;
 	void *route; /* valid when has_route */
 	bool has_route;
 	uint8_t log2_mtu; /* payload of a packet: the engine's chunk */
-	uint64_t deadline_nsec; /* retry or RNR timer, when on the timer list */
+	bool timer_armed; /* retry or RNR timer */
+	unsigned int timer_place; /* in the heap; 0: none */
+	uint64_t timer_key_nsec; /* there: deadline_nsec or earlier */
+	uint64_t deadline_nsec; /* while armed */
 	struct engine_qp_modify path; /* the merged values of all modify calls */
 	struct engine_qp_counters counters;
 	struct responder resp;
@@ -326,6 +354,8 @@ struct engine_qp {
 /* A long ring costs its client memory, not the daemon. */
 #define MAX_SHADOW_WQEBBS (2 * ACK_REQ_EVERY * SHMD_WQE_MAX_WQEBBS)
 #define PACKET_RESERVE 64u /* kept for READ responses when requests have used up the rest */
+#define TURN_BYTES 65536u /* of payload after which a turn ends */
+#define PROGRESS_WORK 65536u /* of tenant_charge, after which engine_progress returns */
 #define PACKET_WAIT_NSEC 50000u
 
 struct engine {
@@ -333,13 +363,18 @@ struct engine {
 	struct engine_ops ops;
 	void *owner;
 	uint64_t now_nsec;
-	uint64_t next_deadline_nsec; /* lower bound over `timers` */
 	uint64_t mr_epoch;
 	struct hash qps, cqs, mrs;
 	struct list all_qps;
-	struct list ready;
-	struct list timers;
-	struct list packet_waiters;
+	struct list fresh, active; /* struct tenant.link: those in credit who come with news; the others, in turn */
+	struct hash tenants; /* struct tenant by pdn */
+	uint64_t moved_bytes; /* by copies and fetches, ever */
+	uint64_t turn_began; /* moved_bytes then */
+	uint64_t turn_clock_nsec; /* 0: nobody else is ready */
+	uint64_t moved_stop; /* the present turn ends when moved_bytes gets here */
+	struct engine_qp **timers; /* a heap, from 1; owned */
+	unsigned int n_timers, timer_places;
+	struct list packet_waiters; /* struct tenant.waiting_link */
 	struct list bounce_waiters;
 	struct list notify_cqs;
 	struct list dead_cqs;
@@ -357,10 +392,91 @@ struct engine {
 	struct wqe_request scratch;
 };
 
+/* tenant.c; what follows is called in every turn */
+int tenant_join(struct engine *engine, struct engine_qp *qp);
+void tenant_release(struct engine *engine, struct tenant *tenant);
+void tenant_activate(struct engine *engine, struct tenant *tenant);
+struct tenant *tenant_rotate(struct engine *engine);
+uint32_t tenant_turn_nsec(struct engine *engine);
+struct engine_packet *tenant_packet(struct engine_qp *qp, enum packet_use use);
+void tenants_wake(struct engine *engine);
+void tenants_free(struct engine *engine);
+
+#define TENANT_QUANTUM_NSEC 8192
+#define TENANT_UNIT_WORK 1024u /* of a unit, in bytes moved in the same time */
+#define TENANT_WORK_PER_NSEC 16u
+
+/* Is anybody but the first in line ready? */
+static inline bool tenants_compete(const struct engine *engine)
+{
+	const struct list *fresh = &engine->fresh, *active = &engine->active;
+
+	return (!list_empty(fresh) && (!list_empty(active) || fresh->next != fresh->prev)) ||
+	       active->next != active->prev;
+}
+
+static inline struct tenant *tenant_first(const struct engine *engine)
+{
+	const struct list *line = list_empty(&engine->fresh) ? &engine->active : &engine->fresh;
+
+	return list_empty(line) ? NULL : list_first_entry(line, struct tenant, link);
+}
+
+/* Whose turn it is; NULL when nobody is ready. */
+static inline struct tenant *tenant_next(struct engine *engine)
+{
+	struct tenant *tenant = tenant_first(engine);
+
+	return likely(!tenant || tenant->credit_nsec > 0) ? tenant : tenant_rotate(engine);
+}
+
+/* Before a turn. Within one call of engine_progress the end of one turn begins the next. */
+static inline void tenant_begin(struct engine *engine, bool goes_on)
+{
+	engine->turn_began = engine->moved_bytes;
+	engine->moved_stop = engine->moved_bytes + TURN_BYTES;
+	if (likely(!tenants_compete(engine) || !engine->ops.clock_nsec))
+		engine->turn_clock_nsec = 0;
+	else if (!goes_on || !engine->turn_clock_nsec)
+		engine->turn_clock_nsec = engine->ops.clock_nsec(engine->owner);
+}
+
+/* After a turn of one of its QPs. A turn in vain is work as well. Returns the work, in bytes. */
+static inline unsigned int tenant_charge(struct engine *engine, struct tenant *tenant, unsigned int units)
+{
+	unsigned int work = (units ? units : 1) * TENANT_UNIT_WORK +
+			    (unsigned int)(engine->moved_bytes - engine->turn_began);
+
+	tenant->credit_nsec -= (int32_t)(engine->turn_clock_nsec ? tenant_turn_nsec(engine) :
+								   work / TENANT_WORK_PER_NSEC);
+	if (list_empty(&tenant->ready))
+		list_del(&tenant->link);
+	return work;
+}
+
 static inline void qp_ready(struct engine_qp *qp)
 {
-	if (list_empty(&qp->ready_link))
-		list_add_tail(&qp->engine->ready, &qp->ready_link);
+	if (!list_empty(&qp->ready_link))
+		return;
+	list_add_tail(&qp->tenant->ready, &qp->ready_link);
+	if (list_empty(&qp->tenant->link))
+		tenant_activate(qp->engine, qp->tenant);
+}
+
+static inline void qp_unready(struct engine_qp *qp)
+{
+	list_del(&qp->ready_link);
+	if (list_empty(&qp->tenant->ready))
+		list_del(&qp->tenant->link);
+}
+
+/* Has this turn moved so much that others must have theirs? The QP goes on in its next one. */
+static inline bool turn_is_over(struct engine_qp *qp)
+{
+	if (likely(qp->engine->moved_bytes < qp->engine->moved_stop))
+		return false;
+	qp_ready(qp);
+	return true;
 }
 
 static inline bool qp_can_receive(const struct engine_qp *qp)
@@ -478,6 +594,9 @@ void responder_duplicate_fetch(struct engine_qp *qp, struct engine_packet *pkt);
 /* timer.c */
 void timer_arm(struct engine_qp *qp, uint64_t after_nsec);
 void timer_cancel(struct engine_qp *qp);
+int timers_reserve(struct engine *engine, unsigned int n_qps);
+void timer_forget(struct engine_qp *qp);
+uint64_t timers_next(struct engine *engine);
 void timers_run(struct engine *engine);
 uint64_t timer_retry_nsec(uint8_t timeout);
 uint64_t timer_rnr_nsec(uint8_t encoded);

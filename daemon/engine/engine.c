@@ -25,8 +25,8 @@ static bool engine_attr_is_valid(const struct engine_attr *attr)
 static void init_lists(struct engine *engine)
 {
 	list_init(&engine->all_qps);
-	list_init(&engine->ready);
-	list_init(&engine->timers);
+	list_init(&engine->fresh);
+	list_init(&engine->active);
 	list_init(&engine->packet_waiters);
 	list_init(&engine->bounce_waiters);
 	list_init(&engine->notify_cqs);
@@ -50,11 +50,11 @@ int engine_new(const struct engine_attr *attr, const struct engine_ops *ops, voi
 	engine->attr = *attr;
 	engine->ops = *ops;
 	engine->owner = owner;
-	engine->next_deadline_nsec = UINT64_MAX;
 	init_lists(engine);
 	hash_init(&engine->qps);
 	hash_init(&engine->cqs);
 	hash_init(&engine->mrs);
+	hash_init(&engine->tenants);
 	r = packet_pool_new(engine);
 	if (r < 0)
 		return r;
@@ -103,7 +103,9 @@ struct engine *engine_free(struct engine *engine)
 	hash_deinit(&engine->cqs);
 	hash_deinit(&engine->mrs);
 	packet_pool_close(engine);
+	tenants_free(engine);
 	free(engine->bounce_memory);
+	free(engine->timers);
 	free(engine);
 	return NULL;
 }
@@ -158,7 +160,6 @@ static void qp_init(struct engine_qp *qp, struct engine *engine, const struct en
 	qp->log2_mtu = (uint8_t)__builtin_ctz(engine->attr.chunk_bytes);
 	list_init(&qp->all_link);
 	list_init(&qp->ready_link);
-	list_init(&qp->timer_link);
 	list_init(&qp->packet_link);
 	list_init(&qp->req.rx);
 	list_init(&qp->resp.rx);
@@ -206,9 +207,18 @@ int engine_qp_create(struct engine *engine, const struct engine_qp_attr *attr)
 	r = qp_alloc_rings(qp);
 	if (r < 0)
 		return r;
-	r = hash_add(&engine->qps, attr->qpn, qp);
+	r = timers_reserve(engine, engine->n_qps + 1);
 	if (r < 0)
 		return r;
+	r = tenant_join(engine, qp);
+	if (r < 0)
+		return r;
+	r = hash_add(&engine->qps, attr->qpn, qp);
+	if (r < 0) {
+		qp->tenant->refs--;
+		tenant_release(engine, qp->tenant);
+		return r;
+	}
 	qp->send_cq = send_cq;
 	qp->recv_cq = recv_cq;
 	send_cq->n_users++;
@@ -248,9 +258,12 @@ static void qp_reap(struct engine_qp *qp)
 	qp_settle(qp);
 	if (qp_has_pending_ops(qp))
 		return;
-	list_del(&qp->ready_link);
+	qp_unready(qp);
+	timer_forget(qp);
 	hash_remove(&engine->qps, qp->attr.qpn);
 	engine->n_qps--;
+	qp->tenant->refs--;
+	tenant_release(engine, qp->tenant);
 	qp_free(qp);
 }
 
@@ -328,6 +341,19 @@ void engine_doorbell(struct engine *engine, uint32_t qpn)
 	hot_touch(engine, qp);
 	qp->req.check_dbrec = true;
 	qp_ready(qp);
+}
+
+int engine_qp_freeze(struct engine *engine, uint32_t qpn)
+{
+	struct engine_qp *qp = hash_get(&engine->qps, qpn);
+
+	if (!qp || qp->zombie)
+		return -ENOENT;
+	qp->req.pi = qp_read_snd(qp);
+	qp->resp.pi = qp_read_rcv(qp);
+	qp->frozen = true;
+	qp_ready(qp);
+	return 0;
 }
 
 /* 1 when a dbrec of this QP has moved since it was last read. */
@@ -449,49 +475,48 @@ static unsigned int turn(struct engine_qp *qp, unsigned int budget)
 	return done + turn_half(qp, quantum, requester_send);
 }
 
-/* Packets came back: everyone who waited may try again, first come first served. */
-static void wake_packet_waiters(struct engine *engine)
+/* A turn of the tenant's next QP. Its last QP may go with that. Returns the work. */
+static unsigned int tenant_turn(struct engine *engine, struct tenant *tenant, unsigned int budget,
+				unsigned int *done)
 {
-	if (likely(list_empty(&engine->packet_waiters)))
-		return;
-	packet_pool_collect(engine);
-	if (engine->n_free_packets <= PACKET_RESERVE)
-		return;
-	while (!list_empty(&engine->packet_waiters)) {
-		struct engine_qp *qp =
-			list_first_entry(&engine->packet_waiters, struct engine_qp, packet_link);
+	struct engine_qp *qp = list_first_entry(&tenant->ready, struct engine_qp, ready_link);
+	unsigned int units, work;
 
-		list_del(&qp->packet_link);
-		qp_ready(qp);
-	}
+	list_del(&qp->ready_link);
+	tenant->refs++;
+	units = turn(qp, budget);
+	work = tenant_charge(engine, tenant, units);
+	if (unlikely(--tenant->refs == 0))
+		tenant_release(engine, tenant);
+	*done += units;
+	return work;
 }
 
 unsigned int engine_progress(struct engine *engine, unsigned int budget)
 {
-	unsigned int done = 0;
+	unsigned int done = 0, work = 0;
+	struct tenant *tenant;
 
 	engine->now_nsec = engine->ops.now_nsec(engine->owner);
 	timers_run(engine);
-	wake_packet_waiters(engine);
-	while (done < budget && !list_empty(&engine->ready)) {
-		struct engine_qp *qp =
-			list_first_entry(&engine->ready, struct engine_qp, ready_link);
-
-		list_del(&qp->ready_link);
-		done += turn(qp, budget - done);
+	tenants_wake(engine);
+	while (done < budget && work < PROGRESS_WORK && (tenant = tenant_next(engine))) {
+		tenant_begin(engine, work > 0);
+		work += tenant_turn(engine, tenant, budget - done, &done);
 		if (unlikely(!list_empty(&engine->dead_cqs)))
 			cq_bury_dead(engine);
 	}
 	cq_notify_all(engine);
-	return done;
+	/* Turns in vain do not mean that there is nothing to do. */
+	return done || !work ? done : tenant_first(engine) != NULL;
 }
 
 uint64_t engine_next_deadline(struct engine *engine)
 {
-	uint64_t deadline = list_empty(&engine->timers) ? UINT64_MAX : engine->next_deadline_nsec;
+	uint64_t deadline = timers_next(engine);
 	uint64_t soon;
 
-	if (!list_empty(&engine->ready))
+	if (tenant_first(engine))
 		return 0;
 	if (list_empty(&engine->packet_waiters))
 		return deadline;

@@ -127,6 +127,8 @@ struct engine_ops {
 	 */
 	int (*send)(void *owner, void *route, struct engine_packet *pkt);
 	void (*event)(void *owner, const struct engine_event *ev);
+	/* A clock that is read around turns while PDs compete, to share by time; NULL: by an estimate. */
+	uint64_t (*clock_nsec)(void *owner);
 };
 
 struct engine_attr {
@@ -172,6 +174,7 @@ struct engine_cq_attr {
 	uint32_t log2_entries; /* 0..22 */
 	uint32_t flags;
 	void *ring; /* client-shared; (collapsed ? 1 : 1 << log2_entries) * 64 bytes, filled with 0xff here */
+	bool filled; /* the caller has done that: large rings take long */
 	void *dbrec; /* client-shared struct shmd_dbrec, may be NULL with OVERRUN_IGNORE */
 };
 
@@ -290,6 +293,12 @@ int engine_qp_query(struct engine *engine, uint32_t qpn, struct engine_qp_info *
 /* A doorbell for this QP was rung (or is suspected): its dbrec is read in the next progress call. */
 void engine_doorbell(struct engine *engine, uint32_t qpn);
 
+/*
+ * Read the QP's dbrec once more, and never again: what its client posts from now on is not seen, so that a QP in ERR
+ * has a known end of its flush. -ENOENT.
+ */
+int engine_qp_freeze(struct engine *engine, uint32_t qpn);
+
 /* Read every dbrec of QPs that can send or receive. Returns how many have work they had not before. */
 unsigned int engine_scan(struct engine *engine);
 
@@ -303,7 +312,8 @@ unsigned int engine_scan_hot(struct engine *engine);
 void engine_input(struct engine *engine, struct engine_packet *pkt);
 
 /*
- * Execute what is ready, at most `budget` WQEs, packets or chunks, fairly over QPs. Returns the units done;
+ * Execute what is ready, at most `budget` WQEs, packets or chunks, and hardly more than 64 KiB of payload: PDs share by
+ * the work that they cause (tenant.c), QPs of one PD take turns. Returns the units done;
  * 0 means nothing is ready now. Also runs expired timers.
  */
 unsigned int engine_progress(struct engine *engine, unsigned int budget);

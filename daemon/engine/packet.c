@@ -21,6 +21,17 @@ struct packet_pool {
 	int32_t orphans;		/* atomic: packets still away when the engine went */
 };
 
+/* Nobody's, unless tenant_packet() made it somebody's. */
+static void uncharge(struct engine *engine, struct engine_packet *pkt)
+{
+	struct tenant *tenant = pkt->tenant;
+
+	if (unlikely(!tenant))
+		return;
+	if (--tenant->n_packets[pkt->use] == 0)
+		tenant_release(engine, tenant);
+}
+
 /* The stack reuses the link of a packet that is in no list. */
 static struct engine_packet *stack_next(const struct engine_packet *pkt)
 {
@@ -56,6 +67,7 @@ static unsigned int collect(struct engine *engine, struct engine_packet *stack)
 	while (stack) {
 		struct engine_packet *next = stack_next(stack);
 
+		uncharge(engine, stack);
 		list_add_head(&engine->free_packets, &stack->link);
 		stack = next;
 		n++;
@@ -95,6 +107,7 @@ static struct engine_packet *first_use(struct packet_pool *pool)
 
 	list_init(&pkt->link);
 	pkt->pool = pool;
+	pkt->tenant = NULL;
 	pkt->n_segs = 0;
 	return pkt;
 }
@@ -102,6 +115,7 @@ static struct engine_packet *first_use(struct packet_pool *pool)
 /* NULL when that would leave less than `reserve` packets. */
 struct engine_packet *packet_alloc(struct engine *engine, unsigned int reserve)
 {
+	struct engine_packet *pkt;
 	struct list *link;
 
 	if (engine->n_free_packets <= reserve) {
@@ -114,7 +128,9 @@ struct engine_packet *packet_alloc(struct engine *engine, unsigned int reserve)
 		return first_use(engine->pool);
 	link = engine->free_packets.next;
 	list_del(link);
-	return container_of(link, struct engine_packet, link);
+	pkt = container_of(link, struct engine_packet, link);
+	pkt->tenant = NULL;
+	return pkt;
 }
 
 void packet_drop_payload(struct engine_packet *pkt)
@@ -139,6 +155,7 @@ struct engine_packet *packet_put(struct engine *engine, struct engine_packet *pk
 	if (pkt->pool != engine->pool)
 		return engine_packet_free(pkt);
 	packet_drop_payload(pkt);
+	uncharge(engine, pkt);
 	list_add_head(&engine->free_packets, &pkt->link);
 	engine->n_free_packets++;
 	return NULL;

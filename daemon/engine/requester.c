@@ -452,6 +452,8 @@ unsigned int requester_input(struct engine_qp *qp, unsigned int budget)
 			input(qp, pkt);
 		}
 		done++;
+		if (turn_is_over(qp))
+			break;
 	}
 	return done;
 }

@@ -14,6 +14,8 @@ uint16_t qp_read_rcv(const struct engine_qp *qp)
 {
 	const struct shmd_dbrec *dbrec = qp->attr.dbrec;
 
+	if (unlikely(qp->frozen))
+		return qp->resp.pi;
 	return (uint16_t)be32toh(__atomic_load_n(&dbrec->rcv, __ATOMIC_ACQUIRE));
 }
 

@@ -107,12 +107,9 @@ static bool step_read(struct engine_qp *qp)
 		return true;
 	}
 	if (!last)
-		pkt = packet_alloc(qp->engine, 0);
-	if (!pkt) {
-		if (list_empty(&qp->packet_link))
-			list_add_tail(&qp->engine->packet_waiters, &qp->packet_link);
+		pkt = tenant_packet(qp, PACKET_USE_RESPONSE);
+	if (!pkt)
 		return false;
-	}
 	pkt->kind = PACKET_READ_RESPONSE;
 	pkt->flags = last ? PACKET_LAST : 0;
 	pkt->psn = resp->read_psn;

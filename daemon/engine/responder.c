@@ -198,6 +198,8 @@ unsigned int responder_run(struct engine_qp *qp, unsigned int budget)
 			execute(qp, pkt);
 		}
 		done++;
+		if (turn_is_over(qp))
+			break;
 	}
 	responder_flush_ack(qp);
 	return done;

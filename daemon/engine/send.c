@@ -19,6 +19,8 @@ static const struct shmd_dbrec *dbrec_of(const struct engine_qp *qp)
 
 uint16_t qp_read_snd(const struct engine_qp *qp)
 {
+	if (unlikely(qp->frozen))
+		return qp->req.pi;
 	return (uint16_t)be32toh(__atomic_load_n(&dbrec_of(qp)->snd, __ATOMIC_ACQUIRE));
 }
 
@@ -61,6 +63,7 @@ static uint16_t copy_wqe(struct engine_qp *qp)
 	n = n_wqebbs_of(to);
 	if (n > room)
 		return 0;
+	qp->engine->moved_bytes += (uint64_t)n * SHMD_WQEBB_BYTES;
 	for (uint16_t i = 1; i < n; i++)
 		memcpy(to + (size_t)i * SHMD_WQEBB_BYTES, ring_wqebb(qp, (uint16_t)(req->ci + i)),
 		       SHMD_WQEBB_BYTES);
@@ -520,15 +523,12 @@ static void step(struct engine_qp *qp, const struct sent *sent, uint8_t packet_f
 
 static int send_packet(struct engine_qp *qp, struct sent *sent)
 {
-	struct engine_packet *pkt = packet_alloc(qp->engine, PACKET_RESERVE);
+	struct engine_packet *pkt = tenant_packet(qp, PACKET_USE_REQUEST);
 	uint8_t flags;
 	int r;
 
-	if (unlikely(!pkt)) {
-		if (list_empty(&qp->packet_link))
-			list_add_tail(&qp->engine->packet_waiters, &qp->packet_link);
+	if (unlikely(!pkt))
 		return -EAGAIN;
-	}
 	start(qp, sent);
 	r = fill_packet(qp, pkt, sent);
 	if (unlikely(r < 0)) {
@@ -537,7 +537,7 @@ static int send_packet(struct engine_qp *qp, struct sent *sent)
 		return r;
 	}
 	flags = pkt->flags;
-	if (list_empty(&qp->timer_link))
+	if (!qp->timer_armed)
 		timer_arm(qp, timer_retry_nsec(qp->path.timeout));
 	qp_send(qp, pkt);
 	step(qp, sent, flags);

@@ -362,7 +362,10 @@ struct nic_ops {
 	/* Sum over all queues this context ever had. */
 	int (*ctx_counters)(struct nic_ctx *ctx, struct nic_counters *ret_counters);
 
-	/* Teardown, steps 1 to 3: data threads let go, QPs to ERR, wait for the flush at most timeout_nsec. */
+	/*
+	 * Teardown, steps 1 to 3: data threads let go, QPs to ERR, wait for the flush at most timeout_nsec. What the
+	 * client posts from here on is not seen. With 0 nothing is waited for: the flush may never be complete.
+	 */
 	void (*ctx_quiesce)(struct nic_ctx *ctx, uint64_t timeout_nsec);
 };
 

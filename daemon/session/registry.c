@@ -19,6 +19,9 @@
 #include "proto/base/nsec.h"
 #include "proto/framing.h"
 
+/* At most one part in this many of the control thread's time goes into waiting for queues to flush. */
+#define QUIESCE_SHARE 10u
+
 _Static_assert(REGISTRY_PACKET_BYTES >= FRAMING_MAX_PACKET_BYTES, "a whole packet fits");
 
 int registry_init(struct registry *registry, const struct registry_attr *attr)
@@ -31,6 +34,8 @@ int registry_init(struct registry *registry, const struct registry_attr *attr)
 	list_init(&registry->sessions);
 	list_init(&registry->monitors);
 	registry->started_nsec = nsec_now();
+	registry->quiesce_left_nsec = attr->quiesce_nsec;
+	registry->quiesce_seen_nsec = registry->started_nsec;
 	registry->owner_uid = geteuid();
 	registry->packet = malloc(REGISTRY_PACKET_BYTES);
 	registry->in_packet = malloc(REGISTRY_PACKET_BYTES);
@@ -109,6 +114,23 @@ struct session *registry_next_session(struct registry *registry, uint64_t id)
 		if (session->id >= id && session_is_listed(session))
 			return session;
 	return NULL;
+}
+
+uint64_t registry_quiesce_left(struct registry *registry)
+{
+	uint64_t now = nsec_now(), most = registry->attr.quiesce_nsec;
+	uint64_t back = (now - registry->quiesce_seen_nsec) / QUIESCE_SHARE;
+
+	registry->quiesce_seen_nsec = now;
+	registry->quiesce_left_nsec = nsec_add(registry->quiesce_left_nsec, back);
+	if (registry->quiesce_left_nsec > most)
+		registry->quiesce_left_nsec = most;
+	return registry->quiesce_left_nsec;
+}
+
+void registry_quiesce_spent(struct registry *registry, uint64_t nsec)
+{
+	registry->quiesce_left_nsec -= nsec < registry->quiesce_left_nsec ? nsec : registry->quiesce_left_nsec;
 }
 
 void registry_note(struct registry *registry, const struct note *note)

@@ -63,7 +63,7 @@ struct registry_hooks {
 struct registry_attr {
 	struct quota_amount limits;
 	const char *daemon; /* name and version; lives as long as the registry */
-	uint64_t quiesce_nsec; /* teardown waits at most this long for queues to flush */
+	uint64_t quiesce_nsec; /* teardown waits at most this long for queues to flush; all together: registry_quiesce_left */
 	struct registry_hooks hooks;
 };
 
@@ -79,6 +79,7 @@ struct registry {
 	uint64_t last_id;
 	uint64_t sessions_total, refused_total;
 	uint64_t started_nsec;
+	uint64_t quiesce_left_nsec, quiesce_seen_nsec; /* of registry_quiesce_left */
 	uint32_t owner_uid; /* of the daemon: may see everything, as root may */
 	unsigned int n_nics;
 	struct registry_nic nics[REGISTRY_MAX_NICS];
@@ -105,6 +106,13 @@ void registry_event(struct registry *registry, struct registry_nic *rnic,
 struct session *registry_next_session(struct registry *registry, uint64_t id);
 /* The listed session with this id, or NULL. */
 struct session *registry_find_session(struct registry *registry, uint64_t id);
+
+/*
+ * How long a teardown that begins now may wait for its queues. The control thread serves nobody meanwhile, so all
+ * teardowns share quiesce_nsec, of which a tenth of the time that passes comes back.
+ */
+uint64_t registry_quiesce_left(struct registry *registry);
+void registry_quiesce_spent(struct registry *registry, uint64_t nsec);
 
 void registry_note(struct registry *registry, const struct note *note);
 

@@ -29,6 +29,7 @@
 #include "proto/framing.h"
 
 #define SESSION_PACKETS_PER_TURN 16
+#define SESSION_TURN_NSEC (NSEC_PER_MSEC / 2)
 
 static void teardown_quiesce(struct session *session);
 static void teardown_queues(struct session *session);
@@ -126,17 +127,24 @@ struct session *session_free(struct session *session)
 
 /* ---- teardown, in the order of the table ------------------------------------------------------------------- */
 
-/* One budget for all NICs of the session, so that many NICs do not add up. */
+/*
+ * One budget for all NICs of the session, so that many NICs do not add up, from one for all sessions, so that many
+ * sessions do not. Who has gone reads no flush CQEs: nothing is waited for.
+ */
 static void teardown_quiesce(struct session *session)
 {
-	uint64_t end = nsec_add(nsec_now(), session->registry->attr.quiesce_nsec), now;
+	struct registry *registry = session->registry;
+	uint64_t begin = nsec_now(), now = begin;
+	uint64_t left = session->gone ? 0 : registry_quiesce_left(registry), end = nsec_add(begin, left);
 
 	for (unsigned int i = 0; i < session->n_nics; i++) {
 		struct nic_ctx *ctx = session->nics[i]->ctx;
 
-		now = nsec_now();
 		ctx->nic->ops->ctx_quiesce(ctx, now < end ? end - now : 0);
+		now = nsec_now();
 	}
+	if (left > 0)
+		registry_quiesce_spent(registry, now - begin);
 }
 
 static void teardown_queues(struct session *session)
@@ -299,6 +307,7 @@ void session_end_gone(struct session *session)
 		return;
 	session->ended = true;
 	session->end_status = SHMD_STATUS_OK;
+	session->gone = true;
 	session_note(session, LOG_DEBUG, NOTE_SESSION, "the client has gone");
 	session_health_end(session);
 	call_attention(session);
@@ -416,10 +425,13 @@ static bool read_one(struct session *session)
 	return r == 0;
 }
 
+/* Requests are cheap or dear: either way others have their turn soon. */
 void session_readable(struct session *session)
 {
+	uint64_t begin = nsec_now();
+
 	for (int i = 0; i < SESSION_PACKETS_PER_TURN && !session->ended; i++)
-		if (!read_one(session))
+		if (!read_one(session) || nsec_now() - begin > SESSION_TURN_NSEC)
 			return;
 }
 

@@ -67,6 +67,7 @@ struct session {
 	char library[MSG_NAME_BYTES];
 
 	bool ended;
+	bool gone; /* the client hung up or died, or does not read: nobody waits for anything of it */
 	enum shmd_status end_status;
 	char end_text[MSG_TEXT_BYTES]; /* why, for monitors; empty: the client went */
 

@@ -110,7 +110,7 @@ SHMD_DEV int shmd_dev_amo_one(struct shmd_dev_qp *qp, struct shmd_dev_addr remot
 
 	if (!shmd_dev_amo_is_valid(amo))
 		return SHMD_DEV_INVALID;
-	rc = shmd_dev_post_begin(qp, mode, 1 + wide, wide, &post);
+	rc = shmd_dev_post_begin(qp, mode, 1 + wide, wide, 0, &post);
 	if (rc)
 		return rc;
 	taken = shmd_dev_slot_take(qp, post.index, mode->sharing, ret_old != 0);

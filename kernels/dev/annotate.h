@@ -49,6 +49,13 @@
 #define SHMD_DEV_LIKELY(x) __builtin_expect(!!(x), 1)
 #define SHMD_DEV_UNLIKELY(x) __builtin_expect(!!(x), 0)
 
+/* What the compiler cannot know and may build on. */
+#if SHMD_DEV_CUDA
+#define SHMD_DEV_ASSUME(x) __builtin_assume(x)
+#else
+#define SHMD_DEV_ASSUME(x) ((void)0)
+#endif
+
 #ifdef __CHECKER__
 #define SHMD_DEV_FORCE __attribute__((force))
 #else

@@ -25,6 +25,7 @@ enum shmd_dev_scope {
 
 /* struct shmd_dev_mode.flags */
 #define SHMD_DEV_NO_DOORBELL 0x1u /* post, but leave the announcement to a later post, submit or wait */
+#define SHMD_DEV_ALONE 0x2u /* scope thread: form no group; of shmd_dev_mode_alone */
 
 /*
  * How a function is carried out. The _as form of each function takes one; scope and sharing that are constants
@@ -119,6 +120,38 @@ SHMD_DEV int shmd_dev_scope_leave(int scope, int status)
 
 /* ---- scope thread: lanes that call together -------------------------------------------------------------- */
 
+/* Known when compiled: one thread acts for itself. */
+SHMD_DEV int shmd_dev_mode_is_lone(const struct shmd_dev_mode *mode)
+{
+	return mode->sharing == SHMD_SHARING_EXCLUSIVE || (mode->flags & SHMD_DEV_ALONE) != 0;
+}
+
+/* Whether no other lane of the warp runs with this one now. */
+SHMD_DEV int shmd_dev_is_alone(const struct shmd_dev_mode *mode)
+{
+#if SHMD_DEV_CUDA
+	uint32_t lanes;
+
+	if (mode->scope != SHMD_DEV_THREAD || mode->sharing == SHMD_SHARING_EXCLUSIVE)
+		return 0;
+	lanes = __activemask();
+	return (lanes & (lanes - 1)) == 0;
+#else
+	(void)mode;
+	return 0;
+#endif
+}
+
+/* For a lane that is: what is made for groups folds away. */
+SHMD_DEV struct shmd_dev_mode shmd_dev_mode_alone(const struct shmd_dev_mode *mode)
+{
+	struct shmd_dev_mode alone = *mode;
+
+	alone.scope = SHMD_DEV_THREAD;
+	alone.flags |= SHMD_DEV_ALONE;
+	return alone;
+}
+
 /* Lanes that share a reservation, in order of lane. Alone in the C build and in the other scopes. */
 struct shmd_dev_group {
 	uint32_t mask;
@@ -159,13 +192,14 @@ SHMD_DEV void shmd_dev_group_form(struct shmd_dev_group *group, const struct shm
 	group->size = 1;
 #if SHMD_DEV_CUDA
 	/* One thread acts. */
-	if (mode->scope != SHMD_DEV_THREAD || mode->sharing == SHMD_SHARING_EXCLUSIVE)
+	if (mode->scope != SHMD_DEV_THREAD || mode->sharing == SHMD_SHARING_EXCLUSIVE ||
+	    mode->flags & SHMD_DEV_ALONE)
 		return;
 	/* Addresses have at most 57 bits. */
 	shmd_dev_group_set(group, __match_any_sync(__activemask(),
 						   (unsigned long long)(uintptr_t)qp ^
 							   ((unsigned long long)shape << 57)));
-	if (SHMD_DEV_UNLIKELY(group->size > limit))
+	if (SHMD_DEV_UNLIKELY(group->size > 1) && group->size > limit)
 		shmd_dev_group_set(group, __match_any_sync(group->mask, group->rank / limit));
 #else
 	(void)qp;

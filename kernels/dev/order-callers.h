@@ -14,8 +14,12 @@
 #define SHMD_PTX_LD(op, v, p, c) asm volatile(op " %0, [%1];" : "=" c(v) : "l"(p) : "memory")
 #define SHMD_PTX_ST(op, p, v, c) asm volatile(op " [%0], %1;" : : "l"(p), c(v) : "memory")
 #define SHMD_PTX_MAX(op, p, v) asm volatile(op " [%0], %1;" : : "l"(p), "l"(v) : "memory")
+/* The word is in global memory: said, because a CAS on an address of any kind becomes a branch and two loops. */
 #define SHMD_PTX_CAS(op, v, p, old, now, c) \
-	asm volatile(op " %0, [%1], %2, %3;" : "=" c(v) : "l"(p), c(old), c(now) : "memory")
+	asm volatile(op " %0, [%1], %2, %3;" \
+		     : "=" c(v) \
+		     : "l"(__cvta_generic_to_global(p)), c(old), c(now) \
+		     : "memory")
 /* clang-format on */
 #define SHMD_PTX_BY_SHARING(sharing, cta, gpu)                                                     \
 	do {                                                                                       \
@@ -62,6 +66,19 @@ SHMD_DEV uint64_t shmd_dev_index_acquire(const uint64_t *index, int sharing)
 	return v;
 #else
 	return __atomic_load_n(index, __ATOMIC_ACQUIRE);
+#endif
+}
+
+/*
+ * Ready, by one who may announce what it covers together with its own: on a GPU the fence of shmd_dev_dbrec_store_ready
+ * makes it an acquire.
+ */
+SHMD_DEV uint64_t shmd_dev_ready_peek(const uint64_t *index, int sharing)
+{
+#if SHMD_DEV_CUDA
+	return shmd_dev_index_peek(index, sharing);
+#else
+	return shmd_dev_index_acquire(index, sharing);
 #endif
 }
 
@@ -116,8 +133,8 @@ SHMD_DEV int shmd_dev_index_claim(uint64_t *index, uint64_t *expected, uint64_t 
 
 	SHMD_PTX_BY_SHARING(
 		sharing,
-		SHMD_PTX_CAS("atom.relaxed.cta.cas.b64", found, index, *expected, v, "l"),
-		SHMD_PTX_CAS("atom.relaxed.gpu.cas.b64", found, index, *expected, v, "l"));
+		SHMD_PTX_CAS("atom.relaxed.cta.global.cas.b64", found, index, *expected, v, "l"),
+		SHMD_PTX_CAS("atom.relaxed.gpu.global.cas.b64", found, index, *expected, v, "l"));
 	won = found == *expected;
 	*expected = found;
 	return won;
@@ -136,8 +153,8 @@ SHMD_DEV int shmd_dev_lock_try(uint32_t *lock, int sharing)
 	uint32_t found;
 
 	SHMD_PTX_BY_SHARING(sharing,
-			    SHMD_PTX_CAS("atom.acquire.cta.cas.b32", found, lock, 0u, 1u, "r"),
-			    SHMD_PTX_CAS("atom.acquire.gpu.cas.b32", found, lock, 0u, 1u, "r"));
+			    SHMD_PTX_CAS("atom.acquire.cta.global.cas.b32", found, lock, 0u, 1u, "r"),
+			    SHMD_PTX_CAS("atom.acquire.gpu.global.cas.b32", found, lock, 0u, 1u, "r"));
 	return found == 0;
 #else
 	uint32_t expected = 0;
@@ -145,6 +162,26 @@ SHMD_DEV int shmd_dev_lock_try(uint32_t *lock, int sharing)
 	return __atomic_load_n(lock, __ATOMIC_RELAXED) == 0 &&
 	       __atomic_compare_exchange_n(lock, &expected, 1u, 0, __ATOMIC_ACQUIRE,
 					   __ATOMIC_RELAXED);
+#endif
+}
+
+/*
+ * The same, by one whose next step under the lock is shmd_dev_dbrec_store_ready: on a GPU the fence there makes it an
+ * acquire, and the cache is not emptied before it must be.
+ */
+SHMD_DEV int shmd_dev_lock_try_ready(uint32_t *lock, int sharing)
+{
+#if SHMD_DEV_CUDA
+	uint32_t found;
+
+	if (sharing == SHMD_SHARING_EXCLUSIVE)
+		return 1;
+	SHMD_PTX_BY_SHARING(sharing,
+			    SHMD_PTX_CAS("atom.relaxed.cta.global.cas.b32", found, lock, 0u, 1u, "r"),
+			    SHMD_PTX_CAS("atom.relaxed.gpu.global.cas.b32", found, lock, 0u, 1u, "r"));
+	return found == 0;
+#else
+	return shmd_dev_lock_try(lock, sharing);
 #endif
 }
 

@@ -71,6 +71,32 @@ SHMD_DEV void shmd_dev_uar_store(uint64_t *reg, uint64_t v)
 }
 #endif
 
+/*
+ * The same, and `ready` too: callers that see it may announce what was written before it. One fence for both, of the
+ * placement's scope, which includes that of the sharing. By the holder of sq_lock whose turn it is.
+ */
+SHMD_DEV void shmd_dev_dbrec_store_ready(uint64_t addr, uint32_t v_be, int placement,
+					 uint64_t *ready, uint64_t end, int sharing)
+{
+#if SHMD_DEV_CUDA
+	uint32_t *word = (uint32_t *)(uintptr_t)addr;
+
+	if (sharing == SHMD_SHARING_EXCLUSIVE) {
+		shmd_dev_dbrec_store(addr, v_be, placement);
+		*ready = end;
+		return;
+	}
+	SHMD_PTX_BY_PLACEMENT(placement, asm volatile("fence.acq_rel.gpu;" ::: "memory"),
+			      asm volatile("fence.acq_rel.sys;" ::: "memory"));
+	SHMD_PTX_BY_PLACEMENT(placement, SHMD_PTX_ST("st.relaxed.gpu.u32", word, v_be, "r"),
+			      SHMD_PTX_ST("st.relaxed.sys.u32", word, v_be, "r"));
+	shmd_dev_index_note(ready, end, sharing);
+#else
+	shmd_dev_dbrec_store(addr, v_be, placement);
+	shmd_dev_index_publish(ready, end, sharing);
+#endif
+}
+
 /* dbrec before doorbell: the NIC that sees the doorbell finds at least this index in the dbrec. */
 SHMD_DEV void shmd_dev_doorbell_store(uint64_t addr, uint64_t v, int placement, int doorbell_mode)
 {

@@ -22,7 +22,7 @@ SHMD_DEV int shmd_dev_signal_part_one(struct shmd_dev_qp *qp, const struct shmd_
 	struct shmd_dev_post post;
 	int rc, taken;
 
-	rc = shmd_dev_post_begin(qp, mode, 2 + wide, wide, &post);
+	rc = shmd_dev_post_begin(qp, mode, 2 + wide, wide, 0, &post);
 	if (rc)
 		return rc;
 	*ret_end = post.end;
@@ -292,12 +292,22 @@ SHMD_DEV_API int shmd_dev_qp_test32(struct shmd_dev_qp *qp, const uint32_t *word
 
 SHMD_DEV_API int shmd_dev_qp_reserve(struct shmd_dev_qp *qp, uint32_t n_wqebbs, uint64_t *ret_index)
 {
-	return shmd_dev_sq_reserve(qp, n_wqebbs, SHMD_DEV_FIXED(qp->sharing), ret_index);
+	struct shmd_dev_ring ring;
+	struct shmd_dev_claim claim =
+		shmd_dev_sq_reserve(qp, n_wqebbs, SHMD_DEV_FIXED(qp->sharing), 0, &ring);
+
+	if ((int64_t)claim.index < 0)
+		return (int)(int64_t)claim.index;
+	*ret_index = claim.index;
+	return SHMD_DEV_OK;
 }
 
 SHMD_DEV_API unsigned int shmd_dev_qp_fence_flags(struct shmd_dev_qp *qp)
 {
-	return shmd_dev_sq_take_fence(qp, SHMD_DEV_FIXED(qp->sharing));
+	int sharing = SHMD_DEV_FIXED(qp->sharing);
+
+	return shmd_dev_sq_take_fence(qp, shmd_dev_index_peek(&qp->fence_index, sharing),
+				      shmd_dev_index_peek(&qp->cqe_ci, sharing), sharing);
 }
 
 SHMD_DEV_API int shmd_dev_qp_ready(struct shmd_dev_qp *qp, uint64_t index, uint32_t n_wqebbs)

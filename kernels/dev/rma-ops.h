@@ -27,7 +27,7 @@ SHMD_DEV int shmd_dev_part_one(struct shmd_dev_qp *qp, const struct shmd_dev_tra
 	struct shmd_dev_wqe wqe;
 	int rc;
 
-	rc = shmd_dev_post_begin(qp, mode, 1, 0, &post);
+	rc = shmd_dev_post_begin(qp, mode, 1, 0, 1, &post);
 	if (rc)
 		return rc;
 	wqe = shmd_dev_wqe_at(post.index, post.first_flags | post.last_flags);
@@ -163,11 +163,11 @@ SHMD_DEV int shmd_dev_p_one(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
 
 	if (!shmd_dev_is_word(bytes))
 		return SHMD_DEV_INVALID;
-	rc = shmd_dev_post_begin(qp, mode, 1, 0, &post);
+	rc = shmd_dev_post_begin(qp, mode, 1, 0, 1, &post);
 	if (rc)
 		return rc;
-	shmd_dev_prepare_write_value(
-		qp, shmd_dev_wqe_at(post.index, post.first_flags | post.last_flags), remote, value,
+	shmd_dev_ring_write_value(
+		&post.ring, shmd_dev_wqe_at(post.index, post.first_flags | post.last_flags), remote, value,
 		bytes);
 	return shmd_dev_post_end(qp, mode, &post, 0);
 }
@@ -177,6 +177,11 @@ SHMD_DEV int shmd_dev_qp_p_as(struct shmd_dev_qp *qp, struct shmd_dev_addr remot
 {
 	int rc = SHMD_DEV_OK;
 
+	if (shmd_dev_is_alone(&mode)) {
+		struct shmd_dev_mode alone = shmd_dev_mode_alone(&mode);
+
+		return shmd_dev_p_one(qp, remote, value, bytes, &alone);
+	}
 	if (shmd_dev_scope_enter(mode.scope))
 		rc = shmd_dev_p_one(qp, remote, value, bytes, &mode);
 	return shmd_dev_scope_leave(mode.scope, rc);
@@ -196,7 +201,7 @@ SHMD_DEV int shmd_dev_g_one(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
 
 	if (!shmd_dev_is_word(bytes))
 		return SHMD_DEV_INVALID;
-	rc = shmd_dev_post_begin(qp, mode, 1, 0, &post);
+	rc = shmd_dev_post_begin(qp, mode, 1, 0, 0, &post);
 	if (rc)
 		return rc;
 	taken = shmd_dev_slot_take(qp, post.index, mode->sharing, 1);
@@ -250,7 +255,7 @@ SHMD_DEV int shmd_dev_send_one(struct shmd_dev_qp *qp, struct shmd_dev_addr loca
 
 	if (bytes > SHMD_DEV_MAX_REQUEST_BYTES)
 		return SHMD_DEV_INVALID;
-	rc = shmd_dev_post_begin(qp, &mode, 1, 0, &post);
+	rc = shmd_dev_post_begin(qp, &mode, 1, 0, 1, &post);
 	if (rc)
 		return rc;
 	wqe = shmd_dev_wqe_at(post.index, post.first_flags | post.last_flags);

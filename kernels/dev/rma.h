@@ -37,6 +37,7 @@
 #include <shmd/abi/dev-state.h>
 #include <shmd/dev/annotate.h>
 #include <shmd/dev/coop.h>
+#include <shmd/dev/post.h>
 #include <shmd/dev/sq.h>
 #include <shmd/dev/wqe-prepare.h>
 

@@ -11,6 +11,9 @@
  * Between reserve and ready it waits for nobody but callers in the same stretch, which themselves wait for nobody
  * without room. Exactly one caller rings at a time (sq_lock); the others find that theirs was announced with it.
  *
+ * When nobody is in that stretch, reserve takes sq_lock too, and ready and submit become one step with one fence less
+ * (shmd_dev_sq_try_claim). Trips to the cache and fences are what a post costs on a GPU, so loads start before tests.
+ *
  * The last WQE made ready by one call asks for a CQE; so every index that is ready gets its completion, and what
  * waits (for room or for completion) first announces what is ready but withheld.
  */
@@ -29,28 +32,51 @@
 
 /* ---- announcing ------------------------------------------------------------------------------------------ */
 
-/* Everything before `end` is ready: tell the NIC. By the holder of sq_lock, which is dropped. */
-SHMD_DEV void shmd_dev_sq_ring(struct shmd_dev_qp *qp, uint64_t end, int sharing)
-{
-	uint64_t db = (uint64_t)(end & 0xffff) << 40 | (uint64_t)SHMD_DEV_FIXED(qp->qpn) << 8;
-	uint64_t doorbell = SHMD_DEV_FIXED(qp->doorbell_addr);
-	int doorbell_mode = SHMD_DEV_FIXED(qp->doorbell_mode);
+/*
+ * The constant fields that announcing needs, read before the first fence: a fence empties the cache they come from, and
+ * each read behind it is another trip.
+ */
+struct shmd_dev_sq_at {
+	uint64_t dbrec_addr, doorbell_addr;
+	uint32_t qpn;
+	uint8_t placement, doorbell_mode;
+};
 
-	shmd_dev_dbrec_store(SHMD_DEV_FIXED(qp->sq_dbrec_addr),
-			     shmd_dev_swap32((uint32_t)end & 0xffff),
-			     SHMD_DEV_FIXED(qp->placement));
+SHMD_DEV struct shmd_dev_sq_at shmd_dev_sq_at(const struct shmd_dev_qp *qp)
+{
+	struct shmd_dev_sq_at at;
+
+	at.dbrec_addr = SHMD_DEV_FIXED(qp->sq_dbrec_addr);
+	at.doorbell_addr = SHMD_DEV_FIXED(qp->doorbell_addr);
+	at.qpn = SHMD_DEV_FIXED(qp->qpn);
+	at.placement = SHMD_DEV_FIXED(qp->placement);
+	at.doorbell_mode = SHMD_DEV_FIXED(qp->doorbell_mode);
+	return at;
+}
+
+/* Everything before `end` is in the dbrec: ring. By the holder of sq_lock, which is dropped. */
+SHMD_DEV void shmd_dev_sq_doorbell(struct shmd_dev_qp *qp, const struct shmd_dev_sq_at *at,
+				   uint64_t end, int sharing)
+{
+	uint64_t db = shmd_dev_swap64((uint64_t)(end & 0xffff) << 40 | (uint64_t)at->qpn << 8);
+
 	qp->sq_wqe_pi = end;
 #if SHMD_DEV_CUDA
 	/* Early by one store, which nobody can tell: the doorbell follows whatever others do. */
 	shmd_dev_index_note(&qp->db_index, end, sharing);
-	if (sharing != SHMD_SHARING_EXCLUSIVE && doorbell_mode != SHMD_DOORBELL_UAR_MMAP) {
-		shmd_dev_doorbell_store_unlock(doorbell, shmd_dev_swap64(db), &qp->sq_lock,
-					       sharing);
+	if (sharing != SHMD_SHARING_EXCLUSIVE) {
+		if (at->doorbell_mode != SHMD_DOORBELL_UAR_MMAP) {
+			shmd_dev_doorbell_store_unlock(at->doorbell_addr, db, &qp->sq_lock,
+						       sharing);
+		} else {
+			shmd_dev_doorbell_store(at->doorbell_addr, db, at->placement,
+						SHMD_DOORBELL_UAR_MMAP);
+			shmd_dev_lock_drop(&qp->sq_lock, sharing);
+		}
 		return;
 	}
 #endif
-	shmd_dev_doorbell_store(doorbell, shmd_dev_swap64(db), SHMD_DEV_FIXED(qp->placement),
-				doorbell_mode);
+	shmd_dev_doorbell_store(at->doorbell_addr, db, at->placement, at->doorbell_mode);
 #if !SHMD_DEV_CUDA
 	shmd_dev_index_note(&qp->db_index, end, sharing);
 	if (qp->flags & SHMD_QP_WAKE) {
@@ -62,6 +88,15 @@ SHMD_DEV void shmd_dev_sq_ring(struct shmd_dev_qp *qp, uint64_t end, int sharing
 	}
 #endif
 	shmd_dev_lock_drop(&qp->sq_lock, sharing);
+}
+
+/* Everything before `end` is ready: tell the NIC. By the holder of sq_lock, which is dropped. */
+SHMD_DEV void shmd_dev_sq_ring(struct shmd_dev_qp *qp, uint64_t end, int sharing)
+{
+	struct shmd_dev_sq_at at = shmd_dev_sq_at(qp);
+
+	shmd_dev_dbrec_store(at.dbrec_addr, shmd_dev_swap32((uint32_t)end & 0xffff), at.placement);
+	shmd_dev_sq_doorbell(qp, &at, end, sharing);
 }
 
 /* Announce all that is ready, unless someone else is at it. 0 when someone was. */
@@ -116,72 +151,86 @@ SHMD_DEV int shmd_dev_sq_submit(struct shmd_dev_qp *qp, uint64_t end, int sharin
 
 /* ---- reserving ------------------------------------------------------------------------------------------- */
 
-/* SHMD_DEV_AGAIN when there is no room now. */
-SHMD_DEV int shmd_dev_sq_try_reserve(struct shmd_dev_qp *qp, uint32_t n_wqebbs, uint64_t window,
-				     int sharing, uint64_t *ret_index)
+/* What a caller got: WQEBBs from `index` on, which is a negative status when it got none. */
+struct shmd_dev_claim {
+	uint64_t index;
+	uint64_t done; /* all before it had completed by then; 0: not known */
+	int holds; /* sq_lock is ours, and so is the turn to make ready: shmd_dev_post_end announces both at once */
+};
+
+/*
+ * 1 with a range; 0 when there is no room now, or an error. `hold`: when nobody is between reserve and ready, take
+ * sq_lock with the range, so that one trip to the cache of the GPU does for both and one fence publishes and announces.
+ * What follows must wait for nobody then. A lone caller always holds both.
+ */
+SHMD_DEV int shmd_dev_sq_try_claim(struct shmd_dev_qp *qp, uint32_t n_wqebbs, int sharing, int hold,
+				   struct shmd_dev_claim *claim)
 {
-	/* The error is tested after all loads have started: each takes a trip to the cache of the GPU. */
+	uint32_t window = (uint32_t)shmd_dev_sq_window(qp);
+	/* Nothing is tested before all loads have started: each takes such a trip. */
 	uint32_t failed = shmd_dev_flag_peek(&qp->error_syndrome, sharing);
 	uint64_t index = shmd_dev_index_peek(&qp->sq_rsvd_index, sharing);
+	uint64_t ready = hold ? shmd_dev_ready_peek(&qp->sq_ready_index, sharing) : 0;
+	int won;
 
-	do {
-		uint64_t done = shmd_dev_index_acquire(&qp->cqe_ci, sharing);
-
-		/* Signed: a guess at the index may be older than `done`. The claim then fails. */
-		if ((int64_t)(index + n_wqebbs - done) > (int64_t)window)
-			return failed ? SHMD_DEV_CQE_ERROR : SHMD_DEV_AGAIN;
-		if (SHMD_DEV_UNLIKELY(failed))
-			return SHMD_DEV_CQE_ERROR;
-	} while (!shmd_dev_index_claim(&qp->sq_rsvd_index, &index, index + n_wqebbs, sharing));
-	*ret_index = index;
-	return SHMD_DEV_OK;
+	claim->done = shmd_dev_index_acquire(&qp->cqe_ci, sharing);
+	claim->holds = hold && sharing == SHMD_SHARING_EXCLUSIVE;
+	/* Signed: a guess at the index may be older than `done`. The claim then fails. */
+	while (SHMD_DEV_LIKELY(!failed && (int32_t)((uint32_t)(index - claim->done) + n_wqebbs) <=
+						  (int32_t)window)) {
+		claim->index = index;
+		won = shmd_dev_index_claim(&qp->sq_rsvd_index, &index, index + n_wqebbs, sharing);
+		if (hold && sharing != SHMD_SHARING_EXCLUSIVE && ready == claim->index)
+			claim->holds = shmd_dev_lock_try_ready(&qp->sq_lock, sharing);
+		if (SHMD_DEV_LIKELY(won)) {
+			SHMD_DEV_ASSUME((int64_t)claim->index >= 0);
+			return 1;
+		}
+		if (claim->holds)
+			shmd_dev_lock_drop(&qp->sq_lock, sharing);
+		claim->holds = 0;
+		claim->done = shmd_dev_index_acquire(&qp->cqe_ci, sharing);
+	}
+	return 0;
 }
 
 /* By value: a pointer to a slow function would keep the fast path's index in memory. */
-struct shmd_dev_room {
-	uint64_t index;
-	int status;
-};
-
-SHMD_DEV_SLOW struct shmd_dev_room shmd_dev_sq_wait_room(struct shmd_dev_qp *qp, uint32_t n_wqebbs,
-							 int sharing)
+SHMD_DEV_SLOW uint64_t shmd_dev_sq_wait_room(struct shmd_dev_qp *qp, uint32_t n_wqebbs, int sharing)
 {
-	struct shmd_dev_room room;
+	struct shmd_dev_claim claim;
 	struct shmd_dev_wait wait;
+	int rc;
 
-	room.index = 0;
+	if (n_wqebbs - 1 >= shmd_dev_sq_window(qp))
+		return (uint64_t)(int64_t)SHMD_DEV_INVALID;
 	shmd_dev_wait_init(&wait, qp, shmd_dev_post_timeout(qp));
 	for (;;) {
-		room.status = shmd_dev_cq_poll(qp, sharing);
-		if (room.status)
-			return room;
-		room.status = shmd_dev_sq_try_reserve(qp, n_wqebbs, shmd_dev_sq_window(qp),
-						      sharing, &room.index);
-		if (room.status != SHMD_DEV_AGAIN)
-			return room;
+		rc = shmd_dev_cq_poll(qp, sharing);
+		if (rc)
+			return (uint64_t)(int64_t)rc;
+		if (shmd_dev_sq_try_claim(qp, n_wqebbs, sharing, 0, &claim))
+			return claim.index;
 		shmd_dev_sq_kick(qp, sharing);
-		room.status = shmd_dev_wait_round(&wait);
-		if (room.status)
-			return room;
+		rc = shmd_dev_wait_round(&wait);
+		if (rc)
+			return (uint64_t)(int64_t)rc;
 	}
 }
 
-SHMD_DEV int shmd_dev_sq_reserve(struct shmd_dev_qp *qp, uint32_t n_wqebbs, int sharing,
-				 uint64_t *ret_index)
+/* *ring is read before the claim, which empties the cache, and not kept over a wait. */
+SHMD_DEV struct shmd_dev_claim shmd_dev_sq_reserve(struct shmd_dev_qp *qp, uint32_t n_wqebbs,
+						   int sharing, int hold, struct shmd_dev_ring *ring)
 {
-	uint64_t window = shmd_dev_sq_window(qp);
-	struct shmd_dev_room room;
-	int rc;
+	struct shmd_dev_claim claim;
 
-	if (SHMD_DEV_UNLIKELY(n_wqebbs - 1 >= window))
-		return SHMD_DEV_INVALID;
-	rc = shmd_dev_sq_try_reserve(qp, n_wqebbs, window, sharing, ret_index);
-	if (SHMD_DEV_LIKELY(rc != SHMD_DEV_AGAIN))
-		return rc;
-	room = shmd_dev_sq_wait_room(qp, n_wqebbs, sharing);
-	if (!room.status)
-		*ret_index = room.index;
-	return room.status;
+	*ring = shmd_dev_ring_of(qp);
+	if (SHMD_DEV_LIKELY(n_wqebbs && shmd_dev_sq_try_claim(qp, n_wqebbs, sharing, hold, &claim)))
+		return claim;
+	claim.index = shmd_dev_sq_wait_room(qp, n_wqebbs, sharing);
+	claim.done = 0;
+	claim.holds = hold && sharing == SHMD_SHARING_EXCLUSIVE;
+	*ring = shmd_dev_ring_of(qp);
+	return claim;
 }
 
 /* ---- publishing ------------------------------------------------------------------------------------------ */
@@ -250,121 +299,53 @@ SHMD_DEV_SLOW int shmd_dev_sq_wait_loop(struct shmd_dev_qp *qp, uint64_t end, in
 	}
 }
 
+/*
+ * The looks that most waits are over with, without clock, health word or a call: 1 when all before `end` have completed.
+ * Anything else than progress is left to the loop. A collapsed CQ of a GPU only.
+ */
+SHMD_DEV int shmd_dev_sq_look(struct shmd_dev_qp *qp, uint64_t done, uint64_t end, int sharing)
+{
+#if SHMD_DEV_CUDA
+	struct shmd_dev_cq_at at = shmd_dev_cq_at(qp);
+	uint32_t looks;
+
+	if (!at.is_collapsed)
+		return 0;
+#pragma unroll 1
+	for (looks = 0; looks < SHMD_DEV_FIRST_LOOKS; looks++) {
+		uint32_t tail = shmd_dev_cqe_tail(at.cq_addr, at.placement);
+		uint64_t now = shmd_dev_cq_extend(qp, done, tail);
+
+		if (shmd_dev_cqe_is_error(tail))
+			return 0;
+		/* The counter of an entry not yet written can look like news. */
+		if (shmd_dev_cqe_opcode(tail) == SHMD_CQE_INVALID || now < end)
+			continue;
+		shmd_dev_index_raise(&qp->cqe_ci, now, sharing);
+		return 1;
+	}
+#else
+	(void)qp;
+	(void)done;
+	(void)end;
+	(void)sharing;
+#endif
+	return 0;
+}
+
 /* Until all before `end` have completed. */
 SHMD_DEV int shmd_dev_sq_wait(struct shmd_dev_qp *qp, uint64_t end, int sharing,
 			      uint64_t timeout_nsec)
 {
-	if (SHMD_DEV_UNLIKELY(shmd_dev_cq_has_error(qp, sharing)))
+	uint32_t failed = shmd_dev_flag_load(&qp->error_syndrome, sharing);
+	uint64_t rung = shmd_dev_index_peek(&qp->db_index, sharing);
+	uint64_t done = shmd_dev_index_acquire(&qp->cqe_ci, sharing);
+
+	if (SHMD_DEV_UNLIKELY(failed))
 		return SHMD_DEV_CQE_ERROR;
-	if (shmd_dev_index_acquire(&qp->cqe_ci, sharing) >= end)
+	if (done >= end || (rung >= end && timeout_nsec && shmd_dev_sq_look(qp, done, end, sharing)))
 		return SHMD_DEV_OK;
 	return shmd_dev_sq_wait_loop(qp, end, sharing, timeout_nsec);
-}
-
-/* ---- one post: what the operations of rma.h are made of -------------------------------------------------- */
-
-/*
- * A post in progress: this caller's WQEBBs within the reservation of its group. The caller writes its WQEs from
- * `index` on, the first with first_flags, the last with last_flags.
- */
-struct shmd_dev_post {
-	struct shmd_dev_group group;
-	uint64_t index;
-	uint64_t base; /* of the group's reservation */
-	uint64_t end;
-	uint8_t first_flags; /* fence */
-	uint8_t last_flags; /* completion */
-};
-
-/* SHMD_WQE_FM_FENCE while reads or atomics that were fenced may be outstanding. */
-SHMD_DEV unsigned int shmd_dev_sq_fence_flags(const struct shmd_dev_qp *qp, int sharing)
-{
-	uint64_t fence = shmd_dev_index_peek(&qp->fence_index, sharing);
-
-	return fence && fence > shmd_dev_index_peek(&qp->cqe_ci, sharing) ? SHMD_WQE_FM_FENCE : 0;
-}
-
-/*
- * The fence bit for a WQE that is about to be posted. One WQE that has it holds back all behind it, so a lone caller
- * needs it once. Among several, a WQE of a smaller index may yet be unwritten: all get it until the reads are done.
- */
-SHMD_DEV unsigned int shmd_dev_sq_take_fence(struct shmd_dev_qp *qp, int sharing)
-{
-	unsigned int flags = shmd_dev_sq_fence_flags(qp, sharing);
-
-	if (sharing == SHMD_SHARING_EXCLUSIVE && flags)
-		qp->fence_index = 0;
-	return flags;
-}
-
-/*
- * Reserve n WQEBBs for each caller of the group, and one more behind them when `tail` is 1: a NOP that asks for the
- * CQE when the last WQE cannot. n and tail depend on nothing but the kind of operation.
- */
-SHMD_DEV int shmd_dev_post_begin(struct shmd_dev_qp *qp, const struct shmd_dev_mode *mode,
-				 uint32_t n, uint32_t tail, struct shmd_dev_post *post)
-{
-	/* A lone caller has no group to limit. */
-	uint32_t limit = mode->scope != SHMD_DEV_THREAD || mode->sharing == SHMD_SHARING_EXCLUSIVE
-				 ? 1
-				 : ((uint32_t)shmd_dev_sq_window(qp) - tail) / n;
-	uint64_t base = 0;
-	uint32_t total;
-	int rc = SHMD_DEV_OK;
-
-	shmd_dev_group_form(&post->group, qp, mode,
-			    n << 2 | tail << 1 | (mode->flags & SHMD_DEV_NO_DOORBELL), limit);
-	total = n * post->group.size + tail;
-	if (shmd_dev_group_is_leader(&post->group))
-		rc = shmd_dev_sq_reserve(qp, total, mode->sharing, &base);
-	rc = (int)(int64_t)shmd_dev_group_share(&post->group, (uint64_t)(int64_t)rc);
-	if (rc)
-		return rc;
-	base = shmd_dev_group_share(&post->group, base);
-	post->base = base;
-	post->index = base + (uint64_t)n * post->group.rank;
-	post->end = base + total;
-	post->first_flags = 0;
-	post->last_flags = 0;
-	if (shmd_dev_group_is_leader(&post->group))
-		post->first_flags = (uint8_t)shmd_dev_sq_take_fence(qp, mode->sharing);
-	if (shmd_dev_group_is_last(&post->group)) {
-		if (tail)
-			shmd_dev_prepare_nop(qp,
-					     shmd_dev_wqe_at(post->end - 1, SHMD_WQE_CE_ALWAYS));
-		else
-			post->last_flags = SHMD_WQE_CE_ALWAYS;
-	}
-	return SHMD_DEV_OK;
-}
-
-/* Fill this caller's part with NOPs instead, when it cannot go on. */
-SHMD_DEV void shmd_dev_post_cancel(struct shmd_dev_qp *qp, const struct shmd_dev_post *post,
-				   uint32_t n)
-{
-	uint32_t i;
-
-	for (i = 0; i < n; i++)
-		shmd_dev_prepare_nop(
-			qp, shmd_dev_wqe_at(post->index + i, i == n - 1 ? post->last_flags : 0));
-}
-
-/* All of the group have written: publish and announce. `fetches`: the WQEs bring data back. */
-SHMD_DEV int shmd_dev_post_end(struct shmd_dev_qp *qp, const struct shmd_dev_mode *mode,
-			       const struct shmd_dev_post *post, int fetches)
-{
-	int rc = SHMD_DEV_OK;
-
-	shmd_dev_group_sync(&post->group);
-	if (shmd_dev_group_is_leader(&post->group)) {
-		if (fetches)
-			shmd_dev_index_raise(&qp->last_fetch_index, post->end, mode->sharing);
-		rc = shmd_dev_sq_ready(qp, post->base, (uint32_t)(post->end - post->base),
-				       mode->sharing);
-		if (!rc && !(mode->flags & SHMD_DEV_NO_DOORBELL))
-			rc = shmd_dev_sq_submit(qp, post->end, mode->sharing);
-	}
-	return (int)(int64_t)shmd_dev_group_share(&post->group, (uint64_t)(int64_t)rc);
 }
 
 #endif

@@ -18,6 +18,7 @@
 #define SHMD_DEV_NO_TIMEOUT UINT64_MAX
 
 #if SHMD_DEV_CUDA
+#define SHMD_DEV_FIRST_LOOKS 16u /* at a CQ, before a wait begins to count time: some 15 us */
 #define SHMD_DEV_LOOKS_PER_ROUND 8u /* at a CQ: a round costs as much as a look */
 #define SHMD_DEV_CLOCK_ROUNDS 64u
 #define SHMD_DEV_HEALTH_ROUNDS 1024u

@@ -62,10 +62,27 @@ struct shmd_dev_masked_cs {
 
 /* ---- segments -------------------------------------------------------------------------------------------- */
 
-/* Where the WQEBB of an index is. Computed once for a WQE: stores to the ring make the compiler forget the QP. */
-SHMD_DEV uint64_t shmd_dev_wqebb_addr(const struct shmd_dev_qp *qp, uint64_t index)
+/* The constant fields that writing a WQE needs. */
+struct shmd_dev_ring {
+	uint64_t sq_addr;
+	uint32_t wqebbs;
+	uint32_t qpn;
+};
+
+SHMD_DEV struct shmd_dev_ring shmd_dev_ring_of(const struct shmd_dev_qp *qp)
 {
-	return SHMD_DEV_FIXED(qp->sq_addr) + ((index & (SHMD_DEV_FIXED(qp->sq_wqebbs) - 1)) << SHMD_WQEBB_SHIFT);
+	struct shmd_dev_ring ring;
+
+	ring.sq_addr = SHMD_DEV_FIXED(qp->sq_addr);
+	ring.wqebbs = SHMD_DEV_FIXED(qp->sq_wqebbs);
+	ring.qpn = SHMD_DEV_FIXED(qp->qpn);
+	return ring;
+}
+
+/* Where the WQEBB of an index is. Computed once for a WQE: stores to the ring make the compiler forget the QP. */
+SHMD_DEV uint64_t shmd_dev_wqebb_addr(const struct shmd_dev_ring *ring, uint64_t index)
+{
+	return ring->sq_addr + ((index & (ring->wqebbs - 1)) << SHMD_WQEBB_SHIFT);
 }
 
 /* Unit `ds`, 0 to 3, of a WQEBB. */
@@ -75,17 +92,25 @@ SHMD_DEV void shmd_dev_put_ds(uint64_t wqebb, uint32_t ds, uint64_t lo, uint64_t
 }
 
 /* struct shmd_wqe_ctrl_seg, and the address for the rest; `what` is opmod << 24 | opcode. */
-SHMD_DEV uint64_t shmd_dev_put_ctrl(const struct shmd_dev_qp *qp, struct shmd_dev_wqe wqe,
-				    uint32_t what, uint32_t n_ds)
+SHMD_DEV uint64_t shmd_dev_ring_ctrl(const struct shmd_dev_ring *ring, struct shmd_dev_wqe wqe,
+				     uint32_t what, uint32_t n_ds)
 {
-	uint64_t wqebb = shmd_dev_wqebb_addr(qp, wqe.index);
+	uint64_t wqebb = shmd_dev_wqebb_addr(ring, wqe.index);
 	uint32_t dword0 = what | (uint32_t)(wqe.index & 0xffff) << 8;
-	uint32_t dword1 = SHMD_DEV_FIXED(qp->qpn) << 8 | n_ds;
+	uint32_t dword1 = ring->qpn << 8 | n_ds;
 	uint64_t imm_be = shmd_dev_swap32(wqe.imm);
 
 	shmd_dev_put_ds(wqebb, 0, shmd_dev_swap64((uint64_t)dword0 << 32 | dword1),
 			(uint64_t)wqe.flags << 24 | imm_be << 32);
 	return wqebb;
+}
+
+SHMD_DEV uint64_t shmd_dev_put_ctrl(const struct shmd_dev_qp *qp, struct shmd_dev_wqe wqe,
+				    uint32_t what, uint32_t n_ds)
+{
+	struct shmd_dev_ring ring = shmd_dev_ring_of(qp);
+
+	return shmd_dev_ring_ctrl(&ring, wqe, what, n_ds);
 }
 
 /* struct shmd_wqe_raddr_seg, always the second unit. */
@@ -144,18 +169,26 @@ SHMD_DEV void shmd_dev_prepare_write_imm(const struct shmd_dev_qp *qp, struct sh
 }
 
 /* bytes 1, 2, 4 or 8, in the lowest bytes of value. */
-SHMD_DEV void shmd_dev_prepare_write_value(const struct shmd_dev_qp *qp, struct shmd_dev_wqe wqe,
-					   struct shmd_dev_addr remote, uint64_t value,
-					   uint32_t bytes)
+SHMD_DEV void shmd_dev_ring_write_value(const struct shmd_dev_ring *ring, struct shmd_dev_wqe wqe,
+					struct shmd_dev_addr remote, uint64_t value, uint32_t bytes)
 {
 	uint64_t wqebb;
 	uint64_t head_be = shmd_dev_swap32(SHMD_INLINE_SEG | bytes);
 
 	if (bytes < 8)
 		value &= (1ull << (8 * bytes)) - 1;
-	wqebb = shmd_dev_put_ctrl(qp, wqe, SHMD_OPCODE_RDMA_WRITE, 3);
+	wqebb = shmd_dev_ring_ctrl(ring, wqe, SHMD_OPCODE_RDMA_WRITE, 3);
 	shmd_dev_put_raddr(wqebb, remote);
 	shmd_dev_put_ds(wqebb, 2, head_be | value << 32, value >> 32);
+}
+
+SHMD_DEV void shmd_dev_prepare_write_value(const struct shmd_dev_qp *qp, struct shmd_dev_wqe wqe,
+					   struct shmd_dev_addr remote, uint64_t value,
+					   uint32_t bytes)
+{
+	struct shmd_dev_ring ring = shmd_dev_ring_of(qp);
+
+	shmd_dev_ring_write_value(&ring, wqe, remote, value, bytes);
 }
 
 /* Payload from memory of the caller, now: bytes 1..max_inline_bytes of the QP. */
@@ -281,7 +314,8 @@ SHMD_DEV void shmd_dev_prepare_masked_cs64(const struct shmd_dev_qp *qp, struct 
 					   struct shmd_dev_addr remote, struct shmd_dev_addr result,
 					   struct shmd_dev_masked_cs cs)
 {
-	uint64_t next = shmd_dev_wqebb_addr(qp, wqe.index + 1);
+	struct shmd_dev_ring ring = shmd_dev_ring_of(qp);
+	uint64_t next = shmd_dev_wqebb_addr(&ring, wqe.index + 1);
 	uint64_t wqebb;
 
 	wqe.flags = (uint8_t)(wqe.flags & ~SHMD_WQE_CE_MASK);

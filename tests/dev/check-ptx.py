@@ -2,97 +2,144 @@
 # SPDX-License-Identifier: Apache-2.0
 """The order of the send path on a GPU, with its scopes, in the PTX that nvcc makes of it.
 
-Usage: check-ptx.py FILE.ptx
+Usage: check-ptx.py [--list] FILE.ptx
 
-Expected for each kernel: the stores of the WQE, then the publication among callers (none when exclusive), then the
-dbrec by a releasing store of the placement's scope, then the doorbell: a releasing system store for a polled word, or
-a fence of the placement's scope and an MMIO store for a UAR page. Wherever the compiler lays the blocks, nothing of a
-later stage may come before the last of an earlier one.
+Every way through a kernel is followed, and what it does to memory is written as a word, a letter for an instruction
+(LETTERS). A way that rings a doorbell must be one of those in WAYS: the stores of the WQE; then dbrec by a releasing
+store, or by a plain one behind a fence, of the placement's scope; then the doorbell: a releasing system store or a
+plain one behind a fence for a polled word, a fence of the placement's scope and an MMIO store for a UAR page. Each of
+WAYS must occur, so that none is missing either. --list shows the words found.
 """
 import re
 import sys
 
+LETTERS = [
+    ('W', r'st\.v2\.u64 '),  # 16 bytes of a WQE
+    ('Q', r'st\.release\.(cta|gpu)\.u64 '),  # an index of the queue, published
+    ('N', r'st\.relaxed\.(cta|gpu)\.u64 '),  # the same, behind a fence or for comparison only
+    ('C', r'st\.release\.cta\.u32 '),  # lock
+    ('G', r'st\.release\.gpu\.u32 '),  # lock, or dbrec in GPU memory
+    ('S', r'st\.release\.sys\.u32 '),  # dbrec in host memory
+    ('c', r'st\.relaxed\.cta\.u32 '),
+    ('g', r'st\.relaxed\.gpu\.u32 '),
+    ('s', r'st\.relaxed\.sys\.u32 '),
+    ('F', r'fence\.acq_rel\.gpu;'),
+    ('H', r'fence\.acq_rel\.sys;'),
+    ('M', r'st\.mmio\.relaxed\.sys\.u64 '),  # UAR page
+    ('P', r'st\.release\.sys\.u64 '),  # polled doorbell
+    ('p', r'st\.relaxed\.sys\.u64 '),
+    ('!', r'fence\.|(st|ld)\.volatile'),  # nothing stronger or older than that
+]
+DOORBELLS = 'MPp'
+MOST_PROBLEMS = 20
+
+# Lone caller: no lock, and indexes are plain.
+EXCLUSIVE = {'WWWGP', 'WWWGFM', 'WWWSP', 'WWWSHM'}
+
+
+def shared(drop, unlock):
+    """drop: a releasing store to the lock; unlock: one behind a fence.
+
+    Either ready was published, and dbrec follows under the lock; or the lock came with the reservation, and one fence
+    is before both. A polled doorbell shares its fence with the lock.
+    """
+    return ({f'WWWQ{dbrec}N{end}' for dbrec, fence in (('G', 'F'), ('S', 'H'))
+             for end in (f'H{unlock}p', f'{fence}M{drop}')} |
+            {f'WWW{dbrec}NN{end}' for dbrec, fence in (('Fg', 'F'), ('Hs', 'H'))
+             for end in (f'H{unlock}p', f'{fence}M{drop}')})
+
+
+WAYS = {'put_exclusive': EXCLUSIVE, 'put_block': shared('C', 'c'), 'put_gpu': shared('G', 'g')}
+
 
 def functions(text):
-    """Instructions of each entry and function by name, in order, without operands' register numbers."""
+    """Instructions of each entry and function by name, in order; labels end with a colon."""
     found = {}
     for m in re.finditer(r'^(?:\.visible |\.weak )?\.(?:entry|func)[^\n]*?(\w+)\([^{;]*?\)[^{;]*\{(.*?)^\}',
                          text, re.S | re.M):
-        lines = [re.sub(r'^\s*(@!?%p\d+\s+)?', '', l).strip() for l in m.group(2).splitlines()]
-        found[m.group(1)] = [l for l in lines if re.match(r'(st|ld|red|atom|fence)\.', l)]
+        found[m.group(1)] = [line.strip() for line in m.group(2).splitlines() if line.strip()]
     return found
 
 
-def places(code, pattern):
-    return [i for i, line in enumerate(code) if re.match(pattern, line)]
+def letter(instruction):
+    return next((a for a, pattern in LETTERS if re.match(pattern, instruction)), '')
 
 
-def check_order(name, code, stages):
-    """Each stage is a list of patterns that all must occur, and behind every line of the stages before it."""
-    before, problems = -1, []
-    for stage in stages:
-        last = before
-        for pattern in stage:
-            at = places(code, pattern)
-            if not at:
-                problems.append(f'{name}: no {pattern}')
-            elif at[0] <= before:
-                problems.append(f'{name}: {code[at[0]]} comes too early')
-            last = max([last] + at)
-        before = last
-    return problems
+def conditions(code):
+    """For each predicate, what it tests and whether it is the contrary of that: equal tests have equal outcomes."""
+    found = {}
+    for line in code:
+        m = re.match(r'setp\.(\S+)\s+(%p\d+), (.*);', line)
+        if m:
+            kind, is_contrary = re.subn(r'^ne\.', 'eq.', m.group(1))
+            found[m.group(2)] = (kind, m.group(3)), bool(is_contrary)
+    return found
+
+
+def ways(code):
+    """The words of all ways through a function that come nowhere twice and do not contradict themselves."""
+    labels = {line[:-1]: i for i, line in enumerate(code) if line.endswith(':')}
+    tests = conditions(code)
+    words, todo = set(), [(0, '', frozenset(), {})]
+    while todo:
+        at, word, been, known = todo.pop()
+        while at < len(code):
+            negated, predicate, instruction = re.match(r'(?:@(!?)(%p\d+)\s+)?(.*)', code[at]).groups()
+            word += letter(instruction)
+            at += 1
+            jump = re.match(r'bra(?:\.uni)?\s+(\S+);', instruction)
+            if not jump and not instruction.startswith('ret'):
+                continue
+            taken = labels[jump.group(1)] if jump else len(code)
+            if predicate:
+                test, is_contrary = tests.get(predicate, (predicate, False))
+                outcome = (negated == '!') == is_contrary
+                if known.get(test, not outcome) != outcome and at not in been:
+                    todo.append((at, word, been | {at}, {**known, test: not outcome}))
+                if known.get(test, outcome) != outcome:
+                    break
+                known = {**known, test: outcome}
+            if taken in been:
+                break
+            at, been = taken, been | {taken}
+        else:
+            words.add(word)
+    return words
+
+
+def check_ways(name, code):
+    # A lock that was taken in vain is dropped before the next attempt, and says nothing about the order.
+    rung = {re.sub(r'^[CG]+(?=W)', '', word) for word in ways(code) if set(word) & set(DOORBELLS)}
+    return ([f'{name}: {word} is no right way' for word in sorted(rung - WAYS[name])] +
+            [f'{name}: {word} does not occur' for word in sorted(WAYS[name] - rung)])
 
 
 def check_count(name, code, pattern, n):
-    found = len(places(code, pattern))
+    found = len([line for line in code if re.match(r'(@!?%p\d+\s+)?' + pattern, line)])
     return [] if found == n else [f'{name}: {found} of {pattern}, not {n}']
 
 
-def check_unlock(name, code):
-    """Among callers one fence serves a polled doorbell and the lock: it, the lock, the doorbell, behind the dbrec."""
-    at = places(code, r'st\.relaxed\.sys\.u64 ')
-    dbrec = max(places(code, r'st\.release\.\w+\.u32 .*r')[:2], default=-1)
-    good = (len(at) == 1 and at[0] > dbrec >= 0 and re.match(r'fence\.acq_rel\.sys;', code[at[0] - 2]) and
-            re.match(r'st\.relaxed\.(cta|gpu)\.u32 ', code[at[0] - 1]))
-    return [] if good else [f'{name}: no polled doorbell behind dbrec, fence and lock']
-
-
-WQE = [r'st\.v2\.u64 ']
-DBREC = [r'st\.release\.gpu\.u32 ', r'st\.release\.sys\.u32 ']
-FENCE = [r'fence\.acq_rel\.gpu;', r'fence\.acq_rel\.sys;']
-DOORBELL = [r'st\.mmio\.relaxed\.sys\.u64 ']
-POLLED = r'st\.release\.sys\.u64 '
+def check_some(name, code, *patterns):
+    return [f'{name}: no {pattern}' for pattern in patterns if not any(re.match(pattern, line) for line in code)]
 
 
 def main():
-    with open(sys.argv[1], encoding='utf-8') as f:
+    with open(sys.argv[-1], encoding='utf-8') as f:
         code = functions(f.read())
     problems = []
-    for name, publish in (('put_exclusive', None), ('put_block', r'st\.release\.cta\.u64 '),
-                          ('put_gpu', r'st\.release\.gpu\.u64 ')):
-        stages = [WQE] + ([[publish]] if publish else [])
-        # The index that says what was announced is published after the doorbell; look at the first of the two.
-        head = code[name]
-        doorbell = places(head, DOORBELL[0])[:1] or [len(head) - 1]
-        head = head[:doorbell[0] + 1]
-        problems += check_order(name, head, stages + [DBREC, FENCE, DOORBELL])
-        if publish:
-            problems += check_unlock(name, code[name])
-        else:
-            problems += check_order(name, head, stages + [DBREC, [POLLED]])
-        problems += check_count(name, head, WQE[0], 3)
-        problems += check_count(name, code[name], DOORBELL[0], 1)
-        # Nothing is weaker or stronger than that: no other fence, no volatile access.
-        problems += check_count(name, code[name], r'fence\.', 3 if publish else 2)
-        problems += check_count(name, code[name], r'(st|ld)\.volatile', 0)
-    # Exclusive: the queue's words are plain.
+    for name in WAYS:
+        if '--list' in sys.argv:
+            print(name, *sorted(ways(code[name])))
+        problems += check_ways(name, code[name])
+    # Exclusive: the queue's words are plain. Otherwise atomics have the scope of the callers.
     problems += check_count('put_exclusive', code['put_exclusive'], r'(atom|red)\.', 0)
     problems += check_count('put_block', code['put_block'], r'(atom|red)\.\w+\.gpu', 0)
     problems += check_count('put_gpu', code['put_gpu'], r'(atom|red)\.\w+\.cta', 0)
     waits = sum((lines for name, lines in code.items() if 'wait_loop' in name), [])
-    problems += check_order('wait_loop', waits, [[r'ld\.acquire\.gpu\.u64 ', r'ld\.acquire\.sys\.u64 ']])
-    problems += check_order('wait_word', code['wait_word'], [[r'ld\.acquire\.sys\.u64 ']])
-    for problem in problems:
+    problems += check_some('wait_loop', waits, r'ld\.acquire\.gpu\.u64 ', r'ld\.acquire\.sys\.u64 ')
+    problems += check_some('wait_all', code['wait_all'], r'ld\.acquire\.gpu\.u64 ', r'ld\.acquire\.sys\.u64 ')
+    problems += check_some('wait_word', code['wait_word'], r'ld\.acquire\.sys\.u64 ')
+    for problem in problems[:MOST_PROBLEMS]:
         print(problem)
     sys.exit(1 if problems else 0)
 

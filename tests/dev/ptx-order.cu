@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The send path as PTX, for check-ptx.py: one write with constants for sharing and scope. */
+/* The send path as PTX, for check-ptx.py: one inline write with constants for sharing and scope. */
 #include <shmd/dev/rma.h>
 
 #define PUT(name, sharing)                                                                         \
 	extern "C" __global__ void name(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,       \
-					struct shmd_dev_addr local, int *status)                   \
+					uint64_t value, int *status)                               \
 	{                                                                                          \
-		*status = shmd_dev_qp_put_nbi_as(qp, remote, local, 64,                            \
-						 shmd_dev_mode_const(SHMD_DEV_WARP, sharing));     \
+		*status = shmd_dev_qp_p_as(qp, remote, value, 8,                                   \
+					   shmd_dev_mode_const(SHMD_DEV_WARP, sharing));           \
 	}
 
 PUT(put_exclusive, SHMD_SHARING_EXCLUSIVE)

@@ -11,35 +11,12 @@
 #include "tests/lib/fixture-daemon.h"
 #include "tests/lib/raw-client.h"
 #include "tests/lib/test.h"
+#include "tests/system/daemon-usage.h"
 #include "tests/system/raw-traffic.h"
-
-static bool all_zero(struct raw_client *ctl)
-{
-	struct msg_status_rep status;
-	struct msg req, rep;
-	unsigned int listed;
-
-	raw_status(ctl, &status);
-	msg_init(&req, MSG_LIST_REQ, 0);
-	req.list_req.what = MSG_LIST_SESSIONS;
-	raw_expect(ctl, &req, NULL, 0, MSG_LIST_REP, &rep);
-	listed = rep.list_rep.n_sessions;
-	msg_deinit(&rep);
-	return listed == 0 && status.n_sessions == 0 && status.n_qps == 0 && status.n_cqs == 0 &&
-	       status.n_mrs == 0 && status.registered_bytes == 0 && status.n_published == 0 &&
-	       status.n_fds == 0;
-}
 
 static void expect_zero_within_a_second(struct raw_client *ctl)
 {
-	const struct timespec pause = {.tv_nsec = 5000000};
-	uint64_t end = nsec_now() + (test_has_sanitizer() ? 5 : 1) * NSEC_PER_SEC;
-
-	while (!all_zero(ctl)) {
-		if (nsec_now() > end)
-			test_fail(TEST_WHERE, "the client's things are still there after a second");
-		nanosleep(&pause, NULL);
-	}
+	daemon_expect_empty(ctl, NSEC_PER_SEC);
 }
 
 /* In a child: write as fast as it can, for ever. Tells through `ready` that traffic flows. */
@@ -78,7 +55,7 @@ TEST(sigkill_in_mid_traffic_leaves_nothing)
 	}
 	for (int i = 0; i < 4; i++)
 		ASSERT_EQ(read(ready[0], &c, 1), 1);
-	ASSERT(!all_zero(&ctl));
+	ASSERT(!daemon_is_empty(&ctl));
 	for (int i = 0; i < 4; i++)
 		kill(pids[i], SIGKILL);
 	expect_zero_within_a_second(&ctl);
@@ -100,7 +77,7 @@ TEST(exit_without_a_word_leaves_nothing)
 	raw_connect(&ctl, daemon.socket);
 	raw_hello(&ctl, MSG_ROLE_CONTROL);
 	raw_traffic_init(&t, daemon.socket);
-	ASSERT(!all_zero(&ctl));
+	ASSERT(!daemon_is_empty(&ctl));
 	raw_traffic_deinit(&t);
 	expect_zero_within_a_second(&ctl);
 	raw_close(&ctl);
@@ -135,7 +112,7 @@ TEST(death_is_noticed_while_another_process_holds_the_socket)
 	}
 	close(hold[0]);
 	ASSERT_EQ(read(ready[0], &c, 1), 1);
-	ASSERT(!all_zero(&ctl));
+	ASSERT(!daemon_is_empty(&ctl));
 	kill(pid, SIGKILL);
 	expect_zero_within_a_second(&ctl);
 	waitpid(pid, NULL, 0);

@@ -99,6 +99,8 @@ TEST(max_connections)
 	ASSERT(strstr(msg.error_rep.text, "limit reached: max-connections is 1,"));
 	raw_close(&b);
 	raw_close(&a);
+	hello_when_room(&b, &daemon);
+	raw_close(&b);
 	fixture_daemon_stop(&daemon);
 }
 
@@ -127,6 +129,11 @@ TEST(max_qps_and_max_cqs)
 	expect_limit(&b, &req, NULL, SHMD_STATUS_QUOTA_CQS, "max-cqs");
 	raw_close(&a);
 	create_when_room(&b, 6);
+	/* b holds two CQs now, so there is room for one. */
+	raw_expect(&b, &req, NULL, 0, MSG_ERROR_REP, &rep);
+	req.queue_create_req.specs.cqs[0].count = 1;
+	raw_expect(&b, &req, NULL, 0, MSG_QUEUE_CREATE_REP, &rep);
+	msg_deinit(&rep);
 	raw_close(&b);
 	fixture_daemon_stop(&daemon);
 }
@@ -151,6 +158,7 @@ TEST(max_mrs_and_max_registered_bytes)
 	raw_reg(&raw, 4096);
 	req.mem_reg_req.length_bytes = 1;
 	expect_limit(&raw, &req, &fd, SHMD_STATUS_QUOTA_MRS, "max-mrs");
+	/* Region and bytes come back. */
 	msg_init(&req, MSG_MEM_DEREG_REQ, 0);
 	req.mem_dereg_req.handle = mr;
 	raw_expect(&raw, &req, NULL, 0, MSG_OK_REP, &rep);
@@ -181,6 +189,13 @@ TEST(max_fds_and_max_published)
 	raw_expect(&raw, &req, NULL, 0, MSG_OK_REP, &rep);
 	req.publish_req.key.pe = 2;
 	expect_limit(&raw, &req, NULL, SHMD_STATUS_QUOTA_PUBLISHED, "max-published");
+	/* Withdrawn, both the descriptor's place and the entry's come back. */
+	msg_init(&req, MSG_UNPUBLISH_REQ, 0);
+	raw_expect(&raw, &req, NULL, 0, MSG_OK_REP, &rep);
+	msg_init(&req, MSG_PUBLISH_REQ, 0);
+	req.publish_req.key.pe = 2;
+	req.publish_req.has_fd = true;
+	raw_expect(&raw, &req, &fd, 1, MSG_OK_REP, &rep);
 	close(fd);
 	raw_close(&raw);
 	fixture_daemon_stop(&daemon);

@@ -273,8 +273,8 @@ static void visit_to_error(struct ctx_call *walk, struct soft_qp *qp)
 	struct engine *engine = walk->ctx->nic->engine;
 
 	engine_qp_modify(engine, qp->desc->qpn, &mod);
-	/* So that what was posted last is seen, and flushed. */
-	engine_doorbell(engine, qp->desc->qpn);
+	/* What was posted last is seen, and flushed; what is posted from here on is not, so the flush ends. */
+	engine_qp_freeze(engine, qp->desc->qpn);
 }
 
 static bool run_to_error(struct soft_nic *nic, struct soft_call *base)
@@ -315,7 +315,7 @@ void soft_ctx_quiesce(struct nic_ctx *base, uint64_t timeout_nsec)
 	struct timespec pause = {.tv_nsec = FLUSH_POLL_NSEC};
 
 	soft_call(call.ctx->nic, &call.call);
-	while (!ctx_is_flushed(call.ctx) && nsec_now() - begin_nsec < timeout_nsec) {
+	while (nsec_now() - begin_nsec < timeout_nsec && !ctx_is_flushed(call.ctx)) {
 		nanosleep(&pause, NULL);
 		if (pause.tv_nsec < (long)FLUSH_POLL_MAX_NSEC)
 			pause.tv_nsec *= 2;

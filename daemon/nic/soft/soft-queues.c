@@ -41,6 +41,7 @@ static int create_cq(struct soft_nic *nic, struct soft_queues *queues, uint32_t 
 		.log2_entries = desc->log2_entries,
 		.flags = desc->flags,
 		.ring = queues->map.data + desc->ring_offset,
+		.filled = true,
 		.dbrec = queues->map.data + desc->dbrec_offset,
 	};
 	int r;
@@ -152,30 +153,18 @@ static int create_qp(struct soft_nic *nic, struct soft_queues *queues, uint32_t 
 	return 0;
 }
 
-static uint64_t cq_ring_bytes(const struct nic_cq *cq)
-{
-	return cq->flags & NIC_CQ_COLLAPSED ? SHMD_CQE_BYTES : (uint64_t)SHMD_CQE_BYTES << cq->log2_entries;
-}
-
 static bool run_create(struct soft_nic *nic, struct soft_call *base)
 {
 	struct queues_call *call = container_of(base, struct queues_call, call);
 	struct soft_queues *queues = call->queues;
 	const struct nic_layout *layout = &queues->base.layout;
 	uint32_t n_all = layout->n_cqs + layout->n_qps;
-	uint64_t bytes = 0;
 
 	for (uint32_t n = 0; n < SOFT_CALL_SLICE && call->n_done < n_all; n++, call->n_done++) {
 		uint32_t i = call->n_done;
 
-		if (bytes >= SOFT_CALL_SLICE_BYTES)
-			return false;
-		if (i < layout->n_cqs) {
-			base->result = create_cq(nic, queues, i);
-			bytes += cq_ring_bytes(&layout->cqs[i]);
-		} else {
-			base->result = create_qp(nic, queues, i - layout->n_cqs);
-		}
+		base->result = i < layout->n_cqs ? create_cq(nic, queues, i) :
+						   create_qp(nic, queues, i - layout->n_cqs);
 		if (base->result < 0)
 			return true;
 	}
@@ -269,7 +258,19 @@ static struct soft_queues *queues_free(struct soft_queues *queues)
 }
 DEFINE_CLEANUP(struct soft_queues *, queues_free);
 
-/* The rings of CQs are filled at creation; they lie in front. */
+static uint64_t cq_ring_bytes(const struct nic_cq *cq)
+{
+	return cq->flags & NIC_CQ_COLLAPSED ? SHMD_CQE_BYTES : (uint64_t)SHMD_CQE_BYTES << cq->log2_entries;
+}
+
+/* Here and not on the data thread, which would serve nobody meanwhile. */
+static void fill_cq_rings(struct soft_queues *queues, const struct nic_layout *layout)
+{
+	for (uint32_t i = 0; i < layout->n_cqs; i++)
+		memset(queues->map.data + layout->cqs[i].ring_offset, 0xff, cq_ring_bytes(&layout->cqs[i]));
+}
+
+/* The rings of CQs lie in front. */
 static uint64_t cq_rings_end(const struct nic_layout *layout)
 {
 	const struct nic_cq *last = layout->n_cqs ? &layout->cqs[layout->n_cqs - 1] : NULL;
@@ -325,6 +326,7 @@ static int queues_alloc(struct soft_ctx *ctx, const struct nic_queue_mem *mem,
 		r = soft_map_populate(&queues->map, cq_rings_end(layout));
 	if (r < 0)
 		return r;
+	fill_cq_rings(queues, layout);
 	*ret_queues = take_ptr(queues);
 	return 0;
 }

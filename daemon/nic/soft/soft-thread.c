@@ -29,8 +29,9 @@
 #include "proto/base/cleanup.h"
 #include "proto/base/nsec.h"
 
-/* Bounds of one turn: with chunks of 64 KiB, at most half a millisecond. */
+/* Bounds of one turn: some ten microseconds. */
 #define TURN_ENGINE_UNITS 64u
+#define TURN_ENGINE_ROUNDS 6u /* each moves 64 KiB at most */
 #define TURN_PACKETS 128u
 #define TURN_PACKET_BYTES (1u << 20)
 
@@ -53,6 +54,11 @@
 static uint64_t owner_now(void *owner)
 {
 	return ((struct soft_nic *)owner)->now_nsec;
+}
+
+static uint64_t owner_clock(void *owner)
+{
+	return nsec_now();
 }
 
 static int owner_route_get(void *owner, const uint8_t gid[16], void **ret_route)
@@ -101,6 +107,7 @@ static void owner_event(void *owner, const struct engine_event *ev)
 
 static const struct engine_ops owner_ops = {
 	.now_nsec = owner_now,
+	.clock_nsec = owner_clock,
 	.route_get = owner_route_get,
 	.route_put = owner_route_put,
 	.send = owner_send,
@@ -174,10 +181,35 @@ static void beat(struct soft_nic *nic)
 	__atomic_store_n(&nic->page->heartbeat_nsec, nsec_now(), __ATOMIC_RELAXED);
 }
 
+static bool calls_pending(const struct soft_nic *nic)
+{
+	return __atomic_load_n(&nic->port->calls, __ATOMIC_RELAXED) || !list_empty(&nic->calls);
+}
+
+/*
+ * Control operations get half of the thread's time at most while there is traffic, however many are asked for: after a
+ * slice of one, traffic has its turns for as long as the slice took.
+ */
+static unsigned int run_calls(struct soft_nic *nic)
+{
+	uint64_t begin;
+	unsigned int n;
+
+	if (!calls_pending(nic))
+		return 0;
+	begin = nsec_now();
+	if (nic->busy && begin < nic->calls_after_nsec)
+		return 0;
+	n = soft_calls_run(nic);
+	nic->now_nsec = nsec_now();
+	nic->calls_after_nsec = nic->now_nsec + (nic->now_nsec - begin);
+	return n;
+}
+
 /* Returns whether anything was done. */
 static bool turn(struct soft_nic *nic)
 {
-	unsigned int n = soft_calls_run(nic), units = 0, limit = TURN_ENGINE_UNITS;
+	unsigned int n = run_calls(nic), units = 0, limit = TURN_ENGINE_UNITS;
 
 	if (++nic->n_turns % HEARTBEAT_TURNS == 0)
 		beat(nic);
@@ -192,7 +224,7 @@ static bool turn(struct soft_nic *nic)
 	if (nic->n_turns % (n == 0 ? IDLE_DOORBELL_TURNS : BUSY_DOORBELL_TURNS) == 0)
 		n += poll_doorbells(nic);
 	/* A write takes three rounds on one NIC: request, acknowledgement, completion. */
-	while (units < limit) {
+	for (unsigned int round = 0; round < TURN_ENGINE_ROUNDS && units < limit; round++) {
 		unsigned int m = engine_progress(nic->engine, limit - units);
 
 		m += deliver_packets(nic);
@@ -200,6 +232,7 @@ static bool turn(struct soft_nic *nic)
 			break;
 		units += m;
 	}
+	nic->busy = units > 0;
 	if (units > CLOCK_UNITS)
 		nic->now_nsec = nsec_now();
 	n += soft_delay_run(&nic->delay);

@@ -25,7 +25,7 @@
 #define SOFT_MAX_QPS 65536u
 #define SOFT_MAX_CQS 65536u
 #define SOFT_MAX_MRS 16384u
-/* A ring is filled by the data thread when its CQ is created: 8 MiB take it about a millisecond. */
+/* A ring is filled when its CQ is created: 8 MiB take about a millisecond, of the caller's time. */
 #define SOFT_MAX_LOG2_CQ_ENTRIES 17u
 /* CQ rings of one request: filling them makes their pages the daemon's memory. */
 #define SOFT_MAX_CQ_BYTES (1ull << 30)
@@ -133,9 +133,8 @@ struct soft_call {
 	sem_t done;
 };
 
-/* Objects handled in one turn of a batch, and bytes of their rings. */
+/* Objects handled in one turn of a batch. */
 #define SOFT_CALL_SLICE 32u
-#define SOFT_CALL_SLICE_BYTES (1u << 20)
 
 /* Hand over and wait. Returns call->result. The NIC must have been started. */
 int soft_call(struct soft_nic *nic, struct soft_call *call);
@@ -203,6 +202,8 @@ struct soft_nic {
 	uint64_t idle_since_nsec; /* 0: not idle */
 	bool idle_yields; /* spun long enough */
 	uint64_t now_nsec; /* the engine's clock */
+	uint64_t calls_after_nsec; /* while there is traffic, no slice of a call before */
+	bool busy; /* the last turn had traffic */
 	uint32_t n_turns;
 	bool stop;
 	bool fault_stopped;

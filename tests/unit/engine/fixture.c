@@ -47,6 +47,7 @@ static void repeat(struct node *to, const struct engine_packet *pkt)
 	ASSERT(again);
 	*again = *pkt;
 	again->pool = pool;
+	again->tenant = NULL;
 	for (uint32_t i = 0; i < again->n_segs; i++)
 		engine_mem_ref(again->segs[i].mem);
 	list_add_tail(&to->inbox, &again->link);

@@ -365,6 +365,54 @@ TEST(rnr_retries_exceeded_fail_with_16)
 	}
 }
 
+/* ---- many timers ---- */
+
+#define N_TIMERS 60
+
+static uint8_t timeout_of(unsigned int i)
+{
+	return (uint8_t)(6 + i * 7 % 9);
+}
+
+/* QPs with all kinds of timeouts, some of which are reset or destroyed: each retries when its own has passed. */
+TEST(each_of_many_timers_expires_in_its_time)
+{
+	static struct pair pairs[N_TIMERS];
+	struct tqp_attr attr = TQP_ATTR;
+	struct region *r;
+	uint64_t passed = 0;
+	struct world w;
+
+	world_init(&w, MEM_POINTER);
+	r = region_new(&w, 0, 4096);
+	w.lose = lose_all;
+	for (unsigned int i = 0; i < N_TIMERS; i++) {
+		attr.timeout = timeout_of(i);
+		pair_init_nodes(&pairs[i], &w, 0, 0, &attr);
+		post_write(&pairs[i].a, SIGNALED, r, 0, r, 2048, 8);
+		tqp_ring(&pairs[i].a);
+	}
+	world_run(&w);
+	for (unsigned int i = 0; i < N_TIMERS; i += 4)
+		ASSERT_OK(tqp_to(&pairs[i].a, ENGINE_QP_RST));
+	for (unsigned int timeout = 6; timeout <= 14; timeout++) {
+		uint64_t at = 4096ull << timeout;
+
+		world_run_timers(&w, at - 1 - passed);
+		for (unsigned int i = 0; i < N_TIMERS; i++)
+			if (timeout_of(i) >= timeout || i % 4 == 0)
+				ASSERT_EQ(tqp_info(&pairs[i].a).counters.retries, 0);
+		world_run_timers(&w, 1);
+		passed = at;
+		for (unsigned int i = 0; i < N_TIMERS; i++)
+			if (timeout_of(i) == timeout && i % 4 != 0)
+				ASSERT_EQ(tqp_info(&pairs[i].a).counters.retries, 1);
+	}
+	for (unsigned int i = 0; i < N_TIMERS; i++)
+		pair_deinit(&pairs[i]);
+	world_deinit(&w);
+}
+
 /* ---- what does not belong ---- */
 
 static struct engine_packet *forge(struct setup *s, enum packet_kind kind, uint32_t psn)

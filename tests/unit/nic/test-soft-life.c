@@ -352,6 +352,27 @@ TEST(qp_in_error_says_why_beside_its_dbrec)
 	rig_close(&rig);
 }
 
+/* A client that never stops posting cannot make its own end long. */
+TEST(what_is_posted_after_quiesce_is_not_seen)
+{
+	struct shmd_cqe cqe;
+	struct client a;
+	struct rig rig;
+
+	rig_open(&rig, 1, NULL);
+	client_open(&a, rig.nic[0], 1, 1);
+	client_connect(&a, 0, &a, 0);
+	rig.nic[0]->ops->ctx_quiesce(a.ctx, CLIENT_QUIESCE_NSEC);
+	for (int i = 0; i < 3; i++)
+		client_post_inline(&a, 0, 1, &a, 0);
+	client_ring(&a, 0);
+	client_post_recv(&a, 0, 0, 64);
+	usleep(20000);
+	ASSERT(!client_poll(&a, 0, &cqe, 0));
+	client_close(&a);
+	rig_close(&rig);
+}
+
 TEST(quiesce_leaves_other_sessions_alone)
 {
 	struct client a, b;

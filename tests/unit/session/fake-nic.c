@@ -7,10 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "proto/base/assert.h"
 #include "proto/base/cleanup.h"
+#include "proto/base/nsec.h"
 
 struct fake_qp {
 	struct list link;
@@ -284,7 +286,13 @@ static int fake_ctx_counters(struct nic_ctx *ctx, struct nic_counters *ret_count
 
 static void fake_ctx_quiesce(struct nic_ctx *ctx, uint64_t timeout_nsec)
 {
-	note(fake_of(ctx->nic), "quiesce");
+	struct fake_nic *fake = fake_of(ctx->nic);
+	struct timespec ts = nsec_to_timespec(timeout_nsec);
+
+	note(fake, "quiesce");
+	fake->quiesce_nsec += timeout_nsec;
+	if (fake->never_flushes)
+		nanosleep(&ts, NULL);
 }
 
 static const struct nic_ops fake_ops = {

@@ -22,6 +22,8 @@ struct fake_nic {
 	struct nic_event event; /* told once when has_event */
 	bool has_event;
 	enum nic_port_state port_set; /* what port_set was called with last */
+	bool never_flushes; /* quiesce takes all the time it is given */
+	uint64_t quiesce_nsec; /* given to all quiesce calls together */
 };
 
 void fake_nic_init(struct fake_nic *fake, const char *name);

@@ -4,8 +4,10 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "proto/base/nsec.h"
 #include "tests/unit/session/lab.h"
 #include "tests/lib/test.h"
 
@@ -140,6 +142,54 @@ TEST(teardown_goes_by_kind_in_the_fixed_order)
 	pair_deinit(&pair);
 	ASSERT_STREQ(lab.nics[0].log, "quiesce destroy destroy dereg dereg close ");
 	lab_assert_empty(&lab);
+	lab_deinit(&lab);
+}
+
+static void end_one(struct lab *lab, bool gone)
+{
+	struct pair pair;
+
+	pair_init_hello(&pair, lab, MSG_ROLE_CLIENT);
+	raw_open_nic(&pair.raw, "fake0");
+	if (gone)
+		session_end_gone(pair.session);
+	else
+		session_end(pair.session, SHMD_STATUS_KILLED, "killed");
+	pair_deinit(&pair);
+}
+
+/* The control thread serves nobody while it waits. */
+TEST(sessions_that_end_share_one_wait_for_their_queues)
+{
+	uint64_t begin, most;
+	struct lab lab;
+
+	lab_init(&lab, 1000);
+	lab.nics[0].never_flushes = true;
+	most = lab.registry.attr.quiesce_nsec;
+	begin = nsec_now();
+	end_one(&lab, false);
+	ASSERT_GT(lab.nics[0].quiesce_nsec, most / 2);
+	for (int i = 0; i < 50; i++)
+		end_one(&lab, false);
+	ASSERT_LE(lab.nics[0].quiesce_nsec, most + (nsec_now() - begin) / 10 + 1);
+	/* It comes back with time, up to where it was. */
+	nanosleep(&(struct timespec){.tv_nsec = (long)(20 * most)}, NULL);
+	lab.nics[0].quiesce_nsec = 0;
+	end_one(&lab, false);
+	ASSERT_GT(lab.nics[0].quiesce_nsec, most / 2);
+	ASSERT_LE(lab.nics[0].quiesce_nsec, most);
+	lab_deinit(&lab);
+}
+
+TEST(nobody_waits_for_the_queues_of_a_client_that_has_gone)
+{
+	struct lab lab;
+
+	lab_init(&lab, 100);
+	end_one(&lab, true);
+	ASSERT_EQ(lab.nics[0].quiesce_nsec, 0);
+	ASSERT(strstr(lab.nics[0].log, "quiesce"));
 	lab_deinit(&lab);
 }
 
