@@ -289,7 +289,8 @@ struct soft_qp {
 	struct soft_queues *queues; /* NULL: not created */
 	const struct nic_qp *desc; /* in the batch's layout */
 	const struct shmd_dbrec *dbrec; /* client-written */
-	uint32_t *error; /* in the dbrec's line, SHMD_QP_ERROR_OFFSET: written here, never believed */
+	uint32_t *error; /* in the dbrec's line, SHMD_QP_ERROR_OFFSET: written here, never read */
+	uint32_t told; /* what was written there */
 	uint32_t seen_snd_be; /* its send word when a scan last saw it change */
 	struct soft_cq *send_cq;
 	struct soft_cq *recv_cq;
