@@ -90,7 +90,10 @@ static void cq_line(const struct dump_cq *cq, uint32_t index, const char *state,
 	fn(arg, &line);
 }
 
-/* Returns how many are consumed; fn (or NULL) is called for all but the oldest n_hidden of these. */
+/*
+ * Returns how many are consumed; fn (or NULL) is called for all but the oldest n_hidden of these.
+ * Places in cq->bytes are bounded by n_read, whose entries were allocated.
+ */
 static size_t walk_cq(const struct dump_cq *cq, size_t n_hidden, dump_line_fn *fn, void *arg)
 {
 	size_t n_consumed = 0;
@@ -135,6 +138,7 @@ static bool names_cause(const uint8_t *cqe)
 	return cqe[63] >> 4 == SHMD_CQE_REQ_ERR && cqe[55] != SHMD_SYNDROME_WR_FLUSH_ERR;
 }
 
+/* Places are bounded by n_read, as above. */
 void dump_find_failed(struct dump *dump)
 {
 	const struct dump_cq *cq = &dump->send_cq;

@@ -53,6 +53,7 @@ static enum walk_state state_at(const struct walk_counts *counts, uint32_t offse
 
 /* ---- send queue */
 
+/* bounded by n_entries, a power of two */
 static const uint8_t *slot_at(const struct walk_ring *ring, uint16_t index)
 {
 	return ring->bytes + (size_t)(index & (ring->n_entries - 1)) * ring->entry_bytes;
