@@ -22,7 +22,7 @@ GROUPS = {
     'dispatcher': (90, ['daemon/session/dispatch.c', 'daemon/session/handle-*.c']),
     'WQE parser': (90, ['kernels/host/wqe-parse.c']),
     'engine': (85, ['daemon/engine/*.c']),
-    'configuration': (50, ['daemon/settings.c']),
+    'configuration': (40, ['daemon/settings.c']),
 }
 # What a harness is for; tools/fuzz reports it after a run.
 AIMS = {
