@@ -145,6 +145,12 @@ enum packet_use {
 	PACKET_USE_RESPONSE,
 };
 
+/* What only packets of unreliable services have. */
+struct packet_unreliable {
+	uint32_t life; /* of the sender, when it was sent */
+	uint32_t entry; /* of the sender's `sent` */
+};
+
 struct engine_packet {
 	struct list link; /* of the transport, then of the half that receives it */
 	struct packet_pool *pool;
@@ -154,6 +160,8 @@ struct engine_packet {
 	uint8_t flags; /* PACKET_* */
 	uint8_t nak; /* enum packet_nak */
 	uint8_t rnr_timer; /* IBTA encoding */
+	uint8_t service; /* enum engine_qp_type of the sender */
+	bool awaited; /* an unreliable sender waits until it comes back to the pool */
 	uint32_t dest_qpn;
 	uint32_t src_qpn;
 	const void *source; /* self_route of the sender: QP numbers are unique in one engine only */
@@ -170,6 +178,7 @@ struct engine_packet {
 		uint8_t data[PACKET_DATA_BYTES] __attribute__((aligned(16)));
 		struct mem_span segs[WQE_MAX_SGES];
 	};
+	struct packet_unreliable unreliable; /* of UC and UD only */
 };
 
 /* ---- CQs ------------------------------------------------------------------------------------------------------ */
@@ -209,7 +218,8 @@ struct sent {
 	uint8_t n_sges;
 	uint32_t first_psn;
 	uint32_t n_psns;
-	uint32_t n_responses; /* READ, ATOMIC: response packets whose payload has arrived */
+	/* READ, ATOMIC: response packets whose payload has arrived; UC, UD: packets that hold no memory of ours any more */
+	uint32_t n_responses;
 	uint32_t bytes;
 	struct wqe_sge sge; /* the only one when n_sges is 1 */
 };
@@ -228,6 +238,7 @@ struct requester {
 	uint8_t rnr_left;
 	uint32_t head, tail, cursor; /* entries of `sent`: oldest, next free, next to send */
 	uint32_t sent_mask;
+	uint32_t life; /* unique in the engine; another one after everything on its way was dropped */
 	uint32_t next_psn;
 	uint32_t unacked_psn; /* all before it were acknowledged */
 	uint32_t sent_psn; /* one behind the last PSN ever sent; next_psn but in mid-message */
@@ -278,7 +289,7 @@ struct responder {
 	bool has_recv;
 	uint16_t recv_index;
 	uint32_t recv_sge, recv_sge_offset;
-	uint64_t recv_left_bytes;
+	uint64_t recv_bytes, recv_left_bytes;
 	unsigned int n_recv_sges;
 
 	/* the READ under way: `pkt` is its request */
@@ -332,6 +343,7 @@ struct engine_qp {
 	void *route; /* valid when has_route */
 	bool has_route;
 	uint8_t log2_mtu; /* payload of a packet: the engine's chunk */
+	bool reliable; /* RC: requests are acknowledged */
 	bool timer_armed; /* retry or RNR timer */
 	unsigned int timer_place; /* in the heap; 0: none */
 	uint64_t timer_key_nsec; /* there: deadline_nsec or earlier */
@@ -382,6 +394,8 @@ struct engine {
 	struct list free_packets;
 	unsigned int n_free_packets;
 	unsigned int n_qps; /* zombies included */
+	unsigned int n_awaited; /* packets away that unreliable senders wait for */
+	uint32_t next_life;
 	void *bounce_memory;
 	void *bounce_free[N_BOUNCE];
 	unsigned int n_bounce_free;
@@ -481,7 +495,8 @@ static inline bool turn_is_over(struct engine_qp *qp)
 
 static inline bool qp_can_receive(const struct engine_qp *qp)
 {
-	return qp->state == ENGINE_QP_RTR || qp->state == ENGINE_QP_RTS || qp->state == ENGINE_QP_SQD;
+	return qp->state == ENGINE_QP_RTR || qp->state == ENGINE_QP_RTS || qp->state == ENGINE_QP_SQD ||
+	       qp->state == ENGINE_QP_SQER;
 }
 
 static inline bool qp_can_send(const struct engine_qp *qp)
@@ -543,6 +558,8 @@ void cq_bury_dead(struct engine *engine);
 
 /* qp-state.c */
 void qp_error(struct engine_qp *qp, uint8_t syndrome, bool responder);
+void qp_send_error(struct engine_qp *qp, uint8_t syndrome);
+unsigned int qp_flush_sends(struct engine_qp *qp, unsigned int budget);
 void qp_reset(struct engine_qp *qp);
 unsigned int qp_flush(struct engine_qp *qp, unsigned int budget);
 bool qp_has_pending_ops(const struct engine_qp *qp);
@@ -566,6 +583,12 @@ void requester_resend(struct engine_qp *qp, uint32_t psn);
 void requester_solicit(struct engine_qp *qp, uint32_t behind_psn);
 void requester_fail(struct engine_qp *qp, struct sent *sent, uint8_t syndrome);
 void requester_timer(struct engine_qp *qp);
+
+/* unreliable.c */
+void unreliable_await(struct engine_qp *qp, struct sent *sent, struct engine_packet *pkt);
+void unreliable_packet_back(struct engine *engine, struct engine_packet *pkt);
+void unreliable_execute(struct engine_qp *qp, struct engine_packet *pkt);
+void unreliable_drop(struct engine_qp *qp, struct engine_packet *pkt);
 
 /* responder.c */
 unsigned int responder_run(struct engine_qp *qp, unsigned int budget);
@@ -605,6 +628,7 @@ static inline void qp_send(struct engine_qp *qp, struct engine_packet *pkt)
 {
 	pkt->src_qpn = qp->attr.qpn;
 	pkt->source = qp->engine->attr.self_route;
+	pkt->service = (uint8_t)qp->attr.type;
 	pkt->dest_qpn = qp->path.dest_qpn;
 	qp->engine->ops.send(qp->engine->owner, qp->route, pkt);
 }

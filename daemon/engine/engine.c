@@ -158,6 +158,8 @@ static void qp_init(struct engine_qp *qp, struct engine *engine, const struct en
 	qp->attr = *attr;
 	qp->state = ENGINE_QP_RST;
 	qp->log2_mtu = (uint8_t)__builtin_ctz(engine->attr.chunk_bytes);
+	qp->reliable = attr->type == ENGINE_QP_RC;
+	qp->req.life = ++engine->next_life;
 	list_init(&qp->all_link);
 	list_init(&qp->ready_link);
 	list_init(&qp->packet_link);
@@ -191,7 +193,7 @@ int engine_qp_create(struct engine *engine, const struct engine_qp_attr *attr)
 	struct cq *send_cq, *recv_cq;
 	int r;
 
-	if (attr->type != ENGINE_QP_RC)
+	if (attr->type != ENGINE_QP_RC && attr->type != ENGINE_QP_UC)
 		return -EOPNOTSUPP;
 	if (!qp_attr_is_valid(attr))
 		return -EINVAL;
@@ -241,6 +243,7 @@ static void add_counters(struct engine_qp_counters *sum, const struct engine_qp_
 	sum->error_cqes += c->error_cqes;
 	sum->rnr_naks += c->rnr_naks;
 	sum->retries += c->retries;
+	sum->dropped += c->dropped;
 }
 
 void engine_counters(struct engine *engine, struct engine_qp_counters *ret_counters)
@@ -363,7 +366,7 @@ static unsigned int scan_qp(struct engine_qp *qp)
 {
 	bool news = false;
 
-	if (qp_can_send(qp) || qp->state == ENGINE_QP_ERR)
+	if (qp_can_send(qp) || qp->state == ENGINE_QP_ERR || qp->state == ENGINE_QP_SQER)
 		news = qp_read_snd(qp) != qp->req.pi && !qp->req.check_dbrec;
 	if (qp->attr.rq_ring && qp->state == ENGINE_QP_ERR)
 		news |= qp_read_rcv(qp) != qp->resp.pi;
@@ -406,7 +409,7 @@ void engine_input(struct engine *engine, struct engine_packet *pkt)
 
 	/* Not connected, or not to the sender: as if lost on the way. */
 	if (unlikely(!qp || qp->zombie || qp->path.dest_qpn != pkt->src_qpn || qp->route != pkt->source ||
-		     !(request ? qp_can_receive(qp) : qp_can_send(qp)))) {
+		     qp->attr.type != pkt->service || !(request ? qp_can_receive(qp) : qp_can_send(qp)))) {
 		packet_put(engine, pkt);
 		return;
 	}
@@ -425,6 +428,18 @@ static unsigned int turn_error(struct engine_qp *qp, unsigned int quantum)
 	if (qp_has_pending_ops(qp))
 		return 0;
 	done = qp_flush(qp, quantum);
+	if (done == quantum)
+		qp_ready(qp);
+	return done;
+}
+
+/* A send queue in error: the QP still receives. */
+static unsigned int turn_send_error(struct engine_qp *qp, unsigned int quantum)
+{
+	unsigned int done;
+
+	qp->req.check_dbrec = false;
+	done = qp_flush_sends(qp, quantum);
 	if (done == quantum)
 		qp_ready(qp);
 	return done;
@@ -463,8 +478,8 @@ static unsigned int turn(struct engine_qp *qp, unsigned int budget)
 	if (!qp_can_receive(qp))
 		return 0;
 	done = turn_half(qp, quantum, responder_run);
-	if (!qp_can_send(qp))
-		return done;
+	if (unlikely(!qp_can_send(qp)))
+		return qp->state == ENGINE_QP_SQER ? done + turn_send_error(qp, budget - done) : done;
 	quantum = budget - done < TURN_UNITS ? budget - done : TURN_UNITS;
 	if (!quantum)
 		qp_ready(qp);
@@ -502,6 +517,8 @@ unsigned int engine_progress(struct engine *engine, unsigned int budget)
 	engine->now_nsec = engine->ops.now_nsec(engine->owner);
 	timers_run(engine);
 	tenants_wake(engine);
+	if (unlikely(engine->n_awaited))
+		packet_pool_collect(engine);
 	while (done < budget && work < PROGRESS_WORK && (tenant = tenant_next(engine))) {
 		tenant_begin(engine, work > 0);
 		work += tenant_turn(engine, tenant, budget - done, &done);
@@ -520,7 +537,7 @@ uint64_t engine_next_deadline(struct engine *engine)
 
 	if (tenant_first(engine))
 		return 0;
-	if (list_empty(&engine->packet_waiters))
+	if (list_empty(&engine->packet_waiters) && !engine->n_awaited)
 		return deadline;
 	/* Packets are returned by other threads, which wake nobody. */
 	soon = engine->ops.now_nsec(engine->owner) + PACKET_WAIT_NSEC;

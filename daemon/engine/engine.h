@@ -182,7 +182,7 @@ int engine_cq_create(struct engine *engine, const struct engine_cq_attr *attr);
 int engine_cq_destroy(struct engine *engine, uint32_t cqn); /* -ENOENT; -EBUSY while a QP uses it */
 
 enum engine_qp_type {
-	ENGINE_QP_RC = 0, /* mlx5 qpc.st numbers; others are refused with -EOPNOTSUPP until they exist */
+	ENGINE_QP_RC = 0, /* mlx5 qpc.st numbers; DCI and DCT are refused with -EOPNOTSUPP */
 	ENGINE_QP_UC = 1,
 	ENGINE_QP_UD = 2,
 	ENGINE_QP_DCI = 5,
@@ -200,6 +200,11 @@ enum engine_qp_state {
 	ENGINE_QP_SQD = 7,
 };
 
+/*
+ * UC: a message that misses a packet, finds no receive WQE or is refused is dropped whole, the sender never knows. A
+ * request completes when its last packet was sent and the memory that it names is not read any more. An error of the
+ * sender's own moves a UC QP to SQER, where it still receives.
+ */
 struct engine_qp_attr {
 	uint32_t qpn; /* 24 bits */
 	enum engine_qp_type type;
@@ -261,6 +266,7 @@ struct engine_qp_counters {
 	uint64_t error_cqes;
 	uint64_t rnr_naks; /* received */
 	uint64_t retries;
+	uint64_t dropped; /* packets that an unreliable QP did not execute */
 };
 
 enum engine_wqe_kind {

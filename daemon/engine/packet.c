@@ -28,6 +28,8 @@ static void uncharge(struct engine *engine, struct engine_packet *pkt)
 
 	if (unlikely(!tenant))
 		return;
+	if (unlikely(pkt->awaited))
+		unreliable_packet_back(engine, pkt);
 	if (--tenant->n_packets[pkt->use] == 0)
 		tenant_release(engine, tenant);
 }
@@ -108,6 +110,7 @@ static struct engine_packet *first_use(struct packet_pool *pool)
 	list_init(&pkt->link);
 	pkt->pool = pool;
 	pkt->tenant = NULL;
+	pkt->awaited = false;
 	pkt->n_segs = 0;
 	return pkt;
 }

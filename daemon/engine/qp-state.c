@@ -40,6 +40,24 @@ static const struct transition transitions[8][8] = {
 	[ENGINE_QP_SQD][ENGINE_QP_RTS] = {true, 0, SET_LATER},
 };
 
+/* Where UC differs: nothing is acknowledged, so there is nothing to retry, and a send queue has errors of its own. */
+static const struct transition uc_transitions[8][8] = {
+	[ENGINE_QP_RST][ENGINE_QP_INIT] = {true, ENGINE_QP_SET_ACCESS, 0},
+	[ENGINE_QP_INIT][ENGINE_QP_INIT] = {true, 0, ENGINE_QP_SET_ACCESS},
+	[ENGINE_QP_INIT][ENGINE_QP_RTR] = {true, ENGINE_QP_SET_PATH | ENGINE_QP_SET_RQ_PSN, ENGINE_QP_SET_ACCESS},
+	[ENGINE_QP_RTR][ENGINE_QP_RTS] = {true, ENGINE_QP_SET_SQ_PSN, ENGINE_QP_SET_ACCESS},
+	[ENGINE_QP_RTS][ENGINE_QP_RTS] = {true, 0, ENGINE_QP_SET_ACCESS},
+	[ENGINE_QP_RTS][ENGINE_QP_SQD] = {true, 0, 0},
+	[ENGINE_QP_SQD][ENGINE_QP_SQD] = {true, 0, ENGINE_QP_SET_ACCESS | ENGINE_QP_SET_PATH},
+	[ENGINE_QP_SQD][ENGINE_QP_RTS] = {true, 0, ENGINE_QP_SET_ACCESS},
+	[ENGINE_QP_SQER][ENGINE_QP_RTS] = {true, 0, ENGINE_QP_SET_ACCESS},
+};
+
+static const struct transition *transition_of(const struct engine_qp *qp, enum engine_qp_state to)
+{
+	return qp->attr.type == ENGINE_QP_UC ? &uc_transitions[qp->state][to] : &transitions[qp->state][to];
+}
+
 static bool values_are_valid(const struct engine_qp_modify *mod)
 {
 	uint32_t mtu = mod->path_mtu_bytes;
@@ -62,7 +80,7 @@ static bool values_are_valid(const struct engine_qp_modify *mod)
 	       (mod->max_rd_atomic <= MAX_RD_ATOMIC && mod->max_dest_rd_atomic <= MAX_RD_ATOMIC);
 }
 
-static bool transition_is_valid(enum engine_qp_state from, const struct engine_qp_modify *mod)
+static bool transition_is_valid(const struct engine_qp *qp, const struct engine_qp_modify *mod)
 {
 	const struct transition *t;
 
@@ -70,7 +88,7 @@ static bool transition_is_valid(enum engine_qp_state from, const struct engine_q
 		return false;
 	if (mod->state == ENGINE_QP_RST || mod->state == ENGINE_QP_ERR)
 		return mod->set == 0;
-	t = &transitions[from][mod->state];
+	t = transition_of(qp, mod->state);
 	return t->allowed && (mod->set & t->required) == t->required &&
 	       !(mod->set & ~((uint32_t)t->required | t->optional)) && values_are_valid(mod);
 }
@@ -163,6 +181,7 @@ void qp_stop(struct engine_qp *qp)
 	struct engine *engine = qp->engine;
 
 	timer_cancel(qp);
+	qp->req.life = ++engine->next_life;
 	list_del(&qp->packet_link);
 	packet_put_all(engine, &qp->req.rx);
 	packet_put_all(engine, &qp->resp.rx);
@@ -193,6 +212,22 @@ void qp_error(struct engine_qp *qp, uint8_t syndrome, bool responder)
 	qp_stop(qp);
 	qp_ready(qp);
 	qp->engine->ops.event(qp->engine->owner, &ev);
+}
+
+/*
+ * The send queue of an unreliable QP failed: what is behind the failed request is flushed, the receive queue goes on. No
+ * event, as the error CQE says it.
+ */
+void qp_send_error(struct engine_qp *qp, uint8_t syndrome)
+{
+	if (!qp_can_send(qp))
+		return;
+	if (!qp->first_error)
+		qp->first_error = syndrome;
+	qp->state = ENGINE_QP_SQER;
+	qp->req.life = ++qp->engine->next_life;
+	list_del(&qp->packet_link);
+	qp_ready(qp);
 }
 
 void qp_reset(struct engine_qp *qp)
@@ -228,6 +263,18 @@ static void enter_error(struct engine_qp *qp)
 	qp_ready(qp);
 }
 
+static void leave_send_error(struct engine_qp *qp)
+{
+	struct requester *req = &qp->req;
+
+	/* Nothing is fetched behind a request that failed, and it fails as the oldest. */
+	assert_bug(req->head == req->tail);
+	req->cursor = req->tail;
+	req->oldest = req->ci;
+	req->halted = req->loaded = false;
+	req->resume_packet = 0;
+}
+
 int engine_qp_modify(struct engine *engine, uint32_t qpn, const struct engine_qp_modify *mod)
 {
 	struct engine_qp *qp = hash_get(&engine->qps, qpn);
@@ -235,7 +282,7 @@ int engine_qp_modify(struct engine *engine, uint32_t qpn, const struct engine_qp
 
 	if (!qp || qp->zombie)
 		return -ENOENT;
-	if (!transition_is_valid(qp->state, mod))
+	if (!transition_is_valid(qp, mod))
 		return -EINVAL;
 	if (mod->state == ENGINE_QP_RST) {
 #ifdef FUZZ_PLANT
@@ -255,10 +302,12 @@ int engine_qp_modify(struct engine *engine, uint32_t qpn, const struct engine_qp
 			return r;
 	}
 	merge(qp, mod);
+	if (unlikely(qp->state == ENGINE_QP_SQER))
+		leave_send_error(qp);
 	qp->state = mod->state;
 	qp->req.drain_reported = false;
 	qp->req.check_dbrec = true;
-	if (mod->state == ENGINE_QP_SQD)
+	if (mod->state == ENGINE_QP_SQD && qp->reliable)
 		requester_solicit(qp, qp->req.sent_psn);
 	qp_ready(qp);
 	return 0;
@@ -335,6 +384,16 @@ static bool flush_recv(struct engine_qp *qp)
 	flush_cqe(qp, true, resp->ci, 0);
 	resp->ci++;
 	return true;
+}
+
+/* The same of what is posted to a send queue in SQER. */
+unsigned int qp_flush_sends(struct engine_qp *qp, unsigned int budget)
+{
+	unsigned int done = 0;
+
+	while (done < budget && flush_posted(qp))
+		done++;
+	return done;
 }
 
 /* Flush up to `budget` WQEs of a QP in ERR whose memory operations have ended. */

@@ -82,17 +82,20 @@ static void complete_failed(struct engine_qp *qp, const struct sent *sent)
 	req->oldest = (uint16_t)(sent->wqe_index + sent->n_wqebbs);
 	req->head++;
 	cq_write_error(qp->send_cq, qp, &fields);
-	qp_error(qp, fields.syndrome, false);
+	if (unlikely(!qp->reliable))
+		qp_send_error(qp, fields.syndrome);
+	else
+		qp_error(qp, fields.syndrome, false);
 }
 
-static bool is_done(const struct requester *req, const struct sent *sent)
+static bool is_done(const struct engine_qp *qp, const struct sent *sent)
 {
 	if (!(sent->flags & SENT_STARTED))
 		return false;
-	if (sent->flags & SENT_FETCH)
+	if ((sent->flags & SENT_FETCH) || unlikely(!qp->reliable))
 		return sent->n_responses == sent->n_psns;
 	return !sent->n_psns ||
-	       psn_diff(req->unacked_psn, psn_add(sent->first_psn, sent->n_psns)) >= 0;
+	       psn_diff(qp->req.unacked_psn, psn_add(sent->first_psn, sent->n_psns)) >= 0;
 }
 
 static void report_drained(struct engine_qp *qp)
@@ -117,7 +120,7 @@ void requester_advance(struct engine_qp *qp)
 			complete_failed(qp, sent);
 			return;
 		}
-		if (!is_done(req, sent))
+		if (!is_done(qp, sent))
 			break;
 		complete(qp, sent);
 	}

@@ -19,6 +19,13 @@ uint16_t qp_read_rcv(const struct engine_qp *qp)
 	return (uint16_t)be32toh(__atomic_load_n(&dbrec->rcv, __ATOMIC_ACQUIRE));
 }
 
+/* From its first byte on: it is new, or the message that it was taken for was dropped. */
+static void rewind_recv(struct responder *resp)
+{
+	resp->recv_sge = resp->recv_sge_offset = 0;
+	resp->recv_left_bytes = resp->recv_bytes;
+}
+
 /* Copies and parses the receive WQE at ci. 0, or its syndrome. */
 static uint8_t parse_recv(struct engine_qp *qp)
 {
@@ -30,7 +37,7 @@ static uint8_t parse_recv(struct engine_qp *qp)
 
 	memcpy(wqe, (const uint8_t *)qp->attr.rq_ring + slot * stride, stride);
 	return (uint8_t)wqe_parse_recv(wqe, stride, &resp->n_recv_sges, resp->recv_sges,
-				       &resp->recv_left_bytes);
+				       &resp->recv_bytes);
 }
 
 static bool recv_is_posted(struct engine_qp *qp)
@@ -42,24 +49,36 @@ static bool recv_is_posted(struct engine_qp *qp)
 	return resp->pi != resp->ci;
 }
 
-/* Takes the next receive WQE. False when the request ended here: not ready, or refused. */
+static void not_ready(struct engine_qp *qp, struct engine_packet *pkt)
+{
+	if (unlikely(!qp->reliable)) {
+		unreliable_drop(qp, pkt);
+		return;
+	}
+	qp->resp.nak_sent = true;
+	responder_reply_nak(qp, pkt, NAK_RNR, qp->resp.expected_psn);
+}
+
+/* Takes the next receive WQE, or the one left of a dropped message. False when the request ended here: not ready, or refused. */
 static bool take_recv(struct engine_qp *qp, struct engine_packet *pkt)
 {
 	struct responder *resp = &qp->resp;
 	uint8_t syndrome = 0;
 
+	if (unlikely(resp->has_recv)) {
+		rewind_recv(resp);
+		return true;
+	}
 	if (unlikely(!qp->attr.rq_ring)) {
 		responder_fail(qp, pkt, NAK_INVALID_REQUEST);
 		return false;
 	}
 	if (unlikely(!recv_is_posted(qp))) {
-		resp->nak_sent = true;
-		responder_reply_nak(qp, pkt, NAK_RNR, resp->expected_psn);
+		not_ready(qp, pkt);
 		return false;
 	}
 	resp->has_recv = true;
 	resp->recv_index = resp->ci;
-	resp->recv_sge = resp->recv_sge_offset = 0;
 	if (unlikely((uint16_t)(resp->pi - resp->ci) > 1u << qp->attr.log2_rq_wqes)) {
 		resp->ci = resp->pi;
 		syndrome = SHMD_SYNDROME_LOCAL_QP_OP_ERR;
@@ -71,6 +90,7 @@ static bool take_recv(struct engine_qp *qp, struct engine_packet *pkt)
 		responder_fail_with(qp, pkt, NAK_REMOTE_OP, syndrome);
 		return false;
 	}
+	rewind_recv(resp);
 	return true;
 }
 
@@ -135,6 +155,11 @@ static void data_done(struct engine_qp *qp, struct engine_packet *pkt, int statu
 
 	resp->pkt = NULL;
 	resp->copy.n_dst = 0;
+	if (unlikely(status < 0 && !qp->reliable)) {
+		/* Perhaps the sender's memory failed, and that is no error of this side. */
+		unreliable_drop(qp, pkt);
+		return;
+	}
 	if (unlikely(status < 0)) {
 		responder_fail_with(qp, pkt, NAK_REMOTE_OP, SHMD_SYNDROME_LOCAL_PROT_ERR);
 		return;

@@ -71,7 +71,7 @@ static uint8_t own_syndrome(enum packet_nak nak)
 					: SHMD_SYNDROME_REMOTE_INVAL_REQ_ERR;
 }
 
-/* Refuse the request under way. Takes the packet. */
+/* Refuse the request under way; on an unreliable QP only a fault of its own is an error. Takes the packet. */
 void responder_fail_with(struct engine_qp *qp, struct engine_packet *pkt, enum packet_nak nak,
 			 uint8_t syndrome)
 {
@@ -83,9 +83,16 @@ void responder_fail_with(struct engine_qp *qp, struct engine_packet *pkt, enum p
 		.wqe_counter = resp->recv_index,
 	};
 
+	if (unlikely(!qp->reliable && nak != NAK_REMOTE_OP)) {
+		unreliable_drop(qp, pkt);
+		return;
+	}
 	resp->pkt = NULL;
 	resp->copy.n_dst = 0;
-	responder_reply_nak(qp, pkt, nak, psn);
+	if (likely(qp->reliable))
+		responder_reply_nak(qp, pkt, nak, psn);
+	else
+		packet_put(qp->engine, pkt);
 	if (resp->has_recv) {
 		resp->has_recv = false;
 		cq_write_error(qp->recv_cq, qp, &fields);
@@ -147,6 +154,10 @@ static void execute(struct engine_qp *qp, struct engine_packet *pkt)
 	struct responder *resp = &qp->resp;
 	int32_t ahead = psn_diff(pkt->psn, resp->expected_psn);
 
+	if (unlikely(!qp->reliable)) {
+		unreliable_execute(qp, pkt);
+		return;
+	}
 	if (unlikely(ahead > 0)) {
 		out_of_sequence(qp, pkt);
 		return;

@@ -471,7 +471,7 @@ static int fill_data(struct engine_qp *qp, struct engine_packet *pkt, const stru
 		pkt->flags |= req->cur.has_imm ? PACKET_IMM : 0;
 		pkt->flags |= req->cur.solicited ? PACKET_SOLICITED : 0;
 	}
-	if (wants_ack(qp, sent, last))
+	if (likely(qp->reliable) && wants_ack(qp, sent, last))
 		pkt->flags |= PACKET_ACK_REQ;
 	return add_payload(qp, pkt, sent);
 }
@@ -525,6 +525,16 @@ static void step(struct engine_qp *qp, const struct sent *sent, uint8_t packet_f
 	}
 }
 
+/* Nobody answers: what was sent is done. */
+static void unreliable_send(struct engine_qp *qp, struct sent *sent, struct engine_packet *pkt)
+{
+	unreliable_await(qp, sent, pkt);
+	qp_send(qp, pkt);
+	step(qp, sent, 0);
+	qp->req.unacked_psn = qp->req.sent_psn;
+	requester_advance(qp);
+}
+
 static int send_packet(struct engine_qp *qp, struct sent *sent)
 {
 	struct engine_packet *pkt = tenant_packet(qp, PACKET_USE_REQUEST);
@@ -539,6 +549,10 @@ static int send_packet(struct engine_qp *qp, struct sent *sent)
 		packet_put(qp->engine, pkt);
 		requester_fail(qp, sent, SHMD_SYNDROME_LOCAL_PROT_ERR);
 		return r;
+	}
+	if (unlikely(!qp->reliable)) {
+		unreliable_send(qp, sent, pkt);
+		return 0;
 	}
 	flags = pkt->flags;
 	if (!qp->timer_armed)
@@ -568,7 +582,7 @@ unsigned int requester_send(struct engine_qp *qp, unsigned int budget)
 	struct requester *req = &qp->req;
 	unsigned int done = 0;
 
-	if (unlikely(qp->state == ENGINE_QP_SQD))
+	if (unlikely(qp->state == ENGINE_QP_SQD || !qp->reliable))
 		requester_advance(qp);
 	while (done < budget && !req->rnr_wait && load(qp)) {
 		struct sent *sent = &req->sent[req->cursor & req->sent_mask];

@@ -48,6 +48,7 @@ static void repeat(struct node *to, const struct engine_packet *pkt)
 	*again = *pkt;
 	again->pool = pool;
 	again->tenant = NULL;
+	again->awaited = false;
 	for (uint32_t i = 0; i < again->n_segs; i++)
 		engine_mem_ref(again->segs[i].mem);
 	list_add_tail(&to->inbox, &again->link);
@@ -321,6 +322,7 @@ void tqp_init(struct tqp *qp, struct world *w, unsigned int node, const struct t
 			   .log2_sq = attr->log2_sq,
 			   .log2_rq = attr->log2_rq,
 			   .log2_stride = 6,
+			   .type = attr->type,
 			   .pdn = attr->pdn};
 	tcq_init(&qp->scq, n, next_number++, attr->log2_cq, attr->cq_flags);
 	tcq_init(&qp->rcq, n, next_number++, attr->log2_cq, 0);
@@ -329,7 +331,7 @@ void tqp_init(struct tqp *qp, struct world *w, unsigned int node, const struct t
 	qp->dbrec = shared_alloc(sizeof(*qp->dbrec));
 	create = (struct engine_qp_attr){
 		.qpn = qp->qpn,
-		.type = ENGINE_QP_RC,
+		.type = attr->type,
 		.pdn = attr->pdn,
 		.user_index = qp->qpn + 0x10000,
 		.sq_ring = qp->sq,
@@ -376,6 +378,8 @@ int tqp_to_rtr(struct tqp *qp, const struct tqp *peer, const struct tqp_attr *at
 		.max_dest_rd_atomic = 16,
 	};
 
+	if (qp->type == ENGINE_QP_UC)
+		mod.set = ENGINE_QP_SET_PATH | ENGINE_QP_SET_RQ_PSN;
 	return engine_qp_modify(qp->node->engine, qp->qpn, &mod);
 }
 
@@ -391,6 +395,8 @@ int tqp_to_rts(struct tqp *qp, const struct tqp_attr *attr)
 		.max_rd_atomic = attr->max_rd_atomic,
 	};
 
+	if (qp->type != ENGINE_QP_RC)
+		mod.set = ENGINE_QP_SET_SQ_PSN;
 	return engine_qp_modify(qp->node->engine, qp->qpn, &mod);
 }
 

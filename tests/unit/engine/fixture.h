@@ -74,6 +74,7 @@ struct tqp {
 	uint8_t *sq, *rq;
 	struct shmd_dbrec *dbrec;
 	uint16_t pi, rq_pi;
+	enum engine_qp_type type;
 	struct tcq scq, rcq;
 	uint32_t pdn;
 };
@@ -102,6 +103,7 @@ struct tqp_attr {
 	uint32_t access; /* of the QP; 0: all */
 	uint8_t timeout, retry_count, rnr_retry, rnr_timer, max_rd_atomic;
 	uint32_t psn;
+	enum engine_qp_type type;
 };
 
 #define TQP_ATTR \
