@@ -133,6 +133,7 @@ void copy_end(struct copy *copy)
 		list_del(&copy->bounce_link);
 	copy->pkt = NULL;
 	copy->n_dst = 0;
+	copy->in_grh = false;
 }
 
 static bool fault_hits(struct engine *engine)
@@ -148,6 +149,8 @@ static struct mem_span source_span(const struct copy *copy)
 	const struct engine_packet *pkt = copy->pkt;
 	struct mem_span span;
 
+	if (unlikely(copy->in_grh))
+		return (struct mem_span){NULL, copy->src_offset, SHMD_GRH_BYTES - copy->src_offset};
 	if (!pkt->n_segs)
 		return (struct mem_span){NULL, copy->src_offset,
 					 pkt->payload_bytes - copy->src_offset};
@@ -160,6 +163,8 @@ static struct mem_span source_span(const struct copy *copy)
 static const void *source_pointer(const struct copy *copy, const struct mem_span *span)
 {
 	/* bounded: offsets within the packet. */
+	if (unlikely(copy->in_grh))
+		return copy->pkt->unreliable.path.grh + span->offset;
 	return span->mem ? span_pointer(span) : copy->pkt->data + span->offset;
 }
 
@@ -178,7 +183,12 @@ static void advance(struct copy *copy)
 	copy->left_bytes -= copy->step;
 	copy->src_offset += copy->step;
 	copy->dst_offset += copy->step;
-	if (copy->pkt->n_segs && copy->src_offset == copy->pkt->segs[copy->src].bytes) {
+	if (unlikely(copy->in_grh)) {
+		if (copy->src_offset == SHMD_GRH_BYTES) {
+			copy->in_grh = false;
+			copy->src_offset = 0;
+		}
+	} else if (copy->pkt->n_segs && copy->src_offset == copy->pkt->segs[copy->src].bytes) {
 		copy->src++;
 		copy->src_offset = 0;
 	}
@@ -318,6 +328,16 @@ static int run(struct copy *copy)
 	return r;
 }
 
+static int begin(struct copy *copy, struct engine_packet *pkt, uint32_t bytes)
+{
+	copy->pkt = pkt;
+	copy->left_bytes = bytes;
+	copy->src = copy->dst = 0;
+	copy->src_offset = copy->dst_offset = 0;
+	copy->phase = COPY_NEXT;
+	return run(copy);
+}
+
 /*
  * Copy the payload of `pkt` to the spans added by copy_add_dst(), which must hold at least as much. 0 done,
  * -EINPROGRESS: call copy_continue() at the QP's next turn, the packet stays; other errors: failed, some bytes
@@ -343,12 +363,16 @@ int copy_start(struct copy *copy, struct engine_packet *pkt)
 			return 0;
 		}
 	}
-	copy->pkt = pkt;
-	copy->left_bytes = pkt->payload_bytes;
-	copy->src = copy->dst = 0;
-	copy->src_offset = copy->dst_offset = 0;
-	copy->phase = COPY_NEXT;
-	return run(copy);
+	return begin(copy, pkt, pkt->payload_bytes);
+}
+
+/* The same of a UD message, with its GRH in front. */
+int copy_start_datagram(struct copy *copy, struct engine_packet *pkt)
+{
+	copy->flip = fault_hits(copy->qp->engine);
+	copy->in_grh = true;
+	/* bounded: a UD message is 4096 bytes at most. */
+	return begin(copy, pkt, SHMD_GRH_BYTES + pkt->payload_bytes);
 }
 
 int copy_continue(struct copy *copy)

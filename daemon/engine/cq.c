@@ -156,7 +156,8 @@ void cq_write(struct cq *cq, const struct engine_qp *qp, const struct cqe_fields
 	cqe.wqe_counter = htobe16(fields->wqe_counter);
 	cqe.op_own = op_own(cq, fields->cqe_opcode);
 	if (fields->cqe_opcode != SHMD_CQE_REQ) {
-		cqe.flags_rqpn = htobe32(qp->path.dest_qpn);
+		cqe.slid = htobe16(fields->slid);
+		cqe.flags_rqpn = htobe32(fields->rqpn);
 		cqe.srqn_uidx = htobe32(qp->attr.user_index);
 		cqe.imm_inval_pkey = htobe32(fields->imm);
 	}

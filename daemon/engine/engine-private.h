@@ -74,6 +74,7 @@ struct copy {
 	bool op_pending;
 	bool has_refs; /* destination spans hold references: an operation was pending once */
 	bool flip; /* fault point: the next byte is altered on its way */
+	bool in_grh; /* UD: the source is still the GRH in front of the payload */
 	int op_status;
 	unsigned int n_dst;
 	struct mem_span dst_spans[WQE_MAX_SGES];
@@ -149,6 +150,9 @@ enum packet_use {
 struct packet_unreliable {
 	uint32_t life; /* of the sender, when it was sent */
 	uint32_t entry; /* of the sender's `sent` */
+	/* UD */
+	uint32_t qkey;
+	struct engine_ud_path path; /* its route is the sender's alone */
 };
 
 struct engine_packet {
@@ -522,6 +526,7 @@ int mr_resolve(struct engine *engine, struct mr_cache *cache, const struct mr_wa
 int bounce_init(struct engine *engine);
 void copy_init(struct copy *copy, struct engine_qp *qp);
 int copy_start(struct copy *copy, struct engine_packet *pkt);
+int copy_start_datagram(struct copy *copy, struct engine_packet *pkt);
 int copy_continue(struct copy *copy);
 bool copy_is_pending(const struct copy *copy);
 void copy_end(struct copy *copy);
@@ -548,6 +553,8 @@ struct cqe_fields {
 	uint16_t wqe_counter;
 	uint32_t bytes;
 	uint32_t imm;
+	uint32_t rqpn; /* responder: sender, SL and GRH as in flags_rqpn */
+	uint16_t slid;
 };
 
 void cq_write(struct cq *cq, const struct engine_qp *qp, const struct cqe_fields *fields);
@@ -571,6 +578,18 @@ static inline uint8_t *shadow_wqe(const struct engine_qp *qp, uint16_t index)
 	return qp->req.shadow + (size_t)(index & (qp->req.n_shadow - 1)) * SHMD_WQEBB_BYTES;
 }
 
+/* A WQE in the shadow ring again, or for the first time. */
+static inline int parse_shadow(const struct engine_qp *qp, uint16_t index, unsigned int n_wqebbs,
+			       struct wqe_request *ret_req)
+{
+	/* bounded: 63 units of 16 bytes. */
+	size_t bytes = (size_t)n_wqebbs * SHMD_WQEBB_BYTES;
+
+	if (unlikely(qp->attr.type == ENGINE_QP_UD))
+		return wqe_parse_av(shadow_wqe(qp, index), bytes, ret_req);
+	return wqe_parse(shadow_wqe(qp, index), bytes, ret_req);
+}
+
 /* send.c */
 uint16_t qp_read_snd(const struct engine_qp *qp);
 unsigned int requester_send(struct engine_qp *qp, unsigned int budget);
@@ -586,6 +605,7 @@ void requester_timer(struct engine_qp *qp);
 
 /* unreliable.c */
 void unreliable_await(struct engine_qp *qp, struct sent *sent, struct engine_packet *pkt);
+void unreliable_emit(struct engine_qp *qp, struct engine_packet *pkt);
 void unreliable_packet_back(struct engine *engine, struct engine_packet *pkt);
 void unreliable_execute(struct engine_qp *qp, struct engine_packet *pkt);
 void unreliable_drop(struct engine_qp *qp, struct engine_packet *pkt);
@@ -606,6 +626,7 @@ int responder_resolve_remote(struct engine_qp *qp, const struct engine_packet *p
 /* responder-data.c */
 uint16_t qp_read_rcv(const struct engine_qp *qp);
 void responder_execute_data(struct engine_qp *qp, struct engine_packet *pkt);
+void responder_execute_datagram(struct engine_qp *qp, struct engine_packet *pkt);
 bool responder_resume_data(struct engine_qp *qp);
 
 /* responder-fetch.c */
@@ -624,11 +645,17 @@ void timers_run(struct engine *engine);
 uint64_t timer_retry_nsec(uint8_t timeout);
 uint64_t timer_rnr_nsec(uint8_t encoded);
 
-static inline void qp_send(struct engine_qp *qp, struct engine_packet *pkt)
+/* Who sends it. */
+static inline void packet_sign(struct engine_packet *pkt, const struct engine_qp *qp)
 {
 	pkt->src_qpn = qp->attr.qpn;
 	pkt->source = qp->engine->attr.self_route;
 	pkt->service = (uint8_t)qp->attr.type;
+}
+
+static inline void qp_send(struct engine_qp *qp, struct engine_packet *pkt)
+{
+	packet_sign(pkt, qp);
 	pkt->dest_qpn = qp->path.dest_qpn;
 	qp->engine->ops.send(qp->engine->owner, qp->route, pkt);
 }

@@ -12,6 +12,8 @@
 #include "daemon/engine/engine-private.h"
 #include "proto/base/cleanup.h"
 
+#define UD_MAX_BYTES 4096u /* the largest path MTU there is */
+
 /* ---- the engine ------------------------------------------------------------------------------------------ */
 
 static bool engine_attr_is_valid(const struct engine_attr *attr)
@@ -120,9 +122,13 @@ void engine_set_fault(struct engine *engine, enum engine_fault fault, uint64_t n
 
 static bool qp_attr_is_valid(const struct engine_qp_attr *attr)
 {
+	uint32_t mtu = attr->ud_mtu_bytes;
+
 	if (attr->qpn > PSN_MASK || attr->user_index > PSN_MASK || !attr->sq_ring || !attr->dbrec)
 		return false;
 	if (attr->log2_sq_wqebbs < 4 || attr->log2_sq_wqebbs > 15)
+		return false;
+	if (mtu && (mtu < 256 || mtu > UD_MAX_BYTES || (mtu & (mtu - 1))))
 		return false;
 	return !attr->rq_ring ||
 	       (attr->log2_rq_wqes <= 15 && attr->log2_rq_stride >= 4 && attr->log2_rq_stride <= 9);
@@ -159,6 +165,10 @@ static void qp_init(struct engine_qp *qp, struct engine *engine, const struct en
 	qp->state = ENGINE_QP_RST;
 	qp->log2_mtu = (uint8_t)__builtin_ctz(engine->attr.chunk_bytes);
 	qp->reliable = attr->type == ENGINE_QP_RC;
+	if (attr->type == ENGINE_QP_UD) {
+		qp->log2_mtu = (uint8_t)__builtin_ctz(UD_MAX_BYTES); /* one packet, whatever the engine's chunk */
+		qp->attr.ud_mtu_bytes = attr->ud_mtu_bytes ? attr->ud_mtu_bytes : UD_MAX_BYTES;
+	}
 	qp->req.life = ++engine->next_life;
 	list_init(&qp->all_link);
 	list_init(&qp->ready_link);
@@ -187,13 +197,18 @@ static int qp_alloc_rings(struct engine_qp *qp)
 	return qp->req.shadow && qp->req.sent ? 0 : -ENOMEM;
 }
 
+static bool type_is_offered(const struct engine *engine, enum engine_qp_type type)
+{
+	return type == ENGINE_QP_RC || type == ENGINE_QP_UC || (type == ENGINE_QP_UD && engine->ops.ud_path);
+}
+
 int engine_qp_create(struct engine *engine, const struct engine_qp_attr *attr)
 {
 	_cleanup_(qp_freep) struct engine_qp *qp = NULL;
 	struct cq *send_cq, *recv_cq;
 	int r;
 
-	if (attr->type != ENGINE_QP_RC && attr->type != ENGINE_QP_UC)
+	if (!type_is_offered(engine, attr->type))
 		return -EOPNOTSUPP;
 	if (!qp_attr_is_valid(attr))
 		return -EINVAL;
@@ -402,14 +417,25 @@ unsigned int engine_scan_hot(struct engine *engine)
 	return n;
 }
 
+/* Is it from the QP that this one is connected to, or, for UD, from any that knows the Q_Key? */
+static bool hears(const struct engine_qp *qp, const struct engine_packet *pkt)
+{
+	if (unlikely(qp->attr.type != pkt->service))
+		return false;
+	if (unlikely(pkt->service == ENGINE_QP_UD))
+		return pkt->unreliable.qkey == qp->path.qkey;
+	return qp->path.dest_qpn == pkt->src_qpn && qp->route == pkt->source;
+}
+
 void engine_input(struct engine *engine, struct engine_packet *pkt)
 {
 	struct engine_qp *qp = hash_get(&engine->qps, pkt->dest_qpn);
 	bool request = packet_is_request(pkt->kind);
 
 	/* Not connected, or not to the sender: as if lost on the way. */
-	if (unlikely(!qp || qp->zombie || qp->path.dest_qpn != pkt->src_qpn || qp->route != pkt->source ||
-		     qp->attr.type != pkt->service || !(request ? qp_can_receive(qp) : qp_can_send(qp)))) {
+	if (unlikely(!qp || qp->zombie || !hears(qp, pkt) || !(request ? qp_can_receive(qp) : qp_can_send(qp)))) {
+		if (qp && !qp->reliable)
+			qp->counters.dropped++;
 		packet_put(engine, pkt);
 		return;
 	}

@@ -109,6 +109,15 @@ struct engine_event {
 	bool responder;
 };
 
+/* How a UD message gets to where its address vector says. */
+struct engine_ud_path {
+	void *route; /* as route_get gives; used before ud_path is called again */
+	bool has_grh; /* said in the receiver's CQE */
+	uint8_t sl; /* 0..15 */
+	uint16_t slid;
+	uint8_t grh[SHMD_GRH_BYTES]; /* what the receiver finds in front of the payload */
+};
+
 /*
  * Called from within the engine: they must not call back into it, except that send may hand the packet to
  * engine_input() of any engine the calling thread owns.
@@ -129,6 +138,12 @@ struct engine_ops {
 	void (*event)(void *owner, const struct engine_event *ev);
 	/* A clock that is read around turns while PDs compete, to share by time; NULL: by an estimate. */
 	uint64_t (*clock_nsec)(void *owner);
+	/*
+	 * The way of one message of UD QP `qpn`; `av` is a private copy of what the client wrote, any bytes. *ret_path is
+	 * zeroed before. A negative errno: the message is dropped, and nobody is told. NULL: there are no UD QPs.
+	 */
+	int (*ud_path)(void *owner, uint32_t qpn, const struct shmd_wqe_av_seg *av, uint32_t payload_bytes,
+		       struct engine_ud_path *ret_path);
 };
 
 struct engine_attr {
@@ -204,6 +219,9 @@ enum engine_qp_state {
  * UC: a message that misses a packet, finds no receive WQE or is refused is dropped whole, the sender never knows. A
  * request completes when its last packet was sent and the memory that it names is not read any more. An error of the
  * sender's own moves a UC QP to SQER, where it still receives.
+ *
+ * UD: the same for messages of one packet, each with its own address vector. The receiver's Q_Key decides whether one is
+ * heard; its first 40 bytes in the receive buffer are a GRH, and counted in the CQE.
  */
 struct engine_qp_attr {
 	uint32_t qpn; /* 24 bits */
@@ -218,6 +236,7 @@ struct engine_qp_attr {
 	void *dbrec; /* client-shared struct shmd_dbrec */
 	uint32_t send_cqn;
 	uint32_t recv_cqn;
+	uint32_t ud_mtu_bytes; /* UD: longest message, power of two 256..4096; 0: 4096 */
 };
 
 int engine_qp_create(struct engine *engine, const struct engine_qp_attr *attr); /* state RST */
@@ -236,6 +255,7 @@ int engine_qp_destroy(struct engine *engine, uint32_t qpn);
 #define ENGINE_QP_SET_RETRY 0x10u /* RTS: timeout, retry_count, rnr_retry */
 #define ENGINE_QP_SET_RNR_TIMER 0x20u /* RTR: min_rnr_timer */
 #define ENGINE_QP_SET_RD_ATOMIC 0x40u /* max_rd_atomic (RTS), max_dest_rd_atomic (RTR) */
+#define ENGINE_QP_SET_QKEY 0x80u /* UD: INIT, later optional */
 
 struct engine_qp_modify {
 	enum engine_qp_state state; /* the state to enter; may equal the present one */
@@ -252,6 +272,7 @@ struct engine_qp_modify {
 	uint8_t min_rnr_timer; /* IBTA encoding 0..31 */
 	uint8_t max_rd_atomic;
 	uint8_t max_dest_rd_atomic;
+	uint32_t qkey;
 };
 
 /* -ENOENT; -EINVAL for a transition IBTA forbids or a missing field; -EHOSTUNREACH from route_get. */

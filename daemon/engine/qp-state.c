@@ -53,9 +53,29 @@ static const struct transition uc_transitions[8][8] = {
 	[ENGINE_QP_SQER][ENGINE_QP_RTS] = {true, 0, ENGINE_QP_SET_ACCESS},
 };
 
+/* UD has no peer either. */
+static const struct transition ud_transitions[8][8] = {
+	[ENGINE_QP_RST][ENGINE_QP_INIT] = {true, ENGINE_QP_SET_QKEY, 0},
+	[ENGINE_QP_INIT][ENGINE_QP_INIT] = {true, 0, ENGINE_QP_SET_QKEY},
+	[ENGINE_QP_INIT][ENGINE_QP_RTR] = {true, 0, ENGINE_QP_SET_QKEY},
+	[ENGINE_QP_RTR][ENGINE_QP_RTS] = {true, ENGINE_QP_SET_SQ_PSN, ENGINE_QP_SET_QKEY},
+	[ENGINE_QP_RTS][ENGINE_QP_RTS] = {true, 0, ENGINE_QP_SET_QKEY},
+	[ENGINE_QP_RTS][ENGINE_QP_SQD] = {true, 0, 0},
+	[ENGINE_QP_SQD][ENGINE_QP_SQD] = {true, 0, ENGINE_QP_SET_QKEY},
+	[ENGINE_QP_SQD][ENGINE_QP_RTS] = {true, 0, ENGINE_QP_SET_QKEY},
+	[ENGINE_QP_SQER][ENGINE_QP_RTS] = {true, 0, ENGINE_QP_SET_QKEY},
+};
+
 static const struct transition *transition_of(const struct engine_qp *qp, enum engine_qp_state to)
 {
-	return qp->attr.type == ENGINE_QP_UC ? &uc_transitions[qp->state][to] : &transitions[qp->state][to];
+	switch (qp->attr.type) {
+	case ENGINE_QP_UC:
+		return &uc_transitions[qp->state][to];
+	case ENGINE_QP_UD:
+		return &ud_transitions[qp->state][to];
+	default:
+		return &transitions[qp->state][to];
+	}
 }
 
 static bool values_are_valid(const struct engine_qp_modify *mod)
@@ -108,6 +128,8 @@ static void merge(struct engine_qp *qp, const struct engine_qp_modify *mod)
 		path->access = mod->access;
 	if (mod->set & ENGINE_QP_SET_PATH)
 		merge_path(path, mod);
+	if (mod->set & ENGINE_QP_SET_QKEY)
+		path->qkey = mod->qkey;
 	if (mod->set & ENGINE_QP_SET_RQ_PSN)
 		qp->resp.expected_psn = path->rq_psn = mod->rq_psn;
 	if (mod->set & ENGINE_QP_SET_SQ_PSN) {

@@ -307,8 +307,7 @@ static const struct wqe_sge *scatter_list(struct engine_qp *qp, const struct sen
 
 	if (sent->n_sges == 1)
 		return &sent->sge;
-	r = wqe_parse(shadow_wqe(qp, sent->wqe_index), (size_t)sent->n_wqebbs * SHMD_WQEBB_BYTES,
-		      &engine->scratch);
+	r = parse_shadow(qp, sent->wqe_index, sent->n_wqebbs, &engine->scratch);
 	assert_bug(r == 0);
 	return engine->scratch.sges;
 }

@@ -128,6 +128,12 @@ static int add_recv_targets(struct engine_qp *qp, uint32_t bytes)
 
 /* ---- WRITE and SEND ------------------------------------------------------------------------------------------------- */
 
+static void fill_datagram_cqe(struct cqe_fields *fields, const struct engine_ud_path *path)
+{
+	fields->rqpn |= (uint32_t)(path->sl & 0xf) << 24 | (uint32_t)path->has_grh << 28;
+	fields->slid = path->slid;
+}
+
 static void write_recv_cqe(struct engine_qp *qp, const struct engine_packet *pkt)
 {
 	struct responder *resp = &qp->resp;
@@ -138,10 +144,13 @@ static void write_recv_cqe(struct engine_qp *qp, const struct engine_packet *pkt
 		.wqe_counter = resp->recv_index,
 		.bytes = (uint32_t)resp->done_bytes,
 		.imm = imm ? pkt->imm : 0,
+		.rqpn = pkt->src_qpn,
 	};
 
 	if (pkt->kind == PACKET_WRITE)
 		fields.cqe_opcode = SHMD_CQE_RESP_WRITE_IMM;
+	if (unlikely(qp->attr.type == ENGINE_QP_UD))
+		fill_datagram_cqe(&fields, &pkt->unreliable.path);
 	resp->has_recv = false;
 	qp->counters.recv_wqes++;
 	cq_write(qp->recv_cq, qp, &fields);
@@ -176,14 +185,17 @@ static void data_done(struct engine_qp *qp, struct engine_packet *pkt, int statu
 		packet_put(qp->engine, pkt);
 }
 
-static void move_payload(struct engine_qp *qp, struct engine_packet *pkt)
+static void moved(struct engine_qp *qp, struct engine_packet *pkt, int r)
 {
-	int r = pkt->payload_bytes ? copy_start(&qp->resp.copy, pkt) : 0;
-
 	if (r == -EINPROGRESS)
 		qp->resp.pkt = pkt;
 	else
 		data_done(qp, pkt, r);
+}
+
+static void move_payload(struct engine_qp *qp, struct engine_packet *pkt)
+{
+	moved(qp, pkt, pkt->payload_bytes ? copy_start(&qp->resp.copy, pkt) : 0);
 }
 
 /* Opens the message; the whole range is checked before its first byte is written. */
@@ -276,6 +288,24 @@ void responder_execute_data(struct engine_qp *qp, struct engine_packet *pkt)
 		execute_write(qp, pkt);
 	else
 		execute_send(qp, pkt);
+}
+
+/* A UD message: the GRH, then the payload. */
+void responder_execute_datagram(struct engine_qp *qp, struct engine_packet *pkt)
+{
+	struct responder *resp = &qp->resp;
+	/* bounded: a UD message is 4096 bytes at most. */
+	uint32_t bytes = SHMD_GRH_BYTES + pkt->payload_bytes;
+
+	if (!take_recv(qp, pkt))
+		return;
+	resp->done_bytes = SHMD_GRH_BYTES;
+	if (bytes > resp->recv_left_bytes)
+		responder_fail_with(qp, pkt, NAK_INVALID_REQUEST, SHMD_SYNDROME_LOCAL_LENGTH_ERR);
+	else if (add_recv_targets(qp, bytes) < 0)
+		responder_fail_with(qp, pkt, NAK_REMOTE_OP, SHMD_SYNDROME_LOCAL_PROT_ERR);
+	else
+		moved(qp, pkt, copy_start_datagram(&resp->copy, pkt));
 }
 
 /* Go on with the payload under way. False when it still waits. */

@@ -169,6 +169,12 @@ static uint8_t check_request(struct engine_qp *qp, const struct sent *sent)
 
 	if (unlikely(cur->qpn != qp->attr.qpn || (fetch && !qp->path.max_rd_atomic)))
 		return SHMD_SYNDROME_LOCAL_QP_OP_ERR;
+	if (unlikely(qp->attr.type == ENGINE_QP_UD && sent->kind != ENGINE_WQE_NOP)) {
+		if (sent->kind != ENGINE_WQE_SEND && sent->kind != ENGINE_WQE_SEND_IMM)
+			return SHMD_SYNDROME_LOCAL_QP_OP_ERR;
+		if (sent->bytes > qp->attr.ud_mtu_bytes)
+			return SHMD_SYNDROME_LOCAL_LENGTH_ERR;
+	}
 	/* A single packet from a single reference is checked when it is built. */
 	if (!fetch && cur->n_sges <= 1 && sent->n_psns <= 1)
 		return 0;
@@ -231,8 +237,7 @@ static bool fetch(struct engine_qp *qp)
 		await_room(qp);
 		return false;
 	}
-	syndrome = (uint8_t)wqe_parse(shadow_wqe(qp, req->ci), (size_t)n_wqebbs * SHMD_WQEBB_BYTES,
-				      &req->cur);
+	syndrome = (uint8_t)parse_shadow(qp, req->ci, n_wqebbs, &req->cur);
 	if (unlikely(n_wqebbs > posted)) {
 		syndrome = SHMD_SYNDROME_LOCAL_QP_OP_ERR;
 		n_wqebbs = posted;
@@ -268,8 +273,7 @@ static bool reload(struct engine_qp *qp)
 
 	if (sent->syndrome)
 		return false;
-	r = wqe_parse(shadow_wqe(qp, sent->wqe_index), (size_t)sent->n_wqebbs * SHMD_WQEBB_BYTES,
-		      &req->cur);
+	r = parse_shadow(qp, sent->wqe_index, sent->n_wqebbs, &req->cur);
 	assert_bug(r == 0);
 	req->cur_packet = sent->kind == ENGINE_WQE_READ ? sent->n_responses : req->resume_packet;
 	req->resume_packet = 0;
@@ -529,7 +533,7 @@ static void step(struct engine_qp *qp, const struct sent *sent, uint8_t packet_f
 static void unreliable_send(struct engine_qp *qp, struct sent *sent, struct engine_packet *pkt)
 {
 	unreliable_await(qp, sent, pkt);
-	qp_send(qp, pkt);
+	unreliable_emit(qp, pkt);
 	step(qp, sent, 0);
 	qp->req.unacked_psn = qp->req.sent_psn;
 	requester_advance(qp);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What UC does otherwise than RC.
+ * What UC and UD do otherwise than RC.
  *
  * Nothing is acknowledged and nothing sent again. A request completes when its last packet was sent and nobody reads
  * the client's memory for it any more: packets that carry references are awaited, and count when they come back to the
@@ -9,8 +9,12 @@
  * The responder drops a message whole: when a packet of it is missing, when no receive WQE is posted, when it is longer
  * than its receive, or not allowed. A receive WQE that had been taken serves the next message. What was written of a
  * message that breaks off stays written. Only a receive WQE that is wrong itself is an error.
+ *
+ * A UD message is one packet, whose way and header the owner makes from its address vector.
  */
 #include "daemon/engine/engine-private.h"
+
+#define OWN_QKEY 0x80000000u /* bit of the Q_Key of a WQE */
 
 /* ---- requester ------------------------------------------------------------------------------------------------------ */
 
@@ -25,6 +29,33 @@ void unreliable_await(struct engine_qp *qp, struct sent *sent, struct engine_pac
 	pkt->unreliable.life = qp->req.life;
 	pkt->unreliable.entry = qp->req.cursor;
 	qp->engine->n_awaited++;
+}
+
+static void emit_datagram(struct engine_qp *qp, struct engine_packet *pkt)
+{
+	struct packet_unreliable *to = &pkt->unreliable;
+	const struct wqe_request *cur = &qp->req.cur;
+	struct engine *engine = qp->engine;
+
+	packet_sign(pkt, qp);
+	pkt->dest_qpn = cur->av_qpn;
+	to->qkey = (uint32_t)(cur->av_key >> 32);
+	if (to->qkey & OWN_QKEY)
+		to->qkey = qp->path.qkey;
+	to->path = (struct engine_ud_path){0};
+	if (engine->ops.ud_path(engine->owner, qp->attr.qpn, &cur->av, pkt->payload_bytes, &to->path) < 0)
+		packet_put(engine, pkt);
+	else
+		engine->ops.send(engine->owner, to->path.route, pkt);
+}
+
+/* Takes the packet. */
+void unreliable_emit(struct engine_qp *qp, struct engine_packet *pkt)
+{
+	if (qp->attr.type == ENGINE_QP_UD)
+		emit_datagram(qp, pkt);
+	else
+		qp_send(qp, pkt);
 }
 
 /* A packet has come back. Its sender may have been reset or destroyed since. */
@@ -59,6 +90,10 @@ void unreliable_execute(struct engine_qp *qp, struct engine_packet *pkt)
 {
 	struct responder *resp = &qp->resp;
 
+	if (qp->attr.type == ENGINE_QP_UD) {
+		responder_execute_datagram(qp, pkt);
+		return;
+	}
 	if (pkt->flags & PACKET_FIRST) {
 		/* Whatever came before: a message begins here. */
 		resp->in_message = false;

@@ -51,8 +51,9 @@ enum shmd_cqe_syndrome {
 };
 
 struct shmd_cqe {
-	uint8_t reserved0[24];
-	shmd_be32 flags_rqpn; /* source qpn 23:0, GRH 29:28 (UD) */
+	uint8_t reserved0[22];
+	shmd_be16 slid; /* UD: source LID */
+	shmd_be32 flags_rqpn; /* source qpn 23:0; UD: SL 27:24, GRH present 29:28 */
 	uint8_t reserved1[4];
 	shmd_be32 srqn_uidx; /* 23:0 */
 	shmd_be32 imm_inval_pkey;
@@ -65,6 +66,7 @@ struct shmd_cqe {
 	uint8_t op_own; /* opcode 7:4, inline scatter 3:2, owner 0 */
 };
 SHMD_PIN_SIZE(struct shmd_cqe, 64);
+SHMD_PIN_OFFSET(struct shmd_cqe, slid, 22);
 SHMD_PIN_OFFSET(struct shmd_cqe, flags_rqpn, 24);
 SHMD_PIN_OFFSET(struct shmd_cqe, srqn_uidx, 32);
 SHMD_PIN_OFFSET(struct shmd_cqe, imm_inval_pkey, 36);

@@ -154,10 +154,16 @@ SHMD_PIN_SIZE(struct shmd_wqe_masked_fa64_seg, 16);
 #define SHMD_ATOMIC_RESULT_8_IS_BE 0
 #define SHMD_ATOMIC_RESULT_4_IS_BE 1
 
-/* Address vector of UD and DCI WQEs, long form (struct mlx5_wqe_av). */
+/*
+ * Address vector of UD and DCI WQEs, behind the control segment (struct mlx5_wqe_av). The short form, without
+ * SHMD_AV_EXTENDED, is its first 16 bytes.
+ */
 #define SHMD_AV_EXTENDED 0x80000000u
+#define SHMD_AV_SHORT_BYTES 16u
+#define SHMD_AV_GRH 0x40000000u /* in grh_gid_fl: GRH present, on InfiniBand; source GID index 27:20, flow label 19:0 */
+#define SHMD_GRH_BYTES 40u /* in front of the payload of a UD message, in its receive buffer */
 struct shmd_wqe_av_seg {
-	shmd_be64 dc_key; /* UD: qkey in the upper 32 bits */
+	shmd_be64 dc_key; /* UD: Q_Key in the upper 32 bits; its top bit set: the QP's own instead */
 	shmd_be32 dqp_dct; /* SHMD_AV_EXTENDED | number */
 	uint8_t stat_rate_sl;
 	uint8_t fl_mlid;

@@ -64,6 +64,23 @@ static int parse_raddr(struct cursor *cur, struct wqe_request *req)
 	return 0;
 }
 
+static int parse_av(struct cursor *cur, struct wqe_request *req)
+{
+	const uint8_t *seg = cur->at;
+	size_t bytes;
+
+	if (cur->bytes < SHMD_AV_SHORT_BYTES)
+		return SHMD_SYNDROME_LOCAL_QP_OP_ERR;
+	bytes = load32(seg + 8) & SHMD_AV_EXTENDED ? sizeof(req->av) : SHMD_AV_SHORT_BYTES;
+	if (!take(cur, bytes))
+		return SHMD_SYNDROME_LOCAL_QP_OP_ERR;
+	memset(&req->av, 0, sizeof(req->av));
+	memcpy(&req->av, seg, bytes);
+	req->av_key = load64(seg);
+	req->av_qpn = load32(seg + 8) & 0xffffff;
+	return 0;
+}
+
 static int parse_inline(struct cursor *cur, uint32_t count, struct wqe_request *req)
 {
 	uint32_t bytes = count & ~SHMD_INLINE_SEG;
@@ -236,12 +253,12 @@ static int parse_segments(struct cursor *cur, unsigned int opmod, struct wqe_req
 	return SHMD_SYNDROME_LOCAL_QP_OP_ERR;
 }
 
-int wqe_parse(const void *wqe, size_t bytes, struct wqe_request *ret_req)
+static inline int parse(const void *wqe, size_t bytes, bool has_av, struct wqe_request *req)
 {
-	struct wqe_request *req = ret_req;
 	const uint8_t *ctrl = wqe;
 	struct cursor cur = {ctrl, 0};
 	uint32_t head;
+	int r;
 
 	/* Everything but the scatter list, which is long and filled as needed. */
 	memset(req, 0, offsetof(struct wqe_request, sges));
@@ -261,7 +278,22 @@ int wqe_parse(const void *wqe, size_t bytes, struct wqe_request *ret_req)
 	/* bounded: 63 units of 16 bytes. */
 	req->n_wqebbs = (cur.bytes + SHMD_WQEBB_BYTES - 1) >> SHMD_WQEBB_SHIFT;
 	take(&cur, sizeof(struct shmd_wqe_ctrl_seg));
+	if (has_av && req->opcode != SHMD_OPCODE_NOP) {
+		r = parse_av(&cur, req);
+		if (r)
+			return r;
+	}
 	return parse_segments(&cur, head >> 24, req);
+}
+
+int wqe_parse(const void *wqe, size_t bytes, struct wqe_request *ret_req)
+{
+	return parse(wqe, bytes, false, ret_req);
+}
+
+int wqe_parse_av(const void *wqe, size_t bytes, struct wqe_request *ret_req)
+{
+	return parse(wqe, bytes, true, ret_req);
 }
 
 int wqe_parse_recv(const void *wqe, size_t bytes, unsigned int *ret_n_sges,

@@ -49,6 +49,10 @@ struct wqe_request {
 	const uint8_t *inline_data; /* ... pointing into the caller's copy */
 	unsigned int n_sges; /* data by reference; inline and references are not mixed */
 	struct wqe_sge sges[WQE_MAX_SGES];
+	/* Set by wqe_parse_av() only, for other opcodes than NOP. */
+	uint64_t av_key; /* DC access key, or Q_Key in the upper half */
+	uint32_t av_qpn;
+	struct shmd_wqe_av_seg av; /* as it stands in the WQE; zeros behind the short form */
 };
 
 /*
@@ -64,6 +68,9 @@ size_t wqe_size_bytes(const void *first_wqebb);
  * wqe_index as far as they were readable. Every field of *ret_req but sges[n_sges..] is set.
  */
 int wqe_parse(const void *wqe, size_t bytes, struct wqe_request *ret_req);
+
+/* The same of a UD QP or a DCI, whose WQEs have an address vector behind the control segment. */
+int wqe_parse_av(const void *wqe, size_t bytes, struct wqe_request *ret_req);
 
 /* Receive WQE: data segments up to the stride or the terminator. Same error convention. */
 int wqe_parse_recv(const void *wqe, size_t bytes, unsigned int *ret_n_sges, struct wqe_sge *ret_sges,

@@ -63,14 +63,23 @@ static void check_text(int (*dump)(char *buf, size_t size, const void *wqe, size
 	}
 }
 
-static void one_wqe(const uint8_t *wqe, size_t bytes)
+static void parse(int (*parser)(const void *wqe, size_t bytes, struct wqe_request *ret_req), const uint8_t *wqe,
+		  size_t bytes)
 {
 	struct wqe_request req;
-	int r = wqe_parse(wqe, bytes, &req);
+	int r = parser(wqe, bytes, &req);
 
 	assert_bug(r == 0 || r == SHMD_SYNDROME_LOCAL_QP_OP_ERR || r == SHMD_SYNDROME_LOCAL_LENGTH_ERR);
 	if (r == 0)
 		check_request(&req, wqe, bytes);
+	if (r == 0 && parser == wqe_parse_av && req.opcode != SHMD_OPCODE_NOP)
+		assert_bug(req.av_qpn <= 0xffffff && !memcmp(&req.av.dqp_dct, wqe + 24, 4));
+}
+
+static void one_wqe(const uint8_t *wqe, size_t bytes)
+{
+	parse(wqe_parse, wqe, bytes);
+	parse(wqe_parse_av, wqe, bytes);
 	check_text(wqe_dump, wqe, bytes);
 }
 

@@ -34,6 +34,11 @@ def inline(data):
     return body + bytes(-len(body) % 16)
 
 
+def av(qpn=0x123, extended=True, key=0x11112222 << 32, gid=0):
+    short = struct.pack(">QIBBH", key, extended << 31 | qpn, 0x05, 0, gid)
+    return short + (bytes(16) + bytes([gid]) + bytes(15) if extended else b"")
+
+
 def wqe_seeds():
     words = struct.pack(">QQ", 1, 2)
     yield "nop", wqe("nop")
@@ -50,6 +55,10 @@ def wqe_seeds():
     yield "send", wqe("send", sge())
     yield "send-imm-inline", wqe("send-imm", inline(b"hello"), imm=9)
     yield "send-empty", wqe("send")
+    yield "datagram", wqe("send", av(), sge())
+    yield "datagram-short-address", wqe("send", av(extended=False), sge())
+    yield "datagram-inline", wqe("send-imm", av(), inline(b"x" * 28), imm=3)
+    yield "datagram-address-cut-short", wqe("send", av()[:32])
     yield "compare-swap", wqe("cs", raddr(), words, sge(8))
     yield "fetch-add", wqe("fa", raddr(), words, sge(8))
     yield "masked-fetch-add-4", wqe("masked-fa", raddr(), struct.pack(">IIQ", 1, 0x80, 0), sge(4), opmod=8)

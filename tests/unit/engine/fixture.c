@@ -87,12 +87,33 @@ static void event(void *owner, const struct engine_event *ev)
 		node->events[node->n_events++] = *ev;
 }
 
+/* The route by the first byte of the GID, as for connected QPs, or by the LID; the GRH tells who asked. */
+static int ud_path(void *owner, uint32_t qpn, const struct shmd_wqe_av_seg *av, uint32_t payload_bytes,
+		   struct engine_ud_path *ret_path)
+{
+	bool is_long = be32toh(av->dqp_dct) & SHMD_AV_EXTENDED;
+	unsigned int to = is_long ? av->rgid[0] : be16toh(av->rlid);
+	struct node *node = owner;
+
+	node->world->n_ud_paths++;
+	if (to >= N_NODES)
+		return -EHOSTUNREACH;
+	ret_path->route = &node->world->nodes[to];
+	ret_path->slid = (uint16_t)(0x40 + node->index);
+	ret_path->sl = av->stat_rate_sl & 0xf;
+	ret_path->has_grh = is_long;
+	for (unsigned int i = 0; is_long && i < SHMD_GRH_BYTES; i++)
+		ret_path->grh[i] = (uint8_t)(qpn + payload_bytes + i);
+	return 0;
+}
+
 static const struct engine_ops ops = {
 	.now_nsec = now_nsec,
 	.route_get = route_get,
 	.route_put = route_put,
 	.send = send,
 	.event = event,
+	.ud_path = ud_path,
 };
 
 /* ---- the world ---- */
@@ -360,8 +381,11 @@ int tqp_to_init(struct tqp *qp, const struct tqp_attr *attr)
 {
 	struct engine_qp_modify mod = {.state = ENGINE_QP_INIT,
 				       .set = ENGINE_QP_SET_ACCESS,
-				       .access = attr->access ? attr->access : ALL_REMOTE};
+				       .access = attr->access ? attr->access : ALL_REMOTE,
+				       .qkey = attr->qkey};
 
+	if (qp->type == ENGINE_QP_UD)
+		mod.set = ENGINE_QP_SET_QKEY;
 	return engine_qp_modify(qp->node->engine, qp->qpn, &mod);
 }
 
@@ -380,6 +404,8 @@ int tqp_to_rtr(struct tqp *qp, const struct tqp *peer, const struct tqp_attr *at
 
 	if (qp->type == ENGINE_QP_UC)
 		mod.set = ENGINE_QP_SET_PATH | ENGINE_QP_SET_RQ_PSN;
+	if (qp->type == ENGINE_QP_UD)
+		mod.set = 0;
 	return engine_qp_modify(qp->node->engine, qp->qpn, &mod);
 }
 
@@ -499,6 +525,20 @@ void wqe_imm(struct wqe *wqe, uint32_t imm)
 void wqe_opmod(struct wqe *wqe, uint8_t opmod)
 {
 	wqe->bytes[0] = opmod;
+}
+
+void wqe_av(struct wqe *wqe, const struct tqp *to, uint32_t qkey)
+{
+	struct shmd_wqe_av_seg av = {
+		.dc_key = htobe64((uint64_t)qkey << 32),
+		.dqp_dct = htobe32(SHMD_AV_EXTENDED | to->qpn),
+		.stat_rate_sl = 5,
+		.rgid = {(uint8_t)to->node->index},
+	};
+
+	memcpy(unit(wqe), &av, 16);
+	memcpy(unit(wqe), (uint8_t *)&av + 16, 16);
+	memcpy(unit(wqe), (uint8_t *)&av + 32, 16);
 }
 
 void wqe_raddr(struct wqe *wqe, uint64_t raddr, uint32_t rkey)

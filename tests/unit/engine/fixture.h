@@ -55,6 +55,7 @@ struct world {
 	unsigned int lose_percent, repeat_percent, swap_percent;
 	uint64_t n_lost;
 	void *data;
+	uint64_t n_ud_paths; /* asked for */
 };
 
 struct tcq {
@@ -104,6 +105,7 @@ struct tqp_attr {
 	uint8_t timeout, retry_count, rnr_retry, rnr_timer, max_rd_atomic;
 	uint32_t psn;
 	enum engine_qp_type type;
+	uint32_t qkey; /* UD */
 };
 
 #define TQP_ATTR \
@@ -158,6 +160,7 @@ struct wqe {
 void wqe_begin(struct wqe *wqe, unsigned int opcode, unsigned int flags);
 void wqe_imm(struct wqe *wqe, uint32_t imm);
 void wqe_opmod(struct wqe *wqe, uint8_t opmod);
+void wqe_av(struct wqe *wqe, const struct tqp *to, uint32_t qkey); /* the long form */
 void wqe_raddr(struct wqe *wqe, uint64_t raddr, uint32_t rkey);
 void wqe_data(struct wqe *wqe, uint64_t addr, uint32_t lkey, uint32_t bytes);
 void wqe_inline(struct wqe *wqe, const void *data, uint32_t bytes);

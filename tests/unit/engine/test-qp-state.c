@@ -202,7 +202,6 @@ TEST(creation_is_checked)
 		bad.field = (value);                                                               \
 		ASSERT_ERR(engine_qp_create(engine, &bad), err);                                   \
 	} while (0)
-	REFUSED(type, ENGINE_QP_UD, EOPNOTSUPP);
 	REFUSED(type, ENGINE_QP_DCI, EOPNOTSUPP);
 	REFUSED(type, ENGINE_QP_DCT, EOPNOTSUPP);
 	REFUSED(qpn, qp.qpn, EEXIST);

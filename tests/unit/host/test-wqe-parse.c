@@ -239,6 +239,72 @@ TEST(truncated_input_is_refused)
 	ASSERT_EQ(wqe_parse(wqe, 16, &req), BAD);
 }
 
+/* ---- address vectors ---- */
+
+#define AV_LONG 0x01020304, 0x05060708, 0x80abcdef, 0x53070044, 0, 0x11223344, 0x55667788, 0x40155555
+#define RGID 0xa0a1a2a3, 0xa4a5a6a7, 0xa8a9aaab, 0xacadaeaf
+#define AV_SHORT 0x01020304, 0x05060708, 0x00abcdef, 0x53070044
+
+static const struct row av_rows[] = {
+	{"long", 0x0a, 0, OK, 0, 16, {AV_LONG, RGID, DATA(9)}, 9, 1},
+	{"short", 0x0a, 0, OK, 0, 8, {AV_SHORT, DATA(9)}, 9, 1},
+	{"short with imm", 0x0b, 0, OK, 0, 8, {AV_SHORT, INLINE4}, 4, 0},
+	{"without payload", 0x0a, 0, OK, 0, 12, {AV_LONG, RGID}, 0, 0},
+	{"long inline", 0x0a, 0, OK, 0, 16, {AV_LONG, RGID, INLINE4}, 4, 0},
+	{"write", 0x08, 0, OK, 0, 20, {AV_LONG, RGID, RADDR, DATA(9)}, 9, 1},
+	{"nop", 0x00, 0, OK, 0, 0, {0}, 0, 0},
+	{"none", 0x0a, 0, BAD, 0, 0, {0}, 0, 0},
+	{"long cut short", 0x0a, 0, BAD, 0, 8, {AV_LONG}, 0, 0},
+	{"behind it a wrong reference", 0x0a, 0, BAD, 0, 8, {AV_SHORT, DATA(0)}, 0, 0},
+};
+
+static void expect_av(const struct row *row, const struct wqe_request *req)
+{
+	static const uint8_t zeros[32];
+	bool is_long = row->words[2] & SHMD_AV_EXTENDED;
+
+	ASSERT_EQ(req->av_key, 0x0102030405060708ull);
+	ASSERT_EQ(req->av_qpn, 0xabcdef);
+	ASSERT_EQ(req->av.stat_rate_sl, 0x53);
+	ASSERT_EQ(req->av.fl_mlid, 0x07);
+	ASSERT_EQ(be16toh(req->av.rlid), 0x44);
+	if (is_long) {
+		ASSERT_EQ(req->av.rmac[0], 0x11);
+		ASSERT_EQ(req->av.tclass, 0x77);
+		ASSERT_EQ(req->av.hop_limit, 0x88);
+		ASSERT_EQ(be32toh(req->av.grh_gid_fl), 0x40155555);
+		ASSERT_EQ(req->av.rgid[15], 0xaf);
+	} else {
+		ASSERT_MEMEQ((const uint8_t *)&req->av + 16, zeros, 32);
+	}
+}
+
+TEST(address_vectors_of_both_lengths)
+{
+	for (size_t i = 0; i < sizeof(av_rows) / sizeof(av_rows[0]); i++) {
+		const struct row *row = &av_rows[i];
+		struct wqe_request req;
+		uint8_t wqe[176];
+		size_t bytes = build(row, wqe);
+		uint8_t *exact = malloc(bytes);
+		int r;
+
+		memcpy(exact, wqe, bytes);
+		memset(&req, 0x5a, sizeof(req));
+		r = wqe_parse_av(exact, bytes, &req);
+		if (r != row->expected)
+			test_fail(TEST_WHERE, "%s: 0x%x, expected 0x%x", row->name, r, row->expected);
+		ASSERT_EQ(req.opcode, row->opcode);
+		if (r == 0) {
+			ASSERT_EQ(req.total_bytes, row->total_bytes);
+			ASSERT_EQ(req.n_sges, row->n_sges);
+			if (row->opcode)
+				expect_av(row, &req);
+		}
+		free(exact);
+	}
+}
+
 /* ---- receive ---- */
 
 static int parse_recv(const uint32_t *words, unsigned int n_words, unsigned int *n, uint64_t *total)
