@@ -143,6 +143,11 @@ static uint8_t op_own(const struct cq *cq, uint8_t opcode)
 	return (uint8_t)(opcode << 4 | ((cq->pi >> cq->attr.log2_entries) & SHMD_CQE_OWNER_MASK));
 }
 
+static uint32_t responder_index(const struct engine_qp *qp)
+{
+	return unlikely(qp->srq && qp->attr.srqn_in_cqes) ? qp->attr.srqn : qp->attr.user_index;
+}
+
 void cq_write(struct cq *cq, const struct engine_qp *qp, const struct cqe_fields *fields)
 {
 	uint64_t *entry = next_entry(cq);
@@ -158,7 +163,7 @@ void cq_write(struct cq *cq, const struct engine_qp *qp, const struct cqe_fields
 	if (fields->cqe_opcode != SHMD_CQE_REQ) {
 		cqe.slid = htobe16(fields->slid);
 		cqe.flags_rqpn = htobe32(fields->rqpn);
-		cqe.srqn_uidx = htobe32(qp->attr.user_index);
+		cqe.srqn_uidx = htobe32(responder_index(qp));
 		cqe.imm_inval_pkey = htobe32(fields->imm);
 	}
 	cq->error_qpn = CQ_NO_QPN;
@@ -180,7 +185,7 @@ void cq_write_error(struct cq *cq, struct engine_qp *qp, const struct cqe_fields
 	entry = next_entry(cq);
 	if (!entry)
 		return;
-	err.srqn = htobe32(qp->attr.user_index);
+	err.srqn = htobe32(fields->cqe_opcode == SHMD_CQE_RESP_ERR ? responder_index(qp) : qp->attr.user_index);
 	err.syndrome = fields->syndrome;
 	err.s_wqe_opcode_qpn = htobe32((uint32_t)fields->wqe_opcode << 24 | qp->attr.qpn);
 	err.wqe_counter = htobe16(fields->wqe_counter);

@@ -203,6 +203,18 @@ struct cq {
 
 #define CQ_NO_QPN UINT32_MAX
 
+/* ---- SRQs ----------------------------------------------------------------------------------------------------- */
+
+struct srq {
+	struct engine *engine;
+	struct engine_srq_attr attr;
+	uint16_t pi, ci; /* dbrec; WQEs taken */
+	uint16_t next_index;
+	uint16_t limit; /* armed when not 0 */
+	bool error;
+	uint32_t n_users;
+};
+
 /* ---- QPs -------------------------------------------------------------------------------------------------------- */
 
 #define SENT_STARTED 0x01u /* has PSNs */
@@ -339,9 +351,12 @@ struct engine_qp {
 	struct list packet_link; /* waiting for a free packet */
 	struct engine_qp_attr attr;
 	struct cq *send_cq, *recv_cq;
+	struct srq *srq;
+	uint32_t recv_pdn; /* of the keys in receive WQEs */
 	enum engine_qp_state state;
 	bool zombie; /* destroyed, awaiting memory operations */
 	bool frozen; /* the dbrec is not read any more */
+	bool last_wqe_told; /* in ERR with an SRQ */
 	bool cancelled; /* reset, awaiting memory operations of the former life */
 	uint8_t first_error;
 	void *route; /* valid when has_route */
@@ -380,7 +395,7 @@ struct engine {
 	void *owner;
 	uint64_t now_nsec;
 	uint64_t mr_epoch;
-	struct hash qps, cqs, mrs;
+	struct hash qps, cqs, mrs, srqs;
 	struct list all_qps;
 	struct list fresh, active; /* struct tenant.link: those in credit who come with news; the others, in turn */
 	struct hash tenants; /* struct tenant by pdn */
@@ -622,6 +637,10 @@ void responder_fail_with(struct engine_qp *qp, struct engine_packet *pkt, enum p
 			 uint8_t syndrome);
 int responder_resolve_remote(struct engine_qp *qp, const struct engine_packet *pkt, uint32_t access,
 			     uint64_t bytes, struct mem_span *ret_span);
+
+/* srq.c */
+bool srq_is_posted(struct srq *srq);
+uint8_t srq_take(struct engine_qp *qp);
 
 /* responder-data.c */
 uint16_t qp_read_rcv(const struct engine_qp *qp);

@@ -56,6 +56,7 @@ int engine_new(const struct engine_attr *attr, const struct engine_ops *ops, voi
 	hash_init(&engine->qps);
 	hash_init(&engine->cqs);
 	hash_init(&engine->mrs);
+	hash_init(&engine->srqs);
 	hash_init(&engine->tenants);
 	r = packet_pool_new(engine);
 	if (r < 0)
@@ -91,6 +92,7 @@ static void free_qps(struct engine *engine)
 
 struct engine *engine_free(struct engine *engine)
 {
+	struct srq *srq;
 	struct cq *cq;
 	struct mr *mr;
 
@@ -99,11 +101,14 @@ struct engine *engine_free(struct engine *engine)
 	free_qps(engine);
 	while ((cq = first_value(&engine->cqs)))
 		engine_cq_destroy(engine, cq->attr.cqn);
+	while ((srq = first_value(&engine->srqs)))
+		engine_srq_destroy(engine, srq->attr.srqn);
 	while ((mr = first_value(&engine->mrs)))
 		engine_mr_destroy(engine, mr->attr.key);
 	hash_deinit(&engine->qps);
 	hash_deinit(&engine->cqs);
 	hash_deinit(&engine->mrs);
+	hash_deinit(&engine->srqs);
 	packet_pool_close(engine);
 	tenants_free(engine);
 	free(engine->bounce_memory);
@@ -124,6 +129,8 @@ static bool qp_attr_is_valid(const struct engine_qp_attr *attr)
 {
 	uint32_t mtu = attr->ud_mtu_bytes;
 
+	if (attr->has_srq && attr->rq_ring)
+		return false;
 	if (attr->qpn > PSN_MASK || attr->user_index > PSN_MASK || !attr->sq_ring || !attr->dbrec)
 		return false;
 	if (attr->log2_sq_wqebbs < 4 || attr->log2_sq_wqebbs > 15)
@@ -197,6 +204,30 @@ static int qp_alloc_rings(struct engine_qp *qp)
 	return qp->req.shadow && qp->req.sent ? 0 : -ENOMEM;
 }
 
+static void take_queues(struct engine_qp *qp, struct cq *send_cq, struct cq *recv_cq, struct srq *srq)
+{
+	qp->send_cq = send_cq;
+	qp->recv_cq = recv_cq;
+	send_cq->n_users++;
+	recv_cq->n_users++;
+	qp->recv_pdn = qp->attr.pdn;
+	if (!srq)
+		return;
+	qp->srq = srq;
+	qp->recv_pdn = srq->attr.pdn;
+	srq->n_users++;
+}
+
+static void leave_queues(struct engine_qp *qp)
+{
+	qp->send_cq->n_users--;
+	qp->recv_cq->n_users--;
+	qp->send_cq = qp->recv_cq = NULL;
+	if (qp->srq)
+		qp->srq->n_users--;
+	qp->srq = NULL;
+}
+
 static bool type_is_offered(const struct engine *engine, enum engine_qp_type type)
 {
 	return type == ENGINE_QP_RC || type == ENGINE_QP_UC || (type == ENGINE_QP_UD && engine->ops.ud_path);
@@ -206,6 +237,7 @@ int engine_qp_create(struct engine *engine, const struct engine_qp_attr *attr)
 {
 	_cleanup_(qp_freep) struct engine_qp *qp = NULL;
 	struct cq *send_cq, *recv_cq;
+	struct srq *srq;
 	int r;
 
 	if (!type_is_offered(engine, attr->type))
@@ -214,7 +246,8 @@ int engine_qp_create(struct engine *engine, const struct engine_qp_attr *attr)
 		return -EINVAL;
 	send_cq = hash_get(&engine->cqs, attr->send_cqn);
 	recv_cq = hash_get(&engine->cqs, attr->recv_cqn);
-	if (!send_cq || !recv_cq)
+	srq = attr->has_srq ? hash_get(&engine->srqs, attr->srqn) : NULL;
+	if (!send_cq || !recv_cq || (attr->has_srq && !srq))
 		return -EINVAL;
 	if (engine->n_qps >= engine->attr.max_qps)
 		return -ENOSPC;
@@ -238,10 +271,7 @@ int engine_qp_create(struct engine *engine, const struct engine_qp_attr *attr)
 		tenant_release(engine, qp->tenant);
 		return r;
 	}
-	qp->send_cq = send_cq;
-	qp->recv_cq = recv_cq;
-	send_cq->n_users++;
-	recv_cq->n_users++;
+	take_queues(qp, send_cq, recv_cq, srq);
 	engine->n_qps++;
 	list_add_tail(&engine->all_qps, &take_ptr(qp)->all_link);
 	return 0;
@@ -306,9 +336,7 @@ int engine_qp_destroy(struct engine *engine, uint32_t qpn)
 	list_del(&qp->all_link);
 	hot_remove(engine, qp);
 	add_counters(&engine->past, &qp->counters);
-	qp->send_cq->n_users--;
-	qp->recv_cq->n_users--;
-	qp->send_cq = qp->recv_cq = NULL;
+	leave_queues(qp);
 	qp_reap(qp);
 	return 0;
 }

@@ -100,11 +100,14 @@ enum engine_event_kind {
 	ENGINE_EVENT_QP_SQ_DRAINED, /* SQD: all earlier requests have completed */
 	ENGINE_EVENT_CQ_OVERRUN, /* a CQE had no room: the CQ is dead, its QPs go to ERR */
 	ENGINE_EVENT_CQ_COMPLETION, /* an armed CQ got a CQE (number is the cqn) */
+	ENGINE_EVENT_SRQ_LIMIT, /* fewer WQEs are left than engine_srq_arm() said (number is the srqn) */
+	ENGINE_EVENT_SRQ_ERROR, /* its index or list cannot be true: QPs that want a WQE of it go to ERR */
+	ENGINE_EVENT_QP_LAST_WQE, /* a QP in ERR has taken and flushed its last WQE of an SRQ */
 };
 
 struct engine_event {
 	enum engine_event_kind kind;
-	uint32_t number; /* qpn or cqn */
+	uint32_t number; /* qpn, cqn or srqn */
 	uint8_t syndrome; /* enum shmd_cqe_syndrome, 0 when none */
 	bool responder;
 };
@@ -153,6 +156,7 @@ struct engine_attr {
 	uint32_t chunk_bytes; /* payload of one packet at most; power of two, 256..1 MiB */
 	/* What route_get of other engines returns for this one: a QP hears only packets from where its own route leads. */
 	const void *self_route;
+	uint32_t max_srqs; /* 0: none */
 };
 
 int engine_new(const struct engine_attr *attr, const struct engine_ops *ops, void *owner,
@@ -196,6 +200,31 @@ struct engine_cq_attr {
 int engine_cq_create(struct engine *engine, const struct engine_cq_attr *attr);
 int engine_cq_destroy(struct engine *engine, uint32_t cqn); /* -ENOENT; -EBUSY while a QP uses it */
 
+/* A receive queue that several QPs take WQEs from, of any type, in the order in which they need them. */
+struct engine_srq_attr {
+	uint32_t srqn; /* 24 bits, a number space of its own */
+	uint32_t pdn; /* where the keys of its WQEs are looked up, whatever the PD of the QP */
+	void *ring; /* client-shared, 1 << (log2_wqes + log2_stride) bytes of struct shmd_wqe_srq_next_seg and data segments */
+	uint32_t log2_wqes; /* 1..15 */
+	uint32_t log2_stride; /* 5..9 */
+	void *dbrec; /* client-shared, one big-endian word: WQEs posted ever, 16 bits */
+};
+
+int engine_srq_create(struct engine *engine, const struct engine_srq_attr *attr);
+int engine_srq_destroy(struct engine *engine, uint32_t srqn); /* -ENOENT; -EBUSY while a QP uses it */
+/* One event when fewer than `limit` WQEs are left, from within this call if they are now. 0: none. -ENOENT, -EINVAL. */
+int engine_srq_arm(struct engine *engine, uint32_t srqn, uint32_t limit);
+
+struct engine_srq_info {
+	uint32_t limit; /* 0: not armed, or its event has been */
+	uint32_t pi; /* last value read from the dbrec, 16 bits */
+	uint32_t ci; /* WQEs taken ever, 16 bits */
+	uint32_t next_index; /* where the next WQE lies */
+	bool error; /* ENGINE_EVENT_SRQ_ERROR */
+};
+
+int engine_srq_query(struct engine *engine, uint32_t srqn, struct engine_srq_info *ret_info);
+
 enum engine_qp_type {
 	ENGINE_QP_RC = 0, /* mlx5 qpc.st numbers; DCI and DCT are refused with -EOPNOTSUPP */
 	ENGINE_QP_UC = 1,
@@ -236,6 +265,9 @@ struct engine_qp_attr {
 	void *dbrec; /* client-shared struct shmd_dbrec */
 	uint32_t send_cqn;
 	uint32_t recv_cqn;
+	bool has_srq; /* receives by SRQ `srqn`; rq_ring is NULL */
+	bool srqn_in_cqes; /* CQEs of its responder tell the SRQ where user_index would stand (CQE version 0) */
+	uint32_t srqn;
 	uint32_t ud_mtu_bytes; /* UD: longest message, power of two 256..4096; 0: 4096 */
 };
 

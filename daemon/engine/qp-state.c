@@ -261,6 +261,7 @@ void qp_reset(struct engine_qp *qp)
 	qp->state = ENGINE_QP_RST;
 	qp->cancelled = qp_has_pending_ops(qp);
 	qp->first_error = 0;
+	qp->last_wqe_told = false;
 	cq_forget_error(qp->send_cq, qp);
 	cq_forget_error(qp->recv_cq, qp);
 	req->pi = req->ci = req->oldest = 0;
@@ -391,13 +392,13 @@ static bool flush_recv(struct engine_qp *qp)
 {
 	struct responder *resp = &qp->resp;
 
-	if (!qp->attr.rq_ring)
-		return false;
 	if (resp->has_recv) {
 		resp->has_recv = false;
 		flush_cqe(qp, true, resp->recv_index, 0);
 		return true;
 	}
+	if (!qp->attr.rq_ring)
+		return false;
 	resp->pi = qp_read_rcv(qp);
 	if ((uint16_t)(resp->pi - resp->ci) > 1u << qp->attr.log2_rq_wqes)
 		resp->ci = resp->pi;
@@ -418,6 +419,17 @@ unsigned int qp_flush_sends(struct engine_qp *qp, unsigned int budget)
 	return done;
 }
 
+/* What is still posted to the SRQ is for others. */
+static void tell_last_wqe(struct engine_qp *qp)
+{
+	struct engine_event ev = {ENGINE_EVENT_QP_LAST_WQE, qp->attr.qpn, 0, true};
+
+	if (qp->last_wqe_told)
+		return;
+	qp->last_wqe_told = true;
+	qp->engine->ops.event(qp->engine->owner, &ev);
+}
+
 /* Flush up to `budget` WQEs of a QP in ERR whose memory operations have ended. */
 unsigned int qp_flush(struct engine_qp *qp, unsigned int budget)
 {
@@ -425,5 +437,7 @@ unsigned int qp_flush(struct engine_qp *qp, unsigned int budget)
 
 	while (done < budget && (flush_sent(qp) || flush_posted(qp) || flush_recv(qp)))
 		done++;
+	if (qp->srq && done < budget)
+		tell_last_wqe(qp);
 	return done;
 }

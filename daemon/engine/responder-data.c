@@ -44,9 +44,28 @@ static bool recv_is_posted(struct engine_qp *qp)
 {
 	struct responder *resp = &qp->resp;
 
+	if (unlikely(qp->srq))
+		return srq_is_posted(qp->srq);
 	if (resp->pi == resp->ci)
 		resp->pi = qp_read_rcv(qp);
 	return resp->pi != resp->ci;
+}
+
+/* The next one of the QP's own ring. 0, or its syndrome. */
+static uint8_t take_own(struct engine_qp *qp)
+{
+	struct responder *resp = &qp->resp;
+	uint8_t syndrome;
+
+	resp->has_recv = true;
+	resp->recv_index = resp->ci;
+	if (unlikely((uint16_t)(resp->pi - resp->ci) > 1u << qp->attr.log2_rq_wqes)) {
+		resp->ci = resp->pi;
+		return SHMD_SYNDROME_LOCAL_QP_OP_ERR;
+	}
+	syndrome = parse_recv(qp);
+	resp->ci++;
+	return syndrome;
 }
 
 static void not_ready(struct engine_qp *qp, struct engine_packet *pkt)
@@ -63,13 +82,13 @@ static void not_ready(struct engine_qp *qp, struct engine_packet *pkt)
 static bool take_recv(struct engine_qp *qp, struct engine_packet *pkt)
 {
 	struct responder *resp = &qp->resp;
-	uint8_t syndrome = 0;
+	uint8_t syndrome;
 
 	if (unlikely(resp->has_recv)) {
 		rewind_recv(resp);
 		return true;
 	}
-	if (unlikely(!qp->attr.rq_ring)) {
+	if (unlikely(!qp->attr.rq_ring && !qp->srq)) {
 		responder_fail(qp, pkt, NAK_INVALID_REQUEST);
 		return false;
 	}
@@ -77,15 +96,7 @@ static bool take_recv(struct engine_qp *qp, struct engine_packet *pkt)
 		not_ready(qp, pkt);
 		return false;
 	}
-	resp->has_recv = true;
-	resp->recv_index = resp->ci;
-	if (unlikely((uint16_t)(resp->pi - resp->ci) > 1u << qp->attr.log2_rq_wqes)) {
-		resp->ci = resp->pi;
-		syndrome = SHMD_SYNDROME_LOCAL_QP_OP_ERR;
-	} else {
-		syndrome = parse_recv(qp);
-		resp->ci++;
-	}
+	syndrome = unlikely(qp->srq) ? srq_take(qp) : take_own(qp);
 	if (unlikely(syndrome)) {
 		responder_fail_with(qp, pkt, NAK_REMOTE_OP, syndrome);
 		return false;
@@ -107,7 +118,7 @@ static int add_recv_targets(struct engine_qp *qp, uint32_t bytes)
 		uint32_t left = sge->bytes - resp->recv_sge_offset;
 		struct mr_want want = {
 			.key = sge->lkey,
-			.pdn = qp->attr.pdn,
+			.pdn = qp->recv_pdn,
 			.access = ENGINE_ACCESS_LOCAL_WRITE,
 			.addr = sge->addr + resp->recv_sge_offset,
 			.bytes = left < bytes ? left : bytes,

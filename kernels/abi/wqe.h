@@ -183,6 +183,20 @@ SHMD_PIN_OFFSET(struct shmd_wqe_av_seg, grh_gid_fl, 28);
 SHMD_PIN_OFFSET(struct shmd_wqe_av_seg, rgid, 32);
 
 /*
+ * A WQE of a shared receive queue begins with this, then data segments as in a receive WQE. The NIC takes WQE 0 first and
+ * follows the indexes; the client appends what it has got back behind the last one.
+ */
+struct shmd_wqe_srq_next_seg {
+	uint8_t reserved0[2];
+	shmd_be16 next_wqe_index;
+	uint8_t signature;
+	uint8_t reserved1[11];
+};
+SHMD_PIN_SIZE(struct shmd_wqe_srq_next_seg, 16);
+SHMD_PIN_OFFSET(struct shmd_wqe_srq_next_seg, next_wqe_index, 2);
+SHMD_PIN_OFFSET(struct shmd_wqe_srq_next_seg, signature, 4);
+
+/*
  * A receive WQE is 2^n data segments in a fixed stride; a segment with this lkey and byte_count 0 ends the
  * list early. The value is therefore never issued as a key (mlx5 "terminate scatter list" key).
  */

@@ -69,7 +69,11 @@ TEST(address_vectors_are_laid_out_as_in_mlx5dv)
 
 TEST(cqes_are_laid_out_as_in_mlx5dv)
 {
+	SAME_SIZE(shmd_wqe_srq_next_seg, mlx5_wqe_srq_next_seg);
+	SAME_FIELD(shmd_wqe_srq_next_seg, next_wqe_index, mlx5_wqe_srq_next_seg, next_wqe_index);
+	SAME_FIELD(shmd_wqe_srq_next_seg, signature, mlx5_wqe_srq_next_seg, signature);
 	SAME_SIZE(shmd_cqe, mlx5_cqe64);
+	SAME_FIELD(shmd_cqe, slid, mlx5_cqe64, slid);
 	SAME_FIELD(shmd_cqe, flags_rqpn, mlx5_cqe64, flags_rqpn);
 	SAME_FIELD(shmd_cqe, srqn_uidx, mlx5_cqe64, srqn_uidx);
 	SAME_FIELD(shmd_cqe, imm_inval_pkey, mlx5_cqe64, imm_inval_pkey);

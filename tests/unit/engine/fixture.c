@@ -123,6 +123,7 @@ void world_init_chunk(struct world *w, enum mem_mode mode, uint32_t chunk_bytes)
 	struct engine_attr attr = {.max_qps = 1 << 12,
 				   .max_cqs = 1 << 12,
 				   .max_mrs = 1 << 12,
+				   .max_srqs = 1 << 4,
 				   .chunk_bytes = chunk_bytes};
 
 	memset(w, 0, sizeof(*w));
@@ -364,6 +365,12 @@ void tqp_init(struct tqp *qp, struct world *w, unsigned int node, const struct t
 		.send_cqn = qp->scq.cqn,
 		.recv_cqn = qp->rcq.cqn,
 	};
+	if (attr->srq) {
+		create.has_srq = true;
+		create.srqn = attr->srq->srqn;
+		create.srqn_in_cqes = attr->srqn_in_cqes;
+		create.rq_ring = NULL;
+	}
 	ASSERT_OK(engine_qp_create(n->engine, &create));
 }
 
@@ -681,6 +688,68 @@ void post_recv(struct tqp *qp, struct region *dst, uint64_t offset, uint32_t byt
 	put32(seg + 4, dst->key);
 	put64(seg + 8, dst->iova + offset);
 	post_recv_raw(qp, seg, bytes ? 16 : 0);
+}
+
+/* ---- SRQs ---- */
+
+static uint8_t *srq_wqe(const struct tsrq *srq, uint16_t index)
+{
+	return srq->ring + ((size_t)index << srq->log2_stride);
+}
+
+void tsrq_init(struct tsrq *srq, struct world *w, unsigned int node, uint32_t pdn, uint32_t log2_wqes)
+{
+	static uint32_t next_number = 0x300;
+	uint16_t last = (uint16_t)((1u << log2_wqes) - 1);
+	struct engine_srq_attr attr;
+
+	*srq = (struct tsrq){.node = &w->nodes[node], .srqn = next_number++, .log2_wqes = log2_wqes, .log2_stride = 6};
+	srq->ring = shared_alloc((size_t)1 << (log2_wqes + srq->log2_stride));
+	srq->dbrec = shared_alloc(64);
+	srq->tail = last;
+	for (uint16_t i = 0; i < last; i++)
+		put32(srq_wqe(srq, i), i + 1u);
+	attr = (struct engine_srq_attr){
+		.srqn = srq->srqn,
+		.pdn = pdn,
+		.ring = srq->ring,
+		.log2_wqes = log2_wqes,
+		.log2_stride = srq->log2_stride,
+		.dbrec = srq->dbrec,
+	};
+	ASSERT_OK(engine_srq_create(srq->node->engine, &attr));
+}
+
+void tsrq_deinit(struct tsrq *srq)
+{
+	ASSERT_OK(engine_srq_destroy(srq->node->engine, srq->srqn));
+	free(srq->ring);
+	free(srq->dbrec);
+}
+
+uint16_t tsrq_post(struct tsrq *srq, const struct region *dst, uint64_t offset, uint32_t bytes)
+{
+	uint16_t index = srq->head, next;
+	uint8_t *wqe = srq_wqe(srq, index);
+
+	/* The last one of the list stays: its index of the next is not known yet. */
+	ASSERT_NE(srq->head, srq->tail);
+	memcpy(&next, wqe + 2, 2);
+	srq->head = be16toh(next);
+	put32(wqe + 16, bytes);
+	put32(wqe + 20, dst->key);
+	put64(wqe + 24, dst->iova + offset);
+	put32(wqe + 32, 0);
+	put32(wqe + 36, SHMD_LKEY_TERMINATE);
+	srq->n_posted++;
+	__atomic_store_n(srq->dbrec, htobe32(srq->n_posted), __ATOMIC_RELEASE);
+	return index;
+}
+
+void tsrq_give_back(struct tsrq *srq, uint16_t index)
+{
+	put32(srq_wqe(srq, srq->tail), index);
+	srq->tail = index;
 }
 
 /* ---- expectations ---- */

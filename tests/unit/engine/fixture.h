@@ -68,6 +68,16 @@ struct tcq {
 	struct shmd_dbrec *dbrec;
 };
 
+/* A client's side of an SRQ: it takes WQEs from the head of the free list and gives them back behind its tail. */
+struct tsrq {
+	struct node *node;
+	uint32_t srqn;
+	uint32_t log2_wqes, log2_stride;
+	uint8_t *ring;
+	uint32_t *dbrec;
+	uint16_t head, tail, n_posted;
+};
+
 struct tqp {
 	struct node *node;
 	uint32_t qpn;
@@ -106,6 +116,8 @@ struct tqp_attr {
 	uint32_t psn;
 	enum engine_qp_type type;
 	uint32_t qkey; /* UD */
+	const struct tsrq *srq; /* NULL: a ring of its own */
+	bool srqn_in_cqes;
 };
 
 #define TQP_ATTR \
@@ -125,6 +137,11 @@ int tqp_to_rtr(struct tqp *qp, const struct tqp *peer, const struct tqp_attr *at
 int tqp_to_rts(struct tqp *qp, const struct tqp_attr *attr);
 int tqp_to(struct tqp *qp, enum engine_qp_state state);
 struct engine_qp_info tqp_info(const struct tqp *qp);
+
+void tsrq_init(struct tsrq *srq, struct world *w, unsigned int node, uint32_t pdn, uint32_t log2_wqes);
+void tsrq_deinit(struct tsrq *srq);
+uint16_t tsrq_post(struct tsrq *srq, const struct region *dst, uint64_t offset, uint32_t bytes); /* its index */
+void tsrq_give_back(struct tsrq *srq, uint16_t index);
 
 /* A connected pair on two engines, or on one. */
 struct pair {
