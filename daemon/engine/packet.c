@@ -111,6 +111,7 @@ static struct engine_packet *first_use(struct packet_pool *pool)
 	pkt->pool = pool;
 	pkt->tenant = NULL;
 	pkt->awaited = false;
+	pkt->service = ENGINE_QP_RC;
 	pkt->n_segs = 0;
 	return pkt;
 }

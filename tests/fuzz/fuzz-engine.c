@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A hostile client and its peer, on one engine: the bytes are a program that writes rings, doorbell records and CQ
- * consumer indexes, rings doorbells, changes states, loses packets, registers and destroys in any order. Among the
+ * A hostile client and its peer, on one engine, with RC, UC or UD queues, with or without an SRQ: the bytes are a program
+ * that writes rings, doorbell records and CQ consumer indexes, rings doorbells, changes states, loses packets, registers and destroys in any order. Among the
  * regions is each side's own queue memory, so WQEs may write rings, CQs and doorbell records.
  *
  * Asserts: nothing outside the regions changes, one call does no more than its budget, the engine comes to rest, and
@@ -28,12 +28,13 @@
 #define MAX_OPS 400u
 #define REST_STEPS 200000u
 #define BUDGET 32u
+#define QKEY 0x1234u
 
 /* A side's queue memory. */
 struct queue_memory {
 	uint8_t guard_before[GUARD_BYTES];
 	uint8_t sq[64u << LOG2_SQ];
-	uint8_t rq[1u << (LOG2_RQ + LOG2_STRIDE)];
+	uint8_t rq[1u << (LOG2_RQ + LOG2_STRIDE)]; /* of the QP, or of the SRQ */
 	uint8_t cqs[2][64u << LOG2_CQ];
 	struct shmd_dbrec cq_dbrecs[2];
 	struct shmd_dbrec dbrec;
@@ -67,6 +68,8 @@ struct lab {
 	unsigned int n_lose; /* packets still to be lost */
 	uint32_t next_qpn;
 	uint8_t cq_flags, timeout, retries;
+	enum engine_qp_type type;
+	bool has_srq;
 };
 
 /* ---- the program: bytes from the front, zeros behind its end ------------------------------------------------ */
@@ -119,12 +122,25 @@ static void event(void *owner, const struct engine_event *ev)
 	assert_bug(ev->number <= 0xffffff);
 }
 
+static int ud_path(void *owner, uint32_t qpn, const struct shmd_wqe_av_seg *av, uint32_t payload_bytes,
+		   struct engine_ud_path *ret_path)
+{
+	if (av->rgid[0])
+		return -EHOSTUNREACH;
+	ret_path->route = owner;
+	ret_path->sl = av->stat_rate_sl & 0xf;
+	ret_path->has_grh = av->tclass & 1;
+	memset(ret_path->grh, (int)payload_bytes, sizeof(ret_path->grh));
+	return 0;
+}
+
 static const struct engine_ops ops = {
 	.now_nsec = now_nsec,
 	.route_get = route_get,
 	.route_put = route_put,
 	.send = send_packet,
 	.event = event,
+	.ud_path = ud_path,
 };
 
 /* ---- objects -------------------------------------------------------------------------------------------------------- */
@@ -160,15 +176,40 @@ static uint32_t cqn_of(const struct lab *lab, const struct side *side, unsigned 
 	return 0x10u + (uint32_t)(side - lab->sides) * 2 + which;
 }
 
+static uint32_t srqn_of(const struct lab *lab, const struct side *side)
+{
+	return (uint32_t)(side - lab->sides);
+}
+
+/* Its doorbell record is the word that the QP does not use. */
+static void create_srq(struct lab *lab, struct side *side)
+{
+	struct engine_srq_attr attr = {
+		.srqn = srqn_of(lab, side),
+		.pdn = 1,
+		.ring = side->q->rq,
+		.log2_wqes = LOG2_RQ,
+		.log2_stride = LOG2_STRIDE,
+		.dbrec = &side->q->dbrec.rcv,
+	};
+	int r = engine_srq_create(lab->engine, &attr);
+
+	assert_bug(r == 0);
+	for (unsigned int i = 0; i < 1u << LOG2_RQ; i++)
+		side->q->rq[(i << LOG2_STRIDE) + 3] = (uint8_t)((i + 1) & ((1u << LOG2_RQ) - 1));
+}
+
 static void create_qp(struct lab *lab, struct side *side)
 {
 	struct engine_qp_attr attr = {
 		.qpn = lab->next_qpn++,
-		.type = ENGINE_QP_RC,
+		.type = lab->type,
 		.pdn = 1,
+		.has_srq = lab->has_srq,
+		.srqn = srqn_of(lab, side),
 		.sq_ring = side->q->sq,
 		.log2_sq_wqebbs = LOG2_SQ,
-		.rq_ring = side->q->rq,
+		.rq_ring = lab->has_srq ? NULL : side->q->rq,
 		.log2_rq_wqes = LOG2_RQ,
 		.log2_rq_stride = LOG2_STRIDE,
 		.dbrec = &side->q->dbrec,
@@ -207,6 +248,7 @@ static void modify(struct lab *lab, struct side *side, enum engine_qp_state stat
 		.min_rnr_timer = lab->timeout >> 5,
 		.max_rd_atomic = 4,
 		.max_dest_rd_atomic = 4,
+		.qkey = QKEY,
 	};
 	int r = engine_qp_modify(lab->engine, side->qpn, &mod);
 
@@ -215,10 +257,18 @@ static void modify(struct lab *lab, struct side *side, enum engine_qp_state stat
 
 static void connect_side(struct lab *lab, struct side *side)
 {
-	modify(lab, side, ENGINE_QP_INIT, ENGINE_QP_SET_ACCESS);
-	modify(lab, side, ENGINE_QP_RTR,
-	       ENGINE_QP_SET_PATH | ENGINE_QP_SET_RQ_PSN | ENGINE_QP_SET_RD_ATOMIC | ENGINE_QP_SET_RNR_TIMER);
-	modify(lab, side, ENGINE_QP_RTS, ENGINE_QP_SET_RETRY | ENGINE_QP_SET_SQ_PSN | ENGINE_QP_SET_RD_ATOMIC);
+	static const uint32_t sets[][3] = {
+		[ENGINE_QP_RC] = {ENGINE_QP_SET_ACCESS,
+				  ENGINE_QP_SET_PATH | ENGINE_QP_SET_RQ_PSN | ENGINE_QP_SET_RD_ATOMIC |
+					  ENGINE_QP_SET_RNR_TIMER,
+				  ENGINE_QP_SET_RETRY | ENGINE_QP_SET_SQ_PSN | ENGINE_QP_SET_RD_ATOMIC},
+		[ENGINE_QP_UC] = {ENGINE_QP_SET_ACCESS, ENGINE_QP_SET_PATH | ENGINE_QP_SET_RQ_PSN,
+				  ENGINE_QP_SET_SQ_PSN},
+		[ENGINE_QP_UD] = {ENGINE_QP_SET_QKEY, 0, ENGINE_QP_SET_SQ_PSN},
+	};
+
+	for (unsigned int i = 0; i < 3; i++)
+		modify(lab, side, ENGINE_QP_INIT + i, sets[lab->type][i]);
 }
 
 static void side_init(struct lab *lab, unsigned int i, enum mem_mode mode)
@@ -249,6 +299,8 @@ static void side_init(struct lab *lab, unsigned int i, enum mem_mode mode)
 
 		assert_bug(r == 0);
 	}
+	if (lab->has_srq)
+		create_srq(lab, side);
 	create_qp(lab, side);
 }
 
@@ -357,6 +409,20 @@ static unsigned int put_atomic(struct lab *lab, uint8_t *wqe, const struct side 
 	return ds + 1;
 }
 
+/* An address vector of the length that bit 5 of `how` says, mostly of the peer. Returns the units of the WQE. */
+static unsigned int put_av(struct lab *lab, uint8_t *wqe, const struct side *peer, uint8_t how)
+{
+	uint32_t odd = take(lab, 1);
+
+	put32(wqe + 16, QKEY + (odd & 1) + (odd & 2 ? 0x80000000u : 0));
+	put32(wqe + 24, peer->qpn + (odd >> 2 & 1) + (how & 0x20 ? SHMD_AV_EXTENDED : 0));
+	if (!(how & 0x20))
+		return 2;
+	wqe[42] = (uint8_t)odd; /* tclass */
+	wqe[48] = odd >> 7; /* rgid */
+	return 4;
+}
+
 /* A request that makes sense up to a point. */
 static void post(struct lab *lab, struct side *side)
 {
@@ -373,12 +439,14 @@ static void post(struct lab *lab, struct side *side)
 
 	put32(wqe, (uint32_t)side->pi << 8 | opcode);
 	wqe[11] = how & 0xe8;
-	if (opcode != SHMD_OPCODE_NOP && opcode != SHMD_OPCODE_SEND && opcode != SHMD_OPCODE_SEND_IMM) {
+	if (lab->type == ENGINE_QP_UD && opcode != SHMD_OPCODE_NOP)
+		ds = put_av(lab, wqe, peer, how);
+	else if (opcode != SHMD_OPCODE_NOP && opcode != SHMD_OPCODE_SEND && opcode != SHMD_OPCODE_SEND_IMM) {
 		put64(wqe + 16, peer->iova[m] + (take(lab, 2) & 0xfff));
 		put32(wqe + 24, peer->key[m]);
 		ds++;
 	}
-	if (opcode == SHMD_OPCODE_ATOMIC_CS || opcode == SHMD_OPCODE_ATOMIC_FA) {
+	if (lab->type != ENGINE_QP_UD && (opcode == SHMD_OPCODE_ATOMIC_CS || opcode == SHMD_OPCODE_ATOMIC_FA)) {
 		put64(wqe + 16, peer->iova[m] + (take(lab, 2) & 0xff8));
 		ds = put_atomic(lab, wqe, side, how);
 		n_sges = 0;
@@ -396,6 +464,10 @@ static void post_recv(struct lab *lab, struct side *side)
 	uint8_t *wqe = side->q->rq + ((side->rq_pi & ((1u << LOG2_RQ) - 1)) << LOG2_STRIDE);
 	unsigned int n = take(lab, 1) & 3;
 
+	if (lab->has_srq) {
+		wqe += 16;
+		n = n < 2 ? n : 2;
+	}
 	for (unsigned int i = 0; i < n; i++)
 		put_sge(lab, wqe + 16 * i, side);
 	put32(wqe + 16 * n, 0);
@@ -412,6 +484,13 @@ static void consume(struct lab *lab, struct side *side)
 		dbrec->snd = take(lab, 4);
 	else
 		dbrec->rcv = htobe32(be32toh(dbrec->rcv) + (what >> 2));
+}
+
+static void arm(struct lab *lab, struct side *side, uint32_t limit)
+{
+	int r = engine_srq_arm(lab->engine, srqn_of(lab, side), limit);
+
+	assert_bug(r == 0);
 }
 
 static void one_op(struct lab *lab)
@@ -433,7 +512,7 @@ static void one_op(struct lab *lab)
 	case 10: side->registered[op >> 6 & 1] ? dereg(lab, side, op >> 6 & 1) : reg(lab, side, op >> 6 & 1); break;
 	case 11: side->has_qp ? destroy_qp(lab, side) : create_qp(lab, side); break;
 	case 12: engine_scan(lab->engine); break;
-	case 13: engine_scan_hot(lab->engine); break;
+	case 13: lab->has_srq ? arm(lab, side, op >> 5 & 3) : (void)engine_scan_hot(lab->engine); break;
 	case 14: lab->n_lose = take(lab, 1) & 7; break;
 	case 15: post_recv(lab, side); break;
 	case 16: step(lab); break;
@@ -473,6 +552,11 @@ static void side_deinit(struct lab *lab, struct side *side)
 	check_guard(side->mems[DATA].bytes + GUARD_BYTES + DATA_BYTES);
 	if (side->has_qp)
 		destroy_qp(lab, side);
+	if (lab->has_srq) {
+		int r = engine_srq_destroy(lab->engine, srqn_of(lab, side));
+
+		assert_bug(r == 0);
+	}
 	for (unsigned int c = 0; c < 2; c++) {
 		int r = engine_cq_destroy(lab->engine, cqn_of(lab, side, c));
 
@@ -484,7 +568,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 {
 	static const uint32_t chunks[] = {256, 1024, 4096, 65536};
 	static struct lab lab;
-	struct engine_attr attr = {.max_qps = 8, .max_cqs = 4, .max_mrs = 4, .self_route = &lab};
+	struct engine_attr attr = {.max_qps = 8, .max_cqs = 4, .max_mrs = 4, .max_srqs = N_SIDES, .self_route = &lab};
 	uint8_t head;
 	int r;
 
@@ -499,6 +583,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 	lab.cq_flags = head >> 4;
 	lab.timeout = (uint8_t)take(&lab, 1);
 	lab.retries = (uint8_t)take(&lab, 1);
+	lab.type = head >> 6 < 3 ? (enum engine_qp_type)(head >> 6) : ENGINE_QP_RC;
+	lab.has_srq = lab.retries & 0x80 || head >> 6 == 3;
 	attr.chunk_bytes = chunks[head & 3];
 	r = engine_new(&attr, &ops, &lab, &lab.engine);
 	assert_bug(r == 0);

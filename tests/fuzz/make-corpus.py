@@ -81,12 +81,19 @@ RUN, DOORBELL, TIME, SCAN = b"\x08\x20", b"\x05", b"\x09", b"\x0c"
 A, B = 0, 0x80
 
 
-def head(chunk=2, memory=0, cq=0, timeout=14, retries=0x77):
-    return bytes([chunk | memory << 2 | cq << 4, timeout, retries])
+RC, UC, UD, SRQ = 0, 1, 2, 0x80
+
+
+def head(chunk=2, memory=0, cq=0, timeout=14, retries=0x77, kind=RC):
+    return bytes([chunk | memory << 2 | cq << 4 | (kind & 3) << 6, timeout, retries | kind & SRQ])
 
 
 def post(opcode, how, *rest, side=A):
     return bytes([side | 19, opcode, how]) + b"".join(rest)
+
+
+def datagram(how, odd=0):
+    return post(4, how, bytes([odd]), ref(0x190, 0))
 
 
 def at(offset):
@@ -142,6 +149,30 @@ def engine_seeds():
         post(1, 0x19, at(0x20), ref(0x1ff, 0x10)) + RUN
 
 
+def unreliable_seeds():
+    write = post(1, 0x09, at(0x100), ref(0x180, 0))
+    write_imm = post(2, 0x09, at(0x100), ref(0x180, 0))
+    read = post(3, 0x09, at(0), ref(0x1ff, 0x200))
+    send = post(4, 0x09, ref(0x190, 0))
+    for memory, name in enumerate(("pointer", "sync", "delay", "mixed")):
+        yield f"uc-{name}", head(0, memory, kind=UC) + recv(0x1c0) * 3 + (write + write_imm + send) * 2 + RUN * 3
+        yield f"ud-{name}", head(0, memory, kind=UD) + recv(0x1f0) * 4 + datagram(0x29) + datagram(0x09) + RUN * 2 + \
+            datagram(0x29, 1) + datagram(0x29, 2) + datagram(0x29, 4) + datagram(0x29, 0x80) + RUN
+        yield f"srq-{name}", head(0, memory, kind=RC | SRQ) + b"\xed" + recv(0x1c0) * 3 + send * 4 + RUN * 4 + TIME * 4
+    yield "uc-without-receive", head(kind=UC) + send + write_imm + RUN
+    yield "uc-loss", head(0, kind=UC) + recv(0x1c0) * 2 + b"\x0e\x01" + send + RUN + send + RUN
+    yield "uc-send-error", head(kind=UC) + write + read + write * 2 + RUN + b"\x06\x03\x00" + write + RUN
+    yield "uc-drain", head(0, 2, kind=UC) + write * 3 + b"\x10\x06\x07\x00" + RUN * 2 + b"\x06\x03\x00" + RUN
+    yield "uc-reset-in-mid-flight", head(0, 2, kind=UC) + write * 3 + b"\x10\x10\x11\x07\x91\x87" + RUN + write + RUN
+    yield "uc-destroyed-in-mid-flight", head(0, 2, kind=UC) + write * 3 + b"\x10\x10" + b"\x0b\x8b" + RUN
+    yield "ud-srq", head(kind=UD | SRQ) + recv(0x1f0) * 3 + datagram(0x29) * 4 + RUN * 2
+    yield "ud-receive-too-short", head(kind=UD) + recv(0x30) + datagram(0x29) + RUN
+    yield "ud-what-it-cannot", head(kind=UD) + post(1, 0x29, b"\x00", ref(8, 0)) + RUN + b"\x06\x03\x00" + datagram(0x29) + RUN
+    yield "srq-index-ahead", head(kind=RC | SRQ) + b"\x83\xff\x7f" + send + RUN
+    yield "srq-list-leaves-the-ring", head(kind=RC | SRQ) + raw_ring(2, b"\x40", B | 1) + recv(0x1c0) + send + RUN
+    yield "srq-error-and-reset", head(kind=RC | SRQ) + recv(0x1c0) * 2 + send + RUN + b"\x92" + RUN + b"\x91" + RUN
+
+
 def config_seeds():
     yield "empty", b""
     yield "comments", b"# nothing\n\n   # more\n"
@@ -161,7 +192,8 @@ def config_seeds():
 
 def main():
     root = pathlib.Path(sys.argv[1])
-    for folder, seeds in (("wqe", wqe_seeds), ("engine", engine_seeds), ("config", config_seeds)):
+    for folder, seeds in (("wqe", wqe_seeds), ("engine", engine_seeds),
+                          ("engine", unreliable_seeds), ("config", config_seeds)):
         (root / folder).mkdir(parents=True, exist_ok=True)
         for name, data in seeds():
             (root / folder / name).write_bytes(data)

@@ -97,6 +97,10 @@ void soft_event(struct soft_nic *nic, const struct engine_event *ev)
 	case ENGINE_EVENT_QP_SQ_DRAINED:
 	case ENGINE_EVENT_CQ_COMPLETION:
 		return; /* nobody asked: CQs are polled, and SQD is followed by a query */
+	case ENGINE_EVENT_SRQ_LIMIT:
+	case ENGINE_EVENT_SRQ_ERROR:
+	case ENGINE_EVENT_QP_LAST_WQE:
+		return; /* there are no SRQs here */
 	}
 	events_push(nic, &out);
 }

@@ -424,6 +424,7 @@ static struct engine_packet *forge(struct setup *s, enum packet_kind kind, uint3
 	pkt->flags = 0;
 	pkt->src_qpn = s->p.b.qpn;
 	pkt->source = &s->w.nodes[1];
+	pkt->service = ENGINE_QP_RC;
 	pkt->dest_qpn = s->p.a.qpn;
 	pkt->psn = psn & 0xffffff;
 	pkt->payload_bytes = 0;
