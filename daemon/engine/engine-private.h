@@ -107,6 +107,7 @@ enum packet_kind {
 	PACKET_SEND,
 	PACKET_READ,
 	PACKET_ATOMIC,
+	PACKET_DC_CLOSE,
 	PACKET_READ_RESPONSE,
 	PACKET_ATOMIC_RESPONSE,
 	PACKET_ACK,
@@ -116,7 +117,7 @@ enum packet_kind {
 /* Does it go to the responder? */
 static inline bool packet_is_request(enum packet_kind kind)
 {
-	return kind <= PACKET_ATOMIC;
+	return kind <= PACKET_DC_CLOSE;
 }
 
 enum packet_nak {
@@ -155,6 +156,13 @@ struct packet_unreliable {
 	struct engine_ud_path path; /* its route is the sender's alone */
 };
 
+/* What only packets of DC have. */
+struct packet_dc {
+	uint64_t key;
+	uint32_t connection;
+	uint32_t first_psn; /* of the connection */
+};
+
 struct engine_packet {
 	struct list link; /* of the transport, then of the half that receives it */
 	struct packet_pool *pool;
@@ -182,7 +190,10 @@ struct engine_packet {
 		uint8_t data[PACKET_DATA_BYTES] __attribute__((aligned(16)));
 		struct mem_span segs[WQE_MAX_SGES];
 	};
-	struct packet_unreliable unreliable; /* of UC and UD only */
+	union {
+		struct packet_unreliable unreliable; /* of UC and UD only */
+		struct packet_dc dc; /* of DCIs and DCTs only */
+	};
 };
 
 /* ---- CQs ------------------------------------------------------------------------------------------------------ */
@@ -343,6 +354,23 @@ struct tenant {
 	uint32_t n_packets[2]; /* by enum packet_use */
 };
 
+/* A DCI's connection to one DCT, or a DCT's to one DCI. */
+struct dc {
+	uint64_t key;
+	uint32_t connection; /* unique in the engine of the DCI, and growing */
+	uint32_t first_psn;
+	bool connected; /* DCI */
+	struct shmd_wqe_av_seg av; /* DCI: of the DCT */
+	struct hash children; /* DCT: the first of its connections to DCIs of a QP number */
+	struct engine_qp *parent; /* of such a connection, which is a QP of its own: the DCT */
+	struct engine_qp *sibling; /* ... and the next to a DCI of the same number on another engine */
+	const void *source; /* ... and the engine of its DCI */
+	bool closed; /* ... whose DCI has left it */
+	struct list closed_link;
+	struct list closed_children; /* DCT: longest closed first */
+	unsigned int n_closed;
+};
+
 struct engine_qp {
 	struct engine *engine;
 	struct tenant *tenant;
@@ -362,13 +390,16 @@ struct engine_qp {
 	void *route; /* valid when has_route */
 	bool has_route;
 	uint8_t log2_mtu; /* payload of a packet: the engine's chunk */
-	bool reliable; /* RC: requests are acknowledged */
+	bool reliable; /* RC, DC: requests are acknowledged */
+	bool has_av; /* UD, DCI: WQEs have an address vector */
+	bool is_dc;
 	bool timer_armed; /* retry or RNR timer */
 	unsigned int timer_place; /* in the heap; 0: none */
 	uint64_t timer_key_nsec; /* there: deadline_nsec or earlier */
 	uint64_t deadline_nsec; /* while armed */
 	struct engine_qp_modify path; /* the merged values of all modify calls */
 	struct engine_qp_counters counters;
+	struct dc dc;
 	struct responder resp;
 	struct requester req;
 };
@@ -583,6 +614,7 @@ void qp_error(struct engine_qp *qp, uint8_t syndrome, bool responder);
 void qp_send_error(struct engine_qp *qp, uint8_t syndrome);
 unsigned int qp_flush_sends(struct engine_qp *qp, unsigned int budget);
 void qp_reset(struct engine_qp *qp);
+void qp_change_route(struct engine_qp *qp, void *route);
 unsigned int qp_flush(struct engine_qp *qp, unsigned int budget);
 bool qp_has_pending_ops(const struct engine_qp *qp);
 void qp_settle(struct engine_qp *qp);
@@ -600,7 +632,7 @@ static inline int parse_shadow(const struct engine_qp *qp, uint16_t index, unsig
 	/* bounded: 63 units of 16 bytes. */
 	size_t bytes = (size_t)n_wqebbs * SHMD_WQEBB_BYTES;
 
-	if (unlikely(qp->attr.type == ENGINE_QP_UD))
+	if (unlikely(qp->has_av))
 		return wqe_parse_av(shadow_wqe(qp, index), bytes, ret_req);
 	return wqe_parse(shadow_wqe(qp, index), bytes, ret_req);
 }
@@ -637,6 +669,25 @@ void responder_fail_with(struct engine_qp *qp, struct engine_packet *pkt, enum p
 			 uint8_t syndrome);
 int responder_resolve_remote(struct engine_qp *qp, const struct engine_packet *pkt, uint32_t access,
 			     uint64_t bytes, struct mem_span *ret_span);
+
+/* engine.c */
+int qp_new(struct engine *engine, const struct engine_qp_attr *attr, struct engine_qp **ret_qp);
+void qp_take_queues(struct engine_qp *qp, struct cq *send_cq, struct cq *recv_cq, struct srq *srq);
+struct engine_qp *qp_free(struct engine_qp *qp);
+void qp_join(struct engine_qp *qp);
+void qp_bury(struct engine_qp *qp);
+void qp_reap(struct engine_qp *qp);
+void counters_add(struct engine_qp_counters *sum, const struct engine_qp_counters *c);
+
+/* dc.c */
+bool dc_connect(struct engine_qp *qp, struct sent *sent);
+void dc_leave(struct engine_qp *dci);
+struct engine_qp *dc_accept(struct engine_qp *dct, const struct engine_packet *pkt);
+bool dc_hears(const struct engine_qp *dci, const struct engine_packet *pkt);
+void dc_drop_children(struct engine_qp *dct);
+void dc_reap_children(struct engine_qp *dct);
+void dc_leave_parent(struct engine_qp *child);
+void dc_add_counters(const struct engine_qp *dct, struct engine_qp_counters *sum);
 
 /* srq.c */
 bool srq_is_posted(struct srq *srq);
@@ -675,6 +726,8 @@ static inline void packet_sign(struct engine_packet *pkt, const struct engine_qp
 static inline void qp_send(struct engine_qp *qp, struct engine_packet *pkt)
 {
 	packet_sign(pkt, qp);
+	if (unlikely(qp->is_dc))
+		pkt->dc = (struct packet_dc){qp->dc.key, qp->dc.connection, qp->dc.first_psn};
 	pkt->dest_qpn = qp->path.dest_qpn;
 	qp->engine->ops.send(qp->engine->owner, qp->route, pkt);
 }

@@ -75,8 +75,6 @@ static void *first_value(const struct hash *map)
 	return hash_next(map, &pos, NULL);
 }
 
-static void qp_reap(struct engine_qp *qp);
-
 static void free_qps(struct engine *engine)
 {
 	struct engine_qp *qp;
@@ -129,6 +127,11 @@ static bool qp_attr_is_valid(const struct engine_qp_attr *attr)
 {
 	uint32_t mtu = attr->ud_mtu_bytes;
 
+	if (attr->type == ENGINE_QP_DCT)
+		return attr->qpn <= PSN_MASK && attr->user_index <= PSN_MASK && attr->has_srq && !attr->sq_ring &&
+		       !attr->rq_ring && !attr->dbrec;
+	if (attr->type == ENGINE_QP_DCI && (attr->rq_ring || attr->has_srq))
+		return false;
 	if (attr->has_srq && attr->rq_ring)
 		return false;
 	if (attr->qpn > PSN_MASK || attr->user_index > PSN_MASK || !attr->sq_ring || !attr->dbrec)
@@ -142,7 +145,7 @@ static bool qp_attr_is_valid(const struct engine_qp_attr *attr)
 }
 
 /* Frees the memory of a QP that is in no list and no table. */
-static struct engine_qp *qp_free(struct engine_qp *qp)
+struct engine_qp *qp_free(struct engine_qp *qp)
 {
 	if (!qp)
 		return NULL;
@@ -171,7 +174,16 @@ static void qp_init(struct engine_qp *qp, struct engine *engine, const struct en
 	qp->attr = *attr;
 	qp->state = ENGINE_QP_RST;
 	qp->log2_mtu = (uint8_t)__builtin_ctz(engine->attr.chunk_bytes);
-	qp->reliable = attr->type == ENGINE_QP_RC;
+	qp->is_dc = attr->type == ENGINE_QP_DCI || attr->type == ENGINE_QP_DCT;
+	qp->reliable = attr->type == ENGINE_QP_RC || qp->is_dc;
+	qp->has_av = attr->type == ENGINE_QP_UD || attr->type == ENGINE_QP_DCI;
+	hash_init(&qp->dc.children);
+	list_init(&qp->dc.closed_link);
+	list_init(&qp->dc.closed_children);
+	if (attr->type == ENGINE_QP_DCT) {
+		qp->frozen = true; /* there is no dbrec to read */
+		qp->attr.log2_sq_wqebbs = 0;
+	}
 	if (attr->type == ENGINE_QP_UD) {
 		qp->log2_mtu = (uint8_t)__builtin_ctz(UD_MAX_BYTES); /* one packet, whatever the engine's chunk */
 		qp->attr.ud_mtu_bytes = attr->ud_mtu_bytes ? attr->ud_mtu_bytes : UD_MAX_BYTES;
@@ -204,7 +216,7 @@ static int qp_alloc_rings(struct engine_qp *qp)
 	return qp->req.shadow && qp->req.sent ? 0 : -ENOMEM;
 }
 
-static void take_queues(struct engine_qp *qp, struct cq *send_cq, struct cq *recv_cq, struct srq *srq)
+void qp_take_queues(struct engine_qp *qp, struct cq *send_cq, struct cq *recv_cq, struct srq *srq)
 {
 	qp->send_cq = send_cq;
 	qp->recv_cq = recv_cq;
@@ -230,25 +242,25 @@ static void leave_queues(struct engine_qp *qp)
 
 static bool type_is_offered(const struct engine *engine, enum engine_qp_type type)
 {
-	return type == ENGINE_QP_RC || type == ENGINE_QP_UC || (type == ENGINE_QP_UD && engine->ops.ud_path);
+	switch (type) {
+	case ENGINE_QP_RC:
+	case ENGINE_QP_UC:
+		return true;
+	case ENGINE_QP_UD:
+		return engine->ops.ud_path;
+	case ENGINE_QP_DCI:
+	case ENGINE_QP_DCT:
+		return engine->ops.dc_route && engine->ops.dc_route_back;
+	}
+	return false;
 }
 
-int engine_qp_create(struct engine *engine, const struct engine_qp_attr *attr)
+/* A QP in RST that no table knows yet: charged to its tenant, without queues. */
+int qp_new(struct engine *engine, const struct engine_qp_attr *attr, struct engine_qp **ret_qp)
 {
 	_cleanup_(qp_freep) struct engine_qp *qp = NULL;
-	struct cq *send_cq, *recv_cq;
-	struct srq *srq;
 	int r;
 
-	if (!type_is_offered(engine, attr->type))
-		return -EOPNOTSUPP;
-	if (!qp_attr_is_valid(attr))
-		return -EINVAL;
-	send_cq = hash_get(&engine->cqs, attr->send_cqn);
-	recv_cq = hash_get(&engine->cqs, attr->recv_cqn);
-	srq = attr->has_srq ? hash_get(&engine->srqs, attr->srqn) : NULL;
-	if (!send_cq || !recv_cq || (attr->has_srq && !srq))
-		return -EINVAL;
 	if (engine->n_qps >= engine->attr.max_qps)
 		return -ENOSPC;
 	qp = calloc(1, sizeof(*qp));
@@ -265,19 +277,49 @@ int engine_qp_create(struct engine *engine, const struct engine_qp_attr *attr)
 	r = tenant_join(engine, qp);
 	if (r < 0)
 		return r;
+	*ret_qp = take_ptr(qp);
+	return 0;
+}
+
+/* It is known from now on. */
+void qp_join(struct engine_qp *qp)
+{
+	qp->engine->n_qps++;
+	list_add_tail(&qp->engine->all_qps, &qp->all_link);
+}
+
+int engine_qp_create(struct engine *engine, const struct engine_qp_attr *attr)
+{
+	struct cq *send_cq, *recv_cq;
+	struct engine_qp *qp;
+	struct srq *srq;
+	int r;
+
+	if (!type_is_offered(engine, attr->type))
+		return -EOPNOTSUPP;
+	if (!qp_attr_is_valid(attr))
+		return -EINVAL;
+	send_cq = hash_get(&engine->cqs, attr->type == ENGINE_QP_DCT ? attr->recv_cqn : attr->send_cqn);
+	recv_cq = hash_get(&engine->cqs, attr->recv_cqn);
+	srq = attr->has_srq ? hash_get(&engine->srqs, attr->srqn) : NULL;
+	if (!send_cq || !recv_cq || (attr->has_srq && !srq))
+		return -EINVAL;
+	r = qp_new(engine, attr, &qp);
+	if (r < 0)
+		return r;
 	r = hash_add(&engine->qps, attr->qpn, qp);
 	if (r < 0) {
 		qp->tenant->refs--;
 		tenant_release(engine, qp->tenant);
+		qp_free(qp);
 		return r;
 	}
-	take_queues(qp, send_cq, recv_cq, srq);
-	engine->n_qps++;
-	list_add_tail(&engine->all_qps, &take_ptr(qp)->all_link);
+	qp_take_queues(qp, send_cq, recv_cq, srq);
+	qp_join(qp);
 	return 0;
 }
 
-static void add_counters(struct engine_qp_counters *sum, const struct engine_qp_counters *c)
+void counters_add(struct engine_qp_counters *sum, const struct engine_qp_counters *c)
 {
 	sum->wqes += c->wqes;
 	for (unsigned int i = 0; i < 8; i++)
@@ -297,20 +339,25 @@ void engine_counters(struct engine *engine, struct engine_qp_counters *ret_count
 
 	*ret_counters = engine->past;
 	list_for_each_entry(qp, &engine->all_qps, all_link)
-		add_counters(ret_counters, &qp->counters);
+		counters_add(ret_counters, &qp->counters);
 }
 
 /* A destroyed QP goes when its last memory operation has ended. */
-static void qp_reap(struct engine_qp *qp)
+void qp_reap(struct engine_qp *qp)
 {
 	struct engine *engine = qp->engine;
 
 	qp_settle(qp);
-	if (qp_has_pending_ops(qp))
+	dc_reap_children(qp);
+	if (qp_has_pending_ops(qp) || qp->dc.children.n)
 		return;
 	qp_unready(qp);
 	timer_forget(qp);
-	hash_remove(&engine->qps, qp->attr.qpn);
+	if (qp->dc.parent)
+		dc_leave_parent(qp);
+	else
+		hash_remove(&engine->qps, qp->attr.qpn);
+	hash_deinit(&qp->dc.children);
 	engine->n_qps--;
 	qp->tenant->refs--;
 	tenant_release(engine, qp->tenant);
@@ -325,19 +372,25 @@ static void hot_remove(struct engine *engine, const struct engine_qp *qp)
 	}
 }
 
+/* At once, or when its memory operations have ended. */
+void qp_bury(struct engine_qp *qp)
+{
+	qp_reset(qp);
+	qp->zombie = true;
+	list_del(&qp->all_link);
+	hot_remove(qp->engine, qp);
+	counters_add(&qp->engine->past, &qp->counters);
+	leave_queues(qp);
+	qp_reap(qp);
+}
+
 int engine_qp_destroy(struct engine *engine, uint32_t qpn)
 {
 	struct engine_qp *qp = hash_get(&engine->qps, qpn);
 
 	if (!qp || qp->zombie)
 		return -ENOENT;
-	qp_reset(qp);
-	qp->zombie = true;
-	list_del(&qp->all_link);
-	hot_remove(engine, qp);
-	add_counters(&engine->past, &qp->counters);
-	leave_queues(qp);
-	qp_reap(qp);
+	qp_bury(qp);
 	return 0;
 }
 
@@ -359,6 +412,7 @@ int engine_qp_query(struct engine *engine, uint32_t qpn, struct engine_qp_info *
 			   copy_is_pending(&qp->resp.copy) + qp->resp.atomic_pending,
 		.counters = qp->counters,
 	};
+	dc_add_counters(qp, &ret_info->counters);
 	return 0;
 }
 
@@ -448,8 +502,8 @@ unsigned int engine_scan_hot(struct engine *engine)
 /* Is it from the QP that this one is connected to, or, for UD, from any that knows the Q_Key? */
 static bool hears(const struct engine_qp *qp, const struct engine_packet *pkt)
 {
-	if (unlikely(qp->attr.type != pkt->service))
-		return false;
+	if (unlikely(qp->attr.type != pkt->service || qp->is_dc))
+		return dc_hears(qp, pkt);
 	if (unlikely(pkt->service == ENGINE_QP_UD))
 		return pkt->unreliable.qkey == qp->path.qkey;
 	return qp->path.dest_qpn == pkt->src_qpn && qp->route == pkt->source;
@@ -460,6 +514,8 @@ void engine_input(struct engine *engine, struct engine_packet *pkt)
 	struct engine_qp *qp = hash_get(&engine->qps, pkt->dest_qpn);
 	bool request = packet_is_request(pkt->kind);
 
+	if (unlikely(qp && qp->attr.type == ENGINE_QP_DCT && !qp->zombie))
+		qp = dc_accept(qp, pkt);
 	/* Not connected, or not to the sender: as if lost on the way. */
 	if (unlikely(!qp || qp->zombie || !hears(qp, pkt) || !(request ? qp_can_receive(qp) : qp_can_send(qp)))) {
 		if (qp && !qp->reliable)

@@ -147,6 +147,10 @@ struct engine_ops {
 	 */
 	int (*ud_path)(void *owner, uint32_t qpn, const struct shmd_wqe_av_seg *av, uint32_t payload_bytes,
 		       struct engine_ud_path *ret_path);
+	/* The route of a DCI to the DCT of an address vector, as route_get. NULL: there is no DC. */
+	int (*dc_route)(void *owner, uint32_t qpn, const struct shmd_wqe_av_seg *av, void **ret_route);
+	/* The route back to the engine with this self_route, which a DCT has heard from; as route_get. */
+	int (*dc_route_back)(void *owner, const void *source, void **ret_route);
 };
 
 struct engine_attr {
@@ -226,7 +230,7 @@ struct engine_srq_info {
 int engine_srq_query(struct engine *engine, uint32_t srqn, struct engine_srq_info *ret_info);
 
 enum engine_qp_type {
-	ENGINE_QP_RC = 0, /* mlx5 qpc.st numbers; DCI and DCT are refused with -EOPNOTSUPP */
+	ENGINE_QP_RC = 0, /* mlx5 qpc.st numbers */
 	ENGINE_QP_UC = 1,
 	ENGINE_QP_UD = 2,
 	ENGINE_QP_DCI = 5,
@@ -251,6 +255,10 @@ enum engine_qp_state {
  *
  * UD: the same for messages of one packet, each with its own address vector. The receiver's Q_Key decides whether one is
  * heard; its first 40 bytes in the receive buffer are a GRH, and counted in the CQE.
+ *
+ * DCI: the sender of RC, but each WQE has an address vector that says to which DCT it goes; one for another DCT waits until
+ * all before it have completed. DCT: the receiver of RC for every DCI that knows its access key. It has an SRQ, one CQ
+ * (recv_cqn) and neither rings nor dbrec; what a DCI does wrong ends that DCI's connection alone.
  */
 struct engine_qp_attr {
 	uint32_t qpn; /* 24 bits */
@@ -288,6 +296,7 @@ int engine_qp_destroy(struct engine *engine, uint32_t qpn);
 #define ENGINE_QP_SET_RNR_TIMER 0x20u /* RTR: min_rnr_timer */
 #define ENGINE_QP_SET_RD_ATOMIC 0x40u /* max_rd_atomic (RTS), max_dest_rd_atomic (RTR) */
 #define ENGINE_QP_SET_QKEY 0x80u /* UD: INIT, later optional */
+#define ENGINE_QP_SET_DC_KEY 0x100u /* DCT: INIT */
 
 struct engine_qp_modify {
 	enum engine_qp_state state; /* the state to enter; may equal the present one */
@@ -305,6 +314,7 @@ struct engine_qp_modify {
 	uint8_t max_rd_atomic;
 	uint8_t max_dest_rd_atomic;
 	uint32_t qkey;
+	uint64_t dc_key;
 };
 
 /* -ENOENT; -EINVAL for a transition IBTA forbids or a missing field; -EHOSTUNREACH from route_get. */

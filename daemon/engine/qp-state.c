@@ -17,8 +17,8 @@
 
 struct transition {
 	bool allowed;
-	uint8_t required;
-	uint8_t optional;
+	uint16_t required;
+	uint16_t optional;
 };
 
 #define SET_RTR                                                                                    \
@@ -66,6 +66,22 @@ static const struct transition ud_transitions[8][8] = {
 	[ENGINE_QP_SQER][ENGINE_QP_RTS] = {true, 0, ENGINE_QP_SET_QKEY},
 };
 
+/* A DCI meets its peers later, and has nothing to receive; a DCT has nothing to send. */
+static const struct transition dci_transitions[8][8] = {
+	[ENGINE_QP_RST][ENGINE_QP_INIT] = {true, 0, ENGINE_QP_SET_ACCESS},
+	[ENGINE_QP_INIT][ENGINE_QP_RTR] = {true, 0, 0},
+	[ENGINE_QP_RTR][ENGINE_QP_RTS] = {true, SET_RTS, 0},
+	[ENGINE_QP_RTS][ENGINE_QP_RTS] = {true, 0, 0},
+	[ENGINE_QP_RTS][ENGINE_QP_SQD] = {true, 0, 0},
+	[ENGINE_QP_SQD][ENGINE_QP_SQD] = {true, 0, ENGINE_QP_SET_RETRY | ENGINE_QP_SET_RD_ATOMIC},
+	[ENGINE_QP_SQD][ENGINE_QP_RTS] = {true, 0, 0},
+};
+
+static const struct transition dct_transitions[8][8] = {
+	[ENGINE_QP_RST][ENGINE_QP_INIT] = {true, ENGINE_QP_SET_ACCESS | ENGINE_QP_SET_DC_KEY, 0},
+	[ENGINE_QP_INIT][ENGINE_QP_RTR] = {true, ENGINE_QP_SET_RNR_TIMER | ENGINE_QP_SET_RD_ATOMIC, 0},
+};
+
 static const struct transition *transition_of(const struct engine_qp *qp, enum engine_qp_state to)
 {
 	switch (qp->attr.type) {
@@ -73,6 +89,10 @@ static const struct transition *transition_of(const struct engine_qp *qp, enum e
 		return &uc_transitions[qp->state][to];
 	case ENGINE_QP_UD:
 		return &ud_transitions[qp->state][to];
+	case ENGINE_QP_DCI:
+		return &dci_transitions[qp->state][to];
+	case ENGINE_QP_DCT:
+		return &dct_transitions[qp->state][to];
 	default:
 		return &transitions[qp->state][to];
 	}
@@ -130,6 +150,8 @@ static void merge(struct engine_qp *qp, const struct engine_qp_modify *mod)
 		merge_path(path, mod);
 	if (mod->set & ENGINE_QP_SET_QKEY)
 		path->qkey = mod->qkey;
+	if (mod->set & ENGINE_QP_SET_DC_KEY)
+		path->dc_key = mod->dc_key;
 	if (mod->set & ENGINE_QP_SET_RQ_PSN)
 		qp->resp.expected_psn = path->rq_psn = mod->rq_psn;
 	if (mod->set & ENGINE_QP_SET_SQ_PSN) {
@@ -161,6 +183,14 @@ static void drop_route(struct engine_qp *qp)
 	qp->route = NULL;
 }
 
+/* Takes the route. */
+void qp_change_route(struct engine_qp *qp, void *route)
+{
+	drop_route(qp);
+	qp->route = route;
+	qp->has_route = true;
+}
+
 static int take_route(struct engine_qp *qp, const uint8_t gid[16])
 {
 	struct engine *engine = qp->engine;
@@ -170,9 +200,7 @@ static int take_route(struct engine_qp *qp, const uint8_t gid[16])
 	r = engine->ops.route_get(engine->owner, gid, &route);
 	if (r < 0)
 		return r;
-	drop_route(qp);
-	qp->route = route;
-	qp->has_route = true;
+	qp_change_route(qp, route);
 	return 0;
 }
 
@@ -211,6 +239,8 @@ void qp_stop(struct engine_qp *qp)
 	qp->resp.ack_due = false;
 	qp->resp.reading = false;
 	drop_current(qp);
+	if (unlikely(qp->dc.connected))
+		dc_leave(qp);
 	drop_route(qp);
 }
 
@@ -233,6 +263,10 @@ void qp_error(struct engine_qp *qp, uint8_t syndrome, bool responder)
 	qp->state = ENGINE_QP_ERR;
 	qp_stop(qp);
 	qp_ready(qp);
+	if (qp->dc.parent)
+		return; /* the DCT goes on */
+	if (qp->attr.type == ENGINE_QP_DCT)
+		dc_drop_children(qp);
 	qp->engine->ops.event(qp->engine->owner, &ev);
 }
 
@@ -257,6 +291,8 @@ void qp_reset(struct engine_qp *qp)
 	struct requester *req = &qp->req;
 	struct responder *resp = &qp->resp;
 
+	if (qp->attr.type == ENGINE_QP_DCT && !qp->dc.parent)
+		dc_drop_children(qp);
 	qp_stop(qp);
 	qp->state = ENGINE_QP_RST;
 	qp->cancelled = qp_has_pending_ops(qp);
@@ -282,6 +318,8 @@ static void enter_error(struct engine_qp *qp)
 		qp->resp.pi = qp->resp.ci = qp_read_rcv(qp);
 	}
 	qp->state = ENGINE_QP_ERR;
+	if (qp->attr.type == ENGINE_QP_DCT)
+		dc_drop_children(qp);
 	qp_stop(qp);
 	qp_ready(qp);
 }
@@ -437,7 +475,7 @@ unsigned int qp_flush(struct engine_qp *qp, unsigned int budget)
 
 	while (done < budget && (flush_sent(qp) || flush_posted(qp) || flush_recv(qp)))
 		done++;
-	if (qp->srq && done < budget)
+	if (qp->srq && done < budget && !qp->dc.parent)
 		tell_last_wqe(qp);
 	return done;
 }

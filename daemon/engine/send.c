@@ -308,12 +308,14 @@ static uint32_t psn_of_packet(const struct requester *req, const struct sent *se
 }
 
 /* Must the request at the cursor wait for responses? */
-static bool must_wait(const struct engine_qp *qp, const struct sent *sent)
+static bool must_wait(struct engine_qp *qp, struct sent *sent)
 {
 	const struct requester *req = &qp->req;
 	bool fetches = sent->flags & SENT_FETCH;
 	uint32_t on_way = psn_ahead(req->next_psn, req->unacked_psn);
 
+	if (unlikely(qp->attr.type == ENGINE_QP_DCI && !(sent->flags & SENT_STARTED)) && !dc_connect(qp, sent))
+		return true;
 	/* Resent packets may lie behind what was acknowledged in the meantime. */
 	if (sent->flags & SENT_STARTED)
 		return !fetches &&

@@ -107,6 +107,18 @@ static int ud_path(void *owner, uint32_t qpn, const struct shmd_wqe_av_seg *av, 
 	return 0;
 }
 
+static int dc_route(void *owner, uint32_t qpn, const struct shmd_wqe_av_seg *av, void **ret_route)
+{
+	return route_get(owner, av->rgid, ret_route);
+}
+
+static int dc_route_back(void *owner, const void *source, void **ret_route)
+{
+	uint8_t gid[16] = {(uint8_t)((const struct node *)source)->index};
+
+	return route_get(owner, gid, ret_route);
+}
+
 static const struct engine_ops ops = {
 	.now_nsec = now_nsec,
 	.route_get = route_get,
@@ -114,6 +126,8 @@ static const struct engine_ops ops = {
 	.send = send,
 	.event = event,
 	.ud_path = ud_path,
+	.dc_route = dc_route,
+	.dc_route_back = dc_route_back,
 };
 
 /* ---- the world ---- */
@@ -371,6 +385,10 @@ void tqp_init(struct tqp *qp, struct world *w, unsigned int node, const struct t
 		create.srqn_in_cqes = attr->srqn_in_cqes;
 		create.rq_ring = NULL;
 	}
+	if (attr->type == ENGINE_QP_DCI)
+		create.rq_ring = NULL;
+	if (attr->type == ENGINE_QP_DCT)
+		create.sq_ring = create.dbrec = NULL;
 	ASSERT_OK(engine_qp_create(n->engine, &create));
 }
 
@@ -389,10 +407,13 @@ int tqp_to_init(struct tqp *qp, const struct tqp_attr *attr)
 	struct engine_qp_modify mod = {.state = ENGINE_QP_INIT,
 				       .set = ENGINE_QP_SET_ACCESS,
 				       .access = attr->access ? attr->access : ALL_REMOTE,
-				       .qkey = attr->qkey};
+				       .qkey = attr->qkey,
+				       .dc_key = attr->dc_key};
 
 	if (qp->type == ENGINE_QP_UD)
 		mod.set = ENGINE_QP_SET_QKEY;
+	if (qp->type == ENGINE_QP_DCT)
+		mod.set = ENGINE_QP_SET_ACCESS | ENGINE_QP_SET_DC_KEY;
 	return engine_qp_modify(qp->node->engine, qp->qpn, &mod);
 }
 
@@ -428,7 +449,7 @@ int tqp_to_rts(struct tqp *qp, const struct tqp_attr *attr)
 		.max_rd_atomic = attr->max_rd_atomic,
 	};
 
-	if (qp->type != ENGINE_QP_RC)
+	if (qp->type == ENGINE_QP_UC || qp->type == ENGINE_QP_UD)
 		mod.set = ENGINE_QP_SET_SQ_PSN;
 	return engine_qp_modify(qp->node->engine, qp->qpn, &mod);
 }
@@ -438,6 +459,29 @@ int tqp_to(struct tqp *qp, enum engine_qp_state state)
 	struct engine_qp_modify mod = {.state = state};
 
 	return engine_qp_modify(qp->node->engine, qp->qpn, &mod);
+}
+
+static int dct_to_rtr(struct tqp *qp, const struct tqp_attr *attr)
+{
+	struct engine_qp_modify mod = {
+		.state = ENGINE_QP_RTR,
+		.set = ENGINE_QP_SET_RNR_TIMER | ENGINE_QP_SET_RD_ATOMIC,
+		.min_rnr_timer = attr->rnr_timer,
+		.max_dest_rd_atomic = 16,
+	};
+
+	return engine_qp_modify(qp->node->engine, qp->qpn, &mod);
+}
+
+void tqp_start_dc(struct tqp *qp, const struct tqp_attr *attr)
+{
+	ASSERT_OK(tqp_to_init(qp, attr));
+	if (qp->type == ENGINE_QP_DCT) {
+		ASSERT_OK(dct_to_rtr(qp, attr));
+		return;
+	}
+	ASSERT_OK(tqp_to(qp, ENGINE_QP_RTR));
+	ASSERT_OK(tqp_to_rts(qp, attr));
 }
 
 void tqp_connect(struct tqp *a, struct tqp *b, const struct tqp_attr *attr)
@@ -534,10 +578,10 @@ void wqe_opmod(struct wqe *wqe, uint8_t opmod)
 	wqe->bytes[0] = opmod;
 }
 
-void wqe_av(struct wqe *wqe, const struct tqp *to, uint32_t qkey)
+void wqe_dc_av(struct wqe *wqe, const struct tqp *to, uint64_t dc_key)
 {
 	struct shmd_wqe_av_seg av = {
-		.dc_key = htobe64((uint64_t)qkey << 32),
+		.dc_key = htobe64(dc_key),
 		.dqp_dct = htobe32(SHMD_AV_EXTENDED | to->qpn),
 		.stat_rate_sl = 5,
 		.rgid = {(uint8_t)to->node->index},
@@ -546,6 +590,11 @@ void wqe_av(struct wqe *wqe, const struct tqp *to, uint32_t qkey)
 	memcpy(unit(wqe), &av, 16);
 	memcpy(unit(wqe), (uint8_t *)&av + 16, 16);
 	memcpy(unit(wqe), (uint8_t *)&av + 32, 16);
+}
+
+void wqe_av(struct wqe *wqe, const struct tqp *to, uint32_t qkey)
+{
+	wqe_dc_av(wqe, to, (uint64_t)qkey << 32);
 }
 
 void wqe_raddr(struct wqe *wqe, uint64_t raddr, uint32_t rkey)

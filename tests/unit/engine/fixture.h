@@ -116,6 +116,7 @@ struct tqp_attr {
 	uint32_t psn;
 	enum engine_qp_type type;
 	uint32_t qkey; /* UD */
+	uint64_t dc_key; /* DCT */
 	const struct tsrq *srq; /* NULL: a ring of its own */
 	bool srqn_in_cqes;
 };
@@ -131,6 +132,7 @@ void tcq_expect_none(struct tcq *cq);
 
 void tqp_init(struct tqp *qp, struct world *w, unsigned int node, const struct tqp_attr *attr);
 void tqp_deinit(struct tqp *qp);
+void tqp_start_dc(struct tqp *qp, const struct tqp_attr *attr); /* a DCI to RTS, a DCT to RTR */
 void tqp_connect(struct tqp *a, struct tqp *b, const struct tqp_attr *attr);
 int tqp_to_init(struct tqp *qp, const struct tqp_attr *attr);
 int tqp_to_rtr(struct tqp *qp, const struct tqp *peer, const struct tqp_attr *attr);
@@ -178,6 +180,7 @@ void wqe_begin(struct wqe *wqe, unsigned int opcode, unsigned int flags);
 void wqe_imm(struct wqe *wqe, uint32_t imm);
 void wqe_opmod(struct wqe *wqe, uint8_t opmod);
 void wqe_av(struct wqe *wqe, const struct tqp *to, uint32_t qkey); /* the long form */
+void wqe_dc_av(struct wqe *wqe, const struct tqp *to, uint64_t dc_key);
 void wqe_raddr(struct wqe *wqe, uint64_t raddr, uint32_t rkey);
 void wqe_data(struct wqe *wqe, uint64_t addr, uint32_t lkey, uint32_t bytes);
 void wqe_inline(struct wqe *wqe, const void *data, uint32_t bytes);

@@ -202,8 +202,9 @@ TEST(creation_is_checked)
 		bad.field = (value);                                                               \
 		ASSERT_ERR(engine_qp_create(engine, &bad), err);                                   \
 	} while (0)
-	REFUSED(type, ENGINE_QP_DCI, EOPNOTSUPP);
-	REFUSED(type, ENGINE_QP_DCT, EOPNOTSUPP);
+	REFUSED(type, ENGINE_QP_DCI, EINVAL); /* it has a receive ring */
+	REFUSED(type, ENGINE_QP_DCT, EINVAL);
+	REFUSED(type, 3, EOPNOTSUPP);
 	REFUSED(qpn, qp.qpn, EEXIST);
 	REFUSED(qpn, 0x1000000, EINVAL);
 	REFUSED(user_index, 0x1000000, EINVAL);

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Dynamically connected QPs: one DCI to many DCTs, one after the other, and many DCIs to one DCT.
+ *
+ * A DCI is the requester of RC. Before it sends to another DCT than the last one, everything before must have completed;
+ * then it takes the route there and a new connection number, which each of its packets carries, with the access key and
+ * the connection's first PSN. So any packet can be the first that arrives.
+ *
+ * A DCT executes nothing itself: for each DCI that it hears from it has a QP, the responder of RC. A DCI that goes on to
+ * another DCT, or ends, says so, and that QP is closed: it drops what comes late, and the longest closed one goes when there
+ * are many or no QP is left. A later connection of the same DCI begins it anew. Refused in silence: packets of earlier ones, a
+ * wrong key, and a DCI for which there is no QP left. What ends such a QP ends neither the DCT nor its other connections.
+ */
+#include "daemon/engine/engine-private.h"
+
+#define MAX_CLOSED 64u /* of one DCT */
+
+/* ---- the DCI ---------------------------------------------------------------------------------------------------- */
+
+/* Its DCT needs not remember this connection any more. Best effort: what is lost costs the DCT a QP, and no more. */
+void dc_leave(struct engine_qp *dci)
+{
+	struct engine_packet *pkt = packet_alloc(dci->engine, 0);
+
+	if (pkt) {
+		pkt->kind = PACKET_DC_CLOSE;
+		pkt->flags = 0;
+		pkt->payload_bytes = 0;
+		qp_send(dci, pkt);
+	}
+	dci->dc.connected = false;
+}
+
+static bool is_connected_to(const struct engine_qp *qp, const struct wqe_request *cur)
+{
+	return qp->dc.connected && !memcmp(&qp->dc.av, &cur->av, sizeof(cur->av));
+}
+
+/* The request at the cursor, which has no PSN yet, may go when this is true. */
+bool dc_connect(struct engine_qp *qp, struct sent *sent)
+{
+	struct requester *req = &qp->req;
+	struct engine *engine = qp->engine;
+	void *route;
+
+	if (likely(is_connected_to(qp, &req->cur)))
+		return true;
+	if (req->head != req->cursor) {
+		/* Those before it may not have asked for an acknowledgement. */
+		requester_solicit(qp, req->sent_psn);
+		return false;
+	}
+	if (engine->ops.dc_route(engine->owner, qp->attr.qpn, &req->cur.av, &route) < 0) {
+		requester_fail(qp, sent, SHMD_SYNDROME_TRANSPORT_RETRY_EXC_ERR);
+		return false;
+	}
+	if (qp->dc.connected)
+		dc_leave(qp);
+	qp_change_route(qp, route);
+	qp->path.dest_qpn = req->cur.av_qpn;
+	qp->dc.av = req->cur.av;
+	qp->dc.key = req->cur.av_key;
+	qp->dc.connection = ++engine->next_life;
+	qp->dc.first_psn = req->next_psn;
+	qp->dc.connected = true;
+	return true;
+}
+
+/* ---- the DCT ------------------------------------------------------------------------------------------------------ */
+
+static struct engine_qp *find_child(const struct engine_qp *dct, const struct engine_packet *pkt)
+{
+	struct engine_qp *child = hash_get(&dct->dc.children, pkt->src_qpn);
+
+	while (child && child->dc.source != pkt->source)
+		child = child->dc.sibling;
+	return child;
+}
+
+static int add_child(struct engine_qp *dct, struct engine_qp *child, uint32_t dci_qpn)
+{
+	struct engine_qp *first = hash_get(&dct->dc.children, dci_qpn);
+
+	if (!first)
+		return hash_add(&dct->dc.children, dci_qpn, child);
+	child->dc.sibling = first->dc.sibling;
+	first->dc.sibling = child;
+	return 0;
+}
+
+static void reopen(struct engine_qp *child)
+{
+	if (!child->dc.closed)
+		return;
+	child->dc.closed = false;
+	list_del(&child->dc.closed_link);
+	child->dc.parent->dc.n_closed--;
+}
+
+static void drop_child(struct engine_qp *child)
+{
+	reopen(child);
+	qp_bury(child);
+}
+
+static void drop_oldest_closed(struct engine_qp *dct)
+{
+	drop_child(list_first_entry(&dct->dc.closed_children, struct engine_qp, dc.closed_link));
+}
+
+/* A receive WQE that it had taken is flushed in its turn. */
+static void close_child(struct engine_qp *child)
+{
+	struct engine_qp *dct = child->dc.parent;
+
+	child->state = ENGINE_QP_ERR;
+	qp_stop(child);
+	qp_ready(child);
+	child->dc.closed = true;
+	list_add_tail(&dct->dc.closed_children, &child->dc.closed_link);
+	if (++dct->dc.n_closed > MAX_CLOSED)
+		drop_oldest_closed(dct);
+}
+
+/* A QP of its own for this DCI; NULL when there is none to be had. */
+static struct engine_qp *new_child(struct engine_qp *dct, const struct engine_packet *pkt)
+{
+	struct engine_qp *child;
+	int r = qp_new(dct->engine, &dct->attr, &child);
+
+	if (r < 0 && dct->dc.n_closed) {
+		drop_oldest_closed(dct);
+		r = qp_new(dct->engine, &dct->attr, &child);
+	}
+	if (r < 0)
+		return NULL;
+	child->dc.parent = dct;
+	child->dc.source = pkt->source;
+	child->dc.connection = pkt->dc.connection - 1;
+	child->path.dest_qpn = pkt->src_qpn;
+	if (add_child(dct, child, pkt->src_qpn) < 0) {
+		child->tenant->refs--;
+		tenant_release(dct->engine, child->tenant);
+		qp_free(child);
+		return NULL;
+	}
+	qp_take_queues(child, dct->send_cq, dct->recv_cq, dct->srq);
+	qp_join(child);
+	return child;
+}
+
+/* Begins a connection. False: the former one still has memory operations, or there is no way back. */
+static bool start_child(struct engine_qp *child, const struct engine_packet *pkt)
+{
+	const struct engine_qp *dct = child->dc.parent;
+	struct engine *engine = child->engine;
+	void *route;
+
+	qp_settle(child);
+	if (qp_has_pending_ops(child))
+		return false;
+	if (engine->ops.dc_route_back(engine->owner, pkt->source, &route) < 0)
+		return false;
+	/* A receive WQE that it had taken belongs to nobody else: its client must hear of it. */
+	qp_flush(child, 1);
+	qp_reset(child);
+	reopen(child);
+	qp_change_route(child, route);
+	child->path = dct->path;
+	child->path.dest_qpn = pkt->src_qpn;
+	child->dc.connection = pkt->dc.connection;
+	child->dc.first_psn = pkt->dc.first_psn;
+	child->resp.expected_psn = pkt->dc.first_psn;
+	child->state = ENGINE_QP_RTR;
+	return true;
+}
+
+/* Whose packet it is; NULL: nobody's. */
+struct engine_qp *dc_accept(struct engine_qp *dct, const struct engine_packet *pkt)
+{
+	struct engine_qp *child;
+	int32_t newer;
+
+	if (pkt->service != ENGINE_QP_DCI || dct->state != ENGINE_QP_RTR || pkt->dc.key != dct->path.dc_key)
+		return NULL;
+	child = find_child(dct, pkt);
+	if (unlikely(pkt->kind == PACKET_DC_CLOSE)) {
+		if (child && !child->zombie && !child->dc.closed && child->dc.connection == pkt->dc.connection)
+			close_child(child);
+		return NULL;
+	}
+	if (unlikely(!child))
+		child = new_child(dct, pkt);
+	if (!child || child->zombie)
+		return NULL;
+	newer = (int32_t)(pkt->dc.connection - child->dc.connection);
+	if (newer < 0 || (newer > 0 && !start_child(child, pkt)))
+		return NULL;
+	return child;
+}
+
+/* What engine_input() asks: of a DCI, and of the QP that dc_accept() found. */
+bool dc_hears(const struct engine_qp *qp, const struct engine_packet *pkt)
+{
+	uint8_t peer = qp->attr.type == ENGINE_QP_DCI ? ENGINE_QP_DCT : ENGINE_QP_DCI;
+
+	return qp->is_dc && pkt->service == peer && pkt->dc.connection == qp->dc.connection &&
+	       qp->path.dest_qpn == pkt->src_qpn && qp->route == pkt->source;
+}
+
+/* ---- ends --------------------------------------------------------------------------------------------------------- */
+
+/* Each connection ends, at once or when its memory operations have. */
+void dc_drop_children(struct engine_qp *dct)
+{
+	struct engine_qp *child, *next;
+	size_t pos = 0;
+
+	/* Reaping one takes it out of the table: begin again each time. */
+	while ((child = hash_next(&dct->dc.children, &pos, NULL))) {
+		bool any = false;
+
+		for (; child; child = next) {
+			next = child->dc.sibling;
+			if (child->zombie)
+				continue;
+			drop_child(child);
+			any = true;
+		}
+		if (any)
+			pos = 0;
+	}
+}
+
+/* Those that were dropped and whose memory operations have ended since. */
+void dc_reap_children(struct engine_qp *dct)
+{
+	struct engine_qp *child;
+	size_t pos = 0;
+
+	while ((child = hash_next(&dct->dc.children, &pos, NULL))) {
+		qp_settle(child);
+		if (qp_has_pending_ops(child))
+			continue;
+		qp_reap(child);
+		pos = 0;
+	}
+}
+
+/* The QP of a connection is freed next. */
+void dc_leave_parent(struct engine_qp *child)
+{
+	struct engine_qp *dct = child->dc.parent;
+	struct hash *children = &dct->dc.children;
+	uint32_t dci_qpn = child->path.dest_qpn;
+	struct engine_qp *first = hash_get(children, dci_qpn);
+
+	/* It may wait for this one only. */
+	if (dct->zombie)
+		qp_ready(dct);
+	if (first != child) {
+		while (first->dc.sibling != child)
+			first = first->dc.sibling;
+		first->dc.sibling = child->dc.sibling;
+		return;
+	}
+	hash_remove(children, dci_qpn);
+	if (child->dc.sibling)
+		(void)hash_add(children, dci_qpn, child->dc.sibling);
+}
+
+void dc_add_counters(const struct engine_qp *dct, struct engine_qp_counters *sum)
+{
+	const struct engine_qp *child;
+	size_t pos = 0;
+
+	while ((child = hash_next(&dct->dc.children, &pos, NULL)))
+		for (; child; child = child->dc.sibling)
+			if (!child->zombie)
+				counters_add(sum, &child->counters);
+}
