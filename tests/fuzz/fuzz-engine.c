@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A hostile client and its peer, on one engine, with RC, UC or UD queues, with or without an SRQ: the bytes are a program
+ * A hostile client and its peer, on one engine, with RC, UC, UD or DC queues, with or without SRQs: the bytes are a program
  * that writes rings, doorbell records and CQ consumer indexes, rings doorbells, changes states, loses packets, registers and destroys in any order. Among the
  * regions is each side's own queue memory, so WQEs may write rings, CQs and doorbell records.
  *
@@ -68,7 +68,7 @@ struct lab {
 	unsigned int n_lose; /* packets still to be lost */
 	uint32_t next_qpn;
 	uint8_t cq_flags, timeout, retries;
-	enum engine_qp_type type;
+	enum engine_qp_type type; /* DCI: of the first side, and the other one has a DCT */
 	bool has_srq;
 };
 
@@ -134,6 +134,19 @@ static int ud_path(void *owner, uint32_t qpn, const struct shmd_wqe_av_seg *av, 
 	return 0;
 }
 
+static int dc_route(void *owner, uint32_t qpn, const struct shmd_wqe_av_seg *av, void **ret_route)
+{
+	return route_get(owner, av->rgid, ret_route);
+}
+
+static int dc_route_back(void *owner, const void *source, void **ret_route)
+{
+	static const uint8_t gid[16];
+
+	assert_bug(source == owner);
+	return route_get(owner, gid, ret_route);
+}
+
 static const struct engine_ops ops = {
 	.now_nsec = now_nsec,
 	.route_get = route_get,
@@ -141,6 +154,8 @@ static const struct engine_ops ops = {
 	.send = send_packet,
 	.event = event,
 	.ud_path = ud_path,
+	.dc_route = dc_route,
+	.dc_route_back = dc_route_back,
 };
 
 /* ---- objects -------------------------------------------------------------------------------------------------------- */
@@ -199,11 +214,16 @@ static void create_srq(struct lab *lab, struct side *side)
 		side->q->rq[(i << LOG2_STRIDE) + 3] = (uint8_t)((i + 1) & ((1u << LOG2_RQ) - 1));
 }
 
+static enum engine_qp_type type_of(const struct lab *lab, const struct side *side)
+{
+	return lab->type == ENGINE_QP_DCI && side != lab->sides ? ENGINE_QP_DCT : lab->type;
+}
+
 static void create_qp(struct lab *lab, struct side *side)
 {
 	struct engine_qp_attr attr = {
 		.qpn = lab->next_qpn++,
-		.type = lab->type,
+		.type = type_of(lab, side),
 		.pdn = 1,
 		.has_srq = lab->has_srq,
 		.srqn = srqn_of(lab, side),
@@ -216,8 +236,15 @@ static void create_qp(struct lab *lab, struct side *side)
 		.send_cqn = cqn_of(lab, side, 0),
 		.recv_cqn = cqn_of(lab, side, 1),
 	};
-	int r = engine_qp_create(lab->engine, &attr);
+	int r;
 
+	if (type_of(lab, side) == ENGINE_QP_DCI) {
+		attr.has_srq = false;
+		attr.rq_ring = NULL;
+	}
+	if (type_of(lab, side) == ENGINE_QP_DCT)
+		attr.sq_ring = attr.dbrec = NULL;
+	r = engine_qp_create(lab->engine, &attr);
 	assert_bug(r == 0);
 	side->qpn = attr.qpn;
 	side->has_qp = true;
@@ -249,6 +276,7 @@ static void modify(struct lab *lab, struct side *side, enum engine_qp_state stat
 		.max_rd_atomic = 4,
 		.max_dest_rd_atomic = 4,
 		.qkey = QKEY,
+		.dc_key = (uint64_t)QKEY << 32,
 	};
 	int r = engine_qp_modify(lab->engine, side->qpn, &mod);
 
@@ -265,10 +293,13 @@ static void connect_side(struct lab *lab, struct side *side)
 		[ENGINE_QP_UC] = {ENGINE_QP_SET_ACCESS, ENGINE_QP_SET_PATH | ENGINE_QP_SET_RQ_PSN,
 				  ENGINE_QP_SET_SQ_PSN},
 		[ENGINE_QP_UD] = {ENGINE_QP_SET_QKEY, 0, ENGINE_QP_SET_SQ_PSN},
+		[ENGINE_QP_DCI] = {0, 0, ENGINE_QP_SET_RETRY | ENGINE_QP_SET_SQ_PSN | ENGINE_QP_SET_RD_ATOMIC},
+		[ENGINE_QP_DCT] = {ENGINE_QP_SET_ACCESS | ENGINE_QP_SET_DC_KEY,
+				   ENGINE_QP_SET_RNR_TIMER | ENGINE_QP_SET_RD_ATOMIC, 0},
 	};
 
 	for (unsigned int i = 0; i < 3; i++)
-		modify(lab, side, ENGINE_QP_INIT + i, sets[lab->type][i]);
+		modify(lab, side, ENGINE_QP_INIT + i, sets[type_of(lab, side)][i]);
 }
 
 static void side_init(struct lab *lab, unsigned int i, enum mem_mode mode)
@@ -409,6 +440,11 @@ static unsigned int put_atomic(struct lab *lab, uint8_t *wqe, const struct side 
 	return ds + 1;
 }
 
+static bool has_av(const struct lab *lab)
+{
+	return lab->type == ENGINE_QP_UD || lab->type == ENGINE_QP_DCI;
+}
+
 /* An address vector of the length that bit 5 of `how` says, mostly of the peer. Returns the units of the WQE. */
 static unsigned int put_av(struct lab *lab, uint8_t *wqe, const struct side *peer, uint8_t how)
 {
@@ -439,14 +475,15 @@ static void post(struct lab *lab, struct side *side)
 
 	put32(wqe, (uint32_t)side->pi << 8 | opcode);
 	wqe[11] = how & 0xe8;
-	if (lab->type == ENGINE_QP_UD && opcode != SHMD_OPCODE_NOP)
+	if (has_av(lab) && opcode != SHMD_OPCODE_NOP)
 		ds = put_av(lab, wqe, peer, how);
-	else if (opcode != SHMD_OPCODE_NOP && opcode != SHMD_OPCODE_SEND && opcode != SHMD_OPCODE_SEND_IMM) {
-		put64(wqe + 16, peer->iova[m] + (take(lab, 2) & 0xfff));
-		put32(wqe + 24, peer->key[m]);
+	if (lab->type != ENGINE_QP_UD && opcode != SHMD_OPCODE_NOP && opcode != SHMD_OPCODE_SEND &&
+	    opcode != SHMD_OPCODE_SEND_IMM) {
+		put64(wqe + 16 * ds, peer->iova[m] + (take(lab, 2) & 0xfff));
+		put32(wqe + 16 * ds + 8, peer->key[m]);
 		ds++;
 	}
-	if (lab->type != ENGINE_QP_UD && (opcode == SHMD_OPCODE_ATOMIC_CS || opcode == SHMD_OPCODE_ATOMIC_FA)) {
+	if (!has_av(lab) && (opcode == SHMD_OPCODE_ATOMIC_CS || opcode == SHMD_OPCODE_ATOMIC_FA)) {
 		put64(wqe + 16, peer->iova[m] + (take(lab, 2) & 0xff8));
 		ds = put_atomic(lab, wqe, side, how);
 		n_sges = 0;
@@ -568,7 +605,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 {
 	static const uint32_t chunks[] = {256, 1024, 4096, 65536};
 	static struct lab lab;
-	struct engine_attr attr = {.max_qps = 8, .max_cqs = 4, .max_mrs = 4, .max_srqs = N_SIDES, .self_route = &lab};
+	struct engine_attr attr = {.max_qps = 80, .max_cqs = 4, .max_mrs = 4, .max_srqs = N_SIDES, .self_route = &lab};
 	uint8_t head;
 	int r;
 
@@ -583,8 +620,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 	lab.cq_flags = head >> 4;
 	lab.timeout = (uint8_t)take(&lab, 1);
 	lab.retries = (uint8_t)take(&lab, 1);
-	lab.type = head >> 6 < 3 ? (enum engine_qp_type)(head >> 6) : ENGINE_QP_RC;
-	lab.has_srq = lab.retries & 0x80 || head >> 6 == 3;
+	lab.type = head >> 6 < 3 ? (enum engine_qp_type)(head >> 6) : ENGINE_QP_DCI;
+	lab.has_srq = lab.retries & 0x80 || lab.type == ENGINE_QP_DCI;
 	attr.chunk_bytes = chunks[head & 3];
 	r = engine_new(&attr, &ops, &lab, &lab.engine);
 	assert_bug(r == 0);

@@ -81,7 +81,7 @@ RUN, DOORBELL, TIME, SCAN = b"\x08\x20", b"\x05", b"\x09", b"\x0c"
 A, B = 0, 0x80
 
 
-RC, UC, UD, SRQ = 0, 1, 2, 0x80
+RC, UC, UD, DC, SRQ = 0, 1, 2, 3, 0x80
 
 
 def head(chunk=2, memory=0, cq=0, timeout=14, retries=0x77, kind=RC):
@@ -94,6 +94,11 @@ def post(opcode, how, *rest, side=A):
 
 def datagram(how, odd=0):
     return post(4, how, bytes([odd]), ref(0x190, 0))
+
+
+def dc(opcode, odd=0):
+    remote = at(0x100) if opcode in (1, 2, 3) else b""
+    return post(opcode, 0x29, bytes([odd]), remote, ref(0x180, 0))
 
 
 def at(offset):
@@ -159,6 +164,16 @@ def unreliable_seeds():
         yield f"ud-{name}", head(0, memory, kind=UD) + recv(0x1f0) * 4 + datagram(0x29) + datagram(0x09) + RUN * 2 + \
             datagram(0x29, 1) + datagram(0x29, 2) + datagram(0x29, 4) + datagram(0x29, 0x80) + RUN
         yield f"srq-{name}", head(0, memory, kind=RC | SRQ) + b"\xed" + recv(0x1c0) * 3 + send * 4 + RUN * 4 + TIME * 4
+        yield f"dc-{name}", head(0, memory, kind=DC) + recv(0x1c0) * 3 + (dc(1) + dc(3) + dc(4) + dc(2)) * 2 + RUN * 4
+    dc_reset, dct_reset = b"\x11\x07", b"\x91\x87"
+    yield "dc-wrong-key", head(kind=DC, timeout=1) + dc(1, 1) + RUN + TIME * 9
+    yield "dc-no-route", head(kind=DC) + dc(1) + dc(1, 0x80) + RUN + dc_reset + dc(1) + RUN
+    yield "dc-other-address", head(kind=DC) + (dc(1) + dc(1, 8)) * 3 + RUN * 3
+    yield "dc-reset-in-mid-flight", head(0, 2, kind=DC) + recv(0x1c0) * 2 + dc(4) + b"\x10\x10" + dc_reset + dc(4) + RUN * 3
+    yield "dct-reset-in-mid-flight", head(0, 2, kind=DC) + dc(1) * 3 + b"\x10\x10" + dct_reset + dc(1) + RUN * 3 + TIME * 9
+    yield "dct-destroyed-in-mid-flight", head(0, 2, kind=DC) + dc(1) * 3 + b"\x10\x10\x8b" + RUN + b"\x8b\x87" + dc(1) + RUN * 3
+    yield "dci-many", head(kind=DC) + (dc(1) + RUN + b"\x0b\x0b\x07") * 75
+    yield "dc-without-receive", head(kind=DC) + dc(4) + RUN + recv(0x1c0) + TIME * 3
     yield "uc-without-receive", head(kind=UC) + send + write_imm + RUN
     yield "uc-loss", head(0, kind=UC) + recv(0x1c0) * 2 + b"\x0e\x01" + send + RUN + send + RUN
     yield "uc-send-error", head(kind=UC) + write + read + write * 2 + RUN + b"\x06\x03\x00" + write + RUN
