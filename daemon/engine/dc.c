@@ -20,7 +20,7 @@
 /* Its DCT needs not remember this connection any more. Best effort: what is lost costs the DCT a QP, and no more. */
 void dc_leave(struct engine_qp *dci)
 {
-	struct engine_packet *pkt = packet_alloc(dci->engine, 0);
+	struct engine_packet *pkt = dci->engine->closing ? NULL : packet_alloc(dci->engine, 0);
 
 	if (pkt) {
 		pkt->kind = PACKET_DC_CLOSE;

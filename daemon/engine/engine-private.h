@@ -446,6 +446,7 @@ struct engine {
 	unsigned int n_qps; /* zombies included */
 	unsigned int n_awaited; /* packets away that unreliable senders wait for */
 	uint32_t next_life;
+	bool closing; /* engine_free: nothing is sent any more */
 	void *bounce_memory;
 	void *bounce_free[N_BOUNCE];
 	unsigned int n_bounce_free;

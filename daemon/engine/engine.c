@@ -96,6 +96,7 @@ struct engine *engine_free(struct engine *engine)
 
 	if (!engine)
 		return NULL;
+	engine->closing = true;
 	free_qps(engine);
 	while ((cq = first_value(&engine->cqs)))
 		engine_cq_destroy(engine, cq->attr.cqn);

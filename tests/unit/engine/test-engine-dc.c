@@ -2,6 +2,7 @@
 /* DC: one DCI to many DCTs and many DCIs to one, order, losses, and that what one does wrong harms no other. */
 #include <endian.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "daemon/engine/engine-private.h"
@@ -624,6 +625,42 @@ TEST(dc_connections_are_bounded)
 	world_run_timers(&l.w, 1000000000);
 	expect_error(&l.dcis[1].scq, false, 0, SHMD_SYNDROME_TRANSPORT_RETRY_EXC_ERR);
 	teardown(&l);
+}
+
+static void free_rings(struct tqp *qp)
+{
+	free(qp->sq);
+	free(qp->rq);
+	free(qp->dbrec);
+	free(qp->scq.ring);
+	free(qp->scq.dbrec);
+	free(qp->rcq.ring);
+	free(qp->rcq.dbrec);
+}
+
+/* An engine that goes calls its transport no more, and takes the connections of its DCTs with it. */
+TEST(dc_engine_freed_with_connections)
+{
+	uint64_t n_packets;
+	struct lab l;
+
+	setup(&l, MEM_POINTER);
+	for (unsigned int i = 0; i < N_DCIS; i++)
+		write_to(&l, i, i, SIGNALED, 0, 0, 64);
+	run(&l);
+	n_packets = l.w.n_packets;
+	for (unsigned int i = 0; i < N_NODES; i++)
+		l.w.nodes[i].engine = engine_free(l.w.nodes[i].engine);
+	ASSERT_EQ(l.w.n_packets, n_packets);
+	for (unsigned int i = 0; i < N_DCIS; i++)
+		free_rings(&l.dcis[i]);
+	for (unsigned int i = 0; i < N_DCTS; i++)
+		free_rings(&l.dcts[i]);
+	for (unsigned int i = 0; i < N_NODES; i++) {
+		free(l.srqs[i].ring);
+		free(l.srqs[i].dbrec);
+	}
+	world_deinit(&l.w);
 }
 
 TEST(dc_creation_and_states_are_checked)
