@@ -144,6 +144,7 @@ enum packet_use {
 	PACKET_USE_REQUEST,
 	PACKET_USE_RESPONSE,
 };
+#define N_PACKET_USES 2
 
 struct engine_packet {
 	struct list link; /* of the transport, then of the half that receives it */
@@ -309,11 +310,11 @@ struct tenant {
 	struct list link; /* engine->fresh or engine->active, while it has ready QPs */
 	struct list waiting_link; /* engine->packet_waiters, while it has QPs that wait for packets */
 	struct list ready; /* struct engine_qp.ready_link */
-	struct list waiters; /* struct engine_qp.packet_link */
+	struct list waiters[N_PACKET_USES]; /* struct engine_qp.packet_link, of the same use */
 	uint32_t pdn;
 	int32_t credit_nsec; /* of work it may do before others get their turn; negative: overdrawn */
 	uint32_t refs; /* QPs, and a turn that runs */
-	uint32_t n_packets[2]; /* by enum packet_use */
+	uint32_t n_packets[N_PACKET_USES]; /* by enum packet_use */
 };
 
 struct engine_qp {
@@ -321,7 +322,7 @@ struct engine_qp {
 	struct tenant *tenant;
 	struct list all_link;
 	struct list ready_link;
-	struct list packet_link; /* waiting for a free packet */
+	struct list packet_link[N_PACKET_USES]; /* waiting for a free packet of this use */
 	struct engine_qp_attr attr;
 	struct cq *send_cq, *recv_cq;
 	enum engine_qp_state state;

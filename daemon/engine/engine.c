@@ -160,7 +160,8 @@ static void qp_init(struct engine_qp *qp, struct engine *engine, const struct en
 	qp->log2_mtu = (uint8_t)__builtin_ctz(engine->attr.chunk_bytes);
 	list_init(&qp->all_link);
 	list_init(&qp->ready_link);
-	list_init(&qp->packet_link);
+	for (unsigned int use = 0; use < N_PACKET_USES; use++)
+		list_init(&qp->packet_link[use]);
 	list_init(&qp->req.rx);
 	list_init(&qp->resp.rx);
 	copy_init(&qp->req.copy, qp);

@@ -163,7 +163,8 @@ void qp_stop(struct engine_qp *qp)
 	struct engine *engine = qp->engine;
 
 	timer_cancel(qp);
-	list_del(&qp->packet_link);
+	for (unsigned int use = 0; use < N_PACKET_USES; use++)
+		list_del(&qp->packet_link[use]);
 	packet_put_all(engine, &qp->req.rx);
 	packet_put_all(engine, &qp->resp.rx);
 	qp->resp.spent = packet_put(engine, qp->resp.spent);
