@@ -404,6 +404,7 @@ void tenants_wake(struct engine *engine);
 void tenants_free(struct engine *engine);
 
 #define TENANT_QUANTUM_NSEC 8192
+#define TENANT_MOST_DEBT_NSEC (1 << 20) /* timers cost their tenant while it waits for its turn */
 #define TENANT_UNIT_WORK 1024u /* of a unit, in bytes moved in the same time */
 #define TENANT_WORK_PER_NSEC 16u
 
@@ -442,14 +443,21 @@ static inline void tenant_begin(struct engine *engine, bool goes_on)
 		engine->turn_clock_nsec = engine->ops.clock_nsec(engine->owner);
 }
 
+static inline void tenant_pay(struct tenant *tenant, uint32_t nsec)
+{
+	/* bounded: a turn is 50 us or 64 KiB and a chunk, and debts end here. */
+	tenant->credit_nsec -= (int32_t)nsec;
+	if (unlikely(tenant->credit_nsec < -TENANT_MOST_DEBT_NSEC))
+		tenant->credit_nsec = -TENANT_MOST_DEBT_NSEC;
+}
+
 /* After a turn of one of its QPs. A turn in vain is work as well. Returns the work, in bytes. */
 static inline unsigned int tenant_charge(struct engine *engine, struct tenant *tenant, unsigned int units)
 {
 	unsigned int work = (units ? units : 1) * TENANT_UNIT_WORK +
 			    (unsigned int)(engine->moved_bytes - engine->turn_began);
 
-	tenant->credit_nsec -= (int32_t)(engine->turn_clock_nsec ? tenant_turn_nsec(engine) :
-								   work / TENANT_WORK_PER_NSEC);
+	tenant_pay(tenant, engine->turn_clock_nsec ? tenant_turn_nsec(engine) : work / TENANT_WORK_PER_NSEC);
 	if (list_empty(&tenant->ready))
 		list_del(&tenant->link);
 	return work;

@@ -288,3 +288,30 @@ TEST(time_counts_where_there_is_a_clock)
 	tenancy_deinit(&slow);
 	world_deinit(&w);
 }
+
+/* Timers that expire in vain are paid for by those who set them, up to a limit: nobody is shut out for long. */
+TEST(timers_make_no_endless_debt)
+{
+	static struct tenancy one;
+	struct tenant *tenant;
+	struct engine_qp *qp;
+	struct world w;
+
+	world_init_chunk(&w, 0, 65536);
+	tenancy_init(&one, &w, 1, 1, 8);
+	world_run(&w);
+	qp = first_qp(&one);
+	tenant = qp->tenant;
+	for (unsigned int i = 0; i < 100000; i++) {
+		timer_arm(qp, 0);
+		timers_run(qp->engine);
+		ASSERT_GE(tenant->credit_nsec, -TENANT_MOST_DEBT_NSEC);
+	}
+	ASSERT_EQ(tenant->credit_nsec, -TENANT_MOST_DEBT_NSEC);
+	/* It is served again, at once when nobody else wants to be. */
+	post_all(&one, 1);
+	world_run(&w);
+	ASSERT_EQ(n_done(&one), 1);
+	tenancy_deinit(&one);
+	world_deinit(&w);
+}
