@@ -195,11 +195,14 @@ SHMD_DEV_SLOW int shmd_dev_until_wait(struct shmd_dev_qp *qp, const struct shmd_
 				      int sharing, uint64_t timeout_nsec)
 {
 	struct shmd_dev_wait wait;
-	int rc;
+	int rc, announced;
 
 	shmd_dev_wait_init(&wait, qp, timeout_nsec);
-	shmd_dev_sq_kick(qp, sharing);
+	announced = shmd_dev_sq_kick(qp, sharing);
 	while (!shmd_dev_until_holds(until)) {
+		/* The peer may be waiting for it. */
+		if (SHMD_DEV_UNLIKELY(!announced))
+			announced = shmd_dev_sq_kick(qp, sharing);
 		if (shmd_dev_wait_is_due(&wait, SHMD_DEV_HEALTH_ROUNDS)) {
 			rc = shmd_dev_cq_poll(qp, sharing);
 			if (!rc)
@@ -292,12 +295,15 @@ SHMD_DEV_API int shmd_dev_qp_test32(struct shmd_dev_qp *qp, const uint32_t *word
 
 SHMD_DEV_API int shmd_dev_qp_reserve(struct shmd_dev_qp *qp, uint32_t n_wqebbs, uint64_t *ret_index)
 {
+	struct shmd_dev_claim claim;
 	struct shmd_dev_ring ring;
-	struct shmd_dev_claim claim =
-		shmd_dev_sq_reserve(qp, n_wqebbs, SHMD_DEV_FIXED(qp->sharing), 0, &ring);
+	int status;
 
-	int status = shmd_dev_claim_status(claim.index);
-
+	/* Here, for the caller's number; shmd_dev_sq_try_claim counts with 32 bits and a sign. */
+	if (n_wqebbs - 1 >= shmd_dev_sq_window(qp))
+		return SHMD_DEV_INVALID;
+	claim = shmd_dev_sq_reserve(qp, n_wqebbs, SHMD_DEV_FIXED(qp->sharing), 0, &ring);
+	status = shmd_dev_claim_status(claim.index);
 	if (!status)
 		*ret_index = claim.index;
 	return status;
