@@ -197,7 +197,7 @@ SHMD_DEV int shmd_dev_sq_try_claim(struct shmd_dev_qp *qp, uint32_t n_wqebbs, in
 			return 1;
 		}
 		if (claim->holds)
-			shmd_dev_lock_drop(&qp->sq_lock, sharing);
+			shmd_dev_lock_drop_unused(&qp->sq_lock, sharing);
 		claim->holds = 0;
 		claim->done = shmd_dev_index_acquire(&qp->cqe_ci, sharing);
 	}
