@@ -353,7 +353,9 @@ int engine_qp_freeze(struct engine *engine, uint32_t qpn)
 	if (!qp || qp->zombie)
 		return -ENOENT;
 	qp->req.pi = qp_read_snd(qp);
-	qp->resp.pi = qp_read_rcv(qp);
+	/* Without a receive queue the word means nothing, and nothing flushes up to it. */
+	if (qp->attr.rq_ring)
+		qp->resp.pi = qp_read_rcv(qp);
 	qp->frozen = true;
 	qp_ready(qp);
 	return 0;
