@@ -72,14 +72,20 @@ def check_arch(options, linker, names, arch):
             yield f'sm_{arch}: {name} needs {used[name]} registers'
 
 
-def check_programs(options, linker, oldest):
-    """Two units, with the flags of an ordinary link; PTX for GPUs that have no code; and units of both kinds."""
-    virtual = ['-gencode', f'arch=compute_{oldest},code=compute_{oldest}']
-    for flags, unit in ((['-arch=sm_90'], options.unit), (['-arch=sm_90'], options.unit_inline),
-                        (virtual, options.unit)):
-        path, said = linker.link(*flags, unit, options.plain, options.library)
+def check_programs(options, linker):
+    """Two units that use the library, and units of both kinds."""
+    for unit in (options.unit, options.unit_inline):
+        path, said = linker.link('-arch=sm_90', unit, options.plain, options.library)
         if not path:
-            yield f'{" ".join(flags)}, {os.path.basename(unit)}: {said}'
+            yield f'{os.path.basename(unit)}: {said}'
+
+
+def without_code(nvcc, archs):
+    """An architecture after the oldest for whose generation the library has no code; None when nvcc knows none."""
+    known = subprocess.run([nvcc, '--list-gpu-code'], capture_output=True, text=True, check=True).stdout
+    ours = sorted(int(arch) for arch in archs)
+    return next((int(arch) for arch in re.findall(r'\bsm_(\d+)$', known, re.M)
+                 if int(arch) > ours[0] and int(arch) // 10 not in {arch // 10 for arch in ours}), None)
 
 
 def check_without_library(options, linker, names):
@@ -102,13 +108,14 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         linker = Linker(options.nvcc, folder)
         problems += check_units(options, names)
-        for arch in archs:
+        by_ptx = without_code(options.nvcc, archs)
+        for arch in archs + [by_ptx] * (by_ptx is not None):
             problems += check_arch(options, linker, names, arch)
-        problems += check_programs(options, linker, archs[0])
+        problems += check_programs(options, linker)
         problems += check_without_library(options, linker, names)
     for problem in problems:
         print(problem)
-    print(f'{len(names)} functions, sm_{", sm_".join(archs)}')
+    print(f'{len(names)} functions, sm_{", sm_".join(archs)}, by PTX sm_{by_ptx}')
     sys.exit(1 if problems else 0)
 
 
