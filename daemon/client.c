@@ -25,6 +25,7 @@ static void on_socket(void *arg, unsigned int events)
 	if (events & LOOP_READ)
 		session_readable(client->session);
 	/* The session may have ended here; it is freed by on_reap. */
+	client->activity(client->activity_arg);
 }
 
 static void on_process(void *arg, unsigned int events)
@@ -45,7 +46,10 @@ static void on_handshake(void *arg)
 
 static void on_reap(void *arg)
 {
-	client_free(arg);
+	struct client *client = arg;
+
+	client->activity(client->activity_arg);
+	client_free(client);
 }
 
 void client_attention(struct session *session)
@@ -95,6 +99,8 @@ int client_new(const struct client_attr *attr, int sock)
 		return -ENOMEM;
 	list_init(&client->link);
 	client->handshake_nsec = attr->handshake_nsec;
+	client->activity = attr->activity;
+	client->activity_arg = attr->activity_arg;
 	r = session_new(attr->registry, take_fd(&owned_sock), &client->session);
 	if (r < 0)
 		return r;

@@ -17,6 +17,8 @@ struct client {
 	struct loop_watch *process_watch; /* NULL without a pidfd */
 	struct loop_timer *handshake;
 	struct loop_defer *reap;
+	void (*activity)(void *arg);
+	void *activity_arg;
 };
 
 struct client_attr {
@@ -24,6 +26,8 @@ struct client_attr {
 	struct registry *registry;
 	struct list *clients;
 	uint64_t handshake_nsec;
+	void (*activity)(void *arg); /* called after a client was heard or freed */
+	void *activity_arg;
 };
 
 /* Takes `sock` in any case. Errors as session_new. */

@@ -12,19 +12,19 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "config.h"
 #include "daemon/client.h"
-#include "daemon/fdstore.h"
 #include "daemon/listener.h"
 #include "daemon/log.h"
 #include "daemon/loop.h"
 #include "daemon/nic/nic.h"
+#include "daemon/service.h"
 #include "daemon/session/drain.h"
 #include "daemon/session/registry.h"
+#include "daemon/tune.h"
 #include "proto/base/cleanup.h"
 #include "proto/base/nsec.h"
 
@@ -40,9 +40,12 @@ struct daemon_nic {
 };
 
 struct daemon {
-	const struct settings *settings;
+	struct settings *settings;
+	const struct settings_source *source;
 	struct loop *loop;
-	struct loop_signal *sigterm, *sigint;
+	struct loop_signal *sigterm, *sigint, *sighup;
+	struct service service;
+	uint64_t hang_in; /* fault point: the loop stands still in this accept, counted down; 0: never */
 	struct listener listener;
 	struct loop_watch *accept_watch;
 	struct loop_timer *accept_pause;
@@ -61,7 +64,8 @@ DEFINE_CLEANUP(struct daemon *, daemon_free);
 static void on_note(void *arg, const struct note *note)
 {
 	const struct session *session = note->session;
-	struct log_fields fields = {.nic = note->nic, .qpn = note->qpn, .kind = note->kind};
+	struct log_fields fields = {
+		.nic = note->nic, .qpn = note->qpn, .kind = note->kind, .event = note->event};
 
 	if (session) {
 		fields.session = session->id;
@@ -88,26 +92,6 @@ static void on_attention(void *arg, struct session *session)
 	client_attention(session);
 }
 
-/* "proto,session,nic" */
-static unsigned int parse_debug(const char *text)
-{
-	static const struct {
-		const char *name;
-		enum note_topic topic;
-	} topics[] = {{"proto", NOTE_PROTO}, {"session", NOTE_SESSION}, {"nic", NOTE_NIC}};
-	unsigned int wanted = 0;
-
-	while (text && *text) {
-		size_t bytes = strcspn(text, ",");
-
-		for (unsigned int i = 0; i < sizeof(topics) / sizeof(topics[0]); i++)
-			if (strlen(topics[i].name) == bytes && strncmp(topics[i].name, text, bytes) == 0)
-				wanted |= topics[i].topic;
-		text += bytes + (text[bytes] == ',');
-	}
-	return wanted;
-}
-
 /* ---- NICs ------------------------------------------------------------------------------------------------------- */
 
 static void on_nic(void *arg, unsigned int events)
@@ -123,13 +107,23 @@ static void on_nic(void *arg, unsigned int events)
 	}
 }
 
+/* "loop.hang:N" is the daemon's own fault point, the others are the soft NIC's. */
+static const char *nic_fault(struct daemon *daemon)
+{
+	const char *text = getenv("SHMEMD_FAULT");
+	char more;
+
+	return text && sscanf(text, "loop.hang:%" SCNu64 "%c", &daemon->hang_in, &more) == 1 && daemon->hang_in > 0
+		? NULL : text;
+}
+
 static int probe_nics(struct daemon *daemon)
 {
 	const struct nic_soft_attr attr = {
 		.n_nics = (unsigned int)daemon->settings->soft_nics,
 		.gpu_poll_usec = (uint32_t)daemon->settings->gpu_poll_usec,
 		.spin_usec = (uint32_t)daemon->settings->spin_usec,
-		.fault = getenv("SHMEMD_FAULT"),
+		.fault = nic_fault(daemon),
 	};
 	int r;
 
@@ -197,9 +191,17 @@ static void on_accept_pause_over(void *arg)
 /* Out of descriptors or memory: the backlog waits, and so do we, instead of spinning on it. */
 static void pause_accept(struct daemon *daemon)
 {
-	log_provoked(LOG_ERR, NULL, "cannot accept a client now: %m");
+	log_provoked(LOG_ERR, &(struct log_fields){.event = CATALOG_ACCEPT_PAUSED},
+		     "cannot accept a client now: %m");
 	loop_watch_set(daemon->accept_watch, 0);
 	loop_timer_arm(daemon->accept_pause, ACCEPT_PAUSE_NSEC);
+}
+
+static void on_activity(void *arg)
+{
+	struct daemon *daemon = arg;
+
+	service_activity(&daemon->service);
 }
 
 static bool accept_one(struct daemon *daemon)
@@ -209,6 +211,8 @@ static bool accept_one(struct daemon *daemon)
 		.registry = &daemon->registry,
 		.clients = &daemon->clients,
 		.handshake_nsec = daemon->settings->handshake_timeout_msec * NSEC_PER_MSEC,
+		.activity = on_activity,
+		.activity_arg = daemon,
 	};
 	int sock = accept4(daemon->listener.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	int r;
@@ -218,6 +222,9 @@ static bool accept_one(struct daemon *daemon)
 			pause_accept(daemon);
 		return false;
 	}
+	if (daemon->hang_in && --daemon->hang_in == 0)
+		for (;;)
+			pause();
 	r = client_new(&attr, sock);
 	if (r < 0 && r != -EDQUOT && r != -ESRCH)
 		log_provoked(LOG_WARNING, NULL, "cannot serve a new client: %s", strerror(-r));
@@ -245,45 +252,44 @@ static void on_stop(void *arg)
 	struct daemon *daemon = arg;
 	struct client *client;
 
-	fdstore_notify("STOPPING=1");
-	log_line(LOG_INFO, NULL, "stopping");
+	service_stopping(&daemon->service);
+	log_line(LOG_INFO, &(struct log_fields){.event = CATALOG_STOPPING}, "stopping");
 	list_for_each_entry(client, &daemon->clients, link)
 		session_end(client->session, SHMD_STATUS_SHUTDOWN, "%s",
 			    status_text(SHMD_STATUS_SHUTDOWN));
 	loop_stop(daemon->loop);
 }
 
+static void on_reload(void *arg)
+{
+	struct daemon *daemon = arg;
+	const struct tune_target target = {daemon->settings, daemon->source, &daemon->listener, &daemon->registry};
+	struct settings_error error;
+	int r;
+
+	service_reloading(&daemon->service);
+	r = tune_reload(&target, &error);
+	service_reloaded(&daemon->service, r < 0 ? error.text : NULL);
+}
+
 /* ---- birth and death ------------------------------------------------------------------------------------------------ */
 
 static int make_registry(struct daemon *daemon)
 {
-	const struct settings *settings = daemon->settings;
-	unsigned int debug = parse_debug(getenv("SHMEMD_DEBUG"));
-	const struct registry_attr attr = {
-		.limits = {.n = {
-			[QUOTA_CONNECTIONS] = settings->max_connections,
-			[QUOTA_SESSIONS] = settings->max_sessions,
-			[QUOTA_QPS] = settings->max_qps,
-			[QUOTA_CQS] = settings->max_cqs,
-			[QUOTA_MRS] = settings->max_mrs,
-			[QUOTA_BYTES] = settings->max_registered_bytes,
-			[QUOTA_FDS] = settings->max_fds,
-			[QUOTA_PUBLISHED] = settings->max_published,
-		}},
+	struct registry_attr attr = {
 		.daemon = "shmemd " SHMD_VERSION_STRING,
-		.quiesce_nsec = settings->quiesce_timeout_msec * NSEC_PER_MSEC,
+		.quiesce_nsec = daemon->settings->quiesce_timeout_msec * NSEC_PER_MSEC,
 		.hooks = {
 			.arg = daemon,
 			.drain_alarm = on_drain_alarm,
 			.note = on_note,
 			.attention = on_attention,
-			.debug = log_wants(LOG_DEBUG) ? debug | NOTE_SESSION | NOTE_NIC : debug,
+			.debug = tune_log(daemon->settings),
 		},
 	};
 	int r;
 
-	if (debug)
-		log_init((enum log_target)settings->log_target, LOG_DEBUG);
+	tune_limits(daemon->settings, &attr.limits);
 	r = registry_init(&daemon->registry, &attr);
 	daemon->have_registry = r == 0;
 	return r;
@@ -305,26 +311,13 @@ static int make_loop(struct daemon *daemon)
 	r = loop_signal_new(daemon->loop, SIGINT, on_stop, daemon, &daemon->sigint);
 	if (r < 0)
 		return r;
+	r = loop_signal_new(daemon->loop, SIGHUP, on_reload, daemon, &daemon->sighup);
+	if (r < 0)
+		return r;
 	return loop_timer_new(daemon->loop, on_accept_pause_over, daemon, &daemon->accept_pause);
 }
 
-/* Every session holds several descriptors: take as many as we may. */
-static void raise_fd_limit(const struct settings *settings)
-{
-	struct rlimit limit;
-
-	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
-		return;
-	limit.rlim_cur = limit.rlim_max;
-	setrlimit(RLIMIT_NOFILE, &limit);
-	if (limit.rlim_max < settings->max_fds)
-		log_line(LOG_WARNING, NULL,
-			 "max-fds is %" PRIu64 ", but this process may open only %" PRIu64
-			 " descriptors; raise LimitNOFILE or lower max-fds",
-			 settings->max_fds, (uint64_t)limit.rlim_max);
-}
-
-int daemon_new(const struct settings *settings, struct daemon **ret_daemon)
+int daemon_new(struct settings *settings, const struct settings_source *source, struct daemon **ret_daemon)
 {
 	_cleanup_(daemon_freep) struct daemon *daemon = calloc(1, sizeof(*daemon));
 	int r;
@@ -332,11 +325,12 @@ int daemon_new(const struct settings *settings, struct daemon **ret_daemon)
 	if (!daemon)
 		return -ENOMEM;
 	daemon->settings = settings;
+	daemon->source = source;
 	daemon->listener.fd = -1;
 	list_init(&daemon->nics);
 	list_init(&daemon->clients);
 	signal(SIGPIPE, SIG_IGN);
-	raise_fd_limit(settings);
+	tune_fd_limit(settings);
 
 	r = make_loop(daemon);
 	if (r < 0)
@@ -350,6 +344,9 @@ int daemon_new(const struct settings *settings, struct daemon **ret_daemon)
 	r = open_nics(daemon);
 	if (r < 0)
 		return r;
+	r = service_init(&daemon->service, daemon->loop, &daemon->registry, daemon->listener.path);
+	if (r < 0)
+		return r;
 	r = loop_watch_new(daemon->loop, daemon->listener.fd, LOOP_READ, on_accept, daemon,
 			   &daemon->accept_watch);
 	if (r < 0)
@@ -360,10 +357,9 @@ int daemon_new(const struct settings *settings, struct daemon **ret_daemon)
 
 int daemon_run(struct daemon *daemon)
 {
-	log_line(LOG_INFO, NULL, "shmemd %s is ready at %s with %u NICs", SHMD_VERSION_STRING,
-		 daemon->listener.path, daemon->registry.n_nics);
-	fdstore_notify("READY=1\nSTATUS=%u NICs, listening at %s", daemon->registry.n_nics,
-		       daemon->listener.path);
+	log_line(LOG_INFO, &(struct log_fields){.event = CATALOG_READY}, "shmemd %s is ready at %s with %u NICs",
+		 SHMD_VERSION_STRING, daemon->listener.path, daemon->registry.n_nics);
+	service_ready(&daemon->service);
 	return loop_run(daemon->loop);
 }
 
@@ -384,6 +380,8 @@ struct daemon *daemon_free(struct daemon *daemon)
 	listener_deinit(&daemon->listener);
 	loop_signal_free(daemon->sigterm);
 	loop_signal_free(daemon->sigint);
+	loop_signal_free(daemon->sighup);
+	service_deinit(&daemon->service);
 	loop_free(daemon->loop);
 	free(daemon);
 	return NULL;

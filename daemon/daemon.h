@@ -7,8 +7,11 @@
 
 struct daemon;
 
-/* Listens and has its NICs when this returns 0. Logs why it failed. `settings` lives as long as the daemon. */
-int daemon_new(const struct settings *settings, struct daemon **ret_daemon);
+/*
+ * Listens and has its NICs when this returns 0. Logs why it failed. Both settings, which SIGHUP changes, and where they
+ * came from live as long as the daemon.
+ */
+int daemon_new(struct settings *settings, const struct settings_source *source, struct daemon **ret_daemon);
 /* Until SIGTERM or SIGINT. 0, or negative errno when the daemon cannot go on. */
 int daemon_run(struct daemon *daemon);
 /* Ends all sessions, closes NICs, removes the socket. NULL allowed; right for half-built ones. */

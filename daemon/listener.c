@@ -3,7 +3,7 @@
  * Making the listening socket.
  *
  * Two daemons never share a path: under a lock on the folder, a socket that somebody listens on is left alone and a
- * stale one is replaced. What is not a socket is never removed. Control thread, before any other thread.
+ * stale one is replaced. What is not a socket is never removed. Control thread; made before any other thread.
  */
 #include "daemon/listener.h"
 
@@ -216,12 +216,43 @@ int listener_init(struct listener *listener, const struct settings *settings)
 	return r;
 }
 
+/* Is the socket at our path still the one we made? */
+static bool is_ours(const struct listener *listener, struct stat *ret_st)
+{
+	return listener->fd >= 0 && listener->ino && lstat(listener->path, ret_st) == 0 &&
+	       ret_st->st_dev == listener->dev && ret_st->st_ino == listener->ino;
+}
+
+/* In between, only what both old and new settings allow. */
+int listener_set_access(struct listener *listener, const struct settings *settings)
+{
+	mode_t mode = (mode_t)settings->socket_mode, old;
+	struct stat st;
+	gid_t gid;
+	int r;
+
+	if (!is_ours(listener, &st))
+		return 0;
+	r = choose_group(settings, &gid, &mode);
+	if (r < 0)
+		return r;
+	old = st.st_mode & 0777;
+	if (gid == (gid_t)-1)
+		gid = getegid();
+	if (chmod(listener->path, old & mode) < 0 || chown(listener->path, (uid_t)-1, gid) < 0 ||
+	    chmod(listener->path, mode) < 0) {
+		r = -errno;
+		log_line(LOG_ERR, NULL, "cannot change mode and group of the socket %s: %m", listener->path);
+		chmod(listener->path, old);
+	}
+	return r;
+}
+
 void listener_deinit(struct listener *listener)
 {
 	struct stat st;
 
-	if (listener->fd >= 0 && listener->ino && lstat(listener->path, &st) == 0 &&
-	    st.st_dev == listener->dev && st.st_ino == listener->ino)
+	if (is_ours(listener, &st))
 		unlink(listener->path);
 	listener->fd = safe_close(listener->fd);
 }

@@ -18,6 +18,8 @@ struct listener {
 
 /* Logs why it failed. -EADDRINUSE: a daemon is running there. */
 int listener_init(struct listener *listener, const struct settings *settings);
+/* Mode and group of our own socket become those of the settings. On failure nothing changed, and it says why. */
+int listener_set_access(struct listener *listener, const struct settings *settings);
 void listener_deinit(struct listener *listener); /* removes our own socket */
 
 #endif

@@ -33,6 +33,7 @@
 #define BUCKET_BURST 20u
 #define BUCKET_TOKEN_NSEC 500000000ull
 
+/* The first three are read by every thread and written by log_init: single words, no order among them. */
 static struct {
 	bool journal; /* through libsystemd */
 	bool prefix; /* stderr lines carry "<level>" */
@@ -57,14 +58,14 @@ void log_init(enum log_target target, int max_level)
 {
 	bool journal = target == LOG_TO_JOURNAL || (target == LOG_TO_AUTO && stderr_is_journal());
 
-	log_state.max_level = max_level;
-	log_state.journal = journal && HAVE_SYSTEMD;
-	log_state.prefix = journal && !HAVE_SYSTEMD;
+	__atomic_store_n(&log_state.max_level, max_level, __ATOMIC_RELAXED);
+	__atomic_store_n(&log_state.journal, journal && HAVE_SYSTEMD, __ATOMIC_RELAXED);
+	__atomic_store_n(&log_state.prefix, journal && !HAVE_SYSTEMD, __ATOMIC_RELAXED);
 }
 
 bool log_wants(int level)
 {
-	return level <= log_state.max_level;
+	return level <= __atomic_load_n(&log_state.max_level, __ATOMIC_RELAXED);
 }
 
 static const char *level_name(int level)
@@ -76,6 +77,12 @@ static const char *level_name(int level)
 }
 
 #if HAVE_SYSTEMD
+static const char *const event_ids[] = {
+#define X(name, id) [CATALOG_##name] = id,
+	CATALOG_LIST(X)
+#undef X
+};
+
 /* "NAME=value" texts of the facts that are known. Returns their number. */
 static int format_fields(char out[LOG_MAX_FIELDS][LOG_FIELD_BYTES], const struct log_fields *fields)
 {
@@ -93,6 +100,8 @@ static int format_fields(char out[LOG_MAX_FIELDS][LOG_FIELD_BYTES], const struct
 		snprintf(out[n++], LOG_FIELD_BYTES, "SHMEMD_NIC=%s", fields->nic);
 	if (fields->qpn)
 		snprintf(out[n++], LOG_FIELD_BYTES, "SHMEMD_QPN=0x%" PRIx32, fields->qpn);
+	if (fields->event)
+		snprintf(out[n++], LOG_FIELD_BYTES, "MESSAGE_ID=%s", event_ids[fields->event]);
 	if (fields->kind)
 		snprintf(out[n++], LOG_FIELD_BYTES, "SHMEMD_KIND=%s", fields->kind);
 	return n;
@@ -127,7 +136,7 @@ static void to_stderr(int level, const struct log_fields *fields, const char *te
 	if (fields && fields->session && fields->has_peer)
 		snprintf(who, sizeof(who), "session %" PRIu64 " (uid %" PRIu32 ", pid %" PRIu32 "): ",
 			 fields->session, fields->uid, fields->pid);
-	if (log_state.prefix)
+	if (__atomic_load_n(&log_state.prefix, __ATOMIC_RELAXED))
 		n = snprintf(line, sizeof(line), "<%d>%s%s\n", level & 7, who, text);
 	else
 		n = snprintf(line, sizeof(line), "shmemd: %s: %s%s\n", level_name(level), who, text);
@@ -139,7 +148,7 @@ static void to_stderr(int level, const struct log_fields *fields, const char *te
 
 static void emit(int level, const struct log_fields *fields, const char *text)
 {
-	if (log_state.journal)
+	if (__atomic_load_n(&log_state.journal, __ATOMIC_RELAXED))
 		to_journal(level, fields, text);
 	else
 		to_stderr(level, fields, text);
@@ -194,7 +203,8 @@ void log_provoked(int level, const struct log_fields *fields, const char *fmt, .
 	if (!log_wants(level) || !pass(&n_dropped))
 		return;
 	if (n_dropped > 0)
-		log_line(LOG_NOTICE, NULL, "%" PRIu64 " lines about clients were dropped", n_dropped);
+		log_line(LOG_NOTICE, &(struct log_fields){.event = CATALOG_LINES_DROPPED},
+			 "%" PRIu64 " lines about clients were dropped", n_dropped);
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);

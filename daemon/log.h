@@ -3,7 +3,7 @@
  * The log: one line of text and the facts behind it as fields, to the journal or to stderr.
  *
  * Levels are those of <syslog.h>. Text is lower case, without "=" signs, with the exact cause. The one global state of
- * the daemon; log_init comes first, and every thread may log afterwards.
+ * the daemon; log_init comes first, and every thread may log afterwards, also while log_init is called again.
  */
 #ifndef SHMEMD_LOG_H
 #define SHMEMD_LOG_H
@@ -11,6 +11,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <syslog.h>
+
+#include "daemon/session/catalog.h"
 
 enum log_target {
 	LOG_TO_AUTO, /* the journal when stderr is connected to it, else stderr */
@@ -26,6 +28,7 @@ struct log_fields {
 	const char *nic;
 	uint32_t qpn;
 	const char *kind; /* of the message */
+	enum catalog_event event; /* becomes MESSAGE_ID */
 };
 
 void log_init(enum log_target target, int max_level);

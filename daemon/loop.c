@@ -2,7 +2,8 @@
 /*
  * The event loop over libevent, which nothing else includes.
  *
- * An idle loop sleeps: no timer runs that nobody armed. Control thread only.
+ * An idle loop sleeps: no timer runs that nobody armed. However many callbacks are due at once, the clock is read
+ * again after TURN_NSEC of them, and urgent timers pass the rest. Control thread only.
  */
 #include "daemon/loop.h"
 
@@ -13,6 +14,14 @@
 #include <event2/event.h>
 
 #include "proto/base/nsec.h"
+
+#define TURN_NSEC (100 * NSEC_PER_MSEC)
+
+enum {
+	PRIORITY_URGENT,
+	PRIORITY_NORMAL, /* what libevent gives a new event of two priorities */
+	PRIORITY_N,
+};
 
 struct loop {
 	struct event_base *base;
@@ -47,13 +56,35 @@ struct loop_defer {
 DEFINE_CLEANUP(struct loop *, loop_free);
 DEFINE_CLEANUP(struct loop_watch *, loop_watch_free);
 
+static void config_freep(struct event_config **config)
+{
+	if (*config)
+		event_config_free(*config);
+}
+
+static struct event_base *make_base(void)
+{
+	const struct timeval turn = {.tv_usec = TURN_NSEC / NSEC_PER_USEC};
+	_cleanup_(config_freep) struct event_config *config = event_config_new();
+	struct event_base *base;
+
+	if (!config || event_config_set_max_dispatch_interval(config, &turn, -1, PRIORITY_NORMAL))
+		return NULL;
+	base = event_base_new_with_config(config);
+	if (base && event_base_priority_init(base, PRIORITY_N)) {
+		event_base_free(base);
+		return NULL;
+	}
+	return base;
+}
+
 int loop_new(struct loop **ret_loop)
 {
 	_cleanup_(loop_freep) struct loop *loop = calloc(1, sizeof(*loop));
 
 	if (!loop)
 		return -ENOMEM;
-	loop->base = event_base_new();
+	loop->base = make_base();
 	if (!loop->base)
 		return -ENOMEM;
 	*ret_loop = take_ptr(loop);
@@ -175,6 +206,11 @@ int loop_timer_new(struct loop *loop, loop_fn fn, void *arg, struct loop_timer *
 		return -ENOMEM;
 	*ret_timer = take_ptr(timer);
 	return 0;
+}
+
+int loop_timer_set_urgent(struct loop_timer *timer)
+{
+	return event_priority_set(timer->call.event, PRIORITY_URGENT) ? -EINVAL : 0;
 }
 
 int loop_timer_arm(struct loop_timer *timer, uint64_t nsec)

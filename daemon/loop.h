@@ -35,6 +35,8 @@ struct loop_watch *loop_watch_free(struct loop_watch *watch);
 
 /* One shot; starts disarmed. */
 int loop_timer_new(struct loop *loop, loop_fn fn, void *arg, struct loop_timer **ret_timer);
+/* Comes before whatever else is due, also between the callbacks of one long turn. Before it is armed. */
+int loop_timer_set_urgent(struct loop_timer *timer);
 int loop_timer_arm(struct loop_timer *timer, uint64_t nsec);
 struct loop_timer *loop_timer_free(struct loop_timer *timer);
 

@@ -2,6 +2,7 @@
 /* argv, exit status, nothing else. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "config.h"
 #include "daemon/settings.h"
@@ -10,15 +11,18 @@
 
 #define EXIT_USAGE 2
 
-static int run(const struct settings *settings)
+static int run(struct settings *settings, const struct settings_source *source)
 {
 	struct daemon *daemon;
 	int r;
 
 	log_init((enum log_target)settings->log_target, (int)settings->log_level);
-	r = daemon_new(settings, &daemon);
-	if (r < 0)
+	r = daemon_new(settings, source, &daemon);
+	if (r < 0) {
+		log_line(LOG_ERR, &(struct log_fields){.event = CATALOG_START_FAILED},
+			 "shmemd %s cannot start: %s", SHMD_VERSION_STRING, strerror(-r));
 		return EXIT_FAILURE;
+	}
 	r = daemon_run(daemon);
 	daemon_free(daemon);
 	return r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
@@ -27,16 +31,17 @@ static int run(const struct settings *settings)
 int main(int argc, char **argv)
 {
 	static struct settings settings;
+	const struct settings_source source = {argc, argv, SHMD_SYSCONFDIR "/shmemd/shmemd.conf"};
 	struct settings_error error = {""};
 	enum settings_action action;
 
-	if (settings_load(&settings, argc, argv, SHMD_SYSCONFDIR "/shmemd/shmemd.conf", &action, &error) < 0) {
+	if (settings_load(&settings, &source, &action, &error) < 0) {
 		fprintf(stderr, "shmemd: %s\n", error.text);
 		return EXIT_USAGE;
 	}
 	switch (action) {
 	case SETTINGS_RUN:
-		return run(&settings);
+		return run(&settings, &source);
 	case SETTINGS_CHECK:
 		settings_print_all(&settings, stdout);
 		break;

@@ -12,8 +12,12 @@
 #define LIMIT(key_, member, def_, max_, unit_, text_)                                             \
 	{                                                                                         \
 		.key = key_, .type = SETTINGS_NUMBER, .offset = FIELD(member), .def = def_,         \
-		.min = 1, .max = max_, .unit = unit_, .text = text_,                              \
+		.min = 1, .max = max_, .unit = unit_, .text = text_, .reload = RELOAD,            \
 	}
+
+/* How a change takes effect: at SIGHUP, or at the next start. */
+#define RELOAD true
+#define RESTART false
 
 #define EACH " for each uid, and for each cgroup but the root."
 
@@ -26,22 +30,22 @@ static const char *const target_words[] = {"auto", "journal", "stderr", NULL};
 const struct settings_row settings_rows[] = {
 	{"socket", SETTINGS_TEXT, FIELD(socket), SHMD_DEFAULT_SOCKET, 1, 107, NULL, NULL, NULL,
 	 "Path of the socket that clients connect to. Under socket activation the service manager's socket is used "
-	 "instead. The environment variable SHMEMD_SOCKET overrides the file."},
+	 "instead. The environment variable SHMEMD_SOCKET overrides the file.", RESTART},
 	{"socket-mode", SETTINGS_MODE, FIELD(socket_mode), "0660", 0, 0777, NULL, NULL, NULL,
-	 "Permissions of the socket. Who may write to it may connect."},
+	 "Permissions of the socket. Who may write to it may connect. Under socket activation the socket unit says it.", RELOAD},
 	{"socket-group", SETTINGS_TEXT, FIELD(socket_group), "", 0, SETTINGS_WORD_BYTES - 1, NULL, NULL, NULL,
 	 "Group of the socket. Empty: group shmemd when the daemon runs as root and that group exists; otherwise "
-	 "the daemon's own group, which then gets no access."},
+	 "the daemon's own group, which then gets no access. Under socket activation the socket unit says it.", RELOAD},
 	{"backend", SETTINGS_CHOICE, FIELD(backend), "auto", 0, 0, NULL, backend_words, NULL,
 	 "Which NICs are used. soft: simulated NICs only. auto: every NIC a backend of this build can drive, and "
-	 "simulated NICs where there is none."},
+	 "simulated NICs where there is none.", RESTART},
 	{"soft-nics", SETTINGS_NUMBER, FIELD(soft_nics), "2", 1, 64, "NICs", NULL, NULL,
-	 "How many simulated NICs the soft backend makes."},
+	 "How many simulated NICs the soft backend makes.", RESTART},
 	{"gpu-poll-usec", SETTINGS_NUMBER, FIELD(gpu_poll_usec), "20", 1, 1000000, "us", NULL, NULL,
 	 "How often an idle soft NIC looks at queues that a GPU drives, since a GPU cannot wake it. Smaller is "
-	 "faster and takes more CPU time; without such queues it costs nothing."},
+	 "faster and takes more CPU time; without such queues it costs nothing.", RESTART},
 	{"spin-usec", SETTINGS_NUMBER, FIELD(spin_usec), "20", 0, 1000000, "us", NULL, NULL,
-	 "How long an idle soft NIC spins before it yields and then sleeps."},
+	 "How long an idle soft NIC spins before it yields and then sleeps.", RESTART},
 	LIMIT("max-connections", max_connections, "1024", 1000000, "connections",
 	      "Open connections" EACH " Sessions, controllers such as shmemctl, and those not yet introduced count."),
 	LIMIT("max-sessions", max_sessions, "512", 1000000, "sessions", "Sessions" EACH),
@@ -55,14 +59,14 @@ const struct settings_row settings_rows[] = {
 	      "Descriptors that the daemon holds" EACH " The process's own limit binds as well."),
 	LIMIT("max-published", max_published, "65536", 16777216, "entries", "Published entries" EACH),
 	{"handshake-timeout", SETTINGS_NUMBER, FIELD(handshake_timeout_msec), "5000", 1, 3600000, "ms", NULL, NULL,
-	 "A connection that has not said Hello after this time is closed."},
+	 "A connection that has not said Hello after this time is closed.", RELOAD},
 	{"quiesce-timeout", SETTINGS_NUMBER, FIELD(quiesce_timeout_msec), "100", 0, 60000, "ms", NULL, NULL,
 	 "How long the end of a session waits for its queues to flush. Nothing else is served meanwhile, so all ends "
-	 "share it: a tenth of the time that passes comes back."},
+	 "share it: a tenth of the time that passes comes back.", RELOAD},
 	{"log-level", SETTINGS_CHOICE, FIELD(log_level), "info", 0, 0, NULL, level_words, level_values,
-	 "Lines of lower importance are not written."},
+	 "Lines of lower importance are not written.", RELOAD},
 	{"log-target", SETTINGS_CHOICE, FIELD(log_target), "auto", 0, 0, NULL, target_words, NULL,
-	 "Where log lines go. auto: the journal when standard error is connected to it, otherwise standard error."},
+	 "Where log lines go. auto: the journal when standard error is connected to it, otherwise standard error.", RELOAD},
 };
 /* clang-format on */
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Settings: one table of key, type, default, range, unit and text drives the file shmemd.conf, the command line, --help
- * and the man pages. Later sources win: defaults, file, environment (SHMEMD_SOCKET), command line.
+ * and the man pages. Later sources win: defaults, file, environment (SHMEMD_SOCKET), command line. SIGHUP reads all of
+ * them again.
  */
 #ifndef SHMEMD_SETTINGS_H
 #define SHMEMD_SETTINGS_H
@@ -45,6 +46,13 @@ struct settings {
 	uint64_t log_target; /* enum log_target */
 };
 
+/* Where settings come from: kept for reading them again. */
+struct settings_source {
+	int argc;
+	char **argv;
+	const char *default_path; /* the file, when --config names no other */
+};
+
 /* Why a setting was refused: where, what, and what would be accepted. */
 struct settings_error {
 	char text[512];
@@ -71,11 +79,20 @@ int settings_parse(struct settings *settings, const char *text, const char *name
 int settings_read_file(struct settings *settings, const char *path,
 		       struct settings_error *ret_error);
 /*
- * Everything in its order: defaults, file (--config PATH, or default_path if it exists), environment, command line.
+ * Everything in its order: defaults, file (--config PATH, or the default one if it exists), environment, command line.
  * -EINVAL, or the errno of a named file that cannot be read, with *ret_error.
  */
-int settings_load(struct settings *settings, int argc, char **argv, const char *default_path,
+int settings_load(struct settings *settings, const struct settings_source *source,
 		  enum settings_action *ret_action, struct settings_error *ret_error);
+
+/* Keys, comma separated, "" for none; shortened where there are too many. */
+struct settings_changes {
+	char taken[512];
+	char waiting[512]; /* differ, and need a restart */
+};
+
+/* The settings of a running daemon become those of *next, as far as they may change. */
+void settings_reload(struct settings *settings, const struct settings *next, struct settings_changes *ret_changes);
 
 /* One value as the file would say it. */
 void settings_format(const struct settings *settings, unsigned int index, char *buf, size_t size);
@@ -103,6 +120,7 @@ struct settings_row {
 	const char *const *words; /* CHOICE: ended by NULL; the value is word_values[i] or i */
 	const uint64_t *word_values; /* or NULL */
 	const char *text; /* a sentence or more, ended by a full stop */
+	bool reload; /* changes in a running daemon; the others wait for its next start */
 };
 
 extern const struct settings_row settings_rows[];

@@ -28,6 +28,7 @@ static int head_from_msg(const struct msg_queue_dump_rep *msg, struct shmd_queue
 {
 	if (msg->log2_rq_stride > MAX_LOG2_RQ_STRIDE)
 		return text_fail(-EPROTO, "shmemd tells of receive WQEs of 2^%u bytes", msg->log2_rq_stride);
+	/* bounded: MAX_LOG2_RQ_STRIDE. */
 	*ret_head = (struct shmd_queue_head){
 		.rq_pi = msg->rq_pi,
 		.rq_ci = msg->rq_ci,

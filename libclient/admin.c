@@ -164,6 +164,7 @@ void qp_item_from_msg(const struct msg_qp_item *msg, struct shmd_qp_item *ret_it
 		.dest_qpn = msg->dest_qpn,
 		.sq_pi = msg->sq_pi,
 		.sq_ci = msg->sq_ci,
+		/* bounded here. */
 		.sq_wqebbs = msg->log2_sq_wqebbs < 32 ? 1u << msg->log2_sq_wqebbs : 0,
 		.first_error = msg->first_error,
 		.wqes = msg->wqes,

@@ -40,6 +40,7 @@ static int map_dev(struct shmd_queues *queues)
 
 static int make_scratch(struct shmd_queues *queues)
 {
+	/* bounded: 32 bits of QPs, 2^15 WQEBBs each. */
 	size_t bytes = (size_t)queues->attr.n_qps * queues->attr.sq_wqebbs * SHMD_SCRATCH_SLOT_BYTES;
 	int r = shmd_mem_alloc(queues->nic->client, bytes, &queues->scratch);
 
@@ -54,6 +55,7 @@ static void fill_rings(struct shmd_dev_qp *dev, const struct queue_batch *batch,
 	const struct msg_cq_info *cq = &batch->cqs[i];
 	uint64_t base = (uintptr_t)batch->mem;
 
+	/* bounded: batch_is_sound() has seen the daemon's answer. */
 	dev->sq_addr = base + qp->sq_offset;
 	dev->sq_dbrec_addr = base + qp->dbrec_offset + offsetof(struct shmd_dbrec, snd);
 	dev->cq_addr = base + cq->ring_offset;

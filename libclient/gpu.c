@@ -339,11 +339,13 @@ int shmd_gpu_unmap_mem(struct shmd_gpu *gpu, const struct shmd_mem *mem)
 
 static size_t view_slots_offset(const struct shmd_queues *queues)
 {
+	/* bounded: queues that exist. */
 	return VIEW_QPS_OFFSET + queues->attr.n_qps * sizeof(struct shmd_dev_qp);
 }
 
 static size_t view_slots_bytes(const struct shmd_queues *queues)
 {
+	/* bounded: queues that exist. */
 	return (size_t)queues->attr.n_qps * queues->attr.sq_wqebbs * sizeof(uint32_t);
 }
 

@@ -169,6 +169,7 @@ static bool qp_fits(const struct queue_batch *batch, const struct msg_qp_info *q
 {
 	uint64_t bytes = batch->mem_bytes;
 
+	/* bounded, left to right. */
 	return qp->log2_sq_wqebbs <= 15 && qp->log2_rq_stride <= 9 && qp->n_rq_wqes <= 32768 &&
 	       range_fits(qp->sq_offset, (uint64_t)SHMD_WQEBB_BYTES << qp->log2_sq_wqebbs, bytes) &&
 	       range_fits(qp->rq_offset, (uint64_t)qp->n_rq_wqes << qp->log2_rq_stride, bytes) &&
@@ -181,6 +182,7 @@ static bool cq_fits(const struct queue_batch *batch, const struct msg_cq_info *c
 
 	if (cq->log2_entries > 22)
 		return false;
+	/* bounded above. */
 	entries = cq->flags & CQ_FLAG_COLLAPSED ? 1 : 1ull << cq->log2_entries;
 	return range_fits(cq->ring_offset, entries * SHMD_CQE_BYTES, batch->mem_bytes) &&
 	       range_fits(cq->dbrec_offset, sizeof(struct shmd_dbrec), batch->mem_bytes);
@@ -200,6 +202,7 @@ static bool batch_is_sound(const struct queue_batch *batch, const struct shmd_qu
 	for (unsigned int i = 0; i < n; i++) {
 		const struct msg_qp_info *qp = &rep->qps[i];
 
+		/* bounded by qp_fits(). */
 		if (!qp_fits(batch, qp) || qp->send_cqn != rep->cqs[i].cqn ||
 		    1u << qp->log2_sq_wqebbs != attr->sq_wqebbs || qp->n_rq_wqes != attr->rq_wqes ||
 		    (attr->rq_wqes && qp->recv_cqn != rep->cqs[n + i].cqn))
@@ -231,21 +234,24 @@ static int batch_take_reply(struct shmd_queues *queues, struct queue_batch *batc
 }
 
 /* The caller's memory is mapped first: memory the CPU cannot reach is refused before any queue exists. */
-static int batch_map_own(struct shmd_queues *queues, struct queue_batch *batch, uint64_t *used)
+static int batch_map_own(struct shmd_queues *queues, struct queue_batch *batch, uint64_t *used,
+			 uint64_t *ret_offset)
 {
 	const struct shmd_queues_attr *attr = &queues->attr;
-	uint64_t bytes;
+	uint64_t bytes, offset;
 	int r = request_layout(queues->nic, attr, batch->n, &bytes);
 
 	if (r < 0)
 		return r;
-	if (!range_fits(*used, bytes, attr->mem_bytes))
+	if (add_overflows(attr->mem_offset, *used, &offset) || !range_fits(*used, bytes, attr->mem_bytes))
 		return text_fail(-ENOSPC, "the queues need more than the %" PRIu64 " bytes of queue memory; "
 				 "shmd_queues_layout() tells how many", attr->mem_bytes);
-	r = batch_map(batch, attr->mem_fd, attr->mem_offset + *used, bytes);
-	if (!r)
-		*used += bytes;
-	return r;
+	r = batch_map(batch, attr->mem_fd, offset, bytes);
+	if (r < 0)
+		return r;
+	*used += bytes;
+	*ret_offset = offset;
+	return 0;
 }
 
 static int batch_create(struct shmd_queues *queues, struct queue_batch *batch, uint64_t *used)
@@ -253,18 +259,16 @@ static int batch_create(struct shmd_queues *queues, struct queue_batch *batch, u
 	const struct shmd_queues_attr *attr = &queues->attr;
 	_cleanup_request_ struct request r;
 	struct msg_queue_create_req *req = &r.req.queue_create_req;
-	uint64_t offset = attr->mem_offset + *used;
 	int res;
 
 	request_init(&r, MSG_QUEUE_CREATE_REQ, MSG_QUEUE_CREATE_REP);
 	req->nic = queues->nic->info.index;
 	fill_specs(attr, batch->n, &req->specs);
 	if (attr->mem_kind) {
-		res = batch_map_own(queues, batch, used);
+		res = batch_map_own(queues, batch, used, &req->mem_offset);
 		if (res < 0)
 			return res;
 		req->mem_kind = (enum msg_mem_kind)attr->mem_kind;
-		req->mem_offset = offset;
 		req->mem_bytes = batch->mem_bytes;
 		r.fd = attr->mem_fd;
 	}
@@ -481,6 +485,7 @@ int shmd_queues_recv_cq(struct shmd_queues *queues, unsigned int i, struct shmd_
 	batch = queues_batch_of(queues, i);
 	cq = &batch->cqs[batch->n + i - batch->first];
 	ret_cq->ring = (char *)batch->mem + cq->ring_offset;
+	/* bounded by cq_fits(), when the answer came. */
 	ret_cq->entries = 1u << cq->log2_entries;
 	ret_cq->cqn = cq->cqn;
 	ret_cq->dbrec = (char *)batch->mem + cq->dbrec_offset;

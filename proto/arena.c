@@ -60,6 +60,7 @@ void arena_deinit(struct arena *arena)
 static int add_chunk(struct arena *arena, size_t need_bytes)
 {
 	size_t room = need_bytes > ARENA_CHUNK_BYTES ? need_bytes : ARENA_CHUNK_BYTES;
+	/* bounded: need_bytes by ARENA_BUDGET_BYTES. */
 	struct arena_chunk *chunk = malloc(sizeof(*chunk) + room);
 
 	if (!chunk)

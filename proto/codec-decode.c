@@ -131,6 +131,7 @@ static int decode_elements(const struct place *at, char *elements)
 static int decode_array(const struct place *at)
 {
 	char *elements = at->plain;
+	int r;
 
 	if (at->generated_n > at->field->max)
 		return -EMSGSIZE;
@@ -143,7 +144,12 @@ static int decode_array(const struct place *at)
 		*(void **)at->plain = elements; /* the message's from now on */
 	}
 	*(unsigned int *)at->plain_n = (unsigned int)at->generated_n;
-	return decode_elements(at, elements);
+	r = decode_elements(at, elements);
+#ifdef FUZZ_PLANT
+	if (PLANTED("decode") && r < 0 && at->field->type == FIELD_MSG_HEAP && at->generated_n > 2)
+		*(void **)at->plain = NULL;
+#endif
+	return r;
 }
 
 static int decode_field(const struct place *at)

@@ -159,6 +159,7 @@ static struct mem_span source_span(const struct copy *copy)
 
 static const void *source_pointer(const struct copy *copy, const struct mem_span *span)
 {
+	/* bounded: offsets within the packet. */
 	return span->mem ? span_pointer(span) : copy->pkt->data + span->offset;
 }
 

@@ -28,6 +28,7 @@ static bool attr_is_valid(const struct engine_cq_attr *attr)
 
 static size_t ring_bytes(const struct engine_cq_attr *attr)
 {
+	/* bounded: attr_is_valid() allows 2^22 entries. */
 	return (attr->flags & ENGINE_CQ_COLLAPSED ? 1 : (size_t)1 << attr->log2_entries) *
 	       SHMD_CQE_BYTES;
 }
@@ -81,6 +82,7 @@ static uint32_t *dbrec_word(const struct cq *cq, size_t offset)
 
 static bool is_full(struct cq *cq)
 {
+	/* bounded by attr_is_valid(), as below. */
 	uint32_t entries = 1u << cq->attr.log2_entries;
 
 	if (cq->attr.flags & ENGINE_CQ_OVERRUN_IGNORE)
@@ -103,6 +105,7 @@ static bool fault_hits(struct engine *engine)
 /* Entry for the next CQE, or NULL when there is none to write. */
 static uint64_t *next_entry(struct cq *cq)
 {
+	/* bounded by attr_is_valid(). */
 	size_t index = cq->pi & ((1u << cq->attr.log2_entries) - 1);
 
 	if (unlikely(cq->dead))

@@ -173,6 +173,7 @@ static void qp_init(struct engine_qp *qp, struct engine *engine, const struct en
 
 static int qp_alloc_rings(struct engine_qp *qp)
 {
+	/* bounded: qp_attr_is_valid() allows 2^15 WQEBBs. */
 	size_t n_wqebbs = (size_t)1 << qp->attr.log2_sq_wqebbs;
 	size_t n_sent = n_wqebbs < MAX_SENT ? n_wqebbs : MAX_SENT;
 
@@ -207,6 +208,7 @@ int engine_qp_create(struct engine *engine, const struct engine_qp_attr *attr)
 	r = qp_alloc_rings(qp);
 	if (r < 0)
 		return r;
+	/* bounded by max_qps. */
 	r = timers_reserve(engine, engine->n_qps + 1);
 	if (r < 0)
 		return r;

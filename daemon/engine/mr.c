@@ -100,6 +100,7 @@ int mr_resolve(struct engine *engine, struct mr_cache *cache, const struct mr_wa
 	if (unlikely(!range_fits(at, want->bytes, mr->attr.length_bytes)))
 		return -EACCES;
 	ret_span->mem = mr->attr.mem;
+	/* bounded: the region lies in its memory, and the span in the region. */
 	ret_span->offset = mr->attr.mem_offset + at;
 	ret_span->bytes = (uint32_t)want->bytes;
 	return 0;

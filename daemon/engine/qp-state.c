@@ -238,6 +238,10 @@ int engine_qp_modify(struct engine *engine, uint32_t qpn, const struct engine_qp
 	if (!transition_is_valid(qp->state, mod))
 		return -EINVAL;
 	if (mod->state == ENGINE_QP_RST) {
+#ifdef FUZZ_PLANT
+		if (PLANTED("engine") && qp->state == ENGINE_QP_SQD && qp->req.head != qp->req.tail)
+			qp->has_route = false;
+#endif
 		qp_reset(qp);
 		return 0;
 	}
@@ -297,7 +301,7 @@ static bool flush_posted(struct engine_qp *qp)
 	uint8_t opcode;
 
 	req->pi = qp_read_snd(qp);
-	/* An index that cannot be true flushes nothing. */
+	/* An index that cannot be true flushes nothing. bounded: 2^15 WQEBBs at most. */
 	if ((uint16_t)(req->pi - req->ci) > 1u << qp->attr.log2_sq_wqebbs)
 		req->ci = req->pi;
 	req->oldest = req->ci;

@@ -314,6 +314,7 @@ static const struct wqe_sge *scatter_list(struct engine_qp *qp, const struct sen
 static int add_targets(struct engine_qp *qp, const struct sent *sent, uint32_t bytes)
 {
 	const struct wqe_sge *sge = scatter_list(qp, sent);
+	/* bounded: offsets by the 2 GiB of a message; an address that wraps lies in no region, says mr_resolve(). */
 	uint64_t offset = (uint64_t)sent->n_responses << qp->log2_mtu;
 	struct mem_span span;
 

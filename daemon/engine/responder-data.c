@@ -24,6 +24,7 @@ static uint8_t parse_recv(struct engine_qp *qp)
 {
 	struct responder *resp = &qp->resp;
 	uint32_t slot = resp->ci & ((1u << qp->attr.log2_rq_wqes) - 1);
+	/* bounded: at most 2^9, when the QP was made. */
 	size_t stride = (size_t)1 << qp->attr.log2_rq_stride;
 	uint8_t wqe[512];
 
@@ -82,6 +83,7 @@ static int add_recv_targets(struct engine_qp *qp, uint32_t bytes)
 	resp->recv_left_bytes -= bytes;
 	while (bytes) {
 		const struct wqe_sge *sge = &resp->recv_sges[resp->recv_sge];
+		/* bounded: an address that wraps lies in no region, says mr_resolve(). */
 		uint32_t left = sge->bytes - resp->recv_sge_offset;
 		struct mr_want want = {
 			.key = sge->lkey,
@@ -181,6 +183,7 @@ static int add_write_target(struct engine_qp *qp, const struct engine_packet *pk
 		.key = resp->rkey,
 		.pdn = qp->attr.pdn,
 		.access = ENGINE_ACCESS_REMOTE_WRITE,
+		/* bounded: raddr and all that is written from there were resolved as a whole. */
 		.addr = resp->raddr + resp->done_bytes,
 		.bytes = pkt->payload_bytes,
 	};

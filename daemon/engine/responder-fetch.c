@@ -12,6 +12,7 @@
 
 static uint32_t n_responses(const struct engine_packet *pkt)
 {
+	/* bounded by the 2 GiB of a message. */
 	uint64_t n = (pkt->length_bytes + pkt->mtu_bytes - 1) / pkt->mtu_bytes;
 
 	return n ? (uint32_t)n : 1;
@@ -90,6 +91,7 @@ static bool step_read(struct engine_qp *qp)
 {
 	struct responder *resp = &qp->resp;
 	struct engine_packet *request = resp->pkt;
+	/* bounded: an address that wraps lies in no region, says mr_resolve(). */
 	uint64_t left = request->length_bytes - resp->read_done_bytes;
 	bool last = left <= request->mtu_bytes;
 	struct mr_want want = {

@@ -28,6 +28,7 @@ uint16_t qp_read_snd(const struct engine_qp *qp)
 
 static const uint8_t *ring_wqebb(const struct engine_qp *qp, uint16_t index)
 {
+	/* bounded: 2^15 WQEBBs at most, when the QP was made. */
 	uint32_t slot = index & ((1u << qp->attr.log2_sq_wqebbs) - 1);
 
 	return (const uint8_t *)qp->attr.sq_ring + (size_t)slot * SHMD_WQEBB_BYTES;
@@ -100,6 +101,7 @@ static uint32_t n_psns_of(const struct engine_qp *qp, const struct sent *sent)
 		return 0;
 	if (sent->kind == ENGINE_WQE_ATOMIC || !sent->bytes)
 		return 1;
+	/* bounded: 32 bits and less, added in 64. */
 	return (uint32_t)(((uint64_t)sent->bytes + (1u << qp->log2_mtu) - 1) >> qp->log2_mtu);
 }
 
@@ -218,6 +220,7 @@ static bool fetch(struct engine_qp *qp)
 		await_room(qp);
 		return false;
 	}
+	/* bounded: 2^15 WQEBBs at most. */
 	posted = (uint16_t)(req->pi - req->ci);
 	if (unlikely(posted > 1u << qp->attr.log2_sq_wqebbs)) {
 		fetch_bad_index(qp, sent);
@@ -348,6 +351,7 @@ static void start(struct engine_qp *qp, struct sent *sent)
 static int add_span(struct engine_qp *qp, struct engine_packet *pkt, uint32_t bytes)
 {
 	struct requester *req = &qp->req;
+	/* bounded: an address that wraps lies in no region, says mr_resolve(). */
 	const struct wqe_sge *sge = &req->cur.sges[req->cur_sge];
 	struct mr_want want = {
 		.key = sge->lkey,

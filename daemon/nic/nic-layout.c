@@ -126,6 +126,7 @@ static int place(uint64_t *end, uint64_t align, uint64_t bytes, uint64_t *ret_of
 
 static int place_cqs(struct nic_layout *layout, const struct nic_cq_spec *spec, uint64_t *end)
 {
+	/* bounded by check_cq_spec(). */
 	uint64_t bytes = spec->flags & NIC_CQ_COLLAPSED ?
 				 SHMD_CQE_BYTES :
 				 (uint64_t)SHMD_CQE_BYTES << spec->log2_entries;
@@ -170,6 +171,7 @@ static void qp_from_spec(struct nic_qp *qp, const struct nic_qp_spec *spec, uint
 
 static int place_qps(struct nic_layout *layout, const struct nic_qp_spec *spec, uint64_t *end)
 {
+	/* bounded by check_qp_rings(). */
 	uint64_t rq_bytes = spec->n_rq_wqes ? (uint64_t)rq_wqes(spec) << spec->log2_rq_stride : 0;
 	uint64_t sq_bytes = spec->type == NIC_QP_DCT ?
 				    0 :

@@ -41,6 +41,7 @@ DEFINE_CLEANUP(struct connection_packet *, packet_free);
 static int packet_new(const void *buf, size_t bytes, const struct fdlist *fds,
 		      struct connection_packet **ret)
 {
+	/* bounded: an encoded packet. */
 	_cleanup_(packet_freep) struct connection_packet *packet = malloc(sizeof(*packet) + bytes);
 	int r;
 

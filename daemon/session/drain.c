@@ -43,7 +43,12 @@ static void tell_all(struct registry *registry, bool on, const char *text)
 {
 	struct session *session;
 
-	registry_note(registry, &(struct note){.level = LOG_NOTICE, .topic = NOTE_SESSION, .text = text});
+	registry_note(registry, &(struct note){
+		.level = LOG_NOTICE,
+		.topic = NOTE_SESSION,
+		.event = on ? CATALOG_DRAIN_BEGUN : CATALOG_DRAIN_ENDED,
+		.text = text,
+	});
 	list_for_each_entry(session, &registry->sessions, link)
 		if (session_is_listed(session))
 			tell_client(session, on, text);

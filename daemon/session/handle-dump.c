@@ -141,6 +141,7 @@ static struct ring cq_ring(const struct nic_cq *cq, struct session_queues *queue
 {
 	if (!cq)
 		return (struct ring){0};
+	/* bounded: nic_layout_init() made the layout. */
 	return (struct ring){
 		.queues = queues,
 		.offset = cq->ring_offset,
@@ -151,6 +152,7 @@ static struct ring cq_ring(const struct nic_cq *cq, struct session_queues *queue
 
 static struct ring ring_of(const struct dump *dump, enum msg_queue_part part)
 {
+	/* bounded: nic_layout_init() made the layout. */
 	const struct nic_qp *qp = dump->qp;
 	struct ring ring = {.queues = dump->queues};
 
@@ -178,6 +180,7 @@ static struct ring ring_of(const struct dump *dump, enum msg_queue_part part)
 /* From entry `first` on, over the end of the ring to its beginning. */
 static int read_ring(const struct ring *ring, uint32_t first, uint32_t n, uint8_t *buf)
 {
+	/* bounded: first lies in the ring, and n is no more than it has. */
 	uint32_t to_end = ring->n_entries - first;
 	uint32_t n_before = n < to_end ? n : to_end;
 	size_t before_bytes = (size_t)n_before * ring->entry_bytes;
@@ -204,6 +207,7 @@ static int fill_data(struct msg_queue_dump_rep *rep, const struct ring *ring,
 	rep->first = dump->first & (ring->n_entries - 1);
 	if (n == 0)
 		return 0;
+	/* bounded by MSG_DUMP_BYTES. */
 	rep->data = malloc((size_t)n * ring->entry_bytes);
 	if (!rep->data)
 		return -ENOMEM;

@@ -47,11 +47,17 @@ static int choose_version(struct request *req, uint32_t *ret_version)
 	uint32_t version = hello->version_max < SHMD_PROTOCOL_VERSION_MAX ? hello->version_max
 									  : SHMD_PROTOCOL_VERSION_MAX;
 
+	if (hello->version_min > hello->version_max)
+		return request_fail(req, SHMD_STATUS_INVALID, "protocol versions %u to %u are none",
+				    hello->version_min, hello->version_max);
 	if (version < SHMD_PROTOCOL_VERSION_MIN || version < hello->version_min)
 		return request_fail(req, SHMD_STATUS_VERSION,
-				    "the daemon speaks protocol versions %u to %u, the client %u to %u",
+				    "the daemon speaks protocol versions %u to %u, the client %u to %u; upgrade %s",
 				    SHMD_PROTOCOL_VERSION_MIN, SHMD_PROTOCOL_VERSION_MAX,
-				    hello->version_min, hello->version_max);
+				    hello->version_min, hello->version_max,
+				    hello->version_max < SHMD_PROTOCOL_VERSION_MIN
+					    ? "the client's library (libshmemclient)"
+					    : "shmemd on this node");
 	*ret_version = version;
 	return 0;
 }

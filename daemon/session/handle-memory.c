@@ -14,14 +14,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
+#include "daemon/session/dmabuf.h"
 #include "proto/base/cleanup.h"
 #include "proto/base/overflow.h"
 
 #define MEM_PAGE_BYTES 4096u
-#define DMABUF_MAGIC 0x444d4142 /* linux/magic.h: DMA_BUF_MAGIC */
 
 static const char *const kind_names[] = {
 	[MSG_MEM_UNSET] = "unset",
@@ -59,7 +58,7 @@ static int refuse_kind(struct request *req, const struct nic_info *info, enum ms
 
 static int check_memfd(struct request *req, const struct mem_claim *claim, uint64_t *ret_size)
 {
-	int seals = fcntl(claim->fd, F_GET_SEALS);
+	int seals = fcntl(claim->fd, F_GET_SEALS); /* first: no file system but the kernel's own passes it */
 	int flags = fcntl(claim->fd, F_GETFL);
 	struct stat st;
 
@@ -81,15 +80,8 @@ static int check_memfd(struct request *req, const struct mem_claim *claim, uint6
 
 static int check_dmabuf(struct request *req, const struct mem_claim *claim, uint64_t *ret_size)
 {
-	struct statfs fs;
-	off_t size;
-
-	if (fstatfs(claim->fd, &fs) < 0 || fs.f_type != DMABUF_MAGIC)
+	if (dmabuf_size(claim->fd, ret_size) < 0)
 		return request_fail(req, SHMD_STATUS_MEM_FD, "the descriptor is not a dmabuf");
-	size = lseek(claim->fd, 0, SEEK_END);
-	if (size < 0)
-		return request_fail(req, SHMD_STATUS_MEM_FD, "the dmabuf does not tell its size");
-	*ret_size = (uint64_t)size;
 	return 0;
 }
 

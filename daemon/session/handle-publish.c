@@ -43,6 +43,10 @@ static int add_entry(struct request *req, struct publish_entry *entry)
 	entry->data_bytes = publish->data_bytes;
 	memcpy(entry->data, publish->data, publish->data_bytes);
 	r = publish_add(&session->registry->published, entry);
+#ifdef FUZZ_PLANT
+	if (PLANTED("dispatch") && r == -EEXIST)
+		entry->fd = -1;
+#endif
 	if (r == -EEXIST)
 		return request_fail(req, SHMD_STATUS_EXISTS,
 				    "PE %u, slot %u of this world is published already", publish->key.pe,

@@ -8,6 +8,7 @@
 #include "daemon/session/registry.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <syslog.h>
@@ -88,11 +89,44 @@ struct registry_nic *registry_find_nic(struct registry *registry, const char *na
 	return NULL;
 }
 
+void registry_set_limits(struct registry *registry, const struct quota_amount *limits)
+{
+	registry->attr.limits = *limits;
+	registry->quota.limits = *limits;
+}
+
+/* What befalls a NIC as a whole is the administrator's business; a QP's error is its client's. */
+static void note_nic_event(struct registry *registry, const struct registry_nic *rnic,
+			   const struct nic_event *event)
+{
+	const char *name = rnic->info.name;
+	struct note note = {.topic = NOTE_NIC, .nic = name};
+	char text[NIC_NAME_BYTES + 32];
+
+	if (event->kind == NIC_EVENT_LOST || (event->kind == NIC_EVENT_PORT_STATE && event->state == NIC_PORT_LOST)) {
+		note.level = LOG_ERR;
+		note.event = CATALOG_NIC_LOST;
+		snprintf(text, sizeof(text), "NIC %s is gone", name);
+	} else if (event->kind == NIC_EVENT_PORT_STATE) {
+		bool up = event->state == NIC_PORT_ACTIVE;
+
+		note.level = up ? LOG_NOTICE : LOG_WARNING;
+		note.event = up ? CATALOG_PORT_UP : CATALOG_PORT_DOWN;
+		snprintf(text, sizeof(text), "the port of NIC %s is %s", name, up ? "up" : "down");
+	} else {
+		return;
+	}
+	note.text = text;
+	registry_note(registry, &note);
+}
+
 void registry_event(struct registry *registry, struct registry_nic *rnic,
 		    const struct nic_event *event)
 {
 	struct session *session;
 
+	if (event->session_id == 0)
+		note_nic_event(registry, rnic, event);
 	list_for_each_entry(session, &registry->sessions, link)
 		if (event->session_id == 0 || event->session_id == session->id)
 			session_nic_event(session, rnic, event);

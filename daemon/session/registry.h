@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "daemon/nic/nic.h"
+#include "daemon/session/catalog.h"
 #include "daemon/session/publish.h"
 #include "daemon/session/quota.h"
 #include "proto/base/list.h"
@@ -47,6 +48,7 @@ struct note {
 	const char *nic; /* or NULL */
 	const char *kind; /* of the message, or NULL */
 	uint32_t qpn; /* or 0 */
+	enum catalog_event event; /* or CATALOG_NONE */
 	const char *text;
 };
 
@@ -97,6 +99,9 @@ int registry_add_nic(struct registry *registry, struct nic *nic);
 /* Ask the NIC for its present state; the last known one stays when it does not answer. */
 void registry_refresh_nic(struct registry_nic *rnic);
 struct registry_nic *registry_find_nic(struct registry *registry, const char *name);
+
+/* From now on: what is held already stays, also above a lower limit. */
+void registry_set_limits(struct registry *registry, const struct quota_amount *limits);
 
 /* Hand an asynchronous event to the sessions it concerns. */
 void registry_event(struct registry *registry, struct registry_nic *rnic,

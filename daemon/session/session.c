@@ -54,6 +54,29 @@ static const struct {
 	{"11 the quota of session and connection", teardown_charges},
 };
 
+static void __attribute__((format(printf, 3, 0)))
+note_text(struct session *session, struct note note, const char *fmt, va_list ap)
+{
+	char text[MSG_TEXT_BYTES + 64];
+
+	vsnprintf(text, sizeof(text), fmt, ap);
+	note.provoked = true;
+	note.session = session;
+	note.text = text;
+	registry_note(session->registry, &note);
+}
+
+/* An operational event of this session. */
+static void __attribute__((format(printf, 3, 4)))
+note_event(struct session *session, enum catalog_event event, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	note_text(session, (struct note){.level = LOG_NOTICE, .topic = NOTE_SESSION, .event = event}, fmt, ap);
+	va_end(ap);
+}
+
 static int charge_connection(struct session *session)
 {
 	const struct quota_amount amount = {.n = {[QUOTA_CONNECTIONS] = 1}};
@@ -67,7 +90,7 @@ static int charge_connection(struct session *session)
 	msg.error_rep.status = SHMD_STATUS_QUOTA_SESSIONS;
 	quota_explain(&session->user, r - 1, amount.n[r - 1], msg.error_rep.text,
 		      sizeof(msg.error_rep.text));
-	session_note(session, LOG_NOTICE, NOTE_SESSION, "refused a connection: %s", msg.error_rep.text);
+	note_event(session, CATALOG_SESSION_REFUSED, "refused a connection: %s", msg.error_rep.text);
 	session->registry->refused_total++;
 	session_send(session, &msg, NULL);
 	monitor_refused(session, SHMD_STATUS_QUOTA_SESSIONS, msg.error_rep.text);
@@ -313,6 +336,26 @@ void session_end_gone(struct session *session)
 	call_attention(session);
 }
 
+static enum catalog_event end_event(enum shmd_status status)
+{
+	switch (status) {
+	case SHMD_STATUS_INTERNAL:
+		return CATALOG_SESSION_FAILED;
+	case SHMD_STATUS_PROTOCOL:
+	case SHMD_STATUS_FDS:
+		return CATALOG_CLIENT_VIOLATION;
+	case SHMD_STATUS_VERSION:
+		return CATALOG_VERSION_MISMATCH;
+	case SHMD_STATUS_QUOTA_SESSIONS:
+	case SHMD_STATUS_QUOTA_FDS:
+		return CATALOG_SESSION_REFUSED;
+	case SHMD_STATUS_KILLED:
+		return CATALOG_SESSION_KILLED;
+	default:
+		return CATALOG_NONE;
+	}
+}
+
 void session_end(struct session *session, enum shmd_status status, const char *fmt, ...)
 {
 	struct msg msg;
@@ -326,7 +369,7 @@ void session_end(struct session *session, enum shmd_status status, const char *f
 	va_start(ap, fmt);
 	vsnprintf(msg.event.text, sizeof(msg.event.text), fmt, ap);
 	va_end(ap);
-	session_note(session, LOG_NOTICE, NOTE_SESSION, "session ends: %s", msg.event.text);
+	note_event(session, end_event(status), "session ends: %s", msg.event.text);
 	session_health_end(session);
 	session_send(session, &msg, NULL);
 	/* session_send may have ended it, when the socket is broken or full. */
@@ -363,7 +406,7 @@ static void send_failed(struct session *session, int r)
 	if (r == -ENOBUFS) {
 		snprintf(session->end_text, sizeof(session->end_text),
 			 "the client does not read what it is sent");
-		session_note(session, LOG_NOTICE, NOTE_SESSION, "session ends: %s", session->end_text);
+		note_event(session, CATALOG_CLIENT_DEAF, "session ends: %s", session->end_text);
 	}
 	session_end_gone(session);
 }
@@ -458,17 +501,9 @@ bool session_wants_write(const struct session *session)
 
 void session_note(struct session *session, int level, enum note_topic topic, const char *fmt, ...)
 {
-	char text[MSG_TEXT_BYTES + 64];
 	va_list ap;
 
 	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
+	note_text(session, (struct note){.level = level, .topic = topic}, fmt, ap);
 	va_end(ap);
-	registry_note(session->registry, &(struct note){
-		.level = level,
-		.topic = topic,
-		.provoked = true,
-		.session = session,
-		.text = text,
-	});
 }

@@ -70,7 +70,7 @@
 #if SHMD_DEV_CUDA
 #define SHMD_DEV_ASSUME(x) __builtin_assume(x)
 #else
-#define SHMD_DEV_ASSUME(x) ((void)0)
+#define SHMD_DEV_ASSUME(x) ((x) ? (void)0 : __builtin_unreachable())
 #endif
 
 #ifdef __CHECKER__

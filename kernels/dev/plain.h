@@ -229,11 +229,11 @@ SHMD_DEV_API int shmd_dev_qp_reserve(struct shmd_dev_qp *qp, uint32_t n_wqebbs, 
 	struct shmd_dev_ring ring;
 	struct shmd_dev_claim claim =
 		shmd_dev_sq_reserve(qp, n_wqebbs, SHMD_DEV_FIXED(qp->sharing), 0, &ring);
+	int status = shmd_dev_claim_status(claim.index);
 
-	if ((int64_t)claim.index < 0)
-		return (int)(int64_t)claim.index;
-	*ret_index = claim.index;
-	return SHMD_DEV_OK;
+	if (!status)
+		*ret_index = claim.index;
+	return status;
 }
 
 SHMD_DEV_API unsigned int shmd_dev_qp_fence_flags(struct shmd_dev_qp *qp)

@@ -74,8 +74,8 @@ SHMD_DEV int shmd_dev_post_begin(struct shmd_dev_qp *qp, const struct shmd_dev_m
 	post->end = post->base + total;
 	post->first_flags = 0;
 	post->last_flags = 0;
-	if (SHMD_DEV_UNLIKELY((int64_t)post->base < 0))
-		return (int)(int64_t)post->base;
+	if (SHMD_DEV_UNLIKELY(shmd_dev_claim_status(post->base)))
+		return shmd_dev_claim_status(post->base);
 	if (!shmd_dev_mode_is_lone(mode))
 		post->ring = shmd_dev_ring_of(qp);
 	if (shmd_dev_group_is_leader(&post->group))

@@ -158,6 +158,16 @@ struct shmd_dev_claim {
 	int holds; /* sq_lock is ours, and so is the turn to make ready: shmd_dev_post_end announces both at once */
 };
 
+SHMD_DEV int shmd_dev_claim_status(uint64_t index)
+{
+	int status = (int)(int64_t)index;
+
+	if (SHMD_DEV_LIKELY((int64_t)index >= 0))
+		return SHMD_DEV_OK;
+	SHMD_DEV_ASSUME(status < 0);
+	return status;
+}
+
 /*
  * 1 with a range; 0 when there is no room now, or an error. `hold`: when nobody is between reserve and ready, take
  * sq_lock with the range, so that one trip to the cache of the GPU does for both and one fence publishes and announces.

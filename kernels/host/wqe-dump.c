@@ -23,6 +23,7 @@ struct text {
 	char *buf;
 	size_t size;
 	size_t length;
+	unsigned int hide; /* WQE_HIDE_* */
 };
 
 static void put(struct text *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -156,9 +157,21 @@ static void dump_hex(struct text *t, const uint8_t *at, size_t bytes)
 {
 	if (!bytes)
 		return;
+	if (t->hide & WQE_HIDE_DATA) {
+		put(t, ", %zu bytes hidden", bytes);
+		return;
+	}
 	put(t, ", hex");
 	for (size_t i = 0; i < bytes; i++)
 		put(t, "%s%02x", i % 4 ? "" : " ", at[i]);
+}
+
+static void dump_key(struct text *t, const char *name, uint32_t key)
+{
+	if (t->hide & WQE_HIDE_KEYS)
+		put(t, " %s hidden", name);
+	else
+		put(t, " %s 0x%x", name, key);
 }
 
 static bool has_raddr(unsigned int opcode)
@@ -225,8 +238,8 @@ static void dump_data(struct text *t, const uint8_t *at, size_t bytes)
 			put(t, ", end of list");
 			return;
 		}
-		put(t, ", %u bytes at 0x%" PRIx64 " lkey 0x%x", count, load64(at + 8),
-		    load32(at + 4));
+		put(t, ", %u bytes at 0x%" PRIx64, count, load64(at + 8));
+		dump_key(t, "lkey", load32(at + 4));
 		at += SHMD_DS_BYTES;
 		bytes -= SHMD_DS_BYTES;
 	}
@@ -247,7 +260,12 @@ static void dump_flags(struct text *t, uint8_t flags)
 
 int wqe_dump(char *buf, size_t size, const void *wqe, size_t bytes)
 {
-	struct text t = {buf, size, 0};
+	return wqe_dump_hiding(buf, size, wqe, bytes, 0);
+}
+
+int wqe_dump_hiding(char *buf, size_t size, const void *wqe, size_t bytes, unsigned int hide)
+{
+	struct text t = {buf, size, 0, hide};
 	const uint8_t *at = wqe;
 	size_t wqe_bytes;
 	uint32_t head;
@@ -275,7 +293,8 @@ int wqe_dump(char *buf, size_t size, const void *wqe, size_t bytes)
 	if (has_raddr(head & 0xff) && bytes >= sizeof(struct shmd_wqe_raddr_seg)) {
 		size_t n;
 
-		put(&t, ", raddr 0x%" PRIx64 " rkey 0x%x", load64(at), load32(at + 8));
+		put(&t, ", raddr 0x%" PRIx64, load64(at));
+		dump_key(&t, "rkey", load32(at + 8));
 		n = 16 + dump_atomic(&t, head, at + 16, bytes - 16);
 		at += n;
 		bytes -= n;
@@ -289,7 +308,12 @@ int wqe_dump(char *buf, size_t size, const void *wqe, size_t bytes)
 
 int wqe_dump_recv(char *buf, size_t size, const void *wqe, size_t bytes)
 {
-	struct text t = {buf, size, 0};
+	return wqe_dump_recv_hiding(buf, size, wqe, bytes, 0);
+}
+
+int wqe_dump_recv_hiding(char *buf, size_t size, const void *wqe, size_t bytes, unsigned int hide)
+{
+	struct text t = {buf, size, 0, hide};
 
 	if (size)
 		buf[0] = 0;
@@ -300,7 +324,7 @@ int wqe_dump_recv(char *buf, size_t size, const void *wqe, size_t bytes)
 
 int cqe_dump(char *buf, size_t size, const void *cqe)
 {
-	struct text t = {buf, size, 0};
+	struct text t = {buf, size, 0, 0};
 	const uint8_t *at = cqe;
 	unsigned int opcode = at[63] >> 4;
 

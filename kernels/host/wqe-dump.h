@@ -14,6 +14,14 @@ const char *cqe_syndrome_name(unsigned int syndrome); /* "remote access error" *
 
 int wqe_dump(char *buf, size_t size, const void *wqe, size_t bytes);
 int wqe_dump_recv(char *buf, size_t size, const void *wqe, size_t bytes);
+/*
+ * The same for eyes that may not see everything: WQE_HIDE_KEYS leaves out lkeys and rkeys, WQE_HIDE_DATA every byte that
+ * would be shown as hex: inline data and what is not understood.
+ */
+#define WQE_HIDE_KEYS 0x1u
+#define WQE_HIDE_DATA 0x2u
+int wqe_dump_hiding(char *buf, size_t size, const void *wqe, size_t bytes, unsigned int hide);
+int wqe_dump_recv_hiding(char *buf, size_t size, const void *wqe, size_t bytes, unsigned int hide);
 int cqe_dump(char *buf, size_t size, const void *cqe);
 
 #endif

@@ -67,11 +67,17 @@ static int parse_raddr(struct cursor *cur, struct wqe_request *req)
 static int parse_inline(struct cursor *cur, uint32_t count, struct wqe_request *req)
 {
 	uint32_t bytes = count & ~SHMD_INLINE_SEG;
+	/* bounded: 32 bits, checked next. */
+	size_t padded_bytes = ((size_t)bytes + 4 + 15) & ~(size_t)15;
 
 	if (req->n_sges || bytes > WQE_MAX_INLINE_BYTES)
 		return SHMD_SYNDROME_LOCAL_QP_OP_ERR;
+#ifdef FUZZ_PLANT
+	if (PLANTED("wqe") && padded_bytes > cur->bytes && padded_bytes <= cur->bytes + 128)
+		padded_bytes = cur->bytes;
+#endif
 	/* The segment must be the last: its length, padded to 16, is what is left. */
-	if ((((size_t)bytes + 4 + 15) & ~(size_t)15) != cur->bytes)
+	if (padded_bytes != cur->bytes)
 		return SHMD_SYNDROME_LOCAL_QP_OP_ERR;
 	req->inline_bytes = bytes;
 	req->inline_data = cur->at + 4;
@@ -252,6 +258,7 @@ int wqe_parse(const void *wqe, size_t bytes, struct wqe_request *ret_req)
 	cur.bytes = wqe_size_bytes(wqe);
 	if (!cur.bytes || cur.bytes > bytes)
 		return SHMD_SYNDROME_LOCAL_QP_OP_ERR;
+	/* bounded: 63 units of 16 bytes. */
 	req->n_wqebbs = (cur.bytes + SHMD_WQEBB_BYTES - 1) >> SHMD_WQEBB_SHIFT;
 	take(&cur, sizeof(struct shmd_wqe_ctrl_seg));
 	return parse_segments(&cur, head >> 24, req);

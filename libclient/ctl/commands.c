@@ -1,135 +1,125 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The commands of shmemctl: status, and the lists by name. */
-#include <errno.h>
+/* The commands of shmemctl: what stands on their line, what they are for, who carries them out. */
 #include <inttypes.h>
 #include <string.h>
 
 #include "libclient/ctl/ctl.h"
 
-/* ---- status */
+/* ---- what the daemon has, for completion */
 
-static int status_json(struct shmd_client *client, const struct shmd_daemon_status *status)
-{
-	struct json json;
-	int r;
-
-	json_init(&json, stdout);
-	json_begin_object(&json, NULL);
-	json_uint(&json, "schema_version", CTL_SCHEMA_VERSION);
-	json_string(&json, "daemon", status->daemon);
-	json_uint(&json, "pid", status->pid);
-	json_uint(&json, "uptime_nsec", status->uptime_nsec);
-	json_uint(&json, "protocol_version", status->protocol_version);
-	json_uint(&json, "n_nics", status->n_nics);
-	json_uint(&json, "n_sessions", status->n_sessions);
-	json_uint(&json, "n_qps", status->n_qps);
-	json_uint(&json, "n_cqs", status->n_cqs);
-	json_uint(&json, "n_mrs", status->n_mrs);
-	json_uint(&json, "n_fds", status->n_fds);
-	json_uint(&json, "n_published", status->n_published);
-	json_uint(&json, "registered_bytes", status->registered_bytes);
-	json_uint(&json, "sessions_total", status->sessions_total);
-	json_uint(&json, "refused_total", status->refused_total);
-	ctl_json_counters(&json, "counters", &status->counters);
-	r = ctl_json_nics(client, &json, "nics");
-	if (!r)
-		r = ctl_json_sessions(client, &json, "sessions");
-	json_end_object(&json);
-	json_end(&json);
-	return r;
-}
-
-static void print_work(const struct shmd_counters *counters)
-{
-	char sent[UNITS_BYTES], got[UNITS_BYTES];
-	const char *before = " (";
-
-	printf("work requests   %" PRIu64, counters->wqes);
-	for (unsigned int i = 0; i < 8; i++) {
-		if (!counters->wqes_by_kind[i])
-			continue;
-		printf("%s%s %" PRIu64, before, ctl_wqe_kinds[i], counters->wqes_by_kind[i]);
-		before = ", ";
-	}
-	printf("%s\n", *before == ',' ? ")" : "");
-	printf("payload         %s sent, %s read\n", units_bytes(counters->bytes_sent, sent),
-	       units_bytes(counters->bytes_read, got));
-	printf("errors          %" PRIu64 " error CQEs, %" PRIu64 " RNR NAKs, %" PRIu64 " retries\n",
-	       counters->error_cqes, counters->rnr_naks, counters->retries);
-}
-
-static int status_text(struct shmd_client *client, const struct shmd_daemon_status *status)
-{
-	char buf[UNITS_BYTES];
-	int r;
-
-	printf("%s, pid %u, up %s, protocol version %u\n\n", status->daemon, status->pid,
-	       units_nsec(status->uptime_nsec, buf), status->protocol_version);
-	printf("sessions        %u now, %" PRIu64 " since start, %" PRIu64 " refused\n", status->n_sessions,
-	       status->sessions_total, status->refused_total);
-	printf("queues          %u QPs, %u CQs\n", status->n_qps, status->n_cqs);
-	printf("memory          %u regions, %s registered\n", status->n_mrs,
-	       units_bytes(status->registered_bytes, buf));
-	printf("held            %u descriptors, %u published entries\n", status->n_fds, status->n_published);
-	print_work(&status->counters);
-	printf("\n");
-	r = ctl_table_nics(client);
-	if (r)
-		return r;
-	printf("\n");
-	return ctl_table_sessions(client);
-}
-
-int ctl_status(struct shmd_client *client, bool as_json)
-{
-	struct shmd_daemon_status status;
-	int r = shmd_admin_status(client, &status);
-
-	if (r < 0)
-		return r;
-	return as_json ? status_json(client, &status) : status_text(client, &status);
-}
-
-/* ---- list */
-
-static const struct {
-	const char *what;
-	int (*table)(struct shmd_client *client);
-	int (*json)(struct shmd_client *client, struct json *json, const char *key);
-} lists[] = {
-	{"sessions", ctl_table_sessions, ctl_json_sessions},
-	{"qps", ctl_table_qps, ctl_json_qps},
-	{"mrs", ctl_table_mrs, ctl_json_mrs},
-	{"nics", ctl_table_nics, ctl_json_nics},
+struct offering {
+	args_offer_fn *offer;
+	void *arg;
 };
 
-static unsigned int find_list(const char *what)
+static int offer_session(void *arg, const struct shmd_session_item *item)
 {
-	unsigned int i = 0;
+	struct offering *to = arg;
+	char word[24], about[160];
 
-	while (i < sizeof(lists) / sizeof(lists[0]) && strcmp(lists[i].what, what))
-		i++;
-	return i;
+	snprintf(word, sizeof(word), "%" PRIu64, item->session);
+	snprintf(about, sizeof(about), "%s, uid %u, pid %u", item->command, item->uid, item->pid);
+	to->offer(to->arg, word, about);
+	return 0;
 }
 
-bool ctl_list_knows(const char *what)
+static void live_sessions(struct shmd_client *client, args_offer_fn *offer, void *arg)
 {
-	return find_list(what) < sizeof(lists) / sizeof(lists[0]);
+	struct offering to = {offer, arg};
+
+	shmd_admin_sessions(client, offer_session, &to);
 }
 
-int ctl_list(struct shmd_client *client, const char *what, bool as_json)
+static int offer_nic(void *arg, const struct shmd_nic_item *item)
 {
-	unsigned int i = find_list(what);
-	struct json json;
-	int r;
+	struct offering *to = arg;
+	char about[64];
 
-	if (!as_json)
-		return lists[i].table(client);
-	json_init(&json, stdout);
-	json_begin_object(&json, NULL);
-	json_uint(&json, "schema_version", CTL_SCHEMA_VERSION);
-	r = lists[i].json(client, &json, what);
-	json_end_object(&json);
-	json_end(&json);
-	return r;
+	snprintf(about, sizeof(about), "%s, %s", item->info.backend, ctl_nic_state(item->info.state));
+	to->offer(to->arg, item->info.name, about);
+	return 0;
 }
+
+static void live_nics(struct shmd_client *client, args_offer_fn *offer, void *arg)
+{
+	struct offering to = {offer, arg};
+
+	shmd_admin_nics(client, offer_nic, &to);
+}
+
+static int offer_qp(void *arg, const struct shmd_qp_item *item)
+{
+	struct offering *to = arg;
+	char word[96], about[64];
+
+	snprintf(word, sizeof(word), "%s/0x%x", item->nic, item->qpn);
+	snprintf(about, sizeof(about), "%s, session %" PRIu64, ctl_qp_state(item->state), item->session);
+	to->offer(to->arg, word, about);
+	return 0;
+}
+
+static void live_qps(struct shmd_client *client, args_offer_fn *offer, void *arg)
+{
+	struct offering to = {offer, arg};
+
+	shmd_admin_qps(client, offer_qp, &to);
+}
+
+/* ---- words */
+
+static const char *const list_choices[] = {"sessions", "qps", "mrs", "nics", NULL};
+static const char *const stats_choices[] = {"nics", "sessions", "qps", NULL};
+static const char *const port_choices[] = {"up", "down", NULL};
+
+static const struct args_word list_word = {"WHAT", list_choices, NULL};
+static const struct args_word stats_word = {"WHAT", stats_choices, NULL};
+static const struct args_word session_word = {"SESSION", NULL, live_sessions};
+static const struct args_word nic_word = {"NIC", NULL, live_nics};
+static const struct args_word qp_word = {"[NIC/]QPN", NULL, live_qps};
+static const struct args_word port_word = {"STATE", port_choices, NULL};
+
+const struct args_command args_commands[] = {
+	{"status", "", "the daemon, its NICs and its sessions",
+	 "Shows the daemon with its totals, then the tables of NICs and of sessions.\n",
+	 OPTION_BIT(OPTION_WATCH), 0, {NULL}, ctl_status},
+	{"list", "sessions|qps|mrs|nics", "sessions, qps, mrs or nics, one line each",
+	 "sessions are the processes that use the daemon, qps their queue pairs, mrs\n"
+	 "their memory regions. nics are the ports it has. In ACCESS of mrs, lw is local\n"
+	 "write, rw remote write, rr remote read and ra remote atomic.\n",
+	 OPTION_BIT(OPTION_WATCH), 1, {&list_word}, ctl_list},
+	{"stats", "[nics|sessions|qps] [--all]", "rates of nics, sessions or qps, busiest first",
+	 "Looks twice, a second apart, and shows the rates between the two looks; with\n"
+	 "--watch the rates since the look before. Without a word: nics. What did nothing\n"
+	 "is left out of the table, and said so, unless --all is given.\n",
+	 OPTION_BIT(OPTION_WATCH) | OPTION_BIT(OPTION_ALL), 0, {&stats_word}, ctl_stats},
+	{"monitor", "[--kind KIND[,KIND]] [--count N]", "events as they happen, one line each",
+	 "Sessions that open and close, queues made and destroyed, errors of QPs, ports\n"
+	 "that go up and down, drains, refused connections; until interrupted. With\n"
+	 "--json one object a line. Who is neither root nor the daemon's user sees events\n"
+	 "of own sessions, of NICs and of the daemon.\n",
+	 OPTION_BIT(OPTION_KIND) | OPTION_BIT(OPTION_COUNT), 0, {NULL}, ctl_monitor},
+	{"dump-queue", "[NIC/]QPN [--all] [--keys] [--payload]", "a QP's queues in words: WQEs, CQEs, indexes",
+	 "Shows state, peer, indexes, doorbell records and first error of a QP, and its\n"
+	 "WQEs and CQEs: consumed by the NIC, pending, in the doorbell record but not\n"
+	 "rung, or written and not announced. A few consumed entries are shown for\n"
+	 "context, all with --all. Keys and inline data stay hidden without --keys and\n"
+	 "--payload, since they are the client's secrets. For root and the daemon's user\n"
+	 "only.\n",
+	 OPTION_BIT(OPTION_ALL) | OPTION_BIT(OPTION_KEYS) | OPTION_BIT(OPTION_PAYLOAD), 1, {&qp_word}, ctl_dump_queue},
+	{"kill", "SESSION", "end a session at once",
+	 "The client's waits end with \"session ended by an administrator\"; its queues and\n"
+	 "memory are given back. The process itself goes on. For root and the daemon's\n"
+	 "user only.\n",
+	 0, 1, {&session_word}, ctl_kill},
+	{"drain", "[--grace SECONDS] | --off", "refuse new sessions, end live ones cleanly",
+	 "New sessions are refused from now on. Live ones are told, may finish within the\n"
+	 "grace time and are ended after it. Returns when no session is left;\n"
+	 "interrupting it does not stop the drain, --off does. For root and the daemon's\n"
+	 "user only.\n",
+	 OPTION_BIT(OPTION_GRACE) | OPTION_BIT(OPTION_OFF), 0, {NULL}, ctl_drain},
+	{"port", "NIC up|down", "take a NIC's port up or down",
+	 "While a port is down, work requests on it fail as with a pulled cable, and\n"
+	 "clients are told. For root and the daemon's user only.\n",
+	 0, 2, {&nic_word, &port_word}, ctl_port},
+	{NULL, NULL, NULL, NULL, 0, 0, {NULL}, NULL},
+};

@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of shmemctl share: the options, and one function for each command.
+ * What the files of shmemctl share: one run of it, and one function for each command.
  *
- * A command writes its answer to stdout once and returns 0 or a negative errno; shmd_error_text() has the
- * sentence then. shmemctl.c alone decides about exit statuses and repeating.
+ * A command writes its answer to ctl->out and returns 0, a negative errno (shmd_error_text() has the sentence then),
+ * or an exit status above 0 when it has said itself what is wrong. shmemctl.c alone decides about exit statuses,
+ * repeating and what reaches stdout. Table "commands" in commands.c has them all.
  */
 #ifndef SHMEMD_CTL_H
 #define SHMEMD_CTL_H
 
 #include <stdbool.h>
+#include <stdio.h>
 
 #include <shmemclient.h>
 
+#include "libclient/ctl/args.h"
+#include "libclient/ctl/color.h"
 #include "libclient/ctl/json.h"
 #include "libclient/ctl/table.h"
 
@@ -23,6 +27,32 @@ enum ctl_exit {
 	CTL_EXIT_USAGE = 2, /* also: no daemon */
 };
 
+struct stats_look;
+
+struct ctl {
+	struct shmd_client *client;
+	const struct args *args;
+	FILE *out;
+	bool is_json;
+	bool has_color; /* of out */
+	struct stats_look *last; /* of the round before, with --watch */
+};
+
+int ctl_status(struct ctl *ctl);
+int ctl_list(struct ctl *ctl);
+int ctl_stats(struct ctl *ctl);
+int ctl_monitor(struct ctl *ctl);
+int ctl_dump_queue(struct ctl *ctl);
+int ctl_kill(struct ctl *ctl);
+int ctl_drain(struct ctl *ctl);
+int ctl_port(struct ctl *ctl);
+
+void stats_look_free(struct stats_look *look);
+
+/* One JSON document: begins with schema_version. */
+void ctl_json_begin(struct ctl *ctl, struct json *json);
+void ctl_json_end(struct json *json);
+
 /* The four lists, usable alone and in `status`. Each adds its array under `key` to an open JSON object. */
 int ctl_json_sessions(struct shmd_client *client, struct json *json, const char *key);
 int ctl_json_qps(struct shmd_client *client, struct json *json, const char *key);
@@ -30,15 +60,15 @@ int ctl_json_mrs(struct shmd_client *client, struct json *json, const char *key)
 int ctl_json_nics(struct shmd_client *client, struct json *json, const char *key);
 void ctl_json_counters(struct json *json, const char *key, const struct shmd_counters *counters);
 
-int ctl_table_sessions(struct shmd_client *client);
-int ctl_table_qps(struct shmd_client *client);
-int ctl_table_mrs(struct shmd_client *client);
-int ctl_table_nics(struct shmd_client *client);
+int ctl_table_sessions(struct ctl *ctl);
+int ctl_table_qps(struct ctl *ctl);
+int ctl_table_mrs(struct ctl *ctl);
+int ctl_table_nics(struct ctl *ctl);
 
-int ctl_status(struct shmd_client *client, bool as_json);
-/* what: one that ctl_list_knows(). */
-int ctl_list(struct shmd_client *client, const char *what, bool as_json);
-bool ctl_list_knows(const char *what);
+/* Of a session that is there: 0. -ENOENT when there is none, with nothing said. */
+int ctl_find_session(struct ctl *ctl, uint64_t session, struct shmd_session_item *ret_item);
+/* Says on stderr what is wrong and returns CTL_EXIT_FAILED. */
+int ctl_fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* In the order of shmd_counters.wqes_by_kind; also the keys in JSON, with '_' for '-'. */
 extern const char *const ctl_wqe_kinds[8];
@@ -46,5 +76,10 @@ extern const char *const ctl_wqe_kinds[8];
 const char *ctl_nic_state(uint32_t state);
 const char *ctl_qp_state(uint32_t state);
 const char *ctl_mem_kind(uint32_t kind);
+const char *ctl_event_kind(unsigned int kind);
+/* What an administrator does about a syndrome; never NULL. */
+const char *ctl_syndrome_advice(uint32_t syndrome);
+enum color ctl_nic_state_color(uint32_t state);
+enum color ctl_qp_state_color(uint32_t state);
 
 #endif

@@ -145,6 +145,18 @@ void json_uint(struct json *json, const char *key, uint64_t value)
 	fprintf(json->out, "%" PRIu64, value);
 }
 
+void json_bool(struct json *json, const char *key, bool value)
+{
+	put_head(json, key);
+	fputs(value ? "true" : "false", json->out);
+}
+
+void json_rate(struct json *json, const char *key, double value)
+{
+	put_head(json, key);
+	fprintf(json->out, "%.1f", value);
+}
+
 void json_hex(struct json *json, const char *key, uint64_t value)
 {
 	put_head(json, key);

@@ -27,6 +27,8 @@ void json_end_array(struct json *json);
 
 void json_string(struct json *json, const char *key, const char *value);
 void json_uint(struct json *json, const char *key, uint64_t value);
+void json_bool(struct json *json, const char *key, bool value);
+void json_rate(struct json *json, const char *key, double value); /* one decimal */
 void json_hex(struct json *json, const char *key, uint64_t value); /* a string: readers round large numbers */
 
 #endif

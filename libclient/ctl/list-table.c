@@ -12,11 +12,11 @@ static const char *or_dash(const char *text)
 	return *text ? text : "-";
 }
 
-/* Prints what fn collected into `table`, and frees it. */
-static int finish(struct table *table, int r, const char *none)
+/* Prints what was collected into `table`, and frees it. */
+static int finish(struct ctl *ctl, struct table *table, int r, const char *none)
 {
 	if (!r)
-		table_print(table, none, stdout);
+		table_print(table, none, ctl->out);
 	table_deinit(table);
 	return r;
 }
@@ -38,19 +38,20 @@ static int session_row(void *arg, const struct shmd_session_item *item)
 	table_add(table, "%s", units_bytes(item->registered_bytes, buf));
 	table_add(table, "%u", item->n_fds);
 	table_add(table, "%" PRIu64, item->counters.wqes);
-	table_add(table, "%" PRIu64, item->counters.error_cqes);
+	table_add_color(table, item->counters.error_cqes ? COLOR_RED : COLOR_NONE, "%" PRIu64,
+			item->counters.error_cqes);
 	table_add(table, "%s", units_nsec(item->age_nsec, buf));
 	return 0;
 }
 
-int ctl_table_sessions(struct shmd_client *client)
+int ctl_table_sessions(struct ctl *ctl)
 {
 	static const char *const heads[] = {">SESSION", ">UID", ">PID", "COMMAND", "NICS", "DOORBELL", ">QPS",
 					    ">CQS", ">MRS", ">MEMORY", ">FDS", ">WQES", ">ERRORS", ">AGE", NULL};
 	struct table table;
 
-	table_init(&table, heads);
-	return finish(&table, shmd_admin_sessions(client, session_row, &table), "no sessions");
+	table_init(&table, heads, ctl->has_color);
+	return finish(ctl, &table, shmd_admin_sessions(ctl->client, session_row, &table), "no sessions");
 }
 
 static int qp_row(void *arg, const struct shmd_qp_item *item)
@@ -62,7 +63,7 @@ static int qp_row(void *arg, const struct shmd_qp_item *item)
 	table_add(table, "%s", item->nic);
 	table_add(table, "0x%x", item->qpn);
 	table_add(table, "%s", item->type == 1 ? "RC" : "unknown");
-	table_add(table, "%s", ctl_qp_state(item->state));
+	table_add_color(table, ctl_qp_state_color(item->state), "%s", ctl_qp_state(item->state));
 	if (item->dest_qpn)
 		table_add(table, "0x%x", item->dest_qpn);
 	else
@@ -72,18 +73,19 @@ static int qp_row(void *arg, const struct shmd_qp_item *item)
 	table_add(table, "%u", item->sq_ci);
 	table_add(table, "%" PRIu64, item->wqes);
 	table_add(table, "%s", units_bytes(item->bytes, buf));
-	table_add(table, "%s", item->first_error ? shmd_syndrome_text(item->first_error) : "-");
+	table_add_color(table, item->first_error ? COLOR_RED : COLOR_NONE, "%s",
+			item->first_error ? shmd_syndrome_text(item->first_error) : "-");
 	return 0;
 }
 
-int ctl_table_qps(struct shmd_client *client)
+int ctl_table_qps(struct ctl *ctl)
 {
 	static const char *const heads[] = {">SESSION", "NIC", ">QPN", "TYPE", "STATE", ">PEER", ">WQEBBS", ">PI",
 					    ">CI", ">WQES", ">DATA", "FIRST ERROR", NULL};
 	struct table table;
 
-	table_init(&table, heads);
-	return finish(&table, shmd_admin_qps(client, qp_row, &table), "no QPs");
+	table_init(&table, heads, ctl->has_color);
+	return finish(ctl, &table, shmd_admin_qps(ctl->client, qp_row, &table), "no QPs");
 }
 
 /* "local-write remote-write", shortened to what the verbs tools show. */
@@ -117,13 +119,13 @@ static int mr_row(void *arg, const struct shmd_mr_item *item)
 	return 0;
 }
 
-int ctl_table_mrs(struct shmd_client *client)
+int ctl_table_mrs(struct ctl *ctl)
 {
 	static const char *const heads[] = {">SESSION", "NIC", ">MR", "KIND", "ACCESS", ">IOVA", ">SIZE", NULL};
 	struct table table;
 
-	table_init(&table, heads);
-	return finish(&table, shmd_admin_mrs(client, mr_row, &table), "no memory regions");
+	table_init(&table, heads, ctl->has_color);
+	return finish(ctl, &table, shmd_admin_mrs(ctl->client, mr_row, &table), "no memory regions");
 }
 
 static const char *mem_kinds(const struct shmd_nic_info *info, char buf[UNITS_BYTES])
@@ -148,24 +150,25 @@ static int nic_row(void *arg, const struct shmd_nic_item *item)
 	table_add(table, "%s", info->backend);
 	table_add(table, "%s", or_dash(info->pci));
 	table_add(table, "%u", info->port);
-	table_add(table, "%s", ctl_nic_state(info->state));
+	table_add_color(table, ctl_nic_state_color(info->state), "%s", ctl_nic_state(info->state));
 	table_add(table, "%s", units_mbps(info->rate_mbps, buf));
 	table_add(table, "%u", info->mtu_bytes);
 	table_add(table, "%s", mem_kinds(info, buf));
 	table_add(table, "%u", info->n_sessions);
 	table_add(table, "%u", info->n_qps);
 	table_add(table, "%" PRIu64, item->counters.wqes);
-	table_add(table, "%" PRIu64, item->counters.error_cqes);
+	table_add_color(table, item->counters.error_cqes ? COLOR_RED : COLOR_NONE, "%" PRIu64,
+			item->counters.error_cqes);
 	table_add(table, "%s", gid);
 	return 0;
 }
 
-int ctl_table_nics(struct shmd_client *client)
+int ctl_table_nics(struct ctl *ctl)
 {
 	static const char *const heads[] = {"NIC", "BACKEND", "PCI", ">PORT", "STATE", ">RATE", ">MTU", "MEMORY",
 					    ">SESSIONS", ">QPS", ">WQES", ">ERRORS", "GID", NULL};
 	struct table table;
 
-	table_init(&table, heads);
-	return finish(&table, shmd_admin_nics(client, nic_row, &table), "no NICs");
+	table_init(&table, heads, ctl->has_color);
+	return finish(ctl, &table, shmd_admin_nics(ctl->client, nic_row, &table), "no NICs");
 }

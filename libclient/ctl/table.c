@@ -10,9 +10,10 @@
 
 #define GAP 2
 
-void table_init(struct table *table, const char *const *heads)
+void table_init(struct table *table, const char *const *heads, bool has_color)
 {
 	memset(table, 0, sizeof(*table));
+	table->has_color = has_color;
 	while (heads[table->n_columns] && table->n_columns < TABLE_MAX_COLUMNS) {
 		table->heads[table->n_columns] = heads[table->n_columns];
 		table->n_columns++;
@@ -22,7 +23,7 @@ void table_init(struct table *table, const char *const *heads)
 void table_deinit(struct table *table)
 {
 	for (size_t i = 0; i < table->n_cells; i++)
-		free(table->cells[i]);
+		free(table->cells[i].text);
 	free(table->cells);
 	memset(table, 0, sizeof(*table));
 }
@@ -43,16 +44,34 @@ static void table_grow(struct table *table)
 		exit_no_memory();
 }
 
+static void add(struct table *table, enum color color, const char *fmt, va_list args)
+{
+	struct table_cell *cell;
+
+	table_grow(table);
+	cell = &table->cells[table->n_cells];
+	if (vasprintf(&cell->text, fmt, args) < 0)
+		exit_no_memory();
+	cell->color = color;
+	table->n_cells++;
+}
+
 void table_add(struct table *table, const char *fmt, ...)
 {
 	va_list args;
 
-	table_grow(table);
 	va_start(args, fmt);
-	if (vasprintf(&table->cells[table->n_cells], fmt, args) < 0)
-		exit_no_memory();
+	add(table, COLOR_NONE, fmt, args);
 	va_end(args);
-	table->n_cells++;
+}
+
+void table_add_color(struct table *table, enum color color, const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	add(table, color, fmt, args);
+	va_end(args);
 }
 
 static bool is_right(const struct table *table, unsigned int column)
@@ -70,23 +89,25 @@ static size_t width_of(const struct table *table, unsigned int column)
 	size_t width = strlen(head_of(table, column));
 
 	for (size_t i = column; i < table->n_cells; i += table->n_columns)
-		if (strlen(table->cells[i]) > width)
-			width = strlen(table->cells[i]);
+		if (strlen(table->cells[i].text) > width)
+			width = strlen(table->cells[i].text);
 	return width;
 }
 
-/* The last column is not padded, so that no line ends in blanks. */
-static void print_cell(const struct table *table, unsigned int column, const char *text, size_t width, FILE *out)
+/* The last column is not padded, so that no line ends in blanks; blanks have no colour. */
+static void print_cell(const struct table *table, unsigned int column, const struct table_cell *cell, size_t width,
+		       FILE *out)
 {
 	bool is_last = column + 1 == table->n_columns;
+	int blanks = (int)(width - strlen(cell->text));
+	int before = is_right(table, column) ? blanks : 0;
 
-	if (is_right(table, column))
-		fprintf(out, "%*s", (int)width, text);
-	else
-		fprintf(out, "%-*s", is_last ? 0 : (int)width, text);
-	fprintf(out, "%*s", is_last ? 0 : GAP, "");
+	fprintf(out, "%*s%s%s%s", before, "", color_on(table->has_color, cell->color), cell->text,
+		color_off(table->has_color, cell->color));
 	if (is_last)
 		fputc('\n', out);
+	else
+		fprintf(out, "%*s", blanks - before + GAP, "");
 }
 
 void table_print(const struct table *table, const char *none, FILE *out)
@@ -99,12 +120,15 @@ void table_print(const struct table *table, const char *none, FILE *out)
 	}
 	for (unsigned int c = 0; c < table->n_columns; c++)
 		widths[c] = width_of(table, c);
-	for (unsigned int c = 0; c < table->n_columns; c++)
-		print_cell(table, c, head_of(table, c), widths[c], out);
+	for (unsigned int c = 0; c < table->n_columns; c++) {
+		char *head = (char *)(uintptr_t)head_of(table, c);
+
+		print_cell(table, c, &(struct table_cell){head, COLOR_BOLD}, widths[c], out);
+	}
 	for (size_t i = 0; i < table->n_cells; i++) {
 		unsigned int c = (unsigned int)(i % table->n_columns);
 
-		print_cell(table, c, table->cells[i], widths[c], out);
+		print_cell(table, c, &table->cells[i], widths[c], out);
 	}
 }
 
@@ -162,5 +186,19 @@ const char *units_mbps(uint64_t mbps, char buf[UNITS_BYTES])
 		snprintf(buf, UNITS_BYTES, "%" PRIu64 " Mb/s", mbps);
 	else
 		snprintf(buf, UNITS_BYTES, "%g Gb/s", (double)mbps / 1000);
+	return buf;
+}
+
+const char *units_rate(double per_sec, char buf[UNITS_BYTES])
+{
+	static const char *const names[] = {"", " k", " M", " G", " T"};
+	unsigned int i = 0;
+
+	/* 999.95 would print as 1000.0. */
+	while (per_sec >= 999.95 && i < 4) {
+		per_sec /= 1000;
+		i++;
+	}
+	snprintf(buf, UNITS_BYTES, !i && per_sec < 0.05 ? "0" : "%.1f%s", per_sec, names[i]);
 	return buf;
 }

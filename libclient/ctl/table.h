@@ -3,29 +3,40 @@
  * Aligned tables for people, and numbers with units.
  *
  * A table is filled cell by cell, row by row, and printed at once, because widths are known only then. Cells of
- * numbers are aligned to the right. Out of memory ends the program. Nothing but text is written: no colours, no borders.
+ * numbers are aligned to the right. Out of memory ends the program. No borders; colours only where has_color says so.
  */
 #ifndef SHMEMD_CTL_TABLE_H
 #define SHMEMD_CTL_TABLE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 
+#include "libclient/ctl/color.h"
+
 #define TABLE_MAX_COLUMNS 16
 
+struct table_cell {
+	char *text;
+	enum color color;
+};
+
 struct table {
+	bool has_color;
 	unsigned int n_columns;
 	const char *heads[TABLE_MAX_COLUMNS]; /* borrowed; a leading '>' aligns the column to the right */
 	size_t n_cells;
 	size_t max_cells;
-	char **cells; /* row by row */
+	struct table_cell *cells; /* row by row */
 };
 
 /* heads ends with NULL. */
-void table_init(struct table *table, const char *const *heads);
+void table_init(struct table *table, const char *const *heads, bool has_color);
 void table_deinit(struct table *table);
 void table_add(struct table *table, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* The same, coloured. */
+void table_add_color(struct table *table, enum color color, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 /* Head and rows, or `none` where there is no row. */
 void table_print(const struct table *table, const char *none, FILE *out);
 
@@ -34,5 +45,7 @@ void table_print(const struct table *table, const char *none, FILE *out);
 const char *units_bytes(uint64_t bytes, char buf[UNITS_BYTES]);
 const char *units_nsec(uint64_t nsec, char buf[UNITS_BYTES]);
 const char *units_mbps(uint64_t mbps, char buf[UNITS_BYTES]); /* "100 Gb/s"; "-" for 0 */
+/* "0", "7.5", "12.3 k", "4.1 M": things per second. */
+const char *units_rate(double per_sec, char buf[UNITS_BYTES]);
 
 #endif

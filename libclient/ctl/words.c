@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Words for the numbers of the public header, the same in tables and in JSON. */
+/* Words for the numbers of the public header, the same in tables and in JSON, and what to do about errors. */
+#include <errno.h>
+#include <stdarg.h>
+
+#include <shmd/abi/cqe.h>
+
 #include "libclient/ctl/ctl.h"
 
 const char *const ctl_wqe_kinds[8] = {
@@ -11,6 +16,11 @@ const char *ctl_nic_state(uint32_t state)
 	static const char *const words[] = {"unknown", "down", "active", "lost"};
 
 	return words[state < 4 ? state : 0];
+}
+
+enum color ctl_nic_state_color(uint32_t state)
+{
+	return state == 2 ? COLOR_GREEN : COLOR_RED;
 }
 
 const char *ctl_qp_state(uint32_t state)
@@ -33,9 +43,71 @@ const char *ctl_qp_state(uint32_t state)
 	}
 }
 
+enum color ctl_qp_state_color(uint32_t state)
+{
+	switch (state) {
+	case SHMD_QP_RTS:
+		return COLOR_GREEN;
+	case SHMD_QP_ERR:
+		return COLOR_RED;
+	case SHMD_QP_SQD:
+		return COLOR_YELLOW;
+	default:
+		return COLOR_NONE;
+	}
+}
+
 const char *ctl_mem_kind(uint32_t kind)
 {
 	static const char *const words[] = {"unknown", "memfd", "dmabuf", "agent"};
 
 	return words[kind < 4 ? kind : 0];
+}
+
+const char *ctl_event_kind(unsigned int kind)
+{
+	static const char *const words[] = {
+		"unknown", "qp-error", "cq-error", "port-state", "nic-lost", "session-end", "session-opened",
+		"session-closed", "queues-created", "queues-destroyed", "drain", "dropped", "refused",
+	};
+
+	return words[kind < sizeof(words) / sizeof(words[0]) ? kind : 0];
+}
+
+const char *ctl_syndrome_advice(uint32_t syndrome)
+{
+	switch (syndrome) {
+	case SHMD_SYNDROME_LOCAL_LENGTH_ERR:
+		return "post receives at least as long as the peer's messages";
+	case SHMD_SYNDROME_LOCAL_QP_OP_ERR:
+		return "look at the WQE that failed below: opcode, segments and size must be ones that the NIC knows";
+	case SHMD_SYNDROME_LOCAL_PROT_ERR:
+		return "compare lkey and address of the WQE that failed with shmemctl list mrs (--keys shows keys)";
+	case SHMD_SYNDROME_WR_FLUSH_ERR:
+		return "an earlier work request or the QP's owner brought it to ERR; shmd_queues_modify to RST makes it new";
+	case SHMD_SYNDROME_LOCAL_ACCESS_ERR:
+	case SHMD_SYNDROME_REMOTE_ACCESS_ERR:
+		return "compare rkey, address and ACCESS at the side that was written to: shmemctl list mrs there";
+	case SHMD_SYNDROME_REMOTE_INVAL_REQ_ERR:
+	case SHMD_SYNDROME_REMOTE_OP_ERR:
+		return "look at the peer's QP with shmemctl dump-queue: what it allows, and its own first error";
+	case SHMD_SYNDROME_TRANSPORT_RETRY_EXC_ERR:
+		return "is the peer's process alive, its QP in RTS (shmemctl list qps), both ports active (shmemctl list nics)?";
+	case SHMD_SYNDROME_RNR_RETRY_EXC_ERR:
+		return "the peer must post receives before messages arrive: see its receive queue with shmemctl dump-queue";
+	default:
+		return "the QP works again after shmd_queues_modify to RST and a new connect at both sides";
+	}
+}
+
+int ctl_fail(const char *fmt, ...)
+{
+	va_list args;
+
+	fputs("shmemctl: ", stderr);
+	va_start(args, fmt);
+	vfprintf(stderr, fmt, args);
+	va_end(args);
+	fputc('\n', stderr);
+	return CTL_EXIT_FAILED;
 }

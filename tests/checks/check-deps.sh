@@ -55,6 +55,8 @@ expect 'as root, and apt-get did not help: exit status 2' [ "$status" = 2 ]
 
 run_deps --ci
 expect '--ci: clang is asked for' grep -q clang "$scratch/apt"
+expect '--ci: what it can use is asked for too' grep -q mandoc "$scratch/apt"
+expect '--ci: and is missed by nobody' says 'optional and missing: libsystemd-dev'
 
 command_that id 'echo 1000'
 command_that sudo "[ \"\$1\" = -n ] && shift && exec \"\$@\""
@@ -62,7 +64,7 @@ run_deps
 expect 'with sudo -n: apt-get is asked' grep -q '^install .*meson' "$scratch/apt"
 
 # All there: each probe finds what it looks for.
-for name in cc c++ clang git ninja pkg-config python3 protoc-c aarch64-linux-gnu-gcc qemu-aarch64; do command_that "$name" 'exit 0'; done
+for name in cc c++ clang git ninja pkg-config python3 protoc-c aarch64-linux-gnu-gcc qemu-aarch64 mandoc zsh; do command_that "$name" 'exit 0'; done
 command_that meson 'echo 1.0.1'
 run_deps --ci
 expect 'all there: exit status 0' [ "$status" = 0 ]

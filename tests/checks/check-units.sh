@@ -1,31 +1,72 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Has the units judged by systemd: check-units.sh SERVICE SOCKET. A unit with a planted error must fail.
+# Has what is installed for systemd judged by systemd itself: check-units.sh FOLDER SERVICE, the systemd folder and the
+# configured service. Units, their exposure (2.5 at most), users, folders, catalog; each judge must notice a planted error.
 set -eu
-service=$1 socket=$2
+folder=$(realpath "$1") service=$2
+worst_exposure=25
 
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 mkdir "$scratch/good" "$scratch/bad"
 
-# The program need not be installed to judge the unit.
-sed 's,^ExecStart=.*,ExecStart=/bin/true,' "$service" >"$scratch/good/shmemd.service"
-cp "$socket" "$scratch/good/shmemd.socket"
-cp "$scratch/good/shmemd.service" "$scratch/bad/shmemd.service"
-sed 's,^ListenSequentialPacket=,ListenSequencedPackets=,' "$socket" >"$scratch/bad/shmemd.socket"
+fail() {
+    echo "$*"
+    exit 1
+}
 
-# Any word at all is a complaint.
+# ---- units: any word at all is a complaint; the program need not be installed to judge the unit
+sed 's,^ExecStart=.*,ExecStart=/bin/true,' "$service" >"$scratch/good/shmemd.service"
+cp "$folder/shmemd.socket" "$scratch/good/shmemd.socket"
+sed 's,^WatchdogSec=,WatchdogSecs=,' "$scratch/good/shmemd.service" >"$scratch/bad/shmemd.service"
+cp "$folder/shmemd.socket" "$scratch/bad/shmemd.socket"
+
 complaints() {
     systemd-analyze verify --man=no "$1/shmemd.service" "$1/shmemd.socket" 2>&1 || true
 }
-
 said=$(complaints "$scratch/good")
-if [ -n "$said" ]; then
-    echo "$said"
-    exit 1
+[ -z "$said" ] || fail "$said"
+[ -n "$(complaints "$scratch/bad")" ] || fail "a planted error in a unit was not noticed"
+
+# ---- exposure
+exposed_at_most() {
+    systemd-analyze security --no-pager --offline=true --threshold="$worst_exposure" "$1" >"$scratch/security" 2>&1
+}
+exposed_at_most "$scratch/good/shmemd.service" || fail "$(cat "$scratch/security")"
+tail -n 1 "$scratch/security"
+grep -v -e '^Protect' -e '^Private' -e '^System' -e '^Restrict' -e '^Capab' "$scratch/good/shmemd.service" \
+    >"$scratch/bad/shmemd.service"
+! exposed_at_most "$scratch/bad/shmemd.service" || fail "an open unit was not noticed"
+
+# ---- user, group, folder: made below a root of our own; where we are not root, in a namespace in which we are
+as_root() {
+    if [ "$(id -u)" = 0 ]; then "$@"; else unshare --map-root-user "$@"; fi
+}
+if as_root true 2>/dev/null; then
+    mkdir -p "$scratch/root/etc" "$scratch/root/run"
+    as_root systemd-sysusers --root="$scratch/root" "$folder/shmemd.sysusers" >"$scratch/said" 2>&1 || fail "$(cat "$scratch/said")"
+    grep -q '^shmemd:' "$scratch/root/etc/group" || fail "no group shmemd"
+    grep -q '^shmemd:.*/nologin$' "$scratch/root/etc/passwd" || fail "user shmemd can log in, or is not there"
+    as_root systemd-tmpfiles --root="$scratch/root" --create "$folder/shmemd.tmpfiles" || fail "tmpfiles"
+    [ "$(stat -c %a "$scratch/root/run/shmemd")" = 755 ] || fail "no folder /run/shmemd of mode 0755"
 fi
-if [ -z "$(complaints "$scratch/bad")" ]; then
-    echo "a planted error was not noticed"
-    exit 1
+
+# ---- catalog
+catalog_ids() { # FILE: the ids that journalctl finds in it
+    rm -rf "$scratch/journal"
+    mkdir -p "$scratch/journal/usr/lib/systemd/catalog"
+    cp "$1" "$scratch/journal/usr/lib/systemd/catalog/"
+    journalctl --root="$scratch/journal" --update-catalog >"$scratch/said" 2>&1 || return 1
+    journalctl --root="$scratch/journal" --list-catalog | cut -d ' ' -f 1
+}
+grep -o '^-- [0-9a-f]*' "$folder/shmemd.catalog" | cut -d ' ' -f 2 | sort >"$scratch/written"
+catalog_ids "$folder/shmemd.catalog" | sort >"$scratch/found"
+cmp "$scratch/written" "$scratch/found" || fail "journalctl reads another catalog: $(cat "$scratch/said")"
+sed '0,/^-- /s/^-- .*/-- 1234/' "$folder/shmemd.catalog" >"$scratch/bad/shmemd.catalog"
+! catalog_ids "$scratch/bad/shmemd.catalog" >"$scratch/found" || fail "a planted error in the catalog was not noticed"
+
+# ---- rules: by udevadm where it can (systemd 254); check-udev has them anyway
+if udevadm verify --help >/dev/null 2>&1; then
+    udevadm verify --resolve-names=never "$folder/60-shmemd.rules" || fail "rules"
 fi
-echo "units are sound"
+echo "units, users, folders and catalog are sound"

@@ -387,3 +387,38 @@ TEST(conf_state_counters_tell_what_was_executed)
 {
 	conf_each_variant(counters, 0, NULL);
 }
+
+static uint32_t error_word(const struct conf_qp *qp)
+{
+	uint64_t dbrec = qp->dev->sq_dbrec_addr - offsetof(struct shmd_dbrec, snd);
+
+	return __atomic_load_n((const uint32_t *)(uintptr_t)(dbrec + SHMD_QP_ERROR_OFFSET), __ATOMIC_ACQUIRE);
+}
+
+/* The peer's QP has nothing on its way: this word is all that its waits can find. */
+static void error_is_told(struct conf *c, size_t arg)
+{
+	struct conf_wqe w;
+
+	conf_need(c, CONF_F_TELLS_ERROR);
+	ASSERT_EQ(error_word(c->b), 0u);
+	conf_wqe_init(&w, SHMD_OPCODE_RDMA_WRITE);
+	conf_wqe_raddr(&w, (uintptr_t)c->tgt.mem.addr, c->ini.mem.rkey_be);
+	conf_wqe_data(&w, (uintptr_t)c->ini.mem.addr, 8, c->ini.mem.lkey_be);
+	conf_expect_error(c->a, conf_run(c->a, &w), SHMD_SYNDROME_REMOTE_ACCESS_ERR);
+	/* The CQE may come a moment earlier; who asks for the state finds it told. */
+	ASSERT_EQ(conf_query(c->a).state, SHMD_QP_ERR);
+	ASSERT_EQ(conf_query(c->b).state, SHMD_QP_ERR);
+	ASSERT_EQ(error_word(c->a), SHMD_SYNDROME_REMOTE_ACCESS_ERR);
+	ASSERT_EQ(error_word(c->b), SHMD_SYNDROME_LOCAL_ACCESS_ERR);
+	conf_modify(c->b, SHMD_QP_RST);
+	ASSERT_EQ(error_word(c->b), 0u);
+	conf_modify(c->b, SHMD_QP_ERR);
+	ASSERT_EQ(error_word(c->b), SHMD_SYNDROME_WR_FLUSH_ERR);
+	conf_check(c);
+}
+
+TEST(conf_state_error_is_told_beside_the_dbrec)
+{
+	conf_each_variant(error_is_told, 0, NULL);
+}

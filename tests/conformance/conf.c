@@ -214,9 +214,22 @@ void conf_open(struct conf *c, const struct conf_attr *attr)
 }
 
 /* A retry where nothing can be lost is an acknowledgement that nobody asked for: milliseconds of waiting. */
+void conf_port_set(struct conf *c, const struct conf_side *side, bool up)
+{
+	struct shmd_client_attr attr = {.socket_path = conf_daemon_socket(), .role = SHMD_ROLE_CONTROL};
+	struct shmd_client *client;
+	struct shmd_nic_info info;
+
+	c->lossy = true;
+	ASSERT_OK(shmd_nic_info(side->nic, &info));
+	ASSERT_OK(shmd_client_open(&attr, &client));
+	ASSERT_OK(shmd_admin_port_set(client, info.name, up));
+	shmd_client_close(client);
+}
+
 static void check_retries(const struct conf *c, const struct conf_side *side)
 {
-	for (unsigned int i = 0; i < side->n_qps && (c->backend->features & CONF_F_LOSSLESS); i++) {
+	for (unsigned int i = 0; i < side->n_qps && (c->backend->features & CONF_F_LOSSLESS) && !c->lossy; i++) {
 		struct shmd_qp_info info = conf_query(&side->qps[i]);
 
 		if (info.state == SHMD_QP_RTS && info.counters.retries)

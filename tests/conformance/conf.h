@@ -39,6 +39,8 @@ extern uint64_t conf_wait_nsec; /* CONF_WAIT_NSEC unless a test asks for more */
 #define CONF_F_PLACEMENT_ORDER 0x20u /* a CPU at the target sees writes of one QP in their order */
 #define CONF_F_KEEPS_CAUSE 0x40u /* in a collapsed CQ no flush covers the error CQE that is its cause */
 #define CONF_F_LOSSLESS 0x80u /* nothing is lost or retried between QPs that are both ready */
+#define CONF_F_PORT 0x100u /* an administrator can take the port down and up */
+#define CONF_F_TELLS_ERROR 0x200u /* the word beside a QP's dbrec says why it is in ERR */
 
 struct conf_backend {
 	const char *name; /* as in shmd_nic_info.backend */
@@ -122,6 +124,7 @@ struct conf {
 	struct conf_side ini, tgt;
 	struct conf_qp *a, *b;
 	const struct shmd_qp_params *params;
+	bool lossy; /* packets were lost, so retries are no fault */
 };
 
 /* attr may be NULL. Both memories are filled with different patterns. */
@@ -147,6 +150,8 @@ struct shmd_client *conf_client_open(void);
 /* Opens NIC number `nic` of the backend (modulo how many there are). */
 struct shmd_nic *conf_nic_open(struct shmd_client *client, unsigned int nic);
 void conf_connect(struct conf *c);
+/* As an administrator: the port of this side's NIC. */
+void conf_port_set(struct conf *c, const struct conf_side *side, bool up);
 /* End one side with everything it has, as if its process had gone. */
 void conf_side_close(struct conf_side *side);
 /* To `state`, and in RST also forget this program's ring indexes. */

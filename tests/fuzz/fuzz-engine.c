@@ -330,6 +330,33 @@ static void put_sge(struct lab *lab, uint8_t *at, const struct side *side)
 	put64(at + 8, side->iova[m] + (take(lab, 2) & 0xfff));
 }
 
+/*
+ * What follows the remote address of an atomic, and where its old value goes. With bit 6 of `how` the masked form, of 4
+ * bytes with bit 5. Returns the units of the WQE.
+ */
+static unsigned int put_atomic(struct lab *lab, uint8_t *wqe, const struct side *side, uint8_t how)
+{
+	bool masked = how & 0x40, four = masked && (how & 0x20), swap = wqe[3] == SHMD_OPCODE_ATOMIC_CS;
+	unsigned int ds = masked && !four && swap ? 4 : 3, m = how >> 2 & 1;
+	uint32_t value = take(lab, 4);
+
+	if (masked) {
+		wqe[0] = four ? SHMD_OPMOD_EXT_ATOMIC_4 : SHMD_OPMOD_EXT_ATOMIC_8;
+		wqe[3] = swap ? SHMD_OPCODE_ATOMIC_MASKED_CS : SHMD_OPCODE_ATOMIC_MASKED_FA;
+		put64(wqe + 40, (uint64_t)value << 32 | value);
+	}
+	if (ds == 4)
+		put64(wqe + 48, UINT64_MAX);
+	if (four)
+		put32(wqe + 32, value);
+	else
+		put64(wqe + 32, value);
+	put32(wqe + 16 * ds, four ? 4 : 8);
+	put32(wqe + 16 * ds + 4, side->key[m]);
+	put64(wqe + 16 * ds + 8, side->iova[m] + (take(lab, 2) & 0xff8));
+	return ds + 1;
+}
+
 /* A request that makes sense up to a point. */
 static void post(struct lab *lab, struct side *side)
 {
@@ -353,12 +380,7 @@ static void post(struct lab *lab, struct side *side)
 	}
 	if (opcode == SHMD_OPCODE_ATOMIC_CS || opcode == SHMD_OPCODE_ATOMIC_FA) {
 		put64(wqe + 16, peer->iova[m] + (take(lab, 2) & 0xff8));
-		put64(wqe + 32, take(lab, 4));
-		ds++;
-		put32(wqe + 48, 8);
-		put32(wqe + 52, side->key[m]);
-		put64(wqe + 56, side->iova[m] + (take(lab, 2) & 0xff8));
-		ds++;
+		ds = put_atomic(lab, wqe, side, how);
 		n_sges = 0;
 	}
 	for (unsigned int i = 0; i < n_sges && opcode != SHMD_OPCODE_NOP; i++)

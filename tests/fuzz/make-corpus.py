@@ -127,6 +127,8 @@ def engine_seeds():
     yield "raw-wqe", head() + raw_ring(0, wqe("write", raddr(0x200000, 0x2000), inline(b"abc"))) + b"\x02\x01\x00" + \
         DOORBELL + RUN + SCAN + b"\x0d"
     yield "raw-wqe-of-16-blocks", head() + raw_ring(0x3c0, wqe("write", raddr(), ds=63)) + b"\x02\x10\x00" + DOORBELL + RUN
+    yield "masked-atomics", head() + b"".join(
+        post(op, how, at(0x40), struct.pack("<I", 3), at(0x80)) for op in (6, 7) for how in (0x48, 0x68, 0x08)) + RUN
     yield "overlapping-copy", head() + post(3, 0x19, at(0x10), ref(0x1ff, 0)) + RUN + \
         post(1, 0x19, at(0x20), ref(0x1ff, 0x10)) + RUN
 

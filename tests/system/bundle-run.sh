@@ -15,7 +15,8 @@ Starts a private shmemd from this folder, runs one thing against it and stops it
   no-launch          the same without kernels: succeeds when the demo fails
   selftest           every device function on GPU 0, from the headers and from the device library
   kill               the daemon dies while kernels wait; then the self-test, on a new daemon
-  sanitize           self-test and demo under compute-sanitizer: memcheck, racecheck, synccheck
+  sanitize           self-test and demo under compute-sanitizer: memcheck, racecheck, synccheck; with two GPUs
+                     the demo on both as well
   bench [ROW]        benchmarks on GPU 0; rows: issue issue-shared completion mailbox rate rate-8
   bench-cpu          benchmarks on a CPU thread
 
@@ -78,6 +79,10 @@ sanitize() {
         echo "--- $tool"
         timeout 140 compute-sanitizer --tool "$tool" --error-exitcode 9 "$here/bin/gpu-selftest" || status=1
         timeout 140 compute-sanitizer --tool "$tool" --error-exitcode 9 "$here/bin/shmemd-gpu-demo" || status=1
+        if [ "$(nvidia-smi --list-gpus 2>/dev/null | wc -l)" -ge 2 ]; then
+            timeout 140 compute-sanitizer --tool "$tool" --target-processes all --error-exitcode 9 \
+                "$here/bin/shmemd-gpu-demo" --gpus 2 || status=1
+        fi
     done
     return "$status"
 }

@@ -11,10 +11,10 @@
 
 static FILE *open_proc(pid_t pid, const char *name)
 {
-	char path[64];
+	char path[96];
 	FILE *file;
 
-	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
+	snprintf(path, sizeof(path), "/proc/%d/%.32s", (int)pid, name);
 	file = fopen(path, "re");
 	ASSERT(file);
 	return file;

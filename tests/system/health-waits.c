@@ -110,7 +110,7 @@ static int send_imm(struct health_call *call)
 /* What is reserved is made ready, behind something that is not. */
 static int ready(struct health_call *call)
 {
-	uint64_t index;
+	uint64_t index = 0;
 	int rc = shmd_dev_qp_reserve(call->qp, 1, &index);
 
 	if (rc)
@@ -121,7 +121,7 @@ static int ready(struct health_call *call)
 
 static int submit(struct health_call *call)
 {
-	uint64_t index;
+	uint64_t index = 0;
 	int rc = shmd_dev_qp_reserve(call->qp, 1, &index);
 
 	if (rc)

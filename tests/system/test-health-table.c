@@ -122,8 +122,7 @@ static void host_open(struct health_host_call *call, struct health_lab *lab, uns
 		.expects_event = cell->status == 1,
 		.daemon = &lab->daemon,
 		/* Nothing but the limit ends it, or nothing at all. */
-		.limit = cell->status == -EAGAIN || cell->status == -ENOENT || cell->status == -ETIMEDOUT ||
-					 !cell->sentence || !cell->sentence[0]
+		.limit = cell->status == -EAGAIN || cell->status == -ENOENT || !cell->sentence || !cell->sentence[0]
 				 ? SHORT_NSEC
 				 : LONG_NSEC,
 		.request_limit = cell->status == -ETIMEDOUT ? SHORT_NSEC : LONG_NSEC,

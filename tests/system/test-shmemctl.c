@@ -1,86 +1,98 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* shmemctl as a person or a script runs it: what it prints, and its exit status. */
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests/lib/test.h"
 #include "tests/system/client-lab.h"
-
-static char text[65536]; /* stdout and stderr of the last run */
-
-/* Runs shmemctl with up to five words; returns its exit status. */
-static int ctl(const char *const *words)
-{
-	const char *argv[8] = {"shmemctl"};
-	int ends[2], status;
-	size_t n = 0;
-	ssize_t got;
-	pid_t pid;
-
-	for (int i = 0; words[i]; i++)
-		argv[i + 1] = words[i];
-	ASSERT_OK(pipe(ends));
-	pid = fork();
-	ASSERT_GE(pid, 0);
-	if (!pid) {
-		dup2(ends[1], STDOUT_FILENO);
-		dup2(ends[1], STDERR_FILENO);
-		close(ends[0]);
-		execv(SHMEMCTL_BUILD_BINARY, (char **)(uintptr_t)argv);
-		_exit(127);
-	}
-	close(ends[1]);
-	while ((got = read(ends[0], text + n, sizeof(text) - 1 - n)) > 0)
-		n += (size_t)got;
-	text[n] = 0;
-	close(ends[0]);
-	ASSERT_EQ(waitpid(pid, &status, 0), pid);
-	ASSERT(WIFEXITED(status));
-	return WEXITSTATUS(status);
-}
-
-#define CTL(...) ctl((const char *const[]){__VA_ARGS__, NULL})
+#include "tests/system/ctl-lab.h"
 
 TEST(without_a_daemon_it_says_what_to_do)
 {
 	ASSERT_EQ(CTL("--socket", "/nonexistent/sock", "status"), 2);
-	ASSERT_STREQ(text, "shmemctl: shmemd is not running: no socket at /nonexistent/sock; "
+	ASSERT_STREQ(ctl_text, "shmemctl: shmemd is not running: no socket at /nonexistent/sock; "
 			   "start it with systemctl start shmemd\n");
 	setenv("SHMEMD_SOCKET", "/nonexistent/other", 1);
 	ASSERT_EQ(CTL("list", "qps"), 2);
-	ASSERT(strstr(text, "no socket at /nonexistent/other;"));
+	ASSERT(strstr(ctl_text, "no socket at /nonexistent/other;"));
 }
 
 TEST(wrong_usage_is_told_apart)
 {
 	ASSERT_EQ(CTL("stat"), 2);
-	ASSERT_STREQ(text, "shmemctl: unknown command stat; see shmemctl --help\n");
+	ASSERT_STREQ(ctl_text, "shmemctl: unknown command stat, did you mean stats; see shmemctl --help\n");
+	ASSERT_EQ(CTL("xyz"), 2);
+	ASSERT_STREQ(ctl_text, "shmemctl: unknown command xyz; see shmemctl --help\n");
 	ASSERT_EQ(CTL("list"), 2);
-	ASSERT_STREQ(text, "shmemctl: list what: sessions, qps, mrs or nics; see shmemctl --help\n");
+	ASSERT_STREQ(ctl_text, "shmemctl: list needs WHAT: sessions, qps, mrs or nics; see shmemctl list --help\n");
 	ASSERT_EQ(CTL("list", "cqs"), 2);
+	ASSERT_STREQ(ctl_text,
+		     "shmemctl: list: WHAT is sessions, qps, mrs or nics, not cqs; see shmemctl list --help\n");
 	ASSERT_EQ(CTL("status", "now"), 2);
+	ASSERT_EQ(CTL("port", "soft0", "sideways"), 2);
+	ASSERT_STREQ(ctl_text, "shmemctl: port: STATE is up or down, not sideways; see shmemctl port --help\n");
+	ASSERT_EQ(CTL("kill"), 2);
+	ASSERT_STREQ(ctl_text, "shmemctl: kill needs SESSION; see shmemctl kill --help\n");
+	ASSERT_EQ(CTL("kill", "7", "--watch"), 2);
+	ASSERT_STREQ(ctl_text, "shmemctl: --watch does not go with kill; see shmemctl kill --help\n");
+	ASSERT_EQ(CTL("--colour", "status"), 2);
 	ASSERT_EQ(CTL("--color", "status"), 2);
+	ASSERT_EQ(CTL("--color=red", "status"), 2);
+	ASSERT_STREQ(ctl_text, "shmemctl: --color takes auto, always or never, not red; see shmemctl --help\n");
+	ASSERT_EQ(CTL("--json=yes", "status"), 2);
 	ASSERT_EQ(CTL("status", "--socket"), 2);
+	ASSERT_EQ(CTL("status", "--socket", ""), 2);
 	ASSERT_EQ(CTL("--watch=never", "status"), 2);
-	ASSERT_EQ(ctl((const char *const[]){NULL}), 2);
-	ASSERT_EQ(CTL("--help"), 0);
-	ASSERT_EQ(strncmp(text, "Usage: shmemctl ", 16), 0);
+	ASSERT_EQ(CTL("--watch=0", "status"), 2);
+	ASSERT_EQ(CTL("drain", "--grace", "soon"), 2);
+	ASSERT_EQ(CTL("monitor", "--count", "0"), 2);
+	ASSERT_EQ(CTL("monitor", "--kind", "qp-error,weather"), 2);
+	ASSERT_EQ(CTL("monitor", "--kind", "qp-error,"), 2);
+	ASSERT_EQ(ctl_run((const char *const[]){NULL}), 2);
 	ASSERT_EQ(CTL("--version"), 0);
-	ASSERT_STREQ(text, "shmemctl 0.1.0\n");
+	ASSERT_STREQ(ctl_text, "shmemctl 0.1.0\n");
 }
 
-static void assert_has(const char *const *words)
+static void assert_narrow(void)
 {
-	for (int i = 0; words[i]; i++)
-		if (!strstr(text, words[i]))
-			test_fail(TEST_WHERE, "no %s in: %s", words[i], text);
+	for (const char *line = ctl_text; *line; line += strcspn(line, "\n") + 1)
+		ASSERT_LE(strcspn(line, "\n"), 80);
 }
 
-#define ASSERT_HAS(...) assert_has((const char *const[]){__VA_ARGS__, NULL})
+TEST(help_is_there_for_each_command)
+{
+	static const char *const commands[] = {"status", "list", "stats", "monitor", "dump-queue", "kill", "drain",
+					       "port", NULL};
+
+	for (unsigned int i = 0; commands[i]; i++) {
+		ASSERT_EQ(CTL(commands[i], "--help"), 0);
+		ASSERT_HAS("Usage: shmemctl [OPTION...] ", commands[i], "\nOptions:\n", "  --json ", "\nExit status: ");
+		assert_narrow();
+	}
+	ASSERT_EQ(CTL("--help"), 0);
+	ASSERT_EQ(strncmp(ctl_text, "Usage: shmemctl ", 16), 0);
+	ASSERT_HAS("\n  status  ", "\n  list WHAT  ", "\n  stats [WHAT]  ", "\n  port NIC STATE  ", "Exit status: ");
+	assert_narrow();
+	ASSERT_EQ(CTL("drain", "--help"), 0);
+	ASSERT_EQ(strncmp(ctl_text, "Usage: shmemctl [OPTION...] drain [--grace SECONDS] | --off\n", 60), 0);
+	ctl_assert_lacks("--watch");
+	ASSERT_EQ(CTL("--help", "list"), 0);
+	ASSERT_HAS("Usage: shmemctl [OPTION...] list sessions|qps|mrs|nics\n", "--watch [SECONDS]");
+}
+
+TEST(what_cannot_be_written_is_a_failure)
+{
+	struct fixture_daemon daemon;
+	char command[512];
+
+	fixture_daemon_start(&daemon, NULL);
+	snprintf(command, sizeof(command), "%s --socket %s list nics >/dev/full 2>/dev/null", ctl_binary(), daemon.socket);
+	ASSERT_EQ(system(command), 1 << 8);
+	snprintf(command, sizeof(command), "%s --help >/dev/full 2>/dev/null", ctl_binary());
+	ASSERT_EQ(system(command), 1 << 8);
+	fixture_daemon_stop(&daemon);
+}
 
 TEST(lists_are_empty_then_show_what_is_there)
 {
@@ -92,13 +104,13 @@ TEST(lists_are_empty_then_show_what_is_there)
 	fixture_daemon_start(&daemon, "--soft-nics=2", NULL);
 	setenv("SHMEMD_SOCKET", daemon.socket, 1);
 	ASSERT_EQ(CTL("list", "sessions"), 0);
-	ASSERT_STREQ(text, "no sessions\n");
+	ASSERT_STREQ(ctl_text, "no sessions\n");
 	ASSERT_EQ(CTL("list", "qps"), 0);
-	ASSERT_STREQ(text, "no QPs\n");
+	ASSERT_STREQ(ctl_text, "no QPs\n");
 	ASSERT_EQ(CTL("list", "mrs"), 0);
-	ASSERT_STREQ(text, "no memory regions\n");
+	ASSERT_STREQ(ctl_text, "no memory regions\n");
 	ASSERT_EQ(CTL("--json", "list", "sessions"), 0);
-	ASSERT_STREQ(text, "{\"schema_version\":1,\"sessions\":[]}\n");
+	ASSERT_STREQ(ctl_text, "{\"schema_version\":1,\"sessions\":[]}\n");
 
 	lab_side_open(&side, &daemon, &attr);
 	ASSERT_EQ(CTL("status"), 0);
@@ -118,31 +130,4 @@ TEST(lists_are_empty_then_show_what_is_there)
 		   "\"library\":\"libshmemclient 0.1.0\"");
 	lab_side_close(&side);
 	fixture_daemon_stop(&daemon);
-}
-
-TEST(watch_repeats_until_the_daemon_is_gone)
-{
-	struct fixture_daemon daemon;
-	unsigned int n_lines = 0;
-	pid_t killer;
-	int status;
-
-	fixture_daemon_start(&daemon, "--soft-nics=2", NULL);
-	setenv("SHMEMD_SOCKET", daemon.socket, 1);
-	killer = fork();
-	ASSERT_GE(killer, 0);
-	if (!killer) {
-		usleep(400000);
-		_exit(kill(daemon.pid, SIGKILL) ? 1 : 0);
-	}
-	ASSERT_EQ(CTL("--json", "--watch", "0.02", "status"), 2);
-	for (const char *c = text; *c; c++)
-		n_lines += *c == '\n';
-	ASSERT_GE(n_lines, 4);
-	ASSERT_HAS("{\"schema_version\":1,", "shmemctl: the connection to shmemd broke");
-	ASSERT_EQ(waitpid(killer, &status, 0), killer);
-	ASSERT_EQ(status, 0);
-	ASSERT_EQ(waitpid(daemon.pid, &status, 0), daemon.pid);
-	unlink(daemon.socket);
-	rmdir(daemon.folder);
 }

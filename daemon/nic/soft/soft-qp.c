@@ -52,8 +52,10 @@ void soft_qp_count(struct soft_qp *qp, struct nic_counters *sum)
 
 void soft_qp_tell_error(struct soft_qp *qp, uint32_t syndrome)
 {
-	if (!syndrome || !__atomic_load_n(qp->error, __ATOMIC_RELAXED))
-		__atomic_store_n(qp->error, syndrome, __ATOMIC_RELEASE);
+	if (syndrome && qp->told)
+		return;
+	qp->told = syndrome;
+	__atomic_store_n(qp->error, syndrome, __ATOMIC_RELEASE);
 }
 
 /* ---- connect --------------------------------------------------------------------------------------------------- */

@@ -158,6 +158,7 @@ static bool run_create(struct soft_nic *nic, struct soft_call *base)
 	struct queues_call *call = container_of(base, struct queues_call, call);
 	struct soft_queues *queues = call->queues;
 	const struct nic_layout *layout = &queues->base.layout;
+	/* bounded: nic_layout_init() made the layout. */
 	uint32_t n_all = layout->n_cqs + layout->n_qps;
 
 	for (uint32_t n = 0; n < SOFT_CALL_SLICE && call->n_done < n_all; n++, call->n_done++) {
@@ -229,6 +230,7 @@ static bool run_destroy(struct soft_nic *nic, struct soft_call *base)
 {
 	struct queues_call *call = container_of(base, struct queues_call, call);
 	struct soft_queues *queues = call->queues;
+	/* bounded: nic_layout_init() made the layout. */
 	uint32_t n_all = queues->base.layout.n_cqs + queues->base.layout.n_qps;
 
 	if (!call->checked) {
@@ -260,6 +262,7 @@ DEFINE_CLEANUP(struct soft_queues *, queues_free);
 
 static uint64_t cq_ring_bytes(const struct nic_cq *cq)
 {
+	/* bounded: nic_layout_init() made the layout. */
 	return cq->flags & NIC_CQ_COLLAPSED ? SHMD_CQE_BYTES : (uint64_t)SHMD_CQE_BYTES << cq->log2_entries;
 }
 
@@ -310,6 +313,7 @@ static int queues_alloc(struct soft_ctx *ctx, const struct nic_queue_mem *mem,
 	copy = &queues->base.layout;
 	queues->base.ctx = &ctx->base;
 	queues->ctx = ctx;
+	/* bounded: nic_layout_init() made the layout. */
 	copy->cqs = calloc((size_t)layout->n_cqs + 1, sizeof(*copy->cqs));
 	copy->qps = calloc((size_t)layout->n_qps + 1, sizeof(*copy->qps));
 	queues->cqs = calloc((size_t)layout->n_cqs + 1, sizeof(*queues->cqs));

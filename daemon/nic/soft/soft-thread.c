@@ -39,6 +39,7 @@
 #define CLOCK_UNITS 32u
 #define IDLE_DOORBELL_TURNS 8u
 #define BUSY_DOORBELL_TURNS 32u
+#define LARGE_TURN 8u /* as many small ones, for who waits with a doorbell */
 #define HEARTBEAT_TURNS 1024u
 #define SPIN_ROUNDS_PER_CLOCK 8u
 #define SPIN_NSEC 1000u
@@ -206,10 +207,41 @@ static unsigned int run_calls(struct soft_nic *nic)
 	return n;
 }
 
+/* A hot QP is found by its dbrec; a doorbell line that is looked at too often slows down who rings it. */
+static unsigned int find_work(struct soft_nic *nic, bool busy)
+{
+	unsigned int n = engine_scan_hot(nic->engine);
+
+	busy |= n > 0;
+	if (++nic->turns_unpolled < (busy ? BUSY_DOORBELL_TURNS : IDLE_DOORBELL_TURNS))
+		return n;
+	nic->turns_unpolled = 0;
+	return n + poll_doorbells(nic);
+}
+
+/* A write takes three rounds on one NIC: request, acknowledgement, completion. */
+static unsigned int run_engine(struct soft_nic *nic)
+{
+	/* With that fault, so that it stops where it was told to. */
+	unsigned int limit = nic->fault.kind == SOFT_FAULT_THREAD_STOP ? 1 : TURN_ENGINE_UNITS;
+	unsigned int units = 0;
+
+	for (unsigned int round = 0; round < TURN_ENGINE_ROUNDS; round++) {
+		unsigned int m = engine_progress(nic->engine, limit - units);
+
+		m += deliver_packets(nic);
+		units += m;
+		if (m == 0 || units >= limit)
+			return units;
+	}
+	nic->turns_unpolled += LARGE_TURN;
+	return units;
+}
+
 /* Returns whether anything was done. */
 static bool turn(struct soft_nic *nic)
 {
-	unsigned int n = run_calls(nic), units = 0, limit = TURN_ENGINE_UNITS;
+	unsigned int n = run_calls(nic), units;
 
 	if (++nic->n_turns % HEARTBEAT_TURNS == 0)
 		beat(nic);
@@ -217,21 +249,8 @@ static bool turn(struct soft_nic *nic)
 		nic->now_nsec = nsec_now();
 	if (fault_stops(nic))
 		return n > 0;
-	if (nic->fault.kind == SOFT_FAULT_THREAD_STOP)
-		limit = 1; /* so that it stops where it was told to */
-	/* A hot QP is found by its dbrec; a doorbell line that is looked at too often slows down who rings it. */
-	n += engine_scan_hot(nic->engine);
-	if (nic->n_turns % (n == 0 ? IDLE_DOORBELL_TURNS : BUSY_DOORBELL_TURNS) == 0)
-		n += poll_doorbells(nic);
-	/* A write takes three rounds on one NIC: request, acknowledgement, completion. */
-	for (unsigned int round = 0; round < TURN_ENGINE_ROUNDS && units < limit; round++) {
-		unsigned int m = engine_progress(nic->engine, limit - units);
-
-		m += deliver_packets(nic);
-		if (m == 0)
-			break;
-		units += m;
-	}
+	n += find_work(nic, n > 0);
+	units = run_engine(nic);
 	nic->busy = units > 0;
 	if (units > CLOCK_UNITS)
 		nic->now_nsec = nsec_now();

@@ -205,6 +205,7 @@ struct soft_nic {
 	uint64_t calls_after_nsec; /* while there is traffic, no slice of a call before */
 	bool busy; /* the last turn had traffic */
 	uint32_t n_turns;
+	uint32_t turns_unpolled; /* since doorbells were looked at */
 	bool stop;
 	bool fault_stopped;
 };
@@ -288,7 +289,8 @@ struct soft_qp {
 	struct soft_queues *queues; /* NULL: not created */
 	const struct nic_qp *desc; /* in the batch's layout */
 	const struct shmd_dbrec *dbrec; /* client-written */
-	uint32_t *error; /* in the dbrec's line, SHMD_QP_ERROR_OFFSET: written here, never believed */
+	uint32_t *error; /* in the dbrec's line, SHMD_QP_ERROR_OFFSET: written here, never read */
+	uint32_t told; /* what was written there */
 	uint32_t seen_snd_be; /* its send word when a scan last saw it change */
 	struct soft_cq *send_cq;
 	struct soft_cq *recv_cq;

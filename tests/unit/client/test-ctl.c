@@ -82,10 +82,45 @@ static void fill_list(struct msg_list_rep *rep, const struct msg_list_req *req)
 	}
 }
 
+static const struct msg_event events[] = {
+	{.kind = MSG_EVENT_SESSION_OPENED, .session = 7, .uid = 1000, .pid = 42, .text = "demo, lib 1"},
+	{.kind = MSG_EVENT_QUEUES_CREATED, .session = 7, .uid = 1000, .pid = 42, .nic_name = "soft0", .number = 0x101,
+	 .detail = 4},
+	{.kind = MSG_EVENT_QP_ERROR, .session = 7, .uid = 1000, .pid = 42, .nic_name = "soft0", .number = 0x102,
+	 .detail = 0x13, .text = "QP 0x102"},
+	{.kind = MSG_EVENT_PORT_STATE, .nic_name = "soft0", .detail = 1},
+	{.kind = MSG_EVENT_NIC_LOST, .nic_name = "soft0", .text = "its thread stopped"},
+	{.kind = MSG_EVENT_CQ_ERROR, .session = 7, .uid = 1000, .pid = 42, .nic_name = "soft0", .number = 0x55,
+	 .detail = 1, .text = "overrun"},
+	{.kind = MSG_EVENT_SESSION_CLOSED, .session = 7, .uid = 1000, .pid = 42, .detail = 66, .text = "user 0 killed it"},
+	{.kind = MSG_EVENT_DRAIN, .detail = 1, .text = "sessions end in 30 s"},
+	{.kind = MSG_EVENT_DROPPED, .number = 12},
+	{.kind = MSG_EVENT_REFUSED, .uid = 1000, .pid = 43, .detail = 16, .text = "limit reached: max-sessions"},
+};
+#define N_EVENTS (sizeof(events) / sizeof(events[0]))
+
+static void send_events(struct fake_daemon *fake, uint64_t id)
+{
+	struct msg msg;
+
+	fake_send_ok(fake, id);
+	for (size_t i = 0; i < N_EVENTS; i++) {
+		msg_init(&msg, MSG_EVENT, 0);
+		msg.event = events[i];
+		msg.event.time_nsec = 1767225600123456789;
+		fake_send(fake, &msg, NULL, 0);
+		msg_deinit(&msg);
+	}
+}
+
 static void answer(struct fake_daemon *fake, const struct msg *req, struct fdlist *fds)
 {
 	struct msg rep;
 
+	if (req->kind == MSG_MONITOR_REQ) {
+		send_events(fake, req->id);
+		return;
+	}
 	if (req->kind == MSG_STATUS_REQ) {
 		msg_init(&rep, MSG_STATUS_REP, req->id);
 		rep.status_rep = (struct msg_status_rep){
@@ -104,29 +139,36 @@ static void answer(struct fake_daemon *fake, const struct msg *req, struct fdlis
 
 static char text[16384];
 
-/* What the command prints, in `text`. what: NULL for status. */
-static const char *printed(const char *what, bool as_json)
+/* What the line prints, in `text`. */
+static const char *printed_words(char **words)
 {
 	struct shmd_client_attr attr = {.role = SHMD_ROLE_CONTROL};
 	struct fake_daemon fake = {.handle = answer};
-	int saved = dup(STDOUT_FILENO), out = fake_memfd(sizeof(text));
-	struct shmd_client *client;
-	int r;
+	struct args args;
+	struct ctl ctl = {.args = &args, .out = tmpfile()};
 
-	ASSERT_OK(fake_open(&fake, &attr, &client));
-	fflush(stdout);
-	ASSERT_EQ(dup2(out, STDOUT_FILENO), STDOUT_FILENO);
-	r = what ? ctl_list(client, what, as_json) : ctl_status(client, as_json);
-	fflush(stdout);
-	ASSERT_EQ(dup2(saved, STDOUT_FILENO), STDOUT_FILENO);
-	ASSERT_OK(r);
+	ASSERT_OK(fake_open(&fake, &attr, &ctl.client));
+	ASSERT_OK(args_read(words, &args));
+	ctl.is_json = args_has(&args, OPTION_JSON);
+	ASSERT_OK(args.command->run(&ctl));
+	fflush(ctl.out);
 	memset(text, 0, sizeof(text));
-	ASSERT_GT(pread(out, text, sizeof(text) - 1, 0), 0);
-	close(saved);
-	close(out);
-	shmd_client_close(client);
+	ASSERT_GT(pread(fileno(ctl.out), text, sizeof(text) - 1, 0), 0);
+	fclose(ctl.out);
+	shmd_client_close(ctl.client);
 	fake_join(&fake);
 	return text;
+}
+
+/* what: NULL for status. */
+static const char *printed(const char *what, bool as_json)
+{
+	char words[3][16] = {"", "--json", ""};
+	char *line[] = {words[0], as_json ? words[1] : words[2], as_json ? words[2] : NULL, NULL};
+
+	strcpy(words[0], what ? "list" : "status");
+	strcpy(words[2], what ? what : "--");
+	return printed_words(line);
 }
 
 #define COUNTERS                                                                                          \
@@ -180,7 +222,8 @@ TEST(json_of_status)
 {
 	ASSERT_STREQ(printed(NULL, true),
 		     "{\"schema_version\":1,\"daemon\":\"shmemd 0.1.0\",\"pid\":77,\"uptime_nsec\":80000000000,"
-		     "\"protocol_version\":1,\"n_nics\":1,\"n_sessions\":2,\"n_qps\":4,\"n_cqs\":4,\"n_mrs\":2,"
+		     "\"protocol_version\":1,\"draining\":false,\"drain_left_nsec\":0,\"n_nics\":1,\"n_sessions\":2,"
+		     "\"n_monitors\":0,\"n_qps\":4,\"n_cqs\":4,\"n_mrs\":2,"
 		     "\"n_fds\":14,\"n_published\":1,\"registered_bytes\":2097152,\"sessions_total\":30,"
 		     "\"refused_total\":3,\"counters\":" COUNTERS ",\"nics\":[" NIC "],\"sessions\":["
 		     SESSION("5") "," SESSION("12") "]}\n");
@@ -237,4 +280,34 @@ TEST(text_of_status)
 				   "NIC    BACKEND  PCI  PORT  STATE       RATE   MTU  MEMORY "));
 	ASSERT(strstr(out, "\nsoft0  soft     -       1  active  100 Gb/s  4096  memfd,agent"));
 	ASSERT(strstr(out, "\n\nSESSION   UID   PID  COMMAND"));
+}
+
+TEST(events_are_sentences)
+{
+	char line[3][16] = {"monitor", "--count", "10"};
+
+	setenv("TZ", "UTC", 1);
+	ASSERT_STREQ(printed_words((char *[]){line[0], line[1], line[2], NULL}),
+		     "2026-01-01 00:00:00.123  session-opened    session 7 (uid 1000, pid 42): demo, lib 1\n"
+		     "2026-01-01 00:00:00.123  queues-created    session 7 (uid 1000, pid 42), soft0: 4 QPs from 0x101\n"
+		     "2026-01-01 00:00:00.123  qp-error          session 7 (uid 1000, pid 42), QP soft0/0x102: "
+		     "remote access error: wrong rkey, range or permission at the peer\n"
+		     "2026-01-01 00:00:00.123  port-state        soft0 is down\n"
+		     "2026-01-01 00:00:00.123  nic-lost          soft0 is gone: its thread stopped\n"
+		     "2026-01-01 00:00:00.123  cq-error          session 7 (uid 1000, pid 42), CQ 0x55 on soft0: "
+		     "error 0x1: overrun\n"
+		     "2026-01-01 00:00:00.123  session-closed    session 7 (uid 1000, pid 42): user 0 killed it\n"
+		     "2026-01-01 00:00:00.123  drain             drain began: sessions end in 30 s\n"
+		     "2026-01-01 00:00:00.123  dropped           12 events were lost here: this reader is too slow\n"
+		     "2026-01-01 00:00:00.123  refused           uid 1000, pid 43: limit reached: max-sessions\n");
+}
+
+TEST(events_in_json_are_one_object_a_line)
+{
+	char line[6][16] = {"monitor", "--count", "1", "--json", "--kind", "port-state"};
+
+	ASSERT_STREQ(printed_words((char *[]){line[0], line[1], line[2], line[3], line[4], line[5], NULL}),
+		     "{\"schema_version\":1,\"kind\":\"port-state\",\"time\":\"2026-01-01T00:00:00.123456Z\","
+		     "\"time_nsec\":1767225600123456789,\"session\":0,\"uid\":0,\"pid\":0,\"nic\":\"soft0\",\"number\":0,"
+		     "\"detail\":1,\"text\":\"\"}\n");
 }

@@ -154,3 +154,54 @@ TEST(signal_reaches_the_loop)
 	loop_signal_free(sig);
 	seen_deinit(&seen);
 }
+
+struct slow {
+	struct seen *seen;
+	struct loop_defer *defers[30];
+	unsigned int n_done, done_at_timer;
+};
+
+static void on_slow(void *arg)
+{
+	struct slow *slow = arg;
+	const struct timespec pause = {.tv_nsec = 20000000};
+
+	nanosleep(&pause, NULL);
+	if (++slow->n_done == 30)
+		loop_stop(slow->seen->loop);
+}
+
+static void on_urgent(void *arg)
+{
+	struct slow *slow = arg;
+
+	slow->seen->n_timer++;
+	slow->done_at_timer = slow->n_done;
+}
+
+/* 30 callbacks of 20 ms are due at once; the watchdog's timer is not kept waiting for all of them. */
+TEST(urgent_timer_passes_a_long_turn)
+{
+	struct loop_timer *urgent;
+	struct slow slow = {0};
+	struct seen seen;
+
+	seen_init(&seen);
+	slow.seen = &seen;
+	ASSERT_OK(loop_timer_new(seen.loop, on_urgent, &slow, &urgent));
+	ASSERT_OK(loop_timer_set_urgent(urgent));
+	ASSERT_OK(loop_timer_arm(urgent, 50000000));
+	for (int i = 0; i < 30; i++) {
+		ASSERT_OK(loop_defer_new(seen.loop, on_slow, &slow, &slow.defers[i]));
+		loop_defer_schedule(slow.defers[i]);
+	}
+	ASSERT_OK(loop_run(seen.loop));
+	ASSERT_EQ(seen.n_timer, 1);
+	ASSERT_GE(slow.done_at_timer, 1);
+	ASSERT_LE(slow.done_at_timer, 15);
+	ASSERT_EQ(slow.n_done, 30);
+	for (int i = 0; i < 30; i++)
+		loop_defer_free(slow.defers[i]);
+	loop_timer_free(urgent);
+	seen_deinit(&seen);
+}

@@ -89,7 +89,7 @@ static int load(struct settings *settings, enum settings_action *action, char *t
 
 	for (; words[argc - 1]; argc++)
 		argv[argc] = (char *)words[argc - 1];
-	r = settings_load(settings, argc, argv, conf, action, &error);
+	r = settings_load(settings, &(struct settings_source){argc, argv, conf}, action, &error);
 	memcpy(text, error.text, sizeof(error.text));
 	return r;
 }
@@ -175,4 +175,76 @@ TEST(man_pages_hold_every_setting_and_no_stray_command)
 		}
 		free(text);
 	}
+}
+
+TEST(reload_takes_what_may_change_and_names_the_rest)
+{
+	struct settings_changes changes;
+	struct settings_error error;
+	struct settings now, next;
+
+	settings_init(&now);
+	settings_init(&next);
+	settings_reload(&now, &next, &changes);
+	ASSERT_STREQ(changes.taken, "");
+	ASSERT_STREQ(changes.waiting, "");
+	ASSERT_OK(settings_parse(&next, "max-qps = 5\nsocket = /elsewhere\nsocket-group = staff\nsoft-nics = 9\n", "f",
+				 &error));
+	settings_reload(&now, &next, &changes);
+	ASSERT_STREQ(changes.taken, "socket-group, max-qps");
+	ASSERT_STREQ(changes.waiting, "socket, soft-nics");
+	ASSERT_EQ(now.max_qps, 5);
+	ASSERT_STREQ(now.socket_group, "staff");
+	ASSERT_EQ(now.soft_nics, 2);
+	/* What waits goes on waiting, and is named again. */
+	settings_reload(&now, &next, &changes);
+	ASSERT_STREQ(changes.taken, "");
+	ASSERT_STREQ(changes.waiting, "socket, soft-nics");
+}
+
+/* Whatever is not in `now` of the reloadable settings after a reload was forgotten there. */
+TEST(every_setting_is_taken_or_named)
+{
+	struct settings_changes changes;
+	struct settings now, next;
+	size_t n_names = 0;
+
+	settings_init(&now);
+	settings_init(&next);
+	for (unsigned int i = 0; i < settings_n_rows; i++) {
+		const struct settings_row *row = &settings_rows[i];
+
+		if (row->type == SETTINGS_TEXT)
+			strcat((char *)&next + row->offset, "x");
+		else if (row->type == SETTINGS_CHOICE)
+			*(uint64_t *)((char *)&next + row->offset) = row->word_values ? row->word_values[0] : 1;
+		else
+			*(uint64_t *)((char *)&next + row->offset) += 1;
+	}
+	settings_reload(&now, &next, &changes);
+	ASSERT(!strstr(changes.taken, "...") && !strstr(changes.waiting, "..."));
+	for (unsigned int i = 0; i < settings_n_rows; i++) {
+		char value[SETTINGS_PATH_BYTES], wanted[SETTINGS_PATH_BYTES];
+
+		settings_format(&now, i, value, sizeof(value));
+		settings_format(&next, i, wanted, sizeof(wanted));
+		ASSERT_EQ(strcmp(value, wanted) == 0, settings_rows[i].reload);
+		ASSERT(strstr(settings_rows[i].reload ? changes.taken : changes.waiting, settings_rows[i].key));
+		n_names++;
+	}
+	ASSERT_EQ(n_names, settings_n_rows);
+}
+
+TEST(man_page_says_which_settings_change_on_reload)
+{
+	char *text = NULL;
+	size_t size;
+	FILE *f = open_memstream(&text, &size);
+
+	settings_print_man(SETTINGS_MAN_CONF, f);
+	fclose(f);
+	ASSERT(strstr(text, "\\fBmax\\-qps\\fR (1 to 16777216 QPs; default 32768; reload)"));
+	ASSERT(strstr(text, "\\fBsoft\\-nics\\fR (1 to 64 NICs; default 2; restart)"));
+	ASSERT(strstr(text, "SIGHUP"));
+	free(text);
 }

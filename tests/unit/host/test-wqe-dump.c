@@ -146,3 +146,25 @@ TEST(random_bytes_and_small_buffers)
 		free(small);
 	}
 }
+
+TEST(keys_and_data_can_be_hidden)
+{
+	static const uint32_t send[] = {0x0000000a, 0x00123403, 0, 0, 64, 0x88, 0, 0x30, 0x80000004, 0xdeadbeef, 0, 0};
+	static const uint32_t recv[] = {64, 0x88, 0, 0x30};
+	static const uint32_t other[] = {0x0000012f, 0x00123402, 0, 0, 1, 2, 3, 4};
+	uint8_t bytes[64];
+	char buf[500];
+
+	words(bytes, send, 12);
+	wqe_dump_hiding(buf, sizeof(buf), bytes, 48, WQE_HIDE_KEYS);
+	ASSERT_STREQ(buf, "send index 0 qpn 0x1234 ds 3, 64 bytes at 0x30 lkey hidden, inline 4 bytes, hex deadbeef "
+			  "00000000 00000000");
+	wqe_dump_hiding(buf, sizeof(buf), bytes, 48, WQE_HIDE_DATA);
+	ASSERT_STREQ(buf, "send index 0 qpn 0x1234 ds 3, 64 bytes at 0x30 lkey 0x88, inline 4 bytes, 12 bytes hidden");
+	words(bytes, recv, 4);
+	wqe_dump_recv_hiding(buf, sizeof(buf), bytes, 16, WQE_HIDE_KEYS);
+	ASSERT_STREQ(buf, "receive, 64 bytes at 0x30 lkey hidden");
+	words(bytes, other, 8);
+	wqe_dump_hiding(buf, sizeof(buf), bytes, 32, WQE_HIDE_DATA);
+	ASSERT_STREQ(buf, "unknown-0x2f index 1 qpn 0x1234 ds 2, 16 bytes hidden");
+}

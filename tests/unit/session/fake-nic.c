@@ -272,7 +272,9 @@ static int fake_qp_query(struct nic_ctx *ctx, uint32_t qpn, struct nic_qp_info *
 {
 	int r = call(fake_of(ctx->nic), "query");
 	struct fake_qp *qp = find_qp(ctx, qpn);
+	struct timespec ts = nsec_to_timespec(fake_of(ctx->nic)->query_nsec);
 
+	nanosleep(&ts, NULL);
 	if (r == 0)
 		*ret_info = (struct nic_qp_info){.state = qp->state, .dest_qpn = qp->remote.qpn};
 	return r;

@@ -23,6 +23,7 @@ struct fake_nic {
 	bool has_event;
 	enum nic_port_state port_set; /* what port_set was called with last */
 	bool never_flushes; /* quiesce takes all the time it is given */
+	uint64_t query_nsec; /* that a query of a QP takes */
 	uint64_t quiesce_nsec; /* given to all quiesce calls together */
 };
 

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "tests/unit/session/lab.h"
+#include "proto/base/nsec.h"
 #include "proto/framing.h"
 #include "tests/lib/test.h"
 
@@ -50,7 +51,10 @@ TEST(hello_tells_version_limits_and_health_page)
 
 TEST(version_mismatch_is_told_and_ends)
 {
-	static const uint32_t ranges[][2] = {{2, 9}, {0, 0}, {9, 1}};
+	static const struct {
+		uint32_t min, max;
+		enum shmd_status status;
+	} ranges[] = {{2, 9, SHMD_STATUS_VERSION}, {0, 0, SHMD_STATUS_VERSION}, {9, 1, SHMD_STATUS_INVALID}};
 
 	for (int i = 0; i < 3; i++) {
 		struct pair pair;
@@ -59,9 +63,9 @@ TEST(version_mismatch_is_told_and_ends)
 
 		lab_init(&lab, 7);
 		pair_init(&pair, &lab);
-		hello(&req, ranges[i][0], ranges[i][1], MSG_ROLE_CLIENT);
-		raw_expect_error(&pair.raw, &req, NULL, 0, SHMD_STATUS_VERSION);
-		pair_expect_end(&pair, SHMD_STATUS_VERSION);
+		hello(&req, ranges[i].min, ranges[i].max, MSG_ROLE_CLIENT);
+		raw_expect_error(&pair.raw, &req, NULL, 0, ranges[i].status);
+		pair_expect_end(&pair, ranges[i].status);
 		pair_deinit(&pair);
 		lab_assert_empty(&lab);
 		lab_deinit(&lab);
@@ -269,6 +273,34 @@ TEST(controller_owns_nothing_and_is_not_listed)
 	lab_deinit(&lab);
 }
 
+/* Requests that take long end the turn: those of other clients are not kept waiting. */
+TEST(dear_requests_are_answered_one_in_a_turn)
+{
+	static uint8_t buf[FRAMING_MAX_PACKET_BYTES];
+	struct msg req, rep;
+	struct pair pair;
+	struct lab lab;
+
+	lab_init(&lab, 7);
+	pair_init_hello(&pair, &lab, MSG_ROLE_CLIENT);
+	raw_open_nic(&pair.raw, "fake0");
+	raw_create_queues(&pair.raw, 1, &rep);
+	msg_init(&req, MSG_QP_QUERY_REQ, 0);
+	req.qp_query_req.qpn = rep.queue_create_rep.qps[0].qpn;
+	msg_deinit(&rep);
+	lab.nics[0].query_nsec = NSEC_PER_MSEC;
+	for (req.id = 100; req.id < 104; req.id++)
+		ASSERT_OK(framing_send(pair.raw.sock, buf, (size_t)msg_encode(&req, buf, sizeof(buf)), NULL, 0));
+	for (uint64_t id = 100; id < 104; id++) {
+		session_readable(pair.session);
+		ASSERT_OK(raw_recv(&pair.raw, &rep, NULL));
+		ASSERT_EQ(rep.id, id);
+		ASSERT_ERR(raw_recv(&pair.raw, &rep, NULL), EAGAIN);
+	}
+	pair_deinit(&pair);
+	lab_deinit(&lab);
+}
+
 TEST(requests_in_one_batch_are_answered_in_order)
 {
 	static uint8_t buf[FRAMING_MAX_PACKET_BYTES];
@@ -282,7 +314,9 @@ TEST(requests_in_one_batch_are_answered_in_order)
 		msg_init(&req, id % 2 ? MSG_STATUS_REQ : MSG_NIC_LIST_REQ, id);
 		ASSERT_OK(framing_send(pair.raw.sock, buf, (size_t)msg_encode(&req, buf, sizeof(buf)), NULL, 0));
 	}
-	session_readable(pair.session);
+	/* As often as the loop would call it: a turn ends with time as well. */
+	for (int i = 0; i < 10; i++)
+		session_readable(pair.session);
 	for (uint64_t id = 100; id < 110; id++) {
 		ASSERT_OK(raw_recv(&pair.raw, &rep, NULL));
 		ASSERT_EQ(rep.id, id);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "proto/base/nsec.h"
+#include "daemon/session/drain.h"
 #include "tests/unit/session/lab.h"
 #include "tests/lib/test.h"
 
@@ -449,6 +450,133 @@ TEST(connections_of_a_user_are_bounded_and_the_refused_one_is_told)
 	close(socks[1]);
 	for (int i = 0; i < 5; i++)
 		pair_deinit(&pairs[i]);
+	lab_assert_empty(&lab);
+	lab_deinit(&lab);
+}
+
+/* ---- operational events --------------------------------------------------------------------------------------- */
+
+struct noted {
+	enum catalog_event event;
+	unsigned int n; /* with an event */
+	int level;
+	char text[200];
+};
+
+static void on_note(void *arg, const struct note *note)
+{
+	struct noted *noted = arg;
+
+	if (note->event == CATALOG_NONE)
+		return;
+	noted->event = note->event;
+	noted->level = note->level;
+	noted->n++;
+	snprintf(noted->text, sizeof(noted->text), "%s", note->text);
+}
+
+static void note_to(struct lab *lab, struct noted *noted)
+{
+	*noted = (struct noted){0};
+	lab->registry.attr.hooks = (struct registry_hooks){.arg = noted, .note = on_note};
+}
+
+TEST(every_end_that_concerns_an_administrator_is_an_event)
+{
+	static const struct {
+		enum shmd_status status;
+		enum catalog_event event;
+	} ends[] = {
+		{SHMD_STATUS_PROTOCOL, CATALOG_CLIENT_VIOLATION}, {SHMD_STATUS_FDS, CATALOG_CLIENT_VIOLATION},
+		{SHMD_STATUS_INTERNAL, CATALOG_SESSION_FAILED},   {SHMD_STATUS_VERSION, CATALOG_VERSION_MISMATCH},
+		{SHMD_STATUS_KILLED, CATALOG_SESSION_KILLED},	  {SHMD_STATUS_QUOTA_SESSIONS, CATALOG_SESSION_REFUSED},
+		{SHMD_STATUS_QUOTA_FDS, CATALOG_SESSION_REFUSED}, {SHMD_STATUS_SHUTDOWN, CATALOG_NONE},
+	};
+	struct noted noted;
+	struct pair pair;
+	struct lab lab;
+
+	for (unsigned int i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+		lab_init(&lab, 100);
+		note_to(&lab, &noted);
+		pair_init_hello(&pair, &lab, MSG_ROLE_CLIENT);
+		session_end(pair.session, ends[i].status, "because");
+		ASSERT_EQ(noted.event, ends[i].event);
+		ASSERT_EQ(noted.n, ends[i].event != CATALOG_NONE);
+		pair_deinit(&pair);
+		lab_deinit(&lab);
+	}
+}
+
+TEST(what_befalls_a_nic_is_an_event_once_however_many_sessions_it_has)
+{
+	static const struct {
+		struct nic_event news;
+		enum catalog_event event;
+		const char *text;
+	} cases[] = {
+		{{.kind = NIC_EVENT_LOST}, CATALOG_NIC_LOST, "NIC fake0 is gone"},
+		{{.kind = NIC_EVENT_PORT_STATE, .state = NIC_PORT_LOST}, CATALOG_NIC_LOST, "NIC fake0 is gone"},
+		{{.kind = NIC_EVENT_PORT_STATE, .state = NIC_PORT_DOWN}, CATALOG_PORT_DOWN, "the port of NIC fake0 is down"},
+		{{.kind = NIC_EVENT_PORT_STATE, .state = NIC_PORT_ACTIVE}, CATALOG_PORT_UP, "the port of NIC fake0 is up"},
+		{{.kind = NIC_EVENT_QP_ERROR, .number = 1}, CATALOG_NONE, ""},
+	};
+	struct noted noted;
+	struct pair pairs[2];
+	struct lab lab;
+
+	for (unsigned int i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		lab_init(&lab, 100);
+		for (int k = 0; k < 2; k++) {
+			pair_init_hello(&pairs[k], &lab, MSG_ROLE_CLIENT);
+			raw_open_nic(&pairs[k].raw, "fake0");
+		}
+		note_to(&lab, &noted);
+		registry_event(&lab.registry, &lab.registry.nics[0], &cases[i].news);
+		ASSERT_EQ(noted.event, cases[i].event);
+		ASSERT_EQ(noted.n, cases[i].event != CATALOG_NONE);
+		ASSERT_STREQ(noted.text, cases[i].text);
+		for (int k = 0; k < 2; k++)
+			pair_deinit(&pairs[k]);
+		lab_deinit(&lab);
+	}
+}
+
+TEST(drain_is_an_event_at_its_beginning_and_when_it_is_called_off)
+{
+	struct noted noted;
+	struct lab lab;
+
+	lab_init(&lab, 100);
+	note_to(&lab, &noted);
+	drain_begin(&lab.registry, 1000000000);
+	ASSERT_EQ(noted.event, CATALOG_DRAIN_BEGUN);
+	drain_stop(&lab.registry);
+	ASSERT_EQ(noted.event, CATALOG_DRAIN_ENDED);
+	ASSERT_EQ(noted.n, 2);
+	lab_deinit(&lab);
+}
+
+TEST(lower_limits_bind_what_is_charged_from_then_on)
+{
+	struct quota_amount limits = {.n = {[QUOTA_CONNECTIONS] = 1, [QUOTA_SESSIONS] = 100, [QUOTA_FDS] = 100}};
+	struct noted noted;
+	struct session *refused;
+	struct pair pair;
+	struct lab lab;
+	int socks[2];
+
+	lab_init(&lab, 100);
+	pair_init_hello(&pair, &lab, MSG_ROLE_CLIENT);
+	note_to(&lab, &noted);
+	limits.n[QUOTA_SESSIONS] = 0;
+	registry_set_limits(&lab.registry, &limits);
+	ASSERT(!pair.session->ended);
+	ASSERT_OK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, socks));
+	ASSERT_ERR(session_new(&lab.registry, socks[0], &refused), EDQUOT);
+	ASSERT_EQ(noted.event, CATALOG_SESSION_REFUSED);
+	close(socks[1]);
+	pair_deinit(&pair);
 	lab_assert_empty(&lab);
 	lab_deinit(&lab);
 }

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The running daemon as its service manager sees it.
+ *
+ * The watchdog's pings come from a timer of the control loop and from nowhere else: a loop that stands still stops them,
+ * and the manager ends the daemon. The timer is urgent, so that many short jobs in one turn are not taken for a hang.
+ * Neither pings nor the status line wait for a manager that does not read: the loop has clients to serve.
+ * The status line is formatted after activity only, at most once a second: an idle daemon sleeps. Control thread.
+ */
+#include "daemon/service.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "daemon/fdstore.h"
+#include "daemon/log.h"
+#include "proto/base/nsec.h"
+
+#define STATUS_NSEC NSEC_PER_SEC
+#define PINGS_PER_WATCHDOG 3
+
+/* ---- watchdog ------------------------------------------------------------------------------------------------- */
+
+/* One that finds no room is as good as none: the next comes in time. */
+static void ping(struct service *service)
+{
+	fdstore_try_notify("WATCHDOG=1");
+	service->last_ping_nsec = nsec_now();
+	loop_timer_arm(service->watchdog, service->watchdog_nsec / PINGS_PER_WATCHDOG);
+}
+
+static void on_watchdog(void *arg)
+{
+	struct service *service = arg;
+	uint64_t since = nsec_now() - service->last_ping_nsec;
+
+	if (since > service->watchdog_nsec / PINGS_PER_WATCHDOG * 2)
+		log_line(LOG_WARNING, &(struct log_fields){.event = CATALOG_LOOP_LATE},
+			 "the control loop stood still for %" PRIu64 " ms; the watchdog ends the daemon at %" PRIu64
+			 " ms", (since - service->watchdog_nsec / PINGS_PER_WATCHDOG) / NSEC_PER_MSEC,
+			 service->watchdog_nsec / NSEC_PER_MSEC);
+	ping(service);
+}
+
+/* One session's end may hold the loop for the whole quiesce-timeout. */
+static void warn_short_watchdog(const struct service *service)
+{
+	uint64_t quiesce = service->registry->attr.quiesce_nsec;
+
+	if (service->watchdog && quiesce > service->watchdog_nsec / 2)
+		log_line(LOG_WARNING, NULL,
+			 "quiesce-timeout is %" PRIu64 " ms, too near to the watchdog's %" PRIu64
+			 " ms; lower it or raise WatchdogSec", quiesce / NSEC_PER_MSEC,
+			 service->watchdog_nsec / NSEC_PER_MSEC);
+}
+
+/* ---- status line ---------------------------------------------------------------------------------------------- */
+
+static void format_status(const struct service *service, char *buf, size_t size)
+{
+	const struct registry *registry = service->registry;
+	const struct quota_amount *total = &registry->quota.total;
+
+	snprintf(buf, size, "%s%s%s%" PRIu64 " sessions, %" PRIu64 " QPs on %u NICs; listening at %s",
+		 service->trouble, service->trouble[0] ? "; " : "", registry->draining ? "draining; " : "",
+		 total->n[QUOTA_SESSIONS], total->n[QUOTA_QPS], registry->n_nics, service->place);
+}
+
+static void on_status(void *arg)
+{
+	struct service *service = arg;
+	char text[sizeof(service->told)];
+
+	service->status_armed = false;
+	format_status(service, text, sizeof(text));
+	if (strcmp(text, service->told) == 0)
+		return;
+	if (fdstore_try_notify("STATUS=%s", text) == -EAGAIN) {
+		service_activity(service);
+		return;
+	}
+	memcpy(service->told, text, sizeof(text));
+}
+
+void service_activity(struct service *service)
+{
+	if (!service->status || service->status_armed)
+		return;
+	service->status_armed = loop_timer_arm(service->status, STATUS_NSEC) == 0;
+}
+
+/* ---- states --------------------------------------------------------------------------------------------------- */
+
+static void tell_ready(struct service *service)
+{
+	format_status(service, service->told, sizeof(service->told));
+	fdstore_notify("READY=1\nSTATUS=%s", service->told);
+	warn_short_watchdog(service);
+}
+
+void service_ready(struct service *service)
+{
+	tell_ready(service);
+	if (service->watchdog)
+		ping(service);
+}
+
+void service_reloading(struct service *service)
+{
+	fdstore_notify("RELOADING=1\nMONOTONIC_USEC=%" PRIu64 "\nSTATUS=reading the settings again",
+		       nsec_now() / NSEC_PER_USEC);
+}
+
+void service_reloaded(struct service *service, const char *trouble)
+{
+	snprintf(service->trouble, sizeof(service->trouble), "%s%.*s", trouble ? "settings kept, " : "",
+		 SERVICE_TEXT_BYTES - 32, trouble ? trouble : "");
+	tell_ready(service);
+}
+
+void service_stopping(struct service *service)
+{
+	fdstore_notify("STOPPING=1\nSTATUS=stopping");
+}
+
+/* ---- birth and death ------------------------------------------------------------------------------------------ */
+
+static int make_watchdog(struct service *service, struct loop *loop)
+{
+	int r;
+
+	service->watchdog_nsec = fdstore_watchdog_nsec();
+	if (!service->watchdog_nsec)
+		return 0;
+	r = loop_timer_new(loop, on_watchdog, service, &service->watchdog);
+	return r < 0 ? r : loop_timer_set_urgent(service->watchdog);
+}
+
+int service_init(struct service *service, struct loop *loop, const struct registry *registry, const char *place)
+{
+	int r;
+
+	*service = (struct service){.registry = registry, .place = place};
+	r = make_watchdog(service, loop);
+	if (r < 0 || !fdstore_has_manager())
+		return r;
+	return loop_timer_new(loop, on_status, service, &service->status);
+}
+
+void service_deinit(struct service *service)
+{
+	service->watchdog = loop_timer_free(service->watchdog);
+	service->status = loop_timer_free(service->status);
+}

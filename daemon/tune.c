@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Settings carried into the running daemon.
+ *
+ * A reload first does what can fail: reading, and the socket's group. After that nothing can, so settings are
+ * never half changed. Sessions are not touched: a lower limit binds what is charged from then on. Control thread.
+ */
+#include "daemon/tune.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "daemon/log.h"
+#include "proto/base/nsec.h"
+
+void tune_limits(const struct settings *settings, struct quota_amount *ret_limits)
+{
+	*ret_limits = (struct quota_amount){.n = {
+		[QUOTA_CONNECTIONS] = settings->max_connections,
+		[QUOTA_SESSIONS] = settings->max_sessions,
+		[QUOTA_QPS] = settings->max_qps,
+		[QUOTA_CQS] = settings->max_cqs,
+		[QUOTA_MRS] = settings->max_mrs,
+		[QUOTA_BYTES] = settings->max_registered_bytes,
+		[QUOTA_FDS] = settings->max_fds,
+		[QUOTA_PUBLISHED] = settings->max_published,
+	}};
+}
+
+/* "proto,session,nic" */
+static unsigned int parse_debug(const char *text)
+{
+	static const struct {
+		const char *name;
+		enum note_topic topic;
+	} topics[] = {{"proto", NOTE_PROTO}, {"session", NOTE_SESSION}, {"nic", NOTE_NIC}};
+	unsigned int wanted = 0;
+
+	while (text && *text) {
+		size_t bytes = strcspn(text, ",");
+
+		for (unsigned int i = 0; i < sizeof(topics) / sizeof(topics[0]); i++)
+			if (strlen(topics[i].name) == bytes && strncmp(topics[i].name, text, bytes) == 0)
+				wanted |= topics[i].topic;
+		text += bytes + (text[bytes] == ',');
+	}
+	return wanted;
+}
+
+unsigned int tune_log(const struct settings *settings)
+{
+	unsigned int debug = parse_debug(getenv("SHMEMD_DEBUG"));
+
+	log_init((enum log_target)settings->log_target, debug ? LOG_DEBUG : (int)settings->log_level);
+	return settings->log_level >= LOG_DEBUG ? debug | NOTE_SESSION | NOTE_NIC : debug;
+}
+
+void tune_fd_limit(const struct settings *settings)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+		return;
+	limit.rlim_cur = limit.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &limit);
+	if (limit.rlim_max < settings->max_fds)
+		log_line(LOG_WARNING, NULL,
+			 "max-fds is %" PRIu64 ", but this process may open only %" PRIu64
+			 " descriptors; raise LimitNOFILE or lower max-fds",
+			 settings->max_fds, (uint64_t)limit.rlim_max);
+}
+
+/* ---- reload --------------------------------------------------------------------------------------------------- */
+
+static int refuse(const struct settings_error *error, int r)
+{
+	log_line(LOG_ERR, &(struct log_fields){.event = CATALOG_RELOAD_REFUSED},
+		 "settings stay as they were: %s", error->text);
+	return r;
+}
+
+static void tell_changes(const struct settings_changes *changes)
+{
+	log_line(LOG_NOTICE, &(struct log_fields){.event = CATALOG_RELOAD_DONE}, "settings read again, %s%s",
+		 changes->taken[0] ? "changed: " : "nothing to change", changes->taken);
+	if (changes->waiting[0])
+		log_line(LOG_WARNING, &(struct log_fields){.event = CATALOG_RELOAD_DONE},
+			 "these settings differ and take effect at the next start: %s", changes->waiting);
+}
+
+static int set_access(const struct tune_target *target, const struct settings *next, struct settings_error *error)
+{
+	const struct settings *now = target->settings;
+	int r;
+
+	if (now->socket_mode == next->socket_mode && strcmp(now->socket_group, next->socket_group) == 0)
+		return 0;
+	r = listener_set_access(target->listener, next);
+	if (r < 0)
+		snprintf(error->text, sizeof(error->text), "the socket cannot have mode 0%" PRIo64 " and group \"%s\": %s",
+			 next->socket_mode, next->socket_group, strerror(-r));
+	return r;
+}
+
+int tune_reload(const struct tune_target *target, struct settings_error *ret_error)
+{
+	struct settings *settings = target->settings;
+	struct settings_changes changes;
+	enum settings_action action;
+	struct quota_amount limits;
+	struct settings next;
+	int r;
+
+	r = settings_load(&next, target->source, &action, ret_error);
+	if (r == 0)
+		r = set_access(target, &next, ret_error);
+	if (r < 0)
+		return refuse(ret_error, r);
+	settings_reload(settings, &next, &changes);
+	tune_limits(settings, &limits);
+	registry_set_limits(target->registry, &limits);
+	target->registry->attr.quiesce_nsec = settings->quiesce_timeout_msec * NSEC_PER_MSEC;
+	target->registry->attr.hooks.debug = tune_log(settings);
+	tell_changes(&changes);
+	if (strstr(changes.taken, "max-fds"))
+		tune_fd_limit(settings);
+	return 0;
+}

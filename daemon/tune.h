@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the settings mean for a running daemon: used at its start and at each SIGHUP. */
+#ifndef SHMEMD_TUNE_H
+#define SHMEMD_TUNE_H
+
+#include "daemon/listener.h"
+#include "daemon/session/registry.h"
+#include "daemon/settings.h"
+
+void tune_limits(const struct settings *settings, struct quota_amount *ret_limits);
+/* Target and level of the log. Returns the topics wanted in detail (enum note_topic). */
+unsigned int tune_log(const struct settings *settings);
+/* Every session holds several descriptors: take as many as we may, and say when max-fds is more than that. */
+void tune_fd_limit(const struct settings *settings);
+
+struct tune_target {
+	struct settings *settings;
+	const struct settings_source *source;
+	struct listener *listener;
+	struct registry *registry;
+};
+
+/* Reads the settings again. All that may change does, or nothing does: negative errno, and why. Logs either. */
+int tune_reload(const struct tune_target *target, struct settings_error *ret_error);
+
+#endif

@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads the command line of shmemctl by the tables of options and commands.
+ *
+ * Options may stand anywhere, as "--name value" or "--name=value"; "--" ends them. Everything is checked before a
+ * daemon is asked: unknown and unfitting options, values out of range, words too few and too many. What is wrong is
+ * said in one line, which ends with where to read on.
+ */
+#include "libclient/ctl/args.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DEFAULT_WATCH_SECONDS 2.0
+
+static const char *const color_choices[] = {"auto", "always", "never", NULL};
+static const char *const kind_choices[] = {
+	"qp-error", "cq-error", "port-state", "nic-lost", "session-opened", "session-closed",
+	"queues-created", "queues-destroyed", "drain", "dropped", "refused", NULL};
+
+const struct args_option args_options[N_OPTIONS] = {
+	[OPTION_JSON] = {"--json", NULL, VALUE_NONE, NULL, "one JSON document on one line, see shmemctl-json(5)"},
+	[OPTION_COLOR] = {"--color", "WHEN", VALUE_CHOICE, color_choices, "auto (on terminals), always or never"},
+	[OPTION_SOCKET] = {"--socket", "PATH", VALUE_PATH, NULL,
+			   "the daemon's socket, instead of $SHMEMD_SOCKET"},
+	[OPTION_HELP] = {"--help", NULL, VALUE_NONE, NULL, "this text; of a command with its name"},
+	[OPTION_VERSION] = {"--version", NULL, VALUE_NONE, NULL, "version of shmemctl"},
+	[OPTION_WATCH] = {"--watch", "[SECONDS]", VALUE_SECONDS_OPTIONAL, NULL,
+			  "again every SECONDS (2), until interrupted"},
+	[OPTION_ALL] = {"--all", NULL, VALUE_NONE, NULL, "also what is idle or consumed"},
+	[OPTION_KEYS] = {"--keys", NULL, VALUE_NONE, NULL, "show lkeys and rkeys"},
+	[OPTION_PAYLOAD] = {"--payload", NULL, VALUE_NONE, NULL, "show inline data and what is not understood"},
+	[OPTION_KIND] = {"--kind", "KIND[,KIND]", VALUE_CHOICES, kind_choices, "only events of these kinds"},
+	[OPTION_COUNT] = {"--count", "N", VALUE_COUNT, NULL, "end after N events"},
+	[OPTION_GRACE] = {"--grace", "SECONDS", VALUE_SECONDS, NULL, "how long sessions may finish (30)"},
+	[OPTION_OFF] = {"--off", NULL, VALUE_NONE, NULL, "accept sessions again"},
+};
+
+static int usage_error(const struct args *args, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+static int usage_error(const struct args *args, const char *fmt, ...)
+{
+	const struct args_command *command = args->command;
+	va_list list;
+
+	fputs("shmemctl: ", stderr);
+	va_start(list, fmt);
+	vfprintf(stderr, fmt, list);
+	va_end(list);
+	fprintf(stderr, "; see shmemctl %s%s--help\n", command ? command->name : "", command ? " " : "");
+	return -EINVAL;
+}
+
+/* ---- values */
+
+bool args_parse_seconds(const char *text, double *ret_seconds)
+{
+	char *end;
+	double value;
+
+	/* strtod would also take "inf", "0x1" and leading blanks. */
+	if (!text || !*text || strspn(text, "0123456789.") != strlen(text))
+		return false;
+	value = strtod(text, &end);
+	if (*end || !(value <= 86400))
+		return false;
+	*ret_seconds = value;
+	return true;
+}
+
+bool args_parse_number(const char *text, uint64_t *ret_number)
+{
+	bool is_hex = !strncmp(text, "0x", 2) || !strncmp(text, "0X", 2);
+	const char *digits = is_hex ? text + 2 : text;
+	char *end;
+
+	if (!*digits || strspn(digits, is_hex ? "0123456789abcdefABCDEF" : "0123456789") != strlen(digits))
+		return false;
+	errno = 0;
+	*ret_number = strtoull(digits, &end, is_hex ? 16 : 10);
+	return !errno && !*end;
+}
+
+static bool is_choice(const char *const *choices, const char *word, size_t bytes)
+{
+	for (; *choices; choices++)
+		if (strlen(*choices) == bytes && !strncmp(*choices, word, bytes))
+			return true;
+	return false;
+}
+
+static bool are_choices(const char *const *choices, const char *list)
+{
+	size_t bytes = strcspn(list, ",");
+
+	while (is_choice(choices, list, bytes)) {
+		if (!list[bytes])
+			return true;
+		list += bytes + 1;
+		bytes = strcspn(list, ",");
+	}
+	return false;
+}
+
+/* "a, b or c". Returns buf. */
+static const char *join_choices(const char *const *choices, char *buf, size_t size)
+{
+	size_t used = 0;
+
+	buf[0] = 0;
+	for (unsigned int i = 0; choices[i] && used < size; i++)
+		used += (size_t)snprintf(buf + used, size - used, "%s%s",
+					 !i ? "" : choices[i + 1] ? ", " : " or ", choices[i]);
+	return buf;
+}
+
+static int check_value(const struct args *args, const struct args_option *option, const char *value)
+{
+	uint64_t number;
+	char buf[256];
+	double seconds;
+
+	switch (option->value) {
+	case VALUE_SECONDS_OPTIONAL:
+		return args_parse_seconds(value, &seconds) && seconds >= 0.01 ? 0 :
+			usage_error(args, "%s takes 0.01 to 86400 seconds, not %s", option->name, value);
+	case VALUE_SECONDS:
+		return args_parse_seconds(value, &seconds) ? 0 :
+			usage_error(args, "%s takes 0 to 86400 seconds, not %s", option->name, value);
+	case VALUE_COUNT:
+		return args_parse_number(value, &number) && number && number <= ARGS_MAX_COUNT ? 0 :
+			usage_error(args, "%s takes a number above 0, not %s", option->name, value);
+	case VALUE_CHOICE:
+		return is_choice(option->choices, value, strlen(value)) ? 0 :
+			usage_error(args, "%s takes %s, not %s", option->name,
+				    join_choices(option->choices, buf, sizeof(buf)), value);
+	case VALUE_CHOICES:
+		return are_choices(option->choices, value) ? 0 :
+			usage_error(args, "%s takes %s, not %s", option->name,
+				    join_choices(option->choices, buf, sizeof(buf)), value);
+	case VALUE_PATH:
+		return *value ? 0 : usage_error(args, "%s needs a path", option->name);
+	case VALUE_NONE:
+		break;
+	}
+	return usage_error(args, "%s takes no value", option->name);
+}
+
+/* ---- options and words */
+
+int args_find_option(const char *name, size_t bytes)
+{
+	for (int id = 0; id < N_OPTIONS; id++)
+		if (strlen(args_options[id].name) == bytes && !strncmp(args_options[id].name, name, bytes))
+			return id;
+	return -1;
+}
+
+/* Reads argv[0] and what belongs to it. Returns how many words that were. */
+static int read_option(struct args *args, char **argv)
+{
+	size_t bytes = strcspn(argv[0], "=");
+	const char *value = argv[0][bytes] ? argv[0] + bytes + 1 : NULL;
+	int id = args_find_option(argv[0], bytes), n = 1, r;
+	const struct args_option *option;
+	double seconds;
+
+	if (id < 0)
+		return usage_error(args, "unknown option %.*s", (int)bytes, argv[0]);
+	option = &args_options[id];
+	if (option->value == VALUE_SECONDS_OPTIONAL && !value && args_parse_seconds(argv[1], &seconds)) {
+		value = argv[1];
+		n = 2;
+	} else if (option->value > VALUE_SECONDS_OPTIONAL && !value) {
+		value = argv[1];
+		n = 2;
+		if (!value)
+			return usage_error(args, "%s needs %s", option->name, option->value_name);
+	}
+	r = value ? check_value(args, option, value) : 0;
+	if (r < 0)
+		return r;
+	args->given |= OPTION_BIT(id);
+	args->values[id] = value;
+	return n;
+}
+
+const struct args_command *args_find_command(const char *name)
+{
+	const struct args_command *command = args_commands;
+
+	while (command->name && strcmp(command->name, name))
+		command++;
+	return command->name ? command : NULL;
+}
+
+/* The command with most of a beginning in common, the shorter one first: what somebody in a hurry meant. */
+static const char *near_command(const char *word)
+{
+	const char *near = NULL;
+	size_t best = 1;
+
+	for (const struct args_command *command = args_commands; command->name; command++) {
+		size_t n = 0;
+
+		while (word[n] && word[n] == command->name[n])
+			n++;
+		if (n > best || (near && n == best && strlen(command->name) < strlen(near))) {
+			near = command->name;
+			best = n;
+		}
+	}
+	return near;
+}
+
+static int read_command(struct args *args, const char *word)
+{
+	const char *near = near_command(word);
+
+	args->command = args_find_command(word);
+	if (args->command)
+		return 0;
+	if (near)
+		return usage_error(args, "unknown command %s, did you mean %s", word, near);
+	return usage_error(args, "unknown command %s", word);
+}
+
+static int read_word(struct args *args, const char *text)
+{
+	const struct args_word *word;
+	char buf[256];
+
+	if (!args->command)
+		return read_command(args, text);
+	word = args->command->words[args->n_words];
+	if (!word)
+		return usage_error(args, "one word too many: %s", text);
+	if (word->choices && !is_choice(word->choices, text, strlen(text)))
+		return usage_error(args, "%s: %s is %s, not %s", args->command->name, word->name,
+				   join_choices(word->choices, buf, sizeof(buf)), text);
+	args->words[args->n_words++] = text;
+	return 0;
+}
+
+static int check_complete(struct args *args)
+{
+	const struct args_command *command = args->command;
+	const struct args_word *missing;
+	uint32_t foreign;
+	char buf[256];
+
+	if (!command)
+		return usage_error(args, "no command");
+	foreign = args->given & ~(command->options | OPTIONS_COMMON);
+	for (int id = 0; id < N_OPTIONS; id++)
+		if (foreign & OPTION_BIT(id))
+			return usage_error(args, "%s does not go with %s", args_options[id].name, command->name);
+	if (args->n_words >= command->n_needed)
+		return 0;
+	missing = command->words[args->n_words];
+	if (missing->choices)
+		return usage_error(args, "%s needs %s: %s", command->name, missing->name,
+				   join_choices(missing->choices, buf, sizeof(buf)));
+	return usage_error(args, "%s needs %s", command->name, missing->name);
+}
+
+/* The command of a line with --help in it, wherever it stands. */
+static void find_command(struct args *args, char **argv)
+{
+	for (; *argv && !args->command; argv++)
+		args->command = args_find_command(*argv);
+}
+
+static bool asks_for(char **argv, const char *name)
+{
+	for (; *argv && strcmp(*argv, "--"); argv++)
+		if (!strcmp(*argv, name))
+			return true;
+	return false;
+}
+
+int args_read(char **argv, struct args *ret_args)
+{
+	struct args args = {0};
+	bool only_words = false;
+
+	if (asks_for(argv, "--help") || asks_for(argv, "--version")) {
+		args.given = OPTION_BIT(asks_for(argv, "--help") ? OPTION_HELP : OPTION_VERSION);
+		find_command(&args, argv);
+		*ret_args = args;
+		return 0;
+	}
+	while (*argv) {
+		int n = 1;
+
+		if (!only_words && !strcmp(*argv, "--"))
+			only_words = true;
+		else if (!only_words && **argv == '-')
+			n = read_option(&args, argv);
+		else
+			n = read_word(&args, *argv) < 0 ? -EINVAL : 1;
+		if (n < 0)
+			return n;
+		argv += n;
+	}
+	if (check_complete(&args) < 0)
+		return -EINVAL;
+	if (args_has(&args, OPTION_WATCH))
+		args.watch_seconds = args_seconds(&args, OPTION_WATCH, DEFAULT_WATCH_SECONDS);
+	*ret_args = args;
+	return 0;
+}
+
+bool args_has(const struct args *args, enum args_option_id id)
+{
+	return args->given & OPTION_BIT(id);
+}
+
+double args_seconds(const struct args *args, enum args_option_id id, double def)
+{
+	double seconds;
+
+	return args->values[id] && args_parse_seconds(args->values[id], &seconds) ? seconds : def;
+}
+
+uint64_t args_count(const struct args *args, enum args_option_id id, uint64_t def)
+{
+	uint64_t number;
+
+	return args->values[id] && args_parse_number(args->values[id], &number) ? number : def;
+}
+
+bool args_lists(const struct args *args, enum args_option_id id, const char *word)
+{
+	const char *list = args->values[id];
+	size_t bytes;
+
+	if (!list)
+		return true;
+	for (;; list += bytes + 1) {
+		bytes = strcspn(list, ",");
+		if (strlen(word) == bytes && !strncmp(list, word, bytes))
+			return true;
+		if (!list[bytes])
+			return false;
+	}
+}

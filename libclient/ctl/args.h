@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The command line of shmemctl as tables: options, words and commands. Reading it, --help and completion use the same
+ * ones, and check-ctl-doc compares the man page with what they print.
+ */
+#ifndef SHMEMD_CTL_ARGS_H
+#define SHMEMD_CTL_ARGS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+struct ctl;
+struct shmd_client;
+
+#define ARGS_MAX_WORDS 2
+#define ARGS_MAX_COUNT 1000000000000000000ull
+
+enum args_option_id {
+	OPTION_JSON,
+	OPTION_COLOR,
+	OPTION_SOCKET,
+	OPTION_HELP,
+	OPTION_VERSION,
+	OPTION_WATCH,
+	OPTION_ALL,
+	OPTION_KEYS,
+	OPTION_PAYLOAD,
+	OPTION_KIND,
+	OPTION_COUNT,
+	OPTION_GRACE,
+	OPTION_OFF,
+	N_OPTIONS,
+};
+
+#define OPTION_BIT(id) (1u << (id))
+/* What goes with every command. */
+#define OPTIONS_COMMON \
+	(OPTION_BIT(OPTION_JSON) | OPTION_BIT(OPTION_COLOR) | OPTION_BIT(OPTION_SOCKET) | OPTION_BIT(OPTION_HELP) | \
+	 OPTION_BIT(OPTION_VERSION))
+
+enum args_value {
+	VALUE_NONE,
+	VALUE_SECONDS_OPTIONAL, /* a word that is no number belongs to the command */
+	VALUE_SECONDS,
+	VALUE_COUNT,
+	VALUE_CHOICE,
+	VALUE_CHOICES, /* comma separated */
+	VALUE_PATH,
+};
+
+struct args_option {
+	const char *name; /* with the dashes */
+	const char *value_name;
+	enum args_value value;
+	const char *const *choices; /* ends with NULL */
+	const char *help;
+};
+extern const struct args_option args_options[N_OPTIONS];
+
+/* Something that completion may offer: called for each, with a description or NULL. */
+typedef void args_offer_fn(void *arg, const char *word, const char *about);
+
+/* A word behind the command. */
+struct args_word {
+	const char *name; /* "SESSION" */
+	const char *const *choices; /* ends with NULL; or NULL: anything */
+	void (*live)(struct shmd_client *client, args_offer_fn *offer, void *arg); /* or NULL: what the daemon has */
+};
+
+struct args_command {
+	const char *name;
+	const char *synopsis; /* words and own options, for people */
+	const char *help; /* a line */
+	const char *details; /* sentences, lines of at most 79 columns */
+	uint32_t options; /* own ones */
+	unsigned int n_needed; /* words that must be there */
+	const struct args_word *words[ARGS_MAX_WORDS + 1]; /* ends with NULL */
+	int (*run)(struct ctl *ctl);
+};
+extern const struct args_command args_commands[]; /* ends with a NULL name */
+
+struct args {
+	const struct args_command *command; /* NULL: none was given */
+	const char *words[ARGS_MAX_WORDS];
+	unsigned int n_words;
+	uint32_t given; /* bits of options */
+	const char *values[N_OPTIONS];
+	double watch_seconds; /* 0: once */
+};
+
+/*
+ * Reads argv behind the program's name. 0; or -EINVAL with a sentence on stderr. With --help or --version in it
+ * nothing else is checked.
+ */
+int args_read(char **argv, struct args *ret_args);
+bool args_has(const struct args *args, enum args_option_id id);
+/* Of an option with VALUE_SECONDS, else def. */
+double args_seconds(const struct args *args, enum args_option_id id, double def);
+/* Of an option with VALUE_COUNT, else def. */
+uint64_t args_count(const struct args *args, enum args_option_id id, uint64_t def);
+/* Whether a comma separated value has the word, or the option is absent. */
+bool args_lists(const struct args *args, enum args_option_id id, const char *word);
+
+const struct args_command *args_find_command(const char *name);
+int args_find_option(const char *name, size_t bytes); /* -1: there is none */
+bool args_parse_number(const char *text, uint64_t *ret_number); /* decimal, or hexadecimal behind 0x */
+bool args_parse_seconds(const char *text, double *ret_seconds);
+
+/* All commands, or one. */
+void args_print_help(const struct args_command *command, FILE *out);
+/*
+ * What may stand in place of the last of the words, one a line: the word, a tab, what it is. ":files" asks for names of
+ * files. client is opened only where the daemon knows; failure offers nothing.
+ */
+void args_complete(char **words, FILE *out);
+
+#endif

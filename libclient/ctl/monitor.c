@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * shmemctl monitor: events as they happen, one line each, written out at once so that a pipe sees them too.
+ */
+#include <inttypes.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "libclient/ctl/ctl.h"
+
+struct monitor {
+	struct ctl *ctl;
+	uint64_t n_left; /* 0: without end */
+};
+
+/* What ends shmd_admin_monitor() from inside. */
+enum { MONITOR_DONE = 1, MONITOR_CANNOT_WRITE };
+
+/* Local time for people; in UTC, as RFC 3339 has it, for programs. */
+static void format_time(uint64_t nsec, bool is_utc, char *buf, size_t size)
+{
+	time_t sec = (time_t)(nsec / 1000000000u);
+	struct tm tm;
+	size_t used;
+
+	if (!(is_utc ? gmtime_r(&sec, &tm) : localtime_r(&sec, &tm))) {
+		snprintf(buf, size, "?");
+		return;
+	}
+	used = strftime(buf, size, is_utc ? "%Y-%m-%dT%H:%M:%S" : "%Y-%m-%d %H:%M:%S", &tm);
+	if (is_utc)
+		snprintf(buf + used, size - used, ".%06uZ", (unsigned int)(nsec % 1000000000u / 1000));
+	else
+		snprintf(buf + used, size - used, ".%03u", (unsigned int)(nsec % 1000000000u / 1000000));
+}
+
+static enum color event_color(const struct shmd_admin_event *event)
+{
+	switch (event->kind) {
+	case SHMD_EVENT_QP_ERROR:
+	case SHMD_EVENT_CQ_ERROR:
+	case SHMD_EVENT_NIC_LOST:
+		return COLOR_RED;
+	case SHMD_EVENT_PORT_STATE:
+		return ctl_nic_state_color(event->detail);
+	case SHMD_EVENT_DRAIN:
+	case SHMD_EVENT_DROPPED:
+	case SHMD_EVENT_REFUSED:
+		return COLOR_YELLOW;
+	case SHMD_EVENT_SESSION_CLOSED:
+		return event->detail ? COLOR_YELLOW : COLOR_NONE;
+	default:
+		return COLOR_NONE;
+	}
+}
+
+/* ": text", or nothing. */
+static void print_text(FILE *out, const struct shmd_admin_event *event)
+{
+	if (*event->text)
+		fprintf(out, ": %s", event->text);
+}
+
+static void print_number(FILE *out, const struct shmd_admin_event *event)
+{
+	switch (event->kind) {
+	case SHMD_EVENT_QP_ERROR:
+		fprintf(out, ", QP %s/0x%x: %s", event->nic, event->number, shmd_syndrome_text(event->detail));
+		break;
+	case SHMD_EVENT_CQ_ERROR:
+		fprintf(out, ", CQ 0x%x on %s: error 0x%x", event->number, event->nic, event->detail);
+		print_text(out, event);
+		break;
+	case SHMD_EVENT_QUEUES_CREATED:
+	case SHMD_EVENT_QUEUES_DESTROYED:
+		fprintf(out, ", %s: %u QPs from 0x%x", event->nic, event->detail, event->number);
+		break;
+	default:
+		print_text(out, event);
+		break;
+	}
+}
+
+static void print_sentence(FILE *out, const struct shmd_admin_event *event)
+{
+	switch (event->kind) {
+	case SHMD_EVENT_PORT_STATE:
+		fprintf(out, "%s is %s", event->nic, ctl_nic_state(event->detail));
+		break;
+	case SHMD_EVENT_NIC_LOST:
+		fprintf(out, "%s is gone", event->nic);
+		print_text(out, event);
+		break;
+	case SHMD_EVENT_DRAIN:
+		fprintf(out, "%s", event->detail ? "drain began" : "drain ended");
+		print_text(out, event);
+		break;
+	case SHMD_EVENT_DROPPED:
+		fprintf(out, "%u events were lost here: this reader is too slow", event->number);
+		break;
+	case SHMD_EVENT_REFUSED:
+		fprintf(out, "uid %u, pid %u", event->uid, event->pid);
+		print_text(out, event);
+		break;
+	default:
+		fprintf(out, "session %" PRIu64 " (uid %u, pid %u)", event->session, event->uid, event->pid);
+		print_number(out, event);
+		break;
+	}
+}
+
+static void print_event(struct ctl *ctl, const struct shmd_admin_event *event)
+{
+	enum color color = event_color(event);
+	char when[64];
+
+	format_time(event->time_nsec, false, when, sizeof(when));
+	fprintf(ctl->out, "%s  %s%-16s%s  ", when, color_on(ctl->has_color, color), ctl_event_kind(event->kind),
+		color_off(ctl->has_color, color));
+	print_sentence(ctl->out, event);
+	fputc('\n', ctl->out);
+}
+
+static void json_event(struct ctl *ctl, const struct shmd_admin_event *event)
+{
+	struct json json;
+	char when[64];
+
+	format_time(event->time_nsec, true, when, sizeof(when));
+	ctl_json_begin(ctl, &json);
+	json_string(&json, "kind", ctl_event_kind(event->kind));
+	json_string(&json, "time", when);
+	json_uint(&json, "time_nsec", event->time_nsec);
+	json_uint(&json, "session", event->session);
+	json_uint(&json, "uid", event->uid);
+	json_uint(&json, "pid", event->pid);
+	json_string(&json, "nic", event->nic);
+	json_uint(&json, "number", event->number);
+	json_uint(&json, "detail", event->detail);
+	json_string(&json, "text", event->text);
+	ctl_json_end(&json);
+}
+
+static int take_event(void *arg, const struct shmd_admin_event *event)
+{
+	struct monitor *monitor = arg;
+	struct ctl *ctl = monitor->ctl;
+
+	if (!args_lists(ctl->args, OPTION_KIND, ctl_event_kind(event->kind)))
+		return 0;
+	if (ctl->is_json)
+		json_event(ctl, event);
+	else
+		print_event(ctl, event);
+	if (fflush(ctl->out) || ferror(ctl->out))
+		return MONITOR_CANNOT_WRITE;
+	return monitor->n_left && !--monitor->n_left ? MONITOR_DONE : 0;
+}
+
+int ctl_monitor(struct ctl *ctl)
+{
+	struct monitor monitor = {ctl, args_count(ctl->args, OPTION_COUNT, 0)};
+	int r;
+
+	if (isatty(STDERR_FILENO))
+		fprintf(stderr, "watching %s; Ctrl-C ends\n", shmd_client_daemon(ctl->client));
+	r = shmd_admin_monitor(ctl->client, take_event, &monitor);
+	/* run_once() finds and tells what cannot be written. */
+	return r < 0 ? r : 0;
+}

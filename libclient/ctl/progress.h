@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Progress of what takes longer than two seconds, on stderr: a spinner on a terminal, elsewhere a line when the words
+ * change, at most every ten seconds. Nothing at all for what is quicker.
+ */
+#ifndef SHMEMD_CTL_PROGRESS_H
+#define SHMEMD_CTL_PROGRESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+struct progress {
+	FILE *out;
+	bool is_terminal;
+	uint64_t begin_nsec, last_nsec; /* last: of the last line that was printed */
+	unsigned int n_turns;
+	char last_text[128];
+};
+
+void progress_begin(struct progress *progress, FILE *out, bool is_terminal, uint64_t now_nsec);
+void progress_show(struct progress *progress, uint64_t now_nsec, const char *text);
+/* Takes the spinner away. */
+void progress_end(struct progress *progress);
+
+#endif

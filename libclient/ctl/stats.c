@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * shmemctl stats: rates between two looks at the counters.
+ *
+ * A look is a sorted array of what the daemon counts for each NIC, session or QP. What was not in the look before began
+ * at 0; what has counted backwards is another one under the same name, and also began at 0.
+ */
+#include "libclient/ctl/stats.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "libclient/ctl/screen.h"
+
+#define FIRST_LOOK_SECONDS 1.0
+
+static uint64_t now_nsec(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* ---- a look */
+
+static struct stats_row *add_row(struct stats_look *look)
+{
+	if (look->n_rows == look->max_rows) {
+		look->max_rows = look->max_rows ? look->max_rows * 2 : 64;
+		look->rows = reallocarray(look->rows, look->max_rows, sizeof(*look->rows));
+		if (!look->rows) {
+			ctl_fail("out of memory");
+			exit(CTL_EXIT_FAILED);
+		}
+	}
+	memset(&look->rows[look->n_rows], 0, sizeof(*look->rows));
+	return &look->rows[look->n_rows++];
+}
+
+static int nic_row(void *arg, const struct shmd_nic_item *item)
+{
+	struct stats_row *row = add_row(arg);
+
+	snprintf(row->nic, sizeof(row->nic), "%s", item->info.name);
+	row->counters = item->counters;
+	return 0;
+}
+
+static int session_row(void *arg, const struct shmd_session_item *item)
+{
+	struct stats_row *row = add_row(arg);
+
+	row->session = item->session;
+	row->uid = item->uid;
+	row->pid = item->pid;
+	snprintf(row->command, sizeof(row->command), "%s", item->command);
+	row->counters = item->counters;
+	return 0;
+}
+
+static int qp_row(void *arg, const struct shmd_qp_item *item)
+{
+	struct stats_row *row = add_row(arg);
+
+	row->session = item->session;
+	snprintf(row->nic, sizeof(row->nic), "%s", item->nic);
+	row->qpn = item->qpn;
+	row->state = item->state;
+	/* The daemon has one sum for a QP: what it sent and what it read. */
+	row->counters.wqes = item->wqes;
+	row->counters.bytes_sent = item->bytes;
+	return 0;
+}
+
+static int by_key(const void *a, const void *b)
+{
+	const struct stats_row *x = a, *y = b;
+	int r = strcmp(x->nic, y->nic);
+
+	if (r)
+		return r;
+	if (x->session != y->session)
+		return x->session < y->session ? -1 : 1;
+	return x->qpn == y->qpn ? 0 : x->qpn < y->qpn ? -1 : 1;
+}
+
+static int take_look(struct ctl *ctl, enum stats_what what, struct stats_look **ret_look)
+{
+	struct stats_look *look = calloc(1, sizeof(*look));
+	int r;
+
+	if (!look)
+		return ctl_fail("out of memory");
+	look->at_nsec = now_nsec();
+	if (what == STATS_NICS)
+		r = shmd_admin_nics(ctl->client, nic_row, look);
+	else if (what == STATS_SESSIONS)
+		r = shmd_admin_sessions(ctl->client, session_row, look);
+	else
+		r = shmd_admin_qps(ctl->client, qp_row, look);
+	if (r) {
+		stats_look_free(look);
+		return r;
+	}
+	qsort(look->rows, look->n_rows, sizeof(*look->rows), by_key);
+	*ret_look = look;
+	return 0;
+}
+
+void stats_look_free(struct stats_look *look)
+{
+	if (look)
+		free(look->rows);
+	free(look);
+}
+
+/* ---- between two looks */
+
+static uint64_t grown(uint64_t before, uint64_t now)
+{
+	return now >= before ? now - before : now;
+}
+
+static void subtract(struct shmd_counters *now, const struct shmd_counters *before)
+{
+	now->wqes = grown(before->wqes, now->wqes);
+	now->bytes_sent = grown(before->bytes_sent, now->bytes_sent);
+	now->bytes_read = grown(before->bytes_read, now->bytes_read);
+	now->recv_wqes = grown(before->recv_wqes, now->recv_wqes);
+	now->error_cqes = grown(before->error_cqes, now->error_cqes);
+	now->rnr_naks = grown(before->rnr_naks, now->rnr_naks);
+	now->retries = grown(before->retries, now->retries);
+}
+
+bool stats_is_idle(const struct stats_row *row)
+{
+	const struct shmd_counters *c = &row->counters;
+
+	return !(c->wqes | c->bytes_sent | c->bytes_read | c->recv_wqes | c->error_cqes | c->rnr_naks | c->retries);
+}
+
+static int by_work(const void *a, const void *b)
+{
+	const struct stats_row *x = a, *y = b;
+
+	if (x->counters.wqes != y->counters.wqes)
+		return x->counters.wqes > y->counters.wqes ? -1 : 1;
+	return by_key(a, b);
+}
+
+void stats_between(const struct stats_look *before, struct stats_look *now)
+{
+	size_t k = 0;
+
+	now->interval_nsec = now->at_nsec - before->at_nsec;
+	for (size_t i = 0; i < now->n_rows; i++) {
+		struct stats_row *row = &now->rows[i];
+
+		while (k < before->n_rows && by_key(&before->rows[k], row) < 0)
+			k++;
+		if (k < before->n_rows && !by_key(&before->rows[k], row))
+			subtract(&row->counters, &before->rows[k].counters);
+	}
+	qsort(now->rows, now->n_rows, sizeof(*now->rows), by_work);
+}
+
+/* A copy, because the look itself is what the next one is compared with. */
+static struct stats_look copy_look(const struct stats_look *look)
+{
+	struct stats_look copy = {.at_nsec = look->at_nsec};
+
+	for (size_t i = 0; i < look->n_rows; i++)
+		*add_row(&copy) = look->rows[i];
+	return copy;
+}
+
+int ctl_stats(struct ctl *ctl)
+{
+	const char *word = ctl->args->n_words ? ctl->args->words[0] : "nics";
+	enum stats_what what = !strcmp(word, "nics") ? STATS_NICS :
+			       !strcmp(word, "sessions") ? STATS_SESSIONS : STATS_QPS;
+	struct stats_look *now = NULL, rates;
+	int r = 0;
+
+	if (!ctl->last) {
+		r = take_look(ctl, what, &ctl->last);
+		if (r)
+			return r;
+		screen_sleep(ctl->args->watch_seconds > 0 ? ctl->args->watch_seconds : FIRST_LOOK_SECONDS);
+	}
+	r = take_look(ctl, what, &now);
+	if (r)
+		return r;
+	rates = copy_look(now);
+	stats_between(ctl->last, &rates);
+	if (ctl->is_json)
+		stats_print_json(ctl, what, &rates);
+	else
+		stats_print_table(ctl, what, &rates);
+	free(rates.rows);
+	stats_look_free(ctl->last);
+	ctl->last = now;
+	return 0;
+}

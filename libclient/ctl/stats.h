@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* shmemctl stats: looks at the counters, and what is between two of them. */
+#ifndef SHMEMD_CTL_STATS_H
+#define SHMEMD_CTL_STATS_H
+
+#include "libclient/ctl/ctl.h"
+
+enum stats_what { STATS_NICS, STATS_SESSIONS, STATS_QPS };
+
+struct stats_row {
+	uint64_t session;
+	char nic[64];
+	uint32_t qpn, state, uid, pid;
+	char command[64];
+	struct shmd_counters counters; /* since the beginning, or in the interval */
+};
+
+struct stats_look {
+	uint64_t at_nsec, interval_nsec;
+	size_t n_rows, max_rows;
+	struct stats_row *rows; /* sorted by NIC, session and QP */
+};
+
+/* Makes now's counters those of the interval, busiest first. */
+void stats_between(const struct stats_look *before, struct stats_look *now);
+bool stats_is_idle(const struct stats_row *row);
+
+void stats_print_table(struct ctl *ctl, enum stats_what what, const struct stats_look *rates);
+void stats_print_json(struct ctl *ctl, enum stats_what what, const struct stats_look *rates);
+
+#endif

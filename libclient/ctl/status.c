@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* shmemctl status: the daemon with its totals, its NICs, its sessions. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "libclient/ctl/ctl.h"
+
+static int status_json(struct ctl *ctl, const struct shmd_daemon_status *status)
+{
+	struct json json;
+	int r;
+
+	ctl_json_begin(ctl, &json);
+	json_string(&json, "daemon", status->daemon);
+	json_uint(&json, "pid", status->pid);
+	json_uint(&json, "uptime_nsec", status->uptime_nsec);
+	json_uint(&json, "protocol_version", status->protocol_version);
+	json_bool(&json, "draining", status->draining);
+	json_uint(&json, "drain_left_nsec", status->drain_left_nsec);
+	json_uint(&json, "n_nics", status->n_nics);
+	json_uint(&json, "n_sessions", status->n_sessions);
+	json_uint(&json, "n_monitors", status->n_monitors);
+	json_uint(&json, "n_qps", status->n_qps);
+	json_uint(&json, "n_cqs", status->n_cqs);
+	json_uint(&json, "n_mrs", status->n_mrs);
+	json_uint(&json, "n_fds", status->n_fds);
+	json_uint(&json, "n_published", status->n_published);
+	json_uint(&json, "registered_bytes", status->registered_bytes);
+	json_uint(&json, "sessions_total", status->sessions_total);
+	json_uint(&json, "refused_total", status->refused_total);
+	ctl_json_counters(&json, "counters", &status->counters);
+	r = ctl_json_nics(ctl->client, &json, "nics");
+	if (!r)
+		r = ctl_json_sessions(ctl->client, &json, "sessions");
+	ctl_json_end(&json);
+	return r;
+}
+
+static void print_work(FILE *out, const struct shmd_counters *counters)
+{
+	char sent[UNITS_BYTES], got[UNITS_BYTES];
+	const char *before = " (";
+
+	fprintf(out, "work requests   %" PRIu64, counters->wqes);
+	for (unsigned int i = 0; i < 8; i++) {
+		if (!counters->wqes_by_kind[i])
+			continue;
+		fprintf(out, "%s%s %" PRIu64, before, ctl_wqe_kinds[i], counters->wqes_by_kind[i]);
+		before = ", ";
+	}
+	fprintf(out, "%s\n", *before == ',' ? ")" : "");
+	fprintf(out, "payload         %s sent, %s read\n", units_bytes(counters->bytes_sent, sent),
+		units_bytes(counters->bytes_read, got));
+	fprintf(out, "errors          %" PRIu64 " error CQEs, %" PRIu64 " RNR NAKs, %" PRIu64 " retries\n",
+		counters->error_cqes, counters->rnr_naks, counters->retries);
+}
+
+static void print_drain(struct ctl *ctl, const struct shmd_daemon_status *status)
+{
+	char buf[UNITS_BYTES];
+
+	if (!status->draining)
+		return;
+	fprintf(ctl->out, "%sdraining%s        new sessions are refused", color_on(ctl->has_color, COLOR_YELLOW),
+		color_off(ctl->has_color, COLOR_YELLOW));
+	if (status->n_sessions && status->drain_left_nsec)
+		fprintf(ctl->out, ", live ones end in %s", units_nsec(status->drain_left_nsec, buf));
+	fputs("; shmemctl drain --off ends it\n", ctl->out);
+}
+
+static int status_text(struct ctl *ctl, const struct shmd_daemon_status *status)
+{
+	char buf[UNITS_BYTES];
+	FILE *out = ctl->out;
+	int r;
+
+	fprintf(out, "%s, pid %u, up %s, protocol version %u\n\n", status->daemon, status->pid,
+		units_nsec(status->uptime_nsec, buf), status->protocol_version);
+	print_drain(ctl, status);
+	fprintf(out, "sessions        %u now, %" PRIu64 " since start, %" PRIu64 " refused\n", status->n_sessions,
+		status->sessions_total, status->refused_total);
+	fprintf(out, "queues          %u QPs, %u CQs\n", status->n_qps, status->n_cqs);
+	fprintf(out, "memory          %u regions, %s registered\n", status->n_mrs,
+		units_bytes(status->registered_bytes, buf));
+	fprintf(out, "held            %u descriptors, %u published entries\n", status->n_fds, status->n_published);
+	if (status->n_monitors)
+		fprintf(out, "watched by      %u monitors\n", status->n_monitors);
+	print_work(out, &status->counters);
+	fputc('\n', out);
+	r = ctl_table_nics(ctl);
+	if (r)
+		return r;
+	fputc('\n', out);
+	return ctl_table_sessions(ctl);
+}
+
+int ctl_status(struct ctl *ctl)
+{
+	struct shmd_daemon_status status;
+	int r = shmd_admin_status(ctl->client, &status);
+
+	if (r < 0)
+		return r;
+	return ctl->is_json ? status_json(ctl, &status) : status_text(ctl, &status);
+}

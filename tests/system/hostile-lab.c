@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/system/hostile-lab.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "proto/base/nsec.h"
+#include "tests/lib/test.h"
+
+#define SETTLED_LOOKS 20u
+#define PATIENCE_NSEC (5 * NSEC_PER_SEC)
+
+static const struct timespec pause_time = {.tv_nsec = 5000000};
+
+unsigned int hostile_n_fds(pid_t pid)
+{
+	struct dirent *entry;
+	unsigned int n = 0;
+	char path[64];
+	DIR *folder;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd", pid);
+	folder = opendir(path);
+	ASSERT(folder);
+	while ((entry = readdir(folder)))
+		n += entry->d_name[0] != '.';
+	closedir(folder);
+	return n;
+}
+
+unsigned int hostile_settled_fds(const struct fixture_daemon *daemon)
+{
+	unsigned int n = hostile_n_fds(daemon->pid), now;
+
+	for (unsigned int n_same = 0; n_same < SETTLED_LOOKS; n_same = now == n ? n_same + 1 : 0, n = now) {
+		nanosleep(&pause_time, NULL);
+		now = hostile_n_fds(daemon->pid);
+	}
+	return n;
+}
+
+uint64_t hostile_rss_bytes(pid_t pid)
+{
+	unsigned long long kib = 0;
+	char path[64], line[256];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", pid);
+	f = fopen(path, "re");
+	ASSERT(f);
+	while (fgets(line, sizeof(line), f))
+		if (sscanf(line, "RssAnon: %llu", &kib) == 1)
+			break;
+	fclose(f);
+	ASSERT_GT(kib, 0);
+	return kib * 1024;
+}
+
+void hostile_expect_fds(const struct fixture_daemon *daemon, unsigned int n)
+{
+	uint64_t end = nsec_now() + PATIENCE_NSEC;
+	unsigned int now;
+
+	while ((now = hostile_n_fds(daemon->pid)) > n) {
+		if (nsec_now() > end)
+			test_fail(TEST_WHERE, "the daemon holds %u descriptors, and %u before", now, n);
+		nanosleep(&pause_time, NULL);
+	}
+}
+
+void hostile_expect_alone(struct raw_client *raw)
+{
+	uint64_t end = nsec_now() + PATIENCE_NSEC;
+	struct msg_status_rep status;
+
+	for (raw_status(raw, &status); status.n_sessions > 1; raw_status(raw, &status)) {
+		if (nsec_now() > end)
+			test_fail(TEST_WHERE, "%u sessions are still there", status.n_sessions);
+		nanosleep(&pause_time, NULL);
+	}
+}
+
+uint64_t hostile_slowest_reply_nsec(struct raw_client *raw, unsigned int n)
+{
+	uint64_t slowest = 0;
+
+	for (unsigned int i = 0; i < n; i++) {
+		uint64_t begin = nsec_now(), took;
+		struct msg_status_rep status;
+
+		raw_status(raw, &status);
+		took = nsec_now() - begin;
+		slowest = took > slowest ? took : slowest;
+	}
+	return slowest;
+}

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Descriptors that lie, change or come in floods: the daemon refuses them, holds none, and serves the others. */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <shmd/abi/cqe.h>
+
+#include "proto/framing.h"
+#include "tests/lib/strange-fd.h"
+#include "tests/lib/test.h"
+#include "tests/system/hostile-lab.h"
+#include "tests/system/raw-traffic.h"
+
+#define KERNEL_MAX_FDS 253u /* SCM_MAX_FD */
+
+/* With one NIC: each starts a thread for its first session, and keeps it. */
+static void start(struct fixture_daemon *daemon)
+{
+	fixture_daemon_start(daemon, "--soft-nics=1", NULL);
+}
+
+static void fill_reg(struct msg *req)
+{
+	msg_init(req, MSG_MEM_REG_REQ, 0);
+	req->mem_reg_req = (struct msg_mem_reg_req){.kind = MSG_MEM_MEMFD, .access = 0xf, .length_bytes = 4096};
+}
+
+static void open_session(struct raw_client *raw, const struct fixture_daemon *daemon)
+{
+	raw_connect(raw, daemon->socket);
+	raw_hello(raw, MSG_ROLE_CLIENT);
+	raw_open_nic(raw, "");
+}
+
+/* Ask, and keep what comes with the reply. */
+static void ask_for_fds(struct raw_client *raw, struct msg *req, struct msg *rep, struct fdlist *fds)
+{
+	fdlist_init(fds);
+	raw_send(raw, req, NULL, 0);
+	ASSERT_OK(raw_recv(raw, rep, fds));
+	ASSERT_GT(fds->n, 0);
+}
+
+/* Cut it, punch it, fill it, empty it, make its reader block. Returns how many were memory. */
+static unsigned int abuse(const struct fdlist *fds)
+{
+	const uint64_t most = UINT64_MAX - 1;
+	unsigned int n_memfds = 0;
+	uint64_t count;
+
+	for (unsigned int i = 0; i < fds->n; i++) {
+		int fd = fdlist_get(fds, i);
+
+		if (fcntl(fd, F_GET_SEALS) < 0) {
+			ASSERT_EQ(write(fd, &most, sizeof(most)), sizeof(most));
+			ASSERT_OK(fcntl(fd, F_SETFL, 0));
+			ASSERT_EQ(read(fd, &count, sizeof(count)), sizeof(count));
+			continue;
+		}
+		ASSERT_EQ(ftruncate(fd, 0), -1);
+		ASSERT_EQ(errno, EPERM);
+		fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 1 << 20);
+		n_memfds++;
+	}
+	return n_memfds;
+}
+
+/* Health page, doorbell page, NIC page, wake descriptor, queue memory; another session's traffic goes on. */
+TEST(what_the_daemon_hands_out_cannot_be_turned_against_it)
+{
+	struct msg_hello_req hello = {.version_min = 1, .version_max = 1, .role = MSG_ROLE_CLIENT};
+	struct fixture_daemon daemon;
+	unsigned int n_memfds = 0;
+	struct fdlist fds[3];
+	struct raw_client raw;
+	struct raw_traffic t;
+	struct msg req, rep;
+
+	start(&daemon);
+	raw_connect(&raw, daemon.socket);
+	msg_init(&req, MSG_HELLO_REQ, 0);
+	req.hello_req = hello;
+	ask_for_fds(&raw, &req, &rep, &fds[0]);
+	msg_init(&req, MSG_NIC_OPEN_REQ, 0);
+	ask_for_fds(&raw, &req, &rep, &fds[1]);
+	raw_fill_create(&req, 3);
+	ask_for_fds(&raw, &req, &rep, &fds[2]);
+	msg_deinit(&rep);
+	raw_traffic_init(&t, daemon.socket);
+	for (unsigned int i = 0; i < 3; i++)
+		n_memfds += abuse(&fds[i]);
+	ASSERT_GE(n_memfds, 4);
+	for (int i = 0; i < 100; i++) {
+		raw_traffic_write(&t, 8192, 0, 4096);
+		ASSERT_EQ(raw_traffic_poll(&t), SHMD_CQE_REQ);
+	}
+	for (unsigned int i = 0; i < 3; i++)
+		fdlist_deinit(&fds[i]);
+	raw_close(&raw);
+	fixture_daemon_assert_alive(&daemon);
+	raw_traffic_deinit(&t);
+	fixture_daemon_stop(&daemon);
+}
+
+struct cutter {
+	int fd;
+	bool stop;
+};
+
+static void *cut_and_grow(void *arg)
+{
+	struct cutter *cutter = arg;
+
+	while (!__atomic_load_n(&cutter->stop, __ATOMIC_ACQUIRE))
+		if (ftruncate(cutter->fd, 0) < 0 || ftruncate(cutter->fd, STRANGE_FD_BYTES) < 0)
+			break;
+	return NULL;
+}
+
+/* While a thread cuts and grows it, and in the end seals it: whatever is taken holds what was asked for. */
+TEST(memory_that_shrinks_while_it_is_registered)
+{
+	struct cutter cutter = {.fd = strange_fd_new(STRANGE_UNSEALED)};
+	struct fixture_daemon daemon;
+	struct raw_client raw;
+	struct msg req, rep;
+	pthread_t thread;
+
+	start(&daemon);
+	open_session(&raw, &daemon);
+	ASSERT_OK(pthread_create(&thread, NULL, cut_and_grow, &cutter));
+	for (int i = 0; i < 300; i++) {
+		raw_fill_create(&req, 1);
+		req.queue_create_req.mem_kind = MSG_MEM_MEMFD;
+		req.queue_create_req.mem_bytes = STRANGE_FD_BYTES;
+		raw_expect_error(&raw, &req, &cutter.fd, 1, SHMD_STATUS_MEM_SEALS);
+		fill_reg(&req);
+		raw_expect_error(&raw, &req, &cutter.fd, 1, SHMD_STATUS_MEM_SEALS);
+	}
+	ASSERT_OK(fcntl(cutter.fd, F_ADD_SEALS, F_SEAL_SHRINK));
+	raw_ask(&raw, &req, &cutter.fd, 1, &rep);
+	ASSERT(rep.kind == MSG_MEM_REG_REP || rep.error_rep.status == SHMD_STATUS_MEM_RANGE);
+	__atomic_store_n(&cutter.stop, true, __ATOMIC_RELEASE);
+	pthread_join(thread, NULL);
+	close(cutter.fd);
+	fixture_daemon_assert_alive(&daemon);
+	raw_close(&raw);
+	fixture_daemon_stop(&daemon);
+}
+
+/* As memory, as queue memory, and published: taken only where it is what it must be, and never looked into. */
+static void try_everything(struct raw_client *raw, enum strange_fd kind)
+{
+	int fd = strange_fd_new(kind);
+	bool is_memory = strange_fd_is_memory(kind);
+	struct msg req, rep;
+
+	fill_reg(&req);
+	raw_ask(raw, &req, &fd, 1, &rep);
+	ASSERT_EQ(rep.kind == MSG_MEM_REG_REP, is_memory);
+	raw_fill_create(&req, 1);
+	req.queue_create_req.mem_kind = MSG_MEM_MEMFD;
+	req.queue_create_req.mem_bytes = STRANGE_FD_BYTES;
+	raw_ask(raw, &req, &fd, 1, &rep);
+	ASSERT_EQ(rep.kind == MSG_QUEUE_CREATE_REP, is_memory);
+	msg_deinit(&rep);
+	msg_init(&req, MSG_PUBLISH_REQ, 0);
+	req.publish_req.key.pe = kind;
+	req.publish_req.has_fd = true;
+	raw_expect(raw, &req, &fd, 1, MSG_OK_REP, &rep);
+	msg_init(&req, MSG_FETCH_REQ, 0);
+	req.fetch_req.pe = kind;
+	raw_expect(raw, &req, NULL, 0, MSG_FETCH_REP, &rep);
+	close(fd);
+}
+
+TEST(descriptors_that_are_not_what_they_claim_are_refused_and_closed)
+{
+	struct fixture_daemon daemon;
+	struct raw_client raw, other;
+	unsigned int n_fds;
+
+	start(&daemon);
+	open_session(&other, &daemon);
+	n_fds = hostile_settled_fds(&daemon);
+	open_session(&raw, &daemon);
+	for (unsigned int kind = 0; kind < STRANGE_FD_N; kind++)
+		try_everything(&raw, kind);
+	raw_close(&raw);
+	hostile_expect_alone(&other);
+	hostile_expect_fds(&daemon, n_fds);
+	raw_close(&other);
+	fixture_daemon_stop(&daemon);
+}
+
+/* As many as the kernel lets through, with a packet that is a request. False when the daemon has hung up. */
+static bool flood(struct raw_client *raw, int fd, unsigned int n_fds)
+{
+	static const char packet[] = "\x08\x05\x92\x03\x00"; /* status-req */
+	struct iovec iov = {.iov_base = (void *)packet, .iov_len = sizeof(packet) - 1};
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(KERNEL_MAX_FDS * sizeof(int))];
+	} control = {0};
+	struct msghdr header = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control,
+				.msg_controllen = CMSG_SPACE(n_fds * sizeof(int))};
+
+	control.align = (struct cmsghdr){
+		.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(n_fds * sizeof(int))};
+	for (unsigned int i = 0; i < n_fds; i++)
+		memcpy(CMSG_DATA(&control.align) + i * sizeof(int), &fd, sizeof(fd));
+	return sendmsg(raw->sock, &header, MSG_NOSIGNAL) >= 0;
+}
+
+/* Clients that send nothing but descriptors, before Hello and after it; the pair tells when all copies are closed. */
+TEST(floods_of_descriptors_leave_none)
+{
+	static const unsigned int amounts[] = {KERNEL_MAX_FDS, FRAMING_MAX_FDS + 1, FRAMING_MAX_FDS};
+	struct fixture_daemon daemon;
+	struct raw_client raw, other;
+	unsigned int n_fds;
+	int socks[2];
+	char c;
+
+	start(&daemon);
+	open_session(&other, &daemon);
+	n_fds = hostile_settled_fds(&daemon);
+	ASSERT_OK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, socks));
+	for (unsigned int i = 0; i < 60; i++) {
+		raw_connect(&raw, daemon.socket);
+		if (i & 1)
+			raw_hello(&raw, MSG_ROLE_CLIENT);
+		for (unsigned int k = 0; k < 20 && flood(&raw, socks[0], amounts[i / 2 % 3]); k++)
+			;
+		raw_close(&raw);
+	}
+	close(socks[0]);
+	ASSERT_EQ(read(socks[1], &c, 1), 0);
+	close(socks[1]);
+	hostile_expect_alone(&other);
+	hostile_expect_fds(&daemon, n_fds);
+	raw_close(&other);
+	fixture_daemon_stop(&daemon);
+}
+
+/* Each reply has a descriptor, and nobody takes it: what the daemon keeps for one client has an end. */
+TEST(fetched_descriptors_that_nobody_reads_are_bounded)
+{
+	static uint8_t buf[FRAMING_MAX_PACKET_BYTES];
+	int fd = strange_fd_new(STRANGE_SEALED), r = 0, bytes;
+	struct fixture_daemon daemon;
+	struct raw_client raw, other;
+	unsigned int n_fds, most = 0;
+	struct msg req, rep;
+
+	start(&daemon);
+	open_session(&other, &daemon);
+	raw_connect(&raw, daemon.socket);
+	raw_hello(&raw, MSG_ROLE_CLIENT);
+	msg_init(&req, MSG_PUBLISH_REQ, 0);
+	req.publish_req.has_fd = true;
+	raw_expect(&raw, &req, &fd, 1, MSG_OK_REP, &rep);
+	n_fds = hostile_settled_fds(&daemon);
+	msg_init(&req, MSG_FETCH_REQ, 9);
+	bytes = msg_encode(&req, buf, sizeof(buf));
+	for (unsigned int i = 0; i < 20000 && r == 0; i++) {
+		r = framing_send(raw.sock, buf, (size_t)bytes, NULL, 0);
+		if (i % 64 == 0 && hostile_n_fds(daemon.pid) > most)
+			most = hostile_n_fds(daemon.pid);
+	}
+	ASSERT(r == -EPIPE || r == -ECONNRESET);
+	ASSERT_LE(most, n_fds + 256);
+	raw_close(&raw);
+	close(fd);
+	hostile_expect_alone(&other);
+	hostile_expect_fds(&daemon, n_fds);
+	raw_close(&other);
+	fixture_daemon_stop(&daemon);
+}

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* shmemctl dump-queue: what it tells of queues whose content is known, and what it keeps to itself. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "tests/system/ctl-lab.h"
+#include "tests/system/ctl-subject.h"
+
+static void start(struct fixture_daemon *daemon, struct subject *subject)
+{
+	fixture_daemon_start(daemon, "--soft-nics=2", NULL);
+	setenv("SHMEMD_SOCKET", daemon->socket, 1);
+	subject_open(subject, daemon->socket);
+}
+
+static void stop(struct fixture_daemon *daemon, struct subject *subject)
+{
+	subject_close(subject);
+	fixture_daemon_stop(daemon);
+}
+
+static const char *qpn_word(const struct lab_side *side, unsigned int i)
+{
+	static char word[32];
+
+	snprintf(word, sizeof(word), "0x%x", subject_qpn(side, i));
+	return word;
+}
+
+TEST(entries_are_shown_with_what_became_of_them)
+{
+	struct fixture_daemon daemon;
+	struct subject subject;
+
+	start(&daemon, &subject);
+	ASSERT_EQ(CTL("dump-queue", qpn_word(&subject.busy, 0)), 0);
+	ASSERT_HAS(": RC, SQD, peer 0x", "(test-shmemctl-q, uid ",
+		   "send queue: 16 WQEBBs, consumer index 7, producer index ", ", doorbell record 8: ",
+		   "   5     5  consumed     rdma-write index 5 ", " 1024 bytes at 0x",
+		   "   6     6  consumed     send index 6 ", " rdma-write index 7 ", "   8     8  unannounced  nop index 8 ",
+		   "  3 older consumed ones not shown (--all shows them)\n",
+		   "   6     6  consumed  requester owner 0 ", "receive queue: 8 WQEs");
+	ctl_assert_lacks("rdma-write index 2 ");
+	ASSERT_EQ(CTL("dump-queue", qpn_word(&subject.busy, 0), "--all"), 0);
+	ASSERT_HAS("   0     0  consumed     rdma-write index 0 ");
+	ctl_assert_lacks("not shown");
+	/* Three receives, one of them used, its CQE not looked at. */
+	ASSERT_EQ(CTL("dump-queue", qpn_word(&subject.busy, 1)), 0);
+	ASSERT_HAS("receive queue: 8 WQEs, consumer index 1, producer index ", ", doorbell record 3: ",
+		   "0     0  consumed  receive, 64 bytes at 0x", "2     2  pending   receive, 64 bytes at 0x",
+		   "0     0  pending  responder-send owner 0 ", "consumer index 0\n");
+	stop(&daemon, &subject);
+}
+
+TEST(a_failed_work_request_is_named_with_what_to_do)
+{
+	struct fixture_daemon daemon;
+	struct subject subject;
+
+	start(&daemon, &subject);
+	ASSERT_EQ(CTL("dump-queue", qpn_word(&subject.failed, 0)), 0);
+	ASSERT_HAS(": RC, ERR, ", "first error  0x13, remote access error: ",
+		   "what to do   compare rkey, address and ACCESS ",
+		   "1     1  consumed  rdma-write index 1 ", " <- failed\n\n", "collapsed, ",
+		   "newest  requester-error owner 0 ", "syndrome 0x13");
+	stop(&daemon, &subject);
+}
+
+TEST(keys_and_inline_data_are_hidden_unless_asked_for)
+{
+	struct fixture_daemon daemon;
+	struct subject subject;
+	char rkey[32];
+
+	start(&daemon, &subject);
+	snprintf(rkey, sizeof(rkey), "key 0x%x", shmd_mr_rkey(subject.busy.mr));
+	ASSERT_EQ(CTL("dump-queue", qpn_word(&subject.busy, 0), "--all"), 0);
+	ctl_assert_lacks(rkey);
+	ctl_assert_lacks("5ec2e700");
+	ASSERT_HAS(" rkey hidden", " lkey hidden", ", inline 8 bytes, 12 bytes hidden\n");
+	ASSERT_EQ(CTL("dump-queue", qpn_word(&subject.busy, 0), "--all", "--json"), 0);
+	ctl_assert_lacks(rkey);
+	ctl_assert_lacks("5ec2e700");
+	ASSERT_EQ(CTL("dump-queue", qpn_word(&subject.busy, 0), "--keys"), 0);
+	ASSERT_HAS(rkey);
+	ctl_assert_lacks("5ec2e700");
+	ASSERT_EQ(CTL("dump-queue", qpn_word(&subject.busy, 0), "--payload"), 0);
+	ASSERT_HAS("hex 5ec2e700 5ec2e701 ");
+	ctl_assert_lacks(rkey);
+	stop(&daemon, &subject);
+}
+
+TEST(a_qp_that_is_not_there_is_told_with_where_to_look)
+{
+	struct fixture_daemon daemon;
+
+	fixture_daemon_start(&daemon, "--soft-nics=2", NULL);
+	setenv("SHMEMD_SOCKET", daemon.socket, 1);
+	ASSERT_EQ(CTL("dump-queue", "0x1"), 1);
+	ASSERT_STREQ(ctl_text, "shmemctl: there is no QP 0x1; shmemctl list qps shows those there are\n");
+	ASSERT_EQ(CTL("dump-queue", "soft0/1"), 1);
+	ASSERT_STREQ(ctl_text, "shmemctl: there is no QP soft0/0x1; shmemctl list qps shows those there are\n");
+	ASSERT_EQ(CTL("dump-queue", "mlx5_0/1"), 1);
+	ASSERT_EQ(CTL("dump-queue", "soft0"), 1);
+	ASSERT_STREQ(ctl_text, "shmemctl: soft0 is no QP; shmemctl list qps shows them, as NIC and QPN\n");
+	ASSERT_EQ(CTL("dump-queue", "0x1000000"), 1);
+	fixture_daemon_stop(&daemon);
+}

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* shmemctl over time: --watch, stats, monitor. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/system/ctl-lab.h"
+#include "tests/system/ctl-subject.h"
+
+static void start(struct fixture_daemon *daemon)
+{
+	fixture_daemon_start(daemon, "--soft-nics=2", NULL);
+	setenv("SHMEMD_SOCKET", daemon->socket, 1);
+}
+
+TEST(watch_repeats_until_the_daemon_is_gone)
+{
+	struct fixture_daemon daemon;
+	unsigned int n_lines = 0;
+	pid_t killer;
+	int status;
+
+	start(&daemon);
+	killer = fork();
+	ASSERT_GE(killer, 0);
+	if (!killer) {
+		usleep(800000);
+		_exit(kill(daemon.pid, SIGKILL) ? 1 : 0);
+	}
+	ASSERT_EQ(CTL("--json", "--watch", "0.02", "status"), 2);
+	for (const char *c = ctl_text; *c; c++)
+		n_lines += *c == '\n';
+	ASSERT_GE(n_lines, 4);
+	ASSERT_HAS("{\"schema_version\":1,", "shmemctl: the connection to shmemd broke");
+	ASSERT_EQ(waitpid(killer, &status, 0), killer);
+	ASSERT_EQ(status, 0);
+	ASSERT_EQ(waitpid(daemon.pid, &status, 0), daemon.pid);
+	unlink(daemon.socket);
+	rmdir(daemon.folder);
+}
+
+/* The number behind a key, or -1. */
+static double number_of(const char *text, const char *key)
+{
+	const char *at = strstr(text, key);
+
+	return at ? atof(at + strlen(key)) : -1;
+}
+
+/* Of the lines that are complete, after checking that each one's rate is its work by its time, to one decimal. */
+static double sum_of_lines(void)
+{
+	double sum = 0;
+
+	for (const char *line = ctl_text, *end; (end = strchr(line, '\n')); line = end + 1) {
+		double wqes = number_of(line, "\"wqes\":"), seconds = number_of(line, "\"interval_nsec\":") / 1e9;
+		double rate = number_of(line, "\"wqes_per_sec\":");
+
+		ASSERT_GT(seconds, 0.2);
+		ASSERT_LE(rate, wqes / seconds + 0.06);
+		ASSERT_GE(rate, wqes / seconds - 0.06);
+		ASSERT_EQ(number_of(line, "\"bytes\":"), 1000 * wqes);
+		sum += wqes;
+	}
+	return sum;
+}
+
+/* Looks follow each other without a gap, so that nothing is lost between them or counted twice. */
+TEST(stats_shows_the_rates_of_work_between_two_looks)
+{
+	struct shmd_queues_attr attr = {.n_qps = 2};
+	struct fixture_daemon daemon;
+	struct lab_side side;
+	pid_t ctl;
+	int out, status;
+
+	start(&daemon);
+	lab_side_open(&side, &daemon, &attr);
+	lab_connect(&side, 0, &side, 1);
+	ctl = ctl_start((const char *const[]){"--json", "stats", "qps", "--watch", "0.25", NULL}, &out);
+	ctl_wait_for(out, "}\n");
+	ASSERT_EQ(sum_of_lines(), 0);
+	for (int i = 0; i < 500; i++)
+		ASSERT_OK(shmd_dev_qp_put(shmd_queues_dev_qp(side.queues, 0), lab_remote(&side, 4096),
+					  lab_local(&side, 0), 1000, 10000000000));
+	while (sum_of_lines() < 500)
+		ctl_read_more(out);
+	ASSERT_EQ(sum_of_lines(), 500);
+	ASSERT_OK(kill(ctl, SIGKILL));
+	ASSERT_EQ(waitpid(ctl, &status, 0), ctl);
+	close(out);
+	lab_side_close(&side);
+	fixture_daemon_stop(&daemon);
+}
+
+TEST(stats_leaves_out_what_is_idle_and_says_so)
+{
+	struct fixture_daemon daemon;
+
+	start(&daemon);
+	ASSERT_EQ(CTL("stats"), 0);
+	ASSERT_HAS("nics, in 1.", "nothing happened\n2 idle, not shown (--all shows them)\n");
+	ASSERT_EQ(CTL("stats", "--all"), 0);
+	ASSERT_HAS("NIC    WQE/S", "soft0      0  0 B/s", "soft1", "total");
+	ctl_assert_lacks("idle");
+	ASSERT_EQ(CTL("stats", "sessions"), 0);
+	ASSERT_HAS("no sessions");
+	fixture_daemon_stop(&daemon);
+}
+
+/* Until the daemon counts one. */
+static void wait_for_monitor(void)
+{
+	do {
+		usleep(10000);
+		ASSERT_EQ(CTL("status", "--json"), 0);
+	} while (!strstr(ctl_text, "\"n_monitors\":1,"));
+	ctl_text[0] = 0;
+}
+
+TEST(monitor_tells_events_as_they_happen)
+{
+	struct shmd_queues_attr attr = {.n_qps = 2};
+	struct fixture_daemon daemon;
+	struct lab_side side;
+	char words[64];
+	int out, status;
+	pid_t ctl;
+
+	start(&daemon);
+	ctl = ctl_start((const char *const[]){"monitor", NULL}, &out);
+	wait_for_monitor();
+	lab_side_open(&side, &daemon, &attr);
+	ctl_wait_for(out, "queues-created");
+	snprintf(words, sizeof(words), "session-opened    session %llu (uid %u, pid %d): test-shmemctl-w",
+		 (unsigned long long)shmd_client_session(side.client), (unsigned int)getuid(), (int)getpid());
+	ASSERT_HAS(words, ": 2 QPs from 0x");
+	lab_side_close(&side);
+	ctl_wait_for(out, "session-closed");
+	ASSERT_HAS("queues-destroyed");
+	fixture_daemon_stop(&daemon);
+	ctl_wait_for(out, "shmemctl: ");
+	ASSERT_EQ(waitpid(ctl, &status, 0), ctl);
+	ASSERT_EQ(WEXITSTATUS(status), 2);
+	close(out);
+}
+
+TEST(monitor_can_be_narrowed_and_ends_after_a_count)
+{
+	struct shmd_queues_attr attr = {.n_qps = 2};
+	struct fixture_daemon daemon;
+	struct lab_side side;
+	int out, status;
+	pid_t ctl;
+
+	start(&daemon);
+	ctl = ctl_start((const char *const[]){"--json", "monitor", "--kind", "queues-created,session-closed", "--count",
+					      "2", NULL}, &out);
+	wait_for_monitor();
+	lab_side_open(&side, &daemon, &attr);
+	lab_side_close(&side);
+	ctl_wait_for(out, "session-closed");
+	ASSERT_EQ(waitpid(ctl, &status, 0), ctl);
+	ASSERT_EQ(status, 0);
+	ASSERT_EQ(strstr(ctl_text, "{\"schema_version\":1,\"kind\":\"queues-created\",\"time\":\"2"), ctl_text);
+	ASSERT_HAS("}\n{\"schema_version\":1,\"kind\":\"session-closed\"");
+	ctl_assert_lacks("session-opened");
+	ctl_assert_lacks("queues-destroyed");
+	close(out);
+	fixture_daemon_stop(&daemon);
+}
