@@ -101,7 +101,6 @@ static size_t walk_cq(const struct dump_cq *cq, size_t n_hidden, dump_line_fn *f
 
 	for (uint32_t i = 0; i < cq->n_indexes; i++) {
 		uint32_t index = (cq->first + i) & 0xffffff;
-		/* bounded by n_read, the CQEs that were read. */
 		const uint8_t *cqe = cq->bytes + (size_t)(i % cq->n_read) * SHMD_CQE_BYTES;
 
 		if (!walk_cqe(cqe, index, cq->ci, cq->log2_entries, &state))
@@ -145,7 +144,6 @@ void dump_find_failed(struct dump *dump)
 	const struct dump_cq *cq = &dump->send_cq;
 
 	for (uint32_t i = 0; cq->bytes && i < cq->n_read; i++) {
-		/* bounded by n_read. */
 		const uint8_t *cqe = cq->bytes + (size_t)i * SHMD_CQE_BYTES;
 
 		if (names_cause(cqe))

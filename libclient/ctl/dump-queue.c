@@ -132,7 +132,7 @@ static struct dump_cq cq_of(uint32_t cqn, uint32_t n_entries, uint32_t flags, ui
 	struct dump_cq cq = {
 		.cqn = cqn, .n_entries = n_entries, .ci = ci & 0xffffff, .is_collapsed = flags & DUMP_CQ_COLLAPSED};
 
-	/* bounded here. */
+	/* bounded: a shift by less than 32 */
 	while (cq.log2_entries < 31 && 1u << cq.log2_entries < n_entries)
 		cq.log2_entries++;
 	return cq;

@@ -56,7 +56,6 @@ static enum walk_state state_at(const struct walk_counts *counts, uint32_t offse
 /* bounded by n_entries, a power of two */
 static const uint8_t *slot_at(const struct walk_ring *ring, uint16_t index)
 {
-	/* bounded by the mask. */
 	return ring->bytes + (size_t)(index & (ring->n_entries - 1)) * ring->entry_bytes;
 }
 
