@@ -3,7 +3,8 @@
  * Closing what strangers sent.
  *
  * close() may block for as long as the sender likes: a file system in user space is asked to flush, a TCP socket with
- * SO_LINGER waits for its peer. Memfds, pipes and anonymous inodes never do; sockets do not once the lingering is off.
+ * SO_LINGER waits for its peer. Memfds, pipes and anonymous inodes never do; sockets do not once the lingering is off,
+ * but for those that may have such descriptors on their way.
  * Everything else goes to a queue that a few threads empty; they end when there is nothing left. When all of them are
  * stuck, the queue grows until the process may open no more: new clients are refused, the others never notice.
  *
@@ -28,6 +29,7 @@
 
 struct waiting_fd {
 	struct waiting_fd *next;
+	void (*fn)(int fd);
 	int fd;
 };
 
@@ -36,11 +38,21 @@ static pthread_cond_t idle = PTHREAD_COND_INITIALIZER; /* n_closers is 0 */
 static struct waiting_fd *waiting;
 static unsigned int n_closers;
 
+/* With the lingering off. One of the Unix domain may hold descriptors that nobody has read: those are closed with it. */
+static bool socket_closes_at_once(int fd)
+{
+	const struct linger off = {0};
+	int domain;
+	socklen_t bytes = sizeof(domain);
+
+	return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &bytes) == 0 && domain != AF_UNIX &&
+	       setsockopt(fd, SOL_SOCKET, SO_LINGER, &off, sizeof(off)) == 0;
+}
+
 /* Kinds that have no path are named by the kernel alone; a path may say anything, and begins with a slash. */
 static bool closes_at_once(int fd)
 {
 	static const char *const kinds[] = {"anon_inode:", "pipe:[", "socket:["};
-	const struct linger off = {0};
 	char path[40], name[16] = "";
 
 	if (fcntl(fd, F_GET_SEALS) >= 0)
@@ -50,7 +62,7 @@ static bool closes_at_once(int fd)
 		return false;
 	for (unsigned int i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
 		if (!strncmp(name, kinds[i], strlen(kinds[i])))
-			return i < 2 || setsockopt(fd, SOL_SOCKET, SO_LINGER, &off, sizeof(off)) == 0;
+			return i < 2 || socket_closes_at_once(fd);
 	return false;
 }
 
@@ -62,7 +74,7 @@ static void *closer(void *arg)
 	while ((item = waiting)) {
 		waiting = item->next;
 		pthread_mutex_unlock(&lock);
-		close(item->fd);
+		item->fn(item->fd);
 		free(item);
 		pthread_mutex_lock(&lock);
 	}
@@ -90,14 +102,14 @@ static int start_closer(void)
 	return -r;
 }
 
-/* Negative errno when nobody will ever close it. */
-static int hand_over(int fd)
+int close_elsewhere(int fd, void (*fn)(int fd))
 {
 	struct waiting_fd *item = malloc(sizeof(*item));
 	int r;
 
 	if (!item)
 		return -ENOMEM;
+	item->fn = fn;
 	item->fd = fd;
 	pthread_mutex_lock(&lock);
 	item->next = waiting;
@@ -113,12 +125,17 @@ static int hand_over(int fd)
 	return r;
 }
 
+static void close_here(int fd)
+{
+	close(fd);
+}
+
 int close_foreign(int fd)
 {
 	int saved = errno;
 
-	if (fd >= 0 && (closes_at_once(fd) || hand_over(fd) < 0))
-		close(fd);
+	if (fd >= 0 && (closes_at_once(fd) || close_elsewhere(fd, close_here) < 0))
+		close_here(fd);
 	errno = saved;
 	return -1;
 }

@@ -58,6 +58,31 @@ TEST(a_socket_that_lingers_is_closed_at_once)
 	close(peer);
 }
 
+/* As the last descriptor on its way in a Unix socket, which is closed with it. */
+TEST(a_socket_that_lingers_inside_another_is_closed_elsewhere)
+{
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control = {.align = {CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS}};
+	struct iovec iov = {.iov_base = &(char){0}, .iov_len = 1};
+	struct msghdr header = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.bytes,
+				.msg_controllen = sizeof(control)};
+	int peer, sock = lingering(&peer), pair[2];
+	uint64_t begin;
+
+	ASSERT_OK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair));
+	memcpy(CMSG_DATA(&control.align), &sock, sizeof(sock));
+	ASSERT_EQ(sendmsg(pair[0], &header, 0), 1);
+	close(sock);
+	begin = nsec_now();
+	close_foreign(pair[1]);
+	ASSERT_LT(nsec_now() - begin, 1000000000ull * LINGER_SEC / 2);
+	close(peer);
+	close_foreign_wait();
+	close(pair[0]);
+}
+
 TEST(what_cannot_block_is_closed_before_the_call_returns)
 {
 	int fds[4], pipes[2], again;
