@@ -20,11 +20,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "proto/base/cleanup.h"
+#include "proto/base/later.h"
+#include "proto/base/list.h"
 
 #define MAX_CLOSERS 16u
+#define LARGE_BLOCKS ((16 << 20) / 512)
 #define CLOSER_STACK_BYTES 65536u
 
 struct waiting_fd {
@@ -130,11 +134,42 @@ static void close_here(int fd)
 	close(fd);
 }
 
+struct large_fd {
+	struct later later;
+	int fd;
+};
+
+static void close_large(struct later *later)
+{
+	struct large_fd *large = container_of(later, struct large_fd, later);
+
+	close_here(large->fd);
+	free(large);
+}
+
+/* With the last descriptor of a memfd all its memory is given back, which does not block, and takes long. */
+static bool close_later(int fd)
+{
+	struct large_fd *large;
+	struct stat st;
+
+	if (fcntl(fd, F_GET_SEALS) < 0 || fstat(fd, &st) < 0 || st.st_blocks < LARGE_BLOCKS)
+		return false;
+	large = malloc(sizeof(*large));
+	if (!large)
+		return false;
+	*large = (struct large_fd){.later.fn = close_large, .fd = fd};
+	if (later_run(&large->later) == 0)
+		return true;
+	free(large);
+	return false;
+}
+
 int close_foreign(int fd)
 {
 	int saved = errno;
 
-	if (fd >= 0 && (closes_at_once(fd) || close_elsewhere(fd, close_here) < 0))
+	if (fd >= 0 && !close_later(fd) && (closes_at_once(fd) || close_elsewhere(fd, close_here) < 0))
 		close_here(fd);
 	errno = saved;
 	return -1;
@@ -146,4 +181,5 @@ void close_foreign_wait(void)
 	while (n_closers > 0)
 		pthread_cond_wait(&idle, &lock);
 	pthread_mutex_unlock(&lock);
+	later_wait();
 }

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -12,6 +13,7 @@
 #include <unistd.h>
 
 #include "proto/base/foreign-fd.h"
+#include "proto/base/later.h"
 #include "proto/base/nsec.h"
 #include "tests/lib/test.h"
 
@@ -81,6 +83,30 @@ TEST(a_socket_that_lingers_inside_another_is_closed_elsewhere)
 	close(peer);
 	close_foreign_wait();
 	close(pair[0]);
+}
+
+static sem_t gate;
+
+static void wait_at_gate(struct later *later)
+{
+	sem_wait(&gate);
+}
+
+/* A memfd that has memory in it: giving that back takes long. */
+TEST(a_large_memfd_is_closed_elsewhere)
+{
+	int fd = memfd_create("test", MFD_CLOEXEC);
+	struct later slow = {.fn = wait_at_gate};
+
+	ASSERT_OK(sem_init(&gate, 0, 0));
+	ASSERT_OK(ftruncate(fd, 32 << 20));
+	ASSERT_OK(fallocate(fd, 0, 0, 32 << 20));
+	ASSERT_OK(later_run(&slow));
+	close_foreign(fd);
+	ASSERT(is_open(fd));
+	ASSERT_OK(sem_post(&gate));
+	close_foreign_wait();
+	ASSERT(!is_open(fd));
 }
 
 TEST(what_cannot_block_is_closed_before_the_call_returns)
