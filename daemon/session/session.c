@@ -139,6 +139,8 @@ struct session *session_free(struct session *session)
 	if (!session)
 		return NULL;
 	session->ended = true;
+	/* Also where nobody called session_end(): a kernel on a GPU has nothing but these words. */
+	session_health_end(session);
 	monitor_leave(session);
 	for (unsigned int i = 0; i < sizeof(teardown) / sizeof(teardown[0]); i++)
 		teardown[i].run(session);

@@ -222,6 +222,26 @@ TEST(end_tells_client_and_health_page)
 	lab_deinit(&lab);
 }
 
+/* As when the loop cannot watch its socket any more. */
+TEST(health_page_tells_of_an_end_that_nobody_announced)
+{
+	struct shmd_health_page *page;
+	struct pair pair;
+	struct lab lab;
+
+	lab_init(&lab, 100);
+	pair_init_hello(&pair, &lab, MSG_ROLE_CLIENT);
+	page = mmap(NULL, sizeof(*page), PROT_READ, MAP_SHARED, pair.session->health_fd, 0);
+	ASSERT_NE(page, MAP_FAILED);
+	pair.session->ended = true;
+	pair_deinit(&pair);
+	ASSERT_EQ(page->session, SHMD_HEALTH_SESSION_ENDED);
+	for (int i = 0; i < (int)SHMD_HEALTH_NICS; i++)
+		ASSERT_EQ(page->nic[i], SHMD_HEALTH_SESSION_ENDED);
+	munmap(page, sizeof(*page));
+	lab_deinit(&lab);
+}
+
 TEST(health_word_keeps_its_first_final_value)
 {
 	struct shmd_health_page *page;
