@@ -480,6 +480,7 @@ struct noted {
 	enum catalog_event event;
 	unsigned int n; /* with an event */
 	int level;
+	bool provoked;
 	char text[200];
 };
 
@@ -491,6 +492,7 @@ static void on_note(void *arg, const struct note *note)
 		return;
 	noted->event = note->event;
 	noted->level = note->level;
+	noted->provoked = note->provoked;
 	noted->n++;
 	snprintf(noted->text, sizeof(noted->text), "%s", note->text);
 }
@@ -523,6 +525,8 @@ TEST(every_end_that_concerns_an_administrator_is_an_event)
 		session_end(pair.session, ends[i].status, "because");
 		ASSERT_EQ(noted.event, ends[i].event);
 		ASSERT_EQ(noted.n, ends[i].event != CATALOG_NONE);
+		/* What clients do not cause is not among what is dropped when they cause too much. */
+		ASSERT_EQ(noted.provoked, noted.n > 0 && noted.event != CATALOG_SESSION_KILLED);
 		pair_deinit(&pair);
 		lab_deinit(&lab);
 	}
