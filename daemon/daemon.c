@@ -264,7 +264,7 @@ static void on_reload(void *arg)
 {
 	struct daemon *daemon = arg;
 	const struct tune_target target = {daemon->settings, daemon->source, &daemon->listener, &daemon->registry};
-	struct settings_error error;
+	struct settings_error error = {"out of memory"}; /* what fails without a word */
 	int r;
 
 	service_reloading(&daemon->service);

@@ -220,7 +220,7 @@ void dev_state_deinit(struct shmd_queues *queues);
 /* After a QP went to RST: indexes, dbrec, CQ and slots as new. */
 void dev_state_reset_qp(struct shmd_queues *queues, unsigned int i);
 
-/* ---- gpu.c. Lock held, or the client is closing. */
+/* ---- gpu.c, gpu-range.c, gpu-view.c. Lock held, or the client is closing. */
 
 /* Before a host range is unmapped: no GPU sees it any more. Nothing happens when none did. */
 void gpu_forget_range(struct shmd_client *client, const void *addr);

@@ -7,6 +7,7 @@
  * how the kernel reports both. Any thread; one reader and one writer per socket.
  */
 #include <errno.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -19,12 +20,21 @@
 /* A packet must fit the sender's buffer whole, with the kernel's own overhead; room for a few keeps replies moving. */
 #define FRAMING_SNDBUF_BYTES (4 * (int)FRAMING_MAX_PACKET_BYTES)
 
+/* Of what was not read when a connection is closed; more than that is for another thread. */
+#define CLOSE_MAX_PACKETS 4u
+
 _Static_assert(FDLIST_MAX == FRAMING_MAX_FDS, "an fdlist holds what a packet may carry");
 
-/* Room for credentials too, so that a socket option set by somebody else does not cut descriptors off. */
+/* The kernel lets no packet carry more (SCM_MAX_FD). */
+#define KERNEL_MAX_FDS 253u
+
+/*
+ * Room for all that a packet can carry: the kernel closes what finds none, on this thread, and that may block. Credentials
+ * too, so that a socket option does not cut descriptors off.
+ */
 union control {
 	struct cmsghdr align;
-	char bytes[CMSG_SPACE(FRAMING_MAX_FDS * sizeof(int)) + CMSG_SPACE(sizeof(struct ucred))];
+	char bytes[CMSG_SPACE(KERNEL_MAX_FDS * sizeof(int)) + CMSG_SPACE(sizeof(struct ucred))];
 };
 
 int framing_setup(int sock)
@@ -135,6 +145,58 @@ int framing_recv(int sock, void *buf, size_t size, size_t *ret_bytes, struct fdl
 	}
 	*ret_bytes = (size_t)bytes;
 	return 0;
+}
+
+/* ---- the end --------------------------------------------------------------------------------------------------- */
+
+/* False: nothing is left. With credentials, which only a packet has, an empty one does not look like the end. */
+static bool skip_one(int sock)
+{
+	struct iovec iov = {.iov_base = &(char){0}, .iov_len = 1};
+	union control control;
+	struct msghdr header = {
+		.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = control.bytes,
+		.msg_controllen = sizeof(control.bytes),
+	};
+	struct fdlist fds;
+	ssize_t bytes = recvmsg(sock, &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+
+	/* An error of the connection is told once, and then come the packets. */
+	if (bytes < 0)
+		return errno == EINTR || errno == ECONNRESET || errno == EPIPE;
+	fdlist_init(&fds);
+	collect_fds(&header, &fds);
+	fdlist_deinit(&fds);
+	return bytes > 0 || header.msg_controllen > 0;
+}
+
+static void skip_all(int sock)
+{
+	while (skip_one(sock))
+		;
+	close(sock);
+}
+
+int framing_close(int sock)
+{
+	int saved = errno, on = 1;
+	unsigned int n = 0;
+
+	if (sock < 0)
+		return -1;
+	/* Nothing more comes in, so that an end is near. */
+	shutdown(sock, SHUT_RDWR);
+	setsockopt(sock, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on));
+	while (n < CLOSE_MAX_PACKETS && skip_one(sock))
+		n++;
+	if (n < CLOSE_MAX_PACKETS)
+		close(sock);
+	else if (close_elsewhere(sock, skip_all) < 0)
+		skip_all(sock);
+	errno = saved;
+	return -1;
 }
 
 int framing_connect(const char *path)

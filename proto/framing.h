@@ -38,6 +38,12 @@ int framing_send(int sock, const void *buf, size_t bytes, const int *fds, unsign
  */
 int framing_recv(int sock, void *buf, size_t size, size_t *ret_bytes, struct fdlist *fds);
 
+/*
+ * Close a socket whose packets may not all have been read: the descriptors in them are closed as close_foreign() does,
+ * where the kernel would close them here and now. The peer sees the end at once. Returns -1; errno kept.
+ */
+int framing_close(int sock);
+
 /* Options both sides rely on, for a socket that was accepted or made by socketpair. 0 or negative errno. */
 int framing_setup(int sock);
 

@@ -146,6 +146,7 @@ enum packet_use {
 	PACKET_USE_REQUEST,
 	PACKET_USE_RESPONSE,
 };
+#define N_PACKET_USES 2
 
 /* What only packets of unreliable services have. */
 struct packet_unreliable {
@@ -347,11 +348,11 @@ struct tenant {
 	struct list link; /* engine->fresh or engine->active, while it has ready QPs */
 	struct list waiting_link; /* engine->packet_waiters, while it has QPs that wait for packets */
 	struct list ready; /* struct engine_qp.ready_link */
-	struct list waiters; /* struct engine_qp.packet_link */
+	struct list waiters[N_PACKET_USES]; /* struct engine_qp.packet_link, of the same use */
 	uint32_t pdn;
 	int32_t credit_nsec; /* of work it may do before others get their turn; negative: overdrawn */
 	uint32_t refs; /* QPs, and a turn that runs */
-	uint32_t n_packets[2]; /* by enum packet_use */
+	uint32_t n_packets[N_PACKET_USES]; /* by enum packet_use */
 };
 
 /* A DCI's connection to one DCT, or a DCT's to one DCI. */
@@ -376,7 +377,7 @@ struct engine_qp {
 	struct tenant *tenant;
 	struct list all_link;
 	struct list ready_link;
-	struct list packet_link; /* waiting for a free packet */
+	struct list packet_link[N_PACKET_USES]; /* waiting for a free packet of this use */
 	struct engine_qp_attr attr;
 	struct cq *send_cq, *recv_cq;
 	struct srq *srq;
@@ -468,6 +469,7 @@ void tenants_wake(struct engine *engine);
 void tenants_free(struct engine *engine);
 
 #define TENANT_QUANTUM_NSEC 8192
+#define TENANT_MOST_DEBT_NSEC (1 << 20) /* timers cost their tenant while it waits for its turn */
 #define TENANT_UNIT_WORK 1024u /* of a unit, in bytes moved in the same time */
 #define TENANT_WORK_PER_NSEC 16u
 
@@ -506,14 +508,21 @@ static inline void tenant_begin(struct engine *engine, bool goes_on)
 		engine->turn_clock_nsec = engine->ops.clock_nsec(engine->owner);
 }
 
+static inline void tenant_pay(struct tenant *tenant, uint32_t nsec)
+{
+	/* bounded: a turn is 50 us or 64 KiB and a chunk, and debts end here. */
+	tenant->credit_nsec -= (int32_t)nsec;
+	if (unlikely(tenant->credit_nsec < -TENANT_MOST_DEBT_NSEC))
+		tenant->credit_nsec = -TENANT_MOST_DEBT_NSEC;
+}
+
 /* After a turn of one of its QPs. A turn in vain is work as well. Returns the work, in bytes. */
 static inline unsigned int tenant_charge(struct engine *engine, struct tenant *tenant, unsigned int units)
 {
 	unsigned int work = (units ? units : 1) * TENANT_UNIT_WORK +
 			    (unsigned int)(engine->moved_bytes - engine->turn_began);
 
-	tenant->credit_nsec -= (int32_t)(engine->turn_clock_nsec ? tenant_turn_nsec(engine) :
-								   work / TENANT_WORK_PER_NSEC);
+	tenant_pay(tenant, engine->turn_clock_nsec ? tenant_turn_nsec(engine) : work / TENANT_WORK_PER_NSEC);
 	if (list_empty(&tenant->ready))
 		list_del(&tenant->link);
 	return work;

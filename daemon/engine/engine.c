@@ -192,7 +192,8 @@ static void qp_init(struct engine_qp *qp, struct engine *engine, const struct en
 	qp->req.life = ++engine->next_life;
 	list_init(&qp->all_link);
 	list_init(&qp->ready_link);
-	list_init(&qp->packet_link);
+	for (unsigned int use = 0; use < N_PACKET_USES; use++)
+		list_init(&qp->packet_link[use]);
 	list_init(&qp->req.rx);
 	list_init(&qp->resp.rx);
 	copy_init(&qp->req.copy, qp);
@@ -453,7 +454,9 @@ int engine_qp_freeze(struct engine *engine, uint32_t qpn)
 	if (!qp || qp->zombie)
 		return -ENOENT;
 	qp->req.pi = qp_read_snd(qp);
-	qp->resp.pi = qp_read_rcv(qp);
+	/* Without a receive queue the word means nothing, and nothing flushes up to it. */
+	if (qp->attr.rq_ring)
+		qp->resp.pi = qp_read_rcv(qp);
 	qp->frozen = true;
 	qp_ready(qp);
 	return 0;

@@ -232,7 +232,8 @@ void qp_stop(struct engine_qp *qp)
 
 	timer_cancel(qp);
 	qp->req.life = ++engine->next_life;
-	list_del(&qp->packet_link);
+	for (unsigned int use = 0; use < N_PACKET_USES; use++)
+		list_del(&qp->packet_link[use]);
 	packet_put_all(engine, &qp->req.rx);
 	packet_put_all(engine, &qp->resp.rx);
 	qp->resp.spent = packet_put(engine, qp->resp.spent);
@@ -282,7 +283,7 @@ void qp_send_error(struct engine_qp *qp, uint8_t syndrome)
 		qp->first_error = syndrome;
 	qp->state = ENGINE_QP_SQER;
 	qp->req.life = ++qp->engine->next_life;
-	list_del(&qp->packet_link);
+	list_del(&qp->packet_link[PACKET_USE_REQUEST]);
 	qp_ready(qp);
 }
 

@@ -9,7 +9,7 @@
  * the line, so coming often gains nothing.
  *
  * By packets: a tenant may hold twice as many requests as are left for everybody, so there are always some left for one
- * who comes. Responses are counted apart, because requests wait for them.
+ * who comes. Responses are counted and waited for apart, because requests wait for them.
  *
  * A tenant lives while QPs or packets name it. Owner's thread.
  */
@@ -36,7 +36,8 @@ static struct tenant *tenant_new(struct engine *engine, uint32_t pdn)
 	list_init(&tenant->link);
 	list_init(&tenant->waiting_link);
 	list_init(&tenant->ready);
-	list_init(&tenant->waiters);
+	for (unsigned int use = 0; use < N_PACKET_USES; use++)
+		list_init(&tenant->waiters[use]);
 	return tenant;
 }
 
@@ -141,13 +142,13 @@ static unsigned int allowance(const struct engine *engine, const struct tenant *
 	return share < left ? share : left;
 }
 
-static void await_packet(struct engine_qp *qp)
+static void await_packet(struct engine_qp *qp, enum packet_use use)
 {
 	struct tenant *tenant = qp->tenant;
 
-	if (!list_empty(&qp->packet_link))
+	if (!list_empty(&qp->packet_link[use]))
 		return;
-	list_add_tail(&tenant->waiters, &qp->packet_link);
+	list_add_tail(&tenant->waiters[use], &qp->packet_link[use]);
 	if (list_empty(&tenant->waiting_link))
 		list_add_tail(&qp->engine->packet_waiters, &tenant->waiting_link);
 }
@@ -162,7 +163,7 @@ struct engine_packet *tenant_packet(struct engine_qp *qp, enum packet_use use)
 	if (unlikely(!allowance(engine, tenant, use))) {
 		packet_pool_collect(engine);
 		if (!allowance(engine, tenant, use)) {
-			await_packet(qp);
+			await_packet(qp, use);
 			return NULL;
 		}
 	}
@@ -174,19 +175,18 @@ struct engine_packet *tenant_packet(struct engine_qp *qp, enum packet_use use)
 }
 
 /* As many of its QPs as can hope for packets, first come first served. */
-static void tenant_wake(struct engine *engine, struct tenant *tenant)
+static void tenant_wake(struct engine *engine, struct tenant *tenant, enum packet_use use)
 {
-	unsigned int n = allowance(engine, tenant, PACKET_USE_REQUEST);
+	struct list *waiters = &tenant->waiters[use];
+	unsigned int n = allowance(engine, tenant, use);
 
 	n = (n + TURN_UNITS - 1) / TURN_UNITS;
-	for (; n > 0 && !list_empty(&tenant->waiters); n--) {
-		struct engine_qp *qp = list_first_entry(&tenant->waiters, struct engine_qp, packet_link);
+	for (; n > 0 && !list_empty(waiters); n--) {
+		struct engine_qp *qp = list_first_entry(waiters, struct engine_qp, packet_link[use]);
 
-		list_del(&qp->packet_link);
+		list_del(&qp->packet_link[use]);
 		qp_ready(qp);
 	}
-	if (list_empty(&tenant->waiters))
-		list_del(&tenant->waiting_link);
 }
 
 void tenants_wake(struct engine *engine)
@@ -196,6 +196,11 @@ void tenants_wake(struct engine *engine)
 	if (likely(list_empty(&engine->packet_waiters)))
 		return;
 	packet_pool_collect(engine);
-	list_for_each_entry_safe(tenant, tmp, &engine->packet_waiters, waiting_link)
-		tenant_wake(engine, tenant);
+	list_for_each_entry_safe(tenant, tmp, &engine->packet_waiters, waiting_link) {
+		tenant_wake(engine, tenant, PACKET_USE_RESPONSE);
+		tenant_wake(engine, tenant, PACKET_USE_REQUEST);
+		if (list_empty(&tenant->waiters[PACKET_USE_RESPONSE]) &&
+		    list_empty(&tenant->waiters[PACKET_USE_REQUEST]))
+			list_del(&tenant->waiting_link);
+	}
 }

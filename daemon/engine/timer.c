@@ -144,7 +144,7 @@ uint64_t timers_next(struct engine *engine)
 static void expire(struct engine_qp *qp)
 {
 	timer_forget(qp);
-	qp->tenant->credit_nsec -= EXPIRY_NSEC;
+	tenant_pay(qp->tenant, EXPIRY_NSEC);
 	requester_timer(qp);
 }
 

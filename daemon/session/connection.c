@@ -85,7 +85,7 @@ void connection_deinit(struct connection *conn)
 
 	list_for_each_entry_safe(packet, tmp, &conn->out, link)
 		drop_first(conn, packet);
-	conn->fd = safe_close(conn->fd);
+	conn->fd = framing_close(conn->fd);
 }
 
 static int send_now(struct connection *conn, const void *buf, size_t bytes, const struct fdlist *fds)

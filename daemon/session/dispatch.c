@@ -188,6 +188,12 @@ static void answer_errno(struct request *req, int err)
 	violation(session, req->msg->id, SHMD_STATUS_INTERNAL, status_text(SHMD_STATUS_INTERNAL));
 }
 
+/* It may have left half a session behind, for whatever reason: there is no second try. */
+static void end_refused_hello(struct request *req, enum shmd_status status)
+{
+	session_end(req->session, status, "%s", req->text[0] ? req->text : status_text(status));
+}
+
 static void run_handler(struct session *session, const struct msg *msg, struct fdlist *fds)
 {
 	_cleanup_(msg_deinit) struct msg rep;
@@ -203,8 +209,8 @@ static void run_handler(struct session *session, const struct msg *msg, struct f
 		send_error(session, msg->id, (enum shmd_status)r, &req);
 	else
 		answer_errno(&req, r);
-	if (r == SHMD_STATUS_VERSION || (r > 0 && session->version == 0))
-		session_end(session, (enum shmd_status)r, "%s", req.text);
+	if (r != 0 && session->version == 0)
+		end_refused_hello(&req, r > 0 ? (enum shmd_status)r : dispatch_status(msg->kind, r));
 	fdlist_deinit(&req.rep_fds);
 }
 

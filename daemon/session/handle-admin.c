@@ -43,16 +43,25 @@ static uint64_t cursor_encode(const struct cursor *cursor)
 	       (uint64_t)cursor->slot << CURSOR_ITEM_BITS | cursor->item;
 }
 
-/* The next session from *cursor on that the caller may see; a new one starts at its first slot. */
-static struct session *next_visible(const struct session *caller, struct cursor *cursor)
+/* `session` or the first behind it that the caller may see; a new one starts at its first slot. */
+static struct session *visible_from(const struct session *caller, struct session *session, struct cursor *cursor)
 {
-	struct session *session = registry_next_session(caller->registry, cursor->session);
-
 	while (session && !session_may_see(caller, session->identity.uid))
-		session = registry_next_session(caller->registry, session->id + 1);
+		session = registry_session_after(caller->registry, session);
 	if (session && session->id != cursor->session)
 		*cursor = (struct cursor){.session = session->id};
 	return session;
+}
+
+static struct session *first_visible(const struct session *caller, struct cursor *cursor)
+{
+	return visible_from(caller, registry_next_session(caller->registry, cursor->session), cursor);
+}
+
+static struct session *next_visible(const struct session *caller, const struct session *session,
+				    struct cursor *cursor)
+{
+	return visible_from(caller, registry_session_after(caller->registry, session), cursor);
 }
 
 static int sum_nics(struct registry *registry, struct msg_counters *to)
@@ -168,13 +177,13 @@ static int list_sessions(struct request *req, struct cursor *cursor)
 	rep->sessions = calloc(MSG_MAX_SESSION_ITEMS, sizeof(*rep->sessions));
 	if (!rep->sessions)
 		return -ENOMEM;
-	while ((session = next_visible(req->session, cursor))) {
+	for (session = first_visible(req->session, cursor); session;
+	     session = next_visible(req->session, session, cursor)) {
 		if (rep->n_sessions == MSG_MAX_SESSION_ITEMS) {
 			rep->next_cursor = cursor_encode(cursor);
 			break;
 		}
 		fill_session(&rep->sessions[rep->n_sessions++], session);
-		*cursor = (struct cursor){.session = session->id + 1};
 	}
 	return 0;
 }
@@ -259,7 +268,8 @@ static int list_resources(struct request *req, struct cursor *cursor, enum resou
 	struct resource *head;
 	int r;
 
-	while ((session = next_visible(req->session, cursor))) {
+	for (session = first_visible(req->session, cursor); session;
+	     session = next_visible(req->session, session, cursor)) {
 		while ((head = resource_next(&session->resources, kind, &cursor->slot))) {
 			r = kind == RESOURCE_MR ? list_mr(req, session, head, cursor)
 						: list_batch(req, session, head, cursor);
@@ -270,7 +280,6 @@ static int list_resources(struct request *req, struct cursor *cursor, enum resou
 			cursor->slot++;
 			cursor->item = 0;
 		}
-		*cursor = (struct cursor){.session = session->id + 1};
 	}
 	return 0;
 }

@@ -61,7 +61,7 @@ static bool find_qp(struct registry *registry, const struct registry_nic *rnic, 
 	struct session *session = registry_next_session(registry, 0);
 	struct dump dump = {0};
 
-	for (; session; session = registry_next_session(registry, session->id + 1)) {
+	for (; session; session = registry_session_after(registry, session)) {
 		struct session_nic *nic = session_nic_by_rnic(session, rnic);
 
 		dump.queues = nic ? hash_get(&nic->qps, qpn) : NULL;

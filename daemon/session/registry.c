@@ -150,6 +150,19 @@ struct session *registry_next_session(struct registry *registry, uint64_t id)
 	return NULL;
 }
 
+struct session *registry_session_after(struct registry *registry, const struct session *session)
+{
+	const struct list *at = session->link.next;
+
+	for (; at != &registry->sessions; at = at->next) {
+		struct session *next = container_of(at, struct session, link);
+
+		if (session_is_listed(next))
+			return next;
+	}
+	return NULL;
+}
+
 uint64_t registry_quiesce_left(struct registry *registry)
 {
 	uint64_t now = nsec_now(), most = registry->attr.quiesce_nsec;

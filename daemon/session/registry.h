@@ -109,6 +109,8 @@ void registry_event(struct registry *registry, struct registry_nic *rnic,
 
 /* The session with this id or the next higher one that is listed (a client that said Hello); NULL at the end. */
 struct session *registry_next_session(struct registry *registry, uint64_t id);
+/* The listed one behind this one, or NULL: a walk over all of them costs no more than one look at each. */
+struct session *registry_session_after(struct registry *registry, const struct session *session);
 /* The listed session with this id, or NULL. */
 struct session *registry_find_session(struct registry *registry, uint64_t id);
 

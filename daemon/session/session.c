@@ -60,20 +60,24 @@ note_text(struct session *session, struct note note, const char *fmt, va_list ap
 	char text[MSG_TEXT_BYTES + 64];
 
 	vsnprintf(text, sizeof(text), fmt, ap);
-	note.provoked = true;
 	note.session = session;
 	note.text = text;
 	registry_note(session->registry, &note);
 }
 
-/* An operational event of this session. */
+/* An operational event of this session. Clients provoke all of them but one: no storm of theirs hides a kill. */
 static void __attribute__((format(printf, 3, 4)))
 note_event(struct session *session, enum catalog_event event, const char *fmt, ...)
 {
 	va_list ap;
 
 	va_start(ap, fmt);
-	note_text(session, (struct note){.level = LOG_NOTICE, .topic = NOTE_SESSION, .event = event}, fmt, ap);
+	note_text(session, (struct note){
+		.level = LOG_NOTICE,
+		.topic = NOTE_SESSION,
+		.event = event,
+		.provoked = event != CATALOG_SESSION_KILLED,
+	}, fmt, ap);
 	va_end(ap);
 }
 
@@ -139,6 +143,8 @@ struct session *session_free(struct session *session)
 	if (!session)
 		return NULL;
 	session->ended = true;
+	/* Also where nobody called session_end(): a kernel on a GPU has nothing but these words. */
+	session_health_end(session);
 	monitor_leave(session);
 	for (unsigned int i = 0; i < sizeof(teardown) / sizeof(teardown[0]); i++)
 		teardown[i].run(session);
@@ -504,6 +510,6 @@ void session_note(struct session *session, int level, enum note_topic topic, con
 	va_list ap;
 
 	va_start(ap, fmt);
-	note_text(session, (struct note){.level = level, .topic = topic}, fmt, ap);
+	note_text(session, (struct note){.level = level, .topic = topic, .provoked = true}, fmt, ap);
 	va_end(ap);
 }

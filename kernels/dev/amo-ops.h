@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Atomics and signals: bodies. Contracts are in rma.h, which includes this.
+ * Atomics and signals: what carries them out. Contracts are in rma.h, which includes this.
  *
  * Which request carries an operation (the results of requests that nobody fetches go to their scratch slot too):
  *
@@ -166,111 +166,11 @@ SHMD_DEV int shmd_dev_amo_post(struct shmd_dev_qp *qp, struct shmd_dev_addr remo
 				     shmd_dev_mode_of(qp, 0));
 }
 
-SHMD_DEV_API int shmd_dev_qp_atomic_add(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
-					uint32_t bytes, uint64_t value)
-{
-	return shmd_dev_amo_post(qp, remote, SHMD_DEV_AMO_ADD, bytes, value);
-}
-
-SHMD_DEV_API int shmd_dev_qp_atomic_inc(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
-					uint32_t bytes)
-{
-	return shmd_dev_amo_post(qp, remote, SHMD_DEV_AMO_ADD, bytes, 1);
-}
-
-SHMD_DEV_API int shmd_dev_qp_atomic_and(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
-					uint32_t bytes, uint64_t value)
-{
-	return shmd_dev_amo_post(qp, remote, SHMD_DEV_AMO_AND, bytes, value);
-}
-
-SHMD_DEV_API int shmd_dev_qp_atomic_or(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
-				       uint32_t bytes, uint64_t value)
-{
-	return shmd_dev_amo_post(qp, remote, SHMD_DEV_AMO_OR, bytes, value);
-}
-
-SHMD_DEV_API int shmd_dev_qp_atomic_xor(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
-					uint32_t bytes, uint64_t value)
-{
-	return shmd_dev_amo_post(qp, remote, SHMD_DEV_AMO_XOR, bytes, value);
-}
-
-SHMD_DEV_API int shmd_dev_qp_atomic_set(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
-					uint32_t bytes, uint64_t value)
-{
-	return shmd_dev_amo_post(qp, remote, SHMD_DEV_AMO_SWAP, bytes, value);
-}
-
 SHMD_DEV int shmd_dev_amo_fetch(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
 				struct shmd_dev_amo amo, uint64_t timeout_nsec, uint64_t *ret_old)
 {
 	return shmd_dev_qp_atomic_fetch_as(qp, remote, amo, shmd_dev_mode_of(qp, timeout_nsec),
 					   ret_old);
-}
-
-SHMD_DEV_API int shmd_dev_qp_atomic_fetch(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
-					  uint32_t bytes, uint64_t timeout_nsec, uint64_t *ret_old)
-{
-	return shmd_dev_amo_fetch(qp, remote, shmd_dev_amo_of(SHMD_DEV_AMO_FETCH, bytes, 0),
-				  timeout_nsec, ret_old);
-}
-
-SHMD_DEV_API int shmd_dev_qp_atomic_fetch_add(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
-					      uint32_t bytes, uint64_t value, uint64_t timeout_nsec,
-					      uint64_t *ret_old)
-{
-	return shmd_dev_amo_fetch(qp, remote, shmd_dev_amo_of(SHMD_DEV_AMO_ADD, bytes, value),
-				  timeout_nsec, ret_old);
-}
-
-SHMD_DEV_API int shmd_dev_qp_atomic_fetch_inc(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
-					      uint32_t bytes, uint64_t timeout_nsec,
-					      uint64_t *ret_old)
-{
-	return shmd_dev_amo_fetch(qp, remote, shmd_dev_amo_of(SHMD_DEV_AMO_ADD, bytes, 1),
-				  timeout_nsec, ret_old);
-}
-
-SHMD_DEV_API int shmd_dev_qp_atomic_fetch_and(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
-					      uint32_t bytes, uint64_t value, uint64_t timeout_nsec,
-					      uint64_t *ret_old)
-{
-	return shmd_dev_amo_fetch(qp, remote, shmd_dev_amo_of(SHMD_DEV_AMO_AND, bytes, value),
-				  timeout_nsec, ret_old);
-}
-
-SHMD_DEV_API int shmd_dev_qp_atomic_fetch_or(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
-					     uint32_t bytes, uint64_t value, uint64_t timeout_nsec,
-					     uint64_t *ret_old)
-{
-	return shmd_dev_amo_fetch(qp, remote, shmd_dev_amo_of(SHMD_DEV_AMO_OR, bytes, value),
-				  timeout_nsec, ret_old);
-}
-
-SHMD_DEV_API int shmd_dev_qp_atomic_fetch_xor(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
-					      uint32_t bytes, uint64_t value, uint64_t timeout_nsec,
-					      uint64_t *ret_old)
-{
-	return shmd_dev_amo_fetch(qp, remote, shmd_dev_amo_of(SHMD_DEV_AMO_XOR, bytes, value),
-				  timeout_nsec, ret_old);
-}
-
-SHMD_DEV_API int shmd_dev_qp_atomic_swap(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
-					 uint32_t bytes, uint64_t value, uint64_t timeout_nsec,
-					 uint64_t *ret_old)
-{
-	return shmd_dev_amo_fetch(qp, remote, shmd_dev_amo_of(SHMD_DEV_AMO_SWAP, bytes, value),
-				  timeout_nsec, ret_old);
-}
-
-SHMD_DEV_API int shmd_dev_qp_atomic_compare_swap(struct shmd_dev_qp *qp,
-						 struct shmd_dev_addr remote,
-						 struct shmd_dev_amo amo, uint64_t timeout_nsec,
-						 uint64_t *ret_old)
-{
-	amo.op = SHMD_DEV_AMO_COMPARE_SWAP;
-	return shmd_dev_amo_fetch(qp, remote, amo, timeout_nsec, ret_old);
 }
 
 /* ---- signals --------------------------------------------------------------------------------------------- */
@@ -295,20 +195,6 @@ SHMD_DEV int shmd_dev_qp_signal_as(struct shmd_dev_qp *qp, struct shmd_dev_signa
 	if (!shmd_dev_signal_is_valid(&signal))
 		amo.bytes = 0;
 	return shmd_dev_qp_atomic_as(qp, signal.word, amo, mode);
-}
-
-SHMD_DEV_API int shmd_dev_qp_signal_set(struct shmd_dev_qp *qp, struct shmd_dev_addr word,
-					uint64_t value)
-{
-	return shmd_dev_qp_signal_as(qp, shmd_dev_signal_of(word, SHMD_DEV_SIGNAL_SET, value),
-				     shmd_dev_mode_of(qp, 0));
-}
-
-SHMD_DEV_API int shmd_dev_qp_signal_add(struct shmd_dev_qp *qp, struct shmd_dev_addr word,
-					uint64_t value)
-{
-	return shmd_dev_qp_signal_as(qp, shmd_dev_signal_of(word, SHMD_DEV_SIGNAL_ADD, value),
-				     shmd_dev_mode_of(qp, 0));
 }
 
 #endif

@@ -23,12 +23,29 @@
 #endif
 
 /*
+ * Where the bodies of the plain functions are: with SHMD_DEV_USE_LIBRARY in libshmd_device.a, whose maker says
+ * SHMD_DEV_MAKE_LIBRARY; else in each unit. Units of both kinds may be linked together. C has no library.
+ */
+#if SHMD_DEV_CUDA && defined(SHMD_DEV_USE_LIBRARY)
+#define SHMD_DEV_FROM_LIBRARY 1
+#if defined(__NVCC__) && !defined(__CUDACC_RDC__)
+#error "SHMD_DEV_USE_LIBRARY needs relocatable device code: nvcc -rdc=true"
+#endif
+#else
+#define SHMD_DEV_FROM_LIBRARY 0
+#endif
+
+/*
  * SHMD_DEV: inlined wherever it is called, so that constant arguments fold. SHMD_DEV_API: for callers, inlined as
- * the compiler sees fit. SHMD_DEV_SLOW: the loops behind fast paths, kept out of line.
+ * the compiler sees fit, or from the library. SHMD_DEV_SLOW: the loops behind fast paths, kept out of line.
  */
 #if SHMD_DEV_CUDA
 #define SHMD_DEV static __device__ __forceinline__
+#if SHMD_DEV_FROM_LIBRARY || defined(SHMD_DEV_MAKE_LIBRARY)
+#define SHMD_DEV_API extern "C" __device__
+#else
 #define SHMD_DEV_API static __device__ inline
+#endif
 #define SHMD_DEV_SLOW static __device__ __noinline__ __attribute__((unused))
 #else
 #define SHMD_DEV static inline __attribute__((always_inline, unused))

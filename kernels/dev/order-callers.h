@@ -15,6 +15,8 @@
 #define SHMD_PTX_ST(op, p, v, c) asm volatile(op " [%0], %1;" : : "l"(p), c(v) : "memory")
 #define SHMD_PTX_MAX(op, p, v) asm volatile(op " [%0], %1;" : : "l"(p), "l"(v) : "memory")
 /* The word is in global memory: said, because a CAS on an address of any kind becomes a branch and two loops. */
+#define SHMD_PTX_AND(op, p, v) \
+	asm volatile(op " [%0], %1;" : : "l"(__cvta_generic_to_global(p)), "r"(v) : "memory")
 #define SHMD_PTX_CAS(op, v, p, old, now, c) \
 	asm volatile(op " %0, [%1], %2, %3;" \
 		     : "=" c(v) \
@@ -250,6 +252,22 @@ SHMD_DEV void shmd_dev_lock_drop(uint32_t *lock, int sharing)
 {
 	if (sharing != SHMD_SHARING_EXCLUSIVE)
 		shmd_dev_flag_store(lock, 0, sharing);
+}
+
+/*
+ * The same for a lock that shmd_dev_lock_try_ready took and nothing was done under: what the holder before did comes
+ * before what the next one does. On a GPU this caller acquired nothing that a release could pass on; but a chain of
+ * atomics passes on what was released before it.
+ */
+SHMD_DEV void shmd_dev_lock_drop_unused(uint32_t *lock, int sharing)
+{
+#if SHMD_DEV_CUDA
+	if (sharing != SHMD_SHARING_EXCLUSIVE)
+		SHMD_PTX_BY_SHARING(sharing, SHMD_PTX_AND("red.relaxed.cta.global.and.b32", lock, 0u),
+				    SHMD_PTX_AND("red.relaxed.gpu.global.and.b32", lock, 0u));
+#else
+	shmd_dev_lock_drop(lock, sharing);
+#endif
 }
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * put_signal, ordering, waiting on words, and WQEs of one's own: bodies. Contracts are in rma.h, which includes this.
+ * put_signal, ordering and waiting on words: what carries them out. Contracts are in rma.h, which includes this.
  */
 #include <shmd/dev/rma.h>
 
@@ -84,28 +84,12 @@ SHMD_DEV int shmd_dev_qp_put_signal_as(struct shmd_dev_qp *qp, struct shmd_dev_a
 				      mode, 1);
 }
 
-SHMD_DEV_API int shmd_dev_qp_put_signal(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
-					struct shmd_dev_addr local, uint64_t bytes,
-					struct shmd_dev_signal signal, uint64_t timeout_nsec)
-{
-	return shmd_dev_qp_put_signal_as(qp, remote, local, bytes, signal,
-					 shmd_dev_mode_of(qp, timeout_nsec));
-}
-
 SHMD_DEV int shmd_dev_qp_put_signal_nbi_as(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
 					   struct shmd_dev_addr local, uint64_t bytes,
 					   struct shmd_dev_signal signal, struct shmd_dev_mode mode)
 {
 	return shmd_dev_put_signal_as(qp, shmd_dev_transfer_of(remote, local, bytes, 0), &signal,
 				      mode, 0);
-}
-
-SHMD_DEV_API int shmd_dev_qp_put_signal_nbi(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
-					    struct shmd_dev_addr local, uint64_t bytes,
-					    struct shmd_dev_signal signal)
-{
-	return shmd_dev_qp_put_signal_nbi_as(qp, remote, local, bytes, signal,
-					     shmd_dev_mode_of(qp, 0));
 }
 
 /* ---- ordering -------------------------------------------------------------------------------------------- */
@@ -121,11 +105,6 @@ SHMD_DEV int shmd_dev_qp_fence_as(struct shmd_dev_qp *qp, struct shmd_dev_mode m
 	return shmd_dev_scope_leave(mode.scope, SHMD_DEV_OK);
 }
 
-SHMD_DEV_API int shmd_dev_qp_fence(struct shmd_dev_qp *qp)
-{
-	return shmd_dev_qp_fence_as(qp, shmd_dev_mode_of(qp, 0));
-}
-
 SHMD_DEV int shmd_dev_qp_quiet_as(struct shmd_dev_qp *qp, struct shmd_dev_mode mode)
 {
 	int rc = SHMD_DEV_OK;
@@ -135,11 +114,6 @@ SHMD_DEV int shmd_dev_qp_quiet_as(struct shmd_dev_qp *qp, struct shmd_dev_mode m
 		rc = shmd_dev_sq_wait(qp, shmd_dev_index_peek(&qp->sq_ready_index, mode.sharing),
 				      mode.sharing, mode.timeout_nsec);
 	return shmd_dev_scope_leave(mode.scope, rc);
-}
-
-SHMD_DEV_API int shmd_dev_qp_quiet(struct shmd_dev_qp *qp, uint64_t timeout_nsec)
-{
-	return shmd_dev_qp_quiet_as(qp, shmd_dev_mode_of(qp, timeout_nsec));
 }
 
 /* ---- local words that peers write ------------------------------------------------------------------------- */
@@ -195,11 +169,14 @@ SHMD_DEV_SLOW int shmd_dev_until_wait(struct shmd_dev_qp *qp, const struct shmd_
 				      int sharing, uint64_t timeout_nsec)
 {
 	struct shmd_dev_wait wait;
-	int rc;
+	int rc, announced;
 
 	shmd_dev_wait_init(&wait, qp, timeout_nsec);
-	shmd_dev_sq_kick(qp, sharing);
+	announced = shmd_dev_sq_kick(qp, sharing);
 	while (!shmd_dev_until_holds(until)) {
+		/* The peer may be waiting for it. */
+		if (SHMD_DEV_UNLIKELY(!announced))
+			announced = shmd_dev_sq_kick(qp, sharing);
 		if (shmd_dev_wait_is_due(&wait, SHMD_DEV_HEALTH_ROUNDS)) {
 			rc = shmd_dev_cq_poll(qp, sharing);
 			if (!rc)
@@ -241,27 +218,11 @@ SHMD_DEV int shmd_dev_qp_wait_until64_as(struct shmd_dev_qp *qp, const uint64_t 
 	return shmd_dev_until_as(qp, shmd_dev_until_of(word, 8, (int)cmp, value), mode);
 }
 
-SHMD_DEV_API int shmd_dev_qp_wait_until64(struct shmd_dev_qp *qp, const uint64_t *word,
-					  enum shmd_dev_cmp cmp, uint64_t value,
-					  uint64_t timeout_nsec)
-{
-	return shmd_dev_qp_wait_until64_as(qp, word, cmp, value,
-					   shmd_dev_mode_of(qp, timeout_nsec));
-}
-
 SHMD_DEV int shmd_dev_qp_wait_until32_as(struct shmd_dev_qp *qp, const uint32_t *word,
 					 enum shmd_dev_cmp cmp, uint32_t value,
 					 struct shmd_dev_mode mode)
 {
 	return shmd_dev_until_as(qp, shmd_dev_until_of(word, 4, (int)cmp, value), mode);
-}
-
-SHMD_DEV_API int shmd_dev_qp_wait_until32(struct shmd_dev_qp *qp, const uint32_t *word,
-					  enum shmd_dev_cmp cmp, uint32_t value,
-					  uint64_t timeout_nsec)
-{
-	return shmd_dev_qp_wait_until32_as(qp, word, cmp, value,
-					   shmd_dev_mode_of(qp, timeout_nsec));
 }
 
 SHMD_DEV int shmd_dev_qp_test64_as(struct shmd_dev_qp *qp, const uint64_t *word,
@@ -270,81 +231,10 @@ SHMD_DEV int shmd_dev_qp_test64_as(struct shmd_dev_qp *qp, const uint64_t *word,
 	return shmd_dev_test_as(qp, shmd_dev_until_of(word, 8, (int)cmp, value), mode);
 }
 
-SHMD_DEV_API int shmd_dev_qp_test64(struct shmd_dev_qp *qp, const uint64_t *word,
-				    enum shmd_dev_cmp cmp, uint64_t value)
-{
-	return shmd_dev_qp_test64_as(qp, word, cmp, value, shmd_dev_mode_of(qp, 0));
-}
-
 SHMD_DEV int shmd_dev_qp_test32_as(struct shmd_dev_qp *qp, const uint32_t *word,
 				   enum shmd_dev_cmp cmp, uint32_t value, struct shmd_dev_mode mode)
 {
 	return shmd_dev_test_as(qp, shmd_dev_until_of(word, 4, (int)cmp, value), mode);
-}
-
-SHMD_DEV_API int shmd_dev_qp_test32(struct shmd_dev_qp *qp, const uint32_t *word,
-				    enum shmd_dev_cmp cmp, uint32_t value)
-{
-	return shmd_dev_qp_test32_as(qp, word, cmp, value, shmd_dev_mode_of(qp, 0));
-}
-
-/* ---- WQEs of one's own ------------------------------------------------------------------------------------ */
-
-SHMD_DEV_API int shmd_dev_qp_reserve(struct shmd_dev_qp *qp, uint32_t n_wqebbs, uint64_t *ret_index)
-{
-	struct shmd_dev_ring ring;
-	struct shmd_dev_claim claim =
-		shmd_dev_sq_reserve(qp, n_wqebbs, SHMD_DEV_FIXED(qp->sharing), 0, &ring);
-
-	int status = shmd_dev_claim_status(claim.index);
-
-	if (!status)
-		*ret_index = claim.index;
-	return status;
-}
-
-SHMD_DEV_API unsigned int shmd_dev_qp_fence_flags(struct shmd_dev_qp *qp)
-{
-	int sharing = SHMD_DEV_FIXED(qp->sharing);
-
-	return shmd_dev_sq_take_fence(qp, shmd_dev_index_peek(&qp->fence_index, sharing),
-				      shmd_dev_index_peek(&qp->cqe_ci, sharing), sharing);
-}
-
-SHMD_DEV_API int shmd_dev_qp_ready(struct shmd_dev_qp *qp, uint64_t index, uint32_t n_wqebbs)
-{
-	return shmd_dev_sq_ready(qp, index, n_wqebbs, SHMD_DEV_FIXED(qp->sharing));
-}
-
-SHMD_DEV_API int shmd_dev_qp_submit(struct shmd_dev_qp *qp, uint64_t end, unsigned int flags)
-{
-	if (flags & SHMD_DEV_NO_DOORBELL)
-		return SHMD_DEV_OK;
-	return shmd_dev_sq_submit(qp, end, SHMD_DEV_FIXED(qp->sharing));
-}
-
-SHMD_DEV_API int shmd_dev_qp_wait(struct shmd_dev_qp *qp, uint64_t end, uint64_t timeout_nsec)
-{
-	return shmd_dev_sq_wait(qp, end, SHMD_DEV_FIXED(qp->sharing), timeout_nsec);
-}
-
-SHMD_DEV_API int shmd_dev_qp_test(struct shmd_dev_qp *qp, uint64_t end)
-{
-	int rc = shmd_dev_cq_poll(qp, SHMD_DEV_FIXED(qp->sharing));
-
-	if (rc)
-		return rc;
-	return shmd_dev_index_acquire(&qp->cqe_ci, SHMD_DEV_FIXED(qp->sharing)) >= end ? SHMD_DEV_OK
-								       : SHMD_DEV_AGAIN;
-}
-
-SHMD_DEV_API uint32_t shmd_dev_qp_error(const struct shmd_dev_qp *qp, uint32_t *ret_wqe_index)
-{
-	uint32_t syndrome = shmd_dev_flag_load(&qp->error_syndrome, SHMD_DEV_FIXED(qp->sharing));
-
-	if (syndrome)
-		*ret_wqe_index = shmd_dev_flag_load(&qp->error_wqe_index, SHMD_DEV_FIXED(qp->sharing));
-	return syndrome;
 }
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * put, get, p, g, send: bodies. Contracts are in rma.h, which includes this.
+ * put, get, p, g, send: what carries them out. Contracts are in rma.h, which includes this.
  *
  * The _one functions are what one caller, or the leader of a warp or block, does; *ret_end is where to wait to.
  */
@@ -102,23 +102,11 @@ SHMD_DEV int shmd_dev_qp_put_as(struct shmd_dev_qp *qp, struct shmd_dev_addr rem
 	return shmd_dev_transfer_as(qp, shmd_dev_transfer_of(remote, local, bytes, 0), mode, 1);
 }
 
-SHMD_DEV_API int shmd_dev_qp_put(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
-				 struct shmd_dev_addr local, uint64_t bytes, uint64_t timeout_nsec)
-{
-	return shmd_dev_qp_put_as(qp, remote, local, bytes, shmd_dev_mode_of(qp, timeout_nsec));
-}
-
 SHMD_DEV int shmd_dev_qp_put_nbi_as(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
 				    struct shmd_dev_addr local, uint64_t bytes,
 				    struct shmd_dev_mode mode)
 {
 	return shmd_dev_transfer_as(qp, shmd_dev_transfer_of(remote, local, bytes, 0), mode, 0);
-}
-
-SHMD_DEV_API int shmd_dev_qp_put_nbi(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
-				     struct shmd_dev_addr local, uint64_t bytes)
-{
-	return shmd_dev_qp_put_nbi_as(qp, remote, local, bytes, shmd_dev_mode_of(qp, 0));
 }
 
 SHMD_DEV int shmd_dev_qp_get_as(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
@@ -128,23 +116,11 @@ SHMD_DEV int shmd_dev_qp_get_as(struct shmd_dev_qp *qp, struct shmd_dev_addr rem
 	return shmd_dev_transfer_as(qp, shmd_dev_transfer_of(remote, local, bytes, 1), mode, 1);
 }
 
-SHMD_DEV_API int shmd_dev_qp_get(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
-				 struct shmd_dev_addr local, uint64_t bytes, uint64_t timeout_nsec)
-{
-	return shmd_dev_qp_get_as(qp, remote, local, bytes, shmd_dev_mode_of(qp, timeout_nsec));
-}
-
 SHMD_DEV int shmd_dev_qp_get_nbi_as(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
 				    struct shmd_dev_addr local, uint64_t bytes,
 				    struct shmd_dev_mode mode)
 {
 	return shmd_dev_transfer_as(qp, shmd_dev_transfer_of(remote, local, bytes, 1), mode, 0);
-}
-
-SHMD_DEV_API int shmd_dev_qp_get_nbi(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
-				     struct shmd_dev_addr local, uint64_t bytes)
-{
-	return shmd_dev_qp_get_nbi_as(qp, remote, local, bytes, shmd_dev_mode_of(qp, 0));
 }
 
 /* ---- p and g --------------------------------------------------------------------------------------------- */
@@ -185,12 +161,6 @@ SHMD_DEV int shmd_dev_qp_p_as(struct shmd_dev_qp *qp, struct shmd_dev_addr remot
 	if (shmd_dev_scope_enter(mode.scope))
 		rc = shmd_dev_p_one(qp, remote, value, bytes, &mode);
 	return shmd_dev_scope_leave(mode.scope, rc);
-}
-
-SHMD_DEV_API int shmd_dev_qp_p(struct shmd_dev_qp *qp, struct shmd_dev_addr remote, uint64_t value,
-			       uint32_t bytes)
-{
-	return shmd_dev_qp_p_as(qp, remote, value, bytes, shmd_dev_mode_of(qp, 0));
 }
 
 SHMD_DEV int shmd_dev_g_one(struct shmd_dev_qp *qp, struct shmd_dev_addr remote, uint32_t bytes,
@@ -237,12 +207,6 @@ SHMD_DEV int shmd_dev_qp_g_as(struct shmd_dev_qp *qp, struct shmd_dev_addr remot
 	return SHMD_DEV_OK;
 }
 
-SHMD_DEV_API int shmd_dev_qp_g(struct shmd_dev_qp *qp, struct shmd_dev_addr remote, uint32_t bytes,
-			       uint64_t timeout_nsec, uint64_t *ret_value)
-{
-	return shmd_dev_qp_g_as(qp, remote, bytes, shmd_dev_mode_of(qp, timeout_nsec), ret_value);
-}
-
 /* ---- send ------------------------------------------------------------------------------------------------ */
 
 SHMD_DEV int shmd_dev_send_one(struct shmd_dev_qp *qp, struct shmd_dev_addr local, uint64_t bytes,
@@ -266,44 +230,6 @@ SHMD_DEV int shmd_dev_send_one(struct shmd_dev_qp *qp, struct shmd_dev_addr loca
 		shmd_dev_prepare_send(qp, wqe, local, bytes);
 	}
 	return shmd_dev_post_end(qp, &mode, &post, 0);
-}
-
-SHMD_DEV_API int shmd_dev_qp_send(struct shmd_dev_qp *qp, struct shmd_dev_addr local,
-				  uint64_t bytes)
-{
-	return shmd_dev_send_one(qp, local, bytes, 0);
-}
-
-SHMD_DEV_API int shmd_dev_qp_send_imm(struct shmd_dev_qp *qp, struct shmd_dev_addr local,
-				      uint64_t bytes, uint32_t imm)
-{
-	return shmd_dev_send_one(qp, local, bytes, &imm);
-}
-
-SHMD_DEV_API int shmd_dev_qp_post_recv(struct shmd_dev_qp *qp, struct shmd_dev_addr local,
-				       uint64_t bytes)
-{
-	uint64_t key_be = (SHMD_DEV_FORCE uint32_t)local.key_be;
-	uint64_t terminate = (uint64_t)shmd_dev_swap32(SHMD_LKEY_TERMINATE) << 32;
-	uint64_t slot;
-	uint8_t *wqe;
-
-	if (!SHMD_DEV_FIXED(qp->rq_wqes) || bytes > SHMD_DEV_MAX_REQUEST_BYTES)
-		return SHMD_DEV_INVALID;
-	slot = qp->rq_pi & (SHMD_DEV_FIXED(qp->rq_wqes) - 1);
-	wqe = (uint8_t *)(uintptr_t)(SHMD_DEV_FIXED(qp->rq_addr) + (slot << SHMD_DEV_FIXED(qp->rq_stride_shift)));
-	if (bytes) {
-		shmd_dev_ring_store(wqe, shmd_dev_swap32((uint32_t)bytes) | key_be << 32,
-				    shmd_dev_swap64(local.iova));
-		wqe += SHMD_DS_BYTES;
-	}
-	/* The list ends where the stride does, or earlier by this segment. */
-	if (!bytes || 1u << SHMD_DEV_FIXED(qp->rq_stride_shift) > SHMD_DS_BYTES)
-		shmd_dev_ring_store(wqe, terminate, 0);
-	qp->rq_pi++;
-	shmd_dev_dbrec_store(SHMD_DEV_FIXED(qp->rq_dbrec_addr), shmd_dev_swap32((uint32_t)qp->rq_pi & 0xffff),
-			     SHMD_DEV_FIXED(qp->placement));
-	return SHMD_DEV_OK;
 }
 
 #endif

@@ -2,6 +2,9 @@
 /*
  * One-sided communication on a queue pair: the header to include.
  *
+ * Plain functions (SHMD_DEV_API) are inline, or with SHMD_DEV_USE_LIBRARY external functions of libshmd_device.a;
+ * everything else here is inline in both uses.
+ *
  * Every function returns enum shmd_dev_status: SHMD_DEV_OK, or a negative status, and then no output is written:
  *
  *	SHMD_DEV_TIMEOUT	the time limit passed (posting functions: post_timeout_nsec of the QP, for room)
@@ -294,5 +297,8 @@ SHMD_DEV_API int shmd_dev_qp_post_recv(struct shmd_dev_qp *qp, struct shmd_dev_a
 #include <shmd/dev/rma-ops.h>
 #include <shmd/dev/amo-ops.h>
 #include <shmd/dev/queue-ops.h>
+#if !SHMD_DEV_FROM_LIBRARY
+#include <shmd/dev/plain.h>
+#endif
 
 #endif

@@ -115,12 +115,12 @@ SHMD_DEV int shmd_dev_sq_try_ring(struct shmd_dev_qp *qp, int sharing)
 	return 1;
 }
 
-/* Before waiting: whatever is ready is announced. */
-SHMD_DEV void shmd_dev_sq_kick(struct shmd_dev_qp *qp, int sharing)
+/* Before waiting: whatever is ready is announced. 0 when someone has the lock, who need not announce all of it. */
+SHMD_DEV int shmd_dev_sq_kick(struct shmd_dev_qp *qp, int sharing)
 {
-	if (shmd_dev_index_peek(&qp->db_index, sharing) !=
-	    shmd_dev_index_peek(&qp->sq_ready_index, sharing))
-		(void)shmd_dev_sq_try_ring(qp, sharing);
+	return shmd_dev_index_peek(&qp->db_index, sharing) ==
+		       shmd_dev_index_peek(&qp->sq_ready_index, sharing) ||
+	       shmd_dev_sq_try_ring(qp, sharing);
 }
 
 /* Without the health word: the holder of the lock waits for nobody, and HEALTH shall mean that nothing was posted. */
@@ -197,7 +197,7 @@ SHMD_DEV int shmd_dev_sq_try_claim(struct shmd_dev_qp *qp, uint32_t n_wqebbs, in
 			return 1;
 		}
 		if (claim->holds)
-			shmd_dev_lock_drop(&qp->sq_lock, sharing);
+			shmd_dev_lock_drop_unused(&qp->sq_lock, sharing);
 		claim->holds = 0;
 		claim->done = shmd_dev_index_acquire(&qp->cqe_ci, sharing);
 	}
@@ -220,7 +220,7 @@ SHMD_DEV_SLOW uint64_t shmd_dev_sq_wait_room(struct shmd_dev_qp *qp, uint32_t n_
 			return (uint64_t)(int64_t)rc;
 		if (shmd_dev_sq_try_claim(qp, n_wqebbs, sharing, 0, &claim))
 			return claim.index;
-		shmd_dev_sq_kick(qp, sharing);
+		(void)shmd_dev_sq_kick(qp, sharing);
 		rc = shmd_dev_wait_round(&wait);
 		if (rc)
 			return (uint64_t)(int64_t)rc;
@@ -291,7 +291,7 @@ SHMD_DEV_SLOW int shmd_dev_sq_wait_loop(struct shmd_dev_qp *qp, uint64_t end, in
 	int rc;
 
 	shmd_dev_wait_init(&wait, qp, timeout_nsec);
-	shmd_dev_sq_kick(qp, sharing);
+	(void)shmd_dev_sq_kick(qp, sharing);
 	for (;;) {
 		rc = shmd_dev_cq_poll_at(qp, &at, sharing);
 		if (rc)
@@ -305,7 +305,7 @@ SHMD_DEV_SLOW int shmd_dev_sq_wait_loop(struct shmd_dev_qp *qp, uint64_t end, in
 			return rc;
 		/* Others may have made something ready meanwhile and withheld it. */
 		if (sharing != SHMD_SHARING_EXCLUSIVE)
-			shmd_dev_sq_kick(qp, sharing);
+			(void)shmd_dev_sq_kick(qp, sharing);
 	}
 }
 

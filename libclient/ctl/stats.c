@@ -105,7 +105,8 @@ static int take_look(struct ctl *ctl, enum stats_what what, struct stats_look **
 		stats_look_free(look);
 		return r;
 	}
-	qsort(look->rows, look->n_rows, sizeof(*look->rows), by_key);
+	if (look->n_rows)
+		qsort(look->rows, look->n_rows, sizeof(*look->rows), by_key);
 	*ret_look = look;
 	return 0;
 }
@@ -164,7 +165,8 @@ void stats_between(const struct stats_look *before, struct stats_look *now)
 		if (k < before->n_rows && !by_key(&before->rows[k], row))
 			subtract(&row->counters, &before->rows[k].counters);
 	}
-	qsort(now->rows, now->n_rows, sizeof(*now->rows), by_work);
+	if (now->n_rows)
+		qsort(now->rows, now->n_rows, sizeof(*now->rows), by_work);
 }
 
 /* A copy, because the look itself is what the next one is compared with. */

@@ -3,7 +3,8 @@
  * Closing what strangers sent.
  *
  * close() may block for as long as the sender likes: a file system in user space is asked to flush, a TCP socket with
- * SO_LINGER waits for its peer. Memfds, pipes and anonymous inodes never do; sockets do not once the lingering is off.
+ * SO_LINGER waits for its peer. Memfds, pipes and anonymous inodes never do; sockets do not once the lingering is off,
+ * but for those that may have such descriptors on their way.
  * Everything else goes to a queue that a few threads empty; they end when there is nothing left. When all of them are
  * stuck, the queue grows until the process may open no more: new clients are refused, the others never notice.
  *
@@ -19,15 +20,20 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "proto/base/cleanup.h"
+#include "proto/base/later.h"
+#include "proto/base/list.h"
 
 #define MAX_CLOSERS 16u
+#define LARGE_BLOCKS ((16 << 20) / 512)
 #define CLOSER_STACK_BYTES 65536u
 
 struct waiting_fd {
 	struct waiting_fd *next;
+	void (*fn)(int fd);
 	int fd;
 };
 
@@ -36,11 +42,21 @@ static pthread_cond_t idle = PTHREAD_COND_INITIALIZER; /* n_closers is 0 */
 static struct waiting_fd *waiting;
 static unsigned int n_closers;
 
+/* With the lingering off. One of the Unix domain may hold descriptors that nobody has read: those are closed with it. */
+static bool socket_closes_at_once(int fd)
+{
+	const struct linger off = {0};
+	int domain;
+	socklen_t bytes = sizeof(domain);
+
+	return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &bytes) == 0 && domain != AF_UNIX &&
+	       setsockopt(fd, SOL_SOCKET, SO_LINGER, &off, sizeof(off)) == 0;
+}
+
 /* Kinds that have no path are named by the kernel alone; a path may say anything, and begins with a slash. */
 static bool closes_at_once(int fd)
 {
 	static const char *const kinds[] = {"anon_inode:", "pipe:[", "socket:["};
-	const struct linger off = {0};
 	char path[40], name[16] = "";
 
 	if (fcntl(fd, F_GET_SEALS) >= 0)
@@ -50,7 +66,7 @@ static bool closes_at_once(int fd)
 		return false;
 	for (unsigned int i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
 		if (!strncmp(name, kinds[i], strlen(kinds[i])))
-			return i < 2 || setsockopt(fd, SOL_SOCKET, SO_LINGER, &off, sizeof(off)) == 0;
+			return i < 2 || socket_closes_at_once(fd);
 	return false;
 }
 
@@ -62,7 +78,7 @@ static void *closer(void *arg)
 	while ((item = waiting)) {
 		waiting = item->next;
 		pthread_mutex_unlock(&lock);
-		close(item->fd);
+		item->fn(item->fd);
 		free(item);
 		pthread_mutex_lock(&lock);
 	}
@@ -90,14 +106,14 @@ static int start_closer(void)
 	return -r;
 }
 
-/* Negative errno when nobody will ever close it. */
-static int hand_over(int fd)
+int close_elsewhere(int fd, void (*fn)(int fd))
 {
 	struct waiting_fd *item = malloc(sizeof(*item));
 	int r;
 
 	if (!item)
 		return -ENOMEM;
+	item->fn = fn;
 	item->fd = fd;
 	pthread_mutex_lock(&lock);
 	item->next = waiting;
@@ -113,12 +129,48 @@ static int hand_over(int fd)
 	return r;
 }
 
+static void close_here(int fd)
+{
+	close(fd);
+}
+
+struct large_fd {
+	struct later later;
+	int fd;
+};
+
+static void close_large(struct later *later)
+{
+	struct large_fd *large = container_of(later, struct large_fd, later);
+
+	close_here(large->fd);
+	free(large);
+}
+
+/* With the last descriptor of a memfd all its memory is given back, which does not block, and takes long. */
+static bool close_later(int fd)
+{
+	struct large_fd *large;
+	struct stat st;
+
+	if (fcntl(fd, F_GET_SEALS) < 0 || fstat(fd, &st) < 0 || st.st_blocks < LARGE_BLOCKS)
+		return false;
+	large = malloc(sizeof(*large));
+	if (!large)
+		return false;
+	*large = (struct large_fd){.later.fn = close_large, .fd = fd};
+	if (later_run(&large->later) == 0)
+		return true;
+	free(large);
+	return false;
+}
+
 int close_foreign(int fd)
 {
 	int saved = errno;
 
-	if (fd >= 0 && (closes_at_once(fd) || hand_over(fd) < 0))
-		close(fd);
+	if (fd >= 0 && !close_later(fd) && (closes_at_once(fd) || close_elsewhere(fd, close_here) < 0))
+		close_here(fd);
 	errno = saved;
 	return -1;
 }
@@ -129,4 +181,5 @@ void close_foreign_wait(void)
 	while (n_closers > 0)
 		pthread_cond_wait(&idle, &lock);
 	pthread_mutex_unlock(&lock);
+	later_wait();
 }

@@ -8,6 +8,9 @@
  */
 int close_foreign(int fd);
 
+/* fn(fd) by such a thread, where fn is what closes it. Negative errno: there is none, and fd is still the caller's. */
+int close_elsewhere(int fd, void (*fn)(int fd));
+
 /* Wait until everything handed over is closed, however long that takes: for tests that count descriptors. */
 void close_foreign_wait(void);
 

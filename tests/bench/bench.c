@@ -31,13 +31,18 @@ struct figure {
 	double median, spread; /* spread: (max - min) / median */
 };
 
-static struct figure summarise(double values[BENCH_RUNS])
+static unsigned int runs_of(const struct bench_row *row)
+{
+	return row->n_runs ? row->n_runs : BENCH_RUNS;
+}
+
+static struct figure summarise(double *values, unsigned int n)
 {
 	struct figure f;
 
-	qsort(values, BENCH_RUNS, sizeof(double), compare);
-	f.median = values[BENCH_RUNS / 2];
-	f.spread = f.median > 0 ? (values[BENCH_RUNS - 1] - values[0]) / f.median : 0;
+	qsort(values, n, sizeof(double), compare);
+	f.median = values[n / 2];
+	f.spread = f.median > 0 ? (values[n - 1] - values[0]) / f.median : 0;
 	return f;
 }
 
@@ -45,7 +50,7 @@ static bool measure(const struct bench_row *row, double *ours, double *reference
 {
 	unsigned int i;
 
-	for (i = 0; i < BENCH_RUNS; i++) {
+	for (i = 0; i < runs_of(row); i++) {
 		ours[i] = row->ours(row->arg);
 		reference[i] = row->reference ? row->reference(row->arg) : 0;
 		if (ours[i] < 0 || reference[i] < 0) {
@@ -67,14 +72,14 @@ static bool within(const struct bench_row *row, double ours, double ratio)
 
 bool bench_run(const struct bench_row *row)
 {
-	double ours[BENCH_RUNS], reference[BENCH_RUNS], ratio;
+	double ours[BENCH_MAX_RUNS], reference[BENCH_MAX_RUNS], ratio;
 	struct figure a, b;
 	bool good;
 
 	if (!measure(row, ours, reference))
 		return false;
-	a = summarise(ours);
-	b = summarise(reference);
+	a = summarise(ours, runs_of(row));
+	b = summarise(reference, runs_of(row));
 	ratio = b.median > 0 ? a.median / b.median : 0;
 	good = within(row, a.median, ratio);
 	printf("%-28s %12.2f %-8s +-%3.0f%%", row->name, a.median, row->unit, 50 * a.spread);
@@ -82,6 +87,8 @@ bool bench_run(const struct bench_row *row)
 		printf("  %s %.2f +-%.0f%%  ratio %.2f", row->reference_name, b.median, 50 * b.spread, ratio);
 	if (row->ratio_limit > 0)
 		printf(" (%s %.2f)", row->higher_is_better ? "at least" : "at most", row->ratio_limit);
+	if (row->n_runs)
+		printf("  of %u runs", row->n_runs);
 	if (row->goal > 0)
 		printf("  goal %s %g", row->higher_is_better ? "at least" : "at most", row->goal);
 	printf("  %s\n", good ? "ok" : "MISSED");

@@ -12,6 +12,7 @@
 #include <shmemclient.h>
 
 #define BENCH_RUNS 7
+#define BENCH_MAX_RUNS 41
 #define BENCH_WAIT_NSEC 10000000000ull
 
 struct bench_row {
@@ -25,6 +26,7 @@ struct bench_row {
 	double ratio_limit; /* ours / reference: at most, or at least when higher is better; 0: none */
 	double goal; /* absolute, shown only; 0: none */
 	double fail_limit; /* absolute time-out, ten times the goal or more; 0: none */
+	unsigned int n_runs; /* of each side, odd, at most BENCH_MAX_RUNS; 0: BENCH_RUNS */
 };
 
 /*

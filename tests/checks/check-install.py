@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What was installed into --image is what tests/data/installed-files lists, and a program builds against it and runs.
+"""What was installed into --image is what tests/data/installed-files lists, and programs build against it and run.
 
 The image is made by: meson install -C BUILD --destdir IMAGE, from a build with --prefix=/usr.
 """
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import tempfile
 
@@ -22,6 +23,27 @@ PROGRAM = '''
 int main(void) { puts(shmd_version()); return 0; }
 '''
 
+# Two units with kernels, which say nothing of where the functions come from.
+KERNELS = {
+    'main.cu': '''
+#include <stdio.h>
+#include <shmemclient.h>
+#include <shmd/dev/rma.h>
+extern "C" __global__ void other(struct shmd_dev_qp *qp, int *ret_status);
+__global__ void quiet(struct shmd_dev_qp *qp, int *ret_status) { *ret_status = shmd_dev_qp_quiet(qp, 0); }
+int main(int argc, char **)
+{
+    if (argc > 1) { quiet<<<1, 1>>>(0, 0); other<<<1, 1>>>(0, 0); }
+    puts(shmd_version());
+    return 0;
+}
+''',
+    'other.cu': '''
+#include <shmd/dev/rma.h>
+extern "C" __global__ void other(struct shmd_dev_qp *qp, int *ret_status) { *ret_status = shmd_dev_qp_fence(qp); }
+''',
+}
+
 
 def to_regex(pattern):
     """Of a path pattern: ** is any number of folders, * anything in one name."""
@@ -30,12 +52,12 @@ def to_regex(pattern):
     return re.compile(''.join(words.get(part, re.escape(part)) for part in parts) + '$')
 
 
-def patterns(text, with_systemd):
+def patterns(text, parts):
+    """parts: what is installed too, the words before a colon."""
     for line in text.splitlines():
-        line = line.split('#')[0].strip()
-        if not line or (line.startswith('systemd:') and not with_systemd):
-            continue
-        yield line.removeprefix('systemd:').strip()
+        part, _, pattern = line.split('#')[0].rpartition(':')
+        if pattern.strip() and (not part or part in parts):
+            yield pattern.strip()
 
 
 def installed(image):
@@ -56,24 +78,43 @@ def compare(wanted, found):
     return problems
 
 
-def build_and_run(image):
+def c_commands(image, folder):
+    return [
+        f'cc -Wall -Werror -o {folder}/x {folder}/x.c $(pkg-config --cflags --libs shmemclient)',
+        f'{folder}/x',
+        f'{image}/usr/bin/shmemctl --version',
+        f'{image}/usr/sbin/shmemd --version',
+    ]
+
+
+def cuda_commands(image, folder):
+    nvcc = shutil.which('nvcc', path=os.environ['PATH'] + ':/usr/local/cuda/bin:/opt/cuda/bin')
+    flags = f'pkg-config --define-variable=prefix={image}/usr --cflags --libs'
+    units = ' '.join(f'{folder}/{name}' for name in KERNELS)
+    # Both uses, and the library without pkg-config: -L, since device links search no system folder.
+    library = next(pathlib.Path(image).glob('usr/lib*/**/libshmd_device.a'))
+    uses = [f'-rdc=true {units} $({flags} shmemdevice)', f'{units} $({flags} shmemclient)',
+            f'-rdc=true -DSHMD_DEV_USE_LIBRARY -I {image}/usr/include {units} -L {library.parent} -lshmd_device -lshmemclient']
+    return [command for use in uses for command in (f'{nvcc} -arch=sm_90 -o {folder}/x {use}', f'{folder}/x')]
+
+
+def build_and_run(image, parts):
     """The words of what failed, or None."""
     pc = next(pathlib.Path(image).glob('usr/lib*/**/shmemclient.pc'))
-    env = {**os.environ, 'PKG_CONFIG_LIBDIR': str(pc.parent), 'PKG_CONFIG_SYSROOT_DIR': str(image),
-           'LD_LIBRARY_PATH': str(pc.parent.parent)}
+    env = {**os.environ, 'PKG_CONFIG_LIBDIR': str(pc.parent), 'LD_LIBRARY_PATH': str(pc.parent.parent)}
     with tempfile.TemporaryDirectory() as folder:
-        source = pathlib.Path(folder) / 'x.c'
-        source.write_text(PROGRAM, encoding='utf-8')
-        commands = [
-            f'cc -Wall -Werror -o {folder}/x {source} $(pkg-config --cflags --libs shmemclient)',
-            f'{folder}/x',
-            f'{image}/usr/bin/shmemctl --version',
-            f'{image}/usr/sbin/shmemd --version',
-        ]
-        for command in commands:
-            done = subprocess.run(command, shell=True, env=env, capture_output=True, text=True, check=False)
-            if done.returncode or (not command.startswith('cc') and not re.search(r'\d+\.\d+\.\d+', done.stdout)):
-                return f'{command}: exit status {done.returncode}: {done.stdout}{done.stderr}'
+        for name, text in {'x.c': PROGRAM, **KERNELS}.items():
+            (pathlib.Path(folder) / name).write_text(text, encoding='utf-8')
+        # The full name of a library does not follow a sysroot.
+        stages = [({**env, 'PKG_CONFIG_SYSROOT_DIR': str(image)}, c_commands(image, folder))]
+        if 'cuda' in parts:
+            stages.append((env, cuda_commands(image, folder)))
+        for environment, commands in stages:
+            for command in commands:
+                done = subprocess.run(command, shell=True, env=environment, capture_output=True, text=True, check=False)
+                builds = ' -o ' in command
+                if done.returncode or (not builds and not re.search(r'\d+\.\d+\.\d+', done.stdout)):
+                    return f'{command}: exit status {done.returncode}: {done.stdout}{done.stderr}'
     return None
 
 
@@ -81,9 +122,10 @@ def check(root, options):
     image = pathlib.Path(options.image or root)
     found = sorted(path for path in installed(image) if path != LIST)
     text = checklib.read(root, LIST)
-    problems = compare(list(patterns(text, options.systemd)), found)
+    parts = {part for part in ('systemd', 'cuda') if getattr(options, part)}
+    problems = compare(list(patterns(text, parts)), found)
     if not problems and not options.files_only:
-        failure = build_and_run(image.resolve())
+        failure = build_and_run(image.resolve(), parts)
         problems += [failure] if failure else []
     return problems
 
@@ -91,11 +133,12 @@ def check(root, options):
 def add_options(parser):
     parser.add_argument('--image', help='the folder that was installed into')
     parser.add_argument('--systemd', action='store_true', help='the units are installed too')
+    parser.add_argument('--cuda', action='store_true', help='the device library is installed too')
     parser.add_argument('--files-only', action='store_true', help='build nothing')
 
 
 def case(name, says, files, **args):
-    text = 'usr/bin/a # the program\nusr/lib*/**/b.so.*\nsystemd: usr/lib/u\n'
+    text = 'usr/bin/a # the program: it\n# a line: of words\nusr/lib*/**/b.so.*\nsystemd: usr/lib/u\ncuda: usr/lib/d.a\n'
     return Planted(name, {LIST: text, **dict.fromkeys(files, '')}, says, {'image': None, 'files_only': True, **args})
 
 
@@ -104,6 +147,10 @@ PLANTED = [
     case('in usr/lib64', None, ['usr/bin/a', 'usr/lib64/b.so.1']),
     case('with units', None, ['usr/bin/a', 'usr/lib/b.so.1', 'usr/lib/u'], systemd=True),
     case('units too many', 'usr/lib/u: installed, and not in', ['usr/bin/a', 'usr/lib/b.so.1', 'usr/lib/u']),
+    case('with the device library', None, ['usr/bin/a', 'usr/lib/b.so.1', 'usr/lib/d.a'], cuda=True),
+    case('device library and no units', 'usr/lib/u: installed, and not in',
+         ['usr/bin/a', 'usr/lib/b.so.1', 'usr/lib/d.a', 'usr/lib/u'], cuda=True),
+    case('a missing device library', 'usr/lib/d.a: not installed', ['usr/bin/a', 'usr/lib/b.so.1'], cuda=True),
     case('a missing file', 'usr/bin/a: not installed', ['usr/lib/b.so.1']),
     case('a missing unit', 'usr/lib/u: not installed', ['usr/bin/a', 'usr/lib/b.so.1'], systemd=True),
     case('an extra file', 'usr/bin/c: installed, and not in', ['usr/bin/a', 'usr/bin/c', 'usr/lib/b.so.1']),

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The queue itself: raw WQEs, withheld doorbells, wrapping, waiting, time limits, errors, fences, waking. */
+#include <pthread.h>
 #include <string.h>
 #include <time.h>
 
@@ -58,7 +59,11 @@ static void reserve_limits(struct mini_nic *nic)
 
 	ASSERT_EQ(shmd_dev_qp_reserve(&nic->qp, 0, &index), SHMD_DEV_INVALID);
 	ASSERT_EQ(shmd_dev_qp_reserve(&nic->qp, 65, &index), SHMD_DEV_INVALID);
+	/* Numbers that are negative ones elsewhere. */
+	ASSERT_EQ(shmd_dev_qp_reserve(&nic->qp, 0x80000000u, &index), SHMD_DEV_INVALID);
+	ASSERT_EQ(shmd_dev_qp_reserve(&nic->qp, UINT32_MAX, &index), SHMD_DEV_INVALID);
 	ASSERT_EQ(index, 123u);
+	ASSERT_EQ(nic->qp.sq_rsvd_index, nic->attr.start_index);
 }
 
 TEST(a_reservation_fits_the_ring)
@@ -118,6 +123,38 @@ static void withheld_then_waited_for(struct mini_nic *nic)
 TEST(waiting_announces_what_was_withheld)
 {
 	each_mode(withheld_then_waited_for);
+}
+
+static void *wait_behind_a_holder(void *arg)
+{
+	struct mini_nic *nic = arg;
+
+	ASSERT_EQ(shmd_dev_qp_wait_until64(&nic->qp, &words[0], SHMD_DEV_CMP_EQ, 1234, PATIENCE), SHMD_DEV_OK);
+	return NULL;
+}
+
+/* Another caller holds the lock when the wait begins, and drops it without a look at what is ready. */
+static void withheld_behind_a_holder(struct mini_nic *nic)
+{
+	struct shmd_dev_mode mode = shmd_dev_mode_of(&nic->qp, PATIENCE);
+	struct timespec ts = {.tv_nsec = 20 * (long)MSEC};
+	pthread_t thread;
+
+	if (nic->attr.sharing == SHMD_SHARING_EXCLUSIVE)
+		return;
+	mode.flags = SHMD_DEV_NO_DOORBELL;
+	memset(words, 0, sizeof(words));
+	ASSERT_EQ(shmd_dev_qp_p_as(&nic->qp, word_at(0), 1234, 8, mode), SHMD_DEV_OK);
+	ASSERT(shmd_dev_lock_try(&nic->qp.sq_lock, nic->qp.sharing));
+	ASSERT_OK(pthread_create(&thread, NULL, wait_behind_a_holder, nic));
+	nanosleep(&ts, NULL);
+	shmd_dev_lock_drop(&nic->qp.sq_lock, nic->qp.sharing);
+	pthread_join(thread, NULL);
+}
+
+TEST_TIMEOUT(waiting_for_a_word_announces_what_was_withheld_while_others_post, 60)
+{
+	each_mode(withheld_behind_a_holder);
 }
 
 /* Atomics of two WQEBBs at every place of the ring, and over its end, while 16-bit indexes wrap. */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Many threads on one QP: every byte verified, every atomic counted. The suite runs under TSan too. */
 #include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "tests/dev/each-mode.h"
@@ -14,6 +16,9 @@ struct racer {
 	unsigned int id;
 	int n_rounds;
 	uint64_t sum; /* of fetched counters */
+	uint64_t n_held, n_queued; /* posts that took sq_lock with their reservation, and others */
+	uint64_t value; /* posted last */
+	pthread_barrier_t *barrier; /* of all racers; NULL: one alone */
 	int status;
 	uint8_t src[BYTES], dst[BYTES], back[BYTES] __attribute__((aligned(8)));
 	uint64_t word, note, note_at_peer __attribute__((aligned(8)));
@@ -86,7 +91,7 @@ static void *race(void *arg)
 	return NULL;
 }
 
-static void start(struct mini_nic *nic, void *(*run)(void *), int n_rounds)
+static void start(struct mini_nic *nic, void *(*run)(void *), int n_rounds, pthread_barrier_t *barrier)
 {
 	unsigned int i;
 
@@ -97,6 +102,7 @@ static void start(struct mini_nic *nic, void *(*run)(void *), int n_rounds)
 		racers[i].nic = nic;
 		racers[i].id = i;
 		racers[i].n_rounds = n_rounds;
+		racers[i].barrier = barrier;
 		racers[i].note = i + 100;
 		ASSERT_OK(pthread_create(&racers[i].thread, NULL, run, &racers[i]));
 	}
@@ -117,7 +123,7 @@ static void race_on(const struct mini_nic_attr *attr)
 	struct mini_nic *nic = mini_nic_new(attr);
 	unsigned int i;
 
-	start(nic, race, n_rounds);
+	start(nic, race, n_rounds, NULL);
 	join();
 	for (i = 0; i < N_THREADS; i++) {
 		ASSERT_EQ(racers[i].status, SHMD_DEV_OK);
@@ -169,6 +175,189 @@ TEST_TIMEOUT(threads_share_a_sleeping_nic, 60)
 	race_on(&attr);
 }
 
+/* ---- with and without the lock ---------------------------------------------------------------------------- */
+
+static void begin(struct shmd_dev_qp *qp, struct shmd_dev_post *post)
+{
+	struct shmd_dev_mode mode = shmd_dev_mode_of(qp, 0);
+
+	ASSERT_EQ(shmd_dev_post_begin(qp, &mode, 1, 0, 1, post), SHMD_DEV_OK);
+}
+
+static void end(struct shmd_dev_qp *qp, struct shmd_dev_post *post, const void *word, uint64_t value)
+{
+	struct shmd_dev_mode mode = shmd_dev_mode_of(qp, 0);
+
+	shmd_dev_prepare_write_value(qp, shmd_dev_wqe_at(post->index, post->last_flags), mini_nic_remote(word), value,
+				     8);
+	ASSERT_EQ(shmd_dev_post_end(qp, &mode, post, 0), SHMD_DEV_OK);
+}
+
+static void expect_quiet(struct mini_nic *nic)
+{
+	ASSERT_EQ(shmd_dev_qp_quiet(&nic->qp, PATIENCE), SHMD_DEV_OK);
+	ASSERT_EQ(nic->qp.sq_lock, 0u);
+	ASSERT_EQ(nic->qp.sq_ready_index, nic->qp.sq_rsvd_index);
+	ASSERT_EQ(nic->qp.sq_wqe_pi, nic->qp.sq_rsvd_index);
+	ASSERT_EQ(nic->qp.db_index, nic->qp.sq_rsvd_index);
+}
+
+/* One thread that is in the middle of several posts: the first has the lock, and those behind it its turn to await. */
+static void take_turns(struct mini_nic *nic)
+{
+	struct shmd_dev_mode withheld = shmd_dev_mode_of(&nic->qp, PATIENCE);
+	struct shmd_dev_post first, second;
+	uint64_t words[5] = {0}, index = 0;
+
+	withheld.flags = SHMD_DEV_NO_DOORBELL;
+	begin(&nic->qp, &first);
+	ASSERT_EQ(first.holds, 1);
+	end(&nic->qp, &first, &words[0], 1);
+	expect_quiet(nic);
+	if (nic->attr.sharing == SHMD_SHARING_EXCLUSIVE)
+		return;
+	begin(&nic->qp, &first);
+	begin(&nic->qp, &second);
+	ASSERT_EQ(first.holds, 1);
+	ASSERT_EQ(second.holds, 0);
+	ASSERT_EQ(shmd_dev_sq_kick(&nic->qp, nic->qp.sharing), 1);
+	end(&nic->qp, &first, &words[1], 2);
+	ASSERT_EQ(nic->qp.db_index, first.end);
+	end(&nic->qp, &second, &words[2], 3);
+	/* What is ready and withheld is announced by the one who holds; what is not ready keeps it from holding. */
+	ASSERT_EQ(shmd_dev_qp_p_as(&nic->qp, mini_nic_remote(&words[3]), 4, 8, withheld), SHMD_DEV_OK);
+	begin(&nic->qp, &first);
+	ASSERT_EQ(first.holds, 1);
+	ASSERT_EQ(shmd_dev_sq_kick(&nic->qp, nic->qp.sharing), 0);
+	end(&nic->qp, &first, &words[4], 5);
+	ASSERT_EQ(shmd_dev_qp_reserve(&nic->qp, 1, &index), SHMD_DEV_OK);
+	begin(&nic->qp, &first);
+	ASSERT_EQ(first.holds, 0);
+	ASSERT_EQ(nic->qp.sq_lock, 0u);
+	shmd_dev_prepare_nop(&nic->qp, shmd_dev_wqe_at(index, SHMD_WQE_CE_ALWAYS));
+	ASSERT_EQ(shmd_dev_qp_ready(&nic->qp, index, 1), SHMD_DEV_OK);
+	end(&nic->qp, &first, &words[0], 6);
+	expect_quiet(nic);
+	ASSERT_EQ(words[0], 6u);
+	for (index = 1; index < 5; index++)
+		ASSERT_EQ(words[index], index + 1);
+}
+
+TEST(the_lock_comes_with_a_reservation_when_all_before_it_are_ready)
+{
+	each_mode(take_turns);
+}
+
+static void post_held(struct racer *r, int i)
+{
+	struct shmd_dev_post post;
+
+	begin(&r->nic->qp, &post);
+	r->n_held += (uint64_t)post.holds;
+	r->n_queued += !post.holds;
+	/* So that the others meet this one in the middle, also on one CPU. */
+	if (r->id == 0 && i % 3 == 0)
+		sched_yield();
+	end(&r->nic->qp, &post, &r->word, ++r->value);
+}
+
+static void post_withheld(struct racer *r)
+{
+	struct shmd_dev_mode mode = shmd_dev_mode_of(&r->nic->qp, PATIENCE);
+
+	mode.flags = SHMD_DEV_NO_DOORBELL;
+	ASSERT_EQ(shmd_dev_qp_p_as(&r->nic->qp, mini_nic_remote(&r->word), ++r->value, 8, mode), SHMD_DEV_OK);
+}
+
+static void post_raw(struct racer *r, int i)
+{
+	struct shmd_dev_qp *qp = &r->nic->qp;
+	uint64_t index = 0;
+
+	ASSERT_EQ(shmd_dev_qp_reserve(qp, 2, &index), SHMD_DEV_OK);
+	shmd_dev_prepare_write_value(qp, shmd_dev_wqe_at(index, 0), mini_nic_remote(&r->word), ++r->value, 8);
+	shmd_dev_prepare_nop(qp, shmd_dev_wqe_at(index + 1, SHMD_WQE_CE_ALWAYS));
+	ASSERT_EQ(shmd_dev_qp_ready(qp, index, 2), SHMD_DEV_OK);
+	ASSERT_EQ(shmd_dev_qp_submit(qp, index + 2, i % 2 ? SHMD_DEV_NO_DOORBELL : 0), SHMD_DEV_OK);
+}
+
+static void *race_mixed(void *arg)
+{
+	struct racer *r = arg;
+	uint64_t got = 0;
+	int i;
+
+	for (i = 0; i < r->n_rounds; i++) {
+		/* Nobody is in the middle of a post then, and the first of the next round finds the queue so. */
+		if (r->barrier && i % 8 == 0)
+			pthread_barrier_wait(r->barrier);
+		post_held(r, i);
+		if (i % 5 == 1)
+			post_withheld(r);
+		if (i % 7 == 2)
+			post_raw(r, i);
+		/* One that waits for something in between, and so never holds. */
+		if (i % 4 == 3) {
+			ASSERT_EQ(shmd_dev_qp_g(&r->nic->qp, mini_nic_remote(&r->word), 8, PATIENCE, &got),
+				  SHMD_DEV_OK);
+			ASSERT_EQ(got, r->value);
+		}
+		if (i % 16 == 9) {
+			post_withheld(r);
+			ASSERT_EQ(shmd_dev_qp_wait_until64(&r->nic->qp, &r->word, SHMD_DEV_CMP_EQ, r->value, PATIENCE),
+				  SHMD_DEV_OK);
+		}
+	}
+	r->status = shmd_dev_qp_quiet(&r->nic->qp, PATIENCE);
+	return NULL;
+}
+
+static void race_mixed_on(const struct mini_nic_attr *attr)
+{
+	struct racer alone = {.nic = mini_nic_new(attr), .n_rounds = 100};
+	struct mini_nic *nic = alone.nic;
+	int n_rounds = test_has_sanitizer() ? 200 : 1000;
+	uint64_t n_held = 0, n_queued = 0;
+	pthread_barrier_t barrier;
+	unsigned int i;
+
+	ASSERT_OK(pthread_barrier_init(&barrier, NULL, N_THREADS));
+	start(nic, race_mixed, n_rounds, &barrier);
+	join();
+	pthread_barrier_destroy(&barrier);
+	for (i = 0; i < N_THREADS; i++) {
+		ASSERT_EQ(racers[i].status, SHMD_DEV_OK);
+		ASSERT_EQ(racers[i].word, racers[i].value);
+		n_held += racers[i].n_held;
+		n_queued += racers[i].n_queued;
+	}
+	printf("# %llu posts held the lock, %llu queued\n", (unsigned long long)n_held, (unsigned long long)n_queued);
+	/* Both ways were taken; and who is alone holds it always, whatever went before. */
+	ASSERT_GE(n_held, (uint64_t)n_rounds / 16);
+	ASSERT_GE(n_queued, 10u);
+	race_mixed(&alone);
+	ASSERT_EQ(alone.status, SHMD_DEV_OK);
+	ASSERT_EQ(alone.word, alone.value);
+	ASSERT_EQ(alone.n_held, (uint64_t)alone.n_rounds);
+	expect_quiet(nic);
+	mini_nic_free(nic);
+}
+
+TEST_TIMEOUT(threads_post_with_the_lock_and_without, 60)
+{
+	struct mini_nic_attr attr = {.sharing = SHMD_SHARING_GPU, .start_index = 65000};
+
+	race_mixed_on(&attr);
+}
+
+TEST_TIMEOUT(threads_post_with_the_lock_and_without_on_a_small_ring, 60)
+{
+	struct mini_nic_attr attr = {
+		.sharing = SHMD_SHARING_BLOCK, .sq_wqebbs = 16, .sleeps = true, .start_index = 65536 - 3};
+
+	race_mixed_on(&attr);
+}
+
 /* ---- batches --------------------------------------------------------------------------------------------- */
 
 static void *race_batches(void *arg)
@@ -209,7 +398,7 @@ TEST_TIMEOUT(threads_withhold_doorbells, 60)
 	struct mini_nic *nic = mini_nic_new(&attr);
 	unsigned int i;
 
-	start(nic, race_batches, test_has_sanitizer() ? 100 : 500);
+	start(nic, race_batches, test_has_sanitizer() ? 100 : 500, NULL);
 	join();
 	for (i = 0; i < N_THREADS; i++)
 		ASSERT_EQ(racers[i].status, SHMD_DEV_OK);
@@ -247,7 +436,7 @@ static void race_error(bool is_ordinary, bool flushes)
 
 	mini_nic_set(&nic->fail_syndrome, SHMD_SYNDROME_RNR_RETRY_EXC_ERR);
 	mini_nic_set(&nic->fail_index, 500);
-	start(nic, race_until_error, 0);
+	start(nic, race_until_error, 0, NULL);
 	join();
 	for (i = 0; i < N_THREADS; i++)
 		ASSERT_EQ(racers[i].status, SHMD_DEV_CQE_ERROR);
@@ -290,7 +479,7 @@ TEST(time_outs_leave_no_holes)
 
 	nic->qp.post_timeout_nsec = 3 * MSEC;
 	mini_nic_set(&nic->stalled, 1);
-	start(nic, race_full_ring, 0);
+	start(nic, race_full_ring, 0, NULL);
 	join();
 	for (i = 0; i < N_THREADS; i++)
 		n_timeouts += racers[i].sum;

@@ -10,6 +10,10 @@ OPCODE_NOP = 0x918
 SECTION_WITHOUT_BYTES = 8
 SYMBOL_FUNCTION = 2
 
+# Of .nv.info: the format with a size, and the record {symbol, registers}.
+INFO_SIZED = 4
+INFO_REGISTERS = 0x2f
+
 
 def text_at(data, offset):
     return data[offset:data.index(b'\0', offset)].decode()
@@ -31,6 +35,32 @@ def sections(path):
 def kernels(path):
     """SASS of each function by name. In whole-program mode a kernel's includes the functions it calls."""
     return {name[len('.text.'):]: code for name, code in sections(path).items() if name.startswith('.text.')}
+
+
+def functions(path):
+    """Functions that are defined here, and those that a link must find elsewhere."""
+    found = sections(path)
+    all_of_them = [(text_at(found['.strtab'], name), section)
+                   for name, info, _, section, _, _ in struct.iter_unpack('<IBBHQQ', found['.symtab'])
+                   if info & 0xf == SYMBOL_FUNCTION]
+    return {name for name, section in all_of_them if section}, {name for name, section in all_of_them if not section}
+
+
+def registers(path):
+    """Of each function by name; a kernel's include those of what it calls."""
+    found = sections(path)
+    names = [text_at(found['.strtab'], name) for name, *_ in struct.iter_unpack('<IBBHQQ', found['.symtab'])]
+    info, at, result = found['.nv.info'], 0, {}
+    while at < len(info):
+        form, what, size = struct.unpack_from('<BBH', info, at)
+        at += 4
+        if form != INFO_SIZED:
+            continue
+        if what == INFO_REGISTERS:
+            symbol, count = struct.unpack_from('<II', info, at)
+            result[names[symbol]] = count
+        at += size
+    return result
 
 
 def in_line(path):

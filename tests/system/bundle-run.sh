@@ -13,7 +13,7 @@ Starts a private shmemd from this folder, runs one thing against it and stops it
   demo [ARG...]      the demo on CPU threads
   gpu-demo [ARG...]  the demo with CUDA kernels: --gpus 2 for two GPUs
   no-launch          the same without kernels: succeeds when the demo fails
-  selftest           every device function on GPU 0
+  selftest           every device function on GPU 0, from the headers and from the device library
   kill               the daemon dies while kernels wait; then the self-test, on a new daemon
   sanitize           self-test and demo under compute-sanitizer: memcheck, racecheck, synccheck; with two GPUs
                      the demo on both as well
@@ -97,7 +97,11 @@ no-launch)
     [ "$status" = 1 ] || { echo "exit status $status instead of 1"; exit 1; }
     status=0
     ;;
-selftest) start_daemon; program gpu-selftest || status=$? ;;
+selftest)
+    start_daemon
+    program gpu-selftest || status=$?
+    program gpu-selftest-library || status=$?
+    ;;
 kill)
     start_daemon
     program gpu-selftest kill || status=$?

@@ -9,6 +9,8 @@
 #include "proto/base/nsec.h"
 #include "tests/lib/test.h"
 
+#define SETTLED_LOOKS 25u
+
 static FILE *open_proc(pid_t pid, const char *name)
 {
 	char path[96];
@@ -48,13 +50,26 @@ static unsigned int count_shared(pid_t pid)
 	return n;
 }
 
+static unsigned int count_settled(pid_t pid)
+{
+	const struct timespec pause = {.tv_nsec = 10000000};
+	unsigned int n = count_shared(pid), now;
+
+	for (unsigned int n_same = 0; n_same < SETTLED_LOOKS; n_same = now == n ? n_same + 1 : 0, n = now) {
+		nanosleep(&pause, NULL);
+		now = count_shared(pid);
+	}
+	return n;
+}
+
 void daemon_usage(pid_t pid, struct daemon_usage *ret_usage)
 {
+	unsigned int n_shared = count_settled(pid);
 	FILE *file = open_proc(pid, "status");
 	unsigned long kib;
 	char line[256];
 
-	*ret_usage = (struct daemon_usage){.n_fds = count_fds(pid), .n_shared = count_shared(pid)};
+	*ret_usage = (struct daemon_usage){.n_fds = count_fds(pid), .n_shared = n_shared};
 	while (fgets(line, sizeof(line), file)) {
 		if (sscanf(line, "VmRSS: %lu kB", &kib) == 1)
 			ret_usage->rss_bytes = (uint64_t)kib << 10;

@@ -15,6 +15,7 @@ struct daemon_usage {
 	uint64_t rss_bytes, peak_rss_bytes;
 };
 
+/* Once the mappings stay: large ones go a while after their session. */
 void daemon_usage(pid_t pid, struct daemon_usage *ret_usage);
 
 /* CPU time that the daemon's thread of this name has had: "shmd-soft0". */

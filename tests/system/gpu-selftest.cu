@@ -2,7 +2,7 @@
 /*
  * On a GPU: every device function in every scope and sharing, against the shmemd behind $SHMEMD_SOCKET. QPs are
  * connected to themselves. `gpu-selftest` runs everything; `gpu-selftest kill` kills the daemon while kernels wait and
- * wants each of them to end with a status.
+ * wants each of them to end with a status. gpu-selftest-library is the same with the plain functions from the library.
  */
 #include <cuda.h>
 #include <errno.h>
@@ -109,7 +109,8 @@ static void open_lab(struct lab *lab)
 	must_cuda(cudaMalloc((void **)&lab->done, MAX_THREADS * sizeof(uint32_t)), "memory");
 	must_cuda(cudaMalloc((void **)&lab->result, sizeof(*lab->result)), "memory");
 	lab->heap = (uint8_t *)shmd_mem_addr(lab->mem);
-	printf("GPU %s at %s\n", info.name, info.pci);
+	printf("GPU %s at %s; plain functions from %s\n", info.name, info.pci,
+	       SHMD_DEV_FROM_LIBRARY ? "libshmd_device" : "the headers");
 }
 
 static struct shmd_dev_qp *make_qp(struct lab *lab, enum shmd_sharing sharing, struct shmd_queues **ret_queues)

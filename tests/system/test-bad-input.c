@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -241,6 +242,76 @@ TEST(a_socket_that_lingers_does_not_hold_the_daemon_up)
 	raw_send(&raw, &req, &sock, 1);
 	close(sock); /* the daemon's is the last */
 	raw_status(&other, &status);
+	raw_status(&other, &status);
+	ASSERT_LT(nsec_now() - begin, 10 * NSEC_PER_SEC);
+	close(peer);
+	raw_close(&raw);
+	raw_close(&other);
+	fixture_daemon_stop(&daemon);
+}
+
+/* What the daemon never reads is not left to the kernel, which would close it on the thread that serves everybody. */
+TEST(a_socket_that_lingers_behind_a_session_that_has_ended_holds_nobody_up)
+{
+	/* Before the descriptor: a packet that ends the session, or one that looks like the end of the stream. */
+	for (size_t bytes = 0; bytes < 2; bytes++) {
+		struct fixture_daemon daemon;
+		struct raw_client raw, other;
+		struct msg_status_rep status;
+		int peer, sock = lingering_socket(&peer);
+		uint64_t begin;
+
+		fixture_daemon_start(&daemon, NULL);
+		hello(&raw, &daemon);
+		hello(&other, &daemon);
+		ASSERT_OK(kill(daemon.pid, SIGSTOP));
+		ASSERT_EQ(send(raw.sock, "\xff", bytes, 0), (ssize_t)bytes);
+		ASSERT_EQ(send(raw.sock, "\xff", 0, 0), 0);
+		raw_send_bytes(&raw, "\xff", 1, &sock, 1);
+		close(sock);
+		raw_close(&raw);
+		begin = nsec_now();
+		ASSERT_OK(kill(daemon.pid, SIGCONT));
+		for (int i = 0; i < 3; i++)
+			raw_status(&other, &status);
+		ASSERT_LT(nsec_now() - begin, 10 * NSEC_PER_SEC);
+		close(peer);
+		raw_close(&other);
+		fixture_daemon_stop(&daemon);
+	}
+}
+
+/* The kernel closes what it has no room to hand over: there is room for all that a packet can carry. */
+TEST(a_socket_that_lingers_among_too_many_descriptors_holds_nobody_up)
+{
+	struct fixture_daemon daemon;
+	struct raw_client raw, other;
+	struct msg_status_rep status;
+	int peer, sock = lingering_socket(&peer), fds[253];
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(sizeof(fds))];
+	} control = {0};
+	char byte = 0;
+	struct iovec iov = {.iov_base = &byte, .iov_len = 1};
+	struct msghdr header = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control,
+				.msg_controllen = sizeof(control)};
+	uint64_t begin;
+
+	fixture_daemon_start(&daemon, NULL);
+	hello(&raw, &daemon);
+	hello(&other, &daemon);
+	for (int i = 0; i < 253; i++)
+		fds[i] = i < 252 ? STDIN_FILENO : sock;
+	control.align = (struct cmsghdr){
+		.cmsg_len = CMSG_LEN(sizeof(fds)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
+	memcpy(CMSG_DATA(&control.align), fds, sizeof(fds));
+	ASSERT_OK(kill(daemon.pid, SIGSTOP));
+	ASSERT_EQ(sendmsg(raw.sock, &header, 0), 1);
+	close(sock);
+	begin = nsec_now();
+	ASSERT_OK(kill(daemon.pid, SIGCONT));
+	raw_expect_end(&raw, SHMD_STATUS_PROTOCOL);
 	raw_status(&other, &status);
 	ASSERT_LT(nsec_now() - begin, 10 * NSEC_PER_SEC);
 	close(peer);

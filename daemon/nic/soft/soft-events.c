@@ -4,7 +4,8 @@
  *
  * The data thread queues (port states: the control thread itself), the control thread takes; event_fd is readable exactly while something is queued.
  * When the queue is full, events of the same session and kind are merged into one whose number is 0: several.
- * The queue never grows; only a 257th session with news at one time goes without.
+ * The queue never grows; only a 257th session with news at one time goes without. What concerns the NIC as a whole
+ * always finds room.
  */
 #include "daemon/nic/soft/soft.h"
 
@@ -30,7 +31,27 @@ void soft_events_deinit(struct soft_events *events)
 
 static struct nic_event *event_at(struct soft_events *events, uint32_t i)
 {
-	return &events->ring[(events->first + i) % SOFT_MAX_EVENTS];
+	return &events->ring[(events->first + i) % (SOFT_MAX_EVENTS + SOFT_NIC_EVENTS)];
+}
+
+static bool same_news(const struct nic_event *a, const struct nic_event *b)
+{
+	return a->session_id == b->session_id && a->kind == b->kind;
+}
+
+/* Into the first `n`: several of a kind have no number, and of a port's states the last one counts. */
+static bool merge_into(struct soft_events *events, uint32_t n, const struct nic_event *ev)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		struct nic_event *known = event_at(events, i);
+
+		if (!same_news(known, ev))
+			continue;
+		known->number = 0;
+		known->state = ev->state;
+		return true;
+	}
+	return false;
 }
 
 /* One event is left for each session and kind. */
@@ -40,18 +61,9 @@ static void events_merge(struct soft_events *events)
 
 	for (uint32_t i = 0; i < events->n; i++) {
 		struct nic_event ev = *event_at(events, i);
-		uint32_t at = 0;
 
-		while (at < n && (event_at(events, at)->session_id != ev.session_id ||
-				  event_at(events, at)->kind != ev.kind))
-			at++;
-		if (at == n) {
+		if (!merge_into(events, n, &ev))
 			*event_at(events, n++) = ev;
-			continue;
-		}
-		event_at(events, at)->number = 0;
-		/* Of a port's states the last one counts. */
-		event_at(events, at)->state = ev.state;
 	}
 	events->n = n;
 }
@@ -59,12 +71,15 @@ static void events_merge(struct soft_events *events)
 static void events_push(struct soft_nic *nic, const struct nic_event *ev)
 {
 	struct soft_events *events = &nic->events;
+	uint32_t most = SOFT_MAX_EVENTS + (ev->session_id ? 0 : SOFT_NIC_EVENTS);
 	uint64_t one = 1;
 
 	pthread_mutex_lock(&events->lock);
-	if (events->n == SOFT_MAX_EVENTS)
+	if (events->n >= most)
 		events_merge(events);
-	if (events->n < SOFT_MAX_EVENTS) {
+	if (events->n >= most) {
+		merge_into(events, events->n, ev);
+	} else {
 		*event_at(events, events->n++) = *ev;
 		if (events->n == 1 && write(nic->base.event_fd, &one, sizeof(one)) < 0)
 			assert_bug(errno == EAGAIN);
@@ -124,7 +139,7 @@ int soft_next_event(struct nic *base, struct nic_event *ret_event)
 		return -EAGAIN;
 	}
 	*ret_event = *event_at(events, 0);
-	events->first = (events->first + 1) % SOFT_MAX_EVENTS;
+	events->first = (events->first + 1) % (SOFT_MAX_EVENTS + SOFT_NIC_EVENTS);
 	events->n--;
 	if (events->n == 0 && read(nic->base.event_fd, &count, sizeof(count)) < 0)
 		assert_bug(errno == EAGAIN);

@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -20,8 +21,13 @@
 #include <unistd.h>
 
 #include "proto/base/cleanup.h"
+#include "proto/base/later.h"
 #include "proto/base/overflow.h"
 #include "proto/base/page.h"
+
+/* From this on it takes too long for a thread that serves clients. */
+#define UNMAP_LATER_BYTES (256u << 10)
+#define UNMAP_SLICE_BYTES ((size_t)64 << 20)
 
 int soft_check_kind(enum nic_mem_kind kind)
 {
@@ -92,10 +98,50 @@ int soft_map_populate(struct soft_map *map, uint64_t bytes)
 	return errno == EINVAL ? 0 : -ENOMEM;
 }
 
+/* In slices: nobody else's mmap() waits for all of it. */
+static void unmap(void *base, size_t bytes)
+{
+	for (uint8_t *at = base; bytes > 0;) {
+		size_t slice = bytes < UNMAP_SLICE_BYTES ? bytes : UNMAP_SLICE_BYTES;
+
+		munmap(at, slice);
+		at += slice;
+		bytes -= slice;
+	}
+}
+
+struct unmapping {
+	struct later later;
+	void *base;
+	size_t bytes;
+};
+
+static void run_unmapping(struct later *later)
+{
+	struct unmapping *unmapping = container_of(later, struct unmapping, later);
+
+	unmap(unmapping->base, unmapping->bytes);
+	free(unmapping);
+}
+
+/* When its client has died the daemon is the last who has the memory, and the kernel gives it back here and now. */
+static bool unmap_later(const struct soft_map *map)
+{
+	struct unmapping *unmapping = map->bytes < UNMAP_LATER_BYTES ? NULL : malloc(sizeof(*unmapping));
+
+	if (!unmapping)
+		return false;
+	*unmapping = (struct unmapping){.later.fn = run_unmapping, .base = map->base, .bytes = map->bytes};
+	if (later_run(&unmapping->later) == 0)
+		return true;
+	free(unmapping);
+	return false;
+}
+
 void soft_map_deinit(struct soft_map *map)
 {
-	if (map->base)
-		munmap(map->base, map->bytes);
+	if (map->base && !unmap_later(map))
+		unmap(map->base, map->bytes);
 	memset(map, 0, sizeof(*map));
 }
 

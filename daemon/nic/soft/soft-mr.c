@@ -208,7 +208,7 @@ struct nic_mr *soft_mr_dereg(struct nic_mr *base)
 	call.attr.key = base->lkey;
 	r = soft_call(ctx->nic, &call.call);
 	assert_bug(r == 0);
-	/* Mostly the last reference, so that a large unmapping costs the caller's time and not the thread's. */
+	/* Mostly the last reference, so that unmapping costs the caller's time and not the thread's. */
 	engine_mem_unref(mr->mem);
 	ctx->n_mrs--;
 	free(mr);

@@ -160,10 +160,11 @@ struct soft_fault {
 int soft_fault_parse(const char *text, struct soft_fault *ret_fault);
 
 #define SOFT_MAX_EVENTS 256u
+#define SOFT_NIC_EVENTS 2u /* more, for the kinds that concern the NIC as a whole: nobody's QPs push those out */
 
 struct soft_events {
 	pthread_mutex_t lock; /* all of this */
-	struct nic_event ring[SOFT_MAX_EVENTS];
+	struct nic_event ring[SOFT_MAX_EVENTS + SOFT_NIC_EVENTS];
 	uint32_t first;
 	uint32_t n;
 };

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -12,6 +13,7 @@
 #include <unistd.h>
 
 #include "proto/base/foreign-fd.h"
+#include "proto/base/later.h"
 #include "proto/base/nsec.h"
 #include "tests/lib/test.h"
 
@@ -56,6 +58,55 @@ TEST(a_socket_that_lingers_is_closed_at_once)
 	ASSERT(!is_open(sock));
 	ASSERT_LT(nsec_now() - begin, 1000000000ull * LINGER_SEC / 2);
 	close(peer);
+}
+
+/* As the last descriptor on its way in a Unix socket, which is closed with it. */
+TEST(a_socket_that_lingers_inside_another_is_closed_elsewhere)
+{
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control = {.align = {CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS}};
+	struct iovec iov = {.iov_base = &(char){0}, .iov_len = 1};
+	struct msghdr header = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.bytes,
+				.msg_controllen = sizeof(control)};
+	int peer, sock = lingering(&peer), pair[2];
+	uint64_t begin;
+
+	ASSERT_OK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair));
+	memcpy(CMSG_DATA(&control.align), &sock, sizeof(sock));
+	ASSERT_EQ(sendmsg(pair[0], &header, 0), 1);
+	close(sock);
+	begin = nsec_now();
+	close_foreign(pair[1]);
+	ASSERT_LT(nsec_now() - begin, 1000000000ull * LINGER_SEC / 2);
+	close(peer);
+	close_foreign_wait();
+	close(pair[0]);
+}
+
+static sem_t gate;
+
+static void wait_at_gate(struct later *later)
+{
+	sem_wait(&gate);
+}
+
+/* A memfd that has memory in it: giving that back takes long. */
+TEST(a_large_memfd_is_closed_elsewhere)
+{
+	int fd = memfd_create("test", MFD_CLOEXEC);
+	struct later slow = {.fn = wait_at_gate};
+
+	ASSERT_OK(sem_init(&gate, 0, 0));
+	ASSERT_OK(ftruncate(fd, 32 << 20));
+	ASSERT_OK(fallocate(fd, 0, 0, 32 << 20));
+	ASSERT_OK(later_run(&slow));
+	close_foreign(fd);
+	ASSERT(is_open(fd));
+	ASSERT_OK(sem_post(&gate));
+	close_foreign_wait();
+	ASSERT(!is_open(fd));
 }
 
 TEST(what_cannot_block_is_closed_before_the_call_returns)

@@ -192,17 +192,70 @@ TEST(nobody_holds_all_packets)
 	ASSERT_GE(n_other, 200);
 	ASSERT_GE(n_responses, 64);
 	/* Both wait; whoever gets some back goes on. */
-	ASSERT(!list_empty(&first_qp(&other)->packet_link));
+	ASSERT(!list_empty(&first_qp(&other)->packet_link[PACKET_USE_REQUEST]));
 	put_all(first_qp(&other), of_other, n_other);
 	put_all(first_qp(&other), responses, n_responses);
 	post_all(&other, 1);
 	world_run(&w);
 	ASSERT_EQ(n_done(&other), 1);
-	ASSERT(list_empty(&first_qp(&other)->packet_link));
+	ASSERT(list_empty(&first_qp(&other)->packet_link[PACKET_USE_REQUEST]));
 	put_all(first_qp(&greedy), of_greedy, n_greedy);
 	world_run(&w);
 	tenancy_deinit(&greedy);
 	tenancy_deinit(&other);
+	world_deinit(&w);
+}
+
+/* One engine goes on while the thread of the other does not run. */
+static void run_alone(struct node *node, bool hears)
+{
+	do {
+		while (hears && !list_empty(&node->inbox)) {
+			struct list *link = node->inbox.next;
+
+			list_del(link);
+			engine_input(node->engine, engine_packet_from_link(link));
+		}
+		engine_progress(node->engine, 64);
+	} while (engine_next_deadline(node->engine) == 0);
+}
+
+static void post_reads(struct tqp *qp, struct region *to, struct region *from, unsigned int n)
+{
+	while (n--)
+		post_read(qp, SIGNALED, to, REGION_BYTES / 2, from, 0, 128 * 1024);
+	tqp_ring(qp);
+}
+
+/*
+ * Two sides read from each other, by QPs of their own, until neither may send another request, and the answers use up
+ * what packets are left: these come back, and no request needs to for the rest to go on.
+ */
+TEST(answers_do_not_wait_for_requests)
+{
+	enum { N_READS = 16 };
+	struct tqp_attr attr = TQP_ATTR;
+	static struct pair p[2][MAX_PAIRS];
+	struct region *r[2];
+	struct world w;
+
+	world_init_chunk(&w, 0, 256);
+	attr.log2_sq = 6;
+	attr.timeout = 0;
+	for (unsigned int side = 0; side < 2; side++)
+		r[side] = region_new(&w, side, REGION_BYTES);
+	for (unsigned int i = 0; i < 2 * MAX_PAIRS; i++) {
+		unsigned int side = i % 2;
+
+		pair_init_nodes(&p[side][i / 2], &w, side, !side, &attr);
+		post_reads(&p[side][i / 2].a, r[side], r[!side], N_READS);
+	}
+	for (unsigned int i = 0; i < 4000; i++)
+		run_alone(&w.nodes[i % 2], i >= 2);
+	for (unsigned int i = 0; i < 2 * MAX_PAIRS; i++) {
+		ASSERT_EQ(tqp_info(&p[i % 2][i / 2].a).counters.wqes, N_READS);
+		pair_deinit(&p[i % 2][i / 2]);
+	}
 	world_deinit(&w);
 }
 
@@ -233,5 +286,32 @@ TEST(time_counts_where_there_is_a_clock)
 	world_run(&w);
 	tenancy_deinit(&quick);
 	tenancy_deinit(&slow);
+	world_deinit(&w);
+}
+
+/* Timers that expire in vain are paid for by those who set them, up to a limit: nobody is shut out for long. */
+TEST(timers_make_no_endless_debt)
+{
+	static struct tenancy one;
+	struct tenant *tenant;
+	struct engine_qp *qp;
+	struct world w;
+
+	world_init_chunk(&w, 0, 65536);
+	tenancy_init(&one, &w, 1, 1, 8);
+	world_run(&w);
+	qp = first_qp(&one);
+	tenant = qp->tenant;
+	for (unsigned int i = 0; i < 100000; i++) {
+		timer_arm(qp, 0);
+		timers_run(qp->engine);
+		ASSERT_GE(tenant->credit_nsec, -TENANT_MOST_DEBT_NSEC);
+	}
+	ASSERT_EQ(tenant->credit_nsec, -TENANT_MOST_DEBT_NSEC);
+	/* It is served again, at once when nobody else wants to be. */
+	post_all(&one, 1);
+	world_run(&w);
+	ASSERT_EQ(n_done(&one), 1);
+	tenancy_deinit(&one);
 	world_deinit(&w);
 }

@@ -122,14 +122,13 @@ void client_attr(struct nic_queues_attr *attr, unsigned int n_qps, uint32_t qp_f
 	};
 }
 
-void client_create(struct client *c, unsigned int n_qps, uint32_t qp_flags)
+void client_create_as(struct client *c, const struct nic_queues_attr *attr)
 {
 	struct nic_queue_mem mem = {.kind = NIC_MEM_MEMFD};
-	struct nic_queues_attr attr;
+	unsigned int n_qps = attr->qps[0].count;
 	struct nic_layout layout;
 
-	client_attr(&attr, n_qps, qp_flags);
-	ASSERT_OK(nic_layout_init(&layout, &attr));
+	ASSERT_OK(nic_layout_init(&layout, attr));
 	mem.length_bytes = layout.total_bytes;
 	c->queue_fd = client_memfd(layout.total_bytes, &c->queue_mem);
 	mem.fd = c->queue_fd;
@@ -138,6 +137,14 @@ void client_create(struct client *c, unsigned int n_qps, uint32_t qp_flags)
 	c->qps = calloc(n_qps, sizeof(*c->qps));
 	ASSERT(c->qps);
 	c->n_qps = n_qps;
+}
+
+void client_create(struct client *c, unsigned int n_qps, uint32_t qp_flags)
+{
+	struct nic_queues_attr attr;
+
+	client_attr(&attr, n_qps, qp_flags);
+	client_create_as(c, &attr);
 }
 
 void client_open(struct client *c, struct nic *nic, uint64_t session_id, unsigned int n_qps)

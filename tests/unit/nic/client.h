@@ -61,7 +61,8 @@ void client_open_ctx(struct client *c, struct nic *nic, uint64_t session_id);
 void client_reg(struct client *c);
 /* n_qps QPs, each with a CQ for both directions. */
 void client_create(struct client *c, unsigned int n_qps, uint32_t qp_flags);
-/* The three above. */
+void client_create_as(struct client *c, const struct nic_queues_attr *attr);
+/* The first three. */
 void client_open(struct client *c, struct nic *nic, uint64_t session_id, unsigned int n_qps);
 /* In the daemon's order; right at every half-built point. */
 void client_close(struct client *c);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Life and death on soft NICs: probe, half-built contexts, quiesce, events, fault points, many callers at once. */
+#include <endian.h>
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
@@ -369,6 +370,31 @@ TEST(what_is_posted_after_quiesce_is_not_seen)
 	client_post_recv(&a, 0, 0, 64);
 	usleep(20000);
 	ASSERT(!client_poll(&a, 0, &cqe, 0));
+	client_close(&a);
+	rig_close(&rig);
+}
+
+/* What a client writes where a QP has no receive queue is no work that is left. */
+TEST(quiesce_waits_for_no_receive_queue_that_is_not_there)
+{
+	struct nic_queues_attr attr;
+	struct shmd_dbrec *dbrec;
+	struct client a;
+	struct rig rig;
+	uint64_t begin;
+
+	rig_open(&rig, 1, NULL);
+	client_open_ctx(&a, rig.nic[0], 1);
+	client_reg(&a);
+	client_attr(&attr, 1, 0);
+	attr.qps[0].n_rq_wqes = 0;
+	client_create_as(&a, &attr);
+	client_connect(&a, 0, &a, 0);
+	dbrec = (struct shmd_dbrec *)(void *)(a.queue_mem + a.queues->layout.qps[0].dbrec_offset);
+	__atomic_store_n(&dbrec->rcv, htobe32(7), __ATOMIC_RELEASE);
+	begin = nsec_now();
+	rig.nic[0]->ops->ctx_quiesce(a.ctx, CLIENT_QUIESCE_NSEC);
+	ASSERT_LT(nsec_now() - begin, CLIENT_QUIESCE_NSEC);
 	client_close(&a);
 	rig_close(&rig);
 }

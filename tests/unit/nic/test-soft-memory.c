@@ -2,13 +2,18 @@
 /* What a client may give to a soft NIC as memory, and what it gets from it. */
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "client.h"
+#include "proto/base/later.h"
+#include "proto/base/list.h"
 #include "tests/lib/test.h"
 
 #ifndef MFD_HUGETLB
@@ -220,6 +225,59 @@ TEST(read_only_memory_serves_readers_only)
 	ASSERT_OK(m.ops->mr_reg(m.c.ctx, &attr, &mr));
 	m.ops->mr_dereg(mr);
 	close(fd);
+	close_rig(&m);
+}
+
+struct gate {
+	struct later later;
+	sem_t open;
+};
+
+static void wait_at_gate(struct later *later)
+{
+	sem_wait(&container_of(later, struct gate, later)->open);
+}
+
+/* Of this process, by its own list. */
+static uint64_t mapped_bytes(int fd)
+{
+	uint64_t from, to, ino, sum = 0;
+	FILE *f = fopen("/proc/self/maps", "re");
+	char line[512];
+	struct stat st;
+
+	ASSERT(f);
+	ASSERT_OK(fstat(fd, &st));
+	while (fgets(line, sizeof(line), f))
+		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %*s %*s %*s %" SCNu64, &from, &to, &ino) == 3 &&
+		    ino == st.st_ino)
+			sum += to - from;
+	fclose(f);
+	return sum;
+}
+
+/* Its pages go with the daemon's mapping when its client has died: half a second for each GiB. */
+TEST(large_memory_is_given_back_by_a_thread_that_serves_nobody)
+{
+	struct gate gate = {.later.fn = wait_at_gate};
+	const uint64_t bytes = 80 << 20; /* more than a slice */
+	struct nic_mr *mr = NULL;
+	struct memory_rig m;
+	uint64_t before;
+
+	open_rig(&m);
+	before = mapped_bytes(m.fd);
+	ASSERT_OK(ftruncate(m.fd, (off_t)bytes));
+	m.attr.length_bytes = bytes;
+	ASSERT_OK(m.ops->mr_reg(m.c.ctx, &m.attr, &mr));
+	ASSERT_EQ(mapped_bytes(m.fd), before + bytes);
+	ASSERT_OK(sem_init(&gate.open, 0, 0));
+	ASSERT_OK(later_run(&gate.later));
+	ASSERT(!m.ops->mr_dereg(mr));
+	ASSERT_EQ(mapped_bytes(m.fd), before + bytes);
+	ASSERT_OK(sem_post(&gate.open));
+	later_wait();
+	ASSERT_EQ(mapped_bytes(m.fd), before);
 	close_rig(&m);
 }
 

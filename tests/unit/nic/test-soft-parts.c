@@ -4,6 +4,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include "daemon/nic/soft/soft.h"
 #include "tests/lib/test.h"
@@ -140,4 +142,35 @@ TEST(ports_are_found_by_gid_and_outlive_their_nic)
 	ASSERT_ERR(soft_fabric_find(fabric, gid[0], &port), EHOSTUNREACH);
 	soft_port_unref(route);
 	soft_fabric_unref(fabric);
+}
+
+/* More sessions have news than there is room for, and the port goes down. */
+TEST(news_of_the_port_are_not_pushed_out_by_those_of_sessions)
+{
+	static struct soft_nic nic;
+	struct engine_event error = {.kind = ENGINE_EVENT_QP_ERROR, .syndrome = 1};
+	struct soft_ctx ctx = {.nic = &nic};
+	struct soft_queues queues = {.ctx = &ctx};
+	uint32_t word = 0;
+	struct soft_qp qp = {.queues = &queues, .error = &word};
+	struct nic_event event, last = {0};
+	unsigned int n = 0;
+
+	nic.base.event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	ASSERT_OK(soft_events_init(&nic.events));
+	ASSERT_OK(soft_numbers_init(&nic.qpns));
+	ASSERT_OK(soft_numbers_alloc(&nic.qpns, &qp, &error.number));
+	for (ctx.base.session_id = 1; ctx.base.session_id <= 300; ctx.base.session_id++)
+		soft_event(&nic, &error);
+	for (int i = 0; i < 5; i++)
+		soft_event_port(&nic, i % 2 ? NIC_PORT_ACTIVE : NIC_PORT_DOWN);
+	for (; soft_next_event(&nic.base, &event) == 0; n++)
+		if (event.session_id == 0)
+			last = event;
+	ASSERT_EQ(n, SOFT_MAX_EVENTS + 2);
+	ASSERT_EQ(last.kind, NIC_EVENT_PORT_STATE);
+	ASSERT_EQ(last.state, NIC_PORT_DOWN);
+	soft_numbers_deinit(&nic.qpns);
+	soft_events_deinit(&nic.events);
+	close(nic.base.event_fd);
 }

@@ -306,6 +306,33 @@ TEST(port_set_reaches_the_nic_that_was_named)
 	scene_deinit(&s);
 }
 
+static void count_own_lines(void *arg, const struct note *note)
+{
+	unsigned int *n_own = arg;
+
+	if (strstr(note->text, "by user") || strstr(note->text, "takes the port"))
+		*n_own += note->session && !note->provoked;
+}
+
+/* Clients that provoke so many lines that some are dropped cannot hide who drained or pulled a port. */
+TEST(what_an_administrator_did_is_no_line_that_clients_provoke)
+{
+	unsigned int n_own = 0;
+	struct msg req, rep;
+	struct scene s;
+
+	scene_init(&s);
+	s.lab.registry.attr.hooks = (struct registry_hooks){.arg = &n_own, .note = count_own_lines};
+	msg_init(&req, MSG_DRAIN_REQ, 0);
+	req.drain_req.on = true;
+	req.drain_req.grace_nsec = 3600 * NSEC_PER_SEC;
+	raw_expect(&s.admin.raw, &req, NULL, 0, MSG_OK_REP, &rep);
+	fill_port(&req, "fake1", NIC_PORT_DOWN);
+	raw_expect(&s.admin.raw, &req, NULL, 0, MSG_OK_REP, &rep);
+	ASSERT_EQ(n_own, 2);
+	scene_deinit(&s);
+}
+
 TEST(port_set_refusals)
 {
 	static const uint32_t states[] = {0, NIC_PORT_LOST, 4, UINT32_MAX};

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "tests/unit/session/lab.h"
@@ -70,6 +71,34 @@ TEST(version_mismatch_is_told_and_ends)
 		lab_assert_empty(&lab);
 		lab_deinit(&lab);
 	}
+}
+
+/* Half of what a session has is there already: a second Hello must not find it. */
+TEST(hello_that_finds_no_descriptor_left_ends_the_session_and_not_the_daemon)
+{
+	struct rlimit limit, none;
+	struct pair pair;
+	struct msg req;
+	struct lab lab;
+
+	lab_init(&lab, 7);
+	ASSERT_OK(getrlimit(RLIMIT_NOFILE, &limit));
+	for (rlim_t n_left = 0; n_left < 2; n_left++) {
+		pair_init(&pair, &lab);
+		none = limit;
+		/* One more is enough for the page, and not for the client's descriptor of it. */
+		none.rlim_cur = (rlim_t)dup(pair.raw.sock) + n_left;
+		close((int)(none.rlim_cur - n_left));
+		hello(&req, 1, 1, MSG_ROLE_CLIENT);
+		ASSERT_OK(setrlimit(RLIMIT_NOFILE, &none));
+		raw_send(&pair.raw, &req, NULL, 0);
+		raw_send(&pair.raw, &req, NULL, 0);
+		ASSERT_OK(setrlimit(RLIMIT_NOFILE, &limit));
+		pair_expect_end(&pair, SHMD_STATUS_NO_MEMORY);
+		pair_deinit(&pair);
+		lab_assert_empty(&lab);
+	}
+	lab_deinit(&lab);
 }
 
 TEST(nothing_before_hello)

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* NICs, publish and fetch, status and lists. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "tests/unit/session/lab.h"
+#include "proto/base/nsec.h"
 #include "tests/lib/test.h"
 
 static void fill_open(struct msg *req, const char *gpu, const char *nic)
@@ -342,6 +344,41 @@ TEST(others_see_only_their_own)
 	pair_deinit(&mine);
 	pair_deinit(&theirs);
 	pair_deinit(&ctl);
+	lab_deinit(&lab);
+}
+
+#define N_STRANGERS 30000
+
+/* A user whose list is empty costs a look at each session, and not one at each pair of them. */
+TEST(list_of_one_user_among_many_sessions_is_cheap)
+{
+	struct session *strangers = calloc(N_STRANGERS, sizeof(*strangers));
+	struct msg req, rep;
+	struct pair pair;
+	struct lab lab;
+	uint64_t begin;
+
+	ASSERT(strangers);
+	lab_init(&lab, 100);
+	pair_init_hello(&pair, &lab, MSG_ROLE_CONTROL);
+	pair_make_ordinary(&pair, 4711);
+	for (int i = 0; i < N_STRANGERS; i++) {
+		strangers[i].id = ++lab.registry.last_id;
+		strangers[i].version = 1;
+		strangers[i].role = MSG_ROLE_CLIENT;
+		list_add_tail(&lab.registry.sessions, &strangers[i].link);
+	}
+	begin = nsec_now();
+	msg_init(&req, MSG_LIST_REQ, 0);
+	req.list_req.what = MSG_LIST_SESSIONS;
+	raw_expect(&pair.raw, &req, NULL, 0, MSG_LIST_REP, &rep);
+	ASSERT_EQ(rep.list_rep.n_sessions, 0);
+	msg_deinit(&rep);
+	ASSERT_LT(nsec_now() - begin, NSEC_PER_SEC / 5);
+	for (int i = 0; i < N_STRANGERS; i++)
+		list_del(&strangers[i].link);
+	free(strangers);
+	pair_deinit(&pair);
 	lab_deinit(&lab);
 }
 

@@ -222,6 +222,26 @@ TEST(end_tells_client_and_health_page)
 	lab_deinit(&lab);
 }
 
+/* As when the loop cannot watch its socket any more. */
+TEST(health_page_tells_of_an_end_that_nobody_announced)
+{
+	struct shmd_health_page *page;
+	struct pair pair;
+	struct lab lab;
+
+	lab_init(&lab, 100);
+	pair_init_hello(&pair, &lab, MSG_ROLE_CLIENT);
+	page = mmap(NULL, sizeof(*page), PROT_READ, MAP_SHARED, pair.session->health_fd, 0);
+	ASSERT_NE(page, MAP_FAILED);
+	pair.session->ended = true;
+	pair_deinit(&pair);
+	ASSERT_EQ(page->session, SHMD_HEALTH_SESSION_ENDED);
+	for (int i = 0; i < (int)SHMD_HEALTH_NICS; i++)
+		ASSERT_EQ(page->nic[i], SHMD_HEALTH_SESSION_ENDED);
+	munmap(page, sizeof(*page));
+	lab_deinit(&lab);
+}
+
 TEST(health_word_keeps_its_first_final_value)
 {
 	struct shmd_health_page *page;
@@ -460,6 +480,7 @@ struct noted {
 	enum catalog_event event;
 	unsigned int n; /* with an event */
 	int level;
+	bool provoked;
 	char text[200];
 };
 
@@ -471,6 +492,7 @@ static void on_note(void *arg, const struct note *note)
 		return;
 	noted->event = note->event;
 	noted->level = note->level;
+	noted->provoked = note->provoked;
 	noted->n++;
 	snprintf(noted->text, sizeof(noted->text), "%s", note->text);
 }
@@ -503,6 +525,8 @@ TEST(every_end_that_concerns_an_administrator_is_an_event)
 		session_end(pair.session, ends[i].status, "because");
 		ASSERT_EQ(noted.event, ends[i].event);
 		ASSERT_EQ(noted.n, ends[i].event != CATALOG_NONE);
+		/* What clients do not cause is not among what is dropped when they cause too much. */
+		ASSERT_EQ(noted.provoked, noted.n > 0 && noted.event != CATALOG_SESSION_KILLED);
 		pair_deinit(&pair);
 		lab_deinit(&lab);
 	}

@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The plain functions, scope thread and the sharing of the QP: bodies. Contracts are in rma.h, which includes this
+ * unless the bodies come from libshmd_device.a (annotate.h). The other headers call none of them.
+ */
+#include <shmd/dev/rma.h>
+
+#ifndef SHMD_DEV_PLAIN_H
+#define SHMD_DEV_PLAIN_H
+
+/* ---- put, get, p and g ------------------------------------------------------------------------------------- */
+
+SHMD_DEV_API int shmd_dev_qp_put(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+				 struct shmd_dev_addr local, uint64_t bytes, uint64_t timeout_nsec)
+{
+	return shmd_dev_qp_put_as(qp, remote, local, bytes, shmd_dev_mode_of(qp, timeout_nsec));
+}
+
+SHMD_DEV_API int shmd_dev_qp_put_nbi(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+				     struct shmd_dev_addr local, uint64_t bytes)
+{
+	return shmd_dev_qp_put_nbi_as(qp, remote, local, bytes, shmd_dev_mode_of(qp, 0));
+}
+
+SHMD_DEV_API int shmd_dev_qp_get(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+				 struct shmd_dev_addr local, uint64_t bytes, uint64_t timeout_nsec)
+{
+	return shmd_dev_qp_get_as(qp, remote, local, bytes, shmd_dev_mode_of(qp, timeout_nsec));
+}
+
+SHMD_DEV_API int shmd_dev_qp_get_nbi(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+				     struct shmd_dev_addr local, uint64_t bytes)
+{
+	return shmd_dev_qp_get_nbi_as(qp, remote, local, bytes, shmd_dev_mode_of(qp, 0));
+}
+
+SHMD_DEV_API int shmd_dev_qp_p(struct shmd_dev_qp *qp, struct shmd_dev_addr remote, uint64_t value,
+			       uint32_t bytes)
+{
+	return shmd_dev_qp_p_as(qp, remote, value, bytes, shmd_dev_mode_of(qp, 0));
+}
+
+SHMD_DEV_API int shmd_dev_qp_g(struct shmd_dev_qp *qp, struct shmd_dev_addr remote, uint32_t bytes,
+			       uint64_t timeout_nsec, uint64_t *ret_value)
+{
+	return shmd_dev_qp_g_as(qp, remote, bytes, shmd_dev_mode_of(qp, timeout_nsec), ret_value);
+}
+
+/* ---- signals ----------------------------------------------------------------------------------------------- */
+
+SHMD_DEV_API int shmd_dev_qp_signal_set(struct shmd_dev_qp *qp, struct shmd_dev_addr word,
+					uint64_t value)
+{
+	return shmd_dev_qp_signal_as(qp, shmd_dev_signal_of(word, SHMD_DEV_SIGNAL_SET, value),
+				     shmd_dev_mode_of(qp, 0));
+}
+
+SHMD_DEV_API int shmd_dev_qp_signal_add(struct shmd_dev_qp *qp, struct shmd_dev_addr word,
+					uint64_t value)
+{
+	return shmd_dev_qp_signal_as(qp, shmd_dev_signal_of(word, SHMD_DEV_SIGNAL_ADD, value),
+				     shmd_dev_mode_of(qp, 0));
+}
+
+SHMD_DEV_API int shmd_dev_qp_put_signal(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+					struct shmd_dev_addr local, uint64_t bytes,
+					struct shmd_dev_signal signal, uint64_t timeout_nsec)
+{
+	return shmd_dev_qp_put_signal_as(qp, remote, local, bytes, signal,
+					 shmd_dev_mode_of(qp, timeout_nsec));
+}
+
+SHMD_DEV_API int shmd_dev_qp_put_signal_nbi(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+					    struct shmd_dev_addr local, uint64_t bytes,
+					    struct shmd_dev_signal signal)
+{
+	return shmd_dev_qp_put_signal_nbi_as(qp, remote, local, bytes, signal,
+					     shmd_dev_mode_of(qp, 0));
+}
+
+/* ---- atomics ----------------------------------------------------------------------------------------------- */
+
+SHMD_DEV_API int shmd_dev_qp_atomic_add(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+					uint32_t bytes, uint64_t value)
+{
+	return shmd_dev_amo_post(qp, remote, SHMD_DEV_AMO_ADD, bytes, value);
+}
+
+SHMD_DEV_API int shmd_dev_qp_atomic_inc(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+					uint32_t bytes)
+{
+	return shmd_dev_amo_post(qp, remote, SHMD_DEV_AMO_ADD, bytes, 1);
+}
+
+SHMD_DEV_API int shmd_dev_qp_atomic_and(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+					uint32_t bytes, uint64_t value)
+{
+	return shmd_dev_amo_post(qp, remote, SHMD_DEV_AMO_AND, bytes, value);
+}
+
+SHMD_DEV_API int shmd_dev_qp_atomic_or(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+				       uint32_t bytes, uint64_t value)
+{
+	return shmd_dev_amo_post(qp, remote, SHMD_DEV_AMO_OR, bytes, value);
+}
+
+SHMD_DEV_API int shmd_dev_qp_atomic_xor(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+					uint32_t bytes, uint64_t value)
+{
+	return shmd_dev_amo_post(qp, remote, SHMD_DEV_AMO_XOR, bytes, value);
+}
+
+SHMD_DEV_API int shmd_dev_qp_atomic_set(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+					uint32_t bytes, uint64_t value)
+{
+	return shmd_dev_amo_post(qp, remote, SHMD_DEV_AMO_SWAP, bytes, value);
+}
+
+SHMD_DEV_API int shmd_dev_qp_atomic_fetch(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+					  uint32_t bytes, uint64_t timeout_nsec, uint64_t *ret_old)
+{
+	return shmd_dev_amo_fetch(qp, remote, shmd_dev_amo_of(SHMD_DEV_AMO_FETCH, bytes, 0),
+				  timeout_nsec, ret_old);
+}
+
+SHMD_DEV_API int shmd_dev_qp_atomic_fetch_add(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+					      uint32_t bytes, uint64_t value, uint64_t timeout_nsec,
+					      uint64_t *ret_old)
+{
+	return shmd_dev_amo_fetch(qp, remote, shmd_dev_amo_of(SHMD_DEV_AMO_ADD, bytes, value),
+				  timeout_nsec, ret_old);
+}
+
+SHMD_DEV_API int shmd_dev_qp_atomic_fetch_inc(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+					      uint32_t bytes, uint64_t timeout_nsec,
+					      uint64_t *ret_old)
+{
+	return shmd_dev_amo_fetch(qp, remote, shmd_dev_amo_of(SHMD_DEV_AMO_ADD, bytes, 1),
+				  timeout_nsec, ret_old);
+}
+
+SHMD_DEV_API int shmd_dev_qp_atomic_fetch_and(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+					      uint32_t bytes, uint64_t value, uint64_t timeout_nsec,
+					      uint64_t *ret_old)
+{
+	return shmd_dev_amo_fetch(qp, remote, shmd_dev_amo_of(SHMD_DEV_AMO_AND, bytes, value),
+				  timeout_nsec, ret_old);
+}
+
+SHMD_DEV_API int shmd_dev_qp_atomic_fetch_or(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+					     uint32_t bytes, uint64_t value, uint64_t timeout_nsec,
+					     uint64_t *ret_old)
+{
+	return shmd_dev_amo_fetch(qp, remote, shmd_dev_amo_of(SHMD_DEV_AMO_OR, bytes, value),
+				  timeout_nsec, ret_old);
+}
+
+SHMD_DEV_API int shmd_dev_qp_atomic_fetch_xor(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+					      uint32_t bytes, uint64_t value, uint64_t timeout_nsec,
+					      uint64_t *ret_old)
+{
+	return shmd_dev_amo_fetch(qp, remote, shmd_dev_amo_of(SHMD_DEV_AMO_XOR, bytes, value),
+				  timeout_nsec, ret_old);
+}
+
+SHMD_DEV_API int shmd_dev_qp_atomic_swap(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+					 uint32_t bytes, uint64_t value, uint64_t timeout_nsec,
+					 uint64_t *ret_old)
+{
+	return shmd_dev_amo_fetch(qp, remote, shmd_dev_amo_of(SHMD_DEV_AMO_SWAP, bytes, value),
+				  timeout_nsec, ret_old);
+}
+
+SHMD_DEV_API int shmd_dev_qp_atomic_compare_swap(struct shmd_dev_qp *qp,
+						 struct shmd_dev_addr remote,
+						 struct shmd_dev_amo amo, uint64_t timeout_nsec,
+						 uint64_t *ret_old)
+{
+	amo.op = SHMD_DEV_AMO_COMPARE_SWAP;
+	return shmd_dev_amo_fetch(qp, remote, amo, timeout_nsec, ret_old);
+}
+
+/* ---- ordering ---------------------------------------------------------------------------------------------- */
+
+SHMD_DEV_API int shmd_dev_qp_fence(struct shmd_dev_qp *qp)
+{
+	return shmd_dev_qp_fence_as(qp, shmd_dev_mode_of(qp, 0));
+}
+
+SHMD_DEV_API int shmd_dev_qp_quiet(struct shmd_dev_qp *qp, uint64_t timeout_nsec)
+{
+	return shmd_dev_qp_quiet_as(qp, shmd_dev_mode_of(qp, timeout_nsec));
+}
+
+/* ---- local words that peers write -------------------------------------------------------------------------- */
+
+SHMD_DEV_API int shmd_dev_qp_wait_until64(struct shmd_dev_qp *qp, const uint64_t *word,
+					  enum shmd_dev_cmp cmp, uint64_t value,
+					  uint64_t timeout_nsec)
+{
+	return shmd_dev_qp_wait_until64_as(qp, word, cmp, value,
+					   shmd_dev_mode_of(qp, timeout_nsec));
+}
+
+SHMD_DEV_API int shmd_dev_qp_wait_until32(struct shmd_dev_qp *qp, const uint32_t *word,
+					  enum shmd_dev_cmp cmp, uint32_t value,
+					  uint64_t timeout_nsec)
+{
+	return shmd_dev_qp_wait_until32_as(qp, word, cmp, value,
+					   shmd_dev_mode_of(qp, timeout_nsec));
+}
+
+SHMD_DEV_API int shmd_dev_qp_test64(struct shmd_dev_qp *qp, const uint64_t *word,
+				    enum shmd_dev_cmp cmp, uint64_t value)
+{
+	return shmd_dev_qp_test64_as(qp, word, cmp, value, shmd_dev_mode_of(qp, 0));
+}
+
+SHMD_DEV_API int shmd_dev_qp_test32(struct shmd_dev_qp *qp, const uint32_t *word,
+				    enum shmd_dev_cmp cmp, uint32_t value)
+{
+	return shmd_dev_qp_test32_as(qp, word, cmp, value, shmd_dev_mode_of(qp, 0));
+}
+
+/* ---- WQEs of one's own ------------------------------------------------------------------------------------- */
+
+SHMD_DEV_API int shmd_dev_qp_reserve(struct shmd_dev_qp *qp, uint32_t n_wqebbs, uint64_t *ret_index)
+{
+	struct shmd_dev_claim claim;
+	struct shmd_dev_ring ring;
+	int status;
+
+	/* Here, for the caller's number; shmd_dev_sq_try_claim counts with 32 bits and a sign. */
+	if (n_wqebbs - 1 >= shmd_dev_sq_window(qp))
+		return SHMD_DEV_INVALID;
+	claim = shmd_dev_sq_reserve(qp, n_wqebbs, SHMD_DEV_FIXED(qp->sharing), 0, &ring);
+	status = shmd_dev_claim_status(claim.index);
+	if (!status)
+		*ret_index = claim.index;
+	return status;
+}
+
+SHMD_DEV_API unsigned int shmd_dev_qp_fence_flags(struct shmd_dev_qp *qp)
+{
+	int sharing = SHMD_DEV_FIXED(qp->sharing);
+
+	return shmd_dev_sq_take_fence(qp, shmd_dev_index_peek(&qp->fence_index, sharing),
+				      shmd_dev_index_peek(&qp->cqe_ci, sharing), sharing);
+}
+
+SHMD_DEV_API int shmd_dev_qp_ready(struct shmd_dev_qp *qp, uint64_t index, uint32_t n_wqebbs)
+{
+	return shmd_dev_sq_ready(qp, index, n_wqebbs, SHMD_DEV_FIXED(qp->sharing));
+}
+
+SHMD_DEV_API int shmd_dev_qp_submit(struct shmd_dev_qp *qp, uint64_t end, unsigned int flags)
+{
+	if (flags & SHMD_DEV_NO_DOORBELL)
+		return SHMD_DEV_OK;
+	return shmd_dev_sq_submit(qp, end, SHMD_DEV_FIXED(qp->sharing));
+}
+
+SHMD_DEV_API int shmd_dev_qp_wait(struct shmd_dev_qp *qp, uint64_t end, uint64_t timeout_nsec)
+{
+	return shmd_dev_sq_wait(qp, end, SHMD_DEV_FIXED(qp->sharing), timeout_nsec);
+}
+
+SHMD_DEV_API int shmd_dev_qp_test(struct shmd_dev_qp *qp, uint64_t end)
+{
+	int rc = shmd_dev_cq_poll(qp, SHMD_DEV_FIXED(qp->sharing));
+
+	if (rc)
+		return rc;
+	return shmd_dev_index_acquire(&qp->cqe_ci, SHMD_DEV_FIXED(qp->sharing)) >= end ? SHMD_DEV_OK
+								       : SHMD_DEV_AGAIN;
+}
+
+SHMD_DEV_API uint32_t shmd_dev_qp_error(const struct shmd_dev_qp *qp, uint32_t *ret_wqe_index)
+{
+	uint32_t syndrome = shmd_dev_flag_load(&qp->error_syndrome, SHMD_DEV_FIXED(qp->sharing));
+
+	if (syndrome)
+		*ret_wqe_index = shmd_dev_flag_load(&qp->error_wqe_index, SHMD_DEV_FIXED(qp->sharing));
+	return syndrome;
+}
+
+/* ---- two-sided --------------------------------------------------------------------------------------------- */
+
+SHMD_DEV_API int shmd_dev_qp_send(struct shmd_dev_qp *qp, struct shmd_dev_addr local,
+				  uint64_t bytes)
+{
+	return shmd_dev_send_one(qp, local, bytes, 0);
+}
+
+SHMD_DEV_API int shmd_dev_qp_send_imm(struct shmd_dev_qp *qp, struct shmd_dev_addr local,
+				      uint64_t bytes, uint32_t imm)
+{
+	return shmd_dev_send_one(qp, local, bytes, &imm);
+}
+
+SHMD_DEV_API int shmd_dev_qp_post_recv(struct shmd_dev_qp *qp, struct shmd_dev_addr local,
+				       uint64_t bytes)
+{
+	uint64_t key_be = (SHMD_DEV_FORCE uint32_t)local.key_be;
+	uint64_t terminate = (uint64_t)shmd_dev_swap32(SHMD_LKEY_TERMINATE) << 32;
+	uint64_t slot;
+	uint8_t *wqe;
+
+	if (!SHMD_DEV_FIXED(qp->rq_wqes) || bytes > SHMD_DEV_MAX_REQUEST_BYTES)
+		return SHMD_DEV_INVALID;
+	slot = qp->rq_pi & (SHMD_DEV_FIXED(qp->rq_wqes) - 1);
+	wqe = (uint8_t *)(uintptr_t)(SHMD_DEV_FIXED(qp->rq_addr) + (slot << SHMD_DEV_FIXED(qp->rq_stride_shift)));
+	if (bytes) {
+		shmd_dev_ring_store(wqe, shmd_dev_swap32((uint32_t)bytes) | key_be << 32,
+				    shmd_dev_swap64(local.iova));
+		wqe += SHMD_DS_BYTES;
+	}
+	/* The list ends where the stride does, or earlier by this segment. */
+	if (!bytes || 1u << SHMD_DEV_FIXED(qp->rq_stride_shift) > SHMD_DS_BYTES)
+		shmd_dev_ring_store(wqe, terminate, 0);
+	qp->rq_pi++;
+	shmd_dev_dbrec_store(SHMD_DEV_FIXED(qp->rq_dbrec_addr), shmd_dev_swap32((uint32_t)qp->rq_pi & 0xffff),
+			     SHMD_DEV_FIXED(qp->placement));
+	return SHMD_DEV_OK;
+}
+
+#endif
