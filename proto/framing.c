@@ -90,7 +90,7 @@ static int collect_fds(struct msghdr *header, struct fdlist *fds)
 
 			memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(fd));
 			if (fdlist_add(fds, fd) < 0) {
-				close_foreign(fd);
+				close_foreign_for(fd, fds->account);
 				r = -EMSGSIZE;
 			}
 		}
@@ -101,7 +101,7 @@ static int collect_fds(struct msghdr *header, struct fdlist *fds)
 static void close_from(struct fdlist *fds, unsigned int first)
 {
 	for (unsigned int i = first; i < fds->n; i++)
-		fds->fds[i] = close_foreign(fds->fds[i]);
+		fds->fds[i] = close_foreign_for(fds->fds[i], fds->account);
 	fds->n = first;
 }
 
@@ -149,52 +149,78 @@ int framing_recv(int sock, void *buf, size_t size, size_t *ret_bytes, struct fdl
 
 /* ---- the end --------------------------------------------------------------------------------------------------- */
 
-/* False: nothing is left. With credentials, which only a packet has, an empty one does not look like the end. */
-static bool skip_one(int sock)
+enum next { NEXT_NONE, NEXT_PLAIN, NEXT_FDS };
+
+/* With room for credentials and nothing else: for descriptors the kernel says that some were cut off. */
+static ssize_t look(int sock, int flags, struct msghdr *ret_header)
 {
 	struct iovec iov = {.iov_base = &(char){0}, .iov_len = 1};
-	union control control;
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(sizeof(struct ucred))];
+	} control;
 	struct msghdr header = {
 		.msg_iov = &iov,
 		.msg_iovlen = 1,
 		.msg_control = control.bytes,
 		.msg_controllen = sizeof(control.bytes),
 	};
-	struct fdlist fds;
-	ssize_t bytes = recvmsg(sock, &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+	ssize_t bytes;
 
-	/* An error of the connection is told once, and then come the packets. */
-	if (bytes < 0)
-		return errno == EINTR || errno == ECONNRESET || errno == EPIPE;
-	fdlist_init(&fds);
-	collect_fds(&header, &fds);
-	fdlist_deinit(&fds);
-	return bytes > 0 || header.msg_controllen > 0;
+	do
+		bytes = recvmsg(sock, &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT | flags);
+	while (bytes < 0 && (errno == EINTR || errno == ECONNRESET || errno == EPIPE));
+	*ret_header = header;
+	return bytes;
 }
 
-static void skip_all(int sock)
+/* With credentials, which only a packet has, an empty one does not look like the end. */
+static enum next look_at_next(int sock)
 {
-	while (skip_one(sock))
-		;
-	close(sock);
+	struct msghdr header;
+	ssize_t bytes = look(sock, MSG_PEEK, &header);
+
+	if (bytes < 0 || (bytes == 0 && header.msg_controllen == 0 && !(header.msg_flags & MSG_CTRUNC)))
+		return NEXT_NONE;
+	return header.msg_flags & MSG_CTRUNC ? NEXT_FDS : NEXT_PLAIN;
 }
 
-int framing_close(int sock)
+/* Without any room the kernel says of descriptors that they were cut off, and peeking leaves them where they are. */
+bool framing_next_has_fds(int sock)
+{
+	struct iovec iov = {.iov_base = &(char){0}, .iov_len = 1};
+	struct msghdr header = {.msg_iov = &iov, .msg_iovlen = 1};
+
+	return recvmsg(sock, &header, MSG_PEEK | MSG_DONTWAIT) >= 0 && header.msg_flags & MSG_CTRUNC;
+}
+
+/* Is nothing left, after a few packets at most, that the kernel might have to close with the socket? */
+static bool skip_plain(int sock)
+{
+	struct msghdr header;
+
+	for (unsigned int n = 0; n < CLOSE_MAX_PACKETS; n++) {
+		enum next next = look_at_next(sock);
+
+		if (next != NEXT_PLAIN)
+			return next == NEXT_NONE;
+		look(sock, 0, &header);
+	}
+	return false;
+}
+
+/* Descriptors in packets are never taken out: one socket is all that is open until its turn, and they stay the sender's. */
+int framing_close(int sock, struct foreign_account *account)
 {
 	int saved = errno, on = 1;
-	unsigned int n = 0;
 
 	if (sock < 0)
 		return -1;
 	/* Nothing more comes in, so that an end is near. */
 	shutdown(sock, SHUT_RDWR);
 	setsockopt(sock, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on));
-	while (n < CLOSE_MAX_PACKETS && skip_one(sock))
-		n++;
-	if (n < CLOSE_MAX_PACKETS)
+	if (skip_plain(sock) || close_elsewhere(sock, account) < 0)
 		close(sock);
-	else if (close_elsewhere(sock, skip_all) < 0)
-		skip_all(sock);
 	errno = saved;
 	return -1;
 }

@@ -8,6 +8,7 @@
 #ifndef SHMEMD_PROTO_FRAMING_H
 #define SHMEMD_PROTO_FRAMING_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -39,10 +40,14 @@ int framing_send(int sock, const void *buf, size_t bytes, const int *fds, unsign
 int framing_recv(int sock, void *buf, size_t size, size_t *ret_bytes, struct fdlist *fds);
 
 /*
- * Close a socket whose packets may not all have been read: the descriptors in them are closed as close_foreign() does,
- * where the kernel would close them here and now. The peer sees the end at once. Returns -1; errno kept.
+ * Close a socket whose packets may not all have been read: the kernel closes the descriptors in them with it,
+ * which may block: then a thread of foreign-fd.h does it. The peer sees the end at once. Returns -1; errno kept.
  */
-int framing_close(int sock);
+struct foreign_account;
+int framing_close(int sock, struct foreign_account *account); /* account: as close_foreign_for() */
+
+/* Does the packet that framing_recv would read now bring descriptors? Takes none. */
+bool framing_next_has_fds(int sock);
 
 /* Options both sides rely on, for a socket that was accepted or made by socketpair. 0 or negative errno. */
 int framing_setup(int sock);

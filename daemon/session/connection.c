@@ -39,7 +39,7 @@ static struct connection_packet *packet_free(struct connection_packet *packet)
 DEFINE_CLEANUP(struct connection_packet *, packet_free);
 
 static int packet_new(const void *buf, size_t bytes, const struct fdlist *fds,
-		      struct connection_packet **ret)
+		      struct foreign_account *account, struct connection_packet **ret)
 {
 	/* bounded: an encoded packet. */
 	_cleanup_(packet_freep) struct connection_packet *packet = malloc(sizeof(*packet) + bytes);
@@ -49,6 +49,7 @@ static int packet_new(const void *buf, size_t bytes, const struct fdlist *fds,
 		return -ENOMEM;
 	list_init(&packet->link);
 	fdlist_init(&packet->fds);
+	packet->fds.account = account;
 	packet->bytes = bytes;
 	memcpy(packet->data, buf, bytes);
 	for (unsigned int i = 0; fds && i < fds->n; i++) {
@@ -85,7 +86,7 @@ void connection_deinit(struct connection *conn)
 
 	list_for_each_entry_safe(packet, tmp, &conn->out, link)
 		drop_first(conn, packet);
-	conn->fd = framing_close(conn->fd);
+	conn->fd = framing_close(conn->fd, conn->account);
 }
 
 static int send_now(struct connection *conn, const void *buf, size_t bytes, const struct fdlist *fds)
@@ -130,7 +131,7 @@ int connection_send(struct connection *conn, const void *buf, size_t bytes, cons
 		return r;
 	if (queue_full(conn, bytes))
 		return -ENOBUFS;
-	r = packet_new(buf, bytes, fds, &packet);
+	r = packet_new(buf, bytes, fds, conn->account, &packet);
 	if (r < 0)
 		return r;
 	list_add_tail(&conn->out, &packet->link);

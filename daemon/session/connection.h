@@ -20,6 +20,7 @@
 
 struct connection {
 	int fd; /* owned */
+	struct foreign_account *account; /* borrowed: of whoever sent what is closed; or NULL */
 	struct list out; /* struct connection_packet, oldest first */
 	unsigned int n_out;
 	unsigned int n_unread_fds; /* at most: sent or waiting since everything was read last */

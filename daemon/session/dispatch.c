@@ -202,6 +202,7 @@ static void run_handler(struct session *session, const struct msg *msg, struct f
 
 	msg_init(&rep, MSG_OK_REP, msg->id);
 	fdlist_init(&req.rep_fds);
+	req.rep_fds.account = quota_user_account(&session->user);
 	r = rules[msg->kind].handler(&req);
 	if (r == 0)
 		session_send(session, &rep, &req.rep_fds);
@@ -212,6 +213,16 @@ static void run_handler(struct session *session, const struct msg *msg, struct f
 	if (r != 0 && session->version == 0)
 		end_refused_hello(&req, r > 0 ? (enum shmd_status)r : dispatch_status(msg->kind, r));
 	fdlist_deinit(&req.rep_fds);
+}
+
+/* While what the user sent is not closed, whatever it sends only adds to it. */
+static void refuse_fds(struct session *session, const struct msg *msg, const struct fdlist *fds)
+{
+	struct request req = {.session = session};
+
+	session->registry->refused_total++;
+	quota_explain(&session->user, QUOTA_FDS, fds->n, req.text, sizeof(req.text));
+	send_error(session, msg->id, SHMD_STATUS_QUOTA_FDS, &req);
 }
 
 void dispatch_packet(struct session *session, const void *buf, size_t bytes, struct fdlist *fds)
@@ -238,6 +249,8 @@ void dispatch_packet(struct session *session, const void *buf, size_t bytes, str
 		violation(session, msg.id, SHMD_STATUS_FDS, status_text(SHMD_STATUS_FDS));
 	else if (session->version != 0 && !(rules[msg.kind].roles & (1u << session->role)))
 		send_error(session, msg.id, SHMD_STATUS_PERMISSION, NULL);
+	else if (fds->n > 0 && quota_fds_stuck(&session->user, fds->n))
+		refuse_fds(session, &msg, fds);
 	else
 		run_handler(session, &msg, fds);
 }

@@ -84,6 +84,7 @@ int handle_status(struct request *req)
 	const uint64_t *total = registry->quota.total.n;
 	struct msg_status_rep *rep = &req->rep->status_rep;
 
+	quota_collect(&registry->quota);
 	req->rep->kind = MSG_STATUS_REP;
 	*rep = (struct msg_status_rep){
 		.pid = (uint32_t)getpid(),

@@ -82,7 +82,7 @@ struct publish_entry *publish_entry_free(struct publish_entry *entry)
 		return NULL;
 	list_del(&entry->link);
 	list_del(&entry->owner_link);
-	close_foreign(entry->fd);
+	close_foreign_for(entry->fd, quota_charge_account(&entry->charge));
 	quota_charge_deinit(&entry->charge);
 	free(entry);
 	return NULL;

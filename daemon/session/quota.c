@@ -3,8 +3,8 @@
  * Counting what users hold.
  *
  * Knows numbers only: no session, no clock, no loop. Refuses a charge that would take any counter above its
- * limit, before anything is changed. Invariants: a bucket lives while a user or a charge points to it; the
- * total of a kind is the sum over the uid buckets. Control thread.
+ * limit, before anything is changed. Invariants: a bucket lives while a user or a charge points to it, or a descriptor that its
+ * uid sent is not closed; the total of a kind is the sum over the uid buckets. Control thread.
  */
 #include "daemon/session/quota.h"
 
@@ -16,7 +16,11 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/cleanup.h"
+#include "proto/base/foreign-fd.h"
 #include "proto/base/overflow.h"
+
+/* What a user beyond the limit may still send before its sessions end. */
+#define OVERRUN_FDS 64u
 
 struct quota_bucket {
 	struct list link;
@@ -24,6 +28,8 @@ struct quota_bucket {
 	uint32_t uid;
 	char *cgroup; /* NULL in the list of uids */
 	struct quota_amount used;
+	struct foreign_account *account; /* owned; NULL in the list of cgroups */
+	unsigned int n_unclosed; /* of the account, as used has it */
 };
 
 static const char *const quota_settings[QUOTA_N] = {
@@ -45,8 +51,22 @@ void quota_init(struct quota *quota, const struct quota_amount *limits)
 	list_init(&quota->cgroups);
 }
 
+/* The account lives on as long as closing takes. */
+static void bucket_free(struct quota_bucket *bucket)
+{
+	list_del(&bucket->link);
+	foreign_account_unref(bucket->account);
+	free(bucket->cgroup);
+	free(bucket);
+}
+
 void quota_deinit(struct quota *quota)
 {
+	struct quota_bucket *bucket, *tmp;
+
+	list_for_each_entry_safe(bucket, tmp, &quota->uids, link)
+		if (bucket->refs == 0)
+			bucket_free(bucket);
 	assert_bug(list_empty(&quota->uids) && list_empty(&quota->cgroups));
 }
 
@@ -57,13 +77,24 @@ static struct quota_bucket *bucket_ref(struct quota_bucket *bucket)
 	return bucket;
 }
 
+/* What closing threads have done since is seen here: they touch the account alone. */
+static void bucket_collect(struct quota *quota, struct quota_bucket *bucket)
+{
+	unsigned int now = foreign_account_unclosed(bucket->account);
+
+	bucket->used.n[QUOTA_FDS] += (uint64_t)now - bucket->n_unclosed;
+	quota->total.n[QUOTA_FDS] += (uint64_t)now - bucket->n_unclosed;
+	bucket->n_unclosed = now;
+}
+
+/* One whose descriptors are not all closed stays: quota_collect frees it. */
 static struct quota_bucket *bucket_unref(struct quota_bucket *bucket)
 {
 	if (!bucket || --bucket->refs > 0)
 		return NULL;
-	list_del(&bucket->link);
-	free(bucket->cgroup);
-	free(bucket);
+	if (bucket->n_unclosed > 0 || (bucket->account && foreign_account_unclosed(bucket->account) > 0))
+		return NULL;
+	bucket_free(bucket);
 	return NULL;
 }
 DEFINE_CLEANUP(struct quota_bucket *, bucket_unref);
@@ -81,6 +112,10 @@ static struct quota_bucket *bucket_new(struct list *in, uint32_t uid, const char
 		bucket->cgroup = strdup(cgroup);
 		if (!bucket->cgroup)
 			return NULL;
+	} else {
+		bucket->account = foreign_account_new();
+		if (!bucket->account)
+			return NULL;
 	}
 	list_add_tail(in, &bucket->link);
 	return take_ptr(bucket);
@@ -96,8 +131,52 @@ static struct quota_bucket *bucket_get(struct list *in, uint32_t uid, const char
 	return bucket_new(in, uid, cgroup);
 }
 
+void quota_collect(struct quota *quota)
+{
+	struct quota_bucket *bucket, *tmp;
+
+	list_for_each_entry_safe(bucket, tmp, &quota->uids, link) {
+		bucket_collect(quota, bucket);
+		if (bucket->refs == 0 && bucket->n_unclosed == 0)
+			bucket_free(bucket);
+	}
+}
+
+struct foreign_account *quota_user_account(const struct quota_user *user)
+{
+	return user->uid->account;
+}
+
+struct foreign_account *quota_charge_account(const struct quota_charge *charge)
+{
+	return charge->uid ? charge->uid->account : NULL;
+}
+
+static bool bucket_fits(const struct quota_bucket *bucket, uint64_t asked, uint64_t limit,
+			enum quota_what what)
+{
+	return !bucket || asked == 0 || range_fits(bucket->used.n[what], asked, limit);
+}
+
+static bool fds_pass(const struct quota_user *user, uint64_t n, uint64_t limit)
+{
+	bucket_collect(user->quota, user->uid);
+	return user->uid->n_unclosed > 0 && !bucket_fits(user->uid, n, limit, QUOTA_FDS);
+}
+
+bool quota_fds_stuck(const struct quota_user *user, uint64_t n)
+{
+	return fds_pass(user, n, user->quota->limits.n[QUOTA_FDS]);
+}
+
+bool quota_fds_overrun(const struct quota_user *user)
+{
+	return fds_pass(user, 1, user->quota->limits.n[QUOTA_FDS] + OVERRUN_FDS);
+}
+
 int quota_user_init(struct quota_user *user, struct quota *quota, uint32_t uid, const char *cgroup)
 {
+	quota_collect(quota);
 	*user = (struct quota_user){.quota = quota};
 	user->uid = bucket_get(&quota->uids, uid, NULL);
 	if (!user->uid)
@@ -116,12 +195,6 @@ void quota_user_deinit(struct quota_user *user)
 {
 	user->uid = bucket_unref(user->uid);
 	user->cgroup = bucket_unref(user->cgroup);
-}
-
-static bool bucket_fits(const struct quota_bucket *bucket, uint64_t asked, uint64_t limit,
-			enum quota_what what)
-{
-	return !bucket || asked == 0 || range_fits(bucket->used.n[what], asked, limit);
 }
 
 static void amount_add(struct quota_amount *to, const struct quota_amount *amount)
@@ -144,6 +217,7 @@ int quota_charge(const struct quota_user *user, const struct quota_amount *amoun
 	struct quota *quota = user->quota;
 
 	assert_bug(!charge->uid);
+	bucket_collect(quota, user->uid);
 	for (int i = 0; i < QUOTA_N; i++)
 		if (!bucket_fits(user->uid, amount->n[i], quota->limits.n[i], i) ||
 		    !bucket_fits(user->cgroup, amount->n[i], quota->limits.n[i], i))

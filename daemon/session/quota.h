@@ -9,6 +9,7 @@
 #ifndef SHMEMD_SESSION_QUOTA_H
 #define SHMEMD_SESSION_QUOTA_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -38,6 +39,7 @@ struct quota {
 };
 
 struct quota_bucket;
+struct foreign_account;
 
 /* Who is charged. Two sessions of one uid share the bucket. */
 struct quota_user {
@@ -59,6 +61,19 @@ void quota_deinit(struct quota *quota); /* every charge and user is gone already
 
 int quota_user_init(struct quota_user *user, struct quota *quota, uint32_t uid, const char *cgroup);
 void quota_user_deinit(struct quota_user *user);
+
+/*
+ * Descriptors that the user sent and that are not closed yet, since their closing blocks, are charged to its uid as
+ * QUOTA_FDS, whatever the limit: they are here already. This counts them anew; a user has gone when the last is closed.
+ */
+void quota_collect(struct quota *quota);
+struct foreign_account *quota_user_account(const struct quota_user *user); /* to close with; lives as the user does */
+struct foreign_account *quota_charge_account(const struct quota_charge *charge); /* NULL: nothing is charged */
+
+/* Would n more of its descriptors pass the limit, because of those that are not closed? */
+bool quota_fds_stuck(const struct quota_user *user, uint64_t n);
+/* The same, with more beyond the limit than requests that were refused could leave. */
+bool quota_fds_overrun(const struct quota_user *user);
 
 /*
  * Charge all of *amount or nothing. 0; or 1 + enum quota_what of the limit that would be exceeded. *charge must be empty.

@@ -81,31 +81,36 @@ note_event(struct session *session, enum catalog_event event, const char *fmt, .
 	va_end(ap);
 }
 
-static int charge_connection(struct session *session)
+static int refuse_connection(struct session *session, enum quota_what what, enum shmd_status status)
 {
-	const struct quota_amount amount = {.n = {[QUOTA_CONNECTIONS] = 1}};
 	struct msg msg;
-	int r;
 
-	r = quota_charge(&session->user, &amount, &session->connection_charge);
-	if (r == 0)
-		return 0;
 	msg_init(&msg, MSG_ERROR_REP, 0);
-	msg.error_rep.status = SHMD_STATUS_QUOTA_SESSIONS;
-	quota_explain(&session->user, r - 1, amount.n[r - 1], msg.error_rep.text,
-		      sizeof(msg.error_rep.text));
+	msg.error_rep.status = status;
+	quota_explain(&session->user, what, 1, msg.error_rep.text, sizeof(msg.error_rep.text));
 	note_event(session, CATALOG_SESSION_REFUSED, "refused a connection: %s", msg.error_rep.text);
 	session->registry->refused_total++;
 	session_send(session, &msg, NULL);
-	monitor_refused(session, SHMD_STATUS_QUOTA_SESSIONS, msg.error_rep.text);
+	monitor_refused(session, status, msg.error_rep.text);
 	return -EDQUOT;
+}
+
+static int charge_connection(struct session *session)
+{
+	const struct quota_amount amount = {.n = {[QUOTA_CONNECTIONS] = 1}};
+
+	if (quota_fds_stuck(&session->user, 1))
+		return refuse_connection(session, QUOTA_FDS, SHMD_STATUS_QUOTA_FDS);
+	if (quota_charge(&session->user, &amount, &session->connection_charge) == 0)
+		return 0;
+	return refuse_connection(session, QUOTA_CONNECTIONS, SHMD_STATUS_QUOTA_SESSIONS);
 }
 
 int session_new(struct registry *registry, int sock, struct session **ret_session)
 {
 	_cleanup_close_ int owned_sock = sock;
 	_cleanup_(session_freep) struct session *session = calloc(1, sizeof(*session));
-	int r;
+	int r, r_identity;
 
 	if (!session)
 		return -ENOMEM;
@@ -122,13 +127,15 @@ int session_new(struct registry *registry, int sock, struct session **ret_sessio
 	r = framing_setup(session->connection.fd);
 	if (r < 0)
 		return r;
-	r = identity_init(&session->identity, session->connection.fd);
-	if (r < 0)
-		return r;
+	r_identity = identity_init(&session->identity, session->connection.fd);
 	r = quota_user_init(&session->user, &registry->quota, session->identity.uid,
 			    session->identity.cgroup);
 	if (r < 0)
 		return r;
+	/* Also of a client that is gone already: what it sent has to be closed. */
+	session->connection.account = quota_user_account(&session->user);
+	if (r_identity < 0)
+		return r_identity;
 	r = charge_connection(session);
 	if (r < 0)
 		return r;
@@ -462,7 +469,13 @@ static bool read_one(struct session *session)
 	size_t bytes;
 	int r;
 
+	if (quota_fds_overrun(&session->user) && framing_next_has_fds(session->connection.fd)) {
+		session_end(session, SHMD_STATUS_QUOTA_FDS,
+			    "the user sent descriptors whose closing takes too long, and sends more");
+		return false;
+	}
 	fdlist_init(&fds);
+	fds.account = session->connection.account;
 	r = connection_recv(&session->connection, buf, REGISTRY_PACKET_BYTES, &bytes, &fds);
 	if (r == 0)
 		dispatch_packet(session, buf, bytes, &fds);

@@ -12,6 +12,7 @@
 
 void fdlist_init(struct fdlist *fds)
 {
+	fds->account = NULL;
 	fds->n = 0;
 	for (unsigned int i = 0; i < FDLIST_MAX; i++)
 		fds->fds[i] = -1;
@@ -22,7 +23,7 @@ void fdlist_deinit(struct fdlist *fds)
 	if (!fds)
 		return;
 	for (unsigned int i = 0; i < fds->n; i++)
-		fds->fds[i] = close_foreign(fds->fds[i]);
+		fds->fds[i] = close_foreign_for(fds->fds[i], fds->account);
 	fds->n = 0;
 }
 

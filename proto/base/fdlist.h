@@ -8,7 +8,10 @@
 
 #define FDLIST_MAX 16
 
+struct foreign_account;
+
 struct fdlist {
+	struct foreign_account *account; /* borrowed: what is closed is counted there; or NULL */
 	unsigned int n;
 	int fds[FDLIST_MAX]; /* -1 once taken */
 };

@@ -5,8 +5,9 @@
  * close() may block for as long as the sender likes: a file system in user space is asked to flush, a TCP socket with
  * SO_LINGER waits for its peer. Memfds, pipes and anonymous inodes never do; sockets do not once the lingering is off,
  * but for those that may have such descriptors on their way.
- * Everything else goes to a queue that a few threads empty; they end when there is nothing left. When all of them are
- * stuck, the queue grows until the process may open no more: new clients are refused, the others never notice.
+ * Everything else goes to a queue that a few threads empty; they end when there is nothing left. Each account has a
+ * queue of its own and a few threads at most, so that whoever gets its threads stuck waits alone. What an account has
+ * handed over is counted until it is really closed; how many are too many is for the caller to say.
  *
  * Asks nothing of the file itself, since that may block as well. Any thread; one lock.
  */
@@ -27,20 +28,89 @@
 #include "proto/base/later.h"
 #include "proto/base/list.h"
 
-#define MAX_CLOSERS 16u
+#define MAX_CLOSERS 32u
+#define MAX_CLOSERS_EACH 4u
 #define LARGE_BLOCKS ((16 << 20) / 512)
 #define CLOSER_STACK_BYTES 65536u
 
 struct waiting_fd {
 	struct waiting_fd *next;
-	void (*fn)(int fd);
 	int fd;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* the three below */
+struct foreign_account {
+	unsigned int refs; /* its owner, and each descriptor that is not closed */
+	unsigned int n_unclosed;
+	unsigned int n_closers; /* threads at work on it */
+	struct waiting_fd *waiting;
+	struct list runnable; /* linked: something waits, and it may have another thread */
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* accounts and all below */
 static pthread_cond_t idle = PTHREAD_COND_INITIALIZER; /* n_closers is 0 */
-static struct waiting_fd *waiting;
+static struct list runnable = {&runnable, &runnable}; /* struct foreign_account.runnable, the next one first */
+static struct foreign_account nobody = {.refs = 1, .runnable = {&nobody.runnable, &nobody.runnable}};
 static unsigned int n_closers;
+
+struct foreign_account *foreign_account_new(void)
+{
+	struct foreign_account *account = calloc(1, sizeof(*account));
+
+	if (!account)
+		return NULL;
+	account->refs = 1;
+	list_init(&account->runnable);
+	return account;
+}
+
+/* Under the lock. */
+static void account_put(struct foreign_account *account)
+{
+	if (--account->refs == 0)
+		free(account);
+}
+
+struct foreign_account *foreign_account_unref(struct foreign_account *account)
+{
+	if (!account)
+		return NULL;
+	pthread_mutex_lock(&lock);
+	account_put(account);
+	pthread_mutex_unlock(&lock);
+	return NULL;
+}
+
+unsigned int foreign_account_unclosed(struct foreign_account *account)
+{
+	unsigned int n;
+
+	pthread_mutex_lock(&lock);
+	n = account->n_unclosed;
+	pthread_mutex_unlock(&lock);
+	return n;
+}
+
+/* Under the lock. */
+static void account_add(struct foreign_account *account)
+{
+	account->refs++;
+	account->n_unclosed++;
+}
+
+/* Under the lock. */
+static void account_closed(struct foreign_account *account)
+{
+	account->n_unclosed--;
+	account_put(account);
+}
+
+/* Under the lock. To the end of the line, if it may be in it. */
+static void account_queue(struct foreign_account *account)
+{
+	list_del(&account->runnable);
+	if (account->waiting && account->n_closers < MAX_CLOSERS_EACH)
+		list_add_tail(&runnable, &account->runnable);
+}
 
 /* With the lingering off. One of the Unix domain may hold descriptors that nobody has read: those are closed with it. */
 static bool socket_closes_at_once(int fd)
@@ -70,18 +140,28 @@ static bool closes_at_once(int fd)
 	return false;
 }
 
+/* Under the lock, which is let go meanwhile. */
+static void close_one(struct foreign_account *account)
+{
+	struct waiting_fd *item = account->waiting;
+
+	account->waiting = item->next;
+	account->n_closers++;
+	account_queue(account);
+	pthread_mutex_unlock(&lock);
+	close(item->fd);
+	free(item);
+	pthread_mutex_lock(&lock);
+	account->n_closers--;
+	account_queue(account);
+	account_closed(account);
+}
+
 static void *closer(void *arg)
 {
-	struct waiting_fd *item;
-
 	pthread_mutex_lock(&lock);
-	while ((item = waiting)) {
-		waiting = item->next;
-		pthread_mutex_unlock(&lock);
-		item->fn(item->fd);
-		free(item);
-		pthread_mutex_lock(&lock);
-	}
+	while (!list_empty(&runnable))
+		close_one(container_of(runnable.next, struct foreign_account, runnable));
 	if (--n_closers == 0)
 		pthread_cond_broadcast(&idle);
 	pthread_mutex_unlock(&lock);
@@ -95,7 +175,7 @@ static int start_closer(void)
 	pthread_t thread;
 	int r;
 
-	if (n_closers == MAX_CLOSERS)
+	if (n_closers == MAX_CLOSERS || list_empty(&runnable))
 		return 0;
 	pthread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
@@ -106,36 +186,43 @@ static int start_closer(void)
 	return -r;
 }
 
-int close_elsewhere(int fd, void (*fn)(int fd))
+/* Under the lock. Nobody has looked at it yet: what was added last is the first. */
+static int add_waiting(struct foreign_account *account, struct waiting_fd *item)
+{
+	int r;
+
+	item->next = account->waiting;
+	account->waiting = item;
+	account_queue(account);
+	r = start_closer();
+	if (r == 0 || n_closers > 0) {
+		account_add(account);
+		return 0;
+	}
+	account->waiting = item->next;
+	account_queue(account);
+	return r;
+}
+
+int close_elsewhere(int fd, struct foreign_account *account)
 {
 	struct waiting_fd *item = malloc(sizeof(*item));
 	int r;
 
 	if (!item)
 		return -ENOMEM;
-	item->fn = fn;
-	item->fd = fd;
+	*item = (struct waiting_fd){.fd = fd};
 	pthread_mutex_lock(&lock);
-	item->next = waiting;
-	waiting = item;
-	r = start_closer();
-	if (r < 0 && n_closers > 0)
-		r = 0;
-	if (r < 0)
-		waiting = item->next;
+	r = add_waiting(account ? account : &nobody, item);
 	pthread_mutex_unlock(&lock);
 	if (r < 0)
 		free(item);
 	return r;
 }
 
-static void close_here(int fd)
-{
-	close(fd);
-}
-
 struct large_fd {
 	struct later later;
+	struct foreign_account *account;
 	int fd;
 };
 
@@ -143,12 +230,31 @@ static void close_large(struct later *later)
 {
 	struct large_fd *large = container_of(later, struct large_fd, later);
 
-	close_here(large->fd);
+	close(large->fd);
+	pthread_mutex_lock(&lock);
+	account_closed(large->account);
+	pthread_mutex_unlock(&lock);
 	free(large);
 }
 
+static int run_large(struct large_fd *large)
+{
+	int r;
+
+	pthread_mutex_lock(&lock);
+	account_add(large->account);
+	pthread_mutex_unlock(&lock);
+	r = later_run(&large->later);
+	if (r == 0)
+		return 0;
+	pthread_mutex_lock(&lock);
+	account_closed(large->account);
+	pthread_mutex_unlock(&lock);
+	return r;
+}
+
 /* With the last descriptor of a memfd all its memory is given back, which does not block, and takes long. */
-static bool close_later(int fd)
+static bool close_later(int fd, struct foreign_account *account)
 {
 	struct large_fd *large;
 	struct stat st;
@@ -158,21 +264,27 @@ static bool close_later(int fd)
 	large = malloc(sizeof(*large));
 	if (!large)
 		return false;
-	*large = (struct large_fd){.later.fn = close_large, .fd = fd};
-	if (later_run(&large->later) == 0)
+	*large = (struct large_fd){
+		.later.fn = close_large, .account = account ? account : &nobody, .fd = fd};
+	if (run_large(large) == 0)
 		return true;
 	free(large);
 	return false;
 }
 
-int close_foreign(int fd)
+int close_foreign_for(int fd, struct foreign_account *account)
 {
 	int saved = errno;
 
-	if (fd >= 0 && !close_later(fd) && (closes_at_once(fd) || close_elsewhere(fd, close_here) < 0))
-		close_here(fd);
+	if (fd >= 0 && !close_later(fd, account) && (closes_at_once(fd) || close_elsewhere(fd, account) < 0))
+		close(fd);
 	errno = saved;
 	return -1;
+}
+
+int close_foreign(int fd)
+{
+	return close_foreign_for(fd, NULL);
 }
 
 void close_foreign_wait(void)

@@ -8,8 +8,22 @@
  */
 int close_foreign(int fd);
 
-/* fn(fd) by such a thread, where fn is what closes it. Negative errno: there is none, and fd is still the caller's. */
-int close_elsewhere(int fd, void (*fn)(int fd));
+/*
+ * Whose descriptors they are: counts what is not closed yet, and keeps one sender from holding all threads. Lives
+ * while anything of it is being closed, also when its owner lets go.
+ */
+struct foreign_account;
+
+struct foreign_account *foreign_account_new(void); /* NULL: no memory */
+struct foreign_account *foreign_account_unref(struct foreign_account *account); /* NULL allowed; returns NULL */
+/* How many were handed over and are open, or being closed, now. Any thread. */
+unsigned int foreign_account_unclosed(struct foreign_account *account);
+
+/* As close_foreign(), counted; account NULL: as everybody who has none. */
+int close_foreign_for(int fd, struct foreign_account *account);
+
+/* By such a thread, whatever it is. Negative errno: there is none, and fd is still the caller's. */
+int close_elsewhere(int fd, struct foreign_account *account);
 
 /* Wait until everything handed over is closed, however long that takes: for tests that count descriptors. */
 void close_foreign_wait(void);

@@ -19,6 +19,7 @@
 
 #define LINGER_SEC 4
 #define N_FILES 64
+#define N_STUCK 32 /* as many as all threads */
 
 static bool is_open(int fd)
 {
@@ -30,6 +31,7 @@ static int lingering(int *ret_peer)
 {
 	struct sockaddr_in addr = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	struct linger linger = {1, LINGER_SEC};
+	int small = 4096;
 	int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	int sock = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	socklen_t bytes = sizeof(addr);
@@ -37,6 +39,8 @@ static int lingering(int *ret_peer)
 
 	if (listener < 0 || bind(listener, (struct sockaddr *)&addr, bytes) < 0)
 		test_skip("no TCP here");
+	ASSERT_OK(setsockopt(listener, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small)));
+	ASSERT_OK(setsockopt(sock, SOL_SOCKET, SO_SNDBUF, &small, sizeof(small)));
 	ASSERT_OK(listen(listener, 1));
 	ASSERT_OK(getsockname(listener, (struct sockaddr *)&addr, &bytes));
 	ASSERT(connect(sock, (struct sockaddr *)&addr, bytes) == 0 || errno == EINPROGRESS);
@@ -60,8 +64,8 @@ TEST(a_socket_that_lingers_is_closed_at_once)
 	close(peer);
 }
 
-/* As the last descriptor on its way in a Unix socket, which is closed with it. */
-TEST(a_socket_that_lingers_inside_another_is_closed_elsewhere)
+/* A Unix socket with that on its way in it, whose last descriptor it is: it closes with the other, and blocks. */
+static int blocking(int *ret_peer)
 {
 	union {
 		struct cmsghdr align;
@@ -70,19 +74,65 @@ TEST(a_socket_that_lingers_inside_another_is_closed_elsewhere)
 	struct iovec iov = {.iov_base = &(char){0}, .iov_len = 1};
 	struct msghdr header = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.bytes,
 				.msg_controllen = sizeof(control)};
-	int peer, sock = lingering(&peer), pair[2];
-	uint64_t begin;
+	int sock = lingering(ret_peer), pair[2];
 
 	ASSERT_OK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair));
 	memcpy(CMSG_DATA(&control.align), &sock, sizeof(sock));
 	ASSERT_EQ(sendmsg(pair[0], &header, 0), 1);
 	close(sock);
-	begin = nsec_now();
-	close_foreign(pair[1]);
+	close(pair[0]);
+	return pair[1];
+}
+
+TEST(a_socket_that_lingers_inside_another_is_closed_elsewhere)
+{
+	int peer, sock = blocking(&peer);
+	uint64_t begin = nsec_now();
+
+	close_foreign(sock);
 	ASSERT_LT(nsec_now() - begin, 1000000000ull * LINGER_SEC / 2);
 	close(peer);
 	close_foreign_wait();
-	close(pair[0]);
+}
+
+static void wait_for_unclosed(struct foreign_account *account, unsigned int n)
+{
+	while (foreign_account_unclosed(account) != n)
+		usleep(1000);
+}
+
+TEST(who_gets_all_its_closing_stuck_waits_alone_and_is_counted)
+{
+	struct foreign_account *stuck = foreign_account_new(), *other = foreign_account_new();
+	uint64_t begin = nsec_now();
+	int peers[N_STUCK];
+
+	for (int i = 0; i < N_STUCK; i++)
+		close_foreign_for(blocking(&peers[i]), stuck);
+	for (int i = 0; i < N_FILES; i++)
+		close_foreign_for(open("/dev/null", O_RDONLY | O_CLOEXEC), other);
+	wait_for_unclosed(other, 0);
+	ASSERT_LT(nsec_now() - begin, 1000000000ull * LINGER_SEC / 2);
+	ASSERT_EQ(foreign_account_unclosed(stuck), N_STUCK);
+	for (int i = 0; i < N_STUCK; i++)
+		close(peers[i]);
+	wait_for_unclosed(stuck, 0);
+	foreign_account_unref(other);
+	foreign_account_unref(stuck);
+	close_foreign_wait();
+}
+
+/* As when the daemon ends before its clients' descriptors are closed. */
+TEST(an_account_lives_until_its_last_descriptor_is_closed)
+{
+	struct foreign_account *account = foreign_account_new();
+	int peer;
+
+	close_foreign_for(blocking(&peer), account);
+	ASSERT_EQ(foreign_account_unclosed(account), 1);
+	foreign_account_unref(account);
+	close(peer);
+	close_foreign_wait();
 }
 
 static sem_t gate;

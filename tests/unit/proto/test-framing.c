@@ -225,7 +225,7 @@ TEST(closing_takes_the_descriptors_of_packets_that_nobody_read)
 		for (unsigned int n = 0; n < counts[i]; n++)
 			send_raw(pair[0], n % 2, &ends[1], 1); /* the empty one is not the end */
 		close(ends[1]);
-		ASSERT_EQ(framing_close(pair[1]), -1);
+		ASSERT_EQ(framing_close(pair[1], NULL), -1);
 		ASSERT_EQ(recv(pair[0], &byte, 1, 0), 0);
 		close_foreign_wait();
 		ASSERT_EQ(read(ends[0], &byte, 1), 0); /* no writer is left */
@@ -233,7 +233,7 @@ TEST(closing_takes_the_descriptors_of_packets_that_nobody_read)
 		close(pair[0]);
 		ASSERT_EQ(n_open_fds(), before);
 	}
-	ASSERT_EQ(framing_close(-1), -1);
+	ASSERT_EQ(framing_close(-1, NULL), -1);
 }
 
 TEST(an_oversize_packet_is_refused_with_its_descriptors_closed)

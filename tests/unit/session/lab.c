@@ -47,8 +47,10 @@ void lab_deinit(struct lab *lab)
 	close_foreign_wait();
 }
 
-void lab_assert_empty(const struct lab *lab)
+void lab_assert_empty(struct lab *lab)
 {
+	close_foreign_wait();
+	quota_collect(&lab->registry.quota);
 	for (int i = 0; i < QUOTA_N; i++)
 		ASSERT_EQ(lab->registry.quota.total.n[i], 0);
 	for (int i = 0; i < 2; i++) {

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Descriptors that nobody manages to close are their sender's, until they are closed. */
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "proto/base/foreign-fd.h"
+#include "tests/lib/test.h"
+#include "tests/unit/session/lab.h"
+
+#define MAX_FDS 40
+#define SLACK_FDS 100 /* sockets and pages of the sessions, and what may come before a session ends */
+#define N_BLOCKING 40 /* more than there are threads */
+#define N_FLOOD 600
+#define OTHER_UID 4242u
+
+struct attack {
+	int peers[N_BLOCKING]; /* while they are open, closing blocks */
+	unsigned int n_sent, n_refused, n_ended, n_shut_out;
+};
+
+static int n_open_fds(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	int n = 0;
+
+	ASSERT(dir);
+	while (readdir(dir))
+		n++;
+	closedir(dir);
+	return n;
+}
+
+/* A TCP connection that has more to send than its peer takes, and waits a minute when it is closed. */
+static int lingering(int *ret_peer)
+{
+	struct sockaddr_in addr = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	struct linger linger = {1, 60};
+	int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int sock = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), small = 4096;
+	socklen_t bytes = sizeof(addr);
+	static char data[65536];
+
+	if (listener < 0 || bind(listener, (struct sockaddr *)&addr, bytes) < 0)
+		test_skip("no TCP here");
+	ASSERT_OK(setsockopt(listener, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small)));
+	ASSERT_OK(setsockopt(sock, SOL_SOCKET, SO_SNDBUF, &small, sizeof(small)));
+	ASSERT_OK(listen(listener, 1));
+	ASSERT_OK(getsockname(listener, (struct sockaddr *)&addr, &bytes));
+	ASSERT(connect(sock, (struct sockaddr *)&addr, bytes) == 0 || errno == EINPROGRESS);
+	*ret_peer = accept(listener, NULL, NULL);
+	ASSERT_GE(*ret_peer, 0);
+	while (send(sock, data, sizeof(data), MSG_NOSIGNAL) > 0)
+		;
+	ASSERT_OK(setsockopt(sock, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)));
+	close(listener);
+	return sock;
+}
+
+/* A Unix socket; the first ones hold what blocks when it is closed with them. */
+static int next_fd(struct attack *attack)
+{
+	struct raw_client raw = {.sock = -1};
+	int pair[2], inner;
+
+	ASSERT_OK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair));
+	if (attack->n_sent < N_BLOCKING) {
+		inner = lingering(&attack->peers[attack->n_sent]);
+		raw.sock = pair[0];
+		raw_send_bytes(&raw, "x", 1, &inner, 1);
+		close(inner);
+	}
+	attack->n_sent++;
+	close(pair[0]);
+	return pair[1];
+}
+
+static void reg_one(struct attack *attack, struct pair *pair)
+{
+	struct msg req, rep;
+	int fd = next_fd(attack);
+
+	msg_init(&req, MSG_MEM_REG_REQ, 0);
+	req.mem_reg_req = (struct msg_mem_reg_req){.kind = MSG_MEM_MEMFD, .length_bytes = 4096};
+	pair->raw.pump = NULL;
+	raw_send(&pair->raw, &req, &fd, 1);
+	close(fd); /* before the session sees it: its own is the last */
+	session_readable(pair->session);
+	if (pair->session->ended) {
+		attack->n_ended++;
+		pair_expect_end(pair, SHMD_STATUS_QUOTA_FDS);
+		return;
+	}
+	ASSERT_OK(raw_recv(&pair->raw, &rep, NULL));
+	ASSERT_EQ(rep.kind, MSG_ERROR_REP);
+	attack->n_refused += rep.error_rep.status == SHMD_STATUS_QUOTA_FDS;
+}
+
+static void expect_shut_out(struct lab *lab)
+{
+	struct raw_client raw = {0};
+	struct session *session;
+	struct msg msg;
+	int socks[2];
+
+	ASSERT_OK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, socks));
+	ASSERT_ERR(session_new(&lab->registry, socks[0], &session), EDQUOT);
+	raw.sock = socks[1];
+	ASSERT_OK(raw_recv(&raw, &msg, NULL));
+	ASSERT_EQ(msg.kind, MSG_ERROR_REP);
+	ASSERT_EQ(msg.error_rep.status, SHMD_STATUS_QUOTA_FDS);
+	raw_close(&raw);
+}
+
+/* Whoever it is, its quota is that of another user from now on. */
+static void move_to_other_user(struct pair *pair, struct lab *lab)
+{
+	struct session *session = pair->session;
+
+	quota_charge_deinit(&session->session_charge);
+	quota_charge_deinit(&session->connection_charge);
+	quota_user_deinit(&session->user);
+	ASSERT_OK(quota_user_init(&session->user, &lab->registry.quota, OTHER_UID, ""));
+	session->connection.account = quota_user_account(&session->user);
+}
+
+static void register_file(struct pair *pair)
+{
+	int fd = raw_memfd(4096);
+	struct msg req, rep;
+
+	msg_init(&req, MSG_MEM_REG_REQ, 0);
+	req.mem_reg_req = (struct msg_mem_reg_req){.kind = MSG_MEM_MEMFD, .length_bytes = 4096};
+	raw_expect(&pair->raw, &req, &fd, 1, MSG_MEM_REG_REP, &rep);
+	close(fd);
+}
+
+TEST(descriptors_that_never_finish_closing_are_bounded_by_their_senders_quota)
+{
+	struct attack attack = {0};
+	struct pair pair, other;
+	struct lab lab;
+	int before;
+
+	lab_init(&lab, MAX_FDS);
+	pair_init_hello(&other, &lab, MSG_ROLE_CLIENT);
+	raw_open_nic(&other.raw, "fake0");
+	move_to_other_user(&other, &lab);
+	before = n_open_fds();
+	pair_init_hello(&pair, &lab, MSG_ROLE_CLIENT);
+	raw_open_nic(&pair.raw, "fake0");
+	while (attack.n_sent < N_FLOOD && !pair.session->ended)
+		reg_one(&attack, &pair);
+	ASSERT_LT(n_open_fds(), before + N_BLOCKING + MAX_FDS + SLACK_FDS);
+	ASSERT_GT(attack.n_refused, 0);
+	ASSERT_EQ(attack.n_ended, 1);
+	pair_deinit(&pair);
+	ASSERT_GE(lab.registry.quota.total.n[QUOTA_FDS], MAX_FDS);
+	for (int i = 0; i < 10; i++)
+		expect_shut_out(&lab);
+	register_file(&other);
+
+	for (int i = 0; i < N_BLOCKING; i++)
+		close(attack.peers[i]);
+	close_foreign_wait();
+	pair_init_hello(&pair, &lab, MSG_ROLE_CLIENT);
+	raw_open_nic(&pair.raw, "fake0");
+	register_file(&pair);
+	pair_deinit(&pair);
+	pair_deinit(&other);
+	lab_assert_empty(&lab);
+	lab_deinit(&lab);
+}
+
+/* What a session never reads is not taken out of its socket: one descriptor is open for it, and counted. */
+TEST(descriptors_behind_the_end_of_a_session_cost_one)
+{
+	struct attack attack = {0};
+	struct pair pair;
+	struct lab lab;
+	int fds[4];
+
+	lab_init(&lab, MAX_FDS);
+	pair_init_hello(&pair, &lab, MSG_ROLE_CLIENT);
+	pair.raw.pump = NULL;
+	for (int i = 0; i < 4; i++)
+		fds[i] = next_fd(&attack);
+	for (int i = 0; i < 4; i++) {
+		raw_send_bytes(&pair.raw, "x", 1, &fds[i], 1);
+		close(fds[i]);
+	}
+	pair_deinit(&pair);
+	quota_collect(&lab.registry.quota);
+	ASSERT_EQ(lab.registry.quota.total.n[QUOTA_FDS], 1);
+	for (int i = 0; i < 4; i++)
+		close(attack.peers[i]);
+	lab_assert_empty(&lab);
+	lab_deinit(&lab);
+}
