@@ -122,7 +122,7 @@ static bool qp_attr_is_valid(const struct engine_qp_attr *attr)
 {
 	if (attr->qpn > PSN_MASK || attr->user_index > PSN_MASK || !attr->sq_ring || !attr->dbrec)
 		return false;
-	if (attr->log2_sq_wqebbs < 4 || attr->log2_sq_wqebbs > 15)
+	if (attr->log2_sq_wqebbs > 15)
 		return false;
 	return !attr->rq_ring ||
 	       (attr->log2_rq_wqes <= 15 && attr->log2_rq_stride >= 4 && attr->log2_rq_stride <= 9);
