@@ -37,20 +37,21 @@ static int decode(const struct ib_uverbs_attr *attrs, size_t n, struct decoded *
 
 static struct ib_uverbs_ioctl_hdr header(uint16_t n)
 {
-	return (struct ib_uverbs_ioctl_hdr){.length = (uint16_t)(sizeof(struct ib_uverbs_ioctl_hdr) +
-								 n * sizeof(struct ib_uverbs_attr)),
+	return (struct ib_uverbs_ioctl_hdr){.length =
+						    (uint16_t)(sizeof(struct ib_uverbs_ioctl_hdr) +
+							       n * sizeof(struct ib_uverbs_attr)),
 					    .object_id = 5,
 					    .num_attrs = n,
 					    .driver_id = RDMA_DRIVER_MLX5};
 }
 
-#define HEADER_REFUSED(change, error)                                       \
-	do {                                                                \
-		struct ib_uverbs_ioctl_hdr bad = header(3);                 \
-		const char *why = NULL;                                     \
-		bad.change;                                                 \
-		ASSERT_ERR(decode_header(&bad, &why), error);               \
-		ASSERT(why && why[0]);                                      \
+#define HEADER_REFUSED(change, error)                                                              \
+	do {                                                                                       \
+		struct ib_uverbs_ioctl_hdr bad = header(3);                                        \
+		const char *why = NULL;                                                            \
+		bad.change;                                                                        \
+		ASSERT_ERR(decode_header(&bad, &why), error);                                      \
+		ASSERT(why &&why[0]);                                                              \
 	} while (0)
 
 TEST(header_that_is_not_ours_is_refused)
@@ -92,7 +93,8 @@ TEST(attributes_are_placed_in_any_order)
 
 TEST(unknown_attribute_is_refused_unless_its_sender_calls_it_optional)
 {
-	struct ib_uverbs_attr attrs[] = {attr(10, 0, 0), attr(11, 4, 0), attr(99, 4, UVERBS_ATTR_F_MANDATORY)};
+	struct ib_uverbs_attr attrs[] = {attr(10, 0, 0), attr(11, 4, 0),
+					 attr(99, 4, UVERBS_ATTR_F_MANDATORY)};
 	struct decoded decoded;
 
 	ASSERT_ERR(decode(attrs, 3, &decoded), EPROTONOSUPPORT);

@@ -9,10 +9,12 @@
 #include "tests/mlx5sim/sim/qp-table.h"
 
 #define INIT (IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS)
-#define RTR                                                                                      \
-	(IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |                         \
+#define RTR                                                                                        \
+	(IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |                           \
 	 IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER)
-#define RTS (IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC)
+#define RTS                                                                                        \
+	(IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |                    \
+	 IBV_QP_MAX_QP_RD_ATOMIC)
 
 static int check(uint32_t from, uint32_t to, uint32_t mask)
 {
@@ -41,7 +43,8 @@ TEST(every_required_attribute_is_required)
 	for (unsigned int i = 0; i < 3; i++) {
 		for (uint32_t bit = 1; bit; bit <<= 1) {
 			if (steps[i].mask & bit)
-				ASSERT_ERR(check(steps[i].from, steps[i].to, IBV_QP_STATE | (steps[i].mask & ~bit)),
+				ASSERT_ERR(check(steps[i].from, steps[i].to,
+						 IBV_QP_STATE | (steps[i].mask & ~bit)),
 					   EINVAL);
 		}
 	}
@@ -71,26 +74,27 @@ TEST(only_transitions_of_the_standard_exist)
 
 	for (uint32_t from = 0; from <= IBV_QPS_ERR; from++) {
 		for (uint32_t to = 0; to < 32; to++) {
-			uint32_t mask = IBV_QP_STATE | (to == IBV_QPS_INIT && from == IBV_QPS_RESET ? INIT : 0) |
+			uint32_t mask = IBV_QP_STATE |
+					(to == IBV_QPS_INIT && from == IBV_QPS_RESET ? INIT : 0) |
 					(to == IBV_QPS_RTR ? RTR : 0) |
 					(to == IBV_QPS_RTS && from == IBV_QPS_RTR ? RTS : 0);
-			bool allowed = to == IBV_QPS_RESET || to == IBV_QPS_ERR ||
-				       (ways[from] >> to & 1);
+			bool allowed =
+				to == IBV_QPS_RESET || to == IBV_QPS_ERR || (ways[from] >> to & 1);
 
 			ASSERT_EQ(check(from, to, mask) == 0, allowed);
 		}
 	}
 }
 
-#define VALUE_REFUSED(bit, field, value)                                                            \
-	do {                                                                                        \
-		struct ib_uverbs_modify_qp cmd = {.attr_mask = (bit), .port_num = 1};               \
-		struct engine_qp_modify mod;                                                        \
-		const char *reason = NULL;                                                          \
-		cmd.field = (value);                                                                \
-		ASSERT_ERR(qp_table_translate(&cmd, IBV_QPS_RTS, &mod, &reason), EINVAL);           \
-		cmd.attr_mask = 0;                                                                  \
-		ASSERT_OK(qp_table_translate(&cmd, IBV_QPS_RTS, &mod, &reason));                    \
+#define VALUE_REFUSED(bit, field, value)                                                           \
+	do {                                                                                       \
+		struct ib_uverbs_modify_qp cmd = {.attr_mask = (bit), .port_num = 1};              \
+		struct engine_qp_modify mod;                                                       \
+		const char *reason = NULL;                                                         \
+		cmd.field = (value);                                                               \
+		ASSERT_ERR(qp_table_translate(&cmd, IBV_QPS_RTS, &mod, &reason), EINVAL);          \
+		cmd.attr_mask = 0;                                                                 \
+		ASSERT_OK(qp_table_translate(&cmd, IBV_QPS_RTS, &mod, &reason));                   \
 	} while (0)
 
 TEST(values_beyond_the_device_are_refused)

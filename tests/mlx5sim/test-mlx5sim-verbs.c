@@ -20,11 +20,14 @@
 #include <rdma/rdma_user_ioctl_cmds.h>
 #include <rdma/ib_user_ioctl_cmds.h>
 #include <rdma/ib_user_ioctl_verbs.h>
+#include <rdma/mlx5_user_ioctl_cmds.h>
+#include <rdma/mlx5_user_ioctl_verbs.h>
 
 #define BYTES 65536u
 #define GID_INDEX 3
-#define ALL_ACCESS \
-	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
+#define ALL_ACCESS                                                                                 \
+	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |               \
+	 IBV_ACCESS_REMOTE_ATOMIC)
 
 /* One end: a context of its own, memory, and a QP. */
 struct end {
@@ -57,7 +60,11 @@ static struct ibv_qp *make_qp(const struct end *end)
 	struct ibv_qp_init_attr attr = {
 		.send_cq = end->cq,
 		.recv_cq = end->cq,
-		.cap = {.max_send_wr = 16, .max_recv_wr = 16, .max_send_sge = 2, .max_recv_sge = 2, .max_inline_data = 64},
+		.cap = {.max_send_wr = 16,
+			.max_recv_wr = 16,
+			.max_send_sge = 2,
+			.max_recv_sge = 2,
+			.max_inline_data = 64},
 		.qp_type = IBV_QPT_RC,
 	};
 
@@ -96,16 +103,17 @@ static void end_deinit(struct end *end)
 }
 
 #define INIT_MASK (IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS)
-#define RTR_MASK                                                                                          \
-	(IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |                   \
+#define RTR_MASK                                                                                   \
+	(IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |            \
 	 IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER)
-#define RTS_MASK                                                                                          \
-	(IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |            \
+#define RTS_MASK                                                                                   \
+	(IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |     \
 	 IBV_QP_MAX_QP_RD_ATOMIC)
 
 static int to_init(const struct end *end, unsigned int access)
 {
-	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = access};
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = access};
 
 	return ibv_modify_qp(end->qp, &attr, INIT_MASK);
 }
@@ -118,7 +126,9 @@ static struct ibv_qp_attr path_to(const struct end *peer)
 		.dest_qp_num = peer->qp->qp_num,
 		.max_dest_rd_atomic = 16,
 		.min_rnr_timer = 1,
-		.ah_attr = {.is_global = 1, .port_num = 1, .grh = {.sgid_index = GID_INDEX, .hop_limit = 64}},
+		.ah_attr = {.is_global = 1,
+			    .port_num = 1,
+			    .grh = {.sgid_index = GID_INDEX, .hop_limit = 64}},
 	};
 
 	ASSERT_EQ(ibv_query_gid(peer->context, 1, GID_INDEX, &attr.ah_attr.grh.dgid), 0);
@@ -127,7 +137,10 @@ static struct ibv_qp_attr path_to(const struct end *peer)
 
 static struct ibv_qp_attr rts_attr(void)
 {
-	return (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7,
+	return (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS,
+				    .timeout = 14,
+				    .retry_cnt = 7,
+				    .rnr_retry = 7,
 				    .max_rd_atomic = 16};
 }
 
@@ -179,12 +192,17 @@ static struct ibv_wc wait_wc(struct ibv_cq *cq)
 }
 
 /* One request of 64 bytes at offset 128 of both sides. */
-static enum ibv_wc_status request(struct end ends[2], enum ibv_wr_opcode opcode, uint32_t lkey, uint64_t raddr,
-				  uint32_t rkey)
+static enum ibv_wc_status request(struct end ends[2], enum ibv_wr_opcode opcode, uint32_t lkey,
+				  uint64_t raddr, uint32_t rkey)
 {
 	struct ibv_sge sge = {.addr = (uintptr_t)ends[0].memory + 128, .length = 64, .lkey = lkey};
-	struct ibv_send_wr wr = {.wr_id = 7, .sg_list = &sge, .num_sge = 1, .opcode = opcode,
-				 .send_flags = IBV_SEND_SIGNALED, .wr.rdma = {raddr, rkey}}, *bad;
+	struct ibv_send_wr wr = {.wr_id = 7,
+				 .sg_list = &sge,
+				 .num_sge = 1,
+				 .opcode = opcode,
+				 .send_flags = IBV_SEND_SIGNALED,
+				 .wr.rdma = {raddr, rkey}},
+			   *bad;
 	struct ibv_wc wc;
 
 	if (opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
@@ -202,7 +220,8 @@ static enum ibv_wc_status request(struct end ends[2], enum ibv_wr_opcode opcode,
 
 static enum ibv_wc_status plain(struct end ends[2], enum ibv_wr_opcode opcode)
 {
-	return request(ends, opcode, ends[0].mr->lkey, (uintptr_t)ends[1].memory + 128, ends[1].mr->rkey);
+	return request(ends, opcode, ends[0].mr->lkey, (uintptr_t)ends[1].memory + 128,
+		       ends[1].mr->rkey);
 }
 
 TEST(write_read_and_atomic_do_what_they_say)
@@ -262,7 +281,8 @@ TEST(wrong_rkey_range_or_pd_at_the_peer_is_a_remote_access_error)
 		ASSERT(other);
 		raddr = (uintptr_t)ends[1].memory + (kind == 1 ? BYTES - 63 : 0);
 		rkey = kind == 0 ? 0x123400 : kind == 1 ? ends[1].mr->rkey : other->rkey;
-		ASSERT_EQ(request(ends, IBV_WR_RDMA_WRITE, ends[0].mr->lkey, raddr, rkey), IBV_WC_REM_ACCESS_ERR);
+		ASSERT_EQ(request(ends, IBV_WR_RDMA_WRITE, ends[0].mr->lkey, raddr, rkey),
+			  IBV_WC_REM_ACCESS_ERR);
 		ASSERT_EQ(ends[1].memory[0], 2);
 		ASSERT_EQ(state_of(&ends[1]), IBV_QPS_ERR);
 		ASSERT_EQ(ibv_dereg_mr(other), 0);
@@ -287,10 +307,11 @@ TEST(qp_and_mr_access_are_enforced_and_the_peer_gets_an_event)
 		struct end ends[2];
 
 		pair_init(ends, i % 2 ? ALL_ACCESS : allowed);
-		narrow = ibv_reg_mr(ends[1].pd, ends[1].memory, BYTES, i % 2 ? allowed : ALL_ACCESS);
+		narrow =
+			ibv_reg_mr(ends[1].pd, ends[1].memory, BYTES, i % 2 ? allowed : ALL_ACCESS);
 		ASSERT(narrow);
-		ASSERT_EQ(request(ends, cases[i / 2].opcode, ends[0].mr->lkey, (uintptr_t)ends[1].memory,
-				  narrow->rkey),
+		ASSERT_EQ(request(ends, cases[i / 2].opcode, ends[0].mr->lkey,
+				  (uintptr_t)ends[1].memory, narrow->rkey),
 			  IBV_WC_REM_ACCESS_ERR);
 		if (i < 2) {
 			ASSERT_EQ(ibv_get_async_event(ends[1].context, &event), 0);
@@ -368,7 +389,8 @@ TEST(regions_that_make_no_sense_are_refused)
 	ASSERT_EQ(errno, EINVAL);
 	ASSERT(!ibv_reg_mr(end.pd, end.memory, BYTES, IBV_ACCESS_LOCAL_WRITE | 0x800));
 	ASSERT_EQ(errno, EINVAL);
-	ASSERT(!ibv_reg_mr(end.pd, end.memory, BYTES, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_ON_DEMAND));
+	ASSERT(!ibv_reg_mr(end.pd, end.memory, BYTES,
+			   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_ON_DEMAND));
 	ASSERT_EQ(errno, EOPNOTSUPP);
 	ASSERT(!ibv_reg_mr(end.pd, (void *)4096, 4096, IBV_ACCESS_LOCAL_WRITE));
 	ASSERT_EQ(errno, EFAULT);
@@ -392,8 +414,9 @@ TEST(objects_in_use_are_not_destroyed)
 
 TEST(qp_types_that_are_not_there_are_refused)
 {
-	struct ibv_qp_init_attr attr = {.cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1},
-					.qp_type = IBV_QPT_UD};
+	struct ibv_qp_init_attr attr = {
+		.cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1},
+		.qp_type = IBV_QPT_UD};
 	struct end end;
 
 	end_init(&end, 0);
@@ -436,17 +459,24 @@ TEST(each_arming_has_one_event)
 
 /* ---- the ioctl itself ---- */
 
-static int raw_ioctl(const struct ibv_context *context, uint16_t object, uint16_t method, struct ib_uverbs_attr *attrs,
-		     uint16_t n)
+static int raw_ioctl(const struct ibv_context *context, uint16_t object, uint16_t method,
+		     const struct ib_uverbs_attr *attrs, uint16_t n)
 {
-	struct {
-		struct ib_uverbs_ioctl_hdr hdr;
-		struct ib_uverbs_attr attrs[4];
-	} cmd = {.hdr = {.length = (uint16_t)(sizeof(cmd.hdr) + n * sizeof(attrs[0])), .object_id = object,
-			 .method_id = method, .num_attrs = n, .driver_id = RDMA_DRIVER_MLX5}};
+	size_t attrs_bytes = n * sizeof(attrs[0]),
+	       bytes = sizeof(struct ib_uverbs_ioctl_hdr) + attrs_bytes;
+	struct ib_uverbs_ioctl_hdr *hdr = calloc(1, bytes);
+	int r;
 
-	memcpy(cmd.attrs, attrs, n * sizeof(attrs[0]));
-	return ioctl(context->cmd_fd, RDMA_VERBS_IOCTL, &cmd) < 0 ? -errno : 0;
+	ASSERT(hdr);
+	*hdr = (struct ib_uverbs_ioctl_hdr){.length = (uint16_t)bytes,
+					    .object_id = object,
+					    .method_id = method,
+					    .num_attrs = n,
+					    .driver_id = RDMA_DRIVER_MLX5};
+	memcpy(hdr->attrs, attrs, attrs_bytes);
+	r = ioctl(context->cmd_fd, RDMA_VERBS_IOCTL, hdr) < 0 ? -errno : 0;
+	free(hdr);
+	return r;
 }
 
 TEST(unknown_methods_attributes_and_commands_are_refused)
@@ -454,8 +484,13 @@ TEST(unknown_methods_attributes_and_commands_are_refused)
 	struct ibv_context *context = open_nic(0);
 	struct ib_uverbs_query_port_resp_ex resp;
 	struct ib_uverbs_attr attrs[3] = {
-		{.attr_id = UVERBS_ATTR_QUERY_PORT_PORT_NUM, .len = 1, .flags = UVERBS_ATTR_F_MANDATORY, .data = 1},
-		{.attr_id = UVERBS_ATTR_QUERY_PORT_RESP, .len = sizeof(resp), .data = (uintptr_t)&resp},
+		{.attr_id = UVERBS_ATTR_QUERY_PORT_PORT_NUM,
+		 .len = 1,
+		 .flags = UVERBS_ATTR_F_MANDATORY,
+		 .data = 1},
+		{.attr_id = UVERBS_ATTR_QUERY_PORT_RESP,
+		 .len = sizeof(resp),
+		 .data = (uintptr_t)&resp},
 		{.attr_id = 77, .len = 4, .flags = UVERBS_ATTR_F_MANDATORY, .data = 1},
 	};
 	struct ib_uverbs_attr write[2] = {
@@ -465,12 +500,15 @@ TEST(unknown_methods_attributes_and_commands_are_refused)
 
 	ASSERT_OK(raw_ioctl(context, UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_PORT, attrs, 2));
 	ASSERT_EQ(resp.legacy_resp.state, IBV_PORT_ACTIVE);
-	ASSERT_ERR(raw_ioctl(context, UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_PORT, attrs, 3), EPROTONOSUPPORT);
+	ASSERT_ERR(raw_ioctl(context, UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_PORT, attrs, 3),
+		   EPROTONOSUPPORT);
 	ASSERT_ERR(raw_ioctl(context, UVERBS_OBJECT_DEVICE, 99, attrs, 2), EPROTONOSUPPORT);
 	ASSERT_ERR(raw_ioctl(context, 0x7777, 0, attrs, 2), EPROTONOSUPPORT);
-	ASSERT_ERR(raw_ioctl(context, UVERBS_OBJECT_DEVICE, UVERBS_METHOD_INVOKE_WRITE, write, 2), EOPNOTSUPP);
+	ASSERT_ERR(raw_ioctl(context, UVERBS_OBJECT_DEVICE, UVERBS_METHOD_INVOKE_WRITE, write, 2),
+		   EOPNOTSUPP);
 	attrs[1].data = 4096;
-	ASSERT_ERR(raw_ioctl(context, UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_PORT, attrs, 2), EFAULT);
+	ASSERT_ERR(raw_ioctl(context, UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_PORT, attrs, 2),
+		   EFAULT);
 	ASSERT(ioctl(context->cmd_fd, _IO(RDMA_IOCTL_MAGIC, 99), 0) < 0);
 	ASSERT_EQ(errno, ENOTTY);
 	ASSERT_EQ(ibv_close_device(context), 0);
@@ -514,7 +552,8 @@ TEST(memory_registered_twice_is_one_memory)
 	again = ibv_reg_mr(ends[1].pd, ends[1].memory + 100, 1000, ALL_ACCESS);
 	ASSERT(again);
 	ASSERT_EQ(ibv_dereg_mr(ends[1].mr), 0);
-	ASSERT_EQ(request(ends, IBV_WR_RDMA_WRITE, ends[0].mr->lkey, (uintptr_t)ends[1].memory + 128, again->rkey),
+	ASSERT_EQ(request(ends, IBV_WR_RDMA_WRITE, ends[0].mr->lkey,
+			  (uintptr_t)ends[1].memory + 128, again->rkey),
 		  IBV_WC_SUCCESS);
 	ASSERT_EQ(ends[1].memory[128], 1);
 	ASSERT_EQ(ibv_dereg_mr(again), 0);
@@ -560,9 +599,122 @@ TEST(killed_client_leaves_nothing_behind)
 	attr = rts_attr();
 	attr.timeout = 8;
 	ASSERT_EQ(ibv_modify_qp(end.qp, &attr, RTS_MASK), 0);
-	ASSERT_EQ(request((struct end[2]){end, peer}, IBV_WR_RDMA_WRITE, end.mr->lkey, (uintptr_t)peer.memory,
-			  peer.mr->rkey),
+	ASSERT_EQ(request((struct end[2]){end, peer}, IBV_WR_RDMA_WRITE, end.mr->lkey,
+			  (uintptr_t)peer.memory, peer.mr->rkey),
 		  IBV_WC_RETRY_EXC_ERR);
 	end_deinit(&end);
 	end_deinit(&peer);
+}
+
+struct greeting {
+	uint32_t qpn, rkey;
+	uint64_t addr;
+};
+
+static void send_greeting(int sock, const struct end *end)
+{
+	struct greeting greeting = {end->qp->qp_num, end->mr->rkey, (uintptr_t)end->memory};
+	union {
+		struct cmsghdr cmsg;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control = {.cmsg = {CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS}};
+	struct iovec iov = {&greeting, sizeof(greeting)};
+	struct msghdr msg = {.msg_iov = &iov,
+			     .msg_iovlen = 1,
+			     .msg_control = control.bytes,
+			     .msg_controllen = sizeof(control.bytes)};
+
+	memcpy(CMSG_DATA(&control.cmsg), &end->context->cmd_fd, sizeof(int));
+	ASSERT_EQ(sendmsg(sock, &msg, 0), (ssize_t)sizeof(greeting));
+}
+
+static int receive_greeting(int sock, struct greeting *ret_greeting)
+{
+	union {
+		struct cmsghdr cmsg;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control;
+	struct iovec iov = {ret_greeting, sizeof(*ret_greeting)};
+	struct msghdr msg = {.msg_iov = &iov,
+			     .msg_iovlen = 1,
+			     .msg_control = control.bytes,
+			     .msg_controllen = sizeof(control.bytes)};
+	int fd;
+
+	ASSERT_EQ(recvmsg(sock, &msg, 0), (ssize_t)sizeof(*ret_greeting));
+	ASSERT(CMSG_FIRSTHDR(&msg));
+	memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&msg)), sizeof(int));
+	return fd;
+}
+
+/* A new UAR page of the context behind a descriptor, mapped. */
+static void *map_page(int cmd_fd)
+{
+	struct ibv_context context = {.cmd_fd = cmd_fd};
+	uint32_t length = 0, page_id = 0;
+	uint64_t offset = 0;
+	struct ib_uverbs_attr attrs[] = {
+		{.attr_id = MLX5_IB_ATTR_UAR_OBJ_ALLOC_HANDLE},
+		{.attr_id = MLX5_IB_ATTR_UAR_OBJ_ALLOC_TYPE,
+		 .len = 4,
+		 .data = MLX5_IB_UAPI_UAR_ALLOC_TYPE_NC},
+		{.attr_id = MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_OFFSET,
+		 .len = 8,
+		 .data = (uintptr_t)&offset},
+		{.attr_id = MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_LENGTH,
+		 .len = 4,
+		 .data = (uintptr_t)&length},
+		{.attr_id = MLX5_IB_ATTR_UAR_OBJ_ALLOC_PAGE_ID,
+		 .len = 4,
+		 .data = (uintptr_t)&page_id},
+	};
+
+	ASSERT_OK(raw_ioctl(&context, MLX5_IB_OBJECT_UAR, MLX5_IB_METHOD_UAR_OBJ_ALLOC, attrs, 5));
+	ASSERT_EQ(length, 4096);
+	ASSERT(mmap(NULL, 4096, PROT_WRITE, MAP_SHARED, cmd_fd, (off_t)offset + 4096) ==
+	       MAP_FAILED);
+	return mmap(NULL, 4096, PROT_WRITE, MAP_SHARED, cmd_fd, (off_t)offset);
+}
+
+/* As in a kernel: what the killed process made and pinned lives as long as a descriptor or a mapping of its device. */
+TEST(passed_command_fd_and_then_a_mapped_page_keep_the_queues_of_a_killed_process)
+{
+	struct ibv_qp far = {0};
+	struct greeting greeting;
+	struct end end, peer, there = {.qp = &far};
+	int pair[2], status, fd;
+	void *page;
+	pid_t pid;
+
+	ASSERT_OK(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) < 0 ? -errno : 0);
+	end_init(&end, 0);
+	pid = fork();
+	ASSERT_LE(0, pid);
+	if (!pid) {
+		end_init(&peer, 1);
+		connect_to(&peer, &end, ALL_ACCESS);
+		send_greeting(pair[1], &peer);
+		pause();
+		_exit(0);
+	}
+	fd = receive_greeting(pair[0], &greeting);
+	ASSERT_EQ(kill(pid, SIGKILL), 0);
+	ASSERT_EQ(waitpid(pid, &status, 0), pid);
+	close(pair[0]);
+	close(pair[1]);
+	there.context = open_nic(1);
+	far.qp_num = greeting.qpn;
+	connect_to(&end, &there, ALL_ACCESS);
+#define WRITE()                                                                                    \
+	request((struct end[2]){end, there}, IBV_WR_RDMA_WRITE, end.mr->lkey, greeting.addr,       \
+		greeting.rkey)
+	ASSERT_EQ(WRITE(), IBV_WC_SUCCESS);
+	page = map_page(fd);
+	ASSERT(page != MAP_FAILED);
+	close(fd);
+	ASSERT_EQ(WRITE(), IBV_WC_SUCCESS);
+	ASSERT_EQ(munmap(page, 4096), 0);
+	ASSERT_EQ(WRITE(), IBV_WC_RETRY_EXC_ERR);
+	ASSERT_EQ(ibv_close_device(there.context), 0);
+	end_deinit(&end);
 }

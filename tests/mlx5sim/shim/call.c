@@ -30,7 +30,8 @@ int shim_nic_of_fd(int fd)
 	size_t n;
 
 	memset(&peer, 0, sizeof(peer));
-	if (!root || getpeername(fd, (struct sockaddr *)&peer, &bytes) < 0 || peer.sun_family != AF_UNIX)
+	if (!root || getpeername(fd, (struct sockaddr *)&peer, &bytes) < 0 ||
+	    peer.sun_family != AF_UNIX)
 		return -1;
 	n = strlen(root);
 	if (strncmp(peer.sun_path, root, n) != 0 || strncmp(peer.sun_path + n, "/nic", 4) != 0)
@@ -86,8 +87,10 @@ static ssize_t receive(int sock, struct sim_upcall *up, void *buf, int *ret_fd)
 {
 	union control control;
 	struct iovec iov[2] = {{up, sizeof(*up)}, {buf, SIM_PAYLOAD_MAX}};
-	struct msghdr msg = {
-		.msg_iov = iov, .msg_iovlen = 2, .msg_control = control.bytes, .msg_controllen = sizeof(control)};
+	struct msghdr msg = {.msg_iov = iov,
+			     .msg_iovlen = 2,
+			     .msg_control = control.bytes,
+			     .msg_controllen = sizeof(control)};
 	struct cmsghdr *cmsg;
 	ssize_t n;
 
@@ -110,8 +113,8 @@ static int64_t copy_own(void *own, uint64_t addr, size_t bytes, bool write)
 
 	if (!bytes)
 		return 0;
-	n = write ? process_vm_writev(getpid(), &local, 1, &remote, 1, 0) :
-		    process_vm_readv(getpid(), &local, 1, &remote, 1, 0);
+	n = write ? process_vm_writev(getpid(), &local, 1, &remote, 1, 0)
+		  : process_vm_readv(getpid(), &local, 1, &remote, 1, 0);
 	return n == (ssize_t)bytes ? 0 : -EFAULT;
 }
 
@@ -141,7 +144,9 @@ static int serve(int sock, const struct sim_upcall *up, void *buf, size_t payloa
 
 	switch (up->kind) {
 	case SIM_PEEK:
-		answer.result = up->bytes <= SIM_PAYLOAD_MAX ? copy_own(buf, up->addr, up->bytes, false) : -EINVAL;
+		answer.result = up->bytes <= SIM_PAYLOAD_MAX
+					? copy_own(buf, up->addr, up->bytes, false)
+					: -EINVAL;
 		iov[1].iov_len = answer.result < 0 ? 0 : up->bytes;
 		break;
 	case SIM_POKE:

@@ -7,10 +7,8 @@
 #include <string.h>
 
 static const char *const prefixes[] = {
-	"/sys/class/infiniband",
-	"/sys/class/infiniband_verbs",
-	"/sys/class/infiniband_mad",
-	"/sys/devices/mlx5sim",
+	"/sys/class/infiniband",     "/sys/class/infiniband_verbs",
+	"/sys/class/infiniband_mad", "/sys/devices/mlx5sim",
 	"/dev/infiniband",
 };
 

@@ -60,7 +60,8 @@ static void raw_munmap(void *addr, size_t bytes)
 /* /proc/self/maps as text, in a mapping of its own: nothing is allocated from a heap that may be exchanged. */
 static char *read_maps(void)
 {
-	long at = shim_raw_mmap(NULL, MAPS_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	long at = shim_raw_mmap(NULL, MAPS_BYTES, PROT_READ | PROT_WRITE,
+				MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	size_t have = 0;
 	char *text;
 	int fd;
@@ -72,7 +73,8 @@ static char *read_maps(void)
 	if (fd >= 0) {
 		ssize_t n;
 
-		while (have < MAPS_BYTES - 1 && (n = read(fd, text + have, MAPS_BYTES - 1 - have)) > 0)
+		while (have < MAPS_BYTES - 1 &&
+		       (n = read(fd, text + have, MAPS_BYTES - 1 - have)) > 0)
 			have += (size_t)n;
 		close(fd);
 	}
@@ -92,8 +94,9 @@ static bool next_vma(char **text, struct vma *ret_vma)
 		return false;
 	*end = 0;
 	memset(ret_vma, 0, sizeof(*ret_vma));
-	if (sscanf(*text, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %x:%x %" SCNu64 " %n", &ret_vma->start,
-		   &ret_vma->end, perms, &ret_vma->offset, &dev_major, &dev_minor, &ret_vma->ino, &at) < 7)
+	if (sscanf(*text, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %x:%x %" SCNu64 " %n",
+		   &ret_vma->start, &ret_vma->end, perms, &ret_vma->offset, &dev_major, &dev_minor,
+		   &ret_vma->ino, &at) < 7)
 		return false;
 	name = *text + at;
 	ret_vma->dev = makedev(dev_major, dev_minor);
@@ -128,7 +131,8 @@ static int exchange(const struct vma *vma, uint64_t start, uint64_t bytes)
 	if (fd < 0)
 		return -errno;
 	r = ftruncate(fd, (off_t)bytes) < 0 ? -errno : write_all(fd, start, bytes);
-	if (r == 0 && shim_raw_mmap((void *)(uintptr_t)start, bytes, vma->prot, MAP_SHARED | MAP_FIXED, fd, 0) == -1)
+	if (r == 0 && shim_raw_mmap((void *)(uintptr_t)start, bytes, vma->prot,
+				    MAP_SHARED | MAP_FIXED, fd, 0) == -1)
 		r = -errno;
 	if (r < 0) {
 		close(fd);
@@ -145,23 +149,30 @@ static int fd_of_file(const struct vma *vma)
 	char path[64];
 	int fd;
 
-	snprintf(path, sizeof(path), "/proc/self/map_files/%" PRIx64 "-%" PRIx64, vma->start, vma->end);
-	fd = (int)syscall(SYS_openat, AT_FDCWD, path, (vma->prot & PROT_WRITE ? O_RDWR : O_RDONLY) | O_CLOEXEC);
+	snprintf(path, sizeof(path), "/proc/self/map_files/%" PRIx64 "-%" PRIx64, vma->start,
+		 vma->end);
+	fd = (int)syscall(SYS_openat, AT_FDCWD, path,
+			  (vma->prot & PROT_WRITE ? O_RDWR : O_RDONLY) | O_CLOEXEC);
 	for (int i = 0; fd < 0 && i < 4096; i++) {
-		if (syscall(SYS_newfstatat, i, "", &st, AT_EMPTY_PATH) == 0 && st.st_ino == vma->ino &&
-		    st.st_dev == vma->dev)
+		if (syscall(SYS_newfstatat, i, "", &st, AT_EMPTY_PATH) == 0 &&
+		    st.st_ino == vma->ino && st.st_dev == vma->dev)
 			fd = fcntl(i, F_DUPFD_CLOEXEC, 0);
 	}
 	return fd < 0 ? -EOPNOTSUPP : fd;
 }
 
-static int pin_vma(const struct vma *vma, uint64_t start, uint64_t end, bool afresh, struct sim_segment *segment)
+static int pin_vma(const struct vma *vma, uint64_t start, uint64_t end, bool afresh,
+		   struct sim_segment *segment)
 {
 	struct stat st;
 	int fd;
 
-	*segment = (struct sim_segment){.bytes = end - start, .offset = vma->offset + (start - vma->start),
-		.dev = vma->dev, .ino = vma->ino, .fd_index = -1, .writable = !!(vma->prot & PROT_WRITE)};
+	*segment = (struct sim_segment){.bytes = end - start,
+					.offset = vma->offset + (start - vma->start),
+					.dev = vma->dev,
+					.ino = vma->ino,
+					.fd_index = -1,
+					.writable = !!(vma->prot & PROT_WRITE)};
 	if (vma->stack)
 		return -EOPNOTSUPP;
 	if (!(vma->prot & PROT_READ))
@@ -179,8 +190,8 @@ static int pin_vma(const struct vma *vma, uint64_t start, uint64_t end, bool afr
 	return fd;
 }
 
-static int pin_range(char *text, uint64_t start, uint64_t end, uint32_t flags, struct sim_segment *segments, int *fds,
-		     int *n_fds)
+static int pin_range(char *text, uint64_t start, uint64_t end, uint32_t flags,
+		     struct sim_segment *segments, int *fds, int *n_fds)
 {
 	struct vma vma;
 	int n = 0, fd;
@@ -205,7 +216,8 @@ static int pin_range(char *text, uint64_t start, uint64_t end, uint32_t flags, s
 	return start < end ? -EFAULT : n;
 }
 
-int shim_pin(uint64_t addr, uint64_t bytes, uint32_t flags, struct sim_segment *segments, int *fds, int *ret_n_fds)
+int shim_pin(uint64_t addr, uint64_t bytes, uint32_t flags, struct sim_segment *segments, int *fds,
+	     int *ret_n_fds)
 {
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
 	uint64_t start = addr & ~(page - 1), end;
@@ -213,7 +225,8 @@ int shim_pin(uint64_t addr, uint64_t bytes, uint32_t flags, struct sim_segment *
 	int n;
 
 	*ret_n_fds = 0;
-	if (!bytes || __builtin_add_overflow(addr, bytes, &end) || __builtin_add_overflow(end, page - 1, &end))
+	if (!bytes || __builtin_add_overflow(addr, bytes, &end) ||
+	    __builtin_add_overflow(end, page - 1, &end))
 		return -EINVAL;
 	text = read_maps();
 	if (!text)
@@ -236,14 +249,17 @@ static void before_fork(void)
 	n_fork_copies = 0;
 	text = has_pinned ? read_maps() : NULL;
 	at = text;
-	while (at && next_vma(&at, &vma) && n_fork_copies < sizeof(fork_copies) / sizeof(fork_copies[0])) {
+	while (at && next_vma(&at, &vma) &&
+	       n_fork_copies < sizeof(fork_copies) / sizeof(fork_copies[0])) {
 		struct fork_copy *copy = &fork_copies[n_fork_copies];
 		long to;
 
 		if (!vma.ours || !(vma.prot & PROT_READ))
 			continue;
-		*copy = (struct fork_copy){(void *)(uintptr_t)vma.start, NULL, vma.end - vma.start, vma.prot};
-		to = shim_raw_mmap(NULL, copy->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		*copy = (struct fork_copy){(void *)(uintptr_t)vma.start, NULL, vma.end - vma.start,
+					   vma.prot};
+		to = shim_raw_mmap(NULL, copy->bytes, PROT_READ | PROT_WRITE,
+				   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 		if (to == -1)
 			continue;
 		copy->copy = (void *)to;
@@ -266,7 +282,8 @@ static void after_fork_child(void)
 	for (unsigned int i = 0; i < n_fork_copies; i++) {
 		struct fork_copy *copy = &fork_copies[i];
 
-		syscall(SYS_mremap, copy->copy, copy->bytes, copy->bytes, MREMAP_MAYMOVE | MREMAP_FIXED, copy->at);
+		syscall(SYS_mremap, copy->copy, copy->bytes, copy->bytes,
+			MREMAP_MAYMOVE | MREMAP_FIXED, copy->at);
 		syscall(SYS_mprotect, copy->at, copy->bytes, copy->prot);
 	}
 	pthread_mutex_unlock(&pin_lock);

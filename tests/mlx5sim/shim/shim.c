@@ -43,12 +43,12 @@ static struct mapping mappings[MAX_MAPPINGS];
 static unsigned int n_mappings;
 
 /* The function of this name that would run without us. */
-#define NEXT(name)                                                           \
-	({                                                                   \
-		static __typeof__(&name) next_;                              \
-		if (!next_)                                                  \
-			next_ = (__typeof__(&name))dlsym(RTLD_NEXT, #name); \
-		next_;                                                       \
+#define NEXT(name)                                                                                 \
+	({                                                                                         \
+		static __typeof__(&name) next_;                                                    \
+		if (!next_)                                                                        \
+			next_ = (__typeof__(&name))dlsym(RTLD_NEXT, #name);                        \
+		next_;                                                                             \
 	})
 
 /* ---- open ------------------------------------------------------------------------------------------------------ */
@@ -68,16 +68,16 @@ static int open_at(int dir, const char *path, int flags, mode_t mode)
 	return (int)syscall(SYS_openat, dir, shim_path(path, buf, sizeof(buf)), flags, mode);
 }
 
-#define OPEN_WITH_MODE(dir, path, flags)                                          \
-	({                                                                        \
-		mode_t mode_ = 0;                                                 \
-		if ((flags) & O_CREAT || ((flags) & O_TMPFILE) == O_TMPFILE) {    \
-			va_list args_;                                            \
-			va_start(args_, flags);                                   \
-			mode_ = va_arg(args_, mode_t);                            \
-			va_end(args_);                                            \
-		}                                                                 \
-		open_at(dir, path, flags, mode_);                                 \
+#define OPEN_WITH_MODE(dir, path, flags)                                                           \
+	({                                                                                         \
+		mode_t mode_ = 0;                                                                  \
+		if ((flags)&O_CREAT || ((flags)&O_TMPFILE) == O_TMPFILE) {                         \
+			va_list args_;                                                             \
+			va_start(args_, flags);                                                    \
+			mode_ = va_arg(args_, mode_t);                                             \
+			va_end(args_);                                                             \
+		}                                                                                  \
+		open_at(dir, path, flags, mode_);                                                  \
 	})
 
 SHIM_API int open(const char *path, int flags, ...)
@@ -200,7 +200,9 @@ static int stat_at(int dir, const char *path, struct stat *st, int flags)
 
 	if (path && !path[0] && (flags & AT_EMPTY_PATH))
 		nic = shim_nic_of_fd(dir);
-	return as_device((int)syscall(SYS_newfstatat, dir, shim_path(path, buf, sizeof(buf)), st, flags), nic, st);
+	return as_device(
+		(int)syscall(SYS_newfstatat, dir, shim_path(path, buf, sizeof(buf)), st, flags),
+		nic, st);
 }
 
 SHIM_API int stat(const char *path, struct stat *st)
@@ -297,7 +299,8 @@ static void note_mapping(void *at, size_t bytes, int fd)
 
 static void *map_device(void *addr, size_t bytes, int prot, int flags, int fd, off_t offset)
 {
-	struct sim_request call = {SIM_REQUEST_MMAP, (uint32_t)getpid(), {(uint64_t)offset, bytes, (uint64_t)prot}};
+	struct sim_request call = {
+		SIM_REQUEST_MMAP, (uint32_t)getpid(), {(uint64_t)offset, bytes, (uint64_t)prot}};
 	int memory;
 	int64_t result = shim_call(fd, &call, &memory);
 	long at = -1;
@@ -318,7 +321,8 @@ static void *map_device(void *addr, size_t bytes, int prot, int flags, int fd, o
 
 SHIM_API void *mmap(void *addr, size_t bytes, int prot, int flags, int fd, off_t offset)
 {
-	if (fd >= 0 && !(flags & MAP_ANONYMOUS) && (flags & MAP_SHARED) && shim_root() && shim_nic_of_fd(fd) >= 0)
+	if (fd >= 0 && !(flags & MAP_ANONYMOUS) && (flags & MAP_SHARED) && shim_root() &&
+	    shim_nic_of_fd(fd) >= 0)
 		return map_device(addr, bytes, prot, flags, fd, offset);
 	return (void *)shim_raw_mmap(addr, bytes, prot, flags, fd, offset);
 }

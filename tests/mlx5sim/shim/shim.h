@@ -26,7 +26,8 @@ int shim_connect(int nic, int flags);
 int64_t shim_call(int fd, const struct sim_request *request, int *ret_fd);
 
 /* pin.c: serves SIM_PIN. Number of segments, or negative errno; fds are the caller's to close. */
-int shim_pin(uint64_t addr, uint64_t bytes, uint32_t flags, struct sim_segment *segments, int *fds, int *ret_n_fds);
+int shim_pin(uint64_t addr, uint64_t bytes, uint32_t flags, struct sim_segment *segments, int *fds,
+	     int *ret_n_fds);
 
 /* Without going through the shim once more. */
 long shim_raw_mmap(void *addr, size_t bytes, int prot, int flags, int fd, off_t offset);

@@ -26,7 +26,8 @@ static const struct ib_uverbs_attr *attr_of(const struct call *call, uint16_t id
 {
 	int at = spec_of(call, id);
 
-	return at >= 0 && call->decoded.place[at] >= 0 ? &call->attrs[call->decoded.place[at]] : NULL;
+	return at >= 0 && call->decoded.place[at] >= 0 ? &call->attrs[call->decoded.place[at]]
+						       : NULL;
 }
 
 bool call_has(const struct call *call, uint16_t id)
@@ -41,7 +42,8 @@ const void *call_in(const struct call *call, uint16_t id, size_t *ret_bytes)
 	*ret_bytes = attr ? attr->len : 0;
 	if (!attr)
 		return NULL;
-	return attr->len <= sizeof(attr->data) ? (const void *)&attr->data : call->in[spec_of(call, id)];
+	return attr->len <= sizeof(attr->data) ? (const void *)&attr->data
+					       : call->in[spec_of(call, id)];
 }
 
 uint64_t call_u64(const struct call *call, uint16_t id)
@@ -65,7 +67,8 @@ int call_refuse(struct call *call, int error, const char *reason, ...)
 	va_start(args, reason);
 	vsnprintf(text, sizeof(text), reason, args);
 	va_end(args);
-	sim_log(call->ufile->sim, "mlx5_%d refused %s: %s: %s", call->nic->index, call->what, text, strerror(-error));
+	sim_log(call->ufile->sim, "mlx5_%d refused %s: %s: %s", call->nic->index, call->what, text,
+		strerror(-error));
 	return error;
 }
 
@@ -107,7 +110,8 @@ int call_set_handle(struct call *call, uint16_t id, int64_t value)
 	if (!attr)
 		return 0;
 	at = call->attrs_addr + (uint64_t)(attr - call->attrs) * sizeof(*attr);
-	return upcall_poke(call->reply, at + offsetof(struct ib_uverbs_attr, data), &value, sizeof(value));
+	return upcall_poke(call->reply, at + offsetof(struct ib_uverbs_attr, data), &value,
+			   sizeof(value));
 }
 
 /* Inputs that are behind pointers. */
@@ -131,7 +135,8 @@ static int fetch_inputs(struct call *call)
 			return r;
 		if (spec->max_bytes && attr->len > spec->max_bytes &&
 		    !decode_tail_is_zero(call->in[i], attr->len, spec->max_bytes))
-			return call_refuse(call, -EOPNOTSUPP, "unknown input bits in attribute 0x%x", spec->id);
+			return call_refuse(call, -EOPNOTSUPP,
+					   "unknown input bits in attribute 0x%x", spec->id);
 	}
 	return 0;
 }
@@ -141,15 +146,16 @@ static int fetch_attrs(struct call *call, const struct ib_uverbs_ioctl_hdr *hdr)
 	const char *reason = "";
 	int r;
 
-	r = upcall_peek(call->reply, call->attrs_addr, call->attrs, hdr->num_attrs * sizeof(call->attrs[0]));
+	r = upcall_peek(call->reply, call->attrs_addr, call->attrs,
+			hdr->num_attrs * sizeof(call->attrs[0]));
 	if (r < 0)
 		return r;
 	r = decode_attrs(call->method, call->attrs, hdr->num_attrs, &call->decoded, &reason);
 	if (r < 0)
 		return call_refuse(call, r, "%s", reason);
 	if (call->decoded.n_ignored)
-		sim_log(call->ufile->sim, "mlx5_%d %s: %u optional attributes ignored", call->nic->index, call->what,
-			call->decoded.n_ignored);
+		sim_log(call->ufile->sim, "mlx5_%d %s: %u optional attributes ignored",
+			call->nic->index, call->what, call->decoded.n_ignored);
 	return 0;
 }
 
@@ -167,8 +173,8 @@ static int serve(struct call *call, uint64_t addr)
 		return call_refuse(call, r, "%s", reason);
 	call->method = decode_method(methods, n_methods, hdr.object_id, hdr.method_id);
 	if (!call->method)
-		return call_refuse(call, -EPROTONOSUPPORT, "unknown method 0x%x of object 0x%x", hdr.method_id,
-				   hdr.object_id);
+		return call_refuse(call, -EPROTONOSUPPORT, "unknown method 0x%x of object 0x%x",
+				   hdr.method_id, hdr.object_id);
 	call->what = call->method->name;
 	call->attrs_addr = addr + sizeof(hdr);
 	r = fetch_attrs(call, &hdr);
@@ -190,7 +196,8 @@ void call_serve_ioctl(struct ufile *ufile, const struct sim_request *request, in
 		if (request->args[0] == RDMA_VERBS_IOCTL)
 			r = serve(call, request->args[1]);
 		else
-			r = call_refuse(call, -ENOTTY, "request 0x%llx", (unsigned long long)request->args[0]);
+			r = call_refuse(call, -ENOTTY, "request 0x%llx",
+					(unsigned long long)request->args[0]);
 		for (size_t i = 0; i < DECODE_ATTRS_MAX; i++)
 			free(call->in[i]);
 		free(call);

@@ -20,10 +20,10 @@ static void channel_free(struct object *object)
 	struct channel *channel = container_of(object, struct channel, object);
 	struct sim *sim = object->ufile->sim;
 
-	pthread_mutex_lock(&sim->lock);
+	sim_lock(sim);
 	if (object->ufile->async == channel)
 		object->ufile->async = NULL;
-	pthread_mutex_unlock(&sim->lock);
+	sim_unlock(sim);
 	close(channel->ends[0]);
 	close(channel->ends[1]);
 	free(channel);
@@ -60,7 +60,8 @@ static bool is_same_file(int a, int b)
 {
 	struct stat sa, sb;
 
-	return fstat(a, &sa) == 0 && fstat(b, &sb) == 0 && sa.st_dev == sb.st_dev && sa.st_ino == sb.st_ino;
+	return fstat(a, &sa) == 0 && fstat(b, &sb) == 0 && sa.st_dev == sb.st_dev &&
+	       sa.st_ino == sb.st_ino;
 }
 
 struct object *channel_of_fd(struct call *call, int fd)
@@ -70,7 +71,7 @@ struct object *channel_of_fd(struct call *call, int fd)
 
 	if (ours < 0)
 		return NULL;
-	list_for_each_entry(object, &call->ufile->objects, link) {
+	list_for_each_entry (object, &call->ufile->objects, link) {
 		if (object->type == OBJECT_CHANNEL &&
 		    is_same_file(container_of(object, struct channel, object)->ends[1], ours))
 			found = object;
@@ -90,7 +91,8 @@ unsigned int channel_withdraw(struct channel *channel, size_t event_bytes,
 	unsigned int n = 0, n_kept = 0;
 	char kept[1024][16], event[16];
 
-	while (n_kept < 1024 && recv(channel->ends[1], event, event_bytes, MSG_DONTWAIT) == (ssize_t)event_bytes) {
+	while (n_kept < 1024 &&
+	       recv(channel->ends[1], event, event_bytes, MSG_DONTWAIT) == (ssize_t)event_bytes) {
 		if (is_mine(event, of))
 			n++;
 		else
@@ -114,10 +116,10 @@ int async_event_alloc(struct call *call)
 		object_destroy(&channel->object);
 		return fd;
 	}
-	pthread_mutex_lock(&call->ufile->sim->lock);
+	sim_lock(call->ufile->sim);
 	if (!call->ufile->async)
 		call->ufile->async = channel;
-	pthread_mutex_unlock(&call->ufile->sim->lock);
+	sim_unlock(call->ufile->sim);
 	return call_set_handle(call, UVERBS_ATTR_ASYNC_EVENT_ALLOC_FD_HANDLE, fd);
 }
 

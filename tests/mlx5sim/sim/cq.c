@@ -2,10 +2,11 @@
 /*
  * Completion queues and their events.
  *
- * A CQ that is armed for any completion has its event when there is a CQE at the consumer index of the arm record, be it
- * older or newer than the arming: hardware compares the two indexes. Arming for solicited completions is the engine's.
- * At creation the arm record gets a value that no arming has, so that the first one, whose record is zero, is seen even
- * when its doorbell was covered by another CQ's.
+ * A CQ that is armed for any completion has its event when there is a CQE at the consumer index of
+ * the arm record, be it older or newer than the arming: hardware compares the two indexes. Arming for
+ * solicited completions is the engine's. At creation the arm record gets a value that no arming has,
+ * so that the first one, whose record is zero, is seen even when its doorbell was covered by another
+ * CQ's.
  */
 #include <endian.h>
 #include <errno.h>
@@ -31,7 +32,7 @@ void cq_arm_seen(struct nic *nic, const struct uar *uar, uint32_t cqn)
 {
 	struct cq *cq;
 
-	list_for_each_entry(cq, &uar->cqs, uar_link) {
+	list_for_each_entry (cq, &uar->cqs, uar_link) {
 		uint32_t word = arm_word(cq);
 
 		if (word == NEVER_ARMED || (word == cq->arm_seen && cq->cqn != cqn))
@@ -59,8 +60,8 @@ static void send_completion(struct cq *cq)
 static bool has_cqe_at(const struct cq *cq, uint32_t ci)
 {
 	uint32_t entries = 1u << cq->log2_entries;
-	uint8_t op_own = __atomic_load_n(cq->ring + (size_t)(ci & (entries - 1)) * SHMD_CQE_BYTES + 63,
-					 __ATOMIC_ACQUIRE);
+	uint8_t op_own = __atomic_load_n(
+		cq->ring + (size_t)(ci & (entries - 1)) * SHMD_CQE_BYTES + 63, __ATOMIC_ACQUIRE);
 
 	return op_own >> 4 != 0xf && (op_own & 1) == ((ci >> cq->log2_entries) & 1);
 }
@@ -69,7 +70,8 @@ void cq_notify_armed(struct nic *nic)
 {
 	struct cq *cq, *next;
 
-	list_for_each_entry_safe(cq, next, &nic->armed_cqs, armed_link) {
+	list_for_each_entry_safe(cq, next, &nic->armed_cqs, armed_link)
+	{
 		if (has_cqe_at(cq, cq->armed_ci))
 			send_completion(cq);
 	}
@@ -102,7 +104,7 @@ static void cq_free(struct object *object)
 	struct cq *cq = container_of(object, struct cq, object);
 	struct nic *nic = object->ufile->nic;
 
-	pthread_mutex_lock(&nic->sim->lock);
+	sim_lock(nic->sim);
 	if (cq->cqn) {
 		engine_cq_destroy(nic->engine, cq->cqn);
 		hash_remove(&nic->cqs_by_number, cq->cqn);
@@ -110,7 +112,7 @@ static void cq_free(struct object *object)
 	}
 	list_del(&cq->uar_link);
 	list_del(&cq->armed_link);
-	pthread_mutex_unlock(&nic->sim->lock);
+	sim_unlock(nic->sim);
 	if (cq->uar)
 		cq->uar->object.users--;
 	if (cq->channel)
@@ -137,11 +139,15 @@ static int read_params(struct call *call, struct cq_params *ret)
 		return r;
 	if (!entries || entries > SIM_MAX_CQE)
 		return call_refuse(call, -EINVAL, "%llu entries", (unsigned long long)entries);
-	ret->log2_entries = (uint32_t)(64 - __builtin_clzll(entries)); /* 2^n > entries: one more than asked for */
+	ret->log2_entries =
+		(uint32_t)(64 -
+			   __builtin_clzll(entries)); /* 2^n > entries: one more than asked for */
 	if (ret->log2_entries > 22)
 		return call_refuse(call, -EINVAL, "%llu entries", (unsigned long long)entries);
-	if (flags & ~(uint64_t)(IB_UVERBS_CQ_FLAGS_IGNORE_OVERRUN | IB_UVERBS_CQ_FLAGS_TIMESTAMP_COMPLETION))
-		return call_refuse(call, -EINVAL, "unknown flags 0x%llx", (unsigned long long)flags);
+	if (flags & ~(uint64_t)(IB_UVERBS_CQ_FLAGS_IGNORE_OVERRUN |
+				IB_UVERBS_CQ_FLAGS_TIMESTAMP_COMPLETION))
+		return call_refuse(call, -EINVAL, "unknown flags 0x%llx",
+				   (unsigned long long)flags);
 	if (call_u64(call, UVERBS_ATTR_CREATE_CQ_COMP_VECTOR))
 		return call_refuse(call, -EINVAL, "completion vector");
 	if (driver->cqe_size != SHMD_CQE_BYTES)
@@ -182,7 +188,8 @@ static int find_parts(struct call *call, struct cq *cq, const struct cq_params *
 static int enter(struct call *call, struct cq *cq, const struct cq_params *params)
 {
 	struct nic *nic = call->nic;
-	bool ignore = !!(call_u64(call, UVERBS_ATTR_CREATE_CQ_FLAGS) & IB_UVERBS_CQ_FLAGS_IGNORE_OVERRUN);
+	bool ignore =
+		!!(call_u64(call, UVERBS_ATTR_CREATE_CQ_FLAGS) & IB_UVERBS_CQ_FLAGS_IGNORE_OVERRUN);
 	struct engine_cq_attr attr = {
 		.log2_entries = params->log2_entries,
 		.flags = ignore ? ENGINE_CQ_OVERRUN_IGNORE : 0,
@@ -195,7 +202,7 @@ static int enter(struct call *call, struct cq *cq, const struct cq_params *param
 	cq->log2_entries = params->log2_entries;
 	__atomic_store_n(&cq->dbrec[1], htobe32(NEVER_ARMED), __ATOMIC_RELEASE);
 	cq->arm_seen = NEVER_ARMED;
-	pthread_mutex_lock(&nic->sim->lock);
+	sim_lock(nic->sim);
 	attr.cqn = nic->next_cqn++;
 	r = engine_cq_create(nic->engine, &attr);
 	if (r == 0) {
@@ -204,7 +211,7 @@ static int enter(struct call *call, struct cq *cq, const struct cq_params *param
 		list_add_tail(&cq->uar->cqs, &cq->uar_link);
 		r = hash_add(&nic->cqs_by_number, cq->cqn, cq);
 	}
-	pthread_mutex_unlock(&nic->sim->lock);
+	sim_unlock(nic->sim);
 	return r;
 }
 
@@ -214,7 +221,8 @@ static int make(struct call *call, struct cq *cq, const struct cq_params *params
 
 	r = find_parts(call, cq, params);
 	if (r == 0)
-		r = memory_pin(call, params->driver.buf_addr, (uint64_t)SHMD_CQE_BYTES << params->log2_entries, true,
+		r = memory_pin(call, params->driver.buf_addr,
+			       (uint64_t)SHMD_CQE_BYTES << params->log2_entries, true,
 			       &cq->ring_memory);
 	if (r == 0)
 		r = memory_pin(call, params->driver.db_addr, 8, true, &cq->dbrec_memory);
@@ -266,17 +274,20 @@ int cq_create(struct call *call)
 
 static bool comp_event_is_of(const void *event, const void *of)
 {
-	return ((const struct ib_uverbs_comp_event_desc *)event)->cq_handle == ((const struct cq *)of)->user_handle;
+	return ((const struct ib_uverbs_comp_event_desc *)event)->cq_handle ==
+	       ((const struct cq *)of)->user_handle;
 }
 
 static bool async_event_is_of(const void *event, const void *of)
 {
-	return ((const struct ib_uverbs_async_event_desc *)event)->element == ((const struct cq *)of)->user_handle;
+	return ((const struct ib_uverbs_async_event_desc *)event)->element ==
+	       ((const struct cq *)of)->user_handle;
 }
 
 int cq_destroy(struct call *call)
 {
-	struct object *object = object_get(call->ufile, OBJECT_CQ, call_u64(call, UVERBS_ATTR_DESTROY_CQ_HANDLE));
+	struct object *object =
+		object_get(call->ufile, OBJECT_CQ, call_u64(call, UVERBS_ATTR_DESTROY_CQ_HANDLE));
 	struct ib_uverbs_destroy_cq_resp resp = {0};
 	struct cq *cq;
 
@@ -285,19 +296,20 @@ int cq_destroy(struct call *call)
 	if (object->users)
 		return call_refuse(call, -EBUSY, "%u QPs use it", object->users);
 	cq = container_of(object, struct cq, object);
-	pthread_mutex_lock(&call->nic->sim->lock);
+	sim_lock(call->nic->sim);
 	list_del(&cq->uar_link);
 	list_del(&cq->armed_link);
 	resp.comp_events_reported = cq->n_comp_events;
 	resp.async_events_reported = cq->n_async_events;
 	if (cq->channel)
-		resp.comp_events_reported -= channel_withdraw(cq->channel, sizeof(struct ib_uverbs_comp_event_desc),
-							      comp_event_is_of, cq);
+		resp.comp_events_reported -=
+			channel_withdraw(cq->channel, sizeof(struct ib_uverbs_comp_event_desc),
+					 comp_event_is_of, cq);
 	if (call->ufile->async)
-		resp.async_events_reported -= channel_withdraw(call->ufile->async,
-							       sizeof(struct ib_uverbs_async_event_desc),
-							       async_event_is_of, cq);
-	pthread_mutex_unlock(&call->nic->sim->lock);
+		resp.async_events_reported -= channel_withdraw(
+			call->ufile->async, sizeof(struct ib_uverbs_async_event_desc),
+			async_event_is_of, cq);
+	sim_unlock(call->nic->sim);
 	object_destroy(object);
 	return call_out(call, UVERBS_ATTR_DESTROY_CQ_RESP, &resp, sizeof(resp));
 }

@@ -28,7 +28,8 @@ int decode_header(const struct ib_uverbs_ioctl_hdr *hdr, const char **ret_reason
 	return 0;
 }
 
-const struct method_spec *decode_method(const struct method_spec *table, size_t n, uint16_t object, uint16_t method)
+const struct method_spec *decode_method(const struct method_spec *table, size_t n, uint16_t object,
+					uint16_t method)
 {
 	for (size_t i = 0; i < n; i++) {
 		if (table[i].object == object && table[i].method == method)
@@ -37,7 +38,8 @@ const struct method_spec *decode_method(const struct method_spec *table, size_t 
 	return NULL;
 }
 
-static int check_attr(const struct attr_spec *spec, const struct ib_uverbs_attr *attr, const char **ret_reason)
+static int check_attr(const struct attr_spec *spec, const struct ib_uverbs_attr *attr,
+		      const char **ret_reason)
 {
 	bool sized = spec->kind == ATTR_IN || spec->kind == ATTR_OUT;
 

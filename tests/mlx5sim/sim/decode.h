@@ -15,12 +15,12 @@
 #define DECODE_ATTRS_MAX 24
 
 enum attr_kind {
-	ATTR_IN, /* bytes: inline when 8 or fewer, else behind a pointer */
-	ATTR_OUT, /* bytes behind a pointer */
-	ATTR_OBJECT, /* handle of an object */
+	ATTR_IN,	 /* bytes: inline when 8 or fewer, else behind a pointer */
+	ATTR_OUT,	 /* bytes behind a pointer */
+	ATTR_OBJECT,	 /* handle of an object */
 	ATTR_NEW_OBJECT, /* receives a handle */
-	ATTR_FD, /* a descriptor of the caller */
-	ATTR_NEW_FD, /* receives a descriptor */
+	ATTR_FD,	 /* a descriptor of the caller */
+	ATTR_NEW_FD,	 /* receives a descriptor */
 };
 
 struct attr_spec {
@@ -44,13 +44,14 @@ struct method_spec {
 
 struct decoded {
 	int8_t place[DECODE_ATTRS_MAX]; /* of each attr_spec in the attributes sent; -1 absent */
-	unsigned int n_ignored; /* unknown and marked optional by the sender */
+	unsigned int n_ignored;		/* unknown and marked optional by the sender */
 };
 
 /* 0, or -EINVAL with a reason. `bytes` is what the caller can have meant at most. */
 int decode_header(const struct ib_uverbs_ioctl_hdr *hdr, const char **ret_reason);
 
-const struct method_spec *decode_method(const struct method_spec *table, size_t n, uint16_t object, uint16_t method);
+const struct method_spec *decode_method(const struct method_spec *table, size_t n, uint16_t object,
+					uint16_t method);
 
 /* 0, -EINVAL, -ENOSPC (an output too small), -EPROTONOSUPPORT (an attribute nobody knows). */
 int decode_attrs(const struct method_spec *method, const struct ib_uverbs_attr *attrs, size_t n,

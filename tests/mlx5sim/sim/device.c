@@ -24,8 +24,8 @@ int device_query_port(struct call *call)
 
 	if (call_u64(call, UVERBS_ATTR_QUERY_PORT_PORT_NUM) != 1)
 		return call_refuse(call, -EINVAL, "port");
-	port->port_cap_flags = ethernet ? IB_UVERBS_PCF_CM_SUP | IB_UVERBS_PCF_IP_BASED_GIDS :
-					  IB_UVERBS_PCF_CM_SUP;
+	port->port_cap_flags = ethernet ? IB_UVERBS_PCF_CM_SUP | IB_UVERBS_PCF_IP_BASED_GIDS
+					: IB_UVERBS_PCF_CM_SUP;
 	port->max_msg_sz = 1u << 30;
 	port->gid_tbl_len = call->nic->n_gids;
 	port->pkey_tbl_len = 1;
@@ -47,7 +47,8 @@ int device_query_port(struct call *call)
 
 static void fill_gid(const struct nic *nic, unsigned int index, struct ib_uverbs_gid_entry *ret)
 {
-	*ret = (struct ib_uverbs_gid_entry){.gid_index = index, .port_num = 1, .gid_type = nic->gid_types[index]};
+	*ret = (struct ib_uverbs_gid_entry){
+		.gid_index = index, .port_num = 1, .gid_type = nic->gid_types[index]};
 	memcpy(ret->gid, nic->gids[index], sizeof(ret->gid));
 }
 
@@ -62,8 +63,10 @@ int device_query_gid_table(struct call *call)
 		return call_refuse(call, -EOPNOTSUPP, "entry size or flags");
 	for (unsigned int i = 0; i < n; i++)
 		fill_gid(call->nic, i, &entries[i]);
-	r = call_out(call, UVERBS_ATTR_QUERY_GID_TABLE_RESP_ENTRIES, entries, (size_t)n * sizeof(entries[0]));
-	return r < 0 ? r : call_out(call, UVERBS_ATTR_QUERY_GID_TABLE_RESP_NUM_ENTRIES, &n, sizeof(n));
+	r = call_out(call, UVERBS_ATTR_QUERY_GID_TABLE_RESP_ENTRIES, entries,
+		     (size_t)n * sizeof(entries[0]));
+	return r < 0 ? r
+		     : call_out(call, UVERBS_ATTR_QUERY_GID_TABLE_RESP_NUM_ENTRIES, &n, sizeof(n));
 }
 
 int device_query_gid_entry(struct call *call)
@@ -96,7 +99,8 @@ static int answer_context(struct call *call)
 		.num_ports = 1,
 		.response_length = sizeof(driver),
 		.cqe_version = 1,
-		.cmds_supp_uhw = MLX5_USER_CMDS_SUPP_UHW_QUERY_DEVICE | MLX5_USER_CMDS_SUPP_UHW_CREATE_AH,
+		.cmds_supp_uhw =
+			MLX5_USER_CMDS_SUPP_UHW_QUERY_DEVICE | MLX5_USER_CMDS_SUPP_UHW_CREATE_AH,
 		.eth_min_inline = MLX5_USER_INLINE_MODE_NONE,
 		.log_uar_size = 12,
 		.num_uars_per_page = 1,
@@ -108,7 +112,8 @@ static int answer_context(struct call *call)
 
 	r = call_out(call, UVERBS_ATTR_GET_CONTEXT_NUM_COMP_VECTORS, &n_vectors, sizeof(n_vectors));
 	if (r == 0)
-		r = call_out(call, UVERBS_ATTR_GET_CONTEXT_CORE_SUPPORT, &core_support, sizeof(core_support));
+		r = call_out(call, UVERBS_ATTR_GET_CONTEXT_CORE_SUPPORT, &core_support,
+			     sizeof(core_support));
 	return r < 0 ? r : call_out(call, UVERBS_ATTR_UHW_OUT, &driver, sizeof(driver));
 }
 
@@ -125,7 +130,8 @@ int device_get_context(struct call *call)
 	if (req.comp_mask || req.reserved0 || req.reserved1 || req.reserved2)
 		return call_refuse(call, -EOPNOTSUPP, "unknown input bits");
 	if (req.flags)
-		return call_refuse(call, -EOPNOTSUPP, "flags 0x%x: DEVX is not simulated", req.flags);
+		return call_refuse(call, -EOPNOTSUPP, "flags 0x%x: DEVX is not simulated",
+				   req.flags);
 	if (!(req.lib_caps & MLX5_LIB_CAP_DYN_UAR))
 		return call_refuse(call, -EOPNOTSUPP, "a library without dynamic UARs");
 	r = answer_context(call);
@@ -203,7 +209,8 @@ static const struct write_spec writes[] = {
 	{EX(IB_USER_VERBS_EX_CMD_QUERY_DEVICE), "ex_query_device", true, write_ex_query_device},
 	{IB_USER_VERBS_CMD_ALLOC_PD, "alloc_pd", true, write_alloc_pd},
 	{IB_USER_VERBS_CMD_REG_MR, "reg_mr", true, write_reg_mr},
-	{IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL, "create_comp_channel", true, write_create_comp_channel},
+	{IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL, "create_comp_channel", true,
+	 write_create_comp_channel},
 	{IB_USER_VERBS_CMD_QUERY_QP, "query_qp", true, write_query_qp},
 	{IB_USER_VERBS_CMD_MODIFY_QP, "modify_qp", true, write_modify_qp},
 };

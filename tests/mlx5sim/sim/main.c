@@ -26,7 +26,8 @@
 static const char help[] =
 	"usage: mlx5sim [--nics N] [--link ib|roce] [--log FILE] [--] COMMAND [ARGUMENT...]\n"
 	"\n"
-	"Runs COMMAND and its children with N (1 to 8) simulated ConnectX devices, mlx5_0 and so on, that libibverbs and\n"
+	"Runs COMMAND and its children with N (1 to 8) simulated ConnectX devices, mlx5_0 and so "
+	"on, that libibverbs and\n"
 	"libmlx5 take for real ones.\n"
 	"\n"
 	"  --nics N        number of devices; 1\n"
@@ -34,7 +35,8 @@ static const char help[] =
 	"  --log FILE      what was refused, and why; standard error\n"
 	"  --help          this text\n"
 	"\n"
-	"Exit status: the command's; 128 and its number when a signal ended it; 2 usage; 125 no devices.\n";
+	"Exit status: the command's; 128 and its number when a signal ended it; 2 usage; 125 no "
+	"devices.\n";
 
 void sim_log(struct sim *sim, const char *format, ...)
 {
@@ -101,7 +103,8 @@ static int sim_start(struct sim *sim, int listeners[])
 	const char *tmp = getenv("TMPDIR");
 	int r;
 
-	r = snprintf(sim->root, sizeof(sim->root), "%s/mlx5sim-XXXXXX", tmp && tmp[0] == '/' ? tmp : "/tmp");
+	r = snprintf(sim->root, sizeof(sim->root), "%s/mlx5sim-XXXXXX",
+		     tmp && tmp[0] == '/' ? tmp : "/tmp");
 	if (r < 0 || (size_t)r >= sizeof(sim->root) || !mkdtemp(sim->root)) {
 		sim->root[0] = 0;
 		return -ENAMETOOLONG;
@@ -133,9 +136,10 @@ static int prepare_environment(const struct sim *sim)
 	slash = strrchr(path, '/');
 	if (!slash)
 		return -ENOENT;
-	snprintf(value, sizeof(value), "%.*s/mlx5sim-shim.so%s%s", (int)(slash - path), path, before ? ":" : "",
-		 before ? before : "");
-	return setenv("LD_PRELOAD", value, 1) < 0 || setenv(SIM_ENV_ROOT, sim->root, 1) < 0 ? -errno : 0;
+	snprintf(value, sizeof(value), "%.*s/mlx5sim-shim.so%s%s", (int)(slash - path), path,
+		 before ? ":" : "", before ? before : "");
+	return setenv("LD_PRELOAD", value, 1) < 0 || setenv(SIM_ENV_ROOT, sim->root, 1) < 0 ? -errno
+											    : 0;
 }
 
 static pid_t run_command(const struct sim *sim, char **argv, const sigset_t *mask)
@@ -168,7 +172,8 @@ static int serve(struct sim *sim, const int listeners[], int signals, pid_t comm
 			if (fds[i].revents & POLLIN)
 				accept_client(sim, &sim->nics[i], listeners[i]);
 		}
-		if (!(fds[sim->n_nics].revents & POLLIN) || read(signals, &info, sizeof(info)) != sizeof(info))
+		if (!(fds[sim->n_nics].revents & POLLIN) ||
+		    read(signals, &info, sizeof(info)) != sizeof(info))
 			continue;
 		if (info.ssi_signo != SIGCHLD)
 			kill(command, (int)info.ssi_signo);
@@ -248,11 +253,14 @@ static int take_option(struct sim *sim, int option, const char *value)
 int main(int argc, char **argv)
 {
 	static const struct option options[] = {
-		{"nics", required_argument, NULL, 'n'}, {"link", required_argument, NULL, 'l'},
-		{"log", required_argument, NULL, 'o'},	{"help", no_argument, NULL, 'h'},
+		{"nics", required_argument, NULL, 'n'},
+		{"link", required_argument, NULL, 'l'},
+		{"log", required_argument, NULL, 'o'},
+		{"help", no_argument, NULL, 'h'},
 		{NULL, 0, NULL, 0},
 	};
-	static struct sim sim = {.lock = PTHREAD_MUTEX_INITIALIZER, .wake = PTHREAD_COND_INITIALIZER};
+	static struct sim sim = {.lock = PTHREAD_MUTEX_INITIALIZER,
+				 .wake = PTHREAD_COND_INITIALIZER};
 	int option, r;
 
 	sim.n_nics = 1;

@@ -28,7 +28,7 @@ static struct pin_file *file_ref(uint64_t dev, uint64_t ino, int fd)
 	struct pin_file *file, *found = NULL;
 
 	pthread_mutex_lock(&files_lock);
-	list_for_each_entry(file, &files, link) {
+	list_for_each_entry (file, &files, link) {
 		if (file->dev == dev && file->ino == ino)
 			found = file;
 	}
@@ -65,20 +65,22 @@ static void *mem_pointer(struct engine_mem *mem, uint64_t offset, size_t bytes)
 	return container_of(mem, struct memory, mem)->base + offset;
 }
 
-static int mem_read(struct engine_mem *mem, uint64_t offset, void *dst, size_t bytes, struct engine_memop *op)
+static int mem_read(struct engine_mem *mem, uint64_t offset, void *dst, size_t bytes,
+		    struct engine_memop *op)
 {
 	memcpy(dst, mem_pointer(mem, offset, bytes), bytes);
 	return 0;
 }
 
-static int mem_write(struct engine_mem *mem, uint64_t offset, const void *src, size_t bytes, struct engine_memop *op)
+static int mem_write(struct engine_mem *mem, uint64_t offset, const void *src, size_t bytes,
+		     struct engine_memop *op)
 {
 	memcpy(mem_pointer(mem, offset, bytes), src, bytes);
 	return 0;
 }
 
-static int mem_atomic(struct engine_mem *mem, uint64_t offset, const struct engine_atomic *what, uint64_t *ret_old,
-		      struct engine_memop *op)
+static int mem_atomic(struct engine_mem *mem, uint64_t offset, const struct engine_atomic *what,
+		      uint64_t *ret_old, struct engine_memop *op)
 {
 	*ret_old = engine_atomic_apply(mem_pointer(mem, offset, what->bytes), what);
 	return 0;
@@ -114,7 +116,8 @@ static void memory_unrefp(struct memory **memory)
 	memory_unref(*memory);
 }
 
-static int map_segment(struct memory *memory, const struct sim_segment *segment, uint64_t at, bool writable, int fd)
+static int map_segment(struct memory *memory, const struct sim_segment *segment, uint64_t at,
+		       bool writable, int fd)
 {
 	int prot = PROT_READ | (segment->writable ? PROT_WRITE : 0);
 	struct pin_file *file;
@@ -128,7 +131,8 @@ static int map_segment(struct memory *memory, const struct sim_segment *segment,
 	if (!file)
 		return -ESTALE;
 	memory->files[memory->n_files++] = file;
-	p = mmap(memory->base + at, segment->bytes, prot, MAP_SHARED | MAP_FIXED, file->fd, (off_t)segment->offset);
+	p = mmap(memory->base + at, segment->bytes, prot, MAP_SHARED | MAP_FIXED, file->fd,
+		 (off_t)segment->offset);
 	return p == MAP_FAILED ? -errno : 0;
 }
 
@@ -144,9 +148,11 @@ static int pin(struct call *call, uint64_t addr, uint64_t bytes, uint32_t flags,
 
 	if (!memory)
 		return -ENOMEM;
-	memory->bytes = (size_t)(((addr & (SIM_PAGE - 1)) + bytes + SIM_PAGE - 1) & ~(uint64_t)(SIM_PAGE - 1));
+	memory->bytes = (size_t)(((addr & (SIM_PAGE - 1)) + bytes + SIM_PAGE - 1) &
+				 ~(uint64_t)(SIM_PAGE - 1));
 	engine_mem_init(&memory->mem, &mem_ops, memory->bytes);
-	p = mmap(NULL, memory->bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	p = mmap(NULL, memory->bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
+		 0);
 	if (p == MAP_FAILED)
 		return -ENOMEM;
 	memory->base = p;
@@ -174,7 +180,8 @@ static int pin(struct call *call, uint64_t addr, uint64_t bytes, uint32_t flags,
 	return 0;
 }
 
-int memory_pin(struct call *call, uint64_t addr, uint64_t bytes, bool writable, struct memory **ret_memory)
+int memory_pin(struct call *call, uint64_t addr, uint64_t bytes, bool writable,
+	       struct memory **ret_memory)
 {
 	int r;
 

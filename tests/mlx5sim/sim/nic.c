@@ -13,6 +13,7 @@
 
 #include <rdma/ib_user_ioctl_verbs.h>
 
+#include "proto/base/assert.h"
 #include "tests/mlx5sim/sim/sim.h"
 
 #define FIRST_DOORBELL 0x800
@@ -124,8 +125,11 @@ static void init_addresses(struct nic *nic, bool ethernet)
 
 int nic_init(struct nic *nic, struct sim *sim, int index)
 {
-	struct engine_attr attr = {.max_qps = SIM_MAX_QP, .max_cqs = SIM_MAX_CQ, .max_mrs = SIM_MAX_MR,
-				   .chunk_bytes = 4096, .self_route = nic};
+	struct engine_attr attr = {.max_qps = SIM_MAX_QP,
+				   .max_cqs = SIM_MAX_CQ,
+				   .max_mrs = SIM_MAX_MR,
+				   .chunk_bytes = 4096,
+				   .self_route = nic};
 
 	nic->sim = sim;
 	nic->index = index;
@@ -144,6 +148,7 @@ int nic_init(struct nic *nic, struct sim *sim, int index)
 
 void nic_deinit(struct nic *nic)
 {
+	assert_bug(!nic->n_qps && !nic->n_cqs && !nic->n_mrs && !nic->n_pds && !nic->n_uars);
 	nic->engine = engine_free(nic->engine);
 	hash_deinit(&nic->cqs_by_number);
 	hash_deinit(&nic->qps_by_number);
@@ -163,7 +168,7 @@ static bool read_doorbells(struct nic *nic)
 	bool rung = false;
 	struct uar *uar;
 
-	list_for_each_entry(uar, &nic->uars, nic_link) {
+	list_for_each_entry (uar, &nic->uars, nic_link) {
 		uint64_t arm = take_register(uar, CQ_DOORBELL);
 		uint64_t send = 0;
 
@@ -207,7 +212,7 @@ void *nic_thread(void *arg)
 		idle = busy ? 0 : idle + 1;
 		pthread_mutex_unlock(&sim->lock);
 		/* Sleeping, not yielding: a thread that yields comes back after those that spin on their CQs. */
-		if (!busy)
+		if (!busy || __atomic_load_n(&sim->n_waiting, __ATOMIC_RELAXED))
 			nanosleep(&pause, NULL);
 		pthread_mutex_lock(&sim->lock);
 	}

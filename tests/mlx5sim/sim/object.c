@@ -4,7 +4,8 @@
 
 #include "tests/mlx5sim/sim/sim.h"
 
-int object_add(struct ufile *ufile, struct object *object, enum object_type type, void (*free)(struct object *))
+int object_add(struct ufile *ufile, struct object *object, enum object_type type,
+	       void (*free)(struct object *))
 {
 	int r;
 

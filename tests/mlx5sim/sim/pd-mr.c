@@ -10,15 +10,16 @@
 
 #include "tests/mlx5sim/sim/pd-mr.h"
 
-#define ACCESS_KNOWN 0xffu /* IB_UVERBS_ACCESS_LOCAL_WRITE to _HUGETLB; the optional range may be ignored */
+#define ACCESS_KNOWN                                                                               \
+	0xffu /* IB_UVERBS_ACCESS_LOCAL_WRITE to _HUGETLB; the optional range may be ignored */
 
 static void pd_free(struct object *object)
 {
 	struct nic *nic = object->ufile->nic;
 
-	pthread_mutex_lock(&nic->sim->lock);
+	sim_lock(nic->sim);
 	nic->n_pds--;
-	pthread_mutex_unlock(&nic->sim->lock);
+	sim_unlock(nic->sim);
 	free(container_of(object, struct pd, object));
 }
 
@@ -40,10 +41,10 @@ static int pd_new(struct call *call, struct pd **ret_pd)
 		free(pd);
 		return r;
 	}
-	pthread_mutex_lock(&nic->sim->lock);
+	sim_lock(nic->sim);
 	nic->n_pds++;
 	pd->pdn = nic->next_pdn++;
-	pthread_mutex_unlock(&nic->sim->lock);
+	sim_unlock(nic->sim);
 	*ret_pd = pd;
 	return 0;
 }
@@ -70,7 +71,8 @@ int write_alloc_pd(struct call *call)
 
 int pd_destroy(struct call *call)
 {
-	struct object *object = object_get(call->ufile, OBJECT_PD, call_u64(call, UVERBS_ATTR_DESTROY_PD_HANDLE));
+	struct object *object =
+		object_get(call->ufile, OBJECT_PD, call_u64(call, UVERBS_ATTR_DESTROY_PD_HANDLE));
 
 	return object ? object_destroy(object) : call_refuse(call, -ENOENT, "no such PD");
 }
@@ -96,11 +98,11 @@ static void mr_free(struct object *object)
 	struct mr *mr = container_of(object, struct mr, object);
 	struct nic *nic = object->ufile->nic;
 
-	pthread_mutex_lock(&nic->sim->lock);
+	sim_lock(nic->sim);
 	if (mr->key)
 		engine_mr_destroy(nic->engine, mr->key);
 	nic->n_mrs--;
-	pthread_mutex_unlock(&nic->sim->lock);
+	sim_unlock(nic->sim);
 	mr->pd->object.users--;
 	memory_unref(mr->memory);
 	free(mr);
@@ -112,7 +114,8 @@ static int check_reg(struct call *call, const struct ib_uverbs_reg_mr *cmd)
 	uint32_t remote = IB_UVERBS_ACCESS_REMOTE_WRITE | IB_UVERBS_ACCESS_REMOTE_ATOMIC;
 
 	if (access & ~ACCESS_KNOWN)
-		return call_refuse(call, -EINVAL, "unknown access bits 0x%x", access & ~ACCESS_KNOWN);
+		return call_refuse(call, -EINVAL, "unknown access bits 0x%x",
+				   access & ~ACCESS_KNOWN);
 	if (access & IB_UVERBS_ACCESS_ON_DEMAND)
 		return call_refuse(call, -EOPNOTSUPP, "on-demand paging is not offered");
 	if ((access & remote) && !(access & IB_UVERBS_ACCESS_LOCAL_WRITE))
@@ -139,17 +142,18 @@ static int mr_enter(struct call *call, struct mr *mr, const struct ib_uverbs_reg
 	};
 	int r;
 
-	pthread_mutex_lock(&nic->sim->lock);
+	sim_lock(nic->sim);
 	attr.key = nic->next_key;
 	nic->next_key += 0x100;
 	r = engine_mr_create(nic->engine, &attr);
 	if (r == 0)
 		mr->key = attr.key;
-	pthread_mutex_unlock(&nic->sim->lock);
+	sim_unlock(nic->sim);
 	return r;
 }
 
-static int mr_new(struct call *call, struct pd *pd, const struct ib_uverbs_reg_mr *cmd, struct mr **ret_mr)
+static int mr_new(struct call *call, struct pd *pd, const struct ib_uverbs_reg_mr *cmd,
+		  struct mr **ret_mr)
 {
 	struct mr *mr = calloc(1, sizeof(*mr));
 	int r;
@@ -163,11 +167,11 @@ static int mr_new(struct call *call, struct pd *pd, const struct ib_uverbs_reg_m
 		return r;
 	}
 	pd->object.users++;
-	pthread_mutex_lock(&call->nic->sim->lock);
+	sim_lock(call->nic->sim);
 	call->nic->n_mrs++;
-	pthread_mutex_unlock(&call->nic->sim->lock);
-	r = memory_pin(call, cmd->start, cmd->length, !!(cmd->access_flags & IB_UVERBS_ACCESS_LOCAL_WRITE),
-		       &mr->memory);
+	sim_unlock(call->nic->sim);
+	r = memory_pin(call, cmd->start, cmd->length,
+		       !!(cmd->access_flags & IB_UVERBS_ACCESS_LOCAL_WRITE), &mr->memory);
 	if (r == 0)
 		r = mr_enter(call, mr, cmd);
 	if (r < 0) {
@@ -196,8 +200,8 @@ int write_reg_mr(struct call *call)
 		return call_refuse(call, -EINVAL, "no such PD");
 	r = mr_new(call, pd, &cmd, &mr);
 	if (r < 0)
-		return call_refuse(call, r, "0x%llx bytes at 0x%llx", (unsigned long long)cmd.length,
-				   (unsigned long long)cmd.start);
+		return call_refuse(call, r, "0x%llx bytes at 0x%llx",
+				   (unsigned long long)cmd.length, (unsigned long long)cmd.start);
 	resp.mr_handle = mr->object.handle;
 	resp.lkey = mr->key;
 	resp.rkey = mr->key;
@@ -209,7 +213,8 @@ int write_reg_mr(struct call *call)
 
 int mr_destroy(struct call *call)
 {
-	struct object *object = object_get(call->ufile, OBJECT_MR, call_u64(call, UVERBS_ATTR_DESTROY_MR_HANDLE));
+	struct object *object =
+		object_get(call->ufile, OBJECT_MR, call_u64(call, UVERBS_ATTR_DESTROY_MR_HANDLE));
 
 	return object ? object_destroy(object) : call_refuse(call, -ENOENT, "no such region");
 }

@@ -15,11 +15,12 @@ struct transition {
 };
 
 #define INIT_ATTRS (IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS)
-#define RTR_ATTRS                                                                                       \
-	(IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |    \
-	 IBV_QP_MIN_RNR_TIMER)
-#define RTS_ATTRS \
-	(IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC)
+#define RTR_ATTRS                                                                                  \
+	(IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |                           \
+	 IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER)
+#define RTS_ATTRS                                                                                  \
+	(IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |                    \
+	 IBV_QP_MAX_QP_RD_ATOMIC)
 #define LATER_ATTRS (IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER)
 
 /* RESET and ERR are reached from everywhere, with no attribute. */
@@ -64,8 +65,9 @@ int qp_table_check(uint32_t from, uint32_t to, uint32_t attr_mask, const char **
 static enum engine_qp_state engine_state(uint32_t state)
 {
 	static const enum engine_qp_state states[] = {
-		[IBV_QPS_RESET] = ENGINE_QP_RST, [IBV_QPS_INIT] = ENGINE_QP_INIT, [IBV_QPS_RTR] = ENGINE_QP_RTR,
-		[IBV_QPS_RTS] = ENGINE_QP_RTS,	 [IBV_QPS_SQD] = ENGINE_QP_SQD,	  [IBV_QPS_SQE] = ENGINE_QP_SQER,
+		[IBV_QPS_RESET] = ENGINE_QP_RST, [IBV_QPS_INIT] = ENGINE_QP_INIT,
+		[IBV_QPS_RTR] = ENGINE_QP_RTR,	 [IBV_QPS_RTS] = ENGINE_QP_RTS,
+		[IBV_QPS_SQD] = ENGINE_QP_SQD,	 [IBV_QPS_SQE] = ENGINE_QP_SQER,
 		[IBV_QPS_ERR] = ENGINE_QP_ERR,
 	};
 
@@ -96,8 +98,9 @@ static uint32_t engine_set(uint32_t mask)
 
 static const char *bad_value(const struct ib_uverbs_modify_qp *cmd)
 {
-	const uint32_t access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-				IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND;
+	const uint32_t access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+				IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
+				IBV_ACCESS_MW_BIND;
 	uint32_t mask = cmd->attr_mask;
 
 	if ((mask & IBV_QP_PORT) && cmd->port_num != 1)
@@ -106,7 +109,8 @@ static const char *bad_value(const struct ib_uverbs_modify_qp *cmd)
 		return "P_Key index";
 	if ((mask & IBV_QP_ACCESS_FLAGS) && (cmd->qp_access_flags & ~access))
 		return "access flags";
-	if ((mask & IBV_QP_PATH_MTU) && (cmd->path_mtu < IBV_MTU_256 || cmd->path_mtu > IBV_MTU_4096))
+	if ((mask & IBV_QP_PATH_MTU) &&
+	    (cmd->path_mtu < IBV_MTU_256 || cmd->path_mtu > IBV_MTU_4096))
 		return "path MTU";
 	if ((mask & IBV_QP_DEST_QPN) && cmd->dest_qp_num > 0xffffff)
 		return "destination QP number";
@@ -125,8 +129,8 @@ static const char *bad_value(const struct ib_uverbs_modify_qp *cmd)
 	return NULL;
 }
 
-int qp_table_translate(const struct ib_uverbs_modify_qp *cmd, uint32_t to, struct engine_qp_modify *ret_modify,
-		       const char **ret_reason)
+int qp_table_translate(const struct ib_uverbs_modify_qp *cmd, uint32_t to,
+		       struct engine_qp_modify *ret_modify, const char **ret_reason)
 {
 	*ret_reason = bad_value(cmd);
 	if (*ret_reason)
@@ -134,8 +138,9 @@ int qp_table_translate(const struct ib_uverbs_modify_qp *cmd, uint32_t to, struc
 	*ret_modify = (struct engine_qp_modify){
 		.state = engine_state(to),
 		.set = engine_set(cmd->attr_mask),
-		.access = cmd->qp_access_flags & (ENGINE_ACCESS_REMOTE_WRITE | ENGINE_ACCESS_REMOTE_READ |
-						  ENGINE_ACCESS_REMOTE_ATOMIC),
+		.access = cmd->qp_access_flags &
+			  (ENGINE_ACCESS_REMOTE_WRITE | ENGINE_ACCESS_REMOTE_READ |
+			   ENGINE_ACCESS_REMOTE_ATOMIC),
 		.dest_qpn = cmd->dest_qp_num,
 		.path_mtu_bytes = 128u << cmd->path_mtu % 8,
 		.rq_psn = cmd->rq_psn & 0xffffff,

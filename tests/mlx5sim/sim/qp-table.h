@@ -16,7 +16,7 @@
 int qp_table_check(uint32_t from, uint32_t to, uint32_t attr_mask, const char **ret_reason);
 
 /* Everything but the address; -EINVAL with a reason for a value out of range. */
-int qp_table_translate(const struct ib_uverbs_modify_qp *cmd, uint32_t to, struct engine_qp_modify *ret_modify,
-		       const char **ret_reason);
+int qp_table_translate(const struct ib_uverbs_modify_qp *cmd, uint32_t to,
+		       struct engine_qp_modify *ret_modify, const char **ret_reason);
 
 #endif

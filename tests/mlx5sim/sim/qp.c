@@ -17,7 +17,8 @@
 #include "tests/mlx5sim/sim/qp-table.h"
 
 /* What a kernel of these days knows and this device may ignore: scatter to CQE is a permission, not a promise. */
-#define FLAGS_TAKEN (MLX5_QP_FLAG_SCATTER_CQE | MLX5_QP_FLAG_ALLOW_SCATTER_CQE | MLX5_QP_FLAG_UAR_PAGE_INDEX)
+#define FLAGS_TAKEN                                                                                \
+	(MLX5_QP_FLAG_SCATTER_CQE | MLX5_QP_FLAG_ALLOW_SCATTER_CQE | MLX5_QP_FLAG_UAR_PAGE_INDEX)
 
 struct qp {
 	struct object object;
@@ -46,7 +47,7 @@ void qp_doorbell(struct nic *nic, const struct uar *uar)
 {
 	struct qp *qp;
 
-	list_for_each_entry(qp, &uar->qps, uar_link)
+	list_for_each_entry (qp, &uar->qps, uar_link)
 		engine_doorbell(nic->engine, qp->qpn);
 }
 
@@ -78,14 +79,14 @@ static void qp_free(struct object *object)
 	struct qp *qp = container_of(object, struct qp, object);
 	struct nic *nic = object->ufile->nic;
 
-	pthread_mutex_lock(&nic->sim->lock);
+	sim_lock(nic->sim);
 	if (qp->qpn) {
 		engine_qp_destroy(nic->engine, qp->qpn);
 		hash_remove(&nic->qps_by_number, qp->qpn);
 		nic->n_qps--;
 	}
 	list_del(&qp->uar_link);
-	pthread_mutex_unlock(&nic->sim->lock);
+	sim_unlock(nic->sim);
 	if (qp->pd)
 		qp->pd->object.users--;
 	if (qp->send_cq)
@@ -109,15 +110,18 @@ static int check_rings(struct call *call, struct qp_params *params)
 	const struct mlx5_ib_create_qp *driver = &params->driver;
 
 	if (!is_power_of_two(driver->sq_wqe_count) || driver->sq_wqe_count > SIM_MAX_QP_WR)
-		return call_refuse(call, -EINVAL, "a send queue of %u WQEBBs", driver->sq_wqe_count);
+		return call_refuse(call, -EINVAL, "a send queue of %u WQEBBs",
+				   driver->sq_wqe_count);
 	params->log2_sq = (uint32_t)__builtin_ctz(driver->sq_wqe_count);
 	params->sq_bytes = (uint64_t)driver->sq_wqe_count * SHMD_WQEBB_BYTES;
 	if (!params->cap.max_recv_wr)
 		return 0;
 	if (!is_power_of_two(driver->rq_wqe_count) || driver->rq_wqe_count > SIM_MAX_QP_WR)
-		return call_refuse(call, -EINVAL, "a receive queue of %u WQEs", driver->rq_wqe_count);
+		return call_refuse(call, -EINVAL, "a receive queue of %u WQEs",
+				   driver->rq_wqe_count);
 	if (driver->rq_wqe_shift < 4 || driver->rq_wqe_shift > 9)
-		return call_refuse(call, -EINVAL, "receive WQEs of 1 << %u bytes", driver->rq_wqe_shift);
+		return call_refuse(call, -EINVAL, "receive WQEs of 1 << %u bytes",
+				   driver->rq_wqe_shift);
 	params->log2_rq = (uint32_t)__builtin_ctz(driver->rq_wqe_count);
 	params->log2_rq_stride = driver->rq_wqe_shift;
 	params->rq_bytes = (uint64_t)driver->rq_wqe_count << driver->rq_wqe_shift;
@@ -127,11 +131,12 @@ static int check_rings(struct call *call, struct qp_params *params)
 static int check_driver_part(struct call *call, const struct mlx5_ib_create_qp *driver)
 {
 	if (driver->flags & ~(uint32_t)FLAGS_TAKEN)
-		return call_refuse(call, -EOPNOTSUPP, "driver flags 0x%x", driver->flags & ~(uint32_t)FLAGS_TAKEN);
+		return call_refuse(call, -EOPNOTSUPP, "driver flags 0x%x",
+				   driver->flags & ~(uint32_t)FLAGS_TAKEN);
 	if (!(driver->flags & MLX5_QP_FLAG_UAR_PAGE_INDEX))
 		return call_refuse(call, -EINVAL, "no UAR page");
-	if (driver->sq_buf_addr || driver->ece_options || driver->reserved || driver->dci_streams.log_num_concurent ||
-	    driver->dci_streams.log_num_errored)
+	if (driver->sq_buf_addr || driver->ece_options || driver->reserved ||
+	    driver->dci_streams.log_num_concurent || driver->dci_streams.log_num_errored)
 		return call_refuse(call, -EOPNOTSUPP, "input that an RC QP does not have");
 	if (driver->uidx > 0xffffff)
 		return call_refuse(call, -EINVAL, "user index 0x%x", driver->uidx);
@@ -188,7 +193,8 @@ static int find_parts(struct call *call, struct qp *qp, const struct qp_params *
 		return call_refuse(call, -ENOENT, "no such CQ");
 	qp->uar = uar_get(call->ufile, params->driver.bfreg_index);
 	if (!qp->uar)
-		return call_refuse(call, -EINVAL, "UAR page 0x%x is not of this context", params->driver.bfreg_index);
+		return call_refuse(call, -EINVAL, "UAR page 0x%x is not of this context",
+				   params->driver.bfreg_index);
 	qp->uar->object.users++;
 	return 0;
 }
@@ -212,7 +218,7 @@ static int enter(struct call *call, struct qp *qp, const struct qp_params *param
 	};
 	int r;
 
-	pthread_mutex_lock(&nic->sim->lock);
+	sim_lock(nic->sim);
 	attr.qpn = nic->next_qpn++;
 	r = engine_qp_create(nic->engine, &attr);
 	if (r == 0) {
@@ -221,7 +227,7 @@ static int enter(struct call *call, struct qp *qp, const struct qp_params *param
 		list_add_tail(&qp->uar->qps, &qp->uar_link);
 		r = hash_add(&nic->qps_by_number, qp->qpn, qp);
 	}
-	pthread_mutex_unlock(&nic->sim->lock);
+	sim_unlock(nic->sim);
 	return r;
 }
 
@@ -231,8 +237,8 @@ static int make(struct call *call, struct qp *qp, const struct qp_params *params
 
 	r = find_parts(call, qp, params);
 	if (r == 0)
-		r = memory_pin(call, params->driver.buf_addr, params->rq_bytes + params->sq_bytes, true,
-			       &qp->ring_memory);
+		r = memory_pin(call, params->driver.buf_addr, params->rq_bytes + params->sq_bytes,
+			       true, &qp->ring_memory);
 	if (r == 0)
 		r = memory_pin(call, params->driver.db_addr, 8, true, &qp->dbrec_memory);
 	if (r < 0)
@@ -284,25 +290,28 @@ int qp_create(struct call *call)
 
 static bool event_is_of(const void *event, const void *of)
 {
-	return ((const struct ib_uverbs_async_event_desc *)event)->element == ((const struct qp *)of)->user_handle;
+	return ((const struct ib_uverbs_async_event_desc *)event)->element ==
+	       ((const struct qp *)of)->user_handle;
 }
 
 int qp_destroy(struct call *call)
 {
-	struct object *object = object_get(call->ufile, OBJECT_QP, call_u64(call, UVERBS_ATTR_DESTROY_QP_HANDLE));
+	struct object *object =
+		object_get(call->ufile, OBJECT_QP, call_u64(call, UVERBS_ATTR_DESTROY_QP_HANDLE));
 	struct ib_uverbs_destroy_qp_resp resp = {0};
 	struct qp *qp;
 
 	if (!object)
 		return call_refuse(call, -ENOENT, "no such QP");
 	qp = container_of(object, struct qp, object);
-	pthread_mutex_lock(&call->nic->sim->lock);
+	sim_lock(call->nic->sim);
 	hash_remove(&call->nic->qps_by_number, qp->qpn);
 	resp.events_reported = qp->n_events;
 	if (call->ufile->async)
-		resp.events_reported -= channel_withdraw(call->ufile->async, sizeof(struct ib_uverbs_async_event_desc),
+		resp.events_reported -= channel_withdraw(call->ufile->async,
+							 sizeof(struct ib_uverbs_async_event_desc),
 							 event_is_of, qp);
-	pthread_mutex_unlock(&call->nic->sim->lock);
+	sim_unlock(call->nic->sim);
 	object_destroy(object);
 	return call_out(call, UVERBS_ATTR_DESTROY_QP_RESP, &resp, sizeof(resp));
 }
@@ -334,9 +343,9 @@ static uint32_t present_state(struct nic *nic, const struct qp *qp)
 {
 	struct engine_qp_info info = {.state = ENGINE_QP_ERR};
 
-	pthread_mutex_lock(&nic->sim->lock);
+	sim_lock(nic->sim);
 	engine_qp_query(nic->engine, qp->qpn, &info);
-	pthread_mutex_unlock(&nic->sim->lock);
+	sim_unlock(nic->sim);
 	return verbs_state(info.state);
 }
 
@@ -364,8 +373,8 @@ static int find_peer(struct call *call, const struct ib_uverbs_qp_dest *dest, ui
 	return call_refuse(call, -EHOSTUNREACH, "no port has LID %u", dest->dlid);
 }
 
-#define REMEMBER(bit, field) \
-	if (cmd->attr_mask & (bit)) \
+#define REMEMBER(bit, field)                                                                       \
+	if (cmd->attr_mask & (bit))                                                                \
 	qp->last.field = cmd->field
 
 static void remember(struct qp *qp, const struct ib_uverbs_modify_qp *cmd)
@@ -386,29 +395,33 @@ static void remember(struct qp *qp, const struct ib_uverbs_modify_qp *cmd)
 	REMEMBER(IBV_QP_RNR_RETRY, rnr_retry);
 }
 
-static int modify(struct call *call, struct qp *qp, const struct ib_uverbs_modify_qp *cmd, uint32_t from, uint32_t to)
+static int modify(struct call *call, struct qp *qp, const struct ib_uverbs_modify_qp *cmd,
+		  uint32_t from, uint32_t to)
 {
 	struct engine_qp_modify mod;
 	const char *reason = "";
 	int r;
 
 	if ((cmd->attr_mask & IBV_QP_CUR_STATE) && cmd->cur_qp_state != from)
-		return call_refuse(call, -EINVAL, "the QP is in state %u, not %u", from, cmd->cur_qp_state);
+		return call_refuse(call, -EINVAL, "the QP is in state %u, not %u", from,
+				   cmd->cur_qp_state);
 	r = qp_table_check(from, to, cmd->attr_mask, &reason);
 	if (r == 0)
 		r = qp_table_translate(cmd, to, &mod, &reason);
 	if (r < 0)
-		return call_refuse(call, r, "state %u to %u, mask 0x%x: %s", from, to, cmd->attr_mask, reason);
+		return call_refuse(call, r, "state %u to %u, mask 0x%x: %s", from, to,
+				   cmd->attr_mask, reason);
 	if (cmd->attr_mask & IBV_QP_AV) {
 		r = find_peer(call, &cmd->dest, mod.dest_gid);
 		if (r < 0)
 			return r;
 	}
-	pthread_mutex_lock(&call->nic->sim->lock);
+	sim_lock(call->nic->sim);
 	r = engine_qp_modify(call->nic->engine, qp->qpn, &mod);
-	pthread_mutex_unlock(&call->nic->sim->lock);
+	sim_unlock(call->nic->sim);
 	if (r < 0)
-		return call_refuse(call, r, "state %u to %u, mask 0x%x: the engine", from, to, cmd->attr_mask);
+		return call_refuse(call, r, "state %u to %u, mask 0x%x: the engine", from, to,
+				   cmd->attr_mask);
 	remember(qp, cmd);
 	return 0;
 }

@@ -58,7 +58,8 @@ struct nic {
 
 struct sim {
 	pthread_mutex_t lock;
-	pthread_cond_t wake; /* a ufile was opened or closed, or the end */
+	pthread_cond_t wake;	/* a ufile was opened or closed, or the end */
+	unsigned int n_waiting; /* threads that want the lock: the NICs' lets them in */
 	bool stopping;
 	unsigned int n_ufiles;
 	bool ethernet;
@@ -67,6 +68,18 @@ struct sim {
 	char root[80];
 	FILE *log;
 };
+
+static inline void sim_lock(struct sim *sim)
+{
+	__atomic_add_fetch(&sim->n_waiting, 1, __ATOMIC_RELAXED);
+	pthread_mutex_lock(&sim->lock);
+	__atomic_sub_fetch(&sim->n_waiting, 1, __ATOMIC_RELAXED);
+}
+
+static inline void sim_unlock(struct sim *sim)
+{
+	pthread_mutex_unlock(&sim->lock);
+}
 
 /* ---- objects: one list for each ufile, newest first -------------------------------------------------------------- */
 
@@ -100,7 +113,8 @@ struct ufile {
 	struct channel *async;
 };
 
-int object_add(struct ufile *ufile, struct object *object, enum object_type type, void (*free)(struct object *));
+int object_add(struct ufile *ufile, struct object *object, enum object_type type,
+	       void (*free)(struct object *));
 /* NULL when there is none of that type. */
 struct object *object_get(struct ufile *ufile, enum object_type type, uint64_t handle);
 int object_destroy(struct object *object); /* -EBUSY while it has users */
@@ -117,7 +131,8 @@ struct memory {
 };
 
 /* Pin [addr, addr + bytes). -EFAULT when `writable` is wanted of pages that are not. */
-int memory_pin(struct call *call, uint64_t addr, uint64_t bytes, bool writable, struct memory **ret_memory);
+int memory_pin(struct call *call, uint64_t addr, uint64_t bytes, bool writable,
+	       struct memory **ret_memory);
 static inline void *memory_at(const struct memory *memory, uint64_t addr)
 {
 	return memory->base + (addr & (SIM_PAGE - 1));
@@ -132,7 +147,8 @@ struct channel {
 };
 
 int channel_new(struct ufile *ufile, struct channel **ret_channel);
-int channel_put(struct call *call, const struct channel *channel); /* descriptor number in the client */
+int channel_put(struct call *call,
+		const struct channel *channel); /* descriptor number in the client */
 /* The channel of this ufile that a descriptor of the client's is of; NULL. */
 struct object *channel_of_fd(struct call *call, int fd);
 bool channel_send(struct channel *channel, const void *event, size_t bytes);
@@ -198,21 +214,23 @@ struct call {
 bool call_has(const struct call *call, uint16_t id);
 /* The bytes of an ATTR_IN, or NULL when it was not sent. */
 const void *call_in(const struct call *call, uint16_t id, size_t *ret_bytes);
-uint64_t call_u64(const struct call *call, uint16_t id); /* ATTR_IN of up to 8 bytes, ATTR_OBJECT, ATTR_FD; 0 absent */
+uint64_t call_u64(const struct call *call,
+		  uint16_t id); /* ATTR_IN of up to 8 bytes, ATTR_OBJECT, ATTR_FD; 0 absent */
 /* Copies a structure: shorter input is filled with zeros, longer must end in zeros (-EOPNOTSUPP). */
 int call_in_struct(struct call *call, uint16_t id, void *ret, size_t bytes);
 /* As much of it as the client has room for; the rest of that room becomes zeros. Nothing when not asked for. */
 int call_out(struct call *call, uint16_t id, const void *data, size_t bytes);
 int call_set_handle(struct call *call, uint16_t id, int64_t handle_or_fd);
 /* A refusal for a reason the log tells. */
-int call_refuse(struct call *call, int error, const char *reason, ...) __attribute__((format(printf, 3, 4)));
+int call_refuse(struct call *call, int error, const char *reason, ...)
+	__attribute__((format(printf, 3, 4)));
 
 int upcall_peek(int reply, uint64_t addr, void *to, size_t bytes);
 int upcall_poke(int reply, uint64_t addr, const void *from, size_t bytes);
 int upcall_get_fd(int reply, int fd); /* a descriptor of ours */
 int upcall_put_fd(int reply, int fd); /* its number in the client */
-int upcall_pin(int reply, uint64_t addr, uint64_t bytes, uint32_t flags, struct sim_segment *segments, int *fds,
-	       unsigned int *ret_n_fds);
+int upcall_pin(int reply, uint64_t addr, uint64_t bytes, uint32_t flags,
+	       struct sim_segment *segments, int *fds, unsigned int *ret_n_fds);
 int upcall_done(int reply, int64_t result, int fd);
 
 void call_serve_ioctl(struct ufile *ufile, const struct sim_request *request, int reply);

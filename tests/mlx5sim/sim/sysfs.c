@@ -67,8 +67,9 @@ static const char *in(char *buf, const char *folder, const char *name)
 
 static void format_guid(char *buf, uint64_t guid)
 {
-	snprintf(buf, 32, "%04x:%04x:%04x:%04x", (unsigned int)(guid >> 48), (unsigned int)(guid >> 32 & 0xffff),
-		 (unsigned int)(guid >> 16 & 0xffff), (unsigned int)(guid & 0xffff));
+	snprintf(buf, 32, "%04x:%04x:%04x:%04x", (unsigned int)(guid >> 48),
+		 (unsigned int)(guid >> 32 & 0xffff), (unsigned int)(guid >> 16 & 0xffff),
+		 (unsigned int)(guid & 0xffff));
 }
 
 static void format_gid(char *buf, const uint8_t gid[16])
@@ -113,7 +114,8 @@ static void put_pci(struct tree *tree, const char *device)
 {
 	char path[PATH_MAX];
 
-	put(tree, in(path, device, "modalias"), "pci:v000015B3d0000101Dsv000015B3sd00000001bc02sc00i00\n");
+	put(tree, in(path, device, "modalias"),
+	    "pci:v000015B3d0000101Dsv000015B3sd00000001bc02sc00i00\n");
 	put(tree, in(path, device, "vendor"), "0x15b3\n");
 	put(tree, in(path, device, "device"), "0x101d\n");
 	put(tree, in(path, device, "subsystem_vendor"), "0x15b3\n");
@@ -126,7 +128,8 @@ static void put_nic(struct tree *tree, const struct nic *nic)
 {
 	char path[PATH_MAX], device[128], folder[256], target[300], guid[32];
 
-	snprintf(device, sizeof(device), "/sys/devices/mlx5sim/pci0000:00/0000:00:%02x.0", nic->index + 1);
+	snprintf(device, sizeof(device), "/sys/devices/mlx5sim/pci0000:00/0000:00:%02x.0",
+		 nic->index + 1);
 	put_pci(tree, device);
 	format_guid(guid, nic->guid);
 	snprintf(folder, sizeof(folder), "%s/infiniband/mlx5_%d", device, nic->index);

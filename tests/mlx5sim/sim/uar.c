@@ -24,10 +24,10 @@ static void uar_free(struct object *object)
 	struct uar *uar = container_of(object, struct uar, object);
 	struct nic *nic = object->ufile->nic;
 
-	pthread_mutex_lock(&nic->sim->lock);
+	sim_lock(nic->sim);
 	list_del(&uar->nic_link);
 	nic->n_uars--;
-	pthread_mutex_unlock(&nic->sim->lock);
+	sim_unlock(nic->sim);
 	uar_release(uar);
 }
 
@@ -42,9 +42,9 @@ static struct uar *uar_new(void)
 	list_init(&uar->qps);
 	list_init(&uar->cqs);
 	uar->memfd = memfd_create("mlx5sim-uar", MFD_CLOEXEC);
-	p = uar->memfd >= 0 && ftruncate(uar->memfd, SIM_PAGE) == 0 ?
-		    mmap(NULL, SIM_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, uar->memfd, 0) :
-		    MAP_FAILED;
+	p = uar->memfd >= 0 && ftruncate(uar->memfd, SIM_PAGE) == 0
+		    ? mmap(NULL, SIM_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, uar->memfd, 0)
+		    : MAP_FAILED;
 	if (p == MAP_FAILED) {
 		uar_release(uar);
 		return NULL;
@@ -57,7 +57,7 @@ struct uar *uar_get(struct ufile *ufile, uint32_t page_id)
 {
 	struct object *object;
 
-	list_for_each_entry(object, &ufile->objects, link) {
+	list_for_each_entry (object, &ufile->objects, link) {
 		struct uar *uar = container_of(object, struct uar, object);
 
 		if (object->type == OBJECT_UAR && uar->page_id == page_id)
@@ -87,8 +87,10 @@ static int answer(struct call *call, const struct uar *uar)
 	if (r == 0)
 		r = call_out(call, MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_LENGTH, &length, sizeof(length));
 	if (r == 0)
-		r = call_out(call, MLX5_IB_ATTR_UAR_OBJ_ALLOC_PAGE_ID, &uar->page_id, sizeof(uar->page_id));
-	return r < 0 ? r : call_set_handle(call, MLX5_IB_ATTR_UAR_OBJ_ALLOC_HANDLE, uar->object.handle);
+		r = call_out(call, MLX5_IB_ATTR_UAR_OBJ_ALLOC_PAGE_ID, &uar->page_id,
+			     sizeof(uar->page_id));
+	return r < 0 ? r
+		     : call_set_handle(call, MLX5_IB_ATTR_UAR_OBJ_ALLOC_HANDLE, uar->object.handle);
 }
 
 int uar_alloc(struct call *call)
@@ -112,11 +114,11 @@ int uar_alloc(struct call *call)
 		uar_release(uar);
 		return r;
 	}
-	pthread_mutex_lock(&nic->sim->lock);
+	sim_lock(nic->sim);
 	uar->page_id = nic->next_page++;
 	nic->n_uars++;
 	list_add_tail(&nic->uars, &uar->nic_link);
-	pthread_mutex_unlock(&nic->sim->lock);
+	sim_unlock(nic->sim);
 	r = answer(call, uar);
 	if (r < 0)
 		object_destroy(&uar->object);

@@ -20,8 +20,10 @@ static int receive(int sock, struct sim_request *request, int *ret_reply)
 		char bytes[CMSG_SPACE(sizeof(int))];
 	} control;
 	struct iovec iov = {request, sizeof(*request)};
-	struct msghdr msg = {
-		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof(control)};
+	struct msghdr msg = {.msg_iov = &iov,
+			     .msg_iovlen = 1,
+			     .msg_control = control.bytes,
+			     .msg_controllen = sizeof(control)};
 	struct cmsghdr *cmsg;
 	ssize_t n;
 
@@ -48,8 +50,8 @@ static void serve(struct ufile *ufile, const struct sim_request *request, int re
 	case SIM_REQUEST_MMAP:
 		r = uar_mmap(ufile, request->args[0], request->args[1], request->args[2], &memfd);
 		if (r < 0)
-			sim_log(ufile->sim, "mlx5_%d refused mmap at 0x%llx: no such page", ufile->nic->index,
-				(unsigned long long)request->args[0]);
+			sim_log(ufile->sim, "mlx5_%d refused mmap at 0x%llx: no such page",
+				ufile->nic->index, (unsigned long long)request->args[0]);
 		upcall_done(reply, r, memfd);
 		return;
 	}
@@ -83,9 +85,9 @@ void *ufile_thread(void *arg)
 	hash_deinit(&ufile->handles);
 	close(ufile->sock);
 	free(ufile);
-	pthread_mutex_lock(&sim->lock);
+	sim_lock(sim);
 	sim->n_ufiles--;
 	pthread_cond_broadcast(&sim->wake);
-	pthread_mutex_unlock(&sim->lock);
+	sim_unlock(sim);
 	return NULL;
 }

@@ -15,9 +15,11 @@ union control {
 	char bytes[CMSG_SPACE(SIM_SEGMENTS_MAX * sizeof(int))];
 };
 
-static int send_upcall(int reply, const struct sim_upcall *up, const void *payload, size_t bytes, int fd)
+static int send_upcall(int reply, const struct sim_upcall *up, const void *payload, size_t bytes,
+		       int fd)
 {
-	struct iovec iov[2] = {{(void *)(uintptr_t)up, sizeof(*up)}, {(void *)(uintptr_t)payload, bytes}};
+	struct iovec iov[2] = {{(void *)(uintptr_t)up, sizeof(*up)},
+			       {(void *)(uintptr_t)payload, bytes}};
 	struct msghdr msg = {.msg_iov = iov, .msg_iovlen = 2};
 	union control control;
 	struct cmsghdr *cmsg;
@@ -36,13 +38,16 @@ static int send_upcall(int reply, const struct sim_upcall *up, const void *paylo
 }
 
 /* The answer's result; *ret_bytes of payload in buf, and descriptors. */
-static int64_t receive(int reply, void *buf, size_t room, size_t *ret_bytes, int *fds, unsigned int *ret_n_fds)
+static int64_t receive(int reply, void *buf, size_t room, size_t *ret_bytes, int *fds,
+		       unsigned int *ret_n_fds)
 {
 	struct sim_answer answer;
 	struct iovec iov[2] = {{&answer, sizeof(answer)}, {buf, room}};
 	union control control;
-	struct msghdr msg = {
-		.msg_iov = iov, .msg_iovlen = 2, .msg_control = control.bytes, .msg_controllen = sizeof(control)};
+	struct msghdr msg = {.msg_iov = iov,
+			     .msg_iovlen = 2,
+			     .msg_control = control.bytes,
+			     .msg_controllen = sizeof(control)};
 	struct cmsghdr *cmsg;
 	ssize_t n;
 
@@ -63,7 +68,8 @@ static int64_t receive(int reply, void *buf, size_t room, size_t *ret_bytes, int
 	return answer.result;
 }
 
-static int64_t ask(int reply, const struct sim_upcall *up, const void *payload, size_t bytes, int fd)
+static int64_t ask(int reply, const struct sim_upcall *up, const void *payload, size_t bytes,
+		   int fd)
 {
 	int fds[SIM_SEGMENTS_MAX];
 	unsigned int n_fds;
@@ -142,8 +148,8 @@ int upcall_put_fd(int reply, int fd)
 	return (int)ask(reply, &up, NULL, 0, fd);
 }
 
-int upcall_pin(int reply, uint64_t addr, uint64_t bytes, uint32_t flags, struct sim_segment *segments, int *fds,
-	       unsigned int *ret_n_fds)
+int upcall_pin(int reply, uint64_t addr, uint64_t bytes, uint32_t flags,
+	       struct sim_segment *segments, int *fds, unsigned int *ret_n_fds)
 {
 	struct sim_upcall up = {.kind = SIM_PIN, .addr = addr, .bytes = bytes, .flags = flags};
 	size_t got = 0;
