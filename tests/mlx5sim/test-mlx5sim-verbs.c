@@ -720,3 +720,41 @@ TEST(passed_command_fd_and_then_a_mapped_page_keep_the_queues_of_a_killed_proces
 	ASSERT_EQ(ibv_close_device(there.context), 0);
 	end_deinit(&end);
 }
+
+/* Makes, uses and destroys everything, over and over. */
+static void live_wildly(void)
+{
+	struct end ends[2];
+
+	for (;;) {
+		pair_init(ends, ALL_ACCESS);
+		for (int i = 0; i < 3; i++)
+			ASSERT_EQ(plain(ends, IBV_WR_RDMA_WRITE), IBV_WC_SUCCESS);
+		pair_deinit(ends);
+	}
+}
+
+/* At its end mlx5sim asserts that no device has an object left: this test fails by the status of mlx5sim. */
+TEST_TIMEOUT(randomly_killed_clients_leave_no_object, 300)
+{
+	unsigned int n = getenv("SHMEMD_TEST_FULL") ? 1000 : 60;
+	unsigned int seed = 5;
+	struct end ends[2];
+
+	for (unsigned int i = 0; i < n; i++) {
+		long usec = rand_r(&seed) % 40000;
+		pid_t pid = fork();
+		int status;
+
+		ASSERT_LE(0, pid);
+		if (!pid)
+			live_wildly();
+		nanosleep(&(struct timespec){0, usec * 1000}, NULL);
+		ASSERT_EQ(kill(pid, SIGKILL), 0);
+		ASSERT_EQ(waitpid(pid, &status, 0), pid);
+		ASSERT_EQ(WTERMSIG(status), SIGKILL);
+	}
+	pair_init(ends, ALL_ACCESS);
+	ASSERT_EQ(plain(ends, IBV_WR_RDMA_WRITE), IBV_WC_SUCCESS);
+	pair_deinit(ends);
+}

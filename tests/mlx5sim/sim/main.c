@@ -226,6 +226,8 @@ static int sim_run(struct sim *sim, char **argv)
 		pthread_join(thread, NULL);
 		for (int i = 0; i < sim->n_nics; i++)
 			nic_deinit(&sim->nics[i]);
+	} else {
+		sim_log(sim, "the command ended and clients of it go on");
 	}
 	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
