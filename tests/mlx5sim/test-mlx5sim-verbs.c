@@ -721,6 +721,50 @@ TEST(passed_command_fd_and_then_a_mapped_page_keep_the_queues_of_a_killed_proces
 	end_deinit(&end);
 }
 
+/* A second context on the same device file, as after SCM_RIGHTS: it sees the first one's PDs and regions by handle. */
+TEST(imported_context_uses_objects_of_the_first)
+{
+	struct end ends[2], second;
+	struct ibv_qp *first;
+	struct ibv_mr *mr;
+
+	end_init(&ends[0], 0);
+	end_init(&ends[1], 1);
+	second = ends[0];
+	first = ends[0].qp;
+	second.context = ibv_import_device(dup(ends[0].context->cmd_fd));
+	ASSERT(second.context);
+	ASSERT(!ibv_import_pd(second.context, 0xffff));
+	second.pd = ibv_import_pd(second.context, ends[0].pd->handle);
+	ASSERT(second.pd);
+	ASSERT(!ibv_import_mr(second.pd, ends[0].pd->handle));
+	mr = ibv_import_mr(second.pd, ends[0].mr->handle);
+	ASSERT(mr);
+	ASSERT_EQ(mr->lkey, ends[0].mr->lkey);
+	ASSERT_EQ(mr->length, BYTES);
+	second.cq = ibv_create_cq(second.context, 16, NULL, NULL, 0);
+	ASSERT(second.cq);
+	second.qp = make_qp(&second);
+	ASSERT(second.qp);
+	ends[0].qp = second.qp;
+	ends[0].cq = second.cq;
+	connect_to(&ends[0], &ends[1], ALL_ACCESS);
+	connect_to(&ends[1], &ends[0], ALL_ACCESS);
+	ASSERT_EQ(request(ends, IBV_WR_RDMA_WRITE, mr->lkey, (uintptr_t)ends[1].memory,
+			  ends[1].mr->rkey),
+		  IBV_WC_SUCCESS);
+	ASSERT_EQ(ends[1].memory[0], 1);
+	ibv_unimport_mr(mr);
+	ASSERT_EQ(ibv_destroy_qp(second.qp), 0);
+	ASSERT_EQ(ibv_destroy_cq(second.cq), 0);
+	ibv_unimport_pd(second.pd);
+	ASSERT_EQ(ibv_close_device(second.context), 0);
+	ends[0].qp = first;
+	ends[0].cq = first->send_cq;
+	end_deinit(&ends[0]);
+	end_deinit(&ends[1]);
+}
+
 /* Makes, uses and destroys everything, over and over. */
 static void live_wildly(void)
 {

@@ -9,6 +9,7 @@
 #include <rdma/ib_user_ioctl_verbs.h>
 #include <rdma/ib_user_verbs.h>
 #include <rdma/mlx5-abi.h>
+#include <rdma/mlx5_user_ioctl_cmds.h>
 
 #include "tests/mlx5sim/sim/sim.h"
 
@@ -85,7 +86,9 @@ int device_query_gid_entry(struct call *call)
 
 /* ---- context --------------------------------------------------------------------------------------------------- */
 
-static int answer_context(struct call *call)
+/* Of a new context, and of one that another process asks about: they are told the same. */
+static int answer_context(struct call *call, uint16_t vectors_id, uint16_t support_id,
+			  uint16_t driver_id)
 {
 	const struct mlx5_ib_alloc_ucontext_resp driver = {
 		.qp_tab_size = 1u << 18,
@@ -110,11 +113,10 @@ static int answer_context(struct call *call)
 	uint32_t n_vectors = 1;
 	int r;
 
-	r = call_out(call, UVERBS_ATTR_GET_CONTEXT_NUM_COMP_VECTORS, &n_vectors, sizeof(n_vectors));
+	r = call_out(call, vectors_id, &n_vectors, sizeof(n_vectors));
 	if (r == 0)
-		r = call_out(call, UVERBS_ATTR_GET_CONTEXT_CORE_SUPPORT, &core_support,
-			     sizeof(core_support));
-	return r < 0 ? r : call_out(call, UVERBS_ATTR_UHW_OUT, &driver, sizeof(driver));
+		r = call_out(call, support_id, &core_support, sizeof(core_support));
+	return r < 0 ? r : call_out(call, driver_id, &driver, sizeof(driver));
 }
 
 int device_get_context(struct call *call)
@@ -134,10 +136,20 @@ int device_get_context(struct call *call)
 				   req.flags);
 	if (!(req.lib_caps & MLX5_LIB_CAP_DYN_UAR))
 		return call_refuse(call, -EOPNOTSUPP, "a library without dynamic UARs");
-	r = answer_context(call);
+	r = answer_context(call, UVERBS_ATTR_GET_CONTEXT_NUM_COMP_VECTORS,
+			   UVERBS_ATTR_GET_CONTEXT_CORE_SUPPORT, UVERBS_ATTR_UHW_OUT);
 	if (r == 0)
 		call->ufile->has_context = true;
 	return r;
+}
+
+int device_query_context(struct call *call)
+{
+	if (!call->ufile->has_context)
+		return call_refuse(call, -EINVAL, "no context");
+	return answer_context(call, UVERBS_ATTR_QUERY_CONTEXT_NUM_COMP_VECTORS,
+			      UVERBS_ATTR_QUERY_CONTEXT_CORE_SUPPORT,
+			      MLX5_IB_ATTR_QUERY_CONTEXT_RESP_UCTX);
 }
 
 /* ---- device ---------------------------------------------------------------------------------------------------- */

@@ -31,6 +31,12 @@ static const struct attr_spec get_context[] = {
 	{UVERBS_ATTR_UHW_OUT, ATTR_OUT, MUST, 0, 0},
 };
 
+static const struct attr_spec query_context[] = {
+	{UVERBS_ATTR_QUERY_CONTEXT_NUM_COMP_VECTORS, ATTR_OUT, MAY, 4, 0},
+	{UVERBS_ATTR_QUERY_CONTEXT_CORE_SUPPORT, ATTR_OUT, MAY, 8, 0},
+	{MLX5_IB_ATTR_QUERY_CONTEXT_RESP_UCTX, ATTR_OUT, MUST, 0, 0},
+};
+
 static const struct attr_spec query_gid_table[] = {
 	{UVERBS_ATTR_QUERY_GID_TABLE_ENTRY_SIZE, ATTR_IN, MUST, 8, 8},
 	{UVERBS_ATTR_QUERY_GID_TABLE_FLAGS, ATTR_IN, MAY, 4, 8},
@@ -51,6 +57,19 @@ static const struct attr_spec async_alloc[] = {
 
 static const struct attr_spec destroy_pd[] = {
 	{UVERBS_ATTR_DESTROY_PD_HANDLE, ATTR_OBJECT, MUST, 0, 0},
+};
+
+static const struct attr_spec query_pd[] = {
+	{MLX5_IB_ATTR_QUERY_PD_HANDLE, ATTR_OBJECT, MUST, 0, 0},
+	{MLX5_IB_ATTR_QUERY_PD_RESP_PDN, ATTR_OUT, MUST, 4, 0},
+};
+
+static const struct attr_spec query_mr[] = {
+	{UVERBS_ATTR_QUERY_MR_HANDLE, ATTR_OBJECT, MUST, 0, 0},
+	{UVERBS_ATTR_QUERY_MR_RESP_LKEY, ATTR_OUT, MUST, 4, 0},
+	{UVERBS_ATTR_QUERY_MR_RESP_RKEY, ATTR_OUT, MUST, 4, 0},
+	{UVERBS_ATTR_QUERY_MR_RESP_LENGTH, ATTR_OUT, MUST, 8, 0},
+	{UVERBS_ATTR_QUERY_MR_RESP_IOVA, ATTR_OUT, MAY, 8, 0},
 };
 
 static const struct attr_spec destroy_mr[] = {
@@ -115,6 +134,7 @@ const struct method_spec methods[] = {
 	METHOD(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_INVOKE_WRITE, "invoke_write", invoke_write, device_invoke_write),
 	METHOD(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_PORT, "query_port", query_port, device_query_port),
 	METHOD(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_GET_CONTEXT, "get_context", get_context, device_get_context),
+	METHOD(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_CONTEXT, "query_context", query_context, device_query_context),
 	METHOD(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_GID_TABLE, "query_gid_table", query_gid_table,
 	       device_query_gid_table),
 	METHOD(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_GID_ENTRY, "query_gid_entry", query_gid_entry,
@@ -122,6 +142,8 @@ const struct method_spec methods[] = {
 	METHOD(UVERBS_OBJECT_ASYNC_EVENT, UVERBS_METHOD_ASYNC_EVENT_ALLOC, "async_event_alloc", async_alloc,
 	       async_event_alloc),
 	METHOD(UVERBS_OBJECT_PD, UVERBS_METHOD_PD_DESTROY, "dealloc_pd", destroy_pd, pd_destroy),
+	METHOD(UVERBS_OBJECT_PD, MLX5_IB_METHOD_PD_QUERY, "query_pd", query_pd, pd_query),
+	METHOD(UVERBS_OBJECT_MR, UVERBS_METHOD_QUERY_MR, "query_mr", query_mr, mr_query),
 	METHOD(UVERBS_OBJECT_MR, UVERBS_METHOD_MR_DESTROY, "dereg_mr", destroy_mr, mr_destroy),
 	METHOD(UVERBS_OBJECT_CQ, UVERBS_METHOD_CQ_CREATE, "create_cq", create_cq, cq_create),
 	METHOD(UVERBS_OBJECT_CQ, UVERBS_METHOD_CQ_DESTROY, "destroy_cq", destroy_cq, cq_destroy),

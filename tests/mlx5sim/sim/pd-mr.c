@@ -7,6 +7,7 @@
 #include <rdma/ib_user_ioctl_verbs.h>
 #include <rdma/ib_user_verbs.h>
 #include <rdma/mlx5-abi.h>
+#include <rdma/mlx5_user_ioctl_cmds.h>
 
 #include "tests/mlx5sim/sim/pd-mr.h"
 
@@ -77,6 +78,15 @@ int pd_destroy(struct call *call)
 	return object ? object_destroy(object) : call_refuse(call, -ENOENT, "no such PD");
 }
 
+int pd_query(struct call *call)
+{
+	const struct pd *pd = pd_get(call, call_u64(call, MLX5_IB_ATTR_QUERY_PD_HANDLE));
+
+	if (!pd)
+		return call_refuse(call, -ENOENT, "no such PD");
+	return call_out(call, MLX5_IB_ATTR_QUERY_PD_RESP_PDN, &pd->pdn, sizeof(pd->pdn));
+}
+
 struct pd *pd_get(struct call *call, uint64_t handle)
 {
 	struct object *object = object_get(call->ufile, OBJECT_PD, handle);
@@ -90,6 +100,7 @@ struct mr {
 	struct object object;
 	struct pd *pd;
 	struct memory *memory;
+	uint64_t iova, length_bytes;
 	uint32_t key;
 };
 
@@ -161,6 +172,8 @@ static int mr_new(struct call *call, struct pd *pd, const struct ib_uverbs_reg_m
 	if (!mr)
 		return -ENOMEM;
 	mr->pd = pd;
+	mr->iova = cmd->hca_va;
+	mr->length_bytes = cmd->length;
 	r = object_add(call->ufile, &mr->object, OBJECT_MR, mr_free);
 	if (r < 0) {
 		free(mr);
@@ -217,4 +230,22 @@ int mr_destroy(struct call *call)
 		object_get(call->ufile, OBJECT_MR, call_u64(call, UVERBS_ATTR_DESTROY_MR_HANDLE));
 
 	return object ? object_destroy(object) : call_refuse(call, -ENOENT, "no such region");
+}
+
+int mr_query(struct call *call)
+{
+	struct object *object =
+		object_get(call->ufile, OBJECT_MR, call_u64(call, UVERBS_ATTR_QUERY_MR_HANDLE));
+	const struct mr *mr;
+	int r;
+
+	if (!object)
+		return call_refuse(call, -ENOENT, "no such region");
+	mr = container_of(object, struct mr, object);
+	r = call_out(call, UVERBS_ATTR_QUERY_MR_RESP_LKEY, &mr->key, sizeof(mr->key));
+	if (r == 0)
+		r = call_out(call, UVERBS_ATTR_QUERY_MR_RESP_RKEY, &mr->key, sizeof(mr->key));
+	if (r == 0)
+		r = call_out(call, UVERBS_ATTR_QUERY_MR_RESP_LENGTH, &mr->length_bytes, 8);
+	return r < 0 ? r : call_out(call, UVERBS_ATTR_QUERY_MR_RESP_IOVA, &mr->iova, 8);
 }

@@ -245,11 +245,14 @@ extern const size_t n_methods;
 
 int device_query_port(struct call *call);
 int device_get_context(struct call *call);
+int device_query_context(struct call *call);
 int device_query_gid_table(struct call *call);
 int device_query_gid_entry(struct call *call);
 int device_invoke_write(struct call *call);
 int async_event_alloc(struct call *call);
 int pd_destroy(struct call *call);
+int pd_query(struct call *call);
+int mr_query(struct call *call);
 int mr_destroy(struct call *call);
 int cq_create(struct call *call);
 int cq_destroy(struct call *call);
