@@ -47,7 +47,7 @@ struct decoded {
 	unsigned int n_ignored;		/* unknown and marked optional by the sender */
 };
 
-/* 0, or -EINVAL with a reason. `bytes` is what the caller can have meant at most. */
+/* 0; -EINVAL or -EPROTONOSUPPORT (reserved bits) with a reason. */
 int decode_header(const struct ib_uverbs_ioctl_hdr *hdr, const char **ret_reason);
 
 const struct method_spec *decode_method(const struct method_spec *table, size_t n, uint16_t object,
