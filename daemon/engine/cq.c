@@ -160,6 +160,7 @@ void cq_write(struct cq *cq, const struct engine_qp *qp, const struct cqe_fields
 	cqe.sop_drop_qpn = htobe32((uint32_t)fields->wqe_opcode << 24 | qp->attr.qpn);
 	cqe.wqe_counter = htobe16(fields->wqe_counter);
 	cqe.op_own = op_own(cq, fields->cqe_opcode);
+	cqe.srqn_uidx = htobe32(qp->attr.user_index);
 	if (fields->cqe_opcode != SHMD_CQE_REQ) {
 		cqe.slid = htobe16(fields->slid);
 		cqe.flags_rqpn = htobe32(fields->rqpn);

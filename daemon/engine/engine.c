@@ -137,7 +137,7 @@ static bool qp_attr_is_valid(const struct engine_qp_attr *attr)
 		return false;
 	if (attr->qpn > PSN_MASK || attr->user_index > PSN_MASK || !attr->sq_ring || !attr->dbrec)
 		return false;
-	if (attr->log2_sq_wqebbs < 4 || attr->log2_sq_wqebbs > 15)
+	if (attr->log2_sq_wqebbs > 15)
 		return false;
 	if (mtu && (mtu < 256 || mtu > UD_MAX_BYTES || (mtu & (mtu - 1))))
 		return false;

@@ -264,9 +264,9 @@ struct engine_qp_attr {
 	uint32_t qpn; /* 24 bits */
 	enum engine_qp_type type;
 	uint32_t pdn;
-	uint32_t user_index; /* 24 bits, returned in CQEs of the responder */
+	uint32_t user_index; /* 24 bits, returned in CQEs */
 	void *sq_ring; /* client-shared, 64 << log2_sq_wqebbs bytes */
-	uint32_t log2_sq_wqebbs; /* 4..15 */
+	uint32_t log2_sq_wqebbs; /* 0..15 */
 	void *rq_ring; /* client-shared, or NULL: a QP that receives nothing */
 	uint32_t log2_rq_wqes; /* 0..15 */
 	uint32_t log2_rq_stride; /* 4..9: bytes of a receive WQE */

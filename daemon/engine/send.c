@@ -62,6 +62,8 @@ static uint16_t copy_wqe(struct engine_qp *qp)
 		return 0;
 	memcpy(to, ring_wqebb(qp, req->ci), SHMD_WQEBB_BYTES);
 	n = n_wqebbs_of(to);
+	if (n > req->n_shadow)
+		return n; /* longer than the whole ring: the caller refuses it unread */
 	if (n > room)
 		return 0;
 	qp->engine->moved_bytes += (uint64_t)n * SHMD_WQEBB_BYTES;

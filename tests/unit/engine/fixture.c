@@ -824,6 +824,7 @@ void expect_ok(struct tqp *qp, uint16_t index)
 
 	expect_cqe(&qp->scq, SHMD_CQE_REQ, index, &cqe);
 	ASSERT_EQ(be32toh(cqe.sop_drop_qpn) & 0xffffff, qp->qpn);
+	ASSERT_EQ(be32toh(cqe.srqn_uidx), qp->qpn + 0x10000);
 }
 
 void expect_error(struct tcq *cq, bool responder, uint16_t index, uint8_t syndrome)

@@ -438,6 +438,7 @@ TEST(dc_dcis_of_one_number_on_two_engines)
 	ASSERT_OK(engine_qp_destroy(twin.node->engine, twin.qpn));
 	twin.qpn = l.dcis[0].qpn;
 	create = (struct engine_qp_attr){.qpn = twin.qpn,
+					 .user_index = twin.qpn + 0x10000,
 					 .type = ENGINE_QP_DCI,
 					 .pdn = 1,
 					 .sq_ring = twin.sq,

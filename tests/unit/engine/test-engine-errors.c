@@ -145,6 +145,35 @@ TEST(wqe_beyond_the_producer_index_fails_with_02)
 	setup_deinit(&s);
 }
 
+TEST(wqe_longer_than_the_ring_fails_with_02)
+{
+	for (uint32_t log2 = 0; log2 < 4; log2++) {
+		struct tqp_attr attr = TQP_ATTR;
+		struct setup s;
+		struct wqe wqe;
+
+		attr.log2_sq = log2;
+		setup_init(&s, MEM_POINTER, SIZE, &attr);
+		for (uint16_t i = 0; i < 40; i++) {
+			post_write(&s.p.a, SIGNALED, s.local, 0, s.remote, 0, 8);
+			tqp_ring(&s.p.a);
+			world_run(&s.w);
+			expect_ok(&s.p.a, i);
+		}
+		write_from(&wqe, &s, s.local->iova, s.local->key, 8);
+		while (wqe.ds < 60)
+			wqe_data(&wqe, s.local->iova, s.local->key, 8);
+		/* Its first part alone fits the ring, and that is all that is posted. */
+		wqe.ds = 4;
+		tqp_post(&s.p.a, &wqe);
+		s.p.a.sq[(40u & ((1u << log2) - 1)) * 64 + 7] = 60;
+		tqp_ring(&s.p.a);
+		world_run(&s.w);
+		expect_error(&s.p.a.scq, false, 40, SHMD_SYNDROME_LOCAL_QP_OP_ERR);
+		setup_deinit(&s);
+	}
+}
+
 TEST(producer_index_that_jumps_fails_with_02)
 {
 	static const uint16_t jumps[] = {257, 300, 0x7fff, 0x8000, 0xffff};

@@ -210,7 +210,6 @@ TEST(creation_is_checked)
 	REFUSED(user_index, 0x1000000, EINVAL);
 	REFUSED(sq_ring, NULL, EINVAL);
 	REFUSED(dbrec, NULL, EINVAL);
-	REFUSED(log2_sq_wqebbs, 3, EINVAL);
 	REFUSED(log2_sq_wqebbs, 16, EINVAL);
 	REFUSED(log2_rq_wqes, 16, EINVAL);
 	REFUSED(log2_rq_stride, 3, EINVAL);

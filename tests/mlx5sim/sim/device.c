@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Questions about the device, its port and its GIDs; contexts; commands that came from the age of write(). */
+#include <endian.h>
+#include <errno.h>
+#include <string.h>
+
+#include <infiniband/verbs.h>
+#include <rdma/ib_user_ioctl_cmds.h>
+#include <rdma/ib_user_ioctl_verbs.h>
+#include <rdma/ib_user_verbs.h>
+#include <rdma/mlx5-abi.h>
+#include <rdma/mlx5_user_ioctl_cmds.h>
+
+#include "tests/mlx5sim/sim/sim.h"
+
+#define SPEED_25_GBPS 32 /* for each of 4 lanes */
+#define WIDTH_4X 2
+#define PHYS_LINK_UP 5
+
+int device_query_port(struct call *call)
+{
+	struct ib_uverbs_query_port_resp_ex resp = {0};
+	struct ib_uverbs_query_port_resp *port = &resp.legacy_resp;
+	bool ethernet = call->ufile->sim->ethernet;
+
+	if (call_u64(call, UVERBS_ATTR_QUERY_PORT_PORT_NUM) != 1)
+		return call_refuse(call, -EINVAL, "port");
+	port->port_cap_flags = ethernet ? IB_UVERBS_PCF_CM_SUP | IB_UVERBS_PCF_IP_BASED_GIDS
+					: IB_UVERBS_PCF_CM_SUP;
+	port->max_msg_sz = 1u << 30;
+	port->gid_tbl_len = call->nic->n_gids;
+	port->pkey_tbl_len = 1;
+	port->lid = call->nic->lid;
+	port->sm_lid = ethernet ? 0 : 1;
+	port->state = IBV_PORT_ACTIVE;
+	port->max_mtu = IBV_MTU_4096;
+	port->active_mtu = ethernet ? IBV_MTU_1024 : IBV_MTU_4096;
+	port->max_vl_num = 4;
+	port->active_width = WIDTH_4X;
+	port->active_speed = SPEED_25_GBPS;
+	port->phys_state = PHYS_LINK_UP;
+	port->link_layer = ethernet ? IBV_LINK_LAYER_ETHERNET : IBV_LINK_LAYER_INFINIBAND;
+	port->flags = ethernet ? IB_UVERBS_QPF_GRH_REQUIRED : 0;
+	return call_out(call, UVERBS_ATTR_QUERY_PORT_RESP, &resp, sizeof(resp));
+}
+
+/* ---- GIDs ------------------------------------------------------------------------------------------------------ */
+
+static void fill_gid(const struct nic *nic, unsigned int index, struct ib_uverbs_gid_entry *ret)
+{
+	*ret = (struct ib_uverbs_gid_entry){
+		.gid_index = index, .port_num = 1, .gid_type = nic->gid_types[index]};
+	memcpy(ret->gid, nic->gids[index], sizeof(ret->gid));
+}
+
+int device_query_gid_table(struct call *call)
+{
+	struct ib_uverbs_gid_entry entries[SIM_GIDS_MAX];
+	uint64_t n = call->nic->n_gids;
+	int r;
+
+	if (call_u64(call, UVERBS_ATTR_QUERY_GID_TABLE_ENTRY_SIZE) != sizeof(entries[0]) ||
+	    call_u64(call, UVERBS_ATTR_QUERY_GID_TABLE_FLAGS))
+		return call_refuse(call, -EOPNOTSUPP, "entry size or flags");
+	for (unsigned int i = 0; i < n; i++)
+		fill_gid(call->nic, i, &entries[i]);
+	r = call_out(call, UVERBS_ATTR_QUERY_GID_TABLE_RESP_ENTRIES, entries,
+		     (size_t)n * sizeof(entries[0]));
+	return r < 0 ? r
+		     : call_out(call, UVERBS_ATTR_QUERY_GID_TABLE_RESP_NUM_ENTRIES, &n, sizeof(n));
+}
+
+int device_query_gid_entry(struct call *call)
+{
+	uint64_t index = call_u64(call, UVERBS_ATTR_QUERY_GID_ENTRY_GID_INDEX);
+	struct ib_uverbs_gid_entry entry;
+
+	if (call_u64(call, UVERBS_ATTR_QUERY_GID_ENTRY_PORT) != 1 ||
+	    call_u64(call, UVERBS_ATTR_QUERY_GID_ENTRY_FLAGS))
+		return call_refuse(call, -EINVAL, "port or flags");
+	if (index >= call->nic->n_gids)
+		return call_refuse(call, -EINVAL, "GID index %llu", (unsigned long long)index);
+	fill_gid(call->nic, (unsigned int)index, &entry);
+	return call_out(call, UVERBS_ATTR_QUERY_GID_ENTRY_RESP_ENTRY, &entry, sizeof(entry));
+}
+
+/* ---- context --------------------------------------------------------------------------------------------------- */
+
+/* Of a new context, and of one that another process asks about: they are told the same. */
+static int answer_context(struct call *call, uint16_t vectors_id, uint16_t support_id,
+			  uint16_t driver_id)
+{
+	const struct mlx5_ib_alloc_ucontext_resp driver = {
+		.qp_tab_size = 1u << 18,
+		.bf_reg_size = 512,
+		.cache_line_size = 64,
+		.max_sq_desc_sz = 1024,
+		.max_rq_desc_sz = 512,
+		.max_send_wqebb = SIM_MAX_QP_WR,
+		.max_recv_wr = SIM_MAX_QP_WR,
+		.max_srq_recv_wr = SIM_MAX_QP_WR,
+		.num_ports = 1,
+		.response_length = sizeof(driver),
+		.cqe_version = 1,
+		.cmds_supp_uhw =
+			MLX5_USER_CMDS_SUPP_UHW_QUERY_DEVICE | MLX5_USER_CMDS_SUPP_UHW_CREATE_AH,
+		.eth_min_inline = MLX5_USER_INLINE_MODE_NONE,
+		.log_uar_size = 12,
+		.num_uars_per_page = 1,
+		.num_dyn_bfregs = 512,
+	};
+	uint64_t core_support = IB_UVERBS_CORE_SUPPORT_OPTIONAL_MR_ACCESS;
+	uint32_t n_vectors = 1;
+	int r;
+
+	r = call_out(call, vectors_id, &n_vectors, sizeof(n_vectors));
+	if (r == 0)
+		r = call_out(call, support_id, &core_support, sizeof(core_support));
+	return r < 0 ? r : call_out(call, driver_id, &driver, sizeof(driver));
+}
+
+int device_get_context(struct call *call)
+{
+	struct mlx5_ib_alloc_ucontext_req_v2 req;
+	int r;
+
+	r = call_in_struct(call, UVERBS_ATTR_UHW_IN, &req, sizeof(req));
+	if (r < 0)
+		return r;
+	if (call->ufile->has_context)
+		return call_refuse(call, -EINVAL, "a second context");
+	if (req.comp_mask || req.reserved0 || req.reserved1 || req.reserved2)
+		return call_refuse(call, -EOPNOTSUPP, "unknown input bits");
+	if (req.flags)
+		return call_refuse(call, -EOPNOTSUPP, "flags 0x%x: DEVX is not simulated",
+				   req.flags);
+	if (!(req.lib_caps & MLX5_LIB_CAP_DYN_UAR))
+		return call_refuse(call, -EOPNOTSUPP, "a library without dynamic UARs");
+	r = answer_context(call, UVERBS_ATTR_GET_CONTEXT_NUM_COMP_VECTORS,
+			   UVERBS_ATTR_GET_CONTEXT_CORE_SUPPORT, UVERBS_ATTR_UHW_OUT);
+	if (r == 0)
+		call->ufile->has_context = true;
+	return r;
+}
+
+int device_query_context(struct call *call)
+{
+	if (!call->ufile->has_context)
+		return call_refuse(call, -EINVAL, "no context");
+	return answer_context(call, UVERBS_ATTR_QUERY_CONTEXT_NUM_COMP_VECTORS,
+			      UVERBS_ATTR_QUERY_CONTEXT_CORE_SUPPORT,
+			      MLX5_IB_ATTR_QUERY_CONTEXT_RESP_UCTX);
+}
+
+/* ---- device ---------------------------------------------------------------------------------------------------- */
+
+static void fill_device(const struct nic *nic, struct ib_uverbs_query_device_resp *ret)
+{
+	*ret = (struct ib_uverbs_query_device_resp){
+		.fw_ver = (uint64_t)22 << 32 | 36 << 16 | 1010,
+		.node_guid = htobe64(nic->guid),
+		.sys_image_guid = htobe64(nic->guid),
+		.max_mr_size = UINT64_MAX,
+		.page_size_cap = 0xfffffffffffff000u,
+		.vendor_id = 0x02c9,
+		.vendor_part_id = 0x101d,
+		.max_qp = SIM_MAX_QP,
+		.max_qp_wr = SIM_MAX_QP_WR,
+		.max_sge = SIM_MAX_SGE,
+		.max_sge_rd = SIM_MAX_SGE,
+		.max_cq = SIM_MAX_CQ,
+		.max_cqe = SIM_MAX_CQE,
+		.max_mr = SIM_MAX_MR,
+		.max_pd = SIM_MAX_PD,
+		.max_qp_rd_atom = SIM_MAX_RD_ATOMIC,
+		.max_res_rd_atom = SIM_MAX_QP * SIM_MAX_RD_ATOMIC,
+		.max_qp_init_rd_atom = SIM_MAX_RD_ATOMIC,
+		.atomic_cap = IBV_ATOMIC_HCA,
+		.max_pkeys = 1,
+		.local_ca_ack_delay = 16,
+		.phys_port_cnt = 1,
+	};
+}
+
+int write_query_device(struct call *call)
+{
+	struct ib_uverbs_query_device_resp resp;
+
+	fill_device(call->nic, &resp);
+	return call_out(call, UVERBS_ATTR_CORE_OUT, &resp, sizeof(resp));
+}
+
+int write_ex_query_device(struct call *call)
+{
+	const struct mlx5_ib_query_device_resp driver = {.response_length = sizeof(driver)};
+	struct ib_uverbs_ex_query_device_resp resp = {.response_length = sizeof(resp)};
+	struct ib_uverbs_ex_query_device cmd;
+	int r;
+
+	r = call_in_struct(call, UVERBS_ATTR_CORE_IN, &cmd, sizeof(cmd));
+	if (r < 0)
+		return r;
+	if (cmd.comp_mask || cmd.reserved)
+		return call_refuse(call, -EINVAL, "unknown input bits");
+	fill_device(call->nic, &resp.base);
+	r = call_out(call, UVERBS_ATTR_UHW_OUT, &driver, sizeof(driver));
+	return r < 0 ? r : call_out(call, UVERBS_ATTR_CORE_OUT, &resp, sizeof(resp));
+}
+
+struct write_spec {
+	uint32_t command;
+	const char *name;
+	bool needs_context;
+	int (*run)(struct call *call);
+};
+
+#define EX(command) (IB_USER_VERBS_CMD_FLAG_EXTENDED | (command))
+
+static const struct write_spec writes[] = {
+	{IB_USER_VERBS_CMD_QUERY_DEVICE, "query_device", true, write_query_device},
+	{EX(IB_USER_VERBS_EX_CMD_QUERY_DEVICE), "ex_query_device", true, write_ex_query_device},
+	{IB_USER_VERBS_CMD_ALLOC_PD, "alloc_pd", true, write_alloc_pd},
+	{IB_USER_VERBS_CMD_REG_MR, "reg_mr", true, write_reg_mr},
+	{IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL, "create_comp_channel", true,
+	 write_create_comp_channel},
+	{IB_USER_VERBS_CMD_QUERY_QP, "query_qp", true, write_query_qp},
+	{IB_USER_VERBS_CMD_MODIFY_QP, "modify_qp", true, write_modify_qp},
+};
+
+int device_invoke_write(struct call *call)
+{
+	uint32_t command = (uint32_t)call_u64(call, UVERBS_ATTR_WRITE_CMD);
+
+	for (size_t i = 0; i < sizeof(writes) / sizeof(writes[0]); i++) {
+		if (writes[i].command != command)
+			continue;
+		call->what = writes[i].name;
+		/* libibverbs asks whether this method exists by a command without buffers. */
+		if (!call_has(call, UVERBS_ATTR_CORE_OUT) && command != IB_USER_VERBS_CMD_MODIFY_QP)
+			return -ENOSPC;
+		if (writes[i].needs_context && !call->ufile->has_context)
+			return call_refuse(call, -EINVAL, "no context");
+		return writes[i].run(call);
+	}
+	return call_refuse(call, -EOPNOTSUPP, "unknown command 0x%x", command);
+}

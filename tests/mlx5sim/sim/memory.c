@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Pages of clients, mapped here. The memfds behind them are known by inode as long as something uses them, so that a
+ * page that is registered twice is one page.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "proto/base/cleanup.h"
+#include "tests/mlx5sim/sim/sim.h"
+
+struct pin_file {
+	struct list link;
+	uint64_t dev, ino;
+	unsigned int refs;
+	int fd;
+};
+
+static pthread_mutex_t files_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct list files = {&files, &files};
+
+/* Takes the descriptor. With fd -1 only a file that is known; NULL when it is not. */
+static struct pin_file *file_ref(uint64_t dev, uint64_t ino, int fd)
+{
+	struct pin_file *file, *found = NULL;
+
+	pthread_mutex_lock(&files_lock);
+	list_for_each_entry (file, &files, link) {
+		if (file->dev == dev && file->ino == ino)
+			found = file;
+	}
+	if (found) {
+		safe_close(fd);
+	} else if (fd >= 0) {
+		found = calloc(1, sizeof(*found));
+		if (found) {
+			found->dev = dev;
+			found->ino = ino;
+			found->fd = fd;
+			list_add_tail(&files, &found->link);
+		}
+	}
+	if (found)
+		found->refs++;
+	pthread_mutex_unlock(&files_lock);
+	return found;
+}
+
+static void file_unref(struct pin_file *file)
+{
+	pthread_mutex_lock(&files_lock);
+	if (--file->refs == 0) {
+		list_del(&file->link);
+		close(file->fd);
+		free(file);
+	}
+	pthread_mutex_unlock(&files_lock);
+}
+
+static void *mem_pointer(struct engine_mem *mem, uint64_t offset, size_t bytes)
+{
+	return container_of(mem, struct memory, mem)->base + offset;
+}
+
+static int mem_read(struct engine_mem *mem, uint64_t offset, void *dst, size_t bytes,
+		    struct engine_memop *op)
+{
+	memcpy(dst, mem_pointer(mem, offset, bytes), bytes);
+	return 0;
+}
+
+static int mem_write(struct engine_mem *mem, uint64_t offset, const void *src, size_t bytes,
+		     struct engine_memop *op)
+{
+	memcpy(mem_pointer(mem, offset, bytes), src, bytes);
+	return 0;
+}
+
+static int mem_atomic(struct engine_mem *mem, uint64_t offset, const struct engine_atomic *what,
+		      uint64_t *ret_old, struct engine_memop *op)
+{
+	*ret_old = engine_atomic_apply(mem_pointer(mem, offset, what->bytes), what);
+	return 0;
+}
+
+static void mem_free(struct engine_mem *mem)
+{
+	struct memory *memory = container_of(mem, struct memory, mem);
+
+	if (memory->base)
+		munmap(memory->base, memory->bytes);
+	for (unsigned int i = 0; i < memory->n_files; i++)
+		file_unref(memory->files[i]);
+	free(memory);
+}
+
+static const struct engine_mem_ops mem_ops = {
+	.pointer = mem_pointer,
+	.read = mem_read,
+	.write = mem_write,
+	.atomic = mem_atomic,
+	.free = mem_free,
+};
+
+void memory_unref(struct memory *memory)
+{
+	if (memory)
+		engine_mem_unref(&memory->mem);
+}
+
+static void memory_unrefp(struct memory **memory)
+{
+	memory_unref(*memory);
+}
+
+static int map_segment(struct memory *memory, const struct sim_segment *segment, uint64_t at,
+		       bool writable, int fd)
+{
+	int prot = PROT_READ | (segment->writable ? PROT_WRITE : 0);
+	struct pin_file *file;
+	void *p;
+
+	if (writable && !segment->writable) {
+		safe_close(fd);
+		return -EFAULT;
+	}
+	file = file_ref(segment->dev, segment->ino, fd);
+	if (!file)
+		return -ESTALE;
+	memory->files[memory->n_files++] = file;
+	p = mmap(memory->base + at, segment->bytes, prot, MAP_SHARED | MAP_FIXED, file->fd,
+		 (off_t)segment->offset);
+	return p == MAP_FAILED ? -errno : 0;
+}
+
+static int pin(struct call *call, uint64_t addr, uint64_t bytes, uint32_t flags, bool writable,
+	       struct memory **ret_memory)
+{
+	_cleanup_(memory_unrefp) struct memory *memory = calloc(1, sizeof(*memory));
+	struct sim_segment segments[SIM_SEGMENTS_MAX];
+	int fds[SIM_SEGMENTS_MAX], n, r = 0;
+	unsigned int n_fds;
+	uint64_t at = 0;
+	void *p;
+
+	if (!memory)
+		return -ENOMEM;
+	memory->bytes = (size_t)(((addr & (SIM_PAGE - 1)) + bytes + SIM_PAGE - 1) &
+				 ~(uint64_t)(SIM_PAGE - 1));
+	engine_mem_init(&memory->mem, &mem_ops, memory->bytes);
+	p = mmap(NULL, memory->bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
+		 0);
+	if (p == MAP_FAILED)
+		return -ENOMEM;
+	memory->base = p;
+	n = upcall_pin(call->reply, addr, bytes, flags, segments, fds, &n_fds);
+	for (int i = 0; i < n; i++) {
+		int index = segments[i].fd_index, fd = -1;
+
+		if (index >= 0 && (unsigned int)index < n_fds) {
+			fd = fds[index];
+			fds[index] = -1;
+		}
+		if (r == 0 && (segments[i].bytes > memory->bytes - at))
+			r = -EIO;
+		if (r == 0)
+			r = map_segment(memory, &segments[i], at, writable, fd);
+		else
+			safe_close(fd);
+		at += segments[i].bytes;
+	}
+	for (unsigned int i = 0; i < n_fds; i++)
+		safe_close(fds[i]);
+	if (n < 0 || r < 0)
+		return n < 0 ? n : r;
+	*ret_memory = take_ptr(memory);
+	return 0;
+}
+
+int memory_pin(struct call *call, uint64_t addr, uint64_t bytes, bool writable,
+	       struct memory **ret_memory)
+{
+	int r;
+
+	if (!bytes || bytes > UINT64_MAX / 2 || addr > UINT64_MAX - bytes - SIM_PAGE)
+		return -EINVAL;
+	r = pin(call, addr, bytes, 0, writable, ret_memory);
+	if (r == -ESTALE) /* pages of an object that is gone */
+		r = pin(call, addr, bytes, SIM_PIN_AFRESH, writable, ret_memory);
+	if (r == -EOPNOTSUPP)
+		return call_refuse(call, r, "memory at 0x%llx cannot be shared with the simulator",
+				   (unsigned long long)addr);
+	return r;
+}

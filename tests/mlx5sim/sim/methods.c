@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Every method there is, with what it takes. A family's functions stand in its own file. */
+#include <rdma/ib_user_ioctl_cmds.h>
+#include <rdma/ib_user_ioctl_verbs.h>
+#include <rdma/ib_user_verbs.h>
+#include <rdma/mlx5-abi.h>
+#include <rdma/mlx5_user_ioctl_cmds.h>
+
+#include "tests/mlx5sim/sim/sim.h"
+
+#define MUST true
+#define MAY false
+
+static const struct attr_spec invoke_write[] = {
+	{UVERBS_ATTR_CORE_IN, ATTR_IN, MAY, 0, 0},
+	{UVERBS_ATTR_CORE_OUT, ATTR_OUT, MAY, 0, 0},
+	{UVERBS_ATTR_WRITE_CMD, ATTR_IN, MUST, 4, 8},
+	{UVERBS_ATTR_UHW_IN, ATTR_IN, MAY, 0, 0},
+	{UVERBS_ATTR_UHW_OUT, ATTR_OUT, MAY, 0, 0},
+};
+
+static const struct attr_spec query_port[] = {
+	{UVERBS_ATTR_QUERY_PORT_PORT_NUM, ATTR_IN, MUST, 1, 8},
+	{UVERBS_ATTR_QUERY_PORT_RESP, ATTR_OUT, MUST, sizeof(struct ib_uverbs_query_port_resp), 0},
+};
+
+static const struct attr_spec get_context[] = {
+	{UVERBS_ATTR_GET_CONTEXT_NUM_COMP_VECTORS, ATTR_OUT, MAY, 4, 0},
+	{UVERBS_ATTR_GET_CONTEXT_CORE_SUPPORT, ATTR_OUT, MAY, 8, 0},
+	{UVERBS_ATTR_UHW_IN, ATTR_IN, MUST, sizeof(struct mlx5_ib_alloc_ucontext_req), 0},
+	{UVERBS_ATTR_UHW_OUT, ATTR_OUT, MUST, 0, 0},
+};
+
+static const struct attr_spec query_context[] = {
+	{UVERBS_ATTR_QUERY_CONTEXT_NUM_COMP_VECTORS, ATTR_OUT, MAY, 4, 0},
+	{UVERBS_ATTR_QUERY_CONTEXT_CORE_SUPPORT, ATTR_OUT, MAY, 8, 0},
+	{MLX5_IB_ATTR_QUERY_CONTEXT_RESP_UCTX, ATTR_OUT, MUST, 0, 0},
+};
+
+static const struct attr_spec query_gid_table[] = {
+	{UVERBS_ATTR_QUERY_GID_TABLE_ENTRY_SIZE, ATTR_IN, MUST, 8, 8},
+	{UVERBS_ATTR_QUERY_GID_TABLE_FLAGS, ATTR_IN, MAY, 4, 8},
+	{UVERBS_ATTR_QUERY_GID_TABLE_RESP_ENTRIES, ATTR_OUT, MUST, 0, 0},
+	{UVERBS_ATTR_QUERY_GID_TABLE_RESP_NUM_ENTRIES, ATTR_OUT, MUST, 8, 0},
+};
+
+static const struct attr_spec query_gid_entry[] = {
+	{UVERBS_ATTR_QUERY_GID_ENTRY_PORT, ATTR_IN, MUST, 4, 8},
+	{UVERBS_ATTR_QUERY_GID_ENTRY_GID_INDEX, ATTR_IN, MUST, 4, 8},
+	{UVERBS_ATTR_QUERY_GID_ENTRY_FLAGS, ATTR_IN, MAY, 4, 8},
+	{UVERBS_ATTR_QUERY_GID_ENTRY_RESP_ENTRY, ATTR_OUT, MUST, sizeof(struct ib_uverbs_gid_entry), 0},
+};
+
+static const struct attr_spec async_alloc[] = {
+	{UVERBS_ATTR_ASYNC_EVENT_ALLOC_FD_HANDLE, ATTR_NEW_FD, MUST, 0, 0},
+};
+
+static const struct attr_spec destroy_pd[] = {
+	{UVERBS_ATTR_DESTROY_PD_HANDLE, ATTR_OBJECT, MUST, 0, 0},
+};
+
+static const struct attr_spec query_pd[] = {
+	{MLX5_IB_ATTR_QUERY_PD_HANDLE, ATTR_OBJECT, MUST, 0, 0},
+	{MLX5_IB_ATTR_QUERY_PD_RESP_PDN, ATTR_OUT, MUST, 4, 0},
+};
+
+static const struct attr_spec query_mr[] = {
+	{UVERBS_ATTR_QUERY_MR_HANDLE, ATTR_OBJECT, MUST, 0, 0},
+	{UVERBS_ATTR_QUERY_MR_RESP_LKEY, ATTR_OUT, MUST, 4, 0},
+	{UVERBS_ATTR_QUERY_MR_RESP_RKEY, ATTR_OUT, MUST, 4, 0},
+	{UVERBS_ATTR_QUERY_MR_RESP_LENGTH, ATTR_OUT, MUST, 8, 0},
+	{UVERBS_ATTR_QUERY_MR_RESP_IOVA, ATTR_OUT, MAY, 8, 0},
+};
+
+static const struct attr_spec destroy_mr[] = {
+	{UVERBS_ATTR_DESTROY_MR_HANDLE, ATTR_OBJECT, MUST, 0, 0},
+};
+
+static const struct attr_spec create_cq[] = {
+	{UVERBS_ATTR_CREATE_CQ_HANDLE, ATTR_NEW_OBJECT, MUST, 0, 0},
+	{UVERBS_ATTR_CREATE_CQ_CQE, ATTR_IN, MUST, 4, 8},
+	{UVERBS_ATTR_CREATE_CQ_USER_HANDLE, ATTR_IN, MUST, 8, 8},
+	{UVERBS_ATTR_CREATE_CQ_COMP_CHANNEL, ATTR_FD, MAY, 0, 0},
+	{UVERBS_ATTR_CREATE_CQ_COMP_VECTOR, ATTR_IN, MUST, 4, 8},
+	{UVERBS_ATTR_CREATE_CQ_FLAGS, ATTR_IN, MAY, 4, 8},
+	{UVERBS_ATTR_CREATE_CQ_RESP_CQE, ATTR_OUT, MUST, 4, 0},
+	{UVERBS_ATTR_CREATE_CQ_EVENT_FD, ATTR_FD, MAY, 0, 0},
+	{UVERBS_ATTR_UHW_IN, ATTR_IN, MUST, 0, 0},
+	{UVERBS_ATTR_UHW_OUT, ATTR_OUT, MUST, 0, 0},
+};
+
+static const struct attr_spec destroy_cq[] = {
+	{UVERBS_ATTR_DESTROY_CQ_HANDLE, ATTR_OBJECT, MUST, 0, 0},
+	{UVERBS_ATTR_DESTROY_CQ_RESP, ATTR_OUT, MUST, sizeof(struct ib_uverbs_destroy_cq_resp), 0},
+};
+
+static const struct attr_spec create_qp[] = {
+	{UVERBS_ATTR_CREATE_QP_HANDLE, ATTR_NEW_OBJECT, MUST, 0, 0},
+	{UVERBS_ATTR_CREATE_QP_PD_HANDLE, ATTR_OBJECT, MUST, 0, 0},
+	{UVERBS_ATTR_CREATE_QP_SEND_CQ_HANDLE, ATTR_OBJECT, MUST, 0, 0},
+	{UVERBS_ATTR_CREATE_QP_RECV_CQ_HANDLE, ATTR_OBJECT, MUST, 0, 0},
+	{UVERBS_ATTR_CREATE_QP_USER_HANDLE, ATTR_IN, MUST, 8, 8},
+	{UVERBS_ATTR_CREATE_QP_CAP, ATTR_IN, MUST, sizeof(struct ib_uverbs_qp_cap), 0},
+	{UVERBS_ATTR_CREATE_QP_TYPE, ATTR_IN, MUST, 4, 8},
+	{UVERBS_ATTR_CREATE_QP_FLAGS, ATTR_IN, MAY, 4, 8},
+	{UVERBS_ATTR_CREATE_QP_EVENT_FD, ATTR_FD, MAY, 0, 0},
+	{UVERBS_ATTR_CREATE_QP_RESP_CAP, ATTR_OUT, MUST, sizeof(struct ib_uverbs_qp_cap), 0},
+	{UVERBS_ATTR_CREATE_QP_RESP_QP_NUM, ATTR_OUT, MUST, 4, 0},
+	{UVERBS_ATTR_UHW_IN, ATTR_IN, MUST, 0, 0},
+	{UVERBS_ATTR_UHW_OUT, ATTR_OUT, MUST, 0, 0},
+};
+
+static const struct attr_spec destroy_qp[] = {
+	{UVERBS_ATTR_DESTROY_QP_HANDLE, ATTR_OBJECT, MUST, 0, 0},
+	{UVERBS_ATTR_DESTROY_QP_RESP, ATTR_OUT, MUST, sizeof(struct ib_uverbs_destroy_qp_resp), 0},
+};
+
+static const struct attr_spec alloc_uar[] = {
+	{MLX5_IB_ATTR_UAR_OBJ_ALLOC_HANDLE, ATTR_NEW_OBJECT, MUST, 0, 0},
+	{MLX5_IB_ATTR_UAR_OBJ_ALLOC_TYPE, ATTR_IN, MUST, 4, 8},
+	{MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_OFFSET, ATTR_OUT, MUST, 8, 0},
+	{MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_LENGTH, ATTR_OUT, MUST, 4, 0},
+	{MLX5_IB_ATTR_UAR_OBJ_ALLOC_PAGE_ID, ATTR_OUT, MUST, 4, 0},
+};
+
+static const struct attr_spec destroy_uar[] = {
+	{MLX5_IB_ATTR_UAR_OBJ_DESTROY_HANDLE, ATTR_OBJECT, MUST, 0, 0},
+};
+
+#define METHOD(object, method, name, attrs, run) \
+	{object, method, name, attrs, sizeof(attrs) / sizeof((attrs)[0]), run}
+
+const struct method_spec methods[] = {
+	METHOD(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_INVOKE_WRITE, "invoke_write", invoke_write, device_invoke_write),
+	METHOD(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_PORT, "query_port", query_port, device_query_port),
+	METHOD(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_GET_CONTEXT, "get_context", get_context, device_get_context),
+	METHOD(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_CONTEXT, "query_context", query_context, device_query_context),
+	METHOD(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_GID_TABLE, "query_gid_table", query_gid_table,
+	       device_query_gid_table),
+	METHOD(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_GID_ENTRY, "query_gid_entry", query_gid_entry,
+	       device_query_gid_entry),
+	METHOD(UVERBS_OBJECT_ASYNC_EVENT, UVERBS_METHOD_ASYNC_EVENT_ALLOC, "async_event_alloc", async_alloc,
+	       async_event_alloc),
+	METHOD(UVERBS_OBJECT_PD, UVERBS_METHOD_PD_DESTROY, "dealloc_pd", destroy_pd, pd_destroy),
+	METHOD(UVERBS_OBJECT_PD, MLX5_IB_METHOD_PD_QUERY, "query_pd", query_pd, pd_query),
+	METHOD(UVERBS_OBJECT_MR, UVERBS_METHOD_QUERY_MR, "query_mr", query_mr, mr_query),
+	METHOD(UVERBS_OBJECT_MR, UVERBS_METHOD_MR_DESTROY, "dereg_mr", destroy_mr, mr_destroy),
+	METHOD(UVERBS_OBJECT_CQ, UVERBS_METHOD_CQ_CREATE, "create_cq", create_cq, cq_create),
+	METHOD(UVERBS_OBJECT_CQ, UVERBS_METHOD_CQ_DESTROY, "destroy_cq", destroy_cq, cq_destroy),
+	METHOD(UVERBS_OBJECT_QP, UVERBS_METHOD_QP_CREATE, "create_qp", create_qp, qp_create),
+	METHOD(UVERBS_OBJECT_QP, UVERBS_METHOD_QP_DESTROY, "destroy_qp", destroy_qp, qp_destroy),
+	METHOD(MLX5_IB_OBJECT_UAR, MLX5_IB_METHOD_UAR_OBJ_ALLOC, "alloc_uar", alloc_uar, uar_alloc),
+	METHOD(MLX5_IB_OBJECT_UAR, MLX5_IB_METHOD_UAR_OBJ_DESTROY, "free_uar", destroy_uar, uar_destroy),
+};
+
+const size_t n_methods = sizeof(methods) / sizeof(methods[0]);

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Objects of a ufile and their handles. The thread of the ufile. */
+#include <errno.h>
+
+#include "tests/mlx5sim/sim/sim.h"
+
+int object_add(struct ufile *ufile, struct object *object, enum object_type type,
+	       void (*free)(struct object *))
+{
+	int r;
+
+	object->type = type;
+	object->ufile = ufile;
+	object->free = free;
+	object->handle = ufile->next_handle;
+	r = hash_add(&ufile->handles, object->handle, object);
+	if (r < 0)
+		return r;
+	ufile->next_handle++;
+	list_add_head(&ufile->objects, &object->link);
+	return 0;
+}
+
+struct object *object_get(struct ufile *ufile, enum object_type type, uint64_t handle)
+{
+	struct object *object = hash_get(&ufile->handles, handle);
+
+	return object && object->type == type ? object : NULL;
+}
+
+int object_destroy(struct object *object)
+{
+	if (object->users)
+		return -EBUSY;
+	hash_remove(&object->ufile->handles, object->handle);
+	list_del(&object->link);
+	object->free(object);
+	return 0;
+}
+
+/* Newest first, and again until nothing is left: an object made later may be used by an older one. */
+void objects_free_all(struct ufile *ufile)
+{
+	while (!list_empty(&ufile->objects)) {
+		struct object *object, *next;
+
+		list_for_each_entry_safe(object, next, &ufile->objects, link)
+			object_destroy(object);
+	}
+}

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Protection domains and memory regions. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include <rdma/ib_user_ioctl_cmds.h>
+#include <rdma/ib_user_ioctl_verbs.h>
+#include <rdma/ib_user_verbs.h>
+#include <rdma/mlx5-abi.h>
+#include <rdma/mlx5_user_ioctl_cmds.h>
+
+#include "tests/mlx5sim/sim/pd-mr.h"
+
+#define ACCESS_KNOWN                                                                               \
+	0xffu /* IB_UVERBS_ACCESS_LOCAL_WRITE to _HUGETLB; the optional range may be ignored */
+
+static void pd_free(struct object *object)
+{
+	struct nic *nic = object->ufile->nic;
+
+	sim_lock(nic->sim);
+	nic->n_pds--;
+	sim_unlock(nic->sim);
+	free(container_of(object, struct pd, object));
+}
+
+static int pd_new(struct call *call, struct pd **ret_pd)
+{
+	struct nic *nic = call->nic;
+	struct pd *pd;
+	int r;
+
+	if (!call->ufile->has_context)
+		return call_refuse(call, -EINVAL, "no context");
+	if (nic->n_pds >= SIM_MAX_PD)
+		return call_refuse(call, -ENOMEM, "more than %u PDs", SIM_MAX_PD);
+	pd = calloc(1, sizeof(*pd));
+	if (!pd)
+		return -ENOMEM;
+	r = object_add(call->ufile, &pd->object, OBJECT_PD, pd_free);
+	if (r < 0) {
+		free(pd);
+		return r;
+	}
+	sim_lock(nic->sim);
+	nic->n_pds++;
+	pd->pdn = nic->next_pdn++;
+	sim_unlock(nic->sim);
+	*ret_pd = pd;
+	return 0;
+}
+
+int write_alloc_pd(struct call *call)
+{
+	struct ib_uverbs_alloc_pd_resp resp = {0};
+	struct mlx5_ib_alloc_pd_resp driver = {0};
+	struct pd *pd = NULL;
+	int r;
+
+	r = pd_new(call, &pd);
+	if (r < 0)
+		return r;
+	resp.pd_handle = pd->object.handle;
+	driver.pdn = pd->pdn;
+	r = call_out(call, UVERBS_ATTR_UHW_OUT, &driver, sizeof(driver));
+	if (r == 0)
+		r = call_out(call, UVERBS_ATTR_CORE_OUT, &resp, sizeof(resp));
+	if (r < 0)
+		object_destroy(&pd->object);
+	return r;
+}
+
+int pd_destroy(struct call *call)
+{
+	struct object *object =
+		object_get(call->ufile, OBJECT_PD, call_u64(call, UVERBS_ATTR_DESTROY_PD_HANDLE));
+
+	return object ? object_destroy(object) : call_refuse(call, -ENOENT, "no such PD");
+}
+
+int pd_query(struct call *call)
+{
+	const struct pd *pd = pd_get(call, call_u64(call, MLX5_IB_ATTR_QUERY_PD_HANDLE));
+
+	if (!pd)
+		return call_refuse(call, -ENOENT, "no such PD");
+	return call_out(call, MLX5_IB_ATTR_QUERY_PD_RESP_PDN, &pd->pdn, sizeof(pd->pdn));
+}
+
+struct pd *pd_get(struct call *call, uint64_t handle)
+{
+	struct object *object = object_get(call->ufile, OBJECT_PD, handle);
+
+	return object ? container_of(object, struct pd, object) : NULL;
+}
+
+/* ---- regions --------------------------------------------------------------------------------------------------- */
+
+struct mr {
+	struct object object;
+	struct pd *pd;
+	struct memory *memory;
+	uint64_t iova, length_bytes;
+	uint32_t key;
+};
+
+static void mr_free(struct object *object)
+{
+	struct mr *mr = container_of(object, struct mr, object);
+	struct nic *nic = object->ufile->nic;
+
+	sim_lock(nic->sim);
+	if (mr->key)
+		engine_mr_destroy(nic->engine, mr->key);
+	nic->n_mrs--;
+	sim_unlock(nic->sim);
+	mr->pd->object.users--;
+	memory_unref(mr->memory);
+	free(mr);
+}
+
+static int check_reg(struct call *call, const struct ib_uverbs_reg_mr *cmd)
+{
+	uint32_t access = cmd->access_flags & ~(uint32_t)IB_UVERBS_ACCESS_OPTIONAL_RANGE;
+	uint32_t remote = IB_UVERBS_ACCESS_REMOTE_WRITE | IB_UVERBS_ACCESS_REMOTE_ATOMIC;
+
+	if (access & ~ACCESS_KNOWN)
+		return call_refuse(call, -EINVAL, "unknown access bits 0x%x",
+				   access & ~ACCESS_KNOWN);
+	if (access & IB_UVERBS_ACCESS_ON_DEMAND)
+		return call_refuse(call, -EOPNOTSUPP, "on-demand paging is not offered");
+	if ((access & remote) && !(access & IB_UVERBS_ACCESS_LOCAL_WRITE))
+		return call_refuse(call, -EINVAL, "remote write or atomic without local write");
+	if ((cmd->start ^ cmd->hca_va) & (SIM_PAGE - 1))
+		return call_refuse(call, -EINVAL, "address and IOVA differ within a page");
+	if (!cmd->length || cmd->hca_va + cmd->length < cmd->hca_va)
+		return call_refuse(call, -EINVAL, "length");
+	if (call->nic->n_mrs >= SIM_MAX_MR)
+		return call_refuse(call, -ENOMEM, "more than %u regions", SIM_MAX_MR);
+	return 0;
+}
+
+static int mr_enter(struct call *call, struct mr *mr, const struct ib_uverbs_reg_mr *cmd)
+{
+	struct nic *nic = call->nic;
+	struct engine_mr_attr attr = {
+		.pdn = mr->pd->pdn,
+		.access = cmd->access_flags & 0xf,
+		.iova = cmd->hca_va,
+		.length_bytes = cmd->length,
+		.mem = &mr->memory->mem,
+		.mem_offset = cmd->start & (SIM_PAGE - 1),
+	};
+	int r;
+
+	sim_lock(nic->sim);
+	attr.key = nic->next_key;
+	nic->next_key += 0x100;
+	r = engine_mr_create(nic->engine, &attr);
+	if (r == 0)
+		mr->key = attr.key;
+	sim_unlock(nic->sim);
+	return r;
+}
+
+static int mr_new(struct call *call, struct pd *pd, const struct ib_uverbs_reg_mr *cmd,
+		  struct mr **ret_mr)
+{
+	struct mr *mr = calloc(1, sizeof(*mr));
+	int r;
+
+	if (!mr)
+		return -ENOMEM;
+	mr->pd = pd;
+	mr->iova = cmd->hca_va;
+	mr->length_bytes = cmd->length;
+	r = object_add(call->ufile, &mr->object, OBJECT_MR, mr_free);
+	if (r < 0) {
+		free(mr);
+		return r;
+	}
+	pd->object.users++;
+	sim_lock(call->nic->sim);
+	call->nic->n_mrs++;
+	sim_unlock(call->nic->sim);
+	r = memory_pin(call, cmd->start, cmd->length,
+		       !!(cmd->access_flags & IB_UVERBS_ACCESS_LOCAL_WRITE), &mr->memory);
+	if (r == 0)
+		r = mr_enter(call, mr, cmd);
+	if (r < 0) {
+		object_destroy(&mr->object);
+		return r;
+	}
+	*ret_mr = mr;
+	return 0;
+}
+
+int write_reg_mr(struct call *call)
+{
+	struct ib_uverbs_reg_mr_resp resp = {0};
+	struct ib_uverbs_reg_mr cmd;
+	struct pd *pd;
+	struct mr *mr;
+	int r;
+
+	r = call_in_struct(call, UVERBS_ATTR_CORE_IN, &cmd, sizeof(cmd));
+	if (r == 0)
+		r = check_reg(call, &cmd);
+	if (r < 0)
+		return r;
+	pd = pd_get(call, cmd.pd_handle);
+	if (!pd)
+		return call_refuse(call, -EINVAL, "no such PD");
+	r = mr_new(call, pd, &cmd, &mr);
+	if (r < 0)
+		return call_refuse(call, r, "0x%llx bytes at 0x%llx",
+				   (unsigned long long)cmd.length, (unsigned long long)cmd.start);
+	resp.mr_handle = mr->object.handle;
+	resp.lkey = mr->key;
+	resp.rkey = mr->key;
+	r = call_out(call, UVERBS_ATTR_CORE_OUT, &resp, sizeof(resp));
+	if (r < 0)
+		object_destroy(&mr->object);
+	return r;
+}
+
+int mr_destroy(struct call *call)
+{
+	struct object *object =
+		object_get(call->ufile, OBJECT_MR, call_u64(call, UVERBS_ATTR_DESTROY_MR_HANDLE));
+
+	return object ? object_destroy(object) : call_refuse(call, -ENOENT, "no such region");
+}
+
+int mr_query(struct call *call)
+{
+	struct object *object =
+		object_get(call->ufile, OBJECT_MR, call_u64(call, UVERBS_ATTR_QUERY_MR_HANDLE));
+	const struct mr *mr;
+	int r;
+
+	if (!object)
+		return call_refuse(call, -ENOENT, "no such region");
+	mr = container_of(object, struct mr, object);
+	r = call_out(call, UVERBS_ATTR_QUERY_MR_RESP_LKEY, &mr->key, sizeof(mr->key));
+	if (r == 0)
+		r = call_out(call, UVERBS_ATTR_QUERY_MR_RESP_RKEY, &mr->key, sizeof(mr->key));
+	if (r == 0)
+		r = call_out(call, UVERBS_ATTR_QUERY_MR_RESP_LENGTH, &mr->length_bytes, 8);
+	return r < 0 ? r : call_out(call, UVERBS_ATTR_QUERY_MR_RESP_IOVA, &mr->iova, 8);
+}

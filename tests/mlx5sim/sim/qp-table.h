@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which attributes a transition of a QP needs and allows, and what the engine is told. Pure. */
+#ifndef SHMEMD_TESTS_MLX5SIM_QP_TABLE_H
+#define SHMEMD_TESTS_MLX5SIM_QP_TABLE_H
+
+#include <stdint.h>
+
+#include <rdma/ib_user_verbs.h>
+
+#include "daemon/engine/engine.h"
+
+/*
+ * `from` and `to` as in enum ibv_qp_state. 0, or -EINVAL with a reason: no such transition, an attribute missing, one
+ * that does not belong there.
+ */
+int qp_table_check(uint32_t from, uint32_t to, uint32_t attr_mask, const char **ret_reason);
+
+/* Everything but the address; -EINVAL with a reason for a value out of range. */
+int qp_table_translate(const struct ib_uverbs_modify_qp *cmd, uint32_t to,
+		       struct engine_qp_modify *ret_modify, const char **ret_reason);
+
+#endif

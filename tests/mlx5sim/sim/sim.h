@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The simulator: what is shared by its files.
+ *
+ * Threads: one for each open command fd (struct ufile) runs that client's calls in order and owns the ufile's objects;
+ * one for all NICs runs the engines (nic.c). sim->lock guards engines and what both kinds of thread touch; it is never
+ * held while a client is asked for something.
+ */
+#ifndef SHMEMD_TESTS_MLX5SIM_SIM_H
+#define SHMEMD_TESTS_MLX5SIM_SIM_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "daemon/engine/engine.h"
+#include "proto/base/hash.h"
+#include "proto/base/list.h"
+#include "tests/mlx5sim/sim/decode.h"
+#include "tests/mlx5sim/wire.h"
+
+#define SIM_NICS_MAX 8
+#define SIM_GIDS_MAX 4
+#define SIM_PAGE 4096u
+
+/* Limits, as query_device tells them. */
+#define SIM_MAX_QP 16384u
+#define SIM_MAX_QP_WR 32768u
+#define SIM_MAX_SGE 30u
+#define SIM_MAX_CQ 16384u
+#define SIM_MAX_CQE 4194303u
+#define SIM_MAX_MR 65536u
+#define SIM_MAX_PD 65536u
+#define SIM_MAX_UAR 4096u
+#define SIM_MAX_RD_ATOMIC 16u
+
+struct sim;
+struct ufile;
+
+struct nic {
+	struct sim *sim;
+	int index;
+	struct engine *engine;
+	uint8_t mac[6];
+	uint64_t guid; /* host order */
+	unsigned int n_gids;
+	uint8_t gids[SIM_GIDS_MAX][16];
+	uint8_t gid_types[SIM_GIDS_MAX]; /* enum ib_uverbs_gid_type */
+	uint16_t lid;
+	struct list uars;
+	struct list armed_cqs;
+	struct hash cqs_by_number;
+	struct hash qps_by_number;
+	uint32_t next_cqn, next_qpn, next_pdn, next_key, next_page;
+	uint32_t n_cqs, n_qps, n_pds, n_mrs, n_uars;
+};
+
+struct sim {
+	pthread_mutex_t lock;
+	pthread_cond_t wake;	/* a ufile was opened or closed, or the end */
+	unsigned int n_waiting; /* threads that want the lock: the NICs' lets them in */
+	bool stopping;
+	unsigned int n_ufiles;
+	bool ethernet;
+	int n_nics;
+	struct nic nics[SIM_NICS_MAX];
+	char root[80];
+	FILE *log;
+};
+
+static inline void sim_lock(struct sim *sim)
+{
+	__atomic_add_fetch(&sim->n_waiting, 1, __ATOMIC_RELAXED);
+	pthread_mutex_lock(&sim->lock);
+	__atomic_sub_fetch(&sim->n_waiting, 1, __ATOMIC_RELAXED);
+}
+
+static inline void sim_unlock(struct sim *sim)
+{
+	pthread_mutex_unlock(&sim->lock);
+}
+
+/* ---- objects: one list for each ufile, newest first -------------------------------------------------------------- */
+
+enum object_type {
+	OBJECT_PD,
+	OBJECT_MR,
+	OBJECT_CQ,
+	OBJECT_QP,
+	OBJECT_UAR,
+	OBJECT_CHANNEL,
+};
+
+struct object {
+	enum object_type type;
+	uint32_t handle;
+	uint32_t users; /* objects that refer to this one */
+	struct ufile *ufile;
+	struct list link;
+	/* Frees it; also what it has in the engine. Its users are gone. */
+	void (*free)(struct object *object);
+};
+
+struct ufile {
+	struct sim *sim;
+	struct nic *nic;
+	int sock;
+	bool has_context;
+	uint32_t next_handle;
+	struct hash handles;
+	struct list objects;
+	struct channel *async;
+};
+
+int object_add(struct ufile *ufile, struct object *object, enum object_type type,
+	       void (*free)(struct object *));
+/* NULL when there is none of that type. */
+struct object *object_get(struct ufile *ufile, enum object_type type, uint64_t handle);
+int object_destroy(struct object *object); /* -EBUSY while it has users */
+void objects_free_all(struct ufile *ufile);
+
+/* ---- memory of clients ------------------------------------------------------------------------------------------- */
+
+struct memory {
+	struct engine_mem mem;
+	uint8_t *base; /* its first page */
+	size_t bytes;
+	struct pin_file *files[SIM_SEGMENTS_MAX];
+	unsigned int n_files;
+};
+
+/* Pin [addr, addr + bytes). -EFAULT when `writable` is wanted of pages that are not. */
+int memory_pin(struct call *call, uint64_t addr, uint64_t bytes, bool writable,
+	       struct memory **ret_memory);
+static inline void *memory_at(const struct memory *memory, uint64_t addr)
+{
+	return memory->base + (addr & (SIM_PAGE - 1));
+}
+void memory_unref(struct memory *memory); /* takes NULL */
+
+/* ---- event descriptors ------------------------------------------------------------------------------------------- */
+
+struct channel {
+	struct object object;
+	int ends[2]; /* ours, the client's */
+};
+
+int channel_new(struct ufile *ufile, struct channel **ret_channel);
+int channel_put(struct call *call,
+		const struct channel *channel); /* descriptor number in the client */
+/* The channel of this ufile that a descriptor of the client's is of; NULL. */
+struct object *channel_of_fd(struct call *call, int fd);
+bool channel_send(struct channel *channel, const void *event, size_t bytes);
+/* Take back what nobody has read and `is_mine`. Returns how many. */
+unsigned int channel_withdraw(struct channel *channel, size_t event_bytes,
+			      bool (*is_mine)(const void *event, const void *of), const void *of);
+
+/* ---- UAR pages --------------------------------------------------------------------------------------------------- */
+
+struct uar {
+	struct object object;
+	struct list nic_link;
+	struct list qps, cqs; /* those whose doorbells this page rings */
+	uint32_t page_id;
+	int memfd;
+	uint8_t *page;
+};
+
+struct uar *uar_get(struct ufile *ufile, uint32_t page_id);
+int uar_mmap(struct ufile *ufile, uint64_t offset, uint64_t bytes, uint64_t prot, int *ret_memfd);
+
+/* ---- NIC --------------------------------------------------------------------------------------------------------- */
+
+struct cq {
+	struct object object;
+	struct list uar_link, armed_link;
+	struct uar *uar;
+	struct channel *channel; /* NULL: none */
+	struct memory *ring_memory, *dbrec_memory;
+	const uint8_t *ring;
+	uint32_t *dbrec; /* consumer index, arm word */
+	uint64_t user_handle;
+	uint32_t cqn, log2_entries;
+	bool armed;
+	uint32_t armed_ci, arm_seen;
+	uint32_t n_comp_events, n_async_events; /* sent */
+};
+
+int nic_init(struct nic *nic, struct sim *sim, int index);
+void nic_deinit(struct nic *nic);
+void *nic_thread(void *sim);
+void cq_arm_seen(struct nic *nic, const struct uar *uar, uint32_t cqn);
+void cq_engine_event(struct nic *nic, const struct engine_event *ev);
+void cq_notify_armed(struct nic *nic);
+void qp_doorbell(struct nic *nic, const struct uar *uar);
+void qp_engine_event(struct nic *nic, const struct engine_event *ev);
+struct nic *sim_nic_of_gid(struct sim *sim, const uint8_t gid[16]);
+
+/* ---- calls ------------------------------------------------------------------------------------------------------- */
+
+struct call {
+	struct ufile *ufile;
+	struct nic *nic;
+	int reply;
+	uint64_t attrs_addr; /* of the attributes in the client */
+	const struct method_spec *method;
+	const char *what; /* of the command, for the log */
+	struct ib_uverbs_attr attrs[DECODE_ATTRS_MAX];
+	struct decoded decoded;
+	void *in[DECODE_ATTRS_MAX]; /* by attr_spec */
+};
+
+bool call_has(const struct call *call, uint16_t id);
+/* The bytes of an ATTR_IN, or NULL when it was not sent. */
+const void *call_in(const struct call *call, uint16_t id, size_t *ret_bytes);
+uint64_t call_u64(const struct call *call,
+		  uint16_t id); /* ATTR_IN of up to 8 bytes, ATTR_OBJECT, ATTR_FD; 0 absent */
+/* Copies a structure: shorter input is filled with zeros, longer must end in zeros (-EOPNOTSUPP). */
+int call_in_struct(struct call *call, uint16_t id, void *ret, size_t bytes);
+/* As much of it as the client has room for; the rest of that room becomes zeros. Nothing when not asked for. */
+int call_out(struct call *call, uint16_t id, const void *data, size_t bytes);
+int call_set_handle(struct call *call, uint16_t id, int64_t handle_or_fd);
+/* A refusal for a reason the log tells. */
+int call_refuse(struct call *call, int error, const char *reason, ...)
+	__attribute__((format(printf, 3, 4)));
+
+int upcall_peek(int reply, uint64_t addr, void *to, size_t bytes);
+int upcall_poke(int reply, uint64_t addr, const void *from, size_t bytes);
+int upcall_get_fd(int reply, int fd); /* a descriptor of ours */
+int upcall_put_fd(int reply, int fd); /* its number in the client */
+int upcall_pin(int reply, uint64_t addr, uint64_t bytes, uint32_t flags,
+	       struct sim_segment *segments, int *fds, unsigned int *ret_n_fds);
+int upcall_done(int reply, int64_t result, int fd);
+
+void call_serve_ioctl(struct ufile *ufile, const struct sim_request *request, int reply);
+void *ufile_thread(void *ufile);
+int sim_write_tree(const struct sim *sim);
+void sim_log(struct sim *sim, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* ---- the methods, by file ---------------------------------------------------------------------------------------- */
+
+extern const struct method_spec methods[];
+extern const size_t n_methods;
+
+int device_query_port(struct call *call);
+int device_get_context(struct call *call);
+int device_query_context(struct call *call);
+int device_query_gid_table(struct call *call);
+int device_query_gid_entry(struct call *call);
+int device_invoke_write(struct call *call);
+int async_event_alloc(struct call *call);
+int pd_destroy(struct call *call);
+int pd_query(struct call *call);
+int mr_query(struct call *call);
+int mr_destroy(struct call *call);
+int cq_create(struct call *call);
+int cq_destroy(struct call *call);
+int qp_create(struct call *call);
+int qp_destroy(struct call *call);
+int uar_alloc(struct call *call);
+int uar_destroy(struct call *call);
+
+int write_query_device(struct call *call);
+int write_ex_query_device(struct call *call);
+int write_alloc_pd(struct call *call);
+int write_reg_mr(struct call *call);
+int write_create_comp_channel(struct call *call);
+int write_query_qp(struct call *call);
+int write_modify_qp(struct call *call);
+
+#endif

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One open device: the socket that all duplicates of a command fd lead to. When the last of them goes, in whichever
+ * process, the socket ends and with it everything that was made through it.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "proto/base/cleanup.h"
+#include "tests/mlx5sim/sim/sim.h"
+
+/* A request and the socket to answer on; 0 at the end of the connection. */
+static int receive(int sock, struct sim_request *request, int *ret_reply)
+{
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control;
+	struct iovec iov = {request, sizeof(*request)};
+	struct msghdr msg = {.msg_iov = &iov,
+			     .msg_iovlen = 1,
+			     .msg_control = control.bytes,
+			     .msg_controllen = sizeof(control)};
+	struct cmsghdr *cmsg;
+	ssize_t n;
+
+	*ret_reply = -1;
+	do
+		n = recvmsg(sock, &msg, MSG_CMSG_CLOEXEC);
+	while (n < 0 && errno == EINTR);
+	if (n <= 0)
+		return 0;
+	cmsg = CMSG_FIRSTHDR(&msg);
+	if (cmsg && cmsg->cmsg_type == SCM_RIGHTS)
+		memcpy(ret_reply, CMSG_DATA(cmsg), sizeof(int));
+	return n == (ssize_t)sizeof(*request) ? 1 : -EINVAL;
+}
+
+static void serve(struct ufile *ufile, const struct sim_request *request, int reply)
+{
+	int memfd = -1, r;
+
+	switch (request->kind) {
+	case SIM_REQUEST_IOCTL:
+		call_serve_ioctl(ufile, request, reply);
+		return;
+	case SIM_REQUEST_MMAP:
+		r = uar_mmap(ufile, request->args[0], request->args[1], request->args[2], &memfd);
+		if (r < 0)
+			sim_log(ufile->sim, "mlx5_%d refused mmap at 0x%llx: no such page",
+				ufile->nic->index, (unsigned long long)request->args[0]);
+		upcall_done(reply, r, memfd);
+		return;
+	}
+	upcall_done(reply, -EINVAL, -1);
+}
+
+static unsigned int count_objects(const struct ufile *ufile)
+{
+	const struct list *l;
+	unsigned int n = 0;
+
+	for (l = ufile->objects.next; l != &ufile->objects; l = l->next)
+		n++;
+	return n;
+}
+
+void *ufile_thread(void *arg)
+{
+	struct ufile *ufile = arg;
+	struct sim *sim = ufile->sim;
+	struct sim_request request;
+	int reply;
+
+	while (receive(ufile->sock, &request, &reply) > 0) {
+		if (reply >= 0)
+			serve(ufile, &request, reply);
+		safe_close(reply);
+	}
+	sim_log(sim, "mlx5_%d closed with %u objects", ufile->nic->index, count_objects(ufile));
+	objects_free_all(ufile);
+	hash_deinit(&ufile->handles);
+	close(ufile->sock);
+	free(ufile);
+	sim_lock(sim);
+	sim->n_ufiles--;
+	pthread_cond_broadcast(&sim->wake);
+	sim_unlock(sim);
+	return NULL;
+}

@@ -1,0 +1,163 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Programs of rdma-core, as the distribution brings them, on simulated devices.
+# usage: test-mlx5sim.sh CASE MLX5SIM
+set -euo pipefail
+
+case=$1 mlx5sim=$2
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+
+for program in ibv_devices ibv_devinfo ibv_rc_pingpong; do
+    command -v $program >/dev/null || { echo "SKIP: no $program (package ibverbs-utils)"; exit 77; }
+done
+
+want() { # want FILE PATTERN...: each an extended expression that a line must fit
+    local file=$1 pattern
+    shift
+    for pattern in "$@"; do
+        grep -Eq "$pattern" "$file" || { echo "not there: $pattern"; cat "$file"; exit 1; }
+    done
+}
+
+# Nothing was refused but what the README lists: DEVX, and what libmlx5 asks by it.
+expect_log() {
+    want "$tmp/log" 'closed with'
+    if grep -Ev 'get_context: flags 0x1: DEVX|unknown method 0x1000 of object 0x1000:|closed with' "$tmp/log"; then
+        echo "refused, and not expected"
+        exit 1
+    fi
+}
+
+is_listening() { # is_listening PORT
+    grep -Eqs "^ *[0-9]+: [0-9A-F]+:$(printf %04X "$1") [0-9A-F:]+ 0A" /proc/net/tcp /proc/net/tcp6
+}
+
+# The server on one device, the client on the other, within one simulator. 3: the server did not come to listen.
+pair_once() { # pair_once PROGRAM DEVICE DEVICE OPTION...
+    local program=$1 server=$2 client=$3 port=$((20000 + RANDOM % 10000)) pid n=0
+    shift 3
+    "$program" -d "$server" -p $port "$@" >"$tmp/server" 2>&1 &
+    pid=$!
+    until is_listening $port; do
+        kill -0 $pid 2>/dev/null || return 3
+        [ $((n += 1)) -lt 200 ] || return 1
+        sleep 0.05
+    done
+    "$program" -d "$client" -p $port "$@" 127.0.0.1 >"$tmp/client" 2>&1 || return 1
+    wait $pid || return 1
+}
+
+# Run inside the simulator. A port that somebody else took is another try.
+pair() {
+    local try status=0
+    for try in 1 2 3 4 5; do
+        status=0
+        pair_once "$@" || status=$?
+        [ $status = 3 ] || break
+    done
+    cat "$tmp/server"
+    [ ! -e "$tmp/client" ] || cat "$tmp/client"
+    return $status
+}
+
+run_pair() { # run_pair SIMULATOR_OPTIONS PROGRAM DEVICE DEVICE OPTION...
+    local options=$1
+    shift
+    command -v "$1" >/dev/null || { echo "SKIP: no $1"; exit 77; }
+    export -f pair pair_once is_listening
+    export tmp
+    # shellcheck disable=SC2086 # options are words
+    "$mlx5sim" $options --log "$tmp/log" -- bash -c 'pair "$@"' pair "$@"
+    expect_log
+}
+
+pingpong() { # pingpong SIMULATOR_OPTIONS DEVICE DEVICE OPTION...
+    local options=$1 file
+    shift
+    run_pair "$options" ibv_rc_pingpong "$@"
+    for file in "$tmp/server" "$tmp/client"; do
+        want "$file" '^[0-9]+ bytes in' '^[0-9]+ iters in'
+        ! grep -i 'invalid data\|fail' "$file" || exit 1
+    done
+}
+
+perftest() { # perftest PROGRAM BYTES ITERATIONS OPTION...: the client's table must end with that line
+    local program=$1 bytes=$2 iterations=$3
+    shift 3
+    run_pair "--nics 2" "$program" mlx5_0 mlx5_1 -x 3 -F "$@"
+    want "$tmp/client" "^ $bytes +$iterations +[0-9.]+ +[0-9.]+"
+}
+
+case $case in
+devices)
+    "$mlx5sim" --nics 3 --log "$tmp/log" -- ibv_devices >"$tmp/out"
+    want "$tmp/out" '^ +mlx5_0 +.*006d6cfffe783501$' '^ +mlx5_1 +.*006d6cfffe783502$' '^ +mlx5_2 +.*006d6cfffe783503$'
+    [ "$(grep -c mlx5_ "$tmp/out")" = 3 ] || { cat "$tmp/out"; exit 1; }
+    ;;
+devinfo-roce)
+    "$mlx5sim" --nics 2 --log "$tmp/log" -- ibv_devinfo -v -d mlx5_1 >"$tmp/out"
+    want "$tmp/out" '^hca_id:\s+mlx5_1$' 'fw_ver:\s+22\.36\.1010$' 'node_guid:\s+006d:6cff:fe78:3502$' \
+        'vendor_part_id:\s+4125$' 'phys_port_cnt:\s+1$' 'max_qp:\s+16384$' 'max_qp_wr:\s+32768$' 'max_sge:\s+30$' \
+        'max_cqe:\s+4194303$' 'max_qp_rd_atom:\s+16$' 'atomic_cap:\s+ATOMIC_HCA' 'num_comp_vectors:\s+1$' \
+        'state:\s+PORT_ACTIVE' 'active_mtu:\s+1024' 'link_layer:\s+Ethernet$' 'gid_tbl_len:\s+4$' \
+        'GID\[ +1\]:\s+fe80::6d:6cff:fe78:3502, RoCE v2$' 'GID\[ +3\]:\s+::ffff:192\.0\.2\.2, RoCE v2$'
+    expect_log
+    ;;
+devinfo-ib)
+    "$mlx5sim" --link ib --log "$tmp/log" -- ibv_devinfo -v >"$tmp/out"
+    want "$tmp/out" 'link_layer:\s+InfiniBand$' 'port_lid:\s+1$' 'sm_lid:\s+1$' 'active_mtu:\s+4096' 'gid_tbl_len:\s+1$' \
+        'GID\[ +0\]:\s+fe80:0000:0000:0000:006d:6cff:fe78:3501$'
+    expect_log
+    ;;
+rc-poll)
+    pingpong "--nics 2" mlx5_0 mlx5_1 -g 3 -c -n 500
+    ;;
+rc-poll-one-nic)
+    pingpong "" mlx5_0 mlx5_0 -g 1 -c -n 300 -s 100000 -m 4096
+    ;;
+rc-poll-ib)
+    pingpong "--nics 2 --link ib" mlx5_0 mlx5_1 -c -n 300
+    ;;
+rc-events)
+    pingpong "--nics 2" mlx5_0 mlx5_1 -g 3 -c -e -n 1000
+    ;;
+perftest-write)
+    perftest ib_write_bw 65536 1000 -n 1000
+    perftest ib_write_lat 64 200 -n 200 -s 64 -I 64
+    ;;
+perftest-write-both-ways)
+    perftest ib_write_bw 4096 4000 -n 500 -s 4096 -q 8 -b
+    ;;
+perftest-read)
+    perftest ib_read_lat 1000000 20 -n 20 -s 1000000
+    perftest ib_read_bw 65536 500 -n 500
+    # Every power of two; most of the time is perftest's own.
+    if [ "${SHMEMD_TEST_FULL:-}" = 1 ]; then perftest ib_read_lat 8388608 10 -n 10 -a; fi
+    ;;
+perftest-send)
+    perftest ib_send_bw 65536 300 -n 300
+    perftest ib_send_bw 4096 300 -n 300 -s 4096 -e
+    ;;
+perftest-atomic)
+    perftest ib_atomic_bw 8 1000 -n 1000
+    perftest ib_atomic_lat 8 200 -n 200 -A CMP_AND_SWAP
+    ;;
+exit-status)
+    status=0
+    "$mlx5sim" --log "$tmp/log" -- sh -c 'exit 7' || status=$?
+    [ $status = 7 ] || { echo "status $status instead of 7"; exit 1; }
+    status=0
+    "$mlx5sim" --log "$tmp/log" -- sh -c 'kill -KILL $$' || status=$?
+    [ $status = 137 ] || { echo "status $status instead of 137"; exit 1; }
+    status=0
+    "$mlx5sim" --nics 9 -- true 2>/dev/null || status=$?
+    [ $status = 2 ] || { echo "status $status instead of 2"; exit 1; }
+    TMPDIR=$tmp "$mlx5sim" --log "$tmp/log" -- true
+    ! ls -d "$tmp"/mlx5sim-* 2>/dev/null || { echo "left behind"; exit 1; }
+    ;;
+*)
+    echo "no case $case"
+    exit 2
+    ;;
+esac
