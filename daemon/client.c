@@ -14,6 +14,8 @@
 #include "proto/base/cleanup.h"
 #include "proto/base/nsec.h"
 
+#define RETRY_NSEC (10 * NSEC_PER_MSEC)
+
 DEFINE_CLEANUP(struct client *, client_free);
 
 static void on_socket(void *arg, unsigned int events)
@@ -26,6 +28,14 @@ static void on_socket(void *arg, unsigned int events)
 		session_readable(client->session);
 	/* The session may have ended here; it is freed by on_reap. */
 	client->activity(client->activity_arg);
+}
+
+static void on_retry(void *arg)
+{
+	struct client *client = arg;
+
+	client->retry_armed = false;
+	session_writable(client->session);
 }
 
 static void on_process(void *arg, unsigned int events)
@@ -57,6 +67,9 @@ void client_attention(struct session *session)
 	struct client *client = session->owner;
 	unsigned int events = LOOP_READ | (session_wants_write(session) ? LOOP_WRITE : 0);
 
+	/* Not again by what comes to wait meanwhile: it would put the time off. */
+	if (session_stalled(session) && !client->retry_armed)
+		client->retry_armed = loop_timer_arm(client->retry, RETRY_NSEC) == 0;
 	if (!session->ended && loop_watch_set(client->socket_watch, events) == 0)
 		return;
 	session->ended = true;
@@ -83,6 +96,9 @@ static int watch_all(struct client *client, const struct client_attr *attr)
 		if (r < 0)
 			return r;
 	}
+	r = loop_timer_new(attr->loop, on_retry, client, &client->retry);
+	if (r < 0)
+		return r;
 	r = loop_timer_new(attr->loop, on_handshake, client, &client->handshake);
 	if (r < 0)
 		return r;
@@ -121,6 +137,7 @@ struct client *client_free(struct client *client)
 	loop_watch_free(client->socket_watch);
 	loop_watch_free(client->process_watch);
 	loop_timer_free(client->handshake);
+	loop_timer_free(client->retry);
 	loop_defer_free(client->reap);
 	if (client->session)
 		client->session->owner = NULL;

@@ -16,6 +16,8 @@ struct client {
 	struct loop_watch *socket_watch;
 	struct loop_watch *process_watch; /* NULL without a pidfd */
 	struct loop_timer *handshake;
+	struct loop_timer *retry; /* of output that stalled */
+	bool retry_armed;
 	struct loop_defer *reap;
 	void (*activity)(void *arg);
 	void *activity_arg;

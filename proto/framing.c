@@ -175,10 +175,10 @@ static ssize_t look(int sock, int flags, struct msghdr *ret_header)
 }
 
 /* With credentials, which only a packet has, an empty one does not look like the end. */
-static enum next look_at_next(int sock)
+static enum next look_at_next(int sock, int flags)
 {
 	struct msghdr header;
-	ssize_t bytes = look(sock, MSG_PEEK, &header);
+	ssize_t bytes = look(sock, flags, &header);
 
 	if (bytes < 0 || (bytes == 0 && header.msg_controllen == 0 && !(header.msg_flags & MSG_CTRUNC)))
 		return NEXT_NONE;
@@ -197,19 +197,25 @@ bool framing_next_has_fds(int sock)
 /* Is nothing left, after a few packets at most, that the kernel might have to close with the socket? */
 static bool skip_plain(int sock)
 {
-	struct msghdr header;
-
 	for (unsigned int n = 0; n < CLOSE_MAX_PACKETS; n++) {
-		enum next next = look_at_next(sock);
+		enum next next = look_at_next(sock, MSG_PEEK);
 
 		if (next != NEXT_PLAIN)
 			return next == NEXT_NONE;
-		look(sock, 0, &header);
+		look_at_next(sock, 0);
 	}
 	return false;
 }
 
-/* Descriptors in packets are never taken out: one socket is all that is open until its turn, and they stay the sender's. */
+/* Without room the kernel closes descriptors here. Packets that were left would be an error to the peer, not the end. */
+static void drop_all(int sock)
+{
+	while (look_at_next(sock, 0) != NEXT_NONE)
+		;
+	close(sock);
+}
+
+/* Descriptors are not taken out: the socket is all that is open until its turn, and they stay the sender's. */
 int framing_close(int sock, struct foreign_account *account)
 {
 	int saved = errno, on = 1;
@@ -219,8 +225,10 @@ int framing_close(int sock, struct foreign_account *account)
 	/* Nothing more comes in, so that an end is near. */
 	shutdown(sock, SHUT_RDWR);
 	setsockopt(sock, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on));
-	if (skip_plain(sock) || close_elsewhere(sock, account) < 0)
+	if (skip_plain(sock))
 		close(sock);
+	else if (close_elsewhere(sock, drop_all, account) < 0)
+		drop_all(sock);
 	errno = saved;
 	return -1;
 }

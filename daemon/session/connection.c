@@ -89,9 +89,13 @@ void connection_deinit(struct connection *conn)
 	conn->fd = framing_close(conn->fd, conn->account);
 }
 
+/* What others have not read yet fills what the kernel lets one sender have on its way: this client cannot help it. */
 static int send_now(struct connection *conn, const void *buf, size_t bytes, const struct fdlist *fds)
 {
-	return framing_send(conn->fd, buf, bytes, fds ? fds->fds : NULL, fds ? fds->n : 0);
+	int r = framing_send(conn->fd, buf, bytes, fds ? fds->fds : NULL, fds ? fds->n : 0);
+
+	conn->stalled = r == -ETOOMANYREFS;
+	return conn->stalled ? -EAGAIN : r;
 }
 
 static bool queue_full(const struct connection *conn, size_t bytes)
@@ -158,7 +162,12 @@ int connection_flush(struct connection *conn)
 
 bool connection_wants_write(const struct connection *conn)
 {
-	return !list_empty(&conn->out);
+	return !list_empty(&conn->out) && !conn->stalled;
+}
+
+bool connection_stalled(const struct connection *conn)
+{
+	return !list_empty(&conn->out) && conn->stalled;
 }
 
 int connection_recv(struct connection *conn, void *buf, size_t size, size_t *ret_bytes,

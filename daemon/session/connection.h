@@ -25,6 +25,7 @@ struct connection {
 	unsigned int n_out;
 	unsigned int n_unread_fds; /* at most: sent or waiting since everything was read last */
 	size_t out_bytes;
+	bool stalled; /* the kernel has too many descriptors of this daemon on their way: try again soon */
 };
 
 void connection_init(struct connection *conn, int fd); /* takes fd */
@@ -33,7 +34,9 @@ void connection_deinit(struct connection *conn); /* drops what waits; may be cal
 /* Send now or later. The descriptors stay the caller's. -ENOBUFS: too much waits; or the socket's error. */
 int connection_send(struct connection *conn, const void *buf, size_t bytes, const struct fdlist *fds);
 int connection_flush(struct connection *conn); /* 0, also when some still waits; or the socket's error */
-bool connection_wants_write(const struct connection *conn);
+bool connection_wants_write(const struct connection *conn); /* when the socket has room */
+/* Something waits that the socket has room for, but the kernel takes no descriptors now: flush after a while. */
+bool connection_stalled(const struct connection *conn);
 /* As framing_recv. */
 int connection_recv(struct connection *conn, void *buf, size_t size, size_t *ret_bytes,
 		    struct fdlist *fds);

@@ -431,7 +431,7 @@ static void send_packet(struct session *session, const void *packet, size_t byte
 
 	if (r < 0)
 		send_failed(session, r);
-	else if (connection_wants_write(&session->connection))
+	else if (connection_wants_write(&session->connection) || connection_stalled(&session->connection))
 		call_attention(session);
 }
 
@@ -516,6 +516,11 @@ void session_writable(struct session *session)
 bool session_wants_write(const struct session *session)
 {
 	return !session->ended && connection_wants_write(&session->connection);
+}
+
+bool session_stalled(const struct session *session)
+{
+	return !session->ended && connection_stalled(&session->connection);
 }
 
 void session_note(struct session *session, int level, enum note_topic topic, const char *fmt, ...)

@@ -97,6 +97,7 @@ DEFINE_CLEANUP(struct session *, session_free);
 void session_readable(struct session *session);
 void session_writable(struct session *session);
 bool session_wants_write(const struct session *session);
+bool session_stalled(const struct session *session); /* call session_writable after a while, not at once */
 
 /*
  * The session is over: health words are set, the client is told, the owner is called for attention. Later calls

@@ -35,6 +35,7 @@
 
 struct waiting_fd {
 	struct waiting_fd *next;
+	void (*fn)(int fd);
 	int fd;
 };
 
@@ -149,7 +150,7 @@ static void close_one(struct foreign_account *account)
 	account->n_closers++;
 	account_queue(account);
 	pthread_mutex_unlock(&lock);
-	close(item->fd);
+	item->fn(item->fd);
 	free(item);
 	pthread_mutex_lock(&lock);
 	account->n_closers--;
@@ -204,14 +205,14 @@ static int add_waiting(struct foreign_account *account, struct waiting_fd *item)
 	return r;
 }
 
-int close_elsewhere(int fd, struct foreign_account *account)
+int close_elsewhere(int fd, void (*fn)(int fd), struct foreign_account *account)
 {
 	struct waiting_fd *item = malloc(sizeof(*item));
 	int r;
 
 	if (!item)
 		return -ENOMEM;
-	*item = (struct waiting_fd){.fd = fd};
+	*item = (struct waiting_fd){.fn = fn, .fd = fd};
 	pthread_mutex_lock(&lock);
 	r = add_waiting(account ? account : &nobody, item);
 	pthread_mutex_unlock(&lock);
@@ -272,11 +273,16 @@ static bool close_later(int fd, struct foreign_account *account)
 	return false;
 }
 
+static void close_here(int fd)
+{
+	close(fd);
+}
+
 int close_foreign_for(int fd, struct foreign_account *account)
 {
 	int saved = errno;
 
-	if (fd >= 0 && !close_later(fd, account) && (closes_at_once(fd) || close_elsewhere(fd, account) < 0))
+	if (fd >= 0 && !close_later(fd, account) && (closes_at_once(fd) || close_elsewhere(fd, close_here, account) < 0))
 		close(fd);
 	errno = saved;
 	return -1;

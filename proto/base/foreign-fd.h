@@ -22,8 +22,8 @@ unsigned int foreign_account_unclosed(struct foreign_account *account);
 /* As close_foreign(), counted; account NULL: as everybody who has none. */
 int close_foreign_for(int fd, struct foreign_account *account);
 
-/* By such a thread, whatever it is. Negative errno: there is none, and fd is still the caller's. */
-int close_elsewhere(int fd, struct foreign_account *account);
+/* fn(fd) by such a thread, where fn is what closes it. Negative errno: there is none, and fd is still the caller's. */
+int close_elsewhere(int fd, void (*fn)(int fd), struct foreign_account *account);
 
 /* Wait until everything handed over is closed, however long that takes: for tests that count descriptors. */
 void close_foreign_wait(void);

@@ -6,6 +6,7 @@
 #include <netinet/in.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "proto/base/foreign-fd.h"
@@ -17,6 +18,18 @@
 #define N_BLOCKING 40 /* more than there are threads */
 #define N_FLOOD 600
 #define OTHER_UID 4242u
+
+/* In place of the C library's: the kernel says this to whoever has too much on its way, and is no superuser. */
+static int send_error;
+
+ssize_t sendmsg(int sock, const struct msghdr *header, int flags)
+{
+	if (send_error && header->msg_controllen > 0) {
+		errno = send_error;
+		return -1;
+	}
+	return syscall(SYS_sendmsg, sock, header, flags);
+}
 
 struct attack {
 	int peers[N_BLOCKING]; /* while they are open, closing blocks */
@@ -198,6 +211,34 @@ TEST(descriptors_behind_the_end_of_a_session_cost_one)
 	ASSERT_EQ(lab.registry.quota.total.n[QUOTA_FDS], 1);
 	for (int i = 0; i < 4; i++)
 		close(attack.peers[i]);
+	lab_assert_empty(&lab);
+	lab_deinit(&lab);
+}
+
+/* Others do not read: a session that does is no worse off than late. */
+TEST(too_many_descriptors_on_their_way_delay_a_reply_and_end_nobody)
+{
+	struct msg req, rep;
+	struct pair pair;
+	struct lab lab;
+
+	lab_init(&lab, MAX_FDS);
+	pair_init_hello(&pair, &lab, MSG_ROLE_CLIENT);
+	msg_init(&req, MSG_NIC_OPEN_REQ, 0);
+	send_error = ETOOMANYREFS;
+	raw_send(&pair.raw, &req, NULL, 0);
+	ASSERT_ERR(raw_recv(&pair.raw, &rep, NULL), EAGAIN);
+	ASSERT(!pair.session->ended);
+	ASSERT(session_stalled(pair.session));
+	ASSERT(!session_wants_write(pair.session)); /* its socket has room: whoever waits for that would spin */
+	session_writable(pair.session);
+	ASSERT(session_stalled(pair.session));
+	send_error = 0;
+	session_writable(pair.session);
+	ASSERT(!session_stalled(pair.session));
+	ASSERT_OK(raw_recv(&pair.raw, &rep, NULL));
+	ASSERT_EQ(rep.kind, MSG_NIC_OPEN_REP);
+	pair_deinit(&pair);
 	lab_assert_empty(&lab);
 	lab_deinit(&lab);
 }
