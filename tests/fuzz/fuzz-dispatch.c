@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "daemon/session/drain.h"
+#include "proto/base/foreign-fd.h"
 #include "proto/base/assert.h"
 #include "proto/base/cleanup.h"
 #include "proto/framing.h"
@@ -247,17 +248,29 @@ static const char *listener(int *ret_fd)
 	return path;
 }
 
-static void pair_connect(struct pair *pair, struct lab *lab)
+static int pair_try(struct pair *pair, struct lab *lab)
 {
 	const char *path;
-	int fd, sock, r;
+	int fd, sock;
 
 	path = listener(&fd);
 	*pair = (struct pair){.raw = {.sock = framing_connect(path)}};
 	sock = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	assert_bug(pair->raw.sock >= 0 && sock >= 0);
 	assert_bug(fcntl(pair->raw.sock, F_SETFL, O_NONBLOCK) == 0);
-	r = session_new(&lab->registry, sock, &pair->session);
+	return session_new(&lab->registry, sock, &pair->session);
+}
+
+static void pair_connect(struct pair *pair, struct lab *lab)
+{
+	int r = pair_try(pair, lab);
+
+	/* Who has sent much is refused until it is closed, which other threads do in their own time. */
+	if (r == -EDQUOT) {
+		close(pair->raw.sock);
+		close_foreign_wait();
+		r = pair_try(pair, lab);
+	}
 	assert_bug(r == 0);
 	pair->session->owner = pair;
 }
