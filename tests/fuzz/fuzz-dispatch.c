@@ -23,9 +23,9 @@
 #include <unistd.h>
 
 #include "daemon/session/drain.h"
-#include "proto/base/foreign-fd.h"
 #include "proto/base/assert.h"
 #include "proto/base/cleanup.h"
+#include "proto/base/foreign-fd.h"
 #include "proto/framing.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/lib/strange-fd.h"
