@@ -115,16 +115,27 @@ static void reload(struct manager *manager, struct fixture_daemon *daemon, const
 	manager_wait(manager, "READY=1", text, size);
 }
 
-static void assert_logged(const struct fixture_daemon *daemon, const char *words)
+static bool is_logged(const struct fixture_daemon *daemon, const char *words, char text[static 65536])
 {
-	char text[65536];
 	int fd = open(daemon->log, O_RDONLY | O_CLOEXEC);
-	ssize_t n = read(fd, text, sizeof(text) - 1);
+	ssize_t n = read(fd, text, 65535);
 
 	close(fd);
 	text[n > 0 ? n : 0] = 0;
-	if (!strstr(text, words))
-		test_fail(TEST_WHERE, "\"%s\" is not in the log:\n%s", words, text);
+	return strstr(text, words);
+}
+
+/* Waits: the daemon writes some lines after it has told the manager what they are about. */
+static void assert_logged(const struct fixture_daemon *daemon, const char *words)
+{
+	uint64_t end = nsec_now() + 10 * NSEC_PER_SEC;
+	char text[65536];
+
+	while (!is_logged(daemon, words, text)) {
+		if (nsec_now() > end)
+			test_fail(TEST_WHERE, "\"%s\" is not in the log:\n%s", words, text);
+		usleep(1000);
+	}
 }
 
 /* ---- status --------------------------------------------------------------------------------------------------- */
