@@ -14,6 +14,7 @@
 #include "proto/framing.h"
 #include "tests/lib/strange-fd.h"
 #include "tests/lib/test.h"
+#include "tests/system/daemon-usage.h"
 #include "tests/system/hostile-lab.h"
 #include "tests/system/raw-traffic.h"
 
@@ -271,8 +272,8 @@ TEST(fetched_descriptors_that_nobody_reads_are_bounded)
 	bytes = msg_encode(&req, buf, sizeof(buf));
 	for (unsigned int i = 0; i < 20000 && r == 0; i++) {
 		r = framing_send(raw.sock, buf, (size_t)bytes, NULL, 0);
-		if (i % 64 == 0 && hostile_n_fds(daemon.pid) > most)
-			most = hostile_n_fds(daemon.pid);
+		if (i % 64 == 0 && daemon_n_fds(daemon.pid) > most)
+			most = daemon_n_fds(daemon.pid);
 	}
 	ASSERT(r == -EPIPE || r == -ECONNRESET);
 	ASSERT_LE(most, n_fds + 256);
