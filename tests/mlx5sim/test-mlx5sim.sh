@@ -34,8 +34,11 @@ is_listening() { # is_listening PORT
 }
 
 # The server on one device, the client on the other, within one simulator. 3: the server did not come to listen.
-pair_once() { # pair_once PROGRAM DEVICE DEVICE OPTION...
-    local program=$1 server=$2 client=$3 port=$((20000 + RANDOM % 10000)) pid n=0
+pair_once() { # pair_once TRY PROGRAM DEVICE DEVICE OPTION...
+    # By the process number: tests that run beside this one have others.
+    local port=$((20000 + ($$ + $1 * 997) % 10000)) pid n=0
+    shift
+    local program=$1 server=$2 client=$3
     shift 3
     "$program" -d "$server" -p $port "$@" >"$tmp/server" 2>&1 &
     pid=$!
@@ -53,7 +56,7 @@ pair() {
     local try status=0
     for try in 1 2 3 4 5; do
         status=0
-        pair_once "$@" || status=$?
+        pair_once $try "$@" || status=$?
         [ $status = 3 ] || break
     done
     cat "$tmp/server"
