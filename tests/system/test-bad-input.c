@@ -369,7 +369,7 @@ TEST(silent_connection_is_closed)
 	fixture_daemon_start(&daemon, "--handshake-timeout=100", NULL);
 	raw_connect(&raw, daemon.socket);
 	p = (struct pollfd){.fd = raw.sock, .events = POLLIN};
-	ASSERT_EQ(poll(&p, 1, 5000), 1);
+	ASSERT_EQ(poll(&p, 1, 10000), 1);
 	raw_expect_end(&raw, SHMD_STATUS_PROTOCOL);
 	raw_close(&raw);
 	fixture_daemon_stop(&daemon);

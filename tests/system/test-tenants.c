@@ -9,7 +9,7 @@
  * Two figures are compared, each the median of its slices. The rate for each second of CPU time that the NIC's thread
  * got is what the daemon is answerable for: it does not depend on what else runs on the machine, and must be kept every
  * time. The rate for each second of the clock is what the tenant sees. It must be kept as well, unless others use the
- * machine: then no CPU is idle for the abuser, and the figure is only printed. Rounds that miss are repeated twice;
+ * machine: then no CPU is idle for the abuser, and the figure is only printed. Rounds that miss are repeated;
  * starvation misses every time.
  */
 #include <endian.h>
@@ -36,7 +36,7 @@
 
 #define KEEPS_AT_LEAST 0.4
 #define QUIET 0.8 /* CPUs that are idle beside the NIC's thread when nothing else runs */
-#define N_ROUNDS 3
+#define N_ROUNDS 8
 #define N_SLICES 5
 #define SLICE_NSEC (40 * NSEC_PER_MSEC)
 #define TOP_UP_NSEC (300 * NSEC_PER_USEC)
