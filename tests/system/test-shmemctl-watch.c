@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* shmemctl over time: --watch, stats, monitor. */
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "proto/framing.h"
+#include "tests/lib/raw-client.h"
 #include "tests/system/ctl-lab.h"
 #include "tests/system/ctl-subject.h"
 
@@ -38,6 +43,53 @@ TEST(watch_repeats_until_the_daemon_is_gone)
 	fixture_daemon_kill(&daemon);
 	ASSERT_EQ(ctl_end(ctl, out), 2);
 	ASSERT_HAS("{\"schema_version\":1,", "shmemctl: the connection to shmemd broke");
+}
+
+static void answer(struct raw_client *raw, enum msg_kind kind)
+{
+	struct msg req, rep;
+
+	ASSERT_OK(raw_recv(raw, &req, NULL));
+	msg_init(&rep, kind, 0);
+	if (kind == MSG_HELLO_REP)
+		rep.hello_rep.version = SHMD_PROTOCOL_VERSION_MAX;
+	raw->last_id = req.id - 1;
+	raw_send(raw, &rep, NULL, 0);
+	msg_deinit(&req);
+}
+
+/* A daemon that dies between two requests of one answer. */
+static void *answer_half(void *arg)
+{
+	struct raw_client raw = {.sock = accept(*(int *)arg, NULL, NULL)};
+	struct msg req;
+
+	ASSERT_GE(raw.sock, 0);
+	answer(&raw, MSG_HELLO_REP);
+	answer(&raw, MSG_STATUS_REP);
+	ASSERT_OK(raw_recv(&raw, &req, NULL));
+	msg_deinit(&req);
+	raw_close(&raw);
+	return NULL;
+}
+
+TEST(watch_shows_no_answer_that_broke_off)
+{
+	struct sockaddr_un addr = {.sun_family = AF_UNIX, .sun_path = "/tmp/shmemd-half-XXXXXX"};
+	int listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	pthread_t thread;
+
+	close(mkstemp(addr.sun_path));
+	unlink(addr.sun_path);
+	ASSERT_OK(bind(listener, (struct sockaddr *)&addr, sizeof(addr)));
+	ASSERT_OK(listen(listener, 1));
+	ASSERT_OK(pthread_create(&thread, NULL, answer_half, &listener));
+	ASSERT_EQ(CTL("--json", "--watch", "--socket", addr.sun_path, "status"), 2);
+	ASSERT_HAS("shmemctl: the connection to shmemd broke");
+	ctl_assert_lacks("{");
+	ASSERT_OK(pthread_join(thread, NULL));
+	close(listener);
+	unlink(addr.sun_path);
 }
 
 /* The number behind a key, or -1. */
