@@ -29,6 +29,7 @@
 
 #include "proto/base/nsec.h"
 #include "tests/lib/fixture-daemon.h"
+#include "tests/lib/median.h"
 #include "tests/lib/raw-client.h"
 #include "tests/lib/test.h"
 #include "tests/system/isolation.h"
@@ -42,19 +43,6 @@
 #define N_SAMPLES 4096
 
 /* ---- the victim ---------------------------------------------------------------------------------------------------- */
-
-static int by_value(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
-static double median(double *values, unsigned int n)
-{
-	qsort(values, n, sizeof(*values), by_value);
-	return values[n / 2];
-}
 
 /* One write, polled for without sleep, verified. */
 static double verified_write(struct raw_traffic *t, uint64_t value)

@@ -29,6 +29,7 @@
 
 #include "proto/base/nsec.h"
 #include "tests/lib/fixture-daemon.h"
+#include "tests/lib/median.h"
 #include "tests/lib/raw-client.h"
 #include "tests/lib/test.h"
 #include "tests/system/daemon-usage.h"
@@ -283,19 +284,6 @@ static void abuser_stop(struct abuser *abuser, bool for_good)
 		waitpid(abuser->pid, &status, 0);
 		abuser->pid = 0;
 	}
-}
-
-static int by_value(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
-static double median(double *values, unsigned int n)
-{
-	qsort(values, n, sizeof(*values), by_value);
-	return values[n / 2];
 }
 
 /* What the abuser has posted is done. */
