@@ -148,7 +148,7 @@ static void batch(struct churn *churn)
 	daemon_expect_empty(&churn->ctl, NSEC_PER_SEC);
 }
 
-TEST_TIMEOUT(a_thousand_clients_killed_at_random_points_leave_nothing, 60)
+TEST_TIMEOUT(a_thousand_clients_killed_at_random_points_leave_nothing, 120)
 {
 	struct daemon_usage before, after;
 	struct churn churn;

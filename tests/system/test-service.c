@@ -218,7 +218,7 @@ TEST(hung_loop_is_pinged_for_no_more_and_can_be_aborted)
 }
 
 /* A manager that is busy for a while (its socket takes ten messages or so) holds up nobody. */
-TEST(manager_that_does_not_read_does_not_stop_the_loop)
+TEST_TIMEOUT(manager_that_does_not_read_does_not_stop_the_loop, 60)
 {
 	struct fixture_daemon daemon;
 	struct msg_status_rep status;

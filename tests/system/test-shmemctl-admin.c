@@ -100,7 +100,7 @@ TEST(drain_that_somebody_else_ends_is_a_failure)
 	fixture_daemon_stop(&daemon);
 }
 
-TEST(drain_reports_progress_in_lines_where_there_is_no_terminal)
+TEST_TIMEOUT(drain_reports_progress_in_lines_where_there_is_no_terminal, 60)
 {
 	struct fixture_daemon daemon;
 	struct shmd_client *client;

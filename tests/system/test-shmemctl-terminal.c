@@ -109,7 +109,7 @@ TEST(watch_appends_where_nothing_can_be_redrawn)
 	ctl_assert_lacks("\033");
 }
 
-TEST(progress_spins_on_a_terminal_and_is_taken_away)
+TEST_TIMEOUT(progress_spins_on_a_terminal_and_is_taken_away, 60)
 {
 	struct fixture_daemon daemon;
 	struct shmd_client *client;

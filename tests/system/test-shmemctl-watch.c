@@ -146,7 +146,7 @@ TEST(stats_shows_the_rates_of_work_between_two_looks)
 	fixture_daemon_stop(&daemon);
 }
 
-TEST(stats_leaves_out_what_is_idle_and_says_so)
+TEST_TIMEOUT(stats_leaves_out_what_is_idle_and_says_so, 60)
 {
 	struct fixture_daemon daemon;
 
