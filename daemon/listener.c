@@ -23,6 +23,7 @@
 #include "daemon/fdstore.h"
 #include "daemon/log.h"
 #include "proto/base/cleanup.h"
+#include "proto/framing.h"
 
 #define LISTENER_BACKLOG 256
 #define LISTENER_GROUP "shmemd"
@@ -198,6 +199,17 @@ static int take_activated(struct listener *listener)
 	return 0;
 }
 
+/*
+ * Until its session is accepted nobody sends descriptors: those of a connection that is refused would have to be closed
+ * by us, which may take as long as their sender likes. An older kernel lets them through.
+ */
+static int refuse_fds(struct listener *listener)
+{
+	int r = framing_set_passing(listener->fd, false);
+
+	return r == -ENOPROTOOPT ? 0 : r;
+}
+
 int listener_init(struct listener *listener, const struct settings *settings)
 {
 	int r;
@@ -211,6 +223,8 @@ int listener_init(struct listener *listener, const struct settings *settings)
 	else
 		log_line(LOG_ERR, NULL,
 			 "the service manager passed something else than one listening SOCK_SEQPACKET socket");
+	if (r == 0)
+		r = refuse_fds(listener);
 	if (r < 0)
 		listener_deinit(listener);
 	return r;
@@ -252,6 +266,9 @@ void listener_deinit(struct listener *listener)
 {
 	struct stat st;
 
+	/* The service manager keeps its socket, and the next daemon may be one that expects the kernel's default. */
+	if (listener->activated && listener->fd >= 0)
+		framing_set_passing(listener->fd, true);
 	if (is_ours(listener, &st))
 		unlink(listener->path);
 	listener->fd = safe_close(listener->fd);

@@ -8,6 +8,7 @@
 #include "daemon/tune.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,9 @@
 
 #include "daemon/log.h"
 #include "proto/base/nsec.h"
+
+/* What a system gives that was not told otherwise. */
+#define FD_LIMIT_UNKNOWN 1024
 
 void tune_limits(const struct settings *settings, struct quota_amount *ret_limits)
 {
@@ -58,12 +62,12 @@ unsigned int tune_log(const struct settings *settings)
 	return settings->log_level >= LOG_DEBUG ? debug | NOTE_SESSION | NOTE_NIC : debug;
 }
 
-void tune_fd_limit(const struct settings *settings)
+uint64_t tune_fd_limit(const struct settings *settings)
 {
-	struct rlimit limit;
+	struct rlimit limit = {.rlim_max = FD_LIMIT_UNKNOWN};
 
 	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
-		return;
+		return limit.rlim_max;
 	limit.rlim_cur = limit.rlim_max;
 	setrlimit(RLIMIT_NOFILE, &limit);
 	if (limit.rlim_max < settings->max_fds)
@@ -71,6 +75,7 @@ void tune_fd_limit(const struct settings *settings)
 			 "max-fds is %" PRIu64 ", but this process may open only %" PRIu64
 			 " descriptors; raise LimitNOFILE or lower max-fds",
 			 settings->max_fds, (uint64_t)limit.rlim_max);
+	return limit.rlim_max < INT_MAX ? limit.rlim_max : INT_MAX; /* "infinity" */
 }
 
 /* ---- reload --------------------------------------------------------------------------------------------------- */

@@ -32,6 +32,9 @@ int registry_init(struct registry *registry, const struct registry_attr *attr)
 	memset(registry, 0, sizeof(*registry));
 	registry->attr = *attr;
 	quota_init(&registry->quota, &attr->limits);
+	if (attr->max_unread_fds)
+		registry->quota.max_unread_fds = attr->max_unread_fds;
+	unread_table_init(&registry->unread);
 	list_init(&registry->sessions);
 	list_init(&registry->monitors);
 	registry->started_nsec = nsec_now();
@@ -51,6 +54,7 @@ void registry_deinit(struct registry *registry)
 {
 	assert_bug(list_empty(&registry->sessions));
 	publish_table_deinit(&registry->published);
+	unread_table_deinit(&registry->unread);
 	quota_deinit(&registry->quota);
 	free(registry->packet);
 	free(registry->in_packet);

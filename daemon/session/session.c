@@ -136,8 +136,14 @@ int session_new(struct registry *registry, int sock, struct session **ret_sessio
 	session->connection.account = quota_user_account(&session->user);
 	if (r_identity < 0)
 		return r_identity;
+	r = unread_new(&registry->unread, &session->user, session->connection.fd, &session->connection.unread);
+	if (r < 0)
+		return r;
 	r = charge_connection(session);
 	if (r < 0)
+		return r;
+	r = framing_set_passing(session->connection.fd, true);
+	if (r < 0 && r != -ENOPROTOOPT)
 		return r;
 	session->id = ++registry->last_id;
 	list_add_tail(&registry->sessions, &session->link);
@@ -235,7 +241,7 @@ static void teardown_health(struct session *session)
 static void teardown_connection(struct session *session)
 {
 	resource_table_deinit(&session->resources);
-	connection_deinit(&session->connection);
+	connection_deinit(&session->connection, &session->connection_charge);
 	identity_deinit(&session->identity);
 }
 

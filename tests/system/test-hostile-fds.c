@@ -2,10 +2,14 @@
 /* Descriptors that lie, change or come in floods: the daemon refuses them, holds none, and serves the others. */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -281,5 +285,128 @@ TEST(fetched_descriptors_that_nobody_reads_are_bounded)
 	hostile_expect_alone(&other);
 	hostile_expect_fds(&daemon, n_fds);
 	raw_close(&other);
+	fixture_daemon_stop(&daemon);
+}
+
+/* ---- refused connections -------------------------------------------------------------------------------------- */
+
+#define N_EARLY 40u
+
+static bool kernel_refuses_fds(void)
+{
+	int socks[2], r;
+
+	ASSERT_OK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, socks));
+	r = framing_set_passing(socks[0], false);
+	close(socks[0]);
+	close(socks[1]);
+	return r == 0;
+}
+
+/* Sent to a daemon that stands still, so that it cannot have accepted: nothing reaches it that it would have to close. */
+TEST(descriptors_cannot_be_sent_before_a_connection_is_accepted)
+{
+	struct raw_client early[N_EARLY], raw;
+	int fd = strange_fd_new(STRANGE_SEALED);
+	struct fixture_daemon daemon;
+	unsigned int n_fds;
+	struct msg req, rep;
+
+	if (!kernel_refuses_fds())
+		test_skip("the kernel has no SO_PASSRIGHTS (Linux 6.16)");
+	fixture_daemon_start(&daemon, "--soft-nics=1", "--max-connections=3", NULL);
+	n_fds = hostile_settled_fds(&daemon);
+	ASSERT_OK(kill(daemon.pid, SIGSTOP));
+	ASSERT_EQ(waitpid(daemon.pid, NULL, WUNTRACED), daemon.pid);
+	for (unsigned int i = 0; i < N_EARLY; i++) {
+		raw_connect(&early[i], daemon.socket);
+		ASSERT_EQ(framing_send(early[i].sock, "x", 1, &fd, 1), -EPERM);
+	}
+	ASSERT_OK(kill(daemon.pid, SIGCONT));
+	/* Three are let in, and whoever is may send them. */
+	ASSERT_OK(raw_recv(&early[3], &rep, NULL));
+	ASSERT_EQ(rep.kind, MSG_ERROR_REP);
+	raw = early[0];
+	raw_hello(&raw, MSG_ROLE_CLIENT);
+	raw_open_nic(&raw, "");
+	fill_reg(&req);
+	raw_expect(&raw, &req, &fd, 1, MSG_MEM_REG_REP, &rep);
+	for (unsigned int i = 0; i < N_EARLY; i++)
+		raw_close(i == 0 ? &raw : &early[i]);
+	close(fd);
+	hostile_expect_fds(&daemon, n_fds + 3); /* the thread of the NIC stays */
+	fixture_daemon_stop(&daemon);
+}
+
+/* ---- what the process may open -------------------------------------------------------------------------------- */
+
+#define SMALL_LIMIT 200u
+#define N_FLOOD 120u /* each costs the daemon two */
+
+/* Those who wait for a place are let in when there is one. */
+TEST(a_flood_of_connections_leaves_descriptors_to_sessions_that_live)
+{
+	const struct rlimit limit = {SMALL_LIMIT, SMALL_LIMIT};
+	struct raw_client flood[N_FLOOD], raw, late;
+	struct fixture_daemon daemon;
+
+	ASSERT_OK(setrlimit(RLIMIT_NOFILE, &limit));
+	fixture_daemon_start(&daemon, "--soft-nics=1", "--handshake-timeout=600000", NULL);
+	open_session(&raw, &daemon);
+	for (unsigned int i = 0; i < N_FLOOD; i++)
+		raw_connect(&flood[i], daemon.socket);
+	ASSERT_GT(hostile_settled_fds(&daemon), SMALL_LIMIT / 2);
+	ASSERT_LT(hostile_settled_fds(&daemon), SMALL_LIMIT - SMALL_LIMIT / 10);
+	for (unsigned int i = 0; i < 20; i++)
+		raw_reg(&raw, 4096);
+	for (unsigned int i = 0; i < N_FLOOD; i++)
+		raw_close(&flood[i]);
+	open_session(&late, &daemon);
+	raw_reg(&late, 4096);
+	raw_close(&late);
+	raw_close(&raw);
+	fixture_daemon_stop(&daemon);
+}
+
+/* ---- what was sent and is not read ---------------------------------------------------------------------------- */
+
+static void expect_hang_up(const struct raw_client *raw)
+{
+	struct pollfd p = {.fd = raw->sock, .events = 0};
+
+	ASSERT_EQ(poll(&p, 1, 10000), 1);
+	ASSERT(p.revents & POLLHUP);
+}
+
+/* It holds its socket, and the daemon does not wait for ever: what was kept for it goes when it reads or hangs up. */
+TEST(sessions_that_end_with_unread_descriptors_leave_nothing)
+{
+	struct fixture_daemon daemon;
+	struct raw_client raw[20];
+	unsigned int n_fds;
+	struct msg req;
+
+	fixture_daemon_start(&daemon, "--soft-nics=1", "--handshake-timeout=600000", NULL);
+	open_session(&raw[0], &daemon);
+	raw_close(&raw[0]);
+	n_fds = hostile_settled_fds(&daemon);
+	msg_init(&req, MSG_HELLO_REQ, 0);
+	req.hello_req = (struct msg_hello_req){.version_min = 1, .version_max = 1, .role = MSG_ROLE_CLIENT};
+	for (unsigned int i = 0; i < 20; i++) {
+		raw_connect(&raw[i], daemon.socket);
+		raw_send(&raw[i], &req, NULL, 0);
+		ASSERT_OK(shutdown(raw[i].sock, SHUT_WR));
+	}
+	/* The sessions have gone with their health pages, and a socket is left of each. */
+	for (unsigned int i = 0; i < 20; i++)
+		expect_hang_up(&raw[i]);
+	ASSERT_EQ(hostile_settled_fds(&daemon), n_fds + 20);
+	for (unsigned int i = 0; i < 10; i++)
+		ASSERT_OK(raw_recv(&raw[i], &req, NULL));
+	for (unsigned int i = 10; i < 20; i++)
+		raw_close(&raw[i]);
+	hostile_expect_fds(&daemon, n_fds);
+	for (unsigned int i = 0; i < 10; i++)
+		raw_close(&raw[i]);
 	fixture_daemon_stop(&daemon);
 }
