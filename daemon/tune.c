@@ -7,6 +7,7 @@
  */
 #include "daemon/tune.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
@@ -96,6 +97,35 @@ static void tell_changes(const struct settings_changes *changes)
 			 "these settings differ and take effect at the next start: %s", changes->waiting);
 }
 
+/* Defaults that nobody asked for are no settings: who wants them says so with an empty file, or starts the daemon anew. */
+static int check_file(const struct tune_target *target, const struct settings *next, struct settings_error *error)
+{
+	const char *path = target->source->default_path;
+
+	if (next->has_file)
+		return 0;
+	if (!target->settings->has_file) {
+		log_line(LOG_INFO, NULL, "there is no file %s, as before", path);
+		return 0;
+	}
+	snprintf(error->text, sizeof(error->text), "%s is gone; make an empty one for the defaults", path);
+	return -ENOENT;
+}
+
+/* The service manager's socket is as its unit says. */
+static void keep_access(const struct tune_target *target, struct settings *next)
+{
+	const struct settings *now = target->settings;
+
+	if (!target->listener->activated ||
+	    (now->socket_mode == next->socket_mode && strcmp(now->socket_group, next->socket_group) == 0))
+		return;
+	log_line(LOG_WARNING, &(struct log_fields){.event = CATALOG_RELOAD_DONE},
+		 "socket-mode and socket-group have no effect under socket activation: the socket unit says them");
+	next->socket_mode = now->socket_mode;
+	memcpy(next->socket_group, now->socket_group, sizeof(next->socket_group));
+}
+
 static int set_access(const struct tune_target *target, const struct settings *next, struct settings_error *error)
 {
 	const struct settings *now = target->settings;
@@ -121,9 +151,14 @@ int tune_reload(const struct tune_target *target, struct settings_error *ret_err
 
 	r = settings_load(&next, target->source, &action, ret_error);
 	if (r == 0)
-		r = set_access(target, &next, ret_error);
+		r = check_file(target, &next, ret_error);
 	if (r < 0)
 		return refuse(ret_error, r);
+	keep_access(target, &next);
+	r = set_access(target, &next, ret_error);
+	if (r < 0)
+		return refuse(ret_error, r);
+	settings->has_file = next.has_file;
 	settings_reload(settings, &next, &changes);
 	tune_limits(settings, &limits);
 	registry_set_limits(target->registry, &limits);

@@ -129,6 +129,10 @@ void registry_event(struct registry *registry, struct registry_nic *rnic,
 {
 	struct session *session;
 
+	if (event->kind == NIC_EVENT_DROPPED) {
+		monitor_nic_dropped(registry, rnic, event);
+		return;
+	}
 	if (event->session_id == 0)
 		note_nic_event(registry, rnic, event);
 	list_for_each_entry(session, &registry->sessions, link)
