@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Descriptors that lie, change or come in floods: the daemon refuses them, holds none, and serves the others. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -408,5 +410,70 @@ TEST(sessions_that_end_with_unread_descriptors_leave_nothing)
 	hostile_expect_fds(&daemon, n_fds);
 	for (unsigned int i = 0; i < 10; i++)
 		raw_close(&raw[i]);
+	fixture_daemon_stop(&daemon);
+}
+
+/* ---- ways in -------------------------------------------------------------------------------------------------- */
+
+#define ACCEPTING 0x10000u /* flags of /proc/net/unix: __SO_ACCEPTCON */
+
+/* The Unix sockets of the daemon's network namespace: is this one of them, and does it listen, and where? */
+static bool find_unix(pid_t pid, unsigned long inode, unsigned int *ret_flags, char path[256])
+{
+	unsigned long number;
+	char name[64], line[512];
+	bool found = false;
+	FILE *f;
+
+	snprintf(name, sizeof(name), "/proc/%d/net/unix", pid);
+	f = fopen(name, "re");
+	ASSERT(f);
+	while (!found && fgets(line, sizeof(line), f)) {
+		path[0] = 0;
+		found = sscanf(line, "%*s %*x %*x %x %*x %*x %lu %255s", ret_flags, &number, path) >= 2 && number == inode;
+	}
+	fclose(f);
+	return found;
+}
+
+/* With sessions on two NICs and traffic: sockets of any other family are ways in that nobody looks at. */
+TEST(the_control_socket_is_the_only_way_in)
+{
+	unsigned int n_listening = 0, n_sockets = 0, flags;
+	struct fixture_daemon daemon;
+	struct raw_traffic t[2];
+	char folder[64], path[256];
+	struct dirent *entry;
+	DIR *dir;
+
+	fixture_daemon_start(&daemon, "--soft-nics=2", NULL);
+	for (int i = 0; i < 2; i++) {
+		raw_traffic_init(&t[i], daemon.socket);
+		raw_traffic_write(&t[i], 8192, 0, 4096);
+		ASSERT_EQ(raw_traffic_poll(&t[i]), SHMD_CQE_REQ);
+	}
+	snprintf(folder, sizeof(folder), "/proc/%d/fd", daemon.pid);
+	dir = opendir(folder);
+	ASSERT(dir);
+	while ((entry = readdir(dir))) {
+		char target[256] = "";
+		unsigned long inode;
+
+		if (readlinkat(dirfd(dir), entry->d_name, target, sizeof(target) - 1) < 0 ||
+		    sscanf(target, "socket:[%lu]", &inode) != 1)
+			continue;
+		n_sockets++;
+		if (!find_unix(daemon.pid, inode, &flags, path))
+			test_fail(TEST_WHERE, "descriptor %s is a socket of another family than AF_UNIX", entry->d_name);
+		if (flags & ACCEPTING) {
+			ASSERT_STREQ(path, daemon.socket);
+			n_listening++;
+		}
+	}
+	closedir(dir);
+	ASSERT_EQ(n_listening, 1);
+	ASSERT_GE(n_sockets, 3);
+	for (int i = 0; i < 2; i++)
+		raw_traffic_deinit(&t[i]);
 	fixture_daemon_stop(&daemon);
 }
