@@ -99,6 +99,8 @@ static int charge_connection(struct session *session)
 {
 	const struct quota_amount amount = {.n = {[QUOTA_CONNECTIONS] = 1}};
 
+	/* Those whose clients have read or gone meanwhile give their places back. */
+	unread_look(&session->registry->unread, UNREAD_LOOKS);
 	if (quota_fds_stuck(&session->user, 1))
 		return refuse_connection(session, QUOTA_FDS, SHMD_STATUS_QUOTA_FDS);
 	if (quota_charge(&session->user, &amount, &session->connection_charge) == 0)

@@ -22,9 +22,6 @@
 #include "proto/base/assert.h"
 #include "proto/framing.h"
 
-/* For each reply that waits for room, in a turn of its own. */
-#define LOOKS_PER_TRY 16u
-
 void unread_table_init(struct unread_table *table)
 {
 	*table = (struct unread_table){0};
@@ -101,7 +98,7 @@ bool unread_may_send(struct unread *unread, unsigned int n)
 	if (quota_unread_fits(&unread->user, n))
 		return true;
 	unread_count(unread);
-	unread_look(unread->table, LOOKS_PER_TRY);
+	unread_look(unread->table, UNREAD_LOOKS);
 	return quota_unread_fits(&unread->user, n);
 }
 

@@ -8,6 +8,9 @@
 #include "daemon/session/quota.h"
 #include "proto/base/list.h"
 
+/* So many sockets are looked at for each connection, and for each reply that waits for room. */
+#define UNREAD_LOOKS 16u
+
 struct unread_table {
 	struct list sockets; /* struct unread.link: those with descriptors, looked at longest ago first */
 	unsigned int n_ended;

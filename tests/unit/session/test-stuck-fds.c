@@ -335,3 +335,20 @@ TEST(client_that_reads_late_finds_what_was_sent_and_the_end)
 	raw_close(&pair.raw);
 	lab_deinit(&lab);
 }
+
+/* Without anybody who looks from time to time. */
+TEST(a_connection_takes_the_place_of_one_whose_client_has_gone)
+{
+	struct pair pair;
+	struct lab lab;
+
+	lab_init(&lab, 3);
+	for (int i = 0; i < 10; i++) {
+		pair_init(&pair, &lab);
+		ask_hello(&pair);
+		pair_deinit(&pair);
+		ASSERT_EQ(lab.registry.unread.n_ended, 1);
+	}
+	lab_assert_empty(&lab);
+	lab_deinit(&lab);
+}
