@@ -13,6 +13,7 @@
 #include "daemon/session/unread.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -110,14 +111,29 @@ void unread_sent(struct unread *unread, unsigned int n)
 	quota_unread_add(&unread->user, n);
 }
 
+/*
+ * What the client sent and nobody read goes now: with its own end of the socket in it, that would never be closed.
+ * Whoever closes a duplicate does that.
+ */
+static int drop_input(struct unread *unread)
+{
+	int dup = fcntl(unread->sock, F_DUPFD_CLOEXEC, 3);
+
+	if (dup < 0)
+		return -errno;
+	framing_close(dup, quota_user_account(&unread->user));
+	return 0;
+}
+
 void unread_end(struct unread *unread, struct quota_charge *place)
 {
-	if (unread_count(unread) == 0) {
+	/* The client sees the end behind what it has not read. */
+	if (unread_count(unread) > 0)
+		shutdown(unread->sock, SHUT_RDWR);
+	if (unread_count(unread) == 0 || drop_input(unread) < 0) {
 		unread_free(unread);
 		return;
 	}
-	/* The client sees the end behind what it has not read. */
-	shutdown(unread->sock, SHUT_RDWR);
 	unread->ended = true;
 	unread->table->n_ended++;
 	unread->place = *place;

@@ -50,6 +50,7 @@ void lab_deinit(struct lab *lab)
 
 void lab_assert_empty(struct lab *lab)
 {
+	close_foreign_wait();
 	unread_look(&lab->registry.unread, UINT_MAX);
 	close_foreign_wait();
 	quota_collect(&lab->registry.quota);

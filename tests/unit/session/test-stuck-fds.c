@@ -352,3 +352,19 @@ TEST(a_connection_takes_the_place_of_one_whose_client_has_gone)
 	lab_assert_empty(&lab);
 	lab_deinit(&lab);
 }
+
+/* Its end of the socket, in a packet that nobody reads: what would keep the socket is in the socket. */
+TEST(a_client_that_sends_its_own_socket_leaves_nothing)
+{
+	struct pair pair;
+	struct lab lab;
+
+	lab_init(&lab, MAX_FDS);
+	pair_init(&pair, &lab);
+	ask_hello(&pair);
+	pair.raw.pump = NULL;
+	raw_send_bytes(&pair.raw, "x", 1, &pair.raw.sock, 1);
+	pair_deinit(&pair);
+	lab_assert_empty(&lab);
+	lab_deinit(&lab);
+}
