@@ -162,6 +162,17 @@ static int open_up(struct listener *listener, const struct settings *settings)
 	return 0;
 }
 
+/*
+ * Until its session is accepted nobody sends descriptors: those of a connection that is refused would have to be closed
+ * by us, which may take as long as their sender likes. An older kernel lets them through.
+ */
+static int refuse_fds(struct listener *listener)
+{
+	int r = framing_set_passing(listener->fd, false);
+
+	return r == -ENOPROTOOPT ? 0 : r;
+}
+
 static int make_own(struct listener *listener, const struct settings *settings)
 {
 	_cleanup_close_ int lock = -1;
@@ -177,6 +188,9 @@ static int make_own(struct listener *listener, const struct settings *settings)
 	listener->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (listener->fd < 0)
 		return -errno;
+	r = refuse_fds(listener);
+	if (r < 0)
+		return r;
 	r = bind_closed(listener->fd, listener->path);
 	if (r < 0)
 		return r;
@@ -196,18 +210,7 @@ static int take_activated(struct listener *listener)
 	    getsockname(listener->fd, (struct sockaddr *)&addr, &size) < 0)
 		return -errno;
 	snprintf(listener->path, sizeof(listener->path), "%s", addr.sun_path);
-	return 0;
-}
-
-/*
- * Until its session is accepted nobody sends descriptors: those of a connection that is refused would have to be closed
- * by us, which may take as long as their sender likes. An older kernel lets them through.
- */
-static int refuse_fds(struct listener *listener)
-{
-	int r = framing_set_passing(listener->fd, false);
-
-	return r == -ENOPROTOOPT ? 0 : r;
+	return refuse_fds(listener);
 }
 
 int listener_init(struct listener *listener, const struct settings *settings)
@@ -223,8 +226,6 @@ int listener_init(struct listener *listener, const struct settings *settings)
 	else
 		log_line(LOG_ERR, NULL,
 			 "the service manager passed something else than one listening SOCK_SEQPACKET socket");
-	if (r == 0)
-		r = refuse_fds(listener);
 	if (r < 0)
 		listener_deinit(listener);
 	return r;
