@@ -43,7 +43,8 @@ static const struct way {
 	uint32_t init, rtr, rts; /* rts UINT32_MAX: does not go there */
 } ways_up[N_TYPES] = {
 	{ENGINE_QP_RC, INIT, RTR, RTS},
-	{ENGINE_QP_UC, INIT, IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN, IBV_QP_SQ_PSN},
+	{ENGINE_QP_UC, INIT, IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN,
+	 IBV_QP_SQ_PSN},
 	{ENGINE_QP_UD, PORT | IBV_QP_QKEY, 0, IBV_QP_SQ_PSN},
 	{ENGINE_QP_DCI, PORT, IBV_QP_PATH_MTU, RTS},
 	{ENGINE_QP_DCT, INIT, IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_MIN_RNR_TIMER, UINT32_MAX},
@@ -71,9 +72,12 @@ TEST(every_type_needs_just_its_own_attributes)
 		else
 			ASSERT_ERR(check_type(way->type, IBV_QPS_RTR, IBV_QPS_RTS, 0), EINVAL);
 	}
-	ASSERT_ERR(check_type(ENGINE_QP_UD, IBV_QPS_RESET, IBV_QPS_INIT, INIT | IBV_QP_QKEY), EINVAL);
-	ASSERT_ERR(check_type(ENGINE_QP_RC, IBV_QPS_RESET, IBV_QPS_INIT, INIT | IBV_QP_QKEY), EINVAL);
-	ASSERT_OK(check_type(ENGINE_QP_DCI, IBV_QPS_INIT, IBV_QPS_RTR, IBV_QP_PATH_MTU | IBV_QP_AV));
+	ASSERT_ERR(check_type(ENGINE_QP_UD, IBV_QPS_RESET, IBV_QPS_INIT, INIT | IBV_QP_QKEY),
+		   EINVAL);
+	ASSERT_ERR(check_type(ENGINE_QP_RC, IBV_QPS_RESET, IBV_QPS_INIT, INIT | IBV_QP_QKEY),
+		   EINVAL);
+	ASSERT_OK(
+		check_type(ENGINE_QP_DCI, IBV_QPS_INIT, IBV_QPS_RTR, IBV_QP_PATH_MTU | IBV_QP_AV));
 }
 
 TEST(only_unreliable_qps_leave_sqe_and_a_dct_never_goes_back)
@@ -83,8 +87,10 @@ TEST(only_unreliable_qps_leave_sqe_and_a_dct_never_goes_back)
 		bool unreliable = type == ENGINE_QP_UC || type == ENGINE_QP_UD;
 
 		ASSERT_EQ(check_type(type, IBV_QPS_SQE, IBV_QPS_RTS, 0) == 0, unreliable);
-		ASSERT_EQ(check_type(type, IBV_QPS_RTR, IBV_QPS_RESET, 0) == 0, type != ENGINE_QP_DCT);
-		ASSERT_EQ(check_type(type, IBV_QPS_RTR, IBV_QPS_ERR, 0) == 0, type != ENGINE_QP_DCT);
+		ASSERT_EQ(check_type(type, IBV_QPS_RTR, IBV_QPS_RESET, 0) == 0,
+			  type != ENGINE_QP_DCT);
+		ASSERT_EQ(check_type(type, IBV_QPS_RTR, IBV_QPS_ERR, 0) == 0,
+			  type != ENGINE_QP_DCT);
 		ASSERT_ERR(check_type(type, IBV_QPS_ERR, IBV_QPS_INIT, ways_up[i].init), EINVAL);
 	}
 }
@@ -92,12 +98,16 @@ TEST(only_unreliable_qps_leave_sqe_and_a_dct_never_goes_back)
 /* What the table lets pass the engine takes: of sets that it does not know it makes an error. */
 TEST(engine_is_told_what_its_type_takes)
 {
-	const struct ib_uverbs_modify_qp cmd = {.attr_mask = INIT | RTR | RTS | IBV_QP_QKEY, .port_num = 1, .path_mtu = 3,
+	const struct ib_uverbs_modify_qp cmd = {.attr_mask = INIT | RTR | RTS | IBV_QP_QKEY,
+						.port_num = 1,
+						.path_mtu = 3,
 						.qkey = 0x99};
 	const uint32_t sets[N_TYPES] = {
-		ENGINE_QP_SET_ACCESS | ENGINE_QP_SET_PATH | ENGINE_QP_SET_RQ_PSN | ENGINE_QP_SET_SQ_PSN |
-			ENGINE_QP_SET_RETRY | ENGINE_QP_SET_RNR_TIMER | ENGINE_QP_SET_RD_ATOMIC,
-		ENGINE_QP_SET_ACCESS | ENGINE_QP_SET_PATH | ENGINE_QP_SET_RQ_PSN | ENGINE_QP_SET_SQ_PSN,
+		ENGINE_QP_SET_ACCESS | ENGINE_QP_SET_PATH | ENGINE_QP_SET_RQ_PSN |
+			ENGINE_QP_SET_SQ_PSN | ENGINE_QP_SET_RETRY | ENGINE_QP_SET_RNR_TIMER |
+			ENGINE_QP_SET_RD_ATOMIC,
+		ENGINE_QP_SET_ACCESS | ENGINE_QP_SET_PATH | ENGINE_QP_SET_RQ_PSN |
+			ENGINE_QP_SET_SQ_PSN,
 		ENGINE_QP_SET_QKEY | ENGINE_QP_SET_SQ_PSN,
 		ENGINE_QP_SET_SQ_PSN | ENGINE_QP_SET_RETRY | ENGINE_QP_SET_RD_ATOMIC,
 		ENGINE_QP_SET_ACCESS | ENGINE_QP_SET_RNR_TIMER,
@@ -180,9 +190,10 @@ TEST(only_transitions_of_the_standard_exist)
 		struct engine_qp_modify mod;                                                       \
 		const char *reason = NULL;                                                         \
 		cmd.field = (value);                                                               \
-		ASSERT_ERR(qp_table_translate(ENGINE_QP_RC, &cmd, IBV_QPS_RTS, &mod, &reason), EINVAL);          \
+		ASSERT_ERR(qp_table_translate(ENGINE_QP_RC, &cmd, IBV_QPS_RTS, &mod, &reason),     \
+			   EINVAL);                                                                \
 		cmd.attr_mask = 0;                                                                 \
-		ASSERT_OK(qp_table_translate(ENGINE_QP_RC, &cmd, IBV_QPS_RTS, &mod, &reason));                   \
+		ASSERT_OK(qp_table_translate(ENGINE_QP_RC, &cmd, IBV_QPS_RTS, &mod, &reason));     \
 	} while (0)
 
 TEST(values_beyond_the_device_are_refused)
