@@ -32,6 +32,7 @@
 #define SIM_MAX_SRQ_WR 32767u
 #define SIM_MAX_SRQ_SGE 31u
 #define SIM_MAX_AH 65536u
+#define SIM_DM_BYTES (256u << 10)
 #define SIM_MAX_CQ 16384u
 #define SIM_MAX_CQE 4194303u
 #define SIM_MAX_MR 65536u
@@ -59,6 +60,7 @@ struct nic {
 	struct hash qps_by_number;
 	struct hash srqs_by_number;
 	uint32_t next_cqn, next_qpn, next_srqn, next_pdn, next_key, next_page;
+	uint64_t dm_bytes; /* in use */
 	uint32_t n_cqs, n_qps, n_srqs, n_ahs, n_pds, n_mrs, n_uars;
 };
 
@@ -71,6 +73,7 @@ struct sim {
 	bool ethernet;
 	int n_nics;
 	struct nic nics[SIM_NICS_MAX];
+	int clock_memfd;
 	char root[80];
 	FILE *log;
 };
@@ -96,6 +99,7 @@ enum object_type {
 	OBJECT_QP,
 	OBJECT_SRQ,
 	OBJECT_AH,
+	OBJECT_DM,
 	OBJECT_UAR,
 	OBJECT_CHANNEL,
 };
@@ -141,6 +145,8 @@ struct memory {
 /* Pin [addr, addr + bytes). -EFAULT when `writable` is wanted of pages that are not. */
 int memory_pin(struct call *call, uint64_t addr, uint64_t bytes, bool writable,
 	       struct memory **ret_memory);
+/* All of a memfd, which stays the caller's. */
+int memory_of_memfd(int fd, uint64_t bytes, struct memory **ret_memory);
 static inline void *memory_at(const struct memory *memory, uint64_t addr)
 {
 	return memory->base + (addr & (SIM_PAGE - 1));
@@ -163,6 +169,15 @@ bool channel_send(struct channel *channel, const void *event, size_t bytes);
 /* Take back what nobody has read and `is_mine`. Returns how many. */
 unsigned int channel_withdraw(struct channel *channel, size_t event_bytes,
 			      bool (*is_mine)(const void *event, const void *of), const void *of);
+
+/* ---- what clients map: page numbers are a command with an index around it (mlx5_ib, mlx5_entry_to_mmap_offset) ---- */
+
+#define MMAP_PAGE(command, index) (((uint64_t)(index) >> 8 << 16) | ((command) << 8) | ((index)&0xff))
+#define MMAP_COMMAND(page) ((page) >> 8 & 0xff)
+#define MMAP_INDEX(page) ((page) >> 16 << 8 | ((page)&0xff))
+#define MMAP_UAR 9u
+
+int clock_init(struct sim *sim);
 
 /* ---- UAR pages --------------------------------------------------------------------------------------------------- */
 
@@ -275,6 +290,10 @@ int qp_destroy(struct call *call);
 int srq_create(struct call *call);
 int srq_destroy(struct call *call);
 int ah_destroy(struct call *call);
+int dm_alloc(struct call *call);
+int dm_destroy(struct call *call);
+int dm_query(struct call *call);
+int mr_reg_dm(struct call *call);
 int uar_alloc(struct call *call);
 int uar_destroy(struct call *call);
 
