@@ -103,8 +103,8 @@ struct mr {
 	struct pd *pd;
 	struct dm *dm; /* NULL: memory of the client */
 	struct memory *memory;
-	struct ib_uverbs_reg_mr reg; /* as it was asked for */
 	uint32_t key;
+	struct ib_uverbs_reg_mr reg; /* as it was asked for; ends in no data */
 };
 
 static void mr_free(struct object *object)
