@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <infiniband/verbs.h>
 #include <rdma/ib_user_ioctl_cmds.h>
@@ -102,6 +103,7 @@ static int enter(struct call *call, struct srq *srq, const struct srq_params *pa
 	};
 	int r;
 
+	memset(attr.dbrec, 0, sizeof(uint32_t)); /* as of a QP */
 	sim_lock(nic->sim);
 	attr.srqn = nic->next_srqn++;
 	r = engine_srq_create(nic->engine, &attr);
