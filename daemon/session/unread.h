@@ -23,6 +23,7 @@ struct unread {
 	unsigned int n_fds; /* at most: sent since everything was read last */
 	int sock; /* the session's, until it has ended */
 	bool ended;
+	bool input_dropped; /* by a thread that may be at it yet: nothing comes in, and nobody else reads */
 	struct quota_charge place; /* of the connection, once it has ended */
 };
 

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -365,6 +366,66 @@ TEST(a_client_that_sends_its_own_socket_leaves_nothing)
 	pair.raw.pump = NULL;
 	raw_send_bytes(&pair.raw, "x", 1, &pair.raw.sock, 1);
 	pair_deinit(&pair);
+	lab_assert_empty(&lab);
+	lab_deinit(&lab);
+}
+
+/* Its thread has a packet in hand when the client has read: what is behind that packet is for nobody else. */
+TEST(thread_that_drops_what_was_not_read_is_alone_at_the_socket)
+{
+	struct attack attack = {0};
+	struct pair pair;
+	struct lab lab;
+
+	/* What nobody reads is cut off. */
+	if (test_emulator())
+		test_skip("qemu-user leaks descriptors when ancillary data is cut off");
+	lab_init(&lab, MAX_FDS);
+	pair_init(&pair, &lab);
+	ask_hello(&pair);
+	pair.raw.pump = NULL;
+	for (int i = 0; i < 2; i++) {
+		int fd = next_fd(&attack);
+
+		raw_send_bytes(&pair.raw, "x", 1, &fd, 1);
+		raw_send_bytes(&pair.raw, "x", 1, NULL, 0);
+		close(fd);
+	}
+	pair.session = session_free(pair.session);
+	read_hello(&pair);
+	unread_look(&lab.registry.unread, 1);
+	ASSERT_EQ(lab.registry.unread.n_ended, 0);
+	quota_collect(&lab.registry.quota);
+	ASSERT_EQ(lab.registry.quota.total.n[QUOTA_FDS], 1);
+	for (int i = 0; i < 2; i++)
+		close(attack.peers[i]);
+	raw_close(&pair.raw);
+	lab_assert_empty(&lab);
+	lab_deinit(&lab);
+}
+
+/* A session cannot end in a way that its descriptors are counted no more: with its own socket in the packet, as above. */
+TEST(session_that_ends_while_there_are_no_descriptors_keeps_its_place_until_it_is_read)
+{
+	struct rlimit limit, none;
+	struct pair pair;
+	struct lab lab;
+
+	lab_init(&lab, MAX_FDS);
+	pair_init(&pair, &lab);
+	ask_hello(&pair);
+	pair.raw.pump = NULL;
+	raw_send_bytes(&pair.raw, "x", 1, &pair.raw.sock, 1);
+	ASSERT_OK(getrlimit(RLIMIT_NOFILE, &limit));
+	none = (struct rlimit){0, limit.rlim_max};
+	ASSERT_OK(setrlimit(RLIMIT_NOFILE, &none));
+	pair.session = session_free(pair.session);
+	unread_look(&lab.registry.unread, 1);
+	ASSERT_EQ(lab.registry.unread.n_ended, 1);
+	ASSERT_EQ(lab.registry.quota.total.n[QUOTA_CONNECTIONS], 1);
+	ASSERT_OK(setrlimit(RLIMIT_NOFILE, &limit));
+	raw_close(&pair.raw);
+	unread_look(&lab.registry.unread, 1);
 	lab_assert_empty(&lab);
 	lab_deinit(&lab);
 }
