@@ -22,7 +22,11 @@
 #include <linux/sockios.h>
 
 #include "proto/base/assert.h"
+#include "proto/base/nsec.h"
 #include "proto/framing.h"
+
+/* Replies that wait for room look no more often than this. */
+#define LOOK_NSEC NSEC_PER_MSEC
 
 void unread_table_init(struct unread_table *table)
 {
@@ -120,10 +124,17 @@ void unread_look(struct unread_table *table, unsigned int n_sockets)
 
 bool unread_may_send(struct unread *unread, unsigned int n)
 {
+	struct unread_table *table = unread->table;
+	uint64_t now;
+
 	if (quota_unread_fits(&unread->user, n))
 		return true;
-	unread_count(unread);
-	unread_look(unread->table, UNREAD_LOOKS);
+	/* All that wait look for each other: hundreds of them, each for itself, would look most of the time. */
+	now = nsec_now();
+	if (now - table->looked_nsec < LOOK_NSEC)
+		return false;
+	table->looked_nsec = now;
+	unread_look(table, UNREAD_LOOKS);
 	return quota_unread_fits(&unread->user, n);
 }
 
