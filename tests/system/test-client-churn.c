@@ -28,6 +28,7 @@
 #include "tests/system/raw-traffic.h"
 
 #define BATCH 100
+#define BATCH_TRAFFIC 10u /* at least, of the 50 that may */
 #define N_REQUESTS 5 /* of a client before its first WQE */
 #define RSS_SLACK_BYTES (4u << 20)
 
@@ -102,8 +103,20 @@ static void ask_status(struct churn *churn)
 		churn->slowest_nsec = begin;
 }
 
+/* Until so many have had traffic: the random points of death are not all before it. */
+static void wait_for_traffic(const struct churn *churn, uint32_t n)
+{
+	uint64_t end = nsec_now() + 10 * NSEC_PER_SEC;
+
+	while (__atomic_load_n(churn->n_traffic, __ATOMIC_RELAXED) < n) {
+		ASSERT_LT(nsec_now(), end);
+		nap(NSEC_PER_MSEC);
+	}
+}
+
 static void batch(struct churn *churn)
 {
+	uint32_t n_traffic = *churn->n_traffic;
 	pid_t pids[BATCH];
 
 	for (int i = 0; i < BATCH; i++) {
@@ -114,6 +127,7 @@ static void batch(struct churn *churn)
 		if (pids[i] == 0)
 			live(churn, n_requests);
 	}
+	wait_for_traffic(churn, n_traffic + BATCH_TRAFFIC);
 	for (int i = 0; i < BATCH; i++) {
 		int k = i + (int)(random() % (BATCH - i));
 		pid_t pid = pids[k];
@@ -134,7 +148,7 @@ static void batch(struct churn *churn)
 	daemon_expect_empty(&churn->ctl, NSEC_PER_SEC);
 }
 
-TEST_TIMEOUT(a_thousand_clients_killed_at_random_points_leave_nothing, 60)
+TEST_TIMEOUT(a_thousand_clients_killed_at_random_points_leave_nothing, 120)
 {
 	struct daemon_usage before, after;
 	struct churn churn;
@@ -144,15 +158,12 @@ TEST_TIMEOUT(a_thousand_clients_killed_at_random_points_leave_nothing, 60)
 	daemon_usage(churn.daemon.pid, &before);
 	for (int i = 0; i < 10; i++)
 		batch(&churn);
-	daemon_usage(churn.daemon.pid, &after);
+	daemon_expect_usage(churn.daemon.pid, &before, &after);
 	printf("# %u of 1100 had traffic; daemon: %u fds, %u shared mappings, %.1f MB, peak %.1f MB; slowest reply %.1f ms\n",
 	       *churn.n_traffic, after.n_fds, after.n_shared, (double)after.rss_bytes / 1e6,
 	       (double)after.peak_rss_bytes / 1e6, (double)churn.slowest_nsec / 1e6);
-	ASSERT_EQ(after.n_fds, before.n_fds);
-	ASSERT_EQ(after.n_shared, before.n_shared);
 	if (!test_has_sanitizer())
 		ASSERT_LT(after.rss_bytes, before.rss_bytes + RSS_SLACK_BYTES);
-	ASSERT_GT(*churn.n_traffic, 100);
 	churn_deinit(&churn);
 }
 
@@ -212,12 +223,10 @@ TEST_TIMEOUT(five_hundred_and_twelve_sessions_work_at_once, 60)
 			raw_traffic_deinit(&t[i]);
 		daemon_expect_empty(&churn.ctl, 5 * NSEC_PER_SEC);
 	}
-	daemon_usage(churn.daemon.pid, &after);
+	daemon_expect_usage(churn.daemon.pid, &before, &after);
 	printf("# %d sessions: %u fds, %u shared mappings, %.1f MB; afterwards %u, %u, %.1f MB\n", N_LIVE, live.n_fds,
 	       live.n_shared, (double)live.rss_bytes / 1e6, after.n_fds, after.n_shared,
 	       (double)after.rss_bytes / 1e6);
-	ASSERT_EQ(after.n_fds, before.n_fds);
-	ASSERT_EQ(after.n_shared, before.n_shared);
 	churn_deinit(&churn);
 }
 

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Descriptors that nobody manages to close are their sender's, until they are closed. */
-#include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
-#include <netinet/in.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -12,6 +10,7 @@
 
 #include "proto/base/foreign-fd.h"
 #include "proto/base/nsec.h"
+#include "tests/lib/strange-fd.h"
 #include "tests/lib/test.h"
 #include "tests/unit/session/lab.h"
 
@@ -50,29 +49,12 @@ static int n_open_fds(void)
 	return n;
 }
 
-/* A TCP connection that has more to send than its peer takes, and waits a minute when it is closed. */
 static int lingering(int *ret_peer)
 {
-	struct sockaddr_in addr = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	struct linger linger = {1, 60};
-	int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	int sock = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), small = 4096;
-	socklen_t bytes = sizeof(addr);
-	static char data[65536];
+	int sock = strange_fd_lingering(60, ret_peer);
 
-	if (listener < 0 || bind(listener, (struct sockaddr *)&addr, bytes) < 0)
+	if (sock < 0)
 		test_skip("no TCP here");
-	ASSERT_OK(setsockopt(listener, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small)));
-	ASSERT_OK(setsockopt(sock, SOL_SOCKET, SO_SNDBUF, &small, sizeof(small)));
-	ASSERT_OK(listen(listener, 1));
-	ASSERT_OK(getsockname(listener, (struct sockaddr *)&addr, &bytes));
-	ASSERT(connect(sock, (struct sockaddr *)&addr, bytes) == 0 || errno == EINPROGRESS);
-	*ret_peer = accept(listener, NULL, NULL);
-	ASSERT_GE(*ret_peer, 0);
-	while (send(sock, data, sizeof(data), MSG_NOSIGNAL) > 0)
-		;
-	ASSERT_OK(setsockopt(sock, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)));
-	close(listener);
 	return sock;
 }
 
