@@ -56,6 +56,14 @@ int framing_set_passing(int sock, bool on)
 	return setsockopt(sock, SOL_SOCKET, SO_PASSRIGHTS, &value, sizeof(value)) < 0 ? -errno : 0;
 }
 
+bool framing_is_passing(int sock)
+{
+	int value = 1;
+	socklen_t bytes = sizeof(value);
+
+	return getsockopt(sock, SOL_SOCKET, SO_PASSRIGHTS, &value, &bytes) < 0 || value;
+}
+
 static void add_fds(struct msghdr *header, union control *control, const int *fds,
 		    unsigned int n_fds)
 {

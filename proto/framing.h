@@ -54,6 +54,7 @@ bool framing_next_has_fds(int sock);
  * to it, and sending one against it fails at the sender. -ENOPROTOOPT: the kernel cannot (before Linux 6.16); then it may.
  */
 int framing_set_passing(int sock, bool on);
+bool framing_is_passing(int sock);
 
 /* Options both sides rely on, for a socket that was accepted or made by socketpair. 0 or negative errno. */
 int framing_setup(int sock);
