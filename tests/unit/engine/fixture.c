@@ -138,6 +138,7 @@ void world_init_chunk(struct world *w, enum mem_mode mode, uint32_t chunk_bytes)
 				   .max_cqs = 1 << 12,
 				   .max_mrs = 1 << 12,
 				   .max_srqs = 1 << 4,
+				   .max_mws = 1 << 4,
 				   .chunk_bytes = chunk_bytes};
 
 	memset(w, 0, sizeof(*w));
