@@ -103,7 +103,8 @@ static void setup(struct mw_setup *m, bool is_type_2)
 {
 	struct engine_mw_attr attr = {.key = KEY, .pdn = 1, .is_type_2 = is_type_2};
 
-	setup_init(&m->s, MEM_POINTER, 8192, NULL);
+	world_init_windows(&m->s.w, MEM_POINTER, 16);
+	setup_fill(&m->s, 8192, NULL);
 	m->of = region_new_attr(&m->s.w, 1, 8192, BINDABLE, 1);
 	ASSERT_OK(engine_mw_create(m->s.p.b.node->engine, &attr));
 }
@@ -429,6 +430,27 @@ TEST(peer_frees_nothing_else_with_a_send)
 }
 
 /* ---- objects ---- */
+
+TEST(nic_without_windows_knows_neither_opcode)
+{
+	for (int inval = 0; inval < 2; inval++) {
+		struct mw_setup m;
+
+		setup_init(&m.s, MEM_POINTER, 8192, NULL);
+		m.of = region_new_attr(&m.s.w, 1, 8192, BINDABLE, 1);
+		if (inval) {
+			send_inval(&m, m.of->key);
+			expect_error(&m.s.p.a.scq, false, 0, SHMD_SYNDROME_LOCAL_QP_OP_ERR);
+		} else {
+			struct umr umr = binding(&m.s.p.b, m.of, true);
+
+			post_umr(&m.s.p.b, KEY, &umr);
+			world_run(&m.s.w);
+			expect_error(&m.s.p.b.scq, false, 0, SHMD_SYNDROME_LOCAL_QP_OP_ERR);
+		}
+		setup_deinit(&m.s);
+	}
+}
 
 TEST(creation_of_windows_is_checked)
 {
