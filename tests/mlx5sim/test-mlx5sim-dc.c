@@ -105,7 +105,7 @@ TEST(memory_window_opens_its_part_of_a_region_until_it_goes)
 	struct side sides[2];
 	struct ibv_mr *mr;
 	struct ibv_mw *mw;
-	uint32_t first;
+	uint32_t first, last;
 
 	sides_init(sides);
 	a = make_qp(&sides[0], IBV_QPT_RC, NULL);
@@ -125,8 +125,9 @@ TEST(memory_window_opens_its_part_of_a_region_until_it_goes)
 	ASSERT_NE(mw->rkey, first);
 	ASSERT_EQ(write_by_key(&sides[0], a, mw->rkey, bind.bind_info.addr), IBV_WC_SUCCESS);
 	ASSERT_MEMEQ(sides[1].memory + 4096, sides[0].memory, 64);
+	last = mw->rkey;
 	ASSERT_EQ(ibv_dealloc_mw(mw), 0);
-	ASSERT_EQ(write_by_key(&sides[0], a, mw->rkey, bind.bind_info.addr), IBV_WC_REM_ACCESS_ERR);
+	ASSERT_EQ(write_by_key(&sides[0], a, last, bind.bind_info.addr), IBV_WC_REM_ACCESS_ERR);
 	ASSERT_EQ(ibv_destroy_qp(a), 0);
 	ASSERT_EQ(ibv_destroy_qp(b), 0);
 	ASSERT_EQ(ibv_dereg_mr(mr), 0);
