@@ -62,6 +62,8 @@ int device_query_gid_table(struct call *call)
 	if (call_u64(call, UVERBS_ATTR_QUERY_GID_TABLE_ENTRY_SIZE) != sizeof(entries[0]) ||
 	    call_u64(call, UVERBS_ATTR_QUERY_GID_TABLE_FLAGS))
 		return call_refuse(call, -EOPNOTSUPP, "entry size or flags");
+	if (call_out_room(call, UVERBS_ATTR_QUERY_GID_TABLE_RESP_ENTRIES) < n * sizeof(entries[0]))
+		return call_refuse(call, -EINVAL, "there are %llu entries", (unsigned long long)n);
 	for (unsigned int i = 0; i < n; i++)
 		fill_gid(call->nic, i, &entries[i]);
 	r = call_out(call, UVERBS_ATTR_QUERY_GID_TABLE_RESP_ENTRIES, entries,
@@ -108,6 +110,7 @@ static int answer_context(struct call *call, uint16_t vectors_id, uint16_t suppo
 		.log_uar_size = 12,
 		.num_uars_per_page = 1,
 		.num_dyn_bfregs = 512,
+		.clock_info_versions = 1u << MLX5_IB_CLOCK_INFO_V1,
 	};
 	uint64_t core_support = IB_UVERBS_CORE_SUPPORT_OPTIONAL_MR_ACCESS;
 	uint32_t n_vectors = 1;
@@ -176,6 +179,10 @@ static void fill_device(const struct nic *nic, struct ib_uverbs_query_device_res
 		.max_res_rd_atom = SIM_MAX_QP * SIM_MAX_RD_ATOMIC,
 		.max_qp_init_rd_atom = SIM_MAX_RD_ATOMIC,
 		.atomic_cap = IBV_ATOMIC_HCA,
+		.max_ah = SIM_MAX_AH,
+		.max_srq = SIM_MAX_SRQ,
+		.max_srq_wr = SIM_MAX_SRQ_WR,
+		.max_srq_sge = SIM_MAX_SRQ_SGE,
 		.max_pkeys = 1,
 		.local_ca_ack_delay = 16,
 		.phys_port_cnt = 1,
@@ -192,7 +199,8 @@ int write_query_device(struct call *call)
 
 int write_ex_query_device(struct call *call)
 {
-	const struct mlx5_ib_query_device_resp driver = {.response_length = sizeof(driver)};
+	const struct mlx5_ib_query_device_resp driver = {
+		.response_length = sizeof(driver), .flags = MLX5_IB_QUERY_DEV_RESP_FLAGS_CQE_128B_PAD};
 	struct ib_uverbs_ex_query_device_resp resp = {.response_length = sizeof(resp)};
 	struct ib_uverbs_ex_query_device cmd;
 	int r;
@@ -203,6 +211,11 @@ int write_ex_query_device(struct call *call)
 	if (cmd.comp_mask || cmd.reserved)
 		return call_refuse(call, -EINVAL, "unknown input bits");
 	fill_device(call->nic, &resp.base);
+	resp.timestamp_mask = UINT64_MAX;
+	resp.hca_core_clock = 1000000; /* kHz */
+	resp.max_dm_size = SIM_DM_BYTES;
+	resp.cq_moderation_caps.max_cq_moderation_count = 0xffff;
+	resp.cq_moderation_caps.max_cq_moderation_period = 0xfff;
 	r = call_out(call, UVERBS_ATTR_UHW_OUT, &driver, sizeof(driver));
 	return r < 0 ? r : call_out(call, UVERBS_ATTR_CORE_OUT, &resp, sizeof(resp));
 }
@@ -210,7 +223,7 @@ int write_ex_query_device(struct call *call)
 struct write_spec {
 	uint32_t command;
 	const char *name;
-	bool needs_context;
+	bool answers;
 	int (*run)(struct call *call);
 };
 
@@ -224,7 +237,14 @@ static const struct write_spec writes[] = {
 	{IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL, "create_comp_channel", true,
 	 write_create_comp_channel},
 	{IB_USER_VERBS_CMD_QUERY_QP, "query_qp", true, write_query_qp},
-	{IB_USER_VERBS_CMD_MODIFY_QP, "modify_qp", true, write_modify_qp},
+	{IB_USER_VERBS_CMD_MODIFY_QP, "modify_qp", false, write_modify_qp},
+	{EX(IB_USER_VERBS_EX_CMD_MODIFY_QP), "ex_modify_qp", true, write_ex_modify_qp},
+	{IB_USER_VERBS_CMD_RESIZE_CQ, "resize_cq", true, write_resize_cq},
+	{EX(IB_USER_VERBS_EX_CMD_MODIFY_CQ), "ex_modify_cq", false, write_ex_modify_cq},
+	{IB_USER_VERBS_CMD_REREG_MR, "rereg_mr", true, write_rereg_mr},
+	{IB_USER_VERBS_CMD_MODIFY_SRQ, "modify_srq", false, write_modify_srq},
+	{IB_USER_VERBS_CMD_QUERY_SRQ, "query_srq", true, write_query_srq},
+	{IB_USER_VERBS_CMD_CREATE_AH, "create_ah", true, write_create_ah},
 };
 
 int device_invoke_write(struct call *call)
@@ -236,9 +256,9 @@ int device_invoke_write(struct call *call)
 			continue;
 		call->what = writes[i].name;
 		/* libibverbs asks whether this method exists by a command without buffers. */
-		if (!call_has(call, UVERBS_ATTR_CORE_OUT) && command != IB_USER_VERBS_CMD_MODIFY_QP)
+		if (writes[i].answers && !call_has(call, UVERBS_ATTR_CORE_OUT))
 			return -ENOSPC;
-		if (writes[i].needs_context && !call->ufile->has_context)
+		if (!call->ufile->has_context)
 			return call_refuse(call, -EINVAL, "no context");
 		return writes[i].run(call);
 	}

@@ -28,6 +28,11 @@
 #define SIM_MAX_QP 16384u
 #define SIM_MAX_QP_WR 32768u
 #define SIM_MAX_SGE 30u
+#define SIM_MAX_SRQ 4096u
+#define SIM_MAX_SRQ_WR 32767u
+#define SIM_MAX_SRQ_SGE 31u
+#define SIM_MAX_AH 65536u
+#define SIM_DM_BYTES (256u << 10)
 #define SIM_MAX_CQ 16384u
 #define SIM_MAX_CQE 4194303u
 #define SIM_MAX_MR 65536u
@@ -40,6 +45,7 @@ struct ufile;
 
 struct nic {
 	struct sim *sim;
+	struct nic *self; /* without const, for who has it as an opaque source */
 	int index;
 	struct engine *engine;
 	uint8_t mac[6];
@@ -52,8 +58,10 @@ struct nic {
 	struct list armed_cqs;
 	struct hash cqs_by_number;
 	struct hash qps_by_number;
-	uint32_t next_cqn, next_qpn, next_pdn, next_key, next_page;
-	uint32_t n_cqs, n_qps, n_pds, n_mrs, n_uars;
+	struct hash srqs_by_number;
+	uint32_t next_cqn, next_qpn, next_srqn, next_pdn, next_key, next_page;
+	uint64_t dm_bytes; /* in use */
+	uint32_t n_cqs, n_qps, n_srqs, n_ahs, n_pds, n_mrs, n_uars;
 };
 
 struct sim {
@@ -65,6 +73,7 @@ struct sim {
 	bool ethernet;
 	int n_nics;
 	struct nic nics[SIM_NICS_MAX];
+	int clock_memfd;
 	char root[80];
 	FILE *log;
 };
@@ -88,6 +97,9 @@ enum object_type {
 	OBJECT_MR,
 	OBJECT_CQ,
 	OBJECT_QP,
+	OBJECT_SRQ,
+	OBJECT_AH,
+	OBJECT_DM,
 	OBJECT_UAR,
 	OBJECT_CHANNEL,
 };
@@ -133,6 +145,8 @@ struct memory {
 /* Pin [addr, addr + bytes). -EFAULT when `writable` is wanted of pages that are not. */
 int memory_pin(struct call *call, uint64_t addr, uint64_t bytes, bool writable,
 	       struct memory **ret_memory);
+/* All of a memfd, which stays the caller's. */
+int memory_of_memfd(int fd, uint64_t bytes, struct memory **ret_memory);
 static inline void *memory_at(const struct memory *memory, uint64_t addr)
 {
 	return memory->base + (addr & (SIM_PAGE - 1));
@@ -155,6 +169,15 @@ bool channel_send(struct channel *channel, const void *event, size_t bytes);
 /* Take back what nobody has read and `is_mine`. Returns how many. */
 unsigned int channel_withdraw(struct channel *channel, size_t event_bytes,
 			      bool (*is_mine)(const void *event, const void *of), const void *of);
+
+/* ---- what clients map: page numbers are a command with an index around it (mlx5_ib, mlx5_entry_to_mmap_offset) ---- */
+
+#define MMAP_PAGE(command, index) (((uint64_t)(index) >> 8 << 16) | ((command) << 8) | ((index)&0xff))
+#define MMAP_COMMAND(page) ((page) >> 8 & 0xff)
+#define MMAP_INDEX(page) ((page) >> 16 << 8 | ((page)&0xff))
+#define MMAP_UAR 9u
+
+int clock_init(struct sim *sim);
 
 /* ---- UAR pages --------------------------------------------------------------------------------------------------- */
 
@@ -181,9 +204,12 @@ struct cq {
 	const uint8_t *ring;
 	uint32_t *dbrec; /* consumer index, arm word */
 	uint64_t user_handle;
-	uint32_t cqn, log2_entries;
+	uint32_t cqn, log2_entries, entry_bytes;
 	bool armed;
 	uint32_t armed_ci, arm_seen;
+	/* Moderation: an event for so many CQEs, or so long after the first of them. */
+	uint32_t moderate_count;
+	uint64_t moderate_nsec, first_cqe_nsec; /* 0: none yet */
 	uint32_t n_comp_events, n_async_events; /* sent */
 };
 
@@ -192,7 +218,8 @@ void nic_deinit(struct nic *nic);
 void *nic_thread(void *sim);
 void cq_arm_seen(struct nic *nic, const struct uar *uar, uint32_t cqn);
 void cq_engine_event(struct nic *nic, const struct engine_event *ev);
-void cq_notify_armed(struct nic *nic);
+void cq_notify_armed(struct nic *nic, uint64_t now_nsec);
+void srq_engine_event(struct nic *nic, const struct engine_event *ev);
 void qp_doorbell(struct nic *nic, const struct uar *uar);
 void qp_engine_event(struct nic *nic, const struct engine_event *ev);
 struct nic *sim_nic_of_gid(struct sim *sim, const uint8_t gid[16]);
@@ -203,6 +230,7 @@ struct call {
 	struct ufile *ufile;
 	struct nic *nic;
 	int reply;
+	bool refused;	     /* the log has the reason */
 	uint64_t attrs_addr; /* of the attributes in the client */
 	const struct method_spec *method;
 	const char *what; /* of the command, for the log */
@@ -214,6 +242,7 @@ struct call {
 bool call_has(const struct call *call, uint16_t id);
 /* The bytes of an ATTR_IN, or NULL when it was not sent. */
 const void *call_in(const struct call *call, uint16_t id, size_t *ret_bytes);
+size_t call_out_room(const struct call *call, uint16_t id); /* bytes of an ATTR_OUT; 0 absent */
 uint64_t call_u64(const struct call *call,
 		  uint16_t id); /* ATTR_IN of up to 8 bytes, ATTR_OBJECT, ATTR_FD; 0 absent */
 /* Copies a structure: shorter input is filled with zeros, longer must end in zeros (-EOPNOTSUPP). */
@@ -258,6 +287,13 @@ int cq_create(struct call *call);
 int cq_destroy(struct call *call);
 int qp_create(struct call *call);
 int qp_destroy(struct call *call);
+int srq_create(struct call *call);
+int srq_destroy(struct call *call);
+int ah_destroy(struct call *call);
+int dm_alloc(struct call *call);
+int dm_destroy(struct call *call);
+int dm_query(struct call *call);
+int mr_reg_dm(struct call *call);
 int uar_alloc(struct call *call);
 int uar_destroy(struct call *call);
 
@@ -268,5 +304,12 @@ int write_reg_mr(struct call *call);
 int write_create_comp_channel(struct call *call);
 int write_query_qp(struct call *call);
 int write_modify_qp(struct call *call);
+int write_resize_cq(struct call *call);
+int write_ex_modify_cq(struct call *call);
+int write_rereg_mr(struct call *call);
+int write_ex_modify_qp(struct call *call);
+int write_modify_srq(struct call *call);
+int write_query_srq(struct call *call);
+int write_create_ah(struct call *call);
 
 #endif
