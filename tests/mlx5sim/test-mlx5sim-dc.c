@@ -202,8 +202,8 @@ TEST(timestamp_of_a_completion_is_a_wall_clock_time)
 	stamp = mlx5dv_ts_to_ns(&clock, ibv_wc_read_completion_ts(cq));
 	ibv_end_poll(cq);
 	/* The two clocks are read one after the other when the device starts, and may drift apart since. */
-	ASSERT_LE(before, stamp + 100000000);
-	ASSERT_LE(stamp, wall_nsec() + 100000000);
+	ASSERT_LE(before, stamp + 1000000000);
+	ASSERT_LE(stamp, wall_nsec() + 1000000000);
 	ASSERT_EQ(ibv_destroy_qp(a), 0);
 	sides_deinit(sides);
 }
