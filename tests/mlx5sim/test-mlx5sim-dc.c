@@ -335,6 +335,27 @@ TEST(cq_is_resized_with_completions_in_it)
 	sides_deinit(sides);
 }
 
+/* Nobody waits for the completions before the command that they refuse. */
+TEST(cq_is_not_resized_below_what_was_posted_before)
+{
+	struct side sides[2];
+	struct ibv_qp *a;
+
+	sides_init(sides);
+	a = make_qp(&sides[0], IBV_QPT_UC, NULL);
+	ASSERT(a);
+	connect_to(a, &sides[1], 0xabcd);
+	for (unsigned int round = 0; round < 100; round++) {
+		for (unsigned int i = 0; i < 6; i++)
+			post_send(&sides[0], a, (struct ibv_send_wr){.opcode = IBV_WR_SEND}, 8);
+		ASSERT_EQ(ibv_resize_cq(sides[0].cq, 1), EINVAL);
+		for (unsigned int i = 0; i < 6; i++)
+			ASSERT_EQ(wait_wc(sides[0].cq).status, IBV_WC_SUCCESS);
+	}
+	ASSERT_EQ(ibv_destroy_qp(a), 0);
+	sides_deinit(sides);
+}
+
 static struct ibv_cq *make_large_cq(const struct side *side)
 {
 	struct ibv_cq_init_attr_ex attr = {.cqe = 15, .channel = side->channel};

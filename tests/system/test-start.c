@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "config.h"
+#include "proto/framing.h"
 #include "tests/lib/fixture-daemon.h"
 #include "tests/lib/raw-client.h"
 #include "tests/lib/test.h"
@@ -265,6 +266,35 @@ TEST(socket_activation_and_readiness)
 	ASSERT_OK(unlink(path));
 	close(told);
 	unlink(notify);
+	unlink(log);
+	rmdir(folder);
+}
+
+/* As its unit says it (AcceptFileDescriptors=). */
+TEST(activated_socket_that_takes_no_descriptors_stays_so)
+{
+	char folder[] = "/tmp/shmemd-act-XXXXXX", path[64], log[64];
+	struct raw_client raw;
+	int listener, status;
+	pid_t pid;
+
+	if (!HAVE_SYSTEMD)
+		test_skip("built without systemd");
+	ASSERT(mkdtemp(folder));
+	snprintf(path, sizeof(path), "%s/sock", folder);
+	snprintf(log, sizeof(log), "%s/log", folder);
+	listener = make_listener(path, SOCK_SEQPACKET);
+	if (framing_set_passing(listener, false) < 0)
+		test_skip("no SO_PASSRIGHTS here");
+	pid = run_activated(listener, "", log);
+	raw_connect(&raw, path);
+	raw_hello(&raw, MSG_ROLE_CONTROL);
+	kill(pid, SIGTERM);
+	ASSERT_EQ(waitpid(pid, &status, 0), pid);
+	ASSERT(!framing_is_passing(listener));
+	raw_close(&raw);
+	close(listener);
+	unlink(path);
 	unlink(log);
 	rmdir(folder);
 }

@@ -24,6 +24,7 @@
 #define IDLE_NSEC 30000
 #define LONG_IDLE_NSEC 200000
 #define LONG_IDLE_TURNS 2000
+#define MOST_TURNS 64 /* to catch up in */
 
 static uint64_t clock_of(clockid_t id)
 {
@@ -227,6 +228,14 @@ static bool turn(struct nic *nic)
 	busy |= engine_progress(nic->engine, 64) != 0;
 	cq_notify_armed(nic, op_now(nic));
 	return busy;
+}
+
+void nic_catch_up(struct nic *nic)
+{
+	unsigned int n = 0;
+
+	while (n++ < MOST_TURNS && turn(nic))
+		;
 }
 
 /* Receive queues have no doorbell register; the engine reads their records when a message comes. */

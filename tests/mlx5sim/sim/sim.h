@@ -216,6 +216,8 @@ struct cq {
 int nic_init(struct nic *nic, struct sim *sim, int index);
 void nic_deinit(struct nic *nic);
 void *nic_thread(void *sim);
+/* Work that was posted is done, or a good part of it, as by a device that is faster than a command. Sim locked. */
+void nic_catch_up(struct nic *nic);
 void cq_arm_seen(struct nic *nic, const struct uar *uar, uint32_t cqn);
 void cq_engine_event(struct nic *nic, const struct engine_event *ev);
 void cq_notify_armed(struct nic *nic, uint64_t now_nsec);

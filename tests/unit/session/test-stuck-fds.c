@@ -3,11 +3,13 @@
 #include <dirent.h>
 #include <errno.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "proto/base/foreign-fd.h"
+#include "proto/base/nsec.h"
 #include "tests/lib/strange-fd.h"
 #include "tests/lib/test.h"
 #include "tests/unit/session/lab.h"
@@ -263,6 +265,7 @@ static void move_and_recount(struct pair *pair, struct lab *lab)
 /* Also when its sessions have ended. Who reads is counted no longer. */
 TEST(descriptors_that_a_user_leaves_unread_are_bounded_and_delay_nobody_else)
 {
+	uint64_t end = nsec_now() + 10 * NSEC_PER_SEC;
 	struct pair hogs[2], more, other;
 	struct lab lab;
 
@@ -286,7 +289,8 @@ TEST(descriptors_that_a_user_leaves_unread_are_bounded_and_delay_nobody_else)
 	read_hello(&other);
 
 	read_hello(&hogs[0]);
-	session_writable(more.session);
+	while (session_stalled(more.session) && nsec_now() < end)
+		session_writable(more.session);
 	ASSERT(!session_stalled(more.session));
 	read_hello(&more);
 	ASSERT_EQ(lab.registry.unread.n_ended, 1);
@@ -296,6 +300,38 @@ TEST(descriptors_that_a_user_leaves_unread_are_bounded_and_delay_nobody_else)
 	pair_deinit(&other);
 	lab_assert_empty(&lab);
 	ASSERT_EQ(lab.registry.unread.n_ended, 0);
+	lab_deinit(&lab);
+}
+
+/* Hundreds of replies may wait, and each is tried a hundred times a second. */
+TEST(replies_that_wait_for_room_look_at_others_seldom)
+{
+	uint64_t begin, end = nsec_now() + 10 * NSEC_PER_SEC;
+	const struct list *first;
+	struct pair pairs[40];
+	struct lab lab;
+	bool looked;
+
+	lab_init(&lab, 1000);
+	lab.registry.quota.max_unread_fds = 39;
+	for (int i = 0; i < 40; i++) {
+		pair_init(&pairs[i], &lab);
+		ask_hello(&pairs[i]);
+	}
+	ASSERT(session_stalled(pairs[39].session));
+	/* Unless it was interrupted for long. */
+	do {
+		begin = nsec_now();
+		lab.registry.unread.looked_nsec = begin;
+		first = lab.registry.unread.sockets.next;
+		for (int i = 0; i < 3; i++)
+			session_writable(pairs[39].session);
+		looked = lab.registry.unread.sockets.next != first;
+	} while (nsec_now() - begin >= NSEC_PER_MSEC && nsec_now() < end);
+	ASSERT(!looked);
+	for (int i = 0; i < 40; i++)
+		pair_deinit(&pairs[i]);
+	lab_assert_empty(&lab);
 	lab_deinit(&lab);
 }
 
@@ -347,6 +383,66 @@ TEST(a_client_that_sends_its_own_socket_leaves_nothing)
 	pair.raw.pump = NULL;
 	raw_send_bytes(&pair.raw, "x", 1, &pair.raw.sock, 1);
 	pair_deinit(&pair);
+	lab_assert_empty(&lab);
+	lab_deinit(&lab);
+}
+
+/* Its thread has a packet in hand when the client has read: what is behind that packet is for nobody else. */
+TEST(thread_that_drops_what_was_not_read_is_alone_at_the_socket)
+{
+	struct attack attack = {0};
+	struct pair pair;
+	struct lab lab;
+
+	/* What nobody reads is cut off. */
+	if (test_emulator())
+		test_skip("qemu-user leaks descriptors when ancillary data is cut off");
+	lab_init(&lab, MAX_FDS);
+	pair_init(&pair, &lab);
+	ask_hello(&pair);
+	pair.raw.pump = NULL;
+	for (int i = 0; i < 2; i++) {
+		int fd = next_fd(&attack);
+
+		raw_send_bytes(&pair.raw, "x", 1, &fd, 1);
+		raw_send_bytes(&pair.raw, "x", 1, NULL, 0);
+		close(fd);
+	}
+	pair.session = session_free(pair.session);
+	read_hello(&pair);
+	unread_look(&lab.registry.unread, 1);
+	ASSERT_EQ(lab.registry.unread.n_ended, 0);
+	quota_collect(&lab.registry.quota);
+	ASSERT_EQ(lab.registry.quota.total.n[QUOTA_FDS], 1);
+	for (int i = 0; i < 2; i++)
+		close(attack.peers[i]);
+	raw_close(&pair.raw);
+	lab_assert_empty(&lab);
+	lab_deinit(&lab);
+}
+
+/* A session cannot end in a way that its descriptors are counted no more: with its own socket in the packet, as above. */
+TEST(session_that_ends_while_there_are_no_descriptors_keeps_its_place_until_it_is_read)
+{
+	struct rlimit limit, none;
+	struct pair pair;
+	struct lab lab;
+
+	lab_init(&lab, MAX_FDS);
+	pair_init(&pair, &lab);
+	ask_hello(&pair);
+	pair.raw.pump = NULL;
+	raw_send_bytes(&pair.raw, "x", 1, &pair.raw.sock, 1);
+	ASSERT_OK(getrlimit(RLIMIT_NOFILE, &limit));
+	none = (struct rlimit){0, limit.rlim_max};
+	ASSERT_OK(setrlimit(RLIMIT_NOFILE, &none));
+	pair.session = session_free(pair.session);
+	unread_look(&lab.registry.unread, 1);
+	ASSERT_EQ(lab.registry.unread.n_ended, 1);
+	ASSERT_EQ(lab.registry.quota.total.n[QUOTA_CONNECTIONS], 1);
+	ASSERT_OK(setrlimit(RLIMIT_NOFILE, &limit));
+	raw_close(&pair.raw);
+	unread_look(&lab.registry.unread, 1);
 	lab_assert_empty(&lab);
 	lab_deinit(&lab);
 }
