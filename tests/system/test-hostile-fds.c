@@ -415,7 +415,7 @@ TEST(sessions_that_end_with_unread_descriptors_leave_nothing)
 	for (unsigned int i = 0; i < 20; i++)
 		expect_hang_up(&raw[i]);
 	hostile_expect_fds(&daemon, n_fds + 20);
-	ASSERT_EQ(daemon_n_fds(daemon.pid), n_fds + 20);
+	ASSERT_EQ(hostile_settled_fds(&daemon), n_fds + 20);
 	for (unsigned int i = 0; i < 10; i++)
 		ASSERT_OK(raw_recv(&raw[i], &req, NULL));
 	for (unsigned int i = 10; i < 20; i++)
@@ -468,7 +468,6 @@ static bool is_unix_or_gone(pid_t pid, int dir_fd, const char *name, unsigned in
 	uint64_t end = nsec_now() + 10 * NSEC_PER_SEC;
 	unsigned long inode;
 
-	*ret_flags = 0;
 	while (socket_inode(dir_fd, name, &inode)) {
 		if (find_unix(pid, inode, ret_flags, path))
 			return true;
@@ -476,6 +475,7 @@ static bool is_unix_or_gone(pid_t pid, int dir_fd, const char *name, unsigned in
 			return false;
 		usleep(10000);
 	}
+	*ret_flags = 0;
 	return true;
 }
 
