@@ -176,6 +176,10 @@ static void fill_device(const struct nic *nic, struct ib_uverbs_query_device_res
 		.max_res_rd_atom = SIM_MAX_QP * SIM_MAX_RD_ATOMIC,
 		.max_qp_init_rd_atom = SIM_MAX_RD_ATOMIC,
 		.atomic_cap = IBV_ATOMIC_HCA,
+		.max_ah = SIM_MAX_AH,
+		.max_srq = SIM_MAX_SRQ,
+		.max_srq_wr = SIM_MAX_SRQ_WR,
+		.max_srq_sge = SIM_MAX_SRQ_SGE,
 		.max_pkeys = 1,
 		.local_ca_ack_delay = 16,
 		.phys_port_cnt = 1,
@@ -210,7 +214,7 @@ int write_ex_query_device(struct call *call)
 struct write_spec {
 	uint32_t command;
 	const char *name;
-	bool needs_context;
+	bool answers;
 	int (*run)(struct call *call);
 };
 
@@ -224,7 +228,11 @@ static const struct write_spec writes[] = {
 	{IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL, "create_comp_channel", true,
 	 write_create_comp_channel},
 	{IB_USER_VERBS_CMD_QUERY_QP, "query_qp", true, write_query_qp},
-	{IB_USER_VERBS_CMD_MODIFY_QP, "modify_qp", true, write_modify_qp},
+	{IB_USER_VERBS_CMD_MODIFY_QP, "modify_qp", false, write_modify_qp},
+	{EX(IB_USER_VERBS_EX_CMD_MODIFY_QP), "ex_modify_qp", true, write_ex_modify_qp},
+	{IB_USER_VERBS_CMD_MODIFY_SRQ, "modify_srq", false, write_modify_srq},
+	{IB_USER_VERBS_CMD_QUERY_SRQ, "query_srq", true, write_query_srq},
+	{IB_USER_VERBS_CMD_CREATE_AH, "create_ah", true, write_create_ah},
 };
 
 int device_invoke_write(struct call *call)
@@ -236,9 +244,9 @@ int device_invoke_write(struct call *call)
 			continue;
 		call->what = writes[i].name;
 		/* libibverbs asks whether this method exists by a command without buffers. */
-		if (!call_has(call, UVERBS_ATTR_CORE_OUT) && command != IB_USER_VERBS_CMD_MODIFY_QP)
+		if (writes[i].answers && !call_has(call, UVERBS_ATTR_CORE_OUT))
 			return -ENOSPC;
-		if (writes[i].needs_context && !call->ufile->has_context)
+		if (!call->ufile->has_context)
 			return call_refuse(call, -EINVAL, "no context");
 		return writes[i].run(call);
 	}

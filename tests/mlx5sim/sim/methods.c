@@ -97,6 +97,7 @@ static const struct attr_spec destroy_cq[] = {
 static const struct attr_spec create_qp[] = {
 	{UVERBS_ATTR_CREATE_QP_HANDLE, ATTR_NEW_OBJECT, MUST, 0, 0},
 	{UVERBS_ATTR_CREATE_QP_PD_HANDLE, ATTR_OBJECT, MUST, 0, 0},
+	{UVERBS_ATTR_CREATE_QP_SRQ_HANDLE, ATTR_OBJECT, MAY, 0, 0},
 	{UVERBS_ATTR_CREATE_QP_SEND_CQ_HANDLE, ATTR_OBJECT, MUST, 0, 0},
 	{UVERBS_ATTR_CREATE_QP_RECV_CQ_HANDLE, ATTR_OBJECT, MUST, 0, 0},
 	{UVERBS_ATTR_CREATE_QP_USER_HANDLE, ATTR_IN, MUST, 8, 8},
@@ -113,6 +114,34 @@ static const struct attr_spec create_qp[] = {
 static const struct attr_spec destroy_qp[] = {
 	{UVERBS_ATTR_DESTROY_QP_HANDLE, ATTR_OBJECT, MUST, 0, 0},
 	{UVERBS_ATTR_DESTROY_QP_RESP, ATTR_OUT, MUST, sizeof(struct ib_uverbs_destroy_qp_resp), 0},
+};
+
+static const struct attr_spec create_srq[] = {
+	{UVERBS_ATTR_CREATE_SRQ_HANDLE, ATTR_NEW_OBJECT, MUST, 0, 0},
+	{UVERBS_ATTR_CREATE_SRQ_PD_HANDLE, ATTR_OBJECT, MUST, 0, 0},
+	{UVERBS_ATTR_CREATE_SRQ_XRCD_HANDLE, ATTR_OBJECT, MAY, 0, 0}, /* those of types that are refused by name */
+	{UVERBS_ATTR_CREATE_SRQ_CQ_HANDLE, ATTR_OBJECT, MAY, 0, 0},
+	{UVERBS_ATTR_CREATE_SRQ_MAX_NUM_TAGS, ATTR_IN, MAY, 4, 8},
+	{UVERBS_ATTR_CREATE_SRQ_RESP_SRQ_NUM, ATTR_OUT, MAY, 4, 0},
+	{UVERBS_ATTR_CREATE_SRQ_USER_HANDLE, ATTR_IN, MUST, 8, 8},
+	{UVERBS_ATTR_CREATE_SRQ_MAX_WR, ATTR_IN, MUST, 4, 8},
+	{UVERBS_ATTR_CREATE_SRQ_MAX_SGE, ATTR_IN, MUST, 4, 8},
+	{UVERBS_ATTR_CREATE_SRQ_LIMIT, ATTR_IN, MUST, 4, 8}, /* of no effect at creation, as verbs say */
+	{UVERBS_ATTR_CREATE_SRQ_TYPE, ATTR_IN, MUST, 4, 8},
+	{UVERBS_ATTR_CREATE_SRQ_EVENT_FD, ATTR_FD, MAY, 0, 0},
+	{UVERBS_ATTR_CREATE_SRQ_RESP_MAX_WR, ATTR_OUT, MUST, 4, 0},
+	{UVERBS_ATTR_CREATE_SRQ_RESP_MAX_SGE, ATTR_OUT, MUST, 4, 0},
+	{UVERBS_ATTR_UHW_IN, ATTR_IN, MUST, 0, 0},
+	{UVERBS_ATTR_UHW_OUT, ATTR_OUT, MUST, 0, 0},
+};
+
+static const struct attr_spec destroy_srq[] = {
+	{UVERBS_ATTR_DESTROY_SRQ_HANDLE, ATTR_OBJECT, MUST, 0, 0},
+	{UVERBS_ATTR_DESTROY_SRQ_RESP, ATTR_OUT, MUST, sizeof(struct ib_uverbs_destroy_srq_resp), 0},
+};
+
+static const struct attr_spec destroy_ah[] = {
+	{UVERBS_ATTR_DESTROY_AH_HANDLE, ATTR_OBJECT, MUST, 0, 0},
 };
 
 static const struct attr_spec alloc_uar[] = {
@@ -149,6 +178,9 @@ const struct method_spec methods[] = {
 	METHOD(UVERBS_OBJECT_CQ, UVERBS_METHOD_CQ_DESTROY, "destroy_cq", destroy_cq, cq_destroy),
 	METHOD(UVERBS_OBJECT_QP, UVERBS_METHOD_QP_CREATE, "create_qp", create_qp, qp_create),
 	METHOD(UVERBS_OBJECT_QP, UVERBS_METHOD_QP_DESTROY, "destroy_qp", destroy_qp, qp_destroy),
+	METHOD(UVERBS_OBJECT_SRQ, UVERBS_METHOD_SRQ_CREATE, "create_srq", create_srq, srq_create),
+	METHOD(UVERBS_OBJECT_SRQ, UVERBS_METHOD_SRQ_DESTROY, "destroy_srq", destroy_srq, srq_destroy),
+	METHOD(UVERBS_OBJECT_AH, UVERBS_METHOD_AH_DESTROY, "destroy_ah", destroy_ah, ah_destroy),
 	METHOD(MLX5_IB_OBJECT_UAR, MLX5_IB_METHOD_UAR_OBJ_ALLOC, "alloc_uar", alloc_uar, uar_alloc),
 	METHOD(MLX5_IB_OBJECT_UAR, MLX5_IB_METHOD_UAR_OBJ_DESTROY, "free_uar", destroy_uar, uar_destroy),
 };

@@ -28,6 +28,10 @@
 #define SIM_MAX_QP 16384u
 #define SIM_MAX_QP_WR 32768u
 #define SIM_MAX_SGE 30u
+#define SIM_MAX_SRQ 4096u
+#define SIM_MAX_SRQ_WR 32767u
+#define SIM_MAX_SRQ_SGE 31u
+#define SIM_MAX_AH 65536u
 #define SIM_MAX_CQ 16384u
 #define SIM_MAX_CQE 4194303u
 #define SIM_MAX_MR 65536u
@@ -40,6 +44,7 @@ struct ufile;
 
 struct nic {
 	struct sim *sim;
+	struct nic *self; /* without const, for who has it as an opaque source */
 	int index;
 	struct engine *engine;
 	uint8_t mac[6];
@@ -52,8 +57,9 @@ struct nic {
 	struct list armed_cqs;
 	struct hash cqs_by_number;
 	struct hash qps_by_number;
-	uint32_t next_cqn, next_qpn, next_pdn, next_key, next_page;
-	uint32_t n_cqs, n_qps, n_pds, n_mrs, n_uars;
+	struct hash srqs_by_number;
+	uint32_t next_cqn, next_qpn, next_srqn, next_pdn, next_key, next_page;
+	uint32_t n_cqs, n_qps, n_srqs, n_ahs, n_pds, n_mrs, n_uars;
 };
 
 struct sim {
@@ -88,6 +94,8 @@ enum object_type {
 	OBJECT_MR,
 	OBJECT_CQ,
 	OBJECT_QP,
+	OBJECT_SRQ,
+	OBJECT_AH,
 	OBJECT_UAR,
 	OBJECT_CHANNEL,
 };
@@ -193,6 +201,7 @@ void *nic_thread(void *sim);
 void cq_arm_seen(struct nic *nic, const struct uar *uar, uint32_t cqn);
 void cq_engine_event(struct nic *nic, const struct engine_event *ev);
 void cq_notify_armed(struct nic *nic);
+void srq_engine_event(struct nic *nic, const struct engine_event *ev);
 void qp_doorbell(struct nic *nic, const struct uar *uar);
 void qp_engine_event(struct nic *nic, const struct engine_event *ev);
 struct nic *sim_nic_of_gid(struct sim *sim, const uint8_t gid[16]);
@@ -258,6 +267,9 @@ int cq_create(struct call *call);
 int cq_destroy(struct call *call);
 int qp_create(struct call *call);
 int qp_destroy(struct call *call);
+int srq_create(struct call *call);
+int srq_destroy(struct call *call);
+int ah_destroy(struct call *call);
 int uar_alloc(struct call *call);
 int uar_destroy(struct call *call);
 
@@ -268,5 +280,9 @@ int write_reg_mr(struct call *call);
 int write_create_comp_channel(struct call *call);
 int write_query_qp(struct call *call);
 int write_modify_qp(struct call *call);
+int write_ex_modify_qp(struct call *call);
+int write_modify_srq(struct call *call);
+int write_query_srq(struct call *call);
+int write_create_ah(struct call *call);
 
 #endif
