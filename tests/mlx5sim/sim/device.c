@@ -119,6 +119,25 @@ static int answer_context(struct call *call, uint16_t vectors_id, uint16_t suppo
 	return r < 0 ? r : call_out(call, driver_id, &driver, sizeof(driver));
 }
 
+/* Commands of this context bear it, and see what was made with it. */
+static int take_uid(struct call *call)
+{
+	struct nic *nic = call->nic;
+	int r = 0;
+
+	sim_lock(nic->sim);
+	if (nic->n_uids >= SIM_MAX_UCTX) {
+		r = -ENOSPC;
+	} else {
+		nic->n_uids++;
+		call->ufile->uid = nic->next_uid++;
+		if (!nic->next_uid)
+			nic->next_uid = 1;
+	}
+	sim_unlock(nic->sim);
+	return r < 0 ? call_refuse(call, r, "more than %u contexts", SIM_MAX_UCTX) : 0;
+}
+
 int device_get_context(struct call *call)
 {
 	struct mlx5_ib_alloc_ucontext_req_v2 req;
@@ -131,16 +150,16 @@ int device_get_context(struct call *call)
 		return call_refuse(call, -EINVAL, "a second context");
 	if (req.comp_mask || req.reserved0 || req.reserved1 || req.reserved2)
 		return call_refuse(call, -EOPNOTSUPP, "unknown input bits");
-	if (req.flags)
-		return call_refuse(call, -EOPNOTSUPP, "flags 0x%x: DEVX is not simulated",
-				   req.flags);
+	if (req.flags & ~(uint32_t)MLX5_IB_ALLOC_UCTX_DEVX)
+		return call_refuse(call, -EOPNOTSUPP, "unknown flags 0x%x", req.flags);
 	if (!(req.lib_caps & MLX5_LIB_CAP_DYN_UAR))
 		return call_refuse(call, -EOPNOTSUPP, "a library without dynamic UARs");
 	r = answer_context(call, UVERBS_ATTR_GET_CONTEXT_NUM_COMP_VECTORS,
 			   UVERBS_ATTR_GET_CONTEXT_CORE_SUPPORT, UVERBS_ATTR_UHW_OUT);
-	if (r == 0)
-		call->ufile->has_context = true;
-	return r;
+	if (r < 0)
+		return r;
+	call->ufile->has_context = true;
+	return req.flags & MLX5_IB_ALLOC_UCTX_DEVX ? take_uid(call) : 0;
 }
 
 int device_query_context(struct call *call)

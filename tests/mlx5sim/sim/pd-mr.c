@@ -9,6 +9,7 @@
 #include <rdma/mlx5-abi.h>
 #include <rdma/mlx5_user_ioctl_cmds.h>
 
+#include "tests/mlx5sim/sim/fw.h"
 #include "tests/mlx5sim/sim/pd-mr.h"
 
 #define ACCESS_KNOWN                                                                               \
@@ -24,7 +25,7 @@ static void pd_free(struct object *object)
 	free(container_of(object, struct pd, object));
 }
 
-static int pd_new(struct call *call, struct pd **ret_pd)
+int pd_new(struct call *call, enum object_type type, struct pd **ret_pd)
 {
 	struct nic *nic = call->nic;
 	struct pd *pd;
@@ -37,7 +38,7 @@ static int pd_new(struct call *call, struct pd **ret_pd)
 	pd = calloc(1, sizeof(*pd));
 	if (!pd)
 		return -ENOMEM;
-	r = object_add(call->ufile, &pd->object, OBJECT_PD, pd_free);
+	r = object_add(call->ufile, &pd->object, type, pd_free);
 	if (r < 0) {
 		free(pd);
 		return r;
@@ -46,6 +47,11 @@ static int pd_new(struct call *call, struct pd **ret_pd)
 	nic->n_pds++;
 	pd->pdn = nic->next_pdn++;
 	sim_unlock(nic->sim);
+	r = object_name(&pd->object, PRM_OP_ALLOC_PD, pd->pdn);
+	if (r < 0) {
+		object_destroy(&pd->object);
+		return r;
+	}
 	*ret_pd = pd;
 	return 0;
 }
@@ -57,7 +63,7 @@ int write_alloc_pd(struct call *call)
 	struct pd *pd = NULL;
 	int r;
 
-	r = pd_new(call, &pd);
+	r = pd_new(call, OBJECT_PD, &pd);
 	if (r < 0)
 		return r;
 	resp.pd_handle = pd->object.handle;
