@@ -62,6 +62,8 @@ int device_query_gid_table(struct call *call)
 	if (call_u64(call, UVERBS_ATTR_QUERY_GID_TABLE_ENTRY_SIZE) != sizeof(entries[0]) ||
 	    call_u64(call, UVERBS_ATTR_QUERY_GID_TABLE_FLAGS))
 		return call_refuse(call, -EOPNOTSUPP, "entry size or flags");
+	if (call_out_room(call, UVERBS_ATTR_QUERY_GID_TABLE_RESP_ENTRIES) < n * sizeof(entries[0]))
+		return call_refuse(call, -EINVAL, "there are %llu entries", (unsigned long long)n);
 	for (unsigned int i = 0; i < n; i++)
 		fill_gid(call->nic, i, &entries[i]);
 	r = call_out(call, UVERBS_ATTR_QUERY_GID_TABLE_RESP_ENTRIES, entries,
@@ -215,7 +217,8 @@ int write_query_device(struct call *call)
 
 int write_ex_query_device(struct call *call)
 {
-	const struct mlx5_ib_query_device_resp driver = {.response_length = sizeof(driver)};
+	const struct mlx5_ib_query_device_resp driver = {
+		.response_length = sizeof(driver), .flags = MLX5_IB_QUERY_DEV_RESP_FLAGS_CQE_128B_PAD};
 	struct ib_uverbs_ex_query_device_resp resp = {.response_length = sizeof(resp)};
 	struct ib_uverbs_ex_query_device cmd;
 	int r;
@@ -226,6 +229,8 @@ int write_ex_query_device(struct call *call)
 	if (cmd.comp_mask || cmd.reserved)
 		return call_refuse(call, -EINVAL, "unknown input bits");
 	fill_device(call->nic, &resp.base);
+	resp.cq_moderation_caps.max_cq_moderation_count = 0xffff;
+	resp.cq_moderation_caps.max_cq_moderation_period = 0xfff;
 	r = call_out(call, UVERBS_ATTR_UHW_OUT, &driver, sizeof(driver));
 	return r < 0 ? r : call_out(call, UVERBS_ATTR_CORE_OUT, &resp, sizeof(resp));
 }
@@ -249,6 +254,9 @@ static const struct write_spec writes[] = {
 	{IB_USER_VERBS_CMD_QUERY_QP, "query_qp", true, write_query_qp},
 	{IB_USER_VERBS_CMD_MODIFY_QP, "modify_qp", false, write_modify_qp},
 	{EX(IB_USER_VERBS_EX_CMD_MODIFY_QP), "ex_modify_qp", true, write_ex_modify_qp},
+	{IB_USER_VERBS_CMD_RESIZE_CQ, "resize_cq", true, write_resize_cq},
+	{EX(IB_USER_VERBS_EX_CMD_MODIFY_CQ), "ex_modify_cq", false, write_ex_modify_cq},
+	{IB_USER_VERBS_CMD_REREG_MR, "rereg_mr", true, write_rereg_mr},
 	{IB_USER_VERBS_CMD_MODIFY_SRQ, "modify_srq", false, write_modify_srq},
 	{IB_USER_VERBS_CMD_QUERY_SRQ, "query_srq", true, write_query_srq},
 	{IB_USER_VERBS_CMD_CREATE_AH, "create_ah", true, write_create_ah},

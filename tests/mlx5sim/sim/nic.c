@@ -242,7 +242,7 @@ static bool turn(struct nic *nic)
 	bool busy = read_doorbells(nic);
 
 	busy |= engine_progress(nic->engine, 64) != 0;
-	cq_notify_armed(nic);
+	cq_notify_armed(nic, op_now(nic));
 	return busy;
 }
 

@@ -180,9 +180,11 @@ static int read_params(struct call *call, struct qp_params *ret)
 		r = read_type(call, ret);
 	if (r < 0)
 		return r;
-	if (flags & ~(uint64_t)IB_UVERBS_QP_CREATE_SQ_SIG_ALL)
+	/* Multicast does not come back, as there is none. */
+	if (flags & ~(uint64_t)(IB_UVERBS_QP_CREATE_SQ_SIG_ALL |
+				(ret->type == ENGINE_QP_UD ? IB_UVERBS_QP_CREATE_BLOCK_MULTICAST_LOOPBACK : 0)))
 		return call_refuse(call, -EOPNOTSUPP, "flags 0x%llx", (unsigned long long)flags);
-	ret->sq_sig_all = flags != 0;
+	ret->sq_sig_all = flags & IB_UVERBS_QP_CREATE_SQ_SIG_ALL;
 	r = check_limits(call, ret);
 	if (r == 0)
 		r = check_driver_part(call, ret);
@@ -238,8 +240,9 @@ int qp_enter(struct qp *qp, struct engine_qp_attr *attr)
 	attr->user_index = qp->user_index;
 	attr->send_cqn = qp->send_cq->cqn;
 	attr->recv_cqn = qp->recv_cq->cqn;
-	attr->has_srq = qp->srq != NULL;
-	attr->srqn = qp->srq ? qp->srq->srqn : 0;
+	/* A DCI may be given one and takes nothing of it. */
+	attr->has_srq = qp->srq && qp->type != ENGINE_QP_DCI;
+	attr->srqn = attr->has_srq ? qp->srq->srqn : 0;
 	sim_lock(nic->sim);
 	attr->qpn = nic->next_qpn++;
 	r = engine_qp_create(nic->engine, attr);
@@ -299,6 +302,8 @@ static int make(struct call *call, struct qp *qp, const struct qp_params *params
 	qp->user_handle = call_u64(call, UVERBS_ATTR_CREATE_QP_USER_HANDLE);
 	qp->user_index = params->driver.uidx;
 	qp->cap = params->cap;
+	if (params->rq_bytes)
+		qp->cap.max_recv_wr = params->driver.rq_wqe_count;
 	qp->sq_sig_all = params->sq_sig_all;
 	if (params->type != ENGINE_QP_DCT)
 		return enter(call, qp, params);

@@ -226,9 +226,12 @@ struct cq {
 	uint32_t *dbrec; /* consumer index, arm word */
 	bool collapsed, ignores_overrun;
 	uint64_t user_handle;
-	uint32_t cqn, log2_entries;
+	uint32_t cqn, log2_entries, entry_bytes;
 	bool armed;
 	uint32_t armed_ci, arm_seen;
+	/* Moderation: an event for so many CQEs, or so long after the first of them. */
+	uint32_t moderate_count;
+	uint64_t moderate_nsec, first_cqe_nsec; /* 0: none yet */
 	uint32_t n_comp_events, n_async_events; /* sent */
 };
 
@@ -237,7 +240,7 @@ void nic_deinit(struct nic *nic);
 void *nic_thread(void *sim);
 void cq_arm_seen(struct nic *nic, const struct uar *uar, uint32_t cqn);
 void cq_engine_event(struct nic *nic, const struct engine_event *ev);
-void cq_notify_armed(struct nic *nic);
+void cq_notify_armed(struct nic *nic, uint64_t now_nsec);
 void srq_engine_event(struct nic *nic, const struct engine_event *ev);
 void qp_doorbell(struct nic *nic, const struct uar *uar);
 void qp_engine_event(struct nic *nic, const struct engine_event *ev);
@@ -255,6 +258,7 @@ struct call {
 	struct ufile *ufile;
 	struct nic *nic;
 	int reply;
+	bool refused;	     /* the log has the reason */
 	uint64_t attrs_addr; /* of the attributes in the client */
 	const struct method_spec *method;
 	const char *what; /* of the command, for the log */
@@ -266,6 +270,7 @@ struct call {
 bool call_has(const struct call *call, uint16_t id);
 /* The bytes of an ATTR_IN, or NULL when it was not sent. */
 const void *call_in(const struct call *call, uint16_t id, size_t *ret_bytes);
+size_t call_out_room(const struct call *call, uint16_t id); /* bytes of an ATTR_OUT; 0 absent */
 uint64_t call_u64(const struct call *call,
 		  uint16_t id); /* ATTR_IN of up to 8 bytes, ATTR_OBJECT, ATTR_FD; 0 absent */
 /* Copies a structure: shorter input is filled with zeros, longer must end in zeros (-EOPNOTSUPP). */
@@ -335,6 +340,9 @@ int write_reg_mr(struct call *call);
 int write_create_comp_channel(struct call *call);
 int write_query_qp(struct call *call);
 int write_modify_qp(struct call *call);
+int write_resize_cq(struct call *call);
+int write_ex_modify_cq(struct call *call);
+int write_rereg_mr(struct call *call);
 int write_ex_modify_qp(struct call *call);
 int write_modify_srq(struct call *call);
 int write_query_srq(struct call *call);

@@ -78,7 +78,7 @@ static int read_params(struct call *call, struct srq_params *ret)
 		return r;
 	if (type != IB_UVERBS_SRQT_BASIC)
 		return call_refuse(call, -EOPNOTSUPP, "XRC and tag matching are not simulated");
-	if (!max_wr || max_wr > SIM_MAX_SRQ_WR || max_sge > SIM_MAX_SRQ_SGE)
+	if (max_wr > SIM_MAX_SRQ_WR || max_sge > SIM_MAX_SRQ_SGE)
 		return call_refuse(call, -EINVAL, "%llu WQEs of %llu segments", (unsigned long long)max_wr,
 				   (unsigned long long)max_sge);
 	if (driver->flags || driver->reserved0 || driver->uidx || driver->reserved1)
