@@ -268,6 +268,7 @@ struct call {
 };
 
 bool call_has(const struct call *call, uint16_t id);
+size_t call_room(const struct call *call, uint16_t id); /* bytes of an ATTR_OUT; 0 absent */
 /* The bytes of an ATTR_IN, or NULL when it was not sent. */
 const void *call_in(const struct call *call, uint16_t id, size_t *ret_bytes);
 size_t call_out_room(const struct call *call, uint16_t id); /* bytes of an ATTR_OUT; 0 absent */
@@ -300,6 +301,7 @@ void sim_log(struct sim *sim, const char *format, ...) __attribute__((format(pri
 extern const struct method_spec methods[];
 extern const size_t n_methods;
 
+int device_info_handles(struct call *call);
 int device_query_port(struct call *call);
 int device_get_context(struct call *call);
 int device_query_context(struct call *call);
