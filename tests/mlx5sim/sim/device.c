@@ -18,6 +18,7 @@
 #define SPEED_25_GBPS 32 /* for each of 4 lanes */
 #define WIDTH_4X 2
 #define PHYS_LINK_UP 5
+#define PHYS_DISABLED 3
 
 int device_query_port(struct call *call)
 {
@@ -34,13 +35,13 @@ int device_query_port(struct call *call)
 	port->pkey_tbl_len = 1;
 	port->lid = call->nic->lid;
 	port->sm_lid = ethernet ? 0 : 1;
-	port->state = IBV_PORT_ACTIVE;
+	port->state = call->nic->port_down ? IBV_PORT_DOWN : IBV_PORT_ACTIVE;
 	port->max_mtu = IBV_MTU_4096;
 	port->active_mtu = ethernet ? IBV_MTU_1024 : IBV_MTU_4096;
 	port->max_vl_num = 4;
 	port->active_width = WIDTH_4X;
 	port->active_speed = SPEED_25_GBPS;
-	port->phys_state = PHYS_LINK_UP;
+	port->phys_state = call->nic->port_down ? PHYS_DISABLED : PHYS_LINK_UP;
 	port->link_layer = ethernet ? IBV_LINK_LAYER_ETHERNET : IBV_LINK_LAYER_INFINIBAND;
 	port->flags = ethernet ? IB_UVERBS_QPF_GRH_REQUIRED : 0;
 	return call_out(call, UVERBS_ATTR_QUERY_PORT_RESP, &resp, sizeof(resp));
