@@ -17,12 +17,14 @@
 
 #define CI_MASK 0xffffffu
 #define ARM_SOLICITED_ONLY 0x01000000u
+#define LARGE_ENTRY_BYTES 128u
 
 static bool attr_is_valid(const struct engine_cq_attr *attr)
 {
 	uint32_t flags = ENGINE_CQ_COLLAPSED | ENGINE_CQ_OVERRUN_IGNORE;
 
 	return attr->cqn <= PSN_MASK && attr->log2_entries <= 22 && attr->ring &&
+	       (!attr->entry_bytes || attr->entry_bytes == SHMD_CQE_BYTES || attr->entry_bytes == LARGE_ENTRY_BYTES) &&
 	       !(attr->flags & ~flags) && (attr->dbrec || (attr->flags & ENGINE_CQ_OVERRUN_IGNORE));
 }
 
@@ -30,7 +32,7 @@ static size_t ring_bytes(const struct engine_cq_attr *attr)
 {
 	/* bounded: attr_is_valid() allows 2^22 entries. */
 	return (attr->flags & ENGINE_CQ_COLLAPSED ? 1 : (size_t)1 << attr->log2_entries) *
-	       SHMD_CQE_BYTES;
+	       attr->entry_bytes;
 }
 
 int engine_cq_create(struct engine *engine, const struct engine_cq_attr *attr)
@@ -47,6 +49,8 @@ int engine_cq_create(struct engine *engine, const struct engine_cq_attr *attr)
 		return -ENOMEM;
 	cq->engine = engine;
 	cq->attr = *attr;
+	if (!attr->entry_bytes)
+		cq->attr.entry_bytes = SHMD_CQE_BYTES;
 	cq->error_qpn = CQ_NO_QPN;
 	list_init(&cq->notify_link);
 	list_init(&cq->dead_link);
@@ -56,7 +60,7 @@ int engine_cq_create(struct engine *engine, const struct engine_cq_attr *attr)
 		return r;
 	}
 	if (!attr->filled)
-		memset(attr->ring, 0xff, ring_bytes(attr));
+		memset(attr->ring, 0xff, ring_bytes(&cq->attr));
 	return 0;
 }
 
@@ -80,6 +84,11 @@ static uint32_t *dbrec_word(const struct cq *cq, size_t offset)
 	return (uint32_t *)(void *)((uint8_t *)cq->attr.dbrec + offset);
 }
 
+static void read_ci(struct cq *cq)
+{
+	cq->ci = be32toh(__atomic_load_n(dbrec_word(cq, offsetof(struct shmd_dbrec, rcv)), __ATOMIC_ACQUIRE)) & CI_MASK;
+}
+
 static bool is_full(struct cq *cq)
 {
 	/* bounded by attr_is_valid(), as below. */
@@ -89,9 +98,7 @@ static bool is_full(struct cq *cq)
 		return false;
 	if (likely(((cq->pi - cq->ci) & CI_MASK) < entries))
 		return false;
-	cq->ci = be32toh(__atomic_load_n(dbrec_word(cq, offsetof(struct shmd_dbrec, rcv)),
-					 __ATOMIC_ACQUIRE)) &
-		 CI_MASK;
+	read_ci(cq);
 	return ((cq->pi - cq->ci) & CI_MASK) >= entries;
 }
 
@@ -102,12 +109,21 @@ static bool fault_hits(struct engine *engine)
 	return engine->fault_left && --engine->fault_left == 0;
 }
 
-/* Entry for the next CQE, or NULL when there is none to write. */
-static uint64_t *next_entry(struct cq *cq)
+/* Where the next CQE goes. */
+static uint64_t *entry_at_pi(const struct cq *cq)
 {
 	/* bounded by attr_is_valid(). */
 	size_t index = cq->pi & ((1u << cq->attr.log2_entries) - 1);
 
+	if (cq->attr.flags & ENGINE_CQ_COLLAPSED)
+		index = 0;
+	return (uint64_t *)(void *)((uint8_t *)cq->attr.ring + (index + 1) * cq->attr.entry_bytes -
+				    SHMD_CQE_BYTES);
+}
+
+/* Entry for the next CQE, or NULL when there is none to write. */
+static uint64_t *next_entry(struct cq *cq)
+{
 	if (unlikely(cq->dead))
 		return NULL;
 	if (unlikely(is_full(cq))) {
@@ -117,9 +133,7 @@ static uint64_t *next_entry(struct cq *cq)
 	}
 	if (unlikely(fault_hits(cq->engine)))
 		return NULL;
-	if (cq->attr.flags & ENGINE_CQ_COLLAPSED)
-		index = 0;
-	return (uint64_t *)(void *)((uint8_t *)cq->attr.ring + index * SHMD_CQE_BYTES);
+	return entry_at_pi(cq);
 }
 
 static void publish(struct cq *cq, uint64_t *entry, const struct shmd_cqe *cqe, bool solicited)
@@ -141,6 +155,34 @@ static void publish(struct cq *cq, uint64_t *entry, const struct shmd_cqe *cqe, 
 static uint8_t op_own(const struct cq *cq, uint8_t opcode)
 {
 	return (uint8_t)(opcode << 4 | ((cq->pi >> cq->attr.log2_entries) & SHMD_CQE_OWNER_MASK));
+}
+
+/* The CQE that says so takes an entry of its own, also by count in the new ring. */
+int engine_cq_resize(struct engine *engine, uint32_t cqn, void *ring, uint32_t log2_entries)
+{
+	struct cq *cq = hash_get(&engine->cqs, cqn);
+	struct shmd_cqe cqe = {0};
+	struct engine_cq_attr attr;
+
+	if (!cq)
+		return -ENOENT;
+	attr = cq->attr;
+	attr.ring = ring;
+	attr.log2_entries = log2_entries;
+	if (!attr_is_valid(&attr) || (attr.flags & ENGINE_CQ_COLLAPSED) || cq->dead)
+		return -EINVAL;
+	if (is_full(cq))
+		return -ENOSPC;
+	if (!(attr.flags & ENGINE_CQ_OVERRUN_IGNORE)) {
+		read_ci(cq);
+		if (((cq->pi - cq->ci) & CI_MASK) > 1u << log2_entries)
+			return -EINVAL;
+	}
+	memset(ring, 0xff, ring_bytes(&attr));
+	cqe.op_own = op_own(cq, SHMD_CQE_RESIZE);
+	publish(cq, entry_at_pi(cq), &cqe, false);
+	cq->attr = attr;
+	return 0;
 }
 
 static uint32_t responder_index(const struct engine_qp *qp)

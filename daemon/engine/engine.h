@@ -196,20 +196,27 @@ struct engine_cq_attr {
 	uint32_t cqn; /* 24 bits */
 	uint32_t log2_entries; /* 0..22 */
 	uint32_t flags;
-	void *ring; /* client-shared; (collapsed ? 1 : 1 << log2_entries) * 64 bytes, filled with 0xff here */
+	void *ring; /* client-shared; (collapsed ? 1 : 1 << log2_entries) * entry_bytes, filled with 0xff here */
+	uint32_t entry_bytes; /* 64 (also 0), or 128: the CQE is the second half */
 	bool filled; /* the caller has done that: large rings take long */
 	void *dbrec; /* client-shared struct shmd_dbrec, may be NULL with OVERRUN_IGNORE */
 };
 
 int engine_cq_create(struct engine *engine, const struct engine_cq_attr *attr);
 int engine_cq_destroy(struct engine *engine, uint32_t cqn); /* -ENOENT; -EBUSY while a QP uses it */
+/*
+ * Go on in another ring, which is filled with 0xff here. The old one ends with a CQE of opcode SHMD_CQE_RESIZE; what lies
+ * before it the client moves itself. -ENOENT; -EINVAL also for a collapsed CQ and for more CQEs than the new ring holds;
+ * -ENOSPC when the old ring is full.
+ */
+int engine_cq_resize(struct engine *engine, uint32_t cqn, void *ring, uint32_t log2_entries);
 
 /* A receive queue that several QPs take WQEs from, of any type, in the order in which they need them. */
 struct engine_srq_attr {
 	uint32_t srqn; /* 24 bits, a number space of its own */
 	uint32_t pdn; /* where the keys of its WQEs are looked up, whatever the PD of the QP */
 	void *ring; /* client-shared, 1 << (log2_wqes + log2_stride) bytes of struct shmd_wqe_srq_next_seg and data segments */
-	uint32_t log2_wqes; /* 1..15 */
+	uint32_t log2_wqes; /* 0..15 */
 	uint32_t log2_stride; /* 5..9 */
 	void *dbrec; /* client-shared, one big-endian word: WQEs posted ever, 16 bits */
 };

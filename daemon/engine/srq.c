@@ -17,7 +17,7 @@
 
 static bool attr_is_valid(const struct engine_srq_attr *attr)
 {
-	return attr->srqn <= PSN_MASK && attr->ring && attr->dbrec && attr->log2_wqes >= 1 && attr->log2_wqes <= 15 &&
+	return attr->srqn <= PSN_MASK && attr->ring && attr->dbrec && attr->log2_wqes <= 15 &&
 	       attr->log2_stride >= 5 && attr->log2_stride <= 9;
 }
 

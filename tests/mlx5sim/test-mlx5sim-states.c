@@ -19,7 +19,7 @@
 static int check(uint32_t from, uint32_t to, uint32_t mask)
 {
 	const char *reason = NULL;
-	int r = qp_table_check(from, to, mask, &reason);
+	int r = qp_table_check(ENGINE_QP_RC, from, to, mask, &reason);
 
 	ASSERT(r == 0 || (reason && reason[0]));
 	return r;
@@ -92,9 +92,9 @@ TEST(only_transitions_of_the_standard_exist)
 		struct engine_qp_modify mod;                                                       \
 		const char *reason = NULL;                                                         \
 		cmd.field = (value);                                                               \
-		ASSERT_ERR(qp_table_translate(&cmd, IBV_QPS_RTS, &mod, &reason), EINVAL);          \
+		ASSERT_ERR(qp_table_translate(ENGINE_QP_RC, &cmd, IBV_QPS_RTS, &mod, &reason), EINVAL);          \
 		cmd.attr_mask = 0;                                                                 \
-		ASSERT_OK(qp_table_translate(&cmd, IBV_QPS_RTS, &mod, &reason));                   \
+		ASSERT_OK(qp_table_translate(ENGINE_QP_RC, &cmd, IBV_QPS_RTS, &mod, &reason));                   \
 	} while (0)
 
 TEST(values_beyond_the_device_are_refused)

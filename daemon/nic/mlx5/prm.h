@@ -64,18 +64,23 @@ void prm_get_bytes(const void *buf, uint32_t field, void *ret_bytes);
 	C(0x50b, QUERY_QP, QP_IN, QUERY_QP_OUT)                                    \
 	C(0x50c, SQD2RTS_QP, MODIFY_QP_IN, MODIFY_QP_OUT)                          \
 	C(0x50e, INIT2INIT_QP, MODIFY_QP_IN, MODIFY_QP_OUT)                        \
+	C(0x703, ARM_RQ, ARM_RQ_IN, EMPTY_OUT)                                     \
 	C(0x710, CREATE_DCT, CREATE_DCT_IN, CREATE_DCT_OUT)                        \
 	C(0x711, DESTROY_DCT, DCT_IN, EMPTY_OUT)                                   \
 	C(0x712, DRAIN_DCT, DCT_IN, EMPTY_OUT)                                     \
 	C(0x713, QUERY_DCT, DCT_IN, QUERY_DCT_OUT)                                 \
 	C(0x760, QUERY_ROCE_ADDRESS, QUERY_ROCE_ADDRESS_IN, QUERY_ROCE_ADDRESS_OUT) \
+	C(0x762, QUERY_HCA_VPORT_CONTEXT, QUERY_HCA_VPORT_CONTEXT_IN, QUERY_HCA_VPORT_CONTEXT_OUT) \
 	C(0x771, ALLOC_Q_COUNTER, EMPTY_IN, ALLOC_Q_COUNTER_OUT)                   \
 	C(0x772, DEALLOC_Q_COUNTER, DEALLOC_Q_COUNTER_IN, EMPTY_OUT)               \
 	C(0x773, QUERY_Q_COUNTER, QUERY_Q_COUNTER_IN, QUERY_Q_COUNTER_OUT)         \
 	C(0x800, ALLOC_PD, EMPTY_IN, ALLOC_PD_OUT)                                 \
 	C(0x801, DEALLOC_PD, DEALLOC_PD_IN, EMPTY_OUT)                             \
 	C(0x802, ALLOC_UAR, EMPTY_IN, ALLOC_UAR_OUT)                               \
-	C(0x803, DEALLOC_UAR, DEALLOC_UAR_IN, EMPTY_OUT)
+	C(0x803, DEALLOC_UAR, DEALLOC_UAR_IN, EMPTY_OUT)                           \
+	C(0x90c, CREATE_RMP, CREATE_RMP_IN, CREATE_RMP_OUT)                        \
+	C(0x90e, DESTROY_RMP, RMP_IN, EMPTY_OUT)                                   \
+	C(0x90f, QUERY_RMP, RMP_IN, QUERY_RMP_OUT)
 
 #define PRM_COMMAND_ENUM(opcode, name, in, out) PRM_OP_##name = (opcode),
 enum prm_opcode { PRM_COMMANDS(PRM_COMMAND_ENUM) };
@@ -209,6 +214,9 @@ enum prm_kind { PRM_KIND_CONTEXT, PRM_KIND_IN, PRM_KIND_OUT };
 	S(ATOMIC_CAP, CONTEXT, 0x800, "PRM Atomic Capabilities; rdma-core and UCX atomic_caps")             \
 	S(ROCE_CAP, CONTEXT, 0x800, "PRM RoCE Capabilities; Linux roce_cap, rdma-core roce_cap")            \
 	S(ROCE_ADDR, CONTEXT, 0x100, "PRM RoCE Address Table Entry; Linux roce_addr_layout")                \
+	S(WQ, CONTEXT, 0x600, "PRM Work Queue; UCX wq")                                                     \
+	S(RMPC, CONTEXT, 0x780, "PRM Receive Memory Pool Context; UCX rmpc")                                \
+	S(HCA_VPORT, CONTEXT, 0x1000, "PRM HCA Vport Context; UCX hca_vport_context, HcaVportContext")      \
 	S(EMPTY_IN, IN, 0x80, "PRM: a command without arguments; Linux alloc_pd_in")                        \
 	S(EMPTY_OUT, OUT, 0x80, "PRM: an answer without values; Linux destroy_qp_out")                      \
 	S(QUERY_HCA_CAP_IN, IN, 0x80, "PRM QUERY_HCA_CAP; rdma-core query_hca_cap_in")                      \
@@ -236,6 +244,13 @@ enum prm_kind { PRM_KIND_CONTEXT, PRM_KIND_IN, PRM_KIND_OUT };
 	S(QUERY_DCT_OUT, OUT, 0x400, "PRM QUERY_DCT; Linux query_dct_out")                                  \
 	S(QUERY_ROCE_ADDRESS_IN, IN, 0x80, "PRM QUERY_ROCE_ADDRESS; Linux query_roce_address_in")           \
 	S(QUERY_ROCE_ADDRESS_OUT, OUT, 0x180, "PRM QUERY_ROCE_ADDRESS; Linux query_roce_address_out")       \
+	S(QUERY_HCA_VPORT_CONTEXT_IN, IN, 0x80, "PRM QUERY_HCA_VPORT_CONTEXT; UCX likewise")                \
+	S(QUERY_HCA_VPORT_CONTEXT_OUT, OUT, 0x1080, "PRM QUERY_HCA_VPORT_CONTEXT; UCX likewise")            \
+	S(CREATE_RMP_IN, IN, 0x880, "PRM CREATE_RMP; UCX create_rmp_in")                                    \
+	S(CREATE_RMP_OUT, OUT, 0x80, "PRM CREATE_RMP; UCX create_rmp_out")                                  \
+	S(RMP_IN, IN, 0x80, "PRM DESTROY_RMP, QUERY_RMP; Linux query_rmp_in")                               \
+	S(QUERY_RMP_OUT, OUT, 0x880, "PRM QUERY_RMP; Linux query_rmp_out")                                  \
+	S(ARM_RQ_IN, IN, 0x80, "PRM ARM_RQ; Linux arm_rq_in")                                               \
 	S(ALLOC_Q_COUNTER_OUT, OUT, 0x80, "PRM ALLOC_Q_COUNTER; DPDK alloc_q_counter_out")                  \
 	S(DEALLOC_Q_COUNTER_IN, IN, 0x80, "PRM DEALLOC_Q_COUNTER; Linux dealloc_q_counter_in")              \
 	S(QUERY_Q_COUNTER_IN, IN, 0x100, "PRM QUERY_Q_COUNTER; DPDK query_q_counter_in")                    \
@@ -597,6 +612,48 @@ enum prm_kind { PRM_KIND_CONTEXT, PRM_KIND_IN, PRM_KIND_OUT };
 	F(ROCE_ADDR, L3_TYPE, 0xd4, 4)           \
 	F(ROCE_ADDR, VERSION, 0xd8, 8)
 
+#define PRM_FIELDS_WQ(F, N)                  \
+	F(WQ, WQ_TYPE, 0x00, 4)              \
+	F(WQ, WQ_SIGNATURE, 0x04, 1)         \
+	F(WQ, END_PADDING_MODE, 0x05, 2)     \
+	F(WQ, CD_SLAVE, 0x07, 1)             \
+	F(WQ, PAGE_OFFSET, 0x2b, 5)          \
+	F(WQ, LWM, 0x30, 16)                 \
+	F(WQ, PD, 0x48, 24)                  \
+	F(WQ, UAR_PAGE, 0x68, 24)            \
+	F(WQ, DBR_ADDR, 0x80, 64)            \
+	F(WQ, HW_COUNTER, 0xc0, 32)          \
+	F(WQ, SW_COUNTER, 0xe0, 32)          \
+	F(WQ, LOG_WQ_STRIDE, 0x10c, 4)       \
+	F(WQ, LOG_WQ_PG_SZ, 0x113, 5)        \
+	F(WQ, LOG_WQ_SZ, 0x11b, 5)           \
+	F(WQ, DBR_UMEM_VALID, 0x120, 1)      \
+	F(WQ, WQ_UMEM_VALID, 0x121, 1)       \
+	F(WQ, DBR_UMEM_ID, 0x140, 32)        \
+	F(WQ, WQ_UMEM_ID, 0x160, 32)         \
+	F(WQ, WQ_UMEM_OFFSET, 0x180, 64)
+
+#define PRM_FIELDS_RMPC(F, N)                \
+	F(RMPC, STATE, 0x08, 4)              \
+	F(RMPC, BASIC_CYCLIC_RCV_WQE, 0x20, 1) \
+	N(RMPC, WQ, 0x180, WQ)
+
+#define PRM_FIELDS_HCA_VPORT(F, N)                 \
+	F(HCA_VPORT, FIELD_SELECT, 0x00, 32)       \
+	F(HCA_VPORT, HAS_SMI, 0x101, 1)            \
+	F(HCA_VPORT, GRH_REQUIRED, 0x103, 1)       \
+	F(HCA_VPORT, PORT_PHYSICAL_STATE, 0x110, 4) \
+	F(HCA_VPORT, PORT_STATE, 0x118, 4)         \
+	F(HCA_VPORT, VPORT_STATE, 0x11c, 4)        \
+	F(HCA_VPORT, SYSTEM_IMAGE_GUID, 0x140, 64) \
+	F(HCA_VPORT, PORT_GUID, 0x180, 64)         \
+	F(HCA_VPORT, NODE_GUID, 0x1c0, 64)         \
+	F(HCA_VPORT, LID, 0x2e0, 16)               \
+	F(HCA_VPORT, LMC, 0x2f8, 3)                \
+	F(HCA_VPORT, SUBNET_TIMEOUT, 0x2fb, 5)     \
+	F(HCA_VPORT, SM_LID, 0x300, 16)            \
+	F(HCA_VPORT, SM_SL, 0x310, 4)
+
 #define PRM_FIELDS_EMPTY_IN(F, N)
 #define PRM_FIELDS_EMPTY_OUT(F, N)
 
@@ -688,6 +745,21 @@ enum prm_kind { PRM_KIND_CONTEXT, PRM_KIND_IN, PRM_KIND_OUT };
 	F(QUERY_ROCE_ADDRESS_IN, INDEX, 0x40, 16)           \
 	F(QUERY_ROCE_ADDRESS_IN, PORT, 0x5c, 4)
 #define PRM_FIELDS_QUERY_ROCE_ADDRESS_OUT(F, N) N(QUERY_ROCE_ADDRESS_OUT, ADDR, 0x80, ROCE_ADDR)
+
+#define PRM_FIELDS_QUERY_HCA_VPORT_CONTEXT_IN(F, N)               \
+	F(QUERY_HCA_VPORT_CONTEXT_IN, OTHER_VPORT, 0x40, 1)       \
+	F(QUERY_HCA_VPORT_CONTEXT_IN, PORT, 0x4c, 4)              \
+	F(QUERY_HCA_VPORT_CONTEXT_IN, VPORT, 0x50, 16)
+#define PRM_FIELDS_QUERY_HCA_VPORT_CONTEXT_OUT(F, N) \
+	N(QUERY_HCA_VPORT_CONTEXT_OUT, CONTEXT, 0x80, HCA_VPORT)
+
+#define PRM_FIELDS_CREATE_RMP_IN(F, N) N(CREATE_RMP_IN, RMPC, 0x100, RMPC)
+#define PRM_FIELDS_CREATE_RMP_OUT(F, N) F(CREATE_RMP_OUT, RMPN, 0x48, 24)
+#define PRM_FIELDS_RMP_IN(F, N) F(RMP_IN, RMPN, 0x48, 24)
+#define PRM_FIELDS_QUERY_RMP_OUT(F, N) N(QUERY_RMP_OUT, RMPC, 0x100, RMPC)
+#define PRM_FIELDS_ARM_RQ_IN(F, N)      \
+	F(ARM_RQ_IN, SRQN, 0x48, 24)    \
+	F(ARM_RQ_IN, LWM, 0x70, 16)
 
 #define PRM_FIELDS_ALLOC_Q_COUNTER_OUT(F, N) F(ALLOC_Q_COUNTER_OUT, COUNTER_SET_ID, 0x58, 8)
 #define PRM_FIELDS_DEALLOC_Q_COUNTER_IN(F, N) F(DEALLOC_Q_COUNTER_IN, COUNTER_SET_ID, 0x58, 8)

@@ -46,6 +46,13 @@ const void *call_in(const struct call *call, uint16_t id, size_t *ret_bytes)
 					       : call->in[spec_of(call, id)];
 }
 
+size_t call_out_room(const struct call *call, uint16_t id)
+{
+	const struct ib_uverbs_attr *attr = attr_of(call, id);
+
+	return attr ? attr->len : 0;
+}
+
 uint64_t call_u64(const struct call *call, uint16_t id)
 {
 	const struct ib_uverbs_attr *attr = attr_of(call, id);
@@ -67,6 +74,7 @@ int call_refuse(struct call *call, int error, const char *reason, ...)
 	va_start(args, reason);
 	vsnprintf(text, sizeof(text), reason, args);
 	va_end(args);
+	call->refused = true;
 	sim_log(call->ufile->sim, "mlx5_%d refused %s: %s: %s", call->nic->index, call->what, text,
 		strerror(-error));
 	return error;
@@ -198,6 +206,9 @@ void call_serve_ioctl(struct ufile *ufile, const struct sim_request *request, in
 		else
 			r = call_refuse(call, -ENOTTY, "request 0x%llx",
 					(unsigned long long)request->args[0]);
+		/* -ENOSPC is the answer to a question (device_invoke_write), or has a line already. */
+		if (r < 0 && r != -ENOSPC && !call->refused)
+			call_refuse(call, r, "no reason given");
 		for (size_t i = 0; i < DECODE_ATTRS_MAX; i++)
 			free(call->in[i]);
 		free(call);

@@ -62,6 +62,8 @@ int device_query_gid_table(struct call *call)
 	if (call_u64(call, UVERBS_ATTR_QUERY_GID_TABLE_ENTRY_SIZE) != sizeof(entries[0]) ||
 	    call_u64(call, UVERBS_ATTR_QUERY_GID_TABLE_FLAGS))
 		return call_refuse(call, -EOPNOTSUPP, "entry size or flags");
+	if (call_out_room(call, UVERBS_ATTR_QUERY_GID_TABLE_RESP_ENTRIES) < n * sizeof(entries[0]))
+		return call_refuse(call, -EINVAL, "there are %llu entries", (unsigned long long)n);
 	for (unsigned int i = 0; i < n; i++)
 		fill_gid(call->nic, i, &entries[i]);
 	r = call_out(call, UVERBS_ATTR_QUERY_GID_TABLE_RESP_ENTRIES, entries,
@@ -119,6 +121,25 @@ static int answer_context(struct call *call, uint16_t vectors_id, uint16_t suppo
 	return r < 0 ? r : call_out(call, driver_id, &driver, sizeof(driver));
 }
 
+/* Commands of this context bear it, and see what was made with it. */
+static int take_uid(struct call *call)
+{
+	struct nic *nic = call->nic;
+	int r = 0;
+
+	sim_lock(nic->sim);
+	if (nic->n_uids >= SIM_MAX_UCTX) {
+		r = -ENOSPC;
+	} else {
+		nic->n_uids++;
+		call->ufile->uid = nic->next_uid++;
+		if (!nic->next_uid)
+			nic->next_uid = 1;
+	}
+	sim_unlock(nic->sim);
+	return r < 0 ? call_refuse(call, r, "more than %u contexts", SIM_MAX_UCTX) : 0;
+}
+
 int device_get_context(struct call *call)
 {
 	struct mlx5_ib_alloc_ucontext_req_v2 req;
@@ -131,16 +152,16 @@ int device_get_context(struct call *call)
 		return call_refuse(call, -EINVAL, "a second context");
 	if (req.comp_mask || req.reserved0 || req.reserved1 || req.reserved2)
 		return call_refuse(call, -EOPNOTSUPP, "unknown input bits");
-	if (req.flags)
-		return call_refuse(call, -EOPNOTSUPP, "flags 0x%x: DEVX is not simulated",
-				   req.flags);
+	if (req.flags & ~(uint32_t)MLX5_IB_ALLOC_UCTX_DEVX)
+		return call_refuse(call, -EOPNOTSUPP, "unknown flags 0x%x", req.flags);
 	if (!(req.lib_caps & MLX5_LIB_CAP_DYN_UAR))
 		return call_refuse(call, -EOPNOTSUPP, "a library without dynamic UARs");
 	r = answer_context(call, UVERBS_ATTR_GET_CONTEXT_NUM_COMP_VECTORS,
 			   UVERBS_ATTR_GET_CONTEXT_CORE_SUPPORT, UVERBS_ATTR_UHW_OUT);
-	if (r == 0)
-		call->ufile->has_context = true;
-	return r;
+	if (r < 0)
+		return r;
+	call->ufile->has_context = true;
+	return req.flags & MLX5_IB_ALLOC_UCTX_DEVX ? take_uid(call) : 0;
 }
 
 int device_query_context(struct call *call)
@@ -176,6 +197,10 @@ static void fill_device(const struct nic *nic, struct ib_uverbs_query_device_res
 		.max_res_rd_atom = SIM_MAX_QP * SIM_MAX_RD_ATOMIC,
 		.max_qp_init_rd_atom = SIM_MAX_RD_ATOMIC,
 		.atomic_cap = IBV_ATOMIC_HCA,
+		.max_ah = SIM_MAX_AH,
+		.max_srq = SIM_MAX_SRQ,
+		.max_srq_wr = SIM_MAX_SRQ_WR,
+		.max_srq_sge = SIM_MAX_SRQ_SGE,
 		.max_pkeys = 1,
 		.local_ca_ack_delay = 16,
 		.phys_port_cnt = 1,
@@ -192,7 +217,8 @@ int write_query_device(struct call *call)
 
 int write_ex_query_device(struct call *call)
 {
-	const struct mlx5_ib_query_device_resp driver = {.response_length = sizeof(driver)};
+	const struct mlx5_ib_query_device_resp driver = {
+		.response_length = sizeof(driver), .flags = MLX5_IB_QUERY_DEV_RESP_FLAGS_CQE_128B_PAD};
 	struct ib_uverbs_ex_query_device_resp resp = {.response_length = sizeof(resp)};
 	struct ib_uverbs_ex_query_device cmd;
 	int r;
@@ -203,6 +229,8 @@ int write_ex_query_device(struct call *call)
 	if (cmd.comp_mask || cmd.reserved)
 		return call_refuse(call, -EINVAL, "unknown input bits");
 	fill_device(call->nic, &resp.base);
+	resp.cq_moderation_caps.max_cq_moderation_count = 0xffff;
+	resp.cq_moderation_caps.max_cq_moderation_period = 0xfff;
 	r = call_out(call, UVERBS_ATTR_UHW_OUT, &driver, sizeof(driver));
 	return r < 0 ? r : call_out(call, UVERBS_ATTR_CORE_OUT, &resp, sizeof(resp));
 }
@@ -210,7 +238,7 @@ int write_ex_query_device(struct call *call)
 struct write_spec {
 	uint32_t command;
 	const char *name;
-	bool needs_context;
+	bool answers;
 	int (*run)(struct call *call);
 };
 
@@ -224,7 +252,14 @@ static const struct write_spec writes[] = {
 	{IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL, "create_comp_channel", true,
 	 write_create_comp_channel},
 	{IB_USER_VERBS_CMD_QUERY_QP, "query_qp", true, write_query_qp},
-	{IB_USER_VERBS_CMD_MODIFY_QP, "modify_qp", true, write_modify_qp},
+	{IB_USER_VERBS_CMD_MODIFY_QP, "modify_qp", false, write_modify_qp},
+	{EX(IB_USER_VERBS_EX_CMD_MODIFY_QP), "ex_modify_qp", true, write_ex_modify_qp},
+	{IB_USER_VERBS_CMD_RESIZE_CQ, "resize_cq", true, write_resize_cq},
+	{EX(IB_USER_VERBS_EX_CMD_MODIFY_CQ), "ex_modify_cq", false, write_ex_modify_cq},
+	{IB_USER_VERBS_CMD_REREG_MR, "rereg_mr", true, write_rereg_mr},
+	{IB_USER_VERBS_CMD_MODIFY_SRQ, "modify_srq", false, write_modify_srq},
+	{IB_USER_VERBS_CMD_QUERY_SRQ, "query_srq", true, write_query_srq},
+	{IB_USER_VERBS_CMD_CREATE_AH, "create_ah", true, write_create_ah},
 };
 
 int device_invoke_write(struct call *call)
@@ -236,9 +271,9 @@ int device_invoke_write(struct call *call)
 			continue;
 		call->what = writes[i].name;
 		/* libibverbs asks whether this method exists by a command without buffers. */
-		if (!call_has(call, UVERBS_ATTR_CORE_OUT) && command != IB_USER_VERBS_CMD_MODIFY_QP)
+		if (writes[i].answers && !call_has(call, UVERBS_ATTR_CORE_OUT))
 			return -ENOSPC;
-		if (writes[i].needs_context && !call->ufile->has_context)
+		if (!call->ufile->has_context)
 			return call_refuse(call, -EINVAL, "no context");
 		return writes[i].run(call);
 	}

@@ -32,6 +32,8 @@ static const char help[] =
 	"\n"
 	"  --nics N        number of devices; 1\n"
 	"  --link ib|roce  of all ports; roce\n"
+	"  --fw-latency US how long each firmware command takes, in microseconds; 0\n"
+	"  --memfd-dmabuf  take a memfd where a dmabuf is asked for\n"
 	"  --log FILE      what was refused, and why; standard error\n"
 	"  --help          this text\n"
 	"\n"
@@ -87,7 +89,10 @@ static void accept_client(struct sim *sim, struct nic *nic, int listener)
 	ufile->sock = sock;
 	list_init(&ufile->objects);
 	hash_init(&ufile->handles);
+	hash_init(&ufile->names);
+	list_init(&ufile->port_subscriptions);
 	pthread_mutex_lock(&sim->lock);
+	list_add_tail(&nic->ufiles, &ufile->nic_link);
 	sim->n_ufiles++;
 	pthread_cond_broadcast(&sim->wake);
 	pthread_mutex_unlock(&sim->lock);
@@ -245,6 +250,12 @@ static int take_option(struct sim *sim, int option, const char *value)
 	case 'l':
 		sim->ethernet = strcmp(value, "roce") == 0;
 		return sim->ethernet || strcmp(value, "ib") == 0 ? 0 : -EINVAL;
+	case 'w':
+		sim->fw_latency_usec = strtoull(value, &end, 10);
+		return *end || !*value || sim->fw_latency_usec > 10000000 ? -EINVAL : 0;
+	case 'd':
+		sim->memfd_dmabuf = true;
+		return 0;
 	case 'o':
 		sim->log = fopen(value, "ae");
 		return sim->log ? 0 : -errno;
@@ -257,6 +268,8 @@ int main(int argc, char **argv)
 	static const struct option options[] = {
 		{"nics", required_argument, NULL, 'n'},
 		{"link", required_argument, NULL, 'l'},
+		{"fw-latency", required_argument, NULL, 'w'},
+		{"memfd-dmabuf", no_argument, NULL, 'd'},
 		{"log", required_argument, NULL, 'o'},
 		{"help", no_argument, NULL, 'h'},
 		{NULL, 0, NULL, 0},

@@ -97,6 +97,7 @@ static const struct attr_spec destroy_cq[] = {
 static const struct attr_spec create_qp[] = {
 	{UVERBS_ATTR_CREATE_QP_HANDLE, ATTR_NEW_OBJECT, MUST, 0, 0},
 	{UVERBS_ATTR_CREATE_QP_PD_HANDLE, ATTR_OBJECT, MUST, 0, 0},
+	{UVERBS_ATTR_CREATE_QP_SRQ_HANDLE, ATTR_OBJECT, MAY, 0, 0},
 	{UVERBS_ATTR_CREATE_QP_SEND_CQ_HANDLE, ATTR_OBJECT, MUST, 0, 0},
 	{UVERBS_ATTR_CREATE_QP_RECV_CQ_HANDLE, ATTR_OBJECT, MUST, 0, 0},
 	{UVERBS_ATTR_CREATE_QP_USER_HANDLE, ATTR_IN, MUST, 8, 8},
@@ -115,12 +116,118 @@ static const struct attr_spec destroy_qp[] = {
 	{UVERBS_ATTR_DESTROY_QP_RESP, ATTR_OUT, MUST, sizeof(struct ib_uverbs_destroy_qp_resp), 0},
 };
 
+static const struct attr_spec create_srq[] = {
+	{UVERBS_ATTR_CREATE_SRQ_HANDLE, ATTR_NEW_OBJECT, MUST, 0, 0},
+	{UVERBS_ATTR_CREATE_SRQ_PD_HANDLE, ATTR_OBJECT, MUST, 0, 0},
+	{UVERBS_ATTR_CREATE_SRQ_XRCD_HANDLE, ATTR_OBJECT, MAY, 0, 0}, /* those of types that are refused by name */
+	{UVERBS_ATTR_CREATE_SRQ_CQ_HANDLE, ATTR_OBJECT, MAY, 0, 0},
+	{UVERBS_ATTR_CREATE_SRQ_MAX_NUM_TAGS, ATTR_IN, MAY, 4, 8},
+	{UVERBS_ATTR_CREATE_SRQ_RESP_SRQ_NUM, ATTR_OUT, MAY, 4, 0},
+	{UVERBS_ATTR_CREATE_SRQ_USER_HANDLE, ATTR_IN, MUST, 8, 8},
+	{UVERBS_ATTR_CREATE_SRQ_MAX_WR, ATTR_IN, MUST, 4, 8},
+	{UVERBS_ATTR_CREATE_SRQ_MAX_SGE, ATTR_IN, MUST, 4, 8},
+	{UVERBS_ATTR_CREATE_SRQ_LIMIT, ATTR_IN, MUST, 4, 8}, /* of no effect at creation, as verbs say */
+	{UVERBS_ATTR_CREATE_SRQ_TYPE, ATTR_IN, MUST, 4, 8},
+	{UVERBS_ATTR_CREATE_SRQ_EVENT_FD, ATTR_FD, MAY, 0, 0},
+	{UVERBS_ATTR_CREATE_SRQ_RESP_MAX_WR, ATTR_OUT, MUST, 4, 0},
+	{UVERBS_ATTR_CREATE_SRQ_RESP_MAX_SGE, ATTR_OUT, MUST, 4, 0},
+	{UVERBS_ATTR_UHW_IN, ATTR_IN, MUST, 0, 0},
+	{UVERBS_ATTR_UHW_OUT, ATTR_OUT, MUST, 0, 0},
+};
+
+static const struct attr_spec destroy_srq[] = {
+	{UVERBS_ATTR_DESTROY_SRQ_HANDLE, ATTR_OBJECT, MUST, 0, 0},
+	{UVERBS_ATTR_DESTROY_SRQ_RESP, ATTR_OUT, MUST, sizeof(struct ib_uverbs_destroy_srq_resp), 0},
+};
+
+static const struct attr_spec destroy_ah[] = {
+	{UVERBS_ATTR_DESTROY_AH_HANDLE, ATTR_OBJECT, MUST, 0, 0},
+};
+
 static const struct attr_spec alloc_uar[] = {
 	{MLX5_IB_ATTR_UAR_OBJ_ALLOC_HANDLE, ATTR_NEW_OBJECT, MUST, 0, 0},
 	{MLX5_IB_ATTR_UAR_OBJ_ALLOC_TYPE, ATTR_IN, MUST, 4, 8},
 	{MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_OFFSET, ATTR_OUT, MUST, 8, 0},
 	{MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_LENGTH, ATTR_OUT, MUST, 4, 0},
 	{MLX5_IB_ATTR_UAR_OBJ_ALLOC_PAGE_ID, ATTR_OUT, MUST, 4, 0},
+};
+
+#define COMMAND_MIN 16 /* bytes of a command's head, and of its answer's */
+
+static const struct attr_spec other[] = {
+	{MLX5_IB_ATTR_DEVX_OTHER_CMD_IN, ATTR_IN, MUST, COMMAND_MIN, 0},
+	{MLX5_IB_ATTR_DEVX_OTHER_CMD_OUT, ATTR_OUT, MUST, COMMAND_MIN, 0},
+};
+
+static const struct attr_spec query_uar[] = {
+	{MLX5_IB_ATTR_DEVX_QUERY_UAR_USER_IDX, ATTR_IN, MUST, 4, 8},
+	{MLX5_IB_ATTR_DEVX_QUERY_UAR_DEV_IDX, ATTR_OUT, MUST, 4, 0},
+};
+
+static const struct attr_spec query_eqn[] = {
+	{MLX5_IB_ATTR_DEVX_QUERY_EQN_USER_VEC, ATTR_IN, MUST, 4, 8},
+	{MLX5_IB_ATTR_DEVX_QUERY_EQN_DEV_EQN, ATTR_OUT, MUST, 4, 0},
+};
+
+static const struct attr_spec subscribe[] = {
+	{MLX5_IB_ATTR_DEVX_SUBSCRIBE_EVENT_FD_HANDLE, ATTR_FD, MUST, 0, 0},
+	{MLX5_IB_ATTR_DEVX_SUBSCRIBE_EVENT_OBJ_HANDLE, ATTR_OBJECT, MAY, 0, 0},
+	{MLX5_IB_ATTR_DEVX_SUBSCRIBE_EVENT_TYPE_NUM_LIST, ATTR_IN, MUST, 2, 0},
+	{MLX5_IB_ATTR_DEVX_SUBSCRIBE_EVENT_COOKIE, ATTR_IN, MAY, 8, 8},
+	{MLX5_IB_ATTR_DEVX_SUBSCRIBE_EVENT_FD_NUM, ATTR_IN, MAY, 4, 8},
+};
+
+static const struct attr_spec create_obj[] = {
+	{MLX5_IB_ATTR_DEVX_OBJ_CREATE_HANDLE, ATTR_NEW_OBJECT, MUST, 0, 0},
+	{MLX5_IB_ATTR_DEVX_OBJ_CREATE_CMD_IN, ATTR_IN, MUST, COMMAND_MIN, 0},
+	{MLX5_IB_ATTR_DEVX_OBJ_CREATE_CMD_OUT, ATTR_OUT, MUST, COMMAND_MIN, 0},
+};
+
+static const struct attr_spec destroy_obj[] = {
+	{MLX5_IB_ATTR_DEVX_OBJ_DESTROY_HANDLE, ATTR_OBJECT, MUST, 0, 0},
+};
+
+static const struct attr_spec modify_obj[] = {
+	{MLX5_IB_ATTR_DEVX_OBJ_MODIFY_HANDLE, ATTR_OBJECT, MUST, 0, 0},
+	{MLX5_IB_ATTR_DEVX_OBJ_MODIFY_CMD_IN, ATTR_IN, MUST, COMMAND_MIN, 0},
+	{MLX5_IB_ATTR_DEVX_OBJ_MODIFY_CMD_OUT, ATTR_OUT, MUST, COMMAND_MIN, 0},
+};
+
+static const struct attr_spec query_obj[] = {
+	{MLX5_IB_ATTR_DEVX_OBJ_QUERY_HANDLE, ATTR_OBJECT, MUST, 0, 0},
+	{MLX5_IB_ATTR_DEVX_OBJ_QUERY_CMD_IN, ATTR_IN, MUST, COMMAND_MIN, 0},
+	{MLX5_IB_ATTR_DEVX_OBJ_QUERY_CMD_OUT, ATTR_OUT, MUST, COMMAND_MIN, 0},
+};
+
+static const struct attr_spec query_obj_async[] = {
+	{MLX5_IB_ATTR_DEVX_OBJ_QUERY_ASYNC_HANDLE, ATTR_OBJECT, MUST, 0, 0},
+	{MLX5_IB_ATTR_DEVX_OBJ_QUERY_ASYNC_CMD_IN, ATTR_IN, MUST, COMMAND_MIN, 0},
+	{MLX5_IB_ATTR_DEVX_OBJ_QUERY_ASYNC_OUT_LEN, ATTR_IN, MUST, 2, 8},
+	{MLX5_IB_ATTR_DEVX_OBJ_QUERY_ASYNC_WR_ID, ATTR_IN, MUST, 8, 8},
+	{MLX5_IB_ATTR_DEVX_OBJ_QUERY_ASYNC_FD, ATTR_FD, MUST, 0, 0},
+};
+
+static const struct attr_spec reg_umem[] = {
+	{MLX5_IB_ATTR_DEVX_UMEM_REG_HANDLE, ATTR_NEW_OBJECT, MUST, 0, 0},
+	{MLX5_IB_ATTR_DEVX_UMEM_REG_ADDR, ATTR_IN, MUST, 8, 8},
+	{MLX5_IB_ATTR_DEVX_UMEM_REG_LEN, ATTR_IN, MUST, 8, 8},
+	{MLX5_IB_ATTR_DEVX_UMEM_REG_ACCESS, ATTR_IN, MAY, 4, 8},
+	{MLX5_IB_ATTR_DEVX_UMEM_REG_PGSZ_BITMAP, ATTR_IN, MAY, 8, 8},
+	{MLX5_IB_ATTR_DEVX_UMEM_REG_DMABUF_FD, ATTR_FD, MAY, 0, 0},
+	{MLX5_IB_ATTR_DEVX_UMEM_REG_OUT_ID, ATTR_OUT, MUST, 4, 0},
+};
+
+static const struct attr_spec dereg_umem[] = {
+	{MLX5_IB_ATTR_DEVX_UMEM_DEREG_HANDLE, ATTR_OBJECT, MUST, 0, 0},
+};
+
+static const struct attr_spec alloc_cmd_fd[] = {
+	{MLX5_IB_ATTR_DEVX_ASYNC_CMD_FD_ALLOC_HANDLE, ATTR_NEW_FD, MUST, 0, 0},
+};
+
+static const struct attr_spec alloc_event_fd[] = {
+	{MLX5_IB_ATTR_DEVX_ASYNC_EVENT_FD_ALLOC_HANDLE, ATTR_NEW_FD, MUST, 0, 0},
+	{MLX5_IB_ATTR_DEVX_ASYNC_EVENT_FD_ALLOC_FLAGS, ATTR_IN, MUST, 4, 8},
 };
 
 static const struct attr_spec destroy_uar[] = {
@@ -149,8 +256,27 @@ const struct method_spec methods[] = {
 	METHOD(UVERBS_OBJECT_CQ, UVERBS_METHOD_CQ_DESTROY, "destroy_cq", destroy_cq, cq_destroy),
 	METHOD(UVERBS_OBJECT_QP, UVERBS_METHOD_QP_CREATE, "create_qp", create_qp, qp_create),
 	METHOD(UVERBS_OBJECT_QP, UVERBS_METHOD_QP_DESTROY, "destroy_qp", destroy_qp, qp_destroy),
+	METHOD(UVERBS_OBJECT_SRQ, UVERBS_METHOD_SRQ_CREATE, "create_srq", create_srq, srq_create),
+	METHOD(UVERBS_OBJECT_SRQ, UVERBS_METHOD_SRQ_DESTROY, "destroy_srq", destroy_srq, srq_destroy),
+	METHOD(UVERBS_OBJECT_AH, UVERBS_METHOD_AH_DESTROY, "destroy_ah", destroy_ah, ah_destroy),
 	METHOD(MLX5_IB_OBJECT_UAR, MLX5_IB_METHOD_UAR_OBJ_ALLOC, "alloc_uar", alloc_uar, uar_alloc),
 	METHOD(MLX5_IB_OBJECT_UAR, MLX5_IB_METHOD_UAR_OBJ_DESTROY, "free_uar", destroy_uar, uar_destroy),
+	METHOD(MLX5_IB_OBJECT_DEVX, MLX5_IB_METHOD_DEVX_OTHER, "devx_general", other, devx_other),
+	METHOD(MLX5_IB_OBJECT_DEVX, MLX5_IB_METHOD_DEVX_QUERY_UAR, "devx_query_uar", query_uar, devx_query_uar),
+	METHOD(MLX5_IB_OBJECT_DEVX, MLX5_IB_METHOD_DEVX_QUERY_EQN, "devx_query_eqn", query_eqn, devx_query_eqn),
+	METHOD(MLX5_IB_OBJECT_DEVX, MLX5_IB_METHOD_DEVX_SUBSCRIBE_EVENT, "devx_subscribe", subscribe, devx_subscribe),
+	METHOD(MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_CREATE, "devx_create", create_obj, devx_create),
+	METHOD(MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_DESTROY, "devx_destroy", destroy_obj, devx_destroy),
+	METHOD(MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_MODIFY, "devx_modify", modify_obj, devx_modify),
+	METHOD(MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_QUERY, "devx_query", query_obj, devx_query),
+	METHOD(MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_ASYNC_QUERY, "devx_query_async", query_obj_async,
+	       devx_query_async),
+	METHOD(MLX5_IB_OBJECT_DEVX_UMEM, MLX5_IB_METHOD_DEVX_UMEM_REG, "reg_umem", reg_umem, umem_reg),
+	METHOD(MLX5_IB_OBJECT_DEVX_UMEM, MLX5_IB_METHOD_DEVX_UMEM_DEREG, "dereg_umem", dereg_umem, umem_dereg),
+	METHOD(MLX5_IB_OBJECT_DEVX_ASYNC_CMD_FD, MLX5_IB_METHOD_DEVX_ASYNC_CMD_FD_ALLOC, "devx_cmd_channel", alloc_cmd_fd,
+	       devx_channel_alloc),
+	METHOD(MLX5_IB_OBJECT_DEVX_ASYNC_EVENT_FD, MLX5_IB_METHOD_DEVX_ASYNC_EVENT_FD_ALLOC, "devx_event_channel",
+	       alloc_event_fd, devx_channel_alloc),
 };
 
 const size_t n_methods = sizeof(methods) / sizeof(methods[0]);

@@ -14,7 +14,7 @@
 #include <rdma/ib_user_ioctl_verbs.h>
 
 #include "proto/base/assert.h"
-#include "tests/mlx5sim/sim/sim.h"
+#include "tests/mlx5sim/sim/address.h"
 
 #define FIRST_DOORBELL 0x800
 #define DOORBELL_STEP 0x100 /* half of a BlueFlame register: writers use the halves in turn */
@@ -51,8 +51,10 @@ struct nic *sim_nic_of_gid(struct sim *sim, const uint8_t gid[16])
 
 static int op_route_get(void *owner, const uint8_t gid[16], void **ret_route)
 {
-	struct nic *to = sim_nic_of_gid(((struct nic *)owner)->sim, gid);
+	struct nic *from = owner, *to = sim_nic_of_gid(from->sim, gid);
 
+	if (from->lose_next_route)
+		to = &from->sim->nowhere;
 	*ret_route = to;
 	return to ? 0 : -EHOSTUNREACH;
 }
@@ -63,16 +65,52 @@ static void op_route_put(void *owner, void *route)
 
 static int op_send(void *owner, void *route, struct engine_packet *pkt)
 {
-	engine_input(((struct nic *)route)->engine, pkt);
+	struct nic *to = route;
+
+	if (!to->engine) {
+		engine_packet_free(pkt);
+		return -EHOSTUNREACH;
+	}
+	engine_input(to->engine, pkt);
 	return 0;
 }
 
 static void op_event(void *owner, const struct engine_event *ev)
 {
-	if (ev->kind == ENGINE_EVENT_CQ_COMPLETION || ev->kind == ENGINE_EVENT_CQ_OVERRUN)
+	switch (ev->kind) {
+	case ENGINE_EVENT_CQ_COMPLETION:
+	case ENGINE_EVENT_CQ_OVERRUN:
 		cq_engine_event(owner, ev);
-	else
+		break;
+	case ENGINE_EVENT_SRQ_LIMIT:
+	case ENGINE_EVENT_SRQ_ERROR:
+		srq_engine_event(owner, ev);
+		break;
+	case ENGINE_EVENT_QP_ERROR:
+	case ENGINE_EVENT_QP_SQ_DRAINED:
+	case ENGINE_EVENT_QP_LAST_WQE:
 		qp_engine_event(owner, ev);
+		fw_qp_engine_event(owner, ev);
+		break;
+	}
+}
+
+static int op_ud_path(void *owner, uint32_t qpn, const struct shmd_wqe_av_seg *av, uint32_t payload_bytes,
+		      struct engine_ud_path *ret_path)
+{
+	return address_ud_path(owner, av, payload_bytes, ret_path);
+}
+
+static int op_dc_route(void *owner, uint32_t qpn, const struct shmd_wqe_av_seg *av, void **ret_route)
+{
+	return address_dc_route(owner, av, ret_route);
+}
+
+/* Routes are NICs, and so is what an engine is known by. */
+static int op_dc_route_back(void *owner, const void *source, void **ret_route)
+{
+	*ret_route = ((const struct nic *)source)->self;
+	return 0;
 }
 
 static const struct engine_ops engine_ops = {
@@ -81,6 +119,9 @@ static const struct engine_ops engine_ops = {
 	.route_put = op_route_put,
 	.send = op_send,
 	.event = op_event,
+	.ud_path = op_ud_path,
+	.dc_route = op_dc_route,
+	.dc_route_back = op_dc_route_back,
 };
 
 static void link_local(uint8_t gid[16], uint64_t guid)
@@ -128,30 +169,41 @@ int nic_init(struct nic *nic, struct sim *sim, int index)
 	struct engine_attr attr = {.max_qps = SIM_MAX_QP,
 				   .max_cqs = SIM_MAX_CQ,
 				   .max_mrs = SIM_MAX_MR,
+				   .max_srqs = SIM_MAX_SRQ,
 				   .chunk_bytes = 4096,
 				   .self_route = nic};
 
 	nic->sim = sim;
 	nic->index = index;
+	nic->self = nic;
 	init_addresses(nic, sim->ethernet);
 	list_init(&nic->uars);
 	list_init(&nic->armed_cqs);
 	hash_init(&nic->cqs_by_number);
 	hash_init(&nic->qps_by_number);
+	hash_init(&nic->srqs_by_number);
+	hash_init(&nic->devx_qps_by_number);
+	list_init(&nic->ufiles);
 	nic->next_cqn = 0x400;
 	nic->next_qpn = 0x100;
+	nic->next_srqn = 1;
 	nic->next_pdn = 1;
 	nic->next_key = 0x1000; /* above the terminator of scatter lists */
 	nic->next_page = 0x10;
+	nic->next_umem = 1;
+	nic->next_uid = 1;
 	return engine_new(&attr, &engine_ops, nic, &nic->engine);
 }
 
 void nic_deinit(struct nic *nic)
 {
-	assert_bug(!nic->n_qps && !nic->n_cqs && !nic->n_mrs && !nic->n_pds && !nic->n_uars);
+	assert_bug(!nic->n_qps && !nic->n_cqs && !nic->n_srqs && !nic->n_ahs && !nic->n_mrs && !nic->n_pds && !nic->n_uars);
+	assert_bug(!nic->n_umems && !nic->n_counters && !nic->n_uids);
 	nic->engine = engine_free(nic->engine);
 	hash_deinit(&nic->cqs_by_number);
 	hash_deinit(&nic->qps_by_number);
+	hash_deinit(&nic->srqs_by_number);
+	hash_deinit(&nic->devx_qps_by_number);
 }
 
 static uint64_t take_register(struct uar *uar, size_t at)
@@ -176,8 +228,10 @@ static bool read_doorbells(struct nic *nic)
 			send |= take_register(uar, FIRST_DOORBELL + i * DOORBELL_STEP);
 		if (arm)
 			cq_arm_seen(nic, uar, (uint32_t)(arm & 0xffffff));
-		if (send)
+		if (send) {
 			qp_doorbell(nic, uar);
+			fw_qp_doorbell(nic, uar);
+		}
 		rung |= arm || send;
 	}
 	return rung;
@@ -188,7 +242,7 @@ static bool turn(struct nic *nic)
 	bool busy = read_doorbells(nic);
 
 	busy |= engine_progress(nic->engine, 64) != 0;
-	cq_notify_armed(nic);
+	cq_notify_armed(nic, op_now(nic));
 	return busy;
 }
 

@@ -18,7 +18,34 @@ int object_add(struct ufile *ufile, struct object *object, enum object_type type
 		return r;
 	ufile->next_handle++;
 	list_add_head(&ufile->objects, &object->link);
+	list_init(&object->subscriptions);
 	return 0;
+}
+
+struct object *object_any(struct ufile *ufile, uint64_t handle)
+{
+	return hash_get(&ufile->handles, handle);
+}
+
+static uint64_t name_of(uint16_t opcode, uint32_t number)
+{
+	return (uint64_t)opcode << 32 | number;
+}
+
+int object_name(struct object *object, uint16_t opcode, uint32_t number)
+{
+	int r = hash_add(&object->ufile->names, name_of(opcode, number), object);
+
+	if (r < 0)
+		return r;
+	object->opcode = opcode;
+	object->number = number;
+	return 0;
+}
+
+struct object *object_named(struct ufile *ufile, uint16_t opcode, uint32_t number)
+{
+	return hash_get(&ufile->names, name_of(opcode, number));
 }
 
 struct object *object_get(struct ufile *ufile, enum object_type type, uint64_t handle)
@@ -33,6 +60,9 @@ int object_destroy(struct object *object)
 	if (object->users)
 		return -EBUSY;
 	hash_remove(&object->ufile->handles, object->handle);
+	if (object->opcode)
+		hash_remove(&object->ufile->names, name_of(object->opcode, object->number));
+	event_forget(object->ufile->sim, &object->subscriptions);
 	list_del(&object->link);
 	object->free(object);
 	return 0;

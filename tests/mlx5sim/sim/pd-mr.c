@@ -3,12 +3,14 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include <infiniband/verbs.h>
 #include <rdma/ib_user_ioctl_cmds.h>
 #include <rdma/ib_user_ioctl_verbs.h>
 #include <rdma/ib_user_verbs.h>
 #include <rdma/mlx5-abi.h>
 #include <rdma/mlx5_user_ioctl_cmds.h>
 
+#include "tests/mlx5sim/sim/fw.h"
 #include "tests/mlx5sim/sim/pd-mr.h"
 
 #define ACCESS_KNOWN                                                                               \
@@ -24,7 +26,7 @@ static void pd_free(struct object *object)
 	free(container_of(object, struct pd, object));
 }
 
-static int pd_new(struct call *call, struct pd **ret_pd)
+int pd_new(struct call *call, enum object_type type, struct pd **ret_pd)
 {
 	struct nic *nic = call->nic;
 	struct pd *pd;
@@ -37,7 +39,7 @@ static int pd_new(struct call *call, struct pd **ret_pd)
 	pd = calloc(1, sizeof(*pd));
 	if (!pd)
 		return -ENOMEM;
-	r = object_add(call->ufile, &pd->object, OBJECT_PD, pd_free);
+	r = object_add(call->ufile, &pd->object, type, pd_free);
 	if (r < 0) {
 		free(pd);
 		return r;
@@ -46,6 +48,11 @@ static int pd_new(struct call *call, struct pd **ret_pd)
 	nic->n_pds++;
 	pd->pdn = nic->next_pdn++;
 	sim_unlock(nic->sim);
+	r = object_name(&pd->object, PRM_OP_ALLOC_PD, pd->pdn);
+	if (r < 0) {
+		object_destroy(&pd->object);
+		return r;
+	}
 	*ret_pd = pd;
 	return 0;
 }
@@ -57,7 +64,7 @@ int write_alloc_pd(struct call *call)
 	struct pd *pd = NULL;
 	int r;
 
-	r = pd_new(call, &pd);
+	r = pd_new(call, OBJECT_PD, &pd);
 	if (r < 0)
 		return r;
 	resp.pd_handle = pd->object.handle;
@@ -100,7 +107,7 @@ struct mr {
 	struct object object;
 	struct pd *pd;
 	struct memory *memory;
-	uint64_t iova, length_bytes;
+	struct ib_uverbs_reg_mr reg; /* as it was asked for */
 	uint32_t key;
 };
 
@@ -140,19 +147,25 @@ static int check_reg(struct call *call, const struct ib_uverbs_reg_mr *cmd)
 	return 0;
 }
 
-static int mr_enter(struct call *call, struct mr *mr, const struct ib_uverbs_reg_mr *cmd)
+static struct engine_mr_attr attr_of(uint32_t key, const struct pd *pd, const struct ib_uverbs_reg_mr *cmd)
 {
-	struct nic *nic = call->nic;
-	struct engine_mr_attr attr = {
-		.pdn = mr->pd->pdn,
+	return (struct engine_mr_attr){
+		.key = key,
+		.pdn = pd->pdn,
 		.access = cmd->access_flags & 0xf,
 		.iova = cmd->hca_va,
 		.length_bytes = cmd->length,
-		.mem = &mr->memory->mem,
 		.mem_offset = cmd->start & (SIM_PAGE - 1),
 	};
+}
+
+static int mr_enter(struct call *call, struct mr *mr, const struct ib_uverbs_reg_mr *cmd)
+{
+	struct engine_mr_attr attr = attr_of(0, mr->pd, cmd);
+	struct nic *nic = call->nic;
 	int r;
 
+	attr.mem = &mr->memory->mem;
 	sim_lock(nic->sim);
 	attr.key = nic->next_key;
 	nic->next_key += 0x100;
@@ -172,8 +185,7 @@ static int mr_new(struct call *call, struct pd *pd, const struct ib_uverbs_reg_m
 	if (!mr)
 		return -ENOMEM;
 	mr->pd = pd;
-	mr->iova = cmd->hca_va;
-	mr->length_bytes = cmd->length;
+	mr->reg = *cmd;
 	r = object_add(call->ufile, &mr->object, OBJECT_MR, mr_free);
 	if (r < 0) {
 		free(mr);
@@ -224,6 +236,77 @@ int write_reg_mr(struct call *call)
 	return r;
 }
 
+/* Anything but the key may change. Made anew: what is on its way meets the old region or the new one. */
+static int mr_change(struct call *call, struct mr *mr, struct pd *pd, const struct ib_uverbs_reg_mr *cmd)
+{
+	struct nic *nic = call->nic;
+	struct engine_mr_attr attr = attr_of(mr->key, pd, cmd);
+	struct memory *memory;
+	int r;
+
+	r = memory_pin(call, cmd->start, cmd->length, !!(cmd->access_flags & IB_UVERBS_ACCESS_LOCAL_WRITE), &memory);
+	if (r < 0)
+		return r;
+	attr.mem = &memory->mem;
+	sim_lock(nic->sim);
+	engine_mr_destroy(nic->engine, mr->key);
+	r = engine_mr_create(nic->engine, &attr);
+	sim_unlock(nic->sim);
+	memory_unref(mr->memory);
+	mr->memory = memory;
+	mr->pd->object.users--;
+	mr->pd = pd;
+	pd->object.users++;
+	mr->reg = *cmd;
+	return r;
+}
+
+/* What the region will be. */
+static struct ib_uverbs_reg_mr merged(const struct mr *mr, const struct ib_uverbs_rereg_mr *cmd)
+{
+	struct ib_uverbs_reg_mr reg = mr->reg;
+
+	if (cmd->flags & IBV_REREG_MR_CHANGE_TRANSLATION) {
+		reg.start = cmd->start;
+		reg.length = cmd->length;
+		reg.hca_va = cmd->hca_va;
+	}
+	if (cmd->flags & IBV_REREG_MR_CHANGE_ACCESS)
+		reg.access_flags = cmd->access_flags;
+	return reg;
+}
+
+int write_rereg_mr(struct call *call)
+{
+	struct ib_uverbs_rereg_mr_resp resp = {0};
+	struct ib_uverbs_rereg_mr cmd;
+	struct ib_uverbs_reg_mr reg;
+	struct object *object;
+	struct pd *pd;
+	struct mr *mr;
+	int r;
+
+	r = call_in_struct(call, UVERBS_ATTR_CORE_IN, &cmd, sizeof(cmd));
+	if (r < 0)
+		return r;
+	object = object_get(call->ufile, OBJECT_MR, cmd.mr_handle);
+	if (!object)
+		return call_refuse(call, -EINVAL, "no such region");
+	if (!cmd.flags || cmd.flags & ~(uint32_t)IBV_REREG_MR_FLAGS_SUPPORTED)
+		return call_refuse(call, -EINVAL, "flags 0x%x", cmd.flags);
+	mr = container_of(object, struct mr, object);
+	pd = cmd.flags & IBV_REREG_MR_CHANGE_PD ? pd_get(call, cmd.pd_handle) : mr->pd;
+	if (!pd)
+		return call_refuse(call, -EINVAL, "no such PD");
+	reg = merged(mr, &cmd);
+	r = check_reg(call, &reg);
+	if (r == 0)
+		r = mr_change(call, mr, pd, &reg);
+	resp.lkey = mr->key;
+	resp.rkey = mr->key;
+	return r < 0 ? r : call_out(call, UVERBS_ATTR_CORE_OUT, &resp, sizeof(resp));
+}
+
 int mr_destroy(struct call *call)
 {
 	struct object *object =
@@ -246,6 +329,6 @@ int mr_query(struct call *call)
 	if (r == 0)
 		r = call_out(call, UVERBS_ATTR_QUERY_MR_RESP_RKEY, &mr->key, sizeof(mr->key));
 	if (r == 0)
-		r = call_out(call, UVERBS_ATTR_QUERY_MR_RESP_LENGTH, &mr->length_bytes, 8);
-	return r < 0 ? r : call_out(call, UVERBS_ATTR_QUERY_MR_RESP_IOVA, &mr->iova, 8);
+		r = call_out(call, UVERBS_ATTR_QUERY_MR_RESP_LENGTH, &mr->reg.length, 8);
+	return r < 0 ? r : call_out(call, UVERBS_ATTR_QUERY_MR_RESP_IOVA, &mr->reg.hca_va, 8);
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See qp-table.h. After IBTA "QP state transition properties", for RC. */
+/*
+ * See qp-table.h. After IBTA "QP state transition properties"; for DCIs and DCTs, of which it says nothing, after
+ * mlx5_ib of Linux (modify_dci_qp_is_ok, mlx5_ib_modify_dct). There are no alternate paths.
+ */
 #include "tests/mlx5sim/sim/qp-table.h"
 
 #include <errno.h>
@@ -8,48 +11,90 @@
 
 #include <infiniband/verbs.h>
 
+#define RC (1u << ENGINE_QP_RC)
+#define UC (1u << ENGINE_QP_UC)
+#define UD (1u << ENGINE_QP_UD)
+#define DCI (1u << ENGINE_QP_DCI)
+#define DCT (1u << ENGINE_QP_DCT)
+
 struct transition {
-	bool allowed;
+	uint8_t types;
+	uint8_t from, to;
 	uint32_t required;
 	uint32_t optional;
 };
 
-#define INIT_ATTRS (IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS)
-#define RTR_ATTRS                                                                                  \
-	(IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |                           \
-	 IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER)
+#define PORT_ATTRS (IBV_QP_PKEY_INDEX | IBV_QP_PORT)
+#define PATH_ATTRS (IBV_QP_AV | IBV_QP_PATH_MTU)
+#define PEER_ATTRS (PATH_ATTRS | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN)
 #define RTS_ATTRS                                                                                  \
 	(IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |                    \
 	 IBV_QP_MAX_QP_RD_ATOMIC)
-#define LATER_ATTRS (IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER)
+#define RC_LATER (IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER)
+#define UC_LATER (IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS)
+#define UD_LATER (IBV_QP_CUR_STATE | IBV_QP_QKEY)
+#define SQD_ATTRS IBV_QP_EN_SQD_ASYNC_NOTIFY
 
-/* RESET and ERR are reached from everywhere, with no attribute. */
-static const struct transition table[IBV_QPS_ERR][IBV_QPS_ERR] = {
-	[IBV_QPS_RESET][IBV_QPS_INIT] = {true, INIT_ATTRS, 0},
-	[IBV_QPS_INIT][IBV_QPS_INIT] = {true, 0, INIT_ATTRS},
-	[IBV_QPS_INIT][IBV_QPS_RTR] = {true, RTR_ATTRS, IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX},
-	[IBV_QPS_RTR][IBV_QPS_RTS] = {true, RTS_ATTRS, LATER_ATTRS},
-	[IBV_QPS_RTS][IBV_QPS_RTS] = {true, 0, LATER_ATTRS},
-	[IBV_QPS_RTS][IBV_QPS_SQD] = {true, 0, IBV_QP_EN_SQD_ASYNC_NOTIFY},
-	[IBV_QPS_SQD][IBV_QPS_RTS] = {true, 0, LATER_ATTRS},
+/* RESET and ERR are reached from everywhere, with no attribute; but a DCT goes to RTR and no further. */
+static const struct transition table[] = {
+	{RC | UC | DCT, IBV_QPS_RESET, IBV_QPS_INIT, PORT_ATTRS | IBV_QP_ACCESS_FLAGS, 0},
+	{UD, IBV_QPS_RESET, IBV_QPS_INIT, PORT_ATTRS | IBV_QP_QKEY, 0},
+	{DCI, IBV_QPS_RESET, IBV_QPS_INIT, PORT_ATTRS, 0},
+
+	{RC | UC, IBV_QPS_INIT, IBV_QPS_INIT, 0, PORT_ATTRS | IBV_QP_ACCESS_FLAGS},
+	{UD, IBV_QPS_INIT, IBV_QPS_INIT, 0, PORT_ATTRS | IBV_QP_QKEY},
+	{DCI, IBV_QPS_INIT, IBV_QPS_INIT, 0, PORT_ATTRS},
+
+	{RC, IBV_QPS_INIT, IBV_QPS_RTR, PEER_ATTRS | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
+	 IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX},
+	{UC, IBV_QPS_INIT, IBV_QPS_RTR, PEER_ATTRS, IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX},
+	{UD, IBV_QPS_INIT, IBV_QPS_RTR, 0, IBV_QP_PKEY_INDEX | IBV_QP_QKEY},
+	{DCI, IBV_QPS_INIT, IBV_QPS_RTR, IBV_QP_PATH_MTU, IBV_QP_AV | IBV_QP_PKEY_INDEX},
+	{DCT, IBV_QPS_INIT, IBV_QPS_RTR, PATH_ATTRS | IBV_QP_MIN_RNR_TIMER, 0},
+
+	{RC, IBV_QPS_RTR, IBV_QPS_RTS, RTS_ATTRS, RC_LATER},
+	{UC, IBV_QPS_RTR, IBV_QPS_RTS, IBV_QP_SQ_PSN, UC_LATER},
+	{UD, IBV_QPS_RTR, IBV_QPS_RTS, IBV_QP_SQ_PSN, UD_LATER},
+	{DCI, IBV_QPS_RTR, IBV_QPS_RTS, RTS_ATTRS, IBV_QP_MIN_RNR_TIMER},
+
+	{RC, IBV_QPS_RTS, IBV_QPS_RTS, 0, RC_LATER},
+	{UC, IBV_QPS_RTS, IBV_QPS_RTS, 0, UC_LATER},
+	{UD, IBV_QPS_RTS, IBV_QPS_RTS, 0, UD_LATER},
+	{DCI, IBV_QPS_RTS, IBV_QPS_RTS, 0, IBV_QP_MIN_RNR_TIMER},
+	{RC | UC | UD, IBV_QPS_RTS, IBV_QPS_SQD, 0, SQD_ATTRS},
+
+	{RC, IBV_QPS_SQD, IBV_QPS_RTS, 0, RC_LATER},
+	{UC, IBV_QPS_SQD, IBV_QPS_RTS, 0, UC_LATER},
+	{UD, IBV_QPS_SQD, IBV_QPS_RTS, 0, UD_LATER},
+	{UC, IBV_QPS_SQE, IBV_QPS_RTS, 0, UC_LATER},
+	{UD, IBV_QPS_SQE, IBV_QPS_RTS, 0, UD_LATER},
 };
 
-int qp_table_check(uint32_t from, uint32_t to, uint32_t attr_mask, const char **ret_reason)
+static const struct transition *find(enum engine_qp_type type, uint32_t from, uint32_t to)
 {
-	static const struct transition always = {true, 0, 0};
-	const struct transition *t = &always;
+	static const struct transition always = {.required = 0};
+
+	if (type != ENGINE_QP_DCT && (to == IBV_QPS_RESET || to == IBV_QPS_ERR))
+		return &always;
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+		if ((table[i].types >> type & 1) && table[i].from == from && table[i].to == to)
+			return &table[i];
+	}
+	return NULL;
+}
+
+int qp_table_check(enum engine_qp_type type, uint32_t from, uint32_t to, uint32_t attr_mask, const char **ret_reason)
+{
 	uint32_t attrs = attr_mask & ~(uint32_t)(IBV_QP_STATE | IBV_QP_CUR_STATE);
+	const struct transition *t = find(type, from, to);
 
 	if (from > IBV_QPS_ERR || to > IBV_QPS_ERR) {
 		*ret_reason = "no such state";
 		return -EINVAL;
 	}
-	if (to != IBV_QPS_RESET && to != IBV_QPS_ERR) {
-		if (from == IBV_QPS_ERR || !table[from][to].allowed) {
-			*ret_reason = "no such transition";
-			return -EINVAL;
-		}
-		t = &table[from][to];
+	if (!t) {
+		*ret_reason = "no such transition";
+		return -EINVAL;
 	}
 	if ((attrs & t->required) != t->required) {
 		*ret_reason = "an attribute is missing";
@@ -74,25 +119,30 @@ static enum engine_qp_state engine_state(uint32_t state)
 	return states[state];
 }
 
-/* What the masks of verbs are for the engine; its sets are coarser, and the table above has seen to completeness. */
-static uint32_t engine_set(uint32_t mask)
+/*
+ * What the masks of verbs are for the engine; its sets are coarser, and the table above has seen to completeness. What a
+ * DCI has no use for is dropped.
+ */
+static uint32_t engine_set(enum engine_qp_type type, uint32_t mask)
 {
 	static const struct {
+		uint8_t types;
 		uint32_t mask, set;
 	} of[] = {
-		{IBV_QP_ACCESS_FLAGS, ENGINE_QP_SET_ACCESS},
-		{IBV_QP_AV, ENGINE_QP_SET_PATH},
-		{IBV_QP_RQ_PSN, ENGINE_QP_SET_RQ_PSN},
-		{IBV_QP_SQ_PSN, ENGINE_QP_SET_SQ_PSN},
-		{IBV_QP_TIMEOUT, ENGINE_QP_SET_RETRY},
-		{IBV_QP_MIN_RNR_TIMER, ENGINE_QP_SET_RNR_TIMER},
-		{IBV_QP_MAX_QP_RD_ATOMIC, ENGINE_QP_SET_RD_ATOMIC},
-		{IBV_QP_MAX_DEST_RD_ATOMIC, ENGINE_QP_SET_RD_ATOMIC},
+		{RC | UC | DCT, IBV_QP_ACCESS_FLAGS, ENGINE_QP_SET_ACCESS},
+		{RC | UC, IBV_QP_AV, ENGINE_QP_SET_PATH},
+		{RC | UC, IBV_QP_RQ_PSN, ENGINE_QP_SET_RQ_PSN},
+		{RC | UC | UD | DCI, IBV_QP_SQ_PSN, ENGINE_QP_SET_SQ_PSN},
+		{RC | DCI, IBV_QP_TIMEOUT, ENGINE_QP_SET_RETRY},
+		{RC | DCT, IBV_QP_MIN_RNR_TIMER, ENGINE_QP_SET_RNR_TIMER},
+		{RC | DCI, IBV_QP_MAX_QP_RD_ATOMIC, ENGINE_QP_SET_RD_ATOMIC},
+		{RC, IBV_QP_MAX_DEST_RD_ATOMIC, ENGINE_QP_SET_RD_ATOMIC},
+		{UD, IBV_QP_QKEY, ENGINE_QP_SET_QKEY},
 	};
 	uint32_t set = 0;
 
 	for (size_t i = 0; i < sizeof(of) / sizeof(of[0]); i++)
-		set |= mask & of[i].mask ? of[i].set : 0;
+		set |= (of[i].types >> type & 1) && (mask & of[i].mask) ? of[i].set : 0;
 	return set;
 }
 
@@ -129,7 +179,7 @@ static const char *bad_value(const struct ib_uverbs_modify_qp *cmd)
 	return NULL;
 }
 
-int qp_table_translate(const struct ib_uverbs_modify_qp *cmd, uint32_t to,
+int qp_table_translate(enum engine_qp_type type, const struct ib_uverbs_modify_qp *cmd, uint32_t to,
 		       struct engine_qp_modify *ret_modify, const char **ret_reason)
 {
 	*ret_reason = bad_value(cmd);
@@ -137,10 +187,9 @@ int qp_table_translate(const struct ib_uverbs_modify_qp *cmd, uint32_t to,
 		return -EINVAL;
 	*ret_modify = (struct engine_qp_modify){
 		.state = engine_state(to),
-		.set = engine_set(cmd->attr_mask),
-		.access = cmd->qp_access_flags &
-			  (ENGINE_ACCESS_REMOTE_WRITE | ENGINE_ACCESS_REMOTE_READ |
-			   ENGINE_ACCESS_REMOTE_ATOMIC),
+		.set = engine_set(type, cmd->attr_mask),
+		.access = cmd->qp_access_flags & QP_TABLE_REMOTE_ACCESS,
+		.qkey = cmd->qkey,
 		.dest_qpn = cmd->dest_qp_num,
 		.path_mtu_bytes = 128u << cmd->path_mtu % 8,
 		.rq_psn = cmd->rq_psn & 0xffffff,

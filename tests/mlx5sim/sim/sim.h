@@ -28,18 +28,25 @@
 #define SIM_MAX_QP 16384u
 #define SIM_MAX_QP_WR 32768u
 #define SIM_MAX_SGE 30u
+#define SIM_MAX_SRQ 4096u
+#define SIM_MAX_SRQ_WR 32767u
+#define SIM_MAX_SRQ_SGE 31u
+#define SIM_MAX_AH 65536u
 #define SIM_MAX_CQ 16384u
 #define SIM_MAX_CQE 4194303u
 #define SIM_MAX_MR 65536u
 #define SIM_MAX_PD 65536u
 #define SIM_MAX_UAR 4096u
 #define SIM_MAX_RD_ATOMIC 16u
+#define SIM_MAX_UCTX 4096u
+#define SIM_MAX_COUNTERS 255u
 
 struct sim;
 struct ufile;
 
 struct nic {
 	struct sim *sim;
+	struct nic *self; /* without const, for who has it as an opaque source */
 	int index;
 	struct engine *engine;
 	uint8_t mac[6];
@@ -52,8 +59,15 @@ struct nic {
 	struct list armed_cqs;
 	struct hash cqs_by_number;
 	struct hash qps_by_number;
-	uint32_t next_cqn, next_qpn, next_pdn, next_key, next_page;
-	uint32_t n_cqs, n_qps, n_pds, n_mrs, n_uars;
+	struct hash srqs_by_number;
+	struct hash devx_qps_by_number;
+	uint32_t next_cqn, next_qpn, next_srqn, next_pdn, next_key, next_page, next_umem;
+	uint32_t n_cqs, n_qps, n_srqs, n_ahs, n_pds, n_mrs, n_uars, n_umems, n_counters, n_uids;
+	uint16_t next_uid;
+	bool port_down;
+	bool lose_next_route; /* what the next route leads to is nowhere: packets are sent and lost */
+	uint8_t counters_used[SIM_MAX_COUNTERS + 1];
+	struct list ufiles;
 };
 
 struct sim {
@@ -64,7 +78,10 @@ struct sim {
 	unsigned int n_ufiles;
 	bool ethernet;
 	int n_nics;
+	uint64_t fw_latency_usec;
+	bool memfd_dmabuf; /* take a memfd where a dmabuf is asked for */
 	struct nic nics[SIM_NICS_MAX];
+	struct nic nowhere; /* has no engine: what is sent there is lost */
 	char root[80];
 	FILE *log;
 };
@@ -88,8 +105,12 @@ enum object_type {
 	OBJECT_MR,
 	OBJECT_CQ,
 	OBJECT_QP,
+	OBJECT_SRQ,
+	OBJECT_AH,
 	OBJECT_UAR,
 	OBJECT_CHANNEL,
+	OBJECT_UMEM,
+	OBJECT_DEVX, /* made by a firmware command */
 };
 
 struct object {
@@ -98,6 +119,9 @@ struct object {
 	uint32_t users; /* objects that refer to this one */
 	struct ufile *ufile;
 	struct list link;
+	uint16_t opcode; /* of the firmware command that makes such an object: with the number its name in the firmware */
+	uint32_t number;
+	struct list subscriptions; /* to its events; under sim->lock */
 	/* Frees it; also what it has in the engine. Its users are gone. */
 	void (*free)(struct object *object);
 };
@@ -107,8 +131,12 @@ struct ufile {
 	struct nic *nic;
 	int sock;
 	bool has_context;
+	uint16_t uid; /* of the firmware's view of this context; 0: it may send no commands */
 	uint32_t next_handle;
 	struct hash handles;
+	struct hash names; /* objects by opcode and number: what commands of this uid can see */
+	struct list nic_link;
+	struct list port_subscriptions;
 	struct list objects;
 	struct channel *async;
 };
@@ -117,6 +145,10 @@ int object_add(struct ufile *ufile, struct object *object, enum object_type type
 	       void (*free)(struct object *));
 /* NULL when there is none of that type. */
 struct object *object_get(struct ufile *ufile, enum object_type type, uint64_t handle);
+struct object *object_any(struct ufile *ufile, uint64_t handle); /* of whichever type; NULL */
+/* The firmware knows it as this. */
+int object_name(struct object *object, uint16_t opcode, uint32_t number);
+struct object *object_named(struct ufile *ufile, uint16_t opcode, uint32_t number); /* NULL */
 int object_destroy(struct object *object); /* -EBUSY while it has users */
 void objects_free_all(struct ufile *ufile);
 
@@ -133,6 +165,9 @@ struct memory {
 /* Pin [addr, addr + bytes). -EFAULT when `writable` is wanted of pages that are not. */
 int memory_pin(struct call *call, uint64_t addr, uint64_t bytes, bool writable,
 	       struct memory **ret_memory);
+/* The same of a dmabuf, whose descriptor is taken. -EINVAL: something else, or shorter. */
+int memory_of_dmabuf(struct call *call, int fd, uint64_t offset, uint64_t bytes, bool writable,
+		     struct memory **ret_memory);
 static inline void *memory_at(const struct memory *memory, uint64_t addr)
 {
 	return memory->base + (addr & (SIM_PAGE - 1));
@@ -144,6 +179,7 @@ void memory_unref(struct memory *memory); /* takes NULL */
 struct channel {
 	struct object object;
 	int ends[2]; /* ours, the client's */
+	bool omit_data; /* of DEVX events: the cookie is all there is to read */
 };
 
 int channel_new(struct ufile *ufile, struct channel **ret_channel);
@@ -156,16 +192,23 @@ bool channel_send(struct channel *channel, const void *event, size_t bytes);
 unsigned int channel_withdraw(struct channel *channel, size_t event_bytes,
 			      bool (*is_mine)(const void *event, const void *of), const void *of);
 
+/* DEVX events: to who subscribed to them, under sim->lock. `type` is the firmware's. */
+void event_send(struct object *object, uint8_t type);
+void event_send_port(struct nic *nic, bool up);
+void event_forget(struct sim *sim, struct list *subscriptions); /* takes sim->lock */
+
 /* ---- UAR pages --------------------------------------------------------------------------------------------------- */
 
 struct uar {
 	struct object object;
 	struct list nic_link;
-	struct list qps, cqs; /* those whose doorbells this page rings */
+	struct list qps, devx_qps, cqs; /* those whose doorbells this page rings */
 	uint32_t page_id;
 	int memfd;
 	uint8_t *page;
 };
+
+struct umem;
 
 struct uar *uar_get(struct ufile *ufile, uint32_t page_id);
 int uar_mmap(struct ufile *ufile, uint64_t offset, uint64_t bytes, uint64_t prot, int *ret_memfd);
@@ -178,12 +221,17 @@ struct cq {
 	struct uar *uar;
 	struct channel *channel; /* NULL: none */
 	struct memory *ring_memory, *dbrec_memory;
+	struct umem *ring_umem, *dbrec_umem; /* instead, when DEVX made it */
 	const uint8_t *ring;
 	uint32_t *dbrec; /* consumer index, arm word */
+	bool collapsed, ignores_overrun;
 	uint64_t user_handle;
-	uint32_t cqn, log2_entries;
+	uint32_t cqn, log2_entries, entry_bytes;
 	bool armed;
 	uint32_t armed_ci, arm_seen;
+	/* Moderation: an event for so many CQEs, or so long after the first of them. */
+	uint32_t moderate_count;
+	uint64_t moderate_nsec, first_cqe_nsec; /* 0: none yet */
 	uint32_t n_comp_events, n_async_events; /* sent */
 };
 
@@ -192,9 +240,16 @@ void nic_deinit(struct nic *nic);
 void *nic_thread(void *sim);
 void cq_arm_seen(struct nic *nic, const struct uar *uar, uint32_t cqn);
 void cq_engine_event(struct nic *nic, const struct engine_event *ev);
-void cq_notify_armed(struct nic *nic);
+void cq_notify_armed(struct nic *nic, uint64_t now_nsec);
+void srq_engine_event(struct nic *nic, const struct engine_event *ev);
 void qp_doorbell(struct nic *nic, const struct uar *uar);
 void qp_engine_event(struct nic *nic, const struct engine_event *ev);
+void fw_qp_doorbell(struct nic *nic, const struct uar *uar);
+void fw_qp_engine_event(struct nic *nic, const struct engine_event *ev);
+/* A CQ that is not in the engine yet; frees itself as an object. */
+int cq_new(struct call *call, enum object_type type, struct cq **ret_cq);
+/* Into the engine, with a number of its own and its ring, dbrec and UAR page set. */
+int cq_enter(struct cq *cq, uint32_t flags);
 struct nic *sim_nic_of_gid(struct sim *sim, const uint8_t gid[16]);
 
 /* ---- calls ------------------------------------------------------------------------------------------------------- */
@@ -203,6 +258,7 @@ struct call {
 	struct ufile *ufile;
 	struct nic *nic;
 	int reply;
+	bool refused;	     /* the log has the reason */
 	uint64_t attrs_addr; /* of the attributes in the client */
 	const struct method_spec *method;
 	const char *what; /* of the command, for the log */
@@ -214,6 +270,7 @@ struct call {
 bool call_has(const struct call *call, uint16_t id);
 /* The bytes of an ATTR_IN, or NULL when it was not sent. */
 const void *call_in(const struct call *call, uint16_t id, size_t *ret_bytes);
+size_t call_out_room(const struct call *call, uint16_t id); /* bytes of an ATTR_OUT; 0 absent */
 uint64_t call_u64(const struct call *call,
 		  uint16_t id); /* ATTR_IN of up to 8 bytes, ATTR_OBJECT, ATTR_FD; 0 absent */
 /* Copies a structure: shorter input is filled with zeros, longer must end in zeros (-EOPNOTSUPP). */
@@ -258,8 +315,23 @@ int cq_create(struct call *call);
 int cq_destroy(struct call *call);
 int qp_create(struct call *call);
 int qp_destroy(struct call *call);
+int srq_create(struct call *call);
+int srq_destroy(struct call *call);
+int ah_destroy(struct call *call);
 int uar_alloc(struct call *call);
 int uar_destroy(struct call *call);
+int umem_reg(struct call *call);
+int umem_dereg(struct call *call);
+int devx_other(struct call *call);
+int devx_query_uar(struct call *call);
+int devx_query_eqn(struct call *call);
+int devx_subscribe(struct call *call);
+int devx_create(struct call *call);
+int devx_destroy(struct call *call);
+int devx_modify(struct call *call);
+int devx_query(struct call *call);
+int devx_query_async(struct call *call);
+int devx_channel_alloc(struct call *call);
 
 int write_query_device(struct call *call);
 int write_ex_query_device(struct call *call);
@@ -268,5 +340,12 @@ int write_reg_mr(struct call *call);
 int write_create_comp_channel(struct call *call);
 int write_query_qp(struct call *call);
 int write_modify_qp(struct call *call);
+int write_resize_cq(struct call *call);
+int write_ex_modify_cq(struct call *call);
+int write_rereg_mr(struct call *call);
+int write_ex_modify_qp(struct call *call);
+int write_modify_srq(struct call *call);
+int write_query_srq(struct call *call);
+int write_create_ah(struct call *call);
 
 #endif

@@ -40,6 +40,7 @@ static struct uar *uar_new(void)
 		return NULL;
 	list_init(&uar->nic_link);
 	list_init(&uar->qps);
+	list_init(&uar->devx_qps);
 	list_init(&uar->cqs);
 	uar->memfd = memfd_create("mlx5sim-uar", MFD_CLOEXEC);
 	p = uar->memfd >= 0 && ftruncate(uar->memfd, SIM_PAGE) == 0

@@ -81,13 +81,17 @@ void *ufile_thread(void *arg)
 		safe_close(reply);
 	}
 	sim_log(sim, "mlx5_%d closed with %u objects", ufile->nic->index, count_objects(ufile));
+	event_forget(sim, &ufile->port_subscriptions);
 	objects_free_all(ufile);
 	hash_deinit(&ufile->handles);
+	hash_deinit(&ufile->names);
 	close(ufile->sock);
-	free(ufile);
 	sim_lock(sim);
+	list_del(&ufile->nic_link);
+	ufile->nic->n_uids -= ufile->uid != 0;
 	sim->n_ufiles--;
 	pthread_cond_broadcast(&sim->wake);
 	sim_unlock(sim);
+	free(ufile);
 	return NULL;
 }

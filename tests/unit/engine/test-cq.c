@@ -2,6 +2,7 @@
 /* Completion queues: owner bit, overrun, collapsed, arming, fault point. */
 #include <endian.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "fixture.h"
@@ -200,6 +201,101 @@ TEST(armed_for_solicited_only)
 	setup_deinit(&s);
 }
 
+/* The same CQ, made again with large entries. */
+static uint8_t *enlarge(struct setup *s, uint32_t log2_entries)
+{
+	struct tcq *cq = &s->p.a.scq;
+	struct engine_qp_attr qp = {.qpn = s->p.a.qpn,
+				    .pdn = 1,
+				    .sq_ring = s->p.a.sq,
+				    .log2_sq_wqebbs = s->p.a.log2_sq,
+				    .dbrec = s->p.a.dbrec,
+				    .send_cqn = cq->cqn,
+				    .recv_cqn = s->p.a.rcq.cqn};
+	struct engine_cq_attr attr = {
+		.cqn = cq->cqn, .log2_entries = log2_entries, .entry_bytes = 128, .dbrec = cq->dbrec};
+
+	attr.ring = malloc(128u << log2_entries);
+	ASSERT(attr.ring);
+	memset(attr.ring, 0x11, 128u << log2_entries);
+	ASSERT_OK(engine_qp_destroy(cq->node->engine, s->p.a.qpn));
+	ASSERT_OK(engine_cq_destroy(cq->node->engine, cq->cqn));
+	ASSERT_OK(engine_cq_create(cq->node->engine, &attr));
+	ASSERT_OK(engine_qp_create(cq->node->engine, &qp));
+	return attr.ring;
+}
+
+TEST(a_large_entry_has_its_cqe_in_the_second_half)
+{
+	struct tqp_attr attr = TQP_ATTR;
+	uint8_t *ring;
+	struct setup s;
+
+	setup(&s, 4, 0);
+	ring = enlarge(&s, 1);
+	for (unsigned int i = 0; i < 256; i++)
+		ASSERT_EQ(ring[i], 0xff);
+	tqp_connect(&s.p.a, &s.p.b, &attr);
+	write_n(&s, 2);
+	for (unsigned int i = 0; i < 64; i++)
+		ASSERT_EQ(ring[i], 0xff);
+	ASSERT_EQ(ring[127], SHMD_CQE_REQ << 4);
+	ASSERT_EQ(ring[255], SHMD_CQE_REQ << 4);
+	ASSERT_EQ(ring[253], 1);
+	setup_deinit(&s);
+	free(ring);
+}
+
+/* A client as libmlx5 is one: it moves what it has not polled, each CQE one entry further. */
+TEST(a_resized_cq_goes_on_in_the_new_ring)
+{
+	uint8_t *old, *ring = malloc(8 * 64), dummy[64];
+	struct tcq *cq;
+	struct setup s;
+
+	ASSERT(ring);
+	setup(&s, 2, 0);
+	cq = &s.p.a.scq;
+	write_n(&s, 1);
+	expect_ok(&s.p.a, 0);
+	write_n(&s, 2);
+	ASSERT_ERR(engine_cq_resize(cq->node->engine, cq->cqn, dummy, 0), EINVAL);
+	ASSERT_ERR(engine_cq_resize(cq->node->engine, cq->cqn, ring, 23), EINVAL);
+	ASSERT_ERR(engine_cq_resize(cq->node->engine, cq->cqn + 1000, ring, 3), ENOENT);
+	ASSERT_OK(engine_cq_resize(cq->node->engine, cq->cqn, ring, 3));
+	ASSERT_EQ(cq->ring[3 * 64 + 63], SHMD_CQE_RESIZE << 4);
+	for (unsigned int i = 0; i < 8 * 64; i++)
+		ASSERT_EQ(ring[i], 0xff);
+	memcpy(ring + 2 * 64, cq->ring + 1 * 64, 128);
+	old = cq->ring;
+	cq->ring = ring;
+	cq->log2_entries = 3;
+	cq->ci++;
+	expect_ok(&s.p.a, 1);
+	expect_ok(&s.p.a, 2);
+	for (uint16_t i = 3; i < 30; i++) {
+		write_n(&s, 1);
+		expect_ok(&s.p.a, i);
+	}
+	tcq_expect_none(cq);
+	cq->ring = old;
+	setup_deinit(&s);
+	free(ring);
+}
+
+TEST(a_full_cq_is_not_resized)
+{
+	uint8_t ring[16 * 64];
+	struct setup s;
+
+	setup(&s, 2, 0);
+	write_n(&s, 4);
+	ASSERT_ERR(engine_cq_resize(s.p.a.node->engine, s.p.a.scq.cqn, ring, 4), ENOSPC);
+	expect_ok(&s.p.a, 0);
+	ASSERT_OK(engine_cq_resize(s.p.a.node->engine, s.p.a.scq.cqn, ring, 4));
+	setup_deinit(&s);
+}
+
 TEST(dropped_cqe_fault_shows)
 {
 	struct setup s;
@@ -237,6 +333,8 @@ TEST(creation_is_checked)
 	REFUSED(ring, NULL, EINVAL);
 	REFUSED(dbrec, NULL, EINVAL);
 	REFUSED(flags, 4, EINVAL);
+	REFUSED(entry_bytes, 32, EINVAL);
+	REFUSED(entry_bytes, 96, EINVAL);
 	ASSERT_OK(engine_cq_create(engine, &good));
 	REFUSED(cqn, 1, EEXIST);
 	ASSERT_OK(engine_cq_destroy(engine, 1));

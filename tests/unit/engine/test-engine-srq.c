@@ -415,7 +415,6 @@ TEST(srq_creation_is_checked)
 	REFUSED(srqn, l.srq.srqn, EEXIST);
 	REFUSED(ring, NULL, EINVAL);
 	REFUSED(dbrec, NULL, EINVAL);
-	REFUSED(log2_wqes, 0, EINVAL);
 	REFUSED(log2_wqes, 16, EINVAL);
 	REFUSED(log2_stride, 4, EINVAL);
 	REFUSED(log2_stride, 10, EINVAL);
