@@ -52,7 +52,7 @@ struct conf_backend {
 	uint8_t no_rq_syndrome; /* of a send to a QP without receive queue */
 };
 
-extern const struct conf_backend conf_backend_soft;
+extern const struct conf_backend conf_backend_soft, conf_backend_mlx5;
 
 /* Ends the test as skipped when the backend under test lacks one of the features. */
 struct conf;

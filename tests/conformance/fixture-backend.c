@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct conf_backend *const backends[] = {&conf_backend_soft};
+static const struct conf_backend *const backends[] = {&conf_backend_soft, &conf_backend_mlx5};
 
 const struct conf_backend *conf_backend_find(const char *name)
 {

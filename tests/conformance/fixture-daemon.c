@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The daemon under test: private to each case and with two soft NICs, unless SHMEMD_SOCKET names a running one. */
+/*
+ * The daemon under test: private to each case and with two soft NICs, or those of the backend that SHMEMD_TEST_BACKEND
+ * names, unless SHMEMD_SOCKET names a running one.
+ */
 #include "tests/conformance/fixture.h"
 
 #include <stdlib.h>
@@ -10,11 +13,11 @@ static struct fixture_daemon private_daemon;
 
 void conf_daemon_start(void)
 {
-	const char *given = getenv("SHMEMD_SOCKET");
+	const char *given = getenv("SHMEMD_SOCKET"), *backend = getenv("SHMEMD_TEST_BACKEND");
 
 	if (private_daemon.pid || (given && *given))
 		return;
-	fixture_daemon_start(&private_daemon, "--backend=soft", "--soft-nics=2", "--log-level=warning", NULL);
+	fixture_daemon_start(&private_daemon, "--backend", backend ? backend : "soft", "--soft-nics=2", "--log-level=warning", NULL);
 }
 
 const char *conf_daemon_socket(void)

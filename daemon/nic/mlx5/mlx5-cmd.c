@@ -37,6 +37,12 @@ void mlx5_cmd_query_cap(struct mlx5_cmd *cmd, uint32_t type)
 	prm_set(cmd->in, PRM_IN_OP_MOD, type << 1 | PRM_CAP_CURRENT);
 }
 
+void mlx5_cmd_query_roce_address(struct mlx5_cmd *cmd, uint32_t index)
+{
+	mlx5_cmd_begin(cmd, PRM_OP_QUERY_ROCE_ADDRESS);
+	prm_set(cmd->in, PRM_QUERY_ROCE_ADDRESS_IN_INDEX, index);
+}
+
 static uint8_t cap(const void *out, uint32_t field)
 {
 	return (uint8_t)prm_get(out, PRM_QUERY_HCA_CAP_OUT_CAP + field);

@@ -46,7 +46,9 @@ struct mlx5_caps {
 
 /* `type` is an enum prm_cap. */
 void mlx5_cmd_query_cap(struct mlx5_cmd *cmd, uint32_t type);
-/* Answers to it, PRM_QUERY_HCA_CAP_OUT_BYTES each; atomic and roce may be NULL when the NIC has none. */
+/* An entry of the RoCE address table. */
+void mlx5_cmd_query_roce_address(struct mlx5_cmd *cmd, uint32_t index);
+/* Answers to mlx5_cmd_query_cap(), PRM_QUERY_HCA_CAP_OUT_BYTES each; atomic and roce may be NULL when the NIC has none. */
 void mlx5_caps_init(struct mlx5_caps *caps, const void *general, const void *atomic, const void *roce);
 
 /* ---- CQs, keys, counters ---------------------------------------------------------------------------------------- */

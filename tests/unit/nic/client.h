@@ -32,6 +32,8 @@ struct rig {
 };
 
 void rig_open(struct rig *rig, unsigned int n_nics, const char *fault);
+/* ConnectX NICs, real or simulated, where the build has that backend; the first n_nics are used. */
+void rig_open_mlx5(struct rig *rig, unsigned int n_nics, const char *trace);
 void rig_close(struct rig *rig);
 
 struct client_qp {
@@ -43,7 +45,7 @@ struct client_qp {
 struct client {
 	struct nic_ctx *ctx;
 	uint8_t *doorbell_page;
-	const struct shmd_nic_page *nic_page;
+	const struct shmd_nic_page *nic_page; /* NULL: doorbells are the hardware's own */
 	int mem_fd;
 	uint8_t *mem;
 	struct nic_mr *mr;

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Connect, modify and query QPs.
+ *
+ * A QP is found by its number among those of the calling context only. Its state is remembered, so that connecting costs
+ * three commands; a client that used the command descriptor to change it behind our back is told "wrong state" by the
+ * firmware. A connect that fails leaves the QP it failed at in RST, so that it can be tried again.
+ *
+ * Any thread that owns the context.
+ */
+#include "daemon/nic/mlx5/mlx5.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include <shmd/abi/cqe.h>
+#include <shmd/abi/doorbell.h>
+
+#define QP_MAX_TIMEOUT 31u
+#define QP_MAX_RETRY 7u
+#define QP_MAX_RNR_TIMER 31u
+
+void mlx5_qp_tell_error(struct mlx5_qp *qp, uint32_t syndrome)
+{
+	if (syndrome && qp->first_error)
+		return;
+	qp->first_error = syndrome;
+	if (qp->queues->map)
+		__atomic_store_n((uint32_t *)(void *)(qp->queues->map + qp->desc->dbrec_offset + SHMD_QP_ERROR_OFFSET),
+				 syndrome, __ATOMIC_RELEASE);
+}
+
+int mlx5_qp_to_state(struct mlx5_ctx *ctx, struct mlx5_qp *qp, enum prm_opcode opcode, enum nic_qp_state state)
+{
+	struct mlx5_cmd cmd;
+	int r;
+
+	mlx5_cmd_qp(&cmd, opcode, qp->desc->qpn);
+	r = mlx5_exec_modify(ctx, qp->obj, &cmd);
+	if (r == 0)
+		qp->state = state;
+	return r;
+}
+
+/* ---- connect --------------------------------------------------------------------------------------------------- */
+
+static bool remote_makes_sense(const struct mlx5_qp *qp, const struct nic_addr *remote, enum nic_link link)
+{
+	return remote->link == link && remote->qp_type == qp->desc->type && remote->mtu_log2 >= 8 &&
+	       remote->mtu_log2 <= 12 && remote->psn <= 0xffffffu && remote->qpn <= 0xffffffu;
+}
+
+static int step(struct mlx5_ctx *ctx, struct mlx5_qp *qp, const struct mlx5_connect_args *args,
+		void (*encode)(struct mlx5_cmd *cmd, const struct mlx5_connect_args *args), enum nic_qp_state state)
+{
+	struct mlx5_cmd cmd;
+	int r;
+
+	encode(&cmd, args);
+	r = mlx5_exec_modify(ctx, qp->obj, &cmd);
+	if (r == 0)
+		qp->state = state;
+	return r;
+}
+
+static int to_rts(struct mlx5_ctx *ctx, struct mlx5_qp *qp, const struct mlx5_connect_args *args)
+{
+	int r = 0;
+
+	if (qp->state == NIC_QPS_RST)
+		r = step(ctx, qp, args, mlx5_cmd_rst2init, NIC_QPS_INIT);
+	if (r == 0)
+		r = step(ctx, qp, args, mlx5_cmd_init2rtr, NIC_QPS_RTR);
+	if (r == 0)
+		r = step(ctx, qp, args, mlx5_cmd_rtr2rts, NIC_QPS_RTS);
+	return r;
+}
+
+static int connect_one(struct mlx5_ctx *ctx, const struct nic_peer *peer, const struct nic_qp_params *params)
+{
+	struct mlx5_qp *qp = hash_get(&ctx->qps, peer->qpn);
+	struct mlx5_connect_args args = {
+		.remote = &peer->remote, .params = params, .port = &ctx->nic->port, .caps = &ctx->nic->caps};
+	int r;
+
+	if (!qp || !remote_makes_sense(qp, &peer->remote, ctx->nic->port.link))
+		return -EINVAL;
+	if (qp->state != NIC_QPS_RST && qp->state != NIC_QPS_INIT)
+		return -EINVAL;
+	args.qp = qp->desc;
+	if (ctx->nic->port.link == NIC_LINK_ETHERNET) {
+		r = mlx5_next_hop(ctx, &peer->remote, args.next_hop_mac);
+		if (r < 0)
+			return r;
+	}
+	r = to_rts(ctx, qp, &args);
+	if (r < 0)
+		mlx5_qp_to_state(ctx, qp, PRM_OP_2RST_QP, NIC_QPS_RST);
+	return r;
+}
+
+int mlx5_connect(struct nic_ctx *base, unsigned int n, const struct nic_peer *peers,
+		 const struct nic_qp_params *params, unsigned int *ret_n_done)
+{
+	struct mlx5_ctx *ctx = mlx5_ctx(base);
+	unsigned int n_done = 0;
+	int r = 0;
+
+	if (params->timeout > QP_MAX_TIMEOUT || params->retry_count > QP_MAX_RETRY ||
+	    params->rnr_retry > QP_MAX_RETRY || params->min_rnr_timer > QP_MAX_RNR_TIMER)
+		r = -EINVAL;
+	for (; r == 0 && n_done < n; n_done += r == 0)
+		r = connect_one(ctx, &peers[n_done], params);
+	*ret_n_done = n_done;
+	return r;
+}
+
+/* ---- modify and query -------------------------------------------------------------------------------------------- */
+
+static int to_init(struct mlx5_ctx *ctx, struct mlx5_qp *qp)
+{
+	const struct mlx5_connect_args args = {.qp = qp->desc, .port = &ctx->nic->port, .caps = &ctx->nic->caps};
+
+	return qp->state == NIC_QPS_RST ? step(ctx, qp, &args, mlx5_cmd_rst2init, NIC_QPS_INIT) : -EINVAL;
+}
+
+static int modify(struct mlx5_ctx *ctx, struct mlx5_qp *qp, enum nic_qp_state state)
+{
+	switch (state) {
+	case NIC_QPS_RST:
+		return mlx5_qp_to_state(ctx, qp, PRM_OP_2RST_QP, state);
+	case NIC_QPS_INIT:
+		return to_init(ctx, qp);
+	case NIC_QPS_ERR:
+		/* Out of RST there is no way to ERR (IBTA 10.3.1). */
+		return qp->state == NIC_QPS_RST ? -EINVAL : mlx5_qp_to_state(ctx, qp, PRM_OP_2ERR_QP, state);
+	case NIC_QPS_RTS:
+	case NIC_QPS_SQD:
+		/* No published command leads to SQD. */
+		return -EOPNOTSUPP;
+	default:
+		return -EINVAL;
+	}
+}
+
+int mlx5_qp_modify(struct nic_ctx *base, uint32_t qpn, enum nic_qp_state state)
+{
+	struct mlx5_ctx *ctx = mlx5_ctx(base);
+	struct mlx5_qp *qp = hash_get(&ctx->qps, qpn);
+	int r;
+
+	if (!qp)
+		return -EINVAL;
+	r = modify(ctx, qp, state);
+	if (r == 0 && state == NIC_QPS_ERR)
+		mlx5_qp_tell_error(qp, SHMD_SYNDROME_WR_FLUSH_ERR);
+	/* Indexes begin again at 0. */
+	if (r == 0 && state == NIC_QPS_RST)
+		mlx5_qp_tell_error(qp, 0);
+	return r;
+}
+
+int mlx5_qp_query(struct nic_ctx *base, uint32_t qpn, struct nic_qp_info *ret_info)
+{
+	struct mlx5_ctx *ctx = mlx5_ctx(base);
+	struct mlx5_qp *qp = hash_get(&ctx->qps, qpn);
+	uint8_t out[PRM_QUERY_QP_OUT_BYTES];
+	struct mlx5_cmd cmd;
+	int r;
+
+	if (!qp)
+		return -EINVAL;
+	mlx5_cmd_query_qp(&cmd, qpn);
+	r = mlx5_exec_query(ctx, qp->obj, &cmd, out);
+	if (r < 0)
+		return r;
+	mlx5_qp_info_init(ret_info, out);
+	ret_info->first_error = qp->first_error;
+	return 0;
+}
