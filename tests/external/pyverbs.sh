@@ -15,7 +15,7 @@ skip() {
 }
 
 [ $# -ge 1 ] || { echo "usage: $0 MLX5SIM [--write] [TEST...]" >&2; exit 2; }
-mlx5sim=$1
+mlx5sim=$(realpath "$1")
 shift
 [ -e "$source/run_tests.py" ] || skip "no tests of rdma-core in $source (package python3-pyverbs, with its documentation)"
 python=
