@@ -25,6 +25,104 @@ static int check(uint32_t from, uint32_t to, uint32_t mask)
 	return r;
 }
 
+static int check_type(enum engine_qp_type type, uint32_t from, uint32_t to, uint32_t mask)
+{
+	const char *reason = NULL;
+	int r = qp_table_check(type, from, to, mask | IBV_QP_STATE, &reason);
+
+	ASSERT(r == 0 || (reason && reason[0]));
+	return r;
+}
+
+#define PORT (IBV_QP_PKEY_INDEX | IBV_QP_PORT)
+#define N_TYPES 5
+
+/* What each type needs for its way up. */
+static const struct way {
+	enum engine_qp_type type;
+	uint32_t init, rtr, rts; /* rts UINT32_MAX: does not go there */
+} ways_up[N_TYPES] = {
+	{ENGINE_QP_RC, INIT, RTR, RTS},
+	{ENGINE_QP_UC, INIT, IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN,
+	 IBV_QP_SQ_PSN},
+	{ENGINE_QP_UD, PORT | IBV_QP_QKEY, 0, IBV_QP_SQ_PSN},
+	{ENGINE_QP_DCI, PORT, IBV_QP_PATH_MTU, RTS},
+	{ENGINE_QP_DCT, INIT, IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_MIN_RNR_TIMER, UINT32_MAX},
+};
+
+static void check_step(enum engine_qp_type type, uint32_t from, uint32_t to, uint32_t mask)
+{
+	ASSERT_OK(check_type(type, from, to, mask));
+	for (uint32_t bit = 1; bit; bit <<= 1) {
+		if (mask & bit)
+			ASSERT_ERR(check_type(type, from, to, mask & ~bit), EINVAL);
+	}
+	ASSERT_ERR(check_type(type, from, to, mask | IBV_QP_ALT_PATH), EINVAL);
+}
+
+TEST(every_type_needs_just_its_own_attributes)
+{
+	for (unsigned int i = 0; i < N_TYPES; i++) {
+		const struct way *way = &ways_up[i];
+
+		check_step(way->type, IBV_QPS_RESET, IBV_QPS_INIT, way->init);
+		check_step(way->type, IBV_QPS_INIT, IBV_QPS_RTR, way->rtr);
+		if (way->rts != UINT32_MAX)
+			check_step(way->type, IBV_QPS_RTR, IBV_QPS_RTS, way->rts);
+		else
+			ASSERT_ERR(check_type(way->type, IBV_QPS_RTR, IBV_QPS_RTS, 0), EINVAL);
+	}
+	ASSERT_ERR(check_type(ENGINE_QP_UD, IBV_QPS_RESET, IBV_QPS_INIT, INIT | IBV_QP_QKEY),
+		   EINVAL);
+	ASSERT_ERR(check_type(ENGINE_QP_RC, IBV_QPS_RESET, IBV_QPS_INIT, INIT | IBV_QP_QKEY),
+		   EINVAL);
+	ASSERT_OK(
+		check_type(ENGINE_QP_DCI, IBV_QPS_INIT, IBV_QPS_RTR, IBV_QP_PATH_MTU | IBV_QP_AV));
+}
+
+TEST(only_unreliable_qps_leave_sqe_and_a_dct_never_goes_back)
+{
+	for (unsigned int i = 0; i < N_TYPES; i++) {
+		enum engine_qp_type type = ways_up[i].type;
+		bool unreliable = type == ENGINE_QP_UC || type == ENGINE_QP_UD;
+
+		ASSERT_EQ(check_type(type, IBV_QPS_SQE, IBV_QPS_RTS, 0) == 0, unreliable);
+		ASSERT_EQ(check_type(type, IBV_QPS_RTR, IBV_QPS_RESET, 0) == 0,
+			  type != ENGINE_QP_DCT);
+		ASSERT_EQ(check_type(type, IBV_QPS_RTR, IBV_QPS_ERR, 0) == 0,
+			  type != ENGINE_QP_DCT);
+		ASSERT_ERR(check_type(type, IBV_QPS_ERR, IBV_QPS_INIT, ways_up[i].init), EINVAL);
+	}
+}
+
+/* What the table lets pass the engine takes: of sets that it does not know it makes an error. */
+TEST(engine_is_told_what_its_type_takes)
+{
+	const struct ib_uverbs_modify_qp cmd = {.attr_mask = INIT | RTR | RTS | IBV_QP_QKEY,
+						.port_num = 1,
+						.path_mtu = 3,
+						.qkey = 0x99};
+	const uint32_t sets[N_TYPES] = {
+		ENGINE_QP_SET_ACCESS | ENGINE_QP_SET_PATH | ENGINE_QP_SET_RQ_PSN |
+			ENGINE_QP_SET_SQ_PSN | ENGINE_QP_SET_RETRY | ENGINE_QP_SET_RNR_TIMER |
+			ENGINE_QP_SET_RD_ATOMIC,
+		ENGINE_QP_SET_ACCESS | ENGINE_QP_SET_PATH | ENGINE_QP_SET_RQ_PSN |
+			ENGINE_QP_SET_SQ_PSN,
+		ENGINE_QP_SET_QKEY | ENGINE_QP_SET_SQ_PSN,
+		ENGINE_QP_SET_SQ_PSN | ENGINE_QP_SET_RETRY | ENGINE_QP_SET_RD_ATOMIC,
+		ENGINE_QP_SET_ACCESS | ENGINE_QP_SET_RNR_TIMER,
+	};
+
+	for (unsigned int i = 0; i < N_TYPES; i++) {
+		struct engine_qp_modify mod;
+		const char *reason = NULL;
+
+		ASSERT_OK(qp_table_translate(ways_up[i].type, &cmd, IBV_QPS_RTR, &mod, &reason));
+		ASSERT_EQ(mod.set, sets[i]);
+		ASSERT_EQ(mod.qkey, 0x99);
+	}
+}
+
 TEST(qp_goes_from_reset_to_rts_in_three_steps)
 {
 	ASSERT_OK(check(IBV_QPS_RESET, IBV_QPS_INIT, IBV_QP_STATE | INIT));
@@ -92,9 +190,10 @@ TEST(only_transitions_of_the_standard_exist)
 		struct engine_qp_modify mod;                                                       \
 		const char *reason = NULL;                                                         \
 		cmd.field = (value);                                                               \
-		ASSERT_ERR(qp_table_translate(ENGINE_QP_RC, &cmd, IBV_QPS_RTS, &mod, &reason), EINVAL);          \
+		ASSERT_ERR(qp_table_translate(ENGINE_QP_RC, &cmd, IBV_QPS_RTS, &mod, &reason),     \
+			   EINVAL);                                                                \
 		cmd.attr_mask = 0;                                                                 \
-		ASSERT_OK(qp_table_translate(ENGINE_QP_RC, &cmd, IBV_QPS_RTS, &mod, &reason));                   \
+		ASSERT_OK(qp_table_translate(ENGINE_QP_RC, &cmd, IBV_QPS_RTS, &mod, &reason));     \
 	} while (0)
 
 TEST(values_beyond_the_device_are_refused)

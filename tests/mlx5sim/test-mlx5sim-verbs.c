@@ -412,21 +412,6 @@ TEST(objects_in_use_are_not_destroyed)
 	end_deinit(&end);
 }
 
-TEST(qp_types_that_are_not_there_are_refused)
-{
-	struct ibv_qp_init_attr attr = {
-		.cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1},
-		.qp_type = IBV_QPT_UD};
-	struct end end;
-
-	end_init(&end, 0);
-	attr.send_cq = end.cq;
-	attr.recv_cq = end.cq;
-	ASSERT(!ibv_create_qp(end.pd, &attr));
-	ASSERT_EQ(errno, EOPNOTSUPP);
-	end_deinit(&end);
-}
-
 /* ---- events ---- */
 
 /* The first arming has the record 0, which is also what a record begins with. */

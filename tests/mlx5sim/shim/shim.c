@@ -59,6 +59,8 @@ static int open_at(int dir, const char *path, int flags, mode_t mode)
 	int nic = shim_nic_of(path), fd;
 
 	if (nic >= 0 && !(flags & (O_DIRECTORY | O_PATH))) {
+		if (syscall(SYS_faccessat, AT_FDCWD, shim_path(path, buf, sizeof(buf)), F_OK) < 0)
+			return -1;
 		fd = shim_connect(nic, flags);
 		if (fd >= 0)
 			return fd;

@@ -22,7 +22,7 @@
 /* Of grh_gid_fl in an address vector (libmlx5, mlx5_create_ah). */
 #define AV_HAS_GRH 0x40000000u
 #define AV_SGID_INDEX(word) ((word) >> 20 & 0xff)
-#define AV_FLOW_LABEL(word) ((word) & 0xfffff)
+#define AV_FLOW_LABEL(word) ((word)&0xfffff)
 
 #define PROTOCOL_UDP 17
 #define PROTOCOL_BTH 0x1b /* IBTA vol. 1, 8.3: IBA transport */
@@ -73,7 +73,8 @@ static struct nic *nic_of_av(const struct nic *from, const struct shmd_wqe_av_se
 		return to && (word & AV_HAS_GRH) && sim_nic_of_gid(sim, av->rgid) != to ? NULL : to;
 	}
 	to = sim_nic_of_gid(sim, av->rgid);
-	if (!to || memcmp(av->rmac, to->mac, sizeof(to->mac)) || AV_SGID_INDEX(word) >= from->n_gids)
+	if (!to || memcmp(av->rmac, to->mac, sizeof(to->mac)) ||
+	    AV_SGID_INDEX(word) >= from->n_gids)
 		return NULL;
 	return to;
 }
@@ -93,8 +94,8 @@ static void put16(uint8_t *at, uint32_t value)
 }
 
 /* RFC 791, behind 20 bytes that mean nothing (IBTA annex A17.4.5.2, where an IPv4 header stands). */
-static void fill_ipv4(uint8_t grh[SHMD_GRH_BYTES], const struct shmd_wqe_av_seg *av, const uint8_t sgid[16],
-		      uint32_t payload_bytes)
+static void fill_ipv4(uint8_t grh[SHMD_GRH_BYTES], const struct shmd_wqe_av_seg *av,
+		      const uint8_t sgid[16], uint32_t payload_bytes)
 {
 	uint8_t *ip = grh + SHMD_GRH_BYTES - IPV4_BYTES;
 	uint32_t sum = 0;
@@ -114,8 +115,8 @@ static void fill_ipv4(uint8_t grh[SHMD_GRH_BYTES], const struct shmd_wqe_av_seg 
 }
 
 /* IBTA vol. 1, 8.3, which is the header of IPv6. */
-static void fill_grh(uint8_t grh[SHMD_GRH_BYTES], const struct shmd_wqe_av_seg *av, const uint8_t sgid[16],
-		     bool is_udp, uint32_t payload_bytes)
+static void fill_grh(uint8_t grh[SHMD_GRH_BYTES], const struct shmd_wqe_av_seg *av,
+		     const uint8_t sgid[16], bool is_udp, uint32_t payload_bytes)
 {
 	uint32_t word = be32toh(av->grh_gid_fl);
 	uint32_t first = htobe32(6u << 28 | (uint32_t)av->tclass << 20 | AV_FLOW_LABEL(word));
@@ -254,7 +255,9 @@ int write_create_ah(struct call *call)
 
 int ah_destroy(struct call *call)
 {
-	struct object *object = object_get(call->ufile, OBJECT_AH, call_u64(call, UVERBS_ATTR_DESTROY_AH_HANDLE));
+	struct object *object =
+		object_get(call->ufile, OBJECT_AH, call_u64(call, UVERBS_ATTR_DESTROY_AH_HANDLE));
 
-	return object ? object_destroy(object) : call_refuse(call, -ENOENT, "no such address handle");
+	return object ? object_destroy(object)
+		      : call_refuse(call, -ENOENT, "no such address handle");
 }

@@ -35,6 +35,13 @@ bool call_has(const struct call *call, uint16_t id)
 	return attr_of(call, id) != NULL;
 }
 
+size_t call_room(const struct call *call, uint16_t id)
+{
+	const struct ib_uverbs_attr *attr = attr_of(call, id);
+
+	return attr ? attr->len : 0;
+}
+
 const void *call_in(const struct call *call, uint16_t id, size_t *ret_bytes)
 {
 	const struct ib_uverbs_attr *attr = attr_of(call, id);

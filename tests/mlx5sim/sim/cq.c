@@ -22,7 +22,8 @@
 
 #define NEVER_ARMED 0xffffffffu
 #define SOLICITED_ONLY 0x01000000u
-#define LARGE_CQE_BYTES 128u /* the CQE is the second half; padded or not, nothing is in the first */
+#define LARGE_CQE_BYTES                                                                            \
+	128u /* the CQE is the second half; padded or not, nothing is in the first */
 #define MAX_MODERATE_USEC 0xfffu
 
 static uint32_t arm_word(const struct cq *cq)
@@ -64,8 +65,9 @@ static void send_completion(struct cq *cq)
 static bool has_cqe_at(const struct cq *cq, uint32_t ci)
 {
 	uint32_t entries = 1u << cq->log2_entries;
-	uint8_t op_own = __atomic_load_n(
-		cq->ring + (size_t)((ci & (entries - 1)) + 1) * cq->entry_bytes - 1, __ATOMIC_ACQUIRE);
+	uint8_t op_own =
+		__atomic_load_n(cq->ring + (size_t)((ci & (entries - 1)) + 1) * cq->entry_bytes - 1,
+				__ATOMIC_ACQUIRE);
 
 	return op_own >> 4 != 0xf && (op_own & 1) == ((ci >> cq->log2_entries) & 1);
 }
@@ -177,9 +179,11 @@ static int read_params(struct call *call, struct cq_params *ret)
 		return call_refuse(call, -EOPNOTSUPP, "CQE compression");
 	if (driver->reserved0 || driver->reserved1)
 		return call_refuse(call, -EINVAL, "reserved bits");
-	if ((driver->flags & MLX5_IB_CREATE_CQ_FLAGS_CQE_128B_PAD) && driver->cqe_size != LARGE_CQE_BYTES)
+	if ((driver->flags & MLX5_IB_CREATE_CQ_FLAGS_CQE_128B_PAD) &&
+	    driver->cqe_size != LARGE_CQE_BYTES)
 		return call_refuse(call, -EINVAL, "padding of CQEs of %u bytes", driver->cqe_size);
-	if ((driver->flags & ~MLX5_IB_CREATE_CQ_FLAGS_CQE_128B_PAD) != MLX5_IB_CREATE_CQ_FLAGS_UAR_PAGE_INDEX)
+	if ((driver->flags & ~MLX5_IB_CREATE_CQ_FLAGS_CQE_128B_PAD) !=
+	    MLX5_IB_CREATE_CQ_FLAGS_UAR_PAGE_INDEX)
 		return call_refuse(call, -EOPNOTSUPP, "driver flags 0x%x", driver->flags);
 	if (driver->db_addr & 7)
 		return call_refuse(call, -EINVAL, "the doorbell record is not aligned");
@@ -377,7 +381,8 @@ static int move_ring(struct call *call, struct cq *cq, uint64_t addr, uint32_t l
 	sim_unlock(call->nic->sim);
 	if (r < 0) {
 		memory_unref(memory);
-		return call_refuse(call, -EINVAL, "the CQEs that are there need more than %u entries",
+		return call_refuse(call, -EINVAL,
+				   "the CQEs that are there need more than %u entries",
 				   1u << log2_entries);
 	}
 	memory_unref(cq->ring_memory);
@@ -405,7 +410,8 @@ int write_resize_cq(struct call *call)
 	if (!cmd.cqe || cmd.cqe > SIM_MAX_CQE)
 		return call_refuse(call, -EINVAL, "%u entries", cmd.cqe);
 	if (driver.cqe_size != cq->entry_bytes || driver.reserved0 || driver.reserved1)
-		return call_refuse(call, -EINVAL, "CQEs of %u bytes or reserved bits", driver.cqe_size);
+		return call_refuse(call, -EINVAL, "CQEs of %u bytes or reserved bits",
+				   driver.cqe_size);
 	log2_entries = 32 - (uint32_t)__builtin_clz(cmd.cqe);
 	r = move_ring(call, cq, driver.buf_addr, log2_entries);
 	resp.cqe = (1u << log2_entries) - 1;

@@ -2,6 +2,7 @@
 /* Questions about the device, its port and its GIDs; contexts; commands that came from the age of write(). */
 #include <endian.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <infiniband/verbs.h>
@@ -11,11 +12,13 @@
 #include <rdma/mlx5-abi.h>
 #include <rdma/mlx5_user_ioctl_cmds.h>
 
+#include "proto/base/cleanup.h"
 #include "tests/mlx5sim/sim/sim.h"
 
 #define SPEED_25_GBPS 32 /* for each of 4 lanes */
 #define WIDTH_4X 2
 #define PHYS_LINK_UP 5
+#define PHYS_DISABLED 3
 
 int device_query_port(struct call *call)
 {
@@ -32,16 +35,52 @@ int device_query_port(struct call *call)
 	port->pkey_tbl_len = 1;
 	port->lid = call->nic->lid;
 	port->sm_lid = ethernet ? 0 : 1;
-	port->state = IBV_PORT_ACTIVE;
+	port->state = call->nic->port_down ? IBV_PORT_DOWN : IBV_PORT_ACTIVE;
 	port->max_mtu = IBV_MTU_4096;
 	port->active_mtu = ethernet ? IBV_MTU_1024 : IBV_MTU_4096;
 	port->max_vl_num = 4;
 	port->active_width = WIDTH_4X;
 	port->active_speed = SPEED_25_GBPS;
-	port->phys_state = PHYS_LINK_UP;
+	port->phys_state = call->nic->port_down ? PHYS_DISABLED : PHYS_LINK_UP;
 	port->link_layer = ethernet ? IBV_LINK_LAYER_ETHERNET : IBV_LINK_LAYER_INFINIBAND;
 	port->flags = ethernet ? IB_UVERBS_QPF_GRH_REQUIRED : 0;
 	return call_out(call, UVERBS_ATTR_QUERY_PORT_RESP, &resp, sizeof(resp));
+}
+
+/* What there is in this context of one kind, newest first: after an import, handles are all that is left of it. */
+int device_info_handles(struct call *call)
+{
+	static const struct {
+		uint64_t id;
+		enum object_type type;
+	} kinds[] = {
+		{UVERBS_OBJECT_PD, OBJECT_PD},	     {UVERBS_OBJECT_MR, OBJECT_MR},
+		{UVERBS_OBJECT_CQ, OBJECT_CQ},	     {UVERBS_OBJECT_QP, OBJECT_QP},
+		{UVERBS_OBJECT_SRQ, OBJECT_SRQ},     {UVERBS_OBJECT_AH, OBJECT_AH},
+		{MLX5_IB_OBJECT_UAR, OBJECT_UAR},    {MLX5_IB_OBJECT_DEVX_OBJ, OBJECT_DEVX},
+		{MLX5_IB_OBJECT_DEVX_UMEM, OBJECT_UMEM},
+	};
+	size_t room = call_room(call, UVERBS_ATTR_INFO_HANDLES_LIST) / sizeof(uint32_t), kind = 0;
+	uint64_t id = call_u64(call, UVERBS_ATTR_INFO_OBJECT_ID);
+	_cleanup_free_ uint32_t *handles = NULL;
+	struct object *object;
+	uint32_t total = 0;
+	int r;
+
+	while (kind < sizeof(kinds) / sizeof(kinds[0]) && kinds[kind].id != id)
+		kind++;
+	if (kind == sizeof(kinds) / sizeof(kinds[0]))
+		return call_refuse(call, -EINVAL, "no objects of kind 0x%llx", (unsigned long long)id);
+	handles = calloc(room + 1, sizeof(*handles));
+	if (!handles)
+		return -ENOMEM;
+	list_for_each_entry (object, &call->ufile->objects, link) {
+		if (object->type == kinds[kind].type && total < room)
+			handles[total++] = object->handle;
+	}
+	r = call_out(call, UVERBS_ATTR_INFO_TOTAL_HANDLES, &total, sizeof(total));
+	return r < 0 ? r
+		     : call_out(call, UVERBS_ATTR_INFO_HANDLES_LIST, handles, room * sizeof(uint32_t));
 }
 
 /* ---- GIDs ------------------------------------------------------------------------------------------------------ */

@@ -51,15 +51,6 @@ static int begin(struct call *call, uint16_t in_id, size_t out_bytes, enum fw_ki
 	return 0;
 }
 
-static size_t room(const struct call *call, uint16_t id)
-{
-	for (size_t i = 0; i < call->method->n_attrs; i++) {
-		if (call->method->attrs[i].id == id && call->decoded.place[i] >= 0)
-			return call->attrs[call->decoded.place[i]].len;
-	}
-	return 0;
-}
-
 /* Runs it and hands the answer out, also when the command failed. */
 static int run(struct fw_cmd *cmd, uint16_t out_id)
 {
@@ -77,7 +68,7 @@ int devx_other(struct call *call)
 	int r;
 
 	r = begin(call, MLX5_IB_ATTR_DEVX_OTHER_CMD_IN,
-		  room(call, MLX5_IB_ATTR_DEVX_OTHER_CMD_OUT), FW_GENERAL, &cmd);
+		  call_room(call, MLX5_IB_ATTR_DEVX_OTHER_CMD_OUT), FW_GENERAL, &cmd);
 	if (r < 0)
 		return r;
 	out = cmd.out;
@@ -91,7 +82,7 @@ int devx_create(struct call *call)
 	int r;
 
 	r = begin(call, MLX5_IB_ATTR_DEVX_OBJ_CREATE_CMD_IN,
-		  room(call, MLX5_IB_ATTR_DEVX_OBJ_CREATE_CMD_OUT), FW_CREATE, &cmd);
+		  call_room(call, MLX5_IB_ATTR_DEVX_OBJ_CREATE_CMD_OUT), FW_CREATE, &cmd);
 	if (r < 0)
 		return r;
 	out = cmd.out;
@@ -148,7 +139,7 @@ int devx_modify(struct call *call)
 
 	r = begin_on_object(call, MLX5_IB_ATTR_DEVX_OBJ_MODIFY_HANDLE,
 			    MLX5_IB_ATTR_DEVX_OBJ_MODIFY_CMD_IN,
-			    room(call, MLX5_IB_ATTR_DEVX_OBJ_MODIFY_CMD_OUT), FW_MODIFY, &cmd);
+			    call_room(call, MLX5_IB_ATTR_DEVX_OBJ_MODIFY_CMD_OUT), FW_MODIFY, &cmd);
 	if (r < 0)
 		return r;
 	out = cmd.out;
@@ -163,7 +154,7 @@ int devx_query(struct call *call)
 
 	r = begin_on_object(call, MLX5_IB_ATTR_DEVX_OBJ_QUERY_HANDLE,
 			    MLX5_IB_ATTR_DEVX_OBJ_QUERY_CMD_IN,
-			    room(call, MLX5_IB_ATTR_DEVX_OBJ_QUERY_CMD_OUT), FW_QUERY, &cmd);
+			    call_room(call, MLX5_IB_ATTR_DEVX_OBJ_QUERY_CMD_OUT), FW_QUERY, &cmd);
 	if (r < 0)
 		return r;
 	out = cmd.out;

@@ -74,6 +74,8 @@ void event_send(struct object *object, uint8_t type)
 	struct message message = {.eqe[EQE_TYPE] = type};
 	uint8_t *data = message.eqe + EQE_DATA;
 
+	if (list_empty(&object->subscriptions))
+		return;
 	/* A CQ's error has the number first, everything else last, with the kind of queue before it. */
 	memcpy(data + (type == FW_EVENT_CQ_ERROR ? 0 : 24), &number, sizeof(number));
 	if (object->opcode == PRM_OP_CREATE_DCT)

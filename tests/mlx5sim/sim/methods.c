@@ -19,6 +19,12 @@ static const struct attr_spec invoke_write[] = {
 	{UVERBS_ATTR_UHW_OUT, ATTR_OUT, MAY, 0, 0},
 };
 
+static const struct attr_spec info_handles[] = {
+	{UVERBS_ATTR_INFO_OBJECT_ID, ATTR_IN, MUST, 8, 8},
+	{UVERBS_ATTR_INFO_TOTAL_HANDLES, ATTR_OUT, MAY, 4, 0},
+	{UVERBS_ATTR_INFO_HANDLES_LIST, ATTR_OUT, MAY, 4, 0},
+};
+
 static const struct attr_spec query_port[] = {
 	{UVERBS_ATTR_QUERY_PORT_PORT_NUM, ATTR_IN, MUST, 1, 8},
 	{UVERBS_ATTR_QUERY_PORT_RESP, ATTR_OUT, MUST, sizeof(struct ib_uverbs_query_port_resp), 0},
@@ -239,6 +245,7 @@ static const struct attr_spec destroy_uar[] = {
 
 const struct method_spec methods[] = {
 	METHOD(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_INVOKE_WRITE, "invoke_write", invoke_write, device_invoke_write),
+	METHOD(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_INFO_HANDLES, "info_handles", info_handles, device_info_handles),
 	METHOD(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_PORT, "query_port", query_port, device_query_port),
 	METHOD(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_GET_CONTEXT, "get_context", get_context, device_get_context),
 	METHOD(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_CONTEXT, "query_context", query_context, device_query_context),

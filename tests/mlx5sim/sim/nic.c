@@ -67,7 +67,7 @@ static int op_send(void *owner, void *route, struct engine_packet *pkt)
 {
 	struct nic *to = route;
 
-	if (!to->engine) {
+	if (!to->engine || to->lost || to->port_down || ((struct nic *)owner)->port_down) {
 		engine_packet_free(pkt);
 		return -EHOSTUNREACH;
 	}
@@ -239,9 +239,11 @@ static bool read_doorbells(struct nic *nic)
 
 static bool turn(struct nic *nic)
 {
-	bool busy = read_doorbells(nic);
+	bool busy = !nic->lost && read_doorbells(nic);
 
-	busy |= engine_progress(nic->engine, 64) != 0;
+	/* What is lost executes nothing; without QPs it only gives packets back. */
+	if (!nic->lost || !nic->n_qps)
+		busy |= engine_progress(nic->engine, 64) != 0;
 	cq_notify_armed(nic, op_now(nic));
 	return busy;
 }

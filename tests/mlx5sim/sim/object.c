@@ -2,7 +2,7 @@
 /* Objects of a ufile and their handles. The thread of the ufile. */
 #include <errno.h>
 
-#include "tests/mlx5sim/sim/sim.h"
+#include "tests/mlx5sim/sim/fw.h"
 
 int object_add(struct ufile *ufile, struct object *object, enum object_type type,
 	       void (*free)(struct object *))
@@ -69,12 +69,31 @@ int object_destroy(struct object *object)
 }
 
 /* Newest first, and again until nothing is left: an object made later may be used by an older one. */
-void objects_free_all(struct ufile *ufile)
+static void free_objects(struct ufile *ufile, bool channels)
 {
-	while (!list_empty(&ufile->objects)) {
+	bool left = true;
+
+	while (left) {
 		struct object *object, *next;
 
+		left = false;
 		list_for_each_entry_safe(object, next, &ufile->objects, link)
-			object_destroy(object);
+		{
+			if (object->type == OBJECT_CHANNEL && !channels)
+				continue;
+			if (object->opcode && !object->users)
+				fw_wait(ufile->sim);
+			left |= object_destroy(object) < 0;
+		}
 	}
+}
+
+void objects_free_all(struct ufile *ufile)
+{
+	free_objects(ufile, true);
+}
+
+void objects_free_but_channels(struct ufile *ufile)
+{
+	free_objects(ufile, false);
 }

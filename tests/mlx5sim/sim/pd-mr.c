@@ -147,7 +147,8 @@ static int check_reg(struct call *call, const struct ib_uverbs_reg_mr *cmd)
 	return 0;
 }
 
-static struct engine_mr_attr attr_of(uint32_t key, const struct pd *pd, const struct ib_uverbs_reg_mr *cmd)
+static struct engine_mr_attr attr_of(uint32_t key, const struct pd *pd,
+				     const struct ib_uverbs_reg_mr *cmd)
 {
 	return (struct engine_mr_attr){
 		.key = key,
@@ -237,14 +238,16 @@ int write_reg_mr(struct call *call)
 }
 
 /* Anything but the key may change. Made anew: what is on its way meets the old region or the new one. */
-static int mr_change(struct call *call, struct mr *mr, struct pd *pd, const struct ib_uverbs_reg_mr *cmd)
+static int mr_change(struct call *call, struct mr *mr, struct pd *pd,
+		     const struct ib_uverbs_reg_mr *cmd)
 {
 	struct nic *nic = call->nic;
 	struct engine_mr_attr attr = attr_of(mr->key, pd, cmd);
 	struct memory *memory;
 	int r;
 
-	r = memory_pin(call, cmd->start, cmd->length, !!(cmd->access_flags & IB_UVERBS_ACCESS_LOCAL_WRITE), &memory);
+	r = memory_pin(call, cmd->start, cmd->length,
+		       !!(cmd->access_flags & IB_UVERBS_ACCESS_LOCAL_WRITE), &memory);
 	if (r < 0)
 		return r;
 	attr.mem = &memory->mem;

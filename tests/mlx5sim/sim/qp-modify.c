@@ -121,7 +121,8 @@ static int enter_dct(struct call *call, struct qp *qp, const struct engine_qp_mo
 	return r;
 }
 
-static int tell_engine(struct call *call, struct qp *qp, const struct engine_qp_modify *mod, uint32_t to)
+static int tell_engine(struct call *call, struct qp *qp, const struct engine_qp_modify *mod,
+		       uint32_t to)
 {
 	int r;
 

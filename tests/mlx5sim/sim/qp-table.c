@@ -45,7 +45,8 @@ static const struct transition table[] = {
 	{UD, IBV_QPS_INIT, IBV_QPS_INIT, 0, PORT_ATTRS | IBV_QP_QKEY},
 	{DCI, IBV_QPS_INIT, IBV_QPS_INIT, 0, PORT_ATTRS},
 
-	{RC, IBV_QPS_INIT, IBV_QPS_RTR, PEER_ATTRS | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
+	{RC, IBV_QPS_INIT, IBV_QPS_RTR,
+	 PEER_ATTRS | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
 	 IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX},
 	{UC, IBV_QPS_INIT, IBV_QPS_RTR, PEER_ATTRS, IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX},
 	{UD, IBV_QPS_INIT, IBV_QPS_RTR, 0, IBV_QP_PKEY_INDEX | IBV_QP_QKEY},
@@ -83,7 +84,8 @@ static const struct transition *find(enum engine_qp_type type, uint32_t from, ui
 	return NULL;
 }
 
-int qp_table_check(enum engine_qp_type type, uint32_t from, uint32_t to, uint32_t attr_mask, const char **ret_reason)
+int qp_table_check(enum engine_qp_type type, uint32_t from, uint32_t to, uint32_t attr_mask,
+		   const char **ret_reason)
 {
 	uint32_t attrs = attr_mask & ~(uint32_t)(IBV_QP_STATE | IBV_QP_CUR_STATE);
 	const struct transition *t = find(type, from, to);

@@ -18,7 +18,7 @@
 
 /* What a kernel of these days knows and this device may ignore: scatter to CQE is a permission, not a promise. */
 #define FLAGS_TAKEN                                                                                \
-	(MLX5_QP_FLAG_SCATTER_CQE | MLX5_QP_FLAG_ALLOW_SCATTER_CQE | MLX5_QP_FLAG_UAR_PAGE_INDEX |  \
+	(MLX5_QP_FLAG_SCATTER_CQE | MLX5_QP_FLAG_ALLOW_SCATTER_CQE | MLX5_QP_FLAG_UAR_PAGE_INDEX | \
 	 MLX5_QP_FLAG_TYPE_DCI | MLX5_QP_FLAG_TYPE_DCT)
 
 struct qp_params {
@@ -140,8 +140,10 @@ static int read_type(struct call *call, struct qp_params *params)
 	uint32_t dc = params->driver.flags & (MLX5_QP_FLAG_TYPE_DCI | MLX5_QP_FLAG_TYPE_DCT);
 	bool is_driver = type == IB_UVERBS_QPT_DRIVER;
 
-	if (is_driver != (dc == MLX5_QP_FLAG_TYPE_DCI || dc == MLX5_QP_FLAG_TYPE_DCT) || (!is_driver && dc))
-		return call_refuse(call, -EINVAL, "QP type %llu, driver flags 0x%x", (unsigned long long)type, dc);
+	if (is_driver != (dc == MLX5_QP_FLAG_TYPE_DCI || dc == MLX5_QP_FLAG_TYPE_DCT) ||
+	    (!is_driver && dc))
+		return call_refuse(call, -EINVAL, "QP type %llu, driver flags 0x%x",
+				   (unsigned long long)type, dc);
 	if (is_driver)
 		params->type = dc == MLX5_QP_FLAG_TYPE_DCI ? ENGINE_QP_DCI : ENGINE_QP_DCT;
 	else if (type == IB_UVERBS_QPT_RC)
@@ -181,8 +183,10 @@ static int read_params(struct call *call, struct qp_params *ret)
 	if (r < 0)
 		return r;
 	/* Multicast does not come back, as there is none. */
-	if (flags & ~(uint64_t)(IB_UVERBS_QP_CREATE_SQ_SIG_ALL |
-				(ret->type == ENGINE_QP_UD ? IB_UVERBS_QP_CREATE_BLOCK_MULTICAST_LOOPBACK : 0)))
+	if (flags &
+	    ~(uint64_t)(IB_UVERBS_QP_CREATE_SQ_SIG_ALL |
+			(ret->type == ENGINE_QP_UD ? IB_UVERBS_QP_CREATE_BLOCK_MULTICAST_LOOPBACK
+						   : 0)))
 		return call_refuse(call, -EOPNOTSUPP, "flags 0x%llx", (unsigned long long)flags);
 	ret->sq_sig_all = flags & IB_UVERBS_QP_CREATE_SQ_SIG_ALL;
 	r = check_limits(call, ret);

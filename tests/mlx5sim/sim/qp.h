@@ -20,9 +20,9 @@ struct qp {
 	uint64_t user_handle;
 	uint64_t dc_key;
 	uint32_t user_index;
-	uint32_t qpn; /* 0: not in the engine; a DCT enters it at RTR */
+	uint32_t qpn;	    /* 0: not in the engine; a DCT enters it at RTR */
 	uint32_t dct_state; /* before that */
-	uint32_t n_events; /* sent */
+	uint32_t n_events;  /* sent */
 	bool sq_sig_all;
 	struct ib_uverbs_qp_cap cap;
 	struct ib_uverbs_modify_qp last; /* what query_qp tells, from all transitions */

@@ -65,10 +65,21 @@ struct nic {
 	uint32_t n_cqs, n_qps, n_srqs, n_ahs, n_pds, n_mrs, n_uars, n_umems, n_counters, n_uids;
 	uint16_t next_uid;
 	bool port_down;
+	bool lost;
 	bool lose_next_route; /* what the next route leads to is nowhere: packets are sent and lost */
 	uint8_t counters_used[SIM_MAX_COUNTERS + 1];
 	struct list ufiles;
 };
+
+enum happening { HAPPEN_FATAL, HAPPEN_RETURN, HAPPEN_PORT_DOWN, HAPPEN_PORT_UP };
+
+/* To the first device, so long after a device was opened. */
+struct plan {
+	enum happening what;
+	int64_t after_msec;
+	bool done;
+};
+#define SIM_PLANS_MAX 8
 
 struct sim {
 	pthread_mutex_t lock;
@@ -78,7 +89,11 @@ struct sim {
 	unsigned int n_ufiles;
 	bool ethernet;
 	int n_nics;
+	int control; /* see control.c */
 	uint64_t fw_latency_usec;
+	struct plan plans[SIM_PLANS_MAX];
+	unsigned int n_plans;
+	int64_t first_open_msec; /* 0: not yet */
 	bool memfd_dmabuf; /* take a memfd where a dmabuf is asked for */
 	struct nic nics[SIM_NICS_MAX];
 	struct nic nowhere; /* has no engine: what is sent there is lost */
@@ -130,6 +145,9 @@ struct ufile {
 	struct sim *sim;
 	struct nic *nic;
 	int sock;
+	int wake; /* eventfd: look at `lost` */
+	bool lost; /* with its device... */
+	bool has_lost; /* ...and what it had is gone: whatever is asked is EIO */
 	bool has_context;
 	uint16_t uid; /* of the firmware's view of this context; 0: it may send no commands */
 	uint32_t next_handle;
@@ -151,6 +169,7 @@ int object_name(struct object *object, uint16_t opcode, uint32_t number);
 struct object *object_named(struct ufile *ufile, uint16_t opcode, uint32_t number); /* NULL */
 int object_destroy(struct object *object); /* -EBUSY while it has users */
 void objects_free_all(struct ufile *ufile);
+void objects_free_but_channels(struct ufile *ufile);
 
 /* ---- memory of clients ------------------------------------------------------------------------------------------- */
 
@@ -179,6 +198,7 @@ void memory_unref(struct memory *memory); /* takes NULL */
 struct channel {
 	struct object object;
 	int ends[2]; /* ours, the client's */
+	bool is_async; /* of ibv_get_async_event */
 	bool omit_data; /* of DEVX events: the cookie is all there is to read */
 };
 
@@ -187,6 +207,8 @@ int channel_put(struct call *call,
 		const struct channel *channel); /* descriptor number in the client */
 /* The channel of this ufile that a descriptor of the client's is of; NULL. */
 struct object *channel_of_fd(struct call *call, int fd);
+/* Nothing comes any more: who waits is woken. */
+void channel_end(struct channel *channel);
 bool channel_send(struct channel *channel, const void *event, size_t bytes);
 /* Take back what nobody has read and `is_mine`. Returns how many. */
 unsigned int channel_withdraw(struct channel *channel, size_t event_bytes,
@@ -268,6 +290,7 @@ struct call {
 };
 
 bool call_has(const struct call *call, uint16_t id);
+size_t call_room(const struct call *call, uint16_t id); /* bytes of an ATTR_OUT; 0 absent */
 /* The bytes of an ATTR_IN, or NULL when it was not sent. */
 const void *call_in(const struct call *call, uint16_t id, size_t *ret_bytes);
 size_t call_out_room(const struct call *call, uint16_t id); /* bytes of an ATTR_OUT; 0 absent */
@@ -293,6 +316,15 @@ int upcall_done(int reply, int64_t result, int fd);
 void call_serve_ioctl(struct ufile *ufile, const struct sim_request *request, int reply);
 void *ufile_thread(void *ufile);
 int sim_write_tree(const struct sim *sim);
+void sim_tree_list(const struct nic *nic, bool listed);
+void sim_tree_port(const struct nic *nic);
+
+int control_open(const struct sim *sim);
+void control_read(struct sim *sim, int control);
+/* Does what is due. Milliseconds until it is to be called again, -1 never. */
+int control_turn(struct sim *sim);
+/* "MSEC" or "MSEC,MSEC": when it happens, and when it ends. */
+int control_plan(struct sim *sim, enum happening what, const char *text);
 void sim_log(struct sim *sim, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* ---- the methods, by file ---------------------------------------------------------------------------------------- */
@@ -300,6 +332,7 @@ void sim_log(struct sim *sim, const char *format, ...) __attribute__((format(pri
 extern const struct method_spec methods[];
 extern const size_t n_methods;
 
+int device_info_handles(struct call *call);
 int device_query_port(struct call *call);
 int device_get_context(struct call *call);
 int device_query_context(struct call *call);

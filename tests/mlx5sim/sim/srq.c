@@ -34,7 +34,8 @@ void srq_engine_event(struct nic *nic, const struct engine_event *ev)
 	if (srq->object.type != OBJECT_SRQ || !srq->object.ufile->async)
 		return;
 	event.element = srq->user_handle;
-	event.event_type = ev->kind == ENGINE_EVENT_SRQ_LIMIT ? IBV_EVENT_SRQ_LIMIT_REACHED : IBV_EVENT_SRQ_ERR;
+	event.event_type = ev->kind == ENGINE_EVENT_SRQ_LIMIT ? IBV_EVENT_SRQ_LIMIT_REACHED
+							      : IBV_EVENT_SRQ_ERR;
 	if (channel_send(srq->object.ufile->async, &event, sizeof(event)))
 		srq->n_events++;
 }
@@ -79,10 +80,11 @@ static int read_params(struct call *call, struct srq_params *ret)
 	if (type != IB_UVERBS_SRQT_BASIC)
 		return call_refuse(call, -EOPNOTSUPP, "XRC and tag matching are not simulated");
 	if (max_wr > SIM_MAX_SRQ_WR || max_sge > SIM_MAX_SRQ_SGE)
-		return call_refuse(call, -EINVAL, "%llu WQEs of %llu segments", (unsigned long long)max_wr,
-				   (unsigned long long)max_sge);
+		return call_refuse(call, -EINVAL, "%llu WQEs of %llu segments",
+				   (unsigned long long)max_wr, (unsigned long long)max_sge);
 	if (driver->flags || driver->reserved0 || driver->uidx || driver->reserved1)
-		return call_refuse(call, -EOPNOTSUPP, "driver flags 0x%x or reserved bits", driver->flags);
+		return call_refuse(call, -EOPNOTSUPP, "driver flags 0x%x or reserved bits",
+				   driver->flags);
 	if (driver->db_addr & 3)
 		return call_refuse(call, -EINVAL, "the doorbell record is not aligned");
 	if (call->nic->n_srqs >= SIM_MAX_SRQ)
@@ -123,8 +125,8 @@ static int make(struct call *call, struct srq *srq, const struct srq_params *par
 	if (!srq->pd)
 		return call_refuse(call, -ENOENT, "no such PD");
 	srq->pd->object.users++;
-	r = memory_pin(call, params->driver.buf_addr, 1ull << (params->log2_wqes + params->log2_stride), true,
-		       &srq->ring_memory);
+	r = memory_pin(call, params->driver.buf_addr,
+		       1ull << (params->log2_wqes + params->log2_stride), true, &srq->ring_memory);
 	if (r == 0)
 		r = memory_pin(call, params->driver.db_addr, 4, true, &srq->dbrec_memory);
 	if (r < 0)
@@ -205,7 +207,8 @@ struct srq *srq_get(struct call *call, uint64_t handle)
 
 static bool event_is_of(const void *event, const void *of)
 {
-	return ((const struct ib_uverbs_async_event_desc *)event)->element == ((const struct srq *)of)->user_handle;
+	return ((const struct ib_uverbs_async_event_desc *)event)->element ==
+	       ((const struct srq *)of)->user_handle;
 }
 
 int srq_destroy(struct call *call)
@@ -220,8 +223,9 @@ int srq_destroy(struct call *call)
 	sim_lock(call->nic->sim);
 	resp.events_reported = srq->n_events;
 	if (call->ufile->async)
-		resp.events_reported -= channel_withdraw(
-			call->ufile->async, sizeof(struct ib_uverbs_async_event_desc), event_is_of, srq);
+		resp.events_reported -= channel_withdraw(call->ufile->async,
+							 sizeof(struct ib_uverbs_async_event_desc),
+							 event_is_of, srq);
 	sim_unlock(call->nic->sim);
 	object_destroy(&srq->object);
 	return call_out(call, UVERBS_ATTR_DESTROY_SRQ_RESP, &resp, sizeof(resp));
@@ -240,7 +244,8 @@ int write_modify_srq(struct call *call)
 	if (!srq)
 		return call_refuse(call, -EINVAL, "no such SRQ");
 	if (cmd.attr_mask & ~(uint32_t)IBV_SRQ_LIMIT)
-		return call_refuse(call, -EINVAL, "mask 0x%x: an SRQ is not resized", cmd.attr_mask);
+		return call_refuse(call, -EINVAL, "mask 0x%x: an SRQ is not resized",
+				   cmd.attr_mask);
 	if (!(cmd.attr_mask & IBV_SRQ_LIMIT))
 		return 0;
 	if (cmd.srq_limit > max_wr(srq))

@@ -131,5 +131,9 @@ int uar_destroy(struct call *call)
 	struct object *object = object_get(call->ufile, OBJECT_UAR,
 					   call_u64(call, MLX5_IB_ATTR_UAR_OBJ_DESTROY_HANDLE));
 
-	return object ? object_destroy(object) : call_refuse(call, -ENOENT, "no such page");
+	if (!object)
+		return call_refuse(call, -ENOENT, "no such page");
+	if (object->users)
+		return call_refuse(call, -EBUSY, "%u objects use it", object->users);
+	return object_destroy(object);
 }

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * DC, CQs that change, and what is not there: asked through libibverbs and libmlx5. Runs under mlx5sim with two devices
+ * on RoCE.
+ */
+#include "tests/lib/test.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <time.h>
+
+#include "tests/mlx5sim/fixture.h"
+
+/* ---- DC ---- */
+
+TEST(dc_writes_reads_and_sends)
+{
+	struct ibv_wc wc;
+	struct dc dc;
+
+	dc_init(&dc, ALL_ACCESS);
+	ASSERT_EQ(dc_request(&dc, IBV_WR_RDMA_WRITE, DC_KEY), IBV_WC_SUCCESS);
+	ASSERT_MEMEQ(dc.sides[1].memory + 128, dc.sides[0].memory, 64);
+	memset(dc.sides[1].memory + 128, 0x77, 64);
+	ASSERT_EQ(dc_request(&dc, IBV_WR_RDMA_READ, DC_KEY), IBV_WC_SUCCESS);
+	ASSERT_MEMEQ(dc.sides[0].memory, dc.sides[1].memory + 128, 64);
+	post_recv(&dc.sides[1], NULL, dc.srq, 3);
+	ASSERT_EQ(dc_request(&dc, IBV_WR_SEND, DC_KEY), IBV_WC_SUCCESS);
+	wc = wait_wc(dc.sides[1].cq);
+	ASSERT_EQ(wc.status, IBV_WC_SUCCESS);
+	ASSERT_EQ(wc.wr_id, 3);
+	ASSERT_EQ(wc.byte_len, 64);
+	ASSERT_EQ(wc.qp_num, dc.dct->qp_num);
+	dc_deinit(&dc);
+}
+
+TEST(dc_wrong_key_is_not_answered)
+{
+	struct dc dc;
+
+	dc_init(&dc, ALL_ACCESS);
+	ASSERT_EQ(dc_request(&dc, IBV_WR_RDMA_WRITE, DC_KEY ^ 1), IBV_WC_RETRY_EXC_ERR);
+	ASSERT_EQ(dc.sides[1].memory[128], 2);
+	ASSERT_EQ(state_of(dc.dci), IBV_QPS_ERR);
+	dc_deinit(&dc);
+}
+
+/* What one DCI does wrong does not end the DCT. */
+TEST(dc_access_of_the_dct_is_enforced)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RESET};
+	struct dc dc;
+
+	dc_init(&dc, IBV_ACCESS_REMOTE_READ);
+	ASSERT_EQ(dc_request(&dc, IBV_WR_RDMA_WRITE, DC_KEY), IBV_WC_REM_ACCESS_ERR);
+	ASSERT_EQ(dc.sides[1].memory[128], 2);
+	ASSERT_EQ(ibv_modify_qp(dc.dci, &attr, IBV_QP_STATE), 0);
+	start_dci(&dc);
+	ASSERT_EQ(dc_request(&dc, IBV_WR_RDMA_READ, DC_KEY), IBV_WC_SUCCESS);
+	ASSERT_EQ(dc.sides[0].memory[0], 2);
+	dc_deinit(&dc);
+}
+
+TEST(dct_goes_to_rtr_and_no_further_and_needs_an_srq)
+{
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_RTR, .port_num = 1, .path_mtu = IBV_MTU_1024};
+	struct dc dc;
+
+	dc_init(&dc, ALL_ACCESS);
+	ASSERT_NE(dc.dct->qp_num, 0);
+	ASSERT_EQ(ibv_modify_qp(dc.dct, &attr, DCT_RTR_MASK), EINVAL);
+	attr.qp_state = IBV_QPS_RTS;
+	ASSERT_EQ(ibv_modify_qp(dc.dct, &attr, IBV_QP_STATE), EINVAL);
+	attr.qp_state = IBV_QPS_RESET;
+	ASSERT_EQ(ibv_modify_qp(dc.dct, &attr, IBV_QP_STATE), EINVAL);
+	ASSERT(!make_dct(&dc, NULL));
+	ASSERT_EQ(ibv_destroy_qp(dc.dct), 0);
+	/* One that never had a number goes as well. */
+	dc.dct = make_dct(&dc, dc.srq);
+	ASSERT(dc.dct);
+	attr.qp_state = IBV_QPS_RTR;
+	ASSERT_EQ(ibv_modify_qp(dc.dct, &attr, DCT_RTR_MASK), EINVAL);
+	dc_deinit(&dc);
+}
+
+/* ---- types and queues that are not there ---- */
+
+TEST(raw_packets_and_xrc_are_refused)
+{
+	struct ibv_qp_init_attr attr = {
+		.cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1},
+		.qp_type = IBV_QPT_RAW_PACKET};
+	struct ibv_xrcd_init_attr xrcd = {
+		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = -1};
+	struct side side;
+
+	side_init(&side, 0);
+	attr.send_cq = side.cq;
+	attr.recv_cq = side.cq;
+	ASSERT(!ibv_create_qp(side.pd, &attr));
+	ASSERT_EQ(errno, EOPNOTSUPP);
+	ASSERT(!ibv_open_xrcd(side.context, &xrcd));
+	ASSERT_EQ(errno, EOPNOTSUPP);
+	side_deinit(&side);
+}
+
+TEST(qp_without_a_send_queue_receives)
+{
+	struct ibv_qp_init_attr attr = {.cap = {.max_recv_wr = 4, .max_recv_sge = 1},
+					.qp_type = IBV_QPT_RC};
+	struct ibv_qp *from, *to;
+	struct side sides[2];
+
+	sides_init(sides);
+	attr.send_cq = sides[1].cq;
+	attr.recv_cq = sides[1].cq;
+	to = ibv_create_qp(sides[1].pd, &attr);
+	from = make_qp(&sides[0], IBV_QPT_RC, NULL);
+	ASSERT(to && from);
+	connect_to(to, &sides[0], from->qp_num);
+	connect_to(from, &sides[1], to->qp_num);
+	post_recv(&sides[1], to, NULL, 1);
+	ASSERT_EQ(send_bytes(&sides[0], from, 99), IBV_WC_SUCCESS);
+	ASSERT_EQ(wait_wc(sides[1].cq).byte_len, 99);
+	ASSERT_EQ(ibv_destroy_qp(from), 0);
+	ASSERT_EQ(ibv_destroy_qp(to), 0);
+	sides_deinit(sides);
+}
+
+/* ---- CQs that change ---- */
+
+TEST(cq_is_resized_with_completions_in_it)
+{
+	struct ibv_qp *a, *b;
+	struct side sides[2];
+	struct ibv_cq *cq;
+	void *context;
+
+	sides_init(sides);
+	a = make_qp(&sides[0], IBV_QPT_RC, NULL);
+	b = make_qp(&sides[1], IBV_QPT_RC, NULL);
+	ASSERT(a && b);
+	connect_to(a, &sides[1], b->qp_num);
+	connect_to(b, &sides[0], a->qp_num);
+	for (unsigned int round = 0; round < 12; round++) {
+		for (unsigned int i = 0; i < 5; i++)
+			post_recv(&sides[1], b, NULL, i);
+		for (unsigned int i = 0; i < 5; i++)
+			ASSERT_EQ(send_bytes(&sides[0], a, round * 10 + i), IBV_WC_SUCCESS);
+		ASSERT_EQ(wait_wc(sides[1].cq).byte_len, round * 10);
+		ASSERT_EQ(ibv_resize_cq(sides[1].cq, 1), EINVAL);
+		ASSERT_EQ(ibv_resize_cq(sides[1].cq, round % 2 ? 7 : 200), 0);
+		for (unsigned int i = 1; i < 5; i++)
+			ASSERT_EQ(wait_wc(sides[1].cq).byte_len, round * 10 + i);
+		expect_no_wc(sides[1].cq);
+		ASSERT_EQ(ibv_req_notify_cq(sides[1].cq, 0), 0);
+		post_recv(&sides[1], b, NULL, 5);
+		ASSERT_EQ(send_bytes(&sides[0], a, 1000), IBV_WC_SUCCESS);
+		ASSERT_EQ(ibv_get_cq_event(sides[1].channel, &cq, &context), 0);
+		ibv_ack_cq_events(cq, 1);
+		ASSERT_EQ(wait_wc(sides[1].cq).byte_len, 1000);
+	}
+	ASSERT_EQ(ibv_destroy_qp(a), 0);
+	ASSERT_EQ(ibv_destroy_qp(b), 0);
+	sides_deinit(sides);
+}
+
+static struct ibv_cq *make_large_cq(const struct side *side)
+{
+	struct ibv_cq_init_attr_ex attr = {.cqe = 15, .channel = side->channel};
+	struct mlx5dv_cq_init_attr dv = {.comp_mask = MLX5DV_CQ_INIT_ATTR_MASK_CQE_SIZE,
+					 .cqe_size = 128};
+
+	return ibv_cq_ex_to_cq(mlx5dv_create_cq(side->context, &attr, &dv));
+}
+
+TEST(cq_of_large_entries_works_and_gives_events)
+{
+	struct side sides[2];
+	struct ibv_cq *cq;
+	struct ibv_qp *a;
+	void *context;
+
+	sides_init(sides);
+	ASSERT_EQ(ibv_destroy_cq(sides[0].cq), 0);
+	sides[0].cq = make_large_cq(&sides[0]);
+	ASSERT(sides[0].cq);
+	a = make_qp(&sides[0], IBV_QPT_UC, NULL);
+	ASSERT(a);
+	connect_to(a, &sides[1], 0xabcd);
+	for (unsigned int i = 0; i < 40; i++) {
+		ASSERT_EQ(ibv_req_notify_cq(sides[0].cq, 0), 0);
+		post_send(&sides[0], a, (struct ibv_send_wr){.wr_id = i, .opcode = IBV_WR_SEND}, 8);
+		ASSERT_EQ(ibv_get_cq_event(sides[0].channel, &cq, &context), 0);
+		ibv_ack_cq_events(cq, 1);
+		ASSERT_EQ(wait_wc(sides[0].cq).wr_id, i);
+	}
+	ASSERT_EQ(ibv_destroy_qp(a), 0);
+	sides_deinit(sides);
+}
+
+/* Fewer than four wait for the period, which is as long as can be. */
+TEST(cq_moderation_delays_the_event_of_few_completions)
+{
+	struct ibv_modify_cq_attr attr = {.attr_mask = IBV_CQ_ATTR_MODERATE,
+					  .moderate = {.cq_count = 4, .cq_period = 0xfff}};
+	struct timespec start, end;
+	struct side sides[2];
+	struct pollfd pfd;
+	struct ibv_qp *a;
+
+	sides_init(sides);
+	pfd = (struct pollfd){.fd = sides[0].channel->fd, .events = POLLIN};
+	a = make_qp(&sides[0], IBV_QPT_UC, NULL);
+	ASSERT(a);
+	connect_to(a, &sides[1], 0xabcd);
+	ASSERT_EQ(ibv_modify_cq(sides[0].cq, &attr), 0);
+	ASSERT_EQ(ibv_req_notify_cq(sides[0].cq, 0), 0);
+	clock_gettime(CLOCK_MONOTONIC, &start);
+	ASSERT_EQ(send_bytes(&sides[0], a, 8), IBV_WC_SUCCESS);
+	ASSERT_EQ(poll(&pfd, 1, 10000), 1);
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	ASSERT_LE(4095000, (end.tv_sec - start.tv_sec) * 1000000000 + end.tv_nsec - start.tv_nsec);
+	attr.moderate.cq_period = 0x1000;
+	ASSERT_EQ(ibv_modify_cq(sides[0].cq, &attr), EINVAL);
+	ASSERT_EQ(ibv_destroy_qp(a), 0);
+	sides_deinit(sides);
+}
