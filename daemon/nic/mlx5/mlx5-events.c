@@ -64,14 +64,14 @@ int mlx5_events_subscribe_cq(struct mlx5_ctx *ctx, struct mlx5_cq *cq)
 	return subscribe(ctx, cq->obj, types, sizeof(types), COOKIE_CQ | cq->cqn);
 }
 
-/* In the words of CQEs, so that clients have one table to look at. */
+/* In the words of a responder's CQEs, so that clients have one table to look at. */
 static uint32_t syndrome_of(uint8_t type)
 {
 	switch (type) {
+	case EVENT_WQ_ACCESS:
+		return SHMD_SYNDROME_LOCAL_ACCESS_ERR;
 	case EVENT_WQ_INVALID_REQUEST:
 		return SHMD_SYNDROME_REMOTE_INVAL_REQ_ERR;
-	case EVENT_WQ_ACCESS:
-		return SHMD_SYNDROME_REMOTE_ACCESS_ERR;
 	default:
 		return SHMD_SYNDROME_LOCAL_QP_OP_ERR;
 	}

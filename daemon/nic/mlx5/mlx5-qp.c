@@ -10,6 +10,7 @@
  */
 #include "daemon/nic/mlx5/mlx5.h"
 
+#include <endian.h>
 #include <errno.h>
 #include <string.h>
 
@@ -19,6 +20,8 @@
 #define QP_MAX_TIMEOUT 31u
 #define QP_MAX_RETRY 7u
 #define QP_MAX_RNR_TIMER 31u
+/* How far back an error CQE is looked for: the control thread has others to serve. */
+#define SEARCH_CQES 4096u
 
 void mlx5_qp_tell_error(struct mlx5_qp *qp, uint32_t syndrome)
 {
@@ -160,6 +163,56 @@ int mlx5_qp_modify(struct nic_ctx *base, uint32_t qpn, enum nic_qp_state state)
 	return r;
 }
 
+/* ---- why a QP is in ERR ------------------------------------------------------------------------------------------ */
+
+/* Client-written memory: what is believed of it is told to this client alone. */
+static uint32_t syndrome_at(const struct mlx5_cq *cq, const struct nic_cq *desc, uint64_t index, uint32_t qpn)
+{
+	uint64_t slot = desc->flags & NIC_CQ_COLLAPSED ? 0 : index & ((1ull << desc->log2_entries) - 1);
+	const uint8_t *at = cq->queues->map + desc->ring_offset + slot * SHMD_CQE_BYTES;
+	uint8_t opcode = __atomic_load_n(at + offsetof(struct shmd_err_cqe, op_own), __ATOMIC_ACQUIRE) >> 4;
+	struct shmd_err_cqe cqe;
+
+	if (opcode != SHMD_CQE_REQ_ERR && opcode != SHMD_CQE_RESP_ERR)
+		return 0;
+	memcpy(&cqe, at, sizeof(cqe));
+	return (be32toh(cqe.s_wqe_opcode_qpn) & 0xffffffu) == qpn ? cqe.syndrome : 0;
+}
+
+/* The oldest error among the newest entries; a flush is an answer where there is no other. */
+static uint32_t syndrome_in(struct mlx5_ctx *ctx, const struct mlx5_cq *cq, uint32_t qpn)
+{
+	const struct nic_cq *desc = &cq->queues->base.layout.cqs[cq - cq->queues->cqs];
+	uint8_t out[PRM_QUERY_CQ_OUT_BYTES];
+	uint64_t n_entries = desc->flags & NIC_CQ_COLLAPSED ? 1 : 1ull << desc->log2_entries;
+	uint32_t syndrome = 0, one;
+	struct mlx5_cmd cmd;
+	uint64_t end;
+
+	mlx5_cmd_query_cq(&cmd, cq->cqn);
+	if (!cq->queues->map || mlx5_exec_query(ctx, cq->obj, &cmd, out) < 0)
+		return 0;
+	end = prm_get(out, PRM_QUERY_CQ_OUT_CQC + PRM_CQC_PRODUCER_COUNTER);
+	for (uint64_t n = 1; n <= SEARCH_CQES && n <= n_entries; n++) {
+		one = syndrome_at(cq, desc, end - n, qpn);
+		if (one && (one != SHMD_SYNDROME_WR_FLUSH_ERR || !syndrome))
+			syndrome = one;
+	}
+	return syndrome;
+}
+
+static void find_error(struct mlx5_ctx *ctx, struct mlx5_qp *qp)
+{
+	uint32_t syndrome = syndrome_in(ctx, qp->send_cq, qp->desc->qpn);
+
+	if ((!syndrome || syndrome == SHMD_SYNDROME_WR_FLUSH_ERR) && qp->recv_cq != qp->send_cq) {
+		uint32_t other = syndrome_in(ctx, qp->recv_cq, qp->desc->qpn);
+
+		syndrome = other ? other : syndrome;
+	}
+	mlx5_qp_tell_error(qp, syndrome);
+}
+
 int mlx5_qp_query(struct nic_ctx *base, uint32_t qpn, struct nic_qp_info *ret_info)
 {
 	struct mlx5_ctx *ctx = mlx5_ctx(base);
@@ -175,6 +228,9 @@ int mlx5_qp_query(struct nic_ctx *base, uint32_t qpn, struct nic_qp_info *ret_in
 	if (r < 0)
 		return r;
 	mlx5_qp_info_init(ret_info, out);
+	qp->state = ret_info->state;
+	if (qp->state == NIC_QPS_ERR && !qp->first_error)
+		find_error(ctx, qp);
 	ret_info->first_error = qp->first_error;
 	return 0;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * ConnectX NICs: what hardware promises, also where the simulated one does more. A requester's error is told by its CQE
- * alone; flushes may cover it in a collapsed CQ; the network may lose packets; no command drains a send queue.
+ * alone; flushes may cover it in a collapsed CQ; the network may lose packets; no command drains a
+ * send queue; work requests are not counted.
  */
 #include "tests/conformance/conf.h"
 
