@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -248,6 +249,51 @@ TEST(qp_without_a_send_queue_receives)
 	ASSERT_EQ(wait_wc(sides[1].cq).byte_len, 99);
 	ASSERT_EQ(ibv_destroy_qp(from), 0);
 	ASSERT_EQ(ibv_destroy_qp(to), 0);
+	sides_deinit(sides);
+}
+
+static void *alloc_garbage(struct ibv_pd *pd, void *context, size_t bytes, size_t alignment,
+			   uint64_t type)
+{
+	void *p = NULL;
+
+	ASSERT_EQ(posix_memalign(&p, alignment < 8 ? 8 : alignment, bytes), 0);
+	memset(p, 0xa5, bytes);
+	return p;
+}
+
+static void free_garbage(struct ibv_pd *pd, void *context, void *p, uint64_t type)
+{
+	free(p);
+}
+
+/* One message of another QP shows that the device has had its turn since. */
+TEST(queues_in_memory_of_the_application_may_begin_with_anything)
+{
+	struct ibv_parent_domain_init_attr attr = {.alloc = alloc_garbage,
+						   .free = free_garbage,
+						   .comp_mask =
+							   IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS};
+	struct ibv_qp *a, *other;
+	struct side sides[2];
+	struct ibv_pd *own;
+
+	sides_init(sides);
+	own = sides[0].pd;
+	other = make_qp(&sides[0], IBV_QPT_UC, NULL);
+	attr.pd = own;
+	sides[0].pd = ibv_alloc_parent_domain(sides[0].context, &attr);
+	ASSERT(sides[0].pd && other);
+	a = make_qp(&sides[0], IBV_QPT_UC, NULL);
+	ASSERT(a);
+	connect_to(a, &sides[1], 0xabcd);
+	connect_to(other, &sides[1], 0xabcd);
+	ASSERT_EQ(send_bytes(&sides[0], other, 8), IBV_WC_SUCCESS);
+	ASSERT_EQ(send_bytes(&sides[0], a, 8), IBV_WC_SUCCESS);
+	ASSERT_EQ(ibv_destroy_qp(a), 0);
+	ASSERT_EQ(ibv_destroy_qp(other), 0);
+	ASSERT_EQ(ibv_dealloc_pd(sides[0].pd), 0);
+	sides[0].pd = own;
 	sides_deinit(sides);
 }
 
