@@ -13,11 +13,11 @@ static struct fixture_daemon private_daemon;
 
 void conf_daemon_start(void)
 {
-	const char *given = getenv("SHMEMD_SOCKET"), *backend = getenv("SHMEMD_TEST_BACKEND");
+	const char *given = getenv("SHMEMD_SOCKET");
 
 	if (private_daemon.pid || (given && *given))
 		return;
-	fixture_daemon_start(&private_daemon, "--backend", backend ? backend : "soft", "--soft-nics=2", "--log-level=warning", NULL);
+	fixture_daemon_start(&private_daemon, "--backend=soft", "--soft-nics=2", "--log-level=warning", NULL);
 }
 
 const char *conf_daemon_socket(void)

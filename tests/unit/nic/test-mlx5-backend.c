@@ -571,6 +571,98 @@ TEST(a_requester_that_fails_is_told_why_when_it_asks)
 	rig_close(&rig);
 }
 
+/* ---- what happens to NICs ---------------------------------------------------------------------------------------------- */
+
+/* The simulator's control file; real NICs are not pulled out by a test. */
+static void happen(const char *what)
+{
+	const char *root = getenv("MLX5SIM_ROOT");
+	char path[256];
+	FILE *file;
+
+	if (!root)
+		test_skip("only a simulated NIC can be told to fail");
+	snprintf(path, sizeof(path), "%s/control", root);
+	file = fopen(path, "w");
+	ASSERT(file);
+	ASSERT_GT(fprintf(file, "%s\n", what), 0);
+	ASSERT_OK(fclose(file));
+}
+
+static void expect_event(struct nic *nic, struct nic_event *ret_event)
+{
+	struct pollfd pfd = {.fd = nic->event_fd, .events = POLLIN};
+
+	ASSERT_EQ(poll(&pfd, 1, 10000), 1);
+	ASSERT_OK(nic->ops->next_event(nic, ret_event));
+}
+
+TEST(port_that_goes_down_and_up_is_told_by_events_and_query)
+{
+	struct nic_event event;
+	struct nic_info info;
+	struct rig rig;
+
+	rig_open_mlx5(&rig, 2, NULL);
+	happen("port-down 0");
+	expect_event(rig.nic[0], &event);
+	ASSERT_EQ(event.kind, NIC_EVENT_PORT_STATE);
+	ASSERT_EQ(event.state, NIC_PORT_DOWN);
+	ASSERT_EQ(event.session_id, 0u);
+	ASSERT_OK(nic_query(rig.nic[0], &info));
+	ASSERT_EQ(info.state, NIC_PORT_DOWN);
+	ASSERT_OK(nic_query(rig.nic[1], &info));
+	ASSERT_EQ(info.state, NIC_PORT_ACTIVE);
+	happen("port-up 0");
+	expect_event(rig.nic[0], &event);
+	ASSERT_EQ(event.state, NIC_PORT_ACTIVE);
+	ASSERT_ERR(rig.nic[1]->ops->next_event(rig.nic[1], &event), EAGAIN);
+	rig_close(&rig);
+}
+
+/* libmlx5 keeps its handle of an object that the kernel could not destroy, and of a lost NIC it cannot destroy any. */
+void __lsan_disable(void) __attribute__((weak));
+void __lsan_enable(void) __attribute__((weak));
+
+static void open_unlucky(struct client *c, struct nic *nic)
+{
+	if (__lsan_disable)
+		__lsan_disable();
+	client_open(c, nic, 1, 3);
+	if (__lsan_enable)
+		__lsan_enable();
+}
+
+TEST(nic_that_is_lost_is_told_and_lets_everything_go)
+{
+	struct nic_ctx_attr attr = {.session_id = 9, .health_fd = -1};
+	struct nic_ctx *ctx = NULL;
+	struct nic_event event;
+	struct nic_info info;
+	struct client a, b;
+	struct rig rig;
+
+	rig_open_mlx5(&rig, 2, NULL);
+	open_unlucky(&a, rig.nic[0]);
+	client_open(&b, rig.nic[1], 2, 1);
+	client_connect(&a, 0, &b, 0);
+	exercise(&a, &b);
+	happen("fatal 0");
+	expect_event(rig.nic[0], &event);
+	ASSERT_EQ(event.kind, NIC_EVENT_LOST);
+	ASSERT_OK(nic_query(rig.nic[0], &info));
+	ASSERT_EQ(info.state, NIC_PORT_LOST);
+	ASSERT_ERR(rig.nic[0]->ops->ctx_open(rig.nic[0], &attr, &ctx), ENODEV);
+	ASSERT_ERR(rig.nic[0]->ops->qp_modify(a.ctx, client_qpn(&a, 1), NIC_QPS_INIT), ENODEV);
+	/* Its sessions end as any others; the NIC beside it goes on. */
+	client_close(&a);
+	ASSERT_OK(nic_query(rig.nic[1], &info));
+	ASSERT_EQ(info.state, NIC_PORT_ACTIVE);
+	client_close(&b);
+	rig_close(&rig);
+	happen("return 0");
+}
+
 TEST(quiesce_flushes_what_was_posted)
 {
 	struct client a, b;
