@@ -54,7 +54,7 @@ static void port_set(struct nic *nic, bool up)
 
 	sim_log(nic->sim, "mlx5_%d: port is %s", nic->index, up ? "up" : "down");
 	sim_lock(nic->sim);
-	nic->port_down = !up;
+	__atomic_store_n(&nic->port_down, !up, __ATOMIC_RELAXED);
 	event_send_port(nic, up);
 	list_for_each_entry (ufile, &nic->ufiles, nic_link) {
 		if (ufile->async)

@@ -26,6 +26,8 @@ int device_query_port(struct call *call)
 	struct ib_uverbs_query_port_resp *port = &resp.legacy_resp;
 	bool ethernet = call->ufile->sim->ethernet;
 
+	bool down = __atomic_load_n(&call->nic->port_down, __ATOMIC_RELAXED);
+
 	if (call_u64(call, UVERBS_ATTR_QUERY_PORT_PORT_NUM) != 1)
 		return call_refuse(call, -EINVAL, "port");
 	port->port_cap_flags = ethernet ? IB_UVERBS_PCF_CM_SUP | IB_UVERBS_PCF_IP_BASED_GIDS
@@ -35,13 +37,13 @@ int device_query_port(struct call *call)
 	port->pkey_tbl_len = 1;
 	port->lid = call->nic->lid;
 	port->sm_lid = ethernet ? 0 : 1;
-	port->state = call->nic->port_down ? IBV_PORT_DOWN : IBV_PORT_ACTIVE;
+	port->state = down ? IBV_PORT_DOWN : IBV_PORT_ACTIVE;
 	port->max_mtu = IBV_MTU_4096;
 	port->active_mtu = ethernet ? IBV_MTU_1024 : IBV_MTU_4096;
 	port->max_vl_num = 4;
 	port->active_width = WIDTH_4X;
 	port->active_speed = SPEED_25_GBPS;
-	port->phys_state = call->nic->port_down ? PHYS_DISABLED : PHYS_LINK_UP;
+	port->phys_state = down ? PHYS_DISABLED : PHYS_LINK_UP;
 	port->link_layer = ethernet ? IBV_LINK_LAYER_ETHERNET : IBV_LINK_LAYER_INFINIBAND;
 	port->flags = ethernet ? IB_UVERBS_QPF_GRH_REQUIRED : 0;
 	return call_out(call, UVERBS_ATTR_QUERY_PORT_RESP, &resp, sizeof(resp));

@@ -148,14 +148,15 @@ int fw_query_vport(struct fw_cmd *cmd)
 {
 	uint8_t out[PRM_QUERY_HCA_VPORT_CONTEXT_OUT_BYTES] = {0};
 	const struct nic *nic = cmd->nic;
+	bool down = __atomic_load_n(&nic->port_down, __ATOMIC_RELAXED);
 	const uint64_t active = 4, link_up = 5; /* IBTA PortInfo */
 
 	if (nic->sim->ethernet)
 		return fw_fail(cmd, PRM_STATUS_BAD_OP, 0, "not an InfiniBand port");
 #define CONTEXT(name) (PRM_QUERY_HCA_VPORT_CONTEXT_OUT_CONTEXT + PRM_HCA_VPORT_##name)
-	prm_set(out, CONTEXT(PORT_PHYSICAL_STATE), nic->port_down ? 3 : link_up);
-	prm_set(out, CONTEXT(PORT_STATE), nic->port_down ? 1 : active);
-	prm_set(out, CONTEXT(VPORT_STATE), nic->port_down ? 1 : active);
+	prm_set(out, CONTEXT(PORT_PHYSICAL_STATE), down ? 3 : link_up);
+	prm_set(out, CONTEXT(PORT_STATE), down ? 1 : active);
+	prm_set(out, CONTEXT(VPORT_STATE), down ? 1 : active);
 	prm_set(out, CONTEXT(SYSTEM_IMAGE_GUID), nic->guid);
 	prm_set(out, CONTEXT(PORT_GUID), nic->guid);
 	prm_set(out, CONTEXT(NODE_GUID), nic->guid);

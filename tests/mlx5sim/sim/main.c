@@ -37,7 +37,7 @@ static const char help[] =
 	"                  mlx5_0 is lost so many milliseconds after a device was first opened, and "
 	"is back at the second time\n"
 	"  --port-down MS[,MS]\n"
-	"                  so is its port\n"
+	"                  its port goes down, and up again\n"
 	"  --fw-latency US how long each firmware command takes, in microseconds; 0\n"
 	"  --memfd-dmabuf  take a memfd where a dmabuf is asked for\n"
 	"  --log FILE      what was refused, and why; standard error\n"
