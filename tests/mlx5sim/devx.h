@@ -140,6 +140,18 @@ static inline struct ibv_context *open_devx(unsigned int index)
 	return context;
 }
 
+/* What an event channel has: PRM "Event Queue Entry", type at byte 1, subtype at 3, data at 32. */
+struct devx_event {
+	uint64_t cookie;
+	uint8_t eqe[64];
+};
+
+static inline void read_event(struct mlx5dv_devx_event_channel *channel, struct devx_event *ret_event)
+{
+	ASSERT_EQ(mlx5dv_devx_get_event(channel, (void *)ret_event, sizeof(*ret_event)),
+		  (ssize_t)sizeof(*ret_event));
+}
+
 /* ---- one end ----------------------------------------------------------------------------------------------------- */
 
 /*

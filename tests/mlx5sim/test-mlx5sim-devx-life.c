@@ -21,13 +21,10 @@ static struct mlx5dv_devx_event_channel *make_channel(struct ibv_context *contex
 	return channel;
 }
 
-/* PRM "Event Queue Entry": type at byte 1, data at byte 32; of a CQ its number at byte 24 of the data. */
+/* Of a CQ and a QP the number stands at byte 24 of the data. */
 TEST(subscribed_events_are_read_with_cookie_and_entry)
 {
-	struct {
-		struct mlx5dv_devx_async_event_hdr hdr;
-		uint8_t eqe[64];
-	} event;
+	struct devx_event event;
 	struct mlx5dv_devx_event_channel *channel;
 	uint16_t comp = 0, access = 0x11, port = 9, unknown = 0x77;
 	struct end ends[2];
@@ -46,8 +43,8 @@ TEST(subscribed_events_are_read_with_cookie_and_entry)
 			 (uint64_t)htobe32(ends[1].cqn) << 32, __ATOMIC_RELEASE);
 	post_recv(&ends[1], DATA_IOVA, 64);
 	post_send_imm(&ends[0], 1, 64);
-	ASSERT_EQ(mlx5dv_devx_get_event(channel, &event.hdr, sizeof(event)), (ssize_t)sizeof(event));
-	ASSERT_EQ(event.hdr.cookie, 11);
+	read_event(channel, &event);
+	ASSERT_EQ(event.cookie, 11);
 	ASSERT_EQ(event.eqe[1], 0);
 	ASSERT_EQ(get(event.eqe, (32 + 25) * 8, 24), ends[1].cqn);
 	ASSERT_EQ(wait_cqe(&ends[1], cqe), CQE_SEND_IMM);
@@ -55,8 +52,8 @@ TEST(subscribed_events_are_read_with_cookie_and_entry)
 	/* A key that is wrong is an event of the other end. */
 	post_rdma(&ends[0], WQE_WRITE, DATA_IOVA, 0x12345678, 8);
 	ASSERT_EQ(wait_cqe(&ends[0], cqe), CQE_REQUESTER_ERROR);
-	ASSERT_EQ(mlx5dv_devx_get_event(channel, &event.hdr, sizeof(event)), (ssize_t)sizeof(event));
-	ASSERT_EQ(event.hdr.cookie, 12);
+	read_event(channel, &event);
+	ASSERT_EQ(event.cookie, 12);
 	ASSERT_EQ(event.eqe[1], 0x11);
 	ASSERT_EQ(get(event.eqe, (32 + 25) * 8, 24), ends[1].qpn);
 	mlx5dv_devx_destroy_event_channel(channel);
@@ -303,47 +300,44 @@ TEST(second_process_drives_the_queue_by_command_fd_also_when_its_maker_was_kille
 	end_deinit(&end);
 }
 
+/* One method, as libmlx5 would call it. 0 or errno. */
+static int call(int cmd_fd, uint16_t object, uint16_t method, const struct ib_uverbs_attr *attrs, uint16_t n)
+{
+	struct ib_uverbs_ioctl_hdr *hdr = calloc(1, sizeof(*hdr) + n * sizeof(attrs[0]));
+	int r;
+
+	ASSERT(hdr);
+	hdr->length = (uint16_t)(sizeof(*hdr) + n * sizeof(attrs[0]));
+	hdr->object_id = object;
+	hdr->method_id = method;
+	hdr->num_attrs = n;
+	hdr->driver_id = RDMA_DRIVER_MLX5;
+	memcpy(hdr->attrs, attrs, n * sizeof(attrs[0]));
+	r = ioctl(cmd_fd, RDMA_VERBS_IOCTL, hdr) < 0 ? errno : 0;
+	free(hdr);
+	return r;
+}
+
 /* The objects of a kind, newest first. */
 static uint32_t list_handles(int cmd_fd, uint16_t kind, uint32_t handles[8])
 {
 	uint32_t total = 0;
-	struct {
-		struct ib_uverbs_ioctl_hdr hdr;
-		struct ib_uverbs_attr attrs[3];
-	} call = {
-		.hdr = {.length = sizeof(call),
-			.object_id = UVERBS_OBJECT_DEVICE,
-			.method_id = UVERBS_METHOD_INFO_HANDLES,
-			.num_attrs = 3,
-			.driver_id = RDMA_DRIVER_MLX5},
-		.attrs = {{.attr_id = UVERBS_ATTR_INFO_OBJECT_ID, .len = 8, .data = kind},
-			  {.attr_id = UVERBS_ATTR_INFO_TOTAL_HANDLES,
-			   .len = 4,
-			   .data = (uintptr_t)&total},
-			  {.attr_id = UVERBS_ATTR_INFO_HANDLES_LIST,
-			   .len = 32,
-			   .data = (uintptr_t)handles}},
+	const struct ib_uverbs_attr attrs[] = {
+		{.attr_id = UVERBS_ATTR_INFO_OBJECT_ID, .len = 8, .data = kind},
+		{.attr_id = UVERBS_ATTR_INFO_TOTAL_HANDLES, .len = 4, .data = (uintptr_t)&total},
+		{.attr_id = UVERBS_ATTR_INFO_HANDLES_LIST, .len = 32, .data = (uintptr_t)handles},
 	};
 
-	ASSERT_EQ(ioctl(cmd_fd, RDMA_VERBS_IOCTL, &call), 0);
+	ASSERT_EQ(call(cmd_fd, UVERBS_OBJECT_DEVICE, UVERBS_METHOD_INFO_HANDLES, attrs, 3), 0);
 	return total;
 }
 
 static int destroy_by_handle(int cmd_fd, uint32_t handle)
 {
-	struct {
-		struct ib_uverbs_ioctl_hdr hdr;
-		struct ib_uverbs_attr attr;
-	} call = {
-		.hdr = {.length = sizeof(call),
-			.object_id = MLX5_IB_OBJECT_DEVX_OBJ,
-			.method_id = MLX5_IB_METHOD_DEVX_OBJ_DESTROY,
-			.num_attrs = 1,
-			.driver_id = RDMA_DRIVER_MLX5},
-		.attr = {.attr_id = MLX5_IB_ATTR_DEVX_OBJ_DESTROY_HANDLE, .data = handle},
-	};
+	const struct ib_uverbs_attr attr = {.attr_id = MLX5_IB_ATTR_DEVX_OBJ_DESTROY_HANDLE,
+					    .data = handle};
 
-	return ioctl(cmd_fd, RDMA_VERBS_IOCTL, &call) < 0 ? errno : 0;
+	return call(cmd_fd, MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_DESTROY, &attr, 1);
 }
 
 /* A context that another process imports is the same one: it makes objects there, and can destroy those of the first. */

@@ -580,7 +580,7 @@ TEST(query_tells_what_was_set)
 TEST(asynchronous_query_is_answered_by_its_channel)
 {
 	struct {
-		struct mlx5dv_devx_async_cmd_hdr hdr;
+		uint64_t wr_id;
 		uint8_t out[0x110];
 	} answer;
 	struct mlx5dv_devx_cmd_comp *channel;
@@ -593,9 +593,9 @@ TEST(asynchronous_query_is_answered_by_its_channel)
 	begin(&cmd, OP_QUERY_QP, 0x10, 0x110);
 	put(cmd.in, 0x48, 24, end.qpn);
 	ASSERT_EQ(mlx5dv_devx_obj_query_async(end.qp, cmd.in, 0x10, 0x110, 4711, channel), 0);
-	ASSERT_EQ(mlx5dv_devx_get_async_cmd_comp(channel, &answer.hdr, sizeof(answer)), 0);
-	ASSERT_EQ(answer.hdr.wr_id, 4711);
-	ASSERT_EQ(get(answer.hdr.out_data, QPC + 0x28, 24), end.pdn);
+	ASSERT_EQ(mlx5dv_devx_get_async_cmd_comp(channel, (void *)&answer, sizeof(answer)), 0);
+	ASSERT_EQ(answer.wr_id, 4711);
+	ASSERT_EQ(get(answer.out, QPC + 0x28, 24), end.pdn);
 	mlx5dv_devx_destroy_cmd_comp(channel);
 	end_deinit(&end);
 }
