@@ -57,9 +57,11 @@ static void on_handshake(void *arg)
 static void on_reap(void *arg)
 {
 	struct client *client = arg;
+	void (*activity)(void *arg) = client->activity;
+	void *activity_arg = client->activity_arg;
 
-	client->activity(client->activity_arg);
 	client_free(client);
+	activity(activity_arg);
 }
 
 void client_attention(struct session *session)

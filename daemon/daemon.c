@@ -8,7 +8,9 @@
 #include "daemon/daemon.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,6 +33,12 @@
 #define ACCEPTS_PER_TURN 16
 #define ACCEPT_PAUSE_NSEC (100 * NSEC_PER_MSEC)
 #define EVENTS_PER_TURN 64
+#define LOOKS_PER_TURN 256 /* a microsecond for each at most */
+#define LOOK_NSEC (100 * NSEC_PER_MSEC)
+/* Of the descriptors that the process may open, one part in this many is kept from connections. */
+#define RESERVED_SHARE 8u
+/* Of those that may be on their way, as many, a user may leave one part in this many unread, and one session's. */
+#define UNREAD_SHARE 8u
 
 /* A NIC's news on the loop. */
 struct daemon_nic {
@@ -49,7 +57,10 @@ struct daemon {
 	struct listener listener;
 	struct loop_watch *accept_watch;
 	struct loop_timer *accept_pause;
+	int accept_fds, last_fd; /* clients are accepted below this number; the number of the last one */
 	struct loop_timer *drain;
+	struct loop_timer *look; /* at sockets of ended sessions */
+	bool look_armed;
 	bool have_registry;
 	struct registry registry;
 	struct list nics; /* struct nic.link, owned */
@@ -235,11 +246,56 @@ static void pause_accept(struct daemon *daemon)
 	loop_timer_arm(daemon->accept_pause, ACCEPT_PAUSE_NSEC);
 }
 
+/* Only while there are some: an idle daemon sleeps. */
+static void watch_ended(struct daemon *daemon)
+{
+	if (daemon->registry.unread.n_ended > 0 && !daemon->look_armed)
+		daemon->look_armed = loop_timer_arm(daemon->look, LOOK_NSEC) == 0;
+}
+
+static void on_look(void *arg)
+{
+	struct daemon *daemon = arg;
+
+	daemon->look_armed = false;
+	unread_look(&daemon->registry.unread, LOOKS_PER_TURN);
+	watch_ended(daemon);
+}
+
 static void on_activity(void *arg)
 {
 	struct daemon *daemon = arg;
 
 	service_activity(&daemon->service);
+	watch_ended(daemon);
+}
+
+/*
+ * Connections take no more than their share of what the process may open, so that the requests of those who are in find
+ * room for the descriptors that come with them. New descriptors get the lowest free number.
+ */
+static bool has_room(struct daemon *daemon)
+{
+	if (daemon->last_fd < daemon->accept_fds)
+		return true;
+	daemon->last_fd = fcntl(daemon->listener.fd, F_DUPFD_CLOEXEC, 0);
+	if (daemon->last_fd < 0)
+		daemon->last_fd = INT_MAX;
+	else
+		close(daemon->last_fd);
+	errno = EMFILE;
+	return daemon->last_fd < daemon->accept_fds;
+}
+
+static int accept_now(struct daemon *daemon)
+{
+	int sock = -1;
+
+	if (has_room(daemon))
+		sock = accept4(daemon->listener.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	if (sock >= 0)
+		daemon->last_fd = sock;
+	return sock;
 }
 
 static bool accept_one(struct daemon *daemon)
@@ -252,7 +308,7 @@ static bool accept_one(struct daemon *daemon)
 		.activity = on_activity,
 		.activity_arg = daemon,
 	};
-	int sock = accept4(daemon->listener.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	int sock = accept_now(daemon);
 	int r;
 
 	if (sock < 0) {
@@ -312,11 +368,12 @@ static void on_reload(void *arg)
 
 /* ---- birth and death ------------------------------------------------------------------------------------------------ */
 
-static int make_registry(struct daemon *daemon)
+static int make_registry(struct daemon *daemon, uint64_t max_fds)
 {
 	struct registry_attr attr = {
 		.daemon = "shmemd " SHMD_VERSION_STRING,
 		.quiesce_nsec = daemon->settings->quiesce_timeout_msec * NSEC_PER_MSEC,
+		.max_unread_fds = max_fds / UNREAD_SHARE + CONNECTION_MAX_FDS,
 		.hooks = {
 			.arg = daemon,
 			.drain_alarm = on_drain_alarm,
@@ -343,6 +400,9 @@ static int make_loop(struct daemon *daemon)
 	r = loop_timer_new(daemon->loop, on_drain, daemon, &daemon->drain);
 	if (r < 0)
 		return r;
+	r = loop_timer_new(daemon->loop, on_look, daemon, &daemon->look);
+	if (r < 0)
+		return r;
 	r = loop_signal_new(daemon->loop, SIGTERM, on_stop, daemon, &daemon->sigterm);
 	if (r < 0)
 		return r;
@@ -358,6 +418,7 @@ static int make_loop(struct daemon *daemon)
 int daemon_new(struct settings *settings, const struct settings_source *source, struct daemon **ret_daemon)
 {
 	_cleanup_(daemon_freep) struct daemon *daemon = calloc(1, sizeof(*daemon));
+	uint64_t max_fds;
 	int r;
 
 	if (!daemon)
@@ -368,7 +429,8 @@ int daemon_new(struct settings *settings, const struct settings_source *source, 
 	list_init(&daemon->nics);
 	list_init(&daemon->clients);
 	signal(SIGPIPE, SIG_IGN);
-	tune_fd_limit(settings);
+	max_fds = tune_fd_limit(settings);
+	daemon->accept_fds = (int)(max_fds - max_fds / RESERVED_SHARE);
 
 	r = make_loop(daemon);
 	if (r < 0)
@@ -376,7 +438,7 @@ int daemon_new(struct settings *settings, const struct settings_source *source, 
 	r = listener_init(&daemon->listener, settings);
 	if (r < 0)
 		return r;
-	r = make_registry(daemon);
+	r = make_registry(daemon, max_fds);
 	if (r < 0)
 		return r;
 	r = open_nics(daemon);
@@ -410,6 +472,7 @@ struct daemon *daemon_free(struct daemon *daemon)
 	loop_watch_free(daemon->accept_watch);
 	loop_timer_free(daemon->accept_pause);
 	loop_timer_free(daemon->drain);
+	loop_timer_free(daemon->look);
 	list_for_each_entry_safe(client, tmp, &daemon->clients, link)
 		client_free(client);
 	close_nics(daemon);

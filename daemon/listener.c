@@ -23,6 +23,7 @@
 #include "daemon/fdstore.h"
 #include "daemon/log.h"
 #include "proto/base/cleanup.h"
+#include "proto/framing.h"
 
 #define LISTENER_BACKLOG 256
 #define LISTENER_GROUP "shmemd"
@@ -161,6 +162,17 @@ static int open_up(struct listener *listener, const struct settings *settings)
 	return 0;
 }
 
+/*
+ * Until its session is accepted nobody sends descriptors: those of a connection that is refused would have to be closed
+ * by us, which may take as long as their sender likes. An older kernel lets them through.
+ */
+static int refuse_fds(struct listener *listener)
+{
+	int r = framing_set_passing(listener->fd, false);
+
+	return r == -ENOPROTOOPT ? 0 : r;
+}
+
 static int make_own(struct listener *listener, const struct settings *settings)
 {
 	_cleanup_close_ int lock = -1;
@@ -176,6 +188,9 @@ static int make_own(struct listener *listener, const struct settings *settings)
 	listener->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (listener->fd < 0)
 		return -errno;
+	r = refuse_fds(listener);
+	if (r < 0)
+		return r;
 	r = bind_closed(listener->fd, listener->path);
 	if (r < 0)
 		return r;
@@ -195,7 +210,7 @@ static int take_activated(struct listener *listener)
 	    getsockname(listener->fd, (struct sockaddr *)&addr, &size) < 0)
 		return -errno;
 	snprintf(listener->path, sizeof(listener->path), "%s", addr.sun_path);
-	return 0;
+	return refuse_fds(listener);
 }
 
 int listener_init(struct listener *listener, const struct settings *settings)
@@ -252,6 +267,9 @@ void listener_deinit(struct listener *listener)
 {
 	struct stat st;
 
+	/* The service manager keeps its socket, and the next daemon may be one that expects the kernel's default. */
+	if (listener->activated && listener->fd >= 0)
+		framing_set_passing(listener->fd, true);
 	if (is_ours(listener, &st))
 		unlink(listener->path);
 	listener->fd = safe_close(listener->fd);

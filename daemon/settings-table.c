@@ -47,7 +47,8 @@ const struct settings_row settings_rows[] = {
 	{"spin-usec", SETTINGS_NUMBER, FIELD(spin_usec), "20", 0, 1000000, "us", NULL, NULL,
 	 "How long an idle soft NIC spins before it yields and then sleeps.", RESTART},
 	LIMIT("max-connections", max_connections, "1024", 1000000, "connections",
-	      "Open connections" EACH " Sessions, controllers such as shmemctl, and those not yet introduced count."),
+	      "Open connections" EACH " Sessions, controllers such as shmemctl, and those not yet introduced count; so do ended sessions whose client "
+	      "has descriptors left to read."),
 	LIMIT("max-sessions", max_sessions, "512", 1000000, "sessions", "Sessions" EACH),
 	/* Below what a NIC and vm.max_map_count (65530) have room for, so that one user leaves some to others. */
 	LIMIT("max-qps", max_qps, "32768", 16777216, "QPs", "QPs" EACH),

@@ -171,7 +171,9 @@ static void print_man_conf(FILE *to)
 	      "On SIGHUP (\\fBsystemctl reload shmemd\\fR) the daemon reads all of them again. Settings marked\n"
 	      "\\fIreload\\fR change at once; those marked \\fIrestart\\fR wait for the next start, and the log names those that\n"
 	      "differ. Live sessions go on: a lower limit takes nothing away and binds what is asked for from then on. If\n"
-	      "anything in the file is wrong, all settings stay as they were, and the log says the line and the reason.\n"
+	      "anything in the file is wrong, or the file is gone that was there before, all settings stay as they were, and\n"
+	      "the log says the line and the reason: make an empty file to have the defaults. Under socket activation mode and\n"
+	      "group of the socket are those of the socket unit, and stay.\n"
 	      ".SH SETTINGS\n", to);
 	put_settings("", to);
 	put_files(to);

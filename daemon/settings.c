@@ -422,10 +422,9 @@ static int read_files(struct settings *settings, const char *named, const char *
 {
 	int r;
 
-	if (named)
-		return settings_read_file(settings, named, error);
-	r = settings_read_file(settings, default_path, error);
-	return r == -ENOENT ? 0 : r;
+	r = settings_read_file(settings, named ? named : default_path, error);
+	settings->has_file = r == 0;
+	return !named && r == -ENOENT ? 0 : r;
 }
 
 int settings_load(struct settings *settings, const struct settings_source *source,

@@ -45,6 +45,8 @@ struct settings {
 
 	uint64_t log_level; /* LOG_* of syslog.h */
 	uint64_t log_target; /* enum log_target */
+
+	bool has_file; /* not a setting: some of it may come from one */
 };
 
 /* Where settings come from: kept for reading them again. */

@@ -7,7 +7,9 @@
  */
 #include "daemon/tune.h"
 
+#include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +17,9 @@
 
 #include "daemon/log.h"
 #include "proto/base/nsec.h"
+
+/* What a system gives that was not told otherwise. */
+#define FD_LIMIT_UNKNOWN 1024
 
 void tune_limits(const struct settings *settings, struct quota_amount *ret_limits)
 {
@@ -58,12 +63,12 @@ unsigned int tune_log(const struct settings *settings)
 	return settings->log_level >= LOG_DEBUG ? debug | NOTE_SESSION | NOTE_NIC : debug;
 }
 
-void tune_fd_limit(const struct settings *settings)
+uint64_t tune_fd_limit(const struct settings *settings)
 {
-	struct rlimit limit;
+	struct rlimit limit = {.rlim_max = FD_LIMIT_UNKNOWN};
 
 	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
-		return;
+		return limit.rlim_max;
 	limit.rlim_cur = limit.rlim_max;
 	setrlimit(RLIMIT_NOFILE, &limit);
 	if (limit.rlim_max < settings->max_fds)
@@ -71,6 +76,7 @@ void tune_fd_limit(const struct settings *settings)
 			 "max-fds is %" PRIu64 ", but this process may open only %" PRIu64
 			 " descriptors; raise LimitNOFILE or lower max-fds",
 			 settings->max_fds, (uint64_t)limit.rlim_max);
+	return limit.rlim_max < INT_MAX ? limit.rlim_max : INT_MAX; /* "infinity" */
 }
 
 /* ---- reload --------------------------------------------------------------------------------------------------- */
@@ -89,6 +95,35 @@ static void tell_changes(const struct settings_changes *changes)
 	if (changes->waiting[0])
 		log_line(LOG_WARNING, &(struct log_fields){.event = CATALOG_RELOAD_DONE},
 			 "these settings differ and take effect at the next start: %s", changes->waiting);
+}
+
+/* Defaults that nobody asked for are no settings: who wants them says so with an empty file, or starts the daemon anew. */
+static int check_file(const struct tune_target *target, const struct settings *next, struct settings_error *error)
+{
+	const char *path = target->source->default_path;
+
+	if (next->has_file)
+		return 0;
+	if (!target->settings->has_file) {
+		log_line(LOG_INFO, NULL, "there is no file %s, as before", path);
+		return 0;
+	}
+	snprintf(error->text, sizeof(error->text), "%s is gone; make an empty one for the defaults", path);
+	return -ENOENT;
+}
+
+/* The service manager's socket is as its unit says. */
+static void keep_access(const struct tune_target *target, struct settings *next)
+{
+	const struct settings *now = target->settings;
+
+	if (!target->listener->activated ||
+	    (now->socket_mode == next->socket_mode && strcmp(now->socket_group, next->socket_group) == 0))
+		return;
+	log_line(LOG_WARNING, &(struct log_fields){.event = CATALOG_RELOAD_DONE},
+		 "socket-mode and socket-group have no effect under socket activation: the socket unit says them");
+	next->socket_mode = now->socket_mode;
+	memcpy(next->socket_group, now->socket_group, sizeof(next->socket_group));
 }
 
 static int set_access(const struct tune_target *target, const struct settings *next, struct settings_error *error)
@@ -116,9 +151,14 @@ int tune_reload(const struct tune_target *target, struct settings_error *ret_err
 
 	r = settings_load(&next, target->source, &action, ret_error);
 	if (r == 0)
-		r = set_access(target, &next, ret_error);
+		r = check_file(target, &next, ret_error);
 	if (r < 0)
 		return refuse(ret_error, r);
+	keep_access(target, &next);
+	r = set_access(target, &next, ret_error);
+	if (r < 0)
+		return refuse(ret_error, r);
+	settings->has_file = next.has_file;
 	settings_reload(settings, &next, &changes);
 	tune_limits(settings, &limits);
 	registry_set_limits(target->registry, &limits);

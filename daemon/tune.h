@@ -10,8 +10,8 @@
 void tune_limits(const struct settings *settings, struct quota_amount *ret_limits);
 /* Target and level of the log. Returns the topics wanted in detail (enum note_topic). */
 unsigned int tune_log(const struct settings *settings);
-/* Every session holds several descriptors: take as many as we may, and say when max-fds is more than that. */
-void tune_fd_limit(const struct settings *settings);
+/* Every session holds several descriptors: take as many as we may, and say when max-fds is more than that. How many. */
+uint64_t tune_fd_limit(const struct settings *settings);
 
 struct tune_target {
 	struct settings *settings;

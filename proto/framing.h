@@ -49,6 +49,12 @@ int framing_close(int sock, struct foreign_account *account); /* account: as clo
 /* Does the packet that framing_recv would read now bring descriptors? Takes none. */
 bool framing_next_has_fds(int sock);
 
+/*
+ * May a peer send descriptors to this socket? A listening socket hands its answer on to the connections that are made
+ * to it, and sending one against it fails at the sender. -ENOPROTOOPT: the kernel cannot (before Linux 6.16); then it may.
+ */
+int framing_set_passing(int sock, bool on);
+
 /* Options both sides rely on, for a socket that was accepted or made by socketpair. 0 or negative errno. */
 int framing_setup(int sock);
 

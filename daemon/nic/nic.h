@@ -311,12 +311,14 @@ enum nic_event_kind {
 	NIC_EVENT_CQ_ERROR,
 	NIC_EVENT_PORT_STATE,
 	NIC_EVENT_LOST,
+	NIC_EVENT_DROPPED, /* n_lost events of sessions were not kept; session_id is 0 */
 };
 
 struct nic_event {
 	enum nic_event_kind kind;
 	uint64_t session_id; /* 0: concerns every session of the NIC */
 	uint32_t number; /* qpn or cqn; 0: several, when more happened than could be kept */
+	uint32_t n_lost; /* how many more this one stands for */
 	uint32_t syndrome;
 	enum nic_port_state state;
 };

@@ -13,9 +13,6 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
-
-#include <linux/sockios.h>
 
 #include "proto/base/cleanup.h"
 #include "proto/framing.h"
@@ -77,23 +74,40 @@ static void drop_first(struct connection *conn, struct connection_packet *packet
 {
 	conn->n_out--;
 	conn->out_bytes -= packet->bytes;
+	conn->n_out_fds -= packet->fds.n;
 	packet_free(packet);
 }
 
-void connection_deinit(struct connection *conn)
+void connection_deinit(struct connection *conn, struct quota_charge *place)
 {
 	struct connection_packet *packet, *tmp;
 
 	list_for_each_entry_safe(packet, tmp, &conn->out, link)
 		drop_first(conn, packet);
-	conn->fd = framing_close(conn->fd, conn->account);
+	if (conn->unread)
+		unread_end(conn->unread, place);
+	else
+		framing_close(conn->fd, conn->account);
+	conn->unread = NULL;
+	conn->fd = -1;
 }
 
-/* What others have not read yet fills what the kernel lets one sender have on its way: this client cannot help it. */
+/*
+ * What others have not read yet fills what the kernel lets one sender have on its way: this client cannot help it. Its own
+ * user's share is less than that.
+ */
 static int send_now(struct connection *conn, const void *buf, size_t bytes, const struct fdlist *fds)
 {
-	int r = framing_send(conn->fd, buf, bytes, fds ? fds->fds : NULL, fds ? fds->n : 0);
+	unsigned int n_fds = fds ? fds->n : 0;
+	int r = -ETOOMANYREFS;
 
+	/* Descriptors that were read are known to be only as long as nothing else is unread. */
+	if (conn->unread)
+		unread_count(conn->unread);
+	if (n_fds == 0 || unread_may_send(conn->unread, n_fds))
+		r = framing_send(conn->fd, buf, bytes, n_fds ? fds->fds : NULL, n_fds);
+	if (r == 0 && n_fds > 0)
+		unread_sent(conn->unread, n_fds);
 	conn->stalled = r == -ETOOMANYREFS;
 	return conn->stalled ? -EAGAIN : r;
 }
@@ -103,23 +117,10 @@ static bool queue_full(const struct connection *conn, size_t bytes)
 	return conn->n_out >= CONNECTION_MAX_PACKETS || conn->out_bytes + bytes > CONNECTION_MAX_BYTES;
 }
 
-/* Has the client read everything that was ever sent? */
-static bool all_read(const struct connection *conn)
+/* Those that wait, those that were sent and not read, and n more. */
+static bool too_many_fds(struct connection *conn, unsigned int n)
 {
-	int unread_bytes;
-
-	return list_empty(&conn->out) && ioctl(conn->fd, SIOCOUTQ, &unread_bytes) == 0 &&
-	       unread_bytes == 0;
-}
-
-static int count_fds(struct connection *conn, unsigned int n_fds)
-{
-	if (n_fds > 0 && all_read(conn))
-		conn->n_unread_fds = 0;
-	if (conn->n_unread_fds + n_fds > CONNECTION_MAX_FDS)
-		return -ENOBUFS;
-	conn->n_unread_fds += n_fds;
-	return 0;
+	return n > 0 && conn->n_out_fds + unread_count(conn->unread) + n > CONNECTION_MAX_FDS;
 }
 
 int connection_send(struct connection *conn, const void *buf, size_t bytes, const struct fdlist *fds)
@@ -127,9 +128,8 @@ int connection_send(struct connection *conn, const void *buf, size_t bytes, cons
 	struct connection_packet *packet = NULL;
 	int r;
 
-	r = count_fds(conn, fds ? fds->n : 0);
-	if (r < 0)
-		return r;
+	if (too_many_fds(conn, fds ? fds->n : 0))
+		return -ENOBUFS;
 	r = list_empty(&conn->out) ? send_now(conn, buf, bytes, fds) : -EAGAIN;
 	if (r != -EAGAIN)
 		return r;
@@ -140,6 +140,7 @@ int connection_send(struct connection *conn, const void *buf, size_t bytes, cons
 		return r;
 	list_add_tail(&conn->out, &packet->link);
 	conn->n_out++;
+	conn->n_out_fds += packet->fds.n;
 	conn->out_bytes += bytes;
 	return 0;
 }

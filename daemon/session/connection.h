@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "daemon/session/unread.h"
 #include "proto/base/fdlist.h"
 #include "proto/base/list.h"
 
@@ -23,19 +24,21 @@ struct connection {
 	struct foreign_account *account; /* borrowed: of whoever sent what is closed; or NULL */
 	struct list out; /* struct connection_packet, oldest first */
 	unsigned int n_out;
-	unsigned int n_unread_fds; /* at most: sent or waiting since everything was read last */
+	struct unread *unread; /* owned: the descriptors that were sent; NULL: none can be */
+	unsigned int n_out_fds; /* of those that wait */
 	size_t out_bytes;
-	bool stalled; /* the kernel has too many descriptors of this daemon on their way: try again soon */
+	bool stalled; /* too many descriptors of this user or, the kernel says, of this daemon are on their way: try again soon */
 };
 
 void connection_init(struct connection *conn, int fd); /* takes fd */
-void connection_deinit(struct connection *conn); /* drops what waits; may be called twice */
+/* Drops what waits; may be called twice. *place is taken where descriptors are unread: unread_end. */
+void connection_deinit(struct connection *conn, struct quota_charge *place);
 
 /* Send now or later. The descriptors stay the caller's. -ENOBUFS: too much waits; or the socket's error. */
 int connection_send(struct connection *conn, const void *buf, size_t bytes, const struct fdlist *fds);
 int connection_flush(struct connection *conn); /* 0, also when some still waits; or the socket's error */
 bool connection_wants_write(const struct connection *conn); /* when the socket has room */
-/* Something waits that the socket has room for, but the kernel takes no descriptors now: flush after a while. */
+/* Something waits that the socket has room for, but descriptors cannot be sent now: flush after a while. */
 bool connection_stalled(const struct connection *conn);
 /* As framing_recv. */
 int connection_recv(struct connection *conn, void *buf, size_t size, size_t *ret_bytes,

@@ -120,6 +120,9 @@ int handle_hello(struct request *req)
 {
 	int r = hello(req);
 
+	/* Those by a limit are counted where it binds. */
+	if (r == SHMD_STATUS_DRAINING || r == SHMD_STATUS_VERSION)
+		req->session->registry->refused_total++;
 	if (r > 0)
 		monitor_refused(req->session, (enum shmd_status)r, req->text);
 	else if (r == 0)

@@ -174,6 +174,20 @@ void monitor_drain(struct registry *registry, bool on, const char *text)
 	tell(registry, &news);
 }
 
+void monitor_nic_dropped(struct registry *registry, const struct registry_nic *rnic, const struct nic_event *event)
+{
+	struct news news;
+
+	if (nobody_listens(registry))
+		return;
+	news_init(&news, MSG_EVENT_DROPPED, registry_find_session(registry, event->session_id));
+	news.msg.event.number = event->n_lost;
+	snprintf(news.msg.event.nic_name, sizeof(news.msg.event.nic_name), "%s", rnic->info.name);
+	snprintf(news.msg.event.text, sizeof(news.msg.event.text),
+		 "%" PRIu32 " events of %s were lost: more came at once than it keeps", event->n_lost, rnic->info.name);
+	tell(registry, &news);
+}
+
 void monitor_nic_event(struct registry *registry, const struct registry_nic *rnic,
 		       const struct nic_event *news_of_nic)
 {
@@ -191,6 +205,8 @@ void monitor_nic_event(struct registry *registry, const struct registry_nic *rni
 	session_fill_event(&news.msg.event, rnic, news_of_nic);
 	snprintf(news.msg.event.nic_name, sizeof(news.msg.event.nic_name), "%s", rnic->info.name);
 	tell(registry, &news);
+	if (news_of_nic->n_lost > 0)
+		monitor_nic_dropped(registry, rnic, news_of_nic);
 }
 
 struct monitor_batch monitor_batch_of(const struct session_queues *queues)

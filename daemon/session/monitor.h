@@ -31,6 +31,8 @@ void monitor_session_closed(const struct session *session); /* nothing for who w
 void monitor_refused(const struct session *session, enum shmd_status status, const char *text);
 void monitor_nic_event(struct registry *registry, const struct registry_nic *rnic,
 		       const struct nic_event *news);
+/* Events of a NIC that nobody is told of one by one; event->session_id: whose they were, 0: of several sessions. */
+void monitor_nic_dropped(struct registry *registry, const struct registry_nic *rnic, const struct nic_event *event);
 void monitor_drain(struct registry *registry, bool on, const char *text);
 
 /* What is told of a batch of queues: taken while it exists, told when it is gone. */

@@ -30,6 +30,7 @@ struct quota_bucket {
 	struct quota_amount used;
 	struct foreign_account *account; /* owned; NULL in the list of cgroups */
 	unsigned int n_unclosed; /* of the account, as used has it */
+	uint64_t n_unread;
 };
 
 static const char *const quota_settings[QUOTA_N] = {
@@ -46,7 +47,7 @@ const char *quota_setting(enum quota_what what)
 
 void quota_init(struct quota *quota, const struct quota_amount *limits)
 {
-	*quota = (struct quota){.limits = *limits};
+	*quota = (struct quota){.limits = *limits, .max_unread_fds = UINT64_MAX};
 	list_init(&quota->uids);
 	list_init(&quota->cgroups);
 }
@@ -195,6 +196,35 @@ void quota_user_deinit(struct quota_user *user)
 {
 	user->uid = bucket_unref(user->uid);
 	user->cgroup = bucket_unref(user->cgroup);
+}
+
+void quota_user_copy(struct quota_user *to, const struct quota_user *user)
+{
+	*to = (struct quota_user){
+		.quota = user->quota, .uid = bucket_ref(user->uid), .cgroup = bucket_ref(user->cgroup)};
+}
+
+bool quota_unread_fits(const struct quota_user *user, unsigned int n)
+{
+	uint64_t limit = user->quota->max_unread_fds;
+
+	return range_fits(user->uid->n_unread, n, limit) &&
+	       (!user->cgroup || range_fits(user->cgroup->n_unread, n, limit));
+}
+
+void quota_unread_add(const struct quota_user *user, unsigned int n)
+{
+	user->uid->n_unread += n;
+	if (user->cgroup)
+		user->cgroup->n_unread += n;
+}
+
+void quota_unread_sub(const struct quota_user *user, unsigned int n)
+{
+	assert_bug(user->uid->n_unread >= n);
+	user->uid->n_unread -= n;
+	if (user->cgroup)
+		user->cgroup->n_unread -= n;
 }
 
 static void amount_add(struct quota_amount *to, const struct quota_amount *amount)

@@ -34,6 +34,7 @@ struct quota_amount {
 struct quota {
 	struct quota_amount limits; /* per uid, and per cgroup */
 	struct quota_amount total; /* of everybody */
+	uint64_t max_unread_fds; /* per uid, and per cgroup: see below */
 	struct list uids; /* struct quota_bucket.link */
 	struct list cgroups;
 };
@@ -56,11 +57,12 @@ struct quota_charge {
 	struct quota_amount amount;
 };
 
-void quota_init(struct quota *quota, const struct quota_amount *limits);
+void quota_init(struct quota *quota, const struct quota_amount *limits); /* max_unread_fds: none */
 void quota_deinit(struct quota *quota); /* every charge and user is gone already */
 
 int quota_user_init(struct quota_user *user, struct quota *quota, uint32_t uid, const char *cgroup);
 void quota_user_deinit(struct quota_user *user);
+void quota_user_copy(struct quota_user *to, const struct quota_user *user); /* one more, of the same */
 
 /*
  * Descriptors that the user sent and that are not closed yet, since their closing blocks, are charged to its uid as
@@ -74,6 +76,11 @@ struct foreign_account *quota_charge_account(const struct quota_charge *charge);
 bool quota_fds_stuck(const struct quota_user *user, uint64_t n);
 /* The same, with more beyond the limit than requests that were refused could leave. */
 bool quota_fds_overrun(const struct quota_user *user);
+
+/* Descriptors on their way to the user, which the daemon holds no longer: unread.h. */
+bool quota_unread_fits(const struct quota_user *user, unsigned int n);
+void quota_unread_add(const struct quota_user *user, unsigned int n); /* whatever the limit */
+void quota_unread_sub(const struct quota_user *user, unsigned int n);
 
 /*
  * Charge all of *amount or nothing. 0; or 1 + enum quota_what of the limit that would be exceeded. *charge must be empty.

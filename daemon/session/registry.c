@@ -32,6 +32,9 @@ int registry_init(struct registry *registry, const struct registry_attr *attr)
 	memset(registry, 0, sizeof(*registry));
 	registry->attr = *attr;
 	quota_init(&registry->quota, &attr->limits);
+	if (attr->max_unread_fds)
+		registry->quota.max_unread_fds = attr->max_unread_fds;
+	unread_table_init(&registry->unread);
 	list_init(&registry->sessions);
 	list_init(&registry->monitors);
 	registry->started_nsec = nsec_now();
@@ -51,6 +54,7 @@ void registry_deinit(struct registry *registry)
 {
 	assert_bug(list_empty(&registry->sessions));
 	publish_table_deinit(&registry->published);
+	unread_table_deinit(&registry->unread);
 	quota_deinit(&registry->quota);
 	free(registry->packet);
 	free(registry->in_packet);
@@ -125,6 +129,10 @@ void registry_event(struct registry *registry, struct registry_nic *rnic,
 {
 	struct session *session;
 
+	if (event->kind == NIC_EVENT_DROPPED) {
+		monitor_nic_dropped(registry, rnic, event);
+		return;
+	}
 	if (event->session_id == 0)
 		note_nic_event(registry, rnic, event);
 	list_for_each_entry(session, &registry->sessions, link)

@@ -10,6 +10,7 @@
 #include "daemon/session/catalog.h"
 #include "daemon/session/publish.h"
 #include "daemon/session/quota.h"
+#include "daemon/session/unread.h"
 #include "proto/base/list.h"
 
 #define REGISTRY_MAX_NICS 64u
@@ -64,6 +65,7 @@ struct registry_hooks {
 
 struct registry_attr {
 	struct quota_amount limits;
+	uint64_t max_unread_fds; /* sent and not read, per uid and per cgroup; 0: as the kernel likes */
 	const char *daemon; /* name and version; lives as long as the registry */
 	uint64_t quiesce_nsec; /* teardown waits at most this long for queues to flush; all together: registry_quiesce_left */
 	struct registry_hooks hooks;
@@ -73,6 +75,7 @@ struct registry {
 	struct registry_attr attr;
 	struct quota quota;
 	struct publish_table published;
+	struct unread_table unread;
 	struct list sessions; /* struct session.link, by rising id; all roles and states */
 	struct list monitors; /* struct session.monitor_link */
 	unsigned int n_monitors;

@@ -80,6 +80,7 @@ void session_fill_event(struct msg_event *event, const struct registry_nic *rnic
 		[NIC_EVENT_CQ_ERROR] = MSG_EVENT_CQ_ERROR,
 		[NIC_EVENT_PORT_STATE] = MSG_EVENT_PORT_STATE,
 		[NIC_EVENT_LOST] = MSG_EVENT_NIC_LOST,
+		[NIC_EVENT_DROPPED] = MSG_EVENT_DROPPED,
 	};
 	const char *name = rnic->info.name;
 
@@ -88,12 +89,22 @@ void session_fill_event(struct msg_event *event, const struct registry_nic *rnic
 	event->detail = news->kind == NIC_EVENT_PORT_STATE ? news->state : news->syndrome;
 	switch (news->kind) {
 	case NIC_EVENT_QP_ERROR:
-		snprintf(event->text, sizeof(event->text), "QP 0x%x on %s is in error, syndrome 0x%x",
-			 news->number, name, news->syndrome);
+		if (news->number)
+			snprintf(event->text, sizeof(event->text), "QP 0x%x on %s is in error, syndrome 0x%x",
+				 news->number, name, news->syndrome);
+		else
+			snprintf(event->text, sizeof(event->text),
+				 "%u QPs on %s are in error, the first with syndrome 0x%x", news->n_lost + 1, name,
+				 news->syndrome);
 		break;
 	case NIC_EVENT_CQ_ERROR:
-		snprintf(event->text, sizeof(event->text), "CQ 0x%x on %s is in error", news->number,
-			 name);
+		if (news->number)
+			snprintf(event->text, sizeof(event->text), "CQ 0x%x on %s is in error", news->number, name);
+		else
+			snprintf(event->text, sizeof(event->text), "%u CQs on %s are in error", news->n_lost + 1,
+				 name);
+		break;
+	case NIC_EVENT_DROPPED: /* for monitors alone */
 		break;
 	case NIC_EVENT_PORT_STATE:
 		snprintf(event->text, sizeof(event->text), "the port of %s is %s", name,

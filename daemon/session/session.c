@@ -99,6 +99,8 @@ static int charge_connection(struct session *session)
 {
 	const struct quota_amount amount = {.n = {[QUOTA_CONNECTIONS] = 1}};
 
+	/* Those whose clients have read or gone meanwhile give their places back. */
+	unread_look(&session->registry->unread, UNREAD_LOOKS);
 	if (quota_fds_stuck(&session->user, 1))
 		return refuse_connection(session, QUOTA_FDS, SHMD_STATUS_QUOTA_FDS);
 	if (quota_charge(&session->user, &amount, &session->connection_charge) == 0)
@@ -136,8 +138,14 @@ int session_new(struct registry *registry, int sock, struct session **ret_sessio
 	session->connection.account = quota_user_account(&session->user);
 	if (r_identity < 0)
 		return r_identity;
+	r = unread_new(&registry->unread, &session->user, session->connection.fd, &session->connection.unread);
+	if (r < 0)
+		return r;
 	r = charge_connection(session);
 	if (r < 0)
+		return r;
+	r = framing_set_passing(session->connection.fd, true);
+	if (r < 0 && r != -ENOPROTOOPT)
 		return r;
 	session->id = ++registry->last_id;
 	list_add_tail(&registry->sessions, &session->link);
@@ -235,7 +243,7 @@ static void teardown_health(struct session *session)
 static void teardown_connection(struct session *session)
 {
 	resource_table_deinit(&session->resources);
-	connection_deinit(&session->connection);
+	connection_deinit(&session->connection, &session->connection_charge);
 	identity_deinit(&session->identity);
 }
 

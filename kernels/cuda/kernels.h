@@ -47,6 +47,7 @@ enum shmd_selftest_step {
 	SHMD_SELFTEST_WARPS = 3, /* a put by each warp, with a signal */
 	SHMD_SELFTEST_THREADS = 4, /* p and g by each thread */
 	SHMD_SELFTEST_TICKETS = 5, /* fetch-and-add by each thread, 4 and 8 bytes */
+	SHMD_SELFTEST_BATCHES = 6, /* 32 WQEs by the lanes of each warp, one doorbell */
 };
 
 #endif

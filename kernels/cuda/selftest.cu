@@ -2,7 +2,8 @@
 /*
  * Self-test of a queue from a GPU: one block drives a QP whose peer is its own process and looks at every effect.
  *
- * Launched with one block of a multiple of 32 threads, at most 1024, on a QP of sharing BLOCK or GPU. Memory is three
+ * Launched with one block of a multiple of 32 threads, at most 1024, on a QP of sharing BLOCK or GPU; or with one warp on
+ * one of sharing EXCLUSIVE, for the one step in which a single thread uses the QP. Memory is three
  * areas of SHMD_SELFTEST_BLOCK_BYTES: source, destination, words. Every step ends with the block's agreement on its
  * status, so all threads leave together.
  */
@@ -198,6 +199,46 @@ static __device__ int test_tickets(const struct selftest *t)
 	return 0;
 }
 
+/* WQEs of one's own: lane 0 of each warp reserves and announces, each lane writes one. */
+static __device__ int post_batch(const struct selftest *t, struct shmd_dev_addr to, uint64_t value)
+{
+	struct shmd_dev_qp *qp = t->args.qp;
+	uint32_t lane = t->thread % 32;
+	uint64_t index = 0;
+	int rc = 0;
+
+	if (lane == 0)
+		rc = shmd_dev_qp_reserve(qp, 32, &index);
+	rc = __shfl_sync(0xffffffffu, rc, 0);
+	index = __shfl_sync(0xffffffffu, (unsigned long long)index, 0);
+	if (rc)
+		return rc;
+	shmd_dev_prepare_write_value(qp, shmd_dev_wqe_at(index + lane, lane == 31 ? SHMD_WQE_CE_ALWAYS : 0), to, value,
+				     8);
+	/* What the lanes wrote comes before what lane 0 publishes. */
+	__syncwarp();
+	if (lane == 0)
+		rc = shmd_dev_qp_ready(qp, index, 32);
+	if (lane == 0 && !rc)
+		rc = shmd_dev_qp_submit(qp, index + 32, 0);
+	if (lane == 0 && !rc)
+		rc = shmd_dev_qp_wait(qp, index + 32, t->args.timeout_nsec);
+	return rc;
+}
+
+static __device__ int test_batches(const struct selftest *t)
+{
+	uint32_t mine = WORD_OF_THREADS + t->thread, i;
+	int rc = 0;
+
+	for (i = 1; i <= 16 && !rc; i++)
+		rc = post_batch(t, at(t->args.remote, word_offset(mine)), (uint64_t)i << 32 | t->thread);
+	if (agree(t, rc, SHMD_SELFTEST_BATCHES, 16 * t->n_threads))
+		return 1;
+	expect(t, shmd_dev_word_load64(word(t, mine)), 16ull << 32 | t->thread);
+	return 0;
+}
+
 extern "C" __global__ void shmd_selftest(struct shmd_selftest_args args)
 {
 	struct selftest t;
@@ -206,7 +247,8 @@ extern "C" __global__ void shmd_selftest(struct shmd_selftest_args args)
 	t.args = args;
 	t.thread = threadIdx.x;
 	t.n_threads = blockDim.x;
-	if (args.bytes < SHMD_SELFTEST_MIN_BYTES || blockDim.x % 32 || gridDim.x != 1) {
+	if (args.bytes < SHMD_SELFTEST_MIN_BYTES || blockDim.x % 32 || gridDim.x != 1 ||
+	    (args.qp->sharing == SHMD_SHARING_EXCLUSIVE && blockDim.x != 32)) {
 		args.result->status = SHMD_DEV_INVALID;
 		return;
 	}
@@ -215,6 +257,10 @@ extern "C" __global__ void shmd_selftest(struct shmd_selftest_args args)
 	/* The NIC is about to use what was just cleared. */
 	__threadfence_system();
 	__syncthreads();
+	if (args.qp->sharing == SHMD_SHARING_EXCLUSIVE) {
+		(void)test_batches(&t);
+		return;
+	}
 	(void)(test_put(&t) || test_get(&t) || test_warps(&t) || test_threads(&t) ||
-	       test_tickets(&t));
+	       test_tickets(&t) || test_batches(&t));
 }

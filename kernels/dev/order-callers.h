@@ -23,6 +23,12 @@
 		     : "l"(__cvta_generic_to_global(p)), c(old), c(now) \
 		     : "memory")
 /* clang-format on */
+/* Before a plain store to another word. PTX ISA 8.6 has it on sm_90; the older fence also empties the cache. */
+#if __CUDA_ARCH__ >= 900 && __CUDACC_VER_MAJOR__ * 100 + __CUDACC_VER_MINOR__ >= 1208
+#define SHMD_PTX_FENCE_RELEASE(scope) asm volatile("fence.release." scope ";" ::: "memory")
+#else
+#define SHMD_PTX_FENCE_RELEASE(scope) asm volatile("fence.acq_rel." scope ";" ::: "memory")
+#endif
 #define SHMD_PTX_BY_SHARING(sharing, cta, gpu)                                                     \
 	do {                                                                                       \
 		if ((sharing) == SHMD_SHARING_BLOCK)                                               \
@@ -168,22 +174,24 @@ SHMD_DEV int shmd_dev_lock_try(uint32_t *lock, int sharing)
 }
 
 /*
- * The same, by one whose next step under the lock is shmd_dev_dbrec_store_ready: on a GPU the fence there makes it an
- * acquire, and the cache is not emptied before it must be.
+ * The same, when `wanted`, by one whose next step under the lock is shmd_dev_dbrec_store_ready: on a GPU the fence there
+ * makes it an acquire, and the cache is not emptied before it must be. Without a branch, before which the compiler would
+ * wait for what was asked of memory just before: who does not want the lock looks for a value that it never has.
  */
-SHMD_DEV int shmd_dev_lock_try_ready(uint32_t *lock, int sharing)
+SHMD_DEV int shmd_dev_lock_try_ready(uint32_t *lock, int wanted, int sharing)
 {
 #if SHMD_DEV_CUDA
+	uint32_t expected = wanted ? 0 : ~0u;
 	uint32_t found;
 
 	if (sharing == SHMD_SHARING_EXCLUSIVE)
-		return 1;
+		return wanted;
 	SHMD_PTX_BY_SHARING(sharing,
-			    SHMD_PTX_CAS("atom.relaxed.cta.global.cas.b32", found, lock, 0u, 1u, "r"),
-			    SHMD_PTX_CAS("atom.relaxed.gpu.global.cas.b32", found, lock, 0u, 1u, "r"));
-	return found == 0;
+			    SHMD_PTX_CAS("atom.relaxed.cta.global.cas.b32", found, lock, expected, 1u, "r"),
+			    SHMD_PTX_CAS("atom.relaxed.gpu.global.cas.b32", found, lock, expected, 1u, "r"));
+	return (found | expected) == 0;
 #else
-	return shmd_dev_lock_try(lock, sharing);
+	return wanted && shmd_dev_lock_try(lock, sharing);
 #endif
 }
 

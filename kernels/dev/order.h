@@ -107,8 +107,7 @@ SHMD_DEV void shmd_dev_doorbell_store(uint64_t addr, uint64_t v, int placement, 
 		SHMD_PTX_ST("st.release.sys.u64", reg, v, "l");
 		return;
 	}
-	SHMD_PTX_BY_PLACEMENT(placement, asm volatile("fence.acq_rel.gpu;" ::: "memory"),
-			      asm volatile("fence.acq_rel.sys;" ::: "memory"));
+	SHMD_PTX_BY_PLACEMENT(placement, SHMD_PTX_FENCE_RELEASE("gpu"), SHMD_PTX_FENCE_RELEASE("sys"));
 	SHMD_PTX_ST("st.mmio.relaxed.sys.u64", reg, v, "l");
 #else
 	(void)placement;
@@ -129,7 +128,7 @@ SHMD_DEV void shmd_dev_doorbell_store_unlock(uint64_t addr, uint64_t v, uint32_t
 {
 	uint64_t *reg = (uint64_t *)(uintptr_t)addr;
 
-	asm volatile("fence.acq_rel.sys;" ::: "memory");
+	SHMD_PTX_FENCE_RELEASE("sys");
 	SHMD_PTX_BY_SHARING(sharing, SHMD_PTX_ST("st.relaxed.cta.u32", lock, 0u, "r"),
 			    SHMD_PTX_ST("st.relaxed.gpu.u32", lock, 0u, "r"));
 	SHMD_PTX_ST("st.relaxed.sys.u64", reg, v, "l");

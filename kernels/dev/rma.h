@@ -263,7 +263,11 @@ SHMD_DEV int shmd_dev_qp_test32_as(struct shmd_dev_qp *qp, const uint32_t *word,
 
 /* ---- WQEs of one's own: reserve, prepare, ready, submit; scope thread -------------------------------------- */
 
-/* Take n_wqebbs consecutive WQEBBs, from *ret_index on. They must be made ready, all at once, whatever happens. */
+/*
+ * Take n_wqebbs consecutive WQEBBs, from *ret_index on. They must be made ready, all at once, whatever happens. Until then the
+ * caller posts nothing else on this QP: where it is exclusive nobody waits for a turn, and that would announce WQEs that are not
+ * written; elsewhere it would wait for itself until the QP's time limit.
+ */
 SHMD_DEV_API int shmd_dev_qp_reserve(struct shmd_dev_qp *qp, uint32_t n_wqebbs,
 				     uint64_t *ret_index);
 /* Flags (fm_ce_se) for the first WQE after a fence, 0 when none is pending. */

@@ -190,8 +190,8 @@ SHMD_DEV int shmd_dev_sq_try_claim(struct shmd_dev_qp *qp, uint32_t n_wqebbs, in
 						  (int32_t)window)) {
 		claim->index = index;
 		won = shmd_dev_index_claim(&qp->sq_rsvd_index, &index, index + n_wqebbs, sharing);
-		if (hold && sharing != SHMD_SHARING_EXCLUSIVE && ready == claim->index)
-			claim->holds = shmd_dev_lock_try_ready(&qp->sq_lock, sharing);
+		if (hold && sharing != SHMD_SHARING_EXCLUSIVE)
+			claim->holds = shmd_dev_lock_try_ready(&qp->sq_lock, ready == claim->index, sharing);
 		if (SHMD_DEV_LIKELY(won)) {
 			SHMD_DEV_ASSUME((int64_t)claim->index >= 0);
 			return 1;

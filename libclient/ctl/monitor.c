@@ -66,10 +66,14 @@ static void print_number(FILE *out, const struct shmd_admin_event *event)
 {
 	switch (event->kind) {
 	case SHMD_EVENT_QP_ERROR:
-		fprintf(out, ", QP %s/0x%x: %s", event->nic, event->number, shmd_syndrome_text(event->detail));
+		if (event->number)
+			fprintf(out, ", QP %s/0x%x: %s", event->nic, event->number, shmd_syndrome_text(event->detail));
+		else
+			print_text(out, event);
 		break;
 	case SHMD_EVENT_CQ_ERROR:
-		fprintf(out, ", CQ 0x%x on %s: error 0x%x", event->number, event->nic, event->detail);
+		if (event->number)
+			fprintf(out, ", CQ 0x%x on %s: error 0x%x", event->number, event->nic, event->detail);
 		print_text(out, event);
 		break;
 	case SHMD_EVENT_QUEUES_CREATED:
@@ -97,7 +101,10 @@ static void print_sentence(FILE *out, const struct shmd_admin_event *event)
 		print_text(out, event);
 		break;
 	case SHMD_EVENT_DROPPED:
-		fprintf(out, "%u events were lost here: this reader is too slow", event->number);
+		if (*event->nic)
+			fprintf(out, "%s", event->text);
+		else
+			fprintf(out, "%u events were lost here: this reader is too slow", event->number);
 		break;
 	case SHMD_EVENT_REFUSED:
 		fprintf(out, "uid %u, pid %u", event->uid, event->pid);

@@ -145,7 +145,7 @@ enum shmd_event_kind {
 struct shmd_event {
 	enum shmd_event_kind kind;
 	uint32_t nic; /* NIC index of the session */
-	uint32_t number; /* qpn or cqn */
+	uint32_t number; /* qpn or cqn; 0: several, when many happened at once */
 	uint32_t detail; /* syndrome (QP, CQ), port state, the status number the session ended with, drain on or off */
 	char text[256];
 };
@@ -619,7 +619,7 @@ struct shmd_admin_event {
 	uint64_t session; /* whose; 0: of a NIC or of the daemon */
 	uint32_t uid, pid; /* of the session, or of who was refused */
 	char nic[64]; /* name, or empty */
-	uint32_t number; /* qpn or cqn; QUEUES_*: the first qpn; DROPPED: how many events were lost */
+	uint32_t number; /* qpn or cqn, 0: several; QUEUES_*: the first qpn; DROPPED: how many events were lost */
 	uint32_t detail; /* syndrome, port state, or status; QUEUES_*: how many QPs; DRAIN: 1 on, 0 off */
 	char text[256]; /* SESSION_OPENED: "COMMAND, LIBRARY"; else a sentence */
 };
@@ -628,7 +628,7 @@ struct shmd_admin_event {
  *
  * Calls fn for every event of NICs, of the daemon and of sessions: of all sessions for root and the daemon's user,
  * of the caller's own uid for others. fn may use the client. Who does not read fast enough loses the newest events
- * and gets SHMD_EVENT_DROPPED in their place. The connection goes on listening when fn has ended the call; calling
+ * and gets SHMD_EVENT_DROPPED in their place; also told so is what a NIC with many errors at once did not keep. The connection goes on listening when fn has ended the call; calling
  * again continues.
  *
  * client	of SHMD_ROLE_CONTROL

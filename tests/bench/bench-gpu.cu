@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Inline puts of 8 bytes by kernels through soft NICs, against the loop that does the least (ref/ref-gpu-post.cuh): time to
- * issue, post to completion, rate of one warp, rate of eight QPs on eight NICs.
+ * issue, post to completion, rate of one warp that writes its WQEs together, of one whose lanes each call p, and of
+ * eight QPs on eight NICs.
  *
  * Both drive the same QP in turn: where its memory lies makes a tenth of the time, and must favour neither.
  * A completion comes when the NIC thread looks, whose rhythm with the GPU's has two states some 30 % apart, each for
- * several runs: many runs find both sides in both. Issue time is taken over bursts that fit in the ring, so the NIC's
+ * several runs, and so has the rate of one warp: many runs find both sides in both. Issue time is taken over bursts that fit in the ring, so the NIC's
  * own speed is not in it.
  */
 #include <stdio.h>
@@ -154,7 +155,48 @@ static __global__ void round_trip_ref(struct port *port, struct result *result)
 
 /* ---- one warp for each port, 32 WQEs for each doorbell ---------------------------------------------------------- */
 
+/* The queue's own thread is lane 0; each lane writes a WQE. */
+static __device__ int post_batch(struct shmd_dev_qp *qp, struct shmd_dev_addr remote, uint64_t value)
+{
+	unsigned int lane = threadIdx.x;
+	uint64_t index = 0;
+	int rc = 0;
+
+	if (lane == 0)
+		rc = shmd_dev_qp_reserve(qp, BATCH, &index);
+	rc = __shfl_sync(0xffffffffu, rc, 0);
+	index = __shfl_sync(0xffffffffu, (unsigned long long)index, 0);
+	if (rc)
+		return rc;
+	shmd_dev_prepare_write_value(qp, shmd_dev_wqe_at(index + lane, lane == BATCH - 1 ? SHMD_WQE_CE_ALWAYS : 0),
+				     remote, value, 8);
+	__syncwarp();
+	if (lane)
+		return 0;
+	rc = shmd_dev_qp_ready(qp, index, BATCH);
+	return rc ? rc : shmd_dev_qp_submit(qp, index + BATCH, 0);
+}
+
 static __global__ void rate_ours(struct port *ports, struct result *results)
+{
+	struct shmd_dev_addr remote = ports[blockIdx.x].remote;
+	struct shmd_dev_qp *qp = ports[blockIdx.x].qp;
+	struct result *result = &results[blockIdx.x];
+	uint64_t start = now();
+	int rc = 0;
+
+	for (uint32_t i = 0; i < BATCHES && !rc; i++)
+		rc = post_batch(qp, remote, i);
+	if (threadIdx.x)
+		return;
+	rc = rc ? rc : shmd_dev_qp_quiet_as(qp, mode_of(SHMD_SHARING_EXCLUSIVE));
+	result->start = start;
+	result->end = now();
+	result->status = rc;
+}
+
+/* The same by lanes that know nothing of each other, on a QP that others of the block may use. */
+static __global__ void together_ours(struct port *ports, struct result *results)
 {
 	struct shmd_dev_mode mode = mode_of(SHMD_SHARING_BLOCK);
 	struct shmd_dev_addr remote = ports[blockIdx.x].remote;
@@ -282,6 +324,7 @@ static double mailbox(void *arg)
 	}
 RATE(rate_one, rate_ours, 1)
 RATE(rate_one_reference, rate_ref, 1)
+RATE(rate_together, together_ours, 1)
 RATE(rate_eight, rate_ours, MAX_NICS)
 RATE(rate_eight_reference, rate_ref, MAX_NICS)
 
@@ -298,7 +341,7 @@ static int open_port(struct bench_end *end, unsigned int i, struct port *port)
 
 	attr.n_qps = 1;
 	attr.sq_wqebbs = WQEBBS;
-	attr.sharing = SHMD_SHARING_GPU;
+	attr.sharing = SHMD_SHARING_EXCLUSIVE; /* rows that share say so in their mode */
 	attr.gpu_driven = 1;
 	attr.mem_fd = -1;
 	snprintf(name, sizeof(name), "soft%u", i);
@@ -343,7 +386,9 @@ static bool open_bench(struct gpu_bench *b, unsigned int n_ports)
 	       cudaMemcpy(b->ports, ports, sizeof(ports), cudaMemcpyHostToDevice) == cudaSuccess;
 }
 
-static const char *const row_names[] = {"issue", "issue-shared", "completion", "mailbox", "rate", "rate-8"};
+static const char *const row_names[] = {
+	"issue", "issue-shared", "completion", "mailbox", "rate", "rate-together", "rate-8",
+};
 #define N_ROWS (sizeof(row_names) / sizeof(row_names[0]))
 
 static int wanted_row(const char *name)
@@ -367,7 +412,9 @@ int main(int argc, char **argv)
 		{"issue, QP of the whole GPU", "ns", issue_shared, issue_reference, "minimal", &b, false, 2.0, 0, 0, 0},
 		{"post to completion", "ns", round_trip, round_trip_reference, "minimal", &b, false, 1.2, 0, 0, BENCH_MAX_RUNS},
 		{"mailbox, for comparison", "ns", mailbox, NULL, NULL, &b, false, 0, 0, 0, 0},
-		{"one warp, 32 per doorbell", "M/s", rate_one, rate_one_reference, "minimal", &b, true, 0.85, 5, 0, 0},
+		{"one warp, 32 per doorbell", "M/s", rate_one, rate_one_reference, "minimal", &b, true, 0.85, 5, 0, BENCH_MAX_RUNS},
+		{"32 lanes that each call p", "M/s", rate_together, rate_one_reference, "minimal", &b, true, 0, 0, 0,
+		 BENCH_MAX_RUNS},
 		{"8 QPs on 8 NICs", "M/s", rate_eight, rate_eight_reference, "minimal", &b, true, 0.85, 0, 0, 0},
 	};
 	int only = argc > 1 ? wanted_row(argv[1]) : (int)N_ROWS;

@@ -5,10 +5,10 @@
 Usage: check-ptx.py [--list] FILE.ptx
 
 Every way through a kernel is followed, and what it does to memory is written as a word, a letter for an instruction
-(LETTERS). A way that rings a doorbell must be one of those in WAYS: the stores of the WQE; then dbrec by a releasing
+(LETTERS). A way that rings a doorbell must be one of those in right_ways: the stores of the WQE; then dbrec by a releasing
 store, or by a plain one behind a fence, of the placement's scope; then the doorbell: a releasing system store or a
 plain one behind a fence for a polled word, a fence of the placement's scope and an MMIO store for a UAR page. Each of
-WAYS must occur, so that none is missing either. --list shows the words found.
+those must occur, so that none is missing either. --list shows the words found.
 """
 import re
 import sys
@@ -26,6 +26,8 @@ LETTERS = [
     ('U', r'red\.relaxed\.(cta|gpu)\.global\.and\.b32 '),  # lock, not used
     ('F', r'fence\.acq_rel\.gpu;'),
     ('H', r'fence\.acq_rel\.sys;'),
+    ('f', r'fence\.release\.gpu;'),
+    ('h', r'fence\.release\.sys;'),
     ('M', r'st\.mmio\.relaxed\.sys\.u64 '),  # UAR page
     ('P', r'st\.release\.sys\.u64 '),  # polled doorbell
     ('p', r'st\.relaxed\.sys\.u64 '),
@@ -34,23 +36,30 @@ LETTERS = [
 DOORBELLS = 'MPp'
 MOST_PROBLEMS = 20
 
-# Lone caller: no lock, and indexes are plain.
-EXCLUSIVE = {'WWWGP', 'WWWGFM', 'WWWSP', 'WWWSHM'}
+
+def has_releasing_fences(text):
+    """PTX ISA 8.6 on sm_90; before that a fence before a plain store also acquires."""
+    version, target = re.search(r'^\.version (\d+\.\d+)\n\.target sm_(\d+)', text, re.M).groups()
+    return tuple(map(int, version.split('.'))) >= (8, 6) and int(target) >= 90
 
 
-def shared(drop, unlock):
-    """drop: a releasing store to the lock; unlock: one behind a fence.
+def shared(gpu, system, drop, unlock):
+    """gpu, system: a releasing fence. drop: a releasing store to the lock; unlock: one behind a fence.
 
-    Either ready was published, and dbrec follows under the lock; or the lock came with the reservation, and one fence
-    is before both. A polled doorbell shares its fence with the lock.
+    Either ready was published, and dbrec follows under the lock; or the lock came with the reservation, and one fence,
+    which acquires as well, is before both. A polled doorbell shares its fence with the lock.
     """
-    return ({f'WWWQ{dbrec}N{end}' for dbrec, fence in (('G', 'F'), ('S', 'H'))
-             for end in (f'H{unlock}p', f'{fence}M{drop}')} |
-            {f'WWW{dbrec}NN{end}' for dbrec, fence in (('Fg', 'F'), ('Hs', 'H'))
-             for end in (f'H{unlock}p', f'{fence}M{drop}')})
+    return ({f'WWWQ{dbrec}N{end}' for dbrec, fence in (('G', gpu), ('S', system))
+             for end in (f'{system}{unlock}p', f'{fence}M{drop}')} |
+            {f'WWW{dbrec}NN{end}' for dbrec, fence in (('Fg', gpu), ('Hs', system))
+             for end in (f'{system}{unlock}p', f'{fence}M{drop}')})
 
 
-WAYS = {'put_exclusive': EXCLUSIVE, 'put_block': shared('C', 'c'), 'put_gpu': shared('G', 'g')}
+def right_ways(text):
+    gpu, system = 'fh' if has_releasing_fences(text) else 'FH'
+    # Lone caller: no lock, and indexes are plain.
+    return {'put_exclusive': {'WWWGP', f'WWWG{gpu}M', 'WWWSP', f'WWWS{system}M'},
+            'put_block': shared(gpu, system, 'C', 'c'), 'put_gpu': shared(gpu, system, 'G', 'g')}
 
 
 def functions(text):
@@ -108,11 +117,11 @@ def ways(code):
     return words
 
 
-def check_ways(name, code):
+def check_ways(name, code, right):
     # A lock that was taken in vain is dropped by an atomic before the next attempt, which orders nothing.
     rung = {re.sub(r'^U+(?=W)', '', word) for word in ways(code) if set(word) & set(DOORBELLS)}
-    return ([f'{name}: {word} is no right way' for word in sorted(rung - WAYS[name])] +
-            [f'{name}: {word} does not occur' for word in sorted(WAYS[name] - rung)])
+    return ([f'{name}: {word} is no right way' for word in sorted(rung - right)] +
+            [f'{name}: {word} does not occur' for word in sorted(right - rung)])
 
 
 def check_count(name, code, pattern, n):
@@ -126,12 +135,13 @@ def check_some(name, code, *patterns):
 
 def main():
     with open(sys.argv[-1], encoding='utf-8') as f:
-        code = functions(f.read())
+        text = f.read()
+    code = functions(text)
     problems = []
-    for name in WAYS:
+    for name, right in right_ways(text).items():
         if '--list' in sys.argv:
             print(name, *sorted(ways(code[name])))
-        problems += check_ways(name, code[name])
+        problems += check_ways(name, code[name], right)
     # Exclusive: the queue's words are plain. Otherwise atomics have the scope of the callers.
     problems += check_count('put_exclusive', code['put_exclusive'], r'(atom|red)\.', 0)
     problems += check_count('put_block', code['put_block'], r'(atom|red)\.\w+\.gpu', 0)

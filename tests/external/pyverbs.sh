@@ -15,7 +15,7 @@ skip() {
 }
 
 [ $# -ge 1 ] || { echo "usage: $0 MLX5SIM [--write] [TEST...]" >&2; exit 2; }
-mlx5sim=$1
+mlx5sim=$(realpath "$1")
 shift
 [ -e "$source/run_tests.py" ] || skip "no tests of rdma-core in $source (package python3-pyverbs, with its documentation)"
 python=
@@ -32,8 +32,16 @@ trap 'rm -rf "$tmp"' EXIT
 cp -r "$source" "$tmp/tests"
 find "$tmp/tests" -name '*.gz' -exec gunzip {} +
 
+# What iproute2 would say of the network device of mlx5_0, whose MAC a DEVX client has to know.
+mkdir "$tmp/bin"
+cat >"$tmp/bin/ip" <<'END'
+#!/bin/sh
+echo '[{"address": "02:6d:6c:78:35:01", "addr_info": [{"local": ""}]}]'
+END
+chmod +x "$tmp/bin/ip"
+
 run() { # run TEST...: the home is empty, so no file of a user decides anything
-    (cd "$tmp" && HOME=$tmp timeout 240 "$mlx5sim" --log "$tmp/log" -- "$python" "$here/pyverbs-run.py" run "$tmp/tests" \
+    (cd "$tmp" && HOME=$tmp PATH=$tmp/bin:$PATH timeout 240 "$mlx5sim" --log "$tmp/log" -- "$python" "$here/pyverbs-run.py" run "$tmp/tests" \
         "$tmp/results" "$@") >"$tmp/out" 2>&1
 }
 

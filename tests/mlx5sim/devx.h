@@ -120,17 +120,21 @@ static inline uint32_t create_fails(struct ibv_context *context, struct command 
 	return status_of(cmd);
 }
 
+/* By name: a device that returned may stand elsewhere in the list. */
 static inline struct ibv_context *open_devx(unsigned int index)
 {
 	struct mlx5dv_context_attr attr = {.flags = MLX5DV_CONTEXT_FLAGS_DEVX};
+	const char name[] = {'m', 'l', 'x', '5', '_', (char)('0' + index), 0};
+	struct ibv_context *context = NULL;
 	struct ibv_device **list;
-	struct ibv_context *context;
 	int n;
 
 	list = ibv_get_device_list(&n);
 	ASSERT(list);
-	ASSERT_LT(index, n);
-	context = mlx5dv_open_device(list[index], &attr);
+	for (int i = 0; i < n; i++) {
+		if (strcmp(ibv_get_device_name(list[i]), name) == 0)
+			context = mlx5dv_open_device(list[i], &attr);
+	}
 	ASSERT(context);
 	ibv_free_device_list(list);
 	return context;

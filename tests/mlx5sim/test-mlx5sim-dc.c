@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * DC, CQs that change, and what is not there: asked through libibverbs and libmlx5. Runs under mlx5sim with two devices
+ * DC, CQs that change, device memory, the clock, and what is not there: asked through libibverbs and libmlx5. Runs under mlx5sim with two devices
  * on RoCE.
  */
 #include "tests/lib/test.h"
 
 #include <errno.h>
 #include <poll.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -85,6 +86,128 @@ TEST(dct_goes_to_rtr_and_no_further_and_needs_an_srq)
 	dc_deinit(&dc);
 }
 
+/* ---- device memory and clock ---- */
+
+static struct ibv_dm *make_dm(const struct side *side, size_t bytes)
+{
+	struct ibv_alloc_dm_attr attr = {.length = bytes};
+
+	return ibv_alloc_dm(side->context, &attr);
+}
+
+#define DM_ACCESS (IBV_ACCESS_ZERO_BASED | ALL_ACCESS)
+
+/* The offset in the region is the address, whatever the region's own offset is. */
+TEST(device_memory_is_read_and_written_from_both_sides)
+{
+	uint8_t bytes[64], back[64];
+	struct side sides[2];
+	struct ibv_dm *dm;
+	struct ibv_mr *mr;
+	struct ibv_qp *a, *b;
+
+	sides_init(sides);
+	a = make_qp(&sides[0], IBV_QPT_RC, NULL);
+	b = make_qp(&sides[1], IBV_QPT_RC, NULL);
+	ASSERT(a && b);
+	connect_to(a, &sides[1], b->qp_num);
+	connect_to(b, &sides[0], a->qp_num);
+	dm = make_dm(&sides[1], 10000);
+	ASSERT(dm);
+	mr = ibv_reg_dm_mr(sides[1].pd, dm, 8192, 1000, DM_ACCESS);
+	ASSERT(mr);
+	memset(bytes, 0x3c, sizeof(bytes));
+	ASSERT_EQ(ibv_memcpy_to_dm(dm, 8192 + 128, bytes, sizeof(bytes)), 0);
+	post_send(&sides[0], a,
+		  (struct ibv_send_wr){.opcode = IBV_WR_RDMA_READ, .wr.rdma = {128, mr->rkey}}, 64);
+	ASSERT_EQ(wait_wc(sides[0].cq).status, IBV_WC_SUCCESS);
+	ASSERT_MEMEQ(sides[0].memory, bytes, 64);
+	memset(sides[0].memory, 0x4d, 64);
+	post_send(&sides[0], a,
+		  (struct ibv_send_wr){.opcode = IBV_WR_RDMA_WRITE, .wr.rdma = {936, mr->rkey}},
+		  64);
+	ASSERT_EQ(wait_wc(sides[0].cq).status, IBV_WC_SUCCESS);
+	ASSERT_EQ(ibv_memcpy_from_dm(back, dm, 8192 + 936, sizeof(back)), 0);
+	ASSERT_MEMEQ(back, sides[0].memory, 64);
+	post_send(&sides[0], a,
+		  (struct ibv_send_wr){.opcode = IBV_WR_RDMA_WRITE, .wr.rdma = {940, mr->rkey}},
+		  64);
+	ASSERT_EQ(wait_wc(sides[0].cq).status, IBV_WC_REM_ACCESS_ERR);
+	ASSERT_EQ(ibv_free_dm(dm), EBUSY);
+	ASSERT_EQ(ibv_dereg_mr(mr), 0);
+	ASSERT_EQ(ibv_free_dm(dm), 0);
+	ASSERT_EQ(ibv_destroy_qp(a), 0);
+	ASSERT_EQ(ibv_destroy_qp(b), 0);
+	sides_deinit(sides);
+}
+
+TEST(device_memory_is_as_much_as_there_is_and_no_more)
+{
+	struct ibv_device_attr_ex limits;
+	struct ibv_dm *dms[5];
+	struct side side;
+
+	side_init(&side, 0);
+	ASSERT_EQ(ibv_query_device_ex(side.context, NULL, &limits), 0);
+	for (unsigned int i = 0; i < 4; i++) {
+		dms[i] = make_dm(&side, limits.max_dm_size / 4);
+		ASSERT(dms[i]);
+	}
+	ASSERT(!make_dm(&side, 4));
+	ASSERT_EQ(ibv_free_dm(dms[2]), 0);
+	dms[2] = make_dm(&side, 4);
+	ASSERT(dms[2]);
+	ASSERT(!ibv_reg_dm_mr(side.pd, dms[2], 0, 5, DM_ACCESS));
+	ASSERT(!ibv_reg_dm_mr(side.pd, dms[2], 5, 0, DM_ACCESS));
+	ASSERT(!ibv_reg_dm_mr(side.pd, dms[2], 0, 4, ALL_ACCESS));
+	ASSERT(!ibv_reg_dm_mr(side.pd, dms[2], 0, 4,
+			      IBV_ACCESS_ZERO_BASED | IBV_ACCESS_REMOTE_WRITE));
+	for (unsigned int i = 0; i < 4; i++)
+		ASSERT_EQ(ibv_free_dm(dms[i]), 0);
+	side_deinit(&side);
+}
+
+static uint64_t wall_nsec(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_REALTIME, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+TEST(timestamp_of_a_completion_is_a_wall_clock_time)
+{
+	struct ibv_cq_init_attr_ex attr = {.cqe = 15,
+					   .wc_flags = IBV_WC_EX_WITH_COMPLETION_TIMESTAMP};
+	struct ibv_poll_cq_attr poll_attr = {0};
+	struct mlx5dv_clock_info clock;
+	uint64_t before, stamp;
+	struct ibv_cq_ex *cq;
+	struct side sides[2];
+	struct ibv_qp *a;
+
+	sides_init(sides);
+	ASSERT_EQ(ibv_destroy_cq(sides[0].cq), 0);
+	cq = ibv_create_cq_ex(sides[0].context, &attr);
+	ASSERT(cq);
+	sides[0].cq = ibv_cq_ex_to_cq(cq);
+	a = make_qp(&sides[0], IBV_QPT_UC, NULL);
+	ASSERT(a);
+	connect_to(a, &sides[1], 0xabcd);
+	before = wall_nsec();
+	post_send(&sides[0], a, (struct ibv_send_wr){.opcode = IBV_WR_SEND}, 8);
+	while (ibv_start_poll(cq, &poll_attr) == ENOENT)
+		nanosleep(&(struct timespec){0, 50000}, NULL);
+	ASSERT_EQ(mlx5dv_get_clock_info(sides[0].context, &clock), 0);
+	stamp = mlx5dv_ts_to_ns(&clock, ibv_wc_read_completion_ts(cq));
+	ibv_end_poll(cq);
+	/* The two clocks are read one after the other when the device starts, and may drift apart since. */
+	ASSERT_LE(before, stamp + 100000000);
+	ASSERT_LE(stamp, wall_nsec() + 100000000);
+	ASSERT_EQ(ibv_destroy_qp(a), 0);
+	sides_deinit(sides);
+}
+
 /* ---- types and queues that are not there ---- */
 
 TEST(raw_packets_and_xrc_are_refused)
@@ -126,6 +249,51 @@ TEST(qp_without_a_send_queue_receives)
 	ASSERT_EQ(wait_wc(sides[1].cq).byte_len, 99);
 	ASSERT_EQ(ibv_destroy_qp(from), 0);
 	ASSERT_EQ(ibv_destroy_qp(to), 0);
+	sides_deinit(sides);
+}
+
+static void *alloc_garbage(struct ibv_pd *pd, void *context, size_t bytes, size_t alignment,
+			   uint64_t type)
+{
+	void *p = NULL;
+
+	ASSERT_EQ(posix_memalign(&p, alignment < 8 ? 8 : alignment, bytes), 0);
+	memset(p, 0xa5, bytes);
+	return p;
+}
+
+static void free_garbage(struct ibv_pd *pd, void *context, void *p, uint64_t type)
+{
+	free(p);
+}
+
+/* One message of another QP shows that the device has had its turn since. */
+TEST(queues_in_memory_of_the_application_may_begin_with_anything)
+{
+	struct ibv_parent_domain_init_attr attr = {.alloc = alloc_garbage,
+						   .free = free_garbage,
+						   .comp_mask =
+							   IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS};
+	struct ibv_qp *a, *other;
+	struct side sides[2];
+	struct ibv_pd *own;
+
+	sides_init(sides);
+	own = sides[0].pd;
+	other = make_qp(&sides[0], IBV_QPT_UC, NULL);
+	attr.pd = own;
+	sides[0].pd = ibv_alloc_parent_domain(sides[0].context, &attr);
+	ASSERT(sides[0].pd && other);
+	a = make_qp(&sides[0], IBV_QPT_UC, NULL);
+	ASSERT(a);
+	connect_to(a, &sides[1], 0xabcd);
+	connect_to(other, &sides[1], 0xabcd);
+	ASSERT_EQ(send_bytes(&sides[0], other, 8), IBV_WC_SUCCESS);
+	ASSERT_EQ(send_bytes(&sides[0], a, 8), IBV_WC_SUCCESS);
+	ASSERT_EQ(ibv_destroy_qp(a), 0);
+	ASSERT_EQ(ibv_destroy_qp(other), 0);
+	ASSERT_EQ(ibv_dealloc_pd(sides[0].pd), 0);
+	sides[0].pd = own;
 	sides_deinit(sides);
 }
 

@@ -23,7 +23,7 @@ want() { # want FILE PATTERN...: each an extended expression that a line must fi
 # Nothing was refused but what perftest leaves behind.
 expect_log() {
     want "$tmp/log" 'closed with'
-    if grep -Ev 'closed with|free_uar: [0-9]+ objects use it' "$tmp/log"; then
+    if grep -Ev 'closed with|mlx5_0 is (lost|back)|mlx5_0: port is (up|down)|lost with|free_uar: [0-9]+ objects use it' "$tmp/log"; then
         echo "refused, and not expected"
         exit 1
     fi
@@ -185,6 +185,17 @@ perftest-send)
 perftest-atomic)
     perftest ib_atomic_bw 8 1000 -n 1000
     perftest ib_atomic_lat 8 200 -n 200 -A CMP_AND_SWAP
+    ;;
+plans) # a device that is lost and returns, and a port that goes down and up, at the times that options say
+    "$mlx5sim" --nics 2 --fatal-after 100,1500 --log "$tmp/log" -- bash -c '
+        reach() { for _ in {1..1000}; do [ "$(ibv_devices | grep -c mlx5_)" = "$1" ] && return; sleep 0.01; done; exit 1; }
+        ibv_devinfo >/dev/null; reach 1; reach 2; ibv_devinfo -d mlx5_0 | grep -q PORT_ACTIVE'
+    "$mlx5sim" --port-down 0,1500 --log "$tmp/log" -- bash -c '
+        reach() { for _ in {1..1000}; do ibv_devinfo | grep -q "$1" && return; sleep 0.01; done; exit 1; }
+        reach PORT_DOWN; reach PORT_ACTIVE'
+    expect_log
+    ! "$mlx5sim" --fatal-after 100,50 -- true 2>"$tmp/out" || exit 1
+    want "$tmp/out" 'bad option'
     ;;
 exit-status)
     status=0

@@ -17,7 +17,7 @@ Starts a private shmemd from this folder, runs one thing against it and stops it
   kill               the daemon dies while kernels wait; then the self-test, on a new daemon
   sanitize           self-test and demo under compute-sanitizer: memcheck, racecheck, synccheck; with two GPUs
                      the demo on both as well
-  bench [ROW]        benchmarks on GPU 0; rows: issue issue-shared completion mailbox rate rate-8
+  bench [ROW]        benchmarks on GPU 0; rows: issue issue-shared completion mailbox rate rate-together rate-8
   bench-cpu          benchmarks on a CPU thread
 
 Exit status: that of what was run; 2 usage.

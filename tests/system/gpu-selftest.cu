@@ -449,6 +449,7 @@ int main(int argc, char **argv)
 		run_selftest(&lab, "effects, block", SHMD_SHARING_BLOCK, 256);
 		run_selftest(&lab, "effects, gpu", SHMD_SHARING_GPU, 1024);
 		run_selftest(&lab, "effects, one warp", SHMD_SHARING_GPU, 32);
+		run_selftest(&lab, "own WQEs of one warp", SHMD_SHARING_EXCLUSIVE, 32);
 		run_errors(&lab);
 		run_dmabuf(&lab);
 	}

@@ -1,16 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Descriptors that lie, change or come in floods: the daemon refuses them, holds none, and serves the others. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <shmd/abi/cqe.h>
 
+#include "proto/base/nsec.h"
 #include "proto/framing.h"
 #include "tests/lib/strange-fd.h"
 #include "tests/lib/test.h"
@@ -281,5 +288,205 @@ TEST(fetched_descriptors_that_nobody_reads_are_bounded)
 	hostile_expect_alone(&other);
 	hostile_expect_fds(&daemon, n_fds);
 	raw_close(&other);
+	fixture_daemon_stop(&daemon);
+}
+
+/* ---- refused connections -------------------------------------------------------------------------------------- */
+
+#define N_EARLY 40u
+
+static bool kernel_refuses_fds(void)
+{
+	int socks[2], r;
+
+	ASSERT_OK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, socks));
+	r = framing_set_passing(socks[0], false);
+	close(socks[0]);
+	close(socks[1]);
+	return r == 0;
+}
+
+/* Sent to a daemon that stands still, so that it cannot have accepted: nothing reaches it that it would have to close. */
+TEST(descriptors_cannot_be_sent_before_a_connection_is_accepted)
+{
+	struct raw_client early[N_EARLY], raw;
+	int fd = strange_fd_new(STRANGE_SEALED);
+	/* What an older kernel lets through is closed. */
+	const int expected = kernel_refuses_fds() ? -EPERM : 0;
+	struct fixture_daemon daemon;
+	unsigned int n_fds;
+	struct msg req, rep;
+
+	fixture_daemon_start(&daemon, "--soft-nics=1", "--max-connections=3", NULL);
+	n_fds = hostile_settled_fds(&daemon);
+	ASSERT_OK(kill(daemon.pid, SIGSTOP));
+	ASSERT_EQ(waitpid(daemon.pid, NULL, WUNTRACED), daemon.pid);
+	for (unsigned int i = 0; i < N_EARLY; i++) {
+		raw_connect(&early[i], daemon.socket);
+		ASSERT_EQ(framing_send(early[i].sock, "x", 1, &fd, 1), expected);
+	}
+	ASSERT_OK(kill(daemon.pid, SIGCONT));
+	/* Three are let in, and the last is not. */
+	ASSERT_OK(raw_recv(&early[N_EARLY - 1], &rep, NULL));
+	ASSERT_EQ(rep.kind, MSG_ERROR_REP);
+	for (unsigned int i = 0; i < N_EARLY; i++)
+		raw_close(&early[i]);
+	hostile_expect_fds(&daemon, n_fds);
+	/* Whoever is in may send them. */
+	open_session(&raw, &daemon);
+	fill_reg(&req);
+	raw_expect(&raw, &req, &fd, 1, MSG_MEM_REG_REP, &rep);
+	close(fd);
+	raw_close(&raw);
+	fixture_daemon_stop(&daemon);
+}
+
+/* ---- what the process may open -------------------------------------------------------------------------------- */
+
+#define SMALL_LIMIT 200u
+#define N_FLOOD 120u /* each costs the daemon two */
+
+static void wait_for_fds(const struct fixture_daemon *daemon, unsigned int n)
+{
+	uint64_t end = nsec_now() + 10 * NSEC_PER_SEC;
+
+	while (hostile_n_fds(daemon->pid) < n) {
+		if (nsec_now() > end)
+			test_fail(TEST_WHERE, "the daemon holds %u descriptors and not %u", hostile_n_fds(daemon->pid), n);
+		usleep(5000);
+	}
+}
+
+/* Those who wait for a place are let in when there is one. */
+TEST(a_flood_of_connections_leaves_descriptors_to_sessions_that_live)
+{
+	const struct rlimit limit = {SMALL_LIMIT, SMALL_LIMIT};
+	struct raw_client flood[N_FLOOD], raw, late;
+	struct fixture_daemon daemon;
+
+	ASSERT_OK(setrlimit(RLIMIT_NOFILE, &limit));
+	fixture_daemon_start(&daemon, "--soft-nics=1", "--handshake-timeout=600000", NULL);
+	open_session(&raw, &daemon);
+	for (unsigned int i = 0; i < N_FLOOD; i++)
+		raw_connect(&flood[i], daemon.socket);
+	wait_for_fds(&daemon, SMALL_LIMIT - SMALL_LIMIT / 8 - 1);
+	ASSERT_LT(hostile_settled_fds(&daemon), SMALL_LIMIT - SMALL_LIMIT / 10);
+	for (unsigned int i = 0; i < 20; i++)
+		raw_reg(&raw, 4096);
+	for (unsigned int i = 0; i < N_FLOOD; i++)
+		raw_close(&flood[i]);
+	open_session(&late, &daemon);
+	raw_reg(&late, 4096);
+	raw_close(&late);
+	raw_close(&raw);
+	fixture_daemon_stop(&daemon);
+}
+
+/* ---- what was sent and is not read ---------------------------------------------------------------------------- */
+
+static void expect_hang_up(const struct raw_client *raw)
+{
+	struct pollfd p = {.fd = raw->sock, .events = 0};
+
+	ASSERT_EQ(poll(&p, 1, 10000), 1);
+	ASSERT(p.revents & POLLHUP);
+}
+
+/* It holds its socket, and the daemon does not wait for ever: what was kept for it goes when it reads or hangs up. */
+TEST(sessions_that_end_with_unread_descriptors_leave_nothing)
+{
+	struct fixture_daemon daemon;
+	struct raw_client raw[20], other;
+	unsigned int n_fds;
+	struct msg req;
+
+	start(&daemon);
+	open_session(&other, &daemon);
+	n_fds = hostile_settled_fds(&daemon);
+	msg_init(&req, MSG_HELLO_REQ, 0);
+	req.hello_req = (struct msg_hello_req){.version_min = 1, .version_max = 1, .role = MSG_ROLE_CLIENT};
+	for (unsigned int i = 0; i < 20; i++) {
+		raw_connect(&raw[i], daemon.socket);
+		raw_send(&raw[i], &req, NULL, 0);
+		ASSERT_OK(shutdown(raw[i].sock, SHUT_WR));
+	}
+	/* The sessions have gone with their health pages, and a socket is left of each. */
+	for (unsigned int i = 0; i < 20; i++)
+		expect_hang_up(&raw[i]);
+	hostile_expect_fds(&daemon, n_fds + 20);
+	ASSERT_EQ(hostile_n_fds(daemon.pid), n_fds + 20);
+	for (unsigned int i = 0; i < 10; i++)
+		ASSERT_OK(raw_recv(&raw[i], &req, NULL));
+	for (unsigned int i = 10; i < 20; i++)
+		raw_close(&raw[i]);
+	hostile_expect_fds(&daemon, n_fds);
+	for (unsigned int i = 0; i < 10; i++)
+		raw_close(&raw[i]);
+	raw_close(&other);
+	fixture_daemon_stop(&daemon);
+}
+
+/* ---- ways in -------------------------------------------------------------------------------------------------- */
+
+#define ACCEPTING 0x10000u /* flags of /proc/net/unix: __SO_ACCEPTCON */
+
+/* The Unix sockets of the daemon's network namespace: is this one of them, and does it listen, and where? */
+static bool find_unix(pid_t pid, unsigned long inode, unsigned int *ret_flags, char path[256])
+{
+	unsigned long number;
+	char name[64], line[512];
+	bool found = false;
+	FILE *f;
+
+	snprintf(name, sizeof(name), "/proc/%d/net/unix", pid);
+	f = fopen(name, "re");
+	ASSERT(f);
+	while (!found && fgets(line, sizeof(line), f)) {
+		path[0] = 0;
+		found = sscanf(line, "%*s %*x %*x %x %*x %*x %lu %255s", ret_flags, &number, path) >= 2 && number == inode;
+	}
+	fclose(f);
+	return found;
+}
+
+/* With sessions on two NICs and traffic: sockets of any other family are ways in that nobody looks at. */
+TEST(the_control_socket_is_the_only_way_in)
+{
+	unsigned int n_listening = 0, n_sockets = 0, flags;
+	struct fixture_daemon daemon;
+	struct raw_traffic t[2];
+	char folder[64], path[256];
+	struct dirent *entry;
+	DIR *dir;
+
+	fixture_daemon_start(&daemon, "--soft-nics=2", NULL);
+	for (int i = 0; i < 2; i++) {
+		raw_traffic_init(&t[i], daemon.socket);
+		raw_traffic_write(&t[i], 8192, 0, 4096);
+		ASSERT_EQ(raw_traffic_poll(&t[i]), SHMD_CQE_REQ);
+	}
+	snprintf(folder, sizeof(folder), "/proc/%d/fd", daemon.pid);
+	dir = opendir(folder);
+	ASSERT(dir);
+	while ((entry = readdir(dir))) {
+		char target[256] = "";
+		unsigned long inode;
+
+		if (readlinkat(dirfd(dir), entry->d_name, target, sizeof(target) - 1) < 0 ||
+		    sscanf(target, "socket:[%lu]", &inode) != 1)
+			continue;
+		n_sockets++;
+		if (!find_unix(daemon.pid, inode, &flags, path))
+			test_fail(TEST_WHERE, "descriptor %s is a socket of another family than AF_UNIX", entry->d_name);
+		if (flags & ACCEPTING) {
+			ASSERT_STREQ(path, daemon.socket);
+			n_listening++;
+		}
+	}
+	closedir(dir);
+	ASSERT_EQ(n_listening, 1);
+	ASSERT_GE(n_sockets, 3);
+	for (int i = 0; i < 2; i++)
+		raw_traffic_deinit(&t[i]);
 	fixture_daemon_stop(&daemon);
 }

@@ -3,9 +3,9 @@
  * News for the control thread.
  *
  * The data thread queues (port states: the control thread itself), the control thread takes; event_fd is readable exactly while something is queued.
- * When the queue is full, events of the same session and kind are merged into one whose number is 0: several.
- * The queue never grows; only a 257th session with news at one time goes without. What concerns the NIC as a whole
- * always finds room.
+ * When the queue is full, events of the same session and kind are merged into one whose number is 0: several, and it says how
+ * many more. The queue never grows; only a 257th session with news at one time goes without, and is counted. What concerns
+ * the NIC as a whole always finds room.
  */
 #include "daemon/nic/soft/soft.h"
 
@@ -21,6 +21,7 @@ int soft_events_init(struct soft_events *events)
 	pthread_mutex_init(&events->lock, NULL);
 	events->first = 0;
 	events->n = 0;
+	events->n_lost = 0;
 	return 0;
 }
 
@@ -48,6 +49,7 @@ static bool merge_into(struct soft_events *events, uint32_t n, const struct nic_
 		if (!same_news(known, ev))
 			continue;
 		known->number = 0;
+		known->n_lost += 1 + ev->n_lost;
 		known->state = ev->state;
 		return true;
 	}
@@ -78,7 +80,7 @@ static void events_push(struct soft_nic *nic, const struct nic_event *ev)
 	if (events->n >= most)
 		events_merge(events);
 	if (events->n >= most) {
-		merge_into(events, events->n, ev);
+		events->n_lost += !merge_into(events, events->n, ev);
 	} else {
 		*event_at(events, events->n++) = *ev;
 		if (events->n == 1 && write(nic->base.event_fd, &one, sizeof(one)) < 0)
@@ -127,6 +129,18 @@ void soft_event_port(struct soft_nic *nic, enum nic_port_state state)
 	events_push(nic, &out);
 }
 
+static void events_take(struct soft_events *events, struct nic_event *ret_event)
+{
+	if (events->n == 0) {
+		*ret_event = (struct nic_event){.kind = NIC_EVENT_DROPPED, .n_lost = events->n_lost};
+		events->n_lost = 0;
+		return;
+	}
+	*ret_event = *event_at(events, 0);
+	events->first = (events->first + 1) % (SOFT_MAX_EVENTS + SOFT_NIC_EVENTS);
+	events->n--;
+}
+
 int soft_next_event(struct nic *base, struct nic_event *ret_event)
 {
 	struct soft_nic *nic = soft_nic(base);
@@ -134,14 +148,12 @@ int soft_next_event(struct nic *base, struct nic_event *ret_event)
 	uint64_t count;
 
 	pthread_mutex_lock(&events->lock);
-	if (events->n == 0) {
+	if (events->n == 0 && events->n_lost == 0) {
 		pthread_mutex_unlock(&events->lock);
 		return -EAGAIN;
 	}
-	*ret_event = *event_at(events, 0);
-	events->first = (events->first + 1) % (SOFT_MAX_EVENTS + SOFT_NIC_EVENTS);
-	events->n--;
-	if (events->n == 0 && read(nic->base.event_fd, &count, sizeof(count)) < 0)
+	events_take(events, ret_event);
+	if (events->n == 0 && events->n_lost == 0 && read(nic->base.event_fd, &count, sizeof(count)) < 0)
 		assert_bug(errno == EAGAIN);
 	pthread_mutex_unlock(&events->lock);
 	return 0;

@@ -5,8 +5,10 @@
  * Down is a pulled cable: packets to and from the port are dropped, also those of a NIC to itself, and nothing else
  * changes. Requests wait, are sent again as their QP's time-out and retries say, and go on or fail by that alone.
  *
- * The flag is read by every thread that sends. It changes on the data thread where there is one, so that nothing is
- * received any more when soft_port_set() returns, and nothing old arrives after the port is up. Control thread.
+ * The flag is read by every thread that sends, and changes on the data thread where there is one: when soft_port_set() returns,
+ * no packet that lay at the port is received any more. Two things are not like a cable. A request that its QP had taken in
+ * before may still be carried out. And a sender that read the flag and was preempted may put a packet there that arrives when
+ * the port is up again. Both are packets that were late, which the QP's sequence numbers order or drop. Control thread.
  */
 #include "daemon/nic/soft/soft.h"
 

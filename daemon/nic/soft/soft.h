@@ -167,6 +167,7 @@ struct soft_events {
 	struct nic_event ring[SOFT_MAX_EVENTS + SOFT_NIC_EVENTS];
 	uint32_t first;
 	uint32_t n;
+	uint32_t n_lost; /* found no room; told when all others are */
 };
 
 struct soft_nic {

@@ -149,6 +149,7 @@ static int answer_context(struct call *call, uint16_t vectors_id, uint16_t suppo
 		.log_uar_size = 12,
 		.num_uars_per_page = 1,
 		.num_dyn_bfregs = 512,
+		.clock_info_versions = 1u << MLX5_IB_CLOCK_INFO_V1,
 	};
 	uint64_t core_support = IB_UVERBS_CORE_SUPPORT_OPTIONAL_MR_ACCESS;
 	uint32_t n_vectors = 1;
@@ -268,6 +269,9 @@ int write_ex_query_device(struct call *call)
 	if (cmd.comp_mask || cmd.reserved)
 		return call_refuse(call, -EINVAL, "unknown input bits");
 	fill_device(call->nic, &resp.base);
+	resp.timestamp_mask = UINT64_MAX;
+	resp.hca_core_clock = 1000000; /* kHz */
+	resp.max_dm_size = SIM_DM_BYTES;
 	resp.cq_moderation_caps.max_cq_moderation_count = 0xffff;
 	resp.cq_moderation_caps.max_cq_moderation_period = 0xfff;
 	r = call_out(call, UVERBS_ATTR_UHW_OUT, &driver, sizeof(driver));

@@ -109,12 +109,10 @@ int fw_query_hca_cap(struct fw_cmd *cmd)
 		if (cmd->nic->sim->ethernet)
 			FILL(out, roce);
 		break;
-	case PRM_CAP_ODP:
-	case PRM_CAP_GENERAL_2:
-		break;
-	default:
-		return fw_fail(cmd, PRM_STATUS_BAD_PARAM, PRM_IN_OP_MOD,
-			       "no capabilities of type 0x%x", cmd->op_mod >> 1);
+	default: /* of paging, flow tables, device memory and the rest there is nothing */
+		if (cmd->op_mod >> 1 > PRM_CAP_GENERAL_2)
+			return fw_fail(cmd, PRM_STATUS_BAD_PARAM, PRM_IN_OP_MOD,
+				       "no capabilities of type 0x%x", cmd->op_mod >> 1);
 	}
 	memcpy(cmd->out, out, cmd->out_bytes < sizeof(out) ? cmd->out_bytes : sizeof(out));
 	return 0;

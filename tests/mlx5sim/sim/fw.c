@@ -138,6 +138,7 @@ int fw_fail(struct fw_cmd *cmd, enum prm_status status, uint32_t field, const ch
 	va_start(args, reason);
 	vsnprintf(text, sizeof(text), reason, args);
 	va_end(args);
+	cmd->call->refused = true;
 	memset(cmd->out, 0, cmd->out_bytes);
 	prm_set(cmd->out, PRM_OUT_STATUS, status);
 	prm_set(cmd->out, PRM_OUT_SYNDROME, syndrome);

@@ -124,6 +124,9 @@ static int sim_start(struct sim *sim, int listeners[])
 		sim->root[0] = 0;
 		return -ENAMETOOLONG;
 	}
+	r = clock_init(sim);
+	if (r < 0)
+		return r;
 	for (int i = 0; i < sim->n_nics; i++) {
 		r = nic_init(&sim->nics[i], sim, i);
 		if (r < 0)

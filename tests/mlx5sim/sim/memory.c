@@ -199,6 +199,25 @@ int memory_pin(struct call *call, uint64_t addr, uint64_t bytes, bool writable,
 	return r;
 }
 
+int memory_of_memfd(int fd, uint64_t bytes, struct memory **ret_memory)
+{
+	struct memory *memory = calloc(1, sizeof(*memory));
+	void *p;
+
+	if (!memory)
+		return -ENOMEM;
+	engine_mem_init(&memory->mem, &mem_ops, bytes);
+	memory->bytes = bytes;
+	p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (p == MAP_FAILED) {
+		memory_unref(memory);
+		return -ENOMEM;
+	}
+	memory->base = p;
+	*ret_memory = memory;
+	return 0;
+}
+
 /* ---- dmabufs ----------------------------------------------------------------------------------------------------- */
 
 static int map_dmabuf(struct memory *memory, int fd, uint64_t offset, uint64_t bytes, bool writable)

@@ -150,6 +150,37 @@ static const struct attr_spec destroy_ah[] = {
 	{UVERBS_ATTR_DESTROY_AH_HANDLE, ATTR_OBJECT, MUST, 0, 0},
 };
 
+static const struct attr_spec alloc_dm[] = {
+	{UVERBS_ATTR_ALLOC_DM_HANDLE, ATTR_NEW_OBJECT, MUST, 0, 0},
+	{UVERBS_ATTR_ALLOC_DM_LENGTH, ATTR_IN, MUST, 8, 8},
+	{UVERBS_ATTR_ALLOC_DM_ALIGNMENT, ATTR_IN, MUST, 4, 8},
+	{MLX5_IB_ATTR_ALLOC_DM_RESP_START_OFFSET, ATTR_OUT, MAY, 8, 0},
+	{MLX5_IB_ATTR_ALLOC_DM_RESP_PAGE_INDEX, ATTR_OUT, MAY, 2, 0},
+	{MLX5_IB_ATTR_ALLOC_DM_REQ_TYPE, ATTR_IN, MAY, 1, 8},
+};
+
+static const struct attr_spec free_dm[] = {
+	{UVERBS_ATTR_FREE_DM_HANDLE, ATTR_OBJECT, MUST, 0, 0},
+};
+
+static const struct attr_spec query_dm[] = {
+	{MLX5_IB_ATTR_QUERY_DM_REQ_HANDLE, ATTR_OBJECT, MUST, 0, 0},
+	{MLX5_IB_ATTR_QUERY_DM_RESP_START_OFFSET, ATTR_OUT, MUST, 8, 0},
+	{MLX5_IB_ATTR_QUERY_DM_RESP_PAGE_INDEX, ATTR_OUT, MUST, 2, 0},
+	{MLX5_IB_ATTR_QUERY_DM_RESP_LENGTH, ATTR_OUT, MUST, 8, 0},
+};
+
+static const struct attr_spec reg_dm_mr[] = {
+	{UVERBS_ATTR_REG_DM_MR_HANDLE, ATTR_NEW_OBJECT, MUST, 0, 0},
+	{UVERBS_ATTR_REG_DM_MR_OFFSET, ATTR_IN, MUST, 8, 8},
+	{UVERBS_ATTR_REG_DM_MR_LENGTH, ATTR_IN, MUST, 8, 8},
+	{UVERBS_ATTR_REG_DM_MR_PD_HANDLE, ATTR_OBJECT, MUST, 0, 0},
+	{UVERBS_ATTR_REG_DM_MR_ACCESS_FLAGS, ATTR_IN, MUST, 4, 8},
+	{UVERBS_ATTR_REG_DM_MR_DM_HANDLE, ATTR_OBJECT, MUST, 0, 0},
+	{UVERBS_ATTR_REG_DM_MR_RESP_LKEY, ATTR_OUT, MUST, 4, 0},
+	{UVERBS_ATTR_REG_DM_MR_RESP_RKEY, ATTR_OUT, MUST, 4, 0},
+};
+
 static const struct attr_spec alloc_uar[] = {
 	{MLX5_IB_ATTR_UAR_OBJ_ALLOC_HANDLE, ATTR_NEW_OBJECT, MUST, 0, 0},
 	{MLX5_IB_ATTR_UAR_OBJ_ALLOC_TYPE, ATTR_IN, MUST, 4, 8},
@@ -266,6 +297,10 @@ const struct method_spec methods[] = {
 	METHOD(UVERBS_OBJECT_SRQ, UVERBS_METHOD_SRQ_CREATE, "create_srq", create_srq, srq_create),
 	METHOD(UVERBS_OBJECT_SRQ, UVERBS_METHOD_SRQ_DESTROY, "destroy_srq", destroy_srq, srq_destroy),
 	METHOD(UVERBS_OBJECT_AH, UVERBS_METHOD_AH_DESTROY, "destroy_ah", destroy_ah, ah_destroy),
+	METHOD(UVERBS_OBJECT_DM, UVERBS_METHOD_DM_ALLOC, "alloc_dm", alloc_dm, dm_alloc),
+	METHOD(UVERBS_OBJECT_DM, UVERBS_METHOD_DM_FREE, "free_dm", free_dm, dm_destroy),
+	METHOD(UVERBS_OBJECT_DM, MLX5_IB_METHOD_DM_QUERY, "query_dm", query_dm, dm_query),
+	METHOD(UVERBS_OBJECT_MR, UVERBS_METHOD_DM_MR_REG, "reg_dm_mr", reg_dm_mr, mr_reg_dm),
 	METHOD(MLX5_IB_OBJECT_UAR, MLX5_IB_METHOD_UAR_OBJ_ALLOC, "alloc_uar", alloc_uar, uar_alloc),
 	METHOD(MLX5_IB_OBJECT_UAR, MLX5_IB_METHOD_UAR_OBJ_DESTROY, "free_uar", destroy_uar, uar_destroy),
 	METHOD(MLX5_IB_OBJECT_DEVX, MLX5_IB_METHOD_DEVX_OTHER, "devx_general", other, devx_other),

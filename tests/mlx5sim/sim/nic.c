@@ -197,7 +197,7 @@ int nic_init(struct nic *nic, struct sim *sim, int index)
 
 void nic_deinit(struct nic *nic)
 {
-	assert_bug(!nic->n_qps && !nic->n_cqs && !nic->n_srqs && !nic->n_ahs && !nic->n_mrs && !nic->n_pds && !nic->n_uars);
+	assert_bug(!nic->n_qps && !nic->n_cqs && !nic->n_srqs && !nic->n_ahs && !nic->n_mrs && !nic->n_pds && !nic->n_uars && !nic->dm_bytes);
 	assert_bug(!nic->n_umems && !nic->n_counters && !nic->n_uids);
 	nic->engine = engine_free(nic->engine);
 	hash_deinit(&nic->cqs_by_number);

@@ -10,6 +10,7 @@
 #include <rdma/mlx5-abi.h>
 #include <rdma/mlx5_user_ioctl_cmds.h>
 
+#include "tests/mlx5sim/sim/dm.h"
 #include "tests/mlx5sim/sim/fw.h"
 #include "tests/mlx5sim/sim/pd-mr.h"
 
@@ -106,9 +107,10 @@ struct pd *pd_get(struct call *call, uint64_t handle)
 struct mr {
 	struct object object;
 	struct pd *pd;
+	struct dm *dm; /* NULL: memory of the client */
 	struct memory *memory;
-	struct ib_uverbs_reg_mr reg; /* as it was asked for */
 	uint32_t key;
+	struct ib_uverbs_reg_mr reg; /* as it was asked for; ends in no data */
 };
 
 static void mr_free(struct object *object)
@@ -122,29 +124,37 @@ static void mr_free(struct object *object)
 	nic->n_mrs--;
 	sim_unlock(nic->sim);
 	mr->pd->object.users--;
+	if (mr->dm)
+		mr->dm->object.users--;
 	memory_unref(mr->memory);
 	free(mr);
+}
+
+static int check_remote_access(struct call *call, uint32_t access)
+{
+	uint32_t remote = IB_UVERBS_ACCESS_REMOTE_WRITE | IB_UVERBS_ACCESS_REMOTE_ATOMIC;
+
+	if ((access & remote) && !(access & IB_UVERBS_ACCESS_LOCAL_WRITE))
+		return call_refuse(call, -EINVAL, "remote write or atomic without local write");
+	return 0;
 }
 
 static int check_reg(struct call *call, const struct ib_uverbs_reg_mr *cmd)
 {
 	uint32_t access = cmd->access_flags & ~(uint32_t)IB_UVERBS_ACCESS_OPTIONAL_RANGE;
-	uint32_t remote = IB_UVERBS_ACCESS_REMOTE_WRITE | IB_UVERBS_ACCESS_REMOTE_ATOMIC;
 
 	if (access & ~ACCESS_KNOWN)
 		return call_refuse(call, -EINVAL, "unknown access bits 0x%x",
 				   access & ~ACCESS_KNOWN);
 	if (access & IB_UVERBS_ACCESS_ON_DEMAND)
 		return call_refuse(call, -EOPNOTSUPP, "on-demand paging is not offered");
-	if ((access & remote) && !(access & IB_UVERBS_ACCESS_LOCAL_WRITE))
-		return call_refuse(call, -EINVAL, "remote write or atomic without local write");
 	if ((cmd->start ^ cmd->hca_va) & (SIM_PAGE - 1))
 		return call_refuse(call, -EINVAL, "address and IOVA differ within a page");
 	if (!cmd->length || cmd->hca_va + cmd->length < cmd->hca_va)
 		return call_refuse(call, -EINVAL, "length");
 	if (call->nic->n_mrs >= SIM_MAX_MR)
 		return call_refuse(call, -ENOMEM, "more than %u regions", SIM_MAX_MR);
-	return 0;
+	return check_remote_access(call, access);
 }
 
 static struct engine_mr_attr attr_of(uint32_t key, const struct pd *pd,
@@ -167,18 +177,35 @@ static int mr_enter(struct call *call, struct mr *mr, const struct ib_uverbs_reg
 	int r;
 
 	attr.mem = &mr->memory->mem;
+	if (mr->dm)
+		attr.mem_offset = cmd->start;
 	sim_lock(nic->sim);
 	attr.key = nic->next_key;
 	nic->next_key += 0x100;
-	r = engine_mr_create(nic->engine, &attr);
+	/* Of device memory nothing may be registered: a key that no address belongs to. */
+	r = attr.length_bytes ? engine_mr_create(nic->engine, &attr) : 0;
 	if (r == 0)
 		mr->key = attr.key;
 	sim_unlock(nic->sim);
 	return r;
 }
 
-static int mr_new(struct call *call, struct pd *pd, const struct ib_uverbs_reg_mr *cmd,
-		  struct mr **ret_mr)
+static int take_memory(struct call *call, struct mr *mr, struct dm *dm,
+		       const struct ib_uverbs_reg_mr *cmd)
+{
+	if (!dm)
+		return memory_pin(call, cmd->start, cmd->length,
+				  !!(cmd->access_flags & IB_UVERBS_ACCESS_LOCAL_WRITE),
+				  &mr->memory);
+	mr->dm = dm;
+	dm->object.users++;
+	engine_mem_ref(&dm->memory->mem);
+	mr->memory = dm->memory;
+	return 0;
+}
+
+static int mr_new(struct call *call, struct pd *pd, struct dm *dm,
+		  const struct ib_uverbs_reg_mr *cmd, struct mr **ret_mr)
 {
 	struct mr *mr = calloc(1, sizeof(*mr));
 	int r;
@@ -196,8 +223,7 @@ static int mr_new(struct call *call, struct pd *pd, const struct ib_uverbs_reg_m
 	sim_lock(call->nic->sim);
 	call->nic->n_mrs++;
 	sim_unlock(call->nic->sim);
-	r = memory_pin(call, cmd->start, cmd->length,
-		       !!(cmd->access_flags & IB_UVERBS_ACCESS_LOCAL_WRITE), &mr->memory);
+	r = take_memory(call, mr, dm, cmd);
 	if (r == 0)
 		r = mr_enter(call, mr, cmd);
 	if (r < 0) {
@@ -224,7 +250,7 @@ int write_reg_mr(struct call *call)
 	pd = pd_get(call, cmd.pd_handle);
 	if (!pd)
 		return call_refuse(call, -EINVAL, "no such PD");
-	r = mr_new(call, pd, &cmd, &mr);
+	r = mr_new(call, pd, NULL, &cmd, &mr);
 	if (r < 0)
 		return call_refuse(call, r, "0x%llx bytes at 0x%llx",
 				   (unsigned long long)cmd.length, (unsigned long long)cmd.start);
@@ -232,6 +258,51 @@ int write_reg_mr(struct call *call)
 	resp.lkey = mr->key;
 	resp.rkey = mr->key;
 	r = call_out(call, UVERBS_ATTR_CORE_OUT, &resp, sizeof(resp));
+	if (r < 0)
+		object_destroy(&mr->object);
+	return r;
+}
+
+static int check_dm(struct call *call, const struct dm *dm, const struct ib_uverbs_reg_mr *cmd)
+{
+	const uint32_t known = IB_UVERBS_ACCESS_LOCAL_WRITE | IB_UVERBS_ACCESS_REMOTE_WRITE |
+			       IB_UVERBS_ACCESS_REMOTE_READ | IB_UVERBS_ACCESS_REMOTE_ATOMIC |
+			       IB_UVERBS_ACCESS_ZERO_BASED | IB_UVERBS_ACCESS_OPTIONAL_RANGE;
+
+	if (cmd->access_flags & ~known || !(cmd->access_flags & IB_UVERBS_ACCESS_ZERO_BASED))
+		return call_refuse(call, -EINVAL, "access bits 0x%x", cmd->access_flags);
+	if (cmd->start > dm->asked_bytes || cmd->length > dm->asked_bytes - cmd->start)
+		return call_refuse(call, -EINVAL, "beyond the %llu bytes",
+				   (unsigned long long)dm->asked_bytes);
+	if (call->nic->n_mrs >= SIM_MAX_MR)
+		return call_refuse(call, -ENOMEM, "more than %u regions", SIM_MAX_MR);
+	return check_remote_access(call, cmd->access_flags);
+}
+
+int mr_reg_dm(struct call *call)
+{
+	struct ib_uverbs_reg_mr cmd = {
+		.start = call_u64(call, UVERBS_ATTR_REG_DM_MR_OFFSET),
+		.length = call_u64(call, UVERBS_ATTR_REG_DM_MR_LENGTH),
+		.access_flags = (uint32_t)call_u64(call, UVERBS_ATTR_REG_DM_MR_ACCESS_FLAGS),
+	};
+	struct dm *dm = dm_get(call, call_u64(call, UVERBS_ATTR_REG_DM_MR_DM_HANDLE));
+	struct pd *pd = pd_get(call, call_u64(call, UVERBS_ATTR_REG_DM_MR_PD_HANDLE));
+	struct mr *mr;
+	int r;
+
+	if (!dm || !pd)
+		return call_refuse(call, -ENOENT, "no such memory or PD");
+	r = check_dm(call, dm, &cmd);
+	if (r == 0)
+		r = mr_new(call, pd, dm, &cmd, &mr);
+	if (r < 0)
+		return r;
+	r = call_out(call, UVERBS_ATTR_REG_DM_MR_RESP_LKEY, &mr->key, sizeof(mr->key));
+	if (r == 0)
+		r = call_out(call, UVERBS_ATTR_REG_DM_MR_RESP_RKEY, &mr->key, sizeof(mr->key));
+	if (r == 0)
+		r = call_set_handle(call, UVERBS_ATTR_REG_DM_MR_HANDLE, mr->object.handle);
 	if (r < 0)
 		object_destroy(&mr->object);
 	return r;
@@ -298,6 +369,8 @@ int write_rereg_mr(struct call *call)
 	if (!cmd.flags || cmd.flags & ~(uint32_t)IBV_REREG_MR_FLAGS_SUPPORTED)
 		return call_refuse(call, -EINVAL, "flags 0x%x", cmd.flags);
 	mr = container_of(object, struct mr, object);
+	if (mr->dm)
+		return call_refuse(call, -EINVAL, "it lies in device memory");
 	pd = cmd.flags & IBV_REREG_MR_CHANGE_PD ? pd_get(call, cmd.pd_handle) : mr->pd;
 	if (!pd)
 		return call_refuse(call, -EINVAL, "no such PD");

@@ -292,6 +292,8 @@ static int enter(struct call *call, struct qp *qp, const struct qp_params *param
 	attr.sq_ring = params->sq_bytes ? ring + params->rq_bytes : empty_ring;
 	attr.rq_ring = params->rq_bytes ? ring : NULL;
 	attr.dbrec = memory_at(qp->dbrec_memory, params->driver.db_addr);
+	/* A device looks at it when a doorbell comes, the engine in RTS as well: what an allocator left there is gone. */
+	memset(attr.dbrec, 0, sizeof(struct shmd_dbrec));
 	return qp_enter(qp, &attr);
 }
 

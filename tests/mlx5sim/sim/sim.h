@@ -32,6 +32,7 @@
 #define SIM_MAX_SRQ_WR 32767u
 #define SIM_MAX_SRQ_SGE 31u
 #define SIM_MAX_AH 65536u
+#define SIM_DM_BYTES (256u << 10)
 #define SIM_MAX_CQ 16384u
 #define SIM_MAX_CQE 4194303u
 #define SIM_MAX_MR 65536u
@@ -69,6 +70,7 @@ struct nic {
 	bool lose_next_route; /* what the next route leads to is nowhere: packets are sent and lost */
 	uint8_t counters_used[SIM_MAX_COUNTERS + 1];
 	struct list ufiles;
+	uint64_t dm_bytes; /* in use */
 };
 
 enum happening { HAPPEN_FATAL, HAPPEN_RETURN, HAPPEN_PORT_DOWN, HAPPEN_PORT_UP };
@@ -97,6 +99,7 @@ struct sim {
 	bool memfd_dmabuf; /* take a memfd where a dmabuf is asked for */
 	struct nic nics[SIM_NICS_MAX];
 	struct nic nowhere; /* has no engine: what is sent there is lost */
+	int clock_memfd;
 	char root[80];
 	FILE *log;
 };
@@ -122,6 +125,7 @@ enum object_type {
 	OBJECT_QP,
 	OBJECT_SRQ,
 	OBJECT_AH,
+	OBJECT_DM,
 	OBJECT_UAR,
 	OBJECT_CHANNEL,
 	OBJECT_UMEM,
@@ -187,6 +191,8 @@ int memory_pin(struct call *call, uint64_t addr, uint64_t bytes, bool writable,
 /* The same of a dmabuf, whose descriptor is taken. -EINVAL: something else, or shorter. */
 int memory_of_dmabuf(struct call *call, int fd, uint64_t offset, uint64_t bytes, bool writable,
 		     struct memory **ret_memory);
+/* All of a memfd, which stays the caller's. */
+int memory_of_memfd(int fd, uint64_t bytes, struct memory **ret_memory);
 static inline void *memory_at(const struct memory *memory, uint64_t addr)
 {
 	return memory->base + (addr & (SIM_PAGE - 1));
@@ -218,6 +224,15 @@ unsigned int channel_withdraw(struct channel *channel, size_t event_bytes,
 void event_send(struct object *object, uint8_t type);
 void event_send_port(struct nic *nic, bool up);
 void event_forget(struct sim *sim, struct list *subscriptions); /* takes sim->lock */
+
+/* ---- what clients map: page numbers are a command with an index around it (mlx5_ib, mlx5_entry_to_mmap_offset) ---- */
+
+#define MMAP_PAGE(command, index) (((uint64_t)(index) >> 8 << 16) | ((command) << 8) | ((index)&0xff))
+#define MMAP_COMMAND(page) ((page) >> 8 & 0xff)
+#define MMAP_INDEX(page) ((page) >> 16 << 8 | ((page)&0xff))
+#define MMAP_UAR 9u
+
+int clock_init(struct sim *sim);
 
 /* ---- UAR pages --------------------------------------------------------------------------------------------------- */
 
@@ -351,6 +366,10 @@ int qp_destroy(struct call *call);
 int srq_create(struct call *call);
 int srq_destroy(struct call *call);
 int ah_destroy(struct call *call);
+int dm_alloc(struct call *call);
+int dm_destroy(struct call *call);
+int dm_query(struct call *call);
+int mr_reg_dm(struct call *call);
 int uar_alloc(struct call *call);
 int uar_destroy(struct call *call);
 int umem_reg(struct call *call);

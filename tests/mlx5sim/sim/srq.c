@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <infiniband/verbs.h>
 #include <rdma/ib_user_ioctl_cmds.h>
@@ -136,6 +137,7 @@ static int make(struct call *call, struct srq *srq, const struct srq_params *par
 	srq->log2_stride = params->log2_stride;
 	attr.ring = memory_at(srq->ring_memory, params->driver.buf_addr);
 	attr.dbrec = memory_at(srq->dbrec_memory, params->driver.db_addr);
+	memset(attr.dbrec, 0, sizeof(uint32_t)); /* as of a QP */
 	return srq_enter(srq, &attr);
 }
 

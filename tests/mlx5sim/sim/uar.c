@@ -67,11 +67,15 @@ struct uar *uar_get(struct ufile *ufile, uint32_t page_id)
 	return NULL;
 }
 
-/* The offset of a page is its number in pages: nothing that a context of another ufile could guess is mapped by it. */
+/* Only pages of this ufile: guessing helps nobody. */
 int uar_mmap(struct ufile *ufile, uint64_t offset, uint64_t bytes, uint64_t prot, int *ret_memfd)
 {
-	struct uar *uar = offset % SIM_PAGE ? NULL : uar_get(ufile, (uint32_t)(offset / SIM_PAGE));
+	uint64_t page = offset / SIM_PAGE;
+	struct uar *uar;
 
+	if (offset % SIM_PAGE || MMAP_COMMAND(page) != MMAP_UAR || MMAP_INDEX(page) > UINT32_MAX)
+		return -EINVAL;
+	uar = uar_get(ufile, (uint32_t)MMAP_INDEX(page));
 	if (!uar || bytes != SIM_PAGE || (prot & PROT_EXEC))
 		return -EINVAL;
 	*ret_memfd = uar->memfd;
@@ -80,7 +84,7 @@ int uar_mmap(struct ufile *ufile, uint64_t offset, uint64_t bytes, uint64_t prot
 
 static int answer(struct call *call, const struct uar *uar)
 {
-	uint64_t offset = (uint64_t)uar->page_id * SIM_PAGE;
+	uint64_t offset = MMAP_PAGE(MMAP_UAR, uar->page_id) * SIM_PAGE;
 	uint32_t length = SIM_PAGE;
 	int r;
 

@@ -14,7 +14,7 @@
 #include <rdma/ib_user_verbs.h>
 
 #include "proto/base/cleanup.h"
-#include "tests/mlx5sim/sim/sim.h"
+#include "tests/mlx5sim/sim/dm.h"
 
 /* A request and the socket to answer on; 0 at the end of the connection. */
 static int receive(int sock, struct sim_request *request, int *ret_reply)
@@ -56,7 +56,8 @@ static void serve(struct ufile *ufile, const struct sim_request *request, int re
 		call_serve_ioctl(ufile, request, reply);
 		return;
 	case SIM_REQUEST_MMAP:
-		r = uar_mmap(ufile, request->args[0], request->args[1], request->args[2], &memfd);
+		r = (dm_is_of_mmap(request->args[0]) ? dm_mmap : uar_mmap)(ufile, request->args[0], request->args[1],
+									   request->args[2], &memfd);
 		if (r < 0)
 			sim_log(ufile->sim, "mlx5_%d refused mmap at 0x%llx: no such page",
 				ufile->nic->index, (unsigned long long)request->args[0]);

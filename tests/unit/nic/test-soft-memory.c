@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <semaphore.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
@@ -297,6 +298,62 @@ TEST(keys_are_unique_and_above_the_terminator)
 	for (int i = 0; i < 64; i++)
 		m.ops->mr_dereg(mr[i]);
 	close_rig(&m);
+}
+
+#define N_KEYS 1024u
+#define KEY_SLACK 256 /* of 2047 throws of a coin: more than eleven standard deviations off */
+
+static void make_keys(uint32_t keys[N_KEYS])
+{
+	struct nic_mr *mr[N_KEYS];
+	struct memory_rig m;
+
+	open_rig(&m);
+	for (unsigned int i = 0; i < N_KEYS; i++) {
+		ASSERT_OK(m.ops->mr_reg(m.c.ctx, &m.attr, &mr[i]));
+		keys[i] = mr[i]->rkey;
+	}
+	for (unsigned int i = 0; i < N_KEYS; i++)
+		m.ops->mr_dereg(mr[i]);
+	close_rig(&m);
+}
+
+/* How many values are there twice; by chance it is one pair in two thousand runs. */
+static unsigned int count_twins(const uint32_t *values, unsigned int n)
+{
+	unsigned int n_twins = 0;
+
+	for (unsigned int i = 0; i < n; i++)
+		for (unsigned int k = 0; k < i; k++)
+			n_twins += values[i] == values[k];
+	return n_twins;
+}
+
+/*
+ * Of one NIC and of the next, as of one daemon and the next. Counters, steps of any size and generators of the
+ * x = a * x + c kind are seen: the lowest bits of those repeat.
+ */
+TEST(keys_do_not_tell_other_keys)
+{
+	static uint32_t keys[2 * N_KEYS], steps[2 * N_KEYS];
+	const unsigned int last = 2 * N_KEYS - 1;
+
+	make_keys(keys);
+	make_keys(keys + N_KEYS);
+	for (unsigned int i = 0; i < last; i++)
+		steps[i] = keys[i + 1] - keys[i];
+	ASSERT_LT(count_twins(keys, last + 1), 3);
+	ASSERT_LT(count_twins(steps, last), 3);
+	for (unsigned int bit = 0; bit < 32; bit++) {
+		int n_set = 0, n_changed = 0;
+
+		for (unsigned int i = 0; i < last; i++) {
+			n_set += keys[i] >> bit & 1;
+			n_changed += (keys[i] ^ keys[i + 1]) >> bit & 1;
+		}
+		ASSERT_LT(abs(n_set - (int)N_KEYS), KEY_SLACK);
+		ASSERT_LT(abs(n_changed - (int)N_KEYS), KEY_SLACK);
+	}
 }
 
 /* Whatever a client does to its descriptor, the NIC sees zeros and never a fault. */

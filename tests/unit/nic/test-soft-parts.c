@@ -165,11 +165,46 @@ TEST(news_of_the_port_are_not_pushed_out_by_those_of_sessions)
 	for (int i = 0; i < 5; i++)
 		soft_event_port(&nic, i % 2 ? NIC_PORT_ACTIVE : NIC_PORT_DOWN);
 	for (; soft_next_event(&nic.base, &event) == 0; n++)
-		if (event.session_id == 0)
+		if (event.session_id == 0 && event.kind != NIC_EVENT_DROPPED)
 			last = event;
-	ASSERT_EQ(n, SOFT_MAX_EVENTS + 2);
+	ASSERT_EQ(n, SOFT_MAX_EVENTS + 3); /* and how many were lost */
 	ASSERT_EQ(last.kind, NIC_EVENT_PORT_STATE);
 	ASSERT_EQ(last.state, NIC_PORT_DOWN);
+	soft_numbers_deinit(&nic.qpns);
+	soft_events_deinit(&nic.events);
+	close(nic.base.event_fd);
+}
+
+/* Whatever comes, what was told and what was said to be lost are all that happened; then nothing is readable. */
+TEST(events_that_find_no_room_are_counted)
+{
+	static struct soft_nic nic;
+	struct engine_event error = {.kind = ENGINE_EVENT_QP_ERROR, .syndrome = 1};
+	struct soft_ctx ctx = {.nic = &nic};
+	struct soft_queues queues = {.ctx = &ctx};
+	uint32_t word = 0, n_told = 0, n_lost = 0, n_merged = 0;
+	struct soft_qp qp = {.queues = &queues, .error = &word};
+	struct nic_event event;
+	uint64_t count;
+
+	nic.base.event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	ASSERT_OK(soft_events_init(&nic.events));
+	ASSERT_OK(soft_numbers_init(&nic.qpns));
+	ASSERT_OK(soft_numbers_alloc(&nic.qpns, &qp, &error.number));
+	for (unsigned int i = 0; i < 900; i++) {
+		ctx.base.session_id = 1 + i % 300;
+		soft_event(&nic, &error);
+	}
+	while (soft_next_event(&nic.base, &event) == 0) {
+		n_told += event.kind == NIC_EVENT_QP_ERROR;
+		n_lost += event.n_lost;
+		n_merged += event.kind == NIC_EVENT_QP_ERROR && event.n_lost > 0;
+		ASSERT_EQ(event.number == 0, event.n_lost > 0);
+	}
+	ASSERT_EQ(event.kind, NIC_EVENT_DROPPED);
+	ASSERT_EQ(n_told + n_lost, 900);
+	ASSERT_GT(n_merged, 0);
+	ASSERT_EQ(read(nic.base.event_fd, &count, sizeof(count)), -1);
 	soft_numbers_deinit(&nic.qpns);
 	soft_events_deinit(&nic.events);
 	close(nic.base.event_fd);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/unit/session/lab.h"
 
+#include <limits.h>
 #include <sys/socket.h>
 
 #include "proto/base/foreign-fd.h"
@@ -49,6 +50,8 @@ void lab_deinit(struct lab *lab)
 
 void lab_assert_empty(struct lab *lab)
 {
+	close_foreign_wait();
+	unread_look(&lab->registry.unread, UINT_MAX);
 	close_foreign_wait();
 	quota_collect(&lab->registry.quota);
 	for (int i = 0; i < QUOTA_N; i++)

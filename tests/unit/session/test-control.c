@@ -181,6 +181,7 @@ TEST(drain_refuses_clients_and_still_takes_controllers)
 	scene_init(&s);
 	drain(&s, true, NSEC_PER_SEC);
 	expect_refused_hello(&s);
+	ASSERT_EQ(s.lab.registry.refused_total, 1);
 	pair_init_hello(&controller, &s.lab, MSG_ROLE_CONTROL);
 	raw_status(&controller.raw, &status);
 	ASSERT(status.draining);

@@ -67,6 +67,7 @@ TEST(version_mismatch_is_told_and_ends)
 		hello(&req, ranges[i].min, ranges[i].max, MSG_ROLE_CLIENT);
 		raw_expect_error(&pair.raw, &req, NULL, 0, ranges[i].status);
 		pair_expect_end(&pair, ranges[i].status);
+		ASSERT_EQ(lab.registry.refused_total, ranges[i].status == SHMD_STATUS_VERSION);
 		pair_deinit(&pair);
 		lab_assert_empty(&lab);
 		lab_deinit(&lab);

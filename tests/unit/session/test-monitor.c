@@ -326,6 +326,37 @@ TEST(slow_monitor_loses_the_newest_events_is_told_and_costs_bounded_memory)
 	scene_deinit(&s);
 }
 
+/* Those that a NIC merged into one, and those that it had no room for. */
+TEST(events_that_a_nic_lost_are_told_as_lost)
+{
+	struct nic_event several = {.kind = NIC_EVENT_QP_ERROR, .syndrome = 0x13, .n_lost = 16};
+	const struct nic_event lost = {.kind = NIC_EVENT_DROPPED, .n_lost = 44};
+	struct msg_event event;
+	struct pair client;
+	struct scene s;
+
+	scene_init(&s);
+	pair_init_hello(&client, &s.lab, MSG_ROLE_CLIENT);
+	expect_event(&s.monitor, MSG_EVENT_SESSION_OPENED, &event);
+	several.session_id = client.session->id;
+	registry_event(&s.lab.registry, &s.lab.registry.nics[1], &several);
+	expect_event(&s.monitor, MSG_EVENT_QP_ERROR, &event);
+	ASSERT_EQ(event.number, 0);
+	ASSERT_STREQ(event.text, "17 QPs on fake1 are in error, the first with syndrome 0x13");
+	expect_event(&s.monitor, MSG_EVENT_DROPPED, &event);
+	expect_of(&event, client.session);
+	ASSERT_EQ(event.number, 16);
+	ASSERT_STREQ(event.nic_name, "fake1");
+	registry_event(&s.lab.registry, &s.lab.registry.nics[1], &lost);
+	expect_event(&s.monitor, MSG_EVENT_DROPPED, &event);
+	ASSERT_EQ(event.number, 44);
+	ASSERT_EQ(event.session, 0);
+	ASSERT_STREQ(event.nic_name, "fake1");
+	expect_silence(&s.monitor);
+	pair_deinit(&client);
+	scene_deinit(&s);
+}
+
 TEST(slow_monitor_delays_nobody_and_is_answered)
 {
 	struct pair quick;

@@ -248,3 +248,123 @@ TEST(too_many_descriptors_on_their_way_delay_a_reply_and_end_nobody)
 	lab_assert_empty(&lab);
 	lab_deinit(&lab);
 }
+
+/* ---- what the daemon sent ------------------------------------------------------------------------------------- */
+
+/* The reply brings the health page. */
+static void ask_hello(struct pair *pair)
+{
+	struct msg req;
+
+	msg_init(&req, MSG_HELLO_REQ, 0);
+	req.hello_req = (struct msg_hello_req){.version_min = 1, .version_max = 1, .role = MSG_ROLE_CLIENT};
+	raw_send(&pair->raw, &req, NULL, 0);
+}
+
+static void read_hello(struct pair *pair)
+{
+	struct msg rep;
+
+	ASSERT_OK(raw_recv(&pair->raw, &rep, NULL));
+	ASSERT_EQ(rep.kind, MSG_HELLO_REP);
+}
+
+static void move_and_recount(struct pair *pair, struct lab *lab)
+{
+	struct connection *conn = &pair->session->connection;
+
+	move_to_other_user(pair, lab);
+	quota_user_deinit(&conn->unread->user);
+	quota_user_copy(&conn->unread->user, &pair->session->user);
+}
+
+/* Also when its sessions have ended. Who reads is counted no longer. */
+TEST(descriptors_that_a_user_leaves_unread_are_bounded_and_delay_nobody_else)
+{
+	struct pair hogs[2], more, other;
+	struct lab lab;
+
+	lab_init(&lab, MAX_FDS);
+	lab.registry.quota.max_unread_fds = 2;
+	for (int i = 0; i < 2; i++) {
+		pair_init(&hogs[i], &lab);
+		ask_hello(&hogs[i]);
+		hogs[i].session = session_free(hogs[i].session);
+	}
+	ASSERT_EQ(lab.registry.unread.n_ended, 2);
+	ASSERT_EQ(lab.registry.quota.total.n[QUOTA_CONNECTIONS], 2);
+	pair_init(&more, &lab);
+	ask_hello(&more);
+	ASSERT(session_stalled(more.session));
+	session_writable(more.session);
+	ASSERT(session_stalled(more.session));
+	pair_init(&other, &lab);
+	move_and_recount(&other, &lab);
+	ask_hello(&other);
+	read_hello(&other);
+
+	read_hello(&hogs[0]);
+	session_writable(more.session);
+	ASSERT(!session_stalled(more.session));
+	read_hello(&more);
+	ASSERT_EQ(lab.registry.unread.n_ended, 1);
+	raw_close(&hogs[0].raw);
+	raw_close(&hogs[1].raw);
+	pair_deinit(&more);
+	pair_deinit(&other);
+	lab_assert_empty(&lab);
+	ASSERT_EQ(lab.registry.unread.n_ended, 0);
+	lab_deinit(&lab);
+}
+
+/* The end is behind what was not read, as if the socket were closed. */
+TEST(client_that_reads_late_finds_what_was_sent_and_the_end)
+{
+	struct pair pair;
+	struct msg rep;
+	struct lab lab;
+
+	lab_init(&lab, MAX_FDS);
+	pair_init(&pair, &lab);
+	ask_hello(&pair);
+	pair.session = session_free(pair.session);
+	ASSERT_EQ(lab.registry.unread.n_ended, 1);
+	read_hello(&pair);
+	ASSERT_ERR(raw_recv(&pair.raw, &rep, NULL), ECONNRESET);
+	lab_assert_empty(&lab);
+	raw_close(&pair.raw);
+	lab_deinit(&lab);
+}
+
+/* Without anybody who looks from time to time. */
+TEST(a_connection_takes_the_place_of_one_whose_client_has_gone)
+{
+	struct pair pair;
+	struct lab lab;
+
+	lab_init(&lab, 3);
+	for (int i = 0; i < 10; i++) {
+		pair_init(&pair, &lab);
+		ask_hello(&pair);
+		pair_deinit(&pair);
+		ASSERT_EQ(lab.registry.unread.n_ended, 1);
+	}
+	lab_assert_empty(&lab);
+	lab_deinit(&lab);
+}
+
+/* Its end of the socket, in a packet that nobody reads: what would keep the socket is in the socket. */
+TEST(a_client_that_sends_its_own_socket_leaves_nothing)
+{
+	struct pair pair;
+	struct lab lab;
+
+	lab_init(&lab, MAX_FDS);
+	pair_init(&pair, &lab);
+	ask_hello(&pair);
+	pair.raw.pump = NULL;
+	raw_send_bytes(&pair.raw, "x", 1, &pair.raw.sock, 1);
+	pair_deinit(&pair);
+	lab_assert_empty(&lab);
+	lab_deinit(&lab);
+}

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What clients have not read.
+ *
+ * The kernel counts a descriptor to the daemon's user from the time it is sent until it is read, also when the daemon has closed
+ * its end meanwhile, and at RLIMIT_NOFILE takes no more, whoever they are for. So each user has a share, and a
+ * socket with unread descriptors is kept, and its place in max-connections, until they are read: who
+ * could close and connect again would have as many as it likes.
+ *
+ * The kernel tells of a socket only whether all was read: counts are upper bounds. Invariants: linked means n_fds > 0;
+ * n_fds are counted in the quota. Knows no loop. Control thread.
+ */
+#include "daemon/session/unread.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+#include <linux/sockios.h>
+
+#include "proto/base/assert.h"
+#include "proto/framing.h"
+
+void unread_table_init(struct unread_table *table)
+{
+	*table = (struct unread_table){0};
+	list_init(&table->sockets);
+}
+
+static struct unread *unread_free(struct unread *unread)
+{
+	quota_unread_sub(&unread->user, unread->n_fds);
+	list_del(&unread->link);
+	unread->table->n_ended -= unread->ended;
+	framing_close(unread->sock, quota_user_account(&unread->user));
+	quota_charge_deinit(&unread->place);
+	quota_user_deinit(&unread->user);
+	free(unread);
+	return NULL;
+}
+
+void unread_table_deinit(struct unread_table *table)
+{
+	struct unread *unread, *tmp;
+
+	list_for_each_entry_safe(unread, tmp, &table->sockets, link) {
+		assert_bug(unread->ended);
+		unread_free(unread);
+	}
+}
+
+int unread_new(struct unread_table *table, const struct quota_user *user, int sock, struct unread **ret_unread)
+{
+	struct unread *unread = calloc(1, sizeof(*unread));
+
+	if (!unread)
+		return -ENOMEM;
+	unread->table = table;
+	unread->sock = sock;
+	list_init(&unread->link);
+	quota_user_copy(&unread->user, user);
+	*ret_unread = unread;
+	return 0;
+}
+
+unsigned int unread_count(struct unread *unread)
+{
+	int bytes;
+
+	if (unread->n_fds > 0 && ioctl(unread->sock, SIOCOUTQ, &bytes) == 0 && bytes == 0) {
+		quota_unread_sub(&unread->user, unread->n_fds);
+		unread->n_fds = 0;
+		list_del(&unread->link);
+	}
+	return unread->n_fds;
+}
+
+void unread_look(struct unread_table *table, unsigned int n_sockets)
+{
+	const struct list *seen = NULL;
+
+	while (n_sockets-- > 0 && !list_empty(&table->sockets) && table->sockets.next != seen) {
+		struct unread *unread = container_of(table->sockets.next, struct unread, link);
+
+		if (unread_count(unread) > 0) {
+			list_del(&unread->link);
+			list_add_tail(&table->sockets, &unread->link);
+			seen = seen ? seen : &unread->link;
+		} else if (unread->ended) {
+			unread_free(unread);
+		}
+	}
+}
+
+bool unread_may_send(struct unread *unread, unsigned int n)
+{
+	if (quota_unread_fits(&unread->user, n))
+		return true;
+	unread_count(unread);
+	unread_look(unread->table, UNREAD_LOOKS);
+	return quota_unread_fits(&unread->user, n);
+}
+
+void unread_sent(struct unread *unread, unsigned int n)
+{
+	if (n > 0 && unread->n_fds == 0)
+		list_add_tail(&unread->table->sockets, &unread->link);
+	unread->n_fds += n;
+	quota_unread_add(&unread->user, n);
+}
+
+/*
+ * What the client sent and nobody read goes now: with its own end of the socket in it, that would never be closed.
+ * Whoever closes a duplicate does that.
+ */
+static int drop_input(struct unread *unread)
+{
+	int dup = fcntl(unread->sock, F_DUPFD_CLOEXEC, 3);
+
+	if (dup < 0)
+		return -errno;
+	framing_close(dup, quota_user_account(&unread->user));
+	return 0;
+}
+
+void unread_end(struct unread *unread, struct quota_charge *place)
+{
+	/* The client sees the end behind what it has not read. */
+	if (unread_count(unread) > 0)
+		shutdown(unread->sock, SHUT_RDWR);
+	if (unread_count(unread) == 0 || drop_input(unread) < 0) {
+		unread_free(unread);
+		return;
+	}
+	unread->ended = true;
+	unread->table->n_ended++;
+	unread->place = *place;
+	*place = (struct quota_charge){0};
+}
