@@ -226,32 +226,29 @@ static bool qp_is_flushed(struct mlx5_ctx *ctx, const struct mlx5_qp *qp)
 	return info.sq_pi == info.sq_ci && info.rq_pi == info.rq_ci;
 }
 
-static bool ctx_is_flushed(struct mlx5_ctx *ctx)
+/* Each QP is asked until it is done, so all together little more than once each. */
+static void wait_flushed(struct mlx5_ctx *ctx, const struct mlx5_qp *qp, uint64_t end_nsec)
 {
-	size_t pos = 0;
-	uint64_t qpn;
-	struct mlx5_qp *qp;
+	struct timespec pause = {.tv_nsec = FLUSH_POLL_NSEC};
 
-	while ((qp = hash_next(&ctx->qps, &pos, &qpn)))
-		if (!qp_is_flushed(ctx, qp))
-			return false;
-	return true;
+	while (nsec_now() < end_nsec && !qp_is_flushed(ctx, qp)) {
+		nanosleep(&pause, NULL);
+		if (pause.tv_nsec < (long)FLUSH_POLL_MAX_NSEC)
+			pause.tv_nsec *= 2;
+	}
 }
 
 void mlx5_ctx_quiesce(struct nic_ctx *base, uint64_t timeout_nsec)
 {
 	struct mlx5_ctx *ctx = mlx5_ctx(base);
-	struct timespec pause = {.tv_nsec = FLUSH_POLL_NSEC};
-	uint64_t begin_nsec = nsec_now(), qpn;
+	uint64_t end_nsec = nsec_now() + timeout_nsec, qpn;
 	struct mlx5_qp *qp;
 	size_t pos = 0;
 
 	while ((qp = hash_next(&ctx->qps, &pos, &qpn)))
 		if (qp->state != NIC_QPS_RST)
 			mlx5_qp_to_state(ctx, qp, PRM_OP_2ERR_QP, NIC_QPS_ERR);
-	while (nsec_now() - begin_nsec < timeout_nsec && !ctx_is_flushed(ctx)) {
-		nanosleep(&pause, NULL);
-		if (pause.tv_nsec < (long)FLUSH_POLL_MAX_NSEC)
-			pause.tv_nsec *= 2;
-	}
+	pos = 0;
+	while ((qp = hash_next(&ctx->qps, &pos, &qpn)))
+		wait_flushed(ctx, qp, end_nsec);
 }
