@@ -78,6 +78,7 @@ void prm_get_bytes(const void *buf, uint32_t field, void *ret_bytes);
 	C(0x801, DEALLOC_PD, DEALLOC_PD_IN, EMPTY_OUT)                             \
 	C(0x802, ALLOC_UAR, EMPTY_IN, ALLOC_UAR_OUT)                               \
 	C(0x803, DEALLOC_UAR, DEALLOC_UAR_IN, EMPTY_OUT)                           \
+	C(0x842, QUERY_LAG, EMPTY_IN, QUERY_LAG_OUT)                               \
 	C(0x90c, CREATE_RMP, CREATE_RMP_IN, CREATE_RMP_OUT)                        \
 	C(0x90e, DESTROY_RMP, RMP_IN, EMPTY_OUT)                                   \
 	C(0x90f, QUERY_RMP, RMP_IN, QUERY_RMP_OUT)
@@ -246,6 +247,7 @@ enum prm_kind { PRM_KIND_CONTEXT, PRM_KIND_IN, PRM_KIND_OUT };
 	S(QUERY_ROCE_ADDRESS_OUT, OUT, 0x180, "PRM QUERY_ROCE_ADDRESS; Linux query_roce_address_out")       \
 	S(QUERY_HCA_VPORT_CONTEXT_IN, IN, 0x80, "PRM QUERY_HCA_VPORT_CONTEXT; UCX likewise")                \
 	S(QUERY_HCA_VPORT_CONTEXT_OUT, OUT, 0x1080, "PRM QUERY_HCA_VPORT_CONTEXT; UCX likewise")            \
+	S(QUERY_LAG_OUT, OUT, 0x80, "PRM QUERY_LAG; rdma-core and UCX query_lag_out")                       \
 	S(CREATE_RMP_IN, IN, 0x880, "PRM CREATE_RMP; UCX create_rmp_in")                                    \
 	S(CREATE_RMP_OUT, OUT, 0x80, "PRM CREATE_RMP; UCX create_rmp_out")                                  \
 	S(RMP_IN, IN, 0x80, "PRM DESTROY_RMP, QUERY_RMP; Linux query_rmp_in")                               \
@@ -752,6 +754,8 @@ enum prm_kind { PRM_KIND_CONTEXT, PRM_KIND_IN, PRM_KIND_OUT };
 	F(QUERY_HCA_VPORT_CONTEXT_IN, VPORT, 0x50, 16)
 #define PRM_FIELDS_QUERY_HCA_VPORT_CONTEXT_OUT(F, N) \
 	N(QUERY_HCA_VPORT_CONTEXT_OUT, CONTEXT, 0x80, HCA_VPORT)
+
+#define PRM_FIELDS_QUERY_LAG_OUT(F, N) F(QUERY_LAG_OUT, STATE, 0x5d, 3)
 
 #define PRM_FIELDS_CREATE_RMP_IN(F, N) N(CREATE_RMP_IN, RMPC, 0x100, RMPC)
 #define PRM_FIELDS_CREATE_RMP_OUT(F, N) F(CREATE_RMP_OUT, RMPN, 0x48, 24)

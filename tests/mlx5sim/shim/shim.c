@@ -177,6 +177,20 @@ SHIM_API char *realpath(const char *path, char *resolved)
 	return real;
 }
 
+/* What fortified programs call. */
+SHIM_API char *__realpath_chk(const char *path, char *resolved, size_t bytes);
+SHIM_API ssize_t __readlink_chk(const char *path, char *to, size_t bytes, size_t room);
+
+char *__realpath_chk(const char *path, char *resolved, size_t bytes)
+{
+	return bytes < PATH_MAX ? NULL : realpath(path, resolved);
+}
+
+ssize_t __readlink_chk(const char *path, char *to, size_t bytes, size_t room)
+{
+	return bytes > room ? -1 : readlink(path, to, bytes);
+}
+
 SHIM_API int access(const char *path, int mode)
 {
 	char buf[PATH_MAX];

@@ -166,3 +166,10 @@ int fw_query_vport(struct fw_cmd *cmd)
 	memcpy(cmd->out, out, cmd->out_bytes < sizeof(out) ? cmd->out_bytes : sizeof(out));
 	return 0;
 }
+
+/* Ports are not bonded. */
+int fw_query_lag(struct fw_cmd *cmd)
+{
+	fw_set(cmd, PRM_QUERY_LAG_OUT_STATE, 0);
+	return 0;
+}

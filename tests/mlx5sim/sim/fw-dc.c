@@ -17,6 +17,7 @@ const uint32_t fw_wq_fields[] = {
 	PRM_WQ_DBR_UMEM_VALID, PRM_WQ_WQ_UMEM_VALID, PRM_WQ_DBR_UMEM_ID, PRM_WQ_WQ_UMEM_ID,
 	PRM_WQ_WQ_UMEM_OFFSET, 0};
 
+/* Scatter to CQE is a permission: what is small goes where the receive says, and CQEs do not say otherwise. */
 const uint32_t fw_dct_fields[] = {
 	PRM_DCTC_USER_INDEX, PRM_DCTC_CQN,	     PRM_DCTC_COUNTER_SET_ID, PRM_DCTC_ATOMIC_MODE,
 	PRM_DCTC_RRE,	     PRM_DCTC_RWE,	     PRM_DCTC_RAE,	      PRM_DCTC_LATENCY_SENSITIVE,
@@ -24,7 +25,7 @@ const uint32_t fw_dct_fields[] = {
 	PRM_DCTC_PD,	     PRM_DCTC_TCLASS,	     PRM_DCTC_FLOW_LABEL,     PRM_DCTC_DC_ACCESS_KEY,
 	PRM_DCTC_MTU,	     PRM_DCTC_PORT,	     PRM_DCTC_PKEY_INDEX,     PRM_DCTC_MY_ADDR_INDEX,
 	PRM_DCTC_HOP_LIMIT,  PRM_DCTC_ETH_PRIO,	     PRM_DCTC_ECN,	      PRM_DCTC_DSCP,
-	0};
+	PRM_DCTC_CS_RES,     0};
 
 #define WQ(name) (PRM_CREATE_RMP_IN_RMPC + PRM_RMPC_WQ + PRM_WQ_##name)
 #define DCTC(name) (PRM_CREATE_DCT_IN_DCTC + PRM_DCTC_##name)

@@ -244,9 +244,13 @@ static void translate(const struct fw_cmd *cmd, const uint8_t *qpc, struct engin
 
 /* ---- modify ---------------------------------------------------------------------------------------------------- */
 
+/* A DCI has no responder whose access or timer could be set. */
 static uint32_t sets_of(const struct transition *t, const struct fw_qp *qp, uint32_t mask)
 {
 	uint32_t set = t->sets[qp->type];
+
+	if (qp->type == ENGINE_QP_DCI)
+		return set;
 
 	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
 		if (mask & options[i].bit)

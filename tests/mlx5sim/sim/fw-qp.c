@@ -11,7 +11,7 @@
 
 /*
  * Of all QP commands: a client may fill in what its transition does not look at. Hints (latency, page size, message
- * size) change nothing here; secondary paths, signatures, streams and the rest of the context are refused.
+ * size) and permissions (reserved key, scatter to CQE) change nothing here; secondary paths, signatures, streams and the rest of the context are refused.
  */
 const uint32_t fw_qp_fields[] = {
 	PRM_QPC_ST,		PRM_QPC_PM_STATE,	PRM_QPC_LATENCY_SENSITIVE,
@@ -27,7 +27,8 @@ const uint32_t fw_qp_fields[] = {
 	PRM_QPC_MIN_RNR_NAK,	PRM_QPC_NEXT_RCV_PSN,	PRM_QPC_CQN_RCV,
 	PRM_QPC_DBR_ADDR,	PRM_QPC_Q_KEY,		PRM_QPC_RQ_TYPE,
 	PRM_QPC_SRQN,		PRM_QPC_DC_ACCESS_KEY,	PRM_QPC_DBR_UMEM_VALID,
-	PRM_QPC_DBR_UMEM_ID,	0};
+	PRM_QPC_DBR_UMEM_ID,	PRM_QPC_CS_REQ,		PRM_QPC_CS_RES,
+	0};
 
 #define QPC(name) (PRM_CREATE_QP_IN_QPC + PRM_QPC_##name)
 #define LOG_RING_MAX 15
@@ -349,8 +350,8 @@ static int enter(struct fw_qp *qp, struct engine_qp_attr *attr)
 	attr->user_index = (uint32_t)prm_get(qp->qpc, PRM_QPC_USER_INDEX);
 	attr->send_cqn = qp->send_cq->cqn;
 	attr->recv_cqn = qp->recv_cq->cqn;
-	attr->has_srq = qp->srq != NULL;
-	attr->srqn = qp->srq ? qp->srq->srqn : 0;
+	attr->has_srq = qp->srq && qp->type != ENGINE_QP_DCI; /* which may name one, and takes nothing of it */
+	attr->srqn = attr->has_srq ? qp->srq->srqn : 0;
 	attr->ud_mtu_bytes = nic->sim->ethernet ? 1024 : 4096;
 	sim_lock(nic->sim);
 	attr->qpn = nic->next_qpn++;

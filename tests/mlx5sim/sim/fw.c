@@ -119,6 +119,7 @@ static const struct spec specs[] = {
 	 .groups = {{0, arm_rq_in}}},
 	HEAD_ONLY(PRM_OP_QUERY_HCA_VPORT_CONTEXT, PRM_QUERY_HCA_VPORT_CONTEXT_IN_BYTES, vport_in,
 		  fw_query_vport),
+	HEAD_ONLY(PRM_OP_QUERY_LAG, PRM_EMPTY_IN_BYTES, nothing, fw_query_lag),
 	HEAD_ONLY(PRM_OP_ALLOC_PD, PRM_EMPTY_IN_BYTES, nothing, fw_alloc_pd),
 	HEAD_ONLY(PRM_OP_ALLOC_Q_COUNTER, PRM_EMPTY_IN_BYTES, nothing, fw_alloc_counter),
 	HEAD_ONLY(PRM_OP_QUERY_Q_COUNTER, PRM_QUERY_Q_COUNTER_IN_BYTES, query_counter_in,

@@ -107,6 +107,7 @@ int fw_alloc_counter(struct fw_cmd *cmd);
 int fw_query_counter(struct fw_cmd *cmd);
 int fw_query_roce_address(struct fw_cmd *cmd);
 int fw_query_vport(struct fw_cmd *cmd);
+int fw_query_lag(struct fw_cmd *cmd);
 int fw_create_rmp(struct fw_cmd *cmd);
 int fw_query_rmp(struct fw_cmd *cmd);
 int fw_arm_rq(struct fw_cmd *cmd);
