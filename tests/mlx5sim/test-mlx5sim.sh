@@ -82,6 +82,16 @@ pingpong() { # pingpong TYPE SIMULATOR_OPTIONS DEVICE DEVICE OPTION...
     done
 }
 
+# UCX replaces mmap in a way that no preloaded library sees unless it is told not to; pools are linked lists here.
+ucx() { # ucx TRANSPORT TEST OPTION...
+    local transport=$1 test=$2
+    shift 2
+    export UCX_MEM_MMAP_HOOK_MODE=none UCX_RC_MLX5_SRQ_TOPO=list UCX_DC_MLX5_SRQ_TOPO=list UCX_LOG_LEVEL=warn
+    run_pair "--nics 2" ucx_perftest mlx5_0:1 mlx5_1:1 -x "$transport" -t "$test" -n 200 -w 10 "$@"
+    want "$tmp/client" '^Final: +200 '
+    ! grep -h 'UCX  *\(ERROR\|WARN\)' "$tmp/server" "$tmp/client" || exit 1
+}
+
 perftest() { # perftest PROGRAM BYTES ITERATIONS OPTION...: the client's table must end with that line
     local program=$1 bytes=$2 iterations=$3
     shift 3
@@ -185,6 +195,16 @@ perftest-send)
 perftest-atomic)
     perftest ib_atomic_bw 8 1000 -n 1000
     perftest ib_atomic_lat 8 200 -n 200 -A CMP_AND_SWAP
+    ;;
+ucx-rc | ucx-dc)
+    transport=${case#ucx-}_mlx5
+    ucx "$transport" am_lat
+    ucx "$transport" am_bw -D bcopy -s 4096
+    ucx "$transport" put_lat
+    ucx "$transport" put_bw -D zcopy -s 65536
+    ucx "$transport" get -D zcopy -s 4096
+    ucx "$transport" fadd -s 8
+    ucx "$transport" cswap -s 4
     ;;
 plans) # a device that is lost and returns, and a port that goes down and up, at the times that options say
     "$mlx5sim" --nics 2 --fatal-after 100,1500 --log "$tmp/log" -- bash -c '
