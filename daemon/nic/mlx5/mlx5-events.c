@@ -97,6 +97,21 @@ static bool queue_event(struct mlx5_ctx *ctx, uint64_t cookie, uint8_t type, str
 	return true;
 }
 
+/* True once; what ends first tells it: a channel of a session or the NIC's own. */
+static bool lost_event(struct mlx5_nic *nic, struct nic_event *ret_event)
+{
+	*ret_event = (struct nic_event){.kind = NIC_EVENT_LOST, .state = NIC_PORT_LOST};
+	if (nic->lost)
+		return false;
+	nic->lost = true;
+	return true;
+}
+
+static bool is_empty(ssize_t n)
+{
+	return n < 0 && (errno == EAGAIN || errno == EINTR);
+}
+
 static int next_of_ctx(struct mlx5_ctx *ctx, struct nic_event *ret_event)
 {
 	union {
@@ -107,8 +122,13 @@ static int next_of_ctx(struct mlx5_ctx *ctx, struct nic_event *ret_event)
 	for (;;) {
 		ssize_t n = mlx5dv_devx_get_event(ctx->events, &event.hdr, sizeof(event));
 
-		if (n < (ssize_t)sizeof(event))
+		if (is_empty(n))
 			return -EAGAIN;
+		if (n < (ssize_t)sizeof(event)) {
+			/* Its end stays readable: nobody looks at it any more. */
+			mlx5_events_unwatch(ctx->nic, ctx->events->fd);
+			return lost_event(ctx->nic, ret_event) ? 0 : -EAGAIN;
+		}
 		if (queue_event(ctx, event.hdr.cookie, event.hdr.out_data[EQE_TYPE], ret_event))
 			return 0;
 	}
@@ -130,9 +150,7 @@ static bool nic_event(struct mlx5_nic *nic, const struct ibv_async_event *async,
 		};
 		return true;
 	case IBV_EVENT_DEVICE_FATAL:
-		nic->lost = true;
-		*ret_event = (struct nic_event){.kind = NIC_EVENT_LOST, .state = NIC_PORT_LOST};
-		return true;
+		return lost_event(nic, ret_event);
 	default:
 		return false;
 	}
@@ -149,7 +167,10 @@ static int next_of_nic(struct mlx5_nic *nic, struct nic_event *ret_event)
 		if (ours)
 			return 0;
 	}
-	return -EAGAIN;
+	if (is_empty(-1))
+		return -EAGAIN;
+	mlx5_events_unwatch(nic, nic->ibv->async_fd);
+	return lost_event(nic, ret_event) ? 0 : -EAGAIN;
 }
 
 #define READY_MAX 16
