@@ -79,7 +79,30 @@ static int to_rts(struct mlx5_ctx *ctx, struct mlx5_qp *qp, const struct mlx5_co
 	return r;
 }
 
-static int connect_one(struct mlx5_ctx *ctx, const struct nic_peer *peer, const struct nic_qp_params *params)
+/* The last answer of the kernel: in one request many peers are on one NIC. */
+struct next_hop {
+	bool known;
+	uint8_t gid[16];
+	uint8_t mac[6];
+};
+
+static int ask_next_hop(struct mlx5_ctx *ctx, struct next_hop *hop, const struct nic_addr *remote)
+{
+	int r;
+
+	if (hop->known && memcmp(hop->gid, remote->gid, sizeof(hop->gid)) == 0)
+		return 0;
+	hop->known = false;
+	r = mlx5_next_hop(ctx, remote, hop->mac);
+	if (r < 0)
+		return r;
+	memcpy(hop->gid, remote->gid, sizeof(hop->gid));
+	hop->known = true;
+	return 0;
+}
+
+static int connect_one(struct mlx5_ctx *ctx, const struct nic_peer *peer, const struct nic_qp_params *params,
+		       struct next_hop *hop)
 {
 	struct mlx5_qp *qp = hash_get(&ctx->qps, peer->qpn);
 	struct mlx5_connect_args args = {
@@ -92,9 +115,10 @@ static int connect_one(struct mlx5_ctx *ctx, const struct nic_peer *peer, const 
 		return -EINVAL;
 	args.qp = qp->desc;
 	if (ctx->nic->port.link == NIC_LINK_ETHERNET) {
-		r = mlx5_next_hop(ctx, &peer->remote, args.next_hop_mac);
+		r = ask_next_hop(ctx, hop, &peer->remote);
 		if (r < 0)
 			return r;
+		memcpy(args.next_hop_mac, hop->mac, sizeof(args.next_hop_mac));
 	}
 	r = to_rts(ctx, qp, &args);
 	if (r < 0)
@@ -106,6 +130,7 @@ int mlx5_connect(struct nic_ctx *base, unsigned int n, const struct nic_peer *pe
 		 const struct nic_qp_params *params, unsigned int *ret_n_done)
 {
 	struct mlx5_ctx *ctx = mlx5_ctx(base);
+	struct next_hop hop = {.known = false};
 	unsigned int n_done = 0;
 	int r = 0;
 
@@ -113,7 +138,7 @@ int mlx5_connect(struct nic_ctx *base, unsigned int n, const struct nic_peer *pe
 	    params->rnr_retry > QP_MAX_RETRY || params->min_rnr_timer > QP_MAX_RNR_TIMER)
 		r = -EINVAL;
 	for (; r == 0 && n_done < n; n_done += r == 0)
-		r = connect_one(ctx, &peers[n_done], params);
+		r = connect_one(ctx, &peers[n_done], params, &hop);
 	*ret_n_done = n_done;
 	return r;
 }
