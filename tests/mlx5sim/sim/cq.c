@@ -373,6 +373,7 @@ static int move_ring(struct call *call, struct cq *cq, uint64_t addr, uint32_t l
 		return r;
 	ring = memory_at(memory, addr);
 	sim_lock(call->nic->sim);
+	nic_catch_up(call->nic->sim);
 	r = engine_cq_resize(call->nic->engine, cq->cqn, ring, log2_entries);
 	if (r == 0) {
 		cq->ring = ring;

@@ -82,6 +82,10 @@ static const struct attr_spec destroy_mr[] = {
 	{UVERBS_ATTR_DESTROY_MR_HANDLE, ATTR_OBJECT, MUST, 0, 0},
 };
 
+static const struct attr_spec destroy_mw[] = {
+	{UVERBS_ATTR_DESTROY_MW_HANDLE, ATTR_OBJECT, MUST, 0, 0},
+};
+
 static const struct attr_spec create_cq[] = {
 	{UVERBS_ATTR_CREATE_CQ_HANDLE, ATTR_NEW_OBJECT, MUST, 0, 0},
 	{UVERBS_ATTR_CREATE_CQ_CQE, ATTR_IN, MUST, 4, 8},
@@ -290,6 +294,7 @@ const struct method_spec methods[] = {
 	METHOD(UVERBS_OBJECT_PD, MLX5_IB_METHOD_PD_QUERY, "query_pd", query_pd, pd_query),
 	METHOD(UVERBS_OBJECT_MR, UVERBS_METHOD_QUERY_MR, "query_mr", query_mr, mr_query),
 	METHOD(UVERBS_OBJECT_MR, UVERBS_METHOD_MR_DESTROY, "dereg_mr", destroy_mr, mr_destroy),
+	METHOD(UVERBS_OBJECT_MW, UVERBS_METHOD_MW_DESTROY, "dealloc_mw", destroy_mw, mw_destroy),
 	METHOD(UVERBS_OBJECT_CQ, UVERBS_METHOD_CQ_CREATE, "create_cq", create_cq, cq_create),
 	METHOD(UVERBS_OBJECT_CQ, UVERBS_METHOD_CQ_DESTROY, "destroy_cq", destroy_cq, cq_destroy),
 	METHOD(UVERBS_OBJECT_QP, UVERBS_METHOD_QP_CREATE, "create_qp", create_qp, qp_create),

@@ -17,6 +17,10 @@
 #define ACCESS_KNOWN                                                                               \
 	0xffu /* IB_UVERBS_ACCESS_LOCAL_WRITE to _HUGETLB; the optional range may be ignored */
 
+#define MR_ACCESS                                                                                  \
+	(ENGINE_ACCESS_LOCAL_WRITE | ENGINE_ACCESS_REMOTE_WRITE | ENGINE_ACCESS_REMOTE_READ |            \
+	 ENGINE_ACCESS_REMOTE_ATOMIC | ENGINE_ACCESS_MW_BIND)
+
 static void pd_free(struct object *object)
 {
 	struct nic *nic = object->ufile->nic;
@@ -163,7 +167,7 @@ static struct engine_mr_attr attr_of(uint32_t key, const struct pd *pd,
 	return (struct engine_mr_attr){
 		.key = key,
 		.pdn = pd->pdn,
-		.access = cmd->access_flags & 0xf,
+		.access = cmd->access_flags & MR_ACCESS,
 		.iova = cmd->hca_va,
 		.length_bytes = cmd->length,
 		.mem_offset = cmd->start & (SIM_PAGE - 1),
