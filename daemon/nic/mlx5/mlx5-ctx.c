@@ -250,5 +250,6 @@ void mlx5_ctx_quiesce(struct nic_ctx *base, uint64_t timeout_nsec)
 			mlx5_qp_to_state(ctx, qp, PRM_OP_2ERR_QP, NIC_QPS_ERR);
 	pos = 0;
 	while ((qp = hash_next(&ctx->qps, &pos, &qpn)))
-		wait_flushed(ctx, qp, end_nsec);
+		if (qp->state != NIC_QPS_RST)
+			wait_flushed(ctx, qp, end_nsec);
 }

@@ -165,7 +165,7 @@ int mlx5_qp_modify(struct nic_ctx *base, uint32_t qpn, enum nic_qp_state state)
 
 /* ---- why a QP is in ERR ------------------------------------------------------------------------------------------ */
 
-/* Client-written memory: what is believed of it is told to this client alone. */
+/* Client-written memory: what is believed of it is told to this client alone. Slots are bounded by the ring's own size. */
 static uint32_t syndrome_at(const struct mlx5_cq *cq, const struct nic_cq *desc, uint64_t index, uint32_t qpn)
 {
 	uint64_t slot = desc->flags & NIC_CQ_COLLAPSED ? 0 : index & ((1ull << desc->log2_entries) - 1);
@@ -179,7 +179,7 @@ static uint32_t syndrome_at(const struct mlx5_cq *cq, const struct nic_cq *desc,
 	return (be32toh(cqe.s_wqe_opcode_qpn) & 0xffffffu) == qpn ? cqe.syndrome : 0;
 }
 
-/* The oldest error among the newest entries; a flush is an answer where there is no other. */
+/* The oldest error among the newest entries, bounded in number; a flush is an answer where there is no other. */
 static uint32_t syndrome_in(struct mlx5_ctx *ctx, const struct mlx5_cq *cq, uint32_t qpn)
 {
 	const struct nic_cq *desc = &cq->queues->base.layout.cqs[cq - cq->queues->cqs];

@@ -775,6 +775,77 @@ static unsigned int n_lines_with(FILE *file, const char *what)
 	return n;
 }
 
+/* Next line of a command, answers left out; false at the end. */
+static bool next_command_line(FILE *file, bool *is_in, char line[256])
+{
+	while (fgets(line, 256, file)) {
+		if (line[0] != ' ' && line[0] != '#')
+			*is_in = strstr(line, " in, ");
+		if (*is_in && line[0] != '#')
+			return true;
+	}
+	return false;
+}
+
+/* A committed value of "*" is one that every run has anew: numbers of objects, addresses, the first PSN. */
+static void assert_line(const char *line, const char *committed)
+{
+	const char *any = strstr(committed, "= *\n");
+
+	if (!any)
+		ASSERT_STREQ(line, committed);
+	else if (strncmp(line, committed, (size_t)(any - committed) + 2) != 0)
+		test_fail(TEST_WHERE, "the trace has %snot %s", line, committed);
+}
+
+static void assert_trace(const char *path, const char *committed_path)
+{
+	FILE *trace = fopen(path, "r"), *committed = fopen(committed_path, "r");
+	char line[256], wanted[256];
+	bool in_trace = false, in_committed = false;
+
+	ASSERT(trace && committed);
+	while (next_command_line(committed, &in_committed, wanted)) {
+		ASSERT(next_command_line(trace, &in_trace, line));
+		assert_line(line, wanted);
+	}
+	ASSERT(!next_command_line(trace, &in_trace, line));
+	fclose(trace);
+	fclose(committed);
+}
+
+TEST(the_commands_of_an_rc_pair_are_the_committed_ones)
+{
+	char path[] = "/tmp/shmemd-trace-XXXXXX", committed[512];
+	const char *data = getenv("SHMEMD_TEST_DATA"), *keep = getenv("SHMEMD_TEST_KEEP_TRACE");
+	int fd = mkstemp(path);
+	struct nic_info info;
+	struct client a, b;
+	struct rig rig;
+
+	ASSERT_GE(fd, 0);
+	close(fd);
+	if (!data)
+		test_skip("SHMEMD_TEST_DATA names no folder");
+	rig_open_mlx5(&rig, 2, path);
+	client_open(&a, rig.nic[0], 1, 1);
+	client_open(&b, rig.nic[1], 2, 1);
+	client_connect(&a, 0, &b, 0);
+	ASSERT_OK(nic_query(rig.nic[0], &info));
+	ASSERT_OK(rig.nic[0]->ops->qp_modify(a.ctx, client_qpn(&a, 0), NIC_QPS_RST));
+	ASSERT_OK(rig.nic[1]->ops->qp_modify(b.ctx, client_qpn(&b, 0), NIC_QPS_RST));
+	client_close(&a);
+	client_close(&b);
+	rig_close(&rig);
+	snprintf(committed, sizeof(committed), "%s/mlx5-trace-%s", data,
+		 info.link == NIC_LINK_ETHERNET ? "roce" : "ib");
+	if (keep)
+		ASSERT_OK(rename(path, keep));
+	else
+		assert_trace(path, committed);
+	unlink(path);
+}
+
 TEST(the_trace_has_every_command_in_words)
 {
 	char path[] = "/tmp/shmemd-trace-XXXXXX";
