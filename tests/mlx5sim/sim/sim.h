@@ -362,6 +362,7 @@ int async_event_alloc(struct call *call);
 int pd_destroy(struct call *call);
 int pd_query(struct call *call);
 int mr_query(struct call *call);
+int mr_reg_dmabuf(struct call *call);
 int mr_destroy(struct call *call);
 int mw_destroy(struct call *call);
 int cq_create(struct call *call);
