@@ -39,7 +39,7 @@ int pd_new(struct call *call, enum object_type type, struct pd **ret_pd)
 
 	if (!call->ufile->has_context)
 		return call_refuse(call, -EINVAL, "no context");
-	if (nic->n_pds >= SIM_MAX_PD)
+	if (nic_count(nic, &nic->n_pds) >= SIM_MAX_PD)
 		return call_refuse(call, -ENOMEM, "more than %u PDs", SIM_MAX_PD);
 	pd = calloc(1, sizeof(*pd));
 	if (!pd)
@@ -157,7 +157,7 @@ static int check_reg(struct call *call, const struct ib_uverbs_reg_mr *cmd)
 		return call_refuse(call, -EINVAL, "address and IOVA differ within a page");
 	if (!cmd->length || cmd->hca_va + cmd->length < cmd->hca_va)
 		return call_refuse(call, -EINVAL, "length");
-	if (call->nic->n_mrs >= SIM_MAX_MR)
+	if (nic_count(call->nic, &call->nic->n_mrs) >= SIM_MAX_MR)
 		return call_refuse(call, -ENOMEM, "more than %u regions", SIM_MAX_MR);
 	return check_remote_access(call, access);
 }
@@ -295,7 +295,7 @@ static int check_dm(struct call *call, const struct dm *dm, const struct ib_uver
 	if (cmd->start > dm->asked_bytes || cmd->length > dm->asked_bytes - cmd->start)
 		return call_refuse(call, -EINVAL, "beyond the %llu bytes",
 				   (unsigned long long)dm->asked_bytes);
-	if (call->nic->n_mrs >= SIM_MAX_MR)
+	if (nic_count(call->nic, &call->nic->n_mrs) >= SIM_MAX_MR)
 		return call_refuse(call, -ENOMEM, "more than %u regions", SIM_MAX_MR);
 	return check_remote_access(call, cmd->access_flags);
 }

@@ -117,6 +117,17 @@ static inline void sim_unlock(struct sim *sim)
 	pthread_mutex_unlock(&sim->lock);
 }
 
+/* One of the counts of what there is on a device. */
+static inline uint32_t nic_count(struct nic *nic, const uint32_t *count)
+{
+	uint32_t n;
+
+	sim_lock(nic->sim);
+	n = *count;
+	sim_unlock(nic->sim);
+	return n;
+}
+
 /* ---- objects: one list for each ufile, newest first -------------------------------------------------------------- */
 
 enum object_type {
