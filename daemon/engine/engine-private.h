@@ -84,6 +84,14 @@ struct copy {
 
 struct mr {
 	struct engine_mr_attr attr;
+	struct mw *mw; /* this is what a bound window opens; NULL for a region */
+};
+
+struct mw {
+	struct engine_mw_attr attr; /* its key is the present one */
+	struct mr *mr; /* in the table of regions while bound; NULL: free */
+	struct mr *of; /* the region */
+	uint32_t qpn; /* type 2: of the QP that bound it */
 };
 
 /* The last region found; good while the table is unchanged. */
@@ -98,6 +106,7 @@ struct mr_want {
 	uint32_t access;
 	uint64_t addr;
 	uint64_t bytes;
+	const struct engine_qp *remote_of; /* the QP that a peer asks through; NULL for the QP's own WQEs, which name no window */
 };
 
 /* ---- packets ------------------------------------------------------------------------------------------------ */
@@ -133,6 +142,7 @@ enum packet_nak {
 #define PACKET_IMM 0x04u
 #define PACKET_SOLICITED 0x08u
 #define PACKET_ACK_REQ 0x10u
+#define PACKET_INVAL 0x20u /* imm is a key to invalidate */
 
 /* Payloads up to this size travel inside the packet when the memory can be addressed. */
 #define PACKET_SMALL_BYTES 128u
@@ -428,6 +438,7 @@ struct engine {
 	uint64_t now_nsec;
 	uint64_t mr_epoch;
 	struct hash qps, cqs, mrs, srqs;
+	struct hash mws; /* by the upper 24 bits of the key */
 	struct list all_qps;
 	struct list fresh, active; /* struct tenant.link: those in credit who come with news; the others, in turn */
 	struct hash tenants; /* struct tenant by pdn */
@@ -577,6 +588,15 @@ void packet_add_seg(struct engine_packet *pkt, const struct mem_span *span);
 /* mr.c */
 int mr_resolve(struct engine *engine, struct mr_cache *cache, const struct mr_want *want,
 	       struct mem_span *ret_span);
+
+int mr_new(struct engine *engine, const struct engine_mr_attr *attr, struct mw *mw, struct mr **ret_mr);
+void mr_free(struct engine *engine, struct mr *mr);
+
+/* mw.c */
+bool mw_allows(const struct mr *mr, const struct mr_want *want);
+uint8_t mw_execute(struct engine_qp *qp, const struct wqe_umr *umr, uint32_t key); /* 0, or a syndrome */
+int mw_invalidate(struct engine_qp *qp, uint32_t key); /* by the peer; -EACCES */
+void mw_free_of(struct engine *engine, const struct mr *mr); /* those bound to a region */
 
 /* copy.c */
 int bounce_init(struct engine *engine);

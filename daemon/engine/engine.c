@@ -56,6 +56,7 @@ int engine_new(const struct engine_attr *attr, const struct engine_ops *ops, voi
 	hash_init(&engine->qps);
 	hash_init(&engine->cqs);
 	hash_init(&engine->mrs);
+	hash_init(&engine->mws);
 	hash_init(&engine->srqs);
 	hash_init(&engine->tenants);
 	r = packet_pool_new(engine);
@@ -92,6 +93,7 @@ struct engine *engine_free(struct engine *engine)
 {
 	struct srq *srq;
 	struct cq *cq;
+	struct mw *mw;
 	struct mr *mr;
 
 	if (!engine)
@@ -102,11 +104,14 @@ struct engine *engine_free(struct engine *engine)
 		engine_cq_destroy(engine, cq->attr.cqn);
 	while ((srq = first_value(&engine->srqs)))
 		engine_srq_destroy(engine, srq->attr.srqn);
+	while ((mw = first_value(&engine->mws)))
+		engine_mw_destroy(engine, mw->attr.key);
 	while ((mr = first_value(&engine->mrs)))
 		engine_mr_destroy(engine, mr->attr.key);
 	hash_deinit(&engine->qps);
 	hash_deinit(&engine->cqs);
 	hash_deinit(&engine->mrs);
+	hash_deinit(&engine->mws);
 	hash_deinit(&engine->srqs);
 	packet_pool_close(engine);
 	tenants_free(engine);

@@ -161,6 +161,7 @@ struct engine_attr {
 	/* What route_get of other engines returns for this one: a QP hears only packets from where its own route leads. */
 	const void *self_route;
 	uint32_t max_srqs; /* 0: none */
+	uint32_t max_mws; /* 0: none, and the opcodes that serve them are unknown */
 };
 
 int engine_new(const struct engine_attr *attr, const struct engine_ops *ops, void *owner,
@@ -175,6 +176,7 @@ struct engine *engine_free(struct engine *engine);
 #define ENGINE_ACCESS_REMOTE_WRITE 0x2u
 #define ENGINE_ACCESS_REMOTE_READ 0x4u
 #define ENGINE_ACCESS_REMOTE_ATOMIC 0x8u
+#define ENGINE_ACCESS_MW_BIND 0x10u /* of MRs alone */
 
 struct engine_mr_attr {
 	uint32_t key; /* lkey and rkey; above SHMD_LKEY_TERMINATE */
@@ -188,6 +190,20 @@ struct engine_mr_attr {
 
 int engine_mr_create(struct engine *engine, const struct engine_mr_attr *attr);
 int engine_mr_destroy(struct engine *engine, uint32_t key); /* -ENOENT */
+
+/*
+ * A memory window: a part of a region under a key of its own, bound and freed by WQEs of RC and UC QPs in its PD. The low
+ * byte of the key is the client's to choose at each binding. Type 2 serves the QP alone that bound it, and can be freed by a
+ * SEND of its peer. When its region goes, it is free.
+ */
+struct engine_mw_attr {
+	uint32_t key; /* the upper 24 bits stay; no region and no other window has them */
+	uint32_t pdn;
+	bool is_type_2;
+};
+
+int engine_mw_create(struct engine *engine, const struct engine_mw_attr *attr); /* free */
+int engine_mw_destroy(struct engine *engine, uint32_t key); /* whatever its low byte is; -ENOENT */
 
 #define ENGINE_CQ_COLLAPSED 0x1u /* every CQE at entry 0 */
 #define ENGINE_CQ_OVERRUN_IGNORE 0x2u /* never look at the consumer index */

@@ -39,19 +39,15 @@ static bool attr_is_valid(const struct engine_mr_attr *attr)
 	       range_fits(attr->mem_offset, attr->length_bytes, attr->mem->size_bytes);
 }
 
-int engine_mr_create(struct engine *engine, const struct engine_mr_attr *attr)
+int mr_new(struct engine *engine, const struct engine_mr_attr *attr, struct mw *mw, struct mr **ret_mr)
 {
-	struct mr *mr;
+	struct mr *mr = malloc(sizeof(*mr));
 	int r;
 
-	if (!attr_is_valid(attr))
-		return -EINVAL;
-	if (engine->mrs.n >= engine->attr.max_mrs)
-		return -ENOSPC;
-	mr = malloc(sizeof(*mr));
 	if (!mr)
 		return -ENOMEM;
 	mr->attr = *attr;
+	mr->mw = mw;
 	r = hash_add(&engine->mrs, attr->key, mr);
 	if (r < 0) {
 		free(mr);
@@ -59,18 +55,40 @@ int engine_mr_create(struct engine *engine, const struct engine_mr_attr *attr)
 	}
 	engine_mem_ref(attr->mem);
 	engine->mr_epoch++;
+	*ret_mr = mr;
 	return 0;
+}
+
+int engine_mr_create(struct engine *engine, const struct engine_mr_attr *attr)
+{
+	struct mr *mr;
+
+	if (!attr_is_valid(attr))
+		return -EINVAL;
+	if (engine->mrs.n >= engine->attr.max_mrs)
+		return -ENOSPC;
+	if (engine->mws.n && hash_get(&engine->mws, attr->key >> 8))
+		return -EEXIST;
+	return mr_new(engine, attr, NULL, &mr);
+}
+
+void mr_free(struct engine *engine, struct mr *mr)
+{
+	hash_remove(&engine->mrs, mr->attr.key);
+	engine->mr_epoch++;
+	engine_mem_unref(mr->attr.mem);
+	free(mr);
 }
 
 int engine_mr_destroy(struct engine *engine, uint32_t key)
 {
-	struct mr *mr = hash_remove(&engine->mrs, key);
+	struct mr *mr = hash_get(&engine->mrs, key);
 
-	if (!mr)
+	if (!mr || mr->mw)
 		return -ENOENT;
-	engine->mr_epoch++;
-	engine_mem_unref(mr->attr.mem);
-	free(mr);
+	if (unlikely(engine->mws.n))
+		mw_free_of(engine, mr);
+	mr_free(engine, mr);
 	return 0;
 }
 
@@ -98,6 +116,8 @@ int mr_resolve(struct engine *engine, struct mr_cache *cache, const struct mr_wa
 		return -EACCES;
 	at = want->addr - mr->attr.iova;
 	if (unlikely(!range_fits(at, want->bytes, mr->attr.length_bytes)))
+		return -EACCES;
+	if (unlikely(mr->mw && !mw_allows(mr, want)))
 		return -EACCES;
 	ret_span->mem = mr->attr.mem;
 	/* bounded: the region lies in its memory, and the span in the region. */

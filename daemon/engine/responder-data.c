@@ -148,18 +148,20 @@ static void fill_datagram_cqe(struct cqe_fields *fields, const struct engine_ud_
 static void write_recv_cqe(struct engine_qp *qp, const struct engine_packet *pkt)
 {
 	struct responder *resp = &qp->resp;
-	bool imm = pkt->flags & PACKET_IMM;
+	bool imm = pkt->flags & PACKET_IMM, inval = pkt->flags & PACKET_INVAL;
 	struct cqe_fields fields = {
 		.cqe_opcode = imm ? SHMD_CQE_RESP_SEND_IMM : SHMD_CQE_RESP_SEND,
 		.solicited = pkt->flags & PACKET_SOLICITED,
 		.wqe_counter = resp->recv_index,
 		.bytes = (uint32_t)resp->done_bytes,
-		.imm = imm ? pkt->imm : 0,
+		.imm = imm || inval ? pkt->imm : 0,
 		.rqpn = pkt->src_qpn,
 	};
 
 	if (pkt->kind == PACKET_WRITE)
 		fields.cqe_opcode = SHMD_CQE_RESP_WRITE_IMM;
+	else if (inval)
+		fields.cqe_opcode = SHMD_CQE_RESP_SEND_INV;
 	if (unlikely(qp->attr.type == ENGINE_QP_UD))
 		fill_datagram_cqe(&fields, &pkt->unreliable.path);
 	resp->has_recv = false;
@@ -182,6 +184,10 @@ static void data_done(struct engine_qp *qp, struct engine_packet *pkt, int statu
 	}
 	if (unlikely(status < 0)) {
 		responder_fail_with(qp, pkt, NAK_REMOTE_OP, SHMD_SYNDROME_LOCAL_PROT_ERR);
+		return;
+	}
+	if (unlikely((pkt->flags & PACKET_INVAL) && mw_invalidate(qp, pkt->imm) < 0)) {
+		responder_fail(qp, pkt, NAK_REMOTE_ACCESS);
 		return;
 	}
 	resp->expected_psn = psn_add(resp->expected_psn, 1);
@@ -234,6 +240,7 @@ static int add_write_target(struct engine_qp *qp, const struct engine_packet *pk
 		/* bounded: raddr and all that is written from there were resolved as a whole. */
 		.addr = resp->raddr + resp->done_bytes,
 		.bytes = pkt->payload_bytes,
+		.remote_of = qp,
 	};
 	struct mem_span span;
 

@@ -100,6 +100,7 @@ static bool step_read(struct engine_qp *qp)
 		.access = ENGINE_ACCESS_REMOTE_READ,
 		.addr = request->raddr + resp->read_done_bytes,
 		.bytes = last ? left : request->mtu_bytes,
+		.remote_of = qp,
 	};
 	struct engine_packet *pkt = request;
 	struct mem_span span = {NULL, 0, 0};

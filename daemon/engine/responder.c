@@ -115,6 +115,7 @@ int responder_resolve_remote(struct engine_qp *qp, const struct engine_packet *p
 		.access = access,
 		.addr = pkt->raddr,
 		.bytes = bytes,
+		.remote_of = qp,
 	};
 
 	if (!(qp->path.access & access))

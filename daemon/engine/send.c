@@ -77,6 +77,7 @@ static enum engine_wqe_kind kind_of(uint8_t opcode)
 {
 	switch (opcode) {
 	case SHMD_OPCODE_NOP:
+	case SHMD_OPCODE_UMR: /* done when it was fetched */
 		return ENGINE_WQE_NOP;
 	case SHMD_OPCODE_RDMA_WRITE:
 		return ENGINE_WQE_WRITE;
@@ -85,6 +86,7 @@ static enum engine_wqe_kind kind_of(uint8_t opcode)
 	case SHMD_OPCODE_RDMA_READ:
 		return ENGINE_WQE_READ;
 	case SHMD_OPCODE_SEND:
+	case SHMD_OPCODE_SEND_INVAL:
 		return ENGINE_WQE_SEND;
 	case SHMD_OPCODE_SEND_IMM:
 		return ENGINE_WQE_SEND_IMM;
@@ -163,7 +165,7 @@ static uint8_t check_sges(struct engine_qp *qp, bool nic_writes)
 	return 0;
 }
 
-/* What can be said before the first packet is sent. */
+/* What can be said before the first packet is sent; and a UMR, which sends none, is done. */
 static uint8_t check_request(struct engine_qp *qp, const struct sent *sent)
 {
 	const struct wqe_request *cur = &qp->req.cur;
@@ -171,6 +173,12 @@ static uint8_t check_request(struct engine_qp *qp, const struct sent *sent)
 
 	if (unlikely(cur->qpn != qp->attr.qpn || (fetch && !qp->path.max_rd_atomic)))
 		return SHMD_SYNDROME_LOCAL_QP_OP_ERR;
+	if (unlikely(cur->opcode == SHMD_OPCODE_UMR || cur->has_inval)) {
+		if (!qp->engine->attr.max_mws || (cur->has_inval && !qp->reliable))
+			return SHMD_SYNDROME_LOCAL_QP_OP_ERR;
+		if (cur->opcode == SHMD_OPCODE_UMR)
+			return mw_execute(qp, &cur->umr, cur->imm);
+	}
 	if (unlikely(qp->attr.type == ENGINE_QP_UD && sent->kind != ENGINE_WQE_NOP)) {
 		if (sent->kind != ENGINE_WQE_SEND && sent->kind != ENGINE_WQE_SEND_IMM)
 			return SHMD_SYNDROME_LOCAL_QP_OP_ERR;
@@ -477,6 +485,7 @@ static int fill_data(struct engine_qp *qp, struct engine_packet *pkt, const stru
 	if (last) {
 		pkt->flags |= PACKET_LAST;
 		pkt->flags |= req->cur.has_imm ? PACKET_IMM : 0;
+		pkt->flags |= req->cur.has_inval ? PACKET_INVAL : 0;
 		pkt->flags |= req->cur.solicited ? PACKET_SOLICITED : 0;
 	}
 	if (likely(qp->reliable) && wants_ack(qp, sent, last))

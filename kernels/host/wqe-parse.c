@@ -2,8 +2,8 @@
 /*
  * Bytes of a WQE to a checked request.
  *
- * Accepted: NOP, SEND, SEND_IMM, RDMA_WRITE, RDMA_WRITE_IMM, RDMA_READ, ATOMIC_CS, ATOMIC_FA, and the masked
- * forms of both at 4 and 8 bytes. Data are either references or one inline segment that ends the WQE.
+ * Accepted: NOP, SEND, SEND_IMM, SEND_INVAL, RDMA_WRITE, RDMA_WRITE_IMM, RDMA_READ, ATOMIC_CS, ATOMIC_FA, and the masked
+ * forms of both at 4 and 8 bytes; UMR in the two forms that bind and free memory windows. Data are either references or one inline segment that ends the WQE.
  * Refused: everything else, zero-length references (hardware reads them as 2 GiB), segments that cross the end
  * of the WQE, inline data where the NIC would have to write, atomics whose result does not fit.
  * No state, no allocation: any thread.
@@ -225,6 +225,61 @@ static int parse_atomic(struct cursor *cur, unsigned int opmod, struct wqe_reque
 	return req->total_bytes == req->atomic.bytes ? 0 : SHMD_SYNDROME_LOCAL_QP_OP_ERR;
 }
 
+/* Segments of a UMR, after mlx5dv.h of rdma-core: mlx5_wqe_umr_ctrl_seg, mlx5_wqe_mkey_context_seg, then inline. */
+#define UMR_CTRL_BYTES 48
+#define UMR_MKEY_BYTES 64
+#define UMR_INLINE_BYTES 64
+#define UMR_INLINE 0x80u
+#define UMR_CHECK_FREE 0x20u
+#define UMR_TRANSLATION_OFFSET 0x10u
+#define UMR_CHECK_QPN 0x08u
+#define UMR_FLAGS (UMR_INLINE | UMR_CHECK_FREE | UMR_TRANSLATION_OFFSET | UMR_CHECK_QPN)
+#define UMR_MASK_QPN (1u << 14)
+#define UMR_MASK_ALWAYS (1u << 29 | 1u << 13) /* free, key */
+#define UMR_MASK_BIND (1u | 1u << 6 | 0xfu << 18) /* length, start, access */
+#define MKEY_FREE 0x40u
+
+static uint32_t umr_access(uint8_t bits)
+{
+	/* local write, remote write, remote read, atomic */
+	return (bits >> 3 & 1) | (bits >> 5 & 1) << 1 | (bits >> 4 & 1) << 2 | (bits >> 6 & 1) << 3;
+}
+
+static int parse_umr_target(struct cursor *cur, const uint8_t *mkey, struct wqe_umr *umr)
+{
+	const uint8_t *seg = take(cur, UMR_INLINE_BYTES);
+	uint64_t total_bytes = 0;
+
+	umr->access = umr_access(mkey[2]);
+	umr->start = load64(mkey + 16);
+	umr->length_bytes = load64(mkey + 24);
+	return seg ? add_sge(seg, &umr->of, &total_bytes) : SHMD_SYNDROME_LOCAL_QP_OP_ERR;
+}
+
+static int parse_umr(struct cursor *cur, struct wqe_request *req)
+{
+	const uint8_t *ctrl = take(cur, UMR_CTRL_BYTES), *mkey = take(cur, UMR_MKEY_BYTES);
+	struct wqe_umr *umr = &req->umr;
+	uint64_t mask;
+	int r = 0;
+
+	if (!ctrl || !mkey || !(ctrl[0] & UMR_INLINE) || (ctrl[0] & ~UMR_FLAGS) || ctrl[6] || ctrl[7])
+		return SHMD_SYNDROME_LOCAL_QP_OP_ERR;
+	memset(umr, 0, sizeof(*umr));
+	mask = load64(ctrl + 8);
+	umr->names_qp = mask & UMR_MASK_QPN;
+	umr->must_be_free = ctrl[0] & UMR_CHECK_FREE;
+	umr->key_tag = mkey[7];
+	umr->qpn = load32(mkey + 4) >> 8;
+	mask &= ~(uint64_t)UMR_MASK_QPN;
+	umr->is_bind = mask == (UMR_MASK_ALWAYS | UMR_MASK_BIND);
+	if ((!umr->is_bind && mask != UMR_MASK_ALWAYS) || mkey[0] != (umr->is_bind ? 0 : MKEY_FREE))
+		return SHMD_SYNDROME_LOCAL_QP_OP_ERR;
+	if (umr->is_bind)
+		r = parse_umr_target(cur, mkey, umr);
+	return r || cur->bytes ? SHMD_SYNDROME_LOCAL_QP_OP_ERR : 0;
+}
+
 static int parse_segments(struct cursor *cur, unsigned int opmod, struct wqe_request *req)
 {
 	int r;
@@ -235,8 +290,13 @@ static int parse_segments(struct cursor *cur, unsigned int opmod, struct wqe_req
 	case SHMD_OPCODE_SEND_IMM:
 		req->has_imm = true;
 		return parse_data(cur, true, req);
+	case SHMD_OPCODE_SEND_INVAL:
+		req->has_inval = true;
+		__attribute__((fallthrough));
 	case SHMD_OPCODE_SEND:
 		return parse_data(cur, true, req);
+	case SHMD_OPCODE_UMR:
+		return parse_umr(cur, req);
 	case SHMD_OPCODE_RDMA_WRITE_IMM:
 		req->has_imm = true;
 		__attribute__((fallthrough));
@@ -278,6 +338,8 @@ static inline int parse(const void *wqe, size_t bytes, bool has_av, struct wqe_r
 	/* bounded: 63 units of 16 bytes. */
 	req->n_wqebbs = (cur.bytes + SHMD_WQEBB_BYTES - 1) >> SHMD_WQEBB_SHIFT;
 	take(&cur, sizeof(struct shmd_wqe_ctrl_seg));
+	if (has_av && req->opcode == SHMD_OPCODE_UMR)
+		return SHMD_SYNDROME_LOCAL_QP_OP_ERR;
 	if (has_av && req->opcode != SHMD_OPCODE_NOP) {
 		r = parse_av(&cur, req);
 		if (r)

@@ -31,6 +31,18 @@ struct wqe_atomic {
 	uint64_t swap_or_add, compare, swap_mask, compare_mask, boundary;
 };
 
+/* What a UMR that binds or frees a memory window asks for. Access bits are those of enum ibv_access_flags. */
+struct wqe_umr {
+	bool is_bind; /* else the window is freed */
+	bool names_qp; /* one of type 2 */
+	bool must_be_free;
+	uint8_t key_tag; /* low byte of the key from now on */
+	uint32_t qpn; /* 24 bits */
+	uint32_t access;
+	uint64_t start, length_bytes;
+	struct wqe_sge of; /* what it is bound to */
+};
+
 struct wqe_request {
 	uint8_t opcode; /* enum shmd_wqe_opcode, one of the supported ones */
 	uint8_t n_wqebbs; /* 1..16 */
@@ -38,8 +50,9 @@ struct wqe_request {
 	uint8_t completion; /* SHMD_WQE_CE_* */
 	bool solicited;
 	bool has_imm;
+	bool has_inval;
 	uint16_t wqe_index;
-	uint32_t imm; /* host order */
+	uint32_t imm; /* host order; or the key to invalidate, or the key of the window */
 	uint32_t qpn;
 	uint64_t raddr;
 	uint32_t rkey;
@@ -49,6 +62,7 @@ struct wqe_request {
 	const uint8_t *inline_data; /* ... pointing into the caller's copy */
 	unsigned int n_sges; /* data by reference; inline and references are not mixed */
 	struct wqe_sge sges[WQE_MAX_SGES];
+	struct wqe_umr umr; /* of the opcode UMR only */
 	/* Set by wqe_parse_av() only, for other opcodes than NOP. */
 	uint64_t av_key; /* DC access key, or Q_Key in the upper half */
 	uint32_t av_qpn;

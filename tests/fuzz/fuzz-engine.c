@@ -166,7 +166,7 @@ static void reg(struct lab *lab, struct side *side, unsigned int which)
 		.key = side->key[which],
 		.pdn = 1,
 		.access = ENGINE_ACCESS_LOCAL_WRITE | ENGINE_ACCESS_REMOTE_WRITE |
-			  ENGINE_ACCESS_REMOTE_READ | ENGINE_ACCESS_REMOTE_ATOMIC,
+			  ENGINE_ACCESS_REMOTE_READ | ENGINE_ACCESS_REMOTE_ATOMIC | ENGINE_ACCESS_MW_BIND,
 		.iova = side->iova[which],
 		.length_bytes = which == DATA ? DATA_BYTES : QUEUE_MR_BYTES,
 		.mem = &side->mems[which].mem,
@@ -302,6 +302,20 @@ static void connect_side(struct lab *lab, struct side *side)
 		modify(lab, side, ENGINE_QP_INIT + i, sets[type_of(lab, side)][i]);
 }
 
+/* Each side has one, of type 1 and of type 2. Keys and their tags are few, so that many fit. */
+static uint32_t window_key(const struct lab *lab, const struct side *side)
+{
+	return 0x770000u + (side != lab->sides) * 0x100u;
+}
+
+static void create_window(struct lab *lab, struct side *side)
+{
+	struct engine_mw_attr attr = {.key = window_key(lab, side), .pdn = 1, .is_type_2 = side != lab->sides};
+	int r = engine_mw_create(lab->engine, &attr);
+
+	assert_bug(r == 0);
+}
+
 static void side_init(struct lab *lab, unsigned int i, enum mem_mode mode)
 {
 	struct side *side = &lab->sides[i];
@@ -332,6 +346,7 @@ static void side_init(struct lab *lab, unsigned int i, enum mem_mode mode)
 	}
 	if (lab->has_srq)
 		create_srq(lab, side);
+	create_window(lab, side);
 	create_qp(lab, side);
 }
 
@@ -459,6 +474,14 @@ static unsigned int put_av(struct lab *lab, uint8_t *wqe, const struct side *pee
 	return 4;
 }
 
+static void push(struct side *side, uint8_t *wqe, unsigned int ds)
+{
+	put32(wqe + 4, side->qpn << 8 | ds);
+	for (unsigned int i = 0; i < (ds + 3) / 4; i++, side->pi++)
+		memcpy(side->q->sq + (side->pi & ((1u << LOG2_SQ) - 1)) * 64u, wqe + 64u * i, 64);
+	side->q->dbrec.snd = htobe32(side->pi);
+}
+
 /* A request that makes sense up to a point. */
 static void post(struct lab *lab, struct side *side)
 {
@@ -490,10 +513,56 @@ static void post(struct lab *lab, struct side *side)
 	}
 	for (unsigned int i = 0; i < n_sges && opcode != SHMD_OPCODE_NOP; i++)
 		put_sge(lab, wqe + 16 * ds++, side);
-	put32(wqe + 4, side->qpn << 8 | ds);
-	for (unsigned int i = 0; i < (ds + 3) / 4; i++, side->pi++)
-		memcpy(side->q->sq + (side->pi & ((1u << LOG2_SQ) - 1)) * 64u, wqe + 64u * i, 64);
-	side->q->dbrec.snd = htobe32(side->pi);
+	push(side, wqe, ds);
+}
+
+/* A UMR: binds or frees the side's own window. */
+static void post_umr(struct lab *lab, struct side *side)
+{
+	uint8_t how = (uint8_t)take(lab, 1), tags = (uint8_t)take(lab, 1), wqe[256] = {0};
+	bool is_bind = how & 1, is_type_2 = (side != lab->sides) ^ (how >> 1 & 1);
+	uint32_t at = take(lab, 2) & 0xfff, mask = 1u << 29 | 1u << 13 | (is_type_2 ? 1u << 14 : 0);
+	unsigned int m = how >> 2 & 1;
+
+	put32(wqe, (uint32_t)side->pi << 8 | SHMD_OPCODE_UMR);
+	wqe[11] = 0x08;
+	put32(wqe + 12, window_key(lab, how & 0x08 ? &lab->sides[side == lab->sides] : side) | (tags & 3));
+	wqe[16] = 0x90 | (is_type_2 ? 0x20 : 0);
+	put32(wqe + 28, is_bind ? mask | 1u | 1u << 6 | 0xfu << 18 : mask);
+	wqe[64] = is_bind ? 0 : 0x40;
+	wqe[66] = 0x78;
+	put32(wqe + 68, (is_type_2 && is_bind ? side->qpn : 0xffffff) << 8 | (tags >> 2 & 3));
+	if (is_bind) {
+		put64(wqe + 80, how & 0x10 ? 0 : side->iova[m] + at);
+		put32(wqe + 92, 64);
+		put32(wqe + 128, 64);
+		put32(wqe + 132, side->key[m]);
+		put64(wqe + 136, side->iova[m] + at);
+	}
+	push(side, wqe, is_bind ? 12 : 8);
+}
+
+/* A WRITE or READ of the peer's window, or a SEND that frees it. */
+static void post_through_window(struct lab *lab, struct side *side)
+{
+	static const uint8_t opcodes[] = {SHMD_OPCODE_RDMA_WRITE, SHMD_OPCODE_RDMA_READ, SHMD_OPCODE_SEND_INVAL,
+					  SHMD_OPCODE_RDMA_WRITE};
+	const struct side *peer = &lab->sides[side == lab->sides];
+	uint8_t how = (uint8_t)take(lab, 1), opcode = opcodes[how & 3], wqe[256] = {0};
+	uint32_t key = window_key(lab, peer) | (how >> 2 & 3);
+	unsigned int ds = 1;
+
+	put32(wqe, (uint32_t)side->pi << 8 | opcode);
+	wqe[11] = 0x08;
+	if (opcode == SHMD_OPCODE_SEND_INVAL) {
+		put32(wqe + 12, key);
+	} else {
+		put64(wqe + 16, (how & 0x10 ? 0 : peer->iova[how >> 5 & 1]) + (take(lab, 2) & 0xfff));
+		put32(wqe + 24, key);
+		ds++;
+	}
+	put_sge(lab, wqe + 16 * ds++, side);
+	push(side, wqe, ds);
 }
 
 static void post_recv(struct lab *lab, struct side *side)
@@ -555,6 +624,8 @@ static void one_op(struct lab *lab)
 	case 16: step(lab); break;
 	case 17: modify(lab, side, ENGINE_QP_RST, 0); break;
 	case 18: modify(lab, side, ENGINE_QP_ERR, 0); break;
+	case 29: post_umr(lab, side); engine_doorbell(lab->engine, side->qpn); break;
+	case 30: post_through_window(lab, side); engine_doorbell(lab->engine, side->qpn); break;
 	default: post(lab, side); engine_doorbell(lab->engine, side->qpn); break;
 	}
 }
@@ -594,6 +665,7 @@ static void side_deinit(struct lab *lab, struct side *side)
 
 		assert_bug(r == 0);
 	}
+	assert_bug(engine_mw_destroy(lab->engine, window_key(lab, side)) == 0);
 	for (unsigned int c = 0; c < 2; c++) {
 		int r = engine_cq_destroy(lab->engine, cqn_of(lab, side, c));
 
@@ -605,7 +677,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 {
 	static const uint32_t chunks[] = {256, 1024, 4096, 65536};
 	static struct lab lab;
-	struct engine_attr attr = {.max_qps = 80, .max_cqs = 4, .max_mrs = 4, .max_srqs = N_SIDES, .self_route = &lab};
+	struct engine_attr attr = {
+		.max_qps = 80,
+		.max_cqs = 4,
+		.max_mrs = 8,
+		.max_srqs = N_SIDES,
+		.max_mws = N_SIDES,
+		.self_route = &lab,
+	};
 	uint8_t head;
 	int r;
 

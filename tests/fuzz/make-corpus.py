@@ -8,7 +8,7 @@ import pathlib
 import struct
 import sys
 
-OPCODES = {"nop": 0x00, "write": 0x08, "write-imm": 0x09, "send": 0x0a, "send-imm": 0x0b, "read": 0x10,
+OPCODES = {"nop": 0x00, "send-inval": 0x01, "umr": 0x25, "write": 0x08, "write-imm": 0x09, "send": 0x0a, "send-imm": 0x0b, "read": 0x10,
            "cs": 0x11, "fa": 0x12, "masked-cs": 0x14, "masked-fa": 0x15}
 
 
@@ -39,6 +39,14 @@ def av(qpn=0x123, extended=True, key=0x11112222 << 32, gid=0):
     return short + (bytes(16) + bytes([gid]) + bytes(15) if extended else b"")
 
 
+def umr(is_bind):
+    """Of a window of type 2."""
+    mask = 1 << 29 | 1 << 13 | 1 << 14 | (0x3c0041 if is_bind else 0)
+    control = struct.pack(">IIQ", 0xb0000000 if is_bind else 0x98000000, 0, mask) + bytes(32)
+    key = struct.pack(">IIQQQ", 0x7800 if is_bind else 0x40000000, 0x12321, 0, 0x20000, 64) + bytes(32)
+    return (control, key, sge() + bytes(48)) if is_bind else (control, key)
+
+
 def wqe_seeds():
     words = struct.pack(">QQ", 1, 2)
     yield "nop", wqe("nop")
@@ -67,6 +75,10 @@ def wqe_seeds():
     yield "masked-compare-swap-8", wqe("masked-cs", raddr(), words + words, sge(8), opmod=9)
     yield "atomic-wrong-size", wqe("fa", raddr(), words, sge(12))
     yield "atomic-wrong-opmod", wqe("masked-fa", raddr(), words, sge(8), opmod=0x3f)
+    yield "send-with-invalidate", wqe("send-inval", sge(), imm=0x7700)
+    yield "window-bind", wqe("umr", *umr(True), imm=0x7700)
+    yield "window-bind-cut-short", wqe("umr", *umr(True)[:2], imm=0x7700)
+    yield "window-free", wqe("umr", *umr(False), imm=0x7700)
     yield "ds-0", wqe("write", raddr(), sge(), ds=0)
     yield "ds-behind-the-end", wqe("write", raddr(), sge(), ds=63)
     yield "receive-then-terminator", sge(100) + sge(200) + struct.pack(">IIQ", 0, 0x100, 0)
@@ -188,6 +200,29 @@ def unreliable_seeds():
     yield "srq-error-and-reset", head(kind=RC | SRQ) + recv(0x1c0) * 2 + send + RUN + b"\x92" + RUN + b"\x91" + RUN
 
 
+def window(how, tags, offset, side=B):
+    return bytes([side | 29, how, tags]) + struct.pack("<H", offset)
+
+
+def through_window(how, offset, *refs):
+    return bytes([30, how]) + (b"" if how & 3 == 2 else struct.pack("<H", offset)) + b"".join(refs)
+
+
+def window_seeds():
+    bind, free = window(1, 4, 0x100), window(0, 1, 0)
+    write, read, inval = through_window(4, 0x108, ref(8, 0)), through_window(5, 0x100, ref(8, 0)), \
+        through_window(6, 0, ref(8, 0))
+    for memory, name in enumerate(("pointer", "sync", "delay", "mixed")):
+        yield f"window-{name}", head(0, memory) + bind + RUN + write + read + RUN + recv(0x100) + inval + RUN + write + RUN
+    yield "window-freed", head() + bind + b"\x85" + RUN + free + b"\x85" + RUN + read + RUN
+    yield "window-twice", head() + bind * 2 + RUN + write + RUN
+    yield "window-of-the-other-side", head() + window(9, 4, 0x100) + RUN
+    yield "window-of-type-1", head() + window(1, 4, 0x100, A) + RUN + window(1, 9, 0x100, A) + RUN + window(0, 2, 0, A) + RUN
+    yield "window-without-its-region", head() + bind + RUN + b"\x8a" + write + RUN
+    yield "window-beyond-its-region", head() + window(1, 4, 0xfff) + RUN
+    yield "window-not-bound", head() + recv(0x100) + inval + RUN
+
+
 def config_seeds():
     yield "empty", b""
     yield "comments", b"# nothing\n\n   # more\n"
@@ -207,7 +242,7 @@ def config_seeds():
 
 def main():
     root = pathlib.Path(sys.argv[1])
-    for folder, seeds in (("wqe", wqe_seeds), ("engine", engine_seeds),
+    for folder, seeds in (("wqe", wqe_seeds), ("engine", engine_seeds), ("engine", window_seeds),
                           ("engine", unreliable_seeds), ("config", config_seeds)):
         (root / folder).mkdir(parents=True, exist_ok=True)
         for name, data in seeds():

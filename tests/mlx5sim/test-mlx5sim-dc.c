@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * DC, CQs that change, device memory, the clock, and what is not there: asked through libibverbs and libmlx5. Runs under mlx5sim with two devices
+ * DC, CQs that change, memory windows, device memory, the clock, and what is not there: asked through libibverbs and libmlx5. Runs under mlx5sim with two devices
  * on RoCE.
  */
 #include "tests/lib/test.h"
@@ -84,6 +84,77 @@ TEST(dct_goes_to_rtr_and_no_further_and_needs_an_srq)
 	attr.qp_state = IBV_QPS_RTR;
 	ASSERT_EQ(ibv_modify_qp(dc.dct, &attr, DCT_RTR_MASK), EINVAL);
 	dc_deinit(&dc);
+}
+
+/* ---- memory windows ---- */
+
+static enum ibv_wc_status write_by_key(const struct side *side, struct ibv_qp *qp, uint32_t rkey,
+				       uint64_t addr)
+{
+	post_send(side, qp,
+		  (struct ibv_send_wr){.opcode = IBV_WR_RDMA_WRITE, .wr.rdma = {addr, rkey}}, 64);
+	return wait_wc(side->cq).status;
+}
+
+TEST(memory_window_opens_its_part_of_a_region_until_it_goes)
+{
+	struct ibv_mw_bind bind = {
+		.bind_info = {.length = 4096, .mw_access_flags = IBV_ACCESS_REMOTE_WRITE},
+		.send_flags = IBV_SEND_SIGNALED};
+	struct ibv_qp *a, *b;
+	struct side sides[2];
+	struct ibv_mr *mr;
+	struct ibv_mw *mw;
+	uint32_t first;
+
+	sides_init(sides);
+	a = make_qp(&sides[0], IBV_QPT_RC, NULL);
+	b = make_qp(&sides[1], IBV_QPT_RC, NULL);
+	mr = ibv_reg_mr(sides[1].pd, sides[1].memory, BYTES,
+			IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
+	mw = ibv_alloc_mw(sides[1].pd, IBV_MW_TYPE_1);
+	ASSERT(a && b && mr && mw);
+	ASSERT_EQ(ibv_dealloc_pd(sides[1].pd), EBUSY);
+	connect_to(a, &sides[1], b->qp_num);
+	connect_to(b, &sides[0], a->qp_num);
+	first = mw->rkey;
+	bind.bind_info.mr = mr;
+	bind.bind_info.addr = (uintptr_t)sides[1].memory + 4096;
+	ASSERT_EQ(ibv_bind_mw(b, mw, &bind), 0);
+	ASSERT_EQ(wait_wc(sides[1].cq).opcode, IBV_WC_BIND_MW);
+	ASSERT_NE(mw->rkey, first);
+	ASSERT_EQ(write_by_key(&sides[0], a, mw->rkey, bind.bind_info.addr), IBV_WC_SUCCESS);
+	ASSERT_MEMEQ(sides[1].memory + 4096, sides[0].memory, 64);
+	ASSERT_EQ(ibv_dealloc_mw(mw), 0);
+	ASSERT_EQ(write_by_key(&sides[0], a, mw->rkey, bind.bind_info.addr), IBV_WC_REM_ACCESS_ERR);
+	ASSERT_EQ(ibv_destroy_qp(a), 0);
+	ASSERT_EQ(ibv_destroy_qp(b), 0);
+	ASSERT_EQ(ibv_dereg_mr(mr), 0);
+	sides_deinit(sides);
+}
+
+TEST(memory_window_to_a_region_that_may_not_be_bound_to_is_refused)
+{
+	struct ibv_mw_bind bind = {
+		.bind_info = {.length = 4096, .mw_access_flags = IBV_ACCESS_REMOTE_WRITE},
+		.send_flags = IBV_SEND_SIGNALED};
+	struct side sides[2];
+	struct ibv_mw *mw;
+	struct ibv_qp *b;
+
+	sides_init(sides);
+	b = make_qp(&sides[1], IBV_QPT_RC, NULL);
+	mw = ibv_alloc_mw(sides[1].pd, IBV_MW_TYPE_1);
+	ASSERT(b && mw);
+	connect_to(b, &sides[0], 0xabcd);
+	bind.bind_info.mr = sides[1].mr;
+	bind.bind_info.addr = (uintptr_t)sides[1].memory;
+	ASSERT_EQ(ibv_bind_mw(b, mw, &bind), 0);
+	ASSERT_EQ(wait_wc(sides[1].cq).status, IBV_WC_MW_BIND_ERR);
+	ASSERT_EQ(state_of(b), IBV_QPS_ERR);
+	ASSERT_EQ(ibv_destroy_qp(b), 0);
+	ASSERT_EQ(ibv_dealloc_mw(mw), 0);
+	sides_deinit(sides);
 }
 
 /* ---- device memory and clock ---- */

@@ -647,3 +647,58 @@ TEST(counters_count_the_retries_of_their_qps)
 	destroy(counters);
 	pair_deinit(ends);
 }
+
+static uint32_t pd_number(struct ibv_pd *pd)
+{
+	struct mlx5dv_pd dv;
+	struct mlx5dv_obj obj = {.pd = {.in = pd, .out = &dv}};
+
+	ASSERT_EQ(mlx5dv_init_obj(&obj, MLX5DV_OBJ_PD), 0);
+	return dv.pdn;
+}
+
+/* Of a memfd that stands for a dmabuf: the bytes at its offset are written, and no others. */
+TEST(region_of_a_dmabuf_is_where_its_offset_says)
+{
+	struct end ends[2];
+	struct ibv_mr *mr;
+	struct ibv_pd *pd;
+	uint8_t cqe[64];
+	int null;
+
+	end_open(&ends[1], 1);
+	pd = ibv_alloc_pd(ends[1].context);
+	ASSERT(pd);
+	mr = ibv_reg_dmabuf_mr(pd, DATA_AT + 0x1000, 0x1000, DATA_IOVA, ends[1].memfd,
+			       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+	ASSERT(mr);
+	/* By its number a PD of verbs is good for commands. */
+	destroy(ends[1].pd);
+	ends[1].pd = NULL;
+	ends[1].pdn = pd_number(pd);
+	make_cq(&ends[1]);
+	make_qp(&ends[1]);
+	end_init(&ends[0], 0);
+	connect_to(&ends[0], &ends[1]);
+	connect_to(&ends[1], &ends[0]);
+	post_rdma(&ends[0], WQE_WRITE, DATA_IOVA + 8, mr->rkey, 64);
+	ASSERT_EQ(wait_cqe(&ends[0], cqe), CQE_REQUESTER);
+	ASSERT_EQ(data_of(&ends[1])[0x1007], 2);
+	ASSERT_EQ(data_of(&ends[1])[0x1008], 1);
+	ASSERT_EQ(data_of(&ends[1])[0x1008 + 63], 1);
+	ASSERT_EQ(data_of(&ends[1])[0x1008 + 64], 2);
+	null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	ASSERT(!ibv_reg_dmabuf_mr(pd, 0, 0x1000, 0, null, IBV_ACCESS_LOCAL_WRITE));
+	ASSERT_EQ(errno, EINVAL);
+	ASSERT(!ibv_reg_dmabuf_mr(pd, END_BYTES - 0x1000, 0x2000, 0, ends[1].memfd,
+				  IBV_ACCESS_LOCAL_WRITE));
+	ASSERT_EQ(errno, EINVAL);
+	ASSERT(!ibv_reg_dmabuf_mr(pd, 8, 0x1000, 0, ends[1].memfd, IBV_ACCESS_LOCAL_WRITE));
+	ASSERT_EQ(errno, EINVAL);
+	close(null);
+	ASSERT_EQ(ibv_dereg_mr(mr), 0);
+	destroy(ends[1].qp);
+	ends[1].qp = NULL;
+	ASSERT_EQ(ibv_dealloc_pd(pd), 0);
+	pair_deinit(ends);
+}

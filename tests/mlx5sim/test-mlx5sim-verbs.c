@@ -548,6 +548,29 @@ TEST(memory_registered_twice_is_one_memory)
 	pair_deinit(ends);
 }
 
+/* A registration over both must not give the page of the one that lives another memory. */
+TEST(page_of_a_region_that_lives_stays_one_beside_that_of_one_that_is_gone)
+{
+	struct ibv_mr *lives, *gone, *both;
+	struct end ends[2];
+
+	pair_init(ends, ALL_ACCESS);
+	ASSERT_EQ(ibv_dereg_mr(ends[1].mr), 0);
+	lives = ibv_reg_mr(ends[1].pd, ends[1].memory, 4096, ALL_ACCESS);
+	gone = ibv_reg_mr(ends[1].pd, ends[1].memory + 4096, 4096, ALL_ACCESS);
+	ASSERT(lives && gone);
+	ASSERT_EQ(ibv_dereg_mr(gone), 0);
+	both = ibv_reg_mr(ends[1].pd, ends[1].memory, 8192, ALL_ACCESS);
+	ASSERT(both);
+	ASSERT_EQ(request(ends, IBV_WR_RDMA_WRITE, ends[0].mr->lkey,
+			  (uintptr_t)ends[1].memory + 128, lives->rkey),
+		  IBV_WC_SUCCESS);
+	ASSERT_EQ(ends[1].memory[128], 1);
+	ASSERT_EQ(ibv_dereg_mr(lives), 0);
+	ends[1].mr = both;
+	pair_deinit(ends);
+}
+
 /* The client is killed in mid-life; its peer finds out by retries, and the device is as good as new. */
 TEST(killed_client_leaves_nothing_behind)
 {

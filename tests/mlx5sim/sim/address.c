@@ -185,7 +185,7 @@ static int ah_new(struct call *call, struct pd *pd, struct ah **ret_ah)
 	struct ah *ah;
 	int r;
 
-	if (call->nic->n_ahs >= SIM_MAX_AH)
+	if (nic_count(call->nic, &call->nic->n_ahs) >= SIM_MAX_AH)
 		return call_refuse(call, -ENOMEM, "more than %u address handles", SIM_MAX_AH);
 	ah = calloc(1, sizeof(*ah));
 	if (!ah)

@@ -187,7 +187,7 @@ static int read_params(struct call *call, struct cq_params *ret)
 		return call_refuse(call, -EOPNOTSUPP, "driver flags 0x%x", driver->flags);
 	if (driver->db_addr & 7)
 		return call_refuse(call, -EINVAL, "the doorbell record is not aligned");
-	if (call->nic->n_cqs >= SIM_MAX_CQ)
+	if (nic_count(call->nic, &call->nic->n_cqs) >= SIM_MAX_CQ)
 		return call_refuse(call, -ENOMEM, "more than %u CQs", SIM_MAX_CQ);
 	return 0;
 }
@@ -373,6 +373,7 @@ static int move_ring(struct call *call, struct cq *cq, uint64_t addr, uint32_t l
 		return r;
 	ring = memory_at(memory, addr);
 	sim_lock(call->nic->sim);
+	nic_catch_up(call->nic->sim);
 	r = engine_cq_resize(call->nic->engine, cq->cqn, ring, log2_entries);
 	if (r == 0) {
 		cq->ring = ring;

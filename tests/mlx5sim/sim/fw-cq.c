@@ -37,7 +37,7 @@ static int check(struct fw_cmd *cmd)
 	if (fw_get(cmd, CQC(DBR_ADDR)) & 7)
 		return fw_fail(cmd, PRM_STATUS_BAD_PARAM, CQC(DBR_ADDR),
 			       "the doorbell record is not aligned");
-	if (cmd->nic->n_cqs >= SIM_MAX_CQ)
+	if (nic_count(cmd->nic, &cmd->nic->n_cqs) >= SIM_MAX_CQ)
 		return fw_fail(cmd, PRM_STATUS_LIM, 0, "more than %u CQs", SIM_MAX_CQ);
 	return 0;
 }

@@ -58,7 +58,7 @@ static int check_rmp(struct fw_cmd *cmd)
 	if (fw_get(cmd, WQ(WQ_UMEM_OFFSET)) % SHMD_WQEBB_BYTES)
 		return fw_fail(cmd, PRM_STATUS_BAD_PARAM, WQ(WQ_UMEM_OFFSET),
 			       "the ring is not aligned");
-	if (cmd->nic->n_srqs >= SIM_MAX_SRQ)
+	if (nic_count(cmd->nic, &cmd->nic->n_srqs) >= SIM_MAX_SRQ)
 		return fw_fail(cmd, PRM_STATUS_LIM, 0, "more than %u SRQs", SIM_MAX_SRQ);
 	return 0;
 }
@@ -197,7 +197,7 @@ static int check_dct(struct fw_cmd *cmd)
 	if (fw_get(cmd, DCTC(COUNTER_SET_ID)) &&
 	    !fw_object(cmd, PRM_OP_ALLOC_Q_COUNTER, DCTC(COUNTER_SET_ID), "set of counters"))
 		return -EREMOTEIO;
-	if (cmd->nic->n_qps >= SIM_MAX_QP)
+	if (nic_count(cmd->nic, &cmd->nic->n_qps) >= SIM_MAX_QP)
 		return fw_fail(cmd, PRM_STATUS_LIM, 0, "more than %u QPs", SIM_MAX_QP);
 	return 0;
 }

@@ -31,7 +31,7 @@ int fw_alloc_pd(struct fw_cmd *cmd)
 	struct pd *pd;
 	int r;
 
-	if (cmd->nic->n_pds >= SIM_MAX_PD)
+	if (nic_count(cmd->nic, &cmd->nic->n_pds) >= SIM_MAX_PD)
 		return fw_fail(cmd, PRM_STATUS_LIM, 0, "more than %u PDs", SIM_MAX_PD);
 	r = pd_new(cmd->call, OBJECT_DEVX, &pd);
 	if (r < 0)
@@ -113,7 +113,7 @@ static int check(struct fw_cmd *cmd)
 	if (remote_write && !fw_get(cmd, MKC(LW)))
 		return fw_fail(cmd, PRM_STATUS_BAD_PARAM, MKC(LW),
 			       "remote write or atomic without local write");
-	if (cmd->nic->n_mrs >= SIM_MAX_MR)
+	if (nic_count(cmd->nic, &cmd->nic->n_mrs) >= SIM_MAX_MR)
 		return fw_fail(cmd, PRM_STATUS_LIM, 0, "more than %u keys", SIM_MAX_MR);
 	return check_range(cmd);
 }

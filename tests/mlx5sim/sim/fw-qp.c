@@ -246,7 +246,7 @@ static int check(struct fw_cmd *cmd)
 	if (fw_get(cmd, PRM_CREATE_QP_IN_UMEM_OFFSET) % SHMD_WQEBB_BYTES)
 		return fw_fail(cmd, PRM_STATUS_BAD_PARAM, PRM_CREATE_QP_IN_UMEM_OFFSET,
 			       "the ring is not aligned");
-	if (cmd->nic->n_qps >= SIM_MAX_QP)
+	if (nic_count(cmd->nic, &cmd->nic->n_qps) >= SIM_MAX_QP)
 		return fw_fail(cmd, PRM_STATUS_LIM, 0, "more than %u QPs", SIM_MAX_QP);
 	return 0;
 }

@@ -139,15 +139,57 @@ static int map_segment(struct memory *memory, const struct sim_segment *segment,
 	return p == MAP_FAILED ? -errno : 0;
 }
 
-static int pin(struct call *call, uint64_t addr, uint64_t bytes, uint32_t flags, bool writable,
-	       struct memory **ret_memory)
+/* The descriptor of a segment, which is the caller's from now on; -1 none. */
+static int fd_of_segment(const struct sim_segment *segment, int *fds, unsigned int n_fds)
 {
-	_cleanup_(memory_unrefp) struct memory *memory = calloc(1, sizeof(*memory));
+	int index = segment->fd_index, fd;
+
+	if (index < 0 || (unsigned int)index >= n_fds)
+		return -1;
+	fd = fds[index];
+	fds[index] = -1;
+	return fd;
+}
+
+/*
+ * Maps the pages of [addr, addr + bytes) at `at`. Pages whose memfd nobody has any more, since their object is gone, are
+ * pinned afresh, and no others: those beside them may be in use by something that lives.
+ */
+static int pin_at(struct call *call, struct memory *memory, uint64_t at, uint64_t addr,
+		  uint64_t bytes, uint32_t flags, bool writable)
+{
+	uint64_t page = addr & ~(uint64_t)(SIM_PAGE - 1);
 	struct sim_segment segments[SIM_SEGMENTS_MAX];
 	int fds[SIM_SEGMENTS_MAX], n, r = 0;
 	unsigned int n_fds;
-	uint64_t at = 0;
+
+	n = upcall_pin(call->reply, addr, bytes, flags, segments, fds, &n_fds);
+	for (int i = 0; i < n && r == 0; i++) {
+		int fd = fd_of_segment(&segments[i], fds, n_fds);
+
+		if (segments[i].bytes > memory->bytes - at || memory->n_files == SIM_SEGMENTS_MAX) {
+			safe_close(fd);
+			r = -EIO;
+			break;
+		}
+		r = map_segment(memory, &segments[i], at, writable, fd);
+		if (r == -ESTALE && !(flags & SIM_PIN_AFRESH))
+			r = pin_at(call, memory, at, page, segments[i].bytes, SIM_PIN_AFRESH,
+				   writable);
+		at += segments[i].bytes;
+		page += segments[i].bytes;
+	}
+	for (unsigned int i = 0; i < n_fds; i++)
+		safe_close(fds[i]);
+	return n < 0 ? n : r;
+}
+
+static int pin(struct call *call, uint64_t addr, uint64_t bytes, bool writable,
+	       struct memory **ret_memory)
+{
+	_cleanup_(memory_unrefp) struct memory *memory = calloc(1, sizeof(*memory));
 	void *p;
+	int r;
 
 	if (!memory)
 		return -ENOMEM;
@@ -159,26 +201,9 @@ static int pin(struct call *call, uint64_t addr, uint64_t bytes, uint32_t flags,
 	if (p == MAP_FAILED)
 		return -ENOMEM;
 	memory->base = p;
-	n = upcall_pin(call->reply, addr, bytes, flags, segments, fds, &n_fds);
-	for (int i = 0; i < n; i++) {
-		int index = segments[i].fd_index, fd = -1;
-
-		if (index >= 0 && (unsigned int)index < n_fds) {
-			fd = fds[index];
-			fds[index] = -1;
-		}
-		if (r == 0 && (segments[i].bytes > memory->bytes - at))
-			r = -EIO;
-		if (r == 0)
-			r = map_segment(memory, &segments[i], at, writable, fd);
-		else
-			safe_close(fd);
-		at += segments[i].bytes;
-	}
-	for (unsigned int i = 0; i < n_fds; i++)
-		safe_close(fds[i]);
-	if (n < 0 || r < 0)
-		return n < 0 ? n : r;
+	r = pin_at(call, memory, 0, addr, bytes, 0, writable);
+	if (r < 0)
+		return r;
 	*ret_memory = take_ptr(memory);
 	return 0;
 }
@@ -190,9 +215,7 @@ int memory_pin(struct call *call, uint64_t addr, uint64_t bytes, bool writable,
 
 	if (!bytes || bytes > UINT64_MAX / 2 || addr > UINT64_MAX - bytes - SIM_PAGE)
 		return -EINVAL;
-	r = pin(call, addr, bytes, 0, writable, ret_memory);
-	if (r == -ESTALE) /* pages of an object that is gone */
-		r = pin(call, addr, bytes, SIM_PIN_AFRESH, writable, ret_memory);
+	r = pin(call, addr, bytes, writable, ret_memory);
 	if (r == -EOPNOTSUPP)
 		return call_refuse(call, r, "memory at 0x%llx cannot be shared with the simulator",
 				   (unsigned long long)addr);

@@ -82,6 +82,10 @@ static const struct attr_spec destroy_mr[] = {
 	{UVERBS_ATTR_DESTROY_MR_HANDLE, ATTR_OBJECT, MUST, 0, 0},
 };
 
+static const struct attr_spec destroy_mw[] = {
+	{UVERBS_ATTR_DESTROY_MW_HANDLE, ATTR_OBJECT, MUST, 0, 0},
+};
+
 static const struct attr_spec create_cq[] = {
 	{UVERBS_ATTR_CREATE_CQ_HANDLE, ATTR_NEW_OBJECT, MUST, 0, 0},
 	{UVERBS_ATTR_CREATE_CQ_CQE, ATTR_IN, MUST, 4, 8},
@@ -179,6 +183,18 @@ static const struct attr_spec reg_dm_mr[] = {
 	{UVERBS_ATTR_REG_DM_MR_DM_HANDLE, ATTR_OBJECT, MUST, 0, 0},
 	{UVERBS_ATTR_REG_DM_MR_RESP_LKEY, ATTR_OUT, MUST, 4, 0},
 	{UVERBS_ATTR_REG_DM_MR_RESP_RKEY, ATTR_OUT, MUST, 4, 0},
+};
+
+static const struct attr_spec reg_dmabuf_mr[] = {
+	{UVERBS_ATTR_REG_DMABUF_MR_HANDLE, ATTR_NEW_OBJECT, MUST, 0, 0},
+	{UVERBS_ATTR_REG_DMABUF_MR_PD_HANDLE, ATTR_OBJECT, MUST, 0, 0},
+	{UVERBS_ATTR_REG_DMABUF_MR_OFFSET, ATTR_IN, MUST, 8, 8},
+	{UVERBS_ATTR_REG_DMABUF_MR_LENGTH, ATTR_IN, MUST, 8, 8},
+	{UVERBS_ATTR_REG_DMABUF_MR_IOVA, ATTR_IN, MUST, 8, 8},
+	{UVERBS_ATTR_REG_DMABUF_MR_FD, ATTR_IN, MUST, 4, 8},
+	{UVERBS_ATTR_REG_DMABUF_MR_ACCESS_FLAGS, ATTR_IN, MUST, 4, 8},
+	{UVERBS_ATTR_REG_DMABUF_MR_RESP_LKEY, ATTR_OUT, MUST, 4, 0},
+	{UVERBS_ATTR_REG_DMABUF_MR_RESP_RKEY, ATTR_OUT, MUST, 4, 0},
 };
 
 static const struct attr_spec alloc_uar[] = {
@@ -289,7 +305,9 @@ const struct method_spec methods[] = {
 	METHOD(UVERBS_OBJECT_PD, UVERBS_METHOD_PD_DESTROY, "dealloc_pd", destroy_pd, pd_destroy),
 	METHOD(UVERBS_OBJECT_PD, MLX5_IB_METHOD_PD_QUERY, "query_pd", query_pd, pd_query),
 	METHOD(UVERBS_OBJECT_MR, UVERBS_METHOD_QUERY_MR, "query_mr", query_mr, mr_query),
+	METHOD(UVERBS_OBJECT_MR, UVERBS_METHOD_REG_DMABUF_MR, "reg_dmabuf_mr", reg_dmabuf_mr, mr_reg_dmabuf),
 	METHOD(UVERBS_OBJECT_MR, UVERBS_METHOD_MR_DESTROY, "dereg_mr", destroy_mr, mr_destroy),
+	METHOD(UVERBS_OBJECT_MW, UVERBS_METHOD_MW_DESTROY, "dealloc_mw", destroy_mw, mw_destroy),
 	METHOD(UVERBS_OBJECT_CQ, UVERBS_METHOD_CQ_CREATE, "create_cq", create_cq, cq_create),
 	METHOD(UVERBS_OBJECT_CQ, UVERBS_METHOD_CQ_DESTROY, "destroy_cq", destroy_cq, cq_destroy),
 	METHOD(UVERBS_OBJECT_QP, UVERBS_METHOD_QP_CREATE, "create_qp", create_qp, qp_create),

@@ -24,6 +24,7 @@
 #define IDLE_NSEC 30000
 #define LONG_IDLE_NSEC 200000
 #define LONG_IDLE_TURNS 2000
+#define CATCH_UP_TURNS 1000
 
 static uint64_t clock_of(clockid_t id)
 {
@@ -168,8 +169,9 @@ int nic_init(struct nic *nic, struct sim *sim, int index)
 {
 	struct engine_attr attr = {.max_qps = SIM_MAX_QP,
 				   .max_cqs = SIM_MAX_CQ,
-				   .max_mrs = SIM_MAX_MR,
+				   .max_mrs = SIM_MAX_MR + SIM_MAX_MW,
 				   .max_srqs = SIM_MAX_SRQ,
+				   .max_mws = SIM_MAX_MW,
 				   .chunk_bytes = 4096,
 				   .self_route = nic};
 
@@ -197,7 +199,7 @@ int nic_init(struct nic *nic, struct sim *sim, int index)
 
 void nic_deinit(struct nic *nic)
 {
-	assert_bug(!nic->n_qps && !nic->n_cqs && !nic->n_srqs && !nic->n_ahs && !nic->n_mrs && !nic->n_pds && !nic->n_uars && !nic->dm_bytes);
+	assert_bug(!nic->n_qps && !nic->n_cqs && !nic->n_srqs && !nic->n_ahs && !nic->n_mrs && !nic->n_pds && !nic->n_uars && !nic->n_mws && !nic->dm_bytes);
 	assert_bug(!nic->n_umems && !nic->n_counters && !nic->n_uids);
 	nic->engine = engine_free(nic->engine);
 	hash_deinit(&nic->cqs_by_number);
@@ -246,6 +248,17 @@ static bool turn(struct nic *nic)
 		busy |= engine_progress(nic->engine, 64) != 0;
 	cq_notify_armed(nic, op_now(nic));
 	return busy;
+}
+
+void nic_catch_up(struct sim *sim)
+{
+	bool busy = true;
+
+	for (unsigned int i = 0; busy && i < CATCH_UP_TURNS; i++) {
+		busy = false;
+		for (int n = 0; n < sim->n_nics; n++)
+			busy |= turn(&sim->nics[n]);
+	}
 }
 
 /* Receive queues have no doorbell register; the engine reads their records when a message comes. */

@@ -164,7 +164,7 @@ static int check_limits(struct call *call, const struct qp_params *params)
 	if (cap->max_send_wr > SIM_MAX_QP_WR || cap->max_recv_wr > SIM_MAX_QP_WR ||
 	    cap->max_send_sge > SIM_MAX_SGE || cap->max_recv_sge > SIM_MAX_SGE)
 		return call_refuse(call, -EINVAL, "beyond the device's limits");
-	if (call->nic->n_qps >= SIM_MAX_QP)
+	if (nic_count(call->nic, &call->nic->n_qps) >= SIM_MAX_QP)
 		return call_refuse(call, -ENOMEM, "more than %u QPs", SIM_MAX_QP);
 	return 0;
 }

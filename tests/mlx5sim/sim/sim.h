@@ -36,6 +36,7 @@
 #define SIM_MAX_CQ 16384u
 #define SIM_MAX_CQE 4194303u
 #define SIM_MAX_MR 65536u
+#define SIM_MAX_MW 65536u
 #define SIM_MAX_PD 65536u
 #define SIM_MAX_UAR 4096u
 #define SIM_MAX_RD_ATOMIC 16u
@@ -63,7 +64,7 @@ struct nic {
 	struct hash srqs_by_number;
 	struct hash devx_qps_by_number;
 	uint32_t next_cqn, next_qpn, next_srqn, next_pdn, next_key, next_page, next_umem;
-	uint32_t n_cqs, n_qps, n_srqs, n_ahs, n_pds, n_mrs, n_uars, n_umems, n_counters, n_uids;
+	uint32_t n_cqs, n_qps, n_srqs, n_ahs, n_pds, n_mrs, n_mws, n_uars, n_umems, n_counters, n_uids;
 	uint16_t next_uid;
 	bool port_down;
 	bool lost;
@@ -116,11 +117,23 @@ static inline void sim_unlock(struct sim *sim)
 	pthread_mutex_unlock(&sim->lock);
 }
 
+/* One of the counts of what there is on a device. */
+static inline uint32_t nic_count(struct nic *nic, const uint32_t *count)
+{
+	uint32_t n;
+
+	sim_lock(nic->sim);
+	n = *count;
+	sim_unlock(nic->sim);
+	return n;
+}
+
 /* ---- objects: one list for each ufile, newest first -------------------------------------------------------------- */
 
 enum object_type {
 	OBJECT_PD,
 	OBJECT_MR,
+	OBJECT_MW,
 	OBJECT_CQ,
 	OBJECT_QP,
 	OBJECT_SRQ,
@@ -275,6 +288,8 @@ struct cq {
 int nic_init(struct nic *nic, struct sim *sim, int index);
 void nic_deinit(struct nic *nic);
 void *nic_thread(void *sim);
+/* Execute what was posted before now, as a device has by the time that a command reaches it. Under sim->lock. */
+void nic_catch_up(struct sim *sim);
 void cq_arm_seen(struct nic *nic, const struct uar *uar, uint32_t cqn);
 void cq_engine_event(struct nic *nic, const struct engine_event *ev);
 void cq_notify_armed(struct nic *nic, uint64_t now_nsec);
@@ -358,7 +373,9 @@ int async_event_alloc(struct call *call);
 int pd_destroy(struct call *call);
 int pd_query(struct call *call);
 int mr_query(struct call *call);
+int mr_reg_dmabuf(struct call *call);
 int mr_destroy(struct call *call);
+int mw_destroy(struct call *call);
 int cq_create(struct call *call);
 int cq_destroy(struct call *call);
 int qp_create(struct call *call);
@@ -395,6 +412,7 @@ int write_modify_qp(struct call *call);
 int write_resize_cq(struct call *call);
 int write_ex_modify_cq(struct call *call);
 int write_rereg_mr(struct call *call);
+int write_alloc_mw(struct call *call);
 int write_ex_modify_qp(struct call *call);
 int write_modify_srq(struct call *call);
 int write_query_srq(struct call *call);

@@ -88,7 +88,7 @@ static int read_params(struct call *call, struct srq_params *ret)
 				   driver->flags);
 	if (driver->db_addr & 3)
 		return call_refuse(call, -EINVAL, "the doorbell record is not aligned");
-	if (call->nic->n_srqs >= SIM_MAX_SRQ)
+	if (nic_count(call->nic, &call->nic->n_srqs) >= SIM_MAX_SRQ)
 		return call_refuse(call, -ENOMEM, "more than %u SRQs", SIM_MAX_SRQ);
 	ret->log2_wqes = log2_ceil(max_wr + 1);
 	ret->log2_stride = log2_ceil(SEG_BYTES + max_sge * SEG_BYTES);

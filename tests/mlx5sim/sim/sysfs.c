@@ -188,10 +188,6 @@ static void put_nic(struct tree *tree, const struct nic *nic)
 
 	snprintf(device, sizeof(device), "/sys/" PCI, nic->index + 1);
 	put_pci(tree, device);
-	snprintf(folder, sizeof(folder), "%s/net/mlx5sim%d", device, nic->index);
-	if (tree->sim->ethernet)
-		put(tree, in(path, folder, "address"), "%02x:%02x:%02x:%02x:%02x:%02x\n", nic->mac[0], nic->mac[1],
-		    nic->mac[2], nic->mac[3], nic->mac[4], nic->mac[5]);
 	format_guid(guid, nic->guid);
 	snprintf(folder, sizeof(folder), "%s/infiniband/mlx5_%d", device, nic->index);
 	put(tree, in(path, folder, "node_type"), "1: CA\n");

@@ -48,7 +48,7 @@ static int check(struct call *call, uint64_t bytes, uint64_t access)
 	if (call_has(call, MLX5_IB_ATTR_DEVX_UMEM_REG_PGSZ_BITMAP) &&
 	    !has_page_size(call_u64(call, MLX5_IB_ATTR_DEVX_UMEM_REG_PGSZ_BITMAP), bytes))
 		return call_refuse(call, -EINVAL, "no page size that is possible");
-	if (call->nic->n_umems >= SIM_MAX_MR)
+	if (nic_count(call->nic, &call->nic->n_umems) >= SIM_MAX_MR)
 		return call_refuse(call, -ENOMEM, "more than %u umems", SIM_MAX_MR);
 	return 0;
 }

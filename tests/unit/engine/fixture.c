@@ -132,12 +132,13 @@ static const struct engine_ops ops = {
 
 /* ---- the world ---- */
 
-void world_init_chunk(struct world *w, enum mem_mode mode, uint32_t chunk_bytes)
+static void init(struct world *w, enum mem_mode mode, uint32_t chunk_bytes, uint32_t max_mws)
 {
 	struct engine_attr attr = {.max_qps = 1 << 12,
 				   .max_cqs = 1 << 12,
 				   .max_mrs = 1 << 12,
 				   .max_srqs = 1 << 4,
+				   .max_mws = max_mws,
 				   .chunk_bytes = chunk_bytes};
 
 	memset(w, 0, sizeof(*w));
@@ -156,9 +157,19 @@ void world_init_chunk(struct world *w, enum mem_mode mode, uint32_t chunk_bytes)
 	}
 }
 
+void world_init_chunk(struct world *w, enum mem_mode mode, uint32_t chunk_bytes)
+{
+	init(w, mode, chunk_bytes, 0);
+}
+
 void world_init(struct world *w, enum mem_mode mode)
 {
-	world_init_chunk(w, mode, 4096);
+	init(w, mode, 4096, 0);
+}
+
+void world_init_windows(struct world *w, enum mem_mode mode, uint32_t max_mws)
+{
+	init(w, mode, 4096, max_mws);
 }
 
 void world_deinit(struct world *w)
@@ -522,9 +533,14 @@ void pair_deinit(struct pair *p)
 
 void setup_init(struct setup *s, enum mem_mode mode, uint64_t region_bytes, const struct tqp_attr *attr)
 {
+	world_init(&s->w, mode);
+	setup_fill(s, region_bytes, attr);
+}
+
+void setup_fill(struct setup *s, uint64_t region_bytes, const struct tqp_attr *attr)
+{
 	const struct tqp_attr defaults = TQP_ATTR;
 
-	world_init(&s->w, mode);
 	s->local = region_new(&s->w, 0, region_bytes);
 	s->remote = region_new(&s->w, 1, region_bytes);
 	region_fill(s->local, 1);

@@ -93,6 +93,7 @@ struct tqp {
 /* ---- the world ---- */
 void world_init(struct world *w, enum mem_mode mode);
 void world_init_chunk(struct world *w, enum mem_mode mode, uint32_t chunk_bytes);
+void world_init_windows(struct world *w, enum mem_mode mode, uint32_t max_mws); /* the others have none */
 void world_deinit(struct world *w); /* asserts that nothing is left over */
 bool world_step(struct world *w); /* false: nothing was ready */
 void world_run(struct world *w); /* until nothing is ready; the clock stands */
@@ -163,6 +164,7 @@ struct setup {
 };
 /* attr NULL: TQP_ATTR. */
 void setup_init(struct setup *s, enum mem_mode mode, uint64_t region_bytes, const struct tqp_attr *attr);
+void setup_fill(struct setup *s, uint64_t region_bytes, const struct tqp_attr *attr); /* of a world that is there */
 void setup_deinit(struct setup *s);
 
 /* ---- WQEs ---- */

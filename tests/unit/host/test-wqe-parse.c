@@ -41,7 +41,15 @@ static const struct row {
 	{"write inline 0", 0x08, 0, OK, 0, 8, {RADDR, 0x80000000, 0, 0, 0}, 0, 0},
 	{"write inline 12", 0x08, 0, OK, 0, 8, {RADDR, 0x8000000c, 1, 2, 3}, 12, 0},
 	{"write inline 13 in one unit", 0x08, 0, BAD, 0, 8, {RADDR, 0x8000000d, 1, 2, 3}, 0, 0},
-	{"write inline with a unit too many", 0x08, 0, BAD, 0, 12, {RADDR, INLINE4, 0, 0, 0, 0}, 0, 0},
+	{"write inline with a unit too many",
+	 0x08,
+	 0,
+	 BAD,
+	 0,
+	 12,
+	 {RADDR, INLINE4, 0, 0, 0, 0},
+	 0,
+	 0},
 	{"write inline too long", 0x08, 0, BAD, 0, 8, {RADDR, 0xffffffff, 1, 2, 3}, 0, 0},
 	{"inline then reference", 0x08, 0, BAD, 0, 12, {RADDR, INLINE4, DATA(4)}, 0, 0},
 	{"reference then inline", 0x08, 0, BAD, 0, 12, {RADDR, DATA(4), INLINE4}, 0, 0},
@@ -69,14 +77,22 @@ static const struct row {
 	{"fetch-add", 0x12, 0, OK, 0, 12, {RADDR, ATOMIC, DATA(8)}, 8, 1},
 	{"masked compare-swap 4", 0x14, 8, OK, 0, 12, {RADDR, 1, 2, 3, 4, DATA(4)}, 4, 1},
 	{"masked compare-swap 4 into 8", 0x14, 8, BAD, 0, 12, {RADDR, 1, 2, 3, 4, DATA(8)}, 0, 0},
-	{"masked compare-swap 8", 0x14, 9, OK, 0, 16, {RADDR, 0, 1, 0, 2, 0, 3, 0, 4, DATA(8)}, 8, 1},
+	{"masked compare-swap 8",
+	 0x14,
+	 9,
+	 OK,
+	 0,
+	 16,
+	 {RADDR, 0, 1, 0, 2, 0, 3, 0, 4, DATA(8)},
+	 8,
+	 1},
 	{"masked compare-swap 8 cut", 0x14, 9, BAD, 0, 8, {RADDR, 0, 1, 0, 2}, 0, 0},
 	{"masked compare-swap of 2", 0x14, 7, BAD, 0, 12, {RADDR, 1, 2, 3, 4, DATA(4)}, 0, 0},
 	{"masked compare-swap, no opmod", 0x14, 0, BAD, 0, 12, {RADDR, 1, 2, 3, 4, DATA(4)}, 0, 0},
 	{"masked fetch-add 4", 0x15, 8, OK, 0, 12, {RADDR, 1, 2, 0, 0, DATA(4)}, 4, 1},
 	{"masked fetch-add 8", 0x15, 9, OK, 0, 12, {RADDR, 0, 1, 0, 2, DATA(8)}, 8, 1},
 	{"masked fetch-add of 16", 0x15, 10, BAD, 0, 12, {RADDR, 0, 1, 0, 2, DATA(8)}, 0, 0},
-	{"send with invalidate", 0x01, 0, BAD, 0, 4, {DATA(9)}, 0, 0},
+	{"send with invalidate", 0x01, 0, OK, 0, 4, {DATA(9)}, 9, 1},
 	{"umr", 0x25, 0, BAD, 0, 4, {0}, 0, 0},
 	{"opcode 0xff", 0xff, 0, BAD, 0, 4, {0}, 0, 0},
 	{"ds beyond the bytes", 0x08, 0, BAD, 60, 8, {RADDR, DATA(64)}, 0, 0},
@@ -114,7 +130,8 @@ TEST(table)
 		memset(&req, 0x5a, sizeof(req));
 		r = wqe_parse(exact, bytes, &req);
 		if (r != row->expected)
-			test_fail(TEST_WHERE, "%s: 0x%x, expected 0x%x", row->name, r, row->expected);
+			test_fail(TEST_WHERE, "%s: 0x%x, expected 0x%x", row->name, r,
+				  row->expected);
 		ASSERT_EQ(req.opcode, row->opcode);
 		ASSERT_EQ(req.qpn, QPN);
 		ASSERT_EQ(req.wqe_index, 0xbeef);
@@ -130,6 +147,79 @@ TEST(table)
 		}
 		free(exact);
 	}
+}
+
+/* A UMR as libmlx5 writes it to bind a window of type 2; each byte that counts can be made wrong. */
+static size_t build_umr(uint8_t wqe[192], bool is_bind)
+{
+	uint32_t words[48] = {0x00beef25,
+			      QPN << 8 | (is_bind ? 12 : 8),
+			      SHMD_WQE_CE_ALWAYS,
+			      0x4400,
+			      is_bind ? 0xb0000000 : 0x98000000,
+			      0,
+			      0,
+			      is_bind ? 0x203c6041 : 0x20006000,
+			      [16] = is_bind ? 0x00007800 : 0x40000000,
+			      0xabcd0012,
+			      [20] = 0x11,
+			      0x22,
+			      0,
+			      100,
+			      [32] = 100,
+			      0x5500,
+			      0x11,
+			      0x22};
+
+	for (unsigned int i = 0; i < 48; i++)
+		words[i] = htobe32(words[i]);
+	memcpy(wqe, words, sizeof(words));
+	return is_bind ? 192 : 128;
+}
+
+TEST(umr_of_a_window)
+{
+	struct wqe_request req;
+	uint8_t wqe[192];
+
+	ASSERT_EQ(wqe_parse(wqe, build_umr(wqe, true), &req), 0);
+	ASSERT(req.umr.is_bind && req.umr.names_qp && req.umr.must_be_free);
+	ASSERT_EQ(req.imm, 0x4400);
+	ASSERT_EQ(req.umr.key_tag, 0x12);
+	ASSERT_EQ(req.umr.qpn, 0xabcd00);
+	ASSERT_EQ(req.umr.access, 0xf);
+	ASSERT_EQ(req.umr.start, 0x1100000022);
+	ASSERT_EQ(req.umr.length_bytes, 100);
+	ASSERT_EQ(req.umr.of.lkey, 0x5500);
+	ASSERT_EQ(req.umr.of.addr, 0x1100000022);
+	ASSERT_EQ(req.umr.of.bytes, 100);
+	ASSERT_EQ(req.n_sges, 0);
+	ASSERT_EQ(wqe_parse(wqe, build_umr(wqe, false), &req), 0);
+	ASSERT(!req.umr.is_bind && req.umr.names_qp && !req.umr.must_be_free);
+}
+
+TEST(umr_that_is_no_window_is_refused)
+{
+	/* Offset and value: flags, an offset of the translation, masks, free, KLM of nothing. */
+	static const struct {
+		uint8_t at, value;
+	} wrong[] = {{16, 0x30}, {16, 0xb1}, {22, 1},	 {23, 1}, {27, 1}, {28, 0x21},
+		     {30, 0x40}, {31, 0x40}, {64, 0x40}, {64, 1}, {131, 0}};
+	struct wqe_request req;
+	uint8_t wqe[192];
+
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		size_t bytes = build_umr(wqe, true);
+
+		wqe[wrong[i].at] = wrong[i].value;
+		ASSERT_EQ(wqe_parse(wqe, bytes, &req), BAD);
+	}
+	for (uint8_t ds = 1; ds < 12; ds++) {
+		build_umr(wqe, true);
+		wqe[7] = ds;
+		ASSERT_EQ(wqe_parse(wqe, 192, &req), BAD);
+	}
+	ASSERT_EQ(wqe_parse_av(wqe, build_umr(wqe, true), &req), BAD);
 }
 
 static struct wqe_request parse_row(const char *name)
@@ -241,7 +331,8 @@ TEST(truncated_input_is_refused)
 
 /* ---- address vectors ---- */
 
-#define AV_LONG 0x01020304, 0x05060708, 0x80abcdef, 0x53070044, 0, 0x11223344, 0x55667788, 0x40155555
+#define AV_LONG                                                                                    \
+	0x01020304, 0x05060708, 0x80abcdef, 0x53070044, 0, 0x11223344, 0x55667788, 0x40155555
 #define RGID 0xa0a1a2a3, 0xa4a5a6a7, 0xa8a9aaab, 0xacadaeaf
 #define AV_SHORT 0x01020304, 0x05060708, 0x00abcdef, 0x53070044
 
@@ -293,7 +384,8 @@ TEST(address_vectors_of_both_lengths)
 		memset(&req, 0x5a, sizeof(req));
 		r = wqe_parse_av(exact, bytes, &req);
 		if (r != row->expected)
-			test_fail(TEST_WHERE, "%s: 0x%x, expected 0x%x", row->name, r, row->expected);
+			test_fail(TEST_WHERE, "%s: 0x%x, expected 0x%x", row->name, r,
+				  row->expected);
 		ASSERT_EQ(req.opcode, row->opcode);
 		if (r == 0) {
 			ASSERT_EQ(req.total_bytes, row->total_bytes);
@@ -360,7 +452,8 @@ static uint64_t next_random(uint64_t *seed)
 /* Random, with an opcode that is often right, so that the deeper parts are reached. */
 static size_t random_wqe(uint8_t *wqe, uint64_t *seed)
 {
-	static const uint8_t opcodes[] = {0x00, 0x08, 0x09, 0x0a, 0x0b, 0x10, 0x11, 0x12, 0x14, 0x15, 0x01, 0xff};
+	static const uint8_t opcodes[] = {0x00, 0x08, 0x09, 0x0a, 0x0b, 0x10,
+					  0x11, 0x12, 0x14, 0x15, 0x01, 0xff};
 	size_t units = 1 + next_random(seed) % 63;
 
 	for (size_t i = 0; i < units * 16; i++)
