@@ -62,6 +62,8 @@ static struct mlx5_ctx *ctx_alloc(struct mlx5_nic *nic, const struct nic_ctx_att
 	ctx->nic = nic;
 	hash_init(&ctx->qps);
 	hash_init(&ctx->cqs);
+	list_init(&ctx->failed_qps);
+	list_init(&ctx->failed_cqs);
 	list_init(&ctx->link);
 	return ctx;
 }

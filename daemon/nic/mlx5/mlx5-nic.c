@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 
 #include "proto/base/cleanup.h"
 
@@ -23,6 +24,7 @@ static struct nic *mlx5_close(struct nic *base)
 	if (nic->ibv)
 		ibv_close_device(nic->ibv);
 	safe_close(nic->base.event_fd);
+	safe_close(nic->more_fd);
 	if (nic->trace)
 		fclose(nic->trace);
 	free(nic);
@@ -83,6 +85,7 @@ static struct mlx5_nic *nic_alloc(void)
 		return NULL;
 	nic->base.ops = &mlx5_ops;
 	nic->base.event_fd = epoll_create1(EPOLL_CLOEXEC);
+	nic->more_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	list_init(&nic->base.link);
 	list_init(&nic->ctxs);
 	return nic;
@@ -113,11 +116,12 @@ static void set_pci(struct mlx5_nic *nic)
 
 static int watch_device(struct mlx5_nic *nic)
 {
-	int flags = fcntl(nic->ibv->async_fd, F_GETFL);
+	int r, flags = fcntl(nic->ibv->async_fd, F_GETFL);
 
 	if (flags < 0 || fcntl(nic->ibv->async_fd, F_SETFL, flags | O_NONBLOCK) < 0)
 		return -errno;
-	return mlx5_events_watch(nic, nic->ibv->async_fd, nic);
+	r = mlx5_events_watch(nic, nic->more_fd, &nic->more_fd);
+	return r < 0 ? r : mlx5_events_watch(nic, nic->ibv->async_fd, nic);
 }
 
 static int nic_init(struct mlx5_nic *nic, struct ibv_device *device, uint8_t port, const char *trace)
@@ -125,7 +129,7 @@ static int nic_init(struct mlx5_nic *nic, struct ibv_device *device, uint8_t por
 	struct nic_info info;
 	int r;
 
-	if (nic->base.event_fd < 0)
+	if (nic->base.event_fd < 0 || nic->more_fd < 0)
 		return -EMFILE;
 	if (trace) {
 		nic->trace = fopen(trace, "ae");

@@ -22,6 +22,7 @@
 #define QP_MAX_RNR_TIMER 31u
 /* How far back an error CQE is looked for: the control thread has others to serve. */
 #define SEARCH_CQES 4096u
+#define CQ_COUNTER_MASK 0xffffffu
 
 void mlx5_qp_tell_error(struct mlx5_qp *qp, uint32_t syndrome)
 {
@@ -40,9 +41,12 @@ int mlx5_qp_to_state(struct mlx5_ctx *ctx, struct mlx5_qp *qp, enum prm_opcode o
 
 	mlx5_cmd_qp(&cmd, opcode, qp->desc->qpn);
 	r = mlx5_exec_modify(ctx, qp->obj, &cmd);
-	if (r == 0)
-		qp->state = state;
-	return r;
+	if (r < 0)
+		return r;
+	qp->state = state;
+	/* ERR that was asked for is no news; after RST there may be some again. */
+	qp->event_told = state == NIC_QPS_ERR;
+	return 0;
 }
 
 /* ---- connect --------------------------------------------------------------------------------------------------- */
@@ -160,8 +164,7 @@ static int modify(struct mlx5_ctx *ctx, struct mlx5_qp *qp, enum nic_qp_state st
 	case NIC_QPS_INIT:
 		return to_init(ctx, qp);
 	case NIC_QPS_ERR:
-		/* Out of RST there is no way to ERR (IBTA 10.3.1). */
-		return qp->state == NIC_QPS_RST ? -EINVAL : mlx5_qp_to_state(ctx, qp, PRM_OP_2ERR_QP, state);
+		return mlx5_qp_to_state(ctx, qp, PRM_OP_2ERR_QP, state);
 	case NIC_QPS_RTS:
 	case NIC_QPS_SQD:
 		/* No published command leads to SQD. */
@@ -182,17 +185,22 @@ int mlx5_qp_modify(struct nic_ctx *base, uint32_t qpn, enum nic_qp_state state)
 	r = modify(ctx, qp, state);
 	if (r == 0 && state == NIC_QPS_ERR)
 		mlx5_qp_tell_error(qp, SHMD_SYNDROME_WR_FLUSH_ERR);
-	/* Indexes begin again at 0. */
 	if (r == 0 && state == NIC_QPS_RST)
-		mlx5_qp_tell_error(qp, 0);
+		mlx5_events_settle(ctx, qp);
 	return r;
 }
 
 /* ---- why a QP is in ERR ------------------------------------------------------------------------------------------ */
 
-/* Client-written memory: what is believed of it is told to this client alone. Slots are bounded by the ring's own size. */
-static uint32_t syndrome_at(const struct mlx5_cq *cq, const struct nic_cq *desc, uint64_t index, uint32_t qpn)
+static const struct nic_cq *cq_desc(const struct mlx5_cq *cq)
 {
+	return &cq->queues->base.layout.cqs[cq - cq->queues->cqs];
+}
+
+/* Client-written memory: what is believed of it is told to this client alone. Slots are bounded by the ring's own size. */
+uint32_t mlx5_cq_error_at(const struct mlx5_cq *cq, uint64_t index, uint32_t *ret_qpn)
+{
+	const struct nic_cq *desc = cq_desc(cq);
 	uint64_t slot = desc->flags & NIC_CQ_COLLAPSED ? 0 : index & ((1ull << desc->log2_entries) - 1);
 	const uint8_t *at = cq->queues->map + desc->ring_offset + slot * SHMD_CQE_BYTES;
 	uint8_t opcode = __atomic_load_n(at + offsetof(struct shmd_err_cqe, op_own), __ATOMIC_ACQUIRE) >> 4;
@@ -201,26 +209,37 @@ static uint32_t syndrome_at(const struct mlx5_cq *cq, const struct nic_cq *desc,
 	if (opcode != SHMD_CQE_REQ_ERR && opcode != SHMD_CQE_RESP_ERR)
 		return 0;
 	memcpy(&cqe, at, sizeof(cqe));
-	return (be32toh(cqe.s_wqe_opcode_qpn) & 0xffffffu) == qpn ? cqe.syndrome : 0;
+	*ret_qpn = be32toh(cqe.s_wqe_opcode_qpn) & 0xffffffu;
+	return cqe.syndrome;
 }
 
-/* The oldest error among the newest entries, bounded in number; a flush is an answer where there is no other. */
-static uint32_t syndrome_in(struct mlx5_ctx *ctx, const struct mlx5_cq *cq, uint32_t qpn)
+uint64_t mlx5_cq_look(struct mlx5_ctx *ctx, const struct mlx5_cq *cq, uint64_t *ret_end)
 {
-	const struct nic_cq *desc = &cq->queues->base.layout.cqs[cq - cq->queues->cqs];
-	uint8_t out[PRM_QUERY_CQ_OUT_BYTES];
+	const struct nic_cq *desc = cq_desc(cq);
+	/* bounded: nic_layout_init() made the layout. */
 	uint64_t n_entries = desc->flags & NIC_CQ_COLLAPSED ? 1 : 1ull << desc->log2_entries;
-	uint32_t syndrome = 0, one;
+	uint8_t out[PRM_QUERY_CQ_OUT_BYTES];
 	struct mlx5_cmd cmd;
-	uint64_t end;
+	uint64_t n_new;
 
 	mlx5_cmd_query_cq(&cmd, cq->cqn);
 	if (!cq->queues->map || mlx5_exec_query(ctx, cq->obj, &cmd, out) < 0)
 		return 0;
-	end = prm_get(out, PRM_QUERY_CQ_OUT_CQC + PRM_CQC_PRODUCER_COUNTER);
-	for (uint64_t n = 1; n <= SEARCH_CQES && n <= n_entries; n++) {
-		one = syndrome_at(cq, desc, end - n, qpn);
-		if (one && (one != SHMD_SYNDROME_WR_FLUSH_ERR || !syndrome))
+	*ret_end = prm_get(out, PRM_QUERY_CQ_OUT_CQC + PRM_CQC_PRODUCER_COUNTER);
+	n_new = (*ret_end - cq->seen_ci) & CQ_COUNTER_MASK;
+	n_new = n_new < n_entries ? n_new : n_entries;
+	return n_new < SEARCH_CQES ? n_new : SEARCH_CQES;
+}
+
+/* The oldest error among entries that nobody looked at yet; a flush is an answer where there is no other. */
+static uint32_t syndrome_in(struct mlx5_ctx *ctx, const struct mlx5_cq *cq, uint32_t qpn)
+{
+	uint32_t syndrome = 0, one, whose = 0;
+	uint64_t end, n_all = mlx5_cq_look(ctx, cq, &end);
+
+	for (uint64_t n = 1; n <= n_all; n++) {
+		one = mlx5_cq_error_at(cq, end - n, &whose);
+		if (one && whose == qpn && (one != SHMD_SYNDROME_WR_FLUSH_ERR || !syndrome))
 			syndrome = one;
 	}
 	return syndrome;
@@ -254,6 +273,8 @@ int mlx5_qp_query(struct nic_ctx *base, uint32_t qpn, struct nic_qp_info *ret_in
 		return r;
 	mlx5_qp_info_init(ret_info, out);
 	qp->state = ret_info->state;
+	if (qp->state == NIC_QPS_ERR && !qp->first_error)
+		mlx5_events_read(ctx);
 	if (qp->state == NIC_QPS_ERR && !qp->first_error)
 		find_error(ctx, qp);
 	ret_info->first_error = qp->first_error;

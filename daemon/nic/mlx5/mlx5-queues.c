@@ -41,6 +41,7 @@ static int create_cq(struct mlx5_queues *queues, uint32_t i)
 	if (r < 0)
 		return r;
 	cq->queues = queues;
+	list_init(&cq->news_link);
 	cq->cqn = (uint32_t)prm_get(out, PRM_CREATE_CQ_OUT_CQN);
 	desc->cqn = cq->cqn;
 	r = hash_add(&ctx->cqs, cq->cqn, cq);
@@ -53,6 +54,7 @@ static void destroy_cq(struct mlx5_queues *queues, struct mlx5_cq *cq)
 		return;
 	if (hash_get(&queues->ctx->cqs, cq->cqn) == cq)
 		hash_remove(&queues->ctx->cqs, cq->cqn);
+	list_del(&cq->news_link);
 	mlx5dv_devx_obj_destroy(cq->obj);
 	cq->obj = NULL;
 }
@@ -120,6 +122,7 @@ static int create_qp(struct mlx5_queues *queues, uint32_t i)
 	int r;
 
 	qp->desc = desc;
+	list_init(&qp->news_link);
 	qp->send_cq = find_cq(queues, desc->send_cqn);
 	qp->recv_cq = find_cq(queues, desc->recv_cqn);
 	if (!qp->send_cq || !qp->recv_cq)
@@ -145,6 +148,7 @@ static void destroy_qp(struct mlx5_queues *queues, struct mlx5_qp *qp)
 		return;
 	if (hash_get(&queues->ctx->qps, qp->desc->qpn) == qp)
 		hash_remove(&queues->ctx->qps, qp->desc->qpn);
+	list_del(&qp->news_link);
 	mlx5dv_devx_obj_destroy(qp->obj);
 	qp->obj = NULL;
 	count_foreign(queues, qp, -1u);

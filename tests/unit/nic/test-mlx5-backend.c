@@ -504,43 +504,150 @@ static uint32_t error_word(const struct client *c)
 	return __atomic_load_n((const uint32_t *)(const void *)(dbrec + SHMD_QP_ERROR_OFFSET), __ATOMIC_ACQUIRE);
 }
 
-/* The responder's side: the requester has its CQE. */
-TEST(a_qp_that_fails_as_a_responder_tells_by_an_event)
+static void expect_event(struct nic *nic, struct nic_event *ret_event)
 {
-	struct nic_event event = {0};
-	struct pollfd pfd = {.events = POLLIN};
-	struct client a, b;
-	struct shmd_cqe cqe;
-	struct rig rig;
-	int r;
+	struct pollfd pfd = {.fd = nic->event_fd, .events = POLLIN};
+	uint64_t end = nsec_now() + CLIENT_LIMIT_NSEC;
 
-	rig_open_mlx5(&rig, 1, NULL);
-	client_open(&a, rig.nic[0], 1, 1);
-	client_open(&b, rig.nic[0], 2, 1);
-	client_connect(&a, 0, &b, 0);
-	ASSERT_ERR(rig.nic[0]->ops->next_event(rig.nic[0], &event), EAGAIN);
-	a.mr->rkey ^= 0x5500;
-	client_post_write(&b, 0, 0, &a, 0, 64);
-	client_ring(&b, 0);
-	ASSERT(client_poll(&b, 0, &cqe, CLIENT_LIMIT_NSEC));
-	ASSERT_EQ(client_cqe_opcode(&cqe), SHMD_CQE_REQ_ERR);
-	a.mr->rkey ^= 0x5500;
-	pfd.fd = rig.nic[0]->event_fd;
-	ASSERT_EQ(poll(&pfd, 1, 10000), 1);
-	r = rig.nic[0]->ops->next_event(rig.nic[0], &event);
-	ASSERT_OK(r);
+	do {
+		ASSERT_EQ(poll(&pfd, 1, 10000), 1);
+		ASSERT_LT(nsec_now(), end);
+	} while (nic->ops->next_event(nic, ret_event) < 0);
+}
+
+/* b writes to a, with a key that is not a's. */
+static void write_by_a_wrong_key(struct client *b, struct client *a)
+{
+	a->mr->rkey ^= 0x5500;
+	client_post_write(b, 0, 0, a, 0, 64);
+	a->mr->rkey ^= 0x5500;
+	client_ring(b, 0);
+}
+
+static uint32_t syndrome_told(struct rig *rig, uint64_t session, uint32_t qpn)
+{
+	struct nic_event event;
+
+	expect_event(rig->nic[session - 1], &event);
 	ASSERT_EQ(event.kind, NIC_EVENT_QP_ERROR);
-	ASSERT_EQ(event.session_id, 1u);
-	ASSERT_EQ(event.number, client_qpn(&a, 0));
-	ASSERT_EQ(event.syndrome, SHMD_SYNDROME_LOCAL_ACCESS_ERR);
-	ASSERT_EQ(error_word(&a), SHMD_SYNDROME_LOCAL_ACCESS_ERR);
+	ASSERT_EQ(event.session_id, session);
+	ASSERT_EQ(event.number, qpn);
+	return event.syndrome;
+}
+
+TEST(both_ends_of_a_failed_request_tell_by_an_event)
+{
+	struct nic_event event;
+	struct client a, b;
+	struct rig rig;
+
+	rig_open_mlx5(&rig, 2, NULL);
+	client_open(&a, rig.nic[0], 1, 1);
+	client_open(&b, rig.nic[1], 2, 1);
+	client_connect(&a, 0, &b, 0);
+	exercise(&b, &a);
 	ASSERT_ERR(rig.nic[0]->ops->next_event(rig.nic[0], &event), EAGAIN);
+	ASSERT_ERR(rig.nic[1]->ops->next_event(rig.nic[1], &event), EAGAIN);
+	write_by_a_wrong_key(&b, &a);
+	ASSERT_EQ(syndrome_told(&rig, 1, client_qpn(&a, 0)), SHMD_SYNDROME_LOCAL_ACCESS_ERR);
+	ASSERT_EQ(error_word(&a), SHMD_SYNDROME_LOCAL_ACCESS_ERR);
+	ASSERT_EQ(syndrome_told(&rig, 2, client_qpn(&b, 0)), SHMD_SYNDROME_REMOTE_ACCESS_ERR);
+	ASSERT_EQ(error_word(&b), SHMD_SYNDROME_REMOTE_ACCESS_ERR);
+	ASSERT_ERR(rig.nic[0]->ops->next_event(rig.nic[0], &event), EAGAIN);
+	ASSERT_ERR(rig.nic[1]->ops->next_event(rig.nic[1], &event), EAGAIN);
 	client_close(&a);
 	client_close(&b);
 	rig_close(&rig);
 }
 
-/* No event tells it; who asks for the state is told by what lies in the CQ. */
+/* Both QPs begin again at 0, as a client does it. */
+static void start_over(struct client *c)
+{
+	const struct nic_qp *qp = &c->queues->layout.qps[0];
+
+	ASSERT_OK(c->ctx->nic->ops->qp_modify(c->ctx, qp->qpn, NIC_QPS_RST));
+	memset(c->queue_mem + qp->dbrec_offset, 0, sizeof(struct shmd_dbrec));
+	c->qps[0].sq_pi = 0;
+	c->qps[0].rq_pi = 0;
+}
+
+TEST(a_qp_that_was_reset_has_no_errors_of_its_former_life)
+{
+	struct nic_qp_info info;
+	struct nic_event event;
+	struct client a, b;
+	struct shmd_cqe cqe;
+	struct rig rig;
+
+	rig_open_mlx5(&rig, 2, NULL);
+	client_open(&a, rig.nic[0], 1, 1);
+	client_open(&b, rig.nic[1], 2, 1);
+	for (int i = 0; i < 20; i++) {
+		client_connect(&a, 0, &b, 0);
+		write_by_a_wrong_key(&b, &a);
+		ASSERT(client_poll(&b, 0, &cqe, CLIENT_LIMIT_NSEC));
+		ASSERT_EQ(client_cqe_syndrome(&cqe), SHMD_SYNDROME_REMOTE_ACCESS_ERR);
+		start_over(&a);
+		start_over(&b);
+		ASSERT_EQ(error_word(&a), 0u);
+		ASSERT_EQ(error_word(&b), 0u);
+	}
+	client_connect(&a, 0, &b, 0);
+	exercise(&b, &a);
+	ASSERT_OK(rig.nic[1]->ops->qp_modify(b.ctx, client_qpn(&b, 0), NIC_QPS_ERR));
+	ASSERT_OK(rig.nic[1]->ops->qp_query(b.ctx, client_qpn(&b, 0), &info));
+	ASSERT_EQ(info.first_error, SHMD_SYNDROME_WR_FLUSH_ERR);
+	/* ERR that was asked for is no news. */
+	ASSERT_ERR(rig.nic[1]->ops->next_event(rig.nic[1], &event), EAGAIN);
+	client_close(&a);
+	client_close(&b);
+	rig_close(&rig);
+}
+
+/* A hundred QPs on one CQ fail in one go: an event for each, and one call at a time tells one. */
+TEST(every_qp_of_a_shared_cq_is_told)
+{
+	struct nic_queues_attr attr;
+	struct nic_event event;
+	uint8_t told[100] = {0};
+	struct client c, b;
+	struct rig rig;
+
+	rig_open_mlx5(&rig, 2, NULL);
+	client_open(&b, rig.nic[1], 2, 100);
+	client_open_ctx(&c, rig.nic[0], 1);
+	client_reg(&c);
+	client_attr(&attr, 100, 0);
+	attr.cqs[0] = (struct nic_cq_spec){.count = 1, .log2_entries = 9};
+	attr.qps[0].send_cq_step = 0;
+	attr.qps[0].recv_cq_step = 0;
+	client_create_as(&c, &attr);
+	for (unsigned int i = 0; i < 100; i++)
+		client_connect(&c, i, &b, i);
+	b.mr->rkey ^= 0x5500;
+	for (unsigned int i = 0; i < 100; i++) {
+		client_post_write(&c, i, 0, &b, 0, 64);
+		client_publish(&c, i);
+	}
+	b.mr->rkey ^= 0x5500;
+	client_ring_word(&c, client_qpn(&c, 0));
+	for (unsigned int n = 0; n < 100; n++) {
+		unsigned int i = 0;
+
+		expect_event(rig.nic[0], &event);
+		ASSERT_EQ(event.syndrome, SHMD_SYNDROME_REMOTE_ACCESS_ERR);
+		while (i < 100 && client_qpn(&c, i) != event.number)
+			i++;
+		ASSERT_LT(i, 100u);
+		ASSERT(!told[i]);
+		told[i] = 1;
+	}
+	client_close(&c);
+	client_close(&b);
+	rig_close(&rig);
+}
+
+/* Also before any event was read. */
 TEST(a_requester_that_fails_is_told_why_when_it_asks)
 {
 	struct nic_qp_info info;
@@ -588,17 +695,6 @@ static void happen(const char *what)
 	ASSERT(file);
 	ASSERT_GT(fprintf(file, "%s\n", what), 0);
 	ASSERT_OK(fclose(file));
-}
-
-static void expect_event(struct nic *nic, struct nic_event *ret_event)
-{
-	struct pollfd pfd = {.fd = nic->event_fd, .events = POLLIN};
-	uint64_t end = nsec_now() + CLIENT_LIMIT_NSEC;
-
-	do {
-		ASSERT_EQ(poll(&pfd, 1, 10000), 1);
-		ASSERT_LT(nsec_now(), end);
-	} while (nic->ops->next_event(nic, ret_event) < 0);
 }
 
 TEST(port_that_goes_down_and_up_is_told_by_events_and_query)
