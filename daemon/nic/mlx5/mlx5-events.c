@@ -72,17 +72,19 @@ static void arm(struct mlx5_ctx *ctx, struct mlx5_cq *cq)
 	if (!cq->queues->map || cq->n_idle_events > MOST_IDLE_EVENTS)
 		return;
 	dbrec = (struct shmd_dbrec *)(void *)(cq->queues->map + cq_desc(cq)->dbrec_offset);
-	word = (++cq->arm_sn & 3) << ARM_SN_SHIFT | ARM_SOLICITED_ONLY | (cq->seen_ci & ARM_CI_MASK);
+	word = (++cq->arm_sn & 3) << ARM_SN_SHIFT | ARM_SOLICITED_ONLY |
+	       (cq->seen_ci & ARM_CI_MASK);
 	__atomic_store_n(&dbrec->snd, htobe32(word), __ATOMIC_RELEASE);
 	__sync_synchronize();
-	__atomic_store_n((uint64_t *)(void *)((uint8_t *)ctx->uar->base_addr + SHMD_DB_CQ_ARM_OFFSET),
-			 htobe64((uint64_t)word << 32 | cq->cqn), __ATOMIC_RELEASE);
+	__atomic_store_n(
+		(uint64_t *)(void *)((uint8_t *)ctx->uar->base_addr + SHMD_DB_CQ_ARM_OFFSET),
+		htobe64((uint64_t)word << 32 | cq->cqn), __ATOMIC_RELEASE);
 }
 
 /* ---- queues ------------------------------------------------------------------------------------------------------ */
 
-static int subscribe(struct mlx5_ctx *ctx, struct mlx5dv_devx_obj *obj, uint16_t *types, uint16_t bytes,
-		     uint64_t cookie)
+static int subscribe(struct mlx5_ctx *ctx, struct mlx5dv_devx_obj *obj, uint16_t *types,
+		     uint16_t bytes, uint64_t cookie)
 {
 	int err = mlx5dv_devx_subscribe_devx_event(ctx->events, obj, bytes, types, cookie);
 
@@ -174,7 +176,8 @@ static bool read_channel(struct mlx5_ctx *ctx)
 	} event;
 	ssize_t n;
 
-	while ((n = mlx5dv_devx_get_event(ctx->events, &event.hdr, sizeof(event))) == (ssize_t)sizeof(event)) {
+	while ((n = mlx5dv_devx_get_event(ctx->events, &event.hdr, sizeof(event))) ==
+	       (ssize_t)sizeof(event)) {
 		uint8_t type = event.hdr.out_data[EQE_TYPE];
 		uint32_t number = (uint32_t)event.hdr.cookie;
 
@@ -265,7 +268,8 @@ static int next_of_ctx(struct mlx5_ctx *ctx, struct nic_event *ret_event)
 /* ---- the NIC ----------------------------------------------------------------------------------------------------- */
 
 /* False: none of ours. */
-static bool nic_event(struct mlx5_nic *nic, const struct ibv_async_event *async, struct nic_event *ret_event)
+static bool nic_event(struct mlx5_nic *nic, const struct ibv_async_event *async,
+		      struct nic_event *ret_event)
 {
 	switch (async->event_type) {
 	case IBV_EVENT_PORT_ACTIVE:
@@ -274,7 +278,8 @@ static bool nic_event(struct mlx5_nic *nic, const struct ibv_async_event *async,
 			return false;
 		*ret_event = (struct nic_event){
 			.kind = NIC_EVENT_PORT_STATE,
-			.state = async->event_type == IBV_EVENT_PORT_ACTIVE ? NIC_PORT_ACTIVE : NIC_PORT_DOWN,
+			.state = async->event_type == IBV_EVENT_PORT_ACTIVE ? NIC_PORT_ACTIVE
+									    : NIC_PORT_DOWN,
 		};
 		return true;
 	case IBV_EVENT_DEVICE_FATAL:
@@ -309,7 +314,7 @@ static int next_of_more(struct mlx5_nic *nic, struct nic_event *ret_event)
 
 	if (read(nic->more_fd, &count, sizeof(count)) < 0)
 		return -EAGAIN;
-	list_for_each_entry(ctx, &nic->ctxs, link)
+	list_for_each_entry (ctx, &nic->ctxs, link)
 		if (take_news(ctx, ret_event)) {
 			/* Others may have some, too. */
 			count = 1;
@@ -330,9 +335,9 @@ int mlx5_next_event(struct nic *base, struct nic_event *ret_event)
 
 	for (int i = 0; i < n; i++) {
 		void *what = ready[i].data.ptr;
-		int r = what == nic ? next_of_nic(nic, ret_event)
-				    : what == &nic->more_fd ? next_of_more(nic, ret_event)
-							    : next_of_ctx(what, ret_event);
+		int r = what == nic		? next_of_nic(nic, ret_event)
+			: what == &nic->more_fd ? next_of_more(nic, ret_event)
+						: next_of_ctx(what, ret_event);
 
 		if (r == 0)
 			return 0;

@@ -30,11 +30,13 @@ void mlx5_qp_tell_error(struct mlx5_qp *qp, uint32_t syndrome)
 		return;
 	qp->first_error = syndrome;
 	if (qp->queues->map)
-		__atomic_store_n((uint32_t *)(void *)(qp->queues->map + qp->desc->dbrec_offset + SHMD_QP_ERROR_OFFSET),
+		__atomic_store_n((uint32_t *)(void *)(qp->queues->map + qp->desc->dbrec_offset +
+						      SHMD_QP_ERROR_OFFSET),
 				 syndrome, __ATOMIC_RELEASE);
 }
 
-int mlx5_qp_to_state(struct mlx5_ctx *ctx, struct mlx5_qp *qp, enum prm_opcode opcode, enum nic_qp_state state)
+int mlx5_qp_to_state(struct mlx5_ctx *ctx, struct mlx5_qp *qp, enum prm_opcode opcode,
+		     enum nic_qp_state state)
 {
 	struct mlx5_cmd cmd;
 	int r;
@@ -51,14 +53,16 @@ int mlx5_qp_to_state(struct mlx5_ctx *ctx, struct mlx5_qp *qp, enum prm_opcode o
 
 /* ---- connect --------------------------------------------------------------------------------------------------- */
 
-static bool remote_makes_sense(const struct mlx5_qp *qp, const struct nic_addr *remote, enum nic_link link)
+static bool remote_makes_sense(const struct mlx5_qp *qp, const struct nic_addr *remote,
+			       enum nic_link link)
 {
 	return remote->link == link && remote->qp_type == qp->desc->type && remote->mtu_log2 >= 8 &&
 	       remote->mtu_log2 <= 12 && remote->psn <= 0xffffffu && remote->qpn <= 0xffffffu;
 }
 
 static int step(struct mlx5_ctx *ctx, struct mlx5_qp *qp, const struct mlx5_connect_args *args,
-		void (*encode)(struct mlx5_cmd *cmd, const struct mlx5_connect_args *args), enum nic_qp_state state)
+		void (*encode)(struct mlx5_cmd *cmd, const struct mlx5_connect_args *args),
+		enum nic_qp_state state)
 {
 	struct mlx5_cmd cmd;
 	int r;
@@ -105,12 +109,14 @@ static int ask_next_hop(struct mlx5_ctx *ctx, struct next_hop *hop, const struct
 	return 0;
 }
 
-static int connect_one(struct mlx5_ctx *ctx, const struct nic_peer *peer, const struct nic_qp_params *params,
-		       struct next_hop *hop)
+static int connect_one(struct mlx5_ctx *ctx, const struct nic_peer *peer,
+		       const struct nic_qp_params *params, struct next_hop *hop)
 {
 	struct mlx5_qp *qp = hash_get(&ctx->qps, peer->qpn);
-	struct mlx5_connect_args args = {
-		.remote = &peer->remote, .params = params, .port = &ctx->nic->port, .caps = &ctx->nic->caps};
+	struct mlx5_connect_args args = {.remote = &peer->remote,
+					 .params = params,
+					 .port = &ctx->nic->port,
+					 .caps = &ctx->nic->caps};
 	int r;
 
 	if (!qp || !remote_makes_sense(qp, &peer->remote, ctx->nic->port.link))
@@ -151,9 +157,11 @@ int mlx5_connect(struct nic_ctx *base, unsigned int n, const struct nic_peer *pe
 
 static int to_init(struct mlx5_ctx *ctx, struct mlx5_qp *qp)
 {
-	const struct mlx5_connect_args args = {.qp = qp->desc, .port = &ctx->nic->port, .caps = &ctx->nic->caps};
+	const struct mlx5_connect_args args = {
+		.qp = qp->desc, .port = &ctx->nic->port, .caps = &ctx->nic->caps};
 
-	return qp->state == NIC_QPS_RST ? step(ctx, qp, &args, mlx5_cmd_rst2init, NIC_QPS_INIT) : -EINVAL;
+	return qp->state == NIC_QPS_RST ? step(ctx, qp, &args, mlx5_cmd_rst2init, NIC_QPS_INIT)
+					: -EINVAL;
 }
 
 static int modify(struct mlx5_ctx *ctx, struct mlx5_qp *qp, enum nic_qp_state state)
@@ -201,9 +209,11 @@ static const struct nic_cq *cq_desc(const struct mlx5_cq *cq)
 uint32_t mlx5_cq_error_at(const struct mlx5_cq *cq, uint64_t index, uint32_t *ret_qpn)
 {
 	const struct nic_cq *desc = cq_desc(cq);
-	uint64_t slot = desc->flags & NIC_CQ_COLLAPSED ? 0 : index & ((1ull << desc->log2_entries) - 1);
+	uint64_t slot =
+		desc->flags & NIC_CQ_COLLAPSED ? 0 : index & ((1ull << desc->log2_entries) - 1);
 	const uint8_t *at = cq->queues->map + desc->ring_offset + slot * SHMD_CQE_BYTES;
-	uint8_t opcode = __atomic_load_n(at + offsetof(struct shmd_err_cqe, op_own), __ATOMIC_ACQUIRE) >> 4;
+	uint8_t opcode =
+		__atomic_load_n(at + offsetof(struct shmd_err_cqe, op_own), __ATOMIC_ACQUIRE) >> 4;
 	struct shmd_err_cqe cqe;
 
 	if (opcode != SHMD_CQE_REQ_ERR && opcode != SHMD_CQE_RESP_ERR)

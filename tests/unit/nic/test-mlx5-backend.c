@@ -185,7 +185,9 @@ TEST(memory_is_judged_before_the_nic_sees_it)
 {
 	struct client c;
 	struct rig rig;
-	struct nic_mr_attr attr = {.kind = NIC_MEM_MEMFD, .length_bytes = 8192, .iova = 0x10000,
+	struct nic_mr_attr attr = {.kind = NIC_MEM_MEMFD,
+				   .length_bytes = 8192,
+				   .iova = 0x10000,
 				   .access = NIC_ACCESS_ALL};
 	int unsealed, pair[2];
 	uint8_t *map;
@@ -355,7 +357,8 @@ TEST(queue_memory_is_read_within_its_bounds_only)
 	rig_open_mlx5(&rig, 1, NULL);
 	client_open(&c, rig.nic[0], 1, 1);
 	total = c.queues->layout.total_bytes;
-	ASSERT_OK(rig.nic[0]->ops->queues_read(c.queues, c.queues->layout.cqs[0].ring_offset, &byte, 1));
+	ASSERT_OK(rig.nic[0]->ops->queues_read(c.queues, c.queues->layout.cqs[0].ring_offset, &byte,
+					       1));
 	ASSERT_EQ(byte, 0xff);
 	ASSERT_OK(rig.nic[0]->ops->queues_read(c.queues, total - 1, &byte, 1));
 	ASSERT_ERR(rig.nic[0]->ops->queues_read(c.queues, total, &byte, 1), ERANGE);

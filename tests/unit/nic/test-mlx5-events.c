@@ -18,7 +18,8 @@ static uint32_t error_word(const struct client *c)
 {
 	const uint8_t *dbrec = c->queue_mem + c->queues->layout.qps[0].dbrec_offset;
 
-	return __atomic_load_n((const uint32_t *)(const void *)(dbrec + SHMD_QP_ERROR_OFFSET), __ATOMIC_ACQUIRE);
+	return __atomic_load_n((const uint32_t *)(const void *)(dbrec + SHMD_QP_ERROR_OFFSET),
+			       __ATOMIC_ACQUIRE);
 }
 
 static void expect_event(struct nic *nic, struct nic_event *ret_event)
