@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "client.h"
@@ -116,11 +117,16 @@ TEST(a_ring_goes_round_many_times)
 
 /* ---- isolation ------------------------------------------------------------------------------------------------------- */
 
-/* A NIC may look at a queue of its own accord, shortly after it had work there: so several tries, one in silence. */
+/*
+ * A NIC may look at a queue of its own accord, shortly after it had work there: so several tries, each after a longer pause,
+ * and one must be in silence.
+ */
 static bool foreign_page_is_silent(struct client *a, struct client *b, uint64_t value)
 {
+	const struct timespec pause = {.tv_nsec = (long)value * 5000000};
 	struct shmd_cqe cqe;
 
+	nanosleep(&pause, NULL);
 	client_post_inline(a, 0, value, a, 0);
 	client_publish(a, 0);
 	client_ring_word(b, client_qpn(a, 0));
