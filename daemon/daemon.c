@@ -128,7 +128,28 @@ static const char *nic_fault(struct daemon *daemon)
 		? NULL : text;
 }
 
-static int probe_nics(struct daemon *daemon)
+#if HAVE_MLX5
+static int probe_mlx5(struct daemon *daemon)
+{
+	const struct nic_mlx5_attr attr = {.trace = getenv("SHMEMD_MLX5_TRACE")};
+	struct nic_mlx5_report report;
+	int r;
+
+	r = nic_mlx5_probe(&attr, &daemon->nics, &report);
+	if (r < 0)
+		log_line(LOG_ERR, NULL, "cannot look for ConnectX NICs: %s", strerror(-r));
+	else if (report.unusable[0])
+		log_line(LOG_WARNING, NULL, "NICs that cannot be used: %s", report.unusable);
+	return r;
+}
+#else
+static int probe_mlx5(struct daemon *daemon)
+{
+	return 0;
+}
+#endif
+
+static int probe_soft(struct daemon *daemon)
 {
 	const struct nic_soft_attr attr = {
 		.n_nics = (unsigned int)daemon->settings->soft_nics,
@@ -144,6 +165,23 @@ static int probe_nics(struct daemon *daemon)
 	else if (r < 0)
 		log_line(LOG_ERR, NULL, "cannot make %u soft NICs: %s", attr.n_nics, strerror(-r));
 	return r;
+}
+
+static int probe_nics(struct daemon *daemon)
+{
+	uint64_t backend = daemon->settings->backend;
+	int r;
+
+	if (backend == SETTINGS_BACKEND_SOFT)
+		return probe_soft(daemon);
+	r = probe_mlx5(daemon);
+	if (r < 0 || !list_empty(&daemon->nics))
+		return r;
+	if (backend == SETTINGS_BACKEND_AUTO)
+		return probe_soft(daemon);
+	log_line(LOG_ERR, NULL, "%s", HAVE_MLX5 ? "there is no ConnectX NIC that can be used"
+						: "this build has no mlx5 backend");
+	return -ENODEV;
 }
 
 static int add_nic(struct daemon *daemon, struct nic *nic)

@@ -21,7 +21,7 @@
 
 #define EACH " for each uid, and for each cgroup but the root."
 
-static const char *const backend_words[] = {"auto", "soft", NULL};
+static const char *const backend_words[] = {"auto", "soft", "mlx5", NULL};
 static const char *const level_words[] = {"error", "warning", "notice", "info", "debug", NULL};
 static const uint64_t level_values[] = {LOG_ERR, LOG_WARNING, LOG_NOTICE, LOG_INFO, LOG_DEBUG};
 static const char *const target_words[] = {"auto", "journal", "stderr", NULL};
@@ -37,8 +37,8 @@ const struct settings_row settings_rows[] = {
 	 "Group of the socket. Empty: group shmemd when the daemon runs as root and that group exists; otherwise "
 	 "the daemon's own group, which then gets no access. Under socket activation the socket unit says it.", RELOAD},
 	{"backend", SETTINGS_CHOICE, FIELD(backend), "auto", 0, 0, NULL, backend_words, NULL,
-	 "Which NICs are used. soft: simulated NICs only. auto: every NIC a backend of this build can drive, and "
-	 "simulated NICs where there is none.", RESTART},
+	 "Which NICs are used. mlx5: ConnectX NICs, in builds with that backend; none is an error. soft: simulated NICs "
+	 "only. auto: every NIC a backend of this build can drive, and simulated NICs where there is none.", RESTART},
 	{"soft-nics", SETTINGS_NUMBER, FIELD(soft_nics), "2", 1, 64, "NICs", NULL, NULL,
 	 "How many simulated NICs the soft backend makes.", RESTART},
 	{"gpu-poll-usec", SETTINGS_NUMBER, FIELD(gpu_poll_usec), "20", 1, 1000000, "us", NULL, NULL,

@@ -18,6 +18,7 @@
 enum settings_backend {
 	SETTINGS_BACKEND_AUTO,
 	SETTINGS_BACKEND_SOFT,
+	SETTINGS_BACKEND_MLX5,
 };
 
 struct settings {

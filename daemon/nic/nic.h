@@ -399,4 +399,17 @@ struct nic_soft_attr {
 /* Appends n_nics soft NICs to *nics (struct nic.link). All or nothing. Defined in nic/soft. */
 int nic_soft_probe(const struct nic_soft_attr *attr, struct list *nics);
 
+struct nic_mlx5_attr {
+	const char *trace; /* file to which every firmware command is appended in words, or NULL */
+};
+
+struct nic_mlx5_report {
+	char unusable[2 * NIC_REASON_BYTES]; /* NICs that were left out and why, as far as they fit; empty: none */
+};
+
+/*
+ * Appends the ConnectX ports of this host. None is no error. Defined in nic/mlx5, in builds with libmlx5.
+ */
+int nic_mlx5_probe(const struct nic_mlx5_attr *attr, struct list *nics, struct nic_mlx5_report *ret_report);
+
 #endif

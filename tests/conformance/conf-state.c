@@ -363,6 +363,7 @@ static void counters(struct conf *c, size_t arg)
 	struct shmd_qp_info info;
 	struct conf_wqe w;
 
+	conf_need(c, CONF_F_COUNTS);
 	ASSERT_OK(shmd_client_counters(c->ini.client, &before));
 	one_write(c, REM);
 	conf_read(&w, c->a, 20000, 20000, 300);

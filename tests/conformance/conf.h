@@ -41,6 +41,8 @@ extern uint64_t conf_wait_nsec; /* CONF_WAIT_NSEC unless a test asks for more */
 #define CONF_F_LOSSLESS 0x80u /* nothing is lost or retried between QPs that are both ready */
 #define CONF_F_PORT 0x100u /* an administrator can take the port down and up */
 #define CONF_F_TELLS_ERROR 0x200u /* the word beside a QP's dbrec says why it is in ERR */
+#define CONF_F_COUNTS 0x400u /* executed work requests and bytes are counted */
+#define CONF_F_END 0x800u
 
 struct conf_backend {
 	const char *name; /* as in shmd_nic_info.backend */
@@ -52,7 +54,7 @@ struct conf_backend {
 	uint8_t no_rq_syndrome; /* of a send to a QP without receive queue */
 };
 
-extern const struct conf_backend conf_backend_soft;
+extern const struct conf_backend conf_backend_soft, conf_backend_mlx5;
 
 /* Ends the test as skipped when the backend under test lacks one of the features. */
 struct conf;

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct conf_backend *const backends[] = {&conf_backend_soft};
+static const struct conf_backend *const backends[] = {&conf_backend_soft, &conf_backend_mlx5};
 
 const struct conf_backend *conf_backend_find(const char *name)
 {
@@ -35,8 +35,12 @@ void conf_need(const struct conf *c, uint32_t features)
 		"placement order",
 		"the cause of a flush in a collapsed CQ",
 		"a lossless way",
+		"an administrator's hand on its port",
+		"the word beside a QP's dbrec",
+		"counters of work requests",
 	};
 
+	_Static_assert(1u << (sizeof(names) / sizeof(names[0])) == CONF_F_END, "a name for each feature");
 	for (unsigned int i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		if (features & ~c->backend->features & (1u << i))
 			skip(c, names[i]);

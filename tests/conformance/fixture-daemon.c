@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The daemon under test: private to each case and with two soft NICs, unless SHMEMD_SOCKET names a running one. */
+/*
+ * The daemon under test: private to each case and with two soft NICs, or those of the backend that SHMEMD_TEST_BACKEND
+ * names, unless SHMEMD_SOCKET names a running one.
+ */
 #include "tests/conformance/fixture.h"
 
 #include <stdlib.h>

@@ -32,9 +32,19 @@ trap 'rm -rf "$tmp"' EXIT
 cp -r "$source" "$tmp/tests"
 find "$tmp/tests" -name '*.gz' -exec gunzip {} +
 
+# A DEVX client has to know the MAC of the peer, and asks iproute2 for that of the device's network interface.
+mkdir "$tmp/bin"
+cat >"$tmp/bin/ip" <<'END'
+#!/bin/sh
+echo '[{"address": "02:6d:6c:78:35:01", "addr_info": [{"local": ""}]}]'
+END
+chmod +x "$tmp/bin/ip"
+# shellcheck disable=SC2016 # for the shell in the simulator
+with_interface='mkdir -p "$MLX5SIM_ROOT/sys/class/infiniband/mlx5_0/device/net/sim0" && exec "$@"'
+
 run() { # run TEST...: the home is empty, so no file of a user decides anything
-    (cd "$tmp" && HOME=$tmp timeout 240 "$mlx5sim" --log "$tmp/log" -- "$python" "$here/pyverbs-run.py" run "$tmp/tests" \
-        "$tmp/results" "$@") >"$tmp/out" 2>&1
+    (cd "$tmp" && HOME=$tmp PATH=$tmp/bin:$PATH timeout 240 "$mlx5sim" --log "$tmp/log" -- sh -c "$with_interface" sh \
+        "$python" "$here/pyverbs-run.py" run "$tmp/tests" "$tmp/results" "$@") >"$tmp/out" 2>&1
 }
 
 if [ "${1:-}" = --write ]; then

@@ -129,14 +129,21 @@ void fixture_daemon_start(struct fixture_daemon *daemon, ...)
 {
 	char *args[FIXTURE_MAX_ARGS] = {(char *)fixture_daemon_binary(), (char *)"--config=/dev/null",
 					(char *)"--socket", daemon->socket};
+	char *backend = getenv("SHMEMD_TEST_BACKEND");
 	unsigned int n = 4;
 	va_list ap;
 
 	make_folder(daemon);
 	va_start(ap, daemon);
-	while (n < FIXTURE_MAX_ARGS - 1 && (args[n] = va_arg(ap, char *)))
+	while (n < FIXTURE_MAX_ARGS - 3 && (args[n] = va_arg(ap, char *)))
 		n++;
 	va_end(ap);
+	/* The last word on the command line counts. */
+	if (backend) {
+		args[n++] = (char *)"--backend";
+		args[n++] = backend;
+		args[n] = NULL;
+	}
 	daemon->pid = fork();
 	ASSERT_GE(daemon->pid, 0);
 	if (daemon->pid == 0)

@@ -221,15 +221,10 @@ void isolation_try_worlds(struct isolation *s)
 	ASSERT_EQ(rep.error_rep.status, SHMD_STATUS_EXISTS);
 }
 
-/* Every word of every page that it was given, with the victim's number in it; and the wake descriptor. */
-void isolation_try_doorbells(struct isolation *s)
+static void try_wake(int fd)
 {
 	uint64_t one = 1, full = UINT64_MAX - 1, got;
-	int fd = s->attacker.wake_fd;
 
-	for (uint32_t at = 0; at < SHMD_DB_PAGE_BYTES; at += 8)
-		__atomic_store_n((uint64_t *)(s->attacker.doorbell_page + at),
-				 htobe64((uint64_t)s->board->victim.qp.qpn << 8), __ATOMIC_RELEASE);
 	ASSERT_EQ(write(fd, &one, sizeof(one)), sizeof(one));
 	while (read(fd, &got, sizeof(got)) == sizeof(got))
 		;
@@ -238,6 +233,16 @@ void isolation_try_doorbells(struct isolation *s)
 	ASSERT_OK(fcntl(fd, F_SETFL, 0));
 	ASSERT_OK(fcntl(fd, F_SETFL, O_NONBLOCK));
 	ASSERT_EQ(read(fd, &got, sizeof(got)), sizeof(got));
+}
+
+/* Every word of every page that it was given, with the victim's number in it; and the wake descriptor, if any. */
+void isolation_try_doorbells(struct isolation *s)
+{
+	for (uint32_t at = 0; at < SHMD_DB_PAGE_BYTES; at += 8)
+		__atomic_store_n((uint64_t *)(s->attacker.doorbell_page + at),
+				 htobe64((uint64_t)s->board->victim.qp.qpn << 8), __ATOMIC_RELEASE);
+	if (s->attacker.wake_fd >= 0)
+		try_wake(s->attacker.wake_fd);
 }
 
 /* ---- descriptors ------------------------------------------------------------------------------------------------------ */
@@ -313,18 +318,24 @@ static void try_descriptor(int fd, bool read_only)
 	close(again);
 }
 
-/* The NIC's page is everybody's to read. The others are its own: what it does to them is nobody else's loss. */
+/*
+ * The NIC's page is everybody's to read. The others are its own: what it does to them is nobody else's loss. A command
+ * descriptor is not a file.
+ */
 void isolation_try_descriptors(struct isolation *s)
 {
 	struct raw_traffic *t = &s->attacker;
 
 	for (int i = 0; i < RAW_TRAFFIC_PAGES; i++) {
 		pace(s);
+		if (t->is_uar && i <= RAW_TRAFFIC_NIC_PAGE)
+			continue;
 		ASSERT_GE(t->page_fds[i], 0);
 		try_descriptor(t->page_fds[i], i == RAW_TRAFFIC_NIC_PAGE);
 	}
-	ASSERT_OK(fallocate(t->page_fds[RAW_TRAFFIC_DOORBELL_PAGE], FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
-			    SHMD_DB_PAGE_BYTES));
+	if (!t->is_uar)
+		ASSERT_OK(fallocate(t->page_fds[RAW_TRAFFIC_DOORBELL_PAGE],
+				    FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, SHMD_DB_PAGE_BYTES));
 	ASSERT_OK(fallocate(t->page_fds[RAW_TRAFFIC_HEALTH_PAGE], FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096));
 	revive(t, &t->qp);
 }

@@ -21,9 +21,18 @@
 
 #define POLL_LIMIT_NSEC (10 * NSEC_PER_SEC)
 
-static void *map(int fd, size_t bytes)
+const char *raw_traffic_nic(unsigned int index)
 {
-	void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	const char *backend = getenv("SHMEMD_TEST_BACKEND");
+	static char name[32];
+
+	snprintf(name, sizeof(name), backend && strcmp(backend, "mlx5") == 0 ? "mlx5_%u" : "soft%u", index);
+	return name;
+}
+
+static void *map(int fd, size_t bytes, uint64_t offset)
+{
+	void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)offset);
 
 	ASSERT_NE(at, MAP_FAILED);
 	return at;
@@ -65,11 +74,13 @@ static void open_nic(struct raw_traffic *traffic, const struct raw_traffic_attr 
 	fdlist_init(&fds);
 	ASSERT_OK(raw_recv(&traffic->raw, &rep, &fds));
 	ASSERT_EQ(rep.kind, MSG_NIC_OPEN_REP);
-	ASSERT_EQ(rep.nic_open_rep.page_offset, 0);
-	traffic->doorbell_page = map(fdlist_get(&fds, rep.nic_open_rep.page_fd), SHMD_DB_PAGE_BYTES);
+	traffic->doorbell_page = map(fdlist_get(&fds, rep.nic_open_rep.page_fd), SHMD_DB_PAGE_BYTES,
+				     rep.nic_open_rep.page_offset);
+	traffic->is_uar = rep.nic_open_rep.doorbell == 2;
 	traffic->doorbell_offset = rep.nic_open_rep.register_offset;
 	keep(traffic, attr, RAW_TRAFFIC_DOORBELL_PAGE, fdlist_get(&fds, rep.nic_open_rep.page_fd));
-	keep(traffic, attr, RAW_TRAFFIC_NIC_PAGE, fdlist_get(&fds, rep.nic_open_rep.nic_page_fd - 1));
+	if (rep.nic_open_rep.nic_page_fd)
+		keep(traffic, attr, RAW_TRAFFIC_NIC_PAGE, fdlist_get(&fds, rep.nic_open_rep.nic_page_fd - 1));
 	traffic->wake_fd = rep.nic_open_rep.wake_fd ? fdlist_take(&fds, rep.nic_open_rep.wake_fd - 1) : -1;
 	fdlist_deinit(&fds);
 }
@@ -80,7 +91,7 @@ static void reg_heap(struct raw_traffic *traffic, uint32_t bytes)
 	struct msg req, rep;
 
 	traffic->heap_bytes = bytes;
-	traffic->heap = map(fd, traffic->heap_bytes);
+	traffic->heap = map(fd, traffic->heap_bytes, 0);
 	msg_init(&req, MSG_MEM_REG_REQ, 0);
 	req.mem_reg_req = (struct msg_mem_reg_req){
 		.kind = MSG_MEM_MEMFD,
@@ -122,7 +133,7 @@ static void create_queues(struct raw_traffic *traffic, const struct raw_traffic_
 	ASSERT_EQ(rep.kind, MSG_QUEUE_CREATE_REP);
 	traffic->queue_mem_bytes = rep.queue_create_rep.mem_bytes;
 	traffic->queue_mem = map(fdlist_get(&fds, rep.queue_create_rep.mem_fd - 1),
-				 traffic->queue_mem_bytes);
+				 traffic->queue_mem_bytes, 0);
 	keep(traffic, attr, RAW_TRAFFIC_QUEUE_MEM, fdlist_get(&fds, rep.queue_create_rep.mem_fd - 1));
 	traffic->queues = rep.queue_create_rep.queues;
 	traffic->n_qps = rep.queue_create_rep.n_qps;

@@ -31,6 +31,7 @@ struct raw_traffic {
 	uint64_t queue_mem_bytes;
 	uint8_t *doorbell_page;
 	int wake_fd; /* or -1 */
+	bool is_uar; /* the doorbell page is a NIC's own, behind its command descriptor; there is no NIC page */
 	uint32_t doorbell_offset;
 	struct msg_qp_params params; /* of connects from now on; retry_count 0: the daemon's own */
 	uint32_t mr, queues; /* handles */
@@ -43,6 +44,9 @@ struct raw_traffic {
 	uint16_t pi;
 	uint32_t ci;
 };
+
+/* Name of a NIC of the backend under test: "soft0", or of the one that SHMEMD_TEST_BACKEND names. */
+const char *raw_traffic_nic(unsigned int index);
 
 struct raw_traffic_attr {
 	const char *nic; /* or NULL: assigned */

@@ -130,9 +130,9 @@ static void be_ordinary(const struct fixture_daemon *daemon, uint64_t session, u
 	ASSERT_ERR(shmd_admin_kill(control, session), EPERM);
 	ASSERT_ERR(shmd_admin_drain(control, true, 0), EPERM);
 	ASSERT_ERR(shmd_admin_drain(control, false, 0), EPERM);
-	ASSERT_ERR(shmd_admin_port_set(control, "soft0", false), EPERM);
-	ASSERT_ERR(shmd_admin_queue_head(control, "soft0", qpn, &head), EPERM);
-	ASSERT_ERR(shmd_admin_queue_read(control, "soft0", qpn, SHMD_PART_SQ, 0, 1, buf), EPERM);
+	ASSERT_ERR(shmd_admin_port_set(control, raw_traffic_nic(0), false), EPERM);
+	ASSERT_ERR(shmd_admin_queue_head(control, raw_traffic_nic(0), qpn, &head), EPERM);
+	ASSERT_ERR(shmd_admin_queue_read(control, raw_traffic_nic(0), qpn, SHMD_PART_SQ, 0, 1, buf), EPERM);
 	ASSERT_OK(shmd_admin_sessions(control, count_items, &n));
 	ASSERT_EQ(n, 0);
 	shmd_client_close(control);
@@ -338,7 +338,7 @@ TEST(monitor_sees_what_happens_as_it_happens)
 	ASSERT_EQ(event.pid, getpid());
 	event = await_event(&watch, SHMD_EVENT_QUEUES_CREATED);
 	ASSERT_EQ(event.session, session);
-	ASSERT_STREQ(event.nic, "soft0");
+	ASSERT_STREQ(event.nic, raw_traffic_nic(0));
 	ASSERT_EQ(event.detail, 1);
 	break_qp(&side);
 	ASSERT_EQ(await_event(&watch, SHMD_EVENT_QP_ERROR).number, event.number);
@@ -457,7 +457,7 @@ static void expect_ring(struct shmd_client *control, const struct raw_traffic *t
 	uint8_t *buf = malloc((size_t)n_entries * 64);
 
 	for (unsigned int f = 0; f < sizeof(firsts) / sizeof(firsts[0]); f++) {
-		ASSERT_OK(shmd_admin_queue_read(control, "soft0", traffic->qp.qpn, part, firsts[f], n_entries, buf));
+		ASSERT_OK(shmd_admin_queue_read(control, raw_traffic_nic(0), traffic->qp.qpn, part, firsts[f], n_entries, buf));
 		for (uint32_t i = 0; i < n_entries; i++)
 			ASSERT_MEMEQ(buf + 64 * i, ring + 64 * ((firsts[f] + i) % n_entries), 64);
 	}
@@ -468,7 +468,7 @@ static void expect_dump(struct shmd_client *control, const struct raw_traffic *t
 {
 	struct shmd_queue_head head;
 
-	ASSERT_OK(shmd_admin_queue_head(control, "soft0", traffic->qp.qpn, &head));
+	ASSERT_OK(shmd_admin_queue_head(control, raw_traffic_nic(0), traffic->qp.qpn, &head));
 	ASSERT_EQ(head.qp.state, 3); /* RTS */
 	ASSERT_EQ(head.qp.sq_pi, traffic->pi);
 	ASSERT_EQ(head.qp.sq_ci, traffic->pi);
@@ -515,7 +515,7 @@ static void *run_reader(void *arg)
 	uint8_t buf[64 * 64];
 
 	while (!__atomic_load_n(&reader->stop, __ATOMIC_RELAXED)) {
-		ASSERT_OK(shmd_admin_queue_read(reader->control, "soft0", reader->qpn, SHMD_PART_SEND_CQ,
+		ASSERT_OK(shmd_admin_queue_read(reader->control, raw_traffic_nic(0), reader->qpn, SHMD_PART_SEND_CQ,
 						reader->n, 64, buf));
 		__atomic_fetch_add(&reader->n, 1, __ATOMIC_RELAXED);
 	}
@@ -564,10 +564,10 @@ TEST(hostile_arguments_of_an_administrator_are_refused)
 		ASSERT_ERR(shmd_admin_queue_head(control, names[i], traffic.qp.qpn, &head), ENODEV);
 		ASSERT_ERR(shmd_admin_port_set(control, names[i], false), ENODEV);
 	}
-	ASSERT_ERR(shmd_admin_queue_head(control, "soft0", 0, &head), ENOENT);
-	ASSERT_ERR(shmd_admin_queue_head(control, "soft0", traffic.qp.qpn + 1, &head), ENOENT);
-	ASSERT_ERR(shmd_admin_queue_head(control, "soft0", UINT32_MAX, &head), ENOENT);
-	ASSERT_ERR(shmd_admin_queue_read(control, "soft0", traffic.qp.qpn, SHMD_PART_RQ, 0, 1, buf), ENOENT);
+	ASSERT_ERR(shmd_admin_queue_head(control, raw_traffic_nic(0), 0, &head), ENOENT);
+	ASSERT_ERR(shmd_admin_queue_head(control, raw_traffic_nic(0), traffic.qp.qpn + 1, &head), ENOENT);
+	ASSERT_ERR(shmd_admin_queue_head(control, raw_traffic_nic(0), UINT32_MAX, &head), ENOENT);
+	ASSERT_ERR(shmd_admin_queue_read(control, raw_traffic_nic(0), traffic.qp.qpn, SHMD_PART_RQ, 0, 1, buf), ENOENT);
 	ASSERT_ERR(shmd_admin_kill(control, 0), ENOENT);
 	ASSERT_ERR(shmd_admin_kill(control, UINT64_MAX), ENOENT);
 	ASSERT_ERR(shmd_admin_kill(control, shmd_client_session(control)), ENOENT);

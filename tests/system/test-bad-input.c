@@ -187,9 +187,14 @@ TEST(wrong_kinds_of_descriptors_are_refused)
 	raw_expect_error(&raw, &req, &fds[4], 1, SHMD_STATUS_MEM_FD);
 	req.mem_reg_req.kind = MSG_MEM_DMABUF;
 	raw_expect(&raw, &req, &fds[3], 1, MSG_ERROR_REP, &rep);
-	ASSERT_EQ(rep.error_rep.status, SHMD_STATUS_MEM_KIND);
-	ASSERT(rep.error_rep.accepted_kinds & 1u << MSG_MEM_MEMFD);
-	ASSERT(strstr(rep.error_rep.text, "accepts memfd"));
+	if (getenv("SHMEMD_TEST_BACKEND")) {
+		/* A NIC that takes dmabufs finds that this is none. */
+		ASSERT_EQ(rep.error_rep.status, SHMD_STATUS_MEM_FD);
+	} else {
+		ASSERT_EQ(rep.error_rep.status, SHMD_STATUS_MEM_KIND);
+		ASSERT(rep.error_rep.accepted_kinds & 1u << MSG_MEM_MEMFD);
+		ASSERT(strstr(rep.error_rep.text, "accepts memfd"));
+	}
 	req.mem_reg_req.kind = MSG_MEM_MEMFD;
 	raw_expect(&raw, &req, &fds[3], 1, MSG_MEM_REG_REP, &rep);
 	for (int i = 0; i < 5; i++)
@@ -337,7 +342,8 @@ TEST(noise_in_queue_memory_and_doorbell)
 			t.queue_mem[i] = (uint8_t)random();
 		for (unsigned int i = 0; i < SHMD_DB_PAGE_BYTES; i++)
 			t.doorbell_page[i] = (uint8_t)random();
-		ASSERT_EQ(write(t.wake_fd, &one, sizeof(one)), sizeof(one));
+		if (t.wake_fd >= 0)
+			ASSERT_EQ(write(t.wake_fd, &one, sizeof(one)), sizeof(one));
 		fixture_daemon_assert_alive(&daemon);
 		raw_traffic_deinit(&t);
 	}

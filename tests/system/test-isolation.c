@@ -77,7 +77,7 @@ static void take_slice(struct raw_traffic *t, struct isolation_board *board, uin
 
 static void __attribute__((noreturn)) victim(const char *socket, struct isolation_board *board)
 {
-	struct raw_traffic_attr attr = {.nic = "soft0"};
+	struct raw_traffic_attr attr = {.nic = raw_traffic_nic(0)};
 	struct raw_traffic t;
 	struct msg req, rep;
 	uint32_t taken = 0;
@@ -125,7 +125,7 @@ static void __attribute__((noreturn)) victim(const char *socket, struct isolatio
 
 static void attacker_init(struct isolation *s)
 {
-	const struct raw_traffic_attr attr = {.nic = "soft0", .keep_fds = true};
+	const struct raw_traffic_attr attr = {.nic = raw_traffic_nic(0), .keep_fds = true};
 
 	raw_traffic_init_with(&s->attacker, s->daemon.socket, &attr);
 }

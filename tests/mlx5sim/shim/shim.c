@@ -59,6 +59,8 @@ static int open_at(int dir, const char *path, int flags, mode_t mode)
 	int nic = shim_nic_of(path), fd;
 
 	if (nic >= 0 && !(flags & (O_DIRECTORY | O_PATH))) {
+		if (syscall(SYS_faccessat, AT_FDCWD, shim_path(path, buf, sizeof(buf)), F_OK) < 0)
+			return -1;
 		fd = shim_connect(nic, flags);
 		if (fd >= 0)
 			return fd;
@@ -175,6 +177,20 @@ SHIM_API char *realpath(const char *path, char *resolved)
 	return real;
 }
 
+/* What fortified programs call. */
+SHIM_API char *__realpath_chk(const char *path, char *resolved, size_t bytes);
+SHIM_API ssize_t __readlink_chk(const char *path, char *to, size_t bytes, size_t room);
+
+char *__realpath_chk(const char *path, char *resolved, size_t bytes)
+{
+	return bytes < PATH_MAX ? NULL : realpath(path, resolved);
+}
+
+ssize_t __readlink_chk(const char *path, char *to, size_t bytes, size_t room)
+{
+	return bytes > room ? -1 : readlink(path, to, bytes);
+}
+
 SHIM_API int access(const char *path, int mode)
 {
 	char buf[PATH_MAX];
@@ -248,6 +264,21 @@ SHIM_API int fstatat64(int dir, const char *path, struct stat64 *st, int flags)
 SHIM_API int fstat64(int fd, struct stat64 *st)
 {
 	return fstat(fd, (struct stat *)st);
+}
+
+/* What ls of coreutils asks by. */
+SHIM_API int statx(int dir, const char *path, int flags, unsigned int mask, struct statx *st)
+{
+	int nic = shim_nic_of(path);
+	char buf[PATH_MAX];
+	int r = (int)syscall(SYS_statx, dir, shim_path(path, buf, sizeof(buf)), flags, mask, st);
+
+	if (r == 0 && nic >= 0) {
+		st->stx_mode = S_IFCHR | 0666;
+		st->stx_rdev_major = SIM_CHAR_MAJOR;
+		st->stx_rdev_minor = SIM_CHAR_MINOR + (unsigned int)nic;
+	}
+	return r;
 }
 
 /* ---- calls on a device ----------------------------------------------------------------------------------------- */

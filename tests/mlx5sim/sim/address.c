@@ -30,7 +30,7 @@
 #define UDP_BYTES 8u
 #define IPV4_BYTES 20u
 
-static struct nic *nic_of_lid(struct sim *sim, uint16_t lid)
+struct nic *address_nic_of_lid(struct sim *sim, uint16_t lid)
 {
 	for (int i = 0; i < sim->n_nics; i++) {
 		if (sim->nics[i].lid == lid)
@@ -53,7 +53,7 @@ int address_of_peer(struct call *call, const struct ib_uverbs_qp_dest *dest, uin
 	}
 	if (call->ufile->sim->ethernet)
 		return call_refuse(call, -EINVAL, "RoCE needs a GID");
-	nic = nic_of_lid(call->ufile->sim, dest->dlid);
+	nic = address_nic_of_lid(call->ufile->sim, dest->dlid);
 	if (!nic)
 		return call_refuse(call, -EHOSTUNREACH, "no port has LID %u", dest->dlid);
 	memcpy(ret_gid, nic->gids[0], 16);
@@ -69,7 +69,7 @@ static struct nic *nic_of_av(const struct nic *from, const struct shmd_wqe_av_se
 	struct nic *to;
 
 	if (!sim->ethernet) {
-		to = nic_of_lid(sim, be16toh(av->rlid));
+		to = address_nic_of_lid(sim, be16toh(av->rlid));
 		return to && (word & AV_HAS_GRH) && sim_nic_of_gid(sim, av->rgid) != to ? NULL : to;
 	}
 	to = sim_nic_of_gid(sim, av->rgid);
@@ -185,7 +185,7 @@ static int ah_new(struct call *call, struct pd *pd, struct ah **ret_ah)
 	struct ah *ah;
 	int r;
 
-	if (call->nic->n_ahs >= SIM_MAX_AH)
+	if (nic_count(call->nic, &call->nic->n_ahs) >= SIM_MAX_AH)
 		return call_refuse(call, -ENOMEM, "more than %u address handles", SIM_MAX_AH);
 	ah = calloc(1, sizeof(*ah));
 	if (!ah)

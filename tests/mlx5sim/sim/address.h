@@ -7,6 +7,8 @@
 
 #include "tests/mlx5sim/sim/sim.h"
 
+struct nic *address_nic_of_lid(struct sim *sim, uint16_t lid); /* NULL */
+
 /* The GID of an RC or UC peer; a LID is looked up. */
 int address_of_peer(struct call *call, const struct ib_uverbs_qp_dest *dest, uint8_t ret_gid[16]);
 

@@ -8,10 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <rdma/ib_user_ioctl_cmds.h>
+#include <rdma/ib_user_verbs.h>
+#include <rdma/mlx5_user_ioctl_cmds.h>
 #include <rdma/rdma_user_ioctl.h>
 
 #include "proto/base/cleanup.h"
-#include "tests/mlx5sim/sim/sim.h"
+#include "tests/mlx5sim/sim/fw.h"
 
 static int spec_of(const struct call *call, uint16_t id)
 {
@@ -33,6 +36,13 @@ static const struct ib_uverbs_attr *attr_of(const struct call *call, uint16_t id
 bool call_has(const struct call *call, uint16_t id)
 {
 	return attr_of(call, id) != NULL;
+}
+
+size_t call_room(const struct call *call, uint16_t id)
+{
+	const struct ib_uverbs_attr *attr = attr_of(call, id);
+
+	return attr ? attr->len : 0;
 }
 
 const void *call_in(const struct call *call, uint16_t id, size_t *ret_bytes)
@@ -167,6 +177,33 @@ static int fetch_attrs(struct call *call, const struct ib_uverbs_ioctl_hdr *hdr)
 	return 0;
 }
 
+/* Does a kernel ask the firmware for this? DEVX waits for itself. */
+static bool is_command(const struct call *call)
+{
+	uint64_t write;
+
+	switch (call->method->object) {
+	case UVERBS_OBJECT_DEVICE:
+		if (call->method->method != UVERBS_METHOD_INVOKE_WRITE)
+			return call->method->method == UVERBS_METHOD_GET_CONTEXT;
+		write = call_u64(call, UVERBS_ATTR_WRITE_CMD);
+		return call_has(call, UVERBS_ATTR_CORE_OUT) &&
+		       write != IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL &&
+		       write != IB_USER_VERBS_CMD_CREATE_AH && write != IB_USER_VERBS_CMD_QUERY_DEVICE;
+	case UVERBS_OBJECT_PD:
+		return call->method->method == UVERBS_METHOD_PD_DESTROY;
+	case UVERBS_OBJECT_MR:
+		return call->method->method != UVERBS_METHOD_QUERY_MR;
+	case UVERBS_OBJECT_CQ:
+	case UVERBS_OBJECT_QP:
+	case UVERBS_OBJECT_SRQ:
+	case MLX5_IB_OBJECT_UAR:
+	case MLX5_IB_OBJECT_DEVX_UMEM:
+		return true;
+	}
+	return false;
+}
+
 static int serve(struct call *call, uint64_t addr)
 {
 	struct ib_uverbs_ioctl_hdr hdr;
@@ -188,7 +225,11 @@ static int serve(struct call *call, uint64_t addr)
 	r = fetch_attrs(call, &hdr);
 	if (r == 0)
 		r = fetch_inputs(call);
-	return r < 0 ? r : call->method->run(call);
+	if (r < 0)
+		return r;
+	if (is_command(call))
+		fw_wait(call->ufile->sim);
+	return call->method->run(call);
 }
 
 void call_serve_ioctl(struct ufile *ufile, const struct sim_request *request, int reply)

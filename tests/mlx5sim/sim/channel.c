@@ -85,6 +85,11 @@ bool channel_send(struct channel *channel, const void *event, size_t bytes)
 	return send(channel->ends[0], event, bytes, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)bytes;
 }
 
+void channel_end(struct channel *channel)
+{
+	shutdown(channel->ends[0], SHUT_WR);
+}
+
 unsigned int channel_withdraw(struct channel *channel, size_t event_bytes,
 			      bool (*is_mine)(const void *event, const void *of), const void *of)
 {
@@ -117,6 +122,7 @@ int async_event_alloc(struct call *call)
 		return fd;
 	}
 	sim_lock(call->ufile->sim);
+	channel->is_async = true;
 	if (!call->ufile->async)
 		call->ufile->async = channel;
 	sim_unlock(call->ufile->sim);

@@ -18,7 +18,7 @@
 #include <rdma/ib_user_verbs.h>
 #include <rdma/mlx5-abi.h>
 
-#include "tests/mlx5sim/sim/sim.h"
+#include "tests/mlx5sim/sim/fw.h"
 
 #define NEVER_ARMED 0xffffffffu
 #define SOLICITED_ONLY 0x01000000u
@@ -57,6 +57,7 @@ static void send_completion(struct cq *cq)
 	cq->armed = false;
 	cq->first_cqe_nsec = 0;
 	list_del(&cq->armed_link);
+	event_send(&cq->object, FW_EVENT_COMPLETION);
 	if (cq->channel && channel_send(cq->channel, &event, sizeof(event)))
 		cq->n_comp_events++;
 }
@@ -88,7 +89,7 @@ void cq_notify_armed(struct nic *nic, uint64_t now_nsec)
 
 	list_for_each_entry_safe(cq, next, &nic->armed_cqs, armed_link)
 	{
-		if (event_is_due(cq, now_nsec))
+		if (!cq->collapsed && event_is_due(cq, now_nsec))
 			send_completion(cq);
 	}
 }
@@ -103,10 +104,14 @@ void cq_engine_event(struct nic *nic, const struct engine_event *ev)
 		return;
 	if (ev->kind == ENGINE_EVENT_CQ_COMPLETION) {
 		word = arm_word(cq);
-		if (word != NEVER_ARMED && (word & SOLICITED_ONLY))
+		/* In a collapsed CQ there is no telling which CQE is new: any is. */
+		if (word != NEVER_ARMED && ((word & SOLICITED_ONLY) || (cq->collapsed && cq->armed)))
 			send_completion(cq);
 		return;
 	}
+	event_send(&cq->object, FW_EVENT_CQ_ERROR);
+	if (cq->object.type != OBJECT_CQ)
+		return;
 	event.element = cq->user_handle;
 	event.event_type = IBV_EVENT_CQ_ERR;
 	if (cq->object.ufile->async && channel_send(cq->object.ufile->async, &event, sizeof(event)))
@@ -135,6 +140,8 @@ static void cq_free(struct object *object)
 		cq->channel->object.users--;
 	memory_unref(cq->ring_memory);
 	memory_unref(cq->dbrec_memory);
+	umem_put(cq->ring_umem);
+	umem_put(cq->dbrec_umem);
 	free(cq);
 }
 
@@ -180,7 +187,7 @@ static int read_params(struct call *call, struct cq_params *ret)
 		return call_refuse(call, -EOPNOTSUPP, "driver flags 0x%x", driver->flags);
 	if (driver->db_addr & 7)
 		return call_refuse(call, -EINVAL, "the doorbell record is not aligned");
-	if (call->nic->n_cqs >= SIM_MAX_CQ)
+	if (nic_count(call->nic, &call->nic->n_cqs) >= SIM_MAX_CQ)
 		return call_refuse(call, -ENOMEM, "more than %u CQs", SIM_MAX_CQ);
 	return 0;
 }
@@ -205,23 +212,18 @@ static int find_parts(struct call *call, struct cq *cq, const struct cq_params *
 	return 0;
 }
 
-static int enter(struct call *call, struct cq *cq, const struct cq_params *params)
+int cq_enter(struct cq *cq, uint32_t flags)
 {
-	struct nic *nic = call->nic;
-	bool ignore =
-		!!(call_u64(call, UVERBS_ATTR_CREATE_CQ_FLAGS) & IB_UVERBS_CQ_FLAGS_IGNORE_OVERRUN);
+	struct nic *nic = cq->object.ufile->nic;
 	struct engine_cq_attr attr = {
-		.log2_entries = params->log2_entries,
-		.flags = ignore ? ENGINE_CQ_OVERRUN_IGNORE : 0,
-		.entry_bytes = params->driver.cqe_size,
+		.log2_entries = cq->log2_entries,
+		.flags = flags,
+		.entry_bytes = cq->entry_bytes,
+		.ring = (void *)(uintptr_t)cq->ring,
 		.dbrec = cq->dbrec,
 	};
 	int r;
 
-	attr.ring = memory_at(cq->ring_memory, params->driver.buf_addr);
-	cq->ring = attr.ring;
-	cq->log2_entries = params->log2_entries;
-	cq->entry_bytes = params->driver.cqe_size;
 	__atomic_store_n(&cq->dbrec[1], htobe32(NEVER_ARMED), __ATOMIC_RELEASE);
 	cq->arm_seen = NEVER_ARMED;
 	sim_lock(nic->sim);
@@ -234,11 +236,13 @@ static int enter(struct call *call, struct cq *cq, const struct cq_params *param
 		r = hash_add(&nic->cqs_by_number, cq->cqn, cq);
 	}
 	sim_unlock(nic->sim);
-	return r;
+	return r < 0 ? r : object_name(&cq->object, PRM_OP_CREATE_CQ, cq->cqn);
 }
 
 static int make(struct call *call, struct cq *cq, const struct cq_params *params)
 {
+	bool ignore =
+		!!(call_u64(call, UVERBS_ATTR_CREATE_CQ_FLAGS) & IB_UVERBS_CQ_FLAGS_IGNORE_OVERRUN);
 	int r;
 
 	r = find_parts(call, cq, params);
@@ -251,8 +255,11 @@ static int make(struct call *call, struct cq *cq, const struct cq_params *params
 	if (r < 0)
 		return r;
 	cq->user_handle = call_u64(call, UVERBS_ATTR_CREATE_CQ_USER_HANDLE);
+	cq->ring = memory_at(cq->ring_memory, params->driver.buf_addr);
 	cq->dbrec = memory_at(cq->dbrec_memory, params->driver.db_addr);
-	return enter(call, cq, params);
+	cq->log2_entries = params->log2_entries;
+	cq->entry_bytes = params->driver.cqe_size;
+	return cq_enter(cq, ignore ? ENGINE_CQ_OVERRUN_IGNORE : 0);
 }
 
 static int answer(struct call *call, const struct cq *cq)
@@ -267,25 +274,35 @@ static int answer(struct call *call, const struct cq *cq)
 	return r < 0 ? r : call_set_handle(call, UVERBS_ATTR_CREATE_CQ_HANDLE, cq->object.handle);
 }
 
-int cq_create(struct call *call)
+int cq_new(struct call *call, enum object_type type, struct cq **ret_cq)
 {
-	struct cq_params params;
-	struct cq *cq;
+	struct cq *cq = calloc(1, sizeof(*cq));
 	int r;
 
-	r = read_params(call, &params);
-	if (r < 0)
-		return r;
-	cq = calloc(1, sizeof(*cq));
 	if (!cq)
 		return -ENOMEM;
 	list_init(&cq->uar_link);
 	list_init(&cq->armed_link);
-	r = object_add(call->ufile, &cq->object, OBJECT_CQ, cq_free);
+	r = object_add(call->ufile, &cq->object, type, cq_free);
 	if (r < 0) {
 		free(cq);
 		return r;
 	}
+	*ret_cq = cq;
+	return 0;
+}
+
+int cq_create(struct call *call)
+{
+	struct cq_params params;
+	struct cq *cq = NULL;
+	int r;
+
+	r = read_params(call, &params);
+	if (r == 0)
+		r = cq_new(call, OBJECT_CQ, &cq);
+	if (r < 0)
+		return r;
 	r = make(call, cq, &params);
 	if (r == 0)
 		r = answer(call, cq);

@@ -2,6 +2,7 @@
 /* Questions about the device, its port and its GIDs; contexts; commands that came from the age of write(). */
 #include <endian.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <infiniband/verbs.h>
@@ -11,17 +12,21 @@
 #include <rdma/mlx5-abi.h>
 #include <rdma/mlx5_user_ioctl_cmds.h>
 
+#include "proto/base/cleanup.h"
 #include "tests/mlx5sim/sim/sim.h"
 
 #define SPEED_25_GBPS 32 /* for each of 4 lanes */
 #define WIDTH_4X 2
 #define PHYS_LINK_UP 5
+#define PHYS_DISABLED 3
 
 int device_query_port(struct call *call)
 {
 	struct ib_uverbs_query_port_resp_ex resp = {0};
 	struct ib_uverbs_query_port_resp *port = &resp.legacy_resp;
 	bool ethernet = call->ufile->sim->ethernet;
+
+	bool down = __atomic_load_n(&call->nic->port_down, __ATOMIC_RELAXED);
 
 	if (call_u64(call, UVERBS_ATTR_QUERY_PORT_PORT_NUM) != 1)
 		return call_refuse(call, -EINVAL, "port");
@@ -32,16 +37,52 @@ int device_query_port(struct call *call)
 	port->pkey_tbl_len = 1;
 	port->lid = call->nic->lid;
 	port->sm_lid = ethernet ? 0 : 1;
-	port->state = IBV_PORT_ACTIVE;
+	port->state = down ? IBV_PORT_DOWN : IBV_PORT_ACTIVE;
 	port->max_mtu = IBV_MTU_4096;
 	port->active_mtu = ethernet ? IBV_MTU_1024 : IBV_MTU_4096;
 	port->max_vl_num = 4;
 	port->active_width = WIDTH_4X;
 	port->active_speed = SPEED_25_GBPS;
-	port->phys_state = PHYS_LINK_UP;
+	port->phys_state = down ? PHYS_DISABLED : PHYS_LINK_UP;
 	port->link_layer = ethernet ? IBV_LINK_LAYER_ETHERNET : IBV_LINK_LAYER_INFINIBAND;
 	port->flags = ethernet ? IB_UVERBS_QPF_GRH_REQUIRED : 0;
 	return call_out(call, UVERBS_ATTR_QUERY_PORT_RESP, &resp, sizeof(resp));
+}
+
+/* What there is in this context of one kind, newest first: after an import, handles are all that is left of it. */
+int device_info_handles(struct call *call)
+{
+	static const struct {
+		uint64_t id;
+		enum object_type type;
+	} kinds[] = {
+		{UVERBS_OBJECT_PD, OBJECT_PD},	     {UVERBS_OBJECT_MR, OBJECT_MR},
+		{UVERBS_OBJECT_CQ, OBJECT_CQ},	     {UVERBS_OBJECT_QP, OBJECT_QP},
+		{UVERBS_OBJECT_SRQ, OBJECT_SRQ},     {UVERBS_OBJECT_AH, OBJECT_AH},
+		{MLX5_IB_OBJECT_UAR, OBJECT_UAR},    {MLX5_IB_OBJECT_DEVX_OBJ, OBJECT_DEVX},
+		{MLX5_IB_OBJECT_DEVX_UMEM, OBJECT_UMEM},
+	};
+	size_t room = call_room(call, UVERBS_ATTR_INFO_HANDLES_LIST) / sizeof(uint32_t), kind = 0;
+	uint64_t id = call_u64(call, UVERBS_ATTR_INFO_OBJECT_ID);
+	_cleanup_free_ uint32_t *handles = NULL;
+	struct object *object;
+	uint32_t total = 0;
+	int r;
+
+	while (kind < sizeof(kinds) / sizeof(kinds[0]) && kinds[kind].id != id)
+		kind++;
+	if (kind == sizeof(kinds) / sizeof(kinds[0]))
+		return call_refuse(call, -EINVAL, "no objects of kind 0x%llx", (unsigned long long)id);
+	handles = calloc(room + 1, sizeof(*handles));
+	if (!handles)
+		return -ENOMEM;
+	list_for_each_entry (object, &call->ufile->objects, link) {
+		if (object->type == kinds[kind].type && total < room)
+			handles[total++] = object->handle;
+	}
+	r = call_out(call, UVERBS_ATTR_INFO_TOTAL_HANDLES, &total, sizeof(total));
+	return r < 0 ? r
+		     : call_out(call, UVERBS_ATTR_INFO_HANDLES_LIST, handles, room * sizeof(uint32_t));
 }
 
 /* ---- GIDs ------------------------------------------------------------------------------------------------------ */
@@ -122,6 +163,25 @@ static int answer_context(struct call *call, uint16_t vectors_id, uint16_t suppo
 	return r < 0 ? r : call_out(call, driver_id, &driver, sizeof(driver));
 }
 
+/* Commands of this context bear it, and see what was made with it. */
+static int take_uid(struct call *call)
+{
+	struct nic *nic = call->nic;
+	int r = 0;
+
+	sim_lock(nic->sim);
+	if (nic->n_uids >= SIM_MAX_UCTX) {
+		r = -ENOSPC;
+	} else {
+		nic->n_uids++;
+		call->ufile->uid = nic->next_uid++;
+		if (!nic->next_uid)
+			nic->next_uid = 1;
+	}
+	sim_unlock(nic->sim);
+	return r < 0 ? call_refuse(call, r, "more than %u contexts", SIM_MAX_UCTX) : 0;
+}
+
 int device_get_context(struct call *call)
 {
 	struct mlx5_ib_alloc_ucontext_req_v2 req;
@@ -134,16 +194,16 @@ int device_get_context(struct call *call)
 		return call_refuse(call, -EINVAL, "a second context");
 	if (req.comp_mask || req.reserved0 || req.reserved1 || req.reserved2)
 		return call_refuse(call, -EOPNOTSUPP, "unknown input bits");
-	if (req.flags)
-		return call_refuse(call, -EOPNOTSUPP, "flags 0x%x: DEVX is not simulated",
-				   req.flags);
+	if (req.flags & ~(uint32_t)MLX5_IB_ALLOC_UCTX_DEVX)
+		return call_refuse(call, -EOPNOTSUPP, "unknown flags 0x%x", req.flags);
 	if (!(req.lib_caps & MLX5_LIB_CAP_DYN_UAR))
 		return call_refuse(call, -EOPNOTSUPP, "a library without dynamic UARs");
 	r = answer_context(call, UVERBS_ATTR_GET_CONTEXT_NUM_COMP_VECTORS,
 			   UVERBS_ATTR_GET_CONTEXT_CORE_SUPPORT, UVERBS_ATTR_UHW_OUT);
-	if (r == 0)
-		call->ufile->has_context = true;
-	return r;
+	if (r < 0)
+		return r;
+	call->ufile->has_context = true;
+	return req.flags & MLX5_IB_ALLOC_UCTX_DEVX ? take_uid(call) : 0;
 }
 
 int device_query_context(struct call *call)

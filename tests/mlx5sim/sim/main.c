@@ -13,6 +13,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -32,8 +33,18 @@ static const char help[] =
 	"\n"
 	"  --nics N        number of devices; 1\n"
 	"  --link ib|roce  of all ports; roce\n"
+	"  --fatal-after MS[,MS]\n"
+	"                  mlx5_0 is lost so many milliseconds after a device was first opened, and "
+	"is back at the second time\n"
+	"  --port-down MS[,MS]\n"
+	"                  its port goes down, and up again\n"
+	"  --fw-latency US how long each firmware command takes, in microseconds; 0\n"
+	"  --memfd-dmabuf  take a memfd where a dmabuf is asked for\n"
 	"  --log FILE      what was refused, and why; standard error\n"
 	"  --help          this text\n"
+	"\n"
+	"A line \"fatal N\", \"return N\", \"port-down N\" or \"port-up N\" written to "
+	"$MLX5SIM_ROOT/control does it at once, to mlx5_N.\n"
 	"\n"
 	"Exit status: the command's; 128 and its number when a signal ended it; 2 usage; 125 no "
 	"devices.\n";
@@ -77,9 +88,10 @@ static void accept_client(struct sim *sim, struct nic *nic, int listener)
 	pthread_attr_t attr;
 	pthread_t thread;
 
-	if (!ufile) {
+	if (!ufile || nic->lost || (ufile->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0) {
 		if (sock >= 0)
 			close(sock);
+		free(ufile);
 		return;
 	}
 	ufile->sim = sim;
@@ -87,7 +99,10 @@ static void accept_client(struct sim *sim, struct nic *nic, int listener)
 	ufile->sock = sock;
 	list_init(&ufile->objects);
 	hash_init(&ufile->handles);
+	hash_init(&ufile->names);
+	list_init(&ufile->port_subscriptions);
 	pthread_mutex_lock(&sim->lock);
+	list_add_tail(&nic->ufiles, &ufile->nic_link);
 	sim->n_ufiles++;
 	pthread_cond_broadcast(&sim->wake);
 	pthread_mutex_unlock(&sim->lock);
@@ -120,7 +135,8 @@ static int sim_start(struct sim *sim, int listeners[])
 		if (listeners[i] < 0)
 			return listeners[i];
 	}
-	return sim_write_tree(sim);
+	sim->control = control_open(sim);
+	return sim->control < 0 ? sim->control : sim_write_tree(sim);
 }
 
 /* ---- the command ----------------------------------------------------------------------------------------------- */
@@ -161,16 +177,19 @@ static pid_t run_command(const struct sim *sim, char **argv, const sigset_t *mas
 /* Until the command ends: its wait status. */
 static int serve(struct sim *sim, const int listeners[], int signals, pid_t command)
 {
-	struct pollfd fds[SIM_NICS_MAX + 1];
+	struct pollfd fds[SIM_NICS_MAX + 2];
 	struct signalfd_siginfo info;
 	int status;
 
 	for (int i = 0; i < sim->n_nics; i++)
 		fds[i] = (struct pollfd){.fd = listeners[i], .events = POLLIN};
 	fds[sim->n_nics] = (struct pollfd){.fd = signals, .events = POLLIN};
+	fds[sim->n_nics + 1] = (struct pollfd){.fd = sim->control, .events = POLLIN};
 	for (;;) {
-		if (poll(fds, (nfds_t)sim->n_nics + 1, -1) < 0 && errno != EINTR)
+		if (poll(fds, (nfds_t)sim->n_nics + 2, control_turn(sim)) < 0 && errno != EINTR)
 			abort();
+		if (fds[sim->n_nics + 1].revents & POLLIN)
+			control_read(sim, sim->control);
 		for (int i = 0; i < sim->n_nics; i++) {
 			if (fds[i].revents & POLLIN)
 				accept_client(sim, &sim->nics[i], listeners[i]);
@@ -248,6 +267,16 @@ static int take_option(struct sim *sim, int option, const char *value)
 	case 'l':
 		sim->ethernet = strcmp(value, "roce") == 0;
 		return sim->ethernet || strcmp(value, "ib") == 0 ? 0 : -EINVAL;
+	case 'f':
+		return control_plan(sim, HAPPEN_FATAL, value);
+	case 'p':
+		return control_plan(sim, HAPPEN_PORT_DOWN, value);
+	case 'w':
+		sim->fw_latency_usec = strtoull(value, &end, 10);
+		return *end || !*value || sim->fw_latency_usec > 10000000 ? -EINVAL : 0;
+	case 'd':
+		sim->memfd_dmabuf = true;
+		return 0;
 	case 'o':
 		sim->log = fopen(value, "ae");
 		return sim->log ? 0 : -errno;
@@ -260,6 +289,10 @@ int main(int argc, char **argv)
 	static const struct option options[] = {
 		{"nics", required_argument, NULL, 'n'},
 		{"link", required_argument, NULL, 'l'},
+		{"fatal-after", required_argument, NULL, 'f'},
+		{"port-down", required_argument, NULL, 'p'},
+		{"fw-latency", required_argument, NULL, 'w'},
+		{"memfd-dmabuf", no_argument, NULL, 'd'},
 		{"log", required_argument, NULL, 'o'},
 		{"help", no_argument, NULL, 'h'},
 		{NULL, 0, NULL, 0},

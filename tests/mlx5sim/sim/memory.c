@@ -7,7 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/statfs.h>
 #include <unistd.h>
+
+#include <linux/magic.h>
 
 #include "proto/base/cleanup.h"
 #include "tests/mlx5sim/sim/sim.h"
@@ -234,6 +237,49 @@ int memory_of_memfd(int fd, uint64_t bytes, struct memory **ret_memory)
 		return -ENOMEM;
 	}
 	memory->base = p;
+	*ret_memory = memory;
+	return 0;
+}
+
+/* ---- dmabufs ----------------------------------------------------------------------------------------------------- */
+
+static int map_dmabuf(struct memory *memory, int fd, uint64_t offset, uint64_t bytes, bool writable)
+{
+	uint64_t first = offset & ~(uint64_t)(SIM_PAGE - 1);
+	off_t size = lseek(fd, 0, SEEK_END);
+	void *p;
+
+	if (size < 0 || offset > (uint64_t)size || bytes > (uint64_t)size - offset)
+		return -EINVAL;
+	memory->bytes = (size_t)((offset - first + bytes + SIM_PAGE - 1) & ~(uint64_t)(SIM_PAGE - 1));
+	p = mmap(NULL, memory->bytes, PROT_READ | (writable ? PROT_WRITE : 0), MAP_SHARED, fd,
+		 (off_t)first);
+	if (p == MAP_FAILED)
+		return -EINVAL;
+	memory->base = p;
+	engine_mem_init(&memory->mem, &mem_ops, memory->bytes);
+	return 0;
+}
+
+int memory_of_dmabuf(struct call *call, int fd, uint64_t offset, uint64_t bytes, bool writable,
+		     struct memory **ret_memory)
+{
+	_cleanup_close_ int own = fd;
+	struct memory *memory;
+	struct statfs st;
+	int r;
+
+	if (fstatfs(own, &st) < 0 ||
+	    ((unsigned long)st.f_type != DMA_BUF_MAGIC && !call->ufile->sim->memfd_dmabuf))
+		return -EINVAL;
+	memory = calloc(1, sizeof(*memory));
+	if (!memory)
+		return -ENOMEM;
+	r = map_dmabuf(memory, own, offset, bytes, writable);
+	if (r < 0) {
+		free(memory);
+		return r;
+	}
 	*ret_memory = memory;
 	return 0;
 }

@@ -19,6 +19,12 @@ static const struct attr_spec invoke_write[] = {
 	{UVERBS_ATTR_UHW_OUT, ATTR_OUT, MAY, 0, 0},
 };
 
+static const struct attr_spec info_handles[] = {
+	{UVERBS_ATTR_INFO_OBJECT_ID, ATTR_IN, MUST, 8, 8},
+	{UVERBS_ATTR_INFO_TOTAL_HANDLES, ATTR_OUT, MAY, 4, 0},
+	{UVERBS_ATTR_INFO_HANDLES_LIST, ATTR_OUT, MAY, 4, 0},
+};
+
 static const struct attr_spec query_port[] = {
 	{UVERBS_ATTR_QUERY_PORT_PORT_NUM, ATTR_IN, MUST, 1, 8},
 	{UVERBS_ATTR_QUERY_PORT_RESP, ATTR_OUT, MUST, sizeof(struct ib_uverbs_query_port_resp), 0},
@@ -179,12 +185,102 @@ static const struct attr_spec reg_dm_mr[] = {
 	{UVERBS_ATTR_REG_DM_MR_RESP_RKEY, ATTR_OUT, MUST, 4, 0},
 };
 
+static const struct attr_spec reg_dmabuf_mr[] = {
+	{UVERBS_ATTR_REG_DMABUF_MR_HANDLE, ATTR_NEW_OBJECT, MUST, 0, 0},
+	{UVERBS_ATTR_REG_DMABUF_MR_PD_HANDLE, ATTR_OBJECT, MUST, 0, 0},
+	{UVERBS_ATTR_REG_DMABUF_MR_OFFSET, ATTR_IN, MUST, 8, 8},
+	{UVERBS_ATTR_REG_DMABUF_MR_LENGTH, ATTR_IN, MUST, 8, 8},
+	{UVERBS_ATTR_REG_DMABUF_MR_IOVA, ATTR_IN, MUST, 8, 8},
+	{UVERBS_ATTR_REG_DMABUF_MR_FD, ATTR_IN, MUST, 4, 8},
+	{UVERBS_ATTR_REG_DMABUF_MR_ACCESS_FLAGS, ATTR_IN, MUST, 4, 8},
+	{UVERBS_ATTR_REG_DMABUF_MR_RESP_LKEY, ATTR_OUT, MUST, 4, 0},
+	{UVERBS_ATTR_REG_DMABUF_MR_RESP_RKEY, ATTR_OUT, MUST, 4, 0},
+};
+
 static const struct attr_spec alloc_uar[] = {
 	{MLX5_IB_ATTR_UAR_OBJ_ALLOC_HANDLE, ATTR_NEW_OBJECT, MUST, 0, 0},
 	{MLX5_IB_ATTR_UAR_OBJ_ALLOC_TYPE, ATTR_IN, MUST, 4, 8},
 	{MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_OFFSET, ATTR_OUT, MUST, 8, 0},
 	{MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_LENGTH, ATTR_OUT, MUST, 4, 0},
 	{MLX5_IB_ATTR_UAR_OBJ_ALLOC_PAGE_ID, ATTR_OUT, MUST, 4, 0},
+};
+
+#define COMMAND_MIN 16 /* bytes of a command's head, and of its answer's */
+
+static const struct attr_spec other[] = {
+	{MLX5_IB_ATTR_DEVX_OTHER_CMD_IN, ATTR_IN, MUST, COMMAND_MIN, 0},
+	{MLX5_IB_ATTR_DEVX_OTHER_CMD_OUT, ATTR_OUT, MUST, COMMAND_MIN, 0},
+};
+
+static const struct attr_spec query_uar[] = {
+	{MLX5_IB_ATTR_DEVX_QUERY_UAR_USER_IDX, ATTR_IN, MUST, 4, 8},
+	{MLX5_IB_ATTR_DEVX_QUERY_UAR_DEV_IDX, ATTR_OUT, MUST, 4, 0},
+};
+
+static const struct attr_spec query_eqn[] = {
+	{MLX5_IB_ATTR_DEVX_QUERY_EQN_USER_VEC, ATTR_IN, MUST, 4, 8},
+	{MLX5_IB_ATTR_DEVX_QUERY_EQN_DEV_EQN, ATTR_OUT, MUST, 4, 0},
+};
+
+static const struct attr_spec subscribe[] = {
+	{MLX5_IB_ATTR_DEVX_SUBSCRIBE_EVENT_FD_HANDLE, ATTR_FD, MUST, 0, 0},
+	{MLX5_IB_ATTR_DEVX_SUBSCRIBE_EVENT_OBJ_HANDLE, ATTR_OBJECT, MAY, 0, 0},
+	{MLX5_IB_ATTR_DEVX_SUBSCRIBE_EVENT_TYPE_NUM_LIST, ATTR_IN, MUST, 2, 0},
+	{MLX5_IB_ATTR_DEVX_SUBSCRIBE_EVENT_COOKIE, ATTR_IN, MAY, 8, 8},
+	{MLX5_IB_ATTR_DEVX_SUBSCRIBE_EVENT_FD_NUM, ATTR_IN, MAY, 4, 8},
+};
+
+static const struct attr_spec create_obj[] = {
+	{MLX5_IB_ATTR_DEVX_OBJ_CREATE_HANDLE, ATTR_NEW_OBJECT, MUST, 0, 0},
+	{MLX5_IB_ATTR_DEVX_OBJ_CREATE_CMD_IN, ATTR_IN, MUST, COMMAND_MIN, 0},
+	{MLX5_IB_ATTR_DEVX_OBJ_CREATE_CMD_OUT, ATTR_OUT, MUST, COMMAND_MIN, 0},
+};
+
+static const struct attr_spec destroy_obj[] = {
+	{MLX5_IB_ATTR_DEVX_OBJ_DESTROY_HANDLE, ATTR_OBJECT, MUST, 0, 0},
+};
+
+static const struct attr_spec modify_obj[] = {
+	{MLX5_IB_ATTR_DEVX_OBJ_MODIFY_HANDLE, ATTR_OBJECT, MUST, 0, 0},
+	{MLX5_IB_ATTR_DEVX_OBJ_MODIFY_CMD_IN, ATTR_IN, MUST, COMMAND_MIN, 0},
+	{MLX5_IB_ATTR_DEVX_OBJ_MODIFY_CMD_OUT, ATTR_OUT, MUST, COMMAND_MIN, 0},
+};
+
+static const struct attr_spec query_obj[] = {
+	{MLX5_IB_ATTR_DEVX_OBJ_QUERY_HANDLE, ATTR_OBJECT, MUST, 0, 0},
+	{MLX5_IB_ATTR_DEVX_OBJ_QUERY_CMD_IN, ATTR_IN, MUST, COMMAND_MIN, 0},
+	{MLX5_IB_ATTR_DEVX_OBJ_QUERY_CMD_OUT, ATTR_OUT, MUST, COMMAND_MIN, 0},
+};
+
+static const struct attr_spec query_obj_async[] = {
+	{MLX5_IB_ATTR_DEVX_OBJ_QUERY_ASYNC_HANDLE, ATTR_OBJECT, MUST, 0, 0},
+	{MLX5_IB_ATTR_DEVX_OBJ_QUERY_ASYNC_CMD_IN, ATTR_IN, MUST, COMMAND_MIN, 0},
+	{MLX5_IB_ATTR_DEVX_OBJ_QUERY_ASYNC_OUT_LEN, ATTR_IN, MUST, 2, 8},
+	{MLX5_IB_ATTR_DEVX_OBJ_QUERY_ASYNC_WR_ID, ATTR_IN, MUST, 8, 8},
+	{MLX5_IB_ATTR_DEVX_OBJ_QUERY_ASYNC_FD, ATTR_FD, MUST, 0, 0},
+};
+
+static const struct attr_spec reg_umem[] = {
+	{MLX5_IB_ATTR_DEVX_UMEM_REG_HANDLE, ATTR_NEW_OBJECT, MUST, 0, 0},
+	{MLX5_IB_ATTR_DEVX_UMEM_REG_ADDR, ATTR_IN, MUST, 8, 8},
+	{MLX5_IB_ATTR_DEVX_UMEM_REG_LEN, ATTR_IN, MUST, 8, 8},
+	{MLX5_IB_ATTR_DEVX_UMEM_REG_ACCESS, ATTR_IN, MAY, 4, 8},
+	{MLX5_IB_ATTR_DEVX_UMEM_REG_PGSZ_BITMAP, ATTR_IN, MAY, 8, 8},
+	{MLX5_IB_ATTR_DEVX_UMEM_REG_DMABUF_FD, ATTR_FD, MAY, 0, 0},
+	{MLX5_IB_ATTR_DEVX_UMEM_REG_OUT_ID, ATTR_OUT, MUST, 4, 0},
+};
+
+static const struct attr_spec dereg_umem[] = {
+	{MLX5_IB_ATTR_DEVX_UMEM_DEREG_HANDLE, ATTR_OBJECT, MUST, 0, 0},
+};
+
+static const struct attr_spec alloc_cmd_fd[] = {
+	{MLX5_IB_ATTR_DEVX_ASYNC_CMD_FD_ALLOC_HANDLE, ATTR_NEW_FD, MUST, 0, 0},
+};
+
+static const struct attr_spec alloc_event_fd[] = {
+	{MLX5_IB_ATTR_DEVX_ASYNC_EVENT_FD_ALLOC_HANDLE, ATTR_NEW_FD, MUST, 0, 0},
+	{MLX5_IB_ATTR_DEVX_ASYNC_EVENT_FD_ALLOC_FLAGS, ATTR_IN, MUST, 4, 8},
 };
 
 static const struct attr_spec destroy_uar[] = {
@@ -196,6 +292,7 @@ static const struct attr_spec destroy_uar[] = {
 
 const struct method_spec methods[] = {
 	METHOD(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_INVOKE_WRITE, "invoke_write", invoke_write, device_invoke_write),
+	METHOD(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_INFO_HANDLES, "info_handles", info_handles, device_info_handles),
 	METHOD(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_PORT, "query_port", query_port, device_query_port),
 	METHOD(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_GET_CONTEXT, "get_context", get_context, device_get_context),
 	METHOD(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_CONTEXT, "query_context", query_context, device_query_context),
@@ -208,6 +305,7 @@ const struct method_spec methods[] = {
 	METHOD(UVERBS_OBJECT_PD, UVERBS_METHOD_PD_DESTROY, "dealloc_pd", destroy_pd, pd_destroy),
 	METHOD(UVERBS_OBJECT_PD, MLX5_IB_METHOD_PD_QUERY, "query_pd", query_pd, pd_query),
 	METHOD(UVERBS_OBJECT_MR, UVERBS_METHOD_QUERY_MR, "query_mr", query_mr, mr_query),
+	METHOD(UVERBS_OBJECT_MR, UVERBS_METHOD_REG_DMABUF_MR, "reg_dmabuf_mr", reg_dmabuf_mr, mr_reg_dmabuf),
 	METHOD(UVERBS_OBJECT_MR, UVERBS_METHOD_MR_DESTROY, "dereg_mr", destroy_mr, mr_destroy),
 	METHOD(UVERBS_OBJECT_MW, UVERBS_METHOD_MW_DESTROY, "dealloc_mw", destroy_mw, mw_destroy),
 	METHOD(UVERBS_OBJECT_CQ, UVERBS_METHOD_CQ_CREATE, "create_cq", create_cq, cq_create),
@@ -223,6 +321,22 @@ const struct method_spec methods[] = {
 	METHOD(UVERBS_OBJECT_MR, UVERBS_METHOD_DM_MR_REG, "reg_dm_mr", reg_dm_mr, mr_reg_dm),
 	METHOD(MLX5_IB_OBJECT_UAR, MLX5_IB_METHOD_UAR_OBJ_ALLOC, "alloc_uar", alloc_uar, uar_alloc),
 	METHOD(MLX5_IB_OBJECT_UAR, MLX5_IB_METHOD_UAR_OBJ_DESTROY, "free_uar", destroy_uar, uar_destroy),
+	METHOD(MLX5_IB_OBJECT_DEVX, MLX5_IB_METHOD_DEVX_OTHER, "devx_general", other, devx_other),
+	METHOD(MLX5_IB_OBJECT_DEVX, MLX5_IB_METHOD_DEVX_QUERY_UAR, "devx_query_uar", query_uar, devx_query_uar),
+	METHOD(MLX5_IB_OBJECT_DEVX, MLX5_IB_METHOD_DEVX_QUERY_EQN, "devx_query_eqn", query_eqn, devx_query_eqn),
+	METHOD(MLX5_IB_OBJECT_DEVX, MLX5_IB_METHOD_DEVX_SUBSCRIBE_EVENT, "devx_subscribe", subscribe, devx_subscribe),
+	METHOD(MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_CREATE, "devx_create", create_obj, devx_create),
+	METHOD(MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_DESTROY, "devx_destroy", destroy_obj, devx_destroy),
+	METHOD(MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_MODIFY, "devx_modify", modify_obj, devx_modify),
+	METHOD(MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_QUERY, "devx_query", query_obj, devx_query),
+	METHOD(MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_ASYNC_QUERY, "devx_query_async", query_obj_async,
+	       devx_query_async),
+	METHOD(MLX5_IB_OBJECT_DEVX_UMEM, MLX5_IB_METHOD_DEVX_UMEM_REG, "reg_umem", reg_umem, umem_reg),
+	METHOD(MLX5_IB_OBJECT_DEVX_UMEM, MLX5_IB_METHOD_DEVX_UMEM_DEREG, "dereg_umem", dereg_umem, umem_dereg),
+	METHOD(MLX5_IB_OBJECT_DEVX_ASYNC_CMD_FD, MLX5_IB_METHOD_DEVX_ASYNC_CMD_FD_ALLOC, "devx_cmd_channel", alloc_cmd_fd,
+	       devx_channel_alloc),
+	METHOD(MLX5_IB_OBJECT_DEVX_ASYNC_EVENT_FD, MLX5_IB_METHOD_DEVX_ASYNC_EVENT_FD_ALLOC, "devx_event_channel",
+	       alloc_event_fd, devx_channel_alloc),
 };
 
 const size_t n_methods = sizeof(methods) / sizeof(methods[0]);

@@ -52,8 +52,10 @@ struct nic *sim_nic_of_gid(struct sim *sim, const uint8_t gid[16])
 
 static int op_route_get(void *owner, const uint8_t gid[16], void **ret_route)
 {
-	struct nic *to = sim_nic_of_gid(((struct nic *)owner)->sim, gid);
+	struct nic *from = owner, *to = sim_nic_of_gid(from->sim, gid);
 
+	if (from->lose_next_route)
+		to = &from->sim->nowhere;
 	*ret_route = to;
 	return to ? 0 : -EHOSTUNREACH;
 }
@@ -64,7 +66,13 @@ static void op_route_put(void *owner, void *route)
 
 static int op_send(void *owner, void *route, struct engine_packet *pkt)
 {
-	engine_input(((struct nic *)route)->engine, pkt);
+	struct nic *to = route;
+
+	if (!to->engine || to->lost || to->port_down || ((struct nic *)owner)->port_down) {
+		engine_packet_free(pkt);
+		return -EHOSTUNREACH;
+	}
+	engine_input(to->engine, pkt);
 	return 0;
 }
 
@@ -83,6 +91,7 @@ static void op_event(void *owner, const struct engine_event *ev)
 	case ENGINE_EVENT_QP_SQ_DRAINED:
 	case ENGINE_EVENT_QP_LAST_WQE:
 		qp_engine_event(owner, ev);
+		fw_qp_engine_event(owner, ev);
 		break;
 	}
 }
@@ -175,22 +184,28 @@ int nic_init(struct nic *nic, struct sim *sim, int index)
 	hash_init(&nic->cqs_by_number);
 	hash_init(&nic->qps_by_number);
 	hash_init(&nic->srqs_by_number);
+	hash_init(&nic->devx_qps_by_number);
+	list_init(&nic->ufiles);
 	nic->next_cqn = 0x400;
 	nic->next_qpn = 0x100;
 	nic->next_srqn = 1;
 	nic->next_pdn = 1;
 	nic->next_key = 0x1000; /* above the terminator of scatter lists */
 	nic->next_page = 0x10;
+	nic->next_umem = 1;
+	nic->next_uid = 1;
 	return engine_new(&attr, &engine_ops, nic, &nic->engine);
 }
 
 void nic_deinit(struct nic *nic)
 {
 	assert_bug(!nic->n_qps && !nic->n_cqs && !nic->n_srqs && !nic->n_ahs && !nic->n_mrs && !nic->n_pds && !nic->n_uars && !nic->n_mws && !nic->dm_bytes);
+	assert_bug(!nic->n_umems && !nic->n_counters && !nic->n_uids);
 	nic->engine = engine_free(nic->engine);
 	hash_deinit(&nic->cqs_by_number);
 	hash_deinit(&nic->qps_by_number);
 	hash_deinit(&nic->srqs_by_number);
+	hash_deinit(&nic->devx_qps_by_number);
 }
 
 static uint64_t take_register(struct uar *uar, size_t at)
@@ -215,8 +230,10 @@ static bool read_doorbells(struct nic *nic)
 			send |= take_register(uar, FIRST_DOORBELL + i * DOORBELL_STEP);
 		if (arm)
 			cq_arm_seen(nic, uar, (uint32_t)(arm & 0xffffff));
-		if (send)
+		if (send) {
 			qp_doorbell(nic, uar);
+			fw_qp_doorbell(nic, uar);
+		}
 		rung |= arm || send;
 	}
 	return rung;
@@ -224,9 +241,11 @@ static bool read_doorbells(struct nic *nic)
 
 static bool turn(struct nic *nic)
 {
-	bool busy = read_doorbells(nic);
+	bool busy = !nic->lost && read_doorbells(nic);
 
-	busy |= engine_progress(nic->engine, 64) != 0;
+	/* What is lost executes nothing; without QPs it only gives packets back. */
+	if (!nic->lost || !nic->n_qps)
+		busy |= engine_progress(nic->engine, 64) != 0;
 	cq_notify_armed(nic, op_now(nic));
 	return busy;
 }

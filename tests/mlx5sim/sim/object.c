@@ -2,7 +2,7 @@
 /* Objects of a ufile and their handles. The thread of the ufile. */
 #include <errno.h>
 
-#include "tests/mlx5sim/sim/sim.h"
+#include "tests/mlx5sim/sim/fw.h"
 
 int object_add(struct ufile *ufile, struct object *object, enum object_type type,
 	       void (*free)(struct object *))
@@ -18,7 +18,34 @@ int object_add(struct ufile *ufile, struct object *object, enum object_type type
 		return r;
 	ufile->next_handle++;
 	list_add_head(&ufile->objects, &object->link);
+	list_init(&object->subscriptions);
 	return 0;
+}
+
+struct object *object_any(struct ufile *ufile, uint64_t handle)
+{
+	return hash_get(&ufile->handles, handle);
+}
+
+static uint64_t name_of(uint16_t opcode, uint32_t number)
+{
+	return (uint64_t)opcode << 32 | number;
+}
+
+int object_name(struct object *object, uint16_t opcode, uint32_t number)
+{
+	int r = hash_add(&object->ufile->names, name_of(opcode, number), object);
+
+	if (r < 0)
+		return r;
+	object->opcode = opcode;
+	object->number = number;
+	return 0;
+}
+
+struct object *object_named(struct ufile *ufile, uint16_t opcode, uint32_t number)
+{
+	return hash_get(&ufile->names, name_of(opcode, number));
 }
 
 struct object *object_get(struct ufile *ufile, enum object_type type, uint64_t handle)
@@ -33,18 +60,40 @@ int object_destroy(struct object *object)
 	if (object->users)
 		return -EBUSY;
 	hash_remove(&object->ufile->handles, object->handle);
+	if (object->opcode)
+		hash_remove(&object->ufile->names, name_of(object->opcode, object->number));
+	event_forget(object->ufile->sim, &object->subscriptions);
 	list_del(&object->link);
 	object->free(object);
 	return 0;
 }
 
 /* Newest first, and again until nothing is left: an object made later may be used by an older one. */
-void objects_free_all(struct ufile *ufile)
+static void free_objects(struct ufile *ufile, bool channels)
 {
-	while (!list_empty(&ufile->objects)) {
+	bool left = true;
+
+	while (left) {
 		struct object *object, *next;
 
+		left = false;
 		list_for_each_entry_safe(object, next, &ufile->objects, link)
-			object_destroy(object);
+		{
+			if (object->type == OBJECT_CHANNEL && !channels)
+				continue;
+			if (object->opcode && !object->users)
+				fw_wait(ufile->sim);
+			left |= object_destroy(object) < 0;
+		}
 	}
+}
+
+void objects_free_all(struct ufile *ufile)
+{
+	free_objects(ufile, true);
+}
+
+void objects_free_but_channels(struct ufile *ufile)
+{
+	free_objects(ufile, false);
 }

@@ -11,6 +11,7 @@
 #include <rdma/mlx5_user_ioctl_cmds.h>
 
 #include "tests/mlx5sim/sim/dm.h"
+#include "tests/mlx5sim/sim/fw.h"
 #include "tests/mlx5sim/sim/pd-mr.h"
 
 #define ACCESS_KNOWN                                                                               \
@@ -30,7 +31,7 @@ static void pd_free(struct object *object)
 	free(container_of(object, struct pd, object));
 }
 
-static int pd_new(struct call *call, struct pd **ret_pd)
+int pd_new(struct call *call, enum object_type type, struct pd **ret_pd)
 {
 	struct nic *nic = call->nic;
 	struct pd *pd;
@@ -38,12 +39,12 @@ static int pd_new(struct call *call, struct pd **ret_pd)
 
 	if (!call->ufile->has_context)
 		return call_refuse(call, -EINVAL, "no context");
-	if (nic->n_pds >= SIM_MAX_PD)
+	if (nic_count(nic, &nic->n_pds) >= SIM_MAX_PD)
 		return call_refuse(call, -ENOMEM, "more than %u PDs", SIM_MAX_PD);
 	pd = calloc(1, sizeof(*pd));
 	if (!pd)
 		return -ENOMEM;
-	r = object_add(call->ufile, &pd->object, OBJECT_PD, pd_free);
+	r = object_add(call->ufile, &pd->object, type, pd_free);
 	if (r < 0) {
 		free(pd);
 		return r;
@@ -52,6 +53,11 @@ static int pd_new(struct call *call, struct pd **ret_pd)
 	nic->n_pds++;
 	pd->pdn = nic->next_pdn++;
 	sim_unlock(nic->sim);
+	r = object_name(&pd->object, PRM_OP_ALLOC_PD, pd->pdn);
+	if (r < 0) {
+		object_destroy(&pd->object);
+		return r;
+	}
 	*ret_pd = pd;
 	return 0;
 }
@@ -63,7 +69,7 @@ int write_alloc_pd(struct call *call)
 	struct pd *pd = NULL;
 	int r;
 
-	r = pd_new(call, &pd);
+	r = pd_new(call, OBJECT_PD, &pd);
 	if (r < 0)
 		return r;
 	resp.pd_handle = pd->object.handle;
@@ -106,6 +112,7 @@ struct mr {
 	struct object object;
 	struct pd *pd;
 	struct dm *dm; /* NULL: memory of the client */
+	bool is_dmabuf;
 	struct memory *memory;
 	uint32_t key;
 	struct ib_uverbs_reg_mr reg; /* as it was asked for; ends in no data */
@@ -150,7 +157,7 @@ static int check_reg(struct call *call, const struct ib_uverbs_reg_mr *cmd)
 		return call_refuse(call, -EINVAL, "address and IOVA differ within a page");
 	if (!cmd->length || cmd->hca_va + cmd->length < cmd->hca_va)
 		return call_refuse(call, -EINVAL, "length");
-	if (call->nic->n_mrs >= SIM_MAX_MR)
+	if (nic_count(call->nic, &call->nic->n_mrs) >= SIM_MAX_MR)
 		return call_refuse(call, -ENOMEM, "more than %u regions", SIM_MAX_MR);
 	return check_remote_access(call, access);
 }
@@ -188,9 +195,24 @@ static int mr_enter(struct call *call, struct mr *mr, const struct ib_uverbs_reg
 	return r;
 }
 
+static int take_dmabuf(struct call *call, struct mr *mr, const struct ib_uverbs_reg_mr *cmd)
+{
+	int fd = upcall_get_fd(call->reply,
+			       (int)call_u64(call, UVERBS_ATTR_REG_DMABUF_MR_FD));
+	int r;
+
+	if (fd < 0)
+		return call_refuse(call, -EBADF, "no such descriptor");
+	r = memory_of_dmabuf(call, fd, cmd->start, cmd->length,
+			     !!(cmd->access_flags & IB_UVERBS_ACCESS_LOCAL_WRITE), &mr->memory);
+	return r < 0 ? call_refuse(call, r, "not a dmabuf, or a shorter one") : 0;
+}
+
 static int take_memory(struct call *call, struct mr *mr, struct dm *dm,
 		       const struct ib_uverbs_reg_mr *cmd)
 {
+	if (mr->is_dmabuf)
+		return take_dmabuf(call, mr, cmd);
 	if (!dm)
 		return memory_pin(call, cmd->start, cmd->length,
 				  !!(cmd->access_flags & IB_UVERBS_ACCESS_LOCAL_WRITE),
@@ -211,6 +233,7 @@ static int mr_new(struct call *call, struct pd *pd, struct dm *dm,
 	if (!mr)
 		return -ENOMEM;
 	mr->pd = pd;
+	mr->is_dmabuf = call->method->run == mr_reg_dmabuf;
 	mr->reg = *cmd;
 	r = object_add(call->ufile, &mr->object, OBJECT_MR, mr_free);
 	if (r < 0) {
@@ -272,7 +295,7 @@ static int check_dm(struct call *call, const struct dm *dm, const struct ib_uver
 	if (cmd->start > dm->asked_bytes || cmd->length > dm->asked_bytes - cmd->start)
 		return call_refuse(call, -EINVAL, "beyond the %llu bytes",
 				   (unsigned long long)dm->asked_bytes);
-	if (call->nic->n_mrs >= SIM_MAX_MR)
+	if (nic_count(call->nic, &call->nic->n_mrs) >= SIM_MAX_MR)
 		return call_refuse(call, -ENOMEM, "more than %u regions", SIM_MAX_MR);
 	return check_remote_access(call, cmd->access_flags);
 }
@@ -301,6 +324,40 @@ int mr_reg_dm(struct call *call)
 		r = call_out(call, UVERBS_ATTR_REG_DM_MR_RESP_RKEY, &mr->key, sizeof(mr->key));
 	if (r == 0)
 		r = call_set_handle(call, UVERBS_ATTR_REG_DM_MR_HANDLE, mr->object.handle);
+	if (r < 0)
+		object_destroy(&mr->object);
+	return r;
+}
+
+int mr_reg_dmabuf(struct call *call)
+{
+	const uint32_t known = IB_UVERBS_ACCESS_LOCAL_WRITE | IB_UVERBS_ACCESS_REMOTE_WRITE |
+			       IB_UVERBS_ACCESS_REMOTE_READ | IB_UVERBS_ACCESS_REMOTE_ATOMIC |
+			       IB_UVERBS_ACCESS_RELAXED_ORDERING;
+	struct ib_uverbs_reg_mr cmd = {
+		.start = call_u64(call, UVERBS_ATTR_REG_DMABUF_MR_OFFSET),
+		.length = call_u64(call, UVERBS_ATTR_REG_DMABUF_MR_LENGTH),
+		.hca_va = call_u64(call, UVERBS_ATTR_REG_DMABUF_MR_IOVA),
+		.access_flags = (uint32_t)call_u64(call, UVERBS_ATTR_REG_DMABUF_MR_ACCESS_FLAGS),
+	};
+	struct pd *pd = pd_get(call, call_u64(call, UVERBS_ATTR_REG_DMABUF_MR_PD_HANDLE));
+	struct mr *mr = NULL;
+	int r;
+
+	if (!pd)
+		return call_refuse(call, -ENOENT, "no such PD");
+	if (cmd.access_flags & ~known)
+		return call_refuse(call, -EINVAL, "access bits 0x%x", cmd.access_flags);
+	r = check_reg(call, &cmd);
+	if (r == 0)
+		r = mr_new(call, pd, NULL, &cmd, &mr);
+	if (r < 0)
+		return r;
+	r = call_out(call, UVERBS_ATTR_REG_DMABUF_MR_RESP_LKEY, &mr->key, sizeof(mr->key));
+	if (r == 0)
+		r = call_out(call, UVERBS_ATTR_REG_DMABUF_MR_RESP_RKEY, &mr->key, sizeof(mr->key));
+	if (r == 0)
+		r = call_set_handle(call, UVERBS_ATTR_REG_DMABUF_MR_HANDLE, mr->object.handle);
 	if (r < 0)
 		object_destroy(&mr->object);
 	return r;
@@ -369,6 +426,8 @@ int write_rereg_mr(struct call *call)
 	mr = container_of(object, struct mr, object);
 	if (mr->dm)
 		return call_refuse(call, -EINVAL, "it lies in device memory");
+	if (mr->is_dmabuf)
+		return call_refuse(call, -EOPNOTSUPP, "it lies in a dmabuf");
 	pd = cmd.flags & IBV_REREG_MR_CHANGE_PD ? pd_get(call, cmd.pd_handle) : mr->pd;
 	if (!pd)
 		return call_refuse(call, -EINVAL, "no such PD");

@@ -10,6 +10,7 @@ struct pd {
 	uint32_t pdn;
 };
 
+int pd_new(struct call *call, enum object_type type, struct pd **ret_pd);
 struct pd *pd_get(struct call *call, uint64_t handle); /* NULL */
 
 #endif

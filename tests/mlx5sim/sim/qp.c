@@ -13,6 +13,7 @@
 #include <rdma/ib_user_ioctl_verbs.h>
 #include <rdma/mlx5-abi.h>
 
+#include "tests/mlx5sim/sim/fw.h"
 #include "tests/mlx5sim/sim/qp.h"
 
 /* What a kernel of these days knows and this device may ignore: scatter to CQE is a permission, not a promise. */
@@ -163,7 +164,7 @@ static int check_limits(struct call *call, const struct qp_params *params)
 	if (cap->max_send_wr > SIM_MAX_QP_WR || cap->max_recv_wr > SIM_MAX_QP_WR ||
 	    cap->max_send_sge > SIM_MAX_SGE || cap->max_recv_sge > SIM_MAX_SGE)
 		return call_refuse(call, -EINVAL, "beyond the device's limits");
-	if (call->nic->n_qps >= SIM_MAX_QP)
+	if (nic_count(call->nic, &call->nic->n_qps) >= SIM_MAX_QP)
 		return call_refuse(call, -ENOMEM, "more than %u QPs", SIM_MAX_QP);
 	return 0;
 }
@@ -257,7 +258,10 @@ int qp_enter(struct qp *qp, struct engine_qp_attr *attr)
 		r = hash_add(&nic->qps_by_number, qp->qpn, qp);
 	}
 	sim_unlock(nic->sim);
-	return r;
+	if (r < 0)
+		return r;
+	return object_name(&qp->object, qp->type == ENGINE_QP_DCT ? PRM_OP_CREATE_DCT : PRM_OP_CREATE_QP,
+			   qp->qpn);
 }
 
 static int pin_rings(struct call *call, struct qp *qp, const struct qp_params *params)

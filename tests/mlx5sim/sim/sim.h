@@ -40,6 +40,8 @@
 #define SIM_MAX_PD 65536u
 #define SIM_MAX_UAR 4096u
 #define SIM_MAX_RD_ATOMIC 16u
+#define SIM_MAX_UCTX 4096u
+#define SIM_MAX_COUNTERS 255u
 
 struct sim;
 struct ufile;
@@ -60,10 +62,27 @@ struct nic {
 	struct hash cqs_by_number;
 	struct hash qps_by_number;
 	struct hash srqs_by_number;
-	uint32_t next_cqn, next_qpn, next_srqn, next_pdn, next_key, next_page;
+	struct hash devx_qps_by_number;
+	uint32_t next_cqn, next_qpn, next_srqn, next_pdn, next_key, next_page, next_umem;
+	uint32_t n_cqs, n_qps, n_srqs, n_ahs, n_pds, n_mrs, n_mws, n_uars, n_umems, n_counters, n_uids;
+	uint16_t next_uid;
+	bool port_down;
+	bool lost;
+	bool lose_next_route; /* what the next route leads to is nowhere: packets are sent and lost */
+	uint8_t counters_used[SIM_MAX_COUNTERS + 1];
+	struct list ufiles;
 	uint64_t dm_bytes; /* in use */
-	uint32_t n_cqs, n_qps, n_srqs, n_ahs, n_pds, n_mrs, n_mws, n_uars;
 };
+
+enum happening { HAPPEN_FATAL, HAPPEN_RETURN, HAPPEN_PORT_DOWN, HAPPEN_PORT_UP };
+
+/* To the first device, so long after a device was opened. */
+struct plan {
+	enum happening what;
+	int64_t after_msec;
+	bool done;
+};
+#define SIM_PLANS_MAX 8
 
 struct sim {
 	pthread_mutex_t lock;
@@ -73,7 +92,14 @@ struct sim {
 	unsigned int n_ufiles;
 	bool ethernet;
 	int n_nics;
+	int control; /* see control.c */
+	uint64_t fw_latency_usec;
+	struct plan plans[SIM_PLANS_MAX];
+	unsigned int n_plans;
+	int64_t first_open_msec; /* 0: not yet */
+	bool memfd_dmabuf; /* take a memfd where a dmabuf is asked for */
 	struct nic nics[SIM_NICS_MAX];
+	struct nic nowhere; /* has no engine: what is sent there is lost */
 	int clock_memfd;
 	char root[80];
 	FILE *log;
@@ -91,6 +117,17 @@ static inline void sim_unlock(struct sim *sim)
 	pthread_mutex_unlock(&sim->lock);
 }
 
+/* One of the counts of what there is on a device. */
+static inline uint32_t nic_count(struct nic *nic, const uint32_t *count)
+{
+	uint32_t n;
+
+	sim_lock(nic->sim);
+	n = *count;
+	sim_unlock(nic->sim);
+	return n;
+}
+
 /* ---- objects: one list for each ufile, newest first -------------------------------------------------------------- */
 
 enum object_type {
@@ -104,6 +141,8 @@ enum object_type {
 	OBJECT_DM,
 	OBJECT_UAR,
 	OBJECT_CHANNEL,
+	OBJECT_UMEM,
+	OBJECT_DEVX, /* made by a firmware command */
 };
 
 struct object {
@@ -112,6 +151,9 @@ struct object {
 	uint32_t users; /* objects that refer to this one */
 	struct ufile *ufile;
 	struct list link;
+	uint16_t opcode; /* of the firmware command that makes such an object: with the number its name in the firmware */
+	uint32_t number;
+	struct list subscriptions; /* to its events; under sim->lock */
 	/* Frees it; also what it has in the engine. Its users are gone. */
 	void (*free)(struct object *object);
 };
@@ -120,9 +162,16 @@ struct ufile {
 	struct sim *sim;
 	struct nic *nic;
 	int sock;
+	int wake; /* eventfd: look at `lost` */
+	bool lost; /* with its device... */
+	bool has_lost; /* ...and what it had is gone: whatever is asked is EIO */
 	bool has_context;
+	uint16_t uid; /* of the firmware's view of this context; 0: it may send no commands */
 	uint32_t next_handle;
 	struct hash handles;
+	struct hash names; /* objects by opcode and number: what commands of this uid can see */
+	struct list nic_link;
+	struct list port_subscriptions;
 	struct list objects;
 	struct channel *async;
 };
@@ -131,8 +180,13 @@ int object_add(struct ufile *ufile, struct object *object, enum object_type type
 	       void (*free)(struct object *));
 /* NULL when there is none of that type. */
 struct object *object_get(struct ufile *ufile, enum object_type type, uint64_t handle);
+struct object *object_any(struct ufile *ufile, uint64_t handle); /* of whichever type; NULL */
+/* The firmware knows it as this. */
+int object_name(struct object *object, uint16_t opcode, uint32_t number);
+struct object *object_named(struct ufile *ufile, uint16_t opcode, uint32_t number); /* NULL */
 int object_destroy(struct object *object); /* -EBUSY while it has users */
 void objects_free_all(struct ufile *ufile);
+void objects_free_but_channels(struct ufile *ufile);
 
 /* ---- memory of clients ------------------------------------------------------------------------------------------- */
 
@@ -147,6 +201,9 @@ struct memory {
 /* Pin [addr, addr + bytes). -EFAULT when `writable` is wanted of pages that are not. */
 int memory_pin(struct call *call, uint64_t addr, uint64_t bytes, bool writable,
 	       struct memory **ret_memory);
+/* The same of a dmabuf, whose descriptor is taken. -EINVAL: something else, or shorter. */
+int memory_of_dmabuf(struct call *call, int fd, uint64_t offset, uint64_t bytes, bool writable,
+		     struct memory **ret_memory);
 /* All of a memfd, which stays the caller's. */
 int memory_of_memfd(int fd, uint64_t bytes, struct memory **ret_memory);
 static inline void *memory_at(const struct memory *memory, uint64_t addr)
@@ -160,6 +217,8 @@ void memory_unref(struct memory *memory); /* takes NULL */
 struct channel {
 	struct object object;
 	int ends[2]; /* ours, the client's */
+	bool is_async; /* of ibv_get_async_event */
+	bool omit_data; /* of DEVX events: the cookie is all there is to read */
 };
 
 int channel_new(struct ufile *ufile, struct channel **ret_channel);
@@ -167,10 +226,17 @@ int channel_put(struct call *call,
 		const struct channel *channel); /* descriptor number in the client */
 /* The channel of this ufile that a descriptor of the client's is of; NULL. */
 struct object *channel_of_fd(struct call *call, int fd);
+/* Nothing comes any more: who waits is woken. */
+void channel_end(struct channel *channel);
 bool channel_send(struct channel *channel, const void *event, size_t bytes);
 /* Take back what nobody has read and `is_mine`. Returns how many. */
 unsigned int channel_withdraw(struct channel *channel, size_t event_bytes,
 			      bool (*is_mine)(const void *event, const void *of), const void *of);
+
+/* DEVX events: to who subscribed to them, under sim->lock. `type` is the firmware's. */
+void event_send(struct object *object, uint8_t type);
+void event_send_port(struct nic *nic, bool up);
+void event_forget(struct sim *sim, struct list *subscriptions); /* takes sim->lock */
 
 /* ---- what clients map: page numbers are a command with an index around it (mlx5_ib, mlx5_entry_to_mmap_offset) ---- */
 
@@ -186,11 +252,13 @@ int clock_init(struct sim *sim);
 struct uar {
 	struct object object;
 	struct list nic_link;
-	struct list qps, cqs; /* those whose doorbells this page rings */
+	struct list qps, devx_qps, cqs; /* those whose doorbells this page rings */
 	uint32_t page_id;
 	int memfd;
 	uint8_t *page;
 };
+
+struct umem;
 
 struct uar *uar_get(struct ufile *ufile, uint32_t page_id);
 int uar_mmap(struct ufile *ufile, uint64_t offset, uint64_t bytes, uint64_t prot, int *ret_memfd);
@@ -203,8 +271,10 @@ struct cq {
 	struct uar *uar;
 	struct channel *channel; /* NULL: none */
 	struct memory *ring_memory, *dbrec_memory;
+	struct umem *ring_umem, *dbrec_umem; /* instead, when DEVX made it */
 	const uint8_t *ring;
 	uint32_t *dbrec; /* consumer index, arm word */
+	bool collapsed, ignores_overrun;
 	uint64_t user_handle;
 	uint32_t cqn, log2_entries, entry_bytes;
 	bool armed;
@@ -226,6 +296,12 @@ void cq_notify_armed(struct nic *nic, uint64_t now_nsec);
 void srq_engine_event(struct nic *nic, const struct engine_event *ev);
 void qp_doorbell(struct nic *nic, const struct uar *uar);
 void qp_engine_event(struct nic *nic, const struct engine_event *ev);
+void fw_qp_doorbell(struct nic *nic, const struct uar *uar);
+void fw_qp_engine_event(struct nic *nic, const struct engine_event *ev);
+/* A CQ that is not in the engine yet; frees itself as an object. */
+int cq_new(struct call *call, enum object_type type, struct cq **ret_cq);
+/* Into the engine, with a number of its own and its ring, dbrec and UAR page set. */
+int cq_enter(struct cq *cq, uint32_t flags);
 struct nic *sim_nic_of_gid(struct sim *sim, const uint8_t gid[16]);
 
 /* ---- calls ------------------------------------------------------------------------------------------------------- */
@@ -244,6 +320,7 @@ struct call {
 };
 
 bool call_has(const struct call *call, uint16_t id);
+size_t call_room(const struct call *call, uint16_t id); /* bytes of an ATTR_OUT; 0 absent */
 /* The bytes of an ATTR_IN, or NULL when it was not sent. */
 const void *call_in(const struct call *call, uint16_t id, size_t *ret_bytes);
 size_t call_out_room(const struct call *call, uint16_t id); /* bytes of an ATTR_OUT; 0 absent */
@@ -269,6 +346,15 @@ int upcall_done(int reply, int64_t result, int fd);
 void call_serve_ioctl(struct ufile *ufile, const struct sim_request *request, int reply);
 void *ufile_thread(void *ufile);
 int sim_write_tree(const struct sim *sim);
+void sim_tree_list(const struct nic *nic, bool listed);
+void sim_tree_port(const struct nic *nic);
+
+int control_open(const struct sim *sim);
+void control_read(struct sim *sim, int control);
+/* Does what is due. Milliseconds until it is to be called again, -1 never. */
+int control_turn(struct sim *sim);
+/* "MSEC" or "MSEC,MSEC": when it happens, and when it ends. */
+int control_plan(struct sim *sim, enum happening what, const char *text);
 void sim_log(struct sim *sim, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* ---- the methods, by file ---------------------------------------------------------------------------------------- */
@@ -276,6 +362,7 @@ void sim_log(struct sim *sim, const char *format, ...) __attribute__((format(pri
 extern const struct method_spec methods[];
 extern const size_t n_methods;
 
+int device_info_handles(struct call *call);
 int device_query_port(struct call *call);
 int device_get_context(struct call *call);
 int device_query_context(struct call *call);
@@ -286,6 +373,7 @@ int async_event_alloc(struct call *call);
 int pd_destroy(struct call *call);
 int pd_query(struct call *call);
 int mr_query(struct call *call);
+int mr_reg_dmabuf(struct call *call);
 int mr_destroy(struct call *call);
 int mw_destroy(struct call *call);
 int cq_create(struct call *call);
@@ -301,6 +389,18 @@ int dm_query(struct call *call);
 int mr_reg_dm(struct call *call);
 int uar_alloc(struct call *call);
 int uar_destroy(struct call *call);
+int umem_reg(struct call *call);
+int umem_dereg(struct call *call);
+int devx_other(struct call *call);
+int devx_query_uar(struct call *call);
+int devx_query_eqn(struct call *call);
+int devx_subscribe(struct call *call);
+int devx_create(struct call *call);
+int devx_destroy(struct call *call);
+int devx_modify(struct call *call);
+int devx_query(struct call *call);
+int devx_query_async(struct call *call);
+int devx_channel_alloc(struct call *call);
 
 int write_query_device(struct call *call);
 int write_ex_query_device(struct call *call);

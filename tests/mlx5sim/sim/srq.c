@@ -13,6 +13,7 @@
 #include <rdma/ib_user_verbs.h>
 #include <rdma/mlx5-abi.h>
 
+#include "tests/mlx5sim/sim/fw.h"
 #include "tests/mlx5sim/sim/srq.h"
 
 #define MIN_STRIDE_LOG2 5
@@ -28,7 +29,10 @@ void srq_engine_event(struct nic *nic, const struct engine_event *ev)
 	struct srq *srq = hash_get(&nic->srqs_by_number, ev->number);
 	struct ib_uverbs_async_event_desc event = {0};
 
-	if (!srq || !srq->object.ufile->async)
+	if (!srq)
+		return;
+	event_send(&srq->object, ev->kind == ENGINE_EVENT_SRQ_LIMIT ? FW_EVENT_SRQ_LIMIT : FW_EVENT_SRQ_CATASTROPHIC);
+	if (srq->object.type != OBJECT_SRQ || !srq->object.ufile->async)
 		return;
 	event.element = srq->user_handle;
 	event.event_type = ev->kind == ENGINE_EVENT_SRQ_LIMIT ? IBV_EVENT_SRQ_LIMIT_REACHED
@@ -53,6 +57,8 @@ static void srq_free(struct object *object)
 		srq->pd->object.users--;
 	memory_unref(srq->ring_memory);
 	memory_unref(srq->dbrec_memory);
+	umem_put(srq->ring_umem);
+	umem_put(srq->dbrec_umem);
 	free(srq);
 }
 
@@ -82,7 +88,7 @@ static int read_params(struct call *call, struct srq_params *ret)
 				   driver->flags);
 	if (driver->db_addr & 3)
 		return call_refuse(call, -EINVAL, "the doorbell record is not aligned");
-	if (call->nic->n_srqs >= SIM_MAX_SRQ)
+	if (nic_count(call->nic, &call->nic->n_srqs) >= SIM_MAX_SRQ)
 		return call_refuse(call, -ENOMEM, "more than %u SRQs", SIM_MAX_SRQ);
 	ret->log2_wqes = log2_ceil(max_wr + 1);
 	ret->log2_stride = log2_ceil(SEG_BYTES + max_sge * SEG_BYTES);
@@ -91,33 +97,29 @@ static int read_params(struct call *call, struct srq_params *ret)
 	return 0;
 }
 
-static int enter(struct call *call, struct srq *srq, const struct srq_params *params)
+int srq_enter(struct srq *srq, struct engine_srq_attr *attr)
 {
-	struct nic *nic = call->nic;
-	struct engine_srq_attr attr = {
-		.pdn = srq->pd->pdn,
-		.ring = memory_at(srq->ring_memory, params->driver.buf_addr),
-		.log2_wqes = params->log2_wqes,
-		.log2_stride = params->log2_stride,
-		.dbrec = memory_at(srq->dbrec_memory, params->driver.db_addr),
-	};
+	struct nic *nic = srq->object.ufile->nic;
 	int r;
 
-	memset(attr.dbrec, 0, sizeof(uint32_t)); /* as of a QP */
+	attr->pdn = srq->pd->pdn;
+	attr->log2_wqes = srq->log2_wqes;
+	attr->log2_stride = srq->log2_stride;
 	sim_lock(nic->sim);
-	attr.srqn = nic->next_srqn++;
-	r = engine_srq_create(nic->engine, &attr);
+	attr->srqn = nic->next_srqn++;
+	r = engine_srq_create(nic->engine, attr);
 	if (r == 0) {
-		srq->srqn = attr.srqn;
+		srq->srqn = attr->srqn;
 		nic->n_srqs++;
 		r = hash_add(&nic->srqs_by_number, srq->srqn, srq);
 	}
 	sim_unlock(nic->sim);
-	return r;
+	return r < 0 ? r : object_name(&srq->object, PRM_OP_CREATE_RMP, srq->srqn);
 }
 
 static int make(struct call *call, struct srq *srq, const struct srq_params *params)
 {
+	struct engine_srq_attr attr = {.srqn = 0};
 	int r;
 
 	srq->pd = pd_get(call, call_u64(call, UVERBS_ATTR_CREATE_SRQ_PD_HANDLE));
@@ -133,7 +135,10 @@ static int make(struct call *call, struct srq *srq, const struct srq_params *par
 	srq->user_handle = call_u64(call, UVERBS_ATTR_CREATE_SRQ_USER_HANDLE);
 	srq->log2_wqes = params->log2_wqes;
 	srq->log2_stride = params->log2_stride;
-	return enter(call, srq, params);
+	attr.ring = memory_at(srq->ring_memory, params->driver.buf_addr);
+	attr.dbrec = memory_at(srq->dbrec_memory, params->driver.db_addr);
+	memset(attr.dbrec, 0, sizeof(uint32_t)); /* as of a QP */
+	return srq_enter(srq, &attr);
 }
 
 static uint32_t max_wr(const struct srq *srq)
@@ -160,23 +165,33 @@ static int answer(struct call *call, const struct srq *srq)
 	return r < 0 ? r : call_set_handle(call, UVERBS_ATTR_CREATE_SRQ_HANDLE, srq->object.handle);
 }
 
-int srq_create(struct call *call)
+int srq_new(struct call *call, enum object_type type, struct srq **ret_srq)
 {
-	struct srq_params params;
-	struct srq *srq;
+	struct srq *srq = calloc(1, sizeof(*srq));
 	int r;
 
-	r = read_params(call, &params);
-	if (r < 0)
-		return r;
-	srq = calloc(1, sizeof(*srq));
 	if (!srq)
 		return -ENOMEM;
-	r = object_add(call->ufile, &srq->object, OBJECT_SRQ, srq_free);
+	r = object_add(call->ufile, &srq->object, type, srq_free);
 	if (r < 0) {
 		free(srq);
 		return r;
 	}
+	*ret_srq = srq;
+	return 0;
+}
+
+int srq_create(struct call *call)
+{
+	struct srq_params params;
+	struct srq *srq = NULL;
+	int r;
+
+	r = read_params(call, &params);
+	if (r == 0)
+		r = srq_new(call, OBJECT_SRQ, &srq);
+	if (r < 0)
+		return r;
 	r = make(call, srq, &params);
 	if (r == 0)
 		r = answer(call, srq);

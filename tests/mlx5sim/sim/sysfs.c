@@ -13,6 +13,8 @@
 
 #include "tests/mlx5sim/sim/sim.h"
 
+#define PCI "devices/mlx5sim/pci0000:00/0000:00:%02x.0"
+
 struct tree {
 	const struct sim *sim;
 	int error; /* the first one */
@@ -30,13 +32,15 @@ static void make_parents(char *path)
 static void __attribute__((format(printf, 3, 4)))
 put(struct tree *tree, const char *name, const char *format, ...)
 {
-	char path[PATH_MAX];
+	char path[PATH_MAX], hidden[PATH_MAX];
 	va_list args;
 	FILE *file;
 
 	snprintf(path, sizeof(path), "%s%s", tree->sim->root, name);
 	make_parents(path);
-	file = fopen(path, "we");
+	/* Whole or not at all, also for who reads it at this moment. */
+	snprintf(hidden, sizeof(hidden), "%s/new", tree->sim->root);
+	file = fopen(hidden, "we");
 	if (!file) {
 		tree->error = tree->error ? tree->error : -errno;
 		return;
@@ -44,7 +48,7 @@ put(struct tree *tree, const char *name, const char *format, ...)
 	va_start(args, format);
 	vfprintf(file, format, args);
 	va_end(args);
-	if (fclose(file) != 0 && !tree->error)
+	if ((fclose(file) != 0 || rename(hidden, path) < 0) && !tree->error)
 		tree->error = -errno;
 }
 
@@ -95,14 +99,21 @@ static void put_gids(struct tree *tree, const struct nic *nic, const char *port)
 	}
 }
 
+static void put_port_state(struct tree *tree, const struct nic *nic, const char *port)
+{
+	char path[PATH_MAX];
+
+	put(tree, in(path, port, "state"), nic->port_down ? "1: DOWN\n" : "4: ACTIVE\n");
+	put(tree, in(path, port, "phys_state"), nic->port_down ? "3: Disabled\n" : "5: LinkUp\n");
+}
+
 static void put_port(struct tree *tree, const struct nic *nic, const char *port)
 {
 	bool ethernet = tree->sim->ethernet;
 	char path[PATH_MAX];
 
 	put(tree, in(path, port, "link_layer"), "%s\n", ethernet ? "Ethernet" : "InfiniBand");
-	put(tree, in(path, port, "state"), "4: ACTIVE\n");
-	put(tree, in(path, port, "phys_state"), "5: LinkUp\n");
+	put_port_state(tree, nic, port);
 	put(tree, in(path, port, "rate"), "100 Gb/sec (4X EDR)\n");
 	put(tree, in(path, port, "lid"), "0x%x\n", nic->lid);
 	put(tree, in(path, port, "sm_lid"), "0x%x\n", ethernet ? 0 : 1);
@@ -124,12 +135,58 @@ static void put_pci(struct tree *tree, const char *device)
 	put(tree, in(path, device, "numa_node"), "-1\n");
 }
 
+/* What makes it one of the devices there are: its links in the classes, and its node. */
+static void put_listing(struct tree *tree, const struct nic *nic)
+{
+	char name[64], target[128];
+	int index = nic->index;
+
+	snprintf(name, sizeof(name), "/sys/class/infiniband/mlx5_%d", index);
+	snprintf(target, sizeof(target), "../../" PCI "/infiniband/mlx5_%d", index + 1, index);
+	put_link(tree, name, target);
+	snprintf(name, sizeof(name), "/dev/infiniband/uverbs%d", index);
+	put(tree, name, "%s", "");
+	snprintf(name, sizeof(name), "/sys/class/infiniband_verbs/uverbs%d", index);
+	snprintf(target, sizeof(target), "../../" PCI "/infiniband_verbs/uverbs%d", index + 1, index);
+	put_link(tree, name, target);
+}
+
+static void remove_listing(const struct nic *nic)
+{
+	static const char *const names[] = {"/sys/class/infiniband_verbs/uverbs", "/sys/class/infiniband/mlx5_",
+					    "/dev/infiniband/uverbs"};
+	char path[PATH_MAX];
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		snprintf(path, sizeof(path), "%s%s%d", nic->sim->root, names[i], nic->index);
+		unlink(path);
+	}
+}
+
+void sim_tree_list(const struct nic *nic, bool listed)
+{
+	struct tree tree = {.sim = nic->sim};
+
+	if (listed)
+		put_listing(&tree, nic);
+	else
+		remove_listing(nic);
+}
+
+void sim_tree_port(const struct nic *nic)
+{
+	struct tree tree = {.sim = nic->sim};
+	char port[128];
+
+	snprintf(port, sizeof(port), "/sys/" PCI "/infiniband/mlx5_%d/ports/1", nic->index + 1, nic->index);
+	put_port_state(&tree, nic, port);
+}
+
 static void put_nic(struct tree *tree, const struct nic *nic)
 {
 	char path[PATH_MAX], device[128], folder[256], target[300], guid[32];
 
-	snprintf(device, sizeof(device), "/sys/devices/mlx5sim/pci0000:00/0000:00:%02x.0",
-		 nic->index + 1);
+	snprintf(device, sizeof(device), "/sys/" PCI, nic->index + 1);
 	put_pci(tree, device);
 	format_guid(guid, nic->guid);
 	snprintf(folder, sizeof(folder), "%s/infiniband/mlx5_%d", device, nic->index);
@@ -144,20 +201,13 @@ static void put_nic(struct tree *tree, const struct nic *nic)
 	put_link(tree, in(path, folder, "device"), "../..");
 	snprintf(target, sizeof(target), "%s/ports/1", folder);
 	put_port(tree, nic, target);
-	snprintf(target, sizeof(target), "../..%s", folder + strlen("/sys"));
-	snprintf(folder, sizeof(folder), "/sys/class/infiniband/mlx5_%d", nic->index);
-	put_link(tree, folder, target);
 
 	snprintf(folder, sizeof(folder), "%s/infiniband_verbs/uverbs%d", device, nic->index);
 	put(tree, in(path, folder, "ibdev"), "mlx5_%d\n", nic->index);
 	put(tree, in(path, folder, "dev"), "%d:%d\n", SIM_CHAR_MAJOR, SIM_CHAR_MINOR + nic->index);
 	put(tree, in(path, folder, "abi_version"), "1\n");
 	put_link(tree, in(path, folder, "device"), "../..");
-	snprintf(target, sizeof(target), "../..%s", folder + strlen("/sys"));
-	snprintf(folder, sizeof(folder), "/sys/class/infiniband_verbs/uverbs%d", nic->index);
-	put_link(tree, folder, target);
-	snprintf(folder, sizeof(folder), "/dev/infiniband/uverbs%d", nic->index);
-	put(tree, folder, "%s", "");
+	put_listing(tree, nic);
 }
 
 int sim_write_tree(const struct sim *sim)

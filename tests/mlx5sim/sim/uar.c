@@ -40,6 +40,7 @@ static struct uar *uar_new(void)
 		return NULL;
 	list_init(&uar->nic_link);
 	list_init(&uar->qps);
+	list_init(&uar->devx_qps);
 	list_init(&uar->cqs);
 	uar->memfd = memfd_create("mlx5sim-uar", MFD_CLOEXEC);
 	p = uar->memfd >= 0 && ftruncate(uar->memfd, SIM_PAGE) == 0
@@ -108,7 +109,7 @@ int uar_alloc(struct call *call)
 		return call_refuse(call, -EINVAL, "no context");
 	if (type != MLX5_IB_UAPI_UAR_ALLOC_TYPE_BF && type != MLX5_IB_UAPI_UAR_ALLOC_TYPE_NC)
 		return call_refuse(call, -EOPNOTSUPP, "type %llu", (unsigned long long)type);
-	if (nic->n_uars >= SIM_MAX_UAR)
+	if (nic_count(nic, &nic->n_uars) >= SIM_MAX_UAR)
 		return call_refuse(call, -ENOSPC, "more than %u pages", SIM_MAX_UAR);
 	uar = uar_new();
 	if (!uar)

@@ -4,10 +4,14 @@
  * process, the socket ends and with it everything that was made through it.
  */
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#include <infiniband/verbs.h>
+#include <rdma/ib_user_verbs.h>
 
 #include "proto/base/cleanup.h"
 #include "tests/mlx5sim/sim/dm.h"
@@ -43,6 +47,10 @@ static void serve(struct ufile *ufile, const struct sim_request *request, int re
 {
 	int memfd = -1, r;
 
+	if (ufile->has_lost) {
+		upcall_done(reply, -EIO, -1);
+		return;
+	}
 	switch (request->kind) {
 	case SIM_REQUEST_IOCTL:
 		call_serve_ioctl(ufile, request, reply);
@@ -69,6 +77,48 @@ static unsigned int count_objects(const struct ufile *ufile)
 	return n;
 }
 
+/* Its device is gone, and everything that it had; who waits for events is told. */
+static void lose(struct ufile *ufile)
+{
+	const struct ib_uverbs_async_event_desc event = {.event_type = IBV_EVENT_DEVICE_FATAL};
+	struct object *object;
+
+	sim_log(ufile->sim, "mlx5_%d lost with %u objects", ufile->nic->index, count_objects(ufile));
+	event_forget(ufile->sim, &ufile->port_subscriptions);
+	objects_free_but_channels(ufile);
+	list_for_each_entry (object, &ufile->objects, link) {
+		struct channel *channel = container_of(object, struct channel, object);
+
+		if (channel->is_async)
+			channel_send(channel, &event, sizeof(event));
+		channel_end(channel);
+	}
+}
+
+/* Until there is a request. A device that is lost is seen at once. */
+static void wait_for_request(struct ufile *ufile)
+{
+	struct pollfd fds[2] = {{.fd = ufile->sock, .events = POLLIN},
+				{.fd = ufile->wake, .events = POLLIN}};
+
+	while (!ufile->has_lost) {
+		if (poll(fds, 2, -1) < 0 && errno != EINTR)
+			abort();
+		if (__atomic_load_n(&ufile->lost, __ATOMIC_ACQUIRE)) {
+			ufile->has_lost = true;
+			lose(ufile);
+		} else if (fds[0].revents) {
+			return;
+		}
+	}
+}
+
+static int next_request(struct ufile *ufile, struct sim_request *request, int *ret_reply)
+{
+	wait_for_request(ufile);
+	return receive(ufile->sock, request, ret_reply);
+}
+
 void *ufile_thread(void *arg)
 {
 	struct ufile *ufile = arg;
@@ -76,19 +126,24 @@ void *ufile_thread(void *arg)
 	struct sim_request request;
 	int reply;
 
-	while (receive(ufile->sock, &request, &reply) > 0) {
+	while (next_request(ufile, &request, &reply) > 0) {
 		if (reply >= 0)
 			serve(ufile, &request, reply);
 		safe_close(reply);
 	}
 	sim_log(sim, "mlx5_%d closed with %u objects", ufile->nic->index, count_objects(ufile));
+	event_forget(sim, &ufile->port_subscriptions);
 	objects_free_all(ufile);
 	hash_deinit(&ufile->handles);
+	hash_deinit(&ufile->names);
 	close(ufile->sock);
-	free(ufile);
+	close(ufile->wake);
 	sim_lock(sim);
+	list_del(&ufile->nic_link);
+	ufile->nic->n_uids -= ufile->uid != 0;
 	sim->n_ufiles--;
 	pthread_cond_broadcast(&sim->wake);
 	sim_unlock(sim);
+	free(ufile);
 	return NULL;
 }

@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "config.h"
 #include "proto/base/nsec.h"
 #include "tests/lib/test.h"
 
@@ -51,6 +52,24 @@ void rig_close(struct rig *rig)
 	}
 }
 
+#if HAVE_MLX5
+void rig_open_mlx5(struct rig *rig, unsigned int n_nics, const char *trace)
+{
+	const struct nic_mlx5_attr attr = {.trace = trace};
+	struct nic_mlx5_report report;
+	struct nic *nic;
+
+	list_init(&rig->nics);
+	rig->n_nics = 0;
+	ASSERT_OK(nic_mlx5_probe(&attr, &rig->nics, &report));
+	ASSERT_STREQ(report.unusable, "");
+	list_for_each_entry(nic, &rig->nics, link)
+		if (rig->n_nics < n_nics)
+			rig->nic[rig->n_nics++] = nic;
+	ASSERT_EQ(rig->n_nics, n_nics);
+}
+#endif
+
 /* ---- contexts, memory, queues -------------------------------------------------------------------------------------- */
 
 int client_memfd(uint64_t bytes, uint8_t **ret_map)
@@ -76,11 +95,13 @@ void client_open_ctx(struct client *c, struct nic *nic, uint64_t session_id)
 	c->queue_fd = -1;
 	ASSERT_OK(nic->ops->ctx_open(nic, &attr, &c->ctx));
 	doorbell = &c->ctx->doorbell;
-	ASSERT_EQ(doorbell->mode, NIC_DOORBELL_CPU);
 	ASSERT_EQ(doorbell->register_offset, SHMD_DB_SEND_OFFSET);
 	c->doorbell_page = mmap(NULL, SHMD_DB_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED,
 				doorbell->page_fd, (off_t)doorbell->page_offset);
 	ASSERT(c->doorbell_page != MAP_FAILED);
+	if (doorbell->mode == NIC_DOORBELL_UAR_MMAP)
+		return;
+	ASSERT_EQ(doorbell->mode, NIC_DOORBELL_CPU);
 	page = mmap(NULL, SHMD_DB_PAGE_BYTES, PROT_READ, MAP_SHARED, doorbell->nic_page_fd, 0);
 	ASSERT(page != MAP_FAILED);
 	c->nic_page = page;
@@ -321,7 +342,7 @@ void client_wake(struct client *c)
 	uint64_t one = 1;
 
 	__sync_synchronize();
-	if (__atomic_load_n(&c->nic_page->asleep, __ATOMIC_RELAXED))
+	if (c->nic_page && __atomic_load_n(&c->nic_page->asleep, __ATOMIC_RELAXED))
 		ASSERT_EQ(write(c->ctx->doorbell.wake_fd, &one, sizeof(one)), (ssize_t)sizeof(one));
 }
 
@@ -400,4 +421,39 @@ void client_wait_asleep(const struct client *c)
 		ASSERT_LT(nsec_now() - begin, CLIENT_LIMIT_NSEC);
 		nanosleep(&pause, NULL);
 	}
+}
+
+/* ---- all at once ------------------------------------------------------------------------------------------------------------ */
+
+uint64_t client_word(const struct client *c, uint64_t offset)
+{
+	return __atomic_load_n((uint64_t *)(void *)(c->mem + offset), __ATOMIC_ACQUIRE);
+}
+
+void client_fill(struct client *c, uint64_t offset, uint32_t bytes, uint8_t seed)
+{
+	for (uint32_t i = 0; i < bytes; i++)
+		c->mem[offset + i] = (uint8_t)(seed + i * 7 + (i >> 8));
+}
+
+void client_exercise(struct client *a, struct client *b)
+{
+	client_fill(a, 0, 4096, 1);
+	client_post_write(a, 0, 0, b, 8192, 4096);
+	client_ring(a, 0);
+	client_complete(a, 0);
+	ASSERT_MEMEQ(a->mem, b->mem + 8192, 4096);
+
+	client_post_read(a, 0, 16384, b, 8192, 4096);
+	client_ring(a, 0);
+	client_complete(a, 0);
+	ASSERT_MEMEQ(a->mem + 16384, b->mem + 8192, 4096);
+
+	client_post_inline(a, 0, 0x1122334455667788ull, b, 128);
+	client_post_fetch_add(a, 0, 24576, b, 128, 5);
+	client_ring(a, 0);
+	client_complete(a, 0);
+	client_complete(a, 0);
+	ASSERT_EQ(client_word(b, 128), 0x1122334455667788ull + 5);
+	ASSERT_EQ(client_word(a, 24576), 0x1122334455667788ull);
 }

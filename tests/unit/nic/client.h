@@ -32,6 +32,8 @@ struct rig {
 };
 
 void rig_open(struct rig *rig, unsigned int n_nics, const char *fault);
+/* ConnectX NICs, real or simulated, where the build has that backend; the first n_nics are used. */
+void rig_open_mlx5(struct rig *rig, unsigned int n_nics, const char *trace);
 void rig_close(struct rig *rig);
 
 struct client_qp {
@@ -43,7 +45,7 @@ struct client_qp {
 struct client {
 	struct nic_ctx *ctx;
 	uint8_t *doorbell_page;
-	const struct shmd_nic_page *nic_page;
+	const struct shmd_nic_page *nic_page; /* NULL: doorbells are the hardware's own */
 	int mem_fd;
 	uint8_t *mem;
 	struct nic_mr *mr;
@@ -103,6 +105,11 @@ uint8_t client_cqe_syndrome(const struct shmd_cqe *cqe);
 
 /* Waits until the NIC says that it sleeps. */
 void client_wait_asleep(const struct client *c);
+
+uint64_t client_word(const struct client *c, uint64_t offset);
+void client_fill(struct client *c, uint64_t offset, uint32_t bytes, uint8_t seed);
+/* All operations that move data, from QP 0 of a to QP 0 of b, verified. */
+void client_exercise(struct client *a, struct client *b);
 
 #define CLIENT_LIMIT_NSEC 10000000000ull
 

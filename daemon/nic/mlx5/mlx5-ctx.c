@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Contexts: one session on one NIC. Its device context, PD, doorbell page, counters and event channel are its own, so
+ * that the command descriptor that its client gets reaches nothing of another session.
+ *
+ * A client that maps the doorbell page keeps the kernel's context alive, so nothing here is left to the last close:
+ * every object is destroyed explicitly.
+ */
+#include "daemon/nic/mlx5/mlx5.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <shmd/abi/doorbell.h>
+
+#include "proto/base/assert.h"
+#include "proto/base/cleanup.h"
+#include "proto/base/nsec.h"
+
+#define FLUSH_POLL_NSEC 20000u
+#define FLUSH_POLL_MAX_NSEC 2000000u
+
+/* Half-built safe: in the order of teardown. */
+static struct mlx5_ctx *ctx_free(struct mlx5_ctx *ctx)
+{
+	if (!ctx)
+		return NULL;
+	if (ctx->events) {
+		mlx5_events_unwatch(ctx->nic, ctx->events->fd);
+		mlx5dv_devx_destroy_event_channel(ctx->events);
+	}
+	if (ctx->counter_set)
+		mlx5dv_devx_obj_destroy(ctx->counter_set);
+	if (ctx->uar)
+		mlx5dv_devx_free_uar(ctx->uar);
+	if (ctx->pd)
+		ibv_dealloc_pd(ctx->pd);
+	if (ctx->ibv)
+		ibv_close_device(ctx->ibv);
+	hash_deinit(&ctx->qps);
+	hash_deinit(&ctx->cqs);
+	list_del(&ctx->link);
+	free(ctx);
+	return NULL;
+}
+DEFINE_CLEANUP(struct mlx5_ctx *, ctx_free);
+
+static struct mlx5_ctx *ctx_alloc(struct mlx5_nic *nic, const struct nic_ctx_attr *attr)
+{
+	struct mlx5_ctx *ctx = calloc(1, sizeof(*ctx));
+
+	if (!ctx)
+		return NULL;
+	ctx->base.nic = &nic->base;
+	ctx->base.session_id = attr->session_id;
+	ctx->base.doorbell.page_fd = -1;
+	ctx->base.doorbell.nic_page_fd = -1;
+	ctx->base.doorbell.wake_fd = -1;
+	ctx->nic = nic;
+	hash_init(&ctx->qps);
+	hash_init(&ctx->cqs);
+	list_init(&ctx->failed_qps);
+	list_init(&ctx->failed_cqs);
+	list_init(&ctx->link);
+	return ctx;
+}
+
+static int open_pd(struct mlx5_ctx *ctx)
+{
+	struct mlx5dv_pd pd = {0};
+	struct mlx5dv_obj obj = {.pd = {.out = &pd}};
+
+	errno = 0;
+	ctx->pd = ibv_alloc_pd(ctx->ibv);
+	if (!ctx->pd)
+		return mlx5_errno(errno);
+	obj.pd.in = ctx->pd;
+	if (mlx5dv_init_obj(&obj, MLX5DV_OBJ_PD))
+		return -EIO;
+	ctx->pdn = pd.pdn;
+	return 0;
+}
+
+/* Type NC is one page for the whole context, on which events are armed too; a client's page is its own. */
+static int open_uar(struct mlx5_ctx *ctx)
+{
+	errno = 0;
+#ifdef MLX5DV_UAR_ALLOC_TYPE_NC_DEDICATED
+	ctx->uar = mlx5dv_devx_alloc_uar(ctx->ibv, MLX5DV_UAR_ALLOC_TYPE_NC_DEDICATED);
+#endif
+	if (!ctx->uar)
+		ctx->uar = mlx5dv_devx_alloc_uar(ctx->ibv, MLX5DV_UAR_ALLOC_TYPE_BF);
+	return ctx->uar ? 0 : mlx5_errno(errno);
+}
+
+/* The channel is non-blocking: the control thread reads until it is empty. */
+static int open_events(struct mlx5_ctx *ctx)
+{
+	int flags, err;
+
+	errno = 0;
+	ctx->events = mlx5dv_devx_create_event_channel(ctx->ibv, 0);
+	if (!ctx->events)
+		return mlx5_errno(errno);
+	flags = fcntl(ctx->events->fd, F_GETFL);
+	if (flags < 0 || fcntl(ctx->events->fd, F_SETFL, flags | O_NONBLOCK) < 0)
+		return -errno;
+	err = mlx5dv_devx_query_eqn(ctx->ibv, 0, &ctx->eqn);
+	if (err)
+		return mlx5_errno(err);
+	return mlx5_events_watch(ctx->nic, ctx->events->fd, ctx);
+}
+
+static int open_counters(struct mlx5_ctx *ctx)
+{
+	uint8_t out[PRM_ALLOC_Q_COUNTER_OUT_BYTES];
+	struct mlx5_cmd cmd;
+	int r;
+
+	mlx5_cmd_alloc_q_counter(&cmd);
+	r = mlx5_exec_create(ctx, &cmd, out, &ctx->counter_set);
+	if (r == 0)
+		ctx->counter_set_id =
+			(uint32_t)prm_get(out, PRM_ALLOC_Q_COUNTER_OUT_COUNTER_SET_ID);
+	/* Sets are few: a session without one works, and counts nothing. */
+	return r == -ENOSPC || r == -EOPNOTSUPP ? 0 : r;
+}
+
+static void make_doorbell(struct mlx5_ctx *ctx)
+{
+	struct nic_doorbell *doorbell = &ctx->base.doorbell;
+
+	doorbell->mode = NIC_DOORBELL_UAR_MMAP;
+	doorbell->page_fd = ctx->ibv->cmd_fd;
+	doorbell->page_offset = (uint64_t)ctx->uar->mmap_off;
+	doorbell->register_offset = SHMD_DB_SEND_OFFSET;
+}
+
+static int ctx_init(struct mlx5_ctx *ctx)
+{
+	int r = mlx5_open(ctx->nic->ibv->device, &ctx->ibv);
+
+	if (r == 0)
+		r = open_pd(ctx);
+	if (r == 0)
+		r = open_uar(ctx);
+	if (r == 0)
+		r = open_events(ctx);
+	if (r == 0)
+		r = open_counters(ctx);
+	if (r == 0)
+		make_doorbell(ctx);
+	return r;
+}
+
+int mlx5_ctx_open(struct nic *base, const struct nic_ctx_attr *attr, struct nic_ctx **ret_ctx)
+{
+	_cleanup_(ctx_freep) struct mlx5_ctx *ctx = NULL;
+	struct mlx5_nic *nic = mlx5_nic(base);
+	int r;
+
+	if (attr->doorbell == NIC_DOORBELL_CPU)
+		return -EOPNOTSUPP;
+	if (attr->doorbell != NIC_DOORBELL_AUTO && attr->doorbell != NIC_DOORBELL_UAR_MMAP)
+		return -EINVAL;
+	if (nic->lost)
+		return -ENODEV;
+	ctx = ctx_alloc(nic, attr);
+	if (!ctx)
+		return -ENOMEM;
+	r = ctx_init(ctx);
+	if (r < 0)
+		return r;
+	list_add_tail(&nic->ctxs, &ctx->link);
+	*ret_ctx = &take_ptr(ctx)->base;
+	return 0;
+}
+
+struct nic_ctx *mlx5_ctx_close(struct nic_ctx *base)
+{
+	struct mlx5_ctx *ctx;
+
+	if (!base)
+		return NULL;
+	ctx = mlx5_ctx(base);
+	assert_bug(ctx->n_mrs == 0 && ctx->n_queues == 0);
+	ctx_free(ctx);
+	return NULL;
+}
+
+/* ---- counters ------------------------------------------------------------------------------------------------------ */
+
+/* A set counts what goes wrong; what goes right only the client's queues tell. */
+int mlx5_ctx_counters(struct nic_ctx *base, struct nic_counters *ret_counters)
+{
+	struct mlx5_ctx *ctx = mlx5_ctx(base);
+	uint8_t out[PRM_QUERY_Q_COUNTER_OUT_BYTES];
+	struct nic_counters sum = {0};
+	struct mlx5_cmd cmd;
+	int r;
+
+	if (ctx->counter_set) {
+		mlx5_cmd_query_q_counter(&cmd, ctx->counter_set_id);
+		r = mlx5_exec_query(ctx, ctx->counter_set, &cmd, out);
+		if (r < 0)
+			return r;
+		sum.error_cqes = prm_get(out, PRM_QUERY_Q_COUNTER_OUT_RESP_CQE_ERROR) +
+				 prm_get(out, PRM_QUERY_Q_COUNTER_OUT_REQ_CQE_ERROR);
+		sum.rnr_naks = prm_get(out, PRM_QUERY_Q_COUNTER_OUT_OUT_OF_BUFFER);
+		sum.retries = prm_get(out, PRM_QUERY_Q_COUNTER_OUT_LOCAL_ACK_TIMEOUT_ERR) +
+			      prm_get(out, PRM_QUERY_Q_COUNTER_OUT_PACKET_SEQ_ERR) +
+			      prm_get(out, PRM_QUERY_Q_COUNTER_OUT_IMPLIED_NAK_SEQ_ERR);
+	}
+	*ret_counters = sum;
+	return 0;
+}
+
+/* ---- quiesce ------------------------------------------------------------------------------------------------------- */
+
+static bool qp_is_flushed(struct mlx5_ctx *ctx, const struct mlx5_qp *qp)
+{
+	struct nic_qp_info info;
+
+	if (mlx5_qp_query(&ctx->base, qp->desc->qpn, &info) < 0)
+		return true;
+	return info.sq_pi == info.sq_ci && info.rq_pi == info.rq_ci;
+}
+
+/* Each QP is asked until it is done, so all together little more than once each. */
+static void wait_flushed(struct mlx5_ctx *ctx, const struct mlx5_qp *qp, uint64_t end_nsec)
+{
+	struct timespec pause = {.tv_nsec = FLUSH_POLL_NSEC};
+
+	while (nsec_now() < end_nsec && !qp_is_flushed(ctx, qp)) {
+		nanosleep(&pause, NULL);
+		if (pause.tv_nsec < (long)FLUSH_POLL_MAX_NSEC)
+			pause.tv_nsec *= 2;
+	}
+}
+
+void mlx5_ctx_quiesce(struct nic_ctx *base, uint64_t timeout_nsec)
+{
+	struct mlx5_ctx *ctx = mlx5_ctx(base);
+	uint64_t end_nsec = nsec_now() + timeout_nsec, qpn;
+	struct mlx5_qp *qp;
+	size_t pos = 0;
+
+	while ((qp = hash_next(&ctx->qps, &pos, &qpn)))
+		if (qp->state != NIC_QPS_RST)
+			mlx5_qp_to_state(ctx, qp, PRM_OP_2ERR_QP, NIC_QPS_ERR);
+	pos = 0;
+	while ((qp = hash_next(&ctx->qps, &pos, &qpn)))
+		if (qp->state != NIC_QPS_RST)
+			wait_flushed(ctx, qp, end_nsec);
+}

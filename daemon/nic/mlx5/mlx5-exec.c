@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Firmware commands: sent through the kernel, traced, their status turned into an errno of nic.h.
+ *
+ * A refusal of the firmware is its status in the answer; without one the kernel itself refused, and then EIO means that
+ * the device is gone.
+ */
+#include "daemon/nic/mlx5/mlx5.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TRACE_BYTES 16384u
+
+static void trace(struct mlx5_nic *nic, const struct mlx5_cmd *cmd, const void *out)
+{
+	uint32_t opcode = (uint32_t)prm_get(cmd->in, PRM_IN_OPCODE);
+	uint32_t op_mod = (uint32_t)prm_get(cmd->in, PRM_IN_OP_MOD);
+	char *text;
+
+	if (!nic->trace)
+		return;
+	text = malloc(TRACE_BYTES);
+	if (!text)
+		return;
+	mlx5_cmd_dump(text, TRACE_BYTES, cmd->in, cmd->in_bytes, 0);
+	fputs(text, nic->trace);
+	mlx5_out_dump(text, TRACE_BYTES, opcode, op_mod, out, cmd->out_bytes, 0);
+	fputs(text, nic->trace);
+	fflush(nic->trace);
+	free(text);
+}
+
+int mlx5_errno(int err)
+{
+	return err == EIO || err == ENODEV ? -ENODEV : err ? -err : -EIO;
+}
+
+static int result(int err, const void *out)
+{
+	uint32_t status = (uint32_t)prm_get(out, PRM_OUT_STATUS);
+
+	if (status)
+		return prm_status_errno(status);
+	return err ? mlx5_errno(err) : 0;
+}
+
+int mlx5_exec_create(struct mlx5_ctx *ctx, const struct mlx5_cmd *cmd, void *out,
+		     struct mlx5dv_devx_obj **ret_obj)
+{
+	struct mlx5dv_devx_obj *obj;
+	int err;
+
+	memset(out, 0, cmd->out_bytes);
+	obj = mlx5dv_devx_obj_create(ctx->ibv, cmd->in, cmd->in_bytes, out, cmd->out_bytes);
+	err = obj ? 0 : errno ? errno : EIO;
+	trace(ctx->nic, cmd, out);
+	if (!obj)
+		return result(err, out);
+	*ret_obj = obj;
+	return 0;
+}
+
+int mlx5_exec_modify(struct mlx5_ctx *ctx, struct mlx5dv_devx_obj *obj, const struct mlx5_cmd *cmd)
+{
+	uint8_t out[PRM_MODIFY_QP_OUT_BYTES] = {0};
+	int err = mlx5dv_devx_obj_modify(obj, cmd->in, cmd->in_bytes, out, sizeof(out));
+
+	trace(ctx->nic, cmd, out);
+	return result(err, out);
+}
+
+int mlx5_exec_query(struct mlx5_ctx *ctx, struct mlx5dv_devx_obj *obj, const struct mlx5_cmd *cmd,
+		    void *out)
+{
+	int err;
+
+	memset(out, 0, cmd->out_bytes);
+	err = mlx5dv_devx_obj_query(obj, cmd->in, cmd->in_bytes, out, cmd->out_bytes);
+	trace(ctx->nic, cmd, out);
+	return result(err, out);
+}
+
+int mlx5_exec_general(struct mlx5_nic *nic, const struct mlx5_cmd *cmd, void *out)
+{
+	int err;
+
+	memset(out, 0, cmd->out_bytes);
+	err = mlx5dv_devx_general_cmd(nic->ibv, cmd->in, cmd->in_bytes, out, cmd->out_bytes);
+	trace(nic, cmd, out);
+	return result(err, out);
+}

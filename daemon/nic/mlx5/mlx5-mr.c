@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory regions: a client's memfd or dmabuf behind a key of the session's PD.
+ *
+ * Pages of a memfd are pinned by the kernel for as long as the region lives, so the daemon's mapping is needed for the
+ * call alone, and what the client does to its file later moves nothing under the NIC. A dmabuf is never mapped.
+ *
+ * Any thread that owns the context.
+ */
+#include "daemon/nic/mlx5/mlx5.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "proto/base/assert.h"
+#include "proto/base/cleanup.h"
+#include "proto/base/overflow.h"
+#include "proto/base/page.h"
+
+#define MR_PAGE_MASK 4095u
+
+struct mlx5_mr {
+	struct nic_mr base;
+	struct ibv_mr *ibv; /* owned */
+};
+
+/* Only memfds have seals. */
+static int check_memfd(int fd, uint64_t *ret_size)
+{
+	int seals = fcntl(fd, F_GET_SEALS);
+	struct stat st;
+
+	if (seals < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+		return -EBADF;
+	if (!(seals & F_SEAL_SHRINK))
+		return -EPERM;
+	*ret_size = (uint64_t)st.st_size;
+	return 0;
+}
+
+int mlx5_map_memfd(int fd, uint64_t offset, uint64_t bytes, bool writable, uint8_t **ret_data)
+{
+	uint64_t size;
+	void *data;
+	int r;
+
+	r = check_memfd(fd, &size);
+	if (r < 0)
+		return r;
+	if (bytes == 0 || !range_fits(offset, bytes, size))
+		return -EINVAL;
+	data = map_shared(fd, offset, bytes, writable ? PROT_READ | PROT_WRITE : PROT_READ);
+	if (data == MAP_FAILED)
+		return errno == EACCES || errno == EPERM ? -EPERM : -ENOMEM;
+	*ret_data = data;
+	return 0;
+}
+
+static int ibv_access(uint32_t access)
+{
+	int flags = 0;
+
+	if (access & NIC_ACCESS_LOCAL_WRITE)
+		flags |= IBV_ACCESS_LOCAL_WRITE;
+	if (access & NIC_ACCESS_REMOTE_WRITE)
+		flags |= IBV_ACCESS_REMOTE_WRITE;
+	if (access & NIC_ACCESS_REMOTE_READ)
+		flags |= IBV_ACCESS_REMOTE_READ;
+	if (access & NIC_ACCESS_REMOTE_ATOMIC)
+		flags |= IBV_ACCESS_REMOTE_ATOMIC;
+	/* Verbs demand it of whoever lets others write; for a NIC it is the same memory. */
+	if (access & (NIC_ACCESS_REMOTE_WRITE | NIC_ACCESS_REMOTE_ATOMIC))
+		flags |= IBV_ACCESS_LOCAL_WRITE;
+	return flags;
+}
+
+static int reg_memfd(struct mlx5_ctx *ctx, const struct nic_mr_attr *attr, struct ibv_mr **ret_mr)
+{
+	bool writable = attr->access & ~NIC_ACCESS_REMOTE_READ;
+	uint8_t *data;
+	int r;
+
+	r = mlx5_map_memfd(attr->fd, attr->offset, attr->length_bytes, writable, &data);
+	if (r < 0)
+		return r;
+	errno = 0;
+	*ret_mr = ibv_reg_mr_iova(ctx->pd, data, attr->length_bytes, attr->iova,
+				  ibv_access(attr->access));
+	r = *ret_mr ? 0 : mlx5_errno(errno);
+	unmap_shared(data, attr->length_bytes);
+	return r;
+}
+
+static int reg_dmabuf(struct mlx5_ctx *ctx, const struct nic_mr_attr *attr, struct ibv_mr **ret_mr)
+{
+	errno = 0;
+	*ret_mr = ibv_reg_dmabuf_mr(ctx->pd, attr->offset, attr->length_bytes, attr->iova, attr->fd,
+				    ibv_access(attr->access));
+	return *ret_mr ? 0 : mlx5_errno(errno);
+}
+
+static int check_attr(const struct nic_mr_attr *attr)
+{
+	uint64_t end;
+
+	if (attr->length_bytes == 0 || (attr->access & ~NIC_ACCESS_ALL) ||
+	    add_overflows(attr->iova, attr->length_bytes, &end) ||
+	    ((attr->iova ^ attr->offset) & MR_PAGE_MASK))
+		return -EINVAL;
+	return 0;
+}
+
+static int reg(struct mlx5_ctx *ctx, const struct nic_mr_attr *attr, struct ibv_mr **ret_mr)
+{
+	switch (attr->kind) {
+	case NIC_MEM_MEMFD:
+		return reg_memfd(ctx, attr, ret_mr);
+	case NIC_MEM_DMABUF:
+		return reg_dmabuf(ctx, attr, ret_mr);
+	case NIC_MEM_AGENT:
+		return -EOPNOTSUPP;
+	}
+	return -EINVAL;
+}
+
+int mlx5_mr_reg(struct nic_ctx *base, const struct nic_mr_attr *attr, struct nic_mr **ret_mr)
+{
+	_cleanup_free_ struct mlx5_mr *mr = calloc(1, sizeof(*mr));
+	struct mlx5_ctx *ctx = mlx5_ctx(base);
+	int r;
+
+	if (!mr)
+		return -ENOMEM;
+	r = check_attr(attr);
+	if (r == 0)
+		r = reg(ctx, attr, &mr->ibv);
+	if (r < 0)
+		return r;
+	mr->base = (struct nic_mr){.ctx = base,
+				   .lkey = mr->ibv->lkey,
+				   .rkey = mr->ibv->rkey,
+				   .length_bytes = attr->length_bytes};
+	ctx->n_mrs++;
+	*ret_mr = &take_ptr(mr)->base;
+	return 0;
+}
+
+struct nic_mr *mlx5_mr_dereg(struct nic_mr *base)
+{
+	struct mlx5_mr *mr;
+	struct mlx5_ctx *ctx;
+	int err;
+
+	if (!base)
+		return NULL;
+	mr = container_of(base, struct mlx5_mr, base);
+	ctx = mlx5_ctx(base->ctx);
+	err = ibv_dereg_mr(mr->ibv);
+	/* Of a NIC that is gone nothing is left to refuse. */
+	assert_bug(err == 0 || mlx5_errno(err) == -ENODEV);
+	ctx->n_mrs--;
+	free(mr);
+	return NULL;
+}

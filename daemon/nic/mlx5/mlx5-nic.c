@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The NICs of this host that libmlx5 drives: one struct nic for each port.
+ *
+ * A device that cannot be used (no DEVX, no RC, no usable address) is left out with its reason told to the caller;
+ * the others are not affected. Control thread.
+ */
+#include "daemon/nic/mlx5/mlx5.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+
+#include "proto/base/cleanup.h"
+
+static struct nic *mlx5_close(struct nic *base)
+{
+	struct mlx5_nic *nic = mlx5_nic(base);
+
+	list_del(&nic->base.link);
+	if (nic->ibv)
+		ibv_close_device(nic->ibv);
+	safe_close(nic->base.event_fd);
+	safe_close(nic->more_fd);
+	if (nic->trace)
+		fclose(nic->trace);
+	free(nic);
+	return NULL;
+}
+
+/* Sums of contexts that live; hardware keeps no totals in these terms. */
+static int mlx5_counters(struct nic *base, struct nic_counters *ret_counters)
+{
+	struct nic_counters sum = {0}, one;
+	struct mlx5_ctx *ctx;
+
+	list_for_each_entry (ctx, &mlx5_nic(base)->ctxs, link) {
+		int r = mlx5_ctx_counters(&ctx->base, &one);
+
+		if (r < 0)
+			return r;
+		sum.error_cqes += one.error_cqes;
+		sum.rnr_naks += one.rnr_naks;
+		sum.retries += one.retries;
+	}
+	*ret_counters = sum;
+	return 0;
+}
+
+static int mlx5_port_set(struct nic *nic, enum nic_port_state state)
+{
+	return -EOPNOTSUPP;
+}
+
+static const struct nic_ops mlx5_ops = {
+	.close = mlx5_close,
+	.query = mlx5_query,
+	.counters = mlx5_counters,
+	.next_event = mlx5_next_event,
+	.port_set = mlx5_port_set,
+	.ctx_open = mlx5_ctx_open,
+	.ctx_close = mlx5_ctx_close,
+	.mr_reg = mlx5_mr_reg,
+	.mr_dereg = mlx5_mr_dereg,
+	.queues_create = mlx5_queues_create,
+	.queues_destroy = mlx5_queues_destroy,
+	.connect = mlx5_connect,
+	.qp_modify = mlx5_qp_modify,
+	.qp_query = mlx5_qp_query,
+	.queues_read = mlx5_queues_read,
+	.ctx_counters = mlx5_ctx_counters,
+	.ctx_quiesce = mlx5_ctx_quiesce,
+};
+
+/* ---- probe --------------------------------------------------------------------------------------------------------- */
+
+static struct mlx5_nic *nic_alloc(void)
+{
+	struct mlx5_nic *nic = calloc(1, sizeof(*nic));
+
+	if (!nic)
+		return NULL;
+	nic->base.ops = &mlx5_ops;
+	nic->base.event_fd = epoll_create1(EPOLL_CLOEXEC);
+	nic->more_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	list_init(&nic->base.link);
+	list_init(&nic->ctxs);
+	return nic;
+}
+
+/* "mlx5_0", or "mlx5_0:2" for the second port of a NIC that has two. */
+static int set_name(struct mlx5_nic *nic, const char *device, uint8_t port, uint8_t n_ports)
+{
+	int n = n_ports > 1
+			? snprintf(nic->base.name, sizeof(nic->base.name), "%s:%u", device, port)
+			: snprintf(nic->base.name, sizeof(nic->base.name), "%s", device);
+
+	return n < (int)sizeof(nic->base.name) ? 0 : -ENAMETOOLONG;
+}
+
+/* The last part of where sysfs' link leads; empty for what is not on PCI. */
+static void set_pci(struct mlx5_nic *nic)
+{
+	char path[IBV_SYSFS_PATH_MAX + 16], *real, *last;
+	unsigned int domain, bus, slot, function;
+
+	snprintf(path, sizeof(path), "%s/device", nic->ibv->device->ibdev_path);
+	real = realpath(path, NULL);
+	last = real ? strrchr(real, '/') : NULL;
+	if (last && sscanf(last, "/%x:%x:%x.%x", &domain, &bus, &slot, &function) == 4)
+		snprintf(nic->pci, sizeof(nic->pci), "%.15s", last + 1);
+	free(real);
+}
+
+static int watch_device(struct mlx5_nic *nic)
+{
+	int r, flags = fcntl(nic->ibv->async_fd, F_GETFL);
+
+	if (flags < 0 || fcntl(nic->ibv->async_fd, F_SETFL, flags | O_NONBLOCK) < 0)
+		return -errno;
+	r = mlx5_events_watch(nic, nic->more_fd, &nic->more_fd);
+	return r < 0 ? r : mlx5_events_watch(nic, nic->ibv->async_fd, nic);
+}
+
+static int nic_init(struct mlx5_nic *nic, struct ibv_device *device, uint8_t port,
+		    const char *trace)
+{
+	struct nic_info info;
+	int r;
+
+	if (nic->base.event_fd < 0 || nic->more_fd < 0)
+		return -EMFILE;
+	if (trace) {
+		nic->trace = fopen(trace, "ae");
+		if (!nic->trace)
+			return -errno;
+	}
+	r = mlx5_open(device, &nic->ibv);
+	if (r == 0)
+		r = mlx5_caps_query(nic);
+	if (r == 0 && !nic->caps.rc)
+		r = -EOPNOTSUPP;
+	if (r == 0)
+		r = set_name(nic, ibv_get_device_name(device), port, nic->caps.num_ports);
+	if (r == 0)
+		r = mlx5_port_init(nic, port);
+	if (r == 0)
+		r = watch_device(nic);
+	if (r < 0)
+		return r;
+	set_pci(nic);
+	return mlx5_query(&nic->base, &info);
+}
+
+static int nic_new(struct ibv_device *device, uint8_t port, const struct nic_mlx5_attr *attr,
+		   struct mlx5_nic **ret_nic)
+{
+	struct mlx5_nic *nic = nic_alloc();
+	int r;
+
+	if (!nic)
+		return -ENOMEM;
+	r = nic_init(nic, device, port, attr->trace);
+	if (r < 0) {
+		mlx5_close(&nic->base);
+		return r;
+	}
+	*ret_nic = nic;
+	return 0;
+}
+
+static void tell_unusable(struct nic_mlx5_report *report, struct ibv_device *device, int r)
+{
+	size_t used = strlen(report->unusable);
+
+	snprintf(report->unusable + used, sizeof(report->unusable) - used, "%s%s: %s",
+		 used ? "; " : "", ibv_get_device_name(device), strerror(-r));
+}
+
+/* What is wrong with one device is told and does not end the others. */
+static int probe_device(struct ibv_device *device, const struct nic_mlx5_attr *attr,
+			struct list *nics, struct nic_mlx5_report *report)
+{
+	struct mlx5_nic *nic = NULL;
+	uint8_t n_ports = 1;
+	int r = 0;
+
+	for (uint8_t port = 1; port <= n_ports; port++) {
+		r = nic_new(device, port, attr, &nic);
+		if (r == -ENOMEM)
+			return r;
+		if (r < 0) {
+			tell_unusable(report, device, r);
+			continue;
+		}
+		n_ports = nic->caps.num_ports;
+		list_add_tail(nics, &nic->base.link);
+	}
+	return 0;
+}
+
+int nic_mlx5_probe(const struct nic_mlx5_attr *attr, struct list *nics,
+		   struct nic_mlx5_report *ret_report)
+{
+	struct nic_mlx5_report report = {0};
+	struct ibv_device **devices;
+	struct list made;
+	int n = 0, r = 0;
+
+	errno = 0;
+	devices = ibv_get_device_list(&n);
+	if (!devices)
+		return errno == ENOSYS || errno == ENOENT ? 0 : -errno;
+	list_init(&made);
+	for (int i = 0; i < n && r == 0; i++)
+		if (mlx5dv_is_supported(devices[i]))
+			r = probe_device(devices[i], attr, &made, &report);
+	ibv_free_device_list(devices);
+	if (r == 0) {
+		list_splice_tail(nics, &made);
+		*ret_report = report;
+		return 0;
+	}
+	while (!list_empty(&made))
+		mlx5_close(list_first_entry(&made, struct nic, link));
+	return r;
+}

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a NIC can and how its port is reached: capabilities, GID and MAC, state and rate, the next hop to a peer.
+ *
+ * Control thread, but mlx5_next_hop(), which asks through the session's own context and may wait for the network.
+ */
+#include "daemon/nic/mlx5/mlx5.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/base/cleanup.h"
+
+#define MAX_GIDS 512u
+#define LOG2_MTU_256 8u
+
+/* Where the firmware refuses a page of capabilities, the NIC has none of that kind. */
+static int query_cap(struct mlx5_nic *nic, uint32_t type, uint8_t **ret_out)
+{
+	_cleanup_free_ uint8_t *out = calloc(1, PRM_QUERY_HCA_CAP_OUT_BYTES);
+	struct mlx5_cmd cmd;
+	int r;
+
+	if (!out)
+		return -ENOMEM;
+	mlx5_cmd_query_cap(&cmd, type);
+	r = mlx5_exec_general(nic, &cmd, out);
+	if (r < 0)
+		return r;
+	*ret_out = take_ptr(out);
+	return 0;
+}
+
+int mlx5_caps_query(struct mlx5_nic *nic)
+{
+	_cleanup_free_ uint8_t *general = NULL, *atomic = NULL, *roce = NULL;
+	const uint32_t cap = PRM_QUERY_HCA_CAP_OUT_CAP;
+	int r;
+
+	r = query_cap(nic, PRM_CAP_GENERAL, &general);
+	if (r == 0 && prm_get(general, cap + PRM_HCA_CAP_ATOMIC))
+		r = query_cap(nic, PRM_CAP_ATOMIC, &atomic);
+	if (r == 0 && prm_get(general, cap + PRM_HCA_CAP_ROCE))
+		r = query_cap(nic, PRM_CAP_ROCE, &roce);
+	if (r < 0)
+		return r;
+	mlx5_caps_init(&nic->caps, general, atomic, roce);
+	return 0;
+}
+
+/* ---- GID and MAC ------------------------------------------------------------------------------------------------- */
+
+static bool is_ipv4(const union ibv_gid *gid)
+{
+	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
+
+	return memcmp(gid->raw, mapped, sizeof(mapped)) == 0;
+}
+
+static bool is_link_local(const union ibv_gid *gid)
+{
+	return gid->raw[0] == 0xfe && (gid->raw[1] & 0xc0) == 0x80;
+}
+
+/* IPv4 addresses and global IPv6 ones pass routers; a link-local one reaches the neighbours only. */
+static int gid_rank(const struct ibv_gid_entry *entry, bool roce)
+{
+	if (!roce)
+		return 1;
+	if (entry->gid_type != IBV_GID_TYPE_ROCE_V2)
+		return 0;
+	if (is_ipv4((const union ibv_gid *)&entry->gid))
+		return 3;
+	return is_link_local(&entry->gid) ? 1 : 2;
+}
+
+int mlx5_gid_choose(const struct ibv_gid_entry *entries, size_t n, uint8_t port, bool roce)
+{
+	int best = -1, best_rank = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		int rank = entries[i].port_num == port ? gid_rank(&entries[i], roce) : 0;
+
+		if (rank > best_rank) {
+			best = (int)i;
+			best_rank = rank;
+		}
+	}
+	return best < 0 ? -ENOENT : best;
+}
+
+static int query_mac(struct mlx5_nic *nic)
+{
+	uint8_t out[PRM_QUERY_ROCE_ADDRESS_OUT_BYTES];
+	struct mlx5_cmd cmd;
+	int r;
+
+	mlx5_cmd_query_roce_address(&cmd, nic->port.gid_index);
+	r = mlx5_exec_general(nic, &cmd, out);
+	if (r < 0)
+		return r;
+	prm_get_bytes(out, PRM_QUERY_ROCE_ADDRESS_OUT_ADDR + PRM_ROCE_ADDR_MAC, nic->port.mac);
+	return 0;
+}
+
+int mlx5_port_init(struct mlx5_nic *nic, uint8_t number)
+{
+	bool roce = nic->caps.link == NIC_LINK_ETHERNET;
+	struct ibv_gid_entry *entries;
+	ssize_t n;
+	int i;
+
+	nic->port.link = nic->caps.link;
+	nic->port.number = number;
+	entries = calloc(MAX_GIDS, sizeof(*entries));
+	if (!entries)
+		return -ENOMEM;
+	n = ibv_query_gid_table(nic->ibv, entries, MAX_GIDS, 0);
+	i = n < 0 ? (int)n : mlx5_gid_choose(entries, (size_t)n, number, roce);
+	if (i >= 0) {
+		memcpy(nic->port.gid, entries[i].gid.raw, sizeof(nic->port.gid));
+		nic->port.gid_index = (uint8_t)entries[i].gid_index;
+	}
+	free(entries);
+	if (i < 0)
+		return i;
+	return roce ? query_mac(nic) : 0;
+}
+
+/* ---- state and rate ---------------------------------------------------------------------------------------------- */
+
+/* IBTA PortInfo: LinkWidthActive is a bit, lanes 1 4 8 12 2; LinkSpeedActive is a bit, Mbit/s of each lane. */
+static uint64_t rate_mbps(const struct ibv_port_attr *attr)
+{
+	static const struct {
+		uint8_t code;
+		uint32_t value;
+	} lanes[] = {{1, 1}, {2, 4}, {4, 8}, {8, 12}, {16, 2}},
+	  speeds[] = {{1, 2500},   {2, 5000},	{4, 10000},  {8, 10000},
+		      {16, 14000}, {32, 25000}, {64, 50000}, {128, 100000}};
+	uint64_t n = 0, mbps = 0;
+
+	for (size_t i = 0; i < sizeof(lanes) / sizeof(lanes[0]); i++)
+		n = lanes[i].code == attr->active_width ? lanes[i].value : n;
+	for (size_t i = 0; i < sizeof(speeds) / sizeof(speeds[0]); i++)
+		mbps = speeds[i].code == attr->active_speed ? speeds[i].value : mbps;
+	return n * mbps;
+}
+
+static uint32_t min_u32(uint32_t a, uint32_t b)
+{
+	return a < b ? a : b;
+}
+
+static void fill_limits(struct nic_info *info, const struct mlx5_caps *caps)
+{
+	info->max_qps = 1u << min_u32(caps->log_max_qp, 24);
+	info->max_cqs = 1u << min_u32(caps->log_max_cq, 24);
+	info->max_mrs = 1u << min_u32(caps->log_max_mkey, 24);
+	info->max_log2_sq_wqebbs = min_u32(caps->log_max_qp_sz, NIC_MAX_LOG2_SQ_WQEBBS);
+	info->max_log2_cq_entries = min_u32(caps->log_max_cq_sz, NIC_MAX_LOG2_CQ_ENTRIES);
+}
+
+static enum nic_port_state port_state(const struct mlx5_nic *nic, const struct ibv_port_attr *attr)
+{
+	if (nic->lost)
+		return NIC_PORT_LOST;
+	return attr->state == IBV_PORT_ACTIVE ? NIC_PORT_ACTIVE : NIC_PORT_DOWN;
+}
+
+int mlx5_query(struct nic *base, struct nic_info *ret_info)
+{
+	struct mlx5_nic *nic = mlx5_nic(base);
+	struct nic_info info = {
+		.backend = "mlx5",
+		.port = nic->port.number,
+		.link = nic->port.link,
+		.accepted_kinds = {NIC_MEM_DMABUF, NIC_MEM_MEMFD},
+		.doorbell_uar_mmap = true,
+	};
+	struct ibv_port_attr attr = {0};
+	int err = nic->lost ? 0 : ibv_query_port(nic->ibv, nic->port.number, &attr);
+
+	if (err)
+		return mlx5_errno(err);
+	if (attr.active_mtu)
+		nic->port.mtu_log2 = (uint8_t)(attr.active_mtu - IBV_MTU_256 + LOG2_MTU_256);
+	nic->port.lid = attr.lid;
+	memcpy(info.name, base->name, sizeof(info.name));
+	memcpy(info.pci, nic->pci, sizeof(info.pci));
+	memcpy(info.gid, nic->port.gid, sizeof(info.gid));
+	memcpy(info.mac, nic->port.mac, sizeof(info.mac));
+	info.lid = attr.lid;
+	info.state = port_state(nic, &attr);
+	info.mtu_bytes = nic->port.mtu_log2 ? 1u << nic->port.mtu_log2 : 0;
+	info.rate_mbps = rate_mbps(&attr);
+	fill_limits(&info, &nic->caps);
+	*ret_info = info;
+	return 0;
+}
+
+/* ---- the next hop -------------------------------------------------------------------------------------------------- */
+
+/*
+ * A firmware command names a MAC; which one leads to a GID is known to the kernel's neighbour tables. It resolves it for
+ * address handles, so one is made and thrown away.
+ */
+int mlx5_next_hop(struct mlx5_ctx *ctx, const struct nic_addr *remote, uint8_t ret_mac[6])
+{
+	struct ibv_ah_attr attr = {
+		.is_global = 1,
+		.port_num = ctx->nic->port.number,
+		.grh = {.sgid_index = ctx->nic->port.gid_index, .hop_limit = 64},
+	};
+	struct mlx5dv_ah out;
+	struct mlx5dv_obj obj = {.ah = {.out = &out}};
+	int err;
+
+	memcpy(attr.grh.dgid.raw, remote->gid, sizeof(remote->gid));
+	errno = 0;
+	obj.ah.in = ibv_create_ah(ctx->pd, &attr);
+	if (!obj.ah.in)
+		return errno == EIO ? -ENODEV : -EINVAL;
+	err = mlx5dv_init_obj(&obj, MLX5DV_OBJ_AH);
+	if (!err)
+		memcpy(ret_mac, out.av->rmac, 6);
+	ibv_destroy_ah(obj.ah.in);
+	return err ? -EIO : 0;
+}

@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Connect, modify and query QPs.
+ *
+ * A QP is found by its number among those of the calling context only. Its state is remembered, so that connecting costs
+ * three commands; a client that used the command descriptor to change it behind our back is told "wrong state" by the
+ * firmware. A connect that fails leaves the QP it failed at in RST, so that it can be tried again.
+ *
+ * Any thread that owns the context.
+ */
+#include "daemon/nic/mlx5/mlx5.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <string.h>
+
+#include <shmd/abi/cqe.h>
+#include <shmd/abi/doorbell.h>
+
+#define QP_MAX_TIMEOUT 31u
+#define QP_MAX_RETRY 7u
+#define QP_MAX_RNR_TIMER 31u
+/* How far back an error CQE is looked for: the control thread has others to serve. */
+#define SEARCH_CQES 4096u
+#define CQ_COUNTER_MASK 0xffffffu
+
+void mlx5_qp_tell_error(struct mlx5_qp *qp, uint32_t syndrome)
+{
+	if (syndrome && qp->first_error)
+		return;
+	qp->first_error = syndrome;
+	if (qp->queues->map)
+		__atomic_store_n((uint32_t *)(void *)(qp->queues->map + qp->desc->dbrec_offset +
+						      SHMD_QP_ERROR_OFFSET),
+				 syndrome, __ATOMIC_RELEASE);
+}
+
+int mlx5_qp_to_state(struct mlx5_ctx *ctx, struct mlx5_qp *qp, enum prm_opcode opcode,
+		     enum nic_qp_state state)
+{
+	struct mlx5_cmd cmd;
+	int r;
+
+	mlx5_cmd_qp(&cmd, opcode, qp->desc->qpn);
+	r = mlx5_exec_modify(ctx, qp->obj, &cmd);
+	if (r < 0)
+		return r;
+	qp->state = state;
+	/* ERR that was asked for is no news; after RST there may be some again. */
+	qp->event_told = state == NIC_QPS_ERR;
+	return 0;
+}
+
+/* ---- connect --------------------------------------------------------------------------------------------------- */
+
+static bool remote_makes_sense(const struct mlx5_qp *qp, const struct nic_addr *remote,
+			       enum nic_link link)
+{
+	return remote->link == link && remote->qp_type == qp->desc->type && remote->mtu_log2 >= 8 &&
+	       remote->mtu_log2 <= 12 && remote->psn <= 0xffffffu && remote->qpn <= 0xffffffu;
+}
+
+static int step(struct mlx5_ctx *ctx, struct mlx5_qp *qp, const struct mlx5_connect_args *args,
+		void (*encode)(struct mlx5_cmd *cmd, const struct mlx5_connect_args *args),
+		enum nic_qp_state state)
+{
+	struct mlx5_cmd cmd;
+	int r;
+
+	encode(&cmd, args);
+	r = mlx5_exec_modify(ctx, qp->obj, &cmd);
+	if (r == 0)
+		qp->state = state;
+	return r;
+}
+
+static int to_rts(struct mlx5_ctx *ctx, struct mlx5_qp *qp, const struct mlx5_connect_args *args)
+{
+	int r = 0;
+
+	if (qp->state == NIC_QPS_RST)
+		r = step(ctx, qp, args, mlx5_cmd_rst2init, NIC_QPS_INIT);
+	if (r == 0)
+		r = step(ctx, qp, args, mlx5_cmd_init2rtr, NIC_QPS_RTR);
+	if (r == 0)
+		r = step(ctx, qp, args, mlx5_cmd_rtr2rts, NIC_QPS_RTS);
+	return r;
+}
+
+/* The last answer of the kernel: in one request many peers are on one NIC. */
+struct next_hop {
+	bool known;
+	uint8_t gid[16];
+	uint8_t mac[6];
+};
+
+static int ask_next_hop(struct mlx5_ctx *ctx, struct next_hop *hop, const struct nic_addr *remote)
+{
+	int r;
+
+	if (hop->known && memcmp(hop->gid, remote->gid, sizeof(hop->gid)) == 0)
+		return 0;
+	hop->known = false;
+	r = mlx5_next_hop(ctx, remote, hop->mac);
+	if (r < 0)
+		return r;
+	memcpy(hop->gid, remote->gid, sizeof(hop->gid));
+	hop->known = true;
+	return 0;
+}
+
+static int connect_one(struct mlx5_ctx *ctx, const struct nic_peer *peer,
+		       const struct nic_qp_params *params, struct next_hop *hop)
+{
+	struct mlx5_qp *qp = hash_get(&ctx->qps, peer->qpn);
+	struct mlx5_connect_args args = {.remote = &peer->remote,
+					 .params = params,
+					 .port = &ctx->nic->port,
+					 .caps = &ctx->nic->caps};
+	int r;
+
+	if (!qp || !remote_makes_sense(qp, &peer->remote, ctx->nic->port.link))
+		return -EINVAL;
+	if (qp->state != NIC_QPS_RST && qp->state != NIC_QPS_INIT)
+		return -EINVAL;
+	args.qp = qp->desc;
+	if (ctx->nic->port.link == NIC_LINK_ETHERNET) {
+		r = ask_next_hop(ctx, hop, &peer->remote);
+		if (r < 0)
+			return r;
+		memcpy(args.next_hop_mac, hop->mac, sizeof(args.next_hop_mac));
+	}
+	r = to_rts(ctx, qp, &args);
+	if (r < 0)
+		mlx5_qp_to_state(ctx, qp, PRM_OP_2RST_QP, NIC_QPS_RST);
+	return r;
+}
+
+int mlx5_connect(struct nic_ctx *base, unsigned int n, const struct nic_peer *peers,
+		 const struct nic_qp_params *params, unsigned int *ret_n_done)
+{
+	struct mlx5_ctx *ctx = mlx5_ctx(base);
+	struct next_hop hop = {.known = false};
+	unsigned int n_done = 0;
+	int r = 0;
+
+	if (params->timeout > QP_MAX_TIMEOUT || params->retry_count > QP_MAX_RETRY ||
+	    params->rnr_retry > QP_MAX_RETRY || params->min_rnr_timer > QP_MAX_RNR_TIMER)
+		r = -EINVAL;
+	for (; r == 0 && n_done < n; n_done += r == 0)
+		r = connect_one(ctx, &peers[n_done], params, &hop);
+	*ret_n_done = n_done;
+	return r;
+}
+
+/* ---- modify and query -------------------------------------------------------------------------------------------- */
+
+static int to_init(struct mlx5_ctx *ctx, struct mlx5_qp *qp)
+{
+	const struct mlx5_connect_args args = {
+		.qp = qp->desc, .port = &ctx->nic->port, .caps = &ctx->nic->caps};
+
+	return qp->state == NIC_QPS_RST ? step(ctx, qp, &args, mlx5_cmd_rst2init, NIC_QPS_INIT)
+					: -EINVAL;
+}
+
+static int modify(struct mlx5_ctx *ctx, struct mlx5_qp *qp, enum nic_qp_state state)
+{
+	switch (state) {
+	case NIC_QPS_RST:
+		return mlx5_qp_to_state(ctx, qp, PRM_OP_2RST_QP, state);
+	case NIC_QPS_INIT:
+		return to_init(ctx, qp);
+	case NIC_QPS_ERR:
+		return mlx5_qp_to_state(ctx, qp, PRM_OP_2ERR_QP, state);
+	case NIC_QPS_RTS:
+	case NIC_QPS_SQD:
+		/* No published command leads to SQD. */
+		return -EOPNOTSUPP;
+	default:
+		return -EINVAL;
+	}
+}
+
+int mlx5_qp_modify(struct nic_ctx *base, uint32_t qpn, enum nic_qp_state state)
+{
+	struct mlx5_ctx *ctx = mlx5_ctx(base);
+	struct mlx5_qp *qp = hash_get(&ctx->qps, qpn);
+	int r;
+
+	if (!qp)
+		return -EINVAL;
+	r = modify(ctx, qp, state);
+	if (r == 0 && state == NIC_QPS_ERR)
+		mlx5_qp_tell_error(qp, SHMD_SYNDROME_WR_FLUSH_ERR);
+	if (r == 0 && state == NIC_QPS_RST)
+		mlx5_events_settle(ctx, qp);
+	return r;
+}
+
+/* ---- why a QP is in ERR ------------------------------------------------------------------------------------------ */
+
+static const struct nic_cq *cq_desc(const struct mlx5_cq *cq)
+{
+	return &cq->queues->base.layout.cqs[cq - cq->queues->cqs];
+}
+
+/* Client-written memory: what is believed of it is told to this client alone. Slots are bounded by the ring's own size. */
+uint32_t mlx5_cq_error_at(const struct mlx5_cq *cq, uint64_t index, uint32_t *ret_qpn)
+{
+	const struct nic_cq *desc = cq_desc(cq);
+	uint64_t slot =
+		desc->flags & NIC_CQ_COLLAPSED ? 0 : index & ((1ull << desc->log2_entries) - 1);
+	const uint8_t *at = cq->queues->map + desc->ring_offset + slot * SHMD_CQE_BYTES;
+	uint8_t opcode =
+		__atomic_load_n(at + offsetof(struct shmd_err_cqe, op_own), __ATOMIC_ACQUIRE) >> 4;
+	struct shmd_err_cqe cqe;
+
+	if (opcode != SHMD_CQE_REQ_ERR && opcode != SHMD_CQE_RESP_ERR)
+		return 0;
+	memcpy(&cqe, at, sizeof(cqe));
+	*ret_qpn = be32toh(cqe.s_wqe_opcode_qpn) & 0xffffffu;
+	return cqe.syndrome;
+}
+
+uint64_t mlx5_cq_look(struct mlx5_ctx *ctx, const struct mlx5_cq *cq, uint64_t *ret_end)
+{
+	const struct nic_cq *desc = cq_desc(cq);
+	/* bounded: nic_layout_init() made the layout. */
+	uint64_t n_entries = desc->flags & NIC_CQ_COLLAPSED ? 1 : 1ull << desc->log2_entries;
+	uint8_t out[PRM_QUERY_CQ_OUT_BYTES];
+	struct mlx5_cmd cmd;
+	uint64_t n_new;
+
+	mlx5_cmd_query_cq(&cmd, cq->cqn);
+	if (!cq->queues->map || mlx5_exec_query(ctx, cq->obj, &cmd, out) < 0)
+		return 0;
+	*ret_end = prm_get(out, PRM_QUERY_CQ_OUT_CQC + PRM_CQC_PRODUCER_COUNTER);
+	n_new = (*ret_end - cq->seen_ci) & CQ_COUNTER_MASK;
+	n_new = n_new < n_entries ? n_new : n_entries;
+	return n_new < SEARCH_CQES ? n_new : SEARCH_CQES;
+}
+
+/* The oldest error among entries that nobody looked at yet; a flush is an answer where there is no other. */
+static uint32_t syndrome_in(struct mlx5_ctx *ctx, const struct mlx5_cq *cq, uint32_t qpn)
+{
+	uint32_t syndrome = 0, one, whose = 0;
+	uint64_t end, n_all = mlx5_cq_look(ctx, cq, &end);
+
+	for (uint64_t n = 1; n <= n_all; n++) {
+		one = mlx5_cq_error_at(cq, end - n, &whose);
+		if (one && whose == qpn && (one != SHMD_SYNDROME_WR_FLUSH_ERR || !syndrome))
+			syndrome = one;
+	}
+	return syndrome;
+}
+
+static void find_error(struct mlx5_ctx *ctx, struct mlx5_qp *qp)
+{
+	uint32_t syndrome = syndrome_in(ctx, qp->send_cq, qp->desc->qpn);
+
+	if ((!syndrome || syndrome == SHMD_SYNDROME_WR_FLUSH_ERR) && qp->recv_cq != qp->send_cq) {
+		uint32_t other = syndrome_in(ctx, qp->recv_cq, qp->desc->qpn);
+
+		syndrome = other ? other : syndrome;
+	}
+	mlx5_qp_tell_error(qp, syndrome);
+}
+
+int mlx5_qp_query(struct nic_ctx *base, uint32_t qpn, struct nic_qp_info *ret_info)
+{
+	struct mlx5_ctx *ctx = mlx5_ctx(base);
+	struct mlx5_qp *qp = hash_get(&ctx->qps, qpn);
+	uint8_t out[PRM_QUERY_QP_OUT_BYTES];
+	struct mlx5_cmd cmd;
+	int r;
+
+	if (!qp)
+		return -EINVAL;
+	mlx5_cmd_query_qp(&cmd, qpn);
+	r = mlx5_exec_query(ctx, qp->obj, &cmd, out);
+	if (r < 0)
+		return r;
+	mlx5_qp_info_init(ret_info, out);
+	qp->state = ret_info->state;
+	if (qp->state == NIC_QPS_ERR && !qp->first_error)
+		mlx5_events_read(ctx);
+	if (qp->state == NIC_QPS_ERR && !qp->first_error)
+		find_error(ctx, qp);
+	ret_info->first_error = qp->first_error;
+	return 0;
+}

@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Batches of queues: one umem over queue memory, CQs and QPs of DEVX in it.
+ *
+ * A batch is destroyed by the same walk whether it was completed or failed half way: QPs, CQs, umem, mapping. Rings of
+ * CQs are filled here before the NIC knows them, where the CPU reaches them; in a dmabuf the client has done that.
+ *
+ * Any thread that owns the context.
+ */
+#include "daemon/nic/mlx5/mlx5.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include <shmd/abi/cqe.h>
+
+#include "proto/base/assert.h"
+#include "proto/base/cleanup.h"
+#include "proto/base/page.h"
+
+#define QUEUES_PAGE_MASK 4095u
+#define PSN_MASK 0xffffffu
+
+/* ---- CQs --------------------------------------------------------------------------------------------------------- */
+
+static int create_cq(struct mlx5_queues *queues, uint32_t i)
+{
+	struct mlx5_ctx *ctx = queues->ctx;
+	struct nic_cq *desc = &queues->base.layout.cqs[i];
+	struct mlx5_cq *cq = &queues->cqs[i];
+	const struct mlx5_cq_args args = {.cq = desc,
+					  .umem_id = queues->umem->umem_id,
+					  .uar_page = ctx->uar->page_id,
+					  .eqn = ctx->eqn};
+	uint8_t out[PRM_CREATE_CQ_OUT_BYTES];
+	struct mlx5_cmd cmd;
+	int r;
+
+	mlx5_cmd_create_cq(&cmd, &args);
+	r = mlx5_exec_create(ctx, &cmd, out, &cq->obj);
+	if (r < 0)
+		return r;
+	cq->queues = queues;
+	list_init(&cq->news_link);
+	cq->cqn = (uint32_t)prm_get(out, PRM_CREATE_CQ_OUT_CQN);
+	desc->cqn = cq->cqn;
+	r = hash_add(&ctx->cqs, cq->cqn, cq);
+	return r < 0 ? r : mlx5_events_subscribe_cq(ctx, cq);
+}
+
+static void destroy_cq(struct mlx5_queues *queues, struct mlx5_cq *cq)
+{
+	if (!cq->obj)
+		return;
+	if (hash_get(&queues->ctx->cqs, cq->cqn) == cq)
+		hash_remove(&queues->ctx->cqs, cq->cqn);
+	list_del(&cq->news_link);
+	mlx5dv_devx_obj_destroy(cq->obj);
+	cq->obj = NULL;
+}
+
+/* A CQ of this batch by index, or an older one of the same context by number; else NULL. */
+static struct mlx5_cq *find_cq(struct mlx5_queues *queues, uint32_t name)
+{
+	if (!(name & NIC_CQ_BY_INDEX))
+		return hash_get(&queues->ctx->cqs, name);
+	name &= ~NIC_CQ_BY_INDEX;
+	return name < queues->base.layout.n_cqs ? &queues->cqs[name] : NULL;
+}
+
+/* ---- QPs --------------------------------------------------------------------------------------------------------- */
+
+static void set_addr(struct mlx5_nic *nic, struct nic_qp *desc, uint32_t psn)
+{
+	desc->addr = (struct nic_addr){
+		.link = (uint8_t)nic->port.link,
+		.qp_type = (uint8_t)desc->type,
+		.mtu_log2 = nic->port.mtu_log2,
+		.qpn = desc->qpn,
+		.psn = psn & PSN_MASK,
+		.lid = nic->port.lid,
+	};
+	memcpy(desc->addr.gid, nic->port.gid, sizeof(desc->addr.gid));
+	memcpy(desc->addr.mac, nic->port.mac, sizeof(desc->addr.mac));
+}
+
+static int send_create_qp(struct mlx5_queues *queues, struct mlx5_qp *qp, uint32_t i)
+{
+	struct mlx5_ctx *ctx = queues->ctx;
+	const struct mlx5_qp_args args = {
+		.qp = qp->desc,
+		.caps = &ctx->nic->caps,
+		.umem_id = queues->umem->umem_id,
+		.pdn = ctx->pdn,
+		.uar_page = ctx->uar->page_id,
+		.user_index = i,
+		.counter_set_id = ctx->counter_set_id,
+	};
+	uint8_t out[PRM_CREATE_QP_OUT_BYTES];
+	struct mlx5_cmd cmd;
+	int r;
+
+	mlx5_cmd_create_qp(&cmd, &args);
+	r = mlx5_exec_create(ctx, &cmd, out, &qp->obj);
+	if (r == 0)
+		qp->desc->qpn = (uint32_t)prm_get(out, PRM_CREATE_QP_OUT_QPN);
+	return r;
+}
+
+static void count_foreign(struct mlx5_queues *queues, struct mlx5_qp *qp, uint32_t one)
+{
+	qp->send_cq->n_foreign_qps += qp->send_cq->queues != queues ? one : 0;
+	qp->recv_cq->n_foreign_qps += qp->recv_cq->queues != queues ? one : 0;
+}
+
+static int create_qp(struct mlx5_queues *queues, uint32_t i)
+{
+	struct mlx5_ctx *ctx = queues->ctx;
+	struct nic_qp *desc = &queues->base.layout.qps[i];
+	struct mlx5_qp *qp = &queues->qps[i];
+	uint32_t psn;
+	int r;
+
+	qp->desc = desc;
+	list_init(&qp->news_link);
+	qp->send_cq = find_cq(queues, desc->send_cqn);
+	qp->recv_cq = find_cq(queues, desc->recv_cqn);
+	if (!qp->send_cq || !qp->recv_cq)
+		return -EINVAL;
+	if (getrandom(&psn, sizeof(psn), 0) != sizeof(psn))
+		return -EIO;
+	desc->send_cqn = qp->send_cq->cqn;
+	desc->recv_cqn = qp->recv_cq->cqn;
+	r = send_create_qp(queues, qp, i);
+	if (r < 0)
+		return r;
+	qp->queues = queues;
+	count_foreign(queues, qp, 1);
+	mlx5_qp_tell_error(qp, 0);
+	set_addr(ctx->nic, desc, psn);
+	r = hash_add(&ctx->qps, desc->qpn, qp);
+	return r < 0 ? r : mlx5_events_subscribe_qp(ctx, qp);
+}
+
+static void destroy_qp(struct mlx5_queues *queues, struct mlx5_qp *qp)
+{
+	if (!qp->obj)
+		return;
+	if (hash_get(&queues->ctx->qps, qp->desc->qpn) == qp)
+		hash_remove(&queues->ctx->qps, qp->desc->qpn);
+	list_del(&qp->news_link);
+	mlx5dv_devx_obj_destroy(qp->obj);
+	qp->obj = NULL;
+	count_foreign(queues, qp, -1u);
+}
+
+/* ---- batches ----------------------------------------------------------------------------------------------------- */
+
+static struct mlx5_queues *queues_free(struct mlx5_queues *queues)
+{
+	struct nic_layout *layout;
+
+	if (!queues)
+		return NULL;
+	layout = &queues->base.layout;
+	for (uint32_t i = 0; queues->qps && i < layout->n_qps; i++)
+		destroy_qp(queues, &queues->qps[i]);
+	for (uint32_t i = 0; queues->cqs && i < layout->n_cqs; i++)
+		destroy_cq(queues, &queues->cqs[i]);
+	if (queues->umem)
+		mlx5dv_devx_umem_dereg(queues->umem);
+	if (queues->map)
+		unmap_shared(queues->map, layout->total_bytes);
+	nic_layout_deinit(layout);
+	free(queues->cqs);
+	free(queues->qps);
+	free(queues);
+	return NULL;
+}
+DEFINE_CLEANUP(struct mlx5_queues *, queues_free);
+
+static int check_request(const struct mlx5_ctx *ctx, const struct nic_queue_mem *mem,
+			 const struct nic_layout *layout)
+{
+	const struct mlx5_caps *caps = &ctx->nic->caps;
+
+	if (mem->kind == NIC_MEM_AGENT)
+		return -EOPNOTSUPP;
+	if (mem->kind != NIC_MEM_MEMFD && mem->kind != NIC_MEM_DMABUF)
+		return -EINVAL;
+	if ((mem->offset & QUEUES_PAGE_MASK) || mem->length_bytes < layout->total_bytes)
+		return -EINVAL;
+	for (uint32_t i = 0; i < layout->n_cqs; i++)
+		if (layout->cqs[i].log2_entries > caps->log_max_cq_sz)
+			return -ENOSPC;
+	for (uint32_t i = 0; i < layout->n_qps; i++) {
+		if (layout->qps[i].type != NIC_QP_RC)
+			return -EOPNOTSUPP;
+		if (layout->qps[i].log2_sq_wqebbs > caps->log_max_qp_sz)
+			return -ENOSPC;
+	}
+	return 0;
+}
+
+/* The layout is copied, since the caller keeps his on failure. */
+static int copy_layout(struct mlx5_queues *queues, const struct nic_layout *layout)
+{
+	struct nic_layout *copy = &queues->base.layout;
+
+	/* bounded: nic_layout_init() made the layout. */
+	copy->cqs = calloc((size_t)layout->n_cqs + 1, sizeof(*copy->cqs));
+	copy->qps = calloc((size_t)layout->n_qps + 1, sizeof(*copy->qps));
+	queues->cqs = calloc((size_t)layout->n_cqs + 1, sizeof(*queues->cqs));
+	queues->qps = calloc((size_t)layout->n_qps + 1, sizeof(*queues->qps));
+	if (!copy->cqs || !copy->qps || !queues->cqs || !queues->qps)
+		return -ENOMEM;
+	memcpy(copy->cqs, layout->cqs, layout->n_cqs * sizeof(*copy->cqs));
+	memcpy(copy->qps, layout->qps, layout->n_qps * sizeof(*copy->qps));
+	copy->n_cqs = layout->n_cqs;
+	copy->n_qps = layout->n_qps;
+	copy->total_bytes = layout->total_bytes;
+	return 0;
+}
+
+static int map_memory(struct mlx5_queues *queues, const struct nic_queue_mem *mem)
+{
+	const struct nic_layout *layout = &queues->base.layout;
+	int r = mlx5_map_memfd(mem->fd, mem->offset, layout->total_bytes, true, &queues->map);
+
+	if (r < 0)
+		return r;
+	for (uint32_t i = 0; i < layout->n_cqs; i++) {
+		const struct nic_cq *cq = &layout->cqs[i];
+		/* bounded: nic_layout_init() made the layout. */
+		size_t bytes = cq->flags & NIC_CQ_COLLAPSED
+				       ? SHMD_CQE_BYTES
+				       : (size_t)SHMD_CQE_BYTES << cq->log2_entries;
+
+		memset(queues->map + cq->ring_offset, 0xff, bytes);
+	}
+	return 0;
+}
+
+static int reg_umem(struct mlx5_queues *queues, const struct nic_queue_mem *mem)
+{
+	struct mlx5dv_devx_umem_in in = {
+		.addr = queues->map,
+		.size = queues->base.layout.total_bytes,
+		.access = IBV_ACCESS_LOCAL_WRITE,
+		.pgsz_bitmap = ~(uint64_t)QUEUES_PAGE_MASK,
+	};
+
+	if (mem->kind == NIC_MEM_DMABUF) {
+		in.comp_mask = MLX5DV_UMEM_MASK_DMABUF;
+		in.dmabuf_fd = mem->fd;
+		/* An offset in the dmabuf, not an address. */
+		in.addr = (void *)(uintptr_t)mem->offset;
+	}
+	errno = 0;
+	queues->umem = mlx5dv_devx_umem_reg_ex(queues->ctx->ibv, &in);
+	return queues->umem ? 0 : mlx5_errno(errno);
+}
+
+static int queues_make(struct mlx5_queues *queues, const struct nic_queue_mem *mem)
+{
+	const struct nic_layout *layout = &queues->base.layout;
+	int r = mem->kind == NIC_MEM_MEMFD ? map_memory(queues, mem) : 0;
+
+	if (r == 0)
+		r = reg_umem(queues, mem);
+	for (uint32_t i = 0; r == 0 && i < layout->n_cqs; i++)
+		r = create_cq(queues, i);
+	for (uint32_t i = 0; r == 0 && i < layout->n_qps; i++)
+		r = create_qp(queues, i);
+	return r;
+}
+
+int mlx5_queues_create(struct nic_ctx *base, const struct nic_queue_mem *mem,
+		       struct nic_layout *layout, struct nic_queues **ret_queues)
+{
+	_cleanup_(queues_freep) struct mlx5_queues *queues = NULL;
+	struct mlx5_ctx *ctx = mlx5_ctx(base);
+	int r;
+
+	r = check_request(ctx, mem, layout);
+	if (r < 0)
+		return r;
+	queues = calloc(1, sizeof(*queues));
+	if (!queues)
+		return -ENOMEM;
+	queues->base.ctx = base;
+	queues->ctx = ctx;
+	r = copy_layout(queues, layout);
+	if (r == 0)
+		r = queues_make(queues, mem);
+	if (r < 0)
+		return r;
+	nic_layout_deinit(layout);
+	ctx->n_queues++;
+	*ret_queues = &take_ptr(queues)->base;
+	return 0;
+}
+
+int mlx5_queues_destroy(struct nic_queues *base)
+{
+	struct mlx5_queues *queues = container_of(base, struct mlx5_queues, base);
+	struct mlx5_ctx *ctx = queues->ctx;
+
+	for (uint32_t i = 0; i < base->layout.n_cqs; i++)
+		if (queues->cqs[i].n_foreign_qps > 0)
+			return -EBUSY;
+	queues_free(queues);
+	ctx->n_queues--;
+	return 0;
+}
+
+int mlx5_queues_read(struct nic_queues *base, uint64_t offset, void *buf, size_t bytes)
+{
+	struct mlx5_queues *queues = container_of(base, struct mlx5_queues, base);
+	uint64_t total = base->layout.total_bytes;
+
+	if (offset > total || bytes > total - offset)
+		return -ERANGE;
+	if (!queues->map)
+		return -EOPNOTSUPP;
+	memcpy(buf, queues->map + offset, bytes);
+	return 0;
+}

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What befalls devices: they are lost and return, their ports go down and up. At times that options say, or at once when
+ * a line says so that somebody writes to the pipe "control" in the simulator's folder. The main thread.
+ *
+ * A lost device is one that was unplugged: its contexts get DEVICE_FATAL and then EIO for ever, their pages are not read
+ * any more, their objects are gone, and it is not listed until it returns.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <infiniband/verbs.h>
+#include <rdma/ib_user_verbs.h>
+
+#include "tests/mlx5sim/sim/sim.h"
+
+static void nic_lose(struct nic *nic)
+{
+	struct ufile *ufile;
+
+	sim_log(nic->sim, "mlx5_%d is lost", nic->index);
+	sim_tree_list(nic, false);
+	sim_lock(nic->sim);
+	nic->lost = true;
+	list_for_each_entry (ufile, &nic->ufiles, nic_link) {
+		__atomic_store_n(&ufile->lost, true, __ATOMIC_RELEASE);
+		eventfd_write(ufile->wake, 1);
+	}
+	sim_unlock(nic->sim);
+}
+
+static void nic_return(struct nic *nic)
+{
+	sim_log(nic->sim, "mlx5_%d is back", nic->index);
+	sim_lock(nic->sim);
+	nic->lost = false;
+	sim_unlock(nic->sim);
+	sim_tree_list(nic, true);
+}
+
+static void port_set(struct nic *nic, bool up)
+{
+	struct ib_uverbs_async_event_desc event = {
+		.element = 1, .event_type = up ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR};
+	struct ufile *ufile;
+
+	sim_log(nic->sim, "mlx5_%d: port is %s", nic->index, up ? "up" : "down");
+	sim_lock(nic->sim);
+	__atomic_store_n(&nic->port_down, !up, __ATOMIC_RELAXED);
+	event_send_port(nic, up);
+	list_for_each_entry (ufile, &nic->ufiles, nic_link) {
+		if (ufile->async)
+			channel_send(ufile->async, &event, sizeof(event));
+	}
+	sim_unlock(nic->sim);
+	sim_tree_port(nic);
+}
+
+static const char *const names[] = {
+	[HAPPEN_FATAL] = "fatal",
+	[HAPPEN_RETURN] = "return",
+	[HAPPEN_PORT_DOWN] = "port-down",
+	[HAPPEN_PORT_UP] = "port-up",
+};
+
+static void happen(struct nic *nic, enum happening what)
+{
+	switch (what) {
+	case HAPPEN_FATAL:
+		if (!nic->lost)
+			nic_lose(nic);
+		break;
+	case HAPPEN_RETURN:
+		if (nic->lost)
+			nic_return(nic);
+		break;
+	case HAPPEN_PORT_DOWN:
+	case HAPPEN_PORT_UP:
+		if (nic->port_down == (what == HAPPEN_PORT_UP))
+			port_set(nic, what == HAPPEN_PORT_UP);
+		break;
+	}
+}
+
+/* ---- the pipe -------------------------------------------------------------------------------------------------- */
+
+static void obey(struct sim *sim, const char *line)
+{
+	char word[16];
+	int nic;
+
+	for (int what = 0; what <= HAPPEN_PORT_UP; what++) {
+		if (sscanf(line, "%15s %d", word, &nic) != 2 || nic < 0 || nic >= sim->n_nics)
+			break;
+		if (strcmp(word, names[what]) == 0) {
+			happen(&sim->nics[nic], (enum happening)what);
+			return;
+		}
+	}
+	sim_log(sim, "control: not understood: %s", line);
+}
+
+int control_open(const struct sim *sim)
+{
+	char path[PATH_MAX];
+
+	snprintf(path, sizeof(path), "%s/control", sim->root);
+	if (mkfifo(path, 0600) < 0)
+		return -errno;
+	/* Open for writing too, so that there is no end of file. */
+	return open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
+}
+
+void control_read(struct sim *sim, int control)
+{
+	char buf[PIPE_BUF + 1], *save = NULL;
+	ssize_t n = read(control, buf, sizeof(buf) - 1);
+
+	if (n <= 0)
+		return;
+	buf[n] = 0;
+	for (char *line = strtok_r(buf, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
+		obey(sim, line);
+}
+
+/* ---- times ----------------------------------------------------------------------------------------------------- */
+
+static int64_t now_msec(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+int control_turn(struct sim *sim)
+{
+	int64_t now = now_msec(), next = INT_MAX;
+
+	if (!sim->n_plans)
+		return -1;
+	if (!sim->first_open_msec) {
+		sim_lock(sim);
+		sim->first_open_msec = sim->n_ufiles ? now : 0;
+		sim_unlock(sim);
+		return sim->first_open_msec ? 0 : 100;
+	}
+	for (unsigned int i = 0; i < sim->n_plans; i++) {
+		struct plan *plan = &sim->plans[i];
+		int64_t left = sim->first_open_msec + plan->after_msec - now;
+
+		if (plan->done)
+			continue;
+		if (left <= 0) {
+			plan->done = true;
+			happen(&sim->nics[0], plan->what);
+		} else if (left < next) {
+			next = left;
+		}
+	}
+	return next == INT_MAX ? -1 : (int)next;
+}
+
+int control_plan(struct sim *sim, enum happening what, const char *text)
+{
+	struct plan *plan = &sim->plans[sim->n_plans];
+	enum happening back = what == HAPPEN_FATAL ? HAPPEN_RETURN : HAPPEN_PORT_UP;
+	unsigned int after, until;
+	int n = 0, m = 0;
+
+	if (sscanf(text, "%u%n,%u%n", &after, &n, &until, &m) < 1 || (text[n] && (!m || text[m])) ||
+	    sim->n_plans + 2 > SIM_PLANS_MAX || after > INT_MAX / 2)
+		return -EINVAL;
+	*plan = (struct plan){.what = what, .after_msec = after};
+	sim->n_plans++;
+	if (!m)
+		return 0;
+	if (until < after || until > INT_MAX / 2)
+		return -EINVAL;
+	sim->plans[sim->n_plans++] = (struct plan){.what = back, .after_msec = until};
+	return 0;
+}
