@@ -222,6 +222,8 @@ struct engine_cq_attr {
 
 int engine_cq_create(struct engine *engine, const struct engine_cq_attr *attr);
 int engine_cq_destroy(struct engine *engine, uint32_t cqn); /* -ENOENT; -EBUSY while a QP uses it */
+/* How many CQEs were written, ever; the index of the next one. -ENOENT. */
+int engine_cq_producer(struct engine *engine, uint32_t cqn, uint32_t *ret_pi);
 /*
  * Go on in another ring, which is filled with 0xff here. The old one ends with a CQE of opcode SHMD_CQE_RESIZE; what lies
  * before it the client moves itself. -ENOENT; -EINVAL also for a collapsed CQ and for more CQEs than the new ring holds;

@@ -199,7 +199,8 @@ void mlx5_cmd_rtr2rts(struct mlx5_cmd *cmd, const struct mlx5_connect_args *args
 
 /* ---- other states, query ----------------------------------------------------------------------------------------- */
 
-_Static_assert((uint32_t)PRM_QP_IN_QPN == (uint32_t)PRM_MODIFY_QP_IN_QPN, "one place for the QP's number");
+_Static_assert((uint32_t)PRM_QP_IN_QPN == (uint32_t)PRM_MODIFY_QP_IN_QPN,
+	       "one place for the QP's number");
 
 void mlx5_cmd_qp(struct mlx5_cmd *cmd, enum prm_opcode opcode, uint32_t qpn)
 {
@@ -227,7 +228,8 @@ void mlx5_qp_info_init(struct nic_qp_info *ret_info, const void *out)
 }
 
 _Static_assert((int)NIC_QPS_RST == (int)PRM_QPS_RST && (int)NIC_QPS_INIT == (int)PRM_QPS_INIT &&
-		       (int)NIC_QPS_RTR == (int)PRM_QPS_RTR && (int)NIC_QPS_RTS == (int)PRM_QPS_RTS &&
+		       (int)NIC_QPS_RTR == (int)PRM_QPS_RTR &&
+		       (int)NIC_QPS_RTS == (int)PRM_QPS_RTS &&
 		       (int)NIC_QPS_ERR == (int)PRM_QPS_ERR && (int)NIC_QPS_SQD == (int)PRM_QPS_SQD,
 	       "the same numbers");
 
@@ -244,7 +246,8 @@ void mlx5_cmd_create_dct(struct mlx5_cmd *cmd, const struct mlx5_dct_args *args)
 	prm_set(in, dctc + PRM_DCTC_USER_INDEX, args->user_index);
 	prm_set(in, dctc + PRM_DCTC_CQN, args->qp->recv_cqn);
 	prm_set(in, dctc + PRM_DCTC_COUNTER_SET_ID, args->counter_set_id);
-	prm_set(in, dctc + PRM_DCTC_ATOMIC_MODE, atomics ? args->caps->atomic_mode_dc : PRM_ATOMIC_NONE);
+	prm_set(in, dctc + PRM_DCTC_ATOMIC_MODE,
+		atomics ? args->caps->atomic_mode_dc : PRM_ATOMIC_NONE);
 	prm_set(in, dctc + PRM_DCTC_RRE, !!(access & NIC_ACCESS_REMOTE_READ));
 	prm_set(in, dctc + PRM_DCTC_RWE, !!(access & NIC_ACCESS_REMOTE_WRITE));
 	prm_set(in, dctc + PRM_DCTC_RAE, atomics);

@@ -64,7 +64,8 @@ static uint8_t atomic_mode(const void *atomic, uint32_t size_field)
 	sizes = cap16(atomic, size_field);
 	if ((ops & ATOMIC_CS_FA) != ATOMIC_CS_FA)
 		return PRM_ATOMIC_NONE;
-	if ((ops & ATOMIC_MASKED) == ATOMIC_MASKED && (sizes & ATOMIC_4_AND_8_BYTES) == ATOMIC_4_AND_8_BYTES)
+	if ((ops & ATOMIC_MASKED) == ATOMIC_MASKED &&
+	    (sizes & ATOMIC_4_AND_8_BYTES) == ATOMIC_4_AND_8_BYTES)
 		return PRM_ATOMIC_UP_TO_8B;
 	return PRM_ATOMIC_IB_SPEC;
 }
@@ -77,14 +78,15 @@ static void roce_caps(struct mlx5_caps *caps, const void *roce)
 		min = cap16(roce, PRM_ROCE_CAP_MIN_SRC_UDP_PORT);
 		max = cap16(roce, PRM_ROCE_CAP_MAX_SRC_UDP_PORT);
 		/* NICs that tell formats at all accept "default" for QPs; older ones know the free-running clock only. */
-		caps->ts_format = cap(roce, PRM_ROCE_CAP_QP_TS_FORMAT) ? PRM_TS_DEFAULT
-								       : PRM_TS_FREE_RUNNING;
+		caps->ts_format =
+			cap(roce, PRM_ROCE_CAP_QP_TS_FORMAT) ? PRM_TS_DEFAULT : PRM_TS_FREE_RUNNING;
 	}
 	caps->udp_sport_min = min >= UDP_SPORT_MIN ? min : UDP_SPORT_MIN;
 	caps->udp_sport_max = max >= caps->udp_sport_min ? max : UDP_SPORT_MAX;
 }
 
-void mlx5_caps_init(struct mlx5_caps *caps, const void *general, const void *atomic, const void *roce)
+void mlx5_caps_init(struct mlx5_caps *caps, const void *general, const void *atomic,
+		    const void *roce)
 {
 	memset(caps, 0, sizeof(*caps));
 	caps->log_max_qp = cap(general, PRM_HCA_CAP_LOG_MAX_QP);
@@ -145,7 +147,8 @@ void mlx5_cmd_create_mkey(struct mlx5_cmd *cmd, const struct mlx5_mkey_args *arg
 	uint64_t n_pages, n_octwords;
 
 	/* bounded: the caller's umem has these bytes. */
-	n_pages = ((args->iova & MKEY_PAGE_MASK) + args->length_bytes + MKEY_PAGE_MASK) >> MKEY_LOG_PAGE;
+	n_pages = ((args->iova & MKEY_PAGE_MASK) + args->length_bytes + MKEY_PAGE_MASK) >>
+		  MKEY_LOG_PAGE;
 	n_octwords = (n_pages + 1) / 2; /* two 8-byte translations in each */
 	mlx5_cmd_begin(cmd, PRM_OP_CREATE_MKEY);
 	prm_set(cmd->in, PRM_CREATE_MKEY_IN_UMEM_VALID, 1);

@@ -62,6 +62,8 @@ static struct mlx5_ctx *ctx_alloc(struct mlx5_nic *nic, const struct nic_ctx_att
 	ctx->nic = nic;
 	hash_init(&ctx->qps);
 	hash_init(&ctx->cqs);
+	list_init(&ctx->failed_qps);
+	list_init(&ctx->failed_cqs);
 	list_init(&ctx->link);
 	return ctx;
 }
@@ -121,7 +123,8 @@ static int open_counters(struct mlx5_ctx *ctx)
 	mlx5_cmd_alloc_q_counter(&cmd);
 	r = mlx5_exec_create(ctx, &cmd, out, &ctx->counter_set);
 	if (r == 0)
-		ctx->counter_set_id = (uint32_t)prm_get(out, PRM_ALLOC_Q_COUNTER_OUT_COUNTER_SET_ID);
+		ctx->counter_set_id =
+			(uint32_t)prm_get(out, PRM_ALLOC_Q_COUNTER_OUT_COUNTER_SET_ID);
 	/* Sets are few: a session without one works, and counts nothing. */
 	return r == -ENOSPC || r == -EOPNOTSUPP ? 0 : r;
 }

@@ -117,7 +117,8 @@ static void dump_rest(struct dump *d)
 		put(d, "  %zu more bytes\n", d->n_bytes - DUMP_MAX_BYTES);
 }
 
-static void dump_begin(struct dump *d, char *buf, size_t size, const void *bytes, size_t n, unsigned int flags)
+static void dump_begin(struct dump *d, char *buf, size_t size, const void *bytes, size_t n,
+		       unsigned int flags)
 {
 	d->buf = buf;
 	d->size = size;
@@ -158,8 +159,8 @@ static void dump_cap(struct dump *d, uint32_t op_mod)
 		dump_struct(d, cap, "CAP.", PRM_QUERY_HCA_CAP_OUT_CAP);
 }
 
-int mlx5_out_dump(char *buf, size_t size, uint32_t opcode, uint32_t op_mod, const void *out, size_t bytes,
-		  unsigned int flags)
+int mlx5_out_dump(char *buf, size_t size, uint32_t opcode, uint32_t op_mod, const void *out,
+		  size_t bytes, unsigned int flags)
 {
 	const struct prm_command *command = prm_command_find(opcode);
 	struct dump d;

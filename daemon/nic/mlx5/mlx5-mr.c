@@ -88,7 +88,8 @@ static int reg_memfd(struct mlx5_ctx *ctx, const struct nic_mr_attr *attr, struc
 	if (r < 0)
 		return r;
 	errno = 0;
-	*ret_mr = ibv_reg_mr_iova(ctx->pd, data, attr->length_bytes, attr->iova, ibv_access(attr->access));
+	*ret_mr = ibv_reg_mr_iova(ctx->pd, data, attr->length_bytes, attr->iova,
+				  ibv_access(attr->access));
 	r = *ret_mr ? 0 : mlx5_errno(errno);
 	unmap_shared(data, attr->length_bytes);
 	return r;
@@ -139,8 +140,10 @@ int mlx5_mr_reg(struct nic_ctx *base, const struct nic_mr_attr *attr, struct nic
 		r = reg(ctx, attr, &mr->ibv);
 	if (r < 0)
 		return r;
-	mr->base = (struct nic_mr){
-		.ctx = base, .lkey = mr->ibv->lkey, .rkey = mr->ibv->rkey, .length_bytes = attr->length_bytes};
+	mr->base = (struct nic_mr){.ctx = base,
+				   .lkey = mr->ibv->lkey,
+				   .rkey = mr->ibv->rkey,
+				   .length_bytes = attr->length_bytes};
 	ctx->n_mrs++;
 	*ret_mr = &take_ptr(mr)->base;
 	return 0;

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 
 #include "proto/base/cleanup.h"
 
@@ -23,6 +24,7 @@ static struct nic *mlx5_close(struct nic *base)
 	if (nic->ibv)
 		ibv_close_device(nic->ibv);
 	safe_close(nic->base.event_fd);
+	safe_close(nic->more_fd);
 	if (nic->trace)
 		fclose(nic->trace);
 	free(nic);
@@ -35,7 +37,7 @@ static int mlx5_counters(struct nic *base, struct nic_counters *ret_counters)
 	struct nic_counters sum = {0}, one;
 	struct mlx5_ctx *ctx;
 
-	list_for_each_entry(ctx, &mlx5_nic(base)->ctxs, link) {
+	list_for_each_entry (ctx, &mlx5_nic(base)->ctxs, link) {
 		int r = mlx5_ctx_counters(&ctx->base, &one);
 
 		if (r < 0)
@@ -83,6 +85,7 @@ static struct mlx5_nic *nic_alloc(void)
 		return NULL;
 	nic->base.ops = &mlx5_ops;
 	nic->base.event_fd = epoll_create1(EPOLL_CLOEXEC);
+	nic->more_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	list_init(&nic->base.link);
 	list_init(&nic->ctxs);
 	return nic;
@@ -91,8 +94,9 @@ static struct mlx5_nic *nic_alloc(void)
 /* "mlx5_0", or "mlx5_0:2" for the second port of a NIC that has two. */
 static int set_name(struct mlx5_nic *nic, const char *device, uint8_t port, uint8_t n_ports)
 {
-	int n = n_ports > 1 ? snprintf(nic->base.name, sizeof(nic->base.name), "%s:%u", device, port)
-			    : snprintf(nic->base.name, sizeof(nic->base.name), "%s", device);
+	int n = n_ports > 1
+			? snprintf(nic->base.name, sizeof(nic->base.name), "%s:%u", device, port)
+			: snprintf(nic->base.name, sizeof(nic->base.name), "%s", device);
 
 	return n < (int)sizeof(nic->base.name) ? 0 : -ENAMETOOLONG;
 }
@@ -113,19 +117,21 @@ static void set_pci(struct mlx5_nic *nic)
 
 static int watch_device(struct mlx5_nic *nic)
 {
-	int flags = fcntl(nic->ibv->async_fd, F_GETFL);
+	int r, flags = fcntl(nic->ibv->async_fd, F_GETFL);
 
 	if (flags < 0 || fcntl(nic->ibv->async_fd, F_SETFL, flags | O_NONBLOCK) < 0)
 		return -errno;
-	return mlx5_events_watch(nic, nic->ibv->async_fd, nic);
+	r = mlx5_events_watch(nic, nic->more_fd, &nic->more_fd);
+	return r < 0 ? r : mlx5_events_watch(nic, nic->ibv->async_fd, nic);
 }
 
-static int nic_init(struct mlx5_nic *nic, struct ibv_device *device, uint8_t port, const char *trace)
+static int nic_init(struct mlx5_nic *nic, struct ibv_device *device, uint8_t port,
+		    const char *trace)
 {
 	struct nic_info info;
 	int r;
 
-	if (nic->base.event_fd < 0)
+	if (nic->base.event_fd < 0 || nic->more_fd < 0)
 		return -EMFILE;
 	if (trace) {
 		nic->trace = fopen(trace, "ae");
@@ -170,13 +176,13 @@ static void tell_unusable(struct nic_mlx5_report *report, struct ibv_device *dev
 {
 	size_t used = strlen(report->unusable);
 
-	snprintf(report->unusable + used, sizeof(report->unusable) - used, "%s%s: %s", used ? "; " : "",
-		 ibv_get_device_name(device), strerror(-r));
+	snprintf(report->unusable + used, sizeof(report->unusable) - used, "%s%s: %s",
+		 used ? "; " : "", ibv_get_device_name(device), strerror(-r));
 }
 
 /* What is wrong with one device is told and does not end the others. */
-static int probe_device(struct ibv_device *device, const struct nic_mlx5_attr *attr, struct list *nics,
-			struct nic_mlx5_report *report)
+static int probe_device(struct ibv_device *device, const struct nic_mlx5_attr *attr,
+			struct list *nics, struct nic_mlx5_report *report)
 {
 	struct mlx5_nic *nic = NULL;
 	uint8_t n_ports = 1;
@@ -196,7 +202,8 @@ static int probe_device(struct ibv_device *device, const struct nic_mlx5_attr *a
 	return 0;
 }
 
-int nic_mlx5_probe(const struct nic_mlx5_attr *attr, struct list *nics, struct nic_mlx5_report *ret_report)
+int nic_mlx5_probe(const struct nic_mlx5_attr *attr, struct list *nics,
+		   struct nic_mlx5_report *ret_report)
 {
 	struct nic_mlx5_report report = {0};
 	struct ibv_device **devices;

@@ -15,7 +15,8 @@
 
 #define CAPS_OF_CONTEXTS (CAP_TO_MASK(CAP_NET_RAW) | CAP_TO_MASK(CAP_SYS_RAWIO))
 
-_Static_assert(CAP_TO_INDEX(CAP_NET_RAW) == 0 && CAP_TO_INDEX(CAP_SYS_RAWIO) == 0, "both in the first word");
+_Static_assert(CAP_TO_INDEX(CAP_NET_RAW) == 0 && CAP_TO_INDEX(CAP_SYS_RAWIO) == 0,
+	       "both in the first word");
 
 /* glibc has no wrappers; these calls concern the calling thread alone. */
 static int get_caps(struct __user_cap_data_struct data[2])

@@ -138,7 +138,8 @@ static uint64_t rate_mbps(const struct ibv_port_attr *attr)
 		uint8_t code;
 		uint32_t value;
 	} lanes[] = {{1, 1}, {2, 4}, {4, 8}, {8, 12}, {16, 2}},
-	  speeds[] = {{1, 2500}, {2, 5000}, {4, 10000}, {8, 10000}, {16, 14000}, {32, 25000}, {64, 50000}, {128, 100000}};
+	  speeds[] = {{1, 2500},   {2, 5000},	{4, 10000},  {8, 10000},
+		      {16, 14000}, {32, 25000}, {64, 50000}, {128, 100000}};
 	uint64_t n = 0, mbps = 0;
 
 	for (size_t i = 0; i < sizeof(lanes) / sizeof(lanes[0]); i++)

@@ -22,6 +22,7 @@
 #define QP_MAX_RNR_TIMER 31u
 /* How far back an error CQE is looked for: the control thread has others to serve. */
 #define SEARCH_CQES 4096u
+#define CQ_COUNTER_MASK 0xffffffu
 
 void mlx5_qp_tell_error(struct mlx5_qp *qp, uint32_t syndrome)
 {
@@ -29,32 +30,39 @@ void mlx5_qp_tell_error(struct mlx5_qp *qp, uint32_t syndrome)
 		return;
 	qp->first_error = syndrome;
 	if (qp->queues->map)
-		__atomic_store_n((uint32_t *)(void *)(qp->queues->map + qp->desc->dbrec_offset + SHMD_QP_ERROR_OFFSET),
+		__atomic_store_n((uint32_t *)(void *)(qp->queues->map + qp->desc->dbrec_offset +
+						      SHMD_QP_ERROR_OFFSET),
 				 syndrome, __ATOMIC_RELEASE);
 }
 
-int mlx5_qp_to_state(struct mlx5_ctx *ctx, struct mlx5_qp *qp, enum prm_opcode opcode, enum nic_qp_state state)
+int mlx5_qp_to_state(struct mlx5_ctx *ctx, struct mlx5_qp *qp, enum prm_opcode opcode,
+		     enum nic_qp_state state)
 {
 	struct mlx5_cmd cmd;
 	int r;
 
 	mlx5_cmd_qp(&cmd, opcode, qp->desc->qpn);
 	r = mlx5_exec_modify(ctx, qp->obj, &cmd);
-	if (r == 0)
-		qp->state = state;
-	return r;
+	if (r < 0)
+		return r;
+	qp->state = state;
+	/* ERR that was asked for is no news; after RST there may be some again. */
+	qp->event_told = state == NIC_QPS_ERR;
+	return 0;
 }
 
 /* ---- connect --------------------------------------------------------------------------------------------------- */
 
-static bool remote_makes_sense(const struct mlx5_qp *qp, const struct nic_addr *remote, enum nic_link link)
+static bool remote_makes_sense(const struct mlx5_qp *qp, const struct nic_addr *remote,
+			       enum nic_link link)
 {
 	return remote->link == link && remote->qp_type == qp->desc->type && remote->mtu_log2 >= 8 &&
 	       remote->mtu_log2 <= 12 && remote->psn <= 0xffffffu && remote->qpn <= 0xffffffu;
 }
 
 static int step(struct mlx5_ctx *ctx, struct mlx5_qp *qp, const struct mlx5_connect_args *args,
-		void (*encode)(struct mlx5_cmd *cmd, const struct mlx5_connect_args *args), enum nic_qp_state state)
+		void (*encode)(struct mlx5_cmd *cmd, const struct mlx5_connect_args *args),
+		enum nic_qp_state state)
 {
 	struct mlx5_cmd cmd;
 	int r;
@@ -79,11 +87,36 @@ static int to_rts(struct mlx5_ctx *ctx, struct mlx5_qp *qp, const struct mlx5_co
 	return r;
 }
 
-static int connect_one(struct mlx5_ctx *ctx, const struct nic_peer *peer, const struct nic_qp_params *params)
+/* The last answer of the kernel: in one request many peers are on one NIC. */
+struct next_hop {
+	bool known;
+	uint8_t gid[16];
+	uint8_t mac[6];
+};
+
+static int ask_next_hop(struct mlx5_ctx *ctx, struct next_hop *hop, const struct nic_addr *remote)
+{
+	int r;
+
+	if (hop->known && memcmp(hop->gid, remote->gid, sizeof(hop->gid)) == 0)
+		return 0;
+	hop->known = false;
+	r = mlx5_next_hop(ctx, remote, hop->mac);
+	if (r < 0)
+		return r;
+	memcpy(hop->gid, remote->gid, sizeof(hop->gid));
+	hop->known = true;
+	return 0;
+}
+
+static int connect_one(struct mlx5_ctx *ctx, const struct nic_peer *peer,
+		       const struct nic_qp_params *params, struct next_hop *hop)
 {
 	struct mlx5_qp *qp = hash_get(&ctx->qps, peer->qpn);
-	struct mlx5_connect_args args = {
-		.remote = &peer->remote, .params = params, .port = &ctx->nic->port, .caps = &ctx->nic->caps};
+	struct mlx5_connect_args args = {.remote = &peer->remote,
+					 .params = params,
+					 .port = &ctx->nic->port,
+					 .caps = &ctx->nic->caps};
 	int r;
 
 	if (!qp || !remote_makes_sense(qp, &peer->remote, ctx->nic->port.link))
@@ -92,9 +125,10 @@ static int connect_one(struct mlx5_ctx *ctx, const struct nic_peer *peer, const 
 		return -EINVAL;
 	args.qp = qp->desc;
 	if (ctx->nic->port.link == NIC_LINK_ETHERNET) {
-		r = mlx5_next_hop(ctx, &peer->remote, args.next_hop_mac);
+		r = ask_next_hop(ctx, hop, &peer->remote);
 		if (r < 0)
 			return r;
+		memcpy(args.next_hop_mac, hop->mac, sizeof(args.next_hop_mac));
 	}
 	r = to_rts(ctx, qp, &args);
 	if (r < 0)
@@ -106,6 +140,7 @@ int mlx5_connect(struct nic_ctx *base, unsigned int n, const struct nic_peer *pe
 		 const struct nic_qp_params *params, unsigned int *ret_n_done)
 {
 	struct mlx5_ctx *ctx = mlx5_ctx(base);
+	struct next_hop hop = {.known = false};
 	unsigned int n_done = 0;
 	int r = 0;
 
@@ -113,7 +148,7 @@ int mlx5_connect(struct nic_ctx *base, unsigned int n, const struct nic_peer *pe
 	    params->rnr_retry > QP_MAX_RETRY || params->min_rnr_timer > QP_MAX_RNR_TIMER)
 		r = -EINVAL;
 	for (; r == 0 && n_done < n; n_done += r == 0)
-		r = connect_one(ctx, &peers[n_done], params);
+		r = connect_one(ctx, &peers[n_done], params, &hop);
 	*ret_n_done = n_done;
 	return r;
 }
@@ -122,9 +157,11 @@ int mlx5_connect(struct nic_ctx *base, unsigned int n, const struct nic_peer *pe
 
 static int to_init(struct mlx5_ctx *ctx, struct mlx5_qp *qp)
 {
-	const struct mlx5_connect_args args = {.qp = qp->desc, .port = &ctx->nic->port, .caps = &ctx->nic->caps};
+	const struct mlx5_connect_args args = {
+		.qp = qp->desc, .port = &ctx->nic->port, .caps = &ctx->nic->caps};
 
-	return qp->state == NIC_QPS_RST ? step(ctx, qp, &args, mlx5_cmd_rst2init, NIC_QPS_INIT) : -EINVAL;
+	return qp->state == NIC_QPS_RST ? step(ctx, qp, &args, mlx5_cmd_rst2init, NIC_QPS_INIT)
+					: -EINVAL;
 }
 
 static int modify(struct mlx5_ctx *ctx, struct mlx5_qp *qp, enum nic_qp_state state)
@@ -135,8 +172,7 @@ static int modify(struct mlx5_ctx *ctx, struct mlx5_qp *qp, enum nic_qp_state st
 	case NIC_QPS_INIT:
 		return to_init(ctx, qp);
 	case NIC_QPS_ERR:
-		/* Out of RST there is no way to ERR (IBTA 10.3.1). */
-		return qp->state == NIC_QPS_RST ? -EINVAL : mlx5_qp_to_state(ctx, qp, PRM_OP_2ERR_QP, state);
+		return mlx5_qp_to_state(ctx, qp, PRM_OP_2ERR_QP, state);
 	case NIC_QPS_RTS:
 	case NIC_QPS_SQD:
 		/* No published command leads to SQD. */
@@ -157,45 +193,63 @@ int mlx5_qp_modify(struct nic_ctx *base, uint32_t qpn, enum nic_qp_state state)
 	r = modify(ctx, qp, state);
 	if (r == 0 && state == NIC_QPS_ERR)
 		mlx5_qp_tell_error(qp, SHMD_SYNDROME_WR_FLUSH_ERR);
-	/* Indexes begin again at 0. */
 	if (r == 0 && state == NIC_QPS_RST)
-		mlx5_qp_tell_error(qp, 0);
+		mlx5_events_settle(ctx, qp);
 	return r;
 }
 
 /* ---- why a QP is in ERR ------------------------------------------------------------------------------------------ */
 
-/* Client-written memory: what is believed of it is told to this client alone. Slots are bounded by the ring's own size. */
-static uint32_t syndrome_at(const struct mlx5_cq *cq, const struct nic_cq *desc, uint64_t index, uint32_t qpn)
+static const struct nic_cq *cq_desc(const struct mlx5_cq *cq)
 {
-	uint64_t slot = desc->flags & NIC_CQ_COLLAPSED ? 0 : index & ((1ull << desc->log2_entries) - 1);
+	return &cq->queues->base.layout.cqs[cq - cq->queues->cqs];
+}
+
+/* Client-written memory: what is believed of it is told to this client alone. Slots are bounded by the ring's own size. */
+uint32_t mlx5_cq_error_at(const struct mlx5_cq *cq, uint64_t index, uint32_t *ret_qpn)
+{
+	const struct nic_cq *desc = cq_desc(cq);
+	uint64_t slot =
+		desc->flags & NIC_CQ_COLLAPSED ? 0 : index & ((1ull << desc->log2_entries) - 1);
 	const uint8_t *at = cq->queues->map + desc->ring_offset + slot * SHMD_CQE_BYTES;
-	uint8_t opcode = __atomic_load_n(at + offsetof(struct shmd_err_cqe, op_own), __ATOMIC_ACQUIRE) >> 4;
+	uint8_t opcode =
+		__atomic_load_n(at + offsetof(struct shmd_err_cqe, op_own), __ATOMIC_ACQUIRE) >> 4;
 	struct shmd_err_cqe cqe;
 
 	if (opcode != SHMD_CQE_REQ_ERR && opcode != SHMD_CQE_RESP_ERR)
 		return 0;
 	memcpy(&cqe, at, sizeof(cqe));
-	return (be32toh(cqe.s_wqe_opcode_qpn) & 0xffffffu) == qpn ? cqe.syndrome : 0;
+	*ret_qpn = be32toh(cqe.s_wqe_opcode_qpn) & 0xffffffu;
+	return cqe.syndrome;
 }
 
-/* The oldest error among the newest entries, bounded in number; a flush is an answer where there is no other. */
-static uint32_t syndrome_in(struct mlx5_ctx *ctx, const struct mlx5_cq *cq, uint32_t qpn)
+uint64_t mlx5_cq_look(struct mlx5_ctx *ctx, const struct mlx5_cq *cq, uint64_t *ret_end)
 {
-	const struct nic_cq *desc = &cq->queues->base.layout.cqs[cq - cq->queues->cqs];
-	uint8_t out[PRM_QUERY_CQ_OUT_BYTES];
+	const struct nic_cq *desc = cq_desc(cq);
+	/* bounded: nic_layout_init() made the layout. */
 	uint64_t n_entries = desc->flags & NIC_CQ_COLLAPSED ? 1 : 1ull << desc->log2_entries;
-	uint32_t syndrome = 0, one;
+	uint8_t out[PRM_QUERY_CQ_OUT_BYTES];
 	struct mlx5_cmd cmd;
-	uint64_t end;
+	uint64_t n_new;
 
 	mlx5_cmd_query_cq(&cmd, cq->cqn);
 	if (!cq->queues->map || mlx5_exec_query(ctx, cq->obj, &cmd, out) < 0)
 		return 0;
-	end = prm_get(out, PRM_QUERY_CQ_OUT_CQC + PRM_CQC_PRODUCER_COUNTER);
-	for (uint64_t n = 1; n <= SEARCH_CQES && n <= n_entries; n++) {
-		one = syndrome_at(cq, desc, end - n, qpn);
-		if (one && (one != SHMD_SYNDROME_WR_FLUSH_ERR || !syndrome))
+	*ret_end = prm_get(out, PRM_QUERY_CQ_OUT_CQC + PRM_CQC_PRODUCER_COUNTER);
+	n_new = (*ret_end - cq->seen_ci) & CQ_COUNTER_MASK;
+	n_new = n_new < n_entries ? n_new : n_entries;
+	return n_new < SEARCH_CQES ? n_new : SEARCH_CQES;
+}
+
+/* The oldest error among entries that nobody looked at yet; a flush is an answer where there is no other. */
+static uint32_t syndrome_in(struct mlx5_ctx *ctx, const struct mlx5_cq *cq, uint32_t qpn)
+{
+	uint32_t syndrome = 0, one, whose = 0;
+	uint64_t end, n_all = mlx5_cq_look(ctx, cq, &end);
+
+	for (uint64_t n = 1; n <= n_all; n++) {
+		one = mlx5_cq_error_at(cq, end - n, &whose);
+		if (one && whose == qpn && (one != SHMD_SYNDROME_WR_FLUSH_ERR || !syndrome))
 			syndrome = one;
 	}
 	return syndrome;
@@ -229,6 +283,8 @@ int mlx5_qp_query(struct nic_ctx *base, uint32_t qpn, struct nic_qp_info *ret_in
 		return r;
 	mlx5_qp_info_init(ret_info, out);
 	qp->state = ret_info->state;
+	if (qp->state == NIC_QPS_ERR && !qp->first_error)
+		mlx5_events_read(ctx);
 	if (qp->state == NIC_QPS_ERR && !qp->first_error)
 		find_error(ctx, qp);
 	ret_info->first_error = qp->first_error;

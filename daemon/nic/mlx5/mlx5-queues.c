@@ -30,8 +30,10 @@ static int create_cq(struct mlx5_queues *queues, uint32_t i)
 	struct mlx5_ctx *ctx = queues->ctx;
 	struct nic_cq *desc = &queues->base.layout.cqs[i];
 	struct mlx5_cq *cq = &queues->cqs[i];
-	const struct mlx5_cq_args args = {
-		.cq = desc, .umem_id = queues->umem->umem_id, .uar_page = ctx->uar->page_id, .eqn = ctx->eqn};
+	const struct mlx5_cq_args args = {.cq = desc,
+					  .umem_id = queues->umem->umem_id,
+					  .uar_page = ctx->uar->page_id,
+					  .eqn = ctx->eqn};
 	uint8_t out[PRM_CREATE_CQ_OUT_BYTES];
 	struct mlx5_cmd cmd;
 	int r;
@@ -41,6 +43,7 @@ static int create_cq(struct mlx5_queues *queues, uint32_t i)
 	if (r < 0)
 		return r;
 	cq->queues = queues;
+	list_init(&cq->news_link);
 	cq->cqn = (uint32_t)prm_get(out, PRM_CREATE_CQ_OUT_CQN);
 	desc->cqn = cq->cqn;
 	r = hash_add(&ctx->cqs, cq->cqn, cq);
@@ -53,6 +56,7 @@ static void destroy_cq(struct mlx5_queues *queues, struct mlx5_cq *cq)
 		return;
 	if (hash_get(&queues->ctx->cqs, cq->cqn) == cq)
 		hash_remove(&queues->ctx->cqs, cq->cqn);
+	list_del(&cq->news_link);
 	mlx5dv_devx_obj_destroy(cq->obj);
 	cq->obj = NULL;
 }
@@ -120,6 +124,7 @@ static int create_qp(struct mlx5_queues *queues, uint32_t i)
 	int r;
 
 	qp->desc = desc;
+	list_init(&qp->news_link);
 	qp->send_cq = find_cq(queues, desc->send_cqn);
 	qp->recv_cq = find_cq(queues, desc->recv_cqn);
 	if (!qp->send_cq || !qp->recv_cq)
@@ -145,6 +150,7 @@ static void destroy_qp(struct mlx5_queues *queues, struct mlx5_qp *qp)
 		return;
 	if (hash_get(&queues->ctx->qps, qp->desc->qpn) == qp)
 		hash_remove(&queues->ctx->qps, qp->desc->qpn);
+	list_del(&qp->news_link);
 	mlx5dv_devx_obj_destroy(qp->obj);
 	qp->obj = NULL;
 	count_foreign(queues, qp, -1u);
@@ -228,8 +234,9 @@ static int map_memory(struct mlx5_queues *queues, const struct nic_queue_mem *me
 	for (uint32_t i = 0; i < layout->n_cqs; i++) {
 		const struct nic_cq *cq = &layout->cqs[i];
 		/* bounded: nic_layout_init() made the layout. */
-		size_t bytes = cq->flags & NIC_CQ_COLLAPSED ? SHMD_CQE_BYTES
-							    : (size_t)SHMD_CQE_BYTES << cq->log2_entries;
+		size_t bytes = cq->flags & NIC_CQ_COLLAPSED
+				       ? SHMD_CQE_BYTES
+				       : (size_t)SHMD_CQE_BYTES << cq->log2_entries;
 
 		memset(queues->map + cq->ring_offset, 0xff, bytes);
 	}
@@ -242,14 +249,14 @@ static int reg_umem(struct mlx5_queues *queues, const struct nic_queue_mem *mem)
 		.addr = queues->map,
 		.size = queues->base.layout.total_bytes,
 		.access = IBV_ACCESS_LOCAL_WRITE,
-		.pgsz_bitmap = QUEUES_PAGE_MASK + 1,
+		.pgsz_bitmap = ~(uint64_t)QUEUES_PAGE_MASK,
 	};
 
 	if (mem->kind == NIC_MEM_DMABUF) {
 		in.comp_mask = MLX5DV_UMEM_MASK_DMABUF;
 		in.dmabuf_fd = mem->fd;
 		/* An offset in the dmabuf, not an address. */
-		in.addr = (void *)(uintptr_t)mem->offset; /* NOLINT */
+		in.addr = (void *)(uintptr_t)mem->offset;
 	}
 	errno = 0;
 	queues->umem = mlx5dv_devx_umem_reg_ex(queues->ctx->ibv, &in);
@@ -270,8 +277,8 @@ static int queues_make(struct mlx5_queues *queues, const struct nic_queue_mem *m
 	return r;
 }
 
-int mlx5_queues_create(struct nic_ctx *base, const struct nic_queue_mem *mem, struct nic_layout *layout,
-		       struct nic_queues **ret_queues)
+int mlx5_queues_create(struct nic_ctx *base, const struct nic_queue_mem *mem,
+		       struct nic_layout *layout, struct nic_queues **ret_queues)
 {
 	_cleanup_(queues_freep) struct mlx5_queues *queues = NULL;
 	struct mlx5_ctx *ctx = mlx5_ctx(base);

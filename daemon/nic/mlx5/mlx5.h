@@ -21,7 +21,8 @@
 #include "proto/base/list.h"
 
 struct mlx5_nic {
-	struct nic base; /* event_fd is an epoll set: the NIC's own events and those of each context */
+	struct nic base; /* event_fd is an epoll set: the NIC's own events, those of each context, and more_fd */
+	int more_fd; /* owned eventfd: contexts have news that were read and not yet told */
 	struct ibv_context *ibv; /* owned; for questions only, no session's objects */
 	struct mlx5_caps caps;
 	struct mlx5_port port;
@@ -36,6 +37,11 @@ struct mlx5_cq {
 	struct mlx5_queues *queues;
 	uint32_t cqn;
 	uint32_t n_foreign_qps; /* of other batches */
+	uint32_t arm_sn; /* of the last arming */
+	uint32_t seen_ci; /* CQEs before this one were looked at */
+	uint32_t n_idle_events; /* events that told nothing new */
+	bool failed; /* overrun, not yet told */
+	struct list news_link; /* mlx5_ctx.failed_cqs */
 };
 
 struct mlx5_qp {
@@ -46,6 +52,8 @@ struct mlx5_qp {
 	struct mlx5_cq *recv_cq;
 	enum nic_qp_state state; /* as far as our own commands tell */
 	uint32_t first_error;
+	bool event_told; /* or ERR was asked for: nothing more to tell until the next RST */
+	struct list news_link; /* mlx5_ctx.failed_qps: not yet told */
 };
 
 struct mlx5_queues {
@@ -70,6 +78,8 @@ struct mlx5_ctx {
 	uint32_t counter_set_id;
 	struct hash qps; /* by number */
 	struct hash cqs;
+	struct list failed_qps; /* news that were read and not yet told */
+	struct list failed_cqs;
 	unsigned int n_mrs;
 	unsigned int n_queues;
 	struct list link; /* mlx5_nic.ctxs */
@@ -120,7 +130,12 @@ int mlx5_next_hop(struct mlx5_ctx *ctx, const struct nic_addr *remote, uint8_t r
 int mlx5_events_watch(struct mlx5_nic *nic, int fd, void *what);
 void mlx5_events_unwatch(struct mlx5_nic *nic, int fd);
 int mlx5_events_subscribe_qp(struct mlx5_ctx *ctx, struct mlx5_qp *qp);
+/* Also arms it for error CQEs, where the CPU reaches it. */
 int mlx5_events_subscribe_cq(struct mlx5_ctx *ctx, struct mlx5_cq *cq);
+/* Reads what has happened: words beside dbrecs are set, events wait for mlx5_next_event(). */
+void mlx5_events_read(struct mlx5_ctx *ctx);
+/* After a QP's reset: errors of its former life are read and forgotten. */
+void mlx5_events_settle(struct mlx5_ctx *ctx, struct mlx5_qp *qp);
 int mlx5_next_event(struct nic *nic, struct nic_event *ret_event);
 
 /* ---- the operations of nic.h ------------------------------------------------------------------------------------------- */
@@ -145,6 +160,10 @@ int mlx5_connect(struct nic_ctx *ctx, unsigned int n, const struct nic_peer *pee
 int mlx5_qp_modify(struct nic_ctx *ctx, uint32_t qpn, enum nic_qp_state state);
 int mlx5_qp_query(struct nic_ctx *ctx, uint32_t qpn, struct nic_qp_info *ret_info);
 int mlx5_qp_to_state(struct mlx5_ctx *ctx, struct mlx5_qp *qp, enum prm_opcode opcode, enum nic_qp_state state);
+/* Syndrome of the error CQE at this index and whose it is; 0: it is none. */
+uint32_t mlx5_cq_error_at(const struct mlx5_cq *cq, uint64_t index, uint32_t *ret_qpn);
+/* Up to which CQE the NIC has written, and how many before that nobody has looked at; 0 too where the CPU cannot. */
+uint64_t mlx5_cq_look(struct mlx5_ctx *ctx, const struct mlx5_cq *cq, uint64_t *ret_end);
 /* The word beside the QP's dbrec; 0 takes it back. The first one stays. */
 void mlx5_qp_tell_error(struct mlx5_qp *qp, uint32_t syndrome);
 

@@ -104,10 +104,15 @@ static struct cq *find(struct fw_cmd *cmd)
 int fw_query_cq(struct fw_cmd *cmd)
 {
 	const struct cq *cq = find(cmd);
+	uint32_t pi = 0;
 
 	if (!cq)
 		return -EREMOTEIO;
+	sim_lock(cmd->nic->sim);
+	engine_cq_producer(cmd->nic->engine, cq->cqn, &pi);
+	sim_unlock(cmd->nic->sim);
 #define OUT(name) (PRM_QUERY_CQ_OUT_CQC + PRM_CQC_##name)
+	fw_set(cmd, OUT(PRODUCER_COUNTER), pi & 0xffffff);
 	fw_set(cmd, OUT(CQE_SZ), cq->entry_bytes == LARGE_CQE_BYTES);
 	fw_set(cmd, OUT(CC), cq->collapsed);
 	fw_set(cmd, OUT(OI), cq->ignores_overrun);

@@ -422,3 +422,38 @@ void client_wait_asleep(const struct client *c)
 		nanosleep(&pause, NULL);
 	}
 }
+
+/* ---- all at once ------------------------------------------------------------------------------------------------------------ */
+
+uint64_t client_word(const struct client *c, uint64_t offset)
+{
+	return __atomic_load_n((uint64_t *)(void *)(c->mem + offset), __ATOMIC_ACQUIRE);
+}
+
+void client_fill(struct client *c, uint64_t offset, uint32_t bytes, uint8_t seed)
+{
+	for (uint32_t i = 0; i < bytes; i++)
+		c->mem[offset + i] = (uint8_t)(seed + i * 7 + (i >> 8));
+}
+
+void client_exercise(struct client *a, struct client *b)
+{
+	client_fill(a, 0, 4096, 1);
+	client_post_write(a, 0, 0, b, 8192, 4096);
+	client_ring(a, 0);
+	client_complete(a, 0);
+	ASSERT_MEMEQ(a->mem, b->mem + 8192, 4096);
+
+	client_post_read(a, 0, 16384, b, 8192, 4096);
+	client_ring(a, 0);
+	client_complete(a, 0);
+	ASSERT_MEMEQ(a->mem + 16384, b->mem + 8192, 4096);
+
+	client_post_inline(a, 0, 0x1122334455667788ull, b, 128);
+	client_post_fetch_add(a, 0, 24576, b, 128, 5);
+	client_ring(a, 0);
+	client_complete(a, 0);
+	client_complete(a, 0);
+	ASSERT_EQ(client_word(b, 128), 0x1122334455667788ull + 5);
+	ASSERT_EQ(client_word(a, 24576), 0x1122334455667788ull);
+}

@@ -106,6 +106,11 @@ uint8_t client_cqe_syndrome(const struct shmd_cqe *cqe);
 /* Waits until the NIC says that it sleeps. */
 void client_wait_asleep(const struct client *c);
 
+uint64_t client_word(const struct client *c, uint64_t offset);
+void client_fill(struct client *c, uint64_t offset, uint32_t bytes, uint8_t seed);
+/* All operations that move data, from QP 0 of a to QP 0 of b, verified. */
+void client_exercise(struct client *a, struct client *b);
+
 #define CLIENT_LIMIT_NSEC 10000000000ull
 
 #endif

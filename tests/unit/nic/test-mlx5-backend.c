@@ -4,8 +4,6 @@
  * memory, dbrecs and the doorbell page by hand, nothing of libibverbs.
  */
 #include <errno.h>
-#include <poll.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -13,50 +11,15 @@
 #include <unistd.h>
 
 #include "client.h"
-#include "proto/base/nsec.h"
 #include "tests/lib/test.h"
 
 #define SILENCE_NSEC 200000000ull
-
-static uint64_t word_at(const struct client *c, uint64_t offset)
-{
-	return __atomic_load_n((uint64_t *)(void *)(c->mem + offset), __ATOMIC_ACQUIRE);
-}
-
-static void fill(struct client *c, uint64_t offset, uint32_t bytes, uint8_t seed)
-{
-	for (uint32_t i = 0; i < bytes; i++)
-		c->mem[offset + i] = (uint8_t)(seed + i * 7 + (i >> 8));
-}
-
-/* All operations that move data, from QP 0 of a to QP 0 of b. */
-static void exercise(struct client *a, struct client *b)
-{
-	fill(a, 0, 4096, 1);
-	client_post_write(a, 0, 0, b, 8192, 4096);
-	client_ring(a, 0);
-	client_complete(a, 0);
-	ASSERT_MEMEQ(a->mem, b->mem + 8192, 4096);
-
-	client_post_read(a, 0, 16384, b, 8192, 4096);
-	client_ring(a, 0);
-	client_complete(a, 0);
-	ASSERT_MEMEQ(a->mem + 16384, b->mem + 8192, 4096);
-
-	client_post_inline(a, 0, 0x1122334455667788ull, b, 128);
-	client_post_fetch_add(a, 0, 24576, b, 128, 5);
-	client_ring(a, 0);
-	client_complete(a, 0);
-	client_complete(a, 0);
-	ASSERT_EQ(word_at(b, 128), 0x1122334455667788ull + 5);
-	ASSERT_EQ(word_at(a, 24576), 0x1122334455667788ull);
-}
 
 static void send_and_receive(struct client *a, struct client *b)
 {
 	struct shmd_cqe cqe;
 
-	fill(a, 512, 300, 9);
+	client_fill(a, 512, 300, 9);
 	client_post_recv(b, 0, 40960, 1024);
 	client_post_send(a, 0, 512, 300);
 	client_ring(a, 0);
@@ -104,7 +67,7 @@ TEST(self_loop_on_one_nic)
 	rig_open_mlx5(&rig, 1, NULL);
 	client_open(&c, rig.nic[0], 1, 1);
 	client_connect(&c, 0, &c, 0);
-	exercise(&c, &c);
+	client_exercise(&c, &c);
 	client_close(&c);
 	rig_close(&rig);
 }
@@ -119,8 +82,8 @@ TEST(two_sessions_on_two_nics)
 	client_open(&b, rig.nic[1], 2, 1);
 	client_connect(&a, 0, &b, 0);
 	for (int i = 0; i < 10; i++) {
-		exercise(&a, &b);
-		exercise(&b, &a);
+		client_exercise(&a, &b);
+		client_exercise(&b, &a);
 	}
 	send_and_receive(&a, &b);
 	send_and_receive(&b, &a);
@@ -145,7 +108,7 @@ TEST(a_ring_goes_round_many_times)
 		for (uint64_t k = 0; k < 32; k++)
 			client_complete(&a, 0);
 		for (uint64_t k = 0; k < 32; k++)
-			ASSERT_EQ(word_at(&b, k * 8), i * 32 + k);
+			ASSERT_EQ(client_word(&b, k * 8), i * 32 + k);
 	}
 	client_close(&a);
 	client_close(&b);
@@ -154,11 +117,16 @@ TEST(a_ring_goes_round_many_times)
 
 /* ---- isolation ------------------------------------------------------------------------------------------------------- */
 
-/* A NIC may look at a queue of its own accord, shortly after it had work there: so several tries, one in silence. */
+/*
+ * A NIC may look at a queue of its own accord, shortly after it had work there: so several tries, each after a longer pause,
+ * and one must be in silence.
+ */
 static bool foreign_page_is_silent(struct client *a, struct client *b, uint64_t value)
 {
+	const struct timespec pause = {.tv_nsec = (long)value * 5000000};
 	struct shmd_cqe cqe;
 
+	nanosleep(&pause, NULL);
 	client_post_inline(a, 0, value, a, 0);
 	client_publish(a, 0);
 	client_ring_word(b, client_qpn(a, 0));
@@ -180,7 +148,7 @@ TEST(a_doorbell_in_a_foreign_page_rings_nothing)
 		ASSERT_LT(value++, 20u);
 	client_ring_word(&a, client_qpn(&a, 0));
 	client_complete(&a, 0);
-	ASSERT_EQ(word_at(&a, 0), value);
+	ASSERT_EQ(client_word(&a, 0), value);
 	client_close(&a);
 	client_close(&b);
 	rig_close(&rig);
@@ -223,7 +191,9 @@ TEST(memory_is_judged_before_the_nic_sees_it)
 {
 	struct client c;
 	struct rig rig;
-	struct nic_mr_attr attr = {.kind = NIC_MEM_MEMFD, .length_bytes = 8192, .iova = 0x10000,
+	struct nic_mr_attr attr = {.kind = NIC_MEM_MEMFD,
+				   .length_bytes = 8192,
+				   .iova = 0x10000,
 				   .access = NIC_ACCESS_ALL};
 	int unsealed, pair[2];
 	uint8_t *map;
@@ -272,7 +242,7 @@ TEST(a_region_outlives_the_mapping_it_was_made_from)
 	client_connect(&a, 0, &b, 0);
 	ASSERT_GT(a.mr->lkey, 0x100u);
 	ASSERT_NE(a.mr->rkey, b.mr->rkey);
-	exercise(&a, &b);
+	client_exercise(&a, &b);
 	client_close(&a);
 	client_close(&b);
 	rig_close(&rig);
@@ -393,7 +363,8 @@ TEST(queue_memory_is_read_within_its_bounds_only)
 	rig_open_mlx5(&rig, 1, NULL);
 	client_open(&c, rig.nic[0], 1, 1);
 	total = c.queues->layout.total_bytes;
-	ASSERT_OK(rig.nic[0]->ops->queues_read(c.queues, c.queues->layout.cqs[0].ring_offset, &byte, 1));
+	ASSERT_OK(rig.nic[0]->ops->queues_read(c.queues, c.queues->layout.cqs[0].ring_offset, &byte,
+					       1));
 	ASSERT_EQ(byte, 0xff);
 	ASSERT_OK(rig.nic[0]->ops->queues_read(c.queues, total - 1, &byte, 1));
 	ASSERT_ERR(rig.nic[0]->ops->queues_read(c.queues, total, &byte, 1), ERANGE);
@@ -418,7 +389,7 @@ TEST(two_hundred_qps_in_one_request)
 	}
 	for (unsigned int i = 0; i < n; i++) {
 		client_complete(&c, i);
-		ASSERT_EQ(word_at(&c, 8 * i), 1000u + i);
+		ASSERT_EQ(client_word(&c, 8 * i), 1000u + i);
 	}
 	client_close(&c);
 	rig_close(&rig);
@@ -459,7 +430,7 @@ TEST(states_are_those_of_the_firmware)
 	ASSERT_OK(ops->qp_modify(c.ctx, qpn, NIC_QPS_RST));
 	ASSERT_EQ(state_of(&c), NIC_QPS_RST);
 	client_connect(&c, 0, &c, 0);
-	exercise(&c, &c);
+	client_exercise(&c, &c);
 	ASSERT_ERR(ops->qp_modify(c.ctx, qpn, NIC_QPS_SQD), EOPNOTSUPP);
 	ASSERT_ERR(ops->qp_modify(c.ctx, qpn + 1, NIC_QPS_ERR), EINVAL);
 	client_close(&c);
@@ -495,220 +466,6 @@ TEST(connect_stops_at_the_first_failure)
 	client_close(&a);
 	client_close(&b);
 	rig_close(&rig);
-}
-
-static uint32_t error_word(const struct client *c)
-{
-	const uint8_t *dbrec = c->queue_mem + c->queues->layout.qps[0].dbrec_offset;
-
-	return __atomic_load_n((const uint32_t *)(const void *)(dbrec + SHMD_QP_ERROR_OFFSET), __ATOMIC_ACQUIRE);
-}
-
-/* The responder's side: the requester has its CQE. */
-TEST(a_qp_that_fails_as_a_responder_tells_by_an_event)
-{
-	struct nic_event event = {0};
-	struct pollfd pfd = {.events = POLLIN};
-	struct client a, b;
-	struct shmd_cqe cqe;
-	struct rig rig;
-	int r;
-
-	rig_open_mlx5(&rig, 1, NULL);
-	client_open(&a, rig.nic[0], 1, 1);
-	client_open(&b, rig.nic[0], 2, 1);
-	client_connect(&a, 0, &b, 0);
-	ASSERT_ERR(rig.nic[0]->ops->next_event(rig.nic[0], &event), EAGAIN);
-	a.mr->rkey ^= 0x5500;
-	client_post_write(&b, 0, 0, &a, 0, 64);
-	client_ring(&b, 0);
-	ASSERT(client_poll(&b, 0, &cqe, CLIENT_LIMIT_NSEC));
-	ASSERT_EQ(client_cqe_opcode(&cqe), SHMD_CQE_REQ_ERR);
-	a.mr->rkey ^= 0x5500;
-	pfd.fd = rig.nic[0]->event_fd;
-	ASSERT_EQ(poll(&pfd, 1, 10000), 1);
-	r = rig.nic[0]->ops->next_event(rig.nic[0], &event);
-	ASSERT_OK(r);
-	ASSERT_EQ(event.kind, NIC_EVENT_QP_ERROR);
-	ASSERT_EQ(event.session_id, 1u);
-	ASSERT_EQ(event.number, client_qpn(&a, 0));
-	ASSERT_EQ(event.syndrome, SHMD_SYNDROME_LOCAL_ACCESS_ERR);
-	ASSERT_EQ(error_word(&a), SHMD_SYNDROME_LOCAL_ACCESS_ERR);
-	ASSERT_ERR(rig.nic[0]->ops->next_event(rig.nic[0], &event), EAGAIN);
-	client_close(&a);
-	client_close(&b);
-	rig_close(&rig);
-}
-
-/* No event tells it; who asks for the state is told by what lies in the CQ. */
-TEST(a_requester_that_fails_is_told_why_when_it_asks)
-{
-	struct nic_qp_info info;
-	struct client a, b;
-	struct shmd_cqe cqe;
-	struct rig rig;
-
-	rig_open_mlx5(&rig, 1, NULL);
-	client_open(&a, rig.nic[0], 1, 1);
-	client_open(&b, rig.nic[0], 2, 1);
-	client_connect(&a, 0, &b, 0);
-	ASSERT_OK(rig.nic[0]->ops->qp_query(a.ctx, client_qpn(&a, 0), &info));
-	ASSERT_EQ(info.first_error, 0u);
-	client_post_inline(&a, 0, 1, &b, 0);
-	b.mr->rkey ^= 0x5500;
-	client_post_write(&a, 0, 0, &b, 0, 64);
-	b.mr->rkey ^= 0x5500;
-	client_post_inline(&a, 0, 2, &b, 0);
-	client_ring(&a, 0);
-	for (int i = 0; i < 3; i++)
-		ASSERT(client_poll(&a, 0, &cqe, CLIENT_LIMIT_NSEC));
-	ASSERT_EQ(client_cqe_syndrome(&cqe), SHMD_SYNDROME_WR_FLUSH_ERR);
-	ASSERT_OK(rig.nic[0]->ops->qp_query(a.ctx, client_qpn(&a, 0), &info));
-	ASSERT_EQ(info.state, NIC_QPS_ERR);
-	ASSERT_EQ(info.first_error, SHMD_SYNDROME_REMOTE_ACCESS_ERR);
-	ASSERT_EQ(error_word(&a), SHMD_SYNDROME_REMOTE_ACCESS_ERR);
-	client_close(&a);
-	client_close(&b);
-	rig_close(&rig);
-}
-
-/* ---- what happens to NICs ---------------------------------------------------------------------------------------------- */
-
-/* The simulator's control file; real NICs are not pulled out by a test. */
-static void happen(const char *what)
-{
-	const char *root = getenv("MLX5SIM_ROOT");
-	char path[256];
-	FILE *file;
-
-	if (!root)
-		test_skip("only a simulated NIC can be told to fail");
-	snprintf(path, sizeof(path), "%s/control", root);
-	file = fopen(path, "w");
-	ASSERT(file);
-	ASSERT_GT(fprintf(file, "%s\n", what), 0);
-	ASSERT_OK(fclose(file));
-}
-
-static void expect_event(struct nic *nic, struct nic_event *ret_event)
-{
-	struct pollfd pfd = {.fd = nic->event_fd, .events = POLLIN};
-	uint64_t end = nsec_now() + CLIENT_LIMIT_NSEC;
-
-	do {
-		ASSERT_EQ(poll(&pfd, 1, 10000), 1);
-		ASSERT_LT(nsec_now(), end);
-	} while (nic->ops->next_event(nic, ret_event) < 0);
-}
-
-TEST(port_that_goes_down_and_up_is_told_by_events_and_query)
-{
-	struct nic_event event;
-	struct nic_info info;
-	struct rig rig;
-
-	rig_open_mlx5(&rig, 2, NULL);
-	happen("port-down 0");
-	expect_event(rig.nic[0], &event);
-	ASSERT_EQ(event.kind, NIC_EVENT_PORT_STATE);
-	ASSERT_EQ(event.state, NIC_PORT_DOWN);
-	ASSERT_EQ(event.session_id, 0u);
-	ASSERT_OK(nic_query(rig.nic[0], &info));
-	ASSERT_EQ(info.state, NIC_PORT_DOWN);
-	ASSERT_OK(nic_query(rig.nic[1], &info));
-	ASSERT_EQ(info.state, NIC_PORT_ACTIVE);
-	happen("port-up 0");
-	expect_event(rig.nic[0], &event);
-	ASSERT_EQ(event.state, NIC_PORT_ACTIVE);
-	ASSERT_ERR(rig.nic[1]->ops->next_event(rig.nic[1], &event), EAGAIN);
-	rig_close(&rig);
-}
-
-/* libmlx5 keeps its handle of an object that the kernel could not destroy, and of a lost NIC it cannot destroy any. */
-void __lsan_disable(void) __attribute__((weak));
-void __lsan_enable(void) __attribute__((weak));
-
-static void open_unlucky(struct client *c, struct nic *nic)
-{
-	if (__lsan_disable)
-		__lsan_disable();
-	client_open(c, nic, 1, 3);
-	if (__lsan_enable)
-		__lsan_enable();
-}
-
-/* The other channels' ends may come a moment later. */
-static void expect_silence(struct nic *nic)
-{
-	struct pollfd pfd = {.fd = nic->event_fd, .events = POLLIN};
-	uint64_t end = nsec_now() + CLIENT_LIMIT_NSEC;
-	struct nic_event event;
-
-	while (poll(&pfd, 1, 100) == 1) {
-		ASSERT_ERR(nic->ops->next_event(nic, &event), EAGAIN);
-		ASSERT_LT(nsec_now(), end);
-	}
-}
-
-static unsigned int n_usable_nics(void)
-{
-	const struct nic_mlx5_attr attr = {0};
-	struct nic_mlx5_report report;
-	unsigned int n = 0;
-	struct rig rig;
-
-	list_init(&rig.nics);
-	ASSERT_OK(nic_mlx5_probe(&attr, &rig.nics, &report));
-	for (struct list *at = rig.nics.next; at != &rig.nics; at = at->next)
-		n++;
-	rig_close(&rig);
-	return n;
-}
-
-/* For the tests after this one; and a NIC that has returned can be used again. */
-static void return_nic(unsigned int n_nics)
-{
-	const struct timespec pause = {.tv_nsec = 5000000};
-	uint64_t end = nsec_now() + CLIENT_LIMIT_NSEC;
-
-	happen("return 0");
-	while (n_usable_nics() < n_nics) {
-		ASSERT_LT(nsec_now(), end);
-		nanosleep(&pause, NULL);
-	}
-}
-
-TEST(nic_that_is_lost_is_told_and_lets_everything_go)
-{
-	struct nic_ctx_attr attr = {.session_id = 9, .health_fd = -1};
-	struct nic_ctx *ctx = NULL;
-	struct nic_event event;
-	struct nic_info info;
-	struct client a, b;
-	struct rig rig;
-
-	rig_open_mlx5(&rig, 2, NULL);
-	open_unlucky(&a, rig.nic[0]);
-	client_open(&b, rig.nic[1], 2, 1);
-	client_connect(&a, 0, &b, 0);
-	exercise(&a, &b);
-	happen("fatal 0");
-	expect_event(rig.nic[0], &event);
-	ASSERT_EQ(event.kind, NIC_EVENT_LOST);
-	ASSERT_OK(nic_query(rig.nic[0], &info));
-	ASSERT_EQ(info.state, NIC_PORT_LOST);
-	ASSERT_ERR(rig.nic[0]->ops->ctx_open(rig.nic[0], &attr, &ctx), ENODEV);
-	ASSERT_ERR(rig.nic[0]->ops->qp_modify(a.ctx, client_qpn(&a, 1), NIC_QPS_INIT), ENODEV);
-	/* Told once, and nothing is left that would wake the daemon for ever. */
-	ASSERT_ERR(rig.nic[0]->ops->next_event(rig.nic[0], &event), EAGAIN);
-	expect_silence(rig.nic[0]);
-	/* Its sessions end as any others; the NIC beside it goes on. */
-	client_close(&a);
-	ASSERT_OK(nic_query(rig.nic[1], &info));
-	ASSERT_EQ(info.state, NIC_PORT_ACTIVE);
-	client_close(&b);
-	rig_close(&rig);
-	return_nic(2);
 }
 
 TEST(quiesce_flushes_what_was_posted)
@@ -759,119 +516,5 @@ TEST(counters_tell_what_went_wrong)
 	ASSERT_GT(after.error_cqes, before.error_cqes);
 	client_close(&a);
 	client_close(&b);
-	rig_close(&rig);
-}
-
-/* ---- trace ----------------------------------------------------------------------------------------------------------- */
-
-static unsigned int n_lines_with(FILE *file, const char *what)
-{
-	char line[512];
-	unsigned int n = 0;
-
-	rewind(file);
-	while (fgets(line, sizeof(line), file))
-		n += !!strstr(line, what);
-	return n;
-}
-
-/* Next line of a command, answers left out; false at the end. */
-static bool next_command_line(FILE *file, bool *is_in, char line[256])
-{
-	while (fgets(line, 256, file)) {
-		if (line[0] != ' ' && line[0] != '#')
-			*is_in = strstr(line, " in, ");
-		if (*is_in && line[0] != '#')
-			return true;
-	}
-	return false;
-}
-
-/* A committed value of "*" is one that every run has anew: numbers of objects, addresses, the first PSN. */
-static void assert_line(const char *line, const char *committed)
-{
-	const char *any = strstr(committed, "= *\n");
-
-	if (!any)
-		ASSERT_STREQ(line, committed);
-	else if (strncmp(line, committed, (size_t)(any - committed) + 2) != 0)
-		test_fail(TEST_WHERE, "the trace has %snot %s", line, committed);
-}
-
-static void assert_trace(const char *path, const char *committed_path)
-{
-	FILE *trace = fopen(path, "r"), *committed = fopen(committed_path, "r");
-	char line[256], wanted[256];
-	bool in_trace = false, in_committed = false;
-
-	ASSERT(trace && committed);
-	while (next_command_line(committed, &in_committed, wanted)) {
-		ASSERT(next_command_line(trace, &in_trace, line));
-		assert_line(line, wanted);
-	}
-	ASSERT(!next_command_line(trace, &in_trace, line));
-	fclose(trace);
-	fclose(committed);
-}
-
-TEST(the_commands_of_an_rc_pair_are_the_committed_ones)
-{
-	char path[] = "/tmp/shmemd-trace-XXXXXX", committed[512];
-	const char *data = getenv("SHMEMD_TEST_DATA"), *keep = getenv("SHMEMD_TEST_KEEP_TRACE");
-	int fd = mkstemp(path);
-	struct nic_info info;
-	struct client a, b;
-	struct rig rig;
-
-	ASSERT_GE(fd, 0);
-	close(fd);
-	if (!data)
-		test_skip("SHMEMD_TEST_DATA names no folder");
-	rig_open_mlx5(&rig, 2, path);
-	client_open(&a, rig.nic[0], 1, 1);
-	client_open(&b, rig.nic[1], 2, 1);
-	client_connect(&a, 0, &b, 0);
-	ASSERT_OK(nic_query(rig.nic[0], &info));
-	ASSERT_OK(rig.nic[0]->ops->qp_modify(a.ctx, client_qpn(&a, 0), NIC_QPS_RST));
-	ASSERT_OK(rig.nic[1]->ops->qp_modify(b.ctx, client_qpn(&b, 0), NIC_QPS_RST));
-	client_close(&a);
-	client_close(&b);
-	rig_close(&rig);
-	snprintf(committed, sizeof(committed), "%s/mlx5-trace-%s", data,
-		 info.link == NIC_LINK_ETHERNET ? "roce" : "ib");
-	if (keep)
-		ASSERT_OK(rename(path, keep));
-	else
-		assert_trace(path, committed);
-	unlink(path);
-}
-
-TEST(the_trace_has_every_command_in_words)
-{
-	char path[] = "/tmp/shmemd-trace-XXXXXX";
-	int fd = mkstemp(path);
-	struct client c;
-	struct rig rig;
-	FILE *file;
-
-	ASSERT_GE(fd, 0);
-	close(fd);
-	rig_open_mlx5(&rig, 1, path);
-	client_open(&c, rig.nic[0], 1, 1);
-	client_connect(&c, 0, &c, 0);
-	exercise(&c, &c);
-	file = fopen(path, "r");
-	ASSERT(file);
-	ASSERT_EQ(n_lines_with(file, "CREATE_CQ in, 272 bytes"), 1u);
-	ASSERT_EQ(n_lines_with(file, "CREATE_QP in, 272 bytes"), 1u);
-	ASSERT_EQ(n_lines_with(file, "RST2INIT_QP in"), 1u);
-	ASSERT_EQ(n_lines_with(file, "INIT2RTR_QP out, 16 bytes: ok"), 1u);
-	ASSERT_EQ(n_lines_with(file, "RTR2RTS_QP in"), 1u);
-	/* Nothing that this code does not understand, and nothing refused. */
-	ASSERT_EQ(n_lines_with(file, "STATUS = "), 0u);
-	ASSERT_EQ(n_lines_with(file, "in no field"), 0u);
-	fclose(file);
-	unlink(path);
-	client_close(&c);
 	rig_close(&rig);
 }

@@ -1,0 +1,440 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the mlx5 backend tells: failed QPs, ports, lost NICs, and its commands in words. On two simulated ConnectX NICs.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "client.h"
+#include "proto/base/nsec.h"
+#include "tests/lib/test.h"
+
+static uint32_t error_word(const struct client *c)
+{
+	const uint8_t *dbrec = c->queue_mem + c->queues->layout.qps[0].dbrec_offset;
+
+	return __atomic_load_n((const uint32_t *)(const void *)(dbrec + SHMD_QP_ERROR_OFFSET),
+			       __ATOMIC_ACQUIRE);
+}
+
+static void expect_event(struct nic *nic, struct nic_event *ret_event)
+{
+	struct pollfd pfd = {.fd = nic->event_fd, .events = POLLIN};
+	uint64_t end = nsec_now() + CLIENT_LIMIT_NSEC;
+
+	do {
+		ASSERT_EQ(poll(&pfd, 1, 10000), 1);
+		ASSERT_LT(nsec_now(), end);
+	} while (nic->ops->next_event(nic, ret_event) < 0);
+}
+
+/* b writes to a, with a key that is not a's. */
+static void write_by_a_wrong_key(struct client *b, struct client *a)
+{
+	a->mr->rkey ^= 0x5500;
+	client_post_write(b, 0, 0, a, 0, 64);
+	a->mr->rkey ^= 0x5500;
+	client_ring(b, 0);
+}
+
+static uint32_t syndrome_told(struct rig *rig, uint64_t session, uint32_t qpn)
+{
+	struct nic_event event;
+
+	expect_event(rig->nic[session - 1], &event);
+	ASSERT_EQ(event.kind, NIC_EVENT_QP_ERROR);
+	ASSERT_EQ(event.session_id, session);
+	ASSERT_EQ(event.number, qpn);
+	return event.syndrome;
+}
+
+TEST(both_ends_of_a_failed_request_tell_by_an_event)
+{
+	struct nic_event event;
+	struct client a, b;
+	struct rig rig;
+
+	rig_open_mlx5(&rig, 2, NULL);
+	client_open(&a, rig.nic[0], 1, 1);
+	client_open(&b, rig.nic[1], 2, 1);
+	client_connect(&a, 0, &b, 0);
+	client_exercise(&b, &a);
+	ASSERT_ERR(rig.nic[0]->ops->next_event(rig.nic[0], &event), EAGAIN);
+	ASSERT_ERR(rig.nic[1]->ops->next_event(rig.nic[1], &event), EAGAIN);
+	write_by_a_wrong_key(&b, &a);
+	ASSERT_EQ(syndrome_told(&rig, 1, client_qpn(&a, 0)), SHMD_SYNDROME_LOCAL_ACCESS_ERR);
+	ASSERT_EQ(error_word(&a), SHMD_SYNDROME_LOCAL_ACCESS_ERR);
+	ASSERT_EQ(syndrome_told(&rig, 2, client_qpn(&b, 0)), SHMD_SYNDROME_REMOTE_ACCESS_ERR);
+	ASSERT_EQ(error_word(&b), SHMD_SYNDROME_REMOTE_ACCESS_ERR);
+	ASSERT_ERR(rig.nic[0]->ops->next_event(rig.nic[0], &event), EAGAIN);
+	ASSERT_ERR(rig.nic[1]->ops->next_event(rig.nic[1], &event), EAGAIN);
+	client_close(&a);
+	client_close(&b);
+	rig_close(&rig);
+}
+
+/* Both QPs begin again at 0, as a client does it. */
+static void start_over(struct client *c)
+{
+	const struct nic_qp *qp = &c->queues->layout.qps[0];
+
+	ASSERT_OK(c->ctx->nic->ops->qp_modify(c->ctx, qp->qpn, NIC_QPS_RST));
+	memset(c->queue_mem + qp->dbrec_offset, 0, sizeof(struct shmd_dbrec));
+	c->qps[0].sq_pi = 0;
+	c->qps[0].rq_pi = 0;
+}
+
+TEST(a_qp_that_was_reset_has_no_errors_of_its_former_life)
+{
+	struct nic_qp_info info;
+	struct nic_event event;
+	struct client a, b;
+	struct shmd_cqe cqe;
+	struct rig rig;
+
+	rig_open_mlx5(&rig, 2, NULL);
+	client_open(&a, rig.nic[0], 1, 1);
+	client_open(&b, rig.nic[1], 2, 1);
+	for (int i = 0; i < 20; i++) {
+		client_connect(&a, 0, &b, 0);
+		write_by_a_wrong_key(&b, &a);
+		ASSERT(client_poll(&b, 0, &cqe, CLIENT_LIMIT_NSEC));
+		ASSERT_EQ(client_cqe_syndrome(&cqe), SHMD_SYNDROME_REMOTE_ACCESS_ERR);
+		start_over(&a);
+		start_over(&b);
+		ASSERT_EQ(error_word(&a), 0u);
+		ASSERT_EQ(error_word(&b), 0u);
+	}
+	client_connect(&a, 0, &b, 0);
+	client_exercise(&b, &a);
+	ASSERT_OK(rig.nic[1]->ops->qp_modify(b.ctx, client_qpn(&b, 0), NIC_QPS_ERR));
+	ASSERT_OK(rig.nic[1]->ops->qp_query(b.ctx, client_qpn(&b, 0), &info));
+	ASSERT_EQ(info.first_error, SHMD_SYNDROME_WR_FLUSH_ERR);
+	/* ERR that was asked for is no news. */
+	ASSERT_ERR(rig.nic[1]->ops->next_event(rig.nic[1], &event), EAGAIN);
+	client_close(&a);
+	client_close(&b);
+	rig_close(&rig);
+}
+
+/* A hundred QPs on one CQ fail in one go: an event for each, and one call at a time tells one. */
+TEST(every_qp_of_a_shared_cq_is_told)
+{
+	struct nic_queues_attr attr;
+	struct nic_event event;
+	uint8_t told[100] = {0};
+	struct client c, b;
+	struct rig rig;
+
+	rig_open_mlx5(&rig, 2, NULL);
+	client_open(&b, rig.nic[1], 2, 100);
+	client_open_ctx(&c, rig.nic[0], 1);
+	client_reg(&c);
+	client_attr(&attr, 100, 0);
+	attr.cqs[0] = (struct nic_cq_spec){.count = 1, .log2_entries = 9};
+	attr.qps[0].send_cq_step = 0;
+	attr.qps[0].recv_cq_step = 0;
+	client_create_as(&c, &attr);
+	for (unsigned int i = 0; i < 100; i++)
+		client_connect(&c, i, &b, i);
+	b.mr->rkey ^= 0x5500;
+	for (unsigned int i = 0; i < 100; i++) {
+		client_post_write(&c, i, 0, &b, 0, 64);
+		client_publish(&c, i);
+	}
+	b.mr->rkey ^= 0x5500;
+	client_ring_word(&c, client_qpn(&c, 0));
+	for (unsigned int n = 0; n < 100; n++) {
+		unsigned int i = 0;
+
+		expect_event(rig.nic[0], &event);
+		ASSERT_EQ(event.syndrome, SHMD_SYNDROME_REMOTE_ACCESS_ERR);
+		while (i < 100 && client_qpn(&c, i) != event.number)
+			i++;
+		ASSERT_LT(i, 100u);
+		ASSERT(!told[i]);
+		told[i] = 1;
+	}
+	client_close(&c);
+	client_close(&b);
+	rig_close(&rig);
+}
+
+/* Also before any event was read. */
+TEST(a_requester_that_fails_is_told_why_when_it_asks)
+{
+	struct nic_qp_info info;
+	struct client a, b;
+	struct shmd_cqe cqe;
+	struct rig rig;
+
+	rig_open_mlx5(&rig, 1, NULL);
+	client_open(&a, rig.nic[0], 1, 1);
+	client_open(&b, rig.nic[0], 2, 1);
+	client_connect(&a, 0, &b, 0);
+	ASSERT_OK(rig.nic[0]->ops->qp_query(a.ctx, client_qpn(&a, 0), &info));
+	ASSERT_EQ(info.first_error, 0u);
+	client_post_inline(&a, 0, 1, &b, 0);
+	b.mr->rkey ^= 0x5500;
+	client_post_write(&a, 0, 0, &b, 0, 64);
+	b.mr->rkey ^= 0x5500;
+	client_post_inline(&a, 0, 2, &b, 0);
+	client_ring(&a, 0);
+	for (int i = 0; i < 3; i++)
+		ASSERT(client_poll(&a, 0, &cqe, CLIENT_LIMIT_NSEC));
+	ASSERT_EQ(client_cqe_syndrome(&cqe), SHMD_SYNDROME_WR_FLUSH_ERR);
+	ASSERT_OK(rig.nic[0]->ops->qp_query(a.ctx, client_qpn(&a, 0), &info));
+	ASSERT_EQ(info.state, NIC_QPS_ERR);
+	ASSERT_EQ(info.first_error, SHMD_SYNDROME_REMOTE_ACCESS_ERR);
+	ASSERT_EQ(error_word(&a), SHMD_SYNDROME_REMOTE_ACCESS_ERR);
+	client_close(&a);
+	client_close(&b);
+	rig_close(&rig);
+}
+
+/* ---- what happens to NICs ---------------------------------------------------------------------------------------------- */
+
+/* The simulator's control file; real NICs are not pulled out by a test. */
+static void happen(const char *what)
+{
+	const char *root = getenv("MLX5SIM_ROOT");
+	char path[256];
+	FILE *file;
+
+	if (!root)
+		test_skip("only a simulated NIC can be told to fail");
+	snprintf(path, sizeof(path), "%s/control", root);
+	file = fopen(path, "w");
+	ASSERT(file);
+	ASSERT_GT(fprintf(file, "%s\n", what), 0);
+	ASSERT_OK(fclose(file));
+}
+
+TEST(port_that_goes_down_and_up_is_told_by_events_and_query)
+{
+	struct nic_event event;
+	struct nic_info info;
+	struct rig rig;
+
+	rig_open_mlx5(&rig, 2, NULL);
+	happen("port-down 0");
+	expect_event(rig.nic[0], &event);
+	ASSERT_EQ(event.kind, NIC_EVENT_PORT_STATE);
+	ASSERT_EQ(event.state, NIC_PORT_DOWN);
+	ASSERT_EQ(event.session_id, 0u);
+	ASSERT_OK(nic_query(rig.nic[0], &info));
+	ASSERT_EQ(info.state, NIC_PORT_DOWN);
+	ASSERT_OK(nic_query(rig.nic[1], &info));
+	ASSERT_EQ(info.state, NIC_PORT_ACTIVE);
+	happen("port-up 0");
+	expect_event(rig.nic[0], &event);
+	ASSERT_EQ(event.state, NIC_PORT_ACTIVE);
+	ASSERT_ERR(rig.nic[1]->ops->next_event(rig.nic[1], &event), EAGAIN);
+	rig_close(&rig);
+}
+
+/* libmlx5 keeps its handle of an object that the kernel could not destroy, and of a lost NIC it cannot destroy any. */
+void __lsan_disable(void) __attribute__((weak));
+void __lsan_enable(void) __attribute__((weak));
+
+static void open_unlucky(struct client *c, struct nic *nic)
+{
+	if (__lsan_disable)
+		__lsan_disable();
+	client_open(c, nic, 1, 3);
+	if (__lsan_enable)
+		__lsan_enable();
+}
+
+/* The other channels' ends may come a moment later. */
+static void expect_silence(struct nic *nic)
+{
+	struct pollfd pfd = {.fd = nic->event_fd, .events = POLLIN};
+	uint64_t end = nsec_now() + CLIENT_LIMIT_NSEC;
+	struct nic_event event;
+
+	while (poll(&pfd, 1, 100) == 1) {
+		ASSERT_ERR(nic->ops->next_event(nic, &event), EAGAIN);
+		ASSERT_LT(nsec_now(), end);
+	}
+}
+
+static unsigned int n_usable_nics(void)
+{
+	const struct nic_mlx5_attr attr = {0};
+	struct nic_mlx5_report report;
+	unsigned int n = 0;
+	struct rig rig;
+
+	list_init(&rig.nics);
+	ASSERT_OK(nic_mlx5_probe(&attr, &rig.nics, &report));
+	for (struct list *at = rig.nics.next; at != &rig.nics; at = at->next)
+		n++;
+	rig_close(&rig);
+	return n;
+}
+
+/* For the tests after this one; and a NIC that has returned can be used again. */
+static void return_nic(unsigned int n_nics)
+{
+	const struct timespec pause = {.tv_nsec = 5000000};
+	uint64_t end = nsec_now() + CLIENT_LIMIT_NSEC;
+
+	happen("return 0");
+	while (n_usable_nics() < n_nics) {
+		ASSERT_LT(nsec_now(), end);
+		nanosleep(&pause, NULL);
+	}
+}
+
+TEST(nic_that_is_lost_is_told_and_lets_everything_go)
+{
+	struct nic_ctx_attr attr = {.session_id = 9, .health_fd = -1};
+	struct nic_ctx *ctx = NULL;
+	struct nic_event event;
+	struct nic_info info;
+	struct client a, b;
+	struct rig rig;
+
+	rig_open_mlx5(&rig, 2, NULL);
+	open_unlucky(&a, rig.nic[0]);
+	client_open(&b, rig.nic[1], 2, 1);
+	client_connect(&a, 0, &b, 0);
+	client_exercise(&a, &b);
+	happen("fatal 0");
+	expect_event(rig.nic[0], &event);
+	ASSERT_EQ(event.kind, NIC_EVENT_LOST);
+	ASSERT_OK(nic_query(rig.nic[0], &info));
+	ASSERT_EQ(info.state, NIC_PORT_LOST);
+	ASSERT_ERR(rig.nic[0]->ops->ctx_open(rig.nic[0], &attr, &ctx), ENODEV);
+	ASSERT_ERR(rig.nic[0]->ops->qp_modify(a.ctx, client_qpn(&a, 1), NIC_QPS_INIT), ENODEV);
+	/* Told once, and nothing is left that would wake the daemon for ever. */
+	ASSERT_ERR(rig.nic[0]->ops->next_event(rig.nic[0], &event), EAGAIN);
+	expect_silence(rig.nic[0]);
+	/* Its sessions end as any others; the NIC beside it goes on. */
+	client_close(&a);
+	ASSERT_OK(nic_query(rig.nic[1], &info));
+	ASSERT_EQ(info.state, NIC_PORT_ACTIVE);
+	client_close(&b);
+	rig_close(&rig);
+	return_nic(2);
+}
+
+/* ---- trace ----------------------------------------------------------------------------------------------------------- */
+
+static unsigned int n_lines_with(FILE *file, const char *what)
+{
+	char line[512];
+	unsigned int n = 0;
+
+	rewind(file);
+	while (fgets(line, sizeof(line), file))
+		n += !!strstr(line, what);
+	return n;
+}
+
+/* Next line of a command, answers left out; false at the end. */
+static bool next_command_line(FILE *file, bool *is_in, char line[256])
+{
+	while (fgets(line, 256, file)) {
+		if (line[0] != ' ' && line[0] != '#')
+			*is_in = strstr(line, " in, ");
+		if (*is_in && line[0] != '#')
+			return true;
+	}
+	return false;
+}
+
+/* A committed value of "*" is one that every run has anew: numbers of objects, addresses, the first PSN. */
+static void assert_line(const char *line, const char *committed)
+{
+	const char *any = strstr(committed, "= *\n");
+
+	if (!any)
+		ASSERT_STREQ(line, committed);
+	else if (strncmp(line, committed, (size_t)(any - committed) + 2) != 0)
+		test_fail(TEST_WHERE, "the trace has %snot %s", line, committed);
+}
+
+static void assert_trace(const char *path, const char *committed_path)
+{
+	FILE *trace = fopen(path, "r"), *committed = fopen(committed_path, "r");
+	char line[256], wanted[256];
+	bool in_trace = false, in_committed = false;
+
+	ASSERT(trace && committed);
+	while (next_command_line(committed, &in_committed, wanted)) {
+		ASSERT(next_command_line(trace, &in_trace, line));
+		assert_line(line, wanted);
+	}
+	ASSERT(!next_command_line(trace, &in_trace, line));
+	fclose(trace);
+	fclose(committed);
+}
+
+TEST(the_commands_of_an_rc_pair_are_the_committed_ones)
+{
+	char path[] = "/tmp/shmemd-trace-XXXXXX", committed[512];
+	const char *data = getenv("SHMEMD_TEST_DATA"), *keep = getenv("SHMEMD_TEST_KEEP_TRACE");
+	int fd = mkstemp(path);
+	struct nic_info info;
+	struct client a, b;
+	struct rig rig;
+
+	ASSERT_GE(fd, 0);
+	close(fd);
+	if (!data)
+		test_skip("SHMEMD_TEST_DATA names no folder");
+	rig_open_mlx5(&rig, 2, path);
+	client_open(&a, rig.nic[0], 1, 1);
+	client_open(&b, rig.nic[1], 2, 1);
+	client_connect(&a, 0, &b, 0);
+	ASSERT_OK(nic_query(rig.nic[0], &info));
+	ASSERT_OK(rig.nic[0]->ops->qp_modify(a.ctx, client_qpn(&a, 0), NIC_QPS_RST));
+	ASSERT_OK(rig.nic[1]->ops->qp_modify(b.ctx, client_qpn(&b, 0), NIC_QPS_RST));
+	client_close(&a);
+	client_close(&b);
+	rig_close(&rig);
+	snprintf(committed, sizeof(committed), "%s/mlx5-trace-%s", data,
+		 info.link == NIC_LINK_ETHERNET ? "roce" : "ib");
+	if (keep)
+		ASSERT_OK(rename(path, keep));
+	else
+		assert_trace(path, committed);
+	unlink(path);
+}
+
+TEST(the_trace_has_every_command_in_words)
+{
+	char path[] = "/tmp/shmemd-trace-XXXXXX";
+	int fd = mkstemp(path);
+	struct client c;
+	struct rig rig;
+	FILE *file;
+
+	ASSERT_GE(fd, 0);
+	close(fd);
+	rig_open_mlx5(&rig, 1, path);
+	client_open(&c, rig.nic[0], 1, 1);
+	client_connect(&c, 0, &c, 0);
+	client_exercise(&c, &c);
+	file = fopen(path, "r");
+	ASSERT(file);
+	ASSERT_EQ(n_lines_with(file, "CREATE_CQ in, 272 bytes"), 1u);
+	ASSERT_EQ(n_lines_with(file, "CREATE_QP in, 272 bytes"), 1u);
+	ASSERT_EQ(n_lines_with(file, "RST2INIT_QP in"), 1u);
+	ASSERT_EQ(n_lines_with(file, "INIT2RTR_QP out, 16 bytes: ok"), 1u);
+	ASSERT_EQ(n_lines_with(file, "RTR2RTS_QP in"), 1u);
+	/* Nothing that this code does not understand, and nothing refused. */
+	ASSERT_EQ(n_lines_with(file, "STATUS = "), 0u);
+	ASSERT_EQ(n_lines_with(file, "in no field"), 0u);
+	fclose(file);
+	unlink(path);
+	client_close(&c);
+	rig_close(&rig);
+}
