@@ -136,6 +136,8 @@ static struct engine_qp *new_child(struct engine_qp *dct, const struct engine_pa
 		return NULL;
 	child->dc.parent = dct;
 	child->dc.source = pkt->source;
+	if (dct->engine->ops.dc_slid)
+		child->dc.slid = dct->engine->ops.dc_slid(dct->engine->owner, pkt->source);
 	child->dc.connection = pkt->dc.connection - 1;
 	child->path.dest_qpn = pkt->src_qpn;
 	if (add_child(dct, child, pkt->src_qpn) < 0) {

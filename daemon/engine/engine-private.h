@@ -376,6 +376,7 @@ struct dc {
 	struct engine_qp *parent; /* of such a connection, which is a QP of its own: the DCT */
 	struct engine_qp *sibling; /* ... and the next to a DCI of the same number on another engine */
 	const void *source; /* ... and the engine of its DCI */
+	uint16_t slid; /* ... and the LID of its port, 0 where there are none */
 	bool closed; /* ... whose DCI has left it */
 	struct list closed_link;
 	struct list closed_children; /* DCT: longest closed first */

@@ -151,6 +151,8 @@ struct engine_ops {
 	int (*dc_route)(void *owner, uint32_t qpn, const struct shmd_wqe_av_seg *av, void **ret_route);
 	/* The route back to the engine with this self_route, which a DCT has heard from; as route_get. */
 	int (*dc_route_back)(void *owner, const void *source, void **ret_route);
+	/* The LID of that engine's port, for the receive CQEs of a DCT. NULL: there are no LIDs, so 0. */
+	uint16_t (*dc_slid)(void *owner, const void *source);
 };
 
 struct engine_attr {

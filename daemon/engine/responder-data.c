@@ -164,6 +164,8 @@ static void write_recv_cqe(struct engine_qp *qp, const struct engine_packet *pkt
 		fields.cqe_opcode = SHMD_CQE_RESP_SEND_INV;
 	if (unlikely(qp->attr.type == ENGINE_QP_UD))
 		fill_datagram_cqe(&fields, &pkt->unreliable.path);
+	else if (unlikely(qp->is_dc))
+		fields.slid = qp->dc.slid;
 	resp->has_recv = false;
 	qp->counters.recv_wqes++;
 	cq_write(qp->recv_cq, qp, &fields);

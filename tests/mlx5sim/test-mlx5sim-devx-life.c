@@ -140,7 +140,7 @@ static void make_dci(struct end *end)
 }
 
 /* Control, 48 bytes of address vector, remote address, data: two WQEBBs. */
-static void post_dc_write(struct end *end, const struct end *peer, uint32_t dctn)
+static void post_dc_write(struct end *end, const struct end *peer, uint32_t dctn, uint8_t hop_limit)
 {
 	const uint8_t mac[6] = {0x02, 'm', 'l', 'x', '5', (uint8_t)(peer->nic + 1)};
 	uint8_t *wqe = begin_wqe(end, WQE_WRITE, 6);
@@ -152,7 +152,7 @@ static void post_dc_write(struct end *end, const struct end *peer, uint32_t dctn
 	store_be32(wqe + 24, 0x80000000 | dctn);
 	put(wqe + 16, 14 * 8, 16, 0xc000); /* rlid: UDP source port */
 	memcpy(wqe + 36, mac, 6);
-	wqe[43] = 64; /* hop_limit */
+	wqe[43] = hop_limit;
 	store_be32(wqe + 44, 0x40000000 | GID_INDEX << 20);
 	memcpy(wqe + 48, gid.raw, 16);
 	*(uint64_t *)(void *)(wqe + 64) = htobe64(DATA_IOVA + 256);
@@ -180,7 +180,8 @@ TEST(dci_and_dct_made_by_commands_move_data)
 	make_dci(&ends[0]);
 	for (int i = 0; i < 40; i++) {
 		memset(data_of(&ends[0]) + 128, i + 10, 64);
-		post_dc_write(&ends[0], &ends[1], dctn);
+		/* Another address vector for the same target is another connection, or none. */
+		post_dc_write(&ends[0], &ends[1], dctn, (uint8_t)(64 + i % 3));
 		ASSERT_EQ(wait_cqe(&ends[0], cqe), CQE_REQUESTER);
 		ASSERT_MEMEQ(data_of(&ends[1]) + 256, data_of(&ends[0]) + 128, 64);
 	}

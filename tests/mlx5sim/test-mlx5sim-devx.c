@@ -386,6 +386,36 @@ TEST(options_of_a_transition_apply_by_their_mask)
 	}
 }
 
+/* As UCX does it: the ring is cleared, the record is left as it was until the next request is posted. */
+TEST(qp_that_was_reset_has_nothing_posted_whatever_its_record_says)
+{
+	struct command cmd;
+	struct end ends[2];
+	uint8_t cqe[64];
+
+	pair_init(ends);
+	for (int i = 0; i < 3; i++) {
+		post_rdma(&ends[0], WQE_WRITE, DATA_IOVA, ends[1].key, 8);
+		ASSERT_EQ(wait_cqe(&ends[0], cqe), CQE_REQUESTER);
+	}
+	for (int i = 0; i < 2; i++) {
+		begin(&cmd, OP_2RST, 0x10, 0x10);
+		put(cmd.in, 0x48, 24, ends[i].qpn);
+		ASSERT_EQ(modify(&ends[i], &cmd), 0);
+	}
+	memset(ends[0].memory + SQ_AT, 0, 64u << LOG_SQ);
+	connect_to(&ends[0], &ends[1]);
+	connect_to(&ends[1], &ends[0]);
+	nanosleep(&(struct timespec){0, 20000000}, NULL);
+	ASSERT(!poll_cqe(&ends[0], cqe));
+	ASSERT_EQ(state_of(&ends[0]), 3);
+	ends[0].sq_pi = 0;
+	post_rdma(&ends[0], WQE_WRITE, DATA_IOVA, ends[1].key, 8);
+	ASSERT_EQ(wait_cqe(&ends[0], cqe), CQE_REQUESTER);
+	ASSERT_EQ(get(cqe, 60 * 8, 16), 0);
+	pair_deinit(ends);
+}
+
 TEST(qp_in_error_flushes_its_receives)
 {
 	struct command cmd;

@@ -48,7 +48,7 @@ static bool open_session(struct demo_pe *pe, const char *socket_path)
 		return false;
 	pe->info->session = shmd_client_session(pe->client);
 	snprintf(pe->info->nic, sizeof(pe->info->nic), "%s", info.name);
-	pe->info->is_counted = strcmp(info.backend, "mlx5") != 0;
+	pe->info->is_uncounted = strcmp(info.backend, "mlx5") == 0;
 	return true;
 }
 

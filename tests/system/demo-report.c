@@ -49,7 +49,7 @@ static void count(const struct demo_shared *shared, struct totals *ret_totals)
 			ret_totals->errors += pe->phases[p].errors;
 		}
 		ret_totals->executed += pe->n_operations;
-		ret_totals->is_counted &= pe->is_counted;
+		ret_totals->is_counted &= !pe->is_uncounted;
 		ret_totals->errors += pe->error[0] != 0;
 	}
 	if (ret_totals->is_counted && ret_totals->posted != ret_totals->executed)

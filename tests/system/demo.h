@@ -38,7 +38,7 @@ struct demo_pe_info {
 	char nic[64];
 	uint64_t session;
 	uint64_t n_operations; /* executed work requests that the daemon counted for this session */
-	bool is_counted; /* false: a NIC of hardware, which does not tell how many it executed */
+	bool is_uncounted; /* by a NIC of hardware, which does not tell how many it executed */
 	struct demo_phase_result phases[DEMO_N_PHASES];
 	char error[256]; /* first failure, or empty */
 };

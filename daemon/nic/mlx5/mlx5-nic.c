@@ -13,8 +13,11 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <unistd.h>
 
 #include "proto/base/cleanup.h"
+
+#define SYSFS_VERBS "/sys/class/infiniband_verbs"
 
 static struct nic *mlx5_close(struct nic *base)
 {
@@ -210,10 +213,15 @@ int nic_mlx5_probe(const struct nic_mlx5_attr *attr, struct list *nics,
 	struct list made;
 	int n = 0, r = 0;
 
+	/* Without RDMA in the kernel nothing of libibverbs is needed, nor the sockets that it would open. */
+	if (access(SYSFS_VERBS, F_OK) < 0) {
+		*ret_report = report;
+		return 0;
+	}
 	errno = 0;
 	devices = ibv_get_device_list(&n);
 	if (!devices)
-		return errno == ENOSYS || errno == ENOENT ? 0 : -errno;
+		return errno ? -errno : -EIO;
 	list_init(&made);
 	for (int i = 0; i < n && r == 0; i++)
 		if (mlx5dv_is_supported(devices[i]))

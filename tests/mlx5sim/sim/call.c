@@ -228,7 +228,7 @@ static int serve(struct call *call, uint64_t addr)
 	if (r < 0)
 		return r;
 	if (is_command(call))
-		fw_wait(call->ufile->sim);
+		fw_wait(call->ufile);
 	return call->method->run(call);
 }
 

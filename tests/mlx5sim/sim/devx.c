@@ -101,7 +101,7 @@ int devx_destroy(struct call *call)
 
 	if (!object)
 		return call_refuse(call, -ENOENT, "no such object");
-	fw_wait(call->ufile->sim);
+	fw_wait(call->ufile);
 	if (object->users) /* the firmware's "bad resource state", which has no answer to stand in */
 		return call_refuse(call, -EINVAL, "%u others use what %s made", object->users,
 				   prm_opcode_name(object->opcode));

@@ -289,6 +289,8 @@ static int apply(struct fw_cmd *cmd, struct fw_qp *qp, const struct transition *
 	sim_unlock(cmd->nic->sim);
 	if (r < 0)
 		return fw_fail(cmd, PRM_STATUS_BAD_PARAM, 0, "the engine says %s", strerror(-r));
+	if (t->to == ENGINE_QP_RST)
+		fw_qp_forget_posts(qp);
 	memcpy(qp->qpc, qpc, sizeof(qpc));
 	return 0;
 }

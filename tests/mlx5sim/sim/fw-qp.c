@@ -318,6 +318,12 @@ static struct rings sizes(const struct fw_cmd *cmd)
 	return rings;
 }
 
+void fw_qp_forget_posts(struct fw_qp *qp)
+{
+	if (qp->dbrec_umem->writable)
+		__atomic_store_n(&qp->dbrec[1], 0, __ATOMIC_RELAXED);
+}
+
 /* The send ring begins at a WQEBB, also behind a receive ring that is shorter than one. */
 static int attach_rings(struct fw_cmd *cmd, struct fw_qp *qp, struct engine_qp_attr *attr)
 {
@@ -337,7 +343,11 @@ static int attach_rings(struct fw_cmd *cmd, struct fw_qp *qp, struct engine_qp_a
 	attr->log2_rq_stride = 4 + (uint32_t)fw_get(cmd, QPC(LOG_RQ_STRIDE));
 	attr->log2_sq_wqebbs = rings.sq_bytes ? (uint32_t)fw_get(cmd, QPC(LOG_SQ_SIZE)) : 0;
 	attr->dbrec = fw_umem(cmd, QPC(DBR_UMEM_ID), QPC(DBR_ADDR), 8, false, &qp->dbrec_umem);
-	return attr->dbrec ? 0 : -EREMOTEIO;
+	qp->dbrec = attr->dbrec;
+	if (!qp->dbrec)
+		return -EREMOTEIO;
+	fw_qp_forget_posts(qp);
+	return 0;
 }
 
 static int enter(struct fw_qp *qp, struct engine_qp_attr *attr)

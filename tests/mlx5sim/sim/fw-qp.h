@@ -22,12 +22,18 @@ struct fw_qp {
 	struct srq *srq;
 	struct uar *uar;
 	struct umem *ring_umem, *dbrec_umem;
+	uint32_t *dbrec; /* receive counter, send counter */
 	struct counter *counter; /* NULL: none */
 	enum engine_qp_type type;
 	uint32_t qpn;		     /* 0: not in the engine */
 	uint8_t qpc[PRM_QPC_BYTES];  /* what was set, from all commands */
 };
 
+/*
+ * A QP that is made or reset has nothing posted, whatever its record says: hardware does not look there before the QP's
+ * own doorbell, while here that of another QP of the page may do.
+ */
+void fw_qp_forget_posts(struct fw_qp *qp);
 /* Counts for another set from now on. NULL: none. */
 void fw_qp_count_for(struct fw_qp *qp, struct counter *counter);
 /* The set named in a field, 0 for none. -EREMOTEIO: no such. */

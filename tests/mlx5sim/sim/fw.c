@@ -232,15 +232,17 @@ int fw_exec(struct fw_cmd *cmd)
 	cmd->opcode = (uint16_t)prm_get(cmd->in, PRM_IN_OPCODE);
 	cmd->op_mod = (uint16_t)prm_get(cmd->in, PRM_IN_OP_MOD);
 	cmd->call->what = prm_opcode_name(cmd->opcode);
-	fw_wait(cmd->call->ufile->sim);
+	fw_wait(cmd->call->ufile);
 	return run(cmd);
 }
 
-void fw_wait(const struct sim *sim)
+void fw_wait(struct ufile *ufile)
 {
+	const struct sim *sim = ufile->sim;
 	struct timespec pause = {sim->fw_latency_usec / 1000000,
 				 (long)(sim->fw_latency_usec % 1000000) * 1000};
 
+	ufile->n_commands++;
 	if (sim->fw_latency_usec)
 		nanosleep(&pause, NULL);
 }

@@ -59,8 +59,8 @@ bool fw_object_of(const struct fw_cmd *cmd, uint16_t *ret_made_by, uint32_t *ret
 
 /* Runs one command of this context; its answer is in `out`. -EREMOTEIO: it failed, and `out` says how. */
 int fw_exec(struct fw_cmd *cmd);
-/* Sleep as long as a command takes. */
-void fw_wait(const struct sim *sim);
+/* One more command of this context: counted, and slept as long as one takes. */
+void fw_wait(struct ufile *ufile);
 /* Fails the command; `field` is what is wrong. */
 int fw_fail(struct fw_cmd *cmd, enum prm_status status, uint32_t field, const char *reason, ...)
 	__attribute__((format(printf, 4, 5)));

@@ -114,6 +114,11 @@ static int op_dc_route_back(void *owner, const void *source, void **ret_route)
 	return 0;
 }
 
+static uint16_t op_dc_slid(void *owner, const void *source)
+{
+	return ((const struct nic *)source)->lid;
+}
+
 static const struct engine_ops engine_ops = {
 	.now_nsec = op_now,
 	.route_get = op_route_get,
@@ -123,6 +128,7 @@ static const struct engine_ops engine_ops = {
 	.ud_path = op_ud_path,
 	.dc_route = op_dc_route,
 	.dc_route_back = op_dc_route_back,
+	.dc_slid = op_dc_slid,
 };
 
 static void link_local(uint8_t gid[16], uint64_t guid)

@@ -82,7 +82,7 @@ static void free_objects(struct ufile *ufile, bool channels)
 			if (object->type == OBJECT_CHANNEL && !channels)
 				continue;
 			if (object->opcode && !object->users)
-				fw_wait(ufile->sim);
+				fw_wait(ufile);
 			left |= object_destroy(object) < 0;
 		}
 	}

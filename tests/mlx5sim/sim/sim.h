@@ -168,6 +168,7 @@ struct ufile {
 	bool has_context;
 	uint16_t uid; /* of the firmware's view of this context; 0: it may send no commands */
 	uint32_t next_handle;
+	uint64_t n_commands; /* of the firmware, for the log */
 	struct hash handles;
 	struct hash names; /* objects by opcode and number: what commands of this uid can see */
 	struct list nic_link;

@@ -131,7 +131,8 @@ void *ufile_thread(void *arg)
 			serve(ufile, &request, reply);
 		safe_close(reply);
 	}
-	sim_log(sim, "mlx5_%d closed with %u objects", ufile->nic->index, count_objects(ufile));
+	sim_log(sim, "mlx5_%d closed with %u objects after %llu commands", ufile->nic->index,
+		count_objects(ufile), (unsigned long long)ufile->n_commands);
 	event_forget(sim, &ufile->port_subscriptions);
 	objects_free_all(ufile);
 	hash_deinit(&ufile->handles);

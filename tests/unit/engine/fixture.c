@@ -119,6 +119,11 @@ static int dc_route_back(void *owner, const void *source, void **ret_route)
 	return route_get(owner, gid, ret_route);
 }
 
+static uint16_t dc_slid(void *owner, const void *source)
+{
+	return (uint16_t)(0x40 + ((const struct node *)source)->index);
+}
+
 static const struct engine_ops ops = {
 	.now_nsec = now_nsec,
 	.route_get = route_get,
@@ -128,6 +133,7 @@ static const struct engine_ops ops = {
 	.ud_path = ud_path,
 	.dc_route = dc_route,
 	.dc_route_back = dc_route_back,
+	.dc_slid = dc_slid,
 };
 
 /* ---- the world ---- */

@@ -192,6 +192,7 @@ TEST(dc_reads_atomics_and_immediates)
 		ASSERT_EQ(word_at(l.local, SIZE - 8), 5);
 		expect_cqe(&l.dcts[0].rcq, SHMD_CQE_RESP_WRITE_IMM, recv, &cqe);
 		ASSERT_EQ(be32toh(cqe.flags_rqpn), l.dcis[0].qpn);
+		ASSERT_EQ(be16toh(cqe.slid), 0x40);
 		ASSERT_EQ(be32toh(cqe.sop_drop_qpn) & 0xffffff, l.dcts[0].qpn);
 		ASSERT_EQ(be32toh(cqe.srqn_uidx), l.dcts[0].qpn + 0x10000);
 		ASSERT_EQ(tqp_info(&l.dcts[0]).counters.recv_wqes, 1);
