@@ -210,6 +210,7 @@ static int take_activated(struct listener *listener)
 	    getsockname(listener->fd, (struct sockaddr *)&addr, &size) < 0)
 		return -errno;
 	snprintf(listener->path, sizeof(listener->path), "%s", addr.sun_path);
+	listener->was_passing = framing_is_passing(listener->fd);
 	return refuse_fds(listener);
 }
 
@@ -267,8 +268,8 @@ void listener_deinit(struct listener *listener)
 {
 	struct stat st;
 
-	/* The service manager keeps its socket, and the next daemon may be one that expects the kernel's default. */
-	if (listener->activated && listener->fd >= 0)
+	/* The service manager keeps its socket, and the next daemon may be one that expects it as its unit says. */
+	if (listener->activated && listener->was_passing)
 		framing_set_passing(listener->fd, true);
 	if (is_ours(listener, &st))
 		unlink(listener->path);

@@ -11,6 +11,7 @@
 struct listener {
 	int fd; /* owned; -1: not open */
 	bool activated; /* the service manager made it and removes it */
+	bool was_passing; /* and descriptors could be sent to it */
 	char path[SETTINGS_PATH_BYTES];
 	dev_t dev; /* of our own, so that only it is removed */
 	ino_t ino;

@@ -8,6 +8,8 @@
 #include "daemon/loop.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/time.h>
 
@@ -232,6 +234,21 @@ struct loop_timer *loop_timer_free(struct loop_timer *timer)
 	return NULL;
 }
 
+/* When it ends libevent puts back what was there before: a signal that comes then must not kill a daemon that stops. */
+static int add_signal(struct event *event, int signo)
+{
+	sigset_t held, before;
+	int r;
+
+	sigemptyset(&held);
+	sigaddset(&held, signo);
+	pthread_sigmask(SIG_BLOCK, &held, &before);
+	signal(signo, SIG_IGN);
+	r = event_add(event, NULL);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return r;
+}
+
 int loop_signal_new(struct loop *loop, int signo, loop_fn fn, void *arg,
 		    struct loop_signal **ret_signal)
 {
@@ -239,7 +256,7 @@ int loop_signal_new(struct loop *loop, int signo, loop_fn fn, void *arg,
 
 	if (!sig || call_init(&sig->call, loop, signo, EV_SIGNAL | EV_PERSIST, fn, arg) < 0)
 		return -ENOMEM;
-	if (event_add(sig->call.event, NULL)) {
+	if (add_signal(sig->call.event, signo)) {
 		call_deinit(&sig->call);
 		return -EIO;
 	}

@@ -204,7 +204,8 @@ static void print_man_daemon(FILE *to)
 		  "control loop sends it a sign of life three times within WATCHDOG_USEC.", to);
 	put_files(to);
 	fputs(".SH SIGNALS\n", to);
-	put_entry("SIGTERM, SIGINT", NULL, "Tell every client, end its session and exit.", to);
+	put_entry("SIGTERM, SIGINT", NULL, "Tell every client, end its session and exit. More of them meanwhile change nothing.",
+		  to);
 	put_entry("SIGHUP", NULL,
 		  "Read the settings again. shmemd.conf(5) says which change in the running daemon.", to);
 	fputs(".SH EXIT STATUS\n", to);

@@ -66,11 +66,15 @@ unsigned int tune_log(const struct settings *settings)
 uint64_t tune_fd_limit(const struct settings *settings)
 {
 	struct rlimit limit = {.rlim_max = FD_LIMIT_UNKNOWN};
+	rlim_t old;
 
 	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
 		return limit.rlim_max;
+	old = limit.rlim_cur;
 	limit.rlim_cur = limit.rlim_max;
-	setrlimit(RLIMIT_NOFILE, &limit);
+	/* Not when fs.nr_open was lowered below it. */
+	if (setrlimit(RLIMIT_NOFILE, &limit) < 0)
+		limit.rlim_max = old;
 	if (limit.rlim_max < settings->max_fds)
 		log_line(LOG_WARNING, NULL,
 			 "max-fds is %" PRIu64 ", but this process may open only %" PRIu64

@@ -56,6 +56,14 @@ int framing_set_passing(int sock, bool on)
 	return setsockopt(sock, SOL_SOCKET, SO_PASSRIGHTS, &value, sizeof(value)) < 0 ? -errno : 0;
 }
 
+bool framing_is_passing(int sock)
+{
+	int value = 1;
+	socklen_t bytes = sizeof(value);
+
+	return getsockopt(sock, SOL_SOCKET, SO_PASSRIGHTS, &value, &bytes) < 0 || value;
+}
+
 static void add_fds(struct msghdr *header, union control *control, const int *fds,
 		    unsigned int n_fds)
 {
@@ -87,16 +95,18 @@ int framing_send(int sock, const void *buf, size_t bytes, const int *fds, unsign
 	return n < 0 ? -errno : 0;
 }
 
-/* Takes every descriptor in the control data: into *fds while there is room, closed otherwise. */
-static int collect_fds(struct msghdr *header, struct fdlist *fds)
+/* Takes every descriptor in the control data, *ret_n of them: into *fds while there is room, closed otherwise. */
+static int collect_fds(struct msghdr *header, struct fdlist *fds, size_t *ret_n)
 {
 	int r = 0;
 
+	*ret_n = 0;
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(header); c; c = CMSG_NXTHDR(header, c)) {
 		size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
 
 		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
 			continue;
+		*ret_n += n;
 		for (size_t i = 0; i < n; i++) {
 			int fd;
 
@@ -117,12 +127,15 @@ static void close_from(struct fdlist *fds, unsigned int first)
 	fds->n = first;
 }
 
-static int check_packet(const struct msghdr *header, ssize_t bytes)
+static int check_packet(const struct msghdr *header, ssize_t bytes, size_t n_fds)
 {
 	if (!bytes)
 		return -ECONNRESET;
-	if (header->msg_flags & (MSG_TRUNC | MSG_CTRUNC))
+	if (header->msg_flags & MSG_TRUNC)
 		return -EMSGSIZE;
+	/* With room for more in the control data, it was the table of this process that had none. */
+	if (header->msg_flags & MSG_CTRUNC)
+		return n_fds < FRAMING_MAX_FDS ? -EMFILE : -EMSGSIZE;
 	return (size_t)bytes > FRAMING_MAX_PACKET_BYTES ? -EMSGSIZE : 0;
 }
 
@@ -137,6 +150,7 @@ int framing_recv(int sock, void *buf, size_t size, size_t *ret_bytes, struct fdl
 		.msg_controllen = sizeof(control.bytes),
 	};
 	unsigned int n_before = fds->n;
+	size_t n_fds;
 	ssize_t bytes;
 	int r, r_fds;
 
@@ -147,16 +161,15 @@ int framing_recv(int sock, void *buf, size_t size, size_t *ret_bytes, struct fdl
 	if (bytes < 0)
 		return -errno;
 
-	r_fds = collect_fds(&header, fds);
-	r = check_packet(&header, bytes);
+	r_fds = collect_fds(&header, fds, &n_fds);
+	r = check_packet(&header, bytes, n_fds);
 	if (r == 0)
 		r = r_fds;
-	if (r < 0) {
+	if (r < 0)
 		close_from(fds, n_before);
-		return r;
-	}
-	*ret_bytes = (size_t)bytes;
-	return 0;
+	if (r == 0 || r == -EMFILE)
+		*ret_bytes = (size_t)bytes;
+	return r;
 }
 
 /* ---- the end --------------------------------------------------------------------------------------------------- */

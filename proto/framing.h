@@ -35,7 +35,8 @@ int framing_send(int sock, const void *buf, size_t bytes, const int *fds, unsign
 /*
  * Receive one packet into buf (size at least FRAMING_MAX_PACKET_BYTES) and append its descriptors to *fds.
  * 0 and *ret_bytes; -EAGAIN; -ECONNRESET at the end of the stream; -EMSGSIZE for a packet or ancillary data
- * above the limits (packet consumed, descriptors closed).
+ * above the limits (packet consumed, descriptors closed); -EMFILE and *ret_bytes when this process has no place for
+ * the descriptors (those that came are closed).
  */
 int framing_recv(int sock, void *buf, size_t size, size_t *ret_bytes, struct fdlist *fds);
 
@@ -54,6 +55,7 @@ bool framing_next_has_fds(int sock);
  * to it, and sending one against it fails at the sender. -ENOPROTOOPT: the kernel cannot (before Linux 6.16); then it may.
  */
 int framing_set_passing(int sock, bool on);
+bool framing_is_passing(int sock);
 
 /* Options both sides rely on, for a socket that was accepted or made by socketpair. 0 or negative errno. */
 int framing_setup(int sock);

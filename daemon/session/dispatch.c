@@ -225,27 +225,35 @@ static void refuse_fds(struct session *session, const struct msg *msg, const str
 	send_error(session, msg->id, SHMD_STATUS_QUOTA_FDS, &req);
 }
 
-void dispatch_packet(struct session *session, const void *buf, size_t bytes, struct fdlist *fds)
+/* False: it was answered already, since it is no request that this session may make now. */
+static bool decode_request(struct session *session, const void *buf, size_t bytes, struct msg *msg)
 {
-	_cleanup_(msg_deinit) struct msg msg;
 	const char *wrong;
-	int r;
+	int r = msg_decode(buf, bytes, msg);
 
-	msg_init(&msg, MSG_OK_REP, 0);
-	r = msg_decode(buf, bytes, &msg);
 	if (r == -ENOSYS && session->version != 0) {
-		send_error(session, msg.id, SHMD_STATUS_UNKNOWN_REQUEST, NULL);
-		return;
+		send_error(session, msg->id, SHMD_STATUS_UNKNOWN_REQUEST, NULL);
+		return false;
 	}
 	if (r < 0) {
 		violation(session, 0, SHMD_STATUS_PROTOCOL, "the client sent a malformed packet");
-		return;
+		return false;
 	}
-	session_trace(session, "<-", &msg);
-	wrong = find_violation(session, &msg);
+	session_trace(session, "<-", msg);
+	wrong = find_violation(session, msg);
 	if (wrong)
-		violation(session, msg.id, SHMD_STATUS_PROTOCOL, wrong);
-	else if (!fds_match(&msg, fds))
+		violation(session, msg->id, SHMD_STATUS_PROTOCOL, wrong);
+	return !wrong;
+}
+
+void dispatch_packet(struct session *session, const void *buf, size_t bytes, struct fdlist *fds)
+{
+	_cleanup_(msg_deinit) struct msg msg;
+
+	msg_init(&msg, MSG_OK_REP, 0);
+	if (!decode_request(session, buf, bytes, &msg))
+		return;
+	if (!fds_match(&msg, fds))
 		violation(session, msg.id, SHMD_STATUS_FDS, status_text(SHMD_STATUS_FDS));
 	else if (session->version != 0 && !(rules[msg.kind].roles & (1u << session->role)))
 		send_error(session, msg.id, SHMD_STATUS_PERMISSION, NULL);
@@ -253,6 +261,20 @@ void dispatch_packet(struct session *session, const void *buf, size_t bytes, str
 		refuse_fds(session, &msg, fds);
 	else
 		run_handler(session, &msg, fds);
+}
+
+void dispatch_without_fds(struct session *session, const void *buf, size_t bytes)
+{
+	struct request req = {.session = session, .text = "no descriptor of shmemd is free to receive this with"};
+	_cleanup_(msg_deinit) struct msg msg;
+
+	msg_init(&msg, MSG_OK_REP, 0);
+	if (!decode_request(session, buf, bytes, &msg))
+		return;
+	if (expected_fds(&msg) == 0)
+		violation(session, msg.id, SHMD_STATUS_FDS, status_text(SHMD_STATUS_FDS));
+	else
+		send_error(session, msg.id, SHMD_STATUS_NO_MEMORY, &req);
 }
 
 /* ---- for handlers --------------------------------------------------------------------------------------------- */

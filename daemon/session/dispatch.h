@@ -28,6 +28,9 @@ typedef int (*request_handler)(struct request *req);
 /* Decode, check, carry out, answer. The descriptors left in *fds are the caller's to close. */
 void dispatch_packet(struct session *session, const void *buf, size_t bytes, struct fdlist *fds);
 
+/* Refuse a request whose descriptors this process had no place for; the session lives. */
+void dispatch_without_fds(struct session *session, const void *buf, size_t bytes);
+
 /* What an errno of a backend is called on the wire; INTERNAL when nobody expected it. */
 enum shmd_status dispatch_status(enum msg_kind kind, int err);
 

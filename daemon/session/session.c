@@ -487,12 +487,14 @@ static bool read_one(struct session *session)
 	r = connection_recv(&session->connection, buf, REGISTRY_PACKET_BYTES, &bytes, &fds);
 	if (r == 0)
 		dispatch_packet(session, buf, bytes, &fds);
+	else if (r == -EMFILE)
+		dispatch_without_fds(session, buf, bytes);
 	else if (r == -EMSGSIZE)
 		session_end(session, SHMD_STATUS_PROTOCOL, "the client sent a packet above the limits");
 	else if (r != -EAGAIN)
 		session_end_gone(session);
 	fdlist_deinit(&fds);
-	return r == 0;
+	return r == 0 || r == -EMFILE;
 }
 
 /* Requests are cheap or dear: either way others have their turn soon. */

@@ -17,11 +17,16 @@
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <linux/sockios.h>
 
 #include "proto/base/assert.h"
+#include "proto/base/nsec.h"
 #include "proto/framing.h"
+
+/* Replies that wait for room look no more often than this. */
+#define LOOK_NSEC NSEC_PER_MSEC
 
 void unread_table_init(struct unread_table *table)
 {
@@ -34,7 +39,11 @@ static struct unread *unread_free(struct unread *unread)
 	quota_unread_sub(&unread->user, unread->n_fds);
 	list_del(&unread->link);
 	unread->table->n_ended -= unread->ended;
-	framing_close(unread->sock, quota_user_account(&unread->user));
+	/* Not looked at while the thread that drops the input may be at it: each would take what the other has looked at. */
+	if (unread->input_dropped)
+		close(unread->sock);
+	else
+		framing_close(unread->sock, quota_user_account(&unread->user));
 	quota_charge_deinit(&unread->place);
 	quota_user_deinit(&unread->user);
 	free(unread);
@@ -77,6 +86,23 @@ unsigned int unread_count(struct unread *unread)
 	return unread->n_fds;
 }
 
+/*
+ * What the client sent and nobody read goes now: with its own end of the socket in it, that would never be closed.
+ * Whoever closes a duplicate does that; without a descriptor for one it is tried again.
+ */
+static void drop_input(struct unread *unread)
+{
+	int dup;
+
+	if (unread->input_dropped)
+		return;
+	dup = fcntl(unread->sock, F_DUPFD_CLOEXEC, 3);
+	if (dup < 0)
+		return;
+	unread->input_dropped = true;
+	framing_close(dup, quota_user_account(&unread->user));
+}
+
 void unread_look(struct unread_table *table, unsigned int n_sockets)
 {
 	const struct list *seen = NULL;
@@ -88,6 +114,8 @@ void unread_look(struct unread_table *table, unsigned int n_sockets)
 			list_del(&unread->link);
 			list_add_tail(&table->sockets, &unread->link);
 			seen = seen ? seen : &unread->link;
+			if (unread->ended)
+				drop_input(unread);
 		} else if (unread->ended) {
 			unread_free(unread);
 		}
@@ -96,10 +124,17 @@ void unread_look(struct unread_table *table, unsigned int n_sockets)
 
 bool unread_may_send(struct unread *unread, unsigned int n)
 {
+	struct unread_table *table = unread->table;
+	uint64_t now;
+
 	if (quota_unread_fits(&unread->user, n))
 		return true;
-	unread_count(unread);
-	unread_look(unread->table, UNREAD_LOOKS);
+	/* All that wait look for each other: hundreds of them, each for itself, would look most of the time. */
+	now = nsec_now();
+	if (now - table->looked_nsec < LOOK_NSEC)
+		return false;
+	table->looked_nsec = now;
+	unread_look(table, UNREAD_LOOKS);
 	return quota_unread_fits(&unread->user, n);
 }
 
@@ -111,29 +146,15 @@ void unread_sent(struct unread *unread, unsigned int n)
 	quota_unread_add(&unread->user, n);
 }
 
-/*
- * What the client sent and nobody read goes now: with its own end of the socket in it, that would never be closed.
- * Whoever closes a duplicate does that.
- */
-static int drop_input(struct unread *unread)
-{
-	int dup = fcntl(unread->sock, F_DUPFD_CLOEXEC, 3);
-
-	if (dup < 0)
-		return -errno;
-	framing_close(dup, quota_user_account(&unread->user));
-	return 0;
-}
-
 void unread_end(struct unread *unread, struct quota_charge *place)
 {
-	/* The client sees the end behind what it has not read. */
-	if (unread_count(unread) > 0)
-		shutdown(unread->sock, SHUT_RDWR);
-	if (unread_count(unread) == 0 || drop_input(unread) < 0) {
+	if (unread_count(unread) == 0) {
 		unread_free(unread);
 		return;
 	}
+	/* The client sees the end behind what it has not read. */
+	shutdown(unread->sock, SHUT_RDWR);
+	drop_input(unread);
 	unread->ended = true;
 	unread->table->n_ended++;
 	unread->place = *place;

@@ -4,16 +4,18 @@
 #define SHMEMD_SESSION_UNREAD_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "daemon/session/quota.h"
 #include "proto/base/list.h"
 
-/* So many sockets are looked at for each connection, and for each reply that waits for room. */
+/* So many sockets are looked at for each connection, and every millisecond while replies wait for room. */
 #define UNREAD_LOOKS 16u
 
 struct unread_table {
 	struct list sockets; /* struct unread.link: those with descriptors, looked at longest ago first */
 	unsigned int n_ended;
+	uint64_t looked_nsec; /* for a reply, last */
 };
 
 struct unread {
@@ -23,6 +25,7 @@ struct unread {
 	unsigned int n_fds; /* at most: sent since everything was read last */
 	int sock; /* the session's, until it has ended */
 	bool ended;
+	bool input_dropped; /* by a thread that may be at it yet: nothing comes in, and nobody else reads */
 	struct quota_charge place; /* of the connection, once it has ended */
 };
 
@@ -33,7 +36,7 @@ void unread_table_deinit(struct unread_table *table); /* every session is freed 
 int unread_new(struct unread_table *table, const struct quota_user *user, int sock, struct unread **ret_unread);
 
 unsigned int unread_count(struct unread *unread); /* after a look */
-/* Has the user room for n more? Looks at a few sockets of everybody when it has not. */
+/* Has the user room for n more? Looks at a few sockets of everybody now and then when it has not. */
 bool unread_may_send(struct unread *unread, unsigned int n);
 void unread_sent(struct unread *unread, unsigned int n);
 

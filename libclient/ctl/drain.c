@@ -7,7 +7,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "libclient/ctl/ctl.h"
@@ -16,14 +15,6 @@
 
 #define DEFAULT_GRACE_SECONDS 30.0
 #define LOOK_SECONDS 0.1
-
-static uint64_t now_nsec(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 static void describe(const struct shmd_daemon_status *status, char *buf, size_t size)
 {
@@ -43,13 +34,13 @@ static int wait_for_end(struct ctl *ctl, struct shmd_daemon_status *ret_status)
 	char text[128];
 	int r;
 
-	progress_begin(&progress, stderr, isatty(STDERR_FILENO) && term && *term && strcmp(term, "dumb"), now_nsec());
+	progress_begin(&progress, stderr, isatty(STDERR_FILENO) && term && *term && strcmp(term, "dumb"), screen_now_nsec());
 	for (;;) {
 		r = shmd_admin_status(ctl->client, ret_status);
 		if (r < 0 || !ret_status->draining || !ret_status->n_sessions)
 			break;
 		describe(ret_status, text, sizeof(text));
-		progress_show(&progress, now_nsec(), text);
+		progress_show(&progress, screen_now_nsec(), text);
 		screen_sleep(LOOK_SECONDS);
 	}
 	progress_end(&progress);
@@ -86,7 +77,7 @@ static int drain_off(struct ctl *ctl)
 int ctl_drain(struct ctl *ctl)
 {
 	double grace = args_seconds(ctl->args, OPTION_GRACE, DEFAULT_GRACE_SECONDS);
-	uint64_t begin_nsec = now_nsec();
+	uint64_t begin_nsec = screen_now_nsec();
 	struct shmd_daemon_status status;
 	int r;
 
@@ -102,7 +93,7 @@ int ctl_drain(struct ctl *ctl)
 	if (r < 0)
 		return r;
 	if (ctl->is_json)
-		json_state(ctl, &status, now_nsec() - begin_nsec);
+		json_state(ctl, &status, screen_now_nsec() - begin_nsec);
 	if (!status.draining)
 		return ctl_fail("somebody ended the drain with %u session%s left", status.n_sessions,
 				status.n_sessions == 1 ? "" : "s");

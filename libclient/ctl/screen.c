@@ -59,10 +59,22 @@ void screen_draw(const char *text, size_t bytes, unsigned int n_rows, FILE *out)
 	fputs(CLEAR_BELOW, out);
 }
 
-int screen_show(struct screen *screen)
+static void close_round(struct screen *screen)
 {
 	fclose(screen->round);
 	screen->round = NULL;
+}
+
+void screen_drop(struct screen *screen)
+{
+	close_round(screen);
+	free(screen->text);
+	screen->text = NULL;
+}
+
+int screen_show(struct screen *screen)
+{
+	close_round(screen);
 	if (screen->is_terminal) {
 		fputs(screen->n_shown ? HOME : HOME "\033[2J", stdout);
 		screen_draw(screen->text, screen->bytes, terminal_rows(), stdout);
@@ -86,6 +98,14 @@ void screen_sleep(double seconds)
 
 	while (nanosleep(&pause, &pause) && errno == EINTR)
 		;
+}
+
+uint64_t screen_now_nsec(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
 bool screen_pause(struct screen *screen)

@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 
 struct screen {
@@ -22,10 +23,13 @@ struct screen {
 void screen_init(struct screen *screen, double seconds, bool is_json);
 FILE *screen_begin(struct screen *screen); /* NULL: no memory */
 int screen_show(struct screen *screen); /* -EIO: stdout takes no more */
+void screen_drop(struct screen *screen); /* instead: the answer broke off */
 bool screen_pause(struct screen *screen); /* always true */
 
 /* Waits; signals do not shorten it. */
 void screen_sleep(double seconds);
+/* By the clock that screen_sleep() waits on. */
+uint64_t screen_now_nsec(void);
 /* The first n_rows lines of text, each ended so that nothing of an older one stays behind it. */
 void screen_draw(const char *text, size_t bytes, unsigned int n_rows, FILE *out);
 

@@ -62,7 +62,7 @@ static int run_once(struct ctl *ctl)
 	return r < 0 ? fail(ctl->client, r) : r;
 }
 
-/* Each answer is complete before any of it reaches the screen. */
+/* Each answer is complete before any of it reaches the screen; one that breaks off does not. */
 static int run_watched(struct ctl *ctl)
 {
 	struct screen screen;
@@ -74,12 +74,14 @@ static int run_watched(struct ctl *ctl)
 		if (!ctl->out)
 			return ctl_fail("out of memory");
 		r = ctl->args->command->run(ctl);
+		if (r) {
+			screen_drop(&screen);
+			return r < 0 ? fail(ctl->client, r) : r;
+		}
 		if (screen_show(&screen) < 0)
 			return cannot_write();
-		if (r < 0)
-			return fail(ctl->client, r);
-	} while (!r && screen_pause(&screen));
-	return r;
+	} while (screen_pause(&screen));
+	return CTL_EXIT_OK;
 }
 
 static int connect_and_run(const struct args *args)

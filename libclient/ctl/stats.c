@@ -10,19 +10,10 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "libclient/ctl/screen.h"
 
 #define FIRST_LOOK_SECONDS 1.0
-
-static uint64_t now_nsec(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 /* ---- a look */
 
@@ -94,7 +85,7 @@ static int take_look(struct ctl *ctl, enum stats_what what, struct stats_look **
 
 	if (!look)
 		return ctl_fail("out of memory");
-	look->at_nsec = now_nsec();
+	look->at_nsec = screen_now_nsec();
 	if (what == STATS_NICS)
 		r = shmd_admin_nics(ctl->client, nic_row, look);
 	else if (what == STATS_SESSIONS)

@@ -97,6 +97,10 @@ TEST(conf_write_to_a_qp_in_error_gives_transport_retry_exceeded)
 
 /* ---- a peer that is killed ------------------------------------------------------------------------------------------------ */
 
+/* 67 ms, three times: it answers while it lives, also when others have the CPU for a while. */
+static const struct shmd_qp_params mortal = {
+	.timeout = 14, .retry_count = 2, .rnr_retry = 2, .min_rnr_timer = 1, .max_rd_atomic = 16};
+
 struct offer {
 	struct shmd_addr addr;
 	uint64_t raddr;
@@ -117,7 +121,7 @@ static void serve(int fd)
 	side.nic = conf_nic_open(side.client, 0);
 	conf_mem_open(&side, &side.mem, 65536, SHMD_ACCESS_ALL);
 	ASSERT_OK(shmd_queues_create(side.nic, &q, &side.queues));
-	ASSERT_OK(shmd_queues_connect(side.queues, 0, 1, &peer, &conf_impatient, NULL));
+	ASSERT_OK(shmd_queues_connect(side.queues, 0, 1, &peer, &mortal, NULL));
 	ASSERT_OK(shmd_queues_addr(side.queues, 0, &offer.addr));
 	offer.raddr = (uintptr_t)side.mem.addr;
 	offer.rkey_be = side.mem.rkey_be;
@@ -150,7 +154,7 @@ static void connect_peer(struct conf *c, int fd, struct offer *ret_offer)
 	ASSERT_OK(shmd_queues_addr(c->ini.queues, 0, &mine));
 	ASSERT_EQ(write(fd, &mine, sizeof(mine)), sizeof(mine));
 	ASSERT_EQ(read(fd, ret_offer, sizeof(*ret_offer)), sizeof(*ret_offer));
-	ASSERT_OK(shmd_queues_connect(c->ini.queues, 0, 1, &ret_offer->addr, &conf_impatient, NULL));
+	ASSERT_OK(shmd_queues_connect(c->ini.queues, 0, 1, &ret_offer->addr, &mortal, NULL));
 }
 
 static void write_once(struct conf *c, const struct offer *offer, struct conf_cqe *ret_cqe)

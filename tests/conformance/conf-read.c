@@ -114,7 +114,7 @@ TEST(conf_read_more_at_once_than_may_be_outstanding)
 
 TEST(conf_read_with_one_outstanding_at_a_time)
 {
-	static const struct shmd_qp_params params = {.timeout = 14,
+	static const struct shmd_qp_params params = {.timeout = 20,
 						     .retry_count = 7,
 						     .rnr_retry = 7,
 						     .min_rnr_timer = 1,

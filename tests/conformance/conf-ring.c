@@ -99,12 +99,12 @@ TEST(conf_ring_of_16_wqebbs_may_be_filled_completely)
 }
 
 /* More WQEBBs than a 16-bit index counts: the last of 300 batches has passed 65,536 once. */
-TEST(conf_ring_index_wraps_at_65536)
+TEST_TIMEOUT(conf_ring_index_wraps_at_65536, 60)
 {
 	conf_each_variant(fill_ring, 300, &(struct conf_attr){.sq_wqebbs = 256});
 }
 
-TEST(conf_ring_of_32768_wqebbs_wraps_its_index_within_one_batch)
+TEST_TIMEOUT(conf_ring_of_32768_wqebbs_wraps_its_index_within_one_batch, 60)
 {
 	conf_each_variant(fill_ring, 3, &(struct conf_attr){.sq_wqebbs = 32768});
 }

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "proto/base/cleanup.h"
+#include "proto/base/nsec.h"
 #include "proto/framing.h"
 #include "tests/lib/raw-client.h"
 #include "tests/lib/test.h"
@@ -21,6 +22,7 @@
 #define FIXTURE_MAX_ARGS 32
 #define FIXTURE_START_SEC 15
 #define FIXTURE_PAUSE_NSEC 5000000
+#define FIXTURE_LOG_NSEC (10 * NSEC_PER_SEC)
 
 const char *fixture_daemon_binary(void)
 {
@@ -38,6 +40,30 @@ void fixture_daemon_print_log(const struct fixture_daemon *daemon)
 	while (fd >= 0 && (n = read(fd, text, sizeof(text))) > 0)
 		if (write(STDERR_FILENO, text, (size_t)n) < 0)
 			return;
+}
+
+static bool is_logged(const struct fixture_daemon *daemon, const char *words)
+{
+	_cleanup_close_ int fd = open(daemon->log, O_RDONLY | O_CLOEXEC);
+	static char text[1 << 18];
+	ssize_t n = read(fd, text, sizeof(text) - 1);
+
+	text[n > 0 ? n : 0] = 0;
+	return strstr(text, words);
+}
+
+void fixture_daemon_assert_logged(const struct fixture_daemon *daemon, const char *words)
+{
+	const struct timespec pause = {.tv_nsec = FIXTURE_PAUSE_NSEC};
+	uint64_t end = nsec_now() + FIXTURE_LOG_NSEC;
+
+	while (!is_logged(daemon, words)) {
+		if (nsec_now() > end) {
+			fixture_daemon_print_log(daemon);
+			test_fail(TEST_WHERE, "\"%s\" is not in the log", words);
+		}
+		nanosleep(&pause, NULL);
+	}
 }
 
 /* In the child: never returns. */

@@ -35,6 +35,8 @@ void fixture_daemon_kill(struct fixture_daemon *daemon);
 void fixture_daemon_assert_alive(const struct fixture_daemon *daemon);
 /* Print what the daemon logged. */
 void fixture_daemon_print_log(const struct fixture_daemon *daemon);
+/* Waits for words in the log: what a line is about may be told to others before the line is written. */
+void fixture_daemon_assert_logged(const struct fixture_daemon *daemon, const char *words);
 
 /* Path of the daemon's binary. */
 const char *fixture_daemon_binary(void);

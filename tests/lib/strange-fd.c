@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/lib/strange-fd.h"
 
+#include <arpa/inet.h>
+#include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <sys/epoll.h>
@@ -125,6 +128,44 @@ int strange_fd_new(enum strange_fd kind)
 	int fd = make(kind);
 
 	return fd >= 0 ? fd : eventfd(0, EFD_CLOEXEC);
+}
+
+/* A listening socket of this machine alone, and its address. */
+static int new_listener(struct sockaddr_in *ret_addr)
+{
+	_cleanup_close_ int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	socklen_t bytes = sizeof(*ret_addr);
+	int small = 4096;
+
+	*ret_addr = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	if (fd < 0 || bind(fd, (struct sockaddr *)ret_addr, bytes) < 0 ||
+	    setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small)) < 0 || listen(fd, 1) < 0 ||
+	    getsockname(fd, (struct sockaddr *)ret_addr, &bytes) < 0)
+		return -1;
+	return take_fd(&fd);
+}
+
+int strange_fd_lingering(int linger_sec, int *ret_peer)
+{
+	struct linger linger = {1, linger_sec};
+	_cleanup_close_ int listener = -1, sock = -1;
+	struct sockaddr_in addr;
+	static char data[65536];
+	int small = 4096, peer;
+
+	listener = new_listener(&addr);
+	sock = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (listener < 0 || sock < 0 || setsockopt(sock, SOL_SOCKET, SO_SNDBUF, &small, sizeof(small)) < 0 ||
+	    setsockopt(sock, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)) < 0 ||
+	    (connect(sock, (struct sockaddr *)&addr, sizeof(addr)) < 0 && errno != EINPROGRESS))
+		return -1;
+	peer = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+	if (peer < 0)
+		return -1;
+	while (send(sock, data, sizeof(data), MSG_NOSIGNAL) > 0)
+		;
+	*ret_peer = peer;
+	return take_fd(&sock);
 }
 
 bool strange_fd_is_memory(enum strange_fd kind)

@@ -37,6 +37,11 @@ enum strange_fd {
 
 /* A new one, close-on-exec; what this machine cannot make is an eventfd instead. */
 int strange_fd_new(enum strange_fd kind);
+/*
+ * A TCP connection that has more to send than its peer takes, and waits so long when it is closed, or until the peer is.
+ * -1: this machine has none.
+ */
+int strange_fd_lingering(int linger_sec, int *ret_peer);
 /* May it be registered as a memfd for everything, a page from its start? */
 bool strange_fd_is_memory(enum strange_fd kind);
 

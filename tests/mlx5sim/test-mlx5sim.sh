@@ -34,8 +34,11 @@ is_listening() { # is_listening PORT
 }
 
 # The server on one device, the client on the other, within one simulator. 3: the server did not come to listen.
-pair_once() { # pair_once PROGRAM DEVICE DEVICE OPTION...
-    local program=$1 server=$2 client=$3 port=$((20000 + RANDOM % 10000)) pid n=0
+pair_once() { # pair_once TRY PROGRAM DEVICE DEVICE OPTION...
+    # By the process number: tests that run beside this one have others.
+    local port=$((20000 + ($$ + $1 * 997) % 10000)) pid n=0
+    shift
+    local program=$1 server=$2 client=$3
     shift 3
     "$program" -d "$server" -p $port "$@" >"$tmp/server" 2>&1 &
     pid=$!
@@ -53,7 +56,7 @@ pair() {
     local try status=0
     for try in 1 2 3 4 5; do
         status=0
-        pair_once "$@" || status=$?
+        pair_once $try "$@" || status=$?
         [ $status = 3 ] || break
     done
     cat "$tmp/server"
@@ -98,6 +101,28 @@ perftest() { # perftest PROGRAM BYTES ITERATIONS OPTION...: the client's table m
     shift 3
     run_pair "--nics 2" "$program" mlx5_0 mlx5_1 -x 3 -F "$@"
     want "$tmp/client" "^ $bytes +$iterations +[0-9.]+ +[0-9.]+"
+}
+
+# All that perftest offers over one type; for half an hour's patience, not for every run. Not -e with latency, nor with DC
+# (README.md), nor for writes, which have no events.
+matrix() { # matrix TYPE OPERATION...
+    local type=$1 op option
+    [ "${SHMEMD_TEST_FULL:-}" = 1 ] || return 0
+    shift
+    for op; do
+        for option in '' -a -b '-q 8' -e '-I 32 -s 32'; do
+            case "$op$type$option" in write*-e | *DC-e | read*-I* | atomic*-I* | atomic*-a) continue ;; esac
+            # shellcheck disable=SC2086 # options are words
+            run_pair "--nics 2" "ib_${op}_bw" mlx5_0 mlx5_1 -x 3 -F -n 100 -c "$type" $option
+            want "$tmp/client" '^ [0-9]+ +[0-9]+ +[0-9.]+'
+        done
+        for option in '' -a '-I 32 -s 32'; do
+            case "$op$option" in read-I* | atomic-I* | atomic-a) continue ;; esac
+            # shellcheck disable=SC2086
+            run_pair "--nics 2" "ib_${op}_lat" mlx5_0 mlx5_1 -x 3 -F -n 100 -c "$type" $option
+            want "$tmp/client" '^ [0-9]+ +[0-9]+ +[0-9.]+'
+        done
+    done
 }
 
 case $case in
@@ -160,11 +185,13 @@ perftest-uc)
     perftest ib_write_lat 64 100 -n 100 -s 64 -c UC
     perftest ib_send_bw 4096 300 -n 300 -s 4096 -c UC
     perftest ib_send_lat 64 100 -n 100 -s 64 -I 64 -c UC
+    matrix UC write send
     ;;
 perftest-ud) # no more than the receives that are posted: what comes without one is dropped
     perftest ib_send_bw 1024 300 -n 300 -s 1024 -c UD
     perftest ib_send_bw 512 300 -n 300 -s 512 -c UD -e
     perftest ib_send_lat 64 100 -n 100 -s 64 -I 64 -c UD
+    matrix UD send
     ;;
 perftest-srq)
     perftest ib_send_bw 65536 300 -n 300 -r 64 --use-srq
@@ -175,10 +202,12 @@ perftest-dc)
     perftest ib_send_bw 4096 300 -n 300 -s 4096 -c DC
     perftest ib_atomic_bw 8 300 -n 300 -c DC
     perftest ib_write_lat 2 100 -n 100 -c DC
+    matrix DC write read send atomic
     ;;
 perftest-write)
     perftest ib_write_bw 65536 1000 -n 1000
     perftest ib_write_lat 64 200 -n 200 -s 64 -I 64
+    matrix RC write
     ;;
 perftest-write-both-ways)
     perftest ib_write_bw 4096 4000 -n 500 -s 4096 -q 8 -b
@@ -186,16 +215,17 @@ perftest-write-both-ways)
 perftest-read)
     perftest ib_read_lat 1000000 20 -n 20 -s 1000000
     perftest ib_read_bw 65536 500 -n 500
-    # Every power of two; most of the time is perftest's own.
-    if [ "${SHMEMD_TEST_FULL:-}" = 1 ]; then perftest ib_read_lat 8388608 10 -n 10 -a; fi
+    matrix RC read
     ;;
 perftest-send)
     perftest ib_send_bw 65536 300 -n 300
     perftest ib_send_bw 4096 300 -n 300 -s 4096 -e
+    matrix RC send
     ;;
 perftest-atomic)
     perftest ib_atomic_bw 8 1000 -n 1000
     perftest ib_atomic_lat 8 200 -n 200 -A CMP_AND_SWAP
+    matrix RC atomic
     ;;
 ucx-rc | ucx-dc)
     transport=${case#ucx-}_mlx5

@@ -67,14 +67,19 @@ pid_t ctl_start(const char *const *words, int *ret_out)
 	return pid;
 }
 
+int ctl_end(pid_t pid, int out)
+{
+	read_text(out, strlen(ctl_text));
+	close(out);
+	return wait_status(pid);
+}
+
 int ctl_run(const char *const *words)
 {
 	int out;
 	pid_t pid = ctl_start(words, &out);
 
-	read_text(out, 0);
-	close(out);
-	return wait_status(pid);
+	return ctl_end(pid, out);
 }
 
 void ctl_read_more(int out)
@@ -105,6 +110,20 @@ static int open_terminal(int *ret_other)
 	ASSERT_GE(*ret_other, 0);
 	ASSERT_OK(ioctl(fd, TIOCSWINSZ, &size));
 	return fd;
+}
+
+pid_t ctl_start_on_terminal(const char *const *words, int *ret_out)
+{
+	int other, fd = open_terminal(&other);
+	pid_t pid = fork();
+
+	ASSERT_GE(pid, 0);
+	if (!pid)
+		run_child(words, other, other);
+	close(other);
+	*ret_out = fd;
+	ctl_text[0] = 0;
+	return pid;
 }
 
 int ctl_run_on_terminal(const char *const *words, bool only_stderr)

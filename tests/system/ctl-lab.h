@@ -19,8 +19,12 @@ int ctl_run(const char *const *words);
 /* The same on a terminal of its own, or with only stderr on one. */
 int ctl_run_on_terminal(const char *const *words, bool only_stderr);
 
-/* In the background; its output can be read from *ret_out, which the caller closes. */
+/* In the background; its output can be read from *ret_out, which the caller closes, or ctl_end. */
 pid_t ctl_start(const char *const *words, int *ret_out);
+/* The same on a terminal of its own. */
+pid_t ctl_start_on_terminal(const char *const *words, int *ret_out);
+/* Reads the rest of its output and closes that; returns its exit status. */
+int ctl_end(pid_t pid, int out);
 /* Reads from a running shmemctl into ctl_text until it has the words; fails the test when they do not come. */
 void ctl_wait_for(int out, const char *words);
 /* Reads once; fails the test at the end. */

@@ -10,6 +10,9 @@
 #include "tests/lib/test.h"
 
 #define SETTLED_LOOKS 25u
+#define LOOK_NSEC 10000000
+#define PATIENCE_NSEC (10 * NSEC_PER_SEC)
+#define HANG_FACTOR 10u /* beyond this many limits it is not the machine */
 
 static FILE *open_proc(pid_t pid, const char *name)
 {
@@ -22,7 +25,7 @@ static FILE *open_proc(pid_t pid, const char *name)
 	return file;
 }
 
-static unsigned int count_fds(pid_t pid)
+unsigned int daemon_n_fds(pid_t pid)
 {
 	unsigned int n = 0;
 	struct dirent *entry;
@@ -50,34 +53,64 @@ static unsigned int count_shared(pid_t pid)
 	return n;
 }
 
-static unsigned int count_settled(pid_t pid)
+static void nap(void)
 {
-	const struct timespec pause = {.tv_nsec = 10000000};
-	unsigned int n = count_shared(pid), now;
-
-	for (unsigned int n_same = 0; n_same < SETTLED_LOOKS; n_same = now == n ? n_same + 1 : 0, n = now) {
-		nanosleep(&pause, NULL);
-		now = count_shared(pid);
-	}
-	return n;
+	nanosleep(&(struct timespec){.tv_nsec = LOOK_NSEC}, NULL);
 }
 
-void daemon_usage(pid_t pid, struct daemon_usage *ret_usage)
+static void count(pid_t pid, struct daemon_usage *usage)
 {
-	unsigned int n_shared = count_settled(pid);
+	usage->n_fds = daemon_n_fds(pid);
+	usage->n_shared = count_shared(pid);
+}
+
+static void settle(pid_t pid, struct daemon_usage *usage)
+{
+	unsigned int n_same = 0;
+	struct daemon_usage now;
+
+	for (count(pid, usage); n_same < SETTLED_LOOKS; *usage = now) {
+		nap();
+		count(pid, &now);
+		n_same = now.n_fds == usage->n_fds && now.n_shared == usage->n_shared ? n_same + 1 : 0;
+	}
+}
+
+static void read_memory(pid_t pid, struct daemon_usage *usage)
+{
 	FILE *file = open_proc(pid, "status");
 	unsigned long kib;
 	char line[256];
 
-	*ret_usage = (struct daemon_usage){.n_fds = count_fds(pid), .n_shared = n_shared};
 	while (fgets(line, sizeof(line), file)) {
 		if (sscanf(line, "VmRSS: %lu kB", &kib) == 1)
-			ret_usage->rss_bytes = (uint64_t)kib << 10;
+			usage->rss_bytes = (uint64_t)kib << 10;
 		else if (sscanf(line, "VmHWM: %lu kB", &kib) == 1)
-			ret_usage->peak_rss_bytes = (uint64_t)kib << 10;
+			usage->peak_rss_bytes = (uint64_t)kib << 10;
 	}
 	fclose(file);
-	ASSERT_GT(ret_usage->rss_bytes, 0);
+	ASSERT_GT(usage->rss_bytes, 0);
+}
+
+void daemon_usage(pid_t pid, struct daemon_usage *ret_usage)
+{
+	*ret_usage = (struct daemon_usage){0};
+	settle(pid, ret_usage);
+	read_memory(pid, ret_usage);
+}
+
+void daemon_expect_usage(pid_t pid, const struct daemon_usage *most, struct daemon_usage *ret_usage)
+{
+	uint64_t end = nsec_now() + PATIENCE_NSEC;
+
+	for (;;) {
+		daemon_usage(pid, ret_usage);
+		if (ret_usage->n_fds <= most->n_fds && ret_usage->n_shared <= most->n_shared)
+			return;
+		if (nsec_now() > end)
+			test_fail(TEST_WHERE, "the daemon holds %u descriptors and %u mappings, and %u and %u before",
+				  ret_usage->n_fds, ret_usage->n_shared, most->n_fds, most->n_shared);
+	}
 }
 
 uint64_t daemon_thread_nsec(pid_t pid, const char *thread)
@@ -96,8 +129,11 @@ uint64_t daemon_thread_nsec(pid_t pid, const char *thread)
 
 		if (entry->d_name[0] == '.')
 			continue;
-		snprintf(path, sizeof(path), "task/%.20s/comm", entry->d_name);
-		file = open_proc(pid, path);
+		/* A thread may end between the list and the look. */
+		snprintf(path, sizeof(path), "/proc/%d/task/%.20s/comm", (int)pid, entry->d_name);
+		file = fopen(path, "re");
+		if (!file)
+			continue;
 		if (fscanf(file, "%31s", name) != 1)
 			name[0] = 0;
 		fclose(file);
@@ -129,18 +165,47 @@ bool daemon_is_empty(struct raw_client *ctl)
 	       status.n_fds == 0;
 }
 
+/* For how long a thread has been ready to run without a CPU; 0 where the kernel does not tell. */
+static uint64_t run_delay_nsec(const char *path)
+{
+	unsigned long long nsec = 0;
+	FILE *file = fopen(path, "re");
+
+	if (!file)
+		return 0;
+	if (fscanf(file, "%*u %llu", &nsec) != 1)
+		nsec = 0;
+	fclose(file);
+	return nsec;
+}
+
+static uint64_t delays_nsec(pid_t daemon)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/schedstat", (int)daemon, (int)daemon);
+	return run_delay_nsec(path) + run_delay_nsec("/proc/thread-self/schedstat");
+}
+
 uint64_t daemon_expect_empty(struct raw_client *ctl, uint64_t limit_nsec)
 {
-	const struct timespec pause = {.tv_nsec = 5000000};
-	uint64_t begin = nsec_now();
+	uint64_t begin = nsec_now(), took, delays;
+	struct msg_status_rep status;
 
+	raw_status(ctl, &status);
+	delays = delays_nsec(status.pid);
 	if (test_has_sanitizer())
 		limit_nsec *= 5;
 	while (!daemon_is_empty(ctl)) {
-		if (nsec_now() - begin > limit_nsec)
+		if (nsec_now() - begin > HANG_FACTOR * limit_nsec)
 			test_fail(TEST_WHERE, "the client's things are still there after %.1f s",
-				  (double)limit_nsec / 1e9);
-		nanosleep(&pause, NULL);
+				  (double)(HANG_FACTOR * limit_nsec) / 1e9);
+		nap();
 	}
-	return nsec_now() - begin;
+	took = nsec_now() - begin;
+	delays = delays_nsec(status.pid) - delays;
+	if (took > limit_nsec + delays)
+		test_fail(TEST_WHERE, "the client's things were there for %.1f s, %.1f s of them for want of a CPU",
+			  (double)took / 1e9, (double)delays / 1e9);
+	return took;
 }

@@ -15,15 +15,23 @@ struct daemon_usage {
 	uint64_t rss_bytes, peak_rss_bytes;
 };
 
-/* Once the mappings stay: large ones go a while after their session. */
+/* Descriptors that a process has open now. */
+unsigned int daemon_n_fds(pid_t pid);
+/* Once descriptors and mappings stay: some go a while after their session. */
 void daemon_usage(pid_t pid, struct daemon_usage *ret_usage);
+/* Waits until there are no more of them than in `most`; fails the test when that does not happen. */
+void daemon_expect_usage(pid_t pid, const struct daemon_usage *most, struct daemon_usage *ret_usage);
 
 /* CPU time that the daemon's thread of this name has had: "shmd-soft0". */
 uint64_t daemon_thread_nsec(pid_t pid, const char *thread);
 
 /* No session, object, byte or descriptor is counted any more? ctl is a controller's connection. */
 bool daemon_is_empty(struct raw_client *ctl);
-/* Wait for that; fails the test after limit_nsec (five times that under a sanitizer). Returns how long it took. */
+/*
+ * Wait for that; fails the test when it takes more than limit_nsec (five times that under a sanitizer). The time for which
+ * the daemon's control thread, or the caller, was ready to run and others had the CPU does not count. Returns how long it
+ * took.
+ */
 uint64_t daemon_expect_empty(struct raw_client *ctl, uint64_t limit_nsec);
 
 #endif

@@ -1,9 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the demos of CPU and GPU share: the page that all PEs see, the barrier on it, a first look at the daemon. */
+/* What the demos of CPU and GPU share: the page that all PEs see, the barrier on it, a PE besides its traffic. */
 #include "demo.h"
 
+#include <inttypes.h>
+#include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 bool demo_barrier(struct demo_shared *shared)
 {
@@ -16,7 +24,8 @@ bool demo_barrier(struct demo_shared *shared)
 		__atomic_add_fetch(&shared->generation, 1, __ATOMIC_RELEASE);
 	}
 	while (__atomic_load_n(&shared->generation, __ATOMIC_ACQUIRE) == generation) {
-		if (__atomic_load_n(&shared->failed, __ATOMIC_ACQUIRE) || shmd_dev_host_now_nsec() > limit)
+		if (__atomic_load_n(&shared->failed, __ATOMIC_ACQUIRE) ||
+		    shmd_dev_host_now_nsec() > limit)
 			return false;
 		shmd_dev_host_relax(round++);
 	}
@@ -45,4 +54,166 @@ bool demo_daemon_answers(const char *program)
 	}
 	shmd_client_close(client);
 	return true;
+}
+
+/* ---- processes ------------------------------------------------------------------------------------------------- */
+
+pid_t demo_fork(void)
+{
+	pid_t pid = fork();
+
+	/* A demo that was killed must not leave PEs behind. */
+	if (pid == 0)
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+	return pid;
+}
+
+bool demo_wait_for_pe(struct demo_shared *shared, unsigned int pe, pid_t pid)
+{
+	int status = 0;
+
+	if (pid > 0 && waitpid(pid, &status, 0) == pid && status == 0)
+		return true;
+	__atomic_store_n(&shared->failed, 1, __ATOMIC_RELEASE);
+	if (!shared->pes[pe].error[0] && WIFSIGNALED(status))
+		snprintf(shared->pes[pe].error, sizeof(shared->pes[pe].error),
+			 "killed by signal %d", WTERMSIG(status));
+	return false;
+}
+
+/* ---- a PE ------------------------------------------------------------------------------------------------------ */
+
+bool demo_fail(struct demo_pe *pe, const char *format, ...)
+{
+	va_list args;
+
+	if (!pe->info->error[0]) {
+		va_start(args, format);
+		vsnprintf(pe->info->error, sizeof(pe->info->error), format, args);
+		va_end(args);
+	}
+	__atomic_store_n(&pe->shared->failed, 1, __ATOMIC_RELEASE);
+	return false;
+}
+
+bool demo_good_call(struct demo_pe *pe, const char *what, int result)
+{
+	return result >= 0 || demo_fail(pe, "%s: %s", what, shmd_error_text());
+}
+
+bool demo_pe_barrier(struct demo_pe *pe)
+{
+	if (demo_barrier(pe->shared))
+		return true;
+	if (!__atomic_load_n(&pe->shared->failed, __ATOMIC_ACQUIRE))
+		demo_fail(pe, "the other PEs did not arrive in time");
+	return false;
+}
+
+void demo_publish_heap(struct demo_pe *pe)
+{
+	pe->heap = shmd_mem_addr(pe->mem);
+	pe->info->heap = (uintptr_t)pe->heap;
+	pe->info->rkey_be = shmd_mr_rkey_be(pe->mr);
+}
+
+bool demo_publish_queues(struct demo_pe *pe)
+{
+	unsigned int i;
+
+	for (i = 0; i < pe->n; i++) {
+		if (!demo_good_call(pe, "endpoint address",
+				    shmd_queues_addr(pe->queues, i, &pe->info->addrs[i])))
+			return false;
+	}
+	return true;
+}
+
+bool demo_connect_queues(struct demo_pe *pe)
+{
+	struct shmd_addr addrs[DEMO_MAX_PES];
+	unsigned int i;
+
+	for (i = 0; i < pe->n; i++)
+		addrs[i] = pe->shared->pes[i].addrs[pe->me];
+	return demo_good_call(pe, "connect",
+			      shmd_queues_connect(pe->queues, 0, pe->n, addrs, NULL, NULL));
+}
+
+bool demo_read_counters(struct demo_pe *pe)
+{
+	struct shmd_counters counters;
+
+	if (!demo_good_call(pe, "counters", shmd_client_counters(pe->client, &counters)))
+		return false;
+	pe->info->n_operations = counters.wqes - counters.wqes_by_kind[0];
+	return true;
+}
+
+/* ---- payload and results --------------------------------------------------------------------------------------- */
+
+void demo_fill(uint8_t *at, uint32_t bytes, unsigned int pe, uint32_t salt)
+{
+	uint32_t i;
+
+	for (i = 0; i < bytes; i++)
+		at[i] = demo_pattern(pe, salt, i);
+}
+
+bool demo_verify(struct demo_pe *pe, uint32_t offset, uint32_t bytes, unsigned int from,
+		 uint32_t salt)
+{
+	uint32_t i;
+
+	for (i = 0; i < bytes; i++) {
+		uint8_t expected = demo_pattern(from, salt, i);
+
+		if (pe->heap[offset + i] == expected)
+			continue;
+		pe->phase->errors++;
+		return demo_fail(pe, "%s: byte %u of %u from PE %u is 0x%02x instead of 0x%02x",
+				 demo_phase_names[pe->phase - pe->info->phases], i, bytes, from,
+				 pe->heap[offset + i], expected);
+	}
+	pe->phase->bytes_verified += bytes;
+	return true;
+}
+
+static int compare_u64(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+uint64_t demo_median(uint64_t *values, unsigned int n)
+{
+	qsort(values, n, sizeof(*values), compare_u64);
+	return n ? values[n / 2] : 0;
+}
+
+bool demo_claim(struct demo_pe *pe, unsigned int peer, uint64_t old)
+{
+	if (old < (uint64_t)pe->n * DEMO_FETCH_ADDS &&
+	    !__atomic_exchange_n(&pe->shared->seen[peer][old], 1, __ATOMIC_ACQ_REL)) {
+		pe->phase->bytes_verified += sizeof(old);
+		return true;
+	}
+	pe->phase->errors++;
+	return demo_fail(pe, "fetch-add on PE %u returned %" PRIu64 ", which cannot be", peer, old);
+}
+
+bool demo_check_counters(struct demo_pe *pe, uint32_t offset, uint32_t offset32)
+{
+	uint64_t total = (uint64_t)pe->n * DEMO_FETCH_ADDS, got;
+	uint32_t got32;
+
+	memcpy(&got, pe->heap + offset, sizeof(got));
+	memcpy(&got32, pe->heap + offset32, sizeof(got32));
+	pe->phase->bytes_verified += sizeof(got) + sizeof(got32);
+	if (got == total && got32 == (uint32_t)(3 * total))
+		return true;
+	pe->phase->errors++;
+	return demo_fail(pe, "counters are %" PRIu64 " and %u instead of %" PRIu64 " and %" PRIu64,
+			 got, got32, total, 3 * total);
 }

@@ -4,12 +4,8 @@
 
 #include <errno.h>
 #include <getopt.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 struct demo_options {
@@ -75,32 +71,11 @@ static int parse_options(int argc, char **argv, struct demo_options *ret_options
 
 static pid_t start_pe(struct demo_shared *shared, unsigned int me)
 {
-	pid_t pid = fork();
+	pid_t pid = demo_fork();
 
 	if (pid != 0)
 		return pid;
-	/* A demo that was killed must not leave PEs behind. */
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	_exit(demo_pe_main(shared, me, NULL) ? 1 : 0);
-}
-
-static bool wait_for_pes(struct demo_shared *shared, const pid_t *pids)
-{
-	bool good = true;
-	unsigned int i;
-
-	for (i = 0; i < shared->n_pes; i++) {
-		int status = 0;
-
-		if (pids[i] < 0 || waitpid(pids[i], &status, 0) < 0 || status != 0) {
-			good = false;
-			__atomic_store_n(&shared->failed, 1, __ATOMIC_RELEASE);
-			if (!shared->pes[i].error[0] && WIFSIGNALED(status))
-				snprintf(shared->pes[i].error, sizeof(shared->pes[i].error),
-					 "killed by signal %d", WTERMSIG(status));
-		}
-	}
-	return good;
+	_exit(demo_pe_main(shared, me, NULL) ? 0 : 1);
 }
 
 int main(int argc, char **argv)
@@ -108,8 +83,8 @@ int main(int argc, char **argv)
 	struct demo_options options;
 	struct demo_shared *shared;
 	pid_t pids[DEMO_MAX_PES];
-	bool good;
 	unsigned int i;
+	bool good = true;
 
 	if (parse_options(argc, argv, &options) < 0) {
 		usage(stderr);
@@ -124,7 +99,8 @@ int main(int argc, char **argv)
 	}
 	for (i = 0; i < options.n_pes; i++)
 		pids[i] = start_pe(shared, i);
-	good = wait_for_pes(shared, pids);
+	for (i = 0; i < options.n_pes; i++)
+		good = demo_wait_for_pe(shared, i, pids[i]) && good;
 	good = demo_report(shared, options.json) && good;
 	return good ? 0 : 1;
 }

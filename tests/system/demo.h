@@ -8,8 +8,11 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include <shmemclient.h>
+
+#include "demo-pattern.h"
 
 #define DEMO_MAX_PES 64
 #define DEMO_WAIT_NSEC 4000000000ull /* nothing in the demo takes longer unless something is broken */
@@ -40,14 +43,26 @@ struct demo_pe_info {
 	char error[256]; /* first failure, or empty */
 };
 
-#define DEMO_FETCH_ADDS 100 /* by every PE on every PE */
-
 struct demo_shared {
 	unsigned int n_pes;
 	uint32_t failed; /* 1: somebody gave up, so must all */
 	uint32_t arrived, generation; /* barrier */
 	uint8_t seen[DEMO_MAX_PES][DEMO_MAX_PES * DEMO_FETCH_ADDS]; /* fetched values: each only once */
 	struct demo_pe_info pes[DEMO_MAX_PES];
+};
+
+/* What a PE is on a CPU and with a GPU. */
+struct demo_pe {
+	struct demo_shared *shared;
+	struct demo_pe_info *info;
+	unsigned int me, n;
+	struct shmd_client *client;
+	struct shmd_nic *nic;
+	struct shmd_mem *mem;
+	struct shmd_mr *mr;
+	struct shmd_queues *queues;
+	uint8_t *heap;
+	struct demo_phase_result *phase; /* the one that runs */
 };
 
 /* Zeroed, shared with forked children; NULL with errno. */
@@ -59,8 +74,33 @@ bool demo_daemon_answers(const char *program);
 /* Wait until all PEs are here. False when somebody failed or the time is up. */
 bool demo_barrier(struct demo_shared *shared);
 
-/* One PE from start to end, in the process that calls it. Returns the number of errors. */
-uint64_t demo_pe_main(struct demo_shared *shared, unsigned int me, const char *socket_path);
+/* A process for a PE, as from fork(); it dies with its parent. */
+pid_t demo_fork(void);
+/* False after any failure, which is then in shared. */
+bool demo_wait_for_pe(struct demo_shared *shared, unsigned int pe, pid_t pid);
+
+/* Keep the first failure, which is what people want to read, and end all PEs. Returns false. */
+bool demo_fail(struct demo_pe *pe, const char *format, ...) __attribute__((format(printf, 2, 3)));
+bool demo_good_call(struct demo_pe *pe, const char *what, int result);
+bool demo_pe_barrier(struct demo_pe *pe);
+/* Tell the others where the heap is. */
+void demo_publish_heap(struct demo_pe *pe);
+bool demo_publish_queues(struct demo_pe *pe);
+/* QP i to PE i, after a barrier. */
+bool demo_connect_queues(struct demo_pe *pe);
+/* Executed work requests, for the report. */
+bool demo_read_counters(struct demo_pe *pe);
+
+void demo_fill(uint8_t *at, uint32_t bytes, unsigned int pe, uint32_t salt);
+bool demo_verify(struct demo_pe *pe, uint32_t offset, uint32_t bytes, unsigned int from, uint32_t salt);
+uint64_t demo_median(uint64_t *values, unsigned int n);
+/* A fetched value that somebody else fetched too, or one out of range, is an error. */
+bool demo_claim(struct demo_pe *pe, unsigned int peer, uint64_t old);
+/* After everybody's fetch-adds of 1 to the first and adds of 3 to the second. */
+bool demo_check_counters(struct demo_pe *pe, uint32_t offset, uint32_t offset32);
+
+/* One PE from start to end, in the process that calls it. False after any failure. */
+bool demo_pe_main(struct demo_shared *shared, unsigned int me, const char *socket_path);
 
 /* The table and the closing line, or JSON. Returns true when everything was right. */
 bool demo_report(const struct demo_shared *shared, bool json);

@@ -105,7 +105,7 @@ SHMD_DEV int gpu_demo_atomic(struct gpu_demo_lane *lane)
 		uint32_t peer = (a->me + i) % a->n_pes;
 		struct shmd_dev_qp *qp = gpu_demo_qp(lane, peer);
 
-		for (k = lane->t; k < GPU_DEMO_FETCH_ADDS; k += lane->n) {
+		for (k = lane->t; k < DEMO_FETCH_ADDS; k += lane->n) {
 			uint64_t old = 0;
 
 			lane->mine->n_operations++;
@@ -135,7 +135,7 @@ SHMD_DEV int gpu_demo_throw(struct gpu_demo_lane *lane, uint32_t peer, uint32_t 
 	uint32_t i;
 
 	for (i = lane->t; i < GPU_DEMO_MESSAGE_BYTES; i += lane->n)
-		a->heap[GPU_DEMO_OUTBOX + i] = gpu_demo_pattern(a->me, 1000 + turn, i);
+		a->heap[GPU_DEMO_OUTBOX + i] = demo_pattern(a->me, 1000 + turn, i);
 	if (lane->t == 0)
 		lane->mine->n_operations += 2; /* the message and its signal */
 	return shmd_dev_qp_put_signal_nbi_as(gpu_demo_qp(lane, peer), gpu_demo_at(a->remote[peer], GPU_DEMO_INBOX),
@@ -155,7 +155,7 @@ SHMD_DEV int gpu_demo_catch(struct gpu_demo_lane *lane, uint32_t peer, uint32_t 
 	if (rc)
 		return rc;
 	for (i = lane->t; i < GPU_DEMO_MESSAGE_BYTES; i += lane->n) {
-		if (a->heap[GPU_DEMO_INBOX + i] == gpu_demo_pattern(peer, 1000 + turn, i))
+		if (a->heap[GPU_DEMO_INBOX + i] == demo_pattern(peer, 1000 + turn, i))
 			lane->mine->n_right++;
 		else
 			lane->mine->n_wrong++;
@@ -165,7 +165,7 @@ SHMD_DEV int gpu_demo_catch(struct gpu_demo_lane *lane, uint32_t peer, uint32_t 
 
 SHMD_DEV int gpu_demo_signal(struct gpu_demo_lane *lane)
 {
-	uint32_t me = lane->args.me, peer = gpu_demo_partner(me, lane->args.n_pes), turn;
+	uint32_t me = lane->args.me, peer = demo_partner(me, lane->args.n_pes), turn;
 	int rc;
 
 	for (turn = 1; turn <= GPU_DEMO_PING_PONGS; turn++) {

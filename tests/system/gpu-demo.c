@@ -3,11 +3,8 @@
 #include <errno.h>
 #include <getopt.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "gpu-demo-pe.h"
@@ -120,26 +117,11 @@ static bool run_threads(struct demo_shared *shared)
 
 static pid_t start_pe(struct demo_shared *shared, unsigned int me, int gpu)
 {
-	pid_t pid = fork();
+	pid_t pid = demo_fork();
 
 	if (pid != 0)
 		return pid;
-	/* A demo that was killed must not leave PEs behind. */
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	_exit(gpu_demo_pe_main(shared, me, gpu) ? 0 : 1);
-}
-
-static bool wait_for_pe(struct demo_shared *shared, unsigned int i, pid_t pid)
-{
-	int status = 0;
-
-	if (pid > 0 && waitpid(pid, &status, 0) == pid && status == 0)
-		return true;
-	__atomic_store_n(&shared->failed, 1, __ATOMIC_RELEASE);
-	if (!shared->pes[i].error[0] && WIFSIGNALED(status))
-		snprintf(shared->pes[i].error, sizeof(shared->pes[i].error), "killed by signal %d",
-			 WTERMSIG(status));
-	return false;
 }
 
 static bool run_processes(struct demo_shared *shared, unsigned int n_gpus)
@@ -151,7 +133,7 @@ static bool run_processes(struct demo_shared *shared, unsigned int n_gpus)
 	for (i = 0; i < shared->n_pes; i++)
 		pids[i] = start_pe(shared, i, (int)(i % n_gpus));
 	for (i = 0; i < shared->n_pes; i++)
-		good = wait_for_pe(shared, i, pids[i]) && good;
+		good = demo_wait_for_pe(shared, i, pids[i]) && good;
 	return good;
 }
 

@@ -6,7 +6,7 @@
 #ifndef SHMEMD_GPU_DEMO_H
 #define SHMEMD_GPU_DEMO_H
 
-#include <shmd/dev/rma.h>
+#include "demo-pattern.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -14,7 +14,6 @@ extern "C" {
 
 #define GPU_DEMO_MAX_PES 8
 #define GPU_DEMO_MAX_THREADS 32
-#define GPU_DEMO_FETCH_ADDS 100
 #define GPU_DEMO_MAX_SAMPLES 256
 
 /* The heap, the same on every PE. */
@@ -51,7 +50,7 @@ struct gpu_demo_thread {
 /* In host memory that the GPU sees; each thread writes what is its own. */
 struct gpu_demo_result {
 	struct gpu_demo_thread threads[GPU_DEMO_MAX_THREADS];
-	uint64_t olds[GPU_DEMO_MAX_PES][GPU_DEMO_FETCH_ADDS]; /* fetched values */
+	uint64_t olds[GPU_DEMO_MAX_PES][DEMO_FETCH_ADDS]; /* fetched values */
 	uint64_t samples[GPU_DEMO_MAX_SAMPLES]; /* nsec of single operations of thread 0 */
 	uint32_t n_samples;
 };
@@ -65,19 +64,6 @@ struct gpu_demo_args {
 	uint64_t timeout_nsec;
 	struct gpu_demo_result *result;
 };
-
-SHMD_DEV uint8_t gpu_demo_pattern(uint32_t pe, uint32_t salt, uint32_t i)
-{
-	uint32_t x = i * 2654435761u + salt * 40503u + pe * 97u + 1u;
-
-	return (uint8_t)(x >> 24 ^ x >> 13 ^ x);
-}
-
-/* PEs 2k and 2k+1 play with each other; the last of an odd number plays with itself. */
-SHMD_DEV uint32_t gpu_demo_partner(uint32_t me, uint32_t n_pes)
-{
-	return (me ^ 1u) < n_pes ? me ^ 1u : me;
-}
 
 /*
  * Where kernels run: a stream on a GPU, of the calling thread. NULL or a negative number with gpu_demo_error() set.

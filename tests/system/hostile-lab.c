@@ -1,42 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/system/hostile-lab.h"
 
-#include <dirent.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
 #include "proto/base/nsec.h"
 #include "tests/lib/test.h"
+#include "tests/system/daemon-usage.h"
 
 #define SETTLED_LOOKS 20u
-#define PATIENCE_NSEC (5 * NSEC_PER_SEC)
+#define PATIENCE_NSEC (10 * NSEC_PER_SEC)
 
 static const struct timespec pause_time = {.tv_nsec = 5000000};
 
-unsigned int hostile_n_fds(pid_t pid)
-{
-	struct dirent *entry;
-	unsigned int n = 0;
-	char path[64];
-	DIR *folder;
-
-	snprintf(path, sizeof(path), "/proc/%d/fd", pid);
-	folder = opendir(path);
-	ASSERT(folder);
-	while ((entry = readdir(folder)))
-		n += entry->d_name[0] != '.';
-	closedir(folder);
-	return n;
-}
-
 unsigned int hostile_settled_fds(const struct fixture_daemon *daemon)
 {
-	unsigned int n = hostile_n_fds(daemon->pid), now;
+	unsigned int n = daemon_n_fds(daemon->pid), now;
 
 	for (unsigned int n_same = 0; n_same < SETTLED_LOOKS; n_same = now == n ? n_same + 1 : 0, n = now) {
 		nanosleep(&pause_time, NULL);
-		now = hostile_n_fds(daemon->pid);
+		now = daemon_n_fds(daemon->pid);
 	}
 	return n;
 }
@@ -63,7 +47,7 @@ void hostile_expect_fds(const struct fixture_daemon *daemon, unsigned int n)
 	uint64_t end = nsec_now() + PATIENCE_NSEC;
 	unsigned int now;
 
-	while ((now = hostile_n_fds(daemon->pid)) > n) {
+	while ((now = daemon_n_fds(daemon->pid)) > n) {
 		if (nsec_now() > end)
 			test_fail(TEST_WHERE, "the daemon holds %u descriptors, and %u before", now, n);
 		nanosleep(&pause_time, NULL);

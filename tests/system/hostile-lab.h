@@ -9,9 +9,7 @@
 #include "tests/lib/fixture-daemon.h"
 #include "tests/lib/raw-client.h"
 
-/* Descriptors that this process has open. */
-unsigned int hostile_n_fds(pid_t pid);
-/* The same for the daemon, once the number stays: what was closed a moment ago may still be there. */
+/* Descriptors that the daemon has open, once the number stays: what was closed a moment ago may still be there. */
 unsigned int hostile_settled_fds(const struct fixture_daemon *daemon);
 /* A process's memory, without what it shares with clients. */
 uint64_t hostile_rss_bytes(pid_t pid);

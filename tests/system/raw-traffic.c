@@ -19,7 +19,7 @@
 #include "proto/framing.h"
 #include "tests/lib/test.h"
 
-#define POLL_LIMIT_NSEC (5 * NSEC_PER_SEC)
+#define POLL_LIMIT_NSEC (10 * NSEC_PER_SEC)
 
 const char *raw_traffic_nic(unsigned int index)
 {
@@ -321,7 +321,7 @@ unsigned int raw_traffic_poll(struct raw_traffic *traffic)
 
 	while ((op_own = next_op_own(traffic)) < 0) {
 		if (nsec_now() > end)
-			test_fail(TEST_WHERE, "no CQE %u within 5 s", traffic->ci);
+			test_fail(TEST_WHERE, "no CQE %u within 10 s", traffic->ci);
 		nanosleep(&pause, NULL);
 	}
 	traffic->ci++;

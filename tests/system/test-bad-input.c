@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whatever a client sends, only its own session may suffer. */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -20,6 +18,7 @@
 #include "proto/framing.h"
 #include "tests/lib/fixture-daemon.h"
 #include "tests/lib/raw-client.h"
+#include "tests/lib/strange-fd.h"
 #include "tests/lib/test.h"
 #include "tests/system/raw-traffic.h"
 
@@ -204,27 +203,13 @@ TEST(wrong_kinds_of_descriptors_are_refused)
 	fixture_daemon_stop(&daemon);
 }
 
-/* A TCP connection with unsent data, whose last descriptor waits a minute for its peer when it is closed. */
+/* The daemon's is the last descriptor: who closes it waits a minute. */
 static int lingering_socket(int *ret_peer)
 {
-	struct sockaddr_in addr = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	struct linger linger = {1, 60};
-	int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	int sock = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	socklen_t bytes = sizeof(addr);
-	static char data[65536];
+	int sock = strange_fd_lingering(60, ret_peer);
 
-	if (listener < 0 || bind(listener, (struct sockaddr *)&addr, bytes) < 0)
+	if (sock < 0)
 		test_skip("no TCP here");
-	ASSERT_OK(listen(listener, 1));
-	ASSERT_OK(getsockname(listener, (struct sockaddr *)&addr, &bytes));
-	ASSERT(connect(sock, (struct sockaddr *)&addr, bytes) == 0 || errno == EINPROGRESS);
-	*ret_peer = accept(listener, NULL, NULL);
-	ASSERT_GE(*ret_peer, 0);
-	while (send(sock, data, sizeof(data), MSG_NOSIGNAL) > 0)
-		;
-	ASSERT_OK(setsockopt(sock, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)));
-	close(listener);
 	return sock;
 }
 
@@ -375,7 +360,7 @@ TEST(silent_connection_is_closed)
 	fixture_daemon_start(&daemon, "--handshake-timeout=100", NULL);
 	raw_connect(&raw, daemon.socket);
 	p = (struct pollfd){.fd = raw.sock, .events = POLLIN};
-	ASSERT_EQ(poll(&p, 1, 5000), 1);
+	ASSERT_EQ(poll(&p, 1, 10000), 1);
 	raw_expect_end(&raw, SHMD_STATUS_PROTOCOL);
 	raw_close(&raw);
 	fixture_daemon_stop(&daemon);

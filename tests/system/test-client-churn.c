@@ -28,6 +28,7 @@
 #include "tests/system/raw-traffic.h"
 
 #define BATCH 100
+#define BATCH_TRAFFIC 10u /* at least, of the 50 that may */
 #define N_REQUESTS 5 /* of a client before its first WQE */
 #define RSS_SLACK_BYTES (4u << 20)
 #define RSS_SLACK_MLX5_BYTES (32u << 20) /* libmlx5 has a quarter of a MiB for each context, and malloc keeps some */
@@ -103,8 +104,20 @@ static void ask_status(struct churn *churn)
 		churn->slowest_nsec = begin;
 }
 
+/* Until so many have had traffic: the random points of death are not all before it. */
+static void wait_for_traffic(const struct churn *churn, uint32_t n)
+{
+	uint64_t end = nsec_now() + 10 * NSEC_PER_SEC;
+
+	while (__atomic_load_n(churn->n_traffic, __ATOMIC_RELAXED) < n) {
+		ASSERT_LT(nsec_now(), end);
+		nap(NSEC_PER_MSEC);
+	}
+}
+
 static void batch(struct churn *churn)
 {
+	uint32_t n_traffic = *churn->n_traffic;
 	pid_t pids[BATCH];
 
 	for (int i = 0; i < BATCH; i++) {
@@ -115,6 +128,7 @@ static void batch(struct churn *churn)
 		if (pids[i] == 0)
 			live(churn, n_requests);
 	}
+	wait_for_traffic(churn, n_traffic + BATCH_TRAFFIC);
 	for (int i = 0; i < BATCH; i++) {
 		int k = i + (int)(random() % (BATCH - i));
 		pid_t pid = pids[k];
@@ -141,7 +155,7 @@ static bool is_slow(void)
 	return getenv("SHMEMD_TEST_BACKEND") && !test_is_full();
 }
 
-TEST_TIMEOUT(a_thousand_clients_killed_at_random_points_leave_nothing, 60)
+TEST_TIMEOUT(a_thousand_clients_killed_at_random_points_leave_nothing, 120)
 {
 	const uint64_t slack = getenv("SHMEMD_TEST_BACKEND") ? RSS_SLACK_MLX5_BYTES : RSS_SLACK_BYTES;
 	struct daemon_usage before, after;
@@ -153,15 +167,12 @@ TEST_TIMEOUT(a_thousand_clients_killed_at_random_points_leave_nothing, 60)
 	daemon_usage(churn.daemon.pid, &before);
 	for (unsigned int i = 0; i < n_batches; i++)
 		batch(&churn);
-	daemon_usage(churn.daemon.pid, &after);
+	daemon_expect_usage(churn.daemon.pid, &before, &after);
 	printf("# %u of %u had traffic; daemon: %u fds, %u shared mappings, %.1f MB, peak %.1f MB; slowest reply %.1f ms\n",
 	       *churn.n_traffic, (n_batches + 1) * BATCH, after.n_fds, after.n_shared, (double)after.rss_bytes / 1e6,
 	       (double)after.peak_rss_bytes / 1e6, (double)churn.slowest_nsec / 1e6);
-	ASSERT_EQ(after.n_fds, before.n_fds);
-	ASSERT_EQ(after.n_shared, before.n_shared);
 	if (!test_has_sanitizer())
 		ASSERT_LT(after.rss_bytes, before.rss_bytes + slack);
-	ASSERT_GT(*churn.n_traffic, n_batches * 10);
 	churn_deinit(&churn);
 }
 
@@ -223,12 +234,10 @@ TEST_TIMEOUT(five_hundred_and_twelve_sessions_work_at_once, 60)
 			raw_traffic_deinit(&t[i]);
 		daemon_expect_empty(&churn.ctl, 5 * NSEC_PER_SEC);
 	}
-	daemon_usage(churn.daemon.pid, &after);
+	daemon_expect_usage(churn.daemon.pid, &before, &after);
 	printf("# %u sessions: %u fds, %u shared mappings, %.1f MB; afterwards %u, %u, %.1f MB\n", n, live.n_fds,
 	       live.n_shared, (double)live.rss_bytes / 1e6, after.n_fds, after.n_shared,
 	       (double)after.rss_bytes / 1e6);
-	ASSERT_EQ(after.n_fds, before.n_fds);
-	ASSERT_EQ(after.n_shared, before.n_shared);
 	churn_deinit(&churn);
 }
 

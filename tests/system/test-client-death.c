@@ -58,9 +58,9 @@ TEST(sigkill_in_mid_traffic_leaves_nothing)
 	ASSERT(!daemon_is_empty(&ctl));
 	for (int i = 0; i < 4; i++)
 		kill(pids[i], SIGKILL);
-	expect_zero_within_a_second(&ctl);
 	for (int i = 0; i < 4; i++)
 		waitpid(pids[i], NULL, 0);
+	expect_zero_within_a_second(&ctl);
 	close(ready[0]);
 	close(ready[1]);
 	raw_close(&ctl);
@@ -114,15 +114,14 @@ TEST(death_is_noticed_while_another_process_holds_the_socket)
 	ASSERT_EQ(read(ready[0], &c, 1), 1);
 	ASSERT(!daemon_is_empty(&ctl));
 	kill(pid, SIGKILL);
-	expect_zero_within_a_second(&ctl);
 	waitpid(pid, NULL, 0);
+	expect_zero_within_a_second(&ctl);
 	close(hold[1]);
 	close(ready[0]);
 	close(ready[1]);
 	raw_close(&ctl);
 	fixture_daemon_stop(&daemon);
 }
-
 
 /* The wait for the flush is bounded: a NIC that has stopped does not keep a session alive. */
 TEST(stopped_nic_does_not_hold_up_teardown)

@@ -3,7 +3,6 @@
  * Clients in containers. Each has nothing of this system but the socket and the files of the demo; the container is an
  * ordinary user's, also where the tests and the daemon are root's.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
@@ -32,6 +31,7 @@
 #include "tests/lib/raw-client.h"
 #include "tests/lib/test.h"
 #include "tests/system/container.h"
+#include "tests/system/daemon-usage.h"
 #include "tests/system/raw-traffic.h"
 
 /* What a test asks of the process in its container, one letter at a time, and what that answers. */
@@ -250,21 +250,6 @@ static void remote_stop(struct remote *remote)
 	ASSERT_EQ(container_wait(&remote->container), 0);
 }
 
-static unsigned int count_fds(pid_t pid)
-{
-	unsigned int n = 0;
-	char path[32];
-	DIR *dir;
-
-	snprintf(path, sizeof(path), "/proc/%d/fd", pid);
-	dir = opendir(path);
-	ASSERT(dir);
-	while (readdir(dir))
-		n++;
-	closedir(dir);
-	return n;
-}
-
 /* What /proc says of the process with this number here. */
 static void read_proc(pid_t pid, const char *name, char *text, size_t size)
 {
@@ -345,6 +330,23 @@ TEST(identity_of_a_contained_client_is_the_hosts)
 	fixture_daemon_stop(&daemon);
 }
 
+/* The end of a container reaches the daemon a moment later. */
+static void wait_for_sessions(const struct fixture_daemon *daemon, uint32_t n)
+{
+	const struct timespec tick = {.tv_nsec = 5000000};
+	uint64_t end = nsec_now() + 10 * NSEC_PER_SEC;
+	struct msg_status_rep status;
+	struct raw_client ctl;
+
+	raw_connect(&ctl, daemon->socket);
+	raw_hello(&ctl, MSG_ROLE_CONTROL);
+	for (raw_status(&ctl, &status); status.n_sessions != n; raw_status(&ctl, &status)) {
+		ASSERT_LT(nsec_now(), end);
+		nanosleep(&tick, NULL);
+	}
+	raw_close(&ctl);
+}
+
 /* Two containers are two places of one user: together they get no more than that user does. */
 TEST(containers_are_charged_to_the_user_whose_they_are)
 {
@@ -367,6 +369,7 @@ TEST(containers_are_charged_to_the_user_whose_they_are)
 	/* Each sees the other's, as the same user does without containers. */
 	ASSERT_EQ(ask(&a, 'l').r, 3);
 	remote_stop(&b);
+	wait_for_sessions(&daemon, 2);
 	expect_good(ask(&a, 'o'));
 	remote_stop(&a);
 	fixture_daemon_stop(&daemon);
@@ -392,22 +395,11 @@ TEST(others_sessions_are_not_shown_in_a_container)
 	fixture_daemon_stop(&daemon);
 }
 
-static bool all_gone(struct raw_client *ctl)
-{
-	struct msg_status_rep status;
-
-	raw_status(ctl, &status);
-	return !status.n_sessions && !status.n_qps && !status.n_cqs && !status.n_mrs && !status.registered_bytes &&
-	       !status.n_fds;
-}
-
 /* Three sessions, two of them with traffic of processes that init forked; SIGKILL. Nothing is left after a second. */
 static void kill_in_mid_traffic(const struct fixture_daemon *daemon, struct raw_client *ctl)
 {
-	const struct timespec tick = {.tv_nsec = 5000000};
 	struct msg_status_rep status;
 	struct remote remote;
-	uint64_t end;
 
 	remote_start(&remote, daemon);
 	expect_good(ask(&remote, 'o'));
@@ -416,34 +408,25 @@ static void kill_in_mid_traffic(const struct fixture_daemon *daemon, struct raw_
 	raw_status(ctl, &status);
 	ASSERT_EQ(status.n_sessions, 3);
 	container_kill(&remote.container);
-	for (end = nsec_now() + (test_has_sanitizer() ? 5 : 1) * NSEC_PER_SEC; !all_gone(ctl);) {
-		ASSERT_LT(nsec_now(), end);
-		nanosleep(&tick, NULL);
-	}
+	daemon_expect_empty(ctl, NSEC_PER_SEC);
 	close(remote.sock);
 }
 
 TEST(killed_container_leaves_nothing_within_a_second)
 {
-	const struct timespec tick = {.tv_nsec = 5000000};
+	struct daemon_usage before, after;
 	struct fixture_daemon daemon;
 	struct raw_client ctl;
-	unsigned int n_fds;
 
 	fixture_daemon_start(&daemon, NULL);
 	raw_connect(&ctl, daemon.socket);
 	raw_hello(&ctl, MSG_ROLE_CONTROL);
 	/* A NIC keeps some descriptors from its first use on. */
 	kill_in_mid_traffic(&daemon, &ctl);
-	nanosleep(&(struct timespec){.tv_nsec = 300000000}, NULL);
-	n_fds = count_fds(daemon.pid);
+	daemon_usage(daemon.pid, &before);
 	for (int i = 0; i < 3; i++)
 		kill_in_mid_traffic(&daemon, &ctl);
-	/* Some are closed by a thread of their own. */
-	for (uint64_t end = nsec_now() + 5 * NSEC_PER_SEC; count_fds(daemon.pid) > n_fds;) {
-		ASSERT_LT(nsec_now(), end);
-		nanosleep(&tick, NULL);
-	}
+	daemon_expect_usage(daemon.pid, &before, &after);
 	raw_close(&ctl);
 	fixture_daemon_stop(&daemon);
 }
@@ -530,7 +513,7 @@ TEST(client_without_a_number_for_the_daemon_is_served_and_its_death_is_seen)
 	msg_deinit(&rep);
 	ASSERT_OK(kill(client, SIGKILL));
 	ASSERT_EQ(waitpid(client, &status, 0), client);
-	while (!all_gone(&ctl))
+	while (!daemon_is_empty(&ctl))
 		nanosleep(&tick, NULL);
 	raw_close(&ctl);
 	close(until[1]);

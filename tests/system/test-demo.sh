@@ -6,16 +6,18 @@
 set -euo pipefail
 
 case=$1 with_daemon=$2 shmemd=$3 shmemctl=$4 demo=$5
-out=$(mktemp)
-trap 'rm -f "$out"' EXIT
+out=$(mktemp) seconds=$(mktemp)
+trap 'rm -f "$out" "$seconds"' EXIT
 
-run() { # FAULT ARGS...: status in $status, output in $out, whole seconds in $took
-    local fault=$1 start=$SECONDS
+run() { # FAULT ARGS...: status in $status, output in $out, whole seconds that the demo itself ran in $took
+    local fault=$1
     shift
     status=0
     if [ -n "$fault" ]; then export SHMEMD_FAULT=$fault; fi
-    "$with_daemon" "$shmemd" "$shmemctl" "$demo" "$@" >"$out" 2>&1 || status=$?
-    took=$((SECONDS - start))
+    # shellcheck disable=SC2016 # for the inner shell
+    "$with_daemon" "$shmemd" "$shmemctl" bash -c 'status=0; SECONDS=0; "${@:2}" || status=$?; echo $SECONDS >"$1"; exit $status' \
+        timed "$seconds" "$demo" "$@" >"$out" 2>&1 || status=$?
+    took=$(cat "$seconds")
     cat "$out"
 }
 

@@ -19,8 +19,10 @@
 /* Where the time limit is what ends the wait, and where something else must, long before. */
 #define SHORT_NSEC (300 * NSEC_PER_MSEC)
 #define LONG_NSEC (30 * NSEC_PER_SEC)
+/* Of a request to a daemon that hangs. Before it does, all that opens a session has to be done within it. */
+#define REQUEST_NSEC (2 * NSEC_PER_SEC)
 /* Beyond the time limit, or from the cause to its end: what a loaded machine may add. */
-#define SLACK_NSEC (test_has_sanitizer() ? 20 * NSEC_PER_SEC : 5 * NSEC_PER_SEC)
+#define SLACK_NSEC (test_has_sanitizer() ? 20 * NSEC_PER_SEC : 10 * NSEC_PER_SEC)
 
 enum cause {
 	ERROR_CQE, /* what was posted fails at the peer */
@@ -125,7 +127,7 @@ static void host_open(struct health_host_call *call, struct health_lab *lab, uns
 		.limit = cell->status == -EAGAIN || cell->status == -ENOENT || !cell->sentence || !cell->sentence[0]
 				 ? SHORT_NSEC
 				 : LONG_NSEC,
-		.request_limit = cell->status == -ETIMEDOUT ? SHORT_NSEC : LONG_NSEC,
+		.request_limit = cell->status == -ETIMEDOUT ? REQUEST_NSEC : LONG_NSEC,
 	};
 	if (call->wait->kind == HEALTH_EVENT)
 		call->side = lab->sides[i];
@@ -223,7 +225,8 @@ static bool cell_matches(const struct cell *cell, int status, const char *senten
 static unsigned int check_line(enum cause cause, const char *function, const char *scope, const struct cell *cell,
 			       const struct health_host_call *got, const char *sentence)
 {
-	uint64_t max = got->limit == SHORT_NSEC ? SHORT_NSEC + SLACK_NSEC : SLACK_NSEC;
+	uint64_t max = SLACK_NSEC + (got->limit == SHORT_NSEC ? SHORT_NSEC : 0) +
+		       (got->request_limit == REQUEST_NSEC ? REQUEST_NSEC : 0);
 	bool right = cell_matches(cell, got->status, sentence) && got->nsec <= max;
 
 	printf("# %-14s %-36s %-6s %4d  %-74s %6.1f ms%s\n", causes[cause].name, function, scope, got->status, sentence,

@@ -9,7 +9,7 @@
  * The victim's latency is compared between slices in which the attacker waits and slices in which its attempts are
  * refused, in turn. Attempts are PAUSE_NSEC apart: what is measured is what a refused attempt costs somebody
  * else, not how two processes share a CPU (test-tenants floods). A slice is the median of its writes, and a median over
- * slices is compared, at best of three rounds: other work on the machine comes and goes, interference by attempts does
+ * slices is compared, at best of ten rounds: other work on the machine comes and goes, interference by attempts does
  * not.
  */
 #include <sched.h>
@@ -29,6 +29,7 @@
 
 #include "proto/base/nsec.h"
 #include "tests/lib/fixture-daemon.h"
+#include "tests/lib/median.h"
 #include "tests/lib/raw-client.h"
 #include "tests/lib/test.h"
 #include "tests/system/isolation.h"
@@ -36,25 +37,12 @@
 #define PAUSE_NSEC (500 * NSEC_PER_USEC)
 #define SLICE_NSEC (20 * NSEC_PER_MSEC)
 #define N_SLICES 7
-#define N_ROUNDS 3
+#define N_ROUNDS 10
 #define MOST_LATENCY 1.5
 #define GUARD_BYTE 0xa5
 #define N_SAMPLES 4096
 
 /* ---- the victim ---------------------------------------------------------------------------------------------------- */
-
-static int by_value(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
-static double median(double *values, unsigned int n)
-{
-	qsort(values, n, sizeof(*values), by_value);
-	return values[n / 2];
-}
 
 /* One write, polled for without sleep, verified. */
 static double verified_write(struct raw_traffic *t, uint64_t value)

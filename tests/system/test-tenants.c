@@ -9,7 +9,7 @@
  * Two figures are compared, each the median of its slices. The rate for each second of CPU time that the NIC's thread
  * got is what the daemon is answerable for: it does not depend on what else runs on the machine, and must be kept every
  * time. The rate for each second of the clock is what the tenant sees. It must be kept as well, unless others use the
- * machine: then no CPU is idle for the abuser, and the figure is only printed. Rounds that miss are repeated twice;
+ * machine: then no CPU is idle for the abuser, and the figure is only printed. Rounds that miss are repeated;
  * starvation misses every time.
  */
 #include <endian.h>
@@ -29,6 +29,7 @@
 
 #include "proto/base/nsec.h"
 #include "tests/lib/fixture-daemon.h"
+#include "tests/lib/median.h"
 #include "tests/lib/raw-client.h"
 #include "tests/lib/test.h"
 #include "tests/system/daemon-usage.h"
@@ -36,7 +37,7 @@
 
 #define KEEPS_AT_LEAST 0.4
 #define QUIET 0.8 /* CPUs that are idle beside the NIC's thread when nothing else runs */
-#define N_ROUNDS 3
+#define N_ROUNDS 8
 #define N_SLICES 5
 #define SLICE_NSEC (40 * NSEC_PER_MSEC)
 #define TOP_UP_NSEC (300 * NSEC_PER_USEC)
@@ -283,19 +284,6 @@ static void abuser_stop(struct abuser *abuser, bool for_good)
 		waitpid(abuser->pid, &status, 0);
 		abuser->pid = 0;
 	}
-}
-
-static int by_value(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
-static double median(double *values, unsigned int n)
-{
-	qsort(values, n, sizeof(*values), by_value);
-	return values[n / 2];
 }
 
 /* What the abuser has posted is done. */

@@ -211,7 +211,7 @@ static bool await_clients(struct sim *sim)
 	int r = 0;
 
 	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec += 2;
+	until.tv_sec += 10;
 	pthread_mutex_lock(&sim->lock);
 	while (sim->n_ufiles && r == 0)
 		r = pthread_cond_timedwait(&sim->wake, &sim->lock, &until);

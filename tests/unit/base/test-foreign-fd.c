@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Closing a stranger's descriptor takes no longer than it must. */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +13,7 @@
 #include "proto/base/foreign-fd.h"
 #include "proto/base/later.h"
 #include "proto/base/nsec.h"
+#include "tests/lib/strange-fd.h"
 #include "tests/lib/test.h"
 
 #define LINGER_SEC 4
@@ -26,30 +25,12 @@ static bool is_open(int fd)
 	return fcntl(fd, F_GETFD) >= 0;
 }
 
-/* A connection whose other end reads nothing, with more to send than the kernel takes. */
 static int lingering(int *ret_peer)
 {
-	struct sockaddr_in addr = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	struct linger linger = {1, LINGER_SEC};
-	int small = 4096;
-	int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	int sock = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	socklen_t bytes = sizeof(addr);
-	static char data[65536];
+	int sock = strange_fd_lingering(LINGER_SEC, ret_peer);
 
-	if (listener < 0 || bind(listener, (struct sockaddr *)&addr, bytes) < 0)
+	if (sock < 0)
 		test_skip("no TCP here");
-	ASSERT_OK(setsockopt(listener, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small)));
-	ASSERT_OK(setsockopt(sock, SOL_SOCKET, SO_SNDBUF, &small, sizeof(small)));
-	ASSERT_OK(listen(listener, 1));
-	ASSERT_OK(getsockname(listener, (struct sockaddr *)&addr, &bytes));
-	ASSERT(connect(sock, (struct sockaddr *)&addr, bytes) == 0 || errno == EINPROGRESS);
-	*ret_peer = accept(listener, NULL, NULL);
-	ASSERT_GE(*ret_peer, 0);
-	while (send(sock, data, sizeof(data), MSG_NOSIGNAL) > 0)
-		;
-	ASSERT_OK(setsockopt(sock, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)));
-	close(listener);
 	return sock;
 }
 

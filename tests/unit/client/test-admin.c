@@ -15,7 +15,7 @@
 #define PER_REPLY 5u /* entries in one of the fake's replies */
 #define N_BURST 100u
 
-static const struct shmd_client_attr control = {.role = SHMD_ROLE_CONTROL, .timeout_nsec = 5 * NSEC_PER_SEC};
+static const struct shmd_client_attr control = {.role = SHMD_ROLE_CONTROL, .timeout_nsec = 10 * NSEC_PER_SEC};
 
 /* ---- requests without an answer to read ---------------------------------------------------------------------------- */
 
@@ -293,7 +293,7 @@ TEST(drain_is_an_event_of_clients_too)
 
 	ASSERT_OK(fake_open(&fake, NULL, &client));
 	fake_send_event(&fake, MSG_EVENT_DRAIN, 1, "finish");
-	ASSERT_OK(shmd_event_next(client, NSEC_PER_SEC, &event));
+	ASSERT_OK(shmd_event_next(client, 10 * NSEC_PER_SEC, &event));
 	ASSERT_EQ(event.kind, SHMD_EVENT_DRAIN);
 	ASSERT_EQ(event.detail, 1);
 	ASSERT_STREQ(event.text, "finish");

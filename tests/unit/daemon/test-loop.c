@@ -155,8 +155,22 @@ TEST(signal_reaches_the_loop)
 	seen_deinit(&seen);
 }
 
+TEST(signal_that_comes_when_the_loop_has_ended_is_ignored)
+{
+	struct loop_signal *sig;
+	struct seen seen;
+
+	seen_init(&seen);
+	ASSERT_OK(loop_signal_new(seen.loop, SIGUSR1, on_signal, &seen, &sig));
+	loop_signal_free(sig);
+	seen_deinit(&seen);
+	ASSERT_OK(raise(SIGUSR1));
+	ASSERT_EQ(seen.n_signal, 0);
+}
+
 struct slow {
 	struct seen *seen;
+	struct loop_timer *urgent;
 	struct loop_defer *defers[30];
 	unsigned int n_done, done_at_timer;
 };
@@ -166,6 +180,8 @@ static void on_slow(void *arg)
 	struct slow *slow = arg;
 	const struct timespec pause = {.tv_nsec = 20000000};
 
+	if (slow->n_done == 0)
+		ASSERT_OK(loop_timer_arm(slow->urgent, 50000000));
 	nanosleep(&pause, NULL);
 	if (++slow->n_done == 30)
 		loop_stop(slow->seen->loop);
@@ -182,15 +198,13 @@ static void on_urgent(void *arg)
 /* 30 callbacks of 20 ms are due at once; the watchdog's timer is not kept waiting for all of them. */
 TEST(urgent_timer_passes_a_long_turn)
 {
-	struct loop_timer *urgent;
 	struct slow slow = {0};
 	struct seen seen;
 
 	seen_init(&seen);
 	slow.seen = &seen;
-	ASSERT_OK(loop_timer_new(seen.loop, on_urgent, &slow, &urgent));
-	ASSERT_OK(loop_timer_set_urgent(urgent));
-	ASSERT_OK(loop_timer_arm(urgent, 50000000));
+	ASSERT_OK(loop_timer_new(seen.loop, on_urgent, &slow, &slow.urgent));
+	ASSERT_OK(loop_timer_set_urgent(slow.urgent));
 	for (int i = 0; i < 30; i++) {
 		ASSERT_OK(loop_defer_new(seen.loop, on_slow, &slow, &slow.defers[i]));
 		loop_defer_schedule(slow.defers[i]);
@@ -202,6 +216,6 @@ TEST(urgent_timer_passes_a_long_turn)
 	ASSERT_EQ(slow.n_done, 30);
 	for (int i = 0; i < 30; i++)
 		loop_defer_free(slow.defers[i]);
-	loop_timer_free(urgent);
+	loop_timer_free(slow.urgent);
 	seen_deinit(&seen);
 }

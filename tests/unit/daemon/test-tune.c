@@ -6,11 +6,24 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "daemon/log.h"
 #include "daemon/tune.h"
 #include "tests/lib/test.h"
+
+/* In place of the C library's: a kernel whose fs.nr_open was lowered. */
+static bool limit_stays;
+
+int setrlimit(__rlimit_resource_t resource, const struct rlimit *limit)
+{
+	if (!limit_stays)
+		return (int)syscall(SYS_prlimit64, 0, resource, limit, NULL);
+	errno = EPERM;
+	return -1;
+}
 
 struct scene {
 	char path[64];
@@ -125,4 +138,17 @@ TEST(access_under_socket_activation_is_not_said_to_have_changed)
 	ASSERT(is_logged(&s, "have no effect under socket activation"));
 	ASSERT_EQ(s.settings.socket_mode, 0600);
 	scene_deinit(&s);
+}
+
+/* What is kept from connections is a share of what there is. */
+TEST(descriptors_are_as_many_as_the_process_may_really_open)
+{
+	const struct rlimit few = {100, 200};
+	const struct settings settings = {.max_fds = 10};
+
+	ASSERT_OK(setrlimit(RLIMIT_NOFILE, &few));
+	limit_stays = true;
+	ASSERT_EQ(tune_fd_limit(&settings), 100);
+	limit_stays = false;
+	ASSERT_EQ(tune_fd_limit(&settings), 200);
 }

@@ -178,12 +178,20 @@ TEST(a_cq_in_use_by_another_batch_stays)
 	rig_close(&rig);
 }
 
+static uint64_t cpu_nsec(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
+	return nsec_from_timespec(&ts);
+}
+
 TEST(a_thousand_qps_in_one_request)
 {
 	struct nic_qp_info info;
 	struct client c;
 	struct rig rig;
-	uint64_t begin, create_nsec, connect_nsec;
+	uint64_t begin, create_nsec, connect_nsec; /* of CPU: of this thread and the NIC's */
 	struct nic_peer *peers = calloc(1000, sizeof(*peers));
 	unsigned int n_done = 0;
 
@@ -191,18 +199,18 @@ TEST(a_thousand_qps_in_one_request)
 	rig_open(&rig, 1, NULL);
 	client_open_ctx(&c, rig.nic[0], 1);
 	client_reg(&c);
-	begin = nsec_now();
+	begin = cpu_nsec();
 	client_create(&c, 1000, 0);
-	create_nsec = nsec_now() - begin;
+	create_nsec = cpu_nsec() - begin;
 	for (unsigned int i = 0; i < 1000; i++) {
 		ASSERT_GT(client_qpn(&c, i), 1u);
 		ASSERT_LT(client_qpn(&c, i), 0xffffffu);
 		peers[i].qpn = client_qpn(&c, i);
 		peers[i].remote = c.queues->layout.qps[999 - i].addr;
 	}
-	begin = nsec_now();
+	begin = cpu_nsec();
 	ASSERT_OK(rig.nic[0]->ops->connect(c.ctx, 1000, peers, &client_params, &n_done));
-	connect_nsec = nsec_now() - begin;
+	connect_nsec = cpu_nsec() - begin;
 	ASSERT_EQ(n_done, 1000u);
 	ASSERT_OK(rig.nic[0]->ops->qp_query(c.ctx, client_qpn(&c, 500), &info));
 	ASSERT_EQ(info.state, NIC_QPS_RTS);
@@ -584,9 +592,9 @@ TEST(fault_drop_cqe_loses_one)
 	for (int i = 0; i < 3; i++)
 		client_post_inline(&c, 0, 1, &c, 0);
 	client_ring(&c, 0);
-	while (client_poll(&c, 0, &cqe, 100000000))
-		n_cqes++;
-	ASSERT_EQ(n_cqes, 2u);
+	for (; n_cqes < 2; n_cqes++)
+		ASSERT(client_poll(&c, 0, &cqe, CLIENT_LIMIT_NSEC));
+	ASSERT(!client_poll(&c, 0, &cqe, 100000000));
 	client_close(&c);
 	rig_close(&rig);
 }

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -43,6 +44,15 @@ static ino_t inode_of(int fd)
 }
 
 /* n pipes' read ends: each is a file of its own, so that their order can be checked. */
+static int first_free_fd(void)
+{
+	int fd = dup(0);
+
+	ASSERT_GE(fd, 0);
+	close(fd);
+	return fd;
+}
+
 static void make_fds(int *fds, unsigned int n)
 {
 	for (unsigned int i = 0; i < n; i++) {
@@ -250,6 +260,32 @@ TEST(an_oversize_packet_is_refused_with_its_descriptors_closed)
 	before = n_open_fds();
 	send_raw(pair[0], FRAMING_MAX_PACKET_BYTES + 1, sent, 2);
 	ASSERT_ERR(framing_recv(pair[1], in, sizeof(in), &bytes, &fds), EMSGSIZE);
+	ASSERT_EQ(fds.n, 0);
+	ASSERT_EQ(n_open_fds(), before);
+	close_fds(sent, 2);
+	close_pair(pair);
+}
+
+/* It is a request like any other, and its sender can be told. */
+TEST(descriptors_that_there_is_no_place_for_are_no_fault_of_the_packet)
+{
+	struct rlimit limit, less;
+	int pair[2], sent[2];
+	unsigned int before;
+	struct fdlist fds;
+	size_t bytes = 0;
+
+	make_pair(pair);
+	make_fds(sent, 2);
+	fdlist_init(&fds);
+	before = n_open_fds();
+	send_raw(pair[0], 100, sent, 2);
+	ASSERT_OK(getrlimit(RLIMIT_NOFILE, &limit));
+	less = (struct rlimit){(rlim_t)first_free_fd() + 1, limit.rlim_max};
+	ASSERT_OK(setrlimit(RLIMIT_NOFILE, &less));
+	ASSERT_ERR(framing_recv(pair[1], in, sizeof(in), &bytes, &fds), EMFILE);
+	ASSERT_OK(setrlimit(RLIMIT_NOFILE, &limit));
+	ASSERT_EQ(bytes, 100);
 	ASSERT_EQ(fds.n, 0);
 	ASSERT_EQ(n_open_fds(), before);
 	close_fds(sent, 2);

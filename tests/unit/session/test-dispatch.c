@@ -220,6 +220,38 @@ TEST(unknown_request_is_refused_and_the_session_lives)
 	lab_deinit(&lab);
 }
 
+/* The daemon's want is not the client's fault. */
+TEST(request_whose_descriptor_finds_no_place_is_refused_and_the_session_lives)
+{
+	struct rlimit limit, none;
+	int fd = raw_memfd(4096);
+	struct msg req, rep;
+	struct pair pair;
+	struct lab lab;
+
+	lab_init(&lab, 7);
+	pair_init_hello(&pair, &lab, MSG_ROLE_CLIENT);
+	raw_open_nic(&pair.raw, "fake0");
+	msg_init(&req, MSG_MEM_REG_REQ, 0);
+	req.mem_reg_req = (struct msg_mem_reg_req){.kind = MSG_MEM_MEMFD, .length_bytes = 4096};
+	ASSERT_OK(getrlimit(RLIMIT_NOFILE, &limit));
+	none = limit;
+	none.rlim_cur = (rlim_t)dup(pair.raw.sock);
+	close((int)none.rlim_cur);
+	ASSERT_OK(setrlimit(RLIMIT_NOFILE, &none));
+	raw_send(&pair.raw, &req, &fd, 1);
+	ASSERT_OK(raw_recv(&pair.raw, &rep, NULL));
+	ASSERT_EQ(rep.kind, MSG_ERROR_REP);
+	ASSERT_EQ(rep.error_rep.status, SHMD_STATUS_NO_MEMORY);
+	ASSERT_OK(setrlimit(RLIMIT_NOFILE, &limit));
+	raw_expect(&pair.raw, &req, &fd, 1, MSG_MEM_REG_REP, &rep);
+	msg_deinit(&rep);
+	close(fd);
+	pair_deinit(&pair);
+	lab_assert_empty(&lab);
+	lab_deinit(&lab);
+}
+
 /* Sends `req` with these descriptors, saying that there are n_said. */
 static void expect_fds_end(struct msg *req, unsigned int n_said, unsigned int n_fds)
 {

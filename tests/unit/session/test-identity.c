@@ -36,17 +36,18 @@ TEST(death_is_seen_while_a_child_holds_the_socket)
 	_cleanup_close_ int listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), sock = -1;
 	struct identity identity;
 	struct pollfd p;
-	int status, hold[2];
+	int status, hold[2], born[2];
 	pid_t pid;
+	char c;
 
 	ASSERT_OK(pipe(hold));
+	ASSERT_OK(pipe(born));
 	ASSERT_OK(bind(listener, (struct sockaddr *)&addr, size));
 	ASSERT_OK(listen(listener, 1));
 	size = sizeof(addr);
 	ASSERT_OK(getsockname(listener, (struct sockaddr *)&addr, &size));
 	pid = fork();
 	if (pid == 0) {
-		char c;
 		int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
 
 		close(hold[1]);
@@ -54,7 +55,7 @@ TEST(death_is_seen_while_a_child_holds_the_socket)
 			_exit(1);
 		if (fork() == 0) {
 			/* The grandchild keeps fd until the test ends. */
-			_exit(read(hold[0], &c, 1) < 0);
+			_exit(write(born[1], "x", 1) != 1 || read(hold[0], &c, 1) < 0);
 		}
 		pause();
 	}
@@ -67,13 +68,15 @@ TEST(death_is_seen_while_a_child_holds_the_socket)
 		test_skip("this kernel has no pidfd");
 	p = (struct pollfd){.fd = identity.pidfd, .events = POLLIN};
 	ASSERT_EQ(poll(&p, 1, 0), 0);
-	usleep(20000); /* the grandchild is born */
+	ASSERT_EQ(read(born[0], &c, 1), 1);
 	kill(pid, SIGKILL);
 	ASSERT_EQ(waitpid(pid, &status, 0), pid);
-	ASSERT_EQ(poll(&p, 1, 1000), 1);
+	ASSERT_EQ(poll(&p, 1, 10000), 1);
 	p = (struct pollfd){.fd = sock, .events = POLLIN};
 	ASSERT_EQ(poll(&p, 1, 0), 0);
 	close(hold[1]);
+	close(born[0]);
+	close(born[1]);
 	identity_deinit(&identity);
 }
 

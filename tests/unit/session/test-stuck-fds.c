@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Descriptors that nobody manages to close are their sender's, until they are closed. */
-#include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
-#include <netinet/in.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "proto/base/foreign-fd.h"
+#include "proto/base/nsec.h"
+#include "tests/lib/strange-fd.h"
 #include "tests/lib/test.h"
 #include "tests/unit/session/lab.h"
 
@@ -48,29 +49,12 @@ static int n_open_fds(void)
 	return n;
 }
 
-/* A TCP connection that has more to send than its peer takes, and waits a minute when it is closed. */
 static int lingering(int *ret_peer)
 {
-	struct sockaddr_in addr = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	struct linger linger = {1, 60};
-	int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	int sock = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), small = 4096;
-	socklen_t bytes = sizeof(addr);
-	static char data[65536];
+	int sock = strange_fd_lingering(60, ret_peer);
 
-	if (listener < 0 || bind(listener, (struct sockaddr *)&addr, bytes) < 0)
+	if (sock < 0)
 		test_skip("no TCP here");
-	ASSERT_OK(setsockopt(listener, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small)));
-	ASSERT_OK(setsockopt(sock, SOL_SOCKET, SO_SNDBUF, &small, sizeof(small)));
-	ASSERT_OK(listen(listener, 1));
-	ASSERT_OK(getsockname(listener, (struct sockaddr *)&addr, &bytes));
-	ASSERT(connect(sock, (struct sockaddr *)&addr, bytes) == 0 || errno == EINPROGRESS);
-	*ret_peer = accept(listener, NULL, NULL);
-	ASSERT_GE(*ret_peer, 0);
-	while (send(sock, data, sizeof(data), MSG_NOSIGNAL) > 0)
-		;
-	ASSERT_OK(setsockopt(sock, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)));
-	close(listener);
 	return sock;
 }
 
@@ -281,6 +265,7 @@ static void move_and_recount(struct pair *pair, struct lab *lab)
 /* Also when its sessions have ended. Who reads is counted no longer. */
 TEST(descriptors_that_a_user_leaves_unread_are_bounded_and_delay_nobody_else)
 {
+	uint64_t end = nsec_now() + 10 * NSEC_PER_SEC;
 	struct pair hogs[2], more, other;
 	struct lab lab;
 
@@ -304,7 +289,8 @@ TEST(descriptors_that_a_user_leaves_unread_are_bounded_and_delay_nobody_else)
 	read_hello(&other);
 
 	read_hello(&hogs[0]);
-	session_writable(more.session);
+	while (session_stalled(more.session) && nsec_now() < end)
+		session_writable(more.session);
 	ASSERT(!session_stalled(more.session));
 	read_hello(&more);
 	ASSERT_EQ(lab.registry.unread.n_ended, 1);
@@ -314,6 +300,38 @@ TEST(descriptors_that_a_user_leaves_unread_are_bounded_and_delay_nobody_else)
 	pair_deinit(&other);
 	lab_assert_empty(&lab);
 	ASSERT_EQ(lab.registry.unread.n_ended, 0);
+	lab_deinit(&lab);
+}
+
+/* Hundreds of replies may wait, and each is tried a hundred times a second. */
+TEST(replies_that_wait_for_room_look_at_others_seldom)
+{
+	uint64_t begin, end = nsec_now() + 10 * NSEC_PER_SEC;
+	const struct list *first;
+	struct pair pairs[40];
+	struct lab lab;
+	bool looked;
+
+	lab_init(&lab, 1000);
+	lab.registry.quota.max_unread_fds = 39;
+	for (int i = 0; i < 40; i++) {
+		pair_init(&pairs[i], &lab);
+		ask_hello(&pairs[i]);
+	}
+	ASSERT(session_stalled(pairs[39].session));
+	/* Unless it was interrupted for long. */
+	do {
+		begin = nsec_now();
+		lab.registry.unread.looked_nsec = begin;
+		first = lab.registry.unread.sockets.next;
+		for (int i = 0; i < 3; i++)
+			session_writable(pairs[39].session);
+		looked = lab.registry.unread.sockets.next != first;
+	} while (nsec_now() - begin >= NSEC_PER_MSEC && nsec_now() < end);
+	ASSERT(!looked);
+	for (int i = 0; i < 40; i++)
+		pair_deinit(&pairs[i]);
+	lab_assert_empty(&lab);
 	lab_deinit(&lab);
 }
 
@@ -365,6 +383,66 @@ TEST(a_client_that_sends_its_own_socket_leaves_nothing)
 	pair.raw.pump = NULL;
 	raw_send_bytes(&pair.raw, "x", 1, &pair.raw.sock, 1);
 	pair_deinit(&pair);
+	lab_assert_empty(&lab);
+	lab_deinit(&lab);
+}
+
+/* Its thread has a packet in hand when the client has read: what is behind that packet is for nobody else. */
+TEST(thread_that_drops_what_was_not_read_is_alone_at_the_socket)
+{
+	struct attack attack = {0};
+	struct pair pair;
+	struct lab lab;
+
+	/* What nobody reads is cut off. */
+	if (test_emulator())
+		test_skip("qemu-user leaks descriptors when ancillary data is cut off");
+	lab_init(&lab, MAX_FDS);
+	pair_init(&pair, &lab);
+	ask_hello(&pair);
+	pair.raw.pump = NULL;
+	for (int i = 0; i < 2; i++) {
+		int fd = next_fd(&attack);
+
+		raw_send_bytes(&pair.raw, "x", 1, &fd, 1);
+		raw_send_bytes(&pair.raw, "x", 1, NULL, 0);
+		close(fd);
+	}
+	pair.session = session_free(pair.session);
+	read_hello(&pair);
+	unread_look(&lab.registry.unread, 1);
+	ASSERT_EQ(lab.registry.unread.n_ended, 0);
+	quota_collect(&lab.registry.quota);
+	ASSERT_EQ(lab.registry.quota.total.n[QUOTA_FDS], 1);
+	for (int i = 0; i < 2; i++)
+		close(attack.peers[i]);
+	raw_close(&pair.raw);
+	lab_assert_empty(&lab);
+	lab_deinit(&lab);
+}
+
+/* A session cannot end in a way that its descriptors are counted no more: with its own socket in the packet, as above. */
+TEST(session_that_ends_while_there_are_no_descriptors_keeps_its_place_until_it_is_read)
+{
+	struct rlimit limit, none;
+	struct pair pair;
+	struct lab lab;
+
+	lab_init(&lab, MAX_FDS);
+	pair_init(&pair, &lab);
+	ask_hello(&pair);
+	pair.raw.pump = NULL;
+	raw_send_bytes(&pair.raw, "x", 1, &pair.raw.sock, 1);
+	ASSERT_OK(getrlimit(RLIMIT_NOFILE, &limit));
+	none = (struct rlimit){0, limit.rlim_max};
+	ASSERT_OK(setrlimit(RLIMIT_NOFILE, &none));
+	pair.session = session_free(pair.session);
+	unread_look(&lab.registry.unread, 1);
+	ASSERT_EQ(lab.registry.unread.n_ended, 1);
+	ASSERT_EQ(lab.registry.quota.total.n[QUOTA_CONNECTIONS], 1);
+	ASSERT_OK(setrlimit(RLIMIT_NOFILE, &limit));
+	raw_close(&pair.raw);
+	unread_look(&lab.registry.unread, 1);
 	lab_assert_empty(&lab);
 	lab_deinit(&lab);
 }
