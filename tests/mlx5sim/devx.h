@@ -146,7 +146,8 @@ struct devx_event {
 	uint8_t eqe[64];
 };
 
-static inline void read_event(struct mlx5dv_devx_event_channel *channel, struct devx_event *ret_event)
+static inline void read_event(struct mlx5dv_devx_event_channel *channel,
+			      struct devx_event *ret_event)
 {
 	ASSERT_EQ(mlx5dv_devx_get_event(channel, (void *)ret_event, sizeof(*ret_event)),
 		  (ssize_t)sizeof(*ret_event));
@@ -206,12 +207,12 @@ static inline void make_pd(struct end *end)
 static inline void cq_command(const struct end *end, struct command *cmd)
 {
 	begin(cmd, OP_CREATE_CQ, 0x110, 0x10);
-	put(cmd->in, 0x80 + 0x06, 1, 1); /* dbr_umem_valid */
+	put(cmd->in, 0x80 + 0x06, 1, 1);		   /* dbr_umem_valid */
 	put(cmd->in, 0x80 + 0x20, 32, end->umem->umem_id); /* dbr_umem_id */
-	put(cmd->in, 0x80 + 0x63, 5, LOG_CQES); /* log_cq_size */
-	put(cmd->in, 0x80 + 0x68, 24, end->uar->page_id); /* uar_page */
-	put(cmd->in, 0x80 + 0xb8, 8, end->eqn); /* c_eqn */
-	put(cmd->in, 0x80 + 0x1c0, 64, CQ_DBREC_AT); /* dbr_addr */
+	put(cmd->in, 0x80 + 0x63, 5, LOG_CQES);		   /* log_cq_size */
+	put(cmd->in, 0x80 + 0x68, 24, end->uar->page_id);  /* uar_page */
+	put(cmd->in, 0x80 + 0xb8, 8, end->eqn);		   /* c_eqn */
+	put(cmd->in, 0x80 + 0x1c0, 64, CQ_DBREC_AT);	   /* dbr_addr */
 	put(cmd->in, 0x280, 64, CQ_AT);
 	put(cmd->in, 0x2c0, 32, end->umem->umem_id);
 	put(cmd->in, 0x2e0, 1, 1);
@@ -234,19 +235,19 @@ static inline void make_cq(struct end *end)
 static inline void qp_command(const struct end *end, struct command *cmd)
 {
 	begin(cmd, OP_CREATE_QP, 0x110, 0x10);
-	put(cmd->in, QPC + 0x08, 8, 0); /* st: RC */
-	put(cmd->in, QPC + 0x13, 2, 3); /* pm_state: migrated */
-	put(cmd->in, QPC + 0x28, 24, end->pdn); /* pd */
-	put(cmd->in, QPC + 0x49, 4, LOG_RQ); /* log_rq_size */
-	put(cmd->in, QPC + 0x4d, 3, 0); /* log_rq_stride: 16 bytes */
-	put(cmd->in, QPC + 0x51, 4, LOG_SQ); /* log_sq_size */
-	put(cmd->in, QPC + 0x58, 2, 1); /* ts_format: default */
-	put(cmd->in, QPC + 0x68, 24, end->uar->page_id); /* uar_page */
-	put(cmd->in, QPC + 0x88, 24, 0xabc); /* user_index */
-	put(cmd->in, QPC + 0x3e8, 24, end->cqn); /* cqn_snd */
-	put(cmd->in, QPC + 0x4e8, 24, end->cqn); /* cqn_rcv */
-	put(cmd->in, QPC + 0x500, 64, QP_DBREC_AT); /* dbr_addr */
-	put(cmd->in, QPC + 0x683, 1, 1); /* dbr_umem_valid */
+	put(cmd->in, QPC + 0x08, 8, 0);			   /* st: RC */
+	put(cmd->in, QPC + 0x13, 2, 3);			   /* pm_state: migrated */
+	put(cmd->in, QPC + 0x28, 24, end->pdn);		   /* pd */
+	put(cmd->in, QPC + 0x49, 4, LOG_RQ);		   /* log_rq_size */
+	put(cmd->in, QPC + 0x4d, 3, 0);			   /* log_rq_stride: 16 bytes */
+	put(cmd->in, QPC + 0x51, 4, LOG_SQ);		   /* log_sq_size */
+	put(cmd->in, QPC + 0x58, 2, 1);			   /* ts_format: default */
+	put(cmd->in, QPC + 0x68, 24, end->uar->page_id);   /* uar_page */
+	put(cmd->in, QPC + 0x88, 24, 0xabc);		   /* user_index */
+	put(cmd->in, QPC + 0x3e8, 24, end->cqn);	   /* cqn_snd */
+	put(cmd->in, QPC + 0x4e8, 24, end->cqn);	   /* cqn_rcv */
+	put(cmd->in, QPC + 0x500, 64, QP_DBREC_AT);	   /* dbr_addr */
+	put(cmd->in, QPC + 0x683, 1, 1);		   /* dbr_umem_valid */
 	put(cmd->in, QPC + 0x720, 32, end->umem->umem_id); /* dbr_umem_id */
 	put(cmd->in, 0x800, 64, RQ_AT);
 	put(cmd->in, 0x840, 32, end->umem->umem_id);
@@ -270,15 +271,15 @@ static inline void mkey_command(const struct end *end, struct command *cmd)
 {
 	begin(cmd, OP_CREATE_MKEY, 0x110, 0x10);
 	put(cmd->in, 0x61, 1, 1);
-	put(cmd->in, MKC + 0x11, 5, 0x1f); /* a, rw, rr, lw, lr */
-	put(cmd->in, MKC + 0x16, 2, 1); /* access_mode_1_0: MTT */
-	put(cmd->in, MKC + 0x20, 24, 0xffffff); /* qpn: any */
-	put(cmd->in, MKC + 0x38, 8, 0x5a); /* mkey_7_0 */
-	put(cmd->in, MKC + 0x68, 24, end->pdn); /* pd */
-	put(cmd->in, MKC + 0x80, 64, DATA_IOVA); /* start_addr */
+	put(cmd->in, MKC + 0x11, 5, 0x1f);	  /* a, rw, rr, lw, lr */
+	put(cmd->in, MKC + 0x16, 2, 1);		  /* access_mode_1_0: MTT */
+	put(cmd->in, MKC + 0x20, 24, 0xffffff);	  /* qpn: any */
+	put(cmd->in, MKC + 0x38, 8, 0x5a);	  /* mkey_7_0 */
+	put(cmd->in, MKC + 0x68, 24, end->pdn);	  /* pd */
+	put(cmd->in, MKC + 0x80, 64, DATA_IOVA);  /* start_addr */
 	put(cmd->in, MKC + 0xc0, 64, DATA_BYTES); /* len */
-	put(cmd->in, MKC + 0x1a0, 32, 2); /* translations_octword_size: four pages */
-	put(cmd->in, MKC + 0x1da, 6, 12); /* log_page_size */
+	put(cmd->in, MKC + 0x1a0, 32, 2);	  /* translations_octword_size: four pages */
+	put(cmd->in, MKC + 0x1da, 6, 12);	  /* log_page_size */
 	put(cmd->in, 0x300, 32, 2);
 	put(cmd->in, 0x320, 32, end->umem->umem_id);
 	put(cmd->in, 0x340, 64, DATA_AT);
@@ -310,8 +311,8 @@ static inline void end_open(struct end *end, unsigned int nic)
 	end->uar = mlx5dv_devx_alloc_uar(end->context, MLX5DV_UAR_ALLOC_TYPE_BF);
 	ASSERT(end->uar);
 	end->doorbell = end->uar->reg_addr;
-	end->umem = mlx5dv_devx_umem_reg(end->context, end->memory, END_BYTES,
-					 IBV_ACCESS_LOCAL_WRITE);
+	end->umem =
+		mlx5dv_devx_umem_reg(end->context, end->memory, END_BYTES, IBV_ACCESS_LOCAL_WRITE);
 	ASSERT(end->umem);
 	make_pd(end);
 }
@@ -356,7 +357,7 @@ static inline void init_command(const struct end *end, struct command *cmd)
 {
 	begin(cmd, OP_RST2INIT, 0x110, 0x10);
 	put(cmd->in, 0x48, 24, end->qpn);
-	put(cmd->in, QPC + 0x13, 2, 3); /* pm_state */
+	put(cmd->in, QPC + 0x13, 2, 3);	 /* pm_state */
 	put(cmd->in, QPC + 0x48c, 4, 3); /* atomic_mode: up to 8 bytes */
 	put(cmd->in, QPC + 0x490, 3, 7); /* rre, rwe, rae */
 	put(cmd->in, ADS + 0x128, 8, 1); /* vhca_port_num */
@@ -371,16 +372,16 @@ static inline void rtr_command(const struct end *end, const struct end *peer, st
 	ASSERT_EQ(ibv_query_gid(peer->context, 1, GID_INDEX, &gid), 0);
 	begin(cmd, OP_INIT2RTR, 0x110, 0x10);
 	put(cmd->in, 0x48, 24, end->qpn);
-	put(cmd->in, QPC + 0x40, 3, IBV_MTU_1024); /* mtu */
-	put(cmd->in, QPC + 0x43, 5, 30); /* log_msg_max */
-	put(cmd->in, QPC + 0xa8, 24, peer->qpn); /* remote_qpn */
-	put(cmd->in, QPC + 0x488, 3, 4); /* log_rra_max */
-	put(cmd->in, QPC + 0x4a3, 5, 1); /* min_rnr_nak */
-	put(cmd->in, QPC + 0x4a8, 24, 0x123); /* next_rcv_psn */
-	put(cmd->in, ADS + 0x48, 8, GID_INDEX); /* src_addr_index */
-	put(cmd->in, ADS + 0x58, 8, 64); /* hop_limit */
+	put(cmd->in, QPC + 0x40, 3, IBV_MTU_1024);	 /* mtu */
+	put(cmd->in, QPC + 0x43, 5, 30);		 /* log_msg_max */
+	put(cmd->in, QPC + 0xa8, 24, peer->qpn);	 /* remote_qpn */
+	put(cmd->in, QPC + 0x488, 3, 4);		 /* log_rra_max */
+	put(cmd->in, QPC + 0x4a3, 5, 1);		 /* min_rnr_nak */
+	put(cmd->in, QPC + 0x4a8, 24, 0x123);		 /* next_rcv_psn */
+	put(cmd->in, ADS + 0x48, 8, GID_INDEX);		 /* src_addr_index */
+	put(cmd->in, ADS + 0x58, 8, 64);		 /* hop_limit */
 	memcpy(cmd->in + (ADS + 0x80) / 8, gid.raw, 16); /* rgid_rip */
-	put(cmd->in, ADS + 0x110, 16, 0xc000); /* udp_sport */
+	put(cmd->in, ADS + 0x110, 16, 0xc000);		 /* udp_sport */
 	put(cmd->in, ADS + 0x128, 8, 1);
 	memcpy(cmd->in + (ADS + 0x130) / 8, mac, 6); /* rmac */
 }
@@ -389,12 +390,12 @@ static inline void rts_command(const struct end *end, struct command *cmd)
 {
 	begin(cmd, OP_RTR2RTS, 0x110, 0x10);
 	put(cmd->in, 0x48, 24, end->qpn);
-	put(cmd->in, QPC + 0x380, 4, 0); /* log_ack_req_freq */
-	put(cmd->in, QPC + 0x388, 3, 4); /* log_sra_max */
-	put(cmd->in, QPC + 0x38d, 3, 7); /* retry_count */
-	put(cmd->in, QPC + 0x390, 3, 7); /* rnr_retry */
+	put(cmd->in, QPC + 0x380, 4, 0);      /* log_ack_req_freq */
+	put(cmd->in, QPC + 0x388, 3, 4);      /* log_sra_max */
+	put(cmd->in, QPC + 0x38d, 3, 7);      /* retry_count */
+	put(cmd->in, QPC + 0x390, 3, 7);      /* rnr_retry */
 	put(cmd->in, QPC + 0x3c8, 24, 0x123); /* next_send_psn */
-	put(cmd->in, ADS + 0x40, 5, 14); /* ack_timeout */
+	put(cmd->in, ADS + 0x40, 5, 14);      /* ack_timeout */
 }
 
 static inline void connect_to(const struct end *end, const struct end *peer)

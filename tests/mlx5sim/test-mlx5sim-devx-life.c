@@ -12,10 +12,11 @@
 
 /* ---- events ---- */
 
-static struct mlx5dv_devx_event_channel *make_channel(struct ibv_context *context,
-						      enum mlx5dv_devx_create_event_channel_flags flags)
+static struct mlx5dv_devx_event_channel *
+make_channel(struct ibv_context *context, enum mlx5dv_devx_create_event_channel_flags flags)
 {
-	struct mlx5dv_devx_event_channel *channel = mlx5dv_devx_create_event_channel(context, flags);
+	struct mlx5dv_devx_event_channel *channel =
+		mlx5dv_devx_create_event_channel(context, flags);
 
 	ASSERT(channel);
 	return channel;
@@ -32,7 +33,8 @@ TEST(subscribed_events_are_read_with_cookie_and_entry)
 
 	pair_init(ends);
 	channel = make_channel(ends[1].context, 0);
-	ASSERT_EQ(mlx5dv_devx_subscribe_devx_event(channel, ends[1].cq, sizeof(comp), &comp, 11), 0);
+	ASSERT_EQ(mlx5dv_devx_subscribe_devx_event(channel, ends[1].cq, sizeof(comp), &comp, 11),
+		  0);
 	ASSERT_EQ(mlx5dv_devx_subscribe_devx_event(channel, ends[1].qp, 2, &access, 12), 0);
 	ASSERT_EQ(mlx5dv_devx_subscribe_devx_event(channel, NULL, 2, &port, 13), 0);
 	ASSERT_EQ(mlx5dv_devx_subscribe_devx_event(channel, ends[1].qp, 2, &unknown, 14), EINVAL);
@@ -73,15 +75,15 @@ static struct mlx5dv_devx_obj *make_rmp(const struct end *end, uint32_t *ret_srq
 
 	begin(&cmd, OP_CREATE_RMP, 0x110, 0x10);
 	put(cmd.in, rmp + 0x08, 4, 1); /* state: ready */
-	put(cmd.in, wq + 0x00, 4, 0); /* wq_type: linked list */
+	put(cmd.in, wq + 0x00, 4, 0);  /* wq_type: linked list */
 	put(cmd.in, wq + 0x48, 24, end->pdn);
-	put(cmd.in, wq + 0x80, 64, QP_DBREC_AT); /* dbr_addr */
-	put(cmd.in, wq + 0x10c, 4, 5); /* log_wq_stride: 32 bytes */
-	put(cmd.in, wq + 0x11b, 5, 4); /* log_wq_sz */
-	put(cmd.in, wq + 0x120, 2, 3); /* dbr_umem_valid, wq_umem_valid */
+	put(cmd.in, wq + 0x80, 64, QP_DBREC_AT);	 /* dbr_addr */
+	put(cmd.in, wq + 0x10c, 4, 5);			 /* log_wq_stride: 32 bytes */
+	put(cmd.in, wq + 0x11b, 5, 4);			 /* log_wq_sz */
+	put(cmd.in, wq + 0x120, 2, 3);			 /* dbr_umem_valid, wq_umem_valid */
 	put(cmd.in, wq + 0x140, 32, end->umem->umem_id); /* dbr_umem_id */
 	put(cmd.in, wq + 0x160, 32, end->umem->umem_id); /* wq_umem_id */
-	put(cmd.in, wq + 0x180, 64, RQ_AT); /* wq_umem_offset */
+	put(cmd.in, wq + 0x180, 64, RQ_AT);		 /* wq_umem_offset */
 	srq = create(end->context, &cmd);
 	ASSERT(srq);
 	*ret_srqn = (uint32_t)get(cmd.out, 0x48, 24);
@@ -302,7 +304,8 @@ TEST(second_process_drives_the_queue_by_command_fd_also_when_its_maker_was_kille
 }
 
 /* One method, as libmlx5 would call it. 0 or errno. */
-static int call(int cmd_fd, uint16_t object, uint16_t method, const struct ib_uverbs_attr *attrs, uint16_t n)
+static int call(int cmd_fd, uint16_t object, uint16_t method, const struct ib_uverbs_attr *attrs,
+		uint16_t n)
 {
 	struct ib_uverbs_ioctl_hdr *hdr = calloc(1, sizeof(*hdr) + n * sizeof(attrs[0]));
 	int r;

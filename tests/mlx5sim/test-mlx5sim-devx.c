@@ -198,7 +198,8 @@ TEST(unknown_commands_bits_and_lengths_are_refused_with_status_and_syndrome)
 	struct end end;
 
 	end_init(&end, 0);
-	begin(&cmd, 0x904, 0x110, 0x10); /* CREATE_SQ: uverbs lets it through, the firmware has none */
+	begin(&cmd, 0x904, 0x110,
+	      0x10); /* CREATE_SQ: uverbs lets it through, the firmware has none */
 	ASSERT_EQ(create_fails(end.context, &cmd), STATUS_BAD_OP);
 	begin(&cmd, OP_QUERY_QP, 0x10, 0x10); /* not a command that makes something */
 	ASSERT(!create(end.context, &cmd));
@@ -240,35 +241,35 @@ TEST(values_out_of_range_are_refused)
 		uint64_t value;
 		uint32_t status;
 	} cases[] = {
-		{0, 0x80 + 0x63, 5, 23, STATUS_BAD_PARAM}, /* log_cq_size */
-		{0, 0x80 + 0x63, 5, 10, STATUS_BAD_PARAM}, /* ring beyond the umem */
-		{0, 0x80 + 0xb8, 8, 99, STATUS_BAD_RES}, /* c_eqn */
+		{0, 0x80 + 0x63, 5, 23, STATUS_BAD_PARAM},    /* log_cq_size */
+		{0, 0x80 + 0x63, 5, 10, STATUS_BAD_PARAM},    /* ring beyond the umem */
+		{0, 0x80 + 0xb8, 8, 99, STATUS_BAD_RES},      /* c_eqn */
 		{0, 0x80 + 0x68, 24, 0x7777, STATUS_BAD_RES}, /* uar_page */
 		{0, 0x80 + 0x20, 32, 0x7777, STATUS_BAD_RES}, /* dbr_umem_id */
-		{0, 0x80 + 0x1c0, 64, 4, STATUS_BAD_PARAM}, /* dbr_addr */
+		{0, 0x80 + 0x1c0, 64, 4, STATUS_BAD_PARAM},   /* dbr_addr */
 		{0, 0x80 + 0x1c0, 64, END_BYTES, STATUS_BAD_PARAM},
 		{0, 0x280, 64, 32, STATUS_BAD_PARAM}, /* cq_umem_offset */
 		{0, 0x280, 64, UINT64_MAX - 63, STATUS_BAD_PARAM},
-		{1, QPC + 0x08, 8, 7, STATUS_BAD_PARAM}, /* st */
-		{1, QPC + 0x28, 24, 0x7777, STATUS_BAD_RES}, /* pd */
-		{1, QPC + 0x51, 4, 15, STATUS_BAD_PARAM}, /* rings beyond the umem */
-		{1, QPC + 0x68, 24, 0x7777, STATUS_BAD_RES}, /* uar_page */
+		{1, QPC + 0x08, 8, 7, STATUS_BAD_PARAM},      /* st */
+		{1, QPC + 0x28, 24, 0x7777, STATUS_BAD_RES},  /* pd */
+		{1, QPC + 0x51, 4, 15, STATUS_BAD_PARAM},     /* rings beyond the umem */
+		{1, QPC + 0x68, 24, 0x7777, STATUS_BAD_RES},  /* uar_page */
 		{1, QPC + 0x3e8, 24, 0x7777, STATUS_BAD_RES}, /* cqn_snd */
 		{1, QPC + 0x4e8, 24, 0x7777, STATUS_BAD_RES}, /* cqn_rcv */
-		{1, QPC + 0x565, 3, 2, STATUS_BAD_PARAM}, /* rq_type */
-		{1, QPC + 0x565, 3, 1, STATUS_BAD_RES}, /* rq_type: an SRQ, and none is named */
-		{1, QPC + 0x60, 8, 77, STATUS_BAD_RES}, /* counter_set_id */
-		{1, QPC + 0x58, 2, 2, STATUS_BAD_PARAM}, /* ts_format: real time */
-		{2, MKC + 0x16, 2, 2, STATUS_BAD_PARAM}, /* access mode: KLM */
-		{2, MKC + 0x14, 1, 0, STATUS_BAD_PARAM}, /* lw, with rw set */
+		{1, QPC + 0x565, 3, 2, STATUS_BAD_PARAM},     /* rq_type */
+		{1, QPC + 0x565, 3, 1, STATUS_BAD_RES},	  /* rq_type: an SRQ, and none is named */
+		{1, QPC + 0x60, 8, 77, STATUS_BAD_RES},	  /* counter_set_id */
+		{1, QPC + 0x58, 2, 2, STATUS_BAD_PARAM},  /* ts_format: real time */
+		{2, MKC + 0x16, 2, 2, STATUS_BAD_PARAM},  /* access mode: KLM */
+		{2, MKC + 0x14, 1, 0, STATUS_BAD_PARAM},  /* lw, with rw set */
 		{2, MKC + 0x20, 24, 5, STATUS_BAD_PARAM}, /* qpn */
 		{2, MKC + 0x68, 24, 0x7777, STATUS_BAD_RES}, /* pd */
-		{2, MKC + 0xc0, 64, 0, STATUS_BAD_PARAM}, /* len */
+		{2, MKC + 0xc0, 64, 0, STATUS_BAD_PARAM},    /* len */
 		{2, MKC + 0xc0, 64, DATA_BYTES + 1, STATUS_BAD_PARAM},
 		{2, MKC + 0x1a0, 32, 1, STATUS_BAD_PARAM}, /* too few translations */
-		{2, MKC + 0x1da, 6, 3, STATUS_BAD_PARAM}, /* log_page_size */
-		{2, 0x320, 32, 0x7777, STATUS_BAD_RES}, /* mkey_umem_id */
-		{2, 0x340, 64, 0x800, STATUS_BAD_PARAM}, /* mkey_umem_offset */
+		{2, MKC + 0x1da, 6, 3, STATUS_BAD_PARAM},  /* log_page_size */
+		{2, 0x320, 32, 0x7777, STATUS_BAD_RES},	   /* mkey_umem_id */
+		{2, 0x340, 64, 0x800, STATUS_BAD_PARAM},   /* mkey_umem_offset */
 	};
 	struct command cmd;
 	struct end end;
@@ -537,17 +538,17 @@ TEST(capabilities_agree_with_verbs)
 #define CAP(bit, width) get(out, 0x80 + (bit), width)
 	ASSERT_EQ(ibv_query_device(context, &attr), 0);
 	query_cap(context, 0, out);
-	ASSERT_EQ(1u << CAP(0x9b, 5), attr.max_qp); /* log_max_qp */
-	ASSERT_EQ(1u << CAP(0x88, 8), attr.max_qp_wr); /* log_max_qp_sz */
-	ASSERT_EQ(1u << CAP(0xdb, 5), attr.max_cq); /* log_max_cq */
-	ASSERT_EQ(1u << CAP(0xea, 6), attr.max_mr); /* log_max_mkey */
-	ASSERT_EQ(1u << CAP(0x32b, 5), attr.max_pd); /* log_max_pd */
+	ASSERT_EQ(1u << CAP(0x9b, 5), attr.max_qp);		  /* log_max_qp */
+	ASSERT_EQ(1u << CAP(0x88, 8), attr.max_qp_wr);		  /* log_max_qp_sz */
+	ASSERT_EQ(1u << CAP(0xdb, 5), attr.max_cq);		  /* log_max_cq */
+	ASSERT_EQ(1u << CAP(0xea, 6), attr.max_mr);		  /* log_max_mkey */
+	ASSERT_EQ(1u << CAP(0x32b, 5), attr.max_pd);		  /* log_max_pd */
 	ASSERT_EQ(1u << CAP(0x14a, 6), attr.max_qp_init_rd_atom); /* log_max_ra_req_qp */
-	ASSERT_EQ(CAP(0x1b6, 2), 1); /* port_type: Ethernet */
-	ASSERT_EQ(CAP(0x1b8, 8), 1); /* num_ports */
-	ASSERT_EQ(CAP(0x1fc, 4), 1); /* cqe_version */
-	ASSERT_EQ(CAP(0x26b, 5), 9); /* log_bf_reg_size */
-	ASSERT_EQ(CAP(0x21a, 1), 1); /* dct */
+	ASSERT_EQ(CAP(0x1b6, 2), 1);				  /* port_type: Ethernet */
+	ASSERT_EQ(CAP(0x1b8, 8), 1);				  /* num_ports */
+	ASSERT_EQ(CAP(0x1fc, 4), 1);				  /* cqe_version */
+	ASSERT_EQ(CAP(0x26b, 5), 9);				  /* log_bf_reg_size */
+	ASSERT_EQ(CAP(0x21a, 1), 1);				  /* dct */
 	query_cap(context, 3, out);
 	ASSERT_EQ(CAP(0x90, 16), 0xf); /* atomic_operations */
 	query_cap(context, 4, out);

@@ -96,8 +96,8 @@ int devx_create(struct call *call)
 
 int devx_destroy(struct call *call)
 {
-	struct object *object = object_get(
-		call->ufile, OBJECT_DEVX, call_u64(call, MLX5_IB_ATTR_DEVX_OBJ_DESTROY_HANDLE));
+	struct object *object = object_get(call->ufile, OBJECT_DEVX,
+					   call_u64(call, MLX5_IB_ATTR_DEVX_OBJ_DESTROY_HANDLE));
 
 	if (!object)
 		return call_refuse(call, -ENOENT, "no such object");
@@ -126,7 +126,8 @@ static int begin_on_object(struct call *call, uint16_t handle_id, uint16_t in_id
 	if (fw_object_of(ret_cmd, &made_by, &number) &&
 	    (object->opcode != made_by || object->number != number)) {
 		free(ret_cmd->out);
-		return call_refuse(call, -EINVAL, "the command is for another object, 0x%x", number);
+		return call_refuse(call, -EINVAL, "the command is for another object, 0x%x",
+				   number);
 	}
 	return 0;
 }

@@ -110,8 +110,7 @@ void event_forget(struct sim *sim, struct list *subscriptions)
 	sim_lock(sim);
 	list_splice_tail(&gone, subscriptions);
 	sim_unlock(sim);
-	list_for_each_entry_safe(sub, next, &gone, link)
-		subscription_free(sub);
+	list_for_each_entry_safe(sub, next, &gone, link) subscription_free(sub);
 }
 
 /* ---- subscribing ----------------------------------------------------------------------------------------------- */
@@ -163,8 +162,7 @@ static int subscribe(struct call *call, struct list *to, struct channel *channel
 	channel->object.users++;
 	if (call_has(call, MLX5_IB_ATTR_DEVX_SUBSCRIBE_EVENT_FD_NUM))
 		sub->eventfd = upcall_get_fd(
-			call->reply,
-			(int)call_u64(call, MLX5_IB_ATTR_DEVX_SUBSCRIBE_EVENT_FD_NUM));
+			call->reply, (int)call_u64(call, MLX5_IB_ATTR_DEVX_SUBSCRIBE_EVENT_FD_NUM));
 	if (sub->eventfd < 0 && call_has(call, MLX5_IB_ATTR_DEVX_SUBSCRIBE_EVENT_FD_NUM)) {
 		subscription_free(sub);
 		return call_refuse(call, -EBADF, "no such descriptor");
@@ -217,7 +215,8 @@ int devx_channel_alloc(struct call *call)
 	if (!call->ufile->has_context)
 		return call_refuse(call, -EINVAL, "no context");
 	if (flags & ~(uint64_t)MLX5_IB_UAPI_DEVX_CR_EV_CH_FLAGS_OMIT_DATA)
-		return call_refuse(call, -EINVAL, "unknown flags 0x%llx", (unsigned long long)flags);
+		return call_refuse(call, -EINVAL, "unknown flags 0x%llx",
+				   (unsigned long long)flags);
 	r = channel_new(call->ufile, &channel);
 	if (r < 0)
 		return r;

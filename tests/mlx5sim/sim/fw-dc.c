@@ -11,21 +11,48 @@
 #include "tests/mlx5sim/sim/pd-mr.h"
 #include "tests/mlx5sim/sim/srq.h"
 
-const uint32_t fw_wq_fields[] = {
-	PRM_WQ_WQ_TYPE,	      PRM_WQ_LWM,	    PRM_WQ_PD,		  PRM_WQ_UAR_PAGE,
-	PRM_WQ_DBR_ADDR,      PRM_WQ_LOG_WQ_STRIDE, PRM_WQ_LOG_WQ_PG_SZ,  PRM_WQ_LOG_WQ_SZ,
-	PRM_WQ_DBR_UMEM_VALID, PRM_WQ_WQ_UMEM_VALID, PRM_WQ_DBR_UMEM_ID, PRM_WQ_WQ_UMEM_ID,
-	PRM_WQ_WQ_UMEM_OFFSET, 0};
+const uint32_t fw_wq_fields[] = {PRM_WQ_WQ_TYPE,
+				 PRM_WQ_LWM,
+				 PRM_WQ_PD,
+				 PRM_WQ_UAR_PAGE,
+				 PRM_WQ_DBR_ADDR,
+				 PRM_WQ_LOG_WQ_STRIDE,
+				 PRM_WQ_LOG_WQ_PG_SZ,
+				 PRM_WQ_LOG_WQ_SZ,
+				 PRM_WQ_DBR_UMEM_VALID,
+				 PRM_WQ_WQ_UMEM_VALID,
+				 PRM_WQ_DBR_UMEM_ID,
+				 PRM_WQ_WQ_UMEM_ID,
+				 PRM_WQ_WQ_UMEM_OFFSET,
+				 0};
 
 /* Scatter to CQE is a permission: what is small goes where the receive says, and CQEs do not say otherwise. */
-const uint32_t fw_dct_fields[] = {
-	PRM_DCTC_USER_INDEX, PRM_DCTC_CQN,	     PRM_DCTC_COUNTER_SET_ID, PRM_DCTC_ATOMIC_MODE,
-	PRM_DCTC_RRE,	     PRM_DCTC_RWE,	     PRM_DCTC_RAE,	      PRM_DCTC_LATENCY_SENSITIVE,
-	PRM_DCTC_RLKEY,	     PRM_DCTC_FULL_HANDSHAKE, PRM_DCTC_MIN_RNR_NAK,   PRM_DCTC_SRQN,
-	PRM_DCTC_PD,	     PRM_DCTC_TCLASS,	     PRM_DCTC_FLOW_LABEL,     PRM_DCTC_DC_ACCESS_KEY,
-	PRM_DCTC_MTU,	     PRM_DCTC_PORT,	     PRM_DCTC_PKEY_INDEX,     PRM_DCTC_MY_ADDR_INDEX,
-	PRM_DCTC_HOP_LIMIT,  PRM_DCTC_ETH_PRIO,	     PRM_DCTC_ECN,	      PRM_DCTC_DSCP,
-	PRM_DCTC_CS_RES,     0};
+const uint32_t fw_dct_fields[] = {PRM_DCTC_USER_INDEX,
+				  PRM_DCTC_CQN,
+				  PRM_DCTC_COUNTER_SET_ID,
+				  PRM_DCTC_ATOMIC_MODE,
+				  PRM_DCTC_RRE,
+				  PRM_DCTC_RWE,
+				  PRM_DCTC_RAE,
+				  PRM_DCTC_LATENCY_SENSITIVE,
+				  PRM_DCTC_RLKEY,
+				  PRM_DCTC_FULL_HANDSHAKE,
+				  PRM_DCTC_MIN_RNR_NAK,
+				  PRM_DCTC_SRQN,
+				  PRM_DCTC_PD,
+				  PRM_DCTC_TCLASS,
+				  PRM_DCTC_FLOW_LABEL,
+				  PRM_DCTC_DC_ACCESS_KEY,
+				  PRM_DCTC_MTU,
+				  PRM_DCTC_PORT,
+				  PRM_DCTC_PKEY_INDEX,
+				  PRM_DCTC_MY_ADDR_INDEX,
+				  PRM_DCTC_HOP_LIMIT,
+				  PRM_DCTC_ETH_PRIO,
+				  PRM_DCTC_ECN,
+				  PRM_DCTC_DSCP,
+				  PRM_DCTC_CS_RES,
+				  0};
 
 #define WQ(name) (PRM_CREATE_RMP_IN_RMPC + PRM_RMPC_WQ + PRM_WQ_##name)
 #define DCTC(name) (PRM_CREATE_DCT_IN_DCTC + PRM_DCTC_##name)
@@ -74,9 +101,9 @@ static int make_rmp(struct fw_cmd *cmd, struct srq *srq)
 	srq->pd = container_of(object, struct pd, object);
 	srq->log2_wqes = (uint32_t)fw_get(cmd, WQ(LOG_WQ_SZ));
 	srq->log2_stride = (uint32_t)fw_get(cmd, WQ(LOG_WQ_STRIDE));
-	attr.ring = fw_umem(cmd, WQ(WQ_UMEM_ID), WQ(WQ_UMEM_OFFSET),
-			    (uint64_t)1 << (srq->log2_wqes + srq->log2_stride), false,
-			    &srq->ring_umem);
+	attr.ring =
+		fw_umem(cmd, WQ(WQ_UMEM_ID), WQ(WQ_UMEM_OFFSET),
+			(uint64_t)1 << (srq->log2_wqes + srq->log2_stride), false, &srq->ring_umem);
 	if (!attr.ring)
 		return -EREMOTEIO;
 	attr.dbrec = fw_umem(cmd, WQ(DBR_UMEM_ID), WQ(DBR_ADDR), 4, false, &srq->dbrec_umem);

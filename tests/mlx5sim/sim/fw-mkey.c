@@ -8,12 +8,23 @@
 #include "tests/mlx5sim/sim/pd-mr.h"
 
 /* Relaxed ordering is a permission; nothing here is out of order. */
-const uint32_t fw_mkey_fields[] = {
-	PRM_MKC_ACCESS_MODE_4_2, PRM_MKC_RELAXED_ORDERING_WRITE, PRM_MKC_A,	  PRM_MKC_RW,
-	PRM_MKC_RR,		 PRM_MKC_LW,			 PRM_MKC_LR,	  PRM_MKC_ACCESS_MODE_1_0,
-	PRM_MKC_QPN,		 PRM_MKC_MKEY_7_0,		 PRM_MKC_PD,	  PRM_MKC_START_ADDR,
-	PRM_MKC_LEN,		 PRM_MKC_TRANSLATION_OCTWORDS,	 PRM_MKC_RELAXED_ORDERING_READ,
-	PRM_MKC_LOG_PAGE_SIZE,	 0};
+const uint32_t fw_mkey_fields[] = {PRM_MKC_ACCESS_MODE_4_2,
+				   PRM_MKC_RELAXED_ORDERING_WRITE,
+				   PRM_MKC_A,
+				   PRM_MKC_RW,
+				   PRM_MKC_RR,
+				   PRM_MKC_LW,
+				   PRM_MKC_LR,
+				   PRM_MKC_ACCESS_MODE_1_0,
+				   PRM_MKC_QPN,
+				   PRM_MKC_MKEY_7_0,
+				   PRM_MKC_PD,
+				   PRM_MKC_START_ADDR,
+				   PRM_MKC_LEN,
+				   PRM_MKC_TRANSLATION_OCTWORDS,
+				   PRM_MKC_RELAXED_ORDERING_READ,
+				   PRM_MKC_LOG_PAGE_SIZE,
+				   0};
 
 #define MKC(name) (PRM_CREATE_MKEY_IN_MKC + PRM_MKC_##name)
 #define MTTS_PER_OCTWORD 2u

@@ -9,13 +9,17 @@
 #include "tests/mlx5sim/sim/address.h"
 #include "tests/mlx5sim/sim/fw-qp.h"
 
-const uint32_t fw_path_fields[] = {
-	PRM_ADS_FL,	   PRM_ADS_FREE_AR,	   PRM_ADS_PKEY_INDEX, PRM_ADS_GRH,
-	PRM_ADS_MLID,	   PRM_ADS_RLID,	   PRM_ADS_ACK_TIMEOUT, PRM_ADS_SRC_ADDR_INDEX,
-	PRM_ADS_LOG_RTM,   PRM_ADS_STAT_RATE,	   PRM_ADS_HOP_LIMIT,  PRM_ADS_TCLASS,
-	PRM_ADS_FLOW_LABEL, PRM_ADS_RGID,	   PRM_ADS_ECN,	       PRM_ADS_DSCP,
-	PRM_ADS_UDP_SPORT, PRM_ADS_ETH_PRIO,	   PRM_ADS_SL,	       PRM_ADS_PORT,
-	PRM_ADS_RMAC,	   0};
+const uint32_t fw_path_fields[] = {PRM_ADS_FL,		PRM_ADS_FREE_AR,
+				   PRM_ADS_PKEY_INDEX,	PRM_ADS_GRH,
+				   PRM_ADS_MLID,	PRM_ADS_RLID,
+				   PRM_ADS_ACK_TIMEOUT, PRM_ADS_SRC_ADDR_INDEX,
+				   PRM_ADS_LOG_RTM,	PRM_ADS_STAT_RATE,
+				   PRM_ADS_HOP_LIMIT,	PRM_ADS_TCLASS,
+				   PRM_ADS_FLOW_LABEL,	PRM_ADS_RGID,
+				   PRM_ADS_ECN,		PRM_ADS_DSCP,
+				   PRM_ADS_UDP_SPORT,	PRM_ADS_ETH_PRIO,
+				   PRM_ADS_SL,		PRM_ADS_PORT,
+				   PRM_ADS_RMAC,	0};
 
 #define QPC(name) (PRM_MODIFY_QP_IN_QPC + PRM_QPC_##name)
 #define PATH(name) (PRM_MODIFY_QP_IN_QPC + PRM_QPC_PATH + PRM_ADS_##name)
@@ -25,21 +29,43 @@ const uint32_t fw_path_fields[] = {
 #define ANY_STATE 8
 
 /* Fields that a transition always takes; kept for queries. */
-static const uint32_t init_fields[] = {
-	PRM_QPC_PM_STATE, PRM_QPC_RRE, PRM_QPC_RWE, PRM_QPC_RAE, PRM_QPC_ATOMIC_MODE, PRM_QPC_Q_KEY,
-	PRM_QPC_DC_ACCESS_KEY, PRM_QPC_PATH + PRM_ADS_PORT, PRM_QPC_PATH + PRM_ADS_PKEY_INDEX, 0};
-static const uint32_t rtr_fields[] = {
-	PRM_QPC_MTU, PRM_QPC_LOG_MSG_MAX, PRM_QPC_REMOTE_QPN, PRM_QPC_NEXT_RCV_PSN,
-	PRM_QPC_LOG_RRA_MAX, PRM_QPC_MIN_RNR_NAK, PRM_QPC_PATH + PRM_ADS_GRH,
-	PRM_QPC_PATH + PRM_ADS_MLID, PRM_QPC_PATH + PRM_ADS_RLID,
-	PRM_QPC_PATH + PRM_ADS_SRC_ADDR_INDEX, PRM_QPC_PATH + PRM_ADS_STAT_RATE,
-	PRM_QPC_PATH + PRM_ADS_HOP_LIMIT, PRM_QPC_PATH + PRM_ADS_TCLASS,
-	PRM_QPC_PATH + PRM_ADS_FLOW_LABEL, PRM_QPC_PATH + PRM_ADS_DSCP,
-	PRM_QPC_PATH + PRM_ADS_UDP_SPORT, PRM_QPC_PATH + PRM_ADS_ETH_PRIO,
-	PRM_QPC_PATH + PRM_ADS_SL, PRM_QPC_PATH + PRM_ADS_RMAC, 0};
-static const uint32_t rts_fields[] = {
-	PRM_QPC_NEXT_SEND_PSN, PRM_QPC_LOG_SRA_MAX, PRM_QPC_RETRY_COUNT, PRM_QPC_RNR_RETRY,
-	PRM_QPC_LOG_ACK_REQ_FREQ, PRM_QPC_PATH + PRM_ADS_ACK_TIMEOUT, 0};
+static const uint32_t init_fields[] = {PRM_QPC_PM_STATE,
+				       PRM_QPC_RRE,
+				       PRM_QPC_RWE,
+				       PRM_QPC_RAE,
+				       PRM_QPC_ATOMIC_MODE,
+				       PRM_QPC_Q_KEY,
+				       PRM_QPC_DC_ACCESS_KEY,
+				       PRM_QPC_PATH + PRM_ADS_PORT,
+				       PRM_QPC_PATH + PRM_ADS_PKEY_INDEX,
+				       0};
+static const uint32_t rtr_fields[] = {PRM_QPC_MTU,
+				      PRM_QPC_LOG_MSG_MAX,
+				      PRM_QPC_REMOTE_QPN,
+				      PRM_QPC_NEXT_RCV_PSN,
+				      PRM_QPC_LOG_RRA_MAX,
+				      PRM_QPC_MIN_RNR_NAK,
+				      PRM_QPC_PATH + PRM_ADS_GRH,
+				      PRM_QPC_PATH + PRM_ADS_MLID,
+				      PRM_QPC_PATH + PRM_ADS_RLID,
+				      PRM_QPC_PATH + PRM_ADS_SRC_ADDR_INDEX,
+				      PRM_QPC_PATH + PRM_ADS_STAT_RATE,
+				      PRM_QPC_PATH + PRM_ADS_HOP_LIMIT,
+				      PRM_QPC_PATH + PRM_ADS_TCLASS,
+				      PRM_QPC_PATH + PRM_ADS_FLOW_LABEL,
+				      PRM_QPC_PATH + PRM_ADS_DSCP,
+				      PRM_QPC_PATH + PRM_ADS_UDP_SPORT,
+				      PRM_QPC_PATH + PRM_ADS_ETH_PRIO,
+				      PRM_QPC_PATH + PRM_ADS_SL,
+				      PRM_QPC_PATH + PRM_ADS_RMAC,
+				      0};
+static const uint32_t rts_fields[] = {PRM_QPC_NEXT_SEND_PSN,
+				      PRM_QPC_LOG_SRA_MAX,
+				      PRM_QPC_RETRY_COUNT,
+				      PRM_QPC_RNR_RETRY,
+				      PRM_QPC_LOG_ACK_REQ_FREQ,
+				      PRM_QPC_PATH + PRM_ADS_ACK_TIMEOUT,
+				      0};
 static const uint32_t no_fields[] = {0};
 
 struct transition {
@@ -56,26 +82,45 @@ struct transition {
 #define SET_RTS_RC (ENGINE_QP_SET_RETRY | ENGINE_QP_SET_SQ_PSN | ENGINE_QP_SET_RD_ATOMIC)
 
 static const struct transition transitions[] = {
-	{PRM_OP_RST2INIT_QP, ENGINE_QP_RST, ENGINE_QP_INIT, 0, init_fields,
+	{PRM_OP_RST2INIT_QP,
+	 ENGINE_QP_RST,
+	 ENGINE_QP_INIT,
+	 0,
+	 init_fields,
 	 {ENGINE_QP_SET_ACCESS, ENGINE_QP_SET_ACCESS, ENGINE_QP_SET_QKEY}},
-	{PRM_OP_INIT2INIT_QP, ENGINE_QP_INIT, ENGINE_QP_INIT,
+	{PRM_OP_INIT2INIT_QP,
+	 ENGINE_QP_INIT,
+	 ENGINE_QP_INIT,
 	 OPT_ACCESS | PRM_QP_OPT_PKEY_INDEX | PRM_QP_OPT_Q_KEY | PRM_QP_OPT_PORT |
 		 PRM_QP_OPT_COUNTER_SET,
-	 no_fields, {0}},
-	{PRM_OP_INIT2RTR_QP, ENGINE_QP_INIT, ENGINE_QP_RTR,
-	 OPT_ACCESS | PRM_QP_OPT_PKEY_INDEX | PRM_QP_OPT_Q_KEY | PRM_QP_OPT_COUNTER_SET, rtr_fields,
+	 no_fields,
+	 {0}},
+	{PRM_OP_INIT2RTR_QP,
+	 ENGINE_QP_INIT,
+	 ENGINE_QP_RTR,
+	 OPT_ACCESS | PRM_QP_OPT_PKEY_INDEX | PRM_QP_OPT_Q_KEY | PRM_QP_OPT_COUNTER_SET,
+	 rtr_fields,
 	 {SET_RTR_RC, ENGINE_QP_SET_PATH | ENGINE_QP_SET_RQ_PSN}},
-	{PRM_OP_RTR2RTS_QP, ENGINE_QP_RTR, ENGINE_QP_RTS,
+	{PRM_OP_RTR2RTS_QP,
+	 ENGINE_QP_RTR,
+	 ENGINE_QP_RTS,
 	 OPT_ACCESS | PRM_QP_OPT_RNR_TIMEOUT | PRM_QP_OPT_PM_STATE | PRM_QP_OPT_Q_KEY |
 		 PRM_QP_OPT_COUNTER_SET,
 	 rts_fields,
 	 {SET_RTS_RC, ENGINE_QP_SET_SQ_PSN, ENGINE_QP_SET_SQ_PSN, 0, 0, SET_RTS_RC}},
-	{PRM_OP_RTS2RTS_QP, ENGINE_QP_RTS, ENGINE_QP_RTS,
+	{PRM_OP_RTS2RTS_QP,
+	 ENGINE_QP_RTS,
+	 ENGINE_QP_RTS,
 	 OPT_ACCESS | PRM_QP_OPT_RNR_TIMEOUT | PRM_QP_OPT_PM_STATE | PRM_QP_OPT_Q_KEY |
 		 PRM_QP_OPT_COUNTER_SET,
-	 no_fields, {0}},
-	{PRM_OP_SQERR2RTS_QP, ENGINE_QP_SQER, ENGINE_QP_RTS, OPT_ACCESS | PRM_QP_OPT_Q_KEY,
-	 no_fields, {0}},
+	 no_fields,
+	 {0}},
+	{PRM_OP_SQERR2RTS_QP,
+	 ENGINE_QP_SQER,
+	 ENGINE_QP_RTS,
+	 OPT_ACCESS | PRM_QP_OPT_Q_KEY,
+	 no_fields,
+	 {0}},
 	{PRM_OP_2ERR_QP, ANY_STATE, ENGINE_QP_ERR, 0, no_fields, {0}},
 	{PRM_OP_2RST_QP, ANY_STATE, ENGINE_QP_RST, 0, no_fields, {0}},
 };
@@ -168,7 +213,8 @@ static int check_rtr(struct fw_cmd *cmd, const struct fw_qp *qp)
 	if (mtu < 1 || mtu > 5)
 		return fw_fail(cmd, PRM_STATUS_BAD_PARAM, QPC(MTU), "MTU %u", (unsigned int)mtu);
 	if (fw_get(cmd, QPC(LOG_MSG_MAX)) > 30)
-		return fw_fail(cmd, PRM_STATUS_BAD_PARAM, QPC(LOG_MSG_MAX), "messages of 2^%u bytes",
+		return fw_fail(cmd, PRM_STATUS_BAD_PARAM, QPC(LOG_MSG_MAX),
+			       "messages of 2^%u bytes",
 			       (unsigned int)fw_get(cmd, QPC(LOG_MSG_MAX)));
 	if (fw_get(cmd, QPC(LOG_RRA_MAX)) > RD_ATOMIC_LOG_MAX)
 		return fw_fail(cmd, PRM_STATUS_BAD_PARAM, QPC(LOG_RRA_MAX),
@@ -237,7 +283,8 @@ static void translate(const struct fw_cmd *cmd, const uint8_t *qpc, struct engin
 	if (peer)
 		memcpy(mod->dest_gid, peer->gids[0], 16);
 	else
-		sim_log(cmd->nic->sim, "mlx5_%d uid %u: the path leads nowhere: what is sent is lost",
+		sim_log(cmd->nic->sim,
+			"mlx5_%d uid %u: the path leads nowhere: what is sent is lost",
 			cmd->nic->index, cmd->call->ufile->uid);
 	cmd->nic->lose_next_route = !peer;
 }

@@ -13,22 +13,49 @@
  * Of all QP commands: a client may fill in what its transition does not look at. Hints (latency, page size, message
  * size) and permissions (reserved key, scatter to CQE) change nothing here; secondary paths, signatures, streams and the rest of the context are refused.
  */
-const uint32_t fw_qp_fields[] = {
-	PRM_QPC_ST,		PRM_QPC_PM_STATE,	PRM_QPC_LATENCY_SENSITIVE,
-	PRM_QPC_PD,		PRM_QPC_MTU,		PRM_QPC_LOG_MSG_MAX,
-	PRM_QPC_LOG_RQ_SIZE,	PRM_QPC_LOG_RQ_STRIDE,	PRM_QPC_NO_SQ,
-	PRM_QPC_LOG_SQ_SIZE,	PRM_QPC_TS_FORMAT,	PRM_QPC_RLKEY,
-	PRM_QPC_COUNTER_SET_ID, PRM_QPC_UAR_PAGE,	PRM_QPC_FULL_HANDSHAKE,
-	PRM_QPC_USER_INDEX,	PRM_QPC_LOG_PAGE_SIZE,	PRM_QPC_REMOTE_QPN,
-	PRM_QPC_LOG_ACK_REQ_FREQ, PRM_QPC_LOG_SRA_MAX,	PRM_QPC_RETRY_COUNT,
-	PRM_QPC_RNR_RETRY,	PRM_QPC_FRE,		PRM_QPC_NEXT_SEND_PSN,
-	PRM_QPC_CQN_SND,	PRM_QPC_LOG_RRA_MAX,	PRM_QPC_ATOMIC_MODE,
-	PRM_QPC_RRE,		PRM_QPC_RWE,		PRM_QPC_RAE,
-	PRM_QPC_MIN_RNR_NAK,	PRM_QPC_NEXT_RCV_PSN,	PRM_QPC_CQN_RCV,
-	PRM_QPC_DBR_ADDR,	PRM_QPC_Q_KEY,		PRM_QPC_RQ_TYPE,
-	PRM_QPC_SRQN,		PRM_QPC_DC_ACCESS_KEY,	PRM_QPC_DBR_UMEM_VALID,
-	PRM_QPC_DBR_UMEM_ID,	PRM_QPC_CS_REQ,		PRM_QPC_CS_RES,
-	0};
+const uint32_t fw_qp_fields[] = {PRM_QPC_ST,
+				 PRM_QPC_PM_STATE,
+				 PRM_QPC_LATENCY_SENSITIVE,
+				 PRM_QPC_PD,
+				 PRM_QPC_MTU,
+				 PRM_QPC_LOG_MSG_MAX,
+				 PRM_QPC_LOG_RQ_SIZE,
+				 PRM_QPC_LOG_RQ_STRIDE,
+				 PRM_QPC_NO_SQ,
+				 PRM_QPC_LOG_SQ_SIZE,
+				 PRM_QPC_TS_FORMAT,
+				 PRM_QPC_RLKEY,
+				 PRM_QPC_COUNTER_SET_ID,
+				 PRM_QPC_UAR_PAGE,
+				 PRM_QPC_FULL_HANDSHAKE,
+				 PRM_QPC_USER_INDEX,
+				 PRM_QPC_LOG_PAGE_SIZE,
+				 PRM_QPC_REMOTE_QPN,
+				 PRM_QPC_LOG_ACK_REQ_FREQ,
+				 PRM_QPC_LOG_SRA_MAX,
+				 PRM_QPC_RETRY_COUNT,
+				 PRM_QPC_RNR_RETRY,
+				 PRM_QPC_FRE,
+				 PRM_QPC_NEXT_SEND_PSN,
+				 PRM_QPC_CQN_SND,
+				 PRM_QPC_LOG_RRA_MAX,
+				 PRM_QPC_ATOMIC_MODE,
+				 PRM_QPC_RRE,
+				 PRM_QPC_RWE,
+				 PRM_QPC_RAE,
+				 PRM_QPC_MIN_RNR_NAK,
+				 PRM_QPC_NEXT_RCV_PSN,
+				 PRM_QPC_CQN_RCV,
+				 PRM_QPC_DBR_ADDR,
+				 PRM_QPC_Q_KEY,
+				 PRM_QPC_RQ_TYPE,
+				 PRM_QPC_SRQN,
+				 PRM_QPC_DC_ACCESS_KEY,
+				 PRM_QPC_DBR_UMEM_VALID,
+				 PRM_QPC_DBR_UMEM_ID,
+				 PRM_QPC_CS_REQ,
+				 PRM_QPC_CS_RES,
+				 0};
 
 #define QPC(name) (PRM_CREATE_QP_IN_QPC + PRM_QPC_##name)
 #define LOG_RING_MAX 15
@@ -311,8 +338,8 @@ static struct rings sizes(const struct fw_cmd *cmd)
 	struct rings rings = {0};
 
 	if (fw_get(cmd, QPC(RQ_TYPE)) == PRM_RQ_OWN)
-		rings.rq_bytes = (uint64_t)16
-				 << (fw_get(cmd, QPC(LOG_RQ_SIZE)) + fw_get(cmd, QPC(LOG_RQ_STRIDE)));
+		rings.rq_bytes = (uint64_t)16 << (fw_get(cmd, QPC(LOG_RQ_SIZE)) +
+						  fw_get(cmd, QPC(LOG_RQ_STRIDE)));
 	if (!fw_get(cmd, QPC(NO_SQ)))
 		rings.sq_bytes = (uint64_t)SHMD_WQEBB_BYTES << fw_get(cmd, QPC(LOG_SQ_SIZE));
 	return rings;
@@ -360,7 +387,8 @@ static int enter(struct fw_qp *qp, struct engine_qp_attr *attr)
 	attr->user_index = (uint32_t)prm_get(qp->qpc, PRM_QPC_USER_INDEX);
 	attr->send_cqn = qp->send_cq->cqn;
 	attr->recv_cqn = qp->recv_cq->cqn;
-	attr->has_srq = qp->srq && qp->type != ENGINE_QP_DCI; /* which may name one, and takes nothing of it */
+	attr->has_srq = qp->srq &&
+			qp->type != ENGINE_QP_DCI; /* which may name one, and takes nothing of it */
 	attr->srqn = attr->has_srq ? qp->srq->srqn : 0;
 	attr->ud_mtu_bytes = nic->sim->ethernet ? 1024 : 4096;
 	sim_lock(nic->sim);

@@ -22,11 +22,11 @@ struct fw_qp {
 	struct srq *srq;
 	struct uar *uar;
 	struct umem *ring_umem, *dbrec_umem;
-	uint32_t *dbrec; /* receive counter, send counter */
+	uint32_t *dbrec;	 /* receive counter, send counter */
 	struct counter *counter; /* NULL: none */
 	enum engine_qp_type type;
-	uint32_t qpn;		     /* 0: not in the engine */
-	uint8_t qpc[PRM_QPC_BYTES];  /* what was set, from all commands */
+	uint32_t qpn;		    /* 0: not in the engine */
+	uint8_t qpc[PRM_QPC_BYTES]; /* what was set, from all commands */
 };
 
 /*

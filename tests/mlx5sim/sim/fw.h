@@ -113,7 +113,7 @@ int fw_query_rmp(struct fw_cmd *cmd);
 int fw_arm_rq(struct fw_cmd *cmd);
 
 /* Of the table of commands: what each takes. Ends with a zero. */
-extern const uint32_t fw_qp_fields[], fw_path_fields[], fw_cq_fields[], fw_mkey_fields[], fw_dct_fields[],
-	fw_wq_fields[];
+extern const uint32_t fw_qp_fields[], fw_path_fields[], fw_cq_fields[], fw_mkey_fields[],
+	fw_dct_fields[], fw_wq_fields[];
 
 #endif

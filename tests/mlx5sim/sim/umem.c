@@ -72,7 +72,8 @@ static int answer(struct call *call, const struct umem *umem)
 	int r = call_out(call, MLX5_IB_ATTR_DEVX_UMEM_REG_OUT_ID, &id, sizeof(id));
 
 	return r < 0 ? r
-		     : call_set_handle(call, MLX5_IB_ATTR_DEVX_UMEM_REG_HANDLE, umem->object.handle);
+		     : call_set_handle(call, MLX5_IB_ATTR_DEVX_UMEM_REG_HANDLE,
+				       umem->object.handle);
 }
 
 int umem_reg(struct call *call)
@@ -113,9 +114,8 @@ int umem_reg(struct call *call)
 
 int umem_dereg(struct call *call)
 {
-	struct object *object =
-		object_get(call->ufile, OBJECT_UMEM,
-			   call_u64(call, MLX5_IB_ATTR_DEVX_UMEM_DEREG_HANDLE));
+	struct object *object = object_get(call->ufile, OBJECT_UMEM,
+					   call_u64(call, MLX5_IB_ATTR_DEVX_UMEM_DEREG_HANDLE));
 
 	if (!object)
 		return call_refuse(call, -ENOENT, "no such umem");
@@ -138,8 +138,9 @@ void *fw_umem(struct fw_cmd *cmd, uint32_t id_field, uint32_t offset_field, uint
 	umem = container_of(object, struct umem, object);
 	if (offset > umem->bytes || bytes > umem->bytes - offset) {
 		fw_fail(cmd, PRM_STATUS_BAD_PARAM, offset_field,
-			"0x%llx bytes at 0x%llx of a umem of 0x%llx bytes", (unsigned long long)bytes,
-			(unsigned long long)offset, (unsigned long long)umem->bytes);
+			"0x%llx bytes at 0x%llx of a umem of 0x%llx bytes",
+			(unsigned long long)bytes, (unsigned long long)offset,
+			(unsigned long long)umem->bytes);
 		return NULL;
 	}
 	if (writable && !umem->writable) {
