@@ -44,24 +44,11 @@ int framing_setup(int sock)
 	return setsockopt(sock, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes)) < 0 ? -errno : 0;
 }
 
-/* include/uapi/asm-generic/socket.h of Linux 6.16 and later; the same number on x86-64 and aarch64. */
-#ifndef SO_PASSRIGHTS
-#define SO_PASSRIGHTS 83
-#endif
-
 int framing_set_passing(int sock, bool on)
 {
 	int value = on;
 
 	return setsockopt(sock, SOL_SOCKET, SO_PASSRIGHTS, &value, sizeof(value)) < 0 ? -errno : 0;
-}
-
-bool framing_is_passing(int sock)
-{
-	int value = 1;
-	socklen_t bytes = sizeof(value);
-
-	return getsockopt(sock, SOL_SOCKET, SO_PASSRIGHTS, &value, &bytes) < 0 || value;
 }
 
 static void add_fds(struct msghdr *header, union control *control, const int *fds,

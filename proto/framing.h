@@ -55,7 +55,10 @@ bool framing_next_has_fds(int sock);
  * to it, and sending one against it fails at the sender. -ENOPROTOOPT: the kernel cannot (before Linux 6.16); then it may.
  */
 int framing_set_passing(int sock, bool on);
-bool framing_is_passing(int sock);
+/* include/uapi/asm-generic/socket.h of Linux 6.16 and later; the same number on x86-64 and aarch64. */
+#ifndef SO_PASSRIGHTS
+#define SO_PASSRIGHTS 83
+#endif
 
 /* Options both sides rely on, for a socket that was accepted or made by socketpair. 0 or negative errno. */
 int framing_setup(int sock);
