@@ -64,7 +64,7 @@ run_deps
 expect 'with sudo -n: apt-get is asked' grep -q '^install .*meson' "$scratch/apt"
 
 # All there: each probe finds what it looks for.
-for name in cc c++ clang git ninja pkg-config python3 protoc-c aarch64-linux-gnu-gcc qemu-aarch64 ibv_devinfo ib_write_bw mandoc zsh; do command_that "$name" 'exit 0'; done
+for name in cc c++ clang git ninja pkg-config python3 protoc-c aarch64-linux-gnu-gcc qemu-aarch64 ibv_devinfo ib_write_bw ucx_perftest mandoc zsh; do command_that "$name" 'exit 0'; done
 command_that meson 'echo 1.0.1'
 run_deps --ci
 expect 'all there: exit status 0' [ "$status" = 0 ]
