@@ -14,6 +14,9 @@ command_that() { # command_that NAME SHELL...
     chmod +x "$scratch/bin/$1"
 }
 
+# What this machine has decides nothing.
+export PYVERBS_TESTS=$scratch/pyverbs DISTRIBUTION_PYTHON=$scratch/bin/python3
+
 run_deps() { # run_deps ARGUMENT...; status in $status, words in $said
     : >"$scratch/apt"
     status=0
@@ -55,6 +58,7 @@ expect 'as root, and apt-get did not help: exit status 2' [ "$status" = 2 ]
 
 run_deps --ci
 expect '--ci: clang is asked for' grep -q clang "$scratch/apt"
+expect '--ci: rdma-core and its tests are asked for' grep -q 'path-include=/usr/share/doc/rdma-core/.* python3-pyverbs' "$scratch/apt"
 expect '--ci: what it can use is asked for too' grep -q mandoc "$scratch/apt"
 expect '--ci: and is missed by nobody' says 'optional and missing: libsystemd-dev'
 
@@ -66,6 +70,10 @@ expect 'with sudo -n: apt-get is asked' grep -q '^install .*meson' "$scratch/apt
 # All there: each probe finds what it looks for.
 for name in cc c++ clang git ninja pkg-config python3 protoc-c aarch64-linux-gnu-gcc qemu-aarch64 ibv_devinfo ib_write_bw ucx_perftest mandoc zsh; do command_that "$name" 'exit 0'; done
 command_that meson 'echo 1.0.1'
+run_deps --ci
+expect 'pyverbs without its tests is a missing one' says 'missing: python3-pyverbs'
+mkdir "$PYVERBS_TESTS"
+touch "$PYVERBS_TESTS/run_tests.py"
 run_deps --ci
 expect 'all there: exit status 0' [ "$status" = 0 ]
 expect 'all there: nothing is installed' not apt_was_asked
