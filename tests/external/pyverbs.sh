@@ -43,7 +43,7 @@ chmod +x "$tmp/bin/ip"
 with_interface='mkdir -p "$MLX5SIM_ROOT/sys/class/infiniband/mlx5_0/device/net/sim0" && exec "$@"'
 
 run() { # run TEST...: the home is empty, so no file of a user decides anything
-    (cd "$tmp" && HOME=$tmp PATH=$tmp/bin:$PATH timeout 240 "$mlx5sim" --log "$tmp/log" -- sh -c "$with_interface" sh \
+    (cd "$tmp" && HOME=$tmp PATH=$tmp/bin:$PATH timeout -k 5 150 "$mlx5sim" --log "$tmp/log" -- sh -c "$with_interface" sh \
         "$python" "$here/pyverbs-run.py" run "$tmp/tests" "$tmp/results" "$@") >"$tmp/out" 2>&1
 }
 
