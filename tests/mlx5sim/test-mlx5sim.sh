@@ -281,6 +281,17 @@ exit-status)
     status=0
     "$mlx5sim" --nics 9 -- true 2>/dev/null || status=$?
     [ $status = 2 ] || { echo "status $status instead of 2"; exit 1; }
+    # What was to leave nothing and leaves a client has not succeeded.
+    port=$((20000 + $$ % 10000)) status=0
+    export -f is_listening
+    export tmp
+    # shellcheck disable=SC2016 # for the shell in the simulator
+    "$mlx5sim" --patience 0 --log "$tmp/log" -- bash -c '
+        ibv_rc_pingpong -d mlx5_0 -g 3 -p $1 >"$tmp/out" 2>&1 &
+        echo $! >"$tmp/pid"
+        until is_listening $1; do kill -0 $! || exit 1; sleep 0.05; done' go_on $port || status=$?
+    kill "$(cat "$tmp/pid")" || true
+    [ $status = 124 ] || { echo "status $status instead of 124"; cat "$tmp/out"; exit 1; }
     TMPDIR=$tmp "$mlx5sim" --log "$tmp/log" -- true
     ! ls -d "$tmp"/mlx5sim-* 2>/dev/null || { echo "left behind"; exit 1; }
     ;;

@@ -107,7 +107,7 @@ static void ask_status(struct churn *churn)
 /* Until so many have had traffic: the random points of death are not all before it. */
 static void wait_for_traffic(const struct churn *churn, uint32_t n)
 {
-	uint64_t end = nsec_now() + 10 * NSEC_PER_SEC;
+	uint64_t end = nsec_now() + 30 * NSEC_PER_SEC;
 
 	while (__atomic_load_n(churn->n_traffic, __ATOMIC_RELAXED) < n) {
 		ASSERT_LT(nsec_now(), end);

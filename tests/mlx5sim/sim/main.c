@@ -24,6 +24,8 @@
 
 #include "tests/mlx5sim/sim/sim.h"
 
+#define STATUS_GO_ON (124 << 8) /* as waitpid() has it */
+
 static const char help[] =
 	"usage: mlx5sim [--nics N] [--link ib|roce] [--log FILE] [--] COMMAND [ARGUMENT...]\n"
 	"\n"
@@ -39,6 +41,7 @@ static const char help[] =
 	"  --port-down MS[,MS]\n"
 	"                  its port goes down, and up again\n"
 	"  --fw-latency US how long each firmware command takes, in microseconds; 0\n"
+	"  --patience SEC  how long clients are waited for when COMMAND has ended; 30\n"
 	"  --memfd-dmabuf  take a memfd where a dmabuf is asked for\n"
 	"  --log FILE      what was refused, and why; standard error\n"
 	"  --help          this text\n"
@@ -47,7 +50,8 @@ static const char help[] =
 	"$MLX5SIM_ROOT/control does it at once, to mlx5_N.\n"
 	"\n"
 	"Exit status: the command's; 128 and its number when a signal ended it; 2 usage; 125 no "
-	"devices.\n";
+	"devices; 124 the\n"
+	"command succeeded, and clients of it go on.\n";
 
 void sim_log(struct sim *sim, const char *format, ...)
 {
@@ -211,7 +215,7 @@ static bool await_clients(struct sim *sim)
 	int r = 0;
 
 	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec += 10;
+	until.tv_sec += sim->patience_sec;
 	pthread_mutex_lock(&sim->lock);
 	while (sim->n_ufiles && r == 0)
 		r = pthread_cond_timedwait(&sim->wake, &sim->lock, &until);
@@ -250,6 +254,7 @@ static int sim_run(struct sim *sim, char **argv)
 			nic_deinit(&sim->nics[i]);
 	} else {
 		sim_log(sim, "the command ended and clients of it go on");
+		status = status ? status : STATUS_GO_ON;
 	}
 	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
@@ -274,6 +279,9 @@ static int take_option(struct sim *sim, int option, const char *value)
 	case 'w':
 		sim->fw_latency_usec = strtoull(value, &end, 10);
 		return *end || !*value || sim->fw_latency_usec > 10000000 ? -EINVAL : 0;
+	case 'a':
+		sim->patience_sec = (int)strtol(value, &end, 10);
+		return *end || !*value || sim->patience_sec < 0 ? -EINVAL : 0;
 	case 'd':
 		sim->memfd_dmabuf = true;
 		return 0;
@@ -292,6 +300,7 @@ int main(int argc, char **argv)
 		{"fatal-after", required_argument, NULL, 'f'},
 		{"port-down", required_argument, NULL, 'p'},
 		{"fw-latency", required_argument, NULL, 'w'},
+		{"patience", required_argument, NULL, 'a'},
 		{"memfd-dmabuf", no_argument, NULL, 'd'},
 		{"log", required_argument, NULL, 'o'},
 		{"help", no_argument, NULL, 'h'},
@@ -302,6 +311,7 @@ int main(int argc, char **argv)
 	int option, r;
 
 	sim.n_nics = 1;
+	sim.patience_sec = 30;
 	sim.ethernet = true;
 	sim.log = stderr;
 	while ((option = getopt_long(argc, argv, "+", options, NULL)) != -1) {

@@ -98,6 +98,7 @@ struct sim {
 	unsigned int n_plans;
 	int64_t first_open_msec; /* 0: not yet */
 	bool memfd_dmabuf; /* take a memfd where a dmabuf is asked for */
+	int patience_sec; /* with clients, when the command has ended */
 	struct nic nics[SIM_NICS_MAX];
 	struct nic nowhere; /* has no engine: what is sent there is lost */
 	int clock_memfd;
