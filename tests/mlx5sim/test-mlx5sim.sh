@@ -151,6 +151,13 @@ devices)
     want "$tmp/out" '^ +mlx5_0 +.*006d6cfffe783501$' '^ +mlx5_1 +.*006d6cfffe783502$' '^ +mlx5_2 +.*006d6cfffe783503$'
     [ "$(grep -c mlx5_ "$tmp/out")" = 3 ] || { cat "$tmp/out"; exit 1; }
     ;;
+files) # the simulator has descriptors of all clients, also where few are usual; the command's limit is not touched
+    ulimit -Sn 16
+    # shellcheck disable=SC2016 # for the shell in the simulator
+    "$mlx5sim" --nics 8 --log "$tmp/log" -- bash -c '[ "$(ulimit -Sn)" = 16 ] && ibv_devinfo' >"$tmp/out"
+    [ "$(grep -c hca_id: "$tmp/out")" = 8 ] || { cat "$tmp/out"; exit 1; }
+    expect_log
+    ;;
 devinfo-roce)
     "$mlx5sim" --nics 2 --log "$tmp/log" -- ibv_devinfo -v -d mlx5_1 >"$tmp/out"
     want "$tmp/out" '^hca_id:\s+mlx5_1$' 'fw_ver:\s+22\.36\.1010$' 'node_guid:\s+006d:6cff:fe78:3502$' \

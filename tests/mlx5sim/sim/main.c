@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -165,17 +166,30 @@ static int prepare_environment(const struct sim *sim)
 											    : 0;
 }
 
-static pid_t run_command(const struct sim *sim, char **argv, const sigset_t *mask)
+static pid_t run_command(const struct sim *sim, char **argv, const sigset_t *mask, const struct rlimit *files)
 {
 	pid_t pid = fork();
 
 	if (pid != 0)
 		return pid;
+	setrlimit(RLIMIT_NOFILE, files);
 	sigprocmask(SIG_SETMASK, mask, NULL);
 	if (prepare_environment(sim) == 0)
 		execvp(argv[0], argv);
 	fprintf(stderr, "mlx5sim: %s: %s\n", argv[0], strerror(errno));
 	_exit(errno == ENOENT ? 127 : 126);
+}
+
+/* Descriptors of all clients' objects are here; the command keeps the limit that it would have without a simulator. */
+static void raise_files_limit(struct rlimit *ret_before)
+{
+	struct rlimit most;
+
+	if (getrlimit(RLIMIT_NOFILE, ret_before) < 0)
+		abort();
+	most = *ret_before;
+	most.rlim_cur = most.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &most);
 }
 
 /* Until the command ends: its wait status. */
@@ -230,6 +244,7 @@ static int sim_run(struct sim *sim, char **argv)
 {
 	int listeners[SIM_NICS_MAX], signals, status, r;
 	sigset_t mask, before;
+	struct rlimit files;
 	pthread_t thread;
 	pid_t command;
 
@@ -239,12 +254,13 @@ static int sim_run(struct sim *sim, char **argv)
 	sigaddset(&mask, SIGINT);
 	sigprocmask(SIG_BLOCK, &mask, &before);
 	signals = signalfd(-1, &mask, SFD_CLOEXEC);
+	raise_files_limit(&files);
 	r = sim_start(sim, listeners);
 	if (r < 0 || signals < 0) {
 		fprintf(stderr, "mlx5sim: no devices: %s\n", strerror(-r));
 		return 125;
 	}
-	command = run_command(sim, argv, &before);
+	command = run_command(sim, argv, &before, &files);
 	if (command < 0 || pthread_create(&thread, NULL, nic_thread, sim) != 0)
 		return 125;
 	status = serve(sim, listeners, signals, command);
