@@ -166,7 +166,8 @@ static int prepare_environment(const struct sim *sim)
 											    : 0;
 }
 
-static pid_t run_command(const struct sim *sim, char **argv, const sigset_t *mask, const struct rlimit *files)
+static pid_t run_command(const struct sim *sim, char **argv, const sigset_t *mask,
+			 const struct rlimit *files)
 {
 	pid_t pid = fork();
 
