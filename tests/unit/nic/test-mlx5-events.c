@@ -14,12 +14,17 @@
 #include "proto/base/nsec.h"
 #include "tests/lib/test.h"
 
-static uint32_t error_word(const struct client *c)
+static uint32_t error_word_of(const struct client *c, unsigned int i)
 {
-	const uint8_t *dbrec = c->queue_mem + c->queues->layout.qps[0].dbrec_offset;
+	const uint8_t *dbrec = c->queue_mem + c->queues->layout.qps[i].dbrec_offset;
 
 	return __atomic_load_n((const uint32_t *)(const void *)(dbrec + SHMD_QP_ERROR_OFFSET),
 			       __ATOMIC_ACQUIRE);
+}
+
+static uint32_t error_word(const struct client *c)
+{
+	return error_word_of(c, 0);
 }
 
 static void expect_event(struct nic *nic, struct nic_event *ret_event)
@@ -160,6 +165,41 @@ TEST(every_qp_of_a_shared_cq_is_told)
 		ASSERT(!told[i]);
 		told[i] = 1;
 	}
+	client_close(&c);
+	client_close(&b);
+	rig_close(&rig);
+}
+
+/* Whatever one client makes its channel carry, a look at it ends: others have their turn. */
+TEST(many_events_are_read_a_few_at_a_time)
+{
+	const unsigned int n = 200;
+	unsigned int n_words = 0;
+	struct nic_event event;
+	struct client c, b;
+	struct shmd_cqe cqe;
+	struct rig rig;
+
+	rig_open_mlx5(&rig, 2, NULL);
+	client_open(&b, rig.nic[1], 2, n);
+	client_open(&c, rig.nic[0], 1, n);
+	for (unsigned int i = 0; i < n; i++)
+		client_connect(&c, i, &b, i);
+	b.mr->rkey ^= 0x5500;
+	for (unsigned int i = 0; i < n; i++) {
+		client_post_write(&c, i, 0, &b, 0, 64);
+		client_publish(&c, i);
+	}
+	b.mr->rkey ^= 0x5500;
+	client_ring_word(&c, client_qpn(&c, 0));
+	for (unsigned int i = 0; i < n; i++)
+		ASSERT(client_poll(&c, i, &cqe, CLIENT_LIMIT_NSEC));
+	expect_event(rig.nic[0], &event);
+	for (unsigned int i = 0; i < n; i++)
+		n_words += error_word_of(&c, i) != 0;
+	ASSERT_LE(n_words, 64u);
+	for (unsigned int i = 1; i < n; i++)
+		expect_event(rig.nic[0], &event);
 	client_close(&c);
 	client_close(&b);
 	rig_close(&rig);
