@@ -10,7 +10,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -188,11 +187,11 @@ static void tell_unusable(struct nic_mlx5_report *report, const char *device, in
 static void tell_nodes(struct nic_mlx5_report *report)
 {
 	DIR *dir = opendir(SYSFS_VERBS);
-	char path[sizeof(DEV_VERBS) + NAME_MAX + 1];
+	char path[sizeof(DEV_VERBS) + 32];
 	struct dirent *entry;
 
 	while (dir && (entry = readdir(dir))) {
-		snprintf(path, sizeof(path), DEV_VERBS "/%s", entry->d_name);
+		snprintf(path, sizeof(path), DEV_VERBS "/%.31s", entry->d_name);
 		if (strncmp(entry->d_name, "uverbs", 6) == 0 && access(path, F_OK) < 0)
 			tell_unusable(report, path, -errno);
 	}

@@ -278,6 +278,32 @@ TEST(port_that_goes_down_and_up_is_told_by_events_and_query)
 	rig_close(&rig);
 }
 
+/* As a RoCE port tells it that has no network interface, or one of a very small MTU. */
+TEST(port_without_an_mtu_has_the_smallest)
+{
+	const struct timespec pause = {.tv_nsec = 5000000};
+	uint64_t end = nsec_now() + CLIENT_LIMIT_NSEC;
+	struct nic_info info;
+	struct client c;
+	struct rig rig;
+
+	happen("mtu-gone 0");
+	rig_open_mlx5(&rig, 1, NULL);
+	while (nic_query(rig.nic[0], &info) == 0 && info.mtu_bytes >= 1024) {
+		rig_close(&rig);
+		ASSERT_LT(nsec_now(), end);
+		nanosleep(&pause, NULL);
+		rig_open_mlx5(&rig, 1, NULL);
+	}
+	ASSERT_EQ(info.mtu_bytes, 256u);
+	client_open(&c, rig.nic[0], 1, 1);
+	client_connect(&c, 0, &c, 0);
+	client_exercise(&c, &c);
+	client_close(&c);
+	rig_close(&rig);
+	happen("mtu-back 0");
+}
+
 /* libmlx5 keeps its handle of an object that the kernel could not destroy, and of a lost NIC it cannot destroy any. */
 void __lsan_disable(void) __attribute__((weak));
 void __lsan_enable(void) __attribute__((weak));
