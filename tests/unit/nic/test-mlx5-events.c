@@ -2,6 +2,7 @@
 /*
  * What the mlx5 backend tells: failed QPs, ports, lost NICs, and its commands in words. On two simulated ConnectX NICs.
  */
+#include <endian.h>
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -473,6 +474,49 @@ TEST(the_commands_of_an_rc_pair_are_the_committed_ones)
 	else
 		assert_trace(path, committed);
 	unlink(path);
+}
+
+/* As a client does that wants an event for each CQE, here for the first one again and again. */
+static void arm_by_client(struct client *c, uint32_t sn)
+{
+	const struct nic_cq *cq = &c->queues->layout.cqs[0];
+	struct shmd_dbrec *dbrec = (struct shmd_dbrec *)(void *)(c->queue_mem + cq->dbrec_offset);
+	uint32_t word = (sn & 3) << 28;
+
+	__atomic_store_n(&dbrec->snd, htobe32(word), __ATOMIC_SEQ_CST);
+	__atomic_store_n((uint64_t *)(void *)(c->doorbell_page + SHMD_DB_CQ_ARM_OFFSET),
+			 htobe64((uint64_t)word << 32 | cq->cqn), __ATOMIC_SEQ_CST);
+}
+
+TEST(events_that_a_client_makes_itself_cost_no_commands_after_a_while)
+{
+	char path[] = "/tmp/shmemd-trace-XXXXXX";
+	int fd = mkstemp(path);
+	struct nic_event event;
+	struct pollfd pfd;
+	struct client c;
+	struct rig rig;
+	FILE *file;
+
+	ASSERT_GE(fd, 0);
+	close(fd);
+	rig_open_mlx5(&rig, 1, path);
+	pfd = (struct pollfd){.fd = rig.nic[0]->event_fd, .events = POLLIN};
+	client_open(&c, rig.nic[0], 1, 1);
+	client_connect(&c, 0, &c, 0);
+	client_exercise(&c, &c);
+	for (uint32_t i = 0; i < 200; i++) {
+		arm_by_client(&c, i);
+		ASSERT_EQ(poll(&pfd, 1, 10000), 1);
+		ASSERT_ERR(rig.nic[0]->ops->next_event(rig.nic[0], &event), EAGAIN);
+	}
+	file = fopen(path, "r");
+	ASSERT(file);
+	ASSERT_LE(n_lines_with(file, "QUERY_CQ in"), 80u);
+	fclose(file);
+	unlink(path);
+	client_close(&c);
+	rig_close(&rig);
 }
 
 TEST(the_trace_has_every_command_in_words)
