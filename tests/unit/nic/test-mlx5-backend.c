@@ -537,19 +537,17 @@ TEST(counters_tell_what_went_wrong)
 /* As the kernel's interface has it: one attribute, a handle. A client guesses them, since they are small numbers. */
 static int destroy_handle(int cmd_fd, uint16_t object, uint16_t method, uint16_t attr, uint32_t handle)
 {
-	struct {
-		struct ib_uverbs_ioctl_hdr hdr;
-		struct ib_uverbs_attr attr;
-	} cmd = {
-		.hdr = {.length = sizeof(cmd),
-			.object_id = object,
-			.method_id = method,
-			.num_attrs = 1,
-			.driver_id = RDMA_DRIVER_MLX5},
-		.attr = {.attr_id = attr, .flags = UVERBS_ATTR_F_MANDATORY, .data = handle},
-	};
+	uint64_t cmd[(sizeof(struct ib_uverbs_ioctl_hdr) + sizeof(struct ib_uverbs_attr)) / 8] = {0};
+	struct ib_uverbs_ioctl_hdr *hdr = (struct ib_uverbs_ioctl_hdr *)(void *)cmd;
 
-	return ioctl(cmd_fd, RDMA_VERBS_IOCTL, &cmd);
+	hdr->length = sizeof(cmd);
+	hdr->object_id = object;
+	hdr->method_id = method;
+	hdr->num_attrs = 1;
+	hdr->driver_id = RDMA_DRIVER_MLX5;
+	hdr->attrs[0] = (struct ib_uverbs_attr){
+		.attr_id = attr, .flags = UVERBS_ATTR_F_MANDATORY, .data = handle};
+	return ioctl(cmd_fd, RDMA_VERBS_IOCTL, cmd);
 }
 
 /* QPs before what they use: so in several rounds. */
