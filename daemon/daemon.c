@@ -175,10 +175,13 @@ static int probe_nics(struct daemon *daemon)
 	if (backend == SETTINGS_BACKEND_SOFT)
 		return probe_soft(daemon);
 	r = probe_mlx5(daemon);
-	if (r < 0 || !list_empty(&daemon->nics))
+	if (r == -ENOMEM || !list_empty(&daemon->nics))
 		return r;
+	/* What is wrong with the others was told. */
 	if (backend == SETTINGS_BACKEND_AUTO)
 		return probe_soft(daemon);
+	if (r < 0)
+		return r;
 	log_line(LOG_ERR, NULL, "%s", HAVE_MLX5 ? "there is no ConnectX NIC that can be used"
 						: "this build has no mlx5 backend");
 	return -ENODEV;
@@ -186,12 +189,13 @@ static int probe_nics(struct daemon *daemon)
 
 static int add_nic(struct daemon *daemon, struct nic *nic)
 {
-	struct daemon_nic *watched = &daemon->watched[daemon->registry.n_nics];
+	unsigned int index = daemon->registry.n_nics;
+	struct daemon_nic *watched = &daemon->watched[index];
 	int r;
 
-	*watched = (struct daemon_nic){
-		.daemon = daemon, .rnic = &daemon->registry.nics[daemon->registry.n_nics]};
 	r = registry_add_nic(&daemon->registry, nic);
+	if (r == 0)
+		*watched = (struct daemon_nic){.daemon = daemon, .rnic = &daemon->registry.nics[index]};
 	if (r == 0 && nic->event_fd >= 0)
 		r = loop_watch_new(daemon->loop, nic->event_fd, LOOP_READ, on_nic, watched,
 				   &watched->watch);
@@ -210,6 +214,9 @@ static int open_nics(struct daemon *daemon)
 		return r;
 	list_for_each_entry(nic, &daemon->nics, link) {
 		r = add_nic(daemon, nic);
+		/* A host may have more ports than are counted here: functions of its NICs. */
+		if (r == -ENOSPC)
+			break;
 		if (r < 0)
 			return r;
 	}

@@ -81,6 +81,10 @@ static void arm(struct mlx5_ctx *ctx, struct mlx5_cq *cq)
 		htobe64((uint64_t)word << 32 | cq->cqn), __ATOMIC_RELEASE);
 }
 
+/* Of one session: while others have their turn after this one, and before its own question is answered. */
+#define EVENTS_OF_TURN 64u
+#define EVENTS_OF_QUESTION 4096u
+
 /* ---- queues ------------------------------------------------------------------------------------------------------ */
 
 static int subscribe(struct mlx5_ctx *ctx, struct mlx5dv_devx_obj *obj, uint16_t *types,
@@ -155,7 +159,9 @@ static void cq_event(struct mlx5_ctx *ctx, struct mlx5_cq *cq, uint8_t type)
 	if (!cq)
 		return; /* gone since */
 	if (type == EVENT_COMPLETION) {
-		cq->n_idle_events = look_at(ctx, cq) ? 0 : cq->n_idle_events + 1;
+		/* The client can arm it too, as often as it likes. */
+		if (cq->n_idle_events <= MOST_IDLE_EVENTS)
+			cq->n_idle_events = look_at(ctx, cq) ? 0 : cq->n_idle_events + 1;
 	} else if (!cq->failed) {
 		cq->failed = true;
 		list_add_tail(&ctx->failed_cqs, &cq->news_link);
@@ -167,8 +173,17 @@ static bool is_empty(ssize_t n)
 	return n < 0 && (errno == EAGAIN || errno == EINTR);
 }
 
-/* False: the channel has ended. */
-static bool read_channel(struct mlx5_ctx *ctx)
+/* The kernel had no memory for some events: that is told in their place, and the channel goes on. */
+static bool is_overflow(ssize_t n)
+{
+	return n < 0 && errno == EOVERFLOW;
+}
+
+/*
+ * At most so many events: a client that arms its CQs itself makes new ones as fast as they are read. What is left wakes the
+ * daemon again. False: the channel has ended.
+ */
+static bool read_channel(struct mlx5_ctx *ctx, unsigned int most)
 {
 	union {
 		struct mlx5dv_devx_async_event_hdr hdr;
@@ -176,8 +191,10 @@ static bool read_channel(struct mlx5_ctx *ctx)
 	} event;
 	ssize_t n;
 
-	while ((n = mlx5dv_devx_get_event(ctx->events, &event.hdr, sizeof(event))) ==
-	       (ssize_t)sizeof(event)) {
+	while (most-- > 0) {
+		n = mlx5dv_devx_get_event(ctx->events, &event.hdr, sizeof(event));
+		if (n != (ssize_t)sizeof(event))
+			return is_empty(n) || is_overflow(n);
 		uint8_t type = event.hdr.out_data[EQE_TYPE];
 		uint32_t number = (uint32_t)event.hdr.cookie;
 
@@ -186,7 +203,7 @@ static bool read_channel(struct mlx5_ctx *ctx)
 		else
 			qp_failed(ctx, hash_get(&ctx->qps, number), syndrome_of(type));
 	}
-	return is_empty(n);
+	return true;
 }
 
 static bool has_news(const struct mlx5_ctx *ctx)
@@ -205,14 +222,14 @@ static void tell_more(struct mlx5_ctx *ctx)
 
 void mlx5_events_read(struct mlx5_ctx *ctx)
 {
-	read_channel(ctx);
+	read_channel(ctx, EVENTS_OF_QUESTION);
 	tell_more(ctx);
 }
 
 /* The NIC writes nothing more of that life, so what it wrote is read up to here and does not count in the next one. */
 void mlx5_events_settle(struct mlx5_ctx *ctx, struct mlx5_qp *qp)
 {
-	read_channel(ctx);
+	read_channel(ctx, EVENTS_OF_QUESTION);
 	look_at(ctx, qp->send_cq);
 	if (qp->recv_cq != qp->send_cq)
 		look_at(ctx, qp->recv_cq);
@@ -258,7 +275,7 @@ static bool lost_event(struct mlx5_nic *nic, struct nic_event *ret_event)
 
 static int next_of_ctx(struct mlx5_ctx *ctx, struct nic_event *ret_event)
 {
-	if (read_channel(ctx))
+	if (read_channel(ctx, EVENTS_OF_TURN))
 		return take_news(ctx, ret_event) ? 0 : -EAGAIN;
 	/* Its end stays readable: nobody looks at it any more. */
 	mlx5_events_unwatch(ctx->nic, ctx->events->fd);

@@ -37,6 +37,12 @@ int mlx5_errno(int err)
 	return err == EIO || err == ENODEV ? -ENODEV : err ? -err : -EIO;
 }
 
+void mlx5_note_destroyed(struct mlx5_ctx *ctx, int err)
+{
+	if (err && mlx5_errno(err) != -ENODEV)
+		ctx->meddled = true;
+}
+
 static int result(int err, const void *out)
 {
 	uint32_t status = (uint32_t)prm_get(out, PRM_OUT_STATUS);

@@ -11,12 +11,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
-#include "proto/base/assert.h"
 #include "proto/base/cleanup.h"
 #include "proto/base/overflow.h"
 #include "proto/base/page.h"
@@ -28,13 +29,19 @@ struct mlx5_mr {
 	struct ibv_mr *ibv; /* owned */
 };
 
-/* Only memfds have seals. */
+/*
+ * Only memfds have seals. Not of huge pages: a hole that is punched there may not be filled again, so that looking at a
+ * queue would fault; and less than a whole one cannot be unmapped.
+ */
 static int check_memfd(int fd, uint64_t *ret_size)
 {
 	int seals = fcntl(fd, F_GET_SEALS);
+	struct statfs fs;
 	struct stat st;
 
-	if (seals < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+	if (seals < 0 || fstat(fd, &st) < 0 || fstatfs(fd, &fs) < 0)
+		return -EBADF;
+	if (!S_ISREG(st.st_mode) || fs.f_type != TMPFS_MAGIC)
 		return -EBADF;
 	if (!(seals & F_SEAL_SHRINK))
 		return -EPERM;
@@ -135,6 +142,8 @@ int mlx5_mr_reg(struct nic_ctx *base, const struct nic_mr_attr *attr, struct nic
 
 	if (!mr)
 		return -ENOMEM;
+	if (ctx->meddled)
+		return -EPERM;
 	r = check_attr(attr);
 	if (r == 0)
 		r = reg(ctx, attr, &mr->ibv);
@@ -153,15 +162,12 @@ struct nic_mr *mlx5_mr_dereg(struct nic_mr *base)
 {
 	struct mlx5_mr *mr;
 	struct mlx5_ctx *ctx;
-	int err;
 
 	if (!base)
 		return NULL;
 	mr = container_of(base, struct mlx5_mr, base);
 	ctx = mlx5_ctx(base->ctx);
-	err = ibv_dereg_mr(mr->ibv);
-	/* Of a NIC that is gone nothing is left to refuse. */
-	assert_bug(err == 0 || mlx5_errno(err) == -ENODEV);
+	mlx5_note_destroyed(ctx, ibv_dereg_mr(mr->ibv));
 	ctx->n_mrs--;
 	free(mr);
 	return NULL;

@@ -7,6 +7,7 @@
  */
 #include "daemon/nic/mlx5/mlx5.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -18,6 +19,7 @@
 #include "proto/base/cleanup.h"
 
 #define SYSFS_VERBS "/sys/class/infiniband_verbs"
+#define DEV_VERBS "/dev/infiniband"
 
 static struct nic *mlx5_close(struct nic *base)
 {
@@ -34,17 +36,15 @@ static struct nic *mlx5_close(struct nic *base)
 	return NULL;
 }
 
-/* Sums of contexts that live; hardware keeps no totals in these terms. */
+/* Sums of contexts that live; hardware keeps no totals in these terms. A client can destroy its own set, nobody else's. */
 static int mlx5_counters(struct nic *base, struct nic_counters *ret_counters)
 {
 	struct nic_counters sum = {0}, one;
 	struct mlx5_ctx *ctx;
 
 	list_for_each_entry (ctx, &mlx5_nic(base)->ctxs, link) {
-		int r = mlx5_ctx_counters(&ctx->base, &one);
-
-		if (r < 0)
-			return r;
+		if (mlx5_ctx_counters(&ctx->base, &one) < 0)
+			continue;
 		sum.error_cqes += one.error_cqes;
 		sum.rnr_naks += one.rnr_naks;
 		sum.retries += one.retries;
@@ -175,12 +175,28 @@ static int nic_new(struct ibv_device *device, uint8_t port, const struct nic_mlx
 	return 0;
 }
 
-static void tell_unusable(struct nic_mlx5_report *report, struct ibv_device *device, int r)
+static void tell_unusable(struct nic_mlx5_report *report, const char *device, int r)
 {
 	size_t used = strlen(report->unusable);
 
 	snprintf(report->unusable + used, sizeof(report->unusable) - used, "%s%s: %s",
-		 used ? "; " : "", ibv_get_device_name(device), strerror(-r));
+		 used ? "; " : "", device, strerror(-r));
+}
+
+/* libibverbs passes over a device whose node is not there, as where a service has a /dev of its own. */
+static void tell_nodes(struct nic_mlx5_report *report)
+{
+	DIR *dir = opendir(SYSFS_VERBS);
+	char path[sizeof(DEV_VERBS) + 32];
+	struct dirent *entry;
+
+	while (dir && (entry = readdir(dir))) {
+		snprintf(path, sizeof(path), DEV_VERBS "/%.31s", entry->d_name);
+		if (strncmp(entry->d_name, "uverbs", 6) == 0 && access(path, F_OK) < 0)
+			tell_unusable(report, path, -errno);
+	}
+	if (dir)
+		closedir(dir);
 }
 
 /* What is wrong with one device is told and does not end the others. */
@@ -196,7 +212,7 @@ static int probe_device(struct ibv_device *device, const struct nic_mlx5_attr *a
 		if (r == -ENOMEM)
 			return r;
 		if (r < 0) {
-			tell_unusable(report, device, r);
+			tell_unusable(report, ibv_get_device_name(device), r);
 			continue;
 		}
 		n_ports = nic->caps.num_ports;
@@ -223,6 +239,7 @@ int nic_mlx5_probe(const struct nic_mlx5_attr *attr, struct list *nics,
 	if (!devices)
 		return errno ? -errno : -EIO;
 	list_init(&made);
+	tell_nodes(&report);
 	for (int i = 0; i < n && r == 0; i++)
 		if (mlx5dv_is_supported(devices[i]))
 			r = probe_device(devices[i], attr, &made, &report);

@@ -114,6 +114,7 @@ int mlx5_port_init(struct mlx5_nic *nic, uint8_t number)
 
 	nic->port.link = nic->caps.link;
 	nic->port.number = number;
+	nic->port.mtu_log2 = LOG2_MTU_256; /* what every port has; one without a network interface tells none */
 	entries = calloc(MAX_GIDS, sizeof(*entries));
 	if (!entries)
 		return -ENOMEM;
@@ -194,7 +195,7 @@ int mlx5_query(struct nic *base, struct nic_info *ret_info)
 	memcpy(info.mac, nic->port.mac, sizeof(info.mac));
 	info.lid = attr.lid;
 	info.state = port_state(nic, &attr);
-	info.mtu_bytes = nic->port.mtu_log2 ? 1u << nic->port.mtu_log2 : 0;
+	info.mtu_bytes = 1u << nic->port.mtu_log2;
 	info.rate_mbps = rate_mbps(&attr);
 	fill_limits(&info, &nic->caps);
 	*ret_info = info;

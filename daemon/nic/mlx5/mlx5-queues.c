@@ -57,7 +57,7 @@ static void destroy_cq(struct mlx5_queues *queues, struct mlx5_cq *cq)
 	if (hash_get(&queues->ctx->cqs, cq->cqn) == cq)
 		hash_remove(&queues->ctx->cqs, cq->cqn);
 	list_del(&cq->news_link);
-	mlx5dv_devx_obj_destroy(cq->obj);
+	mlx5_note_destroyed(queues->ctx, mlx5dv_devx_obj_destroy(cq->obj));
 	cq->obj = NULL;
 }
 
@@ -151,7 +151,7 @@ static void destroy_qp(struct mlx5_queues *queues, struct mlx5_qp *qp)
 	if (hash_get(&queues->ctx->qps, qp->desc->qpn) == qp)
 		hash_remove(&queues->ctx->qps, qp->desc->qpn);
 	list_del(&qp->news_link);
-	mlx5dv_devx_obj_destroy(qp->obj);
+	mlx5_note_destroyed(queues->ctx, mlx5dv_devx_obj_destroy(qp->obj));
 	qp->obj = NULL;
 	count_foreign(queues, qp, -1u);
 }
@@ -170,7 +170,7 @@ static struct mlx5_queues *queues_free(struct mlx5_queues *queues)
 	for (uint32_t i = 0; queues->cqs && i < layout->n_cqs; i++)
 		destroy_cq(queues, &queues->cqs[i]);
 	if (queues->umem)
-		mlx5dv_devx_umem_dereg(queues->umem);
+		mlx5_note_destroyed(queues->ctx, mlx5dv_devx_umem_dereg(queues->umem));
 	if (queues->map)
 		unmap_shared(queues->map, layout->total_bytes);
 	nic_layout_deinit(layout);
@@ -186,6 +186,8 @@ static int check_request(const struct mlx5_ctx *ctx, const struct nic_queue_mem 
 {
 	const struct mlx5_caps *caps = &ctx->nic->caps;
 
+	if (ctx->meddled)
+		return -EPERM;
 	if (mem->kind == NIC_MEM_AGENT)
 		return -EOPNOTSUPP;
 	if (mem->kind != NIC_MEM_MEMFD && mem->kind != NIC_MEM_DMABUF)

@@ -82,6 +82,7 @@ struct mlx5_ctx {
 	struct list failed_cqs;
 	unsigned int n_mrs;
 	unsigned int n_queues;
+	bool meddled; /* what libmlx5 keeps of an object is lost: there is nothing more for this one */
 	struct list link; /* mlx5_nic.ctxs */
 };
 
@@ -105,6 +106,11 @@ int mlx5_exec_query(struct mlx5_ctx *ctx, struct mlx5dv_devx_obj *obj, const str
 int mlx5_exec_general(struct mlx5_nic *nic, const struct mlx5_cmd *cmd, void *out);
 /* errno of a call that is no firmware command. */
 int mlx5_errno(int err);
+/*
+ * What destroying an object gave. It fails where the NIC is gone, and where the client was there first by the command
+ * descriptor, or made something that uses it. libmlx5 then keeps its part for ever, so this client gets nothing new.
+ */
+void mlx5_note_destroyed(struct mlx5_ctx *ctx, int err);
 
 /* ---- mlx5-open.c -------------------------------------------------------------------------------------------------- */
 

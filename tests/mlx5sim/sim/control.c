@@ -69,6 +69,8 @@ static const char *const names[] = {
 	[HAPPEN_RETURN] = "return",
 	[HAPPEN_PORT_DOWN] = "port-down",
 	[HAPPEN_PORT_UP] = "port-up",
+	[HAPPEN_MTU_GONE] = "mtu-gone",
+	[HAPPEN_MTU_BACK] = "mtu-back",
 };
 
 static void happen(struct nic *nic, enum happening what)
@@ -87,6 +89,10 @@ static void happen(struct nic *nic, enum happening what)
 		if (nic->port_down == (what == HAPPEN_PORT_UP))
 			port_set(nic, what == HAPPEN_PORT_UP);
 		break;
+	case HAPPEN_MTU_GONE:
+	case HAPPEN_MTU_BACK:
+		__atomic_store_n(&nic->mtu_gone, what == HAPPEN_MTU_GONE, __ATOMIC_RELAXED);
+		break;
 	}
 }
 
@@ -97,7 +103,7 @@ static void obey(struct sim *sim, const char *line)
 	char word[16];
 	int nic;
 
-	for (int what = 0; what <= HAPPEN_PORT_UP; what++) {
+	for (int what = 0; what <= HAPPEN_MTU_BACK; what++) {
 		if (sscanf(line, "%15s %d", word, &nic) != 2 || nic < 0 || nic >= sim->n_nics)
 			break;
 		if (strcmp(word, names[what]) == 0) {

@@ -40,6 +40,8 @@ int device_query_port(struct call *call)
 	port->state = down ? IBV_PORT_DOWN : IBV_PORT_ACTIVE;
 	port->max_mtu = IBV_MTU_4096;
 	port->active_mtu = ethernet ? IBV_MTU_1024 : IBV_MTU_4096;
+	if (__atomic_load_n(&call->nic->mtu_gone, __ATOMIC_RELAXED))
+		port->active_mtu = 0;
 	port->max_vl_num = 4;
 	port->active_width = WIDTH_4X;
 	port->active_speed = SPEED_25_GBPS;

@@ -67,6 +67,7 @@ struct nic {
 	uint32_t n_cqs, n_qps, n_srqs, n_ahs, n_pds, n_mrs, n_mws, n_uars, n_umems, n_counters, n_uids;
 	uint16_t next_uid;
 	bool port_down;
+	bool mtu_gone;
 	bool lost;
 	bool lose_next_route; /* what the next route leads to is nowhere: packets are sent and lost */
 	uint8_t counters_used[SIM_MAX_COUNTERS + 1];
@@ -74,7 +75,14 @@ struct nic {
 	uint64_t dm_bytes; /* in use */
 };
 
-enum happening { HAPPEN_FATAL, HAPPEN_RETURN, HAPPEN_PORT_DOWN, HAPPEN_PORT_UP };
+enum happening {
+	HAPPEN_FATAL,
+	HAPPEN_RETURN,
+	HAPPEN_PORT_DOWN,
+	HAPPEN_PORT_UP,
+	HAPPEN_MTU_GONE,
+	HAPPEN_MTU_BACK,
+};
 
 /* To the first device, so long after a device was opened. */
 struct plan {

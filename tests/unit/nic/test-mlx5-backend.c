@@ -3,12 +3,25 @@
  * The mlx5 backend by the contract of nic.h, on two simulated ConnectX NICs. Queues are driven as a client would:
  * memory, dbrecs and the doorbell page by hand, nothing of libibverbs.
  */
+#include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
+
+#include <infiniband/mlx5dv.h>
+#include <rdma/ib_user_ioctl_cmds.h>
+#include <rdma/ib_user_ioctl_verbs.h>
+#include <rdma/mlx5_user_ioctl_cmds.h>
+#include <rdma/rdma_user_ioctl.h>
 
 #include "client.h"
 #include "tests/lib/test.h"
@@ -516,5 +529,189 @@ TEST(counters_tell_what_went_wrong)
 	ASSERT_GT(after.error_cqes, before.error_cqes);
 	client_close(&a);
 	client_close(&b);
+	rig_close(&rig);
+}
+
+/* ---- hostile clients --------------------------------------------------------------------------------------------------- */
+
+/* As the kernel's interface has it: one attribute, a handle. A client guesses them, since they are small numbers. */
+static int destroy_handle(int cmd_fd, uint16_t object, uint16_t method, uint16_t attr, uint32_t handle)
+{
+	uint64_t cmd[(sizeof(struct ib_uverbs_ioctl_hdr) + sizeof(struct ib_uverbs_attr)) / 8] = {0};
+	struct ib_uverbs_ioctl_hdr *hdr = (struct ib_uverbs_ioctl_hdr *)(void *)cmd;
+
+	hdr->length = sizeof(cmd);
+	hdr->object_id = object;
+	hdr->method_id = method;
+	hdr->num_attrs = 1;
+	hdr->driver_id = RDMA_DRIVER_MLX5;
+	hdr->attrs[0] = (struct ib_uverbs_attr){
+		.attr_id = attr, .flags = UVERBS_ATTR_F_MANDATORY, .data = handle};
+	return ioctl(cmd_fd, RDMA_VERBS_IOCTL, cmd);
+}
+
+/* QPs before what they use: so in several rounds. */
+static unsigned int destroy_all_by_hand(int cmd_fd)
+{
+	unsigned int n = 0;
+
+	for (uint32_t i = 0; i < 4 * 64; i++) {
+		uint32_t handle = i % 64;
+
+		n += destroy_handle(cmd_fd, MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_DESTROY,
+				    MLX5_IB_ATTR_DEVX_OBJ_DESTROY_HANDLE, handle) == 0;
+		n += destroy_handle(cmd_fd, MLX5_IB_OBJECT_DEVX_UMEM, MLX5_IB_METHOD_DEVX_UMEM_DEREG,
+				    MLX5_IB_ATTR_DEVX_UMEM_DEREG_HANDLE, handle) == 0;
+		n += destroy_handle(cmd_fd, UVERBS_OBJECT_MR, UVERBS_METHOD_MR_DESTROY,
+				    UVERBS_ATTR_DESTROY_MR_HANDLE, handle) == 0;
+	}
+	return n;
+}
+
+/* libmlx5 keeps its handle of an object that the kernel does not destroy. */
+void __lsan_disable(void) __attribute__((weak));
+void __lsan_enable(void) __attribute__((weak));
+
+static void open_meddler(struct client *c, struct nic *nic)
+{
+	if (__lsan_disable)
+		__lsan_disable();
+	client_open(c, nic, 1, 2);
+	if (__lsan_enable)
+		__lsan_enable();
+}
+
+TEST(a_client_that_destroys_objects_by_the_command_descriptor_harms_nobody_else)
+{
+	struct nic_mr_attr attr = {.kind = NIC_MEM_MEMFD,
+				   .length_bytes = 4096,
+				   .access = NIC_ACCESS_ALL};
+	struct nic_counters counters;
+	const struct nic_ops *ops;
+	struct client a, b;
+	struct rig rig;
+
+	rig_open_mlx5(&rig, 1, NULL);
+	ops = rig.nic[0]->ops;
+	open_meddler(&a, rig.nic[0]);
+	client_open(&b, rig.nic[0], 2, 1);
+	client_connect(&b, 0, &b, 0);
+	/* QPs, CQs, the counters, a umem and a region. */
+	ASSERT_EQ(destroy_all_by_hand(a.ctx->doorbell.page_fd), 7u);
+	ASSERT_LT(ops->ctx_counters(a.ctx, &counters), 0);
+	ASSERT_OK(ops->counters(rig.nic[0], &counters));
+	ASSERT_LT(ops->qp_modify(a.ctx, client_qpn(&a, 0), NIC_QPS_INIT), 0);
+	ASSERT(!ops->mr_dereg(a.mr));
+	a.mr = NULL;
+	/* Each such object costs the daemon some bytes, so there are no new ones. */
+	attr.fd = a.mem_fd;
+	ASSERT_ERR(try_reg(&a, &attr), EPERM);
+	client_close(&a);
+	client_exercise(&b, &b);
+	client_close(&b);
+	rig_close(&rig);
+}
+
+#ifndef MFD_HUGETLB
+#define MFD_HUGETLB 4u
+#endif
+
+/* A hole punched in huge pages may not be filled again, and then faults; and a part of one is never unmapped. */
+TEST(huge_pages_are_refused)
+{
+	int fd = memfd_create("huge", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_HUGETLB);
+	struct nic_mr_attr attr = {.kind = NIC_MEM_MEMFD,
+				   .fd = fd,
+				   .length_bytes = 4096,
+				   .access = NIC_ACCESS_ALL};
+	struct nic_queue_mem mem = {.kind = NIC_MEM_MEMFD, .fd = fd, .length_bytes = 1 << 30};
+	struct nic_queues *queues = NULL;
+	struct nic_queues_attr queues_attr;
+	struct nic_layout layout;
+	struct client c;
+	struct rig rig;
+
+	if (fd < 0)
+		test_skip("no memfd of huge pages on this kernel");
+	ASSERT_OK(ftruncate(fd, 1 << 30));
+	ASSERT_OK(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK));
+	rig_open_mlx5(&rig, 1, NULL);
+	client_open_ctx(&c, rig.nic[0], 1);
+	ASSERT_ERR(try_reg(&c, &attr), EBADF);
+	client_attr(&queues_attr, 1, 0);
+	ASSERT_OK(nic_layout_init(&layout, &queues_attr));
+	ASSERT_ERR(rig.nic[0]->ops->queues_create(c.ctx, &mem, &layout, &queues), EBADF);
+	nic_layout_deinit(&layout);
+	close(fd);
+	client_close(&c);
+	rig_close(&rig);
+}
+
+/* ---- opening --------------------------------------------------------------------------------------------------------- */
+
+static uint32_t effective_caps(void)
+{
+	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct data[2];
+
+	ASSERT_OK(syscall(SYS_capget, &head, data));
+	return data[0].effective;
+}
+
+static uint32_t caps_at_open;
+static unsigned int n_opened;
+
+/* In the place of libmlx5's, which it calls. */
+struct ibv_context *mlx5dv_open_device(struct ibv_device *device, struct mlx5dv_context_attr *attr)
+{
+	struct ibv_context *(*real)(struct ibv_device *, struct mlx5dv_context_attr *);
+
+	*(void **)&real = dlsym(RTLD_NEXT, "mlx5dv_open_device");
+	ASSERT(real);
+	caps_at_open |= effective_caps();
+	n_opened++;
+	return real(device, attr);
+}
+
+TEST(capabilities_that_would_stick_to_a_context_are_laid_down)
+{
+	const uint32_t stick = CAP_TO_MASK(CAP_NET_RAW) | CAP_TO_MASK(CAP_SYS_RAWIO);
+	uint32_t had;
+	struct client c;
+	struct rig rig;
+
+	/* Whoever is not root is root of a namespace of his own. */
+	if ((effective_caps() & stick) != stick && unshare(CLONE_NEWUSER) < 0)
+		test_skip("neither capabilities nor a user namespace to have them in");
+	had = effective_caps();
+	if ((had & stick) != stick)
+		test_skip("no capabilities in a user namespace");
+	rig_open_mlx5(&rig, 1, NULL);
+	client_open_ctx(&c, rig.nic[0], 1);
+	ASSERT_GE(n_opened, 2u);
+	ASSERT_EQ(caps_at_open & stick, 0u);
+	ASSERT_EQ(effective_caps(), had);
+	client_close(&c);
+	rig_close(&rig);
+}
+
+TEST(a_device_without_its_node_is_told)
+{
+	const char *root = getenv("MLX5SIM_ROOT");
+	const struct nic_mlx5_attr attr = {0};
+	struct nic_mlx5_report report;
+	char node[256], away[256];
+	struct rig rig;
+
+	if (!root)
+		test_skip("nodes of real devices stay");
+	snprintf(node, sizeof(node), "%s/dev/infiniband/uverbs1", root);
+	snprintf(away, sizeof(away), "%s/uverbs1", root);
+	ASSERT_OK(rename(node, away));
+	list_init(&rig.nics);
+	ASSERT_OK(nic_mlx5_probe(&attr, &rig.nics, &report));
+	ASSERT_OK(rename(away, node));
+	ASSERT_STREQ(report.unusable, "/dev/infiniband/uverbs1: No such file or directory");
+	ASSERT(rig.nics.next->next == &rig.nics);
 	rig_close(&rig);
 }

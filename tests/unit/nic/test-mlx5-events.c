@@ -2,6 +2,7 @@
 /*
  * What the mlx5 backend tells: failed QPs, ports, lost NICs, and its commands in words. On two simulated ConnectX NICs.
  */
+#include <endian.h>
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -14,12 +15,17 @@
 #include "proto/base/nsec.h"
 #include "tests/lib/test.h"
 
-static uint32_t error_word(const struct client *c)
+static uint32_t error_word_of(const struct client *c, unsigned int i)
 {
-	const uint8_t *dbrec = c->queue_mem + c->queues->layout.qps[0].dbrec_offset;
+	const uint8_t *dbrec = c->queue_mem + c->queues->layout.qps[i].dbrec_offset;
 
 	return __atomic_load_n((const uint32_t *)(const void *)(dbrec + SHMD_QP_ERROR_OFFSET),
 			       __ATOMIC_ACQUIRE);
+}
+
+static uint32_t error_word(const struct client *c)
+{
+	return error_word_of(c, 0);
 }
 
 static void expect_event(struct nic *nic, struct nic_event *ret_event)
@@ -165,6 +171,41 @@ TEST(every_qp_of_a_shared_cq_is_told)
 	rig_close(&rig);
 }
 
+/* Whatever one client makes its channel carry, a look at it ends: others have their turn. */
+TEST(many_events_are_read_a_few_at_a_time)
+{
+	const unsigned int n = 200;
+	unsigned int n_words = 0;
+	struct nic_event event;
+	struct client c, b;
+	struct shmd_cqe cqe;
+	struct rig rig;
+
+	rig_open_mlx5(&rig, 2, NULL);
+	client_open(&b, rig.nic[1], 2, n);
+	client_open(&c, rig.nic[0], 1, n);
+	for (unsigned int i = 0; i < n; i++)
+		client_connect(&c, i, &b, i);
+	b.mr->rkey ^= 0x5500;
+	for (unsigned int i = 0; i < n; i++) {
+		client_post_write(&c, i, 0, &b, 0, 64);
+		client_publish(&c, i);
+	}
+	b.mr->rkey ^= 0x5500;
+	client_ring_word(&c, client_qpn(&c, 0));
+	for (unsigned int i = 0; i < n; i++)
+		ASSERT(client_poll(&c, i, &cqe, CLIENT_LIMIT_NSEC));
+	expect_event(rig.nic[0], &event);
+	for (unsigned int i = 0; i < n; i++)
+		n_words += error_word_of(&c, i) != 0;
+	ASSERT_LE(n_words, 64u);
+	for (unsigned int i = 1; i < n; i++)
+		expect_event(rig.nic[0], &event);
+	client_close(&c);
+	client_close(&b);
+	rig_close(&rig);
+}
+
 /* Also before any event was read. */
 TEST(a_requester_that_fails_is_told_why_when_it_asks)
 {
@@ -236,6 +277,32 @@ TEST(port_that_goes_down_and_up_is_told_by_events_and_query)
 	ASSERT_EQ(event.state, NIC_PORT_ACTIVE);
 	ASSERT_ERR(rig.nic[1]->ops->next_event(rig.nic[1], &event), EAGAIN);
 	rig_close(&rig);
+}
+
+/* As a RoCE port tells it that has no network interface, or one of a very small MTU. */
+TEST(port_without_an_mtu_has_the_smallest)
+{
+	const struct timespec pause = {.tv_nsec = 5000000};
+	uint64_t end = nsec_now() + CLIENT_LIMIT_NSEC;
+	struct nic_info info;
+	struct client c;
+	struct rig rig;
+
+	happen("mtu-gone 0");
+	rig_open_mlx5(&rig, 1, NULL);
+	while (nic_query(rig.nic[0], &info) == 0 && info.mtu_bytes >= 1024) {
+		rig_close(&rig);
+		ASSERT_LT(nsec_now(), end);
+		nanosleep(&pause, NULL);
+		rig_open_mlx5(&rig, 1, NULL);
+	}
+	ASSERT_EQ(info.mtu_bytes, 256u);
+	client_open(&c, rig.nic[0], 1, 1);
+	client_connect(&c, 0, &c, 0);
+	client_exercise(&c, &c);
+	client_close(&c);
+	rig_close(&rig);
+	happen("mtu-back 0");
 }
 
 /* libmlx5 keeps its handle of an object that the kernel could not destroy, and of a lost NIC it cannot destroy any. */
@@ -407,6 +474,49 @@ TEST(the_commands_of_an_rc_pair_are_the_committed_ones)
 	else
 		assert_trace(path, committed);
 	unlink(path);
+}
+
+/* As a client does that wants an event for each CQE, here for the first one again and again. */
+static void arm_by_client(struct client *c, uint32_t sn)
+{
+	const struct nic_cq *cq = &c->queues->layout.cqs[0];
+	struct shmd_dbrec *dbrec = (struct shmd_dbrec *)(void *)(c->queue_mem + cq->dbrec_offset);
+	uint32_t word = (sn & 3) << 28;
+
+	__atomic_store_n(&dbrec->snd, htobe32(word), __ATOMIC_SEQ_CST);
+	__atomic_store_n((uint64_t *)(void *)(c->doorbell_page + SHMD_DB_CQ_ARM_OFFSET),
+			 htobe64((uint64_t)word << 32 | cq->cqn), __ATOMIC_SEQ_CST);
+}
+
+TEST(events_that_a_client_makes_itself_cost_no_commands_after_a_while)
+{
+	char path[] = "/tmp/shmemd-trace-XXXXXX";
+	int fd = mkstemp(path);
+	struct nic_event event;
+	struct pollfd pfd;
+	struct client c;
+	struct rig rig;
+	FILE *file;
+
+	ASSERT_GE(fd, 0);
+	close(fd);
+	rig_open_mlx5(&rig, 1, path);
+	pfd = (struct pollfd){.fd = rig.nic[0]->event_fd, .events = POLLIN};
+	client_open(&c, rig.nic[0], 1, 1);
+	client_connect(&c, 0, &c, 0);
+	client_exercise(&c, &c);
+	for (uint32_t i = 0; i < 200; i++) {
+		arm_by_client(&c, i);
+		ASSERT_EQ(poll(&pfd, 1, 10000), 1);
+		ASSERT_ERR(rig.nic[0]->ops->next_event(rig.nic[0], &event), EAGAIN);
+	}
+	file = fopen(path, "r");
+	ASSERT(file);
+	ASSERT_LE(n_lines_with(file, "QUERY_CQ in"), 80u);
+	fclose(file);
+	unlink(path);
+	client_close(&c);
+	rig_close(&rig);
 }
 
 TEST(the_trace_has_every_command_in_words)
