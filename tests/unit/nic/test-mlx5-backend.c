@@ -680,11 +680,11 @@ TEST(capabilities_that_would_stick_to_a_context_are_laid_down)
 	struct client c;
 	struct rig rig;
 
-	/* Whoever is not root is root of a namespace of his own. */
-	if ((effective_caps() & stick) != stick && unshare(CLONE_NEWUSER) < 0)
+	/* Root of a container may have one of them alone; whoever has none is root of a namespace of his own. */
+	if (!(effective_caps() & stick) && unshare(CLONE_NEWUSER) < 0)
 		test_skip("neither capabilities nor a user namespace to have them in");
 	had = effective_caps();
-	if ((had & stick) != stick)
+	if (!(had & stick))
 		test_skip("no capabilities in a user namespace");
 	rig_open_mlx5(&rig, 1, NULL);
 	client_open_ctx(&c, rig.nic[0], 1);
