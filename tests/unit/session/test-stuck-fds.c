@@ -377,6 +377,9 @@ TEST(a_client_that_sends_its_own_socket_leaves_nothing)
 	struct pair pair;
 	struct lab lab;
 
+	/* What nobody reads is cut off. */
+	if (test_emulator())
+		test_skip("qemu-user leaks descriptors when ancillary data is cut off");
 	lab_init(&lab, MAX_FDS);
 	pair_init(&pair, &lab);
 	ask_hello(&pair);
@@ -428,6 +431,9 @@ TEST(session_that_ends_while_there_are_no_descriptors_keeps_its_place_until_it_i
 	struct pair pair;
 	struct lab lab;
 
+	/* What nobody reads is cut off. */
+	if (test_emulator())
+		test_skip("qemu-user leaks descriptors when ancillary data is cut off");
 	lab_init(&lab, MAX_FDS);
 	pair_init(&pair, &lab);
 	ask_hello(&pair);
