@@ -457,3 +457,18 @@ void client_exercise(struct client *a, struct client *b)
 	ASSERT_EQ(client_word(b, 128), 0x1122334455667788ull + 5);
 	ASSERT_EQ(client_word(a, 24576), 0x1122334455667788ull);
 }
+
+void client_send_and_receive(struct client *a, struct client *b)
+{
+	struct shmd_cqe cqe;
+
+	client_fill(a, 512, 300, 9);
+	client_post_recv(b, 0, 40960, 1024);
+	client_wake(b);
+	client_post_send(a, 0, 512, 300);
+	client_ring(a, 0);
+	client_complete(a, 0);
+	ASSERT(client_poll(b, 0, &cqe, CLIENT_LIMIT_NSEC));
+	ASSERT_EQ(client_cqe_opcode(&cqe), SHMD_CQE_RESP_SEND);
+	ASSERT_MEMEQ(b->mem + 40960, a->mem + 512, 300);
+}

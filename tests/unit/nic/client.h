@@ -110,6 +110,8 @@ uint64_t client_word(const struct client *c, uint64_t offset);
 void client_fill(struct client *c, uint64_t offset, uint32_t bytes, uint8_t seed);
 /* All operations that move data, from QP 0 of a to QP 0 of b, verified. */
 void client_exercise(struct client *a, struct client *b);
+/* A message from QP 0 of a into a receive WQE of QP 0 of b. */
+void client_send_and_receive(struct client *a, struct client *b);
 
 #define CLIENT_LIMIT_NSEC 10000000000ull
 

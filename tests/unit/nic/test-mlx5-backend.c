@@ -28,20 +28,6 @@
 
 #define SILENCE_NSEC 200000000ull
 
-static void send_and_receive(struct client *a, struct client *b)
-{
-	struct shmd_cqe cqe;
-
-	client_fill(a, 512, 300, 9);
-	client_post_recv(b, 0, 40960, 1024);
-	client_post_send(a, 0, 512, 300);
-	client_ring(a, 0);
-	client_complete(a, 0);
-	ASSERT(client_poll(b, 0, &cqe, CLIENT_LIMIT_NSEC));
-	ASSERT_EQ(client_cqe_opcode(&cqe), SHMD_CQE_RESP_SEND);
-	ASSERT_MEMEQ(b->mem + 40960, a->mem + 512, 300);
-}
-
 /* ---- NICs ---------------------------------------------------------------------------------------------------------- */
 
 TEST(a_nic_tells_what_it_is)
@@ -98,8 +84,8 @@ TEST(two_sessions_on_two_nics)
 		client_exercise(&a, &b);
 		client_exercise(&b, &a);
 	}
-	send_and_receive(&a, &b);
-	send_and_receive(&b, &a);
+	client_send_and_receive(&a, &b);
+	client_send_and_receive(&b, &a);
 	client_close(&b);
 	client_close(&a);
 	rig_close(&rig);

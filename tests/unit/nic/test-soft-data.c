@@ -9,55 +9,6 @@
 #include "proto/base/nsec.h"
 #include "tests/lib/test.h"
 
-static uint64_t word_at(const struct client *c, uint64_t offset)
-{
-	return __atomic_load_n((uint64_t *)(c->mem + offset), __ATOMIC_ACQUIRE);
-}
-
-static void fill(struct client *c, uint64_t offset, uint32_t bytes, uint8_t seed)
-{
-	for (uint32_t i = 0; i < bytes; i++)
-		c->mem[offset + i] = (uint8_t)(seed + i * 7 + (i >> 8));
-}
-
-/* All operations that move data, from QP 0 of a to QP 0 of b. */
-static void exercise(struct client *a, struct client *b)
-{
-	fill(a, 0, 4096, 1);
-	client_post_write(a, 0, 0, b, 8192, 4096);
-	client_ring(a, 0);
-	client_complete(a, 0);
-	ASSERT_MEMEQ(a->mem, b->mem + 8192, 4096);
-
-	client_post_read(a, 0, 16384, b, 8192, 4096);
-	client_ring(a, 0);
-	client_complete(a, 0);
-	ASSERT_MEMEQ(a->mem + 16384, b->mem + 8192, 4096);
-
-	client_post_inline(a, 0, 0x1122334455667788ull, b, 128);
-	client_post_fetch_add(a, 0, 24576, b, 128, 5);
-	client_ring(a, 0);
-	client_complete(a, 0);
-	client_complete(a, 0);
-	ASSERT_EQ(word_at(b, 128), 0x1122334455667788ull + 5);
-	ASSERT_EQ(word_at(a, 24576), 0x1122334455667788ull);
-}
-
-static void send_and_receive(struct client *a, struct client *b)
-{
-	struct shmd_cqe cqe;
-
-	fill(a, 512, 300, 9);
-	client_post_recv(b, 0, 40960, 1024);
-	client_wake(b);
-	client_post_send(a, 0, 512, 300);
-	client_ring(a, 0);
-	client_complete(a, 0);
-	ASSERT(client_poll(b, 0, &cqe, CLIENT_LIMIT_NSEC));
-	ASSERT_EQ(client_cqe_opcode(&cqe), SHMD_CQE_RESP_SEND);
-	ASSERT_MEMEQ(b->mem + 40960, a->mem + 512, 300);
-}
-
 TEST(self_loop_on_one_nic)
 {
 	struct client c;
@@ -66,7 +17,7 @@ TEST(self_loop_on_one_nic)
 	rig_open(&rig, 1, NULL);
 	client_open(&c, rig.nic[0], 1, 1);
 	client_connect(&c, 0, &c, 0);
-	exercise(&c, &c);
+	client_exercise(&c, &c);
 	client_close(&c);
 	rig_close(&rig);
 }
@@ -80,9 +31,9 @@ TEST(two_sessions_on_one_nic)
 	client_open(&a, rig.nic[0], 1, 1);
 	client_open(&b, rig.nic[0], 2, 1);
 	client_connect(&a, 0, &b, 0);
-	exercise(&a, &b);
-	exercise(&b, &a);
-	send_and_receive(&a, &b);
+	client_exercise(&a, &b);
+	client_exercise(&b, &a);
+	client_send_and_receive(&a, &b);
 	client_close(&a);
 	client_close(&b);
 	rig_close(&rig);
@@ -98,11 +49,11 @@ TEST(two_nics_two_threads)
 	client_open(&b, rig.nic[1], 2, 1);
 	client_connect(&a, 0, &b, 0);
 	for (int i = 0; i < 20; i++) {
-		exercise(&a, &b);
-		exercise(&b, &a);
+		client_exercise(&a, &b);
+		client_exercise(&b, &a);
 	}
-	send_and_receive(&a, &b);
-	send_and_receive(&b, &a);
+	client_send_and_receive(&a, &b);
+	client_send_and_receive(&b, &a);
 	client_close(&b);
 	client_close(&a);
 	rig_close(&rig);
@@ -118,7 +69,7 @@ TEST(megabytes_cross_in_chunks)
 	client_open(&a, rig.nic[0], 1, 1);
 	client_open(&b, rig.nic[1], 2, 1);
 	client_connect(&a, 0, &b, 0);
-	fill(&a, 0, bytes, 3);
+	client_fill(&a, 0, bytes, 3);
 	client_post_write(&a, 0, 0, &b, 0, bytes);
 	client_ring(&a, 0);
 	client_complete(&a, 0);
@@ -149,7 +100,7 @@ TEST(a_ring_goes_round_many_times)
 		for (uint64_t k = 0; k < 32; k++)
 			client_complete(&a, 0);
 		for (uint64_t k = 0; k < 32; k++)
-			ASSERT_EQ(word_at(&b, k * 8), i * 32 + k);
+			ASSERT_EQ(client_word(&b, k * 8), i * 32 + k);
 	}
 	client_close(&a);
 	client_close(&b);
@@ -177,8 +128,8 @@ TEST(a_doorbell_of_a_foreign_context_is_ignored)
 	ASSERT_OK(rig.nic[0]->ops->qp_query(a.ctx, client_qpn(&a, 0), &info));
 	ASSERT_EQ(info.state, NIC_QPS_RTS);
 	ASSERT_ERR(rig.nic[0]->ops->qp_query(b.ctx, client_qpn(&a, 0), &info), EINVAL);
-	exercise(&a, &a);
-	exercise(&b, &b);
+	client_exercise(&a, &a);
+	client_exercise(&b, &b);
 	client_close(&a);
 	client_close(&b);
 	rig_close(&rig);
@@ -203,7 +154,7 @@ TEST(an_overwritten_doorbell_is_not_lost)
 		client_ring_word(&c, client_qpn(&c, 0));
 		for (unsigned int i = 0; i < n; i++) {
 			client_complete(&c, i);
-			ASSERT_EQ(word_at(&c, 8 * i), 1000u * (unsigned int)round + i);
+			ASSERT_EQ(client_word(&c, 8 * i), 1000u * (unsigned int)round + i);
 		}
 	}
 	client_close(&c);
@@ -225,7 +176,7 @@ TEST(a_sleeping_nic_wakes)
 		client_post_inline(&a, 0, i, &b, 0);
 		client_ring(&a, 0);
 		client_complete(&a, 0);
-		ASSERT_EQ(word_at(&b, 0), i);
+		ASSERT_EQ(client_word(&b, 0), i);
 	}
 	client_close(&a);
 	client_close(&b);
@@ -271,7 +222,7 @@ TEST(queues_of_a_gpu_are_polled)
 		client_post_inline(&c, 0, i, &c, 0);
 		client_publish(&c, 0);
 		client_complete(&c, 0);
-		ASSERT_EQ(word_at(&c, 0), i);
+		ASSERT_EQ(client_word(&c, 0), i);
 	}
 	client_close(&c);
 	rig_close(&rig);
@@ -325,8 +276,8 @@ TEST(counters_tell_what_was_executed)
 	client_open(&a, rig.nic[0], 1, 1);
 	client_open(&b, rig.nic[0], 2, 1);
 	client_connect(&a, 0, &b, 0);
-	exercise(&a, &b);
-	send_and_receive(&a, &b);
+	client_exercise(&a, &b);
+	client_send_and_receive(&a, &b);
 	ASSERT_OK(ops->ctx_counters(a.ctx, &ctx_counters));
 	ASSERT_EQ(ctx_counters.wqes, 5u);
 	ASSERT_EQ(ctx_counters.wqes_by_kind[1], 2u);

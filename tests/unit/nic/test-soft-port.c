@@ -48,11 +48,6 @@ static void assert_event(struct nic *nic, enum nic_port_state state)
 	ASSERT_EQ(event.number, 0u);
 }
 
-static uint64_t word_at(const struct client *c, uint64_t offset)
-{
-	return __atomic_load_n((uint64_t *)(c->mem + offset), __ATOMIC_ACQUIRE);
-}
-
 TEST(port_state_is_told_by_query_and_event)
 {
 	struct pollfd pfd = {.events = POLLIN};
@@ -157,8 +152,8 @@ TEST(port_that_is_down_neither_sends_nor_receives_and_goes_on_when_it_is_up)
 		post(&lane.c, 300 + (uint64_t)end, &lane.c);
 		ASSERT(!client_poll(&lane.a, 0, &cqe, QUIET_NSEC));
 		ASSERT(!client_poll(&lane.b, 0, &cqe, 0));
-		ASSERT_EQ(word_at(&lane.b, 64), end ? 100u : 0u);
-		ASSERT_EQ(word_at(&lane.a, 64), end ? 200u : 0u);
+		ASSERT_EQ(client_word(&lane.b, 64), end ? 100u : 0u);
+		ASSERT_EQ(client_word(&lane.a, 64), end ? 200u : 0u);
 		/* NIC 0 does not even reach itself while it is down; NIC 1 is not in that way. */
 		if (end)
 			client_complete(&lane.c, 0);
@@ -169,9 +164,9 @@ TEST(port_that_is_down_neither_sends_nor_receives_and_goes_on_when_it_is_up)
 		client_complete(&lane.b, 0);
 		if (!end)
 			client_complete(&lane.c, 0);
-		ASSERT_EQ(word_at(&lane.b, 64), 100u + (uint64_t)end);
-		ASSERT_EQ(word_at(&lane.a, 64), 200u + (uint64_t)end);
-		ASSERT_EQ(word_at(&lane.c, 64), 300u + (uint64_t)end);
+		ASSERT_EQ(client_word(&lane.b, 64), 100u + (uint64_t)end);
+		ASSERT_EQ(client_word(&lane.a, 64), 200u + (uint64_t)end);
+		ASSERT_EQ(client_word(&lane.c, 64), 300u + (uint64_t)end);
 	}
 	lane_close(&lane);
 }
@@ -205,7 +200,7 @@ TEST(short_retries_end_in_retry_exceeded_while_the_port_is_down)
 	set(lane.rig.nic[0], NIC_PORT_ACTIVE);
 	post(&lane.c, 7, &lane.c);
 	client_complete(&lane.c, 0);
-	ASSERT_EQ(word_at(&lane.b, 64), 0u);
+	ASSERT_EQ(client_word(&lane.b, 64), 0u);
 	lane_close(&lane);
 }
 
@@ -240,7 +235,7 @@ TEST(port_taken_down_before_the_first_context_is_down)
 	ASSERT(!client_poll(&c, 0, &cqe, QUIET_NSEC));
 	set(rig.nic[0], NIC_PORT_ACTIVE);
 	client_complete(&c, 0);
-	ASSERT_EQ(word_at(&c, 64), 5u);
+	ASSERT_EQ(client_word(&c, 64), 5u);
 	client_close(&c);
 	rig_close(&rig);
 }
@@ -272,10 +267,10 @@ TEST_TIMEOUT(traffic_over_a_flapping_port_is_exact, 120)
 		for (unsigned int i = 0; i < 10; i++)
 			client_complete(&lane.a, 0);
 		for (unsigned int i = 0; i < 8; i++)
-			ASSERT_EQ(word_at(&lane.a, 4096 + 8 * i), 8 * round + i);
+			ASSERT_EQ(client_word(&lane.a, 4096 + 8 * i), 8 * round + i);
 		ASSERT_MEMEQ(lane.b.mem + 8192, lane.a.mem + 8192, 65536);
 	}
-	ASSERT_EQ(word_at(&lane.b, 8), 8 * n_rounds);
+	ASSERT_EQ(client_word(&lane.b, 8), 8 * n_rounds);
 	ASSERT_OK(lane.rig.nic[0]->ops->qp_query(lane.a.ctx, client_qpn(&lane.a, 0), &info));
 	ASSERT_GT(info.counters.retries, 0u);
 	printf("# %u rounds, %u retries\n", n_rounds, (unsigned int)info.counters.retries);
