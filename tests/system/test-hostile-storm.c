@@ -164,7 +164,8 @@ TEST_TIMEOUT(a_flood_of_connects_leaves_nothing_and_starves_nobody, 60)
 	printf("%.0f connects a second; slowest reply to another session meanwhile: %.2f ms; memory grew by %lld KiB\n",
 	       (double)n / seconds, (double)slowest / 1e6,
 	       (long long)(hostile_rss_bytes(daemon.pid) - rss) / 1024);
-	ASSERT_GT(n, 100);
+	/* 10,000 is the promise; a busy machine makes a tenth of that, and sanitizers less. */
+	ASSERT_GT((double)n / seconds, test_has_sanitizer() ? 100 : 1000);
 	ASSERT_LT(slowest, patience_nsec());
 	/* A sanitizer keeps what was freed. */
 	if (!test_has_sanitizer())
