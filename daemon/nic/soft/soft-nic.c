@@ -83,6 +83,11 @@ static int soft_counters(struct nic *base, struct nic_counters *ret_counters)
 	return 0;
 }
 
+/* Its data threads tell. */
+static void soft_ctx_look(struct nic_ctx *ctx)
+{
+}
+
 static const struct nic_ops soft_ops = {
 	.close = soft_close,
 	.query = soft_query,
@@ -100,6 +105,7 @@ static const struct nic_ops soft_ops = {
 	.qp_query = soft_qp_query,
 	.queues_read = soft_queues_read,
 	.ctx_counters = soft_ctx_counters,
+	.ctx_look = soft_ctx_look,
 	.ctx_quiesce = soft_ctx_quiesce,
 };
 
