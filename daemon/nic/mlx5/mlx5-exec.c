@@ -24,11 +24,14 @@ static void trace(struct mlx5_nic *nic, const struct mlx5_cmd *cmd, const void *
 	text = malloc(TRACE_BYTES);
 	if (!text)
 		return;
+	/* Contexts are beside each other: an answer follows its command. */
+	flockfile(nic->trace);
 	mlx5_cmd_dump(text, TRACE_BYTES, cmd->in, cmd->in_bytes, 0);
 	fputs(text, nic->trace);
 	mlx5_out_dump(text, TRACE_BYTES, opcode, op_mod, out, cmd->out_bytes, 0);
 	fputs(text, nic->trace);
 	fflush(nic->trace);
+	funlockfile(nic->trace);
 	free(text);
 }
 

@@ -32,23 +32,28 @@ static struct nic *mlx5_close(struct nic *base)
 	safe_close(nic->more_fd);
 	if (nic->trace)
 		fclose(nic->trace);
+	pthread_mutex_destroy(&nic->lock);
 	free(nic);
 	return NULL;
 }
 
-/* Sums of contexts that live; hardware keeps no totals in these terms. A client can destroy its own set, nobody else's. */
+/*
+ * Sums of contexts that live, as each was asked last; hardware keeps no totals in these terms. A client can destroy its
+ * own set, nobody else's.
+ */
 static int mlx5_counters(struct nic *base, struct nic_counters *ret_counters)
 {
-	struct nic_counters sum = {0}, one;
+	struct mlx5_nic *nic = mlx5_nic(base);
+	struct nic_counters sum = {0};
 	struct mlx5_ctx *ctx;
 
-	list_for_each_entry (ctx, &mlx5_nic(base)->ctxs, link) {
-		if (mlx5_ctx_counters(&ctx->base, &one) < 0)
-			continue;
-		sum.error_cqes += one.error_cqes;
-		sum.rnr_naks += one.rnr_naks;
-		sum.retries += one.retries;
+	pthread_mutex_lock(&nic->lock);
+	list_for_each_entry (ctx, &nic->ctxs, link) {
+		sum.error_cqes += ctx->counters.error_cqes;
+		sum.rnr_naks += ctx->counters.rnr_naks;
+		sum.retries += ctx->counters.retries;
 	}
+	pthread_mutex_unlock(&nic->lock);
 	*ret_counters = sum;
 	return 0;
 }
@@ -75,6 +80,7 @@ static const struct nic_ops mlx5_ops = {
 	.qp_query = mlx5_qp_query,
 	.queues_read = mlx5_queues_read,
 	.ctx_counters = mlx5_ctx_counters,
+	.ctx_look = mlx5_ctx_look,
 	.ctx_quiesce = mlx5_ctx_quiesce,
 };
 
@@ -87,10 +93,14 @@ static struct mlx5_nic *nic_alloc(void)
 	if (!nic)
 		return NULL;
 	nic->base.ops = &mlx5_ops;
+	nic->base.blocks = true;
 	nic->base.event_fd = epoll_create1(EPOLL_CLOEXEC);
 	nic->more_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	list_init(&nic->base.link);
+	pthread_mutex_init(&nic->lock, NULL);
 	list_init(&nic->ctxs);
+	list_init(&nic->news);
+	nic->last_key = MLX5_WATCH_KEYS;
 	return nic;
 }
 
@@ -124,8 +134,8 @@ static int watch_device(struct mlx5_nic *nic)
 
 	if (flags < 0 || fcntl(nic->ibv->async_fd, F_SETFL, flags | O_NONBLOCK) < 0)
 		return -errno;
-	r = mlx5_events_watch(nic, nic->more_fd, &nic->more_fd);
-	return r < 0 ? r : mlx5_events_watch(nic, nic->ibv->async_fd, nic);
+	r = mlx5_events_watch(nic, nic->more_fd, MLX5_WATCH_MORE);
+	return r < 0 ? r : mlx5_events_watch(nic, nic->ibv->async_fd, MLX5_WATCH_NIC);
 }
 
 static int nic_init(struct mlx5_nic *nic, struct ibv_device *device, uint8_t port,

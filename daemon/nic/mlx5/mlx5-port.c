@@ -2,7 +2,8 @@
 /*
  * What a NIC can and how its port is reached: capabilities, GID and MAC, state and rate, the next hop to a peer.
  *
- * Control thread, but mlx5_next_hop(), which asks through the session's own context and may wait for the network.
+ * Any thread; what is found out once is so before there are others. mlx5_next_hop() asks through the session's own
+ * context and may wait for the network.
  */
 #include "daemon/nic/mlx5/mlx5.h"
 
@@ -164,9 +165,40 @@ static void fill_limits(struct nic_info *info, const struct mlx5_caps *caps)
 	info->max_log2_cq_entries = min_u32(caps->log_max_cq_sz, NIC_MAX_LOG2_CQ_ENTRIES);
 }
 
-static enum nic_port_state port_state(const struct mlx5_nic *nic, const struct ibv_port_attr *attr)
+struct mlx5_port mlx5_port_now(struct mlx5_nic *nic)
 {
-	if (nic->lost)
+	struct mlx5_port port;
+
+	pthread_mutex_lock(&nic->lock);
+	port = nic->port;
+	pthread_mutex_unlock(&nic->lock);
+	return port;
+}
+
+bool mlx5_is_lost(struct mlx5_nic *nic)
+{
+	bool lost;
+
+	pthread_mutex_lock(&nic->lock);
+	lost = nic->lost;
+	pthread_mutex_unlock(&nic->lock);
+	return lost;
+}
+
+/* MTU and LID are the subnet's and may change. A port without an MTU keeps the last one. */
+static struct mlx5_port note_port(struct mlx5_nic *nic, const struct ibv_port_attr *attr)
+{
+	pthread_mutex_lock(&nic->lock);
+	if (attr->active_mtu)
+		nic->port.mtu_log2 = (uint8_t)(attr->active_mtu - IBV_MTU_256 + LOG2_MTU_256);
+	nic->port.lid = attr->lid;
+	pthread_mutex_unlock(&nic->lock);
+	return mlx5_port_now(nic);
+}
+
+static enum nic_port_state port_state(bool lost, const struct ibv_port_attr *attr)
+{
+	if (lost)
 		return NIC_PORT_LOST;
 	return attr->state == IBV_PORT_ACTIVE ? NIC_PORT_ACTIVE : NIC_PORT_DOWN;
 }
@@ -176,26 +208,26 @@ int mlx5_query(struct nic *base, struct nic_info *ret_info)
 	struct mlx5_nic *nic = mlx5_nic(base);
 	struct nic_info info = {
 		.backend = "mlx5",
-		.port = nic->port.number,
-		.link = nic->port.link,
 		.accepted_kinds = {NIC_MEM_DMABUF, NIC_MEM_MEMFD},
 		.doorbell_uar_mmap = true,
 	};
 	struct ibv_port_attr attr = {0};
-	int err = nic->lost ? 0 : ibv_query_port(nic->ibv, nic->port.number, &attr);
+	bool lost = mlx5_is_lost(nic);
+	int err = lost ? 0 : ibv_query_port(nic->ibv, nic->port.number, &attr);
+	struct mlx5_port port;
 
 	if (err)
 		return mlx5_errno(err);
-	if (attr.active_mtu)
-		nic->port.mtu_log2 = (uint8_t)(attr.active_mtu - IBV_MTU_256 + LOG2_MTU_256);
-	nic->port.lid = attr.lid;
+	port = note_port(nic, &attr);
+	info.port = port.number;
+	info.link = port.link;
 	memcpy(info.name, base->name, sizeof(info.name));
 	memcpy(info.pci, nic->pci, sizeof(info.pci));
-	memcpy(info.gid, nic->port.gid, sizeof(info.gid));
-	memcpy(info.mac, nic->port.mac, sizeof(info.mac));
-	info.lid = attr.lid;
-	info.state = port_state(nic, &attr);
-	info.mtu_bytes = 1u << nic->port.mtu_log2;
+	memcpy(info.gid, port.gid, sizeof(info.gid));
+	memcpy(info.mac, port.mac, sizeof(info.mac));
+	info.lid = port.lid;
+	info.state = port_state(lost, &attr);
+	info.mtu_bytes = 1u << port.mtu_log2;
 	info.rate_mbps = rate_mbps(&attr);
 	fill_limits(&info, &nic->caps);
 	*ret_info = info;

@@ -43,7 +43,7 @@ static int create_cq(struct mlx5_queues *queues, uint32_t i)
 	if (r < 0)
 		return r;
 	cq->queues = queues;
-	list_init(&cq->news_link);
+	list_init(&cq->news.link);
 	cq->cqn = (uint32_t)prm_get(out, PRM_CREATE_CQ_OUT_CQN);
 	desc->cqn = cq->cqn;
 	r = hash_add(&ctx->cqs, cq->cqn, cq);
@@ -56,7 +56,7 @@ static void destroy_cq(struct mlx5_queues *queues, struct mlx5_cq *cq)
 		return;
 	if (hash_get(&queues->ctx->cqs, cq->cqn) == cq)
 		hash_remove(&queues->ctx->cqs, cq->cqn);
-	list_del(&cq->news_link);
+	mlx5_news_drop(queues->ctx->nic, &cq->news);
 	mlx5_note_destroyed(queues->ctx, mlx5dv_devx_obj_destroy(cq->obj));
 	cq->obj = NULL;
 }
@@ -74,16 +74,18 @@ static struct mlx5_cq *find_cq(struct mlx5_queues *queues, uint32_t name)
 
 static void set_addr(struct mlx5_nic *nic, struct nic_qp *desc, uint32_t psn)
 {
+	const struct mlx5_port port = mlx5_port_now(nic);
+
 	desc->addr = (struct nic_addr){
-		.link = (uint8_t)nic->port.link,
+		.link = (uint8_t)port.link,
 		.qp_type = (uint8_t)desc->type,
-		.mtu_log2 = nic->port.mtu_log2,
+		.mtu_log2 = port.mtu_log2,
 		.qpn = desc->qpn,
 		.psn = psn & PSN_MASK,
-		.lid = nic->port.lid,
+		.lid = port.lid,
 	};
-	memcpy(desc->addr.gid, nic->port.gid, sizeof(desc->addr.gid));
-	memcpy(desc->addr.mac, nic->port.mac, sizeof(desc->addr.mac));
+	memcpy(desc->addr.gid, port.gid, sizeof(desc->addr.gid));
+	memcpy(desc->addr.mac, port.mac, sizeof(desc->addr.mac));
 }
 
 static int send_create_qp(struct mlx5_queues *queues, struct mlx5_qp *qp, uint32_t i)
@@ -124,7 +126,7 @@ static int create_qp(struct mlx5_queues *queues, uint32_t i)
 	int r;
 
 	qp->desc = desc;
-	list_init(&qp->news_link);
+	list_init(&qp->news.link);
 	qp->send_cq = find_cq(queues, desc->send_cqn);
 	qp->recv_cq = find_cq(queues, desc->recv_cqn);
 	if (!qp->send_cq || !qp->recv_cq)
@@ -150,7 +152,7 @@ static void destroy_qp(struct mlx5_queues *queues, struct mlx5_qp *qp)
 		return;
 	if (hash_get(&queues->ctx->qps, qp->desc->qpn) == qp)
 		hash_remove(&queues->ctx->qps, qp->desc->qpn);
-	list_del(&qp->news_link);
+	mlx5_news_drop(queues->ctx->nic, &qp->news);
 	mlx5_note_destroyed(queues->ctx, mlx5dv_devx_obj_destroy(qp->obj));
 	qp->obj = NULL;
 	count_foreign(queues, qp, -1u);

@@ -2,12 +2,14 @@
 /*
  * Private to daemon/nic/mlx5: the backend's objects.
  *
- * Threads: those of nic.h. A context is used by one thread at a time and shares nothing that changes with other
- * contexts, but the list of them, which the control thread alone walks.
+ * Threads: those of nic.h. A context is used by one thread at a time. What contexts share with each other and with the
+ * control thread has the NIC's lock, which nobody holds while a command is carried out: the control thread waits for no
+ * firmware.
  */
 #ifndef SHMEMD_NIC_MLX5_H
 #define SHMEMD_NIC_MLX5_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -25,11 +27,22 @@ struct mlx5_nic {
 	int more_fd; /* owned eventfd: contexts have news that were read and not yet told */
 	struct ibv_context *ibv; /* owned; for questions only, no session's objects */
 	struct mlx5_caps caps;
-	struct mlx5_port port;
 	char pci[16];
-	struct list ctxs;
 	FILE *trace; /* owned, or NULL */
-	bool lost;
+
+	pthread_mutex_t lock; /* of all below */
+	struct mlx5_port port; /* link, number, GID and MAC are constant */
+	struct list ctxs;
+	uint64_t last_key;
+	struct list news; /* struct mlx5_news, oldest first */
+	bool lost; /* told */
+	bool ended; /* a channel has: lost, and to be told */
+};
+
+/* Of one queue, at most one at a time. */
+struct mlx5_news {
+	struct list link; /* mlx5_nic.news, under its lock */
+	struct nic_event event;
 };
 
 struct mlx5_cq {
@@ -40,8 +53,8 @@ struct mlx5_cq {
 	uint32_t arm_sn; /* of the last arming */
 	uint32_t seen_ci; /* CQEs before this one were looked at */
 	uint32_t n_idle_events; /* events that told nothing new */
-	bool failed; /* overrun, not yet told */
-	struct list news_link; /* mlx5_ctx.failed_cqs */
+	bool failed; /* overrun: told, or waiting for that */
+	struct mlx5_news news;
 };
 
 struct mlx5_qp {
@@ -53,7 +66,7 @@ struct mlx5_qp {
 	enum nic_qp_state state; /* as far as our own commands tell */
 	uint32_t first_error;
 	bool event_told; /* or ERR was asked for: nothing more to tell until the next RST */
-	struct list news_link; /* mlx5_ctx.failed_qps: not yet told */
+	struct mlx5_news news;
 };
 
 struct mlx5_queues {
@@ -78,12 +91,12 @@ struct mlx5_ctx {
 	uint32_t counter_set_id;
 	struct hash qps; /* by number */
 	struct hash cqs;
-	struct list failed_qps; /* news that were read and not yet told */
-	struct list failed_cqs;
 	unsigned int n_mrs;
 	unsigned int n_queues;
 	bool meddled; /* what libmlx5 keeps of an object is lost: there is nothing more for this one */
-	struct list link; /* mlx5_nic.ctxs */
+	uint64_t key; /* in the epoll set: the control thread holds no pointer to what a worker may free */
+	struct nic_counters counters; /* as asked for last; under the NIC's lock */
+	struct list link; /* mlx5_nic.ctxs, under its lock */
 };
 
 static inline struct mlx5_nic *mlx5_nic(struct nic *nic)
@@ -128,13 +141,22 @@ int mlx5_port_init(struct mlx5_nic *nic, uint8_t number);
 int mlx5_query(struct nic *nic, struct nic_info *ret_info);
 /* Index of the entry that peers reach best; -ENOENT when a RoCE port has none of version 2. */
 int mlx5_gid_choose(const struct ibv_gid_entry *entries, size_t n, uint8_t port, bool roce);
+/* The port as it is now. Any thread. */
+struct mlx5_port mlx5_port_now(struct mlx5_nic *nic);
+bool mlx5_is_lost(struct mlx5_nic *nic);
 /* Where packets to this peer go next: asks the kernel, which asks the network. */
 int mlx5_next_hop(struct mlx5_ctx *ctx, const struct nic_addr *remote, uint8_t ret_mac[6]);
 
 /* ---- mlx5-events.c --------------------------------------------------------------------------------------------------- */
 
-int mlx5_events_watch(struct mlx5_nic *nic, int fd, void *what);
+/* `what` is a context's key, or one of these. A context's is told once, and again after a look. */
+#define MLX5_WATCH_NIC 0u
+#define MLX5_WATCH_MORE 1u
+#define MLX5_WATCH_KEYS 2u /* contexts' are above */
+int mlx5_events_watch(struct mlx5_nic *nic, int fd, uint64_t what);
 void mlx5_events_unwatch(struct mlx5_nic *nic, int fd);
+/* What is not told yet of a queue that goes, or begins anew, is told no more. */
+void mlx5_news_drop(struct mlx5_nic *nic, struct mlx5_news *news);
 int mlx5_events_subscribe_qp(struct mlx5_ctx *ctx, struct mlx5_qp *qp);
 /* Also arms it for error CQEs, where the CPU reaches it. */
 int mlx5_events_subscribe_cq(struct mlx5_ctx *ctx, struct mlx5_cq *cq);
@@ -143,6 +165,7 @@ void mlx5_events_read(struct mlx5_ctx *ctx);
 /* After a QP's reset: errors of its former life are read and forgotten. */
 void mlx5_events_settle(struct mlx5_ctx *ctx, struct mlx5_qp *qp);
 int mlx5_next_event(struct nic *nic, struct nic_event *ret_event);
+void mlx5_ctx_look(struct nic_ctx *ctx);
 
 /* ---- the operations of nic.h ------------------------------------------------------------------------------------------- */
 
