@@ -401,6 +401,7 @@ int nic_soft_probe(const struct nic_soft_attr *attr, struct list *nics);
 
 struct nic_mlx5_attr {
 	const char *trace; /* file to which every firmware command is appended in words, or NULL */
+	const char *objects; /* how they are made: "library", "ioctl", or NULL for the former where libmlx5 exports */
 };
 
 struct nic_mlx5_report {

@@ -33,9 +33,8 @@ static struct mlx5_ctx *ctx_free(struct mlx5_ctx *ctx)
 		mlx5dv_devx_destroy_event_channel(ctx->events);
 	}
 	if (ctx->counter_set)
-		mlx5dv_devx_obj_destroy(ctx->counter_set);
-	if (ctx->uar)
-		mlx5dv_devx_free_uar(ctx->uar);
+		mlx5_object_destroy(ctx->counter_set);
+	mlx5_uar_free(ctx->uar);
 	if (ctx->pd)
 		ibv_dealloc_pd(ctx->pd);
 	if (ctx->ibv)
@@ -84,16 +83,11 @@ static int open_pd(struct mlx5_ctx *ctx)
 	return 0;
 }
 
-/* Type NC is one page for the whole context, on which events are armed too; a client's page is its own. */
 static int open_uar(struct mlx5_ctx *ctx)
 {
-	errno = 0;
-#ifdef MLX5DV_UAR_ALLOC_TYPE_NC_DEDICATED
-	ctx->uar = mlx5dv_devx_alloc_uar(ctx->ibv, MLX5DV_UAR_ALLOC_TYPE_NC_DEDICATED);
-#endif
-	if (!ctx->uar)
-		ctx->uar = mlx5dv_devx_alloc_uar(ctx->ibv, MLX5DV_UAR_ALLOC_TYPE_BF);
-	return ctx->uar ? 0 : mlx5_errno(errno);
+	int err = mlx5_uar_alloc(ctx->ibv, &ctx->uar);
+
+	return err ? mlx5_errno(err) : 0;
 }
 
 /* The channel is non-blocking: the control thread reads until it is empty. */
@@ -135,7 +129,7 @@ static void make_doorbell(struct mlx5_ctx *ctx)
 
 	doorbell->mode = NIC_DOORBELL_UAR_MMAP;
 	doorbell->page_fd = ctx->ibv->cmd_fd;
-	doorbell->page_offset = (uint64_t)ctx->uar->mmap_off;
+	doorbell->page_offset = ctx->uar->mmap_off;
 	doorbell->register_offset = SHMD_DB_SEND_OFFSET;
 }
 

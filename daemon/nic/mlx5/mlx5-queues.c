@@ -31,7 +31,7 @@ static int create_cq(struct mlx5_queues *queues, uint32_t i)
 	struct nic_cq *desc = &queues->base.layout.cqs[i];
 	struct mlx5_cq *cq = &queues->cqs[i];
 	const struct mlx5_cq_args args = {.cq = desc,
-					  .umem_id = queues->umem->umem_id,
+					  .umem_id = queues->umem->number,
 					  .uar_page = ctx->uar->page_id,
 					  .eqn = ctx->eqn};
 	uint8_t out[PRM_CREATE_CQ_OUT_BYTES];
@@ -57,7 +57,7 @@ static void destroy_cq(struct mlx5_queues *queues, struct mlx5_cq *cq)
 	if (hash_get(&queues->ctx->cqs, cq->cqn) == cq)
 		hash_remove(&queues->ctx->cqs, cq->cqn);
 	list_del(&cq->news_link);
-	mlx5_note_destroyed(queues->ctx, mlx5dv_devx_obj_destroy(cq->obj));
+	mlx5_note_destroyed(queues->ctx, mlx5_object_destroy(cq->obj));
 	cq->obj = NULL;
 }
 
@@ -92,7 +92,7 @@ static int send_create_qp(struct mlx5_queues *queues, struct mlx5_qp *qp, uint32
 	const struct mlx5_qp_args args = {
 		.qp = qp->desc,
 		.caps = &ctx->nic->caps,
-		.umem_id = queues->umem->umem_id,
+		.umem_id = queues->umem->number,
 		.pdn = ctx->pdn,
 		.uar_page = ctx->uar->page_id,
 		.user_index = i,
@@ -151,7 +151,7 @@ static void destroy_qp(struct mlx5_queues *queues, struct mlx5_qp *qp)
 	if (hash_get(&queues->ctx->qps, qp->desc->qpn) == qp)
 		hash_remove(&queues->ctx->qps, qp->desc->qpn);
 	list_del(&qp->news_link);
-	mlx5_note_destroyed(queues->ctx, mlx5dv_devx_obj_destroy(qp->obj));
+	mlx5_note_destroyed(queues->ctx, mlx5_object_destroy(qp->obj));
 	qp->obj = NULL;
 	count_foreign(queues, qp, -1u);
 }
@@ -170,7 +170,7 @@ static struct mlx5_queues *queues_free(struct mlx5_queues *queues)
 	for (uint32_t i = 0; queues->cqs && i < layout->n_cqs; i++)
 		destroy_cq(queues, &queues->cqs[i]);
 	if (queues->umem)
-		mlx5_note_destroyed(queues->ctx, mlx5dv_devx_umem_dereg(queues->umem));
+		mlx5_note_destroyed(queues->ctx, mlx5_object_destroy(queues->umem));
 	if (queues->map)
 		unmap_shared(queues->map, layout->total_bytes);
 	nic_layout_deinit(layout);
@@ -253,6 +253,7 @@ static int reg_umem(struct mlx5_queues *queues, const struct nic_queue_mem *mem)
 		.access = IBV_ACCESS_LOCAL_WRITE,
 		.pgsz_bitmap = ~(uint64_t)QUEUES_PAGE_MASK,
 	};
+	int err;
 
 	if (mem->kind == NIC_MEM_DMABUF) {
 		in.comp_mask = MLX5DV_UMEM_MASK_DMABUF;
@@ -260,9 +261,8 @@ static int reg_umem(struct mlx5_queues *queues, const struct nic_queue_mem *mem)
 		/* An offset in the dmabuf, not an address. */
 		in.addr = (void *)(uintptr_t)mem->offset;
 	}
-	errno = 0;
-	queues->umem = mlx5dv_devx_umem_reg_ex(queues->ctx->ibv, &in);
-	return queues->umem ? 0 : mlx5_errno(errno);
+	err = mlx5_umem_reg(queues->ctx->ibv, queues->ctx->nic->library, &in, &queues->umem);
+	return err ? mlx5_errno(err) : 0;
 }
 
 static int queues_make(struct mlx5_queues *queues, const struct nic_queue_mem *mem)

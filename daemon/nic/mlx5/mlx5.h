@@ -20,10 +20,74 @@
 #include "proto/base/hash.h"
 #include "proto/base/list.h"
 
+/* ---- mlx5-object.c: what the kernel keeps for a context ------------------------------------------------------------- */
+
+#define MLX5_BLOB_BYTES 64u /* most that libmlx5 exports of one object */
+
+/* The part of libmlx5 that exports objects: rdma-core 63 and later. */
+struct mlx5_library {
+	int (*obj_export)(struct mlx5dv_devx_obj *obj, void *data);
+	struct mlx5dv_devx_obj *(*obj_import)(struct ibv_context *ibv, void *data);
+	void (*obj_unimport)(struct mlx5dv_devx_obj *obj);
+	int (*umem_export)(struct mlx5dv_devx_umem *umem, void *data);
+	struct mlx5dv_devx_umem *(*umem_import)(struct ibv_context *ibv, void *data);
+	void (*umem_unimport)(struct mlx5dv_devx_umem *umem);
+	uint32_t obj_bytes, umem_bytes; /* of what is exported */
+};
+
+enum mlx5_object_kind {
+	MLX5_OBJECT_DEVX = 1,
+	MLX5_OBJECT_UMEM = 2,
+	MLX5_OBJECT_UAR = 3,
+};
+
+struct mlx5_object {
+	struct ibv_context *ibv; /* borrowed */
+	enum mlx5_object_kind kind;
+	uint32_t number; /* id of a umem, page of a UAR */
+	uint32_t handle; /* the kernel's, where libmlx5 does not keep it */
+	/* libmlx5's way: one of these is owned. Own calls: all are NULL. */
+	const struct mlx5_library *library;
+	struct mlx5dv_devx_obj *obj;
+	struct mlx5dv_devx_umem *umem;
+};
+
+struct mlx5_uar {
+	struct mlx5_object *object; /* owned */
+	uint32_t page_id;
+	uint64_t mmap_off; /* of the command descriptor */
+	uint8_t *base_addr; /* mapped for writing */
+};
+
+/* False: this libmlx5 exports nothing. */
+bool mlx5_library_find(struct mlx5_library *ret_library);
+
+/*
+ * `library` NULL: by own calls. All return 0 or the positive errno of the call; `out` has cmd->out_bytes, and says why a
+ * command failed.
+ */
+int mlx5_object_create(struct ibv_context *ibv, const struct mlx5_library *library, const struct mlx5_cmd *cmd,
+		       void *out, struct mlx5_object **ret_object);
+int mlx5_object_modify(struct mlx5_object *object, const struct mlx5_cmd *cmd, void *out);
+int mlx5_object_query(struct mlx5_object *object, const struct mlx5_cmd *cmd, void *out);
+int mlx5_object_subscribe(struct mlx5_object *object, struct mlx5dv_devx_event_channel *channel,
+			  uint16_t *types, uint16_t bytes, uint64_t cookie);
+int mlx5_umem_reg(struct ibv_context *ibv, const struct mlx5_library *library, struct mlx5dv_devx_umem_in *in,
+		  struct mlx5_object **ret_umem);
+/* A page that is nobody else's. */
+int mlx5_uar_alloc(struct ibv_context *ibv, struct mlx5_uar **ret_uar);
+void mlx5_uar_free(struct mlx5_uar *uar);
+/* The struct is gone also where the kernel refused. */
+int mlx5_object_destroy(struct mlx5_object *object);
+
+/* ---- the backend's objects -------------------------------------------------------------------------------------------- */
+
 struct mlx5_nic {
 	struct nic base; /* event_fd is an epoll set: the NIC's own events, those of each context, and more_fd */
 	int more_fd; /* owned eventfd: contexts have news that were read and not yet told */
 	struct ibv_context *ibv; /* owned; for questions only, no session's objects */
+	struct mlx5_library library_functions;
+	const struct mlx5_library *library; /* those, or NULL: objects are made by own calls */
 	struct mlx5_caps caps;
 	struct mlx5_port port;
 	char pci[16];
@@ -33,7 +97,7 @@ struct mlx5_nic {
 };
 
 struct mlx5_cq {
-	struct mlx5dv_devx_obj *obj; /* owned */
+	struct mlx5_object *obj; /* owned */
 	struct mlx5_queues *queues;
 	uint32_t cqn;
 	uint32_t n_foreign_qps; /* of other batches */
@@ -45,7 +109,7 @@ struct mlx5_cq {
 };
 
 struct mlx5_qp {
-	struct mlx5dv_devx_obj *obj; /* owned */
+	struct mlx5_object *obj; /* owned */
 	struct mlx5_queues *queues;
 	struct nic_qp *desc;
 	struct mlx5_cq *send_cq;
@@ -60,7 +124,7 @@ struct mlx5_queues {
 	struct nic_queues base;
 	struct mlx5_ctx *ctx;
 	uint8_t *map; /* owned; NULL for a dmabuf, which the CPU does not reach */
-	struct mlx5dv_devx_umem *umem; /* owned */
+	struct mlx5_object *umem; /* owned */
 	struct mlx5_cq *cqs;
 	struct mlx5_qp *qps;
 };
@@ -70,8 +134,8 @@ struct mlx5_ctx {
 	struct mlx5_nic *nic;
 	struct ibv_context *ibv; /* owned, as all below */
 	struct ibv_pd *pd;
-	struct mlx5dv_devx_uar *uar; /* a page of its own: nobody else's doorbell rings these queues */
-	struct mlx5dv_devx_obj *counter_set;
+	struct mlx5_uar *uar; /* a page of its own: nobody else's doorbell rings these queues */
+	struct mlx5_object *counter_set;
 	struct mlx5dv_devx_event_channel *events;
 	uint32_t pdn;
 	uint32_t eqn;
@@ -100,15 +164,15 @@ static inline struct mlx5_ctx *mlx5_ctx(struct nic_ctx *ctx)
 
 /* `out` has cmd->out_bytes. All return a negative errno of nic.h. */
 int mlx5_exec_create(struct mlx5_ctx *ctx, const struct mlx5_cmd *cmd, void *out,
-		     struct mlx5dv_devx_obj **ret_obj);
-int mlx5_exec_modify(struct mlx5_ctx *ctx, struct mlx5dv_devx_obj *obj, const struct mlx5_cmd *cmd);
-int mlx5_exec_query(struct mlx5_ctx *ctx, struct mlx5dv_devx_obj *obj, const struct mlx5_cmd *cmd, void *out);
+		     struct mlx5_object **ret_obj);
+int mlx5_exec_modify(struct mlx5_ctx *ctx, struct mlx5_object *obj, const struct mlx5_cmd *cmd);
+int mlx5_exec_query(struct mlx5_ctx *ctx, struct mlx5_object *obj, const struct mlx5_cmd *cmd, void *out);
 int mlx5_exec_general(struct mlx5_nic *nic, const struct mlx5_cmd *cmd, void *out);
 /* errno of a call that is no firmware command. */
 int mlx5_errno(int err);
 /*
  * What destroying an object gave. It fails where the NIC is gone, and where the client was there first by the command
- * descriptor, or made something that uses it. libmlx5 then keeps its part for ever, so this client gets nothing new.
+ * descriptor, or made something that uses it. libmlx5 keeps its part of MRs for ever then, so this client gets nothing new.
  */
 void mlx5_note_destroyed(struct mlx5_ctx *ctx, int err);
 
