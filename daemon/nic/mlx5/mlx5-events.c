@@ -239,6 +239,12 @@ void mlx5_events_settle(struct mlx5_ctx *ctx, struct mlx5_qp *qp)
 	tell_more(ctx);
 }
 
+void mlx5_events_qp_failed(struct mlx5_ctx *ctx, struct mlx5_qp *qp)
+{
+	qp_failed(ctx, qp, qp->first_error);
+	tell_more(ctx);
+}
+
 static bool take_news(struct mlx5_ctx *ctx, struct nic_event *ret_event)
 {
 	struct mlx5_qp *qp;

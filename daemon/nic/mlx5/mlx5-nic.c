@@ -76,6 +76,9 @@ static const struct nic_ops mlx5_ops = {
 	.queues_read = mlx5_queues_read,
 	.ctx_counters = mlx5_ctx_counters,
 	.ctx_quiesce = mlx5_ctx_quiesce,
+	.ctx_export = mlx5_ctx_export,
+	.ctx_import = mlx5_ctx_import,
+	.ctx_unimport = mlx5_ctx_unimport,
 };
 
 /* ---- probe --------------------------------------------------------------------------------------------------------- */

@@ -356,6 +356,132 @@ void mlx5_uar_free(struct mlx5_uar *uar)
 	free(uar);
 }
 
+/* ---- export and import ------------------------------------------------------------------------------------------------- */
+
+int mlx5_object_export(const struct mlx5_object *object, struct mlx5_object_record *ret_record)
+{
+	struct mlx5_object_record record = {.number = object->number};
+	const struct mlx5_library *library = object->library;
+	int err = 0;
+
+	if (object->obj) {
+		record.blob_bytes = library->obj_bytes;
+		err = library->obj_export(object->obj, record.blob);
+	} else if (object->umem) {
+		record.blob_bytes = library->umem_bytes;
+		err = library->umem_export(object->umem, record.blob);
+	} else {
+		record.handle = object->handle;
+	}
+	if (!err)
+		*ret_record = record;
+	return err;
+}
+
+#define HANDLES_MAX 16383u /* what the 16 bits of an attribute's length allow */
+
+/* ENOENT: the context has no such object of that kind. More than can be listed is believed. */
+static int check_handle(struct ibv_context *ibv, uint64_t type, uint32_t handle)
+{
+	_cleanup_free_ uint32_t *handles = calloc(HANDLES_MAX, sizeof(*handles));
+	uint32_t n = 0;
+	struct call call;
+	int err;
+
+	if (!handles)
+		return ENOMEM;
+	call_begin(&call, UVERBS_OBJECT_DEVICE, UVERBS_METHOD_INFO_HANDLES);
+	call_in(&call, UVERBS_ATTR_INFO_OBJECT_ID, &type, sizeof(type));
+	call_out(&call, UVERBS_ATTR_INFO_TOTAL_HANDLES, &n, sizeof(n));
+	call_out(&call, UVERBS_ATTR_INFO_HANDLES_LIST, handles, HANDLES_MAX * sizeof(*handles));
+	err = call_do(&call, ibv);
+	for (uint32_t i = 0; !err && i < n && i < HANDLES_MAX; i++)
+		if (handles[i] == handle)
+			return 0;
+	return err ? err : n < HANDLES_MAX ? ENOENT : 0;
+}
+
+static int import_by_library(struct mlx5_object *object, const struct mlx5_library *library,
+			     const struct mlx5_object_record *record)
+{
+	uint8_t blob[MLX5_BLOB_BYTES];
+	bool is_obj = object->kind == MLX5_OBJECT_DEVX;
+
+	if (!library || object->kind == MLX5_OBJECT_UAR ||
+	    record->blob_bytes != (is_obj ? library->obj_bytes : library->umem_bytes))
+		return EOPNOTSUPP;
+	memcpy(blob, record->blob, sizeof(blob));
+	errno = 0;
+	object->library = library;
+	if (is_obj)
+		object->obj = library->obj_import(object->ibv, blob);
+	else
+		object->umem = library->umem_import(object->ibv, blob);
+	return object->obj || object->umem ? 0 : errno ? errno : EIO;
+}
+
+int mlx5_object_import(struct ibv_context *ibv, const struct mlx5_library *library, enum mlx5_object_kind kind,
+		       const struct mlx5_object_record *record, struct mlx5_object **ret_object)
+{
+	_cleanup_free_ struct mlx5_object *object = object_new(ibv, kind);
+	int err = 0;
+
+	if (!object)
+		return ENOMEM;
+	object->number = record->number;
+	object->handle = record->handle;
+	if (record->blob_bytes)
+		err = import_by_library(object, library, record);
+	else if (kind != MLX5_OBJECT_DEVX)
+		err = check_handle(ibv, kind == MLX5_OBJECT_UMEM ? MLX5_IB_OBJECT_DEVX_UMEM : MLX5_IB_OBJECT_UAR,
+				   record->handle);
+	if (!err)
+		*ret_object = take_ptr(object);
+	return err;
+}
+
+/* A page is mapped by the offset, which the kernel knows as one of this context or refuses. */
+int mlx5_uar_import(struct ibv_context *ibv, const struct mlx5_object_record *record, uint64_t mmap_off,
+		    struct mlx5_uar **ret_uar)
+{
+	struct mlx5_uar *uar = calloc(1, sizeof(*uar));
+	int err;
+
+	if (!uar)
+		return ENOMEM;
+	err = mlx5_object_import(ibv, NULL, MLX5_OBJECT_UAR, record, &uar->object);
+	if (!err) {
+		uar->page_id = record->number;
+		uar->mmap_off = mmap_off;
+		err = map_page(uar);
+	}
+	if (err)
+		mlx5_uar_unimport(uar);
+	else
+		*ret_uar = uar;
+	return err;
+}
+
+void mlx5_object_unimport(struct mlx5_object *object)
+{
+	if (!object)
+		return;
+	if (object->obj)
+		object->library->obj_unimport(object->obj);
+	else if (object->umem)
+		object->library->umem_unimport(object->umem);
+	free(object);
+}
+
+void mlx5_uar_unimport(struct mlx5_uar *uar)
+{
+	if (!uar)
+		return;
+	unmap_page(uar);
+	mlx5_object_unimport(uar->object);
+	free(uar);
+}
+
 /* ---- the end of an object ---------------------------------------------------------------------------------------------- */
 
 static int destroy_by_ioctl(const struct mlx5_object *object)

@@ -16,13 +16,12 @@
 #include <infiniband/verbs.h>
 
 #include "daemon/nic/mlx5/mlx5-cmd.h"
+#include "daemon/nic/mlx5/mlx5-record.h"
 #include "daemon/nic/nic.h"
 #include "proto/base/hash.h"
 #include "proto/base/list.h"
 
 /* ---- mlx5-object.c: what the kernel keeps for a context ------------------------------------------------------------- */
-
-#define MLX5_BLOB_BYTES 64u /* most that libmlx5 exports of one object */
 
 /* The part of libmlx5 that exports objects: rdma-core 63 and later. */
 struct mlx5_library {
@@ -80,6 +79,17 @@ void mlx5_uar_free(struct mlx5_uar *uar);
 /* The struct is gone also where the kernel refused. */
 int mlx5_object_destroy(struct mlx5_object *object);
 
+/* What another process with the command descriptor needs. */
+int mlx5_object_export(const struct mlx5_object *object, struct mlx5_object_record *ret_record);
+/* EOPNOTSUPP: of a libmlx5 that is not this one. ENOENT: a umem or page that is not there; a command tells of others. */
+int mlx5_object_import(struct ibv_context *ibv, const struct mlx5_library *library, enum mlx5_object_kind kind,
+		       const struct mlx5_object_record *record, struct mlx5_object **ret_object);
+int mlx5_uar_import(struct ibv_context *ibv, const struct mlx5_object_record *record, uint64_t mmap_off,
+		    struct mlx5_uar **ret_uar);
+/* Forget, and leave what the kernel has. */
+void mlx5_object_unimport(struct mlx5_object *object);
+void mlx5_uar_unimport(struct mlx5_uar *uar);
+
 /* ---- the backend's objects -------------------------------------------------------------------------------------------- */
 
 struct mlx5_nic {
@@ -120,9 +130,18 @@ struct mlx5_qp {
 	struct list news_link; /* mlx5_ctx.failed_qps: not yet told */
 };
 
+struct mlx5_mr {
+	struct nic_mr base;
+	struct ibv_mr *ibv; /* owned */
+	struct list link; /* mlx5_ctx.mrs */
+};
+
 struct mlx5_queues {
 	struct nic_queues base;
 	struct mlx5_ctx *ctx;
+	struct list link; /* mlx5_ctx.queues, when it is complete */
+	enum nic_mem_kind mem_kind;
+	uint64_t mem_offset;
 	uint8_t *map; /* owned; NULL for a dmabuf, which the CPU does not reach */
 	struct mlx5_object *umem; /* owned */
 	struct mlx5_cq *cqs;
@@ -144,8 +163,8 @@ struct mlx5_ctx {
 	struct hash cqs;
 	struct list failed_qps; /* news that were read and not yet told */
 	struct list failed_cqs;
-	unsigned int n_mrs;
-	unsigned int n_queues;
+	struct list mrs; /* in the order of their making, as records have them */
+	struct list queues;
 	bool meddled; /* what libmlx5 keeps of an object is lost: there is nothing more for this one */
 	struct list link; /* mlx5_nic.ctxs */
 };
@@ -206,11 +225,21 @@ int mlx5_events_subscribe_cq(struct mlx5_ctx *ctx, struct mlx5_cq *cq);
 void mlx5_events_read(struct mlx5_ctx *ctx);
 /* After a QP's reset: errors of its former life are read and forgotten. */
 void mlx5_events_settle(struct mlx5_ctx *ctx, struct mlx5_qp *qp);
+/* A QP that was found in ERR, after mlx5_qp_query() of it: told, if nobody did before. */
+void mlx5_events_qp_failed(struct mlx5_ctx *ctx, struct mlx5_qp *qp);
 int mlx5_next_event(struct nic *nic, struct nic_event *ret_event);
 
 /* ---- the operations of nic.h ------------------------------------------------------------------------------------------- */
 
 int mlx5_ctx_open(struct nic *nic, const struct nic_ctx_attr *attr, struct nic_ctx **ret_ctx);
+/* Empty, for mlx5_ctx_open() and mlx5_ctx_import(). */
+struct mlx5_ctx *mlx5_ctx_alloc(struct mlx5_nic *nic, const struct nic_ctx_attr *attr);
+int mlx5_ctx_open_events(struct mlx5_ctx *ctx);
+void mlx5_ctx_make_doorbell(struct mlx5_ctx *ctx);
+/* mlx5-adopt.c */
+int mlx5_ctx_export(struct nic_ctx *ctx, void **ret_record, size_t *ret_bytes);
+int mlx5_ctx_import(struct nic *nic, const struct nic_import_attr *attr, struct nic_imported *ret_imported);
+struct nic_ctx *mlx5_ctx_unimport(struct nic_ctx *ctx);
 struct nic_ctx *mlx5_ctx_close(struct nic_ctx *ctx);
 int mlx5_ctx_counters(struct nic_ctx *ctx, struct nic_counters *ret_counters);
 void mlx5_ctx_quiesce(struct nic_ctx *ctx, uint64_t timeout_nsec);
@@ -223,6 +252,10 @@ int mlx5_map_memfd(int fd, uint64_t offset, uint64_t bytes, bool writable, uint8
 int mlx5_queues_create(struct nic_ctx *ctx, const struct nic_queue_mem *mem, struct nic_layout *layout,
 		       struct nic_queues **ret_queues);
 int mlx5_queues_destroy(struct nic_queues *queues);
+/* Of an imported batch: an object that is there already gets its place among those of the context. */
+int mlx5_cq_enter(struct mlx5_queues *queues, uint32_t i);
+int mlx5_qp_enter(struct mlx5_queues *queues, uint32_t i);
+int mlx5_queues_copy_layout(struct mlx5_queues *queues, const struct nic_layout *layout);
 int mlx5_queues_read(struct nic_queues *queues, uint64_t offset, void *buf, size_t bytes);
 
 int mlx5_connect(struct nic_ctx *ctx, unsigned int n, const struct nic_peer *peers,
