@@ -88,6 +88,22 @@ static void soft_ctx_look(struct nic_ctx *ctx)
 {
 }
 
+/* Its NICs are in this process, so none of it outlives the process. */
+static int soft_ctx_export(struct nic_ctx *ctx, void **ret_record, size_t *ret_bytes)
+{
+	return -EOPNOTSUPP;
+}
+
+static int soft_ctx_import(struct nic *nic, const struct nic_import_attr *attr, struct nic_imported *ret_imported)
+{
+	return -EOPNOTSUPP;
+}
+
+static struct nic_ctx *soft_ctx_unimport(struct nic_ctx *ctx)
+{
+	return NULL;
+}
+
 static const struct nic_ops soft_ops = {
 	.close = soft_close,
 	.query = soft_query,
@@ -107,6 +123,9 @@ static const struct nic_ops soft_ops = {
 	.ctx_counters = soft_ctx_counters,
 	.ctx_look = soft_ctx_look,
 	.ctx_quiesce = soft_ctx_quiesce,
+	.ctx_export = soft_ctx_export,
+	.ctx_import = soft_ctx_import,
+	.ctx_unimport = soft_ctx_unimport,
 };
 
 /* All contexts are gone. Also right for a half-made NIC. */
