@@ -2,8 +2,10 @@
 /*
  * A fixed number of threads over two lists: what is to be run, and what is to be done on the control thread.
  *
- * No session has more than one work here, so the first list is never longer than there are sessions and NICs, and each
- * has its turn. Works stay their owners'; nothing is allocated for them. Signals are the control thread's.
+ * No session has more than one work here, so the first list is never longer than there are sessions and NICs. A user
+ * with many sessions gets no more than others: next is the oldest work of whoever has the fewest under way, and one
+ * thread is left to those who have none. Works stay their owners'; nothing is allocated for them. Signals are the
+ * control thread's.
  */
 #include "daemon/workers.h"
 
@@ -23,19 +25,27 @@
 #define DONE_PER_TURN 64
 #define STACK_BYTES (1u << 20)
 
+struct worker {
+	struct workers *workers;
+	pthread_t thread;
+	bool is_busy; /* under the lock, as the next */
+	const void *user; /* of what it is at */
+};
+
 struct workers {
-	pthread_mutex_t lock; /* of the next four */
-	pthread_cond_t wake;
+	pthread_mutex_t lock; /* of the next three, and what workers are at */
 	struct list todo; /* struct work.link */
 	struct list ready; /* have run */
 	bool stop;
+	pthread_cond_t wake; /* something is to be done, or may be now */
 	unsigned int n_under_way; /* control thread: submitted and not done */
 	int ready_fd; /* owned eventfd: readable while something is ready */
 	struct loop_watch *watch;
 	void (*activity)(void *arg);
 	void *activity_arg;
 	unsigned int n_threads;
-	pthread_t threads[];
+	unsigned int most_of_user; /* at a time */
+	struct worker threads[];
 };
 
 DEFINE_CLEANUP(struct workers *, workers_free);
@@ -57,23 +67,63 @@ static struct work *take_first(struct list *list)
 	return work;
 }
 
+static unsigned int count_of_user(const struct workers *workers, const void *user)
+{
+	unsigned int n = 0;
+
+	for (unsigned int i = 0; i < workers->n_threads; i++)
+		n += workers->threads[i].is_busy && workers->threads[i].user == user;
+	return n;
+}
+
+/* NULL: there is none, or only of users who have enough under way. */
+static struct work *take_fairest(struct workers *workers)
+{
+	unsigned int fewest = workers->most_of_user;
+	struct work *work, *best = NULL;
+
+	list_for_each_entry(work, &workers->todo, link) {
+		unsigned int n = count_of_user(workers, work->user);
+
+		if (n >= fewest)
+			continue;
+		best = work;
+		fewest = n;
+		if (n == 0)
+			break;
+	}
+	if (best)
+		list_del(&best->link);
+	return best;
+}
+
+static void carry_out(struct worker *self, struct work *work)
+{
+	struct workers *workers = self->workers;
+
+	self->is_busy = true;
+	self->user = work->user;
+	pthread_mutex_unlock(&workers->lock);
+	work->run(work);
+	pthread_mutex_lock(&workers->lock);
+	self->is_busy = false;
+	list_add_tail(&workers->ready, &work->link);
+	ring(workers);
+}
+
 static void *run_thread(void *arg)
 {
-	struct workers *workers = arg;
+	struct worker *self = arg;
+	struct workers *workers = self->workers;
 	struct work *work;
 
 	pthread_mutex_lock(&workers->lock);
 	while (!workers->stop) {
-		work = take_first(&workers->todo);
-		if (!work) {
+		work = take_fairest(workers);
+		if (work)
+			carry_out(self, work);
+		else
 			pthread_cond_wait(&workers->wake, &workers->lock);
-			continue;
-		}
-		pthread_mutex_unlock(&workers->lock);
-		work->run(work);
-		pthread_mutex_lock(&workers->lock);
-		list_add_tail(&workers->ready, &work->link);
-		ring(workers);
 	}
 	pthread_mutex_unlock(&workers->lock);
 	return NULL;
@@ -135,6 +185,21 @@ int workers_finish(struct workers *workers, uint64_t timeout_nsec)
 
 /* ---- birth and death ---------------------------------------------------------------------------------------------- */
 
+static int start_thread(struct workers *workers, const pthread_attr_t *attr)
+{
+	struct worker *worker = &workers->threads[workers->n_threads];
+	int err;
+
+	worker->workers = workers;
+	/* Counted first: it may look at all of them at once. */
+	pthread_mutex_lock(&workers->lock);
+	workers->n_threads++;
+	err = pthread_create(&worker->thread, attr, run_thread, worker);
+	workers->n_threads -= err != 0;
+	pthread_mutex_unlock(&workers->lock);
+	return err;
+}
+
 /* Each inherits the mask of whoever makes it. */
 static int start_threads(struct workers *workers, unsigned int n)
 {
@@ -148,8 +213,8 @@ static int start_threads(struct workers *workers, unsigned int n)
 		return -err;
 	pthread_attr_setstacksize(&attr, STACK_BYTES);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	for (; !err && workers->n_threads < n; workers->n_threads += !err)
-		err = pthread_create(&workers->threads[workers->n_threads], &attr, run_thread, workers);
+	while (!err && workers->n_threads < n)
+		err = start_thread(workers, &attr);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	pthread_attr_destroy(&attr);
 	return -err;
@@ -168,6 +233,7 @@ int workers_new(const struct workers_attr *attr, struct workers **ret_workers)
 	pthread_cond_init(&workers->wake, NULL);
 	list_init(&workers->todo);
 	list_init(&workers->ready);
+	workers->most_of_user = attr->n_threads > 1 ? attr->n_threads - 1 : 1;
 	workers->activity = attr->activity;
 	workers->activity_arg = attr->activity_arg;
 	workers->ready_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -191,8 +257,8 @@ struct workers *workers_free(struct workers *workers)
 	workers->stop = true;
 	pthread_cond_broadcast(&workers->wake);
 	pthread_mutex_unlock(&workers->lock);
-	while (workers->n_threads > 0)
-		pthread_join(workers->threads[--workers->n_threads], NULL);
+	for (unsigned int i = 0; i < workers->n_threads; i++)
+		pthread_join(workers->threads[i].thread, NULL);
 	loop_watch_free(workers->watch);
 	safe_close(workers->ready_fd);
 	pthread_cond_destroy(&workers->wake);

@@ -22,7 +22,7 @@ int workers_new(const struct workers_attr *attr, struct workers **ret_workers);
 /* Nothing is under way. NULL allowed. */
 struct workers *workers_free(struct workers *workers);
 
-/* First come, first served. Its done is called from the loop. */
+/* First come, first served, where users have equally many under way. Its done is called from the loop. */
 void workers_submit(struct workers *workers, struct work *work);
 /* Without the loop: until nothing is under way, also of what comes up meanwhile. -ETIMEDOUT. */
 int workers_finish(struct workers *workers, uint64_t timeout_nsec);

@@ -299,7 +299,7 @@ int request_work(struct request *req, bool blocks, request_run run, request_fini
 	}
 	req->run = run;
 	req->finish = finish;
-	req->work = (struct work){.run = work_run, .done = work_done};
+	req->work = (struct work){.user = req->session->user.uid, .run = work_run, .done = work_done};
 	session_take(req->session);
 	registry_work(req->session->registry, true, &req->work);
 	return REQUEST_WAITS;

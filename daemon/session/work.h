@@ -10,6 +10,7 @@
 
 struct work {
 	struct list link; /* of whoever carries it out */
+	const void *user; /* whose it is, compared only: users share the threads evenly; NULL: the daemon's own */
 	void (*run)(struct work *work); /* any thread: touches nothing but NICs and what is this work's alone */
 	void (*done)(struct work *work); /* control thread, after run; may free it */
 };

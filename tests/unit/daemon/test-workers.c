@@ -107,6 +107,7 @@ TEST(works_run_beside_each_other_and_are_done_by_the_control_thread)
 	pthread_barrier_init(&barrier, NULL, 4);
 	for (int i = 0; i < 4; i++) {
 		jobs[i] = job_of(&s, &n_done);
+		jobs[i].work.user = &jobs[i];
 		jobs[i].barrier = &barrier;
 		workers_submit(s.workers, &jobs[i].work);
 	}
@@ -141,6 +142,65 @@ TEST(works_of_one_thread_are_done_by_the_loop_in_their_order)
 	for (unsigned int i = 0; i < 200; i++)
 		ASSERT_EQ(jobs[i].order, i);
 	ASSERT_GT(s.n_activities, 0u);
+	scene_deinit(&s);
+}
+
+/* However many of one user wait before it, and however long what is under way takes. */
+TEST(a_user_with_many_works_leaves_a_thread_to_others)
+{
+	unsigned int n_done = 0;
+	uint64_t many = 40;
+	struct job jobs[40], other;
+	struct scene s;
+	int hold = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
+
+	scene_init(&s, 4);
+	for (int i = 0; i < 40; i++) {
+		jobs[i] = job_of(&s, &n_done);
+		jobs[i].work.user = jobs;
+		jobs[i].wait_fd = hold;
+		workers_submit(s.workers, &jobs[i].work);
+	}
+	other = job_of(&s, &n_done);
+	other.work.user = &other;
+	other.stops_loop = true;
+	workers_submit(s.workers, &other.work);
+	ASSERT_OK(loop_run(s.loop));
+	ASSERT_EQ(n_done, 1u);
+	ASSERT_EQ(write(hold, &many, sizeof(many)), (ssize_t)sizeof(many));
+	ASSERT_OK(workers_finish(s.workers, LIMIT_NSEC));
+	ASSERT_EQ(n_done, 41u);
+	close(hold);
+	scene_deinit(&s);
+}
+
+/* Two users hold all threads, and each has many waiting: a third one's is next when any of theirs ends. */
+TEST(a_user_with_nothing_under_way_is_next)
+{
+	unsigned int n_done = 0;
+	uint64_t one = 1, many = 40;
+	struct job jobs[40], other;
+	struct scene s;
+	int hold = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
+
+	scene_init(&s, 4);
+	for (int i = 0; i < 40; i++) {
+		jobs[i] = job_of(&s, &n_done);
+		jobs[i].work.user = &jobs[i % 2];
+		jobs[i].wait_fd = hold;
+		workers_submit(s.workers, &jobs[i].work);
+	}
+	other = job_of(&s, &n_done);
+	other.work.user = &other;
+	other.stops_loop = true;
+	workers_submit(s.workers, &other.work);
+	ASSERT_EQ(write(hold, &one, sizeof(one)), (ssize_t)sizeof(one));
+	ASSERT_OK(loop_run(s.loop));
+	ASSERT_LE(other.order, 1u);
+	ASSERT_EQ(write(hold, &many, sizeof(many)), (ssize_t)sizeof(many));
+	ASSERT_OK(workers_finish(s.workers, LIMIT_NSEC));
+	ASSERT_EQ(n_done, 41u);
+	close(hold);
 	scene_deinit(&s);
 }
 
