@@ -89,6 +89,7 @@ int handle_status(struct request *req)
 	struct msg_status_rep *rep = &req->rep->status_rep;
 
 	quota_collect(&registry->quota);
+	registry_count(registry);
 	req->rep->kind = MSG_STATUS_REP;
 	*rep = (struct msg_status_rep){
 		.pid = (uint32_t)getpid(),
@@ -399,6 +400,7 @@ static int list_nics(struct request *req)
 	rep->nics = calloc(MSG_MAX_NICS, sizeof(*rep->nics));
 	if (!rep->nics)
 		return -ENOMEM;
+	registry_count(registry);
 	for (unsigned int i = 0; i < registry->n_nics; i++) {
 		struct registry_nic *rnic = &registry->nics[i];
 

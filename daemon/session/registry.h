@@ -97,6 +97,7 @@ struct registry {
 	uint32_t owner_uid; /* of the daemon: may see everything, as root may */
 	unsigned int n_nics;
 	bool blocks; /* some NIC does, and there are threads for that */
+	uint64_t counted_nsec, counted_id; /* of registry_count: when, and which session last */
 	struct registry_nic nics[REGISTRY_MAX_NICS];
 	struct registry_gpu gpus[REGISTRY_MAX_GPUS];
 	unsigned int next_gpu; /* entry to overwrite when all are taken */
@@ -117,6 +118,8 @@ void registry_work(struct registry *registry, bool blocks, struct work *work);
  * background, ten times a second at most.
  */
 void registry_refresh_nic(struct registry_nic *rnic);
+/* Somebody looks at the counters of NICs that block: have them asked of 16 sessions, once a second, for the next look. */
+void registry_count(struct registry *registry);
 struct registry_nic *registry_find_nic(struct registry *registry, const char *name);
 
 /* From now on: what is held already stays, also above a lower limit. */

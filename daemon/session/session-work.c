@@ -11,6 +11,10 @@
 #include "daemon/session/session.h"
 
 #include "proto/base/assert.h"
+#include "proto/base/nsec.h"
+
+#define COUNT_NSEC NSEC_PER_SEC
+#define COUNT_SESSIONS 16
 
 void session_call_attention(struct session *session)
 {
@@ -38,11 +42,19 @@ static void look_run(struct work *work)
 
 		ctx->nic->ops->ctx_look(ctx);
 	}
+	/* Of a NIC that does not answer they stay as they are. */
+	if (session->is_counted)
+		session->is_counted = session_counters(session, &session->fresh_counters) == 0;
 }
 
 static void look_done(struct work *work)
 {
-	session_let_go(container_of(work, struct session, work));
+	struct session *session = container_of(work, struct session, work);
+
+	if (session->is_counted)
+		session->counters = session->fresh_counters;
+	session->is_counted = false;
+	session_let_go(session);
 }
 
 static void start_look(struct session *session)
@@ -60,6 +72,37 @@ void session_look(struct session *session)
 	session->wants_look = true;
 	if (!session->busy)
 		start_look(session);
+}
+
+/* From the one behind the last on, round and round. */
+static struct session *next_to_count(struct registry *registry)
+{
+	struct session *session = registry_next_session(registry, registry->counted_id + 1);
+
+	if (!session)
+		session = registry_next_session(registry, 0);
+	if (session)
+		registry->counted_id = session->id;
+	return session;
+}
+
+void registry_count(struct registry *registry)
+{
+	uint64_t now = nsec_now();
+
+	if (!registry->blocks || now < nsec_add(registry->counted_nsec, COUNT_NSEC))
+		return;
+	registry->counted_nsec = now;
+	for (int i = 0; i < COUNT_SESSIONS; i++) {
+		struct session *session = next_to_count(registry);
+
+		if (!session)
+			return;
+		if (session->busy || session->n_nics == 0)
+			continue;
+		session->is_counted = true;
+		start_look(session);
+	}
 }
 
 void session_let_go(struct session *session)

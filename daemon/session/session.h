@@ -91,11 +91,13 @@ struct session {
 	 */
 	bool busy;
 	bool wants_look; /* one of its contexts has news; looked at when it is not busy */
+	bool is_counted; /* the look asks for the counters, too */
 	bool released; /* freed when it is not busy */
 	struct list hold_link; /* struct request.held, while it is busy for another session's request */
 	struct work work; /* look, teardown */
 	uint64_t quiesce_nsec; /* of the teardown: given, then spent */
 	struct nic_counters counters; /* as asked for last */
+	struct nic_counters fresh_counters; /* of the look, until it is over */
 
 	int health_fd; /* owned; -1 before Hello */
 	struct shmd_health_page *health; /* mapped; NULL before Hello */

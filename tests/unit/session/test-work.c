@@ -44,6 +44,7 @@ static void scene_init(struct scene *s)
 	s->qpn_b = create(&s->b, &queues);
 	ASSERT_EQ(s->lab.nics[0].n_ctxs, 2);
 	ASSERT(list_empty(&s->lab.todo));
+	s->lab.registry.counted_nsec = UINT64_MAX; /* nobody is counted but where a test says so */
 	s->a.waits = true;
 	s->b.waits = true;
 	s->admin.waits = true;
@@ -612,6 +613,31 @@ TEST(a_look_follows_the_work_under_way)
 	release(&s.a);
 	lab_work(&s.lab);
 	ASSERT_STREQ(s.lab.nics[0].log, "create look look quiesce destroy destroy dereg close ");
+	scene_deinit(&s);
+}
+
+TEST(who_looks_at_status_has_counters_asked_for_the_next_look)
+{
+	struct scene s;
+
+	scene_init(&s);
+	s.lab.registry.counted_nsec = 0;
+	s.b.waits = true;
+	send_create(&s.b);
+	send_kind(&s.admin, MSG_STATUS_REQ);
+	expect_reply_and_drop(&s.admin, MSG_STATUS_REP);
+	/* Not of a busy one; and once. */
+	ASSERT(s.a.session->busy);
+	ASSERT_EQ(s.a.session->counters.wqes, 0);
+	send_kind(&s.admin, MSG_STATUS_REQ);
+	expect_reply_and_drop(&s.admin, MSG_STATUS_REP);
+	ASSERT_EQ(lab_work(&s.lab), 2u);
+	ASSERT_EQ(s.a.session->counters.wqes, 7);
+	ASSERT_EQ(s.b.session->counters.wqes, 0);
+	expect_reply_and_drop(&s.b, MSG_QUEUE_CREATE_REP);
+	send_list(&s.admin, MSG_LIST_NICS);
+	expect_reply_and_drop(&s.admin, MSG_LIST_REP);
+	ASSERT(!s.a.session->busy);
 	scene_deinit(&s);
 }
 
