@@ -153,10 +153,9 @@ static void news_add(struct mlx5_nic *nic, struct mlx5_news *news, const struct 
 
 void mlx5_news_drop(struct mlx5_nic *nic, struct mlx5_news *news)
 {
-	if (!news->link.next) /* of a queue that was never there */
-		return;
 	pthread_mutex_lock(&nic->lock);
-	list_del(&news->link);
+	if (news->link.next) /* else of a queue that was never there */
+		list_del(&news->link);
 	pthread_mutex_unlock(&nic->lock);
 }
 
