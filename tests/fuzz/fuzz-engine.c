@@ -528,6 +528,7 @@ static void post_umr(struct lab *lab, struct side *side)
 	wqe[11] = 0x08;
 	put32(wqe + 12, window_key(lab, how & 0x08 ? &lab->sides[side == lab->sides] : side) | (tags & 3));
 	wqe[16] = 0x90 | (is_type_2 ? 0x20 : 0);
+	wqe[21] = is_bind ? 4 : 0;
 	put32(wqe + 28, is_bind ? mask | 1u | 1u << 6 | 0xfu << 18 : mask);
 	wqe[64] = is_bind ? 0 : 0x40;
 	wqe[66] = 0x78;

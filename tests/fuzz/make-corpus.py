@@ -42,9 +42,35 @@ def av(qpn=0x123, extended=True, key=0x11112222 << 32, gid=0):
 def umr(is_bind):
     """Of a window of type 2."""
     mask = 1 << 29 | 1 << 13 | 1 << 14 | (0x3c0041 if is_bind else 0)
-    control = struct.pack(">IIQ", 0xb0000000 if is_bind else 0x98000000, 0, mask) + bytes(32)
+    control = struct.pack(">IIQ", 0xb0000000 if is_bind else 0x98000000, 0x40000 if is_bind else 0, mask) + bytes(32)
     key = struct.pack(">IIQQQ", 0x7800 if is_bind else 0x40000000, 0x12321, 0, 0x20000, 64) + bytes(32)
     return (control, key, sge() + bytes(48)) if is_bind else (control, key)
+
+
+def umr_of(listed, octowords, mask=1 << 29 | 1 << 13 | 0x3c0001, inline=True):
+    """Of a key that consists of parts of others."""
+    control = struct.pack(">IIQ", 0x80000000 if inline else 0, octowords << 16, mask) + bytes(32)
+    key = struct.pack(">IIQQQ", 0x7800, 0xffffff00, 0, 0, 24) + bytes(32)
+    return control, key, listed
+
+
+def pattern(n_bytes, times, *entries):
+    return struct.pack(">IIII", n_bytes, 0x400, times, len(entries)) + b"".join(
+        struct.pack(">HHIQ", stride, length, 0x10000, 0x20000) for stride, length in entries)
+
+
+def layout_seeds():
+    yield "umr-list", wqe("umr", *umr_of(sge(8) + sge(16) + bytes(32), 4), imm=0x7700)
+    yield "umr-pattern", wqe("umr", *umr_of(pattern(24, 3, (10, 8), (16, 16)) + bytes(16), 4), imm=0x7700)
+    yield "umr-pattern-of-nothing", wqe("umr", *umr_of(pattern(0, 1, (10, 0)) + bytes(32), 4), imm=0x7700)
+    yield "umr-pattern-too-long", wqe("umr", *umr_of(pattern(24, 0x10003, (10, 8), (16, 16)), 3), imm=0x7700)
+    yield "umr-pattern-no-times", wqe("umr", *umr_of(pattern(8, 0, (10, 8)) + bytes(32), 4), imm=0x7700)
+    yield "umr-list-in-memory", wqe("umr", *umr_of(sge(64), 4, inline=False), imm=0x7700)
+    yield "umr-list-in-memory-cut-short", wqe("umr", *umr_of(sge(63), 4, inline=False), imm=0x7700)
+    yield "umr-list-is-not-there", wqe("umr", *umr_of(b"", 4, inline=False), imm=0x7700)
+    yield "umr-list-cut-short", wqe("umr", *umr_of(sge(8), 4), imm=0x7700)
+    yield "umr-nothing-changes", wqe("umr", *umr_of(b"", 0, mask=0, inline=False), imm=0x7700)
+    yield "umr-unknown-mask", wqe("umr", *umr_of(b"", 0, mask=1 << 9), imm=0x7700)
 
 
 def wqe_seeds():
@@ -242,7 +268,7 @@ def config_seeds():
 
 def main():
     root = pathlib.Path(sys.argv[1])
-    for folder, seeds in (("wqe", wqe_seeds), ("engine", engine_seeds), ("engine", window_seeds),
+    for folder, seeds in (("wqe", wqe_seeds), ("wqe", layout_seeds), ("engine", engine_seeds), ("engine", window_seeds),
                           ("engine", unreliable_seeds), ("config", config_seeds)):
         (root / folder).mkdir(parents=True, exist_ok=True)
         for name, data in seeds():
