@@ -171,10 +171,12 @@ uint8_t mw_execute(struct engine_qp *qp, const struct wqe_umr *umr, uint32_t key
 	uint8_t syndrome;
 	int r;
 
+	if (!mw)
+		return SHMD_SYNDROME_MW_BIND_ERR;
 	syndrome = parse(umr, &part);
 	if (syndrome)
 		return syndrome;
-	if (!mw || mw->attr.pdn != qp->attr.pdn || umr->names_qp != mw->attr.is_type_2 ||
+	if (mw->attr.pdn != qp->attr.pdn || umr->names_qp != mw->attr.is_type_2 ||
 	    (mw->mr && mw->attr.key != key))
 		return SHMD_SYNDROME_MW_BIND_ERR;
 	r = umr->is_free ? release(qp, mw, umr) : bind(qp, mw, umr, &part);
