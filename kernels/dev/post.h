@@ -41,7 +41,7 @@ SHMD_DEV unsigned int shmd_dev_sq_take_fence(struct shmd_dev_qp *qp, uint64_t fe
 	return SHMD_WQE_FM_FENCE;
 }
 
-/* WQEBBs of one caller: requests of which the last is `wide` (shmd_dev_prepare_masked_cs64). On a DCI all cover two. */
+/* WQEBBs of so many requests, the last of which is `wide` (shmd_dev_prepare_masked_cs64). On a DCI each covers two. */
 SHMD_DEV uint32_t shmd_dev_post_wqebbs(const struct shmd_dev_mode *mode, uint32_t requests, uint32_t wide)
 {
 	return mode->peer ? requests * SHMD_DEV_DC_WQEBBS : requests + wide;
@@ -66,9 +66,9 @@ SHMD_DEV struct shmd_dev_wqe shmd_dev_post_wqe(const struct shmd_dev_mode *mode,
 }
 
 /*
- * Reserve shmd_dev_post_wqebbs() for each caller of the group, and one WQEBB more behind all of them when the last
- * WQE covers two: a NOP that asks for the CQE. requests, wide and hold
- * depend on nothing but the kind of operation; hold is 1 for those that wait for nothing before they end the post.
+ * Reserve shmd_dev_post_wqebbs() for each caller of the group, and one more behind all of them when the last WQE covers
+ * two: a NOP that asks for the CQE. requests, wide and hold depend on nothing but the kind of operation; hold is 1 for
+ * those that wait for nothing before they end the post.
  */
 SHMD_DEV int shmd_dev_post_begin(struct shmd_dev_qp *qp, const struct shmd_dev_mode *mode, uint32_t requests,
 				 uint32_t wide, int hold, struct shmd_dev_post *post)

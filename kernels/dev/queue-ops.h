@@ -43,8 +43,10 @@ SHMD_DEV int shmd_dev_signal_part_one(struct shmd_dev_qp *qp, const struct shmd_
 		if (mode->peer)
 			shmd_dev_prepare_nop(qp, shmd_dev_wqe_at(post.index + 1, 0));
 	}
-	shmd_dev_amo_prepare(qp, shmd_dev_post_wqe(mode, &av, post.index + shmd_dev_post_wqebbs(mode, 1, 0), post.last_flags), signal->word,
-			     &amo);
+	shmd_dev_amo_prepare(qp,
+			     shmd_dev_post_wqe(mode, &av, post.index + shmd_dev_post_wqebbs(mode, 1, 0),
+					       post.last_flags),
+			     signal->word, &amo);
 	return shmd_dev_post_end(qp, mode, &post, 0);
 }
 
