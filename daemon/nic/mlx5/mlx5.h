@@ -95,7 +95,9 @@ void mlx5_uar_unimport(struct mlx5_uar *uar);
 struct mlx5_nic {
 	struct nic base; /* event_fd is an epoll set: the NIC's own events, those of each context, and more_fd */
 	int more_fd; /* owned eventfd: contexts have news that were read and not yet told */
+	int return_fd; /* owned timerfd: runs while the NIC is lost */
 	struct ibv_context *ibv; /* owned; for questions only, no session's objects */
+	struct ibv_context *former_ibv; /* owned; of the life before, or NULL */
 	struct mlx5_library library_functions;
 	const struct mlx5_library *library; /* those, or NULL: objects are made by own calls */
 	struct mlx5_caps caps;
@@ -104,6 +106,7 @@ struct mlx5_nic {
 	struct list ctxs;
 	FILE *trace; /* owned, or NULL */
 	bool lost;
+	uint32_t life; /* counts returns; contexts belong to one */
 };
 
 struct mlx5_cq {
@@ -151,6 +154,7 @@ struct mlx5_queues {
 struct mlx5_ctx {
 	struct nic_ctx base;
 	struct mlx5_nic *nic;
+	uint32_t life; /* of the NIC, when it was made */
 	struct ibv_context *ibv; /* owned, as all below */
 	struct ibv_pd *pd;
 	struct mlx5_uar *uar; /* a page of its own: nobody else's doorbell rings these queues */
@@ -203,11 +207,21 @@ void mlx5_note_destroyed(struct mlx5_ctx *ctx, int err);
  */
 int mlx5_open(struct ibv_device *device, struct ibv_context **ret_ibv);
 
+/* ---- mlx5-nic.c, mlx5-return.c ----------------------------------------------------------------------------------------- */
+
+/* Of nic->ibv: its asynchronous events are read from now on. */
+int mlx5_nic_watch(struct mlx5_nic *nic);
+void mlx5_return_wait(struct mlx5_nic *nic, bool on);
+/* When the timer runs: 0 and an event, or -EAGAIN as long as the NIC is not there. */
+int mlx5_return_look(struct mlx5_nic *nic, struct nic_event *ret_event);
+
 /* ---- mlx5-port.c ---------------------------------------------------------------------------------------------------- */
 
 int mlx5_caps_query(struct mlx5_nic *nic);
 /* What of the port stays: link, GID, MAC. */
 int mlx5_port_init(struct mlx5_nic *nic, uint8_t number);
+/* The port's addresses have changed: new QPs have the best one of now. Without any the last one stays. */
+void mlx5_port_readdress(struct mlx5_nic *nic);
 int mlx5_query(struct nic *nic, struct nic_info *ret_info);
 /* Index of the entry that peers reach best; -ENOENT when a RoCE port has none of version 2. */
 int mlx5_gid_choose(const struct ibv_gid_entry *entries, size_t n, uint8_t port, bool roce);
