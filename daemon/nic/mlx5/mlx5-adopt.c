@@ -66,6 +66,7 @@ static int export_batch(const struct mlx5_queues *queues, struct mlx5_record_bat
 
 	batch->kind = queues->mem_kind;
 	batch->mem_offset = queues->mem_offset;
+	/* bounded: who made the layout saw to it. */
 	batch->cqs = calloc((size_t)layout->n_cqs + 1, sizeof(*batch->cqs));
 	batch->qps = calloc((size_t)layout->n_qps + 1, sizeof(*batch->qps));
 	if (!batch->cqs || !batch->qps)

@@ -140,6 +140,7 @@ static bool cq_is_right(const struct nic_cq *cq, uint64_t total)
 
 	if (cq->log2_entries > NIC_MAX_LOG2_CQ_ENTRIES || (cq->flags & ~CQ_FLAGS) || cq->cqn > NUMBER_MAX)
 		return false;
+	/* bounded: by the check above. */
 	entries = cq->flags & NIC_CQ_COLLAPSED ? 1 : 1ull << cq->log2_entries;
 	return lies_well(cq->ring_offset, entries * SHMD_CQE_BYTES, total) &&
 	       lies_well(cq->dbrec_offset, sizeof(struct shmd_dbrec), total);
@@ -166,8 +167,10 @@ static bool rings_are_right(const struct nic_qp *qp, uint64_t total)
 		if (qp->n_rq_wqes > NIC_MAX_RQ_WQES || (qp->n_rq_wqes & (qp->n_rq_wqes - 1)) ||
 		    qp->log2_rq_stride < NIC_MIN_LOG2_RQ_STRIDE || qp->log2_rq_stride > NIC_MAX_LOG2_RQ_STRIDE)
 			return false;
+		/* bounded: by the checks above. */
 		rq_bytes = (uint64_t)qp->n_rq_wqes << qp->log2_rq_stride;
 	}
+	/* bounded: by the check at the top. */
 	return lies_well(qp->rq_offset, rq_bytes, total) &&
 	       lies_well(qp->sq_offset, (uint64_t)SHMD_WQEBB_BYTES << qp->log2_sq_wqebbs, total) &&
 	       lies_well(qp->dbrec_offset, SHMD_QP_ERROR_OFFSET + sizeof(uint32_t), total);

@@ -24,6 +24,7 @@
 #include <rdma/rdma_user_ioctl.h>
 
 #include "client.h"
+#include "daemon/nic/mlx5/mlx5-record.h"
 #include "proto/base/nsec.h"
 #include "tests/lib/test.h"
 
@@ -426,6 +427,23 @@ static void seal(uint8_t *data, size_t bytes)
 	memcpy(data + bytes - 4, &crc, 4);
 }
 
+static const struct legacy *with_strange_blob(struct legacy *bad, const struct legacy *good)
+{
+	struct mlx5_record record;
+	uint8_t *data;
+
+	ASSERT_OK(mlx5_record_decode(good->record, good->record_bytes, &record));
+	ASSERT(record.has_counters);
+	record.counters.handle = 0;
+	record.counters.blob_bytes = 1;
+	ASSERT_OK(mlx5_record_encode(&record, &data, &bad->record_bytes));
+	ASSERT_LE(bad->record_bytes, RECORD_BYTES);
+	memcpy(bad->record, data, bad->record_bytes);
+	free(data);
+	mlx5_record_deinit(&record);
+	return bad;
+}
+
 TEST(what_is_no_record_of_this_nic_and_descriptor_is_refused)
 {
 	struct nic_imported imported = {0};
@@ -452,6 +470,8 @@ TEST(what_is_no_record_of_this_nic_and_descriptor_is_refused)
 	ASSERT_ERR(import_again(&b, rig.nic[0], &of_a, &imported), EXDEV);
 	ASSERT_ERR(import(rig.nic[0], 3, &of_a, (int[]){a.mem_fd, -1, a.queue_fd}, &imported), EBADF);
 	ASSERT_ERR(import(rig.nic[0], 3, &of_a, (int[]){-1, -1, a.queue_fd}, &imported), EBADF);
+	/* An object as another libmlx5 exports it: one of another size. */
+	ASSERT_ERR(import_again(&a, rig.nic[0], with_strange_blob(&bad, &of_a), &imported), EOPNOTSUPP);
 	/* Queue memory that is not a memfd, or too short. */
 	ASSERT_ERR(import(rig.nic[0], 3, &of_a, (int[]){a.ctx->doorbell.page_fd, -1, 0}, &imported), EBADF);
 	ASSERT(!imported.ctx);
