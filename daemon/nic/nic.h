@@ -7,9 +7,9 @@
  * structs of their own and fill the operation table completely (nic_ops_default has the "not supported" ones).
  *
  * Threads: operations on a context are called by one thread at a time for that context; contexts are independent.
- * Where nic->blocks is set they may take as long as a firmware command does; so may query, ctx_open and ctx_import,
- * which such a NIC allows to several threads at once. All others on `struct nic` itself are called from the control
- * thread only and never block. Backends never call back; asynchronous news are read from nic->event_fd.
+ * Where nic->blocks is set they may take as long as a firmware command does; so may query, by one thread at a time, and
+ * ctx_open and ctx_import, by several at once. All others on `struct nic` itself are called from the control thread only
+ * and never block. Backends never call back; asynchronous news are read from nic->event_fd.
  *
  * Errors are negative errno: -EOPNOTSUPP not offered by this backend (memory kinds: see accepted_kinds),
  * -EINVAL an argument, -ENOSPC a limit of the NIC, -EBUSY still in use, -ENODEV the NIC is gone, -EPERM not
@@ -315,8 +315,9 @@ enum nic_event_kind {
 	NIC_EVENT_CQ_ERROR,
 	NIC_EVENT_PORT_STATE,
 	NIC_EVENT_LOST,
+	NIC_EVENT_RETURNED, /* a lost NIC is there again, for new contexts; those of before stay lost */
 	NIC_EVENT_DROPPED, /* n_lost events of sessions were not kept; session_id is 0 */
-	NIC_EVENT_LOOK, /* nothing to tell yet: ctx_look is to be called for this session's context */
+	NIC_EVENT_LOOK, /* nothing to tell yet: ctx_look is to be called for this session's context; session_id 0: query */
 };
 
 struct nic_event {
@@ -463,6 +464,8 @@ int nic_soft_probe(const struct nic_soft_attr *attr, struct list *nics);
 
 struct nic_mlx5_attr {
 	const char *trace; /* file to which every firmware command is appended in words, or NULL */
+	uint32_t gpu_poll_usec; /* of doorbell mode cpu, as for soft NICs; 0: 20 */
+	uint32_t spin_usec;
 	const char *objects; /* how they are made: "library", "ioctl", or NULL for the former where libmlx5 exports */
 };
 

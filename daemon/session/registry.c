@@ -136,7 +136,8 @@ void registry_refresh_nic(struct registry_nic *rnic)
 /* What was asked before may be answered later. */
 static void note_state(struct registry_nic *rnic, const struct nic_event *event)
 {
-	if (!rnic->nic->blocks || (event->kind != NIC_EVENT_PORT_STATE && event->kind != NIC_EVENT_LOST))
+	if (!rnic->nic->blocks || (event->kind != NIC_EVENT_PORT_STATE && event->kind != NIC_EVENT_LOST &&
+				   event->kind != NIC_EVENT_RETURNED))
 		return;
 	rnic->info.state = event->kind == NIC_EVENT_LOST ? NIC_PORT_LOST : event->state;
 	ask_nic(rnic);
@@ -168,6 +169,10 @@ static void note_nic_event(struct registry *registry, const struct registry_nic 
 		note.level = LOG_ERR;
 		note.event = CATALOG_NIC_LOST;
 		snprintf(text, sizeof(text), "NIC %s is gone", name);
+	} else if (event->kind == NIC_EVENT_RETURNED) {
+		note.level = LOG_NOTICE;
+		note.event = CATALOG_NIC_BACK;
+		snprintf(text, sizeof(text), "NIC %s is back", name);
 	} else if (event->kind == NIC_EVENT_PORT_STATE) {
 		bool up = event->state == NIC_PORT_ACTIVE;
 
@@ -190,6 +195,10 @@ void registry_event(struct registry *registry, struct registry_nic *rnic,
 		monitor_nic_dropped(registry, rnic, event);
 		return;
 	}
+	if (event->kind == NIC_EVENT_LOOK && event->session_id == 0) {
+		ask_nic(rnic);
+		return;
+	}
 	if (event->kind == NIC_EVENT_LOOK) {
 		list_for_each_entry(session, &registry->sessions, link)
 			if (event->session_id == session->id)
@@ -199,6 +208,12 @@ void registry_event(struct registry *registry, struct registry_nic *rnic,
 	note_state(rnic, event);
 	if (event->session_id == 0)
 		note_nic_event(registry, rnic, event);
+	/* To those that had the NIC before it stays lost. */
+	if (event->kind == NIC_EVENT_RETURNED) {
+		registry_refresh_nic(rnic);
+		monitor_nic_event(registry, rnic, event);
+		return;
+	}
 	list_for_each_entry(session, &registry->sessions, link)
 		if (event->session_id == 0 || event->session_id == session->id)
 			session_nic_event(session, rnic, event);

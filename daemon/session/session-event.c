@@ -80,6 +80,7 @@ void session_fill_event(struct msg_event *event, const struct registry_nic *rnic
 		[NIC_EVENT_CQ_ERROR] = MSG_EVENT_CQ_ERROR,
 		[NIC_EVENT_PORT_STATE] = MSG_EVENT_PORT_STATE,
 		[NIC_EVENT_LOST] = MSG_EVENT_NIC_LOST,
+		[NIC_EVENT_RETURNED] = MSG_EVENT_PORT_STATE,
 		[NIC_EVENT_DROPPED] = MSG_EVENT_DROPPED,
 		[NIC_EVENT_LOOK] = MSG_EVENT_DROPPED,
 	};
@@ -87,7 +88,7 @@ void session_fill_event(struct msg_event *event, const struct registry_nic *rnic
 
 	event->kind = kinds[news->kind];
 	event->number = news->number;
-	event->detail = news->kind == NIC_EVENT_PORT_STATE ? news->state : news->syndrome;
+	event->detail = event->kind == MSG_EVENT_PORT_STATE ? news->state : news->syndrome;
 	switch (news->kind) {
 	case NIC_EVENT_QP_ERROR:
 		if (news->number)
@@ -114,6 +115,10 @@ void session_fill_event(struct msg_event *event, const struct registry_nic *rnic
 		break;
 	case NIC_EVENT_LOST:
 		snprintf(event->text, sizeof(event->text), "%s is gone", name);
+		break;
+	case NIC_EVENT_RETURNED: /* for monitors alone */
+		snprintf(event->text, sizeof(event->text), "%s is back, its port is %s", name,
+			 port_state_text(news->state));
 		break;
 	}
 }

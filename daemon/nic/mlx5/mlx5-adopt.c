@@ -66,6 +66,7 @@ static int export_batch(const struct mlx5_queues *queues, struct mlx5_record_bat
 
 	batch->kind = queues->mem_kind;
 	batch->mem_offset = queues->mem_offset;
+	/* bounded: who made the layout saw to it. */
 	batch->cqs = calloc((size_t)layout->n_cqs + 1, sizeof(*batch->cqs));
 	batch->qps = calloc((size_t)layout->n_qps + 1, sizeof(*batch->qps));
 	if (!batch->cqs || !batch->qps)
@@ -101,6 +102,9 @@ int mlx5_ctx_export(struct nic_ctx *base, void **ret_record, size_t *ret_bytes)
 	size_t bytes;
 	int r;
 
+	/* Its doorbells end with this process. */
+	if (ctx->bell_page)
+		return -EOPNOTSUPP;
 	record.guid = ibv_get_device_guid(ctx->ibv->device);
 	record.port = ctx->nic->port.number;
 	record.meddled = ctx->meddled;
@@ -181,14 +185,14 @@ static int not_there(int r)
 	return r == 0 || r == -ENODEV || r == -ENOMEM ? r : -ENOENT;
 }
 
-static int check_nic(const struct mlx5_nic *nic, const struct nic_import_attr *attr,
-		     const struct mlx5_record *record)
+static int check_nic(struct mlx5_nic *nic, const struct nic_import_attr *attr, const struct mlx5_record *record)
 {
+	const struct ibv_context *ibv = mlx5_ibv_now(nic);
 	struct stat theirs, ours;
 
-	if (fstat(attr->command_fd, &theirs) < 0 || fstat(nic->ibv->cmd_fd, &ours) < 0 || !S_ISCHR(theirs.st_mode))
+	if (fstat(attr->command_fd, &theirs) < 0 || fstat(ibv->cmd_fd, &ours) < 0 || !S_ISCHR(theirs.st_mode))
 		return -EBADF;
-	if (theirs.st_rdev != ours.st_rdev || record->guid != ibv_get_device_guid(nic->ibv->device) ||
+	if (theirs.st_rdev != ours.st_rdev || record->guid != ibv_get_device_guid(ibv->device) ||
 	    record->port != nic->port.number)
 		return -EXDEV;
 	return attr->n_queue_fds && attr->n_queue_fds != record->n_batches ? -EINVAL : 0;
@@ -333,13 +337,12 @@ static uint32_t told_error(const struct mlx5_queues *queues, const struct mlx5_q
 static int learn_state(struct mlx5_queues *queues, struct mlx5_qp *qp)
 {
 	struct mlx5_ctx *ctx = queues->ctx;
-	struct nic_qp_info info;
 	int r;
 
 	qp->first_error = told_error(queues, qp);
 	qp->event_told = qp->first_error;
-	r = mlx5_qp_query(&ctx->base, qp->desc->qpn, &info);
-	if (r == 0 && info.state == NIC_QPS_ERR)
+	r = mlx5_qp_learn_state(ctx, qp);
+	if (r == 0 && qp->state == NIC_QPS_ERR)
 		mlx5_events_qp_failed(ctx, qp);
 	return not_there(r);
 }

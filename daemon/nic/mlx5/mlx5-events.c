@@ -133,8 +133,7 @@ static uint32_t syndrome_of(uint8_t type)
 	}
 }
 
-/* What waits in the list must wake the daemon. */
-static void wake(struct mlx5_nic *nic)
+void mlx5_events_wake(struct mlx5_nic *nic)
 {
 	uint64_t one = 1;
 
@@ -148,7 +147,7 @@ static void news_add(struct mlx5_nic *nic, struct mlx5_news *news, const struct 
 	news->event = *event;
 	list_add_tail(&nic->news, &news->link);
 	pthread_mutex_unlock(&nic->lock);
-	wake(nic);
+	mlx5_events_wake(nic);
 }
 
 void mlx5_news_drop(struct mlx5_nic *nic, struct mlx5_news *news)
@@ -280,9 +279,10 @@ void mlx5_ctx_look(struct nic_ctx *base)
 	}
 	/* Its end stays readable: nobody looks at it any more. */
 	pthread_mutex_lock(&nic->lock);
-	nic->ended = true;
+	/* One that is read late tells nothing of a NIC that has returned since. */
+	nic->ended |= ctx->life == nic->life;
 	pthread_mutex_unlock(&nic->lock);
-	wake(nic);
+	mlx5_events_wake(nic);
 }
 
 /* A context that is gone since has nothing to tell. */
@@ -314,6 +314,8 @@ static bool lost_event(struct mlx5_nic *nic, struct nic_event *ret_event)
 	nic->lost = true;
 	pthread_mutex_unlock(&nic->lock);
 	*ret_event = (struct nic_event){.kind = NIC_EVENT_LOST, .state = NIC_PORT_LOST};
+	if (!told)
+		mlx5_return_wait(nic, true);
 	return !told;
 }
 
@@ -334,6 +336,14 @@ static bool nic_event(struct mlx5_nic *nic, const struct ibv_async_event *async,
 		return true;
 	case IBV_EVENT_DEVICE_FATAL:
 		return lost_event(nic, ret_event);
+	case IBV_EVENT_GID_CHANGE:
+	case IBV_EVENT_LID_CHANGE:
+		/* To be asked by a query, which takes commands. */
+		pthread_mutex_lock(&nic->lock);
+		nic->readdress = true;
+		pthread_mutex_unlock(&nic->lock);
+		*ret_event = (struct nic_event){.kind = NIC_EVENT_LOOK};
+		return true;
 	default:
 		return false;
 	}
@@ -374,11 +384,12 @@ static int next_of_more(struct mlx5_nic *nic, struct nic_event *ret_event)
 	more = !list_empty(&nic->news);
 	ended = nic->ended && !nic->lost;
 	pthread_mutex_unlock(&nic->lock);
-	if (more || (news && ended))
-		wake(nic);
-	if (news)
+	/* After the news of that life its end, and then the next one. */
+	if (more || news || ended)
+		mlx5_events_wake(nic);
+	if (news || (ended && lost_event(nic, ret_event)))
 		return 0;
-	return ended && lost_event(nic, ret_event) ? 0 : -EAGAIN;
+	return mlx5_return_take(nic, ret_event) ? 0 : -EAGAIN;
 }
 
 #define TRIES 16
@@ -393,9 +404,10 @@ int mlx5_next_event(struct nic *base, struct nic_event *ret_event)
 	for (int i = 0; r < 0 && i < TRIES; i++) {
 		if (epoll_wait(nic->base.event_fd, &ready, 1, 0) != 1)
 			return -EAGAIN;
-		r = ready.data.u64 == MLX5_WATCH_NIC	? next_of_nic(nic, ret_event)
-		    : ready.data.u64 == MLX5_WATCH_MORE ? next_of_more(nic, ret_event)
-							: next_of_ctx(nic, ready.data.u64, ret_event);
+		r = ready.data.u64 == MLX5_WATCH_NIC	  ? next_of_nic(nic, ret_event)
+		    : ready.data.u64 == MLX5_WATCH_MORE	  ? next_of_more(nic, ret_event)
+		    : ready.data.u64 == MLX5_WATCH_RETURN ? mlx5_return_look(nic, ret_event)
+							  : next_of_ctx(nic, ready.data.u64, ret_event);
 	}
 	return r;
 }

@@ -14,22 +14,30 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "proto/base/cleanup.h"
 
 #define SYSFS_VERBS "/sys/class/infiniband_verbs"
 #define DEV_VERBS "/dev/infiniband"
+#define DEFAULT_GPU_POLL_USEC 20u
 
 static struct nic *mlx5_close(struct nic *base)
 {
 	struct mlx5_nic *nic = mlx5_nic(base);
 
 	list_del(&nic->base.link);
+	bell_free(nic->bell);
+	pthread_mutex_destroy(&nic->bell_lock);
 	if (nic->ibv)
 		ibv_close_device(nic->ibv);
 	safe_close(nic->base.event_fd);
 	safe_close(nic->more_fd);
+	safe_close(nic->return_fd);
+	if (nic->former_ibv)
+		ibv_close_device(nic->former_ibv);
+	mlx5_life_free(nic->next);
 	if (nic->trace)
 		fclose(nic->trace);
 	pthread_mutex_destroy(&nic->lock);
@@ -99,6 +107,8 @@ static struct mlx5_nic *nic_alloc(void)
 	nic->base.blocks = true;
 	nic->base.event_fd = epoll_create1(EPOLL_CLOEXEC);
 	nic->more_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	pthread_mutex_init(&nic->bell_lock, NULL);
+	nic->return_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 	list_init(&nic->base.link);
 	pthread_mutex_init(&nic->lock, NULL);
 	list_init(&nic->ctxs);
@@ -131,14 +141,22 @@ static void set_pci(struct mlx5_nic *nic)
 	free(real);
 }
 
-static int watch_device(struct mlx5_nic *nic)
+int mlx5_nic_watch(struct mlx5_nic *nic, struct ibv_context *ibv)
 {
-	int r, flags = fcntl(nic->ibv->async_fd, F_GETFL);
+	int flags = fcntl(ibv->async_fd, F_GETFL);
 
-	if (flags < 0 || fcntl(nic->ibv->async_fd, F_SETFL, flags | O_NONBLOCK) < 0)
+	if (flags < 0 || fcntl(ibv->async_fd, F_SETFL, flags | O_NONBLOCK) < 0)
 		return -errno;
-	r = mlx5_events_watch(nic, nic->more_fd, MLX5_WATCH_MORE);
-	return r < 0 ? r : mlx5_events_watch(nic, nic->ibv->async_fd, MLX5_WATCH_NIC);
+	return mlx5_events_watch(nic, ibv->async_fd, MLX5_WATCH_NIC);
+}
+
+static int watch_all(struct mlx5_nic *nic)
+{
+	int r = mlx5_events_watch(nic, nic->more_fd, MLX5_WATCH_MORE);
+
+	if (r == 0)
+		r = mlx5_events_watch(nic, nic->return_fd, MLX5_WATCH_RETURN);
+	return r < 0 ? r : mlx5_nic_watch(nic, nic->ibv);
 }
 
 /* -EOPNOTSUPP: a way that this libmlx5 has not, or that there is not. */
@@ -161,11 +179,14 @@ static int nic_init(struct mlx5_nic *nic, struct ibv_device *device, uint8_t por
 	struct nic_info info;
 	int r;
 
-	if (nic->base.event_fd < 0 || nic->more_fd < 0)
+	if (nic->base.event_fd < 0 || nic->more_fd < 0 || nic->return_fd < 0)
 		return -EMFILE;
 	r = choose_objects(nic, attr->objects);
 	if (r < 0)
 		return r;
+	nic->gpu_poll_usec = attr->gpu_poll_usec ? attr->gpu_poll_usec : DEFAULT_GPU_POLL_USEC;
+	nic->spin_usec = attr->spin_usec;
+	nic->port.number = port;
 	if (attr->trace) {
 		nic->trace = fopen(attr->trace, "ae");
 		if (!nic->trace)
@@ -173,22 +194,23 @@ static int nic_init(struct mlx5_nic *nic, struct ibv_device *device, uint8_t por
 	}
 	r = mlx5_open(device, &nic->ibv);
 	if (r == 0)
-		r = mlx5_caps_query(nic);
+		r = mlx5_caps_query(nic, nic->ibv, &nic->caps);
 	if (r == 0 && !nic->caps.rc)
 		r = -EOPNOTSUPP;
 	if (r == 0)
 		r = set_name(nic, ibv_get_device_name(device), port, nic->caps.num_ports);
 	if (r == 0)
-		r = mlx5_port_init(nic, port);
+		r = mlx5_port_init(nic, nic->ibv, &nic->caps, &nic->port);
 	if (r == 0)
-		r = watch_device(nic);
+		r = watch_all(nic);
 	if (r < 0)
 		return r;
 	set_pci(nic);
 	return mlx5_query(&nic->base, &info);
 }
 
-static int nic_new(struct ibv_device *device, uint8_t port, const struct nic_mlx5_attr *attr,
+/* *n_ports is what the device says, as soon as it says it: also where this port cannot be used. */
+static int nic_new(struct ibv_device *device, uint8_t port, const struct nic_mlx5_attr *attr, uint8_t *n_ports,
 		   struct mlx5_nic **ret_nic)
 {
 	struct mlx5_nic *nic = nic_alloc();
@@ -197,6 +219,8 @@ static int nic_new(struct ibv_device *device, uint8_t port, const struct nic_mlx
 	if (!nic)
 		return -ENOMEM;
 	r = nic_init(nic, device, port, attr);
+	if (nic->caps.num_ports)
+		*n_ports = nic->caps.num_ports;
 	if (r < 0) {
 		mlx5_close(&nic->base);
 		return r;
@@ -238,14 +262,13 @@ static int probe_device(struct ibv_device *device, const struct nic_mlx5_attr *a
 	int r = 0;
 
 	for (uint8_t port = 1; port <= n_ports; port++) {
-		r = nic_new(device, port, attr, &nic);
+		r = nic_new(device, port, attr, &n_ports, &nic);
 		if (r == -ENOMEM)
 			return r;
 		if (r < 0) {
 			tell_unusable(report, ibv_get_device_name(device), r);
 			continue;
 		}
-		n_ports = nic->caps.num_ports;
 		list_add_tail(nics, &nic->base.link);
 	}
 	return 0;

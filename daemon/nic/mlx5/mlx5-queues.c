@@ -102,7 +102,7 @@ static int send_create_qp(struct mlx5_queues *queues, struct mlx5_qp *qp, uint32
 	struct mlx5_ctx *ctx = queues->ctx;
 	const struct mlx5_qp_args args = {
 		.qp = qp->desc,
-		.caps = &ctx->nic->caps,
+		.caps = &ctx->caps,
 		.umem_id = queues->umem->number,
 		.pdn = ctx->pdn,
 		.uar_page = ctx->uar->page_id,
@@ -138,6 +138,19 @@ int mlx5_qp_enter(struct mlx5_queues *queues, uint32_t i)
 	return r < 0 ? r : mlx5_events_subscribe_qp(ctx, qp);
 }
 
+/* In doorbell mode cpu. Every batch there is mapped: see check_request. */
+static int hear_doorbells(struct mlx5_queues *queues, struct mlx5_qp *qp)
+{
+	struct bell_page *page = queues->ctx->bell_page;
+	struct shmd_dbrec *dbrec;
+
+	if (!page)
+		return 0;
+	dbrec = (struct shmd_dbrec *)(void *)(queues->map + qp->desc->dbrec_offset);
+	return bell_page_add(page, qp->desc->qpn, (const uint32_t *)&dbrec->snd,
+			     qp->desc->flags & NIC_QP_GPU_DRIVEN);
+}
+
 static int create_qp(struct mlx5_queues *queues, uint32_t i)
 {
 	struct nic_qp *desc = &queues->base.layout.qps[i];
@@ -161,7 +174,7 @@ static int create_qp(struct mlx5_queues *queues, uint32_t i)
 	set_addr(queues->ctx->nic, desc, psn);
 	r = mlx5_qp_enter(queues, i);
 	mlx5_qp_tell_error(qp, 0);
-	return r;
+	return r < 0 ? r : hear_doorbells(queues, qp);
 }
 
 static void destroy_qp(struct mlx5_queues *queues, struct mlx5_qp *qp)
@@ -171,6 +184,8 @@ static void destroy_qp(struct mlx5_queues *queues, struct mlx5_qp *qp)
 	if (hash_get(&queues->ctx->qps, qp->desc->qpn) == qp)
 		hash_remove(&queues->ctx->qps, qp->desc->qpn);
 	mlx5_news_drop(queues->ctx->nic, &qp->news);
+	if (queues->ctx->bell_page)
+		bell_page_remove(queues->ctx->bell_page, qp->desc->qpn);
 	mlx5_note_destroyed(queues->ctx, mlx5_object_destroy(qp->obj));
 	qp->obj = NULL;
 	count_foreign(queues, qp, -1u);
@@ -204,7 +219,7 @@ DEFINE_CLEANUP(struct mlx5_queues *, queues_free);
 static int check_request(const struct mlx5_ctx *ctx, const struct nic_queue_mem *mem,
 			 const struct nic_layout *layout)
 {
-	const struct mlx5_caps *caps = &ctx->nic->caps;
+	const struct mlx5_caps *caps = &ctx->caps;
 
 	if (ctx->meddled)
 		return -EPERM;
@@ -212,6 +227,9 @@ static int check_request(const struct mlx5_ctx *ctx, const struct nic_queue_mem 
 		return -EOPNOTSUPP;
 	if (mem->kind != NIC_MEM_MEMFD && mem->kind != NIC_MEM_DMABUF)
 		return -EINVAL;
+	/* The thread that rings reads dbrecs. */
+	if (mem->kind == NIC_MEM_DMABUF && ctx->bell_page)
+		return -EOPNOTSUPP;
 	if ((mem->offset & QUEUES_PAGE_MASK) || mem->length_bytes < layout->total_bytes)
 		return -EINVAL;
 	for (uint32_t i = 0; i < layout->n_cqs; i++)
@@ -231,6 +249,7 @@ int mlx5_queues_copy_layout(struct mlx5_queues *queues, const struct nic_layout 
 {
 	int r = nic_layout_copy(&queues->base.layout, layout);
 
+	/* bounded: who made the layout saw to it. */
 	queues->cqs = calloc((size_t)layout->n_cqs + 1, sizeof(*queues->cqs));
 	queues->qps = calloc((size_t)layout->n_qps + 1, sizeof(*queues->qps));
 	return !queues->cqs || !queues->qps ? -ENOMEM : r;

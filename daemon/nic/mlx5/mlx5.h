@@ -17,6 +17,7 @@
 #include <infiniband/mlx5dv.h>
 #include <infiniband/verbs.h>
 
+#include "daemon/nic/mlx5/mlx5-bell.h"
 #include "daemon/nic/mlx5/mlx5-cmd.h"
 #include "daemon/nic/mlx5/mlx5-record.h"
 #include "daemon/nic/nic.h"
@@ -97,20 +98,36 @@ void mlx5_uar_unimport(struct mlx5_uar *uar);
 struct mlx5_nic {
 	struct nic base; /* event_fd is an epoll set: the NIC's own events, those of each context, and more_fd */
 	int more_fd; /* owned eventfd: contexts have news that were read and not yet told */
-	struct ibv_context *ibv; /* owned; for questions only, no session's objects */
+	int return_fd; /* owned timerfd: runs while the NIC is lost */
 	struct mlx5_library library_functions;
 	const struct mlx5_library *library; /* those, or NULL: objects are made by own calls */
-	struct mlx5_caps caps;
 	char pci[16];
 	FILE *trace; /* owned, or NULL */
+	uint32_t gpu_poll_usec, spin_usec;
+	pthread_mutex_t bell_lock; /* of the pointer only */
+	struct bell *bell; /* owned; NULL until a context wants doorbell mode cpu */
 
-	pthread_mutex_t lock; /* of all below */
-	struct mlx5_port port; /* link, number, GID and MAC are constant */
+	pthread_mutex_t lock; /* of all below; the first three are the control thread's to change */
+	struct ibv_context *ibv; /* owned; for questions only, no session's objects */
+	struct mlx5_caps caps;
+	uint32_t life; /* counts returns; contexts belong to one */
+	struct ibv_context *former_ibv; /* owned; of the life before, or NULL: a thread may still look at it */
+	struct mlx5_life *next; /* owned: the NIC is there again, the control thread is to take it */
+	struct mlx5_port port; /* link and number are constant */
+	bool readdress; /* the port's addresses have changed since they were asked */
 	struct list ctxs;
 	uint64_t last_key;
 	struct list news; /* struct mlx5_news, oldest first */
 	bool lost; /* told */
-	bool ended; /* a channel has: lost, and to be told */
+	bool ended; /* a channel of this life has: lost, and to be told */
+};
+
+/* What is found out of a NIC that returned. */
+struct mlx5_life {
+	struct ibv_context *ibv; /* owned */
+	struct mlx5_caps caps;
+	struct mlx5_port port;
+	enum nic_port_state state;
 };
 
 /* Of one queue, at most one at a time. */
@@ -164,9 +181,12 @@ struct mlx5_queues {
 struct mlx5_ctx {
 	struct nic_ctx base;
 	struct mlx5_nic *nic;
+	uint32_t life; /* of the NIC, when it was made, as its capabilities */
+	struct mlx5_caps caps;
 	struct ibv_context *ibv; /* owned, as all below */
 	struct ibv_pd *pd;
 	struct mlx5_uar *uar; /* a page of its own: nobody else's doorbell rings these queues */
+	struct bell_page *bell_page; /* owned; in doorbell mode cpu */
 	struct mlx5_object *counter_set;
 	struct mlx5dv_devx_event_channel *events;
 	uint32_t pdn;
@@ -199,7 +219,7 @@ int mlx5_exec_create(struct mlx5_ctx *ctx, const struct mlx5_cmd *cmd, void *out
 		     struct mlx5_object **ret_obj);
 int mlx5_exec_modify(struct mlx5_ctx *ctx, struct mlx5_object *obj, const struct mlx5_cmd *cmd);
 int mlx5_exec_query(struct mlx5_ctx *ctx, struct mlx5_object *obj, const struct mlx5_cmd *cmd, void *out);
-int mlx5_exec_general(struct mlx5_nic *nic, const struct mlx5_cmd *cmd, void *out);
+int mlx5_exec_general(struct mlx5_nic *nic, struct ibv_context *ibv, const struct mlx5_cmd *cmd, void *out);
 /* errno of a call that is no firmware command. */
 int mlx5_errno(int err);
 /*
@@ -216,17 +236,33 @@ void mlx5_note_destroyed(struct mlx5_ctx *ctx, int err);
  */
 int mlx5_open(struct ibv_device *device, struct ibv_context **ret_ibv);
 
+/* ---- mlx5-nic.c, mlx5-return.c ----------------------------------------------------------------------------------------- */
+
+/* Its asynchronous events are read from now on. */
+int mlx5_nic_watch(struct mlx5_nic *nic, struct ibv_context *ibv);
+void mlx5_return_wait(struct mlx5_nic *nic, bool on);
+/* When the timer has run: it is time to query. */
+int mlx5_return_look(struct mlx5_nic *nic, struct nic_event *ret_event);
+/* Of a NIC that is lost: is it there again? Any thread; what it finds waits for the control thread. */
+void mlx5_return_find(struct mlx5_nic *nic);
+/* The control thread takes what was found. False: nothing was. */
+bool mlx5_return_take(struct mlx5_nic *nic, struct nic_event *ret_event);
+struct mlx5_life *mlx5_life_free(struct mlx5_life *life);
+
 /* ---- mlx5-port.c ---------------------------------------------------------------------------------------------------- */
 
-int mlx5_caps_query(struct mlx5_nic *nic);
-/* What of the port stays: link, GID, MAC. */
-int mlx5_port_init(struct mlx5_nic *nic, uint8_t number);
+int mlx5_caps_query(struct mlx5_nic *nic, struct ibv_context *ibv, struct mlx5_caps *ret_caps);
+/* Link, GID, MAC of the port with port->number. */
+int mlx5_port_init(struct mlx5_nic *nic, struct ibv_context *ibv, const struct mlx5_caps *caps,
+		   struct mlx5_port *port);
 int mlx5_query(struct nic *nic, struct nic_info *ret_info);
 /* Index of the entry that peers reach best; -ENOENT when a RoCE port has none of version 2. */
 int mlx5_gid_choose(const struct ibv_gid_entry *entries, size_t n, uint8_t port, bool roce);
 /* The port as it is now. Any thread. */
 struct mlx5_port mlx5_port_now(struct mlx5_nic *nic);
+struct ibv_context *mlx5_ibv_now(struct mlx5_nic *nic);
 bool mlx5_is_lost(struct mlx5_nic *nic);
+enum nic_port_state mlx5_port_state(const struct ibv_port_attr *attr);
 /* Where packets to this peer go next: asks the kernel, which asks the network. */
 int mlx5_next_hop(struct mlx5_ctx *ctx, const struct nic_addr *remote, uint8_t ret_mac[6]);
 
@@ -235,9 +271,12 @@ int mlx5_next_hop(struct mlx5_ctx *ctx, const struct nic_addr *remote, uint8_t r
 /* `what` is a context's key, or one of these. A context's is told once, and again after a look. */
 #define MLX5_WATCH_NIC 0u
 #define MLX5_WATCH_MORE 1u
-#define MLX5_WATCH_KEYS 2u /* contexts' are above */
+#define MLX5_WATCH_RETURN 2u
+#define MLX5_WATCH_KEYS 3u /* contexts' are from there on */
 int mlx5_events_watch(struct mlx5_nic *nic, int fd, uint64_t what);
 void mlx5_events_unwatch(struct mlx5_nic *nic, int fd);
+/* There is something that the control thread is to take: mlx5_nic.news, .ended, .next. Any thread. */
+void mlx5_events_wake(struct mlx5_nic *nic);
 /* What is not told yet of a queue that goes, or begins anew, is told no more. */
 void mlx5_news_drop(struct mlx5_nic *nic, struct mlx5_news *news);
 int mlx5_events_subscribe_qp(struct mlx5_ctx *ctx, struct mlx5_qp *qp);
@@ -247,7 +286,7 @@ int mlx5_events_subscribe_cq(struct mlx5_ctx *ctx, struct mlx5_cq *cq);
 void mlx5_events_read(struct mlx5_ctx *ctx);
 /* After a QP's reset: errors of its former life are read and forgotten. */
 void mlx5_events_settle(struct mlx5_ctx *ctx, struct mlx5_qp *qp);
-/* A QP that was found in ERR, after mlx5_qp_query() of it: told, if nobody did before. */
+/* A QP that was found in ERR: told, if nobody did before. */
 void mlx5_events_qp_failed(struct mlx5_ctx *ctx, struct mlx5_qp *qp);
 int mlx5_next_event(struct nic *nic, struct nic_event *ret_event);
 void mlx5_ctx_look(struct nic_ctx *ctx);
@@ -285,6 +324,8 @@ int mlx5_connect(struct nic_ctx *ctx, unsigned int n, const struct nic_peer *pee
 		 const struct nic_qp_params *params, unsigned int *ret_n_done);
 int mlx5_qp_modify(struct nic_ctx *ctx, uint32_t qpn, enum nic_qp_state state);
 int mlx5_qp_query(struct nic_ctx *ctx, uint32_t qpn, struct nic_qp_info *ret_info);
+/* Of an imported QP: its state, and why it is in ERR as far as its CQs still have it. */
+int mlx5_qp_learn_state(struct mlx5_ctx *ctx, struct mlx5_qp *qp);
 int mlx5_qp_to_state(struct mlx5_ctx *ctx, struct mlx5_qp *qp, enum prm_opcode opcode, enum nic_qp_state state);
 /* Syndrome of the error CQE at this index and whose it is; 0: it is none. */
 uint32_t mlx5_cq_error_at(const struct mlx5_cq *cq, uint64_t index, uint32_t *ret_qpn);

@@ -21,6 +21,8 @@ static const struct value general[] = {
 	{PRM_HCA_CAP_RELAXED_ORDERING_WRITE, 1},
 	{PRM_HCA_CAP_RELAXED_ORDERING_READ, 1},
 	{PRM_HCA_CAP_LOG_MAX_MKEY, 16},
+	{PRM_HCA_CAP_FIXED_BUFFER_SIZE, 1},
+	{PRM_HCA_CAP_LOG_MAX_KLM_LIST, 12},
 	{PRM_HCA_CAP_LOG_MAX_EQ, 4},
 	{PRM_HCA_CAP_LOG_MAX_MRW_SZ, 63},
 	{PRM_HCA_CAP_LOG_MAX_RA_REQ_DC, 4},
@@ -128,7 +130,7 @@ int fw_query_roce_address(struct fw_cmd *cmd)
 
 	if (!nic->sim->ethernet)
 		return fw_fail(cmd, PRM_STATUS_BAD_OP, 0, "not a RoCE port");
-	if (index >= nic->n_gids)
+	if (index >= nic_n_gids(nic))
 		return fw_fail(cmd, PRM_STATUS_BAD_PARAM, PRM_QUERY_ROCE_ADDRESS_IN_INDEX,
 			       "GID index %u", (unsigned int)index);
 	if (cmd->out_bytes < sizeof(out))
