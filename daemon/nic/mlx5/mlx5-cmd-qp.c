@@ -13,8 +13,13 @@
 
 #include "proto/base/assert.h"
 
-#define HOP_LIMIT 64u
 #define LOG2_MTU_256 8u
+
+/* Of the pool of DCTs. The fields of wq_type and stride are logarithms, a linked list is type 0. */
+#define POOL_READY 1u
+#define POOL_LOG2_WQES 1u
+#define POOL_LOG2_STRIDE 5u
+#define POOL_DBREC_OFFSET 1024u
 
 static uint32_t log2_floor(uint32_t n)
 {
@@ -116,11 +121,16 @@ static void set_roce_path(uint8_t *in, const struct mlx5_connect_args *args)
 	const uint32_t ads = PRM_MODIFY_QP_IN_QPC + PRM_QPC_PATH;
 
 	prm_set(in, ads + PRM_ADS_SRC_ADDR_INDEX, args->port->gid_index);
-	prm_set(in, ads + PRM_ADS_HOP_LIMIT, HOP_LIMIT);
+	prm_set(in, ads + PRM_ADS_HOP_LIMIT, NIC_HOP_LIMIT);
 	prm_set_bytes(in, ads + PRM_ADS_RGID, args->remote->gid);
 	prm_set(in, ads + PRM_ADS_UDP_SPORT,
 		mlx5_udp_sport(args->caps, args->qp->qpn, args->remote->qpn));
 	prm_set_bytes(in, ads + PRM_ADS_RMAC, args->next_hop_mac);
+}
+
+bool mlx5_needs_grh(const struct mlx5_port *port, const struct nic_addr *remote)
+{
+	return memcmp(remote->gid, port->gid, 8) != 0;
 }
 
 /* A GRH only where a router needs it: the peer is in another subnet. */
@@ -129,11 +139,11 @@ static void set_ib_path(uint8_t *in, const struct mlx5_connect_args *args)
 	const uint32_t ads = PRM_MODIFY_QP_IN_QPC + PRM_QPC_PATH;
 
 	prm_set(in, ads + PRM_ADS_RLID, args->remote->lid);
-	if (memcmp(args->remote->gid, args->port->gid, 8) == 0)
+	if (!mlx5_needs_grh(args->port, args->remote))
 		return;
 	prm_set(in, ads + PRM_ADS_GRH, 1);
 	prm_set(in, ads + PRM_ADS_SRC_ADDR_INDEX, args->port->gid_index);
-	prm_set(in, ads + PRM_ADS_HOP_LIMIT, HOP_LIMIT);
+	prm_set(in, ads + PRM_ADS_HOP_LIMIT, NIC_HOP_LIMIT);
 	prm_set_bytes(in, ads + PRM_ADS_RGID, args->remote->gid);
 }
 
@@ -235,6 +245,22 @@ _Static_assert((int)NIC_QPS_RST == (int)PRM_QPS_RST && (int)NIC_QPS_INIT == (int
 
 /* ---- DCTs -------------------------------------------------------------------------------------------------------- */
 
+void mlx5_cmd_create_rmp(struct mlx5_cmd *cmd, uint32_t umem_id, uint32_t pdn)
+{
+	const uint32_t rmpc = PRM_CREATE_RMP_IN_RMPC, wq = rmpc + PRM_RMPC_WQ;
+
+	mlx5_cmd_begin(cmd, PRM_OP_CREATE_RMP);
+	prm_set(cmd->in, rmpc + PRM_RMPC_STATE, POOL_READY);
+	prm_set(cmd->in, wq + PRM_WQ_PD, pdn);
+	prm_set(cmd->in, wq + PRM_WQ_DBR_ADDR, POOL_DBREC_OFFSET);
+	prm_set(cmd->in, wq + PRM_WQ_LOG_WQ_STRIDE, POOL_LOG2_STRIDE);
+	prm_set(cmd->in, wq + PRM_WQ_LOG_WQ_SZ, POOL_LOG2_WQES);
+	prm_set(cmd->in, wq + PRM_WQ_DBR_UMEM_VALID, 1);
+	prm_set(cmd->in, wq + PRM_WQ_WQ_UMEM_VALID, 1);
+	prm_set(cmd->in, wq + PRM_WQ_DBR_UMEM_ID, umem_id);
+	prm_set(cmd->in, wq + PRM_WQ_WQ_UMEM_ID, umem_id);
+}
+
 void mlx5_cmd_create_dct(struct mlx5_cmd *cmd, const struct mlx5_dct_args *args)
 {
 	const uint32_t dctc = PRM_CREATE_DCT_IN_DCTC;
@@ -259,7 +285,7 @@ void mlx5_cmd_create_dct(struct mlx5_cmd *cmd, const struct mlx5_dct_args *args)
 	prm_set(in, dctc + PRM_DCTC_MTU, args->port->mtu_log2 - LOG2_MTU_256 + 1);
 	prm_set(in, dctc + PRM_DCTC_PORT, args->port->number);
 	prm_set(in, dctc + PRM_DCTC_MY_ADDR_INDEX, args->port->gid_index);
-	prm_set(in, dctc + PRM_DCTC_HOP_LIMIT, HOP_LIMIT);
+	prm_set(in, dctc + PRM_DCTC_HOP_LIMIT, NIC_HOP_LIMIT);
 	if (args->port->link == NIC_LINK_ETHERNET)
 		prm_set(in, dctc + PRM_DCTC_DSCP, args->params->traffic_class >> 2);
 }
