@@ -37,6 +37,7 @@ enum shmd_doorbell_mode {
 #define SHMD_QP_CQ_COLLAPSED 0x1u /* send CQ: every CQE at entry 0, no consumer index written */
 #define SHMD_QP_WAKE 0x2u /* ring through the nic page: see struct shmd_nic_page (C build only) */
 #define SHMD_QP_TELLS_ERROR 0x4u /* the word at SHMD_QP_ERROR_OFFSET of the dbrec was 0 at first, and is the daemon's */
+#define SHMD_QP_DC 0x8u /* a DCI: every request names its peer (struct shmd_dev_peer) */
 
 /* Status of device functions. 0 is success, errors are negative. */
 enum shmd_dev_status {
