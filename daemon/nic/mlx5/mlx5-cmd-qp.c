@@ -2,7 +2,7 @@
 /*
  * Commands on QPs and DCTs: create, the way to RTS, query.
  *
- * What a transition demands is given completely, so the masks of optional parameters stay 0. Scatter to CQE is off and
+ * What a transition demands is given completely, so the masks of optional parameters stay 0, but for a DCI's atomics. Scatter to CQE is off and
  * every packet asks for an acknowledgement: a GPU polls the CQE alone, and for the message it posted last.
  *
  * Pure; any thread.
@@ -14,6 +14,7 @@
 #include "proto/base/assert.h"
 
 #define LOG2_MTU_256 8u
+#define OPTPAR_RAE 0x4u /* Linux, MLX5_QP_OPTPAR_RAE */
 
 /* Of the pool of DCTs. The fields of wq_type and stride are logarithms, a linked list is type 0. */
 #define POOL_READY 1u
@@ -174,6 +175,18 @@ static void set_rc_responder(uint8_t *in, const struct mlx5_connect_args *args)
 	prm_set(in, qpc + PRM_QPC_NEXT_RCV_PSN, args->remote->psn);
 }
 
+/* A requester too must know how large atomics may be: as UCX does it for its DCIs. */
+static void set_dci_atomics(uint8_t *in, const struct mlx5_connect_args *args)
+{
+	const uint32_t qpc = PRM_MODIFY_QP_IN_QPC;
+
+	if (!args->caps->atomic_mode_dc)
+		return;
+	prm_set(in, PRM_MODIFY_QP_IN_OPT_PARAM_MASK, OPTPAR_RAE);
+	prm_set(in, qpc + PRM_QPC_RAE, 1);
+	prm_set(in, qpc + PRM_QPC_ATOMIC_MODE, args->caps->atomic_mode_dc);
+}
+
 void mlx5_cmd_init2rtr(struct mlx5_cmd *cmd, const struct mlx5_connect_args *args)
 {
 	const uint32_t qpc = PRM_MODIFY_QP_IN_QPC;
@@ -188,6 +201,8 @@ void mlx5_cmd_init2rtr(struct mlx5_cmd *cmd, const struct mlx5_connect_args *arg
 	set_class(cmd->in, args);
 	if (rc)
 		set_rc_responder(cmd->in, args);
+	else
+		set_dci_atomics(cmd->in, args);
 }
 
 void mlx5_cmd_rtr2rts(struct mlx5_cmd *cmd, const struct mlx5_connect_args *args)
