@@ -116,6 +116,47 @@ SHMD_DEV int shmd_dev_qp_quiet_as(struct shmd_dev_qp *qp, struct shmd_dev_mode m
 	return shmd_dev_scope_leave(mode.scope, rc);
 }
 
+/* ---- WQEs of one's own ------------------------------------------------------------------------------------- */
+
+SHMD_DEV int shmd_dev_qp_reserve_as(struct shmd_dev_qp *qp, uint32_t n_wqebbs, struct shmd_dev_mode mode,
+				    uint64_t *ret_index)
+{
+	struct shmd_dev_claim claim;
+	struct shmd_dev_ring ring;
+	int status;
+
+	claim.index = 0;
+	/* The caller's number is judged here; shmd_dev_sq_try_claim counts with 32 bits and a sign. */
+	if (n_wqebbs - 1 >= shmd_dev_sq_window(qp))
+		return SHMD_DEV_INVALID;
+	if (shmd_dev_scope_enter(mode.scope))
+		claim = shmd_dev_sq_reserve(qp, n_wqebbs, mode.sharing, 0, &ring);
+	claim.index = shmd_dev_scope_share(mode.scope, claim.index);
+	status = shmd_dev_claim_status(claim.index);
+	if (!status)
+		*ret_index = claim.index;
+	return status;
+}
+
+SHMD_DEV int shmd_dev_qp_publish_as(struct shmd_dev_qp *qp, uint64_t index, uint32_t n_wqebbs,
+				    struct shmd_dev_mode mode)
+{
+	int rc = SHMD_DEV_OK;
+
+	if (shmd_dev_scope_enter(mode.scope))
+		rc = shmd_dev_sq_publish(qp, &mode, index, index + n_wqebbs);
+	return shmd_dev_scope_leave(mode.scope, rc);
+}
+
+SHMD_DEV int shmd_dev_qp_wait_as(struct shmd_dev_qp *qp, uint64_t end, struct shmd_dev_mode mode)
+{
+	int rc = SHMD_DEV_OK;
+
+	if (shmd_dev_scope_enter(mode.scope))
+		rc = shmd_dev_sq_wait(qp, end, mode.sharing, mode.timeout_nsec);
+	return shmd_dev_scope_leave(mode.scope, rc);
+}
+
 /* ---- local words that peers write ------------------------------------------------------------------------- */
 
 SHMD_DEV int shmd_dev_compare(uint64_t a, int cmp, uint64_t b)

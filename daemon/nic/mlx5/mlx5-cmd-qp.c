@@ -276,6 +276,12 @@ void mlx5_cmd_create_rmp(struct mlx5_cmd *cmd, uint32_t umem_id, uint32_t pdn)
 	prm_set(cmd->in, wq + PRM_WQ_WQ_UMEM_ID, umem_id);
 }
 
+void mlx5_cmd_query_rmp(struct mlx5_cmd *cmd, uint32_t rmpn)
+{
+	mlx5_cmd_begin(cmd, PRM_OP_QUERY_RMP);
+	prm_set(cmd->in, PRM_RMP_IN_RMPN, rmpn);
+}
+
 void mlx5_cmd_create_dct(struct mlx5_cmd *cmd, const struct mlx5_dct_args *args)
 {
 	const uint32_t dctc = PRM_CREATE_DCT_IN_DCTC;

@@ -134,6 +134,7 @@ uint16_t mlx5_udp_sport(const struct mlx5_caps *caps, uint32_t qpn, uint32_t rem
 
 /* The pool of receive WQEs that a DCT demands: two WQEs' room at the start of a page, and its record behind. */
 void mlx5_cmd_create_rmp(struct mlx5_cmd *cmd, uint32_t umem_id, uint32_t pdn);
+void mlx5_cmd_query_rmp(struct mlx5_cmd *cmd, uint32_t rmpn);
 
 struct mlx5_dct_args {
 	const struct nic_qp *qp; /* type DCT; recv_cqn, access, addr.dc_key */

@@ -22,13 +22,16 @@
 static int make_pool_memory(struct mlx5_pool *pool, struct mlx5_ctx *ctx)
 {
 	void *page = mmap(NULL, POOL_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct mlx5dv_devx_umem_in in = {
+		.size = POOL_BYTES, .access = IBV_ACCESS_LOCAL_WRITE, .pgsz_bitmap = ~(uint64_t)(POOL_BYTES - 1)};
+	int err;
 
 	if (page == MAP_FAILED)
 		return -ENOMEM;
 	pool->page = page;
-	errno = 0;
-	pool->umem = mlx5dv_devx_umem_reg(ctx->ibv, page, POOL_BYTES, IBV_ACCESS_LOCAL_WRITE);
-	return pool->umem ? 0 : mlx5_errno(errno);
+	in.addr = page;
+	err = mlx5_umem_reg(ctx->ibv, ctx->nic->library, &in, &pool->umem);
+	return err ? mlx5_errno(err) : 0;
 }
 
 static int make_pool(struct mlx5_ctx *ctx)
@@ -40,7 +43,7 @@ static int make_pool(struct mlx5_ctx *ctx)
 
 	if (r < 0)
 		return r;
-	mlx5_cmd_create_rmp(&cmd, pool->umem->umem_id, ctx->pdn);
+	mlx5_cmd_create_rmp(&cmd, pool->umem->number, ctx->pdn);
 	r = mlx5_exec_create(ctx, &cmd, out, &pool->obj);
 	if (r == 0)
 		pool->rmpn = (uint32_t)prm_get(out, PRM_CREATE_RMP_OUT_RMPN);
@@ -52,12 +55,33 @@ void mlx5_pool_deinit(struct mlx5_ctx *ctx)
 	struct mlx5_pool *pool = &ctx->pool;
 
 	if (pool->obj)
-		mlx5_note_destroyed(ctx, mlx5dv_devx_obj_destroy(pool->obj));
+		mlx5_note_destroyed(ctx, mlx5_object_destroy(pool->obj));
 	if (pool->umem)
-		mlx5_note_destroyed(ctx, mlx5dv_devx_umem_dereg(pool->umem));
+		mlx5_note_destroyed(ctx, mlx5_object_destroy(pool->umem));
 	if (pool->page)
 		munmap(pool->page, POOL_BYTES);
 	memset(pool, 0, sizeof(*pool));
+}
+
+/* What the NIC reads stays pinned by the umem, whoever has it. */
+void mlx5_pool_unimport(struct mlx5_ctx *ctx)
+{
+	struct mlx5_pool *pool = &ctx->pool;
+
+	mlx5_object_unimport(pool->obj);
+	mlx5_object_unimport(pool->umem);
+	if (pool->page)
+		munmap(pool->page, POOL_BYTES);
+	memset(pool, 0, sizeof(*pool));
+}
+
+int mlx5_pool_query(struct mlx5_ctx *ctx)
+{
+	uint8_t out[PRM_QUERY_RMP_OUT_BYTES];
+	struct mlx5_cmd cmd;
+
+	mlx5_cmd_query_rmp(&cmd, ctx->pool.rmpn);
+	return mlx5_exec_query(ctx, ctx->pool.obj, &cmd, out);
 }
 
 /* ---- DCTs ---------------------------------------------------------------------------------------------------------- */
@@ -92,7 +116,7 @@ int mlx5_dct_create(struct mlx5_ctx *ctx, struct mlx5_qp *qp, uint32_t user_inde
 }
 
 /* It is there and serves: a DCT has no indexes and no other state. */
-int mlx5_dct_query(struct mlx5_ctx *ctx, const struct mlx5_qp *qp, struct nic_qp_info *ret_info)
+int mlx5_dct_query(struct mlx5_ctx *ctx, struct mlx5_qp *qp, struct nic_qp_info *ret_info)
 {
 	uint8_t out[PRM_QUERY_DCT_OUT_BYTES];
 	struct mlx5_cmd cmd;
@@ -102,7 +126,8 @@ int mlx5_dct_query(struct mlx5_ctx *ctx, const struct mlx5_qp *qp, struct nic_qp
 	r = mlx5_exec_query(ctx, qp->obj, &cmd, out);
 	if (r < 0)
 		return r;
-	*ret_info = (struct nic_qp_info){.state = NIC_QPS_RTR};
+	qp->state = NIC_QPS_RTR;
+	*ret_info = (struct nic_qp_info){.state = qp->state};
 	return 0;
 }
 
