@@ -291,11 +291,29 @@ static void fill_create_rep(struct request *req, const struct session_queues *qu
 		fill_qp(&rep->qps[rep->n_qps], &layout->qps[rep->n_qps]);
 }
 
+static void count_queues(struct session_queues *queues)
+{
+	const struct nic_layout *layout = &queues->queues->layout;
+	struct registry_nic *rnic = queues->nic->rnic;
+
+	for (uint32_t i = 0; i < layout->n_qps; i++) {
+		queues->n_dcis += layout->qps[i].type == NIC_QP_DCI;
+		queues->n_dcts += layout->qps[i].type == NIC_QP_DCT;
+		/* A DCT is ready when it is made. */
+		if (layout->qps[i].type == NIC_QP_DCT)
+			queues->qps[i].state = NIC_QPS_RTR;
+	}
+	queues->n_qps = layout->n_qps;
+	queues->first_qpn = layout->n_qps ? layout->qps[0].qpn : 0;
+	rnic->n_qps += layout->n_qps;
+	rnic->n_dcis += queues->n_dcis;
+	rnic->n_dcts += queues->n_dcts;
+}
+
 static int finish_create(struct request *req)
 {
 	struct create *op = req->op;
 	struct session_queues *queues = op->queues;
-	const struct nic_layout *layout;
 	int r = op->r;
 
 	nic_layout_deinit(&op->layout);
@@ -303,10 +321,7 @@ static int finish_create(struct request *req)
 		session_queues_free(req->session, queues);
 		return r;
 	}
-	layout = &queues->queues->layout;
-	queues->n_qps = layout->n_qps;
-	queues->first_qpn = layout->n_qps ? layout->qps[0].qpn : 0;
-	queues->nic->rnic->n_qps += layout->n_qps;
+	count_queues(queues);
 	session_queues_add_numbers(queues);
 	r = resource_add(&req->session->resources, &queues->head);
 	assert_bug(r == 0); /* reserved, as the numbers are */

@@ -28,6 +28,7 @@ struct registry_nic {
 	unsigned int index;
 	uint32_t n_sessions; /* contexts open, or being opened */
 	uint32_t n_qps;
+	uint32_t n_dcis, n_dcts; /* of n_qps */
 	struct work query; /* of a NIC that blocks: `fresh` and `result` are its worker's while is_asked */
 	struct nic_info fresh;
 	int result;

@@ -239,6 +239,8 @@ struct session_queues *session_queues_free(struct session *session, struct sessi
 		return NULL;
 	assert_bug(!queues->queues);
 	queues->nic->rnic->n_qps -= queues->n_qps;
+	queues->nic->rnic->n_dcis -= queues->n_dcis;
+	queues->nic->rnic->n_dcts -= queues->n_dcts;
 	/* What failed half way was never told of. */
 	if (queues->head.handle)
 		monitor_queues(session, MSG_EVENT_QUEUES_DESTROYED, queues);
