@@ -201,7 +201,7 @@ TEST(values_beyond_the_device_are_refused)
 	VALUE_REFUSED(IBV_QP_PORT, port_num, 2);
 	VALUE_REFUSED(IBV_QP_PORT, port_num, 0);
 	VALUE_REFUSED(IBV_QP_PKEY_INDEX, pkey_index, 1);
-	VALUE_REFUSED(IBV_QP_ACCESS_FLAGS, qp_access_flags, 0x100);
+	VALUE_REFUSED(IBV_QP_ACCESS_FLAGS, qp_access_flags, 0x400);
 	VALUE_REFUSED(IBV_QP_PATH_MTU, path_mtu, 0);
 	VALUE_REFUSED(IBV_QP_PATH_MTU, path_mtu, 6);
 	VALUE_REFUSED(IBV_QP_DEST_QPN, dest_qp_num, 0x1000000);
@@ -211,4 +211,16 @@ TEST(values_beyond_the_device_are_refused)
 	VALUE_REFUSED(IBV_QP_RETRY_CNT, retry_cnt, 8);
 	VALUE_REFUSED(IBV_QP_RNR_RETRY, rnr_retry, 8);
 	VALUE_REFUSED(IBV_QP_MIN_RNR_TIMER, min_rnr_timer, 32);
+}
+
+TEST(one_read_may_be_on_its_way_where_none_was_asked_for)
+{
+	struct ib_uverbs_modify_qp cmd = {.attr_mask = IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_ACCESS_FLAGS,
+					  .qp_access_flags = 0x300 | IBV_ACCESS_REMOTE_READ};
+	struct engine_qp_modify mod;
+	const char *reason = NULL;
+
+	ASSERT_OK(qp_table_translate(ENGINE_QP_RC, &cmd, IBV_QPS_RTS, &mod, &reason));
+	ASSERT_EQ(mod.max_rd_atomic, 1);
+	ASSERT_EQ(mod.access, ENGINE_ACCESS_REMOTE_READ);
 }

@@ -33,9 +33,8 @@ static struct mlx5_ctx *ctx_free(struct mlx5_ctx *ctx)
 		mlx5dv_devx_destroy_event_channel(ctx->events);
 	}
 	if (ctx->counter_set)
-		mlx5dv_devx_obj_destroy(ctx->counter_set);
-	if (ctx->uar)
-		mlx5dv_devx_free_uar(ctx->uar);
+		mlx5_object_destroy(ctx->counter_set);
+	mlx5_uar_free(ctx->uar);
 	if (ctx->pd)
 		ibv_dealloc_pd(ctx->pd);
 	if (ctx->ibv)
@@ -48,7 +47,7 @@ static struct mlx5_ctx *ctx_free(struct mlx5_ctx *ctx)
 }
 DEFINE_CLEANUP(struct mlx5_ctx *, ctx_free);
 
-static struct mlx5_ctx *ctx_alloc(struct mlx5_nic *nic, const struct nic_ctx_attr *attr)
+struct mlx5_ctx *mlx5_ctx_alloc(struct mlx5_nic *nic, const struct nic_ctx_attr *attr)
 {
 	struct mlx5_ctx *ctx = calloc(1, sizeof(*ctx));
 
@@ -64,6 +63,8 @@ static struct mlx5_ctx *ctx_alloc(struct mlx5_nic *nic, const struct nic_ctx_att
 	hash_init(&ctx->cqs);
 	list_init(&ctx->failed_qps);
 	list_init(&ctx->failed_cqs);
+	list_init(&ctx->mrs);
+	list_init(&ctx->queues);
 	list_init(&ctx->link);
 	return ctx;
 }
@@ -84,20 +85,15 @@ static int open_pd(struct mlx5_ctx *ctx)
 	return 0;
 }
 
-/* Type NC is one page for the whole context, on which events are armed too; a client's page is its own. */
 static int open_uar(struct mlx5_ctx *ctx)
 {
-	errno = 0;
-#ifdef MLX5DV_UAR_ALLOC_TYPE_NC_DEDICATED
-	ctx->uar = mlx5dv_devx_alloc_uar(ctx->ibv, MLX5DV_UAR_ALLOC_TYPE_NC_DEDICATED);
-#endif
-	if (!ctx->uar)
-		ctx->uar = mlx5dv_devx_alloc_uar(ctx->ibv, MLX5DV_UAR_ALLOC_TYPE_BF);
-	return ctx->uar ? 0 : mlx5_errno(errno);
+	int err = mlx5_uar_alloc(ctx->ibv, &ctx->uar);
+
+	return err ? mlx5_errno(err) : 0;
 }
 
 /* The channel is non-blocking: the control thread reads until it is empty. */
-static int open_events(struct mlx5_ctx *ctx)
+int mlx5_ctx_open_events(struct mlx5_ctx *ctx)
 {
 	int flags, err;
 
@@ -129,13 +125,13 @@ static int open_counters(struct mlx5_ctx *ctx)
 	return r == -ENOSPC || r == -EOPNOTSUPP ? 0 : r;
 }
 
-static void make_doorbell(struct mlx5_ctx *ctx)
+void mlx5_ctx_make_doorbell(struct mlx5_ctx *ctx)
 {
 	struct nic_doorbell *doorbell = &ctx->base.doorbell;
 
 	doorbell->mode = NIC_DOORBELL_UAR_MMAP;
 	doorbell->page_fd = ctx->ibv->cmd_fd;
-	doorbell->page_offset = (uint64_t)ctx->uar->mmap_off;
+	doorbell->page_offset = ctx->uar->mmap_off;
 	doorbell->register_offset = SHMD_DB_SEND_OFFSET;
 }
 
@@ -148,11 +144,11 @@ static int ctx_init(struct mlx5_ctx *ctx)
 	if (r == 0)
 		r = open_uar(ctx);
 	if (r == 0)
-		r = open_events(ctx);
+		r = mlx5_ctx_open_events(ctx);
 	if (r == 0)
 		r = open_counters(ctx);
 	if (r == 0)
-		make_doorbell(ctx);
+		mlx5_ctx_make_doorbell(ctx);
 	return r;
 }
 
@@ -168,7 +164,7 @@ int mlx5_ctx_open(struct nic *base, const struct nic_ctx_attr *attr, struct nic_
 		return -EINVAL;
 	if (nic->lost)
 		return -ENODEV;
-	ctx = ctx_alloc(nic, attr);
+	ctx = mlx5_ctx_alloc(nic, attr);
 	if (!ctx)
 		return -ENOMEM;
 	r = ctx_init(ctx);
@@ -186,7 +182,7 @@ struct nic_ctx *mlx5_ctx_close(struct nic_ctx *base)
 	if (!base)
 		return NULL;
 	ctx = mlx5_ctx(base);
-	assert_bug(ctx->n_mrs == 0 && ctx->n_queues == 0);
+	assert_bug(list_empty(&ctx->mrs) && list_empty(&ctx->queues));
 	ctx_free(ctx);
 	return NULL;
 }

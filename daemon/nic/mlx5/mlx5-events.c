@@ -77,7 +77,7 @@ static void arm(struct mlx5_ctx *ctx, struct mlx5_cq *cq)
 	__atomic_store_n(&dbrec->snd, htobe32(word), __ATOMIC_RELEASE);
 	__sync_synchronize();
 	__atomic_store_n(
-		(uint64_t *)(void *)((uint8_t *)ctx->uar->base_addr + SHMD_DB_CQ_ARM_OFFSET),
+		(uint64_t *)(void *)(ctx->uar->base_addr + SHMD_DB_CQ_ARM_OFFSET),
 		htobe64((uint64_t)word << 32 | cq->cqn), __ATOMIC_RELEASE);
 }
 
@@ -87,10 +87,10 @@ static void arm(struct mlx5_ctx *ctx, struct mlx5_cq *cq)
 
 /* ---- queues ------------------------------------------------------------------------------------------------------ */
 
-static int subscribe(struct mlx5_ctx *ctx, struct mlx5dv_devx_obj *obj, uint16_t *types,
+static int subscribe(struct mlx5_ctx *ctx, struct mlx5_object *obj, uint16_t *types,
 		     uint16_t bytes, uint64_t cookie)
 {
-	int err = mlx5dv_devx_subscribe_devx_event(ctx->events, obj, bytes, types, cookie);
+	int err = mlx5_object_subscribe(obj, ctx->events, types, bytes, cookie);
 
 	return err ? mlx5_errno(err) : 0;
 }
@@ -236,6 +236,12 @@ void mlx5_events_settle(struct mlx5_ctx *ctx, struct mlx5_qp *qp)
 	list_del(&qp->news_link);
 	qp->event_told = false;
 	mlx5_qp_tell_error(qp, 0);
+	tell_more(ctx);
+}
+
+void mlx5_events_qp_failed(struct mlx5_ctx *ctx, struct mlx5_qp *qp)
+{
+	qp_failed(ctx, qp, qp->first_error);
 	tell_more(ctx);
 }
 

@@ -76,6 +76,9 @@ static const struct nic_ops mlx5_ops = {
 	.queues_read = mlx5_queues_read,
 	.ctx_counters = mlx5_ctx_counters,
 	.ctx_quiesce = mlx5_ctx_quiesce,
+	.ctx_export = mlx5_ctx_export,
+	.ctx_import = mlx5_ctx_import,
+	.ctx_unimport = mlx5_ctx_unimport,
 };
 
 /* ---- probe --------------------------------------------------------------------------------------------------------- */
@@ -128,16 +131,33 @@ static int watch_device(struct mlx5_nic *nic)
 	return r < 0 ? r : mlx5_events_watch(nic, nic->ibv->async_fd, nic);
 }
 
+/* -EOPNOTSUPP: a way that this libmlx5 has not, or that there is not. */
+static int choose_objects(struct mlx5_nic *nic, const char *objects)
+{
+	bool library = !objects || strcmp(objects, "library") == 0;
+
+	if (!library && strcmp(objects, "ioctl") != 0)
+		return -EOPNOTSUPP;
+	if (mlx5_library_find(&nic->library_functions))
+		nic->library = library ? &nic->library_functions : NULL;
+	else if (objects && library)
+		return -EOPNOTSUPP;
+	return 0;
+}
+
 static int nic_init(struct mlx5_nic *nic, struct ibv_device *device, uint8_t port,
-		    const char *trace)
+		    const struct nic_mlx5_attr *attr)
 {
 	struct nic_info info;
 	int r;
 
 	if (nic->base.event_fd < 0 || nic->more_fd < 0)
 		return -EMFILE;
-	if (trace) {
-		nic->trace = fopen(trace, "ae");
+	r = choose_objects(nic, attr->objects);
+	if (r < 0)
+		return r;
+	if (attr->trace) {
+		nic->trace = fopen(attr->trace, "ae");
 		if (!nic->trace)
 			return -errno;
 	}
@@ -166,7 +186,7 @@ static int nic_new(struct ibv_device *device, uint8_t port, const struct nic_mlx
 
 	if (!nic)
 		return -ENOMEM;
-	r = nic_init(nic, device, port, attr->trace);
+	r = nic_init(nic, device, port, attr);
 	if (r < 0) {
 		mlx5_close(&nic->base);
 		return r;

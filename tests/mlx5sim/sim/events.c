@@ -34,6 +34,7 @@ struct message {
 #define EQE_TYPE 1
 #define EQE_SUBTYPE 3
 #define EQE_DATA 32
+#define CQ_ERROR_OVERRUN 1
 
 static bool is_same(const void *event, const void *of)
 {
@@ -78,6 +79,8 @@ void event_send(struct object *object, uint8_t type)
 		return;
 	/* A CQ's error has the number first, everything else last, with the kind of queue before it. */
 	memcpy(data + (type == FW_EVENT_CQ_ERROR ? 0 : 24), &number, sizeof(number));
+	if (type == FW_EVENT_CQ_ERROR)
+		data[11] = CQ_ERROR_OVERRUN;
 	if (object->opcode == PRM_OP_CREATE_DCT)
 		data[20] = FW_QUEUE_DCT;
 	send_all(&object->subscriptions, type, &message);

@@ -148,11 +148,14 @@ static uint32_t engine_set(enum engine_qp_type type, uint32_t mask)
 	return set;
 }
 
+/* Newer clients ask for both; a kernel passes them on to devices that flush, and ConnectX is none. */
+#define ACCESS_FLUSH 0x300u
+
 static const char *bad_value(const struct ib_uverbs_modify_qp *cmd)
 {
 	const uint32_t access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
 				IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
-				IBV_ACCESS_MW_BIND;
+				IBV_ACCESS_MW_BIND | ACCESS_FLUSH;
 	uint32_t mask = cmd->attr_mask;
 
 	if ((mask & IBV_QP_PORT) && cmd->port_num != 1)
@@ -200,7 +203,8 @@ int qp_table_translate(enum engine_qp_type type, const struct ib_uverbs_modify_q
 		.retry_count = cmd->retry_cnt,
 		.rnr_retry = cmd->rnr_retry,
 		.min_rnr_timer = cmd->min_rnr_timer,
-		.max_rd_atomic = cmd->max_rd_atomic,
+		/* The device has a logarithm: there is no "none". */
+		.max_rd_atomic = cmd->max_rd_atomic ? cmd->max_rd_atomic : 1,
 		.max_dest_rd_atomic = cmd->max_dest_rd_atomic,
 	};
 	return 0;
