@@ -23,6 +23,7 @@
 #include <stdlib.h>
 
 #include <shmd/abi/doorbell.h>
+#include <shmd/abi/wqe.h>
 
 #include "proto/base/list.h"
 
@@ -136,6 +137,11 @@ struct nic_mr {
 
 /* ---- queues ---------------------------------------------------------------------------------------------- */
 
+/*
+ * A DCI sends to whatever DCT the address vector of its WQE names, and knows its key; see nic_ops.resolve. It has no
+ * receive side. A DCT sends nothing and has no rings: it is a target from its creation on, with a key of its own that is
+ * random, and ends with its batch. Sends to it find no receive WQE.
+ */
 enum nic_qp_type {
 	NIC_QP_RC = 1,
 	NIC_QP_DCI = 2,
@@ -245,8 +251,29 @@ struct nic_queues {
 
 struct nic_peer {
 	uint32_t qpn; /* of this context */
-	struct nic_addr remote;
+	struct nic_addr remote; /* all zero for a DCI */
 };
+
+/* Where a DCT is, for the WQEs of every DCI of the context. */
+struct nic_dc_peer {
+	struct shmd_wqe_av_seg av; /* complete */
+	uint32_t dctn;
+	uint64_t dc_key;
+};
+
+#define NIC_HOP_LIMIT 64u
+
+/* Our end of the way there. */
+struct nic_path {
+	uint8_t gid_index;
+	uint8_t mac[6]; /* Ethernet: of the next hop */
+	uint16_t udp_sport; /* Ethernet */
+	bool has_grh; /* InfiniBand */
+	uint8_t traffic_class;
+};
+
+/* Pure, for backends: nic-av.c. */
+void nic_dc_peer_init(struct nic_dc_peer *peer, const struct nic_addr *remote, const struct nic_path *path);
 
 struct nic_qp_params {
 	uint8_t timeout; /* IBTA: 4.096 us << timeout */
@@ -382,15 +409,21 @@ struct nic_ops {
 	int (*mr_reg)(struct nic_ctx *ctx, const struct nic_mr_attr *attr, struct nic_mr **ret_mr);
 	struct nic_mr *(*mr_dereg)(struct nic_mr *mr);
 
-	/* Builds CQs and QPs (state RST) over `mem`; takes ownership of *layout on success and clears it. */
+	/* Builds CQs and QPs (state RST, but DCTs: RTR) over `mem`; takes ownership of *layout on success and clears it. */
 	int (*queues_create)(struct nic_ctx *ctx, const struct nic_queue_mem *mem,
 			     struct nic_layout *layout, struct nic_queues **ret_queues);
 	/* -EBUSY while QPs of another batch use its CQs. Frees on success. */
 	int (*queues_destroy)(struct nic_queues *queues);
 
-	/* RST (or INIT) to RTS for each pair; stops at the first failure and tells how many were done. */
+	/* RST (or INIT) to RTS for each pair, or DCI; stops at the first failure and tells how many were done. */
 	int (*connect)(struct nic_ctx *ctx, unsigned int n, const struct nic_peer *peers,
 		       const struct nic_qp_params *params, unsigned int *ret_n_done);
+	/*
+	 * Addresses of DCTs to what WQEs carry; stops at the first failure and tells how many were done. Keeps nothing.
+	 * -EHOSTUNREACH no way from here. An address that is not of a DCT is the caller's error.
+	 */
+	int (*resolve)(struct nic_ctx *ctx, unsigned int n, const struct nic_addr *addrs, uint8_t traffic_class,
+		       struct nic_dc_peer *ret_peers, unsigned int *ret_n_done);
 	/* One transition that needs no peer: to RST, INIT, ERR, SQD, or SQD back to RTS. */
 	int (*qp_modify)(struct nic_ctx *ctx, uint32_t qpn, enum nic_qp_state state);
 	int (*qp_query)(struct nic_ctx *ctx, uint32_t qpn, struct nic_qp_info *ret_info);

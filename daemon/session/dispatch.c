@@ -40,6 +40,7 @@ static const struct rule {
 	[MSG_QUEUE_CREATE_REQ] = {handle_queue_create, ROLE_CLIENT, 1},
 	[MSG_QUEUE_DESTROY_REQ] = {handle_queue_destroy, ROLE_CLIENT, 1},
 	[MSG_CONNECT_REQ] = {handle_connect, ROLE_CLIENT, 1},
+	[MSG_PEER_RESOLVE_REQ] = {handle_peer_resolve, ROLE_CLIENT, 1},
 	[MSG_QP_MODIFY_REQ] = {handle_qp_modify, ROLE_CLIENT, 1},
 	[MSG_QP_QUERY_REQ] = {handle_qp_query, ROLE_CLIENT, 1},
 	[MSG_COUNTERS_REQ] = {handle_counters, ROLE_CLIENT, 1},

@@ -78,6 +78,14 @@ static int sum_nics(struct registry *registry, struct msg_counters *to)
 	return 0;
 }
 
+static void count_dc(const struct registry *registry, struct msg_status_rep *rep)
+{
+	for (unsigned int i = 0; i < registry->n_nics; i++) {
+		rep->n_dcis += registry->nics[i].n_dcis;
+		rep->n_dcts += registry->nics[i].n_dcts;
+	}
+}
+
 int handle_status(struct request *req)
 {
 	struct registry *registry = req->session->registry;
@@ -105,6 +113,7 @@ int handle_status(struct request *req)
 		.n_monitors = registry->n_monitors,
 	};
 	snprintf(rep->daemon, sizeof(rep->daemon), "%s", registry->attr.daemon);
+	count_dc(registry, rep);
 	return sum_nics(registry, &rep->counters);
 }
 
@@ -138,6 +147,16 @@ static void sum_charges(const struct session *session, struct quota_amount *sum)
 	}
 }
 
+static void count_session_dc(const struct session *session, struct msg_session_item *item)
+{
+	const struct session_queues *queues;
+
+	list_for_each_entry(queues, &session->resources.lists[RESOURCE_QUEUES], head.link) {
+		item->n_dcis += queues->n_dcis;
+		item->n_dcts += queues->n_dcts;
+	}
+}
+
 static void fill_session(struct msg_session_item *item, struct session *session)
 {
 	struct nic_counters counters = {0};
@@ -166,6 +185,7 @@ static void fill_session(struct msg_session_item *item, struct session *session)
 		append(item->nics, sizeof(item->nics), nic->rnic->info.name);
 		append(item->doorbell, sizeof(item->doorbell), uar ? "uar-mmap" : "cpu");
 	}
+	count_session_dc(session, item);
 	session_counters(session, &counters);
 	fill_counters(&item->counters, &counters);
 }

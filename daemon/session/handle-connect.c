@@ -54,6 +54,20 @@ static int connect_fail(struct request *req, enum shmd_status status, const char
 	return 0;
 }
 
+/* A DCI has none, a DCT is not connected, an RC QP has one of its kind. NULL, or what is wrong. */
+static const char *decode_remote(const struct session_nic *nic, const struct msg_peer *from, struct nic_peer *peer)
+{
+	enum nic_qp_type type = session_nic_qp(nic, from->qpn)->type;
+
+	if (type == NIC_QP_DCT)
+		return "a DCT is ready and has no peer to be connected with";
+	if (type == NIC_QP_DCI)
+		return from->addr_bytes ? "a DCI is connected without an address" : NULL;
+	if (nic_addr_decode(from->addr, from->addr_bytes, &peer->remote) < 0)
+		return "these bytes are no endpoint address";
+	return peer->remote.qp_type == NIC_QP_RC ? NULL : "this is no address of an RC QP";
+}
+
 /* Pairs up to the first that makes no sense; its error is put into the reply. Returns their number. */
 static unsigned int decode_peers(struct request *req, const struct session_nic *nic,
 				 struct nic_peer *peers)
@@ -64,6 +78,7 @@ static unsigned int decode_peers(struct request *req, const struct session_nic *
 
 	for (i = 0; i < conn->n_peers; i++) {
 		const struct msg_peer *from = &conn->peers[i];
+		const char *wrong;
 
 		if (!session_nic_has_qpn(nic, from->qpn)) {
 			snprintf(text, sizeof(text), "peer %u: this session has no QP 0x%x on NIC %u", i,
@@ -71,9 +86,9 @@ static unsigned int decode_peers(struct request *req, const struct session_nic *
 			connect_fail(req, SHMD_STATUS_NOT_FOUND, text);
 			break;
 		}
-		if (nic_addr_decode(from->addr, from->addr_bytes, &peers[i].remote) < 0) {
-			snprintf(text, sizeof(text), "peer %u: its %u bytes are no endpoint address", i,
-				 from->addr_bytes);
+		wrong = decode_remote(nic, from, &peers[i]);
+		if (wrong) {
+			snprintf(text, sizeof(text), "peer %u, QP 0x%x: %s", i, from->qpn, wrong);
 			connect_fail(req, SHMD_STATUS_INVALID, text);
 			break;
 		}

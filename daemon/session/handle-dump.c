@@ -29,16 +29,6 @@ struct ring {
 	uint32_t n_entries, entry_bytes; /* powers of two; 0: there is no such ring */
 };
 
-static const struct nic_qp *qp_of(const struct session_queues *queues, uint32_t qpn)
-{
-	const struct nic_layout *layout = &queues->queues->layout;
-
-	for (uint32_t i = 0; i < layout->n_qps; i++)
-		if (layout->qps[i].qpn == qpn)
-			return &layout->qps[i];
-	return NULL;
-}
-
 static const struct nic_cq *find_cq(const struct session_nic *nic, uint32_t cqn,
 				    struct session_queues **ret_queues)
 {
@@ -67,7 +57,7 @@ static bool find_qp(struct registry *registry, const struct registry_nic *rnic, 
 		dump.queues = nic ? hash_get(&nic->qps, qpn) : NULL;
 		if (!dump.queues)
 			continue;
-		dump.qp = qp_of(dump.queues, qpn);
+		dump.qp = session_nic_qp(nic, qpn);
 		if (!dump.qp)
 			return false;
 		dump.send_cq = find_cq(nic, dump.qp->send_cqn, &dump.send_queues);

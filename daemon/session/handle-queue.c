@@ -197,6 +197,20 @@ static int find_mem(struct request *req, const struct session_nic *nic,
 	return 0;
 }
 
+static void count_queues(struct session_queues *queues)
+{
+	const struct nic_layout *layout = &queues->queues->layout;
+	struct registry_nic *rnic = queues->nic->rnic;
+
+	for (uint32_t i = 0; i < layout->n_qps; i++) {
+		queues->n_dcis += layout->qps[i].type == NIC_QP_DCI;
+		queues->n_dcts += layout->qps[i].type == NIC_QP_DCT;
+	}
+	rnic->n_qps += layout->n_qps;
+	rnic->n_dcis += queues->n_dcis;
+	rnic->n_dcts += queues->n_dcts;
+}
+
 static int create_queues(struct request *req, struct session_queues *queues,
 			 struct nic_layout *layout)
 {
@@ -221,7 +235,7 @@ static int create_queues(struct request *req, struct session_queues *queues,
 	r = ctx->nic->ops->queues_create(ctx, &mem, layout, &queues->queues);
 	if (r < 0)
 		return r;
-	queues->nic->rnic->n_qps += queues->queues->layout.n_qps;
+	count_queues(queues);
 	r = session_queues_add_numbers(queues);
 	if (r < 0)
 		return r;

@@ -26,6 +26,7 @@ struct registry_nic {
 	unsigned int index;
 	uint32_t n_sessions; /* contexts open */
 	uint32_t n_qps;
+	uint32_t n_dcis, n_dcts; /* of n_qps */
 };
 
 /* A GPU that was given a NIC keeps it, whoever asks. */

@@ -310,6 +310,8 @@ int session_queues_free(struct session *session, struct session_queues *queues)
 			return r;
 		}
 		queues->nic->rnic->n_qps -= n_qps;
+		queues->nic->rnic->n_dcis -= queues->n_dcis;
+		queues->nic->rnic->n_dcts -= queues->n_dcts;
 		/* What failed half way was never told of. */
 		if (queues->head.handle)
 			monitor_queues(session, MSG_EVENT_QUEUES_DESTROYED, &told);

@@ -48,6 +48,7 @@ struct session_queues {
 	struct resource head;
 	struct session_nic *nic;
 	struct nic_queues *queues; /* owned */
+	uint32_t n_dcis, n_dcts;
 };
 
 struct session {
@@ -137,6 +138,8 @@ struct session_nic *session_nic_by_index(struct session *session, uint32_t index
 struct session_nic *session_nic_by_rnic(struct session *session, const struct registry_nic *rnic);
 /* Do this session's queues on the NIC have this number? */
 bool session_nic_has_qpn(const struct session_nic *nic, uint32_t qpn);
+/* NULL when not. Costs a walk over the batch. */
+const struct nic_qp *session_nic_qp(const struct session_nic *nic, uint32_t qpn);
 bool session_nic_has_cqn(const struct session_nic *nic, uint32_t cqn);
 int session_counters(struct session *session, struct nic_counters *ret_counters);
 void session_counters_add(struct nic_counters *sum, const struct nic_counters *more);

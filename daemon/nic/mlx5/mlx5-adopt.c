@@ -93,6 +93,20 @@ static int export_batches(const struct mlx5_ctx *ctx, struct mlx5_record *record
 	return r;
 }
 
+static int export_pool(const struct mlx5_pool *pool, struct mlx5_record *record)
+{
+	int r;
+
+	record->has_pool = pool->obj;
+	if (!pool->obj)
+		return 0;
+	r = export_object(pool->umem, &record->pool_umem);
+	if (r == 0)
+		r = export_object(pool->obj, &record->pool);
+	record->pool.number = pool->rmpn;
+	return r;
+}
+
 int mlx5_ctx_export(struct nic_ctx *base, void **ret_record, size_t *ret_bytes)
 {
 	_cleanup_(mlx5_record_deinit) struct mlx5_record record = {0};
@@ -112,6 +126,8 @@ int mlx5_ctx_export(struct nic_ctx *base, void **ret_record, size_t *ret_bytes)
 	if (r == 0 && ctx->counter_set)
 		r = export_object(ctx->counter_set, &record.counters);
 	record.counters.number = ctx->counter_set_id;
+	if (r == 0)
+		r = export_pool(&ctx->pool, &record);
 	if (r == 0)
 		r = export_mrs(ctx, &record);
 	if (r == 0)
@@ -162,6 +178,7 @@ struct nic_ctx *mlx5_ctx_unimport(struct nic_ctx *base)
 		ibv_unimport_mr(mr->ibv);
 		free(mr);
 	}
+	mlx5_pool_unimport(ctx);
 	mlx5_object_unimport(take_ptr(ctx->counter_set));
 	mlx5_uar_unimport(take_ptr(ctx->uar));
 	if (ctx->pd)
@@ -249,6 +266,19 @@ static int import_counters(struct mlx5_ctx *ctx, const struct mlx5_record *recor
 		return r;
 	ctx->counter_set_id = record->counters.number;
 	return not_there(mlx5_ctx_counters(&ctx->base, &counters));
+}
+
+static int import_pool(struct mlx5_ctx *ctx, const struct mlx5_record *record)
+{
+	int r;
+
+	if (!record->has_pool)
+		return 0;
+	r = import_object(ctx, MLX5_OBJECT_UMEM, &record->pool_umem, &ctx->pool.umem);
+	if (r == 0)
+		r = import_object(ctx, MLX5_OBJECT_DEVX, &record->pool, &ctx->pool.obj);
+	ctx->pool.rmpn = record->pool.number;
+	return r < 0 ? r : not_there(mlx5_pool_query(ctx));
 }
 
 /* ---- import: regions --------------------------------------------------------------------------------------------------------- */
@@ -386,6 +416,8 @@ static int import_all(struct mlx5_ctx *ctx, const struct nic_import_attr *attr, 
 		r = mlx5_ctx_open_events(ctx);
 	if (r == 0)
 		r = import_counters(ctx, record);
+	if (r == 0)
+		r = import_pool(ctx, record);
 	for (uint32_t i = 0; r == 0 && i < record->n_mrs; i++)
 		r = import_mr(ctx, &record->mrs[i]);
 	for (uint32_t i = 0; r == 0 && i < record->n_batches; i++)

@@ -32,6 +32,7 @@ static struct mlx5_ctx *ctx_free(struct mlx5_ctx *ctx)
 		mlx5_events_unwatch(ctx->nic, ctx->events->fd);
 		mlx5dv_devx_destroy_event_channel(ctx->events);
 	}
+	mlx5_pool_deinit(ctx);
 	if (ctx->counter_set)
 		mlx5_object_destroy(ctx->counter_set);
 	mlx5_uar_free(ctx->uar);
@@ -244,11 +245,12 @@ void mlx5_ctx_quiesce(struct nic_ctx *base, uint64_t timeout_nsec)
 	struct mlx5_qp *qp;
 	size_t pos = 0;
 
+	/* DCTs have nothing of the client's on its way: they end when they are destroyed. */
 	while ((qp = hash_next(&ctx->qps, &pos, &qpn)))
-		if (qp->state != NIC_QPS_RST)
+		if (qp->state != NIC_QPS_RST && qp->desc->type != NIC_QP_DCT)
 			mlx5_qp_to_state(ctx, qp, PRM_OP_2ERR_QP, NIC_QPS_ERR);
 	pos = 0;
 	while ((qp = hash_next(&ctx->qps, &pos, &qpn)))
-		if (qp->state != NIC_QPS_RST)
+		if (qp->state != NIC_QPS_RST && qp->desc->type != NIC_QP_DCT)
 			wait_flushed(ctx, qp, end_nsec);
 }

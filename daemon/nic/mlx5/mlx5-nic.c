@@ -71,6 +71,7 @@ static const struct nic_ops mlx5_ops = {
 	.queues_create = mlx5_queues_create,
 	.queues_destroy = mlx5_queues_destroy,
 	.connect = mlx5_connect,
+	.resolve = mlx5_resolve,
 	.qp_modify = mlx5_qp_modify,
 	.qp_query = mlx5_qp_query,
 	.queues_read = mlx5_queues_read,

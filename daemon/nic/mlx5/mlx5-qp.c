@@ -56,7 +56,9 @@ int mlx5_qp_to_state(struct mlx5_ctx *ctx, struct mlx5_qp *qp, enum prm_opcode o
 static bool remote_makes_sense(const struct mlx5_qp *qp, const struct nic_addr *remote,
 			       enum nic_link link)
 {
-	return remote->link == link && remote->qp_type == qp->desc->type && remote->mtu_log2 >= 8 &&
+	if (qp->desc->type == NIC_QP_DCI)
+		return remote->link == 0;
+	return qp->desc->type == NIC_QP_RC && remote->link == link && remote->qp_type == NIC_QP_RC && remote->mtu_log2 >= 8 &&
 	       remote->mtu_log2 <= 12 && remote->psn <= 0xffffffu && remote->qpn <= 0xffffffu;
 }
 
@@ -87,14 +89,7 @@ static int to_rts(struct mlx5_ctx *ctx, struct mlx5_qp *qp, const struct mlx5_co
 	return r;
 }
 
-/* The last answer of the kernel: in one request many peers are on one NIC. */
-struct next_hop {
-	bool known;
-	uint8_t gid[16];
-	uint8_t mac[6];
-};
-
-static int ask_next_hop(struct mlx5_ctx *ctx, struct next_hop *hop, const struct nic_addr *remote)
+int mlx5_ask_next_hop(struct mlx5_ctx *ctx, struct mlx5_next_hop *hop, const struct nic_addr *remote)
 {
 	int r;
 
@@ -110,7 +105,7 @@ static int ask_next_hop(struct mlx5_ctx *ctx, struct next_hop *hop, const struct
 }
 
 static int connect_one(struct mlx5_ctx *ctx, const struct nic_peer *peer,
-		       const struct nic_qp_params *params, struct next_hop *hop)
+		       const struct nic_qp_params *params, struct mlx5_next_hop *hop)
 {
 	struct mlx5_qp *qp = hash_get(&ctx->qps, peer->qpn);
 	struct mlx5_connect_args args = {.remote = &peer->remote,
@@ -124,8 +119,8 @@ static int connect_one(struct mlx5_ctx *ctx, const struct nic_peer *peer,
 	if (qp->state != NIC_QPS_RST && qp->state != NIC_QPS_INIT)
 		return -EINVAL;
 	args.qp = qp->desc;
-	if (ctx->nic->port.link == NIC_LINK_ETHERNET) {
-		r = ask_next_hop(ctx, hop, &peer->remote);
+	if (peer->remote.link == NIC_LINK_ETHERNET) {
+		r = mlx5_ask_next_hop(ctx, hop, &peer->remote);
 		if (r < 0)
 			return r;
 		memcpy(args.next_hop_mac, hop->mac, sizeof(args.next_hop_mac));
@@ -140,7 +135,7 @@ int mlx5_connect(struct nic_ctx *base, unsigned int n, const struct nic_peer *pe
 		 const struct nic_qp_params *params, unsigned int *ret_n_done)
 {
 	struct mlx5_ctx *ctx = mlx5_ctx(base);
-	struct next_hop hop = {.known = false};
+	struct mlx5_next_hop hop = {.known = false};
 	unsigned int n_done = 0;
 	int r = 0;
 
@@ -188,7 +183,8 @@ int mlx5_qp_modify(struct nic_ctx *base, uint32_t qpn, enum nic_qp_state state)
 	struct mlx5_qp *qp = hash_get(&ctx->qps, qpn);
 	int r;
 
-	if (!qp)
+	/* A DCT is ready for as long as it lives. */
+	if (!qp || qp->desc->type == NIC_QP_DCT)
 		return -EINVAL;
 	r = modify(ctx, qp, state);
 	if (r == 0 && state == NIC_QPS_ERR)
@@ -277,6 +273,8 @@ int mlx5_qp_query(struct nic_ctx *base, uint32_t qpn, struct nic_qp_info *ret_in
 
 	if (!qp)
 		return -EINVAL;
+	if (qp->desc->type == NIC_QP_DCT)
+		return mlx5_dct_query(ctx, qp, ret_info);
 	mlx5_cmd_query_qp(&cmd, qpn);
 	r = mlx5_exec_query(ctx, qp->obj, &cmd, out);
 	if (r < 0)

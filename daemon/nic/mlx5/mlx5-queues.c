@@ -81,15 +81,16 @@ static struct mlx5_cq *find_cq(struct mlx5_queues *queues, uint32_t name)
 
 /* ---- QPs --------------------------------------------------------------------------------------------------------- */
 
-static void set_addr(struct mlx5_nic *nic, struct nic_qp *desc, uint32_t psn)
+/* What does not depend on the number. Only a DCT has a key, which nobody guesses. */
+static void set_addr(struct mlx5_nic *nic, struct nic_qp *desc, uint32_t psn, uint64_t dc_key)
 {
 	desc->addr = (struct nic_addr){
 		.link = (uint8_t)nic->port.link,
 		.qp_type = (uint8_t)desc->type,
 		.mtu_log2 = nic->port.mtu_log2,
-		.qpn = desc->qpn,
 		.psn = psn & PSN_MASK,
 		.lid = nic->port.lid,
+		.dc_key = desc->type == NIC_QP_DCT ? dc_key : 0,
 	};
 	memcpy(desc->addr.gid, nic->port.gid, sizeof(desc->addr.gid));
 	memcpy(desc->addr.mac, nic->port.mac, sizeof(desc->addr.mac));
@@ -133,14 +134,18 @@ int mlx5_qp_enter(struct mlx5_queues *queues, uint32_t i)
 	qp->queues = queues;
 	count_foreign(queues, qp, 1);
 	r = hash_add(&ctx->qps, qp->desc->qpn, qp);
-	return r < 0 ? r : mlx5_events_subscribe_qp(ctx, qp);
+	/* A DCT has no error of its own: what a DCI does wrong ends that DCI. */
+	return r < 0 || qp->desc->type == NIC_QP_DCT ? r : mlx5_events_subscribe_qp(ctx, qp);
 }
 
 static int create_qp(struct mlx5_queues *queues, uint32_t i)
 {
 	struct nic_qp *desc = &queues->base.layout.qps[i];
 	struct mlx5_qp *qp = &queues->qps[i];
-	uint32_t psn;
+	struct {
+		uint64_t dc_key;
+		uint32_t psn;
+	} secret;
 	int r;
 
 	qp->desc = desc;
@@ -149,14 +154,15 @@ static int create_qp(struct mlx5_queues *queues, uint32_t i)
 	qp->recv_cq = find_cq(queues, desc->recv_cqn);
 	if (!qp->send_cq || !qp->recv_cq)
 		return -EINVAL;
-	if (getrandom(&psn, sizeof(psn), 0) != sizeof(psn))
+	if (getrandom(&secret, sizeof(secret), 0) != sizeof(secret))
 		return -EIO;
 	desc->send_cqn = qp->send_cq->cqn;
 	desc->recv_cqn = qp->recv_cq->cqn;
-	r = send_create_qp(queues, qp, i);
+	set_addr(queues->ctx->nic, desc, secret.psn, secret.dc_key);
+	r = desc->type == NIC_QP_DCT ? mlx5_dct_create(queues->ctx, qp, i) : send_create_qp(queues, qp, i);
 	if (r < 0)
 		return r;
-	set_addr(queues->ctx->nic, desc, psn);
+	desc->addr.qpn = desc->qpn;
 	r = mlx5_qp_enter(queues, i);
 	mlx5_qp_tell_error(qp, 0);
 	return r;
@@ -216,7 +222,7 @@ static int check_request(const struct mlx5_ctx *ctx, const struct nic_queue_mem 
 		if (layout->cqs[i].log2_entries > caps->log_max_cq_sz)
 			return -ENOSPC;
 	for (uint32_t i = 0; i < layout->n_qps; i++) {
-		if (layout->qps[i].type != NIC_QP_RC)
+		if (layout->qps[i].type != NIC_QP_RC && !caps->dct)
 			return -EOPNOTSUPP;
 		if (layout->qps[i].log2_sq_wqebbs > caps->log_max_qp_sz)
 			return -ENOSPC;

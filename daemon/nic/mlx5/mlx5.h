@@ -148,6 +148,14 @@ struct mlx5_queues {
 	struct mlx5_qp *qps;
 };
 
+/* What DCTs receive from: mlx5-dc.c. */
+struct mlx5_pool {
+	void *page; /* owned, as all; NULL too where another process made it */
+	struct mlx5_object *umem;
+	struct mlx5_object *obj; /* NULL: not made */
+	uint32_t rmpn;
+};
+
 struct mlx5_ctx {
 	struct nic_ctx base;
 	struct mlx5_nic *nic;
@@ -155,6 +163,7 @@ struct mlx5_ctx {
 	struct ibv_pd *pd;
 	struct mlx5_uar *uar; /* a page of its own: nobody else's doorbell rings these queues */
 	struct mlx5_object *counter_set;
+	struct mlx5_pool pool;
 	struct mlx5dv_devx_event_channel *events;
 	uint32_t pdn;
 	uint32_t eqn;
@@ -257,6 +266,28 @@ int mlx5_cq_enter(struct mlx5_queues *queues, uint32_t i);
 int mlx5_qp_enter(struct mlx5_queues *queues, uint32_t i);
 int mlx5_queues_copy_layout(struct mlx5_queues *queues, const struct nic_layout *layout);
 int mlx5_queues_read(struct nic_queues *queues, uint64_t offset, void *buf, size_t bytes);
+
+/* The last answer of the kernel: in one request many peers are on one NIC. */
+struct mlx5_next_hop {
+	bool known;
+	uint8_t gid[16];
+	uint8_t mac[6];
+};
+
+int mlx5_ask_next_hop(struct mlx5_ctx *ctx, struct mlx5_next_hop *hop, const struct nic_addr *remote);
+
+/* ---- mlx5-dc.c */
+
+/* Makes the context's pool too, when there is none yet. */
+int mlx5_dct_create(struct mlx5_ctx *ctx, struct mlx5_qp *qp, uint32_t user_index);
+int mlx5_dct_query(struct mlx5_ctx *ctx, struct mlx5_qp *qp, struct nic_qp_info *ret_info);
+/* After all DCTs. Right when there is none. */
+void mlx5_pool_deinit(struct mlx5_ctx *ctx);
+void mlx5_pool_unimport(struct mlx5_ctx *ctx);
+/* Is it there? */
+int mlx5_pool_query(struct mlx5_ctx *ctx);
+int mlx5_resolve(struct nic_ctx *ctx, unsigned int n, const struct nic_addr *addrs, uint8_t traffic_class,
+		 struct nic_dc_peer *ret_peers, unsigned int *ret_n_done);
 
 int mlx5_connect(struct nic_ctx *ctx, unsigned int n, const struct nic_peer *peers,
 		 const struct nic_qp_params *params, unsigned int *ret_n_done);

@@ -112,6 +112,7 @@ static const struct nic_ops soft_ops = {
 	.queues_create = soft_queues_create,
 	.queues_destroy = soft_queues_destroy,
 	.connect = soft_connect,
+	.resolve = soft_resolve,
 	.qp_modify = soft_qp_modify,
 	.qp_query = soft_qp_query,
 	.queues_read = soft_queues_read,

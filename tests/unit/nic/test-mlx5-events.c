@@ -444,19 +444,44 @@ static void assert_trace(const char *path, const char *committed_path)
 	fclose(committed);
 }
 
+#define TRACE_PATH "/tmp/shmemd-trace-XXXXXX"
+
+/* Makes the file and returns the folder of committed ones; ends the test when there is none. */
+static const char *begin_trace(char *path)
+{
+	const char *data = getenv("SHMEMD_TEST_DATA");
+	int fd;
+
+	if (!data)
+		test_skip("SHMEMD_TEST_DATA names no folder");
+	fd = mkstemp(path);
+	ASSERT_GE(fd, 0);
+	close(fd);
+	return data;
+}
+
+/* SHMEMD_TEST_KEEP_TRACE is where it goes instead, for a new one to be annotated. */
+static void end_trace(const char *path, const char *data, const char *name, enum nic_link link)
+{
+	const char *keep = getenv("SHMEMD_TEST_KEEP_TRACE");
+	char committed[512];
+
+	snprintf(committed, sizeof(committed), "%s/%s-%s", data, name, link == NIC_LINK_ETHERNET ? "roce" : "ib");
+	if (keep)
+		ASSERT_OK(rename(path, keep));
+	else
+		assert_trace(path, committed);
+	unlink(path);
+}
+
 TEST(the_commands_of_an_rc_pair_are_the_committed_ones)
 {
-	char path[] = "/tmp/shmemd-trace-XXXXXX", committed[512];
-	const char *data = getenv("SHMEMD_TEST_DATA"), *keep = getenv("SHMEMD_TEST_KEEP_TRACE");
-	int fd = mkstemp(path);
+	char path[] = TRACE_PATH;
+	const char *data = begin_trace(path);
 	struct nic_info info;
 	struct client a, b;
 	struct rig rig;
 
-	ASSERT_GE(fd, 0);
-	close(fd);
-	if (!data)
-		test_skip("SHMEMD_TEST_DATA names no folder");
 	rig_open_mlx5(&rig, 2, path);
 	client_open(&a, rig.nic[0], 1, 1);
 	client_open(&b, rig.nic[1], 2, 1);
@@ -467,13 +492,42 @@ TEST(the_commands_of_an_rc_pair_are_the_committed_ones)
 	client_close(&a);
 	client_close(&b);
 	rig_close(&rig);
-	snprintf(committed, sizeof(committed), "%s/mlx5-trace-%s", data,
-		 info.link == NIC_LINK_ETHERNET ? "roce" : "ib");
-	if (keep)
-		ASSERT_OK(rename(path, keep));
-	else
-		assert_trace(path, committed);
-	unlink(path);
+	end_trace(path, data, "mlx5-trace", info.link);
+}
+
+/* A DCI and a DCT; that peers are resolved costs no command. */
+TEST(the_commands_of_a_dc_session_are_the_committed_ones)
+{
+	const struct nic_queues_attr attr = {
+		.n_cq_specs = 1,
+		.n_qp_specs = 2,
+		.cqs = {{.count = 1, .log2_entries = 6}},
+		.qps = {{.count = 1, .type = NIC_QP_DCI, .log2_sq_wqebbs = 6},
+			{.count = 1, .type = NIC_QP_DCT,
+			 .access = NIC_ACCESS_REMOTE_WRITE | NIC_ACCESS_REMOTE_READ | NIC_ACCESS_REMOTE_ATOMIC}},
+	};
+	char path[] = TRACE_PATH;
+	const char *data = begin_trace(path);
+	struct nic_dc_peer peers[2];
+	struct nic_addr addrs[2];
+	struct nic_qp_info info;
+	struct nic_peer peer;
+	unsigned int n_done;
+	struct client c;
+	struct rig rig;
+
+	rig_open_mlx5(&rig, 1, path);
+	client_open_ctx(&c, rig.nic[0], 1);
+	client_create_as(&c, &attr);
+	peer = (struct nic_peer){.qpn = client_qpn(&c, 0)};
+	ASSERT_OK(rig.nic[0]->ops->connect(c.ctx, 1, &peer, &client_params, &n_done));
+	addrs[0] = addrs[1] = c.queues->layout.qps[1].addr;
+	ASSERT_OK(rig.nic[0]->ops->resolve(c.ctx, 2, addrs, 0, peers, &n_done));
+	ASSERT_OK(rig.nic[0]->ops->qp_query(c.ctx, addrs[0].qpn, &info));
+	ASSERT_OK(rig.nic[0]->ops->qp_modify(c.ctx, peer.qpn, NIC_QPS_RST));
+	client_close(&c);
+	rig_close(&rig);
+	end_trace(path, data, "mlx5-trace-dc", (enum nic_link)addrs[0].link);
 }
 
 /* As a client does that wants an event for each CQE, here for the first one again and again. */

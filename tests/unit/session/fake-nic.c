@@ -159,7 +159,7 @@ static struct nic_mr *fake_mr_dereg(struct nic_mr *mr)
 	return NULL;
 }
 
-static uint32_t resolve(const struct nic_layout *layout, uint32_t cqn)
+static uint32_t cqn_of(const struct nic_layout *layout, uint32_t cqn)
 {
 	return cqn & NIC_CQ_BY_INDEX ? layout->cqs[cqn & ~NIC_CQ_BY_INDEX].cqn : cqn;
 }
@@ -189,10 +189,10 @@ static int fake_queues_create(struct nic_ctx *base, const struct nic_queue_mem *
 		struct fake_qp *qp = calloc(1, sizeof(*qp));
 
 		qp->qpn = desc->qpn = ++fake->last_number;
-		desc->send_cqn = resolve(&queues->layout, desc->send_cqn);
-		desc->recv_cqn = resolve(&queues->layout, desc->recv_cqn);
+		desc->send_cqn = cqn_of(&queues->layout, desc->send_cqn);
+		desc->recv_cqn = cqn_of(&queues->layout, desc->recv_cqn);
 		desc->addr = (struct nic_addr){
-			.link = NIC_LINK_ETHERNET, .qp_type = NIC_QP_RC, .mtu_log2 = 12, .qpn = qp->qpn};
+			.link = NIC_LINK_ETHERNET, .qp_type = (uint8_t)desc->type, .mtu_log2 = 12, .qpn = qp->qpn};
 		list_add_tail(&ctx->qps, &qp->link);
 	}
 	fake->n_queues++;
@@ -255,6 +255,21 @@ static int fake_connect(struct nic_ctx *ctx, unsigned int n, const struct nic_pe
 			return -EINVAL;
 		qp->state = NIC_QPS_RTS;
 		qp->remote = peers[*ret_n_done].remote;
+	}
+	return r;
+}
+
+/* Addresses with a LID are of elsewhere. */
+static int fake_resolve(struct nic_ctx *ctx, unsigned int n, const struct nic_addr *addrs, uint8_t traffic_class,
+			struct nic_dc_peer *ret_peers, unsigned int *ret_n_done)
+{
+	const struct nic_path path = {.udp_sport = 0xc000, .traffic_class = traffic_class};
+	int r = call(fake_of(ctx->nic), "resolve");
+
+	for (*ret_n_done = 0; r == 0 && *ret_n_done < n; (*ret_n_done)++) {
+		if (addrs[*ret_n_done].lid)
+			return -EHOSTUNREACH;
+		nic_dc_peer_init(&ret_peers[*ret_n_done], &addrs[*ret_n_done], &path);
 	}
 	return r;
 }
@@ -325,6 +340,7 @@ static const struct nic_ops fake_ops = {
 	.queues_create = fake_queues_create,
 	.queues_destroy = fake_queues_destroy,
 	.connect = fake_connect,
+	.resolve = fake_resolve,
 	.qp_modify = fake_qp_modify,
 	.qp_query = fake_qp_query,
 	.queues_read = fake_queues_read,
