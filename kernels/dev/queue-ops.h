@@ -19,27 +19,34 @@ SHMD_DEV int shmd_dev_signal_part_one(struct shmd_dev_qp *qp, const struct shmd_
 {
 	struct shmd_dev_amo amo = shmd_dev_signal_amo(signal);
 	uint32_t wide = (uint32_t)shmd_dev_amo_is_wide(&amo);
+	struct shmd_dev_av av;
 	struct shmd_dev_post post;
 	int rc, taken;
 
-	rc = shmd_dev_post_begin(qp, mode, 2 + wide, wide, 0, &post);
+	shmd_dev_post_address(mode, &av);
+	rc = shmd_dev_post_begin(qp, mode, 2, wide, 0, &post);
 	if (rc)
 		return rc;
 	*ret_end = post.end;
-	taken = shmd_dev_slot_take(qp, post.index + 1, mode->sharing, 0);
+	taken = shmd_dev_slot_take(qp, post.index + shmd_dev_post_wqebbs(mode, 1, 0), mode->sharing, 0);
 	if (taken) {
-		shmd_dev_post_cancel(qp, &post, 2 + wide);
+		shmd_dev_post_cancel(qp, &post, shmd_dev_post_wqebbs(mode, 2, wide));
 		(void)shmd_dev_post_end(qp, mode, &post, 0);
 		return taken;
 	}
-	/* Lanes of a group have the same shape, so an empty part is a NOP. */
-	if (part->bytes)
-		shmd_dev_prepare_write(qp, shmd_dev_wqe_at(post.index, post.first_flags),
+	/* Lanes of a group have the same shape, so an empty part is a NOP, or two. */
+	if (part->bytes) {
+		shmd_dev_prepare_write(qp, shmd_dev_post_wqe(mode, &av, post.index, post.first_flags),
 				       part->remote, part->local, part->bytes);
-	else
+	} else {
 		shmd_dev_prepare_nop(qp, shmd_dev_wqe_at(post.index, post.first_flags));
-	shmd_dev_amo_prepare(qp, shmd_dev_wqe_at(post.index + 1, post.last_flags), signal->word,
-			     &amo);
+		if (mode->peer)
+			shmd_dev_prepare_nop(qp, shmd_dev_wqe_at(post.index + 1, 0));
+	}
+	shmd_dev_amo_prepare(qp,
+			     shmd_dev_post_wqe(mode, &av, post.index + shmd_dev_post_wqebbs(mode, 1, 0),
+					       post.last_flags),
+			     signal->word, &amo);
 	return shmd_dev_post_end(qp, mode, &post, 0);
 }
 
