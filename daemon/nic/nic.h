@@ -341,6 +341,7 @@ enum nic_event_kind {
 	NIC_EVENT_CQ_ERROR,
 	NIC_EVENT_PORT_STATE,
 	NIC_EVENT_LOST,
+	NIC_EVENT_RETURNED, /* a lost NIC is there again, for new contexts; those of before stay lost */
 	NIC_EVENT_DROPPED, /* n_lost events of sessions were not kept; session_id is 0 */
 };
 

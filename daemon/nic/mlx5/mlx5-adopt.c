@@ -66,6 +66,7 @@ static int export_batch(const struct mlx5_queues *queues, struct mlx5_record_bat
 
 	batch->kind = queues->mem_kind;
 	batch->mem_offset = queues->mem_offset;
+	/* bounded: who made the layout saw to it. */
 	batch->cqs = calloc((size_t)layout->n_cqs + 1, sizeof(*batch->cqs));
 	batch->qps = calloc((size_t)layout->n_qps + 1, sizeof(*batch->qps));
 	if (!batch->cqs || !batch->qps)
@@ -359,13 +360,12 @@ static uint32_t told_error(const struct mlx5_queues *queues, const struct mlx5_q
 static int learn_state(struct mlx5_queues *queues, struct mlx5_qp *qp)
 {
 	struct mlx5_ctx *ctx = queues->ctx;
-	struct nic_qp_info info;
 	int r;
 
 	qp->first_error = told_error(queues, qp);
 	qp->event_told = qp->first_error;
-	r = mlx5_qp_query(&ctx->base, qp->desc->qpn, &info);
-	if (r == 0 && info.state == NIC_QPS_ERR)
+	r = mlx5_qp_learn_state(ctx, qp);
+	if (r == 0 && qp->state == NIC_QPS_ERR)
 		mlx5_events_qp_failed(ctx, qp);
 	return not_there(r);
 }

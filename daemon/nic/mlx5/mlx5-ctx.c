@@ -60,6 +60,7 @@ struct mlx5_ctx *mlx5_ctx_alloc(struct mlx5_nic *nic, const struct nic_ctx_attr 
 	ctx->base.doorbell.nic_page_fd = -1;
 	ctx->base.doorbell.wake_fd = -1;
 	ctx->nic = nic;
+	ctx->life = nic->life;
 	hash_init(&ctx->qps);
 	hash_init(&ctx->cqs);
 	list_init(&ctx->failed_qps);

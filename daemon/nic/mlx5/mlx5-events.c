@@ -276,6 +276,7 @@ static bool lost_event(struct mlx5_nic *nic, struct nic_event *ret_event)
 	if (nic->lost)
 		return false;
 	nic->lost = true;
+	mlx5_return_wait(nic, true);
 	return true;
 }
 
@@ -285,7 +286,8 @@ static int next_of_ctx(struct mlx5_ctx *ctx, struct nic_event *ret_event)
 		return take_news(ctx, ret_event) ? 0 : -EAGAIN;
 	/* Its end stays readable: nobody looks at it any more. */
 	mlx5_events_unwatch(ctx->nic, ctx->events->fd);
-	return lost_event(ctx->nic, ret_event) ? 0 : -EAGAIN;
+	/* One that is read late tells nothing of a NIC that has returned since. */
+	return ctx->life == ctx->nic->life && lost_event(ctx->nic, ret_event) ? 0 : -EAGAIN;
 }
 
 /* ---- the NIC ----------------------------------------------------------------------------------------------------- */
@@ -307,6 +309,10 @@ static bool nic_event(struct mlx5_nic *nic, const struct ibv_async_event *async,
 		return true;
 	case IBV_EVENT_DEVICE_FATAL:
 		return lost_event(nic, ret_event);
+	case IBV_EVENT_GID_CHANGE:
+	case IBV_EVENT_LID_CHANGE:
+		mlx5_port_readdress(nic);
+		return false;
 	default:
 		return false;
 	}
@@ -358,9 +364,10 @@ int mlx5_next_event(struct nic *base, struct nic_event *ret_event)
 
 	for (int i = 0; i < n; i++) {
 		void *what = ready[i].data.ptr;
-		int r = what == nic		? next_of_nic(nic, ret_event)
-			: what == &nic->more_fd ? next_of_more(nic, ret_event)
-						: next_of_ctx(what, ret_event);
+		int r = what == nic		  ? next_of_nic(nic, ret_event)
+			: what == &nic->more_fd	  ? next_of_more(nic, ret_event)
+			: what == &nic->return_fd ? mlx5_return_look(nic, ret_event)
+						  : next_of_ctx(what, ret_event);
 
 		if (r == 0)
 			return 0;

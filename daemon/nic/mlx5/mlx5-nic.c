@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "proto/base/cleanup.h"
@@ -30,6 +31,9 @@ static struct nic *mlx5_close(struct nic *base)
 		ibv_close_device(nic->ibv);
 	safe_close(nic->base.event_fd);
 	safe_close(nic->more_fd);
+	safe_close(nic->return_fd);
+	if (nic->former_ibv)
+		ibv_close_device(nic->former_ibv);
 	if (nic->trace)
 		fclose(nic->trace);
 	free(nic);
@@ -93,6 +97,7 @@ static struct mlx5_nic *nic_alloc(void)
 	nic->base.ops = &mlx5_ops;
 	nic->base.event_fd = epoll_create1(EPOLL_CLOEXEC);
 	nic->more_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	nic->return_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 	list_init(&nic->base.link);
 	list_init(&nic->ctxs);
 	return nic;
@@ -122,14 +127,22 @@ static void set_pci(struct mlx5_nic *nic)
 	free(real);
 }
 
-static int watch_device(struct mlx5_nic *nic)
+int mlx5_nic_watch(struct mlx5_nic *nic)
 {
-	int r, flags = fcntl(nic->ibv->async_fd, F_GETFL);
+	int flags = fcntl(nic->ibv->async_fd, F_GETFL);
 
 	if (flags < 0 || fcntl(nic->ibv->async_fd, F_SETFL, flags | O_NONBLOCK) < 0)
 		return -errno;
-	r = mlx5_events_watch(nic, nic->more_fd, &nic->more_fd);
-	return r < 0 ? r : mlx5_events_watch(nic, nic->ibv->async_fd, nic);
+	return mlx5_events_watch(nic, nic->ibv->async_fd, nic);
+}
+
+static int watch_all(struct mlx5_nic *nic)
+{
+	int r = mlx5_events_watch(nic, nic->more_fd, &nic->more_fd);
+
+	if (r == 0)
+		r = mlx5_events_watch(nic, nic->return_fd, &nic->return_fd);
+	return r < 0 ? r : mlx5_nic_watch(nic);
 }
 
 /* -EOPNOTSUPP: a way that this libmlx5 has not, or that there is not. */
@@ -152,7 +165,7 @@ static int nic_init(struct mlx5_nic *nic, struct ibv_device *device, uint8_t por
 	struct nic_info info;
 	int r;
 
-	if (nic->base.event_fd < 0 || nic->more_fd < 0)
+	if (nic->base.event_fd < 0 || nic->more_fd < 0 || nic->return_fd < 0)
 		return -EMFILE;
 	r = choose_objects(nic, attr->objects);
 	if (r < 0)
@@ -172,7 +185,7 @@ static int nic_init(struct mlx5_nic *nic, struct ibv_device *device, uint8_t por
 	if (r == 0)
 		r = mlx5_port_init(nic, port);
 	if (r == 0)
-		r = watch_device(nic);
+		r = watch_all(nic);
 	if (r < 0)
 		return r;
 	set_pci(nic);

@@ -235,6 +235,7 @@ int mlx5_queues_copy_layout(struct mlx5_queues *queues, const struct nic_layout 
 {
 	int r = nic_layout_copy(&queues->base.layout, layout);
 
+	/* bounded: who made the layout saw to it. */
 	queues->cqs = calloc((size_t)layout->n_cqs + 1, sizeof(*queues->cqs));
 	queues->qps = calloc((size_t)layout->n_qps + 1, sizeof(*queues->qps));
 	return !queues->cqs || !queues->qps ? -ENOMEM : r;

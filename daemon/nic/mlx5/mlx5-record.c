@@ -68,7 +68,8 @@ static void code_u64(struct coder *c, uint64_t *value)
 	uint64_t le = htole64(*value);
 
 	code_bytes(c, &le, sizeof(le));
-	*value = le64toh(le);
+	if (c->direction == READING)
+		*value = le64toh(le);
 }
 
 static void code_u32(struct coder *c, uint32_t *value)
@@ -76,7 +77,8 @@ static void code_u32(struct coder *c, uint32_t *value)
 	uint32_t le = htole32(*value);
 
 	code_bytes(c, &le, sizeof(le));
-	*value = le32toh(le);
+	if (c->direction == READING)
+		*value = le32toh(le);
 }
 
 static void code_u8(struct coder *c, uint8_t *value)
@@ -90,7 +92,8 @@ static void code_bool(struct coder *c, bool *value)
 
 	code_u8(c, &byte);
 	c->failed |= byte > 1;
-	*value = byte;
+	if (c->direction == READING)
+		*value = byte;
 }
 
 /* A count, and that there are bytes for so many. */
@@ -137,6 +140,7 @@ static bool cq_is_right(const struct nic_cq *cq, uint64_t total)
 
 	if (cq->log2_entries > NIC_MAX_LOG2_CQ_ENTRIES || (cq->flags & ~CQ_FLAGS) || cq->cqn > NUMBER_MAX)
 		return false;
+	/* bounded: by the check above. */
 	entries = cq->flags & NIC_CQ_COLLAPSED ? 1 : 1ull << cq->log2_entries;
 	return lies_well(cq->ring_offset, entries * SHMD_CQE_BYTES, total) &&
 	       lies_well(cq->dbrec_offset, sizeof(struct shmd_dbrec), total);
@@ -167,8 +171,10 @@ static bool rings_are_right(const struct nic_qp *qp, uint64_t total)
 		if (qp->type == NIC_QP_DCI || qp->n_rq_wqes > NIC_MAX_RQ_WQES || (qp->n_rq_wqes & (qp->n_rq_wqes - 1)) ||
 		    qp->log2_rq_stride < NIC_MIN_LOG2_RQ_STRIDE || qp->log2_rq_stride > NIC_MAX_LOG2_RQ_STRIDE)
 			return false;
+		/* bounded: by the checks above. */
 		rq_bytes = (uint64_t)qp->n_rq_wqes << qp->log2_rq_stride;
 	}
+	/* bounded: by the check at the top. */
 	return lies_well(qp->rq_offset, rq_bytes, total) &&
 	       lies_well(qp->sq_offset, (uint64_t)SHMD_WQEBB_BYTES << qp->log2_sq_wqebbs, total) &&
 	       lies_well(qp->dbrec_offset, SHMD_QP_ERROR_OFFSET + sizeof(uint32_t), total);
@@ -196,6 +202,8 @@ static void code_addr(struct coder *c, struct nic_qp *qp)
 	code_bytes(c, addr->mac, sizeof(addr->mac));
 	code_u64(c, &addr->dc_key);
 	c->failed |= lid > UINT16_MAX;
+	if (c->direction != READING)
+		return;
 	addr->lid = (uint16_t)lid;
 	addr->qpn = qp->qpn;
 	addr->qp_type = (uint8_t)qp->type;
@@ -207,7 +215,8 @@ static void code_qp(struct coder *c, struct nic_qp *qp, struct mlx5_object_recor
 
 	code_u32(c, &qp->qpn);
 	code_u8(c, &type);
-	qp->type = (enum nic_qp_type)type;
+	if (c->direction == READING)
+		qp->type = (enum nic_qp_type)type;
 	code_u32(c, &qp->log2_sq_wqebbs);
 	code_u32(c, &qp->n_rq_wqes);
 	code_u32(c, &qp->log2_rq_stride);
@@ -244,7 +253,8 @@ static void code_batch(struct coder *c, struct mlx5_record_batch *batch)
 	uint64_t end;
 
 	code_u8(c, &kind);
-	batch->kind = (enum nic_mem_kind)kind;
+	if (c->direction == READING)
+		batch->kind = (enum nic_mem_kind)kind;
 	code_u64(c, &batch->mem_offset);
 	code_u64(c, &layout->total_bytes);
 	code_object(c, &batch->umem);
@@ -304,6 +314,9 @@ static void code_record(struct coder *c, struct mlx5_record *record)
 		code_object(c, &record->pool_umem);
 		code_object(c, &record->pool);
 	}
+	/* As wide as their fields in commands. */
+	c->failed |= record->pdn > NUMBER_MAX || record->uar.number > NUMBER_MAX || record->counters.number > UINT8_MAX ||
+		     record->pool.number > NUMBER_MAX;
 	code_mrs(c, record);
 	code_batches(c, record);
 }
@@ -335,7 +348,7 @@ static void code_head(struct coder *c, uint32_t *magic, uint32_t *version, uint3
 
 int mlx5_record_encode(const struct mlx5_record *record, uint8_t **ret_data, size_t *ret_bytes)
 {
-	/* Writing changes nothing of it. */
+	/* Nothing is stored but when reading. */
 	struct mlx5_record *r = (struct mlx5_record *)(uintptr_t)record;
 	uint32_t magic = MAGIC, version = MLX5_RECORD_VERSION, total, crc;
 	struct coder c = {.direction = COUNTING};

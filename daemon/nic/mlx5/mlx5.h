@@ -95,7 +95,9 @@ void mlx5_uar_unimport(struct mlx5_uar *uar);
 struct mlx5_nic {
 	struct nic base; /* event_fd is an epoll set: the NIC's own events, those of each context, and more_fd */
 	int more_fd; /* owned eventfd: contexts have news that were read and not yet told */
+	int return_fd; /* owned timerfd: runs while the NIC is lost */
 	struct ibv_context *ibv; /* owned; for questions only, no session's objects */
+	struct ibv_context *former_ibv; /* owned; of the life before, or NULL */
 	struct mlx5_library library_functions;
 	const struct mlx5_library *library; /* those, or NULL: objects are made by own calls */
 	struct mlx5_caps caps;
@@ -104,6 +106,7 @@ struct mlx5_nic {
 	struct list ctxs;
 	FILE *trace; /* owned, or NULL */
 	bool lost;
+	uint32_t life; /* counts returns; contexts belong to one */
 };
 
 struct mlx5_cq {
@@ -159,6 +162,7 @@ struct mlx5_pool {
 struct mlx5_ctx {
 	struct nic_ctx base;
 	struct mlx5_nic *nic;
+	uint32_t life; /* of the NIC, when it was made */
 	struct ibv_context *ibv; /* owned, as all below */
 	struct ibv_pd *pd;
 	struct mlx5_uar *uar; /* a page of its own: nobody else's doorbell rings these queues */
@@ -212,11 +216,21 @@ void mlx5_note_destroyed(struct mlx5_ctx *ctx, int err);
  */
 int mlx5_open(struct ibv_device *device, struct ibv_context **ret_ibv);
 
+/* ---- mlx5-nic.c, mlx5-return.c ----------------------------------------------------------------------------------------- */
+
+/* Of nic->ibv: its asynchronous events are read from now on. */
+int mlx5_nic_watch(struct mlx5_nic *nic);
+void mlx5_return_wait(struct mlx5_nic *nic, bool on);
+/* When the timer runs: 0 and an event, or -EAGAIN as long as the NIC is not there. */
+int mlx5_return_look(struct mlx5_nic *nic, struct nic_event *ret_event);
+
 /* ---- mlx5-port.c ---------------------------------------------------------------------------------------------------- */
 
 int mlx5_caps_query(struct mlx5_nic *nic);
 /* What of the port stays: link, GID, MAC. */
 int mlx5_port_init(struct mlx5_nic *nic, uint8_t number);
+/* The port's addresses have changed: new QPs have the best one of now. Without any the last one stays. */
+void mlx5_port_readdress(struct mlx5_nic *nic);
 int mlx5_query(struct nic *nic, struct nic_info *ret_info);
 /* Index of the entry that peers reach best; -ENOENT when a RoCE port has none of version 2. */
 int mlx5_gid_choose(const struct ibv_gid_entry *entries, size_t n, uint8_t port, bool roce);
@@ -234,7 +248,7 @@ int mlx5_events_subscribe_cq(struct mlx5_ctx *ctx, struct mlx5_cq *cq);
 void mlx5_events_read(struct mlx5_ctx *ctx);
 /* After a QP's reset: errors of its former life are read and forgotten. */
 void mlx5_events_settle(struct mlx5_ctx *ctx, struct mlx5_qp *qp);
-/* A QP that was found in ERR, after mlx5_qp_query() of it: told, if nobody did before. */
+/* A QP that was found in ERR: told, if nobody did before. */
 void mlx5_events_qp_failed(struct mlx5_ctx *ctx, struct mlx5_qp *qp);
 int mlx5_next_event(struct nic *nic, struct nic_event *ret_event);
 
@@ -293,6 +307,8 @@ int mlx5_connect(struct nic_ctx *ctx, unsigned int n, const struct nic_peer *pee
 		 const struct nic_qp_params *params, unsigned int *ret_n_done);
 int mlx5_qp_modify(struct nic_ctx *ctx, uint32_t qpn, enum nic_qp_state state);
 int mlx5_qp_query(struct nic_ctx *ctx, uint32_t qpn, struct nic_qp_info *ret_info);
+/* Of an imported QP: its state, and why it is in ERR as far as its CQs still have it. */
+int mlx5_qp_learn_state(struct mlx5_ctx *ctx, struct mlx5_qp *qp);
 int mlx5_qp_to_state(struct mlx5_ctx *ctx, struct mlx5_qp *qp, enum prm_opcode opcode, enum nic_qp_state state);
 /* Syndrome of the error CQE at this index and whose it is; 0: it is none. */
 uint32_t mlx5_cq_error_at(const struct mlx5_cq *cq, uint64_t index, uint32_t *ret_qpn);

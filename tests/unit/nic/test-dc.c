@@ -388,6 +388,64 @@ TEST(sessions_end_in_the_midst_of_traffic)
 	rig_close(&rig);
 }
 
+/* A daemon lets go of a session, and another one goes on with it: its DCT serves all the time, its DCI stays ready. */
+TEST(dc_queues_go_on_without_and_with_another_daemon)
+{
+	struct nic_imported imported = {0};
+	struct nic_import_attr attr = {.ctx = {.session_id = 9, .health_fd = -1}};
+	struct nic_dc_peer peer, back;
+	struct client a, b;
+	const struct nic_ops *ops;
+	struct nic_qp_info info;
+	struct nic_mr mr;
+	struct rig rig;
+	void *record;
+
+	if (!is_mlx5())
+		test_skip("soft contexts end with their process");
+	open_rig(&rig);
+	ops = rig.nic[1]->ops;
+	session_open_as(&a, rig.nic[0], 1, &impatient, NIC_ACCESS_REMOTE_WRITE);
+	session_open(&b, rig.nic[1], 2);
+	peer = resolve(&a, &b);
+	back = resolve(&b, &a);
+	ASSERT_OK(ops->ctx_export(b.ctx, &record, &attr.record_bytes));
+	attr.record = record;
+	attr.command_fd = dup(b.ctx->doorbell.page_fd);
+	attr.queue_fds = &b.queue_fd;
+	attr.n_queue_fds = 1;
+	mr = *b.mr;
+	b.mr = &mr;
+	ASSERT(!ops->ctx_unimport(b.ctx));
+	client_fill(&a, 0, 64, 3);
+	write_one(&a, 0, &peer, &b, 0, 0, 64);
+	client_complete(&a, 0);
+	ASSERT_EQ(memcmp(a.mem, b.mem, 64), 0);
+	ASSERT_OK(ops->ctx_import(rig.nic[1], &attr, &imported));
+	b.ctx = imported.ctx;
+	b.queues = imported.queues[0];
+	b.mr = imported.mrs[0];
+	ASSERT_EQ(resolve(&a, &b).dc_key, peer.dc_key);
+	ASSERT_OK(ops->qp_query(b.ctx, client_qpn(&b, DCT), &info));
+	ASSERT_EQ(info.state, NIC_QPS_RTR);
+	ASSERT_OK(ops->qp_query(b.ctx, client_qpn(&b, 0), &info));
+	ASSERT_EQ(info.state, NIC_QPS_RTS);
+	write_one(&a, 0, &peer, &b, 0, 4096, 64);
+	client_complete(&a, 0);
+	write_one(&b, 0, &back, &a, 4096, 8192, 64);
+	client_complete(&b, 0);
+	ASSERT_EQ(memcmp(a.mem, a.mem + 8192, 64), 0);
+	client_close(&b);
+	nic_imported_deinit(&imported);
+	free(record);
+	close(attr.command_fd);
+	/* It could be destroyed, the pool with it. */
+	write_one(&a, 0, &peer, &a, 0, 0, 64);
+	expect_error(&a, 0, SHMD_SYNDROME_TRANSPORT_RETRY_EXC_ERR);
+	client_close(&a);
+	rig_close(&rig);
+}
+
 /* ---- states ------------------------------------------------------------------------------------------------------------ */
 
 TEST(a_dct_is_ready_when_it_is_made_and_nothing_else)
