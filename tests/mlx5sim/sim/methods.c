@@ -6,6 +6,7 @@
 #include <rdma/mlx5-abi.h>
 #include <rdma/mlx5_user_ioctl_cmds.h>
 
+#include "tests/mlx5sim/sim/pd-mr.h"
 #include "tests/mlx5sim/sim/sim.h"
 
 #define MUST true
@@ -197,6 +198,19 @@ static const struct attr_spec reg_dmabuf_mr[] = {
 	{UVERBS_ATTR_REG_DMABUF_MR_RESP_RKEY, ATTR_OUT, MUST, 4, 0},
 };
 
+static const struct attr_spec reg_mr[] = {
+	{REG_MR_HANDLE, ATTR_NEW_OBJECT, MUST, 0, 0},
+	{REG_MR_PD_HANDLE, ATTR_OBJECT, MUST, 0, 0},
+	{REG_MR_IOVA, ATTR_IN, MUST, 8, 8},
+	{REG_MR_ADDR, ATTR_IN, MAY, 8, 8},
+	{REG_MR_LENGTH, ATTR_IN, MUST, 8, 8},
+	{REG_MR_ACCESS_FLAGS, ATTR_IN, MUST, 4, 8},
+	{REG_MR_FD, ATTR_FD, MAY, 0, 0},
+	{REG_MR_FD_OFFSET, ATTR_IN, MAY, 8, 8},
+	{REG_MR_RESP_LKEY, ATTR_OUT, MUST, 4, 0},
+	{REG_MR_RESP_RKEY, ATTR_OUT, MUST, 4, 0},
+};
+
 static const struct attr_spec alloc_uar[] = {
 	{MLX5_IB_ATTR_UAR_OBJ_ALLOC_HANDLE, ATTR_NEW_OBJECT, MUST, 0, 0},
 	{MLX5_IB_ATTR_UAR_OBJ_ALLOC_TYPE, ATTR_IN, MUST, 4, 8},
@@ -306,6 +320,7 @@ const struct method_spec methods[] = {
 	METHOD(UVERBS_OBJECT_PD, MLX5_IB_METHOD_PD_QUERY, "query_pd", query_pd, pd_query),
 	METHOD(UVERBS_OBJECT_MR, UVERBS_METHOD_QUERY_MR, "query_mr", query_mr, mr_query),
 	METHOD(UVERBS_OBJECT_MR, UVERBS_METHOD_REG_DMABUF_MR, "reg_dmabuf_mr", reg_dmabuf_mr, mr_reg_dmabuf),
+	METHOD(UVERBS_OBJECT_MR, METHOD_REG_MR, "reg_mr", reg_mr, mr_reg),
 	METHOD(UVERBS_OBJECT_MR, UVERBS_METHOD_MR_DESTROY, "dereg_mr", destroy_mr, mr_destroy),
 	METHOD(UVERBS_OBJECT_MW, UVERBS_METHOD_MW_DESTROY, "dealloc_mw", destroy_mw, mw_destroy),
 	METHOD(UVERBS_OBJECT_CQ, UVERBS_METHOD_CQ_CREATE, "create_cq", create_cq, cq_create),

@@ -384,6 +384,7 @@ int pd_destroy(struct call *call);
 int pd_query(struct call *call);
 int mr_query(struct call *call);
 int mr_reg_dmabuf(struct call *call);
+int mr_reg(struct call *call);
 int mr_destroy(struct call *call);
 int mw_destroy(struct call *call);
 int cq_create(struct call *call);
