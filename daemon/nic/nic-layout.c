@@ -238,6 +238,22 @@ int nic_layout_init(struct nic_layout *layout, const struct nic_queues_attr *att
 	return 0;
 }
 
+int nic_layout_copy(struct nic_layout *copy, const struct nic_layout *layout)
+{
+	*copy = (struct nic_layout){0};
+	/* bounded: who made the layout saw to it. */
+	copy->cqs = calloc((size_t)layout->n_cqs + 1, sizeof(*copy->cqs));
+	copy->qps = calloc((size_t)layout->n_qps + 1, sizeof(*copy->qps));
+	if (!copy->cqs || !copy->qps)
+		return -ENOMEM;
+	memcpy(copy->cqs, layout->cqs, layout->n_cqs * sizeof(*copy->cqs));
+	memcpy(copy->qps, layout->qps, layout->n_qps * sizeof(*copy->qps));
+	copy->n_cqs = layout->n_cqs;
+	copy->n_qps = layout->n_qps;
+	copy->total_bytes = layout->total_bytes;
+	return 0;
+}
+
 void nic_layout_deinit(struct nic_layout *layout)
 {
 	free(layout->cqs);

@@ -101,6 +101,22 @@ static void default_ctx_quiesce(struct nic_ctx *ctx, uint64_t timeout_nsec)
 {
 }
 
+static int default_ctx_export(struct nic_ctx *ctx, void **ret_record, size_t *ret_bytes)
+{
+	return -EOPNOTSUPP;
+}
+
+static int default_ctx_import(struct nic *nic, const struct nic_import_attr *attr,
+			      struct nic_imported *ret_imported)
+{
+	return -EOPNOTSUPP;
+}
+
+static struct nic_ctx *default_ctx_unimport(struct nic_ctx *ctx)
+{
+	return NULL;
+}
+
 const struct nic_ops nic_ops_default = {
 	.close = default_close,
 	.query = default_query,
@@ -119,4 +135,7 @@ const struct nic_ops nic_ops_default = {
 	.queues_read = default_queues_read,
 	.ctx_counters = default_ctx_counters,
 	.ctx_quiesce = default_ctx_quiesce,
+	.ctx_export = default_ctx_export,
+	.ctx_import = default_ctx_import,
+	.ctx_unimport = default_ctx_unimport,
 };

@@ -20,6 +20,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 
 #include <shmd/abi/doorbell.h>
 
@@ -223,6 +224,8 @@ struct nic_layout {
 };
 /* -EINVAL a spec that makes no sense; -EOVERFLOW; -ENOMEM. */
 int nic_layout_init(struct nic_layout *layout, const struct nic_queues_attr *attr);
+/* -ENOMEM, and then *copy is to be deinitialized too. */
+int nic_layout_copy(struct nic_layout *copy, const struct nic_layout *layout);
 void nic_layout_deinit(struct nic_layout *layout);
 
 struct nic_queue_mem {
@@ -311,6 +314,7 @@ enum nic_event_kind {
 	NIC_EVENT_CQ_ERROR,
 	NIC_EVENT_PORT_STATE,
 	NIC_EVENT_LOST,
+	NIC_EVENT_RETURNED, /* a lost NIC is there again, for new contexts; those of before stay lost */
 	NIC_EVENT_DROPPED, /* n_lost events of sessions were not kept; session_id is 0 */
 };
 
@@ -322,6 +326,41 @@ struct nic_event {
 	uint32_t syndrome;
 	enum nic_port_state state;
 };
+
+/* ---- a context in another process --------------------------------------------------------------------------- */
+
+/*
+ * A context outlives its process for as long as somebody has its command descriptor or maps its doorbell page, and its
+ * queues go on meanwhile. With that descriptor and the record of what the context holds, another process goes on with it.
+ */
+#define NIC_RECORD_MAX_BYTES (32u << 20)
+
+struct nic_import_attr {
+	struct nic_ctx_attr ctx; /* as for ctx_open */
+	int command_fd; /* borrowed: a duplicate of what doorbell.page_fd was */
+	const void *record;
+	size_t record_bytes;
+	/*
+	 * Queue memory of each batch, in the order in which they were made, borrowed; -1 where it is not at hand. What the CPU
+	 * does not reach cannot be read, and errors of its QPs are told when their state is asked for. Or 0 of them.
+	 */
+	unsigned int n_queue_fds;
+	const int *queue_fds;
+};
+
+struct nic_imported {
+	struct nic_ctx *ctx;
+	unsigned int n_mrs, n_queues;
+	struct nic_mr **mrs; /* the arrays are owned; in the order in which they were made */
+	struct nic_queues **queues;
+};
+
+static inline void nic_imported_deinit(struct nic_imported *imported)
+{
+	free(imported->mrs);
+	free(imported->queues);
+	*imported = (struct nic_imported){0};
+}
 
 /* ---- operations -------------------------------------------------------------------------------------------------- */
 
@@ -369,6 +408,21 @@ struct nic_ops {
 	 * client posts from here on is not seen. With 0 nothing is waited for: the flush may never be complete.
 	 */
 	void (*ctx_quiesce)(struct nic_ctx *ctx, uint64_t timeout_nsec);
+
+	/*
+	 * Everything the context holds, for ctx_import of a later process of any version; `*ret_record` is to be freed. It is
+	 * good until the next region or batch comes or goes. It holds no secret, and does nothing without the descriptor.
+	 */
+	int (*ctx_export)(struct nic_ctx *ctx, void **ret_record, size_t *ret_bytes);
+	/*
+	 * All or nothing; what fails leaves the objects as they are. A QP that failed meanwhile is told as an event.
+	 * -EINVAL the record is none, -EPROTONOSUPPORT of another version, -EXDEV it or the descriptor is of another NIC,
+	 * -EBADF the descriptor is none of a NIC, -EOPNOTSUPP it takes a libmlx5 that is not here, -ENOENT something of it
+	 * is not there, -ENODEV the NIC was lost since.
+	 */
+	int (*ctx_import)(struct nic *nic, const struct nic_import_attr *attr, struct nic_imported *ret_imported);
+	/* Forgets a context with its regions and batches, which go on for who has its descriptor. */
+	struct nic_ctx *(*ctx_unimport)(struct nic_ctx *ctx);
 };
 
 extern const struct nic_ops nic_ops_default;
@@ -401,6 +455,9 @@ int nic_soft_probe(const struct nic_soft_attr *attr, struct list *nics);
 
 struct nic_mlx5_attr {
 	const char *trace; /* file to which every firmware command is appended in words, or NULL */
+	uint32_t gpu_poll_usec; /* of doorbell mode cpu, as for soft NICs; 0: 20 */
+	uint32_t spin_usec;
+	const char *objects; /* how they are made: "library", "ioctl", or NULL for the former where libmlx5 exports */
 };
 
 struct nic_mlx5_report {

@@ -111,6 +111,10 @@ static void note_nic_event(struct registry *registry, const struct registry_nic 
 		note.level = LOG_ERR;
 		note.event = CATALOG_NIC_LOST;
 		snprintf(text, sizeof(text), "NIC %s is gone", name);
+	} else if (event->kind == NIC_EVENT_RETURNED) {
+		note.level = LOG_NOTICE;
+		note.event = CATALOG_NIC_BACK;
+		snprintf(text, sizeof(text), "NIC %s is back", name);
 	} else if (event->kind == NIC_EVENT_PORT_STATE) {
 		bool up = event->state == NIC_PORT_ACTIVE;
 
@@ -135,6 +139,12 @@ void registry_event(struct registry *registry, struct registry_nic *rnic,
 	}
 	if (event->session_id == 0)
 		note_nic_event(registry, rnic, event);
+	/* To those that had the NIC before it stays lost. */
+	if (event->kind == NIC_EVENT_RETURNED) {
+		registry_refresh_nic(rnic);
+		monitor_nic_event(registry, rnic, event);
+		return;
+	}
 	list_for_each_entry(session, &registry->sessions, link)
 		if (event->session_id == 0 || event->session_id == session->id)
 			session_nic_event(session, rnic, event);

@@ -80,13 +80,14 @@ void session_fill_event(struct msg_event *event, const struct registry_nic *rnic
 		[NIC_EVENT_CQ_ERROR] = MSG_EVENT_CQ_ERROR,
 		[NIC_EVENT_PORT_STATE] = MSG_EVENT_PORT_STATE,
 		[NIC_EVENT_LOST] = MSG_EVENT_NIC_LOST,
+		[NIC_EVENT_RETURNED] = MSG_EVENT_PORT_STATE,
 		[NIC_EVENT_DROPPED] = MSG_EVENT_DROPPED,
 	};
 	const char *name = rnic->info.name;
 
 	event->kind = kinds[news->kind];
 	event->number = news->number;
-	event->detail = news->kind == NIC_EVENT_PORT_STATE ? news->state : news->syndrome;
+	event->detail = event->kind == MSG_EVENT_PORT_STATE ? news->state : news->syndrome;
 	switch (news->kind) {
 	case NIC_EVENT_QP_ERROR:
 		if (news->number)
@@ -112,6 +113,10 @@ void session_fill_event(struct msg_event *event, const struct registry_nic *rnic
 		break;
 	case NIC_EVENT_LOST:
 		snprintf(event->text, sizeof(event->text), "%s is gone", name);
+		break;
+	case NIC_EVENT_RETURNED: /* for monitors alone */
+		snprintf(event->text, sizeof(event->text), "%s is back, its port is %s", name,
+			 port_state_text(news->state));
 		break;
 	}
 }

@@ -37,6 +37,7 @@ enum shmd_doorbell_mode {
 #define SHMD_QP_CQ_COLLAPSED 0x1u /* send CQ: every CQE at entry 0, no consumer index written */
 #define SHMD_QP_WAKE 0x2u /* ring through the nic page: see struct shmd_nic_page (C build only) */
 #define SHMD_QP_TELLS_ERROR 0x4u /* the word at SHMD_QP_ERROR_OFFSET of the dbrec was 0 at first, and is the daemon's */
+#define SHMD_QP_DC 0x8u /* a DCI: every request names its peer (struct shmd_dev_peer) */
 
 /* Status of device functions. 0 is success, errors are negative. */
 enum shmd_dev_status {
@@ -156,14 +157,22 @@ struct shmd_dev_key {
 };
 SHMD_PIN_SIZE(struct shmd_dev_key, 16);
 
-/* Where to send for one peer (DC and UD; unused by RC). */
+/*
+ * Where a DCI sends for one peer. Filled by the library; constant while device functions use it, who copy the address vector
+ * into each request and look at nothing else. GPUs read it in pieces of 16 bytes.
+ */
 struct shmd_dev_peer {
-	uint64_t dc_key;
-	uint32_t dctn;
-	uint32_t nic;
-	uint8_t av[48]; /* struct shmd_wqe_av_seg */
+	uint64_t dc_key; /* of the peer's DCT; native-endian, as is its number */
+	uint32_t dctn; /* 24 bits */
+	uint32_t nic; /* NIC index of the session whose DCIs reach it by this entry */
+	/* struct shmd_wqe_av_seg, complete and extended, key and number of the DCT included */
+	uint8_t av[48] __attribute__((aligned(16)));
 };
 SHMD_PIN_SIZE(struct shmd_dev_peer, 64);
+SHMD_PIN_OFFSET(struct shmd_dev_peer, dc_key, 0);
+SHMD_PIN_OFFSET(struct shmd_dev_peer, dctn, 8);
+SHMD_PIN_OFFSET(struct shmd_dev_peer, nic, 12);
+SHMD_PIN_OFFSET(struct shmd_dev_peer, av, 16);
 
 /* The head of a session's dev-state. */
 struct shmd_dev_state {

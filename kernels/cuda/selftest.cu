@@ -199,31 +199,21 @@ static __device__ int test_tickets(const struct selftest *t)
 	return 0;
 }
 
-/* WQEs of one's own: lane 0 of each warp reserves and announces, each lane writes one. */
+/* WQEs of one's own: each lane of a warp writes one of a reservation of the warp. */
 static __device__ int post_batch(const struct selftest *t, struct shmd_dev_addr to, uint64_t value)
 {
+	struct shmd_dev_mode mode = mode_of(t, SHMD_DEV_WARP);
 	struct shmd_dev_qp *qp = t->args.qp;
 	uint32_t lane = t->thread % 32;
-	uint64_t index = 0;
-	int rc = 0;
+	uint64_t index;
+	int rc = shmd_dev_qp_reserve_as(qp, 32, mode, &index);
 
-	if (lane == 0)
-		rc = shmd_dev_qp_reserve(qp, 32, &index);
-	rc = __shfl_sync(0xffffffffu, rc, 0);
-	index = __shfl_sync(0xffffffffu, (unsigned long long)index, 0);
 	if (rc)
 		return rc;
 	shmd_dev_prepare_write_value(qp, shmd_dev_wqe_at(index + lane, lane == 31 ? SHMD_WQE_CE_ALWAYS : 0), to, value,
 				     8);
-	/* What the lanes wrote comes before what lane 0 publishes. */
-	__syncwarp();
-	if (lane == 0)
-		rc = shmd_dev_qp_ready(qp, index, 32);
-	if (lane == 0 && !rc)
-		rc = shmd_dev_qp_submit(qp, index + 32, 0);
-	if (lane == 0 && !rc)
-		rc = shmd_dev_qp_wait(qp, index + 32, t->args.timeout_nsec);
-	return rc;
+	rc = shmd_dev_qp_publish_as(qp, index, 32, mode);
+	return rc ? rc : shmd_dev_qp_wait_as(qp, index + 32, mode);
 }
 
 static __device__ int test_batches(const struct selftest *t)

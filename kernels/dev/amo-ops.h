@@ -7,6 +7,8 @@
  *	8 bytes	fetch, add: ATOMIC_FA. xor: MASKED_FA with every carry stopped. compare-swap: ATOMIC_CS.
  *	and, or, swap: MASKED_CS, two WQEBBs, and a NOP that asks for the CQE.
  *	4 bytes	fetch, add, xor: MASKED_FA. and, or, swap, compare-swap: MASKED_CS. One WQEBB.
+ *
+ * On a DCI all of them cover two WQEBBs, and the NOP follows.
  */
 #include <shmd/dev/rma.h>
 
@@ -105,20 +107,22 @@ SHMD_DEV int shmd_dev_amo_one(struct shmd_dev_qp *qp, struct shmd_dev_addr remot
 			      uint64_t *ret_old)
 {
 	uint32_t wide = (uint32_t)shmd_dev_amo_is_wide(amo);
+	struct shmd_dev_av av;
 	struct shmd_dev_post post;
 	int rc, taken;
 
 	if (!shmd_dev_amo_is_valid(amo))
 		return SHMD_DEV_INVALID;
-	rc = shmd_dev_post_begin(qp, mode, 1 + wide, wide, 0, &post);
+	shmd_dev_post_address(mode, &av);
+	rc = shmd_dev_post_begin(qp, mode, 1, wide, 0, &post);
 	if (rc)
 		return rc;
 	taken = shmd_dev_slot_take(qp, post.index, mode->sharing, ret_old != 0);
 	if (taken)
-		shmd_dev_post_cancel(qp, &post, 1 + wide);
+		shmd_dev_post_cancel(qp, &post, shmd_dev_post_wqebbs(mode, 1, wide));
 	else
 		shmd_dev_amo_prepare(
-			qp, shmd_dev_wqe_at(post.index, post.first_flags | post.last_flags), remote,
+			qp, shmd_dev_post_wqe(mode, &av, post.index, post.first_flags | post.last_flags), remote,
 			amo);
 	rc = shmd_dev_post_end(qp, mode, &post, 0);
 	if (taken || !ret_old)

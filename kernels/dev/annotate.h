@@ -63,6 +63,20 @@
 #define SHMD_DEV_FIXED(field) (field)
 #endif
 
+/* The same for 16 bytes of any type, aligned to 16: a constant of another struct that was written as early. */
+SHMD_DEV void shmd_dev_fixed16(const void *src, uint64_t *ret_lo, uint64_t *ret_hi)
+{
+#if SHMD_DEV_CUDA
+	const ulonglong2 v = __ldg((const ulonglong2 *)src);
+
+	*ret_lo = v.x;
+	*ret_hi = v.y;
+#else
+	__builtin_memcpy(ret_lo, src, 8);
+	__builtin_memcpy(ret_hi, (const uint8_t *)src + 8, 8);
+#endif
+}
+
 #define SHMD_DEV_LIKELY(x) __builtin_expect(!!(x), 1)
 #define SHMD_DEV_UNLIKELY(x) __builtin_expect(!!(x), 0)
 

@@ -33,6 +33,7 @@ enum shmd_dev_scope {
  */
 struct shmd_dev_mode {
 	uint64_t timeout_nsec; /* of functions that wait; SHMD_DEV_NO_TIMEOUT */
+	const struct shmd_dev_peer *peer; /* the QP is a DCI: where to send. NULL: the QP is connected */
 	uint8_t scope; /* enum shmd_dev_scope */
 	uint8_t sharing; /* enum shmd_sharing; at least what other callers of this QP use */
 	uint8_t flags; /* SHMD_DEV_NO_DOORBELL */
@@ -44,6 +45,7 @@ SHMD_DEV struct shmd_dev_mode shmd_dev_mode_of(const struct shmd_dev_qp *qp, uin
 	struct shmd_dev_mode mode;
 
 	mode.timeout_nsec = timeout_nsec;
+	mode.peer = 0;
 	mode.scope = SHMD_DEV_THREAD;
 	mode.sharing = SHMD_DEV_FIXED(qp->sharing);
 	mode.flags = 0;
@@ -57,9 +59,17 @@ SHMD_DEV struct shmd_dev_mode shmd_dev_mode_const(enum shmd_dev_scope scope,
 	struct shmd_dev_mode mode;
 
 	mode.timeout_nsec = SHMD_DEV_NO_TIMEOUT;
+	mode.peer = 0;
 	mode.scope = (uint8_t)scope;
 	mode.sharing = (uint8_t)sharing;
 	mode.flags = 0;
+	return mode;
+}
+
+/* The same to a peer of a DCI, in global memory. In scope thread each caller has its own; NULL for a connected QP. */
+SHMD_DEV struct shmd_dev_mode shmd_dev_mode_to(struct shmd_dev_mode mode, const struct shmd_dev_peer *peer)
+{
+	mode.peer = peer;
 	return mode;
 }
 

@@ -226,18 +226,7 @@ SHMD_DEV_API int shmd_dev_qp_test32(struct shmd_dev_qp *qp, const uint32_t *word
 
 SHMD_DEV_API int shmd_dev_qp_reserve(struct shmd_dev_qp *qp, uint32_t n_wqebbs, uint64_t *ret_index)
 {
-	struct shmd_dev_claim claim;
-	struct shmd_dev_ring ring;
-	int status;
-
-	/* Here, for the caller's number; shmd_dev_sq_try_claim counts with 32 bits and a sign. */
-	if (n_wqebbs - 1 >= shmd_dev_sq_window(qp))
-		return SHMD_DEV_INVALID;
-	claim = shmd_dev_sq_reserve(qp, n_wqebbs, SHMD_DEV_FIXED(qp->sharing), 0, &ring);
-	status = shmd_dev_claim_status(claim.index);
-	if (!status)
-		*ret_index = claim.index;
-	return status;
+	return shmd_dev_qp_reserve_as(qp, n_wqebbs, shmd_dev_mode_of(qp, 0), ret_index);
 }
 
 SHMD_DEV_API unsigned int shmd_dev_qp_fence_flags(struct shmd_dev_qp *qp)

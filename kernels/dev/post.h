@@ -41,14 +41,40 @@ SHMD_DEV unsigned int shmd_dev_sq_take_fence(struct shmd_dev_qp *qp, uint64_t fe
 	return SHMD_WQE_FM_FENCE;
 }
 
-/*
- * Reserve n WQEBBs for each caller of the group, and one more behind them when `tail` is 1: a NOP that asks for the
- * CQE when the last WQE cannot. n, tail and hold depend on nothing but the kind of operation; hold is 1 for those that
- * wait for nothing before they end the post.
- */
-SHMD_DEV int shmd_dev_post_begin(struct shmd_dev_qp *qp, const struct shmd_dev_mode *mode,
-				 uint32_t n, uint32_t tail, int hold, struct shmd_dev_post *post)
+/* WQEBBs of so many requests, the last of which is `wide` (shmd_dev_prepare_masked_cs64). On a DCI each covers two. */
+SHMD_DEV uint32_t shmd_dev_post_wqebbs(const struct shmd_dev_mode *mode, uint32_t requests, uint32_t wide)
 {
+	return mode->peer ? requests * SHMD_DEV_DC_WQEBBS : requests + wide;
+}
+
+/* Before a post begins, since its loads start before the first branch: the address vector of the caller's peer, if any. */
+SHMD_DEV void shmd_dev_post_address(const struct shmd_dev_mode *mode, struct shmd_dev_av *ret_av)
+{
+	if (mode->peer)
+		*ret_av = shmd_dev_av_of(mode->peer);
+}
+
+/* A WQE to the caller's peer, whose address vector was loaded before the post began. */
+SHMD_DEV struct shmd_dev_wqe shmd_dev_post_wqe(const struct shmd_dev_mode *mode, const struct shmd_dev_av *av,
+					       uint64_t index, unsigned int flags)
+{
+	struct shmd_dev_wqe wqe = shmd_dev_wqe_at(index, flags);
+
+	if (mode->peer)
+		wqe.av = av;
+	return wqe;
+}
+
+/*
+ * Reserve shmd_dev_post_wqebbs() for each caller of the group, and one more behind all of them when the last WQE covers
+ * two: a NOP that asks for the CQE. requests, wide and hold depend on nothing but the kind of operation; hold is 1 for
+ * those that wait for nothing before they end the post.
+ */
+SHMD_DEV int shmd_dev_post_begin(struct shmd_dev_qp *qp, const struct shmd_dev_mode *mode, uint32_t requests,
+				 uint32_t wide, int hold, struct shmd_dev_post *post)
+{
+	uint32_t n = shmd_dev_post_wqebbs(mode, requests, wide);
+	uint32_t tail = mode->peer ? 1 : wide;
 	/* A lone caller has no group to limit. */
 	uint32_t limit = mode->scope != SHMD_DEV_THREAD || mode->sharing == SHMD_SHARING_EXCLUSIVE
 				 ? 1

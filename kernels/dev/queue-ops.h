@@ -19,27 +19,34 @@ SHMD_DEV int shmd_dev_signal_part_one(struct shmd_dev_qp *qp, const struct shmd_
 {
 	struct shmd_dev_amo amo = shmd_dev_signal_amo(signal);
 	uint32_t wide = (uint32_t)shmd_dev_amo_is_wide(&amo);
+	struct shmd_dev_av av;
 	struct shmd_dev_post post;
 	int rc, taken;
 
-	rc = shmd_dev_post_begin(qp, mode, 2 + wide, wide, 0, &post);
+	shmd_dev_post_address(mode, &av);
+	rc = shmd_dev_post_begin(qp, mode, 2, wide, 0, &post);
 	if (rc)
 		return rc;
 	*ret_end = post.end;
-	taken = shmd_dev_slot_take(qp, post.index + 1, mode->sharing, 0);
+	taken = shmd_dev_slot_take(qp, post.index + shmd_dev_post_wqebbs(mode, 1, 0), mode->sharing, 0);
 	if (taken) {
-		shmd_dev_post_cancel(qp, &post, 2 + wide);
+		shmd_dev_post_cancel(qp, &post, shmd_dev_post_wqebbs(mode, 2, wide));
 		(void)shmd_dev_post_end(qp, mode, &post, 0);
 		return taken;
 	}
-	/* Lanes of a group have the same shape, so an empty part is a NOP. */
-	if (part->bytes)
-		shmd_dev_prepare_write(qp, shmd_dev_wqe_at(post.index, post.first_flags),
+	/* Lanes of a group have the same shape, so an empty part is a NOP, or two. */
+	if (part->bytes) {
+		shmd_dev_prepare_write(qp, shmd_dev_post_wqe(mode, &av, post.index, post.first_flags),
 				       part->remote, part->local, part->bytes);
-	else
+	} else {
 		shmd_dev_prepare_nop(qp, shmd_dev_wqe_at(post.index, post.first_flags));
-	shmd_dev_amo_prepare(qp, shmd_dev_wqe_at(post.index + 1, post.last_flags), signal->word,
-			     &amo);
+		if (mode->peer)
+			shmd_dev_prepare_nop(qp, shmd_dev_wqe_at(post.index + 1, 0));
+	}
+	shmd_dev_amo_prepare(qp,
+			     shmd_dev_post_wqe(mode, &av, post.index + shmd_dev_post_wqebbs(mode, 1, 0),
+					       post.last_flags),
+			     signal->word, &amo);
 	return shmd_dev_post_end(qp, mode, &post, 0);
 }
 
@@ -113,6 +120,47 @@ SHMD_DEV int shmd_dev_qp_quiet_as(struct shmd_dev_qp *qp, struct shmd_dev_mode m
 	if (shmd_dev_scope_enter(mode.scope))
 		rc = shmd_dev_sq_wait(qp, shmd_dev_index_peek(&qp->sq_ready_index, mode.sharing),
 				      mode.sharing, mode.timeout_nsec);
+	return shmd_dev_scope_leave(mode.scope, rc);
+}
+
+/* ---- WQEs of one's own ------------------------------------------------------------------------------------- */
+
+SHMD_DEV int shmd_dev_qp_reserve_as(struct shmd_dev_qp *qp, uint32_t n_wqebbs, struct shmd_dev_mode mode,
+				    uint64_t *ret_index)
+{
+	struct shmd_dev_claim claim;
+	struct shmd_dev_ring ring;
+	int status;
+
+	claim.index = 0;
+	/* The caller's number is judged here; shmd_dev_sq_try_claim counts with 32 bits and a sign. */
+	if (n_wqebbs - 1 >= shmd_dev_sq_window(qp))
+		return SHMD_DEV_INVALID;
+	if (shmd_dev_scope_enter(mode.scope))
+		claim = shmd_dev_sq_reserve(qp, n_wqebbs, mode.sharing, 0, &ring);
+	claim.index = shmd_dev_scope_share(mode.scope, claim.index);
+	status = shmd_dev_claim_status(claim.index);
+	if (!status)
+		*ret_index = claim.index;
+	return status;
+}
+
+SHMD_DEV int shmd_dev_qp_publish_as(struct shmd_dev_qp *qp, uint64_t index, uint32_t n_wqebbs,
+				    struct shmd_dev_mode mode)
+{
+	int rc = SHMD_DEV_OK;
+
+	if (shmd_dev_scope_enter(mode.scope))
+		rc = shmd_dev_sq_publish(qp, &mode, index, index + n_wqebbs);
+	return shmd_dev_scope_leave(mode.scope, rc);
+}
+
+SHMD_DEV int shmd_dev_qp_wait_as(struct shmd_dev_qp *qp, uint64_t end, struct shmd_dev_mode mode)
+{
+	int rc = SHMD_DEV_OK;
+
+	if (shmd_dev_scope_enter(mode.scope))
+		rc = shmd_dev_sq_wait(qp, end, mode.sharing, mode.timeout_nsec);
 	return shmd_dev_scope_leave(mode.scope, rc);
 }
 

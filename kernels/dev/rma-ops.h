@@ -23,14 +23,16 @@ struct shmd_dev_transfer {
 SHMD_DEV int shmd_dev_part_one(struct shmd_dev_qp *qp, const struct shmd_dev_transfer *part,
 			       const struct shmd_dev_mode *mode, uint64_t *ret_end)
 {
+	struct shmd_dev_av av;
 	struct shmd_dev_post post;
 	struct shmd_dev_wqe wqe;
 	int rc;
 
+	shmd_dev_post_address(mode, &av);
 	rc = shmd_dev_post_begin(qp, mode, 1, 0, 1, &post);
 	if (rc)
 		return rc;
-	wqe = shmd_dev_wqe_at(post.index, post.first_flags | post.last_flags);
+	wqe = shmd_dev_post_wqe(mode, &av, post.index, post.first_flags | post.last_flags);
 	if (part->is_get)
 		shmd_dev_prepare_read(qp, wqe, part->remote, part->local, part->bytes);
 	else
@@ -134,17 +136,19 @@ SHMD_DEV int shmd_dev_is_word(uint32_t bytes)
 SHMD_DEV int shmd_dev_p_one(struct shmd_dev_qp *qp, struct shmd_dev_addr remote, uint64_t value,
 			    uint32_t bytes, const struct shmd_dev_mode *mode)
 {
+	struct shmd_dev_av av;
 	struct shmd_dev_post post;
 	int rc;
 
 	if (!shmd_dev_is_word(bytes))
 		return SHMD_DEV_INVALID;
+	shmd_dev_post_address(mode, &av);
 	rc = shmd_dev_post_begin(qp, mode, 1, 0, 1, &post);
 	if (rc)
 		return rc;
 	shmd_dev_ring_write_value(
-		&post.ring, shmd_dev_wqe_at(post.index, post.first_flags | post.last_flags), remote, value,
-		bytes);
+		&post.ring, shmd_dev_post_wqe(mode, &av, post.index, post.first_flags | post.last_flags), remote,
+		value, bytes);
 	return shmd_dev_post_end(qp, mode, &post, 0);
 }
 
@@ -166,20 +170,22 @@ SHMD_DEV int shmd_dev_qp_p_as(struct shmd_dev_qp *qp, struct shmd_dev_addr remot
 SHMD_DEV int shmd_dev_g_one(struct shmd_dev_qp *qp, struct shmd_dev_addr remote, uint32_t bytes,
 			    const struct shmd_dev_mode *mode, uint64_t *ret_value)
 {
+	struct shmd_dev_av av;
 	struct shmd_dev_post post;
 	int rc, taken;
 
 	if (!shmd_dev_is_word(bytes))
 		return SHMD_DEV_INVALID;
+	shmd_dev_post_address(mode, &av);
 	rc = shmd_dev_post_begin(qp, mode, 1, 0, 0, &post);
 	if (rc)
 		return rc;
 	taken = shmd_dev_slot_take(qp, post.index, mode->sharing, 1);
 	if (taken)
-		shmd_dev_post_cancel(qp, &post, 1);
+		shmd_dev_post_cancel(qp, &post, shmd_dev_post_wqebbs(mode, 1, 0));
 	else
 		shmd_dev_prepare_read(
-			qp, shmd_dev_wqe_at(post.index, post.first_flags | post.last_flags), remote,
+			qp, shmd_dev_post_wqe(mode, &av, post.index, post.first_flags | post.last_flags), remote,
 			shmd_dev_slot_addr(qp, post.index), bytes);
 	rc = shmd_dev_post_end(qp, mode, &post, 0);
 	if (taken)

@@ -21,9 +21,14 @@
  * Scope	A plain name has scope thread: each caller has its own operation. The _as form of a function takes a
  *	struct shmd_dev_mode instead of a time limit: scope, sharing and flags (coop.h). In scope warp or block all
  *	threads of it must call, with the same arguments; one operation is posted and all return its status.
- * Sharing	Taken from the QP, or from the mode, where a constant folds. Exclusive: one thread at a time, ever.
+ * Sharing	Taken from the QP, or from the mode, where a constant folds. Exclusive: one thread at a time, ever; in scope
+ *	warp or block that thread is the first of it.
+ * Peer	A connected QP has one peer. On a DCI (SHMD_QP_DC) every request goes to mode.peer, so only _as forms and WQEs
+ *	of one's own post there: shmd_dev_mode_to(). In scope thread callers may have different peers. What waits,
+ *	tests or fences has no use for a peer and takes none into account; its plain form is for both.
  * Order	Operations on one QP take effect at the peer in the order they were posted, except that a get or a
- *	fetching atomic may read late: shmd_dev_qp_fence(). An _nbi function returns when its request is posted; its
+ *	fetching atomic may read late: shmd_dev_qp_fence(). On a DCI that is the order of those to one peer; between
+ *	two peers there is none without shmd_dev_qp_quiet(). An _nbi function returns when its request is posted; its
  *	buffers are the NIC's until shmd_dev_qp_quiet() (or a wait for it) returned. A function that waits returns when
  *	the request has completed: the peer's NIC has acknowledged a write, the data of a get is in place.
  * Memory	Remote and local memory are registered, and named by iova and key. Payload the caller wrote before the
@@ -211,12 +216,12 @@ SHMD_DEV_API int shmd_dev_qp_atomic_compare_swap(struct shmd_dev_qp *qp,
 
 /*
  * What this caller posts on the QP afterwards takes effect, and reads its local buffers, only after what it posted
- * before: after a get_nbi the next put may send what was got. Never waits.
+ * before: after a get_nbi the next put may send what was got. Never waits. On a DCI, what goes to one peer.
  */
 SHMD_DEV_API int shmd_dev_qp_fence(struct shmd_dev_qp *qp);
 SHMD_DEV int shmd_dev_qp_fence_as(struct shmd_dev_qp *qp, struct shmd_dev_mode mode);
 
-/* Waits until everything this caller posted has completed; announces what was withheld. */
+/* Waits until everything this caller posted has completed, whatever its peer; announces what was withheld. */
 SHMD_DEV_API int shmd_dev_qp_quiet(struct shmd_dev_qp *qp, uint64_t timeout_nsec);
 SHMD_DEV int shmd_dev_qp_quiet_as(struct shmd_dev_qp *qp, struct shmd_dev_mode mode);
 
@@ -261,7 +266,7 @@ SHMD_DEV int shmd_dev_qp_test32_as(struct shmd_dev_qp *qp, const uint32_t *word,
 				   enum shmd_dev_cmp cmp, uint32_t value,
 				   struct shmd_dev_mode mode);
 
-/* ---- WQEs of one's own: reserve, prepare, ready, submit; scope thread -------------------------------------- */
+/* ---- WQEs of one's own: reserve, prepare, ready, submit; plain functions: scope thread ---------------------- */
 
 /*
  * Take n_wqebbs consecutive WQEBBs, from *ret_index on. They must be made ready, all at once, whatever happens. Until then the
@@ -270,17 +275,24 @@ SHMD_DEV int shmd_dev_qp_test32_as(struct shmd_dev_qp *qp, const uint32_t *word,
  */
 SHMD_DEV_API int shmd_dev_qp_reserve(struct shmd_dev_qp *qp, uint32_t n_wqebbs,
 				     uint64_t *ret_index);
+/* In scope warp or block all of it get the one range, and each thread may write WQEs there. */
+SHMD_DEV int shmd_dev_qp_reserve_as(struct shmd_dev_qp *qp, uint32_t n_wqebbs, struct shmd_dev_mode mode,
+				    uint64_t *ret_index);
 /* Flags (fm_ce_se) for the first WQE after a fence, 0 when none is pending. */
 SHMD_DEV_API unsigned int shmd_dev_qp_fence_flags(struct shmd_dev_qp *qp);
 /*
  * [index, index + n_wqebbs) is filled with WQEs, of which the last covers one WQEBB and has SHMD_WQE_CE_ALWAYS (a NOP
- * will do). Waits until earlier reservations are ready.
+ * will do, and on a DCI is the only one). Waits until earlier reservations are ready.
  */
 SHMD_DEV_API int shmd_dev_qp_ready(struct shmd_dev_qp *qp, uint64_t index, uint32_t n_wqebbs);
 /* Announce all that is ready, `end` (index + n_wqebbs) at least; not with SHMD_DEV_NO_DOORBELL in flags. */
 SHMD_DEV_API int shmd_dev_qp_submit(struct shmd_dev_qp *qp, uint64_t end, unsigned int flags);
+/* Ready, then submit unless SHMD_DEV_NO_DOORBELL, of what all of the scope have written. */
+SHMD_DEV int shmd_dev_qp_publish_as(struct shmd_dev_qp *qp, uint64_t index, uint32_t n_wqebbs,
+				    struct shmd_dev_mode mode);
 /* Until all before `end` have completed; and one look: SHMD_DEV_OK or SHMD_DEV_AGAIN. */
 SHMD_DEV_API int shmd_dev_qp_wait(struct shmd_dev_qp *qp, uint64_t end, uint64_t timeout_nsec);
+SHMD_DEV int shmd_dev_qp_wait_as(struct shmd_dev_qp *qp, uint64_t end, struct shmd_dev_mode mode);
 SHMD_DEV_API int shmd_dev_qp_test(struct shmd_dev_qp *qp, uint64_t end);
 /* The first error: enum shmd_cqe_syndrome (0: none), and the 16-bit index of its WQE or SHMD_DEV_NO_WQE. */
 SHMD_DEV_API uint32_t shmd_dev_qp_error(const struct shmd_dev_qp *qp, uint32_t *ret_wqe_index);

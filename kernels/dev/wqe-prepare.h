@@ -9,6 +9,10 @@
  * Flags are the bits of fm_ce_se (SHMD_WQE_*). A WQE that asks for a CQE (SHMD_WQE_CE_ALWAYS) covers exactly one
  * WQEBB: the CQE names the first WQEBB only, and pollers take it for the last. shmd_dev_prepare_masked_cs64 covers
  * two and therefore drops the bit; a NOP behind it carries it.
+ *
+ * A WQE of a DCI (shmd_dev_wqe_to) has the peer's address vector, 48 bytes, behind its control segment. The two fill
+ * its first WQEBB, and what a connected QP has behind the control segment is the second: every request covers two
+ * WQEBBs (SHMD_DEV_DC_WQEBBS) and drops the bit.
  */
 #ifndef SHMD_DEV_WQE_PREPARE_H
 #define SHMD_DEV_WQE_PREPARE_H
@@ -22,6 +26,8 @@
 #define SHMD_DEV_MAX_REQUEST_BYTES (1ull << 30)
 
 #define SHMD_DEV_MASKED_CS64_WQEBBS 2u
+#define SHMD_DEV_DC_WQEBBS 2u
+#define SHMD_DEV_AV_DS 3u
 
 /* Memory as a WQE names it: an address of the NIC and its key. */
 struct shmd_dev_addr {
@@ -38,11 +44,27 @@ SHMD_DEV struct shmd_dev_addr shmd_dev_addr_of(uint64_t iova, shmd_be32 key_be)
 	return addr;
 }
 
+/* The address vector of a peer, struct shmd_wqe_av_seg, in registers. */
+struct shmd_dev_av {
+	uint64_t word[6];
+};
+
+SHMD_DEV struct shmd_dev_av shmd_dev_av_of(const struct shmd_dev_peer *peer)
+{
+	struct shmd_dev_av av;
+
+	shmd_dev_fixed16(peer->av, &av.word[0], &av.word[1]);
+	shmd_dev_fixed16(peer->av + 16, &av.word[2], &av.word[3]);
+	shmd_dev_fixed16(peer->av + 32, &av.word[4], &av.word[5]);
+	return av;
+}
+
 /* Where a WQE goes and what its control segment says beside the opcode. */
 struct shmd_dev_wqe {
 	uint64_t index; /* its first WQEBB */
 	uint32_t imm; /* of the _imm forms; host byte order */
 	uint8_t flags; /* fm_ce_se */
+	const struct shmd_dev_av *av; /* of a DCI; a NOP goes to nobody and leaves it out */
 };
 
 SHMD_DEV struct shmd_dev_wqe shmd_dev_wqe_at(uint64_t index, unsigned int flags)
@@ -52,6 +74,14 @@ SHMD_DEV struct shmd_dev_wqe shmd_dev_wqe_at(uint64_t index, unsigned int flags)
 	wqe.index = index;
 	wqe.imm = 0;
 	wqe.flags = (uint8_t)flags;
+	wqe.av = 0;
+	return wqe;
+}
+
+/* The same of a DCI, to this peer. It covers two WQEBBs and never asks for a CQE: see the head of this file. */
+SHMD_DEV struct shmd_dev_wqe shmd_dev_wqe_to(struct shmd_dev_wqe wqe, const struct shmd_dev_av *av)
+{
+	wqe.av = av;
 	return wqe;
 }
 
@@ -91,7 +121,28 @@ SHMD_DEV void shmd_dev_put_ds(uint64_t wqebb, uint32_t ds, uint64_t lo, uint64_t
 	shmd_dev_ring_store((void *)(uintptr_t)(wqebb + ds * SHMD_DS_BYTES), lo, hi);
 }
 
-/* struct shmd_wqe_ctrl_seg, and the address for the rest; `what` is opmod << 24 | opcode. */
+/* The same with an address vector, of a DCI: control segment and vector are the first WQEBB. */
+SHMD_DEV uint64_t shmd_dev_ring_ctrl_av(const struct shmd_dev_ring *ring, const struct shmd_dev_wqe *wqe,
+					uint32_t what, uint32_t n_ds)
+{
+	uint64_t wqebb = shmd_dev_wqebb_addr(ring, wqe->index);
+	uint32_t dword0 = what | (uint32_t)(wqe->index & 0xffff) << 8;
+	uint32_t dword1 = ring->qpn << 8 | (n_ds + SHMD_DEV_AV_DS);
+	uint64_t imm_be = shmd_dev_swap32(wqe->imm);
+	uint64_t flags = wqe->flags & ~SHMD_WQE_CE_MASK;
+
+	shmd_dev_put_ds(wqebb, 0, shmd_dev_swap64((uint64_t)dword0 << 32 | dword1), flags << 24 | imm_be << 32);
+	shmd_dev_put_ds(wqebb, 1, wqe->av->word[0], wqe->av->word[1]);
+	shmd_dev_put_ds(wqebb, 2, wqe->av->word[2], wqe->av->word[3]);
+	shmd_dev_put_ds(wqebb, 3, wqe->av->word[4], wqe->av->word[5]);
+	/* Unit 1 of the rest is the first of the next WQEBB. */
+	return shmd_dev_wqebb_addr(ring, wqe->index + 1) - SHMD_DS_BYTES;
+}
+
+/*
+ * struct shmd_wqe_ctrl_seg, and the address that the units behind it are counted from, the first of which is 1; `what`
+ * is opmod << 24 | opcode. Units are those of a connected QP: an address vector is added here.
+ */
 SHMD_DEV uint64_t shmd_dev_ring_ctrl(const struct shmd_dev_ring *ring, struct shmd_dev_wqe wqe,
 				     uint32_t what, uint32_t n_ds)
 {
@@ -100,6 +151,8 @@ SHMD_DEV uint64_t shmd_dev_ring_ctrl(const struct shmd_dev_ring *ring, struct sh
 	uint32_t dword1 = ring->qpn << 8 | n_ds;
 	uint64_t imm_be = shmd_dev_swap32(wqe.imm);
 
+	if (wqe.av)
+		return shmd_dev_ring_ctrl_av(ring, &wqe, what, n_ds);
 	shmd_dev_put_ds(wqebb, 0, shmd_dev_swap64((uint64_t)dword0 << 32 | dword1),
 			(uint64_t)wqe.flags << 24 | imm_be << 32);
 	return wqebb;
@@ -113,7 +166,7 @@ SHMD_DEV uint64_t shmd_dev_put_ctrl(const struct shmd_dev_qp *qp, struct shmd_de
 	return shmd_dev_ring_ctrl(&ring, wqe, what, n_ds);
 }
 
-/* struct shmd_wqe_raddr_seg, always the second unit. */
+/* struct shmd_wqe_raddr_seg, always unit 1. */
 SHMD_DEV void shmd_dev_put_raddr(uint64_t wqebb, struct shmd_dev_addr remote)
 {
 	shmd_dev_put_ds(wqebb, 1, shmd_dev_swap64(remote.iova),
@@ -138,8 +191,10 @@ SHMD_DEV uint64_t shmd_dev_pair32(uint64_t first, uint64_t second)
 
 /* ---- requests -------------------------------------------------------------------------------------------- */
 
+/* The NIC looks at nothing behind the control segment of a NOP, so that one of a DCI has no address vector. */
 SHMD_DEV void shmd_dev_prepare_nop(const struct shmd_dev_qp *qp, struct shmd_dev_wqe wqe)
 {
+	wqe.av = 0;
 	(void)shmd_dev_put_ctrl(qp, wqe, SHMD_OPCODE_NOP, 1);
 }
 
@@ -309,7 +364,7 @@ SHMD_DEV void shmd_dev_prepare_masked_cs32(const struct shmd_dev_qp *qp, struct 
 	shmd_dev_put_data(wqebb, 3, result, 4);
 }
 
-/* Two WQEBBs; the second holds the data segment. Never asks for a CQE: see the head of this file. */
+/* Two WQEBBs; the second holds the data segment at least. Never asks for a CQE: see the head of this file. */
 SHMD_DEV void shmd_dev_prepare_masked_cs64(const struct shmd_dev_qp *qp, struct shmd_dev_wqe wqe,
 					   struct shmd_dev_addr remote, struct shmd_dev_addr result,
 					   struct shmd_dev_masked_cs cs)
@@ -324,7 +379,10 @@ SHMD_DEV void shmd_dev_prepare_masked_cs64(const struct shmd_dev_qp *qp, struct 
 	shmd_dev_put_raddr(wqebb, remote);
 	shmd_dev_put_ds(wqebb, 2, shmd_dev_swap64(cs.swap), shmd_dev_swap64(cs.compare));
 	shmd_dev_put_ds(wqebb, 3, shmd_dev_swap64(cs.swap_mask), shmd_dev_swap64(cs.compare_mask));
-	shmd_dev_put_data(next, 0, result, 8);
+	if (wqe.av)
+		shmd_dev_put_data(wqebb, 4, result, 8);
+	else
+		shmd_dev_put_data(next, 0, result, 8);
 }
 
 #endif

@@ -155,26 +155,19 @@ static __global__ void round_trip_ref(struct port *port, struct result *result)
 
 /* ---- one warp for each port, 32 WQEs for each doorbell ---------------------------------------------------------- */
 
-/* The queue's own thread is lane 0; each lane writes a WQE. */
+/* The warp owns the queue: lane 0 reserves and announces, each lane writes a WQE. */
 static __device__ int post_batch(struct shmd_dev_qp *qp, struct shmd_dev_addr remote, uint64_t value)
 {
+	struct shmd_dev_mode mode = shmd_dev_mode_const(SHMD_DEV_WARP, SHMD_SHARING_EXCLUSIVE);
 	unsigned int lane = threadIdx.x;
-	uint64_t index = 0;
-	int rc = 0;
+	uint64_t index;
+	int rc = shmd_dev_qp_reserve_as(qp, BATCH, mode, &index);
 
-	if (lane == 0)
-		rc = shmd_dev_qp_reserve(qp, BATCH, &index);
-	rc = __shfl_sync(0xffffffffu, rc, 0);
-	index = __shfl_sync(0xffffffffu, (unsigned long long)index, 0);
 	if (rc)
 		return rc;
 	shmd_dev_prepare_write_value(qp, shmd_dev_wqe_at(index + lane, lane == BATCH - 1 ? SHMD_WQE_CE_ALWAYS : 0),
 				     remote, value, 8);
-	__syncwarp();
-	if (lane)
-		return 0;
-	rc = shmd_dev_qp_ready(qp, index, BATCH);
-	return rc ? rc : shmd_dev_qp_submit(qp, index + BATCH, 0);
+	return shmd_dev_qp_publish_as(qp, index, BATCH, mode);
 }
 
 static __global__ void rate_ours(struct port *ports, struct result *results)

@@ -139,9 +139,9 @@ static void *local_memory(const uint8_t *seg, uint64_t *ret_bytes, uint8_t *ret_
 	return NULL;
 }
 
-static void *remote_memory(const uint8_t *seg, uint8_t *ret_syndrome)
+static void *remote_memory(const uint8_t *seg, const struct mini_nic_entry *entry, uint8_t *ret_syndrome)
 {
-	if (be(seg + 8, 4) == MINI_NIC_RKEY)
+	if (be(seg + 8, 4) == MINI_NIC_RKEY + entry->peer)
 		return (void *)(uintptr_t)be(seg, 8);
 	*ret_syndrome = SHMD_SYNDROME_REMOTE_ACCESS_ERR;
 	return NULL;
@@ -152,7 +152,7 @@ static void *remote_memory(const uint8_t *seg, uint8_t *ret_syndrome)
 static uint8_t do_write(struct mini_nic *nic, const uint8_t *wqe, struct mini_nic_entry *entry)
 {
 	uint8_t syndrome = 0;
-	void *dst = remote_memory(wqe + 16, &syndrome);
+	void *dst = remote_memory(wqe + 16, entry, &syndrome);
 	uint8_t aligned[32] __attribute__((aligned(8)));
 	void *src;
 
@@ -175,7 +175,7 @@ static uint8_t do_write(struct mini_nic *nic, const uint8_t *wqe, struct mini_ni
 static uint8_t do_read(struct mini_nic *nic, const uint8_t *wqe, struct mini_nic_entry *entry)
 {
 	uint8_t syndrome = 0;
-	void *src = remote_memory(wqe + 16, &syndrome);
+	void *src = remote_memory(wqe + 16, entry, &syndrome);
 	void *dst = local_memory(wqe + 32, &entry->bytes, &syndrome);
 
 	if (entry->n_ds != 3 || !entry->bytes)
@@ -260,7 +260,7 @@ static uint8_t do_atomic(struct mini_nic *nic, const uint8_t *wqe, struct mini_n
 {
 	struct operands o = parse_atomic(wqe);
 	uint8_t syndrome = 0;
-	void *word = remote_memory(wqe + 16, &syndrome);
+	void *word = remote_memory(wqe + 16, entry, &syndrome);
 	void *dst = local_memory(wqe + 32 + o.segs_bytes, &entry->bytes, &syndrome);
 	uint64_t old;
 
@@ -309,8 +309,35 @@ static uint8_t do_send(struct mini_nic *nic, const uint8_t *wqe, struct mini_nic
 	return 0;
 }
 
-static uint8_t dispatch(struct mini_nic *nic, const uint8_t *wqe, struct mini_nic_entry *entry)
+/*
+ * Takes the address vector, bytes 16 to 63, out of a WQE of a DCI: key, bit 31 and the DCT's number, and whatever else
+ * the peer's entry says. A NOP has none.
+ */
+static uint8_t find_peer(struct mini_nic *nic, uint8_t *wqe, struct mini_nic_entry *entry)
 {
+	uint32_t i = 0;
+
+	if (!nic->attr.n_peers || entry->opcode == 0x00)
+		return 0;
+	while (i < nic->attr.n_peers && memcmp(wqe + 16, nic->peers[i].av, 48) != 0)
+		i++;
+	if (i == nic->attr.n_peers || entry->n_ds < 5) {
+		complain(nic, MINI_NIC_BAD_AV);
+		return SHMD_SYNDROME_LOCAL_QP_OP_ERR;
+	}
+	memmove(wqe + 16, wqe + 64, MAX_WQE_BYTES - 64);
+	entry->n_ds -= 3;
+	entry->raddr = be(wqe + 16, 8);
+	entry->peer = (uint8_t)i;
+	return mini_nic_get(&nic->gone) >> i & 1 ? SHMD_SYNDROME_TRANSPORT_RETRY_EXC_ERR : 0;
+}
+
+static uint8_t dispatch(struct mini_nic *nic, uint8_t *wqe, struct mini_nic_entry *entry)
+{
+	uint8_t syndrome = find_peer(nic, wqe, entry);
+
+	if (syndrome)
+		return syndrome;
 	switch (entry->opcode) {
 	case 0x00:
 		return 0;
@@ -355,7 +382,8 @@ static void execute_one(struct mini_nic *nic)
 	uint8_t syndrome;
 
 	*entry = (struct mini_nic_entry){
-		.index = nic->head, .opcode = wqe[3], .fm_ce_se = wqe[11], .n_ds = wqe[7]};
+		.index = nic->head, .opcode = wqe[3], .fm_ce_se = wqe[11], .n_ds = wqe[7],
+		.n_wqebbs = (uint8_t)n_wqebbs};
 	if (entry->n_ds > 1)
 		entry->raddr = be(wqe + 16, 8);
 	if (be(wqe + 1, 2) != (nic->head & 0xffff))
@@ -489,7 +517,7 @@ static void fill_qp(struct mini_nic *nic)
 	qp->rq_wqes = nic->attr.rq_wqes;
 	qp->rq_stride_shift = nic->attr.rq_stride_shift;
 	qp->flags = (nic->attr.is_ordinary ? 0 : SHMD_QP_CQ_COLLAPSED) |
-		    (nic->attr.sleeps ? SHMD_QP_WAKE : 0);
+		    (nic->attr.sleeps ? SHMD_QP_WAKE : 0) | (nic->attr.n_peers ? SHMD_QP_DC : 0);
 	qp->sharing = (uint8_t)nic->attr.sharing;
 	qp->placement = SHMD_PLACEMENT_HOST;
 	qp->doorbell_mode = SHMD_DOORBELL_CPU;
@@ -497,6 +525,23 @@ static void fill_qp(struct mini_nic *nic)
 	qp->sq_rsvd_index = qp->sq_ready_index = qp->sq_wqe_pi = qp->db_index =
 		nic->attr.start_index;
 	qp->cqe_ci = nic->attr.start_index;
+}
+
+/* No two have a byte in common where they can differ. */
+static void fill_peers(struct mini_nic *nic)
+{
+	uint32_t i;
+
+	ASSERT_LE(nic->attr.n_peers, MINI_NIC_PEERS);
+	for (i = 0; i < nic->attr.n_peers; i++) {
+		struct shmd_dev_peer *peer = &nic->peers[i];
+
+		peer->dc_key = 0xd0c1c2c3c4c5c6c7ull + i * 0x0101010101010101ull;
+		peer->dctn = 0x7a8b9c + i;
+		memset(peer->av, (int)(0x11 * (i + 1)), sizeof(peer->av));
+		put_be(peer->av, 8, peer->dc_key);
+		put_be(peer->av + 8, 4, 0x80000000u | peer->dctn);
+	}
 }
 
 struct mini_nic *mini_nic_new(const struct mini_nic_attr *attr)
@@ -515,6 +560,7 @@ struct mini_nic *mini_nic_new(const struct mini_nic_attr *attr)
 	nic->drop_cqe_from = MINI_NIC_NEVER;
 	nic->head = nic->attr.start_index;
 	fill_qp(nic);
+	fill_peers(nic);
 	nic->memory = aligned_alloc(4096, memory_bytes(&nic->qp));
 	ASSERT(nic->memory);
 	memset(nic->memory, 0, memory_bytes(&nic->qp));

@@ -22,6 +22,7 @@
 #define MINI_NIC_QPN 0xabcde5u
 #define MINI_NIC_NEVER UINT64_MAX
 #define MINI_NIC_LOG 4096u
+#define MINI_NIC_PEERS 8u
 
 struct mini_nic_attr {
 	uint32_t sq_wqebbs; /* 0: 64 */
@@ -32,6 +33,7 @@ struct mini_nic_attr {
 	bool sleeps; /* sleeps when idle, until woken through the nic page's protocol */
 	bool discards; /* payload is not touched */
 	bool flushes; /* flushed WQEs have CQEs in a collapsed CQ too, over the first error's */
+	uint32_t n_peers; /* 0: the QP is connected; else it is a DCI, and this is how many DCTs there are */
 	enum shmd_sharing sharing;
 	uint64_t start_index; /* of all indexes */
 };
@@ -41,13 +43,16 @@ struct mini_nic_entry {
 	uint64_t index;
 	uint8_t opcode;
 	uint8_t fm_ce_se;
-	uint8_t n_ds;
+	uint8_t n_ds; /* without the address vector */
+	uint8_t n_wqebbs;
+	uint8_t peer; /* of a DCI */
 	uint64_t raddr;
 	uint64_t bytes;
 };
 
 struct mini_nic {
 	struct shmd_dev_qp qp; /* for the device functions */
+	struct shmd_dev_peer peers[MINI_NIC_PEERS]; /* where the DCTs are, as a library would say it */
 	struct mini_nic_attr attr;
 	uint8_t *memory; /* rings and all; see mini-nic.c */
 	struct shmd_cqe *recv_cq;
@@ -60,6 +65,7 @@ struct mini_nic {
 	uint64_t stalled; /* executes nothing while not 0 */
 	uint64_t fail_index; /* this WQE ends in an error CQE ... */
 	uint64_t fail_syndrome;
+	uint64_t gone; /* bits: DCTs that do not answer */
 	uint64_t drop_cqe_from; /* CQEs from this index on are not written */
 
 	/* The NIC thread's, readable by tests with mini_nic_get(). */
@@ -79,6 +85,7 @@ struct mini_nic {
 #define MINI_NIC_BAD_OVERRUN 0x8u /* no room in the CQ */
 #define MINI_NIC_BAD_WIDE_CQE 0x10u /* a WQE of several WQEBBs asked for a CQE */
 #define MINI_NIC_BAD_LENGTH 0x20u
+#define MINI_NIC_BAD_AV 0x40u /* nobody's address vector */
 
 struct mini_nic *mini_nic_new(const struct mini_nic_attr *attr);
 /* Stops the thread, checks, frees. NULL is fine. */
@@ -105,6 +112,12 @@ static inline struct shmd_dev_addr mini_nic_local(const void *p)
 static inline struct shmd_dev_addr mini_nic_remote(const void *p)
 {
 	return shmd_dev_addr_of((uintptr_t)p, __builtin_bswap32(MINI_NIC_RKEY));
+}
+
+/* The same at one of the DCTs: each has a key of its own for this memory. */
+static inline struct shmd_dev_addr mini_nic_remote_of(uint32_t peer, const void *p)
+{
+	return shmd_dev_addr_of((uintptr_t)p, __builtin_bswap32(MINI_NIC_RKEY + peer));
 }
 
 /* The hooks of the C build, counted. */

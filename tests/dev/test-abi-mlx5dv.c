@@ -232,16 +232,36 @@ static struct shape shape_of(enum wqe_kind kind)
 	return shapes[kind];
 }
 
+static size_t put_av(uint8_t *at, const struct wqe_case_av *av)
+{
+	struct mlx5_wqe_av seg = {.key.dc_key = htobe64(av->dc_key),
+				  .dqp_dct = htobe32(MLX5_EXTENDED_UD_AV | av->dctn),
+				  .stat_rate_sl = av->sl,
+				  .fl_mlid = av->fl_mlid,
+				  .rlid = htobe16(av->rlid),
+				  .tclass = av->tclass,
+				  .hop_limit = av->hop_limit,
+				  .grh_gid_fl = htobe32(av->grh_gid_fl)};
+
+	memcpy(seg.rmac, av->rmac, sizeof(seg.rmac));
+	memcpy(seg.rgid, av->rgid, sizeof(seg.rgid));
+	memcpy(at, &seg, sizeof(seg));
+	return sizeof(seg);
+}
+
 static size_t encode(const struct wqe_case *c, uint8_t wqe[WQE_CASE_MAX_BYTES])
 {
 	struct shape shape = shape_of(c->kind);
-	uint8_t flags = c->kind == KIND_MASKED_CS64 ? c->flags & (uint8_t)~MLX5_WQE_CTRL_CQ_UPDATE
-						    : c->flags;
+	bool has_av = c->has_av && c->kind != KIND_NOP;
+	uint8_t flags = has_av || c->kind == KIND_MASKED_CS64 ? c->flags & (uint8_t)~MLX5_WQE_CTRL_CQ_UPDATE
+							      : c->flags;
 	struct mlx5_wqe_raddr_seg raddr = {.raddr = htobe64(c->raddr), .rkey = htobe32(c->rkey)};
 	struct mlx5_wqe_ctrl_seg ctrl = {0};
 	struct mlx5_wqe_data_seg data;
 	size_t n = sizeof(ctrl);
 
+	if (has_av)
+		n += put_av(wqe + n, &c->av);
 	if (shape.has_raddr) {
 		memcpy(wqe + n, &raddr, sizeof(raddr));
 		n += sizeof(raddr);

@@ -90,7 +90,7 @@ static size_t atomic(uint8_t *wqe, const struct wqe_case *c, unsigned int opmod,
 	return at + 16;
 }
 
-static size_t encode(const struct wqe_case *c, uint8_t wqe[WQE_CASE_MAX_BYTES])
+static size_t connected(const struct wqe_case *c, uint8_t wqe[WQE_CASE_MAX_BYTES])
 {
 	struct wqe_case quiet = *c;
 
@@ -128,6 +128,31 @@ static size_t encode(const struct wqe_case *c, uint8_t wqe[WQE_CASE_MAX_BYTES])
 		quiet.flags &= 0xf3;
 		return atomic(wqe, &quiet, 0x09, 0x14, 4);
 	}
+}
+
+/* Of a DCI: the address vector behind the control segment, in the extended form; no CQE, but for a NOP, which has none. */
+static size_t encode(const struct wqe_case *c, uint8_t wqe[WQE_CASE_MAX_BYTES])
+{
+	size_t bytes = connected(c, wqe);
+
+	if (!c->has_av || c->kind == KIND_NOP)
+		return bytes;
+	memmove(wqe + 64, wqe + 16, bytes - 16);
+	wqe[7] = (uint8_t)(wqe[7] + 3);
+	wqe[11] &= 0xf3;
+	field(wqe, 16, 8, c->av.dc_key);
+	field(wqe, 24, 1, 0x80);
+	field(wqe, 25, 3, c->av.dctn);
+	field(wqe, 28, 1, c->av.sl);
+	field(wqe, 29, 1, c->av.fl_mlid);
+	field(wqe, 30, 2, c->av.rlid);
+	field(wqe, 32, 4, 0);
+	memcpy(wqe + 36, c->av.rmac, 6);
+	field(wqe, 42, 1, c->av.tclass);
+	field(wqe, 43, 1, c->av.hop_limit);
+	field(wqe, 44, 4, c->av.grh_gid_fl);
+	memcpy(wqe + 48, c->av.rgid, 16);
+	return bytes + 48;
 }
 
 TEST(wqes_are_those_of_the_tables)

@@ -53,6 +53,35 @@ TEST(a_batch_has_one_doorbell_and_one_cqe)
 	each_mode(batches);
 }
 
+/* The same with a mode: made ready and announced at once, or made ready only. */
+static void batches_as(struct mini_nic *nic)
+{
+	struct shmd_dev_mode mode = shmd_dev_mode_of(&nic->qp, PATIENCE);
+	uint64_t doorbells = mini_nic_get(&nic->n_doorbells), rung = nic->qp.db_index, index = 7;
+	uint32_t i;
+
+	memset(words, 0, sizeof(words));
+	ASSERT_EQ(shmd_dev_qp_reserve_as(&nic->qp, 65, mode, &index), SHMD_DEV_INVALID);
+	ASSERT_EQ(index, 7);
+	for (i = 0; i < 2; i++) {
+		ASSERT_EQ(shmd_dev_qp_reserve_as(&nic->qp, 1, mode, &index), SHMD_DEV_OK);
+		shmd_dev_prepare_write_value(&nic->qp, shmd_dev_wqe_at(index, SHMD_WQE_CE_ALWAYS), word_at(i), i + 1, 8);
+		mode.flags = i ? 0 : SHMD_DEV_NO_DOORBELL;
+		ASSERT_EQ(shmd_dev_qp_publish_as(&nic->qp, index, 1, mode), SHMD_DEV_OK);
+		ASSERT_EQ(nic->qp.db_index, i ? index + 1 : rung);
+		mode.flags = 0;
+	}
+	ASSERT_EQ(shmd_dev_qp_wait_as(&nic->qp, index + 1, mode), SHMD_DEV_OK);
+	ASSERT_EQ(mini_nic_get(&nic->n_doorbells), doorbells + 1);
+	ASSERT_EQ(words[0], 1);
+	ASSERT_EQ(words[1], 2);
+}
+
+TEST(a_batch_with_a_mode_is_announced_unless_the_mode_says_no)
+{
+	each_mode(batches_as);
+}
+
 static void reserve_limits(struct mini_nic *nic)
 {
 	uint64_t index = 123;

@@ -14,6 +14,7 @@
 
 #define RING_WQEBBS 16u
 #define POISON 0xa5
+#define N_CONNECTED 200u /* cases of each kind; and as many of a DCI */
 
 static uint8_t ring[RING_WQEBBS * 64] __attribute__((aligned(64)));
 static uint64_t random_state = 88172645463325252ull;
@@ -65,13 +66,36 @@ static void prepare_atomic(const struct shmd_dev_qp *qp, const struct wqe_case *
 	}
 }
 
+/* The peer as a library fills it: big-endian fields where the layout of the segment has them. */
+static struct shmd_dev_peer peer_of(const struct wqe_case_av *av)
+{
+	struct shmd_wqe_av_seg seg = {.dc_key = __builtin_bswap64(av->dc_key),
+				      .dqp_dct = __builtin_bswap32(SHMD_AV_EXTENDED | av->dctn),
+				      .stat_rate_sl = av->sl,
+				      .fl_mlid = av->fl_mlid,
+				      .rlid = __builtin_bswap16(av->rlid),
+				      .tclass = av->tclass,
+				      .hop_limit = av->hop_limit,
+				      .grh_gid_fl = __builtin_bswap32(av->grh_gid_fl)};
+	struct shmd_dev_peer peer = {.dc_key = av->dc_key, .dctn = av->dctn};
+
+	memcpy(seg.rmac, av->rmac, sizeof(seg.rmac));
+	memcpy(seg.rgid, av->rgid, sizeof(seg.rgid));
+	memcpy(peer.av, &seg, sizeof(peer.av));
+	return peer;
+}
+
 static void prepare(const struct shmd_dev_qp *qp, const struct wqe_case *c)
 {
+	struct shmd_dev_peer peer = peer_of(&c->av);
+	struct shmd_dev_av av = shmd_dev_av_of(&peer);
 	struct shmd_dev_addr remote = shmd_dev_addr_of(c->raddr, __builtin_bswap32(c->rkey));
 	struct shmd_dev_addr local = shmd_dev_addr_of(c->laddr, __builtin_bswap32(c->lkey));
 	struct shmd_dev_wqe wqe = shmd_dev_wqe_at(c->index, c->flags);
 	uint64_t value;
 
+	if (c->has_av)
+		wqe = shmd_dev_wqe_to(wqe, &av);
 	wqe.imm = c->imm;
 	switch (c->kind) {
 	case KIND_NOP:
@@ -131,6 +155,28 @@ static uint32_t random_bytes(enum wqe_kind kind, unsigned int i)
 	}
 }
 
+static void randomise(uint8_t *p, size_t bytes)
+{
+	while (bytes--)
+		*p++ = (uint8_t)random64();
+}
+
+static struct wqe_case_av random_av(void)
+{
+	struct wqe_case_av av = {.dc_key = random64(),
+				 .dctn = (uint32_t)(random64() & 0xffffff),
+				 .rlid = (uint16_t)random64(),
+				 .sl = (uint8_t)random64(),
+				 .fl_mlid = (uint8_t)random64(),
+				 .tclass = (uint8_t)random64(),
+				 .hop_limit = (uint8_t)random64(),
+				 .grh_gid_fl = (uint32_t)random64()};
+
+	randomise(av.rmac, sizeof(av.rmac));
+	randomise(av.rgid, sizeof(av.rgid));
+	return av;
+}
+
 static struct wqe_case random_case(enum wqe_kind kind, unsigned int i)
 {
 	/* The ring's end, the end of 16 bits, and anywhere. */
@@ -149,8 +195,9 @@ static struct wqe_case random_case(enum wqe_kind kind, unsigned int i)
 			     .swap_or_add = random64(),
 			     .compare_or_boundary = random64(),
 			     .swap_mask = random64(),
-			     .compare_mask = random64()};
-	size_t j;
+			     .compare_mask = random64(),
+			     .has_av = i >= N_CONNECTED,
+			     .av = random_av()};
 
 	if (kind == KIND_WRITE_IMM || kind == KIND_WRITE_IMM_EMPTY || kind == KIND_SEND_IMM)
 		c.imm = (uint32_t)random64();
@@ -160,8 +207,7 @@ static struct wqe_case random_case(enum wqe_kind kind, unsigned int i)
 		c.swap_mask &= UINT32_MAX;
 		c.compare_mask &= UINT32_MAX;
 	}
-	for (j = 0; j < sizeof(c.data); j++)
-		c.data[j] = (uint8_t)random64();
+	randomise(c.data, sizeof(c.data));
 	return c;
 }
 
@@ -176,8 +222,8 @@ static void run_case(const struct shmd_dev_qp *qp, const struct wqe_case *c, wqe
 		whole[(c->index % RING_WQEBBS * 64 + i) % sizeof(whole)] = expected[i];
 	prepare(qp, c);
 	if (memcmp(ring, whole, sizeof(ring)) != 0)
-		printf("kind %d, index %llu, flags %#x\n", (int)c->kind,
-		       (unsigned long long)c->index, c->flags);
+		printf("kind %d, index %llu, flags %#x, %s\n", (int)c->kind,
+		       (unsigned long long)c->index, c->flags, c->has_av ? "DCI" : "connected");
 	ASSERT_MEMEQ(ring, whole, sizeof(ring));
 }
 
@@ -191,7 +237,7 @@ void wqe_cases_run(wqe_encode_fn *encode)
 	int kind;
 
 	for (kind = 0; kind < N_KINDS; kind++) {
-		for (i = 0; i < 200; i++) {
+		for (i = 0; i < 2 * N_CONNECTED; i++) {
 			struct wqe_case c = random_case((enum wqe_kind)kind, i);
 
 			run_case(&qp, &c, encode);

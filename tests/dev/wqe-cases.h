@@ -8,6 +8,16 @@
 #define WQE_CASE_MAX_BYTES 128u
 #define WQE_CASE_QPN 0x9a8b7cu
 
+/* Where a WQE of a DCI goes. */
+struct wqe_case_av {
+	uint64_t dc_key;
+	uint32_t dctn;
+	uint16_t rlid;
+	uint8_t sl, fl_mlid, tclass, hop_limit;
+	uint8_t rmac[6], rgid[16];
+	uint32_t grh_gid_fl;
+};
+
 /* One call of a shmd_dev_prepare_ function, as values of the test's own; numbers are in host byte order. */
 enum wqe_kind {
 	KIND_NOP,
@@ -39,9 +49,11 @@ struct wqe_case {
 	uint32_t bytes; /* of the data segment, or inline */
 	uint8_t data[32]; /* inline payload */
 	uint64_t swap_or_add, compare_or_boundary, swap_mask, compare_mask;
+	int has_av; /* of a DCI */
+	struct wqe_case_av av;
 };
 
-/* The expected WQE; returns its bytes, a multiple of 16. */
+/* The expected WQE, of a connected QP or a DCI; returns its bytes, a multiple of 16. */
 typedef size_t wqe_encode_fn(const struct wqe_case *c, uint8_t out[WQE_CASE_MAX_BYTES]);
 
 /* Runs every prepare over many arguments and places of the ring, and compares with `encode`, byte for byte. */

@@ -33,9 +33,9 @@ static struct mlx5_ctx *ctx_free(struct mlx5_ctx *ctx)
 		mlx5dv_devx_destroy_event_channel(ctx->events);
 	}
 	if (ctx->counter_set)
-		mlx5dv_devx_obj_destroy(ctx->counter_set);
-	if (ctx->uar)
-		mlx5dv_devx_free_uar(ctx->uar);
+		mlx5_object_destroy(ctx->counter_set);
+	bell_page_free(ctx->bell_page);
+	mlx5_uar_free(ctx->uar);
 	if (ctx->pd)
 		ibv_dealloc_pd(ctx->pd);
 	if (ctx->ibv)
@@ -48,7 +48,7 @@ static struct mlx5_ctx *ctx_free(struct mlx5_ctx *ctx)
 }
 DEFINE_CLEANUP(struct mlx5_ctx *, ctx_free);
 
-static struct mlx5_ctx *ctx_alloc(struct mlx5_nic *nic, const struct nic_ctx_attr *attr)
+struct mlx5_ctx *mlx5_ctx_alloc(struct mlx5_nic *nic, const struct nic_ctx_attr *attr)
 {
 	struct mlx5_ctx *ctx = calloc(1, sizeof(*ctx));
 
@@ -60,10 +60,13 @@ static struct mlx5_ctx *ctx_alloc(struct mlx5_nic *nic, const struct nic_ctx_att
 	ctx->base.doorbell.nic_page_fd = -1;
 	ctx->base.doorbell.wake_fd = -1;
 	ctx->nic = nic;
+	ctx->life = nic->life;
 	hash_init(&ctx->qps);
 	hash_init(&ctx->cqs);
 	list_init(&ctx->failed_qps);
 	list_init(&ctx->failed_cqs);
+	list_init(&ctx->mrs);
+	list_init(&ctx->queues);
 	list_init(&ctx->link);
 	return ctx;
 }
@@ -84,20 +87,15 @@ static int open_pd(struct mlx5_ctx *ctx)
 	return 0;
 }
 
-/* Type NC is one page for the whole context, on which events are armed too; a client's page is its own. */
 static int open_uar(struct mlx5_ctx *ctx)
 {
-	errno = 0;
-#ifdef MLX5DV_UAR_ALLOC_TYPE_NC_DEDICATED
-	ctx->uar = mlx5dv_devx_alloc_uar(ctx->ibv, MLX5DV_UAR_ALLOC_TYPE_NC_DEDICATED);
-#endif
-	if (!ctx->uar)
-		ctx->uar = mlx5dv_devx_alloc_uar(ctx->ibv, MLX5DV_UAR_ALLOC_TYPE_BF);
-	return ctx->uar ? 0 : mlx5_errno(errno);
+	int err = mlx5_uar_alloc(ctx->ibv, &ctx->uar);
+
+	return err ? mlx5_errno(err) : 0;
 }
 
 /* The channel is non-blocking: the control thread reads until it is empty. */
-static int open_events(struct mlx5_ctx *ctx)
+int mlx5_ctx_open_events(struct mlx5_ctx *ctx)
 {
 	int flags, err;
 
@@ -129,17 +127,48 @@ static int open_counters(struct mlx5_ctx *ctx)
 	return r == -ENOSPC || r == -EOPNOTSUPP ? 0 : r;
 }
 
-static void make_doorbell(struct mlx5_ctx *ctx)
+void mlx5_ctx_make_doorbell(struct mlx5_ctx *ctx)
 {
 	struct nic_doorbell *doorbell = &ctx->base.doorbell;
 
 	doorbell->mode = NIC_DOORBELL_UAR_MMAP;
 	doorbell->page_fd = ctx->ibv->cmd_fd;
-	doorbell->page_offset = (uint64_t)ctx->uar->mmap_off;
+	doorbell->page_offset = ctx->uar->mmap_off;
 	doorbell->register_offset = SHMD_DB_SEND_OFFSET;
 }
 
-static int ctx_init(struct mlx5_ctx *ctx)
+/* The NIC's thread for doorbell mode cpu, which the first context that wants it starts. */
+static int find_bell(struct mlx5_nic *nic, struct bell **ret_bell)
+{
+	const struct bell_attr attr = {
+		.name = nic->base.name, .gpu_poll_usec = nic->gpu_poll_usec, .spin_usec = nic->spin_usec};
+	int r = 0;
+
+	pthread_mutex_lock(&nic->bell_lock);
+	if (!nic->bell)
+		r = bell_new(&attr, &nic->bell);
+	*ret_bell = nic->bell;
+	pthread_mutex_unlock(&nic->bell_lock);
+	return r;
+}
+
+static int open_doorbell(struct mlx5_ctx *ctx, enum nic_doorbell_mode mode)
+{
+	struct bell *bell;
+	int r;
+
+	if (mode != NIC_DOORBELL_CPU) {
+		mlx5_ctx_make_doorbell(ctx);
+		return 0;
+	}
+	r = find_bell(ctx->nic, &bell);
+	if (r < 0)
+		return r;
+	return bell_page_new(bell, (uint64_t *)(void *)(ctx->uar->base_addr + SHMD_DB_SEND_OFFSET),
+			     &ctx->base.doorbell, &ctx->bell_page);
+}
+
+static int ctx_init(struct mlx5_ctx *ctx, enum nic_doorbell_mode mode)
 {
 	int r = mlx5_open(ctx->nic->ibv->device, &ctx->ibv);
 
@@ -148,11 +177,11 @@ static int ctx_init(struct mlx5_ctx *ctx)
 	if (r == 0)
 		r = open_uar(ctx);
 	if (r == 0)
-		r = open_events(ctx);
+		r = mlx5_ctx_open_events(ctx);
 	if (r == 0)
 		r = open_counters(ctx);
 	if (r == 0)
-		make_doorbell(ctx);
+		r = open_doorbell(ctx, mode);
 	return r;
 }
 
@@ -162,16 +191,16 @@ int mlx5_ctx_open(struct nic *base, const struct nic_ctx_attr *attr, struct nic_
 	struct mlx5_nic *nic = mlx5_nic(base);
 	int r;
 
-	if (attr->doorbell == NIC_DOORBELL_CPU)
+	if (attr->doorbell == NIC_DOORBELL_CPU && !MLX5_HAS_BELL)
 		return -EOPNOTSUPP;
-	if (attr->doorbell != NIC_DOORBELL_AUTO && attr->doorbell != NIC_DOORBELL_UAR_MMAP)
+	if (attr->doorbell > NIC_DOORBELL_UAR_MMAP)
 		return -EINVAL;
 	if (nic->lost)
 		return -ENODEV;
-	ctx = ctx_alloc(nic, attr);
+	ctx = mlx5_ctx_alloc(nic, attr);
 	if (!ctx)
 		return -ENOMEM;
-	r = ctx_init(ctx);
+	r = ctx_init(ctx, attr->doorbell);
 	if (r < 0)
 		return r;
 	list_add_tail(&nic->ctxs, &ctx->link);
@@ -186,7 +215,7 @@ struct nic_ctx *mlx5_ctx_close(struct nic_ctx *base)
 	if (!base)
 		return NULL;
 	ctx = mlx5_ctx(base);
-	assert_bug(ctx->n_mrs == 0 && ctx->n_queues == 0);
+	assert_bug(list_empty(&ctx->mrs) && list_empty(&ctx->queues));
 	ctx_free(ctx);
 	return NULL;
 }
@@ -248,6 +277,8 @@ void mlx5_ctx_quiesce(struct nic_ctx *base, uint64_t timeout_nsec)
 	struct mlx5_qp *qp;
 	size_t pos = 0;
 
+	if (ctx->bell_page)
+		bell_page_silence(ctx->bell_page);
 	while ((qp = hash_next(&ctx->qps, &pos, &qpn)))
 		if (qp->state != NIC_QPS_RST)
 			mlx5_qp_to_state(ctx, qp, PRM_OP_2ERR_QP, NIC_QPS_ERR);

@@ -77,7 +77,7 @@ static void arm(struct mlx5_ctx *ctx, struct mlx5_cq *cq)
 	__atomic_store_n(&dbrec->snd, htobe32(word), __ATOMIC_RELEASE);
 	__sync_synchronize();
 	__atomic_store_n(
-		(uint64_t *)(void *)((uint8_t *)ctx->uar->base_addr + SHMD_DB_CQ_ARM_OFFSET),
+		(uint64_t *)(void *)(ctx->uar->base_addr + SHMD_DB_CQ_ARM_OFFSET),
 		htobe64((uint64_t)word << 32 | cq->cqn), __ATOMIC_RELEASE);
 }
 
@@ -87,10 +87,10 @@ static void arm(struct mlx5_ctx *ctx, struct mlx5_cq *cq)
 
 /* ---- queues ------------------------------------------------------------------------------------------------------ */
 
-static int subscribe(struct mlx5_ctx *ctx, struct mlx5dv_devx_obj *obj, uint16_t *types,
+static int subscribe(struct mlx5_ctx *ctx, struct mlx5_object *obj, uint16_t *types,
 		     uint16_t bytes, uint64_t cookie)
 {
-	int err = mlx5dv_devx_subscribe_devx_event(ctx->events, obj, bytes, types, cookie);
+	int err = mlx5_object_subscribe(obj, ctx->events, types, bytes, cookie);
 
 	return err ? mlx5_errno(err) : 0;
 }
@@ -239,6 +239,12 @@ void mlx5_events_settle(struct mlx5_ctx *ctx, struct mlx5_qp *qp)
 	tell_more(ctx);
 }
 
+void mlx5_events_qp_failed(struct mlx5_ctx *ctx, struct mlx5_qp *qp)
+{
+	qp_failed(ctx, qp, qp->first_error);
+	tell_more(ctx);
+}
+
 static bool take_news(struct mlx5_ctx *ctx, struct nic_event *ret_event)
 {
 	struct mlx5_qp *qp;
@@ -270,6 +276,7 @@ static bool lost_event(struct mlx5_nic *nic, struct nic_event *ret_event)
 	if (nic->lost)
 		return false;
 	nic->lost = true;
+	mlx5_return_wait(nic, true);
 	return true;
 }
 
@@ -279,7 +286,8 @@ static int next_of_ctx(struct mlx5_ctx *ctx, struct nic_event *ret_event)
 		return take_news(ctx, ret_event) ? 0 : -EAGAIN;
 	/* Its end stays readable: nobody looks at it any more. */
 	mlx5_events_unwatch(ctx->nic, ctx->events->fd);
-	return lost_event(ctx->nic, ret_event) ? 0 : -EAGAIN;
+	/* One that is read late tells nothing of a NIC that has returned since. */
+	return ctx->life == ctx->nic->life && lost_event(ctx->nic, ret_event) ? 0 : -EAGAIN;
 }
 
 /* ---- the NIC ----------------------------------------------------------------------------------------------------- */
@@ -301,6 +309,10 @@ static bool nic_event(struct mlx5_nic *nic, const struct ibv_async_event *async,
 		return true;
 	case IBV_EVENT_DEVICE_FATAL:
 		return lost_event(nic, ret_event);
+	case IBV_EVENT_GID_CHANGE:
+	case IBV_EVENT_LID_CHANGE:
+		mlx5_port_readdress(nic);
+		return false;
 	default:
 		return false;
 	}
@@ -352,9 +364,10 @@ int mlx5_next_event(struct nic *base, struct nic_event *ret_event)
 
 	for (int i = 0; i < n; i++) {
 		void *what = ready[i].data.ptr;
-		int r = what == nic		? next_of_nic(nic, ret_event)
-			: what == &nic->more_fd ? next_of_more(nic, ret_event)
-						: next_of_ctx(what, ret_event);
+		int r = what == nic		  ? next_of_nic(nic, ret_event)
+			: what == &nic->more_fd	  ? next_of_more(nic, ret_event)
+			: what == &nic->return_fd ? mlx5_return_look(nic, ret_event)
+						  : next_of_ctx(what, ret_event);
 
 		if (r == 0)
 			return 0;

@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/base/assert.h"
+
 #define TRACE_BYTES 16384u
 
 static void trace(struct mlx5_nic *nic, const struct mlx5_cmd *cmd, const void *out)
@@ -53,37 +55,38 @@ static int result(int err, const void *out)
 }
 
 int mlx5_exec_create(struct mlx5_ctx *ctx, const struct mlx5_cmd *cmd, void *out,
-		     struct mlx5dv_devx_obj **ret_obj)
+		     struct mlx5_object **ret_obj)
 {
-	struct mlx5dv_devx_obj *obj;
+	struct mlx5_object *obj;
 	int err;
 
 	memset(out, 0, cmd->out_bytes);
-	obj = mlx5dv_devx_obj_create(ctx->ibv, cmd->in, cmd->in_bytes, out, cmd->out_bytes);
-	err = obj ? 0 : errno ? errno : EIO;
+	err = mlx5_object_create(ctx->ibv, ctx->nic->library, cmd, out, &obj);
 	trace(ctx->nic, cmd, out);
-	if (!obj)
+	if (err)
 		return result(err, out);
 	*ret_obj = obj;
 	return 0;
 }
 
-int mlx5_exec_modify(struct mlx5_ctx *ctx, struct mlx5dv_devx_obj *obj, const struct mlx5_cmd *cmd)
+int mlx5_exec_modify(struct mlx5_ctx *ctx, struct mlx5_object *obj, const struct mlx5_cmd *cmd)
 {
 	uint8_t out[PRM_MODIFY_QP_OUT_BYTES] = {0};
-	int err = mlx5dv_devx_obj_modify(obj, cmd->in, cmd->in_bytes, out, sizeof(out));
+	int err;
 
+	assert_bug(cmd->out_bytes <= sizeof(out));
+	err = mlx5_object_modify(obj, cmd, out);
 	trace(ctx->nic, cmd, out);
 	return result(err, out);
 }
 
-int mlx5_exec_query(struct mlx5_ctx *ctx, struct mlx5dv_devx_obj *obj, const struct mlx5_cmd *cmd,
+int mlx5_exec_query(struct mlx5_ctx *ctx, struct mlx5_object *obj, const struct mlx5_cmd *cmd,
 		    void *out)
 {
 	int err;
 
 	memset(out, 0, cmd->out_bytes);
-	err = mlx5dv_devx_obj_query(obj, cmd->in, cmd->in_bytes, out, cmd->out_bytes);
+	err = mlx5_object_query(obj, cmd, out);
 	trace(ctx->nic, cmd, out);
 	return result(err, out);
 }

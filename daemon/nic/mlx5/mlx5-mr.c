@@ -24,11 +24,6 @@
 
 #define MR_PAGE_MASK 4095u
 
-struct mlx5_mr {
-	struct nic_mr base;
-	struct ibv_mr *ibv; /* owned */
-};
-
 /*
  * Only memfds have seals. Not of huge pages: a hole that is punched there may not be filled again, so that looking at a
  * queue would fault; and less than a whole one cannot be unmapped.
@@ -153,7 +148,7 @@ int mlx5_mr_reg(struct nic_ctx *base, const struct nic_mr_attr *attr, struct nic
 				   .lkey = mr->ibv->lkey,
 				   .rkey = mr->ibv->rkey,
 				   .length_bytes = attr->length_bytes};
-	ctx->n_mrs++;
+	list_add_tail(&ctx->mrs, &mr->link);
 	*ret_mr = &take_ptr(mr)->base;
 	return 0;
 }
@@ -168,7 +163,7 @@ struct nic_mr *mlx5_mr_dereg(struct nic_mr *base)
 	mr = container_of(base, struct mlx5_mr, base);
 	ctx = mlx5_ctx(base->ctx);
 	mlx5_note_destroyed(ctx, ibv_dereg_mr(mr->ibv));
-	ctx->n_mrs--;
+	list_del(&mr->link);
 	free(mr);
 	return NULL;
 }

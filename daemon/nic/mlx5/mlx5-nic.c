@@ -14,22 +14,29 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "proto/base/cleanup.h"
 
 #define SYSFS_VERBS "/sys/class/infiniband_verbs"
 #define DEV_VERBS "/dev/infiniband"
+#define DEFAULT_GPU_POLL_USEC 20u
 
 static struct nic *mlx5_close(struct nic *base)
 {
 	struct mlx5_nic *nic = mlx5_nic(base);
 
 	list_del(&nic->base.link);
+	bell_free(nic->bell);
+	pthread_mutex_destroy(&nic->bell_lock);
 	if (nic->ibv)
 		ibv_close_device(nic->ibv);
 	safe_close(nic->base.event_fd);
 	safe_close(nic->more_fd);
+	safe_close(nic->return_fd);
+	if (nic->former_ibv)
+		ibv_close_device(nic->former_ibv);
 	if (nic->trace)
 		fclose(nic->trace);
 	free(nic);
@@ -76,6 +83,9 @@ static const struct nic_ops mlx5_ops = {
 	.queues_read = mlx5_queues_read,
 	.ctx_counters = mlx5_ctx_counters,
 	.ctx_quiesce = mlx5_ctx_quiesce,
+	.ctx_export = mlx5_ctx_export,
+	.ctx_import = mlx5_ctx_import,
+	.ctx_unimport = mlx5_ctx_unimport,
 };
 
 /* ---- probe --------------------------------------------------------------------------------------------------------- */
@@ -89,6 +99,8 @@ static struct mlx5_nic *nic_alloc(void)
 	nic->base.ops = &mlx5_ops;
 	nic->base.event_fd = epoll_create1(EPOLL_CLOEXEC);
 	nic->more_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	pthread_mutex_init(&nic->bell_lock, NULL);
+	nic->return_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 	list_init(&nic->base.link);
 	list_init(&nic->ctxs);
 	return nic;
@@ -118,26 +130,53 @@ static void set_pci(struct mlx5_nic *nic)
 	free(real);
 }
 
-static int watch_device(struct mlx5_nic *nic)
+int mlx5_nic_watch(struct mlx5_nic *nic)
 {
-	int r, flags = fcntl(nic->ibv->async_fd, F_GETFL);
+	int flags = fcntl(nic->ibv->async_fd, F_GETFL);
 
 	if (flags < 0 || fcntl(nic->ibv->async_fd, F_SETFL, flags | O_NONBLOCK) < 0)
 		return -errno;
-	r = mlx5_events_watch(nic, nic->more_fd, &nic->more_fd);
-	return r < 0 ? r : mlx5_events_watch(nic, nic->ibv->async_fd, nic);
+	return mlx5_events_watch(nic, nic->ibv->async_fd, nic);
+}
+
+static int watch_all(struct mlx5_nic *nic)
+{
+	int r = mlx5_events_watch(nic, nic->more_fd, &nic->more_fd);
+
+	if (r == 0)
+		r = mlx5_events_watch(nic, nic->return_fd, &nic->return_fd);
+	return r < 0 ? r : mlx5_nic_watch(nic);
+}
+
+/* -EOPNOTSUPP: a way that this libmlx5 has not, or that there is not. */
+static int choose_objects(struct mlx5_nic *nic, const char *objects)
+{
+	bool library = !objects || strcmp(objects, "library") == 0;
+
+	if (!library && strcmp(objects, "ioctl") != 0)
+		return -EOPNOTSUPP;
+	if (mlx5_library_find(&nic->library_functions))
+		nic->library = library ? &nic->library_functions : NULL;
+	else if (objects && library)
+		return -EOPNOTSUPP;
+	return 0;
 }
 
 static int nic_init(struct mlx5_nic *nic, struct ibv_device *device, uint8_t port,
-		    const char *trace)
+		    const struct nic_mlx5_attr *attr)
 {
 	struct nic_info info;
 	int r;
 
-	if (nic->base.event_fd < 0 || nic->more_fd < 0)
+	if (nic->base.event_fd < 0 || nic->more_fd < 0 || nic->return_fd < 0)
 		return -EMFILE;
-	if (trace) {
-		nic->trace = fopen(trace, "ae");
+	r = choose_objects(nic, attr->objects);
+	if (r < 0)
+		return r;
+	nic->gpu_poll_usec = attr->gpu_poll_usec ? attr->gpu_poll_usec : DEFAULT_GPU_POLL_USEC;
+	nic->spin_usec = attr->spin_usec;
+	if (attr->trace) {
+		nic->trace = fopen(attr->trace, "ae");
 		if (!nic->trace)
 			return -errno;
 	}
@@ -151,14 +190,15 @@ static int nic_init(struct mlx5_nic *nic, struct ibv_device *device, uint8_t por
 	if (r == 0)
 		r = mlx5_port_init(nic, port);
 	if (r == 0)
-		r = watch_device(nic);
+		r = watch_all(nic);
 	if (r < 0)
 		return r;
 	set_pci(nic);
 	return mlx5_query(&nic->base, &info);
 }
 
-static int nic_new(struct ibv_device *device, uint8_t port, const struct nic_mlx5_attr *attr,
+/* *n_ports is what the device says, as soon as it says it: also where this port cannot be used. */
+static int nic_new(struct ibv_device *device, uint8_t port, const struct nic_mlx5_attr *attr, uint8_t *n_ports,
 		   struct mlx5_nic **ret_nic)
 {
 	struct mlx5_nic *nic = nic_alloc();
@@ -166,7 +206,9 @@ static int nic_new(struct ibv_device *device, uint8_t port, const struct nic_mlx
 
 	if (!nic)
 		return -ENOMEM;
-	r = nic_init(nic, device, port, attr->trace);
+	r = nic_init(nic, device, port, attr);
+	if (nic->caps.num_ports)
+		*n_ports = nic->caps.num_ports;
 	if (r < 0) {
 		mlx5_close(&nic->base);
 		return r;
@@ -208,14 +250,13 @@ static int probe_device(struct ibv_device *device, const struct nic_mlx5_attr *a
 	int r = 0;
 
 	for (uint8_t port = 1; port <= n_ports; port++) {
-		r = nic_new(device, port, attr, &nic);
+		r = nic_new(device, port, attr, &n_ports, &nic);
 		if (r == -ENOMEM)
 			return r;
 		if (r < 0) {
 			tell_unusable(report, ibv_get_device_name(device), r);
 			continue;
 		}
-		n_ports = nic->caps.num_ports;
 		list_add_tail(nics, &nic->base.link);
 	}
 	return 0;

@@ -91,43 +91,61 @@ int mlx5_gid_choose(const struct ibv_gid_entry *entries, size_t n, uint8_t port,
 	return best < 0 ? -ENOENT : best;
 }
 
-static int query_mac(struct mlx5_nic *nic)
+static int query_mac(struct mlx5_nic *nic, struct mlx5_port *port)
 {
 	uint8_t out[PRM_QUERY_ROCE_ADDRESS_OUT_BYTES];
 	struct mlx5_cmd cmd;
 	int r;
 
-	mlx5_cmd_query_roce_address(&cmd, nic->port.gid_index);
+	mlx5_cmd_query_roce_address(&cmd, port->gid_index);
 	r = mlx5_exec_general(nic, &cmd, out);
 	if (r < 0)
 		return r;
-	prm_get_bytes(out, PRM_QUERY_ROCE_ADDRESS_OUT_ADDR + PRM_ROCE_ADDR_MAC, nic->port.mac);
+	prm_get_bytes(out, PRM_QUERY_ROCE_ADDRESS_OUT_ADDR + PRM_ROCE_ADDR_MAC, port->mac);
 	return 0;
 }
 
-int mlx5_port_init(struct mlx5_nic *nic, uint8_t number)
+/* All or nothing of *port. */
+static int query_addresses(struct mlx5_nic *nic, struct mlx5_port *port)
 {
-	bool roce = nic->caps.link == NIC_LINK_ETHERNET;
+	bool roce = port->link == NIC_LINK_ETHERNET;
+	struct mlx5_port found = *port;
 	struct ibv_gid_entry *entries;
 	ssize_t n;
 	int i;
 
-	nic->port.link = nic->caps.link;
-	nic->port.number = number;
-	nic->port.mtu_log2 = LOG2_MTU_256; /* what every port has; one without a network interface tells none */
 	entries = calloc(MAX_GIDS, sizeof(*entries));
 	if (!entries)
 		return -ENOMEM;
 	n = ibv_query_gid_table(nic->ibv, entries, MAX_GIDS, 0);
-	i = n < 0 ? (int)n : mlx5_gid_choose(entries, (size_t)n, number, roce);
+	i = n < 0 ? (int)n : mlx5_gid_choose(entries, (size_t)n, port->number, roce);
 	if (i >= 0) {
-		memcpy(nic->port.gid, entries[i].gid.raw, sizeof(nic->port.gid));
-		nic->port.gid_index = (uint8_t)entries[i].gid_index;
+		memcpy(found.gid, entries[i].gid.raw, sizeof(found.gid));
+		found.gid_index = (uint8_t)entries[i].gid_index;
 	}
 	free(entries);
-	if (i < 0)
-		return i;
-	return roce ? query_mac(nic) : 0;
+	if (i >= 0)
+		i = roce ? query_mac(nic, &found) : 0;
+	if (i == 0)
+		*port = found;
+	return i;
+}
+
+int mlx5_port_init(struct mlx5_nic *nic, uint8_t number)
+{
+	nic->port.link = nic->caps.link;
+	nic->port.number = number;
+	nic->port.mtu_log2 = LOG2_MTU_256; /* what every port has; one without a network interface tells none */
+	return query_addresses(nic, &nic->port);
+}
+
+void mlx5_port_readdress(struct mlx5_nic *nic)
+{
+	struct nic_info info;
+
+	/* What cannot be told stays as it is; the question is asked again by the next event. */
+	if (query_addresses(nic, &nic->port) == 0)
+		mlx5_query(&nic->base, &info);
 }
 
 /* ---- state and rate ---------------------------------------------------------------------------------------------- */
@@ -179,6 +197,7 @@ int mlx5_query(struct nic *base, struct nic_info *ret_info)
 		.port = nic->port.number,
 		.link = nic->port.link,
 		.accepted_kinds = {NIC_MEM_DMABUF, NIC_MEM_MEMFD},
+		.doorbell_cpu = MLX5_HAS_BELL,
 		.doorbell_uar_mmap = true,
 	};
 	struct ibv_port_attr attr = {0};

@@ -46,6 +46,8 @@ int mlx5_qp_to_state(struct mlx5_ctx *ctx, struct mlx5_qp *qp, enum prm_opcode o
 	if (r < 0)
 		return r;
 	qp->state = state;
+	if (state == NIC_QPS_RST && ctx->bell_page)
+		bell_page_reset(ctx->bell_page, qp->desc->qpn);
 	/* ERR that was asked for is no news; after RST there may be some again. */
 	qp->event_told = state == NIC_QPS_ERR;
 	return 0;
@@ -265,6 +267,41 @@ static void find_error(struct mlx5_ctx *ctx, struct mlx5_qp *qp)
 		syndrome = other ? other : syndrome;
 	}
 	mlx5_qp_tell_error(qp, syndrome);
+}
+
+/* A ring's whole length is looked at; returns what undoes it. */
+static uint32_t rewind_cq(struct mlx5_cq *cq)
+{
+	const struct nic_cq *desc = cq_desc(cq);
+	uint32_t seen_ci = cq->seen_ci;
+
+	/* bounded: nic_layout_init() or a record's decoder made the layout. */
+	cq->seen_ci -= desc->flags & NIC_CQ_COLLAPSED ? 1 : 1u << desc->log2_entries;
+	return seen_ci;
+}
+
+int mlx5_qp_learn_state(struct mlx5_ctx *ctx, struct mlx5_qp *qp)
+{
+	uint32_t send_ci = rewind_cq(qp->send_cq), recv_ci = 0;
+	uint8_t out[PRM_QUERY_QP_OUT_BYTES];
+	struct nic_qp_info info;
+	struct mlx5_cmd cmd;
+	int r;
+
+	if (qp->recv_cq != qp->send_cq)
+		recv_ci = rewind_cq(qp->recv_cq);
+	mlx5_cmd_query_qp(&cmd, qp->desc->qpn);
+	r = mlx5_exec_query(ctx, qp->obj, &cmd, out);
+	if (r == 0) {
+		mlx5_qp_info_init(&info, out);
+		qp->state = info.state;
+	}
+	if (qp->state == NIC_QPS_ERR && !qp->first_error)
+		find_error(ctx, qp);
+	if (qp->recv_cq != qp->send_cq)
+		qp->recv_cq->seen_ci = recv_ci;
+	qp->send_cq->seen_ci = send_ci;
+	return r;
 }
 
 int mlx5_qp_query(struct nic_ctx *base, uint32_t qpn, struct nic_qp_info *ret_info)

@@ -25,13 +25,26 @@
 
 /* ---- CQs --------------------------------------------------------------------------------------------------------- */
 
+int mlx5_cq_enter(struct mlx5_queues *queues, uint32_t i)
+{
+	struct mlx5_ctx *ctx = queues->ctx;
+	struct mlx5_cq *cq = &queues->cqs[i];
+	int r;
+
+	cq->queues = queues;
+	list_init(&cq->news_link);
+	cq->cqn = queues->base.layout.cqs[i].cqn;
+	r = hash_add(&ctx->cqs, cq->cqn, cq);
+	return r < 0 ? r : mlx5_events_subscribe_cq(ctx, cq);
+}
+
 static int create_cq(struct mlx5_queues *queues, uint32_t i)
 {
 	struct mlx5_ctx *ctx = queues->ctx;
 	struct nic_cq *desc = &queues->base.layout.cqs[i];
 	struct mlx5_cq *cq = &queues->cqs[i];
 	const struct mlx5_cq_args args = {.cq = desc,
-					  .umem_id = queues->umem->umem_id,
+					  .umem_id = queues->umem->number,
 					  .uar_page = ctx->uar->page_id,
 					  .eqn = ctx->eqn};
 	uint8_t out[PRM_CREATE_CQ_OUT_BYTES];
@@ -42,12 +55,8 @@ static int create_cq(struct mlx5_queues *queues, uint32_t i)
 	r = mlx5_exec_create(ctx, &cmd, out, &cq->obj);
 	if (r < 0)
 		return r;
-	cq->queues = queues;
-	list_init(&cq->news_link);
-	cq->cqn = (uint32_t)prm_get(out, PRM_CREATE_CQ_OUT_CQN);
-	desc->cqn = cq->cqn;
-	r = hash_add(&ctx->cqs, cq->cqn, cq);
-	return r < 0 ? r : mlx5_events_subscribe_cq(ctx, cq);
+	desc->cqn = (uint32_t)prm_get(out, PRM_CREATE_CQ_OUT_CQN);
+	return mlx5_cq_enter(queues, i);
 }
 
 static void destroy_cq(struct mlx5_queues *queues, struct mlx5_cq *cq)
@@ -57,7 +66,7 @@ static void destroy_cq(struct mlx5_queues *queues, struct mlx5_cq *cq)
 	if (hash_get(&queues->ctx->cqs, cq->cqn) == cq)
 		hash_remove(&queues->ctx->cqs, cq->cqn);
 	list_del(&cq->news_link);
-	mlx5_note_destroyed(queues->ctx, mlx5dv_devx_obj_destroy(cq->obj));
+	mlx5_note_destroyed(queues->ctx, mlx5_object_destroy(cq->obj));
 	cq->obj = NULL;
 }
 
@@ -92,7 +101,7 @@ static int send_create_qp(struct mlx5_queues *queues, struct mlx5_qp *qp, uint32
 	const struct mlx5_qp_args args = {
 		.qp = qp->desc,
 		.caps = &ctx->nic->caps,
-		.umem_id = queues->umem->umem_id,
+		.umem_id = queues->umem->number,
 		.pdn = ctx->pdn,
 		.uar_page = ctx->uar->page_id,
 		.user_index = i,
@@ -115,9 +124,33 @@ static void count_foreign(struct mlx5_queues *queues, struct mlx5_qp *qp, uint32
 	qp->recv_cq->n_foreign_qps += qp->recv_cq->queues != queues ? one : 0;
 }
 
-static int create_qp(struct mlx5_queues *queues, uint32_t i)
+int mlx5_qp_enter(struct mlx5_queues *queues, uint32_t i)
 {
 	struct mlx5_ctx *ctx = queues->ctx;
+	struct mlx5_qp *qp = &queues->qps[i];
+	int r;
+
+	qp->queues = queues;
+	count_foreign(queues, qp, 1);
+	r = hash_add(&ctx->qps, qp->desc->qpn, qp);
+	return r < 0 ? r : mlx5_events_subscribe_qp(ctx, qp);
+}
+
+/* In doorbell mode cpu. Every batch there is mapped: see check_request. */
+static int hear_doorbells(struct mlx5_queues *queues, struct mlx5_qp *qp)
+{
+	struct bell_page *page = queues->ctx->bell_page;
+	struct shmd_dbrec *dbrec;
+
+	if (!page)
+		return 0;
+	dbrec = (struct shmd_dbrec *)(void *)(queues->map + qp->desc->dbrec_offset);
+	return bell_page_add(page, qp->desc->qpn, (const uint32_t *)&dbrec->snd,
+			     qp->desc->flags & NIC_QP_GPU_DRIVEN);
+}
+
+static int create_qp(struct mlx5_queues *queues, uint32_t i)
+{
 	struct nic_qp *desc = &queues->base.layout.qps[i];
 	struct mlx5_qp *qp = &queues->qps[i];
 	uint32_t psn;
@@ -136,12 +169,10 @@ static int create_qp(struct mlx5_queues *queues, uint32_t i)
 	r = send_create_qp(queues, qp, i);
 	if (r < 0)
 		return r;
-	qp->queues = queues;
-	count_foreign(queues, qp, 1);
+	set_addr(queues->ctx->nic, desc, psn);
+	r = mlx5_qp_enter(queues, i);
 	mlx5_qp_tell_error(qp, 0);
-	set_addr(ctx->nic, desc, psn);
-	r = hash_add(&ctx->qps, desc->qpn, qp);
-	return r < 0 ? r : mlx5_events_subscribe_qp(ctx, qp);
+	return r < 0 ? r : hear_doorbells(queues, qp);
 }
 
 static void destroy_qp(struct mlx5_queues *queues, struct mlx5_qp *qp)
@@ -151,7 +182,9 @@ static void destroy_qp(struct mlx5_queues *queues, struct mlx5_qp *qp)
 	if (hash_get(&queues->ctx->qps, qp->desc->qpn) == qp)
 		hash_remove(&queues->ctx->qps, qp->desc->qpn);
 	list_del(&qp->news_link);
-	mlx5_note_destroyed(queues->ctx, mlx5dv_devx_obj_destroy(qp->obj));
+	if (queues->ctx->bell_page)
+		bell_page_remove(queues->ctx->bell_page, qp->desc->qpn);
+	mlx5_note_destroyed(queues->ctx, mlx5_object_destroy(qp->obj));
 	qp->obj = NULL;
 	count_foreign(queues, qp, -1u);
 }
@@ -170,7 +203,7 @@ static struct mlx5_queues *queues_free(struct mlx5_queues *queues)
 	for (uint32_t i = 0; queues->cqs && i < layout->n_cqs; i++)
 		destroy_cq(queues, &queues->cqs[i]);
 	if (queues->umem)
-		mlx5_note_destroyed(queues->ctx, mlx5dv_devx_umem_dereg(queues->umem));
+		mlx5_note_destroyed(queues->ctx, mlx5_object_destroy(queues->umem));
 	if (queues->map)
 		unmap_shared(queues->map, layout->total_bytes);
 	nic_layout_deinit(layout);
@@ -192,6 +225,9 @@ static int check_request(const struct mlx5_ctx *ctx, const struct nic_queue_mem 
 		return -EOPNOTSUPP;
 	if (mem->kind != NIC_MEM_MEMFD && mem->kind != NIC_MEM_DMABUF)
 		return -EINVAL;
+	/* The thread that rings reads dbrecs. */
+	if (mem->kind == NIC_MEM_DMABUF && ctx->bell_page)
+		return -EOPNOTSUPP;
 	if ((mem->offset & QUEUES_PAGE_MASK) || mem->length_bytes < layout->total_bytes)
 		return -EINVAL;
 	for (uint32_t i = 0; i < layout->n_cqs; i++)
@@ -207,23 +243,14 @@ static int check_request(const struct mlx5_ctx *ctx, const struct nic_queue_mem 
 }
 
 /* The layout is copied, since the caller keeps his on failure. */
-static int copy_layout(struct mlx5_queues *queues, const struct nic_layout *layout)
+int mlx5_queues_copy_layout(struct mlx5_queues *queues, const struct nic_layout *layout)
 {
-	struct nic_layout *copy = &queues->base.layout;
+	int r = nic_layout_copy(&queues->base.layout, layout);
 
-	/* bounded: nic_layout_init() made the layout. */
-	copy->cqs = calloc((size_t)layout->n_cqs + 1, sizeof(*copy->cqs));
-	copy->qps = calloc((size_t)layout->n_qps + 1, sizeof(*copy->qps));
+	/* bounded: who made the layout saw to it. */
 	queues->cqs = calloc((size_t)layout->n_cqs + 1, sizeof(*queues->cqs));
 	queues->qps = calloc((size_t)layout->n_qps + 1, sizeof(*queues->qps));
-	if (!copy->cqs || !copy->qps || !queues->cqs || !queues->qps)
-		return -ENOMEM;
-	memcpy(copy->cqs, layout->cqs, layout->n_cqs * sizeof(*copy->cqs));
-	memcpy(copy->qps, layout->qps, layout->n_qps * sizeof(*copy->qps));
-	copy->n_cqs = layout->n_cqs;
-	copy->n_qps = layout->n_qps;
-	copy->total_bytes = layout->total_bytes;
-	return 0;
+	return !queues->cqs || !queues->qps ? -ENOMEM : r;
 }
 
 static int map_memory(struct mlx5_queues *queues, const struct nic_queue_mem *mem)
@@ -253,6 +280,7 @@ static int reg_umem(struct mlx5_queues *queues, const struct nic_queue_mem *mem)
 		.access = IBV_ACCESS_LOCAL_WRITE,
 		.pgsz_bitmap = ~(uint64_t)QUEUES_PAGE_MASK,
 	};
+	int err;
 
 	if (mem->kind == NIC_MEM_DMABUF) {
 		in.comp_mask = MLX5DV_UMEM_MASK_DMABUF;
@@ -260,9 +288,8 @@ static int reg_umem(struct mlx5_queues *queues, const struct nic_queue_mem *mem)
 		/* An offset in the dmabuf, not an address. */
 		in.addr = (void *)(uintptr_t)mem->offset;
 	}
-	errno = 0;
-	queues->umem = mlx5dv_devx_umem_reg_ex(queues->ctx->ibv, &in);
-	return queues->umem ? 0 : mlx5_errno(errno);
+	err = mlx5_umem_reg(queues->ctx->ibv, queues->ctx->nic->library, &in, &queues->umem);
+	return err ? mlx5_errno(err) : 0;
 }
 
 static int queues_make(struct mlx5_queues *queues, const struct nic_queue_mem *mem)
@@ -294,13 +321,16 @@ int mlx5_queues_create(struct nic_ctx *base, const struct nic_queue_mem *mem,
 		return -ENOMEM;
 	queues->base.ctx = base;
 	queues->ctx = ctx;
-	r = copy_layout(queues, layout);
+	queues->mem_kind = mem->kind;
+	queues->mem_offset = mem->offset;
+	list_init(&queues->link);
+	r = mlx5_queues_copy_layout(queues, layout);
 	if (r == 0)
 		r = queues_make(queues, mem);
 	if (r < 0)
 		return r;
 	nic_layout_deinit(layout);
-	ctx->n_queues++;
+	list_add_tail(&ctx->queues, &queues->link);
 	*ret_queues = &take_ptr(queues)->base;
 	return 0;
 }
@@ -308,13 +338,12 @@ int mlx5_queues_create(struct nic_ctx *base, const struct nic_queue_mem *mem,
 int mlx5_queues_destroy(struct nic_queues *base)
 {
 	struct mlx5_queues *queues = container_of(base, struct mlx5_queues, base);
-	struct mlx5_ctx *ctx = queues->ctx;
 
 	for (uint32_t i = 0; i < base->layout.n_cqs; i++)
 		if (queues->cqs[i].n_foreign_qps > 0)
 			return -EBUSY;
+	list_del(&queues->link);
 	queues_free(queues);
-	ctx->n_queues--;
 	return 0;
 }
 

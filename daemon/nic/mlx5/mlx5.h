@@ -8,6 +8,7 @@
 #ifndef SHMEMD_NIC_MLX5_H
 #define SHMEMD_NIC_MLX5_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -15,25 +16,106 @@
 #include <infiniband/mlx5dv.h>
 #include <infiniband/verbs.h>
 
+#include "daemon/nic/mlx5/mlx5-bell.h"
 #include "daemon/nic/mlx5/mlx5-cmd.h"
+#include "daemon/nic/mlx5/mlx5-record.h"
 #include "daemon/nic/nic.h"
 #include "proto/base/hash.h"
 #include "proto/base/list.h"
 
+/* ---- mlx5-object.c: what the kernel keeps for a context ------------------------------------------------------------- */
+
+/* The part of libmlx5 that exports objects: rdma-core 63 and later. */
+struct mlx5_library {
+	int (*obj_export)(struct mlx5dv_devx_obj *obj, void *data);
+	struct mlx5dv_devx_obj *(*obj_import)(struct ibv_context *ibv, void *data);
+	void (*obj_unimport)(struct mlx5dv_devx_obj *obj);
+	int (*umem_export)(struct mlx5dv_devx_umem *umem, void *data);
+	struct mlx5dv_devx_umem *(*umem_import)(struct ibv_context *ibv, void *data);
+	void (*umem_unimport)(struct mlx5dv_devx_umem *umem);
+	uint32_t obj_bytes, umem_bytes; /* of what is exported */
+};
+
+enum mlx5_object_kind {
+	MLX5_OBJECT_DEVX = 1,
+	MLX5_OBJECT_UMEM = 2,
+	MLX5_OBJECT_UAR = 3,
+};
+
+struct mlx5_object {
+	struct ibv_context *ibv; /* borrowed */
+	enum mlx5_object_kind kind;
+	uint32_t number; /* id of a umem, page of a UAR */
+	uint32_t handle; /* the kernel's, where libmlx5 does not keep it */
+	/* libmlx5's way: one of these is owned. Own calls: all are NULL. */
+	const struct mlx5_library *library;
+	struct mlx5dv_devx_obj *obj;
+	struct mlx5dv_devx_umem *umem;
+};
+
+struct mlx5_uar {
+	struct mlx5_object *object; /* owned */
+	uint32_t page_id;
+	uint64_t mmap_off; /* of the command descriptor */
+	uint8_t *base_addr; /* mapped for writing */
+};
+
+/* False: this libmlx5 exports nothing. */
+bool mlx5_library_find(struct mlx5_library *ret_library);
+
+/*
+ * `library` NULL: by own calls. All return 0 or the positive errno of the call; `out` has cmd->out_bytes, and says why a
+ * command failed.
+ */
+int mlx5_object_create(struct ibv_context *ibv, const struct mlx5_library *library, const struct mlx5_cmd *cmd,
+		       void *out, struct mlx5_object **ret_object);
+int mlx5_object_modify(struct mlx5_object *object, const struct mlx5_cmd *cmd, void *out);
+int mlx5_object_query(struct mlx5_object *object, const struct mlx5_cmd *cmd, void *out);
+int mlx5_object_subscribe(struct mlx5_object *object, struct mlx5dv_devx_event_channel *channel,
+			  uint16_t *types, uint16_t bytes, uint64_t cookie);
+int mlx5_umem_reg(struct ibv_context *ibv, const struct mlx5_library *library, struct mlx5dv_devx_umem_in *in,
+		  struct mlx5_object **ret_umem);
+/* A page that is nobody else's. */
+int mlx5_uar_alloc(struct ibv_context *ibv, struct mlx5_uar **ret_uar);
+void mlx5_uar_free(struct mlx5_uar *uar);
+/* The struct is gone also where the kernel refused. */
+int mlx5_object_destroy(struct mlx5_object *object);
+
+/* What another process with the command descriptor needs. */
+int mlx5_object_export(const struct mlx5_object *object, struct mlx5_object_record *ret_record);
+/* EOPNOTSUPP: of a libmlx5 that is not this one. ENOENT: a umem or page that is not there; a command tells of others. */
+int mlx5_object_import(struct ibv_context *ibv, const struct mlx5_library *library, enum mlx5_object_kind kind,
+		       const struct mlx5_object_record *record, struct mlx5_object **ret_object);
+int mlx5_uar_import(struct ibv_context *ibv, const struct mlx5_object_record *record, uint64_t mmap_off,
+		    struct mlx5_uar **ret_uar);
+/* Forget, and leave what the kernel has. */
+void mlx5_object_unimport(struct mlx5_object *object);
+void mlx5_uar_unimport(struct mlx5_uar *uar);
+
+/* ---- the backend's objects -------------------------------------------------------------------------------------------- */
+
 struct mlx5_nic {
 	struct nic base; /* event_fd is an epoll set: the NIC's own events, those of each context, and more_fd */
 	int more_fd; /* owned eventfd: contexts have news that were read and not yet told */
+	int return_fd; /* owned timerfd: runs while the NIC is lost */
 	struct ibv_context *ibv; /* owned; for questions only, no session's objects */
+	struct ibv_context *former_ibv; /* owned; of the life before, or NULL */
+	struct mlx5_library library_functions;
+	const struct mlx5_library *library; /* those, or NULL: objects are made by own calls */
 	struct mlx5_caps caps;
 	struct mlx5_port port;
 	char pci[16];
 	struct list ctxs;
 	FILE *trace; /* owned, or NULL */
+	uint32_t gpu_poll_usec, spin_usec;
+	pthread_mutex_t bell_lock; /* of the pointer only */
+	struct bell *bell; /* owned; NULL until a context wants doorbell mode cpu */
 	bool lost;
+	uint32_t life; /* counts returns; contexts belong to one */
 };
 
 struct mlx5_cq {
-	struct mlx5dv_devx_obj *obj; /* owned */
+	struct mlx5_object *obj; /* owned */
 	struct mlx5_queues *queues;
 	uint32_t cqn;
 	uint32_t n_foreign_qps; /* of other batches */
@@ -45,7 +127,7 @@ struct mlx5_cq {
 };
 
 struct mlx5_qp {
-	struct mlx5dv_devx_obj *obj; /* owned */
+	struct mlx5_object *obj; /* owned */
 	struct mlx5_queues *queues;
 	struct nic_qp *desc;
 	struct mlx5_cq *send_cq;
@@ -56,11 +138,20 @@ struct mlx5_qp {
 	struct list news_link; /* mlx5_ctx.failed_qps: not yet told */
 };
 
+struct mlx5_mr {
+	struct nic_mr base;
+	struct ibv_mr *ibv; /* owned */
+	struct list link; /* mlx5_ctx.mrs */
+};
+
 struct mlx5_queues {
 	struct nic_queues base;
 	struct mlx5_ctx *ctx;
+	struct list link; /* mlx5_ctx.queues, when it is complete */
+	enum nic_mem_kind mem_kind;
+	uint64_t mem_offset;
 	uint8_t *map; /* owned; NULL for a dmabuf, which the CPU does not reach */
-	struct mlx5dv_devx_umem *umem; /* owned */
+	struct mlx5_object *umem; /* owned */
 	struct mlx5_cq *cqs;
 	struct mlx5_qp *qps;
 };
@@ -68,10 +159,12 @@ struct mlx5_queues {
 struct mlx5_ctx {
 	struct nic_ctx base;
 	struct mlx5_nic *nic;
+	uint32_t life; /* of the NIC, when it was made */
 	struct ibv_context *ibv; /* owned, as all below */
 	struct ibv_pd *pd;
-	struct mlx5dv_devx_uar *uar; /* a page of its own: nobody else's doorbell rings these queues */
-	struct mlx5dv_devx_obj *counter_set;
+	struct mlx5_uar *uar; /* a page of its own: nobody else's doorbell rings these queues */
+	struct bell_page *bell_page; /* owned; in doorbell mode cpu */
+	struct mlx5_object *counter_set;
 	struct mlx5dv_devx_event_channel *events;
 	uint32_t pdn;
 	uint32_t eqn;
@@ -80,8 +173,8 @@ struct mlx5_ctx {
 	struct hash cqs;
 	struct list failed_qps; /* news that were read and not yet told */
 	struct list failed_cqs;
-	unsigned int n_mrs;
-	unsigned int n_queues;
+	struct list mrs; /* in the order of their making, as records have them */
+	struct list queues;
 	bool meddled; /* what libmlx5 keeps of an object is lost: there is nothing more for this one */
 	struct list link; /* mlx5_nic.ctxs */
 };
@@ -100,15 +193,15 @@ static inline struct mlx5_ctx *mlx5_ctx(struct nic_ctx *ctx)
 
 /* `out` has cmd->out_bytes. All return a negative errno of nic.h. */
 int mlx5_exec_create(struct mlx5_ctx *ctx, const struct mlx5_cmd *cmd, void *out,
-		     struct mlx5dv_devx_obj **ret_obj);
-int mlx5_exec_modify(struct mlx5_ctx *ctx, struct mlx5dv_devx_obj *obj, const struct mlx5_cmd *cmd);
-int mlx5_exec_query(struct mlx5_ctx *ctx, struct mlx5dv_devx_obj *obj, const struct mlx5_cmd *cmd, void *out);
+		     struct mlx5_object **ret_obj);
+int mlx5_exec_modify(struct mlx5_ctx *ctx, struct mlx5_object *obj, const struct mlx5_cmd *cmd);
+int mlx5_exec_query(struct mlx5_ctx *ctx, struct mlx5_object *obj, const struct mlx5_cmd *cmd, void *out);
 int mlx5_exec_general(struct mlx5_nic *nic, const struct mlx5_cmd *cmd, void *out);
 /* errno of a call that is no firmware command. */
 int mlx5_errno(int err);
 /*
  * What destroying an object gave. It fails where the NIC is gone, and where the client was there first by the command
- * descriptor, or made something that uses it. libmlx5 then keeps its part for ever, so this client gets nothing new.
+ * descriptor, or made something that uses it. libmlx5 keeps its part of MRs for ever then, so this client gets nothing new.
  */
 void mlx5_note_destroyed(struct mlx5_ctx *ctx, int err);
 
@@ -120,11 +213,21 @@ void mlx5_note_destroyed(struct mlx5_ctx *ctx, int err);
  */
 int mlx5_open(struct ibv_device *device, struct ibv_context **ret_ibv);
 
+/* ---- mlx5-nic.c, mlx5-return.c ----------------------------------------------------------------------------------------- */
+
+/* Of nic->ibv: its asynchronous events are read from now on. */
+int mlx5_nic_watch(struct mlx5_nic *nic);
+void mlx5_return_wait(struct mlx5_nic *nic, bool on);
+/* When the timer runs: 0 and an event, or -EAGAIN as long as the NIC is not there. */
+int mlx5_return_look(struct mlx5_nic *nic, struct nic_event *ret_event);
+
 /* ---- mlx5-port.c ---------------------------------------------------------------------------------------------------- */
 
 int mlx5_caps_query(struct mlx5_nic *nic);
 /* What of the port stays: link, GID, MAC. */
 int mlx5_port_init(struct mlx5_nic *nic, uint8_t number);
+/* The port's addresses have changed: new QPs have the best one of now. Without any the last one stays. */
+void mlx5_port_readdress(struct mlx5_nic *nic);
 int mlx5_query(struct nic *nic, struct nic_info *ret_info);
 /* Index of the entry that peers reach best; -ENOENT when a RoCE port has none of version 2. */
 int mlx5_gid_choose(const struct ibv_gid_entry *entries, size_t n, uint8_t port, bool roce);
@@ -142,11 +245,21 @@ int mlx5_events_subscribe_cq(struct mlx5_ctx *ctx, struct mlx5_cq *cq);
 void mlx5_events_read(struct mlx5_ctx *ctx);
 /* After a QP's reset: errors of its former life are read and forgotten. */
 void mlx5_events_settle(struct mlx5_ctx *ctx, struct mlx5_qp *qp);
+/* A QP that was found in ERR: told, if nobody did before. */
+void mlx5_events_qp_failed(struct mlx5_ctx *ctx, struct mlx5_qp *qp);
 int mlx5_next_event(struct nic *nic, struct nic_event *ret_event);
 
 /* ---- the operations of nic.h ------------------------------------------------------------------------------------------- */
 
 int mlx5_ctx_open(struct nic *nic, const struct nic_ctx_attr *attr, struct nic_ctx **ret_ctx);
+/* Empty, for mlx5_ctx_open() and mlx5_ctx_import(). */
+struct mlx5_ctx *mlx5_ctx_alloc(struct mlx5_nic *nic, const struct nic_ctx_attr *attr);
+int mlx5_ctx_open_events(struct mlx5_ctx *ctx);
+void mlx5_ctx_make_doorbell(struct mlx5_ctx *ctx);
+/* mlx5-adopt.c */
+int mlx5_ctx_export(struct nic_ctx *ctx, void **ret_record, size_t *ret_bytes);
+int mlx5_ctx_import(struct nic *nic, const struct nic_import_attr *attr, struct nic_imported *ret_imported);
+struct nic_ctx *mlx5_ctx_unimport(struct nic_ctx *ctx);
 struct nic_ctx *mlx5_ctx_close(struct nic_ctx *ctx);
 int mlx5_ctx_counters(struct nic_ctx *ctx, struct nic_counters *ret_counters);
 void mlx5_ctx_quiesce(struct nic_ctx *ctx, uint64_t timeout_nsec);
@@ -159,12 +272,18 @@ int mlx5_map_memfd(int fd, uint64_t offset, uint64_t bytes, bool writable, uint8
 int mlx5_queues_create(struct nic_ctx *ctx, const struct nic_queue_mem *mem, struct nic_layout *layout,
 		       struct nic_queues **ret_queues);
 int mlx5_queues_destroy(struct nic_queues *queues);
+/* Of an imported batch: an object that is there already gets its place among those of the context. */
+int mlx5_cq_enter(struct mlx5_queues *queues, uint32_t i);
+int mlx5_qp_enter(struct mlx5_queues *queues, uint32_t i);
+int mlx5_queues_copy_layout(struct mlx5_queues *queues, const struct nic_layout *layout);
 int mlx5_queues_read(struct nic_queues *queues, uint64_t offset, void *buf, size_t bytes);
 
 int mlx5_connect(struct nic_ctx *ctx, unsigned int n, const struct nic_peer *peers,
 		 const struct nic_qp_params *params, unsigned int *ret_n_done);
 int mlx5_qp_modify(struct nic_ctx *ctx, uint32_t qpn, enum nic_qp_state state);
 int mlx5_qp_query(struct nic_ctx *ctx, uint32_t qpn, struct nic_qp_info *ret_info);
+/* Of an imported QP: its state, and why it is in ERR as far as its CQs still have it. */
+int mlx5_qp_learn_state(struct mlx5_ctx *ctx, struct mlx5_qp *qp);
 int mlx5_qp_to_state(struct mlx5_ctx *ctx, struct mlx5_qp *qp, enum prm_opcode opcode, enum nic_qp_state state);
 /* Syndrome of the error CQE at this index and whose it is; 0: it is none. */
 uint32_t mlx5_cq_error_at(const struct mlx5_cq *cq, uint64_t index, uint32_t *ret_qpn);

@@ -83,6 +83,22 @@ static int soft_counters(struct nic *base, struct nic_counters *ret_counters)
 	return 0;
 }
 
+/* Its NICs are in this process, so none of it outlives the process. */
+static int soft_ctx_export(struct nic_ctx *ctx, void **ret_record, size_t *ret_bytes)
+{
+	return -EOPNOTSUPP;
+}
+
+static int soft_ctx_import(struct nic *nic, const struct nic_import_attr *attr, struct nic_imported *ret_imported)
+{
+	return -EOPNOTSUPP;
+}
+
+static struct nic_ctx *soft_ctx_unimport(struct nic_ctx *ctx)
+{
+	return NULL;
+}
+
 static const struct nic_ops soft_ops = {
 	.close = soft_close,
 	.query = soft_query,
@@ -101,6 +117,9 @@ static const struct nic_ops soft_ops = {
 	.queues_read = soft_queues_read,
 	.ctx_counters = soft_ctx_counters,
 	.ctx_quiesce = soft_ctx_quiesce,
+	.ctx_export = soft_ctx_export,
+	.ctx_import = soft_ctx_import,
+	.ctx_unimport = soft_ctx_unimport,
 };
 
 /* All contexts are gone. Also right for a half-made NIC. */

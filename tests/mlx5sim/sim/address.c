@@ -46,7 +46,7 @@ int address_of_peer(struct call *call, const struct ib_uverbs_qp_dest *dest, uin
 	if (dest->port_num != 1)
 		return call_refuse(call, -EINVAL, "port %u", dest->port_num);
 	if (dest->is_global) {
-		if (dest->sgid_index >= call->nic->n_gids)
+		if (dest->sgid_index >= nic_n_gids(call->nic))
 			return call_refuse(call, -EINVAL, "GID index %u", dest->sgid_index);
 		memcpy(ret_gid, dest->dgid, 16);
 		return 0;
@@ -74,7 +74,7 @@ static struct nic *nic_of_av(const struct nic *from, const struct shmd_wqe_av_se
 	}
 	to = sim_nic_of_gid(sim, av->rgid);
 	if (!to || memcmp(av->rmac, to->mac, sizeof(to->mac)) ||
-	    AV_SGID_INDEX(word) >= from->n_gids)
+	    AV_SGID_INDEX(word) >= nic_n_gids(from))
 		return NULL;
 	return to;
 }
@@ -151,7 +151,7 @@ int address_ud_path(struct nic *from, const struct shmd_wqe_av_seg *av, uint32_t
 	ret_path->sl = from->sim->ethernet ? av->stat_rate_sl >> 1 & 7 : av->stat_rate_sl & 15;
 	if (!from->sim->ethernet && !(word & AV_HAS_GRH))
 		return 0;
-	if (index >= from->n_gids)
+	if (index >= nic_n_gids(from))
 		return -EHOSTUNREACH;
 	ret_path->has_grh = true;
 	is_udp = from->gid_types[index] == IB_UVERBS_GID_TYPE_ROCE_V2;
@@ -214,7 +214,7 @@ static int check_ah(struct call *call, const struct ib_uverbs_create_ah *cmd, st
 		return call_refuse(call, -EINVAL, "port %u", attr->port_num);
 	if (call->ufile->sim->ethernet && !attr->is_global)
 		return call_refuse(call, -EINVAL, "RoCE needs a GID");
-	if (attr->grh.sgid_index >= call->nic->n_gids)
+	if (attr->grh.sgid_index >= nic_n_gids(call->nic))
 		return call_refuse(call, -EINVAL, "GID index %u", attr->grh.sgid_index);
 	if (attr->grh.dgid[0] == 0xff)
 		return call_refuse(call, -EOPNOTSUPP, "there is no multicast");

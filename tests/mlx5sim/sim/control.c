@@ -46,20 +46,37 @@ static void nic_return(struct nic *nic)
 	sim_tree_list(nic, true);
 }
 
-static void port_set(struct nic *nic, bool up)
+/* Under sim->lock. */
+static void tell_port(struct nic *nic, uint32_t type)
 {
-	struct ib_uverbs_async_event_desc event = {
-		.element = 1, .event_type = up ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR};
+	const struct ib_uverbs_async_event_desc event = {.element = 1, .event_type = type};
 	struct ufile *ufile;
 
-	sim_log(nic->sim, "mlx5_%d: port is %s", nic->index, up ? "up" : "down");
-	sim_lock(nic->sim);
-	__atomic_store_n(&nic->port_down, !up, __ATOMIC_RELAXED);
-	event_send_port(nic, up);
 	list_for_each_entry (ufile, &nic->ufiles, nic_link) {
 		if (ufile->async)
 			channel_send(ufile->async, &event, sizeof(event));
 	}
+}
+
+/* The interface of a RoCE port loses its IPv4 address, which is the end of the table, or has it again. */
+static void gid_set(struct nic *nic, bool there)
+{
+	if (!nic->sim->ethernet)
+		return;
+	sim_log(nic->sim, "mlx5_%d: IPv4 GIDs %s", nic->index, there ? "come" : "go");
+	sim_lock(nic->sim);
+	__atomic_store_n(&nic->n_gids, there ? SIM_GIDS_MAX : SIM_GIDS_MAX - 2, __ATOMIC_RELAXED);
+	tell_port(nic, IBV_EVENT_GID_CHANGE);
+	sim_unlock(nic->sim);
+}
+
+static void port_set(struct nic *nic, bool up)
+{
+	sim_log(nic->sim, "mlx5_%d: port is %s", nic->index, up ? "up" : "down");
+	sim_lock(nic->sim);
+	__atomic_store_n(&nic->port_down, !up, __ATOMIC_RELAXED);
+	event_send_port(nic, up);
+	tell_port(nic, up ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR);
 	sim_unlock(nic->sim);
 	sim_tree_port(nic);
 }
@@ -71,6 +88,8 @@ static const char *const names[] = {
 	[HAPPEN_PORT_UP] = "port-up",
 	[HAPPEN_MTU_GONE] = "mtu-gone",
 	[HAPPEN_MTU_BACK] = "mtu-back",
+	[HAPPEN_GID_GONE] = "gid-gone",
+	[HAPPEN_GID_BACK] = "gid-back",
 };
 
 static void happen(struct nic *nic, enum happening what)
@@ -93,6 +112,10 @@ static void happen(struct nic *nic, enum happening what)
 	case HAPPEN_MTU_BACK:
 		__atomic_store_n(&nic->mtu_gone, what == HAPPEN_MTU_GONE, __ATOMIC_RELAXED);
 		break;
+	case HAPPEN_GID_GONE:
+	case HAPPEN_GID_BACK:
+		gid_set(nic, what == HAPPEN_GID_BACK);
+		break;
 	}
 }
 
@@ -103,7 +126,7 @@ static void obey(struct sim *sim, const char *line)
 	char word[16];
 	int nic;
 
-	for (int what = 0; what <= HAPPEN_MTU_BACK; what++) {
+	for (int what = 0; what <= HAPPEN_GID_BACK; what++) {
 		if (sscanf(line, "%15s %d", word, &nic) != 2 || nic < 0 || nic >= sim->n_nics)
 			break;
 		if (strcmp(word, names[what]) == 0) {

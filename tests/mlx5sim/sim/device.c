@@ -33,7 +33,7 @@ int device_query_port(struct call *call)
 	port->port_cap_flags = ethernet ? IB_UVERBS_PCF_CM_SUP | IB_UVERBS_PCF_IP_BASED_GIDS
 					: IB_UVERBS_PCF_CM_SUP;
 	port->max_msg_sz = 1u << 30;
-	port->gid_tbl_len = call->nic->n_gids;
+	port->gid_tbl_len = nic_n_gids(call->nic);
 	port->pkey_tbl_len = 1;
 	port->lid = call->nic->lid;
 	port->sm_lid = ethernet ? 0 : 1;
@@ -99,7 +99,7 @@ static void fill_gid(const struct nic *nic, unsigned int index, struct ib_uverbs
 int device_query_gid_table(struct call *call)
 {
 	struct ib_uverbs_gid_entry entries[SIM_GIDS_MAX];
-	uint64_t n = call->nic->n_gids;
+	uint64_t n = nic_n_gids(call->nic);
 	int r;
 
 	if (call_u64(call, UVERBS_ATTR_QUERY_GID_TABLE_ENTRY_SIZE) != sizeof(entries[0]) ||
@@ -123,7 +123,7 @@ int device_query_gid_entry(struct call *call)
 	if (call_u64(call, UVERBS_ATTR_QUERY_GID_ENTRY_PORT) != 1 ||
 	    call_u64(call, UVERBS_ATTR_QUERY_GID_ENTRY_FLAGS))
 		return call_refuse(call, -EINVAL, "port or flags");
-	if (index >= call->nic->n_gids)
+	if (index >= nic_n_gids(call->nic))
 		return call_refuse(call, -EINVAL, "GID index %llu", (unsigned long long)index);
 	fill_gid(call->nic, (unsigned int)index, &entry);
 	return call_out(call, UVERBS_ATTR_QUERY_GID_ENTRY_RESP_ENTRY, &entry, sizeof(entry));

@@ -130,7 +130,7 @@ int fw_query_roce_address(struct fw_cmd *cmd)
 
 	if (!nic->sim->ethernet)
 		return fw_fail(cmd, PRM_STATUS_BAD_OP, 0, "not a RoCE port");
-	if (index >= nic->n_gids)
+	if (index >= nic_n_gids(nic))
 		return fw_fail(cmd, PRM_STATUS_BAD_PARAM, PRM_QUERY_ROCE_ADDRESS_IN_INDEX,
 			       "GID index %u", (unsigned int)index);
 	if (cmd->out_bytes < sizeof(out))

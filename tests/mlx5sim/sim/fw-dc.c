@@ -218,7 +218,7 @@ static int check_dct(struct fw_cmd *cmd)
 		return fw_fail(cmd, PRM_STATUS_BAD_PARAM, DCTC(PORT), "port");
 	if (fw_get(cmd, DCTC(PKEY_INDEX)))
 		return fw_fail(cmd, PRM_STATUS_BAD_PARAM, DCTC(PKEY_INDEX), "P_Key index");
-	if (fw_get(cmd, DCTC(MY_ADDR_INDEX)) >= cmd->nic->n_gids)
+	if (fw_get(cmd, DCTC(MY_ADDR_INDEX)) >= nic_n_gids(cmd->nic))
 		return fw_fail(cmd, PRM_STATUS_BAD_PARAM, DCTC(MY_ADDR_INDEX), "GID index %u",
 			       (unsigned int)fw_get(cmd, DCTC(MY_ADDR_INDEX)));
 	if (fw_get(cmd, DCTC(COUNTER_SET_ID)) &&

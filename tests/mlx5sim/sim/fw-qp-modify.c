@@ -224,7 +224,7 @@ static int check_rtr(struct fw_cmd *cmd, const struct fw_qp *qp)
 		return fw_fail(cmd, PRM_STATUS_BAD_PARAM, PATH(PORT), "port");
 	if (qp->type != ENGINE_QP_RC && qp->type != ENGINE_QP_UC)
 		return 0;
-	if (fw_get(cmd, PATH(SRC_ADDR_INDEX)) >= cmd->nic->n_gids)
+	if (fw_get(cmd, PATH(SRC_ADDR_INDEX)) >= nic_n_gids(cmd->nic))
 		return fw_fail(cmd, PRM_STATUS_BAD_PARAM, PATH(SRC_ADDR_INDEX), "GID index %u",
 			       (unsigned int)fw_get(cmd, PATH(SRC_ADDR_INDEX)));
 	return 0;

@@ -42,7 +42,7 @@ static uint64_t op_now(void *owner)
 struct nic *sim_nic_of_gid(struct sim *sim, const uint8_t gid[16])
 {
 	for (int i = 0; i < sim->n_nics; i++) {
-		for (unsigned int g = 0; g < sim->nics[i].n_gids; g++) {
+		for (unsigned int g = 0; g < nic_n_gids(&sim->nics[i]); g++) {
 			if (memcmp(sim->nics[i].gids[g], gid, 16) == 0)
 				return &sim->nics[i];
 		}

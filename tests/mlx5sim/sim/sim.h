@@ -53,7 +53,7 @@ struct nic {
 	struct engine *engine;
 	uint8_t mac[6];
 	uint64_t guid; /* host order */
-	unsigned int n_gids;
+	unsigned int n_gids; /* addresses come and go: read by nic_n_gids() */
 	uint8_t gids[SIM_GIDS_MAX][16];
 	uint8_t gid_types[SIM_GIDS_MAX]; /* enum ib_uverbs_gid_type */
 	uint16_t lid;
@@ -82,6 +82,8 @@ enum happening {
 	HAPPEN_PORT_UP,
 	HAPPEN_MTU_GONE,
 	HAPPEN_MTU_BACK,
+	HAPPEN_GID_GONE,
+	HAPPEN_GID_BACK,
 };
 
 /* To the first device, so long after a device was opened. */
@@ -313,6 +315,10 @@ int cq_new(struct call *call, enum object_type type, struct cq **ret_cq);
 /* Into the engine, with a number of its own and its ring, dbrec and UAR page set. */
 int cq_enter(struct cq *cq, uint32_t flags);
 struct nic *sim_nic_of_gid(struct sim *sim, const uint8_t gid[16]);
+static inline unsigned int nic_n_gids(const struct nic *nic)
+{
+	return __atomic_load_n(&nic->n_gids, __ATOMIC_RELAXED);
+}
 
 /* ---- calls ------------------------------------------------------------------------------------------------------- */
 

@@ -55,7 +55,7 @@ void rig_close(struct rig *rig)
 #if HAVE_MLX5
 void rig_open_mlx5(struct rig *rig, unsigned int n_nics, const char *trace)
 {
-	const struct nic_mlx5_attr attr = {.trace = trace};
+	const struct nic_mlx5_attr attr = {.trace = trace, .objects = getenv("SHMEMD_MLX5_OBJECTS")};
 	struct nic_mlx5_report report;
 	struct nic *nic;
 

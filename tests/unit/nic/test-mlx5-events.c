@@ -392,6 +392,147 @@ TEST(nic_that_is_lost_is_told_and_lets_everything_go)
 	return_nic(2);
 }
 
+/* The NIC is told to be there again by its own daemon. */
+static void expect_return(struct rig *rig)
+{
+	struct nic_event event;
+
+	happen("return 0");
+	expect_event(rig->nic[0], &event);
+	ASSERT_EQ(event.kind, NIC_EVENT_RETURNED);
+	ASSERT_EQ(event.state, NIC_PORT_ACTIVE);
+	ASSERT_ERR(rig->nic[0]->ops->next_event(rig->nic[0], &event), EAGAIN);
+}
+
+static void expect_loss(struct rig *rig)
+{
+	struct nic_event event;
+
+	happen("fatal 0");
+	expect_event(rig->nic[0], &event);
+	ASSERT_EQ(event.kind, NIC_EVENT_LOST);
+}
+
+TEST(nic_that_returns_is_used_again_and_what_was_on_it_stays_lost)
+{
+	struct nic_ctx_attr attr = {.session_id = 9, .health_fd = -1};
+	struct client a, b, again;
+	struct nic_ctx *ctx = NULL;
+	struct nic_event event;
+	struct nic_info info;
+	struct rig rig;
+
+	rig_open_mlx5(&rig, 2, NULL);
+	client_open(&b, rig.nic[1], 2, 3);
+	for (unsigned int i = 0; i < 3; i++) {
+		client_open(&a, rig.nic[0], 1, 1);
+		client_connect(&a, 0, &b, i);
+		expect_loss(&rig);
+		/* Not before it is there. */
+		ASSERT_ERR(rig.nic[0]->ops->ctx_open(rig.nic[0], &attr, &ctx), ENODEV);
+		expect_return(&rig);
+		ASSERT_OK(nic_query(rig.nic[0], &info));
+		ASSERT_EQ(info.state, NIC_PORT_ACTIVE);
+		ASSERT_STREQ(info.name, "mlx5_0");
+		ASSERT_ERR(rig.nic[0]->ops->qp_modify(a.ctx, client_qpn(&a, 0), NIC_QPS_RST), ENODEV);
+		client_open(&again, rig.nic[0], 3, 1);
+		client_connect(&again, 0, &again, 0);
+		client_exercise(&again, &again);
+		client_close(&a);
+		ASSERT_ERR(rig.nic[0]->ops->next_event(rig.nic[0], &event), EAGAIN);
+		client_exercise(&again, &again);
+		client_close(&again);
+	}
+	client_close(&b);
+	rig_close(&rig);
+}
+
+/* Its end is read by nobody before the NIC is back: it must not be taken for the end of the new life. */
+TEST(end_of_a_former_life_is_not_told_of_the_new_one)
+{
+	struct client a[3];
+	struct nic_event event;
+	struct nic_info info;
+	struct rig rig;
+
+	rig_open_mlx5(&rig, 2, NULL);
+	for (unsigned int i = 0; i < 3; i++)
+		client_open(&a[i], rig.nic[0], i + 1, 1);
+	expect_loss(&rig);
+	expect_return(&rig);
+	for (unsigned int i = 0; i < 10; i++)
+		ASSERT_ERR(rig.nic[0]->ops->next_event(rig.nic[0], &event), EAGAIN);
+	ASSERT_OK(nic_query(rig.nic[0], &info));
+	ASSERT_EQ(info.state, NIC_PORT_ACTIVE);
+	expect_silence(rig.nic[0]);
+	for (unsigned int i = 0; i < 3; i++)
+		client_close(&a[i]);
+	rig_close(&rig);
+}
+
+TEST(context_of_a_former_life_cannot_be_imported)
+{
+	struct nic_import_attr attr = {.ctx = {.session_id = 4, .health_fd = -1}};
+	struct nic_imported imported;
+	struct client a;
+	struct rig rig;
+	void *record;
+
+	rig_open_mlx5(&rig, 2, NULL);
+	client_open(&a, rig.nic[0], 1, 1);
+	ASSERT_OK(rig.nic[0]->ops->ctx_export(a.ctx, &record, &attr.record_bytes));
+	attr.record = record;
+	attr.command_fd = a.ctx->doorbell.page_fd;
+	ASSERT_OK(rig.nic[0]->ops->ctx_import(rig.nic[0], &attr, &imported));
+	ASSERT(!rig.nic[0]->ops->ctx_unimport(imported.ctx));
+	nic_imported_deinit(&imported);
+	expect_loss(&rig);
+	ASSERT_ERR(rig.nic[0]->ops->ctx_import(rig.nic[0], &attr, &imported), ENODEV);
+	expect_return(&rig);
+	ASSERT_ERR(rig.nic[0]->ops->ctx_import(rig.nic[0], &attr, &imported), ENODEV);
+	free(record);
+	client_close(&a);
+	rig_close(&rig);
+}
+
+static void expect_gid(struct nic *nic, bool ipv4)
+{
+	uint64_t end = nsec_now() + CLIENT_LIMIT_NSEC;
+	struct nic_event event;
+	struct nic_info info;
+
+	for (;;) {
+		ASSERT_ERR(nic->ops->next_event(nic, &event), EAGAIN);
+		ASSERT_OK(nic_query(nic, &info));
+		if ((info.gid[10] == 0xff) == ipv4)
+			return;
+		ASSERT_LT(nsec_now(), end);
+	}
+}
+
+/* An address that goes and comes: QPs are made with what there is. */
+TEST(new_qps_have_a_gid_that_is_there)
+{
+	struct nic_info info;
+	struct client c;
+	struct rig rig;
+
+	rig_open_mlx5(&rig, 1, NULL);
+	ASSERT_OK(nic_query(rig.nic[0], &info));
+	if (info.link == NIC_LINK_ETHERNET) {
+		for (int i = 0; i < 2; i++) {
+			happen(i ? "gid-back 0" : "gid-gone 0");
+			expect_gid(rig.nic[0], i);
+			client_open(&c, rig.nic[0], 1, 1);
+			ASSERT_EQ(c.queues->layout.qps[0].addr.gid[0], i ? 0 : 0xfe);
+			client_connect(&c, 0, &c, 0);
+			client_exercise(&c, &c);
+			client_close(&c);
+		}
+	}
+	rig_close(&rig);
+}
+
 /* ---- trace ----------------------------------------------------------------------------------------------------------- */
 
 static unsigned int n_lines_with(FILE *file, const char *what)

@@ -297,6 +297,21 @@ static void fake_ctx_quiesce(struct nic_ctx *ctx, uint64_t timeout_nsec)
 		nanosleep(&ts, NULL);
 }
 
+static int fake_ctx_export(struct nic_ctx *ctx, void **ret_record, size_t *ret_bytes)
+{
+	return -EOPNOTSUPP;
+}
+
+static int fake_ctx_import(struct nic *nic, const struct nic_import_attr *attr, struct nic_imported *ret_imported)
+{
+	return -EOPNOTSUPP;
+}
+
+static struct nic_ctx *fake_ctx_unimport(struct nic_ctx *ctx)
+{
+	return NULL;
+}
+
 static const struct nic_ops fake_ops = {
 	.close = fake_close,
 	.query = fake_query,
@@ -315,6 +330,9 @@ static const struct nic_ops fake_ops = {
 	.queues_read = fake_queues_read,
 	.ctx_counters = fake_ctx_counters,
 	.ctx_quiesce = fake_ctx_quiesce,
+	.ctx_export = fake_ctx_export,
+	.ctx_import = fake_ctx_import,
+	.ctx_unimport = fake_ctx_unimport,
 };
 
 void fake_nic_init(struct fake_nic *fake, const char *name)

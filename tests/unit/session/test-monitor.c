@@ -322,6 +322,9 @@ TEST(slow_monitor_loses_the_newest_events_is_told_and_costs_bounded_memory)
 	/* And it is as good as new. */
 	nic_event(&s.lab, NIC_EVENT_LOST, 0);
 	expect_event(&s.monitor, MSG_EVENT_NIC_LOST, &event);
+	nic_event(&s.lab, NIC_EVENT_RETURNED, 0);
+	expect_event(&s.monitor, MSG_EVENT_PORT_STATE, &event);
+	ASSERT(strstr(event.text, " is back, its port is "));
 	expect_silence(&s.monitor);
 	scene_deinit(&s);
 }

@@ -269,6 +269,37 @@ TEST(health_word_keeps_its_first_final_value)
 	lab_deinit(&lab);
 }
 
+TEST(nic_that_is_back_stays_lost_for_those_who_had_it)
+{
+	const struct nic_event lost = {.kind = NIC_EVENT_LOST};
+	const struct nic_event returned = {.kind = NIC_EVENT_RETURNED, .state = NIC_PORT_ACTIVE};
+	struct shmd_health_page *page;
+	struct pair pair, later;
+	struct msg msg;
+	struct lab lab;
+
+	lab_init(&lab, 100);
+	pair_init_hello(&pair, &lab, MSG_ROLE_CLIENT);
+	raw_open_nic(&pair.raw, "fake0");
+	page = mmap(NULL, sizeof(*page), PROT_READ, MAP_SHARED, pair.session->health_fd, 0);
+	ASSERT_NE(page, MAP_FAILED);
+	lab.nics[0].info.state = NIC_PORT_LOST;
+	registry_event(&lab.registry, &lab.registry.nics[0], &lost);
+	ASSERT_OK(raw_recv(&pair.raw, &msg, NULL));
+	lab.nics[0].info.state = NIC_PORT_ACTIVE;
+	registry_event(&lab.registry, &lab.registry.nics[0], &returned);
+	ASSERT_ERR(raw_recv(&pair.raw, &msg, NULL), EAGAIN);
+	ASSERT_EQ(page->nic[0], SHMD_HEALTH_NIC_LOST);
+	ASSERT_EQ(lab.registry.nics[0].info.state, NIC_PORT_ACTIVE);
+	pair_init_hello(&later, &lab, MSG_ROLE_CLIENT);
+	raw_open_nic(&later.raw, "fake0");
+	ASSERT_EQ(later.session->health->nic[0], SHMD_HEALTH_OK);
+	munmap(page, sizeof(*page));
+	pair_deinit(&pair);
+	pair_deinit(&later);
+	lab_deinit(&lab);
+}
+
 /* The client's word for a NIC, as this value arrives. */
 static uint32_t port_event(struct lab *lab, const struct shmd_health_page *page, enum nic_port_state state)
 {
@@ -543,6 +574,7 @@ TEST(what_befalls_a_nic_is_an_event_once_however_many_sessions_it_has)
 		{{.kind = NIC_EVENT_PORT_STATE, .state = NIC_PORT_LOST}, CATALOG_NIC_LOST, "NIC fake0 is gone"},
 		{{.kind = NIC_EVENT_PORT_STATE, .state = NIC_PORT_DOWN}, CATALOG_PORT_DOWN, "the port of NIC fake0 is down"},
 		{{.kind = NIC_EVENT_PORT_STATE, .state = NIC_PORT_ACTIVE}, CATALOG_PORT_UP, "the port of NIC fake0 is up"},
+		{{.kind = NIC_EVENT_RETURNED, .state = NIC_PORT_ACTIVE}, CATALOG_NIC_BACK, "NIC fake0 is back"},
 		{{.kind = NIC_EVENT_QP_ERROR, .number = 1}, CATALOG_NONE, ""},
 	};
 	struct noted noted;

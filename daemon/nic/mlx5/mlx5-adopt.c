@@ -1,0 +1,456 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Contexts that outlive their process: the record of what one holds, and going on with it in another.
+ *
+ * An import asks for every object before it believes the record, and destroys nothing: what fails lets go of what it took,
+ * and the objects stay as they were. CQs are armed before the states of QPs are read, so that an error that comes meanwhile
+ * is told by one of both.
+ *
+ * Any thread that owns the context; an import the control thread, as it enters the NIC's list.
+ */
+#include "daemon/nic/mlx5/mlx5.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <shmd/abi/doorbell.h>
+
+#include "proto/base/assert.h"
+#include "proto/base/cleanup.h"
+#include "proto/base/page.h"
+
+/* ---- export -------------------------------------------------------------------------------------------------------------- */
+
+static unsigned int count(const struct list *list)
+{
+	unsigned int n = 0;
+
+	for (const struct list *at = list->next; at != list; at = at->next)
+		n++;
+	return n;
+}
+
+static int export_object(const struct mlx5_object *object, struct mlx5_object_record *ret_record)
+{
+	int err = mlx5_object_export(object, ret_record);
+
+	return err ? mlx5_errno(err) : 0;
+}
+
+static int export_mrs(const struct mlx5_ctx *ctx, struct mlx5_record *record)
+{
+	struct mlx5_mr *mr;
+
+	record->mrs = calloc((size_t)count(&ctx->mrs) + 1, sizeof(*record->mrs));
+	if (!record->mrs)
+		return -ENOMEM;
+	list_for_each_entry (mr, &ctx->mrs, link)
+		record->mrs[record->n_mrs++] = (struct mlx5_record_mr){
+			.handle = mr->ibv->handle,
+			.lkey = mr->base.lkey,
+			.rkey = mr->base.rkey,
+			.length_bytes = mr->base.length_bytes,
+		};
+	return 0;
+}
+
+static int export_batch(const struct mlx5_queues *queues, struct mlx5_record_batch *batch)
+{
+	const struct nic_layout *layout = &queues->base.layout;
+	int r = nic_layout_copy(&batch->layout, layout);
+
+	batch->kind = queues->mem_kind;
+	batch->mem_offset = queues->mem_offset;
+	/* bounded: who made the layout saw to it. */
+	batch->cqs = calloc((size_t)layout->n_cqs + 1, sizeof(*batch->cqs));
+	batch->qps = calloc((size_t)layout->n_qps + 1, sizeof(*batch->qps));
+	if (!batch->cqs || !batch->qps)
+		return -ENOMEM;
+	if (r == 0)
+		r = export_object(queues->umem, &batch->umem);
+	for (uint32_t i = 0; r == 0 && i < layout->n_cqs; i++)
+		r = export_object(queues->cqs[i].obj, &batch->cqs[i]);
+	for (uint32_t i = 0; r == 0 && i < layout->n_qps; i++)
+		r = export_object(queues->qps[i].obj, &batch->qps[i]);
+	return r;
+}
+
+static int export_batches(const struct mlx5_ctx *ctx, struct mlx5_record *record)
+{
+	struct mlx5_queues *queues;
+	int r = 0;
+
+	record->batches = calloc((size_t)count(&ctx->queues) + 1, sizeof(*record->batches));
+	if (!record->batches)
+		return -ENOMEM;
+	list_for_each_entry (queues, &ctx->queues, link)
+		if (r == 0)
+			r = export_batch(queues, &record->batches[record->n_batches++]);
+	return r;
+}
+
+int mlx5_ctx_export(struct nic_ctx *base, void **ret_record, size_t *ret_bytes)
+{
+	_cleanup_(mlx5_record_deinit) struct mlx5_record record = {0};
+	struct mlx5_ctx *ctx = mlx5_ctx(base);
+	uint8_t *data;
+	size_t bytes;
+	int r;
+
+	/* Its doorbells end with this process. */
+	if (ctx->bell_page)
+		return -EOPNOTSUPP;
+	record.guid = ibv_get_device_guid(ctx->ibv->device);
+	record.port = ctx->nic->port.number;
+	record.meddled = ctx->meddled;
+	record.pd_handle = ctx->pd->handle;
+	record.pdn = ctx->pdn;
+	record.uar_mmap_off = ctx->uar->mmap_off;
+	record.has_counters = ctx->counter_set;
+	r = export_object(ctx->uar->object, &record.uar);
+	if (r == 0 && ctx->counter_set)
+		r = export_object(ctx->counter_set, &record.counters);
+	record.counters.number = ctx->counter_set_id;
+	if (r == 0)
+		r = export_mrs(ctx, &record);
+	if (r == 0)
+		r = export_batches(ctx, &record);
+	if (r == 0)
+		r = mlx5_record_encode(&record, &data, &bytes);
+	if (r < 0)
+		return r;
+	*ret_record = data;
+	*ret_bytes = bytes;
+	return 0;
+}
+
+/* ---- unimport ------------------------------------------------------------------------------------------------------------ */
+
+/* Half-built safe. */
+static void unimport_queues(struct mlx5_queues *queues)
+{
+	struct nic_layout *layout = &queues->base.layout;
+
+	for (uint32_t i = 0; queues->qps && i < layout->n_qps; i++)
+		mlx5_object_unimport(queues->qps[i].obj);
+	for (uint32_t i = 0; queues->cqs && i < layout->n_cqs; i++)
+		mlx5_object_unimport(queues->cqs[i].obj);
+	mlx5_object_unimport(queues->umem);
+	if (queues->map)
+		unmap_shared(queues->map, layout->total_bytes);
+	nic_layout_deinit(layout);
+	list_del(&queues->link);
+	free(queues->cqs);
+	free(queues->qps);
+	free(queues);
+}
+
+struct nic_ctx *mlx5_ctx_unimport(struct nic_ctx *base)
+{
+	struct mlx5_ctx *ctx;
+
+	if (!base)
+		return NULL;
+	ctx = mlx5_ctx(base);
+	while (!list_empty(&ctx->queues))
+		unimport_queues(list_first_entry(&ctx->queues, struct mlx5_queues, link));
+	while (!list_empty(&ctx->mrs)) {
+		struct mlx5_mr *mr = list_first_entry(&ctx->mrs, struct mlx5_mr, link);
+
+		list_del(&mr->link);
+		ibv_unimport_mr(mr->ibv);
+		free(mr);
+	}
+	mlx5_object_unimport(take_ptr(ctx->counter_set));
+	mlx5_uar_unimport(take_ptr(ctx->uar));
+	if (ctx->pd)
+		ibv_unimport_pd(take_ptr(ctx->pd));
+	return mlx5_ctx_close(base);
+}
+
+/* ---- import: the context ---------------------------------------------------------------------------------------------------- */
+
+/* Whatever a question for an object was answered: it is not the one that the record tells of. */
+static int not_there(int r)
+{
+	return r == 0 || r == -ENODEV || r == -ENOMEM ? r : -ENOENT;
+}
+
+static int check_nic(const struct mlx5_nic *nic, const struct nic_import_attr *attr,
+		     const struct mlx5_record *record)
+{
+	struct stat theirs, ours;
+
+	if (fstat(attr->command_fd, &theirs) < 0 || fstat(nic->ibv->cmd_fd, &ours) < 0 || !S_ISCHR(theirs.st_mode))
+		return -EBADF;
+	if (theirs.st_rdev != ours.st_rdev || record->guid != ibv_get_device_guid(nic->ibv->device) ||
+	    record->port != nic->port.number)
+		return -EXDEV;
+	return attr->n_queue_fds && attr->n_queue_fds != record->n_batches ? -EINVAL : 0;
+}
+
+/*
+ * libibverbs takes the descriptor once it has found the device, and closes it also when it fails then. Before that, which is
+ * where the NIC was lost this moment, it does not: then the duplicate is let go of, since nobody can tell.
+ */
+static int import_device(struct mlx5_ctx *ctx, int command_fd)
+{
+	int fd = fcntl(command_fd, F_DUPFD_CLOEXEC, 3);
+
+	if (fd < 0)
+		return -errno;
+	errno = 0;
+	ctx->ibv = ibv_import_device(fd);
+	return ctx->ibv ? 0 : mlx5_errno(errno);
+}
+
+static int import_pd(struct mlx5_ctx *ctx, const struct mlx5_record *record)
+{
+	struct mlx5dv_pd pd = {0};
+	struct mlx5dv_obj obj = {.pd = {.out = &pd}};
+
+	errno = 0;
+	ctx->pd = ibv_import_pd(ctx->ibv, record->pd_handle);
+	if (!ctx->pd)
+		return not_there(mlx5_errno(errno));
+	obj.pd.in = ctx->pd;
+	if (mlx5dv_init_obj(&obj, MLX5DV_OBJ_PD) || pd.pdn != record->pdn)
+		return -ENOENT;
+	ctx->pdn = pd.pdn;
+	return 0;
+}
+
+static int import_object(struct mlx5_ctx *ctx, enum mlx5_object_kind kind, const struct mlx5_object_record *record,
+			 struct mlx5_object **ret_object)
+{
+	struct mlx5_library *library = &ctx->nic->library_functions;
+	int err = mlx5_object_import(ctx->ibv, library->obj_import ? library : NULL, kind, record, ret_object);
+
+	return err == EOPNOTSUPP ? -EOPNOTSUPP : not_there(err ? mlx5_errno(err) : 0);
+}
+
+static int import_uar(struct mlx5_ctx *ctx, const struct mlx5_record *record)
+{
+	int err = mlx5_uar_import(ctx->ibv, &record->uar, record->uar_mmap_off, &ctx->uar);
+
+	return err == EOPNOTSUPP ? -EOPNOTSUPP : not_there(err ? mlx5_errno(err) : 0);
+}
+
+static int import_counters(struct mlx5_ctx *ctx, const struct mlx5_record *record)
+{
+	struct nic_counters counters;
+	int r;
+
+	if (!record->has_counters)
+		return 0;
+	r = import_object(ctx, MLX5_OBJECT_DEVX, &record->counters, &ctx->counter_set);
+	if (r < 0)
+		return r;
+	ctx->counter_set_id = record->counters.number;
+	return not_there(mlx5_ctx_counters(&ctx->base, &counters));
+}
+
+/* ---- import: regions --------------------------------------------------------------------------------------------------------- */
+
+static int import_mr(struct mlx5_ctx *ctx, const struct mlx5_record_mr *record)
+{
+	struct mlx5_mr *mr = calloc(1, sizeof(*mr));
+
+	if (!mr)
+		return -ENOMEM;
+	errno = 0;
+	mr->ibv = ibv_import_mr(ctx->pd, record->handle);
+	if (!mr->ibv) {
+		free(mr);
+		return not_there(mlx5_errno(errno));
+	}
+	mr->base = (struct nic_mr){.ctx = &ctx->base,
+				   .lkey = mr->ibv->lkey,
+				   .rkey = mr->ibv->rkey,
+				   .length_bytes = mr->ibv->length};
+	list_add_tail(&ctx->mrs, &mr->link);
+	return mr->base.lkey == record->lkey && mr->base.rkey == record->rkey &&
+			       mr->base.length_bytes == record->length_bytes
+		       ? 0
+		       : -ENOENT;
+}
+
+/* ---- import: queues ------------------------------------------------------------------------------------------------------------ */
+
+/* What was written before now is looked at by its QPs' states; what comes after is told by the armed CQ. */
+static int import_cq(struct mlx5_queues *queues, uint32_t i, const struct mlx5_object_record *record)
+{
+	const struct nic_cq *desc = &queues->base.layout.cqs[i];
+	struct mlx5_cq *cq = &queues->cqs[i];
+	uint8_t out[PRM_QUERY_CQ_OUT_BYTES];
+	struct mlx5_cmd cmd;
+	int r = import_object(queues->ctx, MLX5_OBJECT_DEVX, record, &cq->obj);
+
+	if (r < 0)
+		return r;
+	mlx5_cmd_query_cq(&cmd, desc->cqn);
+	r = mlx5_exec_query(queues->ctx, cq->obj, &cmd, out);
+	if (r < 0)
+		return not_there(r);
+	cq->seen_ci = (uint32_t)prm_get(out, PRM_QUERY_CQ_OUT_CQC + PRM_CQC_PRODUCER_COUNTER);
+	if (queues->map) {
+		const struct shmd_dbrec *dbrec = (const void *)(queues->map + desc->dbrec_offset);
+
+		cq->arm_sn = be32toh(__atomic_load_n(&dbrec->snd, __ATOMIC_RELAXED)) >> 28;
+	}
+	return not_there(mlx5_cq_enter(queues, i));
+}
+
+static int import_qp(struct mlx5_queues *queues, uint32_t i, const struct mlx5_object_record *record)
+{
+	struct mlx5_ctx *ctx = queues->ctx;
+	struct mlx5_qp *qp = &queues->qps[i];
+	int r;
+
+	qp->desc = &queues->base.layout.qps[i];
+	list_init(&qp->news_link);
+	qp->send_cq = hash_get(&ctx->cqs, qp->desc->send_cqn);
+	qp->recv_cq = hash_get(&ctx->cqs, qp->desc->recv_cqn);
+	assert_bug(qp->send_cq && qp->recv_cq); /* the decoder saw to it */
+	r = import_object(ctx, MLX5_OBJECT_DEVX, record, &qp->obj);
+	return r < 0 ? r : not_there(mlx5_qp_enter(queues, i));
+}
+
+static uint32_t told_error(const struct mlx5_queues *queues, const struct mlx5_qp *qp)
+{
+	return queues->map ? __atomic_load_n((const uint32_t *)(const void *)(queues->map + qp->desc->dbrec_offset +
+									       SHMD_QP_ERROR_OFFSET),
+					     __ATOMIC_ACQUIRE)
+			   : 0;
+}
+
+/* Who made the QP has told of an error whose word is there; the others are told now. */
+static int learn_state(struct mlx5_queues *queues, struct mlx5_qp *qp)
+{
+	struct mlx5_ctx *ctx = queues->ctx;
+	int r;
+
+	qp->first_error = told_error(queues, qp);
+	qp->event_told = qp->first_error;
+	r = mlx5_qp_learn_state(ctx, qp);
+	if (r == 0 && qp->state == NIC_QPS_ERR)
+		mlx5_events_qp_failed(ctx, qp);
+	return not_there(r);
+}
+
+static int import_objects(struct mlx5_queues *queues, const struct mlx5_record_batch *batch, int fd)
+{
+	const struct nic_layout *layout = &queues->base.layout;
+	int r = mlx5_queues_copy_layout(queues, &batch->layout);
+
+	if (r == 0 && fd >= 0 && batch->kind == NIC_MEM_MEMFD)
+		r = mlx5_map_memfd(fd, batch->mem_offset, layout->total_bytes, true, &queues->map);
+	if (r == 0)
+		r = import_object(queues->ctx, MLX5_OBJECT_UMEM, &batch->umem, &queues->umem);
+	for (uint32_t i = 0; r == 0 && i < layout->n_cqs; i++)
+		r = import_cq(queues, i, &batch->cqs[i]);
+	for (uint32_t i = 0; r == 0 && i < layout->n_qps; i++)
+		r = import_qp(queues, i, &batch->qps[i]);
+	for (uint32_t i = 0; r == 0 && i < layout->n_qps; i++)
+		r = learn_state(queues, &queues->qps[i]);
+	return r;
+}
+
+static int import_queues(struct mlx5_ctx *ctx, const struct mlx5_record_batch *batch, int fd)
+{
+	struct mlx5_queues *queues = calloc(1, sizeof(*queues));
+
+	if (!queues)
+		return -ENOMEM;
+	queues->base.ctx = &ctx->base;
+	queues->ctx = ctx;
+	queues->mem_kind = batch->kind;
+	queues->mem_offset = batch->mem_offset;
+	list_add_tail(&ctx->queues, &queues->link);
+	return import_objects(queues, batch, fd);
+}
+
+/* ---- import: the whole --------------------------------------------------------------------------------------------------------- */
+
+static int import_all(struct mlx5_ctx *ctx, const struct nic_import_attr *attr, const struct mlx5_record *record)
+{
+	int r = import_device(ctx, attr->command_fd);
+
+	if (r == 0)
+		r = import_pd(ctx, record);
+	if (r == 0)
+		r = import_uar(ctx, record);
+	if (r == 0)
+		r = mlx5_ctx_open_events(ctx);
+	if (r == 0)
+		r = import_counters(ctx, record);
+	for (uint32_t i = 0; r == 0 && i < record->n_mrs; i++)
+		r = import_mr(ctx, &record->mrs[i]);
+	for (uint32_t i = 0; r == 0 && i < record->n_batches; i++)
+		r = import_queues(ctx, &record->batches[i], attr->n_queue_fds ? attr->queue_fds[i] : -1);
+	if (r == 0)
+		mlx5_ctx_make_doorbell(ctx);
+	return r;
+}
+
+static int list_all(const struct mlx5_ctx *ctx, struct nic_imported *imported)
+{
+	struct mlx5_queues *queues;
+	struct mlx5_mr *mr;
+
+	imported->mrs = calloc((size_t)count(&ctx->mrs) + 1, sizeof(struct nic_mr *));
+	imported->queues = calloc((size_t)count(&ctx->queues) + 1, sizeof(struct nic_queues *));
+	if (!imported->mrs || !imported->queues)
+		return -ENOMEM;
+	list_for_each_entry (mr, &ctx->mrs, link)
+		imported->mrs[imported->n_mrs++] = &mr->base;
+	list_for_each_entry (queues, &ctx->queues, link)
+		imported->queues[imported->n_queues++] = &queues->base;
+	return 0;
+}
+
+static int import_record(struct mlx5_nic *nic, const struct nic_import_attr *attr, const struct mlx5_record *record,
+			 struct nic_imported *ret_imported)
+{
+	struct nic_imported imported = {0};
+	struct mlx5_ctx *ctx = mlx5_ctx_alloc(nic, &attr->ctx);
+	int r;
+
+	if (!ctx)
+		return -ENOMEM;
+	r = import_all(ctx, attr, record);
+	if (r == 0)
+		r = list_all(ctx, &imported);
+	if (r < 0) {
+		mlx5_ctx_unimport(&ctx->base);
+		nic_imported_deinit(&imported);
+		return r;
+	}
+	ctx->meddled = record->meddled;
+	list_add_tail(&nic->ctxs, &ctx->link);
+	imported.ctx = &ctx->base;
+	*ret_imported = imported;
+	return 0;
+}
+
+int mlx5_ctx_import(struct nic *base, const struct nic_import_attr *attr, struct nic_imported *ret_imported)
+{
+	_cleanup_(mlx5_record_deinit) struct mlx5_record record = {0};
+	struct mlx5_nic *nic = mlx5_nic(base);
+	int r;
+
+	if (attr->ctx.doorbell != NIC_DOORBELL_AUTO && attr->ctx.doorbell != NIC_DOORBELL_UAR_MMAP)
+		return attr->ctx.doorbell == NIC_DOORBELL_CPU ? -EOPNOTSUPP : -EINVAL;
+	r = mlx5_record_decode(attr->record, attr->record_bytes, &record);
+	if (r < 0)
+		return r;
+	if (nic->lost)
+		return -ENODEV;
+	r = check_nic(nic, attr, &record);
+	return r < 0 ? r : import_record(nic, attr, &record, ret_imported);
+}

@@ -1,0 +1,487 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The thread that rings for clients.
+ *
+ * One word serves all queues of a page, so a second doorbell may overwrite the first before it is seen: the QP that the
+ * word names is rung, and every other one whose dbrec has moved since it was rung last. What is rung comes from the dbrec;
+ * numbers that are not the page's ring nothing. The word and the dbrecs are all that clients write here.
+ *
+ * When nothing was rung for a while the thread tells clients so on the NIC page, looks once more and sleeps until one of
+ * them wakes it; with a time limit where a GPU, which wakes nobody, drives a queue. Wake descriptors are shared with clients,
+ * so they are watched edge-triggered and never read.
+ */
+#include "daemon/nic/mlx5/mlx5-bell.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <shmd/abi/doorbell.h>
+
+#include "proto/base/assert.h"
+#include "proto/base/hash.h"
+#include "proto/base/list.h"
+#include "proto/base/nsec.h"
+#include "proto/base/page.h"
+
+#define SCAN_SLICE 32u /* QPs looked at in one turn after a doorbell */
+#define SPIN_NSEC 1000u
+#define TIMER_SLACK_NSEC 1000u
+#define SLEEP_FOR_EVER UINT64_MAX
+
+struct bell {
+	pthread_t thread;
+	bool has_thread;
+	bool stop; /* atomic */
+	pthread_mutex_t lock; /* pages and what is in them */
+	uint32_t n_waiting; /* atomic: who waits for the lock, whom the thread lets pass */
+	struct list pages;
+	unsigned int n_gpu_qps;
+	int epoll_fd, wake_fd; /* owned */
+	int page_fd; /* owned */
+	struct shmd_nic_page *page; /* mapped */
+	uint32_t gpu_poll_usec, spin_usec;
+	uint64_t idle_since_nsec;
+};
+
+struct bell_qp {
+	uint32_t qpn;
+	const uint32_t *snd_be;
+	uint32_t rung_be;
+	bool gpu_driven;
+	struct list link;
+};
+
+struct bell_page {
+	struct bell *bell;
+	int fd, wake_fd; /* owned */
+	uint8_t *map;
+	uint64_t *word; /* written by the client */
+	uint64_t *reg;
+	struct list qps;
+	struct hash by_number;
+	uint32_t n_scan; /* QPs still to be looked at since the last doorbell */
+	bool silent;
+	struct list link;
+};
+
+/* ---- ringing ----------------------------------------------------------------------------------------------------- */
+
+/* WQEs and dbrec before the register, and the register's store out of a write-combining buffer. */
+static void ring_register(uint64_t *reg, uint64_t word)
+{
+	__sync_synchronize();
+	__atomic_store_n(reg, word, __ATOMIC_RELAXED);
+	__sync_synchronize();
+}
+
+static void ring(struct bell_page *page, struct bell_qp *qp, uint32_t snd_be)
+{
+	uint64_t index = be32toh(snd_be) & 0xffff;
+
+	qp->rung_be = snd_be;
+	ring_register(page->reg, htobe64(index << 40 | (uint64_t)qp->qpn << 8));
+}
+
+/* Both dialects have the QP's number in bits 31:8 of the second big-endian dword, and nothing else in common. */
+static uint32_t doorbell_qpn(uint64_t word)
+{
+	return (uint32_t)be64toh(word) >> 8;
+}
+
+static void look_at(struct bell_page *page, struct bell_qp *qp)
+{
+	uint32_t snd_be = __atomic_load_n(qp->snd_be, __ATOMIC_ACQUIRE);
+
+	if (snd_be != qp->rung_be)
+		ring(page, qp, snd_be);
+}
+
+/* In slices: a client with many QPs that rings all the time holds up nobody else's doorbell. */
+static void scan_some(struct bell_page *page)
+{
+	uint32_t n = page->n_scan < SCAN_SLICE ? page->n_scan : SCAN_SLICE;
+
+	page->n_scan -= n;
+	while (n-- > 0) {
+		struct bell_qp *qp = list_first_entry(&page->qps, struct bell_qp, link);
+
+		list_del(&qp->link);
+		list_add_tail(&page->qps, &qp->link);
+		look_at(page, qp);
+	}
+}
+
+static bool poll_page(struct bell_page *page)
+{
+	struct bell_qp *named;
+	uint64_t word;
+
+	if (page->silent)
+		return false;
+	if (__atomic_load_n(page->word, __ATOMIC_RELAXED)) {
+		word = __atomic_exchange_n(page->word, 0, __ATOMIC_ACQ_REL);
+		named = hash_get(&page->by_number, doorbell_qpn(word));
+		/* Also at an index that was rung before: it may have been reset since. */
+		if (named)
+			ring(page, named, __atomic_load_n(named->snd_be, __ATOMIC_ACQUIRE));
+		page->n_scan = named && page->by_number.n == 1 ? 0 : (uint32_t)page->by_number.n;
+	} else if (page->n_scan == 0) {
+		return false;
+	}
+	scan_some(page);
+	return true;
+}
+
+static bool look(struct bell *bell)
+{
+	struct bell_page *page;
+	bool any = false;
+
+	pthread_mutex_lock(&bell->lock);
+	list_for_each_entry(page, &bell->pages, link)
+		any |= poll_page(page);
+	pthread_mutex_unlock(&bell->lock);
+	/* A mutex is not fair, and this thread would take it again at once. */
+	while (__atomic_load_n(&bell->n_waiting, __ATOMIC_ACQUIRE))
+		sched_yield();
+	return any;
+}
+
+/* ---- waiting ----------------------------------------------------------------------------------------------------- */
+
+static void set_asleep(struct bell *bell, bool asleep)
+{
+	__atomic_store_n(&bell->page->heartbeat_nsec, nsec_now(), __ATOMIC_RELAXED);
+	__atomic_exchange_n(&bell->page->asleep, asleep, __ATOMIC_SEQ_CST);
+	/* Before the last look; pairs with the client's fence after ringing. */
+	__sync_synchronize();
+}
+
+static uint64_t sleep_nsec(struct bell *bell)
+{
+	uint64_t nsec;
+
+	pthread_mutex_lock(&bell->lock);
+	nsec = bell->n_gpu_qps > 0 ? (uint64_t)bell->gpu_poll_usec * NSEC_PER_USEC : SLEEP_FOR_EVER;
+	pthread_mutex_unlock(&bell->lock);
+	return nsec;
+}
+
+/* epoll_wait counts milliseconds; older kernels know nothing finer. */
+static void epoll_sleep(struct bell *bell, uint64_t nsec)
+{
+	struct epoll_event events[16];
+	struct timespec ts = nsec_to_timespec(nsec);
+	int ms = nsec == SLEEP_FOR_EVER ? -1 : (int)(nsec / NSEC_PER_MSEC % INT32_MAX + 1);
+	int n = epoll_pwait2(bell->epoll_fd, events, 16, nsec == SLEEP_FOR_EVER ? NULL : &ts, NULL);
+	uint64_t count;
+
+	if (n < 0 && errno == ENOSYS)
+		n = epoll_wait(bell->epoll_fd, events, 16, ms);
+	/* Our own descriptor is level-triggered; those of clients are never read. */
+	if (n > 0 && read(bell->wake_fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
+		assert_bug(errno == EINTR);
+}
+
+static void bell_sleep(struct bell *bell)
+{
+	set_asleep(bell, true);
+	if (!__atomic_load_n(&bell->stop, __ATOMIC_ACQUIRE) && !look(bell))
+		epoll_sleep(bell, sleep_nsec(bell));
+	set_asleep(bell, false);
+}
+
+/* Spin for those who ring again at once, then let others run, then sleep. */
+static void idle(struct bell *bell)
+{
+	uint64_t now = nsec_now(), idle_nsec;
+
+	if (!bell->idle_since_nsec)
+		bell->idle_since_nsec = now;
+	idle_nsec = now - bell->idle_since_nsec;
+	if (idle_nsec >= (uint64_t)bell->spin_usec * NSEC_PER_USEC)
+		bell_sleep(bell);
+	else if (idle_nsec >= SPIN_NSEC)
+		sched_yield();
+}
+
+static void *bell_main(void *arg)
+{
+	struct bell *bell = arg;
+
+	prctl(PR_SET_TIMERSLACK, TIMER_SLACK_NSEC);
+	while (!__atomic_load_n(&bell->stop, __ATOMIC_ACQUIRE)) {
+		if (look(bell))
+			bell->idle_since_nsec = 0;
+		else
+			idle(bell);
+	}
+	return NULL;
+}
+
+static void wake(struct bell *bell)
+{
+	uint64_t one = 1;
+
+	/* Only a counter that is full already could refuse. */
+	if (write(bell->wake_fd, &one, sizeof(one)) < 0)
+		assert_bug(errno == EAGAIN);
+}
+
+/* ---- the thread -------------------------------------------------------------------------------------------------- */
+
+/* A memfd of one page, mapped, which nobody can resize; clients map it too. */
+static int make_page(const char *name, int seals, int *ret_fd, void **ret_map)
+{
+	_cleanup_close_ int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	uint64_t bytes = page_bytes();
+	void *map;
+
+	if (fd < 0 || ftruncate(fd, (off_t)bytes) < 0)
+		return -errno;
+	map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (map == MAP_FAILED)
+		return -errno;
+	if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL | seals) < 0) {
+		int err = errno;
+
+		munmap(map, bytes);
+		return -err;
+	}
+	*ret_fd = take_fd(&fd);
+	*ret_map = map;
+	return 0;
+}
+
+static int watch(struct bell *bell, int fd, uint32_t events)
+{
+	struct epoll_event ev = {.events = events};
+
+	return epoll_ctl(bell->epoll_fd, EPOLL_CTL_ADD, fd, &ev) < 0 ? -errno : 0;
+}
+
+static int start(struct bell *bell, const char *name)
+{
+	char thread_name[16];
+	sigset_t all, old;
+	int err;
+
+	/* Signals are the control thread's. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	err = pthread_create(&bell->thread, NULL, bell_main, bell);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (err)
+		return -err;
+	bell->has_thread = true;
+	snprintf(thread_name, sizeof(thread_name), "bell-%.10s", name);
+	pthread_setname_np(bell->thread, thread_name);
+	return 0;
+}
+
+static int init(struct bell *bell, const char *name)
+{
+	int r = make_page("shmemd-nic-page", F_SEAL_FUTURE_WRITE, &bell->page_fd, (void **)&bell->page);
+
+	if (r < 0)
+		return r;
+	bell->page->version = SHMD_NIC_PAGE_VERSION;
+	bell->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	bell->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (bell->epoll_fd < 0 || bell->wake_fd < 0)
+		return -errno;
+	r = watch(bell, bell->wake_fd, EPOLLIN);
+	return r < 0 ? r : start(bell, name);
+}
+
+int bell_new(const struct bell_attr *attr, struct bell **ret_bell)
+{
+	_cleanup_(bell_freep) struct bell *bell = calloc(1, sizeof(*bell));
+	int r;
+
+	if (!bell)
+		return -ENOMEM;
+	pthread_mutex_init(&bell->lock, NULL);
+	list_init(&bell->pages);
+	bell->epoll_fd = bell->wake_fd = bell->page_fd = -1;
+	bell->gpu_poll_usec = attr->gpu_poll_usec;
+	bell->spin_usec = attr->spin_usec;
+	r = init(bell, attr->name);
+	if (r < 0)
+		return r;
+	*ret_bell = take_ptr(bell);
+	return 0;
+}
+
+struct bell *bell_free(struct bell *bell)
+{
+	if (!bell)
+		return NULL;
+	assert_bug(list_empty(&bell->pages));
+	if (bell->has_thread) {
+		__atomic_store_n(&bell->stop, true, __ATOMIC_RELEASE);
+		wake(bell);
+		pthread_join(bell->thread, NULL);
+	}
+	if (bell->page)
+		munmap(bell->page, page_bytes());
+	safe_close(bell->page_fd);
+	safe_close(bell->wake_fd);
+	safe_close(bell->epoll_fd);
+	pthread_mutex_destroy(&bell->lock);
+	free(bell);
+	return NULL;
+}
+
+/* ---- pages ------------------------------------------------------------------------------------------------------- */
+
+static void lock(struct bell *bell)
+{
+	__atomic_fetch_add(&bell->n_waiting, 1, __ATOMIC_ACQ_REL);
+	pthread_mutex_lock(&bell->lock);
+	__atomic_fetch_sub(&bell->n_waiting, 1, __ATOMIC_ACQ_REL);
+}
+
+static void unlock(struct bell *bell)
+{
+	pthread_mutex_unlock(&bell->lock);
+}
+
+static int page_init(struct bell_page *page)
+{
+	int r = make_page("shmemd-doorbell", 0, &page->fd, (void **)&page->map);
+
+	if (r < 0)
+		return r;
+	page->word = (uint64_t *)(void *)(page->map + SHMD_DB_SEND_OFFSET);
+	page->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (page->wake_fd < 0)
+		return -errno;
+	return watch(page->bell, page->wake_fd, EPOLLIN | EPOLLET);
+}
+
+int bell_page_new(struct bell *bell, uint64_t *reg, struct nic_doorbell *doorbell, struct bell_page **ret_page)
+{
+	_cleanup_(bell_page_freep) struct bell_page *page = calloc(1, sizeof(*page));
+	int r;
+
+	if (!page)
+		return -ENOMEM;
+	page->bell = bell;
+	page->reg = reg;
+	page->fd = page->wake_fd = -1;
+	list_init(&page->qps);
+	list_init(&page->link);
+	hash_init(&page->by_number);
+	r = page_init(page);
+	if (r < 0)
+		return r;
+	doorbell->mode = NIC_DOORBELL_CPU;
+	doorbell->page_fd = page->fd;
+	doorbell->page_offset = 0;
+	doorbell->register_offset = SHMD_DB_SEND_OFFSET;
+	doorbell->nic_page_fd = bell->page_fd;
+	doorbell->wake_fd = page->wake_fd;
+	lock(bell);
+	list_add_tail(&bell->pages, &page->link);
+	unlock(bell);
+	wake(bell);
+	*ret_page = take_ptr(page);
+	return 0;
+}
+
+static struct bell_qp *qp_free(struct bell_page *page, struct bell_qp *qp)
+{
+	page->bell->n_gpu_qps -= qp->gpu_driven;
+	hash_remove(&page->by_number, qp->qpn);
+	list_del(&qp->link);
+	if (page->n_scan > page->by_number.n)
+		page->n_scan = (uint32_t)page->by_number.n;
+	free(qp);
+	return NULL;
+}
+
+struct bell_page *bell_page_free(struct bell_page *page)
+{
+	struct bell_qp *qp, *tmp;
+
+	if (!page)
+		return NULL;
+	lock(page->bell);
+	list_del(&page->link);
+	list_for_each_entry_safe(qp, tmp, &page->qps, link)
+		qp_free(page, qp);
+	unlock(page->bell);
+	/* The client holds it too, so closing ours would not end the watch. */
+	if (page->wake_fd >= 0)
+		epoll_ctl(page->bell->epoll_fd, EPOLL_CTL_DEL, page->wake_fd, NULL);
+	if (page->map)
+		munmap(page->map, page_bytes());
+	safe_close(page->fd);
+	safe_close(page->wake_fd);
+	hash_deinit(&page->by_number);
+	free(page);
+	return NULL;
+}
+
+int bell_page_add(struct bell_page *page, uint32_t qpn, const uint32_t *snd_be, bool gpu_driven)
+{
+	struct bell_qp *qp = calloc(1, sizeof(*qp));
+	int r;
+
+	if (!qp)
+		return -ENOMEM;
+	*qp = (struct bell_qp){.qpn = qpn, .snd_be = snd_be, .gpu_driven = gpu_driven};
+	lock(page->bell);
+	r = hash_add(&page->by_number, qpn, qp);
+	if (r == 0) {
+		list_add_tail(&page->qps, &qp->link);
+		page->bell->n_gpu_qps += gpu_driven;
+	}
+	unlock(page->bell);
+	if (r < 0)
+		free(qp);
+	else if (gpu_driven)
+		wake(page->bell);
+	return r;
+}
+
+void bell_page_remove(struct bell_page *page, uint32_t qpn)
+{
+	struct bell_qp *qp;
+
+	lock(page->bell);
+	qp = hash_get(&page->by_number, qpn);
+	if (qp)
+		qp_free(page, qp);
+	unlock(page->bell);
+}
+
+void bell_page_reset(struct bell_page *page, uint32_t qpn)
+{
+	struct bell_qp *qp;
+
+	lock(page->bell);
+	qp = hash_get(&page->by_number, qpn);
+	if (qp)
+		qp->rung_be = 0;
+	unlock(page->bell);
+}
+
+void bell_page_silence(struct bell_page *page)
+{
+	lock(page->bell);
+	page->silent = true;
+	unlock(page->bell);
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Doorbell mode cpu: clients ring a word in shared memory, and a thread of the daemon rings the NIC's register for them.
+ *
+ * A bell is the thread of one NIC; a page is the doorbell page of one context, with the queues that it may ring. Nothing
+ * here knows rdma-core: a register is an address.
+ *
+ * Threads: a page is used by one thread at a time, pages beside each other. Adding and removing waits for a look at
+ * the pages at most.
+ */
+#ifndef SHMEMD_NIC_MLX5_BELL_H
+#define SHMEMD_NIC_MLX5_BELL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/nic/nic.h"
+#include "proto/base/cleanup.h"
+
+/* On Arm a store to a device needs a barrier of the outer domain, which plain C has no word for: not offered there. */
+#if defined(__x86_64__)
+#define MLX5_HAS_BELL 1
+#else
+#define MLX5_HAS_BELL 0
+#endif
+
+struct bell;
+struct bell_page;
+
+struct bell_attr {
+	const char *name; /* of the NIC, for the thread's name */
+	uint32_t gpu_poll_usec; /* at least 1: how often pages are looked at whose queues a GPU drives */
+	uint32_t spin_usec; /* how long an idle thread spins and yields before it sleeps */
+};
+
+/* The thread sleeps until there is a page. Negative errno. */
+int bell_new(const struct bell_attr *attr, struct bell **ret_bell);
+/* All pages are freed already. */
+struct bell *bell_free(struct bell *bell);
+DEFINE_CLEANUP(struct bell *, bell_free);
+
+/*
+ * A page for one context whose NIC is rung at `reg` (8 bytes, aligned, mapped for as long as the page lives). Fills
+ * *doorbell but its reason; the descriptors in it are the page's.
+ */
+int bell_page_new(struct bell *bell, uint64_t *reg, struct nic_doorbell *doorbell, struct bell_page **ret_page);
+struct bell_page *bell_page_free(struct bell_page *page);
+DEFINE_CLEANUP(struct bell_page *, bell_page_free);
+
+/* `snd_be` is the send word of the QP's dbrec, mapped until the QP is removed. -ENOMEM. */
+int bell_page_add(struct bell_page *page, uint32_t qpn, const uint32_t *snd_be, bool gpu_driven);
+/* What is posted from here on is not rung. Of a QP that is not there: nothing. */
+void bell_page_remove(struct bell_page *page, uint32_t qpn);
+/* The QP was reset: its indexes begin at 0 again. */
+void bell_page_reset(struct bell_page *page, uint32_t qpn);
+/* No doorbell of this page is heard any more. */
+void bell_page_silence(struct bell_page *page);
+
+#endif

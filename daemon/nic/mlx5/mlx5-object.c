@@ -1,0 +1,520 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Objects that the kernel keeps for a context: what a firmware command made, umems, doorbell pages.
+ *
+ * Another process that has the command descriptor can go on with such an object when it knows the kernel's handle for it.
+ * libmlx5 has that in structures of its own, and from rdma-core 63 on gives it out as bytes that only the same library reads.
+ * So there are two ways, and each object knows its own: libmlx5 where it can export, and else this file's own calls
+ * to uverbs. Doorbell pages are always made by the latter, since no libmlx5 exports one.
+ *
+ * Errors are the positive errno of the call, as libmlx5's are. Any thread that owns the context.
+ */
+#include "daemon/nic/mlx5/mlx5.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+
+#include <rdma/ib_user_ioctl_cmds.h>
+#include <rdma/ib_user_ioctl_verbs.h>
+#include <rdma/mlx5_user_ioctl_cmds.h>
+#include <rdma/mlx5_user_ioctl_verbs.h>
+#include <rdma/rdma_user_ioctl_cmds.h>
+
+#include "proto/base/assert.h"
+#include "proto/base/cleanup.h"
+
+#define UAR_PAGE_BYTES 4096u
+
+/* ---- one call of uverbs (Linux: rdma/rdma_user_ioctl_cmds.h, rdma/mlx5_user_ioctl_cmds.h) --------------------------- */
+
+#define CALL_ATTRS 8u
+
+struct call {
+	uint64_t words[(sizeof(struct ib_uverbs_ioctl_hdr) + CALL_ATTRS * sizeof(struct ib_uverbs_attr)) / 8];
+};
+
+static struct ib_uverbs_ioctl_hdr *call_hdr(struct call *call)
+{
+	return (struct ib_uverbs_ioctl_hdr *)(void *)call->words;
+}
+
+static void call_begin(struct call *call, uint16_t object, uint16_t method)
+{
+	struct ib_uverbs_ioctl_hdr *hdr = call_hdr(call);
+
+	memset(call, 0, sizeof(*call));
+	hdr->object_id = object;
+	hdr->method_id = method;
+	hdr->driver_id = RDMA_DRIVER_MLX5;
+}
+
+static struct ib_uverbs_attr *call_attr(struct call *call, uint16_t id, size_t len)
+{
+	struct ib_uverbs_ioctl_hdr *hdr = call_hdr(call);
+	struct ib_uverbs_attr *attr = &hdr->attrs[hdr->num_attrs];
+
+	assert_bug(hdr->num_attrs < CALL_ATTRS && len <= UINT16_MAX);
+	hdr->num_attrs++;
+	attr->attr_id = id;
+	attr->len = (uint16_t)len;
+	attr->flags = UVERBS_ATTR_F_MANDATORY;
+	return attr;
+}
+
+/* What fits the attribute itself stands in it. */
+static void call_in(struct call *call, uint16_t id, const void *data, size_t bytes)
+{
+	struct ib_uverbs_attr *attr = call_attr(call, id, bytes);
+
+	if (bytes <= sizeof(attr->data))
+		memcpy(&attr->data, data, bytes);
+	else
+		attr->data = (uintptr_t)data;
+}
+
+static void call_out(struct call *call, uint16_t id, void *data, size_t bytes)
+{
+	call_attr(call, id, bytes)->data = (uintptr_t)data;
+}
+
+/* An existing object; a new one's handle stands there after the call. */
+static struct ib_uverbs_attr *call_handle(struct call *call, uint16_t id, uint32_t handle)
+{
+	struct ib_uverbs_attr *attr = call_attr(call, id, 0);
+
+	attr->data = handle;
+	return attr;
+}
+
+static void call_fd(struct call *call, uint16_t id, int fd)
+{
+	call_attr(call, id, 0)->data_s64 = fd;
+}
+
+static int call_do(struct call *call, const struct ibv_context *ibv)
+{
+	struct ib_uverbs_ioctl_hdr *hdr = call_hdr(call);
+
+	hdr->length = (uint16_t)(sizeof(*hdr) + hdr->num_attrs * sizeof(hdr->attrs[0]));
+	if (ioctl(ibv->cmd_fd, RDMA_VERBS_IOCTL, hdr) == 0)
+		return 0;
+	return errno ? errno : EIO;
+}
+
+/* ---- libmlx5 that exports -------------------------------------------------------------------------------------------- */
+
+/* rdma-core 63: sizes of what is exported, for VARs, umems and objects. */
+struct export_sizes {
+	uint32_t var, umem, obj;
+};
+
+static void *symbol(const char *name, bool *found)
+{
+	void *at = dlsym(RTLD_DEFAULT, name);
+
+	*found = *found && at;
+	return at;
+}
+
+bool mlx5_library_find(struct mlx5_library *ret_library)
+{
+	struct mlx5_library library = {0};
+	struct export_sizes sizes = {0};
+	void (*get_sizes)(struct export_sizes *, size_t);
+	bool found = true;
+
+	get_sizes = symbol("_mlx5dv_get_export_sizes", &found);
+	library.obj_export = symbol("mlx5dv_devx_obj_export", &found);
+	library.obj_import = symbol("mlx5dv_devx_obj_import", &found);
+	library.obj_unimport = symbol("mlx5dv_devx_obj_unimport", &found);
+	library.umem_export = symbol("mlx5dv_devx_umem_export", &found);
+	library.umem_import = symbol("mlx5dv_devx_umem_import", &found);
+	library.umem_unimport = symbol("mlx5dv_devx_umem_unimport", &found);
+	if (!found)
+		return false;
+	get_sizes(&sizes, sizeof(sizes));
+	library.obj_bytes = sizes.obj;
+	library.umem_bytes = sizes.umem;
+	if (!sizes.obj || !sizes.umem || sizes.obj > MLX5_BLOB_BYTES || sizes.umem > MLX5_BLOB_BYTES)
+		return false;
+	*ret_library = library;
+	return true;
+}
+
+/* ---- objects --------------------------------------------------------------------------------------------------------- */
+
+static struct mlx5_object *object_new(struct ibv_context *ibv, enum mlx5_object_kind kind)
+{
+	struct mlx5_object *object = calloc(1, sizeof(*object));
+
+	if (object) {
+		object->ibv = ibv;
+		object->kind = kind;
+	}
+	return object;
+}
+
+static int create_by_ioctl(struct mlx5_object *object, const struct mlx5_cmd *cmd, void *out)
+{
+	struct ib_uverbs_attr *handle;
+	struct call call;
+	int err;
+
+	call_begin(&call, MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_CREATE);
+	handle = call_handle(&call, MLX5_IB_ATTR_DEVX_OBJ_CREATE_HANDLE, 0);
+	call_in(&call, MLX5_IB_ATTR_DEVX_OBJ_CREATE_CMD_IN, cmd->in, cmd->in_bytes);
+	call_out(&call, MLX5_IB_ATTR_DEVX_OBJ_CREATE_CMD_OUT, out, cmd->out_bytes);
+	err = call_do(&call, object->ibv);
+	object->handle = (uint32_t)handle->data;
+	return err;
+}
+
+int mlx5_object_create(struct ibv_context *ibv, const struct mlx5_library *library, const struct mlx5_cmd *cmd,
+		       void *out, struct mlx5_object **ret_object)
+{
+	_cleanup_free_ struct mlx5_object *object = object_new(ibv, MLX5_OBJECT_DEVX);
+	int err = 0;
+
+	if (!object)
+		return ENOMEM;
+	if (library) {
+		errno = 0;
+		object->obj = mlx5dv_devx_obj_create(ibv, cmd->in, cmd->in_bytes, out, cmd->out_bytes);
+		object->library = library;
+		err = object->obj ? 0 : errno ? errno : EIO;
+	} else {
+		err = create_by_ioctl(object, cmd, out);
+	}
+	if (!err)
+		*ret_object = take_ptr(object);
+	return err;
+}
+
+int mlx5_object_modify(struct mlx5_object *object, const struct mlx5_cmd *cmd, void *out)
+{
+	struct call call;
+
+	if (object->obj)
+		return mlx5dv_devx_obj_modify(object->obj, cmd->in, cmd->in_bytes, out, cmd->out_bytes);
+	call_begin(&call, MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_MODIFY);
+	call_handle(&call, MLX5_IB_ATTR_DEVX_OBJ_MODIFY_HANDLE, object->handle);
+	call_in(&call, MLX5_IB_ATTR_DEVX_OBJ_MODIFY_CMD_IN, cmd->in, cmd->in_bytes);
+	call_out(&call, MLX5_IB_ATTR_DEVX_OBJ_MODIFY_CMD_OUT, out, cmd->out_bytes);
+	return call_do(&call, object->ibv);
+}
+
+int mlx5_object_query(struct mlx5_object *object, const struct mlx5_cmd *cmd, void *out)
+{
+	struct call call;
+
+	if (object->obj)
+		return mlx5dv_devx_obj_query(object->obj, cmd->in, cmd->in_bytes, out, cmd->out_bytes);
+	call_begin(&call, MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_QUERY);
+	call_handle(&call, MLX5_IB_ATTR_DEVX_OBJ_QUERY_HANDLE, object->handle);
+	call_in(&call, MLX5_IB_ATTR_DEVX_OBJ_QUERY_CMD_IN, cmd->in, cmd->in_bytes);
+	call_out(&call, MLX5_IB_ATTR_DEVX_OBJ_QUERY_CMD_OUT, out, cmd->out_bytes);
+	return call_do(&call, object->ibv);
+}
+
+int mlx5_object_subscribe(struct mlx5_object *object, struct mlx5dv_devx_event_channel *channel,
+			  uint16_t *types, uint16_t bytes, uint64_t cookie)
+{
+	struct call call;
+
+	if (object->obj)
+		return mlx5dv_devx_subscribe_devx_event(channel, object->obj, bytes, types, cookie);
+	call_begin(&call, MLX5_IB_OBJECT_DEVX, MLX5_IB_METHOD_DEVX_SUBSCRIBE_EVENT);
+	call_fd(&call, MLX5_IB_ATTR_DEVX_SUBSCRIBE_EVENT_FD_HANDLE, channel->fd);
+	call_handle(&call, MLX5_IB_ATTR_DEVX_SUBSCRIBE_EVENT_OBJ_HANDLE, object->handle);
+	call_in(&call, MLX5_IB_ATTR_DEVX_SUBSCRIBE_EVENT_TYPE_NUM_LIST, types, bytes);
+	call_in(&call, MLX5_IB_ATTR_DEVX_SUBSCRIBE_EVENT_COOKIE, &cookie, sizeof(cookie));
+	return call_do(&call, object->ibv);
+}
+
+/* ---- umems ----------------------------------------------------------------------------------------------------------- */
+
+static int reg_by_ioctl(struct mlx5_object *object, const struct mlx5dv_devx_umem_in *in)
+{
+	uint64_t addr = (uintptr_t)in->addr, bytes = in->size, sizes = in->pgsz_bitmap;
+	struct ib_uverbs_attr *handle;
+	struct call call;
+	int err;
+
+	call_begin(&call, MLX5_IB_OBJECT_DEVX_UMEM, MLX5_IB_METHOD_DEVX_UMEM_REG);
+	handle = call_handle(&call, MLX5_IB_ATTR_DEVX_UMEM_REG_HANDLE, 0);
+	call_in(&call, MLX5_IB_ATTR_DEVX_UMEM_REG_ADDR, &addr, sizeof(addr));
+	call_in(&call, MLX5_IB_ATTR_DEVX_UMEM_REG_LEN, &bytes, sizeof(bytes));
+	call_in(&call, MLX5_IB_ATTR_DEVX_UMEM_REG_ACCESS, &in->access, sizeof(in->access));
+	call_in(&call, MLX5_IB_ATTR_DEVX_UMEM_REG_PGSZ_BITMAP, &sizes, sizeof(sizes));
+	if (in->comp_mask & MLX5DV_UMEM_MASK_DMABUF)
+		call_fd(&call, MLX5_IB_ATTR_DEVX_UMEM_REG_DMABUF_FD, in->dmabuf_fd);
+	call_out(&call, MLX5_IB_ATTR_DEVX_UMEM_REG_OUT_ID, &object->number, sizeof(object->number));
+	err = call_do(&call, object->ibv);
+	object->handle = (uint32_t)handle->data;
+	return err;
+}
+
+int mlx5_umem_reg(struct ibv_context *ibv, const struct mlx5_library *library, struct mlx5dv_devx_umem_in *in,
+		  struct mlx5_object **ret_umem)
+{
+	_cleanup_free_ struct mlx5_object *object = object_new(ibv, MLX5_OBJECT_UMEM);
+	int err = 0;
+
+	if (!object)
+		return ENOMEM;
+	if (library) {
+		errno = 0;
+		object->umem = mlx5dv_devx_umem_reg_ex(ibv, in);
+		object->library = library;
+		err = object->umem ? 0 : errno ? errno : EIO;
+		object->number = object->umem ? object->umem->umem_id : 0;
+	} else {
+		err = reg_by_ioctl(object, in);
+	}
+	if (!err)
+		*ret_umem = take_ptr(object);
+	return err;
+}
+
+/* ---- doorbell pages -------------------------------------------------------------------------------------------------- */
+
+static int alloc_page(struct mlx5_uar *uar, uint32_t type)
+{
+	struct ib_uverbs_attr *handle;
+	struct call call;
+	uint32_t bytes;
+	int err;
+
+	call_begin(&call, MLX5_IB_OBJECT_UAR, MLX5_IB_METHOD_UAR_OBJ_ALLOC);
+	handle = call_handle(&call, MLX5_IB_ATTR_UAR_OBJ_ALLOC_HANDLE, 0);
+	call_in(&call, MLX5_IB_ATTR_UAR_OBJ_ALLOC_TYPE, &type, sizeof(type));
+	call_out(&call, MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_OFFSET, &uar->mmap_off, sizeof(uar->mmap_off));
+	call_out(&call, MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_LENGTH, &bytes, sizeof(bytes));
+	call_out(&call, MLX5_IB_ATTR_UAR_OBJ_ALLOC_PAGE_ID, &uar->page_id, sizeof(uar->page_id));
+	err = call_do(&call, uar->object->ibv);
+	uar->object->handle = (uint32_t)handle->data;
+	return err;
+}
+
+static int map_page(struct mlx5_uar *uar)
+{
+	void *page = mmap(NULL, UAR_PAGE_BYTES, PROT_WRITE, MAP_SHARED, uar->object->ibv->cmd_fd,
+			  (off_t)uar->mmap_off);
+
+	if (page == MAP_FAILED)
+		return errno;
+	uar->base_addr = page;
+	return 0;
+}
+
+/* Each page of the kernel's is an object of its own; that type NC is one page for all is a custom of libmlx5's. */
+int mlx5_uar_alloc(struct ibv_context *ibv, struct mlx5_uar **ret_uar)
+{
+	struct mlx5_uar *uar = calloc(1, sizeof(*uar));
+	int err = ENOMEM;
+
+	if (uar)
+		uar->object = object_new(ibv, MLX5_OBJECT_UAR);
+	if (uar && uar->object) {
+		err = alloc_page(uar, MLX5_IB_UAPI_UAR_ALLOC_TYPE_NC);
+		if (err)
+			err = alloc_page(uar, MLX5_IB_UAPI_UAR_ALLOC_TYPE_BF);
+	}
+	if (err) {
+		if (uar)
+			free(uar->object);
+		free(uar);
+		return err;
+	}
+	uar->object->number = uar->page_id;
+	err = map_page(uar);
+	if (err) {
+		mlx5_uar_free(uar);
+		return err;
+	}
+	*ret_uar = uar;
+	return 0;
+}
+
+static void unmap_page(struct mlx5_uar *uar)
+{
+	if (uar->base_addr)
+		munmap(uar->base_addr, UAR_PAGE_BYTES);
+	uar->base_addr = NULL;
+}
+
+void mlx5_uar_free(struct mlx5_uar *uar)
+{
+	if (!uar)
+		return;
+	unmap_page(uar);
+	mlx5_object_destroy(uar->object);
+	free(uar);
+}
+
+/* ---- export and import ------------------------------------------------------------------------------------------------- */
+
+int mlx5_object_export(const struct mlx5_object *object, struct mlx5_object_record *ret_record)
+{
+	struct mlx5_object_record record = {.number = object->number};
+	const struct mlx5_library *library = object->library;
+	int err = 0;
+
+	if (object->obj) {
+		record.blob_bytes = library->obj_bytes;
+		err = library->obj_export(object->obj, record.blob);
+	} else if (object->umem) {
+		record.blob_bytes = library->umem_bytes;
+		err = library->umem_export(object->umem, record.blob);
+	} else {
+		record.handle = object->handle;
+	}
+	if (!err)
+		*ret_record = record;
+	return err;
+}
+
+#define HANDLES_MAX 16383u /* what the 16 bits of an attribute's length allow */
+
+/* ENOENT: the context has no such object of that kind. More than can be listed is believed. */
+static int check_handle(struct ibv_context *ibv, uint64_t type, uint32_t handle)
+{
+	_cleanup_free_ uint32_t *handles = calloc(HANDLES_MAX, sizeof(*handles));
+	uint32_t n = 0;
+	struct call call;
+	int err;
+
+	if (!handles)
+		return ENOMEM;
+	call_begin(&call, UVERBS_OBJECT_DEVICE, UVERBS_METHOD_INFO_HANDLES);
+	call_in(&call, UVERBS_ATTR_INFO_OBJECT_ID, &type, sizeof(type));
+	call_out(&call, UVERBS_ATTR_INFO_TOTAL_HANDLES, &n, sizeof(n));
+	call_out(&call, UVERBS_ATTR_INFO_HANDLES_LIST, handles, HANDLES_MAX * sizeof(*handles));
+	err = call_do(&call, ibv);
+	for (uint32_t i = 0; !err && i < n && i < HANDLES_MAX; i++)
+		if (handles[i] == handle)
+			return 0;
+	return err ? err : n < HANDLES_MAX ? ENOENT : 0;
+}
+
+static int import_by_library(struct mlx5_object *object, const struct mlx5_library *library,
+			     const struct mlx5_object_record *record)
+{
+	uint8_t blob[MLX5_BLOB_BYTES];
+	bool is_obj = object->kind == MLX5_OBJECT_DEVX;
+
+	if (!library || object->kind == MLX5_OBJECT_UAR ||
+	    record->blob_bytes != (is_obj ? library->obj_bytes : library->umem_bytes))
+		return EOPNOTSUPP;
+	memcpy(blob, record->blob, sizeof(blob));
+	errno = 0;
+	object->library = library;
+	if (is_obj)
+		object->obj = library->obj_import(object->ibv, blob);
+	else
+		object->umem = library->umem_import(object->ibv, blob);
+	return object->obj || object->umem ? 0 : errno ? errno : EIO;
+}
+
+int mlx5_object_import(struct ibv_context *ibv, const struct mlx5_library *library, enum mlx5_object_kind kind,
+		       const struct mlx5_object_record *record, struct mlx5_object **ret_object)
+{
+	_cleanup_free_ struct mlx5_object *object = object_new(ibv, kind);
+	int err = 0;
+
+	if (!object)
+		return ENOMEM;
+	object->number = record->number;
+	object->handle = record->handle;
+	if (record->blob_bytes)
+		err = import_by_library(object, library, record);
+	else if (kind != MLX5_OBJECT_DEVX)
+		err = check_handle(ibv, kind == MLX5_OBJECT_UMEM ? MLX5_IB_OBJECT_DEVX_UMEM : MLX5_IB_OBJECT_UAR,
+				   record->handle);
+	if (!err)
+		*ret_object = take_ptr(object);
+	return err;
+}
+
+/* A page is mapped by the offset, which the kernel knows as one of this context or refuses. */
+int mlx5_uar_import(struct ibv_context *ibv, const struct mlx5_object_record *record, uint64_t mmap_off,
+		    struct mlx5_uar **ret_uar)
+{
+	struct mlx5_uar *uar = calloc(1, sizeof(*uar));
+	int err;
+
+	if (!uar)
+		return ENOMEM;
+	err = mlx5_object_import(ibv, NULL, MLX5_OBJECT_UAR, record, &uar->object);
+	if (!err) {
+		uar->page_id = record->number;
+		uar->mmap_off = mmap_off;
+		err = map_page(uar);
+	}
+	if (err)
+		mlx5_uar_unimport(uar);
+	else
+		*ret_uar = uar;
+	return err;
+}
+
+void mlx5_object_unimport(struct mlx5_object *object)
+{
+	if (!object)
+		return;
+	if (object->obj)
+		object->library->obj_unimport(object->obj);
+	else if (object->umem)
+		object->library->umem_unimport(object->umem);
+	free(object);
+}
+
+void mlx5_uar_unimport(struct mlx5_uar *uar)
+{
+	if (!uar)
+		return;
+	unmap_page(uar);
+	mlx5_object_unimport(uar->object);
+	free(uar);
+}
+
+/* ---- the end of an object ---------------------------------------------------------------------------------------------- */
+
+static int destroy_by_ioctl(const struct mlx5_object *object)
+{
+	static const struct {
+		uint16_t object, method, handle;
+	} of[] = {
+		[MLX5_OBJECT_DEVX] = {MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_DESTROY,
+				      MLX5_IB_ATTR_DEVX_OBJ_DESTROY_HANDLE},
+		[MLX5_OBJECT_UMEM] = {MLX5_IB_OBJECT_DEVX_UMEM, MLX5_IB_METHOD_DEVX_UMEM_DEREG,
+				      MLX5_IB_ATTR_DEVX_UMEM_DEREG_HANDLE},
+		[MLX5_OBJECT_UAR] = {MLX5_IB_OBJECT_UAR, MLX5_IB_METHOD_UAR_OBJ_DESTROY,
+				     MLX5_IB_ATTR_UAR_OBJ_DESTROY_HANDLE},
+	};
+	struct call call;
+
+	call_begin(&call, of[object->kind].object, of[object->kind].method);
+	call_handle(&call, of[object->kind].handle, object->handle);
+	return call_do(&call, object->ibv);
+}
+
+int mlx5_object_destroy(struct mlx5_object *object)
+{
+	int err;
+
+	if (!object)
+		return 0;
+	if (object->obj)
+		err = mlx5dv_devx_obj_destroy(object->obj);
+	else if (object->umem)
+		err = mlx5dv_devx_umem_dereg(object->umem);
+	else
+		err = destroy_by_ioctl(object);
+	free(object);
+	return err;
+}

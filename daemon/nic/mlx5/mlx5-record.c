@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Records of contexts: the fields are walked once, by the same functions for writing, counting and reading.
+ *
+ * What is read is complete and fits together before anybody sees it: numbers in their ranges, rings and dbrecs inside queue
+ * memory, CQs that exist. Whether the objects are there only the kernel can say.
+ *
+ * Pure; any thread.
+ */
+#include "daemon/nic/mlx5/mlx5-record.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <shmd/abi/cqe.h>
+#include <shmd/abi/doorbell.h>
+#include <shmd/abi/wqe.h>
+
+#include "proto/base/cleanup.h"
+#include "proto/base/hash.h"
+#include "proto/base/overflow.h"
+
+#define MAGIC 0x52354d53u /* "SM5R" */
+#define NUMBER_MAX 0xffffffu
+#define PAGE_MASK 4095u
+#define QP_FLAGS NIC_QP_GPU_DRIVEN
+#define BATCHES_MAX 65536u
+#define CQ_FLAGS (NIC_CQ_COLLAPSED | NIC_CQ_OVERRUN_IGNORE)
+#define QP_ACCESS (NIC_ACCESS_REMOTE_WRITE | NIC_ACCESS_REMOTE_READ | NIC_ACCESS_REMOTE_ATOMIC)
+
+/* Least bytes of one element, so that no count makes more memory than the record has bytes for. */
+#define MR_BYTES 20u
+#define BATCH_BYTES 37u
+#define CQ_BYTES 40u
+#define QP_BYTES 101u
+
+enum direction { COUNTING, WRITING, READING };
+
+struct coder {
+	enum direction direction;
+	uint8_t *at;
+	size_t n; /* so far */
+	size_t size;
+	bool failed;
+};
+
+/* ---- numbers ----------------------------------------------------------------------------------------------------------- */
+
+static void code_bytes(struct coder *c, void *data, size_t bytes)
+{
+	if (c->failed)
+		return;
+	if (c->direction != COUNTING && !range_fits(c->n, bytes, c->size)) {
+		c->failed = true;
+		return;
+	}
+	if (c->direction == WRITING)
+		memcpy(c->at + c->n, data, bytes);
+	else if (c->direction == READING)
+		memcpy(data, c->at + c->n, bytes);
+	c->n += bytes;
+}
+
+static void code_u64(struct coder *c, uint64_t *value)
+{
+	uint64_t le = htole64(*value);
+
+	code_bytes(c, &le, sizeof(le));
+	if (c->direction == READING)
+		*value = le64toh(le);
+}
+
+static void code_u32(struct coder *c, uint32_t *value)
+{
+	uint32_t le = htole32(*value);
+
+	code_bytes(c, &le, sizeof(le));
+	if (c->direction == READING)
+		*value = le32toh(le);
+}
+
+static void code_u8(struct coder *c, uint8_t *value)
+{
+	code_bytes(c, value, 1);
+}
+
+static void code_bool(struct coder *c, bool *value)
+{
+	uint8_t byte = *value;
+
+	code_u8(c, &byte);
+	c->failed |= byte > 1;
+	if (c->direction == READING)
+		*value = byte;
+}
+
+/* A count, and that there are bytes for so many. */
+static void code_count(struct coder *c, uint32_t *count, uint32_t most, size_t bytes_each)
+{
+	code_u32(c, count);
+	if (c->direction != READING)
+		return;
+	c->failed |= *count > most || *count > (c->size - c->n) / bytes_each;
+	*count = c->failed ? 0 : *count;
+}
+
+/* ---- one of each --------------------------------------------------------------------------------------------------------- */
+
+static void code_object(struct coder *c, struct mlx5_object_record *object)
+{
+	code_u32(c, &object->number);
+	code_u32(c, &object->handle);
+	code_u32(c, &object->blob_bytes);
+	c->failed |= object->blob_bytes > MLX5_BLOB_BYTES;
+	if (!c->failed)
+		code_bytes(c, object->blob, object->blob_bytes);
+	/* One name, not two that might differ. */
+	c->failed |= object->blob_bytes && object->handle;
+}
+
+static void code_mr(struct coder *c, struct mlx5_record_mr *mr)
+{
+	code_u32(c, &mr->handle);
+	code_u32(c, &mr->lkey);
+	code_u32(c, &mr->rkey);
+	code_u64(c, &mr->length_bytes);
+	c->failed |= mr->length_bytes == 0;
+}
+
+static bool lies_well(uint64_t offset, uint64_t bytes, uint64_t total)
+{
+	return (offset & 63) == 0 && range_fits(offset, bytes, total);
+}
+
+static bool cq_is_right(const struct nic_cq *cq, uint64_t total)
+{
+	uint64_t entries;
+
+	if (cq->log2_entries > NIC_MAX_LOG2_CQ_ENTRIES || (cq->flags & ~CQ_FLAGS) || cq->cqn > NUMBER_MAX)
+		return false;
+	/* bounded: by the check above. */
+	entries = cq->flags & NIC_CQ_COLLAPSED ? 1 : 1ull << cq->log2_entries;
+	return lies_well(cq->ring_offset, entries * SHMD_CQE_BYTES, total) &&
+	       lies_well(cq->dbrec_offset, sizeof(struct shmd_dbrec), total);
+}
+
+static void code_cq(struct coder *c, struct nic_cq *cq, struct mlx5_object_record *object, uint64_t total)
+{
+	code_u32(c, &cq->cqn);
+	code_u32(c, &cq->log2_entries);
+	code_u32(c, &cq->flags);
+	code_u64(c, &cq->ring_offset);
+	code_u64(c, &cq->dbrec_offset);
+	code_object(c, object);
+	c->failed |= !cq_is_right(cq, total);
+}
+
+static bool rings_are_right(const struct nic_qp *qp, uint64_t total)
+{
+	uint64_t rq_bytes = 0;
+
+	if (qp->log2_sq_wqebbs < NIC_MIN_LOG2_SQ_WQEBBS || qp->log2_sq_wqebbs > NIC_MAX_LOG2_SQ_WQEBBS)
+		return false;
+	if (qp->n_rq_wqes) {
+		if (qp->n_rq_wqes > NIC_MAX_RQ_WQES || (qp->n_rq_wqes & (qp->n_rq_wqes - 1)) ||
+		    qp->log2_rq_stride < NIC_MIN_LOG2_RQ_STRIDE || qp->log2_rq_stride > NIC_MAX_LOG2_RQ_STRIDE)
+			return false;
+		/* bounded: by the checks above. */
+		rq_bytes = (uint64_t)qp->n_rq_wqes << qp->log2_rq_stride;
+	}
+	/* bounded: by the check at the top. */
+	return lies_well(qp->rq_offset, rq_bytes, total) &&
+	       lies_well(qp->sq_offset, (uint64_t)SHMD_WQEBB_BYTES << qp->log2_sq_wqebbs, total) &&
+	       lies_well(qp->dbrec_offset, SHMD_QP_ERROR_OFFSET + sizeof(uint32_t), total);
+}
+
+static bool qp_is_right(const struct nic_qp *qp, uint64_t total)
+{
+	return qp->type == NIC_QP_RC && qp->qpn <= NUMBER_MAX && !(qp->flags & ~QP_FLAGS) &&
+	       !(qp->access & ~QP_ACCESS) && qp->addr.mtu_log2 >= 8 && qp->addr.mtu_log2 <= 12 &&
+	       qp->addr.psn <= NUMBER_MAX &&
+	       (qp->addr.link == NIC_LINK_ETHERNET || qp->addr.link == NIC_LINK_INFINIBAND) &&
+	       rings_are_right(qp, total);
+}
+
+static void code_addr(struct coder *c, struct nic_qp *qp)
+{
+	struct nic_addr *addr = &qp->addr;
+	uint32_t lid = addr->lid;
+
+	code_u8(c, &addr->link);
+	code_u8(c, &addr->mtu_log2);
+	code_u32(c, &addr->psn);
+	code_u32(c, &lid);
+	code_bytes(c, addr->gid, sizeof(addr->gid));
+	code_bytes(c, addr->mac, sizeof(addr->mac));
+	c->failed |= lid > UINT16_MAX;
+	if (c->direction != READING)
+		return;
+	addr->lid = (uint16_t)lid;
+	addr->qpn = qp->qpn;
+	addr->qp_type = (uint8_t)qp->type;
+}
+
+static void code_qp(struct coder *c, struct nic_qp *qp, struct mlx5_object_record *object, uint64_t total)
+{
+	uint8_t type = (uint8_t)qp->type;
+
+	code_u32(c, &qp->qpn);
+	code_u8(c, &type);
+	if (c->direction == READING)
+		qp->type = (enum nic_qp_type)type;
+	code_u32(c, &qp->log2_sq_wqebbs);
+	code_u32(c, &qp->n_rq_wqes);
+	code_u32(c, &qp->log2_rq_stride);
+	code_u32(c, &qp->send_cqn);
+	code_u32(c, &qp->recv_cqn);
+	code_u32(c, &qp->flags);
+	code_u32(c, &qp->access);
+	code_u64(c, &qp->rq_offset);
+	code_u64(c, &qp->sq_offset);
+	code_u64(c, &qp->dbrec_offset);
+	code_addr(c, qp);
+	code_object(c, object);
+	c->failed |= !qp_is_right(qp, total);
+}
+
+/* ---- batches ------------------------------------------------------------------------------------------------------------- */
+
+/* Counts are bounded by code_count(). */
+static void make_room(struct coder *c, struct mlx5_record_batch *batch)
+{
+	struct nic_layout *layout = &batch->layout;
+
+	layout->cqs = calloc((size_t)layout->n_cqs + 1, sizeof(*layout->cqs));
+	layout->qps = calloc((size_t)layout->n_qps + 1, sizeof(*layout->qps));
+	batch->cqs = calloc((size_t)layout->n_cqs + 1, sizeof(*batch->cqs));
+	batch->qps = calloc((size_t)layout->n_qps + 1, sizeof(*batch->qps));
+	c->failed |= !layout->cqs || !layout->qps || !batch->cqs || !batch->qps;
+}
+
+static void code_batch(struct coder *c, struct mlx5_record_batch *batch)
+{
+	struct nic_layout *layout = &batch->layout;
+	uint8_t kind = (uint8_t)batch->kind;
+	uint64_t end;
+
+	code_u8(c, &kind);
+	if (c->direction == READING)
+		batch->kind = (enum nic_mem_kind)kind;
+	code_u64(c, &batch->mem_offset);
+	code_u64(c, &layout->total_bytes);
+	code_object(c, &batch->umem);
+	code_count(c, &layout->n_cqs, NIC_MAX_BATCH_CQS, CQ_BYTES);
+	code_count(c, &layout->n_qps, NIC_MAX_BATCH_QPS, QP_BYTES);
+	c->failed |= (kind != NIC_MEM_MEMFD && kind != NIC_MEM_DMABUF) || (batch->mem_offset & PAGE_MASK) ||
+		     (layout->total_bytes & PAGE_MASK) ||
+		     add_overflows(batch->mem_offset, layout->total_bytes, &end);
+	if (c->direction == READING && !c->failed)
+		make_room(c, batch);
+	for (uint32_t i = 0; !c->failed && i < layout->n_cqs; i++)
+		code_cq(c, &layout->cqs[i], &batch->cqs[i], layout->total_bytes);
+	for (uint32_t i = 0; !c->failed && i < layout->n_qps; i++)
+		code_qp(c, &layout->qps[i], &batch->qps[i], layout->total_bytes);
+}
+
+static void code_mrs(struct coder *c, struct mlx5_record *record)
+{
+	code_count(c, &record->n_mrs, UINT32_MAX, MR_BYTES);
+	if (c->direction == READING && !c->failed) {
+		/* bounded: by code_count(). */
+		record->mrs = calloc((size_t)record->n_mrs + 1, sizeof(*record->mrs));
+		c->failed |= !record->mrs;
+	}
+	for (uint32_t i = 0; !c->failed && i < record->n_mrs; i++)
+		code_mr(c, &record->mrs[i]);
+}
+
+static void code_batches(struct coder *c, struct mlx5_record *record)
+{
+	code_count(c, &record->n_batches, BATCHES_MAX, BATCH_BYTES);
+	if (c->direction == READING && !c->failed) {
+		/* bounded: by code_count(). */
+		record->batches = calloc((size_t)record->n_batches + 1, sizeof(*record->batches));
+		c->failed |= !record->batches;
+	}
+	for (uint32_t i = 0; !c->failed && i < record->n_batches; i++)
+		code_batch(c, &record->batches[i]);
+}
+
+/* The head is read before, as far as the length. */
+static void code_record(struct coder *c, struct mlx5_record *record)
+{
+	code_u64(c, &record->guid);
+	code_u8(c, &record->port);
+	code_bool(c, &record->meddled);
+	code_u32(c, &record->pd_handle);
+	code_u32(c, &record->pdn);
+	code_object(c, &record->uar);
+	code_u64(c, &record->uar_mmap_off);
+	c->failed |= (record->uar_mmap_off & PAGE_MASK) || record->uar_mmap_off > INT64_MAX;
+	code_bool(c, &record->has_counters);
+	if (!c->failed && record->has_counters)
+		code_object(c, &record->counters);
+	/* As wide as their fields in commands. */
+	c->failed |= record->pdn > NUMBER_MAX || record->uar.number > NUMBER_MAX || record->counters.number > UINT8_MAX;
+	code_mrs(c, record);
+	code_batches(c, record);
+}
+
+/* ---- the whole ------------------------------------------------------------------------------------------------------------ */
+
+#define HEAD_BYTES 12u
+#define CRC_BYTES 4u
+
+/* IEEE 802.3, reflected. */
+static uint32_t crc32(const uint8_t *data, size_t bytes)
+{
+	uint32_t crc = UINT32_MAX;
+
+	for (size_t i = 0; i < bytes; i++) {
+		crc ^= data[i];
+		for (int k = 0; k < 8; k++)
+			crc = crc >> 1 ^ (crc & 1 ? 0xedb88320u : 0);
+	}
+	return ~crc;
+}
+
+static void code_head(struct coder *c, uint32_t *magic, uint32_t *version, uint32_t *total)
+{
+	code_u32(c, magic);
+	code_u32(c, version);
+	code_u32(c, total);
+}
+
+int mlx5_record_encode(const struct mlx5_record *record, uint8_t **ret_data, size_t *ret_bytes)
+{
+	/* Nothing is stored but when reading. */
+	struct mlx5_record *r = (struct mlx5_record *)(uintptr_t)record;
+	uint32_t magic = MAGIC, version = MLX5_RECORD_VERSION, total, crc;
+	struct coder c = {.direction = COUNTING};
+	_cleanup_free_ uint8_t *data = NULL;
+
+	code_record(&c, r);
+	if (c.failed)
+		return -EINVAL;
+	if (c.n > NIC_RECORD_MAX_BYTES - HEAD_BYTES - CRC_BYTES)
+		return -ENOSPC;
+	total = (uint32_t)(c.n + HEAD_BYTES + CRC_BYTES);
+	data = malloc(total);
+	if (!data)
+		return -ENOMEM;
+	c = (struct coder){.direction = WRITING, .at = data, .size = total};
+	code_head(&c, &magic, &version, &total);
+	code_record(&c, r);
+	crc = crc32(data, c.n);
+	code_u32(&c, &crc);
+	*ret_data = take_ptr(data);
+	*ret_bytes = total;
+	return 0;
+}
+
+/* QPs and CQs have one place each, and a QP's CQs are in the record, in its own batch or one before. */
+static int check_numbers(const struct mlx5_record *record)
+{
+	struct hash qps, cqs;
+	int r = 0;
+
+	hash_init(&qps);
+	hash_init(&cqs);
+	for (uint32_t b = 0; r == 0 && b < record->n_batches; b++) {
+		const struct nic_layout *layout = &record->batches[b].layout;
+
+		for (uint32_t i = 0; r == 0 && i < layout->n_cqs; i++)
+			r = hash_add(&cqs, layout->cqs[i].cqn, &layout->cqs[i]);
+		for (uint32_t i = 0; r == 0 && i < layout->n_qps; i++) {
+			const struct nic_qp *qp = &layout->qps[i];
+
+			r = hash_add(&qps, qp->qpn, &layout->qps[i]);
+			if (!hash_get(&cqs, qp->send_cqn) || !hash_get(&cqs, qp->recv_cqn))
+				r = -EINVAL;
+		}
+	}
+	hash_deinit(&qps);
+	hash_deinit(&cqs);
+	return r == -EEXIST ? -EINVAL : r;
+}
+
+static int read_all(const uint8_t *data, size_t bytes, struct mlx5_record *record)
+{
+	/* Reading changes nothing of it. */
+	struct coder c = {.direction = READING, .at = (uint8_t *)(uintptr_t)data, .size = bytes};
+	uint32_t magic = 0, version = 0, total = 0, crc = 0;
+
+	code_head(&c, &magic, &version, &total);
+	if (c.failed || magic != MAGIC)
+		return -EINVAL;
+	if (version != MLX5_RECORD_VERSION)
+		return -EPROTONOSUPPORT;
+	if (total != bytes || bytes < HEAD_BYTES + CRC_BYTES)
+		return -EINVAL;
+	c.size = bytes - CRC_BYTES;
+	code_record(&c, record);
+	if (c.failed || c.n != c.size)
+		return -EINVAL;
+	c.size = bytes;
+	code_u32(&c, &crc);
+	return crc == crc32(data, bytes - CRC_BYTES) ? check_numbers(record) : -EINVAL;
+}
+
+int mlx5_record_decode(const void *data, size_t bytes, struct mlx5_record *ret_record)
+{
+	struct mlx5_record record = {0};
+	int r = bytes <= NIC_RECORD_MAX_BYTES ? read_all(data, bytes, &record) : -EINVAL;
+
+	if (r < 0) {
+		mlx5_record_deinit(&record);
+		return r;
+	}
+	*ret_record = record;
+	return 0;
+}
+
+void mlx5_record_deinit(struct mlx5_record *record)
+{
+	for (uint32_t i = 0; record->batches && i < record->n_batches; i++) {
+		nic_layout_deinit(&record->batches[i].layout);
+		free(record->batches[i].cqs);
+		free(record->batches[i].qps);
+	}
+	free(record->batches);
+	free(record->mrs);
+	*record = (struct mlx5_record){0};
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a context holds, as bytes that another process reads: its record. Pure: no rdma-core, no NIC.
+ *
+ * Little endian, from the first byte: magic, version, length of all, the fields in the order of mlx5-record.c, and a CRC-32
+ * of everything before it. A record is a file that others may have written: decoding believes nothing.
+ */
+#ifndef SHMEMD_NIC_MLX5_RECORD_H
+#define SHMEMD_NIC_MLX5_RECORD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "daemon/nic/nic.h"
+
+#define MLX5_RECORD_VERSION 1u
+#define MLX5_BLOB_BYTES 64u /* most that libmlx5 exports of one object */
+
+/* An object of the kernel's. */
+struct mlx5_object_record {
+	uint32_t number; /* what firmware and WQEs know it by; 0 for CQs and QPs, whose layout has it */
+	uint32_t handle; /* the kernel's, or 0 where the blob has it */
+	uint32_t blob_bytes; /* 0: made by own calls */
+	uint8_t blob[MLX5_BLOB_BYTES];
+};
+
+struct mlx5_record_mr {
+	uint32_t handle;
+	uint32_t lkey, rkey;
+	uint64_t length_bytes;
+};
+
+struct mlx5_record_batch {
+	enum nic_mem_kind kind;
+	uint64_t mem_offset;
+	struct mlx5_object_record umem;
+	struct nic_layout layout; /* owned */
+	struct mlx5_object_record *cqs; /* owned, as many as the layout has */
+	struct mlx5_object_record *qps;
+};
+
+struct mlx5_record {
+	uint64_t guid; /* of the NIC, as libibverbs tells it */
+	uint8_t port;
+	bool meddled;
+	uint32_t pd_handle, pdn;
+	struct mlx5_object_record uar;
+	uint64_t uar_mmap_off;
+	bool has_counters;
+	struct mlx5_object_record counters;
+	uint32_t n_mrs, n_batches;
+	struct mlx5_record_mr *mrs; /* owned */
+	struct mlx5_record_batch *batches; /* owned */
+};
+
+/* `*ret_data` is to be freed. -ENOSPC above NIC_RECORD_MAX_BYTES. */
+int mlx5_record_encode(const struct mlx5_record *record, uint8_t **ret_data, size_t *ret_bytes);
+/* -EINVAL for what no encoder of this version makes, -EPROTONOSUPPORT for another version. */
+int mlx5_record_decode(const void *data, size_t bytes, struct mlx5_record *ret_record);
+void mlx5_record_deinit(struct mlx5_record *record); /* also after a failure */
+
+#endif

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The thread that rings for clients: a register is a word of this program, which tells what was rung last. */
+#include "daemon/nic/mlx5/mlx5-bell.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <shmd/abi/doorbell.h>
+
+#include "proto/base/nsec.h"
+#include "tests/lib/test.h"
+
+#define PATIENCE_NSEC (10 * NSEC_PER_SEC)
+#define QPN 0x1234u
+#define OTHER_QPN 0x4321u
+
+struct lab {
+	struct bell *bell;
+	struct bell_page *page;
+	struct nic_doorbell doorbell;
+	uint64_t reg; /* the NIC's */
+	uint64_t *word; /* the client's mapping of the doorbell page */
+	const struct shmd_nic_page *nic_page; /* of the NIC page */
+	uint32_t snd[2]; /* of two dbrecs */
+};
+
+static void lab_init(struct lab *lab, uint32_t spin_usec)
+{
+	const struct bell_attr attr = {.name = "mlx5_0", .gpu_poll_usec = 100, .spin_usec = spin_usec};
+	uint8_t *map;
+
+	memset(lab, 0, sizeof(*lab));
+	ASSERT_OK(bell_new(&attr, &lab->bell));
+	ASSERT_OK(bell_page_new(lab->bell, &lab->reg, &lab->doorbell, &lab->page));
+	ASSERT_EQ(lab->doorbell.mode, NIC_DOORBELL_CPU);
+	map = mmap(NULL, SHMD_DB_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, lab->doorbell.page_fd, 0);
+	ASSERT(map != MAP_FAILED);
+	lab->word = (uint64_t *)(void *)(map + lab->doorbell.register_offset);
+	lab->nic_page = mmap(NULL, SHMD_DB_PAGE_BYTES, PROT_READ, MAP_SHARED, lab->doorbell.nic_page_fd, 0);
+	ASSERT(lab->nic_page != MAP_FAILED);
+	ASSERT_EQ(lab->nic_page->version, SHMD_NIC_PAGE_VERSION);
+}
+
+static void lab_deinit(struct lab *lab)
+{
+	munmap((uint8_t *)lab->word - lab->doorbell.register_offset, SHMD_DB_PAGE_BYTES);
+	munmap((void *)lab->nic_page, SHMD_DB_PAGE_BYTES);
+	bell_page_free(lab->page);
+	bell_free(lab->bell);
+}
+
+/* As a client does: dbrec, doorbell, and the wake when the thread sleeps. `wakes`: not a GPU. */
+static void post(struct lab *lab, unsigned int i, uint32_t qpn, uint32_t index, bool wakes)
+{
+	uint64_t one = 1;
+
+	__atomic_store_n(&lab->snd[i], htobe32(index & 0xffff), __ATOMIC_RELEASE);
+	__atomic_store_n(lab->word, htobe64((uint64_t)index << 40 | (uint64_t)qpn << 8), __ATOMIC_RELEASE);
+	__sync_synchronize();
+	if (wakes && __atomic_load_n(&lab->nic_page->asleep, __ATOMIC_RELAXED))
+		ASSERT_EQ(write(lab->doorbell.wake_fd, &one, sizeof(one)), (ssize_t)sizeof(one));
+}
+
+static uint64_t rung(uint32_t qpn, uint32_t index)
+{
+	return htobe64((uint64_t)index << 40 | (uint64_t)qpn << 8);
+}
+
+static void await_reg(struct lab *lab, uint64_t word)
+{
+	uint64_t end = nsec_now() + PATIENCE_NSEC;
+
+	while (__atomic_load_n(&lab->reg, __ATOMIC_ACQUIRE) != word) {
+		ASSERT(nsec_now() < end);
+		usleep(50);
+	}
+}
+
+static void await_word_taken(struct lab *lab)
+{
+	uint64_t end = nsec_now() + PATIENCE_NSEC;
+
+	while (__atomic_load_n(lab->word, __ATOMIC_ACQUIRE)) {
+		ASSERT(nsec_now() < end);
+		usleep(50);
+	}
+}
+
+static void await_asleep(struct lab *lab)
+{
+	uint64_t end = nsec_now() + PATIENCE_NSEC;
+
+	while (!__atomic_load_n(&lab->nic_page->asleep, __ATOMIC_ACQUIRE)) {
+		ASSERT(nsec_now() < end);
+		usleep(50);
+	}
+}
+
+TEST(a_doorbell_of_a_client_rings_the_register_with_the_index_of_the_dbrec)
+{
+	struct lab lab;
+
+	lab_init(&lab, 20);
+	ASSERT_OK(bell_page_add(lab.page, QPN, &lab.snd[0], false));
+	for (uint32_t i = 1; i <= 200; i++) {
+		post(&lab, 0, QPN, i, true);
+		await_reg(&lab, rung(QPN, i));
+	}
+	lab_deinit(&lab);
+}
+
+TEST(a_sleeping_thread_is_woken_by_who_rings)
+{
+	struct lab lab;
+
+	lab_init(&lab, 0);
+	ASSERT_OK(bell_page_add(lab.page, QPN, &lab.snd[0], false));
+	for (uint32_t i = 1; i <= 20; i++) {
+		await_asleep(&lab);
+		post(&lab, 0, QPN, i, true);
+		await_reg(&lab, rung(QPN, i));
+	}
+	lab_deinit(&lab);
+}
+
+TEST(a_gpu_that_wakes_nobody_is_heard)
+{
+	struct lab lab;
+
+	lab_init(&lab, 0);
+	ASSERT_OK(bell_page_add(lab.page, QPN, &lab.snd[0], true));
+	for (uint32_t i = 1; i <= 20; i++) {
+		post(&lab, 0, QPN, i, false);
+		await_reg(&lab, rung(QPN, i));
+	}
+	lab_deinit(&lab);
+}
+
+/* The word names one QP; the other's doorbell was overwritten before anybody saw it. */
+TEST(an_overwritten_doorbell_is_not_lost)
+{
+	struct lab lab;
+	uint64_t seen = 0, end = nsec_now() + PATIENCE_NSEC;
+
+	lab_init(&lab, 0);
+	ASSERT_OK(bell_page_add(lab.page, QPN, &lab.snd[0], false));
+	ASSERT_OK(bell_page_add(lab.page, OTHER_QPN, &lab.snd[1], false));
+	await_asleep(&lab);
+	/* Nothing in the word, so nobody looks yet. */
+	__atomic_store_n(&lab.snd[1], htobe32(7), __ATOMIC_RELEASE);
+	post(&lab, 0, QPN, 5, true);
+	/* The named one first, then the other: the register ends with the other. */
+	while (seen != rung(OTHER_QPN, 7)) {
+		ASSERT(nsec_now() < end);
+		seen = __atomic_load_n(&lab.reg, __ATOMIC_ACQUIRE);
+		usleep(50);
+	}
+	lab_deinit(&lab);
+}
+
+TEST(a_doorbell_for_a_number_that_is_not_the_pages_rings_nothing)
+{
+	struct lab lab;
+
+	lab_init(&lab, 20);
+	ASSERT_OK(bell_page_add(lab.page, QPN, &lab.snd[0], false));
+	ASSERT_EQ(bell_page_add(lab.page, QPN, &lab.snd[1], false), -EEXIST);
+	post(&lab, 1, OTHER_QPN, 9, true);
+	await_word_taken(&lab);
+	bell_page_remove(lab.page, QPN);
+	post(&lab, 0, QPN, 9, true);
+	await_word_taken(&lab);
+	/* Every look that took a word is over before a page goes. */
+	bell_page_remove(lab.page, OTHER_QPN);
+	ASSERT_EQ(lab.reg, 0);
+	lab_deinit(&lab);
+}
+
+TEST(after_a_reset_the_same_index_is_rung_again)
+{
+	struct lab lab;
+
+	lab_init(&lab, 20);
+	ASSERT_OK(bell_page_add(lab.page, QPN, &lab.snd[0], false));
+	ASSERT_OK(bell_page_add(lab.page, OTHER_QPN, &lab.snd[1], false));
+	post(&lab, 1, OTHER_QPN, 3, true);
+	await_reg(&lab, rung(OTHER_QPN, 3));
+	__atomic_store_n(&lab.reg, 0, __ATOMIC_RELEASE);
+	bell_page_reset(lab.page, OTHER_QPN);
+	/* Its own doorbell is lost behind one that names nobody. */
+	post(&lab, 1, 1, 3, true);
+	await_reg(&lab, rung(OTHER_QPN, 3));
+	lab_deinit(&lab);
+}
+
+TEST(a_silenced_page_rings_nothing)
+{
+	struct lab lab;
+
+	lab_init(&lab, 20);
+	ASSERT_OK(bell_page_add(lab.page, QPN, &lab.snd[0], false));
+	bell_page_silence(lab.page);
+	post(&lab, 0, QPN, 9, true);
+	await_asleep(&lab);
+	bell_page_remove(lab.page, QPN);
+	ASSERT_EQ(lab.reg, 0);
+	ASSERT_EQ(*lab.word, rung(QPN, 9));
+	lab_deinit(&lab);
+}
+
+struct life {
+	struct bell *bell;
+	uint64_t reg;
+};
+
+/* A context that comes and goes while another one rings. */
+static void *live(void *arg)
+{
+	struct life *life = arg;
+	uint32_t snd = 0;
+
+	for (int i = 0; i < 50; i++) {
+		struct nic_doorbell doorbell;
+		struct bell_page *page;
+
+		ASSERT_OK(bell_page_new(life->bell, &life->reg, &doorbell, &page));
+		for (uint32_t q = 1; q <= 8; q++)
+			ASSERT_OK(bell_page_add(page, q, &snd, q % 2));
+		bell_page_free(page);
+	}
+	return NULL;
+}
+
+TEST(contexts_come_and_go_while_others_ring)
+{
+	struct life life = {0};
+	pthread_t thread;
+	struct lab lab;
+
+	lab_init(&lab, 20);
+	life.bell = lab.bell;
+	ASSERT_OK(bell_page_add(lab.page, QPN, &lab.snd[0], false));
+	ASSERT_EQ(pthread_create(&thread, NULL, live, &life), 0);
+	for (uint32_t i = 1; i <= 2000; i++)
+		post(&lab, 0, QPN, i, true);
+	ASSERT_EQ(pthread_join(thread, NULL), 0);
+	await_reg(&lab, rung(QPN, 2000));
+	ASSERT_EQ(life.reg, 0);
+	lab_deinit(&lab);
+}
