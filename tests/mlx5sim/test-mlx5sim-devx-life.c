@@ -395,7 +395,7 @@ TEST(imported_context_destroys_what_its_killed_maker_left)
 	end_deinit(&end);
 }
 
-/* ---- a method of newer kernels ---- */
+/* ---- methods of newer kernels ---- */
 
 /* UVERBS_METHOD_REG_MR and its attributes, as rdma/ib_user_ioctl_cmds.h of rdma-core 64 numbers them. */
 enum { METHOD_REG_MR = 5, HANDLE = 0, PD_HANDLE = 1, IOVA = 3, ADDR = 4, LENGTH = 5, ACCESS = 6, FD = 7, FD_OFFSET = 8, LKEY = 9,
@@ -476,6 +476,27 @@ TEST(regions_of_either_kind_are_made_by_the_newer_method)
 	ends[1].qp = NULL;
 	ASSERT_EQ(ibv_dealloc_pd(pd), 0);
 	pair_deinit(ends);
+}
+
+/* UVERBS_METHOD_QUERY_PORT_SPEED, in 100 Mb/s: four lanes of 25 Gb/s. */
+TEST(port_tells_its_speed_and_that_it_has_no_switch)
+{
+	uint64_t speed = 0;
+	struct ib_uverbs_attr attrs[] = {
+		{.attr_id = 0, .len = 4, .data = 1},
+		{.attr_id = 1, .len = 8, .data = (uintptr_t)&speed},
+	};
+	struct ibv_context *context = open_devx(0);
+	struct mlx5dv_port port = {.flags = UINT64_MAX};
+
+	ASSERT_EQ(call(context->cmd_fd, UVERBS_OBJECT_DEVICE, 7, attrs, 2), 0);
+	ASSERT_EQ(speed, 1000);
+	attrs[0].data = 2;
+	ASSERT_EQ(call(context->cmd_fd, UVERBS_OBJECT_DEVICE, 7, attrs, 2), EINVAL);
+	ASSERT_EQ(mlx5dv_query_port(context, 1, &port), 0);
+	ASSERT_EQ(port.flags, 0);
+	ASSERT_EQ(mlx5dv_query_port(context, 2, &port), EINVAL);
+	ASSERT_EQ(ibv_close_device(context), 0);
 }
 
 /* Makes, uses and destroys everything, over and over. */

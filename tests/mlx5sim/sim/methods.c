@@ -6,7 +6,7 @@
 #include <rdma/mlx5-abi.h>
 #include <rdma/mlx5_user_ioctl_cmds.h>
 
-#include "tests/mlx5sim/sim/pd-mr.h"
+#include "tests/mlx5sim/sim/newer.h"
 #include "tests/mlx5sim/sim/sim.h"
 
 #define MUST true
@@ -29,6 +29,16 @@ static const struct attr_spec info_handles[] = {
 static const struct attr_spec query_port[] = {
 	{UVERBS_ATTR_QUERY_PORT_PORT_NUM, ATTR_IN, MUST, 1, 8},
 	{UVERBS_ATTR_QUERY_PORT_RESP, ATTR_OUT, MUST, sizeof(struct ib_uverbs_query_port_resp), 0},
+};
+
+static const struct attr_spec query_port_speed[] = {
+	{QUERY_PORT_SPEED_PORT_NUM, ATTR_IN, MUST, 1, 8},
+	{QUERY_PORT_SPEED_RESP, ATTR_OUT, MUST, 8, 0},
+};
+
+static const struct attr_spec query_mlx5_port[] = {
+	{MLX5_IB_ATTR_QUERY_PORT_PORT_NUM, ATTR_IN, MUST, 4, 8},
+	{MLX5_IB_ATTR_QUERY_PORT, ATTR_OUT, MUST, 8, 0},
 };
 
 static const struct attr_spec get_context[] = {
@@ -308,6 +318,10 @@ const struct method_spec methods[] = {
 	METHOD(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_INVOKE_WRITE, "invoke_write", invoke_write, device_invoke_write),
 	METHOD(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_INFO_HANDLES, "info_handles", info_handles, device_info_handles),
 	METHOD(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_PORT, "query_port", query_port, device_query_port),
+	METHOD(UVERBS_OBJECT_DEVICE, METHOD_QUERY_PORT_SPEED, "query_port_speed", query_port_speed,
+	       device_query_port_speed),
+	METHOD(UVERBS_OBJECT_DEVICE, MLX5_IB_METHOD_QUERY_PORT, "query_mlx5_port", query_mlx5_port,
+	       device_query_mlx5_port),
 	METHOD(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_GET_CONTEXT, "get_context", get_context, device_get_context),
 	METHOD(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_CONTEXT, "query_context", query_context, device_query_context),
 	METHOD(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_GID_TABLE, "query_gid_table", query_gid_table,

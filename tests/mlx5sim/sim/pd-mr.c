@@ -12,6 +12,7 @@
 
 #include "tests/mlx5sim/sim/dm.h"
 #include "tests/mlx5sim/sim/fw.h"
+#include "tests/mlx5sim/sim/newer.h"
 #include "tests/mlx5sim/sim/pd-mr.h"
 
 #define ACCESS_KNOWN                                                                               \

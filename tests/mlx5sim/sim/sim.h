@@ -380,6 +380,8 @@ extern const size_t n_methods;
 
 int device_info_handles(struct call *call);
 int device_query_port(struct call *call);
+int device_query_port_speed(struct call *call);
+int device_query_mlx5_port(struct call *call);
 int device_get_context(struct call *call);
 int device_query_context(struct call *call);
 int device_query_gid_table(struct call *call);
