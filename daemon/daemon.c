@@ -134,6 +134,8 @@ static int probe_mlx5(struct daemon *daemon)
 	const struct nic_mlx5_attr attr = {
 		.trace = getenv("SHMEMD_MLX5_TRACE"),
 		.objects = getenv("SHMEMD_MLX5_OBJECTS"),
+		.gpu_poll_usec = (uint32_t)daemon->settings->gpu_poll_usec,
+		.spin_usec = (uint32_t)daemon->settings->spin_usec,
 	};
 	struct nic_mlx5_report report;
 	int r;

@@ -42,10 +42,11 @@ const struct settings_row settings_rows[] = {
 	{"soft-nics", SETTINGS_NUMBER, FIELD(soft_nics), "2", 1, 64, "NICs", NULL, NULL,
 	 "How many simulated NICs the soft backend makes.", RESTART},
 	{"gpu-poll-usec", SETTINGS_NUMBER, FIELD(gpu_poll_usec), "20", 1, 1000000, "us", NULL, NULL,
-	 "How often an idle soft NIC looks at queues that a GPU drives, since a GPU cannot wake it. Smaller is "
+	 "How often an idle thread that hears doorbells of mode cpu (a soft NIC's, or one beside an mlx5 NIC) looks at "
+	 "queues that a GPU drives, since a GPU cannot wake it. Smaller is "
 	 "faster and takes more CPU time; without such queues it costs nothing.", RESTART},
 	{"spin-usec", SETTINGS_NUMBER, FIELD(spin_usec), "20", 0, 1000000, "us", NULL, NULL,
-	 "How long an idle soft NIC spins before it yields and then sleeps.", RESTART},
+	 "How long such a thread spins and yields when it is idle, before it sleeps.", RESTART},
 	LIMIT("max-connections", max_connections, "1024", 1000000, "connections",
 	      "Open connections" EACH " Sessions, controllers such as shmemctl, and those not yet introduced count; so do ended sessions whose client "
 	      "has descriptors left to read."),

@@ -240,6 +240,7 @@ static int bounce_get(struct copy *copy)
 	if (!engine->n_bounce_free) {
 		if (list_empty(&copy->bounce_link))
 			list_add_tail(&engine->bounce_waiters, &copy->bounce_link);
+		take_refs(copy);
 		return -EINPROGRESS;
 	}
 	if (!list_empty(&copy->bounce_link))

@@ -85,6 +85,8 @@ struct copy {
 struct mr {
 	struct engine_mr_attr attr;
 	struct mw *mw; /* this is what a bound window opens; NULL for a region */
+	struct indirect *indirect; /* ... or what this indirect key opens: its memory is made when it is used */
+	uint64_t epoch; /* of mr_epoch, when that was */
 };
 
 struct mw {
@@ -92,6 +94,26 @@ struct mw {
 	struct mr *mr; /* in the table of regions while bound; NULL: free */
 	struct mr *of; /* the region */
 	uint32_t qpn; /* type 2: of the QP that bound it */
+};
+
+/* A key that consists of parts of others. */
+struct indirect {
+	struct engine_indirect_attr attr; /* as it is now; without the list */
+	struct mr *mr; /* in the table of regions; NULL: it opens nothing */
+	struct wqe_layout layout;
+	struct wqe_part *parts;
+	unsigned int level; /* above those of its parts */
+};
+
+/* Where a part of it leads, for all its blocks. */
+struct gather_part {
+	uint64_t at; /* in its block */
+	struct engine_mem *mem; /* referenced; NULL: nowhere */
+	uint64_t offset; /* there; wraps for what lies before `from` */
+	uint32_t bytes, stride;
+	uint32_t from, to; /* bytes of the part that lead somewhere; others need not */
+	bool may_write;
+	bool is_gather; /* whose own parts must be asked */
 };
 
 /* The last region found; good while the table is unchanged. */
@@ -440,7 +462,7 @@ struct engine {
 	uint64_t now_nsec;
 	uint64_t mr_epoch;
 	struct hash qps, cqs, mrs, srqs;
-	struct hash mws; /* by the upper 24 bits of the key */
+	struct hash mws, indirects; /* by the upper 24 bits of the key */
 	struct list all_qps;
 	struct list fresh, active; /* struct tenant.link: those in credit who come with news; the others, in turn */
 	struct hash tenants; /* struct tenant by pdn */
@@ -600,6 +622,15 @@ bool mw_allows(const struct mr *mr, const struct mr_want *want);
 uint8_t mw_execute(struct engine_qp *qp, const struct wqe_umr *umr, uint32_t key); /* 0, or a syndrome */
 int mw_invalidate(struct engine_qp *qp, uint32_t key); /* by the peer; -EACCES */
 void mw_free_of(struct engine *engine, const struct mr *mr); /* those bound to a region */
+
+/* gather.c */
+int gather_new(const struct wqe_layout *layout, struct engine_mem **ret_mem, struct gather_part **ret_parts);
+bool gather_allows(struct engine_mem *mem, uint64_t offset, uint64_t bytes, bool is_write);
+
+/* indirect.c */
+int indirect_prepare(struct engine *engine, struct mr *mr, uint64_t at, const struct mr_want *want);
+uint8_t umr_execute(struct engine_qp *qp, const struct wqe_umr *umr, uint32_t key); /* 0, or a syndrome */
+int key_invalidate(struct engine_qp *qp, uint32_t key); /* by the peer, a window too; -EACCES */
 
 /* copy.c */
 int bounce_init(struct engine *engine);

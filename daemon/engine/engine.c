@@ -58,6 +58,7 @@ int engine_new(const struct engine_attr *attr, const struct engine_ops *ops, voi
 	hash_init(&engine->cqs);
 	hash_init(&engine->mrs);
 	hash_init(&engine->mws);
+	hash_init(&engine->indirects);
 	hash_init(&engine->srqs);
 	hash_init(&engine->tenants);
 	r = packet_pool_new(engine);
@@ -96,6 +97,7 @@ struct engine *engine_free(struct engine *engine)
 	struct cq *cq;
 	struct mw *mw;
 	struct mr *mr;
+	struct indirect *indirect;
 
 	if (!engine)
 		return NULL;
@@ -107,12 +109,15 @@ struct engine *engine_free(struct engine *engine)
 		engine_srq_destroy(engine, srq->attr.srqn);
 	while ((mw = first_value(&engine->mws)))
 		engine_mw_destroy(engine, mw->attr.key);
+	while ((indirect = first_value(&engine->indirects)))
+		engine_indirect_destroy(engine, indirect->attr.key);
 	while ((mr = first_value(&engine->mrs)))
 		engine_mr_destroy(engine, mr->attr.key);
 	hash_deinit(&engine->qps);
 	hash_deinit(&engine->cqs);
 	hash_deinit(&engine->mrs);
 	hash_deinit(&engine->mws);
+	hash_deinit(&engine->indirects);
 	hash_deinit(&engine->srqs);
 	packet_pool_close(engine);
 	tenants_free(engine);

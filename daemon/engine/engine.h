@@ -163,7 +163,8 @@ struct engine_attr {
 	/* What route_get of other engines returns for this one: a QP hears only packets from where its own route leads. */
 	const void *self_route;
 	uint32_t max_srqs; /* 0: none */
-	uint32_t max_mws; /* 0: none, and the opcodes that serve them are unknown */
+	uint32_t max_mws; /* 0: none; without these and those the opcodes that serve them are unknown */
+	uint32_t max_indirects;
 };
 
 int engine_new(const struct engine_attr *attr, const struct engine_ops *ops, void *owner,
@@ -206,6 +207,29 @@ struct engine_mw_attr {
 
 int engine_mw_create(struct engine *engine, const struct engine_mw_attr *attr); /* free */
 int engine_mw_destroy(struct engine *engine, uint32_t key); /* whatever its low byte is; -ENOENT */
+
+/*
+ * An indirect key: a region that consists of parts of other regions, and of other indirect keys, of its PD, which it names by
+ * key and address. Where it is said that the client may, UMRs change everything but `pdn` and the limits, and the peer of a QP in its
+ * PD makes it free by a SEND. A part that leads nowhere is a protection error of those who use it.
+ */
+#define ENGINE_MAX_PARTS 4096u
+
+struct engine_indirect_attr {
+	uint32_t key; /* the upper 24 bits stay; no region, window or other indirect key has them */
+	uint32_t pdn;
+	uint32_t access;
+	uint64_t iova, length_bytes; /* length 0: it opens nothing */
+	uint32_t max_parts; /* 1..ENGINE_MAX_PARTS */
+	uint64_t part_bytes; /* of each part; 0: each says its own length (KLMs) */
+	bool is_free; /* opens nothing until a UMR says otherwise */
+	bool may_change, may_invalidate;
+	const void *list; /* parts, as wqe_parse_layout() reads them */
+	size_t list_bytes; /* 0: none yet */
+};
+
+int engine_indirect_create(struct engine *engine, const struct engine_indirect_attr *attr); /* -EINVAL, -ENOSPC, -EEXIST */
+int engine_indirect_destroy(struct engine *engine, uint32_t key); /* whatever its low byte is; -ENOENT */
 
 #define ENGINE_CQ_COLLAPSED 0x1u /* every CQE at entry 0 */
 #define ENGINE_CQ_OVERRUN_IGNORE 0x2u /* never look at the consumer index */

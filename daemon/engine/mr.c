@@ -41,7 +41,7 @@ static bool attr_is_valid(const struct engine_mr_attr *attr)
 
 int mr_new(struct engine *engine, const struct engine_mr_attr *attr, struct mw *mw, struct mr **ret_mr)
 {
-	struct mr *mr = malloc(sizeof(*mr));
+	struct mr *mr = calloc(1, sizeof(*mr));
 	int r;
 
 	if (!mr)
@@ -53,7 +53,8 @@ int mr_new(struct engine *engine, const struct engine_mr_attr *attr, struct mw *
 		free(mr);
 		return r;
 	}
-	engine_mem_ref(attr->mem);
+	if (attr->mem)
+		engine_mem_ref(attr->mem);
 	engine->mr_epoch++;
 	*ret_mr = mr;
 	return 0;
@@ -67,7 +68,7 @@ int engine_mr_create(struct engine *engine, const struct engine_mr_attr *attr)
 		return -EINVAL;
 	if (engine->mrs.n >= engine->attr.max_mrs)
 		return -ENOSPC;
-	if (engine->mws.n && hash_get(&engine->mws, attr->key >> 8))
+	if (hash_get(&engine->mws, attr->key >> 8) || hash_get(&engine->indirects, attr->key >> 8))
 		return -EEXIST;
 	return mr_new(engine, attr, NULL, &mr);
 }
@@ -84,7 +85,7 @@ int engine_mr_destroy(struct engine *engine, uint32_t key)
 {
 	struct mr *mr = hash_get(&engine->mrs, key);
 
-	if (!mr || mr->mw)
+	if (!mr || mr->mw || mr->indirect)
 		return -ENOENT;
 	if (unlikely(engine->mws.n))
 		mw_free_of(engine, mr);
@@ -118,6 +119,8 @@ int mr_resolve(struct engine *engine, struct mr_cache *cache, const struct mr_wa
 	if (unlikely(!range_fits(at, want->bytes, mr->attr.length_bytes)))
 		return -EACCES;
 	if (unlikely(mr->mw && !mw_allows(mr, want)))
+		return -EACCES;
+	if (unlikely(mr->indirect && indirect_prepare(engine, mr, at, want) < 0))
 		return -EACCES;
 	ret_span->mem = mr->attr.mem;
 	/* bounded: the region lies in its memory, and the span in the region. */

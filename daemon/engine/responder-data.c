@@ -188,7 +188,7 @@ static void data_done(struct engine_qp *qp, struct engine_packet *pkt, int statu
 		responder_fail_with(qp, pkt, NAK_REMOTE_OP, SHMD_SYNDROME_LOCAL_PROT_ERR);
 		return;
 	}
-	if (unlikely((pkt->flags & PACKET_INVAL) && mw_invalidate(qp, pkt->imm) < 0)) {
+	if (unlikely((pkt->flags & PACKET_INVAL) && key_invalidate(qp, pkt->imm) < 0)) {
 		responder_fail(qp, pkt, NAK_REMOTE_ACCESS);
 		return;
 	}

@@ -165,6 +165,11 @@ static uint8_t check_sges(struct engine_qp *qp, bool nic_writes)
 	return 0;
 }
 
+static bool has_umr(const struct engine *engine)
+{
+	return engine->attr.max_mws || engine->attr.max_indirects;
+}
+
 /* What can be said before the first packet is sent; and a UMR, which sends none, is done. */
 static uint8_t check_request(struct engine_qp *qp, const struct sent *sent)
 {
@@ -174,10 +179,10 @@ static uint8_t check_request(struct engine_qp *qp, const struct sent *sent)
 	if (unlikely(cur->qpn != qp->attr.qpn || (fetch && !qp->path.max_rd_atomic)))
 		return SHMD_SYNDROME_LOCAL_QP_OP_ERR;
 	if (unlikely(cur->opcode == SHMD_OPCODE_UMR || cur->has_inval)) {
-		if (!qp->engine->attr.max_mws || (cur->has_inval && !qp->reliable))
+		if (!has_umr(qp->engine) || (cur->has_inval && !qp->reliable))
 			return SHMD_SYNDROME_LOCAL_QP_OP_ERR;
 		if (cur->opcode == SHMD_OPCODE_UMR)
-			return mw_execute(qp, &cur->umr, cur->imm);
+			return umr_execute(qp, &cur->umr, cur->imm);
 	}
 	if (unlikely(qp->attr.type == ENGINE_QP_UD && sent->kind != ENGINE_WQE_NOP)) {
 		if (sent->kind != ENGINE_WQE_SEND && sent->kind != ENGINE_WQE_SEND_IMM)

@@ -488,6 +488,8 @@ int nic_soft_probe(const struct nic_soft_attr *attr, struct list *nics);
 
 struct nic_mlx5_attr {
 	const char *trace; /* file to which every firmware command is appended in words, or NULL */
+	uint32_t gpu_poll_usec; /* of doorbell mode cpu, as for soft NICs; 0: 20 */
+	uint32_t spin_usec;
 	const char *objects; /* how they are made: "library", "ioctl", or NULL for the former where libmlx5 exports */
 };
 

@@ -3,7 +3,8 @@
  * Bytes of a WQE to a checked request.
  *
  * Accepted: NOP, SEND, SEND_IMM, SEND_INVAL, RDMA_WRITE, RDMA_WRITE_IMM, RDMA_READ, ATOMIC_CS, ATOMIC_FA, and the masked
- * forms of both at 4 and 8 bytes; UMR in the two forms that bind and free memory windows. Data are either references or one inline segment that ends the WQE.
+ * forms of both at 4 and 8 bytes; UMR that changes what a key leads to (wqe-layout.c has its list), nothing of signatures or
+ * encryption. Data are either references or one inline segment that ends the WQE.
  * Refused: everything else, zero-length references (hardware reads them as 2 GiB), segments that cross the end
  * of the WQE, inline data where the NIC would have to write, atomics whose result does not fit.
  * No state, no allocation: any thread.
@@ -225,35 +226,48 @@ static int parse_atomic(struct cursor *cur, unsigned int opmod, struct wqe_reque
 	return req->total_bytes == req->atomic.bytes ? 0 : SHMD_SYNDROME_LOCAL_QP_OP_ERR;
 }
 
-/* Segments of a UMR, after mlx5dv.h of rdma-core: mlx5_wqe_umr_ctrl_seg, mlx5_wqe_mkey_context_seg, then inline. */
+/* Segments of a UMR, after mlx5dv.h of rdma-core: mlx5_wqe_umr_ctrl_seg, mlx5_wqe_mkey_context_seg, a list or a data segment. */
 #define UMR_CTRL_BYTES 48
 #define UMR_MKEY_BYTES 64
-#define UMR_INLINE_BYTES 64
 #define UMR_INLINE 0x80u
 #define UMR_CHECK_FREE 0x20u
 #define UMR_TRANSLATION_OFFSET 0x10u
 #define UMR_CHECK_QPN 0x08u
 #define UMR_FLAGS (UMR_INLINE | UMR_CHECK_FREE | UMR_TRANSLATION_OFFSET | UMR_CHECK_QPN)
+#define UMR_MASK_LENGTH 1u
+#define UMR_MASK_START (1u << 6)
+#define UMR_MASK_TAG (1u << 13)
 #define UMR_MASK_QPN (1u << 14)
-#define UMR_MASK_ALWAYS (1u << 29 | 1u << 13) /* free, key */
-#define UMR_MASK_BIND (1u | 1u << 6 | 0xfu << 18) /* length, start, access */
+#define UMR_MASK_ACCESS 18 /* four bits: local write, remote read, remote write, atomic */
+#define UMR_MASK_FREE (1u << 29)
+#define UMR_MASK                                                                                       \
+	(UMR_MASK_LENGTH | UMR_MASK_START | UMR_MASK_TAG | UMR_MASK_QPN | 0xfu << UMR_MASK_ACCESS | \
+	 UMR_MASK_FREE)
+#define UMR_OCTOWORD_BYTES 16u
 #define MKEY_FREE 0x40u
 
-static uint32_t umr_access(uint8_t bits)
+/* From local write, remote read, remote write, atomic. */
+static uint32_t umr_access(uint32_t bits)
 {
-	/* local write, remote write, remote read, atomic */
-	return (bits >> 3 & 1) | (bits >> 5 & 1) << 1 | (bits >> 4 & 1) << 2 | (bits >> 6 & 1) << 3;
+	return (bits & 1) | (bits >> 2 & 1) << 1 | (bits >> 1 & 1) << 2 | (bits >> 3 & 1) << 3;
 }
 
-static int parse_umr_target(struct cursor *cur, const uint8_t *mkey, struct wqe_umr *umr)
+static int parse_umr_list(struct cursor *cur, const uint8_t *ctrl, struct wqe_umr *umr)
 {
-	const uint8_t *seg = take(cur, UMR_INLINE_BYTES);
 	uint64_t total_bytes = 0;
+	const uint8_t *seg;
 
-	umr->access = umr_access(mkey[2]);
-	umr->start = load64(mkey + 16);
-	umr->length_bytes = load64(mkey + 24);
-	return seg ? add_sge(seg, &umr->of, &total_bytes) : SHMD_SYNDROME_LOCAL_QP_OP_ERR;
+	umr->list_bytes = (load32(ctrl + 4) >> 16) * UMR_OCTOWORD_BYTES;
+	if (ctrl[0] & UMR_INLINE) {
+		umr->list = take(cur, umr->list_bytes);
+		return umr->list ? 0 : SHMD_SYNDROME_LOCAL_QP_OP_ERR;
+	}
+	if (!umr->list_bytes)
+		return 0;
+	seg = take(cur, sizeof(struct shmd_wqe_data_seg));
+	if (!seg || add_sge(seg, &umr->list_at, &total_bytes) || umr->list_at.bytes < umr->list_bytes)
+		return SHMD_SYNDROME_LOCAL_QP_OP_ERR;
+	return 0;
 }
 
 static int parse_umr(struct cursor *cur, struct wqe_request *req)
@@ -261,22 +275,29 @@ static int parse_umr(struct cursor *cur, struct wqe_request *req)
 	const uint8_t *ctrl = take(cur, UMR_CTRL_BYTES), *mkey = take(cur, UMR_MKEY_BYTES);
 	struct wqe_umr *umr = &req->umr;
 	uint64_t mask;
-	int r = 0;
+	int r;
 
-	if (!ctrl || !mkey || !(ctrl[0] & UMR_INLINE) || (ctrl[0] & ~UMR_FLAGS) || ctrl[6] || ctrl[7])
+	if (!ctrl || !mkey || (ctrl[0] & ~UMR_FLAGS) || ctrl[6] || ctrl[7] || (mkey[0] & ~MKEY_FREE))
 		return SHMD_SYNDROME_LOCAL_QP_OP_ERR;
-	memset(umr, 0, sizeof(*umr));
 	mask = load64(ctrl + 8);
-	umr->names_qp = mask & UMR_MASK_QPN;
-	umr->must_be_free = ctrl[0] & UMR_CHECK_FREE;
-	umr->key_tag = mkey[7];
-	umr->qpn = load32(mkey + 4) >> 8;
-	mask &= ~(uint64_t)UMR_MASK_QPN;
-	umr->is_bind = mask == (UMR_MASK_ALWAYS | UMR_MASK_BIND);
-	if ((!umr->is_bind && mask != UMR_MASK_ALWAYS) || mkey[0] != (umr->is_bind ? 0 : MKEY_FREE))
+	if (mask & ~(uint64_t)UMR_MASK)
 		return SHMD_SYNDROME_LOCAL_QP_OP_ERR;
-	if (umr->is_bind)
-		r = parse_umr_target(cur, mkey, umr);
+	*umr = (struct wqe_umr){
+		.must_be_free = ctrl[0] & UMR_CHECK_FREE,
+		.sets_free = mask & UMR_MASK_FREE,
+		.sets_tag = mask & UMR_MASK_TAG,
+		.sets_start = mask & UMR_MASK_START,
+		.sets_length = mask & UMR_MASK_LENGTH,
+		.names_qp = mask & UMR_MASK_QPN,
+		.set_access = umr_access(mask >> UMR_MASK_ACCESS & 0xf),
+		.is_free = mkey[0] & MKEY_FREE,
+		.key_tag = mkey[7],
+		.qpn = load32(mkey + 4) >> 8,
+		.access = umr_access(mkey[2] >> 3),
+		.start = load64(mkey + 16),
+		.length_bytes = load64(mkey + 24),
+	};
+	r = parse_umr_list(cur, ctrl, umr);
 	return r || cur->bytes ? SHMD_SYNDROME_LOCAL_QP_OP_ERR : 0;
 }
 

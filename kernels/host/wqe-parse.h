@@ -31,16 +31,39 @@ struct wqe_atomic {
 	uint64_t swap_or_add, compare, swap_mask, compare_mask, boundary;
 };
 
-/* What a UMR that binds or frees a memory window asks for. Access bits are those of enum ibv_access_flags. */
+/*
+ * What a UMR changes of a memory key, and to what. Access bits are those of enum ibv_access_flags. The list says of
+ * which parts of other keys the key consists: it stands in the WQE, or where the WQE says; wqe_parse_layout() reads it.
+ */
 struct wqe_umr {
-	bool is_bind; /* else the window is freed */
-	bool names_qp; /* one of type 2 */
-	bool must_be_free;
-	uint8_t key_tag; /* low byte of the key from now on */
+	bool must_be_free; /* else the key is left as it is */
+	bool sets_free, sets_tag, sets_start, sets_length;
+	bool names_qp; /* alone may use it from now on */
+	uint32_t set_access; /* which bits of `access` count */
+	bool is_free;
+	uint8_t key_tag; /* low byte of the key */
 	uint32_t qpn; /* 24 bits */
 	uint32_t access;
 	uint64_t start, length_bytes;
-	struct wqe_sge of; /* what it is bound to */
+	uint32_t list_bytes; /* 0: the parts stay */
+	const uint8_t *list; /* in the caller's copy; NULL: it lies at ... */
+	struct wqe_sge list_at; /* at least list_bytes */
+};
+
+/* A part of a key: some bytes of another one. Part i begins `at` bytes behind the beginning of its block. */
+struct wqe_part {
+	uint64_t addr;
+	uint64_t at;
+	uint32_t key;
+	uint32_t bytes; /* 1.. */
+	uint32_t stride; /* from one block to the next */
+};
+
+/* A key is its parts one behind the other, in order; and that block several times when the list has a pattern. */
+struct wqe_layout {
+	uint32_t n_blocks; /* 1.. */
+	uint32_t n_parts;
+	uint64_t block_bytes; /* n_blocks * block_bytes does not overflow */
 };
 
 struct wqe_request {
@@ -52,7 +75,7 @@ struct wqe_request {
 	bool has_imm;
 	bool has_inval;
 	uint16_t wqe_index;
-	uint32_t imm; /* host order; or the key to invalidate, or the key of the window */
+	uint32_t imm; /* host order; or the key to invalidate, or the key that a UMR changes */
 	uint32_t qpn;
 	uint64_t raddr;
 	uint32_t rkey;
@@ -85,6 +108,13 @@ int wqe_parse(const void *wqe, size_t bytes, struct wqe_request *ret_req);
 
 /* The same of a UD QP or a DCI, whose WQEs have an address vector behind the control segment. */
 int wqe_parse_av(const void *wqe, size_t bytes, struct wqe_request *ret_req);
+
+/*
+ * A list of KLMs (part_bytes 0), of KSMs (all parts but the last have that length), or the pattern that is repeated. An
+ * entry of key 0 and length 0 ends it. 0, or SHMD_SYNDROME_LOCAL_QP_OP_ERR also for more than `max_parts`.
+ */
+int wqe_parse_layout(const void *list, size_t bytes, uint64_t part_bytes, unsigned int max_parts,
+		     struct wqe_layout *ret_layout, struct wqe_part *ret_parts);
 
 /* Receive WQE: data segments up to the stride or the terminator. Same error convention. */
 int wqe_parse_recv(const void *wqe, size_t bytes, unsigned int *ret_n_sges, struct wqe_sge *ret_sges,

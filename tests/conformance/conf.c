@@ -55,10 +55,20 @@ struct shmd_client *conf_client_open(void)
 	return client;
 }
 
+/* SHMEMD_TEST_DOORBELL: cpu, uar-mmap, or what the daemon thinks best. */
+static int doorbell_mode(void)
+{
+	const char *mode = getenv("SHMEMD_TEST_DOORBELL");
+
+	if (!mode)
+		return -1;
+	return strcmp(mode, "cpu") == 0 ? SHMD_DOORBELL_CPU : SHMD_DOORBELL_UAR_MMAP;
+}
+
 struct shmd_nic *conf_nic_open(struct shmd_client *client, unsigned int nic)
 {
 	static struct shmd_nic_info infos[MAX_NICS];
-	struct shmd_nic_attr attr = {.doorbell = -1};
+	struct shmd_nic_attr attr = {.doorbell = doorbell_mode()};
 	struct shmd_nic *opened;
 	int n = shmd_nic_list(client, infos, MAX_NICS);
 

@@ -17,7 +17,8 @@
 #include "tests/fuzz/fuzz.h"
 #include "tests/unit/engine/test-mem.h"
 
-#define N_SIDES 2u
+#define N_SIDES 2
+#define N_INDIRECTS 2u
 #define GUARD_BYTES 64u
 #define GUARD 0xa5u
 #define LOG2_SQ 4u
@@ -316,6 +317,30 @@ static void create_window(struct lab *lab, struct side *side)
 	assert_bug(r == 0);
 }
 
+/* Each side has two, free at first, both of the same few parts. */
+static uint32_t indirect_key(const struct lab *lab, const struct side *side, unsigned int which)
+{
+	return 0x880000u + (side != lab->sides) * 0x200u + (which & 1) * 0x100u;
+}
+
+static void create_indirects(struct lab *lab, struct side *side)
+{
+	for (unsigned int k = 0; k < N_INDIRECTS; k++) {
+		struct engine_indirect_attr attr = {
+			.key = indirect_key(lab, side, k),
+			.pdn = 1,
+			.max_parts = 4,
+			.part_bytes = k ? 256 : 0,
+			.is_free = true,
+			.may_change = true,
+			.may_invalidate = k,
+		};
+		int r = engine_indirect_create(lab->engine, &attr);
+
+		assert_bug(r == 0);
+	}
+}
+
 static void side_init(struct lab *lab, unsigned int i, enum mem_mode mode)
 {
 	struct side *side = &lab->sides[i];
@@ -347,6 +372,7 @@ static void side_init(struct lab *lab, unsigned int i, enum mem_mode mode)
 	if (lab->has_srq)
 		create_srq(lab, side);
 	create_window(lab, side);
+	create_indirects(lab, side);
 	create_qp(lab, side);
 }
 
@@ -422,10 +448,11 @@ static void put_sge(struct lab *lab, uint8_t *at, const struct side *side)
 {
 	uint32_t which = take(lab, 1);
 	uint32_t m = which & 1;
+	bool is_indirect = which & 0x40;
 
 	put32(at, take(lab, 2) & (which & 0x80 ? 0xffffu : 0x1ffu));
-	put32(at + 4, side->key[m] + (which >> 1 & 1));
-	put64(at + 8, side->iova[m] + (take(lab, 2) & 0xfff));
+	put32(at + 4, is_indirect ? indirect_key(lab, side, m) : side->key[m] + (which >> 1 & 1));
+	put64(at + 8, (is_indirect ? 0 : side->iova[m]) + (take(lab, 2) & 0xfff));
 }
 
 /*
@@ -528,6 +555,7 @@ static void post_umr(struct lab *lab, struct side *side)
 	wqe[11] = 0x08;
 	put32(wqe + 12, window_key(lab, how & 0x08 ? &lab->sides[side == lab->sides] : side) | (tags & 3));
 	wqe[16] = 0x90 | (is_type_2 ? 0x20 : 0);
+	wqe[21] = is_bind ? 4 : 0;
 	put32(wqe + 28, is_bind ? mask | 1u | 1u << 6 | 0xfu << 18 : mask);
 	wqe[64] = is_bind ? 0 : 0x40;
 	wqe[66] = 0x78;
@@ -542,14 +570,70 @@ static void post_umr(struct lab *lab, struct side *side)
 	push(side, wqe, is_bind ? 12 : 8);
 }
 
-/* A WRITE or READ of the peer's window, or a SEND that frees it. */
+/* One entry of a list: a region of the side's own, or one of its indirect keys. */
+static void put_part(struct lab *lab, uint8_t *entry, const struct side *side, bool is_pattern)
+{
+	uint8_t which = (uint8_t)take(lab, 1);
+	uint32_t bytes = take(lab, 1), at = take(lab, 2) & 0xfff;
+	bool is_direct = which & 1;
+
+	put32(entry, is_pattern ? (uint32_t)which << 16 | bytes : bytes);
+	put32(entry + 4, is_direct ? side->key[which >> 1 & 1] : indirect_key(lab, side, which >> 1 & 1));
+	put64(entry + 8, is_direct ? side->iova[which >> 1 & 1] + at : at);
+}
+
+/* Up to four parts of an indirect key, or a pattern of three; in the WQE, or in a region. Returns its bytes. */
+static unsigned int put_list(struct lab *lab, uint8_t *list, const struct side *side, uint8_t how)
+{
+	bool is_pattern = how & 0x08;
+
+	if (is_pattern) {
+		put32(list, take(lab, 2));
+		put32(list + 4, 0x400);
+		put32(list + 8, take(lab, 1));
+		put32(list + 12, how & 3);
+	}
+	for (unsigned int i = 0; i < (how & 3u); i++)
+		put_part(lab, list + 16 * (i + is_pattern), side, is_pattern);
+	return 64;
+}
+
+/* A UMR of one of the side's indirect keys: everything of it, or what some bits say. */
+static void post_layout(struct lab *lab, struct side *side)
+{
+	uint8_t how = (uint8_t)take(lab, 1), wqe[256] = {0};
+	uint32_t mask = how & 0x10 ? take(lab, 4) : 1u << 29 | 1u << 13 | 0xfu << 18 | 1u;
+	bool in_memory = how & 0x20;
+	unsigned int ds = 12;
+
+	put32(wqe, (uint32_t)side->pi << 8 | SHMD_OPCODE_UMR);
+	wqe[11] = 0x08;
+	put32(wqe + 12, indirect_key(lab, side, how >> 2 & 1));
+	wqe[16] = in_memory ? 0 : 0x80;
+	wqe[21] = 4;
+	put32(wqe + 28, mask);
+	wqe[64] = how & 0x40 ? 0x40 : 0;
+	wqe[66] = 0x78;
+	put32(wqe + 68, 0xffffff00u);
+	put32(wqe + 92, 0x400);
+	put_list(lab, in_memory ? side->mems[DATA].bytes + GUARD_BYTES : wqe + 128, side, how);
+	if (in_memory) {
+		put32(wqe + 128, 64);
+		put32(wqe + 132, side->key[DATA]);
+		put64(wqe + 136, side->iova[DATA]);
+		ds = 9;
+	}
+	push(side, wqe, ds);
+}
+
+/* A WRITE or READ of the peer's window or indirect key, or a SEND that frees it. */
 static void post_through_window(struct lab *lab, struct side *side)
 {
 	static const uint8_t opcodes[] = {SHMD_OPCODE_RDMA_WRITE, SHMD_OPCODE_RDMA_READ, SHMD_OPCODE_SEND_INVAL,
 					  SHMD_OPCODE_RDMA_WRITE};
 	const struct side *peer = &lab->sides[side == lab->sides];
 	uint8_t how = (uint8_t)take(lab, 1), opcode = opcodes[how & 3], wqe[256] = {0};
-	uint32_t key = window_key(lab, peer) | (how >> 2 & 3);
+	uint32_t key = how & 0x80 ? indirect_key(lab, peer, how >> 6) : window_key(lab, peer) | (how >> 2 & 3);
 	unsigned int ds = 1;
 
 	put32(wqe, (uint32_t)side->pi << 8 | opcode);
@@ -624,6 +708,7 @@ static void one_op(struct lab *lab)
 	case 16: step(lab); break;
 	case 17: modify(lab, side, ENGINE_QP_RST, 0); break;
 	case 18: modify(lab, side, ENGINE_QP_ERR, 0); break;
+	case 28: post_layout(lab, side); engine_doorbell(lab->engine, side->qpn); break;
 	case 29: post_umr(lab, side); engine_doorbell(lab->engine, side->qpn); break;
 	case 30: post_through_window(lab, side); engine_doorbell(lab->engine, side->qpn); break;
 	default: post(lab, side); engine_doorbell(lab->engine, side->qpn); break;
@@ -666,6 +751,8 @@ static void side_deinit(struct lab *lab, struct side *side)
 		assert_bug(r == 0);
 	}
 	assert_bug(engine_mw_destroy(lab->engine, window_key(lab, side)) == 0);
+	for (unsigned int k = 0; k < N_INDIRECTS; k++)
+		assert_bug(engine_indirect_destroy(lab->engine, indirect_key(lab, side, k)) == 0);
 	for (unsigned int c = 0; c < 2; c++) {
 		int r = engine_cq_destroy(lab->engine, cqn_of(lab, side, c));
 
@@ -683,6 +770,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 		.max_mrs = 8,
 		.max_srqs = N_SIDES,
 		.max_mws = N_SIDES,
+		.max_indirects = N_SIDES * N_INDIRECTS,
 		.self_route = &lab,
 	};
 	uint8_t head;

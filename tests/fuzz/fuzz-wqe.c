@@ -18,6 +18,7 @@
 #define MAX_RECV_BYTES 512u
 #define N_TEXT 200u
 #define GUARD 0x5au
+#define MAX_PARTS 32u
 
 static void check_sges(const struct wqe_sge *sges, unsigned int n, uint64_t total_bytes)
 {
@@ -29,6 +30,39 @@ static void check_sges(const struct wqe_sge *sges, unsigned int n, uint64_t tota
 		sum += sges[i].bytes;
 	}
 	assert_bug(sum == total_bytes);
+}
+
+/* Parts lie one behind the other; and the list of a UMR in its WQE. */
+static void check_layout(const uint8_t *list, size_t bytes, uint64_t part_bytes)
+{
+	struct wqe_part parts[MAX_PARTS + 1];
+	struct wqe_layout layout;
+	uint64_t at = 0, whole;
+	int r;
+
+	parts[MAX_PARTS].at = GUARD;
+	r = wqe_parse_layout(list, bytes, part_bytes, MAX_PARTS, &layout, parts);
+	assert_bug((r == 0 || r == SHMD_SYNDROME_LOCAL_QP_OP_ERR) && parts[MAX_PARTS].at == GUARD);
+	if (r)
+		return;
+	assert_bug(layout.n_parts >= 1 && layout.n_parts <= MAX_PARTS && layout.n_blocks >= 1);
+	for (unsigned int i = 0; i < layout.n_parts; i++) {
+		assert_bug(parts[i].bytes >= 1 && parts[i].at == at);
+		at += parts[i].bytes;
+	}
+	assert_bug(layout.block_bytes == at && !__builtin_mul_overflow(at, layout.n_blocks, &whole));
+}
+
+static void check_umr(const struct wqe_umr *umr, const uint8_t *wqe, size_t size)
+{
+	assert_bug(umr->access <= 0xf && umr->set_access <= 0xf && umr->qpn <= 0xffffff);
+	if (!umr->list) {
+		assert_bug(!umr->list_bytes || umr->list_at.bytes >= umr->list_bytes);
+		return;
+	}
+	assert_bug(umr->list >= wqe && umr->list + umr->list_bytes == wqe + size);
+	check_layout(umr->list, umr->list_bytes, 0);
+	check_layout(umr->list, umr->list_bytes, 4096);
 }
 
 static void check_request(const struct wqe_request *req, const uint8_t *wqe, size_t bytes)
@@ -44,6 +78,8 @@ static void check_request(const struct wqe_request *req, const uint8_t *wqe, siz
 	} else {
 		check_sges(req->sges, req->n_sges, req->total_bytes);
 	}
+	if (req->opcode == SHMD_OPCODE_UMR)
+		check_umr(&req->umr, wqe, size);
 	if (req->atomic.bytes)
 		assert_bug((req->atomic.bytes == 4 || req->atomic.bytes == 8) &&
 			   req->total_bytes == req->atomic.bytes);

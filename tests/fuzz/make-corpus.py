@@ -42,9 +42,35 @@ def av(qpn=0x123, extended=True, key=0x11112222 << 32, gid=0):
 def umr(is_bind):
     """Of a window of type 2."""
     mask = 1 << 29 | 1 << 13 | 1 << 14 | (0x3c0041 if is_bind else 0)
-    control = struct.pack(">IIQ", 0xb0000000 if is_bind else 0x98000000, 0, mask) + bytes(32)
+    control = struct.pack(">IIQ", 0xb0000000 if is_bind else 0x98000000, 0x40000 if is_bind else 0, mask) + bytes(32)
     key = struct.pack(">IIQQQ", 0x7800 if is_bind else 0x40000000, 0x12321, 0, 0x20000, 64) + bytes(32)
     return (control, key, sge() + bytes(48)) if is_bind else (control, key)
+
+
+def umr_of(listed, octowords, mask=1 << 29 | 1 << 13 | 0x3c0001, inline=True):
+    """Of a key that consists of parts of others."""
+    control = struct.pack(">IIQ", 0x80000000 if inline else 0, octowords << 16, mask) + bytes(32)
+    key = struct.pack(">IIQQQ", 0x7800, 0xffffff00, 0, 0, 24) + bytes(32)
+    return control, key, listed
+
+
+def pattern(n_bytes, times, *entries):
+    return struct.pack(">IIII", n_bytes, 0x400, times, len(entries)) + b"".join(
+        struct.pack(">HHIQ", stride, length, 0x10000, 0x20000) for stride, length in entries)
+
+
+def layout_seeds():
+    yield "umr-list", wqe("umr", *umr_of(sge(8) + sge(16) + bytes(32), 4), imm=0x7700)
+    yield "umr-pattern", wqe("umr", *umr_of(pattern(24, 3, (10, 8), (16, 16)) + bytes(16), 4), imm=0x7700)
+    yield "umr-pattern-of-nothing", wqe("umr", *umr_of(pattern(0, 1, (10, 0)) + bytes(32), 4), imm=0x7700)
+    yield "umr-pattern-too-long", wqe("umr", *umr_of(pattern(24, 0x10003, (10, 8), (16, 16)), 3), imm=0x7700)
+    yield "umr-pattern-no-times", wqe("umr", *umr_of(pattern(8, 0, (10, 8)) + bytes(32), 4), imm=0x7700)
+    yield "umr-list-in-memory", wqe("umr", *umr_of(sge(64), 4, inline=False), imm=0x7700)
+    yield "umr-list-in-memory-cut-short", wqe("umr", *umr_of(sge(63), 4, inline=False), imm=0x7700)
+    yield "umr-list-is-not-there", wqe("umr", *umr_of(b"", 4, inline=False), imm=0x7700)
+    yield "umr-list-cut-short", wqe("umr", *umr_of(sge(8), 4), imm=0x7700)
+    yield "umr-nothing-changes", wqe("umr", *umr_of(b"", 0, mask=0, inline=False), imm=0x7700)
+    yield "umr-unknown-mask", wqe("umr", *umr_of(b"", 0, mask=1 << 9), imm=0x7700)
 
 
 def wqe_seeds():
@@ -223,6 +249,46 @@ def window_seeds():
     yield "window-not-bound", head() + recv(0x100) + inval + RUN
 
 
+def part(which, n_bytes, offset):
+    """Of a region (which & 1) or of an indirect key, each with two; in a pattern also the stride."""
+    return bytes([which, n_bytes]) + at(offset)
+
+
+def layout(how, *parts, mask=None, block=None, times=1, side=B):
+    how |= len(parts) | (0x10 if mask is not None else 0) | (0x08 if block is not None else 0)
+    return bytes([side | 28, how]) + (struct.pack("<I", mask) if mask is not None else b"") + (
+        at(block) + bytes([times]) if block is not None else b"") + b"".join(parts)
+
+
+def indirect_seeds():
+    three = layout(0, part(1, 30, 0), part(1, 3, 0x300), part(1, 200, 0x80))
+    write, read = through_window(0x90, 8, ref(64, 0)), through_window(0x91, 20, ref(120, 0x200))
+    inval = through_window(0xc2, 0, ref(8, 0))
+    own = post(1, 0x09, at(0x100), ref(0x80, 0, 0x40), side=B) + b"\x85"
+    for memory, name in enumerate(("pointer", "sync", "delay", "mixed")):
+        yield f"indirect-{name}", head(0, memory) + three + RUN + write + read + RUN + own + RUN + b"\x8a" + write + RUN
+        yield f"indirect-send-{name}", head(2, memory) + three + RUN + recv(0x70, 0, which=0x40) + \
+            post(4, 0x09, ref(0x64, 0)) + RUN
+        yield f"indirect-pattern-{name}", head(0, memory) + layout(0, part(9, 8, 0), part(21, 4, 0x400), block=12, times=20) + \
+            RUN + write + read + RUN
+    yield "indirect-atomic", head() + three + RUN + post(7, 0x08, at(0), struct.pack("<I", 3), at(0x80)) + \
+        through_window(0x90, 0, ref(8, 0)) + RUN
+    ksm = layout(4, part(1, 0, 0), part(1, 0, 0x200), part(1, 0, 0xf80))
+    yield "indirect-of-fixed-length", head() + ksm + RUN + through_window(0xd0, 0xf0, ref(64, 0)) + \
+        through_window(0xd1, 0x2c0, ref(100, 0)) + RUN
+    yield "indirect-of-indirect", head() + three + RUN + layout(4, part(0, 0, 0)) + RUN + through_window(0xd0, 8, ref(64, 0)) + RUN
+    yield "indirect-pattern-of-indirect", head() + layout(4, part(1, 0, 0), part(1, 0, 0x200)) + RUN + \
+        layout(0, part(10, 8, 0), block=8, times=9) + RUN + write + RUN
+    yield "indirect-of-itself", head() + (three + RUN) + (layout(0, part(0, 8, 0)) + RUN) * 5 + write + RUN
+    yield "indirect-in-memory", head() + layout(0x20, part(1, 100, 0), part(1, 100, 0x200)) + RUN + write + RUN
+    yield "indirect-in-memory-of-nobody", head() + b"\x8a" + layout(0x20, part(1, 100, 0)) + RUN
+    yield "indirect-freed", head() + three + RUN + layout(0x40, part(1, 8, 0)) + RUN + write + RUN
+    yield "indirect-freed-by-the-peer", head() + ksm + RUN + recv(0x100) + inval + RUN + through_window(0xd1, 0, ref(8, 0)) + RUN
+    yield "indirect-not-to-be-freed", head() + three + RUN + recv(0x100) + through_window(0x82, 0, ref(8, 0)) + RUN
+    yield "indirect-tag", head() + three + RUN + layout(0, part(1, 8, 0), mask=1 << 6 | 1 << 14) + RUN + write + RUN
+    yield "indirect-of-a-window", head() + window(1, 4, 0x100) + RUN + layout(0, part(1, 0, 0)) + RUN
+
+
 def config_seeds():
     yield "empty", b""
     yield "comments", b"# nothing\n\n   # more\n"
@@ -242,7 +308,7 @@ def config_seeds():
 
 def main():
     root = pathlib.Path(sys.argv[1])
-    for folder, seeds in (("wqe", wqe_seeds), ("engine", engine_seeds), ("engine", window_seeds),
+    for folder, seeds in (("wqe", wqe_seeds), ("wqe", layout_seeds), ("engine", engine_seeds), ("engine", window_seeds), ("engine", indirect_seeds),
                           ("engine", unreliable_seeds), ("config", config_seeds)):
         (root / folder).mkdir(parents=True, exist_ok=True)
         for name, data in seeds():

@@ -111,6 +111,90 @@ TEST(key_of_another_pd_and_range_outside_are_refused)
 	}
 }
 
+#define KSM_IOVA 0x7000000u
+
+/* Two parts of 4096 bytes each of the end's key, the second first; klm_pas_mtt begins at 0x880: mkey 0x20, address 0x40. */
+static void ksm_command(const struct end *end, struct command *cmd)
+{
+	begin(cmd, OP_CREATE_MKEY, 0x130, 0x10);
+	put(cmd->in, MKC + 0x11, 5, 0x1f);
+	put(cmd->in, MKC + 0x16, 2, 3); /* access_mode_1_0: KSM */
+	put(cmd->in, MKC + 0x20, 24, 0xffffff);
+	put(cmd->in, MKC + 0x38, 8, 0x5b);
+	put(cmd->in, MKC + 0x68, 24, end->pdn);
+	put(cmd->in, MKC + 0x80, 64, KSM_IOVA);
+	put(cmd->in, MKC + 0xc0, 64, 8192);
+	put(cmd->in, MKC + 0x1a0, 32, 2);
+	put(cmd->in, MKC + 0x1da, 6, 12);
+	put(cmd->in, 0x300, 32, 2);
+	for (unsigned int i = 0; i < 2; i++) {
+		put(cmd->in, 0x880 + 128 * i + 0x20, 32, end->key);
+		put(cmd->in, 0x880 + 128 * i + 0x40, 64, DATA_IOVA + (i ? 0 : 4096));
+	}
+}
+
+TEST(key_of_keys_leads_to_the_bytes_of_its_parts)
+{
+	struct mlx5dv_devx_obj *ksm;
+	struct command cmd;
+	struct end ends[2];
+	uint8_t cqe[64];
+	uint32_t key;
+
+	pair_init(ends);
+	ksm_command(&ends[1], &cmd);
+	ksm = create(ends[1].context, &cmd);
+	ASSERT(ksm);
+	key = (uint32_t)get(cmd.out, 0x48, 24) << 8 | 0x5b;
+	for (uint32_t i = 0; i < 64; i++)
+		data_of(&ends[0])[128 + i] = (uint8_t)(100 + i);
+	post_rdma(&ends[0], WQE_WRITE, KSM_IOVA + 4096 - 32, key, 64);
+	ASSERT_EQ(wait_cqe(&ends[0], cqe), CQE_REQUESTER);
+	ASSERT_MEMEQ(data_of(&ends[1]) + 8192 - 32, data_of(&ends[0]) + 128, 32);
+	ASSERT_MEMEQ(data_of(&ends[1]), data_of(&ends[0]) + 160, 32);
+	ASSERT_EQ(data_of(&ends[1])[32], 2);
+	/* The kernel would destroy what it consists of, and so would hardware: its bytes are gone then. */
+	destroy(ends[1].mkey);
+	ends[1].mkey = NULL;
+	post_rdma(&ends[0], WQE_READ, KSM_IOVA, key, 8);
+	ASSERT_EQ(wait_cqe(&ends[0], cqe), CQE_REQUESTER_ERROR);
+	ASSERT_EQ(cqe[55], 0x13);
+	destroy(ksm);
+	pair_deinit(ends);
+}
+
+TEST(key_of_keys_that_makes_no_sense_is_refused)
+{
+	static const struct {
+		uint32_t bit, width;
+		uint64_t value;
+	} wrong[] = {
+		{0x61, 1, 1},		       /* mkey_umem_valid */
+		{0x300, 32, 3},		       /* more parts than room for them */
+		{MKC + 0x1a0, 32, 0},	       /* no room */
+		{MKC + 0x1a0, 32, 0x10000},
+		{MKC + 0x1da, 6, 32},	       /* parts of 4 GiB */
+		{MKC + 0x80, 64, UINT64_MAX},  /* start_addr */
+		{MKC + 0x16, 2, 2},	       /* KLMs without a length */
+		{MKC + 0x61, 1, 1},	       /* bsf_en: signatures */
+		{0x880 + 0x20, 32, 0},	       /* no part at all */
+	};
+	struct command cmd;
+	struct end end;
+
+	end_init(&end, 0);
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		ksm_command(&end, &cmd);
+		put(cmd.in, wrong[i].bit, wrong[i].width, wrong[i].value);
+		ASSERT_EQ(create_fails(end.context, &cmd), STATUS_BAD_PARAM);
+	}
+	mkey_command(&end, &cmd);
+	cmd.in_bytes = 0x130;
+	put(cmd.in, 0x880, 64, 0x1000); /* the address of a page */
+	ASSERT_EQ(create_fails(end.context, &cmd), STATUS_BAD_PARAM);
+	end_deinit(&end);
+}
+
 /* What a path leads to is no matter of the command: hardware sends, and nobody answers. */
 TEST(path_that_leads_nowhere_is_found_out_by_retries)
 {
@@ -260,7 +344,10 @@ TEST(values_out_of_range_are_refused)
 		{1, QPC + 0x565, 3, 1, STATUS_BAD_RES},	  /* rq_type: an SRQ, and none is named */
 		{1, QPC + 0x60, 8, 77, STATUS_BAD_RES},	  /* counter_set_id */
 		{1, QPC + 0x58, 2, 2, STATUS_BAD_PARAM},  /* ts_format: real time */
-		{2, MKC + 0x16, 2, 2, STATUS_BAD_PARAM},  /* access mode: KLM */
+		{2, MKC + 0x16, 2, 2, STATUS_BAD_PARAM},  /* access mode: KLM, over a umem */
+		{2, MKC + 0x16, 2, 0, STATUS_BAD_PARAM},  /* physical addresses */
+		{2, MKC + 0x01, 1, 1, STATUS_BAD_PARAM},  /* free */
+		{2, MKC + 0x10, 1, 1, STATUS_BAD_PARAM},  /* umr_en */
 		{2, MKC + 0x14, 1, 0, STATUS_BAD_PARAM},  /* lw, with rw set */
 		{2, MKC + 0x20, 24, 5, STATUS_BAD_PARAM}, /* qpn */
 		{2, MKC + 0x68, 24, 0x7777, STATUS_BAD_RES}, /* pd */

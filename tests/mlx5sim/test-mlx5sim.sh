@@ -97,7 +97,7 @@ ucx() { # ucx TRANSPORT TEST OPTION...
     local transport=$1 test=$2 options="--nics 2"
     shift 2
     if [ "${1:-}" = ib ]; then options+=" --link ib"; shift; fi
-    export UCX_MEM_MMAP_HOOK_MODE=none UCX_RC_MLX5_SRQ_TOPO=list UCX_DC_MLX5_SRQ_TOPO=list UCX_LOG_LEVEL=warn
+    export UCX_MEM_MMAP_HOOK_MODE=none UCX_RC_MLX5_SRQ_TOPO=list UCX_DC_MLX5_SRQ_TOPO=list UCX_LOG_LEVEL=${ucx_log:-warn}
     run_pair "$options" ucx_perftest mlx5_0:1 mlx5_1:1 -x "$transport" -t "$test" -n 200 -w 10 "$@"
     want "$tmp/client" '^Final: +[0-9]+ '
     ! grep -h 'UCX  *\(ERROR\|WARN\)' "$tmp/server" "$tmp/client" || exit 1
@@ -261,7 +261,8 @@ ucx-rc | ucx-dc)
     ucx "$transport" put_lat
     ucx "$transport" put_bw -D zcopy -s 65536
     ucx "$transport" get -D zcopy -s 4096
-    ucx "$transport" fadd -s 8
+    ucx_log=debug ucx "$transport" fadd -s 8
+    want "$tmp/server" 'KSM registered memory' # the word lies under a key of another key
     ucx "$transport" cswap -s 4
     ucx "$transport" am_lat ib -n 1000 # more than a window of its flow control
     ;;

@@ -116,6 +116,9 @@ int mlx5_ctx_export(struct nic_ctx *base, void **ret_record, size_t *ret_bytes)
 	size_t bytes;
 	int r;
 
+	/* Its doorbells end with this process. */
+	if (ctx->bell_page)
+		return -EOPNOTSUPP;
 	record.guid = ibv_get_device_guid(ctx->ibv->device);
 	record.port = ctx->nic->port.number;
 	record.meddled = ctx->meddled;

@@ -35,6 +35,7 @@ static struct mlx5_ctx *ctx_free(struct mlx5_ctx *ctx)
 	mlx5_pool_deinit(ctx);
 	if (ctx->counter_set)
 		mlx5_object_destroy(ctx->counter_set);
+	bell_page_free(ctx->bell_page);
 	mlx5_uar_free(ctx->uar);
 	if (ctx->pd)
 		ibv_dealloc_pd(ctx->pd);
@@ -137,7 +138,38 @@ void mlx5_ctx_make_doorbell(struct mlx5_ctx *ctx)
 	doorbell->register_offset = SHMD_DB_SEND_OFFSET;
 }
 
-static int ctx_init(struct mlx5_ctx *ctx)
+/* The NIC's thread for doorbell mode cpu, which the first context that wants it starts. */
+static int find_bell(struct mlx5_nic *nic, struct bell **ret_bell)
+{
+	const struct bell_attr attr = {
+		.name = nic->base.name, .gpu_poll_usec = nic->gpu_poll_usec, .spin_usec = nic->spin_usec};
+	int r = 0;
+
+	pthread_mutex_lock(&nic->bell_lock);
+	if (!nic->bell)
+		r = bell_new(&attr, &nic->bell);
+	*ret_bell = nic->bell;
+	pthread_mutex_unlock(&nic->bell_lock);
+	return r;
+}
+
+static int open_doorbell(struct mlx5_ctx *ctx, enum nic_doorbell_mode mode)
+{
+	struct bell *bell;
+	int r;
+
+	if (mode != NIC_DOORBELL_CPU) {
+		mlx5_ctx_make_doorbell(ctx);
+		return 0;
+	}
+	r = find_bell(ctx->nic, &bell);
+	if (r < 0)
+		return r;
+	return bell_page_new(bell, (uint64_t *)(void *)(ctx->uar->base_addr + SHMD_DB_SEND_OFFSET),
+			     &ctx->base.doorbell, &ctx->bell_page);
+}
+
+static int ctx_init(struct mlx5_ctx *ctx, enum nic_doorbell_mode mode)
 {
 	int r = mlx5_open(ctx->nic->ibv->device, &ctx->ibv);
 
@@ -150,7 +182,7 @@ static int ctx_init(struct mlx5_ctx *ctx)
 	if (r == 0)
 		r = open_counters(ctx);
 	if (r == 0)
-		mlx5_ctx_make_doorbell(ctx);
+		r = open_doorbell(ctx, mode);
 	return r;
 }
 
@@ -160,16 +192,16 @@ int mlx5_ctx_open(struct nic *base, const struct nic_ctx_attr *attr, struct nic_
 	struct mlx5_nic *nic = mlx5_nic(base);
 	int r;
 
-	if (attr->doorbell == NIC_DOORBELL_CPU)
+	if (attr->doorbell == NIC_DOORBELL_CPU && !MLX5_HAS_BELL)
 		return -EOPNOTSUPP;
-	if (attr->doorbell != NIC_DOORBELL_AUTO && attr->doorbell != NIC_DOORBELL_UAR_MMAP)
+	if (attr->doorbell > NIC_DOORBELL_UAR_MMAP)
 		return -EINVAL;
 	if (nic->lost)
 		return -ENODEV;
 	ctx = mlx5_ctx_alloc(nic, attr);
 	if (!ctx)
 		return -ENOMEM;
-	r = ctx_init(ctx);
+	r = ctx_init(ctx, attr->doorbell);
 	if (r < 0)
 		return r;
 	list_add_tail(&nic->ctxs, &ctx->link);
@@ -246,6 +278,8 @@ void mlx5_ctx_quiesce(struct nic_ctx *base, uint64_t timeout_nsec)
 	struct mlx5_qp *qp;
 	size_t pos = 0;
 
+	if (ctx->bell_page)
+		bell_page_silence(ctx->bell_page);
 	/* DCTs have nothing of the client's on its way: they end when they are destroyed. */
 	while ((qp = hash_next(&ctx->qps, &pos, &qpn)))
 		if (qp->state != NIC_QPS_RST && qp->desc->type != NIC_QP_DCT)

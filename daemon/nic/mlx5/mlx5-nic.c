@@ -21,12 +21,15 @@
 
 #define SYSFS_VERBS "/sys/class/infiniband_verbs"
 #define DEV_VERBS "/dev/infiniband"
+#define DEFAULT_GPU_POLL_USEC 20u
 
 static struct nic *mlx5_close(struct nic *base)
 {
 	struct mlx5_nic *nic = mlx5_nic(base);
 
 	list_del(&nic->base.link);
+	bell_free(nic->bell);
+	pthread_mutex_destroy(&nic->bell_lock);
 	if (nic->ibv)
 		ibv_close_device(nic->ibv);
 	safe_close(nic->base.event_fd);
@@ -97,6 +100,7 @@ static struct mlx5_nic *nic_alloc(void)
 	nic->base.ops = &mlx5_ops;
 	nic->base.event_fd = epoll_create1(EPOLL_CLOEXEC);
 	nic->more_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	pthread_mutex_init(&nic->bell_lock, NULL);
 	nic->return_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 	list_init(&nic->base.link);
 	list_init(&nic->ctxs);
@@ -170,6 +174,8 @@ static int nic_init(struct mlx5_nic *nic, struct ibv_device *device, uint8_t por
 	r = choose_objects(nic, attr->objects);
 	if (r < 0)
 		return r;
+	nic->gpu_poll_usec = attr->gpu_poll_usec ? attr->gpu_poll_usec : DEFAULT_GPU_POLL_USEC;
+	nic->spin_usec = attr->spin_usec;
 	if (attr->trace) {
 		nic->trace = fopen(attr->trace, "ae");
 		if (!nic->trace)
@@ -192,7 +198,8 @@ static int nic_init(struct mlx5_nic *nic, struct ibv_device *device, uint8_t por
 	return mlx5_query(&nic->base, &info);
 }
 
-static int nic_new(struct ibv_device *device, uint8_t port, const struct nic_mlx5_attr *attr,
+/* *n_ports is what the device says, as soon as it says it: also where this port cannot be used. */
+static int nic_new(struct ibv_device *device, uint8_t port, const struct nic_mlx5_attr *attr, uint8_t *n_ports,
 		   struct mlx5_nic **ret_nic)
 {
 	struct mlx5_nic *nic = nic_alloc();
@@ -201,6 +208,8 @@ static int nic_new(struct ibv_device *device, uint8_t port, const struct nic_mlx
 	if (!nic)
 		return -ENOMEM;
 	r = nic_init(nic, device, port, attr);
+	if (nic->caps.num_ports)
+		*n_ports = nic->caps.num_ports;
 	if (r < 0) {
 		mlx5_close(&nic->base);
 		return r;
@@ -242,14 +251,13 @@ static int probe_device(struct ibv_device *device, const struct nic_mlx5_attr *a
 	int r = 0;
 
 	for (uint8_t port = 1; port <= n_ports; port++) {
-		r = nic_new(device, port, attr, &nic);
+		r = nic_new(device, port, attr, &n_ports, &nic);
 		if (r == -ENOMEM)
 			return r;
 		if (r < 0) {
 			tell_unusable(report, ibv_get_device_name(device), r);
 			continue;
 		}
-		n_ports = nic->caps.num_ports;
 		list_add_tail(nics, &nic->base.link);
 	}
 	return 0;

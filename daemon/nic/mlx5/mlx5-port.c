@@ -197,6 +197,7 @@ int mlx5_query(struct nic *base, struct nic_info *ret_info)
 		.port = nic->port.number,
 		.link = nic->port.link,
 		.accepted_kinds = {NIC_MEM_DMABUF, NIC_MEM_MEMFD},
+		.doorbell_cpu = MLX5_HAS_BELL,
 		.doorbell_uar_mmap = true,
 	};
 	struct ibv_port_attr attr = {0};

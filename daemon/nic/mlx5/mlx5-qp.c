@@ -46,6 +46,8 @@ int mlx5_qp_to_state(struct mlx5_ctx *ctx, struct mlx5_qp *qp, enum prm_opcode o
 	if (r < 0)
 		return r;
 	qp->state = state;
+	if (state == NIC_QPS_RST && ctx->bell_page)
+		bell_page_reset(ctx->bell_page, qp->desc->qpn);
 	/* ERR that was asked for is no news; after RST there may be some again. */
 	qp->event_told = state == NIC_QPS_ERR;
 	return 0;

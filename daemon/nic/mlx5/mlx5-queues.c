@@ -138,6 +138,19 @@ int mlx5_qp_enter(struct mlx5_queues *queues, uint32_t i)
 	return r < 0 || qp->desc->type == NIC_QP_DCT ? r : mlx5_events_subscribe_qp(ctx, qp);
 }
 
+/* In doorbell mode cpu, of what sends. Every batch there is mapped: see check_request. */
+static int hear_doorbells(struct mlx5_queues *queues, struct mlx5_qp *qp)
+{
+	struct bell_page *page = queues->ctx->bell_page;
+	struct shmd_dbrec *dbrec;
+
+	if (!page || qp->desc->type == NIC_QP_DCT)
+		return 0;
+	dbrec = (struct shmd_dbrec *)(void *)(queues->map + qp->desc->dbrec_offset);
+	return bell_page_add(page, qp->desc->qpn, (const uint32_t *)&dbrec->snd,
+			     qp->desc->flags & NIC_QP_GPU_DRIVEN);
+}
+
 static int create_qp(struct mlx5_queues *queues, uint32_t i)
 {
 	struct nic_qp *desc = &queues->base.layout.qps[i];
@@ -165,7 +178,7 @@ static int create_qp(struct mlx5_queues *queues, uint32_t i)
 	desc->addr.qpn = desc->qpn;
 	r = mlx5_qp_enter(queues, i);
 	mlx5_qp_tell_error(qp, 0);
-	return r;
+	return r < 0 ? r : hear_doorbells(queues, qp);
 }
 
 static void destroy_qp(struct mlx5_queues *queues, struct mlx5_qp *qp)
@@ -175,6 +188,8 @@ static void destroy_qp(struct mlx5_queues *queues, struct mlx5_qp *qp)
 	if (hash_get(&queues->ctx->qps, qp->desc->qpn) == qp)
 		hash_remove(&queues->ctx->qps, qp->desc->qpn);
 	list_del(&qp->news_link);
+	if (queues->ctx->bell_page)
+		bell_page_remove(queues->ctx->bell_page, qp->desc->qpn);
 	mlx5_note_destroyed(queues->ctx, mlx5_object_destroy(qp->obj));
 	qp->obj = NULL;
 	count_foreign(queues, qp, -1u);
@@ -216,6 +231,9 @@ static int check_request(const struct mlx5_ctx *ctx, const struct nic_queue_mem 
 		return -EOPNOTSUPP;
 	if (mem->kind != NIC_MEM_MEMFD && mem->kind != NIC_MEM_DMABUF)
 		return -EINVAL;
+	/* The thread that rings reads dbrecs. */
+	if (mem->kind == NIC_MEM_DMABUF && ctx->bell_page)
+		return -EOPNOTSUPP;
 	if ((mem->offset & QUEUES_PAGE_MASK) || mem->length_bytes < layout->total_bytes)
 		return -EINVAL;
 	for (uint32_t i = 0; i < layout->n_cqs; i++)

@@ -8,6 +8,7 @@
 #ifndef SHMEMD_NIC_MLX5_H
 #define SHMEMD_NIC_MLX5_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -15,6 +16,7 @@
 #include <infiniband/mlx5dv.h>
 #include <infiniband/verbs.h>
 
+#include "daemon/nic/mlx5/mlx5-bell.h"
 #include "daemon/nic/mlx5/mlx5-cmd.h"
 #include "daemon/nic/mlx5/mlx5-record.h"
 #include "daemon/nic/nic.h"
@@ -105,6 +107,9 @@ struct mlx5_nic {
 	char pci[16];
 	struct list ctxs;
 	FILE *trace; /* owned, or NULL */
+	uint32_t gpu_poll_usec, spin_usec;
+	pthread_mutex_t bell_lock; /* of the pointer only */
+	struct bell *bell; /* owned; NULL until a context wants doorbell mode cpu */
 	bool lost;
 	uint32_t life; /* counts returns; contexts belong to one */
 };
@@ -166,6 +171,7 @@ struct mlx5_ctx {
 	struct ibv_context *ibv; /* owned, as all below */
 	struct ibv_pd *pd;
 	struct mlx5_uar *uar; /* a page of its own: nobody else's doorbell rings these queues */
+	struct bell_page *bell_page; /* owned; in doorbell mode cpu */
 	struct mlx5_object *counter_set;
 	struct mlx5_pool pool;
 	struct mlx5dv_devx_event_channel *events;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Protection domains and memory keys by command. A key is direct, over the pages of a umem. */
+/*
+ * Protection domains and memory keys by command. A key is direct, over the pages of a umem; or indirect, of parts of other keys
+ * that follow the command or that a UMR brings later.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +13,9 @@
 /* Relaxed ordering is a permission; nothing here is out of order. */
 const uint32_t fw_mkey_fields[] = {PRM_MKC_ACCESS_MODE_4_2,
 				   PRM_MKC_RELAXED_ORDERING_WRITE,
+				   PRM_MKC_FREE,
+				   PRM_MKC_UMR_EN,
+				   PRM_MKC_EN_RINVAL,
 				   PRM_MKC_A,
 				   PRM_MKC_RW,
 				   PRM_MKC_RR,
@@ -28,12 +34,14 @@ const uint32_t fw_mkey_fields[] = {PRM_MKC_ACCESS_MODE_4_2,
 
 #define MKC(name) (PRM_CREATE_MKEY_IN_MKC + PRM_MKC_##name)
 #define MTTS_PER_OCTWORD 2u
+#define OCTWORD_BYTES 16u
 
 struct mkey {
 	struct object object;
 	struct pd *pd;
 	struct umem *umem;
 	uint32_t key; /* 0: not in the engine */
+	bool is_indirect;
 	uint8_t mkc[PRM_MKC_BYTES];
 };
 
@@ -58,7 +66,9 @@ static void mkey_free(struct object *object)
 	struct nic *nic = object->ufile->nic;
 
 	sim_lock(nic->sim);
-	if (mkey->key)
+	if (mkey->key && mkey->is_indirect)
+		engine_indirect_destroy(nic->engine, mkey->key);
+	else if (mkey->key)
 		engine_mr_destroy(nic->engine, mkey->key);
 	nic->n_mrs--;
 	sim_unlock(nic->sim);
@@ -109,12 +119,67 @@ static int check_range(struct fw_cmd *cmd)
 	return 0;
 }
 
+static uint64_t mode_of(const struct fw_cmd *cmd)
+{
+	return fw_get(cmd, MKC(ACCESS_MODE_1_0)) | fw_get(cmd, MKC(ACCESS_MODE_4_2)) << 2;
+}
+
+static const uint8_t *list_of(const struct fw_cmd *cmd, size_t *ret_bytes)
+{
+	*ret_bytes = cmd->in_bytes - PRM_CREATE_MKEY_IN_BYTES;
+	return cmd->in + PRM_CREATE_MKEY_IN_BYTES;
+}
+
+/* Those of a kernel alone: physical addresses, and what is for keys of keys. */
+static int check_direct(struct fw_cmd *cmd)
+{
+	static const uint32_t of_indirect[] = {MKC(FREE), MKC(UMR_EN), MKC(EN_RINVAL)};
+	size_t bytes;
+	const uint8_t *list = list_of(cmd, &bytes);
+
+	for (size_t i = 0; i < sizeof(of_indirect) / sizeof(of_indirect[0]); i++) {
+		if (fw_get(cmd, of_indirect[i]))
+			return fw_fail(cmd, PRM_STATUS_BAD_PARAM, of_indirect[i], "of a key over pages");
+	}
+	for (size_t i = 0; i < bytes; i++) {
+		if (list[i])
+			return fw_fail(cmd, PRM_STATUS_BAD_PARAM, 0, "addresses of pages");
+	}
+	return check_range(cmd);
+}
+
+static int check_indirect(struct fw_cmd *cmd)
+{
+	uint64_t log_page = fw_get(cmd, MKC(LOG_PAGE_SIZE)), octwords = fw_get(cmd, MKC(TRANSLATION_OCTWORDS));
+	uint64_t listed = fw_get(cmd, PRM_CREATE_MKEY_IN_ACTUAL_OCTWORDS);
+	static const uint32_t of_direct[] = {PRM_CREATE_MKEY_IN_PG_ACCESS, PRM_CREATE_MKEY_IN_UMEM_VALID,
+					     PRM_CREATE_MKEY_IN_UMEM_ID, PRM_CREATE_MKEY_IN_UMEM_OFFSET};
+	bool is_ksm = mode_of(cmd) == PRM_MKEY_KSM;
+	size_t bytes;
+
+	list_of(cmd, &bytes);
+	for (size_t i = 0; i < sizeof(of_direct) / sizeof(of_direct[0]); i++) {
+		if (fw_get(cmd, of_direct[i]))
+			return fw_fail(cmd, PRM_STATUS_BAD_PARAM, of_direct[i], "of a key of other keys");
+	}
+	if (is_ksm ? log_page < 12 || log_page > 31 : log_page)
+		return fw_fail(cmd, PRM_STATUS_BAD_PARAM, MKC(LOG_PAGE_SIZE), "parts of 2^%u bytes",
+			       (unsigned int)log_page);
+	if (!octwords || octwords > ENGINE_MAX_PARTS)
+		return fw_fail(cmd, PRM_STATUS_BAD_PARAM, MKC(TRANSLATION_OCTWORDS), "room for %u parts",
+			       (unsigned int)octwords);
+	if (listed > octwords || listed > bytes / OCTWORD_BYTES)
+		return fw_fail(cmd, PRM_STATUS_BAD_PARAM, PRM_CREATE_MKEY_IN_ACTUAL_OCTWORDS,
+			       "%u parts, room for %u, %zu bytes of them", (unsigned int)listed, (unsigned int)octwords, bytes);
+	return 0;
+}
+
 static int check(struct fw_cmd *cmd)
 {
-	uint64_t mode = fw_get(cmd, MKC(ACCESS_MODE_1_0)) | fw_get(cmd, MKC(ACCESS_MODE_4_2)) << 2;
 	bool remote_write = fw_get(cmd, MKC(RW)) || fw_get(cmd, MKC(A));
+	uint64_t mode = mode_of(cmd);
 
-	if (mode != PRM_MKEY_MTT)
+	if (mode != PRM_MKEY_MTT && mode != PRM_MKEY_KLM && mode != PRM_MKEY_KSM)
 		return fw_fail(cmd, PRM_STATUS_BAD_PARAM, MKC(ACCESS_MODE_1_0), "access mode %u",
 			       (unsigned int)mode);
 	if (fw_get(cmd, MKC(QPN)) != PRM_MKEY_ANY_QPN)
@@ -126,7 +191,7 @@ static int check(struct fw_cmd *cmd)
 			       "remote write or atomic without local write");
 	if (nic_count(cmd->nic, &cmd->nic->n_mrs) >= SIM_MAX_MR)
 		return fw_fail(cmd, PRM_STATUS_LIM, 0, "more than %u keys", SIM_MAX_MR);
-	return check_range(cmd);
+	return mode == PRM_MKEY_MTT ? check_direct(cmd) : check_indirect(cmd);
 }
 
 static uint32_t access_of(const struct fw_cmd *cmd)
@@ -145,6 +210,9 @@ static int find_parts(struct fw_cmd *cmd, struct mkey *mkey)
 		return -EREMOTEIO;
 	mkey->pd = container_of(object, struct pd, object);
 	object->users++;
+	mkey->is_indirect = mode_of(cmd) != PRM_MKEY_MTT;
+	if (mkey->is_indirect)
+		return 0;
 	if (!fw_umem(cmd, PRM_CREATE_MKEY_IN_UMEM_ID, PRM_CREATE_MKEY_IN_UMEM_OFFSET, spanned(cmd),
 		     fw_get(cmd, MKC(LW)) != 0, &mkey->umem))
 		return -EREMOTEIO;
@@ -154,10 +222,11 @@ static int find_parts(struct fw_cmd *cmd, struct mkey *mkey)
 	return 0;
 }
 
-static int enter(struct fw_cmd *cmd, struct mkey *mkey)
+/* Under sim->lock. */
+static int enter_direct(struct fw_cmd *cmd, const struct mkey *mkey, uint32_t key)
 {
-	struct nic *nic = cmd->nic;
 	struct engine_mr_attr attr = {
+		.key = key,
 		.pdn = mkey->pd->pdn,
 		.access = access_of(cmd),
 		.iova = fw_get(cmd, MKC(START_ADDR)),
@@ -166,14 +235,47 @@ static int enter(struct fw_cmd *cmd, struct mkey *mkey)
 		.mem_offset = fw_get(cmd, PRM_CREATE_MKEY_IN_UMEM_OFFSET) + spanned(cmd) -
 			      fw_get(cmd, MKC(LEN)),
 	};
+
+	return engine_mr_create(cmd->nic->engine, &attr);
+}
+
+/* Under sim->lock. */
+static int enter_indirect(struct fw_cmd *cmd, const struct mkey *mkey, uint32_t key)
+{
+	uint64_t log_page = fw_get(cmd, MKC(LOG_PAGE_SIZE));
+	struct engine_indirect_attr attr = {
+		.key = key,
+		.pdn = mkey->pd->pdn,
+		.access = access_of(cmd),
+		.iova = fw_get(cmd, MKC(START_ADDR)),
+		.length_bytes = fw_get(cmd, MKC(LEN)),
+		.max_parts = (uint32_t)fw_get(cmd, MKC(TRANSLATION_OCTWORDS)),
+		.part_bytes = log_page ? (uint64_t)1 << log_page : 0,
+		.is_free = fw_get(cmd, MKC(FREE)) != 0,
+		.may_change = fw_get(cmd, MKC(UMR_EN)) != 0,
+		.may_invalidate = fw_get(cmd, MKC(EN_RINVAL)) != 0,
+		.list_bytes = fw_get(cmd, PRM_CREATE_MKEY_IN_ACTUAL_OCTWORDS) * OCTWORD_BYTES,
+	};
+	size_t bytes;
+	int r;
+
+	attr.list = list_of(cmd, &bytes);
+	r = engine_indirect_create(cmd->nic->engine, &attr);
+	return r == -EINVAL ? fw_fail(cmd, PRM_STATUS_BAD_PARAM, MKC(LEN), "the parts, or their length") : r;
+}
+
+static int enter(struct fw_cmd *cmd, struct mkey *mkey)
+{
+	struct nic *nic = cmd->nic;
+	uint32_t key;
 	int r;
 
 	sim_lock(nic->sim);
-	attr.key = nic->next_key | (uint32_t)fw_get(cmd, MKC(MKEY_7_0));
+	key = nic->next_key | (uint32_t)fw_get(cmd, MKC(MKEY_7_0));
 	nic->next_key += 0x100;
-	r = engine_mr_create(nic->engine, &attr);
+	r = mkey->is_indirect ? enter_indirect(cmd, mkey, key) : enter_direct(cmd, mkey, key);
 	if (r == 0)
-		mkey->key = attr.key;
+		mkey->key = key;
 	sim_unlock(nic->sim);
 	return r < 0 ? r : object_name(&mkey->object, PRM_OP_CREATE_MKEY, mkey->key >> 8);
 }

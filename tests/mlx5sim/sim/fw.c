@@ -13,7 +13,7 @@
 
 #include "proto/base/cleanup.h"
 
-#define INPUT_MAX 8192 /* bytes of one command */
+#define INPUT_MAX (65536 + PRM_CREATE_MKEY_IN_BYTES) /* bytes of one command: a key of most parts */
 
 struct group {
 	uint32_t base; /* where the structure that the fields are of begins */
@@ -23,6 +23,7 @@ struct group {
 struct spec {
 	uint16_t opcode;
 	bool has_op_mod;
+	bool has_list; /* behind in_bytes, which the command looks at itself */
 	uint16_t in_bytes;
 	int (*run)(struct fw_cmd *cmd);
 	struct group groups[3];
@@ -98,6 +99,7 @@ static const struct spec specs[] = {
 	HEAD_ONLY(PRM_OP_2RST_QP, PRM_QP_IN_BYTES, qp_in, fw_modify_qp),
 	HEAD_ONLY(PRM_OP_QUERY_QP, PRM_QP_IN_BYTES, qp_in, fw_query_qp),
 	{.opcode = PRM_OP_CREATE_MKEY,
+	 .has_list = true,
 	 .in_bytes = PRM_CREATE_MKEY_IN_BYTES,
 	 .run = fw_create_mkey,
 	 .groups = {{0, create_mkey_in}, {PRM_CREATE_MKEY_IN_MKC, fw_mkey_fields}}},
@@ -203,7 +205,7 @@ static int check_bits(struct fw_cmd *cmd, const struct spec *spec)
 		for (const uint32_t *f = spec->groups[g].fields; f && *f; f++)
 			take_out(left, cmd->in_bytes, spec->groups[g].base, *f);
 	}
-	for (uint32_t bit = 0; bit < cmd->in_bytes * 8; bit++) {
+	for (uint32_t bit = 0; bit < (spec->has_list ? spec->in_bytes : cmd->in_bytes) * 8; bit++) {
 		if (!(left[bit / 8] & 0x80u >> bit % 8))
 			continue;
 		name_bit(command->in, bit, name, sizeof(name));

@@ -175,7 +175,8 @@ int nic_init(struct nic *nic, struct sim *sim, int index)
 {
 	struct engine_attr attr = {.max_qps = SIM_MAX_QP,
 				   .max_cqs = SIM_MAX_CQ,
-				   .max_mrs = SIM_MAX_MR + SIM_MAX_MW,
+				   .max_mrs = 2 * SIM_MAX_MR + SIM_MAX_MW, /* indirect keys are regions too */
+				   .max_indirects = SIM_MAX_MR,
 				   .max_srqs = SIM_MAX_SRQ,
 				   .max_mws = SIM_MAX_MW,
 				   .chunk_bytes = 4096,
@@ -196,7 +197,7 @@ int nic_init(struct nic *nic, struct sim *sim, int index)
 	nic->next_qpn = 0x100;
 	nic->next_srqn = 1;
 	nic->next_pdn = 1;
-	nic->next_key = 0x1000; /* above the terminator of scatter lists */
+	nic->next_key = 0x1000; /* above the terminator of scatter lists and the sign of a pattern */
 	nic->next_page = 0x10;
 	nic->next_umem = 1;
 	nic->next_uid = 1;

@@ -145,6 +145,7 @@ static void init(struct world *w, enum mem_mode mode, uint32_t chunk_bytes, uint
 				   .max_mrs = 1 << 12,
 				   .max_srqs = 1 << 4,
 				   .max_mws = max_mws,
+				   .max_indirects = max_mws,
 				   .chunk_bytes = chunk_bytes};
 
 	memset(w, 0, sizeof(*w));

@@ -93,7 +93,7 @@ struct tqp {
 /* ---- the world ---- */
 void world_init(struct world *w, enum mem_mode mode);
 void world_init_chunk(struct world *w, enum mem_mode mode, uint32_t chunk_bytes);
-void world_init_windows(struct world *w, enum mem_mode mode, uint32_t max_mws); /* the others have none */
+void world_init_windows(struct world *w, enum mem_mode mode, uint32_t max_mws); /* and as many indirect keys; the others have none */
 void world_deinit(struct world *w); /* asserts that nothing is left over */
 bool world_step(struct world *w); /* false: nothing was ready */
 void world_run(struct world *w); /* until nothing is ready; the clock stands */

@@ -42,7 +42,7 @@ static void add_words(struct wqe *wqe, const uint32_t *words, unsigned int n)
 
 static uint16_t post_umr(struct tqp *qp, uint32_t key, const struct umr *umr)
 {
-	uint32_t ctrl[12] = {(uint32_t)umr->flags << 24, 0, (uint32_t)(umr->mask >> 32),
+	uint32_t ctrl[12] = {(uint32_t)umr->flags << 24, umr->has_klm ? 4 << 16 : 0, (uint32_t)(umr->mask >> 32),
 			     (uint32_t)umr->mask};
 	uint32_t mkey[16] = {(uint32_t)umr->free << 24 | (uint32_t)umr->access << 8,
 			     umr->qpn_key,

@@ -231,6 +231,38 @@ TEST(bounce_buffers_are_waited_for)
 	world_deinit(&w);
 }
 
+/* Its region may go in the meantime, and the memory with it. */
+TEST(copy_that_waits_for_a_bounce_buffer_keeps_its_memory)
+{
+	enum { N = 20 };
+	struct tqp_attr attr = TQP_ATTR;
+	struct region *local, *remote;
+	struct pair p[N];
+	struct world w;
+
+	world_init_chunk(&w, MEM_DELAY, 65536);
+	w.delays.hold_turns = 50;
+	local = region_new(&w, 0, N * 4096);
+	remote = region_new(&w, 1, N * 4096);
+	for (unsigned int i = 0; i < N; i++) {
+		pair_init(&p[i], &w, &attr);
+		post_write(&p[i].a, SIGNALED, local, i * 4096, remote, i * 4096, 4096);
+		tqp_ring(&p[i].a);
+	}
+	for (unsigned int i = 0; i < 10; i++)
+		world_step(&w);
+	ASSERT_EQ(w.delays.n, N_BOUNCE);
+	region_dereg(remote);
+	ASSERT_EQ(remote->mem.mem.refs, 1 + N); /* ours, and each copy's */
+	world_run(&w);
+	ASSERT_EQ(remote->mem.mem.refs, 1);
+	for (unsigned int i = 0; i < N; i++) {
+		expect_ok(&p[i].a, 0);
+		pair_deinit(&p[i]);
+	}
+	world_deinit(&w);
+}
+
 /* ---- two threads ---- */
 
 struct side {

@@ -157,7 +157,7 @@ static size_t build_umr(uint8_t wqe[192], bool is_bind)
 			      SHMD_WQE_CE_ALWAYS,
 			      0x4400,
 			      is_bind ? 0xb0000000 : 0x98000000,
-			      0,
+			      is_bind ? 4 << 16 : 0,
 			      0,
 			      is_bind ? 0x203c6041 : 0x20006000,
 			      [16] = is_bind ? 0x00007800 : 0x40000000,
@@ -177,34 +177,81 @@ static size_t build_umr(uint8_t wqe[192], bool is_bind)
 	return is_bind ? 192 : 128;
 }
 
-TEST(umr_of_a_window)
+TEST(umr_says_what_changes_and_to_what)
 {
 	struct wqe_request req;
 	uint8_t wqe[192];
 
 	ASSERT_EQ(wqe_parse(wqe, build_umr(wqe, true), &req), 0);
-	ASSERT(req.umr.is_bind && req.umr.names_qp && req.umr.must_be_free);
+	ASSERT(req.umr.sets_free && !req.umr.is_free && req.umr.names_qp && req.umr.must_be_free);
+	ASSERT(req.umr.sets_tag && req.umr.sets_start && req.umr.sets_length);
 	ASSERT_EQ(req.imm, 0x4400);
 	ASSERT_EQ(req.umr.key_tag, 0x12);
 	ASSERT_EQ(req.umr.qpn, 0xabcd00);
 	ASSERT_EQ(req.umr.access, 0xf);
+	ASSERT_EQ(req.umr.set_access, 0xf);
 	ASSERT_EQ(req.umr.start, 0x1100000022);
 	ASSERT_EQ(req.umr.length_bytes, 100);
-	ASSERT_EQ(req.umr.of.lkey, 0x5500);
-	ASSERT_EQ(req.umr.of.addr, 0x1100000022);
-	ASSERT_EQ(req.umr.of.bytes, 100);
+	ASSERT_EQ(req.umr.list_bytes, 64);
+	ASSERT(req.umr.list == wqe + 128);
 	ASSERT_EQ(req.n_sges, 0);
 	ASSERT_EQ(wqe_parse(wqe, build_umr(wqe, false), &req), 0);
-	ASSERT(!req.umr.is_bind && req.umr.names_qp && !req.umr.must_be_free);
+	ASSERT(req.umr.is_free && req.umr.names_qp && !req.umr.must_be_free && !req.umr.sets_start);
+	ASSERT_EQ(req.umr.set_access, 0);
+	ASSERT_EQ(req.umr.list_bytes, 0);
 }
 
-TEST(umr_that_is_no_window_is_refused)
+TEST(access_bits_of_a_umr_are_those_of_verbs)
 {
-	/* Offset and value: flags, an offset of the translation, masks, free, KLM of nothing. */
+	/* Of the mask from 18 on: local write, remote read, remote write, atomic. Of the context: from 3 on. */
+	static const uint8_t verbs[] = {1, 4, 2, 8};
+	struct wqe_request req;
+	uint8_t wqe[192];
+
+	for (unsigned int i = 0; i < 4; i++) {
+		size_t bytes = build_umr(wqe, true);
+
+		wqe[29] = (uint8_t)(4u << i);
+		wqe[66] = (uint8_t)(8u << i);
+		ASSERT_EQ(wqe_parse(wqe, bytes, &req), 0);
+		ASSERT_EQ(req.umr.set_access, verbs[i]);
+		ASSERT_EQ(req.umr.access, verbs[i]);
+	}
+}
+
+/* The list lies elsewhere: a data segment of its own, not shorter than what is said. */
+TEST(list_of_a_umr_may_lie_in_memory)
+{
+	struct wqe_request req;
+	uint8_t wqe[192];
+
+	build_umr(wqe, true);
+	wqe[7] = 9;
+	wqe[16] = 0;
+	ASSERT_EQ(wqe_parse(wqe, 192, &req), 0);
+	ASSERT(!req.umr.list);
+	ASSERT_EQ(req.umr.list_bytes, 64);
+	ASSERT_EQ(req.umr.list_at.lkey, 0x5500);
+	ASSERT_EQ(req.umr.list_at.addr, 0x1100000022);
+	ASSERT_EQ(req.umr.list_at.bytes, 100);
+	wqe[21] = 7; /* 112 bytes */
+	ASSERT_EQ(wqe_parse(wqe, 192, &req), BAD);
+	wqe[21] = 0;
+	ASSERT_EQ(wqe_parse(wqe, 192, &req), BAD);
+	wqe[7] = 8;
+	ASSERT_EQ(wqe_parse(wqe, 192, &req), 0);
+	ASSERT_EQ(req.umr.list_bytes, 0);
+	wqe[21] = 4;
+	ASSERT_EQ(wqe_parse(wqe, 192, &req), BAD);
+}
+
+TEST(umr_of_anything_else_is_refused)
+{
+	/* Offset and value: flags, length of the list, an offset of the translation, masks, free. */
 	static const struct {
 		uint8_t at, value;
-	} wrong[] = {{16, 0x30}, {16, 0xb1}, {22, 1},	 {23, 1}, {27, 1}, {28, 0x21},
-		     {30, 0x40}, {31, 0x40}, {64, 0x40}, {64, 1}, {131, 0}};
+	} wrong[] = {{16, 0xf0}, {16, 0xb1}, {20, 1},	 {21, 3}, {21, 5}, {22, 1},    {23, 1},
+		     {24, 1},	 {27, 1},    {28, 0x60}, {30, 0x70}, {31, 0x43}, {64, 0x80}, {64, 1}};
 	struct wqe_request req;
 	uint8_t wqe[192];
 
@@ -220,6 +267,84 @@ TEST(umr_that_is_no_window_is_refused)
 		ASSERT_EQ(wqe_parse(wqe, 192, &req), BAD);
 	}
 	ASSERT_EQ(wqe_parse_av(wqe, build_umr(wqe, true), &req), BAD);
+}
+
+/* ---- what a key consists of ---- */
+
+#define ENTRY(length, key, addr) (length), (key), (uint32_t)((uint64_t)(addr) >> 32), (uint32_t)(addr)
+#define PATTERN(bytes, times, n) (bytes), 0x400, (times), (n)
+
+/* In memory of exactly that size, so that the sanitizer sees a byte too many. */
+static int parse_layout(const uint32_t *words, unsigned int n_words, uint64_t part_bytes, unsigned int max_parts,
+			struct wqe_layout *ret_layout, struct wqe_part *ret_parts)
+{
+	struct wqe_part *parts = calloc(max_parts ? max_parts : 1, sizeof(*parts));
+	uint32_t *list = malloc(n_words * 4 + 1);
+	int r;
+
+	ASSERT(parts && list);
+	for (unsigned int i = 0; i < n_words; i++)
+		list[i] = htobe32(words[i]);
+	r = wqe_parse_layout(list, n_words * 4, part_bytes, max_parts, ret_layout, parts);
+	for (unsigned int i = 0; r == 0 && i < ret_layout->n_parts; i++)
+		ret_parts[i] = parts[i];
+	free(list);
+	free(parts);
+	return r;
+}
+
+TEST(list_is_parts_one_behind_the_other)
+{
+	static const uint32_t klms[] = {ENTRY(100, 0x5500, 0x1100000022), ENTRY(4, 0x6600, 8), ENTRY(0, 0, 0),
+					ENTRY(9, 0x7700, 9)};
+	struct wqe_layout layout;
+	struct wqe_part parts[4];
+
+	ASSERT_EQ(parse_layout(klms, 16, 0, 2, &layout, parts), 0);
+	ASSERT(layout.n_blocks == 1 && layout.n_parts == 2 && layout.block_bytes == 104);
+	ASSERT(parts[0].at == 0 && parts[0].bytes == 100 && parts[0].key == 0x5500);
+	ASSERT_EQ(parts[0].addr, 0x1100000022);
+	ASSERT(parts[1].at == 100 && parts[1].bytes == 4 && parts[1].key == 0x6600 && parts[1].addr == 8);
+	ASSERT_EQ(parse_layout(klms, 16, 4096, 2, &layout, parts), 0);
+	ASSERT(layout.n_parts == 2 && layout.block_bytes == 8192 && parts[1].at == 4096 && parts[1].bytes == 4096);
+	ASSERT_EQ(parse_layout(klms, 16, 0, 1, &layout, parts), BAD);
+}
+
+TEST(pattern_is_a_block_several_times)
+{
+	static const uint32_t list[] = {PATTERN(24, 3, 2), ENTRY(10 << 16 | 8, 0x5500, 0x1000),
+					ENTRY(16 << 16 | 16, 0x6600, 0x2000), ENTRY(1, 1, 1)};
+	struct wqe_layout layout;
+	struct wqe_part parts[3];
+
+	ASSERT_EQ(parse_layout(list, 16, 0, 3, &layout, parts), 0);
+	ASSERT(layout.n_blocks == 3 && layout.n_parts == 2 && layout.block_bytes == 24);
+	ASSERT(parts[0].stride == 10 && parts[0].bytes == 8 && parts[0].key == 0x5500 && parts[0].addr == 0x1000);
+	ASSERT(parts[1].stride == 16 && parts[1].bytes == 16 && parts[1].at == 8 && parts[1].addr == 0x2000);
+	ASSERT_EQ(parse_layout(list, 16, 0, 1, &layout, parts), BAD);
+	ASSERT_EQ(parse_layout(list, 8, 0, 3, &layout, parts), BAD);
+	ASSERT_EQ(parse_layout(list, 4, 0, 3, &layout, parts), BAD);
+}
+
+TEST(layout_that_makes_no_sense_is_refused)
+{
+	static const uint32_t lists[][8] = {
+		{ENTRY(0, 0, 0), ENTRY(8, 0x5500, 0)}, /* empty */
+		{ENTRY(0, 0x5500, 0), ENTRY(8, 0x5500, 0)},
+		{PATTERN(8, 0, 1), ENTRY(8 << 16 | 8, 0x5500, 0)},
+		{PATTERN(0, 1, 0), ENTRY(8 << 16 | 8, 0x5500, 0)},
+		{PATTERN(9, 1, 1), ENTRY(8 << 16 | 8, 0x5500, 0)},
+		{PATTERN(0, 1, 1), ENTRY(8 << 16, 0x5500, 0)},
+		{PATTERN(8, 1, 2), ENTRY(8 << 16 | 8, 0x5500, 0)},
+	};
+	struct wqe_layout layout;
+	struct wqe_part parts[4];
+
+	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
+		ASSERT_EQ(parse_layout(lists[i], 8, 0, 4, &layout, parts), BAD);
+	ASSERT_EQ(parse_layout(lists[0], 0, 0, 4, &layout, parts), BAD);
+	ASSERT_EQ(parse_layout(lists[0], 3, 0, 4, &layout, parts), BAD);
+	ASSERT_EQ(parse_layout(lists[1], 8, (uint64_t)1 << 32, 4, &layout, parts), BAD);
 }
 
 static struct wqe_request parse_row(const char *name)

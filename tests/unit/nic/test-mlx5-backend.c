@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -25,6 +26,7 @@
 #include <rdma/rdma_user_ioctl.h>
 
 #include "client.h"
+#include "daemon/nic/mlx5/mlx5-bell.h"
 #include "tests/lib/test.h"
 
 #define SILENCE_NSEC 200000000ull
@@ -50,7 +52,8 @@ TEST(a_nic_tells_what_it_is)
 	ASSERT_GT(strlen(info.pci), 8u);
 	ASSERT(memcmp(info.gid, none, 16) != 0);
 	ASSERT(info.link == NIC_LINK_INFINIBAND ? info.lid != 0 : memcmp(info.mac, none, 6) != 0);
-	ASSERT(info.doorbell_uar_mmap && !info.doorbell_cpu);
+	ASSERT(info.doorbell_uar_mmap);
+	ASSERT_EQ(info.doorbell_cpu, MLX5_HAS_BELL);
 	ASSERT_EQ(info.accepted_kinds[0], NIC_MEM_DMABUF);
 	ASSERT_EQ(info.accepted_kinds[1], NIC_MEM_MEMFD);
 	ASSERT_ERR(rig.nic[0]->ops->port_set(rig.nic[0], NIC_PORT_DOWN), EOPNOTSUPP);
@@ -344,15 +347,52 @@ TEST(a_context_closes_at_every_half_built_point)
 
 TEST(doorbell_modes_that_are_not_there_are_refused)
 {
-	struct nic_ctx_attr attr = {.session_id = 1, .doorbell = NIC_DOORBELL_CPU, .health_fd = -1};
+	struct nic_ctx_attr attr = {.session_id = 1, .doorbell = 9, .health_fd = -1};
 	struct nic_ctx *ctx = NULL;
 	struct rig rig;
 
 	rig_open_mlx5(&rig, 1, NULL);
-	ASSERT_ERR(rig.nic[0]->ops->ctx_open(rig.nic[0], &attr, &ctx), EOPNOTSUPP);
-	attr.doorbell = 9;
 	ASSERT_ERR(rig.nic[0]->ops->ctx_open(rig.nic[0], &attr, &ctx), EINVAL);
+	attr.doorbell = NIC_DOORBELL_CPU;
+	if (!MLX5_HAS_BELL)
+		ASSERT_ERR(rig.nic[0]->ops->ctx_open(rig.nic[0], &attr, &ctx), EOPNOTSUPP);
 	ASSERT(!ctx);
+	rig_close(&rig);
+}
+
+TEST(doorbell_mode_cpu_hands_out_no_command_descriptor)
+{
+	struct nic_ctx_attr attr = {.session_id = 1, .doorbell = NIC_DOORBELL_CPU, .health_fd = -1};
+	struct nic_queue_mem mem = {.kind = NIC_MEM_DMABUF, .fd = -1, .length_bytes = 1u << 20};
+	struct nic_queues *queues = NULL;
+	struct nic_queues_attr wanted = {
+		.n_cq_specs = 1, .cqs[0] = {.count = 1, .log2_entries = 4}, .n_qp_specs = 1,
+		.qps[0] = {.count = 1, .type = NIC_QP_RC, .log2_sq_wqebbs = 4}};
+	struct nic_layout layout;
+	struct nic_ctx *ctx;
+	struct stat st;
+	struct rig rig;
+	void *record;
+	size_t bytes;
+
+	if (!MLX5_HAS_BELL)
+		test_skip("doorbell mode cpu is for x86");
+	rig_open_mlx5(&rig, 1, NULL);
+	ASSERT_OK(rig.nic[0]->ops->ctx_open(rig.nic[0], &attr, &ctx));
+	ASSERT_EQ(ctx->doorbell.mode, NIC_DOORBELL_CPU);
+	ASSERT_EQ(ctx->doorbell.page_offset, 0u);
+	/* Memory, all three that a client may get; a command descriptor is no regular file. */
+	ASSERT_OK(fstat(ctx->doorbell.page_fd, &st));
+	ASSERT(S_ISREG(st.st_mode));
+	ASSERT_OK(fstat(ctx->doorbell.nic_page_fd, &st));
+	ASSERT(S_ISREG(st.st_mode));
+	ASSERT_GE(ctx->doorbell.wake_fd, 0);
+	/* The thread that rings must reach dbrecs, and ends with this process. */
+	ASSERT_OK(nic_layout_init(&layout, &wanted));
+	ASSERT_ERR(rig.nic[0]->ops->queues_create(ctx, &mem, &layout, &queues), EOPNOTSUPP);
+	nic_layout_deinit(&layout);
+	ASSERT_ERR(rig.nic[0]->ops->ctx_export(ctx, &record, &bytes), EOPNOTSUPP);
+	rig.nic[0]->ops->ctx_close(ctx);
 	rig_close(&rig);
 }
 
