@@ -619,3 +619,35 @@ TEST(an_error_while_nobody_was_there_is_told_by_the_next)
 	client_close(&b);
 	rig_close(&rig);
 }
+
+/* ---- doorbells that need a daemon ------------------------------------------------------------------------------------------------------- */
+
+TEST(context_whose_doorbells_a_thread_hears_is_not_handed_on)
+{
+	const struct nic_ctx_attr attr = {.session_id = 1, .health_fd = -1, .doorbell = NIC_DOORBELL_CPU};
+	struct client c = {.mem_fd = -1, .queue_fd = -1};
+	size_t bytes;
+	struct rig rig;
+	void *record;
+
+	rig_open_mlx5(&rig, 1, NULL);
+	if (rig.nic[0]->ops->ctx_open(rig.nic[0], &attr, &c.ctx) == -EOPNOTSUPP)
+		test_skip("a NIC is not rung by a thread on this machine");
+	client_reg(&c);
+	client_create(&c, QPS, 0);
+	client_connect(&c, 0, &c, 0);
+	ASSERT_ERR(rig.nic[0]->ops->ctx_export(c.ctx, &record, &bytes), EOPNOTSUPP);
+	c.doorbell_page = map(c.ctx->doorbell.page_fd, SHMD_DB_PAGE_BYTES, 0);
+	client_post_inline(&c, 0, 1, &c, 0);
+	client_publish(&c, 0);
+	client_ring_word(&c, client_qpn(&c, 0));
+	/* The thread lets go of queues and page before they are forgotten. */
+	ASSERT(!rig.nic[0]->ops->ctx_unimport(c.ctx));
+	munmap(c.doorbell_page, SHMD_DB_PAGE_BYTES);
+	munmap(c.queue_mem, (uint64_t)lseek(c.queue_fd, 0, SEEK_END));
+	munmap(c.mem, CLIENT_MEM_BYTES);
+	close(c.queue_fd);
+	close(c.mem_fd);
+	free(c.qps);
+	rig_close(&rig);
+}
