@@ -276,7 +276,7 @@ static bool lost_event(struct mlx5_nic *nic, struct nic_event *ret_event)
 	if (nic->lost)
 		return false;
 	nic->lost = true;
-	mlx5_return_wait(nic);
+	mlx5_return_wait(nic, true);
 	return true;
 }
 

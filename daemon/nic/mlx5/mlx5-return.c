@@ -2,8 +2,8 @@
 /*
  * A NIC that was lost and returns: found again by its GUID, opened anew, and used for new contexts.
  *
- * The kernel tells nobody who has no device open, so as long as the NIC is lost the list of devices is looked at: four times
- * a second at first, then every two seconds. What was made before stays lost: its contexts belong to the NIC's former life and end as their sessions do.
+ * The kernel tells nobody who has no device open, so as long as the NIC is lost the list of devices is looked at a few times
+ * a second. What was made before stays lost: its contexts belong to the NIC's former life and end as their sessions do.
  *
  * Control thread.
  */
@@ -13,27 +13,15 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#define N_QUICK_LOOKS 40u
+#define LOOK_NSEC 250000000l
 
-static void set_timer(struct mlx5_nic *nic, struct timespec every)
+void mlx5_return_wait(struct mlx5_nic *nic, bool on)
 {
-	const struct itimerspec spec = {.it_interval = every, .it_value = every};
+	const struct itimerspec often = {.it_interval.tv_nsec = LOOK_NSEC, .it_value.tv_nsec = LOOK_NSEC};
+	const struct itimerspec never = {0};
 
 	/* Its own descriptor and constant times: it does not fail. */
-	timerfd_settime(nic->return_fd, 0, &spec, NULL);
-}
-
-void mlx5_return_wait(struct mlx5_nic *nic)
-{
-	nic->n_looks = 0;
-	set_timer(nic, (struct timespec){.tv_nsec = 250000000});
-}
-
-/* Where there are many devices a look takes its time. */
-static void look_later(struct mlx5_nic *nic)
-{
-	if (++nic->n_looks == N_QUICK_LOOKS)
-		set_timer(nic, (struct timespec){.tv_sec = 2});
+	timerfd_settime(nic->return_fd, 0, on ? &often : &never, NULL);
 }
 
 /* What is not yet complete has no answer: it is asked again. */
@@ -83,15 +71,11 @@ int mlx5_return_look(struct mlx5_nic *nic, struct nic_event *ret_event)
 	struct nic_info info;
 	uint64_t n;
 
-	if (read(nic->return_fd, &n, sizeof(n)) < 0 || !nic->lost)
+	if (read(nic->return_fd, &n, sizeof(n)) < 0 || !nic->lost || find_again(nic) < 0)
 		return -EAGAIN;
-	if (find_again(nic) < 0) {
-		look_later(nic);
-		return -EAGAIN;
-	}
 	nic->lost = false;
 	nic->life++;
-	set_timer(nic, (struct timespec){0});
+	mlx5_return_wait(nic, false);
 	*ret_event = (struct nic_event){.kind = NIC_EVENT_RETURNED, .state = NIC_PORT_DOWN};
 	if (mlx5_query(&nic->base, &info) == 0)
 		ret_event->state = info.state;

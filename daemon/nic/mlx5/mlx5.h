@@ -98,7 +98,6 @@ struct mlx5_nic {
 	struct nic base; /* event_fd is an epoll set: the NIC's own events, those of each context, and more_fd */
 	int more_fd; /* owned eventfd: contexts have news that were read and not yet told */
 	int return_fd; /* owned timerfd: runs while the NIC is lost */
-	uint32_t n_looks; /* for its return */
 	struct ibv_context *ibv; /* owned; for questions only, no session's objects */
 	struct ibv_context *former_ibv; /* owned; of the life before, or NULL */
 	struct mlx5_library library_functions;
@@ -227,8 +226,7 @@ int mlx5_open(struct ibv_device *device, struct ibv_context **ret_ibv);
 
 /* Of nic->ibv: its asynchronous events are read from now on. */
 int mlx5_nic_watch(struct mlx5_nic *nic);
-/* It is lost: looks for it from now on. */
-void mlx5_return_wait(struct mlx5_nic *nic);
+void mlx5_return_wait(struct mlx5_nic *nic, bool on);
 /* When the timer runs: 0 and an event, or -EAGAIN as long as the NIC is not there. */
 int mlx5_return_look(struct mlx5_nic *nic, struct nic_event *ret_event);
 
