@@ -452,7 +452,7 @@ struct nic_ops {
 
 	/*
 	 * Everything the context holds, for ctx_import of a later process of any version; `*ret_record` is to be freed. It is
-	 * good until the next region or batch comes or goes. It holds no secret, and does nothing without the descriptor.
+	 * good until the next region or batch comes or goes. It holds keys of regions and DCTs, and does nothing without the descriptor.
 	 */
 	int (*ctx_export)(struct nic_ctx *ctx, void **ret_record, size_t *ret_bytes);
 	/*

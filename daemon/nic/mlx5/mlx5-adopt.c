@@ -177,6 +177,8 @@ struct nic_ctx *mlx5_ctx_unimport(struct nic_ctx *base)
 	if (!base)
 		return NULL;
 	ctx = mlx5_ctx(base);
+	/* Its thread looks at queue memory and at the register. */
+	bell_page_free(take_ptr(ctx->bell_page));
 	while (!list_empty(&ctx->queues))
 		unimport_queues(list_first_entry(&ctx->queues, struct mlx5_queues, link));
 	while (!list_empty(&ctx->mrs)) {
