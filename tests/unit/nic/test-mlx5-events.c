@@ -309,11 +309,11 @@ TEST(port_without_an_mtu_has_the_smallest)
 void __lsan_disable(void) __attribute__((weak));
 void __lsan_enable(void) __attribute__((weak));
 
-static void open_unlucky(struct client *c, struct nic *nic)
+static void open_unlucky(struct client *c, struct nic *nic, uint64_t session_id, unsigned int n_qps)
 {
 	if (__lsan_disable)
 		__lsan_disable();
-	client_open(c, nic, 1, 3);
+	client_open(c, nic, session_id, n_qps);
 	if (__lsan_enable)
 		__lsan_enable();
 }
@@ -369,7 +369,7 @@ TEST(nic_that_is_lost_is_told_and_lets_everything_go)
 	struct rig rig;
 
 	rig_open_mlx5(&rig, 2, NULL);
-	open_unlucky(&a, rig.nic[0]);
+	open_unlucky(&a, rig.nic[0], 1, 3);
 	client_open(&b, rig.nic[1], 2, 1);
 	client_connect(&a, 0, &b, 0);
 	client_exercise(&a, &b);
@@ -425,7 +425,7 @@ TEST(nic_that_returns_is_used_again_and_what_was_on_it_stays_lost)
 	rig_open_mlx5(&rig, 2, NULL);
 	client_open(&b, rig.nic[1], 2, 3);
 	for (unsigned int i = 0; i < 3; i++) {
-		client_open(&a, rig.nic[0], 1, 1);
+		open_unlucky(&a, rig.nic[0], 1, 1);
 		client_connect(&a, 0, &b, i);
 		expect_loss(&rig);
 		/* Not before it is there. */
@@ -457,7 +457,7 @@ TEST(end_of_a_former_life_is_not_told_of_the_new_one)
 
 	rig_open_mlx5(&rig, 2, NULL);
 	for (unsigned int i = 0; i < 3; i++)
-		client_open(&a[i], rig.nic[0], i + 1, 1);
+		open_unlucky(&a[i], rig.nic[0], i + 1, 1);
 	expect_loss(&rig);
 	expect_return(&rig);
 	for (unsigned int i = 0; i < 10; i++)
@@ -479,7 +479,7 @@ TEST(context_of_a_former_life_cannot_be_imported)
 	void *record;
 
 	rig_open_mlx5(&rig, 2, NULL);
-	client_open(&a, rig.nic[0], 1, 1);
+	open_unlucky(&a, rig.nic[0], 1, 1);
 	ASSERT_OK(rig.nic[0]->ops->ctx_export(a.ctx, &record, &attr.record_bytes));
 	attr.record = record;
 	attr.command_fd = a.ctx->doorbell.page_fd;
