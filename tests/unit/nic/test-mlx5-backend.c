@@ -549,6 +549,7 @@ TEST(counters_tell_what_went_wrong)
 	b.mr->rkey ^= 0x5500;
 	ASSERT_OK(rig.nic[0]->ops->ctx_counters(a.ctx, &after));
 	ASSERT_GT(after.error_cqes, before.error_cqes);
+	/* Of the NIC: what its contexts were told. */
 	ASSERT_OK(rig.nic[0]->ops->counters(rig.nic[0], &after));
 	ASSERT_GT(after.error_cqes, before.error_cqes);
 	client_close(&a);
