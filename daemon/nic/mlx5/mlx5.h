@@ -184,7 +184,7 @@ struct mlx5_ctx {
 	struct list failed_cqs;
 	struct list mrs; /* in the order of their making, as records have them */
 	struct list queues;
-	bool meddled; /* what libmlx5 keeps of an object is lost: there is nothing more for this one */
+	bool meddled; /* its client destroyed what is ours: there is nothing more for this one */
 	struct list link; /* mlx5_nic.ctxs */
 };
 
@@ -210,7 +210,7 @@ int mlx5_exec_general(struct mlx5_nic *nic, const struct mlx5_cmd *cmd, void *ou
 int mlx5_errno(int err);
 /*
  * What destroying an object gave. It fails where the NIC is gone, and where the client was there first by the command
- * descriptor, or made something that uses it. libmlx5 keeps its part of MRs for ever then, so this client gets nothing new.
+ * descriptor, or made something that uses it. Then what is believed of the context is not so: it gets nothing new.
  */
 void mlx5_note_destroyed(struct mlx5_ctx *ctx, int err);
 
