@@ -65,6 +65,7 @@ static void resolve_part(struct engine *engine, const struct indirect *of, const
 			 struct gather_part *ret_part)
 {
 	struct mr *mr = hash_get(&engine->mrs, part->key);
+	/* bounded as in clip(). */
 	uint64_t span_bytes = (uint64_t)(of->layout.n_blocks - 1) * part->stride + part->bytes;
 
 	if (!mr || mr->mw || mr->attr.pdn != of->attr.pdn || !clip(of, part, mr, ret_part))

@@ -103,6 +103,10 @@ static int default_ctx_counters(struct nic_ctx *ctx, struct nic_counters *ret_co
 	return -EOPNOTSUPP;
 }
 
+static void default_ctx_look(struct nic_ctx *ctx)
+{
+}
+
 static void default_ctx_quiesce(struct nic_ctx *ctx, uint64_t timeout_nsec)
 {
 }
@@ -141,6 +145,7 @@ const struct nic_ops nic_ops_default = {
 	.qp_query = default_qp_query,
 	.queues_read = default_queues_read,
 	.ctx_counters = default_ctx_counters,
+	.ctx_look = default_ctx_look,
 	.ctx_quiesce = default_ctx_quiesce,
 	.ctx_export = default_ctx_export,
 	.ctx_import = default_ctx_import,

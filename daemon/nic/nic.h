@@ -6,9 +6,10 @@
  * page, its keys and queues; nothing of one context is usable through another. Backends embed these heads in
  * structs of their own and fill the operation table completely (nic_ops_default has the "not supported" ones).
  *
- * Threads: every operation may block for as long as a firmware command takes, and is called by one thread at
- * a time for one context; contexts are independent. Operations on `struct nic` itself are called from the
- * control thread only. Backends never call back; asynchronous news are read from nic->event_fd.
+ * Threads: operations on a context are called by one thread at a time for that context; contexts are independent.
+ * Where nic->blocks is set they may take as long as a firmware command does; so may query, by one thread at a time, and
+ * ctx_open and ctx_import, by several at once. All others on `struct nic` itself are called from the control thread only
+ * and never block. Backends never call back; asynchronous news are read from nic->event_fd.
  *
  * Errors are negative errno: -EOPNOTSUPP not offered by this backend (memory kinds: see accepted_kinds),
  * -EINVAL an argument, -ENOSPC a limit of the NIC, -EBUSY still in use, -ENODEV the NIC is gone, -EPERM not
@@ -343,6 +344,7 @@ enum nic_event_kind {
 	NIC_EVENT_LOST,
 	NIC_EVENT_RETURNED, /* a lost NIC is there again, for new contexts; those of before stay lost */
 	NIC_EVENT_DROPPED, /* n_lost events of sessions were not kept; session_id is 0 */
+	NIC_EVENT_LOOK, /* nothing to tell yet: ctx_look is to be called for this session's context; session_id 0: query */
 };
 
 struct nic_event {
@@ -437,6 +439,12 @@ struct nic_ops {
 	int (*ctx_counters)(struct nic_ctx *ctx, struct nic_counters *ret_counters);
 
 	/*
+	 * Finds out what has happened to this context's queues, a bounded part of it; then next_event tells. Called after
+	 * each NIC_EVENT_LOOK: there is no other one before. Only where nic->blocks is set.
+	 */
+	void (*ctx_look)(struct nic_ctx *ctx);
+
+	/*
 	 * Teardown, steps 1 to 3: data threads let go, QPs to ERR, wait for the flush at most timeout_nsec. What the
 	 * client posts from here on is not seen. With 0 nothing is waited for: the flush may never be complete.
 	 */
@@ -465,6 +473,7 @@ struct nic {
 	const struct nic_ops *ops;
 	char name[NIC_NAME_BYTES];
 	int event_fd; /* readable while next_event has something; -1: none */
+	bool blocks; /* operations wait for firmware: they are not for the control thread */
 	struct list link; /* owner's list */
 };
 

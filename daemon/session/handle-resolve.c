@@ -3,7 +3,8 @@
  * Addresses of DCTs to what the WQEs of a session's DCIs carry.
  *
  * Nothing is made or kept: however many peers a session has, the daemon holds nothing for them. The addresses come from
- * other clients, and the answer holds their keys, so they are looked at here and told to nobody else. Control thread.
+ * other clients, and the answer holds their keys, so they are looked at here and told to nobody else. Control thread, but
+ * run_resolve().
  */
 #include "daemon/session/dispatch.h"
 
@@ -11,8 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "proto/base/cleanup.h"
 
 static int resolve_fail(struct request *req, enum shmd_status status, unsigned int i, const char *text)
 {
@@ -51,39 +50,70 @@ static void fill_entry(struct msg_peer_entry *to, const struct nic_dc_peer *from
 	memcpy(to->av, &from->av, sizeof(to->av));
 }
 
-static int resolve(struct request *req, struct session_nic *nic)
-{
-	const struct msg_peer_resolve_req *ask = &req->msg->peer_resolve_req;
-	struct msg_peer_resolve_rep *rep = &req->rep->peer_resolve_rep;
-	_cleanup_free_ struct nic_addr *addrs = calloc(ask->n_addrs, sizeof(*addrs));
-	_cleanup_free_ struct nic_dc_peer *peers = calloc(ask->n_addrs, sizeof(*peers));
-	unsigned int n, n_done = 0;
-	enum shmd_status status;
-	int r = 0;
+struct resolve {
+	struct session_nic *nic;
+	unsigned int n, n_done;
+	int r;
+	struct nic_addr *addrs; /* n of each, behind the struct */
+	struct nic_dc_peer *peers;
+};
 
-	rep->entries = calloc(ask->n_addrs, sizeof(*rep->entries));
-	if (!addrs || !peers || !rep->entries)
-		return -ENOMEM;
-	n = decode_addrs(req, addrs);
-	if (n > 0)
-		r = nic->ctx->nic->ops->resolve(nic->ctx, n, addrs, (uint8_t)ask->traffic_class, peers, &n_done);
-	for (; rep->n_entries < n_done; rep->n_entries++)
-		fill_entry(&rep->entries[rep->n_entries], &peers[rep->n_entries]);
-	if (r == 0)
+/* bounded by MSG_MAX_PEERS. */
+static struct resolve *resolve_new(struct request *req, unsigned int n)
+{
+	struct resolve *op = request_op(req, sizeof(*op) + n * (sizeof(*op->addrs) + sizeof(*op->peers)));
+
+	if (!op)
+		return NULL;
+	op->peers = (struct nic_dc_peer *)(op + 1);
+	op->addrs = (struct nic_addr *)(op->peers + n);
+	return op;
+}
+
+static void run_resolve(struct request *req)
+{
+	uint8_t traffic_class = (uint8_t)req->msg->peer_resolve_req.traffic_class;
+	struct resolve *op = req->op;
+	struct nic_ctx *ctx = op->nic->ctx;
+
+	if (op->n > 0)
+		op->r = ctx->nic->ops->resolve(ctx, op->n, op->addrs, traffic_class, op->peers, &op->n_done);
+}
+
+static int finish_resolve(struct request *req)
+{
+	struct msg_peer_resolve_rep *rep = &req->rep->peer_resolve_rep;
+	const struct resolve *op = req->op;
+	enum shmd_status status;
+
+	for (; rep->n_entries < op->n_done; rep->n_entries++)
+		fill_entry(&rep->entries[rep->n_entries], &op->peers[rep->n_entries]);
+	if (op->r == 0)
 		return 0;
-	status = dispatch_status(MSG_PEER_RESOLVE_REQ, r);
-	return status == SHMD_STATUS_INTERNAL ? r : resolve_fail(req, status, n_done, status_text(status));
+	status = dispatch_status(MSG_PEER_RESOLVE_REQ, op->r);
+	return status == SHMD_STATUS_INTERNAL ? op->r
+					      : resolve_fail(req, status, op->n_done, status_text(status));
 }
 
 int handle_peer_resolve(struct request *req)
 {
 	const struct msg_peer_resolve_req *ask = &req->msg->peer_resolve_req;
+	struct msg_peer_resolve_rep *rep = &req->rep->peer_resolve_rep;
 	struct session_nic *nic = request_nic(req, ask->nic);
+	struct resolve *op;
 
 	if (!nic)
 		return SHMD_STATUS_NOT_FOUND;
 	if (ask->traffic_class > 255)
 		return request_fail(req, SHMD_STATUS_INVALID, "traffic class %u is not 0 to 255", ask->traffic_class);
 	req->rep->kind = MSG_PEER_RESOLVE_REP;
-	return ask->n_addrs > 0 ? resolve(req, nic) : 0;
+	if (ask->n_addrs == 0)
+		return 0;
+	op = resolve_new(req, ask->n_addrs);
+	rep->entries = calloc(ask->n_addrs, sizeof(*rep->entries));
+	if (!op || !rep->entries)
+		return -ENOMEM;
+	op->nic = nic;
+	op->n = decode_addrs(req, op->addrs);
+	return request_work(req, op->n > 0 && nic->rnic->nic->blocks, run_resolve, finish_resolve);
 }

@@ -203,6 +203,16 @@ static inline void make_pd(struct end *end)
 	end->pdn = (uint32_t)get(cmd.out, 0x48, 24);
 }
 
+/* By its number a PD of verbs is good for commands. */
+static inline uint32_t pd_number(struct ibv_pd *pd)
+{
+	struct mlx5dv_pd dv;
+	struct mlx5dv_obj obj = {.pd = {.in = pd, .out = &dv}};
+
+	ASSERT_EQ(mlx5dv_init_obj(&obj, MLX5DV_OBJ_PD), 0);
+	return dv.pdn;
+}
+
 /* create_cq_in: cqc at 0x80, cq_umem_offset 0x280, cq_umem_id 0x2c0, cq_umem_valid 0x2e0. */
 static inline void cq_command(const struct end *end, struct command *cmd)
 {

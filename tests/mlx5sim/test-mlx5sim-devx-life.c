@@ -303,8 +303,8 @@ TEST(second_process_drives_the_queue_by_command_fd_also_when_its_maker_was_kille
 	end_deinit(&end);
 }
 
-/* One method, as libmlx5 would call it. 0 or errno. */
-static int call(int cmd_fd, uint16_t object, uint16_t method, const struct ib_uverbs_attr *attrs,
+/* One method, as libmlx5 would call it; handles are filled in. 0 or errno. */
+static int call(int cmd_fd, uint16_t object, uint16_t method, struct ib_uverbs_attr *attrs,
 		uint16_t n)
 {
 	struct ib_uverbs_ioctl_hdr *hdr = calloc(1, sizeof(*hdr) + n * sizeof(attrs[0]));
@@ -318,6 +318,7 @@ static int call(int cmd_fd, uint16_t object, uint16_t method, const struct ib_uv
 	hdr->driver_id = RDMA_DRIVER_MLX5;
 	memcpy(hdr->attrs, attrs, n * sizeof(attrs[0]));
 	r = ioctl(cmd_fd, RDMA_VERBS_IOCTL, hdr) < 0 ? errno : 0;
+	memcpy(attrs, hdr->attrs, n * sizeof(attrs[0]));
 	free(hdr);
 	return r;
 }
@@ -326,7 +327,7 @@ static int call(int cmd_fd, uint16_t object, uint16_t method, const struct ib_uv
 static uint32_t list_handles(int cmd_fd, uint16_t kind, uint32_t handles[8])
 {
 	uint32_t total = 0;
-	const struct ib_uverbs_attr attrs[] = {
+	struct ib_uverbs_attr attrs[] = {
 		{.attr_id = UVERBS_ATTR_INFO_OBJECT_ID, .len = 8, .data = kind},
 		{.attr_id = UVERBS_ATTR_INFO_TOTAL_HANDLES, .len = 4, .data = (uintptr_t)&total},
 		{.attr_id = UVERBS_ATTR_INFO_HANDLES_LIST, .len = 32, .data = (uintptr_t)handles},
@@ -338,8 +339,7 @@ static uint32_t list_handles(int cmd_fd, uint16_t kind, uint32_t handles[8])
 
 static int destroy_by_handle(int cmd_fd, uint32_t handle)
 {
-	const struct ib_uverbs_attr attr = {.attr_id = MLX5_IB_ATTR_DEVX_OBJ_DESTROY_HANDLE,
-					    .data = handle};
+	struct ib_uverbs_attr attr = {.attr_id = MLX5_IB_ATTR_DEVX_OBJ_DESTROY_HANDLE, .data = handle};
 
 	return call(cmd_fd, MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_DESTROY, &attr, 1);
 }
@@ -393,6 +393,110 @@ TEST(imported_context_destroys_what_its_killed_maker_left)
 	close(pair[1]);
 	end_deinit(&second);
 	end_deinit(&end);
+}
+
+/* ---- methods of newer kernels ---- */
+
+/* UVERBS_METHOD_REG_MR and its attributes, as rdma/ib_user_ioctl_cmds.h of rdma-core 64 numbers them. */
+enum { METHOD_REG_MR = 5, HANDLE = 0, PD_HANDLE = 1, IOVA = 3, ADDR = 4, LENGTH = 5, ACCESS = 6, FD = 7, FD_OFFSET = 8, LKEY = 9,
+       RKEY = 10 };
+
+#define N_REG_ATTRS 9
+
+/* The region at DATA_IOVA; `fd` -1: of memory. 0 or errno. */
+static int reg(const struct ibv_pd *pd, int fd, uint64_t at, uint32_t access, struct ib_uverbs_attr attrs[N_REG_ATTRS])
+{
+	static uint32_t key;
+	const struct ib_uverbs_attr all[N_REG_ATTRS] = {
+		{.attr_id = HANDLE},
+		{.attr_id = PD_HANDLE, .data = pd->handle},
+		{.attr_id = IOVA, .len = 8, .data = DATA_IOVA},
+		{.attr_id = LENGTH, .len = 8, .data = 0x1000},
+		{.attr_id = ACCESS, .len = 4, .data = access},
+		{.attr_id = LKEY, .len = 4, .data = (uintptr_t)&key},
+		{.attr_id = RKEY, .len = 4, .data = (uintptr_t)&key},
+		{.attr_id = fd < 0 ? ADDR : FD_OFFSET, .len = 8, .data = at},
+		{.attr_id = FD, .data = (uint64_t)(int64_t)fd},
+	};
+	int r;
+
+	memcpy(attrs, all, sizeof(all));
+	r = call(pd->context->cmd_fd, UVERBS_OBJECT_MR, METHOD_REG_MR, attrs, fd < 0 ? N_REG_ATTRS - 1 : N_REG_ATTRS);
+	attrs[1].data = key;
+	return r;
+}
+
+static int dereg(const struct ibv_pd *pd, uint64_t handle)
+{
+	struct ib_uverbs_attr attr = {.attr_id = UVERBS_ATTR_DESTROY_MR_HANDLE, .data = handle};
+
+	return call(pd->context->cmd_fd, UVERBS_OBJECT_MR, UVERBS_METHOD_MR_DESTROY, &attr, 1);
+}
+
+TEST(regions_of_either_kind_are_made_by_the_newer_method)
+{
+	struct ib_uverbs_attr attrs[N_REG_ATTRS];
+	const uint32_t access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+	struct end ends[2];
+	struct ibv_pd *pd;
+	uint8_t cqe[64];
+
+	end_open(&ends[1], 1);
+	pd = ibv_alloc_pd(ends[1].context);
+	ASSERT(pd);
+	destroy(ends[1].pd);
+	ends[1].pd = NULL;
+	ends[1].pdn = pd_number(pd);
+	make_cq(&ends[1]);
+	make_qp(&ends[1]);
+	end_init(&ends[0], 0);
+	connect_to(&ends[0], &ends[1]);
+	connect_to(&ends[1], &ends[0]);
+	for (int of_fd = 0; of_fd < 2; of_fd++) {
+		uint64_t at = of_fd ? DATA_AT + 0x1000 : (uintptr_t)data_of(&ends[1]);
+
+		ASSERT_EQ(reg(pd, of_fd ? ends[1].memfd : -1, at, access, attrs), 0);
+		post_rdma(&ends[0], WQE_WRITE, DATA_IOVA + 8, (uint32_t)attrs[1].data, 64);
+		ASSERT_EQ(wait_cqe(&ends[0], cqe), CQE_REQUESTER);
+		ASSERT_EQ(data_of(&ends[1])[of_fd * 0x1000 + 7], 2);
+		ASSERT_EQ(data_of(&ends[1])[of_fd * 0x1000 + 8], 1);
+		ASSERT_EQ(dereg(pd, attrs[0].data), 0);
+	}
+	ASSERT_EQ(reg(pd, -1, (uintptr_t)data_of(&ends[1]), IBV_ACCESS_ON_DEMAND, attrs), EOPNOTSUPP);
+	ASSERT_EQ(reg(pd, -1, (uintptr_t)data_of(&ends[1]), IBV_ACCESS_REMOTE_WRITE, attrs), EINVAL);
+	ASSERT_EQ(reg(pd, 1000, 0, access, attrs), EBADF);
+	/* An address as well, or no offset. */
+	attrs[1].data = pd->handle;
+	attrs[7].attr_id = ADDR;
+	ASSERT_EQ(call(pd->context->cmd_fd, UVERBS_OBJECT_MR, METHOD_REG_MR, attrs, N_REG_ATTRS), EINVAL);
+	attrs[8].data = (uint64_t)-1;
+	attrs[7].attr_id = FD_OFFSET;
+	ASSERT_EQ(call(pd->context->cmd_fd, UVERBS_OBJECT_MR, METHOD_REG_MR, attrs, N_REG_ATTRS), EBADF);
+	destroy(ends[1].qp);
+	ends[1].qp = NULL;
+	ASSERT_EQ(ibv_dealloc_pd(pd), 0);
+	pair_deinit(ends);
+}
+
+/* UVERBS_METHOD_QUERY_PORT_SPEED, in 100 Mb/s: four lanes of 25 Gb/s. */
+TEST(port_tells_its_speed_and_that_it_has_no_switch)
+{
+	uint64_t speed = 0;
+	struct ib_uverbs_attr attrs[] = {
+		{.attr_id = 0, .len = 4, .data = 1},
+		{.attr_id = 1, .len = 8, .data = (uintptr_t)&speed},
+	};
+	struct ibv_context *context = open_devx(0);
+	struct mlx5dv_port port = {.flags = UINT64_MAX};
+
+	ASSERT_EQ(call(context->cmd_fd, UVERBS_OBJECT_DEVICE, 7, attrs, 2), 0);
+	ASSERT_EQ(speed, 1000);
+	attrs[0].data = 2;
+	ASSERT_EQ(call(context->cmd_fd, UVERBS_OBJECT_DEVICE, 7, attrs, 2), EINVAL);
+	ASSERT_EQ(mlx5dv_query_port(context, 1, &port), 0);
+	ASSERT_EQ(port.flags, 0);
+	ASSERT_EQ(mlx5dv_query_port(context, 2, &port), EINVAL);
+	ASSERT_EQ(ibv_close_device(context), 0);
 }
 
 /* Makes, uses and destroys everything, over and over. */

@@ -766,15 +766,6 @@ TEST(counters_count_the_retries_of_their_qps)
 	pair_deinit(ends);
 }
 
-static uint32_t pd_number(struct ibv_pd *pd)
-{
-	struct mlx5dv_pd dv;
-	struct mlx5dv_obj obj = {.pd = {.in = pd, .out = &dv}};
-
-	ASSERT_EQ(mlx5dv_init_obj(&obj, MLX5DV_OBJ_PD), 0);
-	return dv.pdn;
-}
-
 /* Of a memfd that stands for a dmabuf: the bytes at its offset are written, and no others. */
 TEST(region_of_a_dmabuf_is_where_its_offset_says)
 {
@@ -790,7 +781,6 @@ TEST(region_of_a_dmabuf_is_where_its_offset_says)
 	mr = ibv_reg_dmabuf_mr(pd, DATA_AT + 0x1000, 0x1000, DATA_IOVA, ends[1].memfd,
 			       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
 	ASSERT(mr);
-	/* By its number a PD of verbs is good for commands. */
 	destroy(ends[1].pd);
 	ends[1].pd = NULL;
 	ends[1].pdn = pd_number(pd);

@@ -6,7 +6,7 @@
  * and the objects stay as they were. CQs are armed before the states of QPs are read, so that an error that comes meanwhile
  * is told by one of both.
  *
- * Any thread that owns the context; an import the control thread, as it enters the NIC's list.
+ * Any thread that owns the context.
  */
 #include "daemon/nic/mlx5/mlx5.h"
 
@@ -152,10 +152,14 @@ static void unimport_queues(struct mlx5_queues *queues)
 {
 	struct nic_layout *layout = &queues->base.layout;
 
-	for (uint32_t i = 0; queues->qps && i < layout->n_qps; i++)
+	for (uint32_t i = 0; queues->qps && i < layout->n_qps; i++) {
+		mlx5_news_drop(queues->ctx->nic, &queues->qps[i].news);
 		mlx5_object_unimport(queues->qps[i].obj);
-	for (uint32_t i = 0; queues->cqs && i < layout->n_cqs; i++)
+	}
+	for (uint32_t i = 0; queues->cqs && i < layout->n_cqs; i++) {
+		mlx5_news_drop(queues->ctx->nic, &queues->cqs[i].news);
 		mlx5_object_unimport(queues->cqs[i].obj);
+	}
 	mlx5_object_unimport(queues->umem);
 	if (queues->map)
 		unmap_shared(queues->map, layout->total_bytes);
@@ -200,14 +204,14 @@ static int not_there(int r)
 	return r == 0 || r == -ENODEV || r == -ENOMEM ? r : -ENOENT;
 }
 
-static int check_nic(const struct mlx5_nic *nic, const struct nic_import_attr *attr,
-		     const struct mlx5_record *record)
+static int check_nic(struct mlx5_nic *nic, const struct nic_import_attr *attr, const struct mlx5_record *record)
 {
+	const struct ibv_context *ibv = mlx5_ibv_now(nic);
 	struct stat theirs, ours;
 
-	if (fstat(attr->command_fd, &theirs) < 0 || fstat(nic->ibv->cmd_fd, &ours) < 0 || !S_ISCHR(theirs.st_mode))
+	if (fstat(attr->command_fd, &theirs) < 0 || fstat(ibv->cmd_fd, &ours) < 0 || !S_ISCHR(theirs.st_mode))
 		return -EBADF;
-	if (theirs.st_rdev != ours.st_rdev || record->guid != ibv_get_device_guid(nic->ibv->device) ||
+	if (theirs.st_rdev != ours.st_rdev || record->guid != ibv_get_device_guid(ibv->device) ||
 	    record->port != nic->port.number)
 		return -EXDEV;
 	return attr->n_queue_fds && attr->n_queue_fds != record->n_batches ? -EINVAL : 0;
@@ -345,7 +349,7 @@ static int import_qp(struct mlx5_queues *queues, uint32_t i, const struct mlx5_o
 	int r;
 
 	qp->desc = &queues->base.layout.qps[i];
-	list_init(&qp->news_link);
+	list_init(&qp->news.link);
 	qp->send_cq = hash_get(&ctx->cqs, qp->desc->send_cqn);
 	qp->recv_cq = hash_get(&ctx->cqs, qp->desc->recv_cqn);
 	assert_bug(qp->send_cq && qp->recv_cq); /* the decoder saw to it */
@@ -466,7 +470,6 @@ static int import_record(struct mlx5_nic *nic, const struct nic_import_attr *att
 		return r;
 	}
 	ctx->meddled = record->meddled;
-	list_add_tail(&nic->ctxs, &ctx->link);
 	imported.ctx = &ctx->base;
 	*ret_imported = imported;
 	return 0;
@@ -483,7 +486,7 @@ int mlx5_ctx_import(struct nic *base, const struct nic_import_attr *attr, struct
 	r = mlx5_record_decode(attr->record, attr->record_bytes, &record);
 	if (r < 0)
 		return r;
-	if (nic->lost)
+	if (mlx5_is_lost(nic))
 		return -ENODEV;
 	r = check_nic(nic, attr, &record);
 	return r < 0 ? r : import_record(nic, attr, &record, ret_imported);

@@ -90,11 +90,12 @@ int mlx5_pool_query(struct mlx5_ctx *ctx)
 int mlx5_dct_create(struct mlx5_ctx *ctx, struct mlx5_qp *qp, uint32_t user_index)
 {
 	const struct nic_qp_params params = {.min_rnr_timer = DCT_RNR_TIMER};
+	const struct mlx5_port port = mlx5_port_now(ctx->nic);
 	struct mlx5_dct_args args = {
 		.qp = qp->desc,
 		.params = &params,
-		.port = &ctx->nic->port,
-		.caps = &ctx->nic->caps,
+		.port = &port,
+		.caps = &ctx->caps,
 		.pdn = ctx->pdn,
 		.user_index = user_index,
 		.counter_set_id = ctx->counter_set_id,
@@ -136,14 +137,14 @@ int mlx5_dct_query(struct mlx5_ctx *ctx, struct mlx5_qp *qp, struct nic_qp_info 
 static int resolve_one(struct mlx5_ctx *ctx, const struct nic_addr *addr, struct mlx5_next_hop *hop,
 		       struct nic_path *path)
 {
-	const struct mlx5_port *port = &ctx->nic->port;
+	const struct mlx5_port port = mlx5_port_now(ctx->nic);
 	int r;
 
-	if (addr->link != port->link)
+	if (addr->link != port.link)
 		return -EHOSTUNREACH;
-	path->gid_index = port->gid_index;
+	path->gid_index = port.gid_index;
 	if (addr->link == NIC_LINK_INFINIBAND) {
-		path->has_grh = mlx5_needs_grh(port, addr);
+		path->has_grh = mlx5_needs_grh(&port, addr);
 		return 0;
 	}
 	r = mlx5_ask_next_hop(ctx, hop, addr);
@@ -151,7 +152,7 @@ static int resolve_one(struct mlx5_ctx *ctx, const struct nic_addr *addr, struct
 		return r == -EINVAL ? -EHOSTUNREACH : r;
 	memcpy(path->mac, hop->mac, sizeof(path->mac));
 	/* All DCIs of the session go the same way to one DCT, those of other sessions another. */
-	path->udp_sport = mlx5_udp_sport(&ctx->nic->caps, ctx->pdn, addr->qpn);
+	path->udp_sport = mlx5_udp_sport(&ctx->caps, ctx->pdn, addr->qpn);
 	return 0;
 }
 
@@ -161,7 +162,7 @@ int mlx5_resolve(struct nic_ctx *base, unsigned int n, const struct nic_addr *ad
 	struct mlx5_ctx *ctx = mlx5_ctx(base);
 	struct mlx5_next_hop hop = {.known = false};
 	unsigned int n_done = 0;
-	int r = ctx->nic->caps.dct ? 0 : -EOPNOTSUPP;
+	int r = ctx->caps.dct ? 0 : -EOPNOTSUPP;
 
 	while (r == 0 && n_done < n) {
 		struct nic_path path = {.traffic_class = traffic_class};

@@ -20,7 +20,7 @@
 #define QP_MAX_TIMEOUT 31u
 #define QP_MAX_RETRY 7u
 #define QP_MAX_RNR_TIMER 31u
-/* How far back an error CQE is looked for: the control thread has others to serve. */
+/* How far back an error CQE is looked for: others wait for this thread. */
 #define SEARCH_CQES 4096u
 #define CQ_COUNTER_MASK 0xffffffu
 
@@ -110,13 +110,14 @@ static int connect_one(struct mlx5_ctx *ctx, const struct nic_peer *peer,
 		       const struct nic_qp_params *params, struct mlx5_next_hop *hop)
 {
 	struct mlx5_qp *qp = hash_get(&ctx->qps, peer->qpn);
+	const struct mlx5_port port = mlx5_port_now(ctx->nic);
 	struct mlx5_connect_args args = {.remote = &peer->remote,
 					 .params = params,
-					 .port = &ctx->nic->port,
-					 .caps = &ctx->nic->caps};
+					 .port = &port,
+					 .caps = &ctx->caps};
 	int r;
 
-	if (!qp || !remote_makes_sense(qp, &peer->remote, ctx->nic->port.link))
+	if (!qp || !remote_makes_sense(qp, &peer->remote, port.link))
 		return -EINVAL;
 	if (qp->state != NIC_QPS_RST && qp->state != NIC_QPS_INIT)
 		return -EINVAL;
@@ -154,8 +155,8 @@ int mlx5_connect(struct nic_ctx *base, unsigned int n, const struct nic_peer *pe
 
 static int to_init(struct mlx5_ctx *ctx, struct mlx5_qp *qp)
 {
-	const struct mlx5_connect_args args = {
-		.qp = qp->desc, .port = &ctx->nic->port, .caps = &ctx->nic->caps};
+	const struct mlx5_port port = mlx5_port_now(ctx->nic);
+	const struct mlx5_connect_args args = {.qp = qp->desc, .port = &port, .caps = &ctx->caps};
 
 	return qp->state == NIC_QPS_RST ? step(ctx, qp, &args, mlx5_cmd_rst2init, NIC_QPS_INIT)
 					: -EINVAL;

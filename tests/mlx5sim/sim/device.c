@@ -11,8 +11,10 @@
 #include <rdma/ib_user_verbs.h>
 #include <rdma/mlx5-abi.h>
 #include <rdma/mlx5_user_ioctl_cmds.h>
+#include <rdma/mlx5_user_ioctl_verbs.h>
 
 #include "proto/base/cleanup.h"
+#include "tests/mlx5sim/sim/newer.h"
 #include "tests/mlx5sim/sim/sim.h"
 
 #define SPEED_25_GBPS 32 /* for each of 4 lanes */
@@ -49,6 +51,26 @@ int device_query_port(struct call *call)
 	port->link_layer = ethernet ? IBV_LINK_LAYER_ETHERNET : IBV_LINK_LAYER_INFINIBAND;
 	port->flags = ethernet ? IB_UVERBS_QPF_GRH_REQUIRED : 0;
 	return call_out(call, UVERBS_ATTR_QUERY_PORT_RESP, &resp, sizeof(resp));
+}
+
+/* In 100 Mb/s: what width and speed above come to. */
+int device_query_port_speed(struct call *call)
+{
+	uint64_t speed = __atomic_load_n(&call->nic->port_down, __ATOMIC_RELAXED) ? 0 : 1000;
+
+	if (call_u64(call, QUERY_PORT_SPEED_PORT_NUM) != 1)
+		return call_refuse(call, -EINVAL, "port");
+	return call_out(call, QUERY_PORT_SPEED_RESP, &speed, sizeof(speed));
+}
+
+/* Of a port without a switch there is nothing to tell: no flags. */
+int device_query_mlx5_port(struct call *call)
+{
+	const struct mlx5_ib_uapi_query_port resp = {0};
+
+	if (call_u64(call, MLX5_IB_ATTR_QUERY_PORT_PORT_NUM) != 1)
+		return call_refuse(call, -EINVAL, "port");
+	return call_out(call, MLX5_IB_ATTR_QUERY_PORT, &resp, sizeof(resp));
 }
 
 /* What there is in this context of one kind, newest first: after an import, handles are all that is left of it. */

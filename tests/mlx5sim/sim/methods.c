@@ -6,6 +6,7 @@
 #include <rdma/mlx5-abi.h>
 #include <rdma/mlx5_user_ioctl_cmds.h>
 
+#include "tests/mlx5sim/sim/newer.h"
 #include "tests/mlx5sim/sim/sim.h"
 
 #define MUST true
@@ -28,6 +29,16 @@ static const struct attr_spec info_handles[] = {
 static const struct attr_spec query_port[] = {
 	{UVERBS_ATTR_QUERY_PORT_PORT_NUM, ATTR_IN, MUST, 1, 8},
 	{UVERBS_ATTR_QUERY_PORT_RESP, ATTR_OUT, MUST, sizeof(struct ib_uverbs_query_port_resp), 0},
+};
+
+static const struct attr_spec query_port_speed[] = {
+	{QUERY_PORT_SPEED_PORT_NUM, ATTR_IN, MUST, 1, 8},
+	{QUERY_PORT_SPEED_RESP, ATTR_OUT, MUST, 8, 0},
+};
+
+static const struct attr_spec query_mlx5_port[] = {
+	{MLX5_IB_ATTR_QUERY_PORT_PORT_NUM, ATTR_IN, MUST, 4, 8},
+	{MLX5_IB_ATTR_QUERY_PORT, ATTR_OUT, MUST, 8, 0},
 };
 
 static const struct attr_spec get_context[] = {
@@ -197,6 +208,19 @@ static const struct attr_spec reg_dmabuf_mr[] = {
 	{UVERBS_ATTR_REG_DMABUF_MR_RESP_RKEY, ATTR_OUT, MUST, 4, 0},
 };
 
+static const struct attr_spec reg_mr[] = {
+	{REG_MR_HANDLE, ATTR_NEW_OBJECT, MUST, 0, 0},
+	{REG_MR_PD_HANDLE, ATTR_OBJECT, MUST, 0, 0},
+	{REG_MR_IOVA, ATTR_IN, MUST, 8, 8},
+	{REG_MR_ADDR, ATTR_IN, MAY, 8, 8},
+	{REG_MR_LENGTH, ATTR_IN, MUST, 8, 8},
+	{REG_MR_ACCESS_FLAGS, ATTR_IN, MUST, 4, 8},
+	{REG_MR_FD, ATTR_FD, MAY, 0, 0},
+	{REG_MR_FD_OFFSET, ATTR_IN, MAY, 8, 8},
+	{REG_MR_RESP_LKEY, ATTR_OUT, MUST, 4, 0},
+	{REG_MR_RESP_RKEY, ATTR_OUT, MUST, 4, 0},
+};
+
 static const struct attr_spec alloc_uar[] = {
 	{MLX5_IB_ATTR_UAR_OBJ_ALLOC_HANDLE, ATTR_NEW_OBJECT, MUST, 0, 0},
 	{MLX5_IB_ATTR_UAR_OBJ_ALLOC_TYPE, ATTR_IN, MUST, 4, 8},
@@ -294,6 +318,10 @@ const struct method_spec methods[] = {
 	METHOD(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_INVOKE_WRITE, "invoke_write", invoke_write, device_invoke_write),
 	METHOD(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_INFO_HANDLES, "info_handles", info_handles, device_info_handles),
 	METHOD(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_PORT, "query_port", query_port, device_query_port),
+	METHOD(UVERBS_OBJECT_DEVICE, METHOD_QUERY_PORT_SPEED, "query_port_speed", query_port_speed,
+	       device_query_port_speed),
+	METHOD(UVERBS_OBJECT_DEVICE, MLX5_IB_METHOD_QUERY_PORT, "query_mlx5_port", query_mlx5_port,
+	       device_query_mlx5_port),
 	METHOD(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_GET_CONTEXT, "get_context", get_context, device_get_context),
 	METHOD(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_CONTEXT, "query_context", query_context, device_query_context),
 	METHOD(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_GID_TABLE, "query_gid_table", query_gid_table,
@@ -306,6 +334,7 @@ const struct method_spec methods[] = {
 	METHOD(UVERBS_OBJECT_PD, MLX5_IB_METHOD_PD_QUERY, "query_pd", query_pd, pd_query),
 	METHOD(UVERBS_OBJECT_MR, UVERBS_METHOD_QUERY_MR, "query_mr", query_mr, mr_query),
 	METHOD(UVERBS_OBJECT_MR, UVERBS_METHOD_REG_DMABUF_MR, "reg_dmabuf_mr", reg_dmabuf_mr, mr_reg_dmabuf),
+	METHOD(UVERBS_OBJECT_MR, METHOD_REG_MR, "reg_mr", reg_mr, mr_reg),
 	METHOD(UVERBS_OBJECT_MR, UVERBS_METHOD_MR_DESTROY, "dereg_mr", destroy_mr, mr_destroy),
 	METHOD(UVERBS_OBJECT_MW, UVERBS_METHOD_MW_DESTROY, "dealloc_mw", destroy_mw, mw_destroy),
 	METHOD(UVERBS_OBJECT_CQ, UVERBS_METHOD_CQ_CREATE, "create_cq", create_cq, cq_create),

@@ -12,6 +12,7 @@
 
 #include "tests/mlx5sim/sim/dm.h"
 #include "tests/mlx5sim/sim/fw.h"
+#include "tests/mlx5sim/sim/newer.h"
 #include "tests/mlx5sim/sim/pd-mr.h"
 
 #define ACCESS_KNOWN                                                                               \
@@ -195,10 +196,9 @@ static int mr_enter(struct call *call, struct mr *mr, const struct ib_uverbs_reg
 	return r;
 }
 
-static int take_dmabuf(struct call *call, struct mr *mr, const struct ib_uverbs_reg_mr *cmd)
+static int take_dmabuf(struct call *call, struct mr *mr, int client_fd, const struct ib_uverbs_reg_mr *cmd)
 {
-	int fd = upcall_get_fd(call->reply,
-			       (int)call_u64(call, UVERBS_ATTR_REG_DMABUF_MR_FD));
+	int fd = upcall_get_fd(call->reply, client_fd);
 	int r;
 
 	if (fd < 0)
@@ -208,11 +208,11 @@ static int take_dmabuf(struct call *call, struct mr *mr, const struct ib_uverbs_
 	return r < 0 ? call_refuse(call, r, "not a dmabuf, or a shorter one") : 0;
 }
 
-static int take_memory(struct call *call, struct mr *mr, struct dm *dm,
+static int take_memory(struct call *call, struct mr *mr, struct dm *dm, int dmabuf_fd,
 		       const struct ib_uverbs_reg_mr *cmd)
 {
 	if (mr->is_dmabuf)
-		return take_dmabuf(call, mr, cmd);
+		return take_dmabuf(call, mr, dmabuf_fd, cmd);
 	if (!dm)
 		return memory_pin(call, cmd->start, cmd->length,
 				  !!(cmd->access_flags & IB_UVERBS_ACCESS_LOCAL_WRITE),
@@ -224,7 +224,10 @@ static int take_memory(struct call *call, struct mr *mr, struct dm *dm,
 	return 0;
 }
 
-static int mr_new(struct call *call, struct pd *pd, struct dm *dm,
+#define NO_FD (-1)
+
+/* Of device memory, of a dmabuf that the client has as `dmabuf_fd`, or of its own memory. */
+static int mr_new(struct call *call, struct pd *pd, struct dm *dm, int dmabuf_fd,
 		  const struct ib_uverbs_reg_mr *cmd, struct mr **ret_mr)
 {
 	struct mr *mr = calloc(1, sizeof(*mr));
@@ -233,7 +236,7 @@ static int mr_new(struct call *call, struct pd *pd, struct dm *dm,
 	if (!mr)
 		return -ENOMEM;
 	mr->pd = pd;
-	mr->is_dmabuf = call->method->run == mr_reg_dmabuf;
+	mr->is_dmabuf = dmabuf_fd != NO_FD;
 	mr->reg = *cmd;
 	r = object_add(call->ufile, &mr->object, OBJECT_MR, mr_free);
 	if (r < 0) {
@@ -244,7 +247,7 @@ static int mr_new(struct call *call, struct pd *pd, struct dm *dm,
 	sim_lock(call->nic->sim);
 	call->nic->n_mrs++;
 	sim_unlock(call->nic->sim);
-	r = take_memory(call, mr, dm, cmd);
+	r = take_memory(call, mr, dm, dmabuf_fd, cmd);
 	if (r == 0)
 		r = mr_enter(call, mr, cmd);
 	if (r < 0) {
@@ -271,7 +274,7 @@ int write_reg_mr(struct call *call)
 	pd = pd_get(call, cmd.pd_handle);
 	if (!pd)
 		return call_refuse(call, -EINVAL, "no such PD");
-	r = mr_new(call, pd, NULL, &cmd, &mr);
+	r = mr_new(call, pd, NULL, NO_FD, &cmd, &mr);
 	if (r < 0)
 		return call_refuse(call, r, "0x%llx bytes at 0x%llx",
 				   (unsigned long long)cmd.length, (unsigned long long)cmd.start);
@@ -316,7 +319,7 @@ int mr_reg_dm(struct call *call)
 		return call_refuse(call, -ENOENT, "no such memory or PD");
 	r = check_dm(call, dm, &cmd);
 	if (r == 0)
-		r = mr_new(call, pd, dm, &cmd, &mr);
+		r = mr_new(call, pd, dm, NO_FD, &cmd, &mr);
 	if (r < 0)
 		return r;
 	r = call_out(call, UVERBS_ATTR_REG_DM_MR_RESP_LKEY, &mr->key, sizeof(mr->key));
@@ -329,11 +332,19 @@ int mr_reg_dm(struct call *call)
 	return r;
 }
 
-int mr_reg_dmabuf(struct call *call)
+static int check_dmabuf(struct call *call, int fd, const struct ib_uverbs_reg_mr *cmd)
 {
 	const uint32_t known = IB_UVERBS_ACCESS_LOCAL_WRITE | IB_UVERBS_ACCESS_REMOTE_WRITE |
 			       IB_UVERBS_ACCESS_REMOTE_READ | IB_UVERBS_ACCESS_REMOTE_ATOMIC |
 			       IB_UVERBS_ACCESS_RELAXED_ORDERING;
+
+	if (cmd->access_flags & ~known)
+		return call_refuse(call, -EINVAL, "access bits 0x%x", cmd->access_flags);
+	return fd < 0 ? call_refuse(call, -EBADF, "no such descriptor") : 0;
+}
+
+int mr_reg_dmabuf(struct call *call)
+{
 	struct ib_uverbs_reg_mr cmd = {
 		.start = call_u64(call, UVERBS_ATTR_REG_DMABUF_MR_OFFSET),
 		.length = call_u64(call, UVERBS_ATTR_REG_DMABUF_MR_LENGTH),
@@ -341,16 +352,16 @@ int mr_reg_dmabuf(struct call *call)
 		.access_flags = (uint32_t)call_u64(call, UVERBS_ATTR_REG_DMABUF_MR_ACCESS_FLAGS),
 	};
 	struct pd *pd = pd_get(call, call_u64(call, UVERBS_ATTR_REG_DMABUF_MR_PD_HANDLE));
+	int r, fd = (int)(uint32_t)call_u64(call, UVERBS_ATTR_REG_DMABUF_MR_FD);
 	struct mr *mr = NULL;
-	int r;
 
 	if (!pd)
 		return call_refuse(call, -ENOENT, "no such PD");
-	if (cmd.access_flags & ~known)
-		return call_refuse(call, -EINVAL, "access bits 0x%x", cmd.access_flags);
-	r = check_reg(call, &cmd);
+	r = check_dmabuf(call, fd, &cmd);
 	if (r == 0)
-		r = mr_new(call, pd, NULL, &cmd, &mr);
+		r = check_reg(call, &cmd);
+	if (r == 0)
+		r = mr_new(call, pd, NULL, fd, &cmd, &mr);
 	if (r < 0)
 		return r;
 	r = call_out(call, UVERBS_ATTR_REG_DMABUF_MR_RESP_LKEY, &mr->key, sizeof(mr->key));
@@ -358,6 +369,41 @@ int mr_reg_dmabuf(struct call *call)
 		r = call_out(call, UVERBS_ATTR_REG_DMABUF_MR_RESP_RKEY, &mr->key, sizeof(mr->key));
 	if (r == 0)
 		r = call_set_handle(call, UVERBS_ATTR_REG_DMABUF_MR_HANDLE, mr->object.handle);
+	if (r < 0)
+		object_destroy(&mr->object);
+	return r;
+}
+
+/* The client's memory, or a dmabuf. */
+int mr_reg(struct call *call)
+{
+	bool of_fd = call_has(call, REG_MR_FD);
+	struct ib_uverbs_reg_mr cmd = {
+		.start = call_u64(call, of_fd ? REG_MR_FD_OFFSET : REG_MR_ADDR),
+		.length = call_u64(call, REG_MR_LENGTH),
+		.hca_va = call_u64(call, REG_MR_IOVA),
+		.access_flags = (uint32_t)call_u64(call, REG_MR_ACCESS_FLAGS),
+	};
+	struct pd *pd = pd_get(call, call_u64(call, REG_MR_PD_HANDLE));
+	int r, fd = of_fd ? (int)call_u64(call, REG_MR_FD) : NO_FD;
+	struct mr *mr = NULL;
+
+	if (!pd)
+		return call_refuse(call, -ENOENT, "no such PD");
+	if (call_has(call, REG_MR_ADDR) == of_fd || call_has(call, REG_MR_FD_OFFSET) != of_fd)
+		return call_refuse(call, -EINVAL, "neither an address nor a descriptor with an offset");
+	r = of_fd ? check_dmabuf(call, fd, &cmd) : 0;
+	if (r == 0)
+		r = check_reg(call, &cmd);
+	if (r == 0)
+		r = mr_new(call, pd, NULL, fd, &cmd, &mr);
+	if (r < 0)
+		return r;
+	r = call_out(call, REG_MR_RESP_LKEY, &mr->key, sizeof(mr->key));
+	if (r == 0)
+		r = call_out(call, REG_MR_RESP_RKEY, &mr->key, sizeof(mr->key));
+	if (r == 0)
+		r = call_set_handle(call, REG_MR_HANDLE, mr->object.handle);
 	if (r < 0)
 		object_destroy(&mr->object);
 	return r;

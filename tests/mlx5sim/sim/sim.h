@@ -380,6 +380,8 @@ extern const size_t n_methods;
 
 int device_info_handles(struct call *call);
 int device_query_port(struct call *call);
+int device_query_port_speed(struct call *call);
+int device_query_mlx5_port(struct call *call);
 int device_get_context(struct call *call);
 int device_query_context(struct call *call);
 int device_query_gid_table(struct call *call);
@@ -390,6 +392,7 @@ int pd_destroy(struct call *call);
 int pd_query(struct call *call);
 int mr_query(struct call *call);
 int mr_reg_dmabuf(struct call *call);
+int mr_reg(struct call *call);
 int mr_destroy(struct call *call);
 int mw_destroy(struct call *call);
 int cq_create(struct call *call);

@@ -110,6 +110,66 @@ static void reconnect(struct setup *s)
 	pair_init(&s->p, &s->w, &attr);
 }
 
+/* ---- UMRs: words as libmlx5 writes them --------------------------------------------------------------------------- */
+
+#define MASK_FREE (1u << 29)
+#define MASK_TAG (1u << 13)
+#define MASK_QPN (1u << 14)
+#define MASK_START (1u << 6)
+#define MASK_LENGTH 1u
+#define MASK_ACCESS (0xfu << 18)
+#define MASK_LIST (MASK_FREE | MASK_TAG | MASK_LENGTH | MASK_ACCESS)
+
+struct umr {
+	uint32_t imm, mask;
+	uint8_t flags, free, access;
+	uint32_t qpn_key;
+	uint64_t start, length;
+	const struct list_of *list; /* in the WQE ... */
+	const struct region *at; /* ... or here */
+};
+
+static uint16_t post_umr(struct tqp *qp, const struct umr *umr)
+{
+	unsigned int n = umr->list ? (umr->list->n + 3) / 4 * 4 : 0;
+	uint32_t ctrl[12] = {(uint32_t)umr->flags << 24, n << 16, 0, umr->mask};
+	uint32_t mkey[16] = {(uint32_t)umr->free << 24 | (uint32_t)umr->access << 8, umr->qpn_key, 0, 0,
+			     (uint32_t)(umr->start >> 32), (uint32_t)umr->start, 0, (uint32_t)umr->length};
+	struct wqe wqe;
+	uint16_t index;
+
+	wqe_begin(&wqe, SHMD_OPCODE_UMR, SIGNALED);
+	wqe_imm(&wqe, umr->imm);
+	for (unsigned int i = 0; i < 12; i += 4)
+		wqe_words32(&wqe, ctrl + i, 4);
+	for (unsigned int i = 0; i < 16; i += 4)
+		wqe_words32(&wqe, mkey + i, 4);
+	if (umr->at) {
+		memcpy(umr->at->bytes, umr->list->words, n * 16u);
+		wqe_data(&wqe, umr->at->iova, umr->at->key, n * 16u);
+	} else if (umr->list) {
+		memcpy(wqe.bytes + 16 * (size_t)wqe.ds, umr->list->words, umr->list->n * 16u);
+		wqe.ds += n;
+	}
+	index = tqp_post(qp, &wqe);
+	tqp_ring(qp);
+	return index;
+}
+
+/* 0 or the syndrome. */
+static uint8_t run_umr(struct setup *s, const struct umr *umr)
+{
+	struct tqp *b = &s->p.b;
+	struct shmd_err_cqe err;
+	struct shmd_cqe cqe;
+
+	post_umr(b, umr);
+	world_run(&s->w);
+	ASSERT(tcq_poll(&b->scq, &cqe));
+	memcpy(&err, &cqe, sizeof(err));
+	return cqe.op_own >> 4 == SHMD_CQE_REQ ? 0 : err.syndrome;
+}
+
 /* ---- what it consists of --------------------------------------------------------------------------------------- */
 
 TEST(key_is_its_parts_in_their_order)
@@ -288,10 +348,22 @@ TEST(word_of_an_atomic_lies_in_one_part)
 
 enum bad_part { FOREIGN_PD, NO_SUCH_KEY, BEYOND, READ_ONLY, A_WINDOW, GONE, N_BAD_PARTS };
 
+/* A window of type 1 on the first 64 bytes of a region. */
+static void bind_window(struct setup *s, uint32_t key)
+{
+	const struct region *of = region_new_attr(&s->w, 1, SIZE, ALL | ENGINE_ACCESS_MW_BIND, 1);
+	struct engine_mw_attr attr = {.key = key, .pdn = 1};
+	struct list_of list = {.n = 0};
+	struct umr umr = {.imm = key, .mask = MASK_LIST | MASK_START, .flags = 0x90, .access = 0x78,
+			  .qpn_key = 0xffffff00 | (key & 0xff), .start = of->iova, .length = 64, .list = &list};
+
+	add_part(&list, of, 0, 64);
+	ASSERT_OK(engine_mw_create(engine_of(s), &attr));
+	ASSERT_EQ(run_umr(s, &umr), 0);
+}
+
 static void add_bad(struct setup *s, struct list_of *list, enum bad_part bad)
 {
-	struct engine_mw_attr window = {.key = 0x990000, .pdn = 1};
-
 	switch (bad) {
 	case FOREIGN_PD:
 		add_part(list, region_new_attr(&s->w, 1, SIZE, ALL, 2), 0, 64);
@@ -306,8 +378,8 @@ static void add_bad(struct setup *s, struct list_of *list, enum bad_part bad)
 		add_part(list, region_new_attr(&s->w, 1, SIZE, ALL_REMOTE, 1), 0, 64);
 		break;
 	case A_WINDOW:
-		ASSERT_OK(engine_mw_create(engine_of(s), &window));
-		add(list, 64, 0x990000, 0);
+		bind_window(s, 0x990000);
+		add(list, 64, 0x990000, s->w.regions[s->w.n_regions - 1].iova);
 		break;
 	default:
 		add_part(list, region_new(&s->w, 1, SIZE), 0, 64);
@@ -425,6 +497,29 @@ TEST(keys_of_keys_end_at_four_levels)
 	setup_deinit(&s);
 }
 
+TEST(what_a_part_consists_of_is_checked_as_well)
+{
+	struct list_of inner = {.n = 0}, outer = {.n = 0};
+	struct engine_indirect_attr attr;
+	struct setup s;
+
+	setup(&s, MEM_POINTER);
+	add_part(&inner, s.remote, 0, 64);
+	add(&inner, 64, 0x123400, 0);
+	add_part(&inner, region_new_attr(&s.w, 1, SIZE, ALL_REMOTE, 1), 0, 64);
+	make(&s, &inner, 192);
+	add(&outer, 192, KEY, BASE);
+	attr = attr_of(&outer, 192);
+	attr.key = KEY + 0x100;
+	ASSERT_OK(engine_indirect_create(engine_of(&s), &attr));
+	ASSERT_EQ(use_key(&s, SHMD_OPCODE_RDMA_WRITE, KEY + 0x100, 0, 64), 0);
+	ASSERT_EQ(use_key(&s, SHMD_OPCODE_RDMA_READ, KEY + 0x100, 128, 64), 0);
+	ASSERT_EQ(use_key(&s, SHMD_OPCODE_RDMA_READ, KEY + 0x100, 63, 2), ACCESS_ERR);
+	reconnect(&s);
+	ASSERT_EQ(use_key(&s, SHMD_OPCODE_RDMA_WRITE, KEY + 0x100, 128, 1), ACCESS_ERR);
+	setup_deinit(&s);
+}
+
 /* Keys that were listed before they were made: none is above the other. */
 TEST(circle_of_keys_leads_nowhere)
 {
@@ -442,51 +537,7 @@ TEST(circle_of_keys_leads_nowhere)
 	}
 }
 
-/* ---- UMRs ------------------------------------------------------------------------------------------------------ */
-
-#define MASK_FREE (1u << 29)
-#define MASK_TAG (1u << 13)
-#define MASK_QPN (1u << 14)
-#define MASK_START (1u << 6)
-#define MASK_LENGTH 1u
-#define MASK_ACCESS (0xfu << 18)
-#define MASK_LIST (MASK_FREE | MASK_TAG | MASK_LENGTH | MASK_ACCESS)
-
-struct umr {
-	uint32_t imm, mask;
-	uint8_t flags, free, access;
-	uint32_t qpn_key;
-	uint64_t start, length;
-	const struct list_of *list; /* in the WQE ... */
-	const struct region *at; /* ... or here */
-};
-
-static uint16_t post_umr(struct tqp *qp, const struct umr *umr)
-{
-	unsigned int n = umr->list ? (umr->list->n + 3) / 4 * 4 : 0;
-	uint32_t ctrl[12] = {(uint32_t)umr->flags << 24, n << 16, 0, umr->mask};
-	uint32_t mkey[16] = {(uint32_t)umr->free << 24 | (uint32_t)umr->access << 8, umr->qpn_key, 0, 0,
-			     (uint32_t)(umr->start >> 32), (uint32_t)umr->start, 0, (uint32_t)umr->length};
-	struct wqe wqe;
-	uint16_t index;
-
-	wqe_begin(&wqe, SHMD_OPCODE_UMR, SIGNALED);
-	wqe_imm(&wqe, umr->imm);
-	for (unsigned int i = 0; i < 12; i += 4)
-		wqe_words32(&wqe, ctrl + i, 4);
-	for (unsigned int i = 0; i < 16; i += 4)
-		wqe_words32(&wqe, mkey + i, 4);
-	if (umr->at) {
-		memcpy(umr->at->bytes, umr->list->words, n * 16u);
-		wqe_data(&wqe, umr->at->iova, umr->at->key, n * 16u);
-	} else if (umr->list) {
-		memcpy(wqe.bytes + 16 * (size_t)wqe.ds, umr->list->words, umr->list->n * 16u);
-		wqe.ds += n;
-	}
-	index = tqp_post(qp, &wqe);
-	tqp_ring(qp);
-	return index;
-}
+/* ---- changes ----------------------------------------------------------------------------------------------------- */
 
 /* As libmlx5's mlx5dv_wr_mkey_configure() and its setters have it. */
 static struct umr configure(const struct list_of *list, uint32_t length)
@@ -506,20 +557,6 @@ static struct engine_indirect_attr empty_attr(void)
 {
 	return (struct engine_indirect_attr){.key = KEY, .pdn = 1, .iova = BASE, .max_parts = 4, .is_free = true,
 					     .may_change = true};
-}
-
-/* 0 or the syndrome. */
-static uint8_t run_umr(struct setup *s, const struct umr *umr)
-{
-	struct tqp *b = &s->p.b;
-	struct shmd_err_cqe err;
-	struct shmd_cqe cqe;
-
-	post_umr(b, umr);
-	world_run(&s->w);
-	ASSERT(tcq_poll(&b->scq, &cqe));
-	memcpy(&err, &cqe, sizeof(err));
-	return cqe.op_own >> 4 == SHMD_CQE_REQ ? 0 : err.syndrome;
 }
 
 static void setup_empty(struct setup *s, struct list_of *list)
@@ -610,7 +647,7 @@ TEST(umr_changes_what_its_mask_says_and_nothing_else)
 
 TEST(umr_that_makes_no_sense_changes_nothing)
 {
-	struct list_of empty = {.n = 1}, long_list = {.n = 0};
+	struct list_of empty = {.n = 1}, long_list = {.n = 0}, padded;
 
 	for (unsigned int i = 0; i < 5; i++)
 		add(&long_list, 8, 0x1000, 0);
@@ -621,6 +658,7 @@ TEST(umr_that_makes_no_sense_changes_nothing)
 	REFUSED(umr_.flags = 0xa0, BIND_ERR); /* must be free */
 	REFUSED(umr_.list = &long_list, OP_ERR);
 	REFUSED(umr_.list = &empty, OP_ERR);
+	REFUSED((padded = list_, padded.n = 12, umr_.list = &padded), OP_ERR);
 	REFUSED(umr_.mask = 1u << 12, OP_ERR); /* signatures */
 	REFUSED((umr_.mask |= MASK_START, umr_.start = UINT64_MAX), BIND_ERR);
 	REFUSED((umr_.flags = 0, umr_.at = region_new_attr(&s_.w, 1, SIZE, 0, 2)), SHMD_SYNDROME_LOCAL_PROT_ERR);

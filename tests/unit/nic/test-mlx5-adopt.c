@@ -294,6 +294,7 @@ static void destroy_all(struct nic_imported *imported)
 		ASSERT_OK(ops->queues_destroy(imported->queues[i]));
 	for (unsigned int i = 0; i < imported->n_mrs; i++)
 		ASSERT(!ops->mr_dereg(imported->mrs[i]));
+	client_swap_ctx(imported->ctx, NULL);
 	ASSERT(!ops->ctx_close(imported->ctx));
 	nic_imported_deinit(imported);
 }
@@ -316,7 +317,7 @@ static void second_daemon(const struct legacy *legacies, const struct orphan *or
 		expect_state(&in[i], 1, NIC_QPS_RST);
 		ASSERT_OK(rig.nic[i]->ops->ctx_counters(in[i].ctx, &counters));
 		ASSERT_EQ(counters.error_cqes, 0u);
-		ASSERT_ERR(rig.nic[i]->ops->next_event(rig.nic[i], &event), EAGAIN);
+		ASSERT_ERR(client_next_event(rig.nic[i], &event), EAGAIN);
 	}
 	connect_one(&in[0], &in[1], 1);
 	connect_one(&in[1], &in[0], 1);
@@ -569,6 +570,7 @@ TEST(an_error_while_nobody_was_there_is_told_by_the_next)
 
 	ASSERT_OK(nic_layout_copy(&queues.layout, &a.queues->layout));
 	memcpy(fds, (int[]){fcntl(a.ctx->doorbell.page_fd, F_DUPFD_CLOEXEC, 0), a.mem_fd, a.queue_fd}, sizeof(fds));
+	client_swap_ctx(a.ctx, NULL);
 	ASSERT(!rig.nic[0]->ops->ctx_unimport(a.ctx));
 	a.ctx = &ctx;
 	a.queues = &queues;
@@ -581,19 +583,20 @@ TEST(an_error_while_nobody_was_there_is_told_by_the_next)
 	ASSERT(client_poll(&a, 0, &cqe, CLIENT_LIMIT_NSEC));
 	ASSERT_EQ(client_cqe_syndrome(&cqe), SHMD_SYNDROME_REMOTE_ACCESS_ERR);
 	ASSERT_OK(import(rig.nic[0], 7, &legacies[0], fds, &imported));
-	ASSERT_OK(rig.nic[0]->ops->next_event(rig.nic[0], &event));
+	ASSERT_OK(client_next_event(rig.nic[0], &event));
 	ASSERT_EQ(event.kind, NIC_EVENT_QP_ERROR);
 	ASSERT_EQ(event.session_id, 7u);
 	ASSERT_EQ(event.number, client_qpn(&a, 0));
 	ASSERT_EQ(event.syndrome, SHMD_SYNDROME_REMOTE_ACCESS_ERR);
-	ASSERT_ERR(rig.nic[0]->ops->next_event(rig.nic[0], &event), EAGAIN);
+	ASSERT_ERR(client_next_event(rig.nic[0], &event), EAGAIN);
 	ASSERT_OK(rig.nic[0]->ops->qp_query(imported.ctx, client_qpn(&a, 0), &info));
 	ASSERT_EQ(info.first_error, SHMD_SYNDROME_REMOTE_ACCESS_ERR);
 	/* Told once: not again by one that comes after. */
 	ASSERT(!rig.nic[0]->ops->ctx_unimport(imported.ctx));
 	nic_imported_deinit(&imported);
 	ASSERT_OK(import(rig.nic[0], 8, &legacies[0], fds, &imported));
-	ASSERT_ERR(rig.nic[0]->ops->next_event(rig.nic[0], &event), EAGAIN);
+	client_swap_ctx(NULL, imported.ctx);
+	ASSERT_ERR(client_next_event(rig.nic[0], &event), EAGAIN);
 	/* And errors from now on are told as ever. */
 	b.mr->rkey ^= 0x5500;
 	client_post_write(&a, 1, 0, &b, 0, 64);
@@ -603,7 +606,7 @@ TEST(an_error_while_nobody_was_there_is_told_by_the_next)
 
 	do
 		ASSERT_EQ(poll(&pfd, 1, 10000), 1);
-	while (rig.nic[0]->ops->next_event(rig.nic[0], &event) < 0);
+	while (client_next_event(rig.nic[0], &event) < 0);
 	ASSERT_EQ(event.session_id, 8u);
 	ASSERT_EQ(event.number, client_qpn(&a, 1));
 	ASSERT_EQ(event.syndrome, SHMD_SYNDROME_REMOTE_ACCESS_ERR);

@@ -118,74 +118,6 @@ TEST(a_ring_goes_round_many_times)
 	rig_close(&rig);
 }
 
-/* ---- address vectors ---------------------------------------------------------------------------------------------- */
-
-/* What libmlx5 has for an address handle to the same place. */
-static void av_of_libmlx5(const struct nic_addr *addr, uint8_t gid_index, uint8_t traffic_class, struct mlx5_wqe_av *ret_av)
-{
-	struct ibv_ah_attr attr = {.port_num = 1, .dlid = addr->lid};
-	struct mlx5dv_ah out;
-	struct mlx5dv_obj obj = {.ah = {.out = &out}};
-	struct ibv_device **list = ibv_get_device_list(NULL);
-	struct ibv_context *ibv = ibv_open_device(list[0]);
-	struct ibv_pd *pd = ibv_alloc_pd(ibv);
-
-	ASSERT(pd);
-	if (addr->link == NIC_LINK_ETHERNET) {
-		attr.is_global = 1;
-		attr.grh.sgid_index = gid_index;
-		attr.grh.hop_limit = NIC_HOP_LIMIT;
-		attr.grh.traffic_class = traffic_class;
-		memcpy(attr.grh.dgid.raw, addr->gid, 16);
-	}
-	obj.ah.in = ibv_create_ah(pd, &attr);
-	ASSERT(obj.ah.in);
-	ASSERT_OK(mlx5dv_init_obj(&obj, MLX5DV_OBJ_AH));
-	*ret_av = *out.av;
-	ASSERT_OK(ibv_destroy_ah(obj.ah.in));
-	ASSERT_OK(ibv_dealloc_pd(pd));
-	ASSERT_OK(ibv_close_device(ibv));
-	ibv_free_device_list(list);
-}
-
-/* All but number and key, which are the DCT's, and the UDP port, which libmlx5 makes of a flow label. */
-TEST(address_vectors_are_those_of_libmlx5)
-{
-	const struct nic_queues_attr attr = {
-		.n_cq_specs = 1,
-		.n_qp_specs = 1,
-		.cqs = {{.count = 1, .log2_entries = 4}},
-		.qps = {{.count = 1, .type = NIC_QP_DCT, .access = NIC_ACCESS_REMOTE_READ}},
-	};
-	struct mlx5_wqe_av theirs;
-	struct nic_dc_peer ours;
-	const struct nic_addr *addr;
-	struct client a, b;
-	unsigned int n_done;
-	struct rig rig;
-	uint8_t gid_index;
-
-	rig_open_mlx5(&rig, 2, NULL);
-	client_open(&a, rig.nic[0], 1, 1);
-	client_open_ctx(&b, rig.nic[1], 2);
-	client_create_as(&b, &attr);
-	addr = &b.queues->layout.qps[0].addr;
-	ASSERT_OK(rig.nic[0]->ops->resolve(a.ctx, 1, addr, 0x68, &ours, &n_done));
-	gid_index = (uint8_t)(be32toh(ours.av.grh_gid_fl) >> 20);
-	av_of_libmlx5(addr, gid_index, 0x68, &theirs);
-	theirs.key.dc_key = htobe64(addr->dc_key);
-	theirs.dqp_dct = htobe32(MLX5_EXTENDED_UD_AV | addr->qpn);
-	if (addr->link == NIC_LINK_ETHERNET) {
-		ASSERT_GE(be16toh(ours.av.rlid), 0xc000);
-		theirs.rlid = ours.av.rlid;
-	}
-	_Static_assert(sizeof(theirs) == sizeof(ours.av), "the same segment");
-	ASSERT_MEMEQ(&ours.av, &theirs, sizeof(theirs));
-	client_close(&a);
-	client_close(&b);
-	rig_close(&rig);
-}
-
 /* ---- isolation ------------------------------------------------------------------------------------------------------- */
 
 /*
@@ -617,6 +549,7 @@ TEST(counters_tell_what_went_wrong)
 	b.mr->rkey ^= 0x5500;
 	ASSERT_OK(rig.nic[0]->ops->ctx_counters(a.ctx, &after));
 	ASSERT_GT(after.error_cqes, before.error_cqes);
+	/* Of the NIC: what its contexts were told. */
 	ASSERT_OK(rig.nic[0]->ops->counters(rig.nic[0], &after));
 	ASSERT_GT(after.error_cqes, before.error_cqes);
 	client_close(&a);

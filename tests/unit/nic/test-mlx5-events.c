@@ -36,7 +36,7 @@ static void expect_event(struct nic *nic, struct nic_event *ret_event)
 	do {
 		ASSERT_EQ(poll(&pfd, 1, 10000), 1);
 		ASSERT_LT(nsec_now(), end);
-	} while (nic->ops->next_event(nic, ret_event) < 0);
+	} while (client_next_event(nic, ret_event) < 0);
 }
 
 /* b writes to a, with a key that is not a's. */
@@ -70,15 +70,15 @@ TEST(both_ends_of_a_failed_request_tell_by_an_event)
 	client_open(&b, rig.nic[1], 2, 1);
 	client_connect(&a, 0, &b, 0);
 	client_exercise(&b, &a);
-	ASSERT_ERR(rig.nic[0]->ops->next_event(rig.nic[0], &event), EAGAIN);
-	ASSERT_ERR(rig.nic[1]->ops->next_event(rig.nic[1], &event), EAGAIN);
+	ASSERT_ERR(client_next_event(rig.nic[0], &event), EAGAIN);
+	ASSERT_ERR(client_next_event(rig.nic[1], &event), EAGAIN);
 	write_by_a_wrong_key(&b, &a);
 	ASSERT_EQ(syndrome_told(&rig, 1, client_qpn(&a, 0)), SHMD_SYNDROME_LOCAL_ACCESS_ERR);
 	ASSERT_EQ(error_word(&a), SHMD_SYNDROME_LOCAL_ACCESS_ERR);
 	ASSERT_EQ(syndrome_told(&rig, 2, client_qpn(&b, 0)), SHMD_SYNDROME_REMOTE_ACCESS_ERR);
 	ASSERT_EQ(error_word(&b), SHMD_SYNDROME_REMOTE_ACCESS_ERR);
-	ASSERT_ERR(rig.nic[0]->ops->next_event(rig.nic[0], &event), EAGAIN);
-	ASSERT_ERR(rig.nic[1]->ops->next_event(rig.nic[1], &event), EAGAIN);
+	ASSERT_ERR(client_next_event(rig.nic[0], &event), EAGAIN);
+	ASSERT_ERR(client_next_event(rig.nic[1], &event), EAGAIN);
 	client_close(&a);
 	client_close(&b);
 	rig_close(&rig);
@@ -122,7 +122,7 @@ TEST(a_qp_that_was_reset_has_no_errors_of_its_former_life)
 	ASSERT_OK(rig.nic[1]->ops->qp_query(b.ctx, client_qpn(&b, 0), &info));
 	ASSERT_EQ(info.first_error, SHMD_SYNDROME_WR_FLUSH_ERR);
 	/* ERR that was asked for is no news. */
-	ASSERT_ERR(rig.nic[1]->ops->next_event(rig.nic[1], &event), EAGAIN);
+	ASSERT_ERR(client_next_event(rig.nic[1], &event), EAGAIN);
 	client_close(&a);
 	client_close(&b);
 	rig_close(&rig);
@@ -275,7 +275,7 @@ TEST(port_that_goes_down_and_up_is_told_by_events_and_query)
 	happen("port-up 0");
 	expect_event(rig.nic[0], &event);
 	ASSERT_EQ(event.state, NIC_PORT_ACTIVE);
-	ASSERT_ERR(rig.nic[1]->ops->next_event(rig.nic[1], &event), EAGAIN);
+	ASSERT_ERR(client_next_event(rig.nic[1], &event), EAGAIN);
 	rig_close(&rig);
 }
 
@@ -313,7 +313,7 @@ static void expect_silence(struct nic *nic)
 	struct nic_event event;
 
 	while (poll(&pfd, 1, 100) == 1) {
-		ASSERT_ERR(nic->ops->next_event(nic, &event), EAGAIN);
+		ASSERT_ERR(client_next_event(nic, &event), EAGAIN);
 		ASSERT_LT(nsec_now(), end);
 	}
 }
@@ -368,7 +368,7 @@ TEST(nic_that_is_lost_is_told_and_lets_everything_go)
 	ASSERT_ERR(rig.nic[0]->ops->ctx_open(rig.nic[0], &attr, &ctx), ENODEV);
 	ASSERT_ERR(rig.nic[0]->ops->qp_modify(a.ctx, client_qpn(&a, 1), NIC_QPS_INIT), ENODEV);
 	/* Told once, and nothing is left that would wake the daemon for ever. */
-	ASSERT_ERR(rig.nic[0]->ops->next_event(rig.nic[0], &event), EAGAIN);
+	ASSERT_ERR(client_next_event(rig.nic[0], &event), EAGAIN);
 	expect_silence(rig.nic[0]);
 	/* Its sessions end as any others; the NIC beside it goes on. */
 	client_close(&a);
@@ -388,7 +388,7 @@ static void expect_return(struct rig *rig)
 	expect_event(rig->nic[0], &event);
 	ASSERT_EQ(event.kind, NIC_EVENT_RETURNED);
 	ASSERT_EQ(event.state, NIC_PORT_ACTIVE);
-	ASSERT_ERR(rig->nic[0]->ops->next_event(rig->nic[0], &event), EAGAIN);
+	ASSERT_ERR(client_next_event(rig->nic[0], &event), EAGAIN);
 }
 
 static void expect_loss(struct rig *rig)
@@ -426,7 +426,7 @@ TEST(nic_that_returns_is_used_again_and_what_was_on_it_stays_lost)
 		client_connect(&again, 0, &again, 0);
 		client_exercise(&again, &again);
 		client_close(&a);
-		ASSERT_ERR(rig.nic[0]->ops->next_event(rig.nic[0], &event), EAGAIN);
+		ASSERT_ERR(client_next_event(rig.nic[0], &event), EAGAIN);
 		client_exercise(&again, &again);
 		client_close(&again);
 	}
@@ -448,7 +448,7 @@ TEST(end_of_a_former_life_is_not_told_of_the_new_one)
 	expect_loss(&rig);
 	expect_return(&rig);
 	for (unsigned int i = 0; i < 10; i++)
-		ASSERT_ERR(rig.nic[0]->ops->next_event(rig.nic[0], &event), EAGAIN);
+		ASSERT_ERR(client_next_event(rig.nic[0], &event), EAGAIN);
 	ASSERT_OK(nic_query(rig.nic[0], &info));
 	ASSERT_EQ(info.state, NIC_PORT_ACTIVE);
 	expect_silence(rig.nic[0]);
@@ -489,7 +489,7 @@ static void expect_gid(struct nic *nic, bool ipv4)
 	struct nic_info info;
 
 	for (;;) {
-		ASSERT_ERR(nic->ops->next_event(nic, &event), EAGAIN);
+		ASSERT_ERR(client_next_event(nic, &event), EAGAIN);
 		ASSERT_OK(nic_query(nic, &info));
 		if ((info.gid[10] == 0xff) == ipv4)
 			return;
@@ -690,7 +690,7 @@ TEST(events_that_a_client_makes_itself_cost_no_commands_after_a_while)
 	for (uint32_t i = 0; i < 200; i++) {
 		arm_by_client(&c, i);
 		ASSERT_EQ(poll(&pfd, 1, 10000), 1);
-		ASSERT_ERR(rig.nic[0]->ops->next_event(rig.nic[0], &event), EAGAIN);
+		ASSERT_ERR(client_next_event(rig.nic[0], &event), EAGAIN);
 	}
 	file = fopen(path, "r");
 	ASSERT(file);
