@@ -99,6 +99,7 @@ struct mlx5_nic {
 	struct nic base; /* event_fd is an epoll set: the NIC's own events, those of each context, and more_fd */
 	int more_fd; /* owned eventfd: contexts have news that were read and not yet told */
 	int return_fd; /* owned timerfd: runs while the NIC is lost */
+	uint32_t n_looks; /* for its return; control thread */
 	struct mlx5_library library_functions;
 	const struct mlx5_library *library; /* those, or NULL: objects are made by own calls */
 	char pci[16];

@@ -434,6 +434,33 @@ TEST(nic_that_returns_is_used_again_and_what_was_on_it_stays_lost)
 	rig_close(&rig);
 }
 
+/* The longer form is after the time when it is looked for less often. */
+TEST(nic_that_stays_away_for_a_while_is_found)
+{
+	uint64_t away_nsec = test_is_full() ? 11 * NSEC_PER_SEC : NSEC_PER_SEC / 2, end;
+	unsigned int n_wakes = 0;
+	struct nic_event event;
+	struct client a;
+	struct rig rig;
+
+	rig_open_mlx5(&rig, 2, NULL);
+	expect_loss(&rig);
+	for (end = nsec_now() + away_nsec; nsec_now() < end; n_wakes++) {
+		struct pollfd pfd = {.fd = rig.nic[0]->event_fd, .events = POLLIN};
+
+		poll(&pfd, 1, 100);
+		ASSERT_ERR(client_next_event(rig.nic[0], &event), EAGAIN);
+	}
+	/* Nothing spins meanwhile. */
+	ASSERT_LE(n_wakes, away_nsec / (NSEC_PER_SEC / 20));
+	expect_return(&rig);
+	client_open(&a, rig.nic[0], 1, 1);
+	client_connect(&a, 0, &a, 0);
+	client_exercise(&a, &a);
+	client_close(&a);
+	rig_close(&rig);
+}
+
 /* Its end is read by nobody before the NIC is back: it must not be taken for the end of the new life. */
 TEST(end_of_a_former_life_is_not_told_of_the_new_one)
 {
