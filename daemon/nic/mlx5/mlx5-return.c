@@ -59,6 +59,7 @@ static int open_again(struct mlx5_nic *nic, struct ibv_device *device, struct ml
 	r = mlx5_port_init(nic, life->ibv, &life->caps, &life->port);
 	if (r == 0 && ibv_query_port(life->ibv, life->port.number, &attr))
 		r = -EIO;
+	mlx5_port_learn(&life->port, &attr);
 	life->state = mlx5_port_state(&attr);
 	return r;
 }

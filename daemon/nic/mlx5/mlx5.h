@@ -273,6 +273,7 @@ struct mlx5_port mlx5_port_now(struct mlx5_nic *nic);
 struct ibv_context *mlx5_ibv_now(struct mlx5_nic *nic);
 bool mlx5_is_lost(struct mlx5_nic *nic);
 enum nic_port_state mlx5_port_state(const struct ibv_port_attr *attr);
+void mlx5_port_learn(struct mlx5_port *port, const struct ibv_port_attr *attr);
 /* Where packets to this peer go next: asks the kernel, which asks the network. */
 int mlx5_next_hop(struct mlx5_ctx *ctx, const struct nic_addr *remote, uint8_t ret_mac[6]);
 
