@@ -67,7 +67,8 @@ static void on_reap(void *arg)
 void client_attention(struct session *session)
 {
 	struct client *client = session->owner;
-	unsigned int events = LOOP_READ | (session_wants_write(session) ? LOOP_WRITE : 0);
+	unsigned int events = (session_wants_read(session) ? LOOP_READ : 0) |
+			      (session_wants_write(session) ? LOOP_WRITE : 0);
 
 	/* Not again by what comes to wait meanwhile: it would put the time off. */
 	if (session_stalled(session) && !client->retry_armed)
@@ -143,7 +144,7 @@ struct client *client_free(struct client *client)
 	loop_defer_free(client->reap);
 	if (client->session)
 		client->session->owner = NULL;
-	session_free(client->session);
+	session_release(client->session);
 	free(client);
 	return NULL;
 }

@@ -2,8 +2,8 @@
 /*
  * The root object: loop, listener, registry, NICs, clients, and their order of birth and death.
  *
- * NICs outlive sessions, sessions outlive the loop's watches of them only until the deferred free. Only this file
- * decides that the daemon as a whole cannot go on. Control thread.
+ * NICs outlive sessions, sessions outlive the loop's watches of them until the deferred free, and until workers have
+ * torn them down. Only this file decides that the daemon as a whole cannot go on. Control thread.
  */
 #include "daemon/daemon.h"
 
@@ -27,6 +27,7 @@
 #include "daemon/session/drain.h"
 #include "daemon/session/registry.h"
 #include "daemon/tune.h"
+#include "daemon/workers.h"
 #include "proto/base/cleanup.h"
 #include "proto/base/nsec.h"
 
@@ -35,6 +36,8 @@
 #define EVENTS_PER_TURN 64
 #define LOOKS_PER_TURN 256 /* a microsecond for each at most */
 #define LOOK_NSEC (100 * NSEC_PER_MSEC)
+/* What firmware has not done by then is left to the kernel, before the service manager's patience ends. */
+#define FINISH_NSEC (30 * NSEC_PER_SEC)
 /* Of the descriptors that the process may open, one part in this many is kept from connections. */
 #define RESERVED_SHARE 8u
 /* Of those that may be on their way, as many, a user may leave one part in this many unread, and one session's. */
@@ -63,6 +66,7 @@ struct daemon {
 	bool look_armed;
 	bool have_registry;
 	struct registry registry;
+	struct workers *workers; /* NULL: no NIC blocks */
 	struct list nics; /* struct nic.link, owned */
 	struct daemon_nic watched[REGISTRY_MAX_NICS];
 	struct list clients; /* struct client.link, owned */
@@ -101,6 +105,13 @@ static void on_drain_alarm(void *arg, uint64_t nsec)
 static void on_attention(void *arg, struct session *session)
 {
 	client_attention(session);
+}
+
+static void on_work(void *arg, struct work *work)
+{
+	struct daemon *daemon = arg;
+
+	workers_submit(daemon->workers, work);
 }
 
 /* ---- NICs ------------------------------------------------------------------------------------------------------- */
@@ -391,6 +402,7 @@ static int make_registry(struct daemon *daemon, uint64_t max_fds)
 			.drain_alarm = on_drain_alarm,
 			.note = on_note,
 			.attention = on_attention,
+			.work = on_work,
 			.debug = tune_log(daemon->settings),
 		},
 	};
@@ -427,6 +439,21 @@ static int make_loop(struct daemon *daemon)
 	return loop_timer_new(daemon->loop, on_accept_pause_over, daemon, &daemon->accept_pause);
 }
 
+static int make_workers(struct daemon *daemon)
+{
+	const struct workers_attr attr = {
+		.loop = daemon->loop,
+		.n_threads = (unsigned int)daemon->settings->worker_threads,
+		.activity = on_activity,
+		.activity_arg = daemon,
+	};
+	int r = daemon->registry.blocks ? workers_new(&attr, &daemon->workers) : 0;
+
+	if (r < 0)
+		log_line(LOG_ERR, NULL, "cannot make %u worker threads: %s", attr.n_threads, strerror(-r));
+	return r;
+}
+
 int daemon_new(struct settings *settings, const struct settings_source *source, struct daemon **ret_daemon)
 {
 	_cleanup_(daemon_freep) struct daemon *daemon = calloc(1, sizeof(*daemon));
@@ -456,6 +483,9 @@ int daemon_new(struct settings *settings, const struct settings_source *source, 
 	r = open_nics(daemon);
 	if (r < 0)
 		return r;
+	r = make_workers(daemon);
+	if (r < 0)
+		return r;
 	r = service_init(&daemon->service, daemon->loop, &daemon->registry, daemon->listener.path);
 	if (r < 0)
 		return r;
@@ -475,6 +505,19 @@ int daemon_run(struct daemon *daemon)
 	return loop_run(daemon->loop);
 }
 
+/* Sessions end in their fixed order, also those whose teardown waits for its turn or for a request under way. */
+static void finish_work(struct daemon *daemon)
+{
+	if (!daemon->workers)
+		return;
+	if (workers_finish(daemon->workers, FINISH_NSEC) < 0) {
+		log_line(LOG_ERR, NULL, "a NIC's firmware does not answer: what it holds is left to the kernel");
+		listener_deinit(&daemon->listener);
+		_exit(EXIT_FAILURE);
+	}
+	daemon->workers = workers_free(daemon->workers);
+}
+
 struct daemon *daemon_free(struct daemon *daemon)
 {
 	struct client *client, *tmp;
@@ -484,9 +527,10 @@ struct daemon *daemon_free(struct daemon *daemon)
 	loop_watch_free(daemon->accept_watch);
 	loop_timer_free(daemon->accept_pause);
 	loop_timer_free(daemon->drain);
-	loop_timer_free(daemon->look);
 	list_for_each_entry_safe(client, tmp, &daemon->clients, link)
 		client_free(client);
+	finish_work(daemon);
+	loop_timer_free(daemon->look);
 	close_nics(daemon);
 	if (daemon->have_registry)
 		registry_deinit(&daemon->registry);

@@ -47,6 +47,9 @@ const struct settings_row settings_rows[] = {
 	 "faster and takes more CPU time; without such queues it costs nothing.", RESTART},
 	{"spin-usec", SETTINGS_NUMBER, FIELD(spin_usec), "20", 0, 1000000, "us", NULL, NULL,
 	 "How long such a thread spins and yields when it is idle, before it sleeps.", RESTART},
+	{"worker-threads", SETTINGS_NUMBER, FIELD(worker_threads), "8", 1, 64, "threads", NULL, NULL,
+	 "How many threads wait for the firmware of NICs. So many sessions have commands carried out at a time; the others "
+	 "wait for their turn, the daemon for none of them. Soft NICs have no firmware and take no such thread.", RESTART},
 	LIMIT("max-connections", max_connections, "1024", 1000000, "connections",
 	      "Open connections" EACH " Sessions, controllers such as shmemctl, and those not yet introduced count; so do ended sessions whose client "
 	      "has descriptors left to read."),
@@ -63,8 +66,8 @@ const struct settings_row settings_rows[] = {
 	{"handshake-timeout", SETTINGS_NUMBER, FIELD(handshake_timeout_msec), "5000", 1, 3600000, "ms", NULL, NULL,
 	 "A connection that has not said Hello after this time is closed.", RELOAD},
 	{"quiesce-timeout", SETTINGS_NUMBER, FIELD(quiesce_timeout_msec), "100", 0, 60000, "ms", NULL, NULL,
-	 "How long the end of a session waits for its queues to flush. Nothing else is served meanwhile, so all ends "
-	 "share it: a tenth of the time that passes comes back.", RELOAD},
+	 "How long the end of a session waits for its queues to flush. Others wait meanwhile, everybody for soft NICs and "
+	 "the next for a worker thread, so all ends share it: a tenth of the time that passes comes back.", RELOAD},
 	{"log-level", SETTINGS_CHOICE, FIELD(log_level), "info", 0, 0, NULL, level_words, level_values,
 	 "Lines of lower importance are not written.", RELOAD},
 	{"log-target", SETTINGS_CHOICE, FIELD(log_target), "auto", 0, 0, NULL, target_words, NULL,

@@ -30,6 +30,7 @@ struct settings {
 	uint64_t soft_nics;
 	uint64_t gpu_poll_usec;
 	uint64_t spin_usec;
+	uint64_t worker_threads;
 
 	uint64_t max_connections; /* per uid, and per cgroup: this and the next seven */
 	uint64_t max_sessions;

@@ -73,6 +73,8 @@ int shmd_admin_status(struct shmd_client *client, struct shmd_daemon_status *ret
 		.draining = rep->draining,
 		.drain_left_nsec = rep->drain_left_nsec,
 		.n_monitors = rep->n_monitors,
+		.n_dcis = rep->n_dcis,
+		.n_dcts = rep->n_dcts,
 	};
 	text_copy(ret_status->daemon, sizeof(ret_status->daemon), rep->daemon);
 	counters_from_msg(&rep->counters, &ret_status->counters);
@@ -124,6 +126,8 @@ static void session_from_msg(const struct msg_session_item *msg, struct shmd_ses
 		.n_fds = msg->n_fds,
 		.registered_bytes = msg->registered_bytes,
 		.age_nsec = msg->age_nsec,
+		.n_dcis = msg->n_dcis,
+		.n_dcts = msg->n_dcts,
 	};
 	text_copy(ret_item->command, sizeof(ret_item->command), msg->command);
 	text_copy(ret_item->cgroup, sizeof(ret_item->cgroup), msg->cgroup);
@@ -165,7 +169,8 @@ void qp_item_from_msg(const struct msg_qp_item *msg, struct shmd_qp_item *ret_it
 		.sq_pi = msg->sq_pi,
 		.sq_ci = msg->sq_ci,
 		/* bounded here. */
-		.sq_wqebbs = msg->log2_sq_wqebbs < 32 ? 1u << msg->log2_sq_wqebbs : 0,
+		/* A DCT has none. */
+		.sq_wqebbs = msg->log2_sq_wqebbs && msg->log2_sq_wqebbs < 32 ? 1u << msg->log2_sq_wqebbs : 0,
 		.first_error = msg->first_error,
 		.wqes = msg->wqes,
 		.bytes = msg->bytes,

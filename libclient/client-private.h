@@ -70,6 +70,7 @@ struct shmd_client {
 	struct list mems; /* shmd_mem.link */
 	struct list mrs; /* shmd_mr.link */
 	struct list queues; /* shmd_queues.link */
+	struct list dcts; /* shmd_dct.link */
 	struct list gpus; /* shmd_gpu.link: the open ones */
 	struct list gpu_pins; /* gpu_pin.link */
 };
@@ -82,7 +83,7 @@ struct shmd_nic {
 	uint32_t register_offset;
 	const struct shmd_nic_page *nic_page; /* or NULL */
 	int wake_fd; /* or -1 */
-	unsigned int n_users; /* MRs and queue batches */
+	unsigned int n_users; /* MRs, queue batches and DCTs */
 };
 
 struct shmd_mem {
@@ -125,7 +126,15 @@ struct shmd_queues {
 	struct shmd_dev_state *dev_state;
 	struct shmd_dev_qp *dev_qps;
 	uint32_t *slot_busy;
+	struct shmd_dev_peer *peers; /* owned; of the dev-state */
 	struct list gpu_views; /* gpu_view.queues_link */
+};
+
+struct shmd_dct {
+	struct shmd_nic *nic;
+	struct list link;
+	uint32_t handle; /* of a batch of queues */
+	struct shmd_addr addr;
 };
 
 /* ---- client.c */
@@ -201,7 +210,12 @@ void mem_free(struct shmd_mem *mem);
 int mem_seal(int fd, int seals); /* adds seals that are missing; 0, or negative errno */
 void mr_free(struct shmd_mr *mr);
 
-/* ---- queues.c, dev-state.c */
+/* ---- queues.c, connect.c, dev-state.c, dynamic.c */
+
+/* As many as the daemon and a packet allow. */
+unsigned int client_peers_per_request(const struct shmd_client *client);
+/* As queues_free(). */
+void dct_free(struct shmd_dct *dct);
 
 /* Local things only: the daemon's end with the session or by shmd_queues_destroy(). Lock held, or closing. */
 void queues_free(struct shmd_queues *queues);

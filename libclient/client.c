@@ -177,6 +177,7 @@ static struct shmd_client *client_new(int sock, const struct shmd_client_attr *a
 	list_init(&client->mems);
 	list_init(&client->mrs);
 	list_init(&client->queues);
+	list_init(&client->dcts);
 	list_init(&client->gpus);
 	list_init(&client->gpu_pins);
 	return client;
@@ -253,6 +254,7 @@ int shmd_client_open(const struct shmd_client_attr *attr, struct shmd_client **r
 static void client_free_objects(struct shmd_client *client)
 {
 	struct shmd_queues *queues, *queues_next;
+	struct shmd_dct *dct, *dct_next;
 	struct shmd_mr *mr, *mr_next;
 	struct shmd_nic *nic, *nic_next;
 	struct shmd_mem *mem, *mem_next;
@@ -260,6 +262,8 @@ static void client_free_objects(struct shmd_client *client)
 	gpu_close_all(client);
 	list_for_each_entry_safe(queues, queues_next, &client->queues, link)
 		queues_free(queues);
+	list_for_each_entry_safe(dct, dct_next, &client->dcts, link)
+		dct_free(dct);
 	list_for_each_entry_safe(mr, mr_next, &client->mrs, link)
 		mr_free(mr);
 	list_for_each_entry_safe(nic, nic_next, &client->nics, link)

@@ -19,6 +19,8 @@ int shmd_queues_addr(const struct shmd_queues *queues, unsigned int i, struct sh
 		return r;
 	if (!ret_addr)
 		return text_fail(-EINVAL, "ret_addr is NULL");
+	if (queues->attr.qp_type == SHMD_QP_TYPE_DCI)
+		return text_fail(-EINVAL, "nobody connects with a DCI; a DCT has an address");
 	qp = queues_qp(queues, i);
 	memset(ret_addr, 0, sizeof(*ret_addr));
 	ret_addr->bytes = qp->addr_bytes;
@@ -43,12 +45,14 @@ static int fill_peers(struct msg_connect_req *req, const struct connect_job *job
 		return text_fail(-ENOMEM, "no memory for %u peers", n);
 	req->n_peers = n;
 	for (unsigned int i = 0; i < n; i++) {
-		const struct shmd_addr *addr = &job->addrs[from + i];
+		const struct shmd_addr *addr = job->addrs ? &job->addrs[from + i] : NULL;
 		struct msg_peer *peer = &req->peers[i];
 
+		peer->qpn = queues_qp(job->queues, job->first + from + i)->qpn;
+		if (!addr)
+			continue;
 		if (!addr->bytes || addr->bytes > sizeof(peer->addr))
 			return text_fail(-EINVAL, "address %u has %u bytes", from + i, addr->bytes);
-		peer->qpn = queues_qp(job->queues, job->first + from + i)->qpn;
 		peer->addr_bytes = addr->bytes;
 		memcpy(peer->addr, addr->data, addr->bytes);
 	}
@@ -95,7 +99,7 @@ static int connect_some(const struct connect_job *job, unsigned int from, unsign
 	return 0;
 }
 
-static unsigned int peers_per_request(const struct shmd_client *client)
+unsigned int client_peers_per_request(const struct shmd_client *client)
 {
 	unsigned int n = client->limits.max_peers_per_request;
 
@@ -112,10 +116,12 @@ int shmd_queues_connect(struct shmd_queues *queues, unsigned int first, unsigned
 	unsigned int n_done = 0, max;
 	int r = queues_check(queues, 0);
 
-	if (!r && (first > queues->attr.n_qps || n > queues->attr.n_qps - first || (n && !addrs)))
-		r = text_fail(-EINVAL, "QPs %u to %u are not all in a batch of %u, or addrs is NULL", first,
-			      first + n, queues->attr.n_qps);
-	max = r ? 0 : peers_per_request(queues->nic->client);
+	if (!r && (first > queues->attr.n_qps || n > queues->attr.n_qps - first))
+		r = text_fail(-EINVAL, "QPs %u to %u are not all in a batch of %u", first, first + n,
+			      queues->attr.n_qps);
+	if (!r && n && !addrs != (queues->attr.qp_type == SHMD_QP_TYPE_DCI))
+		r = text_fail(-EINVAL, "%s", addrs ? "DCIs are connected without addresses" : "addrs is NULL");
+	max = r ? 0 : client_peers_per_request(queues->nic->client);
 	while (!r && n_done < n)
 		r = connect_some(&job, n_done, n - n_done < max ? n - n_done : max, &n_done);
 	if (ret_n_done)

@@ -103,6 +103,8 @@ static void fill_qp(struct shmd_queues *queues, unsigned int i)
 
 	if (queues->attr.cq_mode == SHMD_CQ_MODE_COLLAPSED)
 		dev->flags |= SHMD_QP_CQ_COLLAPSED;
+	if (queues->attr.qp_type == SHMD_QP_TYPE_DCI)
+		dev->flags |= SHMD_QP_DC;
 	fill_rings(dev, batch, i - batch->first);
 	clear_error_word(dev);
 	dev->flags |= SHMD_QP_TELLS_ERROR;

@@ -26,6 +26,12 @@ static size_t view_slots_bytes(const struct shmd_queues *queues)
 	return (size_t)queues->attr.n_qps * queues->attr.sq_wqebbs * sizeof(uint32_t);
 }
 
+static size_t view_peers_bytes(const struct shmd_queues *queues)
+{
+	/* bounded: a table that exists. */
+	return queues->dev_state->n_peers * sizeof(struct shmd_dev_peer);
+}
+
 void gpu_view_free(struct gpu_view *view)
 {
 	struct shmd_gpu *gpu = view->gpu;
@@ -129,12 +135,15 @@ static void fill_head(const struct gpu_view *view, struct shmd_dev_state *state)
 	*state = *view->queues->dev_state;
 	state->qps_addr = view->base + VIEW_QPS_OFFSET;
 	state->health_addr = health->gpu_addr;
+	/* Behind the slots, whose size is a multiple of 64 bytes. */
+	if (state->n_peers)
+		state->peers_addr = view->base + view_slots_offset(view->queues) + view_slots_bytes(view->queues);
 }
 
 static int view_copy_in(struct gpu_view *view)
 {
 	struct shmd_gpu *gpu = view->gpu;
-	size_t bytes = view_slots_offset(view->queues);
+	size_t bytes = view_slots_offset(view->queues), peers_bytes = view_peers_bytes(view->queues);
 	_cleanup_free_ char *image = calloc(1, bytes);
 	cuda_result result;
 	int r;
@@ -150,6 +159,9 @@ static int view_copy_in(struct gpu_view *view)
 	result = gpu->cuda->copy_in(view->base, image, bytes, gpu->stream);
 	if (result == CUDA_OK)
 		result = gpu->cuda->set8(view->base + bytes, 0, view_slots_bytes(view->queues), gpu->stream);
+	if (result == CUDA_OK && peers_bytes)
+		result = gpu->cuda->copy_in(((struct shmd_dev_state *)image)->peers_addr, view->queues->peers,
+					    peers_bytes, gpu->stream);
 	if (result == CUDA_OK)
 		result = gpu->cuda->stream_sync(gpu->stream);
 	gpu_leave(gpu);
@@ -158,7 +170,8 @@ static int view_copy_in(struct gpu_view *view)
 
 static int view_alloc(struct gpu_view *view)
 {
-	size_t bytes = view_slots_offset(view->queues) + view_slots_bytes(view->queues);
+	size_t bytes = view_slots_offset(view->queues) + view_slots_bytes(view->queues) +
+		       view_peers_bytes(view->queues);
 	struct shmd_gpu *gpu = view->gpu;
 	cuda_result result;
 	int r = gpu_enter(gpu);

@@ -217,6 +217,6 @@ int shmd_nic_close(struct shmd_nic *nic)
 	}
 	client_unlock(client);
 	if (n_users)
-		return text_fail(-EBUSY, "%u memory regions and queue batches of this NIC still exist", n_users);
+		return text_fail(-EBUSY, "%u memory regions, queue batches and DCTs of this NIC still exist", n_users);
 	return 0;
 }

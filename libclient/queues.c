@@ -18,7 +18,6 @@
 #include "libclient/client-private.h"
 #include "proto/base/overflow.h"
 
-#define QP_TYPE_RC 1u
 #define CQ_FLAG_COLLAPSED 1u
 #define CQ_FLAG_OVERRUN_IGNORE 2u
 #define QP_FLAG_GPU_DRIVEN 1u
@@ -47,7 +46,10 @@ static void fill_defaults(struct shmd_queues_attr *attr)
 		attr->rq_wqes = SHMD_WQEBB_BYTES / attr->rq_stride_bytes;
 	if (!attr->recv_cq_entries)
 		attr->recv_cq_entries = attr->rq_wqes;
-	if (!attr->access)
+	if (!attr->qp_type)
+		attr->qp_type = SHMD_QP_TYPE_RC;
+	/* Nobody does anything to a DCI. */
+	if (!attr->access && attr->qp_type == SHMD_QP_TYPE_RC)
 		attr->access = ACCESS_REMOTE;
 	if (!attr->mem_kind)
 		attr->mem_fd = -1;
@@ -79,6 +81,10 @@ static int check_attr(const struct shmd_nic *nic, const struct shmd_queues_attr 
 				 attr->sq_wqebbs, max_log2 < 32 ? 1u << max_log2 : 0);
 	if (attr->sharing > SHMD_SHARING_GPU || attr->cq_mode > SHMD_CQ_MODE_ORDINARY)
 		return text_fail(-EINVAL, "sharing or cq_mode is unknown");
+	if (attr->qp_type != SHMD_QP_TYPE_RC && attr->qp_type != SHMD_QP_TYPE_DCI)
+		return text_fail(-EINVAL, "qp_type is neither RC nor DCI; shmd_dct_create() makes a DCT");
+	if (attr->qp_type == SHMD_QP_TYPE_DCI && (attr->rq_wqes || attr->access))
+		return text_fail(-EINVAL, "a DCI receives nothing: rq_wqes and access must be 0");
 	if (attr->access & ~ACCESS_REMOTE)
 		return text_fail(-EINVAL, "access 0x%x has bits other than SHMD_ACCESS_REMOTE_*", attr->access);
 	if (attr->mem_kind && attr->mem_kind != SHMD_MEM_MEMFD && attr->mem_kind != SHMD_MEM_DMABUF)
@@ -104,7 +110,7 @@ static void fill_specs(const struct shmd_queues_attr *attr, unsigned int n, stru
 		specs->n_cqs = 2;
 	}
 	qp->count = n;
-	qp->type = QP_TYPE_RC;
+	qp->type = attr->qp_type;
 	qp->log2_sq_wqebbs = log2_of(attr->sq_wqebbs);
 	qp->n_rq_wqes = attr->rq_wqes;
 	qp->log2_rq_stride = log2_of(attr->rq_stride_bytes);
@@ -304,6 +310,7 @@ void queues_free(struct shmd_queues *queues)
 	for (unsigned int i = 0; i < queues->n_batches; i++)
 		batch_deinit(&queues->batches[i]);
 	free(queues->batches);
+	free(queues->peers);
 	queues->nic->n_users--;
 	list_del(&queues->link);
 	free(queues);

@@ -24,6 +24,8 @@
 	{.number = no, .name = #f, .type = FIELD_U32, .offset = OFFSET(s, f, 4), .is_secret = true}
 #define U64(s, f, no) \
 	{.number = no, .name = #f, .type = FIELD_U64, .offset = OFFSET(s, f, 8)}
+#define U64_SECRET(s, f, no) \
+	{.number = no, .name = #f, .type = FIELD_U64, .offset = OFFSET(s, f, 8), .is_secret = true}
 #define BOOL(s, f, no) \
 	{.number = no, .name = #f, .type = FIELD_BOOL, .offset = OFFSET(s, f, sizeof(bool))}
 #define ENUM(s, f, no, lowest, highest) \
@@ -321,6 +323,32 @@ static const struct field connect_rep_fields[] = {
 };
 MESSAGE(connect_rep, msg_connect_rep, connect_rep);
 
+static const struct field peer_addr_fields[] = {
+	BYTES_SECRET(msg_peer_addr, addr, addr_bytes, 1),
+};
+MESSAGE(peer_addr, msg_peer_addr, peer_addr);
+
+static const struct field peer_resolve_req_fields[] = {
+	U32(msg_peer_resolve_req, nic, 1),
+	MSG_HEAP(msg_peer_resolve_req, addrs, n_addrs, 2, peer_addr, MSG_MAX_PEERS),
+	U32(msg_peer_resolve_req, traffic_class, 3),
+};
+MESSAGE(peer_resolve_req, msg_peer_resolve_req, peer_resolve_req);
+
+static const struct field peer_entry_fields[] = {
+	BYTES_FIXED_SECRET(msg_peer_entry, av, 1),
+	U32(msg_peer_entry, dctn, 2),
+	U64_SECRET(msg_peer_entry, dc_key, 3),
+};
+MESSAGE(peer_entry, msg_peer_entry, peer_entry);
+
+static const struct field peer_resolve_rep_fields[] = {
+	MSG_HEAP(msg_peer_resolve_rep, entries, n_entries, 1, peer_entry, MSG_MAX_PEERS),
+	U32(msg_peer_resolve_rep, status, 2),
+	TEXT(msg_peer_resolve_rep, text, 3),
+};
+MESSAGE(peer_resolve_rep, msg_peer_resolve_rep, peer_resolve_rep);
+
 static const struct field qp_modify_req_fields[] = {
 	U32(msg_qp_modify_req, nic, 1),
 	U32(msg_qp_modify_req, qpn, 2),
@@ -403,6 +431,8 @@ static const struct field status_rep_fields[] = {
 	BOOL(msg_status_rep, draining, 16),
 	U64(msg_status_rep, drain_left_nsec, 17),
 	U32(msg_status_rep, n_monitors, 18),
+	U32(msg_status_rep, n_dcis, 19),
+	U32(msg_status_rep, n_dcts, 20),
 };
 MESSAGE(status_rep, msg_status_rep, status_rep);
 
@@ -429,6 +459,8 @@ static const struct field session_item_fields[] = {
 	U32(msg_session_item, n_fds, 14),
 	U64(msg_session_item, age_nsec, 15),
 	MSG(msg_session_item, counters, 16, counters),
+	U32(msg_session_item, n_dcis, 17),
+	U32(msg_session_item, n_dcts, 18),
 };
 MESSAGE(session_item, msg_session_item, session_item);
 
@@ -543,6 +575,8 @@ const struct message_kind codec_kinds[MSG_KIND_MAX + 1] = {
 	[MSG_QP_QUERY_REP] = {"qp-query-rep", &qp_query_rep_message},
 	[MSG_COUNTERS_REQ] = {"counters-req", &counters_req_message},
 	[MSG_COUNTERS_REP] = {"counters-rep", &counters_rep_message},
+	[MSG_PEER_RESOLVE_REQ] = {"peer-resolve-req", &peer_resolve_req_message},
+	[MSG_PEER_RESOLVE_REP] = {"peer-resolve-rep", &peer_resolve_rep_message},
 	[MSG_PUBLISH_REQ] = {"publish-req", &publish_req_message},
 	[MSG_UNPUBLISH_REQ] = {"unpublish-req", &unpublish_req_message},
 	[MSG_FETCH_REQ] = {"fetch-req", &fetch_req_message},
@@ -583,6 +617,8 @@ _Static_assert((int)MSG_QP_QUERY_REQ == SHMEMD__ENVELOPE__BODY_QP_QUERY_REQ, "fr
 _Static_assert((int)MSG_QP_QUERY_REP == SHMEMD__ENVELOPE__BODY_QP_QUERY_REP, "frozen");
 _Static_assert((int)MSG_COUNTERS_REQ == SHMEMD__ENVELOPE__BODY_COUNTERS_REQ, "frozen");
 _Static_assert((int)MSG_COUNTERS_REP == SHMEMD__ENVELOPE__BODY_COUNTERS_REP, "frozen");
+_Static_assert((int)MSG_PEER_RESOLVE_REQ == SHMEMD__ENVELOPE__BODY_PEER_RESOLVE_REQ, "frozen");
+_Static_assert((int)MSG_PEER_RESOLVE_REP == SHMEMD__ENVELOPE__BODY_PEER_RESOLVE_REP, "frozen");
 _Static_assert((int)MSG_PUBLISH_REQ == SHMEMD__ENVELOPE__BODY_PUBLISH_REQ, "frozen");
 _Static_assert((int)MSG_UNPUBLISH_REQ == SHMEMD__ENVELOPE__BODY_UNPUBLISH_REQ, "frozen");
 _Static_assert((int)MSG_FETCH_REQ == SHMEMD__ENVELOPE__BODY_FETCH_REQ, "frozen");

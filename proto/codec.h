@@ -41,6 +41,8 @@ enum msg_kind {
 	MSG_QP_QUERY_REP = 35,
 	MSG_COUNTERS_REQ = 36,
 	MSG_COUNTERS_REP = 37,
+	MSG_PEER_RESOLVE_REQ = 38,
+	MSG_PEER_RESOLVE_REP = 39,
 	MSG_PUBLISH_REQ = 40,
 	MSG_UNPUBLISH_REQ = 41,
 	MSG_FETCH_REQ = 42,
@@ -62,6 +64,7 @@ enum msg_kind {
 #define MSG_NAME_BYTES 64
 #define MSG_CGROUP_BYTES 256
 #define MSG_ADDR_BYTES 64
+#define MSG_AV_BYTES 48
 #define MSG_DATA_BYTES 256
 #define MSG_WORLD_BYTES 16
 #define MSG_WQE_KINDS 8
@@ -254,6 +257,26 @@ struct msg_connect_rep {
 	uint32_t n_done, status;
 	char text[MSG_TEXT_BYTES];
 };
+struct msg_peer_addr {
+	uint32_t addr_bytes;
+	uint8_t addr[MSG_ADDR_BYTES];
+};
+struct msg_peer_resolve_req {
+	uint32_t nic, traffic_class;
+	unsigned int n_addrs; /* at most MSG_MAX_PEERS */
+	struct msg_peer_addr *addrs;
+};
+struct msg_peer_entry {
+	uint64_t dc_key;
+	uint32_t dctn;
+	uint8_t av[MSG_AV_BYTES];
+};
+struct msg_peer_resolve_rep {
+	unsigned int n_entries; /* at most MSG_MAX_PEERS */
+	struct msg_peer_entry *entries;
+	uint32_t status;
+	char text[MSG_TEXT_BYTES];
+};
 struct msg_qp_modify_req {
 	uint32_t nic, qpn, state;
 };
@@ -291,6 +314,7 @@ struct msg_status_rep {
 	bool draining;
 	uint64_t drain_left_nsec;
 	uint32_t n_monitors;
+	uint32_t n_dcis, n_dcts; /* of n_qps */
 };
 struct msg_list_req {
 	enum msg_list_what what;
@@ -302,6 +326,7 @@ struct msg_session_item {
 	char command[MSG_NAME_BYTES], cgroup[MSG_CGROUP_BYTES], library[MSG_NAME_BYTES];
 	char nics[MSG_TEXT_BYTES], doorbell[MSG_TEXT_BYTES];
 	uint32_t n_qps, n_cqs, n_mrs, n_fds;
+	uint32_t n_dcis, n_dcts; /* of n_qps */
 	uint64_t registered_bytes, age_nsec;
 	struct msg_counters counters;
 };
@@ -376,6 +401,8 @@ struct msg {
 		struct msg_handle_req queue_destroy_req;
 		struct msg_connect_req connect_req;
 		struct msg_connect_rep connect_rep;
+		struct msg_peer_resolve_req peer_resolve_req;
+		struct msg_peer_resolve_rep peer_resolve_rep;
 		struct msg_qp_modify_req qp_modify_req;
 		struct msg_qp_query_req qp_query_req;
 		struct msg_qp_query_rep qp_query_rep;

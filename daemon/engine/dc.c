@@ -8,7 +8,7 @@
  *
  * A DCT executes nothing itself: for each DCI that it hears from it has a QP, the responder of RC. A DCI that goes on to
  * another DCT, or ends, says so, and that QP is closed: it drops what comes late, and the longest closed one goes when there
- * are many or no QP is left. A later connection of the same DCI begins it anew. Refused in silence: packets of earlier ones, a
+ * are many, or when the engine has no QP left for whatever purpose. A later connection of the same DCI begins it anew. Refused in silence: packets of earlier ones, a
  * wrong key, and a DCI for which there is no QP left. What ends such a QP ends neither the DCT nor its other connections.
  */
 #include "daemon/engine/engine-private.h"
@@ -94,6 +94,7 @@ static void reopen(struct engine_qp *child)
 		return;
 	child->dc.closed = false;
 	list_del(&child->dc.closed_link);
+	list_del(&child->dc.engine_link);
 	child->dc.parent->dc.n_closed--;
 }
 
@@ -108,6 +109,15 @@ static void drop_oldest_closed(struct engine_qp *dct)
 	drop_child(list_first_entry(&dct->dc.closed_children, struct engine_qp, dc.closed_link));
 }
 
+/* The longest closed one of all DCTs. False: none is. */
+bool dc_drop_closed(struct engine *engine)
+{
+	if (list_empty(&engine->dc_closed))
+		return false;
+	drop_child(list_first_entry(&engine->dc_closed, struct engine_qp, dc.engine_link));
+	return true;
+}
+
 /* A receive WQE that it had taken is flushed in its turn. */
 static void close_child(struct engine_qp *child)
 {
@@ -118,6 +128,7 @@ static void close_child(struct engine_qp *child)
 	qp_ready(child);
 	child->dc.closed = true;
 	list_add_tail(&dct->dc.closed_children, &child->dc.closed_link);
+	list_add_tail(&dct->engine->dc_closed, &child->dc.engine_link);
 	if (++dct->dc.n_closed > MAX_CLOSED)
 		drop_oldest_closed(dct);
 }
@@ -126,13 +137,8 @@ static void close_child(struct engine_qp *child)
 static struct engine_qp *new_child(struct engine_qp *dct, const struct engine_packet *pkt)
 {
 	struct engine_qp *child;
-	int r = qp_new(dct->engine, &dct->attr, &child);
 
-	if (r < 0 && dct->dc.n_closed) {
-		drop_oldest_closed(dct);
-		r = qp_new(dct->engine, &dct->attr, &child);
-	}
-	if (r < 0)
+	if (qp_new(dct->engine, &dct->attr, &child) < 0)
 		return NULL;
 	child->dc.parent = dct;
 	child->dc.source = pkt->source;

@@ -401,6 +401,7 @@ struct dc {
 	uint16_t slid; /* ... and the LID of its port, 0 where there are none */
 	bool closed; /* ... whose DCI has left it */
 	struct list closed_link;
+	struct list engine_link; /* engine.dc_closed */
 	struct list closed_children; /* DCT: longest closed first */
 	unsigned int n_closed;
 };
@@ -479,6 +480,7 @@ struct engine {
 	struct list free_packets;
 	unsigned int n_free_packets;
 	unsigned int n_qps; /* zombies included */
+	struct list dc_closed; /* engine_qp.dc.engine_link: ended connections of all DCTs, the longest ended first */
 	unsigned int n_awaited; /* packets away that unreliable senders wait for */
 	uint32_t next_life;
 	bool closing; /* engine_free: nothing is sent any more */
@@ -744,6 +746,7 @@ void counters_add(struct engine_qp_counters *sum, const struct engine_qp_counter
 /* dc.c */
 bool dc_connect(struct engine_qp *qp, struct sent *sent);
 void dc_leave(struct engine_qp *dci);
+bool dc_drop_closed(struct engine *engine);
 struct engine_qp *dc_accept(struct engine_qp *dct, const struct engine_packet *pkt);
 bool dc_hears(const struct engine_qp *dci, const struct engine_packet *pkt);
 void dc_drop_children(struct engine_qp *dct);

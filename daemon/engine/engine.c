@@ -34,6 +34,7 @@ static void init_lists(struct engine *engine)
 	list_init(&engine->notify_cqs);
 	list_init(&engine->dead_cqs);
 	list_init(&engine->free_packets);
+	list_init(&engine->dc_closed);
 }
 
 DEFINE_CLEANUP(struct engine *, engine_free);
@@ -190,6 +191,7 @@ static void qp_init(struct engine_qp *qp, struct engine *engine, const struct en
 	qp->has_av = attr->type == ENGINE_QP_UD || attr->type == ENGINE_QP_DCI;
 	hash_init(&qp->dc.children);
 	list_init(&qp->dc.closed_link);
+	list_init(&qp->dc.engine_link);
 	list_init(&qp->dc.closed_children);
 	if (attr->type == ENGINE_QP_DCT) {
 		qp->frozen = true; /* there is no dbrec to read */
@@ -273,8 +275,10 @@ int qp_new(struct engine *engine, const struct engine_qp_attr *attr, struct engi
 	_cleanup_(qp_freep) struct engine_qp *qp = NULL;
 	int r;
 
-	if (engine->n_qps >= engine->attr.max_qps)
-		return -ENOSPC;
+	/* What has ended makes room, whosever it is: connections are charged to nobody. */
+	while (engine->n_qps >= engine->attr.max_qps)
+		if (!dc_drop_closed(engine))
+			return -ENOSPC;
 	qp = calloc(1, sizeof(*qp));
 	if (!qp)
 		return -ENOMEM;

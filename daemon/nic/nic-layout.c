@@ -52,7 +52,7 @@ static int check_qp_rings(const struct nic_qp_spec *spec)
 		return -EINVAL;
 	if (spec->n_rq_wqes == 0)
 		return 0;
-	if (spec->n_rq_wqes > NIC_MAX_RQ_WQES || (spec->n_rq_wqes & (spec->n_rq_wqes - 1)) ||
+	if (spec->type == NIC_QP_DCI || spec->n_rq_wqes > NIC_MAX_RQ_WQES || (spec->n_rq_wqes & (spec->n_rq_wqes - 1)) ||
 	    spec->log2_rq_stride < NIC_MIN_LOG2_RQ_STRIDE ||
 	    spec->log2_rq_stride > NIC_MAX_LOG2_RQ_STRIDE)
 		return -EINVAL;

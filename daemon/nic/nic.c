@@ -77,6 +77,12 @@ static int default_connect(struct nic_ctx *ctx, unsigned int n, const struct nic
 	return -EOPNOTSUPP;
 }
 
+static int default_resolve(struct nic_ctx *ctx, unsigned int n, const struct nic_addr *addrs,
+			   uint8_t traffic_class, struct nic_dc_peer *ret_peers, unsigned int *ret_n_done)
+{
+	return -EOPNOTSUPP;
+}
+
 static int default_qp_modify(struct nic_ctx *ctx, uint32_t qpn, enum nic_qp_state state)
 {
 	return -EOPNOTSUPP;
@@ -95,6 +101,10 @@ static int default_queues_read(struct nic_queues *queues, uint64_t offset, void 
 static int default_ctx_counters(struct nic_ctx *ctx, struct nic_counters *ret_counters)
 {
 	return -EOPNOTSUPP;
+}
+
+static void default_ctx_look(struct nic_ctx *ctx)
+{
 }
 
 static void default_ctx_quiesce(struct nic_ctx *ctx, uint64_t timeout_nsec)
@@ -130,10 +140,12 @@ const struct nic_ops nic_ops_default = {
 	.queues_create = default_queues_create,
 	.queues_destroy = default_queues_destroy,
 	.connect = default_connect,
+	.resolve = default_resolve,
 	.qp_modify = default_qp_modify,
 	.qp_query = default_qp_query,
 	.queues_read = default_queues_read,
 	.ctx_counters = default_ctx_counters,
+	.ctx_look = default_ctx_look,
 	.ctx_quiesce = default_ctx_quiesce,
 	.ctx_export = default_ctx_export,
 	.ctx_import = default_ctx_import,

@@ -6,9 +6,10 @@
  * page, its keys and queues; nothing of one context is usable through another. Backends embed these heads in
  * structs of their own and fill the operation table completely (nic_ops_default has the "not supported" ones).
  *
- * Threads: every operation may block for as long as a firmware command takes, and is called by one thread at
- * a time for one context; contexts are independent. Operations on `struct nic` itself are called from the
- * control thread only. Backends never call back; asynchronous news are read from nic->event_fd.
+ * Threads: operations on a context are called by one thread at a time for that context; contexts are independent.
+ * Where nic->blocks is set they may take as long as a firmware command does; so may query, by one thread at a time, and
+ * ctx_open and ctx_import, by several at once. All others on `struct nic` itself are called from the control thread only
+ * and never block. Backends never call back; asynchronous news are read from nic->event_fd.
  *
  * Errors are negative errno: -EOPNOTSUPP not offered by this backend (memory kinds: see accepted_kinds),
  * -EINVAL an argument, -ENOSPC a limit of the NIC, -EBUSY still in use, -ENODEV the NIC is gone, -EPERM not
@@ -23,6 +24,7 @@
 #include <stdlib.h>
 
 #include <shmd/abi/doorbell.h>
+#include <shmd/abi/wqe.h>
 
 #include "proto/base/list.h"
 
@@ -136,6 +138,11 @@ struct nic_mr {
 
 /* ---- queues ---------------------------------------------------------------------------------------------- */
 
+/*
+ * A DCI sends to whatever DCT the address vector of its WQE names, and knows its key; see nic_ops.resolve. It has no
+ * receive side. A DCT sends nothing and has no rings: it is a target from its creation on, with a key of its own that is
+ * random, and ends with its batch. Sends to it find no receive WQE.
+ */
 enum nic_qp_type {
 	NIC_QP_RC = 1,
 	NIC_QP_DCI = 2,
@@ -245,8 +252,29 @@ struct nic_queues {
 
 struct nic_peer {
 	uint32_t qpn; /* of this context */
-	struct nic_addr remote;
+	struct nic_addr remote; /* all zero for a DCI */
 };
+
+/* Where a DCT is, for the WQEs of every DCI of the context. */
+struct nic_dc_peer {
+	struct shmd_wqe_av_seg av; /* complete */
+	uint32_t dctn;
+	uint64_t dc_key;
+};
+
+#define NIC_HOP_LIMIT 64u
+
+/* Our end of the way there. */
+struct nic_path {
+	uint8_t gid_index;
+	uint8_t mac[6]; /* Ethernet: of the next hop */
+	uint16_t udp_sport; /* Ethernet */
+	bool has_grh; /* InfiniBand */
+	uint8_t traffic_class;
+};
+
+/* Pure, for backends: nic-av.c. */
+void nic_dc_peer_init(struct nic_dc_peer *peer, const struct nic_addr *remote, const struct nic_path *path);
 
 struct nic_qp_params {
 	uint8_t timeout; /* IBTA: 4.096 us << timeout */
@@ -316,6 +344,7 @@ enum nic_event_kind {
 	NIC_EVENT_LOST,
 	NIC_EVENT_RETURNED, /* a lost NIC is there again, for new contexts; those of before stay lost */
 	NIC_EVENT_DROPPED, /* n_lost events of sessions were not kept; session_id is 0 */
+	NIC_EVENT_LOOK, /* nothing to tell yet: ctx_look is to be called for this session's context; session_id 0: query */
 };
 
 struct nic_event {
@@ -383,15 +412,21 @@ struct nic_ops {
 	int (*mr_reg)(struct nic_ctx *ctx, const struct nic_mr_attr *attr, struct nic_mr **ret_mr);
 	struct nic_mr *(*mr_dereg)(struct nic_mr *mr);
 
-	/* Builds CQs and QPs (state RST) over `mem`; takes ownership of *layout on success and clears it. */
+	/* Builds CQs and QPs (state RST, but DCTs: RTR) over `mem`; takes ownership of *layout on success and clears it. */
 	int (*queues_create)(struct nic_ctx *ctx, const struct nic_queue_mem *mem,
 			     struct nic_layout *layout, struct nic_queues **ret_queues);
 	/* -EBUSY while QPs of another batch use its CQs. Frees on success. */
 	int (*queues_destroy)(struct nic_queues *queues);
 
-	/* RST (or INIT) to RTS for each pair; stops at the first failure and tells how many were done. */
+	/* RST (or INIT) to RTS for each pair, or DCI; stops at the first failure and tells how many were done. */
 	int (*connect)(struct nic_ctx *ctx, unsigned int n, const struct nic_peer *peers,
 		       const struct nic_qp_params *params, unsigned int *ret_n_done);
+	/*
+	 * Addresses of DCTs to what WQEs carry; stops at the first failure and tells how many were done. Keeps nothing.
+	 * -EHOSTUNREACH no way from here. An address that is not of a DCT is the caller's error.
+	 */
+	int (*resolve)(struct nic_ctx *ctx, unsigned int n, const struct nic_addr *addrs, uint8_t traffic_class,
+		       struct nic_dc_peer *ret_peers, unsigned int *ret_n_done);
 	/* One transition that needs no peer: to RST, INIT, ERR, SQD, or SQD back to RTS. */
 	int (*qp_modify)(struct nic_ctx *ctx, uint32_t qpn, enum nic_qp_state state);
 	int (*qp_query)(struct nic_ctx *ctx, uint32_t qpn, struct nic_qp_info *ret_info);
@@ -404,6 +439,12 @@ struct nic_ops {
 	int (*ctx_counters)(struct nic_ctx *ctx, struct nic_counters *ret_counters);
 
 	/*
+	 * Finds out what has happened to this context's queues, a bounded part of it; then next_event tells. Called after
+	 * each NIC_EVENT_LOOK: there is no other one before. Only where nic->blocks is set.
+	 */
+	void (*ctx_look)(struct nic_ctx *ctx);
+
+	/*
 	 * Teardown, steps 1 to 3: data threads let go, QPs to ERR, wait for the flush at most timeout_nsec. What the
 	 * client posts from here on is not seen. With 0 nothing is waited for: the flush may never be complete.
 	 */
@@ -411,7 +452,7 @@ struct nic_ops {
 
 	/*
 	 * Everything the context holds, for ctx_import of a later process of any version; `*ret_record` is to be freed. It is
-	 * good until the next region or batch comes or goes. It holds no secret, and does nothing without the descriptor.
+	 * good until the next region or batch comes or goes. It holds keys of regions and DCTs, and does nothing without the descriptor.
 	 */
 	int (*ctx_export)(struct nic_ctx *ctx, void **ret_record, size_t *ret_bytes);
 	/*
@@ -432,6 +473,7 @@ struct nic {
 	const struct nic_ops *ops;
 	char name[NIC_NAME_BYTES];
 	int event_fd; /* readable while next_event has something; -1: none */
+	bool blocks; /* operations wait for firmware: they are not for the control thread */
 	struct list link; /* owner's list */
 };
 

@@ -3,7 +3,8 @@
  * The dispatcher.
  *
  * A packet is decoded, judged by the table (who may ask this, since which version), carried out by its handler and
- * answered; requests are answered in order. Three outcomes and one place for each: a refusal (the session lives), a
+ * answered; requests are answered in order. What NICs that block do for one is a worker's, between a handler's checks
+ * and its end on this thread; the session reads nothing meanwhile. Three outcomes and one place for each: a refusal (the session lives), a
  * violation of the protocol (error reply, the session ends), and an errno nobody expected (INTERNAL, the session
  * ends, the daemon lives).
  *
@@ -16,9 +17,11 @@
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <syslog.h>
 
+#include "proto/base/assert.h"
 #include "proto/base/cleanup.h"
 #include "proto/framing.h"
 
@@ -40,6 +43,7 @@ static const struct rule {
 	[MSG_QUEUE_CREATE_REQ] = {handle_queue_create, ROLE_CLIENT, 1},
 	[MSG_QUEUE_DESTROY_REQ] = {handle_queue_destroy, ROLE_CLIENT, 1},
 	[MSG_CONNECT_REQ] = {handle_connect, ROLE_CLIENT, 1},
+	[MSG_PEER_RESOLVE_REQ] = {handle_peer_resolve, ROLE_CLIENT, 1},
 	[MSG_QP_MODIFY_REQ] = {handle_qp_modify, ROLE_CLIENT, 1},
 	[MSG_QP_QUERY_REQ] = {handle_qp_query, ROLE_CLIENT, 1},
 	[MSG_COUNTERS_REQ] = {handle_counters, ROLE_CLIENT, 1},
@@ -194,25 +198,134 @@ static void end_refused_hello(struct request *req, enum shmd_status status)
 	session_end(req->session, status, "%s", req->text[0] ? req->text : status_text(status));
 }
 
-static void run_handler(struct session *session, const struct msg *msg, struct fdlist *fds)
+/* A request and all that it points to. */
+struct request_box {
+	struct request req;
+	struct msg msg, rep;
+	struct fdlist fds;
+};
+
+/* Takes what is in *msg and *fds. NULL: no memory. */
+static struct request *request_new(struct session *session, struct msg *msg, struct fdlist *fds)
 {
-	_cleanup_(msg_deinit) struct msg rep;
-	struct request req = {.session = session, .msg = msg, .fds = fds, .rep = &rep};
+	struct request_box *box = malloc(sizeof(*box));
+
+	if (!box)
+		return NULL;
+	box->req = (struct request){.session = session, .msg = &box->msg, .fds = &box->fds, .rep = &box->rep};
+	box->msg = *msg;
+	box->fds = *fds;
+	msg_init(msg, MSG_OK_REP, 0);
+	fdlist_init(fds);
+	msg_init(&box->rep, MSG_OK_REP, box->msg.id);
+	fdlist_init(&box->req.rep_fds);
+	box->req.rep_fds.account = quota_user_account(&session->user);
+	list_init(&box->req.held);
+	return &box->req;
+}
+
+/* Other sessions may be gone here, and whatever they held. */
+static void request_free(struct request *req)
+{
+	struct request_box *box = container_of(req, struct request_box, req);
+	struct session *other, *tmp;
+
+	list_for_each_entry_safe(other, tmp, &req->held, hold_link) {
+		list_del(&other->hold_link);
+		session_let_go(other);
+	}
+	fdlist_deinit(&req->rep_fds);
+	fdlist_deinit(&box->fds);
+	msg_deinit(&box->rep);
+	msg_deinit(&box->msg);
+	free(req->op);
+	free(box);
+}
+
+static void answer(struct request *req, int r)
+{
+	struct session *session = req->session;
+	const struct msg *msg = req->msg;
+
+	if (r == 0)
+		session_send(session, req->rep, &req->rep_fds);
+	else if (r > 0)
+		send_error(session, msg->id, (enum shmd_status)r, req);
+	else
+		answer_errno(req, r);
+	if (r != 0 && session->version == 0)
+		end_refused_hello(req, r > 0 ? (enum shmd_status)r : dispatch_status(msg->kind, r));
+}
+
+static void run_handler(struct session *session, struct msg *msg, struct fdlist *fds)
+{
+	struct request *req = request_new(session, msg, fds);
 	int r;
 
-	msg_init(&rep, MSG_OK_REP, msg->id);
-	fdlist_init(&req.rep_fds);
-	req.rep_fds.account = quota_user_account(&session->user);
-	r = rules[msg->kind].handler(&req);
-	if (r == 0)
-		session_send(session, &rep, &req.rep_fds);
-	else if (r > 0)
-		send_error(session, msg->id, (enum shmd_status)r, &req);
-	else
-		answer_errno(&req, r);
-	if (r != 0 && session->version == 0)
-		end_refused_hello(&req, r > 0 ? (enum shmd_status)r : dispatch_status(msg->kind, r));
-	fdlist_deinit(&req.rep_fds);
+	if (!req) {
+		send_error(session, msg->id, SHMD_STATUS_NO_MEMORY, NULL);
+		return;
+	}
+	r = rules[req->msg->kind].handler(req);
+	if (r == REQUEST_WAITS)
+		return;
+	answer(req, r);
+	request_free(req);
+}
+
+/* ---- requests that wait for a NIC ------------------------------------------------------------------------------- */
+
+static void work_run(struct work *work)
+{
+	struct request *req = container_of(work, struct request, work);
+
+	req->run(req);
+}
+
+static void work_done(struct work *work)
+{
+	struct request *req = container_of(work, struct request, work);
+	struct session *session = req->session;
+
+	answer(req, req->finish(req));
+	request_free(req);
+	session_let_go(session);
+}
+
+int request_work(struct request *req, bool blocks, request_run run, request_finish finish)
+{
+	if (!blocks || !req->session->registry->blocks) {
+		run(req);
+		return finish(req);
+	}
+	req->run = run;
+	req->finish = finish;
+	req->work = (struct work){.user = req->session->user.uid, .run = work_run, .done = work_done};
+	session_take(req->session);
+	registry_work(req->session->registry, true, &req->work);
+	return REQUEST_WAITS;
+}
+
+bool request_hold(struct request *req, struct session *session)
+{
+	if (session == req->session || !session->registry->blocks)
+		return true;
+	if (!session->busy) {
+		session_take(session);
+		list_add_tail(&req->held, &session->hold_link);
+	}
+	/* By this request, now or before. */
+	for (const struct list *at = req->held.next; at != &req->held; at = at->next)
+		if (at == &session->hold_link)
+			return true;
+	return false;
+}
+
+void *request_op(struct request *req, size_t bytes)
+{
+	assert_bug(!req->op);
+	req->op = calloc(1, bytes);
+	return req->op;
 }
 
 /* While what the user sent is not closed, whatever it sends only adds to it. */

@@ -6,9 +6,17 @@
 #include <stddef.h>
 
 #include "daemon/session/session.h"
+#include "daemon/session/work.h"
 #include "proto/base/fdlist.h"
 
-/* One request on its way through a handler. */
+struct request;
+
+/* What NICs do for a request, by any thread: touches the request, and sessions that it may. */
+typedef void (*request_run)(struct request *req);
+/* What the session keeps of it: returns what a handler does. */
+typedef int (*request_finish)(struct request *req);
+
+/* One request on its way through a handler. On the heap, since it may go on when the handler has returned. */
 struct request {
 	struct session *session;
 	const struct msg *msg;
@@ -17,10 +25,18 @@ struct request {
 	struct fdlist rep_fds; /* owned; sent with the reply */
 	uint32_t accepted_kinds; /* for the error reply */
 	char text[MSG_TEXT_BYTES]; /* the facts of a refusal */
+	void *op; /* owned, freed with it: what run and finish have in common */
+	struct work work;
+	request_run run;
+	request_finish finish;
+	struct list held; /* struct session.hold_link: other sessions that its worker uses */
 };
 
+/* Of a handler: its request goes on elsewhere. */
+#define REQUEST_WAITS 0x10000
+
 /*
- * 0: send *rep. Positive: enum shmd_status, by request_fail; the session lives. Negative errno: what a backend or the
+ * 0: send *rep. REQUEST_WAITS, by request_work. Other positive: enum shmd_status, by request_fail; the session lives. Negative errno: what a backend or the
  * system said; dispatch.c turns it into a status, and one it does not know ends the session.
  */
 typedef int (*request_handler)(struct request *req);
@@ -48,6 +64,15 @@ struct session_nic *request_nic(struct request *req, uint32_t index);
 int request_admin(struct request *req);
 /* The NIC of this name, or NULL after request_fail(NO_NIC). */
 struct registry_nic *request_nic_by_name(struct request *req, const char *name);
+/* Zeroed memory for req->op, or NULL. */
+void *request_op(struct request *req, size_t bytes);
+/*
+ * Carry out `run`, then `finish`: at once; or, where one of its NICs blocks, `run` by a worker, and then nobody may
+ * touch the request after this call. The answer is the handler's.
+ */
+int request_work(struct request *req, bool blocks, request_run run, request_finish finish);
+/* May its worker use this session's contexts? False while another one does. */
+bool request_hold(struct request *req, struct session *session);
 /* Is this descriptor memory of its kind, acceptable to the NIC, and does it hold the range? 0 or a refusal. */
 struct mem_claim {
 	enum msg_mem_kind kind;
@@ -67,6 +92,7 @@ int handle_queue_layout(struct request *req);
 int handle_queue_create(struct request *req);
 int handle_queue_destroy(struct request *req);
 int handle_connect(struct request *req);
+int handle_peer_resolve(struct request *req);
 int handle_qp_modify(struct request *req);
 int handle_qp_query(struct request *req);
 int handle_counters(struct request *req);
@@ -84,8 +110,10 @@ int handle_port_set(struct request *req);
 /* Shared by the handlers that describe NICs and counters. */
 void fill_nic(struct msg_nic *to, const struct registry_nic *rnic);
 void fill_counters(struct msg_counters *to, const struct nic_counters *from);
-/* A QP of a batch as it is now; *ret_info holds what the item has no room for. */
-int fill_qp_item(struct msg_qp_item *item, uint64_t session, const struct session_queues *queues,
-		 const struct nic_qp *qp, struct nic_qp_info *ret_info);
+/* A QP of a batch, and what its NIC says of it. Any thread that may use the batch. */
+void fill_qp_item(struct msg_qp_item *item, uint64_t session, const struct session_queues *queues,
+		  const struct nic_qp *qp, const struct nic_qp_info *info);
+/* The session knows it from here on. */
+void know_qp(struct session_nic *nic, uint32_t qpn, const struct nic_qp_info *info);
 
 #endif

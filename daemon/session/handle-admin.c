@@ -4,7 +4,11 @@
  *
  * Totals are shown to everybody. Sessions, QPs and memory regions of other users are shown to root and to the
  * daemon's own user only; others see theirs. A list comes in pages; the cursor names where the next one starts
- * (session, slot in its table, QP in the batch), so it stays right while sessions come and go. Control thread.
+ * (session, slot in its table, QP in the batch), so it stays right while sessions come and go.
+ *
+ * What a list shows is put down at once; then NICs are asked, where they block by a worker that holds the sessions of
+ * the page. Of a session that another worker is busy with, what is known of it is shown. The totals of status and of
+ * NICs are what is known, too: nobody waits for firmware there. Control thread, but what is called ask_...().
  */
 #include "daemon/session/dispatch.h"
 #include "daemon/session/drain.h"
@@ -78,6 +82,14 @@ static int sum_nics(struct registry *registry, struct msg_counters *to)
 	return 0;
 }
 
+static void count_dc(const struct registry *registry, struct msg_status_rep *rep)
+{
+	for (unsigned int i = 0; i < registry->n_nics; i++) {
+		rep->n_dcis += registry->nics[i].n_dcis;
+		rep->n_dcts += registry->nics[i].n_dcts;
+	}
+}
+
 int handle_status(struct request *req)
 {
 	struct registry *registry = req->session->registry;
@@ -85,6 +97,7 @@ int handle_status(struct request *req)
 	struct msg_status_rep *rep = &req->rep->status_rep;
 
 	quota_collect(&registry->quota);
+	registry_count(registry);
 	req->rep->kind = MSG_STATUS_REP;
 	*rep = (struct msg_status_rep){
 		.pid = (uint32_t)getpid(),
@@ -105,6 +118,7 @@ int handle_status(struct request *req)
 		.n_monitors = registry->n_monitors,
 	};
 	snprintf(rep->daemon, sizeof(rep->daemon), "%s", registry->attr.daemon);
+	count_dc(registry, rep);
 	return sum_nics(registry, &rep->counters);
 }
 
@@ -138,9 +152,18 @@ static void sum_charges(const struct session *session, struct quota_amount *sum)
 	}
 }
 
+static void count_session_dc(const struct session *session, struct msg_session_item *item)
+{
+	const struct session_queues *queues;
+
+	list_for_each_entry(queues, &session->resources.lists[RESOURCE_QUEUES], head.link) {
+		item->n_dcis += queues->n_dcis;
+		item->n_dcts += queues->n_dcts;
+	}
+}
+
 static void fill_session(struct msg_session_item *item, struct session *session)
 {
-	struct nic_counters counters = {0};
 	struct quota_amount sum;
 
 	sum_charges(session, &sum);
@@ -166,17 +189,60 @@ static void fill_session(struct msg_session_item *item, struct session *session)
 		append(item->nics, sizeof(item->nics), nic->rnic->info.name);
 		append(item->doorbell, sizeof(item->doorbell), uar ? "uar-mmap" : "cpu");
 	}
-	session_counters(session, &counters);
-	fill_counters(&item->counters, &counters);
+	count_session_dc(session, item);
+}
+
+struct session_page {
+	unsigned int n; /* as the reply has them */
+	struct {
+		struct session *session;
+		bool held;
+		int r;
+		struct nic_counters counters;
+	} asks[MSG_MAX_SESSION_ITEMS];
+};
+
+static void ask_sessions(struct request *req)
+{
+	struct session_page *page = req->op;
+
+	for (unsigned int i = 0; i < page->n; i++)
+		if (page->asks[i].held)
+			page->asks[i].r = session_counters(page->asks[i].session, &page->asks[i].counters);
+}
+
+static int finish_sessions(struct request *req)
+{
+	struct session_page *page = req->op;
+
+	for (unsigned int i = 0; i < page->n; i++) {
+		struct msg_session_item *item = &req->rep->list_rep.sessions[i];
+
+		if (page->asks[i].held && page->asks[i].r == 0)
+			page->asks[i].session->counters = page->asks[i].counters;
+		fill_counters(&item->counters, page->asks[i].held ? &page->asks[i].session->counters
+								  : &page->asks[i].counters);
+	}
+	return 0;
+}
+
+/* One that is not held may be gone when the answer is made. */
+static void add_ask(struct request *req, struct session_page *page, struct session *session)
+{
+	page->asks[page->n].session = session;
+	page->asks[page->n].held = request_hold(req, session);
+	page->asks[page->n].counters = session->counters;
+	page->n++;
 }
 
 static int list_sessions(struct request *req, struct cursor *cursor)
 {
+	struct session_page *page = request_op(req, sizeof(*page));
 	struct msg_list_rep *rep = &req->rep->list_rep;
 	struct session *session;
 
 	rep->sessions = calloc(MSG_MAX_SESSION_ITEMS, sizeof(*rep->sessions));
-	if (!rep->sessions)
+	if (!rep->sessions || !page)
 		return -ENOMEM;
 	for (session = first_visible(req->session, cursor); session;
 	     session = next_visible(req->session, session, cursor)) {
@@ -185,37 +251,74 @@ static int list_sessions(struct request *req, struct cursor *cursor)
 			break;
 		}
 		fill_session(&rep->sessions[rep->n_sessions++], session);
+		add_ask(req, page, session);
 	}
-	return 0;
+	return request_work(req, true, ask_sessions, finish_sessions);
 }
 
 /* ---- resources: the same walk for QPs and memory regions ---------------------------------------------------------- */
 
-int fill_qp_item(struct msg_qp_item *item, uint64_t session, const struct session_queues *queues,
-		 const struct nic_qp *qp, struct nic_qp_info *ret_info)
+void fill_qp_item(struct msg_qp_item *item, uint64_t session, const struct session_queues *queues,
+		  const struct nic_qp *qp, const struct nic_qp_info *info)
 {
-	struct nic_ctx *ctx = queues->nic->ctx;
-	struct nic_qp_info info;
-	int r;
-
-	r = ctx->nic->ops->qp_query(ctx, qp->qpn, &info);
-	if (r < 0)
-		return r;
 	*item = (struct msg_qp_item){
 		.session = session,
 		.qpn = qp->qpn,
 		.type = qp->type,
-		.state = info.state,
-		.dest_qpn = info.dest_qpn,
-		.sq_pi = info.sq_pi,
-		.sq_ci = info.sq_ci,
+		.state = info->state,
+		.dest_qpn = info->dest_qpn,
+		.sq_pi = info->sq_pi,
+		.sq_ci = info->sq_ci,
 		.log2_sq_wqebbs = qp->log2_sq_wqebbs,
-		.first_error = info.first_error,
-		.wqes = info.counters.wqes,
-		.bytes = info.counters.bytes_sent + info.counters.bytes_read,
+		.first_error = info->first_error,
+		.wqes = info->counters.wqes,
+		.bytes = info->counters.bytes_sent + info->counters.bytes_read,
 	};
-	snprintf(item->nic, sizeof(item->nic), "%s", queues->nic->rnic->info.name);
-	*ret_info = info;
+	snprintf(item->nic, sizeof(item->nic), "%s", queues->nic->rnic->nic->name);
+}
+
+void know_qp(struct session_nic *nic, uint32_t qpn, const struct nic_qp_info *info)
+{
+	session_know(nic, qpn, &(struct session_qp){
+		.state = info->state, .dest_qpn = info->dest_qpn, .first_error = info->first_error});
+}
+
+struct qp_page {
+	unsigned int n; /* as the reply has them */
+	struct {
+		const struct session_queues *queues;
+		const struct nic_qp *qp;
+		uint64_t session;
+		bool held;
+		struct nic_qp_info info; /* as known, then as told */
+	} asks[MSG_MAX_QP_ITEMS];
+};
+
+/* A QP whose NIC says nothing is shown as it is known. */
+static void ask_qps(struct request *req)
+{
+	struct qp_page *page = req->op;
+
+	for (unsigned int i = 0; i < page->n; i++) {
+		struct nic_ctx *ctx = page->asks[i].held ? page->asks[i].queues->nic->ctx : NULL;
+
+		if (ctx)
+			ctx->nic->ops->qp_query(ctx, page->asks[i].qp->qpn, &page->asks[i].info);
+	}
+}
+
+static int finish_qps(struct request *req)
+{
+	struct msg_list_rep *rep = &req->rep->list_rep;
+	struct qp_page *page = req->op;
+
+	for (unsigned int i = 0; i < page->n; i++) {
+		if (!page->asks[i].held)
+			continue;
+		know_qp(page->asks[i].queues->nic, page->asks[i].qp->qpn, &page->asks[i].info);
+		fill_qp_item(&rep->qps[i], page->asks[i].session, page->asks[i].queues, page->asks[i].qp,
+			     &page->asks[i].info);
+	}
 	return 0;
 }
 
@@ -224,19 +327,24 @@ static int list_batch(struct request *req, struct session *session, struct resou
 		      struct cursor *cursor)
 {
 	const struct session_queues *queues = container_of(head, struct session_queues, head);
-	const struct nic_layout *layout = &queues->queues->layout;
+	const struct nic_layout *layout = queues->leaving ? NULL : &queues->queues->layout;
 	struct msg_list_rep *rep = &req->rep->list_rep;
-	struct nic_qp_info info;
-	int r;
+	struct qp_page *page = req->op;
+	bool held = request_hold(req, session);
 
-	for (; cursor->item < layout->n_qps; cursor->item++) {
+	for (; layout && cursor->item < layout->n_qps; cursor->item++) {
+		const struct session_qp *known = &queues->qps[cursor->item];
+		const struct nic_qp *qp = &layout->qps[cursor->item];
+
 		if (rep->n_qps == MSG_MAX_QP_ITEMS)
 			return 1;
-		r = fill_qp_item(&rep->qps[rep->n_qps], session->id, queues, &layout->qps[cursor->item],
-				 &info);
-		if (r < 0)
-			return r;
-		rep->n_qps++;
+		page->asks[page->n].queues = queues;
+		page->asks[page->n].qp = qp;
+		page->asks[page->n].session = session->id;
+		page->asks[page->n].held = held;
+		page->asks[page->n].info = (struct nic_qp_info){
+			.state = known->state, .dest_qpn = known->dest_qpn, .first_error = known->first_error};
+		fill_qp_item(&rep->qps[rep->n_qps++], session->id, queues, qp, &page->asks[page->n++].info);
 	}
 	return 0;
 }
@@ -287,8 +395,14 @@ static int list_resources(struct request *req, struct cursor *cursor, enum resou
 
 static int list_qps(struct request *req, struct cursor *cursor)
 {
+	struct qp_page *page = request_op(req, sizeof(*page));
+	int r;
+
 	req->rep->list_rep.qps = calloc(MSG_MAX_QP_ITEMS, sizeof(*req->rep->list_rep.qps));
-	return req->rep->list_rep.qps ? list_resources(req, cursor, RESOURCE_QUEUES) : -ENOMEM;
+	if (!req->rep->list_rep.qps || !page)
+		return -ENOMEM;
+	r = list_resources(req, cursor, RESOURCE_QUEUES);
+	return r < 0 ? r : request_work(req, true, ask_qps, finish_qps);
 }
 
 static int list_mrs(struct request *req, struct cursor *cursor)
@@ -306,6 +420,7 @@ static int list_nics(struct request *req)
 	rep->nics = calloc(MSG_MAX_NICS, sizeof(*rep->nics));
 	if (!rep->nics)
 		return -ENOMEM;
+	registry_count(registry);
 	for (unsigned int i = 0; i < registry->n_nics; i++) {
 		struct registry_nic *rnic = &registry->nics[i];
 

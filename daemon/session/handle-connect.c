@@ -3,7 +3,7 @@
  * QPs after their creation: connect in bulk, change state, ask, count.
  *
  * A QP is looked up among those of the session before a backend hears of it: what a backend calls invalid is then
- * the QP's state. Control thread.
+ * the QP's state. Control thread, but what is called run_...().
  */
 #include "daemon/session/dispatch.h"
 
@@ -54,6 +54,20 @@ static int connect_fail(struct request *req, enum shmd_status status, const char
 	return 0;
 }
 
+/* A DCI has none, a DCT is not connected, an RC QP has one of its kind. NULL, or what is wrong. */
+static const char *decode_remote(const struct session_nic *nic, const struct msg_peer *from, struct nic_peer *peer)
+{
+	enum nic_qp_type type = session_nic_qp(nic, from->qpn)->type;
+
+	if (type == NIC_QP_DCT)
+		return "a DCT is ready and has no peer to be connected with";
+	if (type == NIC_QP_DCI)
+		return from->addr_bytes ? "a DCI is connected without an address" : NULL;
+	if (nic_addr_decode(from->addr, from->addr_bytes, &peer->remote) < 0)
+		return "these bytes are no endpoint address";
+	return peer->remote.qp_type == NIC_QP_RC ? NULL : "this is no address of an RC QP";
+}
+
 /* Pairs up to the first that makes no sense; its error is put into the reply. Returns their number. */
 static unsigned int decode_peers(struct request *req, const struct session_nic *nic,
 				 struct nic_peer *peers)
@@ -64,6 +78,7 @@ static unsigned int decode_peers(struct request *req, const struct session_nic *
 
 	for (i = 0; i < conn->n_peers; i++) {
 		const struct msg_peer *from = &conn->peers[i];
+		const char *wrong;
 
 		if (!session_nic_has_qpn(nic, from->qpn)) {
 			snprintf(text, sizeof(text), "peer %u: this session has no QP 0x%x on NIC %u", i,
@@ -71,9 +86,9 @@ static unsigned int decode_peers(struct request *req, const struct session_nic *
 			connect_fail(req, SHMD_STATUS_NOT_FOUND, text);
 			break;
 		}
-		if (nic_addr_decode(from->addr, from->addr_bytes, &peers[i].remote) < 0) {
-			snprintf(text, sizeof(text), "peer %u: its %u bytes are no endpoint address", i,
-				 from->addr_bytes);
+		wrong = decode_remote(nic, from, &peers[i]);
+		if (wrong) {
+			snprintf(text, sizeof(text), "peer %u, QP 0x%x: %s", i, from->qpn, wrong);
 			connect_fail(req, SHMD_STATUS_INVALID, text);
 			break;
 		}
@@ -82,28 +97,41 @@ static unsigned int decode_peers(struct request *req, const struct session_nic *
 	return i;
 }
 
-static int connect_peers(struct request *req, struct session_nic *nic,
-			 const struct nic_qp_params *params)
+struct connect {
+	struct session_nic *nic;
+	struct nic_qp_params params;
+	unsigned int n, n_done;
+	int r;
+	struct nic_peer peers[];
+};
+
+static void run_connect(struct request *req)
 {
-	const struct msg_connect_req *conn = &req->msg->connect_req;
-	_cleanup_free_ struct nic_peer *peers = calloc(conn->n_peers, sizeof(*peers));
+	struct connect *op = req->op;
+	struct nic_ctx *ctx = op->nic->ctx;
+
+	if (op->n > 0)
+		op->r = ctx->nic->ops->connect(ctx, op->n, op->peers, &op->params, &op->n_done);
+	if (op->r == 0)
+		op->n_done = op->n;
+}
+
+static int finish_connect(struct request *req)
+{
+	struct connect *op = req->op;
 	char text[MSG_TEXT_BYTES];
 	enum shmd_status status;
-	unsigned int n, n_done = 0;
-	int r = 0;
 
-	if (!peers)
-		return -ENOMEM;
-	n = decode_peers(req, nic, peers);
-	if (n > 0)
-		r = nic->ctx->nic->ops->connect(nic->ctx, n, peers, params, &n_done);
-	req->rep->connect_rep.n_done = r == 0 ? n : n_done;
-	if (r == 0)
+	req->rep->connect_rep.n_done = op->n_done;
+	for (unsigned int i = 0; i < op->n_done; i++)
+		session_know(op->nic, op->peers[i].qpn, &(struct session_qp){
+			.state = NIC_QPS_RTS, .dest_qpn = op->peers[i].remote.qpn});
+	if (op->r == 0)
 		return 0;
-	status = dispatch_status(MSG_CONNECT_REQ, r);
+	status = dispatch_status(MSG_CONNECT_REQ, op->r);
 	if (status == SHMD_STATUS_INTERNAL)
-		return r;
-	snprintf(text, sizeof(text), "peer %u, QP 0x%x: %s", n_done, peers[n_done].qpn,
+		return op->r;
+	snprintf(text, sizeof(text), "peer %u, QP 0x%x: %s", op->n_done, op->peers[op->n_done].qpn,
 		 status_text(status));
 	return connect_fail(req, status, text);
 }
@@ -112,16 +140,22 @@ int handle_connect(struct request *req)
 {
 	const struct msg_connect_req *conn = &req->msg->connect_req;
 	struct session_nic *nic = request_nic(req, conn->nic);
-	struct nic_qp_params params;
+	struct connect *op;
 	int r;
 
 	if (!nic)
 		return SHMD_STATUS_NOT_FOUND;
-	r = fill_params(req, &params);
+	/* bounded by MSG_MAX_PEERS. */
+	op = request_op(req, sizeof(*op) + conn->n_peers * sizeof(op->peers[0]));
+	if (!op)
+		return -ENOMEM;
+	r = fill_params(req, &op->params);
 	if (r != 0)
 		return r;
 	req->rep->kind = MSG_CONNECT_REP;
-	return conn->n_peers > 0 ? connect_peers(req, nic, &params) : 0;
+	op->nic = nic;
+	op->n = decode_peers(req, nic, op->peers);
+	return request_work(req, op->n > 0 && nic->rnic->nic->blocks, run_connect, finish_connect);
 }
 
 /* The NIC of a QP of this session, or NULL after request_fail(NOT_FOUND). */
@@ -137,11 +171,40 @@ static struct session_nic *nic_of_qp(struct request *req, uint32_t index, uint32
 	return NULL;
 }
 
+/* One QP, asked or changed. */
+struct one_qp {
+	struct session_nic *nic;
+	uint32_t qpn;
+	enum nic_qp_state state; /* wanted */
+	struct nic_qp_info info;
+	int r;
+};
+
+static void run_modify(struct request *req)
+{
+	struct one_qp *op = req->op;
+	struct nic_ctx *ctx = op->nic->ctx;
+
+	op->r = ctx->nic->ops->qp_modify(ctx, op->qpn, op->state);
+}
+
+static int finish_modify(struct request *req)
+{
+	const struct one_qp *op = req->op;
+
+	if (op->r == 0)
+		session_know_state(op->nic, op->qpn, op->state);
+	if (op->r == -EINVAL)
+		return request_fail(req, SHMD_STATUS_QP_STATE,
+				    "QP 0x%x cannot go to state %u from the one it is in", op->qpn, op->state);
+	return op->r;
+}
+
 int handle_qp_modify(struct request *req)
 {
 	const struct msg_qp_modify_req *modify = &req->msg->qp_modify_req;
 	struct session_nic *nic = nic_of_qp(req, modify->nic, modify->qpn);
-	int r;
+	struct one_qp *op;
 
 	if (!nic)
 		return SHMD_STATUS_NOT_FOUND;
@@ -156,50 +219,90 @@ int handle_qp_modify(struct request *req)
 		return request_fail(req, SHMD_STATUS_INVALID,
 				    "state %u is none of RST 0, INIT 1, RTS 3, ERR 6, SQD 7", modify->state);
 	}
-	r = nic->ctx->nic->ops->qp_modify(nic->ctx, modify->qpn, (enum nic_qp_state)modify->state);
-	if (r == -EINVAL)
-		return request_fail(req, SHMD_STATUS_QP_STATE,
-				    "QP 0x%x cannot go to state %u from the one it is in", modify->qpn,
-				    modify->state);
-	return r;
+	op = request_op(req, sizeof(*op));
+	if (!op)
+		return -ENOMEM;
+	*op = (struct one_qp){.nic = nic, .qpn = modify->qpn, .state = (enum nic_qp_state)modify->state};
+	return request_work(req, nic->rnic->nic->blocks, run_modify, finish_modify);
+}
+
+static void run_query(struct request *req)
+{
+	struct one_qp *op = req->op;
+	struct nic_ctx *ctx = op->nic->ctx;
+
+	op->r = ctx->nic->ops->qp_query(ctx, op->qpn, &op->info);
+}
+
+static int finish_query(struct request *req)
+{
+	const struct one_qp *op = req->op;
+	const struct nic_qp_info *info = &op->info;
+	struct msg_qp_query_rep *rep = &req->rep->qp_query_rep;
+
+	if (op->r < 0)
+		return op->r;
+	know_qp(op->nic, op->qpn, info);
+	req->rep->kind = MSG_QP_QUERY_REP;
+	*rep = (struct msg_qp_query_rep){
+		.state = info->state,
+		.dest_qpn = info->dest_qpn,
+		.sq_pi = info->sq_pi,
+		.sq_ci = info->sq_ci,
+		.rq_pi = info->rq_pi,
+		.rq_ci = info->rq_ci,
+		.first_error = info->first_error,
+	};
+	fill_counters(&rep->counters, &info->counters);
+	return 0;
 }
 
 int handle_qp_query(struct request *req)
 {
 	const struct msg_qp_query_req *query = &req->msg->qp_query_req;
 	struct session_nic *nic = nic_of_qp(req, query->nic, query->qpn);
-	struct msg_qp_query_rep *rep = &req->rep->qp_query_rep;
-	struct nic_qp_info info;
-	int r;
+	struct one_qp *op;
 
 	if (!nic)
 		return SHMD_STATUS_NOT_FOUND;
-	r = nic->ctx->nic->ops->qp_query(nic->ctx, query->qpn, &info);
-	if (r < 0)
-		return r;
-	req->rep->kind = MSG_QP_QUERY_REP;
-	*rep = (struct msg_qp_query_rep){
-		.state = info.state,
-		.dest_qpn = info.dest_qpn,
-		.sq_pi = info.sq_pi,
-		.sq_ci = info.sq_ci,
-		.rq_pi = info.rq_pi,
-		.rq_ci = info.rq_ci,
-		.first_error = info.first_error,
-	};
-	fill_counters(&rep->counters, &info.counters);
+	op = request_op(req, sizeof(*op));
+	if (!op)
+		return -ENOMEM;
+	*op = (struct one_qp){.nic = nic, .qpn = query->qpn};
+	return request_work(req, nic->rnic->nic->blocks, run_query, finish_query);
+}
+
+/* ---- counters of the session ------------------------------------------------------------------------------------- */
+
+struct count {
+	struct nic_counters sum;
+	int r;
+};
+
+static void run_counters(struct request *req)
+{
+	struct count *op = req->op;
+
+	op->r = session_counters(req->session, &op->sum);
+}
+
+static int finish_counters(struct request *req)
+{
+	const struct count *op = req->op;
+
+	if (op->r < 0)
+		return op->r;
+	req->session->counters = op->sum;
+	req->rep->kind = MSG_COUNTERS_REP;
+	fill_counters(&req->rep->counters_rep, &op->sum);
 	return 0;
 }
 
 int handle_counters(struct request *req)
 {
-	struct nic_counters sum;
-	int r;
+	struct count *op = request_op(req, sizeof(*op));
 
-	r = session_counters(req->session, &sum);
-	if (r < 0)
-		return r;
-	req->rep->kind = MSG_COUNTERS_REP;
-	fill_counters(&req->rep->counters_rep, &sum);
-	return 0;
+	if (!op)
+		return -ENOMEM;
+	return request_work(req, true, run_counters, finish_counters);
 }

@@ -4,22 +4,26 @@
  *
  * Rings, dbrecs and indexes are copied as they lie there; the client and the NIC go on writing, so two of them
  * need not fit together. Nothing that was read is believed: positions come from the daemon's own layout, the
- * request's are taken modulo the ring. Control thread.
+ * request's are taken modulo the ring. A session that a worker is busy with is not looked into: BUSY. Control thread, but
+ * run_dump().
  */
 #include "daemon/session/dispatch.h"
 
 #include <endian.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 
 #define RING_ENTRY_BYTES 64u /* a WQEBB, a CQE */
 
 /* A QP, and where its queues are. */
 struct dump {
+	struct session *session;
 	struct session_queues *queues;
 	const struct nic_qp *qp;
 	struct session_queues *send_queues, *recv_queues; /* batches of its CQs */
 	const struct nic_cq *send_cq, *recv_cq;
+	int r;
 };
 
 /* One ring of it. */
@@ -28,16 +32,6 @@ struct ring {
 	uint64_t offset;
 	uint32_t n_entries, entry_bytes; /* powers of two; 0: there is no such ring */
 };
-
-static const struct nic_qp *qp_of(const struct session_queues *queues, uint32_t qpn)
-{
-	const struct nic_layout *layout = &queues->queues->layout;
-
-	for (uint32_t i = 0; i < layout->n_qps; i++)
-		if (layout->qps[i].qpn == qpn)
-			return &layout->qps[i];
-	return NULL;
-}
 
 static const struct nic_cq *find_cq(const struct session_nic *nic, uint32_t cqn,
 				    struct session_queues **ret_queues)
@@ -56,7 +50,7 @@ static const struct nic_cq *find_cq(const struct session_nic *nic, uint32_t cqn,
 
 /* False: no session has this QP on the NIC. */
 static bool find_qp(struct registry *registry, const struct registry_nic *rnic, uint32_t qpn,
-		    struct dump *ret_dump, uint64_t *ret_session)
+		    struct dump *ret_dump)
 {
 	struct session *session = registry_next_session(registry, 0);
 	struct dump dump = {0};
@@ -67,13 +61,13 @@ static bool find_qp(struct registry *registry, const struct registry_nic *rnic, 
 		dump.queues = nic ? hash_get(&nic->qps, qpn) : NULL;
 		if (!dump.queues)
 			continue;
-		dump.qp = qp_of(dump.queues, qpn);
+		dump.qp = session_nic_qp(nic, qpn);
 		if (!dump.qp)
 			return false;
 		dump.send_cq = find_cq(nic, dump.qp->send_cqn, &dump.send_queues);
 		dump.recv_cq = find_cq(nic, dump.qp->recv_cqn, &dump.recv_queues);
+		dump.session = session;
 		*ret_dump = dump;
-		*ret_session = session->id;
 		return true;
 	}
 	return false;
@@ -123,12 +117,14 @@ static int fill_cqs(struct msg_queue_dump_rep *rep, const struct dump *dump)
 
 static int fill_head(struct msg_queue_dump_rep *rep, const struct dump *dump, uint64_t session)
 {
+	struct nic_ctx *ctx = dump->queues->nic->ctx;
 	struct nic_qp_info info;
 	int r;
 
-	r = fill_qp_item(&rep->qp, session, dump->queues, dump->qp, &info);
+	r = ctx->nic->ops->qp_query(ctx, dump->qp->qpn, &info);
 	if (r < 0)
 		return r;
+	fill_qp_item(&rep->qp, session, dump->queues, dump->qp, &info);
 	rep->rq_pi = info.rq_pi;
 	rep->rq_ci = info.rq_ci;
 	rep->n_rq_wqes = dump->qp->n_rq_wqes;
@@ -215,27 +211,46 @@ static int fill_data(struct msg_queue_dump_rep *rep, const struct ring *ring,
 	return read_ring(ring, rep->first, n, rep->data);
 }
 
-int handle_queue_dump(struct request *req)
+static void run_dump(struct request *req)
 {
 	const struct msg_queue_dump_req *ask = &req->msg->queue_dump_req;
 	struct msg_queue_dump_rep *rep = &req->rep->queue_dump_rep;
+	struct dump *dump = req->op;
+	struct ring ring = ring_of(dump, ask->part);
+
+	dump->r = fill_head(rep, dump, dump->session->id);
+	if (dump->r == 0)
+		dump->r = fill_data(rep, &ring, ask);
+}
+
+static int finish_dump(struct request *req)
+{
+	const struct dump *dump = req->op;
+
+	return dump->r;
+}
+
+int handle_queue_dump(struct request *req)
+{
+	const struct msg_queue_dump_req *ask = &req->msg->queue_dump_req;
+	struct dump *dump = request_op(req, sizeof(*dump));
 	struct registry_nic *rnic;
-	struct dump dump;
-	struct ring ring;
-	uint64_t session;
 	int r;
 
+	if (!dump)
+		return -ENOMEM;
 	r = request_admin(req);
 	if (r != 0)
 		return r;
 	rnic = request_nic_by_name(req, ask->nic);
 	if (!rnic)
 		return SHMD_STATUS_NO_NIC;
-	if (!find_qp(req->session->registry, rnic, ask->qpn, &dump, &session))
+	if (!find_qp(req->session->registry, rnic, ask->qpn, dump))
 		return request_fail(req, SHMD_STATUS_NOT_FOUND, "no session has QP 0x%x on %s", ask->qpn,
 				    rnic->info.name);
+	if (!request_hold(req, dump->session))
+		return request_fail(req, SHMD_STATUS_BUSY, "%s carries out another request of session %" PRIu64,
+				    rnic->info.name, dump->session->id);
 	req->rep->kind = MSG_QUEUE_DUMP_REP;
-	ring = ring_of(&dump, ask->part);
-	r = fill_head(rep, &dump, session);
-	return r < 0 ? r : fill_data(rep, &ring, ask);
+	return request_work(req, rnic->nic->blocks, run_dump, finish_dump);
 }

@@ -3,7 +3,8 @@
  * Memory: check what a client sent, register it, deregister it.
  *
  * A descriptor is judged here before any backend sees it: is it what its kind says, can it not shrink under us,
- * does it hold the range. What a NIC does not take is refused with the kinds that it does take. Control thread.
+ * does it hold the range. What a NIC does not take is refused with the kinds that it does take. Control thread, but
+ * run_reg() and run_dereg().
  */
 #include "daemon/session/dispatch.h"
 
@@ -17,6 +18,7 @@
 #include <unistd.h>
 
 #include "daemon/session/dmabuf.h"
+#include "proto/base/assert.h"
 #include "proto/base/cleanup.h"
 #include "proto/base/overflow.h"
 
@@ -145,29 +147,68 @@ static struct session_mr *mr_new(struct session_nic *nic, const struct msg_mem_r
 	return mr;
 }
 
-static int reg_mr(struct request *req, struct session_mr *mr, int fd)
+struct reg {
+	struct session_mr *mr; /* owned; registering: until the session's table has it */
+	struct nic_mr_attr attr;
+	int r;
+};
+
+static void run_reg(struct request *req)
+{
+	struct reg *op = req->op;
+	struct nic_ctx *ctx = op->mr->nic->ctx;
+
+	op->r = ctx->nic->ops->mr_reg(ctx, &op->attr, &op->mr->mr);
+}
+
+static int finish_reg(struct request *req)
+{
+	struct reg *op = req->op;
+	struct session_mr *mr = op->mr;
+	int r = op->r;
+
+	if (r < 0) {
+		session_mr_free(req->session, mr);
+		return r;
+	}
+	r = resource_add(&req->session->resources, &mr->head);
+	assert_bug(r == 0); /* reserved */
+	req->rep->kind = MSG_MEM_REG_REP;
+	req->rep->mem_reg_rep = (struct msg_mem_reg_rep){
+		.mr = mr->head.handle, .lkey = mr->mr->lkey, .rkey = mr->mr->rkey};
+	return 0;
+}
+
+static int reg_mr(struct request *req, struct session_nic *nic, int fd)
 {
 	const struct msg_mem_reg_req *reg = &req->msg->mem_reg_req;
 	const struct quota_amount amount = {
 		.n = {[QUOTA_MRS] = 1, [QUOTA_BYTES] = reg->length_bytes}};
-	const struct nic_mr_attr attr = {
-		.kind = mr->kind,
+	struct reg *op = request_op(req, sizeof(*op));
+	int r;
+
+	if (!op)
+		return -ENOMEM;
+	r = resource_reserve(&req->session->resources);
+	if (r < 0)
+		return r;
+	op->mr = mr_new(nic, reg);
+	if (!op->mr)
+		return -ENOMEM;
+	op->attr = (struct nic_mr_attr){
+		.kind = op->mr->kind,
 		.fd = fd,
 		.offset = reg->offset,
 		.length_bytes = reg->length_bytes,
 		.iova = reg->iova,
 		.access = reg->access,
 	};
-	struct nic_ctx *ctx = mr->nic->ctx;
-	int r;
-
-	r = request_charge(req, &amount, &mr->head.charge);
-	if (r != 0)
+	r = request_charge(req, &amount, &op->mr->head.charge);
+	if (r != 0) {
+		session_mr_free(req->session, op->mr);
 		return r;
-	r = ctx->nic->ops->mr_reg(ctx, &attr, &mr->mr);
-	if (r < 0)
-		return r;
-	return resource_add(&req->session->resources, &mr->head);
+	}
+	return request_work(req, nic->rnic->nic->blocks, run_reg, finish_reg);
 }
 
 int handle_mem_reg(struct request *req)
@@ -181,7 +222,6 @@ int handle_mem_reg(struct request *req)
 		.length_bytes = reg->length_bytes,
 		.writable = reg->access & ~NIC_ACCESS_REMOTE_READ,
 	};
-	struct session_mr *mr;
 	int r;
 
 	if (!nic)
@@ -192,19 +232,21 @@ int handle_mem_reg(struct request *req)
 	if (reg->kind != MSG_MEM_AGENT)
 		claim.fd = fdlist_get(req->fds, reg->fd);
 	r = request_check_mem(req, nic->rnic, &claim);
-	if (r != 0)
-		return r;
-	mr = mr_new(nic, reg);
-	if (!mr)
-		return -ENOMEM;
-	r = reg_mr(req, mr, claim.fd);
-	if (r != 0) {
-		session_mr_free(req->session, mr);
-		return r;
-	}
-	req->rep->kind = MSG_MEM_REG_REP;
-	req->rep->mem_reg_rep = (struct msg_mem_reg_rep){
-		.mr = mr->head.handle, .lkey = mr->mr->lkey, .rkey = mr->mr->rkey};
+	return r != 0 ? r : reg_mr(req, nic, claim.fd);
+}
+
+static void run_dereg(struct request *req)
+{
+	struct reg *op = req->op;
+
+	op->mr->mr = op->mr->mr->ctx->nic->ops->mr_dereg(op->mr->mr);
+}
+
+static int finish_dereg(struct request *req)
+{
+	struct reg *op = req->op;
+
+	op->mr = session_mr_free(req->session, op->mr);
 	return 0;
 }
 
@@ -212,10 +254,14 @@ int handle_mem_dereg(struct request *req)
 {
 	uint32_t handle = req->msg->mem_dereg_req.handle;
 	struct resource *head = resource_find(&req->session->resources, handle, RESOURCE_MR);
+	struct reg *op;
 
 	if (!head)
 		return request_fail(req, SHMD_STATUS_NOT_FOUND, "this session has no memory region 0x%x",
 				    handle);
-	session_mr_free(req->session, container_of(head, struct session_mr, head));
-	return 0;
+	op = request_op(req, sizeof(*op));
+	if (!op)
+		return -ENOMEM;
+	op->mr = container_of(head, struct session_mr, head);
+	return request_work(req, op->mr->nic->rnic->nic->blocks, run_dereg, finish_dereg);
 }

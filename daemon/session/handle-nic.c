@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * NICs: list them, open one. A context is opened here and closed by teardown only; opening the same NIC twice
- * in a session is refused, since everything in it is found by the NIC's index. Control thread.
+ * in a session is refused, since everything in it is found by the NIC's index. Control thread, but run_open().
  */
 #include "daemon/session/dispatch.h"
 
@@ -122,25 +122,12 @@ static int choose_nic(struct request *req, char reason[MSG_TEXT_BYTES],
 	return 0;
 }
 
-static int open_ctx(struct request *req, struct session_nic *nic)
-{
-	const struct quota_amount amount = {.n = {[QUOTA_FDS] = NIC_OPEN_FDS}};
-	const struct nic_ctx_attr attr = {
-		.session_id = req->session->id,
-		.doorbell = (enum nic_doorbell_mode)req->msg->nic_open_req.doorbell,
-		.health_fd = req->session->health_fd,
-	};
+/* Its own state while it is opened: the context, which becomes the session's when nothing can fail any more. */
+struct open {
+	struct session_nic *nic; /* owned */
+	struct nic_ctx_attr attr;
 	int r;
-
-	r = request_charge(req, &amount, &nic->charge);
-	if (r != 0)
-		return r;
-	r = nic->rnic->nic->ops->ctx_open(nic->rnic->nic, &attr, &nic->ctx);
-	if (r < 0)
-		return r;
-	nic->rnic->n_sessions++;
-	return 0;
-}
+};
 
 /* page_fd is an index, the others index + 1 with 0 for none. */
 static int fill_doorbell(struct request *req, const struct nic_doorbell *doorbell)
@@ -171,29 +158,28 @@ static int fill_doorbell(struct request *req, const struct nic_doorbell *doorbel
 	return 0;
 }
 
-int handle_nic_open(struct request *req)
+static void run_open(struct request *req)
 {
-	const struct msg_nic_open_req *open = &req->msg->nic_open_req;
-	_cleanup_(session_nic_freep) struct session_nic *nic = calloc(1, sizeof(*nic));
-	struct session *session = req->session;
-	struct msg_nic_open_rep *rep = &req->rep->nic_open_rep;
-	int r;
+	struct open *op = req->op;
+	struct nic *nic = op->nic->rnic->nic;
 
-	if (!nic)
-		return -ENOMEM;
-	if (open->doorbell > NIC_DOORBELL_UAR_MMAP)
-		return request_fail(req, SHMD_STATUS_INVALID, "doorbell mode %u is not 0, 1 or 2",
-				    open->doorbell);
-	req->rep->kind = MSG_NIC_OPEN_REP;
-	r = choose_nic(req, rep->assignment, &nic->rnic);
-	if (r != 0)
-		return r;
-	r = open_ctx(req, nic);
-	if (r != 0)
-		return r;
-	r = fill_doorbell(req, &nic->ctx->doorbell);
-	if (r < 0)
-		return r;
+	op->r = nic->ops->ctx_open(nic, &op->attr, &op->nic->ctx);
+	if (op->r < 0)
+		return;
+	op->r = fill_doorbell(req, &op->nic->ctx->doorbell);
+	if (op->r < 0)
+		op->nic->ctx = nic->ops->ctx_close(op->nic->ctx);
+}
+
+static int finish_open(struct request *req)
+{
+	struct msg_nic_open_rep *rep = &req->rep->nic_open_rep;
+	struct session *session = req->session;
+	struct open *op = req->op;
+	_cleanup_(session_nic_freep) struct session_nic *nic = op->nic;
+
+	if (op->r < 0)
+		return op->r;
 	nic->index = session->n_nics;
 	rep->nic = nic->index;
 	fill_nic(&rep->info, nic->rnic);
@@ -203,5 +189,48 @@ int handle_nic_open(struct request *req)
 	/* Opened by name while the port is down: the event was before this session's time. */
 	session_health_port(session, nic, nic->rnic->info.state);
 	session->nics[session->n_nics++] = take_ptr(nic);
+	/* What came before the session knew this context was not looked at. */
+	session->wants_look |= session->nics[session->n_nics - 1]->rnic->nic->blocks;
 	return 0;
+}
+
+static int charge_open(struct request *req, struct session_nic *nic)
+{
+	const struct quota_amount amount = {.n = {[QUOTA_FDS] = NIC_OPEN_FDS}};
+	int r = request_charge(req, &amount, &nic->charge);
+
+	if (r != 0)
+		return r;
+	nic->rnic->n_sessions++;
+	nic->is_counted = true;
+	return 0;
+}
+
+int handle_nic_open(struct request *req)
+{
+	const struct msg_nic_open_req *open = &req->msg->nic_open_req;
+	_cleanup_(session_nic_freep) struct session_nic *nic = calloc(1, sizeof(*nic));
+	struct open *op = request_op(req, sizeof(*op));
+	bool blocks;
+	int r;
+
+	if (!nic || !op)
+		return -ENOMEM;
+	if (open->doorbell > NIC_DOORBELL_UAR_MMAP)
+		return request_fail(req, SHMD_STATUS_INVALID, "doorbell mode %u is not 0, 1 or 2",
+				    open->doorbell);
+	req->rep->kind = MSG_NIC_OPEN_REP;
+	r = choose_nic(req, req->rep->nic_open_rep.assignment, &nic->rnic);
+	if (r == 0)
+		r = charge_open(req, nic);
+	if (r != 0)
+		return r;
+	op->attr = (struct nic_ctx_attr){
+		.session_id = req->session->id,
+		.doorbell = (enum nic_doorbell_mode)open->doorbell,
+		.health_fd = req->session->health_fd,
+	};
+	blocks = nic->rnic->nic->blocks;
+	op->nic = take_ptr(nic);
+	return request_work(req, blocks, run_open, finish_open);
 }

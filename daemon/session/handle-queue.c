@@ -3,7 +3,7 @@
  * Queues: how much memory a batch needs, create it, destroy it.
  *
  * Counts are bounded before anything is computed from them. Queue memory is the client's, checked like any memory
- * it registers, or a memfd made and sealed here. Control thread.
+ * it registers, or a memfd made and sealed here. Control thread, but run_create() and run_destroy().
  */
 #include "daemon/session/dispatch.h"
 #include "daemon/session/monitor.h"
@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "proto/base/assert.h"
 #include "proto/base/cleanup.h"
 
 #define QUEUE_MEM_ALIGN 4096u
@@ -197,41 +198,44 @@ static int find_mem(struct request *req, const struct session_nic *nic,
 	return 0;
 }
 
-static int create_queues(struct request *req, struct session_queues *queues,
-			 struct nic_layout *layout)
+/* A batch on its way to the NIC: whatever can fail but the NIC comes before it. */
+struct create {
+	struct session_queues *queues; /* owned, until the session's table has it */
+	struct nic_layout layout;
+	struct nic_queue_mem mem;
+	int r;
+};
+
+static void run_create(struct request *req)
+{
+	struct create *op = req->op;
+	struct nic_ctx *ctx = op->queues->nic->ctx;
+
+	op->r = ctx->nic->ops->queues_create(ctx, &op->mem, &op->layout, &op->queues->queues);
+}
+
+static int reserve(struct request *req, const struct create *op)
+{
+	struct session_nic *nic = op->queues->nic;
+	int r;
+
+	r = hash_reserve(&nic->qps, op->layout.n_qps);
+	if (r == 0)
+		r = hash_reserve(&nic->cqs, op->layout.n_cqs);
+	return r < 0 ? r : resource_reserve(&req->session->resources);
+}
+
+static int charge_create(struct request *req, struct create *op)
 {
 	const struct msg_queue_create_req *create = &req->msg->queue_create_req;
 	const struct quota_amount amount = {.n = {
-		[QUOTA_QPS] = layout->n_qps,
-		[QUOTA_CQS] = layout->n_cqs,
-		[QUOTA_BYTES] = create->mem_kind == MSG_MEM_UNSET ? layout->total_bytes
+		[QUOTA_QPS] = op->layout.n_qps,
+		[QUOTA_CQS] = op->layout.n_cqs,
+		[QUOTA_BYTES] = create->mem_kind == MSG_MEM_UNSET ? op->layout.total_bytes
 								  : create->mem_bytes,
 	}};
-	struct nic_ctx *ctx = queues->nic->ctx;
-	struct monitor_batch told;
-	struct nic_queue_mem mem;
-	int r;
 
-	r = request_charge(req, &amount, &queues->head.charge);
-	if (r != 0)
-		return r;
-	r = find_mem(req, queues->nic, layout, &mem);
-	if (r != 0)
-		return r;
-	r = ctx->nic->ops->queues_create(ctx, &mem, layout, &queues->queues);
-	if (r < 0)
-		return r;
-	queues->nic->rnic->n_qps += queues->queues->layout.n_qps;
-	r = session_queues_add_numbers(queues);
-	if (r < 0)
-		return r;
-	req->rep->queue_create_rep.mem_bytes = mem.length_bytes;
-	r = resource_add(&req->session->resources, &queues->head);
-	if (r < 0)
-		return r;
-	told = monitor_batch_of(queues);
-	monitor_queues(req->session, MSG_EVENT_QUEUES_CREATED, &told);
-	return 0;
+	return request_charge(req, &amount, &op->queues->head.charge);
 }
 
 static void fill_cq(struct msg_cq_info *to, const struct nic_cq *from)
@@ -261,76 +265,172 @@ static void fill_qp(struct msg_qp_info *to, const struct nic_qp *from)
 	to->addr_bytes = (uint32_t)nic_addr_encode(&from->addr, to->addr);
 }
 
-static int fill_create_rep(struct request *req, const struct session_queues *queues)
+/* From here on the reply has arrays: one of another kind would free some that were never there. */
+static int make_create_rep(struct request *req, const struct create *op)
+{
+	struct msg_queue_create_rep *rep = &req->rep->queue_create_rep;
+	const struct nic_layout *layout = &op->layout;
+
+	req->rep->kind = MSG_QUEUE_CREATE_REP;
+	rep->mem_fd = req->rep_fds.n; /* index + 1 of the only one, or 0 */
+	rep->mem_bytes = op->mem.length_bytes;
+	rep->cqs = calloc(layout->n_cqs ? layout->n_cqs : 1, sizeof(*rep->cqs));
+	rep->qps = calloc(layout->n_qps ? layout->n_qps : 1, sizeof(*rep->qps));
+	return rep->cqs && rep->qps ? 0 : -ENOMEM;
+}
+
+static void fill_create_rep(struct request *req, const struct session_queues *queues)
 {
 	struct msg_queue_create_rep *rep = &req->rep->queue_create_rep;
 	const struct nic_layout *layout = &queues->queues->layout;
 
-	req->rep->kind = MSG_QUEUE_CREATE_REP;
 	rep->queues = queues->head.handle;
-	rep->mem_fd = req->rep_fds.n; /* index + 1 of the only one, or 0 */
-	rep->cqs = calloc(layout->n_cqs ? layout->n_cqs : 1, sizeof(*rep->cqs));
-	rep->qps = calloc(layout->n_qps ? layout->n_qps : 1, sizeof(*rep->qps));
-	if (!rep->cqs || !rep->qps)
-		return -ENOMEM;
 	for (; rep->n_cqs < layout->n_cqs; rep->n_cqs++)
 		fill_cq(&rep->cqs[rep->n_cqs], &layout->cqs[rep->n_cqs]);
 	for (; rep->n_qps < layout->n_qps; rep->n_qps++)
 		fill_qp(&rep->qps[rep->n_qps], &layout->qps[rep->n_qps]);
+}
+
+static void count_queues(struct session_queues *queues)
+{
+	const struct nic_layout *layout = &queues->queues->layout;
+	struct registry_nic *rnic = queues->nic->rnic;
+
+	for (uint32_t i = 0; i < layout->n_qps; i++) {
+		queues->n_dcis += layout->qps[i].type == NIC_QP_DCI;
+		queues->n_dcts += layout->qps[i].type == NIC_QP_DCT;
+		/* A DCT is ready when it is made. */
+		if (layout->qps[i].type == NIC_QP_DCT)
+			queues->qps[i].state = NIC_QPS_RTR;
+	}
+	queues->n_qps = layout->n_qps;
+	queues->first_qpn = layout->n_qps ? layout->qps[0].qpn : 0;
+	rnic->n_qps += layout->n_qps;
+	rnic->n_dcis += queues->n_dcis;
+	rnic->n_dcts += queues->n_dcts;
+}
+
+static int finish_create(struct request *req)
+{
+	struct create *op = req->op;
+	struct session_queues *queues = op->queues;
+	int r = op->r;
+
+	nic_layout_deinit(&op->layout);
+	if (r < 0) {
+		session_queues_free(req->session, queues);
+		return r;
+	}
+	count_queues(queues);
+	session_queues_add_numbers(queues);
+	r = resource_add(&req->session->resources, &queues->head);
+	assert_bug(r == 0); /* reserved, as the numbers are */
+	monitor_queues(req->session, MSG_EVENT_QUEUES_CREATED, queues);
+	fill_create_rep(req, queues);
 	return 0;
 }
 
 _Static_assert(MSG_ADDR_BYTES >= NIC_ADDR_BYTES, "an endpoint address fits into a message");
 
-static int create_with_layout(struct request *req, struct session_nic *nic, struct nic_layout *layout)
+static struct session_queues *queues_new(struct session_nic *nic, const struct nic_layout *layout)
 {
 	struct session_queues *queues = calloc(1, sizeof(*queues));
-	int r;
 
 	if (!queues)
-		return -ENOMEM;
+		return NULL;
 	resource_init(&queues->head, RESOURCE_QUEUES);
 	queues->nic = nic;
-	r = create_queues(req, queues, layout);
-	if (r == 0) {
-		/* Only now: a reply of another kind would free arrays that were never there. */
-		r = fill_create_rep(req, queues);
-	}
+	/* bounded: nic_layout_init() made the layout. */
+	queues->qps = calloc((size_t)layout->n_qps + 1, sizeof(*queues->qps));
+	if (queues->qps)
+		return queues;
+	free(queues);
+	return NULL;
+}
+
+static int prepare_create(struct request *req, struct session_nic *nic, struct create *op)
+{
+	int r;
+
+	r = check_specs(req, nic);
 	if (r != 0)
-		session_queues_free(req->session, queues);
-	return r;
+		return r;
+	op->queues = queues_new(nic, &op->layout);
+	if (!op->queues)
+		return -ENOMEM;
+	r = charge_create(req, op);
+	if (r == 0)
+		r = find_mem(req, nic, &op->layout, &op->mem);
+	if (r == 0)
+		r = reserve(req, op);
+	return r != 0 ? r : make_create_rep(req, op);
 }
 
 int handle_queue_create(struct request *req)
 {
 	const struct msg_queue_create_req *create = &req->msg->queue_create_req;
 	struct session_nic *nic = request_nic(req, create->nic);
-	struct nic_layout layout;
+	struct create *op;
 	int r;
 
 	if (!nic)
 		return SHMD_STATUS_NOT_FOUND;
-	r = make_layout(req, &create->specs, &layout);
+	op = request_op(req, sizeof(*op));
+	if (!op)
+		return -ENOMEM;
+	r = make_layout(req, &create->specs, &op->layout);
 	if (r != 0)
 		return r;
-	r = check_specs(req, nic);
-	if (r == 0)
-		r = create_with_layout(req, nic, &layout);
-	nic_layout_deinit(&layout);
-	return r;
+	r = prepare_create(req, nic, op);
+	if (r != 0) {
+		nic_layout_deinit(&op->layout);
+		session_queues_free(req->session, op->queues);
+		return r;
+	}
+	return request_work(req, nic->rnic->nic->blocks, run_create, finish_create);
+}
+
+/* ---- destroy ------------------------------------------------------------------------------------------------------ */
+
+static void run_destroy(struct request *req)
+{
+	struct create *op = req->op;
+	struct nic_queues *queues = op->queues->queues;
+
+	op->r = queues->ctx->nic->ops->queues_destroy(queues);
+	if (op->r == 0)
+		op->queues->queues = NULL;
+}
+
+static int finish_destroy(struct request *req)
+{
+	struct create *op = req->op;
+
+	op->queues->leaving = false;
+	if (op->r == 0) {
+		session_queues_free(req->session, op->queues);
+		return 0;
+	}
+	session_queues_add_numbers(op->queues); /* the maps never shrink */
+	if (op->r == -EBUSY)
+		return request_fail(req, SHMD_STATUS_BUSY,
+				    "QPs of another batch use CQs of this one; destroy those first");
+	return op->r;
 }
 
 int handle_queue_destroy(struct request *req)
 {
 	uint32_t handle = req->msg->queue_destroy_req.handle;
 	struct resource *head = resource_find(&req->session->resources, handle, RESOURCE_QUEUES);
-	int r;
+	struct create *op;
 
 	if (!head)
 		return request_fail(req, SHMD_STATUS_NOT_FOUND, "this session has no queues 0x%x", handle);
-	r = session_queues_free(req->session, container_of(head, struct session_queues, head));
-	if (r == -EBUSY)
-		return request_fail(req, SHMD_STATUS_BUSY,
-				    "QPs of another batch use CQs of this one; destroy those first");
-	return r;
+	op = request_op(req, sizeof(*op));
+	if (!op)
+		return -ENOMEM;
+	op->queues = container_of(head, struct session_queues, head);
+	op->queues->leaving = true;
+	session_queues_remove_numbers(op->queues);
+	return request_work(req, op->queues->nic->rnic->nic->blocks, run_destroy, finish_destroy);
 }

@@ -209,20 +209,9 @@ void monitor_nic_event(struct registry *registry, const struct registry_nic *rni
 		monitor_nic_dropped(registry, rnic, news_of_nic);
 }
 
-struct monitor_batch monitor_batch_of(const struct session_queues *queues)
+void monitor_queues(const struct session *session, enum msg_event_kind kind, const struct session_queues *queues)
 {
-	const struct nic_layout *layout = &queues->queues->layout;
-
-	return (struct monitor_batch){
-		.nic = queues->nic->rnic->info.name,
-		.first_qpn = layout->n_qps ? layout->qps[0].qpn : 0,
-		.n_qps = layout->n_qps,
-	};
-}
-
-void monitor_queues(const struct session *session, enum msg_event_kind kind,
-		    const struct monitor_batch *batch)
-{
+	const char *nic = queues->nic->rnic->info.name;
 	struct msg_event *event;
 	struct news news;
 
@@ -230,9 +219,9 @@ void monitor_queues(const struct session *session, enum msg_event_kind kind,
 		return;
 	news_init(&news, kind, session);
 	event = &news.msg.event;
-	event->number = batch->first_qpn;
-	event->detail = batch->n_qps;
-	snprintf(event->nic_name, sizeof(event->nic_name), "%s", batch->nic);
-	snprintf(event->text, sizeof(event->text), "%" PRIu32 " QPs on %s", batch->n_qps, batch->nic);
+	event->number = queues->first_qpn;
+	event->detail = queues->n_qps;
+	snprintf(event->nic_name, sizeof(event->nic_name), "%s", nic);
+	snprintf(event->text, sizeof(event->text), "%" PRIu32 " QPs on %s", queues->n_qps, nic);
 	tell(session->registry, &news);
 }

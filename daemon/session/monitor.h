@@ -35,13 +35,7 @@ void monitor_nic_event(struct registry *registry, const struct registry_nic *rni
 void monitor_nic_dropped(struct registry *registry, const struct registry_nic *rnic, const struct nic_event *event);
 void monitor_drain(struct registry *registry, bool on, const char *text);
 
-/* What is told of a batch of queues: taken while it exists, told when it is gone. */
-struct monitor_batch {
-	const char *nic;
-	uint32_t first_qpn, n_qps;
-};
-struct monitor_batch monitor_batch_of(const struct session_queues *queues);
-void monitor_queues(const struct session *session, enum msg_event_kind kind,
-		    const struct monitor_batch *batch);
+/* A batch that is complete, or was and is gone from its NIC. */
+void monitor_queues(const struct session *session, enum msg_event_kind kind, const struct session_queues *queues);
 
 #endif

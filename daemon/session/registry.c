@@ -20,6 +20,8 @@
 #include "proto/base/nsec.h"
 #include "proto/framing.h"
 
+#define QUERY_NSEC (100 * NSEC_PER_MSEC)
+
 /* At most one part in this many of the control thread's time goes into waiting for queues to flush. */
 #define QUIESCE_SHARE 10u
 
@@ -69,20 +71,76 @@ int registry_add_nic(struct registry *registry, struct nic *nic)
 	if (registry->n_nics == REGISTRY_MAX_NICS)
 		return -ENOSPC;
 	rnic = &registry->nics[registry->n_nics];
-	*rnic = (struct registry_nic){.nic = nic, .index = registry->n_nics};
+	*rnic = (struct registry_nic){.registry = registry, .nic = nic, .index = registry->n_nics};
 	r = nic_query(nic, &rnic->info);
 	if (r < 0)
 		return r;
 	registry->n_nics++;
+	registry->blocks |= nic->blocks && registry->attr.hooks.work;
 	return 0;
+}
+
+void registry_work(struct registry *registry, bool blocks, struct work *work)
+{
+	const struct registry_hooks *hooks = &registry->attr.hooks;
+
+	if (blocks && hooks->work) {
+		hooks->work(hooks->arg, work);
+		return;
+	}
+	work->run(work);
+	work->done(work);
+}
+
+/* ---- the state of NICs ------------------------------------------------------------------------------------------- */
+
+static void query_run(struct work *work)
+{
+	struct registry_nic *rnic = container_of(work, struct registry_nic, query);
+
+	rnic->result = nic_query(rnic->nic, &rnic->fresh);
+}
+
+static void ask_nic(struct registry_nic *rnic);
+
+static void query_done(struct work *work)
+{
+	struct registry_nic *rnic = container_of(work, struct registry_nic, query);
+
+	rnic->is_asked = false;
+	if (rnic->is_stale)
+		ask_nic(rnic);
+	else if (rnic->result == 0)
+		rnic->info = rnic->fresh;
+}
+
+static void ask_nic(struct registry_nic *rnic)
+{
+	rnic->is_stale = rnic->is_asked;
+	if (rnic->is_asked)
+		return;
+	rnic->is_asked = true;
+	rnic->asked_nsec = nsec_now();
+	rnic->query = (struct work){.run = query_run, .done = query_done};
+	registry_work(rnic->registry, rnic->nic->blocks, &rnic->query);
 }
 
 void registry_refresh_nic(struct registry_nic *rnic)
 {
-	struct nic_info info;
+	bool in_background = rnic->nic->blocks && rnic->registry->blocks;
 
-	if (nic_query(rnic->nic, &info) == 0)
-		rnic->info = info;
+	if (!in_background || (!rnic->is_asked && nsec_now() - rnic->asked_nsec >= QUERY_NSEC))
+		ask_nic(rnic);
+}
+
+/* What was asked before may be answered later. */
+static void note_state(struct registry_nic *rnic, const struct nic_event *event)
+{
+	if (!rnic->nic->blocks || (event->kind != NIC_EVENT_PORT_STATE && event->kind != NIC_EVENT_LOST &&
+				   event->kind != NIC_EVENT_RETURNED))
+		return;
+	rnic->info.state = event->kind == NIC_EVENT_LOST ? NIC_PORT_LOST : event->state;
+	ask_nic(rnic);
 }
 
 struct registry_nic *registry_find_nic(struct registry *registry, const char *name)
@@ -137,6 +195,17 @@ void registry_event(struct registry *registry, struct registry_nic *rnic,
 		monitor_nic_dropped(registry, rnic, event);
 		return;
 	}
+	if (event->kind == NIC_EVENT_LOOK && event->session_id == 0) {
+		ask_nic(rnic);
+		return;
+	}
+	if (event->kind == NIC_EVENT_LOOK) {
+		list_for_each_entry(session, &registry->sessions, link)
+			if (event->session_id == session->id)
+				session_look(session);
+		return;
+	}
+	note_state(rnic, event);
 	if (event->session_id == 0)
 		note_nic_event(registry, rnic, event);
 	/* To those that had the NIC before it stays lost. */

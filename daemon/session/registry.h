@@ -11,6 +11,7 @@
 #include "daemon/session/publish.h"
 #include "daemon/session/quota.h"
 #include "daemon/session/unread.h"
+#include "daemon/session/work.h"
 #include "proto/base/list.h"
 
 #define REGISTRY_MAX_NICS 64u
@@ -21,11 +22,18 @@
 struct session;
 
 struct registry_nic {
+	struct registry *registry;
 	struct nic *nic; /* borrowed: the daemon closes it after the last session */
-	struct nic_info info; /* as of the last query */
+	struct nic_info info; /* as of the last query; of a NIC that blocks, the state as of its last event */
 	unsigned int index;
-	uint32_t n_sessions; /* contexts open */
+	uint32_t n_sessions; /* contexts open, or being opened */
 	uint32_t n_qps;
+	uint32_t n_dcis, n_dcts; /* of n_qps */
+	struct work query; /* of a NIC that blocks: `fresh` and `result` are its worker's while is_asked */
+	struct nic_info fresh;
+	int result;
+	bool is_asked, is_stale; /* something has happened meanwhile: the answer may be older */
+	uint64_t asked_nsec;
 };
 
 /* A GPU that was given a NIC keeps it, whoever asks. */
@@ -60,6 +68,8 @@ struct registry_hooks {
 	void (*attention)(void *arg, struct session *session);
 	/* Call drain_run after this time at the latest; only the last call counts. */
 	void (*drain_alarm)(void *arg, uint64_t nsec);
+	/* Have it done by another thread, and call its done later: not from inside this call. NULL: nothing is. */
+	void (*work)(void *arg, struct work *work);
 	unsigned int debug; /* enum note_topic: debug lines wanted */
 };
 
@@ -87,6 +97,8 @@ struct registry {
 	uint64_t quiesce_left_nsec, quiesce_seen_nsec; /* of registry_quiesce_left */
 	uint32_t owner_uid; /* of the daemon: may see everything, as root may */
 	unsigned int n_nics;
+	bool blocks; /* some NIC does, and there are threads for that */
+	uint64_t counted_nsec, counted_id; /* of registry_count: when, and which session last */
 	struct registry_nic nics[REGISTRY_MAX_NICS];
 	struct registry_gpu gpus[REGISTRY_MAX_GPUS];
 	unsigned int next_gpu; /* entry to overwrite when all are taken */
@@ -99,8 +111,16 @@ void registry_deinit(struct registry *registry); /* every session is freed alrea
 
 /* -ENOSPC above REGISTRY_MAX_NICS; else what the query says. */
 int registry_add_nic(struct registry *registry, struct nic *nic);
-/* Ask the NIC for its present state; the last known one stays when it does not answer. */
+/* Done now, or by another thread where it may block. Then `blocks` must be true for some NIC of the work. */
+void registry_work(struct registry *registry, bool blocks, struct work *work);
+
+/*
+ * Ask the NIC for its present state; the last known one stays when it does not answer. One that blocks is asked in the
+ * background, ten times a second at most.
+ */
 void registry_refresh_nic(struct registry_nic *rnic);
+/* Somebody looks at the counters of NICs that block: have them asked of 16 sessions, once a second, for the next look. */
+void registry_count(struct registry *registry);
 struct registry_nic *registry_find_nic(struct registry *registry, const char *name);
 
 /* From now on: what is held already stays, also above a lower limit. */
@@ -118,8 +138,8 @@ struct session *registry_session_after(struct registry *registry, const struct s
 struct session *registry_find_session(struct registry *registry, uint64_t id);
 
 /*
- * How long a teardown that begins now may wait for its queues. The control thread serves nobody meanwhile, so all
- * teardowns share quiesce_nsec, of which a tenth of the time that passes comes back.
+ * How long a teardown that begins now may wait for its queues. Others wait meanwhile, for the control thread or for a
+ * worker, so all teardowns share quiesce_nsec, of which a tenth of the time that passes comes back.
  */
 uint64_t registry_quiesce_left(struct registry *registry);
 void registry_quiesce_spent(struct registry *registry, uint64_t nsec);

@@ -68,6 +68,11 @@ static int grow(struct resource_table *table)
 	return 0;
 }
 
+int resource_reserve(struct resource_table *table)
+{
+	return table->first_free ? 0 : grow(table);
+}
+
 int resource_add(struct resource_table *table, struct resource *resource)
 {
 	struct resource_slot *slot;
@@ -75,11 +80,9 @@ int resource_add(struct resource_table *table, struct resource *resource)
 	int r;
 
 	assert_bug(resource->handle == 0);
-	if (!table->first_free) {
-		r = grow(table);
-		if (r < 0)
-			return r;
-	}
+	r = resource_reserve(table);
+	if (r < 0)
+		return r;
 	index = table->first_free - 1;
 	slot = &table->slots[index];
 	table->first_free = slot->next_free;

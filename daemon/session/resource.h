@@ -45,6 +45,8 @@ struct resource_table {
 void resource_table_init(struct resource_table *table);
 void resource_table_deinit(struct resource_table *table); /* must be empty */
 void resource_init(struct resource *resource, enum resource_kind kind);
+/* Room for one more, so that the next resource_add does not fail. -ENOMEM, -ENOSPC. */
+int resource_reserve(struct resource_table *table);
 /* Links it and gives it a handle. -ENOMEM, -ENOSPC. */
 int resource_add(struct resource_table *table, struct resource *resource);
 void resource_remove(struct resource_table *table, struct resource *resource); /* may be called twice */

@@ -82,6 +82,7 @@ void session_fill_event(struct msg_event *event, const struct registry_nic *rnic
 		[NIC_EVENT_LOST] = MSG_EVENT_NIC_LOST,
 		[NIC_EVENT_RETURNED] = MSG_EVENT_PORT_STATE,
 		[NIC_EVENT_DROPPED] = MSG_EVENT_DROPPED,
+		[NIC_EVENT_LOOK] = MSG_EVENT_DROPPED,
 	};
 	const char *name = rnic->info.name;
 
@@ -106,6 +107,7 @@ void session_fill_event(struct msg_event *event, const struct registry_nic *rnic
 				 name);
 		break;
 	case NIC_EVENT_DROPPED: /* for monitors alone */
+	case NIC_EVENT_LOOK: /* for the registry alone */
 		break;
 	case NIC_EVENT_PORT_STATE:
 		snprintf(event->text, sizeof(event->text), "the port of %s is %s", name,
@@ -133,6 +135,8 @@ void session_nic_event(struct session *session, const struct registry_nic *rnic,
 		session_health_port(session, nic, NIC_PORT_LOST);
 	else if (event->kind == NIC_EVENT_PORT_STATE)
 		session_health_port(session, nic, event->state);
+	else if (event->kind == NIC_EVENT_QP_ERROR)
+		session_know_error(nic, event->number, event->syndrome);
 	msg_init(&msg, MSG_EVENT, 0);
 	session_fill_event(&msg.event, rnic, event);
 	msg.event.nic = nic->index;

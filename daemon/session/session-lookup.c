@@ -37,6 +37,17 @@ bool session_nic_has_qpn(const struct session_nic *nic, uint32_t qpn)
 	return hash_get(&nic->qps, qpn);
 }
 
+const struct nic_qp *session_nic_qp(const struct session_nic *nic, uint32_t qpn)
+{
+	const struct session_queues *queues = hash_get(&nic->qps, qpn);
+	const struct nic_layout *layout = queues ? &queues->queues->layout : NULL;
+
+	for (uint32_t i = 0; layout && i < layout->n_qps; i++)
+		if (layout->qps[i].qpn == qpn)
+			return &layout->qps[i];
+	return NULL;
+}
+
 bool session_nic_has_cqn(const struct session_nic *nic, uint32_t cqn)
 {
 	return hash_get(&nic->cqs, cqn);

@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One client and all that dies with it.
+ * One client: how its session begins, hears, speaks and ends. What it owned is freed by session-teardown.c, never from
+ * inside a handler.
  *
- * Teardown is by kind in the order of the table below, never by id or age; within a kind the newest goes first,
- * since a batch of queues may use CQs of an older one. The order: data threads let go of the queues and QPs go to
- * error before anything they touch disappears; queues before the memory they name; memory before the context that
- * holds PD and doorbell page; the socket after all of them, so that its end tells a client that everything is gone. Quota charges live
- * in the objects and return with each.
- *
- * Refuses to free anything from inside a handler. No loop, no globals. Control thread.
+ * While a worker is busy with it no packet is read: requests are answered in order. No loop, no globals. Control thread.
  */
 #include "daemon/session/session.h"
 
@@ -30,29 +25,6 @@
 
 #define SESSION_PACKETS_PER_TURN 16
 #define SESSION_TURN_NSEC (NSEC_PER_MSEC / 2)
-
-static void teardown_quiesce(struct session *session);
-static void teardown_queues(struct session *session);
-static void teardown_memory(struct session *session);
-static void teardown_nics(struct session *session);
-static void teardown_published(struct session *session);
-static void teardown_health(struct session *session);
-static void teardown_connection(struct session *session);
-static void teardown_charges(struct session *session);
-
-static const struct {
-	const char *steps;
-	void (*run)(struct session *session);
-} teardown[] = {
-	{"1 stop data threads on its queues, 2 QPs to error, 3 bounded wait for the flush", teardown_quiesce},
-	{"4 destroy QPs, 5 CQs", teardown_queues},
-	{"6 deregister memory", teardown_memory},
-	{"7 doorbell pages, 8 PDs, 9 contexts and their descriptors", teardown_nics},
-	{"9 descriptors: published ones", teardown_published},
-	{"9 descriptors: health page", teardown_health},
-	{"9 descriptors: socket and pidfd", teardown_connection},
-	{"11 the quota of session and connection", teardown_charges},
-};
 
 static void __attribute__((format(printf, 3, 0)))
 note_text(struct session *session, struct note note, const char *fmt, va_list ap)
@@ -122,6 +94,7 @@ int session_new(struct registry *registry, int sock, struct session **ret_sessio
 	session->started_nsec = nsec_now();
 	list_init(&session->link);
 	list_init(&session->monitor_link);
+	list_init(&session->hold_link);
 	list_init(&session->published);
 	resource_table_init(&session->resources);
 	connection_init(&session->connection, take_fd(&owned_sock));
@@ -153,197 +126,7 @@ int session_new(struct registry *registry, int sock, struct session **ret_sessio
 	return 0;
 }
 
-struct session *session_free(struct session *session)
-{
-	if (!session)
-		return NULL;
-	session->ended = true;
-	/* Also where nobody called session_end(): a kernel on a GPU has nothing but these words. */
-	session_health_end(session);
-	monitor_leave(session);
-	for (unsigned int i = 0; i < sizeof(teardown) / sizeof(teardown[0]); i++)
-		teardown[i].run(session);
-	monitor_session_closed(session);
-	list_del(&session->link);
-	free(session);
-	return NULL;
-}
-
-/* ---- teardown, in the order of the table ------------------------------------------------------------------- */
-
-/*
- * One budget for all NICs of the session, so that many NICs do not add up, from one for all sessions, so that many
- * sessions do not. Who has gone reads no flush CQEs: nothing is waited for.
- */
-static void teardown_quiesce(struct session *session)
-{
-	struct registry *registry = session->registry;
-	uint64_t begin = nsec_now(), now = begin;
-	uint64_t left = session->gone ? 0 : registry_quiesce_left(registry), end = nsec_add(begin, left);
-
-	for (unsigned int i = 0; i < session->n_nics; i++) {
-		struct nic_ctx *ctx = session->nics[i]->ctx;
-
-		ctx->nic->ops->ctx_quiesce(ctx, now < end ? end - now : 0);
-		now = nsec_now();
-	}
-	if (left > 0)
-		registry_quiesce_spent(registry, now - begin);
-}
-
-static void teardown_queues(struct session *session)
-{
-	struct list *all = &session->resources.lists[RESOURCE_QUEUES];
-	struct resource *head, *tmp;
-
-	list_for_each_entry_safe(head, tmp, all, link) {
-		struct session_queues *queues = container_of(head, struct session_queues, head);
-		int r = session_queues_free(session, queues);
-
-		/* A context whose queues stay cannot be closed: that is a backend's bug. */
-		assert_bug(r == 0);
-	}
-}
-
-static void teardown_memory(struct session *session)
-{
-	struct list *all = &session->resources.lists[RESOURCE_MR];
-	struct resource *head, *tmp;
-
-	list_for_each_entry_safe(head, tmp, all, link)
-		session_mr_free(session, container_of(head, struct session_mr, head));
-}
-
-static void teardown_nics(struct session *session)
-{
-	while (session->n_nics > 0) {
-		struct session_nic **last = &session->nics[--session->n_nics];
-
-		*last = session_nic_free(*last);
-	}
-}
-
-static void teardown_published(struct session *session)
-{
-	struct publish_entry *entry, *tmp;
-
-	list_for_each_entry_safe(entry, tmp, &session->published, owner_link)
-		publish_entry_free(entry);
-	session->n_published = 0;
-}
-
-static void teardown_health(struct session *session)
-{
-	if (session->health)
-		munmap(session->health, sizeof(*session->health));
-	session->health = NULL;
-	session->health_fd = safe_close(session->health_fd);
-}
-
-static void teardown_connection(struct session *session)
-{
-	resource_table_deinit(&session->resources);
-	connection_deinit(&session->connection, &session->connection_charge);
-	identity_deinit(&session->identity);
-}
-
-static void teardown_charges(struct session *session)
-{
-	quota_charge_deinit(&session->session_charge);
-	quota_charge_deinit(&session->connection_charge);
-	quota_user_deinit(&session->user);
-}
-
-/* ---- single resources ----------------------------------------------------------------------------------------- */
-
-struct session_mr *session_mr_free(struct session *session, struct session_mr *mr)
-{
-	if (!mr)
-		return NULL;
-	if (mr->mr)
-		mr->mr->ctx->nic->ops->mr_dereg(mr->mr);
-	resource_remove(&session->resources, &mr->head);
-	quota_charge_deinit(&mr->head.charge);
-	free(mr);
-	return NULL;
-}
-
-int session_queues_add_numbers(struct session_queues *queues)
-{
-	const struct nic_layout *layout = &queues->queues->layout;
-	int r = 0;
-
-	for (uint32_t i = 0; r == 0 && i < layout->n_qps; i++)
-		r = hash_add(&queues->nic->qps, layout->qps[i].qpn, queues);
-	for (uint32_t i = 0; r == 0 && i < layout->n_cqs; i++)
-		r = hash_add(&queues->nic->cqs, layout->cqs[i].cqn, queues);
-	return r;
-}
-
-/* Also right when only some were added. */
-static void remove_numbers(struct session_queues *queues)
-{
-	const struct nic_layout *layout = &queues->queues->layout;
-
-	for (uint32_t i = 0; i < layout->n_qps; i++)
-		hash_remove(&queues->nic->qps, layout->qps[i].qpn);
-	for (uint32_t i = 0; i < layout->n_cqs; i++)
-		hash_remove(&queues->nic->cqs, layout->cqs[i].cqn);
-}
-
-int session_queues_free(struct session *session, struct session_queues *queues)
-{
-	struct nic_queues *q = queues->queues;
-	struct monitor_batch told;
-	uint32_t n_qps;
-	int r;
-
-	if (q) {
-		n_qps = q->layout.n_qps;
-		told = monitor_batch_of(queues);
-		remove_numbers(queues);
-		r = q->ctx->nic->ops->queues_destroy(q);
-		if (r < 0) {
-			int known = session_queues_add_numbers(queues);
-
-			assert_bug(known == 0); /* the maps never shrink */
-			return r;
-		}
-		queues->nic->rnic->n_qps -= n_qps;
-		/* What failed half way was never told of. */
-		if (queues->head.handle)
-			monitor_queues(session, MSG_EVENT_QUEUES_DESTROYED, &told);
-	}
-	resource_remove(&session->resources, &queues->head);
-	quota_charge_deinit(&queues->head.charge);
-	free(queues);
-	return 0;
-}
-
-struct session_nic *session_nic_free(struct session_nic *nic)
-{
-	if (!nic)
-		return NULL;
-	if (nic->ctx) {
-		nic->ctx->nic->ops->ctx_close(nic->ctx);
-		nic->rnic->n_sessions--;
-	}
-	hash_deinit(&nic->qps);
-	hash_deinit(&nic->cqs);
-	quota_charge_deinit(&nic->charge);
-	free(nic);
-	return NULL;
-}
-
 /* ---- end --------------------------------------------------------------------------------------------- */
-
-static void call_attention(struct session *session)
-{
-	const struct registry_hooks *hooks = &session->registry->attr.hooks;
-
-	if (hooks->attention && session->owner)
-		hooks->attention(hooks->arg, session);
-}
 
 void session_end_gone(struct session *session)
 {
@@ -354,7 +137,7 @@ void session_end_gone(struct session *session)
 	session->gone = true;
 	session_note(session, LOG_DEBUG, NOTE_SESSION, "the client has gone");
 	session_health_end(session);
-	call_attention(session);
+	session_call_attention(session);
 }
 
 static enum catalog_event end_event(enum shmd_status status)
@@ -397,7 +180,7 @@ void session_end(struct session *session, enum shmd_status status, const char *f
 	session->ended = true;
 	session->end_status = status;
 	memcpy(session->end_text, msg.event.text, sizeof(session->end_text));
-	call_attention(session);
+	session_call_attention(session);
 }
 
 /* ---- connection --------------------------------------------------------------------------------------------------- */
@@ -440,7 +223,7 @@ static void send_packet(struct session *session, const void *packet, size_t byte
 	if (r < 0)
 		send_failed(session, r);
 	else if (connection_wants_write(&session->connection) || connection_stalled(&session->connection))
-		call_attention(session);
+		session_call_attention(session);
 }
 
 void session_send(struct session *session, struct msg *msg, const struct fdlist *fds)
@@ -502,7 +285,7 @@ void session_readable(struct session *session)
 {
 	uint64_t begin = nsec_now();
 
-	for (int i = 0; i < SESSION_PACKETS_PER_TURN && !session->ended; i++)
+	for (int i = 0; i < SESSION_PACKETS_PER_TURN && session_wants_read(session); i++)
 		if (!read_one(session) || nsec_now() - begin > SESSION_TURN_NSEC)
 			return;
 }
@@ -520,7 +303,12 @@ void session_writable(struct session *session)
 	}
 	monitor_catch_up(session);
 	if (!session->ended)
-		call_attention(session);
+		session_call_attention(session);
+}
+
+bool session_wants_read(const struct session *session)
+{
+	return !session->ended && !session->busy;
 }
 
 bool session_wants_write(const struct session *session)

@@ -31,6 +31,7 @@ struct session_nic {
 	struct registry_nic *rnic;
 	struct nic_ctx *ctx; /* owned */
 	unsigned int index; /* in the session */
+	bool is_counted; /* in rnic->n_sessions */
 	struct hash qps, cqs; /* struct session_queues by number: a request may name hundreds of many thousands */
 	struct quota_charge charge;
 };
@@ -44,10 +45,20 @@ struct session_mr {
 	uint32_t access;
 };
 
+/* What is known of a QP without asking its NIC. */
+struct session_qp {
+	enum nic_qp_state state;
+	uint32_t dest_qpn;
+	uint32_t first_error;
+};
+
 struct session_queues {
 	struct resource head;
 	struct session_nic *nic;
 	struct nic_queues *queues; /* owned */
+	struct session_qp *qps; /* owned; as the layout has them */
+	uint32_t first_qpn, n_qps, n_dcis, n_dcts; /* 0 until the batch is complete */
+	bool leaving; /* a worker destroys it: nobody else looks at `queues` */
 };
 
 struct session {
@@ -74,6 +85,20 @@ struct session {
 	struct list monitor_link; /* registry->monitors, when it is one */
 	uint32_t n_dropped; /* events a slow monitor has lost since it was told last */
 
+	/*
+	 * A worker uses its contexts, for a request or another purpose, one at a time: until that is over no packet of it
+	 * is read and nothing of it is freed.
+	 */
+	bool busy;
+	bool wants_look; /* one of its contexts has news; looked at when it is not busy */
+	bool is_counted; /* the look asks for the counters, too */
+	bool released; /* freed when it is not busy */
+	struct list hold_link; /* struct request.held, while it is busy for another session's request */
+	struct work work; /* look, teardown */
+	uint64_t quiesce_nsec; /* of the teardown: given, then spent */
+	struct nic_counters counters; /* as asked for last */
+	struct nic_counters fresh_counters; /* of the look, until it is over */
+
 	int health_fd; /* owned; -1 before Hello */
 	struct shmd_health_page *health; /* mapped; NULL before Hello */
 
@@ -89,19 +114,22 @@ struct session {
  * -ESRCH: the client is gone already; or another negative errno.
  */
 int session_new(struct registry *registry, int sock, struct session **ret_session);
-/* Fixed-order teardown. NULL allowed; right for half-built sessions. */
+/* Fixed-order teardown by the calling thread. NULL allowed; right for half-built sessions; not for busy ones. */
 struct session *session_free(struct session *session);
 DEFINE_CLEANUP(struct session *, session_free);
+/* The same when no worker is busy with it, by one of them where it may block. It has no owner any more. NULL allowed. */
+void session_release(struct session *session);
 
 /* The socket has something to read, or hung up. Handles a bounded number of packets. */
 void session_readable(struct session *session);
 void session_writable(struct session *session);
+bool session_wants_read(const struct session *session);
 bool session_wants_write(const struct session *session);
 bool session_stalled(const struct session *session); /* call session_writable after a while, not at once */
 
 /*
  * The session is over: health words are set, the client is told, the owner is called for attention. Later calls
- * change nothing. The session stays valid until session_free.
+ * change nothing. The session stays valid until session_free or session_release.
  */
 void session_end(struct session *session, enum shmd_status status, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
@@ -137,18 +165,36 @@ struct session_nic *session_nic_by_index(struct session *session, uint32_t index
 struct session_nic *session_nic_by_rnic(struct session *session, const struct registry_nic *rnic);
 /* Do this session's queues on the NIC have this number? */
 bool session_nic_has_qpn(const struct session_nic *nic, uint32_t qpn);
+/* NULL when not. Costs a walk over the batch. */
+const struct nic_qp *session_nic_qp(const struct session_nic *nic, uint32_t qpn);
 bool session_nic_has_cqn(const struct session_nic *nic, uint32_t cqn);
 int session_counters(struct session *session, struct nic_counters *ret_counters);
 void session_counters_add(struct nic_counters *sum, const struct nic_counters *more);
 
-/* Undo one resource. NULL allowed; half-built ones too. */
+/* ---- session-work.c: workers and their sessions ------------------------------------------------------------------ */
+
+void session_call_attention(struct session *session);
+/* From here to session_let_go a worker may use its contexts. It is not busy yet. */
+void session_take(struct session *session);
+void session_let_go(struct session *session); /* the session may be gone here */
+/* A NIC has news of one of its contexts; what the look finds is told by that NIC. */
+void session_look(struct session *session);
+
+/* Until something changes it: of one QP of this session, found by its number, or nothing where it is none. */
+void session_know(struct session_nic *nic, uint32_t qpn, const struct session_qp *qp);
+void session_know_state(struct session_nic *nic, uint32_t qpn, enum nic_qp_state state);
+void session_know_error(struct session_nic *nic, uint32_t qpn, uint32_t syndrome);
+
+/* ---- session-teardown.c: single resources ------------------------------------------------------------------------- */
+
+/* What the session keeps of one, and its quota; the NIC's part is gone already, or never was. NULL allowed. */
 struct session_mr *session_mr_free(struct session *session, struct session_mr *mr);
-/* Make the numbers of a new batch known. -ENOMEM; then the batch is to be freed. */
-int session_queues_add_numbers(struct session_queues *queues);
-/* -EBUSY while QPs of another batch use its CQs; then nothing is freed. */
-int session_queues_free(struct session *session, struct session_queues *queues);
+struct session_queues *session_queues_free(struct session *session, struct session_queues *queues);
 struct session_nic *session_nic_free(struct session_nic *nic);
 DEFINE_CLEANUP(struct session_nic *, session_nic_free);
+/* Make the numbers of a batch known; hash_reserve() has made room. Or forget them. */
+void session_queues_add_numbers(struct session_queues *queues);
+void session_queues_remove_numbers(struct session_queues *queues);
 
 void session_note(struct session *session, int level, enum note_topic topic, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));

@@ -4,7 +4,7 @@
  *
  * They are thin on purpose. Benchmarks and tests on a GPU launch them by name; without a GPU the build proves that all
  * of it compiles, as relocatable device code and whole. A kernel stores its status; `done` counts the calls before.
- * plain.cu has the functions without a mode.
+ * plain.cu has the functions without a mode. On a DCI each thread, warp or block has the peer of its turn.
  */
 #include <shmd/dev/rma.h>
 
@@ -89,6 +89,15 @@ static __device__ __forceinline__ void run_all(struct shmd_kernel_args *a,
 		run_all(&args, shmd_dev_mode_const(scope, sharing));                               \
 	}
 
+#define KERNEL_DC(name, scope, sharing, turn)                                                      \
+	extern "C" __global__ void name(struct shmd_kernel_args args)                              \
+	{                                                                                          \
+		const struct shmd_dev_peer *peer = &args.peers[(turn) % args.n_peers];             \
+                                                                                                   \
+		SHMD_DEV_ASSUME(peer != 0);                                                        \
+		run_all(&args, shmd_dev_mode_to(shmd_dev_mode_const(scope, sharing), peer));       \
+	}
+
 KERNEL(shmd_kernel_thread_exclusive, SHMD_DEV_THREAD, SHMD_SHARING_EXCLUSIVE)
 KERNEL(shmd_kernel_thread_block, SHMD_DEV_THREAD, SHMD_SHARING_BLOCK)
 KERNEL(shmd_kernel_thread_gpu, SHMD_DEV_THREAD, SHMD_SHARING_GPU)
@@ -98,3 +107,8 @@ KERNEL(shmd_kernel_warp_gpu, SHMD_DEV_WARP, SHMD_SHARING_GPU)
 KERNEL(shmd_kernel_block_exclusive, SHMD_DEV_BLOCK, SHMD_SHARING_EXCLUSIVE)
 KERNEL(shmd_kernel_block_block, SHMD_DEV_BLOCK, SHMD_SHARING_BLOCK)
 KERNEL(shmd_kernel_block_gpu, SHMD_DEV_BLOCK, SHMD_SHARING_GPU)
+
+KERNEL_DC(shmd_kernel_dc_thread_exclusive, SHMD_DEV_THREAD, SHMD_SHARING_EXCLUSIVE, 0)
+KERNEL_DC(shmd_kernel_dc_thread_gpu, SHMD_DEV_THREAD, SHMD_SHARING_GPU, threadIdx.x)
+KERNEL_DC(shmd_kernel_dc_warp_block, SHMD_DEV_WARP, SHMD_SHARING_BLOCK, threadIdx.x / 32)
+KERNEL_DC(shmd_kernel_dc_block_gpu, SHMD_DEV_BLOCK, SHMD_SHARING_GPU, blockIdx.x)

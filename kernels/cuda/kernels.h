@@ -17,6 +17,8 @@ struct shmd_kernel_args {
 	uint64_t timeout_nsec;
 	int *status;
 	uint32_t *done;
+	const struct shmd_dev_peer *peers; /* the QP is a DCI, and the others' memory is behind any of them; else NULL */
+	uint32_t n_peers;
 };
 
 /* shmd_selftest: a QP whose peer is this process, so that every effect can be looked at. */
@@ -28,6 +30,8 @@ struct shmd_selftest_args {
 	uint64_t bytes; /* of it: at least SHMD_SELFTEST_MIN_BYTES */
 	uint64_t timeout_nsec;
 	struct shmd_selftest_result *result;
+	const struct shmd_dev_peer *peers; /* as above: `remote` is behind any of them */
+	uint32_t n_peers;
 };
 
 #define SHMD_SELFTEST_BLOCK_BYTES 65536u

@@ -93,12 +93,20 @@ static __device__ int agree(const struct selftest *t, int status, enum shmd_self
 	return failed;
 }
 
+/* On a DCI threads and warps take turns with the peers. */
+static __device__ const struct shmd_dev_peer *peer_of(const struct selftest *t, uint8_t scope)
+{
+	uint32_t turn = scope == SHMD_DEV_THREAD ? t->thread : scope == SHMD_DEV_WARP ? t->thread / 32 : 0;
+
+	return t->args.peers ? &t->args.peers[turn % t->args.n_peers] : NULL;
+}
+
 static __device__ struct shmd_dev_mode mode_of(const struct selftest *t, uint8_t scope)
 {
 	struct shmd_dev_mode mode = shmd_dev_mode_of(t->args.qp, t->args.timeout_nsec);
 
 	mode.scope = scope;
-	return mode;
+	return shmd_dev_mode_to(mode, peer_of(t, scope));
 }
 
 static __device__ int test_put(const struct selftest *t)
@@ -200,14 +208,38 @@ static __device__ int test_tickets(const struct selftest *t)
 }
 
 /* WQEs of one's own: each lane of a warp writes one of a reservation of the warp. */
+/* The same of a DCI, each lane to a peer of its own: the CQE is asked for by a NOP behind them. */
+static __device__ int post_batch_to_peers(const struct selftest *t, struct shmd_dev_addr to, uint64_t value)
+{
+	const uint32_t n = 32 * SHMD_DEV_DC_WQEBBS + 1;
+	struct shmd_dev_mode mode = mode_of(t, SHMD_DEV_WARP);
+	struct shmd_dev_av av = shmd_dev_av_of(peer_of(t, SHMD_DEV_THREAD));
+	uint32_t lane = t->thread % 32;
+	struct shmd_dev_wqe wqe;
+	uint64_t index;
+	int rc = shmd_dev_qp_reserve_as(t->args.qp, n, mode, &index);
+
+	if (rc)
+		return rc;
+	wqe = shmd_dev_wqe_to(shmd_dev_wqe_at(index + lane * SHMD_DEV_DC_WQEBBS, 0), &av);
+	shmd_dev_prepare_write_value(t->args.qp, wqe, to, value, 8);
+	if (lane == 31)
+		shmd_dev_prepare_nop(t->args.qp, shmd_dev_wqe_at(index + n - 1, SHMD_WQE_CE_ALWAYS));
+	rc = shmd_dev_qp_publish_as(t->args.qp, index, n, mode);
+	return rc ? rc : shmd_dev_qp_wait_as(t->args.qp, index + n, mode);
+}
+
 static __device__ int post_batch(const struct selftest *t, struct shmd_dev_addr to, uint64_t value)
 {
 	struct shmd_dev_mode mode = mode_of(t, SHMD_DEV_WARP);
 	struct shmd_dev_qp *qp = t->args.qp;
 	uint32_t lane = t->thread % 32;
 	uint64_t index;
-	int rc = shmd_dev_qp_reserve_as(qp, 32, mode, &index);
+	int rc;
 
+	if (t->args.peers)
+		return post_batch_to_peers(t, to, value);
+	rc = shmd_dev_qp_reserve_as(qp, 32, mode, &index);
 	if (rc)
 		return rc;
 	shmd_dev_prepare_write_value(qp, shmd_dev_wqe_at(index + lane, lane == 31 ? SHMD_WQE_CE_ALWAYS : 0), to, value,

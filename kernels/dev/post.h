@@ -107,7 +107,8 @@ SHMD_DEV int shmd_dev_post_begin(struct shmd_dev_qp *qp, const struct shmd_dev_m
 	if (shmd_dev_group_is_leader(&post->group))
 		post->first_flags =
 			(uint8_t)shmd_dev_sq_take_fence(qp, fence, claim.done, mode->sharing);
-	if (shmd_dev_group_is_last(&post->group)) {
+	/* On a DCI it is written at the end of the post. */
+	if (shmd_dev_group_is_last(&post->group) && !mode->peer) {
 		if (tail)
 			shmd_dev_prepare_nop(qp,
 					     shmd_dev_wqe_at(post->end - 1, SHMD_WQE_CE_ALWAYS));
@@ -144,6 +145,9 @@ SHMD_DEV int shmd_dev_post_end(struct shmd_dev_qp *qp, const struct shmd_dev_mod
 {
 	int rc = SHMD_DEV_OK;
 
+	if (mode->peer && shmd_dev_group_is_last(&post->group))
+		(void)shmd_dev_ring_ctrl(&post->ring, shmd_dev_wqe_at(post->end - 1, SHMD_WQE_CE_ALWAYS),
+					 SHMD_OPCODE_NOP, 1);
 	shmd_dev_group_sync(&post->group);
 	if (shmd_dev_group_is_leader(&post->group)) {
 		if (fetches)

@@ -23,7 +23,7 @@ struct text {
 	char *buf;
 	size_t size;
 	size_t length;
-	unsigned int hide; /* WQE_HIDE_* */
+	unsigned int hide; /* WQE_HIDE_*, WQE_HAS_AV */
 };
 
 static void put(struct text *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -174,6 +174,38 @@ static void dump_key(struct text *t, const char *name, uint32_t key)
 		put(t, " %s 0x%x", name, key);
 }
 
+static bool any_set(const uint8_t *at, size_t bytes)
+{
+	for (size_t i = 0; i < bytes; i++)
+		if (at[i])
+			return true;
+	return false;
+}
+
+/* Bytes that were shown. What is 0 in it is not said: one kind of link has a MAC, the other may have no GID. */
+static size_t dump_av(struct text *t, const uint8_t *at, size_t bytes)
+{
+	bool extended = bytes >= sizeof(struct shmd_wqe_av_seg) && (load32(at + 8) & SHMD_AV_EXTENDED);
+
+	if (bytes < SHMD_AV_SHORT_BYTES)
+		return 0;
+	put(t, ", to 0x%x", load32(at + 8) & 0xffffff);
+	if (t->hide & WQE_HIDE_KEYS)
+		put(t, " dc-key hidden");
+	else
+		put(t, " dc-key 0x%" PRIx64, load64(at));
+	put(t, " lid or port %u", load16(at + 14));
+	if (!extended)
+		return SHMD_AV_SHORT_BYTES;
+	if (any_set(at + 20, 6))
+		put(t, " mac %02x:%02x:%02x:%02x:%02x:%02x", at[20], at[21], at[22], at[23], at[24], at[25]);
+	if (any_set(at + 32, 16))
+		put(t, " gid %016" PRIx64 "%016" PRIx64, load64(at + 32), load64(at + 40));
+	if (at[26])
+		put(t, " class %u", at[26]);
+	return sizeof(struct shmd_wqe_av_seg);
+}
+
 static bool has_raddr(unsigned int opcode)
 {
 	switch (opcode) {
@@ -290,6 +322,13 @@ int wqe_dump_hiding(char *buf, size_t size, const void *wqe, size_t bytes, unsig
 	bytes = wqe_bytes < bytes ? wqe_bytes : bytes;
 	bytes = bytes > SHMD_DS_BYTES ? bytes - SHMD_DS_BYTES : 0;
 	at += SHMD_DS_BYTES;
+	/* Also before what is not understood: its key is not for everybody's eyes. */
+	if ((hide & WQE_HAS_AV) && (head & 0xff) != SHMD_OPCODE_NOP) {
+		size_t n = dump_av(&t, at, bytes);
+
+		at += n;
+		bytes -= n;
+	}
 	if (has_raddr(head & 0xff) && bytes >= sizeof(struct shmd_wqe_raddr_seg)) {
 		size_t n;
 

@@ -20,6 +20,7 @@ int wqe_dump_recv(char *buf, size_t size, const void *wqe, size_t bytes);
  */
 #define WQE_HIDE_KEYS 0x1u
 #define WQE_HIDE_DATA 0x2u
+#define WQE_HAS_AV 0x4u /* of a DCI: an address vector follows the control segment; its key is one of those hidden */
 int wqe_dump_hiding(char *buf, size_t size, const void *wqe, size_t bytes, unsigned int hide);
 int wqe_dump_recv_hiding(char *buf, size_t size, const void *wqe, size_t bytes, unsigned int hide);
 int cqe_dump(char *buf, size_t size, const void *cqe);

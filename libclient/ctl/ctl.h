@@ -74,6 +74,7 @@ int ctl_fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 extern const char *const ctl_wqe_kinds[8];
 
 const char *ctl_nic_state(uint32_t state);
+const char *ctl_qp_type(uint32_t type);
 const char *ctl_qp_state(uint32_t state);
 const char *ctl_mem_kind(uint32_t kind);
 const char *ctl_event_kind(unsigned int kind);

@@ -8,7 +8,7 @@ static void json_qp(struct json *json, const struct dump *dump)
 
 	json_string(json, "nic", qp->nic);
 	json_uint(json, "qpn", qp->qpn);
-	json_string(json, "type", qp->type == 1 ? "RC" : "unknown");
+	json_string(json, "type", ctl_qp_type(qp->type));
 	json_string(json, "state", ctl_qp_state(qp->state));
 	json_uint(json, "dest_qpn", qp->dest_qpn);
 	json_uint(json, "session", qp->session);

@@ -114,8 +114,11 @@ static int read_cq(struct dump *dump, enum shmd_queue_part part, struct dump_cq 
 
 static int read_all(struct dump *dump)
 {
-	int r = read_part(dump, SHMD_PART_SQ, 0, dump->sq.n_entries, &dump->sq_bytes);
+	int r = 0;
 
+	/* A DCT has no queue. */
+	if (dump->sq.n_entries)
+		r = read_part(dump, SHMD_PART_SQ, 0, dump->sq.n_entries, &dump->sq_bytes);
 	if (!r && dump->rq.n_entries)
 		r = read_part(dump, SHMD_PART_RQ, 0, dump->rq.n_entries, &dump->rq_bytes);
 	if (!r)
@@ -141,9 +144,10 @@ static struct dump_cq cq_of(uint32_t cqn, uint32_t n_entries, uint32_t flags, ui
 static int use_head(struct dump *dump)
 {
 	const struct shmd_queue_head *head = &dump->head;
-	bool has_rq = head->n_rq_wqes;
+	bool has_rq = head->n_rq_wqes, is_dct = head->qp.type == SHMD_QP_TYPE_DCT;
 
-	if (!is_power_of_two(head->qp.sq_wqebbs) || head->qp.sq_wqebbs > MAX_RING_ENTRIES ||
+	if ((is_dct ? head->qp.sq_wqebbs : !is_power_of_two(head->qp.sq_wqebbs)) ||
+	    head->qp.sq_wqebbs > MAX_RING_ENTRIES ||
 	    (has_rq && (!is_power_of_two(head->n_rq_wqes) || head->n_rq_wqes > MAX_RING_ENTRIES ||
 			head->rq_stride_bytes < 16 || head->rq_stride_bytes > SHMD_MAX_RQ_STRIDE_BYTES)) ||
 	    !is_power_of_two(head->send_cq_entries) || head->send_cq_entries > MAX_CQ_ENTRIES ||
@@ -196,6 +200,8 @@ int ctl_dump_queue(struct ctl *ctl)
 	if (!args_has(ctl->args, OPTION_PAYLOAD))
 		dump.hide |= WQE_HIDE_DATA;
 	r = collect(&dump, nic, qpn);
+	if (dump.head.qp.type == SHMD_QP_TYPE_DCI)
+		dump.hide |= WQE_HAS_AV;
 	if (!r)
 		dump_find_failed(&dump);
 	if (!r && ctl->is_json)

@@ -12,10 +12,12 @@ static void print_qp(const struct dump *dump)
 	FILE *out = dump->ctl->out;
 	enum color color = ctl_qp_state_color(qp->state);
 
-	fprintf(out, "QP %s/0x%x: %s, %s%s%s", qp->nic, qp->qpn, qp->type == 1 ? "RC" : "unknown type",
+	fprintf(out, "QP %s/0x%x: %s, %s%s%s", qp->nic, qp->qpn, ctl_qp_type(qp->type),
 		color_on(has_color, color), ctl_qp_state(qp->state), color_off(has_color, color));
 	if (qp->dest_qpn)
 		fprintf(out, ", peer 0x%x", qp->dest_qpn);
+	else if (qp->type == SHMD_QP_TYPE_DCT)
+		fputs(", a target without queues", out);
 	else
 		fputs(", no peer", out);
 	fprintf(out, ", session %" PRIu64, qp->session);
@@ -100,6 +102,8 @@ static void print_cq(const struct dump *dump, const struct dump_cq *cq, const ch
 void dump_print_text(const struct dump *dump)
 {
 	print_qp(dump);
+	if (!dump->sq.n_entries)
+		return;
 	print_ring(dump, true);
 	print_cq(dump, &dump->send_cq, "send");
 	if (!dump->rq.n_entries)

@@ -40,6 +40,8 @@ static int session_item(void *arg, const struct shmd_session_item *item)
 	json_string(json, "nics", item->nics);
 	json_string(json, "doorbell", item->doorbell);
 	json_uint(json, "n_qps", item->n_qps);
+	json_uint(json, "n_dcis", item->n_dcis);
+	json_uint(json, "n_dcts", item->n_dcts);
 	json_uint(json, "n_cqs", item->n_cqs);
 	json_uint(json, "n_mrs", item->n_mrs);
 	json_uint(json, "n_fds", item->n_fds);
@@ -68,7 +70,7 @@ static int qp_item(void *arg, const struct shmd_qp_item *item)
 	json_uint(json, "session", item->session);
 	json_string(json, "nic", item->nic);
 	json_uint(json, "qpn", item->qpn);
-	json_string(json, "type", item->type == 1 ? "RC" : "unknown");
+	json_string(json, "type", ctl_qp_type(item->type));
 	json_string(json, "state", ctl_qp_state(item->state));
 	json_uint(json, "dest_qpn", item->dest_qpn);
 	json_uint(json, "sq_wqebbs", item->sq_wqebbs);

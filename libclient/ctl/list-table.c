@@ -33,6 +33,8 @@ static int session_row(void *arg, const struct shmd_session_item *item)
 	table_add(table, "%s", or_dash(item->nics));
 	table_add(table, "%s", or_dash(item->doorbell));
 	table_add(table, "%u", item->n_qps);
+	table_add(table, "%u", item->n_dcis);
+	table_add(table, "%u", item->n_dcts);
 	table_add(table, "%u", item->n_cqs);
 	table_add(table, "%u", item->n_mrs);
 	table_add(table, "%s", units_bytes(item->registered_bytes, buf));
@@ -47,7 +49,7 @@ static int session_row(void *arg, const struct shmd_session_item *item)
 int ctl_table_sessions(struct ctl *ctl)
 {
 	static const char *const heads[] = {">SESSION", ">UID", ">PID", "COMMAND", "NICS", "DOORBELL", ">QPS",
-					    ">CQS", ">MRS", ">MEMORY", ">FDS", ">WQES", ">ERRORS", ">AGE", NULL};
+					    ">DCIS", ">DCTS", ">CQS", ">MRS", ">MEMORY", ">FDS", ">WQES", ">ERRORS", ">AGE", NULL};
 	struct table table;
 
 	table_init(&table, heads, ctl->has_color);
@@ -62,7 +64,7 @@ static int qp_row(void *arg, const struct shmd_qp_item *item)
 	table_add(table, "%" PRIu64, item->session);
 	table_add(table, "%s", item->nic);
 	table_add(table, "0x%x", item->qpn);
-	table_add(table, "%s", item->type == 1 ? "RC" : "unknown");
+	table_add(table, "%s", ctl_qp_type(item->type));
 	table_add_color(table, ctl_qp_state_color(item->state), "%s", ctl_qp_state(item->state));
 	if (item->dest_qpn)
 		table_add(table, "0x%x", item->dest_qpn);

@@ -21,6 +21,8 @@ static int status_json(struct ctl *ctl, const struct shmd_daemon_status *status)
 	json_uint(&json, "n_sessions", status->n_sessions);
 	json_uint(&json, "n_monitors", status->n_monitors);
 	json_uint(&json, "n_qps", status->n_qps);
+	json_uint(&json, "n_dcis", status->n_dcis);
+	json_uint(&json, "n_dcts", status->n_dcts);
 	json_uint(&json, "n_cqs", status->n_cqs);
 	json_uint(&json, "n_mrs", status->n_mrs);
 	json_uint(&json, "n_fds", status->n_fds);
@@ -79,7 +81,8 @@ static int status_text(struct ctl *ctl, const struct shmd_daemon_status *status)
 	print_drain(ctl, status);
 	fprintf(out, "sessions        %u now, %" PRIu64 " since start, %" PRIu64 " refused\n", status->n_sessions,
 		status->sessions_total, status->refused_total);
-	fprintf(out, "queues          %u QPs, %u CQs\n", status->n_qps, status->n_cqs);
+	fprintf(out, "queues          %u QPs (%u RC, %u DCI, %u DCT), %u CQs\n", status->n_qps,
+		status->n_qps - status->n_dcis - status->n_dcts, status->n_dcis, status->n_dcts, status->n_cqs);
 	fprintf(out, "memory          %u regions, %s registered\n", status->n_mrs,
 		units_bytes(status->registered_bytes, buf));
 	fprintf(out, "held            %u descriptors, %u published entries\n", status->n_fds, status->n_published);

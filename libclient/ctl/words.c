@@ -23,6 +23,20 @@ enum color ctl_nic_state_color(uint32_t state)
 	return state == 2 ? COLOR_GREEN : COLOR_RED;
 }
 
+const char *ctl_qp_type(uint32_t type)
+{
+	switch (type) {
+	case SHMD_QP_TYPE_RC:
+		return "RC";
+	case SHMD_QP_TYPE_DCI:
+		return "DCI";
+	case SHMD_QP_TYPE_DCT:
+		return "DCT";
+	default:
+		return "unknown";
+	}
+}
+
 const char *ctl_qp_state(uint32_t state)
 {
 	switch (state) {

@@ -54,6 +54,7 @@ struct shmd_nic;
 struct shmd_mem;
 struct shmd_mr;
 struct shmd_queues;
+struct shmd_dct;
 struct shmd_gpu;
 
 /* ---- client ---------------------------------------------------------------------------------------------- */
@@ -313,6 +314,13 @@ enum shmd_cq_mode {
 	SHMD_CQ_MODE_ORDINARY = 1, /* one ordinary CQ for each QP */
 };
 
+/* How QPs meet their peers. */
+enum shmd_qp_type {
+	SHMD_QP_TYPE_RC = 1, /* each has one */
+	SHMD_QP_TYPE_DCI = 2, /* senders: every work request names a peer's DCT, whichever was resolved */
+	SHMD_QP_TYPE_DCT = 3, /* a target of all DCIs that know its address: shmd_dct_create() */
+};
+
 struct shmd_queues_attr {
 	unsigned int n_qps; /* 1..limit; split over packets by the library */
 	uint32_t sq_wqebbs; /* power of two, 16..; 0: 256 */
@@ -328,6 +336,7 @@ struct shmd_queues_attr {
 	int mem_fd;
 	uint64_t mem_offset;
 	uint64_t mem_bytes;
+	enum shmd_qp_type qp_type; /* 0: RC. DCI: rq_wqes and access are 0 */
 };
 
 /*
@@ -340,7 +349,7 @@ SHMD_EXPORT int shmd_queues_layout(struct shmd_nic *nic, const struct shmd_queue
 /*
  * shmd_queues_create - create QPs and CQs, map them and fill their dev-state
  *
- * RC QPs in state RST, each with a send CQ and, if rq_wqes is not 0, a receive CQ of its own. Also registers
+ * RC QPs or DCIs in state RST, each with a send CQ and, if rq_wqes is not 0, a receive CQ of its own. Also registers
  * scratch memory for results (16 bytes for each WQEBB), which counts as one MR. All or nothing.
  *
  * attr		in; queue memory of the caller's must be mappable by the CPU: a memfd, or a dmabuf that can be mapped
@@ -386,7 +395,7 @@ struct shmd_addr {
 	uint32_t bytes; /* used */
 	uint8_t data[SHMD_ADDR_BYTES]; /* opaque; send it to the peer by any means */
 };
-/* Endpoint address of QP i: what a peer passes to shmd_queues_connect(). Never blocks. */
+/* Endpoint address of RC QP i: what a peer passes to shmd_queues_connect(). Never blocks. */
 SHMD_EXPORT int shmd_queues_addr(const struct shmd_queues *queues, unsigned int i,
 				 struct shmd_addr *ret_addr);
 
@@ -402,9 +411,10 @@ struct shmd_qp_params {
 /*
  * shmd_queues_connect - connect QPs to their peers and bring them to RTS
  *
- * QPs first..first+n-1 of the batch to addrs[0..n-1]; each side connects its own QP. Stops at the first failure.
+ * QPs first..first+n-1 of the batch to addrs[0..n-1]; each side connects its own QP. Stops at the first failure. DCIs
+ * have no peer of their own: this makes them ready to send, with these params.
  *
- * addrs	in; n of them, of this fabric's shmd_queues_addr()
+ * addrs	in; n of them, of this fabric's shmd_queues_addr(); NULL for DCIs
  * params	in; may be NULL: the daemon's defaults
  * ret_n_done	out, on failure too; may be NULL: how many are connected
  * Blocks	for each request of at most max_peers_per_request QPs, at most the client's time limit
@@ -452,6 +462,54 @@ SHMD_EXPORT int shmd_queues_modify(struct shmd_queues *queues, unsigned int i, e
 SHMD_EXPORT int shmd_queues_query(struct shmd_queues *queues, unsigned int i, struct shmd_qp_info *ret_info);
 /* What the daemon saw executed for this session, destroyed queues included. */
 SHMD_EXPORT int shmd_client_counters(struct shmd_client *client, struct shmd_counters *ret_counters);
+
+/* ---- dynamic connections ----------------------------------------------------------------------------------------- */
+
+/*
+ * shmd_dct_create - make a target that every DCI with its address can reach
+ *
+ * Ready when it is made. Whoever has its address has its key, and may do to registered memory of this session on this
+ * NIC what `access` and the memory's own rkey allow; without the address nobody reaches it. Sends to it find no receive
+ * WQE: write, read and use atomics. Counts as one QP and one CQ, however many send to it.
+ *
+ * access	what peers may do: SHMD_ACCESS_REMOTE_*; 0: all
+ * Lifetime	until shmd_dct_destroy(); requests under way then fail at their senders
+ * Errors	-EOPNOTSUPP the NIC has no dynamic connections; -EDQUOT; -ENOSPC the NIC is full; -ENODEV the NIC is gone
+ */
+SHMD_EXPORT int shmd_dct_create(struct shmd_nic *nic, uint32_t access, struct shmd_dct **ret_dct);
+/* Its address, secret: for peers that may reach it, who pass it to shmd_peers_resolve(). Never blocks. */
+SHMD_EXPORT int shmd_dct_addr(const struct shmd_dct *dct, struct shmd_addr *ret_addr);
+/* On failure the handle stays. */
+SHMD_EXPORT int shmd_dct_destroy(struct shmd_dct *dct);
+
+/*
+ * shmd_peers_resolve - turn addresses of DCTs into what work requests of DCIs carry
+ *
+ * For all DCIs of this session on this NIC. Keeps nothing, here or in the daemon: memory does not grow with peers but
+ * for the caller's array, 64 bytes each. Stops at the first failure.
+ *
+ * addrs		in; n of them, of this fabric's shmd_dct_addr()
+ * traffic_class	of requests to these peers, 0..255; InfiniBand without a router has none
+ * ret_peers		out; room for n; the first *ret_n_done are written, on failure too
+ * ret_n_done		out, on failure too; may be NULL
+ * Lifetime		of the entries: as long as the way to the peer stays the same, beyond that of its DCT
+ * Blocks		for each request of at most max_peers_per_request addresses, at most the client's time limit
+ * Errors		-EINVAL no address of a DCT; -EHOSTUNREACH it leads nowhere from this NIC; -EOPNOTSUPP
+ */
+SHMD_EXPORT int shmd_peers_resolve(struct shmd_nic *nic, unsigned int n, const struct shmd_addr *addrs,
+				   uint8_t traffic_class, struct shmd_dev_peer *ret_peers, unsigned int *ret_n_done);
+/*
+ * shmd_queues_set_peers - the table of peers in the dev-state of a batch of DCIs
+ *
+ * Copies it; peers_addr and n_peers of the dev-state name the copy. A GPU gets it with its view of the queues, in GPU
+ * memory. Replaces the table before, which nobody may use during or after the call.
+ *
+ * peers	in; n of them, of shmd_peers_resolve() for this NIC; n 0: none
+ * Lifetime	until shmd_queues_destroy()
+ * Blocks	no longer than another thread's request
+ * Errors	-EINVAL not DCIs, or a peer of another NIC; -EBUSY a GPU has a view of these queues already
+ */
+SHMD_EXPORT int shmd_queues_set_peers(struct shmd_queues *queues, unsigned int n, const struct shmd_dev_peer *peers);
 
 /* ---- GPUs ---------------------------------------------------------------------------------------------------------- */
 
@@ -570,6 +628,7 @@ struct shmd_daemon_status {
 	bool draining;
 	uint64_t drain_left_nsec; /* until sessions are ended; 0: they are being ended, or nothing is drained */
 	uint32_t n_monitors;
+	uint32_t n_dcis, n_dcts; /* of n_qps; the rest is RC */
 };
 /* The daemon as a whole. Any role. */
 SHMD_EXPORT int shmd_admin_status(struct shmd_client *client, struct shmd_daemon_status *ret_status);
@@ -581,11 +640,13 @@ struct shmd_session_item {
 	uint32_t n_qps, n_cqs, n_mrs, n_fds;
 	uint64_t registered_bytes, age_nsec;
 	struct shmd_counters counters;
+	uint32_t n_dcis, n_dcts; /* of n_qps; the rest is RC */
 };
 struct shmd_qp_item {
 	uint64_t session;
 	char nic[64];
-	uint32_t qpn, type, state, dest_qpn, sq_pi, sq_ci, sq_wqebbs, first_error;
+	uint32_t qpn, type; /* enum shmd_qp_type */
+	uint32_t state, dest_qpn, sq_pi, sq_ci, sq_wqebbs, first_error;
 	uint64_t wqes, bytes;
 };
 struct shmd_mr_item {

@@ -70,19 +70,31 @@ static int grow(struct hash *hash)
 	return 0;
 }
 
+static bool has_room(const struct hash *hash, size_t n)
+{
+	return n <= hash->n_slots / 4 * 3 - hash->n;
+}
+
+int hash_reserve(struct hash *hash, size_t n)
+{
+	int r = 0;
+
+	while (r == 0 && !has_room(hash, n))
+		r = grow(hash);
+	return r;
+}
+
 int hash_add(struct hash *hash, uint64_t key, void *value)
 {
 	struct hash_slot *slot;
+	int r;
 
 	assert_bug(value);
 	if (hash_get(hash, key))
 		return -EEXIST;
-	if (hash->n + 1 > hash->n_slots / 4 * 3) {
-		int r = grow(hash);
-
-		if (r < 0)
-			return r;
-	}
+	r = hash_reserve(hash, 1);
+	if (r < 0)
+		return r;
 	slot = &hash->slots[find(hash, key)];
 	slot->key = key;
 	slot->value = value;

@@ -24,6 +24,7 @@ struct hash {
 void hash_init(struct hash *hash);
 void hash_deinit(struct hash *hash); /* frees the table; may be called twice */
 
+int hash_reserve(struct hash *hash, size_t n); /* room for n more: -ENOMEM comes from here, not from hash_add */
 int hash_add(struct hash *hash, uint64_t key, void *value); /* -EEXIST, -ENOMEM */
 void *hash_get(const struct hash *hash, uint64_t key);	    /* NULL when absent */
 void *hash_remove(struct hash *hash, uint64_t key);	    /* what was there, or NULL */

@@ -43,23 +43,28 @@ def has_releasing_fences(text):
     return tuple(map(int, version.split('.'))) >= (8, 6) and int(target) >= 90
 
 
-def shared(gpu, system, drop, unlock):
-    """gpu, system: a releasing fence. drop: a releasing store to the lock; unlock: one behind a fence.
+def shared(wqe, gpu, system, drop, unlock):
+    """wqe: the stores of the WQE. gpu, system: a releasing fence. drop: a releasing store to the lock; unlock: one behind a fence.
 
     Either ready was published, and dbrec follows under the lock; or the lock came with the reservation, and one fence,
     which acquires as well, is before both. A polled doorbell shares its fence with the lock.
     """
-    return ({f'WWWQ{dbrec}N{end}' for dbrec, fence in (('G', gpu), ('S', system))
+    return ({f'{wqe}Q{dbrec}N{end}' for dbrec, fence in (('G', gpu), ('S', system))
              for end in (f'{system}{unlock}p', f'{fence}M{drop}')} |
-            {f'WWW{dbrec}NN{end}' for dbrec, fence in (('Fg', gpu), ('Hs', system))
+            {f'{wqe}{dbrec}NN{end}' for dbrec, fence in (('Fg', gpu), ('Hs', system))
              for end in (f'{system}{unlock}p', f'{fence}M{drop}')})
 
 
 def right_ways(text):
     gpu, system = 'fh' if has_releasing_fences(text) else 'FH'
-    # Lone caller: no lock, and indexes are plain.
-    return {'put_exclusive': {'WWWGP', f'WWWG{gpu}M', 'WWWSP', f'WWWS{system}M'},
-            'put_block': shared(gpu, system, 'C', 'c'), 'put_gpu': shared(gpu, system, 'G', 'g')}
+    ways = {}
+    # A DCI: four more, the address vector and the NOP.
+    for kind, wqe in (('put', 'WWW'), ('dc', 'WWWWWWW')):
+        # Lone caller: no lock, and indexes are plain.
+        ways[f'{kind}_exclusive'] = {f'{wqe}{end}' for end in ('GP', f'G{gpu}M', 'SP', f'S{system}M')}
+        ways[f'{kind}_block'] = shared(wqe, gpu, system, 'C', 'c')
+        ways[f'{kind}_gpu'] = shared(wqe, gpu, system, 'G', 'g')
+    return ways
 
 
 def functions(text):
@@ -129,6 +134,10 @@ def check_count(name, code, pattern, n):
     return [] if found == n else [f'{name}: {found} of {pattern}, not {n}']
 
 
+def before_change(code):
+    return code[:next(i for i, line in enumerate(code) if re.match(r'(@!?%p\d+\s+)?(st|atom|red)\.', line))]
+
+
 def check_some(name, code, *patterns):
     return [f'{name}: no {pattern}' for pattern in patterns if not any(re.match(pattern, line) for line in code)]
 
@@ -143,9 +152,15 @@ def main():
             print(name, *sorted(ways(code[name])))
         problems += check_ways(name, code[name], right)
     # Exclusive: the queue's words are plain. Otherwise atomics have the scope of the callers.
-    problems += check_count('put_exclusive', code['put_exclusive'], r'(atom|red)\.', 0)
-    problems += check_count('put_block', code['put_block'], r'(atom|red)\.\w+\.gpu', 0)
-    problems += check_count('put_gpu', code['put_gpu'], r'(atom|red)\.\w+\.cta', 0)
+    for kind in ('put', 'dc'):
+        for sharing, wrong in (('exclusive', r'(atom|red)\.'), ('block', r'(atom|red)\.\w+\.gpu'),
+                               ('gpu', r'(atom|red)\.\w+\.cta')):
+            problems += check_count(f'{kind}_{sharing}', code[f'{kind}_{sharing}'], wrong, 0)
+    # An address vector comes by the cache that fences do not empty, and is on its way before the reservation.
+    for name in ('dc_exclusive', 'dc_block', 'dc_gpu'):
+        problems += check_count(name, before_change(code[name]), r'ld\.global\.nc\.v2\.', 3)
+        problems += check_count(name, code[name], r'ld\.global\.nc\.v2\.', 3)
+    problems += check_count('put_gpu', code['put_gpu'], r'ld\.global\.nc\.v2\.', 0)
     waits = sum((lines for name, lines in code.items() if 'wait_loop' in name), [])
     problems += check_some('wait_loop', waits, r'ld\.acquire\.gpu\.u64 ', r'ld\.acquire\.sys\.u64 ')
     problems += check_some('wait_all', code['wait_all'], r'ld\.acquire\.gpu\.u64 ', r'ld\.acquire\.sys\.u64 ')

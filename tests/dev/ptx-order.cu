@@ -14,6 +14,21 @@ PUT(put_exclusive, SHMD_SHARING_EXCLUSIVE)
 PUT(put_block, SHMD_SHARING_BLOCK)
 PUT(put_gpu, SHMD_SHARING_GPU)
 
+/* The same to a peer of a DCI. */
+#define PUT_DC(name, sharing)                                                                      \
+	extern "C" __global__ void name(struct shmd_dev_qp *qp, const struct shmd_dev_peer *peer,  \
+					struct shmd_dev_addr remote, uint64_t value, int *status)  \
+	{                                                                                          \
+		SHMD_DEV_ASSUME(peer != 0);                                                        \
+		*status = shmd_dev_qp_p_as(                                                        \
+			qp, remote, value, 8,                                                      \
+			shmd_dev_mode_to(shmd_dev_mode_const(SHMD_DEV_WARP, sharing), peer));      \
+	}
+
+PUT_DC(dc_exclusive, SHMD_SHARING_EXCLUSIVE)
+PUT_DC(dc_block, SHMD_SHARING_BLOCK)
+PUT_DC(dc_gpu, SHMD_SHARING_GPU)
+
 extern "C" __global__ void wait_all(struct shmd_dev_qp *qp, int *status)
 {
 	*status = shmd_dev_qp_quiet_as(qp,

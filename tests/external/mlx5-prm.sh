@@ -29,7 +29,8 @@ for p in /usr/bin/python3 python3; do
 done
 [ -n "$python" ] || skip 'no scapy (package python3-scapy)'
 
-out=$("$python" "$here/mlx5-prm.py" "$structs" "$here/../data/mlx5-trace-roce" "$here/../data/mlx5-trace-ib") || {
+out=$("$python" "$here/mlx5-prm.py" "$structs" "$here/../data/mlx5-trace-roce" "$here/../data/mlx5-trace-ib" \
+    "$here/../data/mlx5-trace-dc-roce" "$here/../data/mlx5-trace-dc-ib") || {
     echo "$out"
     exit 1
 }

@@ -266,6 +266,78 @@ static void connecting_badly(void)
 	connect_as(&req, 2);
 }
 
+static void connect_qp(uint32_t qpn, const struct nic_addr *addr)
+{
+	struct msg_peer peer = {.qpn = qpn};
+	struct msg msg;
+
+	if (addr)
+		peer.addr_bytes = (uint32_t)nic_addr_encode(addr, peer.addr);
+	msg_init(&msg, MSG_CONNECT_REQ, 0);
+	msg.connect_req.n_peers = 1;
+	msg.connect_req.peers = &peer;
+	say(0, &msg, 0);
+}
+
+/* Three addresses: of a DCT, then `second`, then `bytes` of a DCT's. */
+static void resolve_as(const struct msg_peer_resolve_req *req, const struct nic_addr *second, uint32_t bytes)
+{
+	const struct nic_addr dct = {.link = NIC_LINK_ETHERNET, .qp_type = NIC_QP_DCT, .mtu_log2 = 12, .qpn = QPN + 1};
+	struct msg_peer_addr addrs[3];
+	struct msg msg;
+
+	memset(addrs, 0, sizeof(addrs));
+	for (unsigned int i = 0; i < 3; i++)
+		addrs[i].addr_bytes = (uint32_t)nic_addr_encode(i == 1 ? second : &dct, addrs[i].addr);
+	addrs[2].addr_bytes = bytes;
+	msg_init(&msg, MSG_PEER_RESOLVE_REQ, 0);
+	msg.peer_resolve_req = *req;
+	msg.peer_resolve_req.n_addrs = 3;
+	msg.peer_resolve_req.addrs = addrs;
+	say(0, &msg, 0);
+}
+
+/* A DCI and a DCT: what of RC QPs they are refused, and addresses good and bad. */
+static void dynamic(void)
+{
+	struct msg_queue_create_req create_req = {
+		.specs = {.n_cqs = 1, .n_qps = 2, .cqs = {{.count = 1, .log2_entries = 6}},
+			  .qps = {{.count = 1, .type = NIC_QP_DCI, .log2_sq_wqebbs = 4}, {.count = 1, .type = NIC_QP_DCT}}}};
+	struct nic_addr addr = {.link = NIC_LINK_ETHERNET, .qp_type = NIC_QP_DCT, .mtu_log2 = 12, .qpn = QPN + 1};
+	struct msg_peer_resolve_req req = {.traffic_class = 255};
+	struct msg msg;
+
+	begin();
+	resolve_as(&req, &addr, 44);
+	create_as(&create_req, 0);
+	list(0);
+	connect_qp(QPN, &addr);
+	connect_qp(QPN, NULL);
+	connect_qp(QPN + 1, NULL);
+	resolve_as(&req, &addr, 44);
+	resolve_as(&req, &addr, 43);
+	addr.qp_type = NIC_QP_RC;
+	resolve_as(&req, &addr, 44);
+	create(0, 1, false);
+	addr.qp_type = NIC_QP_DCI;
+	connect_qp(QPN + 3, &addr);
+	addr.qp_type = NIC_QP_DCT;
+	addr.lid = 1;
+	resolve_as(&req, &addr, 44);
+	req.traffic_class = 256;
+	resolve_as(&req, &addr, 44);
+	req = (struct msg_peer_resolve_req){.nic = 1};
+	resolve_as(&req, &addr, 44);
+	msg_init(&msg, MSG_PEER_RESOLVE_REQ, 0);
+	say(0, &msg, 0);
+	req.nic = 0;
+	record(DEED(3), 0, NULL, 0);
+	resolve_as(&req, &addr, 44);
+	record(DEED(3), 0x20, NULL, 0);
+	resolve_as(&req, &addr, 44);
+	handle(0, MSG_QUEUE_DESTROY_REQ, 1);
+}
+
 static void memory(void)
 {
 	struct msg_mem_reg_req req = {.kind = MSG_MEM_MEMFD, .access = 0xf, .length_bytes = 4096};
@@ -656,6 +728,7 @@ static const struct {
 	{"never-reads", never_reads},
 	{"connecting", connecting},
 	{"connecting-badly", connecting_badly},
+	{"dynamic", dynamic},
 	{"memory", memory},
 	{"memory-not-taken", memory_not_taken},
 	{"memory-out-of-range", memory_out_of_range},

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One processing element of the demo. It owns a session, a heap in a sealed memfd and one QP to every PE, itself
- * included. Every operation is driven through the device functions; the CPU never copies payload between heaps.
+ * included; or, with dynamic connections, one sender and one target for all of them. Every operation is driven through the device functions; the CPU never copies payload between heaps.
  */
 #include "demo.h"
 
@@ -23,6 +23,21 @@
 #define PING_PONGS 200u
 #define MESSAGE_BYTES 64u
 
+/* Who sends to this PE, and how. */
+static struct shmd_dev_qp *qp_to(const struct demo_pe *pe, unsigned int peer)
+{
+	return shmd_queues_dev_qp(pe->queues, pe->shared->is_dc ? 0 : peer);
+}
+
+static struct shmd_dev_mode mode_to(const struct demo_pe *pe, unsigned int peer)
+{
+	const struct shmd_dev_state *state = shmd_queues_dev_state(pe->queues);
+	const struct shmd_dev_peer *peers = (const struct shmd_dev_peer *)(uintptr_t)state->peers_addr;
+
+	return shmd_dev_mode_to(shmd_dev_mode_of(qp_to(pe, peer), DEMO_WAIT_NSEC),
+				pe->shared->is_dc ? &peers[peer] : NULL);
+}
+
 static bool good_op(struct demo_pe *pe, const char *what, unsigned int peer, int status)
 {
 	uint32_t index;
@@ -31,7 +46,7 @@ static bool good_op(struct demo_pe *pe, const char *what, unsigned int peer, int
 		return true;
 	if (status == SHMD_DEV_CQE_ERROR)
 		return demo_fail(pe, "%s to PE %u: %s", what, peer,
-			    shmd_syndrome_text(shmd_dev_qp_error(shmd_queues_dev_qp(pe->queues, peer), &index)));
+			    shmd_syndrome_text(shmd_dev_qp_error(qp_to(pe, peer), &index)));
 	return demo_fail(pe, "%s to PE %u: %s", what, peer, shmd_dev_status_text(status));
 }
 
@@ -62,20 +77,42 @@ static bool make_heap(struct demo_pe *pe)
 	return true;
 }
 
+/* The target goes with the session. */
+static bool make_dc_queues(struct demo_pe *pe)
+{
+	struct shmd_queues_attr attr = {
+		.n_qps = 1, .sq_wqebbs = 256, .qp_type = SHMD_QP_TYPE_DCI, .mem_fd = -1};
+	struct shmd_dct *dct;
+
+	return demo_good_call(pe, "create a DCI", shmd_queues_create(pe->nic, &attr, &pe->queues)) &&
+	       demo_good_call(pe, "create a DCT", shmd_dct_create(pe->nic, 0, &dct)) &&
+	       demo_good_call(pe, "address of the DCT", shmd_dct_addr(dct, &pe->info->addrs[0]));
+}
+
+static bool connect_dc_queues(struct demo_pe *pe)
+{
+	struct shmd_dev_peer peers[DEMO_MAX_PES];
+	struct shmd_addr addrs[DEMO_MAX_PES];
+
+	for (unsigned int i = 0; i < pe->n; i++)
+		addrs[i] = pe->shared->pes[i].addrs[0];
+	return demo_good_call(pe, "connect", shmd_queues_connect(pe->queues, 0, 1, NULL, NULL, NULL)) &&
+	       demo_good_call(pe, "resolve the peers", shmd_peers_resolve(pe->nic, pe->n, addrs, 0, peers, NULL)) &&
+	       demo_good_call(pe, "table of peers", shmd_queues_set_peers(pe->queues, pe->n, peers));
+}
+
 static bool make_queues(struct demo_pe *pe)
 {
 	struct shmd_queues_attr attr = {.n_qps = pe->n, .sq_wqebbs = 256, .mem_fd = -1};
+
+	if (pe->shared->is_dc)
+		return make_dc_queues(pe);
 
 	return demo_good_call(pe, "create queues", shmd_queues_create(pe->nic, &attr, &pe->queues)) &&
 	       demo_publish_queues(pe);
 }
 
 /* ---- operations -------------------------------------------------------------------------------------------- */
-
-static struct shmd_dev_qp *qp_to(const struct demo_pe *pe, unsigned int peer)
-{
-	return shmd_queues_dev_qp(pe->queues, peer);
-}
 
 static struct shmd_dev_addr remote(const struct demo_pe *pe, unsigned int peer, uint32_t offset)
 {
@@ -93,16 +130,16 @@ static bool put(struct demo_pe *pe, unsigned int peer, uint32_t to, uint32_t fro
 {
 	pe->phase->operations++;
 	return good_op(pe, "put", peer,
-			 shmd_dev_qp_put(qp_to(pe, peer), remote(pe, peer, to), local(pe, from), bytes,
-					 DEMO_WAIT_NSEC));
+			 shmd_dev_qp_put_as(qp_to(pe, peer), remote(pe, peer, to), local(pe, from), bytes,
+					    mode_to(pe, peer)));
 }
 
 static bool get(struct demo_pe *pe, unsigned int peer, uint32_t from, uint32_t to, uint32_t bytes)
 {
 	pe->phase->operations++;
 	return good_op(pe, "get", peer,
-			 shmd_dev_qp_get(qp_to(pe, peer), remote(pe, peer, from), local(pe, to), bytes,
-					 DEMO_WAIT_NSEC));
+			 shmd_dev_qp_get_as(qp_to(pe, peer), remote(pe, peer, from), local(pe, to), bytes,
+					    mode_to(pe, peer)));
 }
 
 /* ---- phases ---------------------------------------------------------------------------------------------------- */
@@ -203,6 +240,8 @@ static bool phase_get(struct demo_pe *pe)
 /* Counter 0 by fetching adds of 8 bytes, counter 1 by adds of 4 bytes whose result nobody wants. */
 static bool count_on(struct demo_pe *pe, unsigned int peer, uint64_t *latencies)
 {
+	const struct shmd_dev_amo one = shmd_dev_amo_of(SHMD_DEV_AMO_ADD, 8, 1);
+	const struct shmd_dev_amo three = shmd_dev_amo_of(SHMD_DEV_AMO_ADD, 4, 3);
 	struct shmd_dev_qp *qp = qp_to(pe, peer);
 	uint64_t old = 0, start;
 	unsigned int i;
@@ -210,12 +249,12 @@ static bool count_on(struct demo_pe *pe, unsigned int peer, uint64_t *latencies)
 
 	for (i = 0; i < DEMO_FETCH_ADDS; i++) {
 		start = shmd_dev_host_now_nsec();
-		status = shmd_dev_qp_atomic_fetch_add(qp, remote(pe, peer, COUNTER_OFFSET), 8, 1,
-						      DEMO_WAIT_NSEC, &old);
+		status = shmd_dev_qp_atomic_fetch_as(qp, remote(pe, peer, COUNTER_OFFSET), one,
+						     mode_to(pe, peer), &old);
 		latencies[i] = shmd_dev_host_now_nsec() - start;
 		if (!good_op(pe, "fetch-add", peer, status) || !demo_claim(pe, peer, old))
 			return false;
-		status = shmd_dev_qp_atomic_add(qp, remote(pe, peer, COUNTER32_OFFSET), 4, 3);
+		status = shmd_dev_qp_atomic_as(qp, remote(pe, peer, COUNTER32_OFFSET), three, mode_to(pe, peer));
 		if (!good_op(pe, "add", peer, status))
 			return false;
 		pe->phase->operations += 2;
@@ -245,8 +284,9 @@ static bool throw_ball(struct demo_pe *pe, unsigned int peer, uint32_t turn)
 	demo_fill(pe->heap + SRC_OFFSET, MESSAGE_BYTES, pe->me, 1000 + turn);
 	pe->phase->operations += 2; /* the message and its signal */
 	return good_op(pe, "put-signal", peer,
-			 shmd_dev_qp_put_signal_nbi(qp_to(pe, peer), remote(pe, peer, MESSAGE_OFFSET),
-						    local(pe, SRC_OFFSET), MESSAGE_BYTES, signal));
+			 shmd_dev_qp_put_signal_nbi_as(qp_to(pe, peer), remote(pe, peer, MESSAGE_OFFSET),
+						       local(pe, SRC_OFFSET), MESSAGE_BYTES, signal,
+						       mode_to(pe, peer)));
 }
 
 static bool catch_ball(struct demo_pe *pe, unsigned int peer, uint32_t turn)
@@ -304,7 +344,7 @@ bool demo_pe_main(struct demo_shared *shared, unsigned int me, const char *socke
 {
 	struct demo_pe pe = {.shared = shared, .info = &shared->pes[me], .me = me, .n = shared->n_pes};
 	bool good = open_session(&pe, socket_path) && make_heap(&pe) && make_queues(&pe) && demo_pe_barrier(&pe) &&
-		    demo_connect_queues(&pe) && demo_pe_barrier(&pe) && run_phases(&pe);
+		    (shared->is_dc ? connect_dc_queues(&pe) : demo_connect_queues(&pe)) && demo_pe_barrier(&pe) && run_phases(&pe);
 
 	/* What was executed is worth knowing after a failure, too. */
 	if (pe.client && !demo_read_counters(&pe))

@@ -10,18 +10,19 @@
 
 struct demo_options {
 	unsigned int n_pes;
-	bool json;
+	bool json, is_dc;
 };
 
 static void usage(FILE *to)
 {
-	fputs("usage: shmemd-demo [--pes N] [--json]\n"
+	fputs("usage: shmemd-demo [--pes N] [--dc] [--json]\n"
 	      "\n"
 	      "Runs N processing elements (2 to 64, default 4), each a process with a session of its own on the\n"
 	      "shmemd behind $SHMEMD_SOCKET: puts in a ring, gets from everybody, atomic counters and a ping-pong\n"
 	      "of puts with signals. Every byte is verified.\n"
 	      "\n"
 	      "  --pes N   number of processing elements\n"
+	      "  --dc      dynamic connections: one sender and one target for each element, not a QP for each pair\n"
 	      "  --json    results as one JSON object\n"
 	      "  --help    this text\n"
 	      "\n"
@@ -45,6 +46,7 @@ static bool parse_pes(const char *text, unsigned int *ret_n)
 static int parse_options(int argc, char **argv, struct demo_options *ret_options)
 {
 	static const struct option options[] = {{"pes", required_argument, NULL, 'p'},
+						{"dc", no_argument, NULL, 'd'},
 						{"json", no_argument, NULL, 'j'},
 						{"help", no_argument, NULL, 'h'},
 						{NULL, 0, NULL, 0}};
@@ -54,6 +56,10 @@ static int parse_options(int argc, char **argv, struct demo_options *ret_options
 	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		if (c == 'p' && parse_pes(optarg, &ret_options->n_pes))
 			continue;
+		if (c == 'd') {
+			ret_options->is_dc = true;
+			continue;
+		}
 		if (c == 'j') {
 			ret_options->json = true;
 			continue;
@@ -97,6 +103,7 @@ int main(int argc, char **argv)
 		perror("shmemd-demo: shared memory");
 		return 1;
 	}
+	shared->is_dc = options.is_dc;
 	for (i = 0; i < options.n_pes; i++)
 		pids[i] = start_pe(shared, i);
 	for (i = 0; i < options.n_pes; i++)

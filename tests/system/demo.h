@@ -32,7 +32,7 @@ struct demo_phase_result {
 
 /* What one PE tells the others. */
 struct demo_pe_info {
-	struct shmd_addr addrs[DEMO_MAX_PES]; /* QP i of this PE talks to PE i */
+	struct shmd_addr addrs[DEMO_MAX_PES]; /* QP i of this PE talks to PE i; with DC the first is its DCT's */
 	uint64_t heap; /* address of its heap, as remote addresses */
 	shmd_be32 rkey_be;
 	char nic[64];
@@ -45,6 +45,7 @@ struct demo_pe_info {
 
 struct demo_shared {
 	unsigned int n_pes;
+	bool is_dc; /* one DCI and one DCT for each PE, else one RC QP for each pair */
 	uint32_t failed; /* 1: somebody gave up, so must all */
 	uint32_t arrived, generation; /* barrier */
 	uint8_t seen[DEMO_MAX_PES][DEMO_MAX_PES * DEMO_FETCH_ADDS]; /* fetched values: each only once */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * On a GPU: every device function in every scope and sharing, against the shmemd behind $SHMEMD_SOCKET. QPs are
- * connected to themselves. `gpu-selftest` runs everything; `gpu-selftest kill` kills the daemon while kernels wait and
+ * connected to themselves; DCIs send to several DCTs of the same session. `gpu-selftest` runs everything; `gpu-selftest kill` kills the daemon while kernels wait and
  * wants each of them to end with a status. gpu-selftest-library is the same with the plain functions from the library.
  */
 #include <cuda.h>
@@ -26,6 +26,7 @@
 #define WORD_OFFSET (2u * SHMD_SELFTEST_BLOCK_BYTES)
 #define LOCAL_WORD_OFFSET (WORD_OFFSET + 4096u)
 #define MAX_THREADS 1024u
+#define N_DCTS 3u
 
 extern "C" {
 __global__ void shmd_kernel_thread_exclusive(struct shmd_kernel_args args);
@@ -37,6 +38,10 @@ __global__ void shmd_kernel_warp_gpu(struct shmd_kernel_args args);
 __global__ void shmd_kernel_block_exclusive(struct shmd_kernel_args args);
 __global__ void shmd_kernel_block_block(struct shmd_kernel_args args);
 __global__ void shmd_kernel_block_gpu(struct shmd_kernel_args args);
+__global__ void shmd_kernel_dc_thread_exclusive(struct shmd_kernel_args args);
+__global__ void shmd_kernel_dc_thread_gpu(struct shmd_kernel_args args);
+__global__ void shmd_kernel_dc_warp_block(struct shmd_kernel_args args);
+__global__ void shmd_kernel_dc_block_gpu(struct shmd_kernel_args args);
 __global__ void shmd_kernel_plain(struct shmd_kernel_args args);
 __global__ void shmd_selftest(struct shmd_selftest_args args);
 }
@@ -47,6 +52,7 @@ struct lab {
 	struct shmd_nic *nic;
 	struct shmd_mem *mem;
 	struct shmd_mr *mr;
+	struct shmd_dct *dcts[N_DCTS];
 	uint8_t *heap;
 	uint64_t gpu_heap;
 	int *status; /* GPU memory, MAX_THREADS of each */
@@ -105,6 +111,8 @@ static void open_lab(struct lab *lab)
 	must(shmd_mem_alloc(lab->client, HEAP_BYTES, &lab->mem), "heap");
 	must(shmd_mr_reg_mem(lab->nic, lab->mem, SHMD_ACCESS_ALL, &lab->mr), "register the heap");
 	must(shmd_gpu_map_mem(lab->gpu, lab->mem, &lab->gpu_heap), "heap on the GPU");
+	for (unsigned int i = 0; i < N_DCTS; i++)
+		must(shmd_dct_create(lab->nic, 0, &lab->dcts[i]), "make a DCT");
 	must_cuda(cudaMalloc((void **)&lab->status, MAX_THREADS * sizeof(int)), "memory");
 	must_cuda(cudaMalloc((void **)&lab->done, MAX_THREADS * sizeof(uint32_t)), "memory");
 	must_cuda(cudaMalloc((void **)&lab->result, sizeof(*lab->result)), "memory");
@@ -129,6 +137,43 @@ static struct shmd_dev_qp *make_qp(struct lab *lab, enum shmd_sharing sharing, s
 	must(shmd_queues_addr(*ret_queues, 0, &addr), "address");
 	must(shmd_queues_connect(*ret_queues, 0, 1, &addr, NULL, NULL), "connect a QP");
 	must(shmd_gpu_dev_qp(lab->gpu, *ret_queues, 0, &qp), "queues on the GPU");
+	memset(lab->heap, 0, HEAP_BYTES);
+	*(uint64_t *)(lab->heap + LOCAL_WORD_OFFSET) = 1;
+	return (struct shmd_dev_qp *)qp;
+}
+
+/* A DCI, with the DCTs in its table of peers. */
+static struct shmd_dev_qp *make_dci(struct lab *lab, enum shmd_sharing sharing, struct shmd_queues **ret_queues,
+				    const struct shmd_dev_peer **ret_peers)
+{
+	struct shmd_qp_params impatient = {};
+	struct shmd_dev_peer peers[N_DCTS];
+	struct shmd_addr addrs[N_DCTS];
+	struct shmd_queues_attr attr = {};
+	struct shmd_dev_state state;
+	uint64_t state_addr, qp;
+
+	attr.n_qps = 1;
+	attr.sq_wqebbs = 256;
+	attr.sharing = sharing;
+	attr.gpu_driven = 1;
+	attr.mem_fd = -1;
+	attr.qp_type = SHMD_QP_TYPE_DCI;
+	impatient.timeout = 14;
+	impatient.retry_count = 2;
+	impatient.rnr_retry = 1;
+	impatient.min_rnr_timer = 1;
+	impatient.max_rd_atomic = 16;
+	must(shmd_queues_create(lab->nic, &attr, ret_queues), "a DCI");
+	must(shmd_queues_connect(*ret_queues, 0, 1, NULL, &impatient, NULL), "make a DCI ready");
+	for (unsigned int i = 0; i < N_DCTS; i++)
+		must(shmd_dct_addr(lab->dcts[i], &addrs[i]), "address of a DCT");
+	must(shmd_peers_resolve(lab->nic, N_DCTS, addrs, 0, peers, NULL), "resolve DCTs");
+	must(shmd_queues_set_peers(*ret_queues, N_DCTS, peers), "table of peers");
+	must(shmd_gpu_dev_state(lab->gpu, *ret_queues, &state_addr), "dev-state on the GPU");
+	must(shmd_gpu_dev_qp(lab->gpu, *ret_queues, 0, &qp), "a DCI on the GPU");
+	must_cuda(cudaMemcpy(&state, (const void *)state_addr, sizeof(state), cudaMemcpyDeviceToHost), "dev-state");
+	*ret_peers = (const struct shmd_dev_peer *)state.peers_addr;
 	memset(lab->heap, 0, HEAP_BYTES);
 	*(uint64_t *)(lab->heap + LOCAL_WORD_OFFSET) = 1;
 	return (struct shmd_dev_qp *)qp;
@@ -183,6 +228,20 @@ static __global__ void wrong_key(struct shmd_kernel_args args)
 	args.status[2] = (int)index;
 	args.status[3] = shmd_dev_qp_p(args.qp, args.remote, 1, 8);
 	args.status[4] = shmd_dev_qp_quiet(args.qp, args.timeout_nsec);
+}
+
+/* A peer that is gone: the DCI fails, for the others too. */
+static __global__ void gone_peer(struct shmd_kernel_args args, uint32_t gone)
+{
+	struct shmd_dev_mode mode = shmd_dev_mode_of(args.qp, args.timeout_nsec);
+	uint32_t index = 77;
+
+	args.status[0] = shmd_dev_qp_put_as(args.qp, args.remote, args.local, 8, shmd_dev_mode_to(mode, &args.peers[0]));
+	args.status[1] = shmd_dev_qp_put_as(args.qp, args.remote, args.local, 8,
+					    shmd_dev_mode_to(mode, &args.peers[gone]));
+	args.status[2] = (int)shmd_dev_qp_error(args.qp, &index);
+	args.status[3] = (int)index;
+	args.status[4] = shmd_dev_qp_put_as(args.qp, args.remote, args.local, 8, shmd_dev_mode_to(mode, &args.peers[0]));
 }
 
 static __global__ void wait_for_nothing(struct shmd_kernel_args args)
@@ -246,13 +305,17 @@ struct kernel_case {
 	unsigned int blocks, threads;
 };
 
-static void run_case(struct lab *lab, const struct kernel_case *c)
+static void run_case(struct lab *lab, const struct kernel_case *c, bool is_dc)
 {
+	const struct shmd_dev_peer *peers = NULL;
 	struct shmd_queues *queues;
-	struct shmd_dev_qp *qp = make_qp(lab, c->sharing, &queues);
+	struct shmd_dev_qp *qp = is_dc ? make_dci(lab, c->sharing, &queues, &peers) : make_qp(lab, c->sharing, &queues);
+	struct shmd_kernel_args args = args_of(lab, qp);
 
+	args.peers = peers;
+	args.n_peers = N_DCTS;
 	clear_status(lab);
-	c->kernel<<<c->blocks, c->threads>>>(args_of(lab, qp));
+	c->kernel<<<c->blocks, c->threads>>>(args);
 	check_all(lab, c->name, queues, c->blocks * c->threads);
 	must(shmd_queues_destroy(queues), "destroy");
 }
@@ -267,6 +330,13 @@ static const struct kernel_case kernel_cases[] = {
 	{"block, exclusive", shmd_kernel_block_exclusive, SHMD_SHARING_EXCLUSIVE, 1, 96},
 	{"block, block", shmd_kernel_block_block, SHMD_SHARING_BLOCK, 1, 256},
 	{"block, gpu", shmd_kernel_block_gpu, SHMD_SHARING_GPU, 8, 64},
+};
+
+static const struct kernel_case dci_cases[] = {
+	{"thread, exclusive, DCI", shmd_kernel_dc_thread_exclusive, SHMD_SHARING_EXCLUSIVE, 1, 1},
+	{"thread, gpu, DCI", shmd_kernel_dc_thread_gpu, SHMD_SHARING_GPU, 4, 48},
+	{"warp, block, DCI", shmd_kernel_dc_warp_block, SHMD_SHARING_BLOCK, 1, 128},
+	{"block, gpu, DCI", shmd_kernel_dc_block_gpu, SHMD_SHARING_GPU, 8, 64},
 };
 
 /* The plain names and WQEs of one's own: one thread. */
@@ -286,13 +356,14 @@ static void run_plain(struct lab *lab)
 	must(shmd_queues_destroy(queues), "destroy");
 }
 
-static void run_selftest(struct lab *lab, const char *name, enum shmd_sharing sharing, unsigned int n_threads)
+static void run_selftest(struct lab *lab, const char *name, enum shmd_sharing sharing, unsigned int n_threads, bool is_dc)
 {
 	struct shmd_selftest_args args = {};
 	struct shmd_selftest_result result;
 	struct shmd_queues *queues;
 
-	args.qp = make_qp(lab, sharing, &queues);
+	args.qp = is_dc ? make_dci(lab, sharing, &queues, &args.peers) : make_qp(lab, sharing, &queues);
+	args.n_peers = N_DCTS;
 	args.remote = heap_at(lab, 0, shmd_mr_rkey_be(lab->mr));
 	args.local = heap_at(lab, 0, shmd_mr_lkey_be(lab->mr));
 	args.memory = (uint8_t *)lab->gpu_heap;
@@ -351,6 +422,28 @@ static void run_errors(struct lab *lab)
 	       status[3] == SHMD_DEV_CQE_ERROR && status[4] == SHMD_DEV_CQE_ERROR, "error CQE", "%s",
 	       shmd_syndrome_text((uint32_t)status[1]));
 	/* And the same QP, as new. */
+	must(shmd_queues_destroy(queues), "destroy");
+}
+
+/* The last DCT is no more afterwards. */
+static void run_gone_peer(struct lab *lab)
+{
+	struct shmd_kernel_args args;
+	struct shmd_queues *queues;
+	const struct shmd_dev_peer *peers;
+	uint32_t done[5];
+	int status[5];
+
+	args = args_of(lab, make_dci(lab, SHMD_SHARING_GPU, &queues, &peers));
+	args.peers = peers;
+	args.n_peers = N_DCTS;
+	must(shmd_dct_destroy(lab->dcts[N_DCTS - 1]), "destroy a DCT");
+	clear_status(lab);
+	gone_peer<<<1, 1>>>(args, N_DCTS - 1);
+	read_status(lab, status, done, 5);
+	report(lab, status[0] == SHMD_DEV_OK && status[1] == SHMD_DEV_CQE_ERROR &&
+	       status[2] == SHMD_SYNDROME_TRANSPORT_RETRY_EXC_ERR && status[3] == 3 && status[4] == SHMD_DEV_CQE_ERROR,
+	       "peer of a DCI is gone", "%s", shmd_syndrome_text((uint32_t)status[2]));
 	must(shmd_queues_destroy(queues), "destroy");
 }
 
@@ -444,13 +537,19 @@ int main(int argc, char **argv)
 		run_kill(&lab);
 	} else {
 		for (const struct kernel_case &c : kernel_cases)
-			run_case(&lab, &c);
+			run_case(&lab, &c, false);
+		for (const struct kernel_case &c : dci_cases)
+			run_case(&lab, &c, true);
 		run_plain(&lab);
-		run_selftest(&lab, "effects, block", SHMD_SHARING_BLOCK, 256);
-		run_selftest(&lab, "effects, gpu", SHMD_SHARING_GPU, 1024);
-		run_selftest(&lab, "effects, one warp", SHMD_SHARING_GPU, 32);
-		run_selftest(&lab, "own WQEs of one warp", SHMD_SHARING_EXCLUSIVE, 32);
+		run_selftest(&lab, "effects, block", SHMD_SHARING_BLOCK, 256, false);
+		run_selftest(&lab, "effects, gpu", SHMD_SHARING_GPU, 1024, false);
+		run_selftest(&lab, "effects, one warp", SHMD_SHARING_GPU, 32, false);
+		run_selftest(&lab, "own WQEs of one warp", SHMD_SHARING_EXCLUSIVE, 32, false);
+		run_selftest(&lab, "effects, block, DCI", SHMD_SHARING_BLOCK, 256, true);
+		run_selftest(&lab, "effects, gpu, DCI", SHMD_SHARING_GPU, 1024, true);
+		run_selftest(&lab, "own WQEs of one warp, DCI", SHMD_SHARING_EXCLUSIVE, 32, true);
 		run_errors(&lab);
+		run_gone_peer(&lab);
 		run_dmabuf(&lab);
 	}
 	shmd_client_close(lab.client);

@@ -91,6 +91,57 @@ TEST(queues_are_driven_through_the_view_of_a_gpu)
 	fixture_daemon_stop(&daemon);
 }
 
+/* The table of peers lies in GPU memory, and is what it was when the view was made. */
+TEST(peers_of_dcis_are_in_the_view_of_a_gpu)
+{
+	const struct shmd_queues_attr dcis = {.n_qps = 3, .sq_wqebbs = 16, .gpu_driven = 1,
+					      .qp_type = SHMD_QP_TYPE_DCI};
+	const struct shmd_dev_state *state, *host;
+	struct shmd_dev_peer peers[5];
+	struct fixture_daemon daemon;
+	struct shmd_addr addrs[5];
+	struct lab_side side;
+	struct shmd_dct *dct;
+	struct shmd_gpu *gpu;
+	uint64_t addr;
+
+	fixture_daemon_start(&daemon, "--soft-nics=2", NULL);
+	lab_side_open(&side, &daemon, &dcis);
+	host = shmd_queues_dev_state(side.queues);
+	ASSERT_EQ(host->n_peers, 0);
+	ASSERT_OK(shmd_gpu_open(side.client, 1, &gpu));
+	ASSERT_OK(shmd_dct_create(side.nic, 0, &dct));
+	for (unsigned int i = 0; i < 5; i++)
+		ASSERT_OK(shmd_dct_addr(dct, &addrs[i]));
+	ASSERT_OK(shmd_peers_resolve(side.nic, 5, addrs, 0, peers, NULL));
+	for (unsigned int i = 0; i < 5; i++)
+		peers[i].dctn += i;
+	ASSERT_OK(shmd_queues_set_peers(side.queues, 2, peers));
+	ASSERT_OK(shmd_queues_set_peers(side.queues, 5, peers));
+	ASSERT_EQ(host->n_peers, 5);
+	ASSERT_MEMEQ((void *)(uintptr_t)host->peers_addr, peers, sizeof(peers));
+	ASSERT_OK(shmd_gpu_dev_state(gpu, side.queues, &addr));
+	state = (const struct shmd_dev_state *)(uintptr_t)addr;
+	ASSERT_EQ(state->n_peers, 5);
+	ASSERT_NE(state->peers_addr, host->peers_addr);
+	ASSERT_EQ(state->peers_addr % 64, 0);
+	ASSERT_MEMEQ((void *)(uintptr_t)state->peers_addr, peers, sizeof(peers));
+	ASSERT_EQ(qp_on(gpu, side.queues, 2)->flags & SHMD_QP_DC, SHMD_QP_DC);
+	/* The slot words before it are still those of the queues. */
+	for (unsigned int i = 0; i < 3; i++)
+		ASSERT_LE(qp_on(gpu, side.queues, i)->slot_busy_addr + 64, state->peers_addr);
+	ASSERT_ERR(shmd_queues_set_peers(side.queues, 1, peers), EBUSY);
+	ASSERT_EQ(host->n_peers, 5);
+	ASSERT_OK(shmd_gpu_close(gpu));
+	nothing_is_left();
+	ASSERT_OK(shmd_queues_set_peers(side.queues, 0, NULL));
+	ASSERT_EQ(host->n_peers, 0);
+	ASSERT_EQ(host->peers_addr, 0);
+	ASSERT_OK(shmd_dct_destroy(dct));
+	lab_side_close(&side);
+	fixture_daemon_stop(&daemon);
+}
+
 TEST(memory_is_mapped_once_and_forgotten_before_it_goes)
 {
 	struct fixture_daemon daemon;

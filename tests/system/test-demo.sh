@@ -42,6 +42,11 @@ json)
 r = json.load(open(sys.argv[1]))
 assert r["errors"] == 0 and r["pes"] == 3 and r["operations"] == r["posted"] > 0, r' "$out"
     ;;
+dc)
+    run "" --dc --pes 8
+    [ "$status" = 0 ]
+    tail -n 1 "$out" | grep -Eq '^demo: 8 PEs, [1-9][0-9]* operations verified, 0 errors$'
+    ;;
 sixteen)
     run "" --pes 16
     [ "$status" = 0 ] && [ "$took" -le 60 ]

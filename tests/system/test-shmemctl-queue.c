@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* shmemctl dump-queue: what it tells of queues whose content is known, and what it keeps to itself. */
+#include <endian.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "tests/system/ctl-lab.h"
@@ -89,6 +91,66 @@ TEST(keys_and_inline_data_are_hidden_unless_asked_for)
 	ASSERT_HAS("hex 5ec2e700 5ec2e701 ");
 	ctl_assert_lacks(rkey);
 	stop(&daemon, &subject);
+}
+
+/* A write of a DCI to a DCT, posted before it is ready. */
+static void leave_dc_write(struct lab_side *side, const struct shmd_dev_peer *peer)
+{
+	const struct shmd_dev_qp *qp = shmd_queues_dev_qp(side->queues, 0);
+	uint32_t *words = (uint32_t *)(uintptr_t)qp->sq_addr;
+
+	memset(words, 0, 128);
+	words[0] = htobe32(SHMD_OPCODE_RDMA_WRITE);
+	words[1] = htobe32(qp->qpn << 8 | 6);
+	memcpy(words + 4, peer->av, sizeof(peer->av));
+	words[16] = 0;
+	words[17] = htobe32(0x2000);
+	words[18] = htobe32(0x77);
+	words[20] = htobe32(64);
+	words[21] = htobe32(0x88);
+	words[23] = htobe32(0x3000);
+	__atomic_store_n((uint32_t *)(uintptr_t)qp->sq_dbrec_addr, htobe32(2), __ATOMIC_RELEASE);
+}
+
+TEST(a_dci_is_shown_with_whom_it_writes_to_and_a_dct_as_what_it_is)
+{
+	const struct shmd_queues_attr attr = {.n_qps = 1, .sq_wqebbs = 16, .qp_type = SHMD_QP_TYPE_DCI};
+	struct fixture_daemon daemon;
+	struct shmd_dev_peer peer;
+	struct shmd_addr addr;
+	struct lab_side side;
+	struct shmd_dct *dct;
+	char dctn[32], key[32];
+
+	fixture_daemon_start(&daemon, "--soft-nics=1", NULL);
+	setenv("SHMEMD_SOCKET", daemon.socket, 1);
+	lab_side_open(&side, &daemon, &attr);
+	ASSERT_OK(shmd_dct_create(side.nic, 0, &dct));
+	ASSERT_OK(shmd_dct_addr(dct, &addr));
+	ASSERT_OK(shmd_peers_resolve(side.nic, 1, &addr, 0, &peer, NULL));
+	leave_dc_write(&side, &peer);
+	snprintf(dctn, sizeof(dctn), ", to 0x%x dc-key hidden", peer.dctn);
+	snprintf(key, sizeof(key), "dc-key 0x%llx ", (unsigned long long)peer.dc_key);
+	ASSERT_EQ(CTL("dump-queue", qpn_word(&side, 0), "--payload"), 0);
+	ASSERT_HAS(": DCI, RST, no peer", "rdma-write index 0 ", dctn, ", raddr 0x2000 rkey hidden, 64 bytes at 0x3000");
+	ctl_assert_lacks(key);
+	ASSERT_EQ(CTL("dump-queue", qpn_word(&side, 0), "--keys"), 0);
+	ASSERT_HAS(key);
+	snprintf(dctn, sizeof(dctn), "0x%x", peer.dctn);
+	ASSERT_EQ(CTL("dump-queue", dctn), 0);
+	ASSERT_HAS(": DCT, RTR, a target without queues");
+	ctl_assert_lacks("send queue");
+	ASSERT_EQ(CTL("dump-queue", dctn, "--json"), 0);
+	ASSERT_HAS("\"type\":\"DCT\"", "\"n_slots\":0");
+	ASSERT_EQ(CTL("status"), 0);
+	ASSERT_HAS("2 QPs (0 RC, 1 DCI, 1 DCT), ");
+	ASSERT_EQ(CTL("list", "qps"), 0);
+	ASSERT_HAS("DCI", "DCT", "RTR");
+	ASSERT_EQ(CTL("--json", "list", "sessions"), 0);
+	ASSERT_HAS("\"n_qps\":2,\"n_dcis\":1,\"n_dcts\":1,");
+	ASSERT_OK(shmd_dct_destroy(dct));
+	lab_side_close(&side);
+	fixture_daemon_stop(&daemon);
 }
 
 TEST(a_qp_that_is_not_there_is_told_with_where_to_look)

@@ -6,7 +6,7 @@
  * and the objects stay as they were. CQs are armed before the states of QPs are read, so that an error that comes meanwhile
  * is told by one of both.
  *
- * Any thread that owns the context; an import the control thread, as it enters the NIC's list.
+ * Any thread that owns the context.
  */
 #include "daemon/nic/mlx5/mlx5.h"
 
@@ -94,6 +94,20 @@ static int export_batches(const struct mlx5_ctx *ctx, struct mlx5_record *record
 	return r;
 }
 
+static int export_pool(const struct mlx5_pool *pool, struct mlx5_record *record)
+{
+	int r;
+
+	record->has_pool = pool->obj;
+	if (!pool->obj)
+		return 0;
+	r = export_object(pool->umem, &record->pool_umem);
+	if (r == 0)
+		r = export_object(pool->obj, &record->pool);
+	record->pool.number = pool->rmpn;
+	return r;
+}
+
 int mlx5_ctx_export(struct nic_ctx *base, void **ret_record, size_t *ret_bytes)
 {
 	_cleanup_(mlx5_record_deinit) struct mlx5_record record = {0};
@@ -117,6 +131,8 @@ int mlx5_ctx_export(struct nic_ctx *base, void **ret_record, size_t *ret_bytes)
 		r = export_object(ctx->counter_set, &record.counters);
 	record.counters.number = ctx->counter_set_id;
 	if (r == 0)
+		r = export_pool(&ctx->pool, &record);
+	if (r == 0)
 		r = export_mrs(ctx, &record);
 	if (r == 0)
 		r = export_batches(ctx, &record);
@@ -136,10 +152,14 @@ static void unimport_queues(struct mlx5_queues *queues)
 {
 	struct nic_layout *layout = &queues->base.layout;
 
-	for (uint32_t i = 0; queues->qps && i < layout->n_qps; i++)
+	for (uint32_t i = 0; queues->qps && i < layout->n_qps; i++) {
+		mlx5_news_drop(queues->ctx->nic, &queues->qps[i].news);
 		mlx5_object_unimport(queues->qps[i].obj);
-	for (uint32_t i = 0; queues->cqs && i < layout->n_cqs; i++)
+	}
+	for (uint32_t i = 0; queues->cqs && i < layout->n_cqs; i++) {
+		mlx5_news_drop(queues->ctx->nic, &queues->cqs[i].news);
 		mlx5_object_unimport(queues->cqs[i].obj);
+	}
 	mlx5_object_unimport(queues->umem);
 	if (queues->map)
 		unmap_shared(queues->map, layout->total_bytes);
@@ -157,6 +177,8 @@ struct nic_ctx *mlx5_ctx_unimport(struct nic_ctx *base)
 	if (!base)
 		return NULL;
 	ctx = mlx5_ctx(base);
+	/* Its thread looks at queue memory and at the register. */
+	bell_page_free(take_ptr(ctx->bell_page));
 	while (!list_empty(&ctx->queues))
 		unimport_queues(list_first_entry(&ctx->queues, struct mlx5_queues, link));
 	while (!list_empty(&ctx->mrs)) {
@@ -166,6 +188,7 @@ struct nic_ctx *mlx5_ctx_unimport(struct nic_ctx *base)
 		ibv_unimport_mr(mr->ibv);
 		free(mr);
 	}
+	mlx5_pool_unimport(ctx);
 	mlx5_object_unimport(take_ptr(ctx->counter_set));
 	mlx5_uar_unimport(take_ptr(ctx->uar));
 	if (ctx->pd)
@@ -181,14 +204,14 @@ static int not_there(int r)
 	return r == 0 || r == -ENODEV || r == -ENOMEM ? r : -ENOENT;
 }
 
-static int check_nic(const struct mlx5_nic *nic, const struct nic_import_attr *attr,
-		     const struct mlx5_record *record)
+static int check_nic(struct mlx5_nic *nic, const struct nic_import_attr *attr, const struct mlx5_record *record)
 {
+	const struct ibv_context *ibv = mlx5_ibv_now(nic);
 	struct stat theirs, ours;
 
-	if (fstat(attr->command_fd, &theirs) < 0 || fstat(nic->ibv->cmd_fd, &ours) < 0 || !S_ISCHR(theirs.st_mode))
+	if (fstat(attr->command_fd, &theirs) < 0 || fstat(ibv->cmd_fd, &ours) < 0 || !S_ISCHR(theirs.st_mode))
 		return -EBADF;
-	if (theirs.st_rdev != ours.st_rdev || record->guid != ibv_get_device_guid(nic->ibv->device) ||
+	if (theirs.st_rdev != ours.st_rdev || record->guid != ibv_get_device_guid(ibv->device) ||
 	    record->port != nic->port.number)
 		return -EXDEV;
 	return attr->n_queue_fds && attr->n_queue_fds != record->n_batches ? -EINVAL : 0;
@@ -255,6 +278,19 @@ static int import_counters(struct mlx5_ctx *ctx, const struct mlx5_record *recor
 	return not_there(mlx5_ctx_counters(&ctx->base, &counters));
 }
 
+static int import_pool(struct mlx5_ctx *ctx, const struct mlx5_record *record)
+{
+	int r;
+
+	if (!record->has_pool)
+		return 0;
+	r = import_object(ctx, MLX5_OBJECT_UMEM, &record->pool_umem, &ctx->pool.umem);
+	if (r == 0)
+		r = import_object(ctx, MLX5_OBJECT_DEVX, &record->pool, &ctx->pool.obj);
+	ctx->pool.rmpn = record->pool.number;
+	return r < 0 ? r : not_there(mlx5_pool_query(ctx));
+}
+
 /* ---- import: regions --------------------------------------------------------------------------------------------------------- */
 
 static int import_mr(struct mlx5_ctx *ctx, const struct mlx5_record_mr *record)
@@ -313,7 +349,7 @@ static int import_qp(struct mlx5_queues *queues, uint32_t i, const struct mlx5_o
 	int r;
 
 	qp->desc = &queues->base.layout.qps[i];
-	list_init(&qp->news_link);
+	list_init(&qp->news.link);
 	qp->send_cq = hash_get(&ctx->cqs, qp->desc->send_cqn);
 	qp->recv_cq = hash_get(&ctx->cqs, qp->desc->recv_cqn);
 	assert_bug(qp->send_cq && qp->recv_cq); /* the decoder saw to it */
@@ -389,6 +425,8 @@ static int import_all(struct mlx5_ctx *ctx, const struct nic_import_attr *attr, 
 		r = mlx5_ctx_open_events(ctx);
 	if (r == 0)
 		r = import_counters(ctx, record);
+	if (r == 0)
+		r = import_pool(ctx, record);
 	for (uint32_t i = 0; r == 0 && i < record->n_mrs; i++)
 		r = import_mr(ctx, &record->mrs[i]);
 	for (uint32_t i = 0; r == 0 && i < record->n_batches; i++)
@@ -432,7 +470,6 @@ static int import_record(struct mlx5_nic *nic, const struct nic_import_attr *att
 		return r;
 	}
 	ctx->meddled = record->meddled;
-	list_add_tail(&nic->ctxs, &ctx->link);
 	imported.ctx = &ctx->base;
 	*ret_imported = imported;
 	return 0;
@@ -449,7 +486,7 @@ int mlx5_ctx_import(struct nic *base, const struct nic_import_attr *attr, struct
 	r = mlx5_record_decode(attr->record, attr->record_bytes, &record);
 	if (r < 0)
 		return r;
-	if (nic->lost)
+	if (mlx5_is_lost(nic))
 		return -ENODEV;
 	r = check_nic(nic, attr, &record);
 	return r < 0 ? r : import_record(nic, attr, &record, ret_imported);

@@ -2,7 +2,7 @@
 /*
  * Commands on QPs and DCTs: create, the way to RTS, query.
  *
- * What a transition demands is given completely, so the masks of optional parameters stay 0. Scatter to CQE is off and
+ * What a transition demands is given completely, so the masks of optional parameters stay 0, but for a DCI's atomics. Scatter to CQE is off and
  * every packet asks for an acknowledgement: a GPU polls the CQE alone, and for the message it posted last.
  *
  * Pure; any thread.
@@ -13,8 +13,14 @@
 
 #include "proto/base/assert.h"
 
-#define HOP_LIMIT 64u
 #define LOG2_MTU_256 8u
+#define OPTPAR_RAE 0x4u /* Linux, MLX5_QP_OPTPAR_RAE */
+
+/* Of the pool of DCTs. The fields of wq_type and stride are logarithms, a linked list is type 0. */
+#define POOL_READY 1u
+#define POOL_LOG2_WQES 1u
+#define POOL_LOG2_STRIDE 5u
+#define POOL_DBREC_OFFSET 1024u
 
 static uint32_t log2_floor(uint32_t n)
 {
@@ -116,11 +122,16 @@ static void set_roce_path(uint8_t *in, const struct mlx5_connect_args *args)
 	const uint32_t ads = PRM_MODIFY_QP_IN_QPC + PRM_QPC_PATH;
 
 	prm_set(in, ads + PRM_ADS_SRC_ADDR_INDEX, args->port->gid_index);
-	prm_set(in, ads + PRM_ADS_HOP_LIMIT, HOP_LIMIT);
+	prm_set(in, ads + PRM_ADS_HOP_LIMIT, NIC_HOP_LIMIT);
 	prm_set_bytes(in, ads + PRM_ADS_RGID, args->remote->gid);
 	prm_set(in, ads + PRM_ADS_UDP_SPORT,
 		mlx5_udp_sport(args->caps, args->qp->qpn, args->remote->qpn));
 	prm_set_bytes(in, ads + PRM_ADS_RMAC, args->next_hop_mac);
+}
+
+bool mlx5_needs_grh(const struct mlx5_port *port, const struct nic_addr *remote)
+{
+	return memcmp(remote->gid, port->gid, 8) != 0;
 }
 
 /* A GRH only where a router needs it: the peer is in another subnet. */
@@ -129,11 +140,11 @@ static void set_ib_path(uint8_t *in, const struct mlx5_connect_args *args)
 	const uint32_t ads = PRM_MODIFY_QP_IN_QPC + PRM_QPC_PATH;
 
 	prm_set(in, ads + PRM_ADS_RLID, args->remote->lid);
-	if (memcmp(args->remote->gid, args->port->gid, 8) == 0)
+	if (!mlx5_needs_grh(args->port, args->remote))
 		return;
 	prm_set(in, ads + PRM_ADS_GRH, 1);
 	prm_set(in, ads + PRM_ADS_SRC_ADDR_INDEX, args->port->gid_index);
-	prm_set(in, ads + PRM_ADS_HOP_LIMIT, HOP_LIMIT);
+	prm_set(in, ads + PRM_ADS_HOP_LIMIT, NIC_HOP_LIMIT);
 	prm_set_bytes(in, ads + PRM_ADS_RGID, args->remote->gid);
 }
 
@@ -164,6 +175,18 @@ static void set_rc_responder(uint8_t *in, const struct mlx5_connect_args *args)
 	prm_set(in, qpc + PRM_QPC_NEXT_RCV_PSN, args->remote->psn);
 }
 
+/* A requester too must know how large atomics may be: as UCX does it for its DCIs. */
+static void set_dci_atomics(uint8_t *in, const struct mlx5_connect_args *args)
+{
+	const uint32_t qpc = PRM_MODIFY_QP_IN_QPC;
+
+	if (!args->caps->atomic_mode_dc)
+		return;
+	prm_set(in, PRM_MODIFY_QP_IN_OPT_PARAM_MASK, OPTPAR_RAE);
+	prm_set(in, qpc + PRM_QPC_RAE, 1);
+	prm_set(in, qpc + PRM_QPC_ATOMIC_MODE, args->caps->atomic_mode_dc);
+}
+
 void mlx5_cmd_init2rtr(struct mlx5_cmd *cmd, const struct mlx5_connect_args *args)
 {
 	const uint32_t qpc = PRM_MODIFY_QP_IN_QPC;
@@ -178,6 +201,8 @@ void mlx5_cmd_init2rtr(struct mlx5_cmd *cmd, const struct mlx5_connect_args *arg
 	set_class(cmd->in, args);
 	if (rc)
 		set_rc_responder(cmd->in, args);
+	else
+		set_dci_atomics(cmd->in, args);
 }
 
 void mlx5_cmd_rtr2rts(struct mlx5_cmd *cmd, const struct mlx5_connect_args *args)
@@ -235,6 +260,28 @@ _Static_assert((int)NIC_QPS_RST == (int)PRM_QPS_RST && (int)NIC_QPS_INIT == (int
 
 /* ---- DCTs -------------------------------------------------------------------------------------------------------- */
 
+void mlx5_cmd_create_rmp(struct mlx5_cmd *cmd, uint32_t umem_id, uint32_t pdn)
+{
+	const uint32_t rmpc = PRM_CREATE_RMP_IN_RMPC, wq = rmpc + PRM_RMPC_WQ;
+
+	mlx5_cmd_begin(cmd, PRM_OP_CREATE_RMP);
+	prm_set(cmd->in, rmpc + PRM_RMPC_STATE, POOL_READY);
+	prm_set(cmd->in, wq + PRM_WQ_PD, pdn);
+	prm_set(cmd->in, wq + PRM_WQ_DBR_ADDR, POOL_DBREC_OFFSET);
+	prm_set(cmd->in, wq + PRM_WQ_LOG_WQ_STRIDE, POOL_LOG2_STRIDE);
+	prm_set(cmd->in, wq + PRM_WQ_LOG_WQ_SZ, POOL_LOG2_WQES);
+	prm_set(cmd->in, wq + PRM_WQ_DBR_UMEM_VALID, 1);
+	prm_set(cmd->in, wq + PRM_WQ_WQ_UMEM_VALID, 1);
+	prm_set(cmd->in, wq + PRM_WQ_DBR_UMEM_ID, umem_id);
+	prm_set(cmd->in, wq + PRM_WQ_WQ_UMEM_ID, umem_id);
+}
+
+void mlx5_cmd_query_rmp(struct mlx5_cmd *cmd, uint32_t rmpn)
+{
+	mlx5_cmd_begin(cmd, PRM_OP_QUERY_RMP);
+	prm_set(cmd->in, PRM_RMP_IN_RMPN, rmpn);
+}
+
 void mlx5_cmd_create_dct(struct mlx5_cmd *cmd, const struct mlx5_dct_args *args)
 {
 	const uint32_t dctc = PRM_CREATE_DCT_IN_DCTC;
@@ -259,7 +306,7 @@ void mlx5_cmd_create_dct(struct mlx5_cmd *cmd, const struct mlx5_dct_args *args)
 	prm_set(in, dctc + PRM_DCTC_MTU, args->port->mtu_log2 - LOG2_MTU_256 + 1);
 	prm_set(in, dctc + PRM_DCTC_PORT, args->port->number);
 	prm_set(in, dctc + PRM_DCTC_MY_ADDR_INDEX, args->port->gid_index);
-	prm_set(in, dctc + PRM_DCTC_HOP_LIMIT, HOP_LIMIT);
+	prm_set(in, dctc + PRM_DCTC_HOP_LIMIT, NIC_HOP_LIMIT);
 	if (args->port->link == NIC_LINK_ETHERNET)
 		prm_set(in, dctc + PRM_DCTC_DSCP, args->params->traffic_class >> 2);
 }

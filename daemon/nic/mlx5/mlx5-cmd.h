@@ -114,6 +114,9 @@ struct mlx5_connect_args {
 	uint8_t next_hop_mac[6]; /* RoCE: of the peer or of a router */
 };
 
+/* InfiniBand: only a router needs one. */
+bool mlx5_needs_grh(const struct mlx5_port *port, const struct nic_addr *remote);
+
 void mlx5_cmd_rst2init(struct mlx5_cmd *cmd, const struct mlx5_connect_args *args);
 void mlx5_cmd_init2rtr(struct mlx5_cmd *cmd, const struct mlx5_connect_args *args);
 void mlx5_cmd_rtr2rts(struct mlx5_cmd *cmd, const struct mlx5_connect_args *args);
@@ -128,6 +131,10 @@ void mlx5_qp_info_init(struct nic_qp_info *ret_info, const void *out);
  * the same in each attempt to connect.
  */
 uint16_t mlx5_udp_sport(const struct mlx5_caps *caps, uint32_t qpn, uint32_t remote_qpn);
+
+/* The pool of receive WQEs that a DCT demands: two WQEs' room at the start of a page, and its record behind. */
+void mlx5_cmd_create_rmp(struct mlx5_cmd *cmd, uint32_t umem_id, uint32_t pdn);
+void mlx5_cmd_query_rmp(struct mlx5_cmd *cmd, uint32_t rmpn);
 
 struct mlx5_dct_args {
 	const struct nic_qp *qp; /* type DCT; recv_cqn, access, addr.dc_key */

@@ -28,10 +28,14 @@ static struct mlx5_ctx *ctx_free(struct mlx5_ctx *ctx)
 {
 	if (!ctx)
 		return NULL;
+	pthread_mutex_lock(&ctx->nic->lock);
+	list_del(&ctx->link);
+	pthread_mutex_unlock(&ctx->nic->lock);
 	if (ctx->events) {
 		mlx5_events_unwatch(ctx->nic, ctx->events->fd);
 		mlx5dv_devx_destroy_event_channel(ctx->events);
 	}
+	mlx5_pool_deinit(ctx);
 	if (ctx->counter_set)
 		mlx5_object_destroy(ctx->counter_set);
 	bell_page_free(ctx->bell_page);
@@ -42,7 +46,6 @@ static struct mlx5_ctx *ctx_free(struct mlx5_ctx *ctx)
 		ibv_close_device(ctx->ibv);
 	hash_deinit(&ctx->qps);
 	hash_deinit(&ctx->cqs);
-	list_del(&ctx->link);
 	free(ctx);
 	return NULL;
 }
@@ -60,14 +63,16 @@ struct mlx5_ctx *mlx5_ctx_alloc(struct mlx5_nic *nic, const struct nic_ctx_attr 
 	ctx->base.doorbell.nic_page_fd = -1;
 	ctx->base.doorbell.wake_fd = -1;
 	ctx->nic = nic;
-	ctx->life = nic->life;
 	hash_init(&ctx->qps);
 	hash_init(&ctx->cqs);
-	list_init(&ctx->failed_qps);
-	list_init(&ctx->failed_cqs);
 	list_init(&ctx->mrs);
 	list_init(&ctx->queues);
-	list_init(&ctx->link);
+	pthread_mutex_lock(&nic->lock);
+	ctx->life = nic->life;
+	ctx->caps = nic->caps;
+	ctx->key = nic->last_key++;
+	list_add_tail(&nic->ctxs, &ctx->link);
+	pthread_mutex_unlock(&nic->lock);
 	return ctx;
 }
 
@@ -94,7 +99,7 @@ static int open_uar(struct mlx5_ctx *ctx)
 	return err ? mlx5_errno(err) : 0;
 }
 
-/* The channel is non-blocking: the control thread reads until it is empty. */
+/* The channel is non-blocking: it is read until it is empty. */
 int mlx5_ctx_open_events(struct mlx5_ctx *ctx)
 {
 	int flags, err;
@@ -109,7 +114,7 @@ int mlx5_ctx_open_events(struct mlx5_ctx *ctx)
 	err = mlx5dv_devx_query_eqn(ctx->ibv, 0, &ctx->eqn);
 	if (err)
 		return mlx5_errno(err);
-	return mlx5_events_watch(ctx->nic, ctx->events->fd, ctx);
+	return mlx5_events_watch(ctx->nic, ctx->events->fd, ctx->key);
 }
 
 static int open_counters(struct mlx5_ctx *ctx)
@@ -170,7 +175,7 @@ static int open_doorbell(struct mlx5_ctx *ctx, enum nic_doorbell_mode mode)
 
 static int ctx_init(struct mlx5_ctx *ctx, enum nic_doorbell_mode mode)
 {
-	int r = mlx5_open(ctx->nic->ibv->device, &ctx->ibv);
+	int r = mlx5_open(mlx5_ibv_now(ctx->nic)->device, &ctx->ibv);
 
 	if (r == 0)
 		r = open_pd(ctx);
@@ -195,7 +200,7 @@ int mlx5_ctx_open(struct nic *base, const struct nic_ctx_attr *attr, struct nic_
 		return -EOPNOTSUPP;
 	if (attr->doorbell > NIC_DOORBELL_UAR_MMAP)
 		return -EINVAL;
-	if (nic->lost)
+	if (mlx5_is_lost(nic))
 		return -ENODEV;
 	ctx = mlx5_ctx_alloc(nic, attr);
 	if (!ctx)
@@ -203,7 +208,6 @@ int mlx5_ctx_open(struct nic *base, const struct nic_ctx_attr *attr, struct nic_
 	r = ctx_init(ctx, attr->doorbell);
 	if (r < 0)
 		return r;
-	list_add_tail(&nic->ctxs, &ctx->link);
 	*ret_ctx = &take_ptr(ctx)->base;
 	return 0;
 }
@@ -243,6 +247,9 @@ int mlx5_ctx_counters(struct nic_ctx *base, struct nic_counters *ret_counters)
 			      prm_get(out, PRM_QUERY_Q_COUNTER_OUT_PACKET_SEQ_ERR) +
 			      prm_get(out, PRM_QUERY_Q_COUNTER_OUT_IMPLIED_NAK_SEQ_ERR);
 	}
+	pthread_mutex_lock(&ctx->nic->lock);
+	ctx->counters = sum;
+	pthread_mutex_unlock(&ctx->nic->lock);
 	*ret_counters = sum;
 	return 0;
 }
@@ -279,11 +286,12 @@ void mlx5_ctx_quiesce(struct nic_ctx *base, uint64_t timeout_nsec)
 
 	if (ctx->bell_page)
 		bell_page_silence(ctx->bell_page);
+	/* DCTs have nothing of the client's on its way: they end when they are destroyed. */
 	while ((qp = hash_next(&ctx->qps, &pos, &qpn)))
-		if (qp->state != NIC_QPS_RST)
+		if (qp->state != NIC_QPS_RST && qp->desc->type != NIC_QP_DCT)
 			mlx5_qp_to_state(ctx, qp, PRM_OP_2ERR_QP, NIC_QPS_ERR);
 	pos = 0;
 	while ((qp = hash_next(&ctx->qps, &pos, &qpn)))
-		if (qp->state != NIC_QPS_RST)
+		if (qp->state != NIC_QPS_RST && qp->desc->type != NIC_QP_DCT)
 			wait_flushed(ctx, qp, end_nsec);
 }

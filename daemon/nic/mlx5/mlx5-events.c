@@ -3,9 +3,11 @@
  * News for the control thread: the port and the device by the NIC's own context, queues by an event channel of each
  * session's context. One epoll set is what the daemon watches.
  *
- * A QP that fails as a responder tells so by an event of its own, a requester's error by an event of its armed CQ.
+ * A QP that fails as a responder tells so by an event of its own, a requester's error by an event of its armed CQ. To
+ * find out more takes firmware commands. So the control thread only learns that a channel has something, once, and
+ * whoever may use the context reads it (mlx5_ctx_look). What is found waits in the NIC's list.
  *
- * Control thread.
+ * Control thread: mlx5_next_event(). The others: any thread that owns the context.
  */
 #include "daemon/nic/mlx5/mlx5.h"
 
@@ -33,9 +35,15 @@
 /* What a subscription's cookie says: the kind of queue above its number. */
 #define COOKIE_CQ (1ull << 32)
 
-int mlx5_events_watch(struct mlx5_nic *nic, int fd, void *what)
+static struct epoll_event epoll_of(uint64_t what)
 {
-	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = what};
+	return (struct epoll_event){
+		.events = what < MLX5_WATCH_KEYS ? EPOLLIN : EPOLLIN | EPOLLONESHOT, .data.u64 = what};
+}
+
+int mlx5_events_watch(struct mlx5_nic *nic, int fd, uint64_t what)
+{
+	struct epoll_event ev = epoll_of(what);
 
 	return epoll_ctl(nic->base.event_fd, EPOLL_CTL_ADD, fd, &ev) < 0 ? -errno : 0;
 }
@@ -125,6 +133,31 @@ static uint32_t syndrome_of(uint8_t type)
 	}
 }
 
+void mlx5_events_wake(struct mlx5_nic *nic)
+{
+	uint64_t one = 1;
+
+	if (write(nic->more_fd, &one, sizeof(one)) < 0)
+		assert_bug(errno == EAGAIN);
+}
+
+static void news_add(struct mlx5_nic *nic, struct mlx5_news *news, const struct nic_event *event)
+{
+	pthread_mutex_lock(&nic->lock);
+	news->event = *event;
+	list_add_tail(&nic->news, &news->link);
+	pthread_mutex_unlock(&nic->lock);
+	mlx5_events_wake(nic);
+}
+
+void mlx5_news_drop(struct mlx5_nic *nic, struct mlx5_news *news)
+{
+	pthread_mutex_lock(&nic->lock);
+	if (news->link.next) /* else of a queue that was never there */
+		list_del(&news->link);
+	pthread_mutex_unlock(&nic->lock);
+}
+
 /* True: that is news. */
 static bool qp_failed(struct mlx5_ctx *ctx, struct mlx5_qp *qp, uint32_t syndrome)
 {
@@ -132,7 +165,12 @@ static bool qp_failed(struct mlx5_ctx *ctx, struct mlx5_qp *qp, uint32_t syndrom
 		return false;
 	qp->event_told = true;
 	mlx5_qp_tell_error(qp, syndrome);
-	list_add_tail(&ctx->failed_qps, &qp->news_link);
+	news_add(ctx->nic, &qp->news, &(struct nic_event){
+		.kind = NIC_EVENT_QP_ERROR,
+		.session_id = ctx->base.session_id,
+		.number = qp->desc->qpn,
+		.syndrome = qp->first_error,
+	});
 	return true;
 }
 
@@ -164,7 +202,8 @@ static void cq_event(struct mlx5_ctx *ctx, struct mlx5_cq *cq, uint8_t type)
 			cq->n_idle_events = look_at(ctx, cq) ? 0 : cq->n_idle_events + 1;
 	} else if (!cq->failed) {
 		cq->failed = true;
-		list_add_tail(&ctx->failed_cqs, &cq->news_link);
+		news_add(ctx->nic, &cq->news, &(struct nic_event){
+			.kind = NIC_EVENT_CQ_ERROR, .session_id = ctx->base.session_id, .number = cq->cqn});
 	}
 }
 
@@ -206,24 +245,9 @@ static bool read_channel(struct mlx5_ctx *ctx, unsigned int most)
 	return true;
 }
 
-static bool has_news(const struct mlx5_ctx *ctx)
-{
-	return !list_empty(&ctx->failed_qps) || !list_empty(&ctx->failed_cqs);
-}
-
-/* What was read and is not told yet must wake the daemon. */
-static void tell_more(struct mlx5_ctx *ctx)
-{
-	uint64_t one = 1;
-
-	if (has_news(ctx) && write(ctx->nic->more_fd, &one, sizeof(one)) < 0)
-		assert_bug(errno == EAGAIN);
-}
-
 void mlx5_events_read(struct mlx5_ctx *ctx)
 {
 	read_channel(ctx, EVENTS_OF_QUESTION);
-	tell_more(ctx);
 }
 
 /* The NIC writes nothing more of that life, so what it wrote is read up to here and does not count in the next one. */
@@ -233,64 +257,67 @@ void mlx5_events_settle(struct mlx5_ctx *ctx, struct mlx5_qp *qp)
 	look_at(ctx, qp->send_cq);
 	if (qp->recv_cq != qp->send_cq)
 		look_at(ctx, qp->recv_cq);
-	list_del(&qp->news_link);
+	mlx5_news_drop(ctx->nic, &qp->news);
 	qp->event_told = false;
 	mlx5_qp_tell_error(qp, 0);
-	tell_more(ctx);
 }
 
 void mlx5_events_qp_failed(struct mlx5_ctx *ctx, struct mlx5_qp *qp)
 {
 	qp_failed(ctx, qp, qp->first_error);
-	tell_more(ctx);
 }
 
-static bool take_news(struct mlx5_ctx *ctx, struct nic_event *ret_event)
+void mlx5_ctx_look(struct nic_ctx *base)
 {
-	struct mlx5_qp *qp;
-	struct mlx5_cq *cq;
+	struct mlx5_ctx *ctx = mlx5_ctx(base);
+	struct mlx5_nic *nic = ctx->nic;
+	struct epoll_event ev = epoll_of(ctx->key);
 
-	*ret_event = (struct nic_event){.session_id = ctx->base.session_id};
-	if (!list_empty(&ctx->failed_qps)) {
-		qp = list_first_entry(&ctx->failed_qps, struct mlx5_qp, news_link);
-		list_del(&qp->news_link);
-		ret_event->kind = NIC_EVENT_QP_ERROR;
-		ret_event->number = qp->desc->qpn;
-		ret_event->syndrome = qp->first_error;
-	} else if (!list_empty(&ctx->failed_cqs)) {
-		cq = list_first_entry(&ctx->failed_cqs, struct mlx5_cq, news_link);
-		list_del(&cq->news_link);
-		ret_event->kind = NIC_EVENT_CQ_ERROR;
-		ret_event->number = cq->cqn;
-	} else {
-		return false;
+	if (read_channel(ctx, EVENTS_OF_TURN)) {
+		epoll_ctl(nic->base.event_fd, EPOLL_CTL_MOD, ctx->events->fd, &ev);
+		return;
 	}
-	tell_more(ctx);
-	return true;
+	/* Its end stays readable: nobody looks at it any more. */
+	pthread_mutex_lock(&nic->lock);
+	/* One that is read late tells nothing of a NIC that has returned since. */
+	nic->ended |= ctx->life == nic->life;
+	pthread_mutex_unlock(&nic->lock);
+	mlx5_events_wake(nic);
 }
+
+/* A context that is gone since has nothing to tell. */
+static int next_of_ctx(struct mlx5_nic *nic, uint64_t key, struct nic_event *ret_event)
+{
+	struct mlx5_ctx *ctx;
+	int r = -EAGAIN;
+
+	pthread_mutex_lock(&nic->lock);
+	list_for_each_entry (ctx, &nic->ctxs, link) {
+		if (ctx->key != key)
+			continue;
+		*ret_event = (struct nic_event){.kind = NIC_EVENT_LOOK, .session_id = ctx->base.session_id};
+		r = 0;
+	}
+	pthread_mutex_unlock(&nic->lock);
+	return r;
+}
+
+/* ---- the NIC ----------------------------------------------------------------------------------------------------- */
 
 /* True once; what ends first tells it: a channel of a session or the NIC's own. */
 static bool lost_event(struct mlx5_nic *nic, struct nic_event *ret_event)
 {
-	*ret_event = (struct nic_event){.kind = NIC_EVENT_LOST, .state = NIC_PORT_LOST};
-	if (nic->lost)
-		return false;
+	bool told;
+
+	pthread_mutex_lock(&nic->lock);
+	told = nic->lost;
 	nic->lost = true;
-	mlx5_return_wait(nic, true);
-	return true;
+	pthread_mutex_unlock(&nic->lock);
+	*ret_event = (struct nic_event){.kind = NIC_EVENT_LOST, .state = NIC_PORT_LOST};
+	if (!told)
+		mlx5_return_wait(nic, true);
+	return !told;
 }
-
-static int next_of_ctx(struct mlx5_ctx *ctx, struct nic_event *ret_event)
-{
-	if (read_channel(ctx, EVENTS_OF_TURN))
-		return take_news(ctx, ret_event) ? 0 : -EAGAIN;
-	/* Its end stays readable: nobody looks at it any more. */
-	mlx5_events_unwatch(ctx->nic, ctx->events->fd);
-	/* One that is read late tells nothing of a NIC that has returned since. */
-	return ctx->life == ctx->nic->life && lost_event(ctx->nic, ret_event) ? 0 : -EAGAIN;
-}
-
-/* ---- the NIC ----------------------------------------------------------------------------------------------------- */
 
 /* False: none of ours. */
 static bool nic_event(struct mlx5_nic *nic, const struct ibv_async_event *async,
@@ -299,7 +326,7 @@ static bool nic_event(struct mlx5_nic *nic, const struct ibv_async_event *async,
 	switch (async->event_type) {
 	case IBV_EVENT_PORT_ACTIVE:
 	case IBV_EVENT_PORT_ERR:
-		if (async->element.port_num != nic->port.number)
+		if (async->element.port_num != nic->port.number) /* constant */
 			return false;
 		*ret_event = (struct nic_event){
 			.kind = NIC_EVENT_PORT_STATE,
@@ -311,8 +338,12 @@ static bool nic_event(struct mlx5_nic *nic, const struct ibv_async_event *async,
 		return lost_event(nic, ret_event);
 	case IBV_EVENT_GID_CHANGE:
 	case IBV_EVENT_LID_CHANGE:
-		mlx5_port_readdress(nic);
-		return false;
+		/* To be asked by a query, which takes commands. */
+		pthread_mutex_lock(&nic->lock);
+		nic->readdress = true;
+		pthread_mutex_unlock(&nic->lock);
+		*ret_event = (struct nic_event){.kind = NIC_EVENT_LOOK};
+		return true;
 	default:
 		return false;
 	}
@@ -335,42 +366,48 @@ static int next_of_nic(struct mlx5_nic *nic, struct nic_event *ret_event)
 	return lost_event(nic, ret_event) ? 0 : -EAGAIN;
 }
 
-/* News that were read outside of here: by a question for a QP's state, or with others before. */
+/* What was found, one at a time; more_fd is readable while there is more. */
 static int next_of_more(struct mlx5_nic *nic, struct nic_event *ret_event)
 {
-	struct mlx5_ctx *ctx;
+	struct mlx5_news *news = NULL;
+	bool more, ended;
 	uint64_t count;
 
 	if (read(nic->more_fd, &count, sizeof(count)) < 0)
 		return -EAGAIN;
-	list_for_each_entry (ctx, &nic->ctxs, link)
-		if (take_news(ctx, ret_event)) {
-			/* Others may have some, too. */
-			count = 1;
-			if (write(nic->more_fd, &count, sizeof(count)) < 0)
-				assert_bug(errno == EAGAIN);
-			return 0;
-		}
-	return -EAGAIN;
+	pthread_mutex_lock(&nic->lock);
+	if (!list_empty(&nic->news)) {
+		news = list_first_entry(&nic->news, struct mlx5_news, link);
+		list_del(&news->link);
+		*ret_event = news->event;
+	}
+	more = !list_empty(&nic->news);
+	ended = nic->ended && !nic->lost;
+	pthread_mutex_unlock(&nic->lock);
+	/* After the news of that life its end, and then the next one. */
+	if (more || news || ended)
+		mlx5_events_wake(nic);
+	if (news || (ended && lost_event(nic, ret_event)))
+		return 0;
+	return mlx5_return_take(nic, ret_event) ? 0 : -EAGAIN;
 }
 
-#define READY_MAX 16
+#define TRIES 16
 
+/* One at a time: what the set tells of a context it tells once. */
 int mlx5_next_event(struct nic *base, struct nic_event *ret_event)
 {
 	struct mlx5_nic *nic = mlx5_nic(base);
-	struct epoll_event ready[READY_MAX];
-	int n = epoll_wait(nic->base.event_fd, ready, READY_MAX, 0);
+	struct epoll_event ready;
+	int r = -EAGAIN;
 
-	for (int i = 0; i < n; i++) {
-		void *what = ready[i].data.ptr;
-		int r = what == nic		  ? next_of_nic(nic, ret_event)
-			: what == &nic->more_fd	  ? next_of_more(nic, ret_event)
-			: what == &nic->return_fd ? mlx5_return_look(nic, ret_event)
-						  : next_of_ctx(what, ret_event);
-
-		if (r == 0)
-			return 0;
+	for (int i = 0; r < 0 && i < TRIES; i++) {
+		if (epoll_wait(nic->base.event_fd, &ready, 1, 0) != 1)
+			return -EAGAIN;
+		r = ready.data.u64 == MLX5_WATCH_NIC	  ? next_of_nic(nic, ret_event)
+		    : ready.data.u64 == MLX5_WATCH_MORE	  ? next_of_more(nic, ret_event)
+		    : ready.data.u64 == MLX5_WATCH_RETURN ? mlx5_return_look(nic, ret_event)
+							  : next_of_ctx(nic, ready.data.u64, ret_event);
 	}
-	return -EAGAIN;
+	return r;
 }

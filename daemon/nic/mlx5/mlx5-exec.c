@@ -26,11 +26,14 @@ static void trace(struct mlx5_nic *nic, const struct mlx5_cmd *cmd, const void *
 	text = malloc(TRACE_BYTES);
 	if (!text)
 		return;
+	/* Contexts are beside each other: an answer follows its command. */
+	flockfile(nic->trace);
 	mlx5_cmd_dump(text, TRACE_BYTES, cmd->in, cmd->in_bytes, 0);
 	fputs(text, nic->trace);
 	mlx5_out_dump(text, TRACE_BYTES, opcode, op_mod, out, cmd->out_bytes, 0);
 	fputs(text, nic->trace);
 	fflush(nic->trace);
+	funlockfile(nic->trace);
 	free(text);
 }
 
@@ -91,12 +94,12 @@ int mlx5_exec_query(struct mlx5_ctx *ctx, struct mlx5_object *obj, const struct 
 	return result(err, out);
 }
 
-int mlx5_exec_general(struct mlx5_nic *nic, const struct mlx5_cmd *cmd, void *out)
+int mlx5_exec_general(struct mlx5_nic *nic, struct ibv_context *ibv, const struct mlx5_cmd *cmd, void *out)
 {
 	int err;
 
 	memset(out, 0, cmd->out_bytes);
-	err = mlx5dv_devx_general_cmd(nic->ibv, cmd->in, cmd->in_bytes, out, cmd->out_bytes);
+	err = mlx5dv_devx_general_cmd(ibv, cmd->in, cmd->in_bytes, out, cmd->out_bytes);
 	trace(nic, cmd, out);
 	return result(err, out);
 }

@@ -37,25 +37,31 @@ static struct nic *mlx5_close(struct nic *base)
 	safe_close(nic->return_fd);
 	if (nic->former_ibv)
 		ibv_close_device(nic->former_ibv);
+	mlx5_life_free(nic->next);
 	if (nic->trace)
 		fclose(nic->trace);
+	pthread_mutex_destroy(&nic->lock);
 	free(nic);
 	return NULL;
 }
 
-/* Sums of contexts that live; hardware keeps no totals in these terms. A client can destroy its own set, nobody else's. */
+/*
+ * Sums of contexts that live, as each was asked last; hardware keeps no totals in these terms. A client can destroy its
+ * own set, nobody else's.
+ */
 static int mlx5_counters(struct nic *base, struct nic_counters *ret_counters)
 {
-	struct nic_counters sum = {0}, one;
+	struct mlx5_nic *nic = mlx5_nic(base);
+	struct nic_counters sum = {0};
 	struct mlx5_ctx *ctx;
 
-	list_for_each_entry (ctx, &mlx5_nic(base)->ctxs, link) {
-		if (mlx5_ctx_counters(&ctx->base, &one) < 0)
-			continue;
-		sum.error_cqes += one.error_cqes;
-		sum.rnr_naks += one.rnr_naks;
-		sum.retries += one.retries;
+	pthread_mutex_lock(&nic->lock);
+	list_for_each_entry (ctx, &nic->ctxs, link) {
+		sum.error_cqes += ctx->counters.error_cqes;
+		sum.rnr_naks += ctx->counters.rnr_naks;
+		sum.retries += ctx->counters.retries;
 	}
+	pthread_mutex_unlock(&nic->lock);
 	*ret_counters = sum;
 	return 0;
 }
@@ -78,10 +84,12 @@ static const struct nic_ops mlx5_ops = {
 	.queues_create = mlx5_queues_create,
 	.queues_destroy = mlx5_queues_destroy,
 	.connect = mlx5_connect,
+	.resolve = mlx5_resolve,
 	.qp_modify = mlx5_qp_modify,
 	.qp_query = mlx5_qp_query,
 	.queues_read = mlx5_queues_read,
 	.ctx_counters = mlx5_ctx_counters,
+	.ctx_look = mlx5_ctx_look,
 	.ctx_quiesce = mlx5_ctx_quiesce,
 	.ctx_export = mlx5_ctx_export,
 	.ctx_import = mlx5_ctx_import,
@@ -97,12 +105,16 @@ static struct mlx5_nic *nic_alloc(void)
 	if (!nic)
 		return NULL;
 	nic->base.ops = &mlx5_ops;
+	nic->base.blocks = true;
 	nic->base.event_fd = epoll_create1(EPOLL_CLOEXEC);
 	nic->more_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	pthread_mutex_init(&nic->bell_lock, NULL);
 	nic->return_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 	list_init(&nic->base.link);
+	pthread_mutex_init(&nic->lock, NULL);
 	list_init(&nic->ctxs);
+	list_init(&nic->news);
+	nic->last_key = MLX5_WATCH_KEYS;
 	return nic;
 }
 
@@ -130,22 +142,22 @@ static void set_pci(struct mlx5_nic *nic)
 	free(real);
 }
 
-int mlx5_nic_watch(struct mlx5_nic *nic)
+int mlx5_nic_watch(struct mlx5_nic *nic, struct ibv_context *ibv)
 {
-	int flags = fcntl(nic->ibv->async_fd, F_GETFL);
+	int flags = fcntl(ibv->async_fd, F_GETFL);
 
-	if (flags < 0 || fcntl(nic->ibv->async_fd, F_SETFL, flags | O_NONBLOCK) < 0)
+	if (flags < 0 || fcntl(ibv->async_fd, F_SETFL, flags | O_NONBLOCK) < 0)
 		return -errno;
-	return mlx5_events_watch(nic, nic->ibv->async_fd, nic);
+	return mlx5_events_watch(nic, ibv->async_fd, MLX5_WATCH_NIC);
 }
 
 static int watch_all(struct mlx5_nic *nic)
 {
-	int r = mlx5_events_watch(nic, nic->more_fd, &nic->more_fd);
+	int r = mlx5_events_watch(nic, nic->more_fd, MLX5_WATCH_MORE);
 
 	if (r == 0)
-		r = mlx5_events_watch(nic, nic->return_fd, &nic->return_fd);
-	return r < 0 ? r : mlx5_nic_watch(nic);
+		r = mlx5_events_watch(nic, nic->return_fd, MLX5_WATCH_RETURN);
+	return r < 0 ? r : mlx5_nic_watch(nic, nic->ibv);
 }
 
 /* -EOPNOTSUPP: a way that this libmlx5 has not, or that there is not. */
@@ -175,6 +187,7 @@ static int nic_init(struct mlx5_nic *nic, struct ibv_device *device, uint8_t por
 		return r;
 	nic->gpu_poll_usec = attr->gpu_poll_usec ? attr->gpu_poll_usec : DEFAULT_GPU_POLL_USEC;
 	nic->spin_usec = attr->spin_usec;
+	nic->port.number = port;
 	if (attr->trace) {
 		nic->trace = fopen(attr->trace, "ae");
 		if (!nic->trace)
@@ -182,13 +195,13 @@ static int nic_init(struct mlx5_nic *nic, struct ibv_device *device, uint8_t por
 	}
 	r = mlx5_open(device, &nic->ibv);
 	if (r == 0)
-		r = mlx5_caps_query(nic);
+		r = mlx5_caps_query(nic, nic->ibv, &nic->caps);
 	if (r == 0 && !nic->caps.rc)
 		r = -EOPNOTSUPP;
 	if (r == 0)
 		r = set_name(nic, ibv_get_device_name(device), port, nic->caps.num_ports);
 	if (r == 0)
-		r = mlx5_port_init(nic, port);
+		r = mlx5_port_init(nic, nic->ibv, &nic->caps, &nic->port);
 	if (r == 0)
 		r = watch_all(nic);
 	if (r < 0)

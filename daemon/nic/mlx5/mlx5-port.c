@@ -2,7 +2,8 @@
 /*
  * What a NIC can and how its port is reached: capabilities, GID and MAC, state and rate, the next hop to a peer.
  *
- * Control thread, but mlx5_next_hop(), which asks through the session's own context and may wait for the network.
+ * Any thread; what is found out once is so before there are others. mlx5_next_hop() asks through the session's own
+ * context and may wait for the network.
  */
 #include "daemon/nic/mlx5/mlx5.h"
 
@@ -17,7 +18,7 @@
 #define LOG2_MTU_256 8u
 
 /* Where the firmware refuses a page of capabilities, the NIC has none of that kind. */
-static int query_cap(struct mlx5_nic *nic, uint32_t type, uint8_t **ret_out)
+static int query_cap(struct mlx5_nic *nic, struct ibv_context *ibv, uint32_t type, uint8_t **ret_out)
 {
 	_cleanup_free_ uint8_t *out = calloc(1, PRM_QUERY_HCA_CAP_OUT_BYTES);
 	struct mlx5_cmd cmd;
@@ -26,27 +27,27 @@ static int query_cap(struct mlx5_nic *nic, uint32_t type, uint8_t **ret_out)
 	if (!out)
 		return -ENOMEM;
 	mlx5_cmd_query_cap(&cmd, type);
-	r = mlx5_exec_general(nic, &cmd, out);
+	r = mlx5_exec_general(nic, ibv, &cmd, out);
 	if (r < 0)
 		return r;
 	*ret_out = take_ptr(out);
 	return 0;
 }
 
-int mlx5_caps_query(struct mlx5_nic *nic)
+int mlx5_caps_query(struct mlx5_nic *nic, struct ibv_context *ibv, struct mlx5_caps *ret_caps)
 {
 	_cleanup_free_ uint8_t *general = NULL, *atomic = NULL, *roce = NULL;
 	const uint32_t cap = PRM_QUERY_HCA_CAP_OUT_CAP;
 	int r;
 
-	r = query_cap(nic, PRM_CAP_GENERAL, &general);
+	r = query_cap(nic, ibv, PRM_CAP_GENERAL, &general);
 	if (r == 0 && prm_get(general, cap + PRM_HCA_CAP_ATOMIC))
-		r = query_cap(nic, PRM_CAP_ATOMIC, &atomic);
+		r = query_cap(nic, ibv, PRM_CAP_ATOMIC, &atomic);
 	if (r == 0 && prm_get(general, cap + PRM_HCA_CAP_ROCE))
-		r = query_cap(nic, PRM_CAP_ROCE, &roce);
+		r = query_cap(nic, ibv, PRM_CAP_ROCE, &roce);
 	if (r < 0)
 		return r;
-	mlx5_caps_init(&nic->caps, general, atomic, roce);
+	mlx5_caps_init(ret_caps, general, atomic, roce);
 	return 0;
 }
 
@@ -91,14 +92,14 @@ int mlx5_gid_choose(const struct ibv_gid_entry *entries, size_t n, uint8_t port,
 	return best < 0 ? -ENOENT : best;
 }
 
-static int query_mac(struct mlx5_nic *nic, struct mlx5_port *port)
+static int query_mac(struct mlx5_nic *nic, struct ibv_context *ibv, struct mlx5_port *port)
 {
 	uint8_t out[PRM_QUERY_ROCE_ADDRESS_OUT_BYTES];
 	struct mlx5_cmd cmd;
 	int r;
 
 	mlx5_cmd_query_roce_address(&cmd, port->gid_index);
-	r = mlx5_exec_general(nic, &cmd, out);
+	r = mlx5_exec_general(nic, ibv, &cmd, out);
 	if (r < 0)
 		return r;
 	prm_get_bytes(out, PRM_QUERY_ROCE_ADDRESS_OUT_ADDR + PRM_ROCE_ADDR_MAC, port->mac);
@@ -106,7 +107,7 @@ static int query_mac(struct mlx5_nic *nic, struct mlx5_port *port)
 }
 
 /* All or nothing of *port. */
-static int query_addresses(struct mlx5_nic *nic, struct mlx5_port *port)
+static int query_addresses(struct mlx5_nic *nic, struct ibv_context *ibv, struct mlx5_port *port)
 {
 	bool roce = port->link == NIC_LINK_ETHERNET;
 	struct mlx5_port found = *port;
@@ -117,7 +118,7 @@ static int query_addresses(struct mlx5_nic *nic, struct mlx5_port *port)
 	entries = calloc(MAX_GIDS, sizeof(*entries));
 	if (!entries)
 		return -ENOMEM;
-	n = ibv_query_gid_table(nic->ibv, entries, MAX_GIDS, 0);
+	n = ibv_query_gid_table(ibv, entries, MAX_GIDS, 0);
 	i = n < 0 ? (int)n : mlx5_gid_choose(entries, (size_t)n, port->number, roce);
 	if (i >= 0) {
 		memcpy(found.gid, entries[i].gid.raw, sizeof(found.gid));
@@ -125,27 +126,18 @@ static int query_addresses(struct mlx5_nic *nic, struct mlx5_port *port)
 	}
 	free(entries);
 	if (i >= 0)
-		i = roce ? query_mac(nic, &found) : 0;
+		i = roce ? query_mac(nic, ibv, &found) : 0;
 	if (i == 0)
 		*port = found;
 	return i;
 }
 
-int mlx5_port_init(struct mlx5_nic *nic, uint8_t number)
+int mlx5_port_init(struct mlx5_nic *nic, struct ibv_context *ibv, const struct mlx5_caps *caps,
+		   struct mlx5_port *port)
 {
-	nic->port.link = nic->caps.link;
-	nic->port.number = number;
-	nic->port.mtu_log2 = LOG2_MTU_256; /* what every port has; one without a network interface tells none */
-	return query_addresses(nic, &nic->port);
-}
-
-void mlx5_port_readdress(struct mlx5_nic *nic)
-{
-	struct nic_info info;
-
-	/* What cannot be told stays as it is; the question is asked again by the next event. */
-	if (query_addresses(nic, &nic->port) == 0)
-		mlx5_query(&nic->base, &info);
+	port->link = caps->link;
+	port->mtu_log2 = LOG2_MTU_256; /* what every port has; one without a network interface tells none */
+	return query_addresses(nic, ibv, port);
 }
 
 /* ---- state and rate ---------------------------------------------------------------------------------------------- */
@@ -182,11 +174,94 @@ static void fill_limits(struct nic_info *info, const struct mlx5_caps *caps)
 	info->max_log2_cq_entries = min_u32(caps->log_max_cq_sz, NIC_MAX_LOG2_CQ_ENTRIES);
 }
 
-static enum nic_port_state port_state(const struct mlx5_nic *nic, const struct ibv_port_attr *attr)
+struct mlx5_port mlx5_port_now(struct mlx5_nic *nic)
 {
-	if (nic->lost)
-		return NIC_PORT_LOST;
+	struct mlx5_port port;
+
+	pthread_mutex_lock(&nic->lock);
+	port = nic->port;
+	pthread_mutex_unlock(&nic->lock);
+	return port;
+}
+
+struct ibv_context *mlx5_ibv_now(struct mlx5_nic *nic)
+{
+	struct ibv_context *ibv;
+
+	pthread_mutex_lock(&nic->lock);
+	ibv = nic->ibv;
+	pthread_mutex_unlock(&nic->lock);
+	return ibv;
+}
+
+bool mlx5_is_lost(struct mlx5_nic *nic)
+{
+	bool lost;
+
+	pthread_mutex_lock(&nic->lock);
+	lost = nic->lost;
+	pthread_mutex_unlock(&nic->lock);
+	return lost;
+}
+
+enum nic_port_state mlx5_port_state(const struct ibv_port_attr *attr)
+{
 	return attr->state == IBV_PORT_ACTIVE ? NIC_PORT_ACTIVE : NIC_PORT_DOWN;
+}
+
+/* Since the addresses were asked last, have they changed? Then this caller asks. */
+static bool take_readdress(struct mlx5_nic *nic, uint32_t *ret_life)
+{
+	bool readdress;
+
+	pthread_mutex_lock(&nic->lock);
+	readdress = nic->readdress;
+	nic->readdress = false;
+	*ret_life = nic->life;
+	pthread_mutex_unlock(&nic->lock);
+	return readdress;
+}
+
+/* MTU, LID and addresses may change. A port without an MTU keeps the last one, one without an address too. */
+static int ask_port(struct mlx5_nic *nic, struct ibv_port_attr *ret_attr)
+{
+	struct ibv_context *ibv = mlx5_ibv_now(nic);
+	struct mlx5_port port = mlx5_port_now(nic);
+	uint32_t life;
+	int err;
+
+	/* What cannot be told stays as it is; the question is asked again by the next event. */
+	if (take_readdress(nic, &life))
+		query_addresses(nic, ibv, &port);
+	err = ibv_query_port(ibv, port.number, ret_attr);
+	if (err)
+		return mlx5_errno(err);
+	if (ret_attr->active_mtu)
+		port.mtu_log2 = (uint8_t)(ret_attr->active_mtu - IBV_MTU_256 + LOG2_MTU_256);
+	port.lid = ret_attr->lid;
+	pthread_mutex_lock(&nic->lock);
+	if (life == nic->life)
+		nic->port = port;
+	pthread_mutex_unlock(&nic->lock);
+	return 0;
+}
+
+static void fill_port(struct nic_info *info, struct mlx5_nic *nic)
+{
+	struct mlx5_caps caps;
+	struct mlx5_port port;
+
+	pthread_mutex_lock(&nic->lock);
+	caps = nic->caps;
+	port = nic->port;
+	pthread_mutex_unlock(&nic->lock);
+	info->port = port.number;
+	info->link = port.link;
+	memcpy(info->gid, port.gid, sizeof(info->gid));
+	memcpy(info->mac, port.mac, sizeof(info->mac));
+	info->lid = port.lid;
+	info->mtu_bytes = 1u << port.mtu_log2;
+	fill_limits(info, &caps);
 }
 
 int mlx5_query(struct nic *base, struct nic_info *ret_info)
@@ -194,29 +269,26 @@ int mlx5_query(struct nic *base, struct nic_info *ret_info)
 	struct mlx5_nic *nic = mlx5_nic(base);
 	struct nic_info info = {
 		.backend = "mlx5",
-		.port = nic->port.number,
-		.link = nic->port.link,
+		.state = NIC_PORT_LOST,
 		.accepted_kinds = {NIC_MEM_DMABUF, NIC_MEM_MEMFD},
 		.doorbell_cpu = MLX5_HAS_BELL,
 		.doorbell_uar_mmap = true,
 	};
 	struct ibv_port_attr attr = {0};
-	int err = nic->lost ? 0 : ibv_query_port(nic->ibv, nic->port.number, &attr);
+	int r;
 
-	if (err)
-		return mlx5_errno(err);
-	if (attr.active_mtu)
-		nic->port.mtu_log2 = (uint8_t)(attr.active_mtu - IBV_MTU_256 + LOG2_MTU_256);
-	nic->port.lid = attr.lid;
+	if (mlx5_is_lost(nic)) {
+		mlx5_return_find(nic);
+	} else {
+		r = ask_port(nic, &attr);
+		if (r < 0)
+			return r;
+		info.state = mlx5_port_state(&attr);
+	}
 	memcpy(info.name, base->name, sizeof(info.name));
 	memcpy(info.pci, nic->pci, sizeof(info.pci));
-	memcpy(info.gid, nic->port.gid, sizeof(info.gid));
-	memcpy(info.mac, nic->port.mac, sizeof(info.mac));
-	info.lid = attr.lid;
-	info.state = port_state(nic, &attr);
-	info.mtu_bytes = 1u << nic->port.mtu_log2;
 	info.rate_mbps = rate_mbps(&attr);
-	fill_limits(&info, &nic->caps);
+	fill_port(&info, nic);
 	*ret_info = info;
 	return 0;
 }
@@ -229,10 +301,11 @@ int mlx5_query(struct nic *base, struct nic_info *ret_info)
  */
 int mlx5_next_hop(struct mlx5_ctx *ctx, const struct nic_addr *remote, uint8_t ret_mac[6])
 {
+	const struct mlx5_port port = mlx5_port_now(ctx->nic);
 	struct ibv_ah_attr attr = {
 		.is_global = 1,
-		.port_num = ctx->nic->port.number,
-		.grh = {.sgid_index = ctx->nic->port.gid_index, .hop_limit = 64},
+		.port_num = port.number,
+		.grh = {.sgid_index = port.gid_index, .hop_limit = 64},
 	};
 	struct mlx5dv_ah out;
 	struct mlx5dv_obj obj = {.ah = {.out = &out}};

@@ -20,7 +20,7 @@
 #define QP_MAX_TIMEOUT 31u
 #define QP_MAX_RETRY 7u
 #define QP_MAX_RNR_TIMER 31u
-/* How far back an error CQE is looked for: the control thread has others to serve. */
+/* How far back an error CQE is looked for: others wait for this thread. */
 #define SEARCH_CQES 4096u
 #define CQ_COUNTER_MASK 0xffffffu
 
@@ -58,7 +58,9 @@ int mlx5_qp_to_state(struct mlx5_ctx *ctx, struct mlx5_qp *qp, enum prm_opcode o
 static bool remote_makes_sense(const struct mlx5_qp *qp, const struct nic_addr *remote,
 			       enum nic_link link)
 {
-	return remote->link == link && remote->qp_type == qp->desc->type && remote->mtu_log2 >= 8 &&
+	if (qp->desc->type == NIC_QP_DCI)
+		return remote->link == 0;
+	return qp->desc->type == NIC_QP_RC && remote->link == link && remote->qp_type == NIC_QP_RC && remote->mtu_log2 >= 8 &&
 	       remote->mtu_log2 <= 12 && remote->psn <= 0xffffffu && remote->qpn <= 0xffffffu;
 }
 
@@ -89,14 +91,7 @@ static int to_rts(struct mlx5_ctx *ctx, struct mlx5_qp *qp, const struct mlx5_co
 	return r;
 }
 
-/* The last answer of the kernel: in one request many peers are on one NIC. */
-struct next_hop {
-	bool known;
-	uint8_t gid[16];
-	uint8_t mac[6];
-};
-
-static int ask_next_hop(struct mlx5_ctx *ctx, struct next_hop *hop, const struct nic_addr *remote)
+int mlx5_ask_next_hop(struct mlx5_ctx *ctx, struct mlx5_next_hop *hop, const struct nic_addr *remote)
 {
 	int r;
 
@@ -112,22 +107,23 @@ static int ask_next_hop(struct mlx5_ctx *ctx, struct next_hop *hop, const struct
 }
 
 static int connect_one(struct mlx5_ctx *ctx, const struct nic_peer *peer,
-		       const struct nic_qp_params *params, struct next_hop *hop)
+		       const struct nic_qp_params *params, struct mlx5_next_hop *hop)
 {
 	struct mlx5_qp *qp = hash_get(&ctx->qps, peer->qpn);
+	const struct mlx5_port port = mlx5_port_now(ctx->nic);
 	struct mlx5_connect_args args = {.remote = &peer->remote,
 					 .params = params,
-					 .port = &ctx->nic->port,
-					 .caps = &ctx->nic->caps};
+					 .port = &port,
+					 .caps = &ctx->caps};
 	int r;
 
-	if (!qp || !remote_makes_sense(qp, &peer->remote, ctx->nic->port.link))
+	if (!qp || !remote_makes_sense(qp, &peer->remote, port.link))
 		return -EINVAL;
 	if (qp->state != NIC_QPS_RST && qp->state != NIC_QPS_INIT)
 		return -EINVAL;
 	args.qp = qp->desc;
-	if (ctx->nic->port.link == NIC_LINK_ETHERNET) {
-		r = ask_next_hop(ctx, hop, &peer->remote);
+	if (peer->remote.link == NIC_LINK_ETHERNET) {
+		r = mlx5_ask_next_hop(ctx, hop, &peer->remote);
 		if (r < 0)
 			return r;
 		memcpy(args.next_hop_mac, hop->mac, sizeof(args.next_hop_mac));
@@ -142,7 +138,7 @@ int mlx5_connect(struct nic_ctx *base, unsigned int n, const struct nic_peer *pe
 		 const struct nic_qp_params *params, unsigned int *ret_n_done)
 {
 	struct mlx5_ctx *ctx = mlx5_ctx(base);
-	struct next_hop hop = {.known = false};
+	struct mlx5_next_hop hop = {.known = false};
 	unsigned int n_done = 0;
 	int r = 0;
 
@@ -159,8 +155,8 @@ int mlx5_connect(struct nic_ctx *base, unsigned int n, const struct nic_peer *pe
 
 static int to_init(struct mlx5_ctx *ctx, struct mlx5_qp *qp)
 {
-	const struct mlx5_connect_args args = {
-		.qp = qp->desc, .port = &ctx->nic->port, .caps = &ctx->nic->caps};
+	const struct mlx5_port port = mlx5_port_now(ctx->nic);
+	const struct mlx5_connect_args args = {.qp = qp->desc, .port = &port, .caps = &ctx->caps};
 
 	return qp->state == NIC_QPS_RST ? step(ctx, qp, &args, mlx5_cmd_rst2init, NIC_QPS_INIT)
 					: -EINVAL;
@@ -190,7 +186,8 @@ int mlx5_qp_modify(struct nic_ctx *base, uint32_t qpn, enum nic_qp_state state)
 	struct mlx5_qp *qp = hash_get(&ctx->qps, qpn);
 	int r;
 
-	if (!qp)
+	/* A DCT is ready for as long as it lives. */
+	if (!qp || qp->desc->type == NIC_QP_DCT)
 		return -EINVAL;
 	r = modify(ctx, qp, state);
 	if (r == 0 && state == NIC_QPS_ERR)
@@ -282,12 +279,15 @@ static uint32_t rewind_cq(struct mlx5_cq *cq)
 
 int mlx5_qp_learn_state(struct mlx5_ctx *ctx, struct mlx5_qp *qp)
 {
-	uint32_t send_ci = rewind_cq(qp->send_cq), recv_ci = 0;
 	uint8_t out[PRM_QUERY_QP_OUT_BYTES];
+	uint32_t send_ci, recv_ci = 0;
 	struct nic_qp_info info;
 	struct mlx5_cmd cmd;
 	int r;
 
+	if (qp->desc->type == NIC_QP_DCT)
+		return mlx5_dct_query(ctx, qp, &info);
+	send_ci = rewind_cq(qp->send_cq);
 	if (qp->recv_cq != qp->send_cq)
 		recv_ci = rewind_cq(qp->recv_cq);
 	mlx5_cmd_query_qp(&cmd, qp->desc->qpn);
@@ -314,6 +314,8 @@ int mlx5_qp_query(struct nic_ctx *base, uint32_t qpn, struct nic_qp_info *ret_in
 
 	if (!qp)
 		return -EINVAL;
+	if (qp->desc->type == NIC_QP_DCT)
+		return mlx5_dct_query(ctx, qp, ret_info);
 	mlx5_cmd_query_qp(&cmd, qpn);
 	r = mlx5_exec_query(ctx, qp->obj, &cmd, out);
 	if (r < 0)

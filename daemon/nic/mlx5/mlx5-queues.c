@@ -32,7 +32,7 @@ int mlx5_cq_enter(struct mlx5_queues *queues, uint32_t i)
 	int r;
 
 	cq->queues = queues;
-	list_init(&cq->news_link);
+	list_init(&cq->news.link);
 	cq->cqn = queues->base.layout.cqs[i].cqn;
 	r = hash_add(&ctx->cqs, cq->cqn, cq);
 	return r < 0 ? r : mlx5_events_subscribe_cq(ctx, cq);
@@ -65,7 +65,7 @@ static void destroy_cq(struct mlx5_queues *queues, struct mlx5_cq *cq)
 		return;
 	if (hash_get(&queues->ctx->cqs, cq->cqn) == cq)
 		hash_remove(&queues->ctx->cqs, cq->cqn);
-	list_del(&cq->news_link);
+	mlx5_news_drop(queues->ctx->nic, &cq->news);
 	mlx5_note_destroyed(queues->ctx, mlx5_object_destroy(cq->obj));
 	cq->obj = NULL;
 }
@@ -81,18 +81,21 @@ static struct mlx5_cq *find_cq(struct mlx5_queues *queues, uint32_t name)
 
 /* ---- QPs --------------------------------------------------------------------------------------------------------- */
 
-static void set_addr(struct mlx5_nic *nic, struct nic_qp *desc, uint32_t psn)
+/* What does not depend on the number. Only a DCT has a key, which nobody guesses. */
+static void set_addr(struct mlx5_nic *nic, struct nic_qp *desc, uint32_t psn, uint64_t dc_key)
 {
+	const struct mlx5_port port = mlx5_port_now(nic);
+
 	desc->addr = (struct nic_addr){
-		.link = (uint8_t)nic->port.link,
+		.link = (uint8_t)port.link,
 		.qp_type = (uint8_t)desc->type,
-		.mtu_log2 = nic->port.mtu_log2,
-		.qpn = desc->qpn,
+		.mtu_log2 = port.mtu_log2,
 		.psn = psn & PSN_MASK,
-		.lid = nic->port.lid,
+		.lid = port.lid,
+		.dc_key = desc->type == NIC_QP_DCT ? dc_key : 0,
 	};
-	memcpy(desc->addr.gid, nic->port.gid, sizeof(desc->addr.gid));
-	memcpy(desc->addr.mac, nic->port.mac, sizeof(desc->addr.mac));
+	memcpy(desc->addr.gid, port.gid, sizeof(desc->addr.gid));
+	memcpy(desc->addr.mac, port.mac, sizeof(desc->addr.mac));
 }
 
 static int send_create_qp(struct mlx5_queues *queues, struct mlx5_qp *qp, uint32_t i)
@@ -100,7 +103,7 @@ static int send_create_qp(struct mlx5_queues *queues, struct mlx5_qp *qp, uint32
 	struct mlx5_ctx *ctx = queues->ctx;
 	const struct mlx5_qp_args args = {
 		.qp = qp->desc,
-		.caps = &ctx->nic->caps,
+		.caps = &ctx->caps,
 		.umem_id = queues->umem->number,
 		.pdn = ctx->pdn,
 		.uar_page = ctx->uar->page_id,
@@ -133,16 +136,17 @@ int mlx5_qp_enter(struct mlx5_queues *queues, uint32_t i)
 	qp->queues = queues;
 	count_foreign(queues, qp, 1);
 	r = hash_add(&ctx->qps, qp->desc->qpn, qp);
-	return r < 0 ? r : mlx5_events_subscribe_qp(ctx, qp);
+	/* A DCT has no error of its own: what a DCI does wrong ends that DCI. */
+	return r < 0 || qp->desc->type == NIC_QP_DCT ? r : mlx5_events_subscribe_qp(ctx, qp);
 }
 
-/* In doorbell mode cpu. Every batch there is mapped: see check_request. */
+/* In doorbell mode cpu, of what sends. Every batch there is mapped: see check_request. */
 static int hear_doorbells(struct mlx5_queues *queues, struct mlx5_qp *qp)
 {
 	struct bell_page *page = queues->ctx->bell_page;
 	struct shmd_dbrec *dbrec;
 
-	if (!page)
+	if (!page || qp->desc->type == NIC_QP_DCT)
 		return 0;
 	dbrec = (struct shmd_dbrec *)(void *)(queues->map + qp->desc->dbrec_offset);
 	return bell_page_add(page, qp->desc->qpn, (const uint32_t *)&dbrec->snd,
@@ -153,23 +157,27 @@ static int create_qp(struct mlx5_queues *queues, uint32_t i)
 {
 	struct nic_qp *desc = &queues->base.layout.qps[i];
 	struct mlx5_qp *qp = &queues->qps[i];
-	uint32_t psn;
+	struct {
+		uint64_t dc_key;
+		uint32_t psn;
+	} secret;
 	int r;
 
 	qp->desc = desc;
-	list_init(&qp->news_link);
+	list_init(&qp->news.link);
 	qp->send_cq = find_cq(queues, desc->send_cqn);
 	qp->recv_cq = find_cq(queues, desc->recv_cqn);
 	if (!qp->send_cq || !qp->recv_cq)
 		return -EINVAL;
-	if (getrandom(&psn, sizeof(psn), 0) != sizeof(psn))
+	if (getrandom(&secret, sizeof(secret), 0) != sizeof(secret))
 		return -EIO;
 	desc->send_cqn = qp->send_cq->cqn;
 	desc->recv_cqn = qp->recv_cq->cqn;
-	r = send_create_qp(queues, qp, i);
+	set_addr(queues->ctx->nic, desc, secret.psn, secret.dc_key);
+	r = desc->type == NIC_QP_DCT ? mlx5_dct_create(queues->ctx, qp, i) : send_create_qp(queues, qp, i);
 	if (r < 0)
 		return r;
-	set_addr(queues->ctx->nic, desc, psn);
+	desc->addr.qpn = desc->qpn;
 	r = mlx5_qp_enter(queues, i);
 	mlx5_qp_tell_error(qp, 0);
 	return r < 0 ? r : hear_doorbells(queues, qp);
@@ -181,7 +189,7 @@ static void destroy_qp(struct mlx5_queues *queues, struct mlx5_qp *qp)
 		return;
 	if (hash_get(&queues->ctx->qps, qp->desc->qpn) == qp)
 		hash_remove(&queues->ctx->qps, qp->desc->qpn);
-	list_del(&qp->news_link);
+	mlx5_news_drop(queues->ctx->nic, &qp->news);
 	if (queues->ctx->bell_page)
 		bell_page_remove(queues->ctx->bell_page, qp->desc->qpn);
 	mlx5_note_destroyed(queues->ctx, mlx5_object_destroy(qp->obj));
@@ -217,7 +225,7 @@ DEFINE_CLEANUP(struct mlx5_queues *, queues_free);
 static int check_request(const struct mlx5_ctx *ctx, const struct nic_queue_mem *mem,
 			 const struct nic_layout *layout)
 {
-	const struct mlx5_caps *caps = &ctx->nic->caps;
+	const struct mlx5_caps *caps = &ctx->caps;
 
 	if (ctx->meddled)
 		return -EPERM;
@@ -234,7 +242,7 @@ static int check_request(const struct mlx5_ctx *ctx, const struct nic_queue_mem 
 		if (layout->cqs[i].log2_entries > caps->log_max_cq_sz)
 			return -ENOSPC;
 	for (uint32_t i = 0; i < layout->n_qps; i++) {
-		if (layout->qps[i].type != NIC_QP_RC)
+		if (layout->qps[i].type != NIC_QP_RC && !caps->dct)
 			return -EOPNOTSUPP;
 		if (layout->qps[i].log2_sq_wqebbs > caps->log_max_qp_sz)
 			return -ENOSPC;

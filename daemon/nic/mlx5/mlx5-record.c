@@ -34,7 +34,7 @@
 #define MR_BYTES 20u
 #define BATCH_BYTES 37u
 #define CQ_BYTES 40u
-#define QP_BYTES 101u
+#define QP_BYTES 109u
 
 enum direction { COUNTING, WRITING, READING };
 
@@ -161,10 +161,14 @@ static bool rings_are_right(const struct nic_qp *qp, uint64_t total)
 {
 	uint64_t rq_bytes = 0;
 
+	if (qp->type == NIC_QP_DCT)
+		return !qp->log2_sq_wqebbs && !qp->n_rq_wqes && lies_well(qp->rq_offset, 0, total) &&
+		       qp->sq_offset == qp->rq_offset &&
+		       lies_well(qp->dbrec_offset, SHMD_QP_ERROR_OFFSET + sizeof(uint32_t), total);
 	if (qp->log2_sq_wqebbs < NIC_MIN_LOG2_SQ_WQEBBS || qp->log2_sq_wqebbs > NIC_MAX_LOG2_SQ_WQEBBS)
 		return false;
 	if (qp->n_rq_wqes) {
-		if (qp->n_rq_wqes > NIC_MAX_RQ_WQES || (qp->n_rq_wqes & (qp->n_rq_wqes - 1)) ||
+		if (qp->type == NIC_QP_DCI || qp->n_rq_wqes > NIC_MAX_RQ_WQES || (qp->n_rq_wqes & (qp->n_rq_wqes - 1)) ||
 		    qp->log2_rq_stride < NIC_MIN_LOG2_RQ_STRIDE || qp->log2_rq_stride > NIC_MAX_LOG2_RQ_STRIDE)
 			return false;
 		/* bounded: by the checks above. */
@@ -178,9 +182,9 @@ static bool rings_are_right(const struct nic_qp *qp, uint64_t total)
 
 static bool qp_is_right(const struct nic_qp *qp, uint64_t total)
 {
-	return qp->type == NIC_QP_RC && qp->qpn <= NUMBER_MAX && !(qp->flags & ~QP_FLAGS) &&
+	return qp->type >= NIC_QP_RC && qp->type <= NIC_QP_DCT && qp->qpn <= NUMBER_MAX && !(qp->flags & ~QP_FLAGS) &&
 	       !(qp->access & ~QP_ACCESS) && qp->addr.mtu_log2 >= 8 && qp->addr.mtu_log2 <= 12 &&
-	       qp->addr.psn <= NUMBER_MAX &&
+	       qp->addr.psn <= NUMBER_MAX && (qp->type == NIC_QP_DCT || !qp->addr.dc_key) &&
 	       (qp->addr.link == NIC_LINK_ETHERNET || qp->addr.link == NIC_LINK_INFINIBAND) &&
 	       rings_are_right(qp, total);
 }
@@ -196,6 +200,7 @@ static void code_addr(struct coder *c, struct nic_qp *qp)
 	code_u32(c, &lid);
 	code_bytes(c, addr->gid, sizeof(addr->gid));
 	code_bytes(c, addr->mac, sizeof(addr->mac));
+	code_u64(c, &addr->dc_key);
 	c->failed |= lid > UINT16_MAX;
 	if (c->direction != READING)
 		return;
@@ -304,8 +309,14 @@ static void code_record(struct coder *c, struct mlx5_record *record)
 	code_bool(c, &record->has_counters);
 	if (!c->failed && record->has_counters)
 		code_object(c, &record->counters);
+	code_bool(c, &record->has_pool);
+	if (!c->failed && record->has_pool) {
+		code_object(c, &record->pool_umem);
+		code_object(c, &record->pool);
+	}
 	/* As wide as their fields in commands. */
-	c->failed |= record->pdn > NUMBER_MAX || record->uar.number > NUMBER_MAX || record->counters.number > UINT8_MAX;
+	c->failed |= record->pdn > NUMBER_MAX || record->uar.number > NUMBER_MAX || record->counters.number > UINT8_MAX ||
+		     record->pool.number > NUMBER_MAX;
 	code_mrs(c, record);
 	code_batches(c, record);
 }
@@ -379,6 +390,9 @@ static int check_numbers(const struct mlx5_record *record)
 			const struct nic_qp *qp = &layout->qps[i];
 
 			r = hash_add(&qps, qp->qpn, &layout->qps[i]);
+			/* A DCT cannot be without one. */
+			if (qp->type == NIC_QP_DCT && !record->has_pool)
+				r = -EINVAL;
 			if (!hash_get(&cqs, qp->send_cqn) || !hash_get(&cqs, qp->recv_cqn))
 				r = -EINVAL;
 		}

@@ -5,13 +5,16 @@
  * The kernel tells nobody who has no device open, so as long as the NIC is lost the list of devices is looked at a few times
  * a second. What was made before stays lost: its contexts belong to the NIC's former life and end as their sessions do.
  *
- * Control thread.
+ * To open a device takes commands, so a query by whatever thread does that; the control thread takes what was found.
  */
 #include "daemon/nic/mlx5/mlx5.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
+
+#include "proto/base/cleanup.h"
 
 #define LOOK_NSEC 250000000l
 
@@ -24,60 +27,118 @@ void mlx5_return_wait(struct mlx5_nic *nic, bool on)
 	timerfd_settime(nic->return_fd, 0, on ? &often : &never, NULL);
 }
 
-/* What is not yet complete has no answer: it is asked again. */
-static int open_again(struct mlx5_nic *nic, struct ibv_device *device)
+struct mlx5_life *mlx5_life_free(struct mlx5_life *life)
 {
-	struct ibv_context *before = nic->ibv, *now;
-	int r = mlx5_open(device, &now);
+	if (life && life->ibv)
+		ibv_close_device(life->ibv);
+	free(life);
+	return NULL;
+}
+DEFINE_CLEANUP(struct mlx5_life *, mlx5_life_free);
 
+/* ---- finding it: any thread ---------------------------------------------------------------------------------------- */
+
+/* What is not yet complete has no answer: it is asked again. */
+static int open_again(struct mlx5_nic *nic, struct ibv_device *device, struct mlx5_life *life)
+{
+	struct ibv_port_attr attr = {0};
+	int r = mlx5_open(device, &life->ibv);
+
+	if (r == 0)
+		r = mlx5_caps_query(nic, life->ibv, &life->caps);
 	if (r < 0)
 		return r;
-	nic->ibv = now;
-	r = mlx5_caps_query(nic);
-	if (r == 0)
-		r = mlx5_port_init(nic, nic->port.number);
-	if (r == 0)
-		r = mlx5_nic_watch(nic);
-	if (r < 0) {
-		nic->ibv = before;
-		ibv_close_device(now);
-		return r;
-	}
-	/* A thread may still look at it; not at the one of two lives ago. */
-	mlx5_events_unwatch(nic, before->async_fd);
-	if (nic->former_ibv)
-		ibv_close_device(nic->former_ibv);
-	nic->former_ibv = before;
-	return 0;
+	life->port.number = mlx5_port_now(nic).number;
+	r = mlx5_port_init(nic, life->ibv, &life->caps, &life->port);
+	if (r == 0 && ibv_query_port(life->ibv, life->port.number, &attr))
+		r = -EIO;
+	life->state = mlx5_port_state(&attr);
+	return r;
 }
 
-static int find_again(struct mlx5_nic *nic)
+static int find_again(struct mlx5_nic *nic, struct mlx5_life *life)
 {
-	uint64_t guid = ibv_get_device_guid(nic->ibv->device);
+	uint64_t guid = ibv_get_device_guid(mlx5_ibv_now(nic)->device);
 	struct ibv_device **devices;
 	int n = 0, r = -ENODEV;
 
 	devices = ibv_get_device_list(&n);
-	for (int i = 0; devices && i < n && r < 0; i++)
+	for (int i = 0; devices && i < n && r < 0 && !life->ibv; i++)
 		if (ibv_get_device_guid(devices[i]) == guid && mlx5dv_is_supported(devices[i]))
-			r = open_again(nic, devices[i]);
+			r = open_again(nic, devices[i], life);
 	if (devices)
 		ibv_free_device_list(devices);
 	return r;
 }
 
+/* False: it was found already. With the context of two lives ago, which no thread looks at any more. */
+static bool begin_search(struct mlx5_nic *nic, struct ibv_context **ret_former)
+{
+	bool search;
+
+	pthread_mutex_lock(&nic->lock);
+	search = nic->lost && !nic->next;
+	*ret_former = search ? take_ptr(nic->former_ibv) : NULL;
+	pthread_mutex_unlock(&nic->lock);
+	return search;
+}
+
+void mlx5_return_find(struct mlx5_nic *nic)
+{
+	_cleanup_(mlx5_life_freep) struct mlx5_life *life = calloc(1, sizeof(*life));
+	struct ibv_context *former;
+
+	if (!life || !begin_search(nic, &former))
+		return;
+	if (former)
+		ibv_close_device(former);
+	if (find_again(nic, life) < 0)
+		return;
+	pthread_mutex_lock(&nic->lock);
+	nic->next = take_ptr(life);
+	pthread_mutex_unlock(&nic->lock);
+	mlx5_events_wake(nic);
+}
+
+/* ---- control thread ------------------------------------------------------------------------------------------------ */
+
 int mlx5_return_look(struct mlx5_nic *nic, struct nic_event *ret_event)
 {
-	struct nic_info info;
 	uint64_t n;
 
-	if (read(nic->return_fd, &n, sizeof(n)) < 0 || !nic->lost || find_again(nic) < 0)
+	if (read(nic->return_fd, &n, sizeof(n)) < 0 || !mlx5_is_lost(nic))
 		return -EAGAIN;
+	*ret_event = (struct nic_event){.kind = NIC_EVENT_LOOK};
+	return 0;
+}
+
+static void change_life(struct mlx5_nic *nic, struct mlx5_life *life)
+{
+	nic->former_ibv = nic->ibv;
+	nic->ibv = take_ptr(life->ibv);
+	nic->caps = life->caps;
+	nic->port = life->port;
+	nic->readdress = false;
+	nic->ended = false;
 	nic->lost = false;
 	nic->life++;
+}
+
+bool mlx5_return_take(struct mlx5_nic *nic, struct nic_event *ret_event)
+{
+	_cleanup_(mlx5_life_freep) struct mlx5_life *life = NULL;
+	int before = nic->ibv->async_fd;
+
+	pthread_mutex_lock(&nic->lock);
+	life = take_ptr(nic->next);
+	pthread_mutex_unlock(&nic->lock);
+	if (!life || mlx5_nic_watch(nic, life->ibv) < 0)
+		return false;
+	mlx5_events_unwatch(nic, before);
+	pthread_mutex_lock(&nic->lock);
+	change_life(nic, life);
+	pthread_mutex_unlock(&nic->lock);
 	mlx5_return_wait(nic, false);
-	*ret_event = (struct nic_event){.kind = NIC_EVENT_RETURNED, .state = NIC_PORT_DOWN};
-	if (mlx5_query(&nic->base, &info) == 0)
-		ret_event->state = info.state;
-	return 0;
+	*ret_event = (struct nic_event){.kind = NIC_EVENT_RETURNED, .state = life->state};
+	return true;
 }

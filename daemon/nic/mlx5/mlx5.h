@@ -2,8 +2,9 @@
 /*
  * Private to daemon/nic/mlx5: the backend's objects.
  *
- * Threads: those of nic.h. A context is used by one thread at a time and shares nothing that changes with other
- * contexts, but the list of them, which the control thread alone walks.
+ * Threads: those of nic.h. A context is used by one thread at a time. What contexts share with each other and with the
+ * control thread has the NIC's lock, which nobody holds while a command is carried out: the control thread waits for no
+ * firmware.
  */
 #ifndef SHMEMD_NIC_MLX5_H
 #define SHMEMD_NIC_MLX5_H
@@ -98,20 +99,41 @@ struct mlx5_nic {
 	struct nic base; /* event_fd is an epoll set: the NIC's own events, those of each context, and more_fd */
 	int more_fd; /* owned eventfd: contexts have news that were read and not yet told */
 	int return_fd; /* owned timerfd: runs while the NIC is lost */
-	struct ibv_context *ibv; /* owned; for questions only, no session's objects */
-	struct ibv_context *former_ibv; /* owned; of the life before, or NULL */
 	struct mlx5_library library_functions;
 	const struct mlx5_library *library; /* those, or NULL: objects are made by own calls */
-	struct mlx5_caps caps;
-	struct mlx5_port port;
 	char pci[16];
-	struct list ctxs;
 	FILE *trace; /* owned, or NULL */
 	uint32_t gpu_poll_usec, spin_usec;
 	pthread_mutex_t bell_lock; /* of the pointer only */
 	struct bell *bell; /* owned; NULL until a context wants doorbell mode cpu */
-	bool lost;
+
+	pthread_mutex_t lock; /* of all below; the first three are the control thread's to change */
+	struct ibv_context *ibv; /* owned; for questions only, no session's objects */
+	struct mlx5_caps caps;
 	uint32_t life; /* counts returns; contexts belong to one */
+	struct ibv_context *former_ibv; /* owned; of the life before, or NULL: a thread may still look at it */
+	struct mlx5_life *next; /* owned: the NIC is there again, the control thread is to take it */
+	struct mlx5_port port; /* link and number are constant */
+	bool readdress; /* the port's addresses have changed since they were asked */
+	struct list ctxs;
+	uint64_t last_key;
+	struct list news; /* struct mlx5_news, oldest first */
+	bool lost; /* told */
+	bool ended; /* a channel of this life has: lost, and to be told */
+};
+
+/* What is found out of a NIC that returned. */
+struct mlx5_life {
+	struct ibv_context *ibv; /* owned */
+	struct mlx5_caps caps;
+	struct mlx5_port port;
+	enum nic_port_state state;
+};
+
+/* Of one queue, at most one at a time. */
+struct mlx5_news {
+	struct list link; /* mlx5_nic.news, under its lock */
+	struct nic_event event;
 };
 
 struct mlx5_cq {
@@ -122,8 +144,8 @@ struct mlx5_cq {
 	uint32_t arm_sn; /* of the last arming */
 	uint32_t seen_ci; /* CQEs before this one were looked at */
 	uint32_t n_idle_events; /* events that told nothing new */
-	bool failed; /* overrun, not yet told */
-	struct list news_link; /* mlx5_ctx.failed_cqs */
+	bool failed; /* overrun: told, or waiting for that */
+	struct mlx5_news news;
 };
 
 struct mlx5_qp {
@@ -135,7 +157,7 @@ struct mlx5_qp {
 	enum nic_qp_state state; /* as far as our own commands tell */
 	uint32_t first_error;
 	bool event_told; /* or ERR was asked for: nothing more to tell until the next RST */
-	struct list news_link; /* mlx5_ctx.failed_qps: not yet told */
+	struct mlx5_news news;
 };
 
 struct mlx5_mr {
@@ -156,27 +178,37 @@ struct mlx5_queues {
 	struct mlx5_qp *qps;
 };
 
+/* What DCTs receive from: mlx5-dc.c. */
+struct mlx5_pool {
+	void *page; /* owned, as all; NULL too where another process made it */
+	struct mlx5_object *umem;
+	struct mlx5_object *obj; /* NULL: not made */
+	uint32_t rmpn;
+};
+
 struct mlx5_ctx {
 	struct nic_ctx base;
 	struct mlx5_nic *nic;
-	uint32_t life; /* of the NIC, when it was made */
+	uint32_t life; /* of the NIC, when it was made, as its capabilities */
+	struct mlx5_caps caps;
 	struct ibv_context *ibv; /* owned, as all below */
 	struct ibv_pd *pd;
 	struct mlx5_uar *uar; /* a page of its own: nobody else's doorbell rings these queues */
 	struct bell_page *bell_page; /* owned; in doorbell mode cpu */
 	struct mlx5_object *counter_set;
+	struct mlx5_pool pool;
 	struct mlx5dv_devx_event_channel *events;
 	uint32_t pdn;
 	uint32_t eqn;
 	uint32_t counter_set_id;
 	struct hash qps; /* by number */
 	struct hash cqs;
-	struct list failed_qps; /* news that were read and not yet told */
-	struct list failed_cqs;
 	struct list mrs; /* in the order of their making, as records have them */
 	struct list queues;
 	bool meddled; /* what libmlx5 keeps of an object is lost: there is nothing more for this one */
-	struct list link; /* mlx5_nic.ctxs */
+	uint64_t key; /* in the epoll set: the control thread holds no pointer to what a worker may free */
+	struct nic_counters counters; /* as asked for last; under the NIC's lock */
+	struct list link; /* mlx5_nic.ctxs, under its lock */
 };
 
 static inline struct mlx5_nic *mlx5_nic(struct nic *nic)
@@ -196,7 +228,7 @@ int mlx5_exec_create(struct mlx5_ctx *ctx, const struct mlx5_cmd *cmd, void *out
 		     struct mlx5_object **ret_obj);
 int mlx5_exec_modify(struct mlx5_ctx *ctx, struct mlx5_object *obj, const struct mlx5_cmd *cmd);
 int mlx5_exec_query(struct mlx5_ctx *ctx, struct mlx5_object *obj, const struct mlx5_cmd *cmd, void *out);
-int mlx5_exec_general(struct mlx5_nic *nic, const struct mlx5_cmd *cmd, void *out);
+int mlx5_exec_general(struct mlx5_nic *nic, struct ibv_context *ibv, const struct mlx5_cmd *cmd, void *out);
 /* errno of a call that is no firmware command. */
 int mlx5_errno(int err);
 /*
@@ -215,29 +247,47 @@ int mlx5_open(struct ibv_device *device, struct ibv_context **ret_ibv);
 
 /* ---- mlx5-nic.c, mlx5-return.c ----------------------------------------------------------------------------------------- */
 
-/* Of nic->ibv: its asynchronous events are read from now on. */
-int mlx5_nic_watch(struct mlx5_nic *nic);
+/* Its asynchronous events are read from now on. */
+int mlx5_nic_watch(struct mlx5_nic *nic, struct ibv_context *ibv);
 void mlx5_return_wait(struct mlx5_nic *nic, bool on);
-/* When the timer runs: 0 and an event, or -EAGAIN as long as the NIC is not there. */
+/* When the timer has run: it is time to query. */
 int mlx5_return_look(struct mlx5_nic *nic, struct nic_event *ret_event);
+/* Of a NIC that is lost: is it there again? Any thread; what it finds waits for the control thread. */
+void mlx5_return_find(struct mlx5_nic *nic);
+/* The control thread takes what was found. False: nothing was. */
+bool mlx5_return_take(struct mlx5_nic *nic, struct nic_event *ret_event);
+struct mlx5_life *mlx5_life_free(struct mlx5_life *life);
 
 /* ---- mlx5-port.c ---------------------------------------------------------------------------------------------------- */
 
-int mlx5_caps_query(struct mlx5_nic *nic);
-/* What of the port stays: link, GID, MAC. */
-int mlx5_port_init(struct mlx5_nic *nic, uint8_t number);
-/* The port's addresses have changed: new QPs have the best one of now. Without any the last one stays. */
-void mlx5_port_readdress(struct mlx5_nic *nic);
+int mlx5_caps_query(struct mlx5_nic *nic, struct ibv_context *ibv, struct mlx5_caps *ret_caps);
+/* Link, GID, MAC of the port with port->number. */
+int mlx5_port_init(struct mlx5_nic *nic, struct ibv_context *ibv, const struct mlx5_caps *caps,
+		   struct mlx5_port *port);
 int mlx5_query(struct nic *nic, struct nic_info *ret_info);
 /* Index of the entry that peers reach best; -ENOENT when a RoCE port has none of version 2. */
 int mlx5_gid_choose(const struct ibv_gid_entry *entries, size_t n, uint8_t port, bool roce);
+/* The port as it is now. Any thread. */
+struct mlx5_port mlx5_port_now(struct mlx5_nic *nic);
+struct ibv_context *mlx5_ibv_now(struct mlx5_nic *nic);
+bool mlx5_is_lost(struct mlx5_nic *nic);
+enum nic_port_state mlx5_port_state(const struct ibv_port_attr *attr);
 /* Where packets to this peer go next: asks the kernel, which asks the network. */
 int mlx5_next_hop(struct mlx5_ctx *ctx, const struct nic_addr *remote, uint8_t ret_mac[6]);
 
 /* ---- mlx5-events.c --------------------------------------------------------------------------------------------------- */
 
-int mlx5_events_watch(struct mlx5_nic *nic, int fd, void *what);
+/* `what` is a context's key, or one of these. A context's is told once, and again after a look. */
+#define MLX5_WATCH_NIC 0u
+#define MLX5_WATCH_MORE 1u
+#define MLX5_WATCH_RETURN 2u
+#define MLX5_WATCH_KEYS 3u /* contexts' are from there on */
+int mlx5_events_watch(struct mlx5_nic *nic, int fd, uint64_t what);
 void mlx5_events_unwatch(struct mlx5_nic *nic, int fd);
+/* There is something that the control thread is to take: mlx5_nic.news, .ended, .next. Any thread. */
+void mlx5_events_wake(struct mlx5_nic *nic);
+/* What is not told yet of a queue that goes, or begins anew, is told no more. */
+void mlx5_news_drop(struct mlx5_nic *nic, struct mlx5_news *news);
 int mlx5_events_subscribe_qp(struct mlx5_ctx *ctx, struct mlx5_qp *qp);
 /* Also arms it for error CQEs, where the CPU reaches it. */
 int mlx5_events_subscribe_cq(struct mlx5_ctx *ctx, struct mlx5_cq *cq);
@@ -248,6 +298,7 @@ void mlx5_events_settle(struct mlx5_ctx *ctx, struct mlx5_qp *qp);
 /* A QP that was found in ERR: told, if nobody did before. */
 void mlx5_events_qp_failed(struct mlx5_ctx *ctx, struct mlx5_qp *qp);
 int mlx5_next_event(struct nic *nic, struct nic_event *ret_event);
+void mlx5_ctx_look(struct nic_ctx *ctx);
 
 /* ---- the operations of nic.h ------------------------------------------------------------------------------------------- */
 
@@ -277,6 +328,28 @@ int mlx5_cq_enter(struct mlx5_queues *queues, uint32_t i);
 int mlx5_qp_enter(struct mlx5_queues *queues, uint32_t i);
 int mlx5_queues_copy_layout(struct mlx5_queues *queues, const struct nic_layout *layout);
 int mlx5_queues_read(struct nic_queues *queues, uint64_t offset, void *buf, size_t bytes);
+
+/* The last answer of the kernel: in one request many peers are on one NIC. */
+struct mlx5_next_hop {
+	bool known;
+	uint8_t gid[16];
+	uint8_t mac[6];
+};
+
+int mlx5_ask_next_hop(struct mlx5_ctx *ctx, struct mlx5_next_hop *hop, const struct nic_addr *remote);
+
+/* ---- mlx5-dc.c */
+
+/* Makes the context's pool too, when there is none yet. */
+int mlx5_dct_create(struct mlx5_ctx *ctx, struct mlx5_qp *qp, uint32_t user_index);
+int mlx5_dct_query(struct mlx5_ctx *ctx, struct mlx5_qp *qp, struct nic_qp_info *ret_info);
+/* After all DCTs. Right when there is none. */
+void mlx5_pool_deinit(struct mlx5_ctx *ctx);
+void mlx5_pool_unimport(struct mlx5_ctx *ctx);
+/* Is it there? */
+int mlx5_pool_query(struct mlx5_ctx *ctx);
+int mlx5_resolve(struct nic_ctx *ctx, unsigned int n, const struct nic_addr *addrs, uint8_t traffic_class,
+		 struct nic_dc_peer *ret_peers, unsigned int *ret_n_done);
 
 int mlx5_connect(struct nic_ctx *ctx, unsigned int n, const struct nic_peer *peers,
 		 const struct nic_qp_params *params, unsigned int *ret_n_done);

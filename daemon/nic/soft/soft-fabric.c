@@ -79,6 +79,23 @@ void soft_fabric_remove(struct soft_fabric *fabric, struct soft_port *port)
 	pthread_mutex_unlock(&fabric->lock);
 }
 
+int soft_fabric_find_port(struct soft_fabric *fabric, const void *claimed, struct soft_port **ret_port)
+{
+	struct soft_port *found = NULL;
+
+	pthread_mutex_lock(&fabric->lock);
+	for (unsigned int i = 0; i < SOFT_MAX_NICS && !found; i++)
+		if (fabric->ports[i] && fabric->ports[i] == claimed)
+			found = fabric->ports[i];
+	if (found)
+		__atomic_fetch_add(&found->refs, 1, __ATOMIC_RELAXED);
+	pthread_mutex_unlock(&fabric->lock);
+	if (!found)
+		return -EHOSTUNREACH;
+	*ret_port = found;
+	return 0;
+}
+
 int soft_fabric_find(struct soft_fabric *fabric, const uint8_t gid[16], struct soft_port **ret_port)
 {
 	struct soft_port *found = NULL;

@@ -83,6 +83,11 @@ static int soft_counters(struct nic *base, struct nic_counters *ret_counters)
 	return 0;
 }
 
+/* Its data threads tell. */
+static void soft_ctx_look(struct nic_ctx *ctx)
+{
+}
+
 /* Its NICs are in this process, so none of it outlives the process. */
 static int soft_ctx_export(struct nic_ctx *ctx, void **ret_record, size_t *ret_bytes)
 {
@@ -112,10 +117,12 @@ static const struct nic_ops soft_ops = {
 	.queues_create = soft_queues_create,
 	.queues_destroy = soft_queues_destroy,
 	.connect = soft_connect,
+	.resolve = soft_resolve,
 	.qp_modify = soft_qp_modify,
 	.qp_query = soft_qp_query,
 	.queues_read = soft_queues_read,
 	.ctx_counters = soft_ctx_counters,
+	.ctx_look = soft_ctx_look,
 	.ctx_quiesce = soft_ctx_quiesce,
 	.ctx_export = soft_ctx_export,
 	.ctx_import = soft_ctx_import,

@@ -69,8 +69,8 @@ static int to_init(struct engine *engine, const struct soft_qp *qp)
 {
 	const struct engine_qp_modify mod = {
 		.state = ENGINE_QP_INIT,
-		.set = ENGINE_QP_SET_ACCESS,
-		.access = qp->desc->access,
+		.set = qp->desc->type == NIC_QP_DCI ? 0 : ENGINE_QP_SET_ACCESS,
+		.access = qp->desc->type == NIC_QP_DCI ? 0 : qp->desc->access,
 	};
 
 	return engine_qp_modify(engine, qp->desc->qpn, &mod);
@@ -80,6 +80,7 @@ static int to_rtr(struct engine *engine, const struct soft_qp *qp, const struct 
 		  const struct nic_qp_params *params)
 {
 	uint32_t mtu_log2 = remote->mtu_log2 < SOFT_MTU_LOG2 ? remote->mtu_log2 : SOFT_MTU_LOG2;
+	const struct engine_qp_modify no_peer = {.state = ENGINE_QP_RTR};
 	struct engine_qp_modify mod = {
 		.state = ENGINE_QP_RTR,
 		.set = ENGINE_QP_SET_PATH | ENGINE_QP_SET_RQ_PSN | ENGINE_QP_SET_RNR_TIMER |
@@ -92,6 +93,8 @@ static int to_rtr(struct engine *engine, const struct soft_qp *qp, const struct 
 		.max_dest_rd_atomic = rd_atomic(params),
 	};
 
+	if (qp->desc->type == NIC_QP_DCI)
+		return engine_qp_modify(engine, qp->desc->qpn, &no_peer);
 	memcpy(mod.dest_gid, remote->gid, sizeof(mod.dest_gid));
 	return engine_qp_modify(engine, qp->desc->qpn, &mod);
 }
@@ -114,7 +117,9 @@ static int to_rts(struct engine *engine, const struct soft_qp *qp, const struct 
 
 static bool remote_makes_sense(const struct soft_qp *qp, const struct nic_addr *remote)
 {
-	return remote->link == NIC_LINK_ETHERNET && remote->qp_type == qp->desc->type &&
+	if (qp->desc->type == NIC_QP_DCI)
+		return remote->link == 0;
+	return qp->desc->type == NIC_QP_RC && remote->link == NIC_LINK_ETHERNET && remote->qp_type == qp->desc->type &&
 	       remote->mtu_log2 >= 8 && remote->mtu_log2 <= 12 && remote->psn <= 0xffffffu &&
 	       remote->qpn <= 0xffffffu;
 }
@@ -135,7 +140,8 @@ static int connect_one(struct soft_ctx *ctx, const struct nic_peer *peer,
 		return r;
 	if (info.state != ENGINE_QP_RST && info.state != ENGINE_QP_INIT)
 		return -EINVAL;
-	r = to_init(engine, qp);
+	/* A DCI has nothing to change in INIT. */
+	r = qp->desc->type == NIC_QP_DCI && info.state == ENGINE_QP_INIT ? 0 : to_init(engine, qp);
 	if (r == 0)
 		r = to_rtr(engine, qp, &peer->remote, params);
 	if (r == 0)
@@ -195,7 +201,8 @@ static bool run_modify(struct soft_nic *nic, struct soft_call *base)
 	struct soft_qp *qp = soft_qp_find(call->ctx, call->qpn);
 	const struct engine_qp_modify mod = {.state = (enum engine_qp_state)call->state};
 
-	if (!qp) {
+	/* A DCT is ready for as long as it lives. */
+	if (!qp || qp->desc->type == NIC_QP_DCT) {
 		base->result = -EINVAL;
 		return true;
 	}

@@ -73,7 +73,8 @@ static struct soft_cq *find_cq(struct soft_nic *nic, struct soft_queues *queues,
 	return cq && cq->queues->ctx == queues->ctx ? cq : NULL;
 }
 
-static void set_addr(struct soft_nic *nic, struct nic_qp *desc, uint32_t psn)
+/* Only a DCT has a key, which nobody guesses. */
+static void set_addr(struct soft_nic *nic, struct nic_qp *desc, uint32_t psn, uint64_t dc_key)
 {
 	desc->addr = (struct nic_addr){
 		.link = NIC_LINK_ETHERNET,
@@ -81,6 +82,7 @@ static void set_addr(struct soft_nic *nic, struct nic_qp *desc, uint32_t psn)
 		.mtu_log2 = SOFT_MTU_LOG2,
 		.qpn = desc->qpn,
 		.psn = psn & PSN_MASK,
+		.dc_key = desc->type == NIC_QP_DCT ? dc_key : 0,
 	};
 	memcpy(desc->addr.gid, nic->port->gid, sizeof(desc->addr.gid));
 	memcpy(desc->addr.mac, nic->mac, sizeof(desc->addr.mac));
@@ -95,7 +97,7 @@ static int create_engine_qp(struct soft_nic *nic, struct soft_queues *queues, st
 {
 	const struct engine_qp_attr attr = {
 		.qpn = desc->qpn,
-		.type = ENGINE_QP_RC,
+		.type = desc->type == NIC_QP_DCI ? ENGINE_QP_DCI : ENGINE_QP_RC,
 		.pdn = queues->ctx->pdn,
 		.user_index = desc->qpn,
 		.sq_ring = queues->map.data + desc->sq_offset,
@@ -125,7 +127,10 @@ static int create_qp(struct soft_nic *nic, struct soft_queues *queues, uint32_t 
 {
 	struct nic_qp *desc = &queues->base.layout.qps[i];
 	struct soft_qp *qp = &queues->qps[i];
-	uint32_t psn;
+	struct {
+		uint64_t dc_key;
+		uint32_t psn;
+	} secret;
 	int r;
 
 	qp->desc = desc;
@@ -136,19 +141,20 @@ static int create_qp(struct soft_nic *nic, struct soft_queues *queues, uint32_t 
 	qp->recv_cq = find_cq(nic, queues, desc->recv_cqn);
 	if (!qp->send_cq || !qp->recv_cq)
 		return -EINVAL;
-	if (getrandom(&psn, sizeof(psn), 0) != sizeof(psn))
+	if (getrandom(&secret, sizeof(secret), 0) != sizeof(secret))
 		return -EIO;
 	r = soft_numbers_alloc(&nic->qpns, qp, &desc->qpn);
 	if (r < 0)
 		return r;
 	desc->send_cqn = qp->send_cq->cqn;
 	desc->recv_cqn = qp->recv_cq->cqn;
-	r = create_engine_qp(nic, queues, desc);
+	set_addr(nic, desc, secret.psn, secret.dc_key);
+	r = desc->type == NIC_QP_DCT ? soft_dct_create(nic, queues->ctx->pdn, desc)
+				     : create_engine_qp(nic, queues, desc);
 	if (r < 0) {
 		soft_numbers_dealloc(&nic->qpns, desc->qpn);
 		return r;
 	}
-	set_addr(nic, desc, psn);
 	attach_qp(nic, queues, qp);
 	return 0;
 }
@@ -180,8 +186,12 @@ static void destroy_qp(struct soft_nic *nic, struct soft_qp *qp)
 	int r;
 
 	soft_qp_count(qp, &ctx->past);
-	r = engine_qp_destroy(nic->engine, qp->desc->qpn);
-	assert_bug(r == 0);
+	if (qp->desc->type == NIC_QP_DCT) {
+		soft_dct_destroy(nic, qp->desc->qpn);
+	} else {
+		r = engine_qp_destroy(nic->engine, qp->desc->qpn);
+		assert_bug(r == 0);
+	}
 	soft_numbers_dealloc(&nic->qpns, qp->desc->qpn);
 	qp->send_cq->n_foreign_qps -= qp->send_cq->queues != qp->queues;
 	qp->recv_cq->n_foreign_qps -= qp->recv_cq->queues != qp->queues;
@@ -294,9 +304,6 @@ static int check_mem(const struct nic_queue_mem *mem, const struct nic_layout *l
 			return -ENOSPC;
 	if (cq_rings_end(layout) > SOFT_MAX_CQ_BYTES)
 		return -ENOSPC;
-	for (uint32_t i = 0; i < layout->n_qps; i++)
-		if (layout->qps[i].type != NIC_QP_RC)
-			return -EOPNOTSUPP;
 	return 0;
 }
 

@@ -112,6 +112,8 @@ static const struct engine_ops owner_ops = {
 	.route_get = owner_route_get,
 	.route_put = owner_route_put,
 	.send = owner_send,
+	.dc_route = soft_dc_route,
+	.dc_route_back = soft_dc_route_back,
 	.event = owner_event,
 };
 
@@ -394,7 +396,8 @@ static void set_engine_fault(struct soft_nic *nic)
 static int start_engine(struct soft_nic *nic)
 {
 	const struct engine_attr attr = {
-		.max_qps = SOFT_MAX_QPS,
+		.max_qps = 2 * SOFT_MAX_QPS, /* half for the connections of DCTs */
+		.max_srqs = SOFT_MAX_QPS,
 		.max_cqs = SOFT_MAX_CQS,
 		.max_mrs = SOFT_MAX_MRS,
 		.chunk_bytes = SOFT_CHUNK_BYTES,

@@ -112,6 +112,8 @@ int soft_fabric_add(struct soft_fabric *fabric, struct soft_port *port);
 void soft_fabric_remove(struct soft_fabric *fabric, struct soft_port *port);
 /* A new reference; -EHOSTUNREACH. */
 int soft_fabric_find(struct soft_fabric *fabric, const uint8_t gid[16], struct soft_port **ret_port);
+/* The same for what may be one of its ports: only compared, never looked into. */
+int soft_fabric_find_port(struct soft_fabric *fabric, const void *claimed, struct soft_port **ret_port);
 
 struct soft_port *soft_port_new(const uint8_t gid[16]);
 struct soft_port *soft_port_unref(struct soft_port *port);
@@ -315,6 +317,14 @@ int soft_connect(struct nic_ctx *ctx, unsigned int n, const struct nic_peer *pee
 		 const struct nic_qp_params *params, unsigned int *ret_n_done);
 int soft_qp_modify(struct nic_ctx *ctx, uint32_t qpn, enum nic_qp_state state);
 int soft_qp_query(struct nic_ctx *ctx, uint32_t qpn, struct nic_qp_info *ret_info);
+
+/* Dynamic connections (soft-dc.c): operations of the engine, DCTs on the data thread, the caller's resolve. */
+int soft_dc_route(void *owner, uint32_t qpn, const struct shmd_wqe_av_seg *av, void **ret_route);
+int soft_dc_route_back(void *owner, const void *source, void **ret_route);
+int soft_dct_create(struct soft_nic *nic, uint32_t pdn, const struct nic_qp *desc);
+void soft_dct_destroy(struct soft_nic *nic, uint32_t dctn);
+int soft_resolve(struct nic_ctx *ctx, unsigned int n, const struct nic_addr *addrs, uint8_t traffic_class,
+		 struct nic_dc_peer *ret_peers, unsigned int *ret_n_done);
 
 /* Data thread. The QP of this context, or NULL. */
 struct soft_qp *soft_qp_find(struct soft_ctx *ctx, uint32_t qpn);

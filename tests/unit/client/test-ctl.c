@@ -179,7 +179,7 @@ static const char *printed(const char *what, bool as_json)
 #define SESSION(number)                                                                                          \
 	"{\"session\":" number ",\"uid\":1000,\"gid\":100,\"pid\":4242,\"command\":\"a \\\"b\\\"\","             \
 	"\"cgroup\":\"/user.slice\",\"library\":\"libshmemclient 0.1.0\",\"nics\":\"soft0\",\"doorbell\":\"cpu\"," \
-	"\"n_qps\":2,\"n_cqs\":2,\"n_mrs\":1,\"n_fds\":7,\"registered_bytes\":1048576,\"age_nsec\":1500000000,"  \
+	"\"n_qps\":2,\"n_dcis\":0,\"n_dcts\":0,\"n_cqs\":2,\"n_mrs\":1,\"n_fds\":7,\"registered_bytes\":1048576,\"age_nsec\":1500000000,"  \
 	"\"counters\":" COUNTERS "}"
 
 #define NIC                                                                                                      \
@@ -223,7 +223,7 @@ TEST(json_of_status)
 	ASSERT_STREQ(printed(NULL, true),
 		     "{\"schema_version\":1,\"daemon\":\"shmemd 0.1.0\",\"pid\":77,\"uptime_nsec\":80000000000,"
 		     "\"protocol_version\":1,\"draining\":false,\"drain_left_nsec\":0,\"n_nics\":1,\"n_sessions\":2,"
-		     "\"n_monitors\":0,\"n_qps\":4,\"n_cqs\":4,\"n_mrs\":2,"
+		     "\"n_monitors\":0,\"n_qps\":4,\"n_dcis\":0,\"n_dcts\":0,\"n_cqs\":4,\"n_mrs\":2,"
 		     "\"n_fds\":14,\"n_published\":1,\"registered_bytes\":2097152,\"sessions_total\":30,"
 		     "\"refused_total\":3,\"counters\":" COUNTERS ",\"nics\":[" NIC "],\"sessions\":["
 		     SESSION("5") "," SESSION("12") "]}\n");
@@ -242,9 +242,9 @@ TEST(empty_lists_are_arrays_in_json_and_sentences_in_text)
 TEST(table_of_sessions)
 {
 	ASSERT_STREQ(printed("sessions", false),
-		     "SESSION   UID   PID  COMMAND  NICS   DOORBELL  QPS  CQS  MRS   MEMORY  FDS  WQES  ERRORS    AGE\n"
-		     "      5  1000  4242  a \"b\"    soft0  cpu         2    2    1  1.0 MiB    7    12       1  1.5 s\n"
-		     "     12  1000  4242  a \"b\"    soft0  cpu         2    2    1  1.0 MiB    7    12       1  1.5 s\n");
+		     "SESSION   UID   PID  COMMAND  NICS   DOORBELL  QPS  DCIS  DCTS  CQS  MRS   MEMORY  FDS  WQES  ERRORS    AGE\n"
+		     "      5  1000  4242  a \"b\"    soft0  cpu         2     0     0    2    1  1.0 MiB    7    12       1  1.5 s\n"
+		     "     12  1000  4242  a \"b\"    soft0  cpu         2     0     0    2    1  1.0 MiB    7    12       1  1.5 s\n");
 }
 
 TEST(table_of_qps)
@@ -270,7 +270,7 @@ TEST(text_of_status)
 	ASSERT_EQ(out, strstr(out, "shmemd 0.1.0, pid 77, up 1 min 20 s, protocol version 1\n"
 				   "\n"
 				   "sessions        2 now, 30 since start, 3 refused\n"
-				   "queues          4 QPs, 4 CQs\n"
+				   "queues          4 QPs (4 RC, 0 DCI, 0 DCT), 4 CQs\n"
 				   "memory          2 regions, 2.0 MiB registered\n"
 				   "held            14 descriptors, 1 published entries\n"
 				   "work requests   12 (write 10, read 2)\n"

@@ -578,6 +578,41 @@ TEST(dc_connections_that_were_left_are_forgotten)
 	teardown(&l);
 }
 
+/* Ended connections of one DCT give their places to those of another, and to QPs that have nothing to do with DC. */
+TEST(dc_connections_that_ended_keep_nobody_from_having_a_qp)
+{
+	struct tqp_attr rc = lab_attr();
+	struct engine *engine;
+	struct tqp other;
+	struct lab l;
+
+	setup(&l, MEM_POINTER);
+	engine = l.w.nodes[1].engine;
+	for (unsigned int i = 0; i < 10; i++) {
+		write_to(&l, 0, 0, SIGNALED, 0, 0, 64);
+		run(&l);
+		expect_ok(&l.dcis[0], 0);
+		tqp_deinit(&l.dcis[0]);
+		init_dci(&l, 0);
+	}
+	world_run(&l.w);
+	engine->attr.max_qps = engine->n_qps;
+	ASSERT_EQ(engine->n_qps, 2u + 10u);
+	write_to(&l, 0, 1, SIGNALED, 0, 64, 64);
+	run(&l);
+	expect_ok(&l.dcis[0], 0);
+	ASSERT_EQ(engine->n_qps, 2u + 10u);
+	rc.type = ENGINE_QP_RC;
+	tqp_init(&other, &l.w, 1, &rc);
+	ASSERT_EQ(engine->n_qps, 2u + 10u);
+	tqp_deinit(&other);
+	/* The connection that lives was not given away. */
+	write_to(&l, 0, 1, SIGNALED, 0, 128, 64);
+	run(&l);
+	expect_ok(&l.dcis[0], 2);
+	teardown(&l);
+}
+
 /* A duplicate that arrives when its DCI has gone on to another DCT. */
 TEST(dc_late_duplicate_of_an_atomic_is_not_executed)
 {

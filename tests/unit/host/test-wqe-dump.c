@@ -142,8 +142,66 @@ TEST(random_bytes_and_small_buffers)
 		if (bytes >= 64)
 			cqe_dump(small, room, wqe);
 		ASSERT_EQ(wqe_dump(NULL, 0, wqe, bytes), length);
+		length = wqe_dump_hiding(big, sizeof(big), wqe, bytes, WQE_HAS_AV);
+		ASSERT_EQ(length, (int)strlen(big));
+		ASSERT_EQ(wqe_dump_hiding(small, room, wqe, bytes, WQE_HAS_AV), length);
 		free(wqe);
 		free(small);
+	}
+}
+
+static const uint32_t dci_head[] = {0x00000508, 0x00123406, 0x08, 0};
+static const uint32_t roce_av[] = {0x11223344, 0x55667788, 0x80000456, 0xc123, 0, 0x02030405, 0x06076840, 0,
+				   0xfd000000, 0, 0, 0x9};
+static const uint32_t ib_av[] = {0x11223344, 0x55667788, 0x80000456, 0x7, 0, 0, 0, 0, 0, 0, 0, 0};
+
+/* A write of a DCI with this address vector of n words, in words. */
+static void expect_dci(const uint32_t *av, unsigned int n, unsigned int flags, const char *text)
+{
+	static const uint32_t rest[] = {0x1, 0x2000, 0x77, 0, 64, 0x88, 0, 0x3000};
+	uint8_t bytes[128];
+	char buf[500];
+
+	words(bytes, dci_head, 4);
+	words(bytes + 16, av, n);
+	words(bytes + 16 + 4 * n, rest, 8);
+	ASSERT_EQ(wqe_dump_hiding(buf, sizeof(buf), bytes, 16 + 4 * n + 32, flags), (int)strlen(text));
+	ASSERT_STREQ(buf, text);
+}
+
+TEST(address_vectors_in_words)
+{
+	expect_dci(roce_av, 12, WQE_HAS_AV,
+		   "rdma-write index 5 qpn 0x1234 ds 6 signaled, to 0x456 dc-key 0x1122334455667788 lid or port 49443 "
+		   "mac 02:03:04:05:06:07 gid fd000000000000000000000000000009 class 104, raddr 0x100002000 rkey 0x77, "
+		   "64 bytes at 0x3000 lkey 0x88");
+	expect_dci(ib_av, 12, WQE_HAS_AV | WQE_HIDE_KEYS,
+		   "rdma-write index 5 qpn 0x1234 ds 6 signaled, to 0x456 dc-key hidden lid or port 7, "
+		   "raddr 0x100002000 rkey hidden, 64 bytes at 0x3000 lkey hidden");
+}
+
+/* Its first 16 bytes alone, where the bit of the long form is not set. */
+TEST(short_address_vectors_in_words)
+{
+	static const uint32_t av[] = {0x11223344, 0x55667788, 0x456, 0x7};
+
+	expect_dci(av, 4, WQE_HAS_AV,
+		   "rdma-write index 5 qpn 0x1234 ds 6 signaled, to 0x456 dc-key 0x1122334455667788 lid or port 7, "
+		   "raddr 0x100002000 rkey 0x77, 64 bytes at 0x3000 lkey 0x88");
+}
+
+TEST(the_key_of_an_address_vector_is_hidden_whatever_the_opcode)
+{
+	uint8_t bytes[64];
+	char buf[500];
+
+	words(bytes, dci_head, 4);
+	words(bytes + 16, roce_av, 12);
+	for (unsigned int opcode = 1; opcode < 256; opcode++) {
+		bytes[3] = (uint8_t)opcode;
+		wqe_dump_hiding(buf, sizeof(buf), bytes, sizeof(bytes), WQE_HAS_AV | WQE_HIDE_KEYS);
+		ASSERT(strstr(buf, "dc-key hidden"));
+		ASSERT(!strstr(buf, "11223344"));
 	}
 }
 

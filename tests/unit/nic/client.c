@@ -70,6 +70,42 @@ void rig_open_mlx5(struct rig *rig, unsigned int n_nics, const char *trace)
 }
 #endif
 
+/* ---- events ------------------------------------------------------------------------------------------------------ */
+
+#define MOST_CTXS 64u
+
+/* Of clients: where a NIC wants one of them looked at. */
+static struct nic_ctx *open_ctxs[MOST_CTXS];
+
+void client_swap_ctx(struct nic_ctx *is, struct nic_ctx *becomes)
+{
+	for (unsigned int i = 0; i < MOST_CTXS; i++)
+		if (open_ctxs[i] == is) {
+			open_ctxs[i] = becomes;
+			return;
+		}
+}
+
+static void look(struct nic *nic, uint64_t session_id)
+{
+	struct nic_info info;
+
+	if (session_id == 0)
+		nic_query(nic, &info);
+	for (unsigned int i = 0; i < MOST_CTXS; i++)
+		if (open_ctxs[i] && open_ctxs[i]->nic == nic && open_ctxs[i]->session_id == session_id)
+			nic->ops->ctx_look(open_ctxs[i]);
+}
+
+int client_next_event(struct nic *nic, struct nic_event *ret_event)
+{
+	int r;
+
+	while ((r = nic->ops->next_event(nic, ret_event)) == 0 && ret_event->kind == NIC_EVENT_LOOK)
+		look(nic, ret_event->session_id);
+	return r;
+}
+
 /* ---- contexts, memory, queues -------------------------------------------------------------------------------------- */
 
 int client_memfd(uint64_t bytes, uint8_t **ret_map)
@@ -94,6 +130,7 @@ void client_open_ctx(struct client *c, struct nic *nic, uint64_t session_id)
 	c->mem_fd = -1;
 	c->queue_fd = -1;
 	ASSERT_OK(nic->ops->ctx_open(nic, &attr, &c->ctx));
+	client_swap_ctx(NULL, c->ctx);
 	doorbell = &c->ctx->doorbell;
 	ASSERT_EQ(doorbell->register_offset, SHMD_DB_SEND_OFFSET);
 	c->doorbell_page = mmap(NULL, SHMD_DB_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED,
@@ -200,6 +237,7 @@ void client_close(struct client *c)
 		close(c->queue_fd);
 	}
 	ASSERT(!ops->mr_dereg(c->mr));
+	client_swap_ctx(c->ctx, NULL);
 	ASSERT(!ops->ctx_close(c->ctx));
 	free(c->qps);
 	close_memory(c);

@@ -82,7 +82,7 @@ TEST(layout_places_queues_apart)
 	attr.n_qp_specs = 3;
 	attr.qps[1] = (struct nic_qp_spec){.count = 7, .type = NIC_QP_RC, .log2_sq_wqebbs = 4,
 					   .n_rq_wqes = 256, .log2_rq_stride = 5};
-	attr.qps[2] = (struct nic_qp_spec){.count = 3, .type = NIC_QP_DCI, .log2_sq_wqebbs = 15,
+	attr.qps[2] = (struct nic_qp_spec){.count = 3, .type = NIC_QP_RC, .log2_sq_wqebbs = 15,
 					   .n_rq_wqes = 2, .log2_rq_stride = 9};
 	ASSERT_OK(nic_layout_init(&layout, &attr));
 	ASSERT_EQ(layout.n_cqs, 10u);

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -293,6 +294,7 @@ static void destroy_all(struct nic_imported *imported)
 		ASSERT_OK(ops->queues_destroy(imported->queues[i]));
 	for (unsigned int i = 0; i < imported->n_mrs; i++)
 		ASSERT(!ops->mr_dereg(imported->mrs[i]));
+	client_swap_ctx(imported->ctx, NULL);
 	ASSERT(!ops->ctx_close(imported->ctx));
 	nic_imported_deinit(imported);
 }
@@ -315,7 +317,7 @@ static void second_daemon(const struct legacy *legacies, const struct orphan *or
 		expect_state(&in[i], 1, NIC_QPS_RST);
 		ASSERT_OK(rig.nic[i]->ops->ctx_counters(in[i].ctx, &counters));
 		ASSERT_EQ(counters.error_cqes, 0u);
-		ASSERT_ERR(rig.nic[i]->ops->next_event(rig.nic[i], &event), EAGAIN);
+		ASSERT_ERR(client_next_event(rig.nic[i], &event), EAGAIN);
 	}
 	connect_one(&in[0], &in[1], 1);
 	connect_one(&in[1], &in[0], 1);
@@ -568,6 +570,7 @@ TEST(an_error_while_nobody_was_there_is_told_by_the_next)
 
 	ASSERT_OK(nic_layout_copy(&queues.layout, &a.queues->layout));
 	memcpy(fds, (int[]){fcntl(a.ctx->doorbell.page_fd, F_DUPFD_CLOEXEC, 0), a.mem_fd, a.queue_fd}, sizeof(fds));
+	client_swap_ctx(a.ctx, NULL);
 	ASSERT(!rig.nic[0]->ops->ctx_unimport(a.ctx));
 	a.ctx = &ctx;
 	a.queues = &queues;
@@ -580,19 +583,20 @@ TEST(an_error_while_nobody_was_there_is_told_by_the_next)
 	ASSERT(client_poll(&a, 0, &cqe, CLIENT_LIMIT_NSEC));
 	ASSERT_EQ(client_cqe_syndrome(&cqe), SHMD_SYNDROME_REMOTE_ACCESS_ERR);
 	ASSERT_OK(import(rig.nic[0], 7, &legacies[0], fds, &imported));
-	ASSERT_OK(rig.nic[0]->ops->next_event(rig.nic[0], &event));
+	ASSERT_OK(client_next_event(rig.nic[0], &event));
 	ASSERT_EQ(event.kind, NIC_EVENT_QP_ERROR);
 	ASSERT_EQ(event.session_id, 7u);
 	ASSERT_EQ(event.number, client_qpn(&a, 0));
 	ASSERT_EQ(event.syndrome, SHMD_SYNDROME_REMOTE_ACCESS_ERR);
-	ASSERT_ERR(rig.nic[0]->ops->next_event(rig.nic[0], &event), EAGAIN);
+	ASSERT_ERR(client_next_event(rig.nic[0], &event), EAGAIN);
 	ASSERT_OK(rig.nic[0]->ops->qp_query(imported.ctx, client_qpn(&a, 0), &info));
 	ASSERT_EQ(info.first_error, SHMD_SYNDROME_REMOTE_ACCESS_ERR);
 	/* Told once: not again by one that comes after. */
 	ASSERT(!rig.nic[0]->ops->ctx_unimport(imported.ctx));
 	nic_imported_deinit(&imported);
 	ASSERT_OK(import(rig.nic[0], 8, &legacies[0], fds, &imported));
-	ASSERT_ERR(rig.nic[0]->ops->next_event(rig.nic[0], &event), EAGAIN);
+	client_swap_ctx(NULL, imported.ctx);
+	ASSERT_ERR(client_next_event(rig.nic[0], &event), EAGAIN);
 	/* And errors from now on are told as ever. */
 	b.mr->rkey ^= 0x5500;
 	client_post_write(&a, 1, 0, &b, 0, 64);
@@ -602,7 +606,7 @@ TEST(an_error_while_nobody_was_there_is_told_by_the_next)
 
 	do
 		ASSERT_EQ(poll(&pfd, 1, 10000), 1);
-	while (rig.nic[0]->ops->next_event(rig.nic[0], &event) < 0);
+	while (client_next_event(rig.nic[0], &event) < 0);
 	ASSERT_EQ(event.session_id, 8u);
 	ASSERT_EQ(event.number, client_qpn(&a, 1));
 	ASSERT_EQ(event.syndrome, SHMD_SYNDROME_REMOTE_ACCESS_ERR);
@@ -617,5 +621,84 @@ TEST(an_error_while_nobody_was_there_is_told_by_the_next)
 	close(a.mem_fd);
 	free(a.qps);
 	client_close(&b);
+	rig_close(&rig);
+}
+
+/* ---- doorbells that need a daemon ------------------------------------------------------------------------------------------------------- */
+
+struct ringer {
+	struct client *client;
+	bool stop;
+};
+
+static void *ring_on(void *arg)
+{
+	struct ringer *ringer = arg;
+
+	while (!__atomic_load_n(&ringer->stop, __ATOMIC_RELAXED))
+		client_ring_word(ringer->client, client_qpn(ringer->client, 0));
+	return NULL;
+}
+
+/* The thread that hears lets go of queues and page before they are forgotten, however much it has to do. */
+static void forget_while_it_rings(struct nic *nic, const struct nic_ctx_attr *attr)
+{
+	struct client c = {.mem_fd = -1, .queue_fd = -1};
+	struct nic_queues queues = {.ctx = NULL};
+	struct ringer ringer = {.client = &c};
+	int page_fd, wake_fd;
+	struct nic_ctx ctx;
+	pthread_t thread;
+	size_t bytes;
+	void *record;
+
+	ASSERT_OK(nic->ops->ctx_open(nic, attr, &c.ctx));
+	client_reg(&c);
+	client_create(&c, QPS, 0);
+	client_connect(&c, 0, &c, 0);
+	ASSERT_ERR(nic->ops->ctx_export(c.ctx, &record, &bytes), EOPNOTSUPP);
+	page_fd = c.ctx->doorbell.page_fd;
+	wake_fd = fcntl(c.ctx->doorbell.wake_fd, F_DUPFD_CLOEXEC, 0);
+	c.doorbell_page = map(page_fd, SHMD_DB_PAGE_BYTES, 0);
+	c.nic_page = mmap(NULL, SHMD_DB_PAGE_BYTES, PROT_READ, MAP_SHARED, c.ctx->doorbell.nic_page_fd, 0);
+	ASSERT(c.nic_page != MAP_FAILED);
+	client_post_inline(&c, 0, 1, &c, 0);
+	client_publish(&c, 0);
+	/* What the client keeps of it. */
+	ctx = *c.ctx;
+	ctx.doorbell.wake_fd = wake_fd;
+	ASSERT_OK(nic_layout_copy(&queues.layout, &c.queues->layout));
+	struct nic_ctx *old = c.ctx;
+
+	c.ctx = &ctx;
+	c.queues = &queues;
+	ASSERT_EQ(pthread_create(&thread, NULL, ring_on, &ringer), 0);
+	client_complete(&c, 0);
+	ASSERT(!nic->ops->ctx_unimport(old));
+	__atomic_store_n(&ringer.stop, true, __ATOMIC_RELAXED);
+	pthread_join(thread, NULL);
+	nic_layout_deinit(&queues.layout);
+	munmap((void *)(uintptr_t)c.nic_page, SHMD_DB_PAGE_BYTES);
+	munmap(c.doorbell_page, SHMD_DB_PAGE_BYTES);
+	munmap(c.queue_mem, (uint64_t)lseek(c.queue_fd, 0, SEEK_END));
+	munmap(c.mem, CLIENT_MEM_BYTES);
+	close(c.queue_fd);
+	close(c.mem_fd);
+	close(wake_fd);
+	free(c.qps);
+}
+
+TEST(context_whose_doorbells_a_thread_hears_is_not_handed_on)
+{
+	const struct nic_ctx_attr attr = {.session_id = 1, .health_fd = -1, .doorbell = NIC_DOORBELL_CPU};
+	struct nic_ctx *ctx = NULL;
+	struct rig rig;
+
+	rig_open_mlx5(&rig, 1, NULL);
+	if (rig.nic[0]->ops->ctx_open(rig.nic[0], &attr, &ctx) == -EOPNOTSUPP)
+		test_skip("a NIC is not rung by a thread on this machine");
+	ASSERT(!rig.nic[0]->ops->ctx_close(ctx));
+	for (int i = 0; i < 20; i++)
+		forget_while_it_rings(rig.nic[0], &attr);
 	rig_close(&rig);
 }

@@ -36,7 +36,7 @@ static void expect_event(struct nic *nic, struct nic_event *ret_event)
 	do {
 		ASSERT_EQ(poll(&pfd, 1, 10000), 1);
 		ASSERT_LT(nsec_now(), end);
-	} while (nic->ops->next_event(nic, ret_event) < 0);
+	} while (client_next_event(nic, ret_event) < 0);
 }
 
 /* b writes to a, with a key that is not a's. */
@@ -70,15 +70,15 @@ TEST(both_ends_of_a_failed_request_tell_by_an_event)
 	client_open(&b, rig.nic[1], 2, 1);
 	client_connect(&a, 0, &b, 0);
 	client_exercise(&b, &a);
-	ASSERT_ERR(rig.nic[0]->ops->next_event(rig.nic[0], &event), EAGAIN);
-	ASSERT_ERR(rig.nic[1]->ops->next_event(rig.nic[1], &event), EAGAIN);
+	ASSERT_ERR(client_next_event(rig.nic[0], &event), EAGAIN);
+	ASSERT_ERR(client_next_event(rig.nic[1], &event), EAGAIN);
 	write_by_a_wrong_key(&b, &a);
 	ASSERT_EQ(syndrome_told(&rig, 1, client_qpn(&a, 0)), SHMD_SYNDROME_LOCAL_ACCESS_ERR);
 	ASSERT_EQ(error_word(&a), SHMD_SYNDROME_LOCAL_ACCESS_ERR);
 	ASSERT_EQ(syndrome_told(&rig, 2, client_qpn(&b, 0)), SHMD_SYNDROME_REMOTE_ACCESS_ERR);
 	ASSERT_EQ(error_word(&b), SHMD_SYNDROME_REMOTE_ACCESS_ERR);
-	ASSERT_ERR(rig.nic[0]->ops->next_event(rig.nic[0], &event), EAGAIN);
-	ASSERT_ERR(rig.nic[1]->ops->next_event(rig.nic[1], &event), EAGAIN);
+	ASSERT_ERR(client_next_event(rig.nic[0], &event), EAGAIN);
+	ASSERT_ERR(client_next_event(rig.nic[1], &event), EAGAIN);
 	client_close(&a);
 	client_close(&b);
 	rig_close(&rig);
@@ -122,7 +122,7 @@ TEST(a_qp_that_was_reset_has_no_errors_of_its_former_life)
 	ASSERT_OK(rig.nic[1]->ops->qp_query(b.ctx, client_qpn(&b, 0), &info));
 	ASSERT_EQ(info.first_error, SHMD_SYNDROME_WR_FLUSH_ERR);
 	/* ERR that was asked for is no news. */
-	ASSERT_ERR(rig.nic[1]->ops->next_event(rig.nic[1], &event), EAGAIN);
+	ASSERT_ERR(client_next_event(rig.nic[1], &event), EAGAIN);
 	client_close(&a);
 	client_close(&b);
 	rig_close(&rig);
@@ -275,7 +275,7 @@ TEST(port_that_goes_down_and_up_is_told_by_events_and_query)
 	happen("port-up 0");
 	expect_event(rig.nic[0], &event);
 	ASSERT_EQ(event.state, NIC_PORT_ACTIVE);
-	ASSERT_ERR(rig.nic[1]->ops->next_event(rig.nic[1], &event), EAGAIN);
+	ASSERT_ERR(client_next_event(rig.nic[1], &event), EAGAIN);
 	rig_close(&rig);
 }
 
@@ -326,7 +326,7 @@ static void expect_silence(struct nic *nic)
 	struct nic_event event;
 
 	while (poll(&pfd, 1, 100) == 1) {
-		ASSERT_ERR(nic->ops->next_event(nic, &event), EAGAIN);
+		ASSERT_ERR(client_next_event(nic, &event), EAGAIN);
 		ASSERT_LT(nsec_now(), end);
 	}
 }
@@ -381,7 +381,7 @@ TEST(nic_that_is_lost_is_told_and_lets_everything_go)
 	ASSERT_ERR(rig.nic[0]->ops->ctx_open(rig.nic[0], &attr, &ctx), ENODEV);
 	ASSERT_ERR(rig.nic[0]->ops->qp_modify(a.ctx, client_qpn(&a, 1), NIC_QPS_INIT), ENODEV);
 	/* Told once, and nothing is left that would wake the daemon for ever. */
-	ASSERT_ERR(rig.nic[0]->ops->next_event(rig.nic[0], &event), EAGAIN);
+	ASSERT_ERR(client_next_event(rig.nic[0], &event), EAGAIN);
 	expect_silence(rig.nic[0]);
 	/* Its sessions end as any others; the NIC beside it goes on. */
 	client_close(&a);
@@ -401,7 +401,7 @@ static void expect_return(struct rig *rig)
 	expect_event(rig->nic[0], &event);
 	ASSERT_EQ(event.kind, NIC_EVENT_RETURNED);
 	ASSERT_EQ(event.state, NIC_PORT_ACTIVE);
-	ASSERT_ERR(rig->nic[0]->ops->next_event(rig->nic[0], &event), EAGAIN);
+	ASSERT_ERR(client_next_event(rig->nic[0], &event), EAGAIN);
 }
 
 static void expect_loss(struct rig *rig)
@@ -439,7 +439,7 @@ TEST(nic_that_returns_is_used_again_and_what_was_on_it_stays_lost)
 		client_connect(&again, 0, &again, 0);
 		client_exercise(&again, &again);
 		client_close(&a);
-		ASSERT_ERR(rig.nic[0]->ops->next_event(rig.nic[0], &event), EAGAIN);
+		ASSERT_ERR(client_next_event(rig.nic[0], &event), EAGAIN);
 		client_exercise(&again, &again);
 		client_close(&again);
 	}
@@ -461,7 +461,7 @@ TEST(end_of_a_former_life_is_not_told_of_the_new_one)
 	expect_loss(&rig);
 	expect_return(&rig);
 	for (unsigned int i = 0; i < 10; i++)
-		ASSERT_ERR(rig.nic[0]->ops->next_event(rig.nic[0], &event), EAGAIN);
+		ASSERT_ERR(client_next_event(rig.nic[0], &event), EAGAIN);
 	ASSERT_OK(nic_query(rig.nic[0], &info));
 	ASSERT_EQ(info.state, NIC_PORT_ACTIVE);
 	expect_silence(rig.nic[0]);
@@ -502,7 +502,7 @@ static void expect_gid(struct nic *nic, bool ipv4)
 	struct nic_info info;
 
 	for (;;) {
-		ASSERT_ERR(nic->ops->next_event(nic, &event), EAGAIN);
+		ASSERT_ERR(client_next_event(nic, &event), EAGAIN);
 		ASSERT_OK(nic_query(nic, &info));
 		if ((info.gid[10] == 0xff) == ipv4)
 			return;
@@ -585,19 +585,44 @@ static void assert_trace(const char *path, const char *committed_path)
 	fclose(committed);
 }
 
+#define TRACE_PATH "/tmp/shmemd-trace-XXXXXX"
+
+/* Makes the file and returns the folder of committed ones; ends the test when there is none. */
+static const char *begin_trace(char *path)
+{
+	const char *data = getenv("SHMEMD_TEST_DATA");
+	int fd;
+
+	if (!data)
+		test_skip("SHMEMD_TEST_DATA names no folder");
+	fd = mkstemp(path);
+	ASSERT_GE(fd, 0);
+	close(fd);
+	return data;
+}
+
+/* SHMEMD_TEST_KEEP_TRACE is where it goes instead, for a new one to be annotated. */
+static void end_trace(const char *path, const char *data, const char *name, enum nic_link link)
+{
+	const char *keep = getenv("SHMEMD_TEST_KEEP_TRACE");
+	char committed[512];
+
+	snprintf(committed, sizeof(committed), "%s/%s-%s", data, name, link == NIC_LINK_ETHERNET ? "roce" : "ib");
+	if (keep)
+		ASSERT_OK(rename(path, keep));
+	else
+		assert_trace(path, committed);
+	unlink(path);
+}
+
 TEST(the_commands_of_an_rc_pair_are_the_committed_ones)
 {
-	char path[] = "/tmp/shmemd-trace-XXXXXX", committed[512];
-	const char *data = getenv("SHMEMD_TEST_DATA"), *keep = getenv("SHMEMD_TEST_KEEP_TRACE");
-	int fd = mkstemp(path);
+	char path[] = TRACE_PATH;
+	const char *data = begin_trace(path);
 	struct nic_info info;
 	struct client a, b;
 	struct rig rig;
 
-	ASSERT_GE(fd, 0);
-	close(fd);
-	if (!data)
-		test_skip("SHMEMD_TEST_DATA names no folder");
 	rig_open_mlx5(&rig, 2, path);
 	client_open(&a, rig.nic[0], 1, 1);
 	client_open(&b, rig.nic[1], 2, 1);
@@ -608,13 +633,42 @@ TEST(the_commands_of_an_rc_pair_are_the_committed_ones)
 	client_close(&a);
 	client_close(&b);
 	rig_close(&rig);
-	snprintf(committed, sizeof(committed), "%s/mlx5-trace-%s", data,
-		 info.link == NIC_LINK_ETHERNET ? "roce" : "ib");
-	if (keep)
-		ASSERT_OK(rename(path, keep));
-	else
-		assert_trace(path, committed);
-	unlink(path);
+	end_trace(path, data, "mlx5-trace", info.link);
+}
+
+/* A DCI and a DCT; that peers are resolved costs no command. */
+TEST(the_commands_of_a_dc_session_are_the_committed_ones)
+{
+	const struct nic_queues_attr attr = {
+		.n_cq_specs = 1,
+		.n_qp_specs = 2,
+		.cqs = {{.count = 1, .log2_entries = 6}},
+		.qps = {{.count = 1, .type = NIC_QP_DCI, .log2_sq_wqebbs = 6},
+			{.count = 1, .type = NIC_QP_DCT,
+			 .access = NIC_ACCESS_REMOTE_WRITE | NIC_ACCESS_REMOTE_READ | NIC_ACCESS_REMOTE_ATOMIC}},
+	};
+	char path[] = TRACE_PATH;
+	const char *data = begin_trace(path);
+	struct nic_dc_peer peers[2];
+	struct nic_addr addrs[2];
+	struct nic_qp_info info;
+	struct nic_peer peer;
+	unsigned int n_done;
+	struct client c;
+	struct rig rig;
+
+	rig_open_mlx5(&rig, 1, path);
+	client_open_ctx(&c, rig.nic[0], 1);
+	client_create_as(&c, &attr);
+	peer = (struct nic_peer){.qpn = client_qpn(&c, 0)};
+	ASSERT_OK(rig.nic[0]->ops->connect(c.ctx, 1, &peer, &client_params, &n_done));
+	addrs[0] = addrs[1] = c.queues->layout.qps[1].addr;
+	ASSERT_OK(rig.nic[0]->ops->resolve(c.ctx, 2, addrs, 0, peers, &n_done));
+	ASSERT_OK(rig.nic[0]->ops->qp_query(c.ctx, addrs[0].qpn, &info));
+	ASSERT_OK(rig.nic[0]->ops->qp_modify(c.ctx, peer.qpn, NIC_QPS_RST));
+	client_close(&c);
+	rig_close(&rig);
+	end_trace(path, data, "mlx5-trace-dc", (enum nic_link)addrs[0].link);
 }
 
 /* As a client does that wants an event for each CQE, here for the first one again and again. */
@@ -649,7 +703,7 @@ TEST(events_that_a_client_makes_itself_cost_no_commands_after_a_while)
 	for (uint32_t i = 0; i < 200; i++) {
 		arm_by_client(&c, i);
 		ASSERT_EQ(poll(&pfd, 1, 10000), 1);
-		ASSERT_ERR(rig.nic[0]->ops->next_event(rig.nic[0], &event), EAGAIN);
+		ASSERT_ERR(client_next_event(rig.nic[0], &event), EAGAIN);
 	}
 	file = fopen(path, "r");
 	ASSERT(file);

@@ -136,7 +136,7 @@ TEST(a_records_head_and_length)
 	size_t bytes;
 
 	data = encode(&bytes);
-	ASSERT_EQ(bytes, 12 + 51 + 4 + 2 * 20 + 4 + 2 * 37 + 8 + 3 * 40 + 32 + 2 * 101 + 32 + 4u);
+	ASSERT_EQ(bytes, 12 + 52 + 4 + 2 * 20 + 4 + 2 * 37 + 8 + 3 * 40 + 32 + 2 * 109 + 32 + 4u);
 	head[8] = (uint8_t)bytes;
 	head[9] = (uint8_t)(bytes >> 8);
 	ASSERT_MEMEQ(data, head, sizeof(head));
@@ -291,4 +291,69 @@ TEST(what_does_not_fit_together_is_refused)
 	ASSERT_ERR(AFTER(sample.uar.number, 1u << 24), EINVAL);
 	ASSERT_ERR(AFTER(sample.counters.number, 256), EINVAL);
 	ASSERT_ERR(AFTER(sample.uar_mmap_off, 1ull << 63), EINVAL);
+}
+
+/* ---- dynamic connections ----------------------------------------------------------------------------------------- */
+
+/* The sample with a DCI and a DCT in place of its QPs, and the pool that the latter needs. */
+static void make_dynamic(struct nic_qp kept[2])
+{
+	kept[0] = qps[0][0];
+	kept[1] = qps[1][0];
+	qps[0][0].type = NIC_QP_DCI;
+	qps[0][0].n_rq_wqes = qps[0][0].log2_rq_stride = 0;
+	qps[1][0].type = NIC_QP_DCT;
+	qps[1][0].log2_sq_wqebbs = 0;
+	qps[1][0].addr.dc_key = 0x1122334455667788u;
+	sample.has_pool = true;
+	sample.pool_umem = (struct mlx5_object_record){.number = 0x902, .handle = 9};
+	sample.pool = (struct mlx5_object_record){.number = 0x12, .handle = 10};
+}
+
+static void make_plain(const struct nic_qp kept[2])
+{
+	qps[0][0] = kept[0];
+	qps[1][0] = kept[1];
+	sample.has_pool = false;
+	sample.pool = sample.pool_umem = (struct mlx5_object_record){0};
+}
+
+TEST(dcis_and_dcts_come_back_with_key_and_pool)
+{
+	struct mlx5_record record;
+	struct nic_qp kept[2];
+	uint8_t *data;
+	size_t bytes;
+
+	make_dynamic(kept);
+	data = encode(&bytes);
+	ASSERT_OK(mlx5_record_decode(data, bytes, &record));
+	ASSERT_EQ(record.batches[0].layout.qps[0].type, NIC_QP_DCI);
+	ASSERT_EQ(record.batches[1].layout.qps[0].type, NIC_QP_DCT);
+	ASSERT_EQ(record.batches[1].layout.qps[0].addr.qp_type, NIC_QP_DCT);
+	ASSERT_EQ(record.batches[1].layout.qps[0].addr.dc_key, 0x1122334455667788u);
+	ASSERT(record.has_pool);
+	ASSERT_EQ(record.pool_umem.handle, 9u);
+	ASSERT_EQ(record.pool.number, 0x12u);
+	mlx5_record_deinit(&record);
+	free(data);
+	make_plain(kept);
+}
+
+TEST(dcis_and_dcts_that_cannot_be_are_refused)
+{
+	struct nic_qp kept[2];
+
+	make_dynamic(kept);
+	ASSERT_OK(AFTER(qps[0][0].access, 0));
+	ASSERT_ERR(AFTER(sample.has_pool, false), EINVAL);
+	ASSERT_ERR(AFTER(sample.pool.number, 1u << 24), EINVAL);
+	ASSERT_ERR(AFTER(qps[0][0].n_rq_wqes, 16), EINVAL);
+	ASSERT_ERR(AFTER(qps[0][0].addr.dc_key, 1), EINVAL);
+	ASSERT_ERR(AFTER(qps[1][0].log2_sq_wqebbs, 5), EINVAL);
+	ASSERT_ERR(AFTER(qps[1][0].n_rq_wqes, 16), EINVAL);
+	ASSERT_ERR(AFTER(qps[1][0].sq_offset, 8192), EINVAL);
+	ASSERT_ERR(AFTER(qps[1][0].dbrec_offset, TOTAL_BYTES), EINVAL);
+	ASSERT_ERR(AFTER(qps[1][0].type, (enum nic_qp_type)4), EINVAL);
+	make_plain(kept);
 }

@@ -38,6 +38,7 @@ TEST(default_ops_offer_nothing)
 	ASSERT_ERR(ops->ctx_counters(NULL, NULL), EOPNOTSUPP);
 	ASSERT(!ops->close(&nic) && !ops->ctx_close(NULL) && !ops->mr_dereg(NULL));
 	ops->ctx_quiesce(NULL, 0);
+	ops->ctx_look(NULL);
 	ASSERT_ERR(ops->ctx_export(NULL, NULL, NULL), EOPNOTSUPP);
 	ASSERT_ERR(ops->ctx_import(&nic, NULL, NULL), EOPNOTSUPP);
 	ASSERT(!ops->ctx_unimport(NULL));

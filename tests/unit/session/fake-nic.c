@@ -37,20 +37,42 @@ static struct fake_nic *fake_of(struct nic *nic)
 	return container_of(nic, struct fake_nic, base);
 }
 
-static void note(struct fake_nic *fake, const char *what)
+static void append(struct fake_nic *fake, const char *what)
 {
 	size_t used = strlen(fake->log);
 
 	snprintf(fake->log + used, sizeof(fake->log) - used, "%s ", what);
 }
 
-/* Counts the call; the error when this is the one that fails. */
-static int call(struct fake_nic *fake, const char *what)
+/* *count, if any, is one of what is alive. */
+static void note(struct fake_nic *fake, const char *what, unsigned int *count, int more)
 {
+	pthread_mutex_lock(&fake->lock);
+	append(fake, what);
+	if (count)
+		*count += (unsigned int)more;
+	pthread_mutex_unlock(&fake->lock);
+}
+
+/* Counts the call; the error when this is the one that fails. */
+static int call(struct fake_nic *fake, const char *what, unsigned int *count)
+{
+	int r = 0;
+
+	pthread_mutex_lock(&fake->lock);
 	if (++fake->n_calls == fake->fail_at)
-		return fake->fail_err;
-	note(fake, what);
-	return 0;
+		r = fake->fail_err;
+	else
+		append(fake, what);
+	if (r == 0 && count)
+		++*count;
+	pthread_mutex_unlock(&fake->lock);
+	return r;
+}
+
+static uint32_t new_number(struct fake_nic *fake)
+{
+	return __atomic_add_fetch(&fake->last_number, 1, __ATOMIC_RELAXED);
 }
 
 static struct nic *fake_close(struct nic *nic)
@@ -61,6 +83,7 @@ static struct nic *fake_close(struct nic *nic)
 static int fake_query(struct nic *nic, struct nic_info *ret_info)
 {
 	*ret_info = fake_of(nic)->info;
+	fake_of(nic)->n_queries++;
 	return 0;
 }
 
@@ -84,7 +107,7 @@ static int fake_next_event(struct nic *nic, struct nic_event *ret_event)
 static int fake_port_set(struct nic *nic, enum nic_port_state state)
 {
 	struct fake_nic *fake = fake_of(nic);
-	int r = call(fake, "port");
+	int r = call(fake, "port", NULL);
 
 	if (r == 0)
 		fake->port_set = state;
@@ -95,12 +118,13 @@ static int fake_ctx_open(struct nic *nic, const struct nic_ctx_attr *attr, struc
 {
 	struct fake_nic *fake = fake_of(nic);
 	struct fake_ctx *ctx;
-	int r = call(fake, "open");
+	int r;
 
-	if (r < 0)
-		return r;
 	if (attr->doorbell == NIC_DOORBELL_UAR_MMAP)
 		return -EOPNOTSUPP;
+	r = call(fake, "open", &fake->n_ctxs);
+	if (r < 0)
+		return r;
 	ctx = calloc(1, sizeof(*ctx));
 	list_init(&ctx->qps);
 	ctx->base = (struct nic_ctx){
@@ -115,7 +139,6 @@ static int fake_ctx_open(struct nic *nic, const struct nic_ctx_attr *attr, struc
 			.reason = "it is a fake",
 		},
 	};
-	fake->n_ctxs++;
 	*ret_ctx = &ctx->base;
 	return 0;
 }
@@ -126,8 +149,7 @@ static struct nic_ctx *fake_ctx_close(struct nic_ctx *base)
 	struct fake_nic *fake = fake_of(base->nic);
 
 	assert_bug(list_empty(&ctx->qps));
-	note(fake, "close");
-	fake->n_ctxs--;
+	note(fake, "close", &fake->n_ctxs, -1);
 	safe_close(base->doorbell.page_fd);
 	free(ctx);
 	return NULL;
@@ -137,14 +159,13 @@ static int fake_mr_reg(struct nic_ctx *ctx, const struct nic_mr_attr *attr, stru
 {
 	struct fake_nic *fake = fake_of(ctx->nic);
 	struct nic_mr *mr;
-	int r = call(fake, "reg");
+	int r = call(fake, "reg", &fake->n_mrs);
 
 	if (r < 0)
 		return r;
 	mr = calloc(1, sizeof(*mr));
 	*mr = (struct nic_mr){
 		.ctx = ctx, .lkey = 0x1000, .rkey = 0x2000, .length_bytes = attr->length_bytes};
-	fake->n_mrs++;
 	*ret_mr = mr;
 	return 0;
 }
@@ -153,13 +174,12 @@ static struct nic_mr *fake_mr_dereg(struct nic_mr *mr)
 {
 	struct fake_nic *fake = fake_of(mr->ctx->nic);
 
-	note(fake, "dereg");
-	fake->n_mrs--;
+	note(fake, "dereg", &fake->n_mrs, -1);
 	free(mr);
 	return NULL;
 }
 
-static uint32_t resolve(const struct nic_layout *layout, uint32_t cqn)
+static uint32_t cqn_of(const struct nic_layout *layout, uint32_t cqn)
 {
 	return cqn & NIC_CQ_BY_INDEX ? layout->cqs[cqn & ~NIC_CQ_BY_INDEX].cqn : cqn;
 }
@@ -171,7 +191,7 @@ static int fake_queues_create(struct nic_ctx *base, const struct nic_queue_mem *
 	struct fake_nic *fake = fake_of(base->nic);
 	struct fake_queues *fake_queues;
 	struct nic_queues *queues;
-	int r = call(fake, "create");
+	int r = call(fake, "create", &fake->n_queues);
 
 	if (r < 0)
 		return r;
@@ -183,19 +203,18 @@ static int fake_queues_create(struct nic_ctx *base, const struct nic_queue_mem *
 	queues->layout = *layout;
 	memset(layout, 0, sizeof(*layout));
 	for (uint32_t i = 0; i < queues->layout.n_cqs; i++)
-		queues->layout.cqs[i].cqn = ++fake->last_number;
+		queues->layout.cqs[i].cqn = new_number(fake);
 	for (uint32_t i = 0; i < queues->layout.n_qps; i++) {
 		struct nic_qp *desc = &queues->layout.qps[i];
 		struct fake_qp *qp = calloc(1, sizeof(*qp));
 
-		qp->qpn = desc->qpn = ++fake->last_number;
-		desc->send_cqn = resolve(&queues->layout, desc->send_cqn);
-		desc->recv_cqn = resolve(&queues->layout, desc->recv_cqn);
+		qp->qpn = desc->qpn = new_number(fake);
+		desc->send_cqn = cqn_of(&queues->layout, desc->send_cqn);
+		desc->recv_cqn = cqn_of(&queues->layout, desc->recv_cqn);
 		desc->addr = (struct nic_addr){
-			.link = NIC_LINK_ETHERNET, .qp_type = NIC_QP_RC, .mtu_log2 = 12, .qpn = qp->qpn};
+			.link = NIC_LINK_ETHERNET, .qp_type = (uint8_t)desc->type, .mtu_log2 = 12, .qpn = qp->qpn};
 		list_add_tail(&ctx->qps, &qp->link);
 	}
-	fake->n_queues++;
 	*ret_queues = queues;
 	return 0;
 }
@@ -222,8 +241,7 @@ static int fake_queues_destroy(struct nic_queues *queues)
 		list_del(&qp->link);
 		free(qp);
 	}
-	note(fake, "destroy");
-	fake->n_queues--;
+	note(fake, "destroy", &fake->n_queues, -1);
 	nic_layout_deinit(&queues->layout);
 	safe_close(fake_queues->fd);
 	free(fake_queues);
@@ -234,7 +252,7 @@ static int fake_queues_read(struct nic_queues *queues, uint64_t offset, void *bu
 {
 	struct fake_queues *fake_queues = container_of(queues, struct fake_queues, base);
 	off_t at = (off_t)(fake_queues->offset + offset);
-	int r = call(fake_of(queues->ctx->nic), "read");
+	int r = call(fake_of(queues->ctx->nic), "read", NULL);
 
 	if (r < 0)
 		return r;
@@ -246,7 +264,7 @@ static int fake_queues_read(struct nic_queues *queues, uint64_t offset, void *bu
 static int fake_connect(struct nic_ctx *ctx, unsigned int n, const struct nic_peer *peers,
 			const struct nic_qp_params *params, unsigned int *ret_n_done)
 {
-	int r = call(fake_of(ctx->nic), "connect");
+	int r = call(fake_of(ctx->nic), "connect", NULL);
 
 	for (*ret_n_done = 0; r == 0 && *ret_n_done < n; (*ret_n_done)++) {
 		struct fake_qp *qp = find_qp(ctx, peers[*ret_n_done].qpn);
@@ -259,9 +277,24 @@ static int fake_connect(struct nic_ctx *ctx, unsigned int n, const struct nic_pe
 	return r;
 }
 
+/* Addresses with a LID are of elsewhere. */
+static int fake_resolve(struct nic_ctx *ctx, unsigned int n, const struct nic_addr *addrs, uint8_t traffic_class,
+			struct nic_dc_peer *ret_peers, unsigned int *ret_n_done)
+{
+	const struct nic_path path = {.udp_sport = 0xc000, .traffic_class = traffic_class};
+	int r = call(fake_of(ctx->nic), "resolve", NULL);
+
+	for (*ret_n_done = 0; r == 0 && *ret_n_done < n; (*ret_n_done)++) {
+		if (addrs[*ret_n_done].lid)
+			return -EHOSTUNREACH;
+		nic_dc_peer_init(&ret_peers[*ret_n_done], &addrs[*ret_n_done], &path);
+	}
+	return r;
+}
+
 static int fake_qp_modify(struct nic_ctx *ctx, uint32_t qpn, enum nic_qp_state state)
 {
-	int r = call(fake_of(ctx->nic), "modify");
+	int r = call(fake_of(ctx->nic), "modify", NULL);
 
 	if (r == 0)
 		find_qp(ctx, qpn)->state = state;
@@ -270,7 +303,7 @@ static int fake_qp_modify(struct nic_ctx *ctx, uint32_t qpn, enum nic_qp_state s
 
 static int fake_qp_query(struct nic_ctx *ctx, uint32_t qpn, struct nic_qp_info *ret_info)
 {
-	int r = call(fake_of(ctx->nic), "query");
+	int r = call(fake_of(ctx->nic), "query", NULL);
 	struct fake_qp *qp = find_qp(ctx, qpn);
 	struct timespec ts = nsec_to_timespec(fake_of(ctx->nic)->query_nsec);
 
@@ -286,12 +319,17 @@ static int fake_ctx_counters(struct nic_ctx *ctx, struct nic_counters *ret_count
 	return 0;
 }
 
+static void fake_ctx_look(struct nic_ctx *ctx)
+{
+	note(fake_of(ctx->nic), "look", NULL, 0);
+}
+
 static void fake_ctx_quiesce(struct nic_ctx *ctx, uint64_t timeout_nsec)
 {
 	struct fake_nic *fake = fake_of(ctx->nic);
 	struct timespec ts = nsec_to_timespec(timeout_nsec);
 
-	note(fake, "quiesce");
+	note(fake, "quiesce", NULL, 0);
 	fake->quiesce_nsec += timeout_nsec;
 	if (fake->never_flushes)
 		nanosleep(&ts, NULL);
@@ -325,10 +363,12 @@ static const struct nic_ops fake_ops = {
 	.queues_create = fake_queues_create,
 	.queues_destroy = fake_queues_destroy,
 	.connect = fake_connect,
+	.resolve = fake_resolve,
 	.qp_modify = fake_qp_modify,
 	.qp_query = fake_qp_query,
 	.queues_read = fake_queues_read,
 	.ctx_counters = fake_ctx_counters,
+	.ctx_look = fake_ctx_look,
 	.ctx_quiesce = fake_ctx_quiesce,
 	.ctx_export = fake_ctx_export,
 	.ctx_import = fake_ctx_import,
@@ -338,6 +378,7 @@ static const struct nic_ops fake_ops = {
 void fake_nic_init(struct fake_nic *fake, const char *name)
 {
 	memset(fake, 0, sizeof(*fake));
+	pthread_mutex_init(&fake->lock, NULL);
 	fake->base.ops = &fake_ops;
 	fake->base.event_fd = -1;
 	list_init(&fake->base.link);

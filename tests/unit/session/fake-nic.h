@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A NIC that does nothing but keep count: what exists, in which order things were done, and a call that fails on
- * demand. For tests of the session room, which must not depend on a backend.
+ * demand. For tests of the session room, which must not depend on a backend. Operations may be called by several threads.
  */
 #ifndef SHMD_TESTS_FAKE_NIC_H
 #define SHMD_TESTS_FAKE_NIC_H
+
+#include <pthread.h>
 
 #include "daemon/nic/nic.h"
 
@@ -12,6 +14,7 @@
 
 struct fake_nic {
 	struct nic base;
+	pthread_mutex_t lock; /* of the counts, the last number and the log */
 	struct nic_info info;
 	unsigned int n_ctxs, n_mrs, n_queues; /* alive */
 	unsigned int n_calls; /* operations that may fail, so far */
@@ -23,6 +26,7 @@ struct fake_nic {
 	bool has_event;
 	enum nic_port_state port_set; /* what port_set was called with last */
 	bool never_flushes; /* quiesce takes all the time it is given */
+	unsigned int n_queries; /* of the NIC itself */
 	uint64_t query_nsec; /* that a query of a QP takes */
 	uint64_t quiesce_nsec; /* given to all quiesce calls together */
 };

@@ -22,12 +22,58 @@ static void on_drain_alarm(void *arg, uint64_t nsec)
 	lab->alarm_nsec = nsec;
 }
 
-void lab_init(struct lab *lab, uint64_t limit)
+static void on_work(void *arg, struct work *work)
+{
+	struct lab *lab = arg;
+
+	list_add_tail(&lab->todo, &work->link);
+}
+
+static struct work *take_first(struct list *list)
+{
+	struct work *work = list_empty(list) ? NULL : list_first_entry(list, struct work, link);
+
+	if (work)
+		list_del(&work->link);
+	return work;
+}
+
+bool lab_run(struct lab *lab)
+{
+	struct work *work = take_first(&lab->todo);
+
+	if (!work)
+		return false;
+	work->run(work);
+	list_add_tail(&lab->ready, &work->link);
+	return true;
+}
+
+bool lab_done(struct lab *lab)
+{
+	struct work *work = take_first(&lab->ready);
+
+	if (work)
+		work->done(work);
+	return work;
+}
+
+unsigned int lab_work(struct lab *lab)
+{
+	unsigned int n = 0;
+
+	while (lab_done(lab) || (lab_run(lab) && lab_done(lab)))
+		n++;
+	return n;
+}
+
+static void init(struct lab *lab, uint64_t limit, bool blocks)
 {
 	struct registry_attr attr = {
 		.daemon = "shmemd under test",
 		.quiesce_nsec = 1000000,
-		.hooks = {.arg = lab, .attention = on_attention, .drain_alarm = on_drain_alarm},
+		.hooks = {.arg = lab, .attention = on_attention, .drain_alarm = on_drain_alarm,
+			  .work = blocks ? on_work : NULL},
 	};
 
 	for (int i = 0; i < QUOTA_N; i++)
@@ -35,15 +81,29 @@ void lab_init(struct lab *lab, uint64_t limit)
 	attr.limits.n[QUOTA_BYTES] = limit << 20;
 	lab->n_attentions = 0;
 	lab->n_alarms = 0;
+	list_init(&lab->todo);
+	list_init(&lab->ready);
 	ASSERT_OK(registry_init(&lab->registry, &attr));
 	for (int i = 0; i < 2; i++) {
 		fake_nic_init(&lab->nics[i], i == 0 ? "fake0" : "fake1");
+		lab->nics[i].base.blocks = blocks;
 		ASSERT_OK(registry_add_nic(&lab->registry, &lab->nics[i].base));
 	}
 }
 
+void lab_init(struct lab *lab, uint64_t limit)
+{
+	init(lab, limit, false);
+}
+
+void lab_init_blocking(struct lab *lab, uint64_t limit)
+{
+	init(lab, limit, true);
+}
+
 void lab_deinit(struct lab *lab)
 {
+	ASSERT(list_empty(&lab->todo) && list_empty(&lab->ready));
 	registry_deinit(&lab->registry);
 	close_foreign_wait();
 }
@@ -73,6 +133,8 @@ static void pump(void *arg)
 	struct pair *pair = arg;
 
 	session_readable(pair->session);
+	if (!pair->waits)
+		lab_work(pair->lab);
 }
 
 void pair_init(struct pair *pair, struct lab *lab)
@@ -80,7 +142,7 @@ void pair_init(struct pair *pair, struct lab *lab)
 	int socks[2];
 
 	ASSERT_OK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, socks));
-	*pair = (struct pair){.raw = {.sock = socks[1], .pump = pump, .pump_arg = pair}};
+	*pair = (struct pair){.raw = {.sock = socks[1], .pump = pump, .pump_arg = pair}, .lab = lab};
 	ASSERT_OK(session_new(&lab->registry, socks[0], &pair->session));
 	/* Any owner will do: the hook is the lab's. */
 	pair->session->owner = pair;

@@ -14,10 +14,16 @@ struct lab {
 	unsigned int n_attentions;
 	unsigned int n_alarms; /* of a drain */
 	uint64_t alarm_nsec; /* the last one */
+	struct list todo, ready; /* struct work.link: works of lab_init_blocking, and those that were run */
 };
 
 /* limits: each counter's limit is `limit`, except bytes: `limit` MiB. */
 void lab_init(struct lab *lab, uint64_t limit);
+/* The same with NICs that block: works wait for the next three. */
+void lab_init_blocking(struct lab *lab, uint64_t limit);
+bool lab_run(struct lab *lab); /* what a worker does with the oldest one; false: there is none */
+bool lab_done(struct lab *lab); /* what the control thread does with the oldest one that was run */
+unsigned int lab_work(struct lab *lab); /* all, also what comes up meanwhile; how many */
 void lab_deinit(struct lab *lab);
 /* Nothing is charged, published or alive on any NIC. */
 void lab_assert_empty(struct lab *lab);
@@ -26,6 +32,8 @@ void lab_assert_empty(struct lab *lab);
 struct pair {
 	struct raw_client raw;
 	struct session *session; /* owned */
+	struct lab *lab;
+	bool waits; /* works are left to the test; otherwise a request is carried out when it is sent */
 };
 
 void pair_init(struct pair *pair, struct lab *lab); /* no Hello yet */

@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The end of everything a session owns.
+ *
+ * Teardown is by kind in the order of the table below, never by id or age; within a kind the newest goes first,
+ * since a batch of queues may use CQs of an older one. The order: data threads let go of the queues and QPs go to
+ * error before anything they touch disappears; queues before the memory they name; memory before the context that
+ * holds PD and doorbell page; the socket after all of them, so that its end tells a client that everything is gone.
+ * Quota charges live in the objects and return with each, once the NIC has let go of all.
+ *
+ * Where a NIC blocks, its steps are a worker's; the control thread then looks at nothing of an ended session but whom
+ * it belongs to. Refuses to begin while a worker is busy with the session.
+ */
+#include "daemon/session/session.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "daemon/session/monitor.h"
+#include "proto/base/assert.h"
+#include "proto/base/nsec.h"
+
+/* ---- what NICs have of it: by any thread ------------------------------------------------------------------------- */
+
+/*
+ * One budget for all NICs of the session, so that many NICs do not add up, from one for all sessions, so that many
+ * sessions do not. Who has gone reads no flush CQEs: nothing is waited for.
+ */
+static void teardown_quiesce(struct session *session)
+{
+	uint64_t begin = nsec_now(), now = begin, end = nsec_add(begin, session->quiesce_nsec);
+
+	for (unsigned int i = 0; i < session->n_nics; i++) {
+		struct nic_ctx *ctx = session->nics[i]->ctx;
+
+		ctx->nic->ops->ctx_quiesce(ctx, now < end ? end - now : 0);
+		now = nsec_now();
+	}
+	if (session->quiesce_nsec > 0)
+		session->quiesce_nsec = now - begin;
+}
+
+static void teardown_queues(struct session *session)
+{
+	struct resource *head;
+
+	list_for_each_entry(head, &session->resources.lists[RESOURCE_QUEUES], link) {
+		struct session_queues *queues = container_of(head, struct session_queues, head);
+		int r = queues->queues->ctx->nic->ops->queues_destroy(queues->queues);
+
+		/* A context whose queues stay cannot be closed: that is a backend's bug. */
+		assert_bug(r == 0);
+		queues->queues = NULL;
+	}
+}
+
+static void teardown_memory(struct session *session)
+{
+	struct resource *head;
+
+	list_for_each_entry(head, &session->resources.lists[RESOURCE_MR], link) {
+		struct session_mr *mr = container_of(head, struct session_mr, head);
+
+		mr->mr = mr->mr->ctx->nic->ops->mr_dereg(mr->mr);
+	}
+}
+
+static void teardown_contexts(struct session *session)
+{
+	for (unsigned int i = session->n_nics; i > 0; i--) {
+		struct session_nic *nic = session->nics[i - 1];
+
+		nic->ctx = nic->ctx->nic->ops->ctx_close(nic->ctx);
+	}
+}
+
+/* ---- what is kept of it here: control thread --------------------------------------------------------------------- */
+
+static void teardown_resources(struct session *session)
+{
+	struct resource *head, *tmp;
+
+	list_for_each_entry_safe(head, tmp, &session->resources.lists[RESOURCE_QUEUES], link)
+		session_queues_free(session, container_of(head, struct session_queues, head));
+	list_for_each_entry_safe(head, tmp, &session->resources.lists[RESOURCE_MR], link)
+		session_mr_free(session, container_of(head, struct session_mr, head));
+	while (session->n_nics > 0) {
+		struct session_nic **last = &session->nics[--session->n_nics];
+
+		*last = session_nic_free(*last);
+	}
+}
+
+static void teardown_published(struct session *session)
+{
+	struct publish_entry *entry, *tmp;
+
+	list_for_each_entry_safe(entry, tmp, &session->published, owner_link)
+		publish_entry_free(entry);
+	session->n_published = 0;
+}
+
+static void teardown_health(struct session *session)
+{
+	if (session->health)
+		munmap(session->health, sizeof(*session->health));
+	session->health = NULL;
+	session->health_fd = safe_close(session->health_fd);
+}
+
+static void teardown_connection(struct session *session)
+{
+	resource_table_deinit(&session->resources);
+	connection_deinit(&session->connection, &session->connection_charge);
+	identity_deinit(&session->identity);
+}
+
+static void teardown_charges(struct session *session)
+{
+	quota_charge_deinit(&session->session_charge);
+	quota_charge_deinit(&session->connection_charge);
+	quota_user_deinit(&session->user);
+}
+
+/* ---- all of it ---------------------------------------------------------------------------------------------------- */
+
+struct step {
+	const char *steps;
+	void (*run)(struct session *session);
+};
+
+static const struct step of_nics[] = {
+	{"1 stop data threads on its queues, 2 QPs to error, 3 bounded wait for the flush", teardown_quiesce},
+	{"4 destroy QPs, 5 CQs", teardown_queues},
+	{"6 deregister memory", teardown_memory},
+	{"7 doorbell pages, 8 PDs, 9 contexts and their descriptors", teardown_contexts},
+};
+
+static const struct step of_session[] = {
+	{"the same in the session's tables, 11 their quota", teardown_resources},
+	{"9 descriptors: published ones", teardown_published},
+	{"9 descriptors: health page", teardown_health},
+	{"9 descriptors: socket and pidfd", teardown_connection},
+	{"11 the quota of session and connection", teardown_charges},
+};
+
+static void teardown_begin(struct session *session)
+{
+	assert_bug(!session->busy);
+	session->busy = true;
+	session->ended = true;
+	/* Also where nobody called session_end(): a kernel on a GPU has nothing but these words. */
+	session_health_end(session);
+	monitor_leave(session);
+	session->quiesce_nsec = session->gone || session->n_nics == 0 ? 0 : registry_quiesce_left(session->registry);
+}
+
+static void teardown_run(struct work *work)
+{
+	struct session *session = container_of(work, struct session, work);
+
+	for (unsigned int i = 0; i < sizeof(of_nics) / sizeof(of_nics[0]); i++)
+		of_nics[i].run(session);
+}
+
+static void teardown_done(struct work *work)
+{
+	struct session *session = container_of(work, struct session, work);
+
+	if (session->quiesce_nsec > 0)
+		registry_quiesce_spent(session->registry, session->quiesce_nsec);
+	for (unsigned int i = 0; i < sizeof(of_session) / sizeof(of_session[0]); i++)
+		of_session[i].run(session);
+	monitor_session_closed(session);
+	list_del(&session->link);
+	free(session);
+}
+
+struct session *session_free(struct session *session)
+{
+	if (!session)
+		return NULL;
+	teardown_begin(session);
+	teardown_run(&session->work);
+	teardown_done(&session->work);
+	return NULL;
+}
+
+void session_release(struct session *session)
+{
+	if (!session)
+		return;
+	session->released = true;
+	if (session->busy)
+		return;
+	teardown_begin(session);
+	session->work = (struct work){.user = session->user.uid, .run = teardown_run, .done = teardown_done};
+	registry_work(session->registry, session->registry->blocks && session->n_nics > 0, &session->work);
+}
+
+/* ---- single resources ----------------------------------------------------------------------------------------- */
+
+struct session_mr *session_mr_free(struct session *session, struct session_mr *mr)
+{
+	if (!mr)
+		return NULL;
+	assert_bug(!mr->mr);
+	resource_remove(&session->resources, &mr->head);
+	quota_charge_deinit(&mr->head.charge);
+	free(mr);
+	return NULL;
+}
+
+void session_queues_add_numbers(struct session_queues *queues)
+{
+	const struct nic_layout *layout = &queues->queues->layout;
+	int r = 0;
+
+	for (uint32_t i = 0; r == 0 && i < layout->n_qps; i++)
+		r = hash_add(&queues->nic->qps, layout->qps[i].qpn, queues);
+	for (uint32_t i = 0; r == 0 && i < layout->n_cqs; i++)
+		r = hash_add(&queues->nic->cqs, layout->cqs[i].cqn, queues);
+	assert_bug(r == 0);
+}
+
+void session_queues_remove_numbers(struct session_queues *queues)
+{
+	const struct nic_layout *layout = &queues->queues->layout;
+
+	for (uint32_t i = 0; i < layout->n_qps; i++)
+		hash_remove(&queues->nic->qps, layout->qps[i].qpn);
+	for (uint32_t i = 0; i < layout->n_cqs; i++)
+		hash_remove(&queues->nic->cqs, layout->cqs[i].cqn);
+}
+
+struct session_queues *session_queues_free(struct session *session, struct session_queues *queues)
+{
+	if (!queues)
+		return NULL;
+	assert_bug(!queues->queues);
+	queues->nic->rnic->n_qps -= queues->n_qps;
+	queues->nic->rnic->n_dcis -= queues->n_dcis;
+	queues->nic->rnic->n_dcts -= queues->n_dcts;
+	/* What failed half way was never told of. */
+	if (queues->head.handle)
+		monitor_queues(session, MSG_EVENT_QUEUES_DESTROYED, queues);
+	resource_remove(&session->resources, &queues->head);
+	quota_charge_deinit(&queues->head.charge);
+	free(queues->qps);
+	free(queues);
+	return NULL;
+}
+
+struct session_nic *session_nic_free(struct session_nic *nic)
+{
+	if (!nic)
+		return NULL;
+	assert_bug(!nic->ctx);
+	if (nic->is_counted)
+		nic->rnic->n_sessions--;
+	hash_deinit(&nic->qps);
+	hash_deinit(&nic->cqs);
+	quota_charge_deinit(&nic->charge);
+	free(nic);
+	return NULL;
+}

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sessions and the threads that wait for firmware.
+ *
+ * A session is busy while a worker uses its contexts, for one purpose at a time: that alone is what keeps a context to
+ * one thread. Meanwhile the control thread may end it, tell it, and list what is known of it; it looks at nothing that
+ * the worker changes. What came up meanwhile follows when it is over: teardown first, then a look, then its packets.
+ *
+ * Control thread, but look_run().
+ */
+#include "daemon/session/session.h"
+
+#include "proto/base/assert.h"
+#include "proto/base/nsec.h"
+
+#define COUNT_NSEC NSEC_PER_SEC
+#define COUNT_SESSIONS 16
+
+void session_call_attention(struct session *session)
+{
+	const struct registry_hooks *hooks = &session->registry->attr.hooks;
+
+	if (hooks->attention && session->owner)
+		hooks->attention(hooks->arg, session);
+}
+
+void session_take(struct session *session)
+{
+	assert_bug(!session->busy);
+	session->busy = true;
+	session_call_attention(session);
+}
+
+/* ---- a look at what has happened -------------------------------------------------------------------------------- */
+
+static void look_run(struct work *work)
+{
+	struct session *session = container_of(work, struct session, work);
+
+	for (unsigned int i = 0; i < session->n_nics; i++) {
+		struct nic_ctx *ctx = session->nics[i]->ctx;
+
+		ctx->nic->ops->ctx_look(ctx);
+	}
+	/* Of a NIC that does not answer they stay as they are. */
+	if (session->is_counted)
+		session->is_counted = session_counters(session, &session->fresh_counters) == 0;
+}
+
+static void look_done(struct work *work)
+{
+	struct session *session = container_of(work, struct session, work);
+
+	if (session->is_counted)
+		session->counters = session->fresh_counters;
+	session->is_counted = false;
+	session_let_go(session);
+}
+
+static void start_look(struct session *session)
+{
+	session->wants_look = false;
+	session_take(session);
+	session->work = (struct work){.user = session->user.uid, .run = look_run, .done = look_done};
+	registry_work(session->registry, true, &session->work);
+}
+
+void session_look(struct session *session)
+{
+	if (session->ended)
+		return;
+	session->wants_look = true;
+	if (!session->busy)
+		start_look(session);
+}
+
+/* From the one behind the last on, round and round. */
+static struct session *next_to_count(struct registry *registry)
+{
+	struct session *session = registry_next_session(registry, registry->counted_id + 1);
+
+	if (!session)
+		session = registry_next_session(registry, 0);
+	if (session)
+		registry->counted_id = session->id;
+	return session;
+}
+
+void registry_count(struct registry *registry)
+{
+	uint64_t now = nsec_now();
+
+	if (!registry->blocks || now < nsec_add(registry->counted_nsec, COUNT_NSEC))
+		return;
+	registry->counted_nsec = now;
+	for (int i = 0; i < COUNT_SESSIONS; i++) {
+		struct session *session = next_to_count(registry);
+
+		if (!session)
+			return;
+		if (session->busy || session->n_nics == 0)
+			continue;
+		session->is_counted = true;
+		start_look(session);
+	}
+}
+
+void session_let_go(struct session *session)
+{
+	assert_bug(session->busy);
+	session->busy = false;
+	if (session->released)
+		session_release(session);
+	else if (session->wants_look && !session->ended)
+		start_look(session);
+	else
+		session_call_attention(session);
+}
+
+/* ---- what is known of its QPs ------------------------------------------------------------------------------------ */
+
+/* Numbers of one batch mostly follow each other. */
+static struct session_qp *find_known(struct session_nic *nic, uint32_t qpn)
+{
+	struct session_queues *queues = hash_get(&nic->qps, qpn);
+	uint32_t guess = queues ? qpn - queues->first_qpn : 0;
+
+	if (!queues)
+		return NULL;
+	if (guess < queues->n_qps && queues->queues->layout.qps[guess].qpn == qpn)
+		return &queues->qps[guess];
+	for (uint32_t i = 0; i < queues->n_qps; i++)
+		if (queues->queues->layout.qps[i].qpn == qpn)
+			return &queues->qps[i];
+	return NULL;
+}
+
+void session_know(struct session_nic *nic, uint32_t qpn, const struct session_qp *qp)
+{
+	struct session_qp *known = find_known(nic, qpn);
+
+	if (known)
+		*known = *qp;
+}
+
+void session_know_state(struct session_nic *nic, uint32_t qpn, enum nic_qp_state state)
+{
+	struct session_qp *known = find_known(nic, qpn);
+
+	if (known && state == NIC_QPS_RST)
+		*known = (struct session_qp){.state = state};
+	else if (known)
+		known->state = state;
+}
+
+void session_know_error(struct session_nic *nic, uint32_t qpn, uint32_t syndrome)
+{
+	struct session_qp *known = find_known(nic, qpn);
+
+	if (!known)
+		return;
+	known->state = NIC_QPS_ERR;
+	if (!known->first_error)
+		known->first_error = syndrome;
+}

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A fixed number of threads over two lists: what is to be run, and what is to be done on the control thread.
+ *
+ * No session has more than one work here, so the first list is never longer than there are sessions and NICs. A user
+ * with many sessions gets no more than others: next is the oldest work of whoever has the fewest under way, and one
+ * thread is left to those who have none. Works stay their owners'; nothing is allocated for them. Signals are the
+ * control thread's.
+ */
+#include "daemon/workers.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "proto/base/assert.h"
+#include "proto/base/cleanup.h"
+#include "proto/base/nsec.h"
+
+#define DONE_PER_TURN 64
+#define STACK_BYTES (1u << 20)
+
+struct worker {
+	struct workers *workers;
+	pthread_t thread;
+	bool is_busy; /* under the lock, as the next */
+	const void *user; /* of what it is at */
+};
+
+struct workers {
+	pthread_mutex_t lock; /* of the next three, and what workers are at */
+	struct list todo; /* struct work.link */
+	struct list ready; /* have run */
+	bool stop;
+	pthread_cond_t wake; /* something is to be done, or may be now */
+	unsigned int n_under_way; /* control thread: submitted and not done */
+	int ready_fd; /* owned eventfd: readable while something is ready */
+	struct loop_watch *watch;
+	void (*activity)(void *arg);
+	void *activity_arg;
+	unsigned int n_threads;
+	unsigned int most_of_user; /* at a time */
+	struct worker threads[];
+};
+
+DEFINE_CLEANUP(struct workers *, workers_free);
+
+static void ring(const struct workers *workers)
+{
+	uint64_t one = 1;
+
+	if (write(workers->ready_fd, &one, sizeof(one)) < 0)
+		assert_bug(errno == EAGAIN);
+}
+
+static struct work *take_first(struct list *list)
+{
+	struct work *work = list_empty(list) ? NULL : list_first_entry(list, struct work, link);
+
+	if (work)
+		list_del(&work->link);
+	return work;
+}
+
+static unsigned int count_of_user(const struct workers *workers, const void *user)
+{
+	unsigned int n = 0;
+
+	for (unsigned int i = 0; i < workers->n_threads; i++)
+		n += workers->threads[i].is_busy && workers->threads[i].user == user;
+	return n;
+}
+
+/* NULL: there is none, or only of users who have enough under way. */
+static struct work *take_fairest(struct workers *workers)
+{
+	unsigned int fewest = workers->most_of_user;
+	struct work *work, *best = NULL;
+
+	list_for_each_entry(work, &workers->todo, link) {
+		unsigned int n = count_of_user(workers, work->user);
+
+		if (n >= fewest)
+			continue;
+		best = work;
+		fewest = n;
+		if (n == 0)
+			break;
+	}
+	if (best)
+		list_del(&best->link);
+	return best;
+}
+
+static void carry_out(struct worker *self, struct work *work)
+{
+	struct workers *workers = self->workers;
+
+	self->is_busy = true;
+	self->user = work->user;
+	pthread_mutex_unlock(&workers->lock);
+	work->run(work);
+	pthread_mutex_lock(&workers->lock);
+	self->is_busy = false;
+	list_add_tail(&workers->ready, &work->link);
+	ring(workers);
+}
+
+static void *run_thread(void *arg)
+{
+	struct worker *self = arg;
+	struct workers *workers = self->workers;
+	struct work *work;
+
+	pthread_mutex_lock(&workers->lock);
+	while (!workers->stop) {
+		work = take_fairest(workers);
+		if (work)
+			carry_out(self, work);
+		else
+			pthread_cond_wait(&workers->wake, &workers->lock);
+	}
+	pthread_mutex_unlock(&workers->lock);
+	return NULL;
+}
+
+/* ---- control thread ---------------------------------------------------------------------------------------------- */
+
+void workers_submit(struct workers *workers, struct work *work)
+{
+	workers->n_under_way++;
+	pthread_mutex_lock(&workers->lock);
+	list_add_tail(&workers->todo, &work->link);
+	pthread_cond_signal(&workers->wake);
+	pthread_mutex_unlock(&workers->lock);
+}
+
+static struct work *take_ready(struct workers *workers)
+{
+	struct work *work;
+
+	pthread_mutex_lock(&workers->lock);
+	work = take_first(&workers->ready);
+	pthread_mutex_unlock(&workers->lock);
+	return work;
+}
+
+static void on_ready(void *arg, unsigned int events)
+{
+	struct workers *workers = arg;
+	struct work *work = NULL;
+	uint64_t count;
+	int i;
+
+	if (read(workers->ready_fd, &count, sizeof(count)) < 0)
+		return;
+	for (i = 0; i < DONE_PER_TURN && (work = take_ready(workers)); i++) {
+		workers->n_under_way--;
+		work->done(work);
+	}
+	if (work)
+		ring(workers);
+	workers->activity(workers->activity_arg);
+}
+
+int workers_finish(struct workers *workers, uint64_t timeout_nsec)
+{
+	struct pollfd pfd = {.fd = workers->ready_fd, .events = POLLIN};
+	uint64_t now = nsec_now(), end = nsec_add(now, timeout_nsec);
+
+	for (; workers->n_under_way > 0; now = nsec_now()) {
+		if (now >= end)
+			return -ETIMEDOUT;
+		/* Rounded up: not a busy loop at the end. */
+		if (poll(&pfd, 1, (int)((end - now) / NSEC_PER_MSEC) + 1) == 1)
+			on_ready(workers, LOOP_READ);
+	}
+	return 0;
+}
+
+/* ---- birth and death ---------------------------------------------------------------------------------------------- */
+
+static int start_thread(struct workers *workers, const pthread_attr_t *attr)
+{
+	struct worker *worker = &workers->threads[workers->n_threads];
+	int err;
+
+	worker->workers = workers;
+	/* Counted first: it may look at all of them at once. */
+	pthread_mutex_lock(&workers->lock);
+	workers->n_threads++;
+	err = pthread_create(&worker->thread, attr, run_thread, worker);
+	workers->n_threads -= err != 0;
+	pthread_mutex_unlock(&workers->lock);
+	return err;
+}
+
+/* Each inherits the mask of whoever makes it. */
+static int start_threads(struct workers *workers, unsigned int n)
+{
+	pthread_attr_t attr;
+	sigset_t all, before;
+	int err;
+
+	sigfillset(&all);
+	err = pthread_attr_init(&attr);
+	if (err)
+		return -err;
+	pthread_attr_setstacksize(&attr, STACK_BYTES);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	while (!err && workers->n_threads < n)
+		err = start_thread(workers, &attr);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	pthread_attr_destroy(&attr);
+	return -err;
+}
+
+int workers_new(const struct workers_attr *attr, struct workers **ret_workers)
+{
+	/* bounded: a setting. */
+	_cleanup_(workers_freep) struct workers *workers =
+		calloc(1, sizeof(*workers) + attr->n_threads * sizeof(workers->threads[0]));
+	int r;
+
+	if (!workers)
+		return -ENOMEM;
+	pthread_mutex_init(&workers->lock, NULL);
+	pthread_cond_init(&workers->wake, NULL);
+	list_init(&workers->todo);
+	list_init(&workers->ready);
+	workers->most_of_user = attr->n_threads > 1 ? attr->n_threads - 1 : 1;
+	workers->activity = attr->activity;
+	workers->activity_arg = attr->activity_arg;
+	workers->ready_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (workers->ready_fd < 0)
+		return -errno;
+	r = loop_watch_new(attr->loop, workers->ready_fd, LOOP_READ, on_ready, workers, &workers->watch);
+	if (r == 0)
+		r = start_threads(workers, attr->n_threads);
+	if (r < 0)
+		return r;
+	*ret_workers = take_ptr(workers);
+	return 0;
+}
+
+struct workers *workers_free(struct workers *workers)
+{
+	if (!workers)
+		return NULL;
+	assert_bug(workers->n_under_way == 0);
+	pthread_mutex_lock(&workers->lock);
+	workers->stop = true;
+	pthread_cond_broadcast(&workers->wake);
+	pthread_mutex_unlock(&workers->lock);
+	for (unsigned int i = 0; i < workers->n_threads; i++)
+		pthread_join(workers->threads[i].thread, NULL);
+	loop_watch_free(workers->watch);
+	safe_close(workers->ready_fd);
+	pthread_cond_destroy(&workers->wake);
+	pthread_mutex_destroy(&workers->lock);
+	free(workers);
+	return NULL;
+}

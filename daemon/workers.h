@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Threads that wait for firmware in place of the control thread. */
+#ifndef SHMEMD_WORKERS_H
+#define SHMEMD_WORKERS_H
+
+#include <stdint.h>
+
+#include "daemon/loop.h"
+#include "daemon/session/work.h"
+
+struct workers;
+
+struct workers_attr {
+	struct loop *loop;
+	unsigned int n_threads; /* at least 1 */
+	void (*activity)(void *arg); /* after works were done */
+	void *activity_arg;
+};
+
+/* -EAGAIN: a thread cannot be made; -ENOMEM, -EMFILE. */
+int workers_new(const struct workers_attr *attr, struct workers **ret_workers);
+/* Nothing is under way. NULL allowed. */
+struct workers *workers_free(struct workers *workers);
+
+/* First come, first served, where users have equally many under way. Its done is called from the loop. */
+void workers_submit(struct workers *workers, struct work *work);
+/* Without the loop: until nothing is under way, also of what comes up meanwhile. -ETIMEDOUT. */
+int workers_finish(struct workers *workers, uint64_t timeout_nsec);
+
+#endif
