@@ -412,7 +412,7 @@ TEST(nic_that_returns_is_used_again_and_what_was_on_it_stays_lost)
 	rig_open_mlx5(&rig, 2, NULL);
 	client_open(&b, rig.nic[1], 2, 3);
 	for (unsigned int i = 0; i < 3; i++) {
-		open_unlucky(&a, rig.nic[0], 1, 1);
+		client_open(&a, rig.nic[0], 1, 1);
 		client_connect(&a, 0, &b, i);
 		expect_loss(&rig);
 		/* Not before it is there. */
@@ -471,7 +471,7 @@ TEST(end_of_a_former_life_is_not_told_of_the_new_one)
 
 	rig_open_mlx5(&rig, 2, NULL);
 	for (unsigned int i = 0; i < 3; i++)
-		open_unlucky(&a[i], rig.nic[0], i + 1, 1);
+		client_open(&a[i], rig.nic[0], i + 1, 1);
 	expect_loss(&rig);
 	expect_return(&rig);
 	for (unsigned int i = 0; i < 10; i++)
@@ -493,7 +493,7 @@ TEST(context_of_a_former_life_cannot_be_imported)
 	void *record;
 
 	rig_open_mlx5(&rig, 2, NULL);
-	open_unlucky(&a, rig.nic[0], 1, 1);
+	client_open(&a, rig.nic[0], 1, 1);
 	ASSERT_OK(rig.nic[0]->ops->ctx_export(a.ctx, &record, &attr.record_bytes));
 	attr.record = record;
 	attr.command_fd = a.ctx->doorbell.page_fd;
