@@ -35,6 +35,7 @@ struct shmd_selftest_args {
 };
 
 #define SHMD_SELFTEST_BLOCK_BYTES 65536u
+#define SHMD_SELFTEST_MAX_THREADS 1024 /* of one block: a bound for the compiler too */
 #define SHMD_SELFTEST_MIN_BYTES (3u * SHMD_SELFTEST_BLOCK_BYTES)
 
 struct shmd_selftest_result {

@@ -261,7 +261,7 @@ static __device__ int test_batches(const struct selftest *t)
 	return 0;
 }
 
-extern "C" __global__ void shmd_selftest(struct shmd_selftest_args args)
+extern "C" __global__ void __launch_bounds__(SHMD_SELFTEST_MAX_THREADS) shmd_selftest(struct shmd_selftest_args args)
 {
 	struct selftest t;
 	uint32_t i;

@@ -25,7 +25,7 @@
 #define REMOTE_OFFSET SHMD_SELFTEST_BLOCK_BYTES
 #define WORD_OFFSET (2u * SHMD_SELFTEST_BLOCK_BYTES)
 #define LOCAL_WORD_OFFSET (WORD_OFFSET + 4096u)
-#define MAX_THREADS 1024u
+#define MAX_THREADS ((unsigned int)SHMD_SELFTEST_MAX_THREADS)
 #define N_DCTS 3u
 
 extern "C" {
@@ -316,6 +316,7 @@ static void run_case(struct lab *lab, const struct kernel_case *c, bool is_dc)
 	args.n_peers = N_DCTS;
 	clear_status(lab);
 	c->kernel<<<c->blocks, c->threads>>>(args);
+	must_cuda(cudaGetLastError(), "launch");
 	check_all(lab, c->name, queues, c->blocks * c->threads);
 	must(shmd_queues_destroy(queues), "destroy");
 }
@@ -348,10 +349,13 @@ static void run_plain(struct lab *lab)
 
 	clear_status(lab);
 	post_receives<<<1, 1>>>(args, 2);
+	must_cuda(cudaGetLastError(), "launch");
 	must_cuda(cudaDeviceSynchronize(), "kernel");
 	shmd_kernel_plain<<<1, 1>>>(args);
+	must_cuda(cudaGetLastError(), "launch");
 	check_all(lab, "plain names, own WQEs", queues, 1);
 	quiet<<<1, 1>>>(args);
+	must_cuda(cudaGetLastError(), "launch");
 	check_all(lab, "sends received", queues, 1);
 	must(shmd_queues_destroy(queues), "destroy");
 }
@@ -372,6 +376,7 @@ static void run_selftest(struct lab *lab, const char *name, enum shmd_sharing sh
 	args.result = lab->result;
 	must_cuda(cudaMemset(lab->result, 0, sizeof(result)), "result");
 	shmd_selftest<<<1, n_threads>>>(args);
+	must_cuda(cudaGetLastError(), "launch");
 	must_cuda(cudaDeviceSynchronize(), "kernel");
 	must_cuda(cudaMemcpy(&result, lab->result, sizeof(result), cudaMemcpyDeviceToHost), "result");
 	report(lab, !result.status && !result.step && !result.n_wrong && result.n_operations, name,
@@ -411,12 +416,14 @@ static void run_errors(struct lab *lab)
 	clear_status(lab);
 	args.timeout_nsec = 100000000;
 	wait_for_nothing<<<1, 1>>>(args);
+	must_cuda(cudaGetLastError(), "launch");
 	read_status(lab, status, done, 1);
 	report(lab, status[0] == SHMD_DEV_TIMEOUT && now_nsec() - start < WAIT_NSEC, "time limit", "%s",
 	       shmd_dev_status_text(status[0]));
 	clear_status(lab);
 	args.timeout_nsec = WAIT_NSEC;
 	wrong_key<<<1, 1>>>(args);
+	must_cuda(cudaGetLastError(), "launch");
 	read_status(lab, status, done, 5);
 	report(lab, status[0] == SHMD_DEV_CQE_ERROR && status[1] == SHMD_SYNDROME_REMOTE_ACCESS_ERR && status[2] == 0 &&
 	       status[3] == SHMD_DEV_CQE_ERROR && status[4] == SHMD_DEV_CQE_ERROR, "error CQE", "%s",
@@ -440,6 +447,7 @@ static void run_gone_peer(struct lab *lab)
 	must(shmd_dct_destroy(lab->dcts[N_DCTS - 1]), "destroy a DCT");
 	clear_status(lab);
 	gone_peer<<<1, 1>>>(args, N_DCTS - 1);
+	must_cuda(cudaGetLastError(), "launch");
 	read_status(lab, status, done, 5);
 	report(lab, status[0] == SHMD_DEV_OK && status[1] == SHMD_DEV_CQE_ERROR &&
 	       status[2] == SHMD_SYNDROME_TRANSPORT_RETRY_EXC_ERR && status[3] == 3 && status[4] == SHMD_DEV_CQE_ERROR,
@@ -508,6 +516,7 @@ static void run_kill(struct lab *lab)
 	args.timeout_nsec = limit_nsec;
 	clear_status(lab);
 	run_until_the_end<<<1, 64>>>(args);
+	must_cuda(cudaGetLastError(), "launch");
 	nanosleep(&half, NULL);
 	report(lab, cudaStreamQuery(0) == cudaErrorNotReady, "kernels run", "%s", "");
 	start = now_nsec();
