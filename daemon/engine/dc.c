@@ -17,17 +17,23 @@
 
 /* ---- the DCI ---------------------------------------------------------------------------------------------------- */
 
-/* Its DCT needs not remember this connection any more. Best effort: what is lost costs the DCT a QP, and no more. */
+/* Its DCT needs not remember this connection any more. */
+static void leave_by(struct engine_qp *dci, struct engine_packet *pkt)
+{
+	pkt->kind = PACKET_DC_CLOSE;
+	pkt->flags = 0;
+	pkt->payload_bytes = 0;
+	qp_send(dci, pkt);
+	dci->dc.connected = false;
+}
+
+/* The same of a DCI that ends, which waits for nothing. Best effort: what is lost costs the DCT a QP, and no more. */
 void dc_leave(struct engine_qp *dci)
 {
 	struct engine_packet *pkt = dci->engine->closing ? NULL : packet_alloc(dci->engine, 0);
 
-	if (pkt) {
-		pkt->kind = PACKET_DC_CLOSE;
-		pkt->flags = 0;
-		pkt->payload_bytes = 0;
-		qp_send(dci, pkt);
-	}
+	if (pkt)
+		leave_by(dci, pkt);
 	dci->dc.connected = false;
 }
 
@@ -41,6 +47,7 @@ bool dc_connect(struct engine_qp *qp, struct sent *sent)
 {
 	struct requester *req = &qp->req;
 	struct engine *engine = qp->engine;
+	struct engine_packet *pkt;
 	void *route;
 
 	if (likely(is_connected_to(qp, &req->cur)))
@@ -54,8 +61,15 @@ bool dc_connect(struct engine_qp *qp, struct sent *sent)
 		requester_fail(qp, sent, SHMD_SYNDROME_TRANSPORT_RETRY_EXC_ERR);
 		return false;
 	}
-	if (qp->dc.connected)
-		dc_leave(qp);
+	/* Charged and waited for as a request is: many DCIs that go on at once take nobody's last packets, and lose none. */
+	if (qp->dc.connected) {
+		pkt = tenant_packet(qp, PACKET_USE_REQUEST);
+		if (!pkt) {
+			engine->ops.route_put(engine->owner, route);
+			return false;
+		}
+		leave_by(qp, pkt);
+	}
 	qp_change_route(qp, route);
 	qp->path.dest_qpn = req->cur.av_qpn;
 	qp->dc.av = req->cur.av;
@@ -136,19 +150,20 @@ static void close_child(struct engine_qp *child)
 /* A QP of its own for this DCI; NULL when there is none to be had. */
 static struct engine_qp *new_child(struct engine_qp *dct, const struct engine_packet *pkt)
 {
+	struct engine *engine = dct->engine;
 	struct engine_qp *child;
 
-	if (qp_new(dct->engine, &dct->attr, &child) < 0)
+	if (qp_new(engine, &dct->attr, &child) < 0)
 		return NULL;
 	child->dc.parent = dct;
 	child->dc.source = pkt->source;
-	if (dct->engine->ops.dc_slid)
-		child->dc.slid = dct->engine->ops.dc_slid(dct->engine->owner, pkt->source);
+	if (engine->ops.dc_slid)
+		child->dc.slid = engine->ops.dc_slid(engine->owner, pkt->source);
 	child->dc.connection = pkt->dc.connection - 1;
 	child->path.dest_qpn = pkt->src_qpn;
 	if (add_child(dct, child, pkt->src_qpn) < 0) {
 		child->tenant->refs--;
-		tenant_release(dct->engine, child->tenant);
+		tenant_release(engine, child->tenant);
 		qp_free(child);
 		return NULL;
 	}
