@@ -153,6 +153,9 @@ static struct engine_qp *new_child(struct engine_qp *dct, const struct engine_pa
 	struct engine *engine = dct->engine;
 	struct engine_qp *child;
 
+	/* The other half is for QPs that somebody asked for. */
+	if (engine->n_children >= engine->attr.max_qps / 2 && !dc_drop_closed(engine))
+		return NULL;
 	if (qp_new(engine, &dct->attr, &child) < 0)
 		return NULL;
 	child->dc.parent = dct;
@@ -169,6 +172,7 @@ static struct engine_qp *new_child(struct engine_qp *dct, const struct engine_pa
 	}
 	qp_take_queues(child, dct->send_cq, dct->recv_cq, dct->srq);
 	qp_join(child);
+	engine->n_children++;
 	return child;
 }
 
@@ -278,6 +282,7 @@ void dc_leave_parent(struct engine_qp *child)
 	uint32_t dci_qpn = child->path.dest_qpn;
 	struct engine_qp *first = hash_get(children, dci_qpn);
 
+	dct->engine->n_children--;
 	/* It may wait for this one only. */
 	if (dct->zombie)
 		qp_ready(dct);

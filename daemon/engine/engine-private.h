@@ -480,6 +480,7 @@ struct engine {
 	struct list free_packets;
 	unsigned int n_free_packets;
 	unsigned int n_qps; /* zombies included */
+	unsigned int n_children; /* of them, connections of DCTs */
 	struct list dc_closed; /* engine_qp.dc.engine_link: ended connections of all DCTs, the longest ended first */
 	unsigned int n_awaited; /* packets away that unreliable senders wait for */
 	uint32_t next_life;

@@ -703,6 +703,32 @@ TEST(dc_connections_are_bounded)
 	teardown(&l);
 }
 
+/* However many connections there are, half of the QPs are left to those who ask for one. */
+TEST(dc_open_connections_keep_nobody_from_having_a_qp)
+{
+	struct tqp_attr attr = lab_attr(), rc = lab_attr();
+	struct engine *engine;
+	struct tqp other;
+	struct lab l;
+
+	attr.timeout = 1;
+	attr.retry_count = 1;
+	setup_attr(&l, MEM_POINTER, attr);
+	engine = l.w.nodes[1].engine;
+	engine->attr.max_qps = 5; /* two DCTs, and two connections */
+	for (unsigned int i = 0; i < N_DCIS; i++) {
+		write_to(&l, i, 0, SIGNALED, 0, 0, 64);
+		run(&l);
+	}
+	ASSERT_EQ(engine->n_qps, 4);
+	rc.type = ENGINE_QP_RC;
+	tqp_init(&other, &l.w, 1, &rc);
+	tqp_deinit(&other);
+	world_run_timers(&l.w, 1000000000);
+	expect_error(&l.dcis[2].scq, false, 0, SHMD_SYNDROME_TRANSPORT_RETRY_EXC_ERR);
+	teardown(&l);
+}
+
 static void free_rings(struct tqp *qp)
 {
 	free(qp->sq);
