@@ -237,25 +237,35 @@ bool dc_hears(const struct engine_qp *qp, const struct engine_packet *pkt)
 
 /* ---- ends --------------------------------------------------------------------------------------------------------- */
 
-/* Each connection ends, at once or when its memory operations have. */
-void dc_drop_children(struct engine_qp *dct)
+/* One pass over the table. True when any was dropped. */
+static bool drop_some(struct engine_qp *dct)
 {
 	struct engine_qp *child, *next;
+	bool any = false;
 	size_t pos = 0;
 
-	/* Reaping one takes it out of the table: begin again each time. */
 	while ((child = hash_next(&dct->dc.children, &pos, NULL))) {
-		bool any = false;
+		bool dropped = false;
 
 		for (; child; child = next) {
 			next = child->dc.sibling;
 			if (child->zombie)
 				continue;
 			drop_child(child);
-			any = true;
+			dropped = true;
 		}
-		if (any)
-			pos = 0;
+		/* Reaping one takes it out of the table, and what is behind it moves into its place. */
+		pos -= dropped;
+		any |= dropped;
+	}
+	return any;
+}
+
+/* Each connection ends, at once or when its memory operations have. */
+void dc_drop_children(struct engine_qp *dct)
+{
+	/* What moved from the end of the table to its beginning is found by another pass. */
+	while (drop_some(dct)) {
 	}
 }
 
