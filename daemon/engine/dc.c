@@ -145,6 +145,8 @@ static void close_child(struct engine_qp *child)
 	list_add_tail(&dct->engine->dc_closed, &child->dc.engine_link);
 	if (++dct->dc.n_closed > MAX_CLOSED)
 		drop_oldest_closed(dct);
+	/* What was large once takes no memory for ever: nobody is charged for it. */
+	hash_trim(&dct->dc.children);
 }
 
 /* A QP of its own for this DCI; NULL when there is none to be had. */
