@@ -74,7 +74,7 @@ bool dc_connect(struct engine_qp *qp, struct sent *sent)
 	qp->path.dest_qpn = req->cur.av_qpn;
 	qp->dc.av = req->cur.av;
 	qp->dc.key = req->cur.av_key;
-	qp->dc.connection = ++engine->next_life;
+	qp->dc.connection = ++engine->next_connection;
 	qp->dc.first_psn = req->next_psn;
 	qp->dc.connected = true;
 	return true;
@@ -208,7 +208,6 @@ static bool start_child(struct engine_qp *child, const struct engine_packet *pkt
 struct engine_qp *dc_accept(struct engine_qp *dct, const struct engine_packet *pkt)
 {
 	struct engine_qp *child;
-	int32_t newer;
 
 	if (pkt->service != ENGINE_QP_DCI || dct->state != ENGINE_QP_RTR || pkt->dc.key != dct->path.dc_key)
 		return NULL;
@@ -222,8 +221,8 @@ struct engine_qp *dc_accept(struct engine_qp *dct, const struct engine_packet *p
 		child = new_child(dct, pkt);
 	if (!child || child->zombie)
 		return NULL;
-	newer = (int32_t)(pkt->dc.connection - child->dc.connection);
-	if (newer < 0 || (newer > 0 && !start_child(child, pkt)))
+	if (pkt->dc.connection < child->dc.connection ||
+	    (pkt->dc.connection > child->dc.connection && !start_child(child, pkt)))
 		return NULL;
 	return child;
 }
