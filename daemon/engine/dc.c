@@ -17,17 +17,23 @@
 
 /* ---- the DCI ---------------------------------------------------------------------------------------------------- */
 
-/* Its DCT needs not remember this connection any more. Best effort: what is lost costs the DCT a QP, and no more. */
+/* Its DCT needs not remember this connection any more. */
+static void leave_by(struct engine_qp *dci, struct engine_packet *pkt)
+{
+	pkt->kind = PACKET_DC_CLOSE;
+	pkt->flags = 0;
+	pkt->payload_bytes = 0;
+	qp_send(dci, pkt);
+	dci->dc.connected = false;
+}
+
+/* The same of a DCI that ends, which waits for nothing. Best effort: what is lost costs the DCT a QP, and no more. */
 void dc_leave(struct engine_qp *dci)
 {
 	struct engine_packet *pkt = dci->engine->closing ? NULL : packet_alloc(dci->engine, 0);
 
-	if (pkt) {
-		pkt->kind = PACKET_DC_CLOSE;
-		pkt->flags = 0;
-		pkt->payload_bytes = 0;
-		qp_send(dci, pkt);
-	}
+	if (pkt)
+		leave_by(dci, pkt);
 	dci->dc.connected = false;
 }
 
@@ -41,6 +47,7 @@ bool dc_connect(struct engine_qp *qp, struct sent *sent)
 {
 	struct requester *req = &qp->req;
 	struct engine *engine = qp->engine;
+	struct engine_packet *pkt;
 	void *route;
 
 	if (likely(is_connected_to(qp, &req->cur)))
@@ -54,13 +61,20 @@ bool dc_connect(struct engine_qp *qp, struct sent *sent)
 		requester_fail(qp, sent, SHMD_SYNDROME_TRANSPORT_RETRY_EXC_ERR);
 		return false;
 	}
-	if (qp->dc.connected)
-		dc_leave(qp);
+	/* Charged and waited for as a request is: many DCIs that go on at once take nobody's last packets, and lose none. */
+	if (qp->dc.connected) {
+		pkt = tenant_packet(qp, PACKET_USE_REQUEST);
+		if (!pkt) {
+			engine->ops.route_put(engine->owner, route);
+			return false;
+		}
+		leave_by(qp, pkt);
+	}
 	qp_change_route(qp, route);
 	qp->path.dest_qpn = req->cur.av_qpn;
 	qp->dc.av = req->cur.av;
 	qp->dc.key = req->cur.av_key;
-	qp->dc.connection = ++engine->next_life;
+	qp->dc.connection = ++engine->next_connection;
 	qp->dc.first_psn = req->next_psn;
 	qp->dc.connected = true;
 	return true;
@@ -131,29 +145,36 @@ static void close_child(struct engine_qp *child)
 	list_add_tail(&dct->engine->dc_closed, &child->dc.engine_link);
 	if (++dct->dc.n_closed > MAX_CLOSED)
 		drop_oldest_closed(dct);
+	/* What was large once takes no memory for ever: nobody is charged for it. */
+	hash_trim(&dct->dc.children);
 }
 
 /* A QP of its own for this DCI; NULL when there is none to be had. */
 static struct engine_qp *new_child(struct engine_qp *dct, const struct engine_packet *pkt)
 {
+	struct engine *engine = dct->engine;
 	struct engine_qp *child;
 
-	if (qp_new(dct->engine, &dct->attr, &child) < 0)
+	/* The other half is for QPs that somebody asked for. */
+	if (engine->n_children >= engine->attr.max_qps / 2 && !dc_drop_closed(engine))
+		return NULL;
+	if (qp_new(engine, &dct->attr, &child) < 0)
 		return NULL;
 	child->dc.parent = dct;
 	child->dc.source = pkt->source;
-	if (dct->engine->ops.dc_slid)
-		child->dc.slid = dct->engine->ops.dc_slid(dct->engine->owner, pkt->source);
+	if (engine->ops.dc_slid)
+		child->dc.slid = engine->ops.dc_slid(engine->owner, pkt->source);
 	child->dc.connection = pkt->dc.connection - 1;
 	child->path.dest_qpn = pkt->src_qpn;
 	if (add_child(dct, child, pkt->src_qpn) < 0) {
 		child->tenant->refs--;
-		tenant_release(dct->engine, child->tenant);
+		tenant_release(engine, child->tenant);
 		qp_free(child);
 		return NULL;
 	}
 	qp_take_queues(child, dct->send_cq, dct->recv_cq, dct->srq);
 	qp_join(child);
+	engine->n_children++;
 	return child;
 }
 
@@ -187,7 +208,6 @@ static bool start_child(struct engine_qp *child, const struct engine_packet *pkt
 struct engine_qp *dc_accept(struct engine_qp *dct, const struct engine_packet *pkt)
 {
 	struct engine_qp *child;
-	int32_t newer;
 
 	if (pkt->service != ENGINE_QP_DCI || dct->state != ENGINE_QP_RTR || pkt->dc.key != dct->path.dc_key)
 		return NULL;
@@ -201,8 +221,8 @@ struct engine_qp *dc_accept(struct engine_qp *dct, const struct engine_packet *p
 		child = new_child(dct, pkt);
 	if (!child || child->zombie)
 		return NULL;
-	newer = (int32_t)(pkt->dc.connection - child->dc.connection);
-	if (newer < 0 || (newer > 0 && !start_child(child, pkt)))
+	if (pkt->dc.connection < child->dc.connection ||
+	    (pkt->dc.connection > child->dc.connection && !start_child(child, pkt)))
 		return NULL;
 	return child;
 }
@@ -218,25 +238,35 @@ bool dc_hears(const struct engine_qp *qp, const struct engine_packet *pkt)
 
 /* ---- ends --------------------------------------------------------------------------------------------------------- */
 
-/* Each connection ends, at once or when its memory operations have. */
-void dc_drop_children(struct engine_qp *dct)
+/* One pass over the table. True when any was dropped. */
+static bool drop_some(struct engine_qp *dct)
 {
 	struct engine_qp *child, *next;
+	bool any = false;
 	size_t pos = 0;
 
-	/* Reaping one takes it out of the table: begin again each time. */
 	while ((child = hash_next(&dct->dc.children, &pos, NULL))) {
-		bool any = false;
+		bool dropped = false;
 
 		for (; child; child = next) {
 			next = child->dc.sibling;
 			if (child->zombie)
 				continue;
 			drop_child(child);
-			any = true;
+			dropped = true;
 		}
-		if (any)
-			pos = 0;
+		/* Reaping one takes it out of the table, and what is behind it moves into its place. */
+		pos -= dropped;
+		any |= dropped;
+	}
+	return any;
+}
+
+/* Each connection ends, at once or when its memory operations have. */
+void dc_drop_children(struct engine_qp *dct)
+{
+	/* What moved from the end of the table to its beginning is found by another pass. */
+	while (drop_some(dct)) {
 	}
 }
 
@@ -263,6 +293,7 @@ void dc_leave_parent(struct engine_qp *child)
 	uint32_t dci_qpn = child->path.dest_qpn;
 	struct engine_qp *first = hash_get(children, dci_qpn);
 
+	dct->engine->n_children--;
 	/* It may wait for this one only. */
 	if (dct->zombie)
 		qp_ready(dct);

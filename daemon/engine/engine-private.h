@@ -192,7 +192,7 @@ struct packet_unreliable {
 /* What only packets of DC have. */
 struct packet_dc {
 	uint64_t key;
-	uint32_t connection;
+	uint64_t connection;
 	uint32_t first_psn; /* of the connection */
 };
 
@@ -390,7 +390,7 @@ struct tenant {
 /* A DCI's connection to one DCT, or a DCT's to one DCI. */
 struct dc {
 	uint64_t key;
-	uint32_t connection; /* unique in the engine of the DCI, and growing */
+	uint64_t connection; /* unique in the engine of the DCI, and growing; nobody counts it round */
 	uint32_t first_psn;
 	bool connected; /* DCI */
 	struct shmd_wqe_av_seg av; /* DCI: of the DCT */
@@ -480,9 +480,11 @@ struct engine {
 	struct list free_packets;
 	unsigned int n_free_packets;
 	unsigned int n_qps; /* zombies included */
+	unsigned int n_children; /* of them, connections of DCTs */
 	struct list dc_closed; /* engine_qp.dc.engine_link: ended connections of all DCTs, the longest ended first */
 	unsigned int n_awaited; /* packets away that unreliable senders wait for */
 	uint32_t next_life;
+	uint64_t next_connection; /* of DCIs */
 	bool closing; /* engine_free: nothing is sent any more */
 	void *bounce_memory;
 	void *bounce_free[N_BOUNCE];

@@ -41,7 +41,11 @@ const struct nic_qp *session_nic_qp(const struct session_nic *nic, uint32_t qpn)
 {
 	const struct session_queues *queues = hash_get(&nic->qps, qpn);
 	const struct nic_layout *layout = queues ? &queues->queues->layout : NULL;
+	uint32_t guess = queues ? qpn - queues->first_qpn : 0;
 
+	/* Numbers of one batch mostly follow each other. */
+	if (layout && guess < layout->n_qps && layout->qps[guess].qpn == qpn)
+		return &layout->qps[guess];
 	for (uint32_t i = 0; layout && i < layout->n_qps; i++)
 		if (layout->qps[i].qpn == qpn)
 			return &layout->qps[i];

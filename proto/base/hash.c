@@ -2,8 +2,8 @@
 /*
  * Map from 64-bit keys to pointers: linear probing, removal by shifting back, so there are no tombstones.
  *
- * At most three of four slots are used, so each probe ends at a free slot. Removal never allocates or shrinks: it
- * cannot fail. One thread at a time.
+ * At most three of four slots are used, so each probe ends at a free slot. Removal never allocates or shrinks, which is left
+ * to hash_trim(): it cannot fail. One thread at a time.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -50,24 +50,37 @@ void hash_deinit(struct hash *hash)
 	hash_init(hash);
 }
 
-static int grow(struct hash *hash)
+/* The same entries in so many slots, which are enough. */
+static int rebuild(struct hash *hash, size_t n_slots)
 {
-	struct hash bigger = {.n = hash->n};
+	struct hash other = {.n = hash->n, .n_slots = n_slots};
 
-	if (mul_overflows(hash->n_slots, (size_t)2, &bigger.n_slots))
-		return -ENOMEM;
-	if (!bigger.n_slots)
-		bigger.n_slots = HASH_MIN_SLOTS;
-	bigger.slots = calloc(bigger.n_slots, sizeof(*bigger.slots));
-	if (!bigger.slots)
+	other.slots = calloc(n_slots, sizeof(*other.slots));
+	if (!other.slots)
 		return -ENOMEM;
 
 	for (size_t i = 0; i < hash->n_slots; i++)
 		if (hash->slots[i].value)
-			bigger.slots[find(&bigger, hash->slots[i].key)] = hash->slots[i];
+			other.slots[find(&other, hash->slots[i].key)] = hash->slots[i];
 	free(hash->slots);
-	*hash = bigger;
+	*hash = other;
 	return 0;
+}
+
+static int grow(struct hash *hash)
+{
+	size_t n_slots;
+
+	if (mul_overflows(hash->n_slots, (size_t)2, &n_slots))
+		return -ENOMEM;
+	return rebuild(hash, n_slots ? n_slots : HASH_MIN_SLOTS);
+}
+
+void hash_trim(struct hash *hash)
+{
+	/* Without memory for the smaller one the larger one stays. */
+	if (hash->n_slots / 8 > HASH_MIN_SLOTS && hash->n < hash->n_slots / 8)
+		(void)rebuild(hash, hash->n_slots / 4);
 }
 
 static bool has_room(const struct hash *hash, size_t n)

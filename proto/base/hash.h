@@ -29,6 +29,9 @@ int hash_add(struct hash *hash, uint64_t key, void *value); /* -EEXIST, -ENOMEM 
 void *hash_get(const struct hash *hash, uint64_t key);	    /* NULL when absent */
 void *hash_remove(struct hash *hash, uint64_t key);	    /* what was there, or NULL */
 
+/* A smaller table where few of many slots are used; not within a walk. */
+void hash_trim(struct hash *hash);
+
 /*
  * The next entry at or after slot *pos, which starts at 0 and is moved on; NULL at the end. Order has no meaning.
  * The map must not change between two calls of one walk.

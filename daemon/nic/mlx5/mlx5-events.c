@@ -145,7 +145,9 @@ static void news_add(struct mlx5_nic *nic, struct mlx5_news *news, const struct 
 {
 	pthread_mutex_lock(&nic->lock);
 	news->event = *event;
-	list_add_tail(&nic->news, &news->link);
+	/* A QP that was reset and fails again may have news of before, which nobody has taken yet. */
+	if (list_empty(&news->link))
+		list_add_tail(&nic->news, &news->link);
 	pthread_mutex_unlock(&nic->lock);
 	mlx5_events_wake(nic);
 }

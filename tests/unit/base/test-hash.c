@@ -107,3 +107,24 @@ TEST(a_walk_sees_each_entry_once)
 	ASSERT_EQ(hash_next(&hash, &pos, &key), NULL);
 	hash_deinit(&hash);
 }
+
+TEST(a_trimmed_table_is_smaller_and_keeps_what_is_left)
+{
+	struct hash hash;
+	size_t most;
+
+	hash_init(&hash);
+	hash_trim(&hash);
+	for (unsigned int i = 0; i < N; i++)
+		ASSERT_OK(hash_add(&hash, i, &values[i]));
+	most = hash.n_slots;
+	hash_trim(&hash);
+	ASSERT_EQ(hash.n_slots, most);
+	for (unsigned int i = 8; i < N; i++)
+		hash_remove(&hash, i);
+	hash_trim(&hash);
+	ASSERT_LT(hash.n_slots, most);
+	for (unsigned int i = 0; i < N; i++)
+		ASSERT_EQ(hash_get(&hash, i), i < 8 ? &values[i] : NULL);
+	hash_deinit(&hash);
+}

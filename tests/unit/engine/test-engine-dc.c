@@ -578,6 +578,46 @@ TEST(dc_connections_that_were_left_are_forgotten)
 	teardown(&l);
 }
 
+/* A DCI that goes on to another DCT waits until it can say so: else each would keep a QP of the one it left for ever. */
+TEST(dc_dcis_that_go_on_at_once_are_all_forgotten)
+{
+	enum { N = 1500 }; /* more than an engine has packets */
+	struct tqp *dcis = calloc(N, sizeof(*dcis));
+	struct lab l;
+	struct engine_qp *dct;
+
+	ASSERT(dcis);
+	setup(&l, MEM_POINTER);
+	dct = hash_get(&l.w.nodes[1].engine->qps, l.dcts[0].qpn);
+	for (unsigned int round = 0; round < 2; round++) {
+		for (unsigned int i = 0; i < N; i++) {
+			struct tqp_attr attr = l.attr;
+			struct tqp first = l.dcis[0];
+
+			attr.type = ENGINE_QP_DCI;
+			if (round == 0) {
+				tqp_init(&dcis[i], &l.w, 0, &attr);
+				tqp_start_dc(&dcis[i], &attr);
+			}
+			l.dcis[0] = dcis[i];
+			write_to(&l, 0, round, SIGNALED, 0, 0, 64);
+			dcis[i] = l.dcis[0];
+			l.dcis[0] = first;
+			tqp_ring(&dcis[i]);
+		}
+		/* The other engine's thread does not run for a while. */
+		for (unsigned int i = 0; i < N; i++)
+			engine_progress(l.w.nodes[0].engine, 64);
+		world_run_timers(&l.w, 1000000);
+	}
+	ASSERT_EQ(dct->dc.children.n, dct->dc.n_closed);
+	ASSERT_LE(dct->dc.children.n_slots, 1024); /* there were 2048 */
+	for (unsigned int i = 0; i < N; i++)
+		tqp_deinit(&dcis[i]);
+	teardown(&l);
+	free(dcis);
+}
+
 /* Ended connections of one DCT give their places to those of another, and to QPs that have nothing to do with DC. */
 TEST(dc_connections_that_ended_keep_nobody_from_having_a_qp)
 {
@@ -661,6 +701,32 @@ TEST(dc_connections_are_bounded)
 	run(&l);
 	world_run_timers(&l.w, 1000000000);
 	expect_error(&l.dcis[1].scq, false, 0, SHMD_SYNDROME_TRANSPORT_RETRY_EXC_ERR);
+	teardown(&l);
+}
+
+/* However many connections there are, half of the QPs are left to those who ask for one. */
+TEST(dc_open_connections_keep_nobody_from_having_a_qp)
+{
+	struct tqp_attr attr = lab_attr(), rc = lab_attr();
+	struct engine *engine;
+	struct tqp other;
+	struct lab l;
+
+	attr.timeout = 1;
+	attr.retry_count = 1;
+	setup_attr(&l, MEM_POINTER, attr);
+	engine = l.w.nodes[1].engine;
+	engine->attr.max_qps = 5; /* two DCTs, and two connections */
+	for (unsigned int i = 0; i < N_DCIS; i++) {
+		write_to(&l, i, 0, SIGNALED, 0, 0, 64);
+		run(&l);
+	}
+	ASSERT_EQ(engine->n_qps, 4);
+	rc.type = ENGINE_QP_RC;
+	tqp_init(&other, &l.w, 1, &rc);
+	tqp_deinit(&other);
+	world_run_timers(&l.w, 1000000000);
+	expect_error(&l.dcis[2].scq, false, 0, SHMD_SYNDROME_TRANSPORT_RETRY_EXC_ERR);
 	teardown(&l);
 }
 
