@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "proto/base/assert.h"
@@ -117,6 +118,7 @@ static void *run_thread(void *arg)
 	struct workers *workers = self->workers;
 	struct work *work;
 
+	prctl(PR_SET_NAME, "shmd-worker");
 	pthread_mutex_lock(&workers->lock);
 	while (!workers->stop) {
 		work = take_fairest(workers);

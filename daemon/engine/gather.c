@@ -233,7 +233,7 @@ static bool part_allows(const struct gather_part *part, uint64_t from, uint64_t 
 	to = to - part->at < part->bytes ? to - part->at : part->bytes;
 	if (!part->mem || from < part->from || to > part->to || (is_write && !part->may_write))
 		return false;
-	/* bounded: an offset that has wrapped belongs to a part whose first bytes are not there; `from` brings it back. */
+	/* bounded: the part leads somewhere from `from` on, so the sum has wrapped back where its offset had wrapped. */
 	return !part->is_gather || gather_allows(part->mem, part->offset + from, to - from, is_write);
 }
 

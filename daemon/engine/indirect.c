@@ -38,12 +38,18 @@ static struct indirect *find(struct engine *engine, uint32_t key)
 
 static int refresh(struct engine *engine, struct mr *mr);
 
+/* From a part's first byte to the last of its last block. */
+static uint64_t span_of(const struct indirect *of, const struct wqe_part *part)
+{
+	/* bounded: 2^32 blocks, 2^16 bytes from one to the next, 2^32 bytes of the last. */
+	return (uint64_t)(of->layout.n_blocks - 1) * part->stride + part->bytes;
+}
+
 /* Those bytes of a part that lie in its region; of a part that is repeated all or nothing. False: none do. */
 static bool clip(const struct indirect *of, const struct wqe_part *part, const struct mr *mr, struct gather_part *ret_part)
 {
 	const struct engine_mr_attr *attr = &mr->attr;
-	/* bounded: 2^32 blocks, 2^16 bytes from one to the next, 2^32 bytes of the last. */
-	uint64_t before, end, span_bytes = (uint64_t)(of->layout.n_blocks - 1) * part->stride + part->bytes;
+	uint64_t before, end, span_bytes = span_of(of, part);
 
 	before = part->addr < attr->iova ? attr->iova - part->addr : 0;
 	if (part->addr > attr->iova && part->addr - attr->iova >= attr->length_bytes)
@@ -65,8 +71,7 @@ static void resolve_part(struct engine *engine, const struct indirect *of, const
 			 struct gather_part *ret_part)
 {
 	struct mr *mr = hash_get(&engine->mrs, part->key);
-	/* bounded as in clip(). */
-	uint64_t span_bytes = (uint64_t)(of->layout.n_blocks - 1) * part->stride + part->bytes;
+	uint64_t span_bytes = span_of(of, part);
 
 	if (!mr || mr->mw || mr->attr.pdn != of->attr.pdn || !clip(of, part, mr, ret_part))
 		return;

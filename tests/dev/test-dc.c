@@ -18,6 +18,81 @@ struct at_peer {
 static struct at_peer peers[N_PEERS] __attribute__((aligned(64)));
 static uint8_t source[BYTES], back[BYTES] __attribute__((aligned(64)));
 
+/* ---- the functions, compiled once each: inlined at every call they take a sanitizer's build a minute ----------------- */
+
+static __attribute__((noinline)) int dc_put(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+					    struct shmd_dev_addr local, uint64_t bytes,
+					    struct shmd_dev_mode mode)
+{
+	return shmd_dev_qp_put_as(qp, remote, local, bytes, mode);
+}
+
+static __attribute__((noinline)) int dc_put_nbi(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+						struct shmd_dev_addr local, uint64_t bytes,
+						struct shmd_dev_mode mode)
+{
+	return shmd_dev_qp_put_nbi_as(qp, remote, local, bytes, mode);
+}
+
+static __attribute__((noinline)) int dc_get(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+					    struct shmd_dev_addr local, uint64_t bytes,
+					    struct shmd_dev_mode mode)
+{
+	return shmd_dev_qp_get_as(qp, remote, local, bytes, mode);
+}
+
+static __attribute__((noinline)) int dc_get_nbi(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+						struct shmd_dev_addr local, uint64_t bytes,
+						struct shmd_dev_mode mode)
+{
+	return shmd_dev_qp_get_nbi_as(qp, remote, local, bytes, mode);
+}
+
+static __attribute__((noinline)) int dc_p(struct shmd_dev_qp *qp, struct shmd_dev_addr remote, uint64_t value,
+					  uint32_t bytes, struct shmd_dev_mode mode)
+{
+	return shmd_dev_qp_p_as(qp, remote, value, bytes, mode);
+}
+
+static __attribute__((noinline)) int dc_g(struct shmd_dev_qp *qp, struct shmd_dev_addr remote, uint32_t bytes,
+					  struct shmd_dev_mode mode, uint64_t *ret_value)
+{
+	return shmd_dev_qp_g_as(qp, remote, bytes, mode, ret_value);
+}
+
+static __attribute__((noinline)) int dc_atomic(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+					       struct shmd_dev_amo amo, struct shmd_dev_mode mode)
+{
+	return shmd_dev_qp_atomic_as(qp, remote, amo, mode);
+}
+
+static __attribute__((noinline)) int dc_atomic_fetch(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+						     struct shmd_dev_amo amo, struct shmd_dev_mode mode,
+						     uint64_t *ret_old)
+{
+	return shmd_dev_qp_atomic_fetch_as(qp, remote, amo, mode, ret_old);
+}
+
+static __attribute__((noinline)) int dc_signal(struct shmd_dev_qp *qp, struct shmd_dev_signal signal,
+					       struct shmd_dev_mode mode)
+{
+	return shmd_dev_qp_signal_as(qp, signal, mode);
+}
+
+static __attribute__((noinline)) int dc_put_signal(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+						   struct shmd_dev_addr local, uint64_t bytes,
+						   struct shmd_dev_signal signal, struct shmd_dev_mode mode)
+{
+	return shmd_dev_qp_put_signal_as(qp, remote, local, bytes, signal, mode);
+}
+
+static __attribute__((noinline)) int dc_put_signal_nbi(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+						       struct shmd_dev_addr local, uint64_t bytes,
+						       struct shmd_dev_signal signal, struct shmd_dev_mode mode)
+{
+	return shmd_dev_qp_put_signal_nbi_as(qp, remote, local, bytes, signal, mode);
+}
+
 /* As each_mode(), with a DCI. */
 static void each_dci(void (*run)(struct mini_nic *nic))
 {
@@ -50,7 +125,7 @@ static struct shmd_dev_addr word_of(uint32_t peer, uint32_t i)
 
 static int put_word(struct mini_nic *nic, uint32_t peer, uint64_t value)
 {
-	return shmd_dev_qp_p_as(&nic->qp, word_of(peer, 0), value, 8, mode_to(nic, peer));
+	return dc_p(&nic->qp, word_of(peer, 0), value, 8, mode_to(nic, peer));
 }
 
 /* ---- every operation ----------------------------------------------------------------------------------------- */
@@ -64,14 +139,14 @@ static void transfer(struct mini_nic *nic, uint32_t peer, uint64_t bytes)
 	memcpy(before, peers[peer].data, BYTES);
 	fill(source, BYTES, peer * 100 + (unsigned int)bytes);
 	memcpy(before, source, bytes);
-	ASSERT_EQ(shmd_dev_qp_put_as(&nic->qp, remote, mini_nic_local(source), bytes, mode), SHMD_DEV_OK);
+	ASSERT_EQ(dc_put(&nic->qp, remote, mini_nic_local(source), bytes, mode), SHMD_DEV_OK);
 	ASSERT_MEMEQ(peers[peer].data, before, BYTES);
 	memset(back, 0, BYTES);
-	ASSERT_EQ(shmd_dev_qp_get_as(&nic->qp, remote, mini_nic_local(back), bytes, mode), SHMD_DEV_OK);
+	ASSERT_EQ(dc_get(&nic->qp, remote, mini_nic_local(back), bytes, mode), SHMD_DEV_OK);
 	ASSERT_MEMEQ(back, source, bytes);
 	memset(source, (int)bytes, bytes);
-	ASSERT_EQ(shmd_dev_qp_put_nbi_as(&nic->qp, remote, mini_nic_local(source), bytes, mode), SHMD_DEV_OK);
-	ASSERT_EQ(shmd_dev_qp_get_nbi_as(&nic->qp, remote, mini_nic_local(back), bytes, mode), SHMD_DEV_OK);
+	ASSERT_EQ(dc_put_nbi(&nic->qp, remote, mini_nic_local(source), bytes, mode), SHMD_DEV_OK);
+	ASSERT_EQ(dc_get_nbi(&nic->qp, remote, mini_nic_local(back), bytes, mode), SHMD_DEV_OK);
 	ASSERT_EQ(shmd_dev_qp_quiet_as(&nic->qp, mode), SHMD_DEV_OK);
 	ASSERT_MEMEQ(peers[peer].data, source, bytes);
 	ASSERT_MEMEQ(back, source, bytes);
@@ -102,9 +177,10 @@ static void values(struct mini_nic *nic)
 			uint64_t kept = bytes < 8 ? value & ((1ull << 8 * bytes) - 1) : value;
 
 			peers[peer].words[1] = 0;
-			ASSERT_EQ(shmd_dev_qp_p_as(&nic->qp, word_of(peer, 1), value, bytes, mode_to(nic, peer)),
-				  SHMD_DEV_OK);
-			ASSERT_EQ(shmd_dev_qp_g_as(&nic->qp, word_of(peer, 1), bytes, mode_to(nic, peer), &got),
+			ASSERT_EQ(
+				dc_p(&nic->qp, word_of(peer, 1), value, bytes, mode_to(nic, peer)),
+				SHMD_DEV_OK);
+			ASSERT_EQ(dc_g(&nic->qp, word_of(peer, 1), bytes, mode_to(nic, peer), &got),
 				  SHMD_DEV_OK);
 			ASSERT_EQ(got, kept);
 			ASSERT_EQ(peers[peer].words[1], kept);
@@ -145,12 +221,12 @@ static void atomic(struct mini_nic *nic, uint32_t peer, struct shmd_dev_amo amo,
 	uint64_t *word = &peers[peer].words[2], got = 0;
 
 	*word = kept | (old & mask);
-	ASSERT_EQ(shmd_dev_qp_atomic_fetch_as(&nic->qp, word_of(peer, 2), amo, mode_to(nic, peer), &got),
+	ASSERT_EQ(dc_atomic_fetch(&nic->qp, word_of(peer, 2), amo, mode_to(nic, peer), &got),
 		  SHMD_DEV_OK);
 	ASSERT_EQ(got, old & mask);
 	ASSERT_EQ(*word, expected);
 	*word = kept | (old & mask);
-	ASSERT_EQ(shmd_dev_qp_atomic_as(&nic->qp, word_of(peer, 2), amo, mode_to(nic, peer)), SHMD_DEV_OK);
+	ASSERT_EQ(dc_atomic(&nic->qp, word_of(peer, 2), amo, mode_to(nic, peer)), SHMD_DEV_OK);
 	ASSERT_EQ(shmd_dev_qp_quiet(&nic->qp, PATIENCE), SHMD_DEV_OK);
 	ASSERT_EQ(*word, expected);
 }
@@ -164,7 +240,8 @@ static void atomics(struct mini_nic *nic)
 	for (bytes = 4; bytes <= 8; bytes += 4) {
 		for (op = SHMD_DEV_AMO_FETCH; op <= SHMD_DEV_AMO_COMPARE_SWAP; op++) {
 			for (i = 0; i < 2 * 3; i++) {
-				struct shmd_dev_amo amo = shmd_dev_amo_of(op, bytes, 0x1020304050607080ull + i);
+				struct shmd_dev_amo amo =
+					shmd_dev_amo_of(op, bytes, 0x1020304050607080ull + i);
 				uint64_t old = olds[i / 2];
 
 				/* Compare-swap both ways. */
@@ -187,27 +264,31 @@ static void signals(struct mini_nic *nic)
 
 	for (bytes = 0; bytes <= BYTES; bytes += BYTES / 2) {
 		for (peer = 0; peer < N_PEERS; peer++) {
-			struct shmd_dev_addr remote = mini_nic_remote_of(peer, peers[peer].data), word = word_of(peer, 3);
-			struct shmd_dev_signal set = shmd_dev_signal_of(word, SHMD_DEV_SIGNAL_SET, 70 + bytes);
-			struct shmd_dev_signal add = shmd_dev_signal_of(word, SHMD_DEV_SIGNAL_ADD, 3);
+			struct shmd_dev_addr remote = mini_nic_remote_of(peer, peers[peer].data),
+					     word = word_of(peer, 3);
+			struct shmd_dev_signal set =
+				shmd_dev_signal_of(word, SHMD_DEV_SIGNAL_SET, 70 + bytes);
+			struct shmd_dev_signal add =
+				shmd_dev_signal_of(word, SHMD_DEV_SIGNAL_ADD, 3);
 			struct shmd_dev_mode mode = mode_to(nic, peer);
 
 			fill(source, BYTES, (unsigned int)bytes + peer);
-			ASSERT_EQ(shmd_dev_qp_put_signal_as(&nic->qp, remote, mini_nic_local(source), bytes, set, mode),
+			ASSERT_EQ(dc_put_signal(&nic->qp, remote, mini_nic_local(source), bytes,
+						set, mode),
 				  SHMD_DEV_OK);
 			ASSERT_MEMEQ(peers[peer].data, source, bytes);
 			ASSERT_EQ(peers[peer].words[3], 70 + bytes);
 			source[0]++;
-			ASSERT_EQ(shmd_dev_qp_put_signal_nbi_as(&nic->qp, remote, mini_nic_local(source), bytes, add,
-								mode),
+			ASSERT_EQ(dc_put_signal_nbi(&nic->qp, remote, mini_nic_local(source), bytes,
+						    add, mode),
 				  SHMD_DEV_OK);
 			/* Who sees the signal sees the data. */
-			ASSERT_EQ(shmd_dev_qp_wait_until64_as(&nic->qp, &peers[peer].words[3], SHMD_DEV_CMP_EQ,
-							      73 + bytes, mode),
+			ASSERT_EQ(shmd_dev_qp_wait_until64_as(&nic->qp, &peers[peer].words[3],
+							      SHMD_DEV_CMP_EQ, 73 + bytes, mode),
 				  SHMD_DEV_OK);
 			ASSERT_MEMEQ(peers[peer].data, source, bytes);
-			ASSERT_EQ(shmd_dev_qp_signal_as(&nic->qp, add, mode), SHMD_DEV_OK);
-			ASSERT_EQ(shmd_dev_qp_signal_as(&nic->qp, set, mode), SHMD_DEV_OK);
+			ASSERT_EQ(dc_signal(&nic->qp, add, mode), SHMD_DEV_OK);
+			ASSERT_EQ(dc_signal(&nic->qp, set, mode), SHMD_DEV_OK);
 			ASSERT_EQ(shmd_dev_qp_quiet_as(&nic->qp, mode), SHMD_DEV_OK);
 			ASSERT_EQ(peers[peer].words[3], 70 + bytes);
 		}
@@ -221,7 +302,8 @@ TEST(signals_of_a_dci_follow_their_data)
 
 /* ---- the queue ------------------------------------------------------------------------------------------------- */
 
-static void expect_wqe(struct mini_nic *nic, uint64_t n, uint8_t opcode, uint8_t n_wqebbs, uint8_t fm_ce_se)
+static void expect_wqe(struct mini_nic *nic, uint64_t n, uint8_t opcode, uint8_t n_wqebbs,
+		       uint8_t fm_ce_se)
 {
 	const struct mini_nic_entry *entry = executed(nic, n);
 
@@ -236,20 +318,20 @@ static void shapes(struct mini_nic *nic)
 	struct shmd_dev_signal add = shmd_dev_signal_of(word_of(2, 3), SHMD_DEV_SIGNAL_ADD, 1);
 	uint64_t start = nic->attr.start_index;
 
-	ASSERT_EQ(shmd_dev_qp_p_as(&nic->qp, word_of(2, 0), 1, 8, mode), SHMD_DEV_OK);
+	ASSERT_EQ(dc_p(&nic->qp, word_of(2, 0), 1, 8, mode), SHMD_DEV_OK);
 	ASSERT_EQ(nic->qp.sq_rsvd_index, start + 3);
-	ASSERT_EQ(shmd_dev_qp_atomic_as(&nic->qp, word_of(2, 0), shmd_dev_amo_of(SHMD_DEV_AMO_ADD, 8, 1), mode),
+	ASSERT_EQ(dc_atomic(&nic->qp, word_of(2, 0), shmd_dev_amo_of(SHMD_DEV_AMO_ADD, 8, 1), mode),
 		  SHMD_DEV_OK);
 	ASSERT_EQ(nic->qp.sq_rsvd_index, start + 6);
-	ASSERT_EQ(shmd_dev_qp_atomic_as(&nic->qp, word_of(2, 0), shmd_dev_amo_of(SHMD_DEV_AMO_AND, 8, 1), mode),
+	ASSERT_EQ(dc_atomic(&nic->qp, word_of(2, 0), shmd_dev_amo_of(SHMD_DEV_AMO_AND, 8, 1), mode),
 		  SHMD_DEV_OK);
 	ASSERT_EQ(nic->qp.sq_rsvd_index, start + 9);
-	ASSERT_EQ(shmd_dev_qp_put_signal_nbi_as(&nic->qp, mini_nic_remote_of(2, peers[2].data),
-						mini_nic_local(source), 64, add, mode),
+	ASSERT_EQ(dc_put_signal_nbi(&nic->qp, mini_nic_remote_of(2, peers[2].data),
+				    mini_nic_local(source), 64, add, mode),
 		  SHMD_DEV_OK);
 	ASSERT_EQ(nic->qp.sq_rsvd_index, start + 14);
-	ASSERT_EQ(shmd_dev_qp_put_signal_nbi_as(&nic->qp, mini_nic_remote_of(2, peers[2].data),
-						mini_nic_local(source), 0, add, mode),
+	ASSERT_EQ(dc_put_signal_nbi(&nic->qp, mini_nic_remote_of(2, peers[2].data),
+				    mini_nic_local(source), 0, add, mode),
 		  SHMD_DEV_OK);
 	ASSERT_EQ(shmd_dev_qp_quiet(&nic->qp, PATIENCE), SHMD_DEV_OK);
 	ASSERT_EQ(nic->qp.sq_rsvd_index, start + 19);
@@ -278,8 +360,10 @@ TEST(a_request_of_a_dci_is_two_wqebbs_and_a_nop_brings_the_cqe)
 /* A ring of 16 and requests of two and four from every index: it ends within each of them. */
 static void wrap_from(uint64_t start_index)
 {
-	struct mini_nic_attr attr = {
-		.sharing = SHMD_SHARING_GPU, .sq_wqebbs = 16, .start_index = start_index, .n_peers = N_PEERS};
+	struct mini_nic_attr attr = {.sharing = SHMD_SHARING_GPU,
+				     .sq_wqebbs = 16,
+				     .start_index = start_index,
+				     .n_peers = N_PEERS};
 	struct mini_nic *nic = mini_nic_new(&attr);
 	uint64_t i, old = 0;
 
@@ -287,14 +371,15 @@ static void wrap_from(uint64_t start_index)
 	for (i = 0; i < 40; i++) {
 		uint32_t peer = (uint32_t)(i * 3 % N_PEERS);
 		struct shmd_dev_mode mode = mode_to(nic, peer);
-		struct shmd_dev_signal signal = shmd_dev_signal_of(word_of(peer, 3), SHMD_DEV_SIGNAL_SET, i);
+		struct shmd_dev_signal signal =
+			shmd_dev_signal_of(word_of(peer, 3), SHMD_DEV_SIGNAL_SET, i);
 
 		ASSERT_EQ(put_word(nic, peer, i), SHMD_DEV_OK);
-		ASSERT_EQ(shmd_dev_qp_put_signal_nbi_as(&nic->qp, word_of(peer, 1), mini_nic_local(&attr.start_index),
-							8, signal, mode),
+		ASSERT_EQ(dc_put_signal_nbi(&nic->qp, word_of(peer, 1),
+					    mini_nic_local(&attr.start_index), 8, signal, mode),
 			  SHMD_DEV_OK);
-		ASSERT_EQ(shmd_dev_qp_atomic_fetch_as(&nic->qp, word_of(peer, 0),
-						      shmd_dev_amo_of(SHMD_DEV_AMO_SWAP, 8, ~i), mode, &old),
+		ASSERT_EQ(dc_atomic_fetch(&nic->qp, word_of(peer, 0),
+					  shmd_dev_amo_of(SHMD_DEV_AMO_SWAP, 8, ~i), mode, &old),
 			  SHMD_DEV_OK);
 		ASSERT_EQ(old, i);
 		ASSERT_EQ(peers[peer].words[0], ~i);
@@ -323,9 +408,10 @@ static void room(struct mini_nic *nic)
 	for (i = 0; i < 21; i++)
 		ASSERT_EQ(put_word(nic, i % N_PEERS, i), SHMD_DEV_OK);
 	ASSERT_EQ(put_word(nic, 0, 99), SHMD_DEV_TIMEOUT);
-	ASSERT_EQ(shmd_dev_qp_g_as(&nic->qp, word_of(1, 0), 8, mode_to(nic, 1), &value), SHMD_DEV_TIMEOUT);
+	ASSERT_EQ(dc_g(&nic->qp, word_of(1, 0), 8, mode_to(nic, 1), &value), SHMD_DEV_TIMEOUT);
 	ASSERT_EQ(nic->qp.sq_rsvd_index, start + 63);
 	ASSERT_EQ(value, 7u);
+	nic->qp.post_timeout_nsec = PATIENCE;
 	mini_nic_set(&nic->stalled, 0);
 	ASSERT_EQ(shmd_dev_qp_quiet(&nic->qp, PATIENCE), SHMD_DEV_OK);
 	ASSERT_EQ(peers[0].words[0], 20u);
@@ -351,14 +437,16 @@ static void cancelled(struct mini_nic *nic)
 		return;
 	nic->qp.post_timeout_nsec = 3 * MSEC;
 	memset(busy, 0xff, nic->qp.sq_wqebbs * sizeof(*busy));
-	ASSERT_EQ(shmd_dev_qp_g_as(&nic->qp, word_of(0, 0), 8, mode_to(nic, 0), &got), SHMD_DEV_TIMEOUT);
-	ASSERT_EQ(shmd_dev_qp_atomic_fetch_as(&nic->qp, word_of(0, 0), shmd_dev_amo_of(SHMD_DEV_AMO_OR, 8, 1),
-					      mode_to(nic, 0), &got),
+	ASSERT_EQ(dc_g(&nic->qp, word_of(0, 0), 8, mode_to(nic, 0), &got), SHMD_DEV_TIMEOUT);
+	ASSERT_EQ(dc_atomic_fetch(&nic->qp, word_of(0, 0), shmd_dev_amo_of(SHMD_DEV_AMO_OR, 8, 1),
+				  mode_to(nic, 0), &got),
 		  SHMD_DEV_TIMEOUT);
-	ASSERT_EQ(shmd_dev_qp_put_signal_as(&nic->qp, word_of(0, 0), mini_nic_local(source), 8,
-					    shmd_dev_signal_of(word_of(0, 3), SHMD_DEV_SIGNAL_SET, 1), mode_to(nic, 0)),
+	ASSERT_EQ(dc_put_signal(&nic->qp, word_of(0, 0), mini_nic_local(source), 8,
+				shmd_dev_signal_of(word_of(0, 3), SHMD_DEV_SIGNAL_SET, 1),
+				mode_to(nic, 0)),
 		  SHMD_DEV_TIMEOUT);
 	memset(busy, 0, nic->qp.sq_wqebbs * sizeof(*busy));
+	nic->qp.post_timeout_nsec = PATIENCE;
 	ASSERT_EQ(got, 7u);
 	ASSERT_EQ(put_word(nic, 1, 5), SHMD_DEV_OK);
 	ASSERT_EQ(shmd_dev_qp_quiet(&nic->qp, PATIENCE), SHMD_DEV_OK);
@@ -381,7 +469,7 @@ static void withheld(struct mini_nic *nic)
 		struct shmd_dev_mode mode = mode_to(nic, peer);
 
 		mode.flags = SHMD_DEV_NO_DOORBELL;
-		ASSERT_EQ(shmd_dev_qp_p_as(&nic->qp, word_of(peer, 0), peer + 1, 8, mode), SHMD_DEV_OK);
+		ASSERT_EQ(dc_p(&nic->qp, word_of(peer, 0), peer + 1, 8, mode), SHMD_DEV_OK);
 	}
 	ASSERT_EQ(mini_nic_get(&nic->n_wqes), 0u);
 	ASSERT_EQ(shmd_dev_qp_quiet(&nic->qp, PATIENCE), SHMD_DEV_OK);
@@ -402,7 +490,8 @@ static void own_wqes(struct mini_nic *nic)
 	struct shmd_dev_wqe wqe;
 	uint32_t peer;
 
-	ASSERT_EQ(shmd_dev_qp_reserve(&nic->qp, N_PEERS * SHMD_DEV_DC_WQEBBS + 1, &index), SHMD_DEV_OK);
+	ASSERT_EQ(shmd_dev_qp_reserve(&nic->qp, N_PEERS * SHMD_DEV_DC_WQEBBS + 1, &index),
+		  SHMD_DEV_OK);
 	for (peer = 0; peer < N_PEERS; peer++) {
 		struct shmd_dev_av av = shmd_dev_av_of(&nic->peers[peer]);
 
@@ -412,9 +501,11 @@ static void own_wqes(struct mini_nic *nic)
 	index += N_PEERS * SHMD_DEV_DC_WQEBBS;
 	shmd_dev_prepare_nop(&nic->qp, shmd_dev_wqe_at(index, SHMD_WQE_CE_ALWAYS));
 	index -= N_PEERS * SHMD_DEV_DC_WQEBBS;
-	ASSERT_EQ(shmd_dev_qp_publish_as(&nic->qp, index, N_PEERS * SHMD_DEV_DC_WQEBBS + 1, mode_to(nic, 0)),
+	ASSERT_EQ(shmd_dev_qp_publish_as(&nic->qp, index, N_PEERS * SHMD_DEV_DC_WQEBBS + 1,
+					 mode_to(nic, 0)),
 		  SHMD_DEV_OK);
-	ASSERT_EQ(shmd_dev_qp_wait(&nic->qp, index + N_PEERS * SHMD_DEV_DC_WQEBBS + 1, PATIENCE), SHMD_DEV_OK);
+	ASSERT_EQ(shmd_dev_qp_wait(&nic->qp, index + N_PEERS * SHMD_DEV_DC_WQEBBS + 1, PATIENCE),
+		  SHMD_DEV_OK);
 	for (peer = 0; peer < N_PEERS; peer++)
 		ASSERT_EQ(peers[peer].words[0], 4711u);
 	ASSERT_EQ(mini_nic_get(&nic->n_cqes), 1u);
@@ -431,9 +522,11 @@ static void fenced(struct mini_nic *nic)
 
 	peers[1].words[0] = 12;
 	mini_nic_set(&nic->stalled, 1);
-	ASSERT_EQ(shmd_dev_qp_get_nbi_as(&nic->qp, word_of(1, 0), mini_nic_local(&got), 8, mode_to(nic, 1)), SHMD_DEV_OK);
+	ASSERT_EQ(dc_get_nbi(&nic->qp, word_of(1, 0), mini_nic_local(&got), 8, mode_to(nic, 1)),
+		  SHMD_DEV_OK);
 	ASSERT_EQ(shmd_dev_qp_fence_as(&nic->qp, mode_to(nic, 1)), SHMD_DEV_OK);
-	ASSERT_EQ(shmd_dev_qp_put_nbi_as(&nic->qp, word_of(1, 1), mini_nic_local(&got), 8, mode_to(nic, 1)), SHMD_DEV_OK);
+	ASSERT_EQ(dc_put_nbi(&nic->qp, word_of(1, 1), mini_nic_local(&got), 8, mode_to(nic, 1)),
+		  SHMD_DEV_OK);
 	mini_nic_set(&nic->stalled, 0);
 	ASSERT_EQ(shmd_dev_qp_quiet(&nic->qp, PATIENCE), SHMD_DEV_OK);
 	ASSERT_EQ(peers[1].words[1], 12u);
@@ -457,7 +550,7 @@ static void gone(struct mini_nic *nic)
 	mini_nic_set(&nic->gone, 1u << 2);
 	ASSERT_EQ(put_word(nic, 1, 21), SHMD_DEV_OK);
 	ASSERT_EQ(shmd_dev_qp_quiet(&nic->qp, PATIENCE), SHMD_DEV_OK);
-	ASSERT_EQ(shmd_dev_qp_g_as(&nic->qp, word_of(2, 0), 8, mode_to(nic, 2), &value), SHMD_DEV_CQE_ERROR);
+	ASSERT_EQ(dc_g(&nic->qp, word_of(2, 0), 8, mode_to(nic, 2), &value), SHMD_DEV_CQE_ERROR);
 	ASSERT_EQ(value, 7u);
 	ASSERT_EQ(shmd_dev_qp_error(&nic->qp, &wqe_index), SHMD_SYNDROME_TRANSPORT_RETRY_EXC_ERR);
 	ASSERT_EQ(wqe_index, (nic->attr.start_index + 3) & 0xffff);
@@ -498,15 +591,15 @@ static void race_round(struct racer *r, uint32_t i)
 		shmd_dev_signal_of(mini_nic_remote_of(peer, &totals[peer]), SHMD_DEV_SIGNAL_ADD, 1);
 	uint64_t value = r->id * 1000000ull + i, got = 0;
 
-	ASSERT_EQ(shmd_dev_qp_p_as(qp, mini_nic_remote_of(peer, &r->words[0]), value, 8, mode), SHMD_DEV_OK);
-	ASSERT_EQ(shmd_dev_qp_g_as(qp, mini_nic_remote_of(peer, &r->words[0]), 8, mode, &got), SHMD_DEV_OK);
+	ASSERT_EQ(dc_p(qp, mini_nic_remote_of(peer, &r->words[0]), value, 8, mode), SHMD_DEV_OK);
+	ASSERT_EQ(dc_g(qp, mini_nic_remote_of(peer, &r->words[0]), 8, mode, &got), SHMD_DEV_OK);
 	ASSERT_EQ(got, value);
-	ASSERT_EQ(shmd_dev_qp_atomic_fetch_as(qp, mini_nic_remote_of(peer, &tickets[peer]),
-					      shmd_dev_amo_of(SHMD_DEV_AMO_ADD, 8, 1), mode, &got),
+	ASSERT_EQ(dc_atomic_fetch(qp, mini_nic_remote_of(peer, &tickets[peer]),
+				  shmd_dev_amo_of(SHMD_DEV_AMO_ADD, 8, 1), mode, &got),
 		  SHMD_DEV_OK);
 	r->sum += got;
-	ASSERT_EQ(shmd_dev_qp_put_signal_nbi_as(qp, mini_nic_remote_of(peer, &r->words[1]),
-						mini_nic_local(&r->words[0]), i % 3 ? 8 : 0, add, mode),
+	ASSERT_EQ(dc_put_signal_nbi(qp, mini_nic_remote_of(peer, &r->words[1]),
+				    mini_nic_local(&r->words[0]), i % 3 ? 8 : 0, add, mode),
 		  SHMD_DEV_OK);
 }
 
@@ -523,7 +616,8 @@ static void *race(void *arg)
 
 static void race_on(const struct mini_nic_attr *attr)
 {
-	uint64_t n_rounds = test_has_sanitizer() ? 24 : 80, n = n_rounds * N_THREADS / N_PEERS, sum = 0;
+	uint64_t n_rounds = test_has_sanitizer() ? 24 : 80, n = n_rounds * N_THREADS / N_PEERS,
+		 sum = 0;
 	struct mini_nic *nic = mini_nic_new(attr);
 	uint32_t i;
 
@@ -553,7 +647,8 @@ static void race_on(const struct mini_nic_attr *attr)
 
 TEST_TIMEOUT(threads_share_a_dci, 60)
 {
-	struct mini_nic_attr attr = {.sharing = SHMD_SHARING_GPU, .start_index = 65000, .n_peers = N_PEERS};
+	struct mini_nic_attr attr = {
+		.sharing = SHMD_SHARING_GPU, .start_index = 65000, .n_peers = N_PEERS};
 
 	race_on(&attr);
 }

@@ -146,6 +146,30 @@ static int queues_query(struct health_host_call *call)
 	return shmd_queues_query(call->side.queues, 0, &info);
 }
 
+static int dct_create(struct health_host_call *call)
+{
+	struct shmd_dct *dct;
+	int r = shmd_dct_create(call->side.nic, 0, &dct);
+
+	return r < 0 ? r : shmd_dct_destroy(dct);
+}
+
+static int dct_destroy(struct health_host_call *call)
+{
+	int r = shmd_dct_destroy(call->dct);
+
+	return r < 0 ? r : shmd_dct_create(call->side.nic, 0, &call->dct);
+}
+
+static int peers_resolve(struct health_host_call *call)
+{
+	struct shmd_dev_peer peer;
+	struct shmd_addr addr;
+	int r = shmd_dct_addr(call->dct, &addr);
+
+	return r < 0 ? r : shmd_peers_resolve(call->side.nic, 1, &addr, 0, &peer, NULL);
+}
+
 static const struct shmd_world world = {{7}};
 
 static int publish(struct health_host_call *call)
@@ -276,6 +300,9 @@ const struct health_host_wait health_host_waits[] = {
 	{"shmd_queues_connect", HEALTH_REQUEST, queues_connect},
 	{"shmd_queues_modify", HEALTH_REQUEST, queues_modify},
 	{"shmd_queues_query", HEALTH_REQUEST, queues_query},
+	{"shmd_dct_create", HEALTH_REQUEST, dct_create},
+	{"shmd_dct_destroy", HEALTH_REQUEST, dct_destroy},
+	{"shmd_peers_resolve", HEALTH_REQUEST, peers_resolve},
 	{"shmd_publish", HEALTH_REQUEST, publish},
 	{"shmd_unpublish", HEALTH_REQUEST, unpublish},
 	{"shmd_admin_status", HEALTH_REQUEST, admin_status},

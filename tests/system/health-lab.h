@@ -104,6 +104,7 @@ struct health_host_call {
 	bool expects_event; /* HEALTH_MONITOR: of an event */
 	const struct fixture_daemon *daemon;
 	struct lab_side side; /* a session of its own; HEALTH_EVENT: that of device functions */
+	struct shmd_dct *dct; /* HEALTH_REQUEST */
 	uint64_t limit; /* of the wait, or of making the request again and again */
 	uint64_t request_limit; /* of each request */
 	pthread_t thread;

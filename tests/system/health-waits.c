@@ -119,6 +119,17 @@ static int ready(struct health_call *call)
 	return shmd_dev_qp_ready(call->qp, index, 1);
 }
 
+static int publish(struct health_call *call)
+{
+	uint64_t index = 0;
+	int rc = shmd_dev_qp_reserve(call->qp, 1, &index);
+
+	if (rc)
+		return rc;
+	shmd_dev_prepare_nop(call->qp, shmd_dev_wqe_at(index, SHMD_WQE_CE_ALWAYS));
+	return shmd_dev_qp_publish_as(call->qp, index, 1, call->mode);
+}
+
 static int submit(struct health_call *call)
 {
 	uint64_t index = 0;
@@ -161,6 +172,7 @@ const struct health_wait health_waits[] = {
 	{"reserve, ring full", HEALTH_FULL, reserve, true, false},
 	{"p, behind a caller that is not ready", HEALTH_TURN, p, false, true},
 	{"ready, behind a caller that is not", HEALTH_TURN, ready, true, true},
+	{"publish, behind a caller that is not", HEALTH_TURN, publish, false, true},
 	{"p, another caller rings", HEALTH_LOCK, p, false, true},
 	{"submit, another caller rings", HEALTH_LOCK, submit, true, true},
 	{"g, result slot unread", HEALTH_SLOT, g, false, true},

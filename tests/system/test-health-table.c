@@ -135,6 +135,8 @@ static void host_open(struct health_host_call *call, struct health_lab *lab, uns
 		call->side.client = lab_control(&lab->daemon);
 	else if (call->wait->kind != HEALTH_OPEN)
 		lab_side_open_on(&call->side, lab_client_limited(&lab->daemon, call->request_limit), &attr);
+	if (call->wait->kind == HEALTH_REQUEST)
+		ASSERT_OK(shmd_dct_create(call->side.nic, 0, &call->dct));
 }
 
 /* Clients that open come when it has happened; all others are there before. */
@@ -447,13 +449,13 @@ TEST_TIMEOUT(a_port_that_stays_down_fails_what_is_under_way_and_nothing_else, 60
 
 static const char *const never_wait_host[] = {
 	"shmd_client_close", "shmd_client_daemon", "shmd_client_fd", "shmd_client_health", "shmd_client_health_page",
-	"shmd_client_limits", "shmd_client_session", "shmd_dev_host_now_nsec", "shmd_dev_host_relax",
-	"shmd_dev_host_wake", "shmd_dev_status_text", "shmd_error_text", "shmd_gpu_close", "shmd_gpu_dev_qp",
+	"shmd_client_limits", "shmd_client_session", "shmd_dct_addr", "shmd_dev_host_now_nsec",
+	"shmd_dev_host_relax", "shmd_dev_host_wake", "shmd_dev_status_text", "shmd_error_text", "shmd_gpu_close", "shmd_gpu_dev_qp",
 	"shmd_gpu_dev_state", "shmd_gpu_info", "shmd_gpu_map_mem", "shmd_gpu_open", "shmd_gpu_unmap_mem",
 	"shmd_health_text", "shmd_mem_addr", "shmd_mem_adopt", "shmd_mem_alloc", "shmd_mem_bytes", "shmd_mem_fd",
 	"shmd_mem_free", "shmd_mr_lkey", "shmd_mr_lkey_be", "shmd_mr_rkey", "shmd_mr_rkey_be", "shmd_nic_close",
 	"shmd_nic_info", "shmd_queues_addr", "shmd_queues_count", "shmd_queues_dev_qp", "shmd_queues_dev_state",
-	"shmd_queues_recv_cq", "shmd_syndrome_text", "shmd_version",
+	"shmd_queues_recv_cq", "shmd_queues_set_peers", "shmd_syndrome_text", "shmd_version",
 };
 
 /* shmd_dev_qp_...; the atomics and signals with names of their own call "atomic", "atomic_fetch" and "signal". */

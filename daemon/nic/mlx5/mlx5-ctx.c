@@ -40,8 +40,9 @@ static struct mlx5_ctx *ctx_free(struct mlx5_ctx *ctx)
 		mlx5_object_destroy(ctx->counter_set);
 	bell_page_free(ctx->bell_page);
 	mlx5_uar_free(ctx->uar);
-	if (ctx->pd)
-		ibv_dealloc_pd(ctx->pd);
+	/* As with regions: what the kernel does not destroy is to be forgotten here. */
+	if (ctx->pd && ibv_dealloc_pd(ctx->pd))
+		ibv_unimport_pd(ctx->pd);
 	if (ctx->ibv)
 		ibv_close_device(ctx->ibv);
 	hash_deinit(&ctx->qps);

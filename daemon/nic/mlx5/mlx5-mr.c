@@ -157,12 +157,17 @@ struct nic_mr *mlx5_mr_dereg(struct nic_mr *base)
 {
 	struct mlx5_mr *mr;
 	struct mlx5_ctx *ctx;
+	int err;
 
 	if (!base)
 		return NULL;
 	mr = container_of(base, struct mlx5_mr, base);
 	ctx = mlx5_ctx(base->ctx);
-	mlx5_note_destroyed(ctx, ibv_dereg_mr(mr->ibv));
+	err = ibv_dereg_mr(mr->ibv);
+	/* What the kernel does not destroy libmlx5 keeps, else for ever. */
+	if (err)
+		ibv_unimport_mr(mr->ibv);
+	mlx5_note_destroyed(ctx, err);
 	list_del(&mr->link);
 	free(mr);
 	return NULL;

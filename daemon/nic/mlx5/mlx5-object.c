@@ -515,6 +515,11 @@ int mlx5_object_destroy(struct mlx5_object *object)
 		err = mlx5dv_devx_umem_dereg(object->umem);
 	else
 		err = destroy_by_ioctl(object);
+	/* What the kernel does not destroy libmlx5 keeps, else for ever. */
+	if (err && object->obj)
+		object->library->obj_unimport(object->obj);
+	if (err && object->umem)
+		object->library->umem_unimport(object->umem);
 	free(object);
 	return err;
 }

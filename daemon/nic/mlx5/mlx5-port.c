@@ -209,6 +209,14 @@ enum nic_port_state mlx5_port_state(const struct ibv_port_attr *attr)
 	return attr->state == IBV_PORT_ACTIVE ? NIC_PORT_ACTIVE : NIC_PORT_DOWN;
 }
 
+/* A port without an MTU keeps the last one. */
+void mlx5_port_learn(struct mlx5_port *port, const struct ibv_port_attr *attr)
+{
+	if (attr->active_mtu)
+		port->mtu_log2 = (uint8_t)(attr->active_mtu - IBV_MTU_256 + LOG2_MTU_256);
+	port->lid = attr->lid;
+}
+
 /* Since the addresses were asked last, have they changed? Then this caller asks. */
 static bool take_readdress(struct mlx5_nic *nic, uint32_t *ret_life)
 {
@@ -236,9 +244,7 @@ static int ask_port(struct mlx5_nic *nic, struct ibv_port_attr *ret_attr)
 	err = ibv_query_port(ibv, port.number, ret_attr);
 	if (err)
 		return mlx5_errno(err);
-	if (ret_attr->active_mtu)
-		port.mtu_log2 = (uint8_t)(ret_attr->active_mtu - IBV_MTU_256 + LOG2_MTU_256);
-	port.lid = ret_attr->lid;
+	mlx5_port_learn(&port, ret_attr);
 	pthread_mutex_lock(&nic->lock);
 	if (life == nic->life)
 		nic->port = port;

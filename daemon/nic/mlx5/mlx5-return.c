@@ -2,8 +2,8 @@
 /*
  * A NIC that was lost and returns: found again by its GUID, opened anew, and used for new contexts.
  *
- * The kernel tells nobody who has no device open, so as long as the NIC is lost the list of devices is looked at a few times
- * a second. What was made before stays lost: its contexts belong to the NIC's former life and end as their sessions do.
+ * The kernel tells nobody who has no device open, so as long as the NIC is lost the list of devices is looked at: four times
+ * a second at first, then every two seconds. What was made before stays lost: its contexts belong to the NIC's former life and end as their sessions do.
  *
  * To open a device takes commands, so a query by whatever thread does that; the control thread takes what was found.
  */
@@ -17,14 +17,21 @@
 #include "proto/base/cleanup.h"
 
 #define LOOK_NSEC 250000000l
+#define LATER_SEC 2
+#define N_QUICK_LOOKS 40u
+
+static void set_timer(struct mlx5_nic *nic, struct timespec every)
+{
+	const struct itimerspec spec = {.it_interval = every, .it_value = every};
+
+	/* Its own descriptor and constant times: it does not fail. */
+	timerfd_settime(nic->return_fd, 0, &spec, NULL);
+}
 
 void mlx5_return_wait(struct mlx5_nic *nic, bool on)
 {
-	const struct itimerspec often = {.it_interval.tv_nsec = LOOK_NSEC, .it_value.tv_nsec = LOOK_NSEC};
-	const struct itimerspec never = {0};
-
-	/* Its own descriptor and constant times: it does not fail. */
-	timerfd_settime(nic->return_fd, 0, on ? &often : &never, NULL);
+	nic->n_looks = 0;
+	set_timer(nic, (struct timespec){.tv_nsec = on ? LOOK_NSEC : 0});
 }
 
 struct mlx5_life *mlx5_life_free(struct mlx5_life *life)
@@ -52,6 +59,7 @@ static int open_again(struct mlx5_nic *nic, struct ibv_device *device, struct ml
 	r = mlx5_port_init(nic, life->ibv, &life->caps, &life->port);
 	if (r == 0 && ibv_query_port(life->ibv, life->port.number, &attr))
 		r = -EIO;
+	mlx5_port_learn(&life->port, &attr);
 	life->state = mlx5_port_state(&attr);
 	return r;
 }
@@ -108,6 +116,9 @@ int mlx5_return_look(struct mlx5_nic *nic, struct nic_event *ret_event)
 
 	if (read(nic->return_fd, &n, sizeof(n)) < 0 || !mlx5_is_lost(nic))
 		return -EAGAIN;
+	/* Where there are many devices a look takes its time. */
+	if (++nic->n_looks == N_QUICK_LOOKS)
+		set_timer(nic, (struct timespec){.tv_sec = LATER_SEC});
 	*ret_event = (struct nic_event){.kind = NIC_EVENT_LOOK};
 	return 0;
 }

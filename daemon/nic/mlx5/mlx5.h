@@ -99,6 +99,7 @@ struct mlx5_nic {
 	struct nic base; /* event_fd is an epoll set: the NIC's own events, those of each context, and more_fd */
 	int more_fd; /* owned eventfd: contexts have news that were read and not yet told */
 	int return_fd; /* owned timerfd: runs while the NIC is lost */
+	uint32_t n_looks; /* for its return; control thread */
 	struct mlx5_library library_functions;
 	const struct mlx5_library *library; /* those, or NULL: objects are made by own calls */
 	char pci[16];
@@ -205,7 +206,7 @@ struct mlx5_ctx {
 	struct hash cqs;
 	struct list mrs; /* in the order of their making, as records have them */
 	struct list queues;
-	bool meddled; /* what libmlx5 keeps of an object is lost: there is nothing more for this one */
+	bool meddled; /* its client destroyed what is ours: there is nothing more for this one */
 	uint64_t key; /* in the epoll set: the control thread holds no pointer to what a worker may free */
 	struct nic_counters counters; /* as asked for last; under the NIC's lock */
 	struct list link; /* mlx5_nic.ctxs, under its lock */
@@ -233,7 +234,7 @@ int mlx5_exec_general(struct mlx5_nic *nic, struct ibv_context *ibv, const struc
 int mlx5_errno(int err);
 /*
  * What destroying an object gave. It fails where the NIC is gone, and where the client was there first by the command
- * descriptor, or made something that uses it. libmlx5 keeps its part of MRs for ever then, so this client gets nothing new.
+ * descriptor, or made something that uses it. Then what is believed of the context is not so: it gets nothing new.
  */
 void mlx5_note_destroyed(struct mlx5_ctx *ctx, int err);
 
@@ -272,6 +273,7 @@ struct mlx5_port mlx5_port_now(struct mlx5_nic *nic);
 struct ibv_context *mlx5_ibv_now(struct mlx5_nic *nic);
 bool mlx5_is_lost(struct mlx5_nic *nic);
 enum nic_port_state mlx5_port_state(const struct ibv_port_attr *attr);
+void mlx5_port_learn(struct mlx5_port *port, const struct ibv_port_attr *attr);
 /* Where packets to this peer go next: asks the kernel, which asks the network. */
 int mlx5_next_hop(struct mlx5_ctx *ctx, const struct nic_addr *remote, uint8_t ret_mac[6]);
 

@@ -67,12 +67,12 @@ struct nic {
 	uint32_t n_cqs, n_qps, n_srqs, n_ahs, n_pds, n_mrs, n_mws, n_uars, n_umems, n_counters, n_uids;
 	uint16_t next_uid;
 	bool port_down;
-	bool mtu_gone;
 	bool lost;
 	bool lose_next_route; /* what the next route leads to is nowhere: packets are sent and lost */
 	uint8_t counters_used[SIM_MAX_COUNTERS + 1];
 	struct list ufiles;
 	uint64_t dm_bytes; /* in use */
+	bool mtu_gone; /* in a word of its own: those beside `lost` are read together, under sim->lock */
 };
 
 enum happening {

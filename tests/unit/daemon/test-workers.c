@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "daemon/client.h"
@@ -55,6 +56,7 @@ struct job {
 	struct scene *s;
 	pthread_barrier_t *barrier;
 	int wait_fd; /* read from by run; -1: nothing */
+	unsigned int *n_begun; /* any thread; or NULL */
 	unsigned int *n_done, order; /* which one it was */
 	pthread_t ran_by, done_by;
 	bool masked;
@@ -71,6 +73,8 @@ static void job_run(struct work *work)
 	job->ran_by = pthread_self();
 	pthread_sigmask(SIG_SETMASK, NULL, &set);
 	job->masked = sigismember(&set, SIGTERM) && sigismember(&set, SIGHUP);
+	if (job->n_begun)
+		__atomic_add_fetch(job->n_begun, 1, __ATOMIC_RELEASE);
 	if (job->barrier)
 		pthread_barrier_wait(job->barrier);
 	if (job->wait_fd >= 0)
@@ -145,31 +149,59 @@ TEST(works_of_one_thread_are_done_by_the_loop_in_their_order)
 	scene_deinit(&s);
 }
 
+#define N_MANY 40
+
+/* Works of n_users that end when `hold` says so; returns when n_begun of them are under way. */
+static void submit_many(struct scene *s, struct job *jobs, int n_users, unsigned int n_begun, unsigned int *n_done)
+{
+	const struct timespec pause = {.tv_nsec = 1000000};
+	static unsigned int begun;
+	uint64_t end = nsec_now() + LIMIT_NSEC;
+	int hold = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
+
+	ASSERT_GE(hold, 0);
+	for (int i = 0; i < N_MANY; i++) {
+		jobs[i] = job_of(s, n_done);
+		jobs[i].work.user = &jobs[i % n_users];
+		jobs[i].wait_fd = hold;
+		jobs[i].n_begun = &begun;
+		workers_submit(s->workers, &jobs[i].work);
+	}
+	while (__atomic_load_n(&begun, __ATOMIC_ACQUIRE) < n_begun) {
+		ASSERT_LT(nsec_now(), end);
+		nanosleep(&pause, NULL);
+	}
+}
+
+static void submit_other(struct scene *s, struct job *other, unsigned int *n_done)
+{
+	*other = job_of(s, n_done);
+	other->work.user = other;
+	other->stops_loop = true;
+	workers_submit(s->workers, &other->work);
+}
+
 /* However many of one user wait before it, and however long what is under way takes. */
 TEST(a_user_with_many_works_leaves_a_thread_to_others)
 {
+	struct job jobs[N_MANY], others[2];
 	unsigned int n_done = 0;
-	uint64_t many = 40;
-	struct job jobs[40], other;
+	uint64_t many = N_MANY;
 	struct scene s;
-	int hold = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
+	int hold;
 
 	scene_init(&s, 4);
-	for (int i = 0; i < 40; i++) {
-		jobs[i] = job_of(&s, &n_done);
-		jobs[i].work.user = jobs;
-		jobs[i].wait_fd = hold;
-		workers_submit(s.workers, &jobs[i].work);
+	submit_many(&s, jobs, 1, 3, &n_done);
+	hold = jobs[0].wait_fd;
+	/* When the first is done, its thread has looked for the next, and takes none of the many. */
+	for (int i = 0; i < 2; i++) {
+		submit_other(&s, &others[i], &n_done);
+		ASSERT_OK(loop_run(s.loop));
+		ASSERT_EQ(n_done, i + 1);
 	}
-	other = job_of(&s, &n_done);
-	other.work.user = &other;
-	other.stops_loop = true;
-	workers_submit(s.workers, &other.work);
-	ASSERT_OK(loop_run(s.loop));
-	ASSERT_EQ(n_done, 1u);
 	ASSERT_EQ(write(hold, &many, sizeof(many)), (ssize_t)sizeof(many));
 	ASSERT_OK(workers_finish(s.workers, LIMIT_NSEC));
-	ASSERT_EQ(n_done, 41u);
+	ASSERT_EQ(n_done, N_MANY + 2);
 	close(hold);
 	scene_deinit(&s);
 }
@@ -177,29 +209,22 @@ TEST(a_user_with_many_works_leaves_a_thread_to_others)
 /* Two users hold all threads, and each has many waiting: a third one's is next when any of theirs ends. */
 TEST(a_user_with_nothing_under_way_is_next)
 {
+	struct job jobs[N_MANY], other;
+	uint64_t one = 1, many = N_MANY;
 	unsigned int n_done = 0;
-	uint64_t one = 1, many = 40;
-	struct job jobs[40], other;
 	struct scene s;
-	int hold = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
+	int hold;
 
 	scene_init(&s, 4);
-	for (int i = 0; i < 40; i++) {
-		jobs[i] = job_of(&s, &n_done);
-		jobs[i].work.user = &jobs[i % 2];
-		jobs[i].wait_fd = hold;
-		workers_submit(s.workers, &jobs[i].work);
-	}
-	other = job_of(&s, &n_done);
-	other.work.user = &other;
-	other.stops_loop = true;
-	workers_submit(s.workers, &other.work);
+	submit_many(&s, jobs, 2, 4, &n_done);
+	hold = jobs[0].wait_fd;
+	submit_other(&s, &other, &n_done);
 	ASSERT_EQ(write(hold, &one, sizeof(one)), (ssize_t)sizeof(one));
 	ASSERT_OK(loop_run(s.loop));
 	ASSERT_LE(other.order, 1u);
 	ASSERT_EQ(write(hold, &many, sizeof(many)), (ssize_t)sizeof(many));
 	ASSERT_OK(workers_finish(s.workers, LIMIT_NSEC));
-	ASSERT_EQ(n_done, 41u);
+	ASSERT_EQ(n_done, N_MANY + 1);
 	close(hold);
 	scene_deinit(&s);
 }

@@ -339,19 +339,6 @@ TEST(port_without_an_mtu_has_the_smallest)
 	happen("mtu-back 0");
 }
 
-/* libmlx5 keeps its handle of an object that the kernel could not destroy, and of a lost NIC it cannot destroy any. */
-void __lsan_disable(void) __attribute__((weak));
-void __lsan_enable(void) __attribute__((weak));
-
-static void open_unlucky(struct client *c, struct nic *nic)
-{
-	if (__lsan_disable)
-		__lsan_disable();
-	client_open(c, nic, 1, 3);
-	if (__lsan_enable)
-		__lsan_enable();
-}
-
 /* The other channels' ends may come a moment later. */
 static void expect_silence(struct nic *nic)
 {
@@ -403,7 +390,7 @@ TEST(nic_that_is_lost_is_told_and_lets_everything_go)
 	struct rig rig;
 
 	rig_open_mlx5(&rig, 2, NULL);
-	open_unlucky(&a, rig.nic[0]);
+	client_open(&a, rig.nic[0], 1, 3);
 	client_open(&b, rig.nic[1], 2, 1);
 	client_connect(&a, 0, &b, 0);
 	client_exercise(&a, &b);
@@ -478,6 +465,33 @@ TEST(nic_that_returns_is_used_again_and_what_was_on_it_stays_lost)
 		client_close(&again);
 	}
 	client_close(&b);
+	rig_close(&rig);
+}
+
+/* The longer form is after the time when it is looked for less often. */
+TEST(nic_that_stays_away_for_a_while_is_found)
+{
+	uint64_t away_nsec = test_is_full() ? 11 * NSEC_PER_SEC : NSEC_PER_SEC / 2, end;
+	unsigned int n_wakes = 0;
+	struct nic_event event;
+	struct client a;
+	struct rig rig;
+
+	rig_open_mlx5(&rig, 2, NULL);
+	expect_loss(&rig);
+	for (end = nsec_now() + away_nsec; nsec_now() < end; n_wakes++) {
+		struct pollfd pfd = {.fd = rig.nic[0]->event_fd, .events = POLLIN};
+
+		poll(&pfd, 1, 100);
+		ASSERT_ERR(client_next_event(rig.nic[0], &event), EAGAIN);
+	}
+	/* Nothing spins meanwhile. */
+	ASSERT_LE(n_wakes, away_nsec / (NSEC_PER_SEC / 20));
+	expect_return(&rig);
+	client_open(&a, rig.nic[0], 1, 1);
+	client_connect(&a, 0, &a, 0);
+	client_exercise(&a, &a);
+	client_close(&a);
 	rig_close(&rig);
 }
 

@@ -131,6 +131,7 @@ enum slow {
 	SLOW_CREATE,
 	SLOW_DESTROY,
 	SLOW_CONNECT,
+	SLOW_RESOLVE,
 	SLOW_MODIFY,
 	SLOW_QUERY,
 	SLOW_COUNTERS,
@@ -152,6 +153,18 @@ static void fill_connect(struct msg *req, uint32_t qpn)
 		(uint32_t)nic_addr_encode(&addr, req->connect_req.peers[0].addr);
 }
 
+static void fill_resolve(struct msg *req)
+{
+	const struct nic_addr addr = {
+		.link = NIC_LINK_ETHERNET, .qp_type = NIC_QP_DCT, .mtu_log2 = 12, .qpn = 0x77};
+
+	msg_init(req, MSG_PEER_RESOLVE_REQ, 0);
+	req->peer_resolve_req.addrs = calloc(1, sizeof(*req->peer_resolve_req.addrs));
+	req->peer_resolve_req.n_addrs = 1;
+	req->peer_resolve_req.addrs[0].addr_bytes =
+		(uint32_t)nic_addr_encode(&addr, req->peer_resolve_req.addrs[0].addr);
+}
+
 /* Returns the kind of its reply. */
 static enum msg_kind send_slow(struct scene *s, enum slow what)
 {
@@ -161,6 +174,7 @@ static enum msg_kind send_slow(struct scene *s, enum slow what)
 		{MSG_NIC_OPEN_REQ, MSG_NIC_OPEN_REP},	{MSG_MEM_REG_REQ, MSG_MEM_REG_REP},
 		{MSG_MEM_DEREG_REQ, MSG_OK_REP},	{MSG_QUEUE_CREATE_REQ, MSG_QUEUE_CREATE_REP},
 		{MSG_QUEUE_DESTROY_REQ, MSG_OK_REP},	{MSG_CONNECT_REQ, MSG_CONNECT_REP},
+		{MSG_PEER_RESOLVE_REQ, MSG_PEER_RESOLVE_REP},
 		{MSG_QP_MODIFY_REQ, MSG_OK_REP},	{MSG_QP_QUERY_REQ, MSG_QP_QUERY_REP},
 		{MSG_COUNTERS_REQ, MSG_COUNTERS_REP},	{MSG_LIST_REQ, MSG_LIST_REP},
 		{MSG_LIST_REQ, MSG_LIST_REP},
@@ -181,6 +195,8 @@ static enum msg_kind send_slow(struct scene *s, enum slow what)
 		req.queue_destroy_req.handle = s->queues;
 	else if (what == SLOW_CONNECT)
 		fill_connect(&req, s->qpn);
+	else if (what == SLOW_RESOLVE)
+		fill_resolve(&req);
 	else if (what == SLOW_MODIFY)
 		req.qp_modify_req = (struct msg_qp_modify_req){.qpn = s->qpn, .state = NIC_QPS_ERR};
 	else if (what == SLOW_QUERY)
@@ -321,6 +337,11 @@ TEST(what_fails_at_a_worker_is_refused_and_leaves_nothing)
 			expect_reply(&s.a, MSG_CONNECT_REP, &rep);
 			ASSERT_EQ(rep.connect_rep.status, SHMD_STATUS_NIC_LIMIT);
 			ASSERT_EQ(rep.connect_rep.n_done, 0);
+		} else if (what == SLOW_RESOLVE) {
+			expect_reply(&s.a, MSG_PEER_RESOLVE_REP, &rep);
+			ASSERT_EQ(rep.peer_resolve_rep.status, SHMD_STATUS_NIC_LIMIT);
+			ASSERT_EQ(rep.peer_resolve_rep.n_entries, 0);
+			msg_deinit(&rep);
 		} else {
 			expect_reply(&s.a, MSG_ERROR_REP, &rep);
 			ASSERT_EQ(rep.error_rep.status, SHMD_STATUS_NIC_LIMIT);
