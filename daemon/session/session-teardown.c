@@ -141,7 +141,6 @@ static const struct step of_nics[] = {
 
 static const struct step of_session[] = {
 	{"the same in the session's tables, 11 their quota", teardown_resources},
-	{"9 descriptors: published ones", teardown_published},
 	{"9 descriptors: health page", teardown_health},
 	{"9 descriptors: socket and pidfd", teardown_connection},
 	{"11 the quota of session and connection", teardown_charges},
@@ -155,6 +154,8 @@ static void teardown_begin(struct session *session)
 	/* Also where nobody called session_end(): a kernel on a GPU has nothing but these words. */
 	session_health_end(session);
 	monitor_leave(session);
+	/* Not a NIC's affair: whoever comes after it in its world does not wait for firmware. */
+	teardown_published(session);
 	session->quiesce_nsec = session->gone || session->n_nics == 0 ? 0 : session->registry->attr.quiesce_nsec;
 }
 

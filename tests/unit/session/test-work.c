@@ -386,6 +386,23 @@ TEST(teardown_is_a_workers_and_quotas_return_after_it)
 	scene_deinit(&s);
 }
 
+TEST(what_a_session_published_waits_for_no_worker_to_go)
+{
+	struct scene s;
+
+	scene_init(&s);
+	send_kind(&s.a, MSG_PUBLISH_REQ);
+	expect_reply_and_drop(&s.a, MSG_OK_REP);
+	send_kind(&s.b, MSG_PUBLISH_REQ);
+	expect_reply_and_drop(&s.b, MSG_ERROR_REP);
+	session_end(s.a.session, SHMD_STATUS_KILLED, "for a test");
+	release(&s.a);
+	ASSERT(!list_empty(&s.lab.todo));
+	send_kind(&s.b, MSG_PUBLISH_REQ);
+	expect_reply_and_drop(&s.b, MSG_OK_REP);
+	scene_deinit(&s);
+}
+
 /* They end all at once, and a worker takes one after the other. */
 TEST(sessions_that_end_together_share_one_wait_for_their_queues)
 {
