@@ -230,7 +230,8 @@ static int finish_sessions(struct request *req)
 static void add_ask(struct request *req, struct session_page *page, struct session *session)
 {
 	page->asks[page->n].session = session;
-	page->asks[page->n].held = request_hold(req, session);
+	/* One without NICs has nothing to ask, and goes on. */
+	page->asks[page->n].held = session->n_nics > 0 && request_hold(req, session);
 	page->asks[page->n].counters = session->counters;
 	page->n++;
 }

@@ -40,6 +40,7 @@ int registry_init(struct registry *registry, const struct registry_attr *attr)
 	list_init(&registry->sessions);
 	list_init(&registry->monitors);
 	registry->started_nsec = nsec_now();
+	pthread_mutex_init(&registry->quiesce_lock, NULL);
 	registry->quiesce_left_nsec = attr->quiesce_nsec;
 	registry->quiesce_seen_nsec = registry->started_nsec;
 	registry->owner_uid = geteuid();
@@ -61,6 +62,7 @@ void registry_deinit(struct registry *registry)
 	free(registry->packet);
 	free(registry->in_packet);
 	registry->packet = registry->in_packet = NULL;
+	pthread_mutex_destroy(&registry->quiesce_lock);
 }
 
 int registry_add_nic(struct registry *registry, struct nic *nic)
@@ -250,21 +252,24 @@ struct session *registry_session_after(struct registry *registry, const struct s
 	return NULL;
 }
 
-uint64_t registry_quiesce_left(struct registry *registry)
+uint64_t registry_quiesce_left(struct registry *registry, uint64_t most)
 {
-	uint64_t now = nsec_now(), most = registry->attr.quiesce_nsec;
-	uint64_t back = (now - registry->quiesce_seen_nsec) / QUIESCE_SHARE;
+	uint64_t now, left;
 
+	pthread_mutex_lock(&registry->quiesce_lock);
+	now = nsec_now();
+	left = nsec_add(registry->quiesce_left_nsec, (now - registry->quiesce_seen_nsec) / QUIESCE_SHARE);
 	registry->quiesce_seen_nsec = now;
-	registry->quiesce_left_nsec = nsec_add(registry->quiesce_left_nsec, back);
-	if (registry->quiesce_left_nsec > most)
-		registry->quiesce_left_nsec = most;
-	return registry->quiesce_left_nsec;
+	registry->quiesce_left_nsec = left = left < most ? left : most;
+	pthread_mutex_unlock(&registry->quiesce_lock);
+	return left;
 }
 
 void registry_quiesce_spent(struct registry *registry, uint64_t nsec)
 {
+	pthread_mutex_lock(&registry->quiesce_lock);
 	registry->quiesce_left_nsec -= nsec < registry->quiesce_left_nsec ? nsec : registry->quiesce_left_nsec;
+	pthread_mutex_unlock(&registry->quiesce_lock);
 }
 
 void registry_note(struct registry *registry, const struct note *note)

@@ -3,6 +3,7 @@
 #ifndef SHMEMD_SESSION_REGISTRY_H
 #define SHMEMD_SESSION_REGISTRY_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -94,6 +95,7 @@ struct registry {
 	uint64_t last_id;
 	uint64_t sessions_total, refused_total;
 	uint64_t started_nsec;
+	pthread_mutex_t quiesce_lock; /* of the next two, which workers share */
 	uint64_t quiesce_left_nsec, quiesce_seen_nsec; /* of registry_quiesce_left */
 	uint32_t owner_uid; /* of the daemon: may see everything, as root may */
 	unsigned int n_nics;
@@ -138,10 +140,11 @@ struct session *registry_session_after(struct registry *registry, const struct s
 struct session *registry_find_session(struct registry *registry, uint64_t id);
 
 /*
- * How long a teardown that begins now may wait for its queues. Others wait meanwhile, for the control thread or for a
- * worker, so all teardowns share quiesce_nsec, of which a tenth of the time that passes comes back.
+ * How long a teardown that begins to wait now may wait for its queues. Others wait meanwhile, for the control thread or
+ * for a worker, so all teardowns share `most`, of which a tenth of the time that passes comes back; no more of them wait
+ * beside each other than there are workers. Any thread.
  */
-uint64_t registry_quiesce_left(struct registry *registry);
+uint64_t registry_quiesce_left(struct registry *registry, uint64_t most);
 void registry_quiesce_spent(struct registry *registry, uint64_t nsec);
 
 void registry_note(struct registry *registry, const struct note *note);

@@ -24,20 +24,23 @@
 
 /*
  * One budget for all NICs of the session, so that many NICs do not add up, from one for all sessions, so that many
- * sessions do not. Who has gone reads no flush CQEs: nothing is waited for.
+ * sessions do not: taken when its turn has come, since many may wait for theirs. Who has gone reads no flush CQEs:
+ * nothing is waited for.
  */
 static void teardown_quiesce(struct session *session)
 {
-	uint64_t begin = nsec_now(), now = begin, end = nsec_add(begin, session->quiesce_nsec);
+	uint64_t begin = nsec_now(), now = begin, end = begin, most = session->quiesce_nsec;
 
+	if (most > 0)
+		end = nsec_add(begin, registry_quiesce_left(session->registry, most));
 	for (unsigned int i = 0; i < session->n_nics; i++) {
 		struct nic_ctx *ctx = session->nics[i]->ctx;
 
 		ctx->nic->ops->ctx_quiesce(ctx, now < end ? end - now : 0);
 		now = nsec_now();
 	}
-	if (session->quiesce_nsec > 0)
-		session->quiesce_nsec = now - begin;
+	if (most > 0)
+		registry_quiesce_spent(session->registry, now - begin);
 }
 
 static void teardown_queues(struct session *session)
@@ -138,7 +141,6 @@ static const struct step of_nics[] = {
 
 static const struct step of_session[] = {
 	{"the same in the session's tables, 11 their quota", teardown_resources},
-	{"9 descriptors: published ones", teardown_published},
 	{"9 descriptors: health page", teardown_health},
 	{"9 descriptors: socket and pidfd", teardown_connection},
 	{"11 the quota of session and connection", teardown_charges},
@@ -152,7 +154,9 @@ static void teardown_begin(struct session *session)
 	/* Also where nobody called session_end(): a kernel on a GPU has nothing but these words. */
 	session_health_end(session);
 	monitor_leave(session);
-	session->quiesce_nsec = session->gone || session->n_nics == 0 ? 0 : registry_quiesce_left(session->registry);
+	/* Not a NIC's affair: whoever comes after it in its world does not wait for firmware. */
+	teardown_published(session);
+	session->quiesce_nsec = session->gone || session->n_nics == 0 ? 0 : session->registry->attr.quiesce_nsec;
 }
 
 static void teardown_run(struct work *work)
@@ -167,8 +171,6 @@ static void teardown_done(struct work *work)
 {
 	struct session *session = container_of(work, struct session, work);
 
-	if (session->quiesce_nsec > 0)
-		registry_quiesce_spent(session->registry, session->quiesce_nsec);
 	for (unsigned int i = 0; i < sizeof(of_session) / sizeof(of_session[0]); i++)
 		of_session[i].run(session);
 	monitor_session_closed(session);

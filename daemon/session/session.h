@@ -95,7 +95,7 @@ struct session {
 	bool released; /* freed when it is not busy */
 	struct list hold_link; /* struct request.held, while it is busy for another session's request */
 	struct work work; /* look, teardown */
-	uint64_t quiesce_nsec; /* of the teardown: given, then spent */
+	uint64_t quiesce_nsec; /* of the teardown: most that it may wait; 0: not at all */
 	struct nic_counters counters; /* as asked for last */
 	struct nic_counters fresh_counters; /* of the look, until it is over */
 

@@ -5,6 +5,7 @@
 #include <endian.h>
 #include <errno.h>
 #include <poll.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -123,6 +124,39 @@ TEST(a_qp_that_was_reset_has_no_errors_of_its_former_life)
 	ASSERT_EQ(info.first_error, SHMD_SYNDROME_WR_FLUSH_ERR);
 	/* ERR that was asked for is no news. */
 	ASSERT_ERR(client_next_event(rig.nic[1], &event), EAGAIN);
+	client_close(&a);
+	client_close(&b);
+	rig_close(&rig);
+}
+
+/* A client may write into its CQ what it likes, also while its first error still waits to be told. */
+TEST(an_error_that_a_client_makes_up_before_its_reset_is_told_no_more)
+{
+	struct nic_event event;
+	struct shmd_cqe cqe;
+	struct client a, b;
+	struct rig rig;
+	uint8_t *flush;
+
+	rig_open_mlx5(&rig, 1, NULL);
+	client_open(&a, rig.nic[0], 1, 1);
+	client_open(&b, rig.nic[0], 2, 1);
+	client_connect(&a, 0, &b, 0);
+	write_by_a_wrong_key(&a, &b);
+	ASSERT(client_poll(&a, 0, &cqe, CLIENT_LIMIT_NSEC));
+	for (uint64_t end = nsec_now() + CLIENT_LIMIT_NSEC; error_word(&a) == 0;) {
+		ASSERT_LT(nsec_now(), end);
+		rig.nic[0]->ops->ctx_look(a.ctx);
+	}
+	client_post_inline(&a, 0, 1, &b, 0);
+	client_ring(&a, 0);
+	ASSERT(client_poll(&a, 0, &cqe, CLIENT_LIMIT_NSEC));
+	ASSERT_EQ(client_cqe_syndrome(&cqe), SHMD_SYNDROME_WR_FLUSH_ERR);
+	flush = a.queue_mem + a.queues->layout.cqs[0].ring_offset + SHMD_CQE_BYTES;
+	flush[offsetof(struct shmd_err_cqe, syndrome)] = SHMD_SYNDROME_REMOTE_ACCESS_ERR;
+	start_over(&a);
+	while (client_next_event(rig.nic[0], &event) == 0)
+		ASSERT_EQ(event.session_id, 2u);
 	client_close(&a);
 	client_close(&b);
 	rig_close(&rig);

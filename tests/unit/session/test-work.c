@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "daemon/session/drain.h"
+#include "proto/base/nsec.h"
 #include "tests/lib/test.h"
 #include "tests/unit/session/lab.h"
 
@@ -383,6 +384,50 @@ TEST(teardown_is_a_workers_and_quotas_return_after_it)
 	ASSERT_EQ(msg.list_rep.n_sessions, 1);
 	msg_deinit(&msg);
 	scene_deinit(&s);
+}
+
+TEST(what_a_session_published_waits_for_no_worker_to_go)
+{
+	struct scene s;
+
+	scene_init(&s);
+	send_kind(&s.a, MSG_PUBLISH_REQ);
+	expect_reply_and_drop(&s.a, MSG_OK_REP);
+	send_kind(&s.b, MSG_PUBLISH_REQ);
+	expect_reply_and_drop(&s.b, MSG_ERROR_REP);
+	session_end(s.a.session, SHMD_STATUS_KILLED, "for a test");
+	release(&s.a);
+	ASSERT(!list_empty(&s.lab.todo));
+	send_kind(&s.b, MSG_PUBLISH_REQ);
+	expect_reply_and_drop(&s.b, MSG_OK_REP);
+	scene_deinit(&s);
+}
+
+/* They end all at once, and a worker takes one after the other. */
+TEST(sessions_that_end_together_share_one_wait_for_their_queues)
+{
+	struct pair pairs[30];
+	uint64_t begin, most;
+	struct lab lab;
+
+	lab_init_blocking(&lab, 1000);
+	lab.nics[0].never_flushes = true;
+	most = lab.registry.attr.quiesce_nsec;
+	for (int i = 0; i < 30; i++) {
+		pair_init_hello(&pairs[i], &lab, MSG_ROLE_CLIENT);
+		raw_open_nic(&pairs[i].raw, "fake0");
+	}
+	begin = nsec_now();
+	for (int i = 0; i < 30; i++) {
+		session_end(pairs[i].session, SHMD_STATUS_SHUTDOWN, "for a test");
+		release(&pairs[i]);
+	}
+	ASSERT_EQ(lab.nics[0].quiesce_nsec, 0);
+	lab_work(&lab);
+	ASSERT_GT(lab.nics[0].quiesce_nsec, most / 2);
+	ASSERT_LE(lab.nics[0].quiesce_nsec, most + (nsec_now() - begin) / 10 + 1);
+	lab_assert_empty(&lab);
+	lab_deinit(&lab);
 }
 
 TEST(a_session_without_a_nic_needs_no_worker_to_end)
