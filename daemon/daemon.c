@@ -396,6 +396,7 @@ static int make_registry(struct daemon *daemon, uint64_t max_fds)
 	struct registry_attr attr = {
 		.daemon = "shmemd " SHMD_VERSION_STRING,
 		.quiesce_nsec = daemon->settings->quiesce_timeout_msec * NSEC_PER_MSEC,
+		.cpu_doorbells = daemon->settings->doorbell == SETTINGS_DOORBELL_CPU,
 		.max_unread_fds = max_fds / UNREAD_SHARE + CONNECTION_MAX_FDS,
 		.hooks = {
 			.arg = daemon,

@@ -22,6 +22,7 @@
 #define EACH " for each uid, and for each cgroup but the root."
 
 static const char *const backend_words[] = {"auto", "soft", "mlx5", NULL};
+static const char *const doorbell_words[] = {"auto", "cpu", NULL};
 static const char *const level_words[] = {"error", "warning", "notice", "info", "debug", NULL};
 static const uint64_t level_values[] = {LOG_ERR, LOG_WARNING, LOG_NOTICE, LOG_INFO, LOG_DEBUG};
 static const char *const target_words[] = {"auto", "journal", "stderr", NULL};
@@ -39,6 +40,11 @@ const struct settings_row settings_rows[] = {
 	{"backend", SETTINGS_CHOICE, FIELD(backend), "auto", 0, 0, NULL, backend_words, NULL,
 	 "Which NICs are used. mlx5: ConnectX NICs, in builds with that backend; none is an error. soft: simulated NICs "
 	 "only. auto: every NIC a backend of this build can drive, and simulated NICs where there is none.", RESTART},
+	{"doorbell", SETTINGS_CHOICE, FIELD(doorbell), "auto", 0, 0, NULL, doorbell_words, NULL,
+	 "How clients ring NICs that they open from now on. auto: with uar-mmap where the NIC has it, a page of the NIC that the "
+	 "client maps with a command descriptor of its own. cpu: always through shmemd, which takes CPU time and a few microseconds "
+	 "for each doorbell; no client gets a command descriptor, so all that it makes is counted. Queues in a dmabuf are refused "
+	 "then.", RELOAD},
 	{"soft-nics", SETTINGS_NUMBER, FIELD(soft_nics), "2", 1, 64, "NICs", NULL, NULL,
 	 "How many simulated NICs the soft backend makes.", RESTART},
 	{"gpu-poll-usec", SETTINGS_NUMBER, FIELD(gpu_poll_usec), "20", 1, 1000000, "us", NULL, NULL,

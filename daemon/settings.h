@@ -15,6 +15,11 @@
 #define SETTINGS_PATH_BYTES 256
 #define SETTINGS_WORD_BYTES 64
 
+enum settings_doorbell {
+	SETTINGS_DOORBELL_AUTO = 0,
+	SETTINGS_DOORBELL_CPU = 1,
+};
+
 enum settings_backend {
 	SETTINGS_BACKEND_AUTO,
 	SETTINGS_BACKEND_SOFT,
@@ -27,6 +32,7 @@ struct settings {
 	uint64_t socket_mode;
 
 	uint64_t backend; /* enum settings_backend */
+	uint64_t doorbell; /* enum settings_doorbell */
 	uint64_t soft_nics;
 	uint64_t gpu_poll_usec;
 	uint64_t spin_usec;

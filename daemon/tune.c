@@ -166,6 +166,7 @@ int tune_reload(const struct tune_target *target, struct settings_error *ret_err
 	settings_reload(settings, &next, &changes);
 	tune_limits(settings, &limits);
 	registry_set_limits(target->registry, &limits);
+	target->registry->attr.cpu_doorbells = settings->doorbell == SETTINGS_DOORBELL_CPU;
 	target->registry->attr.quiesce_nsec = settings->quiesce_timeout_msec * NSEC_PER_MSEC;
 	target->registry->attr.hooks.debug = tune_log(settings);
 	tell_changes(&changes);

@@ -129,10 +129,30 @@ struct open {
 	int r;
 };
 
+/*
+ * What the client asked for, unless the administrator wants cpu only. That is the best there is where the NIC has
+ * nothing else, and then nothing to explain.
+ */
+static int choose_doorbell(struct request *req, const struct nic_info *info, enum nic_doorbell_mode *ret_mode)
+{
+	enum nic_doorbell_mode mode = (enum nic_doorbell_mode)req->msg->nic_open_req.doorbell;
+
+	if (req->session->registry->attr.cpu_doorbells && info->doorbell_uar_mmap) {
+		if (mode == NIC_DOORBELL_UAR_MMAP || !info->doorbell_cpu)
+			return request_fail(req, SHMD_STATUS_DOORBELL,
+					    "shmemd is set to doorbell = cpu%s%s", info->doorbell_cpu ? "" : ", which is not offered by ",
+					    info->doorbell_cpu ? "" : info->name);
+		mode = NIC_DOORBELL_CPU;
+	}
+	*ret_mode = mode;
+	return 0;
+}
+
 /* page_fd is an index, the others index + 1 with 0 for none. */
 static int fill_doorbell(struct request *req, const struct nic_doorbell *doorbell)
 {
 	struct msg_nic_open_rep *rep = &req->rep->nic_open_rep;
+	const struct open *op = req->op;
 	int page, nic_page = -1, wake = -1;
 
 	page = request_add_fd(req, doorbell->page_fd);
@@ -154,7 +174,9 @@ static int fill_doorbell(struct request *req, const struct nic_doorbell *doorbel
 	rep->doorbell = doorbell->mode;
 	rep->page_offset = doorbell->page_offset;
 	rep->register_offset = doorbell->register_offset;
-	snprintf(rep->reason, sizeof(rep->reason), "%s", doorbell->reason);
+	snprintf(rep->reason, sizeof(rep->reason), "%s",
+		 req->msg->nic_open_req.doorbell == NIC_DOORBELL_AUTO && op->attr.doorbell == NIC_DOORBELL_CPU
+			 ? "shmemd is set to doorbell = cpu" : doorbell->reason);
 	return 0;
 }
 
@@ -222,12 +244,14 @@ int handle_nic_open(struct request *req)
 	req->rep->kind = MSG_NIC_OPEN_REP;
 	r = choose_nic(req, req->rep->nic_open_rep.assignment, &nic->rnic);
 	if (r == 0)
+		r = choose_doorbell(req, &nic->rnic->info, &op->attr.doorbell);
+	if (r == 0)
 		r = charge_open(req, nic);
 	if (r != 0)
 		return r;
 	op->attr = (struct nic_ctx_attr){
 		.session_id = req->session->id,
-		.doorbell = (enum nic_doorbell_mode)open->doorbell,
+		.doorbell = op->attr.doorbell,
 		.health_fd = req->session->health_fd,
 	};
 	blocks = nic->rnic->nic->blocks;

@@ -77,6 +77,7 @@ struct registry_hooks {
 struct registry_attr {
 	struct quota_amount limits;
 	uint64_t max_unread_fds; /* sent and not read, per uid and per cgroup; 0: as the kernel likes */
+	bool cpu_doorbells; /* no other mode is handed out */
 	const char *daemon; /* name and version; lives as long as the registry */
 	uint64_t quiesce_nsec; /* teardown waits at most this long for queues to flush; all together: registry_quiesce_left */
 	struct registry_hooks hooks;

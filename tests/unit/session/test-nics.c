@@ -55,6 +55,38 @@ TEST(open_tells_what_was_taken_and_why)
 	lab_deinit(&lab);
 }
 
+/* A fake NIC that would hand out pages of its own, and cannot. */
+TEST(administrator_who_wants_doorbell_mode_cpu_is_obeyed)
+{
+	struct msg req, rep;
+	struct pair pair;
+	struct lab lab;
+
+	lab_init(&lab, 10);
+	for (int i = 0; i < 2; i++)
+		lab.nics[i].info.doorbell_uar_mmap = true;
+	lab.registry.attr.cpu_doorbells = true;
+	pair_init_hello(&pair, &lab, MSG_ROLE_CLIENT);
+	fill_open(&req, "", "fake1");
+	req.nic_open_req.doorbell = NIC_DOORBELL_UAR_MMAP;
+	raw_expect_error(&pair.raw, &req, NULL, 0, SHMD_STATUS_DOORBELL);
+	lab.nics[1].info.doorbell_cpu = false;
+	req.nic_open_req.doorbell = NIC_DOORBELL_AUTO;
+	raw_expect_error(&pair.raw, &req, NULL, 0, SHMD_STATUS_DOORBELL);
+	lab.nics[1].info.doorbell_cpu = true;
+	raw_expect(&pair.raw, &req, NULL, 0, MSG_NIC_OPEN_REP, &rep);
+	ASSERT_EQ(rep.nic_open_rep.doorbell, NIC_DOORBELL_CPU);
+	ASSERT_STREQ(rep.nic_open_rep.reason, "shmemd is set to doorbell = cpu");
+	/* Who asks for it is told nothing new. */
+	fill_open(&req, "", "fake0");
+	req.nic_open_req.doorbell = NIC_DOORBELL_CPU;
+	raw_expect(&pair.raw, &req, NULL, 0, MSG_NIC_OPEN_REP, &rep);
+	ASSERT_STREQ(rep.nic_open_rep.reason, "it is a fake");
+	pair_deinit(&pair);
+	lab_assert_empty(&lab);
+	lab_deinit(&lab);
+}
+
 TEST(open_refusals)
 {
 	struct pair pair;
