@@ -4,6 +4,7 @@
 #include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,16 +75,20 @@ void rig_open_mlx5(struct rig *rig, unsigned int n_nics, const char *trace)
 
 #define MOST_CTXS 64u
 
-/* Of clients: where a NIC wants one of them looked at. */
+/* Of clients, which may be threads: where a NIC wants one of them looked at. */
 static struct nic_ctx *open_ctxs[MOST_CTXS];
+static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
 
 void client_swap_ctx(struct nic_ctx *is, struct nic_ctx *becomes)
 {
-	for (unsigned int i = 0; i < MOST_CTXS; i++)
-		if (open_ctxs[i] == is) {
-			open_ctxs[i] = becomes;
-			return;
-		}
+	unsigned int i = 0;
+
+	pthread_mutex_lock(&open_lock);
+	while (i < MOST_CTXS && open_ctxs[i] != is)
+		i++;
+	if (i < MOST_CTXS)
+		open_ctxs[i] = becomes;
+	pthread_mutex_unlock(&open_lock);
 }
 
 static void look(struct nic *nic, uint64_t session_id)
@@ -92,9 +97,11 @@ static void look(struct nic *nic, uint64_t session_id)
 
 	if (session_id == 0)
 		nic_query(nic, &info);
+	pthread_mutex_lock(&open_lock);
 	for (unsigned int i = 0; i < MOST_CTXS; i++)
 		if (open_ctxs[i] && open_ctxs[i]->nic == nic && open_ctxs[i]->session_id == session_id)
 			nic->ops->ctx_look(open_ctxs[i]);
+	pthread_mutex_unlock(&open_lock);
 }
 
 int client_next_event(struct nic *nic, struct nic_event *ret_event)
