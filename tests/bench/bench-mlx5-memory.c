@@ -12,6 +12,7 @@
 
 #include "daemon/nic/nic.h"
 
+#define N_SESSIONS 8u
 #define N_DCIS 8u
 #define N_FEW 16u
 #define N_MANY 4096u
@@ -141,21 +142,38 @@ static bool open_dc(struct bench_end *end)
 	return make_addrs(dct) && set_peers(end, N_FEW);
 }
 
-/* Of the second session with as many peers: the first one's requests have made the buffers that all share. */
+static bool set_peers_of_all(struct bench_end ends[N_SESSIONS], unsigned int n)
+{
+	for (unsigned int i = 0; i < N_SESSIONS; i++)
+		if (!set_peers(&ends[i], n))
+			return false;
+	return true;
+}
+
+static bool open_all(struct bench_end ends[N_SESSIONS])
+{
+	for (unsigned int i = 0; i < N_SESSIONS; i++)
+		if (!open_dc(&ends[i]))
+			return false;
+	return true;
+}
+
+/* The mean of several beside another one, whose requests have made the buffers that all share. */
 bool bench_memory_dc(void)
 {
-	struct bench_end first = {0}, end = {0};
+	struct bench_end first = {0}, ends[N_SESSIONS] = {0};
 	struct memory before, few, many;
 	bool good;
 
 	memset(peers, 0xff, sizeof(peers));
-	good = open_dc(&first) && set_peers(&first, N_MANY) && memory_now(&before) && open_dc(&end) &&
-	       memory_now(&few) && set_peers(&end, N_MANY) && memory_now(&many);
-	bench_end_close(&end);
+	good = open_dc(&first) && set_peers(&first, N_MANY) && memory_now(&before) && open_all(ends) &&
+	       memory_now(&few) && set_peers_of_all(ends, N_MANY) && memory_now(&many);
+	for (unsigned int i = 0; i < N_SESSIONS; i++)
+		bench_end_close(&ends[i]);
 	bench_end_close(&first);
 	if (!good)
 		return false;
-	tell_memory("DC session, 16 peers", &before, &few, 1, 0);
-	tell_memory("DC session, 4,096 peers", &before, &many, 1, 0);
+	tell_memory("DC session, 16 peers", &before, &few, N_SESSIONS, 0);
+	tell_memory("DC session, 4,096 peers", &before, &many, N_SESSIONS, 0);
 	return true;
 }
