@@ -274,6 +274,55 @@ TEST(each_type_of_uar_page_is_mapped)
 	ASSERT_EQ(ibv_close_device(context), 0);
 }
 
+static uint64_t commands_of(unsigned int nic)
+{
+	char path[256];
+	uint64_t n = 0;
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/commands", getenv("MLX5SIM_ROOT"));
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	ASSERT(fd >= 0);
+	ASSERT_EQ(pread(fd, &n, sizeof(n), (off_t)(nic * sizeof(n))), (ssize_t)sizeof(n));
+	close(fd);
+	return n;
+}
+
+/* One that is carried out, one that is refused, and two: of a device alone. */
+static void send_four(struct end *end)
+{
+	struct mlx5dv_devx_obj *made;
+	uint8_t caps[0x1010] = {0};
+	struct command cmd;
+
+	begin(&cmd, OP_QUERY_HCA_CAP, 0x10, sizeof(caps));
+	ASSERT_EQ(mlx5dv_devx_general_cmd(end->context, cmd.in, 0x10, caps, sizeof(caps)), 0);
+	begin(&cmd, 0x904, 0x110, 0x10);
+	create_fails(end->context, &cmd);
+	cq_command(end, &cmd);
+	made = create(end->context, &cmd);
+	ASSERT(made);
+	destroy(made);
+}
+
+TEST(commands_are_counted_for_each_device)
+{
+	struct end end;
+
+	end_init(&end, 1);
+	/* Contexts of other tests may still be at their end. */
+	for (int i = 0;; i++) {
+		uint64_t before[2] = {commands_of(0), commands_of(1)};
+
+		send_four(&end);
+		if (commands_of(0) == before[0] && commands_of(1) == before[1] + 4)
+			break;
+		ASSERT_LT(i, 1000);
+		usleep(10000);
+	}
+	end_deinit(&end);
+}
+
 /* ---- what commands are checked for ---- */
 
 TEST(unknown_commands_bits_and_lengths_are_refused_with_status_and_syndrome)

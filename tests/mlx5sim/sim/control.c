@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What befalls devices: they are lost and return, their ports go down and up. At times that options say, or at once when
- * a line says so that somebody writes to the pipe "control" in the simulator's folder. The main thread.
+ * a line says so that somebody writes to the pipe "control" in the simulator's folder. The main thread. And a file beside
+ * it, "commands", that counts for whoever measures.
  *
  * A lost device is one that was unplugged: its contexts get DEVICE_FATAL and then EIO for ever, their pages are not read
  * any more, their objects are gone, and it is not listed until it returns.
@@ -13,6 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -158,6 +160,29 @@ void control_read(struct sim *sim, int control)
 	buf[n] = 0;
 	for (char *line = strtok_r(buf, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
 		obey(sim, line);
+}
+
+/* ---- counts ---------------------------------------------------------------------------------------------------- */
+
+int control_count_open(struct sim *sim)
+{
+	const size_t bytes = SIM_NICS_MAX * sizeof(*sim->n_commands);
+	char path[PATH_MAX];
+	void *map;
+	int fd, r;
+
+	snprintf(path, sizeof(path), "%s/commands", sim->root);
+	fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return -errno;
+	r = ftruncate(fd, (off_t)bytes) < 0 ? -errno : 0;
+	map = r < 0 ? MAP_FAILED : mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (r == 0 && map == MAP_FAILED)
+		r = -errno;
+	close(fd);
+	if (r == 0)
+		sim->n_commands = map;
+	return r;
 }
 
 /* ---- times ----------------------------------------------------------------------------------------------------- */

@@ -245,6 +245,7 @@ void fw_wait(struct ufile *ufile)
 				 (long)(sim->fw_latency_usec % 1000000) * 1000};
 
 	ufile->n_commands++;
+	__atomic_add_fetch(&sim->n_commands[ufile->nic->index], 1, __ATOMIC_RELAXED);
 	if (sim->fw_latency_usec)
 		nanosleep(&pause, NULL);
 }

@@ -141,7 +141,10 @@ static int sim_start(struct sim *sim, int listeners[])
 			return listeners[i];
 	}
 	sim->control = control_open(sim);
-	return sim->control < 0 ? sim->control : sim_write_tree(sim);
+	if (sim->control < 0)
+		return sim->control;
+	r = control_count_open(sim);
+	return r < 0 ? r : sim_write_tree(sim);
 }
 
 /* ---- the command ----------------------------------------------------------------------------------------------- */

@@ -103,6 +103,7 @@ struct sim {
 	bool ethernet;
 	int n_nics;
 	int control; /* see control.c */
+	uint64_t *n_commands; /* of each device's firmware: the file "commands" */
 	uint64_t fw_latency_usec;
 	struct plan plans[SIM_PLANS_MAX];
 	unsigned int n_plans;
@@ -369,6 +370,8 @@ int control_open(const struct sim *sim);
 void control_read(struct sim *sim, int control);
 /* Does what is due. Milliseconds until it is to be called again, -1 never. */
 int control_turn(struct sim *sim);
+/* The file "commands": how many each device's firmware has carried out or refused. */
+int control_count_open(struct sim *sim);
 /* "MSEC" or "MSEC,MSEC": when it happens, and when it ends. */
 int control_plan(struct sim *sim, enum happening what, const char *text);
 void sim_log(struct sim *sim, const char *format, ...) __attribute__((format(printf, 2, 3)));

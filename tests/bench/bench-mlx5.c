@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What queues cost on ConnectX NICs whose firmware takes its time: attaching, 1,000 QPs by phase, memory of RC QPs and of
+ * a session with dynamic connections, in time, memory and firmware commands. Goals are shown and judge nothing.
+ *
+ *	bench-mlx5 MLX5SIM WITH_DAEMON SHMEMD SHMEMCTL		all parts, each with a simulator and a daemon of its own
+ *
+ * A daemon that has served others has memory to use again, so none is measured twice. Commands are those that the
+ * simulator counts for mlx5_0, whoever sent them, so every figure begins and ends when nobody else has a session.
+ */
+#include "bench-mlx5.h"
+#include "ref/ref.h"
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tests/lib/median.h"
+
+#define FW_LATENCY_USEC "200"
+#define N_ATTACHES 9u /* of one run */
+#define LIMIT_NSEC 120000000000ull /* a request of 1,000 QPs, on a machine that has other work */
+#define QUIET_LOOKS 10u
+
+extern char **environ;
+
+struct shmd_client *bench_control;
+
+/* ---- commands ---------------------------------------------------------------------------------------------------- */
+
+static uint64_t commands_now(void)
+{
+	char path[256];
+	uint64_t n = 0;
+	int fd;
+
+	snprintf(path, sizeof(path), "%.200s/commands", getenv("MLX5SIM_ROOT"));
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0 || read(fd, &n, sizeof(n)) != sizeof(n)) {
+		perror(path);
+		exit(1);
+	}
+	close(fd);
+	return n;
+}
+
+struct mark {
+	uint64_t nsec, commands;
+};
+
+static struct mark mark_now(void)
+{
+	return (struct mark){ref_now_nsec(), commands_now()};
+}
+
+/* The end of a session takes commands too, and goes on after its close. */
+static bool wait_for_quiet(void)
+{
+	uint64_t end = ref_now_nsec() + LIMIT_NSEC, n = 0;
+	struct shmd_daemon_status status;
+
+	for (unsigned int looks = 0; looks < QUIET_LOOKS; looks++) {
+		if (shmd_admin_status(bench_control, &status) < 0 || ref_now_nsec() > end)
+			return bench_complain("wait for the last session's end");
+		if (status.n_sessions || status.n_qps || commands_now() != n)
+			looks = 0;
+		n = commands_now();
+		nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+	}
+	return true;
+}
+
+/* ---- several figures of one run ---------------------------------------------------------------------------------- */
+
+struct figures {
+	const char *name;
+	unsigned int per; /* commands are told for each of so many; 0: 1 */
+	double goal_commands;
+	double msec[BENCH_MAX_RUNS], commands[BENCH_MAX_RUNS];
+	unsigned int n, n_told;
+};
+
+static void add(struct figures *f, double msec, double commands)
+{
+	f->msec[f->n] = msec;
+	f->commands[f->n++] = commands / (f->per ? f->per : 1);
+}
+
+static void add_between(struct figures *f, const struct mark *from, const struct mark *to)
+{
+	add(f, (double)(to->nsec - from->nsec) / 1e6, (double)(to->commands - from->commands));
+}
+
+static double next_msec(void *arg)
+{
+	struct figures *f = arg;
+
+	return f->msec[f->n_told++ % f->n];
+}
+
+static double next_commands(void *arg)
+{
+	struct figures *f = arg;
+
+	return f->commands[f->n_told++ % f->n];
+}
+
+static bool tell(struct figures *f)
+{
+	const struct bench_row msec = {.name = f->name, .unit = "ms", .ours = next_msec, .arg = f};
+	const struct bench_row commands = {
+		.name = f->per ? "  commands of each QP" : "  commands", .unit = "", .ours = next_commands, .arg = f,
+		.goal = f->goal_commands,
+	};
+
+	return bench_run(&msec) && bench_run(&commands);
+}
+
+/* ---- sessions ---------------------------------------------------------------------------------------------------- */
+
+bool bench_open_client(struct bench_end *end)
+{
+	const struct shmd_client_attr attr = {.timeout_nsec = LIMIT_NSEC};
+
+	return shmd_client_open(&attr, &end->client) >= 0 || bench_complain("open a session");
+}
+
+bool bench_make_queues(struct bench_end *end, unsigned int n, enum shmd_qp_type type)
+{
+	const struct shmd_queues_attr attr = {.n_qps = n, .sq_wqebbs = DEPTH, .mem_fd = -1, .qp_type = type};
+
+	return shmd_queues_create(end->nic, &attr, &end->queues) >= 0 || bench_complain("create queues");
+}
+
+bool bench_open_nic(struct bench_end *end)
+{
+	return shmd_nic_open(end->client, NULL, &end->nic) >= 0 || bench_complain("open the NIC");
+}
+
+enum { ATTACH_CLIENT, ATTACH_NIC, ATTACH_QUEUES, ATTACH_RTS, N_ATTACH_PARTS };
+
+/* at: before the first step and after each. */
+static bool attach(struct mark at[N_ATTACH_PARTS + 1])
+{
+	struct bench_end end = {0};
+	bool good;
+
+	*at++ = mark_now();
+	good = bench_open_client(&end);
+	*at++ = mark_now();
+	good = good && bench_open_nic(&end);
+	*at++ = mark_now();
+	good = good && bench_make_queues(&end, 1, SHMD_QP_TYPE_RC);
+	*at++ = mark_now();
+	good = good && bench_end_connect(&end, &end, 1) >= 0;
+	*at = mark_now();
+	bench_end_close(&end);
+	return good;
+}
+
+/* The whole of it, then its parts. */
+#define N_ATTACH_FIGURES (N_ATTACH_PARTS + 1)
+
+static void add_attach(struct figures f[N_ATTACH_FIGURES], const struct mark at[N_ATTACH_PARTS + 1])
+{
+	add_between(&f[0], &at[0], &at[N_ATTACH_PARTS]);
+	for (unsigned int p = 0; p < N_ATTACH_PARTS; p++)
+		add_between(&f[1 + p], &at[p], &at[p + 1]);
+}
+
+/* One run is the median of several: what others did with the CPU meanwhile says nothing about ours. */
+static bool attach_run(struct figures f[N_ATTACH_FIGURES])
+{
+	struct figures slices[N_ATTACH_FIGURES] = {0};
+	struct mark at[N_ATTACH_PARTS + 1];
+
+	for (unsigned int i = 0; i < N_ATTACHES; i++) {
+		if (!wait_for_quiet() || !attach(at))
+			return false;
+		add_attach(slices, at);
+	}
+	for (unsigned int i = 0; i < N_ATTACH_FIGURES; i++)
+		add(&f[i], median(slices[i].msec, N_ATTACHES), median(slices[i].commands, N_ATTACHES));
+	return true;
+}
+
+static bool bench_attach(void)
+{
+	static struct figures f[N_ATTACH_FIGURES] = {
+		{.name = "attach without pool"}, {.name = "- connect and hello"}, {.name = "- open the NIC"},
+		{.name = "- queues, one QP"},	 {.name = "- connect the QP"},
+	};
+	bool good = true;
+
+	for (unsigned int i = 0; i < BENCH_RUNS; i++)
+		if (!attach_run(f))
+			return false;
+	printf("from opening the session to its first connected QP; the goal of 5 commands is one of a pool\n");
+	for (unsigned int i = 0; i < N_ATTACH_FIGURES; i++)
+		good = tell(&f[i]) && good;
+	return good;
+}
+
+/* ---- 1,000 QPs --------------------------------------------------------------------------------------------------- */
+
+enum { PHASE_CREATE, PHASE_CONNECT, PHASE_DESTROY, N_PHASES };
+
+static bool thousand(struct mark at[N_PHASES + 1])
+{
+	struct bench_end end = {0};
+	bool good = bench_open_client(&end) && bench_open_nic(&end);
+
+	*at++ = mark_now();
+	good = good && bench_make_queues(&end, N_QPS, SHMD_QP_TYPE_RC);
+	*at++ = mark_now();
+	good = good && bench_end_connect(&end, &end, N_QPS) >= 0;
+	*at++ = mark_now();
+	good = good && (shmd_queues_destroy(end.queues) >= 0 || bench_complain("destroy queues"));
+	*at = mark_now();
+	bench_end_close(&end);
+	return good;
+}
+
+static bool bench_phases(void)
+{
+	static struct figures phases[N_PHASES] = {
+		{.name = "create", .per = N_QPS}, {.name = "connect", .per = N_QPS}, {.name = "destroy", .per = N_QPS},
+	};
+	static struct figures attached = {.name = "create and connect", .per = N_QPS, .goal_commands = 5};
+	struct mark at[N_PHASES + 1];
+	bool good = true;
+
+	for (unsigned int i = 0; i < BENCH_RUNS; i++) {
+		if (!wait_for_quiet() || !thousand(at))
+			return false;
+		for (unsigned int p = 0; p < N_PHASES; p++)
+			add_between(&phases[p], &at[p], &at[p + 1]);
+		add_between(&attached, &at[PHASE_CREATE], &at[PHASE_DESTROY]);
+	}
+	printf("%u QPs of depth %u in one call, by phase\n", N_QPS, DEPTH);
+	for (unsigned int p = 0; p < N_PHASES; p++)
+		good = tell(&phases[p]) && good;
+	return tell(&attached) && good;
+}
+
+/* ---- parts ------------------------------------------------------------------------------------------------------- */
+
+static const struct {
+	const char *name;
+	bool (*run)(void);
+} parts[] = {
+	{"attach", bench_attach},
+	{"phases", bench_phases},
+	{"memory-rc", bench_memory_rc},
+	{"memory-dc", bench_memory_dc},
+};
+
+/* Every part has had a session before: what a daemon and a library make once is there. */
+static int run_part(const char *name)
+{
+	const struct shmd_client_attr attr = {.role = SHMD_ROLE_CONTROL};
+	struct mark at[N_ATTACH_PARTS + 1];
+	bool good = false;
+
+	if (!getenv("MLX5SIM_ROOT") || shmd_client_open(&attr, &bench_control) < 0) {
+		bench_complain("a daemon on simulated NICs");
+		return 1;
+	}
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+		if (strcmp(name, parts[i].name) == 0)
+			good = attach(at) && wait_for_quiet() && parts[i].run() && wait_for_quiet();
+	shmd_client_close(bench_control);
+	return good ? 0 : 1;
+}
+
+static bool spawn_part(char **argv, const char *name)
+{
+	const char *args[] = {
+		argv[1], "--fw-latency", FW_LATENCY_USEC, "--log", "/dev/null", "--", /* the simulator */
+		argv[2], argv[3], argv[4], argv[0], name, NULL, /* what it runs */
+	};
+	int status = 0;
+	pid_t pid;
+
+	fflush(stdout);
+	if (posix_spawnp(&pid, args[0], NULL, NULL, (char *const *)args, environ) != 0 || waitpid(pid, &status, 0) != pid)
+		return false;
+	return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+int main(int argc, char **argv)
+{
+	bool good = true;
+
+	if (argc == 2)
+		return run_part(argv[1]);
+	if (argc != 5) {
+		fprintf(stderr, "usage: bench-mlx5 MLX5SIM WITH_DAEMON SHMEMD SHMEMCTL\n");
+		return 2;
+	}
+	setenv("SHMEMD_ARGS", "--backend mlx5", 1);
+	printf("mlx5 backend, simulated firmware of " FW_LATENCY_USEC " us a command: medians, +- half the spread\n");
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+		good = spawn_part(argv, parts[i].name) && good;
+	return good ? 0 : 1;
+}
