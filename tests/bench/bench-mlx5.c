@@ -267,8 +267,12 @@ static int run_part(const char *name)
 	struct mark at[N_ATTACH_PARTS + 1];
 	bool good = false;
 
-	if (!getenv("MLX5SIM_ROOT") || shmd_client_open(&attr, &bench_control) < 0) {
-		bench_complain("a daemon on simulated NICs");
+	if (!getenv("MLX5SIM_ROOT")) {
+		fprintf(stderr, "a part is run by the program itself, under mlx5sim\n");
+		return 2;
+	}
+	if (shmd_client_open(&attr, &bench_control) < 0) {
+		bench_complain("open a control session");
 		return 1;
 	}
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
