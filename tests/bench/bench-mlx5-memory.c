@@ -92,7 +92,7 @@ static void tell_memory(const char *name, const struct memory *from, const struc
 bool bench_memory_rc(void)
 {
 	struct bench_end end = {0};
-	struct memory before, after;
+	struct memory before = {0}, after = {0};
 	bool good;
 
 	good = bench_open_client(&end) && bench_open_nic(&end) && memory_now(&before) && bench_make_queues(&end, N_QPS, SHMD_QP_TYPE_RC) &&
@@ -162,7 +162,7 @@ static bool open_all(struct bench_end ends[N_SESSIONS])
 bool bench_memory_dc(void)
 {
 	struct bench_end first = {0}, ends[N_SESSIONS] = {0};
-	struct memory before, few, many;
+	struct memory before = {0}, few = {0}, many = {0};
 	bool good;
 
 	memset(peers, 0xff, sizeof(peers));
