@@ -23,9 +23,8 @@
 
 static const char *const backend_words[] = {"auto", "soft", "mlx5", NULL};
 static const char *const doorbell_words[] = {"auto", "cpu", NULL};
-static const char *const depth_words[] = {"16", "32", "64", "128", "256", "512", "1024", "2048", "4096", "8192", "16384",
-					  "32768", NULL};
-static const uint64_t depth_values[] = {16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768};
+static const char *const depth_words[] = {"64", "128", "256", "512", "1024", "2048", "4096", "8192", "16384", NULL};
+static const uint64_t depth_values[] = {64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384};
 static const char *const level_words[] = {"error", "warning", "notice", "info", "debug", NULL};
 static const uint64_t level_values[] = {LOG_ERR, LOG_WARNING, LOG_NOTICE, LOG_INFO, LOG_DEBUG};
 static const char *const target_words[] = {"auto", "journal", "stderr", NULL};

@@ -197,7 +197,7 @@ TEST(a_reload_and_a_drain_change_what_is_kept_ready)
 	ASSERT_EQ(warm_of(&lab, 0).n_wanted, 0u);
 	reload(&lab, "warm-contexts = 3\nwarm-depth = 64\n");
 	wait_ready(&lab, 0, 3);
-	reload(&lab, "warm-contexts = 1\nwarm-depth = 32\n");
+	reload(&lab, "warm-contexts = 1\nwarm-depth = 128\n");
 	ASSERT_EQ(wait_ready(&lab, 0, 1).n_made, 4u);
 	ASSERT_EQ(CTL("drain"), 0);
 	wait_ready(&lab, 0, 0);
@@ -265,7 +265,7 @@ TEST(a_pool_that_fails_is_told_once_and_fails_no_session)
 
 	lab_init(&lab, "warm-depth = 64\n");
 	limit_files(&lab, 1 << 20);
-	reload(&lab, "warm-contexts = 2\nwarm-depth = 32768\n");
+	reload(&lab, "warm-contexts = 2\nwarm-depth = 16384\n");
 	fixture_daemon_assert_logged(&lab.daemon, words);
 	for (uint64_t i = 1; i <= 3; i++) {
 		raw_traffic_init_with(&t, lab.daemon.socket, &fitting);
