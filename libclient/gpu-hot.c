@@ -40,6 +40,7 @@ static int find_ways(const struct gpu_view *view, struct ways *ret_ways)
 static cuda_result copy_ways(const struct gpu_view *view, const struct ways *ways)
 {
 	const struct shmd_hot *hot = view->queues->hot;
+	/* bounded: a set that exists. */
 	cuda_address routes = gpu_view_routes(view), list = routes + hot->n_peers * sizeof(struct shmd_dev_route);
 	struct shmd_gpu *gpu = view->gpu;
 	cuda_result result = CUDA_OK;
@@ -152,6 +153,7 @@ static int clear_counts(const struct gpu_view *view, const struct shmd_dev_route
 
 static int take_counts(const struct gpu_view *view, struct shmd_hot *hot, struct shmd_dev_route *buf)
 {
+	/* bounded: a set that exists. */
 	size_t bytes = hot->n_peers * sizeof(*buf);
 	int r = read_view(view, buf, gpu_view_routes(view), bytes);
 

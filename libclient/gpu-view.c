@@ -157,6 +157,7 @@ static void fill_head(const struct gpu_view *view, struct shmd_dev_state *state)
 	if (!view->queues->hot)
 		return;
 	state->routes_addr = gpu_view_routes(view);
+	/* bounded: a table that exists. */
 	state->hot_qps_addr = state->routes_addr + state->n_peers * sizeof(struct shmd_dev_route);
 }
 
