@@ -91,10 +91,13 @@ void client_swap_ctx(struct nic_ctx *is, struct nic_ctx *becomes)
 	pthread_mutex_unlock(&open_lock);
 }
 
+unsigned int client_n_looks;
+
 static void look(struct nic *nic, uint64_t session_id)
 {
 	struct nic_info info;
 
+	client_n_looks++;
 	if (session_id == 0)
 		nic_query(nic, &info);
 	pthread_mutex_lock(&open_lock);

@@ -61,6 +61,7 @@ int client_memfd(uint64_t bytes, uint8_t **ret_map);
 
 /* Looks at contexts of clients where the NIC wants that; never NIC_EVENT_LOOK. */
 int client_next_event(struct nic *nic, struct nic_event *ret_event);
+extern unsigned int client_n_looks; /* so far, in this process */
 /* Another context that is looked at then, from NULL; or no more. */
 void client_swap_ctx(struct nic_ctx *is, struct nic_ctx *becomes);
 void client_open_ctx(struct client *c, struct nic *nic, uint64_t session_id);
