@@ -369,6 +369,8 @@ SHMD_EXPORT int shmd_queues_create(struct shmd_nic *nic, const struct shmd_queue
  *
  * Work requests under way are dropped. On failure the handle stays, with the QPs that could not be destroyed, and
  * the call may be repeated. Nobody may use its dev-qps during or after the call.
+ *
+ * Errors	-EBUSY DCIs with a set of hot peers (shmd_hot_close comes first)
  */
 SHMD_EXPORT int shmd_queues_destroy(struct shmd_queues *queues);
 /* How many QPs; 0 for NULL. Never blocks. */
@@ -510,7 +512,7 @@ SHMD_EXPORT int shmd_peers_resolve(struct shmd_nic *nic, unsigned int n, const s
  * peers	in; n of them, of shmd_peers_resolve() for this NIC; n 0: none
  * Lifetime	until shmd_queues_destroy()
  * Blocks	no longer than another thread's request
- * Errors	-EINVAL not DCIs, or a peer of another NIC; -EBUSY a GPU has a view of these queues already
+ * Errors	-EINVAL not DCIs, or a peer of another NIC; -EBUSY a GPU has a view of these queues already, or shmd_hot_open()
  */
 SHMD_EXPORT int shmd_queues_set_peers(struct shmd_queues *queues, unsigned int n, const struct shmd_dev_peer *peers);
 
@@ -659,9 +661,22 @@ struct shmd_mr_item {
 	uint32_t mr, kind, access;
 	uint64_t iova, length_bytes;
 };
+/* Contexts that the daemon made in advance, for sessions to come; since its start but the first two. */
+struct shmd_nic_warm {
+	uint32_t n_wanted; /* to be kept ready; 0: none are made */
+	uint32_t n_ready;
+	uint64_t n_made;
+	uint64_t n_handed_out; /* of those, to sessions */
+	uint64_t n_batches_handed_out; /* of those, the ones whose queues were used */
+	uint64_t missed_empty; /* contexts made while a session waited: none was ready */
+	uint64_t missed_shape; /* queues made while a session waited: another number or depth */
+	uint64_t missed_memory; /* the same: in the client's own memory */
+	uint64_t n_failed; /* none could be made in advance */
+};
 struct shmd_nic_item {
 	struct shmd_nic_info info;
 	struct shmd_counters counters;
+	struct shmd_nic_warm warm;
 };
 /*
  * shmd_admin_sessions, _qps, _mrs, _nics - go through what the daemon holds
@@ -776,5 +791,7 @@ SHMD_EXPORT void shmd_dev_host_wake(uint64_t wake_handle);
 #ifdef __cplusplus
 }
 #endif
+
+#include <shmemclient-hot.h>
 
 #endif

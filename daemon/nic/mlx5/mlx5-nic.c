@@ -26,6 +26,7 @@ static struct nic *mlx5_close(struct nic *base)
 	struct mlx5_nic *nic = mlx5_nic(base);
 
 	list_del(&nic->base.link);
+	mlx5_warm_deinit(nic);
 	bell_free(nic->bell);
 	pthread_mutex_destroy(&nic->bell_lock);
 	if (nic->ibv)
@@ -93,6 +94,10 @@ static const struct nic_ops mlx5_ops = {
 	.ctx_export = mlx5_ctx_export,
 	.ctx_import = mlx5_ctx_import,
 	.ctx_unimport = mlx5_ctx_unimport,
+	.warm_set = mlx5_warm_set,
+	.warm_query = mlx5_warm_query,
+	.warm_step = mlx5_warm_step,
+	.queues_take = mlx5_queues_take,
 };
 
 /* ---- probe --------------------------------------------------------------------------------------------------------- */
@@ -113,6 +118,7 @@ static struct mlx5_nic *nic_alloc(void)
 	pthread_mutex_init(&nic->lock, NULL);
 	list_init(&nic->ctxs);
 	list_init(&nic->news);
+	mlx5_warm_init(nic);
 	nic->last_key = MLX5_WATCH_KEYS;
 	return nic;
 }
