@@ -85,7 +85,7 @@ TEST_TIMEOUT(devices_that_come_change_and_go_are_listed_and_told, 90)
 	sysfs_tree_add_rxe(&tree, "rxe0", "veth0", 1);
 	start(&daemon, &tree);
 	wait_for_list("{\"name\":\"rxe0\",\"driver\":\"rdma_rxe\",\"pci\":\"\",\"netdev\":\"veth0\",\"port\":1,"
-		      "\"link\":\"ethernet\",\"state\":\"active\",\"phys_state\":\"link-up\",\"lid\":0,\"mtu_bytes\":0,"
+		      "\"link\":\"ethernet\",\"state\":\"active\",\"phys_state\":\"link-up\",\"lid\":0,\"mtu_bytes\":1024,"
 		      "\"rate_mbps\":2500,\"gids\":[{\"index\":0,\"gid\":\"fe80::250:56ff:fe00:1\",\"type\":\"roce-v2\"},"
 		      "{\"index\":1,\"gid\":\"::ffff:10.0.0.1\",\"type\":\"roce-v2\"}],\"reason\":\"no backend drives rxe0");
 	ASSERT_EQ(CTL("list", "nics"), 0);

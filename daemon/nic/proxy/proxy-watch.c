@@ -68,6 +68,29 @@ static bool same_mtu(const struct nic_seen *a, const struct nic_seen *b)
 	return a->life == b->life && a->state == b->state && a->netdev_mtu_bytes == b->netdev_mtu_bytes;
 }
 
+/*
+ * Without the device's own word: what an Ethernet interface leaves room for beside GRH, UDP, BTH, XRC and atomic headers and
+ * the ICRC, as the kernel reckons (iboe_get_mtu, include/rdma/ib_addr.h).
+ */
+static uint32_t mtu_beside_headers(const struct nic_seen *seen)
+{
+	const uint32_t headers = 40 + 8 + 12 + 4 + 28 + 4;
+	uint32_t bytes = 4096;
+
+	if (seen->link != NIC_LINK_ETHERNET)
+		return 0;
+	while (bytes >= 256 && bytes + headers > seen->netdev_mtu_bytes)
+		bytes /= 2;
+	return bytes >= 256 ? bytes : 0;
+}
+
+static uint32_t find_mtu(const struct nic_seen *seen)
+{
+	uint32_t bytes = proxy_mtu_bytes(seen->name, seen->port);
+
+	return bytes ? bytes : mtu_beside_headers(seen);
+}
+
 static void look(const struct nic_watch *watch, struct nic_seen_list *list)
 {
 	nic_seen_scan(watch->sysfs, watch->driven, watch->n_driven, list);
@@ -75,7 +98,7 @@ static void look(const struct nic_watch *watch, struct nic_seen_list *list)
 		struct nic_seen *seen = &list->nics[i];
 		const struct nic_seen *last = find_last(watch, seen);
 
-		seen->mtu_bytes = last && same_mtu(last, seen) ? last->mtu_bytes : proxy_mtu_bytes(seen->name, seen->port);
+		seen->mtu_bytes = last && same_mtu(last, seen) ? last->mtu_bytes : find_mtu(seen);
 	}
 }
 

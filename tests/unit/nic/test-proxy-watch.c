@@ -111,6 +111,27 @@ TEST(what_a_backend_drives_is_not_seen_a_second_time)
 	scene_deinit(&s);
 }
 
+/* Nobody can open these devices. */
+TEST(mtu_is_what_the_interface_leaves_room_for)
+{
+	static const struct {
+		unsigned int netdev, mtu;
+	} cases[] = {{9000, 4096}, {4192, 4096}, {4191, 2048}, {1500, 1024}, {352, 256}, {351, 0}, {0, 0}};
+	struct scene s;
+
+	scene_init(&s);
+	for (unsigned int i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		sysfs_tree_add_rxe(&s.tree, "shmemd-test0", "veth0", 1);
+		sysfs_tree_put(&s.tree, "class/net/veth0/mtu", "%u\n", cases[i].netdev);
+		scene_watch(&s, NULL, 0);
+		wait_for(&s, 1, "shmemd-test0", NIC_PORT_ACTIVE, 2);
+		ASSERT_EQ(s.list->nics[0].mtu_bytes, cases[i].mtu);
+		s.watch = nic_watch_free(s.watch);
+		sysfs_tree_delete(&s.tree, "shmemd-test0");
+	}
+	scene_deinit(&s);
+}
+
 TEST(a_watch_that_sleeps_ends_at_once)
 {
 	struct scene s;
