@@ -48,9 +48,10 @@ MASKED = ['apt-daily.timer', 'apt-daily-upgrade.timer', 'dpkg-db-backup.timer', 
           'fstrim.timer', 'systemd-tmpfiles-clean.timer', 'systemd-hwdb-update.service', 'systemd-pstore.service',
           'getty@tty1.service', 'getty-static.service', 'systemd-update-utmp.service', 'systemd-networkd.service',
           'rdma-ndd.service', 'iwpmd.service', 'srp_daemon.service', 'ibacm.service', 'ibacm.socket',
-          'serial-getty@ttyS0.service', 'systemd-logind.service', 'systemd-binfmt.service',
-          'proc-sys-fs-binfmt_misc.automount', 'proc-sys-fs-binfmt_misc.mount', 'sys-kernel-debug.mount', 'sys-kernel-tracing.mount', 'sys-kernel-config.mount', 'dev-hugepages.mount',
-          'dev-mqueue.mount', 'systemd-random-seed.service', 'modprobe@.service']
+          'serial-getty@ttyS0.service', 'systemd-logind.service', 'systemd-binfmt.service', 'modprobe@.service',
+          'proc-sys-fs-binfmt_misc.automount', 'proc-sys-fs-binfmt_misc.mount', 'sys-kernel-debug.mount',
+          'sys-kernel-tracing.mount', 'sys-kernel-config.mount', 'dev-hugepages.mount', 'dev-mqueue.mount',
+          'systemd-random-seed.service']
 
 
 def settle(root):
@@ -70,7 +71,7 @@ def bytes_of(tree):
 
 
 def make(folder, base, product):
-    """Returns folder/disk-KEY.ext4. product is a folder with the folders `files` (laid over the root), and `packages` (installed)."""
+    """Returns folder/disk-KEY.ext4. product is a folder with `files`, which are laid over the root, and `packages`."""
     recipe = pathlib.Path(__file__).read_text(encoding='utf-8')
     disk = folder / f'disk-{digest(base.name, recipe, contents(product))}.ext4'
     if disk.exists():

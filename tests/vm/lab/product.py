@@ -21,12 +21,13 @@ def installed_targets(build):
     return [os.path.relpath(name, build) for target in targets if target['installed'] for name in target['filename']]
 
 
-def compile_in(build, top):
+def compile_in(build, top, whole):
+    """whole: also what is installed."""
     if not (build / 'build.ninja').exists():
         quietly('meson', 'setup', str(build), str(top), *OPTIONS)
     elif not shutil.which('ninja'):
         raise Missing('ninja not found. Run: tools/deps')
-    quietly('ninja', '-C', str(build), *installed_targets(build), *PROGRAMS)
+    quietly('ninja', '-C', str(build), *(installed_targets(build) if whole else []), *PROGRAMS)
 
 
 def make(folder, top, build, packages):
@@ -37,7 +38,7 @@ def make(folder, top, build, packages):
     files = product / 'files'
     with step('shmemd'):
         tree = pathlib.Path(build) if build else folder / 'build'
-        compile_in(tree, top)
+        compile_in(tree, top, not packages)
         if packages:
             shutil.copytree(packages, product / 'packages', ignore=shutil.ignore_patterns('*dbgsym*'))
         else:
