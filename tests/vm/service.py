@@ -33,7 +33,8 @@ def main_pid(node):
 def service(node, settings='', drop_in=''):
     """shmemd.service as it is after the boot, with these settings; the socket listens and no daemon runs yet."""
     write = f'mkdir -p "$(dirname {SETTINGS})" "$(dirname {DROP_IN})"; cat >{SETTINGS}'
-    clear = f'systemctl stop shmemd.service; systemctl reset-failed shmemd.service shmemd.socket 2>&1; rm -f {SETTINGS} {DROP_IN}'
+    clear = ('systemctl stop shmemd.service; systemctl reset-failed shmemd.service shmemd.socket 2>&1; '
+             f'rm -f {SETTINGS} {DROP_IN}')
     node.run(clear)
     node.run(write, stdin=settings)
     if drop_in:
@@ -46,28 +47,29 @@ def service(node, settings='', drop_in=''):
         node.run(clear + ('; systemctl daemon-reload' if drop_in else ''))
 
 
-def entries(node, event, since='-1d'):
+def entries(node, event):
     """Of the journal, as dictionaries."""
     text = node.run(f'journalctl --sync; journalctl -q -o json --no-pager -u shmemd.service MESSAGE_ID={EVENTS[event]}').out
     return [json.loads(line) for line in text.splitlines()]
 
 
-def cursor(node):
-    """A place in the journal: its end."""
-    text = node.run('journalctl --sync; journalctl -q -n 0 --show-cursor --no-pager').out
-    return re.search(r'-- cursor: (\S+)', text)[1]
+def clock(node):
+    """For since()."""
+    return node.run('date +%s').out.strip()
 
 
-def since(node, place, arguments=''):
-    return node.run(f'journalctl --sync; journalctl -q --no-pager -u shmemd.service --after-cursor "{place}" {arguments}').out
+def since(node, start):
+    """What the journal has of the service since that second."""
+    return node.run(f'journalctl --sync; journalctl -q --no-pager -u shmemd.service --since @{start}').out
 
 
 @contextlib.contextmanager
 def waiting_client(node, user='alice'):
     """vm-waiter of that user, once it waits. The body gets the number of its session, and what waits for its Result."""
     said = '/run/vm-waiter'
-    with node.background(f'runuser -u {user} -- {PROGRAMS}/vm-waiter >{said} 2>&1; status=$?; cat {said}; exit $status') as ended:
+    client = f'runuser -u {user} -- {PROGRAMS}/vm-waiter >{said} 2>&1; status=$?; cat {said}; exit $status'
+    node.run(f'rm -f {said}')
+    with node.background(client) as ended:
         found = eventually(lambda: re.search(r'session (\d+) waits', node.run(f'cat {said} || true').out),
                            'a client waits for something that nobody sends')
         yield int(found[1]), ended
-    node.run(f'rm -f {said}')

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The virtual machines of tools/vm-lab. base, disk: what they start from. machine: one of them. case: what is tried in them."""
+"""The virtual machines of tools/vm-lab: what they start from (base, disk), one of them (machine), what is tried (case)."""
 
 
 class Missing(Exception):

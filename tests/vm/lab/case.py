@@ -118,5 +118,6 @@ def try_case(one, lab):
     except (Failed, AssertionError) as error:
         where = [frame for frame in traceback.extract_tb(error.__traceback__) if 'case_' in frame.filename][-1:]
         place = ''.join(f'{pathlib.Path(frame.filename).name}:{frame.lineno}: {frame.line}\n' for frame in where)
-        said = '\n'.join(f'node {node.number}: {text[-SAID_CHARACTERS:]}' for node in nodes.nodes.values() for text in node.said[-3:])
+        said = '\n'.join(f'node {node.number}: {text[-SAID_CHARACTERS:]}'
+                         for node in nodes.nodes.values() for text in node.said[-3:])
         return 'FAIL', f'{place}{error}\n{said}'

@@ -85,8 +85,8 @@ def make(folder, base, product):
         settle(root)
         install_product(root, product)
         size = (bytes_of(root) + DISK_ROOM) // MEBIBYTE
-        quietly('mke2fs', '-q', '-t', 'ext4', '-O', '^has_journal,^metadata_csum', '-m', '0', '-d', str(root), str(folder / 'disk.part'),
-                f'{size}M')
+        quietly('mke2fs', '-q', '-t', 'ext4', '-O', '^has_journal,^metadata_csum', '-m', '0', '-d', str(root),
+                str(folder / 'disk.part'), f'{size}M')
         shutil.rmtree(root)
     (folder / 'disk.part').rename(disk)
     return disk

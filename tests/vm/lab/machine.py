@@ -107,7 +107,7 @@ class Machine:
         dead = self.process.poll() is not None if self.process else not self.pid()
         if dead:
             log = (self.folder / 'qemu.log').read_text(errors='replace').strip()
-            raise Failed(f'node {self.number} is not running: {log or "QEMU ended; its console is " + str(self.folder / "console")}')
+            raise Failed(f'node {self.number} is not running: {log or "QEMU ended, and said nothing"}')
 
     def stop(self):
         """At once: nothing of a machine is worth keeping. The folder goes, too."""
