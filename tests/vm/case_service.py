@@ -33,13 +33,21 @@ def the_first_client_starts_the_daemon(lab):
 @case(short=True)
 def a_member_of_the_group_is_served_and_another_is_refused_in_words(lab):
     node = lab.node(1)
-    with service(node):
-        said = node.run(f'runuser -u alice -- {PROGRAMS}/shmemd-demo --pes 2', limit=300).out
-        assert re.search(r'demo: 2 PEs, [1-9]\d* operations verified, 0 errors', said)
+    with service(node), waiting_client(node, 'alice') as (session, _):
+        uid = node.run('id -u alice').out.strip()
+        assert re.search(rf'^\s*{session}\s+{uid}\b', node.run('shmemctl list sessions').out, re.M)
         refused = node.execute(f'runuser -u bob -- {PROGRAMS}/vm-waiter')
         assert refused.status != 0 and 'group shmemd' in refused.err, refused
         refused = node.execute('runuser -u bob -- shmemctl status')
         assert refused.status != 0 and 'group shmemd' in refused.err, refused
+
+
+@case()
+def the_demo_runs_as_an_ordinary_user(lab):
+    node = lab.node(1)
+    with service(node):
+        said = node.run(f'runuser -u alice -- {PROGRAMS}/shmemd-demo --pes 2').out
+        assert re.search(r'demo: 2 PEs, [1-9]\d* operations verified, 0 errors', said)
 
 
 @case(short=True)

@@ -10,7 +10,7 @@ import traceback
 from lab.machine import Failed
 
 CASES = []
-PATIENCE_SEC = 120
+PATIENCE_SEC = 240
 SAID_CHARACTERS = 1500
 
 
@@ -50,13 +50,13 @@ class Node:
         self.machine, self.number = machine, machine.number
         self.said = []
 
-    def execute(self, command, limit=120, stdin=None):
+    def execute(self, command, limit=300, stdin=None):
         """Runs a shell command as root; returns its Result (status, out, err)."""
         result = self.machine.execute(command, limit, stdin)
         self.said.append(str(result))
         return result
 
-    def run(self, command, limit=120, stdin=None):
+    def run(self, command, limit=300, stdin=None):
         """The same for a command that must succeed."""
         result = self.execute(command, limit, stdin)
         if result.status != 0:
@@ -64,7 +64,7 @@ class Node:
         return result
 
     @contextlib.contextmanager
-    def background(self, command, limit=120):
+    def background(self, command, limit=300):
         """A command beside the body, which gets a function that waits for its Result. It does not outlive the body."""
         begun = self.machine.begin(f'echo $$ >/run/vm-lab-background; exec setsid -w bash -c {quote(command)}', limit)
         ended = []
