@@ -196,7 +196,7 @@ static const char *printed(const char *what, bool as_json)
 
 #define SESSION(number)                                                                                          \
 	"{\"session\":" number ",\"uid\":1000,\"gid\":100,\"pid\":4242,\"command\":\"a \\\"b\\\"\","             \
-	"\"cgroup\":\"/user.slice\",\"library\":\"libshmemclient 0.1.0\",\"nics\":\"soft0\",\"doorbell\":\"cpu\"," \
+	"\"cgroup\":\"/user.slice\",\"library\":\"libshmemclient 0.1.0\",\"nics\":\"soft0\",\"doorbell\":\"cpu\",\"doorbell_reason\":\"\"," \
 	"\"n_qps\":2,\"n_dcis\":0,\"n_dcts\":0,\"n_cqs\":2,\"n_mrs\":1,\"n_fds\":7,\"registered_bytes\":1048576,\"age_nsec\":1500000000,"  \
 	"\"counters\":" COUNTERS "}"
 
