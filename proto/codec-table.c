@@ -171,7 +171,7 @@ static const struct field nic_fields[] = {
 	U32(msg_nic, n_sessions, 17),
 	U32(msg_nic, n_qps, 18),
 	MSG(msg_nic, counters, 19, counters),
-	MSG(msg_nic, warm, 20, nic_warm),
+	MSG_OPT(msg_nic, warm, has_warm, 20, nic_warm),
 };
 MESSAGE(nic, msg_nic, nic);
 

@@ -167,6 +167,7 @@ struct msg_nic {
 	uint32_t mem_kinds[4], doorbell_modes[4];
 	uint32_t max_log2_sq_wqebbs, max_log2_cq_entries, max_qps, n_sessions, n_qps;
 	struct msg_counters counters;
+	bool has_warm; /* of NICs that can make contexts in advance */
 	struct msg_nic_warm warm;
 };
 

@@ -422,13 +422,14 @@ static int list_mrs(struct request *req, struct cursor *cursor)
 	return req->rep->list_rep.mrs ? list_resources(req, cursor, RESOURCE_MR) : -ENOMEM;
 }
 
-static void fill_warm(struct msg_nic_warm *to, struct nic *nic)
+static void fill_warm(struct msg_nic *to, struct nic *nic)
 {
 	struct nic_warm_info info;
 
 	if (nic->ops->warm_query(nic, &info) < 0)
 		return;
-	*to = (struct msg_nic_warm){
+	to->has_warm = true;
+	to->warm = (struct msg_nic_warm){
 		.n_wanted = info.n_wanted,
 		.n_ready = info.n_ready,
 		.n_made = info.n_made,
@@ -505,7 +506,7 @@ static int list_nics(struct request *req)
 		fill_nic(&rep->nics[i], rnic);
 		if (rnic->nic->ops->counters(rnic->nic, &counters) == 0)
 			fill_counters(&rep->nics[i].counters, &counters);
-		fill_warm(&rep->nics[i].warm, rnic->nic);
+		fill_warm(&rep->nics[i], rnic->nic);
 	}
 	rep->n_nics = registry->n_nics;
 	if (registry->undriven && registry->undriven->n > 0)
