@@ -56,11 +56,21 @@ expect 'as root: apt-get is asked' grep -q '^install .*meson' "$scratch/apt"
 expect 'as root: clang is not asked for' not grep -q clang "$scratch/apt"
 expect 'as root, and apt-get did not help: exit status 2' [ "$status" = 2 ]
 
+expect 'as root: QEMU is not asked for' not grep -q qemu-system "$scratch/apt"
+run_deps --vm
+expect '--vm: QEMU is asked for' grep -q '^install .*qemu-system-x86' "$scratch/apt"
+
 run_deps --ci
 expect '--ci: clang is asked for' grep -q clang "$scratch/apt"
 expect '--ci: rdma-core and its tests are asked for' grep -q 'path-include=/usr/share/doc/rdma-core/.* python3-pyverbs' "$scratch/apt"
 expect '--ci: what it can use is asked for too' grep -q mandoc "$scratch/apt"
 expect '--ci: and is missed by nobody' says 'optional and missing: libsystemd-dev'
+
+run_deps --deb
+expect '--deb: what builds packages is asked for' grep -q 'debhelper dpkg-dev lintian' "$scratch/apt"
+expect '--deb: and no more than that' not grep -q mmdebstrap "$scratch/apt"
+run_deps --deb-fresh
+expect '--deb-fresh: that too' grep -q 'debhelper .*mmdebstrap' "$scratch/apt"
 
 command_that id 'echo 1000'
 command_that sudo "[ \"\$1\" = -n ] && shift && exec \"\$@\""
