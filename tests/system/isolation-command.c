@@ -20,7 +20,6 @@
 #define MAX_ATTRS 3u
 
 struct call {
-	struct ib_uverbs_ioctl_hdr hdr;
 	struct ib_uverbs_attr attrs[MAX_ATTRS];
 };
 
@@ -29,14 +28,18 @@ static struct ib_uverbs_attr attr_of(uint16_t id, uint16_t bytes, uint64_t data)
 	return (struct ib_uverbs_attr){.attr_id = id, .len = bytes, .flags = UVERBS_ATTR_F_MANDATORY, .data = data};
 }
 
-static int call(const struct isolation *s, struct call *c, uint16_t object, uint16_t method, uint16_t n_attrs)
+static int call(const struct isolation *s, const struct call *c, uint16_t object, uint16_t method, uint16_t n_attrs)
 {
-	c->hdr.object_id = object;
-	c->hdr.method_id = method;
-	c->hdr.num_attrs = n_attrs;
-	c->hdr.driver_id = RDMA_DRIVER_MLX5;
-	c->hdr.length = (uint16_t)(sizeof(c->hdr) + n_attrs * sizeof(c->attrs[0]));
-	return ioctl(s->attacker.page_fds[RAW_TRAFFIC_DOORBELL_PAGE], RDMA_VERBS_IOCTL, c);
+	uint64_t words[(sizeof(struct ib_uverbs_ioctl_hdr) + sizeof(*c)) / 8] = {0};
+	struct ib_uverbs_ioctl_hdr *hdr = (struct ib_uverbs_ioctl_hdr *)(void *)words;
+
+	hdr->object_id = object;
+	hdr->method_id = method;
+	hdr->num_attrs = n_attrs;
+	hdr->driver_id = RDMA_DRIVER_MLX5;
+	hdr->length = (uint16_t)(sizeof(*hdr) + n_attrs * sizeof(c->attrs[0]));
+	memcpy(hdr->attrs, c->attrs, n_attrs * sizeof(c->attrs[0]));
+	return ioctl(s->attacker.page_fds[RAW_TRAFFIC_DOORBELL_PAGE], RDMA_VERBS_IOCTL, words);
 }
 
 /* One command for the object with this handle. True: it was carried out. */
