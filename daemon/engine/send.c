@@ -508,6 +508,8 @@ static int fill_packet(struct engine_qp *qp, struct engine_packet *pkt, const st
 	pkt->length_bytes = sent->bytes;
 	pkt->imm = req->cur.imm;
 	pkt->payload_bytes = 0;
+	if (unlikely(qp->is_xrc))
+		pkt->xrc.srqn = req->cur.xrc_srqn;
 	switch ((enum engine_wqe_kind)sent->kind) {
 	case ENGINE_WQE_READ:
 		pkt->kind = PACKET_READ;

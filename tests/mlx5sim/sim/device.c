@@ -83,6 +83,7 @@ int device_info_handles(struct call *call)
 		{UVERBS_OBJECT_PD, OBJECT_PD},	     {UVERBS_OBJECT_MR, OBJECT_MR},
 		{UVERBS_OBJECT_CQ, OBJECT_CQ},	     {UVERBS_OBJECT_QP, OBJECT_QP},
 		{UVERBS_OBJECT_SRQ, OBJECT_SRQ},     {UVERBS_OBJECT_AH, OBJECT_AH},
+		{UVERBS_OBJECT_XRCD, OBJECT_XRCD},
 		{MLX5_IB_OBJECT_UAR, OBJECT_UAR},    {MLX5_IB_OBJECT_DEVX_OBJ, OBJECT_DEVX},
 		{MLX5_IB_OBJECT_DEVX_UMEM, OBJECT_UMEM},
 	};
@@ -258,7 +259,8 @@ static void fill_device(const struct nic *nic, struct ib_uverbs_query_device_res
 		.max_cq = SIM_MAX_CQ,
 		.max_cqe = SIM_MAX_CQE,
 		.max_mr = SIM_MAX_MR,
-		.device_cap_flags = IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B,
+		.device_cap_flags = IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B |
+				    IBV_DEVICE_XRC,
 		.max_mw = SIM_MAX_MW,
 		.max_pd = SIM_MAX_PD,
 		.max_qp_rd_atom = SIM_MAX_RD_ATOMIC,
@@ -332,6 +334,8 @@ static const struct write_spec writes[] = {
 	{IB_USER_VERBS_CMD_MODIFY_SRQ, "modify_srq", false, write_modify_srq},
 	{IB_USER_VERBS_CMD_QUERY_SRQ, "query_srq", true, write_query_srq},
 	{IB_USER_VERBS_CMD_CREATE_AH, "create_ah", true, write_create_ah},
+	{IB_USER_VERBS_CMD_OPEN_XRCD, "open_xrcd", true, write_open_xrcd},
+	{IB_USER_VERBS_CMD_OPEN_QP, "open_qp", true, write_open_qp},
 };
 
 int device_invoke_write(struct call *call)
