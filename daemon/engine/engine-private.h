@@ -711,6 +711,8 @@ static inline int parse_shadow(const struct engine_qp *qp, uint16_t index, unsig
 		return wqe_parse_av(shadow_wqe(qp, index), bytes, ret_req);
 	if (unlikely(qp->is_xrc))
 		return wqe_parse_xrc(shadow_wqe(qp, index), bytes, ret_req);
+	if (unlikely(qp->attr.type == ENGINE_QP_RAW))
+		return wqe_parse_eth(shadow_wqe(qp, index), bytes, ret_req);
 	return wqe_parse(shadow_wqe(qp, index), bytes, ret_req);
 }
 
@@ -728,6 +730,7 @@ void requester_fail(struct engine_qp *qp, struct sent *sent, uint8_t syndrome);
 void requester_timer(struct engine_qp *qp);
 
 /* unreliable.c */
+bool unreliable_check_frame(const struct engine_qp *qp, const struct sent *sent);
 void unreliable_await(struct engine_qp *qp, struct sent *sent, struct engine_packet *pkt);
 void unreliable_emit(struct engine_qp *qp, struct engine_packet *pkt);
 void unreliable_packet_back(struct engine *engine, struct engine_packet *pkt);

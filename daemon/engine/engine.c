@@ -267,6 +267,7 @@ static bool type_is_offered(const struct engine *engine, enum engine_qp_type typ
 	case ENGINE_QP_UC:
 	case ENGINE_QP_XRC_INI:
 	case ENGINE_QP_XRC_TGT:
+	case ENGINE_QP_RAW:
 		return true;
 	case ENGINE_QP_UD:
 		return engine->ops.ud_path;

@@ -296,6 +296,7 @@ enum engine_qp_type {
 	ENGINE_QP_XRC_TGT = 4, /* mlx5 has one number for both */
 	ENGINE_QP_DCI = 5,
 	ENGINE_QP_DCT = 6,
+	ENGINE_QP_RAW = 7, /* no number of mlx5, which makes such a QP of other objects */
 };
 
 /* Numbers of the mlx5 query (qpc.state). */
@@ -324,6 +325,9 @@ enum engine_qp_state {
  * XRC_INI: the sender of RC, connected to one XRC_TGT, with a send CQ alone; each WQE names an SRQ over there. XRC_TGT: the
  * receiver of RC, with neither rings, dbrec nor CQ: WQEs, their CQ and the PD that remote keys are looked up in are those of the
  * SRQ that a packet names, which must be of its XRC domain.
+ *
+ * RAW: frames, as the client wrote them. There is nobody who steers a frame to a queue: what is sent is checked, completed and
+ * gone, and nothing is received.
  */
 struct engine_qp_attr {
 	uint32_t qpn; /* 24 bits */

@@ -102,6 +102,15 @@ static const struct transition xrc_tgt_transitions[8][8] = {
 	[ENGINE_QP_RTS][ENGINE_QP_RTS] = {true, 0, SET_LATER},
 };
 
+static const struct transition raw_transitions[8][8] = {
+	[ENGINE_QP_RST][ENGINE_QP_INIT] = {true, 0, 0},
+	[ENGINE_QP_INIT][ENGINE_QP_INIT] = {true, 0, 0},
+	[ENGINE_QP_INIT][ENGINE_QP_RTR] = {true, 0, 0},
+	[ENGINE_QP_RTR][ENGINE_QP_RTS] = {true, 0, 0},
+	[ENGINE_QP_RTS][ENGINE_QP_RTS] = {true, 0, 0},
+	[ENGINE_QP_SQER][ENGINE_QP_RTS] = {true, 0, 0},
+};
+
 static const struct transition *transition_of(const struct engine_qp *qp, enum engine_qp_state to)
 {
 	switch (qp->attr.type) {
@@ -117,6 +126,8 @@ static const struct transition *transition_of(const struct engine_qp *qp, enum e
 		return &xrc_ini_transitions[qp->state][to];
 	case ENGINE_QP_XRC_TGT:
 		return &xrc_tgt_transitions[qp->state][to];
+	case ENGINE_QP_RAW:
+		return &raw_transitions[qp->state][to];
 	default:
 		return &transitions[qp->state][to];
 	}

@@ -92,6 +92,21 @@ static int parse_xrc(struct cursor *cur, struct wqe_request *req)
 	return 0;
 }
 
+static int parse_eth(struct cursor *cur)
+{
+	const struct shmd_wqe_eth_seg *seg = take(cur, sizeof(*seg));
+	uint16_t header_bytes;
+
+	if (!seg)
+		return SHMD_SYNDROME_LOCAL_QP_OP_ERR;
+	memcpy(&header_bytes, &seg->inline_hdr_bytes, sizeof(header_bytes));
+	header_bytes = be16toh(header_bytes);
+	if (header_bytes <= sizeof(seg->inline_hdr))
+		return 0;
+	/* bounded: 16 bits. */
+	return take(cur, (header_bytes - sizeof(seg->inline_hdr) + 15) & ~(size_t)15) ? 0 : SHMD_SYNDROME_LOCAL_QP_OP_ERR;
+}
+
 static int parse_inline(struct cursor *cur, uint32_t count, struct wqe_request *req)
 {
 	uint32_t bytes = count & ~SHMD_INLINE_SEG;
@@ -345,15 +360,17 @@ static int parse_segments(struct cursor *cur, unsigned int opmod, struct wqe_req
 }
 
 /* What stands between the control segment and the segments of the opcode. */
-enum transport_seg { TRANSPORT_NONE, TRANSPORT_AV, TRANSPORT_XRC };
+enum transport_seg { TRANSPORT_NONE, TRANSPORT_AV, TRANSPORT_XRC, TRANSPORT_ETH };
 
 static int parse_transport(struct cursor *cur, enum transport_seg transport, struct wqe_request *req)
 {
 	if (req->opcode == SHMD_OPCODE_NOP)
 		return 0;
-	/* libmlx5 puts no XRC segment into a UMR; UD and DCI have none. */
+	/* libmlx5 puts no XRC segment into a UMR; the others have no UMRs. */
 	if (req->opcode == SHMD_OPCODE_UMR)
 		return transport == TRANSPORT_XRC ? 0 : SHMD_SYNDROME_LOCAL_QP_OP_ERR;
+	if (transport == TRANSPORT_ETH)
+		return parse_eth(cur);
 	return transport == TRANSPORT_XRC ? parse_xrc(cur, req) : parse_av(cur, req);
 }
 
@@ -403,6 +420,11 @@ int wqe_parse_av(const void *wqe, size_t bytes, struct wqe_request *ret_req)
 int wqe_parse_xrc(const void *wqe, size_t bytes, struct wqe_request *ret_req)
 {
 	return parse(wqe, bytes, TRANSPORT_XRC, ret_req);
+}
+
+int wqe_parse_eth(const void *wqe, size_t bytes, struct wqe_request *ret_req)
+{
+	return parse(wqe, bytes, TRANSPORT_ETH, ret_req);
 }
 
 int wqe_parse_recv(const void *wqe, size_t bytes, unsigned int *ret_n_sges,

@@ -113,6 +113,9 @@ int wqe_parse_av(const void *wqe, size_t bytes, struct wqe_request *ret_req);
 /* The same of an XRC QP, whose WQEs have an XRC segment there. */
 int wqe_parse_xrc(const void *wqe, size_t bytes, struct wqe_request *ret_req);
 
+/* The same of a raw packet QP, whose SENDs have an Ethernet segment there; the header in it counts for no payload. */
+int wqe_parse_eth(const void *wqe, size_t bytes, struct wqe_request *ret_req);
+
 /*
  * A list of KLMs (part_bytes 0), of KSMs (all parts but the last have that length), or the pattern that is repeated. An
  * entry of key 0 and length 0 ends it. 0, or SHMD_SYNDROME_LOCAL_QP_OP_ERR also for more than `max_parts`.

@@ -35,7 +35,7 @@ int device_query_port(struct call *call)
 	port->port_cap_flags = ethernet ? IB_UVERBS_PCF_CM_SUP | IB_UVERBS_PCF_IP_BASED_GIDS
 					: IB_UVERBS_PCF_CM_SUP;
 	port->max_msg_sz = 1u << 30;
-	port->gid_tbl_len = nic_n_gids(call->nic);
+	port->gid_tbl_len = SIM_GID_TABLE;
 	port->pkey_tbl_len = 1;
 	port->lid = call->nic->lid;
 	port->sm_lid = ethernet ? 0 : 1;
@@ -146,8 +146,10 @@ int device_query_gid_entry(struct call *call)
 	if (call_u64(call, UVERBS_ATTR_QUERY_GID_ENTRY_PORT) != 1 ||
 	    call_u64(call, UVERBS_ATTR_QUERY_GID_ENTRY_FLAGS))
 		return call_refuse(call, -EINVAL, "port or flags");
-	if (index >= nic_n_gids(call->nic))
+	if (index >= SIM_GID_TABLE)
 		return call_refuse(call, -EINVAL, "GID index %llu", (unsigned long long)index);
+	if (index >= nic_n_gids(call->nic))
+		return -ENODATA;
 	fill_gid(call->nic, (unsigned int)index, &entry);
 	return call_out(call, UVERBS_ATTR_QUERY_GID_ENTRY_RESP_ENTRY, &entry, sizeof(entry));
 }

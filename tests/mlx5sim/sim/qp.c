@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Queue pairs: made over the client's buffers, executed by the engine. RC, UC, UD, DCI, DCT and XRC (xrc.c); raw packets and
- * RSS are refused. A DCT has no rings, and its number is given at RTR (qp-modify.c).
+ * Queue pairs: made over the client's buffers, executed by the engine. RC, UC, UD, DCI, DCT, XRC (xrc.c) and raw
+ * packets; RSS is refused. A DCT has no rings, and its number is given at RTR (qp-modify.c).
  */
 #include <endian.h>
 #include <errno.h>
@@ -72,6 +72,7 @@ static void qp_free(struct object *object)
 	if (qp->uar)
 		qp->uar->object.users--;
 	memory_unref(qp->ring_memory);
+	memory_unref(qp->send_memory);
 	memory_unref(qp->dbrec_memory);
 	free(qp);
 }
@@ -130,7 +131,8 @@ static int check_driver_part(struct call *call, const struct qp_params *params)
 				   driver->flags & ~(uint32_t)FLAGS_TAKEN);
 	if (has_uar && !(driver->flags & MLX5_QP_FLAG_UAR_PAGE_INDEX))
 		return call_refuse(call, -EINVAL, "no UAR page");
-	if ((!is_dct && driver->access_key) || driver->ece_options || driver->reserved ||
+	/* For a raw packet QP the same word is sq_buf_addr. */
+	if ((!is_dct && params->type != ENGINE_QP_RAW && driver->access_key) || driver->ece_options || driver->reserved ||
 	    driver->dci_streams.log_num_concurent || driver->dci_streams.log_num_errored)
 		return call_refuse(call, -EOPNOTSUPP, "input that this QP does not have");
 	if (driver->uidx > 0xffffff)
@@ -158,6 +160,8 @@ static int read_type(struct call *call, struct qp_params *params)
 		params->type = ENGINE_QP_UC;
 	else if (type == IB_UVERBS_QPT_UD)
 		params->type = ENGINE_QP_UD;
+	else if (type == IB_UVERBS_QPT_RAW_PACKET && call->ufile->sim->ethernet)
+		params->type = ENGINE_QP_RAW;
 	else if (type == IB_UVERBS_QPT_XRC_INI)
 		params->type = ENGINE_QP_XRC_INI;
 	else if (type == IB_UVERBS_QPT_XRC_TGT)
@@ -195,7 +199,7 @@ static int read_params(struct call *call, struct qp_params *ret)
 	/* Multicast does not come back, as there is none. */
 	if (flags &
 	    ~(uint64_t)(IB_UVERBS_QP_CREATE_SQ_SIG_ALL |
-			(ret->type == ENGINE_QP_UD ? IB_UVERBS_QP_CREATE_BLOCK_MULTICAST_LOOPBACK
+			(ret->type == ENGINE_QP_UD || ret->type == ENGINE_QP_RAW ? IB_UVERBS_QP_CREATE_BLOCK_MULTICAST_LOOPBACK
 						   : 0)))
 		return call_refuse(call, -EOPNOTSUPP, "flags 0x%llx", (unsigned long long)flags);
 	ret->sq_sig_all = flags & IB_UVERBS_QP_CREATE_SQ_SIG_ALL;
@@ -330,11 +334,14 @@ int qp_enter(struct qp *qp, struct engine_qp_attr *attr)
 
 static int pin_rings(struct call *call, struct qp *qp, const struct qp_params *params)
 {
-	uint64_t bytes = params->rq_bytes + params->sq_bytes;
+	bool apart = params->type == ENGINE_QP_RAW;
+	uint64_t bytes = params->rq_bytes + (apart ? 0 : params->sq_bytes);
 	int r = 0;
 
 	if (bytes)
 		r = memory_pin(call, params->driver.buf_addr, bytes, true, &qp->ring_memory);
+	if (r == 0 && apart && params->sq_bytes)
+		r = memory_pin(call, params->driver.sq_buf_addr, params->sq_bytes, true, &qp->send_memory);
 	return r < 0 ? r : memory_pin(call, params->driver.db_addr, 8, true, &qp->dbrec_memory);
 }
 
@@ -353,7 +360,10 @@ static int enter(struct call *call, struct qp *qp, const struct qp_params *param
 	if (r < 0)
 		return r;
 	ring = qp->ring_memory ? memory_at(qp->ring_memory, params->driver.buf_addr) : NULL;
-	attr.sq_ring = params->sq_bytes ? ring + params->rq_bytes : empty_ring;
+	if (qp->send_memory)
+		attr.sq_ring = memory_at(qp->send_memory, params->driver.sq_buf_addr);
+	else
+		attr.sq_ring = params->sq_bytes ? ring + params->rq_bytes : empty_ring;
 	attr.rq_ring = params->rq_bytes ? ring : NULL;
 	attr.dbrec = memory_at(qp->dbrec_memory, params->driver.db_addr);
 	/* A device looks at it when a doorbell comes, the engine in RTS as well: what an allocator left there is gone. */

@@ -24,6 +24,7 @@ struct qp {
 	struct xrc_tgt *tgt;
 	struct uar *uar; /* NULL for a DCT and an XRC_TGT */
 	struct memory *ring_memory, *dbrec_memory;
+	struct memory *send_memory; /* of a raw packet QP: the send ring alone */
 	uint64_t user_handle;
 	uint64_t dc_key;
 	uint32_t user_index;

@@ -22,6 +22,7 @@
 
 #define SIM_NICS_MAX 8
 #define SIM_GIDS_MAX 4
+#define SIM_GID_TABLE 8 /* the others are empty */
 #define SIM_PAGE 4096u
 
 /* Limits, as query_device tells them. */
