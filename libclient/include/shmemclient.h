@@ -369,6 +369,8 @@ SHMD_EXPORT int shmd_queues_create(struct shmd_nic *nic, const struct shmd_queue
  *
  * Work requests under way are dropped. On failure the handle stays, with the QPs that could not be destroyed, and
  * the call may be repeated. Nobody may use its dev-qps during or after the call.
+ *
+ * Errors	-EBUSY DCIs with a set of hot peers (shmd_hot_close comes first)
  */
 SHMD_EXPORT int shmd_queues_destroy(struct shmd_queues *queues);
 /* How many QPs; 0 for NULL. Never blocks. */
@@ -510,7 +512,7 @@ SHMD_EXPORT int shmd_peers_resolve(struct shmd_nic *nic, unsigned int n, const s
  * peers	in; n of them, of shmd_peers_resolve() for this NIC; n 0: none
  * Lifetime	until shmd_queues_destroy()
  * Blocks	no longer than another thread's request
- * Errors	-EINVAL not DCIs, or a peer of another NIC; -EBUSY a GPU has a view of these queues already
+ * Errors	-EINVAL not DCIs, or a peer of another NIC; -EBUSY a GPU has a view of these queues already, or shmd_hot_open()
  */
 SHMD_EXPORT int shmd_queues_set_peers(struct shmd_queues *queues, unsigned int n, const struct shmd_dev_peer *peers);
 
@@ -789,5 +791,7 @@ SHMD_EXPORT void shmd_dev_host_wake(uint64_t wake_handle);
 #ifdef __cplusplus
 }
 #endif
+
+#include <shmemclient-hot.h>
 
 #endif

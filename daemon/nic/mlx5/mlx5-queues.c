@@ -387,7 +387,7 @@ int mlx5_queues_show(struct mlx5_queues *queues)
 	for (uint32_t i = 0; r == 0 && i < layout->n_qps; i++) {
 		r = hash_add(&ctx->qps, layout->qps[i].qpn, &queues->qps[i]);
 		if (r == 0)
-			r = hear_doorbells(queues, &queues->qps[i]);
+			r = mlx5_qp_hear(ctx->bell_page, &queues->qps[i]);
 	}
 	if (r == 0)
 		list_add_tail(&ctx->queues, &queues->link);
