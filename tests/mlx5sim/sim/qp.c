@@ -428,7 +428,7 @@ int qp_object_new(struct call *call, struct qp **ret_qp)
 int qp_create(struct call *call)
 {
 	struct qp_params params;
-	struct qp *qp;
+	struct qp *qp = NULL;
 	int r;
 
 	r = read_params(call, &params);

@@ -266,7 +266,7 @@ int write_open_qp(struct call *call)
 {
 	struct ib_uverbs_create_qp_resp resp = {0};
 	struct ib_uverbs_open_qp cmd;
-	struct qp *qp;
+	struct qp *qp = NULL;
 	int r;
 
 	r = call_in_struct(call, UVERBS_ATTR_CORE_IN, &cmd, sizeof(cmd));
