@@ -35,7 +35,7 @@ int device_query_port(struct call *call)
 	port->port_cap_flags = ethernet ? IB_UVERBS_PCF_CM_SUP | IB_UVERBS_PCF_IP_BASED_GIDS
 					: IB_UVERBS_PCF_CM_SUP;
 	port->max_msg_sz = 1u << 30;
-	port->gid_tbl_len = nic_n_gids(call->nic);
+	port->gid_tbl_len = SIM_GID_TABLE;
 	port->pkey_tbl_len = 1;
 	port->lid = call->nic->lid;
 	port->sm_lid = ethernet ? 0 : 1;
@@ -145,8 +145,10 @@ int device_query_gid_entry(struct call *call)
 	if (call_u64(call, UVERBS_ATTR_QUERY_GID_ENTRY_PORT) != 1 ||
 	    call_u64(call, UVERBS_ATTR_QUERY_GID_ENTRY_FLAGS))
 		return call_refuse(call, -EINVAL, "port or flags");
-	if (index >= nic_n_gids(call->nic))
+	if (index >= SIM_GID_TABLE)
 		return call_refuse(call, -EINVAL, "GID index %llu", (unsigned long long)index);
+	if (index >= nic_n_gids(call->nic))
+		return -ENODATA;
 	fill_gid(call->nic, (unsigned int)index, &entry);
 	return call_out(call, UVERBS_ATTR_QUERY_GID_ENTRY_RESP_ENTRY, &entry, sizeof(entry));
 }
@@ -283,10 +285,29 @@ int write_query_device(struct call *call)
 	return call_out(call, UVERBS_ATTR_CORE_OUT, &resp, sizeof(resp));
 }
 
+/* Compression is a permission: no CQE is ever compressed. */
+static const struct mlx5_ib_query_device_resp driver_caps = {
+	.response_length = sizeof(driver_caps),
+	.flags = MLX5_IB_QUERY_DEV_RESP_FLAGS_CQE_128B_PAD | MLX5_IB_QUERY_DEV_RESP_FLAGS_CQE_128B_COMP,
+	.cqe_comp_caps = {.max_num = 8,
+			  .supported_format = MLX5_IB_CQE_RES_FORMAT_HASH | MLX5_IB_CQE_RES_FORMAT_CSUM |
+					      MLX5_IB_CQE_RES_FORMAT_CSUM_STRIDX},
+};
+
+/* Regions on demand are memory like any other one, so whatever the transport has works there. */
+static void fill_odp(struct ib_uverbs_odp_caps *ret)
+{
+	const uint32_t messages = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV;
+
+	ret->general_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT;
+	ret->per_transport_caps.ud_odp_caps = messages;
+	ret->per_transport_caps.uc_odp_caps = messages | IBV_ODP_SUPPORT_WRITE;
+	ret->per_transport_caps.rc_odp_caps =
+		messages | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC;
+}
+
 int write_ex_query_device(struct call *call)
 {
-	const struct mlx5_ib_query_device_resp driver = {
-		.response_length = sizeof(driver), .flags = MLX5_IB_QUERY_DEV_RESP_FLAGS_CQE_128B_PAD};
 	struct ib_uverbs_ex_query_device_resp resp = {.response_length = sizeof(resp)};
 	struct ib_uverbs_ex_query_device cmd;
 	int r;
@@ -297,12 +318,13 @@ int write_ex_query_device(struct call *call)
 	if (cmd.comp_mask || cmd.reserved)
 		return call_refuse(call, -EINVAL, "unknown input bits");
 	fill_device(call->nic, &resp.base);
+	fill_odp(&resp.odp_caps);
 	resp.timestamp_mask = UINT64_MAX;
 	resp.hca_core_clock = 1000000; /* kHz */
 	resp.max_dm_size = SIM_DM_BYTES;
 	resp.cq_moderation_caps.max_cq_moderation_count = 0xffff;
 	resp.cq_moderation_caps.max_cq_moderation_period = 0xfff;
-	r = call_out(call, UVERBS_ATTR_UHW_OUT, &driver, sizeof(driver));
+	r = call_out(call, UVERBS_ATTR_UHW_OUT, &driver_caps, sizeof(driver_caps));
 	return r < 0 ? r : call_out(call, UVERBS_ATTR_CORE_OUT, &resp, sizeof(resp));
 }
 

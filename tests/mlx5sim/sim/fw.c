@@ -53,6 +53,9 @@ static const uint32_t rmpc[] = {PRM_RMPC_STATE, 0};
 static const uint32_t rmp_in[] = {PRM_RMP_IN_RMPN, 0};
 static const uint32_t arm_rq_in[] = {PRM_ARM_RQ_IN_SRQN, PRM_ARM_RQ_IN_LWM, 0};
 static const uint32_t vport_in[] = {PRM_QUERY_HCA_VPORT_CONTEXT_IN_PORT, 0};
+static const uint32_t mapping_in[] = {PRM_CREATE_AV_QP_MAPPING_IN_QPN, PRM_CREATE_AV_QP_MAPPING_IN_AV_SL,
+				      PRM_CREATE_AV_QP_MAPPING_IN_AV_SRC_ADDR_INDEX,
+				      PRM_CREATE_AV_QP_MAPPING_IN_AV_RGID, 0};
 static const uint32_t nothing[] = {0};
 
 #define MODIFY_QP(opcode_)                                                                         \
@@ -126,6 +129,11 @@ static const struct spec specs[] = {
 	HEAD_ONLY(PRM_OP_ALLOC_Q_COUNTER, PRM_EMPTY_IN_BYTES, nothing, fw_alloc_counter),
 	HEAD_ONLY(PRM_OP_QUERY_Q_COUNTER, PRM_QUERY_Q_COUNTER_IN_BYTES, query_counter_in,
 		  fw_query_counter),
+	{.opcode = PRM_OP_CREATE_GENERAL_OBJECT,
+	 .has_op_mod = true,
+	 .in_bytes = PRM_CREATE_AV_QP_MAPPING_IN_BYTES,
+	 .run = fw_create_object,
+	 .groups = {{0, mapping_in}}},
 	HEAD_ONLY(PRM_OP_QUERY_ROCE_ADDRESS, PRM_QUERY_ROCE_ADDRESS_IN_BYTES, roce_in,
 		  fw_query_roce_address),
 };

@@ -111,6 +111,7 @@ int fw_query_lag(struct fw_cmd *cmd);
 int fw_create_rmp(struct fw_cmd *cmd);
 int fw_query_rmp(struct fw_cmd *cmd);
 int fw_arm_rq(struct fw_cmd *cmd);
+int fw_create_object(struct fw_cmd *cmd);
 
 /* Of the table of commands: what each takes. Ends with a zero. */
 extern const uint32_t fw_qp_fields[], fw_path_fields[], fw_cq_fields[], fw_mkey_fields[],
