@@ -3,8 +3,8 @@
  * One packet, one sendmsg or recvmsg.
  *
  * Refuses what is above the limits and keeps nothing between calls. Descriptors of a packet that is refused are closed
- * here; credentials and other ancillary data are ignored. An empty packet counts as the end of the stream, which is
- * how the kernel reports both. Any thread; one reader and one writer per socket.
+ * here; credentials and other ancillary data are ignored. An empty packet counts as the end of the stream if nothing
+ * follows it yet, which is how the kernel reports both. Any thread; one reader and one writer per socket.
  */
 #include <errno.h>
 #include <stdbool.h>
@@ -126,25 +126,46 @@ static int check_packet(const struct msghdr *header, ssize_t bytes, size_t n_fds
 	return (size_t)bytes > FRAMING_MAX_PACKET_BYTES ? -EMSGSIZE : 0;
 }
 
+static ssize_t receive(int sock, struct msghdr *header, union control *control, int flags)
+{
+	ssize_t bytes;
+
+	header->msg_control = control->bytes;
+	header->msg_controllen = sizeof(control->bytes);
+	do
+		bytes = recvmsg(sock, header, MSG_CMSG_CLOEXEC | flags);
+	while (bytes < 0 && errno == EINTR);
+	return bytes;
+}
+
+/*
+ * Linux looks at the queue first and at the end second: a peer that sends and closes in between has the end told before
+ * its last packet. So an end is looked at twice.
+ */
+static ssize_t receive_to_the_last(int sock, struct msghdr *header, union control *control)
+{
+	ssize_t bytes = receive(sock, header, control, 0);
+
+	if (bytes != 0 || header->msg_controllen)
+		return bytes;
+	bytes = receive(sock, header, control, MSG_DONTWAIT);
+	if (bytes < 0)
+		header->msg_controllen = 0;
+	return bytes < 0 ? 0 : bytes;
+}
+
 int framing_recv(int sock, void *buf, size_t size, size_t *ret_bytes, struct fdlist *fds)
 {
 	struct iovec iov = {.iov_base = buf, .iov_len = size};
 	union control control;
-	struct msghdr header = {
-		.msg_iov = &iov,
-		.msg_iovlen = 1,
-		.msg_control = control.bytes,
-		.msg_controllen = sizeof(control.bytes),
-	};
+	struct msghdr header = {.msg_iov = &iov, .msg_iovlen = 1};
 	unsigned int n_before = fds->n;
 	size_t n_fds;
 	ssize_t bytes;
 	int r, r_fds;
 
 	assert_bug(size >= FRAMING_MAX_PACKET_BYTES);
-	do
-		bytes = recvmsg(sock, &header, MSG_CMSG_CLOEXEC);
-	while (bytes < 0 && errno == EINTR);
+	bytes = receive_to_the_last(sock, &header, &control);
 	if (bytes < 0)
 		return -errno;
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Reads logs of `meson test` (testlog.json): prints every skip with its reason, every failure, and the totals.
+"""Reads logs of `meson test` (testlog.json): prints every skip with its reason, every failure,
+every test that run-tests.py found unsteady, and the totals.
 
 A program of tests/lib counts with the numbers of its own summary line; any other program counts as one test.
 """
@@ -23,9 +24,12 @@ class Report:
         self.passed = set()
         self.skips = []
         self.failures = []
+        self.unsteady = []
 
     def add(self, entry):
         name = entry['name'].split(' / ')[-1]
+        if 'unsteady' in entry:
+            self.unsteady.append(f'{name}: {self.first_failure(entry["unsteady"])}')
         lines = entry.get('stdout', '').splitlines()
         outcome = PROGRAM_OUTCOME.get(entry['result'], 'failed')
         if outcome == 'passed':
@@ -42,6 +46,11 @@ class Report:
         for key, number in numbers.items():
             self.counts[key] += number
         self.add_cases(name, lines)
+
+    @staticmethod
+    def first_failure(entry):
+        cases = [m.group(2) for m in map(CASE.match, entry.get('stdout', '').splitlines()) if m and m.group(1) == 'FAIL']
+        return f'{" ".join(cases) or entry["result"].lower()} failed beside others, not alone'
 
     def add_program(self, name, outcome, lines, result):
         self.counts[outcome] += 1
@@ -95,6 +104,9 @@ def print_totals(reports):
     for report in reports:
         for skip in report.skips:
             print(f'skipped: {report.label}{skip}')
+    for report in reports:
+        for test in report.unsteady:
+            print(f'unsteady: {report.label}{test}')
     for report in reports:
         for failure in report.failures:
             print(f'failed:  {report.label}{failure}')

@@ -87,17 +87,17 @@ static ssize_t receive(int sock, struct sim_upcall *up, void *buf, int *ret_fd)
 {
 	union control control;
 	struct iovec iov[2] = {{up, sizeof(*up)}, {buf, SIM_PAYLOAD_MAX}};
-	struct msghdr msg = {.msg_iov = iov,
-			     .msg_iovlen = 2,
-			     .msg_control = control.bytes,
-			     .msg_controllen = sizeof(control)};
+	struct msghdr msg = {.msg_iov = iov, .msg_iovlen = 2, .msg_control = control.bytes};
+	unsigned int looks = 0;
 	struct cmsghdr *cmsg;
 	ssize_t n;
 
 	*ret_fd = -1;
-	do
+	/* The end may be told before the last packet, if both come while the kernel looks (proto/framing.c). */
+	do {
+		msg.msg_controllen = sizeof(control);
 		n = recvmsg(sock, &msg, MSG_CMSG_CLOEXEC);
-	while (n < 0 && errno == EINTR);
+	} while ((n < 0 && errno == EINTR) || (n == 0 && looks++ == 0));
 	if (n < (ssize_t)sizeof(*up))
 		return -EIO;
 	cmsg = CMSG_FIRSTHDR(&msg);

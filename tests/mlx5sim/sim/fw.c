@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "proto/base/cleanup.h"
+#include "tests/mlx5sim/sim/fw-trace.h"
 
 #define INPUT_MAX (65536 + PRM_CREATE_MKEY_IN_BYTES) /* bytes of one command: a key of most parts */
 
@@ -242,6 +243,7 @@ int fw_exec(struct fw_cmd *cmd)
 	cmd->opcode = (uint16_t)prm_get(cmd->in, PRM_IN_OPCODE);
 	cmd->op_mod = (uint16_t)prm_get(cmd->in, PRM_IN_OP_MOD);
 	cmd->call->what = prm_opcode_name(cmd->opcode);
+	fw_trace(cmd->call->ufile->sim->trace, cmd->in, cmd->in_bytes);
 	fw_wait(cmd->call->ufile);
 	return run(cmd);
 }

@@ -45,6 +45,7 @@ static const char help[] =
 	"  --patience SEC  how long clients are waited for when COMMAND has ended; 30\n"
 	"  --memfd-dmabuf  take a memfd where a dmabuf is asked for\n"
 	"  --log FILE      what was refused, and why; standard error\n"
+	"  --trace FILE    every firmware command, in words\n"
 	"  --help          this text\n"
 	"\n"
 	"A line \"fatal N\", \"return N\", \"port-down N\", \"port-up N\", \"mtu-gone N\", \"mtu-back N\", \"gid-gone N\" or\n"
@@ -308,6 +309,9 @@ static int take_option(struct sim *sim, int option, const char *value)
 	case 'o':
 		sim->log = fopen(value, "ae");
 		return sim->log ? 0 : -errno;
+	case 't':
+		sim->trace = fopen(value, "ae");
+		return sim->trace ? 0 : -errno;
 	}
 	return -EINVAL;
 }
@@ -323,6 +327,7 @@ int main(int argc, char **argv)
 		{"patience", required_argument, NULL, 'a'},
 		{"memfd-dmabuf", no_argument, NULL, 'd'},
 		{"log", required_argument, NULL, 'o'},
+		{"trace", required_argument, NULL, 't'},
 		{"help", no_argument, NULL, 'h'},
 		{NULL, 0, NULL, 0},
 	};

@@ -116,6 +116,7 @@ struct sim {
 	int clock_memfd;
 	char root[80];
 	FILE *log;
+	FILE *trace; /* or NULL */
 };
 
 static inline void sim_lock(struct sim *sim)
