@@ -138,6 +138,7 @@ static void fill_sent(struct engine_qp *qp, struct sent *sent, uint16_t n_wqebbs
 	sent->syndrome = 0;
 	sent->n_sges = (uint8_t)cur->n_sges;
 	sent->n_responses = 0;
+	sent->stream = cur->stream;
 	sent->bytes = (uint32_t)cur->total_bytes;
 	sent->n_psns = n_psns_of(qp, sent);
 	if (cur->n_sges)
@@ -205,6 +206,7 @@ static void fetch_bad_index(struct engine_qp *qp, struct sent *sent)
 	sent->wqe_index = req->ci;
 	sent->opcode = SHMD_OPCODE_NOP;
 	sent->kind = ENGINE_WQE_OTHER;
+	sent->flags = SENT_NO_STREAM;
 	req->ci = req->pi;
 	req->tail++;
 	requester_fail(qp, sent, SHMD_SYNDROME_LOCAL_QP_OP_ERR);
@@ -258,6 +260,8 @@ static bool fetch(struct engine_qp *qp)
 		n_wqebbs = posted;
 	}
 	fill_sent(qp, sent, n_wqebbs);
+	if (unlikely(qp->streams.n && stream_is_errored(qp, sent->stream)))
+		syndrome = SHMD_SYNDROME_WR_FLUSH_ERR;
 	if (likely(!syndrome))
 		syndrome = check_request(qp, sent);
 	req->ci += n_wqebbs;

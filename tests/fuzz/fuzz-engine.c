@@ -71,6 +71,7 @@ struct lab {
 	uint8_t cq_flags, timeout, retries;
 	enum engine_qp_type type; /* DCI: of the first side, and the other one has a DCT */
 	bool has_srq;
+	bool has_streams; /* of the DCI; two in error are the end */
 };
 
 /* ---- the program: bytes from the front, zeros behind its end ------------------------------------------------ */
@@ -242,6 +243,8 @@ static void create_qp(struct lab *lab, struct side *side)
 	if (type_of(lab, side) == ENGINE_QP_DCI) {
 		attr.has_srq = false;
 		attr.rq_ring = NULL;
+		attr.has_streams = lab->has_streams;
+		attr.log2_errored_streams = 1;
 	}
 	if (type_of(lab, side) == ENGINE_QP_DCT)
 		attr.sq_ring = attr.dbrec = NULL;
@@ -540,7 +543,16 @@ static void post(struct lab *lab, struct side *side)
 	}
 	for (unsigned int i = 0; i < n_sges && opcode != SHMD_OPCODE_NOP; i++)
 		put_sge(lab, wqe + 16 * ds++, side);
+	wqe[10] = lab->has_streams ? take(lab, 1) & 3 : 0;
 	push(side, wqe, ds);
+}
+
+/* Whether it is in error or not. */
+static void reset_stream(struct lab *lab, struct side *side)
+{
+	int r = engine_qp_reset_stream(lab->engine, side->qpn, take(lab, 1) & 3);
+
+	assert_bug(r == 0 || r == -EINVAL || (r == -ENOENT && !side->has_qp));
 }
 
 /* A UMR: binds or frees the side's own window. */
@@ -710,6 +722,7 @@ static void one_op(struct lab *lab)
 	case 18: modify(lab, side, ENGINE_QP_ERR, 0); break;
 	case 28: post_layout(lab, side); engine_doorbell(lab->engine, side->qpn); break;
 	case 29: post_umr(lab, side); engine_doorbell(lab->engine, side->qpn); break;
+	case 27: reset_stream(lab, side); break;
 	case 30: post_through_window(lab, side); engine_doorbell(lab->engine, side->qpn); break;
 	default: post(lab, side); engine_doorbell(lab->engine, side->qpn); break;
 	}
@@ -788,6 +801,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 	lab.timeout = (uint8_t)take(&lab, 1);
 	lab.retries = (uint8_t)take(&lab, 1);
 	lab.type = head >> 6 < 3 ? (enum engine_qp_type)(head >> 6) : ENGINE_QP_DCI;
+	lab.has_streams = lab.retries & 0x08 && lab.type == ENGINE_QP_DCI;
 	lab.has_srq = lab.retries & 0x80 || lab.type == ENGINE_QP_DCI;
 	attr.chunk_bytes = chunks[head & 3];
 	r = engine_new(&attr, &ops, &lab, &lab.engine);

@@ -292,6 +292,8 @@ static const struct mlx5_ib_query_device_resp driver_caps = {
 	.cqe_comp_caps = {.max_num = 8,
 			  .supported_format = MLX5_IB_CQE_RES_FORMAT_HASH | MLX5_IB_CQE_RES_FORMAT_CSUM |
 					      MLX5_IB_CQE_RES_FORMAT_CSUM_STRIDX},
+	.dci_streams_caps = {.max_log_num_concurent = SIM_MAX_LOG2_STREAMS,
+			     .max_log_num_errored = SIM_MAX_LOG2_STREAMS},
 };
 
 /* Regions on demand are memory like any other one, so whatever the transport has works there. */

@@ -39,6 +39,9 @@ static const uint32_t cq_in[] = {PRM_CQ_IN_CQN, 0};
 static const uint32_t create_qp_in[] = {PRM_CREATE_QP_IN_UMEM_OFFSET, PRM_CREATE_QP_IN_UMEM_ID,
 					PRM_CREATE_QP_IN_UMEM_VALID, 0};
 static const uint32_t modify_qp_in[] = {PRM_MODIFY_QP_IN_QPN, PRM_MODIFY_QP_IN_OPT_PARAM_MASK, 0};
+static const uint32_t rts2rts_qp_in[] = {PRM_MODIFY_QP_IN_QPN,	   PRM_MODIFY_QP_IN_OPT_PARAM_MASK,
+					 PRM_MODIFY_QP_IN_QPC_EXT, PRM_MODIFY_QP_IN_OPT_PARAM_MASK_95_32,
+					 FW_RTS2RTS_EXT_STREAM,	   0};
 static const uint32_t qp_in[] = {PRM_QP_IN_QPN, 0};
 static const uint32_t create_mkey_in[] = {
 	PRM_CREATE_MKEY_IN_PG_ACCESS,	PRM_CREATE_MKEY_IN_UMEM_VALID,
@@ -97,7 +100,12 @@ static const struct spec specs[] = {
 	MODIFY_QP(PRM_OP_INIT2INIT_QP),
 	MODIFY_QP(PRM_OP_INIT2RTR_QP),
 	MODIFY_QP(PRM_OP_RTR2RTS_QP),
-	MODIFY_QP(PRM_OP_RTS2RTS_QP),
+	{.opcode = PRM_OP_RTS2RTS_QP,
+	 .in_bytes = PRM_MODIFY_QP_IN_BYTES,
+	 .run = fw_rts2rts_qp,
+	 .groups = {{0, rts2rts_qp_in},
+		    {PRM_MODIFY_QP_IN_QPC, fw_qp_fields},
+		    {PRM_MODIFY_QP_IN_QPC + PRM_QPC_PATH, fw_path_fields}}},
 	MODIFY_QP(PRM_OP_SQERR2RTS_QP),
 	HEAD_ONLY(PRM_OP_2ERR_QP, PRM_QP_IN_BYTES, qp_in, fw_modify_qp),
 	HEAD_ONLY(PRM_OP_2RST_QP, PRM_QP_IN_BYTES, qp_in, fw_modify_qp),

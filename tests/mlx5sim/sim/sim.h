@@ -43,6 +43,7 @@
 #define SIM_MAX_RD_ATOMIC 16u
 #define SIM_MAX_UCTX 4096u
 #define SIM_MAX_COUNTERS 255u
+#define SIM_MAX_LOG2_STREAMS 6u /* of a DCI; as many in error at most */
 
 struct sim;
 struct ufile;

@@ -120,6 +120,8 @@ struct tqp_attr {
 	uint64_t dc_key; /* DCT */
 	const struct tsrq *srq; /* NULL: a ring of its own */
 	bool srqn_in_cqes;
+	bool has_streams; /* DCI */
+	uint32_t log2_errored_streams;
 };
 
 #define TQP_ATTR \
