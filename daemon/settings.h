@@ -37,6 +37,9 @@ struct settings {
 	uint64_t gpu_poll_usec;
 	uint64_t spin_usec;
 	uint64_t worker_threads;
+	uint64_t warm_contexts; /* of each NIC that makes contexts in advance */
+	uint64_t warm_queues;
+	uint64_t warm_depth;
 
 	uint64_t max_connections; /* per uid, and per cgroup: this and the next seven */
 	uint64_t max_sessions;

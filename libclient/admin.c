@@ -134,6 +134,7 @@ static void session_from_msg(const struct msg_session_item *msg, struct shmd_ses
 	text_copy(ret_item->library, sizeof(ret_item->library), msg->library);
 	text_copy(ret_item->nics, sizeof(ret_item->nics), msg->nics);
 	text_copy(ret_item->doorbell, sizeof(ret_item->doorbell), msg->doorbell);
+	text_copy(ret_item->doorbell_reason, sizeof(ret_item->doorbell_reason), msg->doorbell_reason);
 	counters_from_msg(&msg->counters, &ret_item->counters);
 }
 
@@ -242,6 +243,21 @@ struct nics_call {
 	void *arg;
 };
 
+static void warm_from_msg(const struct msg_nic_warm *msg, struct shmd_nic_warm *ret_warm)
+{
+	*ret_warm = (struct shmd_nic_warm){
+		.n_wanted = msg->n_wanted,
+		.n_ready = msg->n_ready,
+		.n_made = msg->n_made,
+		.n_handed_out = msg->n_handed_out,
+		.n_batches_handed_out = msg->n_batches_handed_out,
+		.missed_empty = msg->missed_empty,
+		.missed_shape = msg->missed_shape,
+		.missed_memory = msg->missed_memory,
+		.n_failed = msg->n_failed,
+	};
+}
+
 static int nics_page(const struct msg_list_rep *page, void *fn_arg)
 {
 	const struct nics_call *call = fn_arg;
@@ -251,6 +267,7 @@ static int nics_page(const struct msg_list_rep *page, void *fn_arg)
 	for (unsigned int i = 0; i < page->n_nics && !r; i++) {
 		nic_info_from_msg(&page->nics[i], &item.info);
 		counters_from_msg(&page->nics[i].counters, &item.counters);
+		warm_from_msg(&page->nics[i].warm, &item.warm);
 		r = call->fn(call->arg, &item);
 	}
 	return r;

@@ -78,11 +78,14 @@ struct shmd_client {
 struct shmd_nic {
 	struct shmd_client *client;
 	struct list link;
+	bool is_auto; /* its doorbell mode was the daemon's to choose, and may change */
+	pthread_mutex_t doorbell_lock; /* of the next five, which change together, and of mode and reason in info */
 	struct shmd_nic_info info;
 	void *page; /* the doorbell page */
 	uint32_t register_offset;
 	const struct shmd_nic_page *nic_page; /* or NULL */
 	int wake_fd; /* or -1 */
+	void *former_page; /* before the mode changed: queues of then may ring it; or NULL */
 	unsigned int n_users; /* MRs, queue batches and DCTs */
 };
 
@@ -127,7 +130,25 @@ struct shmd_queues {
 	struct shmd_dev_qp *dev_qps;
 	uint32_t *slot_busy;
 	struct shmd_dev_peer *peers; /* owned; of the dev-state */
+	struct shmd_hot *hot; /* owned; of DCIs whose peers may have QPs of their own */
 	struct list gpu_views; /* gpu_view.queues_link */
+};
+
+/* A peer's own QP. */
+struct hot_slot {
+	struct shmd_queues *queues; /* NULL: free */
+	uint32_t peer;
+	bool is_connected, is_used;
+};
+
+struct shmd_hot {
+	struct shmd_queues *dcis;
+	uint32_t n_peers, sq_wqebbs;
+	uint64_t min_posts;
+	struct shmd_dev_route *routes; /* n_peers, owned: of the dev-state */
+	unsigned int n_slots;
+	struct hot_slot *slots; /* n_slots, owned */
+	uint64_t *qps; /* room for n_slots, owned: hot_qps_addr of the dev-state */
 };
 
 struct shmd_dct {
@@ -183,6 +204,8 @@ void request_deinit(struct request *r);
 
 /* Sends r->req and waits for its reply of kind r->expect. Takes the lock. Sets the error text. */
 int request_call(struct shmd_client *client, struct request *r);
+/* The same with the lock held. */
+int request_call_locked(struct shmd_client *client, struct request *r);
 /* Reads what has arrived without waiting, events to the queue. Lock held. 0, or the dead error. */
 int request_drain(struct shmd_client *client);
 /* A descriptor of the reply: index as it came (from 0); -EPROTO, with text, when it is not there. */
@@ -201,6 +224,11 @@ void event_queue_signal(struct event_queue *queue);
 /* ---- nic.c */
 
 void nic_info_from_msg(const struct msg_nic *msg, struct shmd_nic_info *ret_info);
+/*
+ * The page that came in mode uar-mmap is of no use here, `why` in words: mode cpu from now on, where the mode was the
+ * daemon's to choose. Lock held. Else, and where the daemon refuses, an error with `why` in its text.
+ */
+int nic_to_cpu(struct shmd_nic *nic, const char *why);
 /* Frees handle and mappings; the owner has checked that nobody uses them. */
 void nic_free(struct shmd_nic *nic);
 
@@ -209,6 +237,20 @@ void nic_free(struct shmd_nic *nic);
 void mem_free(struct shmd_mem *mem);
 int mem_seal(int fd, int seals); /* adds seals that are missing; 0, or negative errno */
 void mr_free(struct shmd_mr *mr);
+
+/* ---- hot.c */
+
+/* Memory only: the QPs of peers are batches of their own in the client's list. NULL is allowed. */
+void hot_free(struct shmd_hot *hot);
+
+/* ---- gpu-hot.c. Lock held. */
+
+/* Nothing is under way on any QP of the batch that did not fail, in any view. 0, or -EBUSY with text. */
+int gpu_queues_idle(struct shmd_queues *queues);
+/* Brings every view of the DCIs to what the set's slots say. */
+int gpu_write_ways(struct shmd_hot *hot);
+/* Adds what kernels counted to the set's routes, and begins again at 0 there. */
+int gpu_take_counts(struct shmd_hot *hot);
 
 /* ---- queues.c, connect.c, dev-state.c, dynamic.c */
 

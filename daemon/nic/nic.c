@@ -49,6 +49,11 @@ static struct nic_ctx *default_ctx_close(struct nic_ctx *ctx)
 	return NULL;
 }
 
+static int default_ctx_to_cpu(struct nic_ctx *ctx)
+{
+	return -EOPNOTSUPP;
+}
+
 static int default_mr_reg(struct nic_ctx *ctx, const struct nic_mr_attr *attr,
 			  struct nic_mr **ret_mr)
 {
@@ -127,6 +132,27 @@ static struct nic_ctx *default_ctx_unimport(struct nic_ctx *ctx)
 	return NULL;
 }
 
+static int default_warm_set(struct nic *nic, const struct nic_warm_attr *attr)
+{
+	return -EOPNOTSUPP;
+}
+
+static int default_warm_query(struct nic *nic, struct nic_warm_info *ret_info)
+{
+	return -EOPNOTSUPP;
+}
+
+static int default_warm_step(struct nic *nic)
+{
+	return -EAGAIN;
+}
+
+static int default_queues_take(struct nic_ctx *ctx, struct nic_layout *layout, int *ret_fd,
+			       struct nic_queues **ret_queues)
+{
+	return -ENOENT;
+}
+
 const struct nic_ops nic_ops_default = {
 	.close = default_close,
 	.query = default_query,
@@ -135,6 +161,7 @@ const struct nic_ops nic_ops_default = {
 	.port_set = default_port_set,
 	.ctx_open = default_ctx_open,
 	.ctx_close = default_ctx_close,
+	.ctx_to_cpu = default_ctx_to_cpu,
 	.mr_reg = default_mr_reg,
 	.mr_dereg = default_mr_dereg,
 	.queues_create = default_queues_create,
@@ -150,4 +177,8 @@ const struct nic_ops nic_ops_default = {
 	.ctx_export = default_ctx_export,
 	.ctx_import = default_ctx_import,
 	.ctx_unimport = default_ctx_unimport,
+	.warm_set = default_warm_set,
+	.warm_query = default_warm_query,
+	.warm_step = default_warm_step,
+	.queues_take = default_queues_take,
 };

@@ -131,6 +131,14 @@ static void append(char *buf, size_t size, const char *text)
 	snprintf(buf + used, size - used, "%s%s", used ? "," : "", text);
 }
 
+static void append_reason(char *buf, size_t size, const struct session_nic *nic)
+{
+	size_t used = strlen(buf);
+
+	if (nic->doorbell_reason[0])
+		snprintf(buf + used, size - used, "%s%s: %s", used ? "; " : "", nic->rnic->info.name, nic->doorbell_reason);
+}
+
 /* What the session holds: the sum of the charges of everything in it. */
 static void sum_charges(const struct session *session, struct quota_amount *sum)
 {
@@ -184,10 +192,11 @@ static void fill_session(struct msg_session_item *item, struct session *session)
 	snprintf(item->library, sizeof(item->library), "%s", session->library);
 	for (unsigned int i = 0; i < session->n_nics; i++) {
 		const struct session_nic *nic = session->nics[i];
-		bool uar = nic->ctx->doorbell.mode == NIC_DOORBELL_UAR_MMAP;
+		bool uar = nic->doorbell == NIC_DOORBELL_UAR_MMAP;
 
 		append(item->nics, sizeof(item->nics), nic->rnic->info.name);
 		append(item->doorbell, sizeof(item->doorbell), uar ? "uar-mmap" : "cpu");
+		append_reason(item->doorbell_reason, sizeof(item->doorbell_reason), nic);
 	}
 	count_session_dc(session, item);
 }
@@ -412,6 +421,25 @@ static int list_mrs(struct request *req, struct cursor *cursor)
 	return req->rep->list_rep.mrs ? list_resources(req, cursor, RESOURCE_MR) : -ENOMEM;
 }
 
+static void fill_warm(struct msg_nic_warm *to, struct nic *nic)
+{
+	struct nic_warm_info info;
+
+	if (nic->ops->warm_query(nic, &info) < 0)
+		return;
+	*to = (struct msg_nic_warm){
+		.n_wanted = info.n_wanted,
+		.n_ready = info.n_ready,
+		.n_made = info.n_made,
+		.n_handed_out = info.n_handed_out,
+		.n_batches_handed_out = info.n_batches_handed_out,
+		.missed_empty = info.missed_empty,
+		.missed_shape = info.missed_shape,
+		.missed_memory = info.missed_memory,
+		.n_failed = info.n_failed,
+	};
+}
+
 static int list_nics(struct request *req)
 {
 	struct registry *registry = req->session->registry;
@@ -429,6 +457,7 @@ static int list_nics(struct request *req)
 		fill_nic(&rep->nics[i], rnic);
 		if (rnic->nic->ops->counters(rnic->nic, &counters) == 0)
 			fill_counters(&rep->nics[i].counters, &counters);
+		fill_warm(&rep->nics[i].warm, rnic->nic);
 	}
 	rep->n_nics = registry->n_nics;
 	return 0;

@@ -39,6 +39,7 @@ static int session_item(void *arg, const struct shmd_session_item *item)
 	json_string(json, "library", item->library);
 	json_string(json, "nics", item->nics);
 	json_string(json, "doorbell", item->doorbell);
+	json_string(json, "doorbell_reason", item->doorbell_reason);
 	json_uint(json, "n_qps", item->n_qps);
 	json_uint(json, "n_dcis", item->n_dcis);
 	json_uint(json, "n_dcts", item->n_dcts);
@@ -150,6 +151,21 @@ static void json_nic_port(struct json *json, const struct shmd_nic_info *info)
 	json_uint(json, "rate_mbps", info->rate_mbps);
 }
 
+static void json_warm(struct json *json, const struct shmd_nic_warm *warm)
+{
+	json_begin_object(json, "warm");
+	json_uint(json, "n_wanted", warm->n_wanted);
+	json_uint(json, "n_ready", warm->n_ready);
+	json_uint(json, "n_made", warm->n_made);
+	json_uint(json, "n_handed_out", warm->n_handed_out);
+	json_uint(json, "n_batches_handed_out", warm->n_batches_handed_out);
+	json_uint(json, "missed_empty", warm->missed_empty);
+	json_uint(json, "missed_shape", warm->missed_shape);
+	json_uint(json, "missed_memory", warm->missed_memory);
+	json_uint(json, "n_failed", warm->n_failed);
+	json_end_object(json);
+}
+
 static int nic_item(void *arg, const struct shmd_nic_item *item)
 {
 	const struct shmd_nic_info *info = &item->info;
@@ -170,6 +186,7 @@ static int nic_item(void *arg, const struct shmd_nic_item *item)
 	json_uint(json, "n_sessions", info->n_sessions);
 	json_uint(json, "n_qps", info->n_qps);
 	ctl_json_counters(json, "counters", &item->counters);
+	json_warm(json, &item->warm);
 	json_end_object(json);
 	return 0;
 }

@@ -191,7 +191,7 @@ struct shmd_nic_info {
 	uint32_t n_qps;
 	/* Only after shmd_nic_open: */
 	uint32_t index; /* NIC index of the session */
-	uint32_t doorbell_mode; /* enum shmd_doorbell_mode taken */
+	uint32_t doorbell_mode; /* enum shmd_doorbell_mode taken; may change once, from uar-mmap to cpu */
 	char doorbell_reason[256]; /* why a better mode was not taken, or empty */
 	char assignment[256]; /* why this NIC, in words */
 };
@@ -211,6 +211,9 @@ struct shmd_nic_attr {
  * The daemon chooses the NIC for the GPU, or the one named; each NIC at most once in a session. Maps the doorbell
  * page; the daemon makes a protection domain of the session's own.
  *
+ * An automatic doorbell mode is uar-mmap where that is offered, and changes to cpu, once, when its page cannot be mapped
+ * here or a GPU cannot reach it (shmd_gpu_dev_state() and shmd_gpu_dev_qp() find out). Queues go on; shmd_nic_info() says why.
+ *
  * attr		in; may be NULL: no GPU, any NIC, automatic doorbell mode
  * Lifetime	the handle until shmd_nic_close(); the NIC's context, and its place in the session, until the
  *		session ends
@@ -219,7 +222,7 @@ struct shmd_nic_attr {
  */
 SHMD_EXPORT int shmd_nic_open(struct shmd_client *client, const struct shmd_nic_attr *attr,
 			      struct shmd_nic **ret_nic);
-/* As it was when the NIC was opened. Never blocks. */
+/* As it was when the NIC was opened, but doorbell mode and reason: see shmd_nic_open(). Never blocks. */
 SHMD_EXPORT int shmd_nic_info(const struct shmd_nic *nic, struct shmd_nic_info *ret_info);
 /*
  * Frees the handle and its mappings; MRs and queues of it must be gone (-EBUSY). The context ends with the session,
@@ -366,6 +369,8 @@ SHMD_EXPORT int shmd_queues_create(struct shmd_nic *nic, const struct shmd_queue
  *
  * Work requests under way are dropped. On failure the handle stays, with the QPs that could not be destroyed, and
  * the call may be repeated. Nobody may use its dev-qps during or after the call.
+ *
+ * Errors	-EBUSY DCIs with a set of hot peers (shmd_hot_close comes first)
  */
 SHMD_EXPORT int shmd_queues_destroy(struct shmd_queues *queues);
 /* How many QPs; 0 for NULL. Never blocks. */
@@ -507,7 +512,7 @@ SHMD_EXPORT int shmd_peers_resolve(struct shmd_nic *nic, unsigned int n, const s
  * peers	in; n of them, of shmd_peers_resolve() for this NIC; n 0: none
  * Lifetime	until shmd_queues_destroy()
  * Blocks	no longer than another thread's request
- * Errors	-EINVAL not DCIs, or a peer of another NIC; -EBUSY a GPU has a view of these queues already
+ * Errors	-EINVAL not DCIs, or a peer of another NIC; -EBUSY a GPU has a view of these queues already, or shmd_hot_open()
  */
 SHMD_EXPORT int shmd_queues_set_peers(struct shmd_queues *queues, unsigned int n, const struct shmd_dev_peer *peers);
 
@@ -641,6 +646,7 @@ struct shmd_session_item {
 	uint64_t registered_bytes, age_nsec;
 	struct shmd_counters counters;
 	uint32_t n_dcis, n_dcts; /* of n_qps; the rest is RC */
+	char doorbell_reason[96]; /* "NIC: why not a better mode", "; " between NICs; empty: all have the best */
 };
 struct shmd_qp_item {
 	uint64_t session;
@@ -655,9 +661,22 @@ struct shmd_mr_item {
 	uint32_t mr, kind, access;
 	uint64_t iova, length_bytes;
 };
+/* Contexts that the daemon made in advance, for sessions to come; since its start but the first two. */
+struct shmd_nic_warm {
+	uint32_t n_wanted; /* to be kept ready; 0: none are made */
+	uint32_t n_ready;
+	uint64_t n_made;
+	uint64_t n_handed_out; /* of those, to sessions */
+	uint64_t n_batches_handed_out; /* of those, the ones whose queues were used */
+	uint64_t missed_empty; /* contexts made while a session waited: none was ready */
+	uint64_t missed_shape; /* queues made while a session waited: another number or depth */
+	uint64_t missed_memory; /* the same: in the client's own memory */
+	uint64_t n_failed; /* none could be made in advance */
+};
 struct shmd_nic_item {
 	struct shmd_nic_info info;
 	struct shmd_counters counters;
+	struct shmd_nic_warm warm;
 };
 /*
  * shmd_admin_sessions, _qps, _mrs, _nics - go through what the daemon holds
@@ -772,5 +791,7 @@ SHMD_EXPORT void shmd_dev_host_wake(uint64_t wake_handle);
 #ifdef __cplusplus
 }
 #endif
+
+#include <shmemclient-hot.h>
 
 #endif

@@ -28,6 +28,7 @@ static struct nic *mlx5_close(struct nic *base)
 	struct mlx5_nic *nic = mlx5_nic(base);
 
 	list_del(&nic->base.link);
+	mlx5_warm_deinit(nic);
 	bell_free(nic->bell);
 	pthread_mutex_destroy(&nic->bell_lock);
 	if (nic->ibv)
@@ -79,6 +80,7 @@ static const struct nic_ops mlx5_ops = {
 	.port_set = mlx5_port_set,
 	.ctx_open = mlx5_ctx_open,
 	.ctx_close = mlx5_ctx_close,
+	.ctx_to_cpu = mlx5_ctx_to_cpu,
 	.mr_reg = mlx5_mr_reg,
 	.mr_dereg = mlx5_mr_dereg,
 	.queues_create = mlx5_queues_create,
@@ -94,6 +96,10 @@ static const struct nic_ops mlx5_ops = {
 	.ctx_export = mlx5_ctx_export,
 	.ctx_import = mlx5_ctx_import,
 	.ctx_unimport = mlx5_ctx_unimport,
+	.warm_set = mlx5_warm_set,
+	.warm_query = mlx5_warm_query,
+	.warm_step = mlx5_warm_step,
+	.queues_take = mlx5_queues_take,
 };
 
 /* ---- probe --------------------------------------------------------------------------------------------------------- */
@@ -114,6 +120,7 @@ static struct mlx5_nic *nic_alloc(void)
 	pthread_mutex_init(&nic->lock, NULL);
 	list_init(&nic->ctxs);
 	list_init(&nic->news);
+	mlx5_warm_init(nic);
 	nic->last_key = MLX5_WATCH_KEYS;
 	return nic;
 }

@@ -99,9 +99,37 @@ static int soft_ctx_import(struct nic *nic, const struct nic_import_attr *attr, 
 	return -EOPNOTSUPP;
 }
 
+/* There is nothing else. */
+static int soft_ctx_to_cpu(struct nic_ctx *ctx)
+{
+	return -EINVAL;
+}
+
 static struct nic_ctx *soft_ctx_unimport(struct nic_ctx *ctx)
 {
 	return NULL;
+}
+
+/* It has no firmware to wait for: nothing is made in advance. */
+static int soft_warm_set(struct nic *nic, const struct nic_warm_attr *attr)
+{
+	return -EOPNOTSUPP;
+}
+
+static int soft_warm_query(struct nic *nic, struct nic_warm_info *ret_info)
+{
+	return -EOPNOTSUPP;
+}
+
+static int soft_warm_step(struct nic *nic)
+{
+	return -EAGAIN;
+}
+
+static int soft_queues_take(struct nic_ctx *ctx, struct nic_layout *layout, int *ret_fd,
+			    struct nic_queues **ret_queues)
+{
+	return -ENOENT;
 }
 
 static const struct nic_ops soft_ops = {
@@ -112,6 +140,7 @@ static const struct nic_ops soft_ops = {
 	.port_set = soft_port_set,
 	.ctx_open = soft_ctx_open,
 	.ctx_close = soft_ctx_close,
+	.ctx_to_cpu = soft_ctx_to_cpu,
 	.mr_reg = soft_mr_reg,
 	.mr_dereg = soft_mr_dereg,
 	.queues_create = soft_queues_create,
@@ -127,6 +156,10 @@ static const struct nic_ops soft_ops = {
 	.ctx_export = soft_ctx_export,
 	.ctx_import = soft_ctx_import,
 	.ctx_unimport = soft_ctx_unimport,
+	.warm_set = soft_warm_set,
+	.warm_query = soft_warm_query,
+	.warm_step = soft_warm_step,
+	.queues_take = soft_queues_take,
 };
 
 /* All contexts are gone. Also right for a half-made NIC. */

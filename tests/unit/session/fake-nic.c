@@ -120,7 +120,7 @@ static int fake_ctx_open(struct nic *nic, const struct nic_ctx_attr *attr, struc
 	struct fake_ctx *ctx;
 	int r;
 
-	if (attr->doorbell == NIC_DOORBELL_UAR_MMAP)
+	if (attr->doorbell == NIC_DOORBELL_UAR_MMAP && !fake->has_uar)
 		return -EOPNOTSUPP;
 	r = call(fake, "open", &fake->n_ctxs);
 	if (r < 0)
@@ -139,8 +139,21 @@ static int fake_ctx_open(struct nic *nic, const struct nic_ctx_attr *attr, struc
 			.reason = "it is a fake",
 		},
 	};
+	if (fake->has_uar && attr->doorbell != NIC_DOORBELL_CPU) {
+		ctx->base.doorbell.mode = NIC_DOORBELL_UAR_MMAP;
+		ctx->base.doorbell.reason[0] = 0;
+	}
 	*ret_ctx = &ctx->base;
 	return 0;
+}
+
+static int fake_ctx_to_cpu(struct nic_ctx *ctx)
+{
+	int r = call(fake_of(ctx->nic), "to-cpu", NULL);
+
+	if (r == 0)
+		ctx->doorbell.mode = NIC_DOORBELL_CPU;
+	return r;
 }
 
 static struct nic_ctx *fake_ctx_close(struct nic_ctx *base)
@@ -350,6 +363,27 @@ static struct nic_ctx *fake_ctx_unimport(struct nic_ctx *ctx)
 	return NULL;
 }
 
+static int fake_warm_set(struct nic *nic, const struct nic_warm_attr *attr)
+{
+	return -EOPNOTSUPP;
+}
+
+static int fake_warm_query(struct nic *nic, struct nic_warm_info *ret_info)
+{
+	return -EOPNOTSUPP;
+}
+
+static int fake_warm_step(struct nic *nic)
+{
+	return -EAGAIN;
+}
+
+static int fake_queues_take(struct nic_ctx *ctx, struct nic_layout *layout, int *ret_fd,
+			    struct nic_queues **ret_queues)
+{
+	return -ENOENT;
+}
+
 static const struct nic_ops fake_ops = {
 	.close = fake_close,
 	.query = fake_query,
@@ -358,6 +392,7 @@ static const struct nic_ops fake_ops = {
 	.port_set = fake_port_set,
 	.ctx_open = fake_ctx_open,
 	.ctx_close = fake_ctx_close,
+	.ctx_to_cpu = fake_ctx_to_cpu,
 	.mr_reg = fake_mr_reg,
 	.mr_dereg = fake_mr_dereg,
 	.queues_create = fake_queues_create,
@@ -373,6 +408,10 @@ static const struct nic_ops fake_ops = {
 	.ctx_export = fake_ctx_export,
 	.ctx_import = fake_ctx_import,
 	.ctx_unimport = fake_ctx_unimport,
+	.warm_set = fake_warm_set,
+	.warm_query = fake_warm_query,
+	.warm_step = fake_warm_step,
+	.queues_take = fake_queues_take,
 };
 
 void fake_nic_init(struct fake_nic *fake, const char *name)
