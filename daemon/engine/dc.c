@@ -57,7 +57,7 @@ bool dc_connect(struct engine_qp *qp, struct sent *sent)
 		requester_solicit(qp, req->sent_psn);
 		return false;
 	}
-	qp->streams.present = sent->stream;
+	stream_begin(qp, sent);
 	if (is_connected_to(qp, &req->cur))
 		return true;
 	if (engine->ops.dc_route(engine->owner, qp->attr.qpn, &req->cur.av, &route) < 0) {

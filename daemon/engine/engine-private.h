@@ -277,7 +277,6 @@ struct sent {
 	uint8_t flags; /* SENT_* */
 	uint8_t syndrome; /* not 0: fails when it is the oldest */
 	uint8_t n_sges;
-	uint16_t stream; /* of a DCI */
 	uint32_t first_psn;
 	uint32_t n_psns;
 	/* READ, ATOMIC: response packets whose payload has arrived; UC, UD: packets that hold no memory of ours any more */
@@ -759,8 +758,11 @@ void counters_add(struct engine_qp_counters *sum, const struct engine_qp_counter
 /* dc.c */
 bool dc_connect(struct engine_qp *qp, struct sent *sent);
 int streams_init(struct engine_qp *qp);
-bool stream_is_errored(const struct engine_qp *qp, uint16_t stream);
+bool stream_is_errored(const struct engine_qp *qp, const struct sent *sent);
+/* May this request follow those on their way? */
 bool stream_goes_on(const struct engine_qp *qp, const struct sent *sent);
+/* Nothing is on its way: this one is next. */
+void stream_begin(struct engine_qp *qp, const struct sent *sent);
 /* The request that was the oldest failed. True: its stream is in error, and the QP goes on. */
 bool stream_takes_error(struct engine_qp *qp, const struct sent *failed);
 void dc_leave(struct engine_qp *dci);

@@ -138,7 +138,6 @@ static void fill_sent(struct engine_qp *qp, struct sent *sent, uint16_t n_wqebbs
 	sent->syndrome = 0;
 	sent->n_sges = (uint8_t)cur->n_sges;
 	sent->n_responses = 0;
-	sent->stream = cur->stream;
 	sent->bytes = (uint32_t)cur->total_bytes;
 	sent->n_psns = n_psns_of(qp, sent);
 	if (cur->n_sges)
@@ -260,7 +259,7 @@ static bool fetch(struct engine_qp *qp)
 		n_wqebbs = posted;
 	}
 	fill_sent(qp, sent, n_wqebbs);
-	if (unlikely(qp->streams.n && stream_is_errored(qp, sent->stream)))
+	if (unlikely(qp->streams.n && stream_is_errored(qp, sent)))
 		syndrome = SHMD_SYNDROME_WR_FLUSH_ERR;
 	if (likely(!syndrome))
 		syndrome = check_request(qp, sent);

@@ -8,6 +8,7 @@
  * sent twice that may have been executed. What is no WQE's fault (an index that cannot be true) ends the DCI.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "daemon/engine/engine-private.h"
 
@@ -30,24 +31,40 @@ static unsigned int find(const struct streams *streams, uint16_t stream)
 	return i;
 }
 
-bool stream_is_errored(const struct engine_qp *qp, uint16_t stream)
+/* As the WQE says, which is kept until the request has completed. */
+static uint16_t stream_of(const struct engine_qp *qp, const struct sent *sent)
 {
-	return find(&qp->streams, stream) < qp->streams.n;
+	struct shmd_wqe_ctrl_seg ctrl;
+
+	memcpy(&ctrl, shadow_wqe(qp, sent->wqe_index), sizeof(ctrl));
+	return (uint16_t)(ctrl.dci_stream_be[0] << 8 | ctrl.dci_stream_be[1]);
 }
 
-/* May this request follow those on their way? */
+bool stream_is_errored(const struct engine_qp *qp, const struct sent *sent)
+{
+	return find(&qp->streams, stream_of(qp, sent)) < qp->streams.n;
+}
+
 bool stream_goes_on(const struct engine_qp *qp, const struct sent *sent)
 {
-	return !qp->streams.max || qp->streams.present == sent->stream;
+	return !qp->streams.max || qp->streams.present == stream_of(qp, sent);
+}
+
+void stream_begin(struct engine_qp *qp, const struct sent *sent)
+{
+	if (qp->streams.max)
+		qp->streams.present = stream_of(qp, sent);
 }
 
 /* Everything of the stream that was fetched fails as well, in its turn. */
-static void flush_stream(struct requester *req, uint16_t stream)
+static void flush_stream(struct engine_qp *qp, uint16_t stream)
 {
+	struct requester *req = &qp->req;
+
 	for (uint32_t i = req->head; i != req->tail; i++) {
 		struct sent *sent = &req->sent[i & req->sent_mask];
 
-		if (sent->stream == stream && !sent->syndrome)
+		if (!sent->syndrome && stream_of(qp, sent) == stream)
 			sent->syndrome = SHMD_SYNDROME_WR_FLUSH_ERR;
 	}
 }
@@ -90,15 +107,17 @@ static void begin_anew(struct engine_qp *qp)
 bool stream_takes_error(struct engine_qp *qp, const struct sent *failed)
 {
 	struct streams *streams = &qp->streams;
+	uint16_t stream;
 
 	if (likely(!streams->max) || (failed->flags & SENT_NO_STREAM) || !qp_can_send(qp))
 		return false;
-	if (failed->syndrome != SHMD_SYNDROME_WR_FLUSH_ERR && !stream_is_errored(qp, failed->stream)) {
+	stream = stream_of(qp, failed);
+	if (failed->syndrome != SHMD_SYNDROME_WR_FLUSH_ERR && find(streams, stream) == streams->n) {
 		if (streams->n + 1 == streams->max)
 			return false;
-		streams->errored[streams->n++] = failed->stream;
+		streams->errored[streams->n++] = stream;
 	}
-	flush_stream(&qp->req, failed->stream);
+	flush_stream(qp, stream);
 	begin_anew(qp);
 	return true;
 }

@@ -359,8 +359,6 @@ static inline int parse(const void *wqe, size_t bytes, bool has_av, struct wqe_r
 	/* bounded: 63 units of 16 bytes. */
 	req->n_wqebbs = (cur.bytes + SHMD_WQEBB_BYTES - 1) >> SHMD_WQEBB_SHIFT;
 	take(&cur, sizeof(struct shmd_wqe_ctrl_seg));
-	if (has_av)
-		req->stream = (uint16_t)(ctrl[9] << 8 | ctrl[10]);
 	if (has_av && req->opcode == SHMD_OPCODE_UMR)
 		return SHMD_SYNDROME_LOCAL_QP_OP_ERR;
 	if (has_av && req->opcode != SHMD_OPCODE_NOP) {

@@ -86,8 +86,7 @@ struct wqe_request {
 	unsigned int n_sges; /* data by reference; inline and references are not mixed */
 	struct wqe_sge sges[WQE_MAX_SGES];
 	struct wqe_umr umr; /* of the opcode UMR only */
-	uint16_t stream; /* of a DCI; set by wqe_parse_av() only */
-	/* The same, and for other opcodes than NOP. */
+	/* Set by wqe_parse_av() only, for other opcodes than NOP. */
 	uint64_t av_key; /* DC access key, or Q_Key in the upper half */
 	uint32_t av_qpn;
 	struct shmd_wqe_av_seg av; /* as it stands in the WQE; zeros behind the short form */
