@@ -19,8 +19,6 @@
 
 #include "proto/base/cleanup.h"
 
-#define SYSFS_VERBS "/sys/class/infiniband_verbs"
-#define DEV_VERBS "/dev/infiniband"
 #define DEFAULT_GPU_POLL_USEC 20u
 
 static struct nic *mlx5_close(struct nic *base)
@@ -248,12 +246,12 @@ static void tell_unusable(struct nic_mlx5_report *report, const char *device, in
 /* libibverbs passes over a device whose node is not there, as where a service has a /dev of its own. */
 static void tell_nodes(struct nic_mlx5_report *report)
 {
-	DIR *dir = opendir(SYSFS_VERBS);
-	char path[sizeof(DEV_VERBS) + 32];
+	DIR *dir = opendir(MLX5_SYSFS_VERBS);
+	char path[sizeof(MLX5_DEV_VERBS) + 32];
 	struct dirent *entry;
 
 	while (dir && (entry = readdir(dir))) {
-		snprintf(path, sizeof(path), DEV_VERBS "/%.31s", entry->d_name);
+		snprintf(path, sizeof(path), MLX5_DEV_VERBS "/%.31s", entry->d_name);
 		if (strncmp(entry->d_name, "uverbs", 6) == 0 && access(path, F_OK) < 0)
 			tell_unusable(report, path, -errno);
 	}
@@ -291,7 +289,7 @@ int nic_mlx5_probe(const struct nic_mlx5_attr *attr, struct list *nics,
 	int n = 0, r = 0;
 
 	/* Without RDMA in the kernel nothing of libibverbs is needed, nor the sockets that it would open. */
-	if (access(SYSFS_VERBS, F_OK) < 0) {
+	if (access(MLX5_SYSFS_VERBS, F_OK) < 0) {
 		*ret_report = report;
 		return 0;
 	}

@@ -252,6 +252,10 @@ int mlx5_errno(int err);
  */
 void mlx5_note_destroyed(struct mlx5_ctx *ctx, int err);
 
+/* Where the kernel tells of devices, and their nodes. */
+#define MLX5_SYSFS_VERBS "/sys/class/infiniband_verbs"
+#define MLX5_DEV_VERBS "/dev/infiniband"
+
 /* ---- mlx5-open.c -------------------------------------------------------------------------------------------------- */
 
 /*
@@ -259,6 +263,8 @@ void mlx5_note_destroyed(struct mlx5_ctx *ctx, int err);
  * laid down meanwhile by the calling thread.
  */
 int mlx5_open(struct ibv_device *device, struct ibv_context **ret_ibv);
+/* Of this thread, effective: a bit for each CAP_*. */
+int mlx5_capabilities(uint64_t *ret_capabilities);
 
 /* ---- mlx5-nic.c, mlx5-return.c ----------------------------------------------------------------------------------------- */
 
