@@ -50,13 +50,16 @@ bool dc_connect(struct engine_qp *qp, struct sent *sent)
 	struct engine_packet *pkt;
 	void *route;
 
-	if (likely(is_connected_to(qp, &req->cur)))
+	if (likely(is_connected_to(qp, &req->cur) && stream_goes_on(qp, sent)))
 		return true;
 	if (req->head != req->cursor) {
 		/* Those before it may not have asked for an acknowledgement. */
 		requester_solicit(qp, req->sent_psn);
 		return false;
 	}
+	stream_begin(qp, sent);
+	if (is_connected_to(qp, &req->cur))
+		return true;
 	if (engine->ops.dc_route(engine->owner, qp->attr.qpn, &req->cur.av, &route) < 0) {
 		requester_fail(qp, sent, SHMD_SYNDROME_TRANSPORT_RETRY_EXC_ERR);
 		return false;

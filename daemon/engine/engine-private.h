@@ -273,6 +273,7 @@ struct srq {
 #define SENT_SIGNALED 0x04u
 #define SENT_SOLICITED 0x08u
 #define SENT_FENCE 0x10u
+#define SENT_NO_STREAM 0x20u /* when it fails, the QP does, whatever streams it has */
 
 /* One send WQE between fetch and completion. */
 struct sent {
@@ -413,6 +414,14 @@ struct dc {
 	unsigned int n_closed;
 };
 
+/* Of a DCI that has them: see stream.c. */
+struct streams {
+	unsigned int max; /* so many in error end the QP; 0: it has none */
+	unsigned int n;
+	uint16_t *errored; /* owned; those in error */
+	uint16_t present; /* whose requests are on their way */
+};
+
 struct engine_qp {
 	struct engine *engine;
 	struct tenant *tenant;
@@ -444,6 +453,7 @@ struct engine_qp {
 	struct engine_qp_modify path; /* the merged values of all modify calls */
 	struct engine_qp_counters counters;
 	struct dc dc;
+	struct streams streams;
 	struct responder resp;
 	struct requester req;
 };
@@ -761,6 +771,14 @@ void counters_add(struct engine_qp_counters *sum, const struct engine_qp_counter
 
 /* dc.c */
 bool dc_connect(struct engine_qp *qp, struct sent *sent);
+int streams_init(struct engine_qp *qp);
+bool stream_is_errored(const struct engine_qp *qp, const struct sent *sent);
+/* May this request follow those on their way? */
+bool stream_goes_on(const struct engine_qp *qp, const struct sent *sent);
+/* Nothing is on its way: this one is next. */
+void stream_begin(struct engine_qp *qp, const struct sent *sent);
+/* The request that was the oldest failed. True: its stream is in error, and the QP goes on. */
+bool stream_takes_error(struct engine_qp *qp, const struct sent *failed);
 void dc_leave(struct engine_qp *dci);
 bool dc_drop_closed(struct engine *engine);
 struct engine_qp *dc_accept(struct engine_qp *dct, const struct engine_packet *pkt);

@@ -141,11 +141,13 @@ static bool qp_attr_is_valid(const struct engine_qp_attr *attr)
 
 	if (attr->type == ENGINE_QP_DCT)
 		return attr->qpn <= PSN_MASK && attr->user_index <= PSN_MASK && attr->has_srq && !attr->sq_ring &&
-		       !attr->rq_ring && !attr->dbrec;
+		       !attr->rq_ring && !attr->dbrec && !attr->has_streams;
 	if (attr->type == ENGINE_QP_XRC_TGT)
 		return attr->qpn <= PSN_MASK && attr->user_index <= PSN_MASK && attr->xrcdn <= PSN_MASK && !attr->has_srq &&
 		       !attr->sq_ring && !attr->rq_ring && !attr->dbrec;
 	if ((attr->type == ENGINE_QP_DCI || attr->type == ENGINE_QP_XRC_INI) && (attr->rq_ring || attr->has_srq))
+		return false;
+	if (attr->has_streams && (attr->type != ENGINE_QP_DCI || attr->log2_errored_streams > ENGINE_MAX_LOG2_ERRORED))
 		return false;
 	if (attr->has_srq && attr->rq_ring)
 		return false;
@@ -164,6 +166,7 @@ struct engine_qp *qp_free(struct engine_qp *qp)
 {
 	if (!qp)
 		return NULL;
+	free(qp->streams.errored);
 	free(qp->req.sent);
 	free(qp->req.shadow);
 	free(qp);
@@ -293,6 +296,8 @@ int qp_new(struct engine *engine, const struct engine_qp_attr *attr, struct engi
 		return -ENOMEM;
 	qp_init(qp, engine, attr);
 	r = qp_alloc_rings(qp);
+	if (r == 0)
+		r = streams_init(qp);
 	if (r < 0)
 		return r;
 	/* bounded by max_qps. */

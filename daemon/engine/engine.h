@@ -347,7 +347,11 @@ struct engine_qp_attr {
 	uint32_t srqn;
 	uint32_t xrcdn; /* XRC_TGT: domain, 24 bits; its pdn serves to charge for its work alone */
 	uint32_t ud_mtu_bytes; /* UD: longest message, power of two 256..4096; 0: 4096 */
+	bool has_streams; /* DCI: a WQE that fails ends its stream alone, ... */
+	uint32_t log2_errored_streams; /* ... until so many are in error; 0..ENGINE_MAX_LOG2_ERRORED */
 };
+
+#define ENGINE_MAX_LOG2_ERRORED 6u
 
 int engine_qp_create(struct engine *engine, const struct engine_qp_attr *attr); /* state RST */
 /*
@@ -389,6 +393,12 @@ struct engine_qp_modify {
 
 /* -ENOENT; -EINVAL for a transition IBTA forbids or a missing field; -EHOSTUNREACH from route_get. */
 int engine_qp_modify(struct engine *engine, uint32_t qpn, const struct engine_qp_modify *mod);
+
+/*
+ * A stream of a DCI in RTS that is in error takes WQEs again. Those that were posted before are flushed all the same if they
+ * were fetched. -ENOENT; -EINVAL also for a stream that is not in error.
+ */
+int engine_qp_reset_stream(struct engine *engine, uint32_t qpn, uint16_t stream);
 
 struct engine_qp_counters {
 	uint64_t wqes; /* send WQEs completed with success, NOPs included */

@@ -347,6 +347,7 @@ void qp_reset(struct engine_qp *qp)
 	req->loaded = req->halted = req->rnr_wait = req->drain_reported = req->recovering = false;
 	req->resume_packet = 0;
 	req->n_since_ack_req = req->n_fetches = req->n_reads = 0;
+	qp->streams.n = 0;
 	resp->pi = resp->ci = 0;
 	resp->nak_sent = resp->in_message = resp->has_recv = false;
 	memset(resp->replay, 0, sizeof(resp->replay));

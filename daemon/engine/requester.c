@@ -69,7 +69,8 @@ static void complete(struct engine_qp *qp, const struct sent *sent)
 		cq_write(qp->send_cq, qp, &fields);
 }
 
-static void complete_failed(struct engine_qp *qp, const struct sent *sent)
+/* True when the QP goes on: the request's stream does not. */
+static bool complete_failed(struct engine_qp *qp, const struct sent *sent)
 {
 	struct requester *req = &qp->req;
 	struct cqe_fields fields = {
@@ -82,10 +83,13 @@ static void complete_failed(struct engine_qp *qp, const struct sent *sent)
 	req->oldest = (uint16_t)(sent->wqe_index + sent->n_wqebbs);
 	req->head++;
 	cq_write_error(qp->send_cq, qp, &fields);
+	if (unlikely(stream_takes_error(qp, sent)))
+		return true;
 	if (unlikely(!qp->reliable))
 		qp_send_error(qp, fields.syndrome);
 	else
 		qp_error(qp, fields.syndrome, false);
+	return false;
 }
 
 static bool is_done(const struct engine_qp *qp, const struct sent *sent)
@@ -117,7 +121,8 @@ void requester_advance(struct engine_qp *qp)
 		struct sent *sent = oldest(req);
 
 		if (unlikely(sent->syndrome)) {
-			complete_failed(qp, sent);
+			if (complete_failed(qp, sent))
+				continue;
 			return;
 		}
 		if (!is_done(qp, sent))
@@ -225,7 +230,7 @@ void requester_timer(struct engine_qp *qp)
 static bool acknowledge(struct engine_qp *qp, uint32_t upto)
 {
 	struct requester *req = &qp->req;
-	uint32_t n = psn_ahead(upto, req->unacked_psn);
+	uint32_t n = psn_ahead(upto, req->unacked_psn), life = req->life;
 	struct sent *sent;
 	uint32_t missing;
 
@@ -235,7 +240,8 @@ static bool acknowledge(struct engine_qp *qp, uint32_t upto)
 		return true;
 	req->unacked_psn = upto;
 	requester_advance(qp);
-	if (qp->state == ENGINE_QP_ERR)
+	/* Of a connection that a stream's error has ended nothing else is to be heard either. */
+	if (qp->state == ENGINE_QP_ERR || req->life != life)
 		return false;
 	sent = oldest(req);
 	if (req->head != req->tail && (sent->flags & SENT_STARTED) && (sent->flags & SENT_FETCH)) {

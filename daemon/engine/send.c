@@ -207,6 +207,7 @@ static void fetch_bad_index(struct engine_qp *qp, struct sent *sent)
 	sent->wqe_index = req->ci;
 	sent->opcode = SHMD_OPCODE_NOP;
 	sent->kind = ENGINE_WQE_OTHER;
+	sent->flags = SENT_NO_STREAM;
 	req->ci = req->pi;
 	req->tail++;
 	requester_fail(qp, sent, SHMD_SYNDROME_LOCAL_QP_OP_ERR);
@@ -260,6 +261,8 @@ static bool fetch(struct engine_qp *qp)
 		n_wqebbs = posted;
 	}
 	fill_sent(qp, sent, n_wqebbs);
+	if (unlikely(qp->streams.n && stream_is_errored(qp, sent)))
+		syndrome = SHMD_SYNDROME_WR_FLUSH_ERR;
 	if (likely(!syndrome))
 		syndrome = check_request(qp, sent);
 	req->ci += n_wqebbs;

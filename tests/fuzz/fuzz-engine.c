@@ -72,6 +72,7 @@ struct lab {
 	uint8_t cq_flags, timeout, retries;
 	enum engine_qp_type type; /* DCI, XRC_INI: of the first side, and the other one has a DCT or XRC_TGT */
 	bool has_srq;
+	bool has_streams; /* of the DCI; two in error are the end */
 };
 
 /* ---- the program: bytes from the front, zeros behind its end ------------------------------------------------ */
@@ -268,6 +269,8 @@ static void create_qp(struct lab *lab, struct side *side)
 	if (type_of(lab, side) == ENGINE_QP_DCI) {
 		attr.has_srq = false;
 		attr.rq_ring = NULL;
+		attr.has_streams = lab->has_streams;
+		attr.log2_errored_streams = 1;
 	}
 	if (type_of(lab, side) == ENGINE_QP_DCT)
 		attr.sq_ring = attr.dbrec = NULL;
@@ -594,7 +597,16 @@ static void post(struct lab *lab, struct side *side)
 	}
 	for (unsigned int i = 0; i < n_sges && opcode != SHMD_OPCODE_NOP; i++)
 		put_sge(lab, wqe + 16 * ds++, side);
+	wqe[10] = lab->has_streams ? take(lab, 1) & 3 : 0;
 	push(side, wqe, insert_segment(lab, wqe, ds));
+}
+
+/* Whether it is in error or not. */
+static void reset_stream(struct lab *lab, struct side *side)
+{
+	int r = engine_qp_reset_stream(lab->engine, side->qpn, take(lab, 1) & 3);
+
+	assert_bug(r == 0 || r == -EINVAL || (r == -ENOENT && !side->has_qp));
 }
 
 /* A UMR: binds or frees the side's own window. */
@@ -776,8 +788,7 @@ static void one_op(struct lab *lab)
 			change_srq(lab, side);
 			break;
 		}
-		post(lab, side);
-		engine_doorbell(lab->engine, side->qpn);
+		reset_stream(lab, side);
 		break;
 	case 28: post_layout(lab, side); engine_doorbell(lab->engine, side->qpn); break;
 	case 29: post_umr(lab, side); engine_doorbell(lab->engine, side->qpn); break;
@@ -856,7 +867,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 	lab.timeout = (uint8_t)take(&lab, 1);
 	lab.retries = (uint8_t)take(&lab, 1);
 	lab.type = head >> 6 < 3 ? (enum engine_qp_type)(head >> 6) : ENGINE_QP_DCI;
-	if (lab.retries & 0x08)
+	lab.has_streams = lab.retries & 0x08 && lab.type == ENGINE_QP_DCI;
+	if (lab.retries & 0x08 && !lab.has_streams)
 		lab.type = lab.type == ENGINE_QP_RC ? ENGINE_QP_XRC_INI : ENGINE_QP_RAW;
 	lab.has_srq = lab.retries & 0x80 || lab.type == ENGINE_QP_DCI || lab.type == ENGINE_QP_XRC_INI;
 	attr.chunk_bytes = chunks[head & 3];

@@ -334,6 +334,9 @@ TEST(unknown_commands_bits_and_lengths_are_refused_with_status_and_syndrome)
 	begin(&cmd, 0x904, 0x110,
 	      0x10); /* CREATE_SQ: uverbs lets it through, the firmware has none */
 	ASSERT_EQ(create_fails(end.context, &cmd), STATUS_BAD_OP);
+	begin(&cmd, 0xa00, 0x50, 0x10); /* CREATE_GENERAL_OBJECT, of a type that there is not */
+	put(cmd.in, 0x30, 16, 0x0c);
+	ASSERT_EQ(create_fails(end.context, &cmd), STATUS_BAD_PARAM);
 	begin(&cmd, OP_QUERY_QP, 0x10, 0x10); /* not a command that makes something */
 	ASSERT(!create(end.context, &cmd));
 	ASSERT_EQ(errno, EINVAL);
@@ -344,9 +347,9 @@ TEST(unknown_commands_bits_and_lengths_are_refused_with_status_and_syndrome)
 	ASSERT_EQ(create_fails(end.context, &cmd), STATUS_BAD_PARAM);
 	ASSERT_EQ(syndrome_of(&cmd), OP_CREATE_CQ << 16 | 0x2e1);
 	cq_command(&end, &cmd);
-	put(cmd.in, 0x80 + 0x11, 1, 1); /* cqe_compression_en: known, and not there */
+	put(cmd.in, 0x80 + 0x05, 1, 1); /* initiator_src_dct: known, and not there */
 	ASSERT_EQ(create_fails(end.context, &cmd), STATUS_BAD_PARAM);
-	ASSERT_EQ(syndrome_of(&cmd), OP_CREATE_CQ << 16 | (0x80 + 0x11));
+	ASSERT_EQ(syndrome_of(&cmd), OP_CREATE_CQ << 16 | (0x80 + 0x05));
 	cq_command(&end, &cmd);
 	put(cmd.in, 0x30, 16, 1); /* op_mod */
 	ASSERT_EQ(create_fails(end.context, &cmd), STATUS_BAD_PARAM);
@@ -709,7 +712,7 @@ TEST(roce_addresses_are_those_of_the_gid_table)
 	ASSERT_MEMEQ(cmd.out + (0x80 + 0x90) / 8, mac, 6);
 	ASSERT_EQ(get(cmd.out, 0x80 + 0xd8, 8), 2);
 	begin(&cmd, OP_QUERY_ROCE_ADDRESS, 0x10, 0x30);
-	put(cmd.in, 0x40, 16, 4);
+	put(cmd.in, 0x40, 16, 8);
 	ASSERT_EQ(mlx5dv_devx_general_cmd(context, cmd.in, 0x10, cmd.out, 0x30), EREMOTEIO);
 	ASSERT_EQ(status_of(&cmd), STATUS_BAD_PARAM);
 	ASSERT_EQ(ibv_close_device(context), 0);

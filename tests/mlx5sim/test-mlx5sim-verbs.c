@@ -389,9 +389,6 @@ TEST(regions_that_make_no_sense_are_refused)
 	ASSERT_EQ(errno, EINVAL);
 	ASSERT(!ibv_reg_mr(end.pd, end.memory, BYTES, IBV_ACCESS_LOCAL_WRITE | 0x800));
 	ASSERT_EQ(errno, EINVAL);
-	ASSERT(!ibv_reg_mr(end.pd, end.memory, BYTES,
-			   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_ON_DEMAND));
-	ASSERT_EQ(errno, EOPNOTSUPP);
 	ASSERT(!ibv_reg_mr(end.pd, (void *)4096, 4096, IBV_ACCESS_LOCAL_WRITE));
 	ASSERT_EQ(errno, EFAULT);
 	ASSERT(!ibv_reg_mr(end.pd, read_only, 4096, IBV_ACCESS_LOCAL_WRITE));

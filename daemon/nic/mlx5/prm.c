@@ -96,6 +96,8 @@ const struct prm_struct *prm_cap_struct(uint32_t op_mod)
 		return &struct_HCA_CAP;
 	case PRM_CAP_GENERAL_2:
 		return &struct_HCA_CAP_2;
+	case PRM_CAP_ODP:
+		return &struct_ODP_CAP;
 	case PRM_CAP_ATOMIC:
 		return &struct_ATOMIC_CAP;
 	case PRM_CAP_ROCE:

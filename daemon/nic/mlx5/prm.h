@@ -81,7 +81,8 @@ void prm_get_bytes(const void *buf, uint32_t field, void *ret_bytes);
 	C(0x842, QUERY_LAG, EMPTY_IN, QUERY_LAG_OUT)                               \
 	C(0x90c, CREATE_RMP, CREATE_RMP_IN, CREATE_RMP_OUT)                        \
 	C(0x90e, DESTROY_RMP, RMP_IN, EMPTY_OUT)                                   \
-	C(0x90f, QUERY_RMP, RMP_IN, QUERY_RMP_OUT)
+	C(0x90f, QUERY_RMP, RMP_IN, QUERY_RMP_OUT)                                 \
+	C(0xa00, CREATE_GENERAL_OBJECT, CREATE_AV_QP_MAPPING_IN, CREATE_GENERAL_OBJECT_OUT)
 
 #define PRM_COMMAND_ENUM(opcode, name, in, out) PRM_OP_##name = (opcode),
 enum prm_opcode { PRM_COMMANDS(PRM_COMMAND_ENUM) };
@@ -213,6 +214,7 @@ enum prm_kind { PRM_KIND_CONTEXT, PRM_KIND_IN, PRM_KIND_OUT };
 	S(HCA_CAP, CONTEXT, 0x800, "PRM HCA Capabilities; Linux and rdma-core cmd_hca_cap")                 \
 	S(HCA_CAP_2, CONTEXT, 0x800, "PRM HCA Capabilities 2; rdma-core CmdHcaCap2")                        \
 	S(ATOMIC_CAP, CONTEXT, 0x800, "PRM Atomic Capabilities; rdma-core and UCX atomic_caps")             \
+	S(ODP_CAP, CONTEXT, 0x800, "PRM On-Demand Paging Capabilities; Linux and rdma-core odp_cap")        \
 	S(ROCE_CAP, CONTEXT, 0x800, "PRM RoCE Capabilities; Linux roce_cap, rdma-core roce_cap")            \
 	S(ROCE_ADDR, CONTEXT, 0x100, "PRM RoCE Address Table Entry; Linux roce_addr_layout")                \
 	S(WQ, CONTEXT, 0x600, "PRM Work Queue; UCX wq")                                                     \
@@ -260,7 +262,9 @@ enum prm_kind { PRM_KIND_CONTEXT, PRM_KIND_IN, PRM_KIND_OUT };
 	S(ALLOC_PD_OUT, OUT, 0x80, "PRM ALLOC_PD; DPDK alloc_pd_out")                                       \
 	S(DEALLOC_PD_IN, IN, 0x80, "PRM DEALLOC_PD; Linux dealloc_pd_in")                                   \
 	S(ALLOC_UAR_OUT, OUT, 0x80, "PRM ALLOC_UAR; Linux alloc_uar_out")                                   \
-	S(DEALLOC_UAR_IN, IN, 0x80, "PRM DEALLOC_UAR; Linux dealloc_uar_in")
+	S(DEALLOC_UAR_IN, IN, 0x80, "PRM DEALLOC_UAR; Linux dealloc_uar_in")                                \
+	S(CREATE_AV_QP_MAPPING_IN, IN, 0x280, "PRM CREATE_GENERAL_OBJECT; rdma-core create_av_qp_mapping_in") \
+	S(CREATE_GENERAL_OBJECT_OUT, OUT, 0x80, "PRM CREATE_GENERAL_OBJECT; rdma-core general_obj_out_cmd_hdr")
 
 /* Heads of every command and every answer; not repeated below. */
 #define PRM_IN_OPCODE PRM_AT(0x00, 16)
@@ -593,6 +597,14 @@ enum prm_kind { PRM_KIND_CONTEXT, PRM_KIND_IN, PRM_KIND_OUT };
 	F(ATOMIC_CAP, PCI_SWAP, 0x290, 16)            \
 	F(ATOMIC_CAP, PCI_COMPARE_SWAP, 0x2a0, 16)
 
+/* Bits of each: 31 send, 30 receive, 29 write, 28 read, 27 atomic, 26 receive from an SRQ. */
+#define PRM_FIELDS_ODP_CAP(F, N)                      \
+	F(ODP_CAP, RC, 0x80, 32)                      \
+	F(ODP_CAP, UC, 0xa0, 32)                      \
+	F(ODP_CAP, UD, 0xc0, 32)                      \
+	F(ODP_CAP, XRC, 0xe0, 32)                     \
+	F(ODP_CAP, DC, 0x100, 32)
+
 #define PRM_FIELDS_ROCE_CAP(F, N)                     \
 	F(ROCE_CAP, ROCE_APM, 0x00, 1)                \
 	F(ROCE_CAP, SRC_UDP_PORT, 0x04, 1)            \
@@ -764,6 +776,15 @@ enum prm_kind { PRM_KIND_CONTEXT, PRM_KIND_IN, PRM_KIND_OUT };
 #define PRM_FIELDS_ARM_RQ_IN(F, N)      \
 	F(ARM_RQ_IN, SRQN, 0x48, 24)    \
 	F(ARM_RQ_IN, LWM, 0x70, 16)
+
+/* The type of the object stands where other commands have their op_mod. AV: the address vector of a UD QP. */
+#define PRM_OBJ_AV_QP_MAPPING 0x3au
+#define PRM_FIELDS_CREATE_AV_QP_MAPPING_IN(F, N)             \
+	F(CREATE_AV_QP_MAPPING_IN, QPN, 0xe0, 32)            \
+	F(CREATE_AV_QP_MAPPING_IN, AV_SL, 0x164, 4)          \
+	F(CREATE_AV_QP_MAPPING_IN, AV_SRC_ADDR_INDEX, 0x1e4, 8) \
+	F(CREATE_AV_QP_MAPPING_IN, AV_RGID, 0x200, 128)
+#define PRM_FIELDS_CREATE_GENERAL_OBJECT_OUT(F, N) F(CREATE_GENERAL_OBJECT_OUT, OBJ_ID, 0x40, 32)
 
 #define PRM_FIELDS_ALLOC_Q_COUNTER_OUT(F, N) F(ALLOC_Q_COUNTER_OUT, COUNTER_SET_ID, 0x58, 8)
 #define PRM_FIELDS_DEALLOC_Q_COUNTER_IN(F, N) F(DEALLOC_Q_COUNTER_IN, COUNTER_SET_ID, 0x58, 8)

@@ -247,7 +247,7 @@ void call_serve_ioctl(struct ufile *ufile, const struct sim_request *request, in
 		else
 			r = call_refuse(call, -ENOTTY, "request 0x%llx",
 					(unsigned long long)request->args[0]);
-		/* -ENOSPC is the answer to a question (device_invoke_write), or has a line already; -ENODATA: to a GID that is none. */
+		/* Answers to questions: -ENOSPC (device_invoke_write) if it has no line yet, -ENODATA for a GID that is not there. */
 		if (r < 0 && r != -ENOSPC && r != -ENODATA && !call->refused)
 			call_refuse(call, r, "no reason given");
 		for (size_t i = 0; i < DECODE_ATTRS_MAX; i++)

@@ -150,6 +150,18 @@ struct cq_params {
 	uint32_t log2_entries;
 };
 
+/* One format, which CQEs may be compressed in and never are. */
+static bool compression_is_known(const struct mlx5_ib_create_cq *driver)
+{
+	uint8_t format = driver->cqe_comp_res_format;
+
+	if (!driver->cqe_comp_en)
+		return !format;
+	return driver->cqe_comp_en == 1 &&
+	       (format == MLX5_IB_CQE_RES_FORMAT_HASH || format == MLX5_IB_CQE_RES_FORMAT_CSUM ||
+		format == MLX5_IB_CQE_RES_FORMAT_CSUM_STRIDX);
+}
+
 static int read_params(struct call *call, struct cq_params *ret)
 {
 	uint64_t entries = call_u64(call, UVERBS_ATTR_CREATE_CQ_CQE);
@@ -175,8 +187,9 @@ static int read_params(struct call *call, struct cq_params *ret)
 		return call_refuse(call, -EINVAL, "completion vector");
 	if (driver->cqe_size != SHMD_CQE_BYTES && driver->cqe_size != LARGE_CQE_BYTES)
 		return call_refuse(call, -EOPNOTSUPP, "CQEs of %u bytes", driver->cqe_size);
-	if (driver->cqe_comp_en || driver->cqe_comp_res_format)
-		return call_refuse(call, -EOPNOTSUPP, "CQE compression");
+	if (!compression_is_known(driver))
+		return call_refuse(call, -EINVAL, "compression %u of format %u", driver->cqe_comp_en,
+				   driver->cqe_comp_res_format);
 	if (driver->reserved0 || driver->reserved1)
 		return call_refuse(call, -EINVAL, "reserved bits");
 	if ((driver->flags & MLX5_IB_CREATE_CQ_FLAGS_CQE_128B_PAD) &&

@@ -287,10 +287,31 @@ int write_query_device(struct call *call)
 	return call_out(call, UVERBS_ATTR_CORE_OUT, &resp, sizeof(resp));
 }
 
+/* Compression is a permission: no CQE is ever compressed. */
+static const struct mlx5_ib_query_device_resp driver_caps = {
+	.response_length = sizeof(driver_caps),
+	.flags = MLX5_IB_QUERY_DEV_RESP_FLAGS_CQE_128B_PAD | MLX5_IB_QUERY_DEV_RESP_FLAGS_CQE_128B_COMP,
+	.cqe_comp_caps = {.max_num = 8,
+			  .supported_format = MLX5_IB_CQE_RES_FORMAT_HASH | MLX5_IB_CQE_RES_FORMAT_CSUM |
+					      MLX5_IB_CQE_RES_FORMAT_CSUM_STRIDX},
+	.dci_streams_caps = {.max_log_num_concurent = SIM_MAX_LOG2_STREAMS,
+			     .max_log_num_errored = SIM_MAX_LOG2_STREAMS},
+};
+
+/* Regions on demand are memory like any other one, so whatever the transport has works there. */
+static void fill_odp(struct ib_uverbs_odp_caps *ret)
+{
+	const uint32_t messages = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV;
+
+	ret->general_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT;
+	ret->per_transport_caps.ud_odp_caps = messages;
+	ret->per_transport_caps.uc_odp_caps = messages | IBV_ODP_SUPPORT_WRITE;
+	ret->per_transport_caps.rc_odp_caps =
+		messages | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC;
+}
+
 int write_ex_query_device(struct call *call)
 {
-	const struct mlx5_ib_query_device_resp driver = {
-		.response_length = sizeof(driver), .flags = MLX5_IB_QUERY_DEV_RESP_FLAGS_CQE_128B_PAD};
 	struct ib_uverbs_ex_query_device_resp resp = {.response_length = sizeof(resp)};
 	struct ib_uverbs_ex_query_device cmd;
 	int r;
@@ -301,12 +322,13 @@ int write_ex_query_device(struct call *call)
 	if (cmd.comp_mask || cmd.reserved)
 		return call_refuse(call, -EINVAL, "unknown input bits");
 	fill_device(call->nic, &resp.base);
+	fill_odp(&resp.odp_caps);
 	resp.timestamp_mask = UINT64_MAX;
 	resp.hca_core_clock = 1000000; /* kHz */
 	resp.max_dm_size = SIM_DM_BYTES;
 	resp.cq_moderation_caps.max_cq_moderation_count = 0xffff;
 	resp.cq_moderation_caps.max_cq_moderation_period = 0xfff;
-	r = call_out(call, UVERBS_ATTR_UHW_OUT, &driver, sizeof(driver));
+	r = call_out(call, UVERBS_ATTR_UHW_OUT, &driver_caps, sizeof(driver_caps));
 	return r < 0 ? r : call_out(call, UVERBS_ATTR_CORE_OUT, &resp, sizeof(resp));
 }
 

@@ -58,6 +58,28 @@ static const struct value general[] = {
 	{PRM_HCA_CAP_LOG_MAX_ATOMIC_SIZE_DC, 3},
 	{PRM_HCA_CAP_NATIVE_PORT_NUM, 1},
 	{PRM_HCA_CAP_NUM_VHCA_PORTS, 1},
+	{PRM_HCA_CAP_PG, 1},
+	{PRM_HCA_CAP_QPC_EXTENSION, 1},
+	{PRM_HCA_CAP_LOG_MAX_DCI_STREAMS, SIM_MAX_LOG2_STREAMS},
+	{PRM_HCA_CAP_LOG_MAX_DCI_ERRORED, SIM_MAX_LOG2_STREAMS},
+	{PRM_HCA_CAP_CQE_COMPRESSION, 1},
+	{PRM_HCA_CAP_CQE_COMPRESSION_128, 1},
+	{PRM_HCA_CAP_GENERAL_OBJ_TYPES, 1ull << PRM_OBJ_AV_QP_MAPPING},
+};
+
+/* Whatever the transport has works with regions on demand, too. */
+#define ODP_SEND 0x80000000u
+#define ODP_RECEIVE 0x40000000u
+#define ODP_WRITE 0x20000000u
+#define ODP_READ 0x10000000u
+#define ODP_ATOMIC 0x08000000u
+#define ODP_SRQ_RECEIVE 0x04000000u
+
+static const struct value odp[] = {
+	{PRM_ODP_CAP_RC, ODP_SEND | ODP_RECEIVE | ODP_WRITE | ODP_READ | ODP_ATOMIC | ODP_SRQ_RECEIVE},
+	{PRM_ODP_CAP_UC, ODP_SEND | ODP_RECEIVE | ODP_WRITE | ODP_SRQ_RECEIVE},
+	{PRM_ODP_CAP_UD, ODP_SEND | ODP_RECEIVE | ODP_SRQ_RECEIVE},
+	{PRM_ODP_CAP_DC, ODP_SEND | ODP_WRITE | ODP_READ | ODP_ATOMIC | ODP_SRQ_RECEIVE},
 };
 
 /* Plain and masked compare-swap and fetch-add, of 4 and 8 bytes. */
@@ -73,7 +95,7 @@ static const struct value roce[] = {
 	{PRM_ROCE_CAP_DST_UDP_PORT, 4791},
 	{PRM_ROCE_CAP_MAX_SRC_UDP_PORT, 0xffff},
 	{PRM_ROCE_CAP_MIN_SRC_UDP_PORT, 0xc000},
-	{PRM_ROCE_CAP_ADDRESS_TABLE_SIZE, SIM_GIDS_MAX},
+	{PRM_ROCE_CAP_ADDRESS_TABLE_SIZE, SIM_GID_TABLE},
 };
 
 static void fill(uint8_t *out, const struct value *values, size_t n)
@@ -107,11 +129,14 @@ int fw_query_hca_cap(struct fw_cmd *cmd)
 	case PRM_CAP_ATOMIC:
 		FILL(out, atomic);
 		break;
+	case PRM_CAP_ODP:
+		FILL(out, odp);
+		break;
 	case PRM_CAP_ROCE:
 		if (cmd->nic->sim->ethernet)
 			FILL(out, roce);
 		break;
-	default: /* of paging, flow tables, device memory and the rest there is nothing */
+	default: /* of flow tables, device memory and the rest there is nothing */
 		if (cmd->op_mod >> 1 > PRM_CAP_GENERAL_2)
 			return fw_fail(cmd, PRM_STATUS_BAD_PARAM, PRM_IN_OP_MOD,
 				       "no capabilities of type 0x%x", cmd->op_mod >> 1);
@@ -130,11 +155,13 @@ int fw_query_roce_address(struct fw_cmd *cmd)
 
 	if (!nic->sim->ethernet)
 		return fw_fail(cmd, PRM_STATUS_BAD_OP, 0, "not a RoCE port");
-	if (index >= nic_n_gids(nic))
+	if (index >= SIM_GID_TABLE)
 		return fw_fail(cmd, PRM_STATUS_BAD_PARAM, PRM_QUERY_ROCE_ADDRESS_IN_INDEX,
 			       "GID index %u", (unsigned int)index);
 	if (cmd->out_bytes < sizeof(out))
 		return fw_fail(cmd, PRM_STATUS_BAD_OUTP_LEN, 0, "%zu bytes", cmd->out_bytes);
+	if (index >= nic_n_gids(nic))
+		return 0; /* an empty entry: zeros */
 #define ADDR(name) (PRM_QUERY_ROCE_ADDRESS_OUT_ADDR + PRM_ROCE_ADDR_##name)
 	prm_set_bytes(out, ADDR(GID), nic->gids[index]);
 	prm_set_bytes(out, ADDR(MAC), nic->mac);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Completion queues by command: over umems, plain or collapsed, with CQEs of 64 or 128 bytes that are not compressed. */
+/* Completion queues by command: over umems, plain or collapsed, with CQEs of 64 or 128 bytes, which may be compressed and never are. */
 #include <errno.h>
 
 #include "tests/mlx5sim/sim/fw.h"
@@ -18,6 +18,8 @@ const uint32_t fw_cq_fields[] = {PRM_CQC_DBR_UMEM_VALID,
 				 PRM_CQC_LOG_PAGE_SIZE,
 				 PRM_CQC_DBR_ADDR,
 				 PRM_CQC_CQE_SZ,
+				 PRM_CQC_CQE_COMP_EN,
+				 PRM_CQC_MINI_CQE_FORMAT,
 				 0};
 
 #define CQC(name) (PRM_CREATE_CQ_IN_CQC + PRM_CQC_##name)

@@ -364,6 +364,49 @@ int fw_modify_qp(struct fw_cmd *cmd)
 	return r < 0 ? r : apply(cmd, qp, t, mask);
 }
 
+/* ---- streams of a DCI ------------------------------------------------------------------------------------------- */
+
+#define OPT_EXT_STREAM 1u /* of opt_param_mask_95_32 */
+
+/* Of a QP that verbs made, too: there is no other way. */
+static int reset_stream(struct fw_cmd *cmd)
+{
+	struct object *object = fw_object(cmd, PRM_OP_CREATE_QP, PRM_QP_IN_QPN, "QP");
+	uint16_t stream = (uint16_t)fw_get(cmd, FW_RTS2RTS_EXT_STREAM);
+	enum engine_qp_state state;
+	int r;
+
+	if (!object)
+		return -EREMOTEIO;
+	if (fw_get(cmd, PRM_MODIFY_QP_IN_OPT_PARAM_MASK))
+		return fw_fail(cmd, PRM_STATUS_BAD_PARAM, PRM_MODIFY_QP_IN_OPT_PARAM_MASK,
+			       "a stream is reset alone");
+	state = ask(cmd->nic, object->number).state;
+	if (state != ENGINE_QP_RTS)
+		return fw_fail(cmd, PRM_STATUS_BAD_QP_STATE, PRM_QP_IN_QPN, "the QP is in %s",
+			       prm_qp_state_name(state));
+	sim_lock(cmd->nic->sim);
+	r = engine_qp_reset_stream(cmd->nic->engine, object->number, stream);
+	sim_unlock(cmd->nic->sim);
+	return r < 0 ? fw_fail(cmd, PRM_STATUS_BAD_PARAM, FW_RTS2RTS_EXT_STREAM, "stream %u is not in error", stream)
+		     : 0;
+}
+
+/* Within RTS: what other transitions take, or the extension of the context. */
+int fw_rts2rts_qp(struct fw_cmd *cmd)
+{
+	uint64_t mask = fw_get(cmd, PRM_MODIFY_QP_IN_OPT_PARAM_MASK_95_32);
+	bool has_ext = fw_get(cmd, PRM_MODIFY_QP_IN_QPC_EXT) != 0;
+
+	if (has_ext && cmd->in_bytes < FW_RTS2RTS_EXT_BYTES)
+		return fw_fail(cmd, PRM_STATUS_BAD_INP_LEN, 0, "%zu bytes, not %u", cmd->in_bytes,
+			       FW_RTS2RTS_EXT_BYTES);
+	if (mask != (has_ext ? OPT_EXT_STREAM : 0))
+		return fw_fail(cmd, PRM_STATUS_BAD_PARAM, PRM_MODIFY_QP_IN_OPT_PARAM_MASK_95_32,
+			       "mask 0x%llx of the extension", (unsigned long long)mask);
+	return has_ext ? reset_stream(cmd) : fw_modify_qp(cmd);
+}
+
 /* ---- query ----------------------------------------------------------------------------------------------------- */
 
 int fw_query_qp(struct fw_cmd *cmd)

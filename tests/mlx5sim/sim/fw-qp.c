@@ -11,7 +11,7 @@
 
 /*
  * Of all QP commands: a client may fill in what its transition does not look at. Hints (latency, page size, message
- * size) and permissions (reserved key, scatter to CQE) change nothing here; secondary paths, signatures, streams and the rest of the context are refused.
+ * size) and permissions (reserved key, scatter to CQE) change nothing here; secondary paths, signatures and the rest of the context are refused.
  */
 const uint32_t fw_qp_fields[] = {PRM_QPC_ST,
 				 PRM_QPC_PM_STATE,
@@ -55,6 +55,8 @@ const uint32_t fw_qp_fields[] = {PRM_QPC_ST,
 				 PRM_QPC_DBR_UMEM_ID,
 				 PRM_QPC_CS_REQ,
 				 PRM_QPC_CS_RES,
+				 PRM_QPC_LOG_DCI_STREAMS,
+				 PRM_QPC_LOG_DCI_ERRORED,
 				 0};
 
 #define QPC(name) (PRM_CREATE_QP_IN_QPC + PRM_QPC_##name)
@@ -250,6 +252,20 @@ static void qp_free(struct object *object)
 	free(qp);
 }
 
+static int check_streams(struct fw_cmd *cmd)
+{
+	uint64_t streams = fw_get(cmd, QPC(LOG_DCI_STREAMS)), errored = fw_get(cmd, QPC(LOG_DCI_ERRORED));
+
+	if ((streams || errored) && fw_get(cmd, QPC(ST)) != PRM_ST_DCI)
+		return fw_fail(cmd, PRM_STATUS_BAD_PARAM, QPC(LOG_DCI_STREAMS), "streams are of DCIs");
+	if (streams > SIM_MAX_LOG2_STREAMS)
+		return fw_fail(cmd, PRM_STATUS_BAD_PARAM, QPC(LOG_DCI_STREAMS), "2^%u streams", (unsigned int)streams);
+	if (errored > SIM_MAX_LOG2_STREAMS)
+		return fw_fail(cmd, PRM_STATUS_BAD_PARAM, QPC(LOG_DCI_ERRORED), "2^%u streams in error",
+			       (unsigned int)errored);
+	return 0;
+}
+
 static int check(struct fw_cmd *cmd)
 {
 	uint64_t st = fw_get(cmd, QPC(ST)), rq_type = fw_get(cmd, QPC(RQ_TYPE));
@@ -275,7 +291,7 @@ static int check(struct fw_cmd *cmd)
 			       "the ring is not aligned");
 	if (nic_count(cmd->nic, &cmd->nic->n_qps) >= SIM_MAX_QP)
 		return fw_fail(cmd, PRM_STATUS_LIM, 0, "more than %u QPs", SIM_MAX_QP);
-	return 0;
+	return check_streams(cmd);
 }
 
 static struct object *use(struct fw_cmd *cmd, uint16_t made_by, uint32_t field, const char *what)
@@ -391,6 +407,8 @@ static int enter(struct fw_qp *qp, struct engine_qp_attr *attr)
 			qp->type != ENGINE_QP_DCI; /* which may name one, and takes nothing of it */
 	attr->srqn = attr->has_srq ? qp->srq->srqn : 0;
 	attr->ud_mtu_bytes = nic->sim->ethernet ? 1024 : 4096;
+	attr->log2_errored_streams = (uint32_t)prm_get(qp->qpc, PRM_QPC_LOG_DCI_ERRORED);
+	attr->has_streams = attr->log2_errored_streams || prm_get(qp->qpc, PRM_QPC_LOG_DCI_STREAMS);
 	sim_lock(nic->sim);
 	attr->qpn = nic->next_qpn++;
 	r = engine_qp_create(nic->engine, attr);

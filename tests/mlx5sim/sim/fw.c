@@ -39,6 +39,9 @@ static const uint32_t cq_in[] = {PRM_CQ_IN_CQN, 0};
 static const uint32_t create_qp_in[] = {PRM_CREATE_QP_IN_UMEM_OFFSET, PRM_CREATE_QP_IN_UMEM_ID,
 					PRM_CREATE_QP_IN_UMEM_VALID, 0};
 static const uint32_t modify_qp_in[] = {PRM_MODIFY_QP_IN_QPN, PRM_MODIFY_QP_IN_OPT_PARAM_MASK, 0};
+static const uint32_t rts2rts_qp_in[] = {PRM_MODIFY_QP_IN_QPN,	   PRM_MODIFY_QP_IN_OPT_PARAM_MASK,
+					 PRM_MODIFY_QP_IN_QPC_EXT, PRM_MODIFY_QP_IN_OPT_PARAM_MASK_95_32,
+					 FW_RTS2RTS_EXT_STREAM,	   0};
 static const uint32_t qp_in[] = {PRM_QP_IN_QPN, 0};
 static const uint32_t create_mkey_in[] = {
 	PRM_CREATE_MKEY_IN_PG_ACCESS,	PRM_CREATE_MKEY_IN_UMEM_VALID,
@@ -54,6 +57,9 @@ static const uint32_t rmpc[] = {PRM_RMPC_STATE, 0};
 static const uint32_t rmp_in[] = {PRM_RMP_IN_RMPN, 0};
 static const uint32_t arm_rq_in[] = {PRM_ARM_RQ_IN_SRQN, PRM_ARM_RQ_IN_LWM, 0};
 static const uint32_t vport_in[] = {PRM_QUERY_HCA_VPORT_CONTEXT_IN_PORT, 0};
+static const uint32_t mapping_in[] = {PRM_CREATE_AV_QP_MAPPING_IN_QPN, PRM_CREATE_AV_QP_MAPPING_IN_AV_SL,
+				      PRM_CREATE_AV_QP_MAPPING_IN_AV_SRC_ADDR_INDEX,
+				      PRM_CREATE_AV_QP_MAPPING_IN_AV_RGID, 0};
 static const uint32_t nothing[] = {0};
 
 #define MODIFY_QP(opcode_)                                                                         \
@@ -94,7 +100,12 @@ static const struct spec specs[] = {
 	MODIFY_QP(PRM_OP_INIT2INIT_QP),
 	MODIFY_QP(PRM_OP_INIT2RTR_QP),
 	MODIFY_QP(PRM_OP_RTR2RTS_QP),
-	MODIFY_QP(PRM_OP_RTS2RTS_QP),
+	{.opcode = PRM_OP_RTS2RTS_QP,
+	 .in_bytes = PRM_MODIFY_QP_IN_BYTES,
+	 .run = fw_rts2rts_qp,
+	 .groups = {{0, rts2rts_qp_in},
+		    {PRM_MODIFY_QP_IN_QPC, fw_qp_fields},
+		    {PRM_MODIFY_QP_IN_QPC + PRM_QPC_PATH, fw_path_fields}}},
 	MODIFY_QP(PRM_OP_SQERR2RTS_QP),
 	HEAD_ONLY(PRM_OP_2ERR_QP, PRM_QP_IN_BYTES, qp_in, fw_modify_qp),
 	HEAD_ONLY(PRM_OP_2RST_QP, PRM_QP_IN_BYTES, qp_in, fw_modify_qp),
@@ -127,6 +138,11 @@ static const struct spec specs[] = {
 	HEAD_ONLY(PRM_OP_ALLOC_Q_COUNTER, PRM_EMPTY_IN_BYTES, nothing, fw_alloc_counter),
 	HEAD_ONLY(PRM_OP_QUERY_Q_COUNTER, PRM_QUERY_Q_COUNTER_IN_BYTES, query_counter_in,
 		  fw_query_counter),
+	{.opcode = PRM_OP_CREATE_GENERAL_OBJECT,
+	 .has_op_mod = true,
+	 .in_bytes = PRM_CREATE_AV_QP_MAPPING_IN_BYTES,
+	 .run = fw_create_object,
+	 .groups = {{0, mapping_in}}},
 	HEAD_ONLY(PRM_OP_QUERY_ROCE_ADDRESS, PRM_QUERY_ROCE_ADDRESS_IN_BYTES, roce_in,
 		  fw_query_roce_address),
 };

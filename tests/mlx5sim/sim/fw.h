@@ -99,6 +99,7 @@ int fw_query_cq(struct fw_cmd *cmd);
 int fw_modify_cq(struct fw_cmd *cmd);
 int fw_create_qp(struct fw_cmd *cmd);
 int fw_modify_qp(struct fw_cmd *cmd);
+int fw_rts2rts_qp(struct fw_cmd *cmd);
 int fw_query_qp(struct fw_cmd *cmd);
 int fw_create_dct(struct fw_cmd *cmd);
 int fw_query_dct(struct fw_cmd *cmd);
@@ -111,6 +112,14 @@ int fw_query_lag(struct fw_cmd *cmd);
 int fw_create_rmp(struct fw_cmd *cmd);
 int fw_query_rmp(struct fw_cmd *cmd);
 int fw_arm_rq(struct fw_cmd *cmd);
+int fw_create_object(struct fw_cmd *cmd);
+
+/*
+ * Behind RTS2RTS_QP: an extension of the QP's context, of which a DCI's stream is taken (rdma-core mlx5_ifc.h, rts2rts_qp_in and
+ * qpc_ext).
+ */
+#define FW_RTS2RTS_EXT_STREAM PRM_AT(0x890, 16)
+#define FW_RTS2RTS_EXT_BYTES 0x1d0u
 
 /* Of the table of commands: what each takes. Ends with a zero. */
 extern const uint32_t fw_qp_fields[], fw_path_fields[], fw_cq_fields[], fw_mkey_fields[],

@@ -93,6 +93,13 @@ static const struct attr_spec destroy_mr[] = {
 	{UVERBS_ATTR_DESTROY_MR_HANDLE, ATTR_OBJECT, MUST, 0, 0},
 };
 
+static const struct attr_spec advise_mr[] = {
+	{UVERBS_ATTR_ADVISE_MR_PD_HANDLE, ATTR_OBJECT, MUST, 0, 0},
+	{UVERBS_ATTR_ADVISE_MR_ADVICE, ATTR_IN, MUST, 4, 8},
+	{UVERBS_ATTR_ADVISE_MR_FLAGS, ATTR_IN, MUST, 4, 8},
+	{UVERBS_ATTR_ADVISE_MR_SGE_LIST, ATTR_IN, MUST, sizeof(struct ib_uverbs_sge), 0},
+};
+
 static const struct attr_spec destroy_mw[] = {
 	{UVERBS_ATTR_DESTROY_MW_HANDLE, ATTR_OBJECT, MUST, 0, 0},
 };
@@ -340,6 +347,7 @@ const struct method_spec methods[] = {
 	METHOD(UVERBS_OBJECT_MR, UVERBS_METHOD_QUERY_MR, "query_mr", query_mr, mr_query),
 	METHOD(UVERBS_OBJECT_MR, UVERBS_METHOD_REG_DMABUF_MR, "reg_dmabuf_mr", reg_dmabuf_mr, mr_reg_dmabuf),
 	METHOD(UVERBS_OBJECT_MR, METHOD_REG_MR, "reg_mr", reg_mr, mr_reg),
+	METHOD(UVERBS_OBJECT_MR, UVERBS_METHOD_ADVISE_MR, "advise_mr", advise_mr, mr_advise),
 	METHOD(UVERBS_OBJECT_MR, UVERBS_METHOD_MR_DESTROY, "dereg_mr", destroy_mr, mr_destroy),
 	METHOD(UVERBS_OBJECT_MW, UVERBS_METHOD_MW_DESTROY, "dealloc_mw", destroy_mw, mw_destroy),
 	METHOD(UVERBS_OBJECT_CQ, UVERBS_METHOD_CQ_CREATE, "create_cq", create_cq, cq_create),

@@ -109,15 +109,18 @@ struct pd *pd_get(struct call *call, uint64_t handle)
 
 /* ---- regions --------------------------------------------------------------------------------------------------- */
 
-struct mr {
-	struct object object;
-	struct pd *pd;
-	struct dm *dm; /* NULL: memory of the client */
-	bool is_dmabuf;
-	struct memory *memory;
-	uint32_t key;
-	struct ib_uverbs_reg_mr reg; /* as it was asked for; ends in no data */
-};
+struct mr *mr_of_key(struct ufile *ufile, uint32_t key)
+{
+	struct object *object;
+
+	list_for_each_entry (object, &ufile->objects, link) {
+		struct mr *mr = container_of(object, struct mr, object);
+
+		if (object->type == OBJECT_MR && mr->key == key)
+			return mr;
+	}
+	return NULL;
+}
 
 static void mr_free(struct object *object)
 {
@@ -152,8 +155,6 @@ static int check_reg(struct call *call, const struct ib_uverbs_reg_mr *cmd)
 	if (access & ~ACCESS_KNOWN)
 		return call_refuse(call, -EINVAL, "unknown access bits 0x%x",
 				   access & ~ACCESS_KNOWN);
-	if (access & IB_UVERBS_ACCESS_ON_DEMAND)
-		return call_refuse(call, -EOPNOTSUPP, "on-demand paging is not offered");
 	if ((cmd->start ^ cmd->hca_va) & (SIM_PAGE - 1))
 		return call_refuse(call, -EINVAL, "address and IOVA differ within a page");
 	if (!cmd->length || cmd->hca_va + cmd->length < cmd->hca_va)
@@ -161,6 +162,11 @@ static int check_reg(struct call *call, const struct ib_uverbs_reg_mr *cmd)
 	if (nic_count(call->nic, &call->nic->n_mrs) >= SIM_MAX_MR)
 		return call_refuse(call, -ENOMEM, "more than %u regions", SIM_MAX_MR);
 	return check_remote_access(call, access);
+}
+
+static bool is_on_demand(const struct ib_uverbs_reg_mr *cmd)
+{
+	return cmd->access_flags & IB_UVERBS_ACCESS_ON_DEMAND;
 }
 
 static struct engine_mr_attr attr_of(uint32_t key, const struct pd *pd,
@@ -172,7 +178,7 @@ static struct engine_mr_attr attr_of(uint32_t key, const struct pd *pd,
 		.access = cmd->access_flags & MR_ACCESS,
 		.iova = cmd->hca_va,
 		.length_bytes = cmd->length,
-		.mem_offset = cmd->start & (SIM_PAGE - 1),
+		.mem_offset = is_on_demand(cmd) ? cmd->start : cmd->start & (SIM_PAGE - 1),
 	};
 }
 
@@ -208,15 +214,22 @@ static int take_dmabuf(struct call *call, struct mr *mr, int client_fd, const st
 	return r < 0 ? call_refuse(call, r, "not a dmabuf, or a shorter one") : 0;
 }
 
+/* Of the calling process: its pages of now, or whatever lies there at each access. */
+static int own_memory(struct call *call, const struct ib_uverbs_reg_mr *cmd, struct memory **ret_memory)
+{
+	if (is_on_demand(cmd))
+		return odp_memory_new(call, ret_memory);
+	return memory_pin(call, cmd->start, cmd->length, !!(cmd->access_flags & IB_UVERBS_ACCESS_LOCAL_WRITE),
+			  ret_memory);
+}
+
 static int take_memory(struct call *call, struct mr *mr, struct dm *dm, int dmabuf_fd,
 		       const struct ib_uverbs_reg_mr *cmd)
 {
 	if (mr->is_dmabuf)
 		return take_dmabuf(call, mr, dmabuf_fd, cmd);
 	if (!dm)
-		return memory_pin(call, cmd->start, cmd->length,
-				  !!(cmd->access_flags & IB_UVERBS_ACCESS_LOCAL_WRITE),
-				  &mr->memory);
+		return own_memory(call, cmd, &mr->memory);
 	mr->dm = dm;
 	dm->object.users++;
 	engine_mem_ref(&dm->memory->mem);
@@ -418,8 +431,7 @@ static int mr_change(struct call *call, struct mr *mr, struct pd *pd,
 	struct memory *memory;
 	int r;
 
-	r = memory_pin(call, cmd->start, cmd->length,
-		       !!(cmd->access_flags & IB_UVERBS_ACCESS_LOCAL_WRITE), &memory);
+	r = own_memory(call, cmd, &memory);
 	if (r < 0)
 		return r;
 	attr.mem = &memory->mem;

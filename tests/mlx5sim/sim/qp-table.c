@@ -166,7 +166,7 @@ static const char *bad_value(const struct ib_uverbs_modify_qp *cmd)
 {
 	const uint32_t access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
 				IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
-				IBV_ACCESS_MW_BIND | ACCESS_FLUSH;
+				IBV_ACCESS_MW_BIND | IBV_ACCESS_ON_DEMAND | ACCESS_FLUSH;
 	uint32_t mask = cmd->attr_mask;
 
 	if ((mask & IBV_QP_PORT) && cmd->port_num != 1)

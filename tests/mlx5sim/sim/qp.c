@@ -20,7 +20,7 @@
 /* What a kernel of these days knows and this device may ignore: scatter to CQE is a permission, not a promise. */
 #define FLAGS_TAKEN                                                                                \
 	(MLX5_QP_FLAG_SCATTER_CQE | MLX5_QP_FLAG_ALLOW_SCATTER_CQE | MLX5_QP_FLAG_UAR_PAGE_INDEX | \
-	 MLX5_QP_FLAG_TYPE_DCI | MLX5_QP_FLAG_TYPE_DCT)
+	 MLX5_QP_FLAG_TYPE_DCI | MLX5_QP_FLAG_TYPE_DCT | MLX5_QP_FLAG_DCI_STREAM)
 
 struct qp_params {
 	struct mlx5_ib_create_qp driver;
@@ -120,6 +120,16 @@ static int check_recv_ring(struct call *call, struct qp_params *params)
 	return 0;
 }
 
+static bool streams_are_valid(const struct qp_params *params)
+{
+	const struct mlx5_ib_create_qp_dci_streams *streams = &params->driver.dci_streams;
+
+	if (!(params->driver.flags & MLX5_QP_FLAG_DCI_STREAM))
+		return !streams->log_num_concurent && !streams->log_num_errored;
+	return params->type == ENGINE_QP_DCI && streams->log_num_concurent <= SIM_MAX_LOG2_STREAMS &&
+	       streams->log_num_errored <= SIM_MAX_LOG2_STREAMS;
+}
+
 static int check_driver_part(struct call *call, const struct qp_params *params)
 {
 	const struct mlx5_ib_create_qp *driver = &params->driver;
@@ -132,9 +142,11 @@ static int check_driver_part(struct call *call, const struct qp_params *params)
 	if (has_uar && !(driver->flags & MLX5_QP_FLAG_UAR_PAGE_INDEX))
 		return call_refuse(call, -EINVAL, "no UAR page");
 	/* For a raw packet QP the same word is sq_buf_addr. */
-	if ((!is_dct && params->type != ENGINE_QP_RAW && driver->access_key) || driver->ece_options || driver->reserved ||
-	    driver->dci_streams.log_num_concurent || driver->dci_streams.log_num_errored)
+	if ((!is_dct && params->type != ENGINE_QP_RAW && driver->access_key) || driver->ece_options || driver->reserved)
 		return call_refuse(call, -EOPNOTSUPP, "input that this QP does not have");
+	if (!streams_are_valid(params))
+		return call_refuse(call, -EINVAL, "streams 2^%u, in error 2^%u",
+				   driver->dci_streams.log_num_concurent, driver->dci_streams.log_num_errored);
 	if (driver->uidx > 0xffffff)
 		return call_refuse(call, -EINVAL, "user index 0x%x", driver->uidx);
 	if (driver->db_addr & 7)
@@ -352,6 +364,8 @@ static int enter(struct call *call, struct qp *qp, const struct qp_params *param
 		.log2_rq_wqes = params->log2_rq,
 		.log2_rq_stride = params->log2_rq_stride,
 		.ud_mtu_bytes = call->ufile->sim->ethernet ? 1024 : 4096,
+		.has_streams = !!(params->driver.flags & MLX5_QP_FLAG_DCI_STREAM),
+		.log2_errored_streams = params->driver.dci_streams.log_num_errored,
 	};
 	uint8_t *ring;
 	int r;

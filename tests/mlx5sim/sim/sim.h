@@ -22,7 +22,7 @@
 
 #define SIM_NICS_MAX 8
 #define SIM_GIDS_MAX 4
-#define SIM_GID_TABLE 8 /* the others are empty */
+#define SIM_GID_TABLE 8u /* entries of a port; those behind the last GID are empty */
 #define SIM_PAGE 4096u
 
 /* Limits, as query_device tells them. */
@@ -43,6 +43,7 @@
 #define SIM_MAX_RD_ATOMIC 16u
 #define SIM_MAX_UCTX 4096u
 #define SIM_MAX_COUNTERS 255u
+#define SIM_MAX_LOG2_STREAMS 6u /* of a DCI; as many in error at most */
 
 struct sim;
 struct ufile;
@@ -401,6 +402,7 @@ int pd_destroy(struct call *call);
 int pd_query(struct call *call);
 int mr_query(struct call *call);
 int mr_reg_dmabuf(struct call *call);
+int mr_advise(struct call *call);
 int mr_reg(struct call *call);
 int mr_destroy(struct call *call);
 int mw_destroy(struct call *call);

@@ -396,6 +396,8 @@ void tqp_init(struct tqp *qp, struct world *w, unsigned int node, const struct t
 		.dbrec = qp->dbrec,
 		.send_cqn = qp->scq.cqn,
 		.recv_cqn = qp->rcq.cqn,
+		.has_streams = attr->has_streams,
+		.log2_errored_streams = attr->log2_errored_streams,
 	};
 	if (attr->srq) {
 		create.has_srq = true;

@@ -121,6 +121,8 @@ struct tqp_attr {
 	const struct tsrq *srq; /* NULL: a ring of its own */
 	bool srqn_in_cqes;
 	uint32_t xrcdn; /* XRC_TGT */
+	bool has_streams; /* DCI */
+	uint32_t log2_errored_streams;
 };
 
 #define TQP_ATTR \
