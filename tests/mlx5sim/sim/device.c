@@ -83,6 +83,7 @@ int device_info_handles(struct call *call)
 		{UVERBS_OBJECT_PD, OBJECT_PD},	     {UVERBS_OBJECT_MR, OBJECT_MR},
 		{UVERBS_OBJECT_CQ, OBJECT_CQ},	     {UVERBS_OBJECT_QP, OBJECT_QP},
 		{UVERBS_OBJECT_SRQ, OBJECT_SRQ},     {UVERBS_OBJECT_AH, OBJECT_AH},
+		{UVERBS_OBJECT_XRCD, OBJECT_XRCD},
 		{MLX5_IB_OBJECT_UAR, OBJECT_UAR},    {MLX5_IB_OBJECT_DEVX_OBJ, OBJECT_DEVX},
 		{MLX5_IB_OBJECT_DEVX_UMEM, OBJECT_UMEM},
 	};
@@ -260,7 +261,8 @@ static void fill_device(const struct nic *nic, struct ib_uverbs_query_device_res
 		.max_cq = SIM_MAX_CQ,
 		.max_cqe = SIM_MAX_CQE,
 		.max_mr = SIM_MAX_MR,
-		.device_cap_flags = IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B,
+		.device_cap_flags = IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B |
+				    IBV_DEVICE_XRC,
 		.max_mw = SIM_MAX_MW,
 		.max_pd = SIM_MAX_PD,
 		.max_qp_rd_atom = SIM_MAX_RD_ATOMIC,
@@ -297,7 +299,7 @@ static const struct mlx5_ib_query_device_resp driver_caps = {
 };
 
 /* Regions on demand are memory like any other one, so whatever the transport has works there. */
-static void fill_odp(struct ib_uverbs_odp_caps *ret)
+static void fill_odp(struct ib_uverbs_odp_caps *ret, uint32_t *ret_xrc)
 {
 	const uint32_t messages = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV;
 
@@ -306,6 +308,7 @@ static void fill_odp(struct ib_uverbs_odp_caps *ret)
 	ret->per_transport_caps.uc_odp_caps = messages | IBV_ODP_SUPPORT_WRITE;
 	ret->per_transport_caps.rc_odp_caps =
 		messages | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC;
+	*ret_xrc = ret->per_transport_caps.rc_odp_caps & ~(uint32_t)IBV_ODP_SUPPORT_RECV;
 }
 
 int write_ex_query_device(struct call *call)
@@ -320,7 +323,7 @@ int write_ex_query_device(struct call *call)
 	if (cmd.comp_mask || cmd.reserved)
 		return call_refuse(call, -EINVAL, "unknown input bits");
 	fill_device(call->nic, &resp.base);
-	fill_odp(&resp.odp_caps);
+	fill_odp(&resp.odp_caps, &resp.xrc_odp_caps);
 	resp.timestamp_mask = UINT64_MAX;
 	resp.hca_core_clock = 1000000; /* kHz */
 	resp.max_dm_size = SIM_DM_BYTES;
@@ -356,6 +359,8 @@ static const struct write_spec writes[] = {
 	{IB_USER_VERBS_CMD_MODIFY_SRQ, "modify_srq", false, write_modify_srq},
 	{IB_USER_VERBS_CMD_QUERY_SRQ, "query_srq", true, write_query_srq},
 	{IB_USER_VERBS_CMD_CREATE_AH, "create_ah", true, write_create_ah},
+	{IB_USER_VERBS_CMD_OPEN_XRCD, "open_xrcd", true, write_open_xrcd},
+	{IB_USER_VERBS_CMD_OPEN_QP, "open_qp", true, write_open_qp},
 };
 
 int device_invoke_write(struct call *call)
