@@ -144,7 +144,7 @@ static bool qp_attr_is_valid(const struct engine_qp_attr *attr)
 		       !attr->rq_ring && !attr->dbrec && !attr->has_streams;
 	if (attr->type == ENGINE_QP_XRC_TGT)
 		return attr->qpn <= PSN_MASK && attr->user_index <= PSN_MASK && attr->xrcdn <= PSN_MASK && !attr->has_srq &&
-		       !attr->sq_ring && !attr->rq_ring && !attr->dbrec;
+		       !attr->sq_ring && !attr->rq_ring && !attr->dbrec && !attr->has_streams;
 	if ((attr->type == ENGINE_QP_DCI || attr->type == ENGINE_QP_XRC_INI) && (attr->rq_ring || attr->has_srq))
 		return false;
 	if (attr->has_streams && (attr->type != ENGINE_QP_DCI || attr->log2_errored_streams > ENGINE_MAX_LOG2_ERRORED))

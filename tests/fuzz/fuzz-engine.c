@@ -788,7 +788,12 @@ static void one_op(struct lab *lab)
 			change_srq(lab, side);
 			break;
 		}
-		reset_stream(lab, side);
+		if (lab->type == ENGINE_QP_DCI) {
+			reset_stream(lab, side);
+			break;
+		}
+		post(lab, side);
+		engine_doorbell(lab->engine, side->qpn);
 		break;
 	case 28: post_layout(lab, side); engine_doorbell(lab->engine, side->qpn); break;
 	case 29: post_umr(lab, side); engine_doorbell(lab->engine, side->qpn); break;
@@ -867,9 +872,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 	lab.timeout = (uint8_t)take(&lab, 1);
 	lab.retries = (uint8_t)take(&lab, 1);
 	lab.type = head >> 6 < 3 ? (enum engine_qp_type)(head >> 6) : ENGINE_QP_DCI;
-	lab.has_streams = lab.retries & 0x08 && lab.type == ENGINE_QP_DCI;
-	if (lab.retries & 0x08 && !lab.has_streams)
+	if (lab.retries & 0x08 && lab.type != ENGINE_QP_DCI)
 		lab.type = lab.type == ENGINE_QP_RC ? ENGINE_QP_XRC_INI : ENGINE_QP_RAW;
+	lab.has_streams = lab.retries & 0x08 && lab.type == ENGINE_QP_DCI;
 	lab.has_srq = lab.retries & 0x80 || lab.type == ENGINE_QP_DCI || lab.type == ENGINE_QP_XRC_INI;
 	attr.chunk_bytes = chunks[head & 3];
 	r = engine_new(&attr, &ops, &lab, &lab.engine);

@@ -232,6 +232,32 @@ def unreliable_seeds():
     yield "srq-error-and-reset", head(kind=RC | SRQ) + recv(0x1c0) * 2 + send + RUN + b"\x92" + RUN + b"\x91" + RUN
 
 
+def streamed(stream, opcode, odd=0, key=0):
+    """With key 2 its data is of no region, with odd 4 the DCT is nobody."""
+    remote = at(0x100) if opcode in (1, 2, 3) else b""
+    local = b"" if opcode == 0 else bytes([odd]) + remote + ref(0x180, 0, key)
+    return post(opcode, 0x29, local, bytes([stream]))
+
+
+def stream_seeds():
+    good, bad = streamed(0, 1), streamed(1, 1, key=2)
+    reset = b"\x1b\x01"
+    for memory, name in enumerate(("pointer", "sync", "delay", "mixed")):
+        yield f"stream-{name}", head(0, memory, kind=STREAMS) + recv(0x1c0) * 3 + good + streamed(1, 3) + bad + streamed(1, 4) + \
+            streamed(2, 4) + good + RUN * 4 + reset + streamed(1, 2) + RUN * 2
+    yield "stream-of-the-peer", head(kind=STREAMS) + b"\x8a" + good + streamed(0, 0) + streamed(0, 3) + streamed(1, 4) + b"\x8a" + \
+        streamed(2, 1) + RUN * 4 + b"\x1b\x00" + good + RUN * 2
+    yield "stream-without-answer", head(kind=STREAMS, timeout=1, retries=0x01) + streamed(1, 1, odd=1) + good + RUN + TIME * 9 + \
+        reset + streamed(1, 1) + RUN
+    yield "stream-no-route", head(kind=STREAMS) + streamed(1, 1, odd=0x80) + good + RUN + reset * 2 + streamed(1, 1) + RUN
+    yield "streams-too-many", head(kind=STREAMS) + bad + streamed(2, 1, key=2) + good + RUN + reset + b"\x11\x07" + good + RUN
+    yield "stream-flushed-in-mid-flight", head(0, 2, kind=STREAMS) + good + bad + streamed(1, 1) * 3 + b"\x10\x10" + reset + \
+        streamed(1, 1) + RUN * 3
+    yield "stream-index-ahead", head(kind=STREAMS) + bad + RUN + b"\x02\x20\x00" + DOORBELL + RUN
+    yield "stream-drain", head(kind=STREAMS) + bad + good + b"\x06\x07\x00" + RUN + b"\x06\x03\x00" + streamed(1, 1) + good + RUN
+    yield "stream-reset-of-others", head(kind=DC) + b"\x1b\x01\x9b\x01\x0b" + b"\x1b\x01"
+
+
 def xrc_seeds():
     """The last byte of a request is the number of an SRQ: 1 is the peer's, 0 of another domain."""
     def requests(srq):
@@ -263,32 +289,6 @@ def xrc_seeds():
     yield "raw", head(kind=RAW) + frame * 2 + RUN + post(4, 0x09, ref(0x190, 0), b"\x12") + RUN + b"\x12" + RUN
     yield "raw-header-behind-the-end", head(kind=RAW) + post(4, 0x09, ref(0x190, 0), b"\xff") + RUN + b"\x06\x03\x00" + frame + RUN
     yield "raw-what-it-cannot", head(kind=RAW) + post(1, 0x09, at(0x100), ref(0x180, 0), b"\0") + RUN + b"\x0a" + frame + RUN
-
-
-def streamed(stream, opcode, odd=0, key=0):
-    """With key 2 its data is of no region, with odd 4 the DCT is nobody."""
-    remote = at(0x100) if opcode in (1, 2, 3) else b""
-    local = b"" if opcode == 0 else bytes([odd]) + remote + ref(0x180, 0, key)
-    return post(opcode, 0x29, local, bytes([stream]))
-
-
-def stream_seeds():
-    good, bad = streamed(0, 1), streamed(1, 1, key=2)
-    reset = b"\x1b\x01"
-    for memory, name in enumerate(("pointer", "sync", "delay", "mixed")):
-        yield f"stream-{name}", head(0, memory, kind=STREAMS) + recv(0x1c0) * 3 + good + streamed(1, 3) + bad + streamed(1, 4) + \
-            streamed(2, 4) + good + RUN * 4 + reset + streamed(1, 2) + RUN * 2
-    yield "stream-of-the-peer", head(kind=STREAMS) + b"\x8a" + good + streamed(0, 0) + streamed(0, 3) + streamed(1, 4) + b"\x8a" + \
-        streamed(2, 1) + RUN * 4 + b"\x1b\x00" + good + RUN * 2
-    yield "stream-without-answer", head(kind=STREAMS, timeout=1, retries=0x01) + streamed(1, 1, odd=1) + good + RUN + TIME * 9 + \
-        reset + streamed(1, 1) + RUN
-    yield "stream-no-route", head(kind=STREAMS) + streamed(1, 1, odd=0x80) + good + RUN + reset * 2 + streamed(1, 1) + RUN
-    yield "streams-too-many", head(kind=STREAMS) + bad + streamed(2, 1, key=2) + good + RUN + reset + b"\x11\x07" + good + RUN
-    yield "stream-flushed-in-mid-flight", head(0, 2, kind=STREAMS) + good + bad + streamed(1, 1) * 3 + b"\x10\x10" + reset + \
-        streamed(1, 1) + RUN * 3
-    yield "stream-index-ahead", head(kind=STREAMS) + bad + RUN + b"\x02\x20\x00" + DOORBELL + RUN
-    yield "stream-drain", head(kind=STREAMS) + bad + good + b"\x06\x07\x00" + RUN + b"\x06\x03\x00" + streamed(1, 1) + good + RUN
-    yield "stream-reset-of-others", head() + b"\x1b\x01\x9b\x01\x0b" + b"\x1b\x01"
 
 
 def window(how, tags, offset, side=B):
@@ -374,8 +374,7 @@ def config_seeds():
 def main():
     root = pathlib.Path(sys.argv[1])
     for folder, seeds in (("wqe", wqe_seeds), ("wqe", layout_seeds), ("engine", engine_seeds), ("engine", window_seeds), ("engine", indirect_seeds),
-                          ("engine", unreliable_seeds), ("engine", xrc_seeds), ("engine", stream_seeds),
-                           ("config", config_seeds)):
+                          ("engine", unreliable_seeds), ("engine", stream_seeds), ("engine", xrc_seeds), ("config", config_seeds)):
         (root / folder).mkdir(parents=True, exist_ok=True)
         for name, data in seeds():
             (root / folder / name).write_bytes(data)

@@ -299,7 +299,7 @@ static const struct mlx5_ib_query_device_resp driver_caps = {
 };
 
 /* Regions on demand are memory like any other one, so whatever the transport has works there. */
-static void fill_odp(struct ib_uverbs_odp_caps *ret)
+static void fill_odp(struct ib_uverbs_odp_caps *ret, uint32_t *ret_xrc)
 {
 	const uint32_t messages = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV;
 
@@ -308,6 +308,7 @@ static void fill_odp(struct ib_uverbs_odp_caps *ret)
 	ret->per_transport_caps.uc_odp_caps = messages | IBV_ODP_SUPPORT_WRITE;
 	ret->per_transport_caps.rc_odp_caps =
 		messages | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC;
+	*ret_xrc = ret->per_transport_caps.rc_odp_caps & ~(uint32_t)IBV_ODP_SUPPORT_RECV;
 }
 
 int write_ex_query_device(struct call *call)
@@ -322,7 +323,7 @@ int write_ex_query_device(struct call *call)
 	if (cmd.comp_mask || cmd.reserved)
 		return call_refuse(call, -EINVAL, "unknown input bits");
 	fill_device(call->nic, &resp.base);
-	fill_odp(&resp.odp_caps);
+	fill_odp(&resp.odp_caps, &resp.xrc_odp_caps);
 	resp.timestamp_mask = UINT64_MAX;
 	resp.hca_core_clock = 1000000; /* kHz */
 	resp.max_dm_size = SIM_DM_BYTES;

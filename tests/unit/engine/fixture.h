@@ -120,9 +120,9 @@ struct tqp_attr {
 	uint64_t dc_key; /* DCT */
 	const struct tsrq *srq; /* NULL: a ring of its own */
 	bool srqn_in_cqes;
-	uint32_t xrcdn; /* XRC_TGT */
 	bool has_streams; /* DCI */
 	uint32_t log2_errored_streams;
+	uint32_t xrcdn; /* XRC_TGT */
 };
 
 #define TQP_ATTR \
