@@ -134,6 +134,7 @@ static void session_from_msg(const struct msg_session_item *msg, struct shmd_ses
 	text_copy(ret_item->library, sizeof(ret_item->library), msg->library);
 	text_copy(ret_item->nics, sizeof(ret_item->nics), msg->nics);
 	text_copy(ret_item->doorbell, sizeof(ret_item->doorbell), msg->doorbell);
+	text_copy(ret_item->doorbell_reason, sizeof(ret_item->doorbell_reason), msg->doorbell_reason);
 	counters_from_msg(&msg->counters, &ret_item->counters);
 }
 

@@ -78,11 +78,14 @@ struct shmd_client {
 struct shmd_nic {
 	struct shmd_client *client;
 	struct list link;
+	bool is_auto; /* its doorbell mode was the daemon's to choose, and may change */
+	pthread_mutex_t doorbell_lock; /* of the next five, which change together, and of mode and reason in info */
 	struct shmd_nic_info info;
 	void *page; /* the doorbell page */
 	uint32_t register_offset;
 	const struct shmd_nic_page *nic_page; /* or NULL */
 	int wake_fd; /* or -1 */
+	void *former_page; /* before the mode changed: queues of then may ring it; or NULL */
 	unsigned int n_users; /* MRs, queue batches and DCTs */
 };
 
@@ -201,6 +204,8 @@ void request_deinit(struct request *r);
 
 /* Sends r->req and waits for its reply of kind r->expect. Takes the lock. Sets the error text. */
 int request_call(struct shmd_client *client, struct request *r);
+/* The same with the lock held. */
+int request_call_locked(struct shmd_client *client, struct request *r);
 /* Reads what has arrived without waiting, events to the queue. Lock held. 0, or the dead error. */
 int request_drain(struct shmd_client *client);
 /* A descriptor of the reply: index as it came (from 0); -EPROTO, with text, when it is not there. */
@@ -219,6 +224,11 @@ void event_queue_signal(struct event_queue *queue);
 /* ---- nic.c */
 
 void nic_info_from_msg(const struct msg_nic *msg, struct shmd_nic_info *ret_info);
+/*
+ * The page that came in mode uar-mmap is of no use here, `why` in words: mode cpu from now on, where the mode was the
+ * daemon's to choose. Lock held. Else, and where the daemon refuses, an error with `why` in its text.
+ */
+int nic_to_cpu(struct shmd_nic *nic, const char *why);
 /* Frees handle and mappings; the owner has checked that nobody uses them. */
 void nic_free(struct shmd_nic *nic);
 

@@ -81,18 +81,20 @@ static void clear_error_word(const struct shmd_dev_qp *dev)
 
 static void fill_nic(struct shmd_dev_qp *dev, const struct shmd_queues *queues)
 {
-	const struct shmd_nic *nic = queues->nic;
+	struct shmd_nic *nic = queues->nic;
 
+	pthread_mutex_lock(&nic->doorbell_lock);
 	dev->doorbell_addr = (uintptr_t)nic->page + nic->register_offset;
 	dev->doorbell_mode = (uint8_t)nic->info.doorbell_mode;
 	dev->health_addr = (uintptr_t)&nic->client->health->nic[nic->info.index];
 	dev->nic = (uint16_t)nic->info.index;
 	/* A thread that sleeps is woken only where the ringer can; the queues of a GPU are polled by timer. */
-	if (queues->attr.gpu_driven || !nic->nic_page || nic->wake_fd < 0)
-		return;
-	dev->nic_page_addr = (uintptr_t)nic->nic_page;
-	dev->wake_handle = (uint64_t)nic->wake_fd;
-	dev->flags |= SHMD_QP_WAKE;
+	if (!queues->attr.gpu_driven && nic->nic_page && nic->wake_fd >= 0) {
+		dev->nic_page_addr = (uintptr_t)nic->nic_page;
+		dev->wake_handle = (uint64_t)nic->wake_fd;
+		dev->flags |= SHMD_QP_WAKE;
+	}
+	pthread_mutex_unlock(&nic->doorbell_lock);
 }
 
 static void fill_qp(struct shmd_queues *queues, unsigned int i)

@@ -71,7 +71,9 @@ static struct gpu_view *find_view(const struct shmd_gpu *gpu, const struct shmd_
 
 /* How far the GPU's addresses of the ranges that a dev-qp points into lie from this process's. */
 struct shifts {
-	uint64_t batch, page, health, scratch;
+	uint64_t batch, health, scratch;
+	uint64_t doorbell; /* an address: the page may be another one than when the queues were made */
+	uint8_t doorbell_mode;
 };
 
 static int map_batch(struct shmd_gpu *gpu, const struct queue_batch *batch, uint64_t *ret_shift)
@@ -84,12 +86,37 @@ static int map_batch(struct shmd_gpu *gpu, const struct queue_batch *batch, uint
 	return r;
 }
 
+/*
+ * A UAR page is I/O memory, which CUDA takes where driver and user may. That of a simulated NIC is ordinary memory. A GPU that
+ * reaches neither has the daemon ring for it: lock held, so doorbell and mode are what they are for all that reads them here.
+ */
+static int map_doorbell_page(struct shmd_gpu *gpu, struct shmd_nic *nic, uint64_t *ret_addr)
+{
+	char why[CLIENT_TEXT_BYTES];
+	int r;
+
+	if (nic->info.doorbell_mode == SHMD_DOORBELL_UAR_MMAP) {
+		/* A GPU that cannot be used at all says nothing about the page. */
+		r = gpu_enter(gpu);
+		if (r < 0)
+			return r;
+		gpu_leave(gpu);
+		r = gpu_map_range(gpu, nic->page, PAGE_BYTES, CUDA_REGISTER_IO, ret_addr);
+		text_copy(why, sizeof(why), shmd_error_text());
+		if (r == -ENOMEM || !r || !gpu_map_range(gpu, nic->page, PAGE_BYTES, 0, ret_addr))
+			return r == -ENOMEM ? r : 0;
+		r = nic_to_cpu(nic, why);
+		if (r < 0)
+			return r;
+	}
+	return gpu_map_range(gpu, nic->page, PAGE_BYTES, 0, ret_addr);
+}
+
 static int map_common(struct shmd_gpu *gpu, const struct shmd_queues *queues, struct shifts *ret_shifts)
 {
-	const struct shmd_nic *nic = queues->nic;
-	unsigned int io = nic->info.doorbell_mode == SHMD_DOORBELL_UAR_MMAP ? CUDA_REGISTER_IO : 0;
+	struct shmd_nic *nic = queues->nic;
 	uint64_t page, health, scratch;
-	int r = gpu_map_range(gpu, nic->page, PAGE_BYTES, io, &page);
+	int r = map_doorbell_page(gpu, nic, &page);
 
 	if (!r)
 		r = gpu_map_range(gpu, nic->client->health, PAGE_BYTES, 0, &health);
@@ -97,7 +124,8 @@ static int map_common(struct shmd_gpu *gpu, const struct shmd_queues *queues, st
 		r = gpu_map_range(gpu, queues->scratch->addr, queues->scratch->bytes, 0, &scratch);
 	if (r < 0)
 		return r;
-	ret_shifts->page = page - (uintptr_t)nic->page;
+	ret_shifts->doorbell = page + nic->register_offset;
+	ret_shifts->doorbell_mode = (uint8_t)nic->info.doorbell_mode;
 	ret_shifts->health = health - (uintptr_t)nic->client->health;
 	ret_shifts->scratch = scratch - (uintptr_t)queues->scratch->addr;
 	return 0;
@@ -113,7 +141,8 @@ static void shift_qp(struct shmd_dev_qp *qp, const struct shifts *by)
 		qp->rq_addr += by->batch;
 		qp->rq_dbrec_addr += by->batch;
 	}
-	qp->doorbell_addr += by->page;
+	qp->doorbell_addr = by->doorbell;
+	qp->doorbell_mode = by->doorbell_mode;
 	qp->health_addr += by->health;
 	qp->scratch_addr += by->scratch;
 	/* Nobody wakes a NIC thread from a GPU. */

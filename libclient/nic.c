@@ -5,6 +5,9 @@
  * An open NIC is a doorbell page mapped for writing, a page that says whether its thread sleeps mapped for
  * reading, and an eventfd to wake it. Descriptors of the two pages are closed once they are mapped. The
  * daemon's side of a NIC, its context, ends with the session only.
+ *
+ * In mode uar-mmap the page is the NIC's own, which this process or its GPU may not be able to use: the daemon is told
+ * why, and gives a page of mode cpu instead. Queues that ring the page of before go on, so that stays mapped.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -65,13 +68,32 @@ void nic_free(struct shmd_nic *nic)
 {
 	if (nic->page)
 		unmap_shared(nic->page, PAGE_BYTES);
+	if (nic->former_page)
+		unmap_shared(nic->former_page, PAGE_BYTES);
 	if (nic->nic_page)
 		unmap_shared((void *)nic->nic_page, PAGE_BYTES);
 	safe_close(nic->wake_fd);
 	list_del(&nic->link);
+	pthread_mutex_destroy(&nic->doorbell_lock);
 	free(nic);
 }
 DEFINE_CLEANUP(struct shmd_nic *, nic_free);
+
+/* The pages and the descriptor of one answer; all or nothing. */
+struct doorbell {
+	void *page;
+	struct shmd_nic_page *nic_page;
+	int wake_fd;
+};
+
+static void doorbell_deinit(struct doorbell *doorbell)
+{
+	if (doorbell->page)
+		unmap_shared(doorbell->page, PAGE_BYTES);
+	if (doorbell->nic_page)
+		unmap_shared(doorbell->nic_page, PAGE_BYTES);
+	safe_close(doorbell->wake_fd);
+}
 
 static int map_page(struct request *r, uint32_t index, uint64_t offset, int prot, void **ret_page)
 {
@@ -87,41 +109,118 @@ static int map_page(struct request *r, uint32_t index, uint64_t offset, int prot
 	return 0;
 }
 
-static int map_doorbell_page(struct shmd_nic *nic, struct request *r)
+static int check_doorbell(const struct msg_nic_open_rep *rep)
 {
-	const struct msg_nic_open_rep *rep = &r->rep.nic_open_rep;
-
 	if (rep->register_offset > PAGE_BYTES - 8 || rep->register_offset % 8 ||
 	    rep->nic >= SHMD_HEALTH_NICS)
 		return text_fail(-EPROTO, "shmemd's description of the NIC makes no sense");
-	nic->register_offset = rep->register_offset;
-	return map_page(r, rep->page_fd, rep->page_offset, PROT_READ | PROT_WRITE, &nic->page);
+	return 0;
 }
 
-static int map_nic_page(struct shmd_nic *nic, struct request *r)
+static int map_nic_page(struct doorbell *doorbell, struct request *r)
 {
 	const struct msg_nic_open_rep *rep = &r->rep.nic_open_rep;
 	void *page = NULL;
 	int res;
 
 	if (rep->wake_fd) {
-		nic->wake_fd = request_take_fd(r, rep->wake_fd - 1);
-		if (nic->wake_fd < 0)
-			return nic->wake_fd;
+		doorbell->wake_fd = request_take_fd(r, rep->wake_fd - 1);
+		if (doorbell->wake_fd < 0)
+			return doorbell->wake_fd;
 	}
 	if (!rep->nic_page_fd)
 		return 0;
 	res = map_page(r, rep->nic_page_fd - 1, 0, PROT_READ, &page);
 	if (res < 0)
 		return res;
-	nic->nic_page = page;
-	if (nic->nic_page->version != SHMD_NIC_PAGE_VERSION)
+	doorbell->nic_page = page;
+	if (doorbell->nic_page->version != SHMD_NIC_PAGE_VERSION)
 		return text_fail(-EPROTONOSUPPORT, "shmemd's NIC page has version %u, this library knows %u",
-				 nic->nic_page->version, SHMD_NIC_PAGE_VERSION);
+				 doorbell->nic_page->version, SHMD_NIC_PAGE_VERSION);
 	return 0;
 }
 
-static int nic_new(struct shmd_client *client, struct request *r, struct shmd_nic **ret_nic)
+static int map_doorbell(struct request *r, struct doorbell *ret_doorbell)
+{
+	const struct msg_nic_open_rep *rep = &r->rep.nic_open_rep;
+	struct doorbell doorbell = {.wake_fd = -1};
+	int res = check_doorbell(rep);
+
+	if (!res)
+		res = map_nic_page(&doorbell, r);
+	if (!res)
+		res = map_page(r, rep->page_fd, rep->page_offset, PROT_READ | PROT_WRITE, &doorbell.page);
+	if (res < 0)
+		doorbell_deinit(&doorbell);
+	else
+		*ret_doorbell = doorbell;
+	return res;
+}
+
+/* What the daemon answered is the NIC's doorbell from now on. */
+static void take_doorbell(struct shmd_nic *nic, const struct msg_nic_open_rep *rep, const struct doorbell *doorbell)
+{
+	pthread_mutex_lock(&nic->doorbell_lock);
+	nic->former_page = nic->page;
+	nic->page = doorbell->page;
+	nic->nic_page = doorbell->nic_page;
+	nic->wake_fd = doorbell->wake_fd;
+	nic->register_offset = rep->register_offset;
+	nic->info.doorbell_mode = rep->doorbell == 2 ? SHMD_DOORBELL_UAR_MMAP : SHMD_DOORBELL_CPU;
+	text_copy(nic->info.doorbell_reason, sizeof(nic->info.doorbell_reason), rep->reason);
+	pthread_mutex_unlock(&nic->doorbell_lock);
+}
+
+int nic_to_cpu(struct shmd_nic *nic, const char *why)
+{
+	_cleanup_request_ struct request r;
+	struct msg_nic_doorbell_req *ask = &r.req.nic_doorbell_req;
+	char reason[sizeof(ask->reason)], why_not[CLIENT_TEXT_BYTES];
+	struct doorbell doorbell;
+	int res;
+
+	/* `why` may be this thread's error text. */
+	text_copy(reason, sizeof(reason), why);
+	request_init(&r, MSG_NIC_DOORBELL_REQ, MSG_NIC_OPEN_REP);
+	if (!nic->is_auto)
+		return text_fail(-EOPNOTSUPP, "%s; with the doorbell mode left to shmemd, or mode cpu, that page is not needed",
+				 reason);
+	ask->nic = nic->info.index;
+	ask->doorbell = SHMD_DOORBELL_CPU + 1;
+	text_copy(ask->reason, sizeof(ask->reason), reason);
+	res = request_call_locked(nic->client, &r);
+	if (!res && r.rep.nic_open_rep.doorbell != SHMD_DOORBELL_CPU + 1)
+		res = text_fail(-EPROTO, "shmemd changed to another doorbell mode than cpu");
+	if (!res)
+		res = map_doorbell(&r, &doorbell);
+	if (res < 0) {
+		text_copy(why_not, sizeof(why_not), shmd_error_text());
+		return text_fail(res, "%s; and no doorbell mode cpu either: %s", reason, why_not);
+	}
+	take_doorbell(nic, &r.rep.nic_open_rep, &doorbell);
+	return 0;
+}
+
+/* The first time. Where the page cannot be mapped there is another mode, but not with another reason to fail. */
+static int open_doorbell(struct shmd_nic *nic, struct request *r)
+{
+	const struct msg_nic_open_rep *rep = &r->rep.nic_open_rep;
+	struct doorbell doorbell;
+	int res = map_doorbell(r, &doorbell);
+
+	if (!res) {
+		take_doorbell(nic, rep, &doorbell);
+		return 0;
+	}
+	if (rep->doorbell != SHMD_DOORBELL_UAR_MMAP + 1 || res == -EPROTO)
+		return res;
+	client_lock(nic->client);
+	res = nic_to_cpu(nic, shmd_error_text());
+	client_unlock(nic->client);
+	return res;
+}
+
+static int nic_new(struct shmd_client *client, struct request *r, bool is_auto, struct shmd_nic **ret_nic)
 {
 	const struct msg_nic_open_rep *rep = &r->rep.nic_open_rep;
 	_cleanup_(nic_freep) struct shmd_nic *nic = calloc(1, sizeof(*nic));
@@ -130,17 +229,14 @@ static int nic_new(struct shmd_client *client, struct request *r, struct shmd_ni
 	if (!nic)
 		return text_fail(-ENOMEM, "no memory for a NIC");
 	list_init(&nic->link);
+	pthread_mutex_init(&nic->doorbell_lock, NULL);
 	nic->client = client;
+	nic->is_auto = is_auto;
 	nic->wake_fd = -1;
 	nic_info_from_msg(&rep->info, &nic->info);
 	nic->info.index = rep->nic;
-	nic->info.doorbell_mode =
-		rep->doorbell == 2 ? SHMD_DOORBELL_UAR_MMAP : SHMD_DOORBELL_CPU;
-	text_copy(nic->info.doorbell_reason, sizeof(nic->info.doorbell_reason), rep->reason);
 	text_copy(nic->info.assignment, sizeof(nic->info.assignment), rep->assignment);
-	res = map_doorbell_page(nic, r);
-	if (!res)
-		res = map_nic_page(nic, r);
+	res = open_doorbell(nic, r);
 	if (res < 0)
 		return res;
 	*ret_nic = take_ptr(nic);
@@ -179,7 +275,7 @@ int shmd_nic_open(struct shmd_client *client, const struct shmd_nic_attr *attr, 
 	if (!res)
 		res = request_call(client, &r);
 	if (!res)
-		res = nic_new(client, &r, &nic);
+		res = nic_new(client, &r, !r.req.nic_open_req.doorbell, &nic);
 	if (res < 0)
 		return res;
 	client_lock(client);
@@ -191,13 +287,17 @@ int shmd_nic_open(struct shmd_client *client, const struct shmd_nic_attr *attr, 
 
 int shmd_nic_info(const struct shmd_nic *nic, struct shmd_nic_info *ret_info)
 {
+	pthread_mutex_t *lock;
 	int r = client_check(nic ? nic->client : NULL);
 
 	if (r < 0)
 		return r;
 	if (!ret_info)
 		return text_fail(-EINVAL, "ret_info is NULL");
+	lock = (pthread_mutex_t *)&nic->doorbell_lock;
+	pthread_mutex_lock(lock);
 	*ret_info = nic->info;
+	pthread_mutex_unlock(lock);
 	return 0;
 }
 
@@ -213,6 +313,7 @@ int shmd_nic_close(struct shmd_nic *nic)
 	n_users = nic->n_users;
 	if (!n_users) {
 		gpu_forget_range(client, nic->page);
+		gpu_forget_range(client, nic->former_page);
 		nic_free(nic);
 	}
 	client_unlock(client);

@@ -253,6 +253,11 @@ static int call_locked(struct shmd_client *client, struct request *r, uint64_t d
 	return res;
 }
 
+int request_call_locked(struct shmd_client *client, struct request *r)
+{
+	return call_locked(client, r, nsec_add(nsec_now(), client->timeout_nsec));
+}
+
 int request_call(struct shmd_client *client, struct request *r)
 {
 	uint64_t deadline = nsec_add(nsec_now(), client->timeout_nsec);

@@ -187,6 +187,13 @@ static const struct field nic_open_rep_fields[] = {
 };
 MESSAGE(nic_open_rep, msg_nic_open_rep, nic_open_rep);
 
+static const struct field nic_doorbell_req_fields[] = {
+	U32(msg_nic_doorbell_req, nic, 1),
+	U32(msg_nic_doorbell_req, doorbell, 2),
+	TEXT(msg_nic_doorbell_req, reason, 3),
+};
+MESSAGE(nic_doorbell_req, msg_nic_doorbell_req, nic_doorbell_req);
+
 static const struct field mem_reg_req_fields[] = {
 	U32(msg_mem_reg_req, nic, 1),
 	ENUM(msg_mem_reg_req, kind, 2, MSG_MEM_UNSET, MSG_MEM_AGENT),
@@ -461,6 +468,7 @@ static const struct field session_item_fields[] = {
 	MSG(msg_session_item, counters, 16, counters),
 	U32(msg_session_item, n_dcis, 17),
 	U32(msg_session_item, n_dcts, 18),
+	TEXT(msg_session_item, doorbell_reason, 19),
 };
 MESSAGE(session_item, msg_session_item, session_item);
 
@@ -560,6 +568,7 @@ const struct message_kind codec_kinds[MSG_KIND_MAX + 1] = {
 	[MSG_NIC_LIST_REP] = {"nic-list-rep", &nic_list_rep_message},
 	[MSG_NIC_OPEN_REQ] = {"nic-open-req", &nic_open_req_message},
 	[MSG_NIC_OPEN_REP] = {"nic-open-rep", &nic_open_rep_message},
+	[MSG_NIC_DOORBELL_REQ] = {"nic-doorbell-req", &nic_doorbell_req_message},
 	[MSG_MEM_REG_REQ] = {"mem-reg-req", &mem_reg_req_message},
 	[MSG_MEM_REG_REP] = {"mem-reg-rep", &mem_reg_rep_message},
 	[MSG_MEM_DEREG_REQ] = {"mem-dereg-req", &mem_dereg_req_message},
@@ -602,6 +611,7 @@ _Static_assert((int)MSG_NIC_LIST_REQ == SHMEMD__ENVELOPE__BODY_NIC_LIST_REQ, "fr
 _Static_assert((int)MSG_NIC_LIST_REP == SHMEMD__ENVELOPE__BODY_NIC_LIST_REP, "frozen");
 _Static_assert((int)MSG_NIC_OPEN_REQ == SHMEMD__ENVELOPE__BODY_NIC_OPEN_REQ, "frozen");
 _Static_assert((int)MSG_NIC_OPEN_REP == SHMEMD__ENVELOPE__BODY_NIC_OPEN_REP, "frozen");
+_Static_assert((int)MSG_NIC_DOORBELL_REQ == SHMEMD__ENVELOPE__BODY_NIC_DOORBELL_REQ, "frozen");
 _Static_assert((int)MSG_MEM_REG_REQ == SHMEMD__ENVELOPE__BODY_MEM_REG_REQ, "frozen");
 _Static_assert((int)MSG_MEM_REG_REP == SHMEMD__ENVELOPE__BODY_MEM_REG_REP, "frozen");
 _Static_assert((int)MSG_MEM_DEREG_REQ == SHMEMD__ENVELOPE__BODY_MEM_DEREG_REQ, "frozen");

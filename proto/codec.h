@@ -26,6 +26,7 @@ enum msg_kind {
 	MSG_NIC_LIST_REP = 15,
 	MSG_NIC_OPEN_REQ = 16,
 	MSG_NIC_OPEN_REP = 17,
+	MSG_NIC_DOORBELL_REQ = 18,
 	MSG_MEM_REG_REQ = 20,
 	MSG_MEM_REG_REP = 21,
 	MSG_MEM_DEREG_REQ = 22,
@@ -62,6 +63,7 @@ enum msg_kind {
 
 #define MSG_TEXT_BYTES 256
 #define MSG_NAME_BYTES 64
+#define MSG_REASON_BYTES 96 /* in lists, whose replies are long */
 #define MSG_CGROUP_BYTES 256
 #define MSG_ADDR_BYTES 64
 #define MSG_AV_BYTES 48
@@ -179,6 +181,11 @@ struct msg_nic_open_rep {
 	uint32_t wake_fd;     /* index + 1, 0: none */
 	struct msg_nic info;
 	char reason[MSG_TEXT_BYTES], assignment[MSG_TEXT_BYTES];
+};
+
+struct msg_nic_doorbell_req {
+	uint32_t nic, doorbell;
+	char reason[MSG_TEXT_BYTES];
 };
 
 struct msg_mem_reg_req {
@@ -327,6 +334,7 @@ struct msg_session_item {
 	char nics[MSG_TEXT_BYTES], doorbell[MSG_TEXT_BYTES];
 	uint32_t n_qps, n_cqs, n_mrs, n_fds;
 	uint32_t n_dcis, n_dcts; /* of n_qps */
+	char doorbell_reason[MSG_REASON_BYTES];
 	uint64_t registered_bytes, age_nsec;
 	struct msg_counters counters;
 };
@@ -391,6 +399,7 @@ struct msg {
 		struct msg_nic_list_rep nic_list_rep;
 		struct msg_nic_open_req nic_open_req;
 		struct msg_nic_open_rep nic_open_rep;
+		struct msg_nic_doorbell_req nic_doorbell_req;
 		struct msg_mem_reg_req mem_reg_req;
 		struct msg_mem_reg_rep mem_reg_rep;
 		struct msg_handle_req mem_dereg_req;

@@ -49,6 +49,11 @@ static struct nic_ctx *default_ctx_close(struct nic_ctx *ctx)
 	return NULL;
 }
 
+static int default_ctx_to_cpu(struct nic_ctx *ctx)
+{
+	return -EOPNOTSUPP;
+}
+
 static int default_mr_reg(struct nic_ctx *ctx, const struct nic_mr_attr *attr,
 			  struct nic_mr **ret_mr)
 {
@@ -135,6 +140,7 @@ const struct nic_ops nic_ops_default = {
 	.port_set = default_port_set,
 	.ctx_open = default_ctx_open,
 	.ctx_close = default_ctx_close,
+	.ctx_to_cpu = default_ctx_to_cpu,
 	.mr_reg = default_mr_reg,
 	.mr_dereg = default_mr_dereg,
 	.queues_create = default_queues_create,

@@ -408,6 +408,12 @@ struct nic_ops {
 
 	int (*ctx_open)(struct nic *nic, const struct nic_ctx_attr *attr, struct nic_ctx **ret_ctx);
 	struct nic_ctx *(*ctx_close)(struct nic_ctx *ctx); /* everything in it is gone already */
+	/*
+	 * From mode uar-mmap to cpu: ctx->doorbell is filled anew, and the queues that it has are heard there as well. The page
+	 * of before rings them as it did. -EOPNOTSUPP also where a batch lies in memory that the CPU does not reach; -EINVAL it
+	 * is in mode cpu. What fails changes nothing.
+	 */
+	int (*ctx_to_cpu)(struct nic_ctx *ctx);
 
 	int (*mr_reg)(struct nic_ctx *ctx, const struct nic_mr_attr *attr, struct nic_mr **ret_mr);
 	struct nic_mr *(*mr_dereg)(struct nic_mr *mr);

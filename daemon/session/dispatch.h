@@ -86,6 +86,7 @@ int request_check_mem(struct request *req, const struct registry_nic *rnic,
 int handle_hello(struct request *req);
 int handle_nic_list(struct request *req);
 int handle_nic_open(struct request *req);
+int handle_nic_doorbell(struct request *req);
 int handle_mem_reg(struct request *req);
 int handle_mem_dereg(struct request *req);
 int handle_queue_layout(struct request *req);

@@ -131,6 +131,14 @@ static void append(char *buf, size_t size, const char *text)
 	snprintf(buf + used, size - used, "%s%s", used ? "," : "", text);
 }
 
+static void append_reason(char *buf, size_t size, const struct session_nic *nic)
+{
+	size_t used = strlen(buf);
+
+	if (nic->doorbell_reason[0])
+		snprintf(buf + used, size - used, "%s%s: %s", used ? "; " : "", nic->rnic->info.name, nic->doorbell_reason);
+}
+
 /* What the session holds: the sum of the charges of everything in it. */
 static void sum_charges(const struct session *session, struct quota_amount *sum)
 {
@@ -184,10 +192,11 @@ static void fill_session(struct msg_session_item *item, struct session *session)
 	snprintf(item->library, sizeof(item->library), "%s", session->library);
 	for (unsigned int i = 0; i < session->n_nics; i++) {
 		const struct session_nic *nic = session->nics[i];
-		bool uar = nic->ctx->doorbell.mode == NIC_DOORBELL_UAR_MMAP;
+		bool uar = nic->doorbell == NIC_DOORBELL_UAR_MMAP;
 
 		append(item->nics, sizeof(item->nics), nic->rnic->info.name);
 		append(item->doorbell, sizeof(item->doorbell), uar ? "uar-mmap" : "cpu");
+		append_reason(item->doorbell_reason, sizeof(item->doorbell_reason), nic);
 	}
 	count_session_dc(session, item);
 }

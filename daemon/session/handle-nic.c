@@ -13,6 +13,7 @@
 
 #include "daemon/session/assign.h"
 #include "proto/base/cleanup.h"
+#include "proto/text.h"
 
 /* Most a context holds: doorbell page, NIC page, wake. */
 #define NIC_OPEN_FDS 3
@@ -152,7 +153,6 @@ static int choose_doorbell(struct request *req, const struct nic_info *info, enu
 static int fill_doorbell(struct request *req, const struct nic_doorbell *doorbell)
 {
 	struct msg_nic_open_rep *rep = &req->rep->nic_open_rep;
-	const struct open *op = req->op;
 	int page, nic_page = -1, wake = -1;
 
 	page = request_add_fd(req, doorbell->page_fd);
@@ -174,10 +174,26 @@ static int fill_doorbell(struct request *req, const struct nic_doorbell *doorbel
 	rep->doorbell = doorbell->mode;
 	rep->page_offset = doorbell->page_offset;
 	rep->register_offset = doorbell->register_offset;
-	snprintf(rep->reason, sizeof(rep->reason), "%s",
-		 req->msg->nic_open_req.doorbell == NIC_DOORBELL_AUTO && op->attr.doorbell == NIC_DOORBELL_CPU
-			 ? "shmemd is set to doorbell = cpu" : doorbell->reason);
 	return 0;
+}
+
+static const char *mode_name(uint32_t mode)
+{
+	return mode == NIC_DOORBELL_UAR_MMAP ? "uar-mmap" : "cpu";
+}
+
+/* Control thread: what lists, the log and the client are told. */
+static void tell_doorbell(struct request *req, struct session_nic *nic, const char *reason)
+{
+	struct msg_nic_open_rep *rep = &req->rep->nic_open_rep;
+
+	nic->doorbell = (enum nic_doorbell_mode)rep->doorbell;
+	snprintf(nic->doorbell_reason, sizeof(nic->doorbell_reason), "%s", reason);
+	/* It may have been cut within a character. */
+	text_clean(nic->doorbell_reason, strlen(nic->doorbell_reason));
+	memcpy(rep->reason, nic->doorbell_reason, sizeof(rep->reason));
+	rep->nic = nic->index;
+	fill_nic(&rep->info, nic->rnic);
 }
 
 static void run_open(struct request *req)
@@ -203,10 +219,11 @@ static int finish_open(struct request *req)
 	if (op->r < 0)
 		return op->r;
 	nic->index = session->n_nics;
-	rep->nic = nic->index;
-	fill_nic(&rep->info, nic->rnic);
-	session_note(session, LOG_DEBUG, NOTE_NIC, "opened %s as NIC %u (%s), doorbell mode %u%s%s",
-		     nic->rnic->info.name, nic->index, rep->assignment, rep->doorbell,
+	tell_doorbell(req, nic,
+		      req->msg->nic_open_req.doorbell == NIC_DOORBELL_AUTO && op->attr.doorbell == NIC_DOORBELL_CPU
+			      ? "shmemd is set to doorbell = cpu" : nic->ctx->doorbell.reason);
+	session_note(session, LOG_DEBUG, NOTE_NIC, "opened %s as NIC %u (%s), doorbell mode %s%s%s",
+		     nic->rnic->info.name, nic->index, rep->assignment, mode_name(rep->doorbell),
 		     rep->reason[0] ? ": " : "", rep->reason);
 	/* Opened by name while the port is down: the event was before this session's time. */
 	session_health_port(session, nic, nic->rnic->info.state);
@@ -257,4 +274,59 @@ int handle_nic_open(struct request *req)
 	blocks = nic->rnic->nic->blocks;
 	op->nic = take_ptr(nic);
 	return request_work(req, blocks, run_open, finish_open);
+}
+
+/* ---- the client cannot use its page ---------------------------------------------------------------------------- */
+
+struct fall_back {
+	struct session_nic *nic; /* the session's, which stays while a worker has its request */
+	int r;
+};
+
+static void run_fall_back(struct request *req)
+{
+	struct fall_back *op = req->op;
+	struct nic_ctx *ctx = op->nic->ctx;
+
+	op->r = ctx->nic->ops->ctx_to_cpu(ctx);
+	if (op->r == 0)
+		op->r = fill_doorbell(req, &ctx->doorbell);
+}
+
+static int finish_fall_back(struct request *req)
+{
+	const struct msg_nic_doorbell_req *ask = &req->msg->nic_doorbell_req;
+	struct fall_back *op = req->op;
+	struct session_nic *nic = op->nic;
+	char reason[MSG_TEXT_BYTES + 16];
+
+	/* Also when its descriptors found no place in the answer: the context is in that mode. */
+	nic->doorbell = nic->ctx->doorbell.mode;
+	if (op->r < 0)
+		return op->r;
+	snprintf(reason, sizeof(reason), "client: %s", ask->reason);
+	tell_doorbell(req, nic, reason);
+	session_note(req->session, LOG_NOTICE, NOTE_NIC, "%s is in doorbell mode cpu from now on: %s",
+		     nic->rnic->info.name, nic->doorbell_reason);
+	return 0;
+}
+
+int handle_nic_doorbell(struct request *req)
+{
+	const struct msg_nic_doorbell_req *ask = &req->msg->nic_doorbell_req;
+	struct session_nic *nic = request_nic(req, ask->nic);
+	struct fall_back *op;
+
+	if (!nic)
+		return SHMD_STATUS_NOT_FOUND;
+	if (ask->doorbell != NIC_DOORBELL_CPU || !ask->reason[0])
+		return request_fail(req, SHMD_STATUS_INVALID, "only mode 1 (cpu) can be changed to, and for a reason");
+	if (nic->doorbell != NIC_DOORBELL_UAR_MMAP)
+		return request_fail(req, SHMD_STATUS_EXISTS, "%s is in doorbell mode cpu", nic->rnic->info.name);
+	op = request_op(req, sizeof(*op));
+	if (!op)
+		return -ENOMEM;
+	op->nic = nic;
+	req->rep->kind = MSG_NIC_OPEN_REP;
+	return request_work(req, nic->rnic->nic->blocks, run_fall_back, finish_fall_back);
 }

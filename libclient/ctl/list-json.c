@@ -39,6 +39,7 @@ static int session_item(void *arg, const struct shmd_session_item *item)
 	json_string(json, "library", item->library);
 	json_string(json, "nics", item->nics);
 	json_string(json, "doorbell", item->doorbell);
+	json_string(json, "doorbell_reason", item->doorbell_reason);
 	json_uint(json, "n_qps", item->n_qps);
 	json_uint(json, "n_dcis", item->n_dcis);
 	json_uint(json, "n_dcts", item->n_dcts);

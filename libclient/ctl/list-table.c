@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "libclient/ctl/ctl.h"
@@ -21,9 +22,16 @@ static int finish(struct ctl *ctl, struct table *table, int r, const char *none)
 	return r;
 }
 
+/* Sentences are no cells: they come below the table. */
+struct session_rows {
+	struct table table;
+	FILE *notes;
+};
+
 static int session_row(void *arg, const struct shmd_session_item *item)
 {
-	struct table *table = arg;
+	struct session_rows *rows = arg;
+	struct table *table = &rows->table;
 	char buf[UNITS_BYTES];
 
 	table_add(table, "%" PRIu64, item->session);
@@ -43,6 +51,8 @@ static int session_row(void *arg, const struct shmd_session_item *item)
 	table_add_color(table, item->counters.error_cqes ? COLOR_RED : COLOR_NONE, "%" PRIu64,
 			item->counters.error_cqes);
 	table_add(table, "%s", units_nsec(item->age_nsec, buf));
+	if (item->doorbell_reason[0])
+		fprintf(rows->notes, "session %" PRIu64 ", doorbell of %s\n", item->session, item->doorbell_reason);
 	return 0;
 }
 
@@ -50,10 +60,22 @@ int ctl_table_sessions(struct ctl *ctl)
 {
 	static const char *const heads[] = {">SESSION", ">UID", ">PID", "COMMAND", "NICS", "DOORBELL", ">QPS",
 					    ">DCIS", ">DCTS", ">CQS", ">MRS", ">MEMORY", ">FDS", ">WQES", ">ERRORS", ">AGE", NULL};
-	struct table table;
+	struct session_rows rows;
+	char *notes = NULL;
+	size_t bytes;
+	int r;
 
-	table_init(&table, heads, ctl->has_color);
-	return finish(ctl, &table, shmd_admin_sessions(ctl->client, session_row, &table), "no sessions");
+	rows.notes = open_memstream(&notes, &bytes);
+	if (!rows.notes)
+		return -errno;
+	table_init(&rows.table, heads, ctl->has_color);
+	r = shmd_admin_sessions(ctl->client, session_row, &rows);
+	r = finish(ctl, &rows.table, r, "no sessions");
+	fclose(rows.notes);
+	if (!r && notes)
+		fputs(notes, ctl->out);
+	free(notes);
+	return r;
 }
 
 static int qp_row(void *arg, const struct shmd_qp_item *item)

@@ -191,7 +191,7 @@ struct shmd_nic_info {
 	uint32_t n_qps;
 	/* Only after shmd_nic_open: */
 	uint32_t index; /* NIC index of the session */
-	uint32_t doorbell_mode; /* enum shmd_doorbell_mode taken */
+	uint32_t doorbell_mode; /* enum shmd_doorbell_mode taken; may change once, from uar-mmap to cpu */
 	char doorbell_reason[256]; /* why a better mode was not taken, or empty */
 	char assignment[256]; /* why this NIC, in words */
 };
@@ -211,6 +211,9 @@ struct shmd_nic_attr {
  * The daemon chooses the NIC for the GPU, or the one named; each NIC at most once in a session. Maps the doorbell
  * page; the daemon makes a protection domain of the session's own.
  *
+ * An automatic doorbell mode is uar-mmap where that is offered, and changes to cpu, once, when its page cannot be mapped
+ * here or a GPU cannot reach it (shmd_gpu_dev_state() and shmd_gpu_dev_qp() find out). Queues go on; shmd_nic_info() says why.
+ *
  * attr		in; may be NULL: no GPU, any NIC, automatic doorbell mode
  * Lifetime	the handle until shmd_nic_close(); the NIC's context, and its place in the session, until the
  *		session ends
@@ -219,7 +222,7 @@ struct shmd_nic_attr {
  */
 SHMD_EXPORT int shmd_nic_open(struct shmd_client *client, const struct shmd_nic_attr *attr,
 			      struct shmd_nic **ret_nic);
-/* As it was when the NIC was opened. Never blocks. */
+/* As it was when the NIC was opened, but doorbell mode and reason: see shmd_nic_open(). Never blocks. */
 SHMD_EXPORT int shmd_nic_info(const struct shmd_nic *nic, struct shmd_nic_info *ret_info);
 /*
  * Frees the handle and its mappings; MRs and queues of it must be gone (-EBUSY). The context ends with the session,
@@ -643,6 +646,7 @@ struct shmd_session_item {
 	uint64_t registered_bytes, age_nsec;
 	struct shmd_counters counters;
 	uint32_t n_dcis, n_dcts; /* of n_qps; the rest is RC */
+	char doorbell_reason[96]; /* "NIC: why not a better mode", "; " between NICs; empty: all have the best */
 };
 struct shmd_qp_item {
 	uint64_t session;

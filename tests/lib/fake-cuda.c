@@ -45,12 +45,18 @@ static int is_initialised;
 static _Thread_local struct context *stack[8];
 static _Thread_local int depth;
 static char fail_symbol[64];
-static int fail_result;
+static int fail_result, n_fails;
 
-void fake_cuda_fail(const char *symbol, int result)
+void fake_cuda_fail_times(const char *symbol, int result, int n)
 {
 	snprintf(fail_symbol, sizeof(fail_symbol), "%s", symbol);
 	fail_result = result;
+	n_fails = n;
+}
+
+void fake_cuda_fail(const char *symbol, int result)
+{
+	fake_cuda_fail_times(symbol, result, 1);
 }
 
 int fake_cuda_failed(void)
@@ -81,7 +87,8 @@ static struct context *current(void)
 static int enter(const char *symbol, int needs_context)
 {
 	if (!strcmp(symbol, fail_symbol)) {
-		fail_symbol[0] = 0;
+		if (--n_fails < 1)
+			fail_symbol[0] = 0;
 		return fail_result;
 	}
 	if (!is_initialised)

@@ -18,6 +18,8 @@ struct fake_cuda_counts {
 
 /* The next call of `symbol` returns `result`. */
 __attribute__((visibility("default"))) void fake_cuda_fail(const char *symbol, int result);
+/* The next `n` calls of it do. */
+__attribute__((visibility("default"))) void fake_cuda_fail_times(const char *symbol, int result, int n);
 /* Whether that call came. */
 __attribute__((visibility("default"))) int fake_cuda_failed(void);
 __attribute__((visibility("default"))) struct fake_cuda_counts fake_cuda_counts(void);

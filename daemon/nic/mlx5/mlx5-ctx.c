@@ -158,20 +158,53 @@ static int find_bell(struct mlx5_nic *nic, struct bell **ret_bell)
 	return r;
 }
 
-static int open_doorbell(struct mlx5_ctx *ctx, enum nic_doorbell_mode mode)
+static int make_bell_page(struct mlx5_ctx *ctx, struct nic_doorbell *doorbell, struct bell_page **ret_page)
 {
 	struct bell *bell;
-	int r;
+	int r = find_bell(ctx->nic, &bell);
 
-	if (mode != NIC_DOORBELL_CPU) {
-		mlx5_ctx_make_doorbell(ctx);
-		return 0;
-	}
-	r = find_bell(ctx->nic, &bell);
 	if (r < 0)
 		return r;
-	return bell_page_new(bell, (uint64_t *)(void *)(ctx->uar->base_addr + SHMD_DB_SEND_OFFSET),
-			     &ctx->base.doorbell, &ctx->bell_page);
+	return bell_page_new(bell, (uint64_t *)(void *)(ctx->uar->base_addr + SHMD_DB_SEND_OFFSET), doorbell, ret_page);
+}
+
+static int open_doorbell(struct mlx5_ctx *ctx, enum nic_doorbell_mode mode)
+{
+	if (mode == NIC_DOORBELL_CPU)
+		return make_bell_page(ctx, &ctx->base.doorbell, &ctx->bell_page);
+	mlx5_ctx_make_doorbell(ctx);
+	return 0;
+}
+
+static int hear_batch(struct bell_page *page, const struct mlx5_queues *queues)
+{
+	int r = queues->map ? 0 : -EOPNOTSUPP;
+
+	for (uint32_t i = 0; i < queues->base.layout.n_qps && r == 0; i++)
+		r = mlx5_qp_hear(page, &queues->qps[i]);
+	return r;
+}
+
+int mlx5_ctx_to_cpu(struct nic_ctx *base)
+{
+	_cleanup_(bell_page_freep) struct bell_page *page = NULL;
+	struct mlx5_ctx *ctx = mlx5_ctx(base);
+	struct nic_doorbell doorbell = {0};
+	const struct mlx5_queues *queues;
+	int r;
+
+	if (!MLX5_HAS_BELL)
+		return -EOPNOTSUPP;
+	if (ctx->bell_page)
+		return -EINVAL;
+	r = make_bell_page(ctx, &doorbell, &page);
+	list_for_each_entry(queues, &ctx->queues, link)
+		r = r < 0 ? r : hear_batch(page, queues);
+	if (r < 0)
+		return r;
+	ctx->base.doorbell = doorbell;
+	ctx->bell_page = take_ptr(page);
+	return 0;
 }
 
 static int ctx_init(struct mlx5_ctx *ctx, enum nic_doorbell_mode mode)

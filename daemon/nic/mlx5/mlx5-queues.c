@@ -140,15 +140,14 @@ int mlx5_qp_enter(struct mlx5_queues *queues, uint32_t i)
 	return r < 0 || qp->desc->type == NIC_QP_DCT ? r : mlx5_events_subscribe_qp(ctx, qp);
 }
 
-/* In doorbell mode cpu, of what sends. Every batch there is mapped: see check_request. */
-static int hear_doorbells(struct mlx5_queues *queues, struct mlx5_qp *qp)
+/* Of what sends. Every batch in doorbell mode cpu is mapped: see check_request, mlx5_ctx_to_cpu(). */
+int mlx5_qp_hear(struct bell_page *page, const struct mlx5_qp *qp)
 {
-	struct bell_page *page = queues->ctx->bell_page;
 	struct shmd_dbrec *dbrec;
 
 	if (!page || qp->desc->type == NIC_QP_DCT)
 		return 0;
-	dbrec = (struct shmd_dbrec *)(void *)(queues->map + qp->desc->dbrec_offset);
+	dbrec = (struct shmd_dbrec *)(void *)(qp->queues->map + qp->desc->dbrec_offset);
 	return bell_page_add(page, qp->desc->qpn, (const uint32_t *)&dbrec->snd,
 			     qp->desc->flags & NIC_QP_GPU_DRIVEN);
 }
@@ -180,7 +179,7 @@ static int create_qp(struct mlx5_queues *queues, uint32_t i)
 	desc->addr.qpn = desc->qpn;
 	r = mlx5_qp_enter(queues, i);
 	mlx5_qp_tell_error(qp, 0);
-	return r < 0 ? r : hear_doorbells(queues, qp);
+	return r < 0 ? r : mlx5_qp_hear(queues->ctx->bell_page, qp);
 }
 
 static void destroy_qp(struct mlx5_queues *queues, struct mlx5_qp *qp)

@@ -314,6 +314,7 @@ int mlx5_ctx_export(struct nic_ctx *ctx, void **ret_record, size_t *ret_bytes);
 int mlx5_ctx_import(struct nic *nic, const struct nic_import_attr *attr, struct nic_imported *ret_imported);
 struct nic_ctx *mlx5_ctx_unimport(struct nic_ctx *ctx);
 struct nic_ctx *mlx5_ctx_close(struct nic_ctx *ctx);
+int mlx5_ctx_to_cpu(struct nic_ctx *ctx);
 int mlx5_ctx_counters(struct nic_ctx *ctx, struct nic_counters *ret_counters);
 void mlx5_ctx_quiesce(struct nic_ctx *ctx, uint64_t timeout_nsec);
 
@@ -325,6 +326,8 @@ int mlx5_map_memfd(int fd, uint64_t offset, uint64_t bytes, bool writable, uint8
 int mlx5_queues_create(struct nic_ctx *ctx, const struct nic_queue_mem *mem, struct nic_layout *layout,
 		       struct nic_queues **ret_queues);
 int mlx5_queues_destroy(struct nic_queues *queues);
+/* Its doorbells are heard on this page, or NULL: nothing to do. -ENOMEM. */
+int mlx5_qp_hear(struct bell_page *page, const struct mlx5_qp *qp);
 /* Of an imported batch: an object that is there already gets its place among those of the context. */
 int mlx5_cq_enter(struct mlx5_queues *queues, uint32_t i);
 int mlx5_qp_enter(struct mlx5_queues *queues, uint32_t i);

@@ -99,6 +99,12 @@ static int soft_ctx_import(struct nic *nic, const struct nic_import_attr *attr, 
 	return -EOPNOTSUPP;
 }
 
+/* There is nothing else. */
+static int soft_ctx_to_cpu(struct nic_ctx *ctx)
+{
+	return -EINVAL;
+}
+
 static struct nic_ctx *soft_ctx_unimport(struct nic_ctx *ctx)
 {
 	return NULL;
@@ -112,6 +118,7 @@ static const struct nic_ops soft_ops = {
 	.port_set = soft_port_set,
 	.ctx_open = soft_ctx_open,
 	.ctx_close = soft_ctx_close,
+	.ctx_to_cpu = soft_ctx_to_cpu,
 	.mr_reg = soft_mr_reg,
 	.mr_dereg = soft_mr_dereg,
 	.queues_create = soft_queues_create,

@@ -328,6 +328,47 @@ TEST(doorbell_mode_cpu_hands_out_no_command_descriptor)
 	rig_close(&rig);
 }
 
+/* The page of before rings these queues as it did. */
+TEST(context_changes_to_mode_cpu_with_its_queues)
+{
+	const struct nic_ops *ops;
+	uint8_t *uar, *page;
+	uint64_t one = 1;
+	struct client c;
+	struct rig rig;
+
+	rig_open_mlx5(&rig, 1, NULL);
+	ops = rig.nic[0]->ops;
+	client_open(&c, rig.nic[0], 1, 2);
+	if (!MLX5_HAS_BELL) {
+		ASSERT_ERR(ops->ctx_to_cpu(c.ctx), EOPNOTSUPP);
+		client_close(&c);
+		rig_close(&rig);
+		return;
+	}
+	client_connect(&c, 0, &c, 1);
+	client_exercise(&c, &c);
+	ASSERT_OK(ops->ctx_to_cpu(c.ctx));
+	ASSERT_ERR(ops->ctx_to_cpu(c.ctx), EINVAL);
+	ASSERT_EQ(c.ctx->doorbell.mode, NIC_DOORBELL_CPU);
+	uar = c.doorbell_page;
+	page = mmap(NULL, SHMD_DB_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, c.ctx->doorbell.page_fd, 0);
+	ASSERT(page != MAP_FAILED);
+	for (uint64_t i = 1; i <= 20; i++) {
+		client_post_inline(&c, 0, i, &c, 0);
+		client_publish(&c, 0);
+		c.doorbell_page = i % 2 ? page : uar;
+		client_ring_word(&c, client_qpn(&c, 0));
+		ASSERT_EQ(write(c.ctx->doorbell.wake_fd, &one, sizeof(one)), sizeof(one));
+		client_complete(&c, 0);
+		ASSERT_EQ(client_word(&c, 0), i);
+	}
+	c.doorbell_page = uar;
+	munmap(page, SHMD_DB_PAGE_BYTES);
+	client_close(&c);
+	rig_close(&rig);
+}
+
 TEST(a_failed_batch_leaves_nothing_behind)
 {
 	struct nic_queue_mem mem = {.kind = NIC_MEM_MEMFD};

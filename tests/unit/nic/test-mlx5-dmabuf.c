@@ -56,6 +56,10 @@ TEST(queues_and_regions_lie_in_dmabufs)
 	client_exercise(&a, &b);
 	client_exercise(&b, &a);
 	ASSERT_ERR(rig.nic[0]->ops->queues_read(a.queues, 0, &byte, 1), EOPNOTSUPP);
+	/* A thread that rings for it could not read dbrecs. */
+	ASSERT_ERR(rig.nic[0]->ops->ctx_to_cpu(a.ctx), EOPNOTSUPP);
+	ASSERT_EQ(a.ctx->doorbell.mode, NIC_DOORBELL_UAR_MMAP);
+	client_exercise(&a, &b);
 	client_close(&a);
 	client_close(&b);
 	rig_close(&rig);

@@ -39,6 +39,7 @@ TEST(default_ops_offer_nothing)
 	ASSERT(!ops->close(&nic) && !ops->ctx_close(NULL) && !ops->mr_dereg(NULL));
 	ops->ctx_quiesce(NULL, 0);
 	ops->ctx_look(NULL);
+	ASSERT_ERR(ops->ctx_to_cpu(NULL), EOPNOTSUPP);
 	ASSERT_ERR(ops->ctx_export(NULL, NULL, NULL), EOPNOTSUPP);
 	ASSERT_ERR(ops->ctx_import(&nic, NULL, NULL), EOPNOTSUPP);
 	ASSERT(!ops->ctx_unimport(NULL));

@@ -120,7 +120,7 @@ static int fake_ctx_open(struct nic *nic, const struct nic_ctx_attr *attr, struc
 	struct fake_ctx *ctx;
 	int r;
 
-	if (attr->doorbell == NIC_DOORBELL_UAR_MMAP)
+	if (attr->doorbell == NIC_DOORBELL_UAR_MMAP && !fake->has_uar)
 		return -EOPNOTSUPP;
 	r = call(fake, "open", &fake->n_ctxs);
 	if (r < 0)
@@ -139,8 +139,21 @@ static int fake_ctx_open(struct nic *nic, const struct nic_ctx_attr *attr, struc
 			.reason = "it is a fake",
 		},
 	};
+	if (fake->has_uar && attr->doorbell != NIC_DOORBELL_CPU) {
+		ctx->base.doorbell.mode = NIC_DOORBELL_UAR_MMAP;
+		ctx->base.doorbell.reason[0] = 0;
+	}
 	*ret_ctx = &ctx->base;
 	return 0;
+}
+
+static int fake_ctx_to_cpu(struct nic_ctx *ctx)
+{
+	int r = call(fake_of(ctx->nic), "to-cpu", NULL);
+
+	if (r == 0)
+		ctx->doorbell.mode = NIC_DOORBELL_CPU;
+	return r;
 }
 
 static struct nic_ctx *fake_ctx_close(struct nic_ctx *base)
@@ -358,6 +371,7 @@ static const struct nic_ops fake_ops = {
 	.port_set = fake_port_set,
 	.ctx_open = fake_ctx_open,
 	.ctx_close = fake_ctx_close,
+	.ctx_to_cpu = fake_ctx_to_cpu,
 	.mr_reg = fake_mr_reg,
 	.mr_dereg = fake_mr_dereg,
 	.queues_create = fake_queues_create,

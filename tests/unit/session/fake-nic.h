@@ -25,6 +25,7 @@ struct fake_nic {
 	struct nic_event event; /* told once when has_event */
 	bool has_event;
 	enum nic_port_state port_set; /* what port_set was called with last */
+	bool has_uar; /* and takes it for the better mode */
 	bool never_flushes; /* quiesce takes all the time it is given */
 	unsigned int n_queries; /* of the NIC itself */
 	uint64_t query_nsec; /* that a query of a QP takes */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* NICs, publish and fetch, status and lists. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -82,6 +83,99 @@ TEST(administrator_who_wants_doorbell_mode_cpu_is_obeyed)
 	req.nic_open_req.doorbell = NIC_DOORBELL_CPU;
 	raw_expect(&pair.raw, &req, NULL, 0, MSG_NIC_OPEN_REP, &rep);
 	ASSERT_STREQ(rep.nic_open_rep.reason, "it is a fake");
+	pair_deinit(&pair);
+	lab_assert_empty(&lab);
+	lab_deinit(&lab);
+}
+
+static void expect_list(struct pair *control, const char *doorbell, const char *reason)
+{
+	struct msg req, rep;
+
+	msg_init(&req, MSG_LIST_REQ, 0);
+	req.list_req.what = MSG_LIST_SESSIONS;
+	raw_expect(&control->raw, &req, NULL, 0, MSG_LIST_REP, &rep);
+	ASSERT_EQ(rep.list_rep.n_sessions, 1);
+	ASSERT_STREQ(rep.list_rep.sessions[0].doorbell, doorbell);
+	ASSERT_STREQ(rep.list_rep.sessions[0].doorbell_reason, reason);
+	msg_deinit(&rep);
+}
+
+static void fill_doorbell(struct msg *req, uint32_t nic, uint32_t mode, const char *reason)
+{
+	msg_init(req, MSG_NIC_DOORBELL_REQ, 0);
+	req->nic_doorbell_req.nic = nic;
+	req->nic_doorbell_req.doorbell = mode;
+	snprintf(req->nic_doorbell_req.reason, sizeof(req->nic_doorbell_req.reason), "%s", reason);
+}
+
+TEST(client_that_cannot_use_its_page_gets_mode_cpu_once_and_lists_say_why)
+{
+	struct pair pair, control;
+	struct msg req, rep;
+	struct lab lab;
+
+	lab_init(&lab, 10);
+	lab.nics[1].has_uar = true;
+	pair_init_hello(&pair, &lab, MSG_ROLE_CLIENT);
+	pair_init_hello(&control, &lab, MSG_ROLE_CONTROL);
+	fill_open(&req, "", "fake1");
+	raw_expect(&pair.raw, &req, NULL, 0, MSG_NIC_OPEN_REP, &rep);
+	ASSERT_EQ(rep.nic_open_rep.doorbell, NIC_DOORBELL_UAR_MMAP);
+	expect_list(&control, "uar-mmap", "");
+	fill_doorbell(&req, 0, NIC_DOORBELL_UAR_MMAP, "it likes to");
+	raw_expect_error(&pair.raw, &req, NULL, 0, SHMD_STATUS_INVALID);
+	fill_doorbell(&req, 0, NIC_DOORBELL_CPU, "");
+	raw_expect_error(&pair.raw, &req, NULL, 0, SHMD_STATUS_INVALID);
+	fill_doorbell(&req, 1, NIC_DOORBELL_CPU, "no");
+	raw_expect_error(&pair.raw, &req, NULL, 0, SHMD_STATUS_NOT_FOUND);
+	/* A NIC that cannot stays as it is. */
+	lab.nics[1].fail_at = lab.nics[1].n_calls + 1;
+	lab.nics[1].fail_err = -EOPNOTSUPP;
+	fill_doorbell(&req, 0, NIC_DOORBELL_CPU, "no");
+	raw_expect_error(&pair.raw, &req, NULL, 0, SHMD_STATUS_DOORBELL);
+	expect_list(&control, "uar-mmap", "");
+	fill_doorbell(&req, 0, NIC_DOORBELL_CPU, "mmap: Permission denied");
+	raw_expect(&pair.raw, &req, NULL, 0, MSG_NIC_OPEN_REP, &rep);
+	ASSERT_EQ(rep.nic_open_rep.doorbell, NIC_DOORBELL_CPU);
+	ASSERT_EQ(rep.nic_open_rep.nic, 0);
+	ASSERT_STREQ(rep.nic_open_rep.info.name, "fake1");
+	ASSERT_STREQ(rep.nic_open_rep.reason, "client: mmap: Permission denied");
+	expect_list(&control, "cpu", "fake1: client: mmap: Permission denied");
+	raw_expect_error(&pair.raw, &req, NULL, 0, SHMD_STATUS_EXISTS);
+	pair_deinit(&control);
+	pair_deinit(&pair);
+	lab_assert_empty(&lab);
+	lab_deinit(&lab);
+}
+
+/* In each list it is cut to the same bytes, and never within a character. */
+TEST(reasons_of_any_length_are_cut_to_what_lists_hold)
+{
+	char reason[MSG_TEXT_BYTES];
+	struct pair pair, control;
+	struct msg req, rep;
+	struct lab lab;
+
+	lab_init(&lab, 10);
+	lab.nics[0].has_uar = lab.nics[1].has_uar = true;
+	pair_init_hello(&pair, &lab, MSG_ROLE_CLIENT);
+	pair_init_hello(&control, &lab, MSG_ROLE_CONTROL);
+	for (size_t i = 0; i + 2 < sizeof(reason); i += 2)
+		memcpy(reason + i, "\xc3\xa9", 3);
+	for (uint32_t nic = 0; nic < 2; nic++) {
+		fill_open(&req, "", nic ? "fake1" : "fake0");
+		raw_expect(&pair.raw, &req, NULL, 0, MSG_NIC_OPEN_REP, &rep);
+		fill_doorbell(&req, nic, NIC_DOORBELL_CPU, reason);
+		raw_expect(&pair.raw, &req, NULL, 0, MSG_NIC_OPEN_REP, &rep);
+		ASSERT_EQ(strlen(rep.nic_open_rep.reason), MSG_TEXT_BYTES - 1);
+	}
+	msg_init(&req, MSG_LIST_REQ, 0);
+	req.list_req.what = MSG_LIST_SESSIONS;
+	raw_expect(&control.raw, &req, NULL, 0, MSG_LIST_REP, &rep);
+	ASSERT_EQ(strlen(rep.list_rep.sessions[0].doorbell_reason), MSG_REASON_BYTES - 1);
+	msg_deinit(&rep);
+	pair_deinit(&control);
 	pair_deinit(&pair);
 	lab_assert_empty(&lab);
 	lab_deinit(&lab);
