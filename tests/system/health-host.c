@@ -317,6 +317,15 @@ static int hot_accept(struct health_host_call *call)
 	return r < 0 ? r : shmd_hot_retire(call->hot, 0);
 }
 
+/* The table is empty then, and nothing of it is in use. */
+static int queues_set_peers(struct health_host_call *call)
+{
+	int r = call->hot ? shmd_hot_close(call->hot) : 0;
+
+	call->hot = NULL;
+	return r < 0 ? r : shmd_queues_set_peers(call->dci, 0, NULL);
+}
+
 static int hot_close(struct health_host_call *call)
 {
 	struct shmd_addr addr;
@@ -345,6 +354,7 @@ const struct health_host_wait health_host_waits[] = {
 	{"shmd_dct_create", HEALTH_REQUEST, dct_create},
 	{"shmd_dct_destroy", HEALTH_REQUEST, dct_destroy},
 	{"shmd_peers_resolve", HEALTH_REQUEST, peers_resolve},
+	{"shmd_queues_set_peers", HEALTH_REQUEST, queues_set_peers},
 	{"shmd_hot_offer", HEALTH_REQUEST, hot_offer},
 	{"shmd_hot_accept", HEALTH_REQUEST, hot_accept},
 	{"shmd_hot_retire", HEALTH_REQUEST, hot_offer},
