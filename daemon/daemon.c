@@ -27,6 +27,7 @@
 #include "daemon/session/drain.h"
 #include "daemon/session/registry.h"
 #include "daemon/tune.h"
+#include "daemon/warm.h"
 #include "daemon/workers.h"
 #include "proto/base/cleanup.h"
 #include "proto/base/nsec.h"
@@ -67,6 +68,7 @@ struct daemon {
 	bool have_registry;
 	struct registry registry;
 	struct workers *workers; /* NULL: no NIC blocks */
+	struct warm *warm; /* NULL likewise */
 	struct list nics; /* struct nic.link, owned */
 	struct daemon_nic watched[REGISTRY_MAX_NICS];
 	struct list clients; /* struct client.link, owned */
@@ -122,11 +124,10 @@ static void on_nic(void *arg, unsigned int events)
 	struct nic *nic = watched->rnic->nic;
 	struct nic_event event;
 
-	for (int i = 0; i < EVENTS_PER_TURN; i++) {
-		if (nic->ops->next_event(nic, &event) < 0)
-			return;
+	for (int i = 0; i < EVENTS_PER_TURN && nic->ops->next_event(nic, &event) == 0; i++)
 		registry_event(&watched->daemon->registry, watched->rnic, &event);
-	}
+	/* It may have gone, or have returned. */
+	warm_look(watched->daemon->warm);
 }
 
 /* "loop.hang:N" is the daemon's own fault point, the others are the soft NIC's. */
@@ -291,6 +292,7 @@ static void on_activity(void *arg)
 
 	service_activity(&daemon->service);
 	watch_ended(daemon);
+	warm_look(daemon->warm);
 }
 
 /*
@@ -380,7 +382,8 @@ static void on_stop(void *arg)
 static void on_reload(void *arg)
 {
 	struct daemon *daemon = arg;
-	const struct tune_target target = {daemon->settings, daemon->source, &daemon->listener, &daemon->registry};
+	const struct tune_target target = {daemon->settings, daemon->source, &daemon->listener, &daemon->registry,
+					   daemon->warm};
 	struct settings_error error = {"out of memory"}; /* what fails without a word */
 	int r;
 
@@ -455,6 +458,18 @@ static int make_workers(struct daemon *daemon)
 	return r;
 }
 
+static int make_warm(struct daemon *daemon)
+{
+	struct nic_warm_attr attr;
+	int r = daemon->workers ? warm_new(daemon->loop, &daemon->registry, &daemon->warm) : 0;
+
+	if (r < 0)
+		return r;
+	tune_warm(daemon->settings, &attr);
+	warm_set(daemon->warm, &attr);
+	return 0;
+}
+
 int daemon_new(struct settings *settings, const struct settings_source *source, struct daemon **ret_daemon)
 {
 	_cleanup_(daemon_freep) struct daemon *daemon = calloc(1, sizeof(*daemon));
@@ -485,6 +500,8 @@ int daemon_new(struct settings *settings, const struct settings_source *source, 
 	if (r < 0)
 		return r;
 	r = make_workers(daemon);
+	if (r == 0)
+		r = make_warm(daemon);
 	if (r < 0)
 		return r;
 	r = service_init(&daemon->service, daemon->loop, &daemon->registry, daemon->listener.path);
@@ -530,7 +547,9 @@ struct daemon *daemon_free(struct daemon *daemon)
 	loop_timer_free(daemon->drain);
 	list_for_each_entry_safe(client, tmp, &daemon->clients, link)
 		client_free(client);
+	warm_stop(daemon->warm);
 	finish_work(daemon);
+	daemon->warm = warm_free(daemon->warm);
 	loop_timer_free(daemon->look);
 	close_nics(daemon);
 	if (daemon->have_registry)

@@ -245,6 +245,21 @@ struct nics_call {
 	void *arg;
 };
 
+static void warm_from_msg(const struct msg_nic_warm *msg, struct shmd_nic_warm *ret_warm)
+{
+	*ret_warm = (struct shmd_nic_warm){
+		.n_wanted = msg->n_wanted,
+		.n_ready = msg->n_ready,
+		.n_made = msg->n_made,
+		.n_handed_out = msg->n_handed_out,
+		.n_batches_handed_out = msg->n_batches_handed_out,
+		.missed_empty = msg->missed_empty,
+		.missed_shape = msg->missed_shape,
+		.missed_memory = msg->missed_memory,
+		.n_failed = msg->n_failed,
+	};
+}
+
 static int nics_page(const struct msg_list_rep *page, void *fn_arg)
 {
 	const struct nics_call *call = fn_arg;
@@ -254,6 +269,7 @@ static int nics_page(const struct msg_list_rep *page, void *fn_arg)
 	for (unsigned int i = 0; i < page->n_nics && !r; i++) {
 		nic_info_from_msg(&page->nics[i], &item.info);
 		counters_from_msg(&page->nics[i].counters, &item.counters);
+		warm_from_msg(&page->nics[i].warm, &item.warm);
 		r = call->fn(call->arg, &item);
 	}
 	return r;

@@ -138,6 +138,19 @@ static const struct field counters_fields[] = {
 };
 MESSAGE(counters, msg_counters, counters);
 
+static const struct field nic_warm_fields[] = {
+	U32(msg_nic_warm, n_wanted, 1),
+	U32(msg_nic_warm, n_ready, 2),
+	U64(msg_nic_warm, n_made, 3),
+	U64(msg_nic_warm, n_handed_out, 4),
+	U64(msg_nic_warm, n_batches_handed_out, 5),
+	U64(msg_nic_warm, missed_empty, 6),
+	U64(msg_nic_warm, missed_shape, 7),
+	U64(msg_nic_warm, missed_memory, 8),
+	U64(msg_nic_warm, n_failed, 9),
+};
+MESSAGE(nic_warm, msg_nic_warm, nic_warm);
+
 static const struct field nic_fields[] = {
 	TEXT(msg_nic, name, 1),
 	TEXT(msg_nic, backend, 2),
@@ -158,6 +171,7 @@ static const struct field nic_fields[] = {
 	U32(msg_nic, n_sessions, 17),
 	U32(msg_nic, n_qps, 18),
 	MSG(msg_nic, counters, 19, counters),
+	MSG(msg_nic, warm, 20, nic_warm),
 };
 MESSAGE(nic, msg_nic, nic);
 

@@ -152,6 +152,10 @@ struct msg_event {
 	char nic_name[MSG_NAME_BYTES];
 };
 
+struct msg_nic_warm {
+	uint32_t n_wanted, n_ready;
+	uint64_t n_made, n_handed_out, n_batches_handed_out, missed_empty, missed_shape, missed_memory, n_failed;
+};
 struct msg_nic {
 	char name[MSG_NAME_BYTES], backend[MSG_NAME_BYTES], pci[MSG_NAME_BYTES];
 	uint32_t port, link, state, lid, mtu_bytes;
@@ -161,6 +165,7 @@ struct msg_nic {
 	uint32_t mem_kinds[4], doorbell_modes[4];
 	uint32_t max_log2_sq_wqebbs, max_log2_cq_entries, max_qps, n_sessions, n_qps;
 	struct msg_counters counters;
+	struct msg_nic_warm warm;
 };
 
 struct msg_nic_list_rep {

@@ -7,8 +7,8 @@
  * structs of their own and fill the operation table completely (nic_ops_default has the "not supported" ones).
  *
  * Threads: operations on a context are called by one thread at a time for that context; contexts are independent.
- * Where nic->blocks is set they may take as long as a firmware command does; so may query, by one thread at a time, and
- * ctx_open and ctx_import, by several at once. All others on `struct nic` itself are called from the control thread only
+ * Where nic->blocks is set they may take as long as a firmware command does; so may query and warm_step, each by one thread
+ * at a time, and ctx_open and ctx_import, by several at once. All others on `struct nic` itself are called from the control thread only
  * and never block. Backends never call back; asynchronous news are read from nic->event_fd.
  *
  * Errors are negative errno: -EOPNOTSUPP not offered by this backend (memory kinds: see accepted_kinds),
@@ -242,6 +242,9 @@ struct nic_queue_mem {
 	uint64_t length_bytes; /* at least layout.total_bytes */
 };
 
+/* Queue memory of the daemon's own: a memfd that keeps its size. -EMFILE, -ENOMEM. nic-mem.c. */
+int nic_queue_memfd(uint64_t bytes, int *ret_fd);
+
 /* Head of a backend's batch of queues. */
 struct nic_queues {
 	struct nic_ctx *ctx;
@@ -391,6 +394,38 @@ static inline void nic_imported_deinit(struct nic_imported *imported)
 	*imported = (struct nic_imported){0};
 }
 
+/* ---- contexts made in advance ------------------------------------------------------------------------------------- */
+
+/*
+ * A NIC whose commands take time may keep whole contexts ready, each with one batch of queues over memory of the daemon's,
+ * for ctx_open and queues_take to hand out. One that was handed out is that session's, and never another's: it is closed
+ * as any other. Nobody can tell it from one that was made for the session.
+ */
+struct nic_warm_attr {
+	unsigned int n_ctxs; /* to be kept ready; 0: none */
+	struct nic_queues_attr queues; /* of the batch in each: RC only; without QPs: none. Unused parts are 0 */
+};
+
+enum nic_warm_todo {
+	NIC_WARM_NOTHING,
+	NIC_WARM_MAKE,
+	NIC_WARM_DESTROY,
+};
+
+/* Since the NIC was found, but the first three. */
+struct nic_warm_info {
+	uint32_t n_wanted;
+	uint32_t n_ready; /* as wanted */
+	enum nic_warm_todo todo; /* of the next warm_step */
+	uint64_t n_made;
+	uint64_t n_handed_out; /* contexts */
+	uint64_t n_batches_handed_out; /* of them those whose queues were used */
+	uint64_t missed_empty; /* contexts made for a session, since none was ready */
+	uint64_t missed_shape; /* of contexts handed out: requests for queues of another number or depth */
+	uint64_t missed_memory; /* of them: requests for queues in the client's own memory */
+	uint64_t n_failed; /* none could be made in advance */
+};
+
 /* ---- operations -------------------------------------------------------------------------------------------------- */
 
 struct nic_ops {
@@ -470,6 +505,24 @@ struct nic_ops {
 	int (*ctx_import)(struct nic *nic, const struct nic_import_attr *attr, struct nic_imported *ret_imported);
 	/* Forgets a context with its regions and batches, which go on for who has its descriptor. */
 	struct nic_ctx *(*ctx_unimport)(struct nic_ctx *ctx);
+
+	/*
+	 * Contexts in advance: how many and with what, from now on. Sends no command: what has to be done is warm_step's.
+	 * -EINVAL queues that make no sense.
+	 */
+	int (*warm_set)(struct nic *nic, const struct nic_warm_attr *attr);
+	int (*warm_query)(struct nic *nic, struct nic_warm_info *ret_info);
+	/*
+	 * Makes or destroys one context, by commands: any thread, one at a time for each NIC. -EAGAIN there is nothing to
+	 * do; else why none could be made. Sessions then make their own.
+	 */
+	int (*warm_step)(struct nic *nic);
+	/*
+	 * The batch that came with the context, when it is as *layout says. Takes ownership of *layout then and clears it;
+	 * *ret_fd is the memory that it lies in, from offset 0, the caller's to close. -ENOENT there is none, or not such a
+	 * one: queues_create makes it. Sends no command.
+	 */
+	int (*queues_take)(struct nic_ctx *ctx, struct nic_layout *layout, int *ret_fd, struct nic_queues **ret_queues);
 };
 
 extern const struct nic_ops nic_ops_default;
@@ -511,6 +564,26 @@ struct nic_mlx5_attr {
 struct nic_mlx5_report {
 	char unusable[2 * NIC_REASON_BYTES]; /* NICs that were left out and why, as far as they fit; empty: none */
 };
+
+/* One thing that a backend needs of a host, judged. */
+enum nic_need_state {
+	NIC_NEED_OK = 0,
+	NIC_NEED_WARN = 1, /* it works without, with less */
+	NIC_NEED_FAIL = 2, /* this NIC, or all of them, cannot be used */
+	NIC_NEED_UNKNOWN = 3, /* it could not be asked */
+};
+
+struct nic_need {
+	char nic[NIC_NAME_BYTES]; /* "mlx5_0"; empty: the host's */
+	char name[NIC_NAME_BYTES]; /* "devx" */
+	enum nic_need_state state;
+	char reason[192]; /* what was found, in words */
+	char fix[192]; /* what to do; or empty */
+};
+typedef void (*nic_need_fn)(void *arg, const struct nic_need *need);
+
+/* Tells what ConnectX NICs need on this host and what of it is there: host first, then each NIC. Blocks; leaves nothing. */
+void nic_mlx5_check(nic_need_fn tell, void *arg);
 
 /*
  * Appends the ConnectX ports of this host. None is no error. Defined in nic/mlx5, in builds with libmlx5.

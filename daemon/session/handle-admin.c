@@ -429,6 +429,25 @@ static int list_mrs(struct request *req, struct cursor *cursor)
 	return req->rep->list_rep.mrs ? list_resources(req, cursor, RESOURCE_MR) : -ENOMEM;
 }
 
+static void fill_warm(struct msg_nic_warm *to, struct nic *nic)
+{
+	struct nic_warm_info info;
+
+	if (nic->ops->warm_query(nic, &info) < 0)
+		return;
+	*to = (struct msg_nic_warm){
+		.n_wanted = info.n_wanted,
+		.n_ready = info.n_ready,
+		.n_made = info.n_made,
+		.n_handed_out = info.n_handed_out,
+		.n_batches_handed_out = info.n_batches_handed_out,
+		.missed_empty = info.missed_empty,
+		.missed_shape = info.missed_shape,
+		.missed_memory = info.missed_memory,
+		.n_failed = info.n_failed,
+	};
+}
+
 static int list_nics(struct request *req)
 {
 	struct registry *registry = req->session->registry;
@@ -446,6 +465,7 @@ static int list_nics(struct request *req)
 		fill_nic(&rep->nics[i], rnic);
 		if (rnic->nic->ops->counters(rnic->nic, &counters) == 0)
 			fill_counters(&rep->nics[i].counters, &counters);
+		fill_warm(&rep->nics[i].warm, rnic->nic);
 	}
 	rep->n_nics = registry->n_nics;
 	return 0;

@@ -64,6 +64,8 @@ int ctl_table_sessions(struct ctl *ctl);
 int ctl_table_qps(struct ctl *ctl);
 int ctl_table_mrs(struct ctl *ctl);
 int ctl_table_nics(struct ctl *ctl);
+/* Contexts in advance, behind an empty line; nothing where no NIC makes any. */
+int ctl_table_warm(struct ctl *ctl);
 
 /* Of a session that is there: 0. -ENOENT when there is none, with nothing said. */
 int ctl_find_session(struct ctl *ctl, uint64_t session, struct shmd_session_item *ret_item);

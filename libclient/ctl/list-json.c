@@ -153,6 +153,21 @@ static void json_nic_port(struct json *json, const struct shmd_nic_info *info)
 	json_uint(json, "rate_mbps", info->rate_mbps);
 }
 
+static void json_warm(struct json *json, const struct shmd_nic_warm *warm)
+{
+	json_begin_object(json, "warm");
+	json_uint(json, "n_wanted", warm->n_wanted);
+	json_uint(json, "n_ready", warm->n_ready);
+	json_uint(json, "n_made", warm->n_made);
+	json_uint(json, "n_handed_out", warm->n_handed_out);
+	json_uint(json, "n_batches_handed_out", warm->n_batches_handed_out);
+	json_uint(json, "missed_empty", warm->missed_empty);
+	json_uint(json, "missed_shape", warm->missed_shape);
+	json_uint(json, "missed_memory", warm->missed_memory);
+	json_uint(json, "n_failed", warm->n_failed);
+	json_end_object(json);
+}
+
 static int nic_item(void *arg, const struct shmd_nic_item *item)
 {
 	const struct shmd_nic_info *info = &item->info;
@@ -173,6 +188,7 @@ static int nic_item(void *arg, const struct shmd_nic_item *item)
 	json_uint(json, "n_sessions", info->n_sessions);
 	json_uint(json, "n_qps", info->n_qps);
 	ctl_json_counters(json, "counters", &item->counters);
+	json_warm(json, &item->warm);
 	json_end_object(json);
 	return 0;
 }

@@ -197,6 +197,43 @@ static int nic_row(void *arg, const struct shmd_nic_item *item)
 	return 0;
 }
 
+/* Only of NICs that make some, or did. */
+static int warm_row(void *arg, const struct shmd_nic_item *item)
+{
+	const struct shmd_nic_warm *warm = &item->warm;
+	struct table *table = arg;
+
+	if (!warm->n_wanted && !warm->n_made && !warm->n_failed)
+		return 0;
+	table_add(table, "%s", item->info.name);
+	table_add_color(table, warm->n_ready ? COLOR_NONE : COLOR_YELLOW, "%u of %u", warm->n_ready, warm->n_wanted);
+	table_add(table, "%" PRIu64, warm->n_made);
+	table_add(table, "%" PRIu64, warm->n_handed_out);
+	table_add(table, "%" PRIu64, warm->n_batches_handed_out);
+	table_add(table, "%" PRIu64, warm->missed_empty);
+	table_add(table, "%" PRIu64, warm->missed_shape);
+	table_add(table, "%" PRIu64, warm->missed_memory);
+	table_add_color(table, warm->n_failed ? COLOR_RED : COLOR_NONE, "%" PRIu64, warm->n_failed);
+	return 0;
+}
+
+int ctl_table_warm(struct ctl *ctl)
+{
+	static const char *const heads[] = {"IN ADVANCE", ">READY", ">MADE", ">HANDED OUT", ">QUEUES USED", ">NONE READY",
+					    ">OTHER SHAPE", ">OWN MEMORY", ">FAILED", NULL};
+	struct table table;
+	int r;
+
+	table_init(&table, heads, ctl->has_color);
+	r = shmd_admin_nics(ctl->client, warm_row, &table);
+	if (!r && table.n_cells) {
+		fputc('\n', ctl->out);
+		table_print(&table, "", ctl->out);
+	}
+	table_deinit(&table);
+	return r;
+}
+
 int ctl_table_nics(struct ctl *ctl)
 {
 	static const char *const heads[] = {"NIC", "BACKEND", "PCI", ">PORT", "STATE", ">RATE", ">MTU", "MEMORY",

@@ -661,9 +661,22 @@ struct shmd_mr_item {
 	uint32_t mr, kind, access;
 	uint64_t iova, length_bytes;
 };
+/* Contexts that the daemon made in advance, for sessions to come; since its start but the first two. */
+struct shmd_nic_warm {
+	uint32_t n_wanted; /* to be kept ready; 0: none are made */
+	uint32_t n_ready;
+	uint64_t n_made;
+	uint64_t n_handed_out; /* of those, to sessions */
+	uint64_t n_batches_handed_out; /* of those, the ones whose queues were used */
+	uint64_t missed_empty; /* contexts made while a session waited: none was ready */
+	uint64_t missed_shape; /* queues made while a session waited: another number or depth */
+	uint64_t missed_memory; /* the same: in the client's own memory */
+	uint64_t n_failed; /* none could be made in advance */
+};
 struct shmd_nic_item {
 	struct shmd_nic_info info;
 	struct shmd_counters counters;
+	struct shmd_nic_warm warm;
 };
 /*
  * shmd_admin_sessions, _qps, _mrs, _nics - go through what the daemon holds

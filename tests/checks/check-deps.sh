@@ -62,6 +62,12 @@ expect '--ci: rdma-core and its tests are asked for' grep -q 'path-include=/usr/
 expect '--ci: what it can use is asked for too' grep -q mandoc "$scratch/apt"
 expect '--ci: and is missed by nobody' says 'optional and missing: libsystemd-dev'
 
+run_deps --deb
+expect '--deb: what builds packages is asked for' grep -q 'debhelper dpkg-dev lintian' "$scratch/apt"
+expect '--deb: and no more than that' not grep -q mmdebstrap "$scratch/apt"
+run_deps --deb-fresh
+expect '--deb-fresh: that too' grep -q 'debhelper .*mmdebstrap' "$scratch/apt"
+
 command_that id 'echo 1000'
 command_that sudo "[ \"\$1\" = -n ] && shift && exec \"\$@\""
 run_deps

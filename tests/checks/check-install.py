@@ -14,7 +14,7 @@ import tempfile
 import checklib
 from checklib import Planted
 
-LIST = 'tests/data/installed-files'
+LIST = checklib.INSTALLED
 
 PROGRAM = '''
 #include <stdio.h>
@@ -45,21 +45,6 @@ extern "C" __global__ void other(struct shmd_dev_qp *qp, int *ret_status) { *ret
 }
 
 
-def to_regex(pattern):
-    """Of a path pattern: ** is any number of folders, * anything in one name."""
-    parts = re.split(r'(\*\*/|\*)', pattern)
-    words = {'**/': '(?:[^/]+/)*', '*': '[^/]*'}
-    return re.compile(''.join(words.get(part, re.escape(part)) for part in parts) + '$')
-
-
-def patterns(text, parts):
-    """parts: what is installed too, the words before a colon."""
-    for line in text.splitlines():
-        part, _, pattern = line.split('#')[0].rpartition(':')
-        if pattern.strip() and (not part or part in parts):
-            yield pattern.strip()
-
-
 def installed(image):
     for folder, _, names in os.walk(image):
         for name in names:
@@ -68,7 +53,7 @@ def installed(image):
 
 def compare(wanted, found):
     problems = []
-    regexes = {pattern: to_regex(pattern) for pattern in wanted}
+    regexes = {pattern: checklib.path_regex(pattern) for pattern in wanted}
     for pattern, regex in regexes.items():
         if not any(regex.match(path) for path in found):
             problems.append(f'{pattern}: not installed')
@@ -121,9 +106,9 @@ def build_and_run(image, parts):
 def check(root, options):
     image = pathlib.Path(options.image or root)
     found = sorted(path for path in installed(image) if path != LIST)
-    text = checklib.read(root, LIST)
     parts = {part for part in ('systemd', 'cuda') if getattr(options, part)}
-    problems = compare(list(patterns(text, parts)), found)
+    wanted = [pattern for part, pattern in checklib.installed_patterns(root) if not part or part in parts]
+    problems = compare(wanted, found)
     if not problems and not options.files_only:
         failure = build_and_run(image.resolve(), parts)
         problems += [failure] if failure else []

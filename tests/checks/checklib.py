@@ -7,6 +7,7 @@ trees, each with the words that the check must say about it; a check that misses
 import argparse
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -39,6 +40,23 @@ def our_files(root):
 
 def read(root, path):
     return (pathlib.Path(root) / path).read_text(encoding='utf-8', errors='replace')
+
+
+INSTALLED = 'tests/data/installed-files'
+
+
+def installed_patterns(root):
+    """(part, pattern) of each line of the list of what is installed; part is empty or what must be there: systemd, cuda."""
+    for line in read(root, INSTALLED).splitlines():
+        part, _, pattern = line.split('#')[0].rpartition(':')
+        if pattern.strip():
+            yield part.strip(), pattern.strip()
+
+
+def path_regex(pattern):
+    """Of a pattern of that list: ** is any number of folders, * anything in one name."""
+    words = {'**/': '(?:[^/]+/)*', '*': '[^/]*'}
+    return re.compile(''.join(words.get(part, re.escape(part)) for part in re.split(r'(\*\*/|\*)', pattern)) + '$')
 
 
 def plant(folder, files):

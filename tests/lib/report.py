@@ -74,6 +74,8 @@ class Report:
         self.counts[outcome] += 1
         if outcome == 'failed':
             self.failures.append(name)
+        elif outcome == 'skipped':
+            self.skips.append(name)
 
     def has_complete(self, test):
         """A program with one skipped test did not run completely."""
@@ -120,6 +122,7 @@ def main():
     parser.add_argument('--required', metavar='FILE', help='tests that must have run completely in one of the logs')
     parser.add_argument('--passed', action='append', default=[], metavar='STAGE', help='one more thing that passed')
     parser.add_argument('--failed', action='append', default=[], metavar='STAGE', help='one more thing that failed')
+    parser.add_argument('--skipped', action='append', default=[], metavar='STAGE: REASON', help='one more thing that was skipped')
     parser.add_argument('logs', nargs='*', metavar='[LABEL=]TESTLOG')
     args = parser.parse_args()
 
@@ -129,6 +132,8 @@ def main():
         stages.add_stage(name, 'passed')
     for name in args.failed:
         stages.add_stage(name, 'failed')
+    for name in args.skipped:
+        stages.add_stage(name, 'skipped')
     required = [require(args.required, reports)] if args.required else []
     return print_totals(reports + [stages] + required)
 

@@ -80,6 +80,10 @@ class TestReport(unittest.TestCase):
         self.assertEqual(status, 1)
         self.assertEqual(lines, ['failed:  dist', '2 passed, 1 failed, 0 skipped'])
 
+    def test_skipped_stage_is_told_with_its_reason(self):
+        status, lines = self.report([CHECK], '--skipped', 'stage deb: no lintian')
+        self.assertEqual((status, lines), (0, ['skipped: stage deb: no lintian', '1 passed, 0 failed, 1 skipped']))
+
 
 if __name__ == '__main__':
     unittest.main()

@@ -186,7 +186,9 @@ static const char *printed(const char *what, bool as_json)
 	"{\"name\":\"soft0\",\"backend\":\"soft\",\"pci\":\"\",\"port\":1,\"link\":\"ethernet\","                \
 	"\"state\":\"active\",\"gid\":\"fe80::1\",\"mac\":\"02:00:00:00:00:01\",\"lid\":0,\"mtu_bytes\":4096,"   \
 	"\"rate_mbps\":100000,\"mem_kinds\":[\"memfd\",\"agent\"],\"max_log2_sq_wqebbs\":15,"                    \
-	"\"max_log2_cq_entries\":22,\"max_qps\":1000,\"n_sessions\":2,\"n_qps\":3,\"counters\":" COUNTERS "}"
+	"\"max_log2_cq_entries\":22,\"max_qps\":1000,\"n_sessions\":2,\"n_qps\":3,\"counters\":" COUNTERS ","        \
+	"\"warm\":{\"n_wanted\":0,\"n_ready\":0,\"n_made\":0,\"n_handed_out\":0,\"n_batches_handed_out\":0,"          \
+	"\"missed_empty\":0,\"missed_shape\":0,\"missed_memory\":0,\"n_failed\":0}}"
 
 TEST(json_of_sessions_joins_pages)
 {
