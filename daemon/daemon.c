@@ -23,6 +23,7 @@
 #include "daemon/log.h"
 #include "daemon/loop.h"
 #include "daemon/nic/nic.h"
+#include "daemon/seek.h"
 #include "daemon/service.h"
 #include "daemon/session/drain.h"
 #include "daemon/session/registry.h"
@@ -72,6 +73,7 @@ struct daemon {
 	struct list nics; /* struct nic.link, owned */
 	struct daemon_nic watched[REGISTRY_MAX_NICS];
 	struct list clients; /* struct client.link, owned */
+	struct seek seek;
 };
 
 DEFINE_CLEANUP(struct daemon *, daemon_free);
@@ -187,6 +189,7 @@ static int probe_soft(struct daemon *daemon)
 static int probe_nics(struct daemon *daemon)
 {
 	uint64_t backend = daemon->settings->backend;
+	char hint[256];
 	int r;
 
 	if (backend == SETTINGS_BACKEND_SOFT)
@@ -199,8 +202,9 @@ static int probe_nics(struct daemon *daemon)
 		return probe_soft(daemon);
 	if (r < 0)
 		return r;
-	log_line(LOG_ERR, NULL, "%s", HAVE_MLX5 ? "there is no ConnectX NIC that can be used"
-						: "this build has no mlx5 backend");
+	seek_hint(hint, sizeof(hint));
+	log_line(LOG_ERR, NULL, "%s%s", HAVE_MLX5 ? "there is no ConnectX NIC that can be used"
+						  : "this build has no mlx5 backend", hint);
 	return -ENODEV;
 }
 
@@ -394,12 +398,22 @@ static void on_reload(void *arg)
 
 /* ---- birth and death ------------------------------------------------------------------------------------------------ */
 
+/* NULL: they were looked for. */
+static const char *why_no_mlx5(const struct settings *settings)
+{
+	if (!HAVE_MLX5)
+		return "this build of shmemd has no mlx5 backend";
+	return settings->backend == SETTINGS_BACKEND_SOFT
+		? "shmemd was started with --backend soft, and the mlx5 backend is what drives it" : NULL;
+}
+
 static int make_registry(struct daemon *daemon, uint64_t max_fds)
 {
 	struct registry_attr attr = {
 		.daemon = "shmemd " SHMD_VERSION_STRING,
 		.quiesce_nsec = daemon->settings->quiesce_timeout_msec * NSEC_PER_MSEC,
 		.cpu_doorbells = daemon->settings->doorbell == SETTINGS_DOORBELL_CPU,
+		.no_mlx5 = why_no_mlx5(daemon->settings),
 		.max_unread_fds = max_fds / UNREAD_SHARE + CONNECTION_MAX_FDS,
 		.hooks = {
 			.arg = daemon,
@@ -504,6 +518,9 @@ int daemon_new(struct settings *settings, const struct settings_source *source, 
 		r = make_warm(daemon);
 	if (r < 0)
 		return r;
+	r = seek_init(&daemon->seek, daemon->loop, &daemon->registry);
+	if (r < 0)
+		return r;
 	r = service_init(&daemon->service, daemon->loop, &daemon->registry, daemon->listener.path);
 	if (r < 0)
 		return r;
@@ -550,6 +567,7 @@ struct daemon *daemon_free(struct daemon *daemon)
 	warm_stop(daemon->warm);
 	finish_work(daemon);
 	daemon->warm = warm_free(daemon->warm);
+	seek_deinit(&daemon->seek);
 	loop_timer_free(daemon->look);
 	close_nics(daemon);
 	if (daemon->have_registry)

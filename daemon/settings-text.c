@@ -199,6 +199,8 @@ static void print_man_daemon(FILE *to)
 	put_entry("SHMEMD_SOCKET", NULL, "Path of the socket; the command line overrides it.", to);
 	put_entry("SHMEMD_DEBUG", NULL,
 		  "Topics to log in detail, comma separated: proto (every message, decoded), session, nic.", to);
+	put_entry("SHMEMD_SYSFS", NULL,
+		  "A folder in place of /sys where NICs are looked for that no backend drives, for tests.", to);
 	put_entry("SHMEMD_FAULT", NULL, "A fault point of the soft NIC or of the control loop, for tests.", to);
 	put_entry("NOTIFY_SOCKET, WATCHDOG_USEC", NULL,
 		  "Set by a service manager: it is told of readiness, of reloads and of the numbers of sessions and QPs; and the "

@@ -693,6 +693,37 @@ SHMD_EXPORT int shmd_admin_mrs(struct shmd_client *client,
 SHMD_EXPORT int shmd_admin_nics(struct shmd_client *client,
 				int (*fn)(void *arg, const struct shmd_nic_item *item), void *arg);
 
+struct shmd_gid {
+	uint8_t gid[16];
+	uint32_t index; /* in the port's table */
+	uint32_t type; /* 1 InfiniBand, 2 RoCE v1, 3 RoCE v2; 0 not known */
+};
+/* What is not known is 0 or empty. */
+struct shmd_undriven_nic {
+	char name[32];
+	char driver[32]; /* in the kernel */
+	char pci[16];
+	char netdev[16];
+	uint32_t port; /* from 1 */
+	uint32_t link; /* 1 Ethernet, 2 InfiniBand */
+	uint32_t state; /* 1 down, 2 active */
+	uint32_t phys_state; /* 1 sleep, 2 polling, 3 disabled, 4 training, 5 link up, 6 error recovery, 7 phy test */
+	uint32_t lid;
+	uint32_t mtu_bytes; /* of RDMA packets */
+	uint64_t rate_mbps;
+	uint32_t n_gids;
+	struct shmd_gid gids[16]; /* the first ones in use */
+	char reason[256]; /* why no backend drives it, and what to do */
+};
+/*
+ * shmd_admin_undriven - go through the NIC ports that no backend drives
+ *
+ * RDMA devices that the host has and that no session can open, by name and port; a daemon without this list has none of
+ * them. Calls fn as the lists above do.
+ */
+SHMD_EXPORT int shmd_admin_undriven(struct shmd_client *client,
+				    int (*fn)(void *arg, const struct shmd_undriven_nic *nic), void *arg);
+
 struct shmd_admin_event {
 	enum shmd_event_kind kind;
 	uint64_t time_nsec; /* CLOCK_REALTIME of the daemon's host */

@@ -355,6 +355,40 @@ TEST(doorbell_mode_cpu_rings_queues_of_the_pool)
 	rig_close(&rig);
 }
 
+/* Its queues are heard that come after the change, and no number of theirs before. */
+TEST(a_context_of_the_pool_changes_to_mode_cpu_before_its_queues_are_taken)
+{
+	uint8_t *uar, *page;
+	uint64_t one = 1;
+	struct client c;
+	struct rig rig;
+
+	if (!MLX5_HAS_BELL)
+		test_skip("doorbell mode cpu is for x86");
+	rig_open_mlx5(&rig, 1, NULL);
+	fill(rig.nic[0], 1, 1);
+	client_open_ctx(&c, rig.nic[0], 1);
+	ASSERT_OK(rig.nic[0]->ops->ctx_to_cpu(c.ctx));
+	ASSERT_OK(take(&c, 1));
+	client_reg(&c);
+	client_connect(&c, 0, &c, 0);
+	uar = c.doorbell_page;
+	page = mmap(NULL, SHMD_DB_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, c.ctx->doorbell.page_fd, 0);
+	ASSERT(page != MAP_FAILED);
+	c.doorbell_page = page;
+	for (uint64_t i = 1; i <= 4; i++) {
+		client_post_inline(&c, 0, i, &c, 0);
+		client_ring(&c, 0);
+		ASSERT_EQ(write(c.ctx->doorbell.wake_fd, &one, sizeof(one)), (ssize_t)sizeof(one));
+		client_complete(&c, 0);
+		ASSERT_EQ(client_word(&c, 0), i);
+	}
+	c.doorbell_page = uar;
+	munmap(page, SHMD_DB_PAGE_BYTES);
+	client_close(&c);
+	rig_close(&rig);
+}
+
 TEST(taking_sends_no_command_and_an_attached_qp_at_most_five)
 {
 	struct client c;
