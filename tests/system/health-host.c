@@ -239,6 +239,16 @@ static int admin_nics(struct health_host_call *call)
 	return shmd_admin_nics(call->side.client, on_nic, NULL);
 }
 
+static int on_undriven(void *arg, const struct shmd_undriven_nic *nic)
+{
+	return 0;
+}
+
+static int admin_undriven(struct health_host_call *call)
+{
+	return shmd_admin_undriven(call->side.client, on_undriven, NULL);
+}
+
 /* Not allowed to a client of this role, which the daemon must say first. */
 static int allowed(int r)
 {
@@ -366,6 +376,7 @@ const struct health_host_wait health_host_waits[] = {
 	{"shmd_admin_qps", HEALTH_REQUEST, admin_qps},
 	{"shmd_admin_mrs", HEALTH_REQUEST, admin_mrs},
 	{"shmd_admin_nics", HEALTH_REQUEST, admin_nics},
+	{"shmd_admin_undriven", HEALTH_REQUEST, admin_undriven},
 	{"shmd_admin_kill", HEALTH_REQUEST, admin_kill},
 	{"shmd_admin_drain", HEALTH_REQUEST, admin_drain},
 	{"shmd_admin_port_set", HEALTH_REQUEST, admin_port_set},
