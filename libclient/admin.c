@@ -128,6 +128,8 @@ static void session_from_msg(const struct msg_session_item *msg, struct shmd_ses
 		.age_nsec = msg->age_nsec,
 		.n_dcis = msg->n_dcis,
 		.n_dcts = msg->n_dcts,
+		.n_dc_peers = msg->n_dc_peers,
+		.n_rc_peers = msg->n_rc_peers,
 	};
 	text_copy(ret_item->command, sizeof(ret_item->command), msg->command);
 	text_copy(ret_item->cgroup, sizeof(ret_item->cgroup), msg->cgroup);

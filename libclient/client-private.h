@@ -256,6 +256,12 @@ int gpu_take_counts(struct shmd_hot *hot);
 
 /* As many as the daemon and a packet allow. */
 unsigned int client_peers_per_request(const struct shmd_client *client);
+/*
+ * Tells the daemon, for its lists, how the peers of this NIC's DCIs go. 0, or the error of the request; _quietly for callers
+ * that have done what they were asked for.
+ */
+int peers_tell(struct shmd_nic *nic);
+void peers_tell_quietly(struct shmd_nic *nic);
 /* As queues_free(). */
 void dct_free(struct shmd_dct *dct);
 

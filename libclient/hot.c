@@ -4,7 +4,8 @@
  *
  * Who gets one is decided by hot-decide.c, made by the caller, and bounded by the slots. A QP is a batch of queues of its
  * own, so GPUs, teardown and quota know nothing new. A way changes only while nothing is under way by the one that is left.
- * Slots are one thread's at a time; what GPUs and queues_free() see too is changed with the client's lock held.
+ * Slots are one thread's at a time; what GPUs, queues_free() and the daemon's lists see too is changed
+ * with the client's lock held.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -239,7 +240,7 @@ int shmd_hot_offer(struct shmd_hot *hot, uint32_t peer, struct shmd_addr *ret_ad
 	if (!slot)
 		return text_fail(-ENOSPC, "%u peers have a QP of their own, as many as may: retire one first",
 				 hot->n_slots);
-	*slot = (struct hot_slot){.peer = peer};
+	slot->peer = peer;
 	r = make_qp(hot, slot);
 	return r ? r : shmd_queues_addr(slot->queues, 0, ret_addr);
 }
@@ -264,9 +265,13 @@ int shmd_hot_accept(struct shmd_hot *hot, uint32_t peer, const struct shmd_addr 
 		r = text_fail(-EINVAL, "the QP of peer %u is connected already", peer);
 	if (!r)
 		r = shmd_queues_connect(slot->queues, 0, 1, addr, params, NULL);
-	if (!r)
-		slot->is_connected = true;
-	return r;
+	if (r < 0)
+		return r;
+	client_lock(hot->dcis->nic->client);
+	slot->is_connected = true;
+	client_unlock(hot->dcis->nic->client);
+	peers_tell_quietly(hot->dcis->nic);
+	return 0;
 }
 
 /* ---- ways */
@@ -328,13 +333,17 @@ int shmd_hot_switch(struct shmd_hot *hot, uint32_t peer, bool to_rc)
 	return r;
 }
 
-static int destroy_qp(struct hot_slot *slot)
+static int destroy_qp(const struct shmd_hot *hot, struct hot_slot *slot)
 {
 	int r = shmd_queues_destroy(slot->queues);
 
-	if (!r)
-		*slot = (struct hot_slot){.queues = NULL};
-	return r;
+	if (r < 0)
+		return r;
+	client_lock(hot->dcis->nic->client);
+	*slot = (struct hot_slot){.queues = NULL};
+	client_unlock(hot->dcis->nic->client);
+	peers_tell_quietly(hot->dcis->nic);
+	return 0;
 }
 
 int shmd_hot_retire(struct shmd_hot *hot, uint32_t peer)
@@ -344,7 +353,7 @@ int shmd_hot_retire(struct shmd_hot *hot, uint32_t peer)
 
 	if (!r && slot->is_used)
 		r = text_fail(-EBUSY, "peer %u goes by its own QP: shmd_hot_switch() to DC comes first", peer);
-	return r ? r : destroy_qp(slot);
+	return r ? r : destroy_qp(hot, slot);
 }
 
 /* Lock held. */
@@ -372,7 +381,7 @@ int shmd_hot_close(struct shmd_hot *hot)
 	client_unlock(client);
 	for (unsigned int i = 0; i < hot->n_slots && !r; i++)
 		if (hot->slots[i].queues)
-			r = destroy_qp(&hot->slots[i]);
+			r = destroy_qp(hot, &hot->slots[i]);
 	if (r < 0)
 		return r;
 	client_lock(client);

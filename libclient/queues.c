@@ -435,7 +435,9 @@ int shmd_queues_create(struct shmd_nic *nic, const struct shmd_queues_attr *attr
 int shmd_queues_destroy(struct shmd_queues *queues)
 {
 	struct shmd_client *client = queues ? queues->nic->client : NULL;
+	struct shmd_nic *nic = queues ? queues->nic : NULL;
 	int r = client_check(client);
+	bool had_peers;
 
 	if (!r && queues->hot)
 		r = text_fail(-EBUSY, "peers of these DCIs may have QPs of their own: shmd_hot_close() comes first");
@@ -443,9 +445,12 @@ int shmd_queues_destroy(struct shmd_queues *queues)
 		r = queues_destroy_remote(queues);
 	if (r < 0)
 		return r;
+	had_peers = queues->peers;
 	client_lock(client);
 	queues_free(queues);
 	client_unlock(client);
+	if (had_peers)
+		peers_tell_quietly(nic);
 	return 0;
 }
 

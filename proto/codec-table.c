@@ -353,6 +353,8 @@ static const struct field peer_resolve_req_fields[] = {
 	U32(msg_peer_resolve_req, nic, 1),
 	MSG_HEAP(msg_peer_resolve_req, addrs, n_addrs, 2, peer_addr, MSG_MAX_PEERS),
 	U32(msg_peer_resolve_req, traffic_class, 3),
+	U32(msg_peer_resolve_req, n_dc_peers, 4),
+	U32(msg_peer_resolve_req, n_rc_peers, 5),
 };
 MESSAGE(peer_resolve_req, msg_peer_resolve_req, peer_resolve_req);
 
@@ -483,6 +485,8 @@ static const struct field session_item_fields[] = {
 	U32(msg_session_item, n_dcis, 17),
 	U32(msg_session_item, n_dcts, 18),
 	TEXT(msg_session_item, doorbell_reason, 19),
+	U32(msg_session_item, n_dc_peers, 20),
+	U32(msg_session_item, n_rc_peers, 21),
 };
 MESSAGE(session_item, msg_session_item, session_item);
 

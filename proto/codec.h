@@ -278,6 +278,7 @@ struct msg_peer_addr {
 };
 struct msg_peer_resolve_req {
 	uint32_t nic, traffic_class;
+	uint32_t n_dc_peers, n_rc_peers;
 	unsigned int n_addrs; /* at most MSG_MAX_PEERS */
 	struct msg_peer_addr *addrs;
 };
@@ -343,6 +344,7 @@ struct msg_session_item {
 	uint32_t n_qps, n_cqs, n_mrs, n_fds;
 	uint32_t n_dcis, n_dcts; /* of n_qps */
 	char doorbell_reason[MSG_REASON_BYTES];
+	uint32_t n_dc_peers, n_rc_peers; /* as it says */
 	uint64_t registered_bytes, age_nsec;
 	struct msg_counters counters;
 };

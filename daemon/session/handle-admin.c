@@ -171,6 +171,12 @@ static void count_session_dc(const struct session *session, struct msg_session_i
 	}
 }
 
+/* Numbers that a client says of itself. */
+static uint32_t add_said(uint32_t sum, uint32_t n)
+{
+	return n > UINT32_MAX - sum ? UINT32_MAX : sum + n;
+}
+
 static void fill_session(struct msg_session_item *item, struct session *session)
 {
 	struct quota_amount sum;
@@ -198,6 +204,8 @@ static void fill_session(struct msg_session_item *item, struct session *session)
 		append(item->nics, sizeof(item->nics), nic->rnic->info.name);
 		append(item->doorbell, sizeof(item->doorbell), uar ? "uar-mmap" : "cpu");
 		append_reason(item->doorbell_reason, sizeof(item->doorbell_reason), nic);
+		item->n_dc_peers = add_said(item->n_dc_peers, nic->n_dc_peers);
+		item->n_rc_peers = add_said(item->n_rc_peers, nic->n_rc_peers);
 	}
 	count_session_dc(session, item);
 }

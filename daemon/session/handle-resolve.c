@@ -2,7 +2,8 @@
 /*
  * Addresses of DCTs to what the WQEs of a session's DCIs carry.
  *
- * Nothing is made or kept: however many peers a session has, the daemon holds nothing for them. The addresses come from
+ * Nothing is made or kept but two numbers that the client says of itself, for lists: however many peers a session has, the
+ * daemon holds nothing for them. The addresses come from
  * other clients, and the answer holds their keys, so they are looked at here and told to nobody else. Control thread, but
  * run_resolve().
  */
@@ -106,6 +107,8 @@ int handle_peer_resolve(struct request *req)
 		return SHMD_STATUS_NOT_FOUND;
 	if (ask->traffic_class > 255)
 		return request_fail(req, SHMD_STATUS_INVALID, "traffic class %u is not 0 to 255", ask->traffic_class);
+	nic->n_dc_peers = ask->n_dc_peers;
+	nic->n_rc_peers = ask->n_rc_peers;
 	req->rep->kind = MSG_PEER_RESOLVE_REP;
 	if (ask->n_addrs == 0)
 		return 0;

@@ -43,6 +43,8 @@ static int session_item(void *arg, const struct shmd_session_item *item)
 	json_uint(json, "n_qps", item->n_qps);
 	json_uint(json, "n_dcis", item->n_dcis);
 	json_uint(json, "n_dcts", item->n_dcts);
+	json_uint(json, "n_dc_peers", item->n_dc_peers);
+	json_uint(json, "n_rc_peers", item->n_rc_peers);
 	json_uint(json, "n_cqs", item->n_cqs);
 	json_uint(json, "n_mrs", item->n_mrs);
 	json_uint(json, "n_fds", item->n_fds);

@@ -28,6 +28,15 @@ struct session_rows {
 	FILE *notes;
 };
 
+/* Of DCIs; a session without has none. */
+static void add_peers(struct table *table, const struct shmd_session_item *item)
+{
+	if (item->n_dc_peers || item->n_rc_peers)
+		table_add(table, "%u DC, %u RC", item->n_dc_peers, item->n_rc_peers);
+	else
+		table_add(table, "-");
+}
+
 static int session_row(void *arg, const struct shmd_session_item *item)
 {
 	struct session_rows *rows = arg;
@@ -43,6 +52,7 @@ static int session_row(void *arg, const struct shmd_session_item *item)
 	table_add(table, "%u", item->n_qps);
 	table_add(table, "%u", item->n_dcis);
 	table_add(table, "%u", item->n_dcts);
+	add_peers(table, item);
 	table_add(table, "%u", item->n_cqs);
 	table_add(table, "%u", item->n_mrs);
 	table_add(table, "%s", units_bytes(item->registered_bytes, buf));
@@ -59,7 +69,7 @@ static int session_row(void *arg, const struct shmd_session_item *item)
 int ctl_table_sessions(struct ctl *ctl)
 {
 	static const char *const heads[] = {">SESSION", ">UID", ">PID", "COMMAND", "NICS", "DOORBELL", ">QPS",
-					    ">DCIS", ">DCTS", ">CQS", ">MRS", ">MEMORY", ">FDS", ">WQES", ">ERRORS", ">AGE", NULL};
+					    ">DCIS", ">DCTS", ">PEERS", ">CQS", ">MRS", ">MEMORY", ">FDS", ">WQES", ">ERRORS", ">AGE", NULL};
 	struct session_rows rows;
 	char *notes = NULL;
 	size_t bytes;

@@ -511,8 +511,7 @@ SHMD_EXPORT int shmd_peers_resolve(struct shmd_nic *nic, unsigned int n, const s
  *
  * peers	in; n of them, of shmd_peers_resolve() for this NIC; n 0: none
  * Lifetime	until shmd_queues_destroy()
- * Blocks	no longer than another thread's request
- * Errors	-EINVAL not DCIs, or a peer of another NIC; -EBUSY a GPU has a view of these queues already, or shmd_hot_open()
+ * Errors	those of a request, which tells the daemon how many for its lists: the table is set then; -EINVAL not DCIs, or a peer of another NIC; -EBUSY a GPU has a view of these queues already, or shmd_hot_open()
  */
 SHMD_EXPORT int shmd_queues_set_peers(struct shmd_queues *queues, unsigned int n, const struct shmd_dev_peer *peers);
 
@@ -646,6 +645,7 @@ struct shmd_session_item {
 	uint64_t registered_bytes, age_nsec;
 	struct shmd_counters counters;
 	uint32_t n_dcis, n_dcts; /* of n_qps; the rest is RC */
+	uint32_t n_dc_peers, n_rc_peers; /* of its DCIs: by them, and by an RC QP of their own; as it says */
 	char doorbell_reason[96]; /* "NIC: why not a better mode", "; " between NICs; empty: all have the best */
 };
 struct shmd_qp_item {

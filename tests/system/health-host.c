@@ -239,6 +239,16 @@ static int admin_nics(struct health_host_call *call)
 	return shmd_admin_nics(call->side.client, on_nic, NULL);
 }
 
+static int on_undriven(void *arg, const struct shmd_undriven_nic *nic)
+{
+	return 0;
+}
+
+static int admin_undriven(struct health_host_call *call)
+{
+	return shmd_admin_undriven(call->side.client, on_undriven, NULL);
+}
+
 /* Not allowed to a client of this role, which the daemon must say first. */
 static int allowed(int r)
 {
@@ -317,6 +327,15 @@ static int hot_accept(struct health_host_call *call)
 	return r < 0 ? r : shmd_hot_retire(call->hot, 0);
 }
 
+/* The table is empty then, and nothing of it is in use. */
+static int queues_set_peers(struct health_host_call *call)
+{
+	int r = call->hot ? shmd_hot_close(call->hot) : 0;
+
+	call->hot = NULL;
+	return r < 0 ? r : shmd_queues_set_peers(call->dci, 0, NULL);
+}
+
 static int hot_close(struct health_host_call *call)
 {
 	struct shmd_addr addr;
@@ -345,6 +364,7 @@ const struct health_host_wait health_host_waits[] = {
 	{"shmd_dct_create", HEALTH_REQUEST, dct_create},
 	{"shmd_dct_destroy", HEALTH_REQUEST, dct_destroy},
 	{"shmd_peers_resolve", HEALTH_REQUEST, peers_resolve},
+	{"shmd_queues_set_peers", HEALTH_REQUEST, queues_set_peers},
 	{"shmd_hot_offer", HEALTH_REQUEST, hot_offer},
 	{"shmd_hot_accept", HEALTH_REQUEST, hot_accept},
 	{"shmd_hot_retire", HEALTH_REQUEST, hot_offer},
@@ -356,6 +376,7 @@ const struct health_host_wait health_host_waits[] = {
 	{"shmd_admin_qps", HEALTH_REQUEST, admin_qps},
 	{"shmd_admin_mrs", HEALTH_REQUEST, admin_mrs},
 	{"shmd_admin_nics", HEALTH_REQUEST, admin_nics},
+	{"shmd_admin_undriven", HEALTH_REQUEST, admin_undriven},
 	{"shmd_admin_kill", HEALTH_REQUEST, admin_kill},
 	{"shmd_admin_drain", HEALTH_REQUEST, admin_drain},
 	{"shmd_admin_port_set", HEALTH_REQUEST, admin_port_set},

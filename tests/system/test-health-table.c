@@ -137,7 +137,8 @@ static void host_open(struct health_host_call *call, struct health_lab *lab, uns
 		lab_side_open_on(&call->side, lab_client_limited(&lab->daemon, call->request_limit), &attr);
 	if (call->wait->kind == HEALTH_REQUEST)
 		ASSERT_OK(shmd_dct_create(call->side.nic, 0, &call->dct));
-	if (!strncmp(call->wait->name, "shmd_hot_", strlen("shmd_hot_")))
+	if (!strncmp(call->wait->name, "shmd_hot_", strlen("shmd_hot_")) ||
+	    !strcmp(call->wait->name, "shmd_queues_set_peers"))
 		health_host_open_hot(call);
 }
 
@@ -458,7 +459,7 @@ static const char *const never_wait_host[] = {
 	"shmd_health_text", "shmd_mem_addr", "shmd_mem_adopt", "shmd_mem_alloc", "shmd_mem_bytes", "shmd_mem_fd",
 	"shmd_mem_free", "shmd_mr_lkey", "shmd_mr_lkey_be", "shmd_mr_rkey", "shmd_mr_rkey_be", "shmd_nic_close",
 	"shmd_nic_info", "shmd_queues_addr", "shmd_queues_count", "shmd_queues_dev_qp", "shmd_queues_dev_state",
-	"shmd_queues_recv_cq", "shmd_queues_set_peers", "shmd_syndrome_text", "shmd_version",
+	"shmd_queues_recv_cq", "shmd_syndrome_text", "shmd_version",
 };
 
 /* shmd_dev_qp_...; the atomics and signals with names of their own call "atomic", "atomic_fetch" and "signal". */

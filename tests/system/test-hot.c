@@ -168,6 +168,29 @@ TEST(way_is_not_changed_while_requests_are_under_way)
 	world_close(&w);
 }
 
+struct counts {
+	uint64_t dc, rc;
+};
+
+static int add_session(void *arg, const struct shmd_session_item *item)
+{
+	struct counts *sum = arg;
+
+	sum->dc += item->n_dc_peers;
+	sum->rc += item->n_rc_peers;
+	return 0;
+}
+
+/* Of all sessions, as shmemctl shows them. */
+static void expect_peers(struct shmd_client *control, uint64_t dc, uint64_t rc)
+{
+	struct counts sum = {0, 0};
+
+	ASSERT_OK(shmd_admin_sessions(control, add_session, &sum));
+	ASSERT_EQ(sum.dc, dc);
+	ASSERT_EQ(sum.rc, rc);
+}
+
 /* What each side decides, carried out for pairs that both want, as callers do it with their bootstrap. */
 static unsigned int judge(struct world *w, bool wants[N_SIDES][N_SIDES])
 {
@@ -217,6 +240,7 @@ TEST(hot_pairs_get_qps_and_cooled_ones_give_them_back)
 	}
 	ASSERT_OK(shmd_admin_status(control, &during));
 	ASSERT_EQ(during.n_qps, before.n_qps + 4);
+	expect_peers(control, N_SIDES * N_SIDES - 4, 4);
 	ASSERT_EQ(during.n_dcis, N_SIDES);
 	write_word(&w, 0, 3, 900);
 	quiet(&w, 0);
@@ -236,6 +260,7 @@ TEST(hot_pairs_get_qps_and_cooled_ones_give_them_back)
 		ASSERT_OK(shmd_hot_retire(w.hots[i], 3 - i));
 	ASSERT_OK(shmd_admin_status(control, &after));
 	ASSERT_EQ(after.n_qps, before.n_qps);
+	expect_peers(control, N_SIDES * N_SIDES, 0);
 	ASSERT_EQ(after.n_mrs, before.n_mrs);
 	ASSERT_EQ(after.registered_bytes, before.registered_bytes);
 	write_word(&w, 0, 3, 901);

@@ -34,7 +34,7 @@ static void fill_session(struct msg_session_item *item, uint64_t session)
 	*item = (struct msg_session_item){
 		.session = session, .uid = 1000, .gid = 100, .pid = 4242, .command = "a \"b\"",
 		.cgroup = "/user.slice", .library = "libshmemclient 0.1.0", .nics = "soft0", .doorbell = "cpu",
-		.n_qps = 2, .n_cqs = 2, .n_mrs = 1, .n_fds = 7, .registered_bytes = 1 << 20,
+		.n_qps = 2, .n_dc_peers = 30, .n_rc_peers = 2, .n_cqs = 2, .n_mrs = 1, .n_fds = 7, .registered_bytes = 1 << 20,
 		.age_nsec = 1500000000};
 	fill_counters(&item->counters);
 }
@@ -197,7 +197,8 @@ static const char *printed(const char *what, bool as_json)
 #define SESSION(number)                                                                                          \
 	"{\"session\":" number ",\"uid\":1000,\"gid\":100,\"pid\":4242,\"command\":\"a \\\"b\\\"\","             \
 	"\"cgroup\":\"/user.slice\",\"library\":\"libshmemclient 0.1.0\",\"nics\":\"soft0\",\"doorbell\":\"cpu\",\"doorbell_reason\":\"\"," \
-	"\"n_qps\":2,\"n_dcis\":0,\"n_dcts\":0,\"n_cqs\":2,\"n_mrs\":1,\"n_fds\":7,\"registered_bytes\":1048576,\"age_nsec\":1500000000,"  \
+	"\"n_qps\":2,\"n_dcis\":0,\"n_dcts\":0,\"n_dc_peers\":30,\"n_rc_peers\":2,\"n_cqs\":2,\"n_mrs\":1,\"n_fds\":7,"     \
+	"\"registered_bytes\":1048576,\"age_nsec\":1500000000,"                                                     \
 	"\"counters\":" COUNTERS "}"
 
 #define NIC                                                                                                      \
@@ -268,9 +269,9 @@ TEST(empty_lists_are_arrays_in_json_and_sentences_in_text)
 TEST(table_of_sessions)
 {
 	ASSERT_STREQ(printed("sessions", false),
-		     "SESSION   UID   PID  COMMAND  NICS   DOORBELL  QPS  DCIS  DCTS  CQS  MRS   MEMORY  FDS  WQES  ERRORS    AGE\n"
-		     "      5  1000  4242  a \"b\"    soft0  cpu         2     0     0    2    1  1.0 MiB    7    12       1  1.5 s\n"
-		     "     12  1000  4242  a \"b\"    soft0  cpu         2     0     0    2    1  1.0 MiB    7    12       1  1.5 s\n");
+		     "SESSION   UID   PID  COMMAND  NICS   DOORBELL  QPS  DCIS  DCTS        PEERS  CQS  MRS   MEMORY  FDS  WQES  ERRORS    AGE\n"
+		     "      5  1000  4242  a \"b\"    soft0  cpu         2     0     0  30 DC, 2 RC    2    1  1.0 MiB    7    12       1  1.5 s\n"
+		     "     12  1000  4242  a \"b\"    soft0  cpu         2     0     0  30 DC, 2 RC    2    1  1.0 MiB    7    12       1  1.5 s\n");
 }
 
 TEST(table_of_qps)

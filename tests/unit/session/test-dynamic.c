@@ -231,6 +231,35 @@ static void expect_counts(struct scene *s, uint32_t n_qps, uint32_t n_dcis, uint
 	msg_deinit(&rep);
 }
 
+static void tell_peers(struct scene *s, uint32_t n_dc, uint32_t n_rc)
+{
+	struct msg req, rep;
+
+	msg_init(&req, MSG_PEER_RESOLVE_REQ, 0);
+	req.peer_resolve_req.n_dc_peers = n_dc;
+	req.peer_resolve_req.n_rc_peers = n_rc;
+	raw_expect(&s->pair.raw, &req, NULL, 0, MSG_PEER_RESOLVE_REP, &rep);
+	ASSERT_EQ(rep.peer_resolve_rep.n_entries, 0u);
+	msg_deinit(&rep);
+	msg_init(&req, MSG_LIST_REQ, 0);
+	req.list_req.what = MSG_LIST_SESSIONS;
+	raw_expect(&s->pair.raw, &req, NULL, 0, MSG_LIST_REP, &rep);
+	ASSERT_EQ(rep.list_rep.sessions[0].n_dc_peers, n_dc);
+	ASSERT_EQ(rep.list_rep.sessions[0].n_rc_peers, n_rc);
+	msg_deinit(&rep);
+}
+
+TEST(what_a_client_says_of_its_peers_stands_in_the_list_of_sessions)
+{
+	struct scene s;
+
+	scene_init(&s);
+	tell_peers(&s, 4092, 4);
+	tell_peers(&s, 0, UINT32_MAX);
+	tell_peers(&s, 0, 0);
+	scene_deinit(&s);
+}
+
 TEST(dcis_and_dcts_count_as_qps_and_are_told_apart)
 {
 	struct msg req, rep;
