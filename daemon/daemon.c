@@ -23,10 +23,12 @@
 #include "daemon/log.h"
 #include "daemon/loop.h"
 #include "daemon/nic/nic.h"
+#include "daemon/seek.h"
 #include "daemon/service.h"
 #include "daemon/session/drain.h"
 #include "daemon/session/registry.h"
 #include "daemon/tune.h"
+#include "daemon/warm.h"
 #include "daemon/workers.h"
 #include "proto/base/cleanup.h"
 #include "proto/base/nsec.h"
@@ -67,9 +69,11 @@ struct daemon {
 	bool have_registry;
 	struct registry registry;
 	struct workers *workers; /* NULL: no NIC blocks */
+	struct warm *warm; /* NULL likewise */
 	struct list nics; /* struct nic.link, owned */
 	struct daemon_nic watched[REGISTRY_MAX_NICS];
 	struct list clients; /* struct client.link, owned */
+	struct seek seek;
 };
 
 DEFINE_CLEANUP(struct daemon *, daemon_free);
@@ -122,11 +126,10 @@ static void on_nic(void *arg, unsigned int events)
 	struct nic *nic = watched->rnic->nic;
 	struct nic_event event;
 
-	for (int i = 0; i < EVENTS_PER_TURN; i++) {
-		if (nic->ops->next_event(nic, &event) < 0)
-			return;
+	for (int i = 0; i < EVENTS_PER_TURN && nic->ops->next_event(nic, &event) == 0; i++)
 		registry_event(&watched->daemon->registry, watched->rnic, &event);
-	}
+	/* It may have gone, or have returned. */
+	warm_look(watched->daemon->warm);
 }
 
 /* "loop.hang:N" is the daemon's own fault point, the others are the soft NIC's. */
@@ -186,6 +189,7 @@ static int probe_soft(struct daemon *daemon)
 static int probe_nics(struct daemon *daemon)
 {
 	uint64_t backend = daemon->settings->backend;
+	char hint[256];
 	int r;
 
 	if (backend == SETTINGS_BACKEND_SOFT)
@@ -198,8 +202,9 @@ static int probe_nics(struct daemon *daemon)
 		return probe_soft(daemon);
 	if (r < 0)
 		return r;
-	log_line(LOG_ERR, NULL, "%s", HAVE_MLX5 ? "there is no ConnectX NIC that can be used"
-						: "this build has no mlx5 backend");
+	seek_hint(hint, sizeof(hint));
+	log_line(LOG_ERR, NULL, "%s%s", HAVE_MLX5 ? "there is no ConnectX NIC that can be used"
+						  : "this build has no mlx5 backend", hint);
 	return -ENODEV;
 }
 
@@ -291,6 +296,7 @@ static void on_activity(void *arg)
 
 	service_activity(&daemon->service);
 	watch_ended(daemon);
+	warm_look(daemon->warm);
 }
 
 /*
@@ -380,7 +386,8 @@ static void on_stop(void *arg)
 static void on_reload(void *arg)
 {
 	struct daemon *daemon = arg;
-	const struct tune_target target = {daemon->settings, daemon->source, &daemon->listener, &daemon->registry};
+	const struct tune_target target = {daemon->settings, daemon->source, &daemon->listener, &daemon->registry,
+					   daemon->warm};
 	struct settings_error error = {"out of memory"}; /* what fails without a word */
 	int r;
 
@@ -391,12 +398,22 @@ static void on_reload(void *arg)
 
 /* ---- birth and death ------------------------------------------------------------------------------------------------ */
 
+/* NULL: they were looked for. */
+static const char *why_no_mlx5(const struct settings *settings)
+{
+	if (!HAVE_MLX5)
+		return "this build of shmemd has no mlx5 backend";
+	return settings->backend == SETTINGS_BACKEND_SOFT
+		? "shmemd was started with --backend soft, and the mlx5 backend is what drives it" : NULL;
+}
+
 static int make_registry(struct daemon *daemon, uint64_t max_fds)
 {
 	struct registry_attr attr = {
 		.daemon = "shmemd " SHMD_VERSION_STRING,
 		.quiesce_nsec = daemon->settings->quiesce_timeout_msec * NSEC_PER_MSEC,
 		.cpu_doorbells = daemon->settings->doorbell == SETTINGS_DOORBELL_CPU,
+		.no_mlx5 = why_no_mlx5(daemon->settings),
 		.max_unread_fds = max_fds / UNREAD_SHARE + CONNECTION_MAX_FDS,
 		.hooks = {
 			.arg = daemon,
@@ -455,6 +472,18 @@ static int make_workers(struct daemon *daemon)
 	return r;
 }
 
+static int make_warm(struct daemon *daemon)
+{
+	struct nic_warm_attr attr;
+	int r = daemon->workers ? warm_new(daemon->loop, &daemon->registry, &daemon->warm) : 0;
+
+	if (r < 0)
+		return r;
+	tune_warm(daemon->settings, &attr);
+	warm_set(daemon->warm, &attr);
+	return 0;
+}
+
 int daemon_new(struct settings *settings, const struct settings_source *source, struct daemon **ret_daemon)
 {
 	_cleanup_(daemon_freep) struct daemon *daemon = calloc(1, sizeof(*daemon));
@@ -485,6 +514,11 @@ int daemon_new(struct settings *settings, const struct settings_source *source, 
 	if (r < 0)
 		return r;
 	r = make_workers(daemon);
+	if (r == 0)
+		r = make_warm(daemon);
+	if (r < 0)
+		return r;
+	r = seek_init(&daemon->seek, daemon->loop, &daemon->registry);
 	if (r < 0)
 		return r;
 	r = service_init(&daemon->service, daemon->loop, &daemon->registry, daemon->listener.path);
@@ -530,7 +564,10 @@ struct daemon *daemon_free(struct daemon *daemon)
 	loop_timer_free(daemon->drain);
 	list_for_each_entry_safe(client, tmp, &daemon->clients, link)
 		client_free(client);
+	warm_stop(daemon->warm);
 	finish_work(daemon);
+	daemon->warm = warm_free(daemon->warm);
+	seek_deinit(&daemon->seek);
 	loop_timer_free(daemon->look);
 	close_nics(daemon);
 	if (daemon->have_registry)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "config.h"
+#include "daemon/check-nics.h"
 #include "daemon/settings.h"
 #include "daemon/daemon.h"
 #include "daemon/log.h"
@@ -45,6 +46,9 @@ int main(int argc, char **argv)
 	case SETTINGS_CHECK:
 		settings_print_all(&settings, stdout);
 		break;
+	case SETTINGS_CHECK_NICS:
+	case SETTINGS_CHECK_NICS_JSON:
+		return check_nics(action == SETTINGS_CHECK_NICS_JSON, stdout) ? EXIT_SUCCESS : EXIT_FAILURE;
 	case SETTINGS_HELP:
 		settings_print_help(stdout);
 		break;

@@ -23,6 +23,8 @@
 
 static const char *const backend_words[] = {"auto", "soft", "mlx5", NULL};
 static const char *const doorbell_words[] = {"auto", "cpu", NULL};
+static const char *const depth_words[] = {"64", "128", "256", "512", "1024", "2048", "4096", "8192", "16384", NULL};
+static const uint64_t depth_values[] = {64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384};
 static const char *const level_words[] = {"error", "warning", "notice", "info", "debug", NULL};
 static const uint64_t level_values[] = {LOG_ERR, LOG_WARNING, LOG_NOTICE, LOG_INFO, LOG_DEBUG};
 static const char *const target_words[] = {"auto", "journal", "stderr", NULL};
@@ -60,6 +62,16 @@ const struct settings_row settings_rows[] = {
 	      "Open connections" EACH " Sessions, controllers such as shmemctl, and those not yet introduced count; so do ended sessions whose client "
 	      "has descriptors left to read."),
 	LIMIT("max-sessions", max_sessions, "512", 1000000, "sessions", "Sessions" EACH),
+	{"warm-contexts", SETTINGS_NUMBER, FIELD(warm_contexts), "0", 0, 64, "contexts", NULL, NULL,
+	 "How many contexts of each mlx5 NIC are made in advance, with warm-queues QPs in each, so that a session that comes waits for "
+	 "no firmware until it connects. Each is handed out once, and one worker thread makes the next. They hold resources of the "
+	 "NIC, memory and four descriptors each, which count for no user. shmemctl status shows whether there are enough. Soft NICs need none. 0: none.", RELOAD},
+	{"warm-queues", SETTINGS_NUMBER, FIELD(warm_queues), "1", 0, 1024, "QPs", NULL, NULL,
+	 "RC QPs of each such context, each with a collapsed CQ of its own and no receive queue. They are used where a session asks for "
+	 "exactly so many of this depth in one request, in memory of shmemd; others are made as without. 0: contexts alone are made in "
+	 "advance.", RELOAD},
+	{"warm-depth", SETTINGS_CHOICE, FIELD(warm_depth), "256", 0, 0, NULL, depth_words, depth_values,
+	 "Depth of these QPs: WQEBBs of the send queue, and entries of its CQ. 256 is the client library's own choice.", RELOAD},
 	/* Below what a NIC and vm.max_map_count (65530) have room for, so that one user leaves some to others. */
 	LIMIT("max-qps", max_qps, "32768", 16777216, "QPs", "QPs" EACH),
 	LIMIT("max-cqs", max_cqs, "49152", 16777216, "CQs", "CQs" EACH),

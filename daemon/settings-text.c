@@ -18,6 +18,7 @@ static const struct {
 } flags[] = {
 	{"--config PATH", "Read this file instead of the default one."},
 	{"--check-config", "Check file, environment and command line, print what would be used, and exit."},
+	{"--check-nics", "Print what ConnectX NICs need on this host and what of it is there, and exit. With --json for programs."},
 	{"--help", "Print a summary of all options and exit."},
 	{"--version", "Print the version and exit."},
 	{"--print-man PAGE", "Print the man page shmemd or shmemd.conf in roff and exit."},
@@ -198,6 +199,8 @@ static void print_man_daemon(FILE *to)
 	put_entry("SHMEMD_SOCKET", NULL, "Path of the socket; the command line overrides it.", to);
 	put_entry("SHMEMD_DEBUG", NULL,
 		  "Topics to log in detail, comma separated: proto (every message, decoded), session, nic.", to);
+	put_entry("SHMEMD_SYSFS", NULL,
+		  "A folder in place of /sys where NICs are looked for that no backend drives, for tests.", to);
 	put_entry("SHMEMD_FAULT", NULL, "A fault point of the soft NIC or of the control loop, for tests.", to);
 	put_entry("NOTIFY_SOCKET, WATCHDOG_USEC", NULL,
 		  "Set by a service manager: it is told of readiness, of reloads and of the numbers of sessions and QPs; and the "
@@ -210,8 +213,19 @@ static void print_man_daemon(FILE *to)
 		  "Read the settings again. shmemd.conf(5) says which change in the running daemon.", to);
 	fputs(".SH EXIT STATUS\n", to);
 	put_entry("0", NULL, "Stopped by SIGTERM or SIGINT, or the question was answered.", to);
-	put_entry("1", NULL, "The daemon could not start or go on; the log says why.", to);
+	put_entry("1", NULL, "The daemon could not start or go on; the log says why. Or --check-nics found that something is missing.",
+		  to);
 	put_entry("2", NULL, "An option or a setting is wrong.", to);
+	fputs(".SH CHECKING NICS\n"
+	      "\\fB\\-\\-check\\-nics\\fR opens each ConnectX NIC as for a session, asks and tries what is needed, and leaves nothing.\n"
+	      "It needs no daemon and no privileges, and tells what this user would have. Each line is a need of the host or of a\n"
+	      "NIC, its state, and what was found: \\fIok\\fR; \\fIwarn\\fR, it works with less; \\fIfail\\fR, the NIC, or all of\n"
+	      "them, cannot be used; \\fIunknown\\fR, it could not be asked. What to do about it stands below.\n"
+	      ".PP\n"
+	      "With \\fB\\-\\-json\\fR it is one object: \\fIschema_version\\fR (1), \\fIneeds\\fR, an array of objects with the strings\n"
+	      "\\fInic\\fR (empty: the host), \\fIneed\\fR, \\fIstate\\fR, \\fIreason\\fR and \\fIfix\\fR, and \\fIusable\\fR, false where one failed.\n"
+	      "Needs of the host: devices, command\\-descriptor (nodes below /dev), rdma\\-core, memory\\-lock, capabilities; of a NIC:\n"
+	      "command\\-descriptor, devx, doorbell\\-page, dmabuf, rc, dc, atomics, limits; of a port: port, gid.\n", to);
 	fputs(".SH EXAMPLE\nWithout privileges, with four simulated NICs:\n.PP\n"
 	      "shmemd \\-\\-socket \"$XDG_RUNTIME_DIR/shmemd.sock\" \\-\\-soft\\-nics 4\n", to);
 	fputs(".SH SEE ALSO\n\\fBshmemd.conf\\fR(5), \\fBshmemctl\\fR(1)\n", to);

@@ -349,7 +349,8 @@ static bool find_flag(const struct option *option, enum settings_action *ret)
 		const char *key;
 		enum settings_action action;
 	} flags[] = {
-		{"check-config", SETTINGS_CHECK}, {"help", SETTINGS_HELP}, {"version", SETTINGS_VERSION}};
+		{"check-config", SETTINGS_CHECK}, {"check-nics", SETTINGS_CHECK_NICS}, {"help", SETTINGS_HELP},
+		{"version", SETTINGS_VERSION}};
 
 	for (unsigned int i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
 		if (option->value || strcmp(option->key, flags[i].key) != 0)
@@ -377,6 +378,7 @@ struct command_line {
 	bool first_pass;
 	const char *file; /* or NULL */
 	enum settings_action action;
+	bool json;
 };
 
 static int take_option(struct settings *settings, const struct option *option, struct command_line *line,
@@ -404,6 +406,10 @@ static int read_command_line(struct settings *settings, int argc, char **argv, s
 			return refuse(error, "\"%s\" is not an option; \"shmemd --help\" lists them", argv[i]);
 		if (find_flag(&option, &line->action))
 			continue;
+		if (!option.value && strcmp(option.key, "json") == 0) {
+			line->json = true;
+			continue;
+		}
 		if (!is_known(option.key))
 			return refuse_unknown(option.key, COMMAND_LINE, error);
 		if (!option.value && i + 1 < argc)
@@ -414,6 +420,10 @@ static int read_command_line(struct settings *settings, int argc, char **argv, s
 		if (r < 0)
 			return r;
 	}
+	if (line->json && line->action == SETTINGS_CHECK_NICS)
+		line->action = SETTINGS_CHECK_NICS_JSON;
+	else if (line->json && line->action == SETTINGS_RUN)
+		return refuse(error, COMMAND_LINE ": --json goes with --check-nics");
 	return 0;
 }
 

@@ -37,6 +37,9 @@ struct settings {
 	uint64_t gpu_poll_usec;
 	uint64_t spin_usec;
 	uint64_t worker_threads;
+	uint64_t warm_contexts; /* of each NIC that makes contexts in advance */
+	uint64_t warm_queues;
+	uint64_t warm_depth;
 
 	uint64_t max_connections; /* per uid, and per cgroup: this and the next seven */
 	uint64_t max_sessions;
@@ -71,6 +74,8 @@ struct settings_error {
 enum settings_action {
 	SETTINGS_RUN,
 	SETTINGS_CHECK, /* --check-config */
+	SETTINGS_CHECK_NICS, /* --check-nics */
+	SETTINGS_CHECK_NICS_JSON, /* the same with --json */
 	SETTINGS_HELP,
 	SETTINGS_VERSION,
 	SETTINGS_MAN_CONF, /* --print-man shmemd.conf */

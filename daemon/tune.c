@@ -35,6 +35,21 @@ void tune_limits(const struct settings *settings, struct quota_amount *ret_limit
 	}};
 }
 
+void tune_warm(const struct settings *settings, struct nic_warm_attr *ret_attr)
+{
+	uint32_t n = (uint32_t)settings->warm_queues, log2_depth = (uint32_t)__builtin_ctzll(settings->warm_depth);
+	struct nic_queues_attr *queues = &ret_attr->queues;
+
+	*ret_attr = (struct nic_warm_attr){.n_ctxs = (unsigned int)settings->warm_contexts};
+	if (n == 0)
+		return;
+	queues->n_cq_specs = queues->n_qp_specs = 1;
+	queues->cqs[0] = (struct nic_cq_spec){
+		.count = n, .log2_entries = log2_depth, .flags = NIC_CQ_COLLAPSED | NIC_CQ_OVERRUN_IGNORE};
+	queues->qps[0] = (struct nic_qp_spec){
+		.count = n, .type = NIC_QP_RC, .log2_sq_wqebbs = log2_depth, .send_cq_step = 1, .recv_cq_step = 1};
+}
+
 /* "proto,session,nic" */
 static unsigned int parse_debug(const char *text)
 {
@@ -150,6 +165,7 @@ int tune_reload(const struct tune_target *target, struct settings_error *ret_err
 	struct settings_changes changes;
 	enum settings_action action;
 	struct quota_amount limits;
+	struct nic_warm_attr warm;
 	struct settings next;
 	int r;
 
@@ -166,6 +182,8 @@ int tune_reload(const struct tune_target *target, struct settings_error *ret_err
 	settings_reload(settings, &next, &changes);
 	tune_limits(settings, &limits);
 	registry_set_limits(target->registry, &limits);
+	tune_warm(settings, &warm);
+	warm_set(target->warm, &warm);
 	target->registry->attr.cpu_doorbells = settings->doorbell == SETTINGS_DOORBELL_CPU;
 	target->registry->attr.quiesce_nsec = settings->quiesce_timeout_msec * NSEC_PER_MSEC;
 	target->registry->attr.hooks.debug = tune_log(settings);

@@ -6,8 +6,11 @@
 #include "daemon/listener.h"
 #include "daemon/session/registry.h"
 #include "daemon/settings.h"
+#include "daemon/warm.h"
 
 void tune_limits(const struct settings *settings, struct quota_amount *ret_limits);
+/* As the client library asks for queues. */
+void tune_warm(const struct settings *settings, struct nic_warm_attr *ret_attr);
 /* Target and level of the log. Returns the topics wanted in detail (enum note_topic). */
 unsigned int tune_log(const struct settings *settings);
 /* Every session holds several descriptors: take as many as we may, and say when max-fds is more than that. How many. */
@@ -18,6 +21,7 @@ struct tune_target {
 	const struct settings_source *source;
 	struct listener *listener;
 	struct registry *registry;
+	struct warm *warm;
 };
 
 /* Reads the settings again. All that may change does, or nothing does: negative errno, and why. Logs either. */

@@ -243,6 +243,21 @@ struct nics_call {
 	void *arg;
 };
 
+static void warm_from_msg(const struct msg_nic_warm *msg, struct shmd_nic_warm *ret_warm)
+{
+	*ret_warm = (struct shmd_nic_warm){
+		.n_wanted = msg->n_wanted,
+		.n_ready = msg->n_ready,
+		.n_made = msg->n_made,
+		.n_handed_out = msg->n_handed_out,
+		.n_batches_handed_out = msg->n_batches_handed_out,
+		.missed_empty = msg->missed_empty,
+		.missed_shape = msg->missed_shape,
+		.missed_memory = msg->missed_memory,
+		.n_failed = msg->n_failed,
+	};
+}
+
 static int nics_page(const struct msg_list_rep *page, void *fn_arg)
 {
 	const struct nics_call *call = fn_arg;
@@ -252,6 +267,7 @@ static int nics_page(const struct msg_list_rep *page, void *fn_arg)
 	for (unsigned int i = 0; i < page->n_nics && !r; i++) {
 		nic_info_from_msg(&page->nics[i], &item.info);
 		counters_from_msg(&page->nics[i].counters, &item.counters);
+		warm_from_msg(&page->nics[i].warm, &item.warm);
 		r = call->fn(call->arg, &item);
 	}
 	return r;
@@ -262,4 +278,54 @@ int shmd_admin_nics(struct shmd_client *client, int (*fn)(void *arg, const struc
 	struct nics_call call = {fn, arg};
 
 	return list_pages(client, MSG_LIST_NICS, nics_page, &call);
+}
+
+struct undriven_call {
+	int (*fn)(void *arg, const struct shmd_undriven_nic *nic);
+	void *arg;
+};
+
+static void undriven_from_msg(const struct msg_undriven_nic *msg, struct shmd_undriven_nic *ret_nic)
+{
+	*ret_nic = (struct shmd_undriven_nic){
+		.port = msg->port,
+		.link = msg->link,
+		.state = msg->state,
+		.phys_state = msg->phys_state,
+		.lid = msg->lid,
+		.mtu_bytes = msg->mtu_bytes,
+		.rate_mbps = msg->rate_mbps,
+		.n_gids = msg->n_gids,
+	};
+	text_copy(ret_nic->name, sizeof(ret_nic->name), msg->name);
+	text_copy(ret_nic->driver, sizeof(ret_nic->driver), msg->driver);
+	text_copy(ret_nic->pci, sizeof(ret_nic->pci), msg->pci);
+	text_copy(ret_nic->netdev, sizeof(ret_nic->netdev), msg->netdev);
+	text_copy(ret_nic->reason, sizeof(ret_nic->reason), msg->reason);
+	_Static_assert(sizeof(ret_nic->gids) / sizeof(ret_nic->gids[0]) == MSG_MAX_GIDS, "all of them");
+	for (unsigned int i = 0; i < msg->n_gids; i++) {
+		memcpy(ret_nic->gids[i].gid, msg->gids[i].gid, sizeof(ret_nic->gids[i].gid));
+		ret_nic->gids[i].index = msg->gids[i].index;
+		ret_nic->gids[i].type = msg->gids[i].type;
+	}
+}
+
+static int undriven_page(const struct msg_list_rep *page, void *fn_arg)
+{
+	const struct undriven_call *call = fn_arg;
+	struct shmd_undriven_nic nic;
+	int r = 0;
+
+	for (unsigned int i = 0; i < page->n_undriven && !r; i++) {
+		undriven_from_msg(&page->undriven[i], &nic);
+		r = call->fn(call->arg, &nic);
+	}
+	return r;
+}
+
+int shmd_admin_undriven(struct shmd_client *client, int (*fn)(void *arg, const struct shmd_undriven_nic *nic), void *arg)
+{
+	struct undriven_call call = {fn, arg};
+
+	return list_pages(client, MSG_LIST_NICS, undriven_page, &call);
 }

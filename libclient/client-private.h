@@ -130,7 +130,25 @@ struct shmd_queues {
 	struct shmd_dev_qp *dev_qps;
 	uint32_t *slot_busy;
 	struct shmd_dev_peer *peers; /* owned; of the dev-state */
+	struct shmd_hot *hot; /* owned; of DCIs whose peers may have QPs of their own */
 	struct list gpu_views; /* gpu_view.queues_link */
+};
+
+/* A peer's own QP. */
+struct hot_slot {
+	struct shmd_queues *queues; /* NULL: free */
+	uint32_t peer;
+	bool is_connected, is_used;
+};
+
+struct shmd_hot {
+	struct shmd_queues *dcis;
+	uint32_t n_peers, sq_wqebbs;
+	uint64_t min_posts;
+	struct shmd_dev_route *routes; /* n_peers, owned: of the dev-state */
+	unsigned int n_slots;
+	struct hot_slot *slots; /* n_slots, owned */
+	uint64_t *qps; /* room for n_slots, owned: hot_qps_addr of the dev-state */
 };
 
 struct shmd_dct {
@@ -219,6 +237,20 @@ void nic_free(struct shmd_nic *nic);
 void mem_free(struct shmd_mem *mem);
 int mem_seal(int fd, int seals); /* adds seals that are missing; 0, or negative errno */
 void mr_free(struct shmd_mr *mr);
+
+/* ---- hot.c */
+
+/* Memory only: the QPs of peers are batches of their own in the client's list. NULL is allowed. */
+void hot_free(struct shmd_hot *hot);
+
+/* ---- gpu-hot.c. Lock held. */
+
+/* Nothing is under way on any QP of the batch that did not fail, in any view. 0, or -EBUSY with text. */
+int gpu_queues_idle(struct shmd_queues *queues);
+/* Brings every view of the DCIs to what the set's slots say. */
+int gpu_write_ways(struct shmd_hot *hot);
+/* Adds what kernels counted to the set's routes, and begins again at 0 there. */
+int gpu_take_counts(struct shmd_hot *hot);
 
 /* ---- queues.c, connect.c, dev-state.c, dynamic.c */
 

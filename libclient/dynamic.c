@@ -204,6 +204,8 @@ static int set_table(struct shmd_queues *queues, unsigned int n, struct shmd_dev
 {
 	if (!list_empty(&queues->gpu_views))
 		return text_fail(-EBUSY, "a GPU has a view of these queues with the peers that there were");
+	if (queues->hot)
+		return text_fail(-EBUSY, "peers of this table may have QPs of their own: shmd_hot_close() comes first");
 	free(queues->peers);
 	queues->peers = take_ptr(*table);
 	queues->dev_state->n_peers = n;

@@ -12,12 +12,10 @@
 
 #include "libclient/gpu-private.h"
 
-#define VIEW_QPS_OFFSET sizeof(struct shmd_dev_state)
-
 static size_t view_slots_offset(const struct shmd_queues *queues)
 {
 	/* bounded: queues that exist. */
-	return VIEW_QPS_OFFSET + queues->attr.n_qps * sizeof(struct shmd_dev_qp);
+	return GPU_VIEW_QPS_OFFSET + queues->attr.n_qps * sizeof(struct shmd_dev_qp);
 }
 
 static size_t view_slots_bytes(const struct shmd_queues *queues)
@@ -30,6 +28,22 @@ static size_t view_peers_bytes(const struct shmd_queues *queues)
 {
 	/* bounded: a table that exists. */
 	return queues->dev_state->n_peers * sizeof(struct shmd_dev_peer);
+}
+
+/* Routes, then the list of QPs that peers have of their own. */
+static size_t view_ways_bytes(const struct shmd_queues *queues)
+{
+	/* bounded: a set that exists. */
+	return queues->hot ? queues->hot->n_peers * sizeof(struct shmd_dev_route) +
+				     queues->hot->n_slots * sizeof(uint64_t)
+			   : 0;
+}
+
+uint64_t gpu_view_routes(const struct gpu_view *view)
+{
+	/* Behind the slots, whose size is a multiple of 64 bytes, and the peers, whose is too. */
+	return view->base + view_slots_offset(view->queues) + view_slots_bytes(view->queues) +
+	       view_peers_bytes(view->queues);
 }
 
 void gpu_view_free(struct gpu_view *view)
@@ -162,11 +176,18 @@ static void fill_head(const struct gpu_view *view, struct shmd_dev_state *state)
 	struct gpu_map *health = gpu_find_map(view->gpu, view->queues->nic->client->health);
 
 	*state = *view->queues->dev_state;
-	state->qps_addr = view->base + VIEW_QPS_OFFSET;
+	state->qps_addr = view->base + GPU_VIEW_QPS_OFFSET;
 	state->health_addr = health->gpu_addr;
 	/* Behind the slots, whose size is a multiple of 64 bytes. */
 	if (state->n_peers)
 		state->peers_addr = view->base + view_slots_offset(view->queues) + view_slots_bytes(view->queues);
+	/* Which of them have a QP is written by gpu_view_write_ways(). */
+	state->n_hot_qps = 0;
+	if (!view->queues->hot)
+		return;
+	state->routes_addr = gpu_view_routes(view);
+	/* bounded: a table that exists. */
+	state->hot_qps_addr = state->routes_addr + state->n_peers * sizeof(struct shmd_dev_route);
 }
 
 static int view_copy_in(struct gpu_view *view)
@@ -179,7 +200,7 @@ static int view_copy_in(struct gpu_view *view)
 
 	if (!image)
 		return text_fail(-ENOMEM, "no memory for a dev-state");
-	r = fill_qps(view, (struct shmd_dev_qp *)(image + VIEW_QPS_OFFSET));
+	r = fill_qps(view, (struct shmd_dev_qp *)(image + GPU_VIEW_QPS_OFFSET));
 	if (!r)
 		r = gpu_enter(gpu);
 	if (r < 0)
@@ -191,6 +212,8 @@ static int view_copy_in(struct gpu_view *view)
 	if (result == CUDA_OK && peers_bytes)
 		result = gpu->cuda->copy_in(((struct shmd_dev_state *)image)->peers_addr, view->queues->peers,
 					    peers_bytes, gpu->stream);
+	if (result == CUDA_OK && view_ways_bytes(view->queues))
+		result = gpu->cuda->set8(gpu_view_routes(view), 0, view_ways_bytes(view->queues), gpu->stream);
 	if (result == CUDA_OK)
 		result = gpu->cuda->stream_sync(gpu->stream);
 	gpu_leave(gpu);
@@ -200,7 +223,7 @@ static int view_copy_in(struct gpu_view *view)
 static int view_alloc(struct gpu_view *view)
 {
 	size_t bytes = view_slots_offset(view->queues) + view_slots_bytes(view->queues) +
-		       view_peers_bytes(view->queues);
+		       view_peers_bytes(view->queues) + view_ways_bytes(view->queues);
 	struct shmd_gpu *gpu = view->gpu;
 	cuda_result result;
 	int r = gpu_enter(gpu);
@@ -227,6 +250,8 @@ static int view_new(struct shmd_gpu *gpu, struct shmd_queues *queues, struct gpu
 	r = view_alloc(view);
 	if (!r)
 		r = view_copy_in(view);
+	if (!r && queues->hot)
+		r = gpu_view_write_ways(view);
 	if (r < 0) {
 		gpu_view_free(view);
 		return r;
@@ -235,19 +260,24 @@ static int view_new(struct shmd_gpu *gpu, struct shmd_queues *queues, struct gpu
 	return 0;
 }
 
+int gpu_view_get(struct shmd_gpu *gpu, struct shmd_queues *queues, uint64_t *ret_base)
+{
+	struct gpu_view *view = find_view(gpu, queues);
+	int r = view ? 0 : view_new(gpu, queues, &view);
+
+	if (!r)
+		*ret_base = view->base;
+	return r;
+}
+
 static int get_view(struct shmd_gpu *gpu, struct shmd_queues *queues, uint64_t *ret_base)
 {
-	struct gpu_view *view;
-	int r = 0;
+	int r;
 
 	if (!gpu || gpu->client != queues->nic->client)
 		return text_fail(-EINVAL, "gpu is NULL or belongs to another client");
 	client_lock(gpu->client);
-	view = find_view(gpu, queues);
-	if (!view)
-		r = view_new(gpu, queues, &view);
-	if (!r)
-		*ret_base = view->base;
+	r = gpu_view_get(gpu, queues, ret_base);
 	client_unlock(gpu->client);
 	return r;
 }
@@ -274,7 +304,7 @@ int shmd_gpu_dev_qp(struct shmd_gpu *gpu, struct shmd_queues *queues, unsigned i
 		return text_fail(-EINVAL, "ret_addr is NULL");
 	r = get_view(gpu, queues, &base);
 	if (!r)
-		*ret_addr = base + VIEW_QPS_OFFSET + (uint64_t)i * sizeof(struct shmd_dev_qp);
+		*ret_addr = base + GPU_VIEW_QPS_OFFSET + (uint64_t)i * sizeof(struct shmd_dev_qp);
 	return r;
 }
 
@@ -296,7 +326,7 @@ void gpu_forget_queues(struct shmd_queues *queues)
 
 static cuda_address view_qp(const struct gpu_view *view, unsigned int i)
 {
-	return view->base + VIEW_QPS_OFFSET + (uint64_t)i * sizeof(struct shmd_dev_qp);
+	return view->base + GPU_VIEW_QPS_OFFSET + (uint64_t)i * sizeof(struct shmd_dev_qp);
 }
 
 /* An ordinary CQ counts on; the GPU that consumed it knows how far. */

@@ -311,6 +311,7 @@ void queues_free(struct shmd_queues *queues)
 		batch_deinit(&queues->batches[i]);
 	free(queues->batches);
 	free(queues->peers);
+	hot_free(queues->hot);
 	queues->nic->n_users--;
 	list_del(&queues->link);
 	free(queues);
@@ -436,6 +437,8 @@ int shmd_queues_destroy(struct shmd_queues *queues)
 	struct shmd_client *client = queues ? queues->nic->client : NULL;
 	int r = client_check(client);
 
+	if (!r && queues->hot)
+		r = text_fail(-EBUSY, "peers of these DCIs may have QPs of their own: shmd_hot_close() comes first");
 	if (!r)
 		r = queues_destroy_remote(queues);
 	if (r < 0)

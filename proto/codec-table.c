@@ -138,6 +138,19 @@ static const struct field counters_fields[] = {
 };
 MESSAGE(counters, msg_counters, counters);
 
+static const struct field nic_warm_fields[] = {
+	U32(msg_nic_warm, n_wanted, 1),
+	U32(msg_nic_warm, n_ready, 2),
+	U64(msg_nic_warm, n_made, 3),
+	U64(msg_nic_warm, n_handed_out, 4),
+	U64(msg_nic_warm, n_batches_handed_out, 5),
+	U64(msg_nic_warm, missed_empty, 6),
+	U64(msg_nic_warm, missed_shape, 7),
+	U64(msg_nic_warm, missed_memory, 8),
+	U64(msg_nic_warm, n_failed, 9),
+};
+MESSAGE(nic_warm, msg_nic_warm, nic_warm);
+
 static const struct field nic_fields[] = {
 	TEXT(msg_nic, name, 1),
 	TEXT(msg_nic, backend, 2),
@@ -158,6 +171,7 @@ static const struct field nic_fields[] = {
 	U32(msg_nic, n_sessions, 17),
 	U32(msg_nic, n_qps, 18),
 	MSG(msg_nic, counters, 19, counters),
+	MSG_OPT(msg_nic, warm, has_warm, 20, nic_warm),
 };
 MESSAGE(nic, msg_nic, nic);
 
@@ -499,12 +513,37 @@ static const struct field mr_item_fields[] = {
 };
 MESSAGE(mr_item, msg_mr_item, mr_item);
 
+static const struct field gid_fields[] = {
+	BYTES_FIXED(msg_gid, gid, 1),
+	U32(msg_gid, index, 2),
+	U32(msg_gid, type, 3),
+};
+MESSAGE(gid, msg_gid, gid);
+
+static const struct field undriven_nic_fields[] = {
+	TEXT(msg_undriven_nic, name, 1),
+	TEXT(msg_undriven_nic, driver, 2),
+	TEXT(msg_undriven_nic, pci, 3),
+	TEXT(msg_undriven_nic, netdev, 4),
+	U32(msg_undriven_nic, port, 5),
+	U32(msg_undriven_nic, link, 6),
+	U32(msg_undriven_nic, state, 7),
+	U32(msg_undriven_nic, phys_state, 8),
+	U32(msg_undriven_nic, lid, 9),
+	U32(msg_undriven_nic, mtu_bytes, 10),
+	U64(msg_undriven_nic, rate_mbps, 11),
+	MSG_ARRAY(msg_undriven_nic, gids, n_gids, 12, gid),
+	TEXT(msg_undriven_nic, reason, 13),
+};
+MESSAGE(undriven_nic, msg_undriven_nic, undriven_nic);
+
 static const struct field list_rep_fields[] = {
 	U64(msg_list_rep, next_cursor, 1),
 	MSG_HEAP(msg_list_rep, sessions, n_sessions, 2, session_item, MSG_MAX_SESSION_ITEMS),
 	MSG_HEAP(msg_list_rep, qps, n_qps, 3, qp_item, MSG_MAX_QP_ITEMS),
 	MSG_HEAP(msg_list_rep, mrs, n_mrs, 4, mr_item, MSG_MAX_MR_ITEMS),
 	MSG_HEAP(msg_list_rep, nics, n_nics, 5, nic, MSG_MAX_NICS),
+	MSG_HEAP(msg_list_rep, undriven, n_undriven, 6, undriven_nic, MSG_MAX_UNDRIVEN),
 };
 MESSAGE(list_rep, msg_list_rep, list_rep);
 

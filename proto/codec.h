@@ -71,6 +71,7 @@ enum msg_kind {
 #define MSG_WORLD_BYTES 16
 #define MSG_WQE_KINDS 8
 #define MSG_MAX_NICS 64
+#define MSG_MAX_GIDS 16
 #define MSG_MAX_SPECS 8
 #define MSG_MAX_QPS 256   /* per request */
 #define MSG_MAX_CQS 512   /* per request */
@@ -78,6 +79,7 @@ enum msg_kind {
 #define MSG_MAX_SESSION_ITEMS 48 /* per list reply, as the next ones; a full reply always fits a packet */
 #define MSG_MAX_QP_ITEMS 256
 #define MSG_MAX_MR_ITEMS 256
+#define MSG_MAX_UNDRIVEN 32
 #define MSG_DUMP_BYTES 16384
 
 enum msg_role { MSG_ROLE_CLIENT = 1, MSG_ROLE_CONTROL = 2 };
@@ -152,6 +154,10 @@ struct msg_event {
 	char nic_name[MSG_NAME_BYTES];
 };
 
+struct msg_nic_warm {
+	uint32_t n_wanted, n_ready;
+	uint64_t n_made, n_handed_out, n_batches_handed_out, missed_empty, missed_shape, missed_memory, n_failed;
+};
 struct msg_nic {
 	char name[MSG_NAME_BYTES], backend[MSG_NAME_BYTES], pci[MSG_NAME_BYTES];
 	uint32_t port, link, state, lid, mtu_bytes;
@@ -161,6 +167,8 @@ struct msg_nic {
 	uint32_t mem_kinds[4], doorbell_modes[4];
 	uint32_t max_log2_sq_wqebbs, max_log2_cq_entries, max_qps, n_sessions, n_qps;
 	struct msg_counters counters;
+	bool has_warm; /* of NICs that can make contexts in advance */
+	struct msg_nic_warm warm;
 };
 
 struct msg_nic_list_rep {
@@ -350,13 +358,26 @@ struct msg_mr_item {
 	uint32_t mr, kind, access;
 	uint64_t iova, length_bytes;
 };
+struct msg_gid {
+	uint8_t gid[16];
+	uint32_t index, type;
+};
+struct msg_undriven_nic {
+	char name[MSG_NAME_BYTES], driver[MSG_NAME_BYTES], pci[MSG_NAME_BYTES], netdev[MSG_NAME_BYTES];
+	uint32_t port, link, state, phys_state, lid, mtu_bytes;
+	uint64_t rate_mbps;
+	unsigned int n_gids;
+	struct msg_gid gids[MSG_MAX_GIDS];
+	char reason[MSG_TEXT_BYTES];
+};
 struct msg_list_rep {
 	uint64_t next_cursor;
-	unsigned int n_sessions, n_qps, n_mrs, n_nics; /* at most one is not 0 */
+	unsigned int n_sessions, n_qps, n_mrs, n_nics, n_undriven; /* at most one is not 0 */
 	struct msg_session_item *sessions;
 	struct msg_qp_item *qps;
 	struct msg_mr_item *mrs;
 	struct msg_nic *nics;
+	struct msg_undriven_nic *undriven;
 };
 
 struct msg_queue_dump_req {

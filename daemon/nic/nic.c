@@ -132,6 +132,27 @@ static struct nic_ctx *default_ctx_unimport(struct nic_ctx *ctx)
 	return NULL;
 }
 
+static int default_warm_set(struct nic *nic, const struct nic_warm_attr *attr)
+{
+	return -EOPNOTSUPP;
+}
+
+static int default_warm_query(struct nic *nic, struct nic_warm_info *ret_info)
+{
+	return -EOPNOTSUPP;
+}
+
+static int default_warm_step(struct nic *nic)
+{
+	return -EAGAIN;
+}
+
+static int default_queues_take(struct nic_ctx *ctx, struct nic_layout *layout, int *ret_fd,
+			       struct nic_queues **ret_queues)
+{
+	return -ENOENT;
+}
+
 const struct nic_ops nic_ops_default = {
 	.close = default_close,
 	.query = default_query,
@@ -156,4 +177,8 @@ const struct nic_ops nic_ops_default = {
 	.ctx_export = default_ctx_export,
 	.ctx_import = default_ctx_import,
 	.ctx_unimport = default_ctx_unimport,
+	.warm_set = default_warm_set,
+	.warm_query = default_warm_query,
+	.warm_step = default_warm_step,
+	.queues_take = default_queues_take,
 };

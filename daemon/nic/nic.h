@@ -7,8 +7,8 @@
  * structs of their own and fill the operation table completely (nic_ops_default has the "not supported" ones).
  *
  * Threads: operations on a context are called by one thread at a time for that context; contexts are independent.
- * Where nic->blocks is set they may take as long as a firmware command does; so may query, by one thread at a time, and
- * ctx_open and ctx_import, by several at once. All others on `struct nic` itself are called from the control thread only
+ * Where nic->blocks is set they may take as long as a firmware command does; so may query and warm_step, each by one thread
+ * at a time, and ctx_open and ctx_import, by several at once. All others on `struct nic` itself are called from the control thread only
  * and never block. Backends never call back; asynchronous news are read from nic->event_fd.
  *
  * Errors are negative errno: -EOPNOTSUPP not offered by this backend (memory kinds: see accepted_kinds),
@@ -60,6 +60,7 @@ struct nic_info {
 	char name[NIC_NAME_BYTES]; /* "soft0", "mlx5_0" */
 	char backend[NIC_NAME_BYTES];
 	char pci[16]; /* "0000:3b:00.0", or empty */
+	uint64_t guid; /* of the device, the same for its ports; 0: it has none */
 	uint32_t port; /* from 1 */
 	enum nic_link link;
 	enum nic_port_state state;
@@ -242,6 +243,9 @@ struct nic_queue_mem {
 	uint64_t length_bytes; /* at least layout.total_bytes */
 };
 
+/* Queue memory of the daemon's own: a memfd that keeps its size. -EMFILE, -ENOMEM. nic-mem.c. */
+int nic_queue_memfd(uint64_t bytes, int *ret_fd);
+
 /* Head of a backend's batch of queues. */
 struct nic_queues {
 	struct nic_ctx *ctx;
@@ -391,6 +395,38 @@ static inline void nic_imported_deinit(struct nic_imported *imported)
 	*imported = (struct nic_imported){0};
 }
 
+/* ---- contexts made in advance ------------------------------------------------------------------------------------- */
+
+/*
+ * A NIC whose commands take time may keep whole contexts ready, each with one batch of queues over memory of the daemon's,
+ * for ctx_open and queues_take to hand out. One that was handed out is that session's, and never another's: it is closed
+ * as any other. Nobody can tell it from one that was made for the session.
+ */
+struct nic_warm_attr {
+	unsigned int n_ctxs; /* to be kept ready; 0: none */
+	struct nic_queues_attr queues; /* of the batch in each: RC only; without QPs: none. Unused parts are 0 */
+};
+
+enum nic_warm_todo {
+	NIC_WARM_NOTHING,
+	NIC_WARM_MAKE,
+	NIC_WARM_DESTROY,
+};
+
+/* Since the NIC was found, but the first three. */
+struct nic_warm_info {
+	uint32_t n_wanted;
+	uint32_t n_ready; /* as wanted */
+	enum nic_warm_todo todo; /* of the next warm_step */
+	uint64_t n_made;
+	uint64_t n_handed_out; /* contexts */
+	uint64_t n_batches_handed_out; /* of them those whose queues were used */
+	uint64_t missed_empty; /* contexts made for a session, since none was ready */
+	uint64_t missed_shape; /* of contexts handed out: requests for queues of another number or depth */
+	uint64_t missed_memory; /* of them: requests for queues in the client's own memory */
+	uint64_t n_failed; /* none could be made in advance */
+};
+
 /* ---- operations -------------------------------------------------------------------------------------------------- */
 
 struct nic_ops {
@@ -470,6 +506,24 @@ struct nic_ops {
 	int (*ctx_import)(struct nic *nic, const struct nic_import_attr *attr, struct nic_imported *ret_imported);
 	/* Forgets a context with its regions and batches, which go on for who has its descriptor. */
 	struct nic_ctx *(*ctx_unimport)(struct nic_ctx *ctx);
+
+	/*
+	 * Contexts in advance: how many and with what, from now on. Sends no command: what has to be done is warm_step's.
+	 * -EINVAL queues that make no sense.
+	 */
+	int (*warm_set)(struct nic *nic, const struct nic_warm_attr *attr);
+	int (*warm_query)(struct nic *nic, struct nic_warm_info *ret_info);
+	/*
+	 * Makes or destroys one context, by commands: any thread, one at a time for each NIC. -EAGAIN there is nothing to
+	 * do; else why none could be made. Sessions then make their own.
+	 */
+	int (*warm_step)(struct nic *nic);
+	/*
+	 * The batch that came with the context, when it is as *layout says. Takes ownership of *layout then and clears it;
+	 * *ret_fd is the memory that it lies in, from offset 0, the caller's to close. -ENOENT there is none, or not such a
+	 * one: queues_create makes it. Sends no command.
+	 */
+	int (*queues_take)(struct nic_ctx *ctx, struct nic_layout *layout, int *ret_fd, struct nic_queues **ret_queues);
 };
 
 extern const struct nic_ops nic_ops_default;
@@ -512,9 +566,108 @@ struct nic_mlx5_report {
 	char unusable[2 * NIC_REASON_BYTES]; /* NICs that were left out and why, as far as they fit; empty: none */
 };
 
+/* One thing that a backend needs of a host, judged. */
+enum nic_need_state {
+	NIC_NEED_OK = 0,
+	NIC_NEED_WARN = 1, /* it works without, with less */
+	NIC_NEED_FAIL = 2, /* this NIC, or all of them, cannot be used */
+	NIC_NEED_UNKNOWN = 3, /* it could not be asked */
+};
+
+struct nic_need {
+	char nic[NIC_NAME_BYTES]; /* "mlx5_0"; empty: the host's */
+	char name[NIC_NAME_BYTES]; /* "devx" */
+	enum nic_need_state state;
+	char reason[192]; /* what was found, in words */
+	char fix[192]; /* what to do; or empty */
+};
+typedef void (*nic_need_fn)(void *arg, const struct nic_need *need);
+
+/* Tells what ConnectX NICs need on this host and what of it is there: host first, then each NIC. Blocks; leaves nothing. */
+void nic_mlx5_check(nic_need_fn tell, void *arg);
+
 /*
  * Appends the ConnectX ports of this host. None is no error. Defined in nic/mlx5, in builds with libmlx5.
  */
 int nic_mlx5_probe(const struct nic_mlx5_attr *attr, struct list *nics, struct nic_mlx5_report *ret_report);
+
+/* ---- NICs that no backend drives ------------------------------------------------------------------------------------ */
+
+#define NIC_SEEN_MAX 64u /* ports */
+#define NIC_SEEN_GIDS 16u /* of one port: the first ones in use */
+#define NIC_NETDEV_BYTES 16
+
+enum nic_gid_type {
+	NIC_GID_UNKNOWN = 0,
+	NIC_GID_IB = 1,
+	NIC_GID_ROCE_V1 = 2,
+	NIC_GID_ROCE_V2 = 3,
+};
+
+struct nic_seen_gid {
+	uint8_t gid[16];
+	uint32_t index; /* in the port's table */
+	enum nic_gid_type type;
+};
+
+/* A port of an RDMA device of this host, as the kernel tells everybody. What it does not tell is 0 or empty. */
+struct nic_seen {
+	char name[NIC_NAME_BYTES]; /* "rxe0", or "bnxt_re0:2" where the device has several ports */
+	char driver[NIC_NAME_BYTES]; /* in the kernel: "rdma_rxe" */
+	char pci[16];
+	char netdev[NIC_NETDEV_BYTES];
+	uint64_t guid;
+	uint64_t life; /* another one when the device went and was made anew */
+	uint32_t port; /* from 1 */
+	uint32_t link; /* enum nic_link, or 0: neither */
+	enum nic_port_state state; /* DOWN or ACTIVE */
+	uint32_t phys_state; /* IBTA PortInfo PortPhysicalState: 1 sleep .. 5 link up .. 7 */
+	uint32_t lid;
+	uint32_t mtu_bytes; /* of RDMA packets */
+	uint32_t netdev_mtu_bytes;
+	uint64_t rate_mbps;
+	unsigned int n_gids;
+	struct nic_seen_gid gids[NIC_SEEN_GIDS];
+};
+
+/* By name and port. */
+struct nic_seen_list {
+	unsigned int n;
+	unsigned int n_left_out; /* ports beyond NIC_SEEN_MAX, and devices whose names nobody can print or does not fit */
+	struct nic_seen nics[NIC_SEEN_MAX];
+};
+
+/* What some backend drives is not looked at any more: a device with this name or this GUID. */
+struct nic_driven {
+	char name[NIC_NAME_BYTES];
+	uint64_t guid;
+	uint32_t port;
+};
+
+struct nic_watch;
+
+struct nic_watch_attr {
+	const char *sysfs; /* "/sys", or a tree that looks like it */
+	uint64_t interval_nsec; /* between two looks */
+	unsigned int n_driven;
+	const struct nic_driven *driven; /* borrowed during the call */
+};
+
+/* May there be such NICs at all? Where the kernel has no RDMA there is nothing to watch. Never blocks. */
+bool nic_watch_wanted(const char *sysfs);
+/*
+ * One look, by the calling thread; what firmware does for the answer is waited for. A tree that is not there is empty. Of a
+ * device that is driven nothing is read that its firmware must be asked for. mtu_bytes stays 0.
+ */
+void nic_seen_scan(const char *sysfs, const struct nic_driven *driven, unsigned int n_driven,
+		   struct nic_seen_list *ret_list);
+/* A thread that looks; it finds out mtu_bytes too. -ENOMEM, -EMFILE, or what pthread_create says. Defined in nic/proxy. */
+int nic_watch_new(const struct nic_watch_attr *attr, struct nic_watch **ret_watch);
+/* Waits for a look under way, two seconds at most; one that hangs in the kernel is left alone. */
+struct nic_watch *nic_watch_free(struct nic_watch *watch);
+/* Readable while nic_watch_take() has something; the watch's own. */
+int nic_watch_fd(const struct nic_watch *watch);
+/* The newest list, to be freed by the caller, when something has changed; else NULL. Never blocks for longer than a copy. */
+struct nic_seen_list *nic_watch_take(struct nic_watch *watch);
 
 #endif

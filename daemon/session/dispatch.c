@@ -21,6 +21,7 @@
 #include <string.h>
 #include <syslog.h>
 
+#include "daemon/session/undriven.h"
 #include "proto/base/assert.h"
 #include "proto/base/cleanup.h"
 #include "proto/framing.h"
@@ -449,12 +450,24 @@ int request_admin(struct request *req)
 			    req->session->registry->owner_uid);
 }
 
+int request_no_nic(struct request *req, const char *name)
+{
+	const struct registry *registry = req->session->registry;
+	const struct nic_seen *seen = undriven_find(registry, name);
+	char text[MSG_TEXT_BYTES];
+
+	if (!seen)
+		return request_fail(req, SHMD_STATUS_NO_NIC, "no NIC is called \"%s\"", name);
+	undriven_text(registry, seen, text, sizeof(text));
+	return request_fail(req, SHMD_STATUS_NO_NIC, "%s", text);
+}
+
 struct registry_nic *request_nic_by_name(struct request *req, const char *name)
 {
 	struct registry_nic *rnic = registry_find_nic(req->session->registry, name);
 
 	if (!rnic)
-		request_fail(req, SHMD_STATUS_NO_NIC, "there is no NIC \"%s\"", name);
+		request_no_nic(req, name);
 	return rnic;
 }
 

@@ -63,6 +63,7 @@ struct session_nic *request_nic(struct request *req, uint32_t index);
 /* 0 for an administrator, or a refusal. */
 int request_admin(struct request *req);
 /* The NIC of this name, or NULL after request_fail(NO_NIC). */
+int request_no_nic(struct request *req, const char *name); /* none is called so, or no backend drives it; NO_NIC */
 struct registry_nic *request_nic_by_name(struct request *req, const char *name);
 /* Zeroed memory for req->op, or NULL. */
 void *request_op(struct request *req, size_t bytes);

@@ -19,6 +19,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "daemon/session/undriven.h"
 #include "proto/base/nsec.h"
 #include "proto/framing.h"
 
@@ -421,6 +422,73 @@ static int list_mrs(struct request *req, struct cursor *cursor)
 	return req->rep->list_rep.mrs ? list_resources(req, cursor, RESOURCE_MR) : -ENOMEM;
 }
 
+static void fill_warm(struct msg_nic *to, struct nic *nic)
+{
+	struct nic_warm_info info;
+
+	if (nic->ops->warm_query(nic, &info) < 0)
+		return;
+	to->has_warm = true;
+	to->warm = (struct msg_nic_warm){
+		.n_wanted = info.n_wanted,
+		.n_ready = info.n_ready,
+		.n_made = info.n_made,
+		.n_handed_out = info.n_handed_out,
+		.n_batches_handed_out = info.n_batches_handed_out,
+		.missed_empty = info.missed_empty,
+		.missed_shape = info.missed_shape,
+		.missed_memory = info.missed_memory,
+		.n_failed = info.n_failed,
+	};
+}
+
+static void fill_undriven(struct msg_undriven_nic *to, const struct registry *registry, const struct nic_seen *from)
+{
+	*to = (struct msg_undriven_nic){
+		.port = from->port,
+		.link = from->link,
+		.state = from->state,
+		.phys_state = from->phys_state,
+		.lid = from->lid,
+		.mtu_bytes = from->mtu_bytes,
+		.rate_mbps = from->rate_mbps,
+		.n_gids = from->n_gids,
+	};
+	snprintf(to->name, sizeof(to->name), "%s", from->name);
+	snprintf(to->driver, sizeof(to->driver), "%s", from->driver);
+	snprintf(to->pci, sizeof(to->pci), "%s", from->pci);
+	snprintf(to->netdev, sizeof(to->netdev), "%s", from->netdev);
+	undriven_text(registry, from, to->reason, sizeof(to->reason));
+	_Static_assert(NIC_SEEN_GIDS == MSG_MAX_GIDS, "all of them");
+	for (unsigned int i = 0; i < from->n_gids; i++) {
+		memcpy(to->gids[i].gid, from->gids[i].gid, sizeof(to->gids[i].gid));
+		to->gids[i].index = from->gids[i].index;
+		to->gids[i].type = from->gids[i].type;
+	}
+}
+
+/* The pages behind the one of NICs that backends drive: page i is the cursor of session i. */
+static int list_undriven(struct request *req, const struct cursor *cursor)
+{
+	const struct registry *registry = req->session->registry;
+	const struct nic_seen_list *seen = registry->undriven;
+	struct msg_list_rep *rep = &req->rep->list_rep;
+	uint64_t first = (cursor->session - 1) * MSG_MAX_UNDRIVEN;
+
+	if (!seen || first >= seen->n)
+		return 0; /* they went between two pages */
+	rep->undriven = calloc(MSG_MAX_UNDRIVEN, sizeof(*rep->undriven));
+	if (!rep->undriven)
+		return -ENOMEM;
+	while (rep->n_undriven < MSG_MAX_UNDRIVEN && first + rep->n_undriven < seen->n) {
+		fill_undriven(&rep->undriven[rep->n_undriven], registry, &seen->nics[first + rep->n_undriven]);
+		rep->n_undriven++;
+	}
+	if (first + rep->n_undriven < seen->n)
+		rep->next_cursor = cursor_encode(&(struct cursor){.session = cursor->session + 1});
+	return 0;
+}
+
 static int list_nics(struct request *req)
 {
 	struct registry *registry = req->session->registry;
@@ -438,8 +506,11 @@ static int list_nics(struct request *req)
 		fill_nic(&rep->nics[i], rnic);
 		if (rnic->nic->ops->counters(rnic->nic, &counters) == 0)
 			fill_counters(&rep->nics[i].counters, &counters);
+		fill_warm(&rep->nics[i], rnic->nic);
 	}
 	rep->n_nics = registry->n_nics;
+	if (registry->undriven && registry->undriven->n > 0)
+		rep->next_cursor = cursor_encode(&(struct cursor){.session = 1});
 	return 0;
 }
 
@@ -456,7 +527,7 @@ int handle_list(struct request *req)
 	case MSG_LIST_MRS:
 		return list_mrs(req, &cursor);
 	case MSG_LIST_NICS:
-		return list_nics(req);
+		return cursor.session ? list_undriven(req, &cursor) : list_nics(req);
 	}
 	/* OK_REP again, so that no array of the reply is looked for. */
 	req->rep->kind = MSG_OK_REP;

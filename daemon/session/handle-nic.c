@@ -95,6 +95,20 @@ static uint64_t taken_nics(const struct session *session)
 	return taken;
 }
 
+/* Of those that are there, none will do. */
+static int fail_nodev(struct request *req, const char *name)
+{
+	const struct nic_seen_list *undriven = req->session->registry->undriven;
+
+	if (name[0])
+		return request_fail(req, SHMD_STATUS_NO_NIC, "that NIC is gone");
+	if (!undriven || undriven->n == 0)
+		return request_fail(req, SHMD_STATUS_NO_NIC, "no NIC has an active port");
+	return request_fail(req, SHMD_STATUS_NO_NIC,
+			    "no NIC that a backend drives has an active port, and none drives %s%s: shmemctl list nics",
+			    undriven->nics[0].name, undriven->n > 1 ? " and others" : "");
+}
+
 static int choose_nic(struct request *req, char reason[MSG_TEXT_BYTES],
 		      struct registry_nic **ret_rnic)
 {
@@ -111,10 +125,9 @@ static int choose_nic(struct request *req, char reason[MSG_TEXT_BYTES],
 				    open->gpu);
 	r = assign_nic(session->registry, &wanted, reason, MSG_TEXT_BYTES, ret_rnic);
 	if (r == -ENOENT)
-		return request_fail(req, SHMD_STATUS_NO_NIC, "no NIC is called \"%s\"", open->nic);
+		return request_no_nic(req, open->nic);
 	if (r == -ENODEV)
-		return request_fail(req, SHMD_STATUS_NO_NIC, "%s",
-				    open->nic[0] ? "that NIC is gone" : "no NIC has an active port");
+		return fail_nodev(req, open->nic);
 	if (r < 0)
 		return r;
 	if (session_nic_by_rnic(session, *ret_rnic))

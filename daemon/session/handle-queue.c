@@ -9,12 +9,10 @@
 #include "daemon/session/monitor.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "proto/base/assert.h"
 #include "proto/base/cleanup.h"
@@ -133,35 +131,6 @@ static int check_specs(struct request *req, struct session_nic *nic)
 	return 0;
 }
 
-static int make_memfd(uint64_t bytes, int *ret_fd)
-{
-	const int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
-	_cleanup_close_ int fd = memfd_create("shmemd-queues", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-
-	if (fd < 0 || ftruncate(fd, (off_t)bytes) < 0 || fcntl(fd, F_ADD_SEALS, seals) < 0)
-		return -errno;
-	*ret_fd = take_fd(&fd);
-	return 0;
-}
-
-/* The daemon's own memfd goes into the reply, which owns it; the backend maps what it keeps. */
-static int make_own_mem(struct request *req, const struct nic_layout *layout,
-			struct nic_queue_mem *mem)
-{
-	_cleanup_close_ int fd = -1;
-	int r;
-
-	r = make_memfd(layout->total_bytes, &fd);
-	if (r < 0)
-		return r;
-	r = fdlist_add(&req->rep_fds, fd);
-	if (r < 0)
-		return r;
-	*mem = (struct nic_queue_mem){
-		.kind = NIC_MEM_MEMFD, .fd = take_fd(&fd), .length_bytes = layout->total_bytes};
-	return 0;
-}
-
 static int find_mem(struct request *req, const struct session_nic *nic,
 		    const struct nic_layout *layout, struct nic_queue_mem *mem)
 {
@@ -175,8 +144,10 @@ static int find_mem(struct request *req, const struct session_nic *nic,
 	};
 	int r;
 
-	if (create->mem_kind == MSG_MEM_UNSET)
-		return make_own_mem(req, layout, mem);
+	if (create->mem_kind == MSG_MEM_UNSET) {
+		*mem = (struct nic_queue_mem){.kind = NIC_MEM_MEMFD, .fd = -1, .length_bytes = layout->total_bytes};
+		return 0;
+	}
 	if (create->mem_kind == MSG_MEM_AGENT)
 		return request_fail(req, SHMD_STATUS_MEM_KIND,
 				    "queues cannot lie in memory that only an agent touches");
@@ -202,16 +173,38 @@ static int find_mem(struct request *req, const struct session_nic *nic,
 struct create {
 	struct session_queues *queues; /* owned, until the session's table has it */
 	struct nic_layout layout;
-	struct nic_queue_mem mem;
+	struct nic_queue_mem mem; /* fd -1: of the daemon's own, which is made with the queues */
 	int r;
 };
+
+/* The daemon's own memory goes into the reply, which owns it; the backend maps what it keeps. */
+static int create_in_own_mem(struct request *req, struct create *op)
+{
+	struct nic_ctx *ctx = op->queues->nic->ctx;
+	_cleanup_close_ int fd = -1;
+	int r;
+
+	r = ctx->nic->ops->queues_take(ctx, &op->layout, &fd, &op->queues->queues);
+	if (r == -ENOENT)
+		r = nic_queue_memfd(op->mem.length_bytes, &fd);
+	op->mem.fd = fd;
+	if (r == 0 && !op->queues->queues)
+		r = ctx->nic->ops->queues_create(ctx, &op->mem, &op->layout, &op->queues->queues);
+	if (r < 0)
+		return r;
+	r = fdlist_add(&req->rep_fds, fd);
+	assert_bug(r == 0); /* the first of this reply */
+	take_fd(&fd);
+	return 0;
+}
 
 static void run_create(struct request *req)
 {
 	struct create *op = req->op;
 	struct nic_ctx *ctx = op->queues->nic->ctx;
 
-	op->r = ctx->nic->ops->queues_create(ctx, &op->mem, &op->layout, &op->queues->queues);
+	op->r = op->mem.fd < 0 ? create_in_own_mem(req, op)
+			       : ctx->nic->ops->queues_create(ctx, &op->mem, &op->layout, &op->queues->queues);
 }
 
 static int reserve(struct request *req, const struct create *op)
@@ -272,7 +265,7 @@ static int make_create_rep(struct request *req, const struct create *op)
 	const struct nic_layout *layout = &op->layout;
 
 	req->rep->kind = MSG_QUEUE_CREATE_REP;
-	rep->mem_fd = req->rep_fds.n; /* index + 1 of the only one, or 0 */
+	rep->mem_fd = op->mem.fd < 0; /* index + 1 of the only one, or 0 */
 	rep->mem_bytes = op->mem.length_bytes;
 	rep->cqs = calloc(layout->n_cqs ? layout->n_cqs : 1, sizeof(*rep->cqs));
 	rep->qps = calloc(layout->n_qps ? layout->n_qps : 1, sizeof(*rep->qps));

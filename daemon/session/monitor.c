@@ -209,6 +209,19 @@ void monitor_nic_event(struct registry *registry, const struct registry_nic *rni
 		monitor_nic_dropped(registry, rnic, news_of_nic);
 }
 
+void monitor_undriven(struct registry *registry, enum msg_event_kind kind, const struct nic_seen *seen, const char *text)
+{
+	struct news news;
+
+	if (nobody_listens(registry))
+		return;
+	news_init(&news, kind, NULL);
+	news.msg.event.detail = kind == MSG_EVENT_PORT_STATE ? seen->state : 0;
+	snprintf(news.msg.event.nic_name, sizeof(news.msg.event.nic_name), "%s", seen->name);
+	snprintf(news.msg.event.text, sizeof(news.msg.event.text), "%s", text);
+	tell(registry, &news);
+}
+
 void monitor_queues(const struct session *session, enum msg_event_kind kind, const struct session_queues *queues)
 {
 	const char *nic = queues->nic->rnic->info.name;

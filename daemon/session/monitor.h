@@ -31,6 +31,8 @@ void monitor_session_closed(const struct session *session); /* nothing for who w
 void monitor_refused(const struct session *session, enum shmd_status status, const char *text);
 void monitor_nic_event(struct registry *registry, const struct registry_nic *rnic,
 		       const struct nic_event *news);
+/* A NIC that no backend drives: found or changed (MSG_EVENT_PORT_STATE), or gone (MSG_EVENT_NIC_LOST). */
+void monitor_undriven(struct registry *registry, enum msg_event_kind kind, const struct nic_seen *seen, const char *text);
 /* Events of a NIC that nobody is told of one by one; event->session_id: whose they were, 0: of several sessions. */
 void monitor_nic_dropped(struct registry *registry, const struct registry_nic *rnic, const struct nic_event *event);
 void monitor_drain(struct registry *registry, bool on, const char *text);

@@ -59,6 +59,7 @@ void registry_deinit(struct registry *registry)
 	publish_table_deinit(&registry->published);
 	unread_table_deinit(&registry->unread);
 	quota_deinit(&registry->quota);
+	free(registry->undriven);
 	free(registry->packet);
 	free(registry->in_packet);
 	registry->packet = registry->in_packet = NULL;

@@ -78,6 +78,7 @@ struct registry_attr {
 	struct quota_amount limits;
 	uint64_t max_unread_fds; /* sent and not read, per uid and per cgroup; 0: as the kernel likes */
 	bool cpu_doorbells; /* no other mode is handed out */
+	const char *no_mlx5; /* why ConnectX NICs were not looked for, in words; NULL: they were */
 	const char *daemon; /* name and version; lives as long as the registry */
 	uint64_t quiesce_nsec; /* teardown waits at most this long for queues to flush; all together: registry_quiesce_left */
 	struct registry_hooks hooks;
@@ -103,6 +104,7 @@ struct registry {
 	bool blocks; /* some NIC does, and there are threads for that */
 	uint64_t counted_nsec, counted_id; /* of registry_count: when, and which session last */
 	struct registry_nic nics[REGISTRY_MAX_NICS];
+	struct nic_seen_list *undriven; /* owned; NULL: none was ever seen. undriven.c */
 	struct registry_gpu gpus[REGISTRY_MAX_GPUS];
 	unsigned int next_gpu; /* entry to overwrite when all are taken */
 	uint8_t *packet; /* owned; REGISTRY_PACKET_BYTES for encoding, one thread */

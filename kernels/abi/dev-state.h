@@ -174,6 +174,18 @@ SHMD_PIN_OFFSET(struct shmd_dev_peer, dctn, 8);
 SHMD_PIN_OFFSET(struct shmd_dev_peer, nic, 12);
 SHMD_PIN_OFFSET(struct shmd_dev_peer, av, 16);
 
+/*
+ * The way to a peer of a table of peers that has ways (shmd_hot_open). Written by the library while no device function uses
+ * it, but for n_posts.
+ */
+struct shmd_dev_route {
+	uint64_t qp_addr; /* struct shmd_dev_qp: an RC QP that has no other peer; 0: by the DCIs */
+	uint64_t n_posts; /* operations: device functions add when told to, at any time; the library reads and clears */
+};
+SHMD_PIN_SIZE(struct shmd_dev_route, 16);
+SHMD_PIN_OFFSET(struct shmd_dev_route, qp_addr, 0);
+SHMD_PIN_OFFSET(struct shmd_dev_route, n_posts, 8);
+
 /* The head of a session's dev-state. */
 struct shmd_dev_state {
 	uint32_t version; /* SHMD_DEV_STATE_VERSION */
@@ -189,7 +201,11 @@ struct shmd_dev_state {
 	uint32_t n_peers;
 	uint32_t log2_chunk_bytes; /* granularity of the key tables, 0 when they are empty */
 	uint64_t health_addr; /* struct shmd_health_page */
-	uint64_t reserved[7];
+	uint64_t routes_addr; /* struct shmd_dev_route[n_peers]; 0: every peer by the DCIs */
+	uint64_t hot_qps_addr; /* uint64_t[n_hot_qps]: qp_addr of each route that has one */
+	uint32_t n_hot_qps;
+	uint32_t reserved0;
+	uint64_t reserved[4];
 };
 SHMD_PIN_SIZE(struct shmd_dev_state, 128);
 SHMD_PIN_OFFSET(struct shmd_dev_state, size_bytes, 4);
@@ -198,5 +214,8 @@ SHMD_PIN_OFFSET(struct shmd_dev_state, lkeys_addr, 24);
 SHMD_PIN_OFFSET(struct shmd_dev_state, rkeys_addr, 32);
 SHMD_PIN_OFFSET(struct shmd_dev_state, peers_addr, 48);
 SHMD_PIN_OFFSET(struct shmd_dev_state, health_addr, 64);
+SHMD_PIN_OFFSET(struct shmd_dev_state, routes_addr, 72);
+SHMD_PIN_OFFSET(struct shmd_dev_state, hot_qps_addr, 80);
+SHMD_PIN_OFFSET(struct shmd_dev_state, n_hot_qps, 88);
 
 #endif

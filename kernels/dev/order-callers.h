@@ -125,6 +125,19 @@ SHMD_DEV void shmd_dev_index_raise(uint64_t *index, uint64_t v, int sharing)
 #endif
 }
 
+/* A statistic, counted by any number of callers and other threads of the process. Orders nothing. */
+SHMD_DEV void shmd_dev_count_add(uint64_t *counter, uint64_t n)
+{
+#if SHMD_DEV_CUDA
+	asm volatile("red.relaxed.gpu.global.add.u64 [%0], %1;"
+		     :
+		     : "l"(__cvta_generic_to_global(counter)), "l"(n)
+		     : "memory");
+#else
+	__atomic_fetch_add(counter, n, __ATOMIC_RELAXED);
+#endif
+}
+
 /*
  * Move the index from *expected to v, or refresh *expected and return 0. Callers agree on who owns a range; they
  * exchange nothing else through it, so it orders nothing.

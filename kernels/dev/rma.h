@@ -225,6 +225,28 @@ SHMD_DEV int shmd_dev_qp_fence_as(struct shmd_dev_qp *qp, struct shmd_dev_mode m
 SHMD_DEV_API int shmd_dev_qp_quiet(struct shmd_dev_qp *qp, uint64_t timeout_nsec);
 SHMD_DEV int shmd_dev_qp_quiet_as(struct shmd_dev_qp *qp, struct shmd_dev_mode mode);
 
+/* ---- peers of which some have an RC QP of their own --------------------------------------------------------- */
+
+/* Where a request to a peer goes: as qp and, by shmd_dev_mode_to(), as peer of the mode of any _as form. */
+struct shmd_dev_way {
+	struct shmd_dev_qp *qp;
+	const struct shmd_dev_peer *peer; /* NULL: qp is the peer's own */
+};
+
+/*
+ * The way to a peer, below n_peers, of the table in the DCI's dev-state: its RC QP when the library gave it one
+ * (shmd_hot_switch), else the DCI. Two loads; each lane of a warp may ask for another peer. It holds until the library changes
+ * it, which wants nobody to post meanwhile. Fence and waits for one peer are for way.qp.
+ */
+SHMD_DEV struct shmd_dev_way shmd_dev_way_to(const struct shmd_dev_state *state, struct shmd_dev_qp *dci, uint32_t peer);
+/* Counts n operations to a peer, for shmd_hot_decide(): one relaxed add, by who wants that peer to be judged. */
+SHMD_DEV void shmd_dev_way_count(const struct shmd_dev_state *state, uint32_t peer, uint64_t n);
+/*
+ * Quiet of the DCI and of every peer's own QP: whatever this caller posted, to whom ever. The time limit is for each of them;
+ * the first status that is not OK is returned, after all were tried.
+ */
+SHMD_DEV int shmd_dev_ways_quiet_as(const struct shmd_dev_state *state, struct shmd_dev_qp *dci, struct shmd_dev_mode mode);
+
 /* ---- local words that peers write ------------------------------------------------------------------------- */
 
 enum shmd_dev_cmp {
@@ -313,6 +335,7 @@ SHMD_DEV_API int shmd_dev_qp_post_recv(struct shmd_dev_qp *qp, struct shmd_dev_a
 #include <shmd/dev/rma-ops.h>
 #include <shmd/dev/amo-ops.h>
 #include <shmd/dev/queue-ops.h>
+#include <shmd/dev/way-ops.h>
 #if !SHMD_DEV_FROM_LIBRARY
 #include <shmd/dev/plain.h>
 #endif

@@ -57,13 +57,15 @@ void ctl_json_end(struct json *json);
 int ctl_json_sessions(struct shmd_client *client, struct json *json, const char *key);
 int ctl_json_qps(struct shmd_client *client, struct json *json, const char *key);
 int ctl_json_mrs(struct shmd_client *client, struct json *json, const char *key);
-int ctl_json_nics(struct shmd_client *client, struct json *json, const char *key);
+int ctl_json_nics(struct shmd_client *client, struct json *json, const char *key); /* and "undriven" */
 void ctl_json_counters(struct json *json, const char *key, const struct shmd_counters *counters);
 
 int ctl_table_sessions(struct ctl *ctl);
 int ctl_table_qps(struct ctl *ctl);
 int ctl_table_mrs(struct ctl *ctl);
 int ctl_table_nics(struct ctl *ctl);
+/* Contexts in advance, behind an empty line; nothing where no NIC makes any. */
+int ctl_table_warm(struct ctl *ctl);
 
 /* Of a session that is there: 0. -ENOENT when there is none, with nothing said. */
 int ctl_find_session(struct ctl *ctl, uint64_t session, struct shmd_session_item *ret_item);
@@ -74,6 +76,9 @@ int ctl_fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 extern const char *const ctl_wqe_kinds[8];
 
 const char *ctl_nic_state(uint32_t state);
+const char *ctl_phys_state(uint32_t state);
+const char *ctl_link(uint32_t link);
+const char *ctl_gid_type(uint32_t type);
 const char *ctl_qp_type(uint32_t type);
 const char *ctl_qp_state(uint32_t state);
 const char *ctl_mem_kind(uint32_t kind);

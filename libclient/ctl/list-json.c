@@ -151,6 +151,21 @@ static void json_nic_port(struct json *json, const struct shmd_nic_info *info)
 	json_uint(json, "rate_mbps", info->rate_mbps);
 }
 
+static void json_warm(struct json *json, const struct shmd_nic_warm *warm)
+{
+	json_begin_object(json, "warm");
+	json_uint(json, "n_wanted", warm->n_wanted);
+	json_uint(json, "n_ready", warm->n_ready);
+	json_uint(json, "n_made", warm->n_made);
+	json_uint(json, "n_handed_out", warm->n_handed_out);
+	json_uint(json, "n_batches_handed_out", warm->n_batches_handed_out);
+	json_uint(json, "missed_empty", warm->missed_empty);
+	json_uint(json, "missed_shape", warm->missed_shape);
+	json_uint(json, "missed_memory", warm->missed_memory);
+	json_uint(json, "n_failed", warm->n_failed);
+	json_end_object(json);
+}
+
 static int nic_item(void *arg, const struct shmd_nic_item *item)
 {
 	const struct shmd_nic_info *info = &item->info;
@@ -171,6 +186,39 @@ static int nic_item(void *arg, const struct shmd_nic_item *item)
 	json_uint(json, "n_sessions", info->n_sessions);
 	json_uint(json, "n_qps", info->n_qps);
 	ctl_json_counters(json, "counters", &item->counters);
+	json_warm(json, &item->warm);
+	json_end_object(json);
+	return 0;
+}
+
+static int undriven_item(void *arg, const struct shmd_undriven_nic *nic)
+{
+	char text[INET6_ADDRSTRLEN] = "";
+	struct json *json = arg;
+
+	json_begin_object(json, NULL);
+	json_string(json, "name", nic->name);
+	json_string(json, "driver", nic->driver);
+	json_string(json, "pci", nic->pci);
+	json_string(json, "netdev", nic->netdev);
+	json_uint(json, "port", nic->port);
+	json_string(json, "link", ctl_link(nic->link));
+	json_string(json, "state", ctl_nic_state(nic->state));
+	json_string(json, "phys_state", ctl_phys_state(nic->phys_state));
+	json_uint(json, "lid", nic->lid);
+	json_uint(json, "mtu_bytes", nic->mtu_bytes);
+	json_uint(json, "rate_mbps", nic->rate_mbps);
+	json_begin_array(json, "gids");
+	for (unsigned int i = 0; i < nic->n_gids; i++) {
+		inet_ntop(AF_INET6, nic->gids[i].gid, text, sizeof(text));
+		json_begin_object(json, NULL);
+		json_uint(json, "index", nic->gids[i].index);
+		json_string(json, "gid", text);
+		json_string(json, "type", ctl_gid_type(nic->gids[i].type));
+		json_end_object(json);
+	}
+	json_end_array(json);
+	json_string(json, "reason", nic->reason);
 	json_end_object(json);
 	return 0;
 }
@@ -181,6 +229,11 @@ int ctl_json_nics(struct shmd_client *client, struct json *json, const char *key
 
 	json_begin_array(json, key);
 	r = shmd_admin_nics(client, nic_item, json);
+	json_end_array(json);
+	if (r)
+		return r;
+	json_begin_array(json, "undriven");
+	r = shmd_admin_undriven(client, undriven_item, json);
 	json_end_array(json);
 	return r;
 }

@@ -187,12 +187,99 @@ static int nic_row(void *arg, const struct shmd_nic_item *item)
 	return 0;
 }
 
+/* Only of NICs that make some, or did. */
+static int warm_row(void *arg, const struct shmd_nic_item *item)
+{
+	const struct shmd_nic_warm *warm = &item->warm;
+	struct table *table = arg;
+
+	if (!warm->n_wanted && !warm->n_made && !warm->n_failed)
+		return 0;
+	table_add(table, "%s", item->info.name);
+	table_add_color(table, warm->n_ready ? COLOR_NONE : COLOR_YELLOW, "%u of %u", warm->n_ready, warm->n_wanted);
+	table_add(table, "%" PRIu64, warm->n_made);
+	table_add(table, "%" PRIu64, warm->n_handed_out);
+	table_add(table, "%" PRIu64, warm->n_batches_handed_out);
+	table_add(table, "%" PRIu64, warm->missed_empty);
+	table_add(table, "%" PRIu64, warm->missed_shape);
+	table_add(table, "%" PRIu64, warm->missed_memory);
+	table_add_color(table, warm->n_failed ? COLOR_RED : COLOR_NONE, "%" PRIu64, warm->n_failed);
+	return 0;
+}
+
+int ctl_table_warm(struct ctl *ctl)
+{
+	static const char *const heads[] = {"IN ADVANCE", ">READY", ">MADE", ">HANDED OUT", ">QUEUES USED", ">NONE READY",
+					    ">OTHER SHAPE", ">OWN MEMORY", ">FAILED", NULL};
+	struct table table;
+	int r;
+
+	table_init(&table, heads, ctl->has_color);
+	r = shmd_admin_nics(ctl->client, warm_row, &table);
+	if (!r && table.n_cells) {
+		fputc('\n', ctl->out);
+		table_print(&table, "", ctl->out);
+	}
+	table_deinit(&table);
+	return r;
+}
+
+/* One line, and one more for each GID behind the first. */
+static int undriven_row(void *arg, const struct shmd_undriven_nic *nic)
+{
+	struct table *table = arg;
+	char buf[UNITS_BYTES], gid[INET6_ADDRSTRLEN] = "-";
+
+	table_add(table, "%s", nic->name);
+	table_add(table, "%s", or_dash(nic->driver));
+	table_add(table, "%s", or_dash(nic->pci));
+	table_add(table, "%s", or_dash(nic->netdev));
+	table_add(table, "%u", nic->port);
+	table_add(table, "%s", ctl_link(nic->link));
+	table_add_color(table, ctl_nic_state_color(nic->state), "%s", ctl_nic_state(nic->state));
+	table_add(table, "%s", ctl_phys_state(nic->phys_state));
+	table_add(table, "%s", units_mbps(nic->rate_mbps, buf));
+	if (nic->mtu_bytes)
+		table_add(table, "%u", nic->mtu_bytes);
+	else
+		table_add(table, "-");
+	for (unsigned int i = 0; i < nic->n_gids || i == 0; i++) {
+		for (unsigned int k = 0; i > 0 && k < 10; k++)
+			table_add(table, "%s", "");
+		if (i < nic->n_gids)
+			inet_ntop(AF_INET6, nic->gids[i].gid, gid, sizeof(gid));
+		table_add(table, "%s", gid);
+		table_add(table, "%s", i < nic->n_gids ? ctl_gid_type(nic->gids[i].type) : "-");
+	}
+	return 0;
+}
+
+/* Nothing on a host without such NICs. */
+static int table_undriven(struct ctl *ctl)
+{
+	static const char *const heads[] = {"NIC", "DRIVER", "PCI", "NETDEV", ">PORT", "LINK", "STATE", "PHYSICAL",
+					    ">RATE", ">MTU", "GID", "TYPE", NULL};
+	struct table table;
+	int r;
+
+	table_init(&table, heads, ctl->has_color);
+	r = shmd_admin_undriven(ctl->client, undriven_row, &table);
+	if (!r && table.n_cells) {
+		fprintf(ctl->out, "\nNICs that no backend drives, so that no session can open them:\n");
+		table_print(&table, "", ctl->out);
+	}
+	table_deinit(&table);
+	return r;
+}
+
 int ctl_table_nics(struct ctl *ctl)
 {
 	static const char *const heads[] = {"NIC", "BACKEND", "PCI", ">PORT", "STATE", ">RATE", ">MTU", "MEMORY",
 					    ">SESSIONS", ">QPS", ">WQES", ">ERRORS", "GID", NULL};
 	struct table table;
+	int r;
 
 	table_init(&table, heads, ctl->has_color);
-	return finish(ctl, &table, shmd_admin_nics(ctl->client, nic_row, &table), "no NICs");
+	r = finish(ctl, &table, shmd_admin_nics(ctl->client, nic_row, &table), "no NICs");
+	return r ? r : table_undriven(ctl);
 }

@@ -91,6 +91,9 @@ static void print_sentence(FILE *out, const struct shmd_admin_event *event)
 	switch (event->kind) {
 	case SHMD_EVENT_PORT_STATE:
 		fprintf(out, "%s is %s", event->nic, ctl_nic_state(event->detail));
+		/* "the port of soft0 is down" says no more. */
+		if (strncmp(event->text, "the port of ", 12) != 0)
+			print_text(out, event);
 		break;
 	case SHMD_EVENT_NIC_LOST:
 		fprintf(out, "%s is gone", event->nic);

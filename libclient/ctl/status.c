@@ -91,6 +91,8 @@ static int status_text(struct ctl *ctl, const struct shmd_daemon_status *status)
 	print_work(out, &status->counters);
 	fputc('\n', out);
 	r = ctl_table_nics(ctl);
+	if (!r)
+		r = ctl_table_warm(ctl);
 	if (r)
 		return r;
 	fputc('\n', out);

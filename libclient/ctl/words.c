@@ -18,6 +18,29 @@ const char *ctl_nic_state(uint32_t state)
 	return words[state < 4 ? state : 0];
 }
 
+/* IBTA PortInfo: PortPhysicalState. */
+const char *ctl_phys_state(uint32_t state)
+{
+	static const char *const words[] = {"unknown", "sleep", "polling", "disabled", "training", "link-up",
+					    "error-recovery", "phy-test"};
+
+	return words[state < 8 ? state : 0];
+}
+
+const char *ctl_link(uint32_t link)
+{
+	static const char *const words[] = {"unknown", "ethernet", "infiniband"};
+
+	return words[link < 3 ? link : 0];
+}
+
+const char *ctl_gid_type(uint32_t type)
+{
+	static const char *const words[] = {"unknown", "ib", "roce-v1", "roce-v2"};
+
+	return words[type < 4 ? type : 0];
+}
+
 enum color ctl_nic_state_color(uint32_t state)
 {
 	return state == 2 ? COLOR_GREEN : COLOR_RED;

@@ -369,6 +369,8 @@ SHMD_EXPORT int shmd_queues_create(struct shmd_nic *nic, const struct shmd_queue
  *
  * Work requests under way are dropped. On failure the handle stays, with the QPs that could not be destroyed, and
  * the call may be repeated. Nobody may use its dev-qps during or after the call.
+ *
+ * Errors	-EBUSY DCIs with a set of hot peers (shmd_hot_close comes first)
  */
 SHMD_EXPORT int shmd_queues_destroy(struct shmd_queues *queues);
 /* How many QPs; 0 for NULL. Never blocks. */
@@ -510,7 +512,7 @@ SHMD_EXPORT int shmd_peers_resolve(struct shmd_nic *nic, unsigned int n, const s
  * peers	in; n of them, of shmd_peers_resolve() for this NIC; n 0: none
  * Lifetime	until shmd_queues_destroy()
  * Blocks	no longer than another thread's request
- * Errors	-EINVAL not DCIs, or a peer of another NIC; -EBUSY a GPU has a view of these queues already
+ * Errors	-EINVAL not DCIs, or a peer of another NIC; -EBUSY a GPU has a view of these queues already, or shmd_hot_open()
  */
 SHMD_EXPORT int shmd_queues_set_peers(struct shmd_queues *queues, unsigned int n, const struct shmd_dev_peer *peers);
 
@@ -659,9 +661,22 @@ struct shmd_mr_item {
 	uint32_t mr, kind, access;
 	uint64_t iova, length_bytes;
 };
+/* Contexts that the daemon made in advance, for sessions to come; since its start but the first two. */
+struct shmd_nic_warm {
+	uint32_t n_wanted; /* to be kept ready; 0: none are made */
+	uint32_t n_ready;
+	uint64_t n_made;
+	uint64_t n_handed_out; /* of those, to sessions */
+	uint64_t n_batches_handed_out; /* of those, the ones whose queues were used */
+	uint64_t missed_empty; /* contexts made while a session waited: none was ready */
+	uint64_t missed_shape; /* queues made while a session waited: another number or depth */
+	uint64_t missed_memory; /* the same: in the client's own memory */
+	uint64_t n_failed; /* none could be made in advance */
+};
 struct shmd_nic_item {
 	struct shmd_nic_info info;
 	struct shmd_counters counters;
+	struct shmd_nic_warm warm;
 };
 /*
  * shmd_admin_sessions, _qps, _mrs, _nics - go through what the daemon holds
@@ -677,6 +692,37 @@ SHMD_EXPORT int shmd_admin_mrs(struct shmd_client *client,
 			       int (*fn)(void *arg, const struct shmd_mr_item *item), void *arg);
 SHMD_EXPORT int shmd_admin_nics(struct shmd_client *client,
 				int (*fn)(void *arg, const struct shmd_nic_item *item), void *arg);
+
+struct shmd_gid {
+	uint8_t gid[16];
+	uint32_t index; /* in the port's table */
+	uint32_t type; /* 1 InfiniBand, 2 RoCE v1, 3 RoCE v2; 0 not known */
+};
+/* What is not known is 0 or empty. */
+struct shmd_undriven_nic {
+	char name[32];
+	char driver[32]; /* in the kernel */
+	char pci[16];
+	char netdev[16];
+	uint32_t port; /* from 1 */
+	uint32_t link; /* 1 Ethernet, 2 InfiniBand */
+	uint32_t state; /* 1 down, 2 active */
+	uint32_t phys_state; /* 1 sleep, 2 polling, 3 disabled, 4 training, 5 link up, 6 error recovery, 7 phy test */
+	uint32_t lid;
+	uint32_t mtu_bytes; /* of RDMA packets */
+	uint64_t rate_mbps;
+	uint32_t n_gids;
+	struct shmd_gid gids[16]; /* the first ones in use */
+	char reason[256]; /* why no backend drives it, and what to do */
+};
+/*
+ * shmd_admin_undriven - go through the NIC ports that no backend drives
+ *
+ * RDMA devices that the host has and that no session can open, by name and port; a daemon without this list has none of
+ * them. Calls fn as the lists above do.
+ */
+SHMD_EXPORT int shmd_admin_undriven(struct shmd_client *client,
+				    int (*fn)(void *arg, const struct shmd_undriven_nic *nic), void *arg);
 
 struct shmd_admin_event {
 	enum shmd_event_kind kind;
@@ -776,5 +822,7 @@ SHMD_EXPORT void shmd_dev_host_wake(uint64_t wake_handle);
 #ifdef __cplusplus
 }
 #endif
+
+#include <shmemclient-hot.h>
 
 #endif

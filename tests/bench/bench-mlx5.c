@@ -20,10 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "tests/lib/median.h"
-
 #define FW_LATENCY_USEC "200"
-#define N_ATTACHES 9u /* of one run */
 #define LIMIT_NSEC 120000000000ull /* a request of 1,000 QPs, on a machine that has other work */
 #define QUIET_LOOKS 10u
 
@@ -49,17 +46,12 @@ static uint64_t commands_now(void)
 	return n;
 }
 
-struct mark {
-	uint64_t nsec, commands;
-};
-
-static struct mark mark_now(void)
+struct bench_mark bench_mark_now(void)
 {
-	return (struct mark){ref_now_nsec(), commands_now()};
+	return (struct bench_mark){ref_now_nsec(), commands_now()};
 }
 
-/* The end of a session takes commands too, and goes on after its close. */
-static bool wait_for_quiet(void)
+bool bench_wait_for_quiet(void)
 {
 	uint64_t end = ref_now_nsec() + LIMIT_NSEC, n = 0;
 	struct shmd_daemon_status status;
@@ -77,40 +69,32 @@ static bool wait_for_quiet(void)
 
 /* ---- several figures of one run ---------------------------------------------------------------------------------- */
 
-struct figures {
-	const char *name;
-	unsigned int per; /* commands are told for each of so many; 0: 1 */
-	double goal_commands;
-	double msec[BENCH_MAX_RUNS], commands[BENCH_MAX_RUNS];
-	unsigned int n, n_told;
-};
-
-static void add(struct figures *f, double msec, double commands)
+void bench_add(struct bench_figures *f, double msec, double commands)
 {
 	f->msec[f->n] = msec;
 	f->commands[f->n++] = commands / (f->per ? f->per : 1);
 }
 
-static void add_between(struct figures *f, const struct mark *from, const struct mark *to)
+static void add_between(struct bench_figures *f, const struct bench_mark *from, const struct bench_mark *to)
 {
-	add(f, (double)(to->nsec - from->nsec) / 1e6, (double)(to->commands - from->commands));
+	bench_add(f, (double)(to->nsec - from->nsec) / 1e6, (double)(to->commands - from->commands));
 }
 
 static double next_msec(void *arg)
 {
-	struct figures *f = arg;
+	struct bench_figures *f = arg;
 
 	return f->msec[f->n_told++ % f->n];
 }
 
 static double next_commands(void *arg)
 {
-	struct figures *f = arg;
+	struct bench_figures *f = arg;
 
 	return f->commands[f->n_told++ % f->n];
 }
 
-static bool tell(struct figures *f)
+static bool tell(struct bench_figures *f)
 {
 	const struct bench_row msec = {.name = f->name, .unit = "ms", .ours = next_msec, .arg = f};
 	const struct bench_row commands = {
@@ -142,101 +126,37 @@ bool bench_open_nic(struct bench_end *end)
 	return shmd_nic_open(end->client, NULL, &end->nic) >= 0 || bench_complain("open the NIC");
 }
 
-enum { ATTACH_CLIENT, ATTACH_NIC, ATTACH_QUEUES, ATTACH_RTS, N_ATTACH_PARTS };
-
-/* at: before the first step and after each. */
-static bool attach(struct mark at[N_ATTACH_PARTS + 1])
-{
-	struct bench_end end = {0};
-	bool good;
-
-	*at++ = mark_now();
-	good = bench_open_client(&end);
-	*at++ = mark_now();
-	good = good && bench_open_nic(&end);
-	*at++ = mark_now();
-	good = good && bench_make_queues(&end, 1, SHMD_QP_TYPE_RC);
-	*at++ = mark_now();
-	good = good && bench_end_connect(&end, &end, 1) >= 0;
-	*at = mark_now();
-	bench_end_close(&end);
-	return good;
-}
-
-/* The whole of it, then its parts. */
-#define N_ATTACH_FIGURES (N_ATTACH_PARTS + 1)
-
-static void add_attach(struct figures f[N_ATTACH_FIGURES], const struct mark at[N_ATTACH_PARTS + 1])
-{
-	add_between(&f[0], &at[0], &at[N_ATTACH_PARTS]);
-	for (unsigned int p = 0; p < N_ATTACH_PARTS; p++)
-		add_between(&f[1 + p], &at[p], &at[p + 1]);
-}
-
-/* One run is the median of several: what others did with the CPU meanwhile says nothing about ours. */
-static bool attach_run(struct figures f[N_ATTACH_FIGURES])
-{
-	struct figures slices[N_ATTACH_FIGURES] = {0};
-	struct mark at[N_ATTACH_PARTS + 1];
-
-	for (unsigned int i = 0; i < N_ATTACHES; i++) {
-		if (!wait_for_quiet() || !attach(at))
-			return false;
-		add_attach(slices, at);
-	}
-	for (unsigned int i = 0; i < N_ATTACH_FIGURES; i++)
-		add(&f[i], median(slices[i].msec, N_ATTACHES), median(slices[i].commands, N_ATTACHES));
-	return true;
-}
-
-static bool bench_attach(void)
-{
-	static struct figures f[N_ATTACH_FIGURES] = {
-		{.name = "attach without pool"}, {.name = "- connect and hello"}, {.name = "- open the NIC"},
-		{.name = "- queues, one QP"},	 {.name = "- connect the QP"},
-	};
-	bool good = true;
-
-	for (unsigned int i = 0; i < BENCH_RUNS; i++)
-		if (!attach_run(f))
-			return false;
-	printf("from opening the session to its first connected QP; the goal of 5 commands is one of a pool\n");
-	for (unsigned int i = 0; i < N_ATTACH_FIGURES; i++)
-		good = tell(&f[i]) && good;
-	return good;
-}
-
 /* ---- 1,000 QPs --------------------------------------------------------------------------------------------------- */
 
 enum { PHASE_CREATE, PHASE_CONNECT, PHASE_DESTROY, N_PHASES };
 
-static bool thousand(struct mark at[N_PHASES + 1])
+static bool thousand(struct bench_mark at[N_PHASES + 1])
 {
 	struct bench_end end = {0};
 	bool good = bench_open_client(&end) && bench_open_nic(&end);
 
-	*at++ = mark_now();
+	*at++ = bench_mark_now();
 	good = good && bench_make_queues(&end, N_QPS, SHMD_QP_TYPE_RC);
-	*at++ = mark_now();
+	*at++ = bench_mark_now();
 	good = good && bench_end_connect(&end, &end, N_QPS) >= 0;
-	*at++ = mark_now();
+	*at++ = bench_mark_now();
 	good = good && (shmd_queues_destroy(end.queues) >= 0 || bench_complain("destroy queues"));
-	*at = mark_now();
+	*at = bench_mark_now();
 	bench_end_close(&end);
 	return good;
 }
 
 static bool bench_phases(void)
 {
-	static struct figures phases[N_PHASES] = {
+	static struct bench_figures phases[N_PHASES] = {
 		{.name = "create", .per = N_QPS}, {.name = "connect", .per = N_QPS}, {.name = "destroy", .per = N_QPS},
 	};
-	static struct figures attached = {.name = "create and connect", .per = N_QPS, .goal_commands = 5};
-	struct mark at[N_PHASES + 1];
+	static struct bench_figures attached = {.name = "create and connect", .per = N_QPS, .goal_commands = 5};
+	struct bench_mark at[N_PHASES + 1];
 	bool good = true;
 
 	for (unsigned int i = 0; i < BENCH_RUNS; i++) {
-		if (!wait_for_quiet() || !thousand(at))
+		if (!bench_wait_for_quiet() || !thousand(at))
 			return false;
 		for (unsigned int p = 0; p < N_PHASES; p++)
 			add_between(&phases[p], &at[p], &at[p + 1]);
@@ -264,7 +184,6 @@ static const struct {
 static int run_part(const char *name)
 {
 	const struct shmd_client_attr attr = {.role = SHMD_ROLE_CONTROL};
-	struct mark at[N_ATTACH_PARTS + 1];
 	bool good = false;
 
 	if (!getenv("MLX5SIM_ROOT")) {
@@ -277,7 +196,7 @@ static int run_part(const char *name)
 	}
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
 		if (strcmp(name, parts[i].name) == 0)
-			good = attach(at) && wait_for_quiet() && parts[i].run() && wait_for_quiet();
+			good = bench_attach_once() && bench_wait_for_quiet() && parts[i].run() && bench_wait_for_quiet();
 	shmd_client_close(bench_control);
 	return good ? 0 : 1;
 }
@@ -297,6 +216,26 @@ static bool spawn_part(char **argv, const char *name)
 	return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
+/* Settings that a part changes. */
+static bool make_conf(void)
+{
+	static char path[128];
+	char args[192];
+	int fd;
+
+	snprintf(path, sizeof(path), "%.90s/shmemd-bench-XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
+	fd = mkstemp(path);
+	if (fd < 0) {
+		perror(path);
+		return false;
+	}
+	close(fd);
+	snprintf(args, sizeof(args), "--backend mlx5 --config %s", path);
+	setenv("SHMEMD_ARGS", args, 1);
+	setenv("BENCH_MLX5_CONF", path, 1);
+	return true;
+}
+
 int main(int argc, char **argv)
 {
 	bool good = true;
@@ -307,9 +246,11 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: bench-mlx5 MLX5SIM WITH_DAEMON SHMEMD SHMEMCTL\n");
 		return 2;
 	}
-	setenv("SHMEMD_ARGS", "--backend mlx5", 1);
+	if (!make_conf())
+		return 1;
 	printf("mlx5 backend, simulated firmware of " FW_LATENCY_USEC " us a command: medians, +- half the spread\n");
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
 		good = spawn_part(argv, parts[i].name) && good;
+	unlink(getenv("BENCH_MLX5_CONF"));
 	return good ? 0 : 1;
 }

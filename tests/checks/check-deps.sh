@@ -56,6 +56,10 @@ expect 'as root: apt-get is asked' grep -q '^install .*meson' "$scratch/apt"
 expect 'as root: clang is not asked for' not grep -q clang "$scratch/apt"
 expect 'as root, and apt-get did not help: exit status 2' [ "$status" = 2 ]
 
+expect 'as root: QEMU is not asked for' not grep -q qemu-system "$scratch/apt"
+run_deps --vm
+expect '--vm: QEMU is asked for' grep -q '^install .*qemu-system-x86' "$scratch/apt"
+
 run_deps --ci
 expect '--ci: clang is asked for' grep -q clang "$scratch/apt"
 expect '--ci: rdma-core and its tests are asked for' grep -q 'path-include=/usr/share/doc/rdma-core/.* python3-pyverbs' "$scratch/apt"

@@ -24,18 +24,33 @@
 #define MESSAGE_BYTES 64u
 
 /* Who sends to this PE, and how. */
+static struct shmd_dev_way way_to(const struct demo_pe *pe, unsigned int peer)
+{
+	if (pe->shared->is_dc)
+		return shmd_dev_way_to(shmd_queues_dev_state(pe->queues), shmd_queues_dev_qp(pe->queues, 0), peer);
+	return (struct shmd_dev_way){.qp = shmd_queues_dev_qp(pe->queues, peer)};
+}
+
 static struct shmd_dev_qp *qp_to(const struct demo_pe *pe, unsigned int peer)
 {
-	return shmd_queues_dev_qp(pe->queues, pe->shared->is_dc ? 0 : peer);
+	return way_to(pe, peer).qp;
 }
 
 static struct shmd_dev_mode mode_to(const struct demo_pe *pe, unsigned int peer)
 {
-	const struct shmd_dev_state *state = shmd_queues_dev_state(pe->queues);
-	const struct shmd_dev_peer *peers = (const struct shmd_dev_peer *)(uintptr_t)state->peers_addr;
+	struct shmd_dev_way way = way_to(pe, peer);
 
-	return shmd_dev_mode_to(shmd_dev_mode_of(qp_to(pe, peer), DEMO_WAIT_NSEC),
-				pe->shared->is_dc ? &peers[peer] : NULL);
+	return shmd_dev_mode_to(shmd_dev_mode_of(way.qp, DEMO_WAIT_NSEC), way.peer);
+}
+
+static void count_posts(struct demo_pe *pe, unsigned int peer, unsigned int n)
+{
+	pe->phase->operations += n;
+	if (!pe->hot)
+		return;
+	shmd_dev_way_count(shmd_queues_dev_state(pe->queues), peer, n);
+	if (!way_to(pe, peer).peer)
+		pe->info->n_rc_operations += n;
 }
 
 static bool good_op(struct demo_pe *pe, const char *what, unsigned int peer, int status)
@@ -98,7 +113,8 @@ static bool connect_dc_queues(struct demo_pe *pe)
 		addrs[i] = pe->shared->pes[i].addrs[0];
 	return demo_good_call(pe, "connect", shmd_queues_connect(pe->queues, 0, 1, NULL, NULL, NULL)) &&
 	       demo_good_call(pe, "resolve the peers", shmd_peers_resolve(pe->nic, pe->n, addrs, 0, peers, NULL)) &&
-	       demo_good_call(pe, "table of peers", shmd_queues_set_peers(pe->queues, pe->n, peers));
+	       demo_good_call(pe, "table of peers", shmd_queues_set_peers(pe->queues, pe->n, peers)) &&
+	       demo_hot_open(pe);
 }
 
 static bool make_queues(struct demo_pe *pe)
@@ -128,7 +144,7 @@ static struct shmd_dev_addr local(const struct demo_pe *pe, uint32_t offset)
 
 static bool put(struct demo_pe *pe, unsigned int peer, uint32_t to, uint32_t from, uint32_t bytes)
 {
-	pe->phase->operations++;
+	count_posts(pe, peer, 1);
 	return good_op(pe, "put", peer,
 			 shmd_dev_qp_put_as(qp_to(pe, peer), remote(pe, peer, to), local(pe, from), bytes,
 					    mode_to(pe, peer)));
@@ -136,7 +152,7 @@ static bool put(struct demo_pe *pe, unsigned int peer, uint32_t to, uint32_t fro
 
 static bool get(struct demo_pe *pe, unsigned int peer, uint32_t from, uint32_t to, uint32_t bytes)
 {
-	pe->phase->operations++;
+	count_posts(pe, peer, 1);
 	return good_op(pe, "get", peer,
 			 shmd_dev_qp_get_as(qp_to(pe, peer), remote(pe, peer, from), local(pe, to), bytes,
 					    mode_to(pe, peer)));
@@ -182,7 +198,7 @@ static bool phase_put(struct demo_pe *pe)
 		demo_fill(pe->heap + SRC_OFFSET, total, pe->me, s);
 		memset(pe->heap + DST_OFFSET, 0, total);
 		if (!demo_pe_barrier(pe) || !put_one_size(pe, s, right, latencies) || !demo_pe_barrier(pe) ||
-		    !demo_verify(pe, DST_OFFSET, total, left, s))
+		    !demo_verify(pe, DST_OFFSET, total, left, s) || !demo_hot_step(pe))
 			return false;
 		if (s == 0)
 			pe->phase->latency_nsec = demo_median(latencies, put_sizes[s].repeats);
@@ -234,7 +250,7 @@ static bool phase_get(struct demo_pe *pe)
 				return false;
 		}
 	}
-	return demo_pe_barrier(pe);
+	return demo_pe_barrier(pe) && demo_hot_step(pe);
 }
 
 /* Counter 0 by fetching adds of 8 bytes, counter 1 by adds of 4 bytes whose result nobody wants. */
@@ -257,7 +273,7 @@ static bool count_on(struct demo_pe *pe, unsigned int peer, uint64_t *latencies)
 		status = shmd_dev_qp_atomic_as(qp, remote(pe, peer, COUNTER32_OFFSET), three, mode_to(pe, peer));
 		if (!good_op(pe, "add", peer, status))
 			return false;
-		pe->phase->operations += 2;
+		count_posts(pe, peer, 2);
 	}
 	return good_op(pe, "quiet", peer, shmd_dev_qp_quiet(qp, DEMO_WAIT_NSEC));
 }
@@ -273,7 +289,8 @@ static bool phase_atomic(struct demo_pe *pe)
 	}
 	pe->phase->nsec = shmd_dev_host_now_nsec() - begin;
 	pe->phase->latency_nsec = demo_median(latencies, DEMO_FETCH_ADDS);
-	return demo_pe_barrier(pe) && demo_check_counters(pe, COUNTER_OFFSET, COUNTER32_OFFSET) && demo_pe_barrier(pe);
+	return demo_pe_barrier(pe) && demo_check_counters(pe, COUNTER_OFFSET, COUNTER32_OFFSET) &&
+	       demo_pe_barrier(pe) && demo_hot_step(pe);
 }
 
 static bool throw_ball(struct demo_pe *pe, unsigned int peer, uint32_t turn)
@@ -282,7 +299,7 @@ static bool throw_ball(struct demo_pe *pe, unsigned int peer, uint32_t turn)
 		shmd_dev_signal_of(remote(pe, peer, SIGNAL_OFFSET), SHMD_DEV_SIGNAL_SET, turn);
 
 	demo_fill(pe->heap + SRC_OFFSET, MESSAGE_BYTES, pe->me, 1000 + turn);
-	pe->phase->operations += 2; /* the message and its signal */
+	count_posts(pe, peer, 2); /* the message and its signal */
 	return good_op(pe, "put-signal", peer,
 			 shmd_dev_qp_put_signal_nbi_as(qp_to(pe, peer), remote(pe, peer, MESSAGE_OFFSET),
 						       local(pe, SRC_OFFSET), MESSAGE_BYTES, signal,
@@ -313,6 +330,8 @@ static bool phase_signal(struct demo_pe *pe)
 		if (!catch_ball(pe, peer, turn))
 			return false;
 		if (!first && !throw_ball(pe, peer, turn))
+			return false;
+		if (turn == PING_PONGS / 2 && !demo_hot_step(pe))
 			return false;
 	}
 	pe->phase->nsec = shmd_dev_host_now_nsec() - begin;

@@ -18,6 +18,7 @@ struct totals {
 	uint64_t posted; /* by the PEs */
 	uint64_t executed; /* counted by the daemon */
 	uint64_t errors;
+	uint64_t n_rc_operations, n_to_rc, n_to_dc; /* hot peers */
 	bool is_counted; /* on every NIC */
 };
 
@@ -49,10 +50,16 @@ static void count(const struct demo_shared *shared, struct totals *ret_totals)
 			ret_totals->errors += pe->phases[p].errors;
 		}
 		ret_totals->executed += pe->n_operations;
+		ret_totals->n_rc_operations += pe->n_rc_operations;
+		ret_totals->n_to_rc += pe->n_to_rc;
+		ret_totals->n_to_dc += pe->n_to_dc;
 		ret_totals->is_counted &= !pe->is_uncounted;
 		ret_totals->errors += pe->error[0] != 0;
 	}
 	if (ret_totals->is_counted && ret_totals->posted != ret_totals->executed)
+		ret_totals->errors++;
+	/* The demo's pattern has hot pairs. */
+	if (shared->n_hot && !ret_totals->n_rc_operations)
 		ret_totals->errors++;
 	/* Every posted operation has been waited for and its bytes looked at. */
 	if (!ret_totals->is_counted && ret_totals->errors == 0)
@@ -111,6 +118,10 @@ static void report_text(const struct demo_shared *shared, const struct totals *t
 	else
 		printf("posted by the PEs: %" PRIu64 " operations; these NICs do not count what they execute\n",
 		       totals->posted);
+	if (shared->n_hot)
+		printf("hot peers: %" PRIu64 " ways went to RC, %" PRIu64 " back to DC; %" PRIu64 " of %" PRIu64
+		       " operations by RC\n",
+		       totals->n_to_rc, totals->n_to_dc, totals->n_rc_operations, totals->posted);
 	printf("demo: %u PEs, %" PRIu64 " operations verified, %" PRIu64 " errors\n", shared->n_pes,
 	       totals->executed, totals->errors);
 }
@@ -120,8 +131,10 @@ static void report_json(const struct demo_shared *shared, const struct totals *t
 	unsigned int p;
 
 	printf("{\"schema_version\": 1, \"pes\": %u, \"operations\": %" PRIu64 ", \"posted\": %" PRIu64
-	       ", \"errors\": %" PRIu64 ", \"phases\": [",
-	       shared->n_pes, totals->executed, totals->posted, totals->errors);
+	       ", \"errors\": %" PRIu64 ", \"ways_to_rc\": %" PRIu64 ", \"ways_to_dc\": %" PRIu64
+	       ", \"rc_operations\": %" PRIu64 ", \"phases\": [",
+	       shared->n_pes, totals->executed, totals->posted, totals->errors, totals->n_to_rc, totals->n_to_dc,
+	       totals->n_rc_operations);
 	for (p = 0; p < DEMO_N_PHASES; p++) {
 		const struct demo_phase_result *r = &totals->phases[p];
 

@@ -9,13 +9,13 @@
 #include <unistd.h>
 
 struct demo_options {
-	unsigned int n_pes;
+	unsigned int n_pes, n_hot;
 	bool json, is_dc;
 };
 
 static void usage(FILE *to)
 {
-	fputs("usage: shmemd-demo [--pes N] [--dc] [--json]\n"
+	fputs("usage: shmemd-demo [--pes N] [--dc [--hot N]] [--json]\n"
 	      "\n"
 	      "Runs N processing elements (2 to 64, default 4), each a process with a session of its own on the\n"
 	      "shmemd behind $SHMEMD_SOCKET: puts in a ring, gets from everybody, atomic counters and a ping-pong\n"
@@ -23,6 +23,8 @@ static void usage(FILE *to)
 	      "\n"
 	      "  --pes N   number of processing elements\n"
 	      "  --dc      dynamic connections: one sender and one target for each element, not a QP for each pair\n"
+	      "  --hot N   with --dc: the busiest pairs get RC queues of their own in mid-run, at most N (1 to 64) for\n"
+	      "            each element, and give them back when they have cooled\n"
 	      "  --json    results as one JSON object\n"
 	      "  --help    this text\n"
 	      "\n"
@@ -30,14 +32,14 @@ static void usage(FILE *to)
 	      to);
 }
 
-static bool parse_pes(const char *text, unsigned int *ret_n)
+static bool parse_number(const char *text, unsigned int least, unsigned int *ret_n)
 {
 	char *end;
 	unsigned long n;
 
 	errno = 0;
 	n = strtoul(text, &end, 10);
-	if (errno || *end || end == text || n < 2 || n > DEMO_MAX_PES)
+	if (errno || *end || end == text || n < least || n > DEMO_MAX_PES)
 		return false;
 	*ret_n = (unsigned int)n;
 	return true;
@@ -47,6 +49,7 @@ static int parse_options(int argc, char **argv, struct demo_options *ret_options
 {
 	static const struct option options[] = {{"pes", required_argument, NULL, 'p'},
 						{"dc", no_argument, NULL, 'd'},
+						{"hot", required_argument, NULL, 'o'},
 						{"json", no_argument, NULL, 'j'},
 						{"help", no_argument, NULL, 'h'},
 						{NULL, 0, NULL, 0}};
@@ -54,7 +57,9 @@ static int parse_options(int argc, char **argv, struct demo_options *ret_options
 
 	*ret_options = (struct demo_options){.n_pes = 4};
 	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		if (c == 'p' && parse_pes(optarg, &ret_options->n_pes))
+		if (c == 'p' && parse_number(optarg, 2, &ret_options->n_pes))
+			continue;
+		if (c == 'o' && parse_number(optarg, 1, &ret_options->n_hot))
 			continue;
 		if (c == 'd') {
 			ret_options->is_dc = true;
@@ -70,6 +75,12 @@ static int parse_options(int argc, char **argv, struct demo_options *ret_options
 		}
 		if (c == 'p')
 			fprintf(stderr, "shmemd-demo: --pes wants a number from 2 to %d\n", DEMO_MAX_PES);
+		if (c == 'o')
+			fprintf(stderr, "shmemd-demo: --hot wants a number from 1 to %d\n", DEMO_MAX_PES);
+		return -EINVAL;
+	}
+	if (ret_options->n_hot && !ret_options->is_dc) {
+		fputs("shmemd-demo: --hot is for --dc: without it every pair has RC queues\n", stderr);
 		return -EINVAL;
 	}
 	return optind == argc ? 0 : -EINVAL;
@@ -104,6 +115,7 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	shared->is_dc = options.is_dc;
+	shared->n_hot = options.n_hot;
 	for (i = 0; i < options.n_pes; i++)
 		pids[i] = start_pe(shared, i);
 	for (i = 0; i < options.n_pes; i++)

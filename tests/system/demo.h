@@ -40,12 +40,17 @@ struct demo_pe_info {
 	uint64_t n_operations; /* executed work requests that the daemon counted for this session */
 	bool is_uncounted; /* by a NIC of hardware, which does not tell how many it executed */
 	struct demo_phase_result phases[DEMO_N_PHASES];
+	uint64_t posts[DEMO_MAX_PES]; /* to each PE since its hot ones were judged last */
+	bool wants[DEMO_MAX_PES]; /* a pair of RC QPs with it */
+	struct shmd_addr offers[DEMO_MAX_PES]; /* this PE's end of the pair */
+	uint64_t n_rc_operations, n_to_rc, n_to_dc; /* of a PE with hot peers */
 	char error[256]; /* first failure, or empty */
 };
 
 struct demo_shared {
 	unsigned int n_pes;
 	bool is_dc; /* one DCI and one DCT for each PE, else one RC QP for each pair */
+	unsigned int n_hot; /* with is_dc: so many peers of each PE may have RC QPs of their own */
 	uint32_t failed; /* 1: somebody gave up, so must all */
 	uint32_t arrived, generation; /* barrier */
 	uint8_t seen[DEMO_MAX_PES][DEMO_MAX_PES * DEMO_FETCH_ADDS]; /* fetched values: each only once */
@@ -62,6 +67,7 @@ struct demo_pe {
 	struct shmd_mem *mem;
 	struct shmd_mr *mr;
 	struct shmd_queues *queues;
+	struct shmd_hot *hot; /* or NULL */
 	uint8_t *heap;
 	struct demo_phase_result *phase; /* the one that runs */
 };
@@ -99,6 +105,11 @@ uint64_t demo_median(uint64_t *values, unsigned int n);
 bool demo_claim(struct demo_pe *pe, unsigned int peer, uint64_t old);
 /* After everybody's fetch-adds of 1 to the first and adds of 3 to the second. */
 bool demo_check_counters(struct demo_pe *pe, uint32_t offset, uint32_t offset32);
+
+/* Let the busiest peers of a PE's DCI have QPs of their own, if the demo was told to. */
+bool demo_hot_open(struct demo_pe *pe);
+/* All PEs together, with nothing awaited: who is hot goes to RC, who has cooled back to DC. */
+bool demo_hot_step(struct demo_pe *pe);
 
 /* One PE from start to end, in the process that calls it. False after any failure. */
 bool demo_pe_main(struct demo_shared *shared, unsigned int me, const char *socket_path);

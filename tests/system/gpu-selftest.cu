@@ -27,6 +27,9 @@
 #define LOCAL_WORD_OFFSET (WORD_OFFSET + 4096u)
 #define MAX_THREADS ((unsigned int)SHMD_SELFTEST_MAX_THREADS)
 #define N_DCTS 3u
+#define WAY_ROUNDS 40u
+#define WAY_BLOCKS 4u
+#define WAY_THREADS 96u
 
 extern "C" {
 __global__ void shmd_kernel_thread_exclusive(struct shmd_kernel_args args);
@@ -244,6 +247,36 @@ static __global__ void gone_peer(struct shmd_kernel_args args, uint32_t gone)
 	args.status[4] = shmd_dev_qp_put_as(args.qp, args.remote, args.local, 8, shmd_dev_mode_to(mode, &args.peers[0]));
 }
 
+/* Lanes of one warp with different peers, some of which have an RC QP of their own. */
+static __global__ void write_by_ways(struct shmd_kernel_args args, const struct shmd_dev_state *state, uint64_t round)
+{
+	uint32_t me = blockIdx.x * blockDim.x + threadIdx.x, peer = me % N_DCTS;
+	struct shmd_dev_way way = shmd_dev_way_to(state, args.qp, peer);
+	struct shmd_dev_mode mode = shmd_dev_mode_const(SHMD_DEV_THREAD, SHMD_SHARING_GPU);
+	uint64_t value = round << 32 | me, back = 0;
+	uint32_t n = 0;
+	int rc = 0;
+
+	mode.timeout_nsec = args.timeout_nsec;
+	args.remote.iova += me * 8;
+	for (n = 0; n < WAY_ROUNDS && !rc; n++) {
+		shmd_dev_way_count(state, peer, 3);
+		rc = shmd_dev_qp_p_as(way.qp, args.remote, value, 8, shmd_dev_mode_to(mode, way.peer));
+		if (!rc)
+			rc = shmd_dev_qp_g_as(way.qp, args.remote, 8, shmd_dev_mode_to(mode, way.peer), &back);
+		if (!rc && back != value)
+			rc = SHMD_DEV_INVALID;
+		if (!rc)
+			rc = shmd_dev_qp_atomic_as(way.qp, args.word, shmd_dev_amo_of(SHMD_DEV_AMO_ADD, 8, 1),
+						   shmd_dev_mode_to(mode, way.peer));
+		value += 1ull << 32;
+	}
+	if (!rc)
+		rc = shmd_dev_ways_quiet_as(state, args.qp, mode);
+	args.status[me] = rc;
+	args.done[me] = n;
+}
+
 static __global__ void wait_for_nothing(struct shmd_kernel_args args)
 {
 	args.status[0] = shmd_dev_qp_wait_until64(args.qp, args.local_word, SHMD_DEV_CMP_EQ, 99, args.timeout_nsec);
@@ -383,6 +416,67 @@ static void run_selftest(struct lab *lab, const char *name, enum shmd_sharing sh
 	       "%u threads, %llu operations, step %u, %llu wrong, %s", n_threads,
 	       (unsigned long long)result.n_operations, result.step, (unsigned long long)result.n_wrong,
 	       shmd_dev_status_text(result.status));
+	must(shmd_queues_destroy(queues), "destroy");
+}
+
+/* One round of all threads, and what it left: words, the counter, the library's counts. */
+static void run_ways(struct lab *lab, const char *name, struct shmd_queues *dci, struct shmd_hot *hot, uint64_t round)
+{
+	const uint64_t n_threads = WAY_BLOCKS * WAY_THREADS;
+	const uint64_t *words = (const uint64_t *)(lab->heap + REMOTE_OFFSET);
+	struct shmd_kernel_args args;
+	uint64_t state, qp, posts, n_wrong = 0;
+
+	must(shmd_gpu_dev_state(lab->gpu, dci, &state), "dev-state on the GPU");
+	must(shmd_gpu_dev_qp(lab->gpu, dci, 0, &qp), "a DCI on the GPU");
+	args = args_of(lab, (struct shmd_dev_qp *)qp);
+	clear_status(lab);
+	write_by_ways<<<WAY_BLOCKS, WAY_THREADS>>>(args, (const struct shmd_dev_state *)state, round * 1000);
+	must_cuda(cudaGetLastError(), "launch");
+	check_all(lab, name, dci, WAY_BLOCKS * WAY_THREADS);
+	for (uint64_t i = 0; i < n_threads; i++)
+		n_wrong += words[i] != ((round * 1000 + WAY_ROUNDS - 1) << 32 | i);
+	n_wrong += *(uint64_t *)(lab->heap + WORD_OFFSET) != round * n_threads * WAY_ROUNDS;
+	for (uint32_t peer = 0; peer < N_DCTS; peer++) {
+		must(shmd_hot_posts(hot, peer, &posts), "posts of a peer");
+		n_wrong += posts != round * 3 * WAY_ROUNDS * n_threads / N_DCTS;
+	}
+	report(lab, !n_wrong, name, "%llu words, counters or counts are wrong", (unsigned long long)n_wrong);
+}
+
+/* All by the DCI; then one peer by an RC QP of its own, whose other end is itself; then back. */
+static void run_hot(struct lab *lab)
+{
+	struct shmd_hot_attr attr = {};
+	struct shmd_dev_peer table[N_DCTS];
+	struct shmd_addr addrs[N_DCTS], own;
+	struct shmd_queues_attr dci = {};
+	struct shmd_queues *queues;
+	struct shmd_hot *hot;
+
+	dci.n_qps = 1;
+	dci.sharing = SHMD_SHARING_GPU;
+	dci.gpu_driven = 1;
+	dci.mem_fd = -1;
+	dci.qp_type = SHMD_QP_TYPE_DCI;
+	attr.max_peers = 1;
+	memset(lab->heap, 0, HEAP_BYTES);
+	must(shmd_queues_create(lab->nic, &dci, &queues), "a DCI");
+	must(shmd_queues_connect(queues, 0, 1, NULL, NULL, NULL), "make a DCI ready");
+	for (unsigned int i = 0; i < N_DCTS; i++)
+		must(shmd_dct_addr(lab->dcts[i], &addrs[i]), "address of a DCT");
+	must(shmd_peers_resolve(lab->nic, N_DCTS, addrs, 0, table, NULL), "resolve DCTs");
+	must(shmd_queues_set_peers(queues, N_DCTS, table), "table of peers");
+	must(shmd_hot_open(queues, &attr, &hot), "hot peers");
+	run_ways(lab, "ways, all by a DCI", queues, hot, 1);
+	must(shmd_hot_offer(hot, 1, &own), "offer");
+	must(shmd_hot_accept(hot, 1, &own, NULL), "accept");
+	must(shmd_hot_switch(hot, 1, true), "to RC");
+	run_ways(lab, "ways, DCI and RC in each warp", queues, hot, 2);
+	must(shmd_hot_switch(hot, 1, false), "back to DC");
+	must(shmd_hot_retire(hot, 1), "retire");
+	run_ways(lab, "ways, by the DCI again", queues, hot, 3);
+	must(shmd_hot_close(hot), "close hot peers");
 	must(shmd_queues_destroy(queues), "destroy");
 }
 
@@ -550,6 +644,7 @@ int main(int argc, char **argv)
 		for (const struct kernel_case &c : dci_cases)
 			run_case(&lab, &c, true);
 		run_plain(&lab);
+		run_hot(&lab);
 		run_selftest(&lab, "effects, block", SHMD_SHARING_BLOCK, 256, false);
 		run_selftest(&lab, "effects, gpu", SHMD_SHARING_GPU, 1024, false);
 		run_selftest(&lab, "effects, one warp", SHMD_SHARING_GPU, 32, false);

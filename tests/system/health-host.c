@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "proto/base/nsec.h"
+#include "tests/lib/test.h"
 #include "tests/system/health-lab.h"
 
 static int event_next(struct health_host_call *call)
@@ -284,6 +285,47 @@ static int client_open(struct health_host_call *call)
 	return r;
 }
 
+/* ---- hot peers: one peer, whose QP is its own other end */
+
+void health_host_open_hot(struct health_host_call *call)
+{
+	const struct shmd_queues_attr attr = {.n_qps = 1, .qp_type = SHMD_QP_TYPE_DCI};
+	struct shmd_dev_peer peer;
+	struct shmd_addr addr;
+
+	ASSERT_OK(shmd_queues_create(call->side.nic, &attr, &call->dci));
+	ASSERT_OK(shmd_dct_addr(call->dct, &addr));
+	ASSERT_OK(shmd_peers_resolve(call->side.nic, 1, &addr, 0, &peer, NULL));
+	ASSERT_OK(shmd_queues_set_peers(call->dci, 1, &peer));
+	ASSERT_OK(shmd_hot_open(call->dci, NULL, &call->hot));
+}
+
+static int hot_offer(struct health_host_call *call)
+{
+	struct shmd_addr addr;
+	int r = shmd_hot_offer(call->hot, 0, &addr);
+
+	return r < 0 ? r : shmd_hot_retire(call->hot, 0);
+}
+
+static int hot_accept(struct health_host_call *call)
+{
+	struct shmd_addr addr;
+	int r = shmd_hot_offer(call->hot, 0, &addr);
+
+	r = r < 0 ? r : shmd_hot_accept(call->hot, 0, &addr, NULL);
+	return r < 0 ? r : shmd_hot_retire(call->hot, 0);
+}
+
+static int hot_close(struct health_host_call *call)
+{
+	struct shmd_addr addr;
+	int r = shmd_hot_offer(call->hot, 0, &addr);
+
+	r = r < 0 ? r : shmd_hot_close(call->hot);
+	return r < 0 ? r : shmd_hot_open(call->dci, NULL, &call->hot);
+}
+
 const struct health_host_wait health_host_waits[] = {
 	{"shmd_event_next", HEALTH_EVENT, event_next},
 	{"poll of shmd_client_fd", HEALTH_EVENT, poll_and_event_next},
@@ -303,6 +345,10 @@ const struct health_host_wait health_host_waits[] = {
 	{"shmd_dct_create", HEALTH_REQUEST, dct_create},
 	{"shmd_dct_destroy", HEALTH_REQUEST, dct_destroy},
 	{"shmd_peers_resolve", HEALTH_REQUEST, peers_resolve},
+	{"shmd_hot_offer", HEALTH_REQUEST, hot_offer},
+	{"shmd_hot_accept", HEALTH_REQUEST, hot_accept},
+	{"shmd_hot_retire", HEALTH_REQUEST, hot_offer},
+	{"shmd_hot_close", HEALTH_REQUEST, hot_close},
 	{"shmd_publish", HEALTH_REQUEST, publish},
 	{"shmd_unpublish", HEALTH_REQUEST, unpublish},
 	{"shmd_admin_status", HEALTH_REQUEST, admin_status},

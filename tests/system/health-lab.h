@@ -105,6 +105,8 @@ struct health_host_call {
 	const struct fixture_daemon *daemon;
 	struct lab_side side; /* a session of its own; HEALTH_EVENT: that of device functions */
 	struct shmd_dct *dct; /* HEALTH_REQUEST */
+	struct shmd_queues *dci; /* rows of shmd_hot_* */
+	struct shmd_hot *hot;
 	uint64_t limit; /* of the wait, or of making the request again and again */
 	uint64_t request_limit; /* of each request */
 	pthread_t thread;
@@ -118,6 +120,8 @@ struct health_host_wait {
 	enum health_host_kind kind;
 	int (*run)(struct health_host_call *call);
 };
+/* Once its side is open and has a DCT. */
+void health_host_open_hot(struct health_host_call *call);
 extern const struct health_host_wait health_host_waits[];
 extern const unsigned int n_health_host_waits;
 

@@ -142,6 +142,142 @@ TEST(peers_of_dcis_are_in_the_view_of_a_gpu)
 	fixture_daemon_stop(&daemon);
 }
 
+/* DCIs with five peers, a set of two hot ones, two GPUs. */
+struct hot_lab {
+	struct fixture_daemon daemon;
+	struct lab_side side;
+	struct shmd_dct *dct;
+	struct shmd_hot *hot;
+	struct shmd_gpu *gpu[2];
+};
+
+static void hot_lab_open(struct hot_lab *lab)
+{
+	const struct shmd_queues_attr dcis = {.n_qps = 3, .sq_wqebbs = 16, .gpu_driven = 1, .sharing = SHMD_SHARING_GPU,
+					      .qp_type = SHMD_QP_TYPE_DCI};
+	const struct shmd_hot_attr attr = {.max_peers = 2, .min_posts = 10};
+	struct shmd_dev_peer peers[5];
+	struct shmd_addr addrs[5];
+
+	fixture_daemon_start(&lab->daemon, "--soft-nics=2", NULL);
+	lab_side_open(&lab->side, &lab->daemon, &dcis);
+	ASSERT_OK(shmd_dct_create(lab->side.nic, 0, &lab->dct));
+	for (unsigned int i = 0; i < 5; i++)
+		ASSERT_OK(shmd_dct_addr(lab->dct, &addrs[i]));
+	ASSERT_OK(shmd_peers_resolve(lab->side.nic, 5, addrs, 0, peers, NULL));
+	ASSERT_OK(shmd_queues_set_peers(lab->side.queues, 5, peers));
+	ASSERT_OK(shmd_hot_open(lab->side.queues, &attr, &lab->hot));
+	for (int i = 0; i < 2; i++)
+		ASSERT_OK(shmd_gpu_open(lab->side.client, i, &lab->gpu[i]));
+}
+
+static void hot_lab_close(struct hot_lab *lab)
+{
+	ASSERT_OK(shmd_hot_close(lab->hot));
+	ASSERT_OK(shmd_dct_destroy(lab->dct));
+	lab_side_close(&lab->side);
+	nothing_is_left();
+	fixture_daemon_stop(&lab->daemon);
+}
+
+static const struct shmd_dev_state *hot_state_on(struct hot_lab *lab, int gpu)
+{
+	uint64_t addr;
+
+	ASSERT_OK(shmd_gpu_dev_state(lab->gpu[gpu], lab->side.queues, &addr));
+	return (const struct shmd_dev_state *)(uintptr_t)addr;
+}
+
+static struct shmd_dev_route *routes_of(const struct shmd_dev_state *state)
+{
+	return (struct shmd_dev_route *)(uintptr_t)state->routes_addr;
+}
+
+/* A QP that is its own peer will do. */
+static void connect_hot(struct hot_lab *lab, uint32_t peer)
+{
+	struct shmd_addr addr;
+
+	ASSERT_OK(shmd_hot_offer(lab->hot, peer, &addr));
+	ASSERT_OK(shmd_hot_accept(lab->hot, peer, &addr, NULL));
+}
+
+TEST(operations_counted_by_gpus_and_threads_are_judged_together)
+{
+	const struct shmd_dev_state *host, *state;
+	struct shmd_hot_change changes[4];
+	struct shmd_dev_route *routes;
+	struct hot_lab lab;
+	uint64_t posts;
+	unsigned int n;
+
+	hot_lab_open(&lab);
+	host = shmd_queues_dev_state(lab.side.queues);
+	state = hot_state_on(&lab, 0);
+	routes = routes_of(state);
+	ASSERT_NE(state->routes_addr, host->routes_addr);
+	ASSERT_EQ(state->routes_addr, state->peers_addr + 5 * sizeof(struct shmd_dev_peer));
+	ASSERT_EQ(state->n_hot_qps, 0);
+	for (unsigned int i = 0; i < 5; i++)
+		ASSERT_EQ(routes[i].qp_addr | routes[i].n_posts, 0);
+	shmd_dev_way_count(state, 4, 12);
+	shmd_dev_way_count(host, 4, 3);
+	ASSERT_OK(shmd_hot_count(lab.hot, 2, 14));
+	ASSERT_OK(shmd_hot_posts(lab.hot, 4, &posts));
+	ASSERT_EQ(posts, 15);
+	ASSERT_EQ(routes[4].n_posts, 0);
+	shmd_dev_way_count(state, 1, 9);
+	ASSERT_OK(shmd_hot_decide(lab.hot, changes, &n));
+	ASSERT_EQ(n, 2);
+	ASSERT_EQ(changes[0].peer, 4);
+	ASSERT_EQ(changes[1].peer, 2);
+	ASSERT_EQ(routes[1].n_posts, 0);
+	ASSERT_OK(shmd_hot_decide(lab.hot, changes, &n));
+	ASSERT_EQ(n, 0);
+	hot_lab_close(&lab);
+}
+
+/* The peer's QP has a view of its own on each GPU that has one of the DCIs. */
+TEST(ways_to_hot_peers_are_in_the_views_of_gpus)
+{
+	const struct shmd_dev_state *state[2];
+	struct shmd_dev_route *routes;
+	struct hot_lab lab;
+
+	hot_lab_open(&lab);
+	state[0] = hot_state_on(&lab, 0);
+	routes = routes_of(state[0]);
+	connect_hot(&lab, 4);
+	connect_hot(&lab, 2);
+	/* What a GPU has under way counts, too. */
+	((struct shmd_dev_qp *)(uintptr_t)state[0]->qps_addr)[2].sq_rsvd_index = 1;
+	ASSERT_ERR(shmd_hot_switch(lab.hot, 4, true), EBUSY);
+	ASSERT_EQ(routes[4].qp_addr, 0);
+	((struct shmd_dev_qp *)(uintptr_t)state[0]->qps_addr)[2].sq_rsvd_index = 0;
+	ASSERT_OK(shmd_hot_switch(lab.hot, 4, true));
+	ASSERT_NE(routes[4].qp_addr, 0);
+	ASSERT_NE(routes[4].qp_addr, routes_of(shmd_queues_dev_state(lab.side.queues))[4].qp_addr);
+	ASSERT_EQ(((struct shmd_dev_qp *)(uintptr_t)routes[4].qp_addr)->flags & (SHMD_QP_DC | SHMD_QP_WAKE), 0);
+	ASSERT_EQ(state[0]->n_hot_qps, 1);
+	ASSERT_EQ(*(const uint64_t *)(uintptr_t)state[0]->hot_qps_addr, routes[4].qp_addr);
+	/* A view that comes later has it from the start, at an address of its own. */
+	state[1] = hot_state_on(&lab, 1);
+	ASSERT_EQ(state[1]->n_hot_qps, 1);
+	ASSERT_NE(routes_of(state[1])[4].qp_addr, routes[4].qp_addr);
+	ASSERT(!shmd_dev_way_to(state[1], NULL, 4).peer && shmd_dev_way_to(state[1], NULL, 2).peer);
+	/* What a GPU was not told is not so. */
+	fake_cuda_fail("cuMemcpyHtoDAsync_v2", 1);
+	ASSERT_ERR(shmd_hot_switch(lab.hot, 4, false), EINVAL);
+	ASSERT_EQ(shmd_hot_state(lab.hot, 4), SHMD_HOT_RC);
+	ASSERT_OK(shmd_hot_switch(lab.hot, 2, true));
+	ASSERT_EQ(state[1]->n_hot_qps, 2);
+	ASSERT_OK(shmd_hot_switch(lab.hot, 4, false));
+	ASSERT_EQ(routes[4].qp_addr, 0);
+	ASSERT_EQ(state[0]->n_hot_qps, 1);
+	ASSERT_OK(shmd_hot_retire(lab.hot, 4));
+	hot_lab_close(&lab);
+}
+
 TEST(memory_is_mapped_once_and_forgotten_before_it_goes)
 {
 	struct fixture_daemon daemon;

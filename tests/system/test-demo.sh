@@ -47,6 +47,12 @@ dc)
     [ "$status" = 0 ]
     tail -n 1 "$out" | grep -Eq '^demo: 8 PEs, [1-9][0-9]* operations verified, 0 errors$'
     ;;
+hot)
+    run "" --dc --hot 2 --pes 6
+    [ "$status" = 0 ]
+    tail -n 1 "$out" | grep -Eq '^demo: 6 PEs, [1-9][0-9]* operations verified, 0 errors$'
+    grep -Eq '^hot peers: [1-9][0-9]* ways went to RC, [1-9][0-9]* back to DC; [1-9][0-9]* of [0-9]+ operations by RC$' "$out"
+    ;;
 sixteen)
     run "" --pes 16
     [ "$status" = 0 ] && [ "$took" -le 60 ]

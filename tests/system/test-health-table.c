@@ -137,6 +137,8 @@ static void host_open(struct health_host_call *call, struct health_lab *lab, uns
 		lab_side_open_on(&call->side, lab_client_limited(&lab->daemon, call->request_limit), &attr);
 	if (call->wait->kind == HEALTH_REQUEST)
 		ASSERT_OK(shmd_dct_create(call->side.nic, 0, &call->dct));
+	if (!strncmp(call->wait->name, "shmd_hot_", strlen("shmd_hot_")))
+		health_host_open_hot(call);
 }
 
 /* Clients that open come when it has happened; all others are there before. */
@@ -452,6 +454,7 @@ static const char *const never_wait_host[] = {
 	"shmd_client_limits", "shmd_client_session", "shmd_dct_addr", "shmd_dev_host_now_nsec",
 	"shmd_dev_host_relax", "shmd_dev_host_wake", "shmd_dev_status_text", "shmd_error_text", "shmd_gpu_close", "shmd_gpu_dev_qp",
 	"shmd_gpu_dev_state", "shmd_gpu_info", "shmd_gpu_map_mem", "shmd_gpu_open", "shmd_gpu_unmap_mem",
+	"shmd_hot_count", "shmd_hot_decide", "shmd_hot_open", "shmd_hot_posts", "shmd_hot_state", "shmd_hot_switch",
 	"shmd_health_text", "shmd_mem_addr", "shmd_mem_adopt", "shmd_mem_alloc", "shmd_mem_bytes", "shmd_mem_fd",
 	"shmd_mem_free", "shmd_mr_lkey", "shmd_mr_lkey_be", "shmd_mr_rkey", "shmd_mr_rkey_be", "shmd_nic_close",
 	"shmd_nic_info", "shmd_queues_addr", "shmd_queues_count", "shmd_queues_dev_qp", "shmd_queues_dev_state",

@@ -57,6 +57,23 @@ TEST(check_config_accepts_and_refuses)
 	expect_run(args, 2, "cannot read /tmp/shmemd-conf-");
 }
 
+/* Whatever NICs it has, or none. */
+TEST(check_nics_answers_on_any_host)
+{
+	char text[16384], json[16384];
+	int r = fixture_daemon_run((const char *[]){"--check-nics", NULL}, text, sizeof(text));
+
+	ASSERT(r == 0 || r == 1);
+	ASSERT_EQ(strncmp(text, "host ", 5), 0);
+	ASSERT_EQ(fixture_daemon_run((const char *[]){"--json", "--check-nics", NULL}, json, sizeof(json)), r);
+	ASSERT(strstr(json, "{\"schema_version\":1,\"needs\":["));
+	ASSERT(strstr(json, r ? "\"usable\":false" : "\"usable\":true"));
+	/* One of the two is said where there is no NIC. */
+	if (access("/sys/class/infiniband_verbs", F_OK) < 0)
+		ASSERT(strstr(text, "no RDMA device") || strstr(text, "without libmlx5"));
+	expect_run((const char *[]){"--json", NULL}, 2, "--json goes with --check-nics");
+}
+
 TEST(wrong_options_say_what_to_do)
 {
 	expect_run((const char *[]){"--sofa-nics=1", NULL}, 2, "there is no setting \"sofa-nics\"; \"shmemd --help\"");

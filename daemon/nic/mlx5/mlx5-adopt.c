@@ -119,6 +119,8 @@ int mlx5_ctx_export(struct nic_ctx *base, void **ret_record, size_t *ret_bytes)
 	/* Its doorbells end with this process. */
 	if (ctx->bell_page)
 		return -EOPNOTSUPP;
+	/* Nobody asked for it: the next process would not know what to do with it. */
+	mlx5_spare_drop(ctx);
 	record.guid = ibv_get_device_guid(ctx->ibv->device);
 	record.port = ctx->nic->port.number;
 	record.meddled = ctx->meddled;
@@ -177,6 +179,7 @@ struct nic_ctx *mlx5_ctx_unimport(struct nic_ctx *base)
 	if (!base)
 		return NULL;
 	ctx = mlx5_ctx(base);
+	mlx5_spare_drop(ctx);
 	/* Its thread looks at queue memory and at the register. */
 	bell_page_free(take_ptr(ctx->bell_page));
 	while (!list_empty(&ctx->queues))

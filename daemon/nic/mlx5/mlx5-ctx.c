@@ -28,6 +28,7 @@ static struct mlx5_ctx *ctx_free(struct mlx5_ctx *ctx)
 {
 	if (!ctx)
 		return NULL;
+	mlx5_spare_drop(ctx);
 	pthread_mutex_lock(&ctx->nic->lock);
 	list_del(&ctx->link);
 	pthread_mutex_unlock(&ctx->nic->lock);
@@ -64,6 +65,7 @@ struct mlx5_ctx *mlx5_ctx_alloc(struct mlx5_nic *nic, const struct nic_ctx_attr 
 	ctx->base.doorbell.nic_page_fd = -1;
 	ctx->base.doorbell.wake_fd = -1;
 	ctx->nic = nic;
+	ctx->spare_fd = -1;
 	hash_init(&ctx->qps);
 	hash_init(&ctx->cqs);
 	list_init(&ctx->mrs);
@@ -207,7 +209,7 @@ int mlx5_ctx_to_cpu(struct nic_ctx *base)
 	return 0;
 }
 
-static int ctx_init(struct mlx5_ctx *ctx, enum nic_doorbell_mode mode)
+static int ctx_init(struct mlx5_ctx *ctx)
 {
 	int r = mlx5_open(mlx5_ibv_now(ctx->nic)->device, &ctx->ibv);
 
@@ -219,16 +221,28 @@ static int ctx_init(struct mlx5_ctx *ctx, enum nic_doorbell_mode mode)
 		r = mlx5_ctx_open_events(ctx);
 	if (r == 0)
 		r = open_counters(ctx);
-	if (r == 0)
-		r = open_doorbell(ctx, mode);
 	return r;
+}
+
+int mlx5_ctx_make(struct mlx5_nic *nic, const struct nic_ctx_attr *attr, struct mlx5_ctx **ret_ctx)
+{
+	_cleanup_(ctx_freep) struct mlx5_ctx *ctx = mlx5_ctx_alloc(nic, attr);
+	int r;
+
+	if (!ctx)
+		return -ENOMEM;
+	r = ctx_init(ctx);
+	if (r < 0)
+		return r;
+	*ret_ctx = take_ptr(ctx);
+	return 0;
 }
 
 int mlx5_ctx_open(struct nic *base, const struct nic_ctx_attr *attr, struct nic_ctx **ret_ctx)
 {
 	_cleanup_(ctx_freep) struct mlx5_ctx *ctx = NULL;
 	struct mlx5_nic *nic = mlx5_nic(base);
-	int r;
+	int r = 0;
 
 	if (attr->doorbell == NIC_DOORBELL_CPU && !MLX5_HAS_BELL)
 		return -EOPNOTSUPP;
@@ -236,10 +250,11 @@ int mlx5_ctx_open(struct nic *base, const struct nic_ctx_attr *attr, struct nic_
 		return -EINVAL;
 	if (mlx5_is_lost(nic))
 		return -ENODEV;
-	ctx = mlx5_ctx_alloc(nic, attr);
+	ctx = mlx5_warm_take(nic, attr);
 	if (!ctx)
-		return -ENOMEM;
-	r = ctx_init(ctx, attr->doorbell);
+		r = mlx5_ctx_make(nic, attr, &ctx);
+	if (r == 0)
+		r = open_doorbell(ctx, attr->doorbell);
 	if (r < 0)
 		return r;
 	*ret_ctx = &take_ptr(ctx)->base;

@@ -268,14 +268,20 @@ void mlx5_events_qp_failed(struct mlx5_ctx *ctx, struct mlx5_qp *qp)
 	qp_failed(ctx, qp, qp->first_error);
 }
 
+void mlx5_events_listen(struct mlx5_ctx *ctx)
+{
+	struct epoll_event ev = epoll_of(ctx->key);
+
+	epoll_ctl(ctx->nic->base.event_fd, EPOLL_CTL_MOD, ctx->events->fd, &ev);
+}
+
 void mlx5_ctx_look(struct nic_ctx *base)
 {
 	struct mlx5_ctx *ctx = mlx5_ctx(base);
 	struct mlx5_nic *nic = ctx->nic;
-	struct epoll_event ev = epoll_of(ctx->key);
 
 	if (read_channel(ctx, EVENTS_OF_TURN)) {
-		epoll_ctl(nic->base.event_fd, EPOLL_CTL_MOD, ctx->events->fd, &ev);
+		mlx5_events_listen(ctx);
 		return;
 	}
 	/* Its end stays readable: nobody looks at it any more. */

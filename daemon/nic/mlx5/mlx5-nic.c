@@ -19,8 +19,6 @@
 
 #include "proto/base/cleanup.h"
 
-#define SYSFS_VERBS "/sys/class/infiniband_verbs"
-#define DEV_VERBS "/dev/infiniband"
 #define DEFAULT_GPU_POLL_USEC 20u
 
 static struct nic *mlx5_close(struct nic *base)
@@ -28,6 +26,7 @@ static struct nic *mlx5_close(struct nic *base)
 	struct mlx5_nic *nic = mlx5_nic(base);
 
 	list_del(&nic->base.link);
+	mlx5_warm_deinit(nic);
 	bell_free(nic->bell);
 	pthread_mutex_destroy(&nic->bell_lock);
 	if (nic->ibv)
@@ -95,6 +94,10 @@ static const struct nic_ops mlx5_ops = {
 	.ctx_export = mlx5_ctx_export,
 	.ctx_import = mlx5_ctx_import,
 	.ctx_unimport = mlx5_ctx_unimport,
+	.warm_set = mlx5_warm_set,
+	.warm_query = mlx5_warm_query,
+	.warm_step = mlx5_warm_step,
+	.queues_take = mlx5_queues_take,
 };
 
 /* ---- probe --------------------------------------------------------------------------------------------------------- */
@@ -115,6 +118,7 @@ static struct mlx5_nic *nic_alloc(void)
 	pthread_mutex_init(&nic->lock, NULL);
 	list_init(&nic->ctxs);
 	list_init(&nic->news);
+	mlx5_warm_init(nic);
 	nic->last_key = MLX5_WATCH_KEYS;
 	return nic;
 }
@@ -242,12 +246,12 @@ static void tell_unusable(struct nic_mlx5_report *report, const char *device, in
 /* libibverbs passes over a device whose node is not there, as where a service has a /dev of its own. */
 static void tell_nodes(struct nic_mlx5_report *report)
 {
-	DIR *dir = opendir(SYSFS_VERBS);
-	char path[sizeof(DEV_VERBS) + 32];
+	DIR *dir = opendir(MLX5_SYSFS_VERBS);
+	char path[sizeof(MLX5_DEV_VERBS) + 32];
 	struct dirent *entry;
 
 	while (dir && (entry = readdir(dir))) {
-		snprintf(path, sizeof(path), DEV_VERBS "/%.31s", entry->d_name);
+		snprintf(path, sizeof(path), MLX5_DEV_VERBS "/%.31s", entry->d_name);
 		if (strncmp(entry->d_name, "uverbs", 6) == 0 && access(path, F_OK) < 0)
 			tell_unusable(report, path, -errno);
 	}
@@ -285,7 +289,7 @@ int nic_mlx5_probe(const struct nic_mlx5_attr *attr, struct list *nics,
 	int n = 0, r = 0;
 
 	/* Without RDMA in the kernel nothing of libibverbs is needed, nor the sockets that it would open. */
-	if (access(SYSFS_VERBS, F_OK) < 0) {
+	if (access(MLX5_SYSFS_VERBS, F_OK) < 0) {
 		*ret_report = report;
 		return 0;
 	}

@@ -293,6 +293,7 @@ int mlx5_query(struct nic *base, struct nic_info *ret_info)
 	}
 	memcpy(info.name, base->name, sizeof(info.name));
 	memcpy(info.pci, nic->pci, sizeof(info.pci));
+	info.guid = be64toh(ibv_get_device_guid(mlx5_ibv_now(nic)->device));
 	info.rate_mbps = rate_mbps(&attr);
 	fill_port(&info, nic);
 	*ret_info = info;

@@ -70,8 +70,7 @@ static void destroy_cq(struct mlx5_queues *queues, struct mlx5_cq *cq)
 	cq->obj = NULL;
 }
 
-/* A CQ of this batch by index, or an older one of the same context by number; else NULL. */
-static struct mlx5_cq *find_cq(struct mlx5_queues *queues, uint32_t name)
+struct mlx5_cq *mlx5_cq_find(struct mlx5_queues *queues, uint32_t name)
 {
 	if (!(name & NIC_CQ_BY_INDEX))
 		return hash_get(&queues->ctx->cqs, name);
@@ -81,21 +80,29 @@ static struct mlx5_cq *find_cq(struct mlx5_queues *queues, uint32_t name)
 
 /* ---- QPs --------------------------------------------------------------------------------------------------------- */
 
-/* What does not depend on the number. Only a DCT has a key, which nobody guesses. */
-static void set_addr(struct mlx5_nic *nic, struct nic_qp *desc, uint32_t psn, uint64_t dc_key)
+/* What does not depend on the number. Only a DCT has a key; neither that nor a PSN can be guessed. */
+int mlx5_qp_set_addr(struct mlx5_nic *nic, struct nic_qp *desc)
 {
 	const struct mlx5_port port = mlx5_port_now(nic);
+	struct {
+		uint64_t dc_key;
+		uint32_t psn;
+	} secret;
 
+	if (getrandom(&secret, sizeof(secret), 0) != sizeof(secret))
+		return -EIO;
 	desc->addr = (struct nic_addr){
 		.link = (uint8_t)port.link,
 		.qp_type = (uint8_t)desc->type,
 		.mtu_log2 = port.mtu_log2,
-		.psn = psn & PSN_MASK,
+		.qpn = desc->qpn,
+		.psn = secret.psn & PSN_MASK,
 		.lid = port.lid,
-		.dc_key = desc->type == NIC_QP_DCT ? dc_key : 0,
+		.dc_key = desc->type == NIC_QP_DCT ? secret.dc_key : 0,
 	};
 	memcpy(desc->addr.gid, port.gid, sizeof(desc->addr.gid));
 	memcpy(desc->addr.mac, port.mac, sizeof(desc->addr.mac));
+	return 0;
 }
 
 static int send_create_qp(struct mlx5_queues *queues, struct mlx5_qp *qp, uint32_t i)
@@ -156,24 +163,19 @@ static int create_qp(struct mlx5_queues *queues, uint32_t i)
 {
 	struct nic_qp *desc = &queues->base.layout.qps[i];
 	struct mlx5_qp *qp = &queues->qps[i];
-	struct {
-		uint64_t dc_key;
-		uint32_t psn;
-	} secret;
 	int r;
 
 	qp->desc = desc;
 	list_init(&qp->news.link);
-	qp->send_cq = find_cq(queues, desc->send_cqn);
-	qp->recv_cq = find_cq(queues, desc->recv_cqn);
+	qp->send_cq = mlx5_cq_find(queues, desc->send_cqn);
+	qp->recv_cq = mlx5_cq_find(queues, desc->recv_cqn);
 	if (!qp->send_cq || !qp->recv_cq)
 		return -EINVAL;
-	if (getrandom(&secret, sizeof(secret), 0) != sizeof(secret))
-		return -EIO;
 	desc->send_cqn = qp->send_cq->cqn;
 	desc->recv_cqn = qp->recv_cq->cqn;
-	set_addr(queues->ctx->nic, desc, secret.psn, secret.dc_key);
-	r = desc->type == NIC_QP_DCT ? mlx5_dct_create(queues->ctx, qp, i) : send_create_qp(queues, qp, i);
+	r = mlx5_qp_set_addr(queues->ctx->nic, desc);
+	if (r == 0)
+		r = desc->type == NIC_QP_DCT ? mlx5_dct_create(queues->ctx, qp, i) : send_create_qp(queues, qp, i);
 	if (r < 0)
 		return r;
 	desc->addr.qpn = desc->qpn;
@@ -198,7 +200,7 @@ static void destroy_qp(struct mlx5_queues *queues, struct mlx5_qp *qp)
 
 /* ---- batches ----------------------------------------------------------------------------------------------------- */
 
-static struct mlx5_queues *queues_free(struct mlx5_queues *queues)
+struct mlx5_queues *mlx5_queues_free(struct mlx5_queues *queues)
 {
 	struct nic_layout *layout;
 
@@ -219,7 +221,7 @@ static struct mlx5_queues *queues_free(struct mlx5_queues *queues)
 	free(queues);
 	return NULL;
 }
-DEFINE_CLEANUP(struct mlx5_queues *, queues_free);
+DEFINE_CLEANUP(struct mlx5_queues *, mlx5_queues_free);
 
 static int check_request(const struct mlx5_ctx *ctx, const struct nic_queue_mem *mem,
 			 const struct nic_layout *layout)
@@ -316,13 +318,14 @@ static int queues_make(struct mlx5_queues *queues, const struct nic_queue_mem *m
 int mlx5_queues_create(struct nic_ctx *base, const struct nic_queue_mem *mem,
 		       struct nic_layout *layout, struct nic_queues **ret_queues)
 {
-	_cleanup_(queues_freep) struct mlx5_queues *queues = NULL;
+	_cleanup_(mlx5_queues_freep) struct mlx5_queues *queues = NULL;
 	struct mlx5_ctx *ctx = mlx5_ctx(base);
 	int r;
 
 	r = check_request(ctx, mem, layout);
 	if (r < 0)
 		return r;
+	mlx5_spare_passed_over(ctx, mem);
 	queues = calloc(1, sizeof(*queues));
 	if (!queues)
 		return -ENOMEM;
@@ -350,8 +353,47 @@ int mlx5_queues_destroy(struct nic_queues *base)
 		if (queues->cqs[i].n_foreign_qps > 0)
 			return -EBUSY;
 	list_del(&queues->link);
-	queues_free(queues);
+	mlx5_queues_free(queues);
 	return 0;
+}
+
+/* ---- batches that wait ------------------------------------------------------------------------------------------- */
+
+void mlx5_queues_hide(struct mlx5_queues *queues)
+{
+	struct nic_layout *layout = &queues->base.layout;
+	struct mlx5_ctx *ctx = queues->ctx;
+
+	for (uint32_t i = 0; i < layout->n_qps; i++) {
+		if (hash_get(&ctx->qps, layout->qps[i].qpn) == &queues->qps[i])
+			hash_remove(&ctx->qps, layout->qps[i].qpn);
+		if (ctx->bell_page)
+			bell_page_remove(ctx->bell_page, layout->qps[i].qpn);
+	}
+	for (uint32_t i = 0; i < layout->n_cqs; i++)
+		if (hash_get(&ctx->cqs, layout->cqs[i].cqn) == &queues->cqs[i])
+			hash_remove(&ctx->cqs, layout->cqs[i].cqn);
+	list_del(&queues->link);
+}
+
+int mlx5_queues_show(struct mlx5_queues *queues)
+{
+	struct nic_layout *layout = &queues->base.layout;
+	struct mlx5_ctx *ctx = queues->ctx;
+	int r = 0;
+
+	for (uint32_t i = 0; r == 0 && i < layout->n_cqs; i++)
+		r = hash_add(&ctx->cqs, layout->cqs[i].cqn, &queues->cqs[i]);
+	for (uint32_t i = 0; r == 0 && i < layout->n_qps; i++) {
+		r = hash_add(&ctx->qps, layout->qps[i].qpn, &queues->qps[i]);
+		if (r == 0)
+			r = mlx5_qp_hear(ctx->bell_page, &queues->qps[i]);
+	}
+	if (r == 0)
+		list_add_tail(&ctx->queues, &queues->link);
+	else
+		mlx5_queues_hide(queues);
+	return r;
 }
 
 int mlx5_queues_read(struct nic_queues *base, uint64_t offset, void *buf, size_t bytes)

@@ -95,6 +95,15 @@ void mlx5_uar_unimport(struct mlx5_uar *uar);
 
 /* ---- the backend's objects -------------------------------------------------------------------------------------------- */
 
+/* Contexts in advance: under the NIC's lock. */
+struct mlx5_warm {
+	struct nic_warm_attr attr;
+	uint32_t shape; /* counts changes of attr.queues */
+	struct list ready; /* struct mlx5_ctx.link, owned, oldest first */
+	struct list stale; /* the same: to be destroyed, nobody had them */
+	struct nic_warm_info info; /* n_ready counts `ready` */
+};
+
 struct mlx5_nic {
 	struct nic base; /* event_fd is an epoll set: the NIC's own events, those of each context, and more_fd */
 	int more_fd; /* owned eventfd: contexts have news that were read and not yet told */
@@ -116,9 +125,10 @@ struct mlx5_nic {
 	struct mlx5_life *next; /* owned: the NIC is there again, the control thread is to take it */
 	struct mlx5_port port; /* link and number are constant */
 	bool readdress; /* the port's addresses have changed since they were asked */
-	struct list ctxs;
+	struct list ctxs; /* of sessions */
 	uint64_t last_key;
 	struct list news; /* struct mlx5_news, oldest first */
+	struct mlx5_warm warm;
 	bool lost; /* told */
 	bool ended; /* a channel of this life has: lost, and to be told */
 };
@@ -206,10 +216,14 @@ struct mlx5_ctx {
 	struct hash cqs;
 	struct list mrs; /* in the order of their making, as records have them */
 	struct list queues;
+	struct mlx5_queues *spare; /* owned: made with it in advance, not handed out; in none of the tables above */
+	int spare_fd; /* owned: the memory of that, or -1 */
+	bool spare_told; /* why the last request did not get it */
+	uint32_t warm_shape; /* of those in advance */
 	bool meddled; /* its client destroyed what is ours: there is nothing more for this one */
 	uint64_t key; /* in the epoll set: the control thread holds no pointer to what a worker may free */
 	struct nic_counters counters; /* as asked for last; under the NIC's lock */
-	struct list link; /* mlx5_nic.ctxs, under its lock */
+	struct list link; /* mlx5_nic.ctxs, or a list of those in advance, under its lock */
 };
 
 static inline struct mlx5_nic *mlx5_nic(struct nic *nic)
@@ -238,6 +252,10 @@ int mlx5_errno(int err);
  */
 void mlx5_note_destroyed(struct mlx5_ctx *ctx, int err);
 
+/* Where the kernel tells of devices, and their nodes. */
+#define MLX5_SYSFS_VERBS "/sys/class/infiniband_verbs"
+#define MLX5_DEV_VERBS "/dev/infiniband"
+
 /* ---- mlx5-open.c -------------------------------------------------------------------------------------------------- */
 
 /*
@@ -245,6 +263,8 @@ void mlx5_note_destroyed(struct mlx5_ctx *ctx, int err);
  * laid down meanwhile by the calling thread.
  */
 int mlx5_open(struct ibv_device *device, struct ibv_context **ret_ibv);
+/* Of this thread, effective: a bit for each CAP_*. */
+int mlx5_capabilities(uint64_t *ret_capabilities);
 
 /* ---- mlx5-nic.c, mlx5-return.c ----------------------------------------------------------------------------------------- */
 
@@ -301,11 +321,31 @@ void mlx5_events_settle(struct mlx5_ctx *ctx, struct mlx5_qp *qp);
 void mlx5_events_qp_failed(struct mlx5_ctx *ctx, struct mlx5_qp *qp);
 int mlx5_next_event(struct nic *nic, struct nic_event *ret_event);
 void mlx5_ctx_look(struct nic_ctx *ctx);
+/* Its channel is told of again, also when that was done before. */
+void mlx5_events_listen(struct mlx5_ctx *ctx);
+
+/* ---- mlx5-warm.c ----------------------------------------------------------------------------------------------------- */
+
+void mlx5_warm_init(struct mlx5_nic *nic);
+/* All contexts that nobody had are destroyed. */
+void mlx5_warm_deinit(struct mlx5_nic *nic);
+/* For this session, without doorbell; NULL: none is ready. */
+struct mlx5_ctx *mlx5_warm_take(struct mlx5_nic *nic, const struct nic_ctx_attr *attr);
+int mlx5_warm_set(struct nic *nic, const struct nic_warm_attr *attr);
+int mlx5_warm_query(struct nic *nic, struct nic_warm_info *ret_info);
+int mlx5_warm_step(struct nic *nic);
+int mlx5_queues_take(struct nic_ctx *ctx, struct nic_layout *layout, int *ret_fd, struct nic_queues **ret_queues);
+/* Queues are made for the client by commands, in its own memory or ours, though the context may have a spare batch. */
+void mlx5_spare_passed_over(struct mlx5_ctx *ctx, const struct nic_queue_mem *mem);
+/* Destroyed. Right when there is none. */
+void mlx5_spare_drop(struct mlx5_ctx *ctx);
 
 /* ---- the operations of nic.h ------------------------------------------------------------------------------------------- */
 
 int mlx5_ctx_open(struct nic *nic, const struct nic_ctx_attr *attr, struct nic_ctx **ret_ctx);
-/* Empty, for mlx5_ctx_open() and mlx5_ctx_import(). */
+/* All but the doorbell. */
+int mlx5_ctx_make(struct mlx5_nic *nic, const struct nic_ctx_attr *attr, struct mlx5_ctx **ret_ctx);
+/* Empty, for mlx5_ctx_make() and mlx5_ctx_import(). */
 struct mlx5_ctx *mlx5_ctx_alloc(struct mlx5_nic *nic, const struct nic_ctx_attr *attr);
 int mlx5_ctx_open_events(struct mlx5_ctx *ctx);
 void mlx5_ctx_make_doorbell(struct mlx5_ctx *ctx);
@@ -328,6 +368,15 @@ int mlx5_queues_create(struct nic_ctx *ctx, const struct nic_queue_mem *mem, str
 int mlx5_queues_destroy(struct nic_queues *queues);
 /* Its doorbells are heard on this page, or NULL: nothing to do. -ENOMEM. */
 int mlx5_qp_hear(struct bell_page *page, const struct mlx5_qp *qp);
+/* As it is, in the context's tables or not. */
+struct mlx5_queues *mlx5_queues_free(struct mlx5_queues *queues);
+/* A batch that is complete leaves the tables of its context, and its numbers are nobody's; or it comes back. */
+void mlx5_queues_hide(struct mlx5_queues *queues);
+int mlx5_queues_show(struct mlx5_queues *queues); /* -ENOMEM, and then it is hidden as before */
+/* A CQ of this batch by index, or an older one of the same context by number; else NULL. */
+struct mlx5_cq *mlx5_cq_find(struct mlx5_queues *queues, uint32_t name);
+/* A new address, by the port as it is now and with a PSN and a key of its own. -EIO. */
+int mlx5_qp_set_addr(struct mlx5_nic *nic, struct nic_qp *desc);
 /* Of an imported batch: an object that is there already gets its place among those of the context. */
 int mlx5_cq_enter(struct mlx5_queues *queues, uint32_t i);
 int mlx5_qp_enter(struct mlx5_queues *queues, uint32_t i);

@@ -110,6 +110,28 @@ static struct nic_ctx *soft_ctx_unimport(struct nic_ctx *ctx)
 	return NULL;
 }
 
+/* It has no firmware to wait for: nothing is made in advance. */
+static int soft_warm_set(struct nic *nic, const struct nic_warm_attr *attr)
+{
+	return -EOPNOTSUPP;
+}
+
+static int soft_warm_query(struct nic *nic, struct nic_warm_info *ret_info)
+{
+	return -EOPNOTSUPP;
+}
+
+static int soft_warm_step(struct nic *nic)
+{
+	return -EAGAIN;
+}
+
+static int soft_queues_take(struct nic_ctx *ctx, struct nic_layout *layout, int *ret_fd,
+			    struct nic_queues **ret_queues)
+{
+	return -ENOENT;
+}
+
 static const struct nic_ops soft_ops = {
 	.close = soft_close,
 	.query = soft_query,
@@ -134,6 +156,10 @@ static const struct nic_ops soft_ops = {
 	.ctx_export = soft_ctx_export,
 	.ctx_import = soft_ctx_import,
 	.ctx_unimport = soft_ctx_unimport,
+	.warm_set = soft_warm_set,
+	.warm_query = soft_warm_query,
+	.warm_step = soft_warm_step,
+	.queues_take = soft_queues_take,
 };
 
 /* All contexts are gone. Also right for a half-made NIC. */

@@ -133,6 +133,7 @@ static void put_pci(struct tree *tree, const char *device)
 	put(tree, in(path, device, "subsystem_device"), "0x0001\n");
 	put(tree, in(path, device, "class"), "0x020000\n");
 	put(tree, in(path, device, "numa_node"), "-1\n");
+	put_link(tree, in(path, device, "driver"), "../../../../bus/pci/drivers/mlx5_core");
 }
 
 /* What makes it one of the devices there are: its links in the classes, and its node. */

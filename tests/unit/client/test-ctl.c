@@ -49,6 +49,17 @@ static void fill_sessions(struct msg_list_rep *rep, uint64_t cursor)
 	rep->next_cursor = cursor ? 0 : 99;
 }
 
+#define UNDRIVEN_PAGE (1ull << 40)
+
+static void fill_undriven(struct msg_undriven_nic *nic)
+{
+	*nic = (struct msg_undriven_nic){
+		.name = "rxe0", .driver = "rdma_rxe", .netdev = "veth0", .reason = "nobody does", .port = 1, .link = 1,
+		.state = 1, .phys_state = 3, .mtu_bytes = 1024, .rate_mbps = 2500, .n_gids = 2,
+		.gids = {{.gid = {0xfe, 0x80, [15] = 2}, .type = 2},
+			 {.gid = {[10] = 0xff, 0xff, 10, 0, 0, 2}, .index = 3, .type = 3}}};
+}
+
 static void fill_list(struct msg_list_rep *rep, const struct msg_list_req *req)
 {
 	if (is_empty)
@@ -75,6 +86,13 @@ static void fill_list(struct msg_list_rep *rep, const struct msg_list_req *req)
 						   .iova = 0x7f0000001000, .length_bytes = 4096};
 		break;
 	case MSG_LIST_NICS:
+		if (req->cursor == UNDRIVEN_PAGE) {
+			rep->undriven = calloc(1, sizeof(*rep->undriven));
+			rep->n_undriven = 1;
+			fill_undriven(&rep->undriven[0]);
+			break;
+		}
+		rep->next_cursor = UNDRIVEN_PAGE;
 		rep->nics = calloc(1, sizeof(*rep->nics));
 		rep->n_nics = 1;
 		fill_nic(&rep->nics[0]);
@@ -178,7 +196,7 @@ static const char *printed(const char *what, bool as_json)
 
 #define SESSION(number)                                                                                          \
 	"{\"session\":" number ",\"uid\":1000,\"gid\":100,\"pid\":4242,\"command\":\"a \\\"b\\\"\","             \
-	"\"cgroup\":\"/user.slice\",\"library\":\"libshmemclient 0.1.0\",\"nics\":\"soft0\",\"doorbell\":\"cpu\"," \
+	"\"cgroup\":\"/user.slice\",\"library\":\"libshmemclient 0.1.0\",\"nics\":\"soft0\",\"doorbell\":\"cpu\",\"doorbell_reason\":\"\"," \
 	"\"n_qps\":2,\"n_dcis\":0,\"n_dcts\":0,\"n_cqs\":2,\"n_mrs\":1,\"n_fds\":7,\"registered_bytes\":1048576,\"age_nsec\":1500000000,"  \
 	"\"counters\":" COUNTERS "}"
 
@@ -186,7 +204,15 @@ static const char *printed(const char *what, bool as_json)
 	"{\"name\":\"soft0\",\"backend\":\"soft\",\"pci\":\"\",\"port\":1,\"link\":\"ethernet\","                \
 	"\"state\":\"active\",\"gid\":\"fe80::1\",\"mac\":\"02:00:00:00:00:01\",\"lid\":0,\"mtu_bytes\":4096,"   \
 	"\"rate_mbps\":100000,\"mem_kinds\":[\"memfd\",\"agent\"],\"max_log2_sq_wqebbs\":15,"                    \
-	"\"max_log2_cq_entries\":22,\"max_qps\":1000,\"n_sessions\":2,\"n_qps\":3,\"counters\":" COUNTERS "}"
+	"\"max_log2_cq_entries\":22,\"max_qps\":1000,\"n_sessions\":2,\"n_qps\":3,\"counters\":" COUNTERS ","        \
+	"\"warm\":{\"n_wanted\":0,\"n_ready\":0,\"n_made\":0,\"n_handed_out\":0,\"n_batches_handed_out\":0,"          \
+	"\"missed_empty\":0,\"missed_shape\":0,\"missed_memory\":0,\"n_failed\":0}}"
+
+#define UNDRIVEN                                                                                                 \
+	"{\"name\":\"rxe0\",\"driver\":\"rdma_rxe\",\"pci\":\"\",\"netdev\":\"veth0\",\"port\":1,\"link\":\"ethernet\"," \
+	"\"state\":\"down\",\"phys_state\":\"disabled\",\"lid\":0,\"mtu_bytes\":1024,\"rate_mbps\":2500,\"gids\":["  \
+	"{\"index\":0,\"gid\":\"fe80::2\",\"type\":\"roce-v1\"},{\"index\":3,\"gid\":\"::ffff:10.0.0.2\","       \
+	"\"type\":\"roce-v2\"}],\"reason\":\"nobody does\"}"
 
 TEST(json_of_sessions_joins_pages)
 {
@@ -215,7 +241,7 @@ TEST(json_of_mrs)
 
 TEST(json_of_nics)
 {
-	ASSERT_STREQ(printed("nics", true), "{\"schema_version\":1,\"nics\":[" NIC "]}\n");
+	ASSERT_STREQ(printed("nics", true), "{\"schema_version\":1,\"nics\":[" NIC "],\"undriven\":[" UNDRIVEN "]}\n");
 }
 
 TEST(json_of_status)
@@ -225,7 +251,7 @@ TEST(json_of_status)
 		     "\"protocol_version\":1,\"draining\":false,\"drain_left_nsec\":0,\"n_nics\":1,\"n_sessions\":2,"
 		     "\"n_monitors\":0,\"n_qps\":4,\"n_dcis\":0,\"n_dcts\":0,\"n_cqs\":4,\"n_mrs\":2,"
 		     "\"n_fds\":14,\"n_published\":1,\"registered_bytes\":2097152,\"sessions_total\":30,"
-		     "\"refused_total\":3,\"counters\":" COUNTERS ",\"nics\":[" NIC "],\"sessions\":["
+		     "\"refused_total\":3,\"counters\":" COUNTERS ",\"nics\":[" NIC "],\"undriven\":[" UNDRIVEN "],\"sessions\":["
 		     SESSION("5") "," SESSION("12") "]}\n");
 }
 
@@ -261,6 +287,15 @@ TEST(table_of_mrs)
 	ASSERT_STREQ(printed("mrs", false),
 		     "SESSION  NIC    MR  KIND   ACCESS              IOVA     SIZE\n"
 		     "      5  soft0   1  memfd  lw,rw,rr  0x7f0000001000  4.0 KiB\n");
+}
+
+TEST(table_of_nics_that_no_backend_drives)
+{
+	ASSERT(strstr(printed("nics", false),
+		      "\n\nNICs that no backend drives, so that no session can open them:\n"
+		      "NIC   DRIVER    PCI  NETDEV  PORT  LINK      STATE  PHYSICAL      RATE   MTU  GID              TYPE\n"
+		      "rxe0  rdma_rxe  -    veth0      1  ethernet  down   disabled  2.5 Gb/s  1024  fe80::2          roce-v1\n"
+		      "                                                                              ::ffff:10.0.0.2  roce-v2\n"));
 }
 
 TEST(text_of_status)

@@ -132,7 +132,12 @@ int client_memfd(uint64_t bytes, uint8_t **ret_map)
 
 void client_open_ctx(struct client *c, struct nic *nic, uint64_t session_id)
 {
-	const struct nic_ctx_attr attr = {.session_id = session_id, .health_fd = -1};
+	client_open_ctx_as(c, nic, session_id, NIC_DOORBELL_AUTO);
+}
+
+void client_open_ctx_as(struct client *c, struct nic *nic, uint64_t session_id, enum nic_doorbell_mode mode)
+{
+	const struct nic_ctx_attr attr = {.session_id = session_id, .doorbell = mode, .health_fd = -1};
 	const struct nic_doorbell *doorbell;
 	void *page;
 
@@ -205,6 +210,27 @@ void client_create_as(struct client *c, const struct nic_queues_attr *attr)
 	c->qps = calloc(n_qps, sizeof(*c->qps));
 	ASSERT(c->qps);
 	c->n_qps = n_qps;
+}
+
+int client_take(struct client *c, const struct nic_queues_attr *attr)
+{
+	struct nic_layout layout;
+	int r;
+
+	ASSERT_OK(nic_layout_init(&layout, attr));
+	r = c->ctx->nic->ops->queues_take(c->ctx, &layout, &c->queue_fd, &c->queues);
+	if (r < 0) {
+		ASSERT(!c->queues);
+		nic_layout_deinit(&layout);
+		return r;
+	}
+	ASSERT(!layout.cqs && !layout.qps);
+	c->n_qps = c->queues->layout.n_qps;
+	c->queue_mem = mmap(NULL, c->queues->layout.total_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, c->queue_fd, 0);
+	ASSERT(c->queue_mem != MAP_FAILED);
+	c->qps = calloc(c->n_qps, sizeof(*c->qps));
+	ASSERT(c->qps);
+	return 0;
 }
 
 void client_create(struct client *c, unsigned int n_qps, uint32_t qp_flags)

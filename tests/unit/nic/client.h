@@ -65,10 +65,13 @@ extern unsigned int client_n_looks; /* so far, in this process */
 /* Another context that is looked at then, from NULL; or no more. */
 void client_swap_ctx(struct nic_ctx *is, struct nic_ctx *becomes);
 void client_open_ctx(struct client *c, struct nic *nic, uint64_t session_id);
+void client_open_ctx_as(struct client *c, struct nic *nic, uint64_t session_id, enum nic_doorbell_mode doorbell);
 void client_reg(struct client *c);
 /* n_qps QPs, each with a CQ for both directions. */
 void client_create(struct client *c, unsigned int n_qps, uint32_t qp_flags);
 void client_create_as(struct client *c, const struct nic_queues_attr *attr);
+/* The batch that was made with the context: what queues_take says, negative or 0. */
+int client_take(struct client *c, const struct nic_queues_attr *attr);
 /* The first three. */
 void client_open(struct client *c, struct nic *nic, uint64_t session_id, unsigned int n_qps);
 /* In the daemon's order; right at every half-built point. */

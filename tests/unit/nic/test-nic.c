@@ -43,6 +43,10 @@ TEST(default_ops_offer_nothing)
 	ASSERT_ERR(ops->ctx_export(NULL, NULL, NULL), EOPNOTSUPP);
 	ASSERT_ERR(ops->ctx_import(&nic, NULL, NULL), EOPNOTSUPP);
 	ASSERT(!ops->ctx_unimport(NULL));
+	ASSERT_ERR(ops->warm_set(&nic, NULL), EOPNOTSUPP);
+	ASSERT_ERR(ops->warm_query(&nic, NULL), EOPNOTSUPP);
+	ASSERT_ERR(ops->warm_step(&nic), EAGAIN);
+	ASSERT_ERR(ops->queues_take(NULL, NULL, NULL, NULL), ENOENT);
 }
 
 TEST(every_wqe_kind_has_a_name)

@@ -363,6 +363,27 @@ static struct nic_ctx *fake_ctx_unimport(struct nic_ctx *ctx)
 	return NULL;
 }
 
+static int fake_warm_set(struct nic *nic, const struct nic_warm_attr *attr)
+{
+	return -EOPNOTSUPP;
+}
+
+static int fake_warm_query(struct nic *nic, struct nic_warm_info *ret_info)
+{
+	return -EOPNOTSUPP;
+}
+
+static int fake_warm_step(struct nic *nic)
+{
+	return -EAGAIN;
+}
+
+static int fake_queues_take(struct nic_ctx *ctx, struct nic_layout *layout, int *ret_fd,
+			    struct nic_queues **ret_queues)
+{
+	return -ENOENT;
+}
+
 static const struct nic_ops fake_ops = {
 	.close = fake_close,
 	.query = fake_query,
@@ -387,6 +408,10 @@ static const struct nic_ops fake_ops = {
 	.ctx_export = fake_ctx_export,
 	.ctx_import = fake_ctx_import,
 	.ctx_unimport = fake_ctx_unimport,
+	.warm_set = fake_warm_set,
+	.warm_query = fake_warm_query,
+	.warm_step = fake_warm_step,
+	.queues_take = fake_queues_take,
 };
 
 void fake_nic_init(struct fake_nic *fake, const char *name)

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Looks for NICs that no backend drives.
+ *
+ * Where the kernel has no RDMA there is no thread for that: whether it got some (a module, later) is looked at every few
+ * seconds, by one system call that does not block. Control thread.
+ */
+#include "daemon/seek.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <syslog.h>
+
+#include "daemon/log.h"
+#include "daemon/loop.h"
+#include "daemon/nic/nic.h"
+#include "daemon/session/registry.h"
+#include "daemon/session/undriven.h"
+#include "proto/base/nsec.h"
+
+#define LOOK_NSEC NSEC_PER_SEC
+#define WANTED_NSEC (2 * NSEC_PER_SEC)
+#define TREE_NSEC (50 * NSEC_PER_MSEC) /* a developer's tree: to read it costs no firmware its time */
+
+/* A developer's, or NULL. */
+static const char *named_tree(void)
+{
+	const char *root = getenv("SHMEMD_SYSFS");
+
+	return root && root[0] == '/' ? root : NULL;
+}
+
+static const char *sysfs_root(void)
+{
+	const char *tree = named_tree();
+
+	return tree ? tree : "/sys";
+}
+
+static void on_news(void *arg, unsigned int events)
+{
+	struct seek *seek = arg;
+	struct nic_seen_list *list = nic_watch_take(seek->watch);
+
+	if (list)
+		undriven_update(seek->registry, list);
+}
+
+static int start(struct seek *seek)
+{
+	const struct registry *registry = seek->registry;
+	struct nic_driven driven[REGISTRY_MAX_NICS];
+	const struct nic_watch_attr attr = {
+		.sysfs = seek->sysfs,
+		.interval_nsec = seek->look_nsec,
+		.n_driven = registry->n_nics,
+		.driven = driven,
+	};
+	int r;
+
+	for (unsigned int i = 0; i < registry->n_nics; i++) {
+		const struct nic_info *info = &registry->nics[i].info;
+
+		driven[i] = (struct nic_driven){.guid = info->guid, .port = info->port};
+		memcpy(driven[i].name, info->name, sizeof(driven[i].name));
+	}
+	r = nic_watch_new(&attr, &seek->watch);
+	if (r < 0)
+		return r;
+	return loop_watch_new(seek->loop, nic_watch_fd(seek->watch), LOOP_READ, on_news, seek, &seek->news);
+}
+
+static void on_timer(void *arg)
+{
+	struct seek *seek = arg;
+	int r = 0;
+
+	if (nic_watch_wanted(seek->sysfs))
+		r = start(seek);
+	if (r < 0) {
+		log_line(LOG_WARNING, NULL, "cannot look for NICs that no backend drives: %s", strerror(-r));
+		return;
+	}
+	if (!seek->watch)
+		loop_timer_arm(seek->timer, seek->wanted_nsec);
+}
+
+int seek_init(struct seek *seek, struct loop *loop, struct registry *registry)
+{
+	int r;
+
+	seek->loop = loop;
+	seek->registry = registry;
+	seek->sysfs = sysfs_root();
+	seek->look_nsec = named_tree() ? TREE_NSEC : LOOK_NSEC;
+	seek->wanted_nsec = named_tree() ? TREE_NSEC : WANTED_NSEC;
+	r = loop_timer_new(loop, on_timer, seek, &seek->timer);
+	if (r == 0)
+		on_timer(seek);
+	return r;
+}
+
+void seek_deinit(struct seek *seek)
+{
+	seek->news = loop_watch_free(seek->news);
+	seek->timer = loop_timer_free(seek->timer);
+	seek->watch = nic_watch_free(seek->watch);
+}
+
+void seek_hint(char *text, size_t size)
+{
+	struct nic_seen_list *list = malloc(sizeof(*list));
+	char more[32] = "";
+
+	text[0] = 0;
+	if (!list)
+		return;
+	nic_seen_scan(sysfs_root(), NULL, 0, list);
+	if (list->n > 1)
+		snprintf(more, sizeof(more), " and %u more", list->n - 1);
+	if (list->n > 0)
+		snprintf(text, size, "; there is %s (%s)%s, and the proxy backend for other NICs is not there yet: "
+			 "--backend soft makes simulated ones",
+			 list->nics[0].name, list->nics[0].driver[0] ? list->nics[0].driver : "driver not known", more);
+	free(list);
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* NICs of the host that no backend drives, on the loop: kept up to date in the registry. */
+#ifndef SHMEMD_SEEK_H
+#define SHMEMD_SEEK_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct loop;
+struct loop_timer;
+struct loop_watch;
+struct nic_watch;
+struct registry;
+
+struct seek {
+	struct loop *loop;
+	struct registry *registry;
+	const char *sysfs;
+	uint64_t look_nsec, wanted_nsec; /* how often */
+	struct loop_timer *timer; /* until there is a watch */
+	struct nic_watch *watch; /* NULL: the kernel has no RDMA */
+	struct loop_watch *news;
+};
+
+/* From the registry's NICs on, which are left alone. Zeroed before; seek_deinit() also where this fails. */
+int seek_init(struct seek *seek, struct loop *loop, struct registry *registry);
+void seek_deinit(struct seek *seek);
+/* ": NAME and N more would need ...", or nothing, for who finds no NIC to use at the start. Blocks. */
+void seek_hint(char *text, size_t size);
+
+#endif

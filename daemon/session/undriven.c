@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * NICs that no backend drives, as somebody who looks at the host has found them.
+ *
+ * Nothing of a session refers to one, so they come and go as they like. A device that was removed and made anew between two
+ * looks went and came. Control thread.
+ */
+#include "daemon/session/undriven.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <syslog.h>
+
+#include "daemon/session/monitor.h"
+#include "daemon/session/registry.h"
+
+static const struct nic_seen *find(const struct nic_seen_list *list, const char *name)
+{
+	for (unsigned int i = 0; list && i < list->n; i++)
+		if (strcmp(list->nics[i].name, name) == 0)
+			return &list->nics[i];
+	return NULL;
+}
+
+const struct nic_seen *undriven_find(const struct registry *registry, const char *name)
+{
+	return find(registry->undriven, name);
+}
+
+static const char *state_word(const struct nic_seen *seen)
+{
+	return seen->state == NIC_PORT_ACTIVE ? "active" : "down";
+}
+
+void undriven_text(const struct registry *registry, const struct nic_seen *seen, char *text, size_t size)
+{
+	const char *driver = seen->driver[0] ? seen->driver : "driver not known";
+
+	if (strncmp(seen->driver, "mlx5", 4) != 0)
+		snprintf(text, size,
+			 "no backend drives %s (%s): the proxy backend, which is for NICs other than ConnectX, is not there yet; "
+			 "take another NIC (shmemctl list nics), or start shmemd with --backend soft",
+			 seen->name, driver);
+	else if (registry->attr.no_mlx5)
+		snprintf(text, size, "no backend drives %s (%s): %s; take another NIC (shmemctl list nics)", seen->name,
+			 driver, registry->attr.no_mlx5);
+	else
+		snprintf(text, size,
+			 "no backend drives %s (%s): when shmemd started it was not there, or not usable, and then the log says "
+			 "why; restart shmemd, or take another NIC (shmemctl list nics)",
+			 seen->name, driver);
+}
+
+static void note(struct registry *registry, const struct nic_seen *seen, const char *text)
+{
+	registry_note(registry, &(struct note){
+		.level = LOG_NOTICE, .topic = NOTE_NIC, .nic = seen->name, .text = text});
+}
+
+static void tell_lost(struct registry *registry, const struct nic_seen *seen)
+{
+	char text[MSG_TEXT_BYTES];
+
+	snprintf(text, sizeof(text), "NIC %s is gone; no backend drove it", seen->name);
+	note(registry, seen, text);
+	monitor_undriven(registry, MSG_EVENT_NIC_LOST, seen, "no backend drove it");
+}
+
+static void tell_found(struct registry *registry, const struct nic_seen *seen)
+{
+	char text[MSG_TEXT_BYTES];
+
+	snprintf(text, sizeof(text), "NIC %s is there, its port is %s; no backend drives it", seen->name, state_word(seen));
+	note(registry, seen, text);
+	monitor_undriven(registry, MSG_EVENT_PORT_STATE, seen, "it was found; no backend drives it");
+}
+
+static void tell_state(struct registry *registry, const struct nic_seen *seen)
+{
+	char text[MSG_TEXT_BYTES];
+
+	snprintf(text, sizeof(text), "the port of %s is %s; no backend drives it", seen->name, state_word(seen));
+	note(registry, seen, text);
+	monitor_undriven(registry, MSG_EVENT_PORT_STATE, seen, text);
+}
+
+static bool is_same(const struct nic_seen *a, const struct nic_seen *b)
+{
+	return a && b && a->life == b->life;
+}
+
+void undriven_update(struct registry *registry, struct nic_seen_list *list)
+{
+	struct nic_seen_list *before = registry->undriven;
+
+	registry->undriven = list;
+	for (unsigned int i = 0; before && i < before->n; i++)
+		if (!is_same(&before->nics[i], find(list, before->nics[i].name)))
+			tell_lost(registry, &before->nics[i]);
+	for (unsigned int i = 0; i < list->n; i++) {
+		const struct nic_seen *now = &list->nics[i], *was = find(before, now->name);
+
+		if (!is_same(was, now))
+			tell_found(registry, now);
+		else if (was->state != now->state)
+			tell_state(registry, now);
+	}
+	if (list->n_left_out > 0 && (!before || before->n_left_out != list->n_left_out))
+		registry_note(registry, &(struct note){.level = LOG_WARNING, .topic = NOTE_NIC,
+			.text = "some RDMA devices are not shown: more ports than 64, or names that are too long or cannot be printed"});
+	free(before);
+}

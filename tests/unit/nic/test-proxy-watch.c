@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The thread that looks at the host's RDMA devices, on a tree that the test changes. */
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/nic/nic.h"
+#include "proto/base/nsec.h"
+#include "tests/lib/sysfs-tree.h"
+#include "tests/lib/test.h"
+
+#define LIMIT_MSEC 15000
+
+struct scene {
+	struct sysfs_tree tree;
+	struct nic_watch *watch;
+	struct nic_seen_list *list; /* the last one */
+};
+
+static void scene_init(struct scene *s)
+{
+	memset(s, 0, sizeof(*s));
+	sysfs_tree_init(&s->tree);
+}
+
+static void scene_watch(struct scene *s, const struct nic_driven *driven, unsigned int n)
+{
+	const struct nic_watch_attr attr = {
+		.sysfs = s->tree.root, .interval_nsec = 5 * NSEC_PER_MSEC, .n_driven = n, .driven = driven};
+
+	ASSERT_OK(nic_watch_new(&attr, &s->watch));
+}
+
+static void scene_deinit(struct scene *s)
+{
+	nic_watch_free(s->watch);
+	free(s->list);
+	sysfs_tree_deinit(&s->tree);
+}
+
+/* Whatever is told on the way, until it is this: n NICs, and the first one's name, state and number of GIDs. */
+static void wait_for(struct scene *s, unsigned int n, const char *first, enum nic_port_state state, unsigned int n_gids)
+{
+	uint64_t end = nsec_now() + LIMIT_MSEC * NSEC_PER_MSEC;
+
+	while (nsec_now() < end) {
+		struct pollfd poll_fd = {.fd = nic_watch_fd(s->watch), .events = POLLIN};
+		struct nic_seen_list *news;
+
+		if (poll(&poll_fd, 1, LIMIT_MSEC) != 1)
+			break;
+		news = nic_watch_take(s->watch);
+		if (!news)
+			continue;
+		free(s->list);
+		s->list = news;
+		if (news->n == n && (!n || (strcmp(news->nics[0].name, first) == 0 && news->nics[0].state == state &&
+					    news->nics[0].n_gids == n_gids)))
+			return;
+	}
+	test_fail(TEST_WHERE, "not told of %u NICs with %s first", n, first);
+}
+
+TEST(what_comes_goes_and_changes_is_told)
+{
+	struct scene s;
+	uint64_t life;
+
+	scene_init(&s);
+	sysfs_tree_add_rxe(&s.tree, "rxe1", "veth1", 1);
+	scene_watch(&s, NULL, 0);
+	wait_for(&s, 1, "rxe1", NIC_PORT_ACTIVE, 2);
+	life = s.list->nics[0].life;
+	sysfs_tree_port(&s.tree, "rxe1", 1, false);
+	wait_for(&s, 1, "rxe1", NIC_PORT_DOWN, 2);
+	sysfs_tree_put(&s.tree, "class/infiniband/rxe1/ports/1/gids/5", "fd00:0000:0000:0000:0000:0000:0000:0005\n");
+	wait_for(&s, 1, "rxe1", NIC_PORT_DOWN, 3);
+	sysfs_tree_add_rxe(&s.tree, "rxe0", "veth0", 2);
+	wait_for(&s, 2, "rxe0", NIC_PORT_ACTIVE, 2);
+	ASSERT_EQ(s.list->nics[1].life, life);
+	sysfs_tree_delete(&s.tree, "rxe0");
+	wait_for(&s, 1, "rxe1", NIC_PORT_DOWN, 3);
+	/* The tree keeps the former one, so that it is another. */
+	sysfs_tree_delete(&s.tree, "rxe1");
+	sysfs_tree_add_rxe(&s.tree, "rxe1", "veth1", 1);
+	wait_for(&s, 1, "rxe1", NIC_PORT_ACTIVE, 2);
+	ASSERT_NE(s.list->nics[0].life, life);
+	sysfs_tree_delete(&s.tree, "rxe1");
+	wait_for(&s, 0, "", NIC_PORT_DOWN, 0);
+	scene_deinit(&s);
+}
+
+/* By name; or, when it returned under another one, by what it is. */
+TEST(what_a_backend_drives_is_not_seen_a_second_time)
+{
+	const struct nic_driven driven[] = {{.name = "drv0", .port = 1},
+					    {.name = "mlx5_0", .guid = 0x025056fffe000002, .port = 1},
+					    {.name = "mlx5_1:2", .guid = 0x025056fffe000003, .port = 2}};
+	struct scene s;
+
+	scene_init(&s);
+	sysfs_tree_add_rxe(&s.tree, "drv0", "veth0", 1);
+	sysfs_tree_add_rxe(&s.tree, "roce1", "veth1", 2);
+	sysfs_tree_add_rxe(&s.tree, "roce2", "veth2", 3);
+	scene_watch(&s, driven, 3);
+	/* The other port of the third is driven, not this one. */
+	wait_for(&s, 1, "roce2", NIC_PORT_ACTIVE, 2);
+	sysfs_tree_add_rxe(&s.tree, "zzz", "veth3", 4);
+	wait_for(&s, 2, "roce2", NIC_PORT_ACTIVE, 2);
+	ASSERT_STREQ(s.list->nics[1].name, "zzz");
+	scene_deinit(&s);
+}
+
+/* Nobody can open these devices. */
+TEST(mtu_is_what_the_interface_leaves_room_for)
+{
+	static const struct {
+		unsigned int netdev, mtu;
+	} cases[] = {{9000, 4096}, {4192, 4096}, {4191, 2048}, {1500, 1024}, {352, 256}, {351, 0}, {0, 0}};
+	struct scene s;
+
+	scene_init(&s);
+	for (unsigned int i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		sysfs_tree_add_rxe(&s.tree, "shmemd-test0", "veth0", 1);
+		sysfs_tree_put(&s.tree, "class/net/veth0/mtu", "%u\n", cases[i].netdev);
+		scene_watch(&s, NULL, 0);
+		wait_for(&s, 1, "shmemd-test0", NIC_PORT_ACTIVE, 2);
+		ASSERT_EQ(s.list->nics[0].mtu_bytes, cases[i].mtu);
+		s.watch = nic_watch_free(s.watch);
+		sysfs_tree_delete(&s.tree, "shmemd-test0");
+	}
+	scene_deinit(&s);
+}
+
+TEST(a_watch_that_sleeps_ends_at_once)
+{
+	struct scene s;
+	uint64_t began;
+
+	scene_init(&s);
+	sysfs_tree_add_rxe(&s.tree, "rxe0", "veth0", 1);
+	ASSERT_OK(nic_watch_new(&(struct nic_watch_attr){.sysfs = s.tree.root, .interval_nsec = UINT64_MAX}, &s.watch));
+	wait_for(&s, 1, "rxe0", NIC_PORT_ACTIVE, 2);
+	began = nsec_now();
+	s.watch = nic_watch_free(s.watch);
+	/* It would sleep for ever; who gives up on it does after two seconds, and leaves a thread. */
+	ASSERT(!s.watch);
+	ASSERT_LT(nsec_now() - began, 15 * NSEC_PER_SEC);
+	scene_deinit(&s);
+}

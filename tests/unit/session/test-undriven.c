@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* NICs that no backend drives: what is listed of them, who is told when they change, and what is said to who wants one. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/session/undriven.h"
+#include "tests/lib/test.h"
+#include "tests/unit/session/lab.h"
+
+struct scene {
+	struct lab lab;
+	struct pair monitor, client;
+};
+
+static void scene_init(struct scene *s)
+{
+	struct msg req, rep;
+
+	lab_init(&s->lab, 100);
+	pair_init_hello(&s->monitor, &s->lab, MSG_ROLE_CONTROL);
+	msg_init(&req, MSG_MONITOR_REQ, 0);
+	raw_expect(&s->monitor.raw, &req, NULL, 0, MSG_OK_REP, &rep);
+	pair_init_hello(&s->client, &s->lab, MSG_ROLE_CLIENT);
+	ASSERT_OK(raw_recv(&s->monitor.raw, &rep, NULL)); /* session-opened */
+}
+
+static void scene_deinit(struct scene *s)
+{
+	pair_deinit(&s->client);
+	pair_deinit(&s->monitor);
+	lab_assert_empty(&s->lab);
+	lab_deinit(&s->lab);
+}
+
+/* "rxe0", "rxe1", ... with a driver. */
+static struct nic_seen_list *make_list(unsigned int n, const char *driver)
+{
+	struct nic_seen_list *list = calloc(1, sizeof(*list));
+
+	ASSERT(list);
+	list->n = n;
+	for (unsigned int i = 0; i < n; i++) {
+		struct nic_seen *nic = &list->nics[i];
+
+		snprintf(nic->name, sizeof(nic->name), "rxe%u", i);
+		snprintf(nic->driver, sizeof(nic->driver), "%s", driver);
+		snprintf(nic->netdev, sizeof(nic->netdev), "veth%u", i);
+		nic->life = 100 + i;
+		nic->port = 1;
+		nic->link = NIC_LINK_ETHERNET;
+		nic->state = NIC_PORT_ACTIVE;
+		nic->phys_state = 5;
+		nic->rate_mbps = 2500;
+		nic->mtu_bytes = 1024;
+		nic->n_gids = NIC_SEEN_GIDS;
+		for (unsigned int k = 0; k < NIC_SEEN_GIDS; k++) {
+			nic->gids[k].index = 2 * k;
+			nic->gids[k].type = NIC_GID_ROCE_V2;
+			memset(nic->gids[k].gid, (int)(16 * i + k), 16);
+		}
+	}
+	return list;
+}
+
+static void expect_event(struct scene *s, enum msg_event_kind kind, const char *nic, unsigned int detail, const char *words)
+{
+	struct msg msg;
+
+	ASSERT_OK(raw_recv(&s->monitor.raw, &msg, NULL));
+	ASSERT_EQ(msg.kind, MSG_EVENT);
+	ASSERT_EQ(msg.event.kind, kind);
+	ASSERT_STREQ(msg.event.nic_name, nic);
+	ASSERT_EQ(msg.event.detail, detail);
+	ASSERT_EQ(msg.event.session, 0);
+	if (!strstr(msg.event.text, words))
+		test_fail(TEST_WHERE, "no \"%s\" in: %s", words, msg.event.text);
+}
+
+static void expect_silence(struct scene *s)
+{
+	struct msg msg;
+
+	ASSERT_ERR(raw_recv(&s->monitor.raw, &msg, NULL), EAGAIN);
+}
+
+TEST(monitors_are_told_what_comes_goes_and_changes)
+{
+	struct registry *registry;
+	struct nic_seen_list *list;
+	struct scene s;
+
+	scene_init(&s);
+	registry = &s.lab.registry;
+	undriven_update(registry, make_list(2, "rdma_rxe"));
+	expect_event(&s, MSG_EVENT_PORT_STATE, "rxe0", NIC_PORT_ACTIVE, "found");
+	expect_event(&s, MSG_EVENT_PORT_STATE, "rxe1", NIC_PORT_ACTIVE, "found");
+	/* The same again, and a change that is no event. */
+	list = make_list(2, "rdma_rxe");
+	list->nics[1].n_gids = 1;
+	undriven_update(registry, list);
+	expect_silence(&s);
+	list = make_list(2, "rdma_rxe");
+	list->nics[1].state = NIC_PORT_DOWN;
+	undriven_update(registry, list);
+	expect_event(&s, MSG_EVENT_PORT_STATE, "rxe1", NIC_PORT_DOWN, "down");
+	expect_silence(&s);
+	undriven_update(registry, make_list(2, "rdma_rxe"));
+	expect_event(&s, MSG_EVENT_PORT_STATE, "rxe1", NIC_PORT_ACTIVE, "active");
+	/* Removed and made anew between two looks. */
+	list = make_list(2, "rdma_rxe");
+	list->nics[0].life++;
+	undriven_update(registry, list);
+	expect_event(&s, MSG_EVENT_NIC_LOST, "rxe0", 0, "no backend");
+	expect_event(&s, MSG_EVENT_PORT_STATE, "rxe0", NIC_PORT_ACTIVE, "found");
+	expect_silence(&s);
+	list = make_list(1, "rdma_rxe");
+	list->nics[0].life++;
+	undriven_update(registry, list);
+	expect_event(&s, MSG_EVENT_NIC_LOST, "rxe1", 0, "no backend");
+	undriven_update(registry, make_list(0, ""));
+	expect_event(&s, MSG_EVENT_NIC_LOST, "rxe0", 0, "no backend");
+	expect_silence(&s);
+	scene_deinit(&s);
+}
+
+static void list_page(struct scene *s, uint64_t cursor, struct msg *rep)
+{
+	struct msg req;
+
+	msg_init(&req, MSG_LIST_REQ, 0);
+	req.list_req.what = MSG_LIST_NICS;
+	req.list_req.cursor = cursor;
+	raw_expect(&s->client.raw, &req, NULL, 0, MSG_LIST_REP, rep);
+}
+
+static void check_item(const struct msg_undriven_nic *nic, unsigned int i)
+{
+	uint8_t gid[16];
+	char name[32];
+
+	snprintf(name, sizeof(name), "rxe%u", i);
+	ASSERT_STREQ(nic->name, name);
+	ASSERT_STREQ(nic->driver, "rdma_rxe");
+	ASSERT_EQ(nic->phys_state, 5);
+	ASSERT_EQ(nic->mtu_bytes, 1024);
+	ASSERT_EQ(nic->rate_mbps, 2500);
+	ASSERT_EQ(nic->n_gids, 16);
+	memset(gid, (int)(16 * i + 15), 16);
+	ASSERT_MEMEQ(nic->gids[15].gid, gid, 16);
+	ASSERT_EQ(nic->gids[15].index, 30);
+	ASSERT_EQ(nic->gids[15].type, 3);
+	ASSERT(strstr(nic->reason, "proxy backend"));
+}
+
+/* Full pages fit into packets; NICs that backends drive are on a page of their own. */
+TEST(as_many_as_there_can_be_are_listed_page_by_page)
+{
+	struct scene s;
+	struct msg rep;
+	unsigned int n = 0;
+	uint64_t cursor;
+
+	scene_init(&s);
+	list_page(&s, 0, &rep);
+	ASSERT_EQ(rep.list_rep.n_nics, 2);
+	ASSERT_EQ(rep.list_rep.next_cursor, 0);
+	msg_deinit(&rep);
+	undriven_update(&s.lab.registry, make_list(NIC_SEEN_MAX, "rdma_rxe"));
+	list_page(&s, 0, &rep);
+	ASSERT_EQ(rep.list_rep.n_nics, 2);
+	ASSERT_EQ(rep.list_rep.n_undriven, 0);
+	cursor = rep.list_rep.next_cursor;
+	msg_deinit(&rep);
+	while (cursor) {
+		list_page(&s, cursor, &rep);
+		ASSERT_EQ(rep.list_rep.n_nics, 0);
+		for (unsigned int i = 0; i < rep.list_rep.n_undriven; i++)
+			check_item(&rep.list_rep.undriven[i], n++);
+		cursor = rep.list_rep.next_cursor;
+		msg_deinit(&rep);
+	}
+	ASSERT_EQ(n, NIC_SEEN_MAX);
+	/* Cursors that a client makes up. */
+	for (unsigned int bit = 0; bit < 64; bit++) {
+		list_page(&s, UINT64_MAX >> bit, &rep);
+		msg_deinit(&rep);
+	}
+	scene_deinit(&s);
+}
+
+static void expect_refusal(struct pair *pair, struct msg *req, const char *words)
+{
+	struct msg rep;
+
+	raw_expect(&pair->raw, req, NULL, 0, MSG_ERROR_REP, &rep);
+	ASSERT_EQ(rep.error_rep.status, SHMD_STATUS_NO_NIC);
+	if (!strstr(rep.error_rep.text, words))
+		test_fail(TEST_WHERE, "no \"%s\" in: %s", words, rep.error_rep.text);
+}
+
+static void expect_open_refused(struct scene *s, const char *nic, const char *words)
+{
+	struct msg req;
+
+	msg_init(&req, MSG_NIC_OPEN_REQ, 0);
+	snprintf(req.nic_open_req.nic, sizeof(req.nic_open_req.nic), "%s", nic);
+	expect_refusal(&s->client, &req, words);
+}
+
+TEST(refusal_says_which_backend_is_missing_and_what_to_do)
+{
+	struct registry *registry;
+	struct scene s;
+	struct msg req;
+
+	scene_init(&s);
+	registry = &s.lab.registry;
+	undriven_update(registry, make_list(1, "rdma_rxe"));
+	expect_open_refused(&s, "rxe0", "the proxy backend, which is for NICs other than ConnectX, is not there yet");
+	expect_open_refused(&s, "rxe0", "(rdma_rxe)");
+	expect_open_refused(&s, "rxe0", "take another NIC");
+	expect_open_refused(&s, "rxe0", "--backend soft");
+	expect_open_refused(&s, "rxe1", "no NIC is called \"rxe1\"");
+	msg_init(&req, MSG_PORT_SET_REQ, 0);
+	snprintf(req.port_set_req.nic, sizeof(req.port_set_req.nic), "rxe0");
+	req.port_set_req.state = NIC_PORT_DOWN;
+	expect_refusal(&s.monitor, &req, "the proxy backend");
+	undriven_update(registry, make_list(1, ""));
+	expect_open_refused(&s, "rxe0", "driver not known");
+	scene_deinit(&s);
+}
+
+TEST(refusal_of_a_connectx_nic_names_its_own_backend)
+{
+	struct scene s;
+
+	scene_init(&s);
+	undriven_update(&s.lab.registry, make_list(1, "mlx5_core"));
+	expect_open_refused(&s, "rxe0", "restart shmemd");
+	s.lab.registry.attr.no_mlx5 = "it is Sunday";
+	expect_open_refused(&s, "rxe0", "it is Sunday; take another NIC");
+	scene_deinit(&s);
+}
+
+/* Whoever names no NIC gets none of these, also where there is no other. */
+TEST(nobody_is_assigned_a_nic_that_no_backend_drives)
+{
+	struct registry *registry;
+	struct scene s;
+
+	scene_init(&s);
+	registry = &s.lab.registry;
+	for (unsigned int i = 0; i < 2; i++) {
+		s.lab.nics[i].info.state = NIC_PORT_DOWN;
+		registry_refresh_nic(&registry->nics[i]);
+	}
+	expect_open_refused(&s, "", "no NIC has an active port");
+	undriven_update(registry, make_list(2, "rdma_rxe"));
+	expect_open_refused(&s, "", "none drives rxe0 and others");
+	undriven_update(registry, make_list(1, "rdma_rxe"));
+	expect_open_refused(&s, "", "none drives rxe0: ");
+	scene_deinit(&s);
+}

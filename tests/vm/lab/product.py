@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is laid over Debian: shmemd as it is installed, and the programs that cases run."""
+import json
+import os
+import pathlib
+import shutil
+
+from lab import Missing
+from lab.progress import step
+from lab.shell import output, quietly
+
+OPTIONS = ['--prefix=/usr', '--sysconfdir=/etc', '--localstatedir=/var', '-Dcuda=disabled', '-Dsystemd=enabled']
+# Of tests/, and where they are in the machine.
+PROGRAMS = ['tests/system/shmemd-demo', 'tests/vm/vm-waiter']
+PROGRAMS_FOLDER = 'usr/lib/shmemd-vm'
+
+
+def installed_targets(build):
+    """What has to be built for an installation: not the tests."""
+    targets = json.loads(output('meson', 'introspect', '--targets', str(build)))
+    return [os.path.relpath(name, build) for target in targets if target['installed'] for name in target['filename']]
+
+
+def compile_in(build, top, whole):
+    """whole: also what is installed."""
+    if not (build / 'build.ninja').exists():
+        quietly('meson', 'setup', str(build), str(top), *OPTIONS)
+    elif not shutil.which('ninja'):
+        raise Missing('ninja not found. Run: tools/deps')
+    quietly('ninja', '-C', str(build), *(installed_targets(build) if whole else []), *PROGRAMS)
+
+
+def make(folder, top, build, packages):
+    """folder/product with `files` and `packages`. build: a configured tree of its own, or None for one in the folder;
+    packages: a folder of .deb files that are installed in place of the files, or None."""
+    product = folder / 'product'
+    shutil.rmtree(product, ignore_errors=True)
+    files = product / 'files'
+    with step('shmemd'):
+        tree = pathlib.Path(build) if build else folder / 'build'
+        compile_in(tree, top, not packages)
+        if packages:
+            shutil.copytree(packages, product / 'packages', ignore=shutil.ignore_patterns('*dbgsym*'))
+        else:
+            install(tree, files)
+        (files / PROGRAMS_FOLDER).mkdir(parents=True)
+        for program in PROGRAMS:
+            quietly('install', '-s', str(tree / program), str(files / PROGRAMS_FOLDER))
+    return product
+
+
+def install(tree, files):
+    prefix = {option['name']: option['value'] for option in
+              json.loads(output('meson', 'introspect', '--buildoptions', str(tree)))}['prefix']
+    if prefix != '/usr':
+        raise Missing(f'{tree} is configured for {prefix}; the lab needs one that was set up with {" ".join(OPTIONS[:3])}')
+    quietly('meson', 'install', '--no-rebuild', '-C', str(tree), '--destdir', str(files.absolute()))
