@@ -55,7 +55,7 @@ class Lab:
         # The quotes keep the echo of this line from looking like the prompt.
         prepare = {
             'bash': f"source {self.folder}/shmemctl.bash; bind 'set enable-bracketed-paste off'; PS1='pro''mpt: '\n",
-            'zsh': f"fpath=({self.folder} $fpath); autoload -U compinit; compinit -u -D; unset zle_bracketed_paste; "
+            'zsh': f"fpath=({self.folder} $fpath); autoload -U compinit; compinit -u; unset zle_bracketed_paste; "
                    "LISTMAX=1000; setopt NO_AUTO_MENU; PS1='pro''mpt: '\n",
         }[shell]
         pid, fd = pty.fork()

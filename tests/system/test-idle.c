@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Waiting without burning: with eight soft NICs, sixteen sessions whose queues have all been used, and nothing to do,
- * the daemon spends at most 10 ms of CPU in 10 s. Under a sanitizer only the order of magnitude is checked. A CPU that is
- * shared with others is slower at times: up to three waits are looked at, and what wakes up does so in each of them.
+ * the daemon spends at most a thousandth of the time on a CPU. Under a sanitizer only the order of magnitude is checked. A
+ * CPU that is shared with others is slower at times: several waits are looked at, and what wakes up does so in each of them.
  */
 #include "tests/lib/test.h"
 
@@ -17,7 +17,8 @@
 #define N_NICS 8u
 #define N_SESSIONS 16u
 #define WAIT_NSEC 10000000000ull
-#define N_WAITS 3
+#define N_WAITS 5
+#define QUIET_MSEC (test_is_full() ? 10000 : 2000)
 
 struct one {
 	struct shmd_client *client;
@@ -91,11 +92,12 @@ static void sleep_msec(long msec)
 	nanosleep(&(struct timespec){msec / 1000, msec % 1000 * 1000000}, NULL);
 }
 
-TEST_TIMEOUT(idle_sessions_cost_no_cpu, 60)
+TEST_TIMEOUT(idle_sessions_cost_no_cpu, 90)
 {
 	static struct one ones[N_SESSIONS];
 	struct shmd_daemon_status status;
-	uint64_t limit = test_has_sanitizer() ? 200000000 : 10000000, spent = limit + 1;
+	const uint64_t quiet_nsec = (uint64_t)QUIET_MSEC * 1000000;
+	uint64_t limit = quiet_nsec / (test_has_sanitizer() ? 50 : 1000), spent = limit + 1;
 	unsigned int i;
 
 	for (i = 0; i < N_SESSIONS; i++)
@@ -106,9 +108,9 @@ TEST_TIMEOUT(idle_sessions_cost_no_cpu, 60)
 	sleep_msec(500);
 	for (i = 0; i < N_WAITS && spent > limit; i++) {
 		spent = cpu_nsec(status.pid);
-		sleep_msec(10000);
+		sleep_msec(QUIET_MSEC);
 		spent = cpu_nsec(status.pid) - spent;
-		printf("10 s of idleness: %.3f ms of CPU\n", (double)spent / 1e6);
+		printf("%d s of idleness: %.3f ms of CPU\n", QUIET_MSEC / 1000, (double)spent / 1e6);
 	}
 	ASSERT_LE(spent, limit);
 	/* Asleep is not deaf. */

@@ -229,10 +229,10 @@ TEST_TIMEOUT(manager_that_does_not_read_does_not_stop_the_loop, 60)
 	manager_init(&manager);
 	setenv("WATCHDOG_USEC", "30000", 1);
 	start(&manager, &daemon, "quiesce-timeout = 0\n");
-	usleep(2000000);
+	usleep(600000);
 	raw_connect(&raw, daemon.socket);
 	raw_hello(&raw, MSG_ROLE_CLIENT);
-	usleep(1500000);
+	usleep(1200000);
 	raw_status(&raw, &status);
 	ASSERT_EQ(status.n_sessions, 1);
 	while (manager_hear(&manager, NSEC_PER_USEC, text, sizeof(text)) && !strstr(text, "STATUS=1 sessions"))
