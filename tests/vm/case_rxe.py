@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """RDMA in the kernel without hardware: rdma_rxe on the lab's network."""
 import contextlib
+import json
 import re
 
 from lab.case import case, eventually
@@ -39,3 +40,41 @@ def two_machines_exchange_messages_by_rxe(lab):
             said = client.run(f'{pingpong} node1', limit=300).out
             assert f'{ITERATIONS} iters in' in said, said
             assert ended().status == 0
+
+
+def told(node, words):
+    return lambda: words in node.run('cat /tmp/rxe-events').out
+
+
+def undriven(node):
+    return json.loads(node.run('shmemctl --json list nics').out)['undriven']
+
+
+def is_complete(nics):
+    wanted = {'name': 'rxe0', 'driver': 'rdma_rxe', 'netdev': 'eth0', 'port': 1, 'link': 'ethernet', 'state': 'active',
+              'phys_state': 'link-up', 'mtu_bytes': 1024}
+    return (len(nics) == 1 and {key: nics[0][key] for key in wanted} == wanted and
+            any(gid['gid'] == '::ffff:10.77.0.1' and gid['type'] == 'roce-v2' for gid in nics[0]['gids']))
+
+
+@case()
+def an_rxe_device_is_listed_and_its_changes_are_told(lab):
+    """The unit as it is: with neither the host's network nor its devices."""
+    node = lab.node(1)
+    node.run('systemctl start shmemd && rm -f /tmp/rxe-events')
+    monitor = 'exec timeout 600 shmemctl monitor --kind port-state,nic-lost >/tmp/rxe-events 2>&1'
+    with node.background(monitor, limit=600), contextlib.ExitStack() as added:
+        eventually(lambda: json.loads(node.run('shmemctl --json status').out)['n_monitors'] == 1, 'a monitor listens')
+        added.enter_context(rxe(node))
+        eventually(told(node, ': it was found; no backend drives it'), 'a monitor is told that it came')
+        eventually(lambda: is_complete(undriven(node)), 'it is listed with its state and its addresses')
+        said = node.execute('shmemctl port rxe0 down')
+        assert said.status == 1 and 'the proxy backend' in said.err + said.out, said
+        node.run('ip link set dev eth0 down')
+        eventually(told(node, 'rxe0 is down'), 'a monitor is told that the port went down')
+        node.run('ip link set dev eth0 up')
+        eventually(told(node, 'rxe0 is active\n'), 'a monitor is told that the port is up again')
+        added.close()
+        eventually(told(node, 'rxe0 is gone'), 'a monitor is told that it went')
+    node.run('rm /tmp/rxe-events')
+    assert undriven(node) == []
