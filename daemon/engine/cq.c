@@ -197,6 +197,8 @@ int engine_cq_resize(struct engine *engine, uint32_t cqn, void *ring, uint32_t l
 
 static uint32_t responder_index(const struct engine_qp *qp)
 {
+	if (unlikely(qp->is_xrc))
+		return qp->srq->attr.user_index;
 	return unlikely(qp->srq && qp->attr.srqn_in_cqes) ? qp->attr.srqn : qp->attr.user_index;
 }
 

@@ -196,6 +196,11 @@ struct packet_dc {
 	uint32_t first_psn; /* of the connection */
 };
 
+/* What only requests of XRC have. */
+struct packet_xrc {
+	uint32_t srqn;
+};
+
 struct engine_packet {
 	struct list link; /* of the transport, then of the half that receives it */
 	struct packet_pool *pool;
@@ -226,6 +231,7 @@ struct engine_packet {
 	union {
 		struct packet_unreliable unreliable; /* of UC and UD only */
 		struct packet_dc dc; /* of DCIs and DCTs only */
+		struct packet_xrc xrc; /* of XRC_INIs only */
 	};
 };
 
@@ -236,7 +242,7 @@ struct cq {
 	struct engine_cq_attr attr;
 	uint32_t pi;
 	uint32_t ci; /* last value read from the dbrec */
-	uint32_t n_users; /* QPs, twice for one that uses it for both queues */
+	uint32_t n_users; /* XRC SRQs; QPs, twice for one that uses it for both queues */
 	uint32_t fired_arm; /* arm word that has had its event */
 	bool dead; /* overrun */
 	bool new_solicited;
@@ -257,6 +263,7 @@ struct srq {
 	uint16_t limit; /* armed when not 0 */
 	bool error;
 	uint32_t n_users;
+	struct cq *cq; /* XRC */
 };
 
 /* ---- QPs -------------------------------------------------------------------------------------------------------- */
@@ -413,9 +420,10 @@ struct engine_qp {
 	struct list ready_link;
 	struct list packet_link[N_PACKET_USES]; /* waiting for a free packet of this use */
 	struct engine_qp_attr attr;
-	struct cq *send_cq, *recv_cq;
-	struct srq *srq;
+	struct cq *send_cq, *recv_cq; /* XRC_TGT: none, but the SRQ's */
+	struct srq *srq; /* XRC_TGT: of the last request in order, not counted as its user; NULL: none yet */
 	uint32_t recv_pdn; /* of the keys in receive WQEs */
+	uint32_t remote_pdn; /* of the keys that the peer names */
 	enum engine_qp_state state;
 	bool zombie; /* destroyed, awaiting memory operations */
 	bool frozen; /* the dbrec is not read any more */
@@ -425,9 +433,10 @@ struct engine_qp {
 	void *route; /* valid when has_route */
 	bool has_route;
 	uint8_t log2_mtu; /* payload of a packet: the engine's chunk */
-	bool reliable; /* RC, DC: requests are acknowledged */
+	bool reliable; /* RC, XRC, DC: requests are acknowledged */
 	bool has_av; /* UD, DCI: WQEs have an address vector */
 	bool is_dc;
+	bool is_xrc;
 	bool timer_armed; /* retry or RNR timer */
 	unsigned int timer_place; /* in the heap; 0: none */
 	uint64_t timer_key_nsec; /* there: deadline_nsec or earlier */
@@ -700,6 +709,10 @@ static inline int parse_shadow(const struct engine_qp *qp, uint16_t index, unsig
 
 	if (unlikely(qp->has_av))
 		return wqe_parse_av(shadow_wqe(qp, index), bytes, ret_req);
+	if (unlikely(qp->is_xrc))
+		return wqe_parse_xrc(shadow_wqe(qp, index), bytes, ret_req);
+	if (unlikely(qp->attr.type == ENGINE_QP_RAW))
+		return wqe_parse_eth(shadow_wqe(qp, index), bytes, ret_req);
 	return wqe_parse(shadow_wqe(qp, index), bytes, ret_req);
 }
 
@@ -717,6 +730,7 @@ void requester_fail(struct engine_qp *qp, struct sent *sent, uint8_t syndrome);
 void requester_timer(struct engine_qp *qp);
 
 /* unreliable.c */
+bool unreliable_check_frame(const struct engine_qp *qp, const struct sent *sent);
 void unreliable_await(struct engine_qp *qp, struct sent *sent, struct engine_packet *pkt);
 void unreliable_emit(struct engine_qp *qp, struct engine_packet *pkt);
 void unreliable_packet_back(struct engine *engine, struct engine_packet *pkt);
@@ -755,6 +769,12 @@ void dc_drop_children(struct engine_qp *dct);
 void dc_reap_children(struct engine_qp *dct);
 void dc_leave_parent(struct engine_qp *child);
 void dc_add_counters(const struct engine_qp *dct, struct engine_qp_counters *sum);
+
+/* xrc.c */
+int xrc_join(struct srq *srq);
+void xrc_leave(struct srq *srq);
+bool xrc_hears(const struct engine_qp *qp, const struct engine_packet *pkt);
+bool xrc_attend(struct engine_qp *tgt, struct engine_packet *pkt, bool in_order);
 
 /* srq.c */
 bool srq_is_posted(struct srq *srq);

@@ -103,10 +103,10 @@ struct engine *engine_free(struct engine *engine)
 		return NULL;
 	engine->closing = true;
 	free_qps(engine);
-	while ((cq = first_value(&engine->cqs)))
-		engine_cq_destroy(engine, cq->attr.cqn);
 	while ((srq = first_value(&engine->srqs)))
 		engine_srq_destroy(engine, srq->attr.srqn);
+	while ((cq = first_value(&engine->cqs)))
+		engine_cq_destroy(engine, cq->attr.cqn);
 	while ((mw = first_value(&engine->mws)))
 		engine_mw_destroy(engine, mw->attr.key);
 	while ((indirect = first_value(&engine->indirects)))
@@ -142,7 +142,10 @@ static bool qp_attr_is_valid(const struct engine_qp_attr *attr)
 	if (attr->type == ENGINE_QP_DCT)
 		return attr->qpn <= PSN_MASK && attr->user_index <= PSN_MASK && attr->has_srq && !attr->sq_ring &&
 		       !attr->rq_ring && !attr->dbrec;
-	if (attr->type == ENGINE_QP_DCI && (attr->rq_ring || attr->has_srq))
+	if (attr->type == ENGINE_QP_XRC_TGT)
+		return attr->qpn <= PSN_MASK && attr->user_index <= PSN_MASK && attr->xrcdn <= PSN_MASK && !attr->has_srq &&
+		       !attr->sq_ring && !attr->rq_ring && !attr->dbrec;
+	if ((attr->type == ENGINE_QP_DCI || attr->type == ENGINE_QP_XRC_INI) && (attr->rq_ring || attr->has_srq))
 		return false;
 	if (attr->has_srq && attr->rq_ring)
 		return false;
@@ -187,13 +190,15 @@ static void qp_init(struct engine_qp *qp, struct engine *engine, const struct en
 	qp->state = ENGINE_QP_RST;
 	qp->log2_mtu = (uint8_t)__builtin_ctz(engine->attr.chunk_bytes);
 	qp->is_dc = attr->type == ENGINE_QP_DCI || attr->type == ENGINE_QP_DCT;
-	qp->reliable = attr->type == ENGINE_QP_RC || qp->is_dc;
+	qp->is_xrc = attr->type == ENGINE_QP_XRC_INI || attr->type == ENGINE_QP_XRC_TGT;
+	qp->reliable = attr->type == ENGINE_QP_RC || qp->is_dc || qp->is_xrc;
 	qp->has_av = attr->type == ENGINE_QP_UD || attr->type == ENGINE_QP_DCI;
 	hash_init(&qp->dc.children);
 	list_init(&qp->dc.closed_link);
 	list_init(&qp->dc.engine_link);
 	list_init(&qp->dc.closed_children);
-	if (attr->type == ENGINE_QP_DCT) {
+	qp->recv_pdn = qp->remote_pdn = attr->pdn;
+	if (attr->type == ENGINE_QP_DCT || attr->type == ENGINE_QP_XRC_TGT) {
 		qp->frozen = true; /* there is no dbrec to read */
 		qp->attr.log2_sq_wqebbs = 0;
 	}
@@ -236,7 +241,6 @@ void qp_take_queues(struct engine_qp *qp, struct cq *send_cq, struct cq *recv_cq
 	qp->recv_cq = recv_cq;
 	send_cq->n_users++;
 	recv_cq->n_users++;
-	qp->recv_pdn = qp->attr.pdn;
 	if (!srq)
 		return;
 	qp->srq = srq;
@@ -246,11 +250,13 @@ void qp_take_queues(struct engine_qp *qp, struct cq *send_cq, struct cq *recv_cq
 
 static void leave_queues(struct engine_qp *qp)
 {
-	qp->send_cq->n_users--;
-	qp->recv_cq->n_users--;
+	if (qp->attr.type != ENGINE_QP_XRC_TGT) {
+		qp->send_cq->n_users--;
+		qp->recv_cq->n_users--;
+		if (qp->srq)
+			qp->srq->n_users--;
+	}
 	qp->send_cq = qp->recv_cq = NULL;
-	if (qp->srq)
-		qp->srq->n_users--;
 	qp->srq = NULL;
 }
 
@@ -259,6 +265,9 @@ static bool type_is_offered(const struct engine *engine, enum engine_qp_type typ
 	switch (type) {
 	case ENGINE_QP_RC:
 	case ENGINE_QP_UC:
+	case ENGINE_QP_XRC_INI:
+	case ENGINE_QP_XRC_TGT:
+	case ENGINE_QP_RAW:
 		return true;
 	case ENGINE_QP_UD:
 		return engine->ops.ud_path;
@@ -304,6 +313,23 @@ void qp_join(struct engine_qp *qp)
 	list_add_tail(&qp->engine->all_qps, &qp->all_link);
 }
 
+/* An XRC_TGT has none of it yet. */
+static int find_queues(struct engine *engine, const struct engine_qp_attr *attr, struct cq **ret_send_cq,
+		       struct cq **ret_recv_cq, struct srq **ret_srq)
+{
+	uint32_t send_cqn = attr->type == ENGINE_QP_DCT ? attr->recv_cqn : attr->send_cqn;
+	uint32_t recv_cqn = attr->type == ENGINE_QP_XRC_INI ? attr->send_cqn : attr->recv_cqn;
+
+	*ret_send_cq = hash_get(&engine->cqs, send_cqn);
+	*ret_recv_cq = hash_get(&engine->cqs, recv_cqn);
+	*ret_srq = attr->has_srq ? hash_get(&engine->srqs, attr->srqn) : NULL;
+	if (attr->type == ENGINE_QP_XRC_TGT)
+		return 0;
+	if (!*ret_send_cq || !*ret_recv_cq || (attr->has_srq && (!*ret_srq || (*ret_srq)->attr.is_xrc)))
+		return -EINVAL;
+	return 0;
+}
+
 int engine_qp_create(struct engine *engine, const struct engine_qp_attr *attr)
 {
 	struct cq *send_cq, *recv_cq;
@@ -315,12 +341,9 @@ int engine_qp_create(struct engine *engine, const struct engine_qp_attr *attr)
 		return -EOPNOTSUPP;
 	if (!qp_attr_is_valid(attr))
 		return -EINVAL;
-	send_cq = hash_get(&engine->cqs, attr->type == ENGINE_QP_DCT ? attr->recv_cqn : attr->send_cqn);
-	recv_cq = hash_get(&engine->cqs, attr->recv_cqn);
-	srq = attr->has_srq ? hash_get(&engine->srqs, attr->srqn) : NULL;
-	if (!send_cq || !recv_cq || (attr->has_srq && !srq))
-		return -EINVAL;
-	r = qp_new(engine, attr, &qp);
+	r = find_queues(engine, attr, &send_cq, &recv_cq, &srq);
+	if (r == 0)
+		r = qp_new(engine, attr, &qp);
 	if (r < 0)
 		return r;
 	r = hash_add(&engine->qps, attr->qpn, qp);
@@ -330,7 +353,8 @@ int engine_qp_create(struct engine *engine, const struct engine_qp_attr *attr)
 		qp_free(qp);
 		return r;
 	}
-	qp_take_queues(qp, send_cq, recv_cq, srq);
+	if (attr->type != ENGINE_QP_XRC_TGT)
+		qp_take_queues(qp, send_cq, recv_cq, srq);
 	qp_join(qp);
 	return 0;
 }
@@ -520,8 +544,8 @@ unsigned int engine_scan_hot(struct engine *engine)
 /* Is it from the QP that this one is connected to, or, for UD, from any that knows the Q_Key? */
 static bool hears(const struct engine_qp *qp, const struct engine_packet *pkt)
 {
-	if (unlikely(qp->attr.type != pkt->service || qp->is_dc))
-		return dc_hears(qp, pkt);
+	if (unlikely(qp->attr.type != pkt->service || qp->is_dc || qp->is_xrc))
+		return qp->is_xrc ? xrc_hears(qp, pkt) : dc_hears(qp, pkt);
 	if (unlikely(pkt->service == ENGINE_QP_UD))
 		return pkt->unreliable.qkey == qp->path.qkey;
 	return qp->path.dest_qpn == pkt->src_qpn && qp->route == pkt->source;

@@ -245,7 +245,7 @@ struct engine_cq_attr {
 };
 
 int engine_cq_create(struct engine *engine, const struct engine_cq_attr *attr);
-int engine_cq_destroy(struct engine *engine, uint32_t cqn); /* -ENOENT; -EBUSY while a QP uses it */
+int engine_cq_destroy(struct engine *engine, uint32_t cqn); /* -ENOENT; -EBUSY while a QP or an SRQ uses it */
 /* How many CQEs were written, ever; the index of the next one. -ENOENT. */
 int engine_cq_producer(struct engine *engine, uint32_t cqn, uint32_t *ret_pi);
 /*
@@ -263,10 +263,18 @@ struct engine_srq_attr {
 	uint32_t log2_wqes; /* 0..15 */
 	uint32_t log2_stride; /* 5..9 */
 	void *dbrec; /* client-shared, one big-endian word: WQEs posted ever, 16 bits */
+	bool is_xrc; /* for the XRC_TGT QPs of its domain, and for no others; with what follows: */
+	uint32_t xrcdn; /* domain, 24 bits */
+	uint32_t cqn; /* where receives complete */
+	uint32_t user_index; /* 24 bits, returned in their CQEs */
 };
 
 int engine_srq_create(struct engine *engine, const struct engine_srq_attr *attr);
-int engine_srq_destroy(struct engine *engine, uint32_t srqn); /* -ENOENT; -EBUSY while a QP uses it */
+/*
+ * -ENOENT; -EBUSY while a QP uses it. One of XRC goes at once: an XRC_TGT QP in a message of it moves to ERR, and the WQE that
+ * was taken has no CQE.
+ */
+int engine_srq_destroy(struct engine *engine, uint32_t srqn);
 /* One event when fewer than `limit` WQEs are left, from within this call if they are now. 0: none. -ENOENT, -EINVAL. */
 int engine_srq_arm(struct engine *engine, uint32_t srqn, uint32_t limit);
 
@@ -284,8 +292,11 @@ enum engine_qp_type {
 	ENGINE_QP_RC = 0, /* mlx5 qpc.st numbers */
 	ENGINE_QP_UC = 1,
 	ENGINE_QP_UD = 2,
+	ENGINE_QP_XRC_INI = 3,
+	ENGINE_QP_XRC_TGT = 4, /* mlx5 has one number for both */
 	ENGINE_QP_DCI = 5,
 	ENGINE_QP_DCT = 6,
+	ENGINE_QP_RAW = 7, /* no number of mlx5, which makes such a QP of other objects */
 };
 
 /* Numbers of the mlx5 query (qpc.state). */
@@ -310,6 +321,13 @@ enum engine_qp_state {
  * DCI: the sender of RC, but each WQE has an address vector that says to which DCT it goes; one for another DCT waits until
  * all before it have completed. DCT: the receiver of RC for every DCI that knows its access key. It has an SRQ, one CQ
  * (recv_cqn) and neither rings nor dbrec; what a DCI does wrong ends that DCI's connection alone.
+ *
+ * XRC_INI: the sender of RC, connected to one XRC_TGT, with a send CQ alone; each WQE names an SRQ over there. XRC_TGT: the
+ * receiver of RC, with neither rings, dbrec nor CQ: WQEs, their CQ and the PD that remote keys are looked up in are those of the
+ * SRQ that a packet names, which must be of its XRC domain.
+ *
+ * RAW: frames, as the client wrote them. There is nobody who steers a frame to a queue: what is sent is checked, completed and
+ * gone, and nothing is received.
  */
 struct engine_qp_attr {
 	uint32_t qpn; /* 24 bits */
@@ -327,6 +345,7 @@ struct engine_qp_attr {
 	bool has_srq; /* receives by SRQ `srqn`; rq_ring is NULL */
 	bool srqn_in_cqes; /* CQEs of its responder tell the SRQ where user_index would stand (CQE version 0) */
 	uint32_t srqn;
+	uint32_t xrcdn; /* XRC_TGT: domain, 24 bits; its pdn serves to charge for its work alone */
 	uint32_t ud_mtu_bytes; /* UD: longest message, power of two 256..4096; 0: 4096 */
 };
 

@@ -300,7 +300,7 @@ int key_invalidate(struct engine_qp *qp, uint32_t key)
 	if (!indirect)
 		return mw_invalidate(qp, key);
 	if (!indirect->mr || indirect->attr.key != key || !indirect->attr.may_invalidate ||
-	    indirect->attr.pdn != qp->attr.pdn)
+	    indirect->attr.pdn != qp->remote_pdn)
 		return -EACCES;
 	make_free(qp->engine, indirect);
 	indirect->attr.is_free = true;

@@ -187,7 +187,7 @@ int mw_invalidate(struct engine_qp *qp, uint32_t key)
 {
 	struct mw *mw = find(qp->engine, key);
 
-	if (!mw || !mw->mr || mw->attr.key != key || !mw->attr.is_type_2 || mw->attr.pdn != qp->attr.pdn ||
+	if (!mw || !mw->mr || mw->attr.key != key || !mw->attr.is_type_2 || mw->attr.pdn != qp->remote_pdn ||
 	    mw->qpn != qp->attr.qpn)
 		return -EACCES;
 	make_free(qp->engine, mw);

@@ -82,6 +82,35 @@ static const struct transition dct_transitions[8][8] = {
 	[ENGINE_QP_INIT][ENGINE_QP_RTR] = {true, ENGINE_QP_SET_RNR_TIMER | ENGINE_QP_SET_RD_ATOMIC, 0},
 };
 
+/* IBTA annex A14: an XRC_INI receives nothing, an XRC_TGT sends nothing. */
+static const struct transition xrc_ini_transitions[8][8] = {
+	[ENGINE_QP_RST][ENGINE_QP_INIT] = {true, 0, ENGINE_QP_SET_ACCESS},
+	[ENGINE_QP_INIT][ENGINE_QP_INIT] = {true, 0, ENGINE_QP_SET_ACCESS},
+	[ENGINE_QP_INIT][ENGINE_QP_RTR] = {true, ENGINE_QP_SET_PATH | ENGINE_QP_SET_RQ_PSN, ENGINE_QP_SET_ACCESS},
+	[ENGINE_QP_RTR][ENGINE_QP_RTS] = {true, SET_RTS, ENGINE_QP_SET_ACCESS},
+	[ENGINE_QP_RTS][ENGINE_QP_RTS] = {true, 0, ENGINE_QP_SET_ACCESS},
+	[ENGINE_QP_RTS][ENGINE_QP_SQD] = {true, 0, 0},
+	[ENGINE_QP_SQD][ENGINE_QP_SQD] = {true, 0, SET_DRAINED & ~ENGINE_QP_SET_RNR_TIMER},
+	[ENGINE_QP_SQD][ENGINE_QP_RTS] = {true, 0, ENGINE_QP_SET_ACCESS},
+};
+
+static const struct transition xrc_tgt_transitions[8][8] = {
+	[ENGINE_QP_RST][ENGINE_QP_INIT] = {true, ENGINE_QP_SET_ACCESS, 0},
+	[ENGINE_QP_INIT][ENGINE_QP_INIT] = {true, 0, ENGINE_QP_SET_ACCESS},
+	[ENGINE_QP_INIT][ENGINE_QP_RTR] = {true, SET_RTR, ENGINE_QP_SET_ACCESS},
+	[ENGINE_QP_RTR][ENGINE_QP_RTS] = {true, ENGINE_QP_SET_SQ_PSN, SET_LATER},
+	[ENGINE_QP_RTS][ENGINE_QP_RTS] = {true, 0, SET_LATER},
+};
+
+static const struct transition raw_transitions[8][8] = {
+	[ENGINE_QP_RST][ENGINE_QP_INIT] = {true, 0, 0},
+	[ENGINE_QP_INIT][ENGINE_QP_INIT] = {true, 0, 0},
+	[ENGINE_QP_INIT][ENGINE_QP_RTR] = {true, 0, 0},
+	[ENGINE_QP_RTR][ENGINE_QP_RTS] = {true, 0, 0},
+	[ENGINE_QP_RTS][ENGINE_QP_RTS] = {true, 0, 0},
+	[ENGINE_QP_SQER][ENGINE_QP_RTS] = {true, 0, 0},
+};
+
 static const struct transition *transition_of(const struct engine_qp *qp, enum engine_qp_state to)
 {
 	switch (qp->attr.type) {
@@ -93,6 +122,12 @@ static const struct transition *transition_of(const struct engine_qp *qp, enum e
 		return &dci_transitions[qp->state][to];
 	case ENGINE_QP_DCT:
 		return &dct_transitions[qp->state][to];
+	case ENGINE_QP_XRC_INI:
+		return &xrc_ini_transitions[qp->state][to];
+	case ENGINE_QP_XRC_TGT:
+		return &xrc_tgt_transitions[qp->state][to];
+	case ENGINE_QP_RAW:
+		return &raw_transitions[qp->state][to];
 	default:
 		return &transitions[qp->state][to];
 	}
@@ -299,8 +334,14 @@ void qp_reset(struct engine_qp *qp)
 	qp->cancelled = qp_has_pending_ops(qp);
 	qp->first_error = 0;
 	qp->last_wqe_told = false;
-	cq_forget_error(qp->send_cq, qp);
-	cq_forget_error(qp->recv_cq, qp);
+	if (likely(qp->send_cq))
+		cq_forget_error(qp->send_cq, qp);
+	if (likely(qp->recv_cq))
+		cq_forget_error(qp->recv_cq, qp);
+	if (unlikely(qp->attr.type == ENGINE_QP_XRC_TGT)) {
+		qp->srq = NULL;
+		qp->recv_cq = NULL;
+	}
 	req->pi = req->ci = req->oldest = 0;
 	req->head = req->tail = req->cursor = 0;
 	req->loaded = req->halted = req->rnr_wait = req->drain_reported = req->recovering = false;
@@ -476,7 +517,7 @@ unsigned int qp_flush(struct engine_qp *qp, unsigned int budget)
 
 	while (done < budget && (flush_sent(qp) || flush_posted(qp) || flush_recv(qp)))
 		done++;
-	if (qp->srq && done < budget && !qp->dc.parent)
+	if (qp->srq && done < budget && !qp->dc.parent && !qp->is_xrc)
 		tell_last_wqe(qp);
 	return done;
 }

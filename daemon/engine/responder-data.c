@@ -237,7 +237,7 @@ static int add_write_target(struct engine_qp *qp, const struct engine_packet *pk
 	struct responder *resp = &qp->resp;
 	struct mr_want want = {
 		.key = resp->rkey,
-		.pdn = qp->attr.pdn,
+		.pdn = qp->remote_pdn,
 		.access = ENGINE_ACCESS_REMOTE_WRITE,
 		/* bounded: raddr and all that is written from there were resolved as a whole. */
 		.addr = resp->raddr + resp->done_bytes,

@@ -96,7 +96,7 @@ static bool step_read(struct engine_qp *qp)
 	bool last = left <= request->mtu_bytes;
 	struct mr_want want = {
 		.key = request->rkey,
-		.pdn = qp->attr.pdn,
+		.pdn = qp->remote_pdn,
 		.access = ENGINE_ACCESS_REMOTE_READ,
 		.addr = request->raddr + resp->read_done_bytes,
 		.bytes = last ? left : request->mtu_bytes,

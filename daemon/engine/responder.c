@@ -111,7 +111,7 @@ int responder_resolve_remote(struct engine_qp *qp, const struct engine_packet *p
 {
 	struct mr_want want = {
 		.key = pkt->rkey,
-		.pdn = qp->attr.pdn,
+		.pdn = qp->remote_pdn,
 		.access = access,
 		.addr = pkt->raddr,
 		.bytes = bytes,
@@ -163,6 +163,8 @@ static void execute(struct engine_qp *qp, struct engine_packet *pkt)
 		out_of_sequence(qp, pkt);
 		return;
 	}
+	if (unlikely(qp->is_xrc) && !xrc_attend(qp, pkt, ahead == 0))
+		return;
 	if (unlikely(ahead < 0)) {
 		duplicate(qp, pkt);
 		return;

@@ -101,7 +101,7 @@ static enum engine_wqe_kind kind_of(uint8_t opcode)
 
 static uint32_t n_psns_of(const struct engine_qp *qp, const struct sent *sent)
 {
-	if (sent->kind == ENGINE_WQE_NOP)
+	if (sent->kind == ENGINE_WQE_NOP || unlikely(qp->attr.type == ENGINE_QP_RAW))
 		return 0;
 	if (sent->kind == ENGINE_WQE_ATOMIC || !sent->bytes)
 		return 1;
@@ -190,6 +190,8 @@ static uint8_t check_request(struct engine_qp *qp, const struct sent *sent)
 		if (sent->bytes > qp->attr.ud_mtu_bytes)
 			return SHMD_SYNDROME_LOCAL_LENGTH_ERR;
 	}
+	if (unlikely(qp->attr.type == ENGINE_QP_RAW))
+		return unreliable_check_frame(qp, sent) ? check_sges(qp, false) : SHMD_SYNDROME_LOCAL_QP_OP_ERR;
 	/* A single packet from a single reference is checked when it is built. */
 	if (!fetch && cur->n_sges <= 1 && sent->n_psns <= 1)
 		return 0;
@@ -508,6 +510,8 @@ static int fill_packet(struct engine_qp *qp, struct engine_packet *pkt, const st
 	pkt->length_bytes = sent->bytes;
 	pkt->imm = req->cur.imm;
 	pkt->payload_bytes = 0;
+	if (unlikely(qp->is_xrc))
+		pkt->xrc.srqn = req->cur.xrc_srqn;
 	switch ((enum engine_wqe_kind)sent->kind) {
 	case ENGINE_WQE_READ:
 		pkt->kind = PACKET_READ;
@@ -584,6 +588,7 @@ static int send_packet(struct engine_qp *qp, struct sent *sent)
 	return 0;
 }
 
+/* What has no packets: a NOP, a UMR that was executed, a frame. */
 static void pass_nop(struct engine_qp *qp, struct sent *sent)
 {
 	struct requester *req = &qp->req;
@@ -609,7 +614,7 @@ unsigned int requester_send(struct engine_qp *qp, unsigned int budget)
 	while (done < budget && !req->rnr_wait && load(qp)) {
 		struct sent *sent = &req->sent[req->cursor & req->sent_mask];
 
-		if (sent->kind == ENGINE_WQE_NOP)
+		if (!sent->n_psns)
 			pass_nop(qp, sent);
 		else if (must_wait(qp, sent) || send_packet(qp, sent) < 0)
 			break;

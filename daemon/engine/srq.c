@@ -17,6 +17,8 @@
 
 static bool attr_is_valid(const struct engine_srq_attr *attr)
 {
+	if (attr->is_xrc && (attr->xrcdn > PSN_MASK || attr->user_index > PSN_MASK))
+		return false;
 	return attr->srqn <= PSN_MASK && attr->ring && attr->dbrec && attr->log2_wqes <= 15 &&
 	       attr->log2_stride >= 5 && attr->log2_stride <= 9;
 }
@@ -35,7 +37,11 @@ int engine_srq_create(struct engine *engine, const struct engine_srq_attr *attr)
 		return -ENOMEM;
 	srq->engine = engine;
 	srq->attr = *attr;
-	r = hash_add(&engine->srqs, attr->srqn, srq);
+	r = attr->is_xrc ? xrc_join(srq) : 0;
+	if (r == 0)
+		r = hash_add(&engine->srqs, attr->srqn, srq);
+	if (r < 0 && srq->cq)
+		srq->cq->n_users--;
 	if (r < 0)
 		free(srq);
 	return r;
@@ -49,6 +55,8 @@ int engine_srq_destroy(struct engine *engine, uint32_t srqn)
 		return -ENOENT;
 	if (srq->n_users)
 		return -EBUSY;
+	if (srq->attr.is_xrc)
+		xrc_leave(srq);
 	hash_remove(&engine->srqs, srqn);
 	free(srq);
 	return 0;

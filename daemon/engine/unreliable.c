@@ -10,13 +10,23 @@
  * than its receive, or not allowed. A receive WQE that had been taken serves the next message. What was written of a
  * message that breaks off stays written. Only a receive WQE that is wrong itself is an error.
  *
- * A UD message is one packet, whose way and header the owner makes from its address vector.
+ * A UD message is one packet, whose way and header the owner makes from its address vector. A frame of a raw packet QP is none:
+ * nobody would receive it, so it is done when its request was checked.
  */
 #include "daemon/engine/engine-private.h"
 
 #define OWN_QKEY 0x80000000u /* bit of the Q_Key of a WQE */
 
 /* ---- requester ------------------------------------------------------------------------------------------------------ */
+
+#define MAX_FRAME_BYTES 16384u
+
+/* Has a request of a raw packet QP something that a port could send? */
+bool unreliable_check_frame(const struct engine_qp *qp, const struct sent *sent)
+{
+	return sent->kind == ENGINE_WQE_NOP ||
+	       (sent->opcode == SHMD_OPCODE_SEND && sent->bytes <= MAX_FRAME_BYTES);
+}
 
 /* Before the packet at the cursor is sent. */
 void unreliable_await(struct engine_qp *qp, struct sent *sent, struct engine_packet *pkt)

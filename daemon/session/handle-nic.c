@@ -311,13 +311,13 @@ static int finish_fall_back(struct request *req)
 	const struct msg_nic_doorbell_req *ask = &req->msg->nic_doorbell_req;
 	struct fall_back *op = req->op;
 	struct session_nic *nic = op->nic;
-	char reason[MSG_TEXT_BYTES + 16];
+	char reason[MSG_TEXT_BYTES];
 
 	/* Also when its descriptors found no place in the answer: the context is in that mode. */
 	nic->doorbell = nic->ctx->doorbell.mode;
 	if (op->r < 0)
 		return op->r;
-	snprintf(reason, sizeof(reason), "client: %s", ask->reason);
+	snprintf(reason, sizeof(reason), "client: %.247s", ask->reason);
 	tell_doorbell(req, nic, reason);
 	session_note(req->session, LOG_NOTICE, NOTE_NIC, "%s is in doorbell mode cpu from now on: %s",
 		     nic->rnic->info.name, nic->doorbell_reason);

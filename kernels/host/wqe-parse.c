@@ -82,6 +82,31 @@ static int parse_av(struct cursor *cur, struct wqe_request *req)
 	return 0;
 }
 
+static int parse_xrc(struct cursor *cur, struct wqe_request *req)
+{
+	const uint8_t *seg = take(cur, sizeof(struct shmd_wqe_xrc_seg));
+
+	if (!seg)
+		return SHMD_SYNDROME_LOCAL_QP_OP_ERR;
+	req->xrc_srqn = load32(seg) & 0xffffff;
+	return 0;
+}
+
+static int parse_eth(struct cursor *cur)
+{
+	const struct shmd_wqe_eth_seg *seg = take(cur, sizeof(*seg));
+	uint16_t header_bytes;
+
+	if (!seg)
+		return SHMD_SYNDROME_LOCAL_QP_OP_ERR;
+	memcpy(&header_bytes, &seg->inline_hdr_bytes, sizeof(header_bytes));
+	header_bytes = be16toh(header_bytes);
+	if (header_bytes <= sizeof(seg->inline_hdr))
+		return 0;
+	/* bounded: 16 bits. */
+	return take(cur, (header_bytes - sizeof(seg->inline_hdr) + 15) & ~(size_t)15) ? 0 : SHMD_SYNDROME_LOCAL_QP_OP_ERR;
+}
+
 static int parse_inline(struct cursor *cur, uint32_t count, struct wqe_request *req)
 {
 	uint32_t bytes = count & ~SHMD_INLINE_SEG;
@@ -334,7 +359,22 @@ static int parse_segments(struct cursor *cur, unsigned int opmod, struct wqe_req
 	return SHMD_SYNDROME_LOCAL_QP_OP_ERR;
 }
 
-static inline int parse(const void *wqe, size_t bytes, bool has_av, struct wqe_request *req)
+/* What stands between the control segment and the segments of the opcode. */
+enum transport_seg { TRANSPORT_NONE, TRANSPORT_AV, TRANSPORT_XRC, TRANSPORT_ETH };
+
+static int parse_transport(struct cursor *cur, enum transport_seg transport, struct wqe_request *req)
+{
+	if (req->opcode == SHMD_OPCODE_NOP)
+		return 0;
+	/* libmlx5 puts no XRC segment into a UMR; the others have no UMRs. */
+	if (req->opcode == SHMD_OPCODE_UMR)
+		return transport == TRANSPORT_XRC ? 0 : SHMD_SYNDROME_LOCAL_QP_OP_ERR;
+	if (transport == TRANSPORT_ETH)
+		return parse_eth(cur);
+	return transport == TRANSPORT_XRC ? parse_xrc(cur, req) : parse_av(cur, req);
+}
+
+static inline int parse(const void *wqe, size_t bytes, enum transport_seg transport, struct wqe_request *req)
 {
 	const uint8_t *ctrl = wqe;
 	struct cursor cur = {ctrl, 0};
@@ -359,10 +399,8 @@ static inline int parse(const void *wqe, size_t bytes, bool has_av, struct wqe_r
 	/* bounded: 63 units of 16 bytes. */
 	req->n_wqebbs = (cur.bytes + SHMD_WQEBB_BYTES - 1) >> SHMD_WQEBB_SHIFT;
 	take(&cur, sizeof(struct shmd_wqe_ctrl_seg));
-	if (has_av && req->opcode == SHMD_OPCODE_UMR)
-		return SHMD_SYNDROME_LOCAL_QP_OP_ERR;
-	if (has_av && req->opcode != SHMD_OPCODE_NOP) {
-		r = parse_av(&cur, req);
+	if (transport != TRANSPORT_NONE) {
+		r = parse_transport(&cur, transport, req);
 		if (r)
 			return r;
 	}
@@ -371,12 +409,22 @@ static inline int parse(const void *wqe, size_t bytes, bool has_av, struct wqe_r
 
 int wqe_parse(const void *wqe, size_t bytes, struct wqe_request *ret_req)
 {
-	return parse(wqe, bytes, false, ret_req);
+	return parse(wqe, bytes, TRANSPORT_NONE, ret_req);
 }
 
 int wqe_parse_av(const void *wqe, size_t bytes, struct wqe_request *ret_req)
 {
-	return parse(wqe, bytes, true, ret_req);
+	return parse(wqe, bytes, TRANSPORT_AV, ret_req);
+}
+
+int wqe_parse_xrc(const void *wqe, size_t bytes, struct wqe_request *ret_req)
+{
+	return parse(wqe, bytes, TRANSPORT_XRC, ret_req);
+}
+
+int wqe_parse_eth(const void *wqe, size_t bytes, struct wqe_request *ret_req)
+{
+	return parse(wqe, bytes, TRANSPORT_ETH, ret_req);
 }
 
 int wqe_parse_recv(const void *wqe, size_t bytes, unsigned int *ret_n_sges,

@@ -90,6 +90,7 @@ struct wqe_request {
 	uint64_t av_key; /* DC access key, or Q_Key in the upper half */
 	uint32_t av_qpn;
 	struct shmd_wqe_av_seg av; /* as it stands in the WQE; zeros behind the short form */
+	uint32_t xrc_srqn; /* set by wqe_parse_xrc() only, for other opcodes than NOP and UMR; 24 bits */
 };
 
 /*
@@ -108,6 +109,12 @@ int wqe_parse(const void *wqe, size_t bytes, struct wqe_request *ret_req);
 
 /* The same of a UD QP or a DCI, whose WQEs have an address vector behind the control segment. */
 int wqe_parse_av(const void *wqe, size_t bytes, struct wqe_request *ret_req);
+
+/* The same of an XRC QP, whose WQEs have an XRC segment there. */
+int wqe_parse_xrc(const void *wqe, size_t bytes, struct wqe_request *ret_req);
+
+/* The same of a raw packet QP, whose SENDs have an Ethernet segment there; the header in it counts for no payload. */
+int wqe_parse_eth(const void *wqe, size_t bytes, struct wqe_request *ret_req);
 
 /*
  * A list of KLMs (part_bytes 0), of KSMs (all parts but the last have that length), or the pattern that is repeated. An

@@ -5,6 +5,7 @@
 A line of the list: test, result, reason, with tabs between. Result is pass, fail, skip, or machine: pass or skip, by
 what the machine has. The reason of a skip is the test's own word for it; of the others, ours.
 """
+import os
 import sys
 import traceback
 import unittest
@@ -72,6 +73,8 @@ def is_as_expected(expected, actual):
         return False
     if expected[0] == 'machine':
         return actual[0] in ('pass', 'skip')
+    if os.geteuid() != 0 and actual == ('skip', RAW):
+        return True  # rdma-core asks for root before it tries
     return expected[0] == actual[0] and (expected[0] != 'skip' or expected[1] == actual[1])
 
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A hostile client and its peer, on one engine, with RC, UC, UD or DC queues, with or without SRQs: the bytes are a program
+ * A hostile client and its peer, on one engine, with RC, UC, UD, DC, XRC or raw packet queues, with or without SRQs: the bytes are a program
  * that writes rings, doorbell records and CQ consumer indexes, rings doorbells, changes states, loses packets, registers and destroys in any order. Among the
  * regions is each side's own queue memory, so WQEs may write rings, CQs and doorbell records.
  *
@@ -54,6 +54,7 @@ struct side {
 	bool registered[N_MRS];
 	uint32_t qpn;
 	bool has_qp;
+	bool has_srq;
 	uint16_t pi, rq_pi;
 };
 
@@ -69,7 +70,7 @@ struct lab {
 	unsigned int n_lose; /* packets still to be lost */
 	uint32_t next_qpn;
 	uint8_t cq_flags, timeout, retries;
-	enum engine_qp_type type; /* DCI: of the first side, and the other one has a DCT */
+	enum engine_qp_type type; /* DCI, XRC_INI: of the first side, and the other one has a DCT or XRC_TGT */
 	bool has_srq;
 };
 
@@ -197,7 +198,14 @@ static uint32_t srqn_of(const struct lab *lab, const struct side *side)
 	return (uint32_t)(side - lab->sides);
 }
 
-/* Its doorbell record is the word that the QP does not use. */
+static bool is_xrc(const struct lab *lab)
+{
+	return lab->type == ENGINE_QP_XRC_INI;
+}
+
+#define XRC_DOMAIN 1u
+
+/* Its doorbell record is the word that the QP does not use. Of XRC, the first side's is of another domain. */
 static void create_srq(struct lab *lab, struct side *side)
 {
 	struct engine_srq_attr attr = {
@@ -207,17 +215,35 @@ static void create_srq(struct lab *lab, struct side *side)
 		.log2_wqes = LOG2_RQ,
 		.log2_stride = LOG2_STRIDE,
 		.dbrec = &side->q->dbrec.rcv,
+		.is_xrc = is_xrc(lab),
+		.xrcdn = side == lab->sides ? XRC_DOMAIN + 1 : XRC_DOMAIN,
+		.cqn = cqn_of(lab, side, 1),
 	};
 	int r = engine_srq_create(lab->engine, &attr);
 
 	assert_bug(r == 0);
+	side->has_srq = true;
+	side->rq_pi = 0;
+	side->q->dbrec.rcv = 0;
 	for (unsigned int i = 0; i < 1u << LOG2_RQ; i++)
 		side->q->rq[(i << LOG2_STRIDE) + 3] = (uint8_t)((i + 1) & ((1u << LOG2_RQ) - 1));
 }
 
 static enum engine_qp_type type_of(const struct lab *lab, const struct side *side)
 {
-	return lab->type == ENGINE_QP_DCI && side != lab->sides ? ENGINE_QP_DCT : lab->type;
+	if (side == lab->sides)
+		return lab->type;
+	if (lab->type == ENGINE_QP_DCI)
+		return ENGINE_QP_DCT;
+	return is_xrc(lab) ? ENGINE_QP_XRC_TGT : lab->type;
+}
+
+static void destroy_srq(struct lab *lab, struct side *side)
+{
+	int r = engine_srq_destroy(lab->engine, srqn_of(lab, side));
+
+	assert_bug(r == (side->has_srq ? 0 : -ENOENT));
+	side->has_srq = false;
 }
 
 static void create_qp(struct lab *lab, struct side *side)
@@ -244,6 +270,13 @@ static void create_qp(struct lab *lab, struct side *side)
 		attr.rq_ring = NULL;
 	}
 	if (type_of(lab, side) == ENGINE_QP_DCT)
+		attr.sq_ring = attr.dbrec = NULL;
+	if (is_xrc(lab)) {
+		attr.has_srq = false;
+		attr.rq_ring = NULL;
+		attr.xrcdn = XRC_DOMAIN;
+	}
+	if (type_of(lab, side) == ENGINE_QP_XRC_TGT)
 		attr.sq_ring = attr.dbrec = NULL;
 	r = engine_qp_create(lab->engine, &attr);
 	assert_bug(r == 0);
@@ -297,6 +330,13 @@ static void connect_side(struct lab *lab, struct side *side)
 		[ENGINE_QP_DCI] = {0, 0, ENGINE_QP_SET_RETRY | ENGINE_QP_SET_SQ_PSN | ENGINE_QP_SET_RD_ATOMIC},
 		[ENGINE_QP_DCT] = {ENGINE_QP_SET_ACCESS | ENGINE_QP_SET_DC_KEY,
 				   ENGINE_QP_SET_RNR_TIMER | ENGINE_QP_SET_RD_ATOMIC, 0},
+		[ENGINE_QP_XRC_INI] = {0, ENGINE_QP_SET_PATH | ENGINE_QP_SET_RQ_PSN,
+				       ENGINE_QP_SET_RETRY | ENGINE_QP_SET_SQ_PSN | ENGINE_QP_SET_RD_ATOMIC},
+		[ENGINE_QP_XRC_TGT] = {ENGINE_QP_SET_ACCESS,
+				       ENGINE_QP_SET_PATH | ENGINE_QP_SET_RQ_PSN | ENGINE_QP_SET_RD_ATOMIC |
+					       ENGINE_QP_SET_RNR_TIMER,
+				       ENGINE_QP_SET_SQ_PSN},
+		[ENGINE_QP_RAW] = {0, 0, 0},
 	};
 
 	for (unsigned int i = 0; i < 3; i++)
@@ -501,6 +541,20 @@ static unsigned int put_av(struct lab *lab, uint8_t *wqe, const struct side *pee
 	return 4;
 }
 
+/* What XRC and raw packets have behind the control segment. Returns the units of the WQE. */
+static unsigned int insert_segment(struct lab *lab, uint8_t *wqe, unsigned int ds)
+{
+	if (wqe[3] == SHMD_OPCODE_NOP || (!is_xrc(lab) && lab->type != ENGINE_QP_RAW))
+		return ds;
+	memmove(wqe + 32, wqe + 16, 16u * (ds - 1));
+	memset(wqe + 16, 0, 16);
+	if (is_xrc(lab))
+		wqe[19] = (uint8_t)(take(lab, 1) & 3);
+	else
+		wqe[29] = (uint8_t)take(lab, 1);
+	return ds + 1;
+}
+
 static void push(struct side *side, uint8_t *wqe, unsigned int ds)
 {
 	put32(wqe + 4, side->qpn << 8 | ds);
@@ -540,7 +594,7 @@ static void post(struct lab *lab, struct side *side)
 	}
 	for (unsigned int i = 0; i < n_sges && opcode != SHMD_OPCODE_NOP; i++)
 		put_sge(lab, wqe + 16 * ds++, side);
-	push(side, wqe, ds);
+	push(side, wqe, insert_segment(lab, wqe, ds));
 }
 
 /* A UMR: binds or frees the side's own window. */
@@ -646,7 +700,7 @@ static void post_through_window(struct lab *lab, struct side *side)
 		ds++;
 	}
 	put_sge(lab, wqe + 16 * ds++, side);
-	push(side, wqe, ds);
+	push(side, wqe, insert_segment(lab, wqe, ds));
 }
 
 static void post_recv(struct lab *lab, struct side *side)
@@ -680,7 +734,16 @@ static void arm(struct lab *lab, struct side *side, uint32_t limit)
 {
 	int r = engine_srq_arm(lab->engine, srqn_of(lab, side), limit);
 
-	assert_bug(r == 0);
+	assert_bug(r == (side->has_srq ? 0 : -ENOENT));
+}
+
+/* Those of XRC come and go while QPs live. */
+static void change_srq(struct lab *lab, struct side *side)
+{
+	if (side->has_srq)
+		destroy_srq(lab, side);
+	else
+		create_srq(lab, side);
 }
 
 static void one_op(struct lab *lab)
@@ -708,6 +771,14 @@ static void one_op(struct lab *lab)
 	case 16: step(lab); break;
 	case 17: modify(lab, side, ENGINE_QP_RST, 0); break;
 	case 18: modify(lab, side, ENGINE_QP_ERR, 0); break;
+	case 27:
+		if (is_xrc(lab)) {
+			change_srq(lab, side);
+			break;
+		}
+		post(lab, side);
+		engine_doorbell(lab->engine, side->qpn);
+		break;
 	case 28: post_layout(lab, side); engine_doorbell(lab->engine, side->qpn); break;
 	case 29: post_umr(lab, side); engine_doorbell(lab->engine, side->qpn); break;
 	case 30: post_through_window(lab, side); engine_doorbell(lab->engine, side->qpn); break;
@@ -745,11 +816,8 @@ static void side_deinit(struct lab *lab, struct side *side)
 	check_guard(side->mems[DATA].bytes + GUARD_BYTES + DATA_BYTES);
 	if (side->has_qp)
 		destroy_qp(lab, side);
-	if (lab->has_srq) {
-		int r = engine_srq_destroy(lab->engine, srqn_of(lab, side));
-
-		assert_bug(r == 0);
-	}
+	if (lab->has_srq)
+		destroy_srq(lab, side);
 	assert_bug(engine_mw_destroy(lab->engine, window_key(lab, side)) == 0);
 	for (unsigned int k = 0; k < N_INDIRECTS; k++)
 		assert_bug(engine_indirect_destroy(lab->engine, indirect_key(lab, side, k)) == 0);
@@ -788,7 +856,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 	lab.timeout = (uint8_t)take(&lab, 1);
 	lab.retries = (uint8_t)take(&lab, 1);
 	lab.type = head >> 6 < 3 ? (enum engine_qp_type)(head >> 6) : ENGINE_QP_DCI;
-	lab.has_srq = lab.retries & 0x80 || lab.type == ENGINE_QP_DCI;
+	if (lab.retries & 0x08)
+		lab.type = lab.type == ENGINE_QP_RC ? ENGINE_QP_XRC_INI : ENGINE_QP_RAW;
+	lab.has_srq = lab.retries & 0x80 || lab.type == ENGINE_QP_DCI || lab.type == ENGINE_QP_XRC_INI;
 	attr.chunk_bytes = chunks[head & 3];
 	r = engine_new(&attr, &ops, &lab, &lab.engine);
 	assert_bug(r == 0);

@@ -110,12 +110,16 @@ static void parse(int (*parser)(const void *wqe, size_t bytes, struct wqe_reques
 		check_request(&req, wqe, bytes);
 	if (r == 0 && parser == wqe_parse_av && req.opcode != SHMD_OPCODE_NOP)
 		assert_bug(req.av_qpn <= 0xffffff && !memcmp(&req.av.dqp_dct, wqe + 24, 4));
+	if (r == 0 && parser == wqe_parse_xrc && req.opcode != SHMD_OPCODE_NOP && req.opcode != SHMD_OPCODE_UMR)
+		assert_bug(req.xrc_srqn <= 0xffffff);
 }
 
 static void one_wqe(const uint8_t *wqe, size_t bytes)
 {
 	parse(wqe_parse, wqe, bytes);
 	parse(wqe_parse_av, wqe, bytes);
+	parse(wqe_parse_xrc, wqe, bytes);
+	parse(wqe_parse_eth, wqe, bytes);
 	check_text(wqe_dump, wqe, bytes);
 }
 

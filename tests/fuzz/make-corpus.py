@@ -93,6 +93,11 @@ def wqe_seeds():
     yield "datagram-short-address", wqe("send", av(extended=False), sge())
     yield "datagram-inline", wqe("send-imm", av(), inline(b"x" * 28), imm=3)
     yield "datagram-address-cut-short", wqe("send", av()[:32])
+    yield "xrc", wqe("write", struct.pack(">I12x", 0x555), raddr(), sge())
+    yield "xrc-cut-short", wqe("write", ds=1)
+    yield "frame", wqe("send", bytes(16), sge())
+    yield "frame-with-header", wqe("send", struct.pack(">12xHH16x", 18, 0), sge())
+    yield "frame-header-behind-the-end", wqe("send", struct.pack(">12xHH", 18, 0))
     yield "compare-swap", wqe("cs", raddr(), words, sge(8))
     yield "fetch-add", wqe("fa", raddr(), words, sge(8))
     yield "masked-fetch-add-4", wqe("masked-fa", raddr(), struct.pack(">IIQ", 1, 0x80, 0), sge(4), opmod=8)
@@ -120,10 +125,11 @@ A, B = 0, 0x80
 
 
 RC, UC, UD, DC, SRQ = 0, 1, 2, 3, 0x80
+XRC, RAW = RC | 8, UC | 8
 
 
 def head(chunk=2, memory=0, cq=0, timeout=14, retries=0x77, kind=RC):
-    return bytes([chunk | memory << 2 | cq << 4 | (kind & 3) << 6, timeout, retries | kind & SRQ])
+    return bytes([chunk | memory << 2 | cq << 4 | (kind & 3) << 6, timeout, retries | kind & (SRQ | 8)])
 
 
 def post(opcode, how, *rest, side=A):
@@ -226,6 +232,39 @@ def unreliable_seeds():
     yield "srq-error-and-reset", head(kind=RC | SRQ) + recv(0x1c0) * 2 + send + RUN + b"\x92" + RUN + b"\x91" + RUN
 
 
+def xrc_seeds():
+    """The last byte of a request is the number of an SRQ: 1 is the peer's, 0 of another domain."""
+    def requests(srq):
+        n = bytes([srq])
+        return (post(1, 0x09, at(0x100), ref(0x180, 0), n), post(3, 0x09, at(0), ref(0x1ff, 0x200), n),
+                post(4, 0x09, ref(0x190, 0), n), post(7, 0x08, at(0), at(0x40), struct.pack("<I", 3), at(0x80), n))
+    write, read, send, add = requests(1)
+    imm = post(2, 0x09, at(0x100), ref(0x180, 0), b"\1")
+    for memory, name in enumerate(("pointer", "sync", "delay", "mixed")):
+        yield f"xrc-{name}", head(0, memory, kind=XRC) + recv(0x1c0) * 4 + (write + send + read + imm + add) * 2 + RUN * 4
+    for srq, name in ((0, "of-another-domain"), (2, "that-is-none")):
+        yield f"xrc-srq-{name}", head(kind=XRC) + recv(0x1c0) + requests(srq)[2] + RUN
+    gone = b"\x9b"
+    yield "xrc-srq-goes-in-mid-message", head(0, 2, kind=XRC) + recv(0x1c0) * 2 + send + b"\x10\x10" + gone + RUN * 2
+    yield "xrc-srq-goes-between", head(0, kind=XRC) + recv(0x1c0) + send + RUN + gone + write + RUN
+    yield "xrc-srq-goes-and-returns", head(0, kind=XRC, timeout=1) + recv(0x1c0) + send + RUN + gone * 2 + recv(0x1c0) + \
+        send + RUN + TIME * 4
+    yield "xrc-loss", head(0, timeout=1, kind=XRC) + recv(0x1c0) * 3 + b"\x0e\x02" + (send + read + add) * 2 + RUN + TIME * 9
+    yield "xrc-answer-lost", head(timeout=1, kind=XRC) + read + b"\x10\x0e\x01" + RUN + TIME * 6
+    yield "xrc-answer-lost-and-srq-gone", head(timeout=1, kind=XRC) + read + b"\x10\x0e\x01" + b"\x10" * 3 + gone + TIME * 6
+    yield "xrc-without-receive", head(kind=XRC) + send + RUN + recv(0x1c0) + TIME * 3
+    yield "xrc-reset-in-mid-flight", head(0, 2, kind=XRC) + recv(0x1c0) * 2 + send + b"\x10\x10\x91\x87" + RUN + b"\x11\x07" + send + RUN
+    yield "xrc-error-in-mid-flight", head(0, 2, kind=XRC) + recv(0x1c0) * 2 + send + b"\x10\x10\x92" + RUN * 2
+    yield "xrc-destroyed-in-mid-flight", head(0, 2, kind=XRC) + recv(0x1c0) * 2 + send + b"\x10\x10\x8b" + RUN + b"\x8b\x87" + send + RUN
+    yield "xrc-cq-overrun", head(kind=XRC) + (recv(0x1c0) + send + b"\x04\x04" + RUN) * 12
+    yield "xrc-umr", head(kind=XRC) + window(1, 4, 0x100, A) + RUN + window(1, 4, 0x100) + RUN + \
+        through_window(4, 0x108, ref(8, 0), b"\1") + RUN
+    frame = post(4, 0x09, ref(0x190, 0), b"\0")
+    yield "raw", head(kind=RAW) + frame * 2 + RUN + post(4, 0x09, ref(0x190, 0), b"\x12") + RUN + b"\x12" + RUN
+    yield "raw-header-behind-the-end", head(kind=RAW) + post(4, 0x09, ref(0x190, 0), b"\xff") + RUN + b"\x06\x03\x00" + frame + RUN
+    yield "raw-what-it-cannot", head(kind=RAW) + post(1, 0x09, at(0x100), ref(0x180, 0), b"\0") + RUN + b"\x0a" + frame + RUN
+
+
 def window(how, tags, offset, side=B):
     return bytes([side | 29, how, tags]) + struct.pack("<H", offset)
 
@@ -309,7 +348,7 @@ def config_seeds():
 def main():
     root = pathlib.Path(sys.argv[1])
     for folder, seeds in (("wqe", wqe_seeds), ("wqe", layout_seeds), ("engine", engine_seeds), ("engine", window_seeds), ("engine", indirect_seeds),
-                          ("engine", unreliable_seeds), ("config", config_seeds)):
+                          ("engine", unreliable_seeds), ("engine", xrc_seeds), ("config", config_seeds)):
         (root / folder).mkdir(parents=True, exist_ok=True)
         for name, data in seeds():
             (root / folder / name).write_bytes(data)

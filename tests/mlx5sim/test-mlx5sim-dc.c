@@ -280,26 +280,7 @@ TEST(timestamp_of_a_completion_is_a_wall_clock_time)
 	sides_deinit(sides);
 }
 
-/* ---- types and queues that are not there ---- */
-
-TEST(raw_packets_and_xrc_are_refused)
-{
-	struct ibv_qp_init_attr attr = {
-		.cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1},
-		.qp_type = IBV_QPT_RAW_PACKET};
-	struct ibv_xrcd_init_attr xrcd = {
-		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = -1};
-	struct side side;
-
-	side_init(&side, 0);
-	attr.send_cq = side.cq;
-	attr.recv_cq = side.cq;
-	ASSERT(!ibv_create_qp(side.pd, &attr));
-	ASSERT_EQ(errno, EOPNOTSUPP);
-	ASSERT(!ibv_open_xrcd(side.context, &xrcd));
-	ASSERT_EQ(errno, EOPNOTSUPP);
-	side_deinit(&side);
-}
+/* ---- queues that are not there ---- */
 
 TEST(qp_without_a_send_queue_receives)
 {

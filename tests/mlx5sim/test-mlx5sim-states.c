@@ -35,7 +35,7 @@ static int check_type(enum engine_qp_type type, uint32_t from, uint32_t to, uint
 }
 
 #define PORT (IBV_QP_PKEY_INDEX | IBV_QP_PORT)
-#define N_TYPES 5
+#define N_TYPES 8
 
 /* What each type needs for its way up. */
 static const struct way {
@@ -48,6 +48,9 @@ static const struct way {
 	{ENGINE_QP_UD, PORT | IBV_QP_QKEY, 0, IBV_QP_SQ_PSN},
 	{ENGINE_QP_DCI, PORT, IBV_QP_PATH_MTU, RTS},
 	{ENGINE_QP_DCT, INIT, IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_MIN_RNR_TIMER, UINT32_MAX},
+	{ENGINE_QP_XRC_INI, INIT, IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN, RTS},
+	{ENGINE_QP_XRC_TGT, INIT, RTR, IBV_QP_TIMEOUT | IBV_QP_SQ_PSN},
+	{ENGINE_QP_RAW, IBV_QP_PORT, 0, 0},
 };
 
 static void check_step(enum engine_qp_type type, uint32_t from, uint32_t to, uint32_t mask)
@@ -84,7 +87,7 @@ TEST(only_unreliable_qps_leave_sqe_and_a_dct_never_goes_back)
 {
 	for (unsigned int i = 0; i < N_TYPES; i++) {
 		enum engine_qp_type type = ways_up[i].type;
-		bool unreliable = type == ENGINE_QP_UC || type == ENGINE_QP_UD;
+		bool unreliable = type == ENGINE_QP_UC || type == ENGINE_QP_UD || type == ENGINE_QP_RAW;
 
 		ASSERT_EQ(check_type(type, IBV_QPS_SQE, IBV_QPS_RTS, 0) == 0, unreliable);
 		ASSERT_EQ(check_type(type, IBV_QPS_RTR, IBV_QPS_RESET, 0) == 0,
@@ -111,6 +114,11 @@ TEST(engine_is_told_what_its_type_takes)
 		ENGINE_QP_SET_QKEY | ENGINE_QP_SET_SQ_PSN,
 		ENGINE_QP_SET_SQ_PSN | ENGINE_QP_SET_RETRY | ENGINE_QP_SET_RD_ATOMIC,
 		ENGINE_QP_SET_ACCESS | ENGINE_QP_SET_RNR_TIMER,
+		ENGINE_QP_SET_ACCESS | ENGINE_QP_SET_PATH | ENGINE_QP_SET_RQ_PSN | ENGINE_QP_SET_SQ_PSN |
+			ENGINE_QP_SET_RETRY | ENGINE_QP_SET_RD_ATOMIC,
+		ENGINE_QP_SET_ACCESS | ENGINE_QP_SET_PATH | ENGINE_QP_SET_RQ_PSN | ENGINE_QP_SET_SQ_PSN |
+			ENGINE_QP_SET_RNR_TIMER | ENGINE_QP_SET_RD_ATOMIC,
+		0,
 	};
 
 	for (unsigned int i = 0; i < N_TYPES; i++) {

@@ -163,13 +163,13 @@ devinfo-roce)
     want "$tmp/out" '^hca_id:\s+mlx5_1$' 'fw_ver:\s+22\.36\.1010$' 'node_guid:\s+006d:6cff:fe78:3502$' \
         'vendor_part_id:\s+4125$' 'phys_port_cnt:\s+1$' 'max_qp:\s+16384$' 'max_qp_wr:\s+32768$' 'max_sge:\s+30$' \
         'max_cqe:\s+4194303$' 'max_qp_rd_atom:\s+16$' 'atomic_cap:\s+ATOMIC_HCA' 'num_comp_vectors:\s+1$' \
-        'state:\s+PORT_ACTIVE' 'active_mtu:\s+1024' 'link_layer:\s+Ethernet$' 'gid_tbl_len:\s+4$' \
+        'state:\s+PORT_ACTIVE' 'active_mtu:\s+1024' 'link_layer:\s+Ethernet$' 'gid_tbl_len:\s+8$' \
         'GID\[ +1\]:\s+fe80::6d:6cff:fe78:3502, RoCE v2$' 'GID\[ +3\]:\s+::ffff:192\.0\.2\.2, RoCE v2$'
     expect_log
     ;;
 devinfo-ib)
     "$mlx5sim" --link ib --log "$tmp/log" -- ibv_devinfo -v >"$tmp/out"
-    want "$tmp/out" 'link_layer:\s+InfiniBand$' 'port_lid:\s+1$' 'sm_lid:\s+1$' 'active_mtu:\s+4096' 'gid_tbl_len:\s+1$' \
+    want "$tmp/out" 'link_layer:\s+InfiniBand$' 'port_lid:\s+1$' 'sm_lid:\s+1$' 'active_mtu:\s+4096' 'gid_tbl_len:\s+8$' \
         'GID\[ +0\]:\s+fe80:0000:0000:0000:006d:6cff:fe78:3501$'
     expect_log
     ;;

@@ -40,5 +40,8 @@ void isolation_try_worlds(struct isolation *s);
 void isolation_try_doorbells(struct isolation *s); /* every word of its doorbell page; the wake descriptor */
 void isolation_try_descriptors(struct isolation *s); /* of all pages that it was given */
 void isolation_try_lists(struct isolation *s); /* as a controller */
+/* isolation-command.c: by the command descriptor of an mlx5 context. The second leaves nothing of the attacker's queues. */
+void isolation_try_commands(struct isolation *s);
+void isolation_destroy_by_commands(struct isolation *s);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Device functions on a DCI of a soft NIC: one queue, the DCTs of several sessions, and what the library made of both. */
+/* Device functions on a DCI: one queue, the DCTs of several sessions, and what the library made of both. */
 #include <pthread.h>
 #include <string.h>
 

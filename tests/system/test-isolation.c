@@ -225,6 +225,23 @@ TEST(lists_show_no_key_world_or_address)
 	attempt(isolation_try_lists);
 }
 
+#ifdef ISOLATION_BY_COMMANDS
+TEST(commands_of_a_context_reach_no_object_of_another_session)
+{
+	attempt(isolation_try_commands);
+}
+
+TEST(session_that_destroys_all_by_its_command_descriptor_disturbs_nobody)
+{
+	struct isolation s;
+
+	isolation_init(&s);
+	isolation_destroy_by_commands(&s);
+	fixture_daemon_assert_alive(&s.daemon);
+	isolation_deinit(&s);
+}
+#endif
+
 /* As another user, with the very numbers and the very world. */
 static void __attribute__((noreturn)) stranger(struct isolation *s)
 {

@@ -247,8 +247,8 @@ void call_serve_ioctl(struct ufile *ufile, const struct sim_request *request, in
 		else
 			r = call_refuse(call, -ENOTTY, "request 0x%llx",
 					(unsigned long long)request->args[0]);
-		/* -ENOSPC is the answer to a question (device_invoke_write), or has a line already. */
-		if (r < 0 && r != -ENOSPC && !call->refused)
+		/* -ENOSPC is the answer to a question (device_invoke_write), or has a line already; -ENODATA: to a GID that is none. */
+		if (r < 0 && r != -ENOSPC && r != -ENODATA && !call->refused)
 			call_refuse(call, r, "no reason given");
 		for (size_t i = 0; i < DECODE_ATTRS_MAX; i++)
 			free(call->in[i]);

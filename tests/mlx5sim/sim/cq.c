@@ -333,7 +333,7 @@ int cq_destroy(struct call *call)
 	if (!object)
 		return call_refuse(call, -ENOENT, "no such CQ");
 	if (object->users)
-		return call_refuse(call, -EBUSY, "%u QPs use it", object->users);
+		return call_refuse(call, -EBUSY, "%u QPs and SRQs use it", object->users);
 	cq = container_of(object, struct cq, object);
 	sim_lock(call->nic->sim);
 	list_del(&cq->uar_link);

@@ -35,7 +35,7 @@ int device_query_port(struct call *call)
 	port->port_cap_flags = ethernet ? IB_UVERBS_PCF_CM_SUP | IB_UVERBS_PCF_IP_BASED_GIDS
 					: IB_UVERBS_PCF_CM_SUP;
 	port->max_msg_sz = 1u << 30;
-	port->gid_tbl_len = nic_n_gids(call->nic);
+	port->gid_tbl_len = SIM_GID_TABLE;
 	port->pkey_tbl_len = 1;
 	port->lid = call->nic->lid;
 	port->sm_lid = ethernet ? 0 : 1;
@@ -83,6 +83,7 @@ int device_info_handles(struct call *call)
 		{UVERBS_OBJECT_PD, OBJECT_PD},	     {UVERBS_OBJECT_MR, OBJECT_MR},
 		{UVERBS_OBJECT_CQ, OBJECT_CQ},	     {UVERBS_OBJECT_QP, OBJECT_QP},
 		{UVERBS_OBJECT_SRQ, OBJECT_SRQ},     {UVERBS_OBJECT_AH, OBJECT_AH},
+		{UVERBS_OBJECT_XRCD, OBJECT_XRCD},
 		{MLX5_IB_OBJECT_UAR, OBJECT_UAR},    {MLX5_IB_OBJECT_DEVX_OBJ, OBJECT_DEVX},
 		{MLX5_IB_OBJECT_DEVX_UMEM, OBJECT_UMEM},
 	};
@@ -145,8 +146,10 @@ int device_query_gid_entry(struct call *call)
 	if (call_u64(call, UVERBS_ATTR_QUERY_GID_ENTRY_PORT) != 1 ||
 	    call_u64(call, UVERBS_ATTR_QUERY_GID_ENTRY_FLAGS))
 		return call_refuse(call, -EINVAL, "port or flags");
-	if (index >= nic_n_gids(call->nic))
+	if (index >= SIM_GID_TABLE)
 		return call_refuse(call, -EINVAL, "GID index %llu", (unsigned long long)index);
+	if (index >= nic_n_gids(call->nic))
+		return -ENODATA;
 	fill_gid(call->nic, (unsigned int)index, &entry);
 	return call_out(call, UVERBS_ATTR_QUERY_GID_ENTRY_RESP_ENTRY, &entry, sizeof(entry));
 }
@@ -258,7 +261,8 @@ static void fill_device(const struct nic *nic, struct ib_uverbs_query_device_res
 		.max_cq = SIM_MAX_CQ,
 		.max_cqe = SIM_MAX_CQE,
 		.max_mr = SIM_MAX_MR,
-		.device_cap_flags = IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B,
+		.device_cap_flags = IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B |
+				    IBV_DEVICE_XRC,
 		.max_mw = SIM_MAX_MW,
 		.max_pd = SIM_MAX_PD,
 		.max_qp_rd_atom = SIM_MAX_RD_ATOMIC,
@@ -332,6 +336,8 @@ static const struct write_spec writes[] = {
 	{IB_USER_VERBS_CMD_MODIFY_SRQ, "modify_srq", false, write_modify_srq},
 	{IB_USER_VERBS_CMD_QUERY_SRQ, "query_srq", true, write_query_srq},
 	{IB_USER_VERBS_CMD_CREATE_AH, "create_ah", true, write_create_ah},
+	{IB_USER_VERBS_CMD_OPEN_XRCD, "open_xrcd", true, write_open_xrcd},
+	{IB_USER_VERBS_CMD_OPEN_QP, "open_qp", true, write_open_qp},
 };
 
 int device_invoke_write(struct call *call)

@@ -117,10 +117,11 @@ static const struct attr_spec destroy_cq[] = {
 
 static const struct attr_spec create_qp[] = {
 	{UVERBS_ATTR_CREATE_QP_HANDLE, ATTR_NEW_OBJECT, MUST, 0, 0},
-	{UVERBS_ATTR_CREATE_QP_PD_HANDLE, ATTR_OBJECT, MUST, 0, 0},
+	{UVERBS_ATTR_CREATE_QP_XRCD_HANDLE, ATTR_OBJECT, MAY, 0, 0}, /* which of these a QP must have goes by its type */
+	{UVERBS_ATTR_CREATE_QP_PD_HANDLE, ATTR_OBJECT, MAY, 0, 0},
 	{UVERBS_ATTR_CREATE_QP_SRQ_HANDLE, ATTR_OBJECT, MAY, 0, 0},
-	{UVERBS_ATTR_CREATE_QP_SEND_CQ_HANDLE, ATTR_OBJECT, MUST, 0, 0},
-	{UVERBS_ATTR_CREATE_QP_RECV_CQ_HANDLE, ATTR_OBJECT, MUST, 0, 0},
+	{UVERBS_ATTR_CREATE_QP_SEND_CQ_HANDLE, ATTR_OBJECT, MAY, 0, 0},
+	{UVERBS_ATTR_CREATE_QP_RECV_CQ_HANDLE, ATTR_OBJECT, MAY, 0, 0},
 	{UVERBS_ATTR_CREATE_QP_USER_HANDLE, ATTR_IN, MUST, 8, 8},
 	{UVERBS_ATTR_CREATE_QP_CAP, ATTR_IN, MUST, sizeof(struct ib_uverbs_qp_cap), 0},
 	{UVERBS_ATTR_CREATE_QP_TYPE, ATTR_IN, MUST, 4, 8},
@@ -140,9 +141,9 @@ static const struct attr_spec destroy_qp[] = {
 static const struct attr_spec create_srq[] = {
 	{UVERBS_ATTR_CREATE_SRQ_HANDLE, ATTR_NEW_OBJECT, MUST, 0, 0},
 	{UVERBS_ATTR_CREATE_SRQ_PD_HANDLE, ATTR_OBJECT, MUST, 0, 0},
-	{UVERBS_ATTR_CREATE_SRQ_XRCD_HANDLE, ATTR_OBJECT, MAY, 0, 0}, /* those of types that are refused by name */
+	{UVERBS_ATTR_CREATE_SRQ_XRCD_HANDLE, ATTR_OBJECT, MAY, 0, 0},
 	{UVERBS_ATTR_CREATE_SRQ_CQ_HANDLE, ATTR_OBJECT, MAY, 0, 0},
-	{UVERBS_ATTR_CREATE_SRQ_MAX_NUM_TAGS, ATTR_IN, MAY, 4, 8},
+	{UVERBS_ATTR_CREATE_SRQ_MAX_NUM_TAGS, ATTR_IN, MAY, 4, 8}, /* of a type that is refused by name */
 	{UVERBS_ATTR_CREATE_SRQ_RESP_SRQ_NUM, ATTR_OUT, MAY, 4, 0},
 	{UVERBS_ATTR_CREATE_SRQ_USER_HANDLE, ATTR_IN, MUST, 8, 8},
 	{UVERBS_ATTR_CREATE_SRQ_MAX_WR, ATTR_IN, MUST, 4, 8},
@@ -159,6 +160,10 @@ static const struct attr_spec create_srq[] = {
 static const struct attr_spec destroy_srq[] = {
 	{UVERBS_ATTR_DESTROY_SRQ_HANDLE, ATTR_OBJECT, MUST, 0, 0},
 	{UVERBS_ATTR_DESTROY_SRQ_RESP, ATTR_OUT, MUST, sizeof(struct ib_uverbs_destroy_srq_resp), 0},
+};
+
+static const struct attr_spec destroy_xrcd[] = {
+	{UVERBS_ATTR_DESTROY_XRCD_HANDLE, ATTR_OBJECT, MUST, 0, 0},
 };
 
 static const struct attr_spec destroy_ah[] = {
@@ -343,6 +348,7 @@ const struct method_spec methods[] = {
 	METHOD(UVERBS_OBJECT_QP, UVERBS_METHOD_QP_DESTROY, "destroy_qp", destroy_qp, qp_destroy),
 	METHOD(UVERBS_OBJECT_SRQ, UVERBS_METHOD_SRQ_CREATE, "create_srq", create_srq, srq_create),
 	METHOD(UVERBS_OBJECT_SRQ, UVERBS_METHOD_SRQ_DESTROY, "destroy_srq", destroy_srq, srq_destroy),
+	METHOD(UVERBS_OBJECT_XRCD, UVERBS_METHOD_XRCD_DESTROY, "close_xrcd", destroy_xrcd, xrcd_destroy),
 	METHOD(UVERBS_OBJECT_AH, UVERBS_METHOD_AH_DESTROY, "destroy_ah", destroy_ah, ah_destroy),
 	METHOD(UVERBS_OBJECT_DM, UVERBS_METHOD_DM_ALLOC, "alloc_dm", alloc_dm, dm_alloc),
 	METHOD(UVERBS_OBJECT_DM, UVERBS_METHOD_DM_FREE, "free_dm", free_dm, dm_destroy),

@@ -92,6 +92,7 @@ static void op_event(void *owner, const struct engine_event *ev)
 	case ENGINE_EVENT_QP_LAST_WQE:
 		qp_engine_event(owner, ev);
 		fw_qp_engine_event(owner, ev);
+		xrc_engine_event(owner, ev);
 		break;
 	}
 }
@@ -193,6 +194,7 @@ int nic_init(struct nic *nic, struct sim *sim, int index)
 	hash_init(&nic->srqs_by_number);
 	hash_init(&nic->devx_qps_by_number);
 	list_init(&nic->ufiles);
+	list_init(&nic->xrc_domains);
 	nic->next_cqn = 0x400;
 	nic->next_qpn = 0x100;
 	nic->next_srqn = 1;
@@ -201,13 +203,14 @@ int nic_init(struct nic *nic, struct sim *sim, int index)
 	nic->next_page = 0x10;
 	nic->next_umem = 1;
 	nic->next_uid = 1;
+	nic->next_xrcdn = 1;
 	return engine_new(&attr, &engine_ops, nic, &nic->engine);
 }
 
 void nic_deinit(struct nic *nic)
 {
 	assert_bug(!nic->n_qps && !nic->n_cqs && !nic->n_srqs && !nic->n_ahs && !nic->n_mrs && !nic->n_pds && !nic->n_uars && !nic->n_mws && !nic->dm_bytes);
-	assert_bug(!nic->n_umems && !nic->n_counters && !nic->n_uids);
+	assert_bug(!nic->n_umems && !nic->n_counters && !nic->n_uids && list_empty(&nic->xrc_domains));
 	nic->engine = engine_free(nic->engine);
 	hash_deinit(&nic->cqs_by_number);
 	hash_deinit(&nic->qps_by_number);

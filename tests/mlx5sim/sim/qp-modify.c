@@ -15,16 +15,16 @@
 #include "tests/mlx5sim/sim/address.h"
 #include "tests/mlx5sim/sim/qp-table.h"
 #include "tests/mlx5sim/sim/qp.h"
+#include "tests/mlx5sim/sim/xrc.h"
 
 #define DCT_RD_ATOMIC 16
 
 /* Errors of the responder are asynchronous events; those of the requester have a CQE. */
-void qp_engine_event(struct nic *nic, const struct engine_event *ev)
+void qp_event(struct qp *qp, const struct engine_event *ev)
 {
-	struct qp *qp = hash_get(&nic->qps_by_number, ev->number);
 	struct ib_uverbs_async_event_desc event = {0};
 
-	if (!qp || !qp->object.ufile->async)
+	if (!qp->object.ufile->async)
 		return;
 	if (ev->kind == ENGINE_EVENT_QP_ERROR && !ev->responder)
 		return;
@@ -39,6 +39,14 @@ void qp_engine_event(struct nic *nic, const struct engine_event *ev)
 		event.event_type = IBV_EVENT_QP_REQ_ERR;
 	if (channel_send(qp->object.ufile->async, &event, sizeof(event)))
 		qp->n_events++;
+}
+
+void qp_engine_event(struct nic *nic, const struct engine_event *ev)
+{
+	struct qp *qp = hash_get(&nic->qps_by_number, ev->number);
+
+	if (qp)
+		qp_event(qp, ev);
 }
 
 static uint32_t verbs_state(enum engine_qp_state state)
@@ -76,10 +84,20 @@ static uint32_t present_state(struct nic *nic, const struct qp *qp)
 
 #define REMEMBER(bit, field)                                                                       \
 	if (cmd->attr_mask & (bit))                                                                \
-	qp->last.field = cmd->field
+	last->field = cmd->field
+
+/* What was said of an XRC_TGT was said for all its handles. Under sim->lock. */
+static struct ib_uverbs_modify_qp *last_of(struct qp *qp)
+{
+	return qp->tgt ? &qp->tgt->last : &qp->last;
+}
 
 static void remember(struct qp *qp, const struct ib_uverbs_modify_qp *cmd)
 {
+	struct ib_uverbs_modify_qp *last;
+
+	sim_lock(qp->object.ufile->sim);
+	last = last_of(qp);
 	REMEMBER(IBV_QP_AV, dest);
 	REMEMBER(IBV_QP_RQ_PSN, rq_psn);
 	REMEMBER(IBV_QP_SQ_PSN, sq_psn);
@@ -95,6 +113,7 @@ static void remember(struct qp *qp, const struct ib_uverbs_modify_qp *cmd)
 	REMEMBER(IBV_QP_TIMEOUT, timeout);
 	REMEMBER(IBV_QP_RETRY_CNT, retry_cnt);
 	REMEMBER(IBV_QP_RNR_RETRY, rnr_retry);
+	sim_unlock(qp->object.ufile->sim);
 }
 
 /* What was given in INIT and what comes now, in two steps. */
@@ -230,7 +249,8 @@ int write_query_qp(struct call *call)
 {
 	struct ib_uverbs_query_qp_resp resp = {0};
 	struct ib_uverbs_query_qp cmd;
-	const struct qp *qp;
+	struct ib_uverbs_modify_qp last;
+	struct qp *qp;
 	int r;
 
 	r = call_in_struct(call, UVERBS_ATTR_CORE_IN, &cmd, sizeof(cmd));
@@ -239,28 +259,31 @@ int write_query_qp(struct call *call)
 	qp = find_qp(call, cmd.qp_handle);
 	if (!qp)
 		return call_refuse(call, -EINVAL, "no such QP");
-	resp.dest = qp->last.dest;
+	sim_lock(call->nic->sim);
+	last = *last_of(qp);
+	sim_unlock(call->nic->sim);
+	resp.dest = last.dest;
 	resp.max_send_wr = qp->cap.max_send_wr;
 	resp.max_recv_wr = qp->cap.max_recv_wr;
 	resp.max_send_sge = qp->cap.max_send_sge;
 	resp.max_recv_sge = qp->cap.max_recv_sge;
 	resp.max_inline_data = qp->cap.max_inline_data;
-	resp.qkey = qp->last.qkey;
-	resp.rq_psn = qp->last.rq_psn;
-	resp.sq_psn = qp->last.sq_psn;
-	resp.dest_qp_num = qp->last.dest_qp_num;
-	resp.qp_access_flags = qp->last.qp_access_flags;
-	resp.pkey_index = qp->last.pkey_index;
+	resp.qkey = last.qkey;
+	resp.rq_psn = last.rq_psn;
+	resp.sq_psn = last.sq_psn;
+	resp.dest_qp_num = last.dest_qp_num;
+	resp.qp_access_flags = last.qp_access_flags;
+	resp.pkey_index = last.pkey_index;
 	resp.qp_state = (uint8_t)present_state(call->nic, qp);
 	resp.cur_qp_state = resp.qp_state;
-	resp.path_mtu = qp->last.path_mtu;
-	resp.max_rd_atomic = qp->last.max_rd_atomic;
-	resp.max_dest_rd_atomic = qp->last.max_dest_rd_atomic;
-	resp.min_rnr_timer = qp->last.min_rnr_timer;
-	resp.port_num = qp->last.port_num;
-	resp.timeout = qp->last.timeout;
-	resp.retry_cnt = qp->last.retry_cnt;
-	resp.rnr_retry = qp->last.rnr_retry;
+	resp.path_mtu = last.path_mtu;
+	resp.max_rd_atomic = last.max_rd_atomic;
+	resp.max_dest_rd_atomic = last.max_dest_rd_atomic;
+	resp.min_rnr_timer = last.min_rnr_timer;
+	resp.port_num = last.port_num;
+	resp.timeout = last.timeout;
+	resp.retry_cnt = last.retry_cnt;
+	resp.rnr_retry = last.rnr_retry;
 	resp.sq_sig_all = qp->sq_sig_all;
 	return call_out(call, UVERBS_ATTR_CORE_OUT, &resp, sizeof(resp));
 }

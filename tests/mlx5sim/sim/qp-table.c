@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See qp-table.h. After IBTA "QP state transition properties"; for DCIs and DCTs, of which it says nothing, after
+ * See qp-table.h. After IBTA "QP state transition properties" (XRC: annex A14); for DCIs and DCTs, of which it says nothing, after
  * mlx5_ib of Linux (modify_dci_qp_is_ok, mlx5_ib_modify_dct). There are no alternate paths.
  */
 #include "tests/mlx5sim/sim/qp-table.h"
@@ -16,6 +16,9 @@
 #define UD (1u << ENGINE_QP_UD)
 #define DCI (1u << ENGINE_QP_DCI)
 #define DCT (1u << ENGINE_QP_DCT)
+#define INI (1u << ENGINE_QP_XRC_INI)
+#define TGT (1u << ENGINE_QP_XRC_TGT)
+#define RAW (1u << ENGINE_QP_RAW)
 
 struct transition {
 	uint8_t types;
@@ -37,38 +40,46 @@ struct transition {
 
 /* RESET and ERR are reached from everywhere, with no attribute; but a DCT goes to RTR and no further. */
 static const struct transition table[] = {
-	{RC | UC | DCT, IBV_QPS_RESET, IBV_QPS_INIT, PORT_ATTRS | IBV_QP_ACCESS_FLAGS, 0},
+	{RC | UC | DCT | INI | TGT, IBV_QPS_RESET, IBV_QPS_INIT, PORT_ATTRS | IBV_QP_ACCESS_FLAGS, 0},
 	{UD, IBV_QPS_RESET, IBV_QPS_INIT, PORT_ATTRS | IBV_QP_QKEY, 0},
 	{DCI, IBV_QPS_RESET, IBV_QPS_INIT, PORT_ATTRS, 0},
+	{RAW, IBV_QPS_RESET, IBV_QPS_INIT, IBV_QP_PORT, 0},
 
-	{RC | UC, IBV_QPS_INIT, IBV_QPS_INIT, 0, PORT_ATTRS | IBV_QP_ACCESS_FLAGS},
+	{RC | UC | INI | TGT, IBV_QPS_INIT, IBV_QPS_INIT, 0, PORT_ATTRS | IBV_QP_ACCESS_FLAGS},
 	{UD, IBV_QPS_INIT, IBV_QPS_INIT, 0, PORT_ATTRS | IBV_QP_QKEY},
 	{DCI, IBV_QPS_INIT, IBV_QPS_INIT, 0, PORT_ATTRS},
+	{RAW, IBV_QPS_INIT, IBV_QPS_INIT, 0, IBV_QP_PORT},
 
-	{RC, IBV_QPS_INIT, IBV_QPS_RTR,
+	{RC | TGT, IBV_QPS_INIT, IBV_QPS_RTR,
 	 PEER_ATTRS | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
 	 IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX},
-	{UC, IBV_QPS_INIT, IBV_QPS_RTR, PEER_ATTRS, IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX},
+	{UC | INI, IBV_QPS_INIT, IBV_QPS_RTR, PEER_ATTRS, IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX},
 	{UD, IBV_QPS_INIT, IBV_QPS_RTR, 0, IBV_QP_PKEY_INDEX | IBV_QP_QKEY},
 	{DCI, IBV_QPS_INIT, IBV_QPS_RTR, IBV_QP_PATH_MTU, IBV_QP_AV | IBV_QP_PKEY_INDEX},
 	{DCT, IBV_QPS_INIT, IBV_QPS_RTR, PATH_ATTRS | IBV_QP_MIN_RNR_TIMER, 0},
+	{RAW, IBV_QPS_INIT, IBV_QPS_RTR, 0, 0},
 
 	{RC, IBV_QPS_RTR, IBV_QPS_RTS, RTS_ATTRS, RC_LATER},
+	{INI, IBV_QPS_RTR, IBV_QPS_RTS, RTS_ATTRS, UC_LATER},
+	{TGT, IBV_QPS_RTR, IBV_QPS_RTS, IBV_QP_TIMEOUT | IBV_QP_SQ_PSN, RC_LATER},
 	{UC, IBV_QPS_RTR, IBV_QPS_RTS, IBV_QP_SQ_PSN, UC_LATER},
 	{UD, IBV_QPS_RTR, IBV_QPS_RTS, IBV_QP_SQ_PSN, UD_LATER},
 	{DCI, IBV_QPS_RTR, IBV_QPS_RTS, RTS_ATTRS, IBV_QP_MIN_RNR_TIMER},
+	{RAW, IBV_QPS_RTR, IBV_QPS_RTS, 0, 0},
 
-	{RC, IBV_QPS_RTS, IBV_QPS_RTS, 0, RC_LATER},
-	{UC, IBV_QPS_RTS, IBV_QPS_RTS, 0, UC_LATER},
+	{RC | TGT, IBV_QPS_RTS, IBV_QPS_RTS, 0, RC_LATER},
+	{UC | INI, IBV_QPS_RTS, IBV_QPS_RTS, 0, UC_LATER},
 	{UD, IBV_QPS_RTS, IBV_QPS_RTS, 0, UD_LATER},
 	{DCI, IBV_QPS_RTS, IBV_QPS_RTS, 0, IBV_QP_MIN_RNR_TIMER},
-	{RC | UC | UD, IBV_QPS_RTS, IBV_QPS_SQD, 0, SQD_ATTRS},
+	{RAW, IBV_QPS_RTS, IBV_QPS_RTS, 0, 0},
+	{RC | UC | UD | INI, IBV_QPS_RTS, IBV_QPS_SQD, 0, SQD_ATTRS},
 
 	{RC, IBV_QPS_SQD, IBV_QPS_RTS, 0, RC_LATER},
-	{UC, IBV_QPS_SQD, IBV_QPS_RTS, 0, UC_LATER},
+	{UC | INI, IBV_QPS_SQD, IBV_QPS_RTS, 0, UC_LATER},
 	{UD, IBV_QPS_SQD, IBV_QPS_RTS, 0, UD_LATER},
 	{UC, IBV_QPS_SQE, IBV_QPS_RTS, 0, UC_LATER},
 	{UD, IBV_QPS_SQE, IBV_QPS_RTS, 0, UD_LATER},
+	{RAW, IBV_QPS_SQE, IBV_QPS_RTS, 0, 0},
 };
 
 static const struct transition *find(enum engine_qp_type type, uint32_t from, uint32_t to)
@@ -123,7 +134,7 @@ static enum engine_qp_state engine_state(uint32_t state)
 
 /*
  * What the masks of verbs are for the engine; its sets are coarser, and the table above has seen to completeness. What a
- * DCI has no use for is dropped.
+ * DCI or an XRC_TGT has no use for is dropped.
  */
 static uint32_t engine_set(enum engine_qp_type type, uint32_t mask)
 {
@@ -131,14 +142,14 @@ static uint32_t engine_set(enum engine_qp_type type, uint32_t mask)
 		uint8_t types;
 		uint32_t mask, set;
 	} of[] = {
-		{RC | UC | DCT, IBV_QP_ACCESS_FLAGS, ENGINE_QP_SET_ACCESS},
-		{RC | UC, IBV_QP_AV, ENGINE_QP_SET_PATH},
-		{RC | UC, IBV_QP_RQ_PSN, ENGINE_QP_SET_RQ_PSN},
-		{RC | UC | UD | DCI, IBV_QP_SQ_PSN, ENGINE_QP_SET_SQ_PSN},
-		{RC | DCI, IBV_QP_TIMEOUT, ENGINE_QP_SET_RETRY},
-		{RC | DCT, IBV_QP_MIN_RNR_TIMER, ENGINE_QP_SET_RNR_TIMER},
-		{RC | DCI, IBV_QP_MAX_QP_RD_ATOMIC, ENGINE_QP_SET_RD_ATOMIC},
-		{RC, IBV_QP_MAX_DEST_RD_ATOMIC, ENGINE_QP_SET_RD_ATOMIC},
+		{RC | UC | DCT | INI | TGT, IBV_QP_ACCESS_FLAGS, ENGINE_QP_SET_ACCESS},
+		{RC | UC | INI | TGT, IBV_QP_AV, ENGINE_QP_SET_PATH},
+		{RC | UC | INI | TGT, IBV_QP_RQ_PSN, ENGINE_QP_SET_RQ_PSN},
+		{RC | UC | UD | DCI | INI | TGT, IBV_QP_SQ_PSN, ENGINE_QP_SET_SQ_PSN},
+		{RC | DCI | INI, IBV_QP_TIMEOUT, ENGINE_QP_SET_RETRY},
+		{RC | DCT | TGT, IBV_QP_MIN_RNR_TIMER, ENGINE_QP_SET_RNR_TIMER},
+		{RC | DCI | INI, IBV_QP_MAX_QP_RD_ATOMIC, ENGINE_QP_SET_RD_ATOMIC},
+		{RC | TGT, IBV_QP_MAX_DEST_RD_ATOMIC, ENGINE_QP_SET_RD_ATOMIC},
 		{UD, IBV_QP_QKEY, ENGINE_QP_SET_QKEY},
 	};
 	uint32_t set = 0;

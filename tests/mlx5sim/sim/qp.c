@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Queue pairs: made over the client's buffers, executed by the engine. RC, UC, UD, DCI and DCT; raw packets, XRC and RSS
- * are refused. A DCT has no rings, and its number is given at RTR (qp-modify.c).
+ * Queue pairs: made over the client's buffers, executed by the engine. RC, UC, UD, DCI, DCT, XRC (xrc.c) and raw
+ * packets; RSS is refused. A DCT has no rings, and its number is given at RTR (qp-modify.c).
  */
 #include <endian.h>
 #include <errno.h>
@@ -15,6 +15,7 @@
 
 #include "tests/mlx5sim/sim/fw.h"
 #include "tests/mlx5sim/sim/qp.h"
+#include "tests/mlx5sim/sim/xrc.h"
 
 /* What a kernel of these days knows and this device may ignore: scatter to CQE is a permission, not a promise. */
 #define FLAGS_TAKEN                                                                                \
@@ -49,7 +50,9 @@ static void qp_free(struct object *object)
 	struct nic *nic = object->ufile->nic;
 
 	sim_lock(nic->sim);
-	if (qp->qpn) {
+	if (qp->tgt) {
+		xrc_tgt_put(qp);
+	} else if (qp->qpn && qp->type != ENGINE_QP_XRC_TGT) {
 		engine_qp_destroy(nic->engine, qp->qpn);
 		hash_remove(&nic->qps_by_number, qp->qpn);
 		nic->n_qps--;
@@ -64,9 +67,12 @@ static void qp_free(struct object *object)
 		qp->recv_cq->object.users--;
 	if (qp->srq)
 		qp->srq->object.users--;
+	if (qp->xrcd)
+		qp->xrcd->object.users--;
 	if (qp->uar)
 		qp->uar->object.users--;
 	memory_unref(qp->ring_memory);
+	memory_unref(qp->send_memory);
 	memory_unref(qp->dbrec_memory);
 	free(qp);
 }
@@ -100,8 +106,8 @@ static int check_recv_ring(struct call *call, struct qp_params *params)
 	}
 	if (!params->cap.max_recv_wr)
 		return 0;
-	if (params->type == ENGINE_QP_DCI)
-		return call_refuse(call, -EINVAL, "a DCI receives nothing");
+	if (params->type == ENGINE_QP_DCI || params->type == ENGINE_QP_XRC_INI)
+		return call_refuse(call, -EINVAL, "a DCI or XRC_INI receives nothing");
 	if (!is_power_of_two(driver->rq_wqe_count) || driver->rq_wqe_count > SIM_MAX_QP_WR)
 		return call_refuse(call, -EINVAL, "a receive queue of %u WQEs",
 				   driver->rq_wqe_count);
@@ -118,13 +124,15 @@ static int check_driver_part(struct call *call, const struct qp_params *params)
 {
 	const struct mlx5_ib_create_qp *driver = &params->driver;
 	bool is_dct = params->type == ENGINE_QP_DCT;
+	bool has_uar = !is_dct && params->type != ENGINE_QP_XRC_TGT;
 
 	if (driver->flags & ~(uint32_t)FLAGS_TAKEN)
 		return call_refuse(call, -EOPNOTSUPP, "driver flags 0x%x",
 				   driver->flags & ~(uint32_t)FLAGS_TAKEN);
-	if (!is_dct && !(driver->flags & MLX5_QP_FLAG_UAR_PAGE_INDEX))
+	if (has_uar && !(driver->flags & MLX5_QP_FLAG_UAR_PAGE_INDEX))
 		return call_refuse(call, -EINVAL, "no UAR page");
-	if ((!is_dct && driver->access_key) || driver->ece_options || driver->reserved ||
+	/* For a raw packet QP the same word is sq_buf_addr. */
+	if ((!is_dct && params->type != ENGINE_QP_RAW && driver->access_key) || driver->ece_options || driver->reserved ||
 	    driver->dci_streams.log_num_concurent || driver->dci_streams.log_num_errored)
 		return call_refuse(call, -EOPNOTSUPP, "input that this QP does not have");
 	if (driver->uidx > 0xffffff)
@@ -152,6 +160,12 @@ static int read_type(struct call *call, struct qp_params *params)
 		params->type = ENGINE_QP_UC;
 	else if (type == IB_UVERBS_QPT_UD)
 		params->type = ENGINE_QP_UD;
+	else if (type == IB_UVERBS_QPT_RAW_PACKET && call->ufile->sim->ethernet)
+		params->type = ENGINE_QP_RAW;
+	else if (type == IB_UVERBS_QPT_XRC_INI)
+		params->type = ENGINE_QP_XRC_INI;
+	else if (type == IB_UVERBS_QPT_XRC_TGT)
+		params->type = ENGINE_QP_XRC_TGT;
 	else
 		return call_refuse(call, -EOPNOTSUPP, "QP type %llu", (unsigned long long)type);
 	return 0;
@@ -185,7 +199,7 @@ static int read_params(struct call *call, struct qp_params *ret)
 	/* Multicast does not come back, as there is none. */
 	if (flags &
 	    ~(uint64_t)(IB_UVERBS_QP_CREATE_SQ_SIG_ALL |
-			(ret->type == ENGINE_QP_UD ? IB_UVERBS_QP_CREATE_BLOCK_MULTICAST_LOOPBACK
+			(ret->type == ENGINE_QP_UD || ret->type == ENGINE_QP_RAW ? IB_UVERBS_QP_CREATE_BLOCK_MULTICAST_LOOPBACK
 						   : 0)))
 		return call_refuse(call, -EOPNOTSUPP, "flags 0x%llx", (unsigned long long)flags);
 	ret->sq_sig_all = flags & IB_UVERBS_QP_CREATE_SQ_SIG_ALL;
@@ -194,36 +208,90 @@ static int read_params(struct call *call, struct qp_params *ret)
 		r = check_driver_part(call, ret);
 	if (r < 0 || ret->type == ENGINE_QP_DCT)
 		return r;
+	if (ret->type == ENGINE_QP_XRC_TGT)
+		return ret->cap.max_send_wr || ret->cap.max_recv_wr
+			       ? call_refuse(call, -EINVAL, "an XRC_TGT has no rings")
+			       : 0;
 	r = check_send_ring(call, ret);
 	return r < 0 ? r : check_recv_ring(call, ret);
 }
 
 static struct cq *take_cq(struct call *call, uint16_t id)
 {
-	struct object *object = object_get(call->ufile, OBJECT_CQ, call_u64(call, id));
+	struct object *object = NULL;
 
+	if (call_has(call, id))
+		object = object_get(call->ufile, OBJECT_CQ, call_u64(call, id));
 	if (!object)
 		return NULL;
 	object->users++;
 	return container_of(object, struct cq, object);
 }
 
+static bool has_any(const struct call *call, const uint16_t *ids, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (call_has(call, ids[i]))
+			return true;
+	}
+	return false;
+}
+
+/* What a type has no use for is not taken in silence. */
+static int check_parts(struct call *call, const struct qp_params *params)
+{
+	static const uint16_t of_no_tgt[] = {UVERBS_ATTR_CREATE_QP_PD_HANDLE, UVERBS_ATTR_CREATE_QP_SEND_CQ_HANDLE,
+					     UVERBS_ATTR_CREATE_QP_RECV_CQ_HANDLE, UVERBS_ATTR_CREATE_QP_SRQ_HANDLE};
+	static const uint16_t of_no_ini[] = {UVERBS_ATTR_CREATE_QP_RECV_CQ_HANDLE, UVERBS_ATTR_CREATE_QP_SRQ_HANDLE};
+	bool is_tgt = params->type == ENGINE_QP_XRC_TGT;
+
+	if (is_tgt != call_has(call, UVERBS_ATTR_CREATE_QP_XRCD_HANDLE) ||
+	    (is_tgt && has_any(call, of_no_tgt, sizeof(of_no_tgt) / sizeof(of_no_tgt[0]))))
+		return call_refuse(call, -EINVAL, "an XRC domain is for an XRC_TGT, which has nothing else");
+	if (params->type == ENGINE_QP_XRC_INI && has_any(call, of_no_ini, sizeof(of_no_ini) / sizeof(of_no_ini[0])))
+		return call_refuse(call, -EINVAL, "an XRC_INI receives nothing");
+	if (!is_tgt && !call_has(call, UVERBS_ATTR_CREATE_QP_PD_HANDLE))
+		return call_refuse(call, -EINVAL, "no PD");
+	return 0;
+}
+
+static int find_srq(struct call *call, struct qp *qp)
+{
+	if (!call_has(call, UVERBS_ATTR_CREATE_QP_SRQ_HANDLE))
+		return 0;
+	qp->srq = srq_get(call, call_u64(call, UVERBS_ATTR_CREATE_QP_SRQ_HANDLE));
+	if (!qp->srq)
+		return call_refuse(call, -ENOENT, "no such SRQ");
+	qp->srq->object.users++;
+	return qp->srq->xrcd ? call_refuse(call, -EINVAL, "an SRQ of XRC") : 0;
+}
+
+static int find_xrcd(struct call *call, struct qp *qp)
+{
+	qp->xrcd = xrcd_get(call, call_u64(call, UVERBS_ATTR_CREATE_QP_XRCD_HANDLE));
+	if (!qp->xrcd)
+		return call_refuse(call, -ENOENT, "no such XRC domain");
+	qp->xrcd->object.users++;
+	return 0;
+}
+
 static int find_parts(struct call *call, struct qp *qp, const struct qp_params *params)
 {
+	int r = check_parts(call, params);
+
+	if (r < 0 || params->type == ENGINE_QP_XRC_TGT)
+		return r < 0 ? r : find_xrcd(call, qp);
 	qp->pd = pd_get(call, call_u64(call, UVERBS_ATTR_CREATE_QP_PD_HANDLE));
 	if (!qp->pd)
 		return call_refuse(call, -ENOENT, "no such PD");
 	qp->pd->object.users++;
 	qp->send_cq = take_cq(call, UVERBS_ATTR_CREATE_QP_SEND_CQ_HANDLE);
 	qp->recv_cq = take_cq(call, UVERBS_ATTR_CREATE_QP_RECV_CQ_HANDLE);
-	if (!qp->send_cq || !qp->recv_cq)
+	if (!qp->send_cq || (!qp->recv_cq && params->type != ENGINE_QP_XRC_INI))
 		return call_refuse(call, -ENOENT, "no such CQ");
-	if (call_has(call, UVERBS_ATTR_CREATE_QP_SRQ_HANDLE)) {
-		qp->srq = srq_get(call, call_u64(call, UVERBS_ATTR_CREATE_QP_SRQ_HANDLE));
-		if (!qp->srq)
-			return call_refuse(call, -ENOENT, "no such SRQ");
-		qp->srq->object.users++;
-	}
+	r = find_srq(call, qp);
+	if (r < 0)
+		return r;
 	if (params->type == ENGINE_QP_DCT)
 		return qp->srq ? 0 : call_refuse(call, -EINVAL, "a DCT needs an SRQ");
 	qp->uar = uar_get(call->ufile, params->driver.bfreg_index);
@@ -243,7 +311,7 @@ int qp_enter(struct qp *qp, struct engine_qp_attr *attr)
 	attr->pdn = qp->pd->pdn;
 	attr->user_index = qp->user_index;
 	attr->send_cqn = qp->send_cq->cqn;
-	attr->recv_cqn = qp->recv_cq->cqn;
+	attr->recv_cqn = qp->recv_cq ? qp->recv_cq->cqn : 0;
 	/* A DCI may be given one and takes nothing of it. */
 	attr->has_srq = qp->srq && qp->type != ENGINE_QP_DCI;
 	attr->srqn = attr->has_srq ? qp->srq->srqn : 0;
@@ -266,11 +334,14 @@ int qp_enter(struct qp *qp, struct engine_qp_attr *attr)
 
 static int pin_rings(struct call *call, struct qp *qp, const struct qp_params *params)
 {
-	uint64_t bytes = params->rq_bytes + params->sq_bytes;
+	bool apart = params->type == ENGINE_QP_RAW;
+	uint64_t bytes = params->rq_bytes + (apart ? 0 : params->sq_bytes);
 	int r = 0;
 
 	if (bytes)
 		r = memory_pin(call, params->driver.buf_addr, bytes, true, &qp->ring_memory);
+	if (r == 0 && apart && params->sq_bytes)
+		r = memory_pin(call, params->driver.sq_buf_addr, params->sq_bytes, true, &qp->send_memory);
 	return r < 0 ? r : memory_pin(call, params->driver.db_addr, 8, true, &qp->dbrec_memory);
 }
 
@@ -289,7 +360,10 @@ static int enter(struct call *call, struct qp *qp, const struct qp_params *param
 	if (r < 0)
 		return r;
 	ring = qp->ring_memory ? memory_at(qp->ring_memory, params->driver.buf_addr) : NULL;
-	attr.sq_ring = params->sq_bytes ? ring + params->rq_bytes : empty_ring;
+	if (qp->send_memory)
+		attr.sq_ring = memory_at(qp->send_memory, params->driver.sq_buf_addr);
+	else
+		attr.sq_ring = params->sq_bytes ? ring + params->rq_bytes : empty_ring;
 	attr.rq_ring = params->rq_bytes ? ring : NULL;
 	attr.dbrec = memory_at(qp->dbrec_memory, params->driver.db_addr);
 	/* A device looks at it when a doorbell comes, the engine in RTS as well: what an allocator left there is gone. */
@@ -311,6 +385,8 @@ static int make(struct call *call, struct qp *qp, const struct qp_params *params
 	if (params->rq_bytes)
 		qp->cap.max_recv_wr = params->driver.rq_wqe_count;
 	qp->sq_sig_all = params->sq_sig_all;
+	if (params->type == ENGINE_QP_XRC_TGT)
+		return xrc_tgt_new(qp);
 	if (params->type != ENGINE_QP_DCT)
 		return enter(call, qp, params);
 	qp->dc_key = params->driver.access_key;
@@ -331,24 +407,35 @@ static int answer(struct call *call, const struct qp *qp)
 	return r < 0 ? r : call_set_handle(call, UVERBS_ATTR_CREATE_QP_HANDLE, qp->object.handle);
 }
 
-int qp_create(struct call *call)
+int qp_object_new(struct call *call, struct qp **ret_qp)
 {
-	struct qp_params params;
-	struct qp *qp;
+	struct qp *qp = calloc(1, sizeof(*qp));
 	int r;
 
-	r = read_params(call, &params);
-	if (r < 0)
-		return r;
-	qp = calloc(1, sizeof(*qp));
 	if (!qp)
 		return -ENOMEM;
 	list_init(&qp->uar_link);
+	list_init(&qp->tgt_link);
 	r = object_add(call->ufile, &qp->object, OBJECT_QP, qp_free);
 	if (r < 0) {
 		free(qp);
 		return r;
 	}
+	*ret_qp = qp;
+	return 0;
+}
+
+int qp_create(struct call *call)
+{
+	struct qp_params params;
+	struct qp *qp = NULL;
+	int r;
+
+	r = read_params(call, &params);
+	if (r == 0)
+		r = qp_object_new(call, &qp);
+	if (r < 0)
+		return r;
 	r = make(call, qp, &params);
 	if (r == 0)
 		r = answer(call, qp);
@@ -374,8 +461,9 @@ int qp_destroy(struct call *call)
 		return call_refuse(call, -ENOENT, "no such QP");
 	qp = container_of(object, struct qp, object);
 	sim_lock(call->nic->sim);
-	if (qp->qpn)
+	if (qp->qpn && !qp->tgt)
 		hash_remove(&call->nic->qps_by_number, qp->qpn);
+	list_del(&qp->tgt_link); /* no events from now on */
 	resp.events_reported = qp->n_events;
 	if (call->ufile->async)
 		resp.events_reported -= channel_withdraw(call->ufile->async,

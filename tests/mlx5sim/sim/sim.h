@@ -22,6 +22,7 @@
 
 #define SIM_NICS_MAX 8
 #define SIM_GIDS_MAX 4
+#define SIM_GID_TABLE 8 /* the others are empty */
 #define SIM_PAGE 4096u
 
 /* Limits, as query_device tells them. */
@@ -63,6 +64,8 @@ struct nic {
 	struct hash qps_by_number;
 	struct hash srqs_by_number;
 	struct hash devx_qps_by_number;
+	struct list xrc_domains;
+	uint32_t next_xrcdn;
 	uint32_t next_cqn, next_qpn, next_srqn, next_pdn, next_key, next_page, next_umem;
 	uint32_t n_cqs, n_qps, n_srqs, n_ahs, n_pds, n_mrs, n_mws, n_uars, n_umems, n_counters, n_uids;
 	uint16_t next_uid;
@@ -150,6 +153,7 @@ enum object_type {
 	OBJECT_CQ,
 	OBJECT_QP,
 	OBJECT_SRQ,
+	OBJECT_XRCD,
 	OBJECT_AH,
 	OBJECT_DM,
 	OBJECT_UAR,
@@ -310,6 +314,7 @@ void cq_notify_armed(struct nic *nic, uint64_t now_nsec);
 void srq_engine_event(struct nic *nic, const struct engine_event *ev);
 void qp_doorbell(struct nic *nic, const struct uar *uar);
 void qp_engine_event(struct nic *nic, const struct engine_event *ev);
+void xrc_engine_event(struct nic *nic, const struct engine_event *ev);
 void fw_qp_doorbell(struct nic *nic, const struct uar *uar);
 void fw_qp_engine_event(struct nic *nic, const struct engine_event *ev);
 /* A CQ that is not in the engine yet; frees itself as an object. */
@@ -405,6 +410,7 @@ int qp_create(struct call *call);
 int qp_destroy(struct call *call);
 int srq_create(struct call *call);
 int srq_destroy(struct call *call);
+int xrcd_destroy(struct call *call);
 int ah_destroy(struct call *call);
 int dm_alloc(struct call *call);
 int dm_destroy(struct call *call);
@@ -439,6 +445,8 @@ int write_alloc_mw(struct call *call);
 int write_ex_modify_qp(struct call *call);
 int write_modify_srq(struct call *call);
 int write_query_srq(struct call *call);
+int write_open_xrcd(struct call *call);
+int write_open_qp(struct call *call);
 int write_create_ah(struct call *call);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Shared receive queues of the basic kind, made over the client's buffers. XRC and tag matching are refused. The number
+ * Shared receive queues of the basic kind and of XRC, made over the client's buffers. Tag matching is refused. The number
  * of WQEs and the stride follow from what was asked for, in the way that library and kernel have agreed on.
  */
 #include <errno.h>
@@ -15,6 +15,7 @@
 
 #include "tests/mlx5sim/sim/fw.h"
 #include "tests/mlx5sim/sim/srq.h"
+#include "tests/mlx5sim/sim/xrc.h"
 
 #define MIN_STRIDE_LOG2 5
 #define SEG_BYTES 16u
@@ -22,6 +23,7 @@
 struct srq_params {
 	struct mlx5_ib_create_srq driver;
 	uint32_t log2_wqes, log2_stride;
+	bool is_xrc;
 };
 
 void srq_engine_event(struct nic *nic, const struct engine_event *ev)
@@ -55,6 +57,10 @@ static void srq_free(struct object *object)
 	sim_unlock(nic->sim);
 	if (srq->pd)
 		srq->pd->object.users--;
+	if (srq->xrcd)
+		srq->xrcd->object.users--;
+	if (srq->cq)
+		srq->cq->object.users--;
 	memory_unref(srq->ring_memory);
 	memory_unref(srq->dbrec_memory);
 	umem_put(srq->ring_umem);
@@ -78,14 +84,20 @@ static int read_params(struct call *call, struct srq_params *ret)
 	r = call_in_struct(call, UVERBS_ATTR_UHW_IN, &ret->driver, sizeof(ret->driver));
 	if (r < 0)
 		return r;
-	if (type != IB_UVERBS_SRQT_BASIC)
-		return call_refuse(call, -EOPNOTSUPP, "XRC and tag matching are not simulated");
+	if (type != IB_UVERBS_SRQT_BASIC && type != IB_UVERBS_SRQT_XRC)
+		return call_refuse(call, -EOPNOTSUPP, "tag matching is not simulated");
+	ret->is_xrc = type == IB_UVERBS_SRQT_XRC;
+	if (call_has(call, UVERBS_ATTR_CREATE_SRQ_XRCD_HANDLE) != ret->is_xrc ||
+	    call_has(call, UVERBS_ATTR_CREATE_SRQ_CQ_HANDLE) != ret->is_xrc)
+		return call_refuse(call, -EINVAL, "an SRQ of XRC, and no other, has a domain and a CQ");
 	if (max_wr > SIM_MAX_SRQ_WR || max_sge > SIM_MAX_SRQ_SGE)
 		return call_refuse(call, -EINVAL, "%llu WQEs of %llu segments",
 				   (unsigned long long)max_wr, (unsigned long long)max_sge);
-	if (driver->flags || driver->reserved0 || driver->uidx || driver->reserved1)
+	if (driver->flags || driver->reserved0 || (driver->uidx && !ret->is_xrc) || driver->reserved1)
 		return call_refuse(call, -EOPNOTSUPP, "driver flags 0x%x or reserved bits",
 				   driver->flags);
+	if (driver->uidx > 0xffffff)
+		return call_refuse(call, -EINVAL, "user index 0x%x", driver->uidx);
 	if (driver->db_addr & 3)
 		return call_refuse(call, -EINVAL, "the doorbell record is not aligned");
 	if (nic_count(call->nic, &call->nic->n_srqs) >= SIM_MAX_SRQ)
@@ -117,15 +129,41 @@ int srq_enter(struct srq *srq, struct engine_srq_attr *attr)
 	return r < 0 ? r : object_name(&srq->object, PRM_OP_CREATE_RMP, srq->srqn);
 }
 
-static int make(struct call *call, struct srq *srq, const struct srq_params *params)
+static int find_xrc(struct call *call, struct srq *srq)
 {
-	struct engine_srq_attr attr = {.srqn = 0};
-	int r;
+	struct xrcd *xrcd = xrcd_get(call, call_u64(call, UVERBS_ATTR_CREATE_SRQ_XRCD_HANDLE));
+	struct object *cq = object_get(call->ufile, OBJECT_CQ, call_u64(call, UVERBS_ATTR_CREATE_SRQ_CQ_HANDLE));
 
+	if (!xrcd || !cq)
+		return call_refuse(call, -ENOENT, "no such XRC domain or CQ");
+	srq->xrcd = xrcd;
+	xrcd->object.users++;
+	srq->cq = container_of(cq, struct cq, object);
+	cq->users++;
+	return 0;
+}
+
+static int find_parts(struct call *call, struct srq *srq, const struct srq_params *params)
+{
 	srq->pd = pd_get(call, call_u64(call, UVERBS_ATTR_CREATE_SRQ_PD_HANDLE));
 	if (!srq->pd)
 		return call_refuse(call, -ENOENT, "no such PD");
 	srq->pd->object.users++;
+	return params->is_xrc ? find_xrc(call, srq) : 0;
+}
+
+static int make(struct call *call, struct srq *srq, const struct srq_params *params)
+{
+	struct engine_srq_attr attr = {.is_xrc = params->is_xrc, .user_index = params->driver.uidx};
+	int r;
+
+	r = find_parts(call, srq, params);
+	if (r < 0)
+		return r;
+	if (params->is_xrc) {
+		attr.xrcdn = xrcd_number(srq->xrcd);
+		attr.cqn = srq->cq->cqn;
+	}
 	r = memory_pin(call, params->driver.buf_addr,
 		       1ull << (params->log2_wqes + params->log2_stride), true, &srq->ring_memory);
 	if (r == 0)
@@ -162,6 +200,8 @@ static int answer(struct call *call, const struct srq *srq)
 		r = call_out(call, UVERBS_ATTR_CREATE_SRQ_RESP_MAX_SGE, &sge, sizeof(sge));
 	if (r == 0)
 		r = call_out(call, UVERBS_ATTR_UHW_OUT, &driver, sizeof(driver));
+	if (r == 0)
+		r = call_out(call, UVERBS_ATTR_CREATE_SRQ_RESP_SRQ_NUM, &srq->srqn, sizeof(srq->srqn));
 	return r < 0 ? r : call_set_handle(call, UVERBS_ATTR_CREATE_SRQ_HANDLE, srq->object.handle);
 }
 

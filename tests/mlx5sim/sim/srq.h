@@ -5,9 +5,13 @@
 
 #include "tests/mlx5sim/sim/pd-mr.h"
 
+struct xrcd;
+
 struct srq {
 	struct object object;
 	struct pd *pd;
+	struct xrcd *xrcd; /* NULL: not of XRC; with its CQ: */
+	struct cq *cq;
 	struct memory *ring_memory, *dbrec_memory;
 	struct umem *ring_umem, *dbrec_umem; /* instead, when DEVX made it */
 	uint64_t user_handle;

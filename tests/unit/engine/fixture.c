@@ -403,8 +403,12 @@ void tqp_init(struct tqp *qp, struct world *w, unsigned int node, const struct t
 		create.srqn_in_cqes = attr->srqn_in_cqes;
 		create.rq_ring = NULL;
 	}
-	if (attr->type == ENGINE_QP_DCI)
+	if (attr->type == ENGINE_QP_DCI || attr->type == ENGINE_QP_XRC_INI)
 		create.rq_ring = NULL;
+	if (attr->type == ENGINE_QP_XRC_TGT) {
+		create.sq_ring = create.rq_ring = create.dbrec = NULL;
+		create.xrcdn = attr->xrcdn;
+	}
 	if (attr->type == ENGINE_QP_DCT)
 		create.sq_ring = create.dbrec = NULL;
 	ASSERT_OK(engine_qp_create(n->engine, &create));
@@ -448,7 +452,7 @@ int tqp_to_rtr(struct tqp *qp, const struct tqp *peer, const struct tqp_attr *at
 		.max_dest_rd_atomic = 16,
 	};
 
-	if (qp->type == ENGINE_QP_UC)
+	if (qp->type == ENGINE_QP_UC || qp->type == ENGINE_QP_XRC_INI)
 		mod.set = ENGINE_QP_SET_PATH | ENGINE_QP_SET_RQ_PSN;
 	if (qp->type == ENGINE_QP_UD)
 		mod.set = 0;
@@ -467,7 +471,7 @@ int tqp_to_rts(struct tqp *qp, const struct tqp_attr *attr)
 		.max_rd_atomic = attr->max_rd_atomic,
 	};
 
-	if (qp->type == ENGINE_QP_UC || qp->type == ENGINE_QP_UD)
+	if (qp->type == ENGINE_QP_UC || qp->type == ENGINE_QP_UD || qp->type == ENGINE_QP_XRC_TGT)
 		mod.set = ENGINE_QP_SET_SQ_PSN;
 	return engine_qp_modify(qp->node->engine, qp->qpn, &mod);
 }
@@ -620,6 +624,11 @@ void wqe_av(struct wqe *wqe, const struct tqp *to, uint32_t qkey)
 	wqe_dc_av(wqe, to, (uint64_t)qkey << 32);
 }
 
+void wqe_xrc(struct wqe *wqe, uint32_t srqn)
+{
+	put32(unit(wqe), srqn);
+}
+
 void wqe_raddr(struct wqe *wqe, uint64_t raddr, uint32_t rkey)
 {
 	uint8_t *at = unit(wqe);
@@ -769,11 +778,11 @@ static uint8_t *srq_wqe(const struct tsrq *srq, uint16_t index)
 	return srq->ring + ((size_t)index << srq->log2_stride);
 }
 
-void tsrq_init(struct tsrq *srq, struct world *w, unsigned int node, uint32_t pdn, uint32_t log2_wqes)
+static void init_srq(struct tsrq *srq, struct world *w, unsigned int node, struct engine_srq_attr attr)
 {
 	static uint32_t next_number = 0x300;
+	uint32_t log2_wqes = attr.log2_wqes;
 	uint16_t last = (uint16_t)((1u << log2_wqes) - 1);
-	struct engine_srq_attr attr;
 
 	*srq = (struct tsrq){.node = &w->nodes[node], .srqn = next_number++, .log2_wqes = log2_wqes, .log2_stride = 6};
 	srq->ring = shared_alloc((size_t)1 << (log2_wqes + srq->log2_stride));
@@ -781,15 +790,25 @@ void tsrq_init(struct tsrq *srq, struct world *w, unsigned int node, uint32_t pd
 	srq->tail = last;
 	for (uint16_t i = 0; i < last; i++)
 		put32(srq_wqe(srq, i), i + 1u);
-	attr = (struct engine_srq_attr){
-		.srqn = srq->srqn,
-		.pdn = pdn,
-		.ring = srq->ring,
-		.log2_wqes = log2_wqes,
-		.log2_stride = srq->log2_stride,
-		.dbrec = srq->dbrec,
-	};
+	attr.srqn = srq->srqn;
+	attr.ring = srq->ring;
+	attr.log2_stride = srq->log2_stride;
+	attr.dbrec = srq->dbrec;
+	attr.user_index = srq->srqn + 0x20000;
 	ASSERT_OK(engine_srq_create(srq->node->engine, &attr));
+}
+
+void tsrq_init(struct tsrq *srq, struct world *w, unsigned int node, uint32_t pdn, uint32_t log2_wqes)
+{
+	init_srq(srq, w, node, (struct engine_srq_attr){.pdn = pdn, .log2_wqes = log2_wqes});
+}
+
+void tsrq_init_xrc(struct tsrq *srq, struct world *w, unsigned int node, uint32_t pdn, uint32_t log2_wqes, uint32_t xrcdn,
+		   const struct tcq *cq)
+{
+	init_srq(srq, w, node,
+		 (struct engine_srq_attr){
+			 .pdn = pdn, .log2_wqes = log2_wqes, .is_xrc = true, .xrcdn = xrcdn, .cqn = cq->cqn});
 }
 
 void tsrq_deinit(struct tsrq *srq)

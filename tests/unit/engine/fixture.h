@@ -120,6 +120,7 @@ struct tqp_attr {
 	uint64_t dc_key; /* DCT */
 	const struct tsrq *srq; /* NULL: a ring of its own */
 	bool srqn_in_cqes;
+	uint32_t xrcdn; /* XRC_TGT */
 };
 
 #define TQP_ATTR \
@@ -142,6 +143,9 @@ int tqp_to(struct tqp *qp, enum engine_qp_state state);
 struct engine_qp_info tqp_info(const struct tqp *qp);
 
 void tsrq_init(struct tsrq *srq, struct world *w, unsigned int node, uint32_t pdn, uint32_t log2_wqes);
+/* For the XRC_TGTs of this domain; its user index is its number + 0x20000. */
+void tsrq_init_xrc(struct tsrq *srq, struct world *w, unsigned int node, uint32_t pdn, uint32_t log2_wqes, uint32_t xrcdn,
+		   const struct tcq *cq);
 void tsrq_deinit(struct tsrq *srq);
 uint16_t tsrq_post(struct tsrq *srq, const struct region *dst, uint64_t offset, uint32_t bytes); /* its index */
 void tsrq_give_back(struct tsrq *srq, uint16_t index);
@@ -183,6 +187,7 @@ void wqe_imm(struct wqe *wqe, uint32_t imm);
 void wqe_opmod(struct wqe *wqe, uint8_t opmod);
 void wqe_av(struct wqe *wqe, const struct tqp *to, uint32_t qkey); /* the long form */
 void wqe_dc_av(struct wqe *wqe, const struct tqp *to, uint64_t dc_key);
+void wqe_xrc(struct wqe *wqe, uint32_t srqn);
 void wqe_raddr(struct wqe *wqe, uint64_t raddr, uint32_t rkey);
 void wqe_data(struct wqe *wqe, uint64_t addr, uint32_t lkey, uint32_t bytes);
 void wqe_inline(struct wqe *wqe, const void *data, uint32_t bytes);

@@ -204,7 +204,9 @@ TEST(creation_is_checked)
 	} while (0)
 	REFUSED(type, ENGINE_QP_DCI, EINVAL); /* it has a receive ring */
 	REFUSED(type, ENGINE_QP_DCT, EINVAL);
-	REFUSED(type, 3, EOPNOTSUPP);
+	REFUSED(type, ENGINE_QP_XRC_INI, EINVAL);
+	REFUSED(type, ENGINE_QP_XRC_TGT, EINVAL);
+	REFUSED(type, 8, EOPNOTSUPP);
 	REFUSED(qpn, qp.qpn, EEXIST);
 	REFUSED(qpn, 0x1000000, EINVAL);
 	REFUSED(user_index, 0x1000000, EINVAL);

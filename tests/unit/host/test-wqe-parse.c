@@ -522,6 +522,59 @@ TEST(address_vectors_of_both_lengths)
 	}
 }
 
+/* ---- XRC and Ethernet segments ---- */
+
+static const struct {
+	const char *name;
+	int (*parse)(const void *wqe, size_t bytes, struct wqe_request *ret_req);
+	struct row row;
+} transport_rows[] = {
+	{"xrc write", wqe_parse_xrc, {"", 0x08, 0, OK, 0, 12, {0xff000555, 0, 0, 0, RADDR, DATA(9)}, 9, 1}},
+	{"xrc send without payload", wqe_parse_xrc, {"", 0x0a, 0, OK, 0, 4, {0xff000555, 0, 0, 0}, 0, 0}},
+	{"xrc nop", wqe_parse_xrc, {"", 0x00, 0, OK, 0, 0, {0}, 0, 0}},
+	{"xrc none", wqe_parse_xrc, {"", 0x0a, 0, BAD, 0, 0, {0}, 0, 0}},
+	{"xrc and half of an address", wqe_parse_xrc, {"", 0x08, 0, BAD, 0, 4, {0x555, 0, 0, 0}, 0, 0}},
+	{"frame", wqe_parse_eth, {"", 0x0a, 0, OK, 0, 8, {0, 0, 0, 0x00020000, DATA(60)}, 60, 1}},
+	{"frame with a header", wqe_parse_eth, {"", 0x0a, 0, OK, 0, 12, {0, 0, 0, 0x00120000, 0, 0, 0, 0, DATA(46)}, 46, 1}},
+	{"frame with a header cut short", wqe_parse_eth, {"", 0x0a, 0, BAD, 0, 4, {0, 0, 0, 0x00030000}, 0, 0}},
+	{"frame none", wqe_parse_eth, {"", 0x0a, 0, BAD, 0, 0, {0}, 0, 0}},
+};
+
+TEST(transport_segments_of_xrc_and_raw_packets)
+{
+	for (size_t i = 0; i < sizeof(transport_rows) / sizeof(transport_rows[0]); i++) {
+		const struct row *row = &transport_rows[i].row;
+		struct wqe_request req;
+		uint8_t wqe[176];
+		size_t bytes = build(row, wqe);
+		uint8_t *exact = malloc(bytes);
+		int r;
+
+		memcpy(exact, wqe, bytes);
+		memset(&req, 0x5a, sizeof(req));
+		r = transport_rows[i].parse(exact, bytes, &req);
+		if (r != row->expected)
+			test_fail(TEST_WHERE, "%s: 0x%x, expected 0x%x", transport_rows[i].name, r, row->expected);
+		if (r == 0) {
+			ASSERT_EQ(req.total_bytes, row->total_bytes);
+			ASSERT_EQ(req.n_sges, row->n_sges);
+			if (row->opcode && transport_rows[i].parse == wqe_parse_xrc)
+				ASSERT_EQ(req.xrc_srqn, 0x555);
+		}
+		free(exact);
+	}
+}
+
+/* A UMR has none of them, and needs a QP that may have one. */
+TEST(umr_stands_behind_the_control_segment_of_xrc_too)
+{
+	struct wqe_request req;
+	uint8_t wqe[192];
+
+	ASSERT_EQ(wqe_parse_xrc(wqe, build_umr(wqe, true), &req), 0);
+	ASSERT_EQ(wqe_parse_eth(wqe, build_umr(wqe, true), &req), BAD);
+}
+
 /* ---- receive ---- */
 
 static int parse_recv(const uint32_t *words, unsigned int n_words, unsigned int *n, uint64_t *total)
