@@ -25,7 +25,7 @@ def the_first_client_starts_the_daemon(lab):
     node = lab.node(1)
     with service(node):
         assert properties(node, 'ActiveState')['ActiveState'] == 'inactive'
-        said = node.run('shmemctl status').out
+        said = eventually(lambda: node.execute('shmemctl status').out, 'the first client is answered')
         assert 'soft' in said
         assert properties(node, 'ActiveState')['ActiveState'] == 'active'
 
@@ -46,6 +46,7 @@ def a_member_of_the_group_is_served_and_another_is_refused_in_words(lab):
 def the_demo_runs_as_an_ordinary_user(lab):
     node = lab.node(1)
     with service(node):
+        node.run('systemctl start shmemd.service')
         said = node.run(f'runuser -u alice -- {PROGRAMS}/shmemd-demo --pes 2').out
         assert re.search(r'demo: 2 PEs, [1-9]\d* operations verified, 0 errors', said)
 

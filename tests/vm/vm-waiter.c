@@ -72,6 +72,8 @@ static void say_why(struct shmd_client *client, int status)
 
 int main(void)
 {
+	/* The first client waits for the daemon's start, too, on an emulated CPU. */
+	const struct shmd_client_attr patient = {.timeout_nsec = 4 * PUT_NSEC};
 	const struct shmd_queues_attr attr = {.n_qps = 1};
 	struct shmd_client *client;
 	struct shmd_queues *queues;
@@ -83,7 +85,7 @@ int main(void)
 	struct shmd_mr *mr;
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	must(shmd_client_open(NULL, &client), "session");
+	must(shmd_client_open(&patient, &client), "session");
 	must(shmd_nic_open(client, NULL, &nic), "NIC");
 	must(shmd_mem_alloc(client, sizeof(*memory), &mem), "memory");
 	must(shmd_mr_reg_mem(nic, mem, SHMD_ACCESS_ALL, &mr), "registration");

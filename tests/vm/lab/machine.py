@@ -18,7 +18,7 @@ import socket
 import subprocess
 import time
 
-BOOT_SEC = 240
+BOOT_SEC = 360
 ANSWER_SEC = 60
 PR_SET_PDEATHSIG = 1
 QEMU = 'qemu-system-x86_64'
