@@ -26,6 +26,7 @@
 #define CLIENT_DEFAULT_TIMEOUT_NSEC (10 * NSEC_PER_SEC)
 #define CLIENT_EVENTS_MAX 64u
 #define CLIENT_TEXT_BYTES 512
+#define ACCESS_REMOTE (SHMD_ACCESS_REMOTE_WRITE | SHMD_ACCESS_REMOTE_READ | SHMD_ACCESS_REMOTE_ATOMIC)
 
 /* What NICs translate and the protocol counts in. The kernel's page may be larger: proto/base/page.h. */
 #define PAGE_BYTES 4096u
@@ -144,7 +145,7 @@ struct hot_slot {
 
 struct shmd_hot {
 	struct shmd_queues *dcis;
-	uint32_t n_peers, sq_wqebbs;
+	uint32_t n_peers, sq_wqebbs, access;
 	uint64_t min_posts;
 	struct shmd_dev_route *routes; /* n_peers, owned: of the dev-state */
 	unsigned int n_slots;
@@ -248,7 +249,7 @@ void hot_free(struct shmd_hot *hot);
 
 /* Nothing is under way on any QP of the batch that did not fail, in any view. 0, or -EBUSY with text. */
 int gpu_queues_idle(struct shmd_queues *queues);
-/* Brings every view of the DCIs to what the set's slots say. */
+/* Brings every view of the DCIs to what the set's slots say, also after one failed. The first error. */
 int gpu_write_ways(struct shmd_hot *hot);
 /* Adds what kernels counted to the set's routes, and begins again at 0 there. */
 int gpu_take_counts(struct shmd_hot *hot);

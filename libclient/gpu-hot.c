@@ -2,8 +2,8 @@
 /*
  * Hot peers as kernels see them: the ways in the views of a batch of DCIs.
  *
- * A view of the QP that a peer has of its own is made on each GPU that has one of the DCIs. Nothing here waits for kernels:
- * the caller of shmd_hot_switch() has seen to it that none runs.
+ * A view of the QP that a peer has of its own is made on the GPU that has one of the DCIs: one GPU at most, since indexes
+ * are a view's. Nothing here waits for kernels: the caller of shmd_hot_switch() has seen to it that none runs.
  *
  * All under client->lock.
  */
@@ -37,25 +37,49 @@ static int find_ways(const struct gpu_view *view, struct ways *ret_ways)
 	return r;
 }
 
-static cuda_result copy_ways(const struct gpu_view *view, const struct ways *ways)
+/* Of the slots that have a queue, the routes that are in use, or those that are not. */
+static cuda_result copy_routes(const struct gpu_view *view, const struct ways *ways, bool used)
 {
 	const struct shmd_hot *hot = view->queues->hot;
-	/* bounded: a set that exists. */
-	cuda_address routes = gpu_view_routes(view), list = routes + hot->n_peers * sizeof(struct shmd_dev_route);
 	struct shmd_gpu *gpu = view->gpu;
 	cuda_result result = CUDA_OK;
 
 	for (unsigned int i = 0; i < hot->n_slots && result == CUDA_OK; i++)
-		if (hot->slots[i].queues)
-			result = gpu->cuda->copy_in(routes + hot->slots[i].peer * sizeof(struct shmd_dev_route) +
+		if (hot->slots[i].queues && hot->slots[i].is_used == used)
+			/* bounded: a set that exists. */
+			result = gpu->cuda->copy_in(gpu_view_routes(view) +
+							    hot->slots[i].peer * sizeof(struct shmd_dev_route) +
 							    offsetof(struct shmd_dev_route, qp_addr),
 						    &ways->routes[i], sizeof(ways->routes[i]), gpu->stream);
-	if (result == CUDA_OK)
-		result = gpu->cuda->copy_in(list, ways->qps, hot->n_slots * sizeof(ways->qps[0]), gpu->stream);
+	return result;
+}
+
+/* What is behind the first n_qps stays as it was, so that a list that is longer by a copy that failed has QPs in it. */
+static cuda_result copy_list(const struct gpu_view *view, const struct ways *ways)
+{
+	/* bounded: a set that exists. */
+	cuda_address list = gpu_view_routes(view) + view->queues->hot->n_peers * sizeof(struct shmd_dev_route);
+	struct shmd_gpu *gpu = view->gpu;
+	cuda_result result = CUDA_OK;
+
+	if (ways->n_qps)
+		result = gpu->cuda->copy_in(list, ways->qps, ways->n_qps * sizeof(ways->qps[0]), gpu->stream);
 	if (result == CUDA_OK)
 		result = gpu->cuda->copy_in(view->base + offsetof(struct shmd_dev_state, n_hot_qps), &ways->n_qps,
 					    sizeof(ways->n_qps), gpu->stream);
-	return result == CUDA_OK ? gpu->cuda->stream_sync(gpu->stream) : result;
+	return result;
+}
+
+/* A way is in the list before its route is there, and leaves the list after it. */
+static cuda_result copy_ways(const struct gpu_view *view, const struct ways *ways)
+{
+	cuda_result result = copy_routes(view, ways, false);
+
+	if (result == CUDA_OK)
+		result = copy_list(view, ways);
+	if (result == CUDA_OK)
+		result = copy_routes(view, ways, true);
+	return result == CUDA_OK ? view->gpu->cuda->stream_sync(view->gpu->stream) : result;
 }
 
 int gpu_view_write_ways(struct gpu_view *view)
@@ -76,14 +100,14 @@ int gpu_view_write_ways(struct gpu_view *view)
 int gpu_write_ways(struct shmd_hot *hot)
 {
 	struct gpu_view *view;
-	int r = 0;
+	int first = 0, r;
 
 	list_for_each_entry(view, &hot->dcis->gpu_views, queues_link) {
 		r = gpu_view_write_ways(view);
-		if (r < 0)
-			break;
+		if (!first)
+			first = r;
 	}
-	return r;
+	return first;
 }
 
 /* ---- looking */

@@ -245,9 +245,14 @@ static int view_alloc(struct gpu_view *view)
 /* Lock held. */
 static int view_new(struct shmd_gpu *gpu, struct shmd_queues *queues, struct gpu_view **ret_view)
 {
-	struct gpu_view *view = calloc(1, sizeof(*view));
+	struct gpu_view *view;
 	int r;
 
+	/* The QP of a peer would be driven through several views. */
+	if (queues->hot && !list_empty(&queues->gpu_views))
+		return text_fail(-EBUSY, "DCIs whose peers may have QPs of their own have one view, and a GPU has it: another "
+					 "one needs a batch and a set of its own (shmd_hot_open)");
+	view = calloc(1, sizeof(*view));
 	if (!view)
 		return text_fail(-ENOMEM, "no memory for a view of queues");
 	view->gpu = gpu;

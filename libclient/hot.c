@@ -38,6 +38,8 @@ static int check_attr(const struct shmd_queues *dcis, const struct shmd_hot_attr
 		return text_fail(-EINVAL, "users of several DCIs would share the QP of a peer: their sharing must be GPU");
 	if (attr->max_peers > SHMD_HOT_MAX_PEERS)
 		return text_fail(-EINVAL, "max_peers is %u: 1 to %u", attr->max_peers, SHMD_HOT_MAX_PEERS);
+	if (attr->access & ~ACCESS_REMOTE)
+		return text_fail(-EINVAL, "access 0x%x has bits other than SHMD_ACCESS_REMOTE_*", attr->access);
 	return 0;
 }
 
@@ -50,6 +52,7 @@ static struct shmd_hot *hot_new(struct shmd_queues *dcis, const struct shmd_hot_
 	hot->dcis = dcis;
 	hot->n_peers = dcis->dev_state->n_peers;
 	hot->sq_wqebbs = attr->sq_wqebbs ? attr->sq_wqebbs : dcis->attr.sq_wqebbs;
+	hot->access = attr->access;
 	hot->min_posts = attr->min_posts ? attr->min_posts : DEFAULT_MIN_POSTS;
 	hot->n_slots = attr->max_peers ? attr->max_peers : DEFAULT_MAX_PEERS;
 	hot->routes = calloc(hot->n_peers, sizeof(*hot->routes));
@@ -208,7 +211,7 @@ int shmd_hot_decide(struct shmd_hot *hot, struct shmd_hot_change *ret_changes, u
 /* ---- a pair */
 
 /* Looks to posters and kernels as the DCIs do. */
-static int make_qp(struct shmd_hot *hot, struct hot_slot *slot)
+static int make_qp(struct shmd_hot *hot, struct hot_slot *slot, uint32_t peer)
 {
 	const struct shmd_queues_attr *dci = &hot->dcis->attr;
 	const struct shmd_queues_attr attr = {
@@ -216,12 +219,21 @@ static int make_qp(struct shmd_hot *hot, struct hot_slot *slot)
 		.sq_wqebbs = hot->sq_wqebbs,
 		.cq_mode = dci->cq_mode,
 		.sharing = dci->sharing,
+		.access = hot->access,
 		.gpu_driven = dci->gpu_driven,
 		.mem_fd = -1,
 		.qp_type = SHMD_QP_TYPE_RC,
 	};
+	struct shmd_queues *queues = NULL;
+	int r = shmd_queues_create(hot->dcis->nic, &attr, &queues);
 
-	return shmd_queues_create(hot->dcis->nic, &attr, &slot->queues);
+	if (r < 0)
+		return r;
+	client_lock(hot->dcis->nic->client);
+	slot->peer = peer;
+	slot->queues = queues;
+	client_unlock(hot->dcis->nic->client);
+	return 0;
 }
 
 int shmd_hot_offer(struct shmd_hot *hot, uint32_t peer, struct shmd_addr *ret_addr)
@@ -240,8 +252,7 @@ int shmd_hot_offer(struct shmd_hot *hot, uint32_t peer, struct shmd_addr *ret_ad
 	if (!slot)
 		return text_fail(-ENOSPC, "%u peers have a QP of their own, as many as may: retire one first",
 				 hot->n_slots);
-	slot->peer = peer;
-	r = make_qp(hot, slot);
+	r = make_qp(hot, slot, peer);
 	return r ? r : shmd_queues_addr(slot->queues, 0, ret_addr);
 }
 
@@ -288,34 +299,67 @@ static int host_idle(const struct shmd_queues *queues)
 	return 0;
 }
 
-static void write_host_ways(struct shmd_hot *hot, const struct hot_slot *changed)
+static void write_host_ways(struct shmd_hot *hot)
 {
 	struct shmd_dev_state *state = hot->dcis->dev_state;
 
-	hot->routes[changed->peer].qp_addr = changed->is_used ? (uintptr_t)changed->queues->dev_qps : 0;
 	state->n_hot_qps = 0;
-	for (unsigned int i = 0; i < hot->n_slots; i++)
-		if (hot->slots[i].is_used)
-			hot->qps[state->n_hot_qps++] = (uintptr_t)hot->slots[i].queues->dev_qps;
+	for (unsigned int i = 0; i < hot->n_slots; i++) {
+		const struct hot_slot *slot = &hot->slots[i];
+
+		if (!slot->queues)
+			continue;
+		hot->routes[slot->peer].qp_addr = slot->is_used ? (uintptr_t)slot->queues->dev_qps : 0;
+		if (slot->is_used)
+			hot->qps[state->n_hot_qps++] = (uintptr_t)slot->queues->dev_qps;
+	}
 }
 
-/* Lock held. What a GPU was not told of is not so. */
+/* Bit i: slot i, of at most SHMD_HOT_MAX_PEERS. */
+static uint64_t used_slots(const struct shmd_hot *hot)
+{
+	uint64_t used = 0;
+
+	for (unsigned int i = 0; i < hot->n_slots; i++)
+		used |= (uint64_t)hot->slots[i].is_used << i;
+	return used;
+}
+
+static void set_used_slots(struct shmd_hot *hot, uint64_t used)
+{
+	for (unsigned int i = 0; i < hot->n_slots; i++)
+		hot->slots[i].is_used = used >> i & 1;
+}
+
+/* Lock held. What a GPU was not told of is not so, and is taken back where it was told. */
+static int set_ways(struct shmd_hot *hot, uint64_t used)
+{
+	uint64_t before = used_slots(hot);
+	char why[CLIENT_TEXT_BYTES];
+	int r;
+
+	set_used_slots(hot, used);
+	r = gpu_write_ways(hot);
+	if (!r) {
+		write_host_ways(hot);
+		return 0;
+	}
+	text_copy(why, sizeof(why), shmd_error_text());
+	set_used_slots(hot, before);
+	(void)gpu_write_ways(hot);
+	return text_fail(r, "%s", why);
+}
+
+/* Lock held. */
 static int use_way(struct shmd_hot *hot, struct hot_slot *slot, bool to_rc)
 {
+	uint64_t bit = 1ull << (slot - hot->slots), used = used_slots(hot);
 	struct shmd_queues *left = to_rc ? hot->dcis : slot->queues;
 	int r = host_idle(left);
 
 	if (!r)
 		r = gpu_queues_idle(left);
-	if (r < 0)
-		return r;
-	slot->is_used = to_rc;
-	r = gpu_write_ways(hot);
-	if (r < 0)
-		slot->is_used = !to_rc;
-	else
-		write_host_ways(hot, slot);
-	return r;
+	return r ? r : set_ways(hot, to_rc ? used | bit : used & ~bit);
 }
 
 int shmd_hot_switch(struct shmd_hot *hot, uint32_t peer, bool to_rc)
@@ -353,19 +397,13 @@ int shmd_hot_retire(struct shmd_hot *hot, uint32_t peer)
 
 	if (!r && slot->is_used)
 		r = text_fail(-EBUSY, "peer %u goes by its own QP: shmd_hot_switch() to DC comes first", peer);
+	if (r < 0)
+		return r;
+	/* A switch that failed may have left a route to it. */
+	client_lock(hot->dcis->nic->client);
+	r = gpu_write_ways(hot);
+	client_unlock(hot->dcis->nic->client);
 	return r ? r : destroy_qp(hot, slot);
-}
-
-/* Lock held. */
-static int leave_all_ways(struct shmd_hot *hot)
-{
-	for (unsigned int i = 0; i < hot->n_slots; i++) {
-		if (!hot->slots[i].is_used)
-			continue;
-		hot->slots[i].is_used = false;
-		write_host_ways(hot, &hot->slots[i]);
-	}
-	return gpu_write_ways(hot);
 }
 
 int shmd_hot_close(struct shmd_hot *hot)
@@ -377,7 +415,7 @@ int shmd_hot_close(struct shmd_hot *hot)
 		return r;
 	client = hot->dcis->nic->client;
 	client_lock(client);
-	r = leave_all_ways(hot);
+	r = set_ways(hot, 0);
 	client_unlock(client);
 	for (unsigned int i = 0; i < hot->n_slots && !r; i++)
 		if (hot->slots[i].queues)

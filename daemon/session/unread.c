@@ -22,6 +22,7 @@
 #include <linux/sockios.h>
 
 #include "proto/base/assert.h"
+#include "proto/base/cleanup.h"
 #include "proto/base/nsec.h"
 #include "proto/framing.h"
 
@@ -103,10 +104,21 @@ static void drop_input(struct unread *unread)
 	framing_close(dup, quota_user_account(&unread->user));
 }
 
+/*
+ * Sockets that are under way in each other's queues go when Linux looks for such circles, which it does when any socket of
+ * this family is closed: the one that closed the circle may have come too early, and maybe nobody closes another one.
+ */
+static void have_circles_found(void)
+{
+	safe_close(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+}
+
 void unread_look(struct unread_table *table, unsigned int n_sockets)
 {
 	const struct list *seen = NULL;
 
+	if (table->n_ended > 0)
+		have_circles_found();
 	while (n_sockets-- > 0 && !list_empty(&table->sockets) && table->sockets.next != seen) {
 		struct unread *unread = container_of(table->sockets.next, struct unread, link);
 

@@ -32,6 +32,7 @@ struct shmd_hot_attr {
 	unsigned int max_peers; /* with a QP of their own at once, 1..SHMD_HOT_MAX_PEERS; 0: 8 */
 	uint32_t sq_wqebbs; /* of each such QP, as in shmd_queues_attr; 0: that of the DCIs */
 	uint64_t min_posts; /* operations in an interval that make a peer hot; below half of it, it cools; 0: 1000 */
+	uint32_t access; /* of those QPs: what peers may do, SHMD_ACCESS_REMOTE_*; 0: all. Ask for what the DCT allows */
 };
 
 enum shmd_hot_state {
@@ -56,11 +57,13 @@ struct shmd_hot_change {
  * All peers begin on DC. Fills routes_addr of the batch's dev-state. Makes no QP yet.
  *
  * dcis		with their table of peers (shmd_queues_set_peers), which stays until shmd_hot_close(). Several DCIs must have
- *		sharing GPU, since a peer's QP is shared by all that post to it; QPs have the sharing of the DCIs
+ *		sharing GPU, since a peer's QP is shared by all that post to it; QPs have the sharing of the DCIs.
+ *		All DCIs of the batch are driven through one view: one GPU's or the CPU's; other DCIs are another batch with
+ *		a set of its own. A second GPU is refused a view (-EBUSY of shmd_gpu_dev_state)
  * attr		in; may be NULL: all defaults
  * Lifetime	until shmd_hot_close(), which comes before shmd_queues_destroy() of the DCIs
  * Blocks	no longer than another thread's request
- * Errors	-EBUSY a GPU has a view of these queues already, or there is a set for them; -EINVAL not DCIs, no table, sharing
+ * Errors	-EBUSY a GPU has a view of these queues already, or there is a set for them; -EINVAL not DCIs, no table, sharing, access
  */
 SHMD_EXPORT int shmd_hot_open(struct shmd_queues *dcis, const struct shmd_hot_attr *attr, struct shmd_hot **ret_hot);
 /*
@@ -69,7 +72,8 @@ SHMD_EXPORT int shmd_hot_open(struct shmd_queues *dcis, const struct shmd_hot_at
  * What is under way on those QPs is dropped. Nobody may use the batch's dev-state during the call. On failure the handle stays,
  * with the QPs that could not be destroyed, and the call may be repeated. Also goes with the session.
  *
- * Errors	-EIO and what else CUDA reports, when a GPU's view could not be told
+ * Errors	-EIO and what else CUDA reports, when the GPU's view could not be told: nothing changed then. A context that a kernel
+ *		has broken never can be: shmd_gpu_close() of that GPU, then again
  */
 SHMD_EXPORT int shmd_hot_close(struct shmd_hot *hot);
 /*
@@ -81,13 +85,20 @@ SHMD_EXPORT int shmd_hot_close(struct shmd_hot *hot);
  * Blocks	never
  */
 SHMD_EXPORT int shmd_hot_count(struct shmd_hot *hot, uint32_t peer, uint64_t n_posts);
-/* Counted since the last decision, GPUs' views included. Blocks as long as CUDA does to copy 16 bytes for each peer. */
+/*
+ * shmd_hot_posts - counted since the last decision, GPUs' views included
+ *
+ * What a kernel counts on a GPU during the call may be lost, of any peer.
+ *
+ * Blocks	as long as CUDA does to copy 16 bytes for each peer
+ * Errors	-EIO and what else CUDA reports
+ */
 SHMD_EXPORT int shmd_hot_posts(struct shmd_hot *hot, uint32_t peer, uint64_t *ret_n_posts);
 /*
  * shmd_hot_decide - end an interval: which peers should get a QP, which should give it back
  *
- * Changes nothing but the counts, which begin again at 0; what a kernel counts on a GPU during the call may be lost. The busiest
- * are offered first. A peer with less than half of min_posts is to be retired, one with none in any case; one with more than
+ * Changes nothing but the counts, which begin again at 0; what a kernel counts on a GPU during the call may be lost, of any
+ * peer. The busiest are offered first. A peer with less than half of min_posts is to be retired, one with none in any case; one with more than
  * twice the operations of the least busy takes its place when all places are taken. It is advice: the other end may see it
  * differently.
  *
@@ -124,7 +135,7 @@ SHMD_EXPORT int shmd_hot_accept(struct shmd_hot *hot, uint32_t peer, const struc
  *
  * to_rc	true: only when the peer has accepted, too; until then what is posted would be lost and end in an error
  * Blocks	as long as CUDA does to write a few words
- * Errors	-EBUSY requests are under way; -EINVAL the QP is not connected; -EIO and what else CUDA reports
+ * Errors	-EBUSY requests are under way; -EINVAL the QP is not connected; -EIO and what else CUDA reports: it goes as before
  */
 SHMD_EXPORT int shmd_hot_switch(struct shmd_hot *hot, uint32_t peer, bool to_rc);
 /*
@@ -132,7 +143,9 @@ SHMD_EXPORT int shmd_hot_switch(struct shmd_hot *hot, uint32_t peer, bool to_rc)
  *
  * Also takes back an offer. The other end's requests by the pair fail from then on, so it must have switched to DC.
  *
- * Errors	-EBUSY it goes by its QP still; -EINVAL it has none
+ * Blocks	as long as CUDA does to write a few words, and a request
+ * Errors	-EBUSY it goes by its QP still; -EINVAL it has none; -EIO and what else CUDA reports: it is there still, and so is the
+ *		way out of shmd_hot_close()
  */
 SHMD_EXPORT int shmd_hot_retire(struct shmd_hot *hot, uint32_t peer);
 /* enum shmd_hot_state of a peer; -EINVAL. Never blocks. */

@@ -575,8 +575,9 @@ SHMD_EXPORT int shmd_gpu_unmap_mem(struct shmd_gpu *gpu, const struct shmd_mem *
  * ret_addr	out: struct shmd_dev_state in GPU memory
  * Lifetime	until shmd_queues_destroy() or shmd_gpu_close()
  * Blocks	as long as CUDA does to allocate memory; and for one request where the doorbell mode changes
- * Errors	-ENOMEM; -EINVAL also queues with gpu_driven = 0 of a NIC that changed to mode cpu; -EIO; -EOPNOTSUPP the
- *		doorbell page cannot be reached, and mode cpu is not offered or another one was asked for; of the request
+ * Errors	-EBUSY the queues have hot peers (shmd_hot_open) and another GPU has their view; -ENOMEM; -EINVAL also queues
+ *		with gpu_driven = 0 of a NIC that changed to mode cpu; -EIO; -EOPNOTSUPP the doorbell page cannot be reached,
+ *		and mode cpu is not offered or another one was asked for; of the request
  */
 SHMD_EXPORT int shmd_gpu_dev_state(struct shmd_gpu *gpu, struct shmd_queues *queues, uint64_t *ret_addr);
 /* The same; address of QP i in it: struct shmd_dev_qp in GPU memory. */

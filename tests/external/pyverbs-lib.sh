@@ -37,7 +37,7 @@ run_tests() { # run_tests TEST...: of $tmp/tests. The home is empty, so no file 
     local within='mkdir -p "$MLX5SIM_ROOT/sys/class/infiniband/mlx5_0/device/net/sim0" &&
         export LD_PRELOAD="$1:$LD_PRELOAD" && shift && exec "$@"'
     fake_interface
-    (cd "$tmp" && HOME=$tmp PATH=$tmp/bin:$PATH timeout -k 5 150 "$mlx5sim" --memfd-dmabuf --log "$tmp/log" -- sh -c "$within" sh \
+    (cd "$tmp" && HOME=$tmp PATH=$tmp/bin:$PATH timeout -k 5 700 "$mlx5sim" --memfd-dmabuf --log "$tmp/log" -- sh -c "$within" sh \
         "${mlx5sim%/*}/pyverbs-dmabuf.so" "$python" "$here/pyverbs-run.py" run "$tmp/tests" "$tmp/results" "$@") >"$tmp/out" 2>&1 || {
         tail -n 30 "$tmp/out"
         exit 1

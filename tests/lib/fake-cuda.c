@@ -45,13 +45,19 @@ static int is_initialised;
 static _Thread_local struct context *stack[8];
 static _Thread_local int depth;
 static char fail_symbol[64];
-static int fail_result, n_fails;
+static int fail_result, n_fails, n_good;
 
-void fake_cuda_fail_times(const char *symbol, int result, int n)
+void fake_cuda_fail_after(const char *symbol, int result, int n_before, int n)
 {
 	snprintf(fail_symbol, sizeof(fail_symbol), "%s", symbol);
 	fail_result = result;
+	n_good = n_before;
 	n_fails = n;
+}
+
+void fake_cuda_fail_times(const char *symbol, int result, int n)
+{
+	fake_cuda_fail_after(symbol, result, 0, n);
 }
 
 void fake_cuda_fail(const char *symbol, int result)
@@ -86,7 +92,7 @@ static struct context *current(void)
 
 static int enter(const char *symbol, int needs_context)
 {
-	if (!strcmp(symbol, fail_symbol)) {
+	if (!strcmp(symbol, fail_symbol) && n_good-- < 1) {
 		if (--n_fails < 1)
 			fail_symbol[0] = 0;
 		return fail_result;

@@ -20,6 +20,8 @@ struct fake_cuda_counts {
 __attribute__((visibility("default"))) void fake_cuda_fail(const char *symbol, int result);
 /* The next `n` calls of it do. */
 __attribute__((visibility("default"))) void fake_cuda_fail_times(const char *symbol, int result, int n);
+/* The next `n` calls do after `n_before` that do not. An empty symbol: all calls are good again. */
+__attribute__((visibility("default"))) void fake_cuda_fail_after(const char *symbol, int result, int n_before, int n);
 /* Whether that call came. */
 __attribute__((visibility("default"))) int fake_cuda_failed(void);
 __attribute__((visibility("default"))) struct fake_cuda_counts fake_cuda_counts(void);

@@ -440,6 +440,7 @@ TEST(regions_of_either_kind_are_made_by_the_newer_method)
 	struct end ends[2];
 	struct ibv_pd *pd;
 	uint8_t cqe[64];
+	int r;
 
 	end_open(&ends[1], 1);
 	pd = ibv_alloc_pd(ends[1].context);
@@ -462,8 +463,9 @@ TEST(regions_of_either_kind_are_made_by_the_newer_method)
 		ASSERT_EQ(data_of(&ends[1])[of_fd * 0x1000 + 8], 1);
 		ASSERT_EQ(dereg(pd, attrs[0].data), 0);
 	}
-	ASSERT_EQ(reg(pd, -1, (uintptr_t)data_of(&ends[1]), IBV_ACCESS_ON_DEMAND, attrs), 0);
-	ASSERT_EQ(dereg(pd, attrs[0].data), 0);
+	/* Where nobody may read another process's memory there is no paging. */
+	r = reg(pd, -1, (uintptr_t)data_of(&ends[1]), IBV_ACCESS_ON_DEMAND, attrs);
+	ASSERT(r == EPERM || (r == 0 && dereg(pd, attrs[0].data) == 0));
 	ASSERT_EQ(reg(pd, -1, (uintptr_t)data_of(&ends[1]), IBV_ACCESS_REMOTE_WRITE, attrs), EINVAL);
 	ASSERT_EQ(reg(pd, 1000, 0, access, attrs), EBADF);
 	/* An address as well, or no offset. */

@@ -323,6 +323,7 @@ TEST(xrc_receiver_outlives_who_made_it_as_long_as_somebody_has_it_open)
 	ASSERT_LE(0, child);
 	if (!child)
 		hold_receiver(socks[1], l.fd, l.tgt->qp_num);
+	close(socks[1]); /* a child that fails is an end */
 	expect_word(socks[0], 'o');
 	ASSERT_EQ(ibv_destroy_qp(l.tgt), 0);
 	l.tgt = NULL;
@@ -335,7 +336,6 @@ TEST(xrc_receiver_outlives_who_made_it_as_long_as_somebody_has_it_open)
 	ASSERT_EQ(waitpid(child, &status, 0), child);
 	ASSERT(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 	close(socks[0]);
-	close(socks[1]);
 	teardown(&l);
 }
 
@@ -376,6 +376,7 @@ TEST(xrc_srq_of_another_process_receives_through_the_connection_of_the_first)
 	ASSERT_LE(0, child);
 	if (!child)
 		receive_elsewhere(socks[1], l.fd);
+	close(socks[1]);
 	ASSERT_EQ(read(socks[0], &number, sizeof(number)), (ssize_t)sizeof(number));
 	ASSERT_EQ(send_to(&l.sides[0], l.ini, number, 1000), IBV_WC_SUCCESS);
 	ASSERT_EQ(waitpid(child, &status, 0), child);
@@ -384,7 +385,6 @@ TEST(xrc_srq_of_another_process_receives_through_the_connection_of_the_first)
 	post_recv(&l.sides[1], NULL, l.srq, 4);
 	ASSERT_EQ(send_to(&l.sides[0], l.ini, number_of(l.srq), 64), IBV_WC_SUCCESS);
 	close(socks[0]);
-	close(socks[1]);
 	teardown(&l);
 }
 

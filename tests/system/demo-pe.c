@@ -316,6 +316,16 @@ static bool catch_ball(struct demo_pe *pe, unsigned int peer, uint32_t turn)
 	       demo_verify(pe, MESSAGE_OFFSET, MESSAGE_BYTES, peer, 1000 + turn);
 }
 
+/* The time it takes is none of what began at *begin. */
+static bool hot_step_aside(struct demo_pe *pe, uint64_t *begin)
+{
+	uint64_t start = shmd_dev_host_now_nsec();
+	bool good = demo_hot_step(pe);
+
+	*begin += shmd_dev_host_now_nsec() - start;
+	return good;
+}
+
 static bool phase_signal(struct demo_pe *pe)
 {
 	unsigned int peer = demo_partner(pe->me, pe->n);
@@ -331,7 +341,7 @@ static bool phase_signal(struct demo_pe *pe)
 			return false;
 		if (!first && !throw_ball(pe, peer, turn))
 			return false;
-		if (turn == PING_PONGS / 2 && !demo_hot_step(pe))
+		if (turn == PING_PONGS / 2 && !hot_step_aside(pe, &begin))
 			return false;
 	}
 	pe->phase->nsec = shmd_dev_host_now_nsec() - begin;

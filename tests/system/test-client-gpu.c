@@ -142,7 +142,7 @@ TEST(peers_of_dcis_are_in_the_view_of_a_gpu)
 	fixture_daemon_stop(&daemon);
 }
 
-/* DCIs with five peers, a set of two hot ones, two GPUs. */
+/* DCIs with five peers, a set of two hot ones, two GPUs of which one has the view. */
 struct hot_lab {
 	struct fixture_daemon daemon;
 	struct lab_side side;
@@ -237,44 +237,153 @@ TEST(operations_counted_by_gpus_and_threads_are_judged_together)
 	hot_lab_close(&lab);
 }
 
-/* The peer's QP has a view of its own on each GPU that has one of the DCIs. */
-TEST(ways_to_hot_peers_are_in_the_views_of_gpus)
+/* The peer's QP has a view of its own on the GPU that has one of the DCIs. */
+TEST(ways_to_hot_peers_are_in_the_view_of_a_gpu)
 {
-	const struct shmd_dev_state *state[2];
+	const struct shmd_dev_state *state;
 	struct shmd_dev_route *routes;
 	struct hot_lab lab;
 
 	hot_lab_open(&lab);
-	state[0] = hot_state_on(&lab, 0);
-	routes = routes_of(state[0]);
+	state = hot_state_on(&lab, 0);
+	routes = routes_of(state);
 	connect_hot(&lab, 4);
 	connect_hot(&lab, 2);
 	/* What a GPU has under way counts, too. */
-	((struct shmd_dev_qp *)(uintptr_t)state[0]->qps_addr)[2].sq_rsvd_index = 1;
+	((struct shmd_dev_qp *)(uintptr_t)state->qps_addr)[2].sq_rsvd_index = 1;
 	ASSERT_ERR(shmd_hot_switch(lab.hot, 4, true), EBUSY);
 	ASSERT_EQ(routes[4].qp_addr, 0);
-	((struct shmd_dev_qp *)(uintptr_t)state[0]->qps_addr)[2].sq_rsvd_index = 0;
+	((struct shmd_dev_qp *)(uintptr_t)state->qps_addr)[2].sq_rsvd_index = 0;
 	ASSERT_OK(shmd_hot_switch(lab.hot, 4, true));
 	ASSERT_NE(routes[4].qp_addr, 0);
 	ASSERT_NE(routes[4].qp_addr, routes_of(shmd_queues_dev_state(lab.side.queues))[4].qp_addr);
 	ASSERT_EQ(((struct shmd_dev_qp *)(uintptr_t)routes[4].qp_addr)->flags & (SHMD_QP_DC | SHMD_QP_WAKE), 0);
-	ASSERT_EQ(state[0]->n_hot_qps, 1);
-	ASSERT_EQ(*(const uint64_t *)(uintptr_t)state[0]->hot_qps_addr, routes[4].qp_addr);
-	/* A view that comes later has it from the start, at an address of its own. */
-	state[1] = hot_state_on(&lab, 1);
-	ASSERT_EQ(state[1]->n_hot_qps, 1);
-	ASSERT_NE(routes_of(state[1])[4].qp_addr, routes[4].qp_addr);
-	ASSERT(!shmd_dev_way_to(state[1], NULL, 4).peer && shmd_dev_way_to(state[1], NULL, 2).peer);
-	/* What a GPU was not told is not so. */
-	fake_cuda_fail("cuMemcpyHtoDAsync_v2", 1);
-	ASSERT_ERR(shmd_hot_switch(lab.hot, 4, false), EINVAL);
-	ASSERT_EQ(shmd_hot_state(lab.hot, 4), SHMD_HOT_RC);
+	ASSERT_EQ(state->n_hot_qps, 1);
+	ASSERT_EQ(*(const uint64_t *)(uintptr_t)state->hot_qps_addr, routes[4].qp_addr);
+	ASSERT(!shmd_dev_way_to(state, NULL, 4).peer && shmd_dev_way_to(state, NULL, 2).peer);
 	ASSERT_OK(shmd_hot_switch(lab.hot, 2, true));
-	ASSERT_EQ(state[1]->n_hot_qps, 2);
+	ASSERT_EQ(state->n_hot_qps, 2);
 	ASSERT_OK(shmd_hot_switch(lab.hot, 4, false));
 	ASSERT_EQ(routes[4].qp_addr, 0);
-	ASSERT_EQ(state[0]->n_hot_qps, 1);
+	ASSERT_NE(routes[2].qp_addr, 0);
+	ASSERT_EQ(state->n_hot_qps, 1);
+	ASSERT_EQ(*(const uint64_t *)(uintptr_t)state->hot_qps_addr, routes[2].qp_addr);
 	ASSERT_OK(shmd_hot_retire(lab.hot, 4));
+	/* A view that comes later has it from the start. */
+	ASSERT_OK(shmd_gpu_close(lab.gpu[0]));
+	state = hot_state_on(&lab, 1);
+	ASSERT_EQ(state->n_hot_qps, 1);
+	ASSERT_NE(routes_of(state)[2].qp_addr, 0);
+	hot_lab_close(&lab);
+}
+
+/* Each view has indexes of its own, so a second one would post over what the first posted on a peer's QP. */
+TEST(dcis_with_hot_peers_have_a_view_on_one_gpu_only)
+{
+	struct hot_lab lab;
+	uint64_t addr = 0;
+
+	hot_lab_open(&lab);
+	(void)hot_state_on(&lab, 0);
+	ASSERT_ERR(shmd_gpu_dev_state(lab.gpu[1], lab.side.queues, &addr), EBUSY);
+	ASSERT_ERR(shmd_gpu_dev_qp(lab.gpu[1], lab.side.queues, 0, &addr), EBUSY);
+	ASSERT(strstr(shmd_error_text(), "set of its own"));
+	(void)hot_state_on(&lab, 0);
+	ASSERT_OK(shmd_gpu_close(lab.gpu[0]));
+	(void)hot_state_on(&lab, 1);
+	hot_lab_close(&lab);
+}
+
+/* The way to peer 4 and the list, as the view has them. */
+static void expect_way_to_4(const struct hot_lab *lab, const struct shmd_dev_state *state, bool is_rc)
+{
+	ASSERT_EQ(shmd_hot_state(lab->hot, 4), is_rc ? SHMD_HOT_RC : SHMD_HOT_CONNECTED);
+	ASSERT_EQ(routes_of(state)[4].qp_addr != 0, is_rc);
+	ASSERT_EQ(routes_of(shmd_queues_dev_state(lab->side.queues))[4].qp_addr != 0, is_rc);
+	ASSERT_EQ(state->n_hot_qps, is_rc);
+	ASSERT_EQ(shmd_queues_dev_state(lab->side.queues)->n_hot_qps, is_rc);
+}
+
+/* Lets each call of this kind fail in turn until the switch meets no failure. Returns how many did fail. */
+static int fail_each(struct hot_lab *lab, const struct shmd_dev_state *state, const char *symbol, bool to_rc)
+{
+	int n = 0;
+
+	for (;; n++) {
+		int r;
+
+		fake_cuda_fail_after(symbol, 700, n, 1);
+		r = shmd_hot_switch(lab->hot, 4, to_rc);
+		if (!fake_cuda_failed())
+			break;
+		ASSERT_EQ(r, -EIO);
+		ASSERT(strstr(shmd_error_text(), "CUDA says"));
+		expect_way_to_4(lab, state, !to_rc);
+	}
+	fake_cuda_fail_after("", 0, 0, 0);
+	expect_way_to_4(lab, state, to_rc);
+	return n;
+}
+
+TEST(way_that_a_gpu_was_not_told_of_is_not_taken)
+{
+	const struct shmd_dev_state *state;
+	struct hot_lab lab;
+
+	hot_lab_open(&lab);
+	state = hot_state_on(&lab, 0);
+	connect_hot(&lab, 2);
+	connect_hot(&lab, 4);
+	fake_cuda_fail("cuMemAlloc_v2", 2);
+	ASSERT_ERR(shmd_hot_switch(lab.hot, 4, true), ENOMEM);
+	expect_way_to_4(&lab, state, false);
+	/* With the view of the peer's QP to be made, then without: no route, list, its length, the route. */
+	for (int i = 0; i < 2; i++) {
+		ASSERT_GE(fail_each(&lab, state, "cuMemcpyHtoDAsync_v2", true), 4);
+		ASSERT_GE(fail_each(&lab, state, "cuMemcpyHtoDAsync_v2", false), 3);
+	}
+	ASSERT_GE(fail_each(&lab, state, "cuStreamSynchronize", true), 4);
+	/* Beside a way that stays: its view is there, the other's is not. */
+	fake_cuda_fail("cuMemAlloc_v2", 2);
+	ASSERT_ERR(shmd_hot_switch(lab.hot, 2, true), ENOMEM);
+	ASSERT_EQ(routes_of(state)[2].qp_addr, 0);
+	expect_way_to_4(&lab, state, true);
+	/* Closing takes nothing back by halves either. */
+	fake_cuda_fail("cuMemcpyHtoDAsync_v2", 700);
+	ASSERT_ERR(shmd_hot_close(lab.hot), EIO);
+	expect_way_to_4(&lab, state, true);
+	hot_lab_close(&lab);
+}
+
+/* CUDA fails from some call on: no QP goes while a GPU may have a route to it. */
+TEST(peers_qp_stays_while_a_gpu_cannot_be_told)
+{
+	const struct shmd_dev_state *state;
+	struct hot_lab lab;
+
+	hot_lab_open(&lab);
+	state = hot_state_on(&lab, 0);
+	connect_hot(&lab, 4);
+	for (int n = 0;; n++) {
+		fake_cuda_fail_after("cuMemcpyHtoDAsync_v2", 700, n, 1000000);
+		if (!shmd_hot_switch(lab.hot, 4, true))
+			break;
+		ASSERT_EQ(routes_of(state)[4].qp_addr, 0);
+		ASSERT_ERR(shmd_hot_retire(lab.hot, 4), EIO);
+		ASSERT_EQ(shmd_hot_state(lab.hot, 4), SHMD_HOT_CONNECTED);
+	}
+	/* A route goes before its place in the list does. */
+	fake_cuda_fail_after("cuMemcpyHtoDAsync_v2", 700, 1, 1000000);
+	ASSERT_ERR(shmd_hot_switch(lab.hot, 4, false), EIO);
+	ASSERT_EQ(routes_of(state)[4].qp_addr, 0);
+	ASSERT_EQ(state->n_hot_qps, 1);
+	ASSERT_ERR(shmd_hot_retire(lab.hot, 4), EBUSY);
+	ASSERT_ERR(shmd_hot_close(lab.hot), EIO);
+	/* The way out when it never gets better. */
+	ASSERT_OK(shmd_gpu_close(lab.gpu[0]));
+	ASSERT_OK(shmd_hot_switch(lab.hot, 4, false));
+	ASSERT_OK(shmd_hot_retire(lab.hot, 4));
+	fake_cuda_fail_after("", 0, 0, 0);
 	hot_lab_close(&lab);
 }
 

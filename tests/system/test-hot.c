@@ -274,6 +274,7 @@ TEST(hot_pairs_get_qps_and_cooled_ones_give_them_back)
 TEST(wrong_calls_are_refused_in_words_and_change_nothing)
 {
 	const struct shmd_hot_attr greedy = {.max_peers = SHMD_HOT_MAX_PEERS + 1};
+	const struct shmd_hot_attr local = {.access = SHMD_ACCESS_LOCAL_WRITE};
 	const struct shmd_queues_attr rc = {.n_qps = 1, .mem_fd = -1};
 	const struct shmd_queues_attr two = {.n_qps = 2, .qp_type = SHMD_QP_TYPE_DCI, .mem_fd = -1};
 	struct shmd_dev_peer peer;
@@ -301,6 +302,7 @@ TEST(wrong_calls_are_refused_in_words_and_change_nothing)
 	w.hots[0] = NULL;
 	ASSERT_EQ(shmd_queues_dev_state(w.sides[0].queues)->routes_addr, 0u);
 	ASSERT_ERR(shmd_hot_open(w.sides[0].queues, &greedy, &hot), EINVAL);
+	ASSERT_ERR(shmd_hot_open(w.sides[0].queues, &local, &hot), EINVAL);
 	ASSERT_OK(shmd_queues_create(w.sides[0].nic, &rc, &queues));
 	ASSERT_ERR(shmd_hot_open(queues, NULL, &hot), EINVAL);
 	ASSERT_OK(shmd_queues_destroy(queues));
@@ -311,6 +313,31 @@ TEST(wrong_calls_are_refused_in_words_and_change_nothing)
 	ASSERT_OK(shmd_queues_set_peers(queues, 1, &peer));
 	ASSERT_ERR(shmd_hot_open(queues, NULL, &hot), EINVAL);
 	ASSERT_OK(shmd_queues_destroy(queues));
+	world_close(&w);
+}
+
+TEST(access_of_hot_peers_is_what_was_asked_for)
+{
+	const struct shmd_hot_attr attr = {.access = SHMD_ACCESS_REMOTE_WRITE};
+	struct shmd_dev_way way;
+	uint64_t value = 0;
+	struct world w;
+
+	world_open(&w, &attr);
+	make_pair(&w, 0, 1);
+	ASSERT_OK(shmd_hot_switch(w.hots[0], 1, true));
+	write_word(&w, 0, 1, 8);
+	quiet(&w, 0);
+	ASSERT_EQ(word(&w, 1), 8u);
+	way = way_to(&w, 0, 1);
+	ASSERT(!way.peer);
+	ASSERT_EQ(shmd_dev_qp_g_as(way.qp, lab_remote(&w.sides[1], WORD_AT), 8, mode_of(&way), &value), SHMD_DEV_CQE_ERROR);
+	ASSERT_EQ(way.qp->error_syndrome, SHMD_SYNDROME_REMOTE_ACCESS_ERR);
+	/* A QP that failed counts as quiet; the DCT allows what it did. */
+	ASSERT_OK(shmd_hot_switch(w.hots[0], 1, false));
+	way = way_to(&w, 0, 1);
+	ASSERT_EQ(shmd_dev_qp_g_as(way.qp, lab_remote(&w.sides[1], WORD_AT), 8, mode_of(&way), &value), SHMD_DEV_OK);
+	ASSERT_EQ(value, 8u);
 	world_close(&w);
 }
 

@@ -37,14 +37,21 @@ static struct odp_memory *odp_of(struct engine_mem *mem)
 	return container_of(container_of(mem, struct memory, mem), struct odp_memory, memory);
 }
 
+/* Its number may be another process's by now. */
+static bool has_ended(const struct odp_memory *odp)
+{
+	struct pollfd ended = {.fd = odp->pidfd, .events = POLLIN};
+
+	return poll(&ended, 1, 0) != 0;
+}
+
 static int move(struct engine_mem *mem, bool write, uint64_t addr, void *local, size_t bytes)
 {
 	const struct odp_memory *odp = odp_of(mem);
 	struct iovec here = {local, bytes}, there = {(void *)(uintptr_t)addr, bytes};
-	struct pollfd ended = {.fd = odp->pidfd, .events = POLLIN};
 	ssize_t n;
 
-	if (poll(&ended, 1, 0) != 0)
+	if (has_ended(odp))
 		return -EFAULT;
 	n = write ? process_vm_writev(odp->pid, &here, 1, &there, 1, 0)
 		  : process_vm_readv(odp->pid, &here, 1, &there, 1, 0);
@@ -121,6 +128,8 @@ static int touch(const struct odp_memory *odp, uint64_t addr, uint64_t bytes)
 	uint8_t sink[PAGES_AT_ONCE];
 	uint64_t end = addr + bytes; /* within a region, so it does not wrap */
 
+	if (has_ended(odp))
+		return -EFAULT;
 	while (addr < end) {
 		unsigned int n = 0;
 

@@ -157,7 +157,8 @@ static int check_reg(struct call *call, const struct ib_uverbs_reg_mr *cmd)
 				   access & ~ACCESS_KNOWN);
 	if ((cmd->start ^ cmd->hca_va) & (SIM_PAGE - 1))
 		return call_refuse(call, -EINVAL, "address and IOVA differ within a page");
-	if (!cmd->length || cmd->hca_va + cmd->length < cmd->hca_va)
+	/* Pages that are pinned are looked for; those on demand are not. */
+	if (!cmd->length || cmd->hca_va + cmd->length < cmd->hca_va || cmd->start + cmd->length < cmd->start)
 		return call_refuse(call, -EINVAL, "length");
 	if (nic_count(call->nic, &call->nic->n_mrs) >= SIM_MAX_MR)
 		return call_refuse(call, -ENOMEM, "more than %u regions", SIM_MAX_MR);

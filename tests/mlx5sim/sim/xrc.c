@@ -206,6 +206,7 @@ int xrc_tgt_new(struct qp *qp)
 		nic->n_qps++;
 		list_add_tail(&domain->tgts, &tgt->domain_link);
 		list_add_tail(&tgt->handles, &qp->tgt_link);
+		tgt->users++;
 		qp->tgt = tgt;
 	}
 	sim_unlock(nic->sim);
@@ -221,7 +222,7 @@ void xrc_tgt_put(struct qp *qp)
 
 	list_del(&qp->tgt_link);
 	qp->tgt = NULL;
-	if (!list_empty(&tgt->handles))
+	if (--tgt->users > 0)
 		return;
 	engine_qp_destroy(nic->engine, tgt->qpn);
 	nic->n_qps--;
@@ -254,6 +255,7 @@ static int open_tgt(struct call *call, struct qp *qp, const struct ib_uverbs_ope
 	tgt = find_tgt(qp->xrcd->domain, cmd->qpn);
 	if (tgt) {
 		list_add_tail(&tgt->handles, &qp->tgt_link);
+		tgt->users++;
 		qp->tgt = tgt;
 		qp->qpn = tgt->qpn;
 	}

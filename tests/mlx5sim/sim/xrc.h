@@ -17,7 +17,8 @@ uint32_t xrcd_number(const struct xrcd *xrcd);
 /* The receiving QP behind a handle. What all handles share is read and written under sim->lock. */
 struct xrc_tgt {
 	struct list domain_link;
-	struct list handles; /* struct qp.tgt_link */
+	struct list handles; /* struct qp.tgt_link, of those that are told events */
+	uint32_t users; /* handles that have not put it: one leaves the list before */
 	uint32_t qpn;
 	struct ib_uverbs_modify_qp last;
 };

@@ -3,8 +3,10 @@
 
 #include <limits.h>
 #include <sys/socket.h>
+#include <time.h>
 
 #include "proto/base/foreign-fd.h"
+#include "proto/base/nsec.h"
 #include "tests/lib/test.h"
 
 static void on_attention(void *arg, struct session *session)
@@ -108,11 +110,25 @@ void lab_deinit(struct lab *lab)
 	close_foreign_wait();
 }
 
+/* The kernel lets go of what was under way on a socket when it likes, and tells nobody. */
+static void wait_until_read(struct unread_table *table)
+{
+	const struct timespec pause = {.tv_nsec = 1000000};
+	uint64_t end = nsec_now() + 10 * NSEC_PER_SEC;
+
+	for (;;) {
+		close_foreign_wait();
+		unread_look(table, UINT_MAX);
+		if (list_empty(&table->sockets) || nsec_now() >= end)
+			break;
+		nanosleep(&pause, NULL);
+	}
+	close_foreign_wait();
+}
+
 void lab_assert_empty(struct lab *lab)
 {
-	close_foreign_wait();
-	unread_look(&lab->registry.unread, UINT_MAX);
-	close_foreign_wait();
+	wait_until_read(&lab->registry.unread);
 	quota_collect(&lab->registry.quota);
 	for (int i = 0; i < QUOTA_N; i++)
 		ASSERT_EQ(lab->registry.quota.total.n[i], 0);
