@@ -38,8 +38,9 @@
 #define EVENTS_PER_TURN 64
 #define LOOKS_PER_TURN 256 /* a microsecond for each at most */
 #define LOOK_NSEC (100 * NSEC_PER_MSEC)
-/* What firmware has not done by then is left to the kernel, before the service manager's patience ends. */
+/* Without anything done for so long, or after all that time, it is left to the kernel: before the service manager's patience ends. */
 #define FINISH_NSEC (30 * NSEC_PER_SEC)
+#define FINISH_MOST_NSEC (80 * NSEC_PER_SEC)
 /* Of the descriptors that the process may open, one part in this many is kept from connections. */
 #define RESERVED_SHARE 8u
 /* Of those that may be on their way, as many, a user may leave one part in this many unread, and one session's. */
@@ -543,10 +544,12 @@ int daemon_run(struct daemon *daemon)
 /* Sessions end in their fixed order, also those whose teardown waits for its turn or for a request under way. */
 static void finish_work(struct daemon *daemon)
 {
-	if (!daemon->workers)
-		return;
-	if (workers_finish(daemon->workers, FINISH_NSEC) < 0) {
-		log_line(LOG_ERR, NULL, "a NIC's firmware does not answer: what it holds is left to the kernel");
+	int r = daemon->workers ? workers_finish(daemon->workers, FINISH_NSEC, FINISH_MOST_NSEC) : 0;
+
+	if (r < 0) {
+		log_line(LOG_ERR, NULL, "%s: what is left of it is left to the kernel",
+			 r == -ETIME ? "sessions and contexts in advance take too long to tear down"
+				     : "a NIC's firmware does not answer");
 		listener_deinit(&daemon->listener);
 		_exit(EXIT_FAILURE);
 	}

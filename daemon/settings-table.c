@@ -5,6 +5,7 @@
 #include "daemon/settings.h"
 
 #include "daemon/log.h"
+#include "proto/codec.h"
 #include "proto/framing.h"
 
 #define FIELD(member) offsetof(struct settings, member)
@@ -28,6 +29,8 @@ static const uint64_t depth_values[] = {64, 128, 256, 512, 1024, 2048, 4096, 819
 static const char *const level_words[] = {"error", "warning", "notice", "info", "debug", NULL};
 static const uint64_t level_values[] = {LOG_ERR, LOG_WARNING, LOG_NOTICE, LOG_INFO, LOG_DEBUG};
 static const char *const target_words[] = {"auto", "journal", "stderr", NULL};
+
+_Static_assert(MSG_MAX_QPS <= MSG_MAX_CQS, "each QP of warm-queues has a CQ, and one request asks for all");
 
 /* clang-format off */
 const struct settings_row settings_rows[] = {
@@ -66,7 +69,7 @@ const struct settings_row settings_rows[] = {
 	 "How many contexts of each mlx5 NIC are made in advance, with warm-queues QPs in each, so that a session that comes waits for "
 	 "no firmware until it connects. Each is handed out once, and one worker thread makes the next. They hold resources of the "
 	 "NIC, memory and four descriptors each, which count for no user. shmemctl status shows whether there are enough. Soft NICs need none. 0: none.", RELOAD},
-	{"warm-queues", SETTINGS_NUMBER, FIELD(warm_queues), "1", 0, 1024, "QPs", NULL, NULL,
+	{"warm-queues", SETTINGS_NUMBER, FIELD(warm_queues), "1", 0, MSG_MAX_QPS, "QPs", NULL, NULL,
 	 "RC QPs of each such context, each with a collapsed CQ of its own and no receive queue. They are used where a session asks for "
 	 "exactly so many of this depth in one request, in memory of shmemd; others are made as without. 0: contexts alone are made in "
 	 "advance.", RELOAD},

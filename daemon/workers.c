@@ -170,17 +170,24 @@ static void on_ready(void *arg, unsigned int events)
 	workers->activity(workers->activity_arg);
 }
 
-int workers_finish(struct workers *workers, uint64_t timeout_nsec)
+int workers_finish(struct workers *workers, uint64_t patience_nsec, uint64_t most_nsec)
 {
 	struct pollfd pfd = {.fd = workers->ready_fd, .events = POLLIN};
-	uint64_t now = nsec_now(), end = nsec_add(now, timeout_nsec);
+	uint64_t now = nsec_now(), last = nsec_add(now, most_nsec), until = nsec_add(now, patience_nsec);
 
-	for (; workers->n_under_way > 0; now = nsec_now()) {
-		if (now >= end)
-			return -ETIMEDOUT;
-		/* Rounded up: not a busy loop at the end. */
-		if (poll(&pfd, 1, (int)((end - now) / NSEC_PER_MSEC) + 1) == 1)
+	while (workers->n_under_way > 0) {
+		uint64_t end = until < last ? until : last;
+
+		/* Rounded up: not a busy loop at the end. What is ready by then counts, however late it is seen. */
+		if (poll(&pfd, 1, end > now ? (int)((end - now) / NSEC_PER_MSEC) + 1 : 0) == 1) {
 			on_ready(workers, LOOP_READ);
+			until = nsec_add(nsec_now(), patience_nsec);
+		} else if (now >= end) {
+			return now >= last ? -ETIME : -ETIMEDOUT;
+		}
+		now = nsec_now();
+		if (workers->n_under_way > 0 && now >= last)
+			return -ETIME;
 	}
 	return 0;
 }

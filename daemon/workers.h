@@ -24,7 +24,10 @@ struct workers *workers_free(struct workers *workers);
 
 /* First come, first served, where users have equally many under way. Its done is called from the loop. */
 void workers_submit(struct workers *workers, struct work *work);
-/* Without the loop: until nothing is under way, also of what comes up meanwhile. -ETIMEDOUT. */
-int workers_finish(struct workers *workers, uint64_t timeout_nsec);
+/*
+ * Without the loop: until nothing is under way, also of what comes up meanwhile. -ETIMEDOUT: nothing was done for
+ * patience_nsec; -ETIME: most_nsec are over.
+ */
+int workers_finish(struct workers *workers, uint64_t patience_nsec, uint64_t most_nsec);
 
 #endif

@@ -80,6 +80,7 @@ struct shmd_nic {
 	struct shmd_client *client;
 	struct list link;
 	bool is_auto; /* its doorbell mode was the daemon's to choose, and may change */
+	bool fell_back; /* to mode cpu, which this process asked for. Under client->lock */
 	pthread_mutex_t doorbell_lock; /* of the next five, which change together, and of mode and reason in info */
 	struct shmd_nic_info info;
 	void *page; /* the doorbell page */

@@ -90,11 +90,15 @@ static int map_batch(struct shmd_gpu *gpu, const struct queue_batch *batch, uint
  * A UAR page is I/O memory, which CUDA takes where driver and user may. That of a simulated NIC is ordinary memory. A GPU that
  * reaches neither has the daemon ring for it: lock held, so doorbell and mode are what they are for all that reads them here.
  */
-static int map_doorbell_page(struct shmd_gpu *gpu, struct shmd_nic *nic, uint64_t *ret_addr)
+static int map_doorbell_page(struct shmd_gpu *gpu, const struct shmd_queues *queues, uint64_t *ret_addr)
 {
+	struct shmd_nic *nic = queues->nic;
 	char why[CLIENT_TEXT_BYTES];
 	int r;
 
+	if (nic->fell_back && !queues->attr.gpu_driven)
+		return text_fail(-EINVAL, "%s is in doorbell mode cpu (%s), where these queues are not heard from a GPU: "
+				 "create them with gpu_driven = 1", nic->info.name, nic->info.doorbell_reason);
 	if (nic->info.doorbell_mode == SHMD_DOORBELL_UAR_MMAP) {
 		/* A GPU that cannot be used at all says nothing about the page. */
 		r = gpu_enter(gpu);
@@ -105,6 +109,9 @@ static int map_doorbell_page(struct shmd_gpu *gpu, struct shmd_nic *nic, uint64_
 		text_copy(why, sizeof(why), shmd_error_text());
 		if (r == -ENOMEM || !r || !gpu_map_range(gpu, nic->page, PAGE_BYTES, 0, ret_addr))
 			return r == -ENOMEM ? r : 0;
+		/* The daemon's thread looks by itself after queues for a GPU alone. */
+		if (!queues->attr.gpu_driven)
+			return text_fail(r, "%s; the daemon can ring for queues of a GPU: create them with gpu_driven = 1", why);
 		r = nic_to_cpu(nic, why);
 		if (r < 0)
 			return r;
@@ -116,7 +123,7 @@ static int map_common(struct shmd_gpu *gpu, const struct shmd_queues *queues, st
 {
 	struct shmd_nic *nic = queues->nic;
 	uint64_t page, health, scratch;
-	int r = map_doorbell_page(gpu, nic, &page);
+	int r = map_doorbell_page(gpu, queues, &page);
 
 	if (!r)
 		r = gpu_map_range(gpu, nic->client->health, PAGE_BYTES, 0, &health);

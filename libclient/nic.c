@@ -198,6 +198,7 @@ int nic_to_cpu(struct shmd_nic *nic, const char *why)
 		return text_fail(res, "%s; and no doorbell mode cpu either: %s", reason, why_not);
 	}
 	take_doorbell(nic, &r.rep.nic_open_rep, &doorbell);
+	nic->fell_back = true;
 	return 0;
 }
 

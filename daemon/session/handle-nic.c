@@ -196,14 +196,18 @@ static const char *mode_name(uint32_t mode)
 }
 
 /* Control thread: what lists, the log and the client are told. */
-static void tell_doorbell(struct request *req, struct session_nic *nic, const char *reason)
+static void set_doorbell(struct session_nic *nic, const char *reason)
 {
-	struct msg_nic_open_rep *rep = &req->rep->nic_open_rep;
-
-	nic->doorbell = (enum nic_doorbell_mode)rep->doorbell;
+	nic->doorbell = nic->ctx->doorbell.mode;
 	snprintf(nic->doorbell_reason, sizeof(nic->doorbell_reason), "%s", reason);
 	/* It may have been cut within a character. */
 	text_clean(nic->doorbell_reason, strlen(nic->doorbell_reason));
+}
+
+static void tell_doorbell(struct request *req, const struct session_nic *nic)
+{
+	struct msg_nic_open_rep *rep = &req->rep->nic_open_rep;
+
 	memcpy(rep->reason, nic->doorbell_reason, sizeof(rep->reason));
 	rep->nic = nic->index;
 	fill_nic(&rep->info, nic->rnic);
@@ -232,9 +236,10 @@ static int finish_open(struct request *req)
 	if (op->r < 0)
 		return op->r;
 	nic->index = session->n_nics;
-	tell_doorbell(req, nic,
-		      req->msg->nic_open_req.doorbell == NIC_DOORBELL_AUTO && op->attr.doorbell == NIC_DOORBELL_CPU
-			      ? "shmemd is set to doorbell = cpu" : nic->ctx->doorbell.reason);
+	set_doorbell(nic,
+		     req->msg->nic_open_req.doorbell == NIC_DOORBELL_AUTO && op->attr.doorbell == NIC_DOORBELL_CPU
+			     ? "shmemd is set to doorbell = cpu" : nic->ctx->doorbell.reason);
+	tell_doorbell(req, nic);
 	session_note(session, LOG_DEBUG, NOTE_NIC, "opened %s as NIC %u (%s), doorbell mode %s%s%s",
 		     nic->rnic->info.name, nic->index, rep->assignment, mode_name(rep->doorbell),
 		     rep->reason[0] ? ": " : "", rep->reason);
@@ -293,6 +298,7 @@ int handle_nic_open(struct request *req)
 
 struct fall_back {
 	struct session_nic *nic; /* the session's, which stays while a worker has its request */
+	bool again; /* it has fallen back before: the same page once more */
 	int r;
 };
 
@@ -301,27 +307,33 @@ static void run_fall_back(struct request *req)
 	struct fall_back *op = req->op;
 	struct nic_ctx *ctx = op->nic->ctx;
 
-	op->r = ctx->nic->ops->ctx_to_cpu(ctx);
+	op->r = op->again ? 0 : ctx->nic->ops->ctx_to_cpu(ctx);
 	if (op->r == 0)
 		op->r = fill_doorbell(req, &ctx->doorbell);
 }
 
-static int finish_fall_back(struct request *req)
+static void note_fall_back(struct session *session, struct session_nic *nic, const char *why)
 {
-	const struct msg_nic_doorbell_req *ask = &req->msg->nic_doorbell_req;
-	struct fall_back *op = req->op;
-	struct session_nic *nic = op->nic;
 	char reason[MSG_TEXT_BYTES];
 
-	/* Also when its descriptors found no place in the answer: the context is in that mode. */
-	nic->doorbell = nic->ctx->doorbell.mode;
-	if (op->r < 0)
-		return op->r;
-	snprintf(reason, sizeof(reason), "client: %.247s", ask->reason);
-	tell_doorbell(req, nic, reason);
-	session_note(req->session, LOG_NOTICE, NOTE_NIC, "%s is in doorbell mode cpu from now on: %s",
+	snprintf(reason, sizeof(reason), "client: %.247s", why);
+	set_doorbell(nic, reason);
+	nic->fell_back = true;
+	session_note(session, LOG_NOTICE, NOTE_NIC, "%s is in doorbell mode cpu from now on: %s",
 		     nic->rnic->info.name, nic->doorbell_reason);
-	return 0;
+}
+
+static int finish_fall_back(struct request *req)
+{
+	struct fall_back *op = req->op;
+	struct session_nic *nic = op->nic;
+
+	/* Also when its descriptors found no place in the answer: the context is in that mode, and the client asks again. */
+	if (!op->again && nic->ctx->doorbell.mode == NIC_DOORBELL_CPU)
+		note_fall_back(req->session, nic, req->msg->nic_doorbell_req.reason);
+	if (op->r == 0)
+		tell_doorbell(req, nic);
+	return op->r;
 }
 
 int handle_nic_doorbell(struct request *req)
@@ -334,12 +346,13 @@ int handle_nic_doorbell(struct request *req)
 		return SHMD_STATUS_NOT_FOUND;
 	if (ask->doorbell != NIC_DOORBELL_CPU || !ask->reason[0])
 		return request_fail(req, SHMD_STATUS_INVALID, "only mode 1 (cpu) can be changed to, and for a reason");
-	if (nic->doorbell != NIC_DOORBELL_UAR_MMAP)
+	if (nic->doorbell != NIC_DOORBELL_UAR_MMAP && !nic->fell_back)
 		return request_fail(req, SHMD_STATUS_EXISTS, "%s is in doorbell mode cpu", nic->rnic->info.name);
 	op = request_op(req, sizeof(*op));
 	if (!op)
 		return -ENOMEM;
 	op->nic = nic;
+	op->again = nic->fell_back;
 	req->rep->kind = MSG_NIC_OPEN_REP;
 	return request_work(req, nic->rnic->nic->blocks, run_fall_back, finish_fall_back);
 }

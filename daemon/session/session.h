@@ -33,6 +33,7 @@ struct session_nic {
 	unsigned int index; /* in the session */
 	bool is_counted; /* in rnic->n_sessions */
 	enum nic_doorbell_mode doorbell; /* taken: the context's own is its worker's */
+	bool fell_back; /* to mode cpu, by its client's request */
 	uint32_t n_dc_peers, n_rc_peers; /* as the client said last */
 	char doorbell_reason[MSG_TEXT_BYTES]; /* why not a better one; or empty */
 	struct hash qps, cqs; /* struct session_queues by number: a request may name hundreds of many thousands */

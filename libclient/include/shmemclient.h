@@ -569,10 +569,15 @@ SHMD_EXPORT int shmd_gpu_unmap_mem(struct shmd_gpu *gpu, const struct shmd_mem *
  * hold on this GPU; made by the first call. Queues for a GPU are created with gpu_driven = 1. Each view has indexes
  * of its own, so a QP is driven through one view only: one GPU's, or the CPU's.
  *
+ * Where the GPU cannot reach the doorbell page of a NIC in mode uar-mmap, which was left to shmemd, the NIC changes to
+ * mode cpu. Queues with gpu_driven = 0 then have no view.
+ *
  * ret_addr	out: struct shmd_dev_state in GPU memory
  * Lifetime	until shmd_queues_destroy() or shmd_gpu_close()
- * Blocks	as long as CUDA does to allocate memory; makes no request
- * Errors	-EBUSY the queues have hot peers (shmd_hot_open) and another GPU has their view; -ENOMEM; -EINVAL; -EIO
+ * Blocks	as long as CUDA does to allocate memory; and for one request where the doorbell mode changes
+ * Errors	-EBUSY the queues have hot peers (shmd_hot_open) and another GPU has their view; -ENOMEM; -EINVAL also queues
+ *		with gpu_driven = 0 of a NIC that changed to mode cpu; -EIO; -EOPNOTSUPP the doorbell page cannot be reached,
+ *		and mode cpu is not offered or another one was asked for; of the request
  */
 SHMD_EXPORT int shmd_gpu_dev_state(struct shmd_gpu *gpu, struct shmd_queues *queues, uint64_t *ret_addr);
 /* The same; address of QP i in it: struct shmd_dev_qp in GPU memory. */

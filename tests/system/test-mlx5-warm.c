@@ -188,7 +188,7 @@ TEST(other_shapes_and_own_doorbells_work_beside_the_pool)
 	lab_deinit(&lab);
 }
 
-TEST(a_reload_and_a_drain_change_what_is_kept_ready)
+TEST_TIMEOUT(a_reload_and_a_drain_change_what_is_kept_ready, 90)
 {
 	struct lab lab;
 	struct raw_traffic t;
@@ -211,16 +211,17 @@ TEST(a_reload_and_a_drain_change_what_is_kept_ready)
 	lab_deinit(&lab);
 }
 
-TEST(a_nic_that_returns_has_its_pool_again)
+TEST_TIMEOUT(a_nic_that_returns_has_its_pool_again, 90)
 {
 	struct msg_nic_warm warm;
 	struct raw_traffic t;
 	struct lab lab;
-	uint64_t end = nsec_now() + LIMIT_NSEC;
+	uint64_t end;
 
 	lab_init(&lab, "warm-contexts = 2\nwarm-depth = 64\n");
 	wait_ready(&lab, 0, 2);
 	happen("fatal 0");
+	end = nsec_now() + LIMIT_NSEC;
 	fixture_daemon_assert_logged(&lab.daemon, "NIC mlx5_0 is gone");
 	while ((warm = warm_of(&lab, 0)).n_ready != 0)
 		ASSERT_LT(nsec_now(), end);
@@ -257,7 +258,7 @@ static void limit_files(struct lab *lab, rlim_t most)
 	ASSERT_OK(prlimit(lab->daemon.pid, RLIMIT_FSIZE, &limit, NULL));
 }
 
-TEST(a_pool_that_fails_is_told_once_and_fails_no_session)
+TEST_TIMEOUT(a_pool_that_fails_is_told_once_and_fails_no_session, 90)
 {
 	const char *words = "cannot make a context of mlx5_0 in advance: File too large; sessions make theirs";
 	struct raw_traffic t;

@@ -34,6 +34,7 @@
 #include "proto/base/nsec.h"
 #include "proto/base/page.h"
 
+#define RINGS_PER_LOOK 4u /* of one QP */
 #define SCAN_SLICE 32u /* QPs looked at in one turn after a doorbell */
 #define SPIN_NSEC 1000u
 #define TIMER_SLACK_NSEC 1000u
@@ -85,12 +86,22 @@ static void ring_register(uint64_t *reg, uint64_t word)
 	__sync_synchronize();
 }
 
+/*
+ * A client that rings the register too, by a page of before, may do so between our look at the dbrec and our store: what was
+ * stored last would be stale. So it is looked at again, and where it moves all the time in the next turn.
+ */
 static void ring(struct bell_page *page, struct bell_qp *qp, uint32_t snd_be)
 {
-	uint64_t index = be32toh(snd_be) & 0xffff;
+	for (unsigned int i = 0; i < RINGS_PER_LOOK; i++) {
+		uint64_t index = be32toh(snd_be) & 0xffff;
 
-	qp->rung_be = snd_be;
-	ring_register(page->reg, htobe64(index << 40 | (uint64_t)qp->qpn << 8));
+		qp->rung_be = snd_be;
+		ring_register(page->reg, htobe64(index << 40 | (uint64_t)qp->qpn << 8));
+		snd_be = __atomic_load_n(qp->snd_be, __ATOMIC_ACQUIRE);
+		if (snd_be == qp->rung_be)
+			return;
+	}
+	page->n_scan = (uint32_t)page->by_number.n;
 }
 
 /* Both dialects have the QP's number in bits 31:8 of the second big-endian dword, and nothing else in common. */
@@ -132,10 +143,10 @@ static bool poll_page(struct bell_page *page)
 	if (__atomic_load_n(page->word, __ATOMIC_RELAXED)) {
 		word = __atomic_exchange_n(page->word, 0, __ATOMIC_ACQ_REL);
 		named = hash_get(&page->by_number, doorbell_qpn(word));
+		page->n_scan = named && page->by_number.n == 1 ? 0 : (uint32_t)page->by_number.n;
 		/* Also at an index that was rung before: it may have been reset since. */
 		if (named)
 			ring(page, named, __atomic_load_n(named->snd_be, __ATOMIC_ACQUIRE));
-		page->n_scan = named && page->by_number.n == 1 ? 0 : (uint32_t)page->by_number.n;
 	} else if (page->n_scan == 0) {
 		return false;
 	}
@@ -476,6 +487,16 @@ void bell_page_reset(struct bell_page *page, uint32_t qpn)
 	qp = hash_get(&page->by_number, qpn);
 	if (qp)
 		qp->rung_be = 0;
+	unlock(page->bell);
+}
+
+void bell_page_catch_up(struct bell_page *page)
+{
+	struct bell_qp *qp;
+
+	lock(page->bell);
+	list_for_each_entry(qp, &page->qps, link)
+		qp->rung_be = __atomic_load_n(qp->snd_be, __ATOMIC_ACQUIRE);
 	unlock(page->bell);
 }
 

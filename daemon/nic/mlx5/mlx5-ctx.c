@@ -204,6 +204,7 @@ int mlx5_ctx_to_cpu(struct nic_ctx *base)
 		r = r < 0 ? r : hear_batch(page, queues);
 	if (r < 0)
 		return r;
+	bell_page_catch_up(page);
 	ctx->base.doorbell = doorbell;
 	ctx->bell_page = take_ptr(page);
 	return 0;

@@ -325,7 +325,10 @@ int mlx5_queues_create(struct nic_ctx *base, const struct nic_queue_mem *mem,
 	r = check_request(ctx, mem, layout);
 	if (r < 0)
 		return r;
-	mlx5_spare_passed_over(ctx, mem);
+	/* First: what it holds may be just what the NIC lacks. */
+	mlx5_spare_passed_over(ctx);
+	if (ctx->meddled)
+		return -EPERM;
 	queues = calloc(1, sizeof(*queues));
 	if (!queues)
 		return -ENOMEM;

@@ -264,11 +264,12 @@ static void count(struct mlx5_ctx *ctx, uint64_t *counter)
 	pthread_mutex_unlock(&ctx->nic->lock);
 }
 
-void mlx5_spare_passed_over(struct mlx5_ctx *ctx, const struct nic_queue_mem *mem)
+void mlx5_spare_passed_over(struct mlx5_ctx *ctx)
 {
 	if (ctx->spare && !ctx->spare_told)
 		count(ctx, &ctx->nic->warm.info.missed_memory);
 	ctx->spare_told = false;
+	mlx5_spare_drop(ctx);
 }
 
 static bool same_cqs(const struct nic_layout *is, const struct nic_layout *wanted)

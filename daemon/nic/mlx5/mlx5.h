@@ -335,8 +335,8 @@ int mlx5_warm_set(struct nic *nic, const struct nic_warm_attr *attr);
 int mlx5_warm_query(struct nic *nic, struct nic_warm_info *ret_info);
 int mlx5_warm_step(struct nic *nic);
 int mlx5_queues_take(struct nic_ctx *ctx, struct nic_layout *layout, int *ret_fd, struct nic_queues **ret_queues);
-/* Queues are made for the client by commands, in its own memory or ours, though the context may have a spare batch. */
-void mlx5_spare_passed_over(struct mlx5_ctx *ctx, const struct nic_queue_mem *mem);
+/* Queues are made for the client by commands, in its own memory or ours: a spare batch that did not fit is destroyed. */
+void mlx5_spare_passed_over(struct mlx5_ctx *ctx);
 /* Destroyed. Right when there is none. */
 void mlx5_spare_drop(struct mlx5_ctx *ctx);
 

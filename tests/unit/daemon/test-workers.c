@@ -115,7 +115,7 @@ TEST(works_run_beside_each_other_and_are_done_by_the_control_thread)
 		jobs[i].barrier = &barrier;
 		workers_submit(s.workers, &jobs[i].work);
 	}
-	ASSERT_OK(workers_finish(s.workers, LIMIT_NSEC));
+	ASSERT_OK(workers_finish(s.workers, LIMIT_NSEC, LIMIT_NSEC));
 	ASSERT_EQ(n_done, 4u);
 	for (int i = 0; i < 4; i++) {
 		ASSERT(!pthread_equal(jobs[i].ran_by, pthread_self()));
@@ -200,7 +200,7 @@ TEST(a_user_with_many_works_leaves_a_thread_to_others)
 		ASSERT_EQ(n_done, i + 1);
 	}
 	ASSERT_EQ(write(hold, &many, sizeof(many)), (ssize_t)sizeof(many));
-	ASSERT_OK(workers_finish(s.workers, LIMIT_NSEC));
+	ASSERT_OK(workers_finish(s.workers, LIMIT_NSEC, LIMIT_NSEC));
 	ASSERT_EQ(n_done, N_MANY + 2);
 	close(hold);
 	scene_deinit(&s);
@@ -223,7 +223,7 @@ TEST(a_user_with_nothing_under_way_is_next)
 	ASSERT_OK(loop_run(s.loop));
 	ASSERT_LE(other.order, 1u);
 	ASSERT_EQ(write(hold, &many, sizeof(many)), (ssize_t)sizeof(many));
-	ASSERT_OK(workers_finish(s.workers, LIMIT_NSEC));
+	ASSERT_OK(workers_finish(s.workers, LIMIT_NSEC, LIMIT_NSEC));
 	ASSERT_EQ(n_done, N_MANY + 1);
 	close(hold);
 	scene_deinit(&s);
@@ -241,7 +241,7 @@ TEST(finish_waits_also_for_what_comes_up_meanwhile)
 		jobs[i].next = i < 2 ? &jobs[i + 1] : NULL;
 	}
 	workers_submit(s.workers, &jobs[0].work);
-	ASSERT_OK(workers_finish(s.workers, LIMIT_NSEC));
+	ASSERT_OK(workers_finish(s.workers, LIMIT_NSEC, LIMIT_NSEC));
 	ASSERT_EQ(n_done, 3u);
 	ASSERT_EQ(jobs[2].order, 2u);
 	scene_deinit(&s);
@@ -258,13 +258,62 @@ TEST(finish_ends_at_its_time_whatever_hangs)
 	job = job_of(&s, &n_done);
 	job.wait_fd = eventfd(0, EFD_CLOEXEC);
 	workers_submit(s.workers, &job.work);
-	ASSERT_ERR(workers_finish(s.workers, 20 * NSEC_PER_MSEC), ETIMEDOUT);
+	ASSERT_ERR(workers_finish(s.workers, 20 * NSEC_PER_MSEC, LIMIT_NSEC), ETIMEDOUT);
 	ASSERT_GE(nsec_now() - begin, 20 * NSEC_PER_MSEC);
 	ASSERT_EQ(n_done, 0u);
 	ASSERT_EQ(write(job.wait_fd, &one, sizeof(one)), (ssize_t)sizeof(one));
-	ASSERT_OK(workers_finish(s.workers, LIMIT_NSEC));
+	ASSERT_OK(workers_finish(s.workers, LIMIT_NSEC, LIMIT_NSEC));
 	ASSERT_EQ(n_done, 1u);
 	close(job.wait_fd);
+	scene_deinit(&s);
+}
+
+static void pass_on(struct work *work)
+{
+	const struct timespec pause = {.tv_nsec = 20 * NSEC_PER_MSEC};
+
+	nanosleep(&pause, NULL);
+}
+
+/* Done again and again. */
+struct relay {
+	struct work work;
+	struct scene *s;
+	uint64_t left, at_nsec;
+};
+
+static void relay_done(struct work *work)
+{
+	struct relay *relay = container_of(work, struct relay, work);
+
+	relay->at_nsec = nsec_now();
+	if (--relay->left > 0)
+		workers_submit(relay->s->workers, work);
+}
+
+TEST(finish_waits_on_while_works_are_done_and_not_for_ever)
+{
+	const uint64_t patience = 200 * NSEC_PER_MSEC;
+	struct relay relay = {.work = {.run = pass_on, .done = relay_done}};
+	struct scene s;
+	int r;
+
+	scene_init(&s, 1);
+	relay.s = &s;
+	relay.left = 20; /* twice the patience in all */
+	relay.at_nsec = nsec_now();
+	workers_submit(s.workers, &relay.work);
+	r = workers_finish(s.workers, patience, LIMIT_NSEC);
+	/* It gives up when a machine stands still for so long, and for nothing else. */
+	if (r < 0)
+		ASSERT_GE(nsec_now() - relay.at_nsec, patience);
+	ASSERT_OK(workers_finish(s.workers, LIMIT_NSEC, LIMIT_NSEC));
+	ASSERT_EQ(relay.left, 0u);
+	relay.left = UINT64_MAX;
+	workers_submit(s.workers, &relay.work);
+	ASSERT_ERR(workers_finish(s.workers, LIMIT_NSEC, 50 * NSEC_PER_MSEC), ETIME);
+	relay.left = 1;
+	ASSERT_OK(workers_finish(s.workers, LIMIT_NSEC, LIMIT_NSEC));
 	scene_deinit(&s);
 }
 
@@ -438,7 +487,7 @@ static void world_deinit(struct world *w)
 	/* As the daemon stops: some have gone, of some that is not yet seen. */
 	list_for_each_entry_safe(client, tmp, &w->clients, link)
 		client_free(client);
-	ASSERT_OK(workers_finish(w->s.workers, LIMIT_NSEC));
+	ASSERT_OK(workers_finish(w->s.workers, LIMIT_NSEC, LIMIT_NSEC));
 	ASSERT(list_empty(&w->registry.sessions));
 	for (int i = 0; i < 2; i++) {
 		ASSERT_EQ(w->nics[i].n_ctxs, 0);

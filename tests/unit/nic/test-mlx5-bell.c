@@ -197,6 +197,42 @@ TEST(after_a_reset_the_same_index_is_rung_again)
 	lab_deinit(&lab);
 }
 
+/* As after a change of mode: by the page of before, and by the thread. */
+TEST(a_client_that_rings_the_register_too_never_has_a_stale_index_last)
+{
+	const uint32_t n = 500;
+	struct lab lab;
+
+	lab_init(&lab, 20);
+	ASSERT_OK(bell_page_add(lab.page, QPN, &lab.snd[0], false));
+	for (uint32_t i = 1; i <= n; i++) {
+		post(&lab, 0, QPN, i, true);
+		__sync_synchronize();
+		__atomic_store_n(&lab.reg, rung(QPN, i), __ATOMIC_SEQ_CST);
+		await_word_taken(&lab);
+	}
+	/* Every look that took a word is over before a QP goes. */
+	bell_page_remove(lab.page, QPN);
+	ASSERT_EQ(lab.reg, rung(QPN, n));
+	lab_deinit(&lab);
+}
+
+TEST(what_others_rang_before_the_page_came_is_not_rung_again)
+{
+	struct lab lab;
+
+	lab_init(&lab, 20);
+	lab.snd[0] = htobe32(5);
+	ASSERT_OK(bell_page_add(lab.page, QPN, &lab.snd[0], false));
+	ASSERT_OK(bell_page_add(lab.page, OTHER_QPN, &lab.snd[1], false));
+	bell_page_catch_up(lab.page);
+	post(&lab, 1, OTHER_QPN, 3, true);
+	await_word_taken(&lab);
+	bell_page_remove(lab.page, QPN);
+	ASSERT_EQ(lab.reg, rung(OTHER_QPN, 3));
+	lab_deinit(&lab);
+}
+
 TEST(a_silenced_page_rings_nothing)
 {
 	struct lab lab;

@@ -556,6 +556,8 @@ TEST(another_shape_takes_the_context_and_not_its_queues)
 	made = info_of(rig.nic[0]).n_batches_handed_out;
 	ASSERT_EQ(made, 0u);
 	client_create_as(&c, &attr[0]);
+	/* Nothing of what was passed over is left. */
+	ASSERT_EQ(n_objects(c.ctx->doorbell.page_fd, MLX5_IB_OBJECT_DEVX_UMEM), 1);
 	client_reg(&c);
 	client_connect(&c, 0, &c, 1);
 	client_exercise(&c, &c);
@@ -603,6 +605,7 @@ TEST(queues_in_the_clients_own_memory_pass_the_pool_by)
 	fill(rig.nic[0], 1, 1);
 	client_open_ctx(&c, rig.nic[0], 1);
 	client_create(&c, 1, 0);
+	ASSERT_EQ(n_objects(c.ctx->doorbell.page_fd, MLX5_IB_OBJECT_DEVX_UMEM), 1);
 	client_reg(&c);
 	ASSERT_EQ(info_of(rig.nic[0]).missed_memory, 1u);
 	ASSERT_EQ(info_of(rig.nic[0]).missed_shape, 0u);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -112,6 +113,7 @@ static void fill_doorbell(struct msg *req, uint32_t nic, uint32_t mode, const ch
 TEST(client_that_cannot_use_its_page_gets_mode_cpu_once_and_lists_say_why)
 {
 	struct pair pair, control;
+	unsigned int n_calls;
 	struct msg req, rep;
 	struct lab lab;
 
@@ -142,7 +144,49 @@ TEST(client_that_cannot_use_its_page_gets_mode_cpu_once_and_lists_say_why)
 	ASSERT_STREQ(rep.nic_open_rep.info.name, "fake1");
 	ASSERT_STREQ(rep.nic_open_rep.reason, "client: mmap: Permission denied");
 	expect_list(&control, "cpu", "fake1: client: mmap: Permission denied");
+	/* Again: the page, and the reason of before. */
+	fill_doorbell(&req, 0, NIC_DOORBELL_CPU, "it forgot");
+	n_calls = lab.nics[1].n_calls;
+	raw_expect(&pair.raw, &req, NULL, 0, MSG_NIC_OPEN_REP, &rep);
+	ASSERT_EQ(rep.nic_open_rep.doorbell, NIC_DOORBELL_CPU);
+	ASSERT_STREQ(rep.nic_open_rep.reason, "client: mmap: Permission denied");
+	ASSERT_EQ(lab.nics[1].n_calls, n_calls);
+	/* Opened in that mode: it has its page. */
+	fill_open(&req, "", "fake0");
+	raw_expect(&pair.raw, &req, NULL, 0, MSG_NIC_OPEN_REP, &rep);
+	ASSERT_EQ(rep.nic_open_rep.doorbell, NIC_DOORBELL_CPU);
+	fill_doorbell(&req, 1, NIC_DOORBELL_CPU, "no");
 	raw_expect_error(&pair.raw, &req, NULL, 0, SHMD_STATUS_EXISTS);
+	pair_deinit(&control);
+	pair_deinit(&pair);
+	lab_assert_empty(&lab);
+	lab_deinit(&lab);
+}
+
+TEST(change_to_mode_cpu_whose_answer_finds_no_place_is_told_and_asked_for_again)
+{
+	struct pair pair, control;
+	struct rlimit limit, none;
+	struct msg req, rep;
+	struct lab lab;
+
+	lab_init(&lab, 10);
+	lab.nics[1].has_uar = true;
+	pair_init_hello(&pair, &lab, MSG_ROLE_CLIENT);
+	pair_init_hello(&control, &lab, MSG_ROLE_CONTROL);
+	raw_open_nic(&pair.raw, "fake1");
+	fill_doorbell(&req, 0, NIC_DOORBELL_CPU, "mmap: Permission denied");
+	ASSERT_OK(getrlimit(RLIMIT_NOFILE, &limit));
+	none = limit;
+	none.rlim_cur = (rlim_t)dup(pair.raw.sock);
+	close((int)none.rlim_cur);
+	ASSERT_OK(setrlimit(RLIMIT_NOFILE, &none));
+	raw_expect_error(&pair.raw, &req, NULL, 0, SHMD_STATUS_NO_MEMORY);
+	ASSERT_OK(setrlimit(RLIMIT_NOFILE, &limit));
+	expect_list(&control, "cpu", "fake1: client: mmap: Permission denied");
+	raw_expect(&pair.raw, &req, NULL, 0, MSG_NIC_OPEN_REP, &rep);
+	ASSERT_EQ(rep.nic_open_rep.doorbell, NIC_DOORBELL_CPU);
+	ASSERT_STREQ(rep.nic_open_rep.reason, "client: mmap: Permission denied");
 	pair_deinit(&control);
 	pair_deinit(&pair);
 	lab_assert_empty(&lab);
