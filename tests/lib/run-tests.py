@@ -6,7 +6,8 @@
 
 A test that passes all three is called unsteady: the log then has what it said alone, with the first failure kept beside it,
 and report.py names it. It wants mending, and it says nothing about the change at hand. No second hearing for what a
-sanitizer found, what died by a signal, and where more than a few tests failed: those are bugs however seldom they show.
+sanitizer found, what died by a signal, and where more than a few tests failed or two hung: those are bugs however seldom
+they show.
 
 Exit status: 0 all passed or were unsteady, 1 something failed, 2 wrong use, or no test ran.
 """
@@ -17,6 +18,8 @@ import subprocess
 import sys
 
 MOST_FAILURES, HEARINGS = 4, 3
+# One that hangs takes its whole time-out in each hearing.
+MOST_TIME_OUTS = 1
 FAILURES = ('FAIL', 'TIMEOUT', 'ERROR')
 # A sanitizer's words, and those of runner.c for a test that died; its alarm comes as SIGKILL.
 CANNOT_BE_CHANCE = re.compile(r'(Address|Leak|Thread|Memory)Sanitizer|runtime error:|killed by signal (?!9\b)')
@@ -43,6 +46,11 @@ def may_be_heard_again(entry):
         return False
     # What meson kills after its time-out ends by a signal too.
     return entry['result'] == 'TIMEOUT' or 0 < entry.get('returncode', 0) < 128
+
+
+def deserve_a_hearing(failed):
+    time_outs = sum(entry['result'] == 'TIMEOUT' for entry in failed)
+    return 0 < len(failed) <= MOST_FAILURES and time_outs <= MOST_TIME_OUTS and all(map(may_be_heard_again, failed))
 
 
 def log_base(arguments):
@@ -93,7 +101,7 @@ def main():
     meson(build, arguments)
     entries = read(log)
     failed = [i for i, entry in enumerate(entries) if has_failed(entry)]
-    if 0 < len(failed) <= MOST_FAILURES and all(may_be_heard_again(entries[i]) for i in failed):
+    if deserve_a_hearing([entries[i] for i in failed]):
         for i in failed:
             heard = hear_alone(build, logs, entries[i], arguments)
             if heard:

@@ -83,6 +83,16 @@ class TestSecondHearing(unittest.TestCase):
         late = entry('test-bad', 'TIMEOUT', returncode=-15)
         self.assertEqual(self.run_tests([late], {'test-bad': [BAD_ALONE] * 3})[0], 0)
 
+    def test_two_time_outs_are_not_heard_again(self):
+        late = [entry(name, 'TIMEOUT', returncode=-15) for name in ('test-bad', 'test-good')]
+        alone = {'test-bad': [BAD_ALONE] * 3, 'test-good': [GOOD] * 3}
+        self.assertEqual(self.run_tests(late, alone)[0], 1)
+
+    def test_a_time_out_and_a_failure_are_heard_again(self):
+        late = [entry('test-good', 'TIMEOUT', returncode=-15), BAD]
+        alone = {'test-bad': [BAD_ALONE] * 3, 'test-good': [GOOD] * 3}
+        self.assertEqual(self.run_tests(late, alone)[0], 0)
+
     def test_many_failures_are_not_heard_again(self):
         many = [entry(f'test-{i}', 'FAIL') for i in range(5)]
         self.assertEqual(self.run_tests(many, {f'test-{i}': [entry(f'test-{i}')] * 3 for i in range(5)})[0], 1)

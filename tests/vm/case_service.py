@@ -113,8 +113,8 @@ def a_daemon_that_hangs_is_killed_by_the_watchdog_and_started_anew(lab):
     with service(node, drop_in='[Service]\nWatchdogSec=15\n'):
         node.run('systemctl start shmemd.service')
         start = clock(node)
-        node.run('systemctl kill --kill-who=main -s STOP shmemd.service')
         pid = main_pid(node)
+        node.run('systemctl kill --kill-who=main -s STOP shmemd.service')
         eventually(lambda: main_pid(node) not in (0, pid), 'systemd starts it anew')
         eventually(lambda: "result 'watchdog'" in since(node, start), 'the journal says why')
         eventually(lambda: node.execute('shmemctl status').status == 0, 'clients are served again')

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A client for the cases of the VM lab: puts a word to itself, says so, and waits for another one that nobody sends.
- * Says when (CLOCK_MONOTONIC) and why the wait ended, and why the session did.
+ * Says when (CLOCK_MONOTONIC) and why the wait ended, and why the session did. Takes the name of a NIC, or the best.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -70,10 +70,11 @@ static void say_why(struct shmd_client *client, int status)
 	printf("session: %s\n", shmd_error_text());
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	/* The first client waits for the daemon's start, too, on an emulated CPU. */
 	const struct shmd_client_attr patient = {.timeout_nsec = 4 * PUT_NSEC};
+	const struct shmd_nic_attr best_or_named = {.nic = argc > 1 ? argv[1] : NULL, .doorbell = -1};
 	const struct shmd_queues_attr attr = {.n_qps = 1};
 	struct shmd_client *client;
 	struct shmd_queues *queues;
@@ -86,7 +87,7 @@ int main(void)
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	must(shmd_client_open(&patient, &client), "session");
-	must(shmd_nic_open(client, NULL, &nic), "NIC");
+	must(shmd_nic_open(client, &best_or_named, &nic), "NIC");
 	must(shmd_mem_alloc(client, sizeof(*memory), &mem), "memory");
 	must(shmd_mr_reg_mem(nic, mem, SHMD_ACCESS_ALL, &mr), "registration");
 	must(shmd_queues_create(nic, &attr, &queues), "queues");

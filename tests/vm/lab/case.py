@@ -24,7 +24,7 @@ class Case:
 
 
 def case(nodes=1, short=False):
-    """short: also in the short form, which has six minutes for all."""
+    """short: also in the short form, which CI takes."""
     def register(function):
         CASES.append(Case(function, nodes, short))
         return function
@@ -115,9 +115,9 @@ def try_case(one, lab):
         return 'ok  ', ''
     except Skip as reason:
         return 'SKIP', str(reason)
-    except (Failed, AssertionError) as error:
+    except Exception as error:
         where = [frame for frame in traceback.extract_tb(error.__traceback__) if 'case_' in frame.filename][-1:]
         place = ''.join(f'{pathlib.Path(frame.filename).name}:{frame.lineno}: {frame.line}\n' for frame in where)
         said = '\n'.join(f'node {node.number}: {text[-SAID_CHARACTERS:]}'
                          for node in nodes.nodes.values() for text in node.said[-3:])
-        return 'FAIL', f'{place}{error}\n{said}'
+        return 'FAIL', f'{place}{type(error).__name__}: {error}\n{said}'

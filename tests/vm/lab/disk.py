@@ -8,6 +8,7 @@ import os
 import pathlib
 import shutil
 
+from lab.machine import Failed
 from lab.shell import digest, quietly
 from lab.progress import step
 
@@ -43,7 +44,7 @@ mkdir -p /etc/shmemd
 '''
 
 
-# Nothing that a machine of two minutes has to do: each costs seconds of an emulated CPU.
+# Nothing that a machine which lives for minutes has to do: each costs seconds of an emulated CPU.
 MASKED = ['apt-daily.timer', 'apt-daily-upgrade.timer', 'dpkg-db-backup.timer', 'e2scrub_all.timer', 'e2scrub_reap.service',
           'fstrim.timer', 'systemd-tmpfiles-clean.timer', 'systemd-hwdb-update.service', 'systemd-pstore.service',
           'getty@tty1.service', 'getty-static.service', 'systemd-update-utmp.service', 'systemd-networkd.service',
@@ -109,5 +110,8 @@ def install_packages(root, packages):
     policy = root / 'usr/sbin/policy-rc.d'
     policy.write_text('#!/bin/sh\nexit 101\n')
     policy.chmod(0o755)
-    quietly('chroot', str(root), 'sh', '-c', f'dpkg -i /{PACKAGES}/*.deb')
+    try:
+        quietly('chroot', str(root), 'sh', '-c', f'dpkg -i /{PACKAGES}/*.deb')
+    except RuntimeError as what:
+        raise Failed(f'the packages cannot be installed: {what}') from what
     policy.unlink()

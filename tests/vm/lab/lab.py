@@ -15,7 +15,7 @@ from lab.shell import quietly
 def check_tools():
     """Raises Missing with all that is missing."""
     lacking = [tool for tool in (QEMU, 'mmdebstrap', 'mke2fs', 'cpio', 'depmod', 'dpkg', 'apt-get')
-               if not shutil.which(tool, path=os.environ.get('PATH', '') + ':/usr/sbin:/sbin')]
+               if not shutil.which(tool)]
     if lacking:
         raise Missing(f'{", ".join(lacking)} not found. As root, run: tools/deps --vm')
     if os.geteuid() != 0:
@@ -51,7 +51,13 @@ class Lab:
                 for machine in self.machines:
                     machine.start(count, *parts, stays)
                 with concurrent.futures.ThreadPoolExecutor() as pool:
-                    list(pool.map(Machine.wait_until_up, self.machines))
+                    try:
+                        list(pool.map(Machine.wait_until_up, self.machines))
+                    except BaseException:
+                        # The pool's end waits for its threads, and those for their machines.
+                        for machine in self.machines:
+                            machine.kill()
+                        raise
         except BaseException:
             with contextlib.suppress(OSError):
                 self.keep_logs()

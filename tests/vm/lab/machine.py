@@ -109,12 +109,16 @@ class Machine:
             log = (self.folder / 'qemu.log').read_text(errors='replace').strip()
             raise Failed(f'node {self.number} is not running: {log or "QEMU ended, and said nothing"}')
 
-    def stop(self):
-        """At once: nothing of a machine is worth keeping. The folder goes, too."""
-        pid = self.process.pid if self.process else self.pid()
-        if pid:
+    def kill(self):
+        if self.process:
+            self.process.kill()
+        elif pid := self.pid():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
+
+    def stop(self):
+        """At once: nothing of a machine is worth keeping. The folder goes, too."""
+        self.kill()
         if self.process:
             self.process.wait()
         while self.pid():

@@ -6,6 +6,7 @@ import pathlib
 import shutil
 
 from lab import Missing
+from lab.machine import Failed
 from lab.progress import step
 from lab.shell import output, quietly
 
@@ -27,7 +28,10 @@ def compile_in(build, top, whole):
         quietly('meson', 'setup', str(build), str(top), *OPTIONS)
     elif not shutil.which('ninja'):
         raise Missing('ninja not found. Run: tools/deps')
-    quietly('ninja', '-C', str(build), *(installed_targets(build) if whole else []), *PROGRAMS)
+    try:
+        quietly('ninja', '-C', str(build), *(installed_targets(build) if whole else []), *PROGRAMS)
+    except RuntimeError as what:
+        raise Failed(f'shmemd cannot be built: {what}') from what
 
 
 def make(folder, top, build, packages):
