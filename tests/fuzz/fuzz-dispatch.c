@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "daemon/session/drain.h"
+#include "daemon/session/undriven.h"
 #include "proto/base/assert.h"
 #include "proto/base/cleanup.h"
 #include "proto/base/foreign-fd.h"
@@ -333,6 +334,23 @@ static unsigned int n_open_fds(void)
 	return n;
 }
 
+/* More than a page of a list has. */
+static struct nic_seen_list *make_undriven(void)
+{
+	struct nic_seen_list *list = calloc(1, sizeof(*list));
+
+	assert_bug(list);
+	for (list->n = 0; list->n < MSG_MAX_UNDRIVEN + 1; list->n++) {
+		struct nic_seen *nic = &list->nics[list->n];
+
+		snprintf(nic->name, sizeof(nic->name), "rxe%u", list->n);
+		snprintf(nic->driver, sizeof(nic->driver), "rdma_rxe");
+		nic->life = list->n;
+		nic->n_gids = 1;
+	}
+	return list;
+}
+
 static void program_init(struct program *p, const uint8_t *bytes, size_t n)
 {
 	static const uint32_t dmabuf_first[] = {NIC_MEM_DMABUF, NIC_MEM_MEMFD, NIC_MEM_AGENT};
@@ -341,7 +359,9 @@ static void program_init(struct program *p, const uint8_t *bytes, size_t n)
 	lab_init(&p->lab, LIMIT);
 	p->lab.registry.attr.limits.n[QUOTA_FDS] = p->lab.registry.quota.limits.n[QUOTA_FDS] = FDS_LIMIT;
 	memcpy(p->lab.nics[1].info.accepted_kinds, dmabuf_first, sizeof(dmabuf_first));
+	p->lab.nics[1].has_uar = p->lab.nics[1].info.doorbell_uar_mmap = true;
 	registry_refresh_nic(&p->lab.registry.nics[1]);
+	undriven_update(&p->lab.registry, make_undriven());
 	for (unsigned int i = 0; i < 2; i++)
 		pair_connect(&p->pairs[i], &p->lab);
 }

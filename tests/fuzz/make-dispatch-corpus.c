@@ -18,6 +18,9 @@
 #define CQN 1u
 #define QPN 2u
 
+/* Of a list of NICs: the page, as a cursor has it (handle-admin.c). */
+#define PAGE_CURSOR_SHIFT (20 + 12)
+
 #define STRANGE(kind) (uint8_t)(0x40 | (kind))
 #define DEED(n) (uint8_t)((n) << 1 | 0x80)
 
@@ -470,6 +473,50 @@ static void nics(void)
 	say(1, &msg, 0);
 }
 
+static void to_cpu(unsigned int client, uint32_t nic, uint32_t doorbell, const char *reason)
+{
+	struct msg msg;
+
+	msg_init(&msg, MSG_NIC_DOORBELL_REQ, 0);
+	msg.nic_doorbell_req.nic = nic;
+	msg.nic_doorbell_req.doorbell = doorbell;
+	snprintf(msg.nic_doorbell_req.reason, sizeof(msg.nic_doorbell_req.reason), "%s", reason);
+	say(client, &msg, 0);
+}
+
+/* The first NIC of a session is its number 0; "fake1" has a page of its own to give. */
+static void doorbells(void)
+{
+	begin();
+	open_named(0, "fake1", "", 0);
+	to_cpu(0, 0, 1, "the first NIC has no other mode");
+	to_cpu(0, 1, 2, "back again");
+	to_cpu(0, 1, 1, "");
+	to_cpu(0, 2, 1, "no such NIC");
+	create(0, 1, false);
+	to_cpu(0, 1, 1, "cannot map it\nnor say why");
+	to_cpu(0, 1, 1, "again");
+	hello(1, MSG_ROLE_CONTROL);
+	to_cpu(1, 0, 1, "not for administrators");
+	list(1);
+}
+
+static void undriven(void)
+{
+	struct msg msg;
+
+	hello(0, MSG_ROLE_CLIENT);
+	open_named(0, "rxe0", "", 0);
+	open_named(0, "", "", 3);
+	hello(1, MSG_ROLE_CONTROL);
+	for (uint64_t page = 0; page < 4; page++) {
+		msg_init(&msg, MSG_LIST_REQ, 0);
+		msg.list_req.what = MSG_LIST_NICS;
+		msg.list_req.cursor = page << PAGE_CURSOR_SHIFT;
+		say(1, &msg, 0);
+	}
+}
+
 /* Each kind of refusal that Hello knows. */
 static void hellos(void)
 {
@@ -735,6 +782,8 @@ static const struct {
 	{"queues", queues},
 	{"queues-in-own-memory", queues_in_own_memory},
 	{"nics", nics},
+	{"doorbells", doorbells},
+	{"undriven", undriven},
 	{"hellos", hellos},
 	{"lists", lists},
 	{"cut-memory", cut_memory},
