@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """What is promised is tested: every test that a README names as program:test exists, every row of the README's table of
-guarantees names one, and tests/data/required-in-ci requires it. That file lists every program, but for those of its
-lines "# not required: PROGRAM, REASON".
+guarantees names one, and tests/data/required-in-ci requires it, as it does what SECURITY.md names, whole programs too.
+That file lists every program, but for those of its lines "# not required: PROGRAM, REASON" or "PROGRAM:TEST, REASON".
 
 --build is a configured build tree: meson's own lists say which programs there are and of which sources.
 """
@@ -13,7 +13,7 @@ import re
 import checklib
 from checklib import Planted
 
-README = 'README.md'
+README, SECURITY = 'README.md', 'SECURITY.md'
 REQUIRED = 'tests/data/required-in-ci'
 HEADING = '## Guarantees'
 EXEMPT = re.compile(r'^# not required: ([^,]+), \w', re.M)
@@ -21,6 +21,8 @@ SPAN = re.compile(r'`([^`]+)`')
 NAMED = re.compile(r'`((?:test|conf)-[a-z0-9-]+(?: delay-memory)?:\w+)`')
 # TEST(name), a macro of the file in its place, and the name that such a macro pastes together.
 TEST = re.compile(r'^\s*(?:TEST|TEST_TIMEOUT|[A-Z_]+(?=\(\w+\)\n\{))\((\w+)(##)?', re.M)
+# A program alone, in SECURITY.md.
+WHOLE = re.compile(r'`((?:test|conf|check)-[a-z0-9-]+)`')
 PROGRAM = re.compile(r"^\s*test\('([^']+)',", re.M)
 
 
@@ -98,6 +100,20 @@ def check_mentions(root, programs):
     return problems
 
 
+def check_security(root, programs, required):
+    problems = []
+    if SECURITY not in checklib.our_files(root):
+        return problems
+    for number, line in enumerate(checklib.read(root, SECURITY).splitlines(), 1):
+        for test in NAMED.findall(line) + WHOLE.findall(line):
+            if not exists(test, programs):
+                problems.append(f'{SECURITY}:{number}: there is no test {test}')
+            elif test not in required and test.partition(':')[0] not in required:
+                if ':' in test or not any(other.startswith(test + ':') for other in required):
+                    problems.append(f'{SECURITY}:{number}: {REQUIRED} does not list {test}')
+    return problems
+
+
 def check_required(root, programs):
     problems, listed = [], set()
     for number, line in enumerate(checklib.read(root, REQUIRED).splitlines(), 1):
@@ -119,14 +135,15 @@ def check(root, options):
     build = pathlib.Path(root) / options.build
     programs = known_programs(root, build)
     problems, required = check_required(root, programs)
-    return problems + check_names(build) + check_table(root, programs, required) + check_mentions(root, programs)
+    return problems + check_names(build) + check_table(root, programs, required) + check_mentions(root, programs) + check_security(root, programs, required)
 
 
-def planted_files(rows, required='test-a\ncheck-b\n', room='', source='TEST(rain_is_wet)\n{\n}\n', copies=1):
+def planted_files(rows, required='test-a\ncheck-b\n', room='', security='', source='TEST(rain_is_wet)\n{\n}\n', copies=1):
     return {
         README: f'# x\n\n{HEADING}\n\n| guarantee | test |\n|---|---|\n{rows}\n## Licence\n',
         REQUIRED: '# a comment\n' + required,
         'daemon/README.md': room,
+        SECURITY: security,
         'tests/test-a.c': source,
         'tests/meson.build': "    test('check-b', files('b.sh'))\n",
         'b/meson-info/intro-targets.json': json.dumps([
@@ -156,6 +173,10 @@ PLANTED = [
     planted('two of one name', 'two programs are named test-a', GOOD, copies=2),
     planted('required and gone', 'there is no test test-q', GOOD, required='test-a\ncheck-b\ntest-q\n'),
     planted('required twice', 'twice', GOOD, required='test-a\ncheck-b\ntest-a\n'),
+    planted('security by a whole program', None, GOOD, security='see `check-b`\n'),
+    planted('security by a program that is gone', 'SECURITY.md:1: there is no test test-y', GOOD, security='see `test-y`\n'),
+    planted('security by what CI may skip', 'SECURITY.md:1: ' + REQUIRED + ' does not list test-a:rain_is_wet', GOOD.replace('`test-a:rain_is_wet`, ', ''),
+            required='test-a:snow_is_cold\ncheck-b\n', source='TEST(rain_is_wet)\nTEST(snow_is_cold)\n', security='`test-a:rain_is_wet`\n'),
     planted('a room promises', 'daemon/README.md:1: there is no test test-a:sun', GOOD, room='`test-a:sun`\n'),
 ]
 

@@ -28,6 +28,10 @@ said=$(complaints "$scratch/good")
 [ -z "$said" ] || fail "$said"
 [ -n "$(complaints "$scratch/bad")" ] || fail "a planted error in a unit was not noticed"
 
+# ---- what sessions pin and hold is not the manager's default
+grep -qx 'LimitMEMLOCK=infinity' "$service" || fail "the unit limits locked memory"
+grep -qx 'LimitNOFILE=65536' "$service" || fail "the unit has not the descriptors that SECURITY.md counts with"
+
 # ---- exposure
 exposed_at_most() {
     systemd-analyze security --no-pager --offline=true --threshold="$worst_exposure" "$1" >"$scratch/security" 2>&1
