@@ -48,6 +48,15 @@ static int quiet(struct health_call *call)
 	return shmd_dev_qp_quiet_as(call->qp, call->mode);
 }
 
+/* As if the QP were that of a hot peer as well. */
+static int ways_quiet(struct health_call *call)
+{
+	const uint64_t hot[] = {(uintptr_t)call->qp};
+	const struct shmd_dev_state state = {.hot_qps_addr = (uintptr_t)hot, .n_hot_qps = 1};
+
+	return shmd_dev_ways_quiet_as(&state, call->qp, call->mode);
+}
+
 static int wait_index(struct health_call *call)
 {
 	return shmd_dev_qp_wait(call->qp, 1, call->mode.timeout_nsec);
@@ -156,6 +165,7 @@ const struct health_wait health_waits[] = {
 	{"put_signal", HEALTH_IN_FLIGHT, put_signal, false, false},
 	{"atomic_fetch", HEALTH_IN_FLIGHT, atomic_fetch, false, false},
 	{"quiet", HEALTH_IN_FLIGHT, quiet, false, false},
+	{"ways_quiet", HEALTH_IN_FLIGHT, ways_quiet, false, false},
 	{"wait", HEALTH_IN_FLIGHT, wait_index, true, false},
 	{"wait_until64, request under way", HEALTH_IN_FLIGHT, wait_until64, false, false},
 	{"wait_until32, request under way", HEALTH_IN_FLIGHT, wait_until32, false, false},
