@@ -108,11 +108,9 @@ static int watch_all(struct client *client, const struct client_attr *attr)
 	return loop_timer_arm(client->handshake, attr->handshake_nsec);
 }
 
-int client_new(const struct client_attr *attr, int sock)
+static int client_make(const struct client_attr *attr, struct client **ret_client)
 {
-	_cleanup_close_ int owned_sock = sock;
-	_cleanup_(client_freep) struct client *client = calloc(1, sizeof(*client));
-	int r;
+	struct client *client = calloc(1, sizeof(*client));
 
 	if (!client)
 		return -ENOMEM;
@@ -120,14 +118,52 @@ int client_new(const struct client_attr *attr, int sock)
 	client->handshake_nsec = attr->handshake_nsec;
 	client->activity = attr->activity;
 	client->activity_arg = attr->activity_arg;
-	r = session_new(attr->registry, take_fd(&owned_sock), &client->session);
-	if (r < 0)
-		return r;
-	r = watch_all(client, attr);
+	*ret_client = client;
+	return 0;
+}
+
+static int watch_session(struct client *client, const struct client_attr *attr)
+{
+	int r = watch_all(client, attr);
+
 	if (r < 0)
 		return r;
 	client->session->owner = client;
 	list_add_tail(attr->clients, &client->link);
+	return 0;
+}
+
+int client_new(const struct client_attr *attr, int sock)
+{
+	_cleanup_close_ int owned_sock = sock;
+	_cleanup_(client_freep) struct client *client = NULL;
+	int r = client_make(attr, &client);
+
+	if (r == 0)
+		r = session_new(attr->registry, take_fd(&owned_sock), &client->session);
+	if (r == 0)
+		r = watch_session(client, attr);
+	if (r < 0)
+		return r;
+	take_ptr(client);
+	return 0;
+}
+
+int client_adopt(const struct client_attr *attr, struct session *session)
+{
+	_cleanup_(client_freep) struct client *client = NULL;
+	int r = client_make(attr, &client);
+
+	if (r < 0)
+		return r;
+	client->session = session;
+	r = watch_session(client, attr);
+	if (r < 0) {
+		client->session = NULL;
+		return r;
+	}
+	/* What came up before somebody watched. */
+	client_attention(session);
 	take_ptr(client);
 	return 0;
 }

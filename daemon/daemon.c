@@ -12,6 +12,7 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -19,13 +20,20 @@
 
 #include "config.h"
 #include "daemon/client.h"
+#include "daemon/fdstore.h"
+#include "daemon/hot-watch.h"
 #include "daemon/listener.h"
 #include "daemon/log.h"
 #include "daemon/loop.h"
 #include "daemon/nic/nic.h"
+#include "daemon/node.h"
+#include "daemon/node-watch.h"
+#include "daemon/restart/adopt.h"
+#include "daemon/restart/store.h"
 #include "daemon/seek.h"
 #include "daemon/service.h"
 #include "daemon/session/drain.h"
+#include "daemon/session/node-map.h"
 #include "daemon/session/registry.h"
 #include "daemon/tune.h"
 #include "daemon/warm.h"
@@ -41,6 +49,9 @@
 /* Without anything done for so long, or after all that time, it is left to the kernel: before the service manager's patience ends. */
 #define FINISH_NSEC (30 * NSEC_PER_SEC)
 #define FINISH_MOST_NSEC (80 * NSEC_PER_SEC)
+/* How often the service manager is told that the start goes on, and how long it may take from then on. */
+#define PROGRESS_NSEC NSEC_PER_SEC
+#define PATIENCE_NSEC (60 * NSEC_PER_SEC)
 /* Of the descriptors that the process may open, one part in this many is kept from connections. */
 #define RESERVED_SHARE 8u
 /* Of those that may be on their way, as many, a user may leave one part in this many unread, and one session's. */
@@ -69,12 +80,18 @@ struct daemon {
 	bool look_armed;
 	bool have_registry;
 	struct registry registry;
+	struct node_map *node_map; /* NULL: none could be made */
+	struct node_watch *node_watch; /* NULL: no NIC is of the map */
 	struct workers *workers; /* NULL: no NIC blocks */
 	struct warm *warm; /* NULL likewise */
+	struct hot_watch *hot_watch;
 	struct list nics; /* struct nic.link, owned */
 	struct daemon_nic watched[REGISTRY_MAX_NICS];
 	struct list clients; /* struct client.link, owned */
 	struct seek seek;
+	struct keep_store *store; /* NULL: sessions end with the daemon */
+	bool ran; /* the start succeeded */
+	uint64_t progress_nsec; /* when the service manager was told last that the start goes on */
 };
 
 DEFINE_CLEANUP(struct daemon *, daemon_free);
@@ -151,6 +168,7 @@ static int probe_mlx5(struct daemon *daemon)
 		.objects = getenv("SHMEMD_MLX5_OBJECTS"),
 		.gpu_poll_usec = (uint32_t)daemon->settings->gpu_poll_usec,
 		.spin_usec = (uint32_t)daemon->settings->spin_usec,
+		.max_mtu_log2 = (uint8_t)daemon->settings->mtu_log2,
 	};
 	struct nic_mlx5_report report;
 	int r;
@@ -175,6 +193,7 @@ static int probe_soft(struct daemon *daemon)
 		.n_nics = (unsigned int)daemon->settings->soft_nics,
 		.gpu_poll_usec = (uint32_t)daemon->settings->gpu_poll_usec,
 		.spin_usec = (uint32_t)daemon->settings->spin_usec,
+		.max_mtu_log2 = (uint8_t)daemon->settings->mtu_log2,
 		.fault = nic_fault(daemon),
 	};
 	int r;
@@ -298,6 +317,7 @@ static void on_activity(void *arg)
 	service_activity(&daemon->service);
 	watch_ended(daemon);
 	warm_look(daemon->warm);
+	hot_watch_look(daemon->hot_watch);
 }
 
 /*
@@ -328,9 +348,9 @@ static int accept_now(struct daemon *daemon)
 	return sock;
 }
 
-static bool accept_one(struct daemon *daemon)
+static struct client_attr client_attr(struct daemon *daemon)
 {
-	const struct client_attr attr = {
+	return (struct client_attr){
 		.loop = daemon->loop,
 		.registry = &daemon->registry,
 		.clients = &daemon->clients,
@@ -338,6 +358,11 @@ static bool accept_one(struct daemon *daemon)
 		.activity = on_activity,
 		.activity_arg = daemon,
 	};
+}
+
+static bool accept_one(struct daemon *daemon)
+{
+	const struct client_attr attr = client_attr(daemon);
 	int sock = accept_now(daemon);
 	int r;
 
@@ -379,8 +404,9 @@ static void on_stop(void *arg)
 	service_stopping(&daemon->service);
 	log_line(LOG_INFO, &(struct log_fields){.event = CATALOG_STOPPING}, "stopping");
 	list_for_each_entry(client, &daemon->clients, link)
-		session_end(client->session, SHMD_STATUS_SHUTDOWN, "%s",
-			    status_text(SHMD_STATUS_SHUTDOWN));
+		if (!session_is_kept(client->session))
+			session_end(client->session, SHMD_STATUS_SHUTDOWN, "%s",
+				    status_text(SHMD_STATUS_SHUTDOWN));
 	loop_stop(daemon->loop);
 }
 
@@ -388,7 +414,7 @@ static void on_reload(void *arg)
 {
 	struct daemon *daemon = arg;
 	const struct tune_target target = {daemon->settings, daemon->source, &daemon->listener, &daemon->registry,
-					   daemon->warm};
+					   daemon->warm, daemon->hot_watch};
 	struct settings_error error = {"out of memory"}; /* what fails without a word */
 	int r;
 
@@ -413,9 +439,12 @@ static int make_registry(struct daemon *daemon, uint64_t max_fds)
 	struct registry_attr attr = {
 		.daemon = "shmemd " SHMD_VERSION_STRING,
 		.quiesce_nsec = daemon->settings->quiesce_timeout_msec * NSEC_PER_MSEC,
+		.restart_grace_nsec = daemon->settings->restart_grace_msec * NSEC_PER_MSEC,
 		.cpu_doorbells = daemon->settings->doorbell == SETTINGS_DOORBELL_CPU,
 		.no_mlx5 = why_no_mlx5(daemon->settings),
 		.max_unread_fds = max_fds / UNREAD_SHARE + CONNECTION_MAX_FDS,
+		.keep = daemon->store ? &adopt_keep_ops : NULL,
+		.keep_arg = daemon->store,
 		.hooks = {
 			.arg = daemon,
 			.drain_alarm = on_drain_alarm,
@@ -428,6 +457,7 @@ static int make_registry(struct daemon *daemon, uint64_t max_fds)
 	int r;
 
 	tune_limits(daemon->settings, &attr.limits);
+	tune_qps(daemon->settings, &attr);
 	r = registry_init(&daemon->registry, &attr);
 	daemon->have_registry = r == 0;
 	return r;
@@ -485,7 +515,53 @@ static int make_warm(struct daemon *daemon)
 	return 0;
 }
 
-int daemon_new(struct settings *settings, const struct settings_source *source, struct daemon **ret_daemon)
+/* ---- sessions of the daemon before, and for the one after ------------------------------------------------------- */
+
+static int on_adopted(void *arg, struct session *session)
+{
+	struct daemon *daemon = arg;
+	const struct client_attr attr = client_attr(daemon);
+
+	return client_adopt(&attr, session);
+}
+
+/* The service manager's patience with a start is no measure for how many sessions there are. */
+static void on_progress(void *arg)
+{
+	struct daemon *daemon = arg;
+	uint64_t now = nsec_now();
+
+	if (now < nsec_add(daemon->progress_nsec, PROGRESS_NSEC))
+		return;
+	daemon->progress_nsec = now;
+	fdstore_try_notify("EXTEND_TIMEOUT_USEC=%" PRIu64, PATIENCE_NSEC / NSEC_PER_USEC);
+}
+
+static int adopt_sessions(struct daemon *daemon)
+{
+	const struct adopt_attr attr = {
+		.registry = &daemon->registry,
+		.store = daemon->store,
+		.attach = on_adopted,
+		.progress = on_progress,
+		.arg = daemon,
+	};
+	struct adopt_result result;
+
+	daemon->progress_nsec = nsec_now();
+	return adopt_all(&attr, &result);
+}
+
+/* What this machine cannot do is a wrong setting, as one that cannot be read is: another start would end the same way. */
+static int set_policy(struct daemon *daemon, bool *ret_is_wrong)
+{
+	int r = tune_policy(daemon->settings, daemon->node_map, !list_empty(&daemon->clients));
+
+	*ret_is_wrong = r == -EINVAL;
+	return r;
+}
+
+int daemon_new(struct settings *settings, const struct settings_source *source, struct daemon **ret_daemon, bool *ret_is_wrong)
 {
 	_cleanup_(daemon_freep) struct daemon *daemon = calloc(1, sizeof(*daemon));
 	uint64_t max_fds;
@@ -508,15 +584,31 @@ int daemon_new(struct settings *settings, const struct settings_source *source, 
 	r = listener_init(&daemon->listener, settings);
 	if (r < 0)
 		return r;
+	r = keep_store_new((unsigned int)settings->max_kept_fds, &daemon->store);
+	if (r < 0)
+		return r;
 	r = make_registry(daemon, max_fds);
 	if (r < 0)
 		return r;
 	r = open_nics(daemon);
+	if (r == 0)
+		r = node_look(&daemon->registry, &daemon->node_map);
 	if (r < 0)
 		return r;
+	daemon->registry.node_map = daemon->node_map;
 	r = make_workers(daemon);
 	if (r == 0)
+		r = adopt_sessions(daemon);
+	if (r == 0)
+		r = set_policy(daemon, ret_is_wrong);
+	if (r == 0)
 		r = make_warm(daemon);
+	if (r == 0)
+		r = hot_watch_new(daemon->loop, &daemon->registry, &daemon->hot_watch);
+	if (r < 0)
+		return r;
+	tune_hot_watch(settings, daemon->hot_watch);
+	r = node_watch_new(daemon->loop, &daemon->registry, daemon->node_map, &daemon->node_watch);
 	if (r < 0)
 		return r;
 	r = seek_init(&daemon->seek, daemon->loop, &daemon->registry);
@@ -538,6 +630,7 @@ int daemon_run(struct daemon *daemon)
 	log_line(LOG_INFO, &(struct log_fields){.event = CATALOG_READY}, "shmemd %s is ready at %s with %u NICs",
 		 SHMD_VERSION_STRING, daemon->listener.path, daemon->registry.n_nics);
 	service_ready(&daemon->service);
+	daemon->ran = true;
 	return loop_run(daemon->loop);
 }
 
@@ -556,6 +649,20 @@ static void finish_work(struct daemon *daemon)
 	daemon->workers = workers_free(daemon->workers);
 }
 
+/*
+ * Sessions that outlive this daemon stay as they are, and so does what they hold here: there is no orderly end of NICs then.
+ * To end one context after the other would look to those that are left as if their peers had gone.
+ */
+static void __attribute__((noreturn)) leave(struct daemon *daemon)
+{
+	listener_deinit(&daemon->listener);
+	if (!daemon->ran)
+		log_line(LOG_ERR, &(struct log_fields){.event = CATALOG_START_FAILED},
+			 "the start failed after sessions of the daemon before were taken over: they wait for the next start");
+	fflush(NULL);
+	_exit(daemon->ran ? EXIT_SUCCESS : EXIT_FAILURE);
+}
+
 struct daemon *daemon_free(struct daemon *daemon)
 {
 	struct client *client, *tmp;
@@ -566,20 +673,28 @@ struct daemon *daemon_free(struct daemon *daemon)
 	loop_timer_free(daemon->accept_pause);
 	loop_timer_free(daemon->drain);
 	list_for_each_entry_safe(client, tmp, &daemon->clients, link)
-		client_free(client);
+		if (!session_is_kept(client->session) || client->session->ended)
+			client_free(client);
 	warm_stop(daemon->warm);
+	node_watch_stop(daemon->node_watch);
 	finish_work(daemon);
+	if (!list_empty(&daemon->clients))
+		leave(daemon);
 	daemon->warm = warm_free(daemon->warm);
+	daemon->node_watch = node_watch_free(daemon->node_watch);
+	daemon->hot_watch = hot_watch_free(daemon->hot_watch);
 	seek_deinit(&daemon->seek);
 	loop_timer_free(daemon->look);
 	close_nics(daemon);
 	if (daemon->have_registry)
 		registry_deinit(&daemon->registry);
+	node_map_free(daemon->node_map);
 	listener_deinit(&daemon->listener);
 	loop_signal_free(daemon->sigterm);
 	loop_signal_free(daemon->sigint);
 	loop_signal_free(daemon->sighup);
 	service_deinit(&daemon->service);
+	keep_store_free(daemon->store);
 	loop_free(daemon->loop);
 	free(daemon);
 	return NULL;

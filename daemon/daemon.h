@@ -8,10 +8,10 @@
 struct daemon;
 
 /*
- * Listens and has its NICs when this returns 0. Logs why it failed. Both settings, which SIGHUP changes, and where they
- * came from live as long as the daemon.
+ * Listens and has its NICs when this returns 0. Logs why it failed; *ret_is_wrong: since the settings are nothing for this machine.
+ * Both settings, which SIGHUP changes, and where they came from live as long as the daemon.
  */
-int daemon_new(struct settings *settings, const struct settings_source *source, struct daemon **ret_daemon);
+int daemon_new(struct settings *settings, const struct settings_source *source, struct daemon **ret_daemon, bool *ret_is_wrong);
 /* Until SIGTERM or SIGINT. 0, or negative errno when the daemon cannot go on. */
 int daemon_run(struct daemon *daemon);
 /* Ends all sessions, closes NICs, removes the socket. NULL allowed; right for half-built ones. */

@@ -1,126 +1,282 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Descriptors from and notifications to the service manager.
+ * Descriptors from and notifications to the service manager: the protocols of sd_listen_fds(3) and sd_notify(3), which
+ * are a few environment variables and datagrams, so that every build speaks them.
  *
- * Exactly one descriptor is taken from socket activation: the listening socket. Control thread.
+ * What is passed at start is told apart by its name: ours are kept ones, and of all others there is at most one, the
+ * listening socket of activation. No descriptor is closed or used before LISTEN_PID was seen to be us. Control thread.
  */
 #include "daemon/fdstore.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#include "config.h"
 #include "proto/base/cleanup.h"
 #include "proto/base/nsec.h"
 #include "proto/base/overflow.h"
 
-#if HAVE_SYSTEMD
-#include <systemd/sd-daemon.h>
+#define FIRST_FD 3
+#define MAX_PASSED (1u << 20)
+#define NODE_NAME "node-state"
 
-int fdstore_listener(int *ret_fd)
+/* ---- environment ------------------------------------------------------------------------------------------------ */
+
+/* A variable that is a number and nothing else, up to most. */
+static bool env_number(const char *key, uint64_t most, uint64_t *ret_value)
 {
-	int n = sd_listen_fds(1);
+	const char *text = getenv(key);
+	unsigned long long value;
+	char *end;
 
-	if (n < 0)
-		return n;
-	if (n == 0)
-		return -ENOENT;
-	if (n > 1 || sd_is_socket(SD_LISTEN_FDS_START, AF_UNIX, SOCK_SEQPACKET, 1) <= 0)
-		return -EINVAL;
-	*ret_fd = SD_LISTEN_FDS_START;
-	return 0;
+	if (!text || !isdigit((unsigned char)*text))
+		return false;
+	errno = 0;
+	value = strtoull(text, &end, 10);
+	if (*end || errno || value > most)
+		return false;
+	*ret_value = value;
+	return true;
 }
 
-bool fdstore_has_manager(void)
+static bool is_for_us(const char *key)
 {
-	return getenv("NOTIFY_SOCKET") != NULL;
+	uint64_t pid;
+
+	return env_number(key, INT_MAX, &pid) && pid == (uint64_t)getpid();
 }
 
 uint64_t fdstore_watchdog_nsec(void)
 {
 	uint64_t usec, nsec;
 
-	if (sd_watchdog_enabled(0, &usec) <= 0 || mul_overflows(usec, NSEC_PER_USEC, &nsec))
+	if (getenv("WATCHDOG_PID") && !is_for_us("WATCHDOG_PID"))
+		return 0;
+	if (!env_number("WATCHDOG_USEC", UINT64_MAX, &usec) || mul_overflows(usec, NSEC_PER_USEC, &nsec))
 		return 0;
 	return nsec;
 }
 
-void fdstore_notify(const char *fmt, ...)
+unsigned int fdstore_max(void)
 {
-	char text[1024];
-	va_list ap;
+	uint64_t max;
 
-	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
-	va_end(ap);
-	sd_notify(0, text);
+	return fdstore_has_manager() && env_number("FDSTORE", MAX_PASSED, &max) ? (unsigned int)max : 0;
 }
 
-/* The protocol of sd_notify(3), which has no call that does not wait. */
-static int send_now(const char *path, const char *text)
-{
-	_cleanup_close_ int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	struct sockaddr_un addr = {.sun_family = AF_UNIX};
-	size_t bytes = strlen(path);
+/* ---- what was passed -------------------------------------------------------------------------------------------- */
 
-	if (fd < 0)
-		return -errno;
-	if (bytes >= sizeof(addr.sun_path))
-		return -ENAMETOOLONG;
-	memcpy(addr.sun_path, path, bytes);
-	if (path[0] == '@')
-		addr.sun_path[0] = 0; /* of the abstract kind, without a NUL at its end */
-	if (sendto(fd, text, strlen(text), MSG_DONTWAIT | MSG_NOSIGNAL, (struct sockaddr *)&addr,
-		   (socklen_t)(offsetof(struct sockaddr_un, sun_path) + bytes)) < 0)
-		return -errno;
+static unsigned int n_passed(void)
+{
+	uint64_t n;
+
+	return is_for_us("LISTEN_PID") && env_number("LISTEN_FDS", MAX_PASSED, &n) ? (unsigned int)n : 0;
+}
+
+/* The next of the names, "" where there is none or it is none of ours; *names moves on. */
+static void next_name(const char **names, char *ret, size_t size)
+{
+	size_t bytes = *names ? strcspn(*names, ":") : 0;
+
+	snprintf(ret, size, "%.*s", bytes < size ? (int)bytes : 0, *names ? *names : "");
+	if (*names)
+		*names = (*names)[bytes] ? *names + bytes + 1 : NULL;
+}
+
+bool fdstore_is_name(const char *name)
+{
+	size_t bytes = strlen(name), digits;
+
+	if (bytes >= FDSTORE_NAME_BYTES)
+		return false;
+	if (strcmp(name, NODE_NAME) == 0 || strcmp(name, FDSTORE_LISTENER) == 0)
+		return true;
+	digits = name[0] == 's' ? strspn(name + 1, "0123456789abcdef") : 0;
+	return digits > 0 && name[1 + digits] == '-' && name[2 + digits] &&
+	       strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789.-") == bytes;
+}
+
+static bool is_value(int fd, int option, int want)
+{
+	socklen_t size = sizeof(int);
+	int value;
+
+	return getsockopt(fd, SOL_SOCKET, option, &value, &size) == 0 && value == want;
+}
+
+static bool is_listener(int fd)
+{
+	return is_value(fd, SO_DOMAIN, AF_UNIX) && is_value(fd, SO_TYPE, SOCK_SEQPACKET) &&
+	       is_value(fd, SO_ACCEPTCONN, 1) && fcntl(fd, F_SETFD, FD_CLOEXEC) == 0;
+}
+
+int fdstore_listener(int *ret_fd, bool *ret_kept)
+{
+	const char *names = getenv("LISTEN_FDNAMES");
+	unsigned int n = n_passed(), n_others = 0;
+	int kept = -1, other = -1;
+	char name[FDSTORE_NAME_BYTES];
+
+	for (unsigned int i = 0; i < n; i++) {
+		next_name(&names, name, sizeof(name));
+		if (strcmp(name, FDSTORE_LISTENER) == 0)
+			kept = FIRST_FD + (int)i;
+		else if (!fdstore_is_name(name) && n_others++ == 0)
+			other = FIRST_FD + (int)i;
+	}
+	if (n_others > 1 || (n_others == 1 && !is_listener(other)))
+		return -EINVAL;
+	if (kept >= 0 && (other >= 0 || !is_listener(kept))) {
+		/* Of a time when the daemon made its socket itself. */
+		fdstore_drop(FDSTORE_LISTENER);
+		kept = safe_close(kept);
+	}
+	if (kept < 0 && other < 0)
+		return -ENOENT;
+	*ret_fd = other >= 0 ? other : kept;
+	*ret_kept = other < 0;
 	return 0;
 }
 
-int fdstore_try_notify(const char *fmt, ...)
+void fdstore_claim(void (*fn)(void *arg, const char *name, int fd), void *arg)
 {
-	const char *path = getenv("NOTIFY_SOCKET");
-	char text[1024];
-	va_list ap;
+	const char *names = getenv("LISTEN_FDNAMES");
+	unsigned int n = n_passed();
+	char name[FDSTORE_NAME_BYTES];
 
-	if (!path || (path[0] != '/' && path[0] != '@'))
-		return 0;
-	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
-	va_end(ap);
-	return send_now(path, text);
+	for (unsigned int i = 0; i < n; i++) {
+		int fd = FIRST_FD + (int)i;
+
+		next_name(&names, name, sizeof(name));
+		if (fdstore_is_name(name) && strcmp(name, FDSTORE_LISTENER) != 0 && fcntl(fd, F_SETFD, FD_CLOEXEC) == 0)
+			fn(arg, name, fd);
+	}
+	unsetenv("LISTEN_PID");
+	unsetenv("LISTEN_FDS");
+	unsetenv("LISTEN_FDNAMES");
 }
 
-#else
+/* ---- telling the manager ---------------------------------------------------------------------------------------- */
 
-int fdstore_listener(int *ret_fd)
+/* Where it listens. NULL: nowhere that we know how to reach. */
+static const char *notify_path(void)
 {
-	return -ENOENT;
+	const char *path = getenv("NOTIFY_SOCKET");
+
+	return path && (path[0] == '/' || path[0] == '@') && path[1] ? path : NULL;
 }
 
 bool fdstore_has_manager(void)
 {
-	return false;
+	return notify_path();
 }
 
-uint64_t fdstore_watchdog_nsec(void)
+static int fill_address(struct sockaddr_un *addr, socklen_t *ret_size)
 {
+	const char *path = notify_path();
+	size_t bytes = path ? strlen(path) : 0;
+
+	if (!path)
+		return -ENOENT;
+	if (bytes >= sizeof(addr->sun_path))
+		return -ENAMETOOLONG;
+	*addr = (struct sockaddr_un){.sun_family = AF_UNIX};
+	memcpy(addr->sun_path, path, bytes);
+	if (path[0] == '@')
+		addr->sun_path[0] = 0; /* of the abstract kind, without a NUL at its end */
+	*ret_size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + bytes);
 	return 0;
+}
+
+static void attach(struct msghdr *hdr, char *control, size_t size, int passed)
+{
+	struct cmsghdr *cmsg;
+
+	hdr->msg_control = control;
+	hdr->msg_controllen = size;
+	cmsg = CMSG_FIRSTHDR(hdr);
+	*cmsg = (struct cmsghdr){
+		.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof(passed))};
+	memcpy(CMSG_DATA(cmsg), &passed, sizeof(passed));
+}
+
+/* One datagram, with a descriptor unless it is -1. */
+static int send_text(const char *text, int passed, int flags)
+{
+	/* One for all of them: to let go of a descriptor must not need a free one. */
+	static int fd = -1;
+	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {0};
+	struct iovec iov = {.iov_base = (void *)text, .iov_len = strlen(text)};
+	struct sockaddr_un addr;
+	struct msghdr hdr = {.msg_name = &addr, .msg_iov = &iov, .msg_iovlen = 1};
+	ssize_t n;
+	int r;
+
+	if (fd < 0)
+		fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return -errno;
+	r = fill_address(&addr, &hdr.msg_namelen);
+	if (r < 0)
+		return r;
+	if (passed >= 0)
+		attach(&hdr, control, sizeof(control), passed);
+	do {
+		n = sendmsg(fd, &hdr, flags | MSG_NOSIGNAL);
+	} while (n < 0 && errno == EINTR);
+	return n < 0 ? -errno : 0;
 }
 
 void fdstore_notify(const char *fmt, ...)
 {
+	char text[1024];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	send_text(text, -1, 0);
 }
 
 int fdstore_try_notify(const char *fmt, ...)
 {
-	return 0;
+	char text[1024];
+	va_list ap;
+
+	if (!fdstore_has_manager())
+		return 0;
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	return send_text(text, -1, MSG_DONTWAIT);
 }
 
-#endif
+/* A manager looks at what it keeps, and lets go of a socket that hangs up: FDPOLL=0 says that it shall not. */
+int fdstore_keep(const char *name, int fd)
+{
+	char text[FDSTORE_NAME_BYTES + 64];
+
+	if (!fdstore_is_name(name))
+		return -EINVAL;
+	if (fd < 0)
+		return -EBADF;
+	snprintf(text, sizeof(text), "FDSTORE=1\nFDPOLL=0\nFDNAME=%s", name);
+	return send_text(text, fd, 0);
+}
+
+int fdstore_drop(const char *name)
+{
+	char text[FDSTORE_NAME_BYTES + 64];
+
+	if (!fdstore_is_name(name))
+		return -EINVAL;
+	snprintf(text, sizeof(text), "FDSTOREREMOVE=1\nFDNAME=%s", name);
+	return send_text(text, -1, 0);
+}

@@ -1,18 +1,45 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The service manager's side: what it hands us at start, what we tell it. All of it is harmless without one. */
+/* The service manager's side: what it hands us at start, what it keeps, what we tell it. All of it is harmless without one. */
 #ifndef SHMEMD_FDSTORE_H
 #define SHMEMD_FDSTORE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
-/* A listening SOCK_SEQPACKET socket passed by socket activation. -ENOENT: none; -EINVAL: something else was. */
-int fdstore_listener(int *ret_fd);
+#define FDSTORE_NAME_BYTES 64
+/* Name under which a listening socket of our own is kept. */
+#define FDSTORE_LISTENER "listener"
+
+/*
+ * The listening SOCK_SEQPACKET socket: passed by socket activation, or else one of our own that was kept, which
+ * *ret_kept tells. -ENOENT: none; -EINVAL: something else was passed. The caller's.
+ */
+int fdstore_listener(int *ret_fd, bool *ret_kept);
 bool fdstore_has_manager(void); /* somebody hears fdstore_notify */
 uint64_t fdstore_watchdog_nsec(void); /* how often at least it wants to hear WATCHDOG=1; 0: not at all */
 /* "READY=1\nSTATUS=..."; see sd_notify(3). Waits for a manager that is busy: for what it must hear. */
 void fdstore_notify(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* The same without waiting: -EAGAIN when the manager has too much unread, then it was not told. */
 int fdstore_try_notify(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* ---- kept descriptors ------------------------------------------------------------------------------------------- */
+
+/* How many the manager keeps for us ($FDSTORE); 0: none. */
+unsigned int fdstore_max(void);
+/* "listener", "node-state", or "s", hex digits, "-" and more: what cannot be taken for a socket of activation. */
+bool fdstore_is_name(const char *name);
+/*
+ * Those that an earlier daemon had kept, except the listener: fn owns each. A second call finds none, and no listener
+ * either: fdstore_listener comes first.
+ */
+void fdstore_claim(void (*fn)(void *arg, const char *name, int fd), void *arg);
+/*
+ * Have the manager keep a copy of fd, also when it hangs up. Waits for a manager that is busy. 0 does not say that it
+ * was kept: what is above the maximum, or is kept already, is dropped without a word. -EINVAL: no such name; -ENOENT:
+ * no manager; -ETOOMANYREFS, -EBADF.
+ */
+int fdstore_keep(const char *name, int fd);
+int fdstore_drop(const char *name); /* it lets go of what it keeps under this name */
 
 #endif

@@ -197,6 +197,9 @@ static int make_own(struct listener *listener, const struct settings *settings)
 	r = open_up(listener, settings);
 	if (r < 0)
 		unlink(listener->path);
+	else
+		/* Who connects while no daemon is there waits then, and is not refused. */
+		listener->kept = fdstore_max() > 0 && fdstore_keep(FDSTORE_LISTENER, listener->fd) == 0;
 	return r;
 }
 
@@ -222,19 +225,56 @@ static int take_activated(struct listener *listener)
 	return refuse_fds(listener);
 }
 
+/* One that we made in an earlier life: who connected meanwhile is in its backlog. -ESTALE: it is at another path now. */
+static int take_kept(struct listener *listener, const struct settings *settings)
+{
+	struct sockaddr_un addr = {0};
+	socklen_t size = sizeof(addr) - 1;
+	struct stat st;
+
+	if (getsockname(listener->fd, (struct sockaddr *)&addr, &size) < 0)
+		return -errno;
+	if (strcmp(addr.sun_path, settings->socket) != 0 || lstat(addr.sun_path, &st) < 0 || !S_ISSOCK(st.st_mode))
+		return -ESTALE;
+	snprintf(listener->path, sizeof(listener->path), "%s", addr.sun_path);
+	listener->kept = true;
+	listener->dev = st.st_dev;
+	listener->ino = st.st_ino;
+	return listener_set_access(listener, settings);
+}
+
+static int make_anew(struct listener *listener, const struct settings *settings)
+{
+	fdstore_drop(FDSTORE_LISTENER);
+	listener->fd = safe_close(listener->fd);
+	return make_own(listener, settings);
+}
+
+static int find_or_make(struct listener *listener, const struct settings *settings)
+{
+	bool kept;
+	int r;
+
+	r = fdstore_listener(&listener->fd, &kept);
+	if (r == -ENOENT)
+		return make_own(listener, settings);
+	if (r < 0) {
+		log_line(LOG_ERR, NULL,
+			 "the service manager passed something else than one listening SOCK_SEQPACKET socket");
+		return r;
+	}
+	if (!kept)
+		return take_activated(listener);
+	r = take_kept(listener, settings);
+	return r == -ESTALE ? make_anew(listener, settings) : r;
+}
+
 int listener_init(struct listener *listener, const struct settings *settings)
 {
 	int r;
 
 	*listener = (struct listener){.fd = -1};
-	r = fdstore_listener(&listener->fd);
-	if (r == 0)
-		r = take_activated(listener);
-	else if (r == -ENOENT)
-		r = make_own(listener, settings);
-	else
-		log_line(LOG_ERR, NULL,
-			 "the service manager passed something else than one listening SOCK_SEQPACKET socket");
+	r = find_or_make(listener, settings);
 	if (r < 0)
 		listener_deinit(listener);
 	return r;
@@ -279,7 +319,7 @@ void listener_deinit(struct listener *listener)
 	/* The service manager keeps its socket, and the next daemon may be one that expects it as its unit says. */
 	if (listener->activated && listener->was_passing)
 		framing_set_passing(listener->fd, true);
-	if (is_ours(listener, &st))
+	if (!listener->kept && is_ours(listener, &st))
 		unlink(listener->path);
 	listener->fd = safe_close(listener->fd);
 }

@@ -11,6 +11,7 @@
 struct listener {
 	int fd; /* owned; -1: not open */
 	bool activated; /* the service manager made it and removes it */
+	bool kept; /* by the service manager for the next daemon: ours, and it stays when we end */
 	bool was_passing; /* and descriptors could be sent to it */
 	char path[SETTINGS_PATH_BYTES];
 	dev_t dev; /* of our own, so that only it is removed */
@@ -21,6 +22,6 @@ struct listener {
 int listener_init(struct listener *listener, const struct settings *settings);
 /* Mode and group of our own socket become those of the settings. On failure nothing changed, and it says why. */
 int listener_set_access(struct listener *listener, const struct settings *settings);
-void listener_deinit(struct listener *listener); /* removes our own socket */
+void listener_deinit(struct listener *listener); /* removes our own socket, unless it is kept */
 
 #endif

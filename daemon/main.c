@@ -15,14 +15,15 @@
 static int run(struct settings *settings, const struct settings_source *source)
 {
 	struct daemon *daemon;
+	bool is_wrong = false;
 	int r;
 
 	log_init((enum log_target)settings->log_target, (int)settings->log_level);
-	r = daemon_new(settings, source, &daemon);
+	r = daemon_new(settings, source, &daemon, &is_wrong);
 	if (r < 0) {
 		log_line(LOG_ERR, &(struct log_fields){.event = CATALOG_START_FAILED},
 			 "shmemd %s cannot start: %s", SHMD_VERSION_STRING, strerror(-r));
-		return EXIT_FAILURE;
+		return is_wrong ? EXIT_USAGE : EXIT_FAILURE;
 	}
 	r = daemon_run(daemon);
 	daemon_free(daemon);

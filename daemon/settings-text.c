@@ -30,6 +30,7 @@ static void format_range(const struct settings_row *row, char *buf, size_t size)
 
 	switch (row->type) {
 	case SETTINGS_TEXT:
+	case SETTINGS_POLICY:
 		snprintf(buf, size, "text of at most %" PRIu64 " bytes", row->max);
 		break;
 	case SETTINGS_NUMBER:
@@ -92,7 +93,7 @@ void settings_print_help(FILE *to)
 
 void settings_print_all(const struct settings *settings, FILE *to)
 {
-	char value[SETTINGS_PATH_BYTES];
+	char value[SETTINGS_VALUE_BYTES];
 
 	for (unsigned int i = 0; i < settings_n_rows; i++) {
 		settings_format(settings, i, value, sizeof(value));
@@ -200,7 +201,11 @@ static void print_man_daemon(FILE *to)
 	put_entry("SHMEMD_DEBUG", NULL,
 		  "Topics to log in detail, comma separated: proto (every message, decoded), session, nic.", to);
 	put_entry("SHMEMD_SYSFS", NULL,
-		  "A folder in place of /sys where NICs are looked for that no backend drives, for tests.", to);
+		  "A folder in place of /sys where NICs are looked for that no backend drives, GPUs, and modules for memory of GPUs, "
+		  "for tests.", to);
+	put_entry("SHMEMD_PROCFS", NULL, "A folder in place of /proc where the driver of GPUs says their UUIDs, for tests.", to);
+	put_entry("SHMEMD_TOPOLOGY", NULL,
+		  "A file with a machine in place of this one, whose NICs the daemon's stand for in their order, for tests.", to);
 	put_entry("SHMEMD_FAULT", NULL, "A fault point of the soft NIC or of the control loop, for tests.", to);
 	put_entry("NOTIFY_SOCKET, WATCHDOG_USEC", NULL,
 		  "Set by a service manager: it is told of readiness, of reloads and of the numbers of sessions and QPs; and the "
@@ -215,7 +220,8 @@ static void print_man_daemon(FILE *to)
 	put_entry("0", NULL, "Stopped by SIGTERM or SIGINT, or the question was answered.", to);
 	put_entry("1", NULL, "The daemon could not start or go on; the log says why. Or --check-nics found that something is missing.",
 		  to);
-	put_entry("2", NULL, "An option or a setting is wrong.", to);
+	put_entry("2", NULL, "An option or a setting is wrong, or nothing for this machine, as a map of NICs whose port is down; a daemon "
+		  "that took sessions over follows such a map as far as it can.", to);
 	fputs(".SH CHECKING NICS\n"
 	      "\\fB\\-\\-check\\-nics\\fR opens each ConnectX NIC as for a session, asks and tries what is needed, and leaves nothing.\n"
 	      "It needs no daemon and no privileges, and tells what this user would have. Each line is a need of the host or of a\n"
@@ -225,7 +231,7 @@ static void print_man_daemon(FILE *to)
 	      "With \\fB\\-\\-json\\fR it is one object: \\fIschema_version\\fR (1), \\fIneeds\\fR, an array of objects with the strings\n"
 	      "\\fInic\\fR (empty: the host), \\fIneed\\fR, \\fIstate\\fR, \\fIreason\\fR and \\fIfix\\fR, and \\fIusable\\fR, false where one failed.\n"
 	      "Needs of the host: devices, command\\-descriptor (nodes below /dev), rdma\\-core, memory\\-lock, capabilities; of a NIC:\n"
-	      "command\\-descriptor, devx, doorbell\\-page, dmabuf, rc, dc, atomics, limits; of a port: port, gid.\n", to);
+	      "command\\-descriptor, devx, doorbell\\-page, dmabuf, peermem, rc, dc, atomics, limits; of a port: port, gid.\n", to);
 	fputs(".SH EXAMPLE\nWithout privileges, with four simulated NICs:\n.PP\n"
 	      "shmemd \\-\\-socket \"$XDG_RUNTIME_DIR/shmemd.sock\" \\-\\-soft\\-nics 4\n", to);
 	fputs(".SH SEE ALSO\n\\fBshmemd.conf\\fR(5), \\fBshmemctl\\fR(1)\n", to);

@@ -14,12 +14,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/topo/topo.h"
 #include "proto/base/assert.h"
 #include "proto/base/cleanup.h"
 #include "proto/base/overflow.h"
 #include "proto/framing.h"
 
 #define SETTINGS_MAX_FILE_BYTES (1 << 20)
+_Static_assert(SETTINGS_LIST_BYTES == TOPO_POLICY_TEXT_BYTES, "what shmemctl writes fits");
+
 #define COMMAND_LINE "command line"
 
 static void fclosep(FILE **f)
@@ -130,6 +133,27 @@ static int set_text(struct settings *settings, const struct settings_row *row, c
 	return 0;
 }
 
+static int check_policy(const struct settings_row *row, const char *value, const char *where, struct settings_error *error)
+{
+	_cleanup_free_ struct topo_policy *policy = calloc(1, sizeof(*policy));
+	char why[TOPO_POLICY_WHY_BYTES];
+
+	if (!policy)
+		return refuse(error, "out of memory");
+	if (topo_policy_set(policy, row->key, value, why) < 0)
+		return refuse(error, "%s: %s: %s", where, row->key, why);
+	return 0;
+}
+
+/* An empty one is the default, which needs no memory: it cannot fail. */
+static int set_policy(struct settings *settings, const struct settings_row *row, const char *value,
+		      const char *where, struct settings_error *error)
+{
+	int r = *value ? check_policy(row, value, where, error) : 0;
+
+	return r < 0 ? r : set_text(settings, row, value, where, error);
+}
+
 static int set_number(struct settings *settings, const struct settings_row *row, const char *value,
 		      const char *where, struct settings_error *error)
 {
@@ -167,6 +191,8 @@ int settings_set(struct settings *settings, const char *key, const char *value, 
 	case SETTINGS_NUMBER:
 	case SETTINGS_MODE:
 		return set_number(settings, row, value, where, ret_error);
+	case SETTINGS_POLICY:
+		return set_policy(settings, row, value, where, ret_error);
 	}
 	return -EINVAL;
 }
@@ -187,7 +213,7 @@ void settings_format(const struct settings *settings, unsigned int index, char *
 	uint64_t number;
 	unsigned int i;
 
-	if (row->type == SETTINGS_TEXT) {
+	if (row->type == SETTINGS_TEXT || row->type == SETTINGS_POLICY) {
 		snprintf(buf, size, "%s", (const char *)at);
 		return;
 	}
@@ -217,12 +243,12 @@ static void add_name(char *list, size_t size, const char *name)
 
 static size_t value_bytes(const struct settings_row *row)
 {
-	return row->type == SETTINGS_TEXT ? row->max + 1 : sizeof(uint64_t);
+	return row->type == SETTINGS_TEXT || row->type == SETTINGS_POLICY ? row->max + 1 : sizeof(uint64_t);
 }
 
 void settings_reload(struct settings *settings, const struct settings *next, struct settings_changes *ret_changes)
 {
-	char now[SETTINGS_PATH_BYTES], then[SETTINGS_PATH_BYTES];
+	char now[SETTINGS_VALUE_BYTES], then[SETTINGS_VALUE_BYTES];
 
 	*ret_changes = (struct settings_changes){""};
 	for (unsigned int i = 0; i < settings_n_rows; i++) {

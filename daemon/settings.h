@@ -14,6 +14,8 @@
 
 #define SETTINGS_PATH_BYTES 256
 #define SETTINGS_WORD_BYTES 64
+#define SETTINGS_LIST_BYTES 4096 /* TOPO_POLICY_TEXT_BYTES */
+#define SETTINGS_VALUE_BYTES SETTINGS_LIST_BYTES /* any value as text */
 
 enum settings_doorbell {
 	SETTINGS_DOORBELL_AUTO = 0,
@@ -24,6 +26,11 @@ enum settings_backend {
 	SETTINGS_BACKEND_AUTO,
 	SETTINGS_BACKEND_SOFT,
 	SETTINGS_BACKEND_MLX5,
+};
+
+enum settings_atomics {
+	SETTINGS_ATOMICS_AUTO = 0,
+	SETTINGS_ATOMICS_OFF = 1,
 };
 
 struct settings {
@@ -40,6 +47,13 @@ struct settings {
 	uint64_t warm_contexts; /* of each NIC that makes contexts in advance */
 	uint64_t warm_queues;
 	uint64_t warm_depth;
+	uint64_t mtu_log2; /* of QPs, at most; 0: what the port has */
+	uint64_t atomics; /* enum settings_atomics */
+	uint64_t qp_timeout; /* of QPs whose client says nothing: this and the next four, as struct nic_qp_params has them */
+	uint64_t qp_retries;
+	uint64_t qp_rnr_retries;
+	uint64_t qp_rnr_timer;
+	uint64_t qp_reads;
 
 	uint64_t max_connections; /* per uid, and per cgroup: this and the next seven */
 	uint64_t max_sessions;
@@ -50,11 +64,22 @@ struct settings {
 	uint64_t max_fds;
 	uint64_t max_published;
 
+	uint64_t max_kept_fds; /* of all */
+
 	uint64_t handshake_timeout_msec;
 	uint64_t quiesce_timeout_msec;
+	uint64_t restart_grace_msec;
 
 	uint64_t log_level; /* LOG_* of syslog.h */
 	uint64_t log_target; /* enum log_target */
+
+	char nics_include[SETTINGS_LIST_BYTES]; /* these three: daemon/topo/topo.h, struct topo_policy */
+	char nics_exclude[SETTINGS_LIST_BYTES];
+	char gpu_nic_map[SETTINGS_LIST_BYTES];
+	uint64_t hot_spot_period_msec; /* 0: NICs are not watched */
+	uint64_t hot_spot_share_percent;
+	uint64_t hot_spot_time_msec;
+	uint64_t hot_spot_rate_mbps;
 
 	bool has_file; /* not a setting: some of it may come from one */
 };
@@ -68,7 +93,7 @@ struct settings_source {
 
 /* Why a setting was refused: where, what, and what would be accepted. */
 struct settings_error {
-	char text[512];
+	char text[768];
 };
 
 enum settings_action {
@@ -123,6 +148,7 @@ enum settings_type {
 	SETTINGS_NUMBER, /* min..max, with K, M, G, T where the unit is bytes */
 	SETTINGS_MODE, /* octal, min..max */
 	SETTINGS_CHOICE, /* one of the words */
+	SETTINGS_POLICY, /* a text of up to `max` bytes that topo_policy_set() takes for the key */
 };
 
 struct settings_row {

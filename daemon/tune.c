@@ -2,8 +2,8 @@
 /*
  * Settings carried into the running daemon.
  *
- * A reload first does what can fail: reading, and the socket's group. After that nothing can, so settings are
- * never half changed. Sessions are not touched: a lower limit binds what is charged from then on. Control thread.
+ * A reload first does what can fail: reading, holding the policy against the machine, and the socket's group. After that
+ * nothing can, so settings are never half changed. Sessions are not touched: a lower limit binds what is charged from then on. Control thread.
  */
 #include "daemon/tune.h"
 
@@ -16,6 +16,9 @@
 #include <sys/resource.h>
 
 #include "daemon/log.h"
+#include "daemon/session/node-map.h"
+#include "daemon/topo/topo.h"
+#include "proto/base/cleanup.h"
 #include "proto/base/nsec.h"
 
 /* What a system gives that was not told otherwise. */
@@ -48,6 +51,30 @@ void tune_warm(const struct settings *settings, struct nic_warm_attr *ret_attr)
 		.count = n, .log2_entries = log2_depth, .flags = NIC_CQ_COLLAPSED | NIC_CQ_OVERRUN_IGNORE};
 	queues->qps[0] = (struct nic_qp_spec){
 		.count = n, .type = NIC_QP_RC, .log2_sq_wqebbs = log2_depth, .send_cq_step = 1, .recv_cq_step = 1};
+}
+
+void tune_qps(const struct settings *settings, struct registry_attr *attr)
+{
+	attr->no_atomics = settings->atomics == SETTINGS_ATOMICS_OFF;
+	attr->qp_params = (struct nic_qp_params){
+		.timeout = (uint8_t)settings->qp_timeout,
+		.retry_count = (uint8_t)settings->qp_retries,
+		.rnr_retry = (uint8_t)settings->qp_rnr_retries,
+		.min_rnr_timer = (uint8_t)settings->qp_rnr_timer,
+		.max_rd_atomic = (uint8_t)settings->qp_reads,
+	};
+}
+
+void tune_hot_watch(const struct settings *settings, struct hot_watch *watch)
+{
+	const struct hot_spot_rule rule = {
+		.share_percent = (unsigned int)settings->hot_spot_share_percent,
+		.time_nsec = settings->hot_spot_time_msec * NSEC_PER_MSEC,
+		.rate_mbps = settings->hot_spot_rate_mbps,
+	};
+
+	if (watch)
+		hot_watch_set(watch, settings->hot_spot_period_msec * NSEC_PER_MSEC, &rule);
 }
 
 /* "proto,session,nic" */
@@ -96,6 +123,53 @@ uint64_t tune_fd_limit(const struct settings *settings)
 			 " descriptors; raise LimitNOFILE or lower max-fds",
 			 settings->max_fds, (uint64_t)limit.rlim_max);
 	return limit.rlim_max < INT_MAX ? limit.rlim_max : INT_MAX; /* "infinity" */
+}
+
+/* ---- policy --------------------------------------------------------------------------------------------------- */
+
+/* The texts were read once already, when they were set. */
+static int make_policy(const struct settings *settings, struct topo_policy **ret_policy)
+{
+	_cleanup_free_ struct topo_policy *policy = calloc(1, sizeof(*policy));
+	char why[TOPO_POLICY_WHY_BYTES];
+	int r;
+
+	if (!policy)
+		return -ENOMEM;
+	r = topo_policy_set(policy, "nics-include", settings->nics_include, why);
+	if (r == 0)
+		r = topo_policy_set(policy, "nics-exclude", settings->nics_exclude, why);
+	if (r == 0)
+		r = topo_policy_set(policy, "gpu-nic-map", settings->gpu_nic_map, why);
+	if (r == 0)
+		*ret_policy = take_ptr(policy);
+	return r;
+}
+
+/* What comes of a policy that cannot be followed. */
+static const char *despite(const struct node_map *map, bool has_sessions)
+{
+	if (!has_sessions)
+		return "";
+	return map ? "; it is followed as far as it can be, since sessions were taken over"
+		   : "; nothing of it is followed, and the daemon starts all the same, since sessions were taken over";
+}
+
+int tune_policy(const struct settings *settings, struct node_map *map, bool has_sessions)
+{
+	_cleanup_free_ struct topo_policy *policy = NULL;
+	char why[TOPO_POLICY_WHY_BYTES];
+	int r = make_policy(settings, &policy);
+
+	if (r < 0)
+		return r;
+	r = node_map_check_policy(map, policy, why);
+	if (r < 0)
+		log_line(has_sessions ? LOG_WARNING : LOG_ERR, NULL, "%s%s", why, despite(map, has_sessions));
+	if (r < 0 && !has_sessions)
+		return r;
+	node_map_set_policy(map, take_ptr(policy));
+	return 0;
 }
 
 /* ---- reload --------------------------------------------------------------------------------------------------- */
@@ -159,8 +233,23 @@ static int set_access(const struct tune_target *target, const struct settings *n
 	return r;
 }
 
+static int check_policy(const struct tune_target *target, const struct settings *next, struct topo_policy **ret_policy,
+			struct settings_error *error)
+{
+	char why[TOPO_POLICY_WHY_BYTES];
+	int r = make_policy(next, ret_policy);
+
+	if (r < 0)
+		return r;
+	r = node_map_check_policy(target->registry->node_map, *ret_policy, why);
+	if (r < 0)
+		snprintf(error->text, sizeof(error->text), "%s", why);
+	return r;
+}
+
 int tune_reload(const struct tune_target *target, struct settings_error *ret_error)
 {
+	_cleanup_free_ struct topo_policy *policy = NULL;
 	struct settings *settings = target->settings;
 	struct settings_changes changes;
 	enum settings_action action;
@@ -172,6 +261,8 @@ int tune_reload(const struct tune_target *target, struct settings_error *ret_err
 	r = settings_load(&next, target->source, &action, ret_error);
 	if (r == 0)
 		r = check_file(target, &next, ret_error);
+	if (r == 0)
+		r = check_policy(target, &next, &policy, ret_error);
 	if (r < 0)
 		return refuse(ret_error, r);
 	keep_access(target, &next);
@@ -184,8 +275,12 @@ int tune_reload(const struct tune_target *target, struct settings_error *ret_err
 	registry_set_limits(target->registry, &limits);
 	tune_warm(settings, &warm);
 	warm_set(target->warm, &warm);
+	tune_qps(settings, &target->registry->attr);
+	node_map_set_policy(target->registry->node_map, take_ptr(policy));
+	tune_hot_watch(settings, target->hot_watch);
 	target->registry->attr.cpu_doorbells = settings->doorbell == SETTINGS_DOORBELL_CPU;
 	target->registry->attr.quiesce_nsec = settings->quiesce_timeout_msec * NSEC_PER_MSEC;
+	target->registry->attr.restart_grace_nsec = settings->restart_grace_msec * NSEC_PER_MSEC;
 	target->registry->attr.hooks.debug = tune_log(settings);
 	tell_changes(&changes);
 	if (strstr(changes.taken, "max-fds"))

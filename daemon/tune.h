@@ -3,18 +3,30 @@
 #ifndef SHMEMD_TUNE_H
 #define SHMEMD_TUNE_H
 
+#include "daemon/hot-watch.h"
 #include "daemon/listener.h"
 #include "daemon/session/registry.h"
 #include "daemon/settings.h"
 #include "daemon/warm.h"
 
 void tune_limits(const struct settings *settings, struct quota_amount *ret_limits);
+/* What QPs may and do whose client says nothing. */
+void tune_qps(const struct settings *settings, struct registry_attr *attr);
 /* As the client library asks for queues. */
 void tune_warm(const struct settings *settings, struct nic_warm_attr *ret_attr);
+void tune_hot_watch(const struct settings *settings, struct hot_watch *watch);
 /* Target and level of the log. Returns the topics wanted in detail (enum note_topic). */
 unsigned int tune_log(const struct settings *settings);
 /* Every session holds several descriptors: take as many as we may, and say when max-fds is more than that. How many. */
 uint64_t tune_fd_limit(const struct settings *settings);
+
+struct node_map;
+
+/*
+ * At the start, with the ports as they are: what nics-include, nics-exclude and gpu-nic-map want of this machine. -EINVAL, logged, where
+ * it cannot be done; with has_sessions it is done as far as it can be, since they would end with this daemon.
+ */
+int tune_policy(const struct settings *settings, struct node_map *map, bool has_sessions);
 
 struct tune_target {
 	struct settings *settings;
@@ -22,6 +34,7 @@ struct tune_target {
 	struct listener *listener;
 	struct registry *registry;
 	struct warm *warm;
+	struct hot_watch *hot_watch; /* or NULL */
 };
 
 /* Reads the settings again. All that may change does, or nothing does: negative errno, and why. Logs either. */

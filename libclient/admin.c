@@ -75,8 +75,16 @@ int shmd_admin_status(struct shmd_client *client, struct shmd_daemon_status *ret
 		.n_monitors = rep->n_monitors,
 		.n_dcis = rep->n_dcis,
 		.n_dcts = rep->n_dcts,
+		.keeps_sessions = rep->keeps_sessions,
+		.restart_grace_nsec = rep->restart_grace_nsec,
+		.n_resumed = rep->n_resumed,
+		.hot_share_percent = rep->hot_share_percent,
+		.hot_nsec = rep->hot_nsec,
 	};
 	text_copy(ret_status->daemon, sizeof(ret_status->daemon), rep->daemon);
+	text_copy(ret_status->hot_nic, sizeof(ret_status->hot_nic), rep->hot_nic);
+	text_copy(ret_status->hot_among, sizeof(ret_status->hot_among), rep->hot_among);
+	text_copy(ret_status->hot_processes, sizeof(ret_status->hot_processes), rep->hot_processes);
 	counters_from_msg(&rep->counters, &ret_status->counters);
 	return 0;
 }
@@ -130,6 +138,7 @@ static void session_from_msg(const struct msg_session_item *msg, struct shmd_ses
 		.n_dcts = msg->n_dcts,
 		.n_dc_peers = msg->n_dc_peers,
 		.n_rc_peers = msg->n_rc_peers,
+		.kept = msg->kept,
 	};
 	text_copy(ret_item->command, sizeof(ret_item->command), msg->command);
 	text_copy(ret_item->cgroup, sizeof(ret_item->cgroup), msg->cgroup);
@@ -137,6 +146,7 @@ static void session_from_msg(const struct msg_session_item *msg, struct shmd_ses
 	text_copy(ret_item->nics, sizeof(ret_item->nics), msg->nics);
 	text_copy(ret_item->doorbell, sizeof(ret_item->doorbell), msg->doorbell);
 	text_copy(ret_item->doorbell_reason, sizeof(ret_item->doorbell_reason), msg->doorbell_reason);
+	text_copy(ret_item->unkept_reason, sizeof(ret_item->unkept_reason), msg->unkept_reason);
 	counters_from_msg(&msg->counters, &ret_item->counters);
 }
 
@@ -228,6 +238,7 @@ static int mrs_page(const struct msg_list_rep *page, void *fn_arg)
 		};
 
 		text_copy(item.nic, sizeof(item.nic), msg->nic);
+		text_copy(item.reason, sizeof(item.reason), msg->reason);
 		r = call->fn(call->arg, &item);
 	}
 	return r;

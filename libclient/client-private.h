@@ -44,6 +44,16 @@ struct event_queue {
 	int signal_fd; /* eventfd: readable while n is not 0 or the client is dead */
 };
 
+/* restart.c: how a client outlives the daemon. */
+struct restart {
+	int watch_fd; /* the pipe that hangs up when the daemon dies; its number stays. -1: the connection ends then */
+	int wake_fd; /* eventfd: the watcher looks again; -1 without watch_fd */
+	uint64_t grace_nsec; /* atomic */
+	uint32_t state; /* atomic: number of restarts, and whether the watcher gave up */
+	bool is_away; /* atomic, for error texts: there is no daemon now */
+	bool in_hello; /* lock held: the daemon may know the session already, and has not told us */
+};
+
 struct shmd_client {
 	pid_t pid; /* the process that opened it */
 	int sock;
@@ -58,6 +68,7 @@ struct shmd_client {
 	int dead; /* 0, or the negative errno of every call from now on */
 	char dead_text[CLIENT_TEXT_BYTES];
 	struct event_queue events;
+	struct restart restart;
 
 	uint64_t session;
 	struct msg_limits limits;
@@ -74,6 +85,7 @@ struct shmd_client {
 	struct list dcts; /* shmd_dct.link */
 	struct list gpus; /* shmd_gpu.link: the open ones */
 	struct list gpu_pins; /* gpu_pin.link */
+	struct list gpu_mems; /* shmd_gpu_mem.link */
 };
 
 struct shmd_nic {
@@ -87,6 +99,8 @@ struct shmd_nic {
 	uint32_t register_offset;
 	const struct shmd_nic_page *nic_page; /* or NULL */
 	int wake_fd; /* or -1 */
+	int command_fd; /* of the NIC's context, where shmemd handed it out; or -1 */
+	uint32_t pd; /* the kernel's handle, for regions that this process registers itself */
 	void *former_page; /* before the mode changed: queues of then may ring it; or NULL */
 	unsigned int n_users; /* MRs, queue batches and DCTs */
 };
@@ -105,6 +119,7 @@ struct shmd_mr {
 	struct list link;
 	uint32_t handle;
 	uint32_t lkey, rkey;
+	struct shmd_mr_info info;
 };
 
 /* One request's worth of queues. */
@@ -189,6 +204,28 @@ static inline void client_unlock(struct shmd_client *client)
 int watcher_start(struct shmd_client *client);
 void watcher_stop(struct shmd_client *client); /* after shutdown of the socket */
 
+/* ---- restart.c */
+
+void restart_init(struct restart *restart); /* none is expected */
+void restart_deinit(struct restart *restart); /* may be called twice */
+/* Before Hello is answered a restart only means that it is to be said once more. */
+void restart_expect(struct restart *restart);
+void restart_none(struct restart *restart); /* Hello was answered: from here on they count */
+/* What Hello brought; takes watch_fd in every case. Sets the error text. */
+int restart_begin(struct restart *restart, int watch_fd, uint64_t grace_nsec);
+/* The next daemon has taken over. Takes its pipe out of fds. Lock held. 0, also when it comes too late; or the dead error. */
+int restart_resume(struct shmd_client *client, const struct msg_resumed_event *news, struct fdlist *fds);
+/* The rest: any thread. How often restart_resume() was called in time: */
+unsigned int restart_count(const struct restart *restart);
+/* The same and whether the watcher gave up, in one number that no two states share. */
+uint32_t restart_state(const struct restart *restart);
+/* From `seen` on no next daemon counts any more. False: one came in time. */
+bool restart_give_up(struct restart *restart, uint32_t seen);
+bool restart_gave_up(const struct restart *restart);
+uint64_t restart_grace(const struct restart *restart);
+bool restart_is_away(const struct restart *restart);
+void restart_set_away(struct restart *restart, bool is_away);
+
 /* ---- request.c */
 
 /* One request and its reply. Zero, then request_init; request_deinit frees both messages and the descriptors. */
@@ -196,6 +233,7 @@ struct request {
 	struct msg req;
 	int fd; /* borrowed: the one descriptor that goes along, or -1 */
 	enum msg_kind expect;
+	unsigned int n_restarts; /* of the daemon, when it was sent last */
 	struct msg rep;
 	struct fdlist rep_fds;
 };
@@ -216,6 +254,8 @@ int request_take_fd(struct request *r, uint32_t index);
 /* ---- events.c */
 
 void event_queue_push(struct event_queue *queue, const struct msg_event *event);
+/* SHMD_EVENT_DAEMON_RESUMED. */
+void event_queue_push_resumed(struct event_queue *queue, uint32_t n_restarts, const char *text);
 /* A monitor's queue is full: the daemon may wait. */
 bool event_queue_is_full(const struct event_queue *queue);
 /* The next event with all that a monitor is told; as shmd_event_next. */
@@ -239,6 +279,10 @@ void nic_free(struct shmd_nic *nic);
 void mem_free(struct shmd_mem *mem);
 int mem_seal(int fd, int seals); /* adds seals that are missing; 0, or negative errno */
 void mr_free(struct shmd_mr *mr);
+/* As shmd_mr_reg(); `reason`: why the kind is not a better one, for shmemd's lists and shmd_mr_info(); or empty. */
+int mr_reg(struct shmd_nic *nic, const struct shmd_mr_attr *attr, const char *reason, struct shmd_mr **ret_mr);
+/* What the kernel has for memory of GPUs without dmabuf: a module's name, or NULL. A hint for people, not a decision. */
+const char *mr_peer_module(void);
 
 /* ---- hot.c */
 
@@ -284,7 +328,7 @@ void dev_state_deinit(struct shmd_queues *queues);
 /* After a QP went to RST: indexes, dbrec, CQ and slots as new. */
 void dev_state_reset_qp(struct shmd_queues *queues, unsigned int i);
 
-/* ---- gpu.c, gpu-range.c, gpu-view.c. Lock held, or the client is closing. */
+/* ---- gpu.c, gpu-range.c, gpu-view.c, gpu-mem.c. Lock held, or the client is closing. */
 
 /* Before a host range is unmapped: no GPU sees it any more. Nothing happens when none did. */
 void gpu_forget_range(struct shmd_client *client, const void *addr);
@@ -294,6 +338,8 @@ void gpu_forget_queues(struct shmd_queues *queues);
 int gpu_before_reset(struct shmd_queues *queues, unsigned int i);
 int gpu_after_reset(struct shmd_queues *queues, unsigned int i);
 void gpu_close_all(struct shmd_client *client);
+/* What is left of them when the client closes, before its GPUs: local things only. */
+void gpu_mem_free_all(struct shmd_client *client);
 
 /* ---- admin.c, admin-control.c */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One client: connection, hello, health page, and the dead state.
+ * One client on its connection: hello, health page, and the dead state.
  *
  * A client is dead after the first fatal error and stays so: every later call gives the same error and text,
  * and every health word is set, so that waits on its queues end. It belongs to the process that opened it; a
@@ -109,17 +109,23 @@ static int take_hello(struct shmd_client *client, struct request *r)
 {
 	const struct msg_hello_rep *rep = &r->rep.hello_rep;
 	_cleanup_close_ int fd = -1;
+	int res;
 
 	if (rep->version < SHMD_PROTOCOL_VERSION_MIN || rep->version > SHMD_PROTOCOL_VERSION_MAX)
 		return text_fail(-EPROTONOSUPPORT, "shmemd chose protocol version %u, this library speaks %u to %u",
 				 rep->version, SHMD_PROTOCOL_VERSION_MIN, SHMD_PROTOCOL_VERSION_MAX);
+	restart_none(&client->restart);
 	client->session = rep->session;
 	client->limits = rep->limits;
 	text_copy(client->daemon, sizeof(client->daemon), rep->daemon);
 	if (client->role == SHMD_ROLE_CONTROL)
 		return 0;
 	fd = request_take_fd(r, 0);
-	return fd < 0 ? fd : map_health_page(client, fd);
+	res = fd < 0 ? fd : map_health_page(client, fd);
+	if (res < 0 || !rep->watch_fd)
+		return res;
+	res = request_take_fd(r, rep->watch_fd - 1);
+	return res < 0 ? res : restart_begin(&client->restart, res, rep->restart_grace_nsec);
 }
 
 static int client_hello(struct shmd_client *client)
@@ -132,7 +138,9 @@ static int client_hello(struct shmd_client *client)
 	req->version_min = SHMD_PROTOCOL_VERSION_MIN;
 	req->version_max = SHMD_PROTOCOL_VERSION_MAX;
 	req->role = client->role == SHMD_ROLE_CONTROL ? MSG_ROLE_CONTROL : MSG_ROLE_CLIENT;
+	req->resumes = req->role == MSG_ROLE_CLIENT;
 	text_copy(req->library, sizeof(req->library), "libshmemclient " SHMD_VERSION_STRING);
+	restart_expect(&client->restart);
 	res = request_call(client, &r);
 	return res < 0 ? res : take_hello(client, &r);
 }
@@ -167,6 +175,7 @@ static struct shmd_client *client_new(int sock, const struct shmd_client_attr *a
 	client->pid = getpid();
 	client->sock = sock;
 	client->epoll_fd = client->events.signal_fd = -1;
+	restart_init(&client->restart);
 	client->role = attr && attr->role ? attr->role : SHMD_ROLE_CLIENT;
 	client->timeout_nsec = attr && attr->timeout_nsec ? attr->timeout_nsec
 							  : CLIENT_DEFAULT_TIMEOUT_NSEC;
@@ -180,6 +189,7 @@ static struct shmd_client *client_new(int sock, const struct shmd_client_attr *a
 	list_init(&client->dcts);
 	list_init(&client->gpus);
 	list_init(&client->gpu_pins);
+	list_init(&client->gpu_mems);
 	return client;
 }
 
@@ -205,50 +215,6 @@ int client_open_on_fd(int sock, const struct shmd_client_attr *attr, struct shmd
 	return 0;
 }
 
-static int fail_connect(int err, const char *path)
-{
-	switch (err) {
-	case -ENOENT:
-		return text_fail(err, "shmemd is not running: no socket at %s; start it with systemctl start shmemd",
-				 path);
-	case -ECONNREFUSED:
-		return text_fail(err, "shmemd is not running: nobody listens at %s; start it with "
-				 "systemctl start shmemd", path);
-	case -EACCES:
-	case -EPERM:
-		return text_fail(err, "no permission to use %s: you are not in group shmemd; an administrator "
-				 "adds you with usermod -a -G shmemd USER, then log in again", path);
-	case -ENAMETOOLONG:
-		return text_fail(err, "the socket path %s is too long for a Unix socket", path);
-	default:
-		return text_fail(err, "cannot connect to shmemd at %s: %s", path, strerror(-err));
-	}
-}
-
-static const char *socket_path_of(const struct shmd_client_attr *attr)
-{
-	const char *path = attr ? attr->socket_path : NULL;
-
-	if (!path)
-		path = secure_getenv(SHMD_SOCKET_ENV);
-	return path && *path ? path : SHMD_DEFAULT_SOCKET;
-}
-
-int shmd_client_open(const struct shmd_client_attr *attr, struct shmd_client **ret_client)
-{
-	const char *path = socket_path_of(attr);
-	int sock;
-
-	if (!ret_client)
-		return text_fail(-EINVAL, "ret_client is NULL");
-	if (attr && attr->role > SHMD_ROLE_CONTROL)
-		return text_fail(-EINVAL, "role %u is unknown", (unsigned int)attr->role);
-	sock = framing_connect(path);
-	if (sock < 0)
-		return fail_connect(sock, path);
-	return client_open_on_fd(sock, attr, ret_client);
-}
-
 /* ---- closing */
 
 static void client_free_objects(struct shmd_client *client)
@@ -259,6 +225,7 @@ static void client_free_objects(struct shmd_client *client)
 	struct shmd_nic *nic, *nic_next;
 	struct shmd_mem *mem, *mem_next;
 
+	gpu_mem_free_all(client);
 	gpu_close_all(client);
 	list_for_each_entry_safe(queues, queues_next, &client->queues, link)
 		queues_free(queues);
@@ -288,6 +255,7 @@ void shmd_client_close(struct shmd_client *client)
 	safe_close(client->sock);
 	safe_close(client->epoll_fd);
 	safe_close(client->events.signal_fd);
+	restart_deinit(&client->restart);
 	free(client->buf);
 	free(client);
 }

@@ -41,6 +41,9 @@ static int load(struct cuda_api *api)
 		missing = symbol;
 	CUDA_FUNCTIONS(CUDA_FIND)
 #undef CUDA_FIND
+#define CUDA_FIND(name, symbol, parameters) (void)find(library, symbol, &api->name);
+	CUDA_OPTIONAL_FUNCTIONS(CUDA_FIND)
+#undef CUDA_FIND
 	if (missing) {
 		dlclose(library);
 		return text_fail(-ENODEV, "this CUDA driver has no %s", missing);

@@ -31,6 +31,7 @@ enum {
 #define CUDA_REGISTER_MAP 0x2u
 #define CUDA_REGISTER_IO 0x4u
 #define CUDA_STREAM_NON_BLOCKING 0x1u
+#define CUDA_RANGE_DMABUF 1 /* CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD */
 
 /* What is called, its symbol, its parameters. */
 #define CUDA_FUNCTIONS(X)                                                                                     \
@@ -59,9 +60,15 @@ enum {
 	  (void *dst, cuda_address src, size_t bytes, cuda_stream stream))                                    \
 	X(set8, "cuMemsetD8Async", (cuda_address dst, unsigned char value, size_t bytes, cuda_stream stream))
 
+/* The same; NULL where the driver is older than the function. */
+#define CUDA_OPTIONAL_FUNCTIONS(X)                                                                            \
+	X(range_handle, "cuMemGetHandleForAddressRange",                                                      \
+	  (void *ret_handle, cuda_address addr, size_t bytes, int kind, unsigned long long flags))
+
 struct cuda_api {
 #define CUDA_MEMBER(name, symbol, parameters) cuda_result(*name) parameters;
 	CUDA_FUNCTIONS(CUDA_MEMBER)
+	CUDA_OPTIONAL_FUNCTIONS(CUDA_MEMBER)
 #undef CUDA_MEMBER
 };
 

@@ -43,20 +43,25 @@ bool event_queue_is_full(const struct event_queue *queue)
 	return queue->is_monitor && queue->n == CLIENT_EVENTS_MAX;
 }
 
-void event_queue_push(struct event_queue *queue, const struct msg_event *event)
+static void push(struct event_queue *queue, const struct event_entry *entry)
 {
-	struct event_entry *entry;
-
-	/* A kind of a later protocol version: nothing this library could say about it. */
-	if ((size_t)event->kind >= sizeof(event_kinds) / sizeof(event_kinds[0]) || !event_kinds[event->kind])
-		return;
 	if (queue->n == CLIENT_EVENTS_MAX) {
 		queue->n_lost += queue->n_lost < UINT32_MAX;
 		return;
 	}
-	entry = &queue->entries[(queue->first + queue->n) % CLIENT_EVENTS_MAX];
-	entry->nic = event->nic;
-	entry->event = (struct shmd_admin_event){
+	queue->entries[(queue->first + queue->n) % CLIENT_EVENTS_MAX] = *entry;
+	if (!queue->n++)
+		event_queue_signal(queue);
+}
+
+void event_queue_push(struct event_queue *queue, const struct msg_event *event)
+{
+	struct event_entry entry = {.nic = event->nic};
+
+	/* A kind of a later protocol version: nothing this library could say about it. */
+	if ((size_t)event->kind >= sizeof(event_kinds) / sizeof(event_kinds[0]) || !event_kinds[event->kind])
+		return;
+	entry.event = (struct shmd_admin_event){
 		.kind = event_kinds[event->kind],
 		.time_nsec = event->time_nsec,
 		.session = event->session,
@@ -65,10 +70,17 @@ void event_queue_push(struct event_queue *queue, const struct msg_event *event)
 		.number = event->number,
 		.detail = event->detail,
 	};
-	text_copy(entry->event.nic, sizeof(entry->event.nic), event->nic_name);
-	text_copy(entry->event.text, sizeof(entry->event.text), event->text);
-	if (!queue->n++)
-		event_queue_signal(queue);
+	text_copy(entry.event.nic, sizeof(entry.event.nic), event->nic_name);
+	text_copy(entry.event.text, sizeof(entry.event.text), event->text);
+	push(queue, &entry);
+}
+
+void event_queue_push_resumed(struct event_queue *queue, uint32_t n_restarts, const char *text)
+{
+	struct event_entry entry = {.event = {.kind = SHMD_EVENT_DAEMON_RESUMED, .number = n_restarts}};
+
+	text_copy(entry.event.text, sizeof(entry.event.text), text);
+	push(queue, &entry);
 }
 
 /* A monitor is told where events are missing: behind those that came before. */

@@ -3,14 +3,22 @@
  * Memory regions: descriptors registered with a NIC.
  *
  * The daemon keeps a mapping or reference of its own, so an MR outlives the descriptor it was made from.
+ *
+ * Addresses without a descriptor (SHMD_MEM_PEERMEM) are registered here, and the daemon is told the kernel's handle: from then
+ * on the region is the daemon's to end, as any other. One that it refuses is ended here.
  */
+#include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <arpa/inet.h>
+#include <unistd.h>
 
 #include "libclient/client-private.h"
+#include "libclient/command-fd.h"
 #include "proto/base/overflow.h"
 
 void mr_free(struct shmd_mr *mr)
@@ -20,25 +28,32 @@ void mr_free(struct shmd_mr *mr)
 	free(mr);
 }
 
+static bool has_fd(const struct shmd_mr_attr *attr)
+{
+	return attr->kind == SHMD_MEM_MEMFD || attr->kind == SHMD_MEM_DMABUF;
+}
+
 static int check_attr(const struct shmd_mr_attr *attr)
 {
 	uint64_t end;
 
-	if (attr->kind < SHMD_MEM_MEMFD || attr->kind > SHMD_MEM_AGENT)
+	if (attr->kind < SHMD_MEM_MEMFD || attr->kind > SHMD_MEM_PEERMEM)
 		return text_fail(-EINVAL, "memory kind %d is unknown", (int)attr->kind);
 	if (!attr->length_bytes || add_overflows(attr->offset, attr->length_bytes, &end) ||
 	    add_overflows(attr->iova, attr->length_bytes, &end))
 		return text_fail(-EINVAL, "the range is empty or wraps around");
 	if (attr->access & ~SHMD_ACCESS_ALL)
 		return text_fail(-EINVAL, "access 0x%x has unknown bits", attr->access);
-	if (attr->kind != SHMD_MEM_AGENT && attr->fd < 0)
+	if (has_fd(attr) && attr->fd < 0)
 		return text_fail(-EBADF, "this kind of memory needs a descriptor");
 	return 0;
 }
 
-static void fill_reg(struct request *r, const struct shmd_nic *nic, const struct shmd_mr_attr *attr)
+static void fill_reg(struct request *r, const struct shmd_nic *nic, const struct shmd_mr_attr *attr, const char *reason)
 {
-	r->req.mem_reg_req = (struct msg_mem_reg_req){
+	struct msg_mem_reg_req *req = &r->req.mem_reg_req;
+
+	*req = (struct msg_mem_reg_req){
 		.nic = nic->info.index,
 		.kind = (enum msg_mem_kind)attr->kind,
 		.fd = 0,
@@ -47,46 +62,148 @@ static void fill_reg(struct request *r, const struct shmd_nic *nic, const struct
 		.length_bytes = attr->length_bytes,
 		.iova = attr->iova,
 	};
-	/* An agent's memory has no descriptor. */
-	if (attr->kind != SHMD_MEM_AGENT)
+	text_copy(req->reason, sizeof(req->reason), reason);
+	if (has_fd(attr))
 		r->fd = attr->fd;
 }
 
-int shmd_mr_reg(struct shmd_nic *nic, const struct shmd_mr_attr *attr, struct shmd_mr **ret_mr)
-{
-	_cleanup_request_ struct request r;
-	_cleanup_free_ struct shmd_mr *mr = NULL;
-	int res;
+/* ---- addresses of this process ------------------------------------------------------------------------------------- */
 
-	request_init(&r, MSG_MEM_REG_REQ, MSG_MEM_REG_REP);
-	res = client_check(nic ? nic->client : NULL);
+const char *mr_peer_module(void)
+{
+	static const char *const modules[] = {"nvidia_peermem", "nv_peer_mem"};
+	const char *root = secure_getenv("SHMEMD_SYSFS");
+	char path[512];
+
+	for (unsigned int i = 0; i < sizeof(modules) / sizeof(modules[0]); i++) {
+		snprintf(path, sizeof(path), "%s/module/%s", root ? root : "/sys", modules[i]);
+		if (!access(path, F_OK))
+			return modules[i];
+	}
+	return NULL;
+}
+
+/* The module decides nothing: some kernels pin memory of a GPU without one. It explains why the kernel did not. */
+static int fail_pin(int err, const struct shmd_mr_attr *attr)
+{
+	const char *module = mr_peer_module();
+
+	return text_fail(err, "the kernel does not register 0x%" PRIx64 " (%s), and %s is loaded", attr->offset, strerror(-err),
+			 module ? module : "neither nvidia_peermem nor nv_peer_mem");
+}
+
+static int reg_here(const struct shmd_nic *nic, const struct shmd_mr_attr *attr, uint32_t *ret_handle)
+{
+	const struct command_reg reg = {.pd = nic->pd,
+					.access = attr->access,
+					.addr = attr->offset,
+					.length_bytes = attr->length_bytes,
+					.iova = attr->iova};
+	int r;
+
+	if (nic->command_fd < 0)
+		return text_fail(-EOPNOTSUPP, "shmemd handed out no command descriptor of %s (doorbell mode cpu)", nic->info.name);
+	r = command_fd_reg(nic->command_fd, &reg, ret_handle);
+	return r < 0 ? fail_pin(r, attr) : 0;
+}
+
+/*
+ * The daemon that follows one that died destroys what no record names, so a region that was not told yet: then its handle is
+ * nobody's, or another region's. It is made again.
+ */
+#define MAX_TRIES 3
+
+static bool is_lost(int err)
+{
+	return err == -ENOENT || err == -EEXIST;
+}
+
+/*
+ * The daemon did not take it. After a time-out it may do so yet, and without a daemon nobody knows: then it ends with the
+ * context.
+ */
+static void take_back(const struct shmd_nic *nic, uint32_t handle, int err)
+{
+	if (err != -ETIMEDOUT && !is_lost(err) && !nic->client->dead)
+		(void)command_fd_dereg(nic->command_fd, handle);
+}
+
+/* ---- registering --------------------------------------------------------------------------------------------------- */
+
+static int tell_own(struct shmd_nic *nic, const struct shmd_mr_attr *attr, struct request *r)
+{
+	uint32_t handle;
+	int res = reg_here(nic, attr, &handle);
+
 	if (res < 0)
 		return res;
-	if (!attr || !ret_mr)
-		return text_fail(-EINVAL, "attr or ret_mr is NULL");
-	res = check_attr(attr);
+	r->req.mem_reg_req.kernel_handle = handle;
+	res = request_call(nic->client, r);
 	if (res < 0)
-		return res;
-	mr = calloc(1, sizeof(*mr));
-	if (!mr)
-		return text_fail(-ENOMEM, "no memory for a memory region");
-	fill_reg(&r, nic, attr);
+		take_back(nic, handle, res);
+	return res;
+}
+
+static int reg_own(struct shmd_nic *nic, const struct shmd_mr_attr *attr, struct request *r)
+{
+	int res = tell_own(nic, attr, r);
+
+	for (int i = 1; i < MAX_TRIES && is_lost(res); i++) {
+		msg_deinit(&r->rep);
+		msg_init(&r->rep, MSG_OK_REP, 0);
+		res = tell_own(nic, attr, r);
+	}
+	return res;
+}
+
+static int call_reg(struct shmd_nic *nic, const struct shmd_mr_attr *attr, struct request *r)
+{
 	/* Where sealing fails the daemon's answer says what is missing. */
 	if (attr->kind == SHMD_MEM_MEMFD)
 		(void)mem_seal(attr->fd, F_SEAL_SHRINK);
-	res = request_call(nic->client, &r);
+	if (attr->kind != SHMD_MEM_PEERMEM)
+		return request_call(nic->client, r);
+	return reg_own(nic, attr, r);
+}
+
+int mr_reg(struct shmd_nic *nic, const struct shmd_mr_attr *attr, const char *reason, struct shmd_mr **ret_mr)
+{
+	_cleanup_request_ struct request r;
+	_cleanup_free_ struct shmd_mr *mr = calloc(1, sizeof(*mr));
+	int res;
+
+	request_init(&r, MSG_MEM_REG_REQ, MSG_MEM_REG_REP);
+	if (!mr)
+		return text_fail(-ENOMEM, "no memory for a memory region");
+	fill_reg(&r, nic, attr, reason);
+	res = call_reg(nic, attr, &r);
 	if (res < 0)
 		return res;
 	mr->nic = nic;
 	mr->handle = r.rep.mem_reg_rep.mr;
 	mr->lkey = r.rep.mem_reg_rep.lkey;
 	mr->rkey = r.rep.mem_reg_rep.rkey;
+	mr->info = (struct shmd_mr_info){
+		.kind = attr->kind, .access = attr->access, .iova = attr->iova, .length_bytes = attr->length_bytes};
+	text_copy(mr->info.reason, sizeof(mr->info.reason), reason);
 	client_lock(nic->client);
 	list_add_tail(&nic->client->mrs, &mr->link);
 	nic->n_users++;
 	client_unlock(nic->client);
 	*ret_mr = take_ptr(mr);
 	return 0;
+}
+
+int shmd_mr_reg(struct shmd_nic *nic, const struct shmd_mr_attr *attr, struct shmd_mr **ret_mr)
+{
+	int r = client_check(nic ? nic->client : NULL);
+
+	if (r < 0)
+		return r;
+	if (!attr || !ret_mr)
+		return text_fail(-EINVAL, "attr or ret_mr is NULL");
+	r = check_attr(attr);
+	return r < 0 ? r : mr_reg(nic, attr, "", ret_mr);
 }
 
 int shmd_mr_reg_mem(struct shmd_nic *nic, const struct shmd_mem *mem, uint32_t access,
@@ -120,6 +237,18 @@ shmd_be32 shmd_mr_lkey_be(const struct shmd_mr *mr)
 shmd_be32 shmd_mr_rkey_be(const struct shmd_mr *mr)
 {
 	return (shmd_be32)htonl(shmd_mr_rkey(mr));
+}
+
+int shmd_mr_info(const struct shmd_mr *mr, struct shmd_mr_info *ret_info)
+{
+	int r = client_check(mr ? mr->nic->client : NULL);
+
+	if (r < 0)
+		return r;
+	if (!ret_info)
+		return text_fail(-EINVAL, "ret_info is NULL");
+	*ret_info = mr->info;
+	return 0;
 }
 
 int shmd_mr_dereg(struct shmd_mr *mr)

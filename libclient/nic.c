@@ -9,6 +9,7 @@
  * In mode uar-mmap the page is the NIC's own, which this process or its GPU may not be able to use: the daemon is told
  * why, and gives a page of mode cpu instead. Queues that ring the page of before go on, so that stays mapped.
  */
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -73,6 +74,7 @@ void nic_free(struct shmd_nic *nic)
 	if (nic->nic_page)
 		unmap_shared((void *)nic->nic_page, PAGE_BYTES);
 	safe_close(nic->wake_fd);
+	safe_close(nic->command_fd);
 	list_del(&nic->link);
 	pthread_mutex_destroy(&nic->doorbell_lock);
 	free(nic);
@@ -202,13 +204,29 @@ int nic_to_cpu(struct shmd_nic *nic, const char *why)
 	return 0;
 }
 
+/*
+ * In mode uar-mmap the page's descriptor is that of the NIC's context, by which this process may register memory itself. Kept
+ * beside the mapping, also when the page is of no use; without it, for lack of descriptors, such memory is refused.
+ */
+static void keep_command_fd(struct shmd_nic *nic, const struct request *r)
+{
+	const struct msg_nic_open_rep *rep = &r->rep.nic_open_rep;
+
+	if (!rep->pd || rep->doorbell != SHMD_DOORBELL_UAR_MMAP + 1)
+		return;
+	nic->command_fd = fcntl(fdlist_get(&r->rep_fds, rep->page_fd), F_DUPFD_CLOEXEC, 3);
+	nic->pd = rep->pd - 1;
+}
+
 /* The first time. Where the page cannot be mapped there is another mode, but not with another reason to fail. */
 static int open_doorbell(struct shmd_nic *nic, struct request *r)
 {
 	const struct msg_nic_open_rep *rep = &r->rep.nic_open_rep;
 	struct doorbell doorbell;
-	int res = map_doorbell(r, &doorbell);
+	int res;
 
+	keep_command_fd(nic, r);
+	res = map_doorbell(r, &doorbell);
 	if (!res) {
 		take_doorbell(nic, rep, &doorbell);
 		return 0;
@@ -233,7 +251,7 @@ static int nic_new(struct shmd_client *client, struct request *r, bool is_auto, 
 	pthread_mutex_init(&nic->doorbell_lock, NULL);
 	nic->client = client;
 	nic->is_auto = is_auto;
-	nic->wake_fd = -1;
+	nic->wake_fd = nic->command_fd = -1;
 	nic_info_from_msg(&rep->info, &nic->info);
 	nic->info.index = rep->nic;
 	text_copy(nic->info.assignment, sizeof(nic->info.assignment), rep->assignment);

@@ -8,8 +8,12 @@
  * and its descriptors closed. What cannot be read, does not match its descriptors or answers with another kind
  * ends the client: after that nobody could know what a number means. The socket does not block; waiting is
  * poll() up to the client's time limit.
+ *
+ * When another daemon has taken the session over, and nothing is left to read of what the former one sent, the request is
+ * sent again under its number. If both copies were read the second reply comes late, and is dropped like any other.
  */
 #include <poll.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "libclient/client-private.h"
@@ -42,6 +46,19 @@ int request_take_fd(struct request *r, uint32_t index)
 	return fd;
 }
 
+/* The connection has ended, by whomever. */
+static int die_by_hangup(struct shmd_client *client)
+{
+	char text[CLIENT_TEXT_BYTES];
+
+	if (!restart_gave_up(&client->restart))
+		return client_die(client, -ECONNRESET,
+				  "the connection to shmemd broke: it stopped or ended the session; open a new client");
+	snprintf(text, sizeof(text), "shmemd is gone: it died and did not come back within %g s; open a new client when it runs",
+		 (double)restart_grace(&client->restart) / (double)NSEC_PER_SEC);
+	return client_die(client, -ECONNRESET, text);
+}
+
 static int recv_packet(struct shmd_client *client, size_t *ret_bytes, struct fdlist *fds)
 {
 	int r = framing_recv(client->sock, client->buf, FRAMING_MAX_PACKET_BYTES, ret_bytes, fds);
@@ -50,8 +67,7 @@ static int recv_packet(struct shmd_client *client, size_t *ret_bytes, struct fdl
 	if (r == -ECONNRESET)
 		r = framing_recv(client->sock, client->buf, FRAMING_MAX_PACKET_BYTES, ret_bytes, fds);
 	if (r == -ECONNRESET || r == -EPIPE)
-		return client_die(client, -ECONNRESET,
-				  "the connection to shmemd broke: it stopped or ended the session; open a new client");
+		return die_by_hangup(client);
 	if (r == -EAGAIN || !r)
 		return r;
 	if (r == -EMSGSIZE)
@@ -100,14 +116,21 @@ static void take_event(struct shmd_client *client, const struct msg_event *event
 	if (event->kind != MSG_EVENT_SESSION_END)
 		return;
 	client_set_health(client->health, SHMD_HEALTH_SESSION_ENDED);
+	/* Not a session yet: as if it had hung up, since the next one may be there in a moment. */
+	if (client->restart.in_hello && event->detail == SHMD_STATUS_SHUTDOWN) {
+		client_die(client, -ECONNRESET, "shmemd stopped before it had opened the session");
+		return;
+	}
 	die_by_status(client, event->detail ? event->detail : SHMD_STATUS_KILLED, event->text);
 }
 
-/* A message that is not the awaited reply. 0, or the dead error. */
-static int take_other(struct shmd_client *client, const struct msg *msg)
+/* A message that is not the awaited reply, and its descriptors. 0, or the dead error. */
+static int take_other(struct shmd_client *client, const struct msg *msg, struct fdlist *fds)
 {
 	if (msg->kind == MSG_EVENT)
 		take_event(client, &msg->event);
+	else if (msg->kind == MSG_RESUMED_EVENT)
+		restart_resume(client, &msg->resumed_event, fds);
 	else if (msg->kind == MSG_ERROR_REP && !msg->id)
 		die_by_status(client, msg->error_rep.status, msg->error_rep.text);
 	return client->dead;
@@ -123,7 +146,7 @@ int request_drain(struct shmd_client *client)
 		fdlist_init(&fds);
 		r = read_message(client, &msg, &fds);
 		if (!r) {
-			r = take_other(client, &msg);
+			r = take_other(client, &msg, &fds);
 			msg_deinit(&msg);
 		} else if (r == -ENOSYS) {
 			r = 0;
@@ -135,13 +158,20 @@ int request_drain(struct shmd_client *client)
 	return 0;
 }
 
+/* Why it takes so long, for the end of a sentence. */
+static const char *why_late(const struct shmd_client *client)
+{
+	return restart_is_away(&client->restart) ? ": it died and is not back yet" : "";
+}
+
+/* Under the number that it has. */
 static int send_request(struct shmd_client *client, struct request *r, uint64_t deadline)
 {
 	unsigned int n_fds = r->fd >= 0 ? 1 : 0;
 	int bytes, res;
 
-	r->req.id = client->next_id++;
 	r->req.n_fds = n_fds;
+	r->n_restarts = restart_count(&client->restart);
 	bytes = msg_encode(&r->req, client->buf, FRAMING_MAX_PACKET_BYTES);
 	if (bytes < 0)
 		return text_fail(bytes, "%s cannot be sent: %s", msg_kind_name(r->req.kind),
@@ -154,15 +184,26 @@ static int send_request(struct shmd_client *client, struct request *r, uint64_t 
 			break;
 		res = wait_fd(client->sock, POLLOUT, deadline);
 		if (res < 0)
-			return text_fail(-ETIMEDOUT, "shmemd takes no requests");
+			return text_fail(-ETIMEDOUT, "shmemd takes no requests%s", why_late(client));
 	}
 	if (res == -EPIPE || res == -ECONNRESET) {
 		/* Its last words may still lie in the socket. */
 		res = request_drain(client);
-		return res ? res : client_die(client, -ECONNRESET, "the connection to shmemd broke");
+		return res ? res : die_by_hangup(client);
 	}
 	if (res < 0)
 		return text_fail(res, "cannot send to shmemd: %s", strerror(-res));
+	return 0;
+}
+
+/* Nothing more to read: waits, or sends it once more to a daemon that may not know of it. */
+static int wait_or_repeat(struct shmd_client *client, struct request *r, uint64_t deadline)
+{
+	if (r->n_restarts != restart_count(&client->restart))
+		return send_request(client, r, deadline);
+	if (wait_fd(client->sock, POLLIN, deadline) < 0)
+		return text_fail(-ETIMEDOUT, "shmemd did not answer %s in time%s", msg_kind_name(r->req.kind),
+				 why_late(client));
 	return 0;
 }
 
@@ -177,10 +218,9 @@ static int await_reply(struct shmd_client *client, struct request *r, uint64_t d
 		fdlist_init(&r->rep_fds);
 		res = read_message(client, &msg, &r->rep_fds);
 		if (res == -EAGAIN) {
-			res = wait_fd(client->sock, POLLIN, deadline);
+			res = wait_or_repeat(client, r, deadline);
 			if (res < 0)
-				return text_fail(-ETIMEDOUT, "shmemd did not answer %s in time",
-						 msg_kind_name(r->req.kind));
+				return res;
 			continue;
 		}
 		if (res == -ENOSYS && msg.id == r->req.id)
@@ -193,7 +233,7 @@ static int await_reply(struct shmd_client *client, struct request *r, uint64_t d
 			r->rep = msg;
 			return 0;
 		}
-		res = take_other(client, &msg);
+		res = take_other(client, &msg, &r->rep_fds);
 		msg_deinit(&msg);
 		if (res < 0)
 			return client_die(client, res, client->dead_text);
@@ -203,11 +243,12 @@ static int await_reply(struct shmd_client *client, struct request *r, uint64_t d
 static int fail_mem_kind(const struct msg_error_rep *rep)
 {
 	static const char *const names[] = {
-		[MSG_MEM_MEMFD] = "memfd", [MSG_MEM_DMABUF] = "dmabuf", [MSG_MEM_AGENT] = "agent"};
+		[MSG_MEM_MEMFD] = "memfd", [MSG_MEM_DMABUF] = "dmabuf", [MSG_MEM_AGENT] = "agent",
+		[MSG_MEM_PEERMEM] = "peermem"};
 	char list[64] = "";
 	size_t used = 0;
 
-	for (unsigned int kind = MSG_MEM_MEMFD; kind <= MSG_MEM_AGENT; kind++) {
+	for (unsigned int kind = MSG_MEM_MEMFD; kind <= MSG_MEM_PEERMEM; kind++) {
 		if (!(rep->accepted_kinds & 1u << kind))
 			continue;
 		text_copy(list + used, sizeof(list) - used, used ? ", " : "");
@@ -245,6 +286,7 @@ static int call_locked(struct shmd_client *client, struct request *r, uint64_t d
 
 	if (client->dead)
 		return client_die(client, client->dead, client->dead_text);
+	r->req.id = client->next_id++;
 	res = send_request(client, r, deadline);
 	if (!res)
 		res = await_reply(client, r, deadline);

@@ -127,6 +127,8 @@ const char *shmd_syndrome_text(uint32_t syndrome)
 		return "receiver not ready: the peer posted no receive in time";
 	case SHMD_SYNDROME_REMOTE_ABORTED_ERR:
 		return "aborted by the peer";
+	case SHMD_SYNDROME_OUTCOME_UNKNOWN:
+		return "the daemon ended between an atomic and its answer: nobody knows whether it was carried out";
 	default:
 		return "unknown syndrome";
 	}

@@ -4,26 +4,144 @@
  *
  * Kernels and threads that wait on a queue read the health word only; someone must write "daemon gone" into it
  * even when no call into the library is made. This thread sleeps in poll() until the connection hangs up,
- * writes the health words and ends. It takes no lock, reads nothing from the socket and has all signals blocked.
+ * writes the health words and ends. It has all signals blocked.
+ *
+ * Where the session outlives the daemon, a pipe tells that it died (restart.c). Only then, and until the next one has taken over or
+ * the grace is over, this thread reads the socket, since nobody else may; it takes the lock when it is free and never
+ * waits for it: whoever has it reads what comes.
  */
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "libclient/client-private.h"
 
 #define WATCHER_STACK_BYTES (256u * 1024u)
+#define LOCKED_PAUSE_NSEC (10 * NSEC_PER_MSEC) /* another thread reads the socket meanwhile */
+
+enum watched {
+	WATCHED_SOCK,
+	WATCHED_WAKE,
+	WATCHED_PIPE,
+	N_WATCHED,
+};
+
+enum outcome {
+	LOOK_AGAIN,
+	GONE,
+	BLIND, /* the kernel does not let it look */
+};
+
+/* How many of them have something; 0 after that time; or what the kernel says. */
+static int wait_for(struct pollfd *pfds, nfds_t n, uint64_t left_nsec)
+{
+	const struct timespec left = nsec_to_timespec(left_nsec);
+	int r = ppoll(pfds, n, left_nsec == UINT64_MAX ? NULL : &left, NULL);
+
+	return r < 0 ? -errno : r;
+}
+
+static bool passes(int err)
+{
+	return err == -EINTR || err == -EAGAIN || err == -ENOMEM;
+}
+
+static bool take_wake(struct shmd_client *client, const struct pollfd *pfd)
+{
+	uint64_t count;
+
+	return pfd->revents && read(client->restart.wake_fd, &count, sizeof(count)) == sizeof(count);
+}
+
+/* What has come while there is no daemon. */
+static enum outcome read_news(struct shmd_client *client)
+{
+	struct pollfd wake = {.fd = client->restart.wake_fd, .events = POLLIN};
+	int r;
+
+	if (pthread_mutex_trylock(&client->lock)) {
+		wait_for(&wake, 1, LOCKED_PAUSE_NSEC);
+		return LOOK_AGAIN;
+	}
+	r = request_drain(client);
+	client_unlock(client);
+	return r < 0 ? GONE : LOOK_AGAIN;
+}
+
+static enum outcome give_up(struct shmd_client *client, uint32_t seen)
+{
+	if (!restart_give_up(&client->restart, seen))
+		return LOOK_AGAIN;
+	/* Whoever waits in a request wakes up, and a daemon that comes late sees that nobody is here any more. */
+	shutdown(client->sock, SHUT_RDWR);
+	return GONE;
+}
+
+/*
+ * The daemon has died: until the next one has taken over, the grace is over, or the connection ends. Beyond the grace it
+ * waits for another thread that has the lock while something lies in the socket: that may be the news.
+ */
+static enum outcome wait_for_next(struct shmd_client *client, uint32_t seen)
+{
+	uint64_t deadline = nsec_add(nsec_now(), restart_grace(&client->restart));
+	struct pollfd pfds[] = {
+		[WATCHED_SOCK] = {.fd = client->sock, .events = POLLIN | POLLRDHUP},
+		[WATCHED_WAKE] = {.fd = client->restart.wake_fd, .events = POLLIN},
+	};
+	enum outcome outcome = LOOK_AGAIN;
+
+	while (outcome == LOOK_AGAIN && restart_state(&client->restart) == seen) {
+		uint64_t now = nsec_now(), left = now < deadline ? deadline - now : 0;
+		int r = wait_for(pfds, 2, left);
+
+		if (r < 0 && !passes(r))
+			return BLIND;
+		if (r <= 0 && !left)
+			return give_up(client, seen);
+		if (r <= 0 || take_wake(client, &pfds[WATCHED_WAKE]))
+			continue;
+		outcome = pfds[WATCHED_SOCK].revents & ~POLLIN ? GONE : read_news(client);
+	}
+	return outcome;
+}
+
+/* Until something happens. */
+static enum outcome watch(struct shmd_client *client)
+{
+	/* Before looking at the pipe, which may be another one a moment later. */
+	uint32_t seen = restart_state(&client->restart);
+	struct pollfd pfds[] = {
+		[WATCHED_SOCK] = {.fd = client->sock, .events = POLLRDHUP},
+		[WATCHED_WAKE] = {.fd = client->restart.wake_fd, .events = POLLIN},
+		[WATCHED_PIPE] = {.fd = client->restart.watch_fd},
+	};
+	enum outcome outcome;
+	int r = wait_for(pfds, N_WATCHED, UINT64_MAX);
+
+	if (r < 0)
+		return passes(r) ? LOOK_AGAIN : BLIND;
+	if (pfds[WATCHED_SOCK].revents)
+		return GONE;
+	if (take_wake(client, &pfds[WATCHED_WAKE]) || !pfds[WATCHED_PIPE].revents)
+		return LOOK_AGAIN;
+	restart_set_away(&client->restart, true);
+	outcome = wait_for_next(client, seen);
+	restart_set_away(&client->restart, false);
+	return outcome;
+}
 
 static void *watcher_run(void *arg)
 {
 	struct shmd_client *client = arg;
-	struct pollfd pfd = {.fd = client->sock, .events = POLLRDHUP};
+	enum outcome outcome;
 
-	while (poll(&pfd, 1, -1) < 0)
-		if (errno != EINTR && errno != EAGAIN && errno != ENOMEM)
-			return NULL;
-	if (!__atomic_load_n(&client->closing, __ATOMIC_ACQUIRE))
+	do
+		outcome = watch(client);
+	while (outcome == LOOK_AGAIN);
+	if (outcome == GONE && !__atomic_load_n(&client->closing, __ATOMIC_ACQUIRE))
 		client_set_health(client->health, SHMD_HEALTH_DAEMON_GONE);
 	return NULL;
 }

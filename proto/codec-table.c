@@ -82,6 +82,7 @@ static const struct field hello_req_fields[] = {
 	U32(msg_hello_req, version_max, 2),
 	TEXT(msg_hello_req, library, 3),
 	ENUM(msg_hello_req, role, 4, MSG_ROLE_CLIENT, MSG_ROLE_CONTROL),
+	BOOL(msg_hello_req, resumes, 5),
 };
 MESSAGE(hello_req, msg_hello_req, hello_req);
 
@@ -107,6 +108,8 @@ static const struct field hello_rep_fields[] = {
 	U64(msg_hello_rep, session, 3),
 	MSG(msg_hello_rep, limits, 4, limits),
 	U32(msg_hello_rep, n_nics, 5),
+	U32(msg_hello_rep, watch_fd, 6),
+	U64(msg_hello_rep, restart_grace_nsec, 7),
 };
 MESSAGE(hello_rep, msg_hello_rep, hello_rep);
 
@@ -123,6 +126,13 @@ static const struct field event_fields[] = {
 	U32(msg_event, pid, 10),
 };
 MESSAGE(event, msg_event, event);
+
+static const struct field resumed_event_fields[] = {
+	U32(msg_resumed_event, watch_fd, 1),
+	U64(msg_resumed_event, restart_grace_nsec, 2),
+	TEXT(msg_resumed_event, daemon, 3),
+};
+MESSAGE(resumed_event, msg_resumed_event, resumed_event);
 
 MESSAGE_EMPTY(nic_list_req);
 
@@ -198,6 +208,7 @@ static const struct field nic_open_rep_fields[] = {
 	U32(msg_nic_open_rep, page_fd, 8),
 	U32(msg_nic_open_rep, nic_page_fd, 9),
 	U32(msg_nic_open_rep, wake_fd, 10),
+	U32(msg_nic_open_rep, pd, 11),
 };
 MESSAGE(nic_open_rep, msg_nic_open_rep, nic_open_rep);
 
@@ -210,12 +221,14 @@ MESSAGE(nic_doorbell_req, msg_nic_doorbell_req, nic_doorbell_req);
 
 static const struct field mem_reg_req_fields[] = {
 	U32(msg_mem_reg_req, nic, 1),
-	ENUM(msg_mem_reg_req, kind, 2, MSG_MEM_UNSET, MSG_MEM_AGENT),
+	ENUM(msg_mem_reg_req, kind, 2, MSG_MEM_UNSET, MSG_MEM_PEERMEM),
 	U32(msg_mem_reg_req, fd, 3),
 	U64(msg_mem_reg_req, offset, 4),
 	U64(msg_mem_reg_req, length_bytes, 5),
 	U64(msg_mem_reg_req, iova, 6),
 	U32(msg_mem_reg_req, access, 7),
+	U32(msg_mem_reg_req, kernel_handle, 8),
+	TEXT(msg_mem_reg_req, reason, 9),
 };
 MESSAGE(mem_reg_req, msg_mem_reg_req, mem_reg_req);
 
@@ -270,7 +283,7 @@ static const struct field queue_create_req_fields[] = {
 	U32(msg_queue_create_req, nic, 1),
 	MSG_ARRAY(msg_queue_create_req, specs.cqs, specs.n_cqs, 2, cq_spec),
 	MSG_ARRAY(msg_queue_create_req, specs.qps, specs.n_qps, 3, qp_spec),
-	ENUM(msg_queue_create_req, mem_kind, 4, MSG_MEM_UNSET, MSG_MEM_AGENT),
+	ENUM(msg_queue_create_req, mem_kind, 4, MSG_MEM_UNSET, MSG_MEM_PEERMEM),
 	U32(msg_queue_create_req, mem_fd, 5),
 	U64(msg_queue_create_req, mem_offset, 6),
 	U64(msg_queue_create_req, mem_bytes, 7),
@@ -456,6 +469,14 @@ static const struct field status_rep_fields[] = {
 	U32(msg_status_rep, n_monitors, 18),
 	U32(msg_status_rep, n_dcis, 19),
 	U32(msg_status_rep, n_dcts, 20),
+	BOOL(msg_status_rep, keeps_sessions, 21),
+	U64(msg_status_rep, restart_grace_nsec, 22),
+	U64(msg_status_rep, n_resumed, 23),
+	TEXT(msg_status_rep, hot_nic, 24),
+	TEXT(msg_status_rep, hot_among, 25),
+	TEXT(msg_status_rep, hot_processes, 26),
+	U32(msg_status_rep, hot_share_percent, 27),
+	U64(msg_status_rep, hot_nsec, 28),
 };
 MESSAGE(status_rep, msg_status_rep, status_rep);
 
@@ -487,6 +508,8 @@ static const struct field session_item_fields[] = {
 	TEXT(msg_session_item, doorbell_reason, 19),
 	U32(msg_session_item, n_dc_peers, 20),
 	U32(msg_session_item, n_rc_peers, 21),
+	BOOL(msg_session_item, kept, 22),
+	TEXT(msg_session_item, unkept_reason, 23),
 };
 MESSAGE(session_item, msg_session_item, session_item);
 
@@ -514,6 +537,7 @@ static const struct field mr_item_fields[] = {
 	U64(msg_mr_item, iova, 5),
 	U64(msg_mr_item, length_bytes, 6),
 	U32(msg_mr_item, access, 7),
+	TEXT(msg_mr_item, reason, 8),
 };
 MESSAGE(mr_item, msg_mr_item, mr_item);
 
@@ -607,6 +631,7 @@ const struct message_kind codec_kinds[MSG_KIND_MAX + 1] = {
 	[MSG_HELLO_REQ] = {"hello-req", &hello_req_message},
 	[MSG_HELLO_REP] = {"hello-rep", &hello_rep_message},
 	[MSG_EVENT] = {"event", &event_message},
+	[MSG_RESUMED_EVENT] = {"resumed-event", &resumed_event_message},
 	[MSG_NIC_LIST_REQ] = {"nic-list-req", &nic_list_req_message},
 	[MSG_NIC_LIST_REP] = {"nic-list-rep", &nic_list_rep_message},
 	[MSG_NIC_OPEN_REQ] = {"nic-open-req", &nic_open_req_message},
@@ -650,6 +675,7 @@ _Static_assert((int)MSG_ERROR_REP == SHMEMD__ENVELOPE__BODY_ERROR_REP, "frozen")
 _Static_assert((int)MSG_HELLO_REQ == SHMEMD__ENVELOPE__BODY_HELLO_REQ, "frozen");
 _Static_assert((int)MSG_HELLO_REP == SHMEMD__ENVELOPE__BODY_HELLO_REP, "frozen");
 _Static_assert((int)MSG_EVENT == SHMEMD__ENVELOPE__BODY_EVENT, "frozen");
+_Static_assert((int)MSG_RESUMED_EVENT == SHMEMD__ENVELOPE__BODY_RESUMED_EVENT, "frozen");
 _Static_assert((int)MSG_NIC_LIST_REQ == SHMEMD__ENVELOPE__BODY_NIC_LIST_REQ, "frozen");
 _Static_assert((int)MSG_NIC_LIST_REP == SHMEMD__ENVELOPE__BODY_NIC_LIST_REP, "frozen");
 _Static_assert((int)MSG_NIC_OPEN_REQ == SHMEMD__ENVELOPE__BODY_NIC_OPEN_REQ, "frozen");
@@ -704,6 +730,7 @@ _Static_assert((int)MSG_MEM_UNSET == SHMEMD__MEM_KIND__MEM_UNSET, "frozen");
 _Static_assert((int)MSG_MEM_MEMFD == SHMEMD__MEM_KIND__MEM_MEMFD, "frozen");
 _Static_assert((int)MSG_MEM_DMABUF == SHMEMD__MEM_KIND__MEM_DMABUF, "frozen");
 _Static_assert((int)MSG_MEM_AGENT == SHMEMD__MEM_KIND__MEM_AGENT, "frozen");
+_Static_assert((int)MSG_MEM_PEERMEM == SHMEMD__MEM_KIND__MEM_PEERMEM, "frozen");
 _Static_assert((int)MSG_LIST_SESSIONS == SHMEMD__LIST_WHAT__LIST_SESSIONS, "frozen");
 _Static_assert((int)MSG_LIST_QPS == SHMEMD__LIST_WHAT__LIST_QPS, "frozen");
 _Static_assert((int)MSG_LIST_MRS == SHMEMD__LIST_WHAT__LIST_MRS, "frozen");

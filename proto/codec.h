@@ -22,6 +22,7 @@ enum msg_kind {
 	MSG_HELLO_REQ = 10,
 	MSG_HELLO_REP = 11,
 	MSG_EVENT = 12,
+	MSG_RESUMED_EVENT = 13,
 	MSG_NIC_LIST_REQ = 14,
 	MSG_NIC_LIST_REP = 15,
 	MSG_NIC_OPEN_REQ = 16,
@@ -63,6 +64,7 @@ enum msg_kind {
 
 #define MSG_TEXT_BYTES 256
 #define MSG_NAME_BYTES 64
+#define MSG_MEM_REASON_BYTES 112 /* a full list of regions, each with one, fits a packet */
 #define MSG_REASON_BYTES 96 /* in lists, whose replies are long */
 #define MSG_CGROUP_BYTES 256
 #define MSG_ADDR_BYTES 64
@@ -76,14 +78,15 @@ enum msg_kind {
 #define MSG_MAX_QPS 256   /* per request */
 #define MSG_MAX_CQS 512   /* per request */
 #define MSG_MAX_PEERS 512 /* per request */
-#define MSG_MAX_SESSION_ITEMS 48 /* per list reply, as the next ones; a full reply always fits a packet */
+#define MSG_MAX_SESSION_ITEMS 48 /* per list reply, as the next ones: read from daemons whose items were shorter ... */
+#define MSG_FULL_SESSION_ITEMS 44 /* ... and so many are sent; a full reply always fits a packet */
 #define MSG_MAX_QP_ITEMS 256
 #define MSG_MAX_MR_ITEMS 256
 #define MSG_MAX_UNDRIVEN 32
 #define MSG_DUMP_BYTES 16384
 
 enum msg_role { MSG_ROLE_CLIENT = 1, MSG_ROLE_CONTROL = 2 };
-enum msg_mem_kind { MSG_MEM_UNSET = 0, MSG_MEM_MEMFD = 1, MSG_MEM_DMABUF = 2, MSG_MEM_AGENT = 3 };
+enum msg_mem_kind { MSG_MEM_UNSET = 0, MSG_MEM_MEMFD = 1, MSG_MEM_DMABUF = 2, MSG_MEM_AGENT = 3, MSG_MEM_PEERMEM = 4 };
 enum msg_event_kind {
 	MSG_EVENT_QP_ERROR = 1,
 	MSG_EVENT_CQ_ERROR = 2,
@@ -127,6 +130,7 @@ struct msg_error_rep {
 struct msg_hello_req {
 	uint32_t version_min, version_max;
 	enum msg_role role;
+	bool resumes;
 	char library[MSG_NAME_BYTES];
 };
 
@@ -142,6 +146,8 @@ struct msg_hello_rep {
 	uint32_t n_nics;
 	uint64_t session;
 	struct msg_limits limits;
+	uint32_t watch_fd; /* index + 1, 0: none */
+	uint64_t restart_grace_nsec;
 	char daemon[MSG_NAME_BYTES];
 };
 
@@ -152,6 +158,12 @@ struct msg_event {
 	uint64_t session, time_nsec;
 	uint32_t uid, pid;
 	char nic_name[MSG_NAME_BYTES];
+};
+
+struct msg_resumed_event {
+	uint32_t watch_fd; /* index */
+	uint64_t restart_grace_nsec;
+	char daemon[MSG_NAME_BYTES];
 };
 
 struct msg_nic_warm {
@@ -187,6 +199,7 @@ struct msg_nic_open_rep {
 	uint32_t page_fd;     /* index */
 	uint32_t nic_page_fd; /* index + 1, 0: none */
 	uint32_t wake_fd;     /* index + 1, 0: none */
+	uint32_t pd;          /* handle + 1, 0: none */
 	struct msg_nic info;
 	char reason[MSG_TEXT_BYTES], assignment[MSG_TEXT_BYTES];
 };
@@ -199,9 +212,10 @@ struct msg_nic_doorbell_req {
 struct msg_mem_reg_req {
 	uint32_t nic;
 	enum msg_mem_kind kind;
-	uint32_t fd;
+	uint32_t fd, kernel_handle;
 	uint32_t access;
 	uint64_t offset, length_bytes, iova;
+	char reason[MSG_MEM_REASON_BYTES];
 };
 struct msg_mem_reg_rep {
 	uint32_t mr, lkey, rkey;
@@ -331,6 +345,11 @@ struct msg_status_rep {
 	uint64_t drain_left_nsec;
 	uint32_t n_monitors;
 	uint32_t n_dcis, n_dcts; /* of n_qps */
+	bool keeps_sessions;
+	uint64_t restart_grace_nsec, n_resumed;
+	char hot_nic[MSG_NAME_BYTES], hot_among[MSG_TEXT_BYTES], hot_processes[MSG_TEXT_BYTES];
+	uint32_t hot_share_percent;
+	uint64_t hot_nsec;
 };
 struct msg_list_req {
 	enum msg_list_what what;
@@ -345,6 +364,8 @@ struct msg_session_item {
 	uint32_t n_dcis, n_dcts; /* of n_qps */
 	char doorbell_reason[MSG_REASON_BYTES];
 	uint32_t n_dc_peers, n_rc_peers; /* as it says */
+	bool kept;
+	char unkept_reason[MSG_REASON_BYTES];
 	uint64_t registered_bytes, age_nsec;
 	struct msg_counters counters;
 };
@@ -359,6 +380,7 @@ struct msg_mr_item {
 	char nic[MSG_NAME_BYTES];
 	uint32_t mr, kind, access;
 	uint64_t iova, length_bytes;
+	char reason[MSG_MEM_REASON_BYTES];
 };
 struct msg_gid {
 	uint8_t gid[16];
@@ -419,6 +441,7 @@ struct msg {
 		struct msg_hello_req hello_req;
 		struct msg_hello_rep hello_rep;
 		struct msg_event event;
+		struct msg_resumed_event resumed_event;
 		struct msg_nic_list_rep nic_list_rep;
 		struct msg_nic_open_req nic_open_req;
 		struct msg_nic_open_rep nic_open_rep;

@@ -13,7 +13,7 @@
  */
 #include <stdlib.h>
 
-#include "daemon/engine/engine-private.h"
+#include "daemon/engine/ledger-private.h"
 
 #define CI_MASK 0xffffffu
 #define ARM_SOLICITED_ONLY 0x01000000u
@@ -35,10 +35,11 @@ static size_t ring_bytes(const struct engine_cq_attr *attr)
 	       attr->entry_bytes;
 }
 
-int engine_cq_create(struct engine *engine, const struct engine_cq_attr *attr)
+/* slot: of a former process; NULL: a new one. */
+static int create(struct engine *engine, const struct engine_cq_attr *attr, struct ledger_queue *slot)
 {
 	struct cq *cq;
-	int r;
+	int r = 0;
 
 	if (!attr_is_valid(attr))
 		return -EINVAL;
@@ -59,9 +60,30 @@ int engine_cq_create(struct engine *engine, const struct engine_cq_attr *attr)
 		free(cq);
 		return r;
 	}
+	if (slot) {
+		ledger_load_cq(cq, slot);
+		return 0;
+	}
 	if (!attr->filled)
 		memset(attr->ring, 0xff, ring_bytes(&cq->attr));
-	return 0;
+	r = attr->ledger ? ledger_take_cq(cq) : 0;
+	if (r < 0) {
+		hash_remove(&engine->cqs, attr->cqn);
+		free(cq);
+	}
+	return r;
+}
+
+int engine_cq_create(struct engine *engine, const struct engine_cq_attr *attr)
+{
+	return create(engine, attr, NULL);
+}
+
+int engine_cq_restore(struct engine *engine, const struct engine_cq_attr *attr)
+{
+	struct ledger_queue *slot = attr->ledger ? ledger_find_cq(attr->ledger, attr->cqn) : NULL;
+
+	return slot ? create(engine, attr, slot) : -ENOENT;
 }
 
 int engine_cq_destroy(struct engine *engine, uint32_t cqn)
@@ -73,6 +95,7 @@ int engine_cq_destroy(struct engine *engine, uint32_t cqn)
 	if (cq->n_users)
 		return -EBUSY;
 	hash_remove(&engine->cqs, cqn);
+	ledger_drop_cq(cq);
 	list_del(&cq->notify_link);
 	list_del(&cq->dead_link);
 	free(cq);
@@ -138,6 +161,7 @@ static uint64_t *next_entry(struct cq *cq)
 		return NULL;
 	if (unlikely(is_full(cq))) {
 		cq->dead = true;
+		ledger_note_cq(cq);
 		list_add_tail(&cq->engine->dead_cqs, &cq->dead_link);
 		return NULL;
 	}
@@ -146,7 +170,9 @@ static uint64_t *next_entry(struct cq *cq)
 	return entry_at_pi(cq);
 }
 
-static void publish(struct cq *cq, uint64_t *entry, const struct shmd_cqe *cqe, bool solicited)
+/* Of a half of `qp`, which goes on from here; or of none. */
+static void publish(struct cq *cq, struct engine_qp *qp, uint64_t *entry, const struct shmd_cqe *cqe, bool responder,
+		    bool solicited)
 {
 	uint64_t words[SHMD_CQE_BYTES / 8];
 	unsigned int i;
@@ -155,7 +181,10 @@ static void publish(struct cq *cq, uint64_t *entry, const struct shmd_cqe *cqe, 
 	memcpy(words, cqe, sizeof(words));
 	for (i = 0; i < 7; i++)
 		__atomic_store_n(&entry[i], words[i], __ATOMIC_RELAXED);
-	__atomic_store_n(&entry[7], words[7], __ATOMIC_RELEASE);
+	if (unlikely(cq->slot))
+		ledger_publish(cq, qp, responder, &entry[7], words[7]);
+	else
+		__atomic_store_n(&entry[7], words[7], __ATOMIC_RELEASE);
 	cq->pi++;
 	cq->new_solicited |= solicited;
 	if (cq->attr.dbrec && list_empty(&cq->notify_link))
@@ -176,6 +205,9 @@ int engine_cq_resize(struct engine *engine, uint32_t cqn, void *ring, uint32_t l
 
 	if (!cq)
 		return -ENOENT;
+	/* A restart in the midst of it would not know which ring it is. */
+	if (cq->slot)
+		return -EOPNOTSUPP;
 	attr = cq->attr;
 	attr.ring = ring;
 	attr.log2_entries = log2_entries;
@@ -190,7 +222,7 @@ int engine_cq_resize(struct engine *engine, uint32_t cqn, void *ring, uint32_t l
 	}
 	memset(ring, 0xff, ring_bytes(&attr));
 	cqe.op_own = op_own(cq, SHMD_CQE_RESIZE);
-	publish(cq, entry_at_pi(cq), &cqe, false);
+	publish(cq, NULL, entry_at_pi(cq), &cqe, false, false);
 	cq->attr = attr;
 	return 0;
 }
@@ -202,59 +234,77 @@ static uint32_t responder_index(const struct engine_qp *qp)
 	return unlikely(qp->srq && qp->attr.srqn_in_cqes) ? qp->attr.srqn : qp->attr.user_index;
 }
 
-void cq_write(struct cq *cq, const struct engine_qp *qp, const struct cqe_fields *fields)
+/* The half that it is of goes on all the same. */
+static void write_none(struct engine_qp *qp, bool responder)
 {
+	if (responder)
+		ledger_note_resp(qp);
+	else
+		ledger_note_req(qp);
+}
+
+void cq_write(struct cq *cq, struct engine_qp *qp, const struct cqe_fields *fields)
+{
+	bool responder = fields->cqe_opcode != SHMD_CQE_REQ;
 	uint64_t *entry = next_entry(cq);
 	struct shmd_cqe cqe = {0};
 
-	if (unlikely(!entry))
+	if (unlikely(!entry)) {
+		write_none(qp, responder);
 		return;
+	}
 	cqe.byte_cnt = htobe32(fields->bytes);
 	cqe.timestamp = htobe64(cq->engine->now_nsec);
 	cqe.sop_drop_qpn = htobe32((uint32_t)fields->wqe_opcode << 24 | qp->attr.qpn);
 	cqe.wqe_counter = htobe16(fields->wqe_counter);
 	cqe.op_own = op_own(cq, fields->cqe_opcode);
 	cqe.srqn_uidx = htobe32(qp->attr.user_index);
-	if (fields->cqe_opcode != SHMD_CQE_REQ) {
+	if (responder) {
 		cqe.slid = htobe16(fields->slid);
 		cqe.flags_rqpn = htobe32(fields->rqpn);
 		cqe.srqn_uidx = htobe32(responder_index(qp));
 		cqe.imm_inval_pkey = htobe32(fields->imm);
 	}
 	cq->error_qpn = CQ_NO_QPN;
-	publish(cq, entry, &cqe, fields->solicited);
+	publish(cq, qp, entry, &cqe, responder, fields->solicited);
 }
 
 void cq_write_error(struct cq *cq, struct engine_qp *qp, const struct cqe_fields *fields)
 {
 	bool flush = fields->syndrome == SHMD_SYNDROME_WR_FLUSH_ERR;
+	bool responder = fields->cqe_opcode == SHMD_CQE_RESP_ERR;
 	struct shmd_err_cqe err = {0};
 	struct shmd_cqe cqe;
 	uint64_t *entry;
 
-	qp->counters.error_cqes++;
+	qp->counters->error_cqes++;
 	if (!qp->first_error)
 		qp->first_error = fields->syndrome;
 	if ((cq->attr.flags & ENGINE_CQ_COLLAPSED) && flush && cq->error_qpn == qp->attr.qpn)
+		entry = NULL;
+	else
+		entry = next_entry(cq);
+	if (!entry) {
+		write_none(qp, responder);
 		return;
-	entry = next_entry(cq);
-	if (!entry)
-		return;
-	err.srqn = htobe32(fields->cqe_opcode == SHMD_CQE_RESP_ERR ? responder_index(qp) : qp->attr.user_index);
+	}
+	err.srqn = htobe32(responder ? responder_index(qp) : qp->attr.user_index);
 	err.syndrome = fields->syndrome;
 	err.s_wqe_opcode_qpn = htobe32((uint32_t)fields->wqe_opcode << 24 | qp->attr.qpn);
 	err.wqe_counter = htobe16(fields->wqe_counter);
 	err.op_own = op_own(cq, fields->cqe_opcode);
 	memcpy(&cqe, &err, sizeof(cqe));
 	cq->error_qpn = qp->attr.qpn;
-	publish(cq, entry, &cqe, true);
+	publish(cq, qp, entry, &cqe, responder, true);
 }
 
 /* The QP begins a new life: an error CQE of the former one hides nothing any more. */
 void cq_forget_error(struct cq *cq, const struct engine_qp *qp)
 {
-	if (cq->error_qpn == qp->attr.qpn)
-		cq->error_qpn = CQ_NO_QPN;
+	if (cq->error_qpn != qp->attr.qpn)
+		return;
+	cq->error_qpn = CQ_NO_QPN;
+	ledger_note_cq(cq);
 }
 
 /* Did the client ask for an event since the last one? */
@@ -282,6 +332,7 @@ void cq_notify_all(struct engine *engine)
 
 		list_del(&cq->notify_link);
 		cq->new_solicited = false;
+		fault_point(engine, ENGINE_STEP_NOTIFY);
 		if (take_arm(cq, solicited))
 			engine->ops.event(engine->owner, &ev);
 	}

@@ -11,7 +11,7 @@
  * are many, or when the engine has no QP left for whatever purpose. A later connection of the same DCI begins it anew. Refused in silence: packets of earlier ones, a
  * wrong key, and a DCI for which there is no QP left. What ends such a QP ends neither the DCT nor its other connections.
  */
-#include "daemon/engine/engine-private.h"
+#include "daemon/engine/ledger-private.h"
 
 #define MAX_CLOSED 64u /* of one DCT */
 
@@ -30,7 +30,9 @@ static void leave_by(struct engine_qp *dci, struct engine_packet *pkt)
 /* The same of a DCI that ends, which waits for nothing. Best effort: what is lost costs the DCT a QP, and no more. */
 void dc_leave(struct engine_qp *dci)
 {
-	struct engine_packet *pkt = dci->engine->closing ? NULL : packet_alloc(dci->engine, 0);
+	/* One of a former process has no route before the end of its restore. */
+	bool can_send = !dci->engine->closing && dci->has_route;
+	struct engine_packet *pkt = can_send ? packet_alloc(dci->engine, 0) : NULL;
 
 	if (pkt)
 		leave_by(dci, pkt);
@@ -80,6 +82,7 @@ bool dc_connect(struct engine_qp *qp, struct sent *sent)
 	qp->dc.connection = ++engine->next_connection;
 	qp->dc.first_psn = req->next_psn;
 	qp->dc.connected = true;
+	ledger_note_connection(qp);
 	return true;
 }
 
@@ -141,6 +144,7 @@ static void close_child(struct engine_qp *child)
 	struct engine_qp *dct = child->dc.parent;
 
 	child->state = ENGINE_QP_ERR;
+	ledger_note_control(child);
 	qp_stop(child);
 	qp_ready(child);
 	child->dc.closed = true;
@@ -150,6 +154,27 @@ static void close_child(struct engine_qp *child)
 		drop_oldest_closed(dct);
 	/* What was large once takes no memory for ever: nobody is charged for it. */
 	hash_trim(&dct->dc.children);
+}
+
+/* -ENOSPC: the ledger has no place for it, and then it is not heard. */
+static int note_child(struct engine_qp *child)
+{
+	struct engine *engine = child->engine;
+	int r;
+
+	r = engine->ops.dc_source_gid(engine->owner, child->dc.source, child->dc.gid);
+	if (r == 0)
+		r = ledger_take_qp(child);
+	while (r == -ENOSPC && dc_drop_closed(engine))
+		r = ledger_take_qp(child);
+	return r;
+}
+
+static void lose_child(struct engine_qp *child)
+{
+	child->tenant->refs--;
+	tenant_release(child->engine, child->tenant);
+	qp_free(child);
 }
 
 /* A QP of its own for this DCI; NULL when there is none to be had. */
@@ -169,10 +194,9 @@ static struct engine_qp *new_child(struct engine_qp *dct, const struct engine_pa
 		child->dc.slid = engine->ops.dc_slid(engine->owner, pkt->source);
 	child->dc.connection = pkt->dc.connection - 1;
 	child->path.dest_qpn = pkt->src_qpn;
-	if (add_child(dct, child, pkt->src_qpn) < 0) {
-		child->tenant->refs--;
-		tenant_release(engine, child->tenant);
-		qp_free(child);
+	if ((dct->slot && note_child(child) < 0) || add_child(dct, child, pkt->src_qpn) < 0) {
+		ledger_drop_qp(child);
+		lose_child(child);
 		return NULL;
 	}
 	qp_take_queues(child, dct->send_cq, dct->recv_cq, dct->srq);
@@ -204,7 +228,51 @@ static bool start_child(struct engine_qp *child, const struct engine_packet *pkt
 	child->dc.first_psn = pkt->dc.first_psn;
 	child->resp.expected_psn = pkt->dc.first_psn;
 	child->state = ENGINE_QP_RTR;
+	ledger_note_connection(child);
 	return true;
+}
+
+/*
+ * The connection that a former process knew by this place, which it keeps. One in ERR was closed or may as well be. The error
+ * leaves the place to the caller.
+ */
+int dc_restore_child(struct engine_qp *dct, struct ledger_qp *slot)
+{
+	const struct ledger_dc *dc = &slot->dcs[slot->control >> CONTROL_DC_HALF_SHIFT & 1];
+	struct engine *engine = dct->engine;
+	struct engine_qp *child;
+	void *route;
+	int r;
+
+	r = engine->ops.route_get(engine->owner, dc->gid, &route);
+	if (r < 0)
+		return r;
+	r = qp_new(engine, &dct->attr, &child);
+	if (r < 0) {
+		engine->ops.route_put(engine->owner, route);
+		return r;
+	}
+	child->dc.parent = dct;
+	child->dc.source = route; /* where packets for an engine go is what it signs with */
+	memcpy(child->dc.gid, dc->gid, sizeof(child->dc.gid));
+	if (engine->ops.dc_slid)
+		child->dc.slid = engine->ops.dc_slid(engine->owner, route);
+	qp_change_route(child, route);
+	r = add_child(dct, child, slot->dci_qpn & PSN_MASK);
+	if (r < 0) {
+		engine->ops.route_put(engine->owner, route);
+		lose_child(child);
+		return r;
+	}
+	qp_take_queues(child, dct->send_cq, dct->recv_cq, dct->srq);
+	qp_join(child);
+	engine->n_children++;
+	ledger_load_qp(child, slot);
+	child->path.dest_qpn = slot->dci_qpn & PSN_MASK;
+	child->repeats = false;
+	if (child->state != ENGINE_QP_RTR)
+		close_child(child);
+	return 0;
 }
 
 /* Whose packet it is; NULL: nobody's. */
@@ -319,5 +387,5 @@ void dc_add_counters(const struct engine_qp *dct, struct engine_qp_counters *sum
 	while ((child = hash_next(&dct->dc.children, &pos, NULL)))
 		for (; child; child = child->dc.sibling)
 			if (!child->zombie)
-				counters_add(sum, &child->counters);
+				counters_add(sum, child->counters);
 }

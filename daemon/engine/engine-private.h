@@ -157,6 +157,7 @@ enum packet_nak {
 	NAK_INVALID_REQUEST,
 	NAK_REMOTE_ACCESS,
 	NAK_REMOTE_OP,
+	NAK_OUTCOME_UNKNOWN,
 };
 
 #define PACKET_FIRST 0x01u
@@ -170,6 +171,8 @@ enum packet_nak {
 #define PACKET_SMALL_BYTES 128u
 #define PACKET_DATA_BYTES 1024u
 
+struct ledger_qp;
+struct ledger_queue;
 struct packet_pool;
 struct tenant;
 
@@ -247,6 +250,7 @@ struct cq {
 	bool dead; /* overrun */
 	bool new_solicited;
 	uint32_t error_qpn; /* collapsed: QP whose error CQE lies at entry 0, or CQ_NO_QPN */
+	struct ledger_queue *slot; /* in the ledger, or NULL */
 	struct list notify_link; /* a CQE was written since the arm word was last read */
 	struct list dead_link;
 };
@@ -263,6 +267,8 @@ struct srq {
 	uint16_t limit; /* armed when not 0 */
 	bool error;
 	uint32_t n_users;
+	uint32_t n_taken; /* ci, not counted round */
+	struct ledger_queue *slot; /* in the ledger, or NULL */
 	struct cq *cq; /* XRC */
 };
 
@@ -301,9 +307,12 @@ struct requester {
 	bool halted; /* an entry has a syndrome: nothing new is sent */
 	bool rnr_wait;
 	bool drain_reported;
+	bool resuming; /* WQEs before resume_end had been fetched (SQD) or sent (UC, UD) by a former process */
+	uint16_t resume_end;
 	bool recovering; /* from a loss at recovered_psn, until progress or the timer */
 	uint8_t retry_left;
 	uint8_t rnr_left;
+	uint8_t grace; /* after a restore, until the peer answers: resends that are soon, and cost no retry */
 	uint32_t head, tail, cursor; /* entries of `sent`: oldest, next free, next to send */
 	uint32_t sent_mask;
 	uint32_t life; /* unique in the engine; another one after everything on its way was dropped */
@@ -334,6 +343,7 @@ struct replay {
 	uint32_t psn;
 	uint64_t old;
 	uint32_t bytes;
+	bool unknown; /* it was cut off: nobody knows whether it took effect */
 };
 
 struct responder {
@@ -368,6 +378,7 @@ struct responder {
 
 	struct replay replay[REPLAY_ENTRIES];
 	unsigned int replay_next;
+	bool noted_half; /* of the ledger: which message holds */
 
 	struct mr_cache mr;
 	struct mr_cache recv_mr;
@@ -406,6 +417,7 @@ struct dc {
 	struct engine_qp *parent; /* of such a connection, which is a QP of its own: the DCT */
 	struct engine_qp *sibling; /* ... and the next to a DCI of the same number on another engine */
 	const void *source; /* ... and the engine of its DCI */
+	uint8_t gid[16]; /* ... and the way there, where a ledger wants it */
 	uint16_t slid; /* ... and the LID of its port, 0 where there are none */
 	bool closed; /* ... whose DCI has left it */
 	struct list closed_link;
@@ -446,12 +458,18 @@ struct engine_qp {
 	bool has_av; /* UD, DCI: WQEs have an address vector */
 	bool is_dc;
 	bool is_xrc;
+	bool failing; /* the error CQE that is being written ends it */
+	bool restored; /* of a former process */
+	bool settings_half, dc_half; /* of the ledger: which ones hold */
+	bool repeats; /* the last modify of the former process may come again */
 	bool timer_armed; /* retry or RNR timer */
 	unsigned int timer_place; /* in the heap; 0: none */
 	uint64_t timer_key_nsec; /* there: deadline_nsec or earlier */
 	uint64_t deadline_nsec; /* while armed */
 	struct engine_qp_modify path; /* the merged values of all modify calls */
-	struct engine_qp_counters counters;
+	struct engine_qp_counters *counters; /* own_counters, or of the ledger */
+	struct engine_qp_counters own_counters;
+	struct ledger_qp *slot; /* in the ledger; NULL: it dies with the process */
 	struct dc dc;
 	struct streams streams;
 	struct responder resp;
@@ -481,6 +499,7 @@ struct engine {
 	uint64_t now_nsec;
 	uint64_t mr_epoch;
 	struct hash qps, cqs, mrs, srqs;
+	uint32_t n_regions; /* of mrs: those of engine_mr_create */
 	struct hash mws, indirects; /* by the upper 24 bits of the key */
 	struct list all_qps;
 	struct list fresh, active; /* struct tenant.link: those in credit who come with news; the others, in turn */
@@ -500,6 +519,7 @@ struct engine {
 	unsigned int n_free_packets;
 	unsigned int n_qps; /* zombies included */
 	unsigned int n_children; /* of them, connections of DCTs */
+	struct list ledgers; /* struct engine_ledger.link */
 	struct list dc_closed; /* engine_qp.dc.engine_link: ended connections of all DCTs, the longest ended first */
 	unsigned int n_awaited; /* packets away that unreliable senders wait for */
 	uint32_t next_life;
@@ -616,6 +636,16 @@ static inline bool qp_can_receive(const struct engine_qp *qp)
 	       qp->state == ENGINE_QP_SQER;
 }
 
+/*
+ * In ERR since nobody knows whether an atomic was executed, as a former process found: its peer may not have heard so. What
+ * that one executed is answered once more, and nothing else.
+ */
+static inline bool qp_answers_again(const struct engine_qp *qp)
+{
+	return unlikely(qp->state == ENGINE_QP_ERR) && qp->restored && qp->attr.type == ENGINE_QP_RC &&
+	       qp->first_error == SHMD_SYNDROME_OUTCOME_UNKNOWN;
+}
+
 static inline bool qp_can_send(const struct engine_qp *qp)
 {
 	return qp->state == ENGINE_QP_RTS || qp->state == ENGINE_QP_SQD;
@@ -688,7 +718,7 @@ struct cqe_fields {
 	uint16_t slid;
 };
 
-void cq_write(struct cq *cq, const struct engine_qp *qp, const struct cqe_fields *fields);
+void cq_write(struct cq *cq, struct engine_qp *qp, const struct cqe_fields *fields);
 void cq_write_error(struct cq *cq, struct engine_qp *qp, const struct cqe_fields *fields);
 void cq_forget_error(struct cq *cq, const struct engine_qp *qp);
 void cq_notify_all(struct engine *engine);
@@ -704,6 +734,7 @@ unsigned int qp_flush(struct engine_qp *qp, unsigned int budget);
 bool qp_has_pending_ops(const struct engine_qp *qp);
 void qp_settle(struct engine_qp *qp);
 void qp_stop(struct engine_qp *qp);
+int qp_restore_route(struct engine_qp *qp);
 
 static inline uint8_t *shadow_wqe(const struct engine_qp *qp, uint16_t index)
 {
@@ -738,6 +769,7 @@ void requester_resend(struct engine_qp *qp, uint32_t psn);
 void requester_solicit(struct engine_qp *qp, uint32_t behind_psn);
 void requester_fail(struct engine_qp *qp, struct sent *sent, uint8_t syndrome);
 void requester_timer(struct engine_qp *qp);
+uint64_t requester_retry_nsec(const struct engine_qp *qp);
 
 /* unreliable.c */
 bool unreliable_check_frame(const struct engine_qp *qp, const struct sent *sent);
@@ -781,6 +813,7 @@ void stream_begin(struct engine_qp *qp, const struct sent *sent);
 bool stream_takes_error(struct engine_qp *qp, const struct sent *failed);
 void dc_leave(struct engine_qp *dci);
 bool dc_drop_closed(struct engine *engine);
+int dc_restore_child(struct engine_qp *dct, struct ledger_qp *slot);
 struct engine_qp *dc_accept(struct engine_qp *dct, const struct engine_packet *pkt);
 bool dc_hears(const struct engine_qp *dci, const struct engine_packet *pkt);
 void dc_drop_children(struct engine_qp *dct);
@@ -797,12 +830,14 @@ bool xrc_attend(struct engine_qp *tgt, struct engine_packet *pkt, bool in_order)
 /* srq.c */
 bool srq_is_posted(struct srq *srq);
 uint8_t srq_take(struct engine_qp *qp);
+uint8_t srq_parse(struct engine_qp *qp, uint16_t index, uint16_t *ret_next);
 
 /* responder-data.c */
 uint16_t qp_read_rcv(const struct engine_qp *qp);
 void responder_execute_data(struct engine_qp *qp, struct engine_packet *pkt);
 void responder_execute_datagram(struct engine_qp *qp, struct engine_packet *pkt);
 bool responder_resume_data(struct engine_qp *qp);
+void responder_retake(struct engine_qp *qp, uint16_t index);
 
 /* responder-fetch.c */
 void responder_execute_read(struct engine_qp *qp, struct engine_packet *pkt);

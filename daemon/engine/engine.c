@@ -9,7 +9,7 @@
  */
 #include <stdlib.h>
 
-#include "daemon/engine/engine-private.h"
+#include "daemon/engine/ledger-private.h"
 #include "proto/base/cleanup.h"
 
 #define UD_MAX_BYTES 4096u /* the largest path MTU there is */
@@ -35,6 +35,7 @@ static void init_lists(struct engine *engine)
 	list_init(&engine->dead_cqs);
 	list_init(&engine->free_packets);
 	list_init(&engine->dc_closed);
+	list_init(&engine->ledgers);
 }
 
 DEFINE_CLEANUP(struct engine *, engine_free);
@@ -102,6 +103,7 @@ struct engine *engine_free(struct engine *engine)
 	if (!engine)
 		return NULL;
 	engine->closing = true;
+	ledger_detach(engine);
 	free_qps(engine);
 	while ((srq = first_value(&engine->srqs)))
 		engine_srq_destroy(engine, srq->attr.srqn);
@@ -209,6 +211,7 @@ static void qp_init(struct engine_qp *qp, struct engine *engine, const struct en
 		qp->log2_mtu = (uint8_t)__builtin_ctz(UD_MAX_BYTES); /* one packet, whatever the engine's chunk */
 		qp->attr.ud_mtu_bytes = attr->ud_mtu_bytes ? attr->ud_mtu_bytes : UD_MAX_BYTES;
 	}
+	qp->counters = &qp->own_counters;
 	qp->req.life = ++engine->next_life;
 	list_init(&qp->all_link);
 	list_init(&qp->ready_link);
@@ -335,7 +338,26 @@ static int find_queues(struct engine *engine, const struct engine_qp_attr *attr,
 	return 0;
 }
 
-int engine_qp_create(struct engine *engine, const struct engine_qp_attr *attr)
+/* What it completes to must be there after a restart too. */
+static int check_ledger(const struct engine *engine, const struct engine_qp_attr *attr, const struct cq *send_cq,
+			const struct cq *recv_cq, const struct srq *srq)
+{
+	const struct engine_ledger *ledger = attr->ledger;
+
+	if (!ledger)
+		return 0;
+	/* A DCT that forgot a connection would take what is sent again for new. */
+	if (attr->type == ENGINE_QP_DCT && !engine->ops.dc_source_gid)
+		return -EOPNOTSUPP;
+	if (attr->type == ENGINE_QP_XRC_INI || attr->type == ENGINE_QP_XRC_TGT || attr->has_streams)
+		return -EOPNOTSUPP;
+	return send_cq->attr.ledger == ledger && recv_cq->attr.ledger == ledger && (!srq || srq->attr.ledger == ledger)
+		       ? 0
+		       : -EINVAL;
+}
+
+/* slot: of a former process; NULL: a new one. */
+static int create(struct engine *engine, const struct engine_qp_attr *attr, struct ledger_qp *slot)
 {
 	struct cq *send_cq, *recv_cq;
 	struct engine_qp *qp;
@@ -348,10 +370,17 @@ int engine_qp_create(struct engine *engine, const struct engine_qp_attr *attr)
 		return -EINVAL;
 	r = find_queues(engine, attr, &send_cq, &recv_cq, &srq);
 	if (r == 0)
+		r = check_ledger(engine, attr, send_cq, recv_cq, srq);
+	if (r == 0)
 		r = qp_new(engine, attr, &qp);
 	if (r < 0)
 		return r;
 	r = hash_add(&engine->qps, attr->qpn, qp);
+	if (r == 0 && attr->ledger && !slot) {
+		r = ledger_take_qp(qp);
+		if (r < 0)
+			hash_remove(&engine->qps, attr->qpn);
+	}
 	if (r < 0) {
 		qp->tenant->refs--;
 		tenant_release(engine, qp->tenant);
@@ -361,7 +390,21 @@ int engine_qp_create(struct engine *engine, const struct engine_qp_attr *attr)
 	if (attr->type != ENGINE_QP_XRC_TGT)
 		qp_take_queues(qp, send_cq, recv_cq, srq);
 	qp_join(qp);
+	if (slot)
+		ledger_load_qp(qp, slot);
 	return 0;
+}
+
+int engine_qp_create(struct engine *engine, const struct engine_qp_attr *attr)
+{
+	return create(engine, attr, NULL);
+}
+
+int engine_qp_restore(struct engine *engine, const struct engine_qp_attr *attr)
+{
+	struct ledger_qp *slot = attr->ledger ? ledger_find_qp(attr->ledger, attr->qpn) : NULL;
+
+	return slot ? create(engine, attr, slot) : -ENOENT;
 }
 
 void counters_add(struct engine_qp_counters *sum, const struct engine_qp_counters *c)
@@ -384,7 +427,7 @@ void engine_counters(struct engine *engine, struct engine_qp_counters *ret_count
 
 	*ret_counters = engine->past;
 	list_for_each_entry(qp, &engine->all_qps, all_link)
-		counters_add(ret_counters, &qp->counters);
+		counters_add(ret_counters, qp->counters);
 }
 
 /* A destroyed QP goes when its last memory operation has ended. */
@@ -420,11 +463,12 @@ static void hot_remove(struct engine *engine, const struct engine_qp *qp)
 /* At once, or when its memory operations have ended. */
 void qp_bury(struct engine_qp *qp)
 {
+	ledger_drop_qp(qp);
 	qp_reset(qp);
 	qp->zombie = true;
 	list_del(&qp->all_link);
 	hot_remove(qp->engine, qp);
-	counters_add(&qp->engine->past, &qp->counters);
+	counters_add(&qp->engine->past, qp->counters);
 	leave_queues(qp);
 	qp_reap(qp);
 }
@@ -455,7 +499,7 @@ int engine_qp_query(struct engine *engine, uint32_t qpn, struct engine_qp_info *
 		.first_error = qp->first_error,
 		.pending = qp->req.tail - qp->req.head + copy_is_pending(&qp->req.copy) +
 			   copy_is_pending(&qp->resp.copy) + qp->resp.atomic_pending,
-		.counters = qp->counters,
+		.counters = *qp->counters,
 	};
 	dc_add_counters(qp, &ret_info->counters);
 	return 0;
@@ -501,6 +545,7 @@ int engine_qp_freeze(struct engine *engine, uint32_t qpn)
 	if (qp->attr.rq_ring)
 		qp->resp.pi = qp_read_rcv(qp);
 	qp->frozen = true;
+	ledger_note_control(qp);
 	qp_ready(qp);
 	return 0;
 }
@@ -564,9 +609,10 @@ void engine_input(struct engine *engine, struct engine_packet *pkt)
 	if (unlikely(qp && qp->attr.type == ENGINE_QP_DCT && !qp->zombie))
 		qp = dc_accept(qp, pkt);
 	/* Not connected, or not to the sender: as if lost on the way. */
-	if (unlikely(!qp || qp->zombie || !hears(qp, pkt) || !(request ? qp_can_receive(qp) : qp_can_send(qp)))) {
+	if (unlikely(!qp || qp->zombie || !hears(qp, pkt) || !(request ? qp_can_receive(qp) || qp_answers_again(qp)
+								      : qp_can_send(qp)))) {
 		if (qp && !qp->reliable)
-			qp->counters.dropped++;
+			qp->counters->dropped++;
 		packet_put(engine, pkt);
 		return;
 	}
@@ -580,11 +626,15 @@ static unsigned int turn_error(struct engine_qp *qp, unsigned int quantum)
 {
 	unsigned int done;
 
-	qp_settle(qp);
+	/* A READ that is answered again is nothing that stopped. */
+	if (!qp->resp.reading)
+		qp_settle(qp);
 	qp->req.check_dbrec = false;
 	if (qp_has_pending_ops(qp))
 		return 0;
 	done = qp_flush(qp, quantum);
+	if (done < quantum && qp_answers_again(qp))
+		done += responder_run(qp, quantum - done);
 	if (done == quantum)
 		qp_ready(qp);
 	return done;

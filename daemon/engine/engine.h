@@ -33,6 +33,7 @@
 #include "proto/base/list.h"
 
 struct engine;
+struct engine_ledger; /* ledger.h */
 struct engine_mem;
 struct engine_memop;
 struct engine_packet;
@@ -122,6 +123,36 @@ struct engine_ud_path {
 };
 
 /*
+ * Where the executor may be cut off: between each two of its steps that touch a client's memory, a ledger, or another
+ * engine. Said in the order in which they come.
+ */
+enum engine_step {
+	ENGINE_STEP_FETCH, /* a WQE was taken from its ring */
+	ENGINE_STEP_SEND, /* a request was given to the transport */
+	ENGINE_STEP_TAKE, /* a receive WQE was taken, and not noted */
+	ENGINE_STEP_TAKE_NOTED, /* ... of an SRQ: noted there or with the QP, not both */
+	ENGINE_STEP_PAYLOAD, /* payload of a request is in place, and not noted */
+	ENGINE_STEP_INTENT, /* an atomic is noted, and not done */
+	ENGINE_STEP_ATOMIC, /* it is done, its result not noted */
+	ENGINE_STEP_REPLAY, /* its result is noted, and not valid yet */
+	ENGINE_STEP_EXECUTED, /* a request is noted as executed */
+	ENGINE_STEP_REPLY, /* an answer was given to the transport */
+	ENGINE_STEP_RESPONSE, /* payload of an answer is in place */
+	ENGINE_STEP_COMPLETE, /* a request is complete, and not noted */
+	ENGINE_STEP_CQE_BODY, /* a CQE is in its ring but for its last word */
+	ENGINE_STEP_CQE_INTENT, /* the rest is noted */
+	ENGINE_STEP_CQE, /* its client can see it */
+	ENGINE_STEP_CQE_STATE, /* noted with the QP */
+	ENGINE_STEP_CQE_NOTED, /* noted with the CQ */
+	ENGINE_STEP_NOTIFY, /* before the event of an armed CQ */
+	ENGINE_STEP_ERROR, /* a QP is in ERR, and nobody was told */
+	ENGINE_STEP_MODIFY, /* new settings of a QP are noted, and not valid yet */
+	ENGINE_STEP_MODIFIED,
+	ENGINE_STEP_CONNECT, /* a DCI has another DCT, or a DCT another DCI: noted, and not valid yet */
+	ENGINE_N_STEPS,
+};
+
+/*
  * Called from within the engine: they must not call back into it, except that send may hand the packet to
  * engine_input() of any engine the calling thread owns.
  */
@@ -153,6 +184,13 @@ struct engine_ops {
 	int (*dc_route_back)(void *owner, const void *source, void **ret_route);
 	/* The LID of that engine's port, for the receive CQEs of a DCT. NULL: there are no LIDs, so 0. */
 	uint16_t (*dc_slid)(void *owner, const void *source);
+	/*
+	 * The GID by which route_get() finds the engine with this self_route, also after a restart. NULL: DCTs have no
+	 * ledger.
+	 */
+	int (*dc_source_gid)(void *owner, const void *source, uint8_t ret_gid[16]);
+	/* The executor is at this step: tests end it there. NULL in ordinary runs. */
+	void (*fault)(void *owner, enum engine_step step);
 };
 
 struct engine_attr {
@@ -242,6 +280,7 @@ struct engine_cq_attr {
 	uint32_t entry_bytes; /* 64 (also 0), or 128: the CQE is the second half */
 	bool filled; /* the caller has done that: large rings take long */
 	void *dbrec; /* client-shared struct shmd_dbrec, may be NULL with OVERRUN_IGNORE */
+	struct engine_ledger *ledger; /* what it is to outlive the process in; NULL: it does not */
 };
 
 int engine_cq_create(struct engine *engine, const struct engine_cq_attr *attr);
@@ -251,7 +290,7 @@ int engine_cq_producer(struct engine *engine, uint32_t cqn, uint32_t *ret_pi);
 /*
  * Go on in another ring, which is filled with 0xff here. The old one ends with a CQE of opcode SHMD_CQE_RESIZE; what lies
  * before it the client moves itself. -ENOENT; -EINVAL also for a collapsed CQ and for more CQEs than the new ring holds;
- * -ENOSPC when the old ring is full.
+ * -ENOSPC when the old ring is full; -EOPNOTSUPP for a CQ with a ledger.
  */
 int engine_cq_resize(struct engine *engine, uint32_t cqn, void *ring, uint32_t log2_entries);
 
@@ -267,6 +306,7 @@ struct engine_srq_attr {
 	uint32_t xrcdn; /* domain, 24 bits */
 	uint32_t cqn; /* where receives complete */
 	uint32_t user_index; /* 24 bits, returned in their CQEs */
+	struct engine_ledger *ledger; /* as of a CQ */
 };
 
 int engine_srq_create(struct engine *engine, const struct engine_srq_attr *attr);
@@ -349,6 +389,7 @@ struct engine_qp_attr {
 	uint32_t ud_mtu_bytes; /* UD: longest message, power of two 256..4096; 0: 4096 */
 	bool has_streams; /* DCI: a WQE that fails ends its stream alone, ... */
 	uint32_t log2_errored_streams; /* ... until so many are in error; 0..ENGINE_MAX_LOG2_ERRORED */
+	struct engine_ledger *ledger; /* that of its CQs and its SRQ */
 };
 
 #define ENGINE_MAX_LOG2_ERRORED 6u

@@ -63,14 +63,19 @@ int mr_new(struct engine *engine, const struct engine_mr_attr *attr, struct mw *
 int engine_mr_create(struct engine *engine, const struct engine_mr_attr *attr)
 {
 	struct mr *mr;
+	int r;
 
 	if (!attr_is_valid(attr))
 		return -EINVAL;
-	if (engine->mrs.n >= engine->attr.max_mrs)
+	/* Not mrs.n: there stand bound windows and laid out keys too, which have limits of their own. */
+	if (engine->n_regions >= engine->attr.max_mrs)
 		return -ENOSPC;
 	if (hash_get(&engine->mws, attr->key >> 8) || hash_get(&engine->indirects, attr->key >> 8))
 		return -EEXIST;
-	return mr_new(engine, attr, NULL, &mr);
+	r = mr_new(engine, attr, NULL, &mr);
+	if (r == 0)
+		engine->n_regions++;
+	return r;
 }
 
 void mr_free(struct engine *engine, struct mr *mr)
@@ -90,6 +95,7 @@ int engine_mr_destroy(struct engine *engine, uint32_t key)
 	if (unlikely(engine->mws.n))
 		mw_free_of(engine, mr);
 	mr_free(engine, mr);
+	engine->n_regions--;
 	return 0;
 }
 

@@ -8,7 +8,7 @@
  * what is posted, then the receives, each with a CQE, a bounded number per turn. What is posted to a QP in ERR is
  * flushed too.
  */
-#include "daemon/engine/engine-private.h"
+#include "daemon/engine/ledger-private.h"
 
 #define MAX_RD_ATOMIC REPLAY_ENTRIES
 
@@ -239,6 +239,27 @@ static int take_route(struct engine_qp *qp, const uint8_t gid[16])
 	return 0;
 }
 
+/* The route that its settings name, after a restart. */
+int qp_restore_route(struct engine_qp *qp)
+{
+	struct engine *engine = qp->engine;
+	void *route;
+	int r;
+
+	if (qp->attr.type == ENGINE_QP_DCI && qp->dc.connected) {
+		r = engine->ops.dc_route(engine->owner, qp->attr.qpn, &qp->dc.av, &route);
+		if (r < 0) {
+			qp->dc.connected = false; /* there is nobody to say so to */
+			return r;
+		}
+		qp_change_route(qp, route);
+		return 0;
+	}
+	if (qp->attr.type != ENGINE_QP_RC && qp->attr.type != ENGINE_QP_UC)
+		return 0;
+	return take_route(qp, qp->path.dest_gid);
+}
+
 bool qp_has_pending_ops(const struct engine_qp *qp)
 {
 	return copy_is_pending(&qp->req.copy) || copy_is_pending(&qp->resp.copy) ||
@@ -297,6 +318,8 @@ void qp_error(struct engine_qp *qp, uint8_t syndrome, bool responder)
 	if (!qp->first_error)
 		qp->first_error = syndrome;
 	qp->state = ENGINE_QP_ERR;
+	ledger_note_control(qp);
+	fault_point(qp->engine, ENGINE_STEP_ERROR);
 	qp_stop(qp);
 	qp_ready(qp);
 	if (qp->dc.parent)
@@ -317,6 +340,8 @@ void qp_send_error(struct engine_qp *qp, uint8_t syndrome)
 	if (!qp->first_error)
 		qp->first_error = syndrome;
 	qp->state = ENGINE_QP_SQER;
+	ledger_note_control(qp);
+	fault_point(qp->engine, ENGINE_STEP_ERROR);
 	qp->req.life = ++qp->engine->next_life;
 	list_del(&qp->packet_link[PACKET_USE_REQUEST]);
 	qp_ready(qp);
@@ -333,6 +358,7 @@ void qp_reset(struct engine_qp *qp)
 	qp->state = ENGINE_QP_RST;
 	qp->cancelled = qp_has_pending_ops(qp);
 	qp->first_error = 0;
+	qp->failing = false;
 	qp->last_wqe_told = false;
 	if (likely(qp->send_cq))
 		cq_forget_error(qp->send_cq, qp);
@@ -345,6 +371,8 @@ void qp_reset(struct engine_qp *qp)
 	req->pi = req->ci = req->oldest = 0;
 	req->head = req->tail = req->cursor = 0;
 	req->loaded = req->halted = req->rnr_wait = req->drain_reported = req->recovering = false;
+	req->resuming = false;
+	req->grace = 0;
 	req->resume_packet = 0;
 	req->n_since_ack_req = req->n_fetches = req->n_reads = 0;
 	qp->streams.n = 0;
@@ -377,6 +405,16 @@ static void leave_send_error(struct engine_qp *qp)
 	req->oldest = req->ci;
 	req->halted = req->loaded = false;
 	req->resume_packet = 0;
+	qp->failing = false;
+}
+
+/* Is it the request whose answer a former process owed? */
+static bool is_repeated(struct engine_qp *qp, const struct engine_qp_modify *mod)
+{
+	bool repeats = qp->repeats;
+
+	qp->repeats = false;
+	return repeats && qp->state == mod->state && ledger_is_last(qp, mod);
 }
 
 int engine_qp_modify(struct engine *engine, uint32_t qpn, const struct engine_qp_modify *mod)
@@ -386,6 +424,8 @@ int engine_qp_modify(struct engine *engine, uint32_t qpn, const struct engine_qp
 
 	if (!qp || qp->zombie)
 		return -ENOENT;
+	if (unlikely(qp->repeats) && is_repeated(qp, mod))
+		return 0;
 	if (!transition_is_valid(qp, mod))
 		return -EINVAL;
 	if (mod->state == ENGINE_QP_RST) {
@@ -394,10 +434,12 @@ int engine_qp_modify(struct engine *engine, uint32_t qpn, const struct engine_qp
 			qp->has_route = false;
 #endif
 		qp_reset(qp);
+		ledger_note_settings(qp, mod);
 		return 0;
 	}
 	if (mod->state == ENGINE_QP_ERR) {
 		enter_error(qp);
+		ledger_note_settings(qp, mod);
 		return 0;
 	}
 	if (mod->set & ENGINE_QP_SET_PATH) {
@@ -411,6 +453,7 @@ int engine_qp_modify(struct engine *engine, uint32_t qpn, const struct engine_qp
 	qp->state = mod->state;
 	qp->req.drain_reported = false;
 	qp->req.check_dbrec = true;
+	ledger_note_settings(qp, mod);
 	if (mod->state == ENGINE_QP_SQD && qp->reliable)
 		requester_solicit(qp, qp->req.sent_psn);
 	qp_ready(qp);
@@ -440,9 +483,9 @@ static bool flush_sent(struct engine_qp *qp)
 
 	if (req->head == req->tail)
 		return false;
-	flush_cqe(qp, false, sent->wqe_index, sent->opcode);
 	req->oldest += sent->n_wqebbs;
 	req->head++;
+	flush_cqe(qp, false, sent->wqe_index, sent->opcode);
 	return true;
 }
 
@@ -450,7 +493,7 @@ static bool flush_sent(struct engine_qp *qp)
 static bool flush_posted(struct engine_qp *qp)
 {
 	struct requester *req = &qp->req;
-	uint16_t n_wqebbs;
+	uint16_t n_wqebbs, index;
 	uint8_t opcode;
 
 	req->pi = qp_read_snd(qp);
@@ -463,9 +506,10 @@ static bool flush_posted(struct engine_qp *qp)
 	n_wqebbs = requester_wqebbs_at(qp, req->ci, &opcode);
 	if (n_wqebbs > (uint16_t)(req->pi - req->ci))
 		n_wqebbs = (uint16_t)(req->pi - req->ci);
-	flush_cqe(qp, false, req->ci, opcode);
+	index = req->ci;
 	req->ci += n_wqebbs;
 	req->oldest = req->ci;
+	flush_cqe(qp, false, index, opcode);
 	return true;
 }
 
@@ -485,8 +529,8 @@ static bool flush_recv(struct engine_qp *qp)
 		resp->ci = resp->pi;
 	if (resp->pi == resp->ci)
 		return false;
-	flush_cqe(qp, true, resp->ci, 0);
 	resp->ci++;
+	flush_cqe(qp, true, (uint16_t)(resp->ci - 1), 0);
 	return true;
 }
 
@@ -509,6 +553,7 @@ static void tell_last_wqe(struct engine_qp *qp)
 		return;
 	qp->last_wqe_told = true;
 	qp->engine->ops.event(qp->engine->owner, &ev);
+	ledger_note_control(qp);
 }
 
 /* Flush up to `budget` WQEs of a QP in ERR whose memory operations have ended. */

@@ -6,7 +6,7 @@
  * before it, so when one is looked at, the oldest entry is the one it belongs to. What is missing (a READ response
  * overtaken by an acknowledgement, a PSN sequence NAK, a timer) makes everything from that PSN on be sent again.
  */
-#include "daemon/engine/engine-private.h"
+#include "daemon/engine/ledger-private.h"
 
 static struct sent *oldest(struct requester *req)
 {
@@ -18,18 +18,28 @@ static bool has_outstanding(const struct requester *req)
 	return req->unacked_psn != req->sent_psn;
 }
 
+#define GRACE_NSEC 20000000u
+
+uint64_t requester_retry_nsec(const struct engine_qp *qp)
+{
+	uint64_t nsec = timer_retry_nsec(qp->path.timeout);
+
+	return unlikely(qp->req.grace && nsec > GRACE_NSEC) ? GRACE_NSEC : nsec;
+}
+
 /* The peer made progress. */
 static void note_progress(struct engine_qp *qp)
 {
 	struct requester *req = &qp->req;
 
 	req->recovering = false;
+	req->grace = 0;
 	req->retry_left = qp->path.retry_count;
 	req->rnr_left = qp->path.rnr_retry;
 	if (req->rnr_wait)
 		return;
 	if (has_outstanding(req))
-		timer_arm(qp, timer_retry_nsec(qp->path.timeout));
+		timer_arm(qp, requester_retry_nsec(qp));
 	else
 		timer_cancel(qp);
 }
@@ -38,7 +48,7 @@ static void note_progress(struct engine_qp *qp)
 
 static void count(struct engine_qp *qp, const struct sent *sent)
 {
-	struct engine_qp_counters *c = &qp->counters;
+	struct engine_qp_counters *c = qp->counters;
 
 	c->wqes++;
 	c->wqes_by_kind[sent->kind]++;
@@ -65,8 +75,11 @@ static void complete(struct engine_qp *qp, const struct sent *sent)
 	}
 	req->oldest = (uint16_t)(sent->wqe_index + sent->n_wqebbs);
 	req->head++;
+	fault_point(qp->engine, ENGINE_STEP_COMPLETE);
 	if (sent->flags & SENT_SIGNALED)
 		cq_write(qp->send_cq, qp, &fields);
+	else
+		ledger_note_req(qp);
 }
 
 /* True when the QP goes on: the request's stream does not. */
@@ -82,6 +95,7 @@ static bool complete_failed(struct engine_qp *qp, const struct sent *sent)
 
 	req->oldest = (uint16_t)(sent->wqe_index + sent->n_wqebbs);
 	req->head++;
+	qp->failing = true; /* those with streams have no ledger */
 	cq_write_error(qp->send_cq, qp, &fields);
 	if (unlikely(stream_takes_error(qp, sent)))
 		return true;
@@ -108,6 +122,8 @@ static void report_drained(struct engine_qp *qp)
 
 	if (qp->state != ENGINE_QP_SQD || qp->req.head != qp->req.tail || qp->req.drain_reported)
 		return;
+	if (unlikely(qp->req.resuming && qp->req.ci != qp->req.resume_end))
+		return; /* some of them are still to be fetched again */
 	qp->req.drain_reported = true;
 	qp->engine->ops.event(qp->engine->owner, &ev);
 }
@@ -190,13 +206,16 @@ static void lost(struct engine_qp *qp, uint32_t psn)
 		return;
 	req->recovering = true;
 	req->recovered_psn = psn;
-	if (!req->retry_left) {
+	if (!req->retry_left && !req->grace) {
 		requester_fail(qp, oldest(req), SHMD_SYNDROME_TRANSPORT_RETRY_EXC_ERR);
 		return;
 	}
-	req->retry_left--;
-	qp->counters.retries++;
-	timer_arm(qp, timer_retry_nsec(qp->path.timeout));
+	if (unlikely(req->grace))
+		req->grace--;
+	else
+		req->retry_left--;
+	qp->counters->retries++;
+	timer_arm(qp, requester_retry_nsec(qp));
 	requester_resend(qp, psn);
 }
 
@@ -214,7 +233,7 @@ void requester_timer(struct engine_qp *qp)
 	if (!has_outstanding(req))
 		return;
 	if (req->pkt || !list_empty(&req->rx)) {
-		timer_arm(qp, timer_retry_nsec(qp->path.timeout));
+		timer_arm(qp, requester_retry_nsec(qp));
 		return;
 	}
 	req->recovering = false;
@@ -234,8 +253,13 @@ static bool acknowledge(struct engine_qp *qp, uint32_t upto)
 	struct sent *sent;
 	uint32_t missing;
 
-	if (n > psn_ahead(req->sent_psn, req->unacked_psn))
-		return false;
+	if (unlikely(n > psn_ahead(req->sent_psn, req->unacked_psn))) {
+		/* The peer may have executed what a former process sent, and this one has not come to yet. */
+		if (!qp->restored || psn_diff(upto, req->sent_psn) <= 0)
+			return false;
+		upto = req->sent_psn;
+		n = psn_ahead(upto, req->unacked_psn);
+	}
 	if (!n)
 		return true;
 	req->unacked_psn = upto;
@@ -266,7 +290,7 @@ static void rnr(struct engine_qp *qp, const struct engine_packet *pkt)
 {
 	struct requester *req = &qp->req;
 
-	qp->counters.rnr_naks++;
+	qp->counters->rnr_naks++;
 	if (qp->path.rnr_retry != 7) {
 		if (!req->rnr_left) {
 			requester_fail(qp, oldest(req), SHMD_SYNDROME_RNR_RETRY_EXC_ERR);
@@ -286,6 +310,8 @@ static uint8_t nak_syndrome(enum packet_nak nak)
 		return SHMD_SYNDROME_REMOTE_ACCESS_ERR;
 	case NAK_REMOTE_OP:
 		return SHMD_SYNDROME_REMOTE_OP_ERR;
+	case NAK_OUTCOME_UNKNOWN:
+		return SHMD_SYNDROME_OUTCOME_UNKNOWN;
 	default:
 		return SHMD_SYNDROME_REMOTE_INVAL_REQ_ERR;
 	}
@@ -354,6 +380,7 @@ static void response_copied(struct engine_qp *qp, struct engine_packet *pkt, int
 
 	qp->req.pkt = NULL;
 	packet_put(qp->engine, pkt);
+	fault_point(qp->engine, ENGINE_STEP_RESPONSE);
 	if (status < 0) {
 		requester_fail(qp, sent, SHMD_SYNDROME_LOCAL_PROT_ERR);
 		return;

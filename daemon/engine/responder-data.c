@@ -6,7 +6,7 @@
  * checked as a whole before its first byte is written, and each part again when it is written, since the region may
  * have gone. A receive WQE is copied once and parsed; its keys are looked up when bytes arrive for them.
  */
-#include "daemon/engine/engine-private.h"
+#include "daemon/engine/ledger-private.h"
 
 /* ---- receive WQEs ------------------------------------------------------------------------------------------------ */
 
@@ -26,11 +26,11 @@ static void rewind_recv(struct responder *resp)
 	resp->recv_left_bytes = resp->recv_bytes;
 }
 
-/* Copies and parses the receive WQE at ci. 0, or its syndrome. */
-static uint8_t parse_recv(struct engine_qp *qp)
+/* Copies and parses the receive WQE at `index`. 0, or its syndrome. */
+static uint8_t parse_recv(struct engine_qp *qp, uint16_t index)
 {
 	struct responder *resp = &qp->resp;
-	uint32_t slot = resp->ci & ((1u << qp->attr.log2_rq_wqes) - 1);
+	uint32_t slot = index & ((1u << qp->attr.log2_rq_wqes) - 1);
 	/* bounded: at most 2^9, when the QP was made. */
 	size_t stride = (size_t)1 << qp->attr.log2_rq_stride;
 	uint8_t wqe[512];
@@ -63,9 +63,40 @@ static uint8_t take_own(struct engine_qp *qp)
 		resp->ci = resp->pi;
 		return SHMD_SYNDROME_LOCAL_QP_OP_ERR;
 	}
-	syndrome = parse_recv(qp);
+	syndrome = parse_recv(qp, resp->ci);
 	resp->ci++;
+	fault_point(qp->engine, ENGINE_STEP_TAKE);
 	return syndrome;
+}
+
+/* Where the message under way has come to in its receive WQE. */
+static void seek_recv(struct responder *resp)
+{
+	uint64_t left = resp->done_bytes;
+
+	if (left > resp->recv_bytes)
+		left = resp->recv_bytes;
+	resp->recv_left_bytes -= left;
+	while (left && left >= resp->recv_sges[resp->recv_sge].bytes)
+		left -= resp->recv_sges[resp->recv_sge++].bytes;
+	resp->recv_sge_offset = (uint32_t)left;
+}
+
+/* The receive WQE that a former process had taken, after the message that it was for. One that is wrong now has no room. */
+void responder_retake(struct engine_qp *qp, uint16_t index)
+{
+	struct responder *resp = &qp->resp;
+	uint16_t next;
+
+	resp->has_recv = true;
+	resp->recv_index = index;
+	if (!qp->srq && !qp->attr.rq_ring)
+		resp->has_recv = false;
+	else if (qp->srq ? index >> qp->srq->attr.log2_wqes || srq_parse(qp, index, &next) : parse_recv(qp, index))
+		resp->recv_bytes = resp->n_recv_sges = 0;
+	rewind_recv(resp);
+	if (resp->in_message && resp->message_kind == PACKET_SEND)
+		seek_recv(resp);
 }
 
 static void not_ready(struct engine_qp *qp, struct engine_packet *pkt)
@@ -167,7 +198,7 @@ static void write_recv_cqe(struct engine_qp *qp, const struct engine_packet *pkt
 	else if (unlikely(qp->is_dc))
 		fields.slid = qp->dc.slid;
 	resp->has_recv = false;
-	qp->counters.recv_wqes++;
+	qp->counters->recv_wqes++;
 	cq_write(qp->recv_cq, qp, &fields);
 }
 
@@ -179,6 +210,7 @@ static void data_done(struct engine_qp *qp, struct engine_packet *pkt, int statu
 
 	resp->pkt = NULL;
 	resp->copy.n_dst = 0;
+	fault_point(qp->engine, ENGINE_STEP_PAYLOAD);
 	if (unlikely(status < 0 && !qp->reliable)) {
 		/* Perhaps the sender's memory failed, and that is no error of this side. */
 		unreliable_drop(qp, pkt);
@@ -198,6 +230,9 @@ static void data_done(struct engine_qp *qp, struct engine_packet *pkt, int statu
 	resp->in_message = !last;
 	if (last && resp->has_recv)
 		write_recv_cqe(qp, pkt);
+	else
+		ledger_note_resp(qp);
+	fault_point(qp->engine, ENGINE_STEP_EXECUTED);
 	if (pkt->flags & PACKET_ACK_REQ)
 		responder_owe_ack(qp, pkt);
 	else

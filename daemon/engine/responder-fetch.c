@@ -6,7 +6,7 @@
  * Its request waits in the half until the last response, which travels in it. The result of an atomic is kept for
  * the case that its response is lost.
  */
-#include "daemon/engine/engine-private.h"
+#include "daemon/engine/ledger-private.h"
 
 /* ---- READ --------------------------------------------------------------------------------------------------------------- */
 
@@ -55,6 +55,8 @@ void responder_execute_read(struct engine_qp *qp, struct engine_packet *pkt)
 		return;
 	}
 	resp->expected_psn = psn_add(resp->expected_psn, n_responses(pkt));
+	ledger_note_resp(qp);
+	fault_point(qp->engine, ENGINE_STEP_EXECUTED);
 	start_read(qp, pkt, false);
 }
 
@@ -124,6 +126,7 @@ static bool step_read(struct engine_qp *qp)
 		resp->reading = false;
 	}
 	qp_send(qp, pkt);
+	fault_point(qp->engine, ENGINE_STEP_REPLY);
 	return true;
 }
 
@@ -144,6 +147,7 @@ static void reply_atomic(struct engine_qp *qp, struct engine_packet *pkt,
 	else
 		memcpy(pkt->data, &replay->old, 8);
 	qp_send(qp, pkt);
+	fault_point(qp->engine, ENGINE_STEP_REPLY);
 }
 
 /* Takes the packet. */
@@ -153,13 +157,18 @@ static void atomic_finish(struct engine_qp *qp, struct engine_packet *pkt, int s
 	struct replay *replay = &resp->replay[resp->replay_next];
 
 	resp->pkt = NULL;
+	fault_point(qp->engine, ENGINE_STEP_ATOMIC);
 	if (status < 0) {
+		ledger_note_resp(qp);
 		responder_fail_with(qp, pkt, NAK_REMOTE_OP, SHMD_SYNDROME_LOCAL_PROT_ERR);
 		return;
 	}
-	*replay = (struct replay){true, pkt->psn, old, pkt->atomic.bytes};
+	*replay = (struct replay){.valid = true, .psn = pkt->psn, .old = old, .bytes = pkt->atomic.bytes};
+	ledger_note_replay(qp, replay);
 	resp->replay_next = (resp->replay_next + 1) % REPLAY_ENTRIES;
 	resp->expected_psn = psn_add(resp->expected_psn, 1);
+	ledger_note_resp(qp);
+	fault_point(qp->engine, ENGINE_STEP_EXECUTED);
 	responder_drop_ack(qp);
 	reply_atomic(qp, pkt, replay);
 }
@@ -175,6 +184,7 @@ static void issue_atomic(struct engine_qp *qp, struct engine_packet *pkt,
 		responder_fail(qp, pkt, NAK_INVALID_REQUEST);
 		return;
 	}
+	ledger_note_atomic(qp);
 	if (word) {
 		atomic_finish(qp, pkt, 0, engine_atomic_apply(word, &pkt->atomic));
 		return;
@@ -262,7 +272,9 @@ void responder_duplicate_fetch(struct engine_qp *qp, struct engine_packet *pkt)
 	}
 	responder_flush_ack(qp);
 	replay = find_replay(&qp->resp, pkt->psn);
-	if (replay)
+	if (replay && unlikely(replay->unknown))
+		responder_fail_with(qp, pkt, NAK_OUTCOME_UNKNOWN, SHMD_SYNDROME_OUTCOME_UNKNOWN);
+	else if (replay)
 		reply_atomic(qp, pkt, replay);
 	else
 		packet_put(qp->engine, pkt);

@@ -10,7 +10,7 @@
  * the replay table. What breaks a rule is refused with a NAK and moves the QP to ERR; a receive WQE that was taken
  * for it gets an error CQE first.
  */
-#include "daemon/engine/engine-private.h"
+#include "daemon/engine/ledger-private.h"
 
 /* ---- replies -------------------------------------------------------------------------------------------------- */
 
@@ -30,6 +30,7 @@ static void reply(struct engine_qp *qp, struct engine_packet *pkt, enum packet_k
 	pkt->flags = 0;
 	pkt->psn = psn;
 	qp_send(qp, pkt);
+	fault_point(qp->engine, ENGINE_STEP_REPLY);
 }
 
 /* Acknowledge everything executed. */
@@ -95,6 +96,7 @@ void responder_fail_with(struct engine_qp *qp, struct engine_packet *pkt, enum p
 		packet_put(qp->engine, pkt);
 	if (resp->has_recv) {
 		resp->has_recv = false;
+		qp->failing = true;
 		cq_write_error(qp->recv_cq, qp, &fields);
 	}
 	qp_error(qp, syndrome, true);
@@ -159,6 +161,10 @@ static void execute(struct engine_qp *qp, struct engine_packet *pkt)
 		unreliable_execute(qp, pkt);
 		return;
 	}
+	if (unlikely(ahead >= 0 && !qp_can_receive(qp))) {
+		packet_put(qp->engine, pkt);
+		return;
+	}
 	if (unlikely(ahead > 0)) {
 		out_of_sequence(qp, pkt);
 		return;
@@ -198,7 +204,7 @@ unsigned int responder_run(struct engine_qp *qp, unsigned int budget)
 	struct responder *resp = &qp->resp;
 	unsigned int done = 0;
 
-	while (done < budget && qp_can_receive(qp)) {
+	while (done < budget && (qp_can_receive(qp) || qp_answers_again(qp))) {
 		struct engine_packet *pkt;
 
 		if (resp->pkt) {

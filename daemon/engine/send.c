@@ -10,7 +10,7 @@
  * An acknowledgement is asked for by the last packet of a signaled request, by the last request that is posted,
  * and every so many packets; it covers all earlier PSNs.
  */
-#include "daemon/engine/engine-private.h"
+#include "daemon/engine/ledger-private.h"
 
 static const struct shmd_dbrec *dbrec_of(const struct engine_qp *qp)
 {
@@ -230,6 +230,14 @@ static void await_room(struct engine_qp *qp)
 	requester_solicit(qp, qp->req.sent_psn);
 }
 
+/* What a former process had fetched in SQD is finished there. */
+static bool may_fetch(const struct engine_qp *qp)
+{
+	const struct requester *req = &qp->req;
+
+	return likely(qp->state == ENGINE_QP_RTS) || (req->resuming && req->ci != req->resume_end);
+}
+
 /* Take the next WQE of the ring: true when there is a request to send. */
 static bool fetch(struct engine_qp *qp)
 {
@@ -238,7 +246,7 @@ static bool fetch(struct engine_qp *qp)
 	uint16_t posted, n_wqebbs;
 	uint8_t syndrome;
 
-	if (req->halted || qp->state != ENGINE_QP_RTS || !ring_has_wqe(qp))
+	if (req->halted || !may_fetch(qp) || !ring_has_wqe(qp))
 		return false;
 	if (unlikely(req->tail - req->head > req->sent_mask)) {
 		await_room(qp);
@@ -267,6 +275,7 @@ static bool fetch(struct engine_qp *qp)
 		syndrome = check_request(qp, sent);
 	req->ci += n_wqebbs;
 	req->tail++;
+	fault_point(qp->engine, ENGINE_STEP_FETCH);
 	if (unlikely(syndrome)) {
 		requester_fail(qp, sent, syndrome);
 		return false;
@@ -558,7 +567,10 @@ static void step(struct engine_qp *qp, const struct sent *sent, uint8_t packet_f
 static void unreliable_send(struct engine_qp *qp, struct sent *sent, struct engine_packet *pkt)
 {
 	unreliable_await(qp, sent, pkt);
+	if (!qp->req.cur_packet)
+		ledger_note_sent(qp);
 	unreliable_emit(qp, pkt);
+	fault_point(qp->engine, ENGINE_STEP_SEND);
 	step(qp, sent, 0);
 	qp->req.unacked_psn = qp->req.sent_psn;
 	requester_advance(qp);
@@ -585,8 +597,9 @@ static int send_packet(struct engine_qp *qp, struct sent *sent)
 	}
 	flags = pkt->flags;
 	if (!qp->timer_armed)
-		timer_arm(qp, timer_retry_nsec(qp->path.timeout));
+		timer_arm(qp, requester_retry_nsec(qp));
 	qp_send(qp, pkt);
+	fault_point(qp->engine, ENGINE_STEP_SEND);
 	step(qp, sent, flags);
 	return 0;
 }
@@ -606,6 +619,31 @@ static void pass_nop(struct engine_qp *qp, struct sent *sent)
 		requester_solicit(qp, req->sent_psn);
 }
 
+/* Had a former process begun to send this message, of which nobody knows whether it arrived? */
+static bool was_sent(struct engine_qp *qp, const struct sent *sent)
+{
+	struct requester *req = &qp->req;
+
+	if (likely(!req->resuming) || qp->reliable)
+		return false;
+	/* bounded: a ring has 2^15 WQEBBs at most. */
+	req->resuming = (int16_t)(req->resume_end - sent->wqe_index) > 0;
+	return req->resuming;
+}
+
+/* It is done: unreliable messages are never sent again. */
+static void pass_sent(struct engine_qp *qp, struct sent *sent)
+{
+	struct requester *req = &qp->req;
+
+	start(qp, sent);
+	sent->n_responses = sent->n_psns;
+	req->unacked_psn = req->sent_psn = req->next_psn;
+	req->cursor++;
+	req->loaded = false;
+	requester_advance(qp);
+}
+
 /* Up to `budget` packets and NOPs. */
 unsigned int requester_send(struct engine_qp *qp, unsigned int budget)
 {
@@ -619,6 +657,8 @@ unsigned int requester_send(struct engine_qp *qp, unsigned int budget)
 
 		if (!sent->n_psns)
 			pass_nop(qp, sent);
+		else if (unlikely(was_sent(qp, sent)))
+			pass_sent(qp, sent);
 		else if (must_wait(qp, sent) || send_packet(qp, sent) < 0)
 			break;
 		done++;

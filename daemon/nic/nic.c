@@ -121,6 +121,11 @@ static int default_ctx_export(struct nic_ctx *ctx, void **ret_record, size_t *re
 	return -EOPNOTSUPP;
 }
 
+static int default_ctx_keep(struct nic_ctx *ctx, struct nic_kept *ret_kept)
+{
+	return -EOPNOTSUPP;
+}
+
 static int default_ctx_import(struct nic *nic, const struct nic_import_attr *attr,
 			      struct nic_imported *ret_imported)
 {
@@ -130,6 +135,12 @@ static int default_ctx_import(struct nic *nic, const struct nic_import_attr *att
 static struct nic_ctx *default_ctx_unimport(struct nic_ctx *ctx)
 {
 	return NULL;
+}
+
+/* Nothing was imported, so nothing rests. */
+static int default_resume(struct nic *nic)
+{
+	return 0;
 }
 
 static int default_warm_set(struct nic *nic, const struct nic_warm_attr *attr)
@@ -175,8 +186,10 @@ const struct nic_ops nic_ops_default = {
 	.ctx_look = default_ctx_look,
 	.ctx_quiesce = default_ctx_quiesce,
 	.ctx_export = default_ctx_export,
+	.ctx_keep = default_ctx_keep,
 	.ctx_import = default_ctx_import,
 	.ctx_unimport = default_ctx_unimport,
+	.resume = default_resume,
 	.warm_set = default_warm_set,
 	.warm_query = default_warm_query,
 	.warm_step = default_warm_step,

@@ -43,6 +43,7 @@ enum nic_mem_kind {
 	NIC_MEM_MEMFD = 1,
 	NIC_MEM_DMABUF = 2,
 	NIC_MEM_AGENT = 3,
+	NIC_MEM_PEERMEM = 4, /* addresses of the client, which registered them itself by the command descriptor */
 };
 
 enum nic_link {
@@ -125,6 +126,7 @@ struct nic_mr_attr {
 	int fd; /* borrowed: the backend dups or maps what it keeps; a memfd is sealed against shrinking */
 	uint64_t offset; /* bytes into fd */
 	uint64_t length_bytes; /* at least 1 */
+	uint32_t handle; /* NIC_MEM_PEERMEM: the kernel's, of the region; there is no fd */
 	uint64_t iova; /* agrees with offset modulo 4096, as NICs translate whole pages; -EINVAL */
 	uint32_t access;
 };
@@ -330,12 +332,14 @@ struct nic_ctx_attr {
 	uint64_t session_id; /* for logs and names */
 	enum nic_doorbell_mode doorbell;
 	int health_fd; /* session's struct shmd_health_page memfd, borrowed */
+	bool is_kept; /* descriptors outlive the daemon: ctx_keep will be asked. Contexts that are not kept pay nothing for it */
 };
 
 /* Head of a backend's context. */
 struct nic_ctx {
 	struct nic *nic;
 	struct nic_doorbell doorbell;
+	uint32_t client_pd; /* constant: for who got its command descriptor, the kernel's handle of its PD + 1; 0: nobody did */
 	uint64_t session_id;
 };
 
@@ -363,22 +367,35 @@ struct nic_event {
 /* ---- a context in another process --------------------------------------------------------------------------- */
 
 /*
- * A context outlives its process for as long as somebody has its command descriptor or maps its doorbell page, and its
- * queues go on meanwhile. With that descriptor and the record of what the context holds, another process goes on with it.
+ * A context outlives its process for as long as somebody has the descriptors that ctx_keep names. With these and the record
+ * of what the context holds, another process goes on with it. Queues in hardware go on meanwhile; those of a data thread
+ * rest, and go on after resume.
  */
 #define NIC_RECORD_MAX_BYTES (32u << 20)
+#define NIC_KEEP_FDS 8
+
+/* In an order that is the backend's own: ctx_import wants them as ctx_keep told them. */
+struct nic_kept {
+	unsigned int n;
+	int fds[NIC_KEEP_FDS]; /* the context's, until it ends: who keeps them keeps duplicates */
+};
 
 struct nic_import_attr {
 	struct nic_ctx_attr ctx; /* as for ctx_open */
-	int command_fd; /* borrowed: a duplicate of what doorbell.page_fd was */
+	struct nic_kept fds; /* duplicates of what ctx_keep told, borrowed */
 	const void *record;
 	size_t record_bytes;
 	/*
 	 * Queue memory of each batch, in the order in which they were made, borrowed; -1 where it is not at hand. What the CPU
-	 * does not reach cannot be read, and errors of its QPs are told when their state is asked for. Or 0 of them.
+	 * does not reach cannot be read, and errors of its QPs are told when their state is asked for. Or 0 of them. Where
+	 * nic->keeps_memory is set all are needed.
 	 */
 	unsigned int n_queue_fds;
 	const int *queue_fds;
+	/* Memory of each region, in the order in which they were made, borrowed. Unused where nic->keeps_memory is not set. */
+	unsigned int n_mr_fds;
+	const int *mr_fds;
+	bool shared; /* who had it before has it yet, as in tests: what the record does not name stays */
 };
 
 struct nic_imported {
@@ -498,14 +515,29 @@ struct nic_ops {
 	 */
 	int (*ctx_export)(struct nic_ctx *ctx, void **ret_record, size_t *ret_bytes);
 	/*
-	 * All or nothing; what fails leaves the objects as they are. A QP that failed meanwhile is told as an event.
-	 * -EINVAL the record is none, -EPROTONOSUPPORT of another version, -EXDEV it or the descriptor is of another NIC,
-	 * -EBADF the descriptor is none of a NIC, -EOPNOTSUPP it takes a libmlx5 that is not here, -ENOENT something of it
-	 * is not there, -ENODEV the NIC was lost since.
+	 * What must outlive the daemon, besides queue memory and, with nic->keeps_memory, regions' memory. The same from ctx_open
+	 * or ctx_import on until the context ends, but that ctx_to_cpu may add some. -EOPNOTSUPP it cannot outlive it: nor can it be exported.
+	 */
+	int (*ctx_keep)(struct nic_ctx *ctx, struct nic_kept *ret_kept);
+	/*
+	 * All or nothing; what fails leaves the objects as they are. A QP that failed is told as an event, also when that was
+	 * done before.
+	 * The daemon of before may have been killed in the middle of a request. Regions and batches are always all those of the
+	 * record: where their destruction had begun they are destroyed as ever, and a connect or modify that was cut is to be
+	 * asked for again. What had been made since the record is destroyed. Where the context itself was being closed, it is: -ENOENT.
+	 * Before resume, and before the first ctx_open where nic->keeps_memory is set: -EBUSY.
+	 * -EINVAL the record is none, -EPROTONOSUPPORT of another version, -EXDEV it or a descriptor is of another NIC,
+	 * -EBADF a descriptor is none of a NIC or missing, -EOPNOTSUPP it takes a libmlx5 that is not here, -ENOENT something
+	 * of it is not there, -ENODEV the NIC was lost since.
 	 */
 	int (*ctx_import)(struct nic *nic, const struct nic_import_attr *attr, struct nic_imported *ret_imported);
 	/* Forgets a context with its regions and batches, which go on for who has its descriptor. */
 	struct nic_ctx *(*ctx_unimport)(struct nic_ctx *ctx);
+	/*
+	 * After the last ctx_import of a start, of every NIC: until then imported queues rest, as their peers may not be there
+	 * yet. It cannot fail. Control thread, once for each NIC, also for those without imported contexts.
+	 */
+	void (*resume)(struct nic *nic);
 
 	/*
 	 * Contexts in advance: how many and with what, from now on. Sends no command: what has to be done is warm_step's.
@@ -534,6 +566,7 @@ struct nic {
 	char name[NIC_NAME_BYTES];
 	int event_fd; /* readable while next_event has something; -1: none */
 	bool blocks; /* operations wait for firmware: they are not for the control thread */
+	bool keeps_memory; /* ctx_import needs the memory of every region and of every batch */
 	struct list link; /* owner's list */
 };
 
@@ -549,6 +582,7 @@ struct nic_soft_attr {
 	unsigned int n_nics; /* 1..64 */
 	uint32_t gpu_poll_usec; /* at least 1: how often queues driven by a GPU are looked at when idle */
 	uint32_t spin_usec; /* how long an idle NIC thread spins and yields before it sleeps; 20 is good */
+	uint8_t max_mtu_log2; /* 8..12; 0: 12 */
 	const char *fault; /* developer's fault point, or NULL: see nic/soft/README.md */
 };
 
@@ -560,6 +594,7 @@ struct nic_mlx5_attr {
 	uint32_t gpu_poll_usec; /* of doorbell mode cpu, as for soft NICs; 0: 20 */
 	uint32_t spin_usec;
 	const char *objects; /* how they are made: "library", "ioctl", or NULL for the former where libmlx5 exports */
+	uint8_t max_mtu_log2; /* 8..12; 0: what the port has */
 };
 
 struct nic_mlx5_report {

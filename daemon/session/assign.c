@@ -2,9 +2,11 @@
 /*
  * Assignment of NICs.
  *
- * By name when the client names one. Else a GPU gets the NIC that it was given before, or the one with the fewest
+ * By name when the client names one. Else a GPU gets its NIC of the map of the node (daemon/topo). Where the map has none for it, a
+ * container that hides it, a NIC without a place, a GPU gets the NIC that it was given before, or the one with the fewest
  * GPUs; who names no GPU gets the least loaded one. Ties go to fewer sessions, fewer QPs, then the order of
- * probing, so the answer can be predicted. Only NICs with an active port are assigned. The table of GPUs is bounded:
+ * probing, so the answer can be predicted. Only NICs with an active port are assigned, and none that the policy sets aside. What the map
+ * sets aside, a slow NIC beside fast ones, or leaves to one GPU alone, comes last. The table of GPUs is bounded:
  * names cannot be verified here, so the oldest entry gives way. Pure but for the registry; control thread.
  */
 #include "daemon/session/assign.h"
@@ -13,6 +15,10 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "daemon/session/keep.h"
+#include "daemon/session/node-map.h"
+#include "daemon/topo/topo.h"
 
 static bool parse_uuid(const char *text, char *buf)
 {
@@ -30,34 +36,13 @@ static bool parse_uuid(const char *text, char *buf)
 	return true;
 }
 
-/* Up to max_digits hex digits, then `end`. Moves *text behind it. */
-static bool take_hex(const char **text, unsigned int max_digits, char end, unsigned int *ret)
-{
-	unsigned int value = 0, n = 0;
-
-	for (; isxdigit((unsigned char)**text) && n < max_digits; (*text)++, n++) {
-		int c = tolower((unsigned char)**text);
-
-		value = value << 4 | (unsigned int)(isdigit(c) ? c - '0' : c - 'a' + 10);
-	}
-	if (n == 0 || **text != end)
-		return false;
-	*text += end != 0;
-	*ret = value;
-	return true;
-}
-
 static bool parse_pci(const char *text, char *buf)
 {
-	unsigned int domain = 0, bus, slot, function;
-	const char *first = strchr(text, ':');
+	uint64_t pci;
 
-	if (first && strchr(first + 1, ':') && !take_hex(&text, 8, ':', &domain))
+	if (!topo_pci_parse(text, &pci))
 		return false;
-	if (!take_hex(&text, 2, ':', &bus) || !take_hex(&text, 2, '.', &slot) ||
-	    !take_hex(&text, 1, 0, &function) || slot > 31 || function > 7)
-		return false;
-	snprintf(buf, REGISTRY_GPU_BYTES, "%04x:%02x:%02x.%x", domain, bus, slot, function);
+	topo_pci_text(pci, buf);
 	return true;
 }
 
@@ -76,8 +61,11 @@ static struct registry_gpu *find_gpu(struct registry *registry, const char *gpu)
 
 static void remember_gpu(struct registry *registry, const char *gpu, unsigned int nic)
 {
-	struct registry_gpu *entry = find_gpu(registry, "");
+	struct registry_gpu *entry = find_gpu(registry, gpu);
 
+	/* It had one that it cannot have any more. */
+	if (!entry)
+		entry = find_gpu(registry, "");
 	if (!entry) {
 		entry = &registry->gpus[registry->next_gpu];
 		registry->next_gpu = (registry->next_gpu + 1) % REGISTRY_MAX_GPUS;
@@ -95,15 +83,18 @@ static unsigned int count_gpus(const struct registry *registry, unsigned int nic
 	return n;
 }
 
-/* Less is better: taken already, GPUs if one is asked for, sessions, QPs. */
+/* Less is better: set aside by the map, taken already, GPUs if one is asked for, sessions, QPs. */
+#define N_LOADS 5
+
 struct load {
-	unsigned int n[4];
+	unsigned int n[N_LOADS];
 };
 
 static struct load load_of(const struct registry *registry, const struct registry_nic *rnic,
 			   const struct assign_request *request)
 {
 	return (struct load){{
+		!node_map_uses(registry->node_map, rnic),
 		request->taken >> rnic->index & 1,
 		request->gpu[0] ? count_gpus(registry, rnic->index) : 0,
 		rnic->n_sessions,
@@ -113,10 +104,15 @@ static struct load load_of(const struct registry *registry, const struct registr
 
 static bool load_less(const struct load *a, const struct load *b)
 {
-	for (int i = 0; i < 4; i++)
+	for (int i = 0; i < N_LOADS; i++)
 		if (a->n[i] != b->n[i])
 			return a->n[i] < b->n[i];
 	return false;
+}
+
+static bool is_usable(const struct registry *registry, const struct registry_nic *rnic)
+{
+	return rnic->info.state == NIC_PORT_ACTIVE && node_map_allows(registry->node_map, rnic);
 }
 
 static struct registry_nic *least_loaded(struct registry *registry,
@@ -129,7 +125,7 @@ static struct registry_nic *least_loaded(struct registry *registry,
 		struct registry_nic *rnic = &registry->nics[i];
 		struct load load = load_of(registry, rnic, request);
 
-		if (rnic->info.state != NIC_PORT_ACTIVE)
+		if (!is_usable(registry, rnic))
 			continue;
 		if (!best || load_less(&load, &best_load)) {
 			best = rnic;
@@ -139,12 +135,20 @@ static struct registry_nic *least_loaded(struct registry *registry,
 	return best;
 }
 
+/* One that the map has set aside since stays the GPU's only while there is none better. */
 static struct registry_nic *nic_of_gpu(struct registry *registry, const char *gpu)
 {
 	struct registry_gpu *entry = gpu[0] ? find_gpu(registry, gpu) : NULL;
 	struct registry_nic *rnic = entry ? &registry->nics[entry->nic] : NULL;
 
-	return rnic && rnic->info.state == NIC_PORT_ACTIVE ? rnic : NULL;
+	if (!rnic || !is_usable(registry, rnic))
+		return NULL;
+	if (node_map_uses(registry->node_map, rnic))
+		return rnic;
+	for (unsigned int i = 0; i < registry->n_nics; i++)
+		if (is_usable(registry, &registry->nics[i]) && node_map_uses(registry->node_map, &registry->nics[i]))
+			return NULL;
+	return rnic;
 }
 
 static int assign_by_name(struct registry *registry, const struct assign_request *request,
@@ -156,6 +160,8 @@ static int assign_by_name(struct registry *registry, const struct assign_request
 		return -ENOENT;
 	if (rnic->info.state == NIC_PORT_LOST)
 		return -ENODEV;
+	if (!node_map_allows(registry->node_map, rnic))
+		return -EPERM;
 	*ret_rnic = rnic;
 	return 0;
 }
@@ -171,6 +177,11 @@ int assign_nic(struct registry *registry, const struct assign_request *request, 
 		snprintf(reason, size, "the client named it");
 		return assign_by_name(registry, request, ret_rnic);
 	}
+	rnic = request->gpu[0] ? node_map_find(registry->node_map, request->gpu, request->taken, reason, size) : NULL;
+	if (rnic) {
+		*ret_rnic = rnic;
+		return 0;
+	}
 	rnic = nic_of_gpu(registry, request->gpu);
 	if (rnic) {
 		snprintf(reason, size, "GPU %s has this NIC", request->gpu);
@@ -182,6 +193,7 @@ int assign_nic(struct registry *registry, const struct assign_request *request, 
 		return -ENODEV;
 	if (request->gpu[0]) {
 		remember_gpu(registry, request->gpu, rnic->index);
+		registry_keep(registry);
 		snprintf(reason, size, "GPU %s had none, and it has the fewest GPUs", request->gpu);
 	} else {
 		snprintf(reason, size, "no GPU was named, and it is the least loaded of %u",

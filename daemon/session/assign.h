@@ -22,7 +22,8 @@ struct assign_request {
 
 /*
  * The NIC, and the reason in words (size bytes). A GPU keeps the NIC it was given first, whoever asks. -ENOENT: no NIC
- * of that name; -ENODEV: none that can be used.
+ * of that name; -ENODEV: none that can be used; -EPERM: the policy keeps that one from
+ * everybody.
  */
 int assign_nic(struct registry *registry, const struct assign_request *request, char *reason,
 	       size_t size, struct registry_nic **ret_rnic);

@@ -34,23 +34,24 @@ static const struct rule {
 	request_handler handler;
 	unsigned int roles;
 	uint32_t since; /* protocol version */
+	bool once; /* its answer outlives the daemon: it is not carried out again */
 } rules[MSG_KIND_MAX + 1] = {
-	[MSG_HELLO_REQ] = {handle_hello, ROLE_ANY, 1},
+	[MSG_HELLO_REQ] = {handle_hello, ROLE_ANY, 1, true},
 	[MSG_NIC_LIST_REQ] = {handle_nic_list, ROLE_ANY, 1},
-	[MSG_NIC_OPEN_REQ] = {handle_nic_open, ROLE_CLIENT, 1},
-	[MSG_NIC_DOORBELL_REQ] = {handle_nic_doorbell, ROLE_CLIENT, 1},
-	[MSG_MEM_REG_REQ] = {handle_mem_reg, ROLE_CLIENT, 1},
-	[MSG_MEM_DEREG_REQ] = {handle_mem_dereg, ROLE_CLIENT, 1},
+	[MSG_NIC_OPEN_REQ] = {handle_nic_open, ROLE_CLIENT, 1, true},
+	[MSG_NIC_DOORBELL_REQ] = {handle_nic_doorbell, ROLE_CLIENT, 1, true},
+	[MSG_MEM_REG_REQ] = {handle_mem_reg, ROLE_CLIENT, 1, true},
+	[MSG_MEM_DEREG_REQ] = {handle_mem_dereg, ROLE_CLIENT, 1, true},
 	[MSG_QUEUE_LAYOUT_REQ] = {handle_queue_layout, ROLE_ANY, 1},
-	[MSG_QUEUE_CREATE_REQ] = {handle_queue_create, ROLE_CLIENT, 1},
-	[MSG_QUEUE_DESTROY_REQ] = {handle_queue_destroy, ROLE_CLIENT, 1},
-	[MSG_CONNECT_REQ] = {handle_connect, ROLE_CLIENT, 1},
+	[MSG_QUEUE_CREATE_REQ] = {handle_queue_create, ROLE_CLIENT, 1, true},
+	[MSG_QUEUE_DESTROY_REQ] = {handle_queue_destroy, ROLE_CLIENT, 1, true},
+	[MSG_CONNECT_REQ] = {handle_connect, ROLE_CLIENT, 1, true},
 	[MSG_PEER_RESOLVE_REQ] = {handle_peer_resolve, ROLE_CLIENT, 1},
-	[MSG_QP_MODIFY_REQ] = {handle_qp_modify, ROLE_CLIENT, 1},
+	[MSG_QP_MODIFY_REQ] = {handle_qp_modify, ROLE_CLIENT, 1, true},
 	[MSG_QP_QUERY_REQ] = {handle_qp_query, ROLE_CLIENT, 1},
 	[MSG_COUNTERS_REQ] = {handle_counters, ROLE_CLIENT, 1},
-	[MSG_PUBLISH_REQ] = {handle_publish, ROLE_CLIENT, 1},
-	[MSG_UNPUBLISH_REQ] = {handle_unpublish, ROLE_CLIENT, 1},
+	[MSG_PUBLISH_REQ] = {handle_publish, ROLE_CLIENT, 1, true},
+	[MSG_UNPUBLISH_REQ] = {handle_unpublish, ROLE_CLIENT, 1, true},
 	[MSG_FETCH_REQ] = {handle_fetch, ROLE_CLIENT, 1},
 	[MSG_STATUS_REQ] = {handle_status, ROLE_ANY, 1},
 	[MSG_LIST_REQ] = {handle_list, ROLE_ANY, 1},
@@ -70,6 +71,7 @@ static const struct {
 	{MSG_MEM_REG_REQ, -EOPNOTSUPP, SHMD_STATUS_MEM_KIND},
 	{MSG_MEM_REG_REQ, -EPERM, SHMD_STATUS_MEM_SEALS},
 	{MSG_MEM_REG_REQ, -EINVAL, SHMD_STATUS_MEM_RANGE},
+	{MSG_MEM_REG_REQ, -EEXIST, SHMD_STATUS_EXISTS},
 	{MSG_QUEUE_CREATE_REQ, -EPERM, SHMD_STATUS_MEM_SEALS},
 	{MSG_NIC_OPEN_REQ, -EOPNOTSUPP, SHMD_STATUS_DOORBELL},
 	{MSG_NIC_DOORBELL_REQ, -EOPNOTSUPP, SHMD_STATUS_DOORBELL},
@@ -107,21 +109,31 @@ enum shmd_status dispatch_status(enum msg_kind kind, int err)
 	return status == SHMD_STATUS_OK ? SHMD_STATUS_INTERNAL : status;
 }
 
+static void fill_error(struct msg *msg, uint64_t id, enum shmd_status status, const struct request *req)
+{
+	msg_init(msg, MSG_ERROR_REP, id);
+	msg->error_rep.status = status;
+	if (req) {
+		msg->error_rep.accepted_kinds = req->accepted_kinds;
+		memcpy(msg->error_rep.text, req->text, sizeof(msg->error_rep.text));
+	}
+	if (!msg->error_rep.text[0])
+		snprintf(msg->error_rep.text, sizeof(msg->error_rep.text), "%s", status_text(status));
+}
+
+static void send_refusal(struct session *session, struct msg *msg)
+{
+	session_note(session, LOG_DEBUG, NOTE_SESSION, "refused: %s", msg->error_rep.text);
+	session_send(session, msg, NULL);
+}
+
 static void send_error(struct session *session, uint64_t id, enum shmd_status status,
 		       const struct request *req)
 {
 	struct msg msg;
 
-	msg_init(&msg, MSG_ERROR_REP, id);
-	msg.error_rep.status = status;
-	if (req) {
-		msg.error_rep.accepted_kinds = req->accepted_kinds;
-		memcpy(msg.error_rep.text, req->text, sizeof(msg.error_rep.text));
-	}
-	if (!msg.error_rep.text[0])
-		snprintf(msg.error_rep.text, sizeof(msg.error_rep.text), "%s", status_text(status));
-	session_note(session, LOG_DEBUG, NOTE_SESSION, "refused: %s", msg.error_rep.text);
-	session_send(session, &msg, NULL);
+	fill_error(&msg, id, status, req);
+	send_refusal(session, &msg);
 }
 
 /* The client broke the protocol: tell it how, then end. */
@@ -139,7 +151,7 @@ static unsigned int expected_fds(const struct msg *msg)
 {
 	switch (msg->kind) {
 	case MSG_MEM_REG_REQ:
-		return msg->mem_reg_req.kind == MSG_MEM_AGENT ? 0 : 1;
+		return msg->mem_reg_req.kind == MSG_MEM_AGENT || msg->mem_reg_req.kind == MSG_MEM_PEERMEM ? 0 : 1;
 	case MSG_QUEUE_CREATE_REQ:
 		return msg->queue_create_req.mem_kind == MSG_MEM_MEMFD ||
 		       msg->queue_create_req.mem_kind == MSG_MEM_DMABUF;
@@ -181,15 +193,11 @@ static const char *find_violation(const struct session *session, const struct ms
 	return NULL;
 }
 
-static void answer_errno(struct request *req, int err)
+/* Nobody expected it. */
+static void fail_inside(struct request *req, int err)
 {
 	struct session *session = req->session;
-	enum shmd_status status = status_of(req->msg->kind, err);
 
-	if (status != SHMD_STATUS_OK) {
-		send_error(session, req->msg->id, status, req);
-		return;
-	}
 	session_note(session, LOG_ERR, NOTE_SESSION, "%s failed inside: %s",
 		     msg_kind_name(req->msg->kind), strerror(-err));
 	violation(session, req->msg->id, SHMD_STATUS_INTERNAL, status_text(SHMD_STATUS_INTERNAL));
@@ -245,19 +253,47 @@ static void request_free(struct request *req)
 	free(box);
 }
 
+/*
+ * Before the client is told: what it knows is what the next daemon knows. Refusals too: another copy of the request may come
+ * when it would be carried out, to a client that has gone on.
+ */
+static void keep(struct request *req, struct msg *rep, const struct fdlist *fds)
+{
+	if (rep && rules[req->msg->kind].once)
+		session_keep_reply(req->session, req->msg, rep, fds);
+	else
+		session_keep_rest(req->session);
+}
+
+static void refuse(struct request *req, enum shmd_status status)
+{
+	struct fdlist none;
+	struct msg error;
+
+	fdlist_init(&none);
+	fill_error(&error, req->msg->id, status, req);
+	keep(req, &error, &none);
+	send_refusal(req->session, &error);
+}
+
 static void answer(struct request *req, int r)
 {
 	struct session *session = req->session;
-	const struct msg *msg = req->msg;
+	enum shmd_status refusal = r < 0 ? status_of(req->msg->kind, r) : (enum shmd_status)r;
 
-	if (r == 0)
+	if (r == 0) {
+		keep(req, req->rep, &req->rep_fds);
 		session_send(session, req->rep, &req->rep_fds);
-	else if (r > 0)
-		send_error(session, msg->id, (enum shmd_status)r, req);
-	else
-		answer_errno(req, r);
-	if (r != 0 && session->version == 0)
-		end_refused_hello(req, r > 0 ? (enum shmd_status)r : dispatch_status(msg->kind, r));
+		return;
+	}
+	if (refusal != SHMD_STATUS_OK) {
+		refuse(req, refusal);
+	} else {
+		keep(req, NULL, NULL);
+		fail_inside(req, r);
+	}
+	if (session->version == 0)
+		end_refused_hello(req, r > 0 ? (enum shmd_status)r : dispatch_status(req->msg->kind, r));
 }
 
 static void run_handler(struct session *session, struct msg *msg, struct fdlist *fds)
@@ -278,11 +314,18 @@ static void run_handler(struct session *session, struct msg *msg, struct fdlist 
 
 /* ---- requests that wait for a NIC ------------------------------------------------------------------------------- */
 
+static void carry_out(struct request *req)
+{
+	req->run(req);
+	if (req->changes && req->changes->ctx)
+		session_nic_export(req->changes);
+}
+
 static void work_run(struct work *work)
 {
 	struct request *req = container_of(work, struct request, work);
 
-	req->run(req);
+	carry_out(req);
 }
 
 static void work_done(struct work *work)
@@ -297,16 +340,22 @@ static void work_done(struct work *work)
 
 int request_work(struct request *req, bool blocks, request_run run, request_finish finish)
 {
-	if (!blocks || !req->session->registry->blocks) {
-		run(req);
-		return finish(req);
-	}
 	req->run = run;
 	req->finish = finish;
+	if (!blocks || !req->session->registry->blocks) {
+		carry_out(req);
+		return finish(req);
+	}
 	req->work = (struct work){.user = req->session->user.uid, .run = work_run, .done = work_done};
 	session_take(req->session);
 	registry_work(req->session->registry, true, &req->work);
 	return REQUEST_WAITS;
+}
+
+int request_change(struct request *req, struct session_nic *nic, request_run run, request_finish finish)
+{
+	req->changes = session_is_kept(req->session) ? nic : NULL;
+	return request_work(req, nic->rnic->nic->blocks, run, finish);
 }
 
 bool request_hold(struct request *req, struct session *session)
@@ -356,6 +405,8 @@ static bool decode_request(struct session *session, const void *buf, size_t byte
 		return false;
 	}
 	session_trace(session, "<-", msg);
+	if (session_keep_again(session, msg))
+		return false;
 	wrong = find_violation(session, msg);
 	if (wrong)
 		violation(session, msg->id, SHMD_STATUS_PROTOCOL, wrong);

@@ -26,6 +26,7 @@ struct request {
 	uint32_t accepted_kinds; /* for the error reply */
 	char text[MSG_TEXT_BYTES]; /* the facts of a refusal */
 	void *op; /* owned, freed with it: what run and finish have in common */
+	struct session_nic *changes; /* whose context is another one when it was carried out; or NULL */
 	struct work work;
 	request_run run;
 	request_finish finish;
@@ -72,6 +73,8 @@ void *request_op(struct request *req, size_t bytes);
  * touch the request after this call. The answer is the handler's.
  */
 int request_work(struct request *req, bool blocks, request_run run, request_finish finish);
+/* The same for what changes this NIC's context: what outlives the daemon of it is written down anew. */
+int request_change(struct request *req, struct session_nic *nic, request_run run, request_finish finish);
 /* May its worker use this session's contexts? False while another one does. */
 bool request_hold(struct request *req, struct session *session);
 /* Is this descriptor memory of its kind, acceptable to the NIC, and does it hold the range? 0 or a refusal. */

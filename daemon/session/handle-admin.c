@@ -19,6 +19,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "daemon/session/hot-nics.h"
+#include "daemon/session/hot-spot.h"
 #include "daemon/session/undriven.h"
 #include "proto/base/nsec.h"
 #include "proto/framing.h"
@@ -91,6 +93,19 @@ static void count_dc(const struct registry *registry, struct msg_status_rep *rep
 	}
 }
 
+static void fill_hot_spot(const struct session *caller, struct msg_status_rep *rep)
+{
+	const struct hot_spot *spot = caller->registry->hot_spot;
+
+	if (!spot || !spot->is_told)
+		return;
+	snprintf(rep->hot_nic, sizeof(rep->hot_nic), "%s", caller->registry->nics[spot->nic].info.name);
+	hot_nics_names(caller->registry, spot->among, rep->hot_among, sizeof(rep->hot_among));
+	hot_nics_processes(caller->registry, (unsigned int)spot->nic, caller, rep->hot_processes, sizeof(rep->hot_processes));
+	rep->hot_share_percent = spot->share_percent;
+	rep->hot_nsec = nsec_now() - spot->since_nsec;
+}
+
 int handle_status(struct request *req)
 {
 	struct registry *registry = req->session->registry;
@@ -117,9 +132,13 @@ int handle_status(struct request *req)
 		.draining = registry->draining,
 		.drain_left_nsec = drain_left_nsec(registry),
 		.n_monitors = registry->n_monitors,
+		.keeps_sessions = session_may_resume(registry),
+		.restart_grace_nsec = registry->attr.restart_grace_nsec,
+		.n_resumed = registry->resumed_total,
 	};
 	snprintf(rep->daemon, sizeof(rep->daemon), "%s", registry->attr.daemon);
 	count_dc(registry, rep);
+	fill_hot_spot(req->session, rep);
 	return sum_nics(registry, &rep->counters);
 }
 
@@ -177,6 +196,12 @@ static uint32_t add_said(uint32_t sum, uint32_t n)
 	return n > UINT32_MAX - sum ? UINT32_MAX : sum + n;
 }
 
+/* Its client waits for another daemon, and nothing of it ends with this one. */
+static bool session_outlives(const struct session *session)
+{
+	return session->is_watched && !session->keep.reason[0];
+}
+
 static void fill_session(struct msg_session_item *item, struct session *session)
 {
 	struct quota_amount sum;
@@ -193,6 +218,7 @@ static void fill_session(struct msg_session_item *item, struct session *session)
 		.n_fds = (uint32_t)sum.n[QUOTA_FDS],
 		.registered_bytes = sum.n[QUOTA_BYTES],
 		.age_nsec = nsec_now() - session->started_nsec,
+		.kept = session_outlives(session),
 	};
 	snprintf(item->command, sizeof(item->command), "%s", session->identity.command);
 	snprintf(item->cgroup, sizeof(item->cgroup), "%s", session->identity.cgroup);
@@ -208,6 +234,9 @@ static void fill_session(struct msg_session_item *item, struct session *session)
 		item->n_rc_peers = add_said(item->n_rc_peers, nic->n_rc_peers);
 	}
 	count_session_dc(session, item);
+	if (!item->kept && session_may_resume(session->registry))
+		snprintf(item->unkept_reason, sizeof(item->unkept_reason), "%.*s", MSG_REASON_BYTES - 1,
+			 session->keep.reason[0] ? session->keep.reason : "its client does not wait for another daemon");
 }
 
 struct session_page {
@@ -217,7 +246,7 @@ struct session_page {
 		bool held;
 		int r;
 		struct nic_counters counters;
-	} asks[MSG_MAX_SESSION_ITEMS];
+	} asks[MSG_FULL_SESSION_ITEMS];
 };
 
 static void ask_sessions(struct request *req)
@@ -260,12 +289,12 @@ static int list_sessions(struct request *req, struct cursor *cursor)
 	struct msg_list_rep *rep = &req->rep->list_rep;
 	struct session *session;
 
-	rep->sessions = calloc(MSG_MAX_SESSION_ITEMS, sizeof(*rep->sessions));
+	rep->sessions = calloc(MSG_FULL_SESSION_ITEMS, sizeof(*rep->sessions));
 	if (!rep->sessions || !page)
 		return -ENOMEM;
 	for (session = first_visible(req->session, cursor); session;
 	     session = next_visible(req->session, session, cursor)) {
-		if (rep->n_sessions == MSG_MAX_SESSION_ITEMS) {
+		if (rep->n_sessions == MSG_FULL_SESSION_ITEMS) {
 			rep->next_cursor = cursor_encode(cursor);
 			break;
 		}
@@ -386,6 +415,7 @@ static int list_mr(struct request *req, struct session *session, struct resource
 		.length_bytes = mr->length_bytes,
 	};
 	snprintf(item->nic, sizeof(item->nic), "%s", mr->nic->rnic->info.name);
+	snprintf(item->reason, sizeof(item->reason), "%s", mr->reason);
 	rep->n_mrs++;
 	return 0;
 }

@@ -14,20 +14,11 @@
 
 #include "proto/base/cleanup.h"
 
-static const struct nic_qp_params default_params = {
-	.timeout = 14, /* 67 ms */
-	.retry_count = 7,
-	.rnr_retry = 7,
-	.min_rnr_timer = 12, /* 0.64 ms */
-	.max_rd_atomic = 16,
-	.traffic_class = 0,
-};
-
 static int fill_params(struct request *req, struct nic_qp_params *params)
 {
 	const struct msg_qp_params *from = &req->msg->connect_req.params;
 
-	*params = default_params;
+	*params = req->session->registry->attr.qp_params;
 	if (!req->msg->connect_req.has_params)
 		return 0;
 	if (from->timeout > 31 || from->retry_count > 7 || from->rnr_retry > 7 ||
@@ -155,7 +146,8 @@ int handle_connect(struct request *req)
 	req->rep->kind = MSG_CONNECT_REP;
 	op->nic = nic;
 	op->n = decode_peers(req, nic, op->peers);
-	return request_work(req, op->n > 0 && nic->rnic->nic->blocks, run_connect, finish_connect);
+	return op->n > 0 ? request_change(req, nic, run_connect, finish_connect)
+			 : request_work(req, false, run_connect, finish_connect);
 }
 
 /* The NIC of a QP of this session, or NULL after request_fail(NOT_FOUND). */
@@ -223,7 +215,7 @@ int handle_qp_modify(struct request *req)
 	if (!op)
 		return -ENOMEM;
 	*op = (struct one_qp){.nic = nic, .qpn = modify->qpn, .state = (enum nic_qp_state)modify->state};
-	return request_work(req, nic->rnic->nic->blocks, run_modify, finish_modify);
+	return request_change(req, nic, run_modify, finish_modify);
 }
 
 static void run_query(struct request *req)

@@ -13,6 +13,7 @@
 #include <syslog.h>
 
 #include "daemon/session/drain.h"
+#include "daemon/session/keep.h"
 #include "daemon/session/monitor.h"
 
 /* Who did it: not among the lines that clients provoke, and that are dropped when there are too many. */
@@ -88,5 +89,10 @@ int handle_port_set(struct request *req)
 	snprintf(text, sizeof(text), "user %u takes the port of %s %s", req->session->identity.uid, rnic->info.name,
 		 set->state == NIC_PORT_DOWN ? "down" : "up");
 	note_admin(req, NOTE_NIC, text);
-	return rnic->nic->ops->port_set(rnic->nic, (enum nic_port_state)set->state);
+	r = rnic->nic->ops->port_set(rnic->nic, (enum nic_port_state)set->state);
+	if (r < 0)
+		return r;
+	rnic->is_taken_down = set->state == NIC_PORT_DOWN;
+	registry_keep(req->session->registry);
+	return 0;
 }

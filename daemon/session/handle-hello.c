@@ -13,9 +13,6 @@
 
 #include "proto/framing.h"
 
-/* Socket, pidfd, health page. Connections that are no session are bounded by max-connections alone. */
-#define HELLO_FDS 3
-
 static uint32_t limit32(const struct registry *registry, enum quota_what what)
 {
 	uint64_t limit = registry->attr.limits.n[what];
@@ -62,10 +59,31 @@ static int choose_version(struct request *req, uint32_t *ret_version)
 	return 0;
 }
 
-/* What only a client has: a place in the quota and a health page. */
+static int add_watch(struct request *req)
+{
+	struct session *session = req->session;
+	struct msg_hello_rep *rep = &req->rep->hello_rep;
+	_cleanup_close_ int fd = -1;
+	int r;
+
+	if (!session->is_watched)
+		return 0;
+	fd = session_make_watch(session);
+	if (fd < 0)
+		return fd;
+	r = fdlist_add(&req->rep_fds, fd);
+	if (r < 0)
+		return r;
+	take_fd(&fd);
+	rep->watch_fd = req->rep_fds.n;
+	rep->restart_grace_nsec = session->registry->attr.restart_grace_nsec;
+	return 0;
+}
+
+/* What only a client has: a place in the quota, a health page, and perhaps a pipe to watch. */
 static int admit_client(struct request *req)
 {
-	const struct quota_amount amount = {.n = {[QUOTA_SESSIONS] = 1, [QUOTA_FDS] = HELLO_FDS}};
+	const struct quota_amount amount = session_own_amount(req->session);
 	struct session *session = req->session;
 	int r;
 
@@ -78,7 +96,7 @@ static int admit_client(struct request *req)
 	if (r < 0)
 		return r;
 	r = request_add_fd(req, session->health_fd);
-	return r < 0 ? r : 0;
+	return r < 0 ? r : add_watch(req);
 }
 
 static int hello(struct request *req)
@@ -96,6 +114,7 @@ static int hello(struct request *req)
 		return request_fail(req, SHMD_STATUS_INVALID, "role %d is neither client nor control",
 				    (int)hello->role);
 	if (hello->role == MSG_ROLE_CLIENT) {
+		session->is_watched = hello->resumes && session_may_resume(session->registry);
 		r = admit_client(req);
 		if (r != 0)
 			return r;
@@ -104,6 +123,8 @@ static int hello(struct request *req)
 	session->version = version;
 	session->role = hello->role;
 	memcpy(session->library, hello->library, sizeof(session->library));
+	registry_keep(session->registry);
+	session_keep_begin(session);
 
 	req->rep->kind = MSG_HELLO_REP;
 	rep->version = version;

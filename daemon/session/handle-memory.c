@@ -3,8 +3,8 @@
  * Memory: check what a client sent, register it, deregister it.
  *
  * A descriptor is judged here before any backend sees it: is it what its kind says, can it not shrink under us,
- * does it hold the range. What a NIC does not take is refused with the kinds that it does take. Control thread, but
- * run_reg() and run_dereg().
+ * does it hold the range. What a NIC does not take is refused with the kinds that it does take. A region that the client made
+ * itself has no descriptor, and the NIC's backend asks the kernel about it. Control thread, but run_reg() and run_dereg().
  */
 #include "daemon/session/dispatch.h"
 
@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <syslog.h>
 #include <unistd.h>
 
 #include "daemon/session/dmabuf.h"
@@ -29,10 +30,11 @@ static const char *const kind_names[] = {
 	[MSG_MEM_MEMFD] = "memfd",
 	[MSG_MEM_DMABUF] = "dmabuf",
 	[MSG_MEM_AGENT] = "agent",
+	[MSG_MEM_PEERMEM] = "peermem",
 };
 
 _Static_assert((int)MSG_MEM_MEMFD == NIC_MEM_MEMFD && (int)MSG_MEM_DMABUF == NIC_MEM_DMABUF &&
-		       (int)MSG_MEM_AGENT == NIC_MEM_AGENT, "the wire and nic.h number kinds alike");
+		       (int)MSG_MEM_AGENT == NIC_MEM_AGENT && (int)MSG_MEM_PEERMEM == NIC_MEM_PEERMEM, "the wire and nic.h number kinds alike");
 
 static bool kind_accepted(const struct nic_info *info, enum msg_mem_kind kind)
 {
@@ -144,6 +146,7 @@ static struct session_mr *mr_new(struct session_nic *nic, const struct msg_mem_r
 	mr->iova = reg->iova;
 	mr->length_bytes = reg->length_bytes;
 	mr->access = reg->access;
+	memcpy(mr->reason, reg->reason, sizeof(mr->reason));
 	return mr;
 }
 
@@ -161,6 +164,18 @@ static void run_reg(struct request *req)
 	op->r = ctx->nic->ops->mr_reg(ctx, &op->attr, &op->mr->mr);
 }
 
+/* One of each NIC of a session is enough for the log. */
+static void note_reason(struct session *session, const struct session_mr *mr)
+{
+	struct session_nic *nic = mr->nic;
+
+	if (!mr->reason[0])
+		return;
+	session_note(session, nic->told_memory ? LOG_DEBUG : LOG_NOTICE, NOTE_NIC, "%s memory on %s: client: %s",
+		     kind_names[mr->kind], nic->rnic->info.name, mr->reason);
+	nic->told_memory = true;
+}
+
 static int finish_reg(struct request *req)
 {
 	struct reg *op = req->op;
@@ -173,6 +188,9 @@ static int finish_reg(struct request *req)
 	}
 	r = resource_add(&req->session->resources, &mr->head);
 	assert_bug(r == 0); /* reserved */
+	note_reason(req->session, mr);
+	if (mr->nic->rnic->nic->keeps_memory)
+		mr->head.is_kept = session_keep_put(req->session, 'm', mr->head.handle, op->attr.fd);
 	req->rep->kind = MSG_MEM_REG_REP;
 	req->rep->mem_reg_rep = (struct msg_mem_reg_rep){
 		.mr = mr->head.handle, .lkey = mr->mr->lkey, .rkey = mr->mr->rkey};
@@ -198,6 +216,7 @@ static int reg_mr(struct request *req, struct session_nic *nic, int fd)
 	op->attr = (struct nic_mr_attr){
 		.kind = op->mr->kind,
 		.fd = fd,
+		.handle = reg->kernel_handle,
 		.offset = reg->offset,
 		.length_bytes = reg->length_bytes,
 		.iova = reg->iova,
@@ -208,7 +227,17 @@ static int reg_mr(struct request *req, struct session_nic *nic, int fd)
 		session_mr_free(req->session, op->mr);
 		return r;
 	}
-	return request_work(req, nic->rnic->nic->blocks, run_reg, finish_reg);
+	return request_change(req, nic, run_reg, finish_reg);
+}
+
+/* Without the command descriptor a client has registered nothing, and the handle is another object's. */
+static int check_descriptor(struct request *req, const struct session_nic *nic)
+{
+	if (nic->ctx->client_pd)
+		return 0;
+	return request_fail(req, SHMD_STATUS_PERMISSION,
+			    "this session got no command descriptor of %s, so that it cannot have registered memory there itself",
+			    nic->rnic->info.name);
 }
 
 int handle_mem_reg(struct request *req)
@@ -229,9 +258,11 @@ int handle_mem_reg(struct request *req)
 	r = check_reg(req, reg);
 	if (r != 0)
 		return r;
-	if (reg->kind != MSG_MEM_AGENT)
+	if (reg->kind == MSG_MEM_MEMFD || reg->kind == MSG_MEM_DMABUF)
 		claim.fd = fdlist_get(req->fds, reg->fd);
 	r = request_check_mem(req, nic->rnic, &claim);
+	if (r == 0 && reg->kind == MSG_MEM_PEERMEM)
+		r = check_descriptor(req, nic);
 	return r != 0 ? r : reg_mr(req, nic, claim.fd);
 }
 
@@ -263,5 +294,5 @@ int handle_mem_dereg(struct request *req)
 	if (!op)
 		return -ENOMEM;
 	op->mr = container_of(head, struct session_mr, head);
-	return request_work(req, op->mr->nic->rnic->nic->blocks, run_dereg, finish_dereg);
+	return request_change(req, op->mr->nic, run_dereg, finish_dereg);
 }

@@ -95,13 +95,27 @@ static uint64_t taken_nics(const struct session *session)
 	return taken;
 }
 
+/* One with an active port, which the policy then keeps from everybody; NULL: there is none. */
+static const struct registry_nic *first_active(const struct registry *registry)
+{
+	for (unsigned int i = 0; i < registry->n_nics; i++)
+		if (registry->nics[i].info.state == NIC_PORT_ACTIVE)
+			return &registry->nics[i];
+	return NULL;
+}
+
 /* Of those that are there, none will do. */
 static int fail_nodev(struct request *req, const char *name)
 {
 	const struct nic_seen_list *undriven = req->session->registry->undriven;
+	const struct registry_nic *kept = first_active(req->session->registry);
 
 	if (name[0])
 		return request_fail(req, SHMD_STATUS_NO_NIC, "that NIC is gone");
+	if (kept)
+		return request_fail(req, SHMD_STATUS_NO_NIC,
+				    "nics-include and nics-exclude of shmemd.conf keep every NIC with an active port from everybody, as %s",
+				    kept->info.name);
 	if (!undriven || undriven->n == 0)
 		return request_fail(req, SHMD_STATUS_NO_NIC, "no NIC has an active port");
 	return request_fail(req, SHMD_STATUS_NO_NIC,
@@ -110,11 +124,10 @@ static int fail_nodev(struct request *req, const char *name)
 }
 
 static int choose_nic(struct request *req, char reason[MSG_TEXT_BYTES],
-		      struct registry_nic **ret_rnic)
+		      char gpu[REGISTRY_GPU_BYTES], struct registry_nic **ret_rnic)
 {
 	const struct msg_nic_open_req *open = &req->msg->nic_open_req;
 	struct session *session = req->session;
-	char gpu[REGISTRY_GPU_BYTES] = "";
 	const struct assign_request wanted = {
 		.gpu = gpu, .nic = open->nic, .taken = taken_nics(session)};
 	int r;
@@ -128,6 +141,9 @@ static int choose_nic(struct request *req, char reason[MSG_TEXT_BYTES],
 		return request_no_nic(req, open->nic);
 	if (r == -ENODEV)
 		return fail_nodev(req, open->nic);
+	if (r == -EPERM)
+		return request_fail(req, SHMD_STATUS_PERMISSION,
+				    "nics-include and nics-exclude of shmemd.conf keep %s from everybody", open->nic);
 	if (r < 0)
 		return r;
 	if (session_nic_by_rnic(session, *ret_rnic))
@@ -210,6 +226,7 @@ static void tell_doorbell(struct request *req, const struct session_nic *nic)
 
 	memcpy(rep->reason, nic->doorbell_reason, sizeof(rep->reason));
 	rep->nic = nic->index;
+	rep->pd = nic->ctx->client_pd;
 	fill_nic(&rep->info, nic->rnic);
 }
 
@@ -248,6 +265,7 @@ static int finish_open(struct request *req)
 	session->nics[session->n_nics++] = take_ptr(nic);
 	/* What came before the session knew this context was not looked at. */
 	session->wants_look |= session->nics[session->n_nics - 1]->rnic->nic->blocks;
+	session_keep_nic(session, session->nics[session->n_nics - 1]);
 	return 0;
 }
 
@@ -268,7 +286,6 @@ int handle_nic_open(struct request *req)
 	const struct msg_nic_open_req *open = &req->msg->nic_open_req;
 	_cleanup_(session_nic_freep) struct session_nic *nic = calloc(1, sizeof(*nic));
 	struct open *op = request_op(req, sizeof(*op));
-	bool blocks;
 	int r;
 
 	if (!nic || !op)
@@ -277,7 +294,7 @@ int handle_nic_open(struct request *req)
 		return request_fail(req, SHMD_STATUS_INVALID, "doorbell mode %u is not 0, 1 or 2",
 				    open->doorbell);
 	req->rep->kind = MSG_NIC_OPEN_REP;
-	r = choose_nic(req, req->rep->nic_open_rep.assignment, &nic->rnic);
+	r = choose_nic(req, req->rep->nic_open_rep.assignment, nic->gpu, &nic->rnic);
 	if (r == 0)
 		r = choose_doorbell(req, &nic->rnic->info, &op->attr.doorbell);
 	if (r == 0)
@@ -288,10 +305,10 @@ int handle_nic_open(struct request *req)
 		.session_id = req->session->id,
 		.doorbell = op->attr.doorbell,
 		.health_fd = req->session->health_fd,
+		.is_kept = session_is_kept(req->session),
 	};
-	blocks = nic->rnic->nic->blocks;
 	op->nic = take_ptr(nic);
-	return request_work(req, blocks, run_open, finish_open);
+	return request_change(req, op->nic, run_open, finish_open);
 }
 
 /* ---- the client cannot use its page ---------------------------------------------------------------------------- */
@@ -319,6 +336,8 @@ static void note_fall_back(struct session *session, struct session_nic *nic, con
 	snprintf(reason, sizeof(reason), "client: %.247s", why);
 	set_doorbell(nic, reason);
 	nic->fell_back = true;
+	session_changed(session);
+	session_keep_nic(session, nic);
 	session_note(session, LOG_NOTICE, NOTE_NIC, "%s is in doorbell mode cpu from now on: %s",
 		     nic->rnic->info.name, nic->doorbell_reason);
 }
@@ -354,5 +373,5 @@ int handle_nic_doorbell(struct request *req)
 	op->nic = nic;
 	op->again = nic->fell_back;
 	req->rep->kind = MSG_NIC_OPEN_REP;
-	return request_work(req, nic->rnic->nic->blocks, run_fall_back, finish_fall_back);
+	return request_change(req, nic, run_fall_back, finish_fall_back);
 }

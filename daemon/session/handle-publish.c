@@ -55,6 +55,8 @@ static int add_entry(struct request *req, struct publish_entry *entry)
 		return r;
 	list_add_tail(&session->published, &entry->owner_link);
 	session->n_published++;
+	if (session_keep_put(session, 'p', session->keep.last_published + 1, entry->fd))
+		entry->kept = ++session->keep.last_published;
 	return 0;
 }
 
@@ -83,6 +85,8 @@ int handle_unpublish(struct request *req)
 	if (entry->owner != req->session)
 		return request_fail(req, SHMD_STATUS_PERMISSION,
 				    "another session published PE %u, slot %u", wanted->pe, wanted->slot);
+	if (entry->kept)
+		session_keep_gone(req->session, 'p', entry->kept);
 	publish_entry_free(entry);
 	req->session->n_published--;
 	return 0;

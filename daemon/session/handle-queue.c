@@ -37,7 +37,7 @@ static int check_counts(struct request *req, const struct msg_queue_specs *specs
 	return 0;
 }
 
-static void fill_specs(struct nic_queues_attr *attr, const struct msg_queue_specs *specs)
+static void fill_specs(struct nic_queues_attr *attr, const struct msg_queue_specs *specs, uint32_t access)
 {
 	memset(attr, 0, sizeof(*attr));
 	attr->n_cq_specs = specs->n_cqs;
@@ -64,7 +64,7 @@ static void fill_specs(struct nic_queues_attr *attr, const struct msg_queue_spec
 			.recv_cq_step = from->recv_cq_step,
 			.recv_cqn = from->recv_cqn,
 			.flags = from->flags,
-			.access = from->access,
+			.access = from->access & access,
 		};
 	}
 }
@@ -74,13 +74,14 @@ _Static_assert(MSG_MAX_SPECS == NIC_MAX_SPECS, "a request fits into nic_queues_a
 static int make_layout(struct request *req, const struct msg_queue_specs *specs,
 		       struct nic_layout *ret_layout)
 {
+	uint32_t withheld = req->session->registry->attr.no_atomics ? NIC_ACCESS_REMOTE_ATOMIC : 0;
 	struct nic_queues_attr attr;
 	int r;
 
 	r = check_counts(req, specs);
 	if (r != 0)
 		return r;
-	fill_specs(&attr, specs);
+	fill_specs(&attr, specs, ~withheld);
 	r = nic_layout_init(ret_layout, &attr);
 	if (r == -EINVAL || r == -EOVERFLOW)
 		return request_fail(req, SHMD_STATUS_INVALID,
@@ -137,7 +138,7 @@ static int find_mem(struct request *req, const struct session_nic *nic,
 	const struct msg_queue_create_req *create = &req->msg->queue_create_req;
 	const struct mem_claim claim = {
 		.kind = create->mem_kind,
-		.fd = create->mem_kind == MSG_MEM_AGENT ? -1 : fdlist_get(req->fds, create->mem_fd),
+		.fd = create->mem_kind >= MSG_MEM_AGENT ? -1 : fdlist_get(req->fds, create->mem_fd),
 		.offset = create->mem_offset,
 		.length_bytes = create->mem_bytes,
 		.writable = true,
@@ -148,9 +149,9 @@ static int find_mem(struct request *req, const struct session_nic *nic,
 		*mem = (struct nic_queue_mem){.kind = NIC_MEM_MEMFD, .fd = -1, .length_bytes = layout->total_bytes};
 		return 0;
 	}
-	if (create->mem_kind == MSG_MEM_AGENT)
-		return request_fail(req, SHMD_STATUS_MEM_KIND,
-				    "queues cannot lie in memory that only an agent touches");
+	if (create->mem_kind >= MSG_MEM_AGENT)
+		return request_fail(req, SHMD_STATUS_MEM_KIND, "queues cannot lie in memory that %s",
+				    create->mem_kind == MSG_MEM_AGENT ? "only an agent touches" : "its client registered itself");
 	r = request_check_mem(req, nic->rnic, &claim);
 	if (r != 0)
 		return r;
@@ -284,25 +285,6 @@ static void fill_create_rep(struct request *req, const struct session_queues *qu
 		fill_qp(&rep->qps[rep->n_qps], &layout->qps[rep->n_qps]);
 }
 
-static void count_queues(struct session_queues *queues)
-{
-	const struct nic_layout *layout = &queues->queues->layout;
-	struct registry_nic *rnic = queues->nic->rnic;
-
-	for (uint32_t i = 0; i < layout->n_qps; i++) {
-		queues->n_dcis += layout->qps[i].type == NIC_QP_DCI;
-		queues->n_dcts += layout->qps[i].type == NIC_QP_DCT;
-		/* A DCT is ready when it is made. */
-		if (layout->qps[i].type == NIC_QP_DCT)
-			queues->qps[i].state = NIC_QPS_RTR;
-	}
-	queues->n_qps = layout->n_qps;
-	queues->first_qpn = layout->n_qps ? layout->qps[0].qpn : 0;
-	rnic->n_qps += layout->n_qps;
-	rnic->n_dcis += queues->n_dcis;
-	rnic->n_dcts += queues->n_dcts;
-}
-
 static int finish_create(struct request *req)
 {
 	struct create *op = req->op;
@@ -314,10 +296,14 @@ static int finish_create(struct request *req)
 		session_queues_free(req->session, queues);
 		return r;
 	}
-	count_queues(queues);
-	session_queues_add_numbers(queues);
+	session_queues_count(queues);
+	r = session_queues_add_numbers(queues);
+	assert_bug(r == 0); /* reserved, as the handle is */
 	r = resource_add(&req->session->resources, &queues->head);
-	assert_bug(r == 0); /* reserved, as the numbers are */
+	assert_bug(r == 0);
+	/* Memory that the CPU does not reach is of no use to who cannot read it. */
+	if (op->mem.kind == NIC_MEM_MEMFD || queues->nic->rnic->nic->keeps_memory)
+		queues->head.is_kept = session_keep_put(req->session, 'q', queues->head.handle, op->mem.fd);
 	monitor_queues(req->session, MSG_EVENT_QUEUES_CREATED, queues);
 	fill_create_rep(req, queues);
 	return 0;
@@ -380,7 +366,7 @@ int handle_queue_create(struct request *req)
 		session_queues_free(req->session, op->queues);
 		return r;
 	}
-	return request_work(req, nic->rnic->nic->blocks, run_create, finish_create);
+	return request_change(req, nic, run_create, finish_create);
 }
 
 /* ---- destroy ------------------------------------------------------------------------------------------------------ */
@@ -398,13 +384,15 @@ static void run_destroy(struct request *req)
 static int finish_destroy(struct request *req)
 {
 	struct create *op = req->op;
+	int r;
 
 	op->queues->leaving = false;
 	if (op->r == 0) {
 		session_queues_free(req->session, op->queues);
 		return 0;
 	}
-	session_queues_add_numbers(op->queues); /* the maps never shrink */
+	r = session_queues_add_numbers(op->queues);
+	assert_bug(r == 0); /* the maps never shrink */
 	if (op->r == -EBUSY)
 		return request_fail(req, SHMD_STATUS_BUSY,
 				    "QPs of another batch use CQs of this one; destroy those first");
@@ -425,5 +413,5 @@ int handle_queue_destroy(struct request *req)
 	op->queues = container_of(head, struct session_queues, head);
 	op->queues->leaving = true;
 	session_queues_remove_numbers(op->queues);
-	return request_work(req, op->queues->nic->rnic->nic->blocks, run_destroy, finish_destroy);
+	return request_change(req, op->queues->nic, run_destroy, finish_destroy);
 }

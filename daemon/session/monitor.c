@@ -52,7 +52,7 @@ static void tell_one(struct session *monitor, const struct news *news, size_t by
 	if (monitor->ended || (news->uid && !session_may_see(monitor, *news->uid)))
 		return;
 	if (!is_behind(monitor))
-		session_send_packet(monitor, &news->msg, monitor->registry->packet, bytes);
+		session_send_packet(monitor, &news->msg, monitor->registry->packet, bytes, NULL);
 	else if (monitor->n_dropped < UINT32_MAX)
 		monitor->n_dropped++;
 }

@@ -31,6 +31,7 @@ struct publish_entry {
 	uint32_t data_bytes;
 	uint8_t data[PUBLISH_DATA_BYTES];
 	struct quota_charge charge;
+	uint32_t kept; /* number under which its descriptor outlives the daemon; 0: none does */
 };
 
 struct publish_table {

@@ -252,17 +252,23 @@ int quota_charge(const struct quota_user *user, const struct quota_amount *amoun
 		if (!bucket_fits(user->uid, amount->n[i], quota->limits.n[i], i) ||
 		    !bucket_fits(user->cgroup, amount->n[i], quota->limits.n[i], i))
 			return 1 + i;
+	quota_charge_adopt(user, amount, charge);
+	return 0;
+}
+
+void quota_charge_adopt(const struct quota_user *user, const struct quota_amount *amount, struct quota_charge *charge)
+{
+	assert_bug(!charge->uid);
 	*charge = (struct quota_charge){
-		.quota = quota,
+		.quota = user->quota,
 		.uid = bucket_ref(user->uid),
 		.cgroup = bucket_ref(user->cgroup),
 		.amount = *amount,
 	};
-	amount_add(&quota->total, amount);
+	amount_add(&user->quota->total, amount);
 	amount_add(&charge->uid->used, amount);
 	if (charge->cgroup)
 		amount_add(&charge->cgroup->used, amount);
-	return 0;
 }
 
 void quota_charge_deinit(struct quota_charge *charge)

@@ -87,6 +87,8 @@ void quota_unread_sub(const struct quota_user *user, unsigned int n);
  */
 int quota_charge(const struct quota_user *user, const struct quota_amount *amount,
 		 struct quota_charge *charge);
+/* What is held already, whatever the limits are now. */
+void quota_charge_adopt(const struct quota_user *user, const struct quota_amount *amount, struct quota_charge *charge);
 void quota_charge_deinit(struct quota_charge *charge); /* returns it; may be called twice */
 
 /* The facts behind a refusal, in words: the setting's name, the limit, who holds how many. */

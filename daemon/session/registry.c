@@ -14,6 +14,7 @@
 #include <syslog.h>
 #include <unistd.h>
 
+#include "daemon/session/keep.h"
 #include "daemon/session/monitor.h"
 #include "daemon/session/session.h"
 #include "proto/base/assert.h"
@@ -40,6 +41,7 @@ int registry_init(struct registry *registry, const struct registry_attr *attr)
 	list_init(&registry->sessions);
 	list_init(&registry->monitors);
 	registry->started_nsec = nsec_now();
+	registry->keeps_sessions = attr->keep;
 	pthread_mutex_init(&registry->quiesce_lock, NULL);
 	registry->quiesce_left_nsec = attr->quiesce_nsec;
 	registry->quiesce_seen_nsec = registry->started_nsec;
@@ -58,6 +60,7 @@ void registry_deinit(struct registry *registry)
 	assert_bug(list_empty(&registry->sessions));
 	publish_table_deinit(&registry->published);
 	unread_table_deinit(&registry->unread);
+	registry_keep_end(registry);
 	quota_deinit(&registry->quota);
 	free(registry->undriven);
 	free(registry->packet);

@@ -20,7 +20,11 @@
 #define REGISTRY_GPU_BYTES 64
 #define REGISTRY_PACKET_BYTES 65536u
 
+struct hot_spot;
+struct keep_ops;
+struct node_map;
 struct session;
+struct state;
 
 struct registry_nic {
 	struct registry *registry;
@@ -33,6 +37,7 @@ struct registry_nic {
 	struct work query; /* of a NIC that blocks: `fresh` and `result` are its worker's while is_asked */
 	struct nic_info fresh;
 	int result;
+	bool is_taken_down; /* its port, by request: a later daemon does the same */
 	bool is_asked, is_stale; /* something has happened meanwhile: the answer may be older */
 	uint64_t asked_nsec;
 };
@@ -78,10 +83,15 @@ struct registry_attr {
 	struct quota_amount limits;
 	uint64_t max_unread_fds; /* sent and not read, per uid and per cgroup; 0: as the kernel likes */
 	bool cpu_doorbells; /* no other mode is handed out */
+	bool no_atomics; /* of peers, on queues that are made from now on */
+	struct nic_qp_params qp_params; /* of QPs whose client says nothing */
 	const char *no_mlx5; /* why ConnectX NICs were not looked for, in words; NULL: they were */
 	const char *daemon; /* name and version; lives as long as the registry */
 	uint64_t quiesce_nsec; /* teardown waits at most this long for queues to flush; all together: registry_quiesce_left */
+	uint64_t restart_grace_nsec; /* how long clients wait for the next daemon; 0: sessions end with this one */
 	struct registry_hooks hooks;
+	const struct keep_ops *keep; /* NULL: nothing outlives the daemon */
+	void *keep_arg;
 };
 
 struct registry {
@@ -92,10 +102,12 @@ struct registry {
 	struct list sessions; /* struct session.link, by rising id; all roles and states */
 	struct list monitors; /* struct session.monitor_link */
 	unsigned int n_monitors;
+	bool keeps_sessions; /* somebody keeps what a daemon leaves behind; set before the first session, never changed */
 	bool draining; /* drain.c */
 	uint64_t drain_end_nsec;
 	uint64_t last_id;
 	uint64_t sessions_total, refused_total;
+	uint64_t resumed_total; /* sessions taken over from a former daemon */
 	uint64_t started_nsec;
 	pthread_mutex_t quiesce_lock; /* of the next two, which workers share */
 	uint64_t quiesce_left_nsec, quiesce_seen_nsec; /* of registry_quiesce_left */
@@ -105,8 +117,11 @@ struct registry {
 	uint64_t counted_nsec, counted_id; /* of registry_count: when, and which session last */
 	struct registry_nic nics[REGISTRY_MAX_NICS];
 	struct nic_seen_list *undriven; /* owned; NULL: none was ever seen. undriven.c */
+	struct node_map *node_map; /* borrowed; NULL: the node was not looked at. GPUs that it does not know are in gpus[] */
+	const struct hot_spot *hot_spot; /* borrowed; NULL: nobody watches */
 	struct registry_gpu gpus[REGISTRY_MAX_GPUS];
 	unsigned int next_gpu; /* entry to overwrite when all are taken */
+	struct state *state; /* owned: what is kept of the above; NULL: nothing. registry-keep.c */
 	uint8_t *packet; /* owned; REGISTRY_PACKET_BYTES for encoding, one thread */
 	uint8_t *in_packet; /* the same for receiving */
 };

@@ -141,3 +141,65 @@ struct resource *resource_next(const struct resource_table *table, enum resource
 	}
 	return NULL;
 }
+
+/* ---- a table made again -------------------------------------------------------------------------------------------- */
+
+uint32_t resource_free_slots(const struct resource_table *table, uint32_t *slots)
+{
+	uint32_t n = 0;
+
+	for (uint32_t at = table->first_free; at; at = table->slots[at - 1].next_free)
+		slots[n++] = at - 1;
+	return n;
+}
+
+static bool in_free_list(const struct resource_table *table, uint32_t slot)
+{
+	return table->slots[slot].next_free || table->last_free == slot + 1;
+}
+
+int resource_table_restore(struct resource_table *table, uint32_t n_slots, const uint16_t *generations, uint32_t n_free,
+			   const uint32_t *free_slots)
+{
+	assert_bug(table->n_slots == 0);
+	if (n_slots > RESOURCE_MAX || n_free > n_slots)
+		return -EINVAL;
+	table->slots = calloc(n_slots ? n_slots : 1, sizeof(*table->slots));
+	if (!table->slots)
+		return -ENOMEM;
+	table->n_slots = n_slots;
+	for (uint32_t i = 0; i < n_slots; i++) {
+		if (generations[i] > GENERATION_MASK)
+			return -EINVAL;
+		table->slots[i].generation = generations[i];
+	}
+	for (uint32_t i = 0; i < n_free; i++) {
+		if (free_slots[i] >= n_slots || in_free_list(table, free_slots[i]))
+			return -EINVAL;
+		push_free(table, free_slots[i]);
+	}
+	return 0;
+}
+
+int resource_restore(struct resource_table *table, struct resource *resource, uint32_t handle)
+{
+	uint32_t slot = slot_of(handle);
+
+	assert_bug(resource->handle == 0);
+	if (slot >= table->n_slots || in_free_list(table, slot) || table->slots[slot].resource ||
+	    table->slots[slot].generation != handle >> RESOURCE_SLOT_BITS)
+		return -EINVAL;
+	table->slots[slot].resource = resource;
+	resource->handle = handle;
+	list_add_head(&table->lists[resource->kind], &resource->link);
+	table->n[resource->kind]++;
+	return 0;
+}
+
+bool resource_table_complete(const struct resource_table *table)
+{
+	for (uint32_t i = 0; i < table->n_slots; i++)
+		if (!table->slots[i].resource && !in_free_list(table, i))
+			return false;
+	return true;
+}

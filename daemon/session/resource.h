@@ -3,6 +3,7 @@
 #ifndef SHMEMD_SESSION_RESOURCE_H
 #define SHMEMD_SESSION_RESOURCE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "daemon/session/quota.h"
@@ -19,6 +20,7 @@ struct resource {
 	uint32_t handle; /* 0: in no table */
 	struct list link; /* owner's list of this kind, newest first */
 	struct quota_charge charge;
+	bool is_kept; /* its memory outlives the daemon, under the handle */
 };
 
 struct resource_slot {
@@ -56,5 +58,18 @@ struct resource *resource_find(const struct resource_table *table, uint32_t hand
 /* First resource of a kind in slot *slot or later, and *slot set to where it was; NULL at the end. */
 struct resource *resource_next(const struct resource_table *table, enum resource_kind kind,
 			       uint32_t *slot);
+
+/* Free slots in the order in which they are used again; room for table->n_slots. Returns how many. */
+uint32_t resource_free_slots(const struct resource_table *table, uint32_t *slots);
+/*
+ * An empty table as another one was: generations of all its slots, and which are free. -EINVAL: no table was like that;
+ * -ENOMEM.
+ */
+int resource_table_restore(struct resource_table *table, uint32_t n_slots, const uint16_t *generations, uint32_t n_free,
+			   const uint32_t *free_slots);
+/* What had this handle there. -EINVAL: its slot is free, or another's, or of another generation. */
+int resource_restore(struct resource_table *table, struct resource *resource, uint32_t handle);
+/* Every slot is free or taken. */
+bool resource_table_complete(const struct resource_table *table);
 
 #endif

@@ -137,6 +137,7 @@ void session_nic_event(struct session *session, const struct registry_nic *rnic,
 		session_health_port(session, nic, event->state);
 	else if (event->kind == NIC_EVENT_QP_ERROR)
 		session_know_error(nic, event->number, event->syndrome);
+	session_changed(session);
 	msg_init(&msg, MSG_EVENT, 0);
 	session_fill_event(&msg.event, rnic, event);
 	msg.event.nic = nic->index;

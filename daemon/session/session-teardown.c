@@ -98,9 +98,17 @@ static void teardown_published(struct session *session)
 {
 	struct publish_entry *entry, *tmp;
 
-	list_for_each_entry_safe(entry, tmp, &session->published, owner_link)
+	list_for_each_entry_safe(entry, tmp, &session->published, owner_link) {
+		if (entry->kept)
+			session_keep_gone(session, 'p', entry->kept);
 		publish_entry_free(entry);
+	}
 	session->n_published = 0;
+}
+
+static void teardown_kept(struct session *session)
+{
+	session_keep_end(session);
 }
 
 static void teardown_health(struct session *session)
@@ -109,6 +117,11 @@ static void teardown_health(struct session *session)
 		munmap(session->health, sizeof(*session->health));
 	session->health = NULL;
 	session->health_fd = safe_close(session->health_fd);
+}
+
+static void teardown_watch(struct session *session)
+{
+	session->watch_fd = safe_close(session->watch_fd);
 }
 
 static void teardown_connection(struct session *session)
@@ -140,9 +153,11 @@ static const struct step of_nics[] = {
 };
 
 static const struct step of_session[] = {
+	{"10 saved state, 9 descriptors in the fd store", teardown_kept},
 	{"the same in the session's tables, 11 their quota", teardown_resources},
 	{"9 descriptors: health page", teardown_health},
 	{"9 descriptors: socket and pidfd", teardown_connection},
+	{"9 descriptors: watch pipe, behind the socket, whose end is final", teardown_watch},
 	{"11 the quota of session and connection", teardown_charges},
 };
 
@@ -154,6 +169,7 @@ static void teardown_begin(struct session *session)
 	/* Also where nobody called session_end(): a kernel on a GPU has nothing but these words. */
 	session_health_end(session);
 	monitor_leave(session);
+	session_keep_ended(session);
 	/* Not a NIC's affair: whoever comes after it in its world does not wait for firmware. */
 	teardown_published(session);
 	session->quiesce_nsec = session->gone || session->n_nics == 0 ? 0 : session->registry->attr.quiesce_nsec;
@@ -207,13 +223,34 @@ struct session_mr *session_mr_free(struct session *session, struct session_mr *m
 	if (!mr)
 		return NULL;
 	assert_bug(!mr->mr);
+	if (mr->head.is_kept)
+		session_keep_gone(session, 'm', mr->head.handle);
 	resource_remove(&session->resources, &mr->head);
 	quota_charge_deinit(&mr->head.charge);
 	free(mr);
 	return NULL;
 }
 
-void session_queues_add_numbers(struct session_queues *queues)
+void session_queues_count(struct session_queues *queues)
+{
+	const struct nic_layout *layout = &queues->queues->layout;
+	struct registry_nic *rnic = queues->nic->rnic;
+
+	for (uint32_t i = 0; i < layout->n_qps; i++) {
+		queues->n_dcis += layout->qps[i].type == NIC_QP_DCI;
+		queues->n_dcts += layout->qps[i].type == NIC_QP_DCT;
+		/* A DCT is ready when it is made. */
+		if (layout->qps[i].type == NIC_QP_DCT)
+			queues->qps[i].state = NIC_QPS_RTR;
+	}
+	queues->n_qps = layout->n_qps;
+	queues->first_qpn = layout->n_qps ? layout->qps[0].qpn : 0;
+	rnic->n_qps += layout->n_qps;
+	rnic->n_dcis += queues->n_dcis;
+	rnic->n_dcts += queues->n_dcts;
+}
+
+int session_queues_add_numbers(struct session_queues *queues)
 {
 	const struct nic_layout *layout = &queues->queues->layout;
 	int r = 0;
@@ -222,7 +259,7 @@ void session_queues_add_numbers(struct session_queues *queues)
 		r = hash_add(&queues->nic->qps, layout->qps[i].qpn, queues);
 	for (uint32_t i = 0; r == 0 && i < layout->n_cqs; i++)
 		r = hash_add(&queues->nic->cqs, layout->cqs[i].cqn, queues);
-	assert_bug(r == 0);
+	return r;
 }
 
 void session_queues_remove_numbers(struct session_queues *queues)
@@ -240,6 +277,8 @@ struct session_queues *session_queues_free(struct session *session, struct sessi
 	if (!queues)
 		return NULL;
 	assert_bug(!queues->queues);
+	if (queues->head.is_kept)
+		session_keep_gone(session, 'q', queues->head.handle);
 	queues->nic->rnic->n_qps -= queues->n_qps;
 	queues->nic->rnic->n_dcis -= queues->n_dcis;
 	queues->nic->rnic->n_dcts -= queues->n_dcts;
@@ -262,6 +301,7 @@ struct session_nic *session_nic_free(struct session_nic *nic)
 		nic->rnic->n_sessions--;
 	hash_deinit(&nic->qps);
 	hash_deinit(&nic->cqs);
+	free(nic->record);
 	quota_charge_deinit(&nic->charge);
 	free(nic);
 	return NULL;

@@ -80,16 +80,15 @@ static int charge_connection(struct session *session)
 	return refuse_connection(session, QUOTA_CONNECTIONS, SHMD_STATUS_QUOTA_SESSIONS);
 }
 
-int session_new(struct registry *registry, int sock, struct session **ret_session)
+struct session *session_alloc(struct registry *registry)
 {
-	_cleanup_close_ int owned_sock = sock;
-	_cleanup_(session_freep) struct session *session = calloc(1, sizeof(*session));
-	int r, r_identity;
+	struct session *session = calloc(1, sizeof(*session));
 
 	if (!session)
-		return -ENOMEM;
+		return NULL;
 	session->registry = registry;
 	session->health_fd = -1;
+	session->watch_fd = -1;
 	session->identity.pidfd = -1;
 	session->started_nsec = nsec_now();
 	list_init(&session->link);
@@ -97,6 +96,19 @@ int session_new(struct registry *registry, int sock, struct session **ret_sessio
 	list_init(&session->hold_link);
 	list_init(&session->published);
 	resource_table_init(&session->resources);
+	connection_init(&session->connection, -1);
+	session_keep_init(&session->keep);
+	return session;
+}
+
+int session_new(struct registry *registry, int sock, struct session **ret_session)
+{
+	_cleanup_close_ int owned_sock = sock;
+	_cleanup_(session_freep) struct session *session = session_alloc(registry);
+	int r, r_identity;
+
+	if (!session)
+		return -ENOMEM;
 	connection_init(&session->connection, take_fd(&owned_sock));
 
 	r = framing_setup(session->connection.fd);
@@ -179,6 +191,9 @@ void session_end(struct session *session, enum shmd_status status, const char *f
 	/* session_send may have ended it, when the socket is broken or full. */
 	session->ended = true;
 	session->end_status = status;
+	/* Else it would be alive again after a death before its teardown. A worker that has it is waited for first. */
+	if (!session->busy)
+		session_keep_ended(session);
 	memcpy(session->end_text, msg.event.text, sizeof(session->end_text));
 	session_call_attention(session);
 }
@@ -245,12 +260,13 @@ void session_send(struct session *session, struct msg *msg, const struct fdlist 
 	send_packet(session, registry->packet, (size_t)r, fds);
 }
 
-void session_send_packet(struct session *session, const struct msg *msg, const void *packet, size_t bytes)
+void session_send_packet(struct session *session, const struct msg *msg, const void *packet, size_t bytes,
+			 const struct fdlist *fds)
 {
 	if (session->ended)
 		return;
 	session_trace(session, "->", msg);
-	send_packet(session, packet, bytes, NULL);
+	send_packet(session, packet, bytes, fds);
 }
 
 static bool read_one(struct session *session)

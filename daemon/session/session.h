@@ -15,6 +15,7 @@
 #include "daemon/nic/nic.h"
 #include "daemon/session/connection.h"
 #include "daemon/session/identity.h"
+#include "daemon/session/keep.h"
 #include "daemon/session/quota.h"
 #include "daemon/session/registry.h"
 #include "daemon/session/resource.h"
@@ -32,12 +33,19 @@ struct session_nic {
 	struct nic_ctx *ctx; /* owned */
 	unsigned int index; /* in the session */
 	bool is_counted; /* in rnic->n_sessions */
+	char gpu[REGISTRY_GPU_BYTES]; /* it was opened for, normal form; "": none, or not known any more */
 	enum nic_doorbell_mode doorbell; /* taken: the context's own is its worker's */
 	bool fell_back; /* to mode cpu, by its client's request */
+	bool told_memory; /* the log has its first region with a reason */
 	uint32_t n_dc_peers, n_rc_peers; /* as the client said last */
 	char doorbell_reason[MSG_TEXT_BYTES]; /* why not a better one; or empty */
 	struct hash qps, cqs; /* struct session_queues by number: a request may name hundreds of many thousands */
 	struct quota_charge charge;
+	/* What outlives the daemon of it, where the session does. */
+	void *record; /* owned; of ctx_export, by whoever uses the context */
+	size_t record_bytes;
+	int record_r; /* why there is none, when there should be */
+	unsigned int n_kept; /* descriptors of the context that are kept */
 };
 
 struct session_mr {
@@ -47,6 +55,7 @@ struct session_mr {
 	enum nic_mem_kind kind;
 	uint64_t iova, length_bytes;
 	uint32_t access;
+	char reason[MSG_MEM_REASON_BYTES]; /* why its client took no better kind; or empty */
 };
 
 /* What is known of a QP without asking its NIC. */
@@ -103,6 +112,8 @@ struct session {
 	struct nic_counters counters; /* as asked for last */
 	struct nic_counters fresh_counters; /* of the look, until it is over */
 
+	bool is_watched; /* since Hello: the client has a pipe to watch, and goes on with the next daemon. Others end with this one */
+	int watch_fd; /* owned; the only writing end of that pipe, or -1 */
 	int health_fd; /* owned; -1 before Hello */
 	struct shmd_health_page *health; /* mapped; NULL before Hello */
 
@@ -111,8 +122,11 @@ struct session {
 	struct resource_table resources;
 	struct list published; /* struct publish_entry.owner_link */
 	uint32_t n_published;
+	struct session_keep keep;
 };
 
+/* Without a connection, for session_new and session_adopt. NULL: no memory. */
+struct session *session_alloc(struct registry *registry);
 /*
  * Takes `sock` in any case. -EDQUOT: the user has too many connections (the client has been told);
  * -ESRCH: the client is gone already; or another negative errno.
@@ -143,8 +157,9 @@ void session_end_gone(struct session *session);
 /* Send a message, with descriptors or NULL. A client that lets too much wait is ended. */
 void session_send(struct session *session, struct msg *msg, const struct fdlist *fds);
 
-/* The same for a message that is encoded already, without descriptors; *msg is for the trace. */
-void session_send_packet(struct session *session, const struct msg *msg, const void *packet, size_t bytes);
+/* The same for a message that is encoded already; *msg is for the trace. */
+void session_send_packet(struct session *session, const struct msg *msg, const void *packet, size_t bytes,
+			 const struct fdlist *fds);
 
 /* One line for the log when messages are traced; direction "->" or "<-". */
 void session_trace(struct session *session, const char *direction, const struct msg *msg);
@@ -189,6 +204,23 @@ void session_know(struct session_nic *nic, uint32_t qpn, const struct session_qp
 void session_know_state(struct session_nic *nic, uint32_t qpn, enum nic_qp_state state);
 void session_know_error(struct session_nic *nic, uint32_t qpn, uint32_t syndrome);
 
+/* ---- session-watch.c: clients that outlive the daemon ------------------------------------------------------------ */
+
+/* Would a session whose client can go on with another daemon outlive this one? */
+bool session_may_resume(const struct registry *registry);
+/* What it takes of the quota for itself, from Hello to its end. */
+struct quota_amount session_own_amount(const struct session *session);
+/*
+ * A new pipe, in place of the one it had. Its reading end is the caller's, for the client; nobody else holds the other, so
+ * it hangs up when the daemon dies. Negative errno: nothing has changed.
+ */
+int session_make_watch(struct session *session);
+/*
+ * For a session taken over from a daemon that died: a pipe and the news. Nothing for a client that is not watched. A session
+ * whose pipe cannot be made ends: its client would give up by itself, without a reason.
+ */
+void session_tell_resumed(struct session *session);
+
 /* ---- session-teardown.c: single resources ------------------------------------------------------------------------- */
 
 /* What the session keeps of one, and its quota; the NIC's part is gone already, or never was. NULL allowed. */
@@ -196,8 +228,10 @@ struct session_mr *session_mr_free(struct session *session, struct session_mr *m
 struct session_queues *session_queues_free(struct session *session, struct session_queues *queues);
 struct session_nic *session_nic_free(struct session_nic *nic);
 DEFINE_CLEANUP(struct session_nic *, session_nic_free);
-/* Make the numbers of a batch known; hash_reserve() has made room. Or forget them. */
-void session_queues_add_numbers(struct session_queues *queues);
+/* What the batch is made of, here and in its NIC's sums; its QPs are known as new. */
+void session_queues_count(struct session_queues *queues);
+/* Make the numbers of a batch known; after hash_reserve() only -EEXIST can be, which no NIC that is right brings about. Or forget them. */
+int session_queues_add_numbers(struct session_queues *queues);
 void session_queues_remove_numbers(struct session_queues *queues);
 
 void session_note(struct session *session, int level, enum note_topic topic, const char *fmt, ...)

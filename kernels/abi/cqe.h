@@ -48,6 +48,7 @@ enum shmd_cqe_syndrome {
 	SHMD_SYNDROME_TRANSPORT_RETRY_EXC_ERR = 0x15,
 	SHMD_SYNDROME_RNR_RETRY_EXC_ERR = 0x16,
 	SHMD_SYNDROME_REMOTE_ABORTED_ERR = 0x22,
+	SHMD_SYNDROME_OUTCOME_UNKNOWN = 0xf1, /* none of mlx5: an atomic was cut off by a restart of the soft NIC */
 };
 
 struct shmd_cqe {

@@ -149,6 +149,8 @@ const char *cqe_syndrome_name(unsigned int syndrome)
 		return "receiver-not-ready retries exceeded";
 	case SHMD_SYNDROME_REMOTE_ABORTED_ERR:
 		return "remote aborted error";
+	case SHMD_SYNDROME_OUTCOME_UNKNOWN:
+		return "outcome unknown";
 	}
 	return "unknown syndrome";
 }

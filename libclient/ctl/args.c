@@ -18,7 +18,7 @@
 static const char *const color_choices[] = {"auto", "always", "never", NULL};
 static const char *const kind_choices[] = {
 	"qp-error", "cq-error", "port-state", "nic-lost", "session-opened", "session-closed",
-	"queues-created", "queues-destroyed", "drain", "dropped", "refused", NULL};
+	"queues-created", "queues-destroyed", "drain", "dropped", "refused", "resumed", NULL};
 
 const struct args_option args_options[N_OPTIONS] = {
 	[OPTION_JSON] = {"--json", NULL, VALUE_NONE, NULL, "one JSON document on one line, see shmemctl-json(5)"},
@@ -36,6 +36,11 @@ const struct args_option args_options[N_OPTIONS] = {
 	[OPTION_COUNT] = {"--count", "N", VALUE_COUNT, NULL, "end after N events"},
 	[OPTION_GRACE] = {"--grace", "SECONDS", VALUE_SECONDS, NULL, "how long sessions may finish (30)"},
 	[OPTION_OFF] = {"--off", NULL, VALUE_NONE, NULL, "accept sessions again"},
+	[OPTION_FROM] = {"--from", "FILE", VALUE_PATH, NULL, "a machine that was captured, not this one"},
+	[OPTION_WHY] = {"--why", "GPU", VALUE_TEXT, NULL, "every NIC, and why this GPU has it or not"},
+	[OPTION_SVG] = {"--svg", "FILE", VALUE_PATH, NULL, "write a picture of the machine to FILE"},
+	[OPTION_CONFIG] = {"--config", "FILE", VALUE_PATH, NULL, "the daemon's settings, instead of shmemd.conf"},
+	[OPTION_ROOT] = {"--root", "DIR", VALUE_PATH, NULL, "a folder with sys, proc, dev and usr of a machine"},
 };
 
 static int usage_error(const struct args *args, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -142,6 +147,8 @@ static int check_value(const struct args *args, const struct args_option *option
 				    join_choices(option->choices, buf, sizeof(buf)), value);
 	case VALUE_PATH:
 		return *value ? 0 : usage_error(args, "%s needs a path", option->name);
+	case VALUE_TEXT:
+		return *value ? 0 : usage_error(args, "%s needs %s", option->name, option->value_name);
 	case VALUE_NONE:
 		break;
 	}

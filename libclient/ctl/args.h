@@ -30,6 +30,11 @@ enum args_option_id {
 	OPTION_COUNT,
 	OPTION_GRACE,
 	OPTION_OFF,
+	OPTION_FROM,
+	OPTION_WHY,
+	OPTION_SVG,
+	OPTION_CONFIG,
+	OPTION_ROOT,
 	N_OPTIONS,
 };
 
@@ -47,6 +52,7 @@ enum args_value {
 	VALUE_CHOICE,
 	VALUE_CHOICES, /* comma separated */
 	VALUE_PATH,
+	VALUE_TEXT,
 };
 
 struct args_option {
@@ -77,6 +83,7 @@ struct args_command {
 	unsigned int n_needed; /* words that must be there */
 	const struct args_word *words[ARGS_MAX_WORDS + 1]; /* ends with NULL */
 	int (*run)(struct ctl *ctl);
+	bool is_local; /* asks no daemon: ctl->client is NULL */
 };
 extern const struct args_command args_commands[]; /* ends with a NULL name */
 

@@ -71,6 +71,12 @@ static const char *const list_choices[] = {"sessions", "qps", "mrs", "nics", NUL
 static const char *const stats_choices[] = {"nics", "sessions", "qps", NULL};
 static const char *const port_choices[] = {"up", "down", NULL};
 
+static const char *const topology_choices[] = {"dump", NULL};
+static const char *const config_choices[] = {"import-env", NULL};
+static const struct args_word config_word = {"ACTION", config_choices, NULL};
+static const struct args_word topology_word = {"ACTION", topology_choices, NULL};
+static const char *const metrics_choices[] = {"daemon", "nics", "sessions", "qps", "mrs", NULL};
+static const struct args_word metrics_word = {"WHAT", metrics_choices, NULL};
 static const struct args_word list_word = {"WHAT", list_choices, NULL};
 static const struct args_word stats_word = {"WHAT", stats_choices, NULL};
 static const struct args_word session_word = {"SESSION", NULL, live_sessions};
@@ -94,9 +100,9 @@ const struct args_command args_commands[] = {
 	 OPTION_BIT(OPTION_WATCH) | OPTION_BIT(OPTION_ALL), 0, {&stats_word}, ctl_stats},
 	{"monitor", "[--kind KIND[,KIND]] [--count N]", "events as they happen, one line each",
 	 "Sessions that open and close, queues made and destroyed, errors of QPs, ports\n"
-	 "that go up and down, drains, refused connections; until interrupted. With\n"
-	 "--json one object a line. Who is neither root nor the daemon's user sees events\n"
-	 "of own sessions, of NICs and of the daemon.\n",
+	 "that go up and down, drains, refused connections, restarts of the daemon; until\n"
+	 "interrupted. With --json one object a line. Who is neither root nor the daemon's\n"
+	 "user sees events of own sessions, of NICs and of the daemon.\n",
 	 OPTION_BIT(OPTION_KIND) | OPTION_BIT(OPTION_COUNT), 0, {NULL}, ctl_monitor},
 	{"dump-queue", "[NIC/]QPN [--all] [--keys] [--payload]", "a QP's queues in words: WQEs, CQEs, indexes",
 	 "Shows state, peer, indexes, doorbell records and first error of a QP, and its\n"
@@ -121,5 +127,31 @@ const struct args_command args_commands[] = {
 	 "While a port is down, work requests on it fail as with a pulled cable, and\n"
 	 "clients are told. For root and the daemon's user only.\n",
 	 0, 2, {&nic_word, &port_word}, ctl_port},
+	{"topology", "[dump] [--from FILE] [--config FILE] [--why GPU] [--svg FILE]", "GPUs and NICs, how near, and who uses which",
+	 "Shows how near the GPUs and NICs of this machine are to each other, as nvidia-smi\n"
+	 "topo -m does, and which GPU gets which NIC, with the reasons. GPU is an index, a\n"
+	 "PCI address or a UUID. dump writes the machine in a form that --from reads\n"
+	 "elsewhere; it also reads an XML of hwloc or of NCCL. Of this machine the map is\n"
+	 "as nics-include, nics-exclude and gpu-nic-map of shmemd.conf want it; of another\n"
+	 "with --config. Needs no daemon.\n",
+	 OPTION_BIT(OPTION_FROM) | OPTION_BIT(OPTION_CONFIG) | OPTION_BIT(OPTION_WHY) | OPTION_BIT(OPTION_SVG), 0, {&topology_word}, ctl_topology,
+	 true},
+	{"metrics", "[daemon|nics|sessions|qps|mrs]", "everything that is counted, for Prometheus",
+	 "Writes gauges and counters in the text format of Prometheus: all of them, or\n"
+	 "those of the daemon, of NICs, sessions, QPs or MRs. All comes at once or, where\n"
+	 "the daemon does not answer, nothing. What the counters of a port say is left to\n"
+	 "node_exporter.\n",
+	 0, 0, {&metrics_word}, ctl_metrics},
+	{"config", "import-env [--from FILE]", "settings of NVSHMEM and DeepEP as lines of shmemd.conf",
+	 "import-env translates NVSHMEM_HCA_LIST, NVSHMEM_HCA_PE_MAPPING and\n"
+	 "DEEP_EP_DEVICE_TO_HCA_MAPPING of the environment and holds the result against\n"
+	 "this machine, or against a captured one. Nothing is written but the lines, on\n"
+	 "standard output. Needs no daemon.\n",
+	 OPTION_BIT(OPTION_FROM), 1, {&config_word}, ctl_config, true},
+	{"doctor", "[--config FILE] [--root DIR]", "what makes IBGDA slow or fail here, and the fix",
+	 "Checks driver, kernel, libraries, PCI, ports, firmware and, where one runs, the\n"
+	 "daemon. Each check says OK, WARN or FAIL, why, and what fixes it; what cannot be\n"
+	 "read is WARN. Exit status 1 with any FAIL. Needs no daemon; root sees more.\n",
+	 OPTION_BIT(OPTION_CONFIG) | OPTION_BIT(OPTION_ROOT), 0, {NULL}, ctl_doctor, true},
 	{NULL, NULL, NULL, NULL, 0, 0, {NULL}, NULL},
 };

@@ -46,6 +46,10 @@ int ctl_dump_queue(struct ctl *ctl);
 int ctl_kill(struct ctl *ctl);
 int ctl_drain(struct ctl *ctl);
 int ctl_port(struct ctl *ctl);
+int ctl_topology(struct ctl *ctl);
+int ctl_config(struct ctl *ctl);
+int ctl_metrics(struct ctl *ctl);
+int ctl_doctor(struct ctl *ctl);
 
 void stats_look_free(struct stats_look *look);
 

@@ -23,9 +23,10 @@ static bool is_continuation(unsigned char c)
 	return (c & 0xc0) == 0x80;
 }
 
-/* Bytes of the UTF-8 character at s (which is terminated), or 0 when there is none. */
-static unsigned int utf8_bytes(const unsigned char *s)
+unsigned int json_utf8_bytes(const char *text)
 {
+	const unsigned char *s = (const unsigned char *)text;
+
 	if (s[0] < 0x80)
 		return 1;
 	if (s[0] >= 0xc2 && s[0] <= 0xdf)
@@ -71,19 +72,17 @@ static void put_ascii(FILE *out, unsigned char c)
 
 static void put_string(FILE *out, const char *value)
 {
-	const unsigned char *s = (const unsigned char *)value;
-
 	fputc('"', out);
-	while (*s) {
-		unsigned int n = utf8_bytes(s);
+	while (*value) {
+		unsigned int n = json_utf8_bytes(value);
 
 		if (n == 1)
-			put_ascii(out, *s);
+			put_ascii(out, (unsigned char)*value);
 		else if (n)
-			fwrite(s, 1, n, out);
+			fwrite(value, 1, n, out);
 		else
 			fputs(REPLACEMENT, out);
-		s += n ? n : 1;
+		value += n ? n : 1;
 	}
 	fputc('"', out);
 }
@@ -145,6 +144,12 @@ void json_uint(struct json *json, const char *key, uint64_t value)
 	fprintf(json->out, "%" PRIu64, value);
 }
 
+void json_int(struct json *json, const char *key, int64_t value)
+{
+	put_head(json, key);
+	fprintf(json->out, "%" PRId64, value);
+}
+
 void json_bool(struct json *json, const char *key, bool value)
 {
 	put_head(json, key);
@@ -161,4 +166,10 @@ void json_hex(struct json *json, const char *key, uint64_t value)
 {
 	put_head(json, key);
 	fprintf(json->out, "\"0x%" PRIx64 "\"", value);
+}
+
+void json_seconds(struct json *json, const char *key, uint64_t nsec)
+{
+	put_head(json, key);
+	fprintf(json->out, "%" PRIu64 ".%09" PRIu64, nsec / 1000000000, nsec % 1000000000);
 }

@@ -27,8 +27,13 @@ void json_end_array(struct json *json);
 
 void json_string(struct json *json, const char *key, const char *value);
 void json_uint(struct json *json, const char *key, uint64_t value);
+void json_int(struct json *json, const char *key, int64_t value);
 void json_bool(struct json *json, const char *key, bool value);
 void json_rate(struct json *json, const char *key, double value); /* one decimal */
 void json_hex(struct json *json, const char *key, uint64_t value); /* a string: readers round large numbers */
+void json_seconds(struct json *json, const char *key, uint64_t nsec); /* nine decimals */
+
+/* Bytes of the UTF-8 character at s (which is terminated), or 0 when there is none. */
+unsigned int json_utf8_bytes(const char *s);
 
 #endif

@@ -50,6 +50,8 @@ static int session_item(void *arg, const struct shmd_session_item *item)
 	json_uint(json, "n_fds", item->n_fds);
 	json_uint(json, "registered_bytes", item->registered_bytes);
 	json_uint(json, "age_nsec", item->age_nsec);
+	json_bool(json, "kept", item->kept);
+	json_string(json, "unkept_reason", item->unkept_reason);
 	ctl_json_counters(json, "counters", &item->counters);
 	json_end_object(json);
 	return 0;
@@ -122,6 +124,7 @@ static int mr_item(void *arg, const struct shmd_mr_item *item)
 	json_access(json, item->access);
 	json_hex(json, "iova", item->iova);
 	json_uint(json, "length_bytes", item->length_bytes);
+	json_string(json, "reason", item->reason);
 	json_end_object(json);
 	return 0;
 }

@@ -61,15 +61,18 @@ static int session_row(void *arg, const struct shmd_session_item *item)
 	table_add_color(table, item->counters.error_cqes ? COLOR_RED : COLOR_NONE, "%" PRIu64,
 			item->counters.error_cqes);
 	table_add(table, "%s", units_nsec(item->age_nsec, buf));
+	table_add(table, "%s", item->kept ? "yes" : "no");
 	if (item->doorbell_reason[0])
 		fprintf(rows->notes, "session %" PRIu64 ", doorbell of %s\n", item->session, item->doorbell_reason);
+	if (item->unkept_reason[0])
+		fprintf(rows->notes, "session %" PRIu64 ", not kept: %s\n", item->session, item->unkept_reason);
 	return 0;
 }
 
 int ctl_table_sessions(struct ctl *ctl)
 {
 	static const char *const heads[] = {">SESSION", ">UID", ">PID", "COMMAND", "NICS", "DOORBELL", ">QPS",
-					    ">DCIS", ">DCTS", ">PEERS", ">CQS", ">MRS", ">MEMORY", ">FDS", ">WQES", ">ERRORS", ">AGE", NULL};
+					    ">DCIS", ">DCTS", ">PEERS", ">CQS", ">MRS", ">MEMORY", ">FDS", ">WQES", ">ERRORS", ">AGE", "KEPT", NULL};
 	struct session_rows rows;
 	char *notes = NULL;
 	size_t bytes;
@@ -150,12 +153,13 @@ static int mr_row(void *arg, const struct shmd_mr_item *item)
 	table_add(table, "%s", access_words(item->access, buf));
 	table_add(table, "0x%" PRIx64, item->iova);
 	table_add(table, "%s", units_bytes(item->length_bytes, buf));
+	table_add(table, "%s", or_dash(item->reason));
 	return 0;
 }
 
 int ctl_table_mrs(struct ctl *ctl)
 {
-	static const char *const heads[] = {">SESSION", "NIC", ">MR", "KIND", "ACCESS", ">IOVA", ">SIZE", NULL};
+	static const char *const heads[] = {">SESSION", "NIC", ">MR", "KIND", "ACCESS", ">IOVA", ">SIZE", "REASON", NULL};
 	struct table table;
 
 	table_init(&table, heads, ctl->has_color);

@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * shmemctl monitor: events as they happen, one line each, written out at once so that a pipe sees them too.
+ * shmemctl monitor: events as they happen, one line each, written out at once so that a pipe sees them too. Its own connection
+ * ends with the daemon; where sessions do not, it waits for the next one as their clients do, and goes on there.
  */
+#include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "libclient/ctl/ctl.h"
+
+#define RETRY_PAUSE_NSEC 50000000
 
 struct monitor {
 	struct ctl *ctl;
@@ -47,6 +51,7 @@ static enum color event_color(const struct shmd_admin_event *event)
 	case SHMD_EVENT_DRAIN:
 	case SHMD_EVENT_DROPPED:
 	case SHMD_EVENT_REFUSED:
+	case SHMD_EVENT_DAEMON_RESUMED:
 		return COLOR_YELLOW;
 	case SHMD_EVENT_SESSION_CLOSED:
 		return event->detail ? COLOR_YELLOW : COLOR_NONE;
@@ -109,6 +114,9 @@ static void print_sentence(FILE *out, const struct shmd_admin_event *event)
 		else
 			fprintf(out, "%u events were lost here: this reader is too slow", event->number);
 		break;
+	case SHMD_EVENT_DAEMON_RESUMED:
+		fputs(event->text, out);
+		break;
 	case SHMD_EVENT_REFUSED:
 		fprintf(out, "uid %u, pid %u", event->uid, event->pid);
 		print_text(out, event);
@@ -168,14 +176,70 @@ static int take_event(void *arg, const struct shmd_admin_event *event)
 	return monitor->n_left && !--monitor->n_left ? MONITOR_DONE : 0;
 }
 
+/* ---- the next daemon ------------------------------------------------------------------------------------------ */
+
+/* How long to wait for it; 0: there will be none that knows the sessions. */
+static uint64_t ask_grace(struct ctl *ctl)
+{
+	struct shmd_daemon_status status;
+
+	return shmd_admin_status(ctl->client, &status) == 0 && status.keeps_sessions ? status.restart_grace_nsec : 0;
+}
+
+static int tell_resumed(struct monitor *monitor)
+{
+	struct shmd_admin_event event = {.kind = SHMD_EVENT_DAEMON_RESUMED};
+	struct shmd_daemon_status status;
+	struct timespec now;
+	int r = shmd_admin_status(monitor->ctl->client, &status);
+
+	if (r < 0)
+		return r;
+	clock_gettime(CLOCK_REALTIME, &now);
+	event.time_nsec = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+	event.number = status.n_resumed > UINT32_MAX ? UINT32_MAX : (uint32_t)status.n_resumed;
+	snprintf(event.text, sizeof(event.text), "%s has restarted; %u sessions came from the former one", status.daemon,
+		 event.number);
+	return take_event(monitor, &event);
+}
+
+/* In place of the client whose daemon has gone. -ETIMEDOUT: none came; the text says what was found last. */
+static int reopen(struct ctl *ctl, uint64_t grace_nsec)
+{
+	const struct timespec pause = {.tv_nsec = RETRY_PAUSE_NSEC};
+	struct shmd_client_attr attr = {
+		.role = SHMD_ROLE_CONTROL,
+		.socket_path = ctl->args->values[OPTION_SOCKET],
+		.timeout_nsec = grace_nsec,
+	};
+	uint64_t begin = shmd_dev_host_now_nsec();
+	struct shmd_client *client;
+
+	while (shmd_client_open(&attr, &client) < 0) {
+		if (shmd_dev_host_now_nsec() - begin >= grace_nsec)
+			return -ETIMEDOUT;
+		nanosleep(&pause, NULL);
+	}
+	shmd_client_close(ctl->client);
+	ctl->client = client;
+	return 0;
+}
+
 int ctl_monitor(struct ctl *ctl)
 {
 	struct monitor monitor = {ctl, args_count(ctl->args, OPTION_COUNT, 0)};
+	uint64_t grace_nsec;
 	int r;
 
 	if (isatty(STDERR_FILENO))
 		fprintf(stderr, "watching %s; Ctrl-C ends\n", shmd_client_daemon(ctl->client));
-	r = shmd_admin_monitor(ctl->client, take_event, &monitor);
+	do {
+		grace_nsec = ask_grace(ctl);
+		r = shmd_admin_monitor(ctl->client, take_event, &monitor);
+		if (r != -ECONNRESET || !grace_nsec || reopen(ctl, grace_nsec) < 0)
+			break;
+		r = tell_resumed(&monitor);
+	} while (!r);
 	/* run_once() finds and tells what cannot be written. */
 	return r < 0 ? r : 0;
 }

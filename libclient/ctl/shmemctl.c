@@ -84,6 +84,7 @@ static int run_watched(struct ctl *ctl)
 	return CTL_EXIT_OK;
 }
 
+/* What is local opens no connection. */
 static int connect_and_run(const struct args *args)
 {
 	struct shmd_client_attr attr = {
@@ -98,7 +99,7 @@ static int connect_and_run(const struct args *args)
 			     color_wanted(args->values[OPTION_COLOR], isatty(STDOUT_FILENO), getenv("NO_COLOR"),
 					  getenv("TERM")),
 	};
-	int r = shmd_client_open(&attr, &ctl.client);
+	int r = args->command->is_local ? 0 : shmd_client_open(&attr, &ctl.client);
 
 	if (r < 0)
 		return fail(NULL, r);

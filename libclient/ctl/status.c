@@ -30,6 +30,14 @@ static int status_json(struct ctl *ctl, const struct shmd_daemon_status *status)
 	json_uint(&json, "registered_bytes", status->registered_bytes);
 	json_uint(&json, "sessions_total", status->sessions_total);
 	json_uint(&json, "refused_total", status->refused_total);
+	json_bool(&json, "keeps_sessions", status->keeps_sessions);
+	json_uint(&json, "restart_grace_nsec", status->restart_grace_nsec);
+	json_uint(&json, "n_resumed", status->n_resumed);
+	json_string(&json, "hot_nic", status->hot_nic);
+	json_string(&json, "hot_among", status->hot_among);
+	json_string(&json, "hot_processes", status->hot_processes);
+	json_uint(&json, "hot_share_percent", status->hot_share_percent);
+	json_uint(&json, "hot_nsec", status->hot_nsec);
 	ctl_json_counters(&json, "counters", &status->counters);
 	r = ctl_json_nics(ctl->client, &json, "nics");
 	if (!r)
@@ -70,6 +78,34 @@ static void print_drain(struct ctl *ctl, const struct shmd_daemon_status *status
 	fputs("; shmemctl drain --off ends it\n", ctl->out);
 }
 
+static void print_restart(FILE *out, const struct shmd_daemon_status *status)
+{
+	char buf[UNITS_BYTES];
+
+	if (status->keeps_sessions)
+		fprintf(out, "restart         sessions outlive the daemon; clients wait %s for the next one",
+			units_nsec(status->restart_grace_nsec, buf));
+	else
+		fputs("restart         sessions end with the daemon", out);
+	if (status->n_resumed)
+		fprintf(out, "; %" PRIu64 " came from a former one", status->n_resumed);
+	fputc('\n', out);
+}
+
+static void print_hot_spot(struct ctl *ctl, const struct shmd_daemon_status *status)
+{
+	char buf[UNITS_BYTES];
+
+	if (!status->hot_nic[0])
+		return;
+	fprintf(ctl->out, "%shot spot%s        %s carries %u %% of what %s should, for %s", color_on(ctl->has_color, COLOR_YELLOW),
+		color_off(ctl->has_color, COLOR_YELLOW), status->hot_nic, status->hot_share_percent, status->hot_among,
+		units_nsec(status->hot_nsec, buf));
+	if (status->hot_processes[0])
+		fprintf(ctl->out, ": %s", status->hot_processes);
+	fputc('\n', ctl->out);
+}
+
 static int status_text(struct ctl *ctl, const struct shmd_daemon_status *status)
 {
 	char buf[UNITS_BYTES];
@@ -79,8 +115,10 @@ static int status_text(struct ctl *ctl, const struct shmd_daemon_status *status)
 	fprintf(out, "%s, pid %u, up %s, protocol version %u\n\n", status->daemon, status->pid,
 		units_nsec(status->uptime_nsec, buf), status->protocol_version);
 	print_drain(ctl, status);
+	print_hot_spot(ctl, status);
 	fprintf(out, "sessions        %u now, %" PRIu64 " since start, %" PRIu64 " refused\n", status->n_sessions,
 		status->sessions_total, status->refused_total);
+	print_restart(out, status);
 	fprintf(out, "queues          %u QPs (%u RC, %u DCI, %u DCT), %u CQs\n", status->n_qps,
 		status->n_qps - status->n_dcis - status->n_dcts, status->n_dcis, status->n_dcts, status->n_cqs);
 	fprintf(out, "memory          %u regions, %s registered\n", status->n_mrs,

@@ -15,7 +15,7 @@
 
 #include "libclient/ctl/color.h"
 
-#define TABLE_MAX_COLUMNS 17
+#define TABLE_MAX_COLUMNS 18
 
 struct table_cell {
 	char *text;

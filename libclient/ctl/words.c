@@ -96,16 +96,16 @@ enum color ctl_qp_state_color(uint32_t state)
 
 const char *ctl_mem_kind(uint32_t kind)
 {
-	static const char *const words[] = {"unknown", "memfd", "dmabuf", "agent"};
+	static const char *const words[] = {"unknown", "memfd", "dmabuf", "agent", "peermem"};
 
-	return words[kind < 4 ? kind : 0];
+	return words[kind < 5 ? kind : 0];
 }
 
 const char *ctl_event_kind(unsigned int kind)
 {
 	static const char *const words[] = {
 		"unknown", "qp-error", "cq-error", "port-state", "nic-lost", "session-end", "session-opened",
-		"session-closed", "queues-created", "queues-destroyed", "drain", "dropped", "refused",
+		"session-closed", "queues-created", "queues-destroyed", "drain", "dropped", "refused", "resumed",
 	};
 
 	return words[kind < sizeof(words) / sizeof(words[0]) ? kind : 0];
@@ -132,6 +132,8 @@ const char *ctl_syndrome_advice(uint32_t syndrome)
 		return "is the peer's process alive, its QP in RTS (shmemctl list qps), both ports active (shmemctl list nics)?";
 	case SHMD_SYNDROME_RNR_RETRY_EXC_ERR:
 		return "the peer must post receives before messages arrive: see its receive queue with shmemctl dump-queue";
+	case SHMD_SYNDROME_OUTCOME_UNKNOWN:
+		return "the daemon ended in the midst of an atomic: read the word to see whether it took effect, then connect anew";
 	default:
 		return "the QP works again after shmd_queues_modify to RST and a new connect at both sides";
 	}

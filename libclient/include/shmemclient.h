@@ -12,9 +12,9 @@
  * destroying an object while another thread uses it is the caller's error.
  * Fork: descriptors are close-on-exec, mappings are shared with a forked child, but a client belongs to the process
  * that opened it: in a child every call returns -ECHILD and shmd_client_close() only frees its copy.
- * Fatal errors: when the connection breaks the client stays dead: every call returns the same error, and every
- * health word says SHMD_HEALTH_DAEMON_GONE so that waits on its queues end. A thread of the library sees to that
- * while no call is made; it sleeps otherwise.
+ * Fatal errors: when the connection breaks, or the daemon died and the next one did not take the session over in time, the
+ * client stays dead: every call returns the same error, and every health word says SHMD_HEALTH_DAEMON_GONE so that waits on
+ * its queues end. A thread of the library sees to that while no call is made; it sleeps otherwise.
  *
  * What holds for every function, unless its comment says otherwise:
  *	Ownership	a handle belongs to the caller until the function that ends it, and at the latest until
@@ -25,7 +25,9 @@
  *	Errors		-EINVAL an argument; -ECHILD in a forked child; -ETIMEDOUT; -ENOMEM; -ECONNRESET (connection
  *			broke), -ECANCELED (session ended by an administrator), -ESHUTDOWN (daemon stops) and -EPROTO
  *			(the daemon answered nonsense), which are fatal; and those that its comment names.
- *	Restart		a daemon that restarts without its sessions looks like one that died.
+ *	Restart		where the service manager keeps the sessions of shmemd, a call that is under way when the daemon
+ *			dies goes on with the next one, within its time limit, and is carried out once. When none comes in the
+ *			time that the daemon was set to (restart-grace), or it comes without its sessions: -ECONNRESET.
  *	Since		0.1, protocol version 1.
  * "Never blocks" also means: makes no request, needs no lock, cannot fail for the reasons above.
  */
@@ -100,7 +102,7 @@ SHMD_EXPORT void shmd_client_close(struct shmd_client *client);
 SHMD_EXPORT uint64_t shmd_client_session(const struct shmd_client *client);
 /* What the daemon told at the start; "per uid" counts all sessions of this user. Never blocks. */
 SHMD_EXPORT int shmd_client_limits(const struct shmd_client *client, struct shmd_limits *ret_limits);
-/* "shmemd 0.1.0"; valid until close; never NULL. Never blocks. */
+/* "shmemd 0.1.0", as it was when the client was opened; valid until close; never NULL. Never blocks. */
 SHMD_EXPORT const char *shmd_client_daemon(const struct shmd_client *client);
 /*
  * shmd_client_health - enum shmd_health of the session
@@ -113,6 +115,11 @@ SHMD_EXPORT const char *shmd_client_daemon(const struct shmd_client *client);
 SHMD_EXPORT int shmd_client_health(struct shmd_client *client);
 /* The session's health page, mapped until close; NULL for SHMD_ROLE_CONTROL. Words: see <shmd/abi/doorbell.h>. */
 SHMD_EXPORT struct shmd_health_page *shmd_client_health_page(struct shmd_client *client);
+/*
+ * How often the daemon has restarted and taken the session over, as far as was seen; 0 for NULL. Calls and waits that were under
+ * way went on. Never blocks.
+ */
+SHMD_EXPORT unsigned int shmd_client_restarts(const struct shmd_client *client);
 /*
  * Pollable (poll, epoll): readable when shmd_event_next() may have something or the connection broke. Owned by the
  * client: neither read nor closed by the caller. -1 for NULL. Never blocks.
@@ -141,6 +148,7 @@ enum shmd_event_kind {
 	SHMD_EVENT_DRAIN = 10, /* detail 1: finish, the session will be ended; 0: it may go on */
 	SHMD_EVENT_DROPPED = 11, /* to monitors only, as the next one */
 	SHMD_EVENT_REFUSED = 12,
+	SHMD_EVENT_DAEMON_RESUMED = 13, /* number: how often so far; what the session holds is as it was */
 };
 
 struct shmd_event {
@@ -169,6 +177,7 @@ enum shmd_mem_kind {
 	SHMD_MEM_MEMFD = 1,
 	SHMD_MEM_DMABUF = 2,
 	SHMD_MEM_AGENT = 3,
+	SHMD_MEM_PEERMEM = 4, /* addresses of this process, which the library registers itself */
 };
 
 struct shmd_nic_info {
@@ -276,8 +285,8 @@ SHMD_EXPORT void shmd_mem_free(struct shmd_mem *mem);
 
 struct shmd_mr_attr {
 	enum shmd_mem_kind kind;
-	int fd; /* borrowed: memfd (the library seals it if it can) or dmabuf */
-	uint64_t offset; /* bytes into fd */
+	int fd; /* borrowed: memfd (the library seals it if it can) or dmabuf; SHMD_MEM_PEERMEM: not looked at */
+	uint64_t offset; /* bytes into fd; SHMD_MEM_PEERMEM: the address. Agrees with iova modulo 4096 */
 	uint64_t length_bytes; /* at least 1 */
 	uint64_t iova; /* address that work requests will use */
 	uint32_t access; /* SHMD_ACCESS_* */
@@ -289,9 +298,14 @@ struct shmd_mr_attr {
  * attr->fd is borrowed: daemon and NIC hold the memory by references of their own, and it may be closed after the
  * call. A memfd without F_SEAL_SHRINK gets it added. Charges the user's registered bytes and MRs.
  *
+ * SHMD_MEM_PEERMEM is for memory that has no descriptor, such as that of a GPU without dmabufs and with the nvidia-peermem module:
+ * the library registers the addresses by the command descriptor that comes with doorbell mode uar-mmap, and shmemd takes it from
+ * there, so that the region is charged, listed, and ended as any other. The memory must stay until then. See shmd_gpu_mr_reg().
+ *
  * Errors	-EOPNOTSUPP the NIC does not take this kind, the text names those it takes (see shmd_nic_info.mem_kinds);
  *		-EPERM the memfd cannot be sealed; -ERANGE outside the descriptor; -EBADF not what its kind says;
- *		-EDQUOT; -ENOSPC the NIC is full; -ENODEV the NIC is gone
+ *		-EDQUOT; -ENOSPC the NIC is full; -ENODEV the NIC is gone; PEERMEM: -EOPNOTSUPP no command descriptor came
+ *		(doorbell mode cpu from the start), and what the kernel says, -EFAULT where it finds no pages
  */
 SHMD_EXPORT int shmd_mr_reg(struct shmd_nic *nic, const struct shmd_mr_attr *attr, struct shmd_mr **ret_mr);
 /* shmd_mr_reg() of all of mem, with iova = its address: work requests use this process's addresses. */
@@ -303,6 +317,15 @@ SHMD_EXPORT uint32_t shmd_mr_rkey(const struct shmd_mr *mr);
 /* As work requests want them: big-endian. */
 SHMD_EXPORT shmd_be32 shmd_mr_lkey_be(const struct shmd_mr *mr);
 SHMD_EXPORT shmd_be32 shmd_mr_rkey_be(const struct shmd_mr *mr);
+
+struct shmd_mr_info {
+	enum shmd_mem_kind kind;
+	uint32_t access;
+	uint64_t iova, length_bytes;
+	char reason[128]; /* why a better kind was not taken by shmd_gpu_mr_reg(), shmd_gpu_mem_alloc(); or empty */
+};
+/* Constant until shmd_mr_dereg(). Never blocks. */
+SHMD_EXPORT int shmd_mr_info(const struct shmd_mr *mr, struct shmd_mr_info *ret_info);
 /*
  * shmd_mr_dereg - end a registration
  *
@@ -420,7 +443,7 @@ struct shmd_qp_params {
  * have no peer of their own: this makes them ready to send, with these params.
  *
  * addrs	in; n of them, of this fabric's shmd_queues_addr(); NULL for DCIs
- * params	in; may be NULL: the daemon's defaults
+ * params	in; may be NULL: the daemon's settings (qp-timeout and the like)
  * ret_n_done	out, on failure too; may be NULL: how many are connected
  * Blocks	for each request of at most max_peers_per_request QPs, at most the client's time limit
  * Errors	-EHOSTUNREACH the address leads nowhere from this NIC; -EINVAL not an address, or the QP is neither in
@@ -638,6 +661,15 @@ struct shmd_daemon_status {
 	uint64_t drain_left_nsec; /* until sessions are ended; 0: they are being ended, or nothing is drained */
 	uint32_t n_monitors;
 	uint32_t n_dcis, n_dcts; /* of n_qps; the rest is RC */
+	bool keeps_sessions; /* they outlive the daemon, whose next one their clients wait for ... */
+	uint64_t restart_grace_nsec; /* ... so long */
+	uint64_t n_resumed; /* sessions that it took over from a former one */
+	/* A NIC that carries most of what several should, for longer than the daemon's settings allow. */
+	char hot_nic[64]; /* empty: there is none */
+	char hot_among[256]; /* all of those NICs, ", " between names */
+	char hot_processes[256]; /* that have it open, as far as the caller may see them */
+	uint32_t hot_share_percent; /* of the load of all of those */
+	uint64_t hot_nsec; /* for how long */
 };
 /* The daemon as a whole. Any role. */
 SHMD_EXPORT int shmd_admin_status(struct shmd_client *client, struct shmd_daemon_status *ret_status);
@@ -652,6 +684,8 @@ struct shmd_session_item {
 	uint32_t n_dcis, n_dcts; /* of n_qps; the rest is RC */
 	uint32_t n_dc_peers, n_rc_peers; /* of its DCIs: by them, and by an RC QP of their own; as it says */
 	char doorbell_reason[96]; /* "NIC: why not a better mode", "; " between NICs; empty: all have the best */
+	bool kept; /* it outlives the daemon */
+	char unkept_reason[96]; /* why not; empty: it does, or no session does */
 };
 struct shmd_qp_item {
 	uint64_t session;
@@ -665,6 +699,7 @@ struct shmd_mr_item {
 	char nic[64];
 	uint32_t mr, kind, access;
 	uint64_t iova, length_bytes;
+	char reason[128]; /* why the client took no better kind; or empty */
 };
 /* Contexts that the daemon made in advance, for sessions to come; since its start but the first two. */
 struct shmd_nic_warm {
@@ -828,6 +863,7 @@ SHMD_EXPORT void shmd_dev_host_wake(uint64_t wake_handle);
 }
 #endif
 
+#include <shmemclient-gpu-mem.h>
 #include <shmemclient-hot.h>
 
 #endif

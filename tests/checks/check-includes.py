@@ -48,7 +48,8 @@ ROOMS = [
     Room('proto', ours=('proto/base', 'generated'), foreign=('protobuf-c',)),
     Room('libclient', ours=('libclient/include', 'proto', 'proto/base', 'kernels/abi', 'kernels/dev', 'config')),
     Room('libclient/include', ours=('kernels/abi', 'kernels/dev')),
-    Room('libclient/ctl', ours=('libclient/include', 'kernels/abi', 'kernels/host', 'daemon/topo/topo.h', 'config')),
+    Room('libclient/ctl', ours=('libclient/include', 'kernels/abi', 'kernels/host', 'daemon/topo/topo.h',
+                                'daemon/topo/check.h', 'config')),
     Room('daemon/engine', ours=('kernels/abi', 'kernels/host', 'proto/base')),
     Room('daemon/topo', ours=('proto/base',), foreign=('hwloc', 'nvml', 'rdma-core')),
     Room('daemon/nic', ours=('proto/base', 'kernels/abi')),
@@ -57,11 +58,10 @@ ROOMS = [
          foreign=('rdma-core',)),
     Room('daemon/nic/soft', ours=('daemon/nic/nic.h', 'daemon/engine', 'proto/base', 'kernels/abi', 'kernels/host')),
     Room('daemon/session', ours=('daemon/nic/nic.h', 'daemon/topo', 'proto', 'proto/base')),
-    Room('daemon/restart', ours=('daemon/session', 'daemon/nic/nic.h', 'proto', 'proto/base')),
+    Room('daemon/restart', ours=('daemon/session', 'daemon/nic/nic.h', 'daemon/fdstore.h', 'proto', 'proto/base')),
     Room('daemon', ours=('daemon', 'proto', 'proto/base', 'kernels/abi', 'kernels/host', 'config')),
     Room('daemon/loop.c', ours=('daemon', 'proto/base'), foreign=('libevent',)),
     Room('daemon/log.c', ours=('daemon', 'proto/base', 'config'), foreign=('libsystemd',)),
-    Room('daemon/fdstore.c', ours=('daemon', 'proto/base', 'config'), foreign=('libsystemd',)),
 ]
 
 LINE = re.compile(r'^\s*#\s*include(?:_next)?\s*(?:"([^"]+)"|<([^>]+)>|(\S+))')
@@ -181,6 +181,9 @@ PLANTED = [
     one('daemon/session/s.c', '#include "daemon/nic/nic.h"', None),
     one('daemon/session/s.c', '#include <event2/event.h>', 'does not include libevent'),
     one('daemon/session/s.c', '#include "daemon/engine/engine.h"', 'does not include daemon/engine/engine.h'),
+    one('daemon/restart/store.c', '#include "daemon/session/session.h"', None),
+    one('daemon/restart/store.c', '#include "daemon/engine/engine.h"', 'does not include daemon/engine/engine.h'),
+    one('daemon/fdstore.c', '#include <systemd/sd-daemon.h>', 'does not include libsystemd'),
     one('daemon/loop.c', '#include <event2/event.h>', None),
     one('daemon/main.c', '#include <event2/event.h>', 'does not include libevent'),
     one('daemon/main.c', '#include <systemd/sd-daemon.h>', 'does not include libsystemd'),

@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Has what is installed for systemd judged by systemd itself: check-units.sh FOLDER SERVICE, the systemd folder and the
-# configured service. Units, their exposure (2.5 at most), users, folders, catalog; each judge must notice a planted error.
+# Has what is installed for systemd judged by systemd itself: check-units.sh FOLDER SERVICE SHMEMD, the systemd folder, the
+# configured service and the daemon. Units, their exposure (2.5 at most), users, folders, catalog; each judge must notice a planted error.
 set -eu
-folder=$(realpath "$1") service=$2
+folder=$(realpath "$1") service=$2 shmemd=$3
 worst_exposure=25
 
 scratch=$(mktemp -d)
@@ -32,6 +32,16 @@ said=$(complaints "$scratch/good")
 grep -qx 'LimitMEMLOCK=infinity' "$service" || fail "the unit limits locked memory"
 grep -qx 'LimitNOFILE=65536' "$service" || fail "the unit has not the descriptors that SECURITY.md counts with"
 
+# ---- descriptors that outlive the daemon: as many as the daemon believes, within its own limit
+kept=$("$shmemd" --config=/dev/null --check-config | sed -n 's/^max-kept-fds = //p')
+[ "$kept" -gt 0 ] && [ "$kept" -lt 32768 ] || fail "max-kept-fds is \"$kept\""
+agrees() { # SERVICE
+    grep -qx "FileDescriptorStoreMax=$kept" "$1" && grep -qx "Environment=FDSTORE=$kept" "$1"
+}
+agrees "$service" || fail "the unit does not keep the $kept descriptors of max-kept-fds"
+sed 's,^FileDescriptorStoreMax=.*,&0,' "$service" >"$scratch/bad/kept.service"
+! agrees "$scratch/bad/kept.service" || fail "another number of kept descriptors was not noticed"
+
 # ---- exposure
 exposed_at_most() {
     systemd-analyze security --no-pager --offline=true --threshold="$worst_exposure" "$1" >"$scratch/security" 2>&1
@@ -41,6 +51,26 @@ tail -n 1 "$scratch/security"
 grep -v -e '^Protect' -e '^Private' -e '^System' -e '^Restrict' -e '^Capab' "$scratch/good/shmemd.service" \
     >"$scratch/bad/shmemd.service"
 ! exposed_at_most "$scratch/bad/shmemd.service" || fail "an open unit was not noticed"
+
+# ---- exposure with the drop-in for hardware NICs, as the README has it
+drop_in() { # README: the indented block that opens devices
+    awk '/^    \[Unit\]/ { on = 1 } /^[^ ]/ { on = 0 } on { sub(/^    /, ""); print }' "$1"
+}
+drop_in "$folder/README.md" >"$scratch/drop-in"
+opens() { # SETTING: with a reason in the README's table
+    grep -qx "$1" "$scratch/drop-in" && grep -q "^| .*\`$1\`.* | ." "$folder/README.md"
+}
+if grep -q -e '^RestrictAddressFamilies=' -e '^IPAddressDeny=' "$scratch/drop-in"; then fail "the drop-in lets the daemon talk to networks"; fi
+for setting in PrivateDevices=no ProcSubset=all PrivateNetwork=no; do
+    opens "$setting" || fail "the drop-in for hardware NICs has no $setting, or does not say why"
+done
+mkdir "$scratch/nics"
+cat "$scratch/good/shmemd.service" "$scratch/drop-in" >"$scratch/nics/shmemd.service"
+cp "$folder/shmemd.socket" "$scratch/nics/shmemd.socket"
+said=$(complaints "$scratch/nics")
+[ -z "$said" ] || fail "$said"
+exposed_at_most "$scratch/nics/shmemd.service" || fail "$(cat "$scratch/security")"
+tail -n 1 "$scratch/security"
 
 # ---- user, group, folder: made below a root of our own; where we are not root, in a namespace in which we are
 as_root() {

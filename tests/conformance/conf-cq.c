@@ -253,6 +253,14 @@ TEST(conf_cqe_owner_bit_of_a_receive_cq_turns_with_every_lap)
 
 /* ---- overrun ------------------------------------------------------------------------------------------------------------------ */
 
+#define FEW_WQES 8u
+
+/* In the first lap of the ring. */
+static bool has_request_cqe(const struct shmd_cqe *cqe)
+{
+	return __atomic_load_n(&cqe->op_own, __ATOMIC_ACQUIRE) == SHMD_CQE_REQ << 4;
+}
+
 /* Nobody consumes: CQEs that were not taken must stay, and the QP must end instead. */
 static void overrun(struct conf *c)
 {
@@ -262,11 +270,12 @@ static void overrun(struct conf *c)
 	struct conf_wqe w;
 
 	conf_nop(&w);
-	for (uint32_t i = 0; i < 3 * entries; i++) {
+	for (uint32_t i = 0; i < entries + FEW_WQES; i++) {
 		conf_run(c->a, &w);
 		c->a->sq_ci = c->a->sq_pi;
-		if (i % 8 == 7)
-			conf_sleep_msec(1);
+		/* The SQ itself must not overrun, however slow the executor is. */
+		while (i < entries && i % FEW_WQES == FEW_WQES - 1 && !has_request_cqe(&ring[i]))
+			conf_pause(&timer);
 	}
 	while (conf_query(c->a).state != SHMD_QP_ERR)
 		conf_pause(&timer);

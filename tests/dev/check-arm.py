@@ -32,7 +32,7 @@ HELPERS = {
 ENGINE = [
     (2, 'copy_bytes', 'dmb ish;(b|bl) memmove;'),  # earlier requests before a large copy
     (3, 'qp_read_snd', 'ldar w;'),  # dbrec before WQEs
-    (4, 'publish', '(st[rp] [xq];)+(ldr x;)?stlr x;'),  # a CQE before its last word
+    (4, 'publish', '(st[rp] [xq];)+(ldr x;){0,2}stlr x;'),  # a CQE before its last word
     (4, 'cq_notify_all', 'dmb ish;.*ldar w;'),  # CQEs before arm words
     (5, 'thread_sleep', '(swpal w;)+dmb ish;'),  # asleep before the last look
 ]

@@ -13,7 +13,7 @@
 #include "proto/base/cleanup.h"
 #include "tests/fuzz/fuzz.h"
 
-#define VALUE_BYTES 512u
+#define VALUE_BYTES SETTINGS_VALUE_BYTES
 
 static void check_row(const struct settings *settings, unsigned int i, struct settings *again)
 {

@@ -2,7 +2,8 @@
 /*
  * A hostile client and its peer, on one engine, with RC, UC, UD, DC, XRC or raw packet queues, with or without SRQs: the bytes are a program
  * that writes rings, doorbell records and CQ consumer indexes, rings doorbells, changes states, loses packets, registers and destroys in any order. Among the
- * regions is each side's own queue memory, so WQEs may write rings, CQs and doorbell records.
+ * regions is each side's own queue memory, so WQEs may write rings, CQs and doorbell records. Or the engine has a ledger, goes at any time, and
+ * another one goes on with it.
  *
  * Asserts: nothing outside the regions changes, one call does no more than its budget, the engine comes to rest, and
  * everything can be destroyed without a leak. What a sanitizer sees comes on top.
@@ -12,72 +13,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/engine/engine.h"
 #include "proto/base/assert.h"
+#include "tests/fuzz/fuzz-engine.h"
 #include "tests/fuzz/fuzz.h"
-#include "tests/unit/engine/test-mem.h"
 
-#define N_SIDES 2
-#define N_INDIRECTS 2u
-#define GUARD_BYTES 64u
-#define GUARD 0xa5u
-#define LOG2_SQ 4u
-#define LOG2_RQ 3u
-#define LOG2_STRIDE 6u
-#define LOG2_CQ 3u
-#define DATA_BYTES 4096u
 #define MAX_OPS 400u
 #define REST_STEPS 200000u
 #define BUDGET 32u
-#define QKEY 0x1234u
-
-/* A side's queue memory. */
-struct queue_memory {
-	uint8_t guard_before[GUARD_BYTES];
-	uint8_t sq[64u << LOG2_SQ];
-	uint8_t rq[1u << (LOG2_RQ + LOG2_STRIDE)]; /* of the QP, or of the SRQ */
-	uint8_t cqs[2][64u << LOG2_CQ];
-	struct shmd_dbrec cq_dbrecs[2];
-	struct shmd_dbrec dbrec;
-	uint8_t guard_after[GUARD_BYTES];
-};
-
-#define QUEUE_MR_BYTES (sizeof(struct queue_memory) - 2 * GUARD_BYTES)
-
-enum { DATA, QUEUES, N_MRS };
-
-struct side {
-	struct test_mem mems[N_MRS];
-	struct queue_memory *q;
-	uint64_t iova[N_MRS];
-	uint32_t key[N_MRS];
-	bool registered[N_MRS];
-	uint32_t qpn;
-	bool has_qp;
-	bool has_srq;
-	uint16_t pi, rq_pi;
-};
-
-struct lab {
-	const uint8_t *bytes;
-	size_t left;
-	struct engine *engine;
-	struct side sides[N_SIDES];
-	struct list inbox;
-	struct delay_queue delays;
-	uint64_t now_nsec;
-	unsigned int n_routes;
-	unsigned int n_lose; /* packets still to be lost */
-	uint32_t next_qpn;
-	uint8_t cq_flags, timeout, retries;
-	enum engine_qp_type type; /* DCI, XRC_INI: of the first side, and the other one has a DCT or XRC_TGT */
-	bool has_srq;
-	bool has_streams; /* of the DCI; two in error are the end */
-};
 
 /* ---- the program: bytes from the front, zeros behind its end ------------------------------------------------ */
 
-static uint32_t take(struct lab *lab, unsigned int bytes)
+uint32_t take(struct lab *lab, unsigned int bytes)
 {
 	uint32_t v = 0;
 
@@ -150,6 +96,13 @@ static int dc_route_back(void *owner, const void *source, void **ret_route)
 	return route_get(owner, gid, ret_route);
 }
 
+static int dc_source_gid(void *owner, const void *source, uint8_t ret_gid[16])
+{
+	assert_bug(source == owner);
+	memset(ret_gid, 0, 16);
+	return 0;
+}
+
 static const struct engine_ops ops = {
 	.now_nsec = now_nsec,
 	.route_get = route_get,
@@ -159,11 +112,32 @@ static const struct engine_ops ops = {
 	.ud_path = ud_path,
 	.dc_route = dc_route,
 	.dc_route_back = dc_route_back,
+	.dc_source_gid = dc_source_gid,
 };
+
+void new_engine(struct lab *lab)
+{
+	bool has_windows = !lab->ledger_memory;
+	struct engine_attr attr = {
+		.max_qps = 80,
+		.max_cqs = 4,
+		.max_mrs = 8,
+		.max_srqs = N_SIDES,
+		.max_mws = has_windows ? N_SIDES : 0,
+		.max_indirects = has_windows ? N_SIDES * N_INDIRECTS : 0,
+		.chunk_bytes = lab->chunk_bytes,
+		.self_route = lab,
+	};
+	int r = engine_new(&attr, &ops, lab, &lab->engine);
+
+	assert_bug(r == 0);
+	if (lab->ledger_memory)
+		lives_open(lab);
+}
 
 /* ---- objects -------------------------------------------------------------------------------------------------------- */
 
-static void reg(struct lab *lab, struct side *side, unsigned int which)
+void reg(struct lab *lab, struct side *side, unsigned int which)
 {
 	struct engine_mr_attr attr = {
 		.key = side->key[which],
@@ -199,7 +173,7 @@ static uint32_t srqn_of(const struct lab *lab, const struct side *side)
 	return (uint32_t)(side - lab->sides);
 }
 
-static bool is_xrc(const struct lab *lab)
+bool is_xrc(const struct lab *lab)
 {
 	return lab->type == ENGINE_QP_XRC_INI;
 }
@@ -219,10 +193,12 @@ static void create_srq(struct lab *lab, struct side *side)
 		.is_xrc = is_xrc(lab),
 		.xrcdn = side == lab->sides ? XRC_DOMAIN + 1 : XRC_DOMAIN,
 		.cqn = cqn_of(lab, side, 1),
+		.ledger = lab->ledger,
 	};
 	int r = engine_srq_create(lab->engine, &attr);
 
 	assert_bug(r == 0);
+	side->srq_attr = attr;
 	side->has_srq = true;
 	side->rq_pi = 0;
 	side->q->dbrec.rcv = 0;
@@ -263,6 +239,7 @@ static void create_qp(struct lab *lab, struct side *side)
 		.dbrec = &side->q->dbrec,
 		.send_cqn = cqn_of(lab, side, 0),
 		.recv_cqn = cqn_of(lab, side, 1),
+		.ledger = lab->ledger,
 	};
 	int r;
 
@@ -284,6 +261,7 @@ static void create_qp(struct lab *lab, struct side *side)
 	r = engine_qp_create(lab->engine, &attr);
 	assert_bug(r == 0);
 	side->qpn = attr.qpn;
+	side->qp_attr = attr;
 	side->has_qp = true;
 	side->pi = side->rq_pi = 0;
 }
@@ -347,7 +325,7 @@ static void connect_side(struct lab *lab, struct side *side)
 }
 
 /* Each side has one, of type 1 and of type 2. Keys and their tags are few, so that many fit. */
-static uint32_t window_key(const struct lab *lab, const struct side *side)
+uint32_t window_key(const struct lab *lab, const struct side *side)
 {
 	return 0x770000u + (side != lab->sides) * 0x100u;
 }
@@ -361,7 +339,7 @@ static void create_window(struct lab *lab, struct side *side)
 }
 
 /* Each side has two, free at first, both of the same few parts. */
-static uint32_t indirect_key(const struct lab *lab, const struct side *side, unsigned int which)
+uint32_t indirect_key(const struct lab *lab, const struct side *side, unsigned int which)
 {
 	return 0x880000u + (side != lab->sides) * 0x200u + (which & 1) * 0x100u;
 }
@@ -388,8 +366,8 @@ static void side_init(struct lab *lab, unsigned int i, enum mem_mode mode)
 {
 	struct side *side = &lab->sides[i];
 
-	test_mem_init(&side->mems[DATA], mode, DATA_BYTES + 2 * GUARD_BYTES, &lab->delays);
-	test_mem_init(&side->mems[QUEUES], mode, sizeof(struct queue_memory), &lab->delays);
+	test_mem_init(&side->mems[DATA], mode, DATA_BYTES + 2 * GUARD_BYTES, &lab->delays, NULL);
+	test_mem_init(&side->mems[QUEUES], mode, sizeof(struct queue_memory), &lab->delays, NULL);
 	side->q = (struct queue_memory *)(void *)side->mems[QUEUES].bytes;
 	memset(side->q->guard_before, GUARD, GUARD_BYTES);
 	memset(side->q->guard_after, GUARD, GUARD_BYTES);
@@ -407,15 +385,19 @@ static void side_init(struct lab *lab, unsigned int i, enum mem_mode mode)
 			.flags = lab->cq_flags & 3,
 			.ring = side->q->cqs[c],
 			.dbrec = &side->q->cq_dbrecs[c],
+			.ledger = lab->ledger,
 		};
 		int r = engine_cq_create(lab->engine, &attr);
 
 		assert_bug(r == 0);
+		side->cq_attrs[c] = attr;
 	}
 	if (lab->has_srq)
 		create_srq(lab, side);
-	create_window(lab, side);
-	create_indirects(lab, side);
+	if (!lab->ledger_memory) {
+		create_window(lab, side);
+		create_indirects(lab, side);
+	}
 	create_qp(lab, side);
 }
 
@@ -465,270 +447,12 @@ static void let_time_pass(struct lab *lab)
 
 /* ---- what the client does -------------------------------------------------------------------------------------------- */
 
-static void write_ring(struct lab *lab, uint8_t *ring, size_t ring_bytes)
-{
-	size_t at = take(lab, 2) % ring_bytes;
-	size_t n = take(lab, 1);
-
-	for (size_t i = 0; i < n && at + i < ring_bytes && lab->left; i++)
-		ring[at + i] = (uint8_t)take(lab, 1);
-}
-
-static void put32(uint8_t *at, uint32_t v)
-{
-	v = htobe32(v);
-	memcpy(at, &v, 4);
-}
-
-static void put64(uint8_t *at, uint64_t v)
-{
-	v = htobe64(v);
-	memcpy(at, &v, 8);
-}
-
-/* A data segment, mostly within a region. */
-static void put_sge(struct lab *lab, uint8_t *at, const struct side *side)
-{
-	uint32_t which = take(lab, 1);
-	uint32_t m = which & 1;
-	bool is_indirect = which & 0x40;
-
-	put32(at, take(lab, 2) & (which & 0x80 ? 0xffffu : 0x1ffu));
-	put32(at + 4, is_indirect ? indirect_key(lab, side, m) : side->key[m] + (which >> 1 & 1));
-	put64(at + 8, (is_indirect ? 0 : side->iova[m]) + (take(lab, 2) & 0xfff));
-}
-
-/*
- * What follows the remote address of an atomic, and where its old value goes. With bit 6 of `how` the masked form, of 4
- * bytes with bit 5. Returns the units of the WQE.
- */
-static unsigned int put_atomic(struct lab *lab, uint8_t *wqe, const struct side *side, uint8_t how)
-{
-	bool masked = how & 0x40, four = masked && (how & 0x20), swap = wqe[3] == SHMD_OPCODE_ATOMIC_CS;
-	unsigned int ds = masked && !four && swap ? 4 : 3, m = how >> 2 & 1;
-	uint32_t value = take(lab, 4);
-
-	if (masked) {
-		wqe[0] = four ? SHMD_OPMOD_EXT_ATOMIC_4 : SHMD_OPMOD_EXT_ATOMIC_8;
-		wqe[3] = swap ? SHMD_OPCODE_ATOMIC_MASKED_CS : SHMD_OPCODE_ATOMIC_MASKED_FA;
-		put64(wqe + 40, (uint64_t)value << 32 | value);
-	}
-	if (ds == 4)
-		put64(wqe + 48, UINT64_MAX);
-	if (four)
-		put32(wqe + 32, value);
-	else
-		put64(wqe + 32, value);
-	put32(wqe + 16 * ds, four ? 4 : 8);
-	put32(wqe + 16 * ds + 4, side->key[m]);
-	put64(wqe + 16 * ds + 8, side->iova[m] + (take(lab, 2) & 0xff8));
-	return ds + 1;
-}
-
-static bool has_av(const struct lab *lab)
-{
-	return lab->type == ENGINE_QP_UD || lab->type == ENGINE_QP_DCI;
-}
-
-/* An address vector of the length that bit 5 of `how` says, mostly of the peer. Returns the units of the WQE. */
-static unsigned int put_av(struct lab *lab, uint8_t *wqe, const struct side *peer, uint8_t how)
-{
-	uint32_t odd = take(lab, 1);
-
-	put32(wqe + 16, QKEY + (odd & 1) + (odd & 2 ? 0x80000000u : 0));
-	put32(wqe + 24, peer->qpn + (odd >> 2 & 1) + (how & 0x20 ? SHMD_AV_EXTENDED : 0));
-	if (!(how & 0x20))
-		return 2;
-	wqe[42] = (uint8_t)odd; /* tclass */
-	wqe[48] = odd >> 7; /* rgid */
-	return 4;
-}
-
-/* What XRC and raw packets have behind the control segment. Returns the units of the WQE. */
-static unsigned int insert_segment(struct lab *lab, uint8_t *wqe, unsigned int ds)
-{
-	if (wqe[3] == SHMD_OPCODE_NOP || (!is_xrc(lab) && lab->type != ENGINE_QP_RAW))
-		return ds;
-	memmove(wqe + 32, wqe + 16, 16u * (ds - 1));
-	memset(wqe + 16, 0, 16);
-	if (is_xrc(lab))
-		wqe[19] = (uint8_t)(take(lab, 1) & 3);
-	else
-		wqe[29] = (uint8_t)take(lab, 1);
-	return ds + 1;
-}
-
-static void push(struct side *side, uint8_t *wqe, unsigned int ds)
-{
-	put32(wqe + 4, side->qpn << 8 | ds);
-	for (unsigned int i = 0; i < (ds + 3) / 4; i++, side->pi++)
-		memcpy(side->q->sq + (side->pi & ((1u << LOG2_SQ) - 1)) * 64u, wqe + 64u * i, 64);
-	side->q->dbrec.snd = htobe32(side->pi);
-}
-
-/* A request that makes sense up to a point. */
-static void post(struct lab *lab, struct side *side)
-{
-	static const uint8_t opcodes[] = {
-		SHMD_OPCODE_NOP, SHMD_OPCODE_RDMA_WRITE, SHMD_OPCODE_RDMA_WRITE_IMM, SHMD_OPCODE_RDMA_READ,
-		SHMD_OPCODE_SEND, SHMD_OPCODE_SEND_IMM, SHMD_OPCODE_ATOMIC_CS, SHMD_OPCODE_ATOMIC_FA,
-	};
-	const struct side *peer = &lab->sides[side == lab->sides];
-	uint8_t opcode = opcodes[take(lab, 1) & 7], how = (uint8_t)take(lab, 1), wqe[256] = {0};
-	unsigned int ds = 1, n_sges = how & 3, m = how >> 2 & 1;
-
-	if (how & 0x10)
-		peer = side; /* its own memory, by way of the peer */
-
-	put32(wqe, (uint32_t)side->pi << 8 | opcode);
-	wqe[11] = how & 0xe8;
-	if (has_av(lab) && opcode != SHMD_OPCODE_NOP)
-		ds = put_av(lab, wqe, peer, how);
-	if (lab->type != ENGINE_QP_UD && opcode != SHMD_OPCODE_NOP && opcode != SHMD_OPCODE_SEND &&
-	    opcode != SHMD_OPCODE_SEND_IMM) {
-		put64(wqe + 16 * ds, peer->iova[m] + (take(lab, 2) & 0xfff));
-		put32(wqe + 16 * ds + 8, peer->key[m]);
-		ds++;
-	}
-	if (!has_av(lab) && (opcode == SHMD_OPCODE_ATOMIC_CS || opcode == SHMD_OPCODE_ATOMIC_FA)) {
-		put64(wqe + 16, peer->iova[m] + (take(lab, 2) & 0xff8));
-		ds = put_atomic(lab, wqe, side, how);
-		n_sges = 0;
-	}
-	for (unsigned int i = 0; i < n_sges && opcode != SHMD_OPCODE_NOP; i++)
-		put_sge(lab, wqe + 16 * ds++, side);
-	wqe[10] = lab->has_streams ? take(lab, 1) & 3 : 0;
-	push(side, wqe, insert_segment(lab, wqe, ds));
-}
-
 /* Whether it is in error or not. */
 static void reset_stream(struct lab *lab, struct side *side)
 {
 	int r = engine_qp_reset_stream(lab->engine, side->qpn, take(lab, 1) & 3);
 
 	assert_bug(r == 0 || r == -EINVAL || (r == -ENOENT && !side->has_qp));
-}
-
-/* A UMR: binds or frees the side's own window. */
-static void post_umr(struct lab *lab, struct side *side)
-{
-	uint8_t how = (uint8_t)take(lab, 1), tags = (uint8_t)take(lab, 1), wqe[256] = {0};
-	bool is_bind = how & 1, is_type_2 = (side != lab->sides) ^ (how >> 1 & 1);
-	uint32_t at = take(lab, 2) & 0xfff, mask = 1u << 29 | 1u << 13 | (is_type_2 ? 1u << 14 : 0);
-	unsigned int m = how >> 2 & 1;
-
-	put32(wqe, (uint32_t)side->pi << 8 | SHMD_OPCODE_UMR);
-	wqe[11] = 0x08;
-	put32(wqe + 12, window_key(lab, how & 0x08 ? &lab->sides[side == lab->sides] : side) | (tags & 3));
-	wqe[16] = 0x90 | (is_type_2 ? 0x20 : 0);
-	wqe[21] = is_bind ? 4 : 0;
-	put32(wqe + 28, is_bind ? mask | 1u | 1u << 6 | 0xfu << 18 : mask);
-	wqe[64] = is_bind ? 0 : 0x40;
-	wqe[66] = 0x78;
-	put32(wqe + 68, (is_type_2 && is_bind ? side->qpn : 0xffffff) << 8 | (tags >> 2 & 3));
-	if (is_bind) {
-		put64(wqe + 80, how & 0x10 ? 0 : side->iova[m] + at);
-		put32(wqe + 92, 64);
-		put32(wqe + 128, 64);
-		put32(wqe + 132, side->key[m]);
-		put64(wqe + 136, side->iova[m] + at);
-	}
-	push(side, wqe, is_bind ? 12 : 8);
-}
-
-/* One entry of a list: a region of the side's own, or one of its indirect keys. */
-static void put_part(struct lab *lab, uint8_t *entry, const struct side *side, bool is_pattern)
-{
-	uint8_t which = (uint8_t)take(lab, 1);
-	uint32_t bytes = take(lab, 1), at = take(lab, 2) & 0xfff;
-	bool is_direct = which & 1;
-
-	put32(entry, is_pattern ? (uint32_t)which << 16 | bytes : bytes);
-	put32(entry + 4, is_direct ? side->key[which >> 1 & 1] : indirect_key(lab, side, which >> 1 & 1));
-	put64(entry + 8, is_direct ? side->iova[which >> 1 & 1] + at : at);
-}
-
-/* Up to four parts of an indirect key, or a pattern of three; in the WQE, or in a region. Returns its bytes. */
-static unsigned int put_list(struct lab *lab, uint8_t *list, const struct side *side, uint8_t how)
-{
-	bool is_pattern = how & 0x08;
-
-	if (is_pattern) {
-		put32(list, take(lab, 2));
-		put32(list + 4, 0x400);
-		put32(list + 8, take(lab, 1));
-		put32(list + 12, how & 3);
-	}
-	for (unsigned int i = 0; i < (how & 3u); i++)
-		put_part(lab, list + 16 * (i + is_pattern), side, is_pattern);
-	return 64;
-}
-
-/* A UMR of one of the side's indirect keys: everything of it, or what some bits say. */
-static void post_layout(struct lab *lab, struct side *side)
-{
-	uint8_t how = (uint8_t)take(lab, 1), wqe[256] = {0};
-	uint32_t mask = how & 0x10 ? take(lab, 4) : 1u << 29 | 1u << 13 | 0xfu << 18 | 1u;
-	bool in_memory = how & 0x20;
-	unsigned int ds = 12;
-
-	put32(wqe, (uint32_t)side->pi << 8 | SHMD_OPCODE_UMR);
-	wqe[11] = 0x08;
-	put32(wqe + 12, indirect_key(lab, side, how >> 2 & 1));
-	wqe[16] = in_memory ? 0 : 0x80;
-	wqe[21] = 4;
-	put32(wqe + 28, mask);
-	wqe[64] = how & 0x40 ? 0x40 : 0;
-	wqe[66] = 0x78;
-	put32(wqe + 68, 0xffffff00u);
-	put32(wqe + 92, 0x400);
-	put_list(lab, in_memory ? side->mems[DATA].bytes + GUARD_BYTES : wqe + 128, side, how);
-	if (in_memory) {
-		put32(wqe + 128, 64);
-		put32(wqe + 132, side->key[DATA]);
-		put64(wqe + 136, side->iova[DATA]);
-		ds = 9;
-	}
-	push(side, wqe, ds);
-}
-
-/* A WRITE or READ of the peer's window or indirect key, or a SEND that frees it. */
-static void post_through_window(struct lab *lab, struct side *side)
-{
-	static const uint8_t opcodes[] = {SHMD_OPCODE_RDMA_WRITE, SHMD_OPCODE_RDMA_READ, SHMD_OPCODE_SEND_INVAL,
-					  SHMD_OPCODE_RDMA_WRITE};
-	const struct side *peer = &lab->sides[side == lab->sides];
-	uint8_t how = (uint8_t)take(lab, 1), opcode = opcodes[how & 3], wqe[256] = {0};
-	uint32_t key = how & 0x80 ? indirect_key(lab, peer, how >> 6) : window_key(lab, peer) | (how >> 2 & 3);
-	unsigned int ds = 1;
-
-	put32(wqe, (uint32_t)side->pi << 8 | opcode);
-	wqe[11] = 0x08;
-	if (opcode == SHMD_OPCODE_SEND_INVAL) {
-		put32(wqe + 12, key);
-	} else {
-		put64(wqe + 16, (how & 0x10 ? 0 : peer->iova[how >> 5 & 1]) + (take(lab, 2) & 0xfff));
-		put32(wqe + 24, key);
-		ds++;
-	}
-	put_sge(lab, wqe + 16 * ds++, side);
-	push(side, wqe, insert_segment(lab, wqe, ds));
-}
-
-static void post_recv(struct lab *lab, struct side *side)
-{
-	uint8_t *wqe = side->q->rq + ((side->rq_pi & ((1u << LOG2_RQ) - 1)) << LOG2_STRIDE);
-	unsigned int n = take(lab, 1) & 3;
-
-	if (lab->has_srq) {
-		wqe += 16;
-		n = n < 2 ? n : 2;
-	}
-	for (unsigned int i = 0; i < n; i++)
-		put_sge(lab, wqe + 16 * i, side);
-	put32(wqe + 16 * n, 0);
-	put32(wqe + 16 * n + 4, SHMD_LKEY_TERMINATE);
-	side->q->dbrec.rcv = htobe32(++side->rq_pi);
 }
 
 static void consume(struct lab *lab, struct side *side)
@@ -795,6 +519,14 @@ static void one_op(struct lab *lab)
 		post(lab, side);
 		engine_doorbell(lab->engine, side->qpn);
 		break;
+	case 26:
+		if (lab->ledger_memory) {
+			lives_restart(lab);
+			break;
+		}
+		post(lab, side);
+		engine_doorbell(lab->engine, side->qpn);
+		break;
 	case 28: post_layout(lab, side); engine_doorbell(lab->engine, side->qpn); break;
 	case 29: post_umr(lab, side); engine_doorbell(lab->engine, side->qpn); break;
 	case 30: post_through_window(lab, side); engine_doorbell(lab->engine, side->qpn); break;
@@ -834,8 +566,8 @@ static void side_deinit(struct lab *lab, struct side *side)
 		destroy_qp(lab, side);
 	if (lab->has_srq)
 		destroy_srq(lab, side);
-	assert_bug(engine_mw_destroy(lab->engine, window_key(lab, side)) == 0);
-	for (unsigned int k = 0; k < N_INDIRECTS; k++)
+	assert_bug(engine_mw_destroy(lab->engine, window_key(lab, side)) == (lab->ledger_memory ? -ENOENT : 0));
+	for (unsigned int k = 0; k < N_INDIRECTS && !lab->ledger_memory; k++)
 		assert_bug(engine_indirect_destroy(lab->engine, indirect_key(lab, side, k)) == 0);
 	for (unsigned int c = 0; c < 2; c++) {
 		int r = engine_cq_destroy(lab->engine, cqn_of(lab, side, c));
@@ -844,21 +576,27 @@ static void side_deinit(struct lab *lab, struct side *side)
 	}
 }
 
+/* The same of another kind: with streams, XRC, raw packets, or one of four with a ledger. */
+static void vary_type(struct lab *lab)
+{
+	static const enum engine_qp_type kept[] = {ENGINE_QP_RC, ENGINE_QP_UC, ENGINE_QP_UD, ENGINE_QP_DCI};
+
+	switch (lab->type) {
+	case ENGINE_QP_RC: lab->type = ENGINE_QP_XRC_INI; break;
+	case ENGINE_QP_UC: lab->type = ENGINE_QP_RAW; break;
+	case ENGINE_QP_UD:
+		lab->type = kept[take(lab, 1) & 3];
+		lives_begin(lab);
+		break;
+	default: lab->has_streams = true; break;
+	}
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 {
 	static const uint32_t chunks[] = {256, 1024, 4096, 65536};
 	static struct lab lab;
-	struct engine_attr attr = {
-		.max_qps = 80,
-		.max_cqs = 4,
-		.max_mrs = 8,
-		.max_srqs = N_SIDES,
-		.max_mws = N_SIDES,
-		.max_indirects = N_SIDES * N_INDIRECTS,
-		.self_route = &lab,
-	};
 	uint8_t head;
-	int r;
 
 	memset(&lab, 0, sizeof(lab));
 	lab.bytes = bytes;
@@ -872,13 +610,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 	lab.timeout = (uint8_t)take(&lab, 1);
 	lab.retries = (uint8_t)take(&lab, 1);
 	lab.type = head >> 6 < 3 ? (enum engine_qp_type)(head >> 6) : ENGINE_QP_DCI;
-	if (lab.retries & 0x08 && lab.type != ENGINE_QP_DCI)
-		lab.type = lab.type == ENGINE_QP_RC ? ENGINE_QP_XRC_INI : ENGINE_QP_RAW;
-	lab.has_streams = lab.retries & 0x08 && lab.type == ENGINE_QP_DCI;
+	if (lab.retries & 0x08)
+		vary_type(&lab);
 	lab.has_srq = lab.retries & 0x80 || lab.type == ENGINE_QP_DCI || lab.type == ENGINE_QP_XRC_INI;
-	attr.chunk_bytes = chunks[head & 3];
-	r = engine_new(&attr, &ops, &lab, &lab.engine);
-	assert_bug(r == 0);
+	lab.chunk_bytes = chunks[head & 3];
+	new_engine(&lab);
 	for (unsigned int i = 0; i < N_SIDES; i++)
 		side_init(&lab, i, (enum mem_mode)(head >> 2 & 3));
 	for (unsigned int i = 0; i < N_SIDES; i++)
@@ -890,6 +626,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 		side_deinit(&lab, &lab.sides[i]);
 	lab.engine = engine_free(lab.engine);
 	assert_bug(!lab.n_routes);
+	lives_end(&lab);
 	for (unsigned int i = 0; i < N_SIDES; i++)
 		for (unsigned int m = 0; m < N_MRS; m++)
 			test_mem_deinit(&lab.sides[i].mems[m]);

@@ -291,6 +291,41 @@ def xrc_seeds():
     yield "raw-what-it-cannot", head(kind=RAW) + post(1, 0x09, at(0x100), ref(0x180, 0), b"\0") + RUN + b"\x0a" + frame + RUN
 
 
+LEDGER, RESTART = UD | 8, b"\x1a"
+
+
+def ledger_seeds():
+    """The byte behind the head says what has the ledger: RC, UC, UD, DC."""
+    write, read = post(1, 0x09, at(0x100), ref(0x180, 0)), post(3, 0x09, at(0), ref(0x1ff, 0x200))
+    add, send = post(7, 0x08, at(0x40), struct.pack("<I", 3), at(0x80)), post(4, 0x09, ref(0x190, 0))
+    imm, nop = post(2, 0x09, at(0x100), ref(0x180, 0)), post(0, 0x08)
+    step = b"\x10"
+    for memory, name in enumerate(("pointer", "sync", "delay", "mixed")):
+        start = head(0, memory, kind=LEDGER) + b"\x00"
+        yield f"ledger-rc-{name}", start + recv(0x1c0) * 3 + write + RESTART + read + step + RESTART + add + send + step + RESTART + \
+            step * 2 + RESTART + imm + nop + step + RESTART + RUN + TIME * 3
+        yield f"ledger-srq-{name}", head(0, memory, kind=LEDGER | SRQ) + b"\x00" + recv(0x1c0) * 3 + send * 2 + step + RESTART + \
+            step + RESTART + imm + RUN + TIME * 3
+        yield f"ledger-uc-{name}", head(0, memory, kind=LEDGER) + b"\x01" + recv(0x1c0) * 3 + write + send + step + RESTART + imm + \
+            step + RESTART + send + RUN + TIME
+        yield f"ledger-ud-{name}", head(0, memory, kind=LEDGER) + b"\x02" + recv(0x1f0) * 3 + datagram(0x29) + step + RESTART + \
+            datagram(0x29) + RUN + RESTART + datagram(0x29) + RUN
+        yield f"ledger-dc-{name}", head(0, memory, kind=LEDGER) + b"\x03" + recv(0x1c0) * 4 + dc(1) + dc(4) + step + RESTART + dc(3) + \
+            step + RESTART + step * 2 + RESTART + dc(4) + RUN + TIME * 3
+    start = head(kind=LEDGER) + b"\x00"
+    for name, change in (("reset", b"\x11\x91"), ("error", b"\x12\x92"), ("drain", b"\x06\x07\x00"), ("destroy", b"\x0b\x8b")):
+        yield f"ledger-{name}", start + recv(0x1c0) + write * 2 + step + change + RESTART + RUN + RESTART + change + \
+            b"\x07\x87" + write + RUN
+    yield "ledger-collapsed", head(cq=3, kind=LEDGER) + b"\x00" + (write * 3 + RUN + RESTART) * 3 + b"\x12" + RESTART + RUN
+    yield "ledger-cq-overrun", start + (write + RUN) * 12 + RESTART + RUN + RESTART
+    yield "ledger-ring-changed-meanwhile", head(0, kind=LEDGER) + b"\x00" + recv(0x1c0) + send + step * 2 + RESTART + \
+        raw_ring(0, wqe("write", raddr(), inline(b"abc"))) + raw_ring(0, b"\xff" * 12, B | 1) + RUN + TIME * 4
+    yield "ledger-peer-gone", head(0, timeout=1, kind=LEDGER) + b"\x00" + write + b"\x8b" + RESTART + (b"\x0e\x07" + TIME) * 60
+    yield "ledger-refused", start + b"\x8a" + write + RUN + RESTART + RUN + RESTART
+    yield "ledger-dci-many", head(kind=LEDGER) + b"\x03" + (dc(1) + RUN + b"\x0b\x0b\x07") * 75 + RESTART + dc(1) + RUN
+    yield "ledger-srq-armed", head(kind=LEDGER | SRQ) + b"\x00" + b"\xed" + recv(0x1c0) + RESTART + send + RUN + RESTART
+
+
 def window(how, tags, offset, side=B):
     return bytes([side | 29, how, tags]) + struct.pack("<H", offset)
 
@@ -369,12 +404,15 @@ def config_seeds():
     yield "long-value", b"socket = /" + b"a" * 400 + b"\n"
     yield "no-newline", b"backend = soft"
     yield "carriage-return", b"backend = soft\r\n"
+    yield "nics", b"nics-include = mlx5_0:1, 0000:3b:00.0 ,3c:00.1:2\nnics-exclude=mlx5_9=storage,a:1=management\n"
+    yield "map", b"gpu-nic-map = 0:mlx5_0:1 00000000:3B:00.0:0001:3c:00.0:2:1000,GPU-4a:mlx5_bond_0\n"
+    yield "map-wrong", b"gpu-nic-map = 0:mlx5_0:256\n"
 
 
 def main():
     root = pathlib.Path(sys.argv[1])
     for folder, seeds in (("wqe", wqe_seeds), ("wqe", layout_seeds), ("engine", engine_seeds), ("engine", window_seeds), ("engine", indirect_seeds),
-                          ("engine", unreliable_seeds), ("engine", stream_seeds), ("engine", xrc_seeds), ("config", config_seeds)):
+                          ("engine", unreliable_seeds), ("engine", stream_seeds), ("engine", xrc_seeds), ("engine", ledger_seeds), ("config", config_seeds)):
         (root / folder).mkdir(parents=True, exist_ok=True)
         for name, data in seeds():
             (root / folder / name).write_bytes(data)

@@ -346,7 +346,7 @@ static void memory(void)
 	struct msg_mem_reg_req req = {.kind = MSG_MEM_MEMFD, .access = 0xf, .length_bytes = 4096};
 
 	hello(0, MSG_ROLE_CLIENT);
-	open_named(0, "fake1", "", 1);
+	open_named(0, "fake1", "", 2);
 	for (uint8_t kind = 0; kind < STRANGE_FD_N; kind++) {
 		reg_as(&req, STRANGE(kind));
 		handle(0, MSG_MEM_DEREG_REQ, 1);
@@ -356,6 +356,11 @@ static void memory(void)
 	reg_as(&req, STRANGE(STRANGE_PATH));
 	req.kind = MSG_MEM_AGENT;
 	reg_as(&req, 0);
+	req = (struct msg_mem_reg_req){.kind = MSG_MEM_PEERMEM, .length_bytes = 4096, .reason = "no dmabuf"};
+	reg_as(&req, 0);
+	req.kernel_handle = UINT32_MAX;
+	reg_as(&req, 0);
+	list(0);
 }
 
 static void memory_not_taken(void)
@@ -537,6 +542,28 @@ static void hellos(void)
 	}
 	last_id = UINT64_MAX; /* the next one is 0 */
 	hello(1, MSG_ROLE_CONTROL);
+}
+
+/* Sessions that have a pipe to watch, until it would be a descriptor too many. */
+static void watched(void)
+{
+	struct msg msg;
+
+	msg_init(&msg, MSG_HELLO_REQ, 0);
+	msg.hello_req.version_min = msg.hello_req.version_max = 1;
+	msg.hello_req.resumes = true;
+	for (unsigned int role = MSG_ROLE_CONTROL; role >= MSG_ROLE_CLIENT; role--) {
+		msg.hello_req.role = role;
+		for (unsigned int client = 0; client < 2; client++) {
+			record((uint8_t)(DEED(2) | client), 0, NULL, 0);
+			say(client, &msg, 0);
+			open_nic(client);
+		}
+	}
+	create(0, 2, false);
+	reg(0, 1);
+	record(DEED(2), 0, NULL, 0);
+	say(0, &msg, 0);
 }
 
 static void lists(void)
@@ -785,6 +812,7 @@ static const struct {
 	{"doorbells", doorbells},
 	{"undriven", undriven},
 	{"hellos", hellos},
+	{"watched", watched},
 	{"lists", lists},
 	{"cut-memory", cut_memory},
 };

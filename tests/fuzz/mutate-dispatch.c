@@ -116,7 +116,7 @@ static void change_body(struct input *in, const struct message *message, char *p
 /* The descriptors that most messages of this kind need. */
 static uint8_t fds_for(struct input *in, struct msg *msg)
 {
-	bool one = (msg->kind == MSG_MEM_REG_REQ && msg->mem_reg_req.kind != MSG_MEM_AGENT) ||
+	bool one = (msg->kind == MSG_MEM_REG_REQ && msg->mem_reg_req.kind < MSG_MEM_AGENT) ||
 		   (msg->kind == MSG_QUEUE_CREATE_REQ && msg->queue_create_req.mem_kind != MSG_MEM_UNSET) ||
 		   (msg->kind == MSG_PUBLISH_REQ && msg->publish_req.has_fd);
 

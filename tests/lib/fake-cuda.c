@@ -2,12 +2,14 @@
 /* See fake-cuda.h. */
 #include "tests/lib/fake-cuda.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -286,6 +288,9 @@ int cuMemHostRegister_v2(void *addr, size_t bytes, unsigned int flags)
 	*range = (struct range){.addr = addr, .bytes = bytes, .context = current()};
 	for (int i = 0; i < FAKE_CUDA_GPUS; i++) {
 		range->alias[i] = mremap(addr, 0, bytes, MREMAP_MAYMOVE);
+		/* An emulated kernel maps nothing twice: there GPUs use the host's address. */
+		if (range->alias[i] == MAP_FAILED && getenv("SHMEMD_TEST_EMULATOR"))
+			range->alias[i] = addr;
 		if (range->alias[i] == MAP_FAILED)
 			abort();
 	}
@@ -303,7 +308,8 @@ int cuMemHostUnregister(void *addr)
 	if (!range || range->addr != addr)
 		return NOT_REGISTERED;
 	for (int i = 0; i < FAKE_CUDA_GPUS; i++)
-		munmap(range->alias[i], range->bytes);
+		if (range->alias[i] != range->addr)
+			munmap(range->alias[i], range->bytes);
 	memset(range, 0, sizeof(*range));
 	counts.registered--;
 	return OK;
@@ -324,28 +330,74 @@ int cuMemHostGetDevicePointer_v2(uint64_t *gpu, void *addr, unsigned int flags)
 
 /* ---- GPU memory */
 
+/* Of a memfd, which an export gives out. */
+struct allocation {
+	char *addr;
+	size_t bytes;
+	int fd;
+};
+
+#define MAX_ALLOCATIONS 256
+static struct allocation allocations[MAX_ALLOCATIONS];
+
+static struct allocation *allocation_at(const char *addr)
+{
+	for (int i = 0; i < MAX_ALLOCATIONS; i++)
+		if (allocations[i].addr == addr)
+			return &allocations[i];
+	return NULL;
+}
+
 EXPORT int cuMemAlloc_v2(uint64_t *addr, size_t bytes);
 int cuMemAlloc_v2(uint64_t *addr, size_t bytes)
 {
-	void *memory;
+	struct allocation *allocation;
 
 	ENTER(1);
-	memory = aligned_alloc(256, (bytes + 255) / 256 * 256);
-	if (!memory)
+	allocation = allocation_at(NULL);
+	if (!allocation)
+		abort();
+	allocation->bytes = (bytes + 4095) & ~(size_t)4095;
+	allocation->fd = memfd_create("fake-cuda", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (allocation->fd < 0 || ftruncate(allocation->fd, (off_t)allocation->bytes) < 0)
+		abort();
+	allocation->addr = mmap(NULL, allocation->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, allocation->fd, 0);
+	if (allocation->addr == MAP_FAILED)
 		abort();
 	/* As dirty as a GPU's. */
-	memset(memory, 0xa5, bytes);
+	memset(allocation->addr, 0xa5, bytes);
 	counts.allocations++;
-	*addr = (uintptr_t)memory;
+	*addr = (uintptr_t)allocation->addr;
 	return OK;
 }
 
 EXPORT int cuMemFree_v2(uint64_t addr);
 int cuMemFree_v2(uint64_t addr)
 {
+	struct allocation *allocation;
+
 	ENTER(1);
+	allocation = addr ? allocation_at((const char *)(uintptr_t)addr) : NULL;
+	if (!allocation)
+		return INVALID_VALUE;
 	counts.allocations--;
-	free((void *)(uintptr_t)addr);
+	munmap(allocation->addr, allocation->bytes);
+	close(allocation->fd);
+	*allocation = (struct allocation){0};
+	return OK;
+}
+
+/* Whole pages from the start of an allocation. */
+EXPORT int cuMemGetHandleForAddressRange(void *handle, uint64_t addr, size_t bytes, int kind, unsigned long long flags);
+int cuMemGetHandleForAddressRange(void *handle, uint64_t addr, size_t bytes, int kind, unsigned long long flags)
+{
+	const struct allocation *allocation;
+
+	ENTER(1);
+	allocation = addr ? allocation_at((const char *)(uintptr_t)addr) : NULL;
+	if (!allocation || !bytes || bytes % 4096 || bytes > allocation->bytes || kind != 1 || flags)
+		return INVALID_VALUE;
+	*(int *)handle = fcntl(allocation->fd, F_DUPFD_CLOEXEC, 3);
 	return OK;
 }
 

@@ -116,11 +116,7 @@ static void wait_ready(struct fixture_daemon *daemon)
 
 static void make_folder(struct fixture_daemon *daemon)
 {
-	const char *tmp = getenv("TMPDIR");
-
-	snprintf(daemon->folder, sizeof(daemon->folder), "%s/shmemd-test-XXXXXX", tmp && *tmp ? tmp : "/tmp");
-	if (!mkdtemp(daemon->folder))
-		test_fail(TEST_WHERE, "mkdtemp %s: %s", daemon->folder, strerror(errno));
+	test_make_folder(daemon->folder, sizeof(daemon->folder), "shmemd-test");
 	snprintf(daemon->socket, sizeof(daemon->socket), "%s/sock", daemon->folder);
 	snprintf(daemon->log, sizeof(daemon->log), "%s/log", daemon->folder);
 }

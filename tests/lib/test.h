@@ -59,6 +59,10 @@ bool test_has_sanitizer(void);
 /* True under `tools/test --full` (SHMEMD_TEST_FULL=1): run the longer form. */
 bool test_is_full(void);
 
+/* An empty folder or file below $TMPDIR, else /tmp, for the test to remove: "shmemd-start-4f0aQz". */
+void test_make_folder(char *path, size_t bytes, const char *name);
+void test_make_file(char *path, size_t bytes, const char *name);
+
 /* The program that runs this one (SHMEMD_TEST_EMULATOR, set by a cross file), or NULL. */
 const char *test_emulator(void);
 

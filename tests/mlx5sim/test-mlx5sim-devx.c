@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Queues made by firmware commands through libmlx5's DEVX, and driven by hand. Runs under mlx5sim with two devices. */
+#include "tests/lib/sim-nic.h"
 #include "tests/mlx5sim/devx.h"
 
 /* ---- traffic ---- */
@@ -274,20 +275,6 @@ TEST(each_type_of_uar_page_is_mapped)
 	ASSERT_EQ(ibv_close_device(context), 0);
 }
 
-static uint64_t commands_of(unsigned int nic)
-{
-	char path[256];
-	uint64_t n = 0;
-	int fd;
-
-	snprintf(path, sizeof(path), "%s/commands", getenv("MLX5SIM_ROOT"));
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	ASSERT(fd >= 0);
-	ASSERT_EQ(pread(fd, &n, sizeof(n), (off_t)(nic * sizeof(n))), (ssize_t)sizeof(n));
-	close(fd);
-	return n;
-}
-
 /* One that is carried out, one that is refused, and two: of a device alone. */
 static void send_four(struct end *end)
 {
@@ -312,10 +299,10 @@ TEST(commands_are_counted_for_each_device)
 	end_init(&end, 1);
 	/* Contexts of other tests may still be at their end. */
 	for (int i = 0;; i++) {
-		uint64_t before[2] = {commands_of(0), commands_of(1)};
+		uint64_t before[2] = {sim_nic_commands(0), sim_nic_commands(1)};
 
 		send_four(&end);
-		if (commands_of(0) == before[0] && commands_of(1) == before[1] + 4)
+		if (sim_nic_commands(0) == before[0] && sim_nic_commands(1) == before[1] + 4)
 			break;
 		ASSERT_LT(i, 1000);
 		usleep(10000);

@@ -786,7 +786,7 @@ static void live_wildly(void)
 /* At its end mlx5sim asserts that no device has an object left: this test fails by the status of mlx5sim. */
 TEST_TIMEOUT(randomly_killed_clients_leave_no_object, 300)
 {
-	unsigned int n = getenv("SHMEMD_TEST_FULL") ? 1000 : 60;
+	unsigned int n = test_is_full() ? 1000 : 60;
 	unsigned int seed = 5;
 	struct end ends[2];
 

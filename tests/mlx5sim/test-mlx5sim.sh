@@ -239,6 +239,9 @@ perftest-write)
 perftest-write-both-ways)
     perftest ib_write_bw 4096 4000 -n 500 -s 4096 -q 8 -b
     ;;
+perftest-all-sizes)
+    perftest ib_write_bw 8388608 5 -n 5 -a
+    ;;
 perftest-read)
     perftest ib_read_lat 1000000 20 -n 20 -s 1000000
     perftest ib_read_bw 65536 500 -n 500

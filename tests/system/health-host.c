@@ -101,6 +101,23 @@ static int mr_dereg(struct health_host_call *call)
 	return r < 0 ? r : shmd_mr_reg_mem(call->side.nic, call->side.mem, SHMD_ACCESS_ALL, &call->side.mr);
 }
 
+/* In host memory, as on a NIC that reaches no GPU. */
+static int gpu_mem_alloc(struct health_host_call *call)
+{
+	const struct shmd_gpu_mem_attr attr = {.bytes = 4096, .access = SHMD_ACCESS_ALL, .mode = SHMD_GPU_MEM_HOST};
+	struct shmd_gpu_mem *mem;
+	struct shmd_gpu *gpu;
+	int r = shmd_gpu_open(call->side.client, 0, &gpu);
+
+	if (r < 0)
+		return r;
+	r = shmd_gpu_mem_alloc(gpu, call->side.nic, &attr, &mem);
+	if (!r)
+		r = shmd_gpu_mem_free(mem);
+	(void)shmd_gpu_close(gpu);
+	return r;
+}
+
 static int queues_layout(struct health_host_call *call)
 {
 	const struct shmd_queues_attr attr = {.n_qps = 1};
@@ -355,6 +372,7 @@ const struct health_host_wait health_host_waits[] = {
 	{"shmd_mr_reg", HEALTH_REQUEST, mr_reg},
 	{"shmd_mr_reg_mem", HEALTH_REQUEST, mr_reg_mem},
 	{"shmd_mr_dereg", HEALTH_REQUEST, mr_dereg},
+	{"shmd_gpu_mem_alloc", HEALTH_REQUEST, gpu_mem_alloc},
 	{"shmd_queues_layout", HEALTH_REQUEST, queues_layout},
 	{"shmd_queues_create", HEALTH_REQUEST, queues_create},
 	{"shmd_queues_destroy", HEALTH_REQUEST, queues_destroy},

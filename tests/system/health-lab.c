@@ -228,7 +228,17 @@ void health_port_set(struct health_lab *lab, bool up)
 	ASSERT_OK(shmd_admin_port_set(lab->control, "soft0", up));
 }
 
-void health_lab_open(struct health_lab *lab, const struct shmd_qp_params *params)
+static void start_daemon(struct health_lab *lab, const char *grace)
+{
+	if (!grace) {
+		fixture_daemon_start(&lab->daemon, "--soft-nics=1", NULL);
+		return;
+	}
+	fixture_keeper_start(&lab->keeper, "--soft-nics=1", grace, NULL);
+	lab->daemon = lab->keeper.daemon;
+}
+
+void health_lab_open(struct health_lab *lab, const struct shmd_qp_params *params, const char *grace)
 {
 	static struct intro intros[HEALTH_N_SIDES];
 	char connected;
@@ -236,7 +246,7 @@ void health_lab_open(struct health_lab *lab, const struct shmd_qp_params *params
 	memset(lab, 0, sizeof(*lab));
 	lab->n_qps = n_health_waits;
 	ASSERT_LE(lab->n_qps, HEALTH_MAX_QPS);
-	fixture_daemon_start(&lab->daemon, "--soft-nics=1", NULL);
+	start_daemon(lab, grace);
 	start_peer(lab);
 	lab->control = lab_control(&lab->daemon);
 	open_sides(lab, 0);
@@ -253,7 +263,9 @@ void health_lab_close(struct health_lab *lab)
 	for (unsigned int s = 0; s < HEALTH_N_SIDES; s++)
 		shmd_client_close(lab->sides[s].client);
 	shmd_client_close(lab->control);
-	if (lab->daemon.pid)
+	if (lab->keeper.pid)
+		fixture_keeper_stop(&lab->keeper);
+	else if (lab->daemon.pid)
 		fixture_daemon_stop(&lab->daemon);
 }
 

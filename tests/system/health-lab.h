@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 
+#include "tests/lib/fixture-keeper.h"
 #include "tests/system/client-lab.h"
 
 #define HEALTH_N_SIDES 3 /* by scope; each has QPs and CQs of another kind */
@@ -53,6 +54,7 @@ extern const unsigned int n_health_waits;
 const char *health_scope_name(const struct health_call *call);
 
 struct health_lab {
+	struct fixture_keeper keeper; /* pid 0: nobody keeps what the daemon leaves behind */
 	struct fixture_daemon daemon;
 	struct shmd_client *control; /* of an administrator */
 	struct lab_side sides[HEALTH_N_SIDES];
@@ -63,8 +65,11 @@ struct health_lab {
 	unsigned int n_calls;
 };
 
-/* Daemon, peer, sides, connected QPs. `params` are those of this side's QPs. */
-void health_lab_open(struct health_lab *lab, const struct shmd_qp_params *params);
+/*
+ * Daemon, peer, sides, connected QPs. `params` are those of this side's QPs. grace: an option of a daemon whose sessions outlive
+ * it; NULL: they do not.
+ */
+void health_lab_open(struct health_lab *lab, const struct shmd_qp_params *params, const char *grace);
 /* What is left of it; the daemon is stopped when it is still there. */
 void health_lab_close(struct health_lab *lab);
 

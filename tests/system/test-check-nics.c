@@ -5,33 +5,15 @@
 #include <string.h>
 
 #include "tests/lib/fixture-daemon.h"
+#include "tests/lib/sim-nic.h"
+#include "tests/lib/sysfs-tree.h"
 #include "tests/lib/test.h"
-
-static const char *in_tree(char path[256], const char *name)
-{
-	const char *root = getenv("MLX5SIM_ROOT");
-
-	if (!root)
-		test_skip("needs simulated NICs");
-	snprintf(path, 256, "%s/%s", root, name);
-	return path;
-}
-
-static void happen(const char *what)
-{
-	char path[256];
-	FILE *file = fopen(in_tree(path, "control"), "w");
-
-	ASSERT(file);
-	ASSERT_GT(fprintf(file, "%s\n", what), 0);
-	ASSERT_OK(fclose(file));
-}
 
 static void move(const char *from, const char *to)
 {
 	char a[256], b[256];
 
-	ASSERT_OK(rename(in_tree(a, from), in_tree(b, to)));
+	ASSERT_OK(rename(sim_nic_path(a, from), sim_nic_path(b, to)));
 }
 
 struct answer {
@@ -74,12 +56,12 @@ static void await(struct answer *answer, const char *nic, const char *need, cons
 
 TEST(nics_that_can_be_used_have_all_that_is_needed)
 {
-	static const char *const needs[] = {"command-descriptor", "devx",    "doorbell-page", "dmabuf", "rc",
+	static const char *const needs[] = {"command-descriptor", "devx",    "doorbell-page", "dmabuf", "peermem", "rc",
 					    "dc",		  "atomics", "limits",	      "port",	"gid"};
 	static struct answer answer;
 	char path[256];
 
-	in_tree(path, "");
+	sim_nic_path(path, "");
 	ask(&answer);
 	ASSERT_EQ(answer.status, 0);
 	expect(&answer, "", "devices", "ok");
@@ -88,6 +70,25 @@ TEST(nics_that_can_be_used_have_all_that_is_needed)
 		expect(&answer, "mlx5_0", needs[i], "ok");
 		expect(&answer, "mlx5_1", needs[i], "ok");
 	}
+}
+
+/* Of the kernel's modules for memory of GPUs, in a tree that looks like sysfs. */
+TEST(peer_memory_module_is_named)
+{
+	static struct answer answer;
+	struct sysfs_tree tree;
+
+	sysfs_tree_init(&tree);
+	setenv("SHMEMD_SYSFS", tree.root, 1);
+	ask(&answer);
+	expect(&answer, "mlx5_0", "peermem", "ok");
+	ASSERT(strstr(answer.text, "no peer memory module is loaded"));
+	sysfs_tree_put(&tree, "module/nvidia_peermem/refcnt", "0\n");
+	ask(&answer);
+	expect(&answer, "mlx5_0", "peermem", "ok");
+	ASSERT(strstr(answer.text, "nvidia_peermem is loaded"));
+	unsetenv("SHMEMD_SYSFS");
+	sysfs_tree_deinit(&tree);
 }
 
 /* A daemon that runs is asked nothing and keeps its sessions. */
@@ -108,13 +109,13 @@ TEST(port_without_an_address_that_routers_know_is_a_warning)
 {
 	static struct answer answer;
 
-	happen("gid-gone 0");
+	sim_nic_happen("gid-gone 0");
 	await(&answer, "mlx5_0", "gid", "warn");
 	ASSERT_EQ(answer.status, 0);
 	ASSERT(strstr(answer.text, "give the port's network interface an IP address"));
 	expect(&answer, "mlx5_0", "devx", "ok");
 	expect(&answer, "mlx5_1", "gid", "ok");
-	happen("gid-back 0");
+	sim_nic_happen("gid-back 0");
 	await(&answer, "mlx5_0", "gid", "ok");
 }
 
@@ -122,11 +123,11 @@ TEST(port_that_is_down_is_a_warning)
 {
 	static struct answer answer;
 
-	happen("port-down 1");
+	sim_nic_happen("port-down 1");
 	await(&answer, "mlx5_1", "port", "warn");
 	ASSERT_EQ(answer.status, 0);
 	expect(&answer, "mlx5_0", "port", "ok");
-	happen("port-up 1");
+	sim_nic_happen("port-up 1");
 	await(&answer, "mlx5_1", "port", "ok");
 }
 
@@ -134,13 +135,13 @@ TEST(nics_that_are_lost_are_not_there)
 {
 	static struct answer answer;
 
-	happen("fatal 0");
-	happen("fatal 1");
+	sim_nic_happen("fatal 0");
+	sim_nic_happen("fatal 1");
 	await(&answer, "", "devices", "fail");
 	ASSERT_EQ(answer.status, 1);
 	ASSERT(!strstr(answer.text, "{\"nic\":\"mlx5_"));
-	happen("return 0");
-	happen("return 1");
+	sim_nic_happen("return 0");
+	sim_nic_happen("return 1");
 	await(&answer, "", "devices", "ok");
 	await(&answer, "mlx5_0", "devx", "ok");
 	await(&answer, "mlx5_1", "devx", "ok");

@@ -18,6 +18,7 @@
 #include "tests/lib/raw-client.h"
 #include "tests/lib/test.h"
 #include "tests/system/client-lab.h"
+#include "tests/system/ctl-lab.h"
 
 #define DOORBELL_REFUSED 800 /* CUDA_ERROR_NOT_PERMITTED: what a driver without PeerMappingOverride says */
 
@@ -101,6 +102,14 @@ static void expect_listed(const struct fixture_daemon *daemon, const char *doorb
 	shmd_client_close(control);
 }
 
+/* The doctor has the same reason, of the same session; and it looks at the daemon's process. */
+static void expect_diagnosed(const struct fixture_daemon *daemon, const char *reason)
+{
+	CTL("doctor", "--socket", daemon->socket);
+	ASSERT_HAS("WARN  doorbells      session ", "has doorbell mode cpu: mlx5_0", reason);
+	ctl_assert_lacks("no daemon runs");
+}
+
 /* More than the ring has places: puts, gets and atomics. */
 static void drive(struct lab_side *side, struct shmd_dev_qp *qp)
 {
@@ -155,6 +164,7 @@ TEST(client_that_cannot_map_its_page_gets_mode_cpu_and_all_are_told_why)
 	lab_side_open(&side, &daemon, &for_cpu);
 	expect_mode(&side, SHMD_DOORBELL_CPU, why);
 	expect_listed(&daemon, "cpu", why);
+	expect_diagnosed(&daemon, why);
 	fixture_daemon_assert_logged(&daemon, why);
 	lab_connect(&side, 0, &side, 0);
 	ASSERT_EQ(shmd_queues_dev_qp(side.queues, 0)->doorbell_mode, SHMD_DOORBELL_CPU);

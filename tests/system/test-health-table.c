@@ -34,6 +34,8 @@ enum cause {
 	DAEMON_KILLED, /* SIGKILL to shmemd */
 	DAEMON_STOPPED, /* SIGTERM to shmemd */
 	DAEMON_HANGS, /* SIGSTOP to shmemd */
+	DAEMON_LOST, /* SIGKILL to a shmemd whose sessions outlive it, and none comes back */
+	DAEMON_BACK, /* the same, and the next one takes them over */
 	PORT_DOWN,
 	N_CAUSES,
 };
@@ -57,13 +59,13 @@ struct cell {
 
 /* clang-format off */
 static const struct cell device_table[HEALTH_N_STARTS][N_CAUSES] = {
-	/*                    ERROR_CQE  QP_ERROR  BAD_PEER  DEAD_PEER  KILLED  DRAINED  D_KILLED  D_STOPPED  D_HANGS  PORT_DOWN */
-	[HEALTH_IN_FLIGHT] = {REFUSED,   FLUSHED,  BAD_KEY,  NO_PEER,   ENDED,  ENDED,   GONE,     ENDED,     LIMIT,   DOWN},
-	[HEALTH_IDLE] =      {LIMIT,     FLUSHED,  BAD_KEY,  LIMIT,     ENDED,  ENDED,   GONE,     ENDED,     LIMIT,   DOWN},
-	[HEALTH_FULL] =      {REFUSED,   FLUSHED,  BAD_KEY,  NO_PEER,   ENDED,  ENDED,   GONE,     ENDED,     LIMIT,   DOWN},
-	[HEALTH_TURN] =      {LIMIT,     LIMIT,    LIMIT,    LIMIT,     LIMIT,  LIMIT,   LIMIT,    LIMIT,     LIMIT,   LIMIT},
-	[HEALTH_LOCK] =      {LIMIT,     LIMIT,    LIMIT,    LIMIT,     LIMIT,  LIMIT,   LIMIT,    LIMIT,     LIMIT,   LIMIT},
-	[HEALTH_SLOT] =      {LIMIT,     LIMIT,    LIMIT,    LIMIT,     ENDED,  ENDED,   GONE,     ENDED,     LIMIT,   DOWN},
+	/*                    ERROR_CQE  QP_ERROR  BAD_PEER  DEAD_PEER  KILLED  DRAINED  D_KILLED  D_STOPPED  D_HANGS  D_LOST  D_BACK  PORT_DOWN */
+	[HEALTH_IN_FLIGHT] = {REFUSED,   FLUSHED,  BAD_KEY,  NO_PEER,   ENDED,  ENDED,   GONE,     ENDED,     LIMIT,   GONE,   LIMIT,  DOWN},
+	[HEALTH_IDLE] =      {LIMIT,     FLUSHED,  BAD_KEY,  LIMIT,     ENDED,  ENDED,   GONE,     ENDED,     LIMIT,   GONE,   LIMIT,  DOWN},
+	[HEALTH_FULL] =      {REFUSED,   FLUSHED,  BAD_KEY,  NO_PEER,   ENDED,  ENDED,   GONE,     ENDED,     LIMIT,   GONE,   LIMIT,  DOWN},
+	[HEALTH_TURN] =      {LIMIT,     LIMIT,    LIMIT,    LIMIT,     LIMIT,  LIMIT,   LIMIT,    LIMIT,     LIMIT,   LIMIT,  LIMIT,  LIMIT},
+	[HEALTH_LOCK] =      {LIMIT,     LIMIT,    LIMIT,    LIMIT,     LIMIT,  LIMIT,   LIMIT,    LIMIT,     LIMIT,   LIMIT,  LIMIT,  LIMIT},
+	[HEALTH_SLOT] =      {LIMIT,     LIMIT,    LIMIT,    LIMIT,     ENDED,  ENDED,   GONE,     ENDED,     LIMIT,   GONE,   LIMIT,  DOWN},
 };
 /* clang-format on */
 
@@ -73,6 +75,7 @@ static const struct cell device_table[HEALTH_N_STARTS][N_CAUSES] = {
 #define NOTHING_THERE {-ENOENT, "nothing is published there", 0, NULL}
 #define E_KILLED {-ECANCELED, "an administrator ended the session: user ", 0, NULL}
 #define E_GONE {-ECONNRESET, "the connection to shmemd broke", 0, NULL}
+#define E_LOST {-ECONNRESET, "shmemd is gone: it died and did not come back within 0.3 s", 0, NULL}
 #define E_STOPPED {-ESHUTDOWN, "the daemon is stopping", 0, NULL}
 #define E_DRAINED {-ESHUTDOWN, "the daemon is being drained", 0, NULL}
 #define E_SILENT {-ETIMEDOUT, "shmemd did not answer", 0, NULL}
@@ -91,6 +94,8 @@ static const struct cell host_table[HEALTH_N_HOST_KINDS][N_CAUSES] = {
 		[DAEMON_KILLED] = E_GONE,
 		[DAEMON_STOPPED] = {0, "the daemon is stopping", 0, NULL},
 		[DAEMON_HANGS] = NO_EVENT,
+		[DAEMON_LOST] = E_LOST,
+		[DAEMON_BACK] = {0, "has restarted and taken this session over", 0, NULL},
 		[PORT_DOWN] = {0, "the port of soft0 is down", 0, NULL},
 	},
 	[HEALTH_MONITOR] = {
@@ -103,13 +108,16 @@ static const struct cell host_table[HEALTH_N_HOST_KINDS][N_CAUSES] = {
 		[DAEMON_KILLED] = E_GONE,
 		[DAEMON_STOPPED] = E_STOPPED,
 		[DAEMON_HANGS] = NOT_CALLED,
+		[DAEMON_LOST] = E_GONE, /* controllers are not kept */
+		[DAEMON_BACK] = E_GONE,
 		[PORT_DOWN] = {1, "the port of soft0 is down", 0, NULL},
 	},
-	/*         ERROR_CQE, QP_ERROR, BAD_PEER, DEAD_PEER, KILLED, DRAINED, DAEMON_KILLED, _STOPPED, _HANGS, PORT_DOWN */
-	[HEALTH_REQUEST] = {FINE, FINE, FINE, FINE, E_KILLED, E_DRAINED, E_GONE, E_STOPPED, E_SILENT, FINE},
+	/*         ERROR_CQE, QP_ERROR, BAD_PEER, DEAD_PEER, KILLED, DRAINED, DAEMON_KILLED, _STOPPED, _HANGS, _LOST, _BACK, PORT_DOWN */
+	[HEALTH_REQUEST] = {FINE, FINE, FINE, FINE, E_KILLED, E_DRAINED, E_GONE, E_STOPPED, E_SILENT, E_LOST, FINE, FINE},
 	[HEALTH_FETCH] = {NOTHING_THERE, NOTHING_THERE, NOTHING_THERE, NOTHING_THERE, E_KILLED, E_DRAINED, E_GONE, E_STOPPED,
-			  E_SILENT, NOTHING_THERE},
-	[HEALTH_OPEN] = {FINE, FINE, FINE, FINE, FINE, E_DRAINED, NOT_RUNNING, NOT_RUNNING, E_SILENT, FINE},
+			  E_SILENT, E_LOST, NOTHING_THERE, NOTHING_THERE},
+	[HEALTH_OPEN] = {FINE, FINE, FINE, FINE, FINE, E_DRAINED, NOT_RUNNING, NOT_RUNNING, E_SILENT,
+			 E_SILENT, FINE, FINE}, /* the socket is kept */
 };
 
 /* ---- host functions --------------------------------------------------------------------------------------------- */
@@ -196,6 +204,16 @@ static void daemon_stopped(struct health_lab *lab)
 	fixture_daemon_stop(&lab->daemon);
 }
 
+static void daemon_lost(struct health_lab *lab)
+{
+	fixture_keeper_hold(&lab->keeper);
+}
+
+static void daemon_back(struct health_lab *lab)
+{
+	fixture_keeper_kill_daemon(&lab->keeper);
+}
+
 static void daemon_hangs(struct health_lab *lab)
 {
 	ASSERT_OK(kill(lab->daemon.pid, SIGSTOP));
@@ -205,6 +223,7 @@ static const struct {
 	const char *name;
 	void (*happen)(struct health_lab *lab);
 	const struct shmd_qp_params *params;
+	const char *grace; /* of a daemon whose sessions outlive it */
 } causes[N_CAUSES] = {
 	[ERROR_CQE] = {"error CQE", error_cqe, &patient},
 	[QP_ERROR] = {"QP error", qp_error, &patient},
@@ -215,6 +234,8 @@ static const struct {
 	[DAEMON_KILLED] = {"daemon killed", daemon_killed, &patient},
 	[DAEMON_STOPPED] = {"daemon stopped", daemon_stopped, &patient},
 	[DAEMON_HANGS] = {"daemon hangs", daemon_hangs, &patient},
+	[DAEMON_LOST] = {"daemon lost", daemon_lost, &patient, "--restart-grace=300"},
+	[DAEMON_BACK] = {"daemon back", daemon_back, &patient, "--restart-grace=600000"},
 	[PORT_DOWN] = {"port down", port_down, &patient},
 };
 
@@ -277,7 +298,7 @@ static void run_column(struct health_lab *lab, enum cause cause)
 	uint64_t limit[HEALTH_N_STARTS];
 	unsigned int n_wrong;
 
-	health_lab_open(lab, causes[cause].params);
+	health_lab_open(lab, causes[cause].params, causes[cause].grace);
 	for (unsigned int i = 0; i < n_health_host_waits; i++)
 		host_open(&host_calls[i], lab, i, &host_table[health_host_waits[i].kind][cause]);
 	device_limits(cause, limit);
@@ -302,6 +323,8 @@ static void column(enum cause cause)
 	static struct health_lab lab;
 
 	run_column(&lab, cause);
+	if (cause == DAEMON_LOST)
+		fixture_keeper_go(&lab.keeper);
 	health_lab_close(&lab);
 }
 
@@ -350,6 +373,16 @@ TEST_TIMEOUT(every_wait_ends_when_the_daemon_hangs, 60)
 	column(DAEMON_HANGS);
 }
 
+TEST_TIMEOUT(every_wait_ends_when_no_daemon_comes_back, 60)
+{
+	column(DAEMON_LOST);
+}
+
+TEST_TIMEOUT(every_wait_goes_on_when_the_daemon_comes_back, 60)
+{
+	column(DAEMON_BACK);
+}
+
 TEST_TIMEOUT(every_wait_ends_when_the_port_goes_down, 60)
 {
 	column(PORT_DOWN);
@@ -378,7 +411,7 @@ static void wait_through_port_down(struct health_lab *lab, const struct shmd_qp_
 {
 	uint64_t limit[HEALTH_N_STARTS];
 
-	health_lab_open(lab, params);
+	health_lab_open(lab, params, NULL);
 	device_limits(PORT_DOWN, limit);
 	health_lab_begin(lab, limit);
 	port_down(lab);
@@ -452,15 +485,18 @@ TEST_TIMEOUT(a_port_that_stays_down_fails_what_is_under_way_and_nothing_else, 60
 
 static const char *const never_wait_host[] = {
 	"shmd_client_close", "shmd_client_daemon", "shmd_client_fd", "shmd_client_health", "shmd_client_health_page",
-	"shmd_client_limits", "shmd_client_session", "shmd_dct_addr", "shmd_dev_host_now_nsec",
+	"shmd_client_limits", "shmd_client_restarts", "shmd_client_session", "shmd_dct_addr", "shmd_dev_host_now_nsec",
 	"shmd_dev_host_relax", "shmd_dev_host_wake", "shmd_dev_status_text", "shmd_error_text", "shmd_gpu_close", "shmd_gpu_dev_qp",
-	"shmd_gpu_dev_state", "shmd_gpu_info", "shmd_gpu_map_mem", "shmd_gpu_open", "shmd_gpu_unmap_mem",
+	"shmd_gpu_dev_state", "shmd_gpu_info", "shmd_gpu_map_mem", "shmd_gpu_mem_info", "shmd_gpu_open", "shmd_gpu_unmap_mem",
 	"shmd_hot_count", "shmd_hot_decide", "shmd_hot_open", "shmd_hot_posts", "shmd_hot_state", "shmd_hot_switch",
 	"shmd_health_text", "shmd_mem_addr", "shmd_mem_adopt", "shmd_mem_alloc", "shmd_mem_bytes", "shmd_mem_fd",
-	"shmd_mem_free", "shmd_mr_lkey", "shmd_mr_lkey_be", "shmd_mr_rkey", "shmd_mr_rkey_be", "shmd_nic_close",
+	"shmd_mem_free", "shmd_mr_info", "shmd_mr_lkey", "shmd_mr_lkey_be", "shmd_mr_rkey", "shmd_mr_rkey_be", "shmd_nic_close",
 	"shmd_nic_info", "shmd_queues_addr", "shmd_queues_count", "shmd_queues_dev_qp", "shmd_queues_dev_state",
 	"shmd_queues_recv_cq", "shmd_syndrome_text", "shmd_version",
 };
+
+/* They wait in the requests of shmd_mr_reg() and shmd_mr_dereg() alone, which have rows; memory of GPUs is not for soft NICs. */
+static const char *const wait_as_others[] = {"shmd_gpu_mem_free", "shmd_gpu_mr_reg"};
 
 /* shmd_dev_qp_...; the atomics and signals with names of their own call "atomic", "atomic_fetch" and "signal". */
 static const char *const never_wait_device[] = {
@@ -480,7 +516,8 @@ static bool is_host_row(const char *name)
 	for (unsigned int i = 0; i < n_health_host_waits; i++)
 		if (!strcmp(health_host_waits[i].name, name))
 			return true;
-	return is_in(name, never_wait_host, sizeof(never_wait_host) / sizeof(never_wait_host[0]));
+	return is_in(name, never_wait_host, sizeof(never_wait_host) / sizeof(never_wait_host[0])) ||
+	       is_in(name, wait_as_others, sizeof(wait_as_others) / sizeof(wait_as_others[0]));
 }
 
 static bool is_device_row(const char *name)

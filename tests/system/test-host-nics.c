@@ -13,6 +13,7 @@
 
 #include "proto/base/nsec.h"
 #include "tests/lib/fixture-daemon.h"
+#include "tests/lib/machine-tree.h"
 #include "tests/lib/raw-client.h"
 #include "tests/lib/sysfs-tree.h"
 #include "tests/lib/test.h"
@@ -144,4 +145,23 @@ TEST(who_insists_on_connectx_is_told_what_else_there_is)
 	if (!strstr(out, "there is rxe0 (rdma_rxe) and 1 more, and the proxy backend for other NICs is not there yet"))
 		test_fail(TEST_WHERE, "%s", out);
 	sysfs_tree_deinit(&tree);
+}
+
+/* Such a machine has no map, and its daemon starts all the same. */
+TEST_TIMEOUT(a_machine_with_a_nic_that_is_there_twice_is_served, 60)
+{
+	struct fixture_daemon daemon;
+	struct machine_tree machine;
+
+	machine_tree_init(&machine, 1);
+	machine_tree_pci(&machine, "pci0000:00/0000:00:01.0", 0x020000, 0x15b3, 0);
+	machine_tree_nic(&machine, &(struct machine_nic){.path = "pci0000:00/0000:00:01.0", .name = "mlx5_0", .gbps = 400});
+	machine_tree_nic(&machine, &(struct machine_nic){.path = "pci0000:00/0000:00:01.0", .name = "mlx5_1", .gbps = 400});
+	setenv("SHMEMD_SYSFS", machine.sys, 1);
+	fixture_daemon_start(&daemon, "--soft-nics=1", NULL);
+	setenv("SHMEMD_SOCKET", daemon.socket, 1);
+	ASSERT_EQ(CTL("--json", "status"), 0);
+	fixture_daemon_assert_logged(&daemon, "sysfs shows a GPU or NIC of this machine twice");
+	fixture_daemon_stop(&daemon);
+	machine_tree_deinit(&machine);
 }

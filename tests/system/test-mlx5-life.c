@@ -13,27 +13,16 @@
 
 #include "proto/base/nsec.h"
 #include "tests/lib/fixture-daemon.h"
+#include "tests/lib/sim-nic.h"
 #include "tests/lib/test.h"
 #include "tests/system/ctl-lab.h"
 #include "tests/system/raw-traffic.h"
 
 /* Of what takes a second at most on a machine that has time. */
 #define LIMIT_NSEC (10 * NSEC_PER_SEC)
-
-static void happen(const char *what)
-{
-	const char *root = getenv("MLX5SIM_ROOT");
-	char path[256];
-	FILE *file;
-
-	if (!root)
-		test_skip("only a simulated NIC can be told to fail");
-	snprintf(path, sizeof(path), "%s/control", root);
-	file = fopen(path, "w");
-	ASSERT(file);
-	ASSERT_GT(fprintf(file, "%s\n", what), 0);
-	ASSERT_OK(fclose(file));
-}
+/* How often a NIC is lost. */
+#define TIMES_MIN 2u
+#define TIMES_MAX 5u
 
 static void start(struct fixture_daemon *daemon)
 {
@@ -111,30 +100,32 @@ static void expect_nics(const char *first_state)
 	ASSERT_HAS("\"mlx5_0\"", "\"mlx5_1\"", line);
 }
 
-static void lose_and_return(struct fixture_daemon *daemon, const struct raw_traffic_attr *on_first, int monitor)
+/* Until the session was told that its NIC is lost, in nanoseconds. */
+static uint64_t lose_and_return(struct fixture_daemon *daemon, const struct raw_traffic_attr *on_first, int monitor)
 {
 	struct shmd_health_page *page;
 	struct raw_traffic before, after;
 	struct raw_client late;
 	struct msg req;
-	uint64_t began;
+	uint64_t took;
 
 	raw_traffic_init_with(&before, daemon->socket, on_first);
 	page = mmap(NULL, sizeof(*page), PROT_READ, MAP_SHARED, before.page_fds[RAW_TRAFFIC_HEALTH_PAGE], 0);
 	ASSERT(page != MAP_FAILED);
 	write_verified(&before, 5, 8);
 	expect_nics("active");
-	happen("fatal 0");
-	began = nsec_now();
+	took = nsec_now();
+	sim_nic_happen("fatal 0");
 	ASSERT_EQ(wait_health(page, LIMIT_NSEC), (uint32_t)SHMD_HEALTH_NIC_LOST);
-	printf("told after %.1f ms\n", (double)(nsec_now() - began) / 1e6);
+	took = nsec_now() - took;
+	printf("told after %.1f ms\n", (double)took / 1e6);
 	expect_nics("lost");
 	raw_connect(&late, daemon->socket);
 	raw_hello(&late, MSG_ROLE_CLIENT);
 	msg_init(&req, MSG_NIC_OPEN_REQ, 0);
 	snprintf(req.nic_open_req.nic, sizeof(req.nic_open_req.nic), "mlx5_0");
 	raw_expect_error(&late, &req, NULL, 0, SHMD_STATUS_NO_NIC);
-	happen("return 0");
+	sim_nic_happen("return 0");
 	ctl_wait_for(monitor, "mlx5_0 is active");
 	expect_nics("active");
 	ctl_assert_lacks("\"state\":\"lost\"");
@@ -147,12 +138,14 @@ static void lose_and_return(struct fixture_daemon *daemon, const struct raw_traf
 	raw_traffic_deinit(&before);
 	write_verified(&after, 7, 8);
 	raw_traffic_deinit(&after);
+	return took;
 }
 
-TEST(nic_that_is_lost_and_returns_is_used_without_a_restart)
+TEST_TIMEOUT(nic_that_is_lost_and_returns_is_used_without_a_restart, 60)
 {
 	const struct raw_traffic_attr on_first = {.nic = "mlx5_0", .keep_fds = true};
 	struct fixture_daemon daemon;
+	uint64_t best = UINT64_MAX;
 	pid_t ctl;
 	int out;
 
@@ -161,8 +154,13 @@ TEST(nic_that_is_lost_and_returns_is_used_without_a_restart)
 	do
 		ASSERT_EQ(CTL("--json", "status"), 0);
 	while (!strstr(ctl_text, "\"n_monitors\":1,"));
-	for (int i = 0; i < 2; i++)
-		lose_and_return(&daemon, &on_first, out);
+	/* The best of several: others use the machine too. */
+	for (unsigned int i = 0; i < TIMES_MAX && (i < TIMES_MIN || best > NSEC_PER_SEC); i++) {
+		uint64_t took = lose_and_return(&daemon, &on_first, out);
+
+		best = took < best ? took : best;
+	}
+	ASSERT_LE(best, NSEC_PER_SEC);
 	fixture_daemon_assert_logged(&daemon, "NIC mlx5_0 is back");
 	fixture_daemon_assert_alive(&daemon);
 	fixture_daemon_kill(&daemon);

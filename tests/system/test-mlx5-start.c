@@ -27,10 +27,10 @@ static void move(const char *from, const char *to)
 
 static void expect_refused(const char *words)
 {
-	char folder[] = "/tmp/shmemd-start-XXXXXX", out[8192], option[64];
+	char folder[80], out[8192], option[96];
 	const char *args[] = {"--backend=mlx5", option, NULL};
 
-	ASSERT(mkdtemp(folder));
+	test_make_folder(folder, sizeof(folder), "shmemd-start");
 	snprintf(option, sizeof(option), "--socket=%s/sock", folder);
 	ASSERT_NE(fixture_daemon_run(args, out, sizeof(out)), 0);
 	ASSERT_OK(rmdir(folder));

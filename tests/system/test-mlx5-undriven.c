@@ -14,25 +14,11 @@
 #include "proto/base/nsec.h"
 #include "tests/lib/fixture-daemon.h"
 #include "tests/lib/raw-client.h"
+#include "tests/lib/sim-nic.h"
 #include "tests/lib/test.h"
 #include "tests/system/ctl-lab.h"
 
 #define LIMIT_NSEC (20 * NSEC_PER_SEC)
-
-static void happen(const char *what)
-{
-	const char *root = getenv("MLX5SIM_ROOT");
-	char path[256];
-	FILE *file;
-
-	if (!root)
-		test_skip("only a simulated NIC can be told to fail");
-	snprintf(path, sizeof(path), "%s/control", root);
-	file = fopen(path, "w");
-	ASSERT(file);
-	ASSERT_GT(fprintf(file, "%s\n", what), 0);
-	ASSERT_OK(fclose(file));
-}
 
 static void start(struct fixture_daemon *daemon, const char *backend)
 {
@@ -95,7 +81,7 @@ TEST_TIMEOUT(nics_left_alone_are_listed_and_told, 90)
 	pid_t pid;
 	int out;
 
-	happen("port-up 0");
+	sim_nic_happen("port-up 0");
 	start(&daemon, "--backend=soft");
 	wait_for_list("\"undriven\":[{\"name\":\"mlx5_0\",\"driver\":\"mlx5_core\",\"pci\":\"0000:00:01.0\",\"netdev\":\"lo\","
 		      "\"port\":1,\"link\":\"ethernet\",\"state\":\"active\",\"phys_state\":\"link-up\",\"lid\":0,"
@@ -103,14 +89,14 @@ TEST_TIMEOUT(nics_left_alone_are_listed_and_told, 90)
 	ASSERT_HAS("\"type\":\"roce-v1\"", "\"type\":\"roce-v2\"", "{\"name\":\"mlx5_1\"", "\"name\":\"soft0\"");
 	expect_open_refused(&daemon);
 	out = start_monitor(&pid);
-	happen("port-down 0");
+	sim_nic_happen("port-down 0");
 	ctl_wait_for(out, "mlx5_0 is down");
-	happen("port-up 0");
+	sim_nic_happen("port-up 0");
 	ctl_wait_for(out, "mlx5_0 is active");
-	happen("fatal 0");
+	sim_nic_happen("fatal 0");
 	ctl_wait_for(out, "mlx5_0 is gone: no backend drove it");
 	wait_for_list("\"undriven\":[{\"name\":\"mlx5_1\"");
-	happen("return 0");
+	sim_nic_happen("return 0");
 	ctl_wait_for(out, "mlx5_0 is active: it was found");
 	end_monitor(pid, out);
 	wait_for_list("\"undriven\":[{\"name\":\"mlx5_0\"");
@@ -127,10 +113,10 @@ TEST_TIMEOUT(nics_that_a_backend_drives_are_listed_once, 90)
 	start(&daemon, "--backend=mlx5");
 	out = start_monitor(&pid);
 	wait_for_list("\"undriven\":[]");
-	happen("fatal 0");
+	sim_nic_happen("fatal 0");
 	ctl_wait_for(out, "mlx5_0 is gone");
 	wait_for_list("\"state\":\"lost\"");
-	happen("return 0");
+	sim_nic_happen("return 0");
 	ctl_wait_for(out, "mlx5_0 is active");
 	/* Some looks later. */
 	for (int i = 0; i < 5; i++) {

@@ -18,6 +18,7 @@
 
 #include "proto/base/nsec.h"
 #include "tests/lib/fixture-daemon.h"
+#include "tests/lib/sim-nic.h"
 #include "tests/lib/test.h"
 #include "tests/system/ctl-lab.h"
 #include "tests/system/daemon-usage.h"
@@ -29,7 +30,7 @@
 struct lab {
 	struct fixture_daemon daemon;
 	struct raw_client ctl;
-	char conf[64];
+	char conf[96];
 };
 
 static const struct raw_traffic_attr fitting = {.nic = "mlx5_0", .n_qps = 1, .own_cqs = true, .log2_sq_wqebbs = 6,
@@ -46,13 +47,9 @@ static void write_conf(struct lab *lab, const char *settings)
 
 static void lab_init(struct lab *lab, const char *settings)
 {
-	char option[80];
-	int fd;
+	char option[112];
 
-	snprintf(lab->conf, sizeof(lab->conf), "/tmp/shmemd-warm-XXXXXX");
-	fd = mkstemp(lab->conf);
-	ASSERT_GE(fd, 0);
-	close(fd);
+	test_make_file(lab->conf, sizeof(lab->conf), "shmemd-warm");
 	write_conf(lab, settings);
 	snprintf(option, sizeof(option), "--config=%s", lab->conf);
 	fixture_daemon_start(&lab->daemon, option, NULL);
@@ -99,22 +96,6 @@ static struct msg_nic_warm wait_ready(struct lab *lab, unsigned int nic, uint32_
 		nanosleep(&pause, NULL);
 	}
 	return warm;
-}
-
-/* The simulator's control file. */
-static void happen(const char *what)
-{
-	const char *root = getenv("MLX5SIM_ROOT");
-	char path[256];
-	FILE *file;
-
-	if (!root)
-		test_skip("only a simulated NIC can be told to fail");
-	snprintf(path, sizeof(path), "%s/control", root);
-	file = fopen(path, "w");
-	ASSERT(file);
-	ASSERT_GT(fprintf(file, "%s\n", what), 0);
-	ASSERT_OK(fclose(file));
 }
 
 static void use(struct raw_traffic *t)
@@ -220,12 +201,12 @@ TEST_TIMEOUT(a_nic_that_returns_has_its_pool_again, 90)
 
 	lab_init(&lab, "warm-contexts = 2\nwarm-depth = 64\n");
 	wait_ready(&lab, 0, 2);
-	happen("fatal 0");
+	sim_nic_happen("fatal 0");
 	end = nsec_now() + LIMIT_NSEC;
 	fixture_daemon_assert_logged(&lab.daemon, "NIC mlx5_0 is gone");
 	while ((warm = warm_of(&lab, 0)).n_ready != 0)
 		ASSERT_LT(nsec_now(), end);
-	happen("return 0");
+	sim_nic_happen("return 0");
 	fixture_daemon_assert_logged(&lab.daemon, "NIC mlx5_0 is back");
 	wait_ready(&lab, 0, 2);
 	raw_traffic_init_with(&t, lab.daemon.socket, &fitting);
@@ -280,7 +261,7 @@ TEST_TIMEOUT(a_pool_that_fails_is_told_once_and_fails_no_session, 90)
 	ASSERT_HAS("0 of 2");
 	limit_files(&lab, RLIM_INFINITY);
 	/* Tried again by itself in the longer form, which takes seconds. */
-	if (getenv("SHMEMD_TEST_FULL"))
+	if (test_is_full())
 		wait_ready(&lab, 0, 2);
 	/* At once, since somebody did something about it. */
 	reload(&lab, "warm-contexts = 2\nwarm-depth = 64\n");
@@ -335,7 +316,7 @@ static void kill_some(struct lab *lab)
 /* A thousand in the longer form. */
 TEST_TIMEOUT(clients_that_are_killed_leave_nothing_of_the_pool, 300)
 {
-	unsigned int n = getenv("SHMEMD_TEST_FULL") ? 1000 : 40;
+	unsigned int n = test_is_full() ? 1000 : 40;
 	struct msg_nic_warm warm;
 	struct lab lab;
 

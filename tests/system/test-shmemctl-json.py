@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every key that shmemctl --json prints is documented in shmemctl-json(5) with its type, and every documented one is printed.
 
-test-shmemctl-json.py SHMEMCTL CTL-SUBJECT PAGE, under with-daemon.sh. Documents are what the commands print about the
+test-shmemctl-json.py SHMEMCTL CTL-SUBJECT PAGE MACHINE, under with-daemon.sh. Documents are what the commands print about the
 sessions of ctl-subject; several documents of one command count together.
 """
 import json
@@ -77,9 +77,9 @@ def check_lines(text, n_lines):
                        for line in lines if not line.startswith('{"schema_version":1,')]
 
 
-def run(shmemctl, *words):
+def run(shmemctl, *words, statuses=(0,)):
     done = subprocess.run([shmemctl, '--json', *words], capture_output=True, text=True, timeout=60, check=False)
-    if done.returncode:
+    if done.returncode not in statuses:
         raise SystemExit(f'shmemctl {words}: {done.stdout}{done.stderr}')
     return done.stdout
 
@@ -113,7 +113,7 @@ def self_test():
 
 
 def main():
-    shmemctl, program, page = sys.argv[1:]
+    shmemctl, program, page, machine = sys.argv[1:]
     with open(page, encoding='utf-8') as file:
         lists = read_page(file.read())
     cases = Cases()
@@ -125,6 +125,9 @@ def main():
             'dump-queue': [run(shmemctl, 'dump-queue', qpn, '--all') for qpn in (busy, receiver, failed)],
         }
         outputs |= {f'list {what}': [run(shmemctl, 'list', what)] for what in ('sessions', 'qps', 'mrs', 'nics')}
+        outputs['metrics'] = [run(shmemctl, 'metrics')]
+        outputs['topology'] = [run(shmemctl, 'topology', '--from', machine, '--why', '0')]
+        outputs['doctor'] = [run(shmemctl, 'doctor', statuses=(0, 1))]
         outputs |= {f'stats {what}': [run(shmemctl, 'stats', what)] for what in ('sessions', 'qps', 'nics')}
         session = json.loads(outputs['list sessions'][0])['sessions'][0]['session']
         event, killed = run_monitor(shmemctl, lambda: run(shmemctl, 'kill', str(session)))

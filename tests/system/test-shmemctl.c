@@ -63,7 +63,7 @@ static void assert_narrow(void)
 TEST(help_is_there_for_each_command)
 {
 	static const char *const commands[] = {"status", "list", "stats", "monitor", "dump-queue", "kill", "drain",
-					       "port", NULL};
+					       "port", "metrics", NULL};
 
 	for (unsigned int i = 0; commands[i]; i++) {
 		ASSERT_EQ(CTL(commands[i], "--help"), 0);

@@ -86,25 +86,12 @@ def stop_ends_sessions_in_words_and_their_waits_within_a_second(lab):
             stopped = node.run('cut -d " " -f 1 /proc/uptime; systemctl stop shmemd.service')
             result = ended()
             assert result.status == 0, result
-            assert 'health: shmemd ended the session' in result.out, result
-            assert 'session: the daemon is stopping' in result.out, result
+            assert 'health: the connection to shmemd broke' in result.out, result
             at = float(re.search(r'wait ended at ([\d.]+)', result.out)[1])
             seconds.append(at - float(stopped.out))
         if seconds[-1] < 1:
             break
     assert min(seconds) < 1, seconds
-
-
-@case()
-def a_client_of_a_killed_daemon_is_told_and_the_service_comes_back(lab):
-    node = lab.node(1)
-    with service(node), waiting_client(node) as (_, ended):
-        pid = main_pid(node)
-        node.run(f'kill -KILL {pid}')
-        result = ended()
-        assert 'health: the connection to shmemd broke' in result.out, result
-        eventually(lambda: main_pid(node) not in (0, pid), 'systemd starts it anew')
-        eventually(lambda: node.execute('shmemctl status').status == 0, 'clients are served again')
 
 
 @case(short=True)

@@ -9,8 +9,12 @@ from lab.case import eventually
 SETTINGS = '/etc/shmemd/shmemd.conf'
 DROP_IN = '/run/systemd/system/shmemd.service.d/case.conf'
 PROGRAMS = '/usr/lib/shmemd-vm'
+# An emulated machine takes longer to start a program than a client waits by itself.
+PATIENT = 'restart-grace = 300000\n'
 
 EVENTS = {
+    'ADOPTED': 'aa85129dd85e4fbab473d964ab93bb76',
+    'STATE_STRANGE': 'fb0e26f6368047898482a7d01198c181',
     'READY': '84aa6a9c0a2e4d5fa0d5a54978407062',
     'STOPPING': 'bf5cf15dcc914ee1bab71fdbf311f002',
     'RELOAD_DONE': '581632ee2c2f4736bde4469d30e8255e',

@@ -2,9 +2,15 @@
 /*
  * Contexts that outlive their process: the record of what one holds, and going on with it in another.
  *
- * An import asks for every object before it believes the record, and destroys nothing: what fails lets go of what it took,
- * and the objects stay as they were. CQs are armed before the states of QPs are read, so that an error that comes meanwhile
- * is told by one of both.
+ * An import asks for every object before it believes the record: what fails lets go of what it took, and the objects stay
+ * as they were. CQs are armed before the states of QPs are read, so that an error that comes meanwhile is told by one of
+ * both.
+ *
+ * The process of before may have been killed in the middle of a request. What it made and no record names is destroyed, once all
+ * else is taken. What it destroyed and the record names has a place without an object, until the rest is destroyed
+ * too: regions and batches are those of the record, in number and order. A connection that it began is finished when it is asked
+ * for again. Contexts are closed from their smallest part on, so where one of these is gone the context was being closed: then the rest
+ * goes as well.
  *
  * Any thread that owns the context.
  */
@@ -18,9 +24,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <shmd/abi/cqe.h>
 #include <shmd/abi/doorbell.h>
 
-#include "proto/base/assert.h"
 #include "proto/base/cleanup.h"
 #include "proto/base/page.h"
 
@@ -37,8 +43,13 @@ static unsigned int count(const struct list *list)
 
 static int export_object(const struct mlx5_object *object, struct mlx5_object_record *ret_record)
 {
-	int err = mlx5_object_export(object, ret_record);
+	int err;
 
+	if (!object) {
+		*ret_record = (struct mlx5_object_record){.gone = true};
+		return 0;
+	}
+	err = mlx5_object_export(object, ret_record);
 	return err ? mlx5_errno(err) : 0;
 }
 
@@ -51,7 +62,8 @@ static int export_mrs(const struct mlx5_ctx *ctx, struct mlx5_record *record)
 		return -ENOMEM;
 	list_for_each_entry (mr, &ctx->mrs, link)
 		record->mrs[record->n_mrs++] = (struct mlx5_record_mr){
-			.handle = mr->ibv->handle,
+			.gone = !mr->ibv,
+			.handle = mr->ibv ? mr->ibv->handle : 0,
 			.lkey = mr->base.lkey,
 			.rkey = mr->base.rkey,
 			.length_bytes = mr->base.length_bytes,
@@ -75,8 +87,10 @@ static int export_batch(const struct mlx5_queues *queues, struct mlx5_record_bat
 		r = export_object(queues->umem, &batch->umem);
 	for (uint32_t i = 0; r == 0 && i < layout->n_cqs; i++)
 		r = export_object(queues->cqs[i].obj, &batch->cqs[i]);
-	for (uint32_t i = 0; r == 0 && i < layout->n_qps; i++)
+	for (uint32_t i = 0; r == 0 && i < layout->n_qps; i++) {
 		r = export_object(queues->qps[i].obj, &batch->qps[i]);
+		batch->qps[i].state = queues->qps[i].state;
+	}
 	return r;
 }
 
@@ -116,11 +130,8 @@ int mlx5_ctx_export(struct nic_ctx *base, void **ret_record, size_t *ret_bytes)
 	size_t bytes;
 	int r;
 
-	/* Its doorbells end with this process. */
-	if (ctx->bell_page)
-		return -EOPNOTSUPP;
-	/* Nobody asked for it: the next process would not know what to do with it. */
-	mlx5_spare_drop(ctx);
+	/* A spare batch is not in it: nobody asked for that yet, and whoever goes on destroys it. */
+	record.heard = ctx->bell_page;
 	record.guid = ibv_get_device_guid(ctx->ibv->device);
 	record.port = ctx->nic->port.number;
 	record.meddled = ctx->meddled;
@@ -144,6 +155,17 @@ int mlx5_ctx_export(struct nic_ctx *base, void **ret_record, size_t *ret_bytes)
 		return r;
 	*ret_record = data;
 	*ret_bytes = bytes;
+	return 0;
+}
+
+/* The kernel's objects live as long as the first descriptor; the others are what clients ring and wake. */
+int mlx5_ctx_keep(struct nic_ctx *base, struct nic_kept *ret_kept)
+{
+	const struct mlx5_ctx *ctx = mlx5_ctx(base);
+
+	*ret_kept = (struct nic_kept){.n = 1, .fds = {ctx->ibv->cmd_fd}};
+	if (ctx->bell_page)
+		bell_page_keep(ctx->bell_page, ret_kept);
 	return 0;
 }
 
@@ -188,7 +210,8 @@ struct nic_ctx *mlx5_ctx_unimport(struct nic_ctx *base)
 		struct mlx5_mr *mr = list_first_entry(&ctx->mrs, struct mlx5_mr, link);
 
 		list_del(&mr->link);
-		ibv_unimport_mr(mr->ibv);
+		if (mr->ibv)
+			ibv_unimport_mr(mr->ibv);
 		free(mr);
 	}
 	mlx5_pool_unimport(ctx);
@@ -196,6 +219,10 @@ struct nic_ctx *mlx5_ctx_unimport(struct nic_ctx *base)
 	mlx5_uar_unimport(take_ptr(ctx->uar));
 	if (ctx->pd)
 		ibv_unimport_pd(take_ptr(ctx->pd));
+	/* It goes on: who imports it again counts this again. */
+	pthread_mutex_lock(&ctx->nic->lock);
+	ctx->counters = (struct nic_counters){0};
+	pthread_mutex_unlock(&ctx->nic->lock);
 	return mlx5_ctx_close(base);
 }
 
@@ -212,7 +239,8 @@ static int check_nic(struct mlx5_nic *nic, const struct nic_import_attr *attr, c
 	const struct ibv_context *ibv = mlx5_ibv_now(nic);
 	struct stat theirs, ours;
 
-	if (fstat(attr->command_fd, &theirs) < 0 || fstat(ibv->cmd_fd, &ours) < 0 || !S_ISCHR(theirs.st_mode))
+	if (attr->fds.n < (record->heard ? MLX5_KEPT_FDS : 1) || fstat(attr->fds.fds[0], &theirs) < 0 ||
+	    fstat(ibv->cmd_fd, &ours) < 0 || !S_ISCHR(theirs.st_mode))
 		return -EBADF;
 	if (theirs.st_rdev != ours.st_rdev || record->guid != ibv_get_device_guid(ibv->device) ||
 	    record->port != nic->port.number)
@@ -248,22 +276,40 @@ static int import_pd(struct mlx5_ctx *ctx, const struct mlx5_record *record)
 	if (mlx5dv_init_obj(&obj, MLX5DV_OBJ_PD) || pd.pdn != record->pdn)
 		return -ENOENT;
 	ctx->pdn = pd.pdn;
+	mlx5_present_name(ctx->present, MLX5_OBJECT_PD, record->pd_handle);
 	return 0;
 }
 
+/* NULL and 0: it was destroyed. */
 static int import_object(struct mlx5_ctx *ctx, enum mlx5_object_kind kind, const struct mlx5_object_record *record,
 			 struct mlx5_object **ret_object)
 {
 	struct mlx5_library *library = &ctx->nic->library_functions;
-	int err = mlx5_object_import(ctx->ibv, library->obj_import ? library : NULL, kind, record, ret_object);
+	int err;
 
+	*ret_object = NULL;
+	if (record->gone || !mlx5_present_name(ctx->present, kind, record->handle))
+		return 0;
+	err = mlx5_object_import(ctx->ibv, library->obj_import ? library : NULL, kind, record, ret_object);
 	return err == EOPNOTSUPP ? -EOPNOTSUPP : not_there(err ? mlx5_errno(err) : 0);
+}
+
+/* What goes with the context alone. -ESTALE: the context was being closed. */
+static int import_part(struct mlx5_ctx *ctx, enum mlx5_object_kind kind, const struct mlx5_object_record *record,
+		       struct mlx5_object **ret_object)
+{
+	int r = import_object(ctx, kind, record, ret_object);
+
+	return r == 0 && !*ret_object ? -ESTALE : r;
 }
 
 static int import_uar(struct mlx5_ctx *ctx, const struct mlx5_record *record)
 {
-	int err = mlx5_uar_import(ctx->ibv, &record->uar, record->uar_mmap_off, &ctx->uar);
+	int err;
 
+	if (!mlx5_present_name(ctx->present, MLX5_OBJECT_UAR, record->uar.handle))
+		return -ESTALE;
+	err = mlx5_uar_import(ctx->ibv, &record->uar, record->uar_mmap_off, &ctx->uar);
 	return err == EOPNOTSUPP ? -EOPNOTSUPP : not_there(err ? mlx5_errno(err) : 0);
 }
 
@@ -274,7 +320,7 @@ static int import_counters(struct mlx5_ctx *ctx, const struct mlx5_record *recor
 
 	if (!record->has_counters)
 		return 0;
-	r = import_object(ctx, MLX5_OBJECT_DEVX, &record->counters, &ctx->counter_set);
+	r = import_part(ctx, MLX5_OBJECT_DEVX, &record->counters, &ctx->counter_set);
 	if (r < 0)
 		return r;
 	ctx->counter_set_id = record->counters.number;
@@ -287,14 +333,27 @@ static int import_pool(struct mlx5_ctx *ctx, const struct mlx5_record *record)
 
 	if (!record->has_pool)
 		return 0;
-	r = import_object(ctx, MLX5_OBJECT_UMEM, &record->pool_umem, &ctx->pool.umem);
+	r = import_part(ctx, MLX5_OBJECT_DEVX, &record->pool, &ctx->pool.obj);
 	if (r == 0)
-		r = import_object(ctx, MLX5_OBJECT_DEVX, &record->pool, &ctx->pool.obj);
+		r = import_part(ctx, MLX5_OBJECT_UMEM, &record->pool_umem, &ctx->pool.umem);
 	ctx->pool.rmpn = record->pool.number;
 	return r < 0 ? r : not_there(mlx5_pool_query(ctx));
 }
 
 /* ---- import: regions --------------------------------------------------------------------------------------------------------- */
+
+static int take_mr(struct mlx5_ctx *ctx, struct mlx5_mr *mr, const struct mlx5_record_mr *record)
+{
+	if (record->gone || !mlx5_present_name(ctx->present, MLX5_OBJECT_MR, record->handle))
+		return 0;
+	errno = 0;
+	mr->ibv = ibv_import_mr(ctx->pd, record->handle);
+	if (!mr->ibv)
+		return not_there(mlx5_errno(errno));
+	return mr->ibv->lkey == record->lkey && mr->ibv->rkey == record->rkey && mr->ibv->length == record->length_bytes
+		       ? 0
+		       : -ENOENT;
+}
 
 static int import_mr(struct mlx5_ctx *ctx, const struct mlx5_record_mr *record)
 {
@@ -302,21 +361,12 @@ static int import_mr(struct mlx5_ctx *ctx, const struct mlx5_record_mr *record)
 
 	if (!mr)
 		return -ENOMEM;
-	errno = 0;
-	mr->ibv = ibv_import_mr(ctx->pd, record->handle);
-	if (!mr->ibv) {
-		free(mr);
-		return not_there(mlx5_errno(errno));
-	}
 	mr->base = (struct nic_mr){.ctx = &ctx->base,
-				   .lkey = mr->ibv->lkey,
-				   .rkey = mr->ibv->rkey,
-				   .length_bytes = mr->ibv->length};
+				   .lkey = record->lkey,
+				   .rkey = record->rkey,
+				   .length_bytes = record->length_bytes};
 	list_add_tail(&ctx->mrs, &mr->link);
-	return mr->base.lkey == record->lkey && mr->base.rkey == record->rkey &&
-			       mr->base.length_bytes == record->length_bytes
-		       ? 0
-		       : -ENOENT;
+	return take_mr(ctx, mr, record);
 }
 
 /* ---- import: queues ------------------------------------------------------------------------------------------------------------ */
@@ -330,7 +380,8 @@ static int import_cq(struct mlx5_queues *queues, uint32_t i, const struct mlx5_o
 	struct mlx5_cmd cmd;
 	int r = import_object(queues->ctx, MLX5_OBJECT_DEVX, record, &cq->obj);
 
-	if (r < 0)
+	cq->queues = queues;
+	if (r < 0 || !cq->obj)
 		return r;
 	mlx5_cmd_query_cq(&cmd, desc->cqn);
 	r = mlx5_exec_query(queues->ctx, cq->obj, &cmd, out);
@@ -352,12 +403,15 @@ static int import_qp(struct mlx5_queues *queues, uint32_t i, const struct mlx5_o
 	int r;
 
 	qp->desc = &queues->base.layout.qps[i];
+	qp->queues = queues;
 	list_init(&qp->news.link);
+	r = import_object(ctx, MLX5_OBJECT_DEVX, record, &qp->obj);
+	if (r < 0 || !qp->obj)
+		return r;
 	qp->send_cq = hash_get(&ctx->cqs, qp->desc->send_cqn);
 	qp->recv_cq = hash_get(&ctx->cqs, qp->desc->recv_cqn);
-	assert_bug(qp->send_cq && qp->recv_cq); /* the decoder saw to it */
-	r = import_object(ctx, MLX5_OBJECT_DEVX, record, &qp->obj);
-	return r < 0 ? r : not_there(mlx5_qp_enter(queues, i));
+	/* Nothing of ours destroys a CQ that a QP uses. */
+	return qp->send_cq && qp->recv_cq ? not_there(mlx5_qp_enter(queues, i)) : -ENOENT;
 }
 
 static uint32_t told_error(const struct mlx5_queues *queues, const struct mlx5_qp *qp)
@@ -368,15 +422,23 @@ static uint32_t told_error(const struct mlx5_queues *queues, const struct mlx5_q
 			   : 0;
 }
 
-/* Who made the QP has told of an error whose word is there; the others are told now. */
-static int learn_state(struct mlx5_queues *queues, struct mlx5_qp *qp)
+static bool is_on_its_way(enum nic_qp_state state)
+{
+	return state == NIC_QPS_INIT || state == NIC_QPS_RTR || state == NIC_QPS_RTS;
+}
+
+/* What the word beside the dbrec says may not have been told by who wrote it. A state that was asked for is no news. */
+static int learn_state(struct mlx5_queues *queues, struct mlx5_qp *qp, enum nic_qp_state recorded)
 {
 	struct mlx5_ctx *ctx = queues->ctx;
 	int r;
 
+	if (!qp->obj)
+		return 0;
 	qp->first_error = told_error(queues, qp);
-	qp->event_told = qp->first_error;
+	qp->event_told = qp->first_error == SHMD_SYNDROME_WR_FLUSH_ERR;
 	r = mlx5_qp_learn_state(ctx, qp);
+	qp->cut = is_on_its_way(qp->state) && qp->state != recorded && (recorded == NIC_QPS_RST || recorded == NIC_QPS_INIT);
 	if (r == 0 && qp->state == NIC_QPS_ERR)
 		mlx5_events_qp_failed(ctx, qp);
 	return not_there(r);
@@ -396,7 +458,7 @@ static int import_objects(struct mlx5_queues *queues, const struct mlx5_record_b
 	for (uint32_t i = 0; r == 0 && i < layout->n_qps; i++)
 		r = import_qp(queues, i, &batch->qps[i]);
 	for (uint32_t i = 0; r == 0 && i < layout->n_qps; i++)
-		r = learn_state(queues, &queues->qps[i]);
+		r = learn_state(queues, &queues->qps[i], batch->qps[i].state);
 	return r;
 }
 
@@ -418,7 +480,7 @@ static int import_queues(struct mlx5_ctx *ctx, const struct mlx5_record_batch *b
 
 static int import_all(struct mlx5_ctx *ctx, const struct nic_import_attr *attr, const struct mlx5_record *record)
 {
-	int r = import_device(ctx, attr->command_fd);
+	int r = import_device(ctx, attr->fds.fds[0]);
 
 	if (r == 0)
 		r = import_pd(ctx, record);
@@ -434,7 +496,9 @@ static int import_all(struct mlx5_ctx *ctx, const struct nic_import_attr *attr, 
 		r = import_mr(ctx, &record->mrs[i]);
 	for (uint32_t i = 0; r == 0 && i < record->n_batches; i++)
 		r = import_queues(ctx, &record->batches[i], attr->n_queue_fds ? attr->queue_fds[i] : -1);
-	if (r == 0)
+	if (r == 0 && record->heard)
+		r = mlx5_ctx_hear_again(ctx, &attr->fds);
+	else if (r == 0)
 		mlx5_ctx_make_doorbell(ctx);
 	return r;
 }
@@ -455,8 +519,8 @@ static int list_all(const struct mlx5_ctx *ctx, struct nic_imported *imported)
 	return 0;
 }
 
-static int import_record(struct mlx5_nic *nic, const struct nic_import_attr *attr, const struct mlx5_record *record,
-			 struct nic_imported *ret_imported)
+static int import_present(struct mlx5_nic *nic, const struct nic_import_attr *attr, const struct mlx5_record *record,
+			  struct mlx5_present *present, struct nic_imported *ret_imported)
 {
 	struct nic_imported imported = {0};
 	struct mlx5_ctx *ctx = mlx5_ctx_alloc(nic, &attr->ctx);
@@ -464,7 +528,9 @@ static int import_record(struct mlx5_nic *nic, const struct nic_import_attr *att
 
 	if (!ctx)
 		return -ENOMEM;
+	ctx->present = present;
 	r = import_all(ctx, attr, record);
+	ctx->present = NULL;
 	if (r == 0)
 		r = list_all(ctx, &imported);
 	if (r < 0) {
@@ -478,17 +544,35 @@ static int import_record(struct mlx5_nic *nic, const struct nic_import_attr *att
 	return 0;
 }
 
+/* The list is from before this process has the device open: libmlx5's doorbell pages in it are of others, mostly dead ones. */
+static int import_record(struct mlx5_nic *nic, const struct nic_import_attr *attr, const struct mlx5_record *record,
+			 struct nic_imported *ret_imported)
+{
+	_cleanup_(mlx5_present_deinit) struct mlx5_present present;
+	int fd = attr->fds.fds[0], r = mlx5_present_list(&present, fd);
+
+	if (r == 0)
+		r = import_present(nic, attr, record, &present, ret_imported);
+	if (r == -ESTALE)
+		mlx5_present_unname(&present);
+	if ((r == 0 || r == -ESTALE) && !attr->shared)
+		mlx5_strays_destroy(&present, fd);
+	return r == -ESTALE ? -ENOENT : r;
+}
+
 int mlx5_ctx_import(struct nic *base, const struct nic_import_attr *attr, struct nic_imported *ret_imported)
 {
 	_cleanup_(mlx5_record_deinit) struct mlx5_record record = {0};
 	struct mlx5_nic *nic = mlx5_nic(base);
 	int r;
 
-	if (attr->ctx.doorbell != NIC_DOORBELL_AUTO && attr->ctx.doorbell != NIC_DOORBELL_UAR_MMAP)
-		return attr->ctx.doorbell == NIC_DOORBELL_CPU ? -EOPNOTSUPP : -EINVAL;
+	if (attr->ctx.doorbell > NIC_DOORBELL_UAR_MMAP)
+		return -EINVAL;
 	r = mlx5_record_decode(attr->record, attr->record_bytes, &record);
 	if (r < 0)
 		return r;
+	if (record.heard && !MLX5_HAS_BELL)
+		return -EOPNOTSUPP;
 	if (mlx5_is_lost(nic))
 		return -ENODEV;
 	r = check_nic(nic, attr, &record);

@@ -9,6 +9,10 @@
  * When nothing was rung for a while the thread tells clients so on the NIC page, looks once more and sleeps until one of
  * them wakes it; with a time limit where a GPU, which wakes nobody, drives a queue. Wake descriptors are shared with clients,
  * so they are watched edge-triggered and never read.
+ *
+ * All of it is in memory that may outlive the process: another one goes on with the same pages. So the NIC page, which
+ * clients only read, has no seal against writing, which would bind that one too: they get a descriptor for reading, and the file's mode
+ * keeps other users from opening another.
  */
 #include "daemon/nic/mlx5/mlx5-bell.h"
 
@@ -24,6 +28,7 @@
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <shmd/abi/doorbell.h>
@@ -49,7 +54,7 @@ struct bell {
 	struct list pages;
 	unsigned int n_gpu_qps;
 	int epoll_fd, wake_fd; /* owned */
-	int page_fd; /* owned */
+	int page_fd, read_fd; /* owned; the second is what clients get */
 	struct shmd_nic_page *page; /* mapped */
 	uint32_t gpu_poll_usec, spin_usec;
 	uint64_t idle_since_nsec;
@@ -252,27 +257,45 @@ static void wake(struct bell *bell)
 
 /* ---- the thread -------------------------------------------------------------------------------------------------- */
 
-/* A memfd of one page, mapped, which nobody can resize; clients map it too. */
-static int make_page(const char *name, int seals, int *ret_fd, void **ret_map)
+static int map_page(int fd, void **ret_map)
 {
-	_cleanup_close_ int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	uint64_t bytes = page_bytes();
-	void *map;
+	void *map = mmap(NULL, page_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
-	if (fd < 0 || ftruncate(fd, (off_t)bytes) < 0)
-		return -errno;
-	map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (map == MAP_FAILED)
 		return -errno;
-	if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL | seals) < 0) {
-		int err = errno;
-
-		munmap(map, bytes);
-		return -err;
-	}
-	*ret_fd = take_fd(&fd);
 	*ret_map = map;
 	return 0;
+}
+
+/* A memfd of one page, mapped, which nobody can resize; clients map it too. */
+static int make_page(const char *name, mode_t mode, int *ret_fd, void **ret_map)
+{
+	_cleanup_close_ int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int r;
+
+	if (fd < 0 || ftruncate(fd, (off_t)page_bytes()) < 0 || fchmod(fd, mode) < 0 ||
+	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
+		return -errno;
+	r = map_page(fd, ret_map);
+	if (r == 0)
+		*ret_fd = take_fd(&fd);
+	return r;
+}
+
+/* One that a process of before has made. */
+static int take_page(int kept_fd, int *ret_fd, void **ret_map)
+{
+	_cleanup_close_ int fd = fcntl(kept_fd, F_DUPFD_CLOEXEC, 3);
+	struct stat st;
+	int r;
+
+	if (fd < 0 || fstat(fd, &st) < 0 || (uint64_t)st.st_size != page_bytes() ||
+	    !(fcntl(fd, F_GET_SEALS) & F_SEAL_SHRINK))
+		return -EBADF;
+	r = map_page(fd, ret_map);
+	if (r == 0)
+		*ret_fd = take_fd(&fd);
+	return r;
 }
 
 static int watch(struct bell *bell, int fd, uint32_t events)
@@ -301,19 +324,32 @@ static int start(struct bell *bell, const char *name)
 	return 0;
 }
 
-static int init(struct bell *bell, const char *name)
+static int init_nic_page(struct bell *bell, const int *kept_fd)
 {
-	int r = make_page("shmemd-nic-page", F_SEAL_FUTURE_WRITE, &bell->page_fd, (void **)&bell->page);
+	char path[32];
+	int r = kept_fd ? take_page(*kept_fd, &bell->page_fd, (void **)&bell->page)
+			: make_page("shmemd-nic-page", 0600, &bell->page_fd, (void **)&bell->page);
 
 	if (r < 0)
 		return r;
 	bell->page->version = SHMD_NIC_PAGE_VERSION;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", bell->page_fd);
+	bell->read_fd = open(path, O_RDONLY | O_CLOEXEC);
+	return bell->read_fd < 0 ? -errno : 0;
+}
+
+static int init(struct bell *bell, const struct bell_attr *attr)
+{
+	int r = init_nic_page(bell, attr->nic_page_fd);
+
+	if (r < 0)
+		return r;
 	bell->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	bell->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (bell->epoll_fd < 0 || bell->wake_fd < 0)
 		return -errno;
 	r = watch(bell, bell->wake_fd, EPOLLIN);
-	return r < 0 ? r : start(bell, name);
+	return r < 0 ? r : start(bell, attr->name);
 }
 
 int bell_new(const struct bell_attr *attr, struct bell **ret_bell)
@@ -325,10 +361,10 @@ int bell_new(const struct bell_attr *attr, struct bell **ret_bell)
 		return -ENOMEM;
 	pthread_mutex_init(&bell->lock, NULL);
 	list_init(&bell->pages);
-	bell->epoll_fd = bell->wake_fd = bell->page_fd = -1;
+	bell->epoll_fd = bell->wake_fd = bell->page_fd = bell->read_fd = -1;
 	bell->gpu_poll_usec = attr->gpu_poll_usec;
 	bell->spin_usec = attr->spin_usec;
-	r = init(bell, attr->name);
+	r = init(bell, attr);
 	if (r < 0)
 		return r;
 	*ret_bell = take_ptr(bell);
@@ -347,12 +383,21 @@ struct bell *bell_free(struct bell *bell)
 	}
 	if (bell->page)
 		munmap(bell->page, page_bytes());
+	safe_close(bell->read_fd);
 	safe_close(bell->page_fd);
 	safe_close(bell->wake_fd);
 	safe_close(bell->epoll_fd);
 	pthread_mutex_destroy(&bell->lock);
 	free(bell);
 	return NULL;
+}
+
+bool bell_has_page(const struct bell *bell, int nic_page_fd)
+{
+	struct stat ours, theirs;
+
+	return fstat(bell->page_fd, &ours) == 0 && fstat(nic_page_fd, &theirs) == 0 && ours.st_dev == theirs.st_dev &&
+	       ours.st_ino == theirs.st_ino;
 }
 
 /* ---- pages ------------------------------------------------------------------------------------------------------- */
@@ -369,20 +414,22 @@ static void unlock(struct bell *bell)
 	pthread_mutex_unlock(&bell->lock);
 }
 
-static int page_init(struct bell_page *page)
+static int page_init(struct bell_page *page, const struct nic_kept *kept)
 {
-	int r = make_page("shmemd-doorbell", 0, &page->fd, (void **)&page->map);
+	int r = kept ? take_page(kept->fds[MLX5_KEPT_PAGE], &page->fd, (void **)&page->map)
+		     : make_page("shmemd-doorbell", 0777, &page->fd, (void **)&page->map);
 
 	if (r < 0)
 		return r;
 	page->word = (uint64_t *)(void *)(page->map + SHMD_DB_SEND_OFFSET);
-	page->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	page->wake_fd = kept ? fcntl(kept->fds[MLX5_KEPT_WAKE], F_DUPFD_CLOEXEC, 3) : eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (page->wake_fd < 0)
 		return -errno;
 	return watch(page->bell, page->wake_fd, EPOLLIN | EPOLLET);
 }
 
-int bell_page_new(struct bell *bell, uint64_t *reg, struct nic_doorbell *doorbell, struct bell_page **ret_page)
+int bell_page_new(struct bell *bell, uint64_t *reg, const struct nic_kept *kept, struct nic_doorbell *doorbell,
+		  struct bell_page **ret_page)
 {
 	_cleanup_(bell_page_freep) struct bell_page *page = calloc(1, sizeof(*page));
 	int r;
@@ -395,14 +442,14 @@ int bell_page_new(struct bell *bell, uint64_t *reg, struct nic_doorbell *doorbel
 	list_init(&page->qps);
 	list_init(&page->link);
 	hash_init(&page->by_number);
-	r = page_init(page);
+	r = page_init(page, kept);
 	if (r < 0)
 		return r;
 	doorbell->mode = NIC_DOORBELL_CPU;
 	doorbell->page_fd = page->fd;
 	doorbell->page_offset = 0;
 	doorbell->register_offset = SHMD_DB_SEND_OFFSET;
-	doorbell->nic_page_fd = bell->page_fd;
+	doorbell->nic_page_fd = bell->read_fd;
 	doorbell->wake_fd = page->wake_fd;
 	lock(bell);
 	list_add_tail(&bell->pages, &page->link);
@@ -498,6 +545,22 @@ void bell_page_catch_up(struct bell_page *page)
 	list_for_each_entry(qp, &page->qps, link)
 		qp->rung_be = __atomic_load_n(qp->snd_be, __ATOMIC_ACQUIRE);
 	unlock(page->bell);
+}
+
+void bell_page_look_at_all(struct bell_page *page)
+{
+	lock(page->bell);
+	page->n_scan = (uint32_t)page->by_number.n;
+	unlock(page->bell);
+	wake(page->bell);
+}
+
+void bell_page_keep(const struct bell_page *page, struct nic_kept *kept)
+{
+	kept->fds[MLX5_KEPT_NIC_PAGE] = page->bell->page_fd;
+	kept->fds[MLX5_KEPT_PAGE] = page->fd;
+	kept->fds[MLX5_KEPT_WAKE] = page->wake_fd;
+	kept->n = MLX5_KEPT_FDS;
 }
 
 void bell_page_silence(struct bell_page *page)

@@ -31,19 +31,34 @@ struct bell_attr {
 	const char *name; /* of the NIC, for the thread's name */
 	uint32_t gpu_poll_usec; /* at least 1: how often pages are looked at whose queues a GPU drives */
 	uint32_t spin_usec; /* how long an idle thread spins and yields before it sleeps */
+	const int *nic_page_fd; /* of a process of before, which clients map: borrowed. NULL: a new one */
 };
 
-/* The thread sleeps until there is a page. Negative errno. */
+/* Where nic_kept has what a page needs to go on in another process; the first is none of these. */
+enum {
+	MLX5_KEPT_NIC_PAGE = 1,
+	MLX5_KEPT_PAGE = 2,
+	MLX5_KEPT_WAKE = 3,
+	MLX5_KEPT_FDS = 4,
+};
+
+/* The thread sleeps until there is a page. Negative errno; -EBADF of a NIC page that is none. */
 int bell_new(const struct bell_attr *attr, struct bell **ret_bell);
+/* It is this NIC page that its clients map. */
+bool bell_has_page(const struct bell *bell, int nic_page_fd);
 /* All pages are freed already. */
 struct bell *bell_free(struct bell *bell);
 DEFINE_CLEANUP(struct bell *, bell_free);
 
 /*
  * A page for one context whose NIC is rung at `reg` (8 bytes, aligned, mapped for as long as the page lives). Fills
- * *doorbell but its reason; the descriptors in it are the page's.
+ * *doorbell but its reason; the descriptors in it are the page's. `kept` has those of a page that another process had, which
+ * the client goes on to ring, or is NULL. -EBADF of what is no such page.
  */
-int bell_page_new(struct bell *bell, uint64_t *reg, struct nic_doorbell *doorbell, struct bell_page **ret_page);
+int bell_page_new(struct bell *bell, uint64_t *reg, const struct nic_kept *kept, struct nic_doorbell *doorbell,
+		  struct bell_page **ret_page);
+/* Adds its descriptors, which stay the page's. */
+void bell_page_keep(const struct bell_page *page, struct nic_kept *kept);
 struct bell_page *bell_page_free(struct bell_page *page);
 DEFINE_CLEANUP(struct bell_page *, bell_page_free);
 
@@ -55,6 +70,8 @@ void bell_page_remove(struct bell_page *page, uint32_t qpn);
 void bell_page_reset(struct bell_page *page, uint32_t qpn);
 /* What was posted on its QPs by now was rung by others. Before a client has the page. */
 void bell_page_catch_up(struct bell_page *page);
+/* Who knows what was rung: every QP whose dbrec is not 0 is rung now. */
+void bell_page_look_at_all(struct bell_page *page);
 /* No doorbell of this page is heard any more. */
 void bell_page_silence(struct bell_page *page);
 

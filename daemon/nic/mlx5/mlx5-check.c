@@ -8,6 +8,8 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -75,6 +77,21 @@ static int try_dmabuf(struct ibv_context *ibv)
 	return r;
 }
 
+/* Its name tells that somebody has prepared the host; whether it finds a page, who has one tries. */
+static const char *find_peer_module(void)
+{
+	static const char *const modules[] = {"nvidia_peermem", "nv_peer_mem"};
+	const char *root = getenv("SHMEMD_SYSFS");
+	char path[512];
+
+	for (unsigned int i = 0; i < sizeof(modules) / sizeof(modules[0]); i++) {
+		snprintf(path, sizeof(path), "%s/module/%s", root ? root : "/sys", modules[i]);
+		if (access(path, F_OK) == 0)
+			return modules[i];
+	}
+	return NULL;
+}
+
 static void check_port(struct mlx5_nic *nic, struct ibv_context *ibv, const struct mlx5_caps *caps, uint8_t number,
 		       const char *name, nic_need_fn tell, void *arg)
 {
@@ -103,6 +120,7 @@ static void check_device(struct ibv_device *device, nic_need_fn tell, void *arg)
 		facts.caps_error = mlx5_caps_query(&nic, ibv, &facts.caps);
 		facts.uar_error = try_uar(ibv);
 		facts.dmabuf_error = try_dmabuf(ibv);
+		facts.peer_module = find_peer_module();
 	}
 	mlx5_needs_of_device(&facts, tell, arg);
 	for (uint8_t port = 1; facts.caps_error == 0 && port <= facts.caps.num_ports; port++) {

@@ -131,10 +131,10 @@ static void set_roce_path(uint8_t *in, const struct mlx5_connect_args *args)
 
 bool mlx5_needs_grh(const struct mlx5_port *port, const struct nic_addr *remote)
 {
-	return memcmp(remote->gid, port->gid, 8) != 0;
+	return port->demands_grh || memcmp(remote->gid, port->gid, 8) != 0;
 }
 
-/* A GRH only where a router needs it: the peer is in another subnet. */
+/* By LID; a GRH only where it is needed: the peer is in another subnet, or this one wants it. */
 static void set_ib_path(uint8_t *in, const struct mlx5_connect_args *args)
 {
 	const uint32_t ads = PRM_MODIFY_QP_IN_QPC + PRM_QPC_PATH;
@@ -191,10 +191,9 @@ void mlx5_cmd_init2rtr(struct mlx5_cmd *cmd, const struct mlx5_connect_args *arg
 {
 	const uint32_t qpc = PRM_MODIFY_QP_IN_QPC;
 	bool rc = args->qp->type == NIC_QP_RC;
-	uint32_t mtu_log2 = args->port->mtu_log2;
+	/* Both ends of a pair know both addresses: they come to the same, whatever happened to their ports since. */
+	uint32_t mtu_log2 = rc ? min_u32(args->qp->addr.mtu_log2, args->remote->mtu_log2) : args->port->mtu_log2;
 
-	if (rc)
-		mtu_log2 = min_u32(mtu_log2, args->remote->mtu_log2);
 	begin_modify(cmd, PRM_OP_INIT2RTR_QP, args->qp->qpn);
 	prm_set(cmd->in, qpc + PRM_QPC_MTU, mtu_log2 - LOG2_MTU_256 + 1);
 	prm_set(cmd->in, qpc + PRM_QPC_LOG_MSG_MAX, args->caps->log_max_msg);

@@ -90,6 +90,8 @@ struct mlx5_port {
 	uint8_t mac[6];
 	uint16_t lid;
 	uint8_t mtu_log2; /* 8..12 */
+	bool demands_grh; /* the subnet has it in every packet */
+	uint8_t max_mtu_log2; /* that was asked for; 0: any */
 };
 
 struct mlx5_qp_args {
@@ -114,7 +116,7 @@ struct mlx5_connect_args {
 	uint8_t next_hop_mac[6]; /* RoCE: of the peer or of a router */
 };
 
-/* InfiniBand: only a router needs one. */
+/* InfiniBand: a router needs one, and a subnet whose ports say so. */
 bool mlx5_needs_grh(const struct mlx5_port *port, const struct nic_addr *remote);
 
 void mlx5_cmd_rst2init(struct mlx5_cmd *cmd, const struct mlx5_connect_args *args);

@@ -23,15 +23,24 @@
 #define FLUSH_POLL_NSEC 20000u
 #define FLUSH_POLL_MAX_NSEC 2000000u
 
+/* What it counted stays the NIC's: counters that are exported as such never fall. */
+static void leave_nic(struct mlx5_ctx *ctx)
+{
+	struct mlx5_nic *nic = ctx->nic;
+
+	pthread_mutex_lock(&nic->lock);
+	list_del(&ctx->link);
+	mlx5_counters_add(&nic->past, &ctx->counters);
+	pthread_mutex_unlock(&nic->lock);
+}
+
 /* Half-built safe: in the order of teardown. */
 static struct mlx5_ctx *ctx_free(struct mlx5_ctx *ctx)
 {
 	if (!ctx)
 		return NULL;
 	mlx5_spare_drop(ctx);
-	pthread_mutex_lock(&ctx->nic->lock);
-	list_del(&ctx->link);
-	pthread_mutex_unlock(&ctx->nic->lock);
+	leave_nic(ctx);
 	if (ctx->events) {
 		mlx5_events_unwatch(ctx->nic, ctx->events->fd);
 		mlx5dv_devx_destroy_event_channel(ctx->events);
@@ -143,37 +152,45 @@ void mlx5_ctx_make_doorbell(struct mlx5_ctx *ctx)
 	doorbell->page_fd = ctx->ibv->cmd_fd;
 	doorbell->page_offset = ctx->uar->mmap_off;
 	doorbell->register_offset = SHMD_DB_SEND_OFFSET;
+	ctx->base.client_pd = ctx->pd->handle + 1;
 }
 
 /* The NIC's thread for doorbell mode cpu, which the first context that wants it starts. */
-static int find_bell(struct mlx5_nic *nic, struct bell **ret_bell)
+static int find_bell(struct mlx5_nic *nic, const int *nic_page_fd, struct bell **ret_bell)
 {
-	const struct bell_attr attr = {
-		.name = nic->base.name, .gpu_poll_usec = nic->gpu_poll_usec, .spin_usec = nic->spin_usec};
+	const struct bell_attr attr = {.name = nic->base.name,
+				       .gpu_poll_usec = nic->gpu_poll_usec,
+				       .spin_usec = nic->spin_usec,
+				       .nic_page_fd = nic_page_fd};
 	int r = 0;
 
 	pthread_mutex_lock(&nic->bell_lock);
 	if (!nic->bell)
 		r = bell_new(&attr, &nic->bell);
+	else if (nic_page_fd && !bell_has_page(nic->bell, *nic_page_fd))
+		r = -EBADF;
 	*ret_bell = nic->bell;
 	pthread_mutex_unlock(&nic->bell_lock);
 	return r;
 }
 
-static int make_bell_page(struct mlx5_ctx *ctx, struct nic_doorbell *doorbell, struct bell_page **ret_page)
+/* `fds` of a context that was heard before, or NULL. */
+static int make_bell_page(struct mlx5_ctx *ctx, const struct nic_kept *fds, struct nic_doorbell *doorbell,
+			  struct bell_page **ret_page)
 {
+	uint64_t *reg = (uint64_t *)(void *)(ctx->uar->base_addr + SHMD_DB_SEND_OFFSET);
 	struct bell *bell;
-	int r = find_bell(ctx->nic, &bell);
+	int r = find_bell(ctx->nic, fds ? &fds->fds[MLX5_KEPT_NIC_PAGE] : NULL, &bell);
 
 	if (r < 0)
 		return r;
-	return bell_page_new(bell, (uint64_t *)(void *)(ctx->uar->base_addr + SHMD_DB_SEND_OFFSET), doorbell, ret_page);
+	return bell_page_new(bell, reg, fds, doorbell, ret_page);
 }
 
 static int open_doorbell(struct mlx5_ctx *ctx, enum nic_doorbell_mode mode)
 {
 	if (mode == NIC_DOORBELL_CPU)
-		return make_bell_page(ctx, &ctx->base.doorbell, &ctx->bell_page);
+		return make_bell_page(ctx, NULL, &ctx->base.doorbell, &ctx->bell_page);
 	mlx5_ctx_make_doorbell(ctx);
 	return 0;
 }
@@ -199,12 +216,31 @@ int mlx5_ctx_to_cpu(struct nic_ctx *base)
 		return -EOPNOTSUPP;
 	if (ctx->bell_page)
 		return -EINVAL;
-	r = make_bell_page(ctx, &doorbell, &page);
+	r = make_bell_page(ctx, NULL, &doorbell, &page);
 	list_for_each_entry(queues, &ctx->queues, link)
 		r = r < 0 ? r : hear_batch(page, queues);
 	if (r < 0)
 		return r;
 	bell_page_catch_up(page);
+	ctx->base.doorbell = doorbell;
+	ctx->bell_page = take_ptr(page);
+	return 0;
+}
+
+/* What was rung and by whom nobody knows any more; ringing twice does nothing. */
+int mlx5_ctx_hear_again(struct mlx5_ctx *ctx, const struct nic_kept *fds)
+{
+	_cleanup_(bell_page_freep) struct bell_page *page = NULL;
+	struct nic_doorbell doorbell = ctx->base.doorbell;
+	const struct mlx5_queues *queues;
+	int r = make_bell_page(ctx, fds, &doorbell, &page);
+
+	/* A batch without memory is one that is all gone, or was not handed in. */
+	list_for_each_entry(queues, &ctx->queues, link)
+		r = r < 0 || !queues->umem ? r : hear_batch(page, queues);
+	if (r < 0)
+		return r == -EOPNOTSUPP ? -EBADF : r;
+	bell_page_look_at_all(page);
 	ctx->base.doorbell = doorbell;
 	ctx->bell_page = take_ptr(page);
 	return 0;
@@ -275,6 +311,13 @@ struct nic_ctx *mlx5_ctx_close(struct nic_ctx *base)
 }
 
 /* ---- counters ------------------------------------------------------------------------------------------------------ */
+
+void mlx5_counters_add(struct nic_counters *sum, const struct nic_counters *one)
+{
+	sum->error_cqes += one->error_cqes;
+	sum->rnr_naks += one->rnr_naks;
+	sum->retries += one->retries;
+}
 
 /* A set counts what goes wrong; what goes right only the client's queues tell. */
 int mlx5_ctx_counters(struct nic_ctx *base, struct nic_counters *ret_counters)

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory regions: a client's memfd or dmabuf behind a key of the session's PD.
+ * Memory regions: a client's memfd or dmabuf behind a key of the session's PD, or a region that the client has made there
+ * itself by the command descriptor.
  *
  * Pages of a memfd are pinned by the kernel for as long as the region lives, so the daemon's mapping is needed for the
  * call alone, and what the client does to its file later moves nothing under the NIC. A dmabuf is never mapped.
+ *
+ * The client's own regions are taken by the kernel's handle, which is asked for keys and length: what the client says is not
+ * believed, but that the memory is its own. From then on they are destroyed like all others.
  *
  * Any thread that owns the context.
  */
@@ -105,6 +109,43 @@ static int reg_dmabuf(struct mlx5_ctx *ctx, const struct nic_mr_attr *attr, stru
 	return *ret_mr ? 0 : mlx5_errno(errno);
 }
 
+/* One region is told once: it would be destroyed twice. */
+static bool has_handle(const struct mlx5_ctx *ctx, uint32_t handle)
+{
+	const struct mlx5_mr *mr;
+
+	list_for_each_entry(mr, &ctx->mrs, link)
+		if (mr->ibv && mr->ibv->handle == handle)
+			return true;
+	return false;
+}
+
+/* Whatever the kernel says to a handle that a client made up: it is no region. */
+static int not_a_region(int r)
+{
+	return r == -ENODEV || r == -ENOMEM || r == -EOPNOTSUPP ? r : -ENOENT;
+}
+
+static int take_peermem(struct mlx5_ctx *ctx, const struct nic_mr_attr *attr, struct ibv_mr **ret_mr)
+{
+	struct ibv_mr *mr;
+
+	if (!ctx->base.client_pd)
+		return -EPERM;
+	if (has_handle(ctx, attr->handle))
+		return -EEXIST;
+	errno = 0;
+	mr = ibv_import_mr(ctx->pd, attr->handle);
+	if (!mr)
+		return not_a_region(mlx5_errno(errno));
+	if (mr->length != attr->length_bytes) {
+		ibv_unimport_mr(mr);
+		return -EINVAL;
+	}
+	*ret_mr = mr;
+	return 0;
+}
+
 static int check_attr(const struct nic_mr_attr *attr)
 {
 	uint64_t end;
@@ -123,6 +164,8 @@ static int reg(struct mlx5_ctx *ctx, const struct nic_mr_attr *attr, struct ibv_
 		return reg_memfd(ctx, attr, ret_mr);
 	case NIC_MEM_DMABUF:
 		return reg_dmabuf(ctx, attr, ret_mr);
+	case NIC_MEM_PEERMEM:
+		return take_peermem(ctx, attr, ret_mr);
 	case NIC_MEM_AGENT:
 		return -EOPNOTSUPP;
 	}
@@ -163,7 +206,7 @@ struct nic_mr *mlx5_mr_dereg(struct nic_mr *base)
 		return NULL;
 	mr = container_of(base, struct mlx5_mr, base);
 	ctx = mlx5_ctx(base->ctx);
-	err = ibv_dereg_mr(mr->ibv);
+	err = mr->ibv ? ibv_dereg_mr(mr->ibv) : 0;
 	/* What the kernel does not destroy libmlx5 keeps, else for ever. */
 	if (err)
 		ibv_unimport_mr(mr->ibv);

@@ -154,7 +154,22 @@ static void judge_dmabuf(const struct teller *to, int error)
 		say(to, NIC_NEED_OK, "dmabuf", "", "memory of GPUs can be registered as dmabufs");
 	else
 		say(to, NIC_NEED_WARN, "dmabuf", "kernel 5.12 and rdma-core 34 or later",
-		    "no dmabuf can be registered, so queues and regions lie in host memory: %s", strerror(-error));
+		    "no dmabuf can be registered, so queues lie in host memory, and regions unless there is peermem: %s", strerror(-error));
+}
+
+/* Clients register memory of GPUs by it where that cannot be exported. A module is a hint: they try, and so know. */
+static void judge_peermem(const struct teller *to, const char *module, int dmabuf_error)
+{
+	bool has_dmabuf = dmabuf_error == 0 || dmabuf_error == -EBADF;
+
+	if (module)
+		say(to, NIC_NEED_OK, "peermem", "", "%s is loaded: clients in doorbell mode uar-mmap register memory of GPUs without dmabufs",
+		    module);
+	else if (has_dmabuf)
+		say(to, NIC_NEED_OK, "peermem", "", "no peer memory module is loaded; GPUs whose driver exports dmabufs need none");
+	else
+		say(to, NIC_NEED_WARN, "peermem", "modprobe nvidia_peermem, with a kernel that has peer memory (DOCA-OFED, MLNX_OFED)",
+		    "neither dmabuf nor a peer memory module: memory of GPUs is not reached");
 }
 
 static const char *atomic_words(uint8_t mode)
@@ -200,7 +215,7 @@ static void say_unknown(const struct teller *to, const char *const *names, const
 
 void mlx5_needs_of_device(const struct mlx5_device_facts *facts, nic_need_fn tell, void *arg)
 {
-	static const char *const of_context[] = {"doorbell-page", "dmabuf", NULL};
+	static const char *const of_context[] = {"doorbell-page", "dmabuf", "peermem", NULL};
 	static const char *const of_caps[] = {"rc", "dc", "atomics", "limits", NULL};
 	const struct teller to = {facts->name, tell, arg};
 
@@ -210,6 +225,7 @@ void mlx5_needs_of_device(const struct mlx5_device_facts *facts, nic_need_fn tel
 	} else {
 		judge_uar(&to, facts->uar_error);
 		judge_dmabuf(&to, facts->dmabuf_error);
+		judge_peermem(&to, facts->peer_module, facts->dmabuf_error);
 	}
 	if (facts->caps_error < 0)
 		say_unknown(&to, of_caps, "the firmware tells no capabilities", facts->caps_error);

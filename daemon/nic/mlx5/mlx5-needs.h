@@ -27,6 +27,7 @@ struct mlx5_device_facts {
 	int caps_error;
 	struct mlx5_caps caps; /* where there is no caps_error */
 	int uar_error; /* of making and mapping a doorbell page */
+	const char *peer_module; /* of the kernel, which finds pages of GPUs; NULL: none is loaded */
 	int dmabuf_error; /* of registering descriptor -1 as a dmabuf: -EBADF where a kernel looks at it */
 };
 

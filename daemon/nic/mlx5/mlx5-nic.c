@@ -45,21 +45,19 @@ static struct nic *mlx5_close(struct nic *base)
 }
 
 /*
- * Sums of contexts that live, as each was asked last; hardware keeps no totals in these terms. A client can destroy its
- * own set, nobody else's.
+ * Sums of all contexts since the daemon's start, as each was asked last; hardware keeps no totals in these terms. A client can
+ * destroy its own set, nobody else's.
  */
 static int mlx5_counters(struct nic *base, struct nic_counters *ret_counters)
 {
 	struct mlx5_nic *nic = mlx5_nic(base);
-	struct nic_counters sum = {0};
+	struct nic_counters sum;
 	struct mlx5_ctx *ctx;
 
 	pthread_mutex_lock(&nic->lock);
-	list_for_each_entry (ctx, &nic->ctxs, link) {
-		sum.error_cqes += ctx->counters.error_cqes;
-		sum.rnr_naks += ctx->counters.rnr_naks;
-		sum.retries += ctx->counters.retries;
-	}
+	sum = nic->past;
+	list_for_each_entry (ctx, &nic->ctxs, link)
+		mlx5_counters_add(&sum, &ctx->counters);
 	pthread_mutex_unlock(&nic->lock);
 	*ret_counters = sum;
 	return 0;
@@ -68,6 +66,11 @@ static int mlx5_counters(struct nic *base, struct nic_counters *ret_counters)
 static int mlx5_port_set(struct nic *nic, enum nic_port_state state)
 {
 	return -EOPNOTSUPP;
+}
+
+/* Imported queues did not rest: they are the NIC's. */
+static void mlx5_resume(struct nic *nic)
+{
 }
 
 static const struct nic_ops mlx5_ops = {
@@ -92,8 +95,10 @@ static const struct nic_ops mlx5_ops = {
 	.ctx_look = mlx5_ctx_look,
 	.ctx_quiesce = mlx5_ctx_quiesce,
 	.ctx_export = mlx5_ctx_export,
+	.ctx_keep = mlx5_ctx_keep,
 	.ctx_import = mlx5_ctx_import,
 	.ctx_unimport = mlx5_ctx_unimport,
+	.resume = mlx5_resume,
 	.warm_set = mlx5_warm_set,
 	.warm_query = mlx5_warm_query,
 	.warm_step = mlx5_warm_step,
@@ -193,6 +198,7 @@ static int nic_init(struct mlx5_nic *nic, struct ibv_device *device, uint8_t por
 	nic->gpu_poll_usec = attr->gpu_poll_usec ? attr->gpu_poll_usec : DEFAULT_GPU_POLL_USEC;
 	nic->spin_usec = attr->spin_usec;
 	nic->port.number = port;
+	nic->port.max_mtu_log2 = attr->max_mtu_log2;
 	if (attr->trace) {
 		nic->trace = fopen(attr->trace, "ae");
 		if (!nic->trace)

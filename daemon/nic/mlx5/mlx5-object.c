@@ -95,14 +95,59 @@ static void call_fd(struct call *call, uint16_t id, int fd)
 	call_attr(call, id, 0)->data_s64 = fd;
 }
 
-static int call_do(struct call *call, const struct ibv_context *ibv)
+static int call_do_on(struct call *call, int command_fd)
 {
 	struct ib_uverbs_ioctl_hdr *hdr = call_hdr(call);
 
 	hdr->length = (uint16_t)(sizeof(*hdr) + hdr->num_attrs * sizeof(hdr->attrs[0]));
-	if (ioctl(ibv->cmd_fd, RDMA_VERBS_IOCTL, hdr) == 0)
+	if (ioctl(command_fd, RDMA_VERBS_IOCTL, hdr) == 0)
 		return 0;
 	return errno ? errno : EIO;
+}
+
+static int call_do(struct call *call, const struct ibv_context *ibv)
+{
+	return call_do_on(call, ibv->cmd_fd);
+}
+
+/* ---- handles: an idr of the kernel's for each context, of all kinds together; a free one goes to the next object ---------- */
+
+static const struct {
+	uint16_t object, destroy, handle;
+} kinds[] = {
+	[MLX5_OBJECT_DEVX] = {MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_DESTROY, MLX5_IB_ATTR_DEVX_OBJ_DESTROY_HANDLE},
+	[MLX5_OBJECT_UMEM] = {MLX5_IB_OBJECT_DEVX_UMEM, MLX5_IB_METHOD_DEVX_UMEM_DEREG,
+			      MLX5_IB_ATTR_DEVX_UMEM_DEREG_HANDLE},
+	[MLX5_OBJECT_UAR] = {MLX5_IB_OBJECT_UAR, MLX5_IB_METHOD_UAR_OBJ_DESTROY, MLX5_IB_ATTR_UAR_OBJ_DESTROY_HANDLE},
+	[MLX5_OBJECT_MR] = {UVERBS_OBJECT_MR, UVERBS_METHOD_MR_DESTROY, UVERBS_ATTR_DESTROY_MR_HANDLE},
+	[MLX5_OBJECT_AH] = {UVERBS_OBJECT_AH, UVERBS_METHOD_AH_DESTROY, UVERBS_ATTR_DESTROY_AH_HANDLE},
+	[MLX5_OBJECT_PD] = {UVERBS_OBJECT_PD, UVERBS_METHOD_PD_DESTROY, UVERBS_ATTR_DESTROY_PD_HANDLE},
+};
+
+int mlx5_handles_list(int command_fd, enum mlx5_object_kind kind, uint32_t *handles, uint32_t room, uint32_t *ret_n)
+{
+	uint64_t type = kinds[kind].object;
+	uint32_t n = 0;
+	struct call call;
+	int err;
+
+	assert_bug(room > 0 && room <= MLX5_HANDLES_MAX);
+	call_begin(&call, UVERBS_OBJECT_DEVICE, UVERBS_METHOD_INFO_HANDLES);
+	call_in(&call, UVERBS_ATTR_INFO_OBJECT_ID, &type, sizeof(type));
+	call_out(&call, UVERBS_ATTR_INFO_TOTAL_HANDLES, &n, sizeof(n));
+	call_out(&call, UVERBS_ATTR_INFO_HANDLES_LIST, handles, room * sizeof(*handles));
+	err = call_do_on(&call, command_fd);
+	*ret_n = n < room ? n : room;
+	return err;
+}
+
+int mlx5_handle_destroy(int command_fd, enum mlx5_object_kind kind, uint32_t handle)
+{
+	struct call call;
+
+	call_begin(&call, kinds[kind].object, kinds[kind].destroy);
+	call_handle(&call, kinds[kind].handle, handle);
+	return call_do_on(&call, command_fd);
 }
 
 /* ---- libmlx5 that exports -------------------------------------------------------------------------------------------- */
@@ -158,6 +203,30 @@ static struct mlx5_object *object_new(struct ibv_context *ibv, enum mlx5_object_
 	return object;
 }
 
+/*
+ * What libmlx5 keeps to itself: the kernel lists the newest object first. Where a client makes one in its context at this
+ * moment it is that one's, and the client has confused itself.
+ */
+static int learn_handle(struct mlx5_object *object)
+{
+	uint32_t n = 0;
+	int err = mlx5_handles_list(object->ibv->cmd_fd, object->kind, &object->handle, 1, &n);
+
+	return err ? err : n ? 0 : ENOENT;
+}
+
+/* One whose handle cannot be learnt is not kept. */
+static int give(struct mlx5_object *object, struct mlx5_object **ret_object)
+{
+	int err = object->library ? learn_handle(object) : 0;
+
+	if (err)
+		mlx5_object_destroy(object);
+	else
+		*ret_object = object;
+	return err;
+}
+
 static int create_by_ioctl(struct mlx5_object *object, const struct mlx5_cmd *cmd, void *out)
 {
 	struct ib_uverbs_attr *handle;
@@ -189,9 +258,7 @@ int mlx5_object_create(struct ibv_context *ibv, const struct mlx5_library *libra
 	} else {
 		err = create_by_ioctl(object, cmd, out);
 	}
-	if (!err)
-		*ret_object = take_ptr(object);
-	return err;
+	return err ? err : give(take_ptr(object), ret_object);
 }
 
 int mlx5_object_modify(struct mlx5_object *object, const struct mlx5_cmd *cmd, void *out)
@@ -275,9 +342,7 @@ int mlx5_umem_reg(struct ibv_context *ibv, const struct mlx5_library *library, s
 	} else {
 		err = reg_by_ioctl(object, in);
 	}
-	if (!err)
-		*ret_umem = take_ptr(object);
-	return err;
+	return err ? err : give(take_ptr(object), ret_umem);
 }
 
 /* ---- doorbell pages -------------------------------------------------------------------------------------------------- */
@@ -360,7 +425,7 @@ void mlx5_uar_free(struct mlx5_uar *uar)
 
 int mlx5_object_export(const struct mlx5_object *object, struct mlx5_object_record *ret_record)
 {
-	struct mlx5_object_record record = {.number = object->number};
+	struct mlx5_object_record record = {.number = object->number, .handle = object->handle};
 	const struct mlx5_library *library = object->library;
 	int err = 0;
 
@@ -370,35 +435,10 @@ int mlx5_object_export(const struct mlx5_object *object, struct mlx5_object_reco
 	} else if (object->umem) {
 		record.blob_bytes = library->umem_bytes;
 		err = library->umem_export(object->umem, record.blob);
-	} else {
-		record.handle = object->handle;
 	}
 	if (!err)
 		*ret_record = record;
 	return err;
-}
-
-#define HANDLES_MAX 16383u /* what the 16 bits of an attribute's length allow */
-
-/* ENOENT: the context has no such object of that kind. More than can be listed is believed. */
-static int check_handle(struct ibv_context *ibv, uint64_t type, uint32_t handle)
-{
-	_cleanup_free_ uint32_t *handles = calloc(HANDLES_MAX, sizeof(*handles));
-	uint32_t n = 0;
-	struct call call;
-	int err;
-
-	if (!handles)
-		return ENOMEM;
-	call_begin(&call, UVERBS_OBJECT_DEVICE, UVERBS_METHOD_INFO_HANDLES);
-	call_in(&call, UVERBS_ATTR_INFO_OBJECT_ID, &type, sizeof(type));
-	call_out(&call, UVERBS_ATTR_INFO_TOTAL_HANDLES, &n, sizeof(n));
-	call_out(&call, UVERBS_ATTR_INFO_HANDLES_LIST, handles, HANDLES_MAX * sizeof(*handles));
-	err = call_do(&call, ibv);
-	for (uint32_t i = 0; !err && i < n && i < HANDLES_MAX; i++)
-		if (handles[i] == handle)
-			return 0;
-	return err ? err : n < HANDLES_MAX ? ENOENT : 0;
 }
 
 static int import_by_library(struct mlx5_object *object, const struct mlx5_library *library,
@@ -432,9 +472,6 @@ int mlx5_object_import(struct ibv_context *ibv, const struct mlx5_library *libra
 	object->handle = record->handle;
 	if (record->blob_bytes)
 		err = import_by_library(object, library, record);
-	else if (kind != MLX5_OBJECT_DEVX)
-		err = check_handle(ibv, kind == MLX5_OBJECT_UMEM ? MLX5_IB_OBJECT_DEVX_UMEM : MLX5_IB_OBJECT_UAR,
-				   record->handle);
 	if (!err)
 		*ret_object = take_ptr(object);
 	return err;
@@ -484,25 +521,6 @@ void mlx5_uar_unimport(struct mlx5_uar *uar)
 
 /* ---- the end of an object ---------------------------------------------------------------------------------------------- */
 
-static int destroy_by_ioctl(const struct mlx5_object *object)
-{
-	static const struct {
-		uint16_t object, method, handle;
-	} of[] = {
-		[MLX5_OBJECT_DEVX] = {MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_DESTROY,
-				      MLX5_IB_ATTR_DEVX_OBJ_DESTROY_HANDLE},
-		[MLX5_OBJECT_UMEM] = {MLX5_IB_OBJECT_DEVX_UMEM, MLX5_IB_METHOD_DEVX_UMEM_DEREG,
-				      MLX5_IB_ATTR_DEVX_UMEM_DEREG_HANDLE},
-		[MLX5_OBJECT_UAR] = {MLX5_IB_OBJECT_UAR, MLX5_IB_METHOD_UAR_OBJ_DESTROY,
-				     MLX5_IB_ATTR_UAR_OBJ_DESTROY_HANDLE},
-	};
-	struct call call;
-
-	call_begin(&call, of[object->kind].object, of[object->kind].method);
-	call_handle(&call, of[object->kind].handle, object->handle);
-	return call_do(&call, object->ibv);
-}
-
 int mlx5_object_destroy(struct mlx5_object *object)
 {
 	int err;
@@ -514,7 +532,7 @@ int mlx5_object_destroy(struct mlx5_object *object)
 	else if (object->umem)
 		err = mlx5dv_devx_umem_dereg(object->umem);
 	else
-		err = destroy_by_ioctl(object);
+		err = mlx5_handle_destroy(object->ibv->cmd_fd, object->kind, object->handle);
 	/* What the kernel does not destroy libmlx5 keeps, else for ever. */
 	if (err && object->obj)
 		object->library->obj_unimport(object->obj);

@@ -12,9 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/nic/mlx5/mlx5-gid.h"
 #include "proto/base/cleanup.h"
 
 #define MAX_GIDS 512u
+#define SYSFS_NET "/sys/class/net"
 #define LOG2_MTU_256 8u
 
 /* Where the firmware refuses a page of capabilities, the NIC has none of that kind. */
@@ -53,43 +55,32 @@ int mlx5_caps_query(struct mlx5_nic *nic, struct ibv_context *ibv, struct mlx5_c
 
 /* ---- GID and MAC ------------------------------------------------------------------------------------------------- */
 
-static bool is_ipv4(const union ibv_gid *gid)
+static void take_gid(struct ibv_context *ibv, const struct ibv_gid_entry *entry, struct mlx5_gid *ret_gid)
 {
-	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
-
-	return memcmp(gid->raw, mapped, sizeof(mapped)) == 0;
+	*ret_gid = (struct mlx5_gid){
+		.index = entry->gid_index,
+		.port = (uint8_t)entry->port_num,
+		.is_roce_v2 = entry->gid_type == IBV_GID_TYPE_ROCE_V2,
+	};
+	memcpy(ret_gid->bytes, entry->gid.raw, sizeof(ret_gid->bytes));
+	if (ret_gid->is_roce_v2)
+		mlx5_gid_look(ibv->device->ibdev_path, SYSFS_NET, ret_gid);
 }
 
-static bool is_link_local(const union ibv_gid *gid)
+/* The addresses of all ports, to be freed. */
+static ssize_t query_gids(struct ibv_context *ibv, struct mlx5_gid **ret_gids)
 {
-	return gid->raw[0] == 0xfe && (gid->raw[1] & 0xc0) == 0x80;
-}
+	_cleanup_free_ struct ibv_gid_entry *entries = calloc(MAX_GIDS, sizeof(*entries));
+	_cleanup_free_ struct mlx5_gid *gids = calloc(MAX_GIDS, sizeof(*gids));
+	ssize_t n;
 
-/* IPv4 addresses and global IPv6 ones pass routers; a link-local one reaches the neighbours only. */
-static int gid_rank(const struct ibv_gid_entry *entry, bool roce)
-{
-	if (!roce)
-		return 1;
-	if (entry->gid_type != IBV_GID_TYPE_ROCE_V2)
-		return 0;
-	if (is_ipv4((const union ibv_gid *)&entry->gid))
-		return 3;
-	return is_link_local(&entry->gid) ? 1 : 2;
-}
-
-int mlx5_gid_choose(const struct ibv_gid_entry *entries, size_t n, uint8_t port, bool roce)
-{
-	int best = -1, best_rank = 0;
-
-	for (size_t i = 0; i < n; i++) {
-		int rank = entries[i].port_num == port ? gid_rank(&entries[i], roce) : 0;
-
-		if (rank > best_rank) {
-			best = (int)i;
-			best_rank = rank;
-		}
-	}
-	return best < 0 ? -ENOENT : best;
+	if (!entries || !gids)
+		return -ENOMEM;
+	n = ibv_query_gid_table(ibv, entries, MAX_GIDS, 0);
+	for (ssize_t i = 0; i < n; i++)
+		take_gid(ibv, &entries[i], &gids[i]);
+	*ret_gids = take_ptr(gids);
+	return n;
 }
 
 static int query_mac(struct mlx5_nic *nic, struct ibv_context *ibv, struct mlx5_port *port)
@@ -110,21 +101,15 @@ static int query_mac(struct mlx5_nic *nic, struct ibv_context *ibv, struct mlx5_
 static int query_addresses(struct mlx5_nic *nic, struct ibv_context *ibv, struct mlx5_port *port)
 {
 	bool roce = port->link == NIC_LINK_ETHERNET;
+	_cleanup_free_ struct mlx5_gid *gids = NULL;
 	struct mlx5_port found = *port;
-	struct ibv_gid_entry *entries;
-	ssize_t n;
-	int i;
+	ssize_t n = query_gids(ibv, &gids);
+	int i = n < 0 ? (int)n : mlx5_gid_choose(gids, (size_t)n, port->number, roce);
 
-	entries = calloc(MAX_GIDS, sizeof(*entries));
-	if (!entries)
-		return -ENOMEM;
-	n = ibv_query_gid_table(ibv, entries, MAX_GIDS, 0);
-	i = n < 0 ? (int)n : mlx5_gid_choose(entries, (size_t)n, port->number, roce);
 	if (i >= 0) {
-		memcpy(found.gid, entries[i].gid.raw, sizeof(found.gid));
-		found.gid_index = (uint8_t)entries[i].gid_index;
+		memcpy(found.gid, gids[i].bytes, sizeof(found.gid));
+		found.gid_index = (uint8_t)gids[i].index;
 	}
-	free(entries);
 	if (i >= 0)
 		i = roce ? query_mac(nic, ibv, &found) : 0;
 	if (i == 0)
@@ -214,7 +199,10 @@ void mlx5_port_learn(struct mlx5_port *port, const struct ibv_port_attr *attr)
 {
 	if (attr->active_mtu)
 		port->mtu_log2 = (uint8_t)(attr->active_mtu - IBV_MTU_256 + LOG2_MTU_256);
+	if (port->max_mtu_log2 && port->mtu_log2 > port->max_mtu_log2)
+		port->mtu_log2 = port->max_mtu_log2;
 	port->lid = attr->lid;
+	port->demands_grh = attr->flags & IBV_QPF_GRH_REQUIRED;
 }
 
 /* Since the addresses were asked last, have they changed? Then this caller asks. */
@@ -276,7 +264,7 @@ int mlx5_query(struct nic *base, struct nic_info *ret_info)
 	struct nic_info info = {
 		.backend = "mlx5",
 		.state = NIC_PORT_LOST,
-		.accepted_kinds = {NIC_MEM_DMABUF, NIC_MEM_MEMFD},
+		.accepted_kinds = {NIC_MEM_DMABUF, NIC_MEM_PEERMEM, NIC_MEM_MEMFD},
 		.doorbell_cpu = MLX5_HAS_BELL,
 		.doorbell_uar_mmap = true,
 	};

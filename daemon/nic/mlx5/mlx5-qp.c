@@ -46,6 +46,7 @@ int mlx5_qp_to_state(struct mlx5_ctx *ctx, struct mlx5_qp *qp, enum prm_opcode o
 	if (r < 0)
 		return r;
 	qp->state = state;
+	qp->cut = false;
 	if (state == NIC_QPS_RST && ctx->bell_page)
 		bell_page_reset(ctx->bell_page, qp->desc->qpn);
 	/* ERR that was asked for is no news; after RST there may be some again. */
@@ -84,9 +85,9 @@ static int to_rts(struct mlx5_ctx *ctx, struct mlx5_qp *qp, const struct mlx5_co
 
 	if (qp->state == NIC_QPS_RST)
 		r = step(ctx, qp, args, mlx5_cmd_rst2init, NIC_QPS_INIT);
-	if (r == 0)
+	if (r == 0 && qp->state == NIC_QPS_INIT)
 		r = step(ctx, qp, args, mlx5_cmd_init2rtr, NIC_QPS_RTR);
-	if (r == 0)
+	if (r == 0 && qp->state == NIC_QPS_RTR)
 		r = step(ctx, qp, args, mlx5_cmd_rtr2rts, NIC_QPS_RTS);
 	return r;
 }
@@ -106,6 +107,19 @@ int mlx5_ask_next_hop(struct mlx5_ctx *ctx, struct mlx5_next_hop *hop, const str
 	return 0;
 }
 
+/* What a process of before began is finished, for the same peer: the QP may have received from it since. */
+static bool may_connect(struct mlx5_ctx *ctx, const struct mlx5_qp *qp, const struct nic_addr *remote)
+{
+	struct nic_qp_info info;
+
+	if (qp->state == NIC_QPS_RST || qp->state == NIC_QPS_INIT)
+		return true;
+	if (!qp->cut || mlx5_qp_query(&ctx->base, qp->desc->qpn, &info) < 0)
+		return false;
+	return (info.state == NIC_QPS_RTR || info.state == NIC_QPS_RTS) &&
+	       (qp->desc->type == NIC_QP_DCI || info.dest_qpn == remote->qpn);
+}
+
 static int connect_one(struct mlx5_ctx *ctx, const struct nic_peer *peer,
 		       const struct nic_qp_params *params, struct mlx5_next_hop *hop)
 {
@@ -119,7 +133,7 @@ static int connect_one(struct mlx5_ctx *ctx, const struct nic_peer *peer,
 
 	if (!qp || !remote_makes_sense(qp, &peer->remote, port.link))
 		return -EINVAL;
-	if (qp->state != NIC_QPS_RST && qp->state != NIC_QPS_INIT)
+	if (!may_connect(ctx, qp, &peer->remote))
 		return -EINVAL;
 	args.qp = qp->desc;
 	if (peer->remote.link == NIC_LINK_ETHERNET) {
@@ -129,6 +143,7 @@ static int connect_one(struct mlx5_ctx *ctx, const struct nic_peer *peer,
 		memcpy(args.next_hop_mac, hop->mac, sizeof(args.next_hop_mac));
 	}
 	r = to_rts(ctx, qp, &args);
+	qp->cut = false;
 	if (r < 0)
 		mlx5_qp_to_state(ctx, qp, PRM_OP_2RST_QP, NIC_QPS_RST);
 	return r;
@@ -158,6 +173,10 @@ static int to_init(struct mlx5_ctx *ctx, struct mlx5_qp *qp)
 	const struct mlx5_port port = mlx5_port_now(ctx->nic);
 	const struct mlx5_connect_args args = {.qp = qp->desc, .port = &port, .caps = &ctx->caps};
 
+	if (qp->cut && qp->state == NIC_QPS_INIT) {
+		qp->cut = false;
+		return 0;
+	}
 	return qp->state == NIC_QPS_RST ? step(ctx, qp, &args, mlx5_cmd_rst2init, NIC_QPS_INIT)
 					: -EINVAL;
 }

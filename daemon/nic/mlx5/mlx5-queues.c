@@ -152,7 +152,7 @@ int mlx5_qp_hear(struct bell_page *page, const struct mlx5_qp *qp)
 {
 	struct shmd_dbrec *dbrec;
 
-	if (!page || qp->desc->type == NIC_QP_DCT)
+	if (!page || !qp->obj || qp->desc->type == NIC_QP_DCT)
 		return 0;
 	dbrec = (struct shmd_dbrec *)(void *)(qp->queues->map + qp->desc->dbrec_offset);
 	return bell_page_add(page, qp->desc->qpn, (const uint32_t *)&dbrec->snd,

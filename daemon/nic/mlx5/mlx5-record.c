@@ -9,7 +9,6 @@
  */
 #include "daemon/nic/mlx5/mlx5-record.h"
 
-#include <endian.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +18,7 @@
 #include <shmd/abi/wqe.h>
 
 #include "proto/base/cleanup.h"
+#include "proto/base/coder.h"
 #include "proto/base/hash.h"
 #include "proto/base/overflow.h"
 
@@ -31,102 +31,34 @@
 #define QP_ACCESS (NIC_ACCESS_REMOTE_WRITE | NIC_ACCESS_REMOTE_READ | NIC_ACCESS_REMOTE_ATOMIC)
 
 /* Least bytes of one element, so that no count makes more memory than the record has bytes for. */
-#define MR_BYTES 20u
-#define BATCH_BYTES 37u
-#define CQ_BYTES 40u
-#define QP_BYTES 109u
-
-enum direction { COUNTING, WRITING, READING };
-
-struct coder {
-	enum direction direction;
-	uint8_t *at;
-	size_t n; /* so far */
-	size_t size;
-	bool failed;
-};
-
-/* ---- numbers ----------------------------------------------------------------------------------------------------------- */
-
-static void code_bytes(struct coder *c, void *data, size_t bytes)
-{
-	if (c->failed)
-		return;
-	if (c->direction != COUNTING && !range_fits(c->n, bytes, c->size)) {
-		c->failed = true;
-		return;
-	}
-	if (c->direction == WRITING)
-		memcpy(c->at + c->n, data, bytes);
-	else if (c->direction == READING)
-		memcpy(data, c->at + c->n, bytes);
-	c->n += bytes;
-}
-
-static void code_u64(struct coder *c, uint64_t *value)
-{
-	uint64_t le = htole64(*value);
-
-	code_bytes(c, &le, sizeof(le));
-	if (c->direction == READING)
-		*value = le64toh(le);
-}
-
-static void code_u32(struct coder *c, uint32_t *value)
-{
-	uint32_t le = htole32(*value);
-
-	code_bytes(c, &le, sizeof(le));
-	if (c->direction == READING)
-		*value = le32toh(le);
-}
-
-static void code_u8(struct coder *c, uint8_t *value)
-{
-	code_bytes(c, value, 1);
-}
-
-static void code_bool(struct coder *c, bool *value)
-{
-	uint8_t byte = *value;
-
-	code_u8(c, &byte);
-	c->failed |= byte > 1;
-	if (c->direction == READING)
-		*value = byte;
-}
-
-/* A count, and that there are bytes for so many. */
-static void code_count(struct coder *c, uint32_t *count, uint32_t most, size_t bytes_each)
-{
-	code_u32(c, count);
-	if (c->direction != READING)
-		return;
-	c->failed |= *count > most || *count > (c->size - c->n) / bytes_each;
-	*count = c->failed ? 0 : *count;
-}
+#define MR_BYTES 21u
+#define BATCH_BYTES 38u
+#define CQ_BYTES 41u
+#define QP_BYTES 111u
 
 /* ---- one of each --------------------------------------------------------------------------------------------------------- */
 
 static void code_object(struct coder *c, struct mlx5_object_record *object)
 {
-	code_u32(c, &object->number);
-	code_u32(c, &object->handle);
-	code_u32(c, &object->blob_bytes);
+	coder_u32(c, &object->number);
+	coder_u32(c, &object->handle);
+	coder_u32(c, &object->blob_bytes);
 	c->failed |= object->blob_bytes > MLX5_BLOB_BYTES;
 	if (!c->failed)
-		code_bytes(c, object->blob, object->blob_bytes);
-	/* One name, not two that might differ. */
-	c->failed |= object->blob_bytes && object->handle;
+		coder_bytes(c, object->blob, object->blob_bytes);
+	coder_bool(c, &object->gone);
+	/* Its name may be another's by now. */
+	c->failed |= object->gone && (object->handle || object->blob_bytes);
 }
 
 static void code_mr(struct coder *c, struct mlx5_record_mr *mr)
 {
-	code_u32(c, &mr->handle);
-	code_u32(c, &mr->lkey);
-	code_u32(c, &mr->rkey);
-	code_u64(c, &mr->length_bytes);
-	c->failed |= mr->length_bytes == 0;
+	coder_bool(c, &mr->gone);
+	coder_u32(c, &mr->handle);
+	coder_u32(c, &mr->lkey);
+	coder_u32(c, &mr->rkey);
+	coder_u64(c, &mr->length_bytes);
+	c->failed |= mr->length_bytes == 0 || (mr->gone && mr->handle);
 }
 
 static bool lies_well(uint64_t offset, uint64_t bytes, uint64_t total)
@@ -148,11 +80,11 @@ static bool cq_is_right(const struct nic_cq *cq, uint64_t total)
 
 static void code_cq(struct coder *c, struct nic_cq *cq, struct mlx5_object_record *object, uint64_t total)
 {
-	code_u32(c, &cq->cqn);
-	code_u32(c, &cq->log2_entries);
-	code_u32(c, &cq->flags);
-	code_u64(c, &cq->ring_offset);
-	code_u64(c, &cq->dbrec_offset);
+	coder_u32(c, &cq->cqn);
+	coder_u32(c, &cq->log2_entries);
+	coder_u32(c, &cq->flags);
+	coder_u64(c, &cq->ring_offset);
+	coder_u64(c, &cq->dbrec_offset);
 	code_object(c, object);
 	c->failed |= !cq_is_right(cq, total);
 }
@@ -194,15 +126,15 @@ static void code_addr(struct coder *c, struct nic_qp *qp)
 	struct nic_addr *addr = &qp->addr;
 	uint32_t lid = addr->lid;
 
-	code_u8(c, &addr->link);
-	code_u8(c, &addr->mtu_log2);
-	code_u32(c, &addr->psn);
-	code_u32(c, &lid);
-	code_bytes(c, addr->gid, sizeof(addr->gid));
-	code_bytes(c, addr->mac, sizeof(addr->mac));
-	code_u64(c, &addr->dc_key);
+	coder_u8(c, &addr->link);
+	coder_u8(c, &addr->mtu_log2);
+	coder_u32(c, &addr->psn);
+	coder_u32(c, &lid);
+	coder_bytes(c, addr->gid, sizeof(addr->gid));
+	coder_bytes(c, addr->mac, sizeof(addr->mac));
+	coder_u64(c, &addr->dc_key);
 	c->failed |= lid > UINT16_MAX;
-	if (c->direction != READING)
+	if (!coder_reads(c))
 		return;
 	addr->lid = (uint16_t)lid;
 	addr->qpn = qp->qpn;
@@ -211,39 +143,40 @@ static void code_addr(struct coder *c, struct nic_qp *qp)
 
 static void code_qp(struct coder *c, struct nic_qp *qp, struct mlx5_object_record *object, uint64_t total)
 {
-	uint8_t type = (uint8_t)qp->type;
+	uint8_t type = (uint8_t)qp->type, state = (uint8_t)object->state;
 
-	code_u32(c, &qp->qpn);
-	code_u8(c, &type);
-	if (c->direction == READING)
+	coder_u32(c, &qp->qpn);
+	coder_u8(c, &type);
+	if (coder_reads(c))
 		qp->type = (enum nic_qp_type)type;
-	code_u32(c, &qp->log2_sq_wqebbs);
-	code_u32(c, &qp->n_rq_wqes);
-	code_u32(c, &qp->log2_rq_stride);
-	code_u32(c, &qp->send_cqn);
-	code_u32(c, &qp->recv_cqn);
-	code_u32(c, &qp->flags);
-	code_u32(c, &qp->access);
-	code_u64(c, &qp->rq_offset);
-	code_u64(c, &qp->sq_offset);
-	code_u64(c, &qp->dbrec_offset);
+	coder_u32(c, &qp->log2_sq_wqebbs);
+	coder_u32(c, &qp->n_rq_wqes);
+	coder_u32(c, &qp->log2_rq_stride);
+	coder_u32(c, &qp->send_cqn);
+	coder_u32(c, &qp->recv_cqn);
+	coder_u32(c, &qp->flags);
+	coder_u32(c, &qp->access);
+	coder_u64(c, &qp->rq_offset);
+	coder_u64(c, &qp->sq_offset);
+	coder_u64(c, &qp->dbrec_offset);
 	code_addr(c, qp);
 	code_object(c, object);
-	c->failed |= !qp_is_right(qp, total);
+	coder_u8(c, &state);
+	if (coder_reads(c))
+		object->state = (enum nic_qp_state)state;
+	c->failed |= state > NIC_QPS_ERR || !qp_is_right(qp, total);
 }
 
 /* ---- batches ------------------------------------------------------------------------------------------------------------- */
 
-/* Counts are bounded by code_count(). */
 static void make_room(struct coder *c, struct mlx5_record_batch *batch)
 {
 	struct nic_layout *layout = &batch->layout;
 
-	layout->cqs = calloc((size_t)layout->n_cqs + 1, sizeof(*layout->cqs));
-	layout->qps = calloc((size_t)layout->n_qps + 1, sizeof(*layout->qps));
-	batch->cqs = calloc((size_t)layout->n_cqs + 1, sizeof(*batch->cqs));
-	batch->qps = calloc((size_t)layout->n_qps + 1, sizeof(*batch->qps));
-	c->failed |= !layout->cqs || !layout->qps || !batch->cqs || !batch->qps;
+	layout->cqs = coder_room(c, layout->n_cqs, sizeof(*layout->cqs));
+	layout->qps = coder_room(c, layout->n_qps, sizeof(*layout->qps));
+	batch->cqs = coder_room(c, layout->n_cqs, sizeof(*batch->cqs));
+	batch->qps = coder_room(c, layout->n_qps, sizeof(*batch->qps));
 }
 
 static void code_batch(struct coder *c, struct mlx5_record_batch *batch)
@@ -252,18 +185,18 @@ static void code_batch(struct coder *c, struct mlx5_record_batch *batch)
 	uint8_t kind = (uint8_t)batch->kind;
 	uint64_t end;
 
-	code_u8(c, &kind);
-	if (c->direction == READING)
+	coder_u8(c, &kind);
+	if (coder_reads(c))
 		batch->kind = (enum nic_mem_kind)kind;
-	code_u64(c, &batch->mem_offset);
-	code_u64(c, &layout->total_bytes);
+	coder_u64(c, &batch->mem_offset);
+	coder_u64(c, &layout->total_bytes);
 	code_object(c, &batch->umem);
-	code_count(c, &layout->n_cqs, NIC_MAX_BATCH_CQS, CQ_BYTES);
-	code_count(c, &layout->n_qps, NIC_MAX_BATCH_QPS, QP_BYTES);
+	coder_count(c, &layout->n_cqs, NIC_MAX_BATCH_CQS, CQ_BYTES);
+	coder_count(c, &layout->n_qps, NIC_MAX_BATCH_QPS, QP_BYTES);
 	c->failed |= (kind != NIC_MEM_MEMFD && kind != NIC_MEM_DMABUF) || (batch->mem_offset & PAGE_MASK) ||
 		     (layout->total_bytes & PAGE_MASK) ||
 		     add_overflows(batch->mem_offset, layout->total_bytes, &end);
-	if (c->direction == READING && !c->failed)
+	if (coder_reads(c) && !c->failed)
 		make_room(c, batch);
 	for (uint32_t i = 0; !c->failed && i < layout->n_cqs; i++)
 		code_cq(c, &layout->cqs[i], &batch->cqs[i], layout->total_bytes);
@@ -273,24 +206,18 @@ static void code_batch(struct coder *c, struct mlx5_record_batch *batch)
 
 static void code_mrs(struct coder *c, struct mlx5_record *record)
 {
-	code_count(c, &record->n_mrs, UINT32_MAX, MR_BYTES);
-	if (c->direction == READING && !c->failed) {
-		/* bounded: by code_count(). */
-		record->mrs = calloc((size_t)record->n_mrs + 1, sizeof(*record->mrs));
-		c->failed |= !record->mrs;
-	}
+	coder_count(c, &record->n_mrs, UINT32_MAX, MR_BYTES);
+	if (coder_reads(c) && !c->failed)
+		record->mrs = coder_room(c, record->n_mrs, sizeof(*record->mrs));
 	for (uint32_t i = 0; !c->failed && i < record->n_mrs; i++)
 		code_mr(c, &record->mrs[i]);
 }
 
 static void code_batches(struct coder *c, struct mlx5_record *record)
 {
-	code_count(c, &record->n_batches, BATCHES_MAX, BATCH_BYTES);
-	if (c->direction == READING && !c->failed) {
-		/* bounded: by code_count(). */
-		record->batches = calloc((size_t)record->n_batches + 1, sizeof(*record->batches));
-		c->failed |= !record->batches;
-	}
+	coder_count(c, &record->n_batches, BATCHES_MAX, BATCH_BYTES);
+	if (coder_reads(c) && !c->failed)
+		record->batches = coder_room(c, record->n_batches, sizeof(*record->batches));
 	for (uint32_t i = 0; !c->failed && i < record->n_batches; i++)
 		code_batch(c, &record->batches[i]);
 }
@@ -298,18 +225,19 @@ static void code_batches(struct coder *c, struct mlx5_record *record)
 /* The head is read before, as far as the length. */
 static void code_record(struct coder *c, struct mlx5_record *record)
 {
-	code_u64(c, &record->guid);
-	code_u8(c, &record->port);
-	code_bool(c, &record->meddled);
-	code_u32(c, &record->pd_handle);
-	code_u32(c, &record->pdn);
+	coder_u64(c, &record->guid);
+	coder_u8(c, &record->port);
+	coder_bool(c, &record->meddled);
+	coder_bool(c, &record->heard);
+	coder_u32(c, &record->pd_handle);
+	coder_u32(c, &record->pdn);
 	code_object(c, &record->uar);
-	code_u64(c, &record->uar_mmap_off);
+	coder_u64(c, &record->uar_mmap_off);
 	c->failed |= (record->uar_mmap_off & PAGE_MASK) || record->uar_mmap_off > INT64_MAX;
-	code_bool(c, &record->has_counters);
+	coder_bool(c, &record->has_counters);
 	if (!c->failed && record->has_counters)
 		code_object(c, &record->counters);
-	code_bool(c, &record->has_pool);
+	coder_bool(c, &record->has_pool);
 	if (!c->failed && record->has_pool) {
 		code_object(c, &record->pool_umem);
 		code_object(c, &record->pool);
@@ -341,9 +269,9 @@ static uint32_t crc32(const uint8_t *data, size_t bytes)
 
 static void code_head(struct coder *c, uint32_t *magic, uint32_t *version, uint32_t *total)
 {
-	code_u32(c, magic);
-	code_u32(c, version);
-	code_u32(c, total);
+	coder_u32(c, magic);
+	coder_u32(c, version);
+	coder_u32(c, total);
 }
 
 int mlx5_record_encode(const struct mlx5_record *record, uint8_t **ret_data, size_t *ret_bytes)
@@ -351,7 +279,7 @@ int mlx5_record_encode(const struct mlx5_record *record, uint8_t **ret_data, siz
 	/* Nothing is stored but when reading. */
 	struct mlx5_record *r = (struct mlx5_record *)(uintptr_t)record;
 	uint32_t magic = MAGIC, version = MLX5_RECORD_VERSION, total, crc;
-	struct coder c = {.direction = COUNTING};
+	struct coder c = {.direction = CODER_COUNTING};
 	_cleanup_free_ uint8_t *data = NULL;
 
 	code_record(&c, r);
@@ -363,17 +291,30 @@ int mlx5_record_encode(const struct mlx5_record *record, uint8_t **ret_data, siz
 	data = malloc(total);
 	if (!data)
 		return -ENOMEM;
-	c = (struct coder){.direction = WRITING, .at = data, .size = total};
+	c = (struct coder){.direction = CODER_WRITING, .at = data, .size = total};
 	code_head(&c, &magic, &version, &total);
 	code_record(&c, r);
 	crc = crc32(data, c.n);
-	code_u32(&c, &crc);
+	coder_u32(&c, &crc);
 	*ret_data = take_ptr(data);
 	*ret_bytes = total;
 	return 0;
 }
 
-/* QPs and CQs have one place each, and a QP's CQs are in the record, in its own batch or one before. */
+static int check_qp(const struct mlx5_record *record, struct nic_qp *qp, struct hash *qps, const struct hash *cqs)
+{
+	/* A DCT cannot be without one. */
+	if (qp->type == NIC_QP_DCT && !record->has_pool)
+		return -EINVAL;
+	if (!hash_get(cqs, qp->send_cqn) || !hash_get(cqs, qp->recv_cqn))
+		return -EINVAL;
+	return hash_add(qps, qp->qpn, qp);
+}
+
+/*
+ * QPs and CQs have one place each, and a QP's CQs are in the record, in its own batch or one before. The numbers of what is
+ * gone may be others' by now.
+ */
 static int check_numbers(const struct mlx5_record *record)
 {
 	struct hash qps, cqs;
@@ -382,20 +323,15 @@ static int check_numbers(const struct mlx5_record *record)
 	hash_init(&qps);
 	hash_init(&cqs);
 	for (uint32_t b = 0; r == 0 && b < record->n_batches; b++) {
-		const struct nic_layout *layout = &record->batches[b].layout;
+		const struct mlx5_record_batch *batch = &record->batches[b];
+		const struct nic_layout *layout = &batch->layout;
 
 		for (uint32_t i = 0; r == 0 && i < layout->n_cqs; i++)
-			r = hash_add(&cqs, layout->cqs[i].cqn, &layout->cqs[i]);
-		for (uint32_t i = 0; r == 0 && i < layout->n_qps; i++) {
-			const struct nic_qp *qp = &layout->qps[i];
-
-			r = hash_add(&qps, qp->qpn, &layout->qps[i]);
-			/* A DCT cannot be without one. */
-			if (qp->type == NIC_QP_DCT && !record->has_pool)
-				r = -EINVAL;
-			if (!hash_get(&cqs, qp->send_cqn) || !hash_get(&cqs, qp->recv_cqn))
-				r = -EINVAL;
-		}
+			if (!batch->cqs[i].gone)
+				r = hash_add(&cqs, layout->cqs[i].cqn, &layout->cqs[i]);
+		for (uint32_t i = 0; r == 0 && i < layout->n_qps; i++)
+			if (!batch->qps[i].gone)
+				r = check_qp(record, &layout->qps[i], &qps, &cqs);
 	}
 	hash_deinit(&qps);
 	hash_deinit(&cqs);
@@ -405,7 +341,7 @@ static int check_numbers(const struct mlx5_record *record)
 static int read_all(const uint8_t *data, size_t bytes, struct mlx5_record *record)
 {
 	/* Reading changes nothing of it. */
-	struct coder c = {.direction = READING, .at = (uint8_t *)(uintptr_t)data, .size = bytes};
+	struct coder c = {.direction = CODER_READING, .at = (uint8_t *)(uintptr_t)data, .size = bytes};
 	uint32_t magic = 0, version = 0, total = 0, crc = 0;
 
 	code_head(&c, &magic, &version, &total);
@@ -417,10 +353,12 @@ static int read_all(const uint8_t *data, size_t bytes, struct mlx5_record *recor
 		return -EINVAL;
 	c.size = bytes - CRC_BYTES;
 	code_record(&c, record);
+	if (c.no_memory)
+		return -ENOMEM;
 	if (c.failed || c.n != c.size)
 		return -EINVAL;
 	c.size = bytes;
-	code_u32(&c, &crc);
+	coder_u32(&c, &crc);
 	return crc == crc32(data, bytes - CRC_BYTES) ? check_numbers(record) : -EINVAL;
 }
 

@@ -14,18 +14,21 @@
 
 #include "daemon/nic/nic.h"
 
-#define MLX5_RECORD_VERSION 1u
+#define MLX5_RECORD_VERSION 2u
 #define MLX5_BLOB_BYTES 64u /* most that libmlx5 exports of one object */
 
 /* An object of the kernel's. */
 struct mlx5_object_record {
 	uint32_t number; /* what firmware and WQEs know it by; 0 for CQs and QPs, whose layout has it */
-	uint32_t handle; /* the kernel's, or 0 where the blob has it */
+	uint32_t handle; /* the kernel's */
 	uint32_t blob_bytes; /* 0: made by own calls */
 	uint8_t blob[MLX5_BLOB_BYTES];
+	bool gone; /* it was destroyed, and what it belongs to not yet: all but the number is 0 */
+	enum nic_qp_state state; /* of a QP, as its maker left it; in the record of QPs only */
 };
 
 struct mlx5_record_mr {
+	bool gone; /* as above */
 	uint32_t handle;
 	uint32_t lkey, rkey;
 	uint64_t length_bytes;
@@ -44,6 +47,7 @@ struct mlx5_record {
 	uint64_t guid; /* of the NIC, as libibverbs tells it */
 	uint8_t port;
 	bool meddled;
+	bool heard; /* doorbell mode cpu */
 	uint32_t pd_handle, pdn;
 	struct mlx5_object_record uar;
 	uint64_t uar_mmap_off;

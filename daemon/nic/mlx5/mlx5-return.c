@@ -56,6 +56,7 @@ static int open_again(struct mlx5_nic *nic, struct ibv_device *device, struct ml
 	if (r < 0)
 		return r;
 	life->port.number = mlx5_port_now(nic).number;
+	life->port.max_mtu_log2 = mlx5_port_now(nic).max_mtu_log2;
 	r = mlx5_port_init(nic, life->ibv, &life->caps, &life->port);
 	if (r == 0 && ibv_query_port(life->ibv, life->port.number, &attr))
 		r = -EIO;

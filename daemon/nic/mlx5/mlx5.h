@@ -41,13 +41,18 @@ enum mlx5_object_kind {
 	MLX5_OBJECT_DEVX = 1,
 	MLX5_OBJECT_UMEM = 2,
 	MLX5_OBJECT_UAR = 3,
+	/* Of libibverbs: to be listed and destroyed only. */
+	MLX5_OBJECT_MR = 4,
+	MLX5_OBJECT_AH = 5,
+	MLX5_OBJECT_PD = 6,
 };
+#define MLX5_OBJECT_KINDS 7
 
 struct mlx5_object {
 	struct ibv_context *ibv; /* borrowed */
 	enum mlx5_object_kind kind;
 	uint32_t number; /* id of a umem, page of a UAR */
-	uint32_t handle; /* the kernel's, where libmlx5 does not keep it */
+	uint32_t handle; /* the kernel's */
 	/* libmlx5's way: one of these is owned. Own calls: all are NULL. */
 	const struct mlx5_library *library;
 	struct mlx5dv_devx_obj *obj;
@@ -84,7 +89,7 @@ int mlx5_object_destroy(struct mlx5_object *object);
 
 /* What another process with the command descriptor needs. */
 int mlx5_object_export(const struct mlx5_object *object, struct mlx5_object_record *ret_record);
-/* EOPNOTSUPP: of a libmlx5 that is not this one. ENOENT: a umem or page that is not there; a command tells of others. */
+/* EOPNOTSUPP: of a libmlx5 that is not this one. Whether it is there others ask. */
 int mlx5_object_import(struct ibv_context *ibv, const struct mlx5_library *library, enum mlx5_object_kind kind,
 		       const struct mlx5_object_record *record, struct mlx5_object **ret_object);
 int mlx5_uar_import(struct ibv_context *ibv, const struct mlx5_object_record *record, uint64_t mmap_off,
@@ -92,6 +97,38 @@ int mlx5_uar_import(struct ibv_context *ibv, const struct mlx5_object_record *re
 /* Forget, and leave what the kernel has. */
 void mlx5_object_unimport(struct mlx5_object *object);
 void mlx5_uar_unimport(struct mlx5_uar *uar);
+
+/*
+ * The first `room` handles of one kind that the context behind this descriptor has, newest first. At most as many as the 16
+ * bits of an attribute's length allow. Positive errno.
+ */
+#define MLX5_HANDLES_MAX 16383u
+int mlx5_handles_list(int command_fd, enum mlx5_object_kind kind, uint32_t *handles, uint32_t room, uint32_t *ret_n);
+int mlx5_handle_destroy(int command_fd, enum mlx5_object_kind kind, uint32_t handle);
+
+/* ---- mlx5-strays.c: what a context has in the kernel, and what of that a record names --------------------------------- */
+
+struct mlx5_handle {
+	uint32_t handle;
+	bool named;
+};
+
+struct mlx5_present {
+	struct {
+		uint32_t n;
+		struct mlx5_handle *at; /* owned, sorted */
+	} of[MLX5_OBJECT_KINDS];
+};
+
+/* 0 or a negative errno; to be deinitialized also then. */
+int mlx5_present_list(struct mlx5_present *present, int command_fd);
+void mlx5_present_deinit(struct mlx5_present *present);
+/* False: the context has no such object. More than can be listed is believed. */
+bool mlx5_present_name(struct mlx5_present *present, enum mlx5_object_kind kind, uint32_t handle);
+/* As if the record had named nothing. */
+void mlx5_present_unname(struct mlx5_present *present);
+/* What was not named is destroyed, by who alone has the context. */
+void mlx5_strays_destroy(struct mlx5_present *present, int command_fd);
 
 /* ---- the backend's objects -------------------------------------------------------------------------------------------- */
 
@@ -126,6 +163,7 @@ struct mlx5_nic {
 	struct mlx5_port port; /* link and number are constant */
 	bool readdress; /* the port's addresses have changed since they were asked */
 	struct list ctxs; /* of sessions */
+	struct nic_counters past; /* of contexts that were closed */
 	uint64_t last_key;
 	struct list news; /* struct mlx5_news, oldest first */
 	struct mlx5_warm warm;
@@ -148,7 +186,7 @@ struct mlx5_news {
 };
 
 struct mlx5_cq {
-	struct mlx5_object *obj; /* owned */
+	struct mlx5_object *obj; /* owned; NULL: not made, or imported and destroyed already */
 	struct mlx5_queues *queues;
 	uint32_t cqn;
 	uint32_t n_foreign_qps; /* of other batches */
@@ -160,7 +198,7 @@ struct mlx5_cq {
 };
 
 struct mlx5_qp {
-	struct mlx5_object *obj; /* owned */
+	struct mlx5_object *obj; /* owned; NULL as with CQs */
 	struct mlx5_queues *queues;
 	struct nic_qp *desc;
 	struct mlx5_cq *send_cq;
@@ -168,12 +206,13 @@ struct mlx5_qp {
 	enum nic_qp_state state; /* as far as our own commands tell */
 	uint32_t first_error;
 	bool event_told; /* or ERR was asked for: nothing more to tell until the next RST */
+	bool cut; /* imported, and further on its way to RTS than its record: who asked for that asks again */
 	struct mlx5_news news;
 };
 
 struct mlx5_mr {
 	struct nic_mr base;
-	struct ibv_mr *ibv; /* owned */
+	struct ibv_mr *ibv; /* owned; NULL: imported, and the kernel's was destroyed already */
 	struct list link; /* mlx5_ctx.mrs */
 };
 
@@ -184,7 +223,7 @@ struct mlx5_queues {
 	enum nic_mem_kind mem_kind;
 	uint64_t mem_offset;
 	uint8_t *map; /* owned; NULL for a dmabuf, which the CPU does not reach */
-	struct mlx5_object *umem; /* owned */
+	struct mlx5_object *umem; /* owned; NULL as with CQs */
 	struct mlx5_cq *cqs;
 	struct mlx5_qp *qps;
 };
@@ -221,6 +260,7 @@ struct mlx5_ctx {
 	bool spare_told; /* why the last request did not get it */
 	uint32_t warm_shape; /* of those in advance */
 	bool meddled; /* its client destroyed what is ours: there is nothing more for this one */
+	struct mlx5_present *present; /* borrowed, while it is imported */
 	uint64_t key; /* in the epoll set: the control thread holds no pointer to what a worker may free */
 	struct nic_counters counters; /* as asked for last; under the NIC's lock */
 	struct list link; /* mlx5_nic.ctxs, or a list of those in advance, under its lock */
@@ -286,8 +326,6 @@ int mlx5_caps_query(struct mlx5_nic *nic, struct ibv_context *ibv, struct mlx5_c
 int mlx5_port_init(struct mlx5_nic *nic, struct ibv_context *ibv, const struct mlx5_caps *caps,
 		   struct mlx5_port *port);
 int mlx5_query(struct nic *nic, struct nic_info *ret_info);
-/* Index of the entry that peers reach best; -ENOENT when a RoCE port has none of version 2. */
-int mlx5_gid_choose(const struct ibv_gid_entry *entries, size_t n, uint8_t port, bool roce);
 /* The port as it is now. Any thread. */
 struct mlx5_port mlx5_port_now(struct mlx5_nic *nic);
 struct ibv_context *mlx5_ibv_now(struct mlx5_nic *nic);
@@ -349,12 +387,16 @@ int mlx5_ctx_make(struct mlx5_nic *nic, const struct nic_ctx_attr *attr, struct 
 struct mlx5_ctx *mlx5_ctx_alloc(struct mlx5_nic *nic, const struct nic_ctx_attr *attr);
 int mlx5_ctx_open_events(struct mlx5_ctx *ctx);
 void mlx5_ctx_make_doorbell(struct mlx5_ctx *ctx);
+/* In mode cpu again, with the pages of before, when the queues are imported. `fds` as mlx5_ctx_keep() has them. */
+int mlx5_ctx_hear_again(struct mlx5_ctx *ctx, const struct nic_kept *fds);
 /* mlx5-adopt.c */
 int mlx5_ctx_export(struct nic_ctx *ctx, void **ret_record, size_t *ret_bytes);
+int mlx5_ctx_keep(struct nic_ctx *ctx, struct nic_kept *ret_kept);
 int mlx5_ctx_import(struct nic *nic, const struct nic_import_attr *attr, struct nic_imported *ret_imported);
 struct nic_ctx *mlx5_ctx_unimport(struct nic_ctx *ctx);
 struct nic_ctx *mlx5_ctx_close(struct nic_ctx *ctx);
 int mlx5_ctx_to_cpu(struct nic_ctx *ctx);
+void mlx5_counters_add(struct nic_counters *sum, const struct nic_counters *one);
 int mlx5_ctx_counters(struct nic_ctx *ctx, struct nic_counters *ret_counters);
 void mlx5_ctx_quiesce(struct nic_ctx *ctx, uint64_t timeout_nsec);
 

@@ -95,28 +95,75 @@ bool soft_ctx_poll(struct soft_ctx *ctx)
 
 /* ---- open and close -------------------------------------------------------------------------------------------- */
 
-static struct soft_ctx *ctx_free(struct soft_ctx *ctx)
+struct soft_ctx *soft_ctx_free(struct soft_ctx *ctx)
 {
 	if (!ctx)
 		return NULL;
 	soft_map_deinit(&ctx->page_map);
+	soft_map_deinit(&ctx->ledger_map);
+	safe_close(ctx->ledger_fd);
 	safe_close(ctx->base.doorbell.page_fd);
 	safe_close(ctx->base.doorbell.wake_fd);
 	free(ctx);
 	return NULL;
 }
-DEFINE_CLEANUP(struct soft_ctx *, ctx_free);
+DEFINE_CLEANUP(struct soft_ctx *, soft_ctx_free);
+
+static const struct engine_ledger_limits ledger_limits = {
+	.max_qps = SOFT_MAX_QPS,
+	.max_cqs = SOFT_MAX_CQS,
+	.max_srqs = SOFT_MAX_QPS,
+};
+
+size_t soft_ledger_bytes(void)
+{
+	return engine_ledger_bytes(&ledger_limits);
+}
+
+/* One PD is one session's, whatever a record says. */
+static bool is_taken(const struct soft_nic *nic, uint32_t pdn)
+{
+	const struct soft_ctx *ctx;
+
+	list_for_each_entry(ctx, &nic->ctxs, link)
+		if (ctx->pdn == pdn)
+			return true;
+	return false;
+}
+
+static int attach(struct soft_nic *nic, struct soft_ctx *ctx)
+{
+	struct epoll_event ev = {.events = EPOLLIN | EPOLLET};
+	int r;
+
+	if (is_taken(nic, ctx->pdn))
+		return -EINVAL;
+	if (ctx->ledger_map.base) {
+		r = engine_ledger_new(nic->engine, ctx->ledger_map.base, ctx->ledger_map.bytes, &ledger_limits,
+				      &ctx->ledger);
+		if (r < 0)
+			return r;
+	}
+	if (epoll_ctl(nic->epoll_fd, EPOLL_CTL_ADD, ctx->base.doorbell.wake_fd, &ev) < 0) {
+		r = -errno;
+		ctx->ledger = engine_ledger_free(ctx->ledger);
+		return r;
+	}
+	list_add_tail(&nic->ctxs, &ctx->link);
+	return 0;
+}
 
 static bool run_attach(struct soft_nic *nic, struct soft_call *call)
 {
-	struct soft_ctx *ctx = container_of(call, struct ctx_call, call)->ctx;
-	struct epoll_event ev = {.events = EPOLLIN | EPOLLET};
-
-	if (epoll_ctl(nic->epoll_fd, EPOLL_CTL_ADD, ctx->base.doorbell.wake_fd, &ev) < 0)
-		call->result = -errno;
-	else
-		list_add_tail(&nic->ctxs, &ctx->link);
+	call->result = attach(nic, container_of(call, struct ctx_call, call)->ctx);
 	return true;
+}
+
+int soft_ctx_attach(struct soft_ctx *ctx)
+{
+	struct ctx_call call = {.call.run = run_attach, .ctx = ctx};
+
+	return soft_call(ctx->nic, &call.call);
 }
 
 /* The client holds the wake descriptor too, so closing ours would not end the watch. */
@@ -126,6 +173,7 @@ static bool run_detach(struct soft_nic *nic, struct soft_call *call)
 
 	assert_bug(ctx->n_qps == 0);
 	epoll_ctl(nic->epoll_fd, EPOLL_CTL_DEL, ctx->base.doorbell.wake_fd, NULL);
+	ctx->ledger = engine_ledger_free(ctx->ledger);
 	list_del(&ctx->link);
 	return true;
 }
@@ -147,17 +195,19 @@ static int ctx_make_doorbell(struct soft_ctx *ctx)
 	return doorbell->wake_fd < 0 ? -errno : 0;
 }
 
-static uint32_t take_pdn(struct soft_nic *nic)
+/* New ones come behind those of a former process, too. */
+static uint32_t take_pdn(struct soft_nic *nic, uint32_t pdn)
 {
-	uint32_t pdn;
-
 	pthread_mutex_lock(&nic->lock);
-	pdn = ++nic->last_pdn;
+	if (!pdn)
+		pdn = nic->last_pdn + 1;
+	if (pdn > nic->last_pdn)
+		nic->last_pdn = pdn;
 	pthread_mutex_unlock(&nic->lock);
 	return pdn;
 }
 
-static struct soft_ctx *ctx_alloc(struct soft_nic *nic, const struct nic_ctx_attr *attr)
+struct soft_ctx *soft_ctx_alloc(struct soft_nic *nic, const struct nic_ctx_attr *attr, uint32_t pdn)
 {
 	struct soft_ctx *ctx = calloc(1, sizeof(*ctx));
 
@@ -168,7 +218,10 @@ static struct soft_ctx *ctx_alloc(struct soft_nic *nic, const struct nic_ctx_att
 	ctx->base.doorbell.page_fd = -1;
 	ctx->base.doorbell.wake_fd = -1;
 	ctx->nic = nic;
-	ctx->pdn = take_pdn(nic);
+	ctx->pdn = take_pdn(nic, pdn);
+	ctx->ledger_fd = -1;
+	list_init(&ctx->mrs);
+	list_init(&ctx->batches);
 	list_init(&ctx->link);
 	list_init(&ctx->qps);
 	return ctx;
@@ -176,26 +229,25 @@ static struct soft_ctx *ctx_alloc(struct soft_nic *nic, const struct nic_ctx_att
 
 int soft_ctx_open(struct nic *base, const struct nic_ctx_attr *attr, struct nic_ctx **ret_ctx)
 {
-	_cleanup_(ctx_freep) struct soft_ctx *ctx = NULL;
+	_cleanup_(soft_ctx_freep) struct soft_ctx *ctx = NULL;
 	struct soft_nic *nic = soft_nic(base);
-	struct ctx_call call = {.call.run = run_attach};
 	int r;
 
 	if (attr->doorbell == NIC_DOORBELL_UAR_MMAP)
 		return -EOPNOTSUPP;
 	if (attr->doorbell != NIC_DOORBELL_AUTO && attr->doorbell != NIC_DOORBELL_CPU)
 		return -EINVAL;
-	r = soft_thread_start(nic);
+	r = soft_thread_start(nic, attr->is_kept);
 	if (r < 0)
 		return r;
-	ctx = ctx_alloc(nic, attr);
+	ctx = soft_ctx_alloc(nic, attr, 0);
 	if (!ctx)
 		return -ENOMEM;
 	r = ctx_make_doorbell(ctx);
-	if (r < 0)
-		return r;
-	call.ctx = ctx;
-	r = soft_call(nic, &call.call);
+	if (r == 0 && attr->is_kept)
+		r = soft_map_create("shmemd-ledger", soft_ledger_bytes(), 0, &ctx->ledger_fd, &ctx->ledger_map);
+	if (r == 0)
+		r = soft_ctx_attach(ctx);
 	if (r < 0)
 		return r;
 	*ret_ctx = &take_ptr(ctx)->base;
@@ -209,9 +261,9 @@ struct nic_ctx *soft_ctx_close(struct nic_ctx *base)
 	if (!base)
 		return NULL;
 	call.ctx = soft_ctx(base);
-	assert_bug(call.ctx->n_mrs == 0 && call.ctx->n_queues == 0);
+	assert_bug(list_empty(&call.ctx->mrs) && list_empty(&call.ctx->batches));
 	soft_call(call.ctx->nic, &call.call);
-	ctx_free(call.ctx);
+	soft_ctx_free(call.ctx);
 	return NULL;
 }
 

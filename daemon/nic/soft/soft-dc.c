@@ -46,6 +46,19 @@ int soft_dc_route_back(void *owner, const void *source, void **ret_route)
 	return r;
 }
 
+int soft_dc_source_gid(void *owner, const void *source, uint8_t ret_gid[16])
+{
+	const struct soft_nic *nic = owner;
+	struct soft_port *port;
+	int r = soft_fabric_find_port(nic->fabric, source, &port);
+
+	if (r < 0)
+		return r;
+	memcpy(ret_gid, port->gid, sizeof(port->gid));
+	soft_port_unref(port);
+	return 0;
+}
+
 /* ---- targets: data thread -------------------------------------------------------------------------------------- */
 
 static int to_ready(struct engine *engine, const struct nic_qp *desc)
@@ -65,11 +78,34 @@ static int to_ready(struct engine *engine, const struct nic_qp *desc)
 	return r < 0 ? r : engine_qp_modify(engine, desc->qpn, &mod);
 }
 
-int soft_dct_create(struct soft_nic *nic, uint32_t pdn, const struct nic_qp *desc)
+/* What the ledger does not know never was, or is gone: it is made. */
+static int make_srq(struct engine *engine, const struct engine_srq_attr *attr, bool is_restored)
 {
+	int r = is_restored ? engine_srq_restore(engine, attr) : -ENOENT;
+
+	return r == -ENOENT ? engine_srq_create(engine, attr) : r;
+}
+
+static int make_dct(struct engine *engine, const struct engine_qp_attr *attr, const struct nic_qp *desc, bool is_restored)
+{
+	struct engine_qp_info info;
+	int r = is_restored ? engine_qp_restore(engine, attr) : -ENOENT;
+
+	if (r == -ENOENT)
+		r = engine_qp_create(engine, attr);
+	if (r == 0)
+		r = engine_qp_query(engine, attr->qpn, &info);
+	/* It may have been cut off half way. */
+	return r == 0 && info.state != ENGINE_QP_RTR ? to_ready(engine, desc) : r;
+}
+
+int soft_dct_create(struct soft_ctx *ctx, const struct nic_qp *desc, bool is_restored)
+{
+	struct engine *engine = ctx->nic->engine;
 	const struct engine_srq_attr srq = {
 		.srqn = desc->qpn,
-		.pdn = pdn,
+		.pdn = ctx->pdn,
+		.ledger = ctx->ledger,
 		.ring = empty_ring,
 		.log2_stride = DCT_LOG2_STRIDE,
 		.dbrec = &empty_dbrec,
@@ -77,24 +113,21 @@ int soft_dct_create(struct soft_nic *nic, uint32_t pdn, const struct nic_qp *des
 	const struct engine_qp_attr attr = {
 		.qpn = desc->qpn,
 		.type = ENGINE_QP_DCT,
-		.pdn = pdn,
+		.pdn = ctx->pdn,
+		.ledger = ctx->ledger,
 		.user_index = desc->qpn,
 		.send_cqn = desc->recv_cqn,
 		.recv_cqn = desc->recv_cqn,
 		.has_srq = true,
 		.srqn = desc->qpn,
 	};
-	int r = engine_srq_create(nic->engine, &srq);
+	int r = make_srq(engine, &srq, is_restored);
 
 	if (r < 0)
 		return r;
-	r = engine_qp_create(nic->engine, &attr);
-	if (r == 0) {
-		r = to_ready(nic->engine, desc);
-		assert_bug(r == 0);
-		return 0;
-	}
-	engine_srq_destroy(nic->engine, desc->qpn);
+	r = make_dct(engine, &attr, desc, is_restored);
+	if (r < 0)
+		engine_srq_destroy(engine, desc->qpn);
 	return r;
 }
 

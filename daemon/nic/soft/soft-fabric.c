@@ -113,6 +113,57 @@ int soft_fabric_find(struct soft_fabric *fabric, const uint8_t gid[16], struct s
 	return 0;
 }
 
+static int check_gids(const struct soft_fabric *fabric, unsigned int n, const uint8_t (*gids)[16])
+{
+	for (unsigned int i = 0; i < n && i < SOFT_MAX_NICS; i++)
+		if (fabric->ports[i] && fabric->ports[i]->settled && memcmp(fabric->ports[i]->gid, gids[i], 16) != 0)
+			return -EXDEV;
+	return 0;
+}
+
+int soft_fabric_adopt(struct soft_fabric *fabric, unsigned int n, const uint8_t (*gids)[16])
+{
+	int r;
+
+	pthread_mutex_lock(&fabric->lock);
+	r = check_gids(fabric, n, gids);
+	for (unsigned int i = 0; r == 0 && i < n && i < SOFT_MAX_NICS; i++) {
+		if (!fabric->ports[i] || fabric->ports[i]->settled)
+			continue;
+		memcpy(fabric->ports[i]->gid, gids[i], 16);
+		fabric->ports[i]->settled = true;
+	}
+	pthread_mutex_unlock(&fabric->lock);
+	return r;
+}
+
+void soft_fabric_settle(struct soft_fabric *fabric, struct soft_port *port)
+{
+	pthread_mutex_lock(&fabric->lock);
+	port->settled = true;
+	pthread_mutex_unlock(&fabric->lock);
+}
+
+unsigned int soft_fabric_gids(struct soft_fabric *fabric, uint8_t (*ret_gids)[16])
+{
+	unsigned int n = 0;
+
+	pthread_mutex_lock(&fabric->lock);
+	for (; n < SOFT_MAX_NICS && fabric->ports[n]; n++)
+		memcpy(ret_gids[n], fabric->ports[n]->gid, 16);
+	pthread_mutex_unlock(&fabric->lock);
+	return n;
+}
+
+/* The GID is a prefix and the MAC as EUI-64. */
+void soft_port_mac(const struct soft_port *port, uint8_t ret_mac[6])
+{
+	ret_mac[0] = port->gid[8] ^ 0x02;
+	ret_mac[1] = port->gid[9];
+	ret_mac[2] = port->gid[10];
+	memcpy(ret_mac + 3, port->gid + 13, 3);
+}
+
 struct soft_port *soft_port_new(const uint8_t gid[16])
 {
 	struct soft_port *port = calloc(1, sizeof(*port));

@@ -35,6 +35,7 @@ int soft_check_kind(enum nic_mem_kind kind)
 	case NIC_MEM_MEMFD:
 		return 0;
 	case NIC_MEM_DMABUF:
+	case NIC_MEM_PEERMEM:
 	case NIC_MEM_AGENT:
 		return -EOPNOTSUPP;
 	}
@@ -143,6 +144,22 @@ void soft_map_deinit(struct soft_map *map)
 	if (map->base && !unmap_later(map))
 		unmap(map->base, map->bytes);
 	memset(map, 0, sizeof(*map));
+}
+
+int soft_map_whole(int fd, uint64_t bytes, struct soft_map *ret_map, int *ret_fd)
+{
+	struct stat st;
+	int r;
+
+	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || (uint64_t)st.st_size != bytes)
+		return -EBADF;
+	*ret_fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	if (*ret_fd < 0)
+		return -errno;
+	r = soft_map_memfd(fd, 0, bytes, true, ret_map);
+	if (r < 0)
+		*ret_fd = safe_close(*ret_fd);
+	return r;
 }
 
 int soft_map_create(const char *name, size_t bytes, int seals, int *ret_fd, struct soft_map *ret_map)

@@ -26,11 +26,6 @@ struct soft_mem {
 	struct soft_map map;
 };
 
-struct soft_mr {
-	struct nic_mr base;
-	struct engine_mem *mem; /* owned reference */
-};
-
 /* ---- memory operations ---------------------------------------------------------------------------------------- */
 
 static uint8_t *mem_at(struct engine_mem *mem, uint64_t offset)
@@ -161,10 +156,19 @@ static int check_attr(const struct nic_mr_attr *attr)
 	return 0;
 }
 
-int soft_mr_reg(struct nic_ctx *base, const struct nic_mr_attr *attr, struct nic_mr **ret_mr)
+static int create_with_this_key(struct soft_nic *nic, struct mr_call *call, uint32_t key)
+{
+	int r;
+
+	call->attr.key = key;
+	r = soft_call(nic, &call->call);
+	return r == -EEXIST ? -EINVAL : r;
+}
+
+/* key 0: a new one. */
+static int mr_new(struct soft_ctx *ctx, const struct nic_mr_attr *attr, uint32_t key, struct nic_mr **ret_mr)
 {
 	_cleanup_free_ struct soft_mr *mr = calloc(1, sizeof(*mr));
-	struct soft_ctx *ctx = soft_ctx(base);
 	struct mr_call call = {.call.run = run_create};
 	int r;
 
@@ -182,16 +186,30 @@ int soft_mr_reg(struct nic_ctx *base, const struct nic_mr_attr *attr, struct nic
 		.length_bytes = attr->length_bytes,
 		.mem = mr->mem,
 	};
-	r = create_with_key(ctx->nic, &call);
+	r = key ? create_with_this_key(ctx->nic, &call, key) : create_with_key(ctx->nic, &call);
 	if (r < 0) {
 		engine_mem_unref(mr->mem);
 		return r;
 	}
-	mr->base = (struct nic_mr){.ctx = base, .lkey = call.attr.key, .rkey = call.attr.key,
+	mr->base = (struct nic_mr){.ctx = &ctx->base, .lkey = call.attr.key, .rkey = call.attr.key,
 				   .length_bytes = attr->length_bytes};
-	ctx->n_mrs++;
+	mr->attr = *attr;
+	mr->attr.fd = -1;
+	list_add_tail(&ctx->mrs, &mr->link);
 	*ret_mr = &take_ptr(mr)->base;
 	return 0;
+}
+
+int soft_mr_reg(struct nic_ctx *base, const struct nic_mr_attr *attr, struct nic_mr **ret_mr)
+{
+	return mr_new(soft_ctx(base), attr, 0, ret_mr);
+}
+
+int soft_mr_restore(struct soft_ctx *ctx, const struct nic_mr_attr *attr, uint32_t key)
+{
+	struct nic_mr *mr;
+
+	return mr_new(ctx, attr, key, &mr);
 }
 
 struct nic_mr *soft_mr_dereg(struct nic_mr *base)
@@ -210,7 +228,7 @@ struct nic_mr *soft_mr_dereg(struct nic_mr *base)
 	assert_bug(r == 0);
 	/* Mostly the last reference, so that unmapping costs the caller's time and not the thread's. */
 	engine_mem_unref(mr->mem);
-	ctx->n_mrs--;
+	list_del(&mr->link);
 	free(mr);
 	return NULL;
 }

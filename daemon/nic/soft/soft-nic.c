@@ -3,7 +3,8 @@
  * The soft backend's NICs: probe, identity, counters.
  *
  * A probed NIC is a name, an address and one eventfd; its engine and thread come with the first context, so that
- * unused NICs cost nothing. Addresses are random: two daemons of one host never answer to each other's.
+ * unused NICs cost nothing. Addresses are random, or those of the daemon before whose contexts live on: two daemons of one
+ * host never answer to each other's.
  */
 #include "daemon/nic/soft/soft.h"
 
@@ -27,7 +28,7 @@ static int soft_query(struct nic *base, struct nic_info *ret_info)
 		.port = 1,
 		.link = NIC_LINK_ETHERNET,
 		.state = soft_port_is_down(nic->port) ? NIC_PORT_DOWN : NIC_PORT_ACTIVE,
-		.mtu_bytes = 1u << SOFT_MTU_LOG2,
+		.mtu_bytes = 1u << nic->mtu_log2,
 		.max_qps = SOFT_MAX_QPS,
 		.max_cqs = SOFT_MAX_CQS,
 		.max_mrs = SOFT_MAX_MRS,
@@ -39,7 +40,7 @@ static int soft_query(struct nic *base, struct nic_info *ret_info)
 
 	memcpy(info.name, nic->base.name, sizeof(info.name));
 	memcpy(info.gid, nic->port->gid, sizeof(info.gid));
-	memcpy(info.mac, nic->mac, sizeof(info.mac));
+	soft_port_mac(nic->port, info.mac);
 	*ret_info = info;
 	return 0;
 }
@@ -88,26 +89,10 @@ static void soft_ctx_look(struct nic_ctx *ctx)
 {
 }
 
-/* Its NICs are in this process, so none of it outlives the process. */
-static int soft_ctx_export(struct nic_ctx *ctx, void **ret_record, size_t *ret_bytes)
-{
-	return -EOPNOTSUPP;
-}
-
-static int soft_ctx_import(struct nic *nic, const struct nic_import_attr *attr, struct nic_imported *ret_imported)
-{
-	return -EOPNOTSUPP;
-}
-
 /* There is nothing else. */
 static int soft_ctx_to_cpu(struct nic_ctx *ctx)
 {
 	return -EINVAL;
-}
-
-static struct nic_ctx *soft_ctx_unimport(struct nic_ctx *ctx)
-{
-	return NULL;
 }
 
 /* It has no firmware to wait for: nothing is made in advance. */
@@ -154,8 +139,10 @@ static const struct nic_ops soft_ops = {
 	.ctx_look = soft_ctx_look,
 	.ctx_quiesce = soft_ctx_quiesce,
 	.ctx_export = soft_ctx_export,
+	.ctx_keep = soft_ctx_keep,
 	.ctx_import = soft_ctx_import,
 	.ctx_unimport = soft_ctx_unimport,
+	.resume = soft_resume,
 	.warm_set = soft_warm_set,
 	.warm_query = soft_warm_query,
 	.warm_step = soft_warm_step,
@@ -183,18 +170,18 @@ static struct nic *soft_close(struct nic *base)
 /* Unique-local prefix of this probe, and the NIC's MAC as EUI-64 behind it. */
 static int set_address(struct soft_nic *nic, const uint8_t prefix[8])
 {
-	uint8_t gid[16];
+	uint8_t gid[16], mac[6];
 
-	if (getrandom(nic->mac, sizeof(nic->mac), 0) != sizeof(nic->mac))
+	if (getrandom(mac, sizeof(mac), 0) != sizeof(mac))
 		return -EIO;
-	nic->mac[0] = (nic->mac[0] | 0x02) & 0xfe; /* locally administered, one station */
+	mac[0] = (mac[0] | 0x02) & 0xfe; /* locally administered, one station */
 	memcpy(gid, prefix, 8);
-	gid[8] = nic->mac[0] ^ 0x02;
-	gid[9] = nic->mac[1];
-	gid[10] = nic->mac[2];
+	gid[8] = mac[0] ^ 0x02;
+	gid[9] = mac[1];
+	gid[10] = mac[2];
 	gid[11] = 0xff;
 	gid[12] = 0xfe;
-	memcpy(gid + 13, nic->mac + 3, 3);
+	memcpy(gid + 13, mac + 3, 3);
 	nic->port = soft_port_new(gid);
 	return nic->port ? soft_fabric_add(nic->fabric, nic->port) : -ENOMEM;
 }
@@ -207,13 +194,16 @@ static struct soft_nic *nic_alloc(const struct nic_soft_attr *attr, struct soft_
 		return NULL;
 	nic->base.ops = &soft_ops;
 	nic->base.event_fd = -1;
+	nic->base.keeps_memory = true;
 	list_init(&nic->base.link);
 	nic->gpu_poll_usec = attr->gpu_poll_usec;
 	nic->spin_usec = attr->spin_usec;
+	nic->mtu_log2 = attr->max_mtu_log2 ? attr->max_mtu_log2 : SOFT_MTU_LOG2;
 	nic->fabric = soft_fabric_ref(fabric);
 	pthread_mutex_init(&nic->lock, NULL);
 	soft_events_init(&nic->events);
 	nic->page_fd = -1;
+	nic->page_kept_fd = -1;
 	nic->epoll_fd = -1;
 	list_init(&nic->ctxs);
 	list_init(&nic->calls);
@@ -230,6 +220,7 @@ static int nic_new(const struct nic_soft_attr *attr, unsigned int index, const u
 
 	if (!nic)
 		return -ENOMEM;
+	nic->index = index;
 	snprintf(nic->base.name, sizeof(nic->base.name), "soft%u", index);
 	r = soft_fault_parse(attr->fault, &nic->fault);
 	if (r == 0) {

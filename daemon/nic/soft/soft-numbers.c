@@ -4,7 +4,7 @@
  *
  * A number is found in one step, since doorbells and packets name QPs by it: its lower 16 bits are a slot, the
  * upper 8 a generation that moves on whenever the slots have gone round, so a packet for a QP that is gone
- * meets no new one. Both start at random.
+ * meets no new one. Both start at random, or behind the newest number of a former process.
  *
  * No locks: each table belongs to one data thread.
  */
@@ -36,6 +36,7 @@ int soft_numbers_init(struct soft_numbers *numbers)
 	numbers->next_slot = seed & NUMBERS_SLOT_MASK;
 	numbers->generation = 1 + (seed >> 16) % NUMBERS_GENERATIONS;
 	numbers->n_used = 0;
+	numbers->goes_on = false;
 	return 0;
 }
 
@@ -70,6 +71,42 @@ int soft_numbers_alloc(struct soft_numbers *numbers, void *object, uint32_t *ret
 	slot->object = object;
 	numbers->n_used++;
 	*ret_number = number;
+	return 0;
+}
+
+/* Where a number lies in the order in which they are given out, which is a circle. */
+static uint32_t place_of(uint32_t generation, uint32_t slot)
+{
+	return (generation - 1) * NUMBERS_SLOTS + slot;
+}
+
+/* New numbers come behind this one, and behind all others that were reserved. */
+static void go_on_behind(struct soft_numbers *numbers, uint32_t number)
+{
+	const uint32_t n_places = NUMBERS_GENERATIONS * NUMBERS_SLOTS;
+	uint32_t behind = place_of(number >> NUMBERS_GENERATION_SHIFT, number & NUMBERS_SLOT_MASK) + 1;
+	uint32_t at = place_of(numbers->generation, numbers->next_slot);
+
+	behind %= n_places;
+	if (numbers->goes_on && (behind + n_places - at) % n_places > n_places / 2)
+		return;
+	numbers->goes_on = true;
+	numbers->generation = 1 + behind / NUMBERS_SLOTS;
+	numbers->next_slot = behind & NUMBERS_SLOT_MASK;
+}
+
+int soft_numbers_reserve(struct soft_numbers *numbers, uint32_t number, void *object)
+{
+	uint32_t generation = number >> NUMBERS_GENERATION_SHIFT;
+	struct soft_number *slot = &numbers->slots[number & NUMBERS_SLOT_MASK];
+
+	if (generation < 1 || generation > NUMBERS_GENERATIONS)
+		return -EINVAL;
+	if (slot->number)
+		return -EEXIST;
+	*slot = (struct soft_number){.number = number, .object = object};
+	numbers->n_used++;
+	go_on_behind(numbers, number);
 	return 0;
 }
 

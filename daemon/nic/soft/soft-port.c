@@ -24,10 +24,13 @@ bool soft_port_is_down(const struct soft_port *port)
 	return __atomic_load_n(&port->down, __ATOMIC_RELAXED);
 }
 
-static bool run_port_set(struct soft_nic *nic, struct soft_call *call)
+static bool run_port_set(struct soft_nic *nic, struct soft_call *base)
 {
+	const struct port_call *call = container_of(base, struct port_call, call);
+
 	soft_thread_drop_packets(nic);
-	__atomic_store_n(&nic->port->down, container_of(call, struct port_call, call)->down, __ATOMIC_RELAXED);
+	nic->page->port_is_down = call->down;
+	__atomic_store_n(&nic->port->down, call->down, __ATOMIC_RELAXED);
 	return true;
 }
 

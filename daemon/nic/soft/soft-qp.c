@@ -3,7 +3,8 @@
  * Connect, modify and query QPs.
  *
  * A QP is found by its number among those of the calling context only: one session never reaches another's.
- * A connect that fails leaves the QP it failed at in RST, so that it can be tried again.
+ * A connect that fails leaves the QP it failed at in RST, so that it can be tried again. What a former process may have done
+ * without its client hearing of it is done again without harm.
  */
 #include "daemon/nic/soft/soft.h"
 
@@ -58,6 +59,22 @@ void soft_qp_tell_error(struct soft_qp *qp, uint32_t syndrome)
 	__atomic_store_n(qp->error, syndrome, __ATOMIC_RELEASE);
 }
 
+void soft_qp_learn_error(struct soft_qp *qp)
+{
+	struct soft_nic *nic = qp->queues->ctx->nic;
+	struct engine_event ev = {.kind = ENGINE_EVENT_QP_ERROR, .number = qp->desc->qpn};
+	struct engine_qp_info info;
+
+	if (engine_qp_query(nic->engine, qp->desc->qpn, &info) < 0 || info.state != ENGINE_QP_ERR)
+		return;
+	ev.syndrome = (uint8_t)info.first_error;
+	/* In ERR by request: nobody was told then, either. */
+	if (ev.syndrome == 0 || ev.syndrome == SHMD_SYNDROME_WR_FLUSH_ERR)
+		soft_qp_tell_error(qp, SHMD_SYNDROME_WR_FLUSH_ERR);
+	else
+		soft_event(nic, &ev);
+}
+
 /* ---- connect --------------------------------------------------------------------------------------------------- */
 
 static uint8_t rd_atomic(const struct nic_qp_params *params)
@@ -79,7 +96,7 @@ static int to_init(struct engine *engine, const struct soft_qp *qp)
 static int to_rtr(struct engine *engine, const struct soft_qp *qp, const struct nic_addr *remote,
 		  const struct nic_qp_params *params)
 {
-	uint32_t mtu_log2 = remote->mtu_log2 < SOFT_MTU_LOG2 ? remote->mtu_log2 : SOFT_MTU_LOG2;
+	uint32_t own = qp->desc->addr.mtu_log2, mtu_log2 = remote->mtu_log2 < own ? remote->mtu_log2 : own;
 	const struct engine_qp_modify no_peer = {.state = ENGINE_QP_RTR};
 	struct engine_qp_modify mod = {
 		.state = ENGINE_QP_RTR,
@@ -124,6 +141,25 @@ static bool remote_makes_sense(const struct soft_qp *qp, const struct nic_addr *
 	       remote->qpn <= 0xffffffu;
 }
 
+/*
+ * A former process may have been cut off within a connect: begun is begun anew, and done is done. Returns whether the QP is as
+ * the peer says already.
+ */
+static bool was_connected(struct engine *engine, struct soft_qp *qp, const struct nic_peer *peer, struct engine_qp_info *info)
+{
+	const struct engine_qp_modify reset = {.state = ENGINE_QP_RST};
+	bool is_restored = qp->is_restored;
+
+	qp->is_restored = false;
+	if (!is_restored || info->state == ENGINE_QP_RST || info->state == ENGINE_QP_INIT)
+		return false;
+	if (info->state != ENGINE_QP_RTR)
+		return qp->desc->type == NIC_QP_DCI || info->dest_qpn == peer->remote.qpn;
+	if (engine_qp_modify(engine, peer->qpn, &reset) == 0)
+		info->state = ENGINE_QP_RST;
+	return false;
+}
+
 static int connect_one(struct soft_ctx *ctx, const struct nic_peer *peer,
 		       const struct nic_qp_params *params)
 {
@@ -138,6 +174,8 @@ static int connect_one(struct soft_ctx *ctx, const struct nic_peer *peer,
 	r = engine_qp_query(engine, peer->qpn, &info);
 	if (r < 0)
 		return r;
+	if (was_connected(engine, qp, peer, &info))
+		return 0;
 	if (info.state != ENGINE_QP_RST && info.state != ENGINE_QP_INIT)
 		return -EINVAL;
 	/* A DCI has nothing to change in INIT. */
@@ -195,6 +233,12 @@ _Static_assert((int)NIC_QPS_RST == (int)ENGINE_QP_RST && (int)NIC_QPS_INIT == (i
 		       (int)NIC_QPS_SQD == (int)ENGINE_QP_SQD,
 	       "the same numbers");
 
+/* By a former process, whose answer the client may not have. */
+static bool was_modified(const struct soft_qp *qp, const struct qp_call *call)
+{
+	return qp->is_restored && (int)call->info.state == (int)call->state;
+}
+
 static bool run_modify(struct soft_nic *nic, struct soft_call *base)
 {
 	struct qp_call *call = container_of(base, struct qp_call, call);
@@ -208,12 +252,13 @@ static bool run_modify(struct soft_nic *nic, struct soft_call *base)
 	}
 	base->result = engine_qp_query(nic->engine, call->qpn, &call->info);
 	/* RTS by this way means "on again after SQD"; from RTR it would lack what connect sets. */
-	if (base->result == 0 && call->state == NIC_QPS_RTS && call->info.state != ENGINE_QP_SQD)
+	if (base->result == 0 && call->state == NIC_QPS_RTS && call->info.state != ENGINE_QP_SQD && !was_modified(qp, call))
 		base->result = -EINVAL;
 	if (base->result == 0)
 		base->result = call->state == NIC_QPS_INIT ?
 				       to_init(nic->engine, qp) :
 				       engine_qp_modify(nic->engine, call->qpn, &mod);
+	qp->is_restored = false;
 	if (base->result == 0 && call->state == NIC_QPS_ERR)
 		soft_qp_tell_error(qp, SHMD_SYNDROME_WR_FLUSH_ERR);
 	/* Indexes begin again at 0. */

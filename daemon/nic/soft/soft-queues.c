@@ -3,6 +3,8 @@
  * Batches of queues: one mapping of queue memory, its CQs and QPs created and destroyed in slices on the data
  * thread.
  *
+ * One of a former process is created by the same walk, under its numbers, and goes on where its ledger says.
+ *
  * A batch is destroyed by the same walk whether it was completed or failed half way. Its rings are unmapped by
  * the caller afterwards, when the engine has let go of every queue.
  */
@@ -33,23 +35,45 @@ struct queues_call {
 _Static_assert(NIC_CQ_COLLAPSED == ENGINE_CQ_COLLAPSED, "the same bits");
 _Static_assert(NIC_CQ_OVERRUN_IGNORE == ENGINE_CQ_OVERRUN_IGNORE, "the same bits");
 
+/* Of what is restored the number is known; what the ledger does not know was being made or destroyed, and is made. */
+static int take_number(struct soft_numbers *numbers, bool is_restored, void *object, uint32_t *number)
+{
+	int r;
+
+	if (!is_restored)
+		return soft_numbers_alloc(numbers, object, number);
+	r = soft_numbers_reserve(numbers, *number, object);
+	return r == -EEXIST ? -EINVAL : r;
+}
+
+static int make_cq(struct engine *engine, struct engine_cq_attr *attr, bool is_restored)
+{
+	int r = is_restored ? engine_cq_restore(engine, attr) : -ENOENT;
+
+	if (r != -ENOENT)
+		return r;
+	attr->filled = !is_restored;
+	return engine_cq_create(engine, attr);
+}
+
 static int create_cq(struct soft_nic *nic, struct soft_queues *queues, uint32_t i)
 {
 	struct nic_cq *desc = &queues->base.layout.cqs[i];
 	struct soft_cq *cq = &queues->cqs[i];
 	struct engine_cq_attr attr = {
+		.cqn = desc->cqn,
 		.log2_entries = desc->log2_entries,
 		.flags = desc->flags,
 		.ring = queues->map.data + desc->ring_offset,
-		.filled = true,
 		.dbrec = queues->map.data + desc->dbrec_offset,
+		.ledger = queues->ctx->ledger,
 	};
 	int r;
 
-	r = soft_numbers_alloc(&nic->cqns, cq, &attr.cqn);
+	r = take_number(&nic->cqns, queues->is_restored, cq, &attr.cqn);
 	if (r < 0)
 		return r;
-	r = engine_cq_create(nic->engine, &attr);
+	r = make_cq(nic->engine, &attr, queues->is_restored);
 	if (r < 0) {
 		soft_numbers_dealloc(&nic->cqns, attr.cqn);
 		return r;
@@ -73,19 +97,18 @@ static struct soft_cq *find_cq(struct soft_nic *nic, struct soft_queues *queues,
 	return cq && cq->queues->ctx == queues->ctx ? cq : NULL;
 }
 
-/* Only a DCT has a key, which nobody guesses. */
 static void set_addr(struct soft_nic *nic, struct nic_qp *desc, uint32_t psn, uint64_t dc_key)
 {
 	desc->addr = (struct nic_addr){
 		.link = NIC_LINK_ETHERNET,
 		.qp_type = desc->type,
-		.mtu_log2 = SOFT_MTU_LOG2,
+		.mtu_log2 = nic->mtu_log2,
 		.qpn = desc->qpn,
 		.psn = psn & PSN_MASK,
 		.dc_key = desc->type == NIC_QP_DCT ? dc_key : 0,
 	};
 	memcpy(desc->addr.gid, nic->port->gid, sizeof(desc->addr.gid));
-	memcpy(desc->addr.mac, nic->mac, sizeof(desc->addr.mac));
+	soft_port_mac(nic->port, desc->addr.mac);
 }
 
 static uint32_t log2_of(uint32_t power)
@@ -108,9 +131,11 @@ static int create_engine_qp(struct soft_nic *nic, struct soft_queues *queues, st
 		.dbrec = queues->map.data + desc->dbrec_offset,
 		.send_cqn = desc->send_cqn,
 		.recv_cqn = desc->recv_cqn,
+		.ledger = queues->ctx->ledger,
 	};
+	int r = queues->is_restored ? engine_qp_restore(nic->engine, &attr) : -ENOENT;
 
-	return engine_qp_create(nic->engine, &attr);
+	return r == -ENOENT ? engine_qp_create(nic->engine, &attr) : r;
 }
 
 static void attach_qp(struct soft_nic *nic, struct soft_queues *queues, struct soft_qp *qp)
@@ -123,39 +148,56 @@ static void attach_qp(struct soft_nic *nic, struct soft_queues *queues, struct s
 	queues->ctx->n_qps++;
 }
 
+/* Only a DCT has a key, which nobody guesses. */
+static int take_secrets(const struct soft_queues *queues, struct nic_qp *desc, uint32_t *ret_psn, uint64_t *ret_dc_key)
+{
+	struct {
+		uint64_t dc_key;
+		uint32_t psn;
+	} secret = {.dc_key = desc->addr.dc_key, .psn = desc->addr.psn};
+
+	if (!queues->is_restored && getrandom(&secret, sizeof(secret), 0) != sizeof(secret))
+		return -EIO;
+	*ret_psn = secret.psn;
+	*ret_dc_key = secret.dc_key;
+	return 0;
+}
+
 static int create_qp(struct soft_nic *nic, struct soft_queues *queues, uint32_t i)
 {
 	struct nic_qp *desc = &queues->base.layout.qps[i];
 	struct soft_qp *qp = &queues->qps[i];
-	struct {
-		uint64_t dc_key;
-		uint32_t psn;
-	} secret;
+	uint64_t dc_key;
+	uint32_t psn;
 	int r;
 
 	qp->desc = desc;
 	qp->dbrec = (const struct shmd_dbrec *)(queues->map.data + desc->dbrec_offset);
 	qp->error = (uint32_t *)(queues->map.data + desc->dbrec_offset + SHMD_QP_ERROR_OFFSET);
-	soft_qp_tell_error(qp, 0);
+	qp->is_restored = queues->is_restored;
+	if (!qp->is_restored)
+		soft_qp_tell_error(qp, 0);
 	qp->send_cq = find_cq(nic, queues, desc->send_cqn);
 	qp->recv_cq = find_cq(nic, queues, desc->recv_cqn);
 	if (!qp->send_cq || !qp->recv_cq)
 		return -EINVAL;
-	if (getrandom(&secret, sizeof(secret), 0) != sizeof(secret))
-		return -EIO;
-	r = soft_numbers_alloc(&nic->qpns, qp, &desc->qpn);
+	r = take_secrets(queues, desc, &psn, &dc_key);
+	if (r == 0)
+		r = take_number(&nic->qpns, queues->is_restored, qp, &desc->qpn);
 	if (r < 0)
 		return r;
 	desc->send_cqn = qp->send_cq->cqn;
 	desc->recv_cqn = qp->recv_cq->cqn;
-	set_addr(nic, desc, secret.psn, secret.dc_key);
-	r = desc->type == NIC_QP_DCT ? soft_dct_create(nic, queues->ctx->pdn, desc)
+	set_addr(nic, desc, psn, dc_key);
+	r = desc->type == NIC_QP_DCT ? soft_dct_create(queues->ctx, desc, queues->is_restored)
 				     : create_engine_qp(nic, queues, desc);
 	if (r < 0) {
 		soft_numbers_dealloc(&nic->qpns, desc->qpn);
 		return r;
 	}
 	attach_qp(nic, queues, qp);
+	if (qp->is_restored)
+		soft_qp_learn_error(qp);
 	return 0;
 }
 
@@ -201,6 +243,12 @@ static void destroy_qp(struct soft_nic *nic, struct soft_qp *qp)
 	if (ctx->n_scan > ctx->n_qps)
 		ctx->n_scan = ctx->n_qps;
 	qp->queues = NULL;
+}
+
+void soft_qps_destroy(struct soft_ctx *ctx)
+{
+	while (!list_empty(&ctx->qps))
+		destroy_qp(ctx->nic, list_first_entry(&ctx->qps, struct soft_qp, link));
 }
 
 /* False: a QP still holds on to it in the engine; later. */
@@ -261,6 +309,7 @@ static struct soft_queues *queues_free(struct soft_queues *queues)
 {
 	if (!queues)
 		return NULL;
+	list_del(&queues->link);
 	soft_map_deinit(&queues->map);
 	nic_layout_deinit(&queues->base.layout);
 	free(queues->cqs);
@@ -308,36 +357,32 @@ static int check_mem(const struct nic_queue_mem *mem, const struct nic_layout *l
 }
 
 /* Everything but the queues; the layout is copied, since the caller keeps his on failure. */
-static int queues_alloc(struct soft_ctx *ctx, const struct nic_queue_mem *mem,
-			const struct nic_layout *layout, struct soft_queues **ret_queues)
+static int queues_alloc(struct soft_ctx *ctx, const struct nic_queue_mem *mem, const struct nic_layout *layout,
+			bool is_restored, struct soft_queues **ret_queues)
 {
 	_cleanup_(queues_freep) struct soft_queues *queues = calloc(1, sizeof(*queues));
-	struct nic_layout *copy;
 	int r;
 
 	if (!queues)
 		return -ENOMEM;
-	copy = &queues->base.layout;
+	list_init(&queues->link);
 	queues->base.ctx = &ctx->base;
 	queues->ctx = ctx;
-	/* bounded: nic_layout_init() made the layout. */
-	copy->cqs = calloc((size_t)layout->n_cqs + 1, sizeof(*copy->cqs));
-	copy->qps = calloc((size_t)layout->n_qps + 1, sizeof(*copy->qps));
+	queues->mem_offset = mem->offset;
+	queues->is_restored = is_restored;
+	/* bounded: nic_layout_init() made the layout, or the record's reader checked it. */
 	queues->cqs = calloc((size_t)layout->n_cqs + 1, sizeof(*queues->cqs));
 	queues->qps = calloc((size_t)layout->n_qps + 1, sizeof(*queues->qps));
-	if (!copy->cqs || !copy->qps || !queues->cqs || !queues->qps)
+	r = nic_layout_copy(&queues->base.layout, layout);
+	if (r < 0 || !queues->cqs || !queues->qps)
 		return -ENOMEM;
-	memcpy(copy->cqs, layout->cqs, layout->n_cqs * sizeof(*copy->cqs));
-	memcpy(copy->qps, layout->qps, layout->n_qps * sizeof(*copy->qps));
-	copy->n_cqs = layout->n_cqs;
-	copy->n_qps = layout->n_qps;
-	copy->total_bytes = layout->total_bytes;
 	r = soft_map_memfd(mem->fd, mem->offset, layout->total_bytes, true, &queues->map);
 	if (r == 0)
 		r = soft_map_populate(&queues->map, cq_rings_end(layout));
 	if (r < 0)
 		return r;
-	fill_cq_rings(queues, layout);
+	if (!is_restored)
+		fill_cq_rings(queues, layout);
 	*ret_queues = take_ptr(queues);
 	return 0;
 }
@@ -353,16 +398,15 @@ static int queues_unmake(struct soft_queues *queues)
 	return 0;
 }
 
-int soft_queues_create(struct nic_ctx *base, const struct nic_queue_mem *mem,
-		       struct nic_layout *layout, struct nic_queues **ret_queues)
+static int queues_make(struct soft_ctx *ctx, const struct nic_queue_mem *mem, const struct nic_layout *layout,
+		       bool is_restored, struct nic_queues **ret_queues)
 {
 	struct queues_call call = {.call.run = run_create};
-	struct soft_ctx *ctx = soft_ctx(base);
 	int r;
 
 	r = check_mem(mem, layout);
 	if (r == 0)
-		r = queues_alloc(ctx, mem, layout, &call.queues);
+		r = queues_alloc(ctx, mem, layout, is_restored, &call.queues);
 	if (r < 0)
 		return r;
 	r = soft_call(ctx->nic, &call.call);
@@ -372,21 +416,31 @@ int soft_queues_create(struct nic_ctx *base, const struct nic_queue_mem *mem,
 		assert_bug(unmade == 0);
 		return r;
 	}
-	nic_layout_deinit(layout);
-	ctx->n_queues++;
+	list_add_tail(&ctx->batches, &call.queues->link);
 	*ret_queues = &call.queues->base;
 	return 0;
 }
 
-int soft_queues_destroy(struct nic_queues *base)
+int soft_queues_create(struct nic_ctx *base, const struct nic_queue_mem *mem,
+		       struct nic_layout *layout, struct nic_queues **ret_queues)
 {
-	struct soft_queues *queues = container_of(base, struct soft_queues, base);
-	struct soft_ctx *ctx = queues->ctx;
-	int r = queues_unmake(queues);
+	int r = queues_make(soft_ctx(base), mem, layout, false, ret_queues);
 
 	if (r == 0)
-		ctx->n_queues--;
+		nic_layout_deinit(layout);
 	return r;
+}
+
+int soft_queues_restore(struct soft_ctx *ctx, const struct nic_queue_mem *mem, const struct nic_layout *layout)
+{
+	struct nic_queues *queues;
+
+	return queues_make(ctx, mem, layout, true, &queues);
+}
+
+int soft_queues_destroy(struct nic_queues *base)
+{
+	return queues_unmake(container_of(base, struct soft_queues, base));
 }
 
 /* ---- a look at what lies in it ------------------------------------------------------------------------------------------ */

@@ -8,6 +8,9 @@
  * without a time limit; with one when the engine has a timer, or a queue is driven by a GPU, which cannot wake
  * anybody. Without queues it sleeps at once.
  *
+ * A thread that was started for contexts of a former process rests until all of them are there: it serves calls and leaves
+ * queues and packets alone.
+ *
  * Clients' wake descriptors are shared with them, so they are watched edge-triggered and never read: a client can
  * wake this thread in vain, and nothing else.
  */
@@ -24,6 +27,7 @@
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "proto/base/assert.h"
 #include "proto/base/cleanup.h"
@@ -85,7 +89,7 @@ static int owner_send(void *owner, void *route, struct engine_packet *pkt)
 	struct soft_port *port = route;
 
 	/* Lost on the way, as on a cable that was pulled: the requester's retry timer decides. */
-	if (soft_port_is_down(nic->port) || soft_port_is_down(port)) {
+	if (nic->is_mute || soft_port_is_down(nic->port) || soft_port_is_down(port)) {
 		engine_packet_free(pkt);
 		return -EHOSTUNREACH;
 	}
@@ -106,6 +110,15 @@ static void owner_event(void *owner, const struct engine_event *ev)
 	soft_event(owner, ev);
 }
 
+/* The fault point at which the process ends as if the kernel had killed it, which it then has. */
+static void owner_fault(void *owner, enum engine_step step)
+{
+	struct soft_nic *nic = owner;
+
+	if (step == nic->fault.step && ++nic->n_steps == nic->fault.nth)
+		kill(getpid(), SIGKILL);
+}
+
 static const struct engine_ops owner_ops = {
 	.now_nsec = owner_now,
 	.clock_nsec = owner_clock,
@@ -114,6 +127,7 @@ static const struct engine_ops owner_ops = {
 	.send = owner_send,
 	.dc_route = soft_dc_route,
 	.dc_route_back = soft_dc_route_back,
+	.dc_source_gid = soft_dc_source_gid,
 	.event = owner_event,
 };
 
@@ -181,7 +195,7 @@ static bool fault_stops(struct soft_nic *nic)
 
 static void beat(struct soft_nic *nic)
 {
-	__atomic_store_n(&nic->page->heartbeat_nsec, nsec_now(), __ATOMIC_RELAXED);
+	__atomic_store_n(&nic->page->client.heartbeat_nsec, nsec_now(), __ATOMIC_RELAXED);
 }
 
 static bool calls_pending(const struct soft_nic *nic)
@@ -249,7 +263,7 @@ static bool turn(struct soft_nic *nic)
 		beat(nic);
 	if (nic->n_turns % CLOCK_TURNS == 0)
 		nic->now_nsec = nsec_now();
-	if (fault_stops(nic))
+	if (nic->resting || fault_stops(nic))
 		return n > 0;
 	n += find_work(nic, n > 0);
 	units = run_engine(nic);
@@ -271,7 +285,7 @@ static void cpu_relax(void)
 
 static void set_asleep(struct soft_nic *nic, bool asleep)
 {
-	__atomic_exchange_n(&nic->page->asleep, asleep, __ATOMIC_SEQ_CST);
+	__atomic_exchange_n(&nic->page->client.asleep, asleep, __ATOMIC_SEQ_CST);
 	__atomic_exchange_n(&nic->port->asleep, asleep, __ATOMIC_SEQ_CST);
 	/* Before the last look at doorbells and dbrecs; pairs with the client's fence after ringing. */
 	__sync_synchronize();
@@ -282,7 +296,7 @@ static bool anything_to_do(struct soft_nic *nic)
 {
 	if (!list_empty(&nic->calls) || __atomic_load_n(&nic->port->calls, __ATOMIC_SEQ_CST))
 		return true;
-	if (nic->fault_stopped)
+	if (nic->resting || nic->fault_stopped)
 		return false;
 	return !list_empty(&nic->packets) ||
 	       __atomic_load_n(&nic->port->packets, __ATOMIC_SEQ_CST) || poll_doorbells(nic) ||
@@ -294,7 +308,7 @@ static uint64_t sleep_nsec(struct soft_nic *nic)
 {
 	uint64_t deadline, now, nsec = SLEEP_FOR_EVER;
 
-	if (nic->fault_stopped)
+	if (nic->resting || nic->fault_stopped)
 		return SLEEP_FOR_EVER;
 	if (nic->n_gpu_qps > 0)
 		nsec = (uint64_t)nic->gpu_poll_usec * NSEC_PER_USEC;
@@ -347,7 +361,7 @@ static void thread_idle(struct soft_nic *nic)
 {
 	uint64_t limit_nsec = (uint64_t)nic->spin_usec * NSEC_PER_USEC, idle_nsec, now;
 
-	if (nic->qpns.n_used == 0 || nic->fault_stopped) {
+	if (nic->qpns.n_used == 0 || nic->resting || nic->fault_stopped) {
 		thread_sleep(nic);
 		return;
 	}
@@ -403,28 +417,19 @@ static int start_engine(struct soft_nic *nic)
 		.chunk_bytes = SOFT_CHUNK_BYTES,
 		.self_route = nic->port,
 	};
-	int r = engine_new(&attr, &owner_ops, nic, &nic->engine);
+	struct engine_ops ops = owner_ops;
+	int r;
 
+	if (nic->fault.kind == SOFT_FAULT_ENGINE_STEP)
+		ops.fault = owner_fault;
+	r = engine_new(&attr, &ops, nic, &nic->engine);
 	if (r < 0)
 		return r;
 	set_engine_fault(nic);
+	if (!nic->resting)
+		engine_ledger_recover(nic->engine);
 	r = soft_numbers_init(&nic->qpns);
 	return r < 0 ? r : soft_numbers_init(&nic->cqns);
-}
-
-static int start_page(struct soft_nic *nic)
-{
-	int r;
-
-	/* Clients get this descriptor: none of them may write where all of them read. */
-	r = soft_map_create("shmemd-nic-page", SHMD_DB_PAGE_BYTES, F_SEAL_FUTURE_WRITE, &nic->page_fd,
-			    &nic->page_map);
-	if (r < 0)
-		return r;
-	nic->page = nic->page_map.base;
-	nic->page->version = SHMD_NIC_PAGE_VERSION;
-	beat(nic);
-	return 0;
 }
 
 static int start_epoll(struct soft_nic *nic)
@@ -468,23 +473,22 @@ static void free_parts(struct soft_nic *nic)
 	soft_thread_drop_packets(nic);
 	soft_numbers_deinit(&nic->qpns);
 	soft_numbers_deinit(&nic->cqns);
-	soft_map_deinit(&nic->page_map);
-	nic->page = NULL;
-	nic->page_fd = safe_close(nic->page_fd);
+	soft_page_deinit(nic);
 	nic->epoll_fd = safe_close(nic->epoll_fd);
 }
 
-static int start_locked(struct soft_nic *nic)
+/* page_fd: of a former process, or -1. */
+static int start_locked(struct soft_nic *nic, bool is_kept, int page_fd)
 {
-	int r;
+	int r = page_fd < 0 ? soft_page_make(nic, is_kept) : soft_page_adopt(nic, page_fd);
 
-	if (nic->started)
-		return 0;
-	r = start_engine(nic);
+	nic->resting = page_fd >= 0;
 	if (r == 0)
-		r = start_page(nic);
+		r = start_engine(nic);
 	if (r == 0)
 		r = start_epoll(nic);
+	if (r == 0)
+		beat(nic);
 	if (r == 0)
 		r = start_pthread(nic);
 	if (r < 0) {
@@ -496,14 +500,57 @@ static int start_locked(struct soft_nic *nic)
 	return 0;
 }
 
-int soft_thread_start(struct soft_nic *nic)
+int soft_thread_start(struct soft_nic *nic, bool is_kept)
+{
+	int r = 0;
+
+	soft_fabric_settle(nic->fabric, nic->port);
+	pthread_mutex_lock(&nic->lock);
+	if (!nic->started) {
+		nic->open = true;
+		r = start_locked(nic, is_kept, -1);
+	}
+	pthread_mutex_unlock(&nic->lock);
+	return r;
+}
+
+int soft_thread_adopt(struct soft_nic *nic, int page_fd)
 {
 	int r;
 
+	if (page_fd < 0)
+		return -EBADF;
 	pthread_mutex_lock(&nic->lock);
-	r = start_locked(nic);
+	if (nic->open)
+		r = -EBUSY;
+	else if (nic->started)
+		r = soft_page_is(nic, page_fd) ? 0 : -EXDEV;
+	else
+		r = start_locked(nic, true, page_fd);
 	pthread_mutex_unlock(&nic->lock);
 	return r;
+}
+
+/* What clients rang meanwhile, and what nobody looked at since the former process died, is found by the look before sleep. */
+static bool run_resume(struct soft_nic *nic, struct soft_call *call)
+{
+	engine_ledger_recover(nic->engine);
+	nic->resting = false;
+	return true;
+}
+
+void soft_resume(struct nic *base)
+{
+	struct soft_call call = {.run = run_resume};
+	struct soft_nic *nic = soft_nic(base);
+	bool rests;
+
+	pthread_mutex_lock(&nic->lock);
+	rests = nic->started && !nic->open;
+	nic->open = true;
+	pthread_mutex_unlock(&nic->lock);
+	if (rests)
+		soft_call(nic, &call);
 }
 
 bool soft_thread_is_started(struct soft_nic *nic)

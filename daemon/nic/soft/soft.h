@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "daemon/engine/engine.h"
+#include "daemon/engine/ledger.h"
 #include "daemon/nic/nic.h"
 #include "daemon/nic/soft/soft-delay.h"
 #include "proto/base/list.h"
@@ -56,6 +57,9 @@ void soft_map_deinit(struct soft_map *map);
 /* Have the first `bytes` of a mapping in memory, so that no data thread waits for pages. -ENOMEM. */
 int soft_map_populate(struct soft_map *map, uint64_t bytes);
 
+/* All of a memfd that must have so many bytes, and a duplicate of its descriptor. -EBADF another size; as above. */
+int soft_map_whole(int fd, uint64_t bytes, struct soft_map *ret_map, int *ret_fd);
+
 /* A page of our own: a memfd of `bytes`, mapped for writing, then closed to `seals`. */
 int soft_map_create(const char *name, size_t bytes, int seals, int *ret_fd, struct soft_map *ret_map);
 
@@ -72,12 +76,15 @@ struct soft_numbers {
 	uint32_t next_slot;
 	uint32_t generation; /* 1..0xfe, so no number is 0, 1 or 0xffffff */
 	uint32_t n_used;
+	bool goes_on; /* behind numbers of a former process */
 };
 
 int soft_numbers_init(struct soft_numbers *numbers);
 void soft_numbers_deinit(struct soft_numbers *numbers);
 /* -ENOSPC */
 int soft_numbers_alloc(struct soft_numbers *numbers, void *object, uint32_t *ret_number);
+/* A number of a former process: new ones come behind it. -EEXIST its slot is taken, -EINVAL it is none. */
+int soft_numbers_reserve(struct soft_numbers *numbers, uint32_t number, void *object);
 void soft_numbers_dealloc(struct soft_numbers *numbers, uint32_t number);
 void *soft_numbers_find(const struct soft_numbers *numbers, uint32_t number); /* or NULL */
 
@@ -89,7 +96,8 @@ void *soft_numbers_find(const struct soft_numbers *numbers, uint32_t number); /*
  */
 struct soft_port {
 	uint32_t refs; /* atomic */
-	uint8_t gid[16]; /* constant */
+	uint8_t gid[16]; /* constant once it is settled */
+	bool settled; /* under the fabric's lock: somebody goes by it */
 	bool running; /* atomic: a thread drains it */
 	bool down; /* atomic: packets to and from it are dropped (soft-port.c) */
 	uint32_t asleep; /* atomic: the thread must be woken */
@@ -102,7 +110,7 @@ struct soft_port {
 struct soft_fabric {
 	uint32_t refs; /* under lock */
 	pthread_mutex_t lock;
-	struct soft_port *ports[SOFT_MAX_NICS]; /* under lock; not owned: a port leaves before it is freed */
+	struct soft_port *ports[SOFT_MAX_NICS]; /* under lock, by NIC; not owned: a port leaves before it is freed */
 };
 
 struct soft_fabric *soft_fabric_new(void);
@@ -114,6 +122,13 @@ void soft_fabric_remove(struct soft_fabric *fabric, struct soft_port *port);
 int soft_fabric_find(struct soft_fabric *fabric, const uint8_t gid[16], struct soft_port **ret_port);
 /* The same for what may be one of its ports: only compared, never looked into. */
 int soft_fabric_find_port(struct soft_fabric *fabric, const void *claimed, struct soft_port **ret_port);
+
+/* GIDs of a former process for ports that nobody goes by yet. -EXDEV others have settled for others. */
+int soft_fabric_adopt(struct soft_fabric *fabric, unsigned int n, const uint8_t (*gids)[16]);
+void soft_fabric_settle(struct soft_fabric *fabric, struct soft_port *port);
+/* All GIDs, at most SOFT_MAX_NICS. */
+unsigned int soft_fabric_gids(struct soft_fabric *fabric, uint8_t (*ret_gids)[16]);
+void soft_port_mac(const struct soft_port *port, uint8_t ret_mac[6]);
 
 struct soft_port *soft_port_new(const uint8_t gid[16]);
 struct soft_port *soft_port_unref(struct soft_port *port);
@@ -151,10 +166,12 @@ enum soft_fault_kind {
 	SOFT_FAULT_FLIP_PAYLOAD_BYTE,
 	SOFT_FAULT_DROP_CQE,
 	SOFT_FAULT_DELAY_MEMORY, /* nth is the seed */
+	SOFT_FAULT_ENGINE_STEP, /* the process is killed */
 };
 
 struct soft_fault {
 	enum soft_fault_kind kind;
+	enum engine_step step;
 	uint64_t nth;
 };
 
@@ -176,25 +193,28 @@ struct soft_nic {
 	struct nic base;
 
 	/* identity */
-	uint8_t mac[6];
+	unsigned int index; /* in the fabric */
 	uint32_t gpu_poll_usec;
 	uint32_t spin_usec;
+	uint8_t mtu_log2;
 	struct soft_fault fault;
 	struct soft_fabric *fabric; /* owned reference */
 	struct soft_port *port; /* owned reference; in the fabric */
 
 	/* shared */
-	pthread_mutex_t lock; /* the three below */
+	pthread_mutex_t lock; /* the four below */
 	bool started;
+	bool open; /* nothing is imported any more */
 	pthread_t thread;
 	uint32_t last_pdn;
 	struct soft_events events;
-	int page_fd; /* constant once started */
+	int page_fd; /* what clients get; constant once started, as is: */
+	int page_kept_fd; /* for writing, or -1: contexts do not outlive the process */
 
 	/* data thread, from its start on */
 	struct engine *engine;
 	struct soft_map page_map;
-	struct shmd_nic_page *page;
+	struct soft_page *page;
 	int epoll_fd;
 	struct list ctxs; /* struct soft_ctx.link */
 	struct list calls; /* unfinished ones */
@@ -211,7 +231,10 @@ struct soft_nic {
 	uint32_t n_turns;
 	uint32_t turns_unpolled; /* since doorbells were looked at */
 	bool stop;
+	bool resting; /* only calls are served, until all contexts of a former process are there */
+	bool is_mute; /* nothing is sent: what ends here goes on elsewhere */
 	bool fault_stopped;
+	uint64_t n_steps; /* of the engine, at the one that is a fault point */
 };
 
 static inline struct soft_nic *soft_nic(struct nic *nic)
@@ -219,11 +242,30 @@ static inline struct soft_nic *soft_nic(struct nic *nic)
 	return container_of(nic, struct soft_nic, base);
 }
 
-/* Starts the data thread on the first call (soft-thread.c). */
-int soft_thread_start(struct soft_nic *nic);
+/* Starts the data thread on the first call (soft-thread.c); `is_kept` counts there. */
+int soft_thread_start(struct soft_nic *nic, bool is_kept);
+/*
+ * The same for contexts of a former process, whose NIC page this is: the thread rests. -EBUSY it is too late for that; -EXDEV
+ * another page is there; -EBADF it is none.
+ */
+int soft_thread_adopt(struct soft_nic *nic, int page_fd);
+void soft_resume(struct nic *nic);
 bool soft_thread_is_started(struct soft_nic *nic);
 /* Ends it for good and frees what it owned; also right when it never ran. */
 void soft_thread_stop(struct soft_nic *nic);
+
+/* The NIC page (soft-page.c). Half-made ones are deinitialized too. */
+struct soft_page {
+	struct shmd_nic_page client; /* all that clients are told of */
+	uint8_t unused[960];
+	uint32_t port_is_down;
+};
+
+int soft_page_make(struct soft_nic *nic, bool is_kept);
+/* One that make has kept; -EBADF. The port is down if it was. */
+int soft_page_adopt(struct soft_nic *nic, int fd);
+bool soft_page_is(const struct soft_nic *nic, int fd);
+void soft_page_deinit(struct soft_nic *nic);
 
 /* Engine's event sink and the queue behind next_event (soft-events.c). */
 int soft_events_init(struct soft_events *events);
@@ -248,10 +290,13 @@ struct soft_ctx {
 	uint64_t *doorbell; /* the 8-byte word in the doorbell page */
 
 	/* the caller's side: one thread at a time */
-	uint32_t n_mrs;
-	uint32_t n_queues; /* batches */
+	struct list mrs; /* struct soft_mr.link, in the order in which they were made */
+	struct list batches; /* struct soft_queues.link, the same */
+	int ledger_fd; /* -1: it ends with the process */
+	struct soft_map ledger_map;
 
 	/* data thread */
+	struct engine_ledger *ledger;
 	struct list link; /* nic->ctxs */
 	struct list qps; /* struct soft_qp.link; rotates while it is scanned */
 	uint32_t n_qps;
@@ -266,6 +311,12 @@ static inline struct soft_ctx *soft_ctx(struct nic_ctx *ctx)
 }
 
 int soft_ctx_open(struct nic *nic, const struct nic_ctx_attr *attr, struct nic_ctx **ret_ctx);
+/* Empty; pdn 0: a new one. Closed by soft_ctx_close() once it was attached to the data thread, else freed. */
+struct soft_ctx *soft_ctx_alloc(struct soft_nic *nic, const struct nic_ctx_attr *attr, uint32_t pdn);
+struct soft_ctx *soft_ctx_free(struct soft_ctx *ctx);
+/* Its pages are there. -EINVAL another context has its PD; or what the engine says of the ledger. */
+int soft_ctx_attach(struct soft_ctx *ctx);
+size_t soft_ledger_bytes(void);
 struct nic_ctx *soft_ctx_close(struct nic_ctx *ctx);
 int soft_ctx_counters(struct nic_ctx *ctx, struct nic_counters *ret_counters);
 void soft_ctx_quiesce(struct nic_ctx *ctx, uint64_t timeout_nsec);
@@ -277,7 +328,16 @@ bool soft_ctx_poll(struct soft_ctx *ctx);
 /* Memory the CPU reaches: every operation completes at once. */
 extern const struct engine_mem_ops soft_mem_ops;
 
+struct soft_mr {
+	struct nic_mr base;
+	struct list link; /* ctx->mrs */
+	struct engine_mem *mem; /* owned reference */
+	struct nic_mr_attr attr; /* its fd is gone */
+};
+
 int soft_mr_reg(struct nic_ctx *ctx, const struct nic_mr_attr *attr, struct nic_mr **ret_mr);
+/* One of a former process, under its key. -EINVAL another has it. */
+int soft_mr_restore(struct soft_ctx *ctx, const struct nic_mr_attr *attr, uint32_t key);
 struct nic_mr *soft_mr_dereg(struct nic_mr *mr);
 
 /* ---- queues (soft-queues.c, soft-qp.c) --------------------------------------------------------------------------------- */
@@ -295,6 +355,7 @@ struct soft_qp {
 	const struct shmd_dbrec *dbrec; /* client-written */
 	uint32_t *error; /* in the dbrec's line, SHMD_QP_ERROR_OFFSET: written here, never read */
 	uint32_t told; /* what was written there */
+	bool is_restored; /* and nobody has changed its state since */
 	uint32_t seen_snd_be; /* its send word when a scan last saw it change */
 	struct soft_cq *send_cq;
 	struct soft_cq *recv_cq;
@@ -303,14 +364,21 @@ struct soft_qp {
 struct soft_queues {
 	struct nic_queues base;
 	struct soft_ctx *ctx;
+	struct list link; /* ctx->batches */
 	struct soft_map map;
+	uint64_t mem_offset;
+	bool is_restored; /* of a former process */
 	struct soft_cq *cqs; /* owned, n_cqs of the layout; data thread */
 	struct soft_qp *qps; /* the same */
 };
 
 int soft_queues_create(struct nic_ctx *ctx, const struct nic_queue_mem *mem,
 		       struct nic_layout *layout, struct nic_queues **ret_queues);
+/* As create, of a former process: the layout has its numbers, and the ledger what the queues were doing. */
+int soft_queues_restore(struct soft_ctx *ctx, const struct nic_queue_mem *mem, const struct nic_layout *layout);
 int soft_queues_destroy(struct nic_queues *queues);
+/* Data thread: all QPs of a context, at once; their batches remain. */
+void soft_qps_destroy(struct soft_ctx *ctx);
 int soft_queues_read(struct nic_queues *queues, uint64_t offset, void *buf, size_t bytes);
 
 int soft_connect(struct nic_ctx *ctx, unsigned int n, const struct nic_peer *peers,
@@ -321,7 +389,8 @@ int soft_qp_query(struct nic_ctx *ctx, uint32_t qpn, struct nic_qp_info *ret_inf
 /* Dynamic connections (soft-dc.c): operations of the engine, DCTs on the data thread, the caller's resolve. */
 int soft_dc_route(void *owner, uint32_t qpn, const struct shmd_wqe_av_seg *av, void **ret_route);
 int soft_dc_route_back(void *owner, const void *source, void **ret_route);
-int soft_dct_create(struct soft_nic *nic, uint32_t pdn, const struct nic_qp *desc);
+int soft_dc_source_gid(void *owner, const void *source, uint8_t ret_gid[16]);
+int soft_dct_create(struct soft_ctx *ctx, const struct nic_qp *desc, bool is_restored);
 void soft_dct_destroy(struct soft_nic *nic, uint32_t dctn);
 int soft_resolve(struct nic_ctx *ctx, unsigned int n, const struct nic_addr *addrs, uint8_t traffic_class,
 		 struct nic_dc_peer *ret_peers, unsigned int *ret_n_done);
@@ -332,6 +401,14 @@ struct soft_qp *soft_qp_find(struct soft_ctx *ctx, uint32_t qpn);
 void soft_qp_count(struct soft_qp *qp, struct nic_counters *sum);
 /* Data thread: tell those who wait and have nothing on its way; 0 when it works again. The first reason stays. */
 void soft_qp_tell_error(struct soft_qp *qp, uint32_t syndrome);
+/* Data thread: one that is restored. Of its error the client is told again, since the news may have died with the process. */
+void soft_qp_learn_error(struct soft_qp *qp);
+/* Contexts that outlive the process (soft-adopt.c). */
+int soft_ctx_keep(struct nic_ctx *ctx, struct nic_kept *ret_kept);
+int soft_ctx_export(struct nic_ctx *ctx, void **ret_record, size_t *ret_bytes);
+int soft_ctx_import(struct nic *nic, const struct nic_import_attr *attr, struct nic_imported *ret_imported);
+struct nic_ctx *soft_ctx_unimport(struct nic_ctx *ctx);
+
 void soft_counters_add(struct nic_counters *sum, const struct engine_qp_counters *more);
 
 #endif

@@ -4,9 +4,11 @@
  * thread of the ufile.
  */
 #include <errno.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include <rdma/ib_user_ioctl_cmds.h>
 #include <rdma/ib_user_verbs.h>
@@ -232,6 +234,19 @@ static int serve(struct call *call, uint64_t addr)
 	return call->method->run(call);
 }
 
+/* It was carried out, as a kernel ends the call of a process that is killed meanwhile. */
+static void kill_caller(struct ufile *ufile, int reply)
+{
+	struct ucred cred;
+	socklen_t bytes = sizeof(cred);
+
+	ufile->kills = false;
+	if (getsockopt(reply, SOL_SOCKET, SO_PEERCRED, &cred, &bytes) == 0 && cred.pid > 0) {
+		sim_log(ufile->sim, "mlx5_%d: the caller is killed", ufile->nic->index);
+		kill(cred.pid, SIGKILL);
+	}
+}
+
 void call_serve_ioctl(struct ufile *ufile, const struct sim_request *request, int reply)
 {
 	struct call *call = calloc(1, sizeof(*call));
@@ -254,5 +269,7 @@ void call_serve_ioctl(struct ufile *ufile, const struct sim_request *request, in
 			free(call->in[i]);
 		free(call);
 	}
+	if (ufile->kills)
+		kill_caller(ufile, reply);
 	upcall_done(reply, r, -1);
 }

@@ -2,7 +2,7 @@
 /*
  * What befalls devices: they are lost and return, their ports go down and up. At times that options say, or at once when
  * a line says so that somebody writes to the pipe "control" in the simulator's folder. The main thread. And a file beside
- * it, "commands", that counts for whoever measures.
+ * it, "commands", that counts for whoever measures, and where somebody writes which command is the last of who sends it.
  *
  * A lost device is one that was unplugged: its contexts get DEVICE_FATAL and then EIO for ever, their pages are not read
  * any more, their objects are gone, and it is not listed until it returns.
@@ -166,7 +166,7 @@ void control_read(struct sim *sim, int control)
 
 int control_count_open(struct sim *sim)
 {
-	const size_t bytes = SIM_NICS_MAX * sizeof(*sim->n_commands);
+	const size_t bytes = 4 * SIM_NICS_MAX * sizeof(*sim->n_commands);
 	char path[PATH_MAX];
 	void *map;
 	int fd, r;
@@ -180,9 +180,13 @@ int control_count_open(struct sim *sim)
 	if (r == 0 && map == MAP_FAILED)
 		r = -errno;
 	close(fd);
-	if (r == 0)
-		sim->n_commands = map;
-	return r;
+	if (r < 0)
+		return r;
+	sim->n_commands = map;
+	sim->kill_at = sim->n_commands + SIM_NICS_MAX;
+	sim->n_open = sim->kill_at + SIM_NICS_MAX;
+	sim->n_objects = sim->n_open + SIM_NICS_MAX;
+	return 0;
 }
 
 /* ---- times ----------------------------------------------------------------------------------------------------- */

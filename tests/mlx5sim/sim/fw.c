@@ -261,9 +261,13 @@ void fw_wait(struct ufile *ufile)
 	const struct sim *sim = ufile->sim;
 	struct timespec pause = {sim->fw_latency_usec / 1000000,
 				 (long)(sim->fw_latency_usec % 1000000) * 1000};
+	int nic = ufile->nic->index;
+	uint64_t n;
 
 	ufile->n_commands++;
-	__atomic_add_fetch(&sim->n_commands[ufile->nic->index], 1, __ATOMIC_RELAXED);
+	n = __atomic_add_fetch(&sim->n_commands[nic], 1, __ATOMIC_RELAXED);
+	/* Once: who asked sees that it has happened. */
+	ufile->kills |= __atomic_compare_exchange_n(&sim->kill_at[nic], &n, 0, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 	if (sim->fw_latency_usec)
 		nanosleep(&pause, NULL);
 }

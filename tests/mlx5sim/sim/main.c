@@ -109,6 +109,7 @@ static void accept_client(struct sim *sim, struct nic *nic, int listener)
 	list_init(&ufile->port_subscriptions);
 	pthread_mutex_lock(&sim->lock);
 	list_add_tail(&nic->ufiles, &ufile->nic_link);
+	__atomic_add_fetch(&sim->n_open[nic->index], 1, __ATOMIC_RELAXED);
 	sim->n_ufiles++;
 	pthread_cond_broadcast(&sim->wake);
 	pthread_mutex_unlock(&sim->lock);

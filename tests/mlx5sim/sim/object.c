@@ -4,6 +4,11 @@
 
 #include "tests/mlx5sim/sim/fw.h"
 
+static uint64_t *count_of(const struct ufile *ufile)
+{
+	return &ufile->sim->n_objects[ufile->nic->index];
+}
+
 int object_add(struct ufile *ufile, struct object *object, enum object_type type,
 	       void (*free)(struct object *))
 {
@@ -12,13 +17,16 @@ int object_add(struct ufile *ufile, struct object *object, enum object_type type
 	object->type = type;
 	object->ufile = ufile;
 	object->free = free;
-	object->handle = ufile->next_handle;
+	/* As a kernel does: what was destroyed leaves its handle to the next. */
+	while (hash_get(&ufile->handles, ufile->free_handle))
+		ufile->free_handle++;
+	object->handle = ufile->free_handle;
 	r = hash_add(&ufile->handles, object->handle, object);
 	if (r < 0)
 		return r;
-	ufile->next_handle++;
 	list_add_head(&ufile->objects, &object->link);
 	list_init(&object->subscriptions);
+	__atomic_add_fetch(count_of(ufile), 1, __ATOMIC_RELAXED);
 	return 0;
 }
 
@@ -57,14 +65,20 @@ struct object *object_get(struct ufile *ufile, enum object_type type, uint64_t h
 
 int object_destroy(struct object *object)
 {
+	uint64_t *count;
+
 	if (object->users)
 		return -EBUSY;
 	hash_remove(&object->ufile->handles, object->handle);
+	if (object->handle < object->ufile->free_handle)
+		object->ufile->free_handle = object->handle;
 	if (object->opcode)
 		hash_remove(&object->ufile->names, name_of(object->opcode, object->number));
 	event_forget(object->ufile->sim, &object->subscriptions);
 	list_del(&object->link);
+	count = count_of(object->ufile);
 	object->free(object);
+	__atomic_sub_fetch(count, 1, __ATOMIC_RELAXED);
 	return 0;
 }
 

@@ -107,7 +107,10 @@ struct sim {
 	bool ethernet;
 	int n_nics;
 	int control; /* see control.c */
-	uint64_t *n_commands; /* of each device's firmware: the file "commands" */
+	uint64_t *n_commands; /* of each device's firmware: the file "commands"... */
+	uint64_t *kill_at; /* ...and who sends that one is killed; 0: none */
+	uint64_t *n_open; /* ...and contexts that are open */
+	uint64_t *n_objects; /* ...and what they all have */
 	uint64_t fw_latency_usec;
 	struct plan plans[SIM_PLANS_MAX];
 	unsigned int n_plans;
@@ -185,8 +188,9 @@ struct ufile {
 	bool has_lost; /* ...and what it had is gone: whatever is asked is EIO */
 	bool has_context;
 	uint16_t uid; /* of the firmware's view of this context; 0: it may send no commands */
-	uint32_t next_handle;
+	uint32_t free_handle; /* none below is free */
 	uint64_t n_commands; /* of the firmware, for the log */
+	bool kills; /* who made this call does not live to see its answer */
 	struct hash handles;
 	struct hash names; /* objects by opcode and number: what commands of this uid can see */
 	struct list nic_link;

@@ -141,6 +141,7 @@ void *ufile_thread(void *arg)
 	close(ufile->wake);
 	sim_lock(sim);
 	list_del(&ufile->nic_link);
+	__atomic_sub_fetch(&sim->n_open[ufile->nic->index], 1, __ATOMIC_RELAXED);
 	ufile->nic->n_uids -= ufile->uid != 0;
 	sim->n_ufiles--;
 	pthread_cond_broadcast(&sim->wake);

@@ -285,6 +285,44 @@ TEST(refusals_end_the_call_and_not_the_client)
 	end(&fake, client);
 }
 
+/* Before sessions said whether they outlive the daemon, more of them were sent at a time. */
+static void answer_as_before(struct fake_daemon *fake, const struct msg *req, struct fdlist *fds)
+{
+	struct msg rep;
+
+	msg_init(&rep, MSG_LIST_REP, req->id);
+	rep.list_rep.n_sessions = MSG_MAX_SESSION_ITEMS;
+	rep.list_rep.sessions = calloc(MSG_MAX_SESSION_ITEMS, sizeof(*rep.list_rep.sessions));
+	ASSERT(rep.list_rep.sessions);
+	for (unsigned int i = 0; i < MSG_MAX_SESSION_ITEMS; i++) {
+		struct msg_session_item *item = &rep.list_rep.sessions[i];
+
+		item->session = i + 1;
+		memset(item->command, 'c', sizeof(item->command) - 1);
+		memset(item->cgroup, 'g', sizeof(item->cgroup) - 1);
+	}
+	fake_send(fake, &rep, NULL, 0);
+	msg_deinit(&rep);
+}
+
+static int count_session(void *arg, const struct shmd_session_item *item)
+{
+	ASSERT_EQ(item->session, ++*(unsigned int *)arg);
+	return 0;
+}
+
+TEST(longer_pages_of_older_daemons_are_read)
+{
+	struct fake_daemon fake = {0};
+	struct shmd_client *client;
+	unsigned int n = 0;
+
+	open_with(&fake, answer_as_before, &client);
+	ASSERT_OK(shmd_admin_sessions(client, count_session, &n));
+	ASSERT_EQ(n, 48);
+	end(&fake, client);
+}
+
 TEST(drain_is_an_event_of_clients_too)
 {
 	struct fake_daemon fake = {.handle = answer_ok};

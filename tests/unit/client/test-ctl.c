@@ -35,7 +35,7 @@ static void fill_session(struct msg_session_item *item, uint64_t session)
 		.session = session, .uid = 1000, .gid = 100, .pid = 4242, .command = "a \"b\"",
 		.cgroup = "/user.slice", .library = "libshmemclient 0.1.0", .nics = "soft0", .doorbell = "cpu",
 		.n_qps = 2, .n_dc_peers = 30, .n_rc_peers = 2, .n_cqs = 2, .n_mrs = 1, .n_fds = 7, .registered_bytes = 1 << 20,
-		.age_nsec = 1500000000};
+		.age_nsec = 1500000000, .kept = session == 12};
 	fill_counters(&item->counters);
 }
 
@@ -83,7 +83,8 @@ static void fill_list(struct msg_list_rep *rep, const struct msg_list_req *req)
 		rep->mrs = calloc(1, sizeof(*rep->mrs));
 		rep->n_mrs = 1;
 		rep->mrs[0] = (struct msg_mr_item){.session = 5, .nic = "soft0", .mr = 1, .kind = 1, .access = 7,
-						   .iova = 0x7f0000001000, .length_bytes = 4096};
+						   .iova = 0x7f0000001000, .length_bytes = 4096,
+						   .reason = "no dmabuf"};
 		break;
 	case MSG_LIST_NICS:
 		if (req->cursor == UNDRIVEN_PAGE) {
@@ -144,7 +145,9 @@ static void answer(struct fake_daemon *fake, const struct msg *req, struct fdlis
 		rep.status_rep = (struct msg_status_rep){
 			.daemon = "shmemd 0.1.0", .pid = 77, .protocol_version = 1, .uptime_nsec = 80000000000,
 			.n_nics = 1, .n_sessions = 2, .n_qps = 4, .n_cqs = 4, .n_mrs = 2, .n_fds = 14,
-			.n_published = 1, .registered_bytes = 2 << 20, .sessions_total = 30, .refused_total = 3};
+			.n_published = 1, .registered_bytes = 2 << 20, .sessions_total = 30, .refused_total = 3,
+			.keeps_sessions = true, .restart_grace_nsec = 5000000000, .n_resumed = 2, .hot_nic = "soft0",
+			.hot_among = "soft0, soft1", .hot_processes = "pid 42 (a)", .hot_share_percent = 93, .hot_nsec = 61000000000};
 		fill_counters(&rep.status_rep.counters);
 	} else {
 		ASSERT_EQ(req->kind, MSG_LIST_REQ);
@@ -194,11 +197,11 @@ static const char *printed(const char *what, bool as_json)
 	"\"send_imm\":0,\"atomic\":0,\"other\":0},\"bytes_sent\":4096,\"bytes_read\":16,\"recv_wqes\":0," \
 	"\"error_cqes\":1,\"rnr_naks\":0,\"retries\":0}"
 
-#define SESSION(number)                                                                                          \
+#define SESSION(number, kept)                                                                                          \
 	"{\"session\":" number ",\"uid\":1000,\"gid\":100,\"pid\":4242,\"command\":\"a \\\"b\\\"\","             \
 	"\"cgroup\":\"/user.slice\",\"library\":\"libshmemclient 0.1.0\",\"nics\":\"soft0\",\"doorbell\":\"cpu\",\"doorbell_reason\":\"\"," \
 	"\"n_qps\":2,\"n_dcis\":0,\"n_dcts\":0,\"n_dc_peers\":30,\"n_rc_peers\":2,\"n_cqs\":2,\"n_mrs\":1,\"n_fds\":7,"     \
-	"\"registered_bytes\":1048576,\"age_nsec\":1500000000,"                                                     \
+	"\"registered_bytes\":1048576,\"age_nsec\":1500000000,\"kept\":" kept ",\"unkept_reason\":\"\","                                                     \
 	"\"counters\":" COUNTERS "}"
 
 #define NIC                                                                                                      \
@@ -218,7 +221,7 @@ static const char *printed(const char *what, bool as_json)
 TEST(json_of_sessions_joins_pages)
 {
 	ASSERT_STREQ(printed("sessions", true),
-		     "{\"schema_version\":1,\"sessions\":[" SESSION("5") "," SESSION("12") "]}\n");
+		     "{\"schema_version\":1,\"sessions\":[" SESSION("5", "false") "," SESSION("12", "true") "]}\n");
 }
 
 TEST(json_of_qps)
@@ -237,7 +240,7 @@ TEST(json_of_mrs)
 	ASSERT_STREQ(printed("mrs", true),
 		     "{\"schema_version\":1,\"mrs\":[{\"session\":5,\"nic\":\"soft0\",\"mr\":1,\"kind\":\"memfd\","
 		     "\"access\":[\"local_write\",\"remote_write\",\"remote_read\"],\"iova\":\"0x7f0000001000\","
-		     "\"length_bytes\":4096}]}\n");
+		     "\"length_bytes\":4096,\"reason\":\"no dmabuf\"}]}\n");
 }
 
 TEST(json_of_nics)
@@ -252,8 +255,10 @@ TEST(json_of_status)
 		     "\"protocol_version\":1,\"draining\":false,\"drain_left_nsec\":0,\"n_nics\":1,\"n_sessions\":2,"
 		     "\"n_monitors\":0,\"n_qps\":4,\"n_dcis\":0,\"n_dcts\":0,\"n_cqs\":4,\"n_mrs\":2,"
 		     "\"n_fds\":14,\"n_published\":1,\"registered_bytes\":2097152,\"sessions_total\":30,"
-		     "\"refused_total\":3,\"counters\":" COUNTERS ",\"nics\":[" NIC "],\"undriven\":[" UNDRIVEN "],\"sessions\":["
-		     SESSION("5") "," SESSION("12") "]}\n");
+		     "\"refused_total\":3,\"keeps_sessions\":true,\"restart_grace_nsec\":5000000000,"
+		     "\"n_resumed\":2,\"hot_nic\":\"soft0\",\"hot_among\":\"soft0, soft1\",\"hot_processes\":\"pid 42 (a)\","
+		     "\"hot_share_percent\":93,\"hot_nsec\":61000000000,\"counters\":" COUNTERS ",\"nics\":[" NIC "],\"undriven\":[" UNDRIVEN "],\"sessions\":["
+		     SESSION("5", "false") "," SESSION("12", "true") "]}\n");
 }
 
 TEST(empty_lists_are_arrays_in_json_and_sentences_in_text)
@@ -269,9 +274,9 @@ TEST(empty_lists_are_arrays_in_json_and_sentences_in_text)
 TEST(table_of_sessions)
 {
 	ASSERT_STREQ(printed("sessions", false),
-		     "SESSION   UID   PID  COMMAND  NICS   DOORBELL  QPS  DCIS  DCTS        PEERS  CQS  MRS   MEMORY  FDS  WQES  ERRORS    AGE\n"
-		     "      5  1000  4242  a \"b\"    soft0  cpu         2     0     0  30 DC, 2 RC    2    1  1.0 MiB    7    12       1  1.5 s\n"
-		     "     12  1000  4242  a \"b\"    soft0  cpu         2     0     0  30 DC, 2 RC    2    1  1.0 MiB    7    12       1  1.5 s\n");
+		     "SESSION   UID   PID  COMMAND  NICS   DOORBELL  QPS  DCIS  DCTS        PEERS  CQS  MRS   MEMORY  FDS  WQES  ERRORS    AGE  KEPT\n"
+		     "      5  1000  4242  a \"b\"    soft0  cpu         2     0     0  30 DC, 2 RC    2    1  1.0 MiB    7    12       1  1.5 s  no\n"
+		     "     12  1000  4242  a \"b\"    soft0  cpu         2     0     0  30 DC, 2 RC    2    1  1.0 MiB    7    12       1  1.5 s  yes\n");
 }
 
 TEST(table_of_qps)
@@ -286,8 +291,8 @@ TEST(table_of_qps)
 TEST(table_of_mrs)
 {
 	ASSERT_STREQ(printed("mrs", false),
-		     "SESSION  NIC    MR  KIND   ACCESS              IOVA     SIZE\n"
-		     "      5  soft0   1  memfd  lw,rw,rr  0x7f0000001000  4.0 KiB\n");
+		     "SESSION  NIC    MR  KIND   ACCESS              IOVA     SIZE  REASON\n"
+		     "      5  soft0   1  memfd  lw,rw,rr  0x7f0000001000  4.0 KiB  no dmabuf\n");
 }
 
 TEST(table_of_nics_that_no_backend_drives)
@@ -305,7 +310,9 @@ TEST(text_of_status)
 
 	ASSERT_EQ(out, strstr(out, "shmemd 0.1.0, pid 77, up 1 min 20 s, protocol version 1\n"
 				   "\n"
+				   "hot spot        soft0 carries 93 % of what soft0, soft1 should, for 1 min 1 s: pid 42 (a)\n"
 				   "sessions        2 now, 30 since start, 3 refused\n"
+				   "restart         sessions outlive the daemon; clients wait 5.0 s for the next one; 2 came from a former one\n"
 				   "queues          4 QPs (4 RC, 0 DCI, 0 DCT), 4 CQs\n"
 				   "memory          2 regions, 2.0 MiB registered\n"
 				   "held            14 descriptors, 1 published entries\n"

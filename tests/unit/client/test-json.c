@@ -144,4 +144,5 @@ TEST(unknown_numbers_have_a_word)
 	ASSERT_STREQ(ctl_mem_kind(99), "unknown");
 	ASSERT_STREQ(ctl_event_kind(99), "unknown");
 	ASSERT_STREQ(ctl_event_kind(SHMD_EVENT_REFUSED), "refused");
+	ASSERT_STREQ(ctl_event_kind(SHMD_EVENT_DAEMON_RESUMED), "resumed");
 }

@@ -28,7 +28,7 @@ TEST(every_default_is_in_its_own_range_and_survives_the_file)
 	settings_init(&a);
 	settings_init(&b);
 	for (unsigned int i = 0; i < settings_n_rows; i++) {
-		char value[SETTINGS_PATH_BYTES];
+		char value[SETTINGS_VALUE_BYTES];
 
 		settings_format(&a, i, value, sizeof(value));
 		ASSERT_OK(settings_set(&b, settings_rows[i].key, value, "x", &error));
@@ -96,7 +96,7 @@ static int load(struct settings *settings, enum settings_action *action, char *t
 
 TEST(command_line_beats_environment_beats_file_beats_default)
 {
-	char path[] = "/tmp/shmemd-settings-XXXXXX", text[512];
+	char path[] = "/tmp/shmemd-settings-XXXXXX", text[sizeof(struct settings_error)];
 	enum settings_action action;
 	struct settings settings;
 	int fd = mkstemp(path);
@@ -122,7 +122,7 @@ TEST(command_line_beats_environment_beats_file_beats_default)
 
 TEST(questions_do_not_need_a_valid_file)
 {
-	char path[] = "/tmp/shmemd-settings-XXXXXX", text[512];
+	char path[] = "/tmp/shmemd-settings-XXXXXX", text[sizeof(struct settings_error)];
 	enum settings_action action;
 	struct settings settings;
 	int fd = mkstemp(path);
@@ -202,6 +202,15 @@ TEST(reload_takes_what_may_change_and_names_the_rest)
 	ASSERT_STREQ(changes.waiting, "socket, soft-nics");
 }
 
+/* Another one than there is. */
+static uint64_t other_choice(const struct settings_row *row, uint64_t now)
+{
+	for (unsigned int i = 0; row->words[i]; i++)
+		if ((row->word_values ? row->word_values[i] : i) != now)
+			return row->word_values ? row->word_values[i] : i;
+	test_fail(TEST_WHERE, "%s has one choice", row->key);
+}
+
 /* Whatever is not in `now` of the reloadable settings after a reload was forgotten there. */
 TEST(every_setting_is_taken_or_named)
 {
@@ -214,17 +223,17 @@ TEST(every_setting_is_taken_or_named)
 	for (unsigned int i = 0; i < settings_n_rows; i++) {
 		const struct settings_row *row = &settings_rows[i];
 
-		if (row->type == SETTINGS_TEXT)
+		if (row->type == SETTINGS_TEXT || row->type == SETTINGS_POLICY)
 			strcat((char *)&next + row->offset, "x");
 		else if (row->type == SETTINGS_CHOICE)
-			*(uint64_t *)((char *)&next + row->offset) = row->word_values ? row->word_values[0] : 1;
+			*(uint64_t *)((char *)&next + row->offset) = other_choice(row, *(uint64_t *)((char *)&next + row->offset));
 		else
 			*(uint64_t *)((char *)&next + row->offset) += 1;
 	}
 	settings_reload(&now, &next, &changes);
 	ASSERT(!strstr(changes.taken, "...") && !strstr(changes.waiting, "..."));
 	for (unsigned int i = 0; i < settings_n_rows; i++) {
-		char value[SETTINGS_PATH_BYTES], wanted[SETTINGS_PATH_BYTES];
+		char value[SETTINGS_VALUE_BYTES], wanted[SETTINGS_VALUE_BYTES];
 
 		settings_format(&now, i, value, sizeof(value));
 		settings_format(&next, i, wanted, sizeof(wanted));

@@ -11,6 +11,8 @@
 #include <unistd.h>
 
 #include "daemon/log.h"
+#include "daemon/session/node-map.h"
+#include "daemon/topo/topo.h"
 #include "daemon/tune.h"
 #include "tests/lib/test.h"
 
@@ -137,6 +139,88 @@ TEST(access_under_socket_activation_is_not_said_to_have_changed)
 	ASSERT(!is_logged(&s, "changed: socket-mode"));
 	ASSERT(is_logged(&s, "have no effect under socket activation"));
 	ASSERT_EQ(s.settings.socket_mode, 0600);
+	scene_deinit(&s);
+}
+
+/* A GPU and a NIC that the daemon does not have: nothing may be given. */
+static struct node_map *make_map(struct registry *registry)
+{
+	char text[] = "<shmemd-topology version=\"1\"><host><function pci=\"1:00.0\" class=\"0302\"/><function pci=\"2:00.0\" "
+		      "class=\"0207\"><nic name=\"mlx5_0\" port=\"1\"/></function></host></shmemd-topology>";
+	struct node_map *map = NULL;
+	struct topo *topo = NULL;
+	char why[TOPO_WHY_BYTES];
+
+	ASSERT_OK(topo_parse(text, strlen(text), &topo, why));
+	ASSERT_OK(node_map_new(topo, registry, false, &map));
+	return map;
+}
+
+TEST(reload_with_a_map_that_cannot_be_followed_changes_nothing)
+{
+	struct scene s;
+
+	scene_init(&s, "max-qps = 7\n");
+	s.registry.node_map = make_map(&s.registry);
+	write_file(&s, "max-qps = 8\ngpu-nic-map = 0:mlx5_0:1\n");
+	ASSERT_ERR(reload(&s), EINVAL);
+	ASSERT_EQ(s.settings.max_qps, 7);
+	ASSERT_STREQ(s.settings.gpu_nic_map, "");
+	ASSERT(strstr(s.error.text, "mlx5_0:1 cannot be used: the daemon does not drive it; valid NICs: none"));
+	write_file(&s, "max-qps = 8\nnics-include = mlx5_0:1:1\n");
+	ASSERT_ERR(reload(&s), EINVAL);
+	ASSERT(is_logged(&s, ":2: nics-include: \"mlx5_0:1:1\" is not of the form NIC[:PORT]"));
+	write_file(&s, "max-qps = 8\nnics-exclude = mlx5_0:1\n");
+	ASSERT_OK(reload(&s));
+	ASSERT(is_logged(&s, "changed: max-qps, nics-exclude\n"));
+	node_map_free(s.registry.node_map);
+	scene_deinit(&s);
+}
+
+/* To refuse the start would end the sessions that it took over. */
+TEST(a_start_with_sessions_follows_the_map_as_far_as_it_can)
+{
+	struct settings settings;
+	struct registry registry = {0};
+	struct node_map *map = make_map(&registry);
+
+	settings_init(&settings);
+	ASSERT_OK(tune_policy(&settings, map, false));
+	snprintf(settings.gpu_nic_map, sizeof(settings.gpu_nic_map), "0:mlx5_0:1");
+	snprintf(settings.nics_exclude, sizeof(settings.nics_exclude), "apart");
+	ASSERT_ERR(tune_policy(&settings, map, false), EINVAL);
+	ASSERT(node_map_allows(map, &(struct registry_nic){.index = 1, .info = {.name = "apart"}}));
+	ASSERT_OK(tune_policy(&settings, map, true));
+	ASSERT(!node_map_allows(map, &(struct registry_nic){.index = 1, .info = {.name = "apart"}}));
+	node_map_free(map);
+}
+
+static int set_with_sessions(struct scene *s, struct node_map *map)
+{
+	int saved = dup(STDERR_FILENO), r;
+
+	ASSERT_OK(ftruncate(s->log, 0));
+	dup2(s->log, STDERR_FILENO);
+	r = tune_policy(&s->settings, map, true);
+	dup2(saved, STDERR_FILENO);
+	close(saved);
+	return r;
+}
+
+TEST(a_start_with_sessions_says_how_far_the_map_is_followed)
+{
+	struct node_map *map;
+	struct scene s;
+
+	scene_init(&s, "gpu-nic-map = 0:mlx5_0:1\n");
+	map = make_map(&s.registry);
+	ASSERT_OK(set_with_sessions(&s, map));
+	ASSERT(is_logged(&s, "the daemon does not drive it; valid NICs: none; it is followed as far as it can be, since sessions were taken over"));
+	/* A machine that cannot be read. */
+	ASSERT_OK(set_with_sessions(&s, NULL));
+	ASSERT(is_logged(&s, "; nothing of it is followed, and the daemon starts all the same"));
+	ASSERT(!is_logged(&s, "as far as it can be"));
+	node_map_free(map);
 	scene_deinit(&s);
 }
 

@@ -347,7 +347,9 @@ static void on_work(void *arg, struct work *work)
 static void world_init(struct world *w)
 {
 	struct registry_attr attr = {
-		.daemon = "test", .hooks = {.arg = w, .attention = on_attention, .work = on_work}};
+		.daemon = "test",
+		.qp_params = {.timeout = 14, .retry_count = 7, .rnr_retry = 7, .min_rnr_timer = 12, .max_rd_atomic = 16},
+		.hooks = {.arg = w, .attention = on_attention, .work = on_work}};
 
 	scene_init(&w->s, 4);
 	for (int i = 0; i < QUOTA_N; i++)

@@ -23,6 +23,7 @@ struct node {
 	struct world *world;
 	unsigned int index;
 	struct engine *engine;
+	struct engine_ledger *ledger; /* of what is made there; NULL: none */
 	struct list inbox;
 	struct engine_event events[MAX_EVENTS];
 	unsigned int n_events;
@@ -56,6 +57,8 @@ struct world {
 	uint64_t n_lost;
 	void *data;
 	uint64_t n_ud_paths; /* asked for */
+	uint8_t *arena; /* where queues and regions lie, when it is not NULL */
+	size_t arena_left;
 };
 
 struct tcq {
@@ -66,6 +69,7 @@ struct tcq {
 	uint32_t ci;
 	uint8_t *ring;
 	struct shmd_dbrec *dbrec;
+	struct engine_cq_attr attr; /* as it was made */
 };
 
 /* A client's side of an SRQ: it takes WQEs from the head of the free list and gives them back behind its tail. */
@@ -76,6 +80,7 @@ struct tsrq {
 	uint8_t *ring;
 	uint32_t *dbrec;
 	uint16_t head, tail, n_posted;
+	struct engine_srq_attr attr;
 };
 
 struct tqp {
@@ -88,6 +93,7 @@ struct tqp {
 	enum engine_qp_type type;
 	struct tcq scq, rcq;
 	uint32_t pdn;
+	struct engine_qp_attr attr;
 };
 
 /* ---- the world ---- */
@@ -100,6 +106,10 @@ void world_run(struct world *w); /* until nothing is ready; the clock stands */
 void world_run_timers(struct world *w, uint64_t nsec); /* the same, letting time pass */
 unsigned int world_count_events(const struct node *node, enum engine_event_kind kind);
 
+void world_new_engine(struct world *w, unsigned int node, uint32_t max_mws, void (*fault)(void *owner, enum engine_step step));
+void *world_alloc(struct world *w, size_t bytes); /* a client's memory, zeroed */
+void world_free(struct world *w, void *p);
+void region_register(struct region *r, uint32_t access, uint32_t pdn); /* its memory is there */
 struct region *region_new(struct world *w, unsigned int node, uint64_t size_bytes);
 struct region *region_new_attr(struct world *w, unsigned int node, uint64_t size_bytes, uint32_t access,
 			       uint32_t pdn);

@@ -452,6 +452,39 @@ TEST(nic_without_windows_knows_neither_opcode)
 	}
 }
 
+/* How many more regions node b of a world with a window, bound or not, has room for. */
+static uint32_t room_for_regions(bool is_bound)
+{
+	struct engine_mr_attr attr = {.key = 0x100000, .pdn = 1, .access = BINDABLE, .length_bytes = 64};
+	struct engine *engine;
+	struct mw_setup m;
+	uint32_t n = 0;
+
+	setup(&m, false);
+	if (is_bound)
+		bind_ok(&m, false);
+	engine = m.s.p.b.node->engine;
+	attr.mem = &m.of->mem.mem;
+	while (engine_mr_create(engine, &attr) == 0) {
+		attr.key += 0x100;
+		n++;
+	}
+	for (uint32_t i = 1; i <= n; i++)
+		ASSERT_OK(engine_mr_destroy(engine, attr.key - i * 0x100));
+	ASSERT_OK(engine_mr_create(engine, &attr));
+	ASSERT_OK(engine_mr_destroy(engine, attr.key));
+	teardown(&m);
+	return n;
+}
+
+TEST(bound_window_takes_no_place_of_a_region)
+{
+	uint32_t n = room_for_regions(false);
+
+	ASSERT_GT(n, 0);
+	ASSERT_EQ(room_for_regions(true), n);
+}
+
 TEST(creation_of_windows_is_checked)
 {
 	struct engine_mw_attr attr = {.key = KEY, .pdn = 1};

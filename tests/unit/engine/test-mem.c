@@ -144,10 +144,10 @@ static const struct engine_mem_ops remote_ops = {
 };
 
 void test_mem_init(struct test_mem *mem, enum mem_mode mode, uint64_t size_bytes,
-		   struct delay_queue *queue)
+		   struct delay_queue *queue, void *bytes)
 {
-	*mem = (struct test_mem){.mode = mode, .queue = queue};
-	mem->bytes = calloc(1, size_bytes);
+	*mem = (struct test_mem){.mode = mode, .queue = queue, .borrowed = bytes};
+	mem->bytes = bytes ? bytes : calloc(1, size_bytes);
 	assert_bug(mem->bytes);
 	engine_mem_init(&mem->mem,
 			mode == MEM_POINTER || mode == MEM_MIXED ? &addressable_ops : &remote_ops,
@@ -158,7 +158,8 @@ void test_mem_deinit(struct test_mem *mem)
 {
 	engine_mem_unref(&mem->mem);
 	assert_bug(mem->freed);
-	free(mem->bytes);
+	if (!mem->borrowed)
+		free(mem->bytes);
 	mem->bytes = NULL;
 }
 

@@ -48,6 +48,7 @@ struct test_mem {
 	struct engine_mem mem;
 	enum mem_mode mode;
 	uint8_t *bytes;
+	bool borrowed; /* bytes */
 	struct delay_queue *queue;
 	int fail_with; /* negative errno for the next operations, 0: none */
 	bool fail_later; /* ... through engine_memop_done */
@@ -58,7 +59,8 @@ struct test_mem {
 
 uint64_t test_random(uint64_t *seed);
 
-void test_mem_init(struct test_mem *mem, enum mem_mode mode, uint64_t size_bytes, struct delay_queue *queue);
+/* bytes NULL: of its own. */
+void test_mem_init(struct test_mem *mem, enum mem_mode mode, uint64_t size_bytes, struct delay_queue *queue, void *bytes);
 void test_mem_deinit(struct test_mem *mem);
 
 /* Let time pass for pending operations: completes some. Returns how many are left or were completed. */

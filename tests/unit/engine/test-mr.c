@@ -17,7 +17,7 @@ TEST(registration_is_checked)
 
 	world_init(&w, MEM_POINTER);
 	engine = w.nodes[0].engine;
-	test_mem_init(&mem, MEM_POINTER, 8192, NULL);
+	test_mem_init(&mem, MEM_POINTER, 8192, NULL, NULL);
 	good.mem = &mem.mem;
 #define REFUSED(field, value, err)                                                                 \
 	do {                                                                                       \
@@ -72,7 +72,7 @@ TEST(iova_at_both_ends_of_the_address_space)
 		world_init(&w, MEM_POINTER);
 		local = region_new(&w, 0, 4096);
 		region_fill(local, 1);
-		test_mem_init(&mem, MEM_POINTER, 4096, NULL);
+		test_mem_init(&mem, MEM_POINTER, 4096, NULL, NULL);
 		mr.mem = &mem.mem;
 		ASSERT_OK(engine_mr_create(w.nodes[1].engine, &mr));
 		pair_init(&p, &w, &attr);

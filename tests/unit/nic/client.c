@@ -135,16 +135,15 @@ void client_open_ctx(struct client *c, struct nic *nic, uint64_t session_id)
 	client_open_ctx_as(c, nic, session_id, NIC_DOORBELL_AUTO);
 }
 
-void client_open_ctx_as(struct client *c, struct nic *nic, uint64_t session_id, enum nic_doorbell_mode mode)
+static void open_ctx(struct client *c, struct nic *nic, const struct nic_ctx_attr *attr)
 {
-	const struct nic_ctx_attr attr = {.session_id = session_id, .doorbell = mode, .health_fd = -1};
 	const struct nic_doorbell *doorbell;
 	void *page;
 
 	memset(c, 0, sizeof(*c));
 	c->mem_fd = -1;
 	c->queue_fd = -1;
-	ASSERT_OK(nic->ops->ctx_open(nic, &attr, &c->ctx));
+	ASSERT_OK(nic->ops->ctx_open(nic, attr, &c->ctx));
 	client_swap_ctx(NULL, c->ctx);
 	doorbell = &c->ctx->doorbell;
 	ASSERT_EQ(doorbell->register_offset, SHMD_DB_SEND_OFFSET);
@@ -158,6 +157,20 @@ void client_open_ctx_as(struct client *c, struct nic *nic, uint64_t session_id, 
 	ASSERT(page != MAP_FAILED);
 	c->nic_page = page;
 	ASSERT_EQ(c->nic_page->version, SHMD_NIC_PAGE_VERSION);
+}
+
+void client_open_ctx_as(struct client *c, struct nic *nic, uint64_t session_id, enum nic_doorbell_mode mode)
+{
+	const struct nic_ctx_attr attr = {.session_id = session_id, .doorbell = mode, .health_fd = -1};
+
+	open_ctx(c, nic, &attr);
+}
+
+void client_open_ctx_kept(struct client *c, struct nic *nic, uint64_t session_id)
+{
+	const struct nic_ctx_attr attr = {.session_id = session_id, .health_fd = -1, .is_kept = true};
+
+	open_ctx(c, nic, &attr);
 }
 
 void client_reg(struct client *c)
@@ -382,6 +395,16 @@ void client_post_fetch_add(struct client *c, unsigned int i, uint64_t local, con
 	set_raddr(ctrl, to, remote);
 	atomic->swap_add = htobe64(add);
 	set_data(ctrl + 3, c, local, sizeof(uint64_t));
+}
+
+void client_post_write_imm(struct client *c, unsigned int i, uint64_t local, const struct client *to, uint64_t remote,
+			   uint32_t bytes, uint32_t imm)
+{
+	struct shmd_wqe_ctrl_seg *ctrl = next_wqe(c, i, SHMD_OPCODE_RDMA_WRITE_IMM, 3);
+
+	ctrl->imm = htobe32(imm);
+	set_raddr(ctrl, to, remote);
+	set_data(ctrl + 2, c, local, bytes);
 }
 
 void client_post_send(struct client *c, unsigned int i, uint64_t local, uint32_t bytes)

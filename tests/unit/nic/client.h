@@ -66,6 +66,8 @@ extern unsigned int client_n_looks; /* so far, in this process */
 void client_swap_ctx(struct nic_ctx *is, struct nic_ctx *becomes);
 void client_open_ctx(struct client *c, struct nic *nic, uint64_t session_id);
 void client_open_ctx_as(struct client *c, struct nic *nic, uint64_t session_id, enum nic_doorbell_mode doorbell);
+/* One that is to outlive its NIC. */
+void client_open_ctx_kept(struct client *c, struct nic *nic, uint64_t session_id);
 void client_reg(struct client *c);
 /* n_qps QPs, each with a CQ for both directions. */
 void client_create(struct client *c, unsigned int n_qps, uint32_t qp_flags);
@@ -95,6 +97,9 @@ void client_post_read(struct client *c, unsigned int i, uint64_t local, const st
 		      uint64_t remote, uint32_t bytes);
 void client_post_fetch_add(struct client *c, unsigned int i, uint64_t local, const struct client *to,
 			   uint64_t remote, uint64_t add);
+/* Into a receive WQE of the peer; takes one WQEBB. */
+void client_post_write_imm(struct client *c, unsigned int i, uint64_t local, const struct client *to, uint64_t remote,
+			   uint32_t bytes, uint32_t imm);
 void client_post_send(struct client *c, unsigned int i, uint64_t local, uint32_t bytes);
 void client_post_recv(struct client *c, unsigned int i, uint64_t local, uint32_t bytes);
 void client_publish(struct client *c, unsigned int i);

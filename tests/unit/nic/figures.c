@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "client.h"
 #include "proto/base/nsec.h"
@@ -259,6 +260,63 @@ TEST_TIMEOUT(set_up, 60)
 		thousand(&rig);
 	attach(rig.nic[0]);
 	rig_close(&rig);
+}
+
+/* A context with 1000 connected QPs that goes on with another NIC. */
+static void go_on(void)
+{
+	struct nic_peer *peers = calloc(1000, sizeof(*peers));
+	struct nic_imported imported;
+	struct nic_import_attr attr;
+	unsigned int n_done;
+	struct client c;
+	struct rig rig;
+	uint64_t t[4];
+	void *record;
+
+	rig_open(&rig, 1, NULL);
+	client_open_ctx_kept(&c, rig.nic[0], 1);
+	client_reg(&c);
+	client_create(&c, 1000, 0);
+	for (unsigned int i = 0; i < 1000; i++)
+		peers[i] = (struct nic_peer){client_qpn(&c, i), c.queues->layout.qps[i].addr};
+	ASSERT_OK(rig.nic[0]->ops->connect(c.ctx, 1000, peers, &client_params, &n_done));
+	attr = (struct nic_import_attr){.ctx = {.session_id = 1, .health_fd = -1, .is_kept = true},
+					.n_queue_fds = 1, .queue_fds = &c.queue_fd, .n_mr_fds = 1, .mr_fds = &c.mem_fd};
+	ASSERT_OK(rig.nic[0]->ops->ctx_keep(c.ctx, &attr.fds));
+	for (unsigned int i = 0; i < attr.fds.n; i++)
+		attr.fds.fds[i] = dup(attr.fds.fds[i]);
+	t[0] = nsec_now();
+	ASSERT_OK(rig.nic[0]->ops->ctx_export(c.ctx, &record, &attr.record_bytes));
+	t[1] = nsec_now();
+	attr.record = record;
+	client_swap_ctx(c.ctx, NULL);
+	rig.nic[0]->ops->ctx_unimport(c.ctx);
+	rig_close(&rig);
+	rig_open(&rig, 1, NULL);
+	t[2] = nsec_now();
+	ASSERT_OK(rig.nic[0]->ops->ctx_import(rig.nic[0], &attr, &imported));
+	ASSERT_OK(rig.nic[0]->ops->resume(rig.nic[0]));
+	t[3] = nsec_now();
+	printf("1000 connected QPs with 1000 CQs: record of %zu bytes in %.3f ms, in another NIC %.3f ms\n",
+	       attr.record_bytes, 1e-6 * (double)(t[1] - t[0]), 1e-6 * (double)(t[3] - t[2]));
+	c.ctx = imported.ctx;
+	c.mr = imported.mrs[0];
+	c.queues = imported.queues[0];
+	client_swap_ctx(NULL, c.ctx);
+	client_close(&c);
+	rig_close(&rig);
+	nic_imported_deinit(&imported);
+	for (unsigned int i = 0; i < attr.fds.n; i++)
+		close(attr.fds.fds[i]);
+	free(record);
+	free(peers);
+}
+
+TEST_TIMEOUT(other_nics, 60)
+{
+	for (int i = 0; i < 5; i++)
+		go_on();
 }
 
 TEST_TIMEOUT(many_clients, 60)

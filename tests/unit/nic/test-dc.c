@@ -61,16 +61,22 @@ static void connect_dcis(struct client *c, const struct nic_qp_params *params)
 	ASSERT_EQ(n_done, N_DCIS);
 }
 
-static void session_open_as(struct client *c, struct nic *nic, uint64_t id, const struct nic_qp_params *params,
-			    uint32_t access)
+/* In a context that is open. */
+static void session_make(struct client *c, const struct nic_qp_params *params, uint32_t access)
 {
 	struct nic_queues_attr attr;
 
-	client_open_ctx(c, nic, id);
 	client_reg(c);
 	dc_attr(&attr, access);
 	client_create_as(c, &attr);
 	connect_dcis(c, params);
+}
+
+static void session_open_as(struct client *c, struct nic *nic, uint64_t id, const struct nic_qp_params *params,
+			    uint32_t access)
+{
+	client_open_ctx(c, nic, id);
+	session_make(c, params, access);
 }
 
 static void session_open(struct client *c, struct nic *nic, uint64_t id)
@@ -388,6 +394,98 @@ TEST(sessions_end_in_the_midst_of_traffic)
 	rig_close(&rig);
 }
 
+/* What a service manager and the saved state have of a session between two daemons. */
+struct left {
+	struct nic_kept fds;
+	void *record;
+	size_t bytes;
+};
+
+static void leave(struct client *c, struct left *left)
+{
+	const struct nic_ops *ops = c->ctx->nic->ops;
+
+	ASSERT_OK(ops->ctx_keep(c->ctx, &left->fds));
+	for (unsigned int i = 0; i < left->fds.n; i++)
+		left->fds.fds[i] = dup(left->fds.fds[i]);
+	ASSERT_OK(ops->ctx_export(c->ctx, &left->record, &left->bytes));
+	client_swap_ctx(c->ctx, NULL);
+	ASSERT(!ops->ctx_unimport(c->ctx));
+}
+
+static void adopt(struct client *c, struct nic *nic, uint64_t id, struct left *left)
+{
+	const struct nic_import_attr attr = {
+		.ctx = {.session_id = id, .health_fd = -1, .is_kept = true},
+		.fds = left->fds,
+		.record = left->record,
+		.record_bytes = left->bytes,
+		.n_queue_fds = 1,
+		.queue_fds = &c->queue_fd,
+		.n_mr_fds = 1,
+		.mr_fds = &c->mem_fd,
+	};
+	struct nic_imported imported;
+
+	ASSERT_OK(nic->ops->ctx_import(nic, &attr, &imported));
+	c->ctx = imported.ctx;
+	c->queues = imported.queues[0];
+	c->mr = imported.mrs[0];
+	client_swap_ctx(NULL, c->ctx);
+	nic_imported_deinit(&imported);
+	free(left->record);
+	for (unsigned int i = 0; i < left->fds.n; i++)
+		close(left->fds.fds[i]);
+}
+
+/* Soft NICs end, and others go on with their sessions: each atomic takes effect once, the way to a DCT is the one of before. */
+TEST(dc_queues_go_on_with_other_nics)
+{
+	const uint32_t access = NIC_ACCESS_REMOTE_WRITE | NIC_ACCESS_REMOTE_READ | NIC_ACCESS_REMOTE_ATOMIC;
+	struct nic_dc_peer peers[2];
+	struct left left[2];
+	struct client s[2];
+	struct rig rig;
+
+	if (is_mlx5())
+		return; /* the next test */
+	open_rig(&rig);
+	for (unsigned int i = 0; i < 2; i++) {
+		client_open_ctx_kept(&s[i], rig.nic[i], 1 + i);
+		session_make(&s[i], &client_params, access);
+	}
+	for (unsigned int i = 0; i < 2; i++)
+		peers[i] = resolve(&s[0], &s[i]);
+	for (uint64_t round = 0; round < 10; round++) {
+		for (uint64_t k = 0; k < 24; k++)
+			post_add(&s[0], 0, &peers[k / 3 & 1], &s[k / 3 & 1], 8192 + 8 * k, 600000, 1);
+		client_ring(&s[0], 0);
+		usleep(round % 4 * 10);
+		for (unsigned int i = 0; i < 2; i++)
+			leave(&s[i], &left[i]);
+		rig_close(&rig);
+		open_rig(&rig);
+		for (unsigned int i = 0; i < 2; i++)
+			adopt(&s[i], rig.nic[i], 1 + i, &left[i]);
+		for (unsigned int i = 0; i < 2; i++)
+			ASSERT_OK(rig.nic[i]->ops->resume(rig.nic[i]));
+		for (uint64_t k = 0; k < 24; k++) {
+			client_complete(&s[0], 0);
+			ASSERT_EQ(client_word(&s[0], 8192 + 8 * k), round * 12 + k / 6 * 3 + k % 3);
+		}
+		ASSERT_EQ(client_word(&s[0], 600000), (round + 1) * 12);
+		ASSERT_EQ(client_word(&s[1], 600000), (round + 1) * 12);
+		ASSERT_EQ(resolve(&s[0], &s[1]).dc_key, peers[1].dc_key);
+	}
+	client_fill(&s[0], 0, 4096, 1);
+	write_one(&s[0], 1, &peers[1], &s[1], 0, 16384, 4096);
+	client_complete(&s[0], 1);
+	ASSERT_EQ(memcmp(s[0].mem, s[1].mem + 16384, 4096), 0);
+	for (unsigned int i = 0; i < 2; i++)
+		client_close(&s[i]);
+	rig_close(&rig);
+}
+
 /* A daemon lets go of a session, and another one goes on with it where the NIC outlives it: its DCT serves all the time, its DCI stays ready. */
 TEST(dc_queues_go_on_without_and_with_another_daemon)
 {
@@ -404,7 +502,7 @@ TEST(dc_queues_go_on_without_and_with_another_daemon)
 	open_rig(&rig);
 	ops = rig.nic[1]->ops;
 	session_open_as(&a, rig.nic[0], 1, &impatient, NIC_ACCESS_REMOTE_WRITE);
-	/* Soft contexts end with their process, and say so. */
+	/* Soft contexts that are not kept end with their process, and say so. */
 	if (!is_mlx5()) {
 		ASSERT_ERR(ops->ctx_export(a.ctx, &record, &attr.record_bytes), EOPNOTSUPP);
 		client_close(&a);
@@ -416,7 +514,8 @@ TEST(dc_queues_go_on_without_and_with_another_daemon)
 	back = resolve(&b, &a);
 	ASSERT_OK(ops->ctx_export(b.ctx, &record, &attr.record_bytes));
 	attr.record = record;
-	attr.command_fd = dup(b.ctx->doorbell.page_fd);
+	ASSERT_OK(ops->ctx_keep(b.ctx, &attr.fds));
+	attr.fds.fds[0] = dup(attr.fds.fds[0]);
 	attr.queue_fds = &b.queue_fd;
 	attr.n_queue_fds = 1;
 	mr = *b.mr;
@@ -443,7 +542,7 @@ TEST(dc_queues_go_on_without_and_with_another_daemon)
 	client_close(&b);
 	nic_imported_deinit(&imported);
 	free(record);
-	close(attr.command_fd);
+	close(attr.fds.fds[0]);
 	/* It could be destroyed, the pool with it. */
 	write_one(&a, 0, &peer, &a, 0, 0, 64);
 	expect_error(&a, 0, SHMD_SYNDROME_TRANSPORT_RETRY_EXC_ERR);

@@ -35,7 +35,7 @@ static void lab_init(struct lab *lab, uint32_t spin_usec)
 
 	memset(lab, 0, sizeof(*lab));
 	ASSERT_OK(bell_new(&attr, &lab->bell));
-	ASSERT_OK(bell_page_new(lab->bell, &lab->reg, &lab->doorbell, &lab->page));
+	ASSERT_OK(bell_page_new(lab->bell, &lab->reg, NULL, &lab->doorbell, &lab->page));
 	ASSERT_EQ(lab->doorbell.mode, NIC_DOORBELL_CPU);
 	map = mmap(NULL, SHMD_DB_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, lab->doorbell.page_fd, 0);
 	ASSERT(map != MAP_FAILED);
@@ -267,7 +267,7 @@ static void *live(void *arg)
 		struct nic_doorbell doorbell;
 		struct bell_page *page;
 
-		ASSERT_OK(bell_page_new(life->bell, &life->reg, &doorbell, &page));
+		ASSERT_OK(bell_page_new(life->bell, &life->reg, NULL, &doorbell, &page));
 		for (uint32_t q = 1; q <= 8; q++)
 			ASSERT_OK(bell_page_add(page, q, &snd, q % 2));
 		bell_page_free(page);

@@ -69,7 +69,7 @@ static const struct nic_qp rc = {
 	.rq_offset = 0x3000,
 	.sq_offset = 0x3400,
 	.dbrec_offset = 0x21c0,
-	.addr = {.psn = 0xaabbcc},
+	.addr = {.psn = 0xaabbcc, .mtu_log2 = 12},
 };
 
 static const struct nic_qp dci = {
@@ -252,6 +252,7 @@ TEST(the_way_to_rts_over_roce)
 
 TEST(infiniband_paths_have_a_grh_only_between_subnets)
 {
+	struct mlx5_port demanding = ib_port;
 	struct nic_addr near = remote;
 	struct mlx5_connect_args args = {.qp = &rc, .remote = &near, .params = &params, .port = &ib_port,
 					 .caps = &roce_caps};
@@ -268,6 +269,10 @@ TEST(infiniband_paths_have_a_grh_only_between_subnets)
 		       AT(0x2d, 0x00, 0x0b, 0xcd), AT(0x35, 0x80, 0xbe, 0xef), AT(0x3b, 0x40), AT(0x3c, 0x06, 0x80),
 		       AT(0x4a, 0xff, 0xff, 0x0a, 0x00, 0x00, 0x02), AT(0x55, 0x02), AT(0xa9, 0x83, 0xe0),
 		       AT(0xac, 0x0c, 0x11, 0x22, 0x33));
+	/* Within a subnet whose ports demand it as well. */
+	ASSERT(!mlx5_needs_grh(&ib_port, &near));
+	demanding.demands_grh = true;
+	ASSERT(mlx5_needs_grh(&demanding, &near));
 }
 
 TEST(a_dci_goes_to_rts_without_a_peer)

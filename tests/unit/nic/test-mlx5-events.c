@@ -14,6 +14,7 @@
 
 #include "client.h"
 #include "proto/base/nsec.h"
+#include "tests/lib/sim-nic.h"
 #include "tests/lib/test.h"
 
 static uint32_t error_word_of(const struct client *c, unsigned int i)
@@ -275,22 +276,6 @@ TEST(a_requester_that_fails_is_told_why_when_it_asks)
 
 /* ---- what happens to NICs ---------------------------------------------------------------------------------------------- */
 
-/* The simulator's control file; real NICs are not pulled out by a test. */
-static void happen(const char *what)
-{
-	const char *root = getenv("MLX5SIM_ROOT");
-	char path[256];
-	FILE *file;
-
-	if (!root)
-		test_skip("only a simulated NIC can be told to fail");
-	snprintf(path, sizeof(path), "%s/control", root);
-	file = fopen(path, "w");
-	ASSERT(file);
-	ASSERT_GT(fprintf(file, "%s\n", what), 0);
-	ASSERT_OK(fclose(file));
-}
-
 TEST(port_that_goes_down_and_up_is_told_by_events_and_query)
 {
 	struct nic_event event;
@@ -298,7 +283,7 @@ TEST(port_that_goes_down_and_up_is_told_by_events_and_query)
 	struct rig rig;
 
 	rig_open_mlx5(&rig, 2, NULL);
-	happen("port-down 0");
+	sim_nic_happen("port-down 0");
 	expect_event(rig.nic[0], &event);
 	ASSERT_EQ(event.kind, NIC_EVENT_PORT_STATE);
 	ASSERT_EQ(event.state, NIC_PORT_DOWN);
@@ -307,7 +292,7 @@ TEST(port_that_goes_down_and_up_is_told_by_events_and_query)
 	ASSERT_EQ(info.state, NIC_PORT_DOWN);
 	ASSERT_OK(nic_query(rig.nic[1], &info));
 	ASSERT_EQ(info.state, NIC_PORT_ACTIVE);
-	happen("port-up 0");
+	sim_nic_happen("port-up 0");
 	expect_event(rig.nic[0], &event);
 	ASSERT_EQ(event.state, NIC_PORT_ACTIVE);
 	ASSERT_ERR(client_next_event(rig.nic[1], &event), EAGAIN);
@@ -323,7 +308,7 @@ TEST(port_without_an_mtu_has_the_smallest)
 	struct client c;
 	struct rig rig;
 
-	happen("mtu-gone 0");
+	sim_nic_happen("mtu-gone 0");
 	rig_open_mlx5(&rig, 1, NULL);
 	while (nic_query(rig.nic[0], &info) == 0 && info.mtu_bytes >= 1024) {
 		rig_close(&rig);
@@ -337,7 +322,7 @@ TEST(port_without_an_mtu_has_the_smallest)
 	client_exercise(&c, &c);
 	client_close(&c);
 	rig_close(&rig);
-	happen("mtu-back 0");
+	sim_nic_happen("mtu-back 0");
 }
 
 /* The other channels' ends may come a moment later. */
@@ -374,7 +359,7 @@ static void return_nic(unsigned int n_nics)
 	const struct timespec pause = {.tv_nsec = 5000000};
 	uint64_t end = nsec_now() + CLIENT_LIMIT_NSEC;
 
-	happen("return 0");
+	sim_nic_happen("return 0");
 	while (n_usable_nics() < n_nics) {
 		ASSERT_LT(nsec_now(), end);
 		nanosleep(&pause, NULL);
@@ -395,7 +380,7 @@ TEST(nic_that_is_lost_is_told_and_lets_everything_go)
 	client_open(&b, rig.nic[1], 2, 1);
 	client_connect(&a, 0, &b, 0);
 	client_exercise(&a, &b);
-	happen("fatal 0");
+	sim_nic_happen("fatal 0");
 	expect_event(rig.nic[0], &event);
 	ASSERT_EQ(event.kind, NIC_EVENT_LOST);
 	ASSERT_OK(nic_query(rig.nic[0], &info));
@@ -419,7 +404,7 @@ static void expect_return(struct rig *rig)
 {
 	struct nic_event event;
 
-	happen("return 0");
+	sim_nic_happen("return 0");
 	expect_event(rig->nic[0], &event);
 	ASSERT_EQ(event.kind, NIC_EVENT_RETURNED);
 	ASSERT_EQ(event.state, NIC_PORT_ACTIVE);
@@ -430,7 +415,7 @@ static void expect_loss(struct rig *rig)
 {
 	struct nic_event event;
 
-	happen("fatal 0");
+	sim_nic_happen("fatal 0");
 	expect_event(rig->nic[0], &event);
 	ASSERT_EQ(event.kind, NIC_EVENT_LOST);
 }
@@ -521,7 +506,7 @@ TEST(end_of_a_former_life_is_not_told_of_the_new_one)
 
 TEST(context_of_a_former_life_cannot_be_imported)
 {
-	struct nic_import_attr attr = {.ctx = {.session_id = 4, .health_fd = -1}};
+	struct nic_import_attr attr = {.ctx = {.session_id = 4, .health_fd = -1}, .shared = true};
 	struct nic_imported imported;
 	struct client a;
 	struct rig rig;
@@ -531,7 +516,7 @@ TEST(context_of_a_former_life_cannot_be_imported)
 	client_open(&a, rig.nic[0], 1, 1);
 	ASSERT_OK(rig.nic[0]->ops->ctx_export(a.ctx, &record, &attr.record_bytes));
 	attr.record = record;
-	attr.command_fd = a.ctx->doorbell.page_fd;
+	ASSERT_OK(rig.nic[0]->ops->ctx_keep(a.ctx, &attr.fds));
 	ASSERT_OK(rig.nic[0]->ops->ctx_import(rig.nic[0], &attr, &imported));
 	ASSERT(!rig.nic[0]->ops->ctx_unimport(imported.ctx));
 	nic_imported_deinit(&imported);
@@ -570,7 +555,7 @@ TEST(new_qps_have_a_gid_that_is_there)
 	ASSERT_OK(nic_query(rig.nic[0], &info));
 	if (info.link == NIC_LINK_ETHERNET) {
 		for (int i = 0; i < 2; i++) {
-			happen(i ? "gid-back 0" : "gid-gone 0");
+			sim_nic_happen(i ? "gid-back 0" : "gid-gone 0");
 			expect_gid(rig.nic[0], i);
 			client_open(&c, rig.nic[0], 1, 1);
 			ASSERT_EQ(c.queues->layout.qps[0].addr.gid[0], i ? 0 : 0xfe);

@@ -93,7 +93,7 @@ TEST(host_and_nic_with_all_that_is_needed_are_ok)
 	mlx5_needs_of_host(&good_host, collect, &needs);
 	mlx5_needs_of_device(&good_device, collect, &needs);
 	mlx5_needs_of_port(&good_port, collect, &needs);
-	ASSERT_EQ(needs.n, 14);
+	ASSERT_EQ(needs.n, 15);
 	for (unsigned int i = 0; i < needs.n; i++)
 		ASSERT_EQ(needs.all[i].state, NIC_NEED_OK);
 	expect(&needs, "devices", NIC_NEED_OK, "8 ConnectX devices");
@@ -173,7 +173,7 @@ TEST(nodes_that_are_not_there_or_closed_are_named)
 /* What could not be asked is taken neither for good nor for bad. */
 TEST(device_that_cannot_be_opened_leaves_the_rest_unknown)
 {
-	static const char *const rest[] = {"doorbell-page", "dmabuf", "rc", "dc", "atomics", "limits"};
+	static const char *const rest[] = {"doorbell-page", "dmabuf", "peermem", "rc", "dc", "atomics", "limits"};
 	static const struct {
 		int error;
 		enum nic_need_state node, devx;
@@ -197,6 +197,22 @@ TEST(device_that_cannot_be_opened_leaves_the_rest_unknown)
 	}
 }
 
+/* The fall back of dmabuf is missed only where that is missing. */
+TEST(peer_memory_module_is_named_and_missed_without_dmabuf_alone)
+{
+	struct mlx5_device_facts facts = good_device;
+	static struct needs needs;
+
+	judge_device(&needs, &facts);
+	expect(&needs, "peermem", NIC_NEED_OK, "no peer memory module is loaded");
+	facts.peer_module = "nv_peer_mem";
+	judge_device(&needs, &facts);
+	expect(&needs, "peermem", NIC_NEED_OK, "nv_peer_mem is loaded");
+	facts.dmabuf_error = -EOPNOTSUPP;
+	judge_device(&needs, &facts);
+	expect(&needs, "peermem", NIC_NEED_OK, "nv_peer_mem is loaded");
+}
+
 TEST(device_says_what_it_lacks)
 {
 	struct mlx5_device_facts facts = good_device;
@@ -210,6 +226,7 @@ TEST(device_says_what_it_lacks)
 	judge_device(&needs, &facts);
 	expect(&needs, "doorbell-page", NIC_NEED_FAIL, "Operation not supported");
 	expect(&needs, "dmabuf", NIC_NEED_WARN, "host memory");
+	expect(&needs, "peermem", NIC_NEED_WARN, "neither dmabuf nor a peer memory module");
 	expect(&needs, "rc", NIC_NEED_FAIL, "no reliable connections");
 	expect(&needs, "dc", NIC_NEED_WARN, "a QP for each peer");
 	expect(&needs, "atomics", NIC_NEED_WARN, "none");

@@ -24,10 +24,10 @@
 
 #include "client.h"
 #include "daemon/nic/mlx5/mlx5-bell.h"
+#include "kernel-objects.h"
 #include "proto/base/nsec.h"
+#include "tests/lib/sim-nic.h"
 #include "tests/lib/test.h"
-
-#define DEVICES 8u /* of the simulator's file */
 
 /* ---- devices that are opened and closed ------------------------------------------------------------------------------ */
 
@@ -76,31 +76,6 @@ int ioctl(int fd, unsigned long request, ...)
 	return real(fd, request, arg);
 }
 
-/* The kernel's own count; -1 of a device that is gone. */
-static int n_objects(int command_fd, uint64_t kind)
-{
-	uint64_t cmd[(sizeof(struct ib_uverbs_ioctl_hdr) + 3 * sizeof(struct ib_uverbs_attr)) / 8] = {0};
-	struct ib_uverbs_ioctl_hdr *hdr = (struct ib_uverbs_ioctl_hdr *)(void *)cmd;
-	uint32_t handles[512], n = 0;
-
-	hdr->length = sizeof(cmd);
-	hdr->object_id = UVERBS_OBJECT_DEVICE;
-	hdr->method_id = UVERBS_METHOD_INFO_HANDLES;
-	hdr->num_attrs = 3;
-	hdr->driver_id = RDMA_DRIVER_MLX5;
-	hdr->attrs[0] = (struct ib_uverbs_attr){.attr_id = UVERBS_ATTR_INFO_OBJECT_ID, .len = 8, .data = kind,
-						.flags = UVERBS_ATTR_F_MANDATORY};
-	hdr->attrs[1] = (struct ib_uverbs_attr){.attr_id = UVERBS_ATTR_INFO_TOTAL_HANDLES, .len = sizeof(n),
-						.data = (uintptr_t)&n, .flags = UVERBS_ATTR_F_MANDATORY};
-	hdr->attrs[2] = (struct ib_uverbs_attr){.attr_id = UVERBS_ATTR_INFO_HANDLES_LIST, .len = sizeof(handles),
-						.data = (uintptr_t)handles, .flags = UVERBS_ATTR_F_MANDATORY};
-	if (ioctl(command_fd, RDMA_VERBS_IOCTL, cmd) < 0) {
-		ASSERT_EQ(errno, EIO);
-		return -1;
-	}
-	return (int)n;
-}
-
 /* Likewise libibverbs'. */
 int ibv_close_device(struct ibv_context *ibv)
 {
@@ -109,10 +84,10 @@ int ibv_close_device(struct ibv_context *ibv)
 	*(void **)&real = dlsym(RTLD_NEXT, "ibv_close_device");
 	ASSERT(real);
 	if (!is_shared) {
-		ASSERT_LE(n_objects(ibv->cmd_fd, MLX5_IB_OBJECT_DEVX_OBJ), 0);
-		ASSERT_LE(n_objects(ibv->cmd_fd, MLX5_IB_OBJECT_DEVX_UMEM), 0);
-		ASSERT_LE(n_objects(ibv->cmd_fd, UVERBS_OBJECT_MR), 0);
-		ASSERT_LE(n_objects(ibv->cmd_fd, UVERBS_OBJECT_PD), 0);
+		ASSERT_LE(kernel_objects(ibv->cmd_fd, MLX5_IB_OBJECT_DEVX_OBJ), 0);
+		ASSERT_LE(kernel_objects(ibv->cmd_fd, MLX5_IB_OBJECT_DEVX_UMEM), 0);
+		ASSERT_LE(kernel_objects(ibv->cmd_fd, UVERBS_OBJECT_MR), 0);
+		ASSERT_LE(kernel_objects(ibv->cmd_fd, UVERBS_OBJECT_PD), 0);
 	}
 	__atomic_fetch_add(&n_closed, 1, __ATOMIC_RELAXED);
 	return real(ibv);
@@ -170,39 +145,6 @@ static void open_warm(struct client *c, struct nic *nic, uint64_t session_id, un
 	client_open_ctx(c, nic, session_id);
 	ASSERT_OK(take(c, n_qps));
 	client_reg(c);
-}
-
-static uint64_t n_commands(void)
-{
-	const char *root = getenv("MLX5SIM_ROOT");
-	uint64_t n[DEVICES];
-	char path[256];
-	int fd;
-
-	if (!root)
-		test_skip("nobody counts the commands of a real NIC");
-	snprintf(path, sizeof(path), "%s/commands", root);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	ASSERT_GE(fd, 0);
-	ASSERT_EQ(read(fd, n, sizeof(n)), (ssize_t)sizeof(n));
-	close(fd);
-	return n[0];
-}
-
-/* The simulator's control file; real NICs are not pulled out by a test. */
-static void happen(const char *what)
-{
-	const char *root = getenv("MLX5SIM_ROOT");
-	char path[256];
-	FILE *file;
-
-	if (!root)
-		test_skip("only a simulated NIC can be told to fail");
-	snprintf(path, sizeof(path), "%s/control", root);
-	file = fopen(path, "w");
-	ASSERT(file);
-	ASSERT_GT(fprintf(file, "%s\n", what), 0);
-	ASSERT_OK(fclose(file));
 }
 
 static void wait_event(struct nic *nic, enum nic_event_kind kind, struct nic_event *ret_event)
@@ -397,12 +339,12 @@ TEST(taking_sends_no_command_and_an_attached_qp_at_most_five)
 
 	rig_open_mlx5(&rig, 1, NULL);
 	fill(rig.nic[0], 1, 1);
-	before = n_commands();
+	before = sim_nic_commands(0);
 	client_open_ctx(&c, rig.nic[0], 1);
 	ASSERT_OK(take(&c, 1));
-	ASSERT_EQ(n_commands() - before, 0u);
+	ASSERT_EQ(sim_nic_commands(0) - before, 0u);
 	client_connect(&c, 0, &c, 0);
-	ASSERT_LE(n_commands() - before, 5u);
+	ASSERT_LE(sim_nic_commands(0) - before, 5u);
 	client_close(&c);
 	rig_close(&rig);
 }
@@ -557,7 +499,7 @@ TEST(another_shape_takes_the_context_and_not_its_queues)
 	ASSERT_EQ(made, 0u);
 	client_create_as(&c, &attr[0]);
 	/* Nothing of what was passed over is left. */
-	ASSERT_EQ(n_objects(c.ctx->doorbell.page_fd, MLX5_IB_OBJECT_DEVX_UMEM), 1);
+	ASSERT_EQ(kernel_objects(c.ctx->doorbell.page_fd, MLX5_IB_OBJECT_DEVX_UMEM), 1);
 	client_reg(&c);
 	client_connect(&c, 0, &c, 1);
 	client_exercise(&c, &c);
@@ -605,7 +547,7 @@ TEST(queues_in_the_clients_own_memory_pass_the_pool_by)
 	fill(rig.nic[0], 1, 1);
 	client_open_ctx(&c, rig.nic[0], 1);
 	client_create(&c, 1, 0);
-	ASSERT_EQ(n_objects(c.ctx->doorbell.page_fd, MLX5_IB_OBJECT_DEVX_UMEM), 1);
+	ASSERT_EQ(kernel_objects(c.ctx->doorbell.page_fd, MLX5_IB_OBJECT_DEVX_UMEM), 1);
 	client_reg(&c);
 	ASSERT_EQ(info_of(rig.nic[0]).missed_memory, 1u);
 	ASSERT_EQ(info_of(rig.nic[0]).missed_shape, 0u);
@@ -766,14 +708,14 @@ TEST(addresses_are_those_of_the_day_they_are_handed_out)
 		test_skip("the simulator changes addresses on RoCE alone");
 	memcpy(before, info.gid, 16);
 	fill(rig.nic[0], 2, 1);
-	happen("gid-gone 0");
+	sim_nic_happen("gid-gone 0");
 	wait_gid(rig.nic[0], before, now);
 	open_warm(&c, rig.nic[0], 1, 1);
 	ASSERT_MEMEQ(c.queues->layout.qps[0].addr.gid, now, 16);
 	client_connect(&c, 0, &c, 0);
 	client_exercise(&c, &c);
 	client_close(&c);
-	happen("gid-back 0");
+	sim_nic_happen("gid-back 0");
 	wait_gid(rig.nic[0], now, before);
 	open_warm(&c, rig.nic[0], 2, 1);
 	ASSERT_MEMEQ(c.queues->layout.qps[0].addr.gid, before, 16);
@@ -795,13 +737,13 @@ TEST(a_lost_nic_drops_its_pool_and_one_that_returns_has_a_new_one)
 	rig_open_mlx5(&rig, 1, NULL);
 	fill(rig.nic[0], 3, 2);
 	closed = n_closed;
-	happen("fatal 0");
+	sim_nic_happen("fatal 0");
 	wait_event(rig.nic[0], NIC_EVENT_LOST, &event);
 	ASSERT_EQ(info_of(rig.nic[0]).n_ready, 0u);
 	ASSERT_ERR(rig.nic[0]->ops->ctx_open(rig.nic[0], &attr, &ctx), ENODEV);
 	ASSERT_EQ(work_off(rig.nic[0]), 3u);
 	ASSERT_EQ(n_closed - closed, 3u);
-	happen("return 0");
+	sim_nic_happen("return 0");
 	wait_event(rig.nic[0], NIC_EVENT_RETURNED, &event);
 	ASSERT_EQ(info_of(rig.nic[0]).todo, NIC_WARM_MAKE);
 	ASSERT_EQ(work_off(rig.nic[0]), 3u);
@@ -813,11 +755,11 @@ TEST(a_lost_nic_drops_its_pool_and_one_that_returns_has_a_new_one)
 	ASSERT_EQ(n_opened, n_closed);
 }
 
-/* Nobody was told of those queues: the next process would have them for ever. */
-TEST(a_record_leaves_no_queues_that_nobody_has)
+/* Nobody was told of those queues: whoever goes on destroys them, and until then they are there to be had. */
+TEST(a_record_names_no_queues_that_nobody_has)
 {
 	struct nic_imported imported;
-	struct nic_import_attr attr = {.ctx = {.session_id = 1, .health_fd = -1}};
+	struct nic_import_attr attr = {.ctx = {.session_id = 1, .health_fd = -1}, .shared = true};
 	struct client c;
 	struct rig rig;
 	void *record;
@@ -825,19 +767,20 @@ TEST(a_record_leaves_no_queues_that_nobody_has)
 	rig_open_mlx5(&rig, 1, NULL);
 	fill(rig.nic[0], 1, 4);
 	client_open_ctx(&c, rig.nic[0], 1);
-	ASSERT_EQ(n_objects(c.ctx->doorbell.page_fd, MLX5_IB_OBJECT_DEVX_UMEM), 1);
 	ASSERT_OK(rig.nic[0]->ops->ctx_export(c.ctx, &record, &attr.record_bytes));
-	ASSERT_EQ(n_objects(c.ctx->doorbell.page_fd, MLX5_IB_OBJECT_DEVX_UMEM), 0);
-	ASSERT_ERR(take(&c, 4), ENOENT);
-	attr.command_fd = c.ctx->doorbell.page_fd;
+	ASSERT_OK(rig.nic[0]->ops->ctx_keep(c.ctx, &attr.fds));
 	attr.record = record;
 	ASSERT_OK(rig.nic[0]->ops->ctx_import(rig.nic[0], &attr, &imported));
 	ASSERT_EQ(imported.n_queues, 0u);
-	is_shared = true; /* what it has is the other's */
+	is_shared = true;
 	ASSERT(!rig.nic[0]->ops->ctx_unimport(imported.ctx));
 	is_shared = false;
 	nic_imported_deinit(&imported);
-	free(record);
+	ASSERT_OK(take(&c, 4));
+	client_reg(&c);
+	client_connect(&c, 0, &c, 1);
+	client_exercise(&c, &c);
 	client_close(&c);
+	free(record);
 	rig_close(&rig);
 }

@@ -131,12 +131,12 @@ TEST(a_record_comes_back_as_it_was)
 /* Its bytes are a promise to the next version. */
 TEST(a_records_head_and_length)
 {
-	uint8_t head[12] = {'S', 'M', '5', 'R', 1, 0, 0, 0};
+	uint8_t head[12] = {'S', 'M', '5', 'R', 2, 0, 0, 0};
 	uint8_t *data;
 	size_t bytes;
 
 	data = encode(&bytes);
-	ASSERT_EQ(bytes, 12 + 52 + 4 + 2 * 20 + 4 + 2 * 37 + 8 + 3 * 40 + 32 + 2 * 109 + 32 + 4u);
+	ASSERT_EQ(bytes, 12 + 55 + 4 + 2 * 21 + 4 + 2 * 38 + 8 + 3 * 41 + 32 + 2 * 111 + 32 + 4u);
 	head[8] = (uint8_t)bytes;
 	head[9] = (uint8_t)(bytes >> 8);
 	ASSERT_MEMEQ(data, head, sizeof(head));
@@ -285,12 +285,45 @@ TEST(what_does_not_fit_together_is_refused)
 	ASSERT_ERR(AFTER(batches[0].mem_offset, 512), EINVAL);
 	ASSERT_ERR(AFTER(batches[0].kind, NIC_MEM_AGENT), EINVAL);
 	ASSERT_ERR(AFTER(handles[0].blob_bytes, MLX5_BLOB_BYTES + 1), EINVAL);
-	ASSERT_ERR(AFTER(handles[0].blob_bytes, 8), EINVAL); /* and a handle */
+	ASSERT_ERR(AFTER(handles[0].state, (enum nic_qp_state)99), EINVAL);
+	ASSERT_ERR(AFTER(handles[0].gone, true), EINVAL); /* and a handle */
+	ASSERT_ERR(AFTER(mrs[0].gone, true), EINVAL);
 	ASSERT_ERR(AFTER(mrs[0].length_bytes, 0), EINVAL);
 	ASSERT_ERR(AFTER(sample.pdn, 1u << 24), EINVAL);
 	ASSERT_ERR(AFTER(sample.uar.number, 1u << 24), EINVAL);
 	ASSERT_ERR(AFTER(sample.counters.number, 256), EINVAL);
 	ASSERT_ERR(AFTER(sample.uar_mmap_off, 1ull << 63), EINVAL);
+}
+
+/* ---- what is destroyed already ------------------------------------------------------------------------------------ */
+
+/* A batch whose destruction was cut: its QP and one CQ are no more, and their numbers are another's. */
+TEST(what_is_gone_has_a_place_and_no_name)
+{
+	struct mlx5_object_record kept_qp = blobs[0], kept_cq = handles[1], gone = {.gone = true};
+	struct mlx5_record record;
+	uint8_t *data;
+	size_t bytes;
+
+	blobs[0] = handles[1] = gone;
+	/* The QP of the first batch is there and uses the CQ that is gone. */
+	ASSERT_ERR(AFTER(handles[0].state, NIC_QPS_RTS), EINVAL);
+	handles[0] = gone;
+	data = encode(&bytes);
+	ASSERT_OK(mlx5_record_decode(data, bytes, &record));
+	ASSERT(record.batches[0].qps[0].gone);
+	ASSERT(record.batches[1].cqs[0].gone);
+	ASSERT_EQ(record.batches[0].layout.qps[0].qpn, 0x101u);
+	mlx5_record_deinit(&record);
+	free(data);
+	ASSERT_OK(AFTER(qps[1][0].qpn, 0x101));
+	ASSERT_OK(AFTER(cqs[1][0].cqn, 0x81));
+	mrs[0].handle = 0;
+	ASSERT_OK(AFTER(mrs[0].gone, true));
+	mrs[0].handle = 4;
+	blobs[0] = kept_qp;
+	handles[1] = kept_cq;
+	handles[0] = (struct mlx5_object_record){.handle = 7};
 }
 
 /* ---- dynamic connections ----------------------------------------------------------------------------------------- */

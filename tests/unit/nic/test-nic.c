@@ -42,7 +42,9 @@ TEST(default_ops_offer_nothing)
 	ASSERT_ERR(ops->ctx_to_cpu(NULL), EOPNOTSUPP);
 	ASSERT_ERR(ops->ctx_export(NULL, NULL, NULL), EOPNOTSUPP);
 	ASSERT_ERR(ops->ctx_import(&nic, NULL, NULL), EOPNOTSUPP);
+	ASSERT_ERR(ops->ctx_keep(NULL, NULL), EOPNOTSUPP);
 	ASSERT(!ops->ctx_unimport(NULL));
+	ops->resume(&nic);
 	ASSERT_ERR(ops->warm_set(&nic, NULL), EOPNOTSUPP);
 	ASSERT_ERR(ops->warm_query(&nic, NULL), EOPNOTSUPP);
 	ASSERT_ERR(ops->warm_step(&nic), EAGAIN);

@@ -48,6 +48,14 @@ static uint32_t count(struct filler *f, const struct field *field)
 	return below(f, field->max < 4 ? field->max + 1 : 4);
 }
 
+/* Of sessions more are read than anybody sends: as many full ones would not fit a packet. */
+static uint32_t count_heap(struct filler *f, const struct field *field)
+{
+	uint32_t n = count(f, field);
+
+	return strcmp(field->name, "sessions") == 0 && n > MSG_FULL_SESSION_ITEMS ? MSG_FULL_SESSION_ITEMS : n;
+}
+
 static void fill_text(struct filler *f, const struct field *field, char *text)
 {
 	size_t bytes = f->fill == SAMPLE_MAX ? field->max - 1 : 0;
@@ -156,7 +164,7 @@ static void fill_field(struct filler *f, const struct field *field, char *plain)
 	case FIELD_MSG_HEAP:
 		if (f->is_list && f->only_heap-- != 0)
 			break;
-		*n = count(f, field);
+		*n = count_heap(f, field);
 		if (*n)
 			fill_heap(f, field, at, *n);
 		break;

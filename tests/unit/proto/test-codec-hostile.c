@@ -333,7 +333,7 @@ TEST(enums_out_of_range_are_refused)
 	ASSERT_ERR(decode_body(MSG_HELLO_REQ, &body, &msg), EBADMSG);
 	body.n = 0; /* absent: unset */
 	ASSERT_ERR(decode_body(MSG_HELLO_REQ, &body, &msg), EBADMSG);
-	put_number(&body, 2, MSG_MEM_AGENT + 1);
+	put_number(&body, 2, MSG_MEM_PEERMEM + 1);
 	ASSERT_ERR(decode_body(MSG_MEM_REG_REQ, &body, &msg), EBADMSG);
 }
 

@@ -191,7 +191,7 @@ TEST(encode_refuses_values_that_no_decoder_would_take)
 
 	msg_init(&msg, MSG_HELLO_REQ, 1); /* role 0 */
 	ASSERT_ERR(msg_encode(&msg, packet, sizeof(packet)), EINVAL);
-	msg_init(&msg, 13, 1);
+	msg_init(&msg, 19, 1);
 	ASSERT_ERR(msg_encode(&msg, packet, sizeof(packet)), EINVAL);
 	msg_init(&msg, MSG_ERROR_REP, 1);
 	memset(msg.error_rep.text, 'x', sizeof(msg.error_rep.text)); /* no NUL */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tests/unit/session/fake-nic.h"
+#include "tests/unit/session/fake-nic-private.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,29 +13,6 @@
 #include "proto/base/assert.h"
 #include "proto/base/cleanup.h"
 #include "proto/base/nsec.h"
-
-struct fake_qp {
-	struct list link;
-	uint32_t qpn;
-	enum nic_qp_state state;
-	struct nic_addr remote;
-};
-
-struct fake_queues {
-	struct nic_queues base;
-	int fd; /* queue memory */
-	uint64_t offset;
-};
-
-struct fake_ctx {
-	struct nic_ctx base;
-	struct list qps; /* struct fake_qp */
-};
-
-static struct fake_nic *fake_of(struct nic *nic)
-{
-	return container_of(nic, struct fake_nic, base);
-}
 
 static void append(struct fake_nic *fake, const char *what)
 {
@@ -127,6 +104,9 @@ static int fake_ctx_open(struct nic *nic, const struct nic_ctx_attr *attr, struc
 		return r;
 	ctx = calloc(1, sizeof(*ctx));
 	list_init(&ctx->qps);
+	list_init(&ctx->mrs);
+	list_init(&ctx->queues);
+	ctx->is_kept = attr->is_kept;
 	ctx->base = (struct nic_ctx){
 		.nic = nic,
 		.session_id = attr->session_id,
@@ -142,6 +122,7 @@ static int fake_ctx_open(struct nic *nic, const struct nic_ctx_attr *attr, struc
 	if (fake->has_uar && attr->doorbell != NIC_DOORBELL_CPU) {
 		ctx->base.doorbell.mode = NIC_DOORBELL_UAR_MMAP;
 		ctx->base.doorbell.reason[0] = 0;
+		ctx->base.client_pd = 1;
 	}
 	*ret_ctx = &ctx->base;
 	return 0;
@@ -161,7 +142,7 @@ static struct nic_ctx *fake_ctx_close(struct nic_ctx *base)
 	struct fake_ctx *ctx = container_of(base, struct fake_ctx, base);
 	struct fake_nic *fake = fake_of(base->nic);
 
-	assert_bug(list_empty(&ctx->qps));
+	assert_bug(list_empty(&ctx->qps) && list_empty(&ctx->mrs) && list_empty(&ctx->queues));
 	note(fake, "close", &fake->n_ctxs, -1);
 	safe_close(base->doorbell.page_fd);
 	free(ctx);
@@ -171,23 +152,30 @@ static struct nic_ctx *fake_ctx_close(struct nic_ctx *base)
 static int fake_mr_reg(struct nic_ctx *ctx, const struct nic_mr_attr *attr, struct nic_mr **ret_mr)
 {
 	struct fake_nic *fake = fake_of(ctx->nic);
-	struct nic_mr *mr;
-	int r = call(fake, "reg", &fake->n_mrs);
+	struct fake_mr *mr;
+	int r;
 
+	/* The kernel knows no such region. */
+	if (attr->kind == NIC_MEM_PEERMEM && attr->handle == FAKE_NO_REGION)
+		return -ENOENT;
+	r = call(fake, "reg", &fake->n_mrs);
 	if (r < 0)
 		return r;
 	mr = calloc(1, sizeof(*mr));
-	*mr = (struct nic_mr){
+	mr->base = (struct nic_mr){
 		.ctx = ctx, .lkey = 0x1000, .rkey = 0x2000, .length_bytes = attr->length_bytes};
-	*ret_mr = mr;
+	list_add_tail(&container_of(ctx, struct fake_ctx, base)->mrs, &mr->link);
+	*ret_mr = &mr->base;
 	return 0;
 }
 
-static struct nic_mr *fake_mr_dereg(struct nic_mr *mr)
+static struct nic_mr *fake_mr_dereg(struct nic_mr *base)
 {
-	struct fake_nic *fake = fake_of(mr->ctx->nic);
+	struct fake_mr *mr = container_of(base, struct fake_mr, base);
+	struct fake_nic *fake = fake_of(base->ctx->nic);
 
 	note(fake, "dereg", &fake->n_mrs, -1);
+	list_del(&mr->link);
 	free(mr);
 	return NULL;
 }
@@ -228,6 +216,7 @@ static int fake_queues_create(struct nic_ctx *base, const struct nic_queue_mem *
 			.link = NIC_LINK_ETHERNET, .qp_type = (uint8_t)desc->type, .mtu_log2 = 12, .qpn = qp->qpn};
 		list_add_tail(&ctx->qps, &qp->link);
 	}
+	list_add_tail(&ctx->queues, &fake_queues->link);
 	*ret_queues = queues;
 	return 0;
 }
@@ -255,6 +244,7 @@ static int fake_queues_destroy(struct nic_queues *queues)
 		free(qp);
 	}
 	note(fake, "destroy", &fake->n_queues, -1);
+	list_del(&fake_queues->link);
 	nic_layout_deinit(&queues->layout);
 	safe_close(fake_queues->fd);
 	free(fake_queues);
@@ -279,6 +269,7 @@ static int fake_connect(struct nic_ctx *ctx, unsigned int n, const struct nic_pe
 {
 	int r = call(fake_of(ctx->nic), "connect", NULL);
 
+	fake_of(ctx->nic)->params = *params;
 	for (*ret_n_done = 0; r == 0 && *ret_n_done < n; (*ret_n_done)++) {
 		struct fake_qp *qp = find_qp(ctx, peers[*ret_n_done].qpn);
 
@@ -348,21 +339,6 @@ static void fake_ctx_quiesce(struct nic_ctx *ctx, uint64_t timeout_nsec)
 		nanosleep(&ts, NULL);
 }
 
-static int fake_ctx_export(struct nic_ctx *ctx, void **ret_record, size_t *ret_bytes)
-{
-	return -EOPNOTSUPP;
-}
-
-static int fake_ctx_import(struct nic *nic, const struct nic_import_attr *attr, struct nic_imported *ret_imported)
-{
-	return -EOPNOTSUPP;
-}
-
-static struct nic_ctx *fake_ctx_unimport(struct nic_ctx *ctx)
-{
-	return NULL;
-}
-
 static int fake_warm_set(struct nic *nic, const struct nic_warm_attr *attr)
 {
 	return -EOPNOTSUPP;
@@ -406,8 +382,10 @@ static const struct nic_ops fake_ops = {
 	.ctx_look = fake_ctx_look,
 	.ctx_quiesce = fake_ctx_quiesce,
 	.ctx_export = fake_ctx_export,
+	.ctx_keep = fake_ctx_keep,
 	.ctx_import = fake_ctx_import,
 	.ctx_unimport = fake_ctx_unimport,
+	.resume = fake_resume,
 	.warm_set = fake_warm_set,
 	.warm_query = fake_warm_query,
 	.warm_step = fake_warm_step,

@@ -12,6 +12,8 @@
 
 #define FAKE_LOG_BYTES 4096
 
+#define FAKE_NO_REGION UINT32_MAX /* a handle of a region that a client did not make */
+
 struct fake_nic {
 	struct nic base;
 	pthread_mutex_t lock; /* of the counts, the last number and the log */
@@ -29,6 +31,9 @@ struct fake_nic {
 	bool never_flushes; /* quiesce takes all the time it is given */
 	unsigned int n_queries; /* of the NIC itself */
 	uint64_t query_nsec; /* that a query of a QP takes */
+	bool keeps; /* contexts can go on in another process */
+	unsigned int n_resumes;
+	struct nic_qp_params params; /* of the last connect */
 	uint64_t quiesce_nsec; /* given to all quiesce calls together */
 };
 

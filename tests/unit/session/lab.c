@@ -74,6 +74,7 @@ static void init(struct lab *lab, uint64_t limit, bool blocks)
 	struct registry_attr attr = {
 		.daemon = "shmemd under test",
 		.quiesce_nsec = 1000000,
+		.qp_params = {.timeout = 14, .retry_count = 7, .rnr_retry = 7, .min_rnr_timer = 12, .max_rd_atomic = 16},
 		.hooks = {.arg = lab, .attention = on_attention, .drain_alarm = on_drain_alarm,
 			  .work = blocks ? on_work : NULL},
 	};

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "daemon/session/assign.h"
+#include "daemon/session/node-map.h"
+#include "daemon/topo/topo.h"
 #include "tests/unit/session/lab.h"
 #include "tests/lib/test.h"
 
@@ -105,5 +109,335 @@ TEST(the_table_of_gpus_is_bounded)
 		assign(&lab, name, "", 0);
 	}
 	ASSERT_STREQ(lab.registry.gpus[0].gpu, "gpu-960");
+	lab_deinit(&lab);
+}
+
+/* ---- the map of the node ------------------------------------------------------------------------------------------ */
+
+/* Each GPU beside the NIC that the fakes' order would give to the other one. A third hangs apart. */
+static struct node_map *give_map(struct lab *lab)
+{
+	char text[] = "<shmemd-topology version=\"1\" numa_nodes=\"2\"><host numa=\"0\"><bridge hops=\"1\">"
+		      "<function pci=\"01:00.0\" class=\"0302\"/><function pci=\"11:00.0\" class=\"0207\"><nic name=\"fake1\" port=\"1\"/>"
+		      "</function></bridge></host><host numa=\"1\"><bridge hops=\"1\"><function pci=\"02:00.0\" class=\"0302\"/>"
+		      "<function pci=\"12:00.0\" class=\"0207\"><nic name=\"fake0\" port=\"1\"/></function></bridge></host>"
+		      "<host numa=\"1\"><bridge hops=\"1\"><function pci=\"13:00.0\" class=\"0207\"><nic name=\"stranger\" port=\"1\"/>"
+		      "</function></bridge></host></shmemd-topology>";
+	struct node_map *map = NULL;
+	struct topo *topo = NULL;
+	char why[TOPO_WHY_BYTES];
+
+	ASSERT_OK(topo_parse(text, strlen(text), &topo, why));
+	ASSERT_OK(node_map_new(topo, &lab->registry, false, &map));
+	lab->registry.node_map = map;
+	return map;
+}
+
+TEST(a_gpu_gets_its_nic_of_the_map)
+{
+	const struct assign_request request = {.gpu = "0000:01:00.0", .nic = ""};
+	struct registry_nic *rnic;
+	struct node_map *map;
+	char reason[128];
+	struct lab lab;
+
+	lab_init(&lab, 10);
+	map = give_map(&lab);
+	lab.registry.nics[1].n_sessions = 9;
+	ASSERT_STREQ(assign(&lab, "0000:01:00.0", "", 0), "fake1");
+	ASSERT_STREQ(assign(&lab, "0000:02:00.0", "", 0), "fake0");
+	ASSERT_STREQ(assign(&lab, "0000:01:00.0", "fake0", 0), "fake0");
+	ASSERT_OK(assign_nic(&lab.registry, &request, reason, sizeof(reason), &rnic));
+	ASSERT_STREQ(reason, "GPU0: PIX: the nearest NIC");
+	/* One that the map does not know gets what it got without one. */
+	ASSERT_STREQ(assign(&lab, "0000:77:00.0", "", 0), "fake0");
+	ASSERT_STREQ(assign(&lab, "", "", 0), "fake0");
+	lab.registry.node_map = node_map_free(map);
+	lab_deinit(&lab);
+}
+
+TEST(while_its_port_is_down_a_gpu_gets_the_next_nearest)
+{
+	struct node_map *map;
+	struct lab lab;
+
+	lab_init(&lab, 10);
+	map = give_map(&lab);
+	lab.nics[1].info.state = NIC_PORT_DOWN;
+	ASSERT_STREQ(assign(&lab, "0000:01:00.0", "", 0), "fake0");
+	lab.nics[1].info.state = NIC_PORT_ACTIVE;
+	ASSERT_STREQ(assign(&lab, "0000:01:00.0", "", 0), "fake1");
+	lab.nics[0].info.state = lab.nics[1].info.state = NIC_PORT_DOWN;
+	ASSERT_STREQ(assign(&lab, "0000:01:00.0", "", 0), "nodev");
+	lab.registry.node_map = node_map_free(map);
+	lab_deinit(&lab);
+}
+
+TEST(a_second_nic_of_a_gpu_is_the_next_of_its_own)
+{
+	char text[] = "<shmemd-topology version=\"1\"><host><function pci=\"01:00.0\" class=\"0302\"/>"
+		      "<function pci=\"11:00.0\" class=\"0207\"><nic name=\"x\" port=\"1\"/></function>"
+		      "<function pci=\"12:00.0\" class=\"0207\"><nic name=\"y\" port=\"1\"/></function></host></shmemd-topology>";
+	struct node_map *map = NULL;
+	struct topo *topo = NULL;
+	char why[TOPO_WHY_BYTES];
+	struct lab lab;
+
+	lab_init(&lab, 10);
+	ASSERT_OK(topo_parse(text, strlen(text), &topo, why));
+	/* By order, since the names are others. */
+	ASSERT_OK(node_map_new(topo, &lab.registry, true, &map));
+	lab.registry.node_map = map;
+	ASSERT_STREQ(assign(&lab, "0000:01:00.0", "", 0), "fake0");
+	ASSERT_STREQ(assign(&lab, "0000:01:00.0", "", 1), "fake1");
+	ASSERT_STREQ(assign(&lab, "0000:01:00.0", "", 3), "fake0");
+	lab.registry.node_map = node_map_free(map);
+	lab_deinit(&lab);
+}
+
+/* fake0 is a slow NIC beside a fast one. */
+TEST(what_the_map_sets_aside_comes_last_for_who_names_no_gpu_of_it)
+{
+	char text[] = "<shmemd-topology version=\"1\"><host><function pci=\"01:00.0\" class=\"0302\"/><function pci=\"11:00.0\" class=\"0207\">"
+		      "<nic name=\"fake0\" port=\"1\" rate_mbps=\"25000\"/></function><function pci=\"12:00.0\" class=\"0207\">"
+		      "<nic name=\"fake1\" port=\"1\" rate_mbps=\"400000\"/></function></host></shmemd-topology>";
+	struct node_map *map = NULL;
+	struct topo *topo = NULL;
+	char why[TOPO_WHY_BYTES];
+	struct lab lab;
+
+	lab_init(&lab, 10);
+	lab.nics[0].info.rate_mbps = lab.registry.nics[0].info.rate_mbps = 25000;
+	/* A daemon that did not know the machine yet. */
+	ASSERT_STREQ(assign(&lab, "0000:77:00.0", "", 0), "fake0");
+	ASSERT_OK(topo_parse(text, strlen(text), &topo, why));
+	ASSERT_OK(node_map_new(topo, &lab.registry, false, &map));
+	lab.registry.node_map = map;
+	lab.registry.nics[1].n_sessions = 9;
+	ASSERT_STREQ(assign(&lab, "", "", 0), "fake1");
+	ASSERT_STREQ(assign(&lab, "0000:78:00.0", "", 0), "fake1");
+	ASSERT_STREQ(assign(&lab, "0000:77:00.0", "", 0), "fake1");
+	ASSERT_STREQ(assign(&lab, "", "fake0", 0), "fake0");
+	/* Better than none; and of a GPU without a place only one entry is kept. */
+	lab.nics[1].info.state = NIC_PORT_DOWN;
+	for (unsigned int i = 0; i < 3; i++)
+		ASSERT_STREQ(assign(&lab, "0000:77:00.0", "", 0), "fake0");
+	ASSERT_STREQ(assign(&lab, "", "", 0), "fake0");
+	ASSERT_STREQ(lab.registry.gpus[2].gpu, "");
+	lab.nics[1].info.state = NIC_PORT_ACTIVE;
+	ASSERT_STREQ(assign(&lab, "", "", 0), "fake1");
+	lab.registry.node_map = node_map_free(map);
+	lab_deinit(&lab);
+}
+
+TEST(what_one_gpu_alone_is_given_comes_last_for_others)
+{
+	char text[] = "<shmemd-topology version=\"1\"><host><function pci=\"01:00.0\" class=\"0302\"/><function pci=\"11:00.0\" class=\"0207\">"
+		      "<nic name=\"fake0\" port=\"1\" role=\"storage\"/></function><function pci=\"12:00.0\" class=\"0207\">"
+		      "<nic name=\"fake1\" port=\"1\"/></function></host></shmemd-topology>";
+	struct topo_policy *policy = calloc(1, sizeof(*policy));
+	char why[TOPO_POLICY_WHY_BYTES];
+	struct node_map *map = NULL;
+	struct topo *topo = NULL;
+	struct lab lab;
+
+	ASSERT(policy);
+	lab_init(&lab, 10);
+	ASSERT_OK(topo_parse(text, strlen(text), &topo, why));
+	ASSERT_OK(node_map_new(topo, &lab.registry, false, &map));
+	lab.registry.node_map = map;
+	ASSERT_OK(topo_policy_set(policy, "gpu-nic-map", "0:fake0:1", why));
+	ASSERT_OK(node_map_check_policy(map, policy, why));
+	node_map_set_policy(map, policy);
+	lab.registry.nics[1].n_sessions = 9;
+	ASSERT_STREQ(assign(&lab, "0000:01:00.0", "", 0), "fake0");
+	ASSERT_STREQ(assign(&lab, "", "", 0), "fake1");
+	lab.registry.node_map = node_map_free(map);
+	lab_deinit(&lab);
+}
+
+/* ---- the policy --------------------------------------------------------------------------------------------------- */
+
+static void set_policy(struct node_map *map, const char *key, const char *value)
+{
+	struct topo_policy *policy = calloc(1, sizeof(*policy));
+	char why[TOPO_POLICY_WHY_BYTES];
+
+	ASSERT(policy);
+	ASSERT_OK(topo_policy_set(policy, key, value, why));
+	ASSERT_OK(node_map_check_policy(map, policy, why));
+	node_map_set_policy(map, policy);
+}
+
+TEST(what_the_policy_sets_aside_nobody_gets)
+{
+	const struct assign_request request = {.gpu = "", .nic = "fake1"};
+	/* One of the registry's that is none of the map's is known by its name. */
+	const struct registry_nic apart = {.index = 9, .info = {.name = "apart", .port = 1}};
+	struct registry_nic *rnic;
+	struct node_map *map;
+	char reason[128];
+	struct lab lab;
+
+	lab_init(&lab, 10);
+	map = give_map(&lab);
+	ASSERT(node_map_allows(map, &apart));
+	set_policy(map, "nics-exclude", "fake1=storage, apart:1");
+	ASSERT_STREQ(assign(&lab, "0000:01:00.0", "", 0), "fake0");
+	ASSERT_STREQ(assign(&lab, "0000:77:00.0", "", 0), "fake0");
+	lab.registry.nics[0].n_sessions = 9;
+	ASSERT_STREQ(assign(&lab, "", "", 0), "fake0");
+	ASSERT_EQ(assign_nic(&lab.registry, &request, reason, sizeof(reason), &rnic), -EPERM);
+	ASSERT(!node_map_allows(map, &apart));
+	/* Who had it before the policy gets another. */
+	set_policy(map, "nics-include", "fake1");
+	ASSERT(!node_map_allows(map, &apart));
+	ASSERT_STREQ(assign(&lab, "0000:77:00.0", "", 0), "fake1");
+	ASSERT_STREQ(assign(&lab, "0000:02:00.0", "", 0), "fake1");
+	node_map_set_policy(map, NULL);
+	ASSERT_STREQ(assign(&lab, "0000:02:00.0", "", 0), "fake0");
+	ASSERT(node_map_allows(map, &apart));
+	lab.registry.node_map = node_map_free(map);
+	lab_deinit(&lab);
+}
+
+TEST(a_map_is_followed_and_refused_as_ports_are_now)
+{
+	struct topo_policy *policy = calloc(1, sizeof(*policy));
+	char why[TOPO_POLICY_WHY_BYTES];
+	struct node_map *map;
+	struct lab lab;
+
+	ASSERT(policy);
+	lab_init(&lab, 10);
+	map = give_map(&lab);
+	set_policy(map, "gpu-nic-map", "0:fake0:1");
+	ASSERT_STREQ(assign(&lab, "0000:01:00.0", "", 0), "fake0");
+	lab.nics[0].info.state = NIC_PORT_DOWN;
+	ASSERT_STREQ(assign(&lab, "0000:01:00.0", "", 0), "fake1");
+	ASSERT_OK(topo_policy_set(policy, "gpu-nic-map", "0:fake0:1", why));
+	ASSERT_EQ(node_map_check_policy(map, policy, why), -EINVAL);
+	ASSERT_STREQ(why, "gpu-nic-map: fake0:1 cannot be used: its port is down; valid NICs: fake1:1");
+	/* The machine has it, the daemon has not. */
+	ASSERT_OK(topo_policy_set(policy, "gpu-nic-map", "0:stranger:1", why));
+	ASSERT_EQ(node_map_check_policy(map, policy, why), -EINVAL);
+	ASSERT_STREQ(why, "gpu-nic-map: stranger:1 cannot be used: the daemon does not drive it; valid NICs: fake1:1");
+	lab.nics[0].info.state = NIC_PORT_ACTIVE;
+	ASSERT_STREQ(assign(&lab, "0000:01:00.0", "", 0), "fake0");
+	/* Without a map of the node there is nothing to hold it against. */
+	ASSERT_EQ(node_map_check_policy(NULL, policy, why), -EINVAL);
+	ASSERT_OK(topo_policy_set(policy, "gpu-nic-map", "", why));
+	ASSERT_OK(node_map_check_policy(NULL, policy, why));
+	node_map_set_policy(NULL, policy);
+	lab.registry.node_map = node_map_free(map);
+	lab_deinit(&lab);
+}
+
+/* The registry has "two:1" and "two:2" for what the machine calls ports 1 and 2 of "two". */
+TEST(ports_of_one_device_are_found_and_set_aside)
+{
+	char text[] = "<shmemd-topology version=\"1\"><host><function pci=\"01:00.0\" class=\"0302\"/>"
+		      "<function pci=\"11:00.0\" class=\"0207\"><nic name=\"two\" port=\"1\"/><nic name=\"two\" port=\"2\"/></function>"
+		      "</host></shmemd-topology>";
+	struct node_map *map = NULL;
+	struct topo *topo = NULL;
+	char why[TOPO_WHY_BYTES];
+	struct lab lab;
+
+	lab_init(&lab, 10);
+	for (unsigned int i = 0; i < 2; i++) {
+		snprintf(lab.registry.nics[i].info.name, sizeof(lab.registry.nics[i].info.name), "two:%u", i + 1);
+		lab.registry.nics[i].info.port = (uint8_t)(i + 1);
+		lab.nics[i].info = lab.registry.nics[i].info;
+	}
+	ASSERT_OK(topo_parse(text, strlen(text), &topo, why));
+	ASSERT_OK(node_map_new(topo, &lab.registry, false, &map));
+	lab.registry.node_map = map;
+	ASSERT_EQ(node_map_nics(map, "0000:01:00.0"), 3);
+	set_policy(map, "gpu-nic-map", "0:two:2");
+	ASSERT_STREQ(assign(&lab, "0000:01:00.0", "", 0), "two:2");
+	set_policy(map, "nics-exclude", "two:1");
+	ASSERT_STREQ(assign(&lab, "0000:01:00.0", "", 0), "two:2");
+	ASSERT(!node_map_allows(map, &lab.registry.nics[0]) && node_map_allows(map, &lab.registry.nics[1]));
+	lab.registry.node_map = node_map_free(map);
+	lab_deinit(&lab);
+}
+
+/* The machine has a NIC for storage that the daemon has not, and the map names it. */
+TEST(a_nic_that_the_daemon_does_not_have_is_given_to_nobody)
+{
+	char text[] = "<shmemd-topology version=\"1\"><host><function pci=\"01:00.0\" class=\"0302\"/>"
+		      "<function pci=\"11:00.0\" class=\"0207\"><nic name=\"fake0\" port=\"1\"/></function>"
+		      "<function pci=\"12:00.0\" class=\"0207\"><nic name=\"gone\" port=\"1\" role=\"storage\"/></function>"
+		      "</host></shmemd-topology>";
+	struct topo_policy *policy = calloc(1, sizeof(*policy));
+	struct node_map *map = NULL;
+	struct topo *topo = NULL;
+	char why[TOPO_POLICY_WHY_BYTES];
+	struct lab lab;
+
+	ASSERT(policy);
+	lab_init(&lab, 10);
+	ASSERT_OK(topo_parse(text, strlen(text), &topo, why));
+	ASSERT_OK(node_map_new(topo, &lab.registry, false, &map));
+	lab.registry.node_map = map;
+	ASSERT_OK(topo_policy_set(policy, "gpu-nic-map", "0:gone:1:9", why));
+	/* As a daemon with sessions does. */
+	ASSERT_EQ(node_map_check_policy(map, policy, why), -EINVAL);
+	node_map_set_policy(map, policy);
+	ASSERT_STREQ(assign(&lab, "0000:01:00.0", "", 0), "fake0");
+	ASSERT_EQ(node_map_nics(map, "0000:01:00.0"), 1);
+	lab.registry.node_map = node_map_free(map);
+	lab_deinit(&lab);
+}
+
+TEST(weights_divide_what_is_opened)
+{
+	unsigned int n_heavy = 0;
+	struct node_map *map;
+	struct lab lab;
+
+	lab_init(&lab, 10);
+	map = give_map(&lab);
+	set_policy(map, "gpu-nic-map", "0:fake0:1:1,0:fake1:1:3");
+	for (unsigned int i = 0; i < 40; i++) {
+		bool is_heavy = !strcmp(assign(&lab, "0000:01:00.0", "", 0), "fake1");
+
+		ASSERT(i > 0 || is_heavy);
+		n_heavy += is_heavy;
+		lab.registry.nics[is_heavy].n_sessions++;
+	}
+	ASSERT_EQ(n_heavy, 30);
+	/* One that the session has is not given to it again. */
+	lab.registry.nics[0].n_sessions = 100;
+	ASSERT_STREQ(assign(&lab, "0000:01:00.0", "", 2), "fake0");
+	/* Without weights the first one is the default, however much it has. */
+	set_policy(map, "gpu-nic-map", "0:fake0:1,0:fake1:1");
+	ASSERT_STREQ(assign(&lab, "0000:01:00.0", "", 0), "fake0");
+	lab.registry.node_map = node_map_free(map);
+	lab_deinit(&lab);
+}
+
+/* Who asks for all of them may be the first to see that a port has changed. */
+TEST(all_nics_of_a_gpu_are_those_of_the_policy_also_after_a_port_changed)
+{
+	struct node_map *map;
+	struct lab lab;
+
+	lab_init(&lab, 10);
+	map = give_map(&lab);
+	ASSERT_EQ(node_map_nics(map, "0000:01:00.0"), 2);
+	ASSERT_EQ(node_map_nics(map, "0000:77:00.0"), 0);
+	ASSERT_EQ(node_map_nics(NULL, "0000:01:00.0"), 0);
+	set_policy(map, "nics-exclude", "fake1");
+	ASSERT_EQ(node_map_nics(map, "0000:01:00.0"), 1);
+	lab.registry.nics[0].info.state = NIC_PORT_DOWN;
+	ASSERT_EQ(node_map_nics(map, "0000:01:00.0"), 0);
+	lab.registry.nics[0].info.state = NIC_PORT_ACTIVE;
+	ASSERT_EQ(node_map_nics(map, "0000:01:00.0"), 1);
+	ASSERT_STREQ(assign(&lab, "0000:01:00.0", "", 0), "fake0");
+	set_policy(map, "gpu-nic-map", "0:fake0:1,0:fake1:1");
+	ASSERT_EQ(node_map_nics(map, "0000:01:00.0"), 3);
+	lab.registry.node_map = node_map_free(map);
 	lab_deinit(&lab);
 }

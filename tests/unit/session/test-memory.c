@@ -169,6 +169,55 @@ TEST(agent_memory_comes_without_a_descriptor)
 	scene_deinit(&s);
 }
 
+/* A scene whose NIC has handed out its command descriptor, if it has one. */
+static void scene_init_peermem(struct scene *s, bool has_uar)
+{
+	lab_init(&s->lab, 10);
+	s->lab.nics[0].has_uar = s->lab.nics[0].info.doorbell_uar_mmap = has_uar;
+	s->lab.nics[0].info.accepted_kinds[1] = NIC_MEM_PEERMEM;
+	registry_refresh_nic(&s->lab.registry.nics[0]);
+	pair_init_hello(&s->pair, &s->lab, MSG_ROLE_CLIENT);
+	raw_open_nic(&s->pair.raw, "fake0");
+	msg_init(&s->req, MSG_MEM_REG_REQ, 0);
+	s->req.mem_reg_req = (struct msg_mem_reg_req){.kind = MSG_MEM_PEERMEM, .access = NIC_ACCESS_ALL, .length_bytes = 8192};
+}
+
+TEST(region_that_the_client_made_is_charged_listed_and_given_back)
+{
+	struct scene s;
+	struct msg rep, list;
+
+	scene_init_peermem(&s, true);
+	snprintf(s.req.mem_reg_req.reason, sizeof(s.req.mem_reg_req.reason), "no dmabuf here");
+	raw_expect(&s.pair.raw, &s.req, NULL, 0, MSG_MEM_REG_REP, &rep);
+	ASSERT_EQ(s.lab.registry.quota.total.n[QUOTA_BYTES], 8192);
+	ASSERT_EQ(s.lab.registry.quota.total.n[QUOTA_MRS], 1);
+	msg_init(&list, MSG_LIST_REQ, 0);
+	list.list_req.what = MSG_LIST_MRS;
+	raw_expect(&s.pair.raw, &list, NULL, 0, MSG_LIST_REP, &rep);
+	ASSERT_EQ(rep.list_rep.n_mrs, 1);
+	ASSERT_EQ(rep.list_rep.mrs[0].kind, MSG_MEM_PEERMEM);
+	ASSERT_STREQ(rep.list_rep.mrs[0].reason, "no dmabuf here");
+	msg_deinit(&rep);
+	s.req.mem_reg_req.kernel_handle = FAKE_NO_REGION;
+	raw_expect_error(&s.pair.raw, &s.req, NULL, 0, SHMD_STATUS_NOT_FOUND);
+	ASSERT_EQ(s.lab.registry.quota.total.n[QUOTA_BYTES], 8192);
+	scene_deinit(&s);
+}
+
+TEST(without_a_command_descriptor_no_region_is_the_clients)
+{
+	struct scene s;
+	struct msg rep;
+
+	scene_init_peermem(&s, false);
+	raw_expect(&s.pair.raw, &s.req, NULL, 0, MSG_ERROR_REP, &rep);
+	ASSERT_EQ(rep.error_rep.status, SHMD_STATUS_PERMISSION);
+	ASSERT(strstr(rep.error_rep.text, "got no command descriptor of fake0"));
+	ASSERT_EQ(s.lab.registry.quota.total.n[QUOTA_BYTES], 0);
+	scene_deinit(&s);
+}
+
 TEST(unknown_access_kind_and_nic)
 {
 	struct scene s;

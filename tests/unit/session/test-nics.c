@@ -563,13 +563,13 @@ TEST(list_of_one_user_among_many_sessions_is_cheap)
 
 TEST(fullest_session_page_fits_a_packet)
 {
-	static struct pair pairs[MSG_MAX_SESSION_ITEMS];
+	static struct pair pairs[MSG_FULL_SESSION_ITEMS];
 	unsigned int pages;
 	struct pair ctl;
 	struct lab lab;
 
 	lab_init(&lab, 5000);
-	for (int i = 0; i < MSG_MAX_SESSION_ITEMS; i++) {
+	for (int i = 0; i < MSG_FULL_SESSION_ITEMS; i++) {
 		struct session *session;
 
 		pair_init_hello(&pairs[i], &lab, MSG_ROLE_CLIENT);
@@ -579,9 +579,9 @@ TEST(fullest_session_page_fits_a_packet)
 		memset(session->identity.cgroup, 'g', sizeof(session->identity.cgroup) - 1);
 	}
 	pair_init_hello(&ctl, &lab, MSG_ROLE_CONTROL);
-	ASSERT_EQ(count_items(&ctl, MSG_LIST_SESSIONS, &pages), MSG_MAX_SESSION_ITEMS);
+	ASSERT_EQ(count_items(&ctl, MSG_LIST_SESSIONS, &pages), MSG_FULL_SESSION_ITEMS);
 	ASSERT_EQ(pages, 1);
-	for (int i = 0; i < MSG_MAX_SESSION_ITEMS; i++)
+	for (int i = 0; i < MSG_FULL_SESSION_ITEMS; i++)
 		pair_deinit(&pairs[i]);
 	pair_deinit(&ctl);
 	lab_deinit(&lab);

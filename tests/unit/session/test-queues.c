@@ -90,6 +90,8 @@ TEST(queues_on_the_clients_memory)
 	raw_expect_error(&s.pair.raw, &req, &fd, 1, SHMD_STATUS_MEM_KIND);
 	req.queue_create_req.mem_kind = MSG_MEM_AGENT;
 	raw_expect_error(&s.pair.raw, &req, NULL, 0, SHMD_STATUS_MEM_KIND);
+	req.queue_create_req.mem_kind = MSG_MEM_PEERMEM;
+	raw_expect_error(&s.pair.raw, &req, NULL, 0, SHMD_STATUS_MEM_KIND);
 	close(fd);
 	scene_deinit(&s);
 }
@@ -309,6 +311,36 @@ TEST(parameters_outside_their_ranges)
 		req.connect_req.has_params = true;
 		req.connect_req.params = wrong[i];
 		raw_expect_error(&s.pair.raw, &req, NULL, 0, SHMD_STATUS_INVALID);
+	}
+	scene_deinit(&s);
+}
+
+TEST(who_says_nothing_of_parameters_gets_those_of_the_daemon)
+{
+	const struct msg_qp_params own = {1, 2, 3, 4, 5, 6};
+	struct msg req, rep, created;
+	struct scene s;
+
+	scene_init(&s, 10);
+	s.lab.registry.attr.qp_params = (struct nic_qp_params){11, 5, 4, 9, 8, 0};
+	for (unsigned int i = 0; i < 2; i++) {
+		const struct nic_qp_params *params = &s.lab.nics[0].params;
+		struct msg_peer peer;
+
+		raw_create_queues(&s.pair.raw, 1, &created);
+		fill_peer(&peer, &created, 0, 0);
+		fill_connect(&req, &peer, 1);
+		req.connect_req.has_params = i;
+		req.connect_req.params = own;
+		raw_expect(&s.pair.raw, &req, NULL, 0, MSG_CONNECT_REP, &rep);
+		ASSERT_EQ(rep.connect_rep.status, SHMD_STATUS_OK);
+		ASSERT_EQ(params->timeout, i ? 1 : 11);
+		ASSERT_EQ(params->retry_count, i ? 2 : 5);
+		ASSERT_EQ(params->rnr_retry, i ? 3 : 4);
+		ASSERT_EQ(params->min_rnr_timer, i ? 4 : 9);
+		ASSERT_EQ(params->max_rd_atomic, i ? 5 : 8);
+		ASSERT_EQ(params->traffic_class, i ? 6 : 0);
+		msg_deinit(&created);
 	}
 	scene_deinit(&s);
 }

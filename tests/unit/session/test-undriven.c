@@ -5,7 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/session/node-map.h"
 #include "daemon/session/undriven.h"
+#include "daemon/topo/topo.h"
 #include "tests/lib/test.h"
 #include "tests/unit/session/lab.h"
 
@@ -261,5 +263,28 @@ TEST(nobody_is_assigned_a_nic_that_no_backend_drives)
 	expect_open_refused(&s, "", "none drives rxe0 and others");
 	undriven_update(registry, make_list(1, "rdma_rxe"));
 	expect_open_refused(&s, "", "none drives rxe0: ");
+	scene_deinit(&s);
+}
+
+/* Their ports are active: it is the settings that leave nobody any. */
+TEST(refusal_says_that_settings_keep_all_nics)
+{
+	char text[] = "<shmemd-topology version=\"1\"><host><function pci=\"11:00.0\" class=\"0207\"/></host></shmemd-topology>";
+	struct topo_policy *policy = calloc(1, sizeof(*policy));
+	char why[TOPO_POLICY_WHY_BYTES];
+	struct topo *topo = NULL;
+	struct scene s;
+
+	ASSERT(policy);
+	scene_init(&s);
+	s.lab.nics[0].info.state = NIC_PORT_DOWN;
+	ASSERT_OK(topo_parse(text, strlen(text), &topo, why));
+	ASSERT_OK(node_map_new(topo, &s.lab.registry, false, &s.lab.registry.node_map));
+	ASSERT_OK(topo_policy_set(policy, "nics-exclude", "fake0,fake1", why));
+	node_map_set_policy(s.lab.registry.node_map, policy);
+	expect_open_refused(&s, "", "nics-include and nics-exclude of shmemd.conf keep every NIC with an active port from everybody, as fake1");
+	s.lab.nics[1].info.state = NIC_PORT_DOWN;
+	expect_open_refused(&s, "", "no NIC has an active port");
+	s.lab.registry.node_map = node_map_free(s.lab.registry.node_map);
 	scene_deinit(&s);
 }

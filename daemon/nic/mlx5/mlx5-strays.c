@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a context has in the kernel. A process that is killed in the middle of a request leaves objects that no record names,
+ * or has destroyed some that the last record names: the kernel's own list tells which.
+ *
+ * A handle is free for the next object as soon as its own is destroyed. Between two records one request is carried out,
+ * which makes objects or destroys some and never both but for its own, so a handle of the older record is that object's or none's.
+ *
+ * Who made what the kernel does not tell. Strays are all objects of these kinds that no record names: also what a
+ * client made by its duplicate of the command descriptor.
+ */
+#include "daemon/nic/mlx5/mlx5.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "proto/base/cleanup.h"
+
+/* What others use comes after them. Events of a context end with their channel. */
+static const enum mlx5_object_kind order[] = {MLX5_OBJECT_DEVX, MLX5_OBJECT_UMEM, MLX5_OBJECT_MR,
+					      MLX5_OBJECT_AH,   MLX5_OBJECT_UAR,  MLX5_OBJECT_PD};
+
+#define N_ORDER (sizeof(order) / sizeof(order[0]))
+
+static int compare(const void *a, const void *b)
+{
+	const struct mlx5_handle *x = a, *y = b;
+
+	return x->handle < y->handle ? -1 : x->handle > y->handle;
+}
+
+static int list_kind(struct mlx5_present *present, enum mlx5_object_kind kind, int command_fd, uint32_t *room)
+{
+	struct mlx5_handle *at;
+	uint32_t n;
+	int err = mlx5_handles_list(command_fd, kind, room, MLX5_HANDLES_MAX, &n);
+
+	if (err)
+		return mlx5_errno(err);
+	at = calloc((size_t)n + 1, sizeof(*at));
+	if (!at)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < n; i++)
+		at[i].handle = room[i];
+	qsort(at, n, sizeof(*at), compare);
+	present->of[kind].at = at;
+	present->of[kind].n = n;
+	return 0;
+}
+
+int mlx5_present_list(struct mlx5_present *present, int command_fd)
+{
+	_cleanup_free_ uint32_t *room = calloc(MLX5_HANDLES_MAX, sizeof(*room));
+	int r = room ? 0 : -ENOMEM;
+
+	*present = (struct mlx5_present){0};
+	for (size_t i = 0; r == 0 && i < N_ORDER; i++)
+		r = list_kind(present, order[i], command_fd, room);
+	return r;
+}
+
+void mlx5_present_deinit(struct mlx5_present *present)
+{
+	for (size_t i = 0; i < MLX5_OBJECT_KINDS; i++)
+		free(present->of[i].at);
+	*present = (struct mlx5_present){0};
+}
+
+bool mlx5_present_name(struct mlx5_present *present, enum mlx5_object_kind kind, uint32_t handle)
+{
+	const struct mlx5_handle key = {.handle = handle};
+	struct mlx5_handle *found = NULL;
+	uint32_t n = present->of[kind].n;
+
+	if (n)
+		found = bsearch(&key, present->of[kind].at, n, sizeof(key), compare);
+	if (found)
+		found->named = true;
+	return found || n == MLX5_HANDLES_MAX;
+}
+
+void mlx5_present_unname(struct mlx5_present *present)
+{
+	for (size_t kind = 0; kind < MLX5_OBJECT_KINDS; kind++)
+		for (uint32_t i = 0; i < present->of[kind].n; i++)
+			present->of[kind].at[i].named = false;
+}
+
+/* QPs use CQs, and both are of one kind: from the highest handle down, which is mostly the newest, and again until nothing more goes. */
+static void destroy_kind(struct mlx5_present *present, enum mlx5_object_kind kind, int command_fd)
+{
+	bool more = true;
+
+	while (more) {
+		more = false;
+		for (uint32_t i = present->of[kind].n; i > 0; i--) {
+			struct mlx5_handle *handle = &present->of[kind].at[i - 1];
+
+			if (handle->named || mlx5_handle_destroy(command_fd, kind, handle->handle))
+				continue;
+			handle->named = true;
+			more = true;
+		}
+	}
+}
+
+void mlx5_strays_destroy(struct mlx5_present *present, int command_fd)
+{
+	for (size_t i = 0; i < N_ORDER; i++)
+		destroy_kind(present, order[i], command_fd);
+}

@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Contexts that outlive their process: the record of what one holds, and going on with it in another.
+ *
+ * What is kept: the doorbell page and the wake descriptor that the client has, the NIC page that all clients have, and the
+ * context's ledger, in which the engine notes what it does. An import makes everything under the numbers, keys and addresses
+ * of before, and leaves it alone until the NIC resumes, for peers may be missing yet. To forget a context without touching what
+ * is kept, its ledger is hidden behind a private copy, and its QPs end before the engine has another turn; then it is destroyed
+ * as any other.
+ *
+ * The caller's thread, but for what is handed to the data thread.
+ */
+#include "daemon/nic/soft/soft.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "daemon/nic/soft/soft-record.h"
+#include "proto/base/assert.h"
+#include "proto/base/cleanup.h"
+
+_Static_assert(SOFT_RECORD_PORTS == SOFT_MAX_NICS, "all NICs have a place");
+
+/* The order is nobody else's business. */
+enum { KEPT_DOORBELL, KEPT_WAKE, KEPT_NIC_PAGE, KEPT_LEDGER, N_KEPT };
+_Static_assert((int)N_KEPT <= NIC_KEEP_FDS, "room for all");
+
+/* ---- keep and export ------------------------------------------------------------------------------------------------ */
+
+int soft_ctx_keep(struct nic_ctx *base, struct nic_kept *ret_kept)
+{
+	const struct soft_ctx *ctx = soft_ctx(base);
+
+	if (ctx->ledger_fd < 0 || ctx->nic->page_kept_fd < 0)
+		return -EOPNOTSUPP;
+	*ret_kept = (struct nic_kept){
+		.n = N_KEPT,
+		.fds = {
+			[KEPT_DOORBELL] = ctx->base.doorbell.page_fd,
+			[KEPT_WAKE] = ctx->base.doorbell.wake_fd,
+			[KEPT_NIC_PAGE] = ctx->nic->page_kept_fd,
+			[KEPT_LEDGER] = ctx->ledger_fd,
+		},
+	};
+	return 0;
+}
+
+static uint32_t count(const struct list *list)
+{
+	uint32_t n = 0;
+
+	for (const struct list *at = list->next; at != list; at = at->next)
+		n++;
+	return n;
+}
+
+static int export_mrs(const struct soft_ctx *ctx, struct soft_record *record)
+{
+	struct soft_mr *mr;
+
+	record->mrs = calloc((size_t)count(&ctx->mrs) + 1, sizeof(*record->mrs));
+	if (!record->mrs)
+		return -ENOMEM;
+	list_for_each_entry (mr, &ctx->mrs, link)
+		record->mrs[record->n_mrs++] = (struct soft_record_mr){
+			.key = mr->base.lkey,
+			.access = mr->attr.access,
+			.iova = mr->attr.iova,
+			.offset = mr->attr.offset,
+			.length_bytes = mr->attr.length_bytes,
+		};
+	return 0;
+}
+
+static int export_batches(const struct soft_ctx *ctx, struct soft_record *record)
+{
+	struct soft_queues *queues;
+	int r = 0;
+
+	record->batches = calloc((size_t)count(&ctx->batches) + 1, sizeof(*record->batches));
+	if (!record->batches)
+		return -ENOMEM;
+	list_for_each_entry (queues, &ctx->batches, link) {
+		struct soft_record_batch *batch = &record->batches[record->n_batches++];
+
+		batch->mem_offset = queues->mem_offset;
+		r = nic_layout_copy(&batch->layout, &queues->base.layout);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+int soft_ctx_export(struct nic_ctx *base, void **ret_record, size_t *ret_bytes)
+{
+	_cleanup_(soft_record_deinit) struct soft_record record = {0};
+	struct soft_ctx *ctx = soft_ctx(base);
+	int r;
+
+	if (ctx->ledger_fd < 0 || ctx->nic->page_kept_fd < 0)
+		return -EOPNOTSUPP;
+	record.nic = ctx->nic->index;
+	record.n_ports = soft_fabric_gids(ctx->nic->fabric, record.gids);
+	record.pdn = ctx->pdn;
+	/* The data thread changes it in calls of this thread only. */
+	record.past = ctx->past;
+	r = export_mrs(ctx, &record);
+	if (r == 0)
+		r = export_batches(ctx, &record);
+	return r < 0 ? r : soft_record_encode(&record, ret_record, ret_bytes);
+}
+
+/* ---- unimport -------------------------------------------------------------------------------------------------------- */
+
+struct hide_call {
+	struct soft_call call;
+	struct soft_ctx *ctx;
+};
+
+/* What the engine notes from here on is seen by nobody: so nothing of it is done, either. */
+static bool run_hide(struct soft_nic *nic, struct soft_call *base)
+{
+	struct soft_ctx *ctx = container_of(base, struct hide_call, call)->ctx;
+	const struct soft_map *map = &ctx->ledger_map;
+
+	ctx->quiesced = true;
+	if (map->base) {
+		void *at = mmap(map->base, map->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE,
+				ctx->ledger_fd, 0);
+
+		assert_bug(at != MAP_FAILED);
+	}
+	/* A DCI would say good-bye to its DCT. */
+	nic->is_mute = true;
+	soft_qps_destroy(ctx);
+	nic->is_mute = false;
+	return true;
+}
+
+struct nic_ctx *soft_ctx_unimport(struct nic_ctx *base)
+{
+	struct hide_call hide = {.call.run = run_hide};
+	struct soft_ctx *ctx;
+
+	if (!base)
+		return NULL;
+	hide.ctx = ctx = soft_ctx(base);
+	soft_call(ctx->nic, &hide.call);
+	/* The newest first: its QPs may use CQs of those before. */
+	while (!list_empty(&ctx->batches)) {
+		int r = soft_queues_destroy(&container_of(ctx->batches.prev, struct soft_queues, link)->base);
+
+		assert_bug(r == 0);
+	}
+	while (!list_empty(&ctx->mrs))
+		soft_mr_dereg(&list_first_entry(&ctx->mrs, struct soft_mr, link)->base);
+	return soft_ctx_close(base);
+}
+
+/* ---- import ------------------------------------------------------------------------------------------------------------ */
+
+/* No other kind of file says so of itself. */
+static bool is_eventfd(int fd)
+{
+	static const char wanted[] = "anon_inode:[eventfd]";
+	char path[32], what[sizeof(wanted)] = "";
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	return readlink(path, what, sizeof(what)) == sizeof(wanted) - 1 && memcmp(what, wanted, sizeof(wanted) - 1) == 0;
+}
+
+static int check_attr(const struct soft_nic *nic, const struct nic_import_attr *attr, const struct soft_record *record)
+{
+	if (attr->ctx.doorbell != NIC_DOORBELL_AUTO && attr->ctx.doorbell != NIC_DOORBELL_CPU)
+		return attr->ctx.doorbell == NIC_DOORBELL_UAR_MMAP ? -EOPNOTSUPP : -EINVAL;
+	if (record->nic != nic->index)
+		return -EXDEV;
+	if (attr->fds.n != N_KEPT || attr->n_queue_fds != record->n_batches || attr->n_mr_fds != record->n_mrs)
+		return -EBADF;
+	return is_eventfd(attr->fds.fds[KEPT_WAKE]) ? 0 : -EBADF;
+}
+
+/* -EPERM of memory that is not sealed: then it is not what was kept. */
+static int not_kept(int r)
+{
+	return r == -EPERM || r == -EINVAL ? -EBADF : r;
+}
+
+static int import_pages(struct soft_ctx *ctx, const struct nic_kept *fds)
+{
+	struct nic_doorbell *doorbell = &ctx->base.doorbell;
+	int r;
+
+	doorbell->mode = NIC_DOORBELL_CPU;
+	doorbell->register_offset = SHMD_DB_SEND_OFFSET;
+	doorbell->nic_page_fd = ctx->nic->page_fd;
+	r = soft_map_whole(fds->fds[KEPT_DOORBELL], SHMD_DB_PAGE_BYTES, &ctx->page_map, &doorbell->page_fd);
+	if (r < 0)
+		return not_kept(r);
+	ctx->doorbell = (uint64_t *)(ctx->page_map.data + SHMD_DB_SEND_OFFSET);
+	r = soft_map_whole(fds->fds[KEPT_LEDGER], soft_ledger_bytes(), &ctx->ledger_map, &ctx->ledger_fd);
+	if (r < 0)
+		return not_kept(r);
+	doorbell->wake_fd = fcntl(fds->fds[KEPT_WAKE], F_DUPFD_CLOEXEC, 3);
+	return doorbell->wake_fd < 0 ? -errno : 0;
+}
+
+static int import_mr(struct soft_ctx *ctx, const struct soft_record_mr *mr, int fd)
+{
+	const struct nic_mr_attr attr = {
+		.kind = NIC_MEM_MEMFD,
+		.fd = fd,
+		.offset = mr->offset,
+		.length_bytes = mr->length_bytes,
+		.iova = mr->iova,
+		.access = mr->access,
+	};
+
+	return soft_mr_restore(ctx, &attr, mr->key);
+}
+
+static int import_batch(struct soft_ctx *ctx, const struct soft_record_batch *batch, int fd)
+{
+	const struct nic_queue_mem mem = {
+		.kind = NIC_MEM_MEMFD,
+		.fd = fd,
+		.offset = batch->mem_offset,
+		.length_bytes = batch->layout.total_bytes,
+	};
+
+	return soft_queues_restore(ctx, &mem, &batch->layout);
+}
+
+static int import_objects(struct soft_ctx *ctx, const struct nic_import_attr *attr, const struct soft_record *record)
+{
+	int r = 0;
+
+	ctx->past = record->past;
+	for (uint32_t i = 0; r == 0 && i < record->n_mrs; i++)
+		r = import_mr(ctx, &record->mrs[i], attr->mr_fds[i]);
+	for (uint32_t i = 0; r == 0 && i < record->n_batches; i++)
+		r = import_batch(ctx, &record->batches[i], attr->queue_fds[i]);
+	return r;
+}
+
+static int list_all(struct soft_ctx *ctx, struct nic_imported *imported)
+{
+	struct soft_queues *queues;
+	struct soft_mr *mr;
+
+	imported->mrs = calloc((size_t)count(&ctx->mrs) + 1, sizeof(struct nic_mr *));
+	imported->queues = calloc((size_t)count(&ctx->batches) + 1, sizeof(struct nic_queues *));
+	if (!imported->mrs || !imported->queues)
+		return -ENOMEM;
+	list_for_each_entry (mr, &ctx->mrs, link)
+		imported->mrs[imported->n_mrs++] = &mr->base;
+	list_for_each_entry (queues, &ctx->batches, link)
+		imported->queues[imported->n_queues++] = &queues->base;
+	imported->ctx = &ctx->base;
+	return 0;
+}
+
+static int import_record(struct soft_nic *nic, const struct nic_import_attr *attr, const struct soft_record *record,
+			 struct nic_imported *ret_imported)
+{
+	struct soft_ctx *ctx = soft_ctx_alloc(nic, &attr->ctx, record->pdn);
+	struct nic_imported imported = {0};
+	int r;
+
+	if (!ctx)
+		return -ENOMEM;
+	r = import_pages(ctx, &attr->fds);
+	if (r == 0)
+		r = soft_ctx_attach(ctx);
+	if (r < 0) {
+		soft_ctx_free(ctx);
+		return r == -EBADMSG ? -EBADF : r;
+	}
+	r = import_objects(ctx, attr, record);
+	if (r == 0)
+		r = list_all(ctx, &imported);
+	if (r < 0) {
+		soft_ctx_unimport(&ctx->base);
+		nic_imported_deinit(&imported);
+		return r;
+	}
+	*ret_imported = imported;
+	return 0;
+}
+
+int soft_ctx_import(struct nic *base, const struct nic_import_attr *attr, struct nic_imported *ret_imported)
+{
+	_cleanup_(soft_record_deinit) struct soft_record record = {0};
+	struct soft_nic *nic = soft_nic(base);
+	int r = soft_record_decode(attr->record, attr->record_bytes, &record);
+
+	if (r == 0)
+		r = check_attr(nic, attr, &record);
+	if (r == 0)
+		r = not_kept(soft_thread_adopt(nic, attr->fds.fds[KEPT_NIC_PAGE]));
+	if (r == 0)
+		r = soft_fabric_adopt(nic->fabric, record.n_ports, (const uint8_t(*)[16])record.gids);
+	return r < 0 ? r : import_record(nic, attr, &record, ret_imported);
+}

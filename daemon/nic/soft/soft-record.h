@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a soft context holds, as bytes for another process: identities of NICs, regions, batches. What changes without a
+ * request (indexes, states, connections) is not here but in the context's ledger.
+ *
+ * Little-endian throughout; head: magic, version, total bytes; a check sum over all before it at the end. Records come
+ * from a daemon's own memory and are checked as if they did not: what is read is complete and fits together.
+ */
+#ifndef SHMEMD_NIC_SOFT_RECORD_H
+#define SHMEMD_NIC_SOFT_RECORD_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "daemon/nic/nic.h"
+
+#define SOFT_RECORD_VERSION 1u
+#define SOFT_RECORD_PORTS 64u
+#define SOFT_RECORD_MAX_PDN 0x7fffffffu /* far from where they begin anew */
+
+struct soft_record_mr {
+	uint32_t key;
+	uint32_t access;
+	uint64_t iova;
+	uint64_t offset; /* in its memfd */
+	uint64_t length_bytes;
+};
+
+struct soft_record_batch {
+	uint64_t mem_offset;
+	struct nic_layout layout; /* owned */
+};
+
+struct soft_record {
+	uint32_t n_ports; /* all NICs of that daemon */
+	uint32_t nic; /* which of them */
+	uint8_t gids[SOFT_RECORD_PORTS][16];
+	uint32_t pdn;
+	struct nic_counters past; /* of queues that are gone */
+	uint32_t n_mrs;
+	struct soft_record_mr *mrs; /* owned */
+	uint32_t n_batches;
+	struct soft_record_batch *batches; /* owned */
+};
+
+/* Bytes to free. -EINVAL what decode would refuse, -ENOSPC more than NIC_RECORD_MAX_BYTES, -ENOMEM. */
+int soft_record_encode(const struct soft_record *record, void **ret_data, size_t *ret_bytes);
+/* -EINVAL, -EPROTONOSUPPORT of another version, -ENOMEM. */
+int soft_record_decode(const void *data, size_t bytes, struct soft_record *ret_record);
+void soft_record_deinit(struct soft_record *record);
+
+#endif

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Links between GPUs play no part in who gets which NIC, so NVML is not loaded; nor does it need libibverbs, since
+ * the registry's NICs know what they can.
+ */
+#include "daemon/node.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <syslog.h>
+
+#include "daemon/log.h"
+#include "daemon/session/node-map.h"
+#include "daemon/session/registry.h"
+#include "daemon/topo/topo.h"
+
+const char *node_named_file(void)
+{
+	const char *path = getenv("SHMEMD_TOPOLOGY");
+
+	return path && *path ? path : NULL;
+}
+
+const char *node_named_tree(void)
+{
+	const char *root = getenv("SHMEMD_SYSFS");
+
+	return root && root[0] == '/' ? root : NULL;
+}
+
+const char *node_sysfs(void)
+{
+	const char *tree = node_named_tree();
+
+	return tree ? tree : "/sys";
+}
+
+const char *node_procfs(void)
+{
+	const char *tree = getenv("SHMEMD_PROCFS");
+
+	return tree && tree[0] == '/' ? tree : "/proc";
+}
+
+static int read_machine(struct topo **ret_topo)
+{
+	const struct topo_host_attr attr = {.sys = node_sysfs(), .proc = node_procfs()};
+	int r = topo_read_host(&attr, ret_topo);
+
+	if (r == -E2BIG)
+		log_line(LOG_WARNING, NULL, "this machine has more GPUs, NICs or bridges than are looked at: GPUs get NICs in turn");
+	if (r == -EBADMSG)
+		log_line(LOG_WARNING, NULL, "sysfs shows a GPU or NIC of this machine twice: GPUs get NICs in turn");
+	return r;
+}
+
+static int read_named(const char *path, struct topo **ret_topo)
+{
+	char why[TOPO_WHY_BYTES];
+	int r = topo_read_file(path, ret_topo, why);
+
+	if (r < 0)
+		log_line(LOG_ERR, NULL, "SHMEMD_TOPOLOGY: %s: %s", path, why);
+	return r;
+}
+
+int node_read(struct topo **ret_topo)
+{
+	return node_named_file() ? read_named(node_named_file(), ret_topo) : read_machine(ret_topo);
+}
+
+int node_look(struct registry *registry, struct node_map **ret_map)
+{
+	struct topo *topo = NULL;
+	int r = node_read(&topo);
+
+	/* Of this machine, which nobody can mend: without a map the daemon serves all the same. */
+	if ((r == -E2BIG || r == -EBADMSG) && !node_named_file())
+		return 0;
+	return r < 0 ? r : node_map_new(topo, registry, node_named_file(), ret_map);
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Looking at the node: its GPUs and NICs, before the first session and whenever they come and go (node-watch.h). */
+#ifndef SHMEMD_NODE_H
+#define SHMEMD_NODE_H
+
+struct node_map;
+struct registry;
+struct topo;
+
+/*
+ * The map of this machine for the NICs that the registry has; or, with SHMEMD_TOPOLOGY, of the one in that file, whose NICs the registry's
+ * stand for in their order. *ret_map is NULL, and that is 0, where the machine is beyond the limits of a map. May block: not on
+ * the loop. -ENOMEM; what is wrong with the file, logged.
+ */
+int node_look(struct registry *registry, struct node_map **ret_map);
+/* The machine as it is now. May block; any thread. What is wrong is logged. */
+int node_read(struct topo **ret_topo);
+
+const char *node_named_file(void); /* of SHMEMD_TOPOLOGY, or NULL */
+const char *node_named_tree(void); /* of SHMEMD_SYSFS, or NULL */
+const char *node_sysfs(void);
+const char *node_procfs(void); /* SHMEMD_PROCFS, or "/proc" */
+
+#endif

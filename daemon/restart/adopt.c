@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Claim, verify, adopt, discard.
+ *
+ * Sessions come by rising number, as they were made. Each is taken over as a whole or not at all; of one that is not,
+ * nothing is kept any longer, and its socket tells its client. A state of another version is not read: all that belongs to
+ * it is a stray. Nothing moves before the last session is there, since they write to each other. Control thread.
+ */
+#include "daemon/restart/adopt.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <syslog.h>
+
+#include "daemon/restart/state.h"
+#include "proto/base/cleanup.h"
+
+#define STATE_SUFFIX "-state"
+
+/* ---- the store as sessions see it --------------------------------------------------------------------------------- */
+
+static int ops_put(void *arg, const char *name, int fd)
+{
+	return keep_store_put(arg, name, fd);
+}
+
+static unsigned int ops_room(void *arg)
+{
+	return keep_store_usual_room(arg);
+}
+
+static void ops_remove(void *arg, const char *name)
+{
+	keep_store_remove(arg, name);
+}
+
+static int ops_take(void *arg, const char *name)
+{
+	return keep_store_take(arg, name);
+}
+
+const struct keep_ops adopt_keep_ops = {
+	.put = ops_put,
+	.room = ops_room,
+	.remove = ops_remove,
+	.take = ops_take,
+	.state_new = state_new,
+	.state_write = state_write,
+	.state_fd = state_fd,
+	.state_free = state_free,
+};
+
+/* ---- what was claimed ---------------------------------------------------------------------------------------------- */
+
+struct claimed {
+	unsigned int n, size;
+	char (*names)[KEEP_NAME_BYTES]; /* owned */
+	uint64_t *ids; /* owned: of sessions with a state, n_ids of them */
+	unsigned int n_ids;
+};
+
+static void claimed_deinit(struct claimed *claimed)
+{
+	free(claimed->names);
+	free(claimed->ids);
+}
+
+static void count_name(void *arg, const char *name)
+{
+	struct claimed *claimed = arg;
+
+	claimed->size++;
+}
+
+/* Of "s1f-anything"; false: of no session. */
+static bool parse_name(const char *name, uint64_t *ret_id, const char **ret_what)
+{
+	int end = 0;
+
+	if (sscanf(name, "s%" SCNx64 "-%n", ret_id, &end) != 1 || end == 0)
+		return false;
+	*ret_what = name + end;
+	return true;
+}
+
+static void add_name(void *arg, const char *name)
+{
+	struct claimed *claimed = arg;
+	const char *what;
+	uint64_t id;
+
+	if (claimed->n == claimed->size || strlen(name) >= KEEP_NAME_BYTES)
+		return;
+	snprintf(claimed->names[claimed->n++], KEEP_NAME_BYTES, "%s", name);
+	if (parse_name(name, &id, &what) && strcmp(what, "state") == 0)
+		claimed->ids[claimed->n_ids++] = id;
+}
+
+static int compare_ids(const void *a, const void *b)
+{
+	const uint64_t *x = a, *y = b;
+
+	return *x < *y ? -1 : *x > *y;
+}
+
+static int find_claimed(struct keep_store *store, struct claimed *claimed)
+{
+	*claimed = (struct claimed){0};
+	keep_store_each_left(store, count_name, claimed);
+	/* bounded: what the service manager keeps. */
+	claimed->names = calloc((size_t)claimed->size + 1, sizeof(*claimed->names));
+	claimed->ids = calloc((size_t)claimed->size + 1, sizeof(*claimed->ids));
+	if (!claimed->names || !claimed->ids)
+		return -ENOMEM;
+	keep_store_each_left(store, add_name, claimed);
+	qsort(claimed->ids, claimed->n_ids, sizeof(*claimed->ids), compare_ids);
+	return 0;
+}
+
+/* Whoever took some of it, or none. */
+static void let_go(struct keep_store *store, const struct claimed *claimed, uint64_t id)
+{
+	const char *what;
+	uint64_t of;
+
+	for (unsigned int i = 0; i < claimed->n; i++)
+		if (parse_name(claimed->names[i], &of, &what) && of == id)
+			keep_store_remove(store, claimed->names[i]);
+}
+
+/* ---- one session ---------------------------------------------------------------------------------------------------- */
+
+static void tell_lost(struct registry *registry, uint64_t id, int r)
+{
+	char text[128];
+
+	snprintf(text, sizeof(text), "session %" PRIu64 " of the daemon before cannot go on: %s", id, strerror(-r));
+	registry_note(registry, &(struct note){.level = LOG_WARNING, .topic = NOTE_SESSION, .text = text});
+}
+
+/* The state is the session's, or gone. */
+static int read_state(struct keep_store *store, const char *name, struct state **ret_state, const void **ret_bytes,
+		      size_t *ret_n)
+{
+	struct state *state;
+	uint32_t version;
+	int fd, r;
+
+	fd = keep_store_take(store, name);
+	if (fd < 0)
+		return fd;
+	r = state_open(fd, &state);
+	if (r < 0)
+		return r;
+	r = state_read(state, &version, ret_bytes, ret_n);
+	if (r < 0)
+		state_free(state);
+	else
+		*ret_state = state;
+	return r;
+}
+
+static int adopt_one(const struct adopt_attr *attr, uint64_t id)
+{
+	char name[KEEP_NAME_BYTES];
+	struct session *session;
+	struct state *state;
+	const void *bytes;
+	size_t n;
+	int r;
+
+	snprintf(name, sizeof(name), "s%" PRIx64 STATE_SUFFIX, id);
+	r = read_state(attr->store, name, &state, &bytes, &n);
+	if (r == 0)
+		r = session_adopt(attr->registry, id, state, bytes, n, &session);
+	return r;
+}
+
+static void adopt_each(const struct adopt_attr *attr, const struct claimed *claimed, struct adopt_result *result)
+{
+	for (unsigned int i = 0; i < claimed->n_ids; i++) {
+		int r = adopt_one(attr, claimed->ids[i]);
+
+		if (r == -EPROTONOSUPPORT)
+			result->n_strange++;
+		else if (r < 0)
+			result->n_ended++;
+		if (r < 0)
+			let_go(attr->store, claimed, claimed->ids[i]);
+		if (r < 0 && r != -EPROTONOSUPPORT)
+			tell_lost(attr->registry, claimed->ids[i], r);
+		if (attr->progress)
+			attr->progress(attr->arg);
+	}
+}
+
+static void adopt_registry(const struct adopt_attr *attr)
+{
+	struct state *state;
+	const void *bytes;
+	size_t n;
+	int r = read_state(attr->store, KEEP_REGISTRY, &state, &bytes, &n);
+
+	if (r == 0) {
+		r = registry_adopt(attr->registry, state, bytes, n);
+		if (r < 0)
+			state_free(state);
+	}
+	if (r < 0)
+		keep_store_remove(attr->store, KEEP_REGISTRY);
+}
+
+/* ---- all go on ------------------------------------------------------------------------------------------------------ */
+
+static void resume_nics(struct registry *registry)
+{
+	for (unsigned int i = 0; i < registry->n_nics; i++) {
+		struct nic *nic = registry->nics[i].nic;
+
+		nic->ops->resume(nic);
+		/* Its addresses may be those of before. */
+		registry_refresh_nic(&registry->nics[i]);
+	}
+}
+
+static void go_on(const struct adopt_attr *attr, struct session *session, struct adopt_result *result)
+{
+	int r;
+
+	if (session->ended) {
+		session_free(session);
+		result->n_ended++;
+		return;
+	}
+	for (unsigned int i = 0; i < session->n_nics; i++)
+		session_health_port(session, session->nics[i], session->nics[i]->rnic->info.state);
+	r = attr->attach(attr->arg, session);
+	if (r < 0) {
+		session_end(session, SHMD_STATUS_NO_MEMORY, "shmemd has restarted and cannot watch this session: %s",
+			    strerror(-r));
+		session_free(session);
+		result->n_ended++;
+		return;
+	}
+	session_tell_resumed(session);
+	result->n_adopted++;
+}
+
+static void go_on_all(const struct adopt_attr *attr, struct adopt_result *result)
+{
+	struct session *session, *tmp;
+
+	list_for_each_entry_safe(session, tmp, &attr->registry->sessions, link)
+		go_on(attr, session, result);
+}
+
+static void tell(struct registry *registry, const struct adopt_result *result)
+{
+	char text[192];
+
+	if (result->n_strange > 0) {
+		snprintf(text, sizeof(text),
+			 "%u sessions of the daemon before have ended: their state is of another version of shmemd",
+			 result->n_strange);
+		registry_note(registry, &(struct note){
+			.level = LOG_WARNING, .topic = NOTE_SESSION, .event = CATALOG_STATE_STRANGE, .text = text});
+	}
+	if (result->n_adopted + result->n_ended + result->n_strays == 0)
+		return;
+	snprintf(text, sizeof(text), "%u sessions of the daemon before go on; %u ended with it; %u descriptors were nobody's",
+		 result->n_adopted, result->n_ended, result->n_strays);
+	registry_note(registry, &(struct note){
+		.level = LOG_INFO, .topic = NOTE_SESSION, .event = CATALOG_ADOPTED, .text = text});
+}
+
+int adopt_all(const struct adopt_attr *attr, struct adopt_result *ret_result)
+{
+	_cleanup_(claimed_deinit) struct claimed claimed;
+	struct adopt_result result = {0};
+	int r = find_claimed(attr->store, &claimed);
+
+	if (r < 0)
+		return r;
+	adopt_registry(attr);
+	adopt_each(attr, &claimed, &result);
+	registry_keep(attr->registry);
+	result.n_strays = keep_store_discard_left(attr->store);
+	resume_nics(attr->registry);
+	go_on_all(attr, &result);
+	tell(attr->registry, &result);
+	*ret_result = result;
+	return 0;
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sessions of the daemon before this one: found in the store, taken over, the rest let go. Control thread, before the loop. */
+#ifndef SHMEMD_RESTART_ADOPT_H
+#define SHMEMD_RESTART_ADOPT_H
+
+#include "daemon/restart/store.h"
+#include "daemon/session/keep.h"
+#include "daemon/session/registry.h"
+#include "daemon/session/session.h"
+
+/* For struct registry_attr.keep; its argument is the store. */
+extern const struct keep_ops adopt_keep_ops;
+
+struct adopt_attr {
+	struct registry *registry; /* with all NICs, and without sessions */
+	struct keep_store *store; /* NULL: nothing is taken over */
+	/* Has the session watched from now on. What fails ends it. */
+	int (*attach)(void *arg, struct session *session);
+	void (*progress)(void *arg); /* between two sessions: it may take a while. NULL: nobody wants to know */
+	void *arg;
+};
+
+struct adopt_result {
+	unsigned int n_adopted;
+	unsigned int n_ended; /* they had ended when the daemon died, or their state says nothing that can be taken over */
+	unsigned int n_strange; /* state of another version */
+	unsigned int n_strays; /* descriptors that no state names */
+};
+
+/*
+ * All NICs go on when every session is there; then clients are told. Also where nothing was kept: NICs want to hear that.
+ * What cannot be taken over is let go of. -ENOMEM: nothing was done.
+ */
+int adopt_all(const struct adopt_attr *attr, struct adopt_result *ret_result);
+
+#endif

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The store: names of what the manager has, counted here because the manager does not answer.
+ *
+ * Two of its rules lose descriptors without a word. It keeps an open file once, whatever the names: memfds are opened
+ * again, so that each entry has an open file of its own; of what cannot be opened again and has no inode of its own a
+ * duplicate stays here, to compare with. And all names go into one variable of the next daemon's environment, which the
+ * kernel limits: with too long ones no daemon would start any more. Control thread.
+ */
+#include "daemon/restart/store.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/kcmp.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#include "daemon/fdstore.h"
+#include "proto/base/cleanup.h"
+#include "proto/base/foreign-fd.h"
+#include "proto/base/hash.h"
+#include "proto/base/list.h"
+
+/* A string of the environment may have 32 pages, of 4 KiB where they are smallest: less "LISTEN_FDNAMES=" and the manager's own. */
+#define MAX_NAME_BYTES (32u * 4096u - 1024u)
+
+#define USUAL_NAME_BYTES 16u /* "s1f-q10000", with what stands between two */
+
+struct entry {
+	struct list link;
+	char name[FDSTORE_NAME_BYTES];
+	int claimed; /* not taken yet; -1: taken, or put by us */
+	int same; /* owned; to compare with; -1: no other entry can have this open file */
+	dev_t dev;
+	ino_t ino;
+};
+
+struct keep_store {
+	struct list entries; /* struct entry.link, owned */
+	struct hash by_name; /* of name_key() */
+	unsigned int n, max;
+	size_t name_bytes;
+	int claim_error;
+};
+
+DEFINE_CLEANUP(struct keep_store *, keep_store_free);
+
+/* Names are few and none is a client's choice: two with one key are refused as one. */
+static uint64_t name_key(const char *name)
+{
+	uint64_t key = UINT64_C(0xcbf29ce484222325);
+
+	for (; *name; name++)
+		key = (key ^ (unsigned char)*name) * UINT64_C(0x100000001b3);
+	return key;
+}
+
+static struct entry *find(const struct keep_store *store, const char *name)
+{
+	struct entry *entry = hash_get(&store->by_name, name_key(name));
+
+	return entry && strcmp(entry->name, name) == 0 ? entry : NULL;
+}
+
+/* ---- entries ---------------------------------------------------------------------------------------------------- */
+
+/* What is closed here may be a client's: it never blocks. */
+static void entry_free(struct keep_store *store, struct entry *entry)
+{
+	hash_remove(&store->by_name, name_key(entry->name));
+	list_del(&entry->link);
+	store->n--;
+	store->name_bytes -= strlen(entry->name) + 1;
+	close_foreign(entry->claimed);
+	close_foreign(entry->same);
+	free(entry);
+}
+
+static bool is_memfd(int fd)
+{
+	return fcntl(fd, F_GET_SEALS) >= 0;
+}
+
+/* Sockets have an inode each, and memfds were opened again: the others are compared by the file itself. */
+static int open_to_compare(int fd, const struct stat *st, int *ret_fd)
+{
+	*ret_fd = -1;
+	if (S_ISSOCK(st->st_mode) || is_memfd(fd))
+		return 0;
+	*ret_fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	return *ret_fd < 0 ? -errno : 0;
+}
+
+static int add_entry(struct keep_store *store, const char *name, int fd, struct entry **ret)
+{
+	_cleanup_free_ struct entry *entry = calloc(1, sizeof(*entry));
+	_cleanup_close_ int same = -1;
+	struct stat st;
+	int r;
+
+	if (!entry)
+		return -ENOMEM;
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	r = open_to_compare(fd, &st, &same);
+	if (r < 0)
+		return r;
+	snprintf(entry->name, sizeof(entry->name), "%s", name);
+	entry->claimed = -1;
+	entry->dev = st.st_dev;
+	entry->ino = st.st_ino;
+	r = hash_add(&store->by_name, name_key(name), entry);
+	if (r < 0)
+		return r;
+	entry->same = take_fd(&same);
+	store->n++;
+	store->name_bytes += strlen(name) + 1;
+	list_add_tail(&store->entries, &entry->link);
+	*ret = take_ptr(entry);
+	return 0;
+}
+
+/* ---- one open file once ----------------------------------------------------------------------------------------- */
+
+static bool is_same(const struct entry *entry, int fd, const struct stat *st)
+{
+	pid_t self = getpid();
+
+	if (entry->dev != st->st_dev || entry->ino != st->st_ino)
+		return false;
+	return S_ISSOCK(st->st_mode) ||
+	       (entry->same >= 0 && syscall(SYS_kcmp, self, self, KCMP_FILE, entry->same, fd) == 0);
+}
+
+static bool is_kept(const struct keep_store *store, int fd)
+{
+	struct entry *entry;
+	struct stat st;
+
+	if (fstat(fd, &st) < 0)
+		return false;
+	list_for_each_entry(entry, &store->entries, link)
+		if (is_same(entry, fd, &st))
+			return true;
+	return false;
+}
+
+/* A memfd with the same rights, as an open file of its own. A client may have made it one that cannot be opened. */
+static int open_again(int fd)
+{
+	char path[40];
+	int again;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	again = open(path, (fcntl(fd, F_GETFL) & O_ACCMODE) | O_CLOEXEC);
+	return again < 0 ? -errno : again;
+}
+
+int keep_store_put(struct keep_store *store, const char *name, int fd)
+{
+	_cleanup_close_ int again = -1;
+	struct entry *entry;
+	int r;
+
+	if (!store)
+		return 0;
+	if (!fdstore_is_name(name))
+		return -EINVAL;
+	if (hash_get(&store->by_name, name_key(name)))
+		return -EEXIST;
+	if (keep_store_room(store) == 0)
+		return -ENOSPC;
+	if (is_memfd(fd)) {
+		again = open_again(fd);
+		if (again < 0)
+			return again;
+	} else if (is_kept(store, fd)) {
+		return -EBUSY;
+	}
+	r = add_entry(store, name, fd, &entry);
+	if (r < 0)
+		return r;
+	r = fdstore_keep(name, again >= 0 ? again : fd);
+	if (r < 0)
+		entry_free(store, entry);
+	return r;
+}
+
+void keep_store_remove(struct keep_store *store, const char *name)
+{
+	struct entry *entry = store ? find(store, name) : NULL;
+
+	if (!entry)
+		return;
+	fdstore_drop(name);
+	entry_free(store, entry);
+}
+
+static unsigned int room_for(const struct keep_store *store, size_t name_bytes)
+{
+	size_t by_bytes;
+
+	if (!store || store->n >= store->max || store->name_bytes >= MAX_NAME_BYTES)
+		return 0;
+	by_bytes = (MAX_NAME_BYTES - store->name_bytes) / name_bytes;
+	return by_bytes < store->max - store->n ? (unsigned int)by_bytes : store->max - store->n;
+}
+
+unsigned int keep_store_room(const struct keep_store *store)
+{
+	return room_for(store, FDSTORE_NAME_BYTES);
+}
+
+unsigned int keep_store_usual_room(const struct keep_store *store)
+{
+	return keep_store_room(store) == 0 ? 0 : room_for(store, USUAL_NAME_BYTES);
+}
+
+/* ---- claims ----------------------------------------------------------------------------------------------------- */
+
+static void on_claim(void *arg, const char *name, int fd)
+{
+	struct keep_store *store = arg;
+	struct entry *entry;
+	int r = add_entry(store, name, fd, &entry);
+
+	if (r == 0) {
+		entry->claimed = fd;
+		return;
+	}
+	/* A second one under a name: whoever takes the first does without it. */
+	close_foreign(fd);
+	if (r != -EEXIST)
+		store->claim_error = r;
+}
+
+int keep_store_take(struct keep_store *store, const char *name)
+{
+	struct entry *entry = store ? find(store, name) : NULL;
+
+	return entry && entry->claimed >= 0 ? take_fd(&entry->claimed) : -ENOENT;
+}
+
+void keep_store_each_left(struct keep_store *store, void (*fn)(void *arg, const char *name), void *arg)
+{
+	struct entry *entry;
+
+	if (!store)
+		return;
+	list_for_each_entry(entry, &store->entries, link)
+		if (entry->claimed >= 0)
+			fn(arg, entry->name);
+}
+
+unsigned int keep_store_discard_left(struct keep_store *store)
+{
+	struct entry *entry, *tmp;
+	unsigned int n = 0;
+
+	if (!store)
+		return 0;
+	list_for_each_entry_safe(entry, tmp, &store->entries, link) {
+		if (entry->claimed < 0)
+			continue;
+		fdstore_drop(entry->name);
+		entry_free(store, entry);
+		n++;
+	}
+	return n;
+}
+
+/* ---- birth and death -------------------------------------------------------------------------------------------- */
+
+int keep_store_new(unsigned int max_fds, struct keep_store **ret)
+{
+	_cleanup_(keep_store_freep) struct keep_store *store = calloc(1, sizeof(*store));
+	unsigned int most = fdstore_max();
+
+	if (!store)
+		return -ENOMEM;
+	list_init(&store->entries);
+	hash_init(&store->by_name);
+	/* One is the listener's. */
+	store->max = max_fds < most ? max_fds : most - (most > 0);
+	fdstore_claim(on_claim, store);
+	if (store->claim_error < 0)
+		return store->claim_error;
+	if (store->max == 0) {
+		keep_store_discard_left(store);
+		*ret = NULL;
+		return 0;
+	}
+	*ret = take_ptr(store);
+	return 0;
+}
+
+struct keep_store *keep_store_free(struct keep_store *store)
+{
+	struct entry *entry, *tmp;
+
+	if (!store)
+		return NULL;
+	list_for_each_entry_safe(entry, tmp, &store->entries, link)
+		entry_free(store, entry);
+	hash_deinit(&store->by_name);
+	free(store);
+	return NULL;
+}

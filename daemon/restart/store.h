@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the service manager holds for the daemon, by name, so that the next daemon finds it.
+ *
+ * A manager says nothing of what it does not keep. So the store knows its rules and refuses before: a maximum of
+ * descriptors, names that fit into one environment variable, no open file twice. Control thread.
+ */
+#ifndef SHMEMD_RESTART_STORE_H
+#define SHMEMD_RESTART_STORE_H
+
+struct keep_store; /* NULL is a store that keeps nothing: every call accepts it */
+
+/*
+ * Claims what an earlier daemon had kept. max_fds: of the settings; the manager's own maximum binds as well. *ret is NULL
+ * and the result 0 when no manager keeps descriptors, or none is wanted: then what was kept is let go of.
+ */
+int keep_store_new(unsigned int max_fds, struct keep_store **ret);
+struct keep_store *keep_store_free(struct keep_store *store); /* closes our claims; the manager keeps what it has */
+
+/*
+ * fd is borrowed, and may be closed afterwards. Of a memfd the manager gets an open file of its own, so one may be kept under
+ * several names. 0 also for a NULL store. -ENOSPC: full; -EEXIST: the name is taken; -EBUSY: this open file is kept
+ * under another name and cannot be opened again; -EINVAL: no such name; others of the system.
+ */
+int keep_store_put(struct keep_store *store, const char *name, int fd);
+void keep_store_remove(struct keep_store *store, const char *name); /* unknown names are fine */
+/* A claimed descriptor, now the caller's; the manager keeps it until it is removed. -ENOENT: none, or taken. */
+int keep_store_take(struct keep_store *store, const char *name);
+
+/* Names of what was claimed and nobody took. fn does not change the store. */
+void keep_store_each_left(struct keep_store *store, void (*fn)(void *arg, const char *name), void *arg);
+unsigned int keep_store_discard_left(struct keep_store *store); /* removed and closed; how many they were */
+unsigned int keep_store_room(const struct keep_store *store); /* at least so many more fit */
+unsigned int keep_store_usual_room(const struct keep_store *store); /* the same for names as they usually are; 0 when that is 0 */
+
+#endif

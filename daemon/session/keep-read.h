@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the state of a session says, before anything of it is made: between keep-read.c and session-adopt.c. */
+#ifndef SHMEMD_SESSION_KEEP_READ_H
+#define SHMEMD_SESSION_KEEP_READ_H
+
+#include "daemon/session/keep-codec.h"
+#include "daemon/session/session.h"
+
+/* What is read of a session before its NICs have imported anything. */
+struct adopt {
+	struct session *session; /* borrowed */
+	bool ended, has_pidfd;
+	uint32_t n_unread;
+	struct quota_amount connection_amount, session_amount;
+	unsigned int n_nics;
+	struct session_nic *nics[SESSION_MAX_NICS]; /* owned, until the session has them */
+	struct quota_amount nic_amounts[SESSION_MAX_NICS];
+	const void *records[SESSION_MAX_NICS];
+	size_t record_bytes[SESSION_MAX_NICS];
+	struct nic_imported imported[SESSION_MAX_NICS]; /* arrays are owned, what they name is the context's */
+	uint32_t n_slots, n_free;
+	const void *generations, *free_slots; /* in the state's bytes, which need not lie at multiples of anything */
+	uint32_t n_mrs, n_queues;
+	struct adopt_mr *mrs; /* owned */
+	struct adopt_queues *queues; /* owned */
+};
+
+struct adopt_head {
+	uint32_t handle;
+	bool is_kept;
+	struct quota_amount amount;
+	uint32_t nic;
+	int fd; /* owned; -1: none is at hand */
+};
+
+struct adopt_mr {
+	struct adopt_head head;
+	struct session_mr *mr; /* owned, until the session has it */
+};
+
+struct adopt_queues {
+	struct adopt_head head;
+	const void *qps; /* in the state's bytes */
+	uint32_t n_qps;
+	struct session_queues *queues; /* owned likewise */
+};
+
+void adopt_deinit(struct adopt *a);
+
+/* A descriptor of this session, the caller's; -ENOENT. */
+int adopt_take(struct session *session, const char *name);
+int adopt_take_number(struct session *session, char kind, uint32_t number);
+
+/*
+ * Into a->session and *a, up to what was published, which is read last. -EBADMSG no daemon wrote this, -ENODEV a
+ * NIC that is not here, -ENOMEM.
+ */
+int adopt_read(struct keep_reader *reader, struct adopt *a);
+
+#endif

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What outlives the daemon: sessions with all that they hold, as descriptors under names and one state each.
+ *
+ * Somebody else has the descriptors while no daemon runs; this room knows them by name only, by the operations below.
+ * Order of every change: descriptors are put, then the state is written that names them, then those are removed that it
+ * names no more. So at each moment the state is complete, and what it does not name is nobody's.
+ */
+#ifndef SHMEMD_SESSION_KEEP_H
+#define SHMEMD_SESSION_KEEP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/base/list.h"
+#include "proto/codec.h"
+
+#define KEEP_NAME_BYTES 48
+
+/* Of the bytes of a state, first thing in them. Another one is not read: a session of it ends. */
+#define KEEP_FORMAT 1u
+
+struct state; /* bytes that are replaced as a whole: whoever fills in keep_ops knows them */
+struct fdlist;
+struct registry;
+struct session;
+struct session_nic;
+
+struct keep_ops {
+	int (*put)(void *arg, const char *name, int fd); /* borrowed. -ENOSPC: no room for more */
+	unsigned int (*room)(void *arg); /* for how many more, as names usually are */
+	void (*remove)(void *arg, const char *name); /* also when there is none */
+	int (*take)(void *arg, const char *name); /* of those that a former daemon put: the caller's. -ENOENT */
+	int (*state_new)(struct state **ret_state);
+	int (*state_write)(struct state *state, const void *bytes, size_t n);
+	int (*state_fd)(const struct state *state); /* the state's own */
+	struct state *(*state_free)(struct state *state);
+};
+
+struct keep_gone; /* a name that the next state does not name any more */
+
+/* Of one session. */
+struct session_keep {
+	struct state *state; /* owned; NULL: the session ends with the daemon */
+	char reason[128]; /* why it does, though there is something to keep it with; or empty */
+	bool is_named; /* the state is: from the first answer on */
+	bool changed; /* since the state was written */
+	bool adopted; /* by this process: a request of before may come again */
+	unsigned int n_names; /* put, or taken over, and not removed */
+	uint32_t last_published; /* number of a descriptor's name */
+	struct list gone; /* struct keep_gone.link */
+	/* The last request that changed something, so that it is not carried out twice. */
+	uint64_t request; /* 0: none */
+	enum msg_kind kind;
+	void *reply; /* owned; encoded */
+	size_t reply_bytes;
+	int reply_fd; /* owned: queue memory of the daemon's that came with it; -1: none, or the session can find it */
+};
+
+void session_keep_init(struct session_keep *keep);
+bool session_is_kept(const struct session *session); /* it outlives the daemon */
+/*
+ * In Hello; another daemon can take it over once that is answered. What cannot be kept is no error: the session ends with the daemon then, and says why. A session
+ * that is not kept is left alone by all of the following.
+ */
+void session_keep_begin(struct session *session);
+/* It ends with the daemon from now on: nothing of it is anywhere else any more. */
+void session_keep_drop(struct session *session, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Teardown has begun: who finds the state only tears down what it names. */
+void session_keep_ended(struct session *session);
+/* Nothing of it is anywhere any more: the session is no more. */
+void session_keep_end(struct session *session);
+
+void session_changed(struct session *session); /* the next write is not to be left out */
+int session_keep_write(struct session *session); /* what fails drops it; for tests its errno */
+/* After a request that may have changed something: it is answered with *rep, when its client asks again. */
+void session_keep_reply(struct session *session, const struct msg *request, struct msg *rep, const struct fdlist *fds);
+void session_keep_rest(struct session *session); /* after any other, when something has changed */
+
+/* The client sent a request again that was carried out before a restart: it has its answer now. */
+bool session_keep_again(struct session *session, const struct msg *request);
+
+/* By any thread that may use the context: what it holds has changed, or not. */
+void session_nic_export(struct session_nic *nic);
+/* Descriptors of a context, of a region, of a batch: `fd` is borrowed, and -1 allowed where nothing is to be kept. */
+void session_keep_nic(struct session *session, struct session_nic *nic);
+bool session_keep_put(struct session *session, char kind, uint32_t number, int fd);
+/* Its name goes with the next state that is written. */
+void session_keep_gone(struct session *session, char kind, uint32_t number);
+
+/*
+ * A session of a former daemon: what its state says, with the descriptors that `take` finds. Takes `state` in any case. Its contexts
+ * rest until every NIC was told to go on. 0 and *ret_session, whose owner is nobody yet; it may have ended, and is then to be
+ * freed. Negative errno: it cannot be, nothing is left of it here, and its client was told where that was possible.
+ */
+int session_adopt(struct registry *registry, uint64_t id, struct state *state, const void *bytes, size_t n,
+		  struct session **ret_session);
+
+/* ---- registry-keep.c: what is the daemon's own -------------------------------------------------------------------- */
+
+/* Its name beside those of sessions. */
+#define KEEP_REGISTRY "node-state"
+
+/* Numbers that go on, and assignments: after each change of them. Nothing where nothing is kept. */
+void registry_keep(struct registry *registry);
+/*
+ * As a former daemon left them, before the first session. Takes `state`, which goes on under its name, on success only: what
+ * fails changes nothing. Errors as session_adopt.
+ */
+int registry_adopt(struct registry *registry, struct state *state, const void *bytes, size_t n);
+void registry_keep_end(struct registry *registry); /* the registry's own; what is kept stays */
+
+#endif

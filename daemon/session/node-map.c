@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The map is drawn again when the policy changes, when GPUs or NICs come or go, and when a port of the registry's goes up or down: a
+ * GPU gets the next nearest NIC while its own is down, and its own again afterwards. What was given to sessions stays. NICs of the map
+ * that the daemon does not have are nobody's.
+ */
+#include "daemon/session/node-map.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/session/registry.h"
+#include "daemon/topo/topo.h"
+#include "proto/base/cleanup.h"
+
+#define NO_NIC UINT32_MAX
+
+struct node_map {
+	struct registry *registry; /* borrowed */
+	struct topo *topo; /* owned */
+	bool by_order; /* else NICs are found by name and port */
+	struct topo_policy *policy; /* owned; NULL: none */
+	unsigned int nics[TOPO_MAX_NICS]; /* the registry's index of each NIC of the map, or NO_NIC */
+	struct topo_map map;
+};
+
+DEFINE_CLEANUP(struct node_map *, node_map_free);
+
+struct node_map *node_map_free(struct node_map *map)
+{
+	if (map) {
+		topo_free(map->topo);
+		free(map->policy);
+	}
+	free(map);
+	return NULL;
+}
+
+static unsigned int find_nic(const struct registry *registry, const struct topo_nic *nic)
+{
+	for (unsigned int i = 0; i < registry->n_nics; i++)
+		if (topo_is_of_device(registry->nics[i].info.name, nic->name) && registry->nics[i].info.port == nic->port)
+			return i;
+	return NO_NIC;
+}
+
+static enum topo_state state_of(const struct node_map *map, unsigned int nic)
+{
+	if (map->nics[nic] == NO_NIC)
+		return TOPO_STATE_DOWN;
+	return map->registry->nics[map->nics[nic]].info.state == NIC_PORT_ACTIVE ? TOPO_STATE_ACTIVE : TOPO_STATE_DOWN;
+}
+
+/* What was read while the port was down is not its rate: one that came up later would stay excluded as slow. True: it is another one. */
+static bool take_rate(struct node_map *map, unsigned int nic)
+{
+	const struct registry_nic *rnic = map->nics[nic] == NO_NIC ? NULL : &map->registry->nics[map->nics[nic]];
+
+	if (map->by_order || !rnic || rnic->info.state != NIC_PORT_ACTIVE || rnic->info.rate_mbps <= map->topo->nics[nic].rate_mbps)
+		return false;
+	map->topo->nics[nic].rate_mbps = rnic->info.rate_mbps;
+	return true;
+}
+
+/* True when something changed. */
+static bool take_states(struct node_map *map)
+{
+	bool is_new = false;
+
+	for (unsigned int i = 0; i < map->topo->n_nics; i++) {
+		is_new |= map->topo->nics[i].state != state_of(map, i);
+		map->topo->nics[i].state = state_of(map, i);
+		is_new |= take_rate(map, i);
+	}
+	return is_new;
+}
+
+static void draw(struct node_map *map)
+{
+	topo_assign(map->topo, map->policy, &map->map);
+}
+
+static void place(struct node_map *map, struct topo *topo)
+{
+	map->topo = topo;
+	for (unsigned int i = 0; i < topo->n_nics; i++) {
+		unsigned int in_order = i < map->registry->n_nics ? i : NO_NIC;
+
+		map->nics[i] = map->by_order ? in_order : find_nic(map->registry, &topo->nics[i]);
+		topo->nics[i].is_undriven = map->nics[i] == NO_NIC;
+	}
+	take_states(map);
+	draw(map);
+}
+
+int node_map_new(struct topo *topo, struct registry *registry, bool by_order, struct node_map **ret_map)
+{
+	_cleanup_(node_map_freep) struct node_map *map = calloc(1, sizeof(*map));
+
+	if (!map) {
+		topo_free(topo);
+		return -ENOMEM;
+	}
+	map->registry = registry;
+	map->by_order = by_order;
+	place(map, topo);
+	*ret_map = take_ptr(map);
+	return 0;
+}
+
+void node_map_redraw(struct node_map *map, struct topo *topo)
+{
+	topo_free(map->topo);
+	place(map, topo);
+}
+
+/* ---- policy ------------------------------------------------------------------------------------------------------- */
+
+int node_map_check_policy(struct node_map *map, const struct topo_policy *policy, char *why)
+{
+	if (!map) {
+		snprintf(why, TOPO_POLICY_WHY_BYTES,
+			 "there is no map of this machine for nics-include, nics-exclude and gpu-nic-map");
+		return policy->n_included || policy->n_excluded || policy->n_given ? -EINVAL : 0;
+	}
+	if (take_states(map))
+		draw(map);
+	return topo_policy_check(policy, map->topo, why);
+}
+
+void node_map_set_policy(struct node_map *map, struct topo_policy *policy)
+{
+	if (!map) {
+		free(policy);
+		return;
+	}
+	free(map->policy);
+	map->policy = policy;
+	draw(map);
+}
+
+bool node_map_allows(const struct node_map *map, const struct registry_nic *rnic)
+{
+	for (unsigned int i = 0; map && i < map->topo->n_nics; i++)
+		if (map->nics[i] == rnic->index)
+			return topo_policy_allows(map->policy, map->topo, i);
+	return !map || topo_policy_allows_name(map->policy, rnic->info.name, rnic->info.port);
+}
+
+bool node_map_uses(struct node_map *map, const struct registry_nic *rnic)
+{
+	if (map && take_states(map))
+		draw(map);
+	for (unsigned int i = 0; map && i < map->topo->n_nics; i++)
+		if (map->nics[i] == rnic->index)
+			return map->map.excluded[i] == TOPO_USED && !map->map.is_reserved[i];
+	return true;
+}
+
+/* ---- a GPU's NIC -------------------------------------------------------------------------------------------------- */
+
+/* One that the daemon does not have is down, so no GPU has it; who asks all the same finds it taken and empty. */
+static unsigned int n_sessions(const struct node_map *map, unsigned int nic)
+{
+	return map->nics[nic] == NO_NIC ? 0 : map->registry->nics[map->nics[nic]].n_sessions;
+}
+
+static bool is_taken(const struct node_map *map, unsigned int nic, uint64_t taken)
+{
+	return map->nics[nic] == NO_NIC || (taken >> map->nics[nic] & 1);
+}
+
+/* Of the GPU's NICs the first that is not taken; the default where all are. */
+static unsigned int pick_first(const struct node_map *map, const struct topo_gpu_map *got, uint64_t taken)
+{
+	for (unsigned int i = 0; i < got->n_nics; i++)
+		if (!is_taken(map, got->nics[i], taken))
+			return got->nics[i];
+	return got->nics[0];
+}
+
+/* Whether a would have fewer contexts for its weight than b, with one more each. */
+static bool is_lighter(const struct node_map *map, const struct topo_gpu_map *got, unsigned int a, unsigned int b)
+{
+	uint64_t n_a = (uint64_t)n_sessions(map, got->nics[a]) + 1;
+	uint64_t n_b = (uint64_t)n_sessions(map, got->nics[b]) + 1;
+
+	return n_a * got->weights[b] < n_b * got->weights[a];
+}
+
+static unsigned int pick_by_weight(const struct node_map *map, const struct topo_gpu_map *got, uint64_t taken)
+{
+	unsigned int best = 0;
+
+	for (unsigned int i = 1; i < got->n_nics; i++) {
+		bool best_taken = is_taken(map, got->nics[best], taken), taken_too = is_taken(map, got->nics[i], taken);
+
+		if (best_taken != taken_too ? best_taken : is_lighter(map, got, i, best))
+			best = i;
+	}
+	return got->nics[best];
+}
+
+struct registry_nic *node_map_find(struct node_map *map, const char *gpu, uint64_t taken, char *reason, size_t size)
+{
+	int index = map ? topo_find_gpu(map->topo, gpu) : -1;
+	const struct topo_gpu_map *got;
+	char why[TOPO_WHY_BYTES];
+	unsigned int nic;
+
+	if (index < 0)
+		return NULL;
+	if (take_states(map))
+		draw(map);
+	got = &map->map.gpus[index];
+	if (!got->n_nics)
+		return NULL;
+	nic = got->is_given && got->is_weighted ? pick_by_weight(map, got, taken) : pick_first(map, got, taken);
+	if (map->nics[nic] == NO_NIC)
+		return NULL;
+	snprintf(reason, size, "GPU%d: %s", index, topo_reason(map->topo, &map->map, (unsigned int)index, nic, why));
+	return &map->registry->nics[map->nics[nic]];
+}
+
+uint64_t node_map_nics(struct node_map *map, const char *gpu)
+{
+	int index = map ? topo_find_gpu(map->topo, gpu) : -1;
+	uint64_t nics = 0;
+
+	if (index < 0)
+		return 0;
+	if (take_states(map))
+		draw(map);
+	for (unsigned int i = 0; i < map->map.gpus[index].n_nics; i++) {
+		unsigned int nic = map->nics[map->map.gpus[index].nics[i]];
+
+		nics |= nic == NO_NIC ? 0 : 1ull << nic;
+	}
+	return nics;
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The map of the node as sessions use it: which of the registry's NICs a GPU gets. Control thread. */
+#ifndef SHMEMD_SESSION_NODE_MAP_H
+#define SHMEMD_SESSION_NODE_MAP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct node_map;
+struct registry;
+struct registry_nic;
+struct topo;
+struct topo_policy;
+
+/*
+ * Takes the topo, also when it fails with -ENOMEM. NICs are found by name and port; with by_order the registry's first NIC stands for the
+ * map's first, and so on, whatever they are called. The registry has all its NICs already, and outlives it.
+ */
+int node_map_new(struct topo *topo, struct registry *registry, bool by_order, struct node_map **ret_map);
+struct node_map *node_map_free(struct node_map *map);
+/* The machine has changed: takes the topo. What sessions have stays; the next NIC that is opened for a GPU goes by the new map. */
+void node_map_redraw(struct node_map *map, struct topo *topo);
+
+/* Whether the machine, with ports as they are now, can do what the policy wants: -EINVAL, and why. map may be NULL: nothing is known. */
+int node_map_check_policy(struct node_map *map, const struct topo_policy *policy, char *why); /* TOPO_POLICY_WHY_BYTES */
+/* Takes the policy, a block of malloc(); NULL: none. What sessions have stays. map may be NULL. */
+void node_map_set_policy(struct node_map *map, struct topo_policy *policy);
+/* Whether the policy leaves the registry's NIC to anybody. map may be NULL, here and below. */
+bool node_map_allows(const struct node_map *map, const struct registry_nic *rnic);
+/* Whether it is for any GPU, with ports as they are now: not set aside, nor given to one alone. True for what the map does not know. */
+bool node_map_uses(struct node_map *map, const struct registry_nic *rnic);
+
+/*
+ * The NIC of a GPU, in the state that ports have now, and why, in words: the default, or the first that is not in `taken` (a bit
+ * per registry index); where the policy says weights, the one with the fewest contexts for its weight. NULL: the map does not know
+ * the GPU, or has no active NIC for it.
+ */
+struct registry_nic *node_map_find(struct node_map *map, const char *gpu, uint64_t taken, char *reason, size_t size);
+/* All NICs of a GPU, a bit per registry index; 0: as above. map may be NULL. */
+uint64_t node_map_nics(struct node_map *map, const char *gpu);
+
+#endif

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is the daemon's own and goes on: numbers of sessions, which are never used twice; totals; which NIC a GPU has; ports that an
+ * administrator took down. A drain ends with the daemon. NICs are named, since another daemon may count them in another order. Control thread.
+ */
+#include "daemon/session/keep.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <syslog.h>
+
+#include "daemon/session/keep-tables.h"
+#include "daemon/session/registry.h"
+#include "proto/base/cleanup.h"
+
+static void put_gpus(struct keep_writer *w, const struct registry *registry)
+{
+	keep_put(w, TAG_N_GPUS, REGISTRY_MAX_GPUS);
+	for (unsigned int i = 0; i < REGISTRY_MAX_GPUS; i++) {
+		const struct registry_gpu *gpu = &registry->gpus[i];
+		const char *nic = gpu->gpu[0] ? registry->nics[gpu->nic].info.name : "";
+
+		keep_put_bytes(w, TAG_GPU, gpu->gpu, strlen(gpu->gpu));
+		keep_put_bytes(w, TAG_GPU_NIC, nic, strlen(nic));
+	}
+}
+
+static void put_ports(struct keep_writer *w, const struct registry *registry)
+{
+	unsigned int n = 0;
+
+	for (unsigned int i = 0; i < registry->n_nics; i++)
+		n += registry->nics[i].is_taken_down;
+	keep_put(w, TAG_N_DOWN, n);
+	for (unsigned int i = 0; i < registry->n_nics; i++) {
+		const struct registry_nic *rnic = &registry->nics[i];
+
+		if (rnic->is_taken_down)
+			keep_put_bytes(w, TAG_DOWN_NIC, rnic->info.name, strlen(rnic->info.name));
+	}
+}
+
+static int make_state(struct registry *registry)
+{
+	const struct keep_ops *keep = registry->attr.keep;
+	int r = keep->state_new(&registry->state);
+
+	if (r < 0)
+		return r;
+	keep->remove(registry->attr.keep_arg, KEEP_REGISTRY);
+	r = keep->put(registry->attr.keep_arg, KEEP_REGISTRY, keep->state_fd(registry->state));
+	if (r < 0)
+		registry->state = keep->state_free(registry->state);
+	return r;
+}
+
+static void tell_failure(struct registry *registry, int r)
+{
+	char text[128];
+
+	snprintf(text, sizeof(text), "what is the daemon's own cannot be kept for the next one: %s", strerror(-r));
+	registry_note(registry, &(struct note){.level = LOG_WARNING, .topic = NOTE_SESSION, .provoked = true, .text = text});
+}
+
+void registry_keep(struct registry *registry)
+{
+	_cleanup_(keep_writer_deinit) struct keep_writer w = {0};
+	int r;
+
+	if (!registry->attr.keep)
+		return;
+	keep_put_fields(&w, &keep_registry, registry);
+	put_gpus(&w, registry);
+	put_ports(&w, registry);
+	r = w.r;
+	if (r == 0 && !registry->state)
+		r = make_state(registry);
+	if (r == 0)
+		r = registry->attr.keep->state_write(registry->state, w.buf, w.n);
+	if (r < 0)
+		tell_failure(registry, r);
+}
+
+void registry_keep_end(struct registry *registry)
+{
+	if (registry->state)
+		registry->state = registry->attr.keep->state_free(registry->state);
+}
+
+/* ---- reading ------------------------------------------------------------------------------------------------------- */
+
+static void get_text(struct keep_reader *reader, uint16_t tag, char *buf, size_t size)
+{
+	const void *text;
+	size_t n;
+
+	text = keep_get_bytes(reader, tag, &n);
+	memset(buf, 0, size);
+	if (n >= size)
+		reader->r = -EBADMSG;
+	else if (text)
+		memcpy(buf, text, n);
+}
+
+/* A GPU whose NIC is gone has none, as if it had never asked. */
+static void get_gpus(struct keep_reader *reader, struct registry *registry, struct registry_gpu *gpus)
+{
+	uint64_t n = keep_get(reader, TAG_N_GPUS, REGISTRY_MAX_GPUS);
+
+	for (uint64_t i = 0; reader->r == 0 && i < n; i++) {
+		const struct registry_nic *rnic;
+		char name[NIC_NAME_BYTES];
+
+		get_text(reader, TAG_GPU, gpus[i].gpu, sizeof(gpus[i].gpu));
+		get_text(reader, TAG_GPU_NIC, name, sizeof(name));
+		rnic = registry_find_nic(registry, name);
+		if (rnic)
+			gpus[i].nic = rnic->index;
+		else
+			gpus[i].gpu[0] = 0;
+	}
+}
+
+/* Which NICs of these have such a port, in *is_down. */
+static void get_ports(struct keep_reader *reader, struct registry *registry, bool *is_down)
+{
+	uint64_t n = keep_get(reader, TAG_N_DOWN, REGISTRY_MAX_NICS);
+
+	for (uint64_t i = 0; reader->r == 0 && i < n; i++) {
+		const struct registry_nic *rnic;
+		char name[NIC_NAME_BYTES];
+
+		get_text(reader, TAG_DOWN_NIC, name, sizeof(name));
+		rnic = registry_find_nic(registry, name);
+		if (rnic)
+			is_down[rnic->index] = true;
+	}
+}
+
+static void take_down(struct registry *registry, const bool *is_down)
+{
+	for (unsigned int i = 0; i < registry->n_nics; i++) {
+		struct registry_nic *rnic = &registry->nics[i];
+
+		rnic->is_taken_down = is_down[i] && rnic->nic->ops->port_set(rnic->nic, NIC_PORT_DOWN) == 0;
+		if (rnic->is_taken_down)
+			registry_refresh_nic(rnic);
+	}
+}
+
+int registry_adopt(struct registry *registry, struct state *state, const void *bytes, size_t n)
+{
+	struct keep_reader reader = {.at = bytes, .end = (const uint8_t *)bytes + n};
+	struct registry_gpu gpus[REGISTRY_MAX_GPUS] = {0};
+	_cleanup_free_ struct registry *read = calloc(1, sizeof(*read));
+	bool is_down[REGISTRY_MAX_NICS] = {false};
+	int r;
+
+	if (!read)
+		return -ENOMEM;
+	keep_get_fields(&reader, &keep_registry, read);
+	get_gpus(&reader, registry, gpus);
+	get_ports(&reader, registry, is_down);
+	r = keep_reader_end(&reader);
+	if (r < 0)
+		return r;
+	registry->last_id = read->last_id;
+	registry->sessions_total = read->sessions_total;
+	registry->refused_total = read->refused_total;
+	registry->next_gpu = read->next_gpu;
+	memcpy(registry->gpus, gpus, sizeof(gpus));
+	take_down(registry, is_down);
+	registry_keep_end(registry);
+	registry->state = state;
+	return 0;
+}

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A daemon that runs: where its threads are, and what its clients got. Without one both are good. Keeps nothing; see check.h. */
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/topo/check-private.h"
+#include "daemon/topo/sysfs.h"
+#include "proto/base/cleanup.h"
+
+#define MAX_CPU 65535u
+#define NIC_NAME_BYTES 10u /* that the name of a thread has room for */
+#define PROCESSOR_FIELD 39 /* of /proc/PID/task/TID/stat, from 1 */
+
+/* Ends the check where there is no daemon to judge, or none that answers. */
+static bool is_judged(const struct check_host *host, struct check_teller *to)
+{
+	if (host->daemon->error == -ENOENT)
+		check_say(to, CHECK_OK, "", "", "no daemon runs");
+	else if (host->daemon->error)
+		check_say(to, CHECK_WARN, "", "run shmemctl doctor as root, or as a user who may connect", "not known: the daemon cannot be asked: %s",
+			  strerror(-host->daemon->error));
+	return host->daemon->error == 0;
+}
+
+/* ---- clients ------------------------------------------------------------------------------------------------------- */
+
+void check_doorbells(const struct check_host *host, struct check_teller *to)
+{
+	if (!is_judged(host, to))
+		return;
+	for (unsigned int i = 0; i < host->daemon->n_sessions; i++) {
+		const struct check_session *session = &host->daemon->sessions[i];
+		char name[CHECK_SUBJECT_BYTES];
+
+		if (!*session->reason)
+			continue;
+		snprintf(name, sizeof(name), "session %" PRIu64, session->session);
+		check_say(to, CHECK_WARN, name, "mend the cause, see peer-mapping, kernel and rdma-core, and start the process again",
+			  "%s, pid %" PRIu32 ", has doorbell mode %s: %s", session->command, session->pid, session->doorbell, session->reason);
+	}
+	if (!to->n_bad)
+		check_say(to, CHECK_OK, "", "", "%u sessions, each with the best mode of its NICs", host->daemon->n_sessions);
+}
+
+/* ---- threads ------------------------------------------------------------------------------------------------------- */
+
+/* "0-7,16-23" */
+static bool lists_cpu(const char *list, unsigned int cpu)
+{
+	while (*list >= '0' && *list <= '9') {
+		char *end;
+		unsigned long first = strtoul(list, &end, 10), last = *end == '-' ? strtoul(end + 1, &end, 10) : first;
+
+		if (cpu >= first && cpu <= last)
+			return true;
+		list = *end == ',' ? end + 1 : "";
+	}
+	return false;
+}
+
+static int read_cpus(const struct check_host *host, unsigned int numa, char path[CHECK_PATH_BYTES], char text[CHECK_FILE_BYTES])
+{
+	int r;
+
+	snprintf(path, CHECK_PATH_BYTES, "sys/devices/system/node/node%u/cpulist", numa);
+	r = check_text(host, path, text);
+	text[strcspn(text, "\n")] = 0;
+	return r;
+}
+
+/* The processor that a thread ran on last; its name may hold anything, blanks and parentheses too. */
+static bool parse_processor(const char *stat, unsigned int *ret_cpu)
+{
+	const char *at = strrchr(stat, ')');
+
+	for (unsigned int field = 2; at && field < PROCESSOR_FIELD; field++) {
+		at = strchr(at, ' ');
+		at = at ? at + 1 : NULL;
+	}
+	return at && sscanf(at, "%5u", ret_cpu) == 1 && *ret_cpu <= MAX_CPU;
+}
+
+static bool is_named_for(const char *name, size_t n, const char *nic)
+{
+	size_t n_of_nic = strlen(nic);
+
+	return n == (n_of_nic < NIC_NAME_BYTES ? n_of_nic : NIC_NAME_BYTES) && strncmp(nic, name, n) == 0;
+}
+
+/*
+ * The NUMA node of the NIC that such a thread serves: its name is a word, a dash and what of the NIC's there is room for. -1: it serves
+ * none, one of several NICs with such names on different nodes, or unknown.
+ */
+static int find_numa(const struct check_host *host, const char *thread)
+{
+	const char *name = strchr(thread, '-');
+	size_t n = name ? strcspn(++name, "/:") : 0;
+	int numa = -1;
+
+	for (unsigned int i = 0; n && i < host->topo->n_nics; i++) {
+		int of_nic = host->topo->nodes[host->topo->nics[i].node].numa;
+
+		if (!is_named_for(name, n, host->topo->nics[i].name))
+			continue;
+		if (numa >= 0 && of_nic != numa)
+			return -1;
+		numa = of_nic;
+	}
+	return numa;
+}
+
+static void judge_place(const struct check_host *host, struct check_teller *to, const char *tid, const char *thread, unsigned int cpu)
+{
+	char path[CHECK_PATH_BYTES], cpus[CHECK_FILE_BYTES], name[CHECK_SUBJECT_BYTES], fix[CHECK_TEXT_BYTES];
+	int numa = find_numa(host, thread), r;
+
+	if (numa < 0)
+		return;
+	snprintf(name, sizeof(name), "thread %.16s", thread);
+	r = read_cpus(host, (unsigned int)numa, path, cpus);
+	if (r < 0) {
+		check_say_unread(to, name, path, r);
+		return;
+	}
+	snprintf(fix, sizeof(fix), "taskset -pc %.200s %.16s", cpus, tid);
+	if (!lists_cpu(cpus, cpu))
+		check_say(to, CHECK_WARN, name, fix, "it ran on processor %u, and its NIC is on NUMA node %d: every doorbell crosses over", cpu,
+			  numa);
+}
+
+static void judge_thread(const struct check_host *host, struct check_teller *to, const char *folder, const char *tid)
+{
+	char path[CHECK_PATH_BYTES], text[CHECK_FILE_BYTES], name[SYSFS_TEXT_BYTES];
+	unsigned int cpu;
+	int r;
+
+	snprintf(path, sizeof(path), "%s/%.16s/comm", folder, tid);
+	r = check_text(host, path, text);
+	text[strcspn(text, "\n")] = 0;
+	snprintf(name, sizeof(name), "%.64s", text);
+	if (r >= 0) {
+		snprintf(path, sizeof(path), "%s/%.16s/stat", folder, tid);
+		r = check_text(host, path, text);
+	}
+	/* Threads come and go. */
+	if (r == -ENOENT || r == -ESRCH)
+		return;
+	if (r < 0 || !parse_processor(text, &cpu))
+		check_say_unread(to, tid, path, r < 0 ? r : -EBADMSG);
+	else
+		judge_place(host, to, tid, name, cpu);
+}
+
+void check_threads(const struct check_host *host, struct check_teller *to)
+{
+	_cleanup_(sysfs_close_dir) DIR *dir = NULL;
+	char folder[CHECK_PATH_BYTES];
+	struct dirent *entry;
+	unsigned int n = 0;
+
+	if (!is_judged(host, to))
+		return;
+	snprintf(folder, sizeof(folder), "proc/%" PRIu32 "/task", host->daemon->pid);
+	dir = sysfs_open_dir(host->root, folder);
+	if (!dir)
+		check_say_unread(to, "", folder, -errno);
+	while (dir && (entry = readdir(dir))) {
+		if (entry->d_name[0] == '.')
+			continue;
+		judge_thread(host, to, folder, entry->d_name);
+		n++;
+	}
+	if (!to->n_bad)
+		check_say(to, CHECK_OK, "", "", "%u threads; those that serve a NIC are on its NUMA node", n);
+}

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The driver of NVIDIA's GPUs and its settings: may a GPU ring a NIC, and may a NIC reach a GPU's memory? GPUs of others have
+ * nothing of it to be judged. Keeps nothing; see check.h.
+ */
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/topo/check-private.h"
+
+#define VENDOR_NVIDIA 0x10de
+#define VERSION_FILE "proc/driver/nvidia/version"
+#define PARAMS_FILE "proc/driver/nvidia/params"
+#define FIRST_WITH_DMABUF 515
+#define FIRST_WITH_STREAM_MEMORY 525 /* on without being asked for */
+#define MODPROBE_FILE "/etc/modprobe.d/shmemd-nvidia.conf"
+
+struct driver {
+	int error; /* of reading VERSION_FILE */
+	bool is_open;
+	bool is_x86;
+	unsigned int major;
+	char version[32];
+};
+
+static bool has_nvidia(const struct check_host *host)
+{
+	for (unsigned int i = 0; i < host->topo->n_gpus; i++)
+		if (host->topo->nodes[host->topo->gpus[i].node].vendor == VENDOR_NVIDIA)
+			return true;
+	return false;
+}
+
+/* "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release Build", "... UNIX x86_64 Kernel Module  535.104.05 ..." */
+static void parse_driver(char *text, struct driver *driver)
+{
+	char *rest = NULL;
+
+	text[strcspn(text, "\n")] = 0;
+	driver->is_open = strstr(text, "Open Kernel Module") != NULL;
+	driver->is_x86 = strstr(text, "x86_64") != NULL;
+	for (char *word = strtok_r(text, " \t", &rest); word && !driver->major; word = strtok_r(NULL, " \t", &rest)) {
+		if (!isdigit((unsigned char)word[0]) || !strchr(word, '.'))
+			continue;
+		driver->major = (unsigned int)strtoul(word, NULL, 10);
+		snprintf(driver->version, sizeof(driver->version), "%.31s", word);
+	}
+}
+
+static struct driver read_driver(const struct check_host *host)
+{
+	struct driver driver = {0};
+	char text[CHECK_FILE_BYTES];
+	int r = check_text(host, VERSION_FILE, text);
+
+	if (r >= 0)
+		parse_driver(text, &driver);
+	driver.error = r < 0 ? r : driver.major ? 0 : -EBADMSG;
+	return driver;
+}
+
+/* Ends the check where there is nothing to judge, or no way to. */
+static bool is_judged(const struct check_host *host, struct check_teller *to, struct driver *ret_driver)
+{
+	if (!has_nvidia(host)) {
+		check_say(to, CHECK_OK, "", "", "no GPU of NVIDIA is here");
+		return false;
+	}
+	*ret_driver = read_driver(host);
+	if (ret_driver->error && ret_driver->error != -ENOENT)
+		check_say_unread(to, "", VERSION_FILE, ret_driver->error);
+	else if (ret_driver->error)
+		check_say(to, CHECK_FAIL, "", "modprobe nvidia; without such a module install the driver with open kernel modules",
+			  "the driver of NVIDIA's GPUs is not loaded");
+	return !ret_driver->error;
+}
+
+void check_driver(const struct check_host *host, struct check_teller *to)
+{
+	struct driver driver;
+
+	if (!is_judged(host, to, &driver))
+		return;
+	if (driver.is_open)
+		check_say(to, CHECK_OK, "", "", "%s, with open kernel modules", driver.version);
+	else
+		check_say(to, CHECK_WARN, "", "install the driver's open kernel modules (nvidia-open, or nvidia-installer -M open), then reboot",
+			  "%s has closed kernel modules, which export no memory of GPUs as dmabufs", driver.version);
+}
+
+/* ---- doorbells */
+
+/* In quotes, items separated by semicolons. */
+static bool has_override(const char *dwords)
+{
+	const char *end = dwords + strcspn(dwords, "\n"), *at = strstr(dwords, "PeerMappingOverride=");
+
+	return at && at < end && strtoul(at + strlen("PeerMappingOverride="), NULL, 0) == 1;
+}
+
+void check_peer_mapping(const struct check_host *host, struct check_teller *to)
+{
+	char text[CHECK_FILE_BYTES];
+	struct driver driver;
+	const char *dwords;
+	int r;
+
+	if (!is_judged(host, to, &driver))
+		return;
+	r = check_text(host, PARAMS_FILE, text);
+	dwords = r < 0 ? NULL : check_line(text, "RegistryDwords:");
+	if (!driver.is_x86)
+		check_say(to, CHECK_OK, "", "", "not needed on this processor");
+	else if (!dwords)
+		check_say_unread(to, "", PARAMS_FILE, r < 0 ? r : -EBADMSG);
+	else if (has_override(dwords))
+		check_say(to, CHECK_OK, "", "", "PeerMappingOverride=1: every user's kernels may ring NICs");
+	else
+		check_say(to, CHECK_WARN, "",
+			  "echo 'options nvidia NVreg_RegistryDwords=\"PeerMappingOverride=1;\"' >> " MODPROBE_FILE
+			  "; update-initramfs -u or dracut -f; reboot",
+			  "PeerMappingOverride is not set: kernels of users other than root cannot ring NICs, so their sessions take doorbell mode cpu");
+}
+
+void check_stream_memory(const struct check_host *host, struct check_teller *to)
+{
+	char text[CHECK_FILE_BYTES];
+	struct driver driver;
+	const char *value;
+	int r;
+
+	if (!is_judged(host, to, &driver))
+		return;
+	if (driver.major >= FIRST_WITH_STREAM_MEMORY) {
+		check_say(to, CHECK_OK, "", "", "%s has them without being asked", driver.version);
+		return;
+	}
+	r = check_text(host, PARAMS_FILE, text);
+	value = r < 0 ? NULL : check_line(text, "EnableStreamMemOPs:");
+	if (!value)
+		check_say_unread(to, "", PARAMS_FILE, r < 0 ? r : -EBADMSG);
+	else if (strtoul(value, NULL, 10))
+		check_say(to, CHECK_OK, "", "", "EnableStreamMemOPs is set");
+	else
+		check_say(to, CHECK_WARN, "", "echo 'options nvidia NVreg_EnableStreamMemOPs=1' >> " MODPROBE_FILE "; reboot",
+			  "%s has them only where it is told to: waits of streams for memory fail", driver.version);
+}
+
+/* ---- memory */
+
+static int find_peer_module(const struct check_host *host, const char **ret_module)
+{
+	static const char *const modules[] = {"nvidia_peermem", "nv_peer_mem"};
+	char path[CHECK_PATH_BYTES];
+	int r = 0;
+
+	for (unsigned int i = 0; i < 2 && !r; i++) {
+		snprintf(path, sizeof(path), "sys/module/%s", modules[i]);
+		r = check_exists(host, path);
+		*ret_module = r > 0 ? modules[i] : NULL;
+	}
+	return r;
+}
+
+/* Why memory of GPUs is not exported as dmabufs; NULL: it is. */
+static const char *why_no_dmabuf(const struct driver *driver, enum topo_known known, const unsigned int kernel[2])
+{
+	if (!driver->is_open)
+		return "the driver's modules are closed ones";
+	if (driver->major < FIRST_WITH_DMABUF)
+		return "the driver is older than 515";
+	if (known != TOPO_NOT_KNOWN)
+		return known == TOPO_YES ? NULL : "the driver of a NIC registers none";
+	return kernel[0] > 5 || (kernel[0] == 5 && kernel[1] >= 12) ? NULL : "the kernel is older than 5.12";
+}
+
+void check_gpu_memory(const struct check_host *host, struct check_teller *to)
+{
+	enum topo_known known = check_dmabuf(host);
+	const char *module = NULL, *why;
+	unsigned int kernel[2] = {0};
+	struct driver driver;
+	int r, peer;
+
+	if (!is_judged(host, to, &driver))
+		return;
+	peer = find_peer_module(host, &module);
+	/* A version is a guess where no driver has answered. */
+	r = known == TOPO_NOT_KNOWN ? check_kernel(host, kernel) : 0;
+	why = why_no_dmabuf(&driver, known, kernel);
+	if (!r && !why)
+		check_say(to, CHECK_OK, "", "", "dmabufs%s%s", module ? ", and " : "", module ? module : "");
+	else if (module)
+		check_say(to, CHECK_OK, "", "", "%s", module);
+	else if (peer < 0)
+		check_say_unread(to, "", "sys/module/nvidia_peermem", peer);
+	else if (r)
+		check_say_unread(to, "", CHECK_KERNEL, r);
+	else
+		check_say(to, CHECK_FAIL, "", "modprobe nvidia_peermem, or see driver and kernel for dmabufs",
+			  "NICs reach no memory of GPUs: no peer memory module is loaded, and there are no dmabufs, since %s", why);
+}
+
+/* Doorbells of mode cpu are in host memory, so nothing of ours needs it; but a half of it makes libraries fail that look for it. */
+void check_gdrcopy(const struct check_host *host, struct check_teller *to)
+{
+	int module = check_exists(host, "sys/module/gdrdrv"), node = check_exists(host, "dev/gdrdrv");
+
+	if (module < 0)
+		check_say_unread(to, "", "sys/module/gdrdrv", module);
+	else if (!module)
+		check_say(to, CHECK_OK, "", "", "not there, and not needed: doorbells of mode cpu are in host memory");
+	else if (node < 0)
+		check_say_unread(to, "", "dev/gdrdrv", node);
+	else if (node)
+		check_say(to, CHECK_OK, "", "", "there; shmemd does not need it");
+	else
+		check_say(to, CHECK_WARN, "",
+			  "modprobe -r gdrdrv, since shmemd does not need it; else mknod -m 666 /dev/gdrdrv c $(awk '$2==\"gdrdrv\"{print $1}' /proc/devices) 0",
+			  "its module is loaded and its node /dev/gdrdrv is not there: libraries that try it fail");
+}

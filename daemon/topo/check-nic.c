@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The devices: are they there, near their GPUs, and is their firmware what work of GPUs needs? Keeps nothing; see check.h. */
+#include <errno.h>
+#include <string.h>
+
+#include "daemon/topo/check-private.h"
+
+#define GUID_FIX "mstflint -d PCI -guid GUID sg; of a VF: echo GUID > /sys/bus/pci/devices/PF/sriov/N/node"
+
+/* ---- what is there ------------------------------------------------------------------------------------------------- */
+
+void check_devices(const struct check_host *host, struct check_teller *to)
+{
+	const struct topo *topo = host->topo;
+	int nics = check_folder(host, CHECK_NICS), pci = check_folder(host, CHECK_PCI);
+
+	if (pci && pci != -ENOENT)
+		check_say_unread(to, "", CHECK_PCI, pci);
+	else if (nics && nics != -ENOENT)
+		check_say_unread(to, "", CHECK_NICS, nics);
+	else if (!topo->n_nics)
+		check_say(to, CHECK_FAIL, "", "modprobe mlx5_ib, or the driver of your NIC; without a NIC shmemd --backend soft works, and tests only",
+			  "%u GPUs and no RDMA NIC", topo->n_gpus);
+	else
+		check_say(to, CHECK_OK, "", "", "%u GPUs, %u ports of RDMA NICs", topo->n_gpus, topo->n_nics);
+}
+
+static bool is_numa_known(const struct topo *topo, unsigned int gpu, unsigned int nic)
+{
+	return topo->nodes[topo->gpus[gpu].node].numa >= 0 && topo->nodes[topo->nics[nic].node].numa >= 0;
+}
+
+static void judge_gpu(const struct check_host *host, struct check_teller *to, unsigned int gpu)
+{
+	const struct topo_gpu_map *got = &host->map->gpus[gpu];
+	const struct topo *topo = host->topo;
+	char name[16], nic[CHECK_SUBJECT_BYTES], why[TOPO_WHY_BYTES];
+
+	snprintf(name, sizeof(name), "GPU%u", gpu);
+	if (!got->n_nics) {
+		check_say(to, CHECK_FAIL, name, "see devices and port; shmemctl topology has why each NIC is not used", "it has no NIC: %s",
+			  topo_reason_none(topo, host->map, why));
+		return;
+	}
+	if (got->lost_given) {
+		check_say(to, CHECK_FAIL, name, "bring their ports up, or change gpu-nic-map; shmemctl topology has why",
+			  "NICs that gpu-nic-map gives it cannot be used: no daemon starts so");
+		return;
+	}
+	if (topo_distance(topo, topo->gpus[gpu].node, topo->nics[got->nics[0]].node) < TOPO_SYS)
+		return;
+	check_nic_name(topo, got->nics[0], nic);
+	if (topo->n_numa > 1 && !is_numa_known(topo, gpu, got->nics[0]))
+		check_say(to, CHECK_WARN, name, "NUMA nodes of PCI devices (ACPI _PXM) in the firmware's setup, or a newer firmware",
+			  "not known how far its NIC %s is: sysfs does not say on which NUMA node one of them is", nic);
+	else
+		check_say(to, CHECK_WARN, name, "a NIC in a slot of the GPU's NUMA node, or bring the nearer one up: shmemctl topology --why",
+			  "its NIC %s is on another NUMA node", nic);
+}
+
+/*
+ * What manages switches of GPU links looks like a NIC to all who may not read its product data: to a daemon that is not root, and to
+ * who runs this.
+ */
+static void judge_manager(const struct check_host *host, struct check_teller *to, unsigned int index)
+{
+	const struct topo_nic *nic = &host->topo->nics[index];
+	char path[CHECK_PATH_BYTES], name[CHECK_SUBJECT_BYTES], fix[CHECK_TEXT_BYTES], pci[TOPO_PCI_BYTES], first;
+	int r;
+
+	if (!check_is_mlx5(host->topo, index) || nic->fabric != TOPO_FABRIC_INFINIBAND || nic->state != TOPO_STATE_ACTIVE)
+		return;
+	snprintf(path, sizeof(path), CHECK_PCI "/%s/vpd", topo_pci_text(host->topo->nodes[nic->node].pci, pci));
+	r = check_bytes(host, path, &first, 1);
+	check_nic_name(host->topo, index, name);
+	snprintf(fix, sizeof(fix), "%snics-exclude = %s in shmemd.conf%s", r < 0 ? "shmemctl doctor as root tells; if so, " : "", nic->name,
+		 r < 0 ? "" : ", since a daemon that is not root cannot see it");
+	if (host->map->excluded[index] == TOPO_IS_BRIDGE)
+		check_say(to, CHECK_WARN, name, fix, "it manages switches of GPU links, and only root sees that: the daemon may give it to GPUs");
+	else if (host->map->excluded[index] == TOPO_USED && r < 0 && r != -ENOENT)
+		check_say(to, CHECK_WARN, name, fix, "not known whether it manages switches of GPU links: /%s cannot be read: %s", path,
+			  strerror(-r));
+}
+
+void check_assignment(const struct check_host *host, struct check_teller *to)
+{
+	for (unsigned int i = 0; i < host->topo->n_gpus; i++)
+		judge_gpu(host, to, i);
+	for (unsigned int i = 0; i < host->topo->n_nics; i++)
+		judge_manager(host, to, i);
+	if (!to->n_bad)
+		check_say(to, CHECK_OK, "", "", "every one of %u GPUs has a NIC on its NUMA node or nearer", host->topo->n_gpus);
+}
+
+/* ---- what firmware allows ------------------------------------------------------------------------------------------ */
+
+/* `lacks` is told where the firmware says no. */
+static void judge_known(const struct check_host *host, struct check_teller *to, unsigned int nic, enum topo_known known,
+			enum check_state state, const char *lacks)
+{
+	char name[CHECK_SUBJECT_BYTES];
+
+	check_nic_name(host->topo, nic, name);
+	if (known == TOPO_NO)
+		check_say(to, state, name, "ConnectX-5 or later, or a newer firmware", "%s", lacks);
+	else if (known == TOPO_NOT_KNOWN)
+		check_say(to, CHECK_WARN, name, "shmemd --check-nics, as a user who may open the device", "not known: libibverbs does not tell");
+}
+
+static bool is_judged(const struct check_host *host, unsigned int nic)
+{
+	bool is_second_port = nic && host->topo->nics[nic - 1].node == host->topo->nics[nic].node;
+
+	return !check_is_spare(host->map, nic) && !host->topo->nics[nic].has_no_driver && check_is_mlx5(host->topo, nic) &&
+	       !is_second_port;
+}
+
+void check_devx(const struct check_host *host, struct check_teller *to)
+{
+	for (unsigned int i = 0; i < host->topo->n_nics; i++)
+		if (is_judged(host, i))
+			judge_known(host, to, i, host->topo->nics[i].has_devx, CHECK_FAIL,
+				    "kernel or firmware lets no commands through (DEVX): no queues");
+	if (!to->n_bad)
+		check_say(to, CHECK_OK, "", "", "firmware commands are let through");
+}
+
+void check_atomics(const struct check_host *host, struct check_teller *to)
+{
+	for (unsigned int i = 0; i < host->topo->n_nics; i++)
+		if (is_judged(host, i))
+			judge_known(host, to, i, host->topo->nics[i].has_masked_atomics, CHECK_WARN,
+				    "no masked atomics: those of 4 bytes, and masked ones, fail");
+	if (!to->n_bad)
+		check_say(to, CHECK_OK, "", "", "of 4 and 8 bytes, masked ones too");
+}
+
+/* ---- firmware ------------------------------------------------------------------------------------------------------ */
+
+/*
+ * A version is FAMILY.BRANCH.PATCH. The families of ConnectX-5, -6, -6 Dx, BlueField-2, ConnectX-6 Lx, -7, BlueField-3 and
+ * ConnectX-8 have branches in common; 35 is the one of 2022 with long-term support: the release notes of firmware 16.35 LTS and of
+ * MLNX_OFED 5.8 LTS. What is older gets no corrections; whether it works nobody says.
+ */
+static const unsigned int families[] = {16, 20, 22, 24, 26, 28, 32, 40};
+#define FIRST_BRANCH 35u
+
+/* The branch of a firmware; 0: its version is none that is known here. `ret_family` is its family then. */
+static unsigned int branch_of(const char *firmware, unsigned int *ret_family)
+{
+	unsigned int branch, patch;
+
+	if (sscanf(firmware, "%4u.%4u.%5u", ret_family, &branch, &patch) != 3)
+		return 0;
+	for (unsigned int i = 0; i < sizeof(families) / sizeof(families[0]); i++)
+		if (families[i] == *ret_family)
+			return branch;
+	return 0;
+}
+
+/* Another NIC of the same model with another firmware, before this one; -1: none. */
+static int find_other_firmware(const struct check_host *host, unsigned int nic)
+{
+	const struct topo *topo = host->topo;
+	const struct topo_node *node = &topo->nodes[topo->nics[nic].node];
+
+	for (unsigned int i = 0; i < nic; i++) {
+		const struct topo_node *other = &topo->nodes[topo->nics[i].node];
+
+		if (is_judged(host, i) && other->vendor == node->vendor && other->device == node->device && *topo->nics[i].firmware &&
+		    strcmp(topo->nics[i].firmware, topo->nics[nic].firmware))
+			return (int)i;
+	}
+	return -1;
+}
+
+static void judge_firmware(const struct check_host *host, struct check_teller *to, unsigned int index)
+{
+	const struct topo_nic *nic = &host->topo->nics[index];
+	char name[CHECK_SUBJECT_BYTES], other_name[CHECK_SUBJECT_BYTES], fix[CHECK_TEXT_BYTES], path[CHECK_PATH_BYTES], pci[TOPO_PCI_BYTES];
+	unsigned int family = 0, branch = branch_of(nic->firmware, &family);
+	int other = find_other_firmware(host, index);
+
+	check_nic_name(host->topo, index, name);
+	snprintf(path, sizeof(path), CHECK_NICS "/%s/fw_ver", nic->name);
+	snprintf(fix, sizeof(fix), "mlxfwmanager --online -u -d %s, then mlxfwreset -d %s reset",
+		 topo_pci_text(host->topo->nodes[nic->node].pci, pci), pci);
+	if (!*nic->firmware)
+		check_say_unread(to, name, path, -ENODATA);
+	else if (!branch)
+		check_say(to, CHECK_WARN, name, fix, "not known whether firmware %s is new enough: nobody here knows its versions", nic->firmware);
+	else if (branch < FIRST_BRANCH)
+		check_say(to, CHECK_WARN, name, fix, "firmware %s is older than %u.%u, the branch of 2022 with long-term support", nic->firmware, family,
+			  FIRST_BRANCH);
+	else if (other >= 0)
+		check_say(to, CHECK_WARN, name, fix, "firmware %s, and %s of %s, which is the same model", nic->firmware,
+			  host->topo->nics[other].firmware, check_nic_name(host->topo, (unsigned int)other, other_name));
+}
+
+void check_firmware(const struct check_host *host, struct check_teller *to)
+{
+	for (unsigned int i = 0; i < host->topo->n_nics; i++)
+		if (is_judged(host, i))
+			judge_firmware(host, to, i);
+	if (!to->n_bad)
+		check_say(to, CHECK_OK, "", "", "none older than branch 35, and one version for each model");
+}
+
+/* ---- GUIDs --------------------------------------------------------------------------------------------------------- */
+
+static void say_no_guid(const struct check_host *host, struct check_teller *to, const char *name, const char *path)
+{
+	char text[CHECK_FILE_BYTES];
+	int r = check_text(host, path, text);
+
+	if (r < 0 || strspn(text, "0:\n") != (size_t)r || !r)
+		check_say_unread(to, name, path, r < 0 ? r : -EBADMSG);
+	else
+		check_say(to, CHECK_WARN, name, GUID_FIX, "it has no GUID, only zeros: nobody can tell it from others without one");
+}
+
+static void judge_guid(const struct check_host *host, struct check_teller *to, unsigned int index)
+{
+	const struct topo *topo = host->topo;
+	uint64_t guid = topo->nics[index].node_guid;
+	char name[CHECK_SUBJECT_BYTES], other[CHECK_SUBJECT_BYTES], path[CHECK_PATH_BYTES];
+
+	check_nic_name(topo, index, name);
+	snprintf(path, sizeof(path), CHECK_NICS "/%s/node_guid", topo->nics[index].name);
+	if (!guid)
+		say_no_guid(host, to, name, path);
+	for (unsigned int i = 0; i < index && guid; i++)
+		if (topo->nics[i].node_guid == guid && topo->nics[i].node != topo->nics[index].node)
+			check_say(to, CHECK_FAIL, name, GUID_FIX, "%s has the same GUID: peers and subnet managers take them for one", check_nic_name(topo, i, other));
+}
+
+void check_guids(const struct check_host *host, struct check_teller *to)
+{
+	for (unsigned int i = 0; i < host->topo->n_nics; i++)
+		if (!host->topo->nics[i].has_no_driver)
+			judge_guid(host, to, i);
+	if (!to->n_bad)
+		check_say(to, CHECK_OK, "", "", "each device has its own");
+}

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ports of NICs: state, rate, MTU, addresses. What was set aside as not for GPUs is left alone. Keeps nothing; see check.h. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/topo/check-private.h"
+
+#define STATE_INIT 2 /* IBTA PortInfo: PortState */
+#define STATE_ACTIVE 4
+/* What carries 4096 bytes with the headers of RoCE. */
+#define LARGE_MTU 4200u
+
+static bool is_used(const struct check_host *host, unsigned int nic)
+{
+	return host->map->excluded[nic] == TOPO_USED;
+}
+
+/* The interface's name, or a word in its place. */
+static const char *netdev_of(const struct topo_nic *nic)
+{
+	return *nic->netdev ? nic->netdev : "INTERFACE";
+}
+
+/* ---- state --------------------------------------------------------------------------------------------------------- */
+
+static unsigned int rank_of(const struct topo *topo, unsigned int gpu, unsigned int nic)
+{
+	return topo_rank(topo, topo->gpus[gpu].node, topo->nics[nic].node);
+}
+
+/* It has no NIC, has one farther away than this, or shares one as near: then it would have this one. */
+static bool misses(const struct check_host *host, unsigned int gpu, unsigned int nic)
+{
+	const struct topo_gpu_map *got = &host->map->gpus[gpu];
+	unsigned int now, then;
+
+	if (!got->n_nics)
+		return true;
+	now = rank_of(host->topo, gpu, got->nics[0]);
+	then = rank_of(host->topo, gpu, nic);
+	return then < now || (then == now && host->map->n_gpus[got->nics[0]] > 1);
+}
+
+/* Many a machine has a second port that nobody has plugged in. Without GPUs nobody knows which NIC is for what. */
+static enum check_state judge_lost(const struct check_host *host, unsigned int nic)
+{
+	for (unsigned int i = 0; i < host->topo->n_gpus; i++)
+		if (misses(host, i, nic))
+			return CHECK_FAIL;
+	return host->topo->n_gpus ? CHECK_WARN : CHECK_FAIL;
+}
+
+static const char *why_down(enum check_state lost, unsigned long state)
+{
+	if (state == STATE_INIT)
+		return lost == CHECK_FAIL ? "its port is not active: it waits for a subnet manager"
+					  : "its port is not active: it waits for a subnet manager; no GPU misses it";
+	return lost == CHECK_FAIL ? "its port is down: no GPU gets it" : "its port is down; no GPU misses it";
+}
+
+static void say_down(const struct check_host *host, struct check_teller *to, unsigned int index, const char *name, unsigned long state)
+{
+	const struct topo_nic *nic = &host->topo->nics[index];
+	enum check_state lost = judge_lost(host, index);
+	char fix[CHECK_TEXT_BYTES];
+
+	if (nic->fabric == TOPO_FABRIC_ETHERNET)
+		snprintf(fix, sizeof(fix), "ip link set %s up; where that is not it: cable, transceiver, port of the switch (ethtool %s)",
+			 netdev_of(nic), netdev_of(nic));
+	else
+		snprintf(fix, sizeof(fix), "%s", state == STATE_INIT ? "start a subnet manager (opensm), or see why it leaves this port out"
+								     : "cable, transceiver, port of the switch (ibstat, mlxlink)");
+	check_say(to, lost, name, fix, "%s", why_down(lost, state));
+}
+
+static void say_no_driver(const struct check_host *host, struct check_teller *to, unsigned int index, const char *name)
+{
+	enum check_state lost = judge_lost(host, index);
+
+	check_say(to, lost, name, check_is_mlx5(host->topo, index) ? "modprobe mlx5_ib" : "load the driver of this NIC", "it has no RDMA driver%s",
+		  lost == CHECK_FAIL ? "" : "; no GPU misses it");
+}
+
+static void judge_port(const struct check_host *host, struct check_teller *to, unsigned int index)
+{
+	const struct topo_nic *nic = &host->topo->nics[index];
+	char path[CHECK_PATH_BYTES], text[CHECK_FILE_BYTES], name[CHECK_SUBJECT_BYTES];
+	unsigned long state;
+	int r;
+
+	check_nic_name(host->topo, index, name);
+	if (nic->has_no_driver) {
+		say_no_driver(host, to, index, name);
+		return;
+	}
+	snprintf(path, sizeof(path), "sys/class/infiniband/%s/ports/%u/state", nic->name, nic->port);
+	r = check_text(host, path, text);
+	state = strtoul(text, NULL, 10);
+	if (r < 0 || !state)
+		check_say_unread(to, name, path, r < 0 ? r : -EBADMSG);
+	else if (state != STATE_ACTIVE)
+		say_down(host, to, index, name, state);
+}
+
+void check_port(const struct check_host *host, struct check_teller *to)
+{
+	unsigned int n = 0;
+
+	for (unsigned int i = 0; i < host->topo->n_nics; i++) {
+		if (check_is_spare(host->map, i))
+			continue;
+		judge_port(host, to, i);
+		n++;
+	}
+	if (!to->n_bad)
+		check_say(to, CHECK_OK, "", "", "%u, all active", n);
+}
+
+/* ---- rate ---------------------------------------------------------------------------------------------------------- */
+
+/* Ports that are down are told of elsewhere. */
+static bool has_rate(const struct check_host *host, unsigned int nic)
+{
+	return is_used(host, nic) || host->map->excluded[nic] == TOPO_SLOW;
+}
+
+static uint64_t fastest(const struct check_host *host)
+{
+	uint64_t most = 0;
+
+	for (unsigned int i = 0; i < host->topo->n_nics; i++)
+		if (has_rate(host, i) && host->topo->nics[i].rate_mbps > most)
+			most = host->topo->nics[i].rate_mbps;
+	return most;
+}
+
+static void judge_rate(const struct check_host *host, struct check_teller *to, unsigned int index, uint64_t most)
+{
+	const struct topo_nic *nic = &host->topo->nics[index];
+	char name[CHECK_SUBJECT_BYTES], path[CHECK_PATH_BYTES];
+
+	check_nic_name(host->topo, index, name);
+	snprintf(path, sizeof(path), "sys/class/infiniband/%s/ports/%u/rate", nic->name, nic->port);
+	if (!nic->rate_mbps)
+		check_say_unread(to, name, path, -ENODATA);
+	else if (nic->rate_mbps < most)
+		check_say(to, CHECK_WARN, name, "cable, transceiver and port speed (ethtool, mlxlink); where it is meant so, exclude this NIC",
+			  "%u Gb/s%s, beside others of %u Gb/s%s", (unsigned int)(nic->rate_mbps / 1000),
+			  nic->n_lanes == 1 || nic->n_lanes == 2 ? " over part of its lanes" : "", (unsigned int)(most / 1000),
+			  is_used(host, index) ? ": its GPU is slower" : ": no GPU gets it");
+}
+
+void check_rate(const struct check_host *host, struct check_teller *to)
+{
+	uint64_t most = fastest(host);
+
+	for (unsigned int i = 0; i < host->topo->n_nics; i++)
+		if (has_rate(host, i))
+			judge_rate(host, to, i, most);
+	if (!to->n_bad)
+		check_say(to, CHECK_OK, "", "", "%u Gb/s everywhere", (unsigned int)(most / 1000));
+}
+
+/* ---- MTU ----------------------------------------------------------------------------------------------------------- */
+
+/* Of RDMA packets where something tells it, else of the interface; 0: unknown. */
+static uint32_t mtu_of(const struct topo_nic *nic)
+{
+	if (nic->fabric == TOPO_FABRIC_ETHERNET)
+		return nic->mtu_bytes;
+	return nic->active_mtu_bytes;
+}
+
+/* InfiniBand and Ethernet never connect, nor do they count alike. */
+static uint32_t largest_mtu(const struct check_host *host, enum topo_fabric fabric)
+{
+	uint32_t largest = 0;
+
+	for (unsigned int i = 0; i < host->topo->n_nics; i++)
+		if (is_used(host, i) && host->topo->nics[i].fabric == fabric && mtu_of(&host->topo->nics[i]) > largest)
+			largest = mtu_of(&host->topo->nics[i]);
+	return largest;
+}
+
+static void judge_mtu(const struct check_host *host, struct check_teller *to, unsigned int index)
+{
+	uint32_t largest = largest_mtu(host, host->topo->nics[index].fabric);
+	const struct topo_nic *nic = &host->topo->nics[index];
+	bool is_ethernet = nic->fabric == TOPO_FABRIC_ETHERNET;
+	char name[CHECK_SUBJECT_BYTES], fix[CHECK_TEXT_BYTES];
+	uint32_t mtu = mtu_of(nic);
+
+	check_nic_name(host->topo, index, name);
+	if (is_ethernet)
+		snprintf(fix, sizeof(fix), "ip link set %s mtu %u, and the same on switches and peers", netdev_of(nic),
+			 largest >= LARGE_MTU ? largest : 9000);
+	else
+		snprintf(fix, sizeof(fix), "an MTU of 4096 in the subnet manager's partition");
+	if (!mtu)
+		check_say(to, CHECK_WARN, name, is_ethernet ? "see what is there: ip link" : "see what is there: ibv_devinfo",
+			  "not known: nothing tells its MTU");
+	else if (mtu < largest)
+		check_say(to, CHECK_WARN, name, fix, "an MTU of %u, beside others of %u: connections between them take the smaller one", mtu, largest);
+	else if (is_ethernet && mtu < LARGE_MTU)
+		check_say(to, CHECK_WARN, name, fix, "an MTU of %u: RoCE packets carry %u bytes, and could 4096", mtu,
+			  mtu >= 2200 ? 2048 : mtu >= 1100 ? 1024 : mtu >= 600 ? 512 : 256);
+}
+
+void check_mtu(const struct check_host *host, struct check_teller *to)
+{
+	unsigned int n = 0;
+
+	for (unsigned int i = 0; i < host->topo->n_nics; i++) {
+		if (!is_used(host, i))
+			continue;
+		judge_mtu(host, to, i);
+		n++;
+	}
+	if (!to->n_bad)
+		check_say(to, CHECK_OK, "", "", "of %u ports, the largest of each fabric", n);
+}
+
+/* ---- addresses ----------------------------------------------------------------------------------------------------- */
+
+/* fe80::/10 */
+static bool is_link_local(const struct topo_gid *gid)
+{
+	return gid->bytes[0] == 0xfe && (gid->bytes[1] & 0xc0) == 0x80;
+}
+
+static bool has_gid(const struct topo_nic *nic, bool may_be_local)
+{
+	for (unsigned int i = 0; i < nic->n_gids; i++) {
+		if (nic->fabric != TOPO_FABRIC_ETHERNET)
+			return true;
+		if (nic->gids[i].is_roce_v2 && (may_be_local || !is_link_local(&nic->gids[i])))
+			return true;
+	}
+	return false;
+}
+
+static void judge_gid(const struct check_host *host, struct check_teller *to, unsigned int index)
+{
+	const struct topo_nic *nic = &host->topo->nics[index];
+	char name[CHECK_SUBJECT_BYTES], fix[CHECK_TEXT_BYTES], path[CHECK_PATH_BYTES];
+
+	check_nic_name(host->topo, index, name);
+	snprintf(path, sizeof(path), "sys/class/infiniband/%s/ports/%u/gids", nic->name, nic->port);
+	snprintf(fix, sizeof(fix), "ip addr add ADDRESS/LENGTH dev %s; RoCE v2 on where it is off (cma_roce_mode)", netdev_of(nic));
+	if (nic->has_gids == TOPO_NOT_KNOWN)
+		check_say_unread(to, name, path, -ENODATA);
+	else if (nic->fabric != TOPO_FABRIC_ETHERNET && !has_gid(nic, true))
+		check_say(to, CHECK_FAIL, name, "start a subnet manager (opensm)", "it has no GID");
+	else if (!has_gid(nic, true))
+		check_say(to, CHECK_FAIL, name, fix, "it has no GID of RoCE v2: no peer reaches it");
+	else if (!has_gid(nic, false))
+		check_say(to, CHECK_WARN, name, fix, "its only GIDs of RoCE v2 are link-local: no peer behind a router reaches it");
+}
+
+void check_gid(const struct check_host *host, struct check_teller *to)
+{
+	for (unsigned int i = 0; i < host->topo->n_nics; i++)
+		if (is_used(host, i))
+			judge_gid(host, to, i);
+	if (!to->n_bad)
+		check_say(to, CHECK_OK, "", "", "every port has one that peers reach");
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the checks share: telling, and reading small files with the reason where that fails. */
+#ifndef SHMEMD_TOPO_CHECK_PRIVATE_H
+#define SHMEMD_TOPO_CHECK_PRIVATE_H
+
+#include <stddef.h>
+
+#include "daemon/topo/check.h"
+
+#define CHECK_PATH_BYTES 320
+#define CHECK_FILE_BYTES 8192
+
+struct check_teller {
+	const char *check;
+	unsigned int n_bad; /* findings so far that are not good */
+	check_tell_fn *tell;
+	void *arg;
+};
+
+/* `fix` is "" where all is good. */
+void check_say(struct check_teller *to, enum check_state state, const char *subject, const char *fix, const char *fmt, ...)
+	__attribute__((format(printf, 5, 6)));
+/* A warning: `path`, below the root, cannot be read. */
+void check_say_unread(struct check_teller *to, const char *subject, const char *path, int error);
+
+/* Number of bytes, text ended by 0 and cut at CHECK_FILE_BYTES; or -errno. */
+int check_text(const struct check_host *host, const char *path, char text[CHECK_FILE_BYTES]);
+int check_bytes(const struct check_host *host, const char *path, void *bytes, size_t n_bytes);
+/* 1: there is such a thing; 0: no; or -errno. */
+int check_exists(const struct check_host *host, const char *path);
+int check_folder(const struct check_host *host, const char *path); /* 0: it can be read; or -errno */
+/* What follows `key` in a text of lines, up to the end of its line; NULL: no line begins with it. */
+const char *check_line(const char *text, const char *key);
+
+/* "mlx5_0", with "/PORT" where the function has several. */
+const char *check_nic_name(const struct topo *topo, unsigned int nic, char buf[CHECK_SUBJECT_BYTES]);
+/* Set aside for other reasons than that something is wrong with it: nobody cares. */
+bool check_is_spare(const struct topo_map *map, unsigned int nic);
+bool check_is_mlx5(const struct topo *topo, unsigned int nic);
+bool check_has_mlx5(const struct topo *topo);
+/* Whether the NICs that GPUs use register dmabufs, as their drivers said: no where one said so, yes where each did. */
+enum topo_known check_dmabuf(const struct check_host *host);
+/* Whether the driver of any ConnectX let commands through to firmware (DEVX), or told that it does not. */
+enum topo_known check_devx_of_any(const struct topo *topo);
+/* Major and minor number of the kernel; 0 or -errno. */
+int check_kernel(const struct check_host *host, unsigned int version[2]);
+
+#define CHECK_NICS "sys/class/infiniband"
+#define CHECK_PCI "sys/bus/pci/devices"
+#define CHECK_KERNEL "proc/sys/kernel/osrelease"
+
+typedef void check_fn(const struct check_host *host, struct check_teller *to);
+
+check_fn check_driver, check_peer_mapping, check_stream_memory, check_gpu_memory, check_gdrcopy;
+check_fn check_kernel_version, check_rdma_core, check_device_nodes, check_memory_lock;
+check_fn check_iommu, check_acs, check_pci_link;
+check_fn check_port, check_rate, check_mtu, check_gid;
+check_fn check_devices, check_assignment, check_devx, check_atomics, check_firmware, check_guids;
+check_fn check_threads, check_doorbells;
+
+#endif

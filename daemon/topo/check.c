@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table of checks, and what they share. Keeps nothing. */
+#include "daemon/topo/check-private.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "daemon/topo/sysfs.h"
+#include "proto/base/cleanup.h"
+
+#define VENDOR_MELLANOX 0x15b3
+
+const struct check check_table[] = {
+	{"devices", "RDMA NICs and GPUs are there", check_devices, CHECK_OF_NODE},
+	{"assignment", "every GPU has a NIC near it", check_assignment, CHECK_OF_GPUS},
+	{"driver", "the GPU's driver, with open kernel modules", check_driver, CHECK_OF_GPUS},
+	{"peer-mapping", "GPUs may ring NICs: PeerMappingOverride", check_peer_mapping, CHECK_OF_GPUS},
+	{"stream-memory", "stream memory operations", check_stream_memory, CHECK_OF_GPUS},
+	{"gpu-memory", "NICs reach memory of GPUs: dmabuf or peermem", check_gpu_memory, CHECK_OF_GPUS},
+	{"gdrcopy", "GDRCopy, where it is there at all", check_gdrcopy, CHECK_OF_NODE},
+	{"kernel", "what the kernel has for each doorbell mode", check_kernel_version, CHECK_OF_NODE},
+	{"rdma-core", "what rdma-core has for each doorbell mode", check_rdma_core, CHECK_OF_NODE},
+	{"device-nodes", "nodes of RDMA devices", check_device_nodes, CHECK_OF_NODE},
+	{"memory-lock", "limit of locked memory", check_memory_lock, CHECK_OF_NODE},
+	{"iommu", "the IOMMU leaves DMA of GPUs and NICs alone", check_iommu, CHECK_OF_NODE},
+	{"acs", "bridges let GPUs and NICs talk directly", check_acs, CHECK_OF_NICS},
+	{"pci-link", "PCI links run as fast as they can", check_pci_link, CHECK_OF_NICS},
+	{"port", "ports are active", check_port, CHECK_OF_NICS},
+	{"rate", "ports are equally fast", check_rate, CHECK_OF_NICS},
+	{"mtu", "MTUs are large, and equal", check_mtu, CHECK_OF_NICS},
+	{"gid", "ports have an address that peers reach", check_gid, CHECK_OF_NICS},
+	{"devx", "firmware commands are let through", check_devx, CHECK_OF_NICS},
+	{"atomics", "masked atomics", check_atomics, CHECK_OF_NICS},
+	{"firmware", "firmware is new enough, and the same", check_firmware, CHECK_OF_NICS},
+	{"guids", "no two devices have one GUID", check_guids, CHECK_OF_NICS},
+	{"threads", "the daemon's threads are near their NICs", check_threads, CHECK_OF_NODE},
+	{"doorbells", "clients ring NICs themselves", check_doorbells, CHECK_OF_NODE},
+	{NULL, NULL, NULL, CHECK_OF_NODE},
+};
+
+/* Whether there is something of that kind; else says so, or that this cannot be known. */
+static bool has_any(const struct check_host *host, enum check_of of, struct check_teller *to)
+{
+	const char *what = of == CHECK_OF_NICS ? "RDMA NIC" : "GPU", *folder = of == CHECK_OF_NICS ? CHECK_NICS : CHECK_PCI;
+	int error;
+
+	if (of == CHECK_OF_NODE || (of == CHECK_OF_NICS ? host->topo->n_nics : host->topo->n_gpus))
+		return true;
+	error = check_folder(host, folder);
+	if (error && error != -ENOENT)
+		check_say_unread(to, "", folder, error);
+	else
+		check_say(to, CHECK_OK, "", "", "no %s is here", what);
+	return false;
+}
+
+void check_run(const struct check *check, const struct check_host *host, check_tell_fn *tell, void *arg)
+{
+	struct check_teller to = {.check = check->name, .tell = tell, .arg = arg};
+
+	if (has_any(host, check->of, &to))
+		check->run(host, &to);
+}
+
+/* ---- telling */
+
+void check_say(struct check_teller *to, enum check_state state, const char *subject, const char *fix, const char *fmt, ...)
+{
+	struct check_finding finding = {.check = to->check, .state = state};
+	va_list list;
+
+	snprintf(finding.subject, sizeof(finding.subject), "%s", subject);
+	snprintf(finding.fix, sizeof(finding.fix), "%s", fix);
+	va_start(list, fmt);
+	vsnprintf(finding.reason, sizeof(finding.reason), fmt, list);
+	va_end(list);
+	to->n_bad += state != CHECK_OK;
+	to->tell(to->arg, &finding);
+}
+
+void check_say_unread(struct check_teller *to, const char *subject, const char *path, int error)
+{
+	bool may_not = error == -EACCES || error == -EPERM;
+	char fix[CHECK_TEXT_BYTES];
+
+	snprintf(fix, sizeof(fix), may_not ? "run shmemctl doctor as root" : "see what is there: ls -l /%s", path);
+	check_say(to, CHECK_WARN, subject, fix, "not known: /%s cannot be read: %s", path, strerror(-error));
+}
+
+/* ---- reading */
+
+int check_bytes(const struct check_host *host, const char *path, void *bytes, size_t n_bytes)
+{
+	_cleanup_close_ int fd = openat(host->root, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	size_t used = 0;
+	ssize_t n;
+
+	if (fd < 0)
+		return -errno;
+	while (used < n_bytes && (n = read(fd, (char *)bytes + used, n_bytes - used)) > 0)
+		used += (size_t)n;
+	return used < n_bytes && n < 0 ? -errno : (int)used;
+}
+
+int check_text(const struct check_host *host, const char *path, char text[CHECK_FILE_BYTES])
+{
+	int n = check_bytes(host, path, text, CHECK_FILE_BYTES - 1);
+
+	text[n > 0 ? n : 0] = 0;
+	return n;
+}
+
+int check_exists(const struct check_host *host, const char *path)
+{
+	struct stat st;
+
+	if (fstatat(host->root, path, &st, 0) == 0)
+		return 1;
+	return errno == ENOENT || errno == ENOTDIR ? 0 : -errno;
+}
+
+int check_folder(const struct check_host *host, const char *path)
+{
+	_cleanup_(sysfs_close_dir) DIR *dir = sysfs_open_dir(host->root, path);
+
+	return dir ? 0 : -errno;
+}
+
+const char *check_line(const char *text, const char *key)
+{
+	size_t n = strlen(key);
+
+	while (text && strncmp(text, key, n)) {
+		text = strchr(text, '\n');
+		text = text ? text + 1 : NULL;
+	}
+	return text ? text + n : NULL;
+}
+
+int check_kernel(const struct check_host *host, unsigned int version[2])
+{
+	char text[CHECK_FILE_BYTES];
+	int r = check_text(host, CHECK_KERNEL, text);
+
+	if (r < 0)
+		return r;
+	return sscanf(text, "%5u.%5u", &version[0], &version[1]) == 2 ? 0 : -EBADMSG;
+}
+
+/* ---- NICs */
+
+const char *check_nic_name(const struct topo *topo, unsigned int nic, char buf[CHECK_SUBJECT_BYTES])
+{
+	bool is_one_of_several = (nic > 0 && topo->nics[nic - 1].node == topo->nics[nic].node) ||
+				 (nic + 1 < topo->n_nics && topo->nics[nic + 1].node == topo->nics[nic].node);
+	char name[TOPO_NAME_BYTES];
+
+	topo_nic_text(topo, nic, name);
+	if (is_one_of_several)
+		snprintf(buf, CHECK_SUBJECT_BYTES, "%.60s/%u", name, topo->nics[nic].port);
+	else
+		snprintf(buf, CHECK_SUBJECT_BYTES, "%s", name);
+	return buf;
+}
+
+bool check_is_spare(const struct topo_map *map, unsigned int nic)
+{
+	switch (map->excluded[nic]) {
+	case TOPO_BY_POLICY:
+	case TOPO_IS_MANAGEMENT:
+	case TOPO_IS_STORAGE:
+	case TOPO_IS_BRIDGE:
+	case TOPO_PF_TAKEN:
+	case TOPO_BOND_MEMBER:
+		return true;
+	default:
+		return false;
+	}
+}
+
+bool check_is_mlx5(const struct topo *topo, unsigned int nic)
+{
+	return topo->nodes[topo->nics[nic].node].vendor == VENDOR_MELLANOX;
+}
+
+bool check_has_mlx5(const struct topo *topo)
+{
+	for (unsigned int i = 0; i < topo->n_nics; i++)
+		if (check_is_mlx5(topo, i))
+			return true;
+	return false;
+}
+
+enum topo_known check_dmabuf(const struct check_host *host)
+{
+	enum topo_known known = TOPO_NOT_KNOWN;
+	unsigned int n = 0, n_yes = 0;
+
+	for (unsigned int i = 0; i < host->topo->n_nics; i++) {
+		if (host->map->excluded[i] != TOPO_USED)
+			continue;
+		n++;
+		n_yes += host->topo->nics[i].has_dmabuf == TOPO_YES;
+		if (host->topo->nics[i].has_dmabuf == TOPO_NO)
+			known = TOPO_NO;
+	}
+	return n && n_yes == n ? TOPO_YES : known;
+}
+
+enum topo_known check_devx_of_any(const struct topo *topo)
+{
+	enum topo_known known = TOPO_NOT_KNOWN;
+
+	for (unsigned int i = 0; i < topo->n_nics; i++)
+		if (check_is_mlx5(topo, i) && topo->nics[i].has_devx > known)
+			known = topo->nics[i].has_devx;
+	return known;
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Checks of a node: what on it makes work of GPUs on NICs slow or fail, why, and what fixes it.
+ *
+ * A check looks at files below a root folder, at the map of the node, and at what a daemon said; it changes nothing, asks no
+ * device, and has no other input, so that a folder of a test, or of a captured machine, is judged like the running one. What cannot
+ * be read is a warning with the reason, never good. All run; none ends another. Not for the control thread.
+ */
+#ifndef SHMEMD_TOPO_CHECK_H
+#define SHMEMD_TOPO_CHECK_H
+
+#include <stdint.h>
+
+#include "daemon/topo/topo.h"
+
+#define CHECK_NAME_BYTES 24
+#define CHECK_SUBJECT_BYTES 80
+#define CHECK_TEXT_BYTES 320
+
+enum check_state {
+	CHECK_OK,
+	CHECK_WARN, /* slow, or not known */
+	CHECK_FAIL, /* does not work */
+};
+
+struct check_finding {
+	const char *check; /* its name */
+	enum check_state state;
+	char subject[CHECK_SUBJECT_BYTES]; /* "mlx5_0", "GPU3", "pid 17"; "": the node */
+	char reason[CHECK_TEXT_BYTES]; /* what was found */
+	char fix[CHECK_TEXT_BYTES]; /* what to do; "" only where all is good */
+};
+
+typedef void check_tell_fn(void *arg, const struct check_finding *finding);
+
+/* A session, as the daemon lists it. */
+struct check_session {
+	uint64_t session;
+	uint32_t pid;
+	char command[64];
+	char doorbell[256]; /* modes taken, comma separated */
+	char reason[96]; /* why not better ones */
+};
+
+struct check_daemon {
+	int error; /* 0: it answered; -ENOENT: none runs; else why it could not be asked */
+	uint32_t pid;
+	unsigned int n_sessions;
+	const struct check_session *sessions;
+};
+
+/* What the checks look at. */
+struct check_host {
+	int root; /* folder with sys, proc, dev and usr */
+	const struct topo *topo; /* of the same folder */
+	const struct topo_map *map;
+	const struct check_daemon *daemon;
+};
+
+struct check_teller;
+
+enum check_of {
+	CHECK_OF_NODE,
+	CHECK_OF_NICS, /* without one there is nothing to judge */
+	CHECK_OF_GPUS,
+};
+
+struct check {
+	const char *name;
+	const char *about; /* in a few words */
+	void (*run)(const struct check_host *host, struct check_teller *to);
+	enum check_of of;
+};
+
+extern const struct check check_table[]; /* ends with a NULL name */
+
+/* Tells at least one finding; several where several things are wrong. */
+void check_run(const struct check *check, const struct check_host *host, check_tell_fn *tell, void *arg);
+
+#endif

@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The running machine, from sysfs and the files of the GPU's driver, below any root folder; links between GPUs from NVML, capabilities
+ * of NICs from libibverbs.
+ *
+ * Only GPUs, NICs and the bridges above them become nodes: a machine has hundreds of other functions. The path of a device's link
+ * says what it hangs on. Files are root's and are believed in what they say, not in how much. What is not there leaves its
+ * field unknown. Keeps nothing. Not for the control thread.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+
+#include "daemon/topo/sysfs.h"
+#include "daemon/topo/topo-private.h"
+
+#define PCI_FOLDER "bus/pci/devices"
+
+struct reader {
+	struct topo_builder *builder;
+	int sys; /* the folder */
+	int proc;
+};
+
+/* ---- the tree of PCI ----------------------------------------------------------------------------------------------- */
+
+static int find_node(const struct topo *topo, enum topo_kind kind, uint64_t pci)
+{
+	for (unsigned int i = 0; i < topo->n_nodes; i++)
+		if (topo->nodes[i].pci == pci && (topo->nodes[i].kind == TOPO_HOST) == (kind == TOPO_HOST))
+			return (int)i;
+	return -1;
+}
+
+/* "pci0000:80": a host bridge. */
+static bool parse_host(const char *part, uint64_t *ret_pci)
+{
+	char text[SYSFS_TEXT_BYTES];
+
+	if (strncmp(part, "pci", 3) || strlen(part) > 16)
+		return false;
+	snprintf(text, sizeof(text), "%.16s:00.0", part + 3);
+	return topo_pci_parse(text, ret_pci);
+}
+
+static int open_pci_folder(const struct reader *reader, uint64_t pci)
+{
+	char path[64], text[TOPO_PCI_BYTES];
+
+	snprintf(path, sizeof(path), PCI_FOLDER "/%s", topo_pci_text(pci, text));
+	return openat(reader->sys, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+/* -1 is the kernel's word for unknown. */
+static int read_numa(int folder)
+{
+	char text[SYSFS_TEXT_BYTES];
+
+	if (!sysfs_text(folder, "numa_node", text) || text[0] == '-')
+		return TOPO_NO_NUMA;
+	return (int)topo_number(text, 10, INT16_MAX);
+}
+
+static int add_pci(struct reader *reader, enum topo_kind kind, unsigned int parent, uint64_t pci)
+{
+	_cleanup_close_ int folder = open_pci_folder(reader, pci);
+	struct topo_node like = {.kind = kind, .parent = (int)parent, .pci = pci, .n_hops = kind == TOPO_BRIDGE};
+
+	like.numa = kind == TOPO_HOST ? TOPO_NO_NUMA : read_numa(folder);
+	if (kind != TOPO_HOST) {
+		like.class_code = (uint16_t)(sysfs_number(folder, "class", 16, 0xffffff) >> 8);
+		like.vendor = (uint16_t)sysfs_number(folder, "vendor", 16, UINT16_MAX);
+		like.device = (uint16_t)sysfs_number(folder, "device", 16, UINT16_MAX);
+	}
+	return kind == TOPO_FUNCTION ? topo_add_function(reader->builder, &like) : topo_add_node(reader->builder, &like);
+}
+
+/* One part of the path of a device; what is no PCI is passed over. */
+static int enter_part(struct reader *reader, unsigned int parent, const char *part, bool is_last)
+{
+	enum topo_kind kind = is_last ? TOPO_FUNCTION : TOPO_BRIDGE;
+	uint64_t pci;
+	int node;
+
+	if (parse_host(part, &pci))
+		kind = TOPO_HOST;
+	else if (!topo_pci_parse(part, &pci))
+		return (int)parent;
+	node = find_node(reader->builder->topo, kind, pci);
+	return node >= 0 ? node : add_pci(reader, kind, parent, pci);
+}
+
+/* The node of a function, made with all that is above it. */
+static int add_path(struct reader *reader, uint64_t pci)
+{
+	char path[64], target[SYSFS_PATH_BYTES], text[TOPO_PCI_BYTES], *rest = NULL, *part, *next;
+	int node = 0;
+
+	snprintf(path, sizeof(path), PCI_FOLDER "/%s", topo_pci_text(pci, text));
+	if (!sysfs_link(reader->sys, path, target))
+		return -ENOENT;
+	for (part = strtok_r(target, "/", &rest); part && node >= 0; part = next) {
+		next = strtok_r(NULL, "/", &rest);
+		node = enter_part(reader, (unsigned int)node, part, !next);
+	}
+	return node;
+}
+
+/* One file of each function of the machine, no more: there are hundreds. */
+static int add_if_wanted(struct reader *reader, DIR *functions, const char *name, uint64_t pci)
+{
+	uint16_t class_code, vendor = 0;
+	char path[SYSFS_PATH_BYTES];
+	int r;
+
+	snprintf(path, sizeof(path), "%s/class", name);
+	class_code = (uint16_t)(sysfs_number(dirfd(functions), path, 16, 0xffffff) >> 8);
+	if (topo_is_display(class_code)) {
+		snprintf(path, sizeof(path), "%s/vendor", name);
+		vendor = (uint16_t)sysfs_number(dirfd(functions), path, 16, UINT16_MAX);
+	}
+	if (!topo_is_gpu(class_code, vendor) && !topo_is_infiniband(class_code))
+		return 0;
+	r = add_path(reader, pci);
+	return r == -E2BIG || r == -ENOMEM ? r : 0;
+}
+
+static int add_functions(struct reader *reader)
+{
+	_cleanup_(sysfs_close_dir) DIR *dir = sysfs_open_dir(reader->sys, PCI_FOLDER);
+	struct dirent *entry;
+	int r = 0;
+
+	while (!r && dir && (entry = readdir(dir))) {
+		uint64_t pci;
+
+		if (topo_pci_parse(entry->d_name, &pci))
+			r = add_if_wanted(reader, dir, entry->d_name, pci);
+	}
+	return r;
+}
+
+static void count_numa(struct reader *reader)
+{
+	_cleanup_(sysfs_close_dir) DIR *dir = sysfs_open_dir(reader->sys, "devices/system/node");
+	struct dirent *entry;
+	unsigned int node;
+	char last;
+
+	while (dir && (entry = readdir(dir)))
+		reader->builder->topo->n_numa += sscanf(entry->d_name, "node%5u%c", &node, &last) == 1;
+}
+
+/* ---- NICs ---------------------------------------------------------------------------------------------------------- */
+
+static int add_port(struct reader *reader, unsigned int node, const struct topo_nic *like, int nic, unsigned int number)
+{
+	struct topo_nic *seen;
+	int r = topo_add_nic(reader->builder, node);
+
+	if (r < 0)
+		return r;
+	seen = &reader->builder->topo->nics[r];
+	*seen = *like;
+	seen->node = node;
+	seen->port = number;
+	return topo_read_sysfs_port(reader->sys, nic, seen);
+}
+
+/*
+ * The PCI function whose device this is; software has none. What hangs on something between is no NIC of that function: a
+ * subfunction has the address and the port numbers of its PF, which would be there twice.
+ */
+static bool find_function(int at, const char *name, uint64_t *ret_pci)
+{
+	char target[SYSFS_PATH_BYTES], *rest = NULL;
+	bool is_below = false, is_found = false;
+
+	if (!sysfs_link(at, name, target))
+		return false;
+	for (char *part = strtok_r(target, "/", &rest); part; part = strtok_r(NULL, "/", &rest)) {
+		is_found |= is_below && strcmp(part, "infiniband") == 0;
+		is_below = topo_pci_parse(part, ret_pci);
+	}
+	return is_found;
+}
+
+static int add_rdma_device(struct reader *reader, int at, const char *name)
+{
+	_cleanup_close_ int nic = openat(at, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	_cleanup_(sysfs_close_dir) DIR *ports = nic >= 0 ? sysfs_open_dir(nic, "ports") : NULL;
+	struct topo_nic like = {.pf = TOPO_NO_PCI};
+	struct dirent *entry;
+	uint64_t pci;
+	int node, r = 0;
+
+	if (!find_function(at, name, &pci))
+		return 0;
+	node = add_path(reader, pci);
+	if (node < 0)
+		return node == -ENOENT ? 0 : node;
+	topo_copy_text(like.name, name);
+	topo_read_sysfs_nic(nic, &like);
+	while (!r && ports && (entry = readdir(ports))) {
+		unsigned int number = (unsigned int)topo_number(entry->d_name, 10, UINT8_MAX);
+
+		r = number ? add_port(reader, (unsigned int)node, &like, nic, number) : 0;
+	}
+	return r;
+}
+
+static int add_nics(struct reader *reader)
+{
+	_cleanup_(sysfs_close_dir) DIR *dir = sysfs_open_dir(reader->sys, "class/infiniband");
+	struct dirent *entry;
+	int r = 0;
+
+	while (!r && dir && (entry = readdir(dir)))
+		if (entry->d_name[0] != '.')
+			r = add_rdma_device(reader, dirfd(dir), entry->d_name);
+	return r;
+}
+
+/* ---- GPUs ---------------------------------------------------------------------------------------------------------- */
+
+/* "GPU UUID:   GPU-..." of a file with such lines. */
+static void take_line(const char *text, const char *key, char to[TOPO_NAME_BYTES])
+{
+	const char *at = strstr(text, key);
+	char value[SYSFS_TEXT_BYTES];
+
+	if (at && sscanf(at + strlen(key), ": %127[^\n]", value) == 1)
+		topo_copy_text(to, value);
+}
+
+/* The driver of NVIDIA says what its GPUs are where nobody may ask NVML. */
+static void read_driver_files(struct reader *reader)
+{
+	struct topo *topo = reader->builder->topo;
+
+	for (unsigned int i = 0; i < topo->n_gpus; i++) {
+		_cleanup_close_ int fd = -1;
+		char path[64 + TOPO_PCI_BYTES], pci[TOPO_PCI_BYTES], text[1024];
+		ssize_t n;
+
+		snprintf(path, sizeof(path), "driver/nvidia/gpus/%s/information",
+			 topo_pci_text(topo->nodes[topo->gpus[i].node].pci, pci));
+		fd = openat(reader->proc, path, O_RDONLY | O_CLOEXEC);
+		n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
+		text[n > 0 ? n : 0] = 0;
+		take_line(text, "GPU UUID", topo->gpus[i].uuid);
+		take_line(text, "Model", topo->gpus[i].name);
+	}
+}
+
+static int read_machine(struct reader *reader, const struct topo_host_attr *attr)
+{
+	int r;
+
+	count_numa(reader);
+	r = add_functions(reader);
+	if (!r)
+		r = add_nics(reader);
+	if (r)
+		return r;
+	read_driver_files(reader);
+	if (attr->nvml)
+		topo_read_nvml(reader->builder, attr->nvml);
+	/* Who has no NIC loads no library for it. */
+	if (attr->verbs && reader->builder->topo->n_nics)
+		topo_read_verbs(reader->builder, attr->verbs, attr->mlx5);
+	return 0;
+}
+
+static int open_folder(const char *path)
+{
+	return path ? open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+}
+
+int topo_read_host(const struct topo_host_attr *attr, struct topo **ret_topo)
+{
+	_cleanup_close_ int sys = open_folder(attr->sys), proc = open_folder(attr->proc);
+	_cleanup_free_ struct topo_builder *builder = malloc(sizeof(*builder));
+	struct reader reader = {.builder = builder, .sys = sys, .proc = proc};
+	char why[TOPO_WHY_BYTES];
+	int r = builder ? topo_builder_init(builder, why) : -ENOMEM;
+
+	if (r < 0)
+		return r;
+	builder->is_live = true;
+	r = read_machine(&reader, attr);
+	if (!r)
+		r = topo_finish(builder, ret_topo);
+	topo_builder_deinit(builder);
+	return r;
+}

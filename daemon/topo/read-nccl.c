@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads a topology XML of NCCL or RCCL (NCCL_TOPO_FILE, NCCL_TOPO_DUMP_FILE).
+ *
+ * One of its PCI elements that is a bridge stands for a whole switch, and a CPU for all its host bridges. Its "net" elements are NICs
+ * where they are below a PCI function and have a GUID: others are sockets. A file without any names no NIC, so an Ethernet
+ * function beside a GPU, below the same bridge, is taken for one. Keeps nothing; any thread.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "daemon/topo/topo-private.h"
+
+#define CLASS_ETHERNET 0x0200
+#define CLASS_PCI_BRIDGE 0x0604
+#define HOPS_OF_SWITCH 2
+/* What NCCL says of the other end of a link: the class of a switch. */
+#define CLASS_SWITCH_END 0x0680
+
+struct reader {
+	struct topo_builder *builder;
+	struct xml *xml;
+	bool names_nets;
+	unsigned int nodes[XML_MAX_DEPTH + 1]; /* of the elements that are open, the nearest that became a node */
+};
+
+static uint16_t attr_u16(const struct reader *reader, const char *name)
+{
+	return (uint16_t)topo_number(xml_attr(reader->xml, name), 16, UINT16_MAX);
+}
+
+static uint16_t attr_class(const struct reader *reader, const char *name)
+{
+	return (uint16_t)(topo_number(xml_attr(reader->xml, name), 16, 0xffffff) >> 8);
+}
+
+static bool has_numa(const struct reader *reader, int numa)
+{
+	const struct topo *topo = reader->builder->topo;
+
+	for (unsigned int i = 0; i < topo->n_nodes; i++)
+		if (topo->nodes[i].kind == TOPO_CPU && topo->nodes[i].numa == numa)
+			return true;
+	return false;
+}
+
+static int open_cpu(struct reader *reader, unsigned int parent)
+{
+	const char *numa = xml_attr(reader->xml, "numaid");
+	struct topo_node like = {.kind = TOPO_CPU, .parent = (int)parent, .pci = TOPO_NO_PCI};
+
+	like.numa = numa && numa[0] != '-' ? (int)topo_number(numa, 10, INT16_MAX) : TOPO_NO_NUMA;
+	reader->builder->topo->n_numa += !has_numa(reader, like.numa);
+	return topo_add_node(reader->builder, &like);
+}
+
+static int open_pci(struct reader *reader, unsigned int parent)
+{
+	const char *pci = xml_attr(reader->xml, "busid");
+	struct topo_node like = {
+		.kind = TOPO_FUNCTION,
+		.parent = (int)parent,
+		.numa = TOPO_NO_NUMA,
+		.class_code = attr_class(reader, "class"),
+		.vendor = attr_u16(reader, "vendor"),
+		.device = attr_u16(reader, "device"),
+	};
+
+	if (!pci || !topo_pci_parse(pci, &like.pci))
+		return topo_refuse(reader->builder, "line %u: a PCI device without an address", reader->xml->line);
+	if (like.class_code == CLASS_PCI_BRIDGE) {
+		like.kind = TOPO_BRIDGE;
+		like.n_hops = HOPS_OF_SWITCH;
+	}
+	return topo_add_function(reader->builder, &like);
+}
+
+static int open_net(struct reader *reader, unsigned int parent)
+{
+	const struct topo_node *node = &reader->builder->topo->nodes[parent];
+	const char *name = xml_attr(reader->xml, "name"), *guid = xml_attr(reader->xml, "guid");
+	const char *port = xml_attr(reader->xml, "port");
+	struct topo_nic *nic;
+	int r;
+
+	reader->names_nets = true;
+	if (node->kind != TOPO_FUNCTION || topo_number(guid, 0, UINT64_MAX) == 0)
+		return 0;
+	r = topo_add_nic(reader->builder, parent);
+	if (r < 0)
+		return r;
+	nic = &reader->builder->topo->nics[r];
+	if (name)
+		topo_copy_text(nic->name, name);
+	if (port)
+		nic->port = (unsigned int)topo_number(port, 10, UINT8_MAX);
+	nic->guid = topo_number(guid, 0, UINT64_MAX);
+	nic->rate_mbps = topo_number(xml_attr(reader->xml, "speed"), 10, UINT32_MAX);
+	if (topo_is_infiniband(node->class_code))
+		nic->fabric = TOPO_FABRIC_INFINIBAND;
+	return 0;
+}
+
+static int open_link(struct reader *reader, unsigned int parent)
+{
+	const struct topo_node *node = &reader->builder->topo->nodes[parent];
+	unsigned int count = (unsigned int)topo_number(xml_attr(reader->xml, "count"), 10, UINT8_MAX);
+	const char *target = xml_attr(reader->xml, "target");
+	uint64_t to = TOPO_NO_PCI;
+
+	reader->builder->topo->has_xgmi |= strcmp(reader->xml->name, "xgmi") == 0;
+	if (node->kind != TOPO_FUNCTION)
+		return 0;
+	if (attr_class(reader, "tclass") != CLASS_SWITCH_END && (!target || !topo_pci_parse(target, &to)))
+		return 0;
+	return topo_add_links(reader->builder, node->pci, to, count);
+}
+
+/* The node that the element became, or that it is in. */
+static int open_element(struct reader *reader, unsigned int parent)
+{
+	const char *name = reader->xml->name;
+	int r = 0;
+
+	if (strcmp(name, "cpu") == 0)
+		return open_cpu(reader, parent);
+	if (strcmp(name, "pci") == 0)
+		return open_pci(reader, parent);
+	if (strcmp(name, "net") == 0)
+		r = open_net(reader, parent);
+	else if (strcmp(name, "nvlink") == 0 || strcmp(name, "xgmi") == 0)
+		r = open_link(reader, parent);
+	return r < 0 ? r : (int)parent;
+}
+
+static bool has_gpu_below(const struct topo *topo, unsigned int bridge)
+{
+	for (unsigned int i = 0; i < topo->n_gpus; i++)
+		for (int node = (int)topo->gpus[i].node; node >= 0; node = topo->nodes[node].parent)
+			if ((unsigned int)node == bridge)
+				return true;
+	return false;
+}
+
+static int guess_nics(struct reader *reader)
+{
+	struct topo *topo = reader->builder->topo;
+	int r = 0;
+
+	for (unsigned int i = 1; i < topo->n_nodes && r >= 0 && !reader->names_nets; i++) {
+		unsigned int parent = (unsigned int)topo->nodes[i].parent;
+
+		if (topo->nodes[i].class_code == CLASS_ETHERNET && topo->nodes[parent].kind == TOPO_BRIDGE &&
+		    has_gpu_below(topo, parent))
+			r = topo_add_nic(reader->builder, i);
+	}
+	return r < 0 ? r : 0;
+}
+
+/* The outermost element is open. */
+int topo_read_nccl(struct topo_builder *builder, struct xml *xml)
+{
+	struct reader reader = {.builder = builder, .xml = xml};
+	int r;
+
+	while ((r = xml_next(xml)) > 0) {
+		if (r == XML_CLOSE)
+			continue;
+		r = open_element(&reader, reader.nodes[xml->depth - 1]);
+		if (r < 0)
+			return r;
+		reader.nodes[xml->depth] = (unsigned int)r;
+	}
+	return r < 0 ? r : guess_nics(&reader);
+}

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The map in words. Everything said here is in the machine or the map already; nothing is decided. Any thread. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "daemon/topo/topo.h"
+
+static unsigned int rank_of(const struct topo *topo, unsigned int gpu, unsigned int nic)
+{
+	return topo_rank(topo, topo->gpus[gpu].node, topo->nics[nic].node);
+}
+
+static const char *word_of(const struct topo *topo, unsigned int gpu, unsigned int nic)
+{
+	return topo_word(topo_distance(topo, topo->gpus[gpu].node, topo->nics[nic].node));
+}
+
+static bool has(const struct topo_map *map, unsigned int gpu, unsigned int nic)
+{
+	for (unsigned int i = 0; i < map->gpus[gpu].n_nics; i++)
+		if (map->gpus[gpu].nics[i] == nic)
+			return true;
+	return false;
+}
+
+/* NICs that it could have, as near. */
+static unsigned int count_equals(const struct topo *topo, const struct topo_map *map, unsigned int gpu, unsigned int nic)
+{
+	unsigned int n = 0;
+
+	for (unsigned int i = 0; i < topo->n_nics; i++)
+		n += map->excluded[i] == TOPO_USED && !map->is_reserved[i] && rank_of(topo, gpu, i) == rank_of(topo, gpu, nic);
+	return n;
+}
+
+static unsigned int weight_of(const struct topo_gpu_map *got, unsigned int nic)
+{
+	for (unsigned int i = 0; i < got->n_nics; i++)
+		if (got->nics[i] == nic)
+			return got->weights[i];
+	return 0;
+}
+
+static void reason_given(const struct topo *topo, const struct topo_map *map, unsigned int gpu, unsigned int nic,
+			 char buf[TOPO_WHY_BYTES])
+{
+	const struct topo_gpu_map *got = &map->gpus[gpu];
+	unsigned int n_sharing = map->n_gpus[nic];
+	char weight[32] = "", sharing[32] = "";
+
+	if (got->is_weighted)
+		snprintf(weight, sizeof(weight), ", with weight %u", weight_of(got, nic));
+	if (n_sharing > 1)
+		snprintf(sharing, sizeof(sharing), ", shared by %u GPUs", n_sharing);
+	snprintf(buf, TOPO_WHY_BYTES, "%s: gpu-nic-map gives it%s%s", word_of(topo, gpu, nic), weight, sharing);
+}
+
+static void reason_for(const struct topo *topo, const struct topo_map *map, unsigned int gpu, unsigned int nic,
+		       char buf[TOPO_WHY_BYTES])
+{
+	unsigned int n_equals = count_equals(topo, map, gpu, nic), n_sharing = map->n_gpus[nic];
+	int n;
+
+	if (n_equals == 1)
+		n = snprintf(buf, TOPO_WHY_BYTES, "%s: the nearest NIC", word_of(topo, gpu, nic));
+	else
+		n = snprintf(buf, TOPO_WHY_BYTES, "%s: one of the %u nearest NICs", word_of(topo, gpu, nic), n_equals);
+	if (n_sharing > 1)
+		snprintf(buf + n, TOPO_WHY_BYTES - (size_t)n, ", shared by %u GPUs since there are fewer NICs as near", n_sharing);
+	else if (n_equals > 1)
+		snprintf(buf + n, TOPO_WHY_BYTES - (size_t)n, ", and no other GPU has it");
+	n = (int)strlen(buf);
+	if (map->gpus[gpu].lost_given)
+		snprintf(buf + n, TOPO_WHY_BYTES - (size_t)n, ", while those of gpu-nic-map cannot be used");
+}
+
+static void reason_against(const struct topo *topo, const struct topo_map *map, unsigned int gpu, unsigned int nic,
+			   char buf[TOPO_WHY_BYTES])
+{
+	unsigned int first = map->gpus[gpu].n_nics ? map->gpus[gpu].nics[0] : nic, owner;
+
+	for (owner = 0; owner < topo->n_gpus && !has(map, owner, nic); owner++)
+		;
+	if (map->gpus[gpu].is_given) {
+		snprintf(buf, TOPO_WHY_BYTES, "%s: gpu-nic-map gives this GPU others", word_of(topo, gpu, nic));
+		return;
+	}
+	if (map->is_reserved[nic]) {
+		snprintf(buf, TOPO_WHY_BYTES, "%s: only for GPU%u, by gpu-nic-map", word_of(topo, gpu, nic), owner);
+		return;
+	}
+	if (rank_of(topo, gpu, nic) > rank_of(topo, gpu, first))
+		snprintf(buf, TOPO_WHY_BYTES, "%s: farther than %s", word_of(topo, gpu, nic), word_of(topo, gpu, first));
+	else
+		snprintf(buf, TOPO_WHY_BYTES, "%s: as near, and GPU%u has it", word_of(topo, gpu, nic), owner);
+	/* PIX and PXB do not say how deep the shared bridge is. */
+	if (rank_of(topo, gpu, nic) > rank_of(topo, gpu, first) && !strcmp(word_of(topo, gpu, nic), word_of(topo, gpu, first)))
+		snprintf(buf, TOPO_WHY_BYTES, "%s: by a bridge nearer to the CPU than that of the nearest",
+			 word_of(topo, gpu, nic));
+}
+
+const char *topo_reason(const struct topo *topo, const struct topo_map *map, unsigned int gpu, unsigned int nic,
+			char buf[TOPO_WHY_BYTES])
+{
+	if (map->excluded[nic] != TOPO_USED)
+		return topo_reason_excluded(topo, map, nic, buf);
+	if (has(map, gpu, nic) && map->gpus[gpu].is_given)
+		reason_given(topo, map, gpu, nic, buf);
+	else if (has(map, gpu, nic))
+		reason_for(topo, map, gpu, nic, buf);
+	else
+		reason_against(topo, map, gpu, nic, buf);
+	return buf;
+}
+
+const char *topo_reason_none(const struct topo *topo, const struct topo_map *map, char buf[TOPO_WHY_BYTES])
+{
+	if (!topo->n_nics)
+		snprintf(buf, TOPO_WHY_BYTES, "the node has no RDMA NIC");
+	else
+		snprintf(buf, TOPO_WHY_BYTES, "none of the node's %u NICs can be used", topo->n_nics);
+	return buf;
+}
+
+static const char *state_text(uint32_t phys_state)
+{
+	/* IBTA PortPhysicalState. */
+	static const char *const texts[] = {"", "asleep", "polling", "disabled", "training", "up", "in error recovery"};
+
+	return phys_state < sizeof(texts) / sizeof(texts[0]) ? texts[phys_state] : "";
+}
+
+static void down_text(const struct topo_nic *nic, char buf[TOPO_WHY_BYTES])
+{
+	const char *physical = state_text(nic->phys_state);
+
+	snprintf(buf, TOPO_WHY_BYTES, "its port is down%s%s", *physical ? ", physically " : "", physical);
+}
+
+const char *topo_reason_excluded(const struct topo *topo, const struct topo_map *map, unsigned int nic,
+				 char buf[TOPO_WHY_BYTES])
+{
+	const struct topo_nic *seen = &topo->nics[nic];
+	char other[TOPO_NAME_BYTES];
+	static const char *const plain[] = {
+		[TOPO_USED] = "each GPU has a nearer one, or others by gpu-nic-map",
+		[TOPO_BY_POLICY] = "by policy: nics-exclude names it",
+		[TOPO_IS_MANAGEMENT] = "it is for management, by policy",
+		[TOPO_IS_STORAGE] = "it is for storage, by policy",
+		[TOPO_IS_BRIDGE] = "it manages the switches of GPU links and carries no traffic",
+		[TOPO_NO_DRIVER] = "it has no RDMA device: its driver is not loaded",
+		[TOPO_NOT_INCLUDED] = "by policy: nics-include does not name it",
+	};
+
+	topo_nic_text(topo, map->other[nic], other);
+	switch (map->excluded[nic]) {
+	case TOPO_DOWN:
+		down_text(seen, buf);
+		break;
+	case TOPO_PF_DOWN:
+		snprintf(buf, TOPO_WHY_BYTES, "it is a virtual function of %s, whose port is down", other);
+		break;
+	case TOPO_PF_TAKEN:
+		snprintf(buf, TOPO_WHY_BYTES, "it is a virtual function of %s, which is in use", other);
+		break;
+	case TOPO_BOND_MEMBER:
+		snprintf(buf, TOPO_WHY_BYTES, "it is a further port of the bond %s, which %s stands for", seen->bond, other);
+		break;
+	case TOPO_SLOW:
+		snprintf(buf, TOPO_WHY_BYTES, "it is slow: %" PRIu64 " Gb/s beside the %" PRIu64 " Gb/s of %s",
+			 seen->rate_mbps / 1000, topo->nics[map->other[nic]].rate_mbps / 1000, other);
+		break;
+	default:
+		snprintf(buf, TOPO_WHY_BYTES, "%s", plain[map->excluded[nic]]);
+		break;
+	}
+	return buf;
+}

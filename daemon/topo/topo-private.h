@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How the readers fill a struct topo. Each adds nodes from the root down, NICs as it meets them, and ends with topo_finish().
+ * Adding answers with an index, or with -E2BIG or -ENOMEM.
+ */
+#ifndef SHMEMD_TOPO_PRIVATE_H
+#define SHMEMD_TOPO_PRIVATE_H
+
+#include "daemon/topo/topo.h"
+#include "daemon/topo/xml.h"
+#include "proto/base/cleanup.h"
+
+#define TOPO_MAX_LINKS (TOPO_MAX_GPUS * 32)
+
+/* Links of a GPU as a file names them, before all GPUs are known. */
+struct topo_link_seen {
+	uint64_t from;
+	uint64_t to; /* TOPO_NO_PCI: a switch */
+	unsigned int count;
+};
+
+struct topo_builder {
+	struct topo *topo;
+	unsigned int n_links;
+	struct topo_link_seen links[TOPO_MAX_LINKS];
+	char *why; /* TOPO_WHY_BYTES */
+	bool is_live; /* a NIC that is not seen as an RDMA device has no driver; of files that is not known */
+};
+
+DEFINE_CLEANUP(struct topo *, topo_free);
+
+int topo_builder_init(struct topo_builder *builder, char *why); /* -ENOMEM; with the root in it */
+void topo_builder_deinit(struct topo_builder *builder);
+
+int topo_add_node(struct topo_builder *builder, const struct topo_node *like); /* parent, kind, numa, pci and class are used */
+int topo_add_function(struct topo_builder *builder, const struct topo_node *like); /* and a GPU, if it is one */
+struct topo_gpu *topo_gpu_at(struct topo_builder *builder, unsigned int node); /* NULL: there is none */
+/* On port 1, until the caller knows better. */
+int topo_add_nic(struct topo_builder *builder, unsigned int node);
+/* Those beyond the limit are left out. -ENOMEM. */
+int topo_add_gid(struct topo_nic *nic, const struct topo_gid *gid);
+bool topo_gid_parse(const char *text, uint8_t ret_bytes[16]); /* "fe80:0000:0000:0000:0250:56ff:fe00:0001", whole */
+bool topo_gid_is_zero(const struct topo_gid *gid); /* a row of the table that nobody uses */
+int topo_add_links(struct topo_builder *builder, uint64_t from, uint64_t to, unsigned int count);
+/* Functions that are NICs by their class and were not added become some; all is put in order. Takes builder->topo. */
+int topo_finish(struct topo_builder *builder, struct topo **ret_topo);
+
+/* Says why in words; returns -EBADMSG. */
+int topo_refuse(struct topo_builder *builder, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+bool topo_is_gpu(uint16_t class_code, uint16_t vendor);
+bool topo_is_display(uint16_t class_code); /* a GPU is one, and not every one is a GPU */
+bool topo_is_infiniband(uint16_t class_code);
+
+/* Text of others reaches terminals: what is not printable ASCII becomes '?', what is too long is cut. */
+void topo_copy_text(char to[TOPO_NAME_BYTES], const char *text);
+/* The number that a text begins with, 0 without; never more than max. */
+uint64_t topo_number(const char *text, int base, uint64_t max);
+/* "16.0 GT/s PCIe", "8 GT/s": millions per second; 0 for anything else. */
+uint32_t topo_mtps(const char *text);
+
+int topo_read_hwloc(struct topo_builder *builder, struct xml *xml);
+int topo_read_nccl(struct topo_builder *builder, struct xml *xml);
+int topo_read_own(struct topo_builder *builder, struct xml *xml);
+
+/* What no file says of NICs that are there already; without libmlx5 (or NULL) nothing that only a ConnectX has. */
+void topo_read_verbs(struct topo_builder *builder, const char *verbs_name, const char *mlx5_name);
+/* UUIDs, links and MIG of the GPUs that are there already. A library that is not there says nothing. */
+void topo_read_nvml(struct topo_builder *builder, const char *library);
+
+/* TOPO_USED, or why the policy keeps a NIC from all GPUs. policy may be NULL, here and below. */
+enum topo_exclusion topo_policy_judge(const struct topo_policy *policy, const struct topo *topo, unsigned int nic);
+/* Whether the policy includes this one by name: what is only a guess about it does not count then. */
+bool topo_policy_includes(const struct topo_policy *policy, const struct topo *topo, unsigned int nic);
+bool topo_named_fits(const struct topo_named *named, const struct topo *topo, unsigned int nic);
+
+/*
+ * What sysfs has of an RDMA device, whose folder is `nic`: of all its ports, and of seen->port. seen->gids is new. -ENOMEM.
+ */
+void topo_read_sysfs_nic(int nic, struct topo_nic *seen);
+int topo_read_sysfs_port(int sys, int nic, struct topo_nic *seen);
+
+#endif

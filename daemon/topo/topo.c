@@ -1,0 +1,450 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Building a struct topo, whatever it is read from.
+ *
+ * Two GPUs of one address, or two NICs of one address and port, are refused: nobody could tell them apart. Nodes only grow, and a
+ * parent is there before its children, so depth and NUMA node are known as soon as a node is. Pure; any thread.
+ */
+#include <ctype.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include "daemon/topo/topo-private.h"
+
+#define CLASS_INFINIBAND 0x0207
+#define CLASS_BASE_DISPLAY 0x03
+#define CLASS_VGA 0x0300
+#define CLASS_3D 0x0302
+#define CLASS_OTHER_DISPLAY 0x0380
+#define VENDOR_NVIDIA 0x10de
+#define VENDOR_AMD 0x1002
+
+#define NODES_AT_FIRST 64u
+
+void topo_free(struct topo *topo)
+{
+	if (!topo)
+		return;
+	free(topo->nodes);
+	free(topo->gpus);
+	for (unsigned int i = 0; topo->nics && i < topo->n_nics; i++)
+		free(topo->nics[i].gids);
+	free(topo->nics);
+	free(topo->gpu_links);
+	free(topo);
+}
+
+static struct topo *topo_new(void)
+{
+	_cleanup_(topo_freep) struct topo *topo = calloc(1, sizeof(*topo));
+
+	if (!topo)
+		return NULL;
+	topo->nodes = calloc(NODES_AT_FIRST, sizeof(*topo->nodes));
+	topo->gpus = calloc(TOPO_MAX_GPUS, sizeof(*topo->gpus));
+	topo->nics = calloc(TOPO_MAX_NICS, sizeof(*topo->nics));
+	topo->gpu_links = calloc(TOPO_MAX_GPUS, sizeof(*topo->gpu_links));
+	if (!topo->nodes || !topo->gpus || !topo->nics || !topo->gpu_links)
+		return NULL;
+	topo->n_nodes = 1;
+	topo->nodes[0] = (struct topo_node){.kind = TOPO_MACHINE, .parent = -1, .numa = TOPO_NO_NUMA, .pci = TOPO_NO_PCI};
+	return take_ptr(topo);
+}
+
+int topo_builder_init(struct topo_builder *builder, char *why)
+{
+	*builder = (struct topo_builder){.topo = topo_new(), .why = why};
+	return builder->topo ? 0 : -ENOMEM;
+}
+
+void topo_builder_deinit(struct topo_builder *builder)
+{
+	topo_free(builder->topo);
+	builder->topo = NULL;
+}
+
+int topo_refuse(struct topo_builder *builder, const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(builder->why, TOPO_WHY_BYTES, fmt, args);
+	va_end(args);
+	return -EBADMSG;
+}
+
+static int too_many(struct topo_builder *builder, unsigned int max, const char *what)
+{
+	topo_refuse(builder, "there are more than %u %s", max, what);
+	return -E2BIG;
+}
+
+/* Room doubles, from a power of two. */
+static int grow_nodes(struct topo *topo)
+{
+	struct topo_node *nodes;
+
+	if (topo->n_nodes < NODES_AT_FIRST || (topo->n_nodes & (topo->n_nodes - 1)))
+		return 0;
+	nodes = reallocarray(topo->nodes, topo->n_nodes, 2 * sizeof(*nodes));
+	if (!nodes)
+		return -ENOMEM;
+	topo->nodes = nodes;
+	return 0;
+}
+
+int topo_add_node(struct topo_builder *builder, const struct topo_node *like)
+{
+	struct topo *topo = builder->topo;
+	const struct topo_node *parent;
+	struct topo_node *node;
+	int r;
+
+	if (topo->n_nodes == TOPO_MAX_NODES)
+		return too_many(builder, TOPO_MAX_NODES, "bridges and functions");
+	r = grow_nodes(topo);
+	if (r < 0)
+		return r;
+	parent = &topo->nodes[like->parent];
+	if (parent->depth + 1 == TOPO_MAX_DEPTH)
+		return too_many(builder, TOPO_MAX_DEPTH, "bridges above each other");
+	node = &topo->nodes[topo->n_nodes];
+	*node = *like;
+	node->depth = parent->depth + 1;
+	if (node->numa < 0)
+		node->numa = parent->numa;
+	return (int)topo->n_nodes++;
+}
+
+bool topo_is_gpu(uint16_t class_code, uint16_t vendor)
+{
+	return class_code == CLASS_3D || class_code == CLASS_OTHER_DISPLAY ||
+	       (class_code == CLASS_VGA && (vendor == VENDOR_NVIDIA || vendor == VENDOR_AMD));
+}
+
+bool topo_is_infiniband(uint16_t class_code)
+{
+	return class_code == CLASS_INFINIBAND;
+}
+
+bool topo_is_display(uint16_t class_code)
+{
+	return class_code >> 8 == CLASS_BASE_DISPLAY;
+}
+
+static int add_gpu(struct topo_builder *builder, unsigned int node)
+{
+	struct topo *topo = builder->topo;
+
+	if (topo->n_gpus == TOPO_MAX_GPUS)
+		return too_many(builder, TOPO_MAX_GPUS, "GPUs");
+	topo->gpus[topo->n_gpus++] = (struct topo_gpu){.node = node};
+	return 0;
+}
+
+int topo_add_function(struct topo_builder *builder, const struct topo_node *like)
+{
+	int node = topo_add_node(builder, like), r;
+
+	if (node < 0 || !topo_is_gpu(like->class_code, like->vendor))
+		return node;
+	r = add_gpu(builder, (unsigned int)node);
+	return r < 0 ? r : node;
+}
+
+struct topo_gpu *topo_gpu_at(struct topo_builder *builder, unsigned int node)
+{
+	for (unsigned int i = 0; i < builder->topo->n_gpus; i++)
+		if (builder->topo->gpus[i].node == node)
+			return &builder->topo->gpus[i];
+	return NULL;
+}
+
+int topo_add_nic(struct topo_builder *builder, unsigned int node)
+{
+	struct topo *topo = builder->topo;
+
+	if (topo->n_nics == TOPO_MAX_NICS)
+		return too_many(builder, TOPO_MAX_NICS, "ports of NICs");
+	topo->nics[topo->n_nics] = (struct topo_nic){.node = node, .port = 1, .pf = TOPO_NO_PCI};
+	return (int)topo->n_nics++;
+}
+
+int topo_add_links(struct topo_builder *builder, uint64_t from, uint64_t to, unsigned int count)
+{
+	if (builder->n_links == TOPO_MAX_LINKS)
+		return too_many(builder, TOPO_MAX_LINKS, "links between GPUs");
+	builder->links[builder->n_links++] = (struct topo_link_seen){from, to, count};
+	return 0;
+}
+
+/* ---- putting in order ---------------------------------------------------------------------------------------------- */
+
+/* The order of PCI addresses; what has none (a NIC in software) comes last. */
+struct order {
+	uint64_t pci;
+	unsigned int port;
+	unsigned int index; /* before */
+};
+
+static int compare_orders(const void *a, const void *b)
+{
+	const struct order *x = a, *y = b;
+
+	if (x->pci != y->pci)
+		return x->pci < y->pci ? -1 : 1;
+	if (x->port != y->port)
+		return x->port < y->port ? -1 : 1;
+	return x->index < y->index ? -1 : x->index > y->index;
+}
+
+static int refuse_twice(struct topo_builder *builder, const char *what, const struct order *order)
+{
+	char pci[TOPO_PCI_BYTES];
+
+	return topo_refuse(builder, "%s %s is there twice", what, topo_pci_text(order->pci, pci));
+}
+
+static int sort_gpus(struct topo_builder *builder)
+{
+	struct topo *topo = builder->topo;
+	struct topo_gpu *sorted = calloc(TOPO_MAX_GPUS, sizeof(*sorted));
+	struct order orders[TOPO_MAX_GPUS];
+
+	if (!sorted)
+		return -ENOMEM;
+	for (unsigned int i = 0; i < topo->n_gpus; i++)
+		orders[i] = (struct order){topo->nodes[topo->gpus[i].node].pci, 0, i};
+	qsort(orders, topo->n_gpus, sizeof(orders[0]), compare_orders);
+	for (unsigned int i = 0; i < topo->n_gpus; i++)
+		sorted[i] = topo->gpus[orders[i].index];
+	free(topo->gpus);
+	topo->gpus = sorted;
+	for (unsigned int i = 1; i < topo->n_gpus; i++)
+		if (orders[i].pci == orders[i - 1].pci)
+			return refuse_twice(builder, "the GPU", &orders[i]);
+	return 0;
+}
+
+static int sort_nics(struct topo_builder *builder)
+{
+	struct topo *topo = builder->topo;
+	struct topo_nic *sorted = calloc(TOPO_MAX_NICS, sizeof(*sorted));
+	struct order orders[TOPO_MAX_NICS];
+
+	if (!sorted)
+		return -ENOMEM;
+	for (unsigned int i = 0; i < topo->n_nics; i++)
+		orders[i] = (struct order){topo->nodes[topo->nics[i].node].pci, topo->nics[i].port, i};
+	qsort(orders, topo->n_nics, sizeof(orders[0]), compare_orders);
+	for (unsigned int i = 0; i < topo->n_nics; i++)
+		sorted[i] = topo->nics[orders[i].index];
+	free(topo->nics);
+	topo->nics = sorted;
+	for (unsigned int i = 1; i < topo->n_nics; i++)
+		if (orders[i].pci == orders[i - 1].pci && orders[i].port == orders[i - 1].port)
+			return refuse_twice(builder, "the NIC", &orders[i]);
+	return 0;
+}
+
+/* Functions that are InfiniBand by their class, and that no reader made a NIC. */
+static int add_silent_nics(struct topo_builder *builder)
+{
+	struct topo *topo = builder->topo;
+	unsigned int n_named = topo->n_nics;
+
+	for (unsigned int node = 0; node < topo->n_nodes; node++) {
+		bool is_known = !topo_is_infiniband(topo->nodes[node].class_code);
+
+		for (unsigned int i = 0; i < n_named && !is_known; i++)
+			is_known = topo->nodes[topo->nics[i].node].pci == topo->nodes[node].pci;
+		if (!is_known) {
+			int nic = topo_add_nic(builder, node);
+
+			if (nic < 0)
+				return nic;
+			topo->nics[nic].has_no_driver = builder->is_live;
+		}
+	}
+	return 0;
+}
+
+static int gpu_of_pci(const struct topo *topo, uint64_t pci)
+{
+	for (unsigned int i = 0; i < topo->n_gpus; i++)
+		if (topo->nodes[topo->gpus[i].node].pci == pci)
+			return (int)i;
+	return -1;
+}
+
+static unsigned int at_most_255(unsigned int n)
+{
+	return n < UINT8_MAX ? n : UINT8_MAX;
+}
+
+/* A file tells a link at one end or at both. */
+static void place_links(struct topo_builder *builder)
+{
+	struct topo *topo = builder->topo;
+
+	for (unsigned int i = 0; i < builder->n_links; i++) {
+		const struct topo_link_seen *seen = &builder->links[i];
+		unsigned int count = at_most_255(seen->count);
+		int from = gpu_of_pci(topo, seen->from), to = gpu_of_pci(topo, seen->to);
+
+		if (from < 0 || from == to)
+			continue;
+		if (to < 0) {
+			topo->gpus[from].n_switch_links = at_most_255(topo->gpus[from].n_switch_links + count);
+			continue;
+		}
+		if (count > topo->gpu_links[from][to])
+			topo->gpu_links[from][to] = topo->gpu_links[to][from] = (uint8_t)count;
+	}
+}
+
+static unsigned int host_of(const struct topo *topo, unsigned int node)
+{
+	while (node && topo->nodes[node].kind != TOPO_HOST)
+		node = (unsigned int)topo->nodes[node].parent;
+	return node;
+}
+
+static bool has_gpus(const struct topo *topo, unsigned int host)
+{
+	for (unsigned int i = 0; i < topo->n_gpus; i++)
+		if (host_of(topo, topo->gpus[i].node) == host)
+			return true;
+	return false;
+}
+
+/* NICs do not count: one that nobody can use must change nothing. */
+static void count_hosts(struct topo *topo)
+{
+	for (unsigned int node = 0; node < topo->n_nodes; node++)
+		topo->n_hosts += topo->nodes[node].kind == TOPO_HOST && has_gpus(topo, node);
+}
+
+int topo_finish(struct topo_builder *builder, struct topo **ret_topo)
+{
+	int r = add_silent_nics(builder);
+
+	if (!r)
+		r = sort_gpus(builder);
+	if (!r)
+		r = sort_nics(builder);
+	if (r)
+		return r;
+	place_links(builder);
+	count_hosts(builder->topo);
+	*ret_topo = take_ptr(builder->topo);
+	return 0;
+}
+
+/* ---- texts --------------------------------------------------------------------------------------------------------- */
+
+void topo_copy_text(char to[TOPO_NAME_BYTES], const char *text)
+{
+	size_t n;
+
+	for (n = 0; text[n] && n + 1 < TOPO_NAME_BYTES; n++)
+		to[n] = text[n] >= ' ' && text[n] <= '~' ? text[n] : '?';
+	while (n > 0 && to[n - 1] == ' ')
+		n--;
+	to[n] = 0;
+}
+
+uint64_t topo_number(const char *text, int base, uint64_t max)
+{
+	unsigned long long value;
+
+	if (!text || !isxdigit((unsigned char)*text))
+		return 0;
+	errno = 0;
+	value = strtoull(text, NULL, base);
+	return errno || value > max ? max : value;
+}
+
+uint32_t topo_mtps(const char *text)
+{
+	unsigned int gtps, tenths;
+	char last;
+
+	if (text && sscanf(text, "%4u.%1u GT/%c", &gtps, &tenths, &last) == 3)
+		return gtps * 1000 + tenths * 100;
+	return text && sscanf(text, "%4u GT/%c", &gtps, &last) == 2 ? gtps * 1000 : 0;
+}
+
+const char *topo_pci_text(uint64_t pci, char buf[TOPO_PCI_BYTES])
+{
+	if (pci == TOPO_NO_PCI)
+		snprintf(buf, TOPO_PCI_BYTES, "-");
+	else
+		snprintf(buf, TOPO_PCI_BYTES, "%04x:%02x:%02x.%x", (unsigned int)(pci >> 16), (unsigned int)(pci >> 8 & 0xff),
+			 (unsigned int)(pci >> 3 & 0x1f), (unsigned int)(pci & 7));
+	return buf;
+}
+
+/* Up to max_digits hex digits, then `end`. Moves *text behind it. */
+static bool take_hex(const char **text, unsigned int max_digits, char end, unsigned int *ret)
+{
+	unsigned int value = 0, n = 0;
+
+	for (; isxdigit((unsigned char)**text) && n < max_digits; (*text)++, n++) {
+		int c = tolower((unsigned char)**text);
+
+		value = value << 4 | (unsigned int)(isdigit(c) ? c - '0' : c - 'a' + 10);
+	}
+	if (n == 0 || **text != end)
+		return false;
+	*text += end != 0;
+	*ret = value;
+	return true;
+}
+
+bool topo_pci_parse(const char *text, uint64_t *ret_pci)
+{
+	unsigned int domain = 0, bus, slot, function;
+	const char *first = strchr(text, ':');
+
+	if (first && strchr(first + 1, ':') && !take_hex(&text, 8, ':', &domain))
+		return false;
+	if (!take_hex(&text, 2, ':', &bus) || !take_hex(&text, 2, '.', &slot) || !take_hex(&text, 1, 0, &function) ||
+	    slot > 31 || function > 7)
+		return false;
+	*ret_pci = (uint64_t)domain << 16 | bus << 8 | slot << 3 | function;
+	return true;
+}
+
+const char *topo_nic_text(const struct topo *topo, unsigned int nic, char buf[TOPO_NAME_BYTES])
+{
+	if (topo->nics[nic].name[0])
+		memcpy(buf, topo->nics[nic].name, TOPO_NAME_BYTES);
+	else
+		topo_pci_text(topo->nodes[topo->nics[nic].node].pci, buf);
+	return buf;
+}
+
+static int gpu_of_index(const struct topo *topo, const char *text)
+{
+	unsigned long index;
+	char *end;
+
+	if (!isdigit((unsigned char)*text))
+		return -1;
+	index = strtoul(text, &end, 10);
+	return *end == 0 && index < topo->n_gpus ? (int)index : -1;
+}
+
+int topo_find_gpu(const struct topo *topo, const char *text)
+{
+	uint64_t pci;
+
+	if (topo_pci_parse(text, &pci))
+		return gpu_of_pci(topo, pci);
+	for (unsigned int i = 0; i < topo->n_gpus; i++)
+		if (topo->gpus[i].uuid[0] && strcasecmp(topo->gpus[i].uuid, text) == 0)
+			return (int)i;
+	return gpu_of_index(topo, text);
+}

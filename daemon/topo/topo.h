@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The GPUs and NICs of a node: where they hang, how near they are to each other, and which GPU uses which NIC.
+ *
+ * A struct topo is read once, from the running machine or from a file that was captured on another, and never changes but for the
+ * states of ports, which its owner may set. Others may read it in any thread. Files are hostile: what they may hold is bounded here, and refused with a reason.
+ */
+#ifndef SHMEMD_TOPO_H
+#define SHMEMD_TOPO_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#define TOPO_MAX_GPUS 64
+#define TOPO_MAX_NICS 256 /* ports count */
+#define TOPO_MAX_GIDS 64 /* of a port */
+#define TOPO_MAX_NODES 8192
+#define TOPO_MAX_DEPTH 64
+#define TOPO_MAX_FILE_BYTES (16u << 20)
+
+#define TOPO_PCI_BYTES 20
+#define TOPO_NAME_BYTES 64
+#define TOPO_WHY_BYTES 192
+#define TOPO_WORD_BYTES 16
+
+#define TOPO_NO_PCI UINT64_MAX
+#define TOPO_NO_NUMA (-1)
+
+enum topo_kind {
+	TOPO_MACHINE, /* the root, node 0 */
+	TOPO_CPU, /* stands for all its host bridges, where they are not told apart */
+	TOPO_HOST, /* a host bridge */
+	TOPO_BRIDGE,
+	TOPO_FUNCTION,
+};
+
+struct topo_node {
+	enum topo_kind kind;
+	int parent; /* -1: the root */
+	unsigned int depth;
+	unsigned int n_hops; /* bridges that this node stands for: 2 where a whole switch is one node */
+	int numa; /* its own or of the nearest above that has one; else TOPO_NO_NUMA */
+	uint64_t pci; /* or TOPO_NO_PCI */
+	uint16_t class_code; /* base class and sub-class */
+	uint16_t vendor; /* 0: unknown, as all numbers here */
+	uint16_t device;
+};
+
+struct topo_gpu {
+	unsigned int node;
+	char uuid[TOPO_NAME_BYTES]; /* "": unknown, as all texts here */
+	char name[TOPO_NAME_BYTES];
+	bool has_mig;
+	unsigned int n_switch_links; /* NVLinks that end in a switch, through which any other GPU is reached */
+};
+
+enum topo_state {
+	TOPO_STATE_UNKNOWN,
+	TOPO_STATE_ACTIVE,
+	TOPO_STATE_DOWN,
+};
+
+enum topo_fabric {
+	TOPO_FABRIC_UNKNOWN,
+	TOPO_FABRIC_INFINIBAND,
+	TOPO_FABRIC_ETHERNET,
+};
+
+enum topo_role {
+	TOPO_ROLE_NONE,
+	TOPO_ROLE_MANAGEMENT,
+	TOPO_ROLE_STORAGE,
+	TOPO_ROLE_BRIDGE, /* manages switches of GPU links */
+};
+
+/* A PCI link: transfers per second in units of a million, and lanes. */
+struct topo_link {
+	uint32_t mtps;
+	uint32_t width;
+	uint32_t max_mtps;
+	uint32_t max_width;
+};
+
+/* Of what only some sources tell. */
+enum topo_known {
+	TOPO_NOT_KNOWN,
+	TOPO_NO,
+	TOPO_YES,
+};
+
+/* An address of a port. */
+struct topo_gid {
+	uint8_t bytes[16];
+	uint16_t index;
+	bool is_roce_v2; /* else RoCE v1, or of InfiniBand */
+	char netdev[TOPO_NAME_BYTES]; /* that it is an address of */
+};
+
+/* A port of an RDMA device. */
+struct topo_nic {
+	unsigned int node;
+	unsigned int port; /* 0: unknown */
+	char name[TOPO_NAME_BYTES];
+	char netdev[TOPO_NAME_BYTES];
+	char bond[TOPO_NAME_BYTES]; /* the interface that its interface is a part of */
+	char firmware[TOPO_NAME_BYTES];
+	enum topo_state state;
+	enum topo_fabric fabric;
+	enum topo_role role;
+	bool has_no_driver; /* a function without an RDMA device */
+	bool is_undriven; /* by the daemon, whose map alone says so */
+	uint32_t phys_state;
+	uint32_t lid;
+	uint32_t mtu_bytes; /* of the interface */
+	uint32_t active_mtu_bytes; /* of the port */
+	uint32_t max_mtu_bytes;
+	uint64_t rate_mbps;
+	uint32_t n_lanes; /* that the rate is over */
+	uint64_t guid; /* of the device or its card, as the source has it */
+	uint64_t node_guid; /* of the device, and of no other */
+	uint64_t pf; /* PCI address of the physical function of a VF, else TOPO_NO_PCI */
+	struct topo_link link;
+	enum topo_known netdev_is_up;
+	enum topo_known has_gids; /* whether there are any, where the table was looked at */
+	unsigned int n_gids;
+	struct topo_gid *gids; /* owned by the topo; by index */
+	enum topo_known has_devx;
+	enum topo_known has_masked_atomics;
+	enum topo_known has_dmabuf;
+	enum topo_known has_blueflame;
+};
+
+struct topo {
+	unsigned int n_nodes;
+	unsigned int n_gpus; /* in the order of PCI addresses */
+	unsigned int n_nics; /* the same, ports of one function by number */
+	unsigned int n_numa; /* 0: unknown */
+	unsigned int n_hosts; /* host bridges with GPUs below */
+	bool has_xgmi; /* links between GPUs are XGMI, not NVLink */
+	struct topo_node *nodes; /* a parent stands before its children */
+	struct topo_gpu *gpus;
+	struct topo_nic *nics;
+	uint8_t (*gpu_links)[TOPO_MAX_GPUS]; /* direct ones, by the indexes of two GPUs */
+};
+
+void topo_free(struct topo *topo);
+
+/* Where the running machine is looked at; NULL leaves one out. */
+struct topo_host_attr {
+	const char *sys; /* "/sys" */
+	const char *proc; /* "/proc" */
+	const char *nvml; /* "libnvidia-ml.so.1" */
+	const char *verbs; /* "libibverbs.so.1"; opens each NIC, which is for who asks one question, not for who runs on */
+	const char *mlx5; /* "libmlx5.so.1"; only with verbs */
+};
+
+/*
+ * -ENOMEM; -E2BIG with more of something than the limits above; -EBADMSG with a device that is there twice. What cannot be read stays
+ * unknown.
+ */
+int topo_read_host(const struct topo_host_attr *attr, struct topo **ret_topo);
+
+/*
+ * An hwloc XML, a topology XML of NCCL, or what topo_dump() wrote; told apart by the outermost element. -EBADMSG: none of them, or
+ * damaged; -E2BIG; -ENOMEM; -errno of reading. `why` has the reason in words. topo_parse: `text` is changed.
+ */
+int topo_read_file(const char *path, struct topo **ret_topo, char why[TOPO_WHY_BYTES]);
+int topo_parse(char *text, size_t n_bytes, struct topo **ret_topo, char why[TOPO_WHY_BYTES]);
+
+/* GPUs, NICs and what is above them, for topo_parse(). Errors stay in `out`. */
+void topo_dump(const struct topo *topo, FILE *out);
+
+/* "0000:3b:00.0" and back. A domain may be left out. */
+const char *topo_pci_text(uint64_t pci, char buf[TOPO_PCI_BYTES]);
+bool topo_pci_parse(const char *text, uint64_t *ret_pci);
+/* Its name, or its PCI address where it has none. */
+const char *topo_nic_text(const struct topo *topo, unsigned int nic, char buf[TOPO_NAME_BYTES]);
+/* By index, PCI address or UUID; -1: there is none. */
+int topo_find_gpu(const struct topo *topo, const char *text);
+
+/* ---- distances */
+
+/* Nearest first. */
+enum topo_distance {
+	TOPO_SELF,
+	TOPO_PIX, /* one PCI switch */
+	TOPO_PXB, /* several, no host bridge */
+	TOPO_PHB, /* one host bridge */
+	TOPO_NODE, /* host bridges of one NUMA node */
+	TOPO_SYS, /* between NUMA nodes, or nobody knows */
+};
+
+/* Of two nodes. */
+enum topo_distance topo_distance(const struct topo *topo, unsigned int a, unsigned int b);
+/*
+ * Orders what may serve `from`: less is nearer. Below a shared bridge the deepest one decides, since traffic turns round there;
+ * then the words above.
+ */
+unsigned int topo_rank(const struct topo *topo, unsigned int from, unsigned int to);
+const char *topo_word(enum topo_distance distance);
+/* Links between two GPUs, direct or through a switch; 0: none. */
+unsigned int topo_gpu_links(const struct topo *topo, unsigned int a, unsigned int b);
+/* "NV18" or "XGMI" where two GPUs have links, else the word. */
+const char *topo_gpu_word(const struct topo *topo, unsigned int a, unsigned int b, char buf[TOPO_WORD_BYTES]);
+
+/* ---- policy: what an administrator wants */
+
+#define TOPO_MAX_GIVEN 1024
+#define TOPO_POLICY_WHY_BYTES 480
+#define TOPO_POLICY_TEXT_BYTES 4096 /* of one setting */
+#define TOPO_MAX_WEIGHT 1000
+
+/* A NIC by its name or its PCI address. */
+struct topo_named {
+	char name[TOPO_NAME_BYTES];
+	unsigned int port; /* 0: each */
+	enum topo_role role; /* what it is set aside for, or TOPO_ROLE_NONE */
+};
+
+/* A NIC for a GPU, which is named as for topo_find_gpu(). */
+struct topo_given {
+	char gpu[TOPO_NAME_BYTES];
+	struct topo_named nic;
+	unsigned int weight; /* 0: none was written */
+};
+
+struct topo_policy {
+	unsigned int n_included; /* 0: all */
+	unsigned int n_excluded;
+	unsigned int n_given;
+	struct topo_named included[TOPO_MAX_NICS];
+	struct topo_named excluded[TOPO_MAX_NICS];
+	struct topo_given given[TOPO_MAX_GIVEN];
+};
+
+/*
+ * Reads the value of "nics-include", "nics-exclude" or "gpu-nic-map", entries with commas or blanks between them, in place of what the
+ * policy has of it. -ENOENT: another key; -EINVAL, and why.
+ */
+int topo_policy_set(struct topo_policy *policy, const char *key, const char *value, char why[TOPO_POLICY_WHY_BYTES]);
+/* The same keys from a file of "key = value" lines; others are passed over. -errno of opening and reading, -EINVAL; why has the reason. */
+int topo_policy_read(struct topo_policy *policy, const char *path, char why[TOPO_POLICY_WHY_BYTES]);
+/*
+ * Whether this machine can do it: -EINVAL, and why with what would be valid, where the map names a GPU or a NIC that is not there or
+ * a NIC that cannot be used, and where nothing is included that is there. Names to exclude may be absent.
+ */
+int topo_policy_check(const struct topo_policy *policy, const struct topo *topo, char why[TOPO_POLICY_WHY_BYTES]);
+/* Whether the lists leave a NIC to anybody: one of the machine, or one that is none of it. policy may be NULL. */
+bool topo_policy_allows(const struct topo_policy *policy, const struct topo *topo, unsigned int nic);
+bool topo_policy_allows_name(const struct topo_policy *policy, const char *name, unsigned int port);
+/* Whether a NIC as the daemon calls it, "mlx5_0" or a port of two as "mlx5_0:2", is of the device. */
+bool topo_is_of_device(const char *nic, const char *device);
+
+/* ---- assignment */
+
+enum topo_exclusion {
+	TOPO_USED,
+	TOPO_BY_POLICY,
+	TOPO_IS_MANAGEMENT,
+	TOPO_IS_STORAGE,
+	TOPO_IS_BRIDGE,
+	TOPO_NO_DRIVER,
+	TOPO_DOWN,
+	TOPO_PF_DOWN,
+	TOPO_PF_TAKEN,
+	TOPO_BOND_MEMBER,
+	TOPO_SLOW,
+	TOPO_NOT_INCLUDED,
+};
+
+struct topo_gpu_map {
+	unsigned int n_nics; /* 0: none can be had */
+	uint16_t nics[TOPO_MAX_NICS]; /* the default first, then the others in PCI order; given ones by weight */
+	uint16_t weights[TOPO_MAX_NICS]; /* of given ones */
+	bool is_given; /* the administrator's choice */
+	bool is_weighted; /* contexts are to be divided by weights */
+	bool lost_given; /* its given ones cannot be used now, so it has others */
+};
+
+/* Who uses what. */
+struct topo_map {
+	struct topo_gpu_map gpus[TOPO_MAX_GPUS];
+	enum topo_exclusion excluded[TOPO_MAX_NICS];
+	uint16_t other[TOPO_MAX_NICS]; /* the NIC because of which it is excluded */
+	uint16_t n_gpus[TOPO_MAX_NICS]; /* how many GPUs have it */
+	bool is_reserved[TOPO_MAX_NICS]; /* used only since it is given: no other GPU gets it */
+};
+
+/*
+ * The map of the whole node. It follows from the machine alone: not from names, nor from who asks. policy may be NULL.
+ *
+ * Every GPU has NICs of the nearest kind that there is; as few GPUs as possible share one; NICs that are left go to the GPU that has
+ * them nearest and the fewest so far. Ties go by PCI addresses.
+ *
+ * What the policy gives a GPU comes before all that, as long as it can be used.
+ */
+void topo_assign(const struct topo *topo, const struct topo_policy *policy, struct topo_map *ret_map);
+
+/* Why this GPU has this NIC, or does not have it, in words. */
+const char *topo_reason(const struct topo *topo, const struct topo_map *map, unsigned int gpu, unsigned int nic,
+			char buf[TOPO_WHY_BYTES]);
+/* Why this GPU has no NIC at all. */
+const char *topo_reason_none(const struct topo *topo, const struct topo_map *map, char buf[TOPO_WHY_BYTES]);
+/* Why no GPU gets this one: it is excluded, or left over. */
+const char *topo_reason_excluded(const struct topo *topo, const struct topo_map *map, unsigned int nic,
+				 char buf[TOPO_WHY_BYTES]);
+
+#endif

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * shmemctl doctor: what on this node makes work of GPUs on NICs slow or fail, and the command that fixes it.
+ *
+ * Judges nothing: daemon/topo/check.h does. Needs no daemon; one that runs tells its pid and its sessions, as far as the caller may
+ * see them. With --root nothing of this machine is looked at, so no daemon is asked either.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/topo/check.h"
+#include "libclient/ctl/topology.h"
+
+#define NVML_LIBRARY "libnvidia-ml.so.1"
+#define VERBS_LIBRARY "libibverbs.so.1"
+#define MLX5_LIBRARY "libmlx5.so.1"
+#define MAX_SESSIONS 65536u
+
+struct doctor {
+	struct ctl *ctl;
+	struct json json;
+	unsigned int n[3]; /* findings by state */
+};
+
+/* ---- the daemon ---------------------------------------------------------------------------------------------------- */
+
+struct collected {
+	struct check_session *sessions;
+	unsigned int n;
+};
+
+static int collect(void *arg, const struct shmd_session_item *item)
+{
+	struct collected *all = arg;
+	struct check_session *session;
+
+	/* Room doubles, from a power of two. */
+	if (!(all->n & (all->n - 1))) {
+		session = reallocarray(all->sessions, all->n ? 2 * all->n : 1, sizeof(*session));
+		if (!session)
+			return -ENOMEM;
+		all->sessions = session;
+	}
+	session = &all->sessions[all->n++];
+	*session = (struct check_session){.session = item->session, .pid = item->pid};
+	snprintf(session->command, sizeof(session->command), "%.63s", item->command);
+	snprintf(session->doorbell, sizeof(session->doorbell), "%.255s", item->doorbell);
+	snprintf(session->reason, sizeof(session->reason), "%.95s", item->doorbell_reason);
+	return all->n == MAX_SESSIONS;
+}
+
+/* Nobody listens, or no socket is there: none runs. */
+static struct check_daemon ask_daemon(const struct args *args, struct collected *all)
+{
+	struct shmd_client_attr attr = {.role = SHMD_ROLE_CONTROL, .socket_path = args->values[OPTION_SOCKET]};
+	struct check_daemon daemon = {0};
+	struct shmd_daemon_status status;
+	struct shmd_client *client = NULL;
+	int r = shmd_client_open(&attr, &client);
+
+	if (!r)
+		r = shmd_admin_status(client, &status);
+	if (!r)
+		r = shmd_admin_sessions(client, collect, all);
+	shmd_client_close(client);
+	daemon.error = r == -ECONNREFUSED ? -ENOENT : r < 0 ? r : 0;
+	if (!daemon.error)
+		daemon.pid = status.pid;
+	daemon.sessions = all->sessions;
+	daemon.n_sessions = all->n;
+	return daemon;
+}
+
+/* ---- findings ------------------------------------------------------------------------------------------------------ */
+
+static void print_finding(struct ctl *ctl, const struct check_finding *finding)
+{
+	static const char *const words[] = {"OK", "WARN", "FAIL"};
+	static const enum color colors[] = {COLOR_GREEN, COLOR_YELLOW, COLOR_RED};
+	enum color color = colors[finding->state];
+
+	fprintf(ctl->out, "%s%-4s%s  %-14s %s%s%s\n", color_on(ctl->has_color, color), words[finding->state],
+		color_off(ctl->has_color, color), finding->check, finding->subject, *finding->subject ? ": " : "", finding->reason);
+	if (*finding->fix)
+		fprintf(ctl->out, "%-4s  %-14s fix: %s\n", "", "", finding->fix);
+}
+
+static void put_finding(struct json *json, const struct check_finding *finding)
+{
+	static const char *const words[] = {"ok", "warn", "fail"};
+
+	json_begin_object(json, NULL);
+	json_string(json, "check", finding->check);
+	json_string(json, "state", words[finding->state]);
+	json_string(json, "subject", finding->subject);
+	json_string(json, "reason", finding->reason);
+	json_string(json, "fix", finding->fix);
+	json_end_object(json);
+}
+
+static void tell(void *arg, const struct check_finding *finding)
+{
+	struct doctor *doctor = arg;
+
+	doctor->n[finding->state]++;
+	if (doctor->ctl->is_json)
+		put_finding(&doctor->json, finding);
+	else
+		print_finding(doctor->ctl, finding);
+}
+
+static void run_all(struct doctor *doctor, const struct check_host *host)
+{
+	for (const struct check *check = check_table; check->name; check++)
+		check_run(check, host, tell, doctor);
+}
+
+static int show(struct ctl *ctl, const struct check_host *host, const char *source)
+{
+	struct doctor doctor = {.ctl = ctl};
+
+	if (ctl->is_json) {
+		ctl_json_begin(ctl, &doctor.json);
+		json_string(&doctor.json, "source", source);
+		json_begin_array(&doctor.json, "findings");
+		run_all(&doctor, host);
+		json_end_array(&doctor.json);
+		json_uint(&doctor.json, "n_ok", doctor.n[CHECK_OK]);
+		json_uint(&doctor.json, "n_warn", doctor.n[CHECK_WARN]);
+		json_uint(&doctor.json, "n_fail", doctor.n[CHECK_FAIL]);
+		ctl_json_end(&doctor.json);
+	} else {
+		run_all(&doctor, host);
+		fprintf(ctl->out, "\n%u FAIL, %u WARN, %u OK\n", doctor.n[CHECK_FAIL], doctor.n[CHECK_WARN], doctor.n[CHECK_OK]);
+	}
+	return doctor.n[CHECK_FAIL] ? CTL_EXIT_FAILED : CTL_EXIT_OK;
+}
+
+/* ---- the command --------------------------------------------------------------------------------------------------- */
+
+static int read_machine(const char *root, struct topo **ret_topo)
+{
+	struct topo_host_attr attr = {0};
+	char *sys = NULL, *proc = NULL;
+	int r = -ENOMEM;
+
+	/* A folder of files has no driver to ask. */
+	if (!*root)
+		attr = (struct topo_host_attr){.nvml = NVML_LIBRARY, .verbs = VERBS_LIBRARY, .mlx5 = MLX5_LIBRARY};
+	if (asprintf(&sys, "%s/sys", root) < 0)
+		sys = NULL;
+	if (asprintf(&proc, "%s/proc", root) < 0)
+		proc = NULL;
+	attr.sys = sys;
+	attr.proc = proc;
+	if (sys && proc)
+		r = topo_read_host(&attr, ret_topo);
+	free(sys);
+	free(proc);
+	return r;
+}
+
+/* Settings that cannot be followed are told, and keep no check from running. The settings are about this machine. */
+static int assign(const struct args *args, const struct topo *topo, struct topo_map *map)
+{
+	bool has_settings = !args_has(args, OPTION_ROOT) || args_has(args, OPTION_CONFIG);
+	bool is_drawn = false;
+	int r = has_settings ? topology_assign(args, topo, map, &is_drawn) : 0;
+
+	if (!is_drawn)
+		topo_assign(topo, NULL, map);
+	return r;
+}
+
+static int judge(struct ctl *ctl, const struct topo *topo, int root, const char *source)
+{
+	struct topo_map *map = calloc(1, sizeof(*map));
+	struct check_daemon daemon = {.error = -ENOENT};
+	struct collected all = {0};
+	int r, status;
+
+	if (!map)
+		return ctl_fail("out of memory");
+	status = assign(ctl->args, topo, map);
+	if (!source)
+		daemon = ask_daemon(ctl->args, &all);
+	r = show(ctl, &(struct check_host){.root = root, .topo = topo, .map = map, .daemon = &daemon},
+		 source ? source : "this machine");
+	free(all.sessions);
+	free(map);
+	return r ? r : status;
+}
+
+int ctl_doctor(struct ctl *ctl)
+{
+	const char *source = ctl->args->values[OPTION_ROOT];
+	int root = open(source ? source : "/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct topo *topo = NULL;
+	int r;
+
+	if (root < 0)
+		return ctl_fail("%s: %s", source ? source : "/", strerror(errno));
+	r = read_machine(source ? source : "", &topo);
+	r = r < 0 ? ctl_fail("cannot read this machine: %s", strerror(-r)) : judge(ctl, topo, root, source);
+	topo_free(topo);
+	close(root);
+	return r;
+}

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A machine as people know it from nvidia-smi topo -m: a matrix with its legend, then who uses which NIC. */
+#include <string.h>
+
+#include "libclient/ctl/topology.h"
+
+#define MATRIX_COLUMN 6
+
+static const char *or_dash(const char *text)
+{
+	return *text ? text : "-";
+}
+
+/* ---- the matrix */
+
+static void print_row(const struct topology_view *view, const char *kind, unsigned int index, unsigned int node, FILE *out)
+{
+	const struct topo *topo = view->topo;
+	bool is_gpu = *kind == 'G';
+	char head[16], word[TOPO_WORD_BYTES];
+
+	snprintf(head, sizeof(head), "%s%u", kind, index);
+	fprintf(out, "%-*s", MATRIX_COLUMN + 1, head);
+	for (unsigned int i = 0; i < topo->n_gpus; i++) {
+		const char *text = is_gpu ? topo_gpu_word(topo, index, i, word) :
+					    topology_distance(topo, node, topo->gpus[i].node);
+
+		fprintf(out, "%-*s", MATRIX_COLUMN, is_gpu && i == index ? " X" : text);
+	}
+	for (unsigned int i = 0; i < topo->n_nics; i++)
+		fprintf(out, "%-*s", MATRIX_COLUMN,
+			!is_gpu && i == index ? " X" : topology_distance(topo, node, topo->nics[i].node));
+	if (topo->nodes[node].numa >= 0)
+		fprintf(out, "%d\n", topo->nodes[node].numa);
+	else
+		fputs("-\n", out);
+}
+
+static void print_matrix(const struct topology_view *view, FILE *out)
+{
+	const struct topo *topo = view->topo;
+	char head[16];
+
+	fprintf(out, "%-*s", MATRIX_COLUMN + 1, "");
+	for (unsigned int i = 0; i < topo->n_gpus + topo->n_nics; i++) {
+		bool is_gpu = i < topo->n_gpus;
+
+		snprintf(head, sizeof(head), "%s%u", is_gpu ? "GPU" : "NIC", is_gpu ? i : i - topo->n_gpus);
+		fprintf(out, "%-*s", MATRIX_COLUMN, head);
+	}
+	fputs("NUMA\n", out);
+	for (unsigned int i = 0; i < topo->n_gpus; i++)
+		print_row(view, "GPU", i, topo->gpus[i].node, out);
+	for (unsigned int i = 0; i < topo->n_nics; i++)
+		print_row(view, "NIC", i, topo->nics[i].node, out);
+}
+
+static void print_legend(FILE *out)
+{
+	fputs("\n"
+	      "  X     itself\n"
+	      "  NV#   that many NVLinks (XGMI: links of AMD)\n"
+	      "  PIX   at most one PCIe switch between them\n"
+	      "  PXB   several PCIe switches, no host bridge\n"
+	      "  PHB   a PCIe host bridge, typically the CPU\n"
+	      "  NODE  host bridges of one NUMA node\n"
+	      "  SYS   between NUMA nodes, or it is not known\n\n", out);
+}
+
+/* ---- tables */
+
+static void print_nics(struct ctl *ctl, const struct topology_view *view)
+{
+	static const char *const heads[] = {"NIC", "NAME", "PCI", ">PORT", "STATE", ">RATE", "INTERFACE", ">GPUS", NULL};
+	char name[TOPO_NAME_BYTES], pci[TOPO_PCI_BYTES], rate[UNITS_BYTES];
+	struct table table;
+
+	table_init(&table, heads, ctl->has_color);
+	for (unsigned int i = 0; i < view->topo->n_nics; i++) {
+		const struct topo_nic *nic = &view->topo->nics[i];
+
+		table_add(&table, "NIC%u", i);
+		table_add(&table, "%s", topo_nic_text(view->topo, i, name));
+		table_add(&table, "%s", topo_pci_text(view->topo->nodes[nic->node].pci, pci));
+		table_add(&table, "%u", nic->port);
+		table_add_color(&table, nic->state == TOPO_STATE_DOWN ? COLOR_RED : COLOR_NONE, "%s", topology_state(nic));
+		table_add(&table, "%s", units_mbps(nic->rate_mbps, rate));
+		table_add(&table, "%s", or_dash(nic->netdev));
+		table_add(&table, "%u", view->map->n_gpus[i]);
+	}
+	table_print(&table, "This machine has no RDMA NICs.", ctl->out);
+	table_deinit(&table);
+}
+
+static void add_gpu(struct table *table, const struct topology_view *view, unsigned int gpu)
+{
+	const struct topo *topo = view->topo;
+	char pci[TOPO_PCI_BYTES];
+
+	table_add_color(table, COLOR_BOLD, "GPU%u", gpu);
+	table_add(table, "%s", topo_pci_text(topo->nodes[topo->gpus[gpu].node].pci, pci));
+}
+
+static void print_assignment(struct ctl *ctl, const struct topology_view *view)
+{
+	static const char *const heads[] = {"GPU", "PCI", "USES", "WHY", NULL};
+	char name[TOPO_NAME_BYTES], reason[TOPO_WHY_BYTES];
+	struct table table;
+
+	table_init(&table, heads, ctl->has_color);
+	for (unsigned int gpu = 0; gpu < view->topo->n_gpus; gpu++) {
+		const struct topo_gpu_map *got = &view->map->gpus[gpu];
+
+		for (unsigned int i = 0; i < got->n_nics; i++) {
+			add_gpu(&table, view, gpu);
+			table_add(&table, "%s", topo_nic_text(view->topo, got->nics[i], name));
+			table_add(&table, "%s", topo_reason(view->topo, view->map, gpu, got->nics[i], reason));
+		}
+		if (got->n_nics)
+			continue;
+		add_gpu(&table, view, gpu);
+		table_add_color(&table, COLOR_RED, "nothing");
+		table_add(&table, "%s", topo_reason_none(view->topo, view->map, reason));
+	}
+	table_print(&table, "This machine has no GPUs.", ctl->out);
+	table_deinit(&table);
+}
+
+static void print_excluded(struct ctl *ctl, const struct topology_view *view)
+{
+	static const char *const heads[] = {"NOT USED", "NAME", "WHY", NULL};
+	char name[TOPO_NAME_BYTES], reason[TOPO_WHY_BYTES];
+	struct table table;
+	bool is_any = false;
+
+	table_init(&table, heads, ctl->has_color);
+	for (unsigned int i = 0; i < view->topo->n_nics; i++) {
+		if (!topology_is_left(view, i))
+			continue;
+		is_any = true;
+		table_add(&table, "NIC%u", i);
+		table_add(&table, "%s", topo_nic_text(view->topo, i, name));
+		table_add(&table, "%s", topo_reason_excluded(view->topo, view->map, i, reason));
+	}
+	if (is_any) {
+		fputc('\n', ctl->out);
+		table_print(&table, "", ctl->out);
+	}
+	table_deinit(&table);
+}
+
+static void print_why(struct ctl *ctl, const struct topology_view *view)
+{
+	static const char *const heads[] = {"NIC", "NAME", "DISTANCE", "USED", "WHY", NULL};
+	char name[TOPO_NAME_BYTES], reason[TOPO_WHY_BYTES], pci[TOPO_PCI_BYTES];
+	const struct topo *topo = view->topo;
+	unsigned int gpu = (unsigned int)view->why;
+	uint16_t nics[TOPO_MAX_NICS];
+	struct table table;
+
+	fprintf(ctl->out, "GPU%u %s%s%s%s%s\n\n", gpu, topo_pci_text(topo->nodes[topo->gpus[gpu].node].pci, pci),
+		*topo->gpus[gpu].name ? ", " : "", topo->gpus[gpu].name, *topo->gpus[gpu].uuid ? ", " : "",
+		topo->gpus[gpu].uuid);
+	topology_by_distance(topo, gpu, nics);
+	table_init(&table, heads, ctl->has_color);
+	for (unsigned int i = 0; i < topo->n_nics; i++) {
+		bool is_used = topology_has(view->map, gpu, nics[i]);
+
+		table_add(&table, "NIC%u", nics[i]);
+		table_add(&table, "%s", topo_nic_text(topo, nics[i], name));
+		table_add(&table, "%s", topology_distance(topo, topo->gpus[gpu].node, topo->nics[nics[i]].node));
+		table_add_color(&table, is_used ? COLOR_GREEN : COLOR_NONE, "%s", is_used ? "yes" : "no");
+		table_add(&table, "%s", topo_reason(topo, view->map, gpu, nics[i], reason));
+	}
+	table_print(&table, "This machine has no RDMA NICs.", ctl->out);
+	table_deinit(&table);
+}
+
+void topology_print(struct ctl *ctl, const struct topology_view *view)
+{
+	if (view->why >= 0) {
+		print_why(ctl, view);
+		return;
+	}
+	if (view->topo->n_gpus + view->topo->n_nics) {
+		print_matrix(view, ctl->out);
+		print_legend(ctl->out);
+	}
+	print_nics(ctl, view);
+	fputc('\n', ctl->out);
+	print_assignment(ctl, view);
+	print_excluded(ctl, view);
+}

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * shmemctl topology: the GPUs and NICs of a machine, and who uses which.
+ *
+ * Asks no daemon: the map follows from the machine and the daemon's file of settings, so what is shown here is what a daemon
+ * decides that was told nothing else on its command line. SHMEMD_SYSFS names a folder in place of /sys, as for the daemon; GPUs and
+ * NICs then are what that folder has, without their drivers.
+ */
+#include "libclient/ctl/topology.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NVML_LIBRARY "libnvidia-ml.so.1"
+#define VERBS_LIBRARY "libibverbs.so.1"
+#define MLX5_LIBRARY "libmlx5.so.1"
+
+/* ---- what the views share */
+
+bool topology_has(const struct topo_map *map, unsigned int gpu, unsigned int nic)
+{
+	for (unsigned int i = 0; i < map->gpus[gpu].n_nics; i++)
+		if (map->gpus[gpu].nics[i] == nic)
+			return true;
+	return false;
+}
+
+bool topology_is_left(const struct topology_view *view, unsigned int nic)
+{
+	return view->map->excluded[nic] != TOPO_USED || (view->topo->n_gpus && !view->map->n_gpus[nic]);
+}
+
+void topology_by_distance(const struct topo *topo, unsigned int gpu, uint16_t nics[TOPO_MAX_NICS])
+{
+	unsigned int node = topo->gpus[gpu].node;
+
+	for (unsigned int i = 0; i < topo->n_nics; i++) {
+		unsigned int rank = topo_rank(topo, node, topo->nics[i].node), at = i;
+
+		for (; at > 0 && topo_rank(topo, node, topo->nics[nics[at - 1]].node) > rank; at--)
+			nics[at] = nics[at - 1];
+		nics[at] = (uint16_t)i;
+	}
+}
+
+/* Two ports of one function are as near as can be. */
+const char *topology_distance(const struct topo *topo, unsigned int node_a, unsigned int node_b)
+{
+	return topo_word(node_a == node_b ? TOPO_PIX : topo_distance(topo, node_a, node_b));
+}
+
+const char *topology_state(const struct topo_nic *nic)
+{
+	switch (nic->state) {
+	case TOPO_STATE_ACTIVE:
+		return "active";
+	case TOPO_STATE_DOWN:
+		return "down";
+	case TOPO_STATE_UNKNOWN:
+		break;
+	}
+	return "unknown";
+}
+
+/* ---- the command */
+
+int topology_load(const struct args *args, struct topo **ret_topo)
+{
+	const char *path = args->values[OPTION_FROM], *sys = getenv("SHMEMD_SYSFS");
+	struct topo_host_attr attr = {
+		.sys = "/sys", .proc = "/proc", .nvml = NVML_LIBRARY, .verbs = VERBS_LIBRARY, .mlx5 = MLX5_LIBRARY};
+	char why[TOPO_WHY_BYTES];
+	int r;
+
+	if (sys && *sys)
+		attr = (struct topo_host_attr){.sys = sys};
+	r = path ? topo_read_file(path, ret_topo, why) : topo_read_host(&attr, ret_topo);
+	if (!r)
+		return 0;
+	if (path)
+		return ctl_fail("%s: %s", path, *why ? why : strerror(-r));
+	return ctl_fail("cannot read this machine: %s", strerror(-r));
+}
+
+static int find_why(const struct args *args, const struct topo *topo, int *ret_gpu)
+{
+	*ret_gpu = -1;
+	if (!args_has(args, OPTION_WHY))
+		return 0;
+	*ret_gpu = topo_find_gpu(topo, args->values[OPTION_WHY]);
+	if (*ret_gpu >= 0)
+		return 0;
+	return ctl_fail("there is no GPU %s: a GPU is named by index (0 to %d), PCI address or UUID",
+			args->values[OPTION_WHY], (int)topo->n_gpus - 1);
+}
+
+static int write_picture(const struct topology_view *view, const char *path)
+{
+	FILE *out = fopen(path, "we");
+	bool is_whole;
+
+	if (!out)
+		return ctl_fail("%s: %s", path, strerror(errno));
+	topology_svg(view, out);
+	is_whole = !ferror(out);
+	if (fclose(out) || !is_whole)
+		return ctl_fail("%s: %s", path, strerror(errno));
+	return 0;
+}
+
+/*
+ * The daemon's settings are about this machine, so another one has none unless they are named. A file that only the daemon may read does
+ * not keep anybody from looking.
+ */
+static int read_policy(const struct args *args, struct topo_policy *policy)
+{
+	const char *path = args->values[OPTION_CONFIG];
+	char why[TOPO_POLICY_WHY_BYTES];
+	int r;
+
+	if (!path && args->values[OPTION_FROM])
+		return 0;
+	r = topo_policy_read(policy, path ? path : SHMD_SYSCONFDIR "/shmemd/shmemd.conf", why);
+	if (r == 0 || (!path && r == -ENOENT))
+		return 0;
+	if (path || r != -EACCES)
+		return ctl_fail("%s", why);
+	fprintf(stderr, "shmemctl: %s: this is the map without what it says of NICs\n", why);
+	return 0;
+}
+
+int topology_assign(const struct args *args, const struct topo *topo, struct topo_map *map, bool *ret_is_drawn)
+{
+	struct topo_policy *policy = calloc(1, sizeof(*policy));
+	char why[TOPO_POLICY_WHY_BYTES];
+	int r = policy ? read_policy(args, policy) : ctl_fail("out of memory");
+
+	*ret_is_drawn = r == 0;
+	if (!r)
+		topo_assign(topo, policy, map);
+	if (!r && topo_policy_check(policy, topo, why) < 0)
+		r = ctl_fail("%s; it is followed as far as it can be", why);
+	free(policy);
+	return r;
+}
+
+static int draw(struct ctl *ctl, const struct topology_view *view)
+{
+	if (args_has(ctl->args, OPTION_SVG))
+		return write_picture(view, ctl->args->values[OPTION_SVG]);
+	if (ctl->is_json)
+		topology_json(ctl, view);
+	else
+		topology_print(ctl, view);
+	return 0;
+}
+
+static int show(struct ctl *ctl, const struct topo *topo)
+{
+	struct topology_view view = {.topo = topo};
+	struct topo_map *map;
+	bool is_drawn;
+	int r = find_why(ctl->args, topo, &view.why), status;
+
+	if (r)
+		return r;
+	map = calloc(1, sizeof(*map));
+	if (!map)
+		return ctl_fail("out of memory");
+	view.map = map;
+	view.source = ctl->args->values[OPTION_FROM] ? ctl->args->values[OPTION_FROM] : "this machine";
+	status = topology_assign(ctl->args, topo, map, &is_drawn);
+	if (is_drawn)
+		r = draw(ctl, &view);
+	free(map);
+	return r ? r : status;
+}
+
+int ctl_topology(struct ctl *ctl)
+{
+	bool is_dump = ctl->args->n_words;
+	struct topo *topo = NULL;
+	int r;
+
+	if (is_dump && (ctl->is_json || args_has(ctl->args, OPTION_WHY) || args_has(ctl->args, OPTION_SVG) ||
+			args_has(ctl->args, OPTION_CONFIG)))
+		return ctl_fail("topology dump writes XML, and takes neither --json nor --why nor --svg nor --config");
+	r = topology_load(ctl->args, &topo);
+	if (!r && is_dump)
+		topo_dump(topo, ctl->out);
+	else if (!r)
+		r = show(ctl, topo);
+	topo_free(topo);
+	return r;
+}

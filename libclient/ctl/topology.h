@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The ways to show a machine: as tables, as JSON, as a picture. Each writes what `view` has, and decides nothing. */
+#ifndef SHMEMD_CTL_TOPOLOGY_H
+#define SHMEMD_CTL_TOPOLOGY_H
+
+#include "daemon/topo/topo.h"
+#include "libclient/ctl/ctl.h"
+
+struct topology_view {
+	const struct topo *topo;
+	const struct topo_map *map;
+	const char *source; /* a file, or "this machine" */
+	int why; /* the GPU that was asked about, or -1 */
+};
+
+/* Whether no GPU gets a NIC, on a machine that has GPUs: it is excluded, or each has a nearer one or others by the settings. */
+bool topology_is_left(const struct topology_view *view, unsigned int nic);
+/* What --from names, or this machine. 0, or an exit status when it has said what is wrong. */
+int topology_load(const struct args *args, struct topo **ret_topo);
+/*
+ * As a daemon with the settings would decide. Where they cannot be followed, since a port is down maybe, a daemon does not start, and
+ * one that runs follows them as far as it can: so does the map. 0, or an exit status when it has said what is wrong; *ret_is_drawn:
+ * there is a map all the same.
+ */
+int topology_assign(const struct args *args, const struct topo *topo, struct topo_map *map, bool *ret_is_drawn);
+
+void topology_print(struct ctl *ctl, const struct topology_view *view);
+void topology_json(struct ctl *ctl, const struct topology_view *view);
+/* Errors stay in `out`. */
+void topology_svg(const struct topology_view *view, FILE *out);
+
+/* NICs from the nearest to the GPU to the farthest; n_nics of them. */
+void topology_by_distance(const struct topo *topo, unsigned int gpu, uint16_t nics[TOPO_MAX_NICS]);
+bool topology_has(const struct topo_map *map, unsigned int gpu, unsigned int nic);
+const char *topology_distance(const struct topo *topo, unsigned int node_a, unsigned int node_b);
+const char *topology_state(const struct topo_nic *nic);
+
+#endif

@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory of GPUs that a NIC reaches: by dmabuf, by addresses that this process registers, or host memory in its place.
+ *
+ * Each way is tried, the best first, and its failure is the reason for the next. What another way would not mend (quota, a NIC
+ * or a daemon that is gone) ends the search.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "libclient/gpu-private.h"
+#include "proto/base/overflow.h"
+
+/* ---- the ways ------------------------------------------------------------------------------------------------------ */
+
+static bool may_step_down(const struct shmd_client *client, int err)
+{
+	switch (err) {
+	case -EDQUOT:
+	case -ENODEV:
+	case -ETIMEDOUT:
+	case -ECHILD:
+		return false;
+	default:
+		return !client->dead;
+	}
+}
+
+static bool takes_dmabuf(const struct shmd_nic_info *info)
+{
+	for (unsigned int i = 0; i < 4 && info->mem_kinds[i]; i++)
+		if (info->mem_kinds[i] == SHMD_MEM_DMABUF)
+			return true;
+	return false;
+}
+
+/* Whole pages around the range, as CUDA wants them. */
+static int export_range(struct shmd_gpu *gpu, uint64_t start, uint64_t end, int *ret_fd)
+{
+	cuda_result result;
+	int r = gpu_enter(gpu);
+
+	if (r < 0)
+		return r;
+	result = gpu->cuda->range_handle(ret_fd, start, end - start, CUDA_RANGE_DMABUF, 0);
+	gpu_leave(gpu);
+	return result == CUDA_OK ? 0 : cuda_fail(gpu->cuda, result, "no dmabuf");
+}
+
+static int export_dmabuf(struct shmd_gpu *gpu, const struct shmd_gpu_mr_attr *attr, uint64_t *ret_offset, int *ret_fd)
+{
+	uint64_t mask = page_bytes() - 1, start = attr->addr & ~mask, end;
+	int r;
+
+	if (!gpu->cuda->range_handle)
+		return text_fail(-EOPNOTSUPP, "no dmabuf: this CUDA driver exports none");
+	if (add_overflows(attr->addr, attr->length_bytes, &end) || add_overflows(end, mask, &end))
+		return text_fail(-EINVAL, "the range wraps around");
+	client_lock(gpu->client);
+	r = export_range(gpu, start, end & ~mask, ret_fd);
+	client_unlock(gpu->client);
+	*ret_offset = attr->addr - start;
+	return r;
+}
+
+static int reg_dmabuf(struct shmd_gpu *gpu, struct shmd_nic *nic, const struct shmd_gpu_mr_attr *attr, struct shmd_mr **ret_mr)
+{
+	struct shmd_mr_attr mr = {.kind = SHMD_MEM_DMABUF,
+				  .length_bytes = attr->length_bytes,
+				  .iova = attr->addr,
+				  .access = attr->access};
+	_cleanup_close_ int fd = -1;
+	int r;
+
+	if (!takes_dmabuf(&nic->info))
+		return text_fail(-EOPNOTSUPP, "no dmabuf: %s takes none", nic->info.name);
+	r = export_dmabuf(gpu, attr, &mr.offset, &fd);
+	if (r < 0)
+		return r;
+	mr.fd = fd;
+	return mr_reg(nic, &mr, "", ret_mr);
+}
+
+static int reg_peermem(struct shmd_nic *nic, const struct shmd_gpu_mr_attr *attr, const char *reason, struct shmd_mr **ret_mr)
+{
+	const struct shmd_mr_attr mr = {.kind = SHMD_MEM_PEERMEM,
+					.fd = -1,
+					.offset = attr->addr,
+					.length_bytes = attr->length_bytes,
+					.iova = attr->addr,
+					.access = attr->access};
+
+	return mr_reg(nic, &mr, reason, ret_mr);
+}
+
+/* In automatic mode both, and then the text has both reasons. */
+static int reg_ways(struct shmd_gpu *gpu, struct shmd_nic *nic, const struct shmd_gpu_mr_attr *attr, struct shmd_mr **ret_mr)
+{
+	char why[CLIENT_TEXT_BYTES], why_too[CLIENT_TEXT_BYTES];
+	int r;
+
+	if (attr->mode == SHMD_GPU_MEM_PEERMEM)
+		return reg_peermem(nic, attr, "", ret_mr);
+	r = reg_dmabuf(gpu, nic, attr, ret_mr);
+	if (r == 0 || attr->mode == SHMD_GPU_MEM_DMABUF || !may_step_down(gpu->client, r))
+		return r;
+	text_copy(why, sizeof(why), shmd_error_text());
+	r = reg_peermem(nic, attr, why, ret_mr);
+	if (r == 0 || !may_step_down(gpu->client, r))
+		return r;
+	text_copy(why_too, sizeof(why_too), shmd_error_text());
+	return text_fail(r, "%s; no peermem: %s", why, why_too);
+}
+
+/* ---- memory that the caller has ------------------------------------------------------------------------------------ */
+
+static int check_pair(const struct shmd_gpu *gpu, const struct shmd_nic *nic)
+{
+	int r = client_check(gpu ? gpu->client : NULL);
+
+	if (r < 0)
+		return r;
+	if (!nic || nic->client != gpu->client)
+		return text_fail(-EINVAL, "nic is NULL, or belongs to another client");
+	return 0;
+}
+
+static int check_access(uint32_t access)
+{
+	return access & ~SHMD_ACCESS_ALL ? text_fail(-EINVAL, "access 0x%x has unknown bits", access) : 0;
+}
+
+int shmd_gpu_mr_reg(struct shmd_gpu *gpu, struct shmd_nic *nic, const struct shmd_gpu_mr_attr *attr, struct shmd_mr **ret_mr)
+{
+	uint64_t end;
+	int r = check_pair(gpu, nic);
+
+	if (r < 0)
+		return r;
+	if (!attr || !ret_mr)
+		return text_fail(-EINVAL, "attr or ret_mr is NULL");
+	if (attr->mode < -1 || attr->mode > SHMD_GPU_MEM_PEERMEM)
+		return text_fail(-EINVAL, "mode %d is none for memory of a GPU", attr->mode);
+	if (!attr->length_bytes || add_overflows(attr->addr, attr->length_bytes, &end))
+		return text_fail(-EINVAL, "the range is empty or wraps around");
+	r = check_access(attr->access);
+	return r < 0 ? r : reg_ways(gpu, nic, attr, ret_mr);
+}
+
+/* ---- memory of ours ------------------------------------------------------------------------------------------------ */
+
+struct shmd_gpu_mem {
+	struct list link; /* client->gpu_mems */
+	struct shmd_gpu *gpu; /* counted */
+	cuda_address on_gpu; /* or 0 */
+	struct shmd_mem *host; /* or NULL */
+	struct shmd_gpu_mem_info info; /* mr: NULL once it is deregistered */
+};
+
+/* Lock held, or the client is closing. */
+static void free_on_gpu(struct shmd_gpu_mem *mem)
+{
+	struct shmd_gpu *gpu = mem->gpu;
+
+	if (!mem->on_gpu || !gpu_may_call_cuda(gpu->client) || gpu_enter(gpu) < 0)
+		return;
+	(void)gpu->cuda->free(mem->on_gpu);
+	gpu_leave(gpu);
+}
+
+/* The same. Host memory is the client's, which frees it when it closes. */
+static void gpu_mem_drop(struct shmd_gpu_mem *mem)
+{
+	list_del(&mem->link);
+	free_on_gpu(mem);
+	gpu_unref(mem->gpu);
+	free(mem);
+}
+
+void gpu_mem_free_all(struct shmd_client *client)
+{
+	struct shmd_gpu_mem *mem, *next;
+
+	list_for_each_entry_safe(mem, next, &client->gpu_mems, link)
+		gpu_mem_drop(mem);
+}
+
+static int end_region(struct shmd_gpu_mem *mem)
+{
+	int r = mem->info.mr ? shmd_mr_dereg(mem->info.mr) : 0;
+
+	if (!r)
+		mem->info.mr = NULL;
+	return r;
+}
+
+int shmd_gpu_mem_free(struct shmd_gpu_mem *mem)
+{
+	struct shmd_client *client = mem ? mem->gpu->client : NULL;
+	struct shmd_mem *host;
+	int r = client_check(client);
+
+	if (!r)
+		r = end_region(mem);
+	if (r < 0)
+		return r;
+	host = mem->host;
+	client_lock(client);
+	gpu_mem_drop(mem);
+	client_unlock(client);
+	shmd_mem_free(host);
+	return 0;
+}
+
+static int alloc_on_gpu(struct shmd_gpu_mem *mem)
+{
+	struct shmd_gpu *gpu = mem->gpu;
+	cuda_result result;
+	int r;
+
+	client_lock(gpu->client);
+	r = gpu_enter(gpu);
+	if (!r) {
+		result = gpu->cuda->alloc(&mem->on_gpu, mem->info.bytes);
+		gpu_leave(gpu);
+		r = result == CUDA_OK ? 0 : cuda_fail(gpu->cuda, result, "no memory of the GPU");
+	}
+	client_unlock(gpu->client);
+	return r;
+}
+
+static int make_on_gpu(struct shmd_gpu_mem *mem, struct shmd_nic *nic, const struct shmd_gpu_mem_attr *attr)
+{
+	struct shmd_gpu_mr_attr mr = {.length_bytes = mem->info.bytes, .access = attr->access, .mode = attr->mode};
+	struct shmd_gpu_mem_info *info = &mem->info;
+	int r;
+
+	mr.addr = info->addr = info->iova = mem->on_gpu;
+	r = reg_ways(mem->gpu, nic, &mr, &info->mr);
+	if (r < 0)
+		return r;
+	info->mode = info->mr->info.kind == SHMD_MEM_DMABUF ? SHMD_GPU_MEM_DMABUF : SHMD_GPU_MEM_PEERMEM;
+	text_copy(info->reason, sizeof(info->reason), info->mr->info.reason);
+	return 0;
+}
+
+static int make_on_host(struct shmd_gpu_mem *mem, struct shmd_nic *nic, const struct shmd_gpu_mem_attr *attr, const char *reason)
+{
+	struct shmd_mr_attr mr = {.kind = SHMD_MEM_MEMFD, .access = attr->access};
+	struct shmd_gpu_mem_info *info = &mem->info;
+	int r = shmd_mem_alloc(mem->gpu->client, info->bytes, &mem->host);
+
+	if (!r)
+		r = shmd_gpu_map_mem(mem->gpu, mem->host, &info->addr);
+	if (r < 0)
+		return r;
+	info->host_addr = mem->host->addr;
+	mr.iova = info->iova = (uintptr_t)mem->host->addr;
+	mr.length_bytes = mem->host->bytes;
+	mr.fd = mem->host->fd;
+	info->mode = SHMD_GPU_MEM_HOST;
+	text_copy(info->reason, sizeof(info->reason), reason);
+	return mr_reg(nic, &mr, reason, &info->mr);
+}
+
+/* A failed way leaves nothing for the next. */
+static int make(struct shmd_gpu_mem *mem, struct shmd_nic *nic, const struct shmd_gpu_mem_attr *attr)
+{
+	struct shmd_client *client = mem->gpu->client;
+	char why[CLIENT_TEXT_BYTES];
+	int r;
+
+	if (attr->mode == SHMD_GPU_MEM_HOST)
+		return make_on_host(mem, nic, attr, "");
+	/* A GPU that is full is no reason to use the host's memory in silence. */
+	r = alloc_on_gpu(mem);
+	if (r < 0)
+		return r;
+	r = make_on_gpu(mem, nic, attr);
+	if (!r || attr->mode >= 0 || !may_step_down(client, r))
+		return r;
+	text_copy(why, sizeof(why), shmd_error_text());
+	client_lock(client);
+	free_on_gpu(mem);
+	client_unlock(client);
+	mem->on_gpu = 0;
+	return make_on_host(mem, nic, attr, why);
+}
+
+static int check_mem_attr(const struct shmd_gpu_mem_attr *attr, uint64_t *ret_bytes)
+{
+	uint64_t mask = page_bytes() - 1;
+
+	if (attr->mode < -1 || attr->mode > SHMD_GPU_MEM_HOST)
+		return text_fail(-EINVAL, "mode %d is unknown", attr->mode);
+	if (!attr->bytes || add_overflows(attr->bytes, mask, ret_bytes))
+		return text_fail(-EINVAL, "the size is 0 or too large");
+	*ret_bytes &= ~mask;
+	return check_access(attr->access);
+}
+
+static int mem_begin(struct shmd_gpu *gpu, uint64_t bytes, struct shmd_gpu_mem **ret_mem)
+{
+	struct shmd_gpu_mem *mem = calloc(1, sizeof(*mem));
+
+	if (!mem)
+		return text_fail(-ENOMEM, "no memory for a memory object");
+	mem->gpu = gpu;
+	mem->info.bytes = bytes;
+	client_lock(gpu->client);
+	gpu->n_refs++;
+	list_add_tail(&gpu->client->gpu_mems, &mem->link);
+	client_unlock(gpu->client);
+	*ret_mem = mem;
+	return 0;
+}
+
+int shmd_gpu_mem_alloc(struct shmd_gpu *gpu, struct shmd_nic *nic, const struct shmd_gpu_mem_attr *attr,
+		       struct shmd_gpu_mem **ret_mem)
+{
+	char why[CLIENT_TEXT_BYTES];
+	struct shmd_gpu_mem *mem = NULL;
+	uint64_t bytes = 0;
+	int r = check_pair(gpu, nic);
+
+	if (r < 0)
+		return r;
+	if (!attr || !ret_mem)
+		return text_fail(-EINVAL, "attr or ret_mem is NULL");
+	r = check_mem_attr(attr, &bytes);
+	if (!r)
+		r = mem_begin(gpu, bytes, &mem);
+	if (r < 0)
+		return r;
+	r = make(mem, nic, attr);
+	if (r < 0) {
+		/* Nothing is registered, so that this makes no request; its text is not what happened. */
+		text_copy(why, sizeof(why), shmd_error_text());
+		(void)shmd_gpu_mem_free(mem);
+		return text_fail(r, "%s", why);
+	}
+	*ret_mem = mem;
+	return 0;
+}
+
+int shmd_gpu_mem_info(const struct shmd_gpu_mem *mem, struct shmd_gpu_mem_info *ret_info)
+{
+	int r = client_check(mem ? mem->gpu->client : NULL);
+
+	if (r < 0)
+		return r;
+	if (!ret_info)
+		return text_fail(-EINVAL, "ret_info is NULL");
+	*ret_info = mem->info;
+	return 0;
+}

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A daemon that dies under its clients, or is restarted, and the next one: clients go on, and lists are as they were. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "proto/base/nsec.h"
+#include "tests/lib/fixture-keeper.h"
+#include "tests/lib/raw-client.h"
+#include "tests/lib/test.h"
+#include "tests/system/daemon-usage.h"
+#include "tests/system/client-lab.h"
+#include "tests/system/ctl-lab.h"
+
+#define FULL_KILLS 100u
+#define SHORT_KILLS 4u
+#define MAX_RANDOM_MSEC 60
+#define TEXT_BYTES 65536
+
+/* ---- programs -------------------------------------------------------------------------------------------------------- */
+
+/* shmemd-traffic under way; its output is read from *ret_out. */
+static pid_t start_traffic(const struct fixture_keeper *keeper, int *ret_out)
+{
+	int out[2];
+	pid_t pid;
+
+	ASSERT_OK(pipe2(out, O_CLOEXEC));
+	pid = fork();
+	ASSERT_GE(pid, 0);
+	if (pid == 0) {
+		setenv("SHMEMD_SOCKET", keeper->daemon.socket, 1);
+		dup2(out[1], STDOUT_FILENO);
+		execl(SHMD_TEST_TRAFFIC, "shmemd-traffic", "--nics", "soft0,soft1", "--patience",
+		      test_has_sanitizer() ? "240" : "60", NULL);
+		_exit(126);
+	}
+	close(out[1]);
+	*ret_out = out[0];
+	return pid;
+}
+
+/* Until the text has the words, or ends. */
+static void read_until(int out, char *text, const char *words)
+{
+	size_t used = strlen(text);
+
+	while (!strstr(text, words)) {
+		ssize_t n = read(out, text + used, TEXT_BYTES - 1 - used);
+
+		if (n <= 0)
+			test_fail(TEST_WHERE, "the traffic ended before \"%s\": %s", words, text);
+		used += (size_t)n;
+		text[used] = 0;
+	}
+}
+
+static uint64_t number_of(const char *text, const char *key)
+{
+	const char *at = strstr(text, key);
+
+	if (!at)
+		test_fail(TEST_WHERE, "no %s in %s", key, text);
+	return strtoull(at + strlen(key), NULL, 10);
+}
+
+/* Its counts, after it was told to end. */
+static void end_traffic(pid_t pid, int out, char *text)
+{
+	int status;
+
+	ASSERT_OK(kill(pid, SIGTERM));
+	read_until(out, text, "\"pauses_msec\"");
+	ASSERT_EQ(waitpid(pid, &status, 0), pid);
+	ASSERT(WIFEXITED(status));
+	ASSERT_EQ(WEXITSTATUS(status), 0);
+	close(out);
+}
+
+/* ---- what is there ---------------------------------------------------------------------------------------------------- */
+
+/* Shared memory is where queues, pages and states are. */
+static uint64_t shmem_kib(pid_t pid)
+{
+	char path[64], line[256];
+	uint64_t kib = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+	file = fopen(path, "re");
+	ASSERT(file);
+	while (fgets(line, sizeof(line), file))
+		if (strncmp(line, "RssShmem:", 9) == 0)
+			kib = strtoull(line + 9, NULL, 10);
+	fclose(file);
+	return kib;
+}
+
+/* Lists but for what grows with time. */
+static void list(const struct fixture_keeper *keeper, char *text)
+{
+	static const char *const whats[] = {"sessions", "qps", "mrs"};
+	size_t used = 0;
+
+	setenv("SHMEMD_SOCKET", keeper->daemon.socket, 1);
+	for (unsigned int i = 0; i < 3; i++) {
+		char *age;
+
+		ASSERT_EQ(CTL("list", whats[i], "--json"), 0);
+		while ((age = strstr(ctl_text, "\"age_nsec\":")))
+			memset(age, 'x', strcspn(age, ",}"));
+		/* How many digits it has is no matter. */
+		for (const char *c = ctl_text; *c && used < TEXT_BYTES - 1; c++)
+			if (*c != 'x')
+				text[used++] = *c;
+	}
+	text[used] = 0;
+}
+
+/* ---- tests ------------------------------------------------------------------------------------------------------------ */
+
+static const struct shmd_queues_attr two_qps = {.n_qps = 2};
+
+static void put(struct lab_side *from, struct lab_side *to, uint64_t value)
+{
+	struct shmd_dev_qp *qp = shmd_queues_dev_qp(from->queues, 0);
+
+	memcpy(lab_byte(from, 0), &value, sizeof(value));
+	ASSERT_EQ(shmd_dev_qp_put(qp, lab_remote(to, 4096), lab_local(from, 0), sizeof(value), 20 * NSEC_PER_SEC),
+		  SHMD_DEV_OK);
+	ASSERT_MEMEQ(lab_byte(to, 4096), &value, sizeof(value));
+}
+
+static void expect_same_lists(struct fixture_keeper *keeper, void (*again)(struct fixture_keeper *keeper))
+{
+	char *before = malloc(TEXT_BYTES), *after = malloc(TEXT_BYTES);
+	char names[4096], later[4096];
+	struct lab_side a, b;
+
+	lab_side_open(&a, &keeper->daemon, &two_qps);
+	lab_side_open(&b, &keeper->daemon, &two_qps);
+	lab_connect(&a, 0, &b, 0);
+	put(&a, &b, 0x1234567890abcdef);
+	list(keeper, before);
+	ASSERT_GT(fixture_keeper_list(keeper, names, sizeof(names)), 0);
+	again(keeper);
+	list(keeper, after);
+	ASSERT_STREQ(before, after);
+	fixture_keeper_list(keeper, later, sizeof(later));
+	ASSERT_STREQ(names, later);
+	/* And they work. */
+	put(&a, &b, 0xfedcba0987654321);
+	lab_side_close(&a);
+	lab_side_close(&b);
+	free(before);
+	free(after);
+}
+
+TEST_TIMEOUT(lists_are_the_same_after_a_kill, 60)
+{
+	struct fixture_keeper keeper = {0};
+
+	fixture_keeper_start(&keeper, "--backend=soft", "--soft-nics=2", "--restart-grace=600000", NULL);
+	expect_same_lists(&keeper, fixture_keeper_kill_daemon);
+	fixture_keeper_stop(&keeper);
+}
+
+TEST_TIMEOUT(lists_are_the_same_after_a_restart, 60)
+{
+	struct fixture_keeper keeper = {0};
+
+	fixture_keeper_start(&keeper, "--backend=soft", "--soft-nics=2", "--restart-grace=600000", NULL);
+	expect_same_lists(&keeper, fixture_keeper_restart);
+	fixture_keeper_stop(&keeper);
+}
+
+static void pause_random(unsigned int *seed)
+{
+	*seed = *seed * 1103515245u + 12345u;
+	usleep((*seed >> 16) % (MAX_RANDOM_MSEC * 1000));
+}
+
+/* Of both sessions. */
+static uint64_t count_wqes(const struct fixture_keeper *keeper)
+{
+	uint64_t sum = 0;
+
+	setenv("SHMEMD_SOCKET", keeper->daemon.socket, 1);
+	ASSERT_EQ(CTL("list", "qps", "--json"), 0);
+	for (const char *at = ctl_text; (at = strstr(at, "\"wqes\":")); at++)
+		sum += strtoull(at + strlen("\"wqes\":"), NULL, 10);
+	return sum;
+}
+
+/* However slow the machine is: traffic goes on behind the last death. */
+static void await_traffic(const struct fixture_keeper *keeper)
+{
+	uint64_t begin = count_wqes(keeper), end = nsec_now() + 60 * NSEC_PER_SEC;
+
+	while (count_wqes(keeper) < begin + 100) {
+		if (nsec_now() > end)
+			test_fail(TEST_WHERE, "no traffic after the last death");
+		usleep(5000);
+	}
+}
+
+static void kill_under_traffic(void (*again)(struct fixture_keeper *keeper), unsigned int n)
+{
+	struct fixture_keeper keeper = {0};
+	char *text = calloc(1, TEXT_BYTES);
+	unsigned int seed = (unsigned int)getpid(), n_fds, n_names;
+	uint64_t kib;
+	char names[4096];
+	pid_t pid;
+	int out;
+
+	fixture_keeper_start(&keeper, "--backend=soft", "--soft-nics=2", "--restart-grace=600000", NULL);
+	pid = start_traffic(&keeper, &out);
+	read_until(out, text, "running");
+	again(&keeper);
+	n_fds = daemon_n_fds(keeper.daemon.pid);
+	kib = shmem_kib(keeper.daemon.pid);
+	for (unsigned int i = 0; i < n; i++) {
+		pause_random(&seed);
+		again(&keeper);
+	}
+	await_traffic(&keeper);
+	end_traffic(pid, out, text);
+	fprintf(stderr, "%u deaths, seed %u: %s", n + 1, (unsigned int)getpid(), strchr(text, '{'));
+	ASSERT_GT(number_of(text, "\"batches\": "), 0);
+	/* Both sessions are over: what is left is the daemon's own. */
+	n_names = fixture_keeper_list(&keeper, names, sizeof(names));
+	for (int i = 0; i < 2000 && n_names > 2; i++) {
+		usleep(5000);
+		n_names = fixture_keeper_list(&keeper, names, sizeof(names));
+	}
+	ASSERT_LE(n_names, 2);
+	ASSERT_LE(daemon_n_fds(keeper.daemon.pid), n_fds);
+	ASSERT_LE(shmem_kib(keeper.daemon.pid), kib);
+	fixture_keeper_stop(&keeper);
+	free(text);
+}
+
+TEST_TIMEOUT(traffic_goes_on_while_daemons_are_killed, 600)
+{
+	kill_under_traffic(fixture_keeper_kill_daemon, test_is_full() ? FULL_KILLS : SHORT_KILLS);
+}
+
+TEST_TIMEOUT(traffic_goes_on_while_daemons_are_restarted, 600)
+{
+	kill_under_traffic(fixture_keeper_restart, test_is_full() ? FULL_KILLS / 5 : 2);
+}
+
+TEST_TIMEOUT(stop_ends_sessions, 60)
+{
+	struct fixture_keeper keeper = {0};
+	struct lab_side a;
+	struct shmd_queues *queues;
+
+	fixture_keeper_start(&keeper, "--backend=soft", NULL);
+	lab_side_open(&a, &keeper.daemon, &two_qps);
+	fixture_keeper_stop_daemon(&keeper);
+	ASSERT_ERR(shmd_queues_create(a.nic, &two_qps, &queues), ECONNRESET);
+	shmd_client_close(a.client);
+	fixture_keeper_stop(&keeper);
+}
+
+/* Nobody keeps anything: the socket ends with the daemon. */
+TEST_TIMEOUT(crash_without_a_keeper_ends_sessions, 60)
+{
+	struct fixture_daemon daemon;
+	struct shmd_queues *queues;
+	struct lab_side a;
+
+	fixture_daemon_start(&daemon, "--backend=soft", NULL);
+	lab_side_open(&a, &daemon, &two_qps);
+	fixture_daemon_kill(&daemon);
+	ASSERT_ERR(shmd_queues_create(a.nic, &two_qps, &queues), ECONNRESET);
+	ASSERT(strstr(shmd_error_text(), "the connection to shmemd broke"));
+	shmd_client_close(a.client);
+}

@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sessions on ConnectX NICs that outlive their daemon, with the whole daemon under a service manager that keeps descriptors: it is
+ * killed at each firmware command of a client's requests, and between them. On simulated NICs.
+ */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <shmemclient.h>
+#include <shmd/dev/rma.h>
+
+#include "proto/base/nsec.h"
+#include "tests/lib/fixture-keeper.h"
+#include "tests/lib/median.h"
+#include "tests/lib/sim-nic.h"
+#include "tests/lib/test.h"
+#include "tests/system/ctl-lab.h"
+
+#define LIMIT_NSEC (60 * NSEC_PER_SEC)
+#define NAMES_BYTES 4096
+#define MEM_BYTES 65536u
+#define SOURCE 0u /* words of the memory */
+#define TARGET 512u
+#define COMMANDS_MAX 400u
+#define SHORT_STRIDE 11u
+#define PUTS 200u
+#define FEW_KILLS 3u
+#define MANY_KILLS 100u
+#define PUTS_AFTER_STOP 16u /* nobody polls: as many as the ring takes */
+#define REST_NSEC (50 * NSEC_PER_MSEC)
+
+/* ---- a client -------------------------------------------------------------------------------------------------------- */
+
+struct user {
+	struct shmd_client *client;
+	struct shmd_nic *nic;
+	struct shmd_mem *mem;
+	struct shmd_mr *mr;
+	struct shmd_queues *queues;
+	struct shmd_dev_qp *qp;
+	uint64_t *words;
+	uint64_t last; /* value that was put */
+};
+
+static void must(int r, const char *what)
+{
+	if (r < 0)
+		test_fail(TEST_WHERE, "%s: %s (%s)", what, strerror(-r), shmd_error_text());
+}
+
+static void connect_to_itself(struct user *user)
+{
+	const struct shmd_qp_params params = {
+		.timeout = 16, .retry_count = 7, .rnr_retry = 7, .min_rnr_timer = 12, .max_rd_atomic = 16};
+	struct shmd_addr address;
+
+	must(shmd_queues_addr(user->queues, 0, &address), "address");
+	must(shmd_queues_connect(user->queues, 0, 1, &address, &params, NULL), "connection");
+}
+
+/* 0, or at which command from the first request on the daemon is killed. */
+static void user_open_and_kill(struct user *user, uint64_t kill_after)
+{
+	const struct shmd_client_attr client = {.timeout_nsec = LIMIT_NSEC};
+	const struct shmd_nic_attr nic = {.nic = "mlx5_0", .doorbell = -1};
+	const struct shmd_queues_attr queues = {.n_qps = 1};
+
+	*user = (struct user){.client = NULL};
+	must(shmd_client_open(&client, &user->client), "session");
+	sim_nic_kill_after(0, kill_after);
+	must(shmd_nic_open(user->client, &nic, &user->nic), "NIC");
+	must(shmd_mem_alloc(user->client, MEM_BYTES, &user->mem), "memory");
+	must(shmd_mr_reg_mem(user->nic, user->mem, SHMD_ACCESS_ALL, &user->mr), "registration");
+	must(shmd_queues_create(user->nic, &queues, &user->queues), "queues");
+	connect_to_itself(user);
+	user->qp = shmd_queues_dev_qp(user->queues, 0);
+	user->words = shmd_mem_addr(user->mem);
+}
+
+static void user_open(struct user *user)
+{
+	user_open_and_kill(user, 0);
+}
+
+static struct shmd_dev_addr at(const struct user *user, unsigned int word, shmd_be32 key)
+{
+	return shmd_dev_addr_of((uintptr_t)&user->words[word], key);
+}
+
+static void put(struct user *user)
+{
+	user->words[SOURCE] = ++user->last;
+	ASSERT_EQ(shmd_dev_qp_put_nbi(user->qp, at(user, TARGET, shmd_mr_rkey_be(user->mr)),
+				      at(user, SOURCE, shmd_mr_lkey_be(user->mr)), sizeof(uint64_t)),
+		  SHMD_DEV_OK);
+}
+
+static bool has_come(const struct user *user)
+{
+	return __atomic_load_n(&user->words[TARGET], __ATOMIC_ACQUIRE) == user->last;
+}
+
+/* By the memory alone: no word of a daemon's ends it. */
+static void wait_put(const struct user *user)
+{
+	uint64_t end = nsec_now() + LIMIT_NSEC;
+
+	while (!has_come(user)) {
+		ASSERT_LT(nsec_now(), end);
+		shmd_dev_host_relax(0);
+	}
+}
+
+static void put_and_quiet(struct user *user)
+{
+	put(user);
+	wait_put(user);
+	ASSERT_EQ(shmd_dev_qp_quiet(user->qp, LIMIT_NSEC), SHMD_DEV_OK);
+}
+
+static void user_close(struct user *user)
+{
+	must(shmd_queues_destroy(user->queues), "end of queues");
+	must(shmd_mr_dereg(user->mr), "end of registration");
+	shmd_mem_free(user->mem);
+	must(shmd_nic_close(user->nic), "end of NIC");
+	shmd_client_close(user->client);
+}
+
+/* ---- what is there ------------------------------------------------------------------------------------------------------- */
+
+static void start_with_pool(struct fixture_keeper *keeper, const char *doorbell, unsigned int n_ready)
+{
+	char mode[32], warm[32];
+
+	snprintf(mode, sizeof(mode), "--doorbell=%s", doorbell);
+	snprintf(warm, sizeof(warm), "--warm-contexts=%u", n_ready);
+	/* Machines that are slow to start a daemon are no reason to give up. */
+	fixture_keeper_start(keeper, "--restart-grace=60000", mode, warm, "--warm-queues=1", NULL);
+	/* Its own is one. */
+	sim_nic_wait_contexts(0, 1 + n_ready);
+	setenv("SHMEMD_SOCKET", keeper->daemon.socket, 1);
+}
+
+static void start(struct fixture_keeper *keeper, const char *doorbell)
+{
+	start_with_pool(keeper, doorbell, 0);
+}
+
+static void expect_kept(struct fixture_keeper *keeper, unsigned int n)
+{
+	const struct timespec pause = {.tv_nsec = (long)NSEC_PER_MSEC};
+	uint64_t end = nsec_now() + LIMIT_NSEC;
+	char names[NAMES_BYTES];
+
+	while (fixture_keeper_list(keeper, names, sizeof(names)) != n) {
+		if (nsec_now() > end)
+			test_fail(TEST_WHERE, "not %u descriptors are kept, but:\n%s", n, names);
+		nanosleep(&pause, NULL);
+	}
+}
+
+/* ---- killed at a command --------------------------------------------------------------------------------------------------- */
+
+/* False: no daemon was killed by then. */
+static bool live_with_a_kill(struct fixture_keeper *keeper, unsigned int n_kept, unsigned int n_ready, uint64_t n)
+{
+	unsigned int n_starts = fixture_keeper_n_starts(keeper);
+	struct user user;
+	bool was_killed;
+
+	user_open_and_kill(&user, n);
+	put_and_quiet(&user);
+	user_close(&user);
+	/* Its context goes after the client has: by the daemon's commands, of which one may be the last. */
+	sim_nic_wait_contexts(0, 1 + n_ready);
+	expect_kept(keeper, n_kept);
+	was_killed = n && sim_nic_kill_over(0);
+	if (was_killed)
+		fixture_keeper_wait_start(keeper, n_starts + 1);
+	expect_kept(keeper, n_kept);
+	sim_nic_wait_contexts(0, 1 + n_ready);
+	return was_killed;
+}
+
+static void kill_everywhere(const char *doorbell, unsigned int n_ready)
+{
+	struct fixture_keeper keeper = {0};
+	char names[NAMES_BYTES];
+	unsigned int n_kept, n_kills = 0;
+
+	start_with_pool(&keeper, doorbell, n_ready);
+	/* What the daemon keeps for itself is there after its first session. */
+	live_with_a_kill(&keeper, fixture_keeper_list(&keeper, names, sizeof(names)), n_ready, 0);
+	n_kept = fixture_keeper_list(&keeper, names, sizeof(names));
+	for (uint64_t n = 1; live_with_a_kill(&keeper, n_kept, n_ready, n); n += test_is_full() ? 1 : SHORT_STRIDE) {
+		ASSERT_LT(n, COMMANDS_MAX);
+		n_kills++;
+	}
+	ASSERT_GT(n_kills, 1u);
+	printf("doorbell %s, %u contexts ready: %u kills\n", doorbell, n_ready, n_kills);
+	fixture_keeper_stop(&keeper);
+	sim_nic_wait_contexts(0, 0);
+}
+
+TEST_TIMEOUT(client_whose_daemon_is_killed_at_a_command_gets_all_it_asks_for, 120)
+{
+	kill_everywhere("auto", 0);
+}
+
+TEST_TIMEOUT(client_in_mode_cpu_whose_daemon_is_killed_at_a_command_gets_all_it_asks_for, 120)
+{
+	kill_everywhere("cpu", 0);
+}
+
+/* Those that nobody had go with their daemon; of one that was handed out the batch goes that nobody took. */
+TEST_TIMEOUT(client_with_a_context_made_in_advance_gets_all_it_asks_for, 120)
+{
+	kill_everywhere("auto", 2);
+}
+
+/* ---- traffic while there is none --------------------------------------------------------------------------------------------- */
+
+static void puts_take(struct user *user, const char *when)
+{
+	double usec[PUTS], middle;
+
+	for (unsigned int i = 0; i < PUTS; i++) {
+		uint64_t began = nsec_now();
+
+		put(user);
+		wait_put(user);
+		usec[i] = (double)(nsec_now() - began) / 1000;
+		ASSERT_EQ(shmd_dev_qp_quiet(user->qp, LIMIT_NSEC), SHMD_DEV_OK);
+	}
+	middle = median(usec, PUTS);
+	printf("%s: %u puts, median %.1f us, longest %.1f us\n", when, PUTS, middle, usec[PUTS - 1]);
+}
+
+/* What moves by itself: the value behind `key`, wherever that is. */
+static void mask(char *text, const char *key)
+{
+	for (char *number = strstr(text, key); number; number = strstr(number, key))
+		for (number += strlen(key); *number >= '0' && *number <= '9'; number++)
+			*number = '#';
+}
+
+/* Of one width, so that they can be compared. */
+static void squeeze(char *text)
+{
+	char *to = text;
+
+	for (const char *from = text; *from; from++)
+		if (*from != '#' || from[1] != '#')
+			*to++ = *from;
+	*to = 0;
+}
+
+static char *lists(void)
+{
+	static const char *const whats[] = {"sessions", "qps", "mrs"};
+	char *all = calloc(3, sizeof(ctl_text));
+
+	ASSERT(all);
+	for (unsigned int i = 0; i < 3; i++) {
+		ASSERT_EQ(CTL("--json", "list", whats[i]), 0);
+		strcat(all, ctl_text);
+	}
+	mask(all, "\"age_nsec\":");
+	mask(all, "\"sq_pi\":");
+	mask(all, "\"sq_ci\":");
+	squeeze(all);
+	return all;
+}
+
+TEST_TIMEOUT(traffic_by_the_nics_own_page_does_not_notice_and_lists_are_those_of_before, 60)
+{
+	struct fixture_keeper keeper = {0};
+	char *before, *after;
+	struct user user;
+
+	start(&keeper, "auto");
+	user_open(&user);
+	puts_take(&user, "with a daemon");
+	before = lists();
+	fixture_keeper_hold(&keeper);
+	puts_take(&user, "without");
+	fixture_keeper_go(&keeper);
+	puts_take(&user, "with the next");
+	after = lists();
+	ASSERT_STREQ(after, before);
+	free(before);
+	free(after);
+	user_close(&user);
+	sim_nic_wait_contexts(0, 1);
+	fixture_keeper_stop(&keeper);
+}
+
+struct putter {
+	struct user *user;
+	bool stop; /* atomic */
+	uint64_t n, longest_nsec;
+};
+
+static void *put_on(void *arg)
+{
+	struct putter *putter = arg;
+
+	while (!__atomic_load_n(&putter->stop, __ATOMIC_ACQUIRE)) {
+		uint64_t began = nsec_now(), nsec;
+
+		put_and_quiet(putter->user);
+		nsec = nsec_now() - began;
+		putter->longest_nsec = nsec > putter->longest_nsec ? nsec : putter->longest_nsec;
+		putter->n++;
+	}
+	return NULL;
+}
+
+static void put_while_killed(struct fixture_keeper *keeper, struct user *user, unsigned int n_kills)
+{
+	struct putter putter = {.user = user};
+	pthread_t thread;
+
+	ASSERT_EQ(pthread_create(&thread, NULL, put_on, &putter), 0);
+	for (unsigned int i = 0; i < n_kills; i++)
+		fixture_keeper_kill_daemon(keeper);
+	__atomic_store_n(&putter.stop, true, __ATOMIC_RELEASE);
+	pthread_join(thread, NULL);
+	ASSERT_GT(putter.n, 0u);
+	printf("%u kills: %llu puts, the longest %.1f ms\n", n_kills, (unsigned long long)putter.n,
+	       (double)putter.longest_nsec / 1e6);
+}
+
+TEST_TIMEOUT(traffic_goes_through_while_daemons_come_and_go, 120)
+{
+	unsigned int n_kills = test_is_full() ? MANY_KILLS : FEW_KILLS, n_kept;
+	struct fixture_keeper keeper = {0};
+	char names[NAMES_BYTES];
+	struct user user;
+
+	start(&keeper, "auto");
+	user_open(&user);
+	fixture_keeper_kill_daemon(&keeper);
+	n_kept = fixture_keeper_list(&keeper, names, sizeof(names));
+	put_while_killed(&keeper, &user, n_kills);
+	expect_kept(&keeper, n_kept);
+	sim_nic_wait_contexts(0, 2);
+	user_close(&user);
+	sim_nic_wait_contexts(0, 1);
+	fixture_keeper_stop(&keeper);
+}
+
+TEST_TIMEOUT(traffic_in_mode_cpu_rests_and_goes_on, 60)
+{
+	const struct timespec rest = {.tv_nsec = (long)REST_NSEC};
+	struct fixture_keeper keeper = {0};
+	struct user user;
+	uint64_t began;
+
+	start(&keeper, "cpu");
+	user_open(&user);
+	puts_take(&user, "with a daemon");
+	fixture_keeper_hold(&keeper);
+	put(&user);
+	nanosleep(&rest, NULL);
+	ASSERT(!has_come(&user));
+	began = nsec_now();
+	fixture_keeper_go(&keeper);
+	wait_put(&user);
+	printf("%.1f ms from the next one's start on\n", (double)(nsec_now() - began) / 1e6);
+	ASSERT_EQ(shmd_dev_qp_quiet(user.qp, LIMIT_NSEC), SHMD_DEV_OK);
+	puts_take(&user, "with the next");
+	user_close(&user);
+	sim_nic_wait_contexts(0, 1);
+	fixture_keeper_stop(&keeper);
+}
+
+/* As systemctl stop: nothing is kept any more. */
+TEST_TIMEOUT(queues_run_after_a_stop_until_their_client_goes, 60)
+{
+	struct fixture_keeper keeper = {0};
+	uint64_t end = nsec_now() + LIMIT_NSEC;
+	struct user user;
+
+	start(&keeper, "auto");
+	user_open(&user);
+	put_and_quiet(&user);
+	fixture_keeper_stop(&keeper);
+	for (unsigned int i = 0; i < PUTS_AFTER_STOP; i++) {
+		put(&user);
+		wait_put(&user);
+	}
+	while (shmd_client_health(user.client) != SHMD_HEALTH_DAEMON_GONE)
+		ASSERT_LT(nsec_now(), end);
+	/* The command descriptor and the page are the last of its context. */
+	sim_nic_wait_contexts(0, 1);
+	shmd_client_close(user.client);
+	sim_nic_wait_contexts(0, 0);
+}

@@ -1,0 +1,485 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A daemon whose NICs stand for those of a machine: jobs that start in any order, each with its GPU; devices that come and go. */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <shmemclient.h>
+
+#include "tests/lib/fixture-daemon.h"
+#include "tests/lib/machine-tree.h"
+#include "tests/lib/test.h"
+
+#define N_PAIRS 4u
+#define N_JOBS (2 * N_PAIRS)
+#define N_ROUNDS 5u
+
+/* What jobs found: shared with them. */
+struct found {
+	char nics[N_JOBS][64];
+	unsigned int n_ready;
+};
+
+/* Pairs of two GPUs and two NICs below a switch; the NICs' addresses run against those of the GPUs. */
+static void write_machine(const char *path)
+{
+	FILE *out = fopen(path, "we");
+
+	ASSERT(out);
+	fprintf(out, "<shmemd-topology version=\"1\" numa_nodes=\"2\">\n");
+	for (unsigned int pair = 0; pair < N_PAIRS; pair++) {
+		fprintf(out, "<host numa=\"%u\"><bridge hops=\"1\">\n", pair / 2);
+		for (unsigned int i = 0; i < 2; i++)
+			fprintf(out, "<bridge hops=\"1\"><function pci=\"%02x:00.0\" class=\"0302\"/></bridge>\n", 0x10 + 2 * pair + i);
+		for (unsigned int i = 0; i < 2; i++)
+			fprintf(out, "<bridge hops=\"1\"><function pci=\"%02x:00.0\" class=\"0207\"/></bridge>\n", 0xf0 - 2 * pair - i);
+		fprintf(out, "</bridge></host>\n");
+	}
+	fprintf(out, "</shmemd-topology>\n");
+	ASSERT_OK(fclose(out));
+}
+
+static int run_job(const struct fixture_daemon *daemon, struct found *found, unsigned int gpu)
+{
+	struct shmd_client_attr client_attr = {.socket_path = daemon->socket};
+	struct shmd_client *client;
+	struct shmd_nic *nic;
+	struct shmd_nic_info info;
+	struct shmd_nic_attr attr = {.doorbell = -1};
+	char name[32];
+
+	snprintf(name, sizeof(name), "0000:%02x:00.0", 0x10 + gpu);
+	attr.gpu = name;
+	ASSERT_OK(shmd_client_open(&client_attr, &client));
+	ASSERT_OK(shmd_nic_open(client, &attr, &nic));
+	ASSERT_OK(shmd_nic_info(nic, &info));
+	snprintf(found->nics[gpu], sizeof(found->nics[gpu]), "%s", info.name);
+	/* All live at the same time, however the first one hurries. */
+	__atomic_add_fetch(&found->n_ready, 1, __ATOMIC_ACQ_REL);
+	while (__atomic_load_n(&found->n_ready, __ATOMIC_ACQUIRE) < N_JOBS)
+		usleep(1000);
+	ASSERT_OK(shmd_nic_close(nic));
+	shmd_client_close(client);
+	return 0;
+}
+
+static void shuffle(unsigned int order[N_JOBS], unsigned int seed)
+{
+	for (unsigned int i = 0; i < N_JOBS; i++)
+		order[i] = i;
+	for (unsigned int i = N_JOBS; i > 1; i--) {
+		unsigned int other, swapped = order[i - 1];
+
+		seed = seed * 1664525 + 1013904223;
+		other = (seed >> 8) % i;
+		order[i - 1] = order[other];
+		order[other] = swapped;
+	}
+}
+
+/* Eight processes in an order of their own. */
+static void run_jobs(const struct fixture_daemon *daemon, struct found *found, unsigned int seed)
+{
+	unsigned int order[N_JOBS];
+	pid_t pids[N_JOBS];
+
+	memset(found, 0, sizeof(*found));
+	shuffle(order, seed);
+	for (unsigned int i = 0; i < N_JOBS; i++) {
+		pids[i] = fork();
+		ASSERT_GE(pids[i], 0);
+		if (!pids[i])
+			_exit(run_job(daemon, found, order[i]));
+	}
+	for (unsigned int i = 0; i < N_JOBS; i++) {
+		int status;
+
+		ASSERT_EQ(waitpid(pids[i], &status, 0), pids[i]);
+		ASSERT_EQ(status, 0);
+	}
+}
+
+/* Soft NIC number i stands for the map's NIC i, and their addresses run backwards: pair p has 2 * (3 - p) and the next. */
+static void judge(const struct found *found)
+{
+	unsigned int is_used = 0;
+
+	for (unsigned int gpu = 0; gpu < N_JOBS; gpu++) {
+		unsigned int nic;
+
+		ASSERT_EQ(sscanf(found->nics[gpu], "soft%u", &nic), 1);
+		ASSERT_EQ(nic / 2, N_PAIRS - 1 - gpu / 2);
+		is_used |= 1u << nic;
+	}
+	ASSERT_EQ(is_used, (1u << N_JOBS) - 1);
+}
+
+TEST_TIMEOUT(eight_jobs_in_any_order_use_eight_nics, 60)
+{
+	struct found first, *found = mmap(NULL, sizeof(*found), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	const char *tmp = getenv("TMPDIR");
+	struct fixture_daemon daemon;
+	char path[128];
+	int fd;
+
+	if (getenv("SHMEMD_TEST_BACKEND"))
+		test_skip("of soft NICs there are eight");
+	ASSERT(found != MAP_FAILED);
+	snprintf(path, sizeof(path), "%.60s/shmemd-machine-XXXXXX", tmp ? tmp : "/tmp");
+	fd = mkstemp(path);
+	ASSERT_GE(fd, 0);
+	close(fd);
+	write_machine(path);
+	setenv("SHMEMD_TOPOLOGY", path, 1);
+	fixture_daemon_start(&daemon, "--backend=soft", "--soft-nics=8", NULL);
+	for (unsigned int round = 0; round < N_ROUNDS; round++) {
+		run_jobs(&daemon, found, round + 1);
+		judge(found);
+		if (round == 0)
+			first = *found;
+		ASSERT_MEMEQ(first.nics, found->nics, sizeof(first.nics));
+	}
+	fixture_daemon_stop(&daemon);
+	/* A new daemon, another first job: the same. */
+	fixture_daemon_start(&daemon, "--backend=soft", "--soft-nics=8", NULL);
+	run_jobs(&daemon, found, 77);
+	ASSERT_MEMEQ(first.nics, found->nics, sizeof(first.nics));
+	fixture_daemon_stop(&daemon);
+	unlink(path);
+	munmap(found, sizeof(*found));
+}
+
+/* ---- devices that come and go ------------------------------------------------------------------------------------------ */
+
+#define WAIT_TRIES 3000u /* of 10 ms */
+
+static void make_name(char path[128])
+{
+	const char *tmp = getenv("TMPDIR");
+	int fd;
+
+	snprintf(path, 128, "%.60s/shmemd-machine-XXXXXX", tmp ? tmp : "/tmp");
+	fd = mkstemp(path);
+	ASSERT_GE(fd, 0);
+	close(fd);
+}
+
+/* A GPU and two NICs, the nearer one first in their order; either of both may be unplugged. In one step, as rename() is. */
+static void write_small(const char *path, bool has_gpu, bool has_near_nic)
+{
+	char hidden[160];
+	FILE *out;
+
+	snprintf(hidden, sizeof(hidden), "%s.new", path);
+	out = fopen(hidden, "we");
+	ASSERT(out);
+	fprintf(out, "<shmemd-topology version=\"1\" numa_nodes=\"2\"><host numa=\"0\">\n<bridge hops=\"1\">");
+	if (has_gpu)
+		fprintf(out, "<function pci=\"10:00.0\" class=\"0302\"/>");
+	fprintf(out, "<function pci=\"%s\" class=\"0207\"/></bridge></host>\n", has_near_nic ? "20:00.0" : "f0:00.0");
+	fprintf(out, "<host numa=\"1\"><bridge hops=\"1\"><function pci=\"30:00.0\" class=\"0207\"/></bridge></host></shmemd-topology>\n");
+	ASSERT_OK(fclose(out));
+	ASSERT_OK(rename(hidden, path));
+}
+
+/* The NIC that a new session is given for a GPU. */
+static void ask_gpu(const struct fixture_daemon *daemon, const char *gpu, char name[64])
+{
+	struct shmd_client_attr client_attr = {.socket_path = daemon->socket};
+	struct shmd_nic_attr attr = {.doorbell = -1, .gpu = gpu};
+	struct shmd_client *client;
+	struct shmd_nic_info info;
+	struct shmd_nic *nic;
+
+	ASSERT_OK(shmd_client_open(&client_attr, &client));
+	ASSERT_OK(shmd_nic_open(client, &attr, &nic));
+	ASSERT_OK(shmd_nic_info(nic, &info));
+	snprintf(name, 64, "%s", info.name);
+	ASSERT_OK(shmd_nic_close(nic));
+	shmd_client_close(client);
+}
+
+static void ask(const struct fixture_daemon *daemon, char name[64])
+{
+	ask_gpu(daemon, "0000:10:00.0", name);
+}
+
+/* What the daemon calls its first and its second NIC. */
+static const char *name_of(unsigned int index)
+{
+	static const char *const soft[] = {"soft0", "soft1"}, *const mlx5[] = {"mlx5_0", "mlx5_1"};
+
+	return getenv("SHMEMD_TEST_BACKEND") ? mlx5[index] : soft[index];
+}
+
+static void wait_for(const struct fixture_daemon *daemon, const char *nic)
+{
+	char name[64] = "";
+
+	for (unsigned int i = 0; i < WAIT_TRIES && strcmp(name, nic); i++) {
+		ask(daemon, name);
+		usleep(10000);
+	}
+	ASSERT_STREQ(name, nic);
+}
+
+static void unplug_and_plug(const struct fixture_daemon *daemon, const char *path)
+{
+	char name[64];
+
+	ask(daemon, name);
+	ASSERT_STREQ(name, name_of(0));
+	/* In place of the near NIC one comes that is behind the far one in the order of addresses: so the second stands for it now. */
+	write_small(path, true, false);
+	wait_for(daemon, name_of(1));
+	/* Without the GPU nothing is near: the one with fewer sessions. */
+	write_small(path, false, false);
+	wait_for(daemon, name_of(0));
+	write_small(path, true, false);
+	wait_for(daemon, name_of(1));
+	write_small(path, true, true);
+	wait_for(daemon, name_of(0));
+	/* A file that is damaged changes nothing. */
+	write_small(path, true, false);
+	wait_for(daemon, name_of(1));
+	ASSERT_OK(truncate(path, 20));
+	fixture_daemon_assert_logged(daemon, "SHMEMD_TOPOLOGY: ");
+	ask(daemon, name);
+	ASSERT_STREQ(name, name_of(1));
+	write_small(path, true, true);
+	wait_for(daemon, name_of(0));
+}
+
+TEST_TIMEOUT(what_is_plugged_in_or_out_reaches_sessions, 120)
+{
+	struct shmd_nic_attr attr = {.doorbell = -1, .nic = name_of(1)};
+	struct shmd_client_attr client_attr;
+	struct fixture_daemon daemon;
+	struct shmd_client *holder;
+	struct shmd_nic_info info;
+	struct shmd_nic *held;
+	char path[128];
+
+	make_name(path);
+	write_small(path, true, true);
+	setenv("SHMEMD_TOPOLOGY", path, 1);
+	fixture_daemon_start(&daemon, "--backend=soft", "--soft-nics=2", NULL);
+	client_attr = (struct shmd_client_attr){.socket_path = daemon.socket};
+	ASSERT_OK(shmd_client_open(&client_attr, &holder));
+	ASSERT_OK(shmd_nic_open(holder, &attr, &held));
+	unplug_and_plug(&daemon, path);
+	/* What was open before stays so. */
+	ASSERT_OK(shmd_nic_info(held, &info));
+	ASSERT_STREQ(info.name, name_of(1));
+	ASSERT_OK(shmd_nic_close(held));
+	shmd_client_close(holder);
+	fixture_daemon_stop(&daemon);
+	unlink(path);
+}
+
+#define SWITCH "pci0000:00/0000:00:01.0/0000:01:00.0"
+#define GPU_PATH SWITCH "/0000:02:00.0/0000:10:00.0"
+#define NEAR_PATH SWITCH "/0000:02:01.0/0000:20:00.0"
+#define FAR_PATH "pci0000:80/0000:80:01.0/0000:81:00.0"
+
+static void plug_gpu(struct machine_tree *tree)
+{
+	machine_tree_pci(tree, GPU_PATH, 0x030200, 0x10de, 0);
+}
+
+static void plug_nic(struct machine_tree *tree, struct machine_nic nic)
+{
+	machine_tree_pci(tree, nic.path, 0x020700, 0x15b3, 0);
+	machine_tree_nic(tree, &nic);
+}
+
+/* A machine whose NICs are the daemon's by their names. */
+TEST_TIMEOUT(a_machine_in_sysfs_is_looked_at_again, 120)
+{
+	struct machine_nic near_nic = {.path = NEAR_PATH, .name = "mlx5_0", .gbps = 100};
+	struct fixture_daemon daemon;
+	struct machine_tree tree;
+	char name[64];
+
+	if (!getenv("SHMEMD_TEST_BACKEND"))
+		test_skip("soft NICs are of no machine");
+	machine_tree_init(&tree, 2);
+	plug_gpu(&tree);
+	/* What a port that has come up since had for a rate: it is as fast as the other. */
+	near_nic.gbps = 10;
+	plug_nic(&tree, near_nic);
+	plug_nic(&tree, (struct machine_nic){.path = FAR_PATH, .name = "mlx5_1", .gbps = 100});
+	setenv("SHMEMD_SYSFS", tree.sys, 1);
+	fixture_daemon_start(&daemon, NULL, NULL);
+	ask(&daemon, name);
+	ASSERT_STREQ(name, "mlx5_0");
+	machine_tree_unplug(&tree, NEAR_PATH, "mlx5_0");
+	wait_for(&daemon, "mlx5_1");
+	near_nic.gbps = 100;
+	plug_nic(&tree, near_nic);
+	wait_for(&daemon, "mlx5_0");
+	fixture_daemon_stop(&daemon);
+	/* A GPU that comes later. */
+	sysfs_tree_remove(&tree.files, "sys/bus/pci/devices/0000:10:00.0");
+	machine_tree_unplug(&tree, NEAR_PATH, "mlx5_0");
+	fixture_daemon_start(&daemon, NULL, NULL);
+	ask(&daemon, name);
+	ASSERT_STREQ(name, "mlx5_0");
+	plug_gpu(&tree);
+	wait_for(&daemon, "mlx5_1");
+	fixture_daemon_stop(&daemon);
+	machine_tree_deinit(&tree);
+}
+
+#define UUID "GPU-11111111-2222-3333-4444-555555555555"
+
+/* All of it in one moment. */
+static void load_gpu_driver(struct machine_tree *tree)
+{
+	char from[160], to[160];
+
+	sysfs_tree_put(&tree->files, "proc/driver/nvidia/loading/0000:10:00.0/information", "GPU UUID: \t " UUID "\n");
+	snprintf(from, sizeof(from), "%s/driver/nvidia/loading", tree->proc);
+	snprintf(to, sizeof(to), "%s/driver/nvidia/gpus", tree->proc);
+	ASSERT_OK(rename(from, to));
+}
+
+/* The driver of GPUs may be loaded when the daemon has long looked at the machine. */
+TEST_TIMEOUT(a_uuid_is_known_as_soon_as_the_driver_says_it, 120)
+{
+	struct fixture_daemon daemon;
+	struct machine_tree tree;
+	char name[64] = "";
+
+	if (!getenv("SHMEMD_TEST_BACKEND"))
+		test_skip("soft NICs are of no machine");
+	machine_tree_init(&tree, 2);
+	plug_gpu(&tree);
+	plug_nic(&tree, (struct machine_nic){.path = FAR_PATH, .name = "mlx5_0", .gbps = 100});
+	plug_nic(&tree, (struct machine_nic){.path = NEAR_PATH, .name = "mlx5_1", .gbps = 100});
+	setenv("SHMEMD_SYSFS", tree.sys, 1);
+	setenv("SHMEMD_PROCFS", tree.proc, 1);
+	fixture_daemon_start(&daemon, NULL, NULL);
+	ask(&daemon, name);
+	ASSERT_STREQ(name, "mlx5_1");
+	/* Unknown: the one with fewer sessions. Longer than the machine is looked at anew by itself. */
+	usleep(300000);
+	ask_gpu(&daemon, UUID, name);
+	ASSERT_STREQ(name, "mlx5_0");
+	load_gpu_driver(&tree);
+	for (unsigned int i = 0; i < WAIT_TRIES && strcmp(name, "mlx5_1"); i++) {
+		ask_gpu(&daemon, UUID, name);
+		usleep(10000);
+	}
+	ASSERT_STREQ(name, "mlx5_1");
+	fixture_daemon_stop(&daemon);
+	machine_tree_deinit(&tree);
+}
+
+/* ---- an administrator's map --------------------------------------------------------------------------------------- */
+
+static void write_text(const char *path, const char *text)
+{
+	FILE *out = fopen(path, "we");
+
+	ASSERT(out);
+	fputs(text, out);
+	ASSERT_OK(fclose(out));
+}
+
+/* What a session opens for GPU 0, or the error. */
+static int open_first(const struct fixture_daemon *daemon, const char *name, char nic_name[64], char reason[160])
+{
+	struct shmd_client_attr client_attr = {.socket_path = daemon->socket};
+	struct shmd_nic_attr attr = {.doorbell = -1, .nic = name, .gpu = name ? NULL : "0000:10:00.0"};
+	struct shmd_nic_info info;
+	struct shmd_client *client;
+	struct shmd_nic *nic;
+	int r;
+
+	ASSERT_OK(shmd_client_open(&client_attr, &client));
+	r = shmd_nic_open(client, &attr, &nic);
+	if (r == 0) {
+		ASSERT_OK(shmd_nic_info(nic, &info));
+		snprintf(nic_name, 64, "%s", info.name);
+		snprintf(reason, 160, "%.159s", info.assignment);
+		ASSERT_OK(shmd_nic_close(nic));
+	} else {
+		snprintf(reason, 160, "%s", shmd_error_text());
+	}
+	shmd_client_close(client);
+	return r;
+}
+
+/* The machine of above: the NICs of the pair of GPU 0 are f0:00.0 and ef:00.0, soft7 and soft6. */
+TEST_TIMEOUT(a_map_and_exclusions_of_the_settings_hold_and_are_read_again, 60)
+{
+	char folder[64] = "/tmp/shmemd-policy-XXXXXX", machine[96], conf[96], option[128], socket[128], out[4096], nic[64], reason[160];
+	const char *const args[] = {"--backend=soft", "--soft-nics=8", option, socket, NULL};
+	const char *const one_less[] = {"--backend=soft", "--soft-nics=7", option, socket, NULL};
+	struct fixture_daemon daemon;
+
+	if (getenv("SHMEMD_TEST_BACKEND"))
+		test_skip("of soft NICs there are eight");
+	ASSERT(mkdtemp(folder));
+	snprintf(machine, sizeof(machine), "%s/machine.xml", folder);
+	snprintf(conf, sizeof(conf), "%s/shmemd.conf", folder);
+	snprintf(option, sizeof(option), "--config=%s", conf);
+	snprintf(socket, sizeof(socket), "--socket=%s/socket", folder);
+	write_machine(machine);
+	setenv("SHMEMD_TOPOLOGY", machine, 1);
+
+	write_text(conf, "gpu-nic-map = 0:ab:00.0:1\n");
+	ASSERT_EQ(fixture_daemon_run(args, out, sizeof(out)), 2);
+	ASSERT(strstr(out, "gpu-nic-map: this machine has no NIC ab:00.0:1; valid NICs: 0000:e9:00.0:1, 0000:ea:00.0:1"));
+
+	/* This daemon has one NIC less: a service manager is told not to try again. */
+	write_text(conf, "gpu-nic-map = 0:f0:00.0:1\n");
+	ASSERT_EQ(fixture_daemon_run(one_less, out, sizeof(out)), 2);
+	ASSERT(strstr(out, "f0:00.0:1 cannot be used: the daemon does not drive it; valid NICs: "));
+
+	write_text(conf, "gpu-nic-map = 0:e9:00.0:1\nnics-exclude = f0:00.0=storage\n");
+	fixture_daemon_start(&daemon, "--backend=soft", "--soft-nics=8", option, NULL);
+	ASSERT_OK(open_first(&daemon, NULL, nic, reason));
+	ASSERT_STREQ(nic, "soft0");
+	ASSERT_STREQ(reason, "GPU0: SYS: gpu-nic-map gives it, shared by 2 GPUs");
+	ASSERT_ERR(open_first(&daemon, "soft7", nic, reason), EPERM);
+	ASSERT(strstr(reason, "nics-include and nics-exclude of shmemd.conf keep soft7 from everybody"));
+
+	/* What cannot be followed changes nothing. */
+	write_text(conf, "gpu-nic-map = 0:f0:00.0:1\nnics-exclude = f0:00.0\n");
+	ASSERT_OK(kill(daemon.pid, SIGHUP));
+	fixture_daemon_assert_logged(&daemon, "settings stay as they were: gpu-nic-map: f0:00.0:1 cannot be used: nics-exclude names it");
+	ASSERT_OK(open_first(&daemon, NULL, nic, reason));
+	ASSERT_STREQ(nic, "soft0");
+
+	write_text(conf, "nics-include = ef:00.0, f0:00.0:1\n");
+	ASSERT_OK(kill(daemon.pid, SIGHUP));
+	fixture_daemon_assert_logged(&daemon, "changed: nics-include, nics-exclude, gpu-nic-map");
+	ASSERT_OK(open_first(&daemon, NULL, nic, reason));
+	ASSERT_STREQ(nic, "soft6");
+	ASSERT_OK(open_first(&daemon, "soft7", nic, reason));
+	ASSERT_ERR(open_first(&daemon, "soft0", nic, reason), EPERM);
+	fixture_daemon_stop(&daemon);
+	unlink(conf);
+	unlink(machine);
+	ASSERT_OK(rmdir(folder));
+}
+
+TEST(a_file_that_is_no_machine_is_told)
+{
+	char out[4096], folder[64] = "/tmp/shmemd-no-machine-XXXXXX", socket[96];
+	const char *const args[] = {"--backend=soft", socket, NULL};
+
+	ASSERT(mkdtemp(folder));
+	snprintf(socket, sizeof(socket), "--socket=%s/socket", folder);
+	setenv("SHMEMD_TOPOLOGY", "/dev/null", 1);
+	ASSERT_NE(fixture_daemon_run(args, out, sizeof(out)), 0);
+	ASSERT(strstr(out, "SHMEMD_TOPOLOGY: /dev/null: line 1: it is no well-formed XML"));
+	ASSERT_OK(rmdir(folder));
+}

@@ -1,0 +1,296 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""shmemctl topology without a daemon: tables, JSON, dump, pictures, mistakes.
+
+test-topology.py SHMEMCTL MACHINE. Pictures are read back: labels once, none over another, edges from box to box, as many as there are
+assignments. Of captures of real machines, too, where SHMEMD_TEST_TOPOLOGIES names a folder of them.
+"""
+import glob
+import itertools
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import xml.etree.ElementTree
+
+from ctl_subject import Cases
+
+SVG = '{http://www.w3.org/2000/svg}'
+# Width of a character of the font, in parts of its size; of DejaVu Sans Mono 0.602.
+CHARACTER = 0.61
+PAGE = (1920, 1080)
+ABILITIES = ('devx', 'masked_atomics', 'dmabuf', 'blueflame')
+WORDS = re.compile(r'X|NV\d+|XGMI|PIX|PXB|PHB|NODE|SYS')
+
+
+def run(shmemctl, *words, status=0):
+    done = subprocess.run([shmemctl, 'topology', *words], capture_output=True, text=True, check=False, timeout=60,
+                          env={**os.environ, 'SHMEMD_SOCKET': '/nonexistent/socket'})
+    if done.returncode != status:
+        raise SystemExit(f'shmemctl topology {words}: exit status {done.returncode}\n{done.stdout}{done.stderr}')
+    return done.stdout if status == 0 else done.stderr
+
+
+# ---- machines
+
+def machine(n_groups, n_gpus, n_nics, name='nic'):
+    """A machine with switches of so many GPUs and NICs each."""
+    text, gpu, nic = '<shmemd-topology version="1" numa_nodes="2">', 0, 0
+    for group in range(n_groups):
+        text += f'<host numa="{group * 2 // n_groups}"><bridge hops="1" pci="{group:x}:ff:00.0">'
+        for _ in range(n_gpus):
+            text += f'<bridge hops="1"><function pci="1:{gpu:02x}:00.0" class="0302"><gpu switch_links="18"/></function></bridge>'
+            gpu += 1
+        for _ in range(n_nics):
+            text += f'<bridge hops="1"><function pci="2:{nic:02x}:00.0" class="0207"><nic name="{name}{nic}" port="1"/></function></bridge>'
+            nic += 1
+        text += '</bridge></host>'
+    return text + '</shmemd-topology>'
+
+
+def captures():
+    folder = os.environ.get('SHMEMD_TEST_TOPOLOGIES')
+    return sorted(glob.glob(f'{folder}/*-xml/*.xml')) if folder else []
+
+
+# ---- pictures
+
+def box_of(element):
+    return tuple(float(element.get(key)) for key in ('x', 'y', 'width', 'height'))
+
+
+def font_sizes(style):
+    """{class: pixels}"""
+    return {name: float(size) for names, size in re.findall(r'((?:\.[\w-]+,? ?)+)\{ font-size: ([\d.]+)px', style)
+            for name in re.findall(r'[\w-]+', names)}
+
+
+def label_of(element, sizes):
+    """(text, size of the font, its box)"""
+    size = sizes[element.get('class')]
+    x, y = float(element.get('x')), float(element.get('y'))
+    return element.text, size, (x, y - size, len(element.text) * size * CHARACTER, size * 1.2)
+
+
+def overlap(a, b):
+    return a[0] < b[0] + b[2] and b[0] < a[0] + a[2] and a[1] < b[1] + b[3] and b[1] < a[1] + a[3]
+
+
+def is_on_edge(x, y, box):
+    left, top, width, height = box
+    inside = left <= x <= left + width and top <= y <= top + height
+    return inside and (x in (left, left + width) or y in (top, top + height))
+
+
+def judge_labels(root, sizes, boxes):
+    labels = [label_of(text, sizes) for text in root.iter(SVG + 'text')]
+    problems = [f'label {text!r} is there {n} times'
+                for text, n in ((text, sum(other[0] == text for other in labels)) for text in {label[0] for label in labels}) if n > 1]
+    problems += [f'{a[0]!r} is over {b[0]!r}' for a, b in itertools.combinations(labels, 2) if overlap(a[2], b[2])]
+    problems += [f'{text!r} has {size} px' for text, size, _ in labels if size < 8]
+    for text, _, place in labels:
+        # A device's label is in its box.
+        device = re.match(r'(GPU|NIC)(\d+) ', text)
+        if device:
+            x, y, width, height = boxes[device.group(1).lower() + device.group(2)]
+            if place[0] < x or place[0] + place[2] > x + width or place[1] < y - 3 or place[1] + place[3] > y + height + 3:
+                problems.append(f'{text!r} leaves its box')
+    return problems
+
+
+def judge_edges(root, boxes, document):
+    problems, drawn = [], set()
+    for line in root.iter(SVG + 'line'):
+        if line.get('class') != 'uses':
+            continue
+        gpu, nic = line.get('data-gpu'), line.get('data-nic')
+        x1, y1, x2, y2 = (float(line.get(key)) for key in ('x1', 'y1', 'x2', 'y2'))
+        drawn.add((int(gpu), int(nic)))
+        if not is_on_edge(x1, y1, boxes['gpu' + gpu]) or not is_on_edge(x2, y2, boxes['nic' + nic]):
+            problems.append(f'the edge of GPU{gpu} and NIC{nic} does not join their boxes')
+    index = {(nic['pci'], nic['port']): nic['index'] for nic in document['nics']}
+    wanted = {(gpu['index'], index[nic['pci'], nic['port']]) for gpu in document['gpus'] for nic in gpu['nics']}
+    return problems + [f'GPU{gpu} and NIC{nic}: drawn or assigned, not both' for gpu, nic in sorted(drawn ^ wanted)]
+
+
+def judge_boxes(boxes, document):
+    devices = {name: box for name, box in boxes.items() if re.match(r'(gpu|nic)\d', name)}
+    problems = [f'{a} is over {b}' for a, b in itertools.combinations(sorted(devices), 2) if overlap(devices[a], devices[b])]
+    if len(devices) != len(document['gpus']) + len(document['nics']):
+        problems.append(f'{len(devices)} boxes of devices')
+    return problems
+
+
+def judge_picture(text, document):
+    root = xml.etree.ElementTree.fromstring(text)
+    sizes = font_sizes(root.find(SVG + 'style').text)
+    boxes = {rect.get('id'): box_of(rect) for rect in root.iter(SVG + 'rect') if rect.get('id')}
+    page, inside = (float(root.get('width')), float(root.get('height'))), [float(word) for word in root.get('viewBox').split()]
+    scale = page[0] / inside[2]
+    problems = judge_labels(root, sizes, boxes) + judge_edges(root, boxes, document) + judge_boxes(boxes, document)
+    problems += [f'{name} leaves the page' for name, (x, y, w, h) in boxes.items() if x < 0 or y < 0 or x + w > inside[2] or y + h > inside[3]]
+    if page[0] > PAGE[0] or page[1] > PAGE[1]:
+        problems.append(f'the page is {page[0]} x {page[1]}')
+    if not 1 <= scale <= page[1] / inside[3] + 0.01:
+        problems.append(f'enlarged by {scale}')
+    return problems
+
+
+def draw(shmemctl, path, scratch):
+    picture = os.path.join(scratch, 'picture.svg')
+    run(shmemctl, '--from', path, '--svg', picture)
+    with open(picture, encoding='utf-8') as file:
+        return file.read(), json.loads(run(shmemctl, '--json', '--from', path))
+
+
+def planted(text, document):
+    """The judgement can fail."""
+    cases = [('GPU1 ', 'GPU0 ', 'is there 2 times'), ('font-size: 9px', 'font-size: 7px', 'has 7.0 px'),
+             ('font-size: 9px', 'font-size: 30px', 'leaves its box'), ('data-nic="0"', 'data-nic="1"', 'does not join'),
+             ('id="nic1" x="', 'id="nic1" x="9', 'leaves the page')]
+    found = []
+    for old, new, says in cases:
+        changed = text.replace(old, new, 1) if 'GPU1' not in old else re.sub(r'GPU1 [0-9a-f:.]+', 'GPU0 0000:03:00.0', text)
+        problems = judge_picture(changed, document)
+        found += [] if any(says in problem for problem in problems) else [f'{new!r}: expected {says!r}, not {problems}']
+    return found
+
+
+# ---- words
+
+def judge_json(document):
+    problems = []
+    for gpu in document['gpus']:
+        words = gpu['gpu_distances'] + gpu['nic_distances']
+        problems += [f'{word} is no distance' for word in words if not WORDS.fullmatch(word)]
+        if len(words) != len(document['gpus']) + len(document['nics']):
+            problems.append(f'GPU {gpu["index"]} has {len(words)} distances')
+        if bool(gpu['nics']) == bool(gpu['reason']):
+            problems.append(f'GPU {gpu["index"]} has NICs and a reason for none, or neither')
+        problems += [f'{nic["name"]} without a reason' for nic in gpu['nics'] if not nic['reason']]
+    used, left, every = ({(nic['pci'], nic['port']) for nic in nics} for nics in
+                         ([nic for gpu in document['gpus'] for nic in gpu['nics']], document['excluded'], document['nics']))
+    if document['gpus'] and (used | left != every or used & left):
+        problems.append(f'not either had by a GPU or excluded: {(every - used - left) | (used & left)}')
+    return problems
+
+
+def lacks(text, *words):
+    return [f'lacks {word!r}' for word in words if word not in text]
+
+
+def check_small(cases, shmemctl, small, scratch):
+    text = run(shmemctl, '--from', small)
+    cases.add('the_matrix_has_its_legend', lacks(text, 'GPU0    X    NV18  PIX   SYS   SYS   SYS   0', 'at most one PCIe switch',
+                                                 'mlx5_3  PIX: the nearest NIC'))
+    cases.add('excluded_nics_have_their_reasons', lacks(text, 'its port is down, physically disabled', 'it is slow: 25 Gb/s'))
+    why = run(shmemctl, '--from', small, '--why', '0000:83:00.0')
+    cases.add('why_names_every_nic_nearest_first',
+              lacks(why, 'GPU1 0000:83:00.0, NVIDIA Example, GPU-20000000', 'its port is down', 'farther than PIX') +
+              ([] if re.search(r'NIC1 .*\n.*NIC2 .*\n.*NIC3 .*\n.*NIC0 ', why) else ['in another order']))
+    by_uuid = run(shmemctl, '--from', small, '--why', 'GPU-20000000-0000-0000-0000-000000000000')
+    cases.add('a_gpu_may_be_named_in_three_ways', [] if why == by_uuid == run(shmemctl, '--from', small, '--why', '1') else ['they differ'])
+    document = json.loads(run(shmemctl, '--json', '--from', small))
+    cases.add('json_has_the_same_map', judge_json(document) +
+              ([] if [[nic['name'] for nic in gpu['nics']] for gpu in document['gpus']] == [['mlx5_3'], ['mlx5_0']] else ['another one']) +
+              ([] if [nic['name'] for nic in document['excluded']] == ['mlx5_1', 'mlx5_2'] else ['others excluded']))
+    first, second = document['nics'][:2]
+    cases.add('json_tells_what_is_known_and_what_is_not',
+              ([] if first['gids'] == [{'index': 0, 'address': 'fe80::a088:c203:ab:1', 'roce_v2': False, 'interface': ''}] else ['GIDs']) +
+              ([] if [first[key] for key in ABILITIES] == ['yes', 'yes', 'no', 'yes'] else ['not what the file says']) +
+              ([] if [second[key] for key in ABILITIES] == ['unknown'] * 4 else ['known from nowhere']))
+    again = os.path.join(scratch, 'again.xml')
+    with open(again, 'w', encoding='utf-8') as file:
+        file.write(run(shmemctl, 'dump', '--from', small))
+    replayed = json.loads(run(shmemctl, '--json', '--from', again))
+    cases.add('a_dump_replayed_is_the_same_machine', [] if {**replayed, 'source': small} == document else ['it differs'])
+
+
+def check_mistakes(cases, shmemctl, small, scratch):
+    strange = os.path.join(scratch, 'strange.xml')
+    with open(strange, 'w', encoding='utf-8') as file:
+        file.write('<system>\n<cpu>\n</system>\n')
+    said = run(shmemctl, '--from', strange, status=1) + run(shmemctl, '--from', scratch + '/none', status=1) + \
+        run(shmemctl, '--from', small, '--why', '7', status=1) + run(shmemctl, 'dump', '--from', small, '--json', status=1) + \
+        run(shmemctl, '--from', small, '--svg', scratch + '/no/folder', status=1) + run(shmemctl, 'everything', status=2)
+    cases.add('mistakes_are_told', lacks(said, 'line 3: it is no well-formed XML', 'No such file', 'there is no GPU 7', 'dump writes XML',
+                                         '/no/folder: No such', 'ACTION is dump'))
+
+
+def check_policy(cases, shmemctl, small, scratch):
+    conf = os.path.join(scratch, 'shmemd.conf')
+
+    def with_settings(text, *words, status=0):
+        with open(conf, 'w', encoding='utf-8') as file:
+            file.write(f'# test\nlog-level = debug\n{text}\n')
+        return run(shmemctl, '--from', small, '--config', conf, *words, status=status)
+
+    given = json.loads(with_settings('gpu-nic-map = 0:mlx5_0:1, GPU-20000000-0000-0000-0000-000000000000:mlx5_2', '--json'))
+    cases.add('a_map_of_the_settings_is_shown',
+              ([] if [[nic['name'] for nic in gpu['nics']] for gpu in given['gpus']] == [['mlx5_0'], ['mlx5_2']] else [str(given['gpus'])]) +
+              lacks(given['gpus'][0]['nics'][0]['reason'], 'gpu-nic-map gives it'))
+    left = with_settings('gpu-nic-map = 0:mlx5_0:1, 1:mlx5_0:1')
+    cases.add('a_nic_that_the_settings_leave_to_nobody_has_its_reason', lacks(left, 'mlx5_3  each GPU has a nearer one, or others by gpu-nic-map'))
+    text = with_settings('nics-exclude = mlx5_3=storage')
+    cases.add('what_the_settings_exclude_has_its_reason', lacks(text, 'mlx5_3  it is for storage, by policy'))
+    text = with_settings('nics-include = mlx5_0')
+    cases.add('what_the_settings_do_not_include_has_its_reason', lacks(text, 'mlx5_3  by policy: nics-include does not name it'))
+    said = with_settings('gpu-nic-map = 0:mlx5_7:1', status=1) + with_settings('gpu-nic-map = 1:mlx5_1:1', status=1) + \
+        with_settings('gpu-nic-map = 1', status=1) + run(shmemctl, '--config', scratch + '/none', status=1) + \
+        run(shmemctl, 'dump', '--config', conf, status=1)
+    cases.add('settings_that_cannot_be_followed_are_refused',
+              lacks(said, 'this machine has no NIC mlx5_7:1; valid NICs: mlx5_3:1', 'mlx5_1:1 cannot be used: its port is down; valid',
+                    'shmemd.conf:3: "1" is not of the form GPU:NIC', '/none: No such file', 'nor --config'))
+
+
+def check_lost(cases, shmemctl, small, scratch):
+    conf = os.path.join(scratch, 'lost.conf')
+    with open(conf, 'w', encoding='utf-8') as file:
+        file.write('gpu-nic-map = 0:mlx5_1:1\nnics-exclude = mlx5_2\n')
+    done = subprocess.run([shmemctl, 'topology', '--json', '--from', small, '--config', conf], capture_output=True, text=True, check=False,
+                          timeout=60)
+    problems = lacks(done.stderr, 'mlx5_1:1 cannot be used: its port is down', 'it is followed as far as it can be')
+    document = json.loads(done.stdout or '{}')
+    first = [nic['name'] for nic in document.get('gpus', [{'nics': []}])[0]['nics']]
+    reasons = [nic['reason'] for nic in document.get('excluded', []) if nic['name'] == 'mlx5_2']
+    if done.returncode != 1 or len(first) < 1 or 'mlx5_1' in first or reasons != ['by policy: nics-exclude names it']:
+        problems.append(f'{done}')
+    cases.add('settings_that_cannot_be_followed_are_shown_as_far_as_they_can_be', problems)
+
+
+def check_pictures(cases, shmemctl, small, scratch):
+    text, document = draw(shmemctl, small, scratch)
+    cases.add('a_picture_can_be_wrong', planted(text, document))
+    cases.add('a_small_machine_is_a_picture', judge_picture(text, document))
+    shapes = {'eight_gpus_and_32_nics': (8, 1, 4), 'eight_gpus_and_32_nics_on_one_switch': (1, 8, 32), 'four_pairs': (4, 2, 2),
+              'sixteen_gpus_and_64_nics': (16, 1, 4)}
+    for name, shape in shapes.items():
+        path = os.path.join(scratch, 'machine.xml')
+        with open(path, 'w', encoding='utf-8') as file:
+            file.write(machine(*shape, name='a_very_long_name_of_a_nic_'))
+        cases.add(name + '_fit_on_a_page', judge_picture(*draw(shmemctl, path, scratch)))
+    problems = []
+    for path in captures():
+        problems += [f'{path}: {problem}' for problem in judge_picture(*draw(shmemctl, path, scratch))]
+        problems += judge_json(json.loads(run(shmemctl, '--json', '--from', path)))
+    cases.add('captures_of_real_machines_are_pictures', problems)
+
+
+def main():
+    shmemctl, small = sys.argv[1:]
+    cases = Cases()
+    with tempfile.TemporaryDirectory() as scratch:
+        check_small(cases, shmemctl, small, scratch)
+        check_mistakes(cases, shmemctl, small, scratch)
+        check_policy(cases, shmemctl, small, scratch)
+        check_lost(cases, shmemctl, small, scratch)
+        check_pictures(cases, shmemctl, small, scratch)
+        this = json.loads(run(shmemctl, '--json'))
+        cases.add('this_machine_is_shown_without_a_daemon', judge_json(this) + lacks(this['source'], 'this machine'))
+    cases.end()
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,548 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The store against a manager that is a datagram socket: what it is sent, what is refused before, what is claimed. */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/kcmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "daemon/fdstore.h"
+#include "daemon/restart/store.h"
+#include "proto/base/cleanup.h"
+#include "proto/base/foreign-fd.h"
+#include "tests/lib/test.h"
+
+#define TEXT_BYTES 256
+
+struct manager {
+	char path[64];
+	int fd;
+};
+
+static void manager_init(struct manager *manager, const char *max)
+{
+	struct sockaddr_un addr = {.sun_family = AF_UNIX};
+
+	snprintf(manager->path, sizeof(manager->path), "/tmp/shmemd-store-XXXXXX");
+	ASSERT(mkdtemp(manager->path));
+	rmdir(manager->path);
+	memcpy(addr.sun_path, manager->path, strlen(manager->path));
+	manager->fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	ASSERT_OK(bind(manager->fd, (struct sockaddr *)&addr, sizeof(addr)));
+	setenv("NOTIFY_SOCKET", manager->path, 1);
+	setenv("FDSTORE", max, 1);
+	unsetenv("LISTEN_PID");
+}
+
+static void manager_deinit(struct manager *manager)
+{
+	close(manager->fd);
+	unlink(manager->path);
+	close_foreign_wait();
+}
+
+/* The next message; its descriptor, or -1. */
+static int hear(struct manager *manager, char *text)
+{
+	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))];
+	struct iovec iov = {.iov_base = text, .iov_len = TEXT_BYTES - 1};
+	struct msghdr hdr = {
+		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)};
+	ssize_t n = recvmsg(manager->fd, &hdr, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	struct cmsghdr *cmsg = CMSG_FIRSTHDR(&hdr);
+	int fd = -1;
+
+	text[n > 0 ? n : 0] = 0;
+	if (n > 0 && cmsg)
+		memcpy(&fd, CMSG_DATA(cmsg), sizeof(fd));
+	return fd;
+}
+
+static void hear_nothing(struct manager *manager)
+{
+	char text[TEXT_BYTES];
+
+	ASSERT_EQ(hear(manager, text), -1);
+	ASSERT_STREQ(text, "");
+}
+
+static int hear_keep(struct manager *manager, const char *name)
+{
+	char text[TEXT_BYTES], want[TEXT_BYTES];
+	int fd = hear(manager, text);
+
+	snprintf(want, sizeof(want), "FDSTORE=1\nFDPOLL=0\nFDNAME=%s", name);
+	ASSERT_STREQ(text, want);
+	ASSERT_GE(fd, 0);
+	return fd;
+}
+
+static void hear_drop(struct manager *manager, const char *name)
+{
+	char text[TEXT_BYTES], want[TEXT_BYTES];
+
+	snprintf(want, sizeof(want), "FDSTOREREMOVE=1\nFDNAME=%s", name);
+	ASSERT_EQ(hear(manager, text), -1);
+	ASSERT_STREQ(text, want);
+}
+
+static bool is_same_file(int a, int b)
+{
+	long r = syscall(SYS_kcmp, getpid(), getpid(), KCMP_FILE, a, b);
+
+	if (r < 0 && errno == ENOSYS)
+		test_skip("no kcmp here");
+	ASSERT_GE(r, 0);
+	return r == 0;
+}
+
+/* ---- put ---------------------------------------------------------------------------------------------------------- */
+
+TEST(each_name_of_a_memfd_has_an_open_file_of_its_own)
+{
+	int memfd = memfd_create("test", MFD_CLOEXEC), one, two;
+	struct keep_store *store;
+	struct manager manager;
+	char bytes[4] = "";
+
+	manager_init(&manager, "10");
+	ASSERT_OK(keep_store_new(10, &store));
+	ASSERT_OK(keep_store_put(store, "s1f-m1", memfd));
+	ASSERT_OK(keep_store_put(store, "s1f-q2", memfd));
+	one = hear_keep(&manager, "s1f-m1");
+	two = hear_keep(&manager, "s1f-q2");
+	ASSERT(!is_same_file(one, two));
+	ASSERT(!is_same_file(one, memfd));
+	ASSERT_EQ(pwrite(memfd, "abc", 3, 0), 3);
+	ASSERT_EQ(pread(two, bytes, 3, 0), 3);
+	ASSERT_STREQ(bytes, "abc");
+	/* With the rights that it had. */
+	ASSERT_EQ(pwrite(one, "d", 1, 0), 1);
+	close(one);
+	close(two);
+	close(memfd);
+	hear_nothing(&manager);
+	ASSERT(!keep_store_free(store));
+	hear_nothing(&manager);
+	manager_deinit(&manager);
+}
+
+static void refuse_twice(struct keep_store *store, struct manager *manager, int fd)
+{
+	ASSERT_OK(keep_store_put(store, "s1-p1", fd));
+	close(hear_keep(manager, "s1-p1"));
+	ASSERT_ERR(keep_store_put(store, "s1-p2", fd), EBUSY);
+	hear_nothing(manager);
+	keep_store_remove(store, "s1-p1");
+	hear_drop(manager, "s1-p1");
+	ASSERT_OK(keep_store_put(store, "s1-p2", fd));
+	close(hear_keep(manager, "s1-p2"));
+	keep_store_remove(store, "s1-p2");
+	hear_drop(manager, "s1-p2");
+	close(fd);
+}
+
+TEST(what_cannot_be_opened_again_is_kept_once)
+{
+	struct keep_store *store;
+	struct manager manager;
+	int one = eventfd(0, EFD_CLOEXEC), two = eventfd(0, EFD_CLOEXEC);
+
+	/* Two of a kind are two files, though they may have one inode. */
+	manager_init(&manager, "10");
+	is_same_file(one, two);
+	ASSERT_OK(keep_store_new(10, &store));
+	ASSERT_OK(keep_store_put(store, "s2-c0.1", one));
+	ASSERT_OK(keep_store_put(store, "s2-c0.2", two));
+	close(hear_keep(&manager, "s2-c0.1"));
+	close(hear_keep(&manager, "s2-c0.2"));
+	close(two);
+	refuse_twice(store, &manager, socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+	refuse_twice(store, &manager, eventfd(0, EFD_CLOEXEC));
+	refuse_twice(store, &manager, open("/dev/null", O_RDONLY | O_CLOEXEC));
+	ASSERT_ERR(keep_store_put(store, "s2-c0.3", one), EBUSY);
+	close(one);
+	keep_store_free(store);
+	manager_deinit(&manager);
+}
+
+TEST(full_store_refuses_and_has_room_again)
+{
+	int fd = memfd_create("test", MFD_CLOEXEC);
+	struct keep_store *store;
+	struct manager manager;
+	char name[FDSTORE_NAME_BYTES];
+
+	/* One place is the listener's. */
+	manager_init(&manager, "5");
+	ASSERT_OK(keep_store_new(100, &store));
+	ASSERT_EQ(keep_store_room(store), 4);
+	for (unsigned int i = 0; i < 4; i++) {
+		snprintf(name, sizeof(name), "s%x-state", i);
+		ASSERT_OK(keep_store_put(store, name, fd));
+		close(hear_keep(&manager, name));
+	}
+	ASSERT_EQ(keep_store_room(store), 0);
+	ASSERT_ERR(keep_store_put(store, "s9-state", fd), ENOSPC);
+	hear_nothing(&manager);
+	keep_store_remove(store, "s2-state");
+	hear_drop(&manager, "s2-state");
+	ASSERT_EQ(keep_store_room(store), 1);
+	ASSERT_OK(keep_store_put(store, "s9-state", fd));
+	close(hear_keep(&manager, "s9-state"));
+	keep_store_free(store);
+	close(fd);
+	manager_deinit(&manager);
+}
+
+/* All names are one string of the next daemon's environment, of 128 KiB at most. */
+TEST(names_fit_into_an_environment_variable)
+{
+	int fd = memfd_create("test", MFD_CLOEXEC), r;
+	struct keep_store *store;
+	struct manager manager;
+	char name[FDSTORE_NAME_BYTES];
+	size_t bytes = 0;
+	unsigned int n;
+
+	manager_init(&manager, "100000");
+	ASSERT_OK(keep_store_new(100000, &store));
+	for (n = 0;; n++) {
+		snprintf(name, sizeof(name), "s%050x-state", n);
+		r = keep_store_put(store, name, fd);
+		if (r < 0)
+			break;
+		close(hear_keep(&manager, name));
+		bytes += strlen(name) + 1;
+	}
+	ASSERT_EQ(r, -ENOSPC);
+	ASSERT_GT(bytes, 120u << 10);
+	ASSERT_LT(bytes, 128u << 10);
+	keep_store_free(store);
+	close(fd);
+	manager_deinit(&manager);
+}
+
+TEST(names_are_checked)
+{
+	static const char *const wrong[] = {
+		"", "s-state", "s1", "s1-", "s1-a:b", "s1-a\nREADY=1", "sx-state", "S1-state", "1-state", "s1 -x", "s1-A",
+		"s12345678901234567890123456789012345678901234567890123456789-abc", "shmemd.socket"};
+	static const char *const right[] = {"node-state", "s0-pid", "sdeadbeef01-c12.7", "s1-p0"};
+	int fd = memfd_create("test", MFD_CLOEXEC);
+	struct keep_store *store;
+	struct manager manager;
+
+	manager_init(&manager, "20");
+	ASSERT_OK(keep_store_new(20, &store));
+	for (unsigned int i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+		ASSERT_ERR(keep_store_put(store, wrong[i], fd), EINVAL);
+	for (unsigned int i = 0; i < sizeof(right) / sizeof(right[0]); i++) {
+		ASSERT_OK(keep_store_put(store, right[i], fd));
+		ASSERT_ERR(keep_store_put(store, right[i], fd), EEXIST);
+		close(hear_keep(&manager, right[i]));
+	}
+	keep_store_remove(store, "s77-state");
+	hear_nothing(&manager);
+	ASSERT_ERR(keep_store_put(store, "s5-m1", -1), EBADF);
+	ASSERT_EQ(keep_store_room(store), 20 - 1 - 4);
+	keep_store_free(store);
+	close(fd);
+	manager_deinit(&manager);
+}
+
+TEST(put_that_cannot_be_told_leaves_nothing)
+{
+	int fd = memfd_create("test", MFD_CLOEXEC);
+	struct keep_store *store;
+	struct manager manager;
+
+	manager_init(&manager, "10");
+	ASSERT_OK(keep_store_new(10, &store));
+	setenv("NOTIFY_SOCKET", "/nonexistent/socket", 1);
+	ASSERT_ERR(keep_store_put(store, "s1-state", fd), ENOENT);
+	setenv("NOTIFY_SOCKET", manager.path, 1);
+	ASSERT_EQ(keep_store_room(store), 9);
+	ASSERT_OK(keep_store_put(store, "s1-state", fd));
+	close(hear_keep(&manager, "s1-state"));
+	keep_store_free(store);
+	close(fd);
+	manager_deinit(&manager);
+}
+
+TEST(without_a_manager_that_keeps_there_is_no_store)
+{
+	struct keep_store *store = (struct keep_store *)1;
+	struct manager manager;
+
+	manager_init(&manager, "10");
+	ASSERT_OK(keep_store_new(0, &store));
+	ASSERT(!store);
+	unsetenv("FDSTORE");
+	ASSERT_OK(keep_store_new(10, &store));
+	ASSERT(!store);
+	setenv("FDSTORE", "10", 1);
+	unsetenv("NOTIFY_SOCKET");
+	ASSERT_OK(keep_store_new(10, &store));
+	ASSERT(!store);
+	ASSERT_OK(keep_store_put(store, "s1-state", 0));
+	keep_store_remove(store, "s1-state");
+	ASSERT_ERR(keep_store_take(store, "s1-state"), ENOENT);
+	keep_store_each_left(store, NULL, NULL);
+	ASSERT_EQ(keep_store_discard_left(store), 0);
+	ASSERT_EQ(keep_store_room(store), 0);
+	ASSERT(!keep_store_free(store));
+	manager_deinit(&manager);
+}
+
+/* ---- claims ------------------------------------------------------------------------------------------------------- */
+
+static void set_number(const char *key, long value)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "%ld", value);
+	setenv(key, text, 1);
+}
+
+static int make_listener(int type)
+{
+	struct sockaddr_un addr = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
+
+	/* A name that the kernel chooses. */
+	ASSERT_OK(bind(fd, (struct sockaddr *)&addr, sizeof(addr.sun_family)));
+	ASSERT_OK(listen(fd, 1));
+	return fd;
+}
+
+/*
+ * body() in a child whose descriptors from 3 on are these, as a daemon finds them; a byte in each memfd names it. The
+ * manager's socket stays where the parent has it.
+ */
+static void as_daemon(const int *fds, unsigned int n, const char *names, void (*body)(void))
+{
+	pid_t pid = fork();
+	int status;
+
+	ASSERT_GE(pid, 0);
+	if (pid == 0) {
+		int above[16];
+
+		for (unsigned int i = 0; i < n; i++)
+			above[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, 100);
+		for (unsigned int i = 0; i < n; i++)
+			if (dup2(above[i], 3 + (int)i) < 0)
+				_exit(1);
+		set_number("LISTEN_PID", getpid());
+		set_number("LISTEN_FDS", n);
+		setenv("LISTEN_FDNAMES", names, 1);
+		body();
+		_exit(0);
+	}
+	ASSERT_EQ(waitpid(pid, &status, 0), pid);
+	ASSERT_EQ(status, 0);
+}
+
+static int make_named(char c)
+{
+	int fd = memfd_create("test", MFD_CLOEXEC);
+
+	ASSERT_EQ(pwrite(fd, &c, 1, 0), 1);
+	return fd;
+}
+
+static void assert_named(int fd, char want)
+{
+	char c = 0;
+
+	ASSERT_EQ(pread(fd, &c, 1, 0), 1);
+	ASSERT_EQ(c, want);
+	ASSERT_EQ(fcntl(fd, F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
+}
+
+static void count_left(void *arg, const char *name)
+{
+	unsigned int *n = arg;
+
+	ASSERT(strcmp(name, "s2-pid") == 0 || strcmp(name, "node-state") == 0);
+	(*n)++;
+}
+
+static void claim_and_discard(void)
+{
+	struct keep_store *store;
+	unsigned int n = 0;
+	bool kept = true;
+	int fd;
+
+	ASSERT_OK(fdstore_listener(&fd, &kept));
+	ASSERT_EQ(fd, 3);
+	ASSERT(!kept);
+	ASSERT_OK(keep_store_new(10, &store));
+	ASSERT_EQ(keep_store_room(store), 10 - 3);
+	fd = keep_store_take(store, "s1-state");
+	assert_named(fd, 'a');
+	ASSERT_ERR(keep_store_take(store, "s1-state"), ENOENT);
+	ASSERT_ERR(keep_store_take(store, "s3-state"), ENOENT);
+	/* It is the manager's still, under this name. */
+	ASSERT_ERR(keep_store_put(store, "s1-state", fd), EEXIST);
+	keep_store_each_left(store, count_left, &n);
+	ASSERT_EQ(n, 2);
+	ASSERT_EQ(keep_store_discard_left(store), 2);
+	ASSERT_EQ(keep_store_discard_left(store), 0);
+	ASSERT_EQ(keep_store_room(store), 10 - 1);
+	/* Nothing is claimed twice. */
+	ASSERT(!getenv("LISTEN_FDS"));
+	ASSERT_ERR(fdstore_listener(&fd, &kept), ENOENT);
+	keep_store_remove(store, "s1-state");
+	keep_store_free(store);
+	close_foreign_wait();
+	ASSERT_EQ(fcntl(5, F_GETFD), -1);
+	ASSERT_EQ(fcntl(6, F_GETFD), -1);
+}
+
+TEST(claims_are_taken_by_name_and_strays_discarded)
+{
+	int fds[4] = {make_listener(SOCK_SEQPACKET), make_named('a'), make_named('b'), make_named('c')};
+	struct manager manager;
+
+	manager_init(&manager, "20");
+	as_daemon(fds, 4, "shmemd.socket:s1-state:s2-pid:node-state", claim_and_discard);
+	hear_drop(&manager, "s2-pid");
+	hear_drop(&manager, "node-state");
+	hear_drop(&manager, "s1-state");
+	hear_nothing(&manager);
+	for (unsigned int i = 0; i < 4; i++)
+		close(fds[i]);
+	manager_deinit(&manager);
+}
+
+static void claim_of_no_use(void)
+{
+	struct keep_store *store;
+
+	ASSERT_OK(keep_store_new(0, &store));
+	ASSERT(!store);
+	close_foreign_wait();
+	ASSERT_EQ(fcntl(3, F_GETFD), -1);
+}
+
+TEST(what_was_kept_is_let_go_of_where_nothing_is_to_be_kept)
+{
+	struct manager manager;
+	int fd = make_named('a');
+
+	manager_init(&manager, "20");
+	as_daemon(&fd, 1, "s1-state", claim_of_no_use);
+	hear_drop(&manager, "s1-state");
+	close(fd);
+	manager_deinit(&manager);
+}
+
+static void claim_others(void)
+{
+	struct keep_store *store;
+
+	set_number("LISTEN_PID", getpid() + 1);
+	ASSERT_OK(keep_store_new(10, &store));
+	ASSERT_EQ(keep_store_room(store), 10);
+	keep_store_free(store);
+	ASSERT_GE(fcntl(3, F_GETFD), 0);
+}
+
+TEST(descriptors_of_another_process_are_not_touched)
+{
+	struct manager manager;
+	int fd = make_named('a');
+
+	manager_init(&manager, "20");
+	as_daemon(&fd, 1, "s1-state", claim_others);
+	hear_nothing(&manager);
+	close(fd);
+	manager_deinit(&manager);
+}
+
+/* ---- the listening socket ------------------------------------------------------------------------------------------ */
+
+static void find_kept_listener(void)
+{
+	bool kept = false;
+	int fd;
+
+	ASSERT_OK(fdstore_listener(&fd, &kept));
+	ASSERT_EQ(fd, 4);
+	ASSERT(kept);
+}
+
+static void find_activated_before_kept(void)
+{
+	bool kept = true;
+	int fd;
+
+	ASSERT_OK(fdstore_listener(&fd, &kept));
+	ASSERT_EQ(fd, 3);
+	ASSERT(!kept);
+	ASSERT_EQ(fcntl(4, F_GETFD), -1);
+}
+
+static void find_activated_beside_published(void)
+{
+	bool kept = true;
+	int fd;
+
+	ASSERT_OK(fdstore_listener(&fd, &kept));
+	ASSERT_EQ(fd, 3);
+	ASSERT(!kept);
+	ASSERT_GE(fcntl(4, F_GETFD), 0);
+}
+
+static void find_wrong(void)
+{
+	bool kept;
+	int fd;
+
+	ASSERT_ERR(fdstore_listener(&fd, &kept), EINVAL);
+}
+
+static void find_none(void)
+{
+	bool kept;
+	int fd;
+
+	ASSERT_ERR(fdstore_listener(&fd, &kept), ENOENT);
+}
+
+TEST(listener_is_told_from_what_was_kept)
+{
+	int memfd = make_named('a'), one = make_listener(SOCK_SEQPACKET), two = make_listener(SOCK_SEQPACKET);
+	int stream = make_listener(SOCK_STREAM);
+	struct manager manager;
+
+	manager_init(&manager, "20");
+	as_daemon((int[]){memfd, one}, 2, "s1-state:listener", find_kept_listener);
+	as_daemon((int[]){one, two}, 2, "shmemd.socket:listener", find_activated_before_kept);
+	hear_drop(&manager, "listener");
+	/* A published descriptor may be a listening socket of a client's. */
+	as_daemon((int[]){one, two}, 2, "anything:s1-p0", find_activated_beside_published);
+	as_daemon((int[]){one, two}, 2, "a:b", find_wrong);
+	as_daemon((int[]){stream}, 1, "shmemd.socket", find_wrong);
+	as_daemon((int[]){memfd}, 1, "unknown", find_wrong);
+	as_daemon((int[]){one}, 1, "s1-p0", find_none);
+	as_daemon((int[]){memfd}, 1, "listener", find_none);
+	hear_drop(&manager, "listener");
+	hear_nothing(&manager);
+	close(memfd);
+	close(one);
+	close(two);
+	close(stream);
+	manager_deinit(&manager);
+}

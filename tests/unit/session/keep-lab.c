@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/unit/session/keep-lab.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "daemon/restart/state.h"
+#include "tests/lib/test.h"
+
+static int find(const struct keep_lab *k, const char *name)
+{
+	for (unsigned int i = 0; i < k->n; i++)
+		if (strcmp(k->kept[i].name, name) == 0)
+			return (int)i;
+	return -1;
+}
+
+/* What who dies at this moment leaves. */
+static void note_first_state(struct keep_lab *k, const char *name, int fd)
+{
+	const char *end = strstr(name, "-state");
+	struct state *state;
+	const void *bytes;
+	uint32_t version;
+
+	if (!end || strcmp(name, KEEP_REGISTRY) == 0)
+		return;
+	free(k->first_state);
+	k->first_state = NULL;
+	ASSERT_OK(state_open(fcntl(fd, F_DUPFD_CLOEXEC, 3), &state));
+	ASSERT_OK(state_read(state, &version, &bytes, &k->first_bytes));
+	k->first_state = malloc(k->first_bytes + 1);
+	ASSERT(k->first_state);
+	if (k->first_bytes)
+		memcpy(k->first_state, bytes, k->first_bytes);
+	state_free(state);
+}
+
+static int put(void *arg, const char *name, int fd)
+{
+	struct keep_lab *k = arg;
+
+	ASSERT_GE(fd, 0);
+	if (find(k, name) >= 0)
+		return -EEXIST;
+	if (k->n >= k->max)
+		return -ENOSPC;
+	ASSERT(strlen(name) < KEEP_NAME_BYTES && k->n < KEEP_LAB_NAMES);
+	snprintf(k->kept[k->n].name, KEEP_NAME_BYTES, "%s", name);
+	k->kept[k->n].fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	k->kept[k->n].claimed = false;
+	ASSERT_GE(k->kept[k->n].fd, 0);
+	k->n++;
+	note_first_state(k, name, fd);
+	return 0;
+}
+
+static unsigned int room(void *arg)
+{
+	struct keep_lab *k = arg;
+
+	return k->n < k->max ? k->max - k->n : 0;
+}
+
+static void drop(void *arg, const char *name)
+{
+	struct keep_lab *k = arg;
+	int i = find(k, name);
+
+	if (i < 0)
+		return;
+	close(k->kept[i].fd);
+	k->kept[i] = k->kept[--k->n];
+}
+
+static int take(void *arg, const char *name)
+{
+	struct keep_lab *k = arg;
+	int i = find(k, name);
+
+	if (i < 0 || !k->kept[i].claimed)
+		return -ENOENT;
+	k->kept[i].claimed = false;
+	return fcntl(k->kept[i].fd, F_DUPFD_CLOEXEC, 3);
+}
+
+static const struct keep_ops ops = {
+	.put = put,
+	.room = room,
+	.remove = drop,
+	.take = take,
+	.state_new = state_new,
+	.state_write = state_write,
+	.state_fd = state_fd,
+	.state_free = state_free,
+};
+
+static void start(struct keep_lab *k, uint64_t limit)
+{
+	if (k->blocks)
+		lab_init_blocking(&k->lab, limit);
+	else
+		lab_init(&k->lab, limit);
+	k->lab.registry.attr.keep = &ops;
+	k->lab.registry.attr.keep_arg = k;
+	k->lab.registry.keeps_sessions = true;
+	k->lab.registry.attr.restart_grace_nsec = 1000000;
+	for (int i = 0; i < 2; i++) {
+		k->lab.nics[i].keeps = true;
+		k->lab.nics[i].base.keeps_memory = i == 0;
+	}
+	for (unsigned int i = 0; i < k->n; i++)
+		k->kept[i].claimed = true;
+}
+
+void keep_lab_init(struct keep_lab *k, uint64_t limit)
+{
+	k->n = 0;
+	k->first_state = NULL;
+	k->max = KEEP_LAB_NAMES;
+	start(k, limit);
+}
+
+void keep_lab_deinit(struct keep_lab *k)
+{
+	lab_assert_empty(&k->lab);
+	lab_deinit(&k->lab);
+	ASSERT_EQ(keep_lab_count(k), 0);
+	drop(k, KEEP_REGISTRY);
+	free(k->first_state);
+}
+
+bool keep_lab_has(const struct keep_lab *k, const char *name)
+{
+	return find(k, name) >= 0;
+}
+
+unsigned int keep_lab_count(const struct keep_lab *k)
+{
+	return k->n - keep_lab_has(k, KEEP_REGISTRY);
+}
+
+/* Nothing of what follows reaches the store, the client or the page. */
+static void die(struct session *session)
+{
+	const struct keep_ops *keep = session->registry->attr.keep;
+	int dummy[2];
+
+	ASSERT(list_empty(&session->keep.gone));
+	session->keep.state = keep->state_free(session->keep.state);
+	ASSERT_OK(munmap(session->health, sizeof(*session->health)));
+	session->health = NULL;
+	ASSERT_OK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, dummy));
+	ASSERT_GE(dup3(dummy[0], session->connection.fd, O_CLOEXEC), 0);
+	close(dummy[0]);
+	close(dummy[1]);
+	session_free(session);
+}
+
+void keep_lab_restart(struct keep_lab *k, struct pair **pairs, unsigned int n)
+{
+	uint64_t limit = k->lab.registry.attr.limits.n[0];
+	uint32_t last = k->lab.nics[0].last_number;
+
+	for (unsigned int i = 0; i < n; i++) {
+		die(pairs[i]->session);
+		pairs[i]->session = NULL;
+	}
+	lab_assert_empty(&k->lab);
+	lab_deinit(&k->lab);
+	start(k, limit);
+	/* Numbers of the hardware go on. */
+	k->lab.nics[0].last_number = k->lab.nics[1].last_number = last + 1000;
+}
+
+int keep_lab_adopt_bytes(struct keep_lab *k, uint64_t id, const void *bytes, size_t n, struct session **ret_session)
+{
+	char name[KEEP_NAME_BYTES];
+	struct state *state;
+
+	snprintf(name, sizeof(name), "s%" PRIx64 "-state", id);
+	ASSERT_OK(state_open(take(k, name), &state));
+	return session_adopt(&k->lab.registry, id, state, bytes, n, ret_session);
+}
+
+void *keep_lab_state(struct keep_lab *k, uint64_t id, size_t *ret_n)
+{
+	char name[KEEP_NAME_BYTES];
+	struct state *state;
+	const void *bytes;
+	uint32_t version;
+	void *copy;
+	int i;
+
+	snprintf(name, sizeof(name), "s%" PRIx64 "-state", id);
+	i = find(k, name);
+	ASSERT_GE(i, 0);
+	ASSERT_OK(state_open(fcntl(k->kept[i].fd, F_DUPFD_CLOEXEC, 3), &state));
+	ASSERT_OK(state_read(state, &version, &bytes, ret_n));
+	copy = malloc(*ret_n + 1);
+	ASSERT(copy);
+	memcpy(copy, bytes, *ret_n);
+	state_free(state);
+	return copy;
+}
+
+int keep_lab_adopt(struct keep_lab *k, uint64_t id, struct session **ret_session)
+{
+	size_t n;
+	void *bytes = keep_lab_state(k, id, &n);
+	int r = keep_lab_adopt_bytes(k, id, bytes, n, ret_session);
+
+	free(bytes);
+	return r;
+}
+
+void keep_lab_let_go(struct keep_lab *k, uint64_t id)
+{
+	char prefix[KEEP_NAME_BYTES];
+
+	snprintf(prefix, sizeof(prefix), "s%" PRIx64 "-", id);
+	for (unsigned int i = k->n; i > 0; i--)
+		if (strncmp(k->kept[i - 1].name, prefix, strlen(prefix)) == 0)
+			drop(k, k->kept[i - 1].name);
+}
+
+void keep_lab_hello(struct pair *pair, struct keep_lab *k)
+{
+	struct msg req, rep;
+
+	pair_init(pair, &k->lab);
+	msg_init(&req, MSG_HELLO_REQ, 0);
+	req.hello_req = (struct msg_hello_req){.version_min = 1, .version_max = 1, .role = MSG_ROLE_CLIENT,
+					       .library = "keep-lab", .resumes = true};
+	raw_expect(&pair->raw, &req, NULL, 0, MSG_HELLO_REP, &rep);
+}

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a daemon finds at its start and cannot go on with: nothing of it is left, and its clients and the log know. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "daemon/restart/adopt.h"
+#include "daemon/restart/state.h"
+#include "tests/unit/session/lab.h"
+#include "tests/lib/test.h"
+
+#define MAX_FDS 100u
+
+/* A daemon with NICs, under a manager that hears and does nothing. */
+struct scene {
+	struct lab lab;
+	struct keep_store *store;
+	char path[64];
+	int manager;
+	unsigned int n_strange, n_adopted; /* lines with these events */
+	unsigned int n_warnings;
+	unsigned int room; /* before */
+	struct adopt_result result;
+};
+
+static void on_note(void *arg, const struct note *note)
+{
+	struct scene *s = arg;
+
+	s->n_strange += note->event == CATALOG_STATE_STRANGE;
+	s->n_adopted += note->event == CATALOG_ADOPTED;
+	s->n_warnings += note->level == 4;
+}
+
+static void make_manager(struct scene *s)
+{
+	struct sockaddr_un addr = {.sun_family = AF_UNIX};
+
+	snprintf(s->path, sizeof(s->path), "/tmp/shmemd-adopt-XXXXXX");
+	ASSERT(mkdtemp(s->path));
+	rmdir(s->path);
+	memcpy(addr.sun_path, s->path, strlen(s->path));
+	s->manager = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	ASSERT_OK(bind(s->manager, (struct sockaddr *)&addr, sizeof(addr)));
+	setenv("NOTIFY_SOCKET", s->path, 1);
+	setenv("FDSTORE", "100", 1);
+}
+
+static int attach(void *arg, struct session *session)
+{
+	return 0;
+}
+
+static void start(struct scene *s, bool has_store)
+{
+	const struct adopt_attr attr = {.registry = &s->lab.registry, .attach = attach};
+	struct adopt_attr now = attr;
+
+	lab_init(&s->lab, 100);
+	make_manager(s);
+	if (has_store)
+		ASSERT_OK(keep_store_new(MAX_FDS, &s->store));
+	s->room = keep_store_room(s->store);
+	s->lab.registry.attr.keep = s->store ? &adopt_keep_ops : NULL;
+	s->lab.registry.attr.keep_arg = s->store;
+	s->lab.registry.attr.hooks.note = on_note;
+	s->lab.registry.attr.hooks.arg = s;
+	now.store = s->store;
+	ASSERT_OK(adopt_all(&now, &s->result));
+	for (int i = 0; i < 2; i++)
+		ASSERT_EQ(s->lab.nics[i].n_resumes, 1);
+	lab_assert_empty(&s->lab);
+}
+
+static void stop(struct scene *s)
+{
+	lab_deinit(&s->lab);
+	keep_store_free(s->store);
+	close(s->manager);
+	unlink(s->path);
+}
+
+/* body() as a daemon that finds these descriptors under these names. */
+static void as_daemon(const int *fds, unsigned int n, const char *names, void (*body)(void))
+{
+	pid_t pid = fork();
+	char text[16];
+	int status;
+
+	ASSERT_GE(pid, 0);
+	if (pid == 0) {
+		int above[16];
+
+		for (unsigned int i = 0; i < n; i++)
+			above[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, 100);
+		for (unsigned int i = 0; i < n; i++)
+			close(fds[i]);
+		for (unsigned int i = 0; i < n; i++)
+			if (dup2(above[i], 3 + (int)i) < 0)
+				_exit(1);
+		for (unsigned int i = 0; i < n; i++)
+			close(above[i]);
+		snprintf(text, sizeof(text), "%d", (int)getpid());
+		setenv("LISTEN_PID", text, 1);
+		snprintf(text, sizeof(text), "%u", n);
+		setenv("LISTEN_FDS", text, 1);
+		setenv("LISTEN_FDNAMES", names, 1);
+		body();
+		_exit(0);
+	}
+	for (unsigned int i = 0; i < n; i++)
+		close(fds[i]);
+	ASSERT_EQ(waitpid(pid, &status, 0), pid);
+	ASSERT_EQ(status, 0);
+}
+
+static int state_of_version(uint32_t version)
+{
+	struct state *state;
+	int fd;
+
+	ASSERT_OK(state_new(&state));
+	ASSERT_OK(state_write_version(state, version, "whatever", 8));
+	fd = fcntl(state_fd(state), F_DUPFD_CLOEXEC, 3);
+	state_free(state);
+	return fd;
+}
+
+/* Both ends close on exec; ret_client is the test's. */
+static int socket_of_client(int *ret_client)
+{
+	int socks[2];
+
+	ASSERT_OK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, socks));
+	*ret_client = socks[1];
+	return socks[0];
+}
+
+static void find_another_version(void)
+{
+	static struct scene s;
+
+	start(&s, true);
+	ASSERT_EQ(s.result.n_strange, 2);
+	ASSERT_EQ(s.result.n_ended, 0);
+	ASSERT_EQ(s.result.n_adopted, 0);
+	ASSERT_EQ(s.result.n_strays, 0);
+	/* One line for all of them. */
+	ASSERT_EQ(s.n_strange, 1);
+	ASSERT_EQ(s.n_adopted, 0);
+	/* Nothing is kept but what is the daemon's own, from now on: one of six. */
+	ASSERT_EQ(keep_store_room(s.store), s.room + 5);
+	stop(&s);
+}
+
+TEST(all_of_another_version_goes_with_one_line)
+{
+	char byte;
+	int clients[2];
+	const int fds[] = {state_of_version(STATE_VERSION + 1), socket_of_client(&clients[0]),
+			   state_of_version(STATE_VERSION + 1), socket_of_client(&clients[1]),
+			   state_of_version(STATE_VERSION + 1), raw_memfd(4096)};
+
+	as_daemon(fds, 6, "s1-state:s1-sock:s2f-state:s2f-sock:node-state:s1-m1", find_another_version);
+	for (int i = 0; i < 2; i++) {
+		ASSERT_EQ(recv(clients[i], &byte, 1, 0), 0);
+		close(clients[i]);
+	}
+}
+
+static void find_nonsense(void)
+{
+	static struct scene s;
+
+	start(&s, true);
+	ASSERT_EQ(s.result.n_strange, 0);
+	ASSERT_EQ(s.result.n_ended, 2);
+	/* A socket whose state nobody has. */
+	ASSERT_EQ(s.result.n_strays, 1);
+	ASSERT_EQ(s.n_adopted, 1);
+	ASSERT_EQ(s.n_warnings, 2);
+	ASSERT_EQ(keep_store_room(s.store), s.room + 4);
+	ASSERT_EQ(s.lab.registry.last_id, 0);
+	stop(&s);
+}
+
+TEST(states_that_say_nothing_end_their_sessions)
+{
+	int clients[2];
+	struct msg msg;
+	struct raw_client raw = {0};
+	const int fds[] = {state_of_version(STATE_VERSION), socket_of_client(&clients[0]), raw_memfd(65536),
+			   socket_of_client(&clients[1]), raw_memfd(64)};
+
+	as_daemon(fds, 5, "s1-state:s1-sock:s3-state:s4-sock:node-state", find_nonsense);
+	/* The one whose socket was found is told. */
+	raw.sock = clients[0];
+	ASSERT_OK(raw_recv(&raw, &msg, NULL));
+	ASSERT_EQ(msg.kind, MSG_EVENT);
+	ASSERT_EQ(msg.event.kind, MSG_EVENT_SESSION_END);
+	close(clients[0]);
+	close(clients[1]);
+}
+
+TEST(nics_go_on_where_nothing_is_kept)
+{
+	struct scene s = {0};
+
+	start(&s, false);
+	ASSERT_EQ(s.result.n_adopted + s.result.n_ended + s.result.n_strange + s.result.n_strays, 0);
+	ASSERT_EQ(s.n_adopted + s.n_strange, 0);
+	stop(&s);
+}

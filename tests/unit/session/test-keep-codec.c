@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Bytes of one process for another: what comes back is what went in, and nothing else comes back. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/session/keep-codec.h"
+#include "tests/lib/test.h"
+
+enum { TAG_ONE = 1, TAG_TWO, TAG_FLAG, TAG_WORD, TAG_HALF, TAG_WIDE, TAG_TEXT, TAG_RAW };
+
+struct thing {
+	bool flag;
+	uint16_t half;
+	uint32_t word;
+	uint64_t wide;
+	char text[8];
+	uint8_t raw[5];
+};
+
+KEEP_TABLE(thing_table,
+	KEEP_BOOL(TAG_FLAG, thing, flag),
+	KEEP_N(TAG_HALF, thing, half),
+	KEEP_ENUM(TAG_WORD, thing, word, 7),
+	KEEP_N(TAG_WIDE, thing, wide),
+	KEEP_T(TAG_TEXT, thing, text),
+	KEEP_B(TAG_RAW, thing, raw),
+);
+
+static struct keep_reader reader_of(const struct keep_writer *w)
+{
+	return (struct keep_reader){.at = w->buf, .end = w->buf + w->n};
+}
+
+TEST(fields_come_back)
+{
+	const struct thing in = {true, 0xffff, 7, UINT64_MAX, "seven b", {1, 2, 0, 4, 5}};
+	struct keep_writer w = {0};
+	struct keep_reader r;
+	struct thing out;
+
+	keep_put_fields(&w, &thing_table, &in);
+	keep_put(&w, TAG_ONE, 3);
+	keep_put_bytes(&w, TAG_TWO, NULL, 0);
+	ASSERT_EQ(w.r, 0);
+	r = reader_of(&w);
+	memset(&out, 0xaa, sizeof(out));
+	keep_get_fields(&r, &thing_table, &out);
+	ASSERT_EQ(out.flag, in.flag);
+	ASSERT_EQ(out.half, in.half);
+	ASSERT_EQ(out.word, in.word);
+	ASSERT_EQ(out.wide, in.wide);
+	ASSERT_STREQ(out.text, in.text);
+	ASSERT_EQ(memcmp(out.raw, in.raw, sizeof(in.raw)), 0);
+	ASSERT_ERR(keep_reader_end(&r), EBADMSG);
+	ASSERT_EQ(keep_get(&r, TAG_ONE, 3), 3);
+	size_t n = 1;
+	ASSERT(!keep_get_bytes(&r, TAG_TWO, &n));
+	ASSERT_EQ(n, 0);
+	ASSERT_OK(keep_reader_end(&r));
+	keep_writer_deinit(&w);
+}
+
+static void expect_refused(const struct keep_writer *w)
+{
+	struct keep_reader r = reader_of(w);
+	struct thing out;
+
+	keep_get_fields(&r, &thing_table, &out);
+	ASSERT_ERR(keep_reader_end(&r), EBADMSG);
+	/* Whatever is asked for then. */
+	ASSERT_EQ(keep_get(&r, TAG_ONE, UINT64_MAX), 0);
+	ASSERT_EQ(keep_get_count(&r, TAG_ONE), 0);
+}
+
+/* One table for what is written and another for what is read would not be told apart by a test: written by hand. */
+static void write_thing(struct keep_writer *w, uint64_t flag, uint64_t half, uint64_t word, const char *text,
+			size_t text_bytes, size_t raw_bytes)
+{
+	*w = (struct keep_writer){0};
+	keep_put(w, TAG_FLAG, flag);
+	keep_put(w, TAG_HALF, half);
+	keep_put(w, TAG_WORD, word);
+	keep_put(w, TAG_WIDE, 1);
+	keep_put_bytes(w, TAG_TEXT, text, text_bytes);
+	keep_put_bytes(w, TAG_RAW, "12345678", raw_bytes);
+}
+
+TEST(what_a_field_cannot_hold_is_refused)
+{
+	static const struct {
+		uint64_t flag, half, word;
+		const char *text;
+		size_t text_bytes, raw_bytes;
+		bool passes;
+	} rows[] = {
+		{1, 1, 1, "abc", 3, 5, true}, {2, 1, 1, "abc", 3, 5, false}, {1, 0x10000, 1, "abc", 3, 5, false},
+		{1, 1, 8, "abc", 3, 5, false}, {1, 1, 1, "abcdefgh", 8, 5, false}, {1, 1, 1, "a\0c", 3, 5, false},
+		{1, 1, 1, "", 0, 5, true}, {1, 1, 1, "abc", 3, 4, false}, {1, 1, 1, "abc", 3, 6, false},
+	};
+
+	for (unsigned int i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct keep_writer w;
+		struct keep_reader r;
+		struct thing out;
+
+		write_thing(&w, rows[i].flag, rows[i].half, rows[i].word, rows[i].text, rows[i].text_bytes,
+			    rows[i].raw_bytes);
+		if (rows[i].passes) {
+			r = reader_of(&w);
+			keep_get_fields(&r, &thing_table, &out);
+			ASSERT_OK(keep_reader_end(&r));
+		} else {
+			expect_refused(&w);
+		}
+		keep_writer_deinit(&w);
+	}
+}
+
+TEST(bytes_that_end_early_are_refused)
+{
+	struct keep_writer w, cut;
+
+	write_thing(&w, 1, 1, 1, "abc", 3, 5);
+	for (size_t n = 0; n < w.n; n++) {
+		cut = (struct keep_writer){.buf = malloc(n ? n : 1), .n = n};
+		memcpy(cut.buf, w.buf, n);
+		expect_refused(&cut);
+		keep_writer_deinit(&cut);
+	}
+	keep_writer_deinit(&w);
+}
+
+TEST(counts_are_bounded_by_what_follows)
+{
+	struct keep_writer w = {0};
+	struct keep_reader r;
+
+	keep_put(&w, TAG_ONE, 2);
+	keep_put(&w, TAG_TWO, 0);
+	r = reader_of(&w);
+	ASSERT_EQ(keep_get_count(&r, TAG_ONE), 2);
+	keep_writer_deinit(&w);
+	keep_put(&w, TAG_ONE, 3);
+	keep_put(&w, TAG_TWO, 0);
+	r = reader_of(&w);
+	ASSERT_EQ(keep_get_count(&r, TAG_ONE), 0);
+	ASSERT_ERR(keep_reader_end(&r), EBADMSG);
+	keep_writer_deinit(&w);
+}
+
+TEST(long_contents_grow_the_buffer)
+{
+	struct keep_writer w = {0};
+	uint8_t *big = calloc(1, 1 << 20);
+	struct keep_reader r;
+	size_t n;
+
+	for (int i = 0; i < 5; i++)
+		keep_put_bytes(&w, TAG_RAW, big, 1 << 20);
+	ASSERT_EQ(w.r, 0);
+	r = reader_of(&w);
+	for (int i = 0; i < 5; i++) {
+		ASSERT(keep_get_bytes(&r, TAG_RAW, &n));
+		ASSERT_EQ(n, 1 << 20);
+	}
+	ASSERT_OK(keep_reader_end(&r));
+	/* Another tag than the one that is there. */
+	r = reader_of(&w);
+	ASSERT(!keep_get_bytes(&r, TAG_TEXT, &n));
+	ASSERT_ERR(r.r, EBADMSG);
+	keep_writer_deinit(&w);
+	free(big);
+}

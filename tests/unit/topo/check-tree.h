@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A machine on which every check of daemon/topo/check.h is good, and the ways to spoil it: one for each check. */
+#ifndef SHMD_TESTS_CHECK_TREE_H
+#define SHMD_TESTS_CHECK_TREE_H
+
+#include "daemon/topo/check.h"
+#include "tests/lib/machine-tree.h"
+
+/* Two NUMA nodes, each with a switch that has a GPU and a ConnectX-7 below it. */
+#define CHECK_GPU0 "pci0000:10/0000:10:01.0/0000:11:00.0/0000:12:00.0/0000:13:00.0"
+#define CHECK_NIC0 "pci0000:10/0000:10:01.0/0000:11:00.0/0000:12:01.0/0000:14:00.0"
+#define CHECK_GPU1 "pci0000:80/0000:80:01.0/0000:81:00.0/0000:82:00.0/0000:83:00.0"
+#define CHECK_NIC1 "pci0000:80/0000:80:01.0/0000:81:00.0/0000:82:01.0/0000:84:00.0"
+#define CHECK_PID 17u /* of the daemon */
+
+struct check_tree {
+	struct machine_tree machine;
+	struct check_daemon daemon; /* runs, with a session that rings itself */
+	struct check_session session;
+	void (*change)(struct topo *topo); /* after reading: what no file says */
+};
+
+typedef void check_tree_fn(struct check_tree *tree);
+
+/* The states of a check; each function changes a good tree. */
+struct check_case {
+	const char *check;
+	check_tree_fn *good; /* another good one, or check_tree_leave */
+	check_tree_fn *failing;
+	check_tree_fn *unread;
+	enum check_state state; /* of the failing one, */
+	const char *says; /* in whose reason this stands */
+	const char *of_folder; /* what is said of every tree as a folder alone: no file tells more; or NULL */
+};
+
+extern const struct check_case check_cases[]; /* ends with a NULL name */
+
+/* What a check is to make of one more machine. */
+struct check_verdict {
+	const char *check;
+	check_tree_fn *change;
+	enum check_state state; /* the worst that is told, */
+	const char *says; /* with this: "SUBJECT: REASON" has it */
+};
+
+extern const struct check_verdict check_verdicts[]; /* ends with a NULL name */
+
+void check_tree_init(struct check_tree *tree);
+void check_tree_deinit(struct check_tree *tree);
+void check_tree_leave(struct check_tree *tree);
+/* What is at `path` can be named and not read, by root neither: a link to itself. */
+void check_tree_lock(struct check_tree *tree, const char *path);
+/* What firmware says of the good machine. */
+void check_tree_tell(struct topo *topo);
+/* The configuration space of a bridge, with such a control register of ACS. */
+void check_tree_config(struct check_tree *tree, const char *address, unsigned int acs_control);
+/* A thread of the daemon, and the processor it ran on. */
+void check_tree_thread(struct check_tree *tree, unsigned int tid, const char *name, unsigned int cpu);
+/* Of the daemon, and of who looks. */
+void check_tree_limit(struct check_tree *tree, const char *locked, unsigned int capabilities);
+/* Reads the machine and tells all findings of a check. */
+void check_tree_run(struct check_tree *tree, const struct check *check, check_tell_fn *tell, void *arg);
+
+#endif

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Machines on which a check is easily wrong: healthy ones it must leave alone, and faults it must not call good. */
+#include "tests/unit/topo/check-states.h"
+
+#define STATE(name) static void name(struct check_tree *tree)
+#define PUT(path, ...) sysfs_tree_put(&tree->machine.files, path, __VA_ARGS__)
+#define REMOVE(path) sysfs_tree_remove(&tree->machine.files, path)
+#define LOCK(path) check_tree_lock(tree, path)
+
+/* Beside NIC1, as the second port of the same card. */
+#define SECOND "pci0000:80/0000:80:01.0/0000:81:00.0/0000:82:01.0/0000:84:00.1"
+
+static void add_second(struct check_tree *tree, struct machine_nic nic)
+{
+	nic.path = SECOND;
+	nic.name = "mlx5_2";
+	nic.gbps = 400;
+	machine_tree_pci(&tree->machine, SECOND, 0x020000, 0x15b3, 1);
+	machine_tree_nic(&tree->machine, &nic);
+}
+
+/* ---- ports that nobody misses */
+
+STATE(second_port_unplugged)
+{
+	add_second(tree, (struct machine_nic){.netdev = "eth2", .is_down = true});
+}
+
+STATE(far_port_of_shared_nic_down)
+{
+	nic_far(tree);
+	add_second(tree, (struct machine_nic){.netdev = "eth2", .is_down = true});
+}
+
+STATE(all_ports_down)
+{
+	PUT("sys/devices/" CHECK_NIC0 "/infiniband/mlx5_0/ports/1/state", "1: DOWN\n");
+	port_down(tree);
+}
+
+STATE(spare_nic_undriven)
+{
+	machine_tree_pci(&tree->machine, SECOND, 0x020700, 0x15b3, 1);
+}
+
+STATE(only_near_nic_undriven)
+{
+	sysfs_tree_remove(&tree->machine.files, "sys/class/infiniband/mlx5_1");
+	PUT("sys/devices/" CHECK_NIC1 "/class", "0x020700\n");
+}
+
+/* ---- kernels and libraries whose drivers are newer than their version */
+
+static void tell_dmabuf(struct topo *topo, enum topo_known dmabuf)
+{
+	check_tree_tell(topo);
+	for (unsigned int i = 0; i < topo->n_nics; i++)
+		topo->nics[i].has_dmabuf = dmabuf;
+}
+
+static void with_dmabuf(struct topo *topo)
+{
+	tell_dmabuf(topo, TOPO_YES);
+}
+
+static void without_dmabuf(struct topo *topo)
+{
+	tell_dmabuf(topo, TOPO_YES);
+	topo->nics[1].has_dmabuf = TOPO_NO;
+}
+
+STATE(kernel_backported)
+{
+	PUT("proc/sys/kernel/osrelease", "4.18.0-553.el8_10.x86_64\n");
+}
+
+STATE(kernel_backported_dmabuf)
+{
+	kernel_backported(tree);
+	tree->change = with_dmabuf;
+}
+
+STATE(kernel_unasked)
+{
+	kernel_backported(tree);
+	tree->change = NULL;
+}
+
+STATE(kernel_without_mlx5)
+{
+	kernel_unasked(tree);
+	PUT("sys/devices/" CHECK_NIC0 "/vendor", "0x8086\n");
+	PUT("sys/devices/" CHECK_NIC1 "/vendor", "0x14e4\n");
+}
+
+STATE(dmabuf_refused)
+{
+	tree->change = without_dmabuf;
+}
+
+STATE(library_elsewhere)
+{
+	REMOVE("usr/lib/x86_64-linux-gnu/libmlx5.so.1");
+}
+
+STATE(library_lacks)
+{
+	library_elsewhere(tree);
+	tree->change = NULL;
+}
+
+/* A NIC that manages switches needs no node. */
+STATE(node_of_spare_lacks)
+{
+	port_of_bridge_down(tree);
+	REMOVE("dev/infiniband/uverbs1");
+}
+
+/* ---- PCI */
+
+STATE(gpu_width_unknown)
+{
+	PUT("sys/devices/" CHECK_GPU1 "/current_link_width", "0\n");
+}
+
+STATE(gpu_max_width_unknown)
+{
+	PUT("sys/devices/" CHECK_GPU1 "/max_link_width", "Unknown\n");
+}
+
+STATE(gpu_width_locked)
+{
+	LOCK("sys/devices/" CHECK_GPU1 "/current_link_width");
+}
+
+STATE(gpu_width_not_there)
+{
+	REMOVE("sys/devices/" CHECK_GPU1 "/current_link_width");
+}
+
+/* Without a translation service on the device "directly" is said of nothing. */
+STATE(acs_redirects_untranslated)
+{
+	check_tree_config(tree, "0000:12:01.0", 0x5d);
+}
+
+/* What is behind is not to be had through this machine's access to configuration spaces. */
+STATE(acs_cut)
+{
+	PUT("sys/bus/pci/devices/0000:12:01.0/config", "%256s", "");
+}
+
+STATE(iommu_locked_and_translates)
+{
+	LOCK("sys/devices/" CHECK_NIC0 "/iommu_group/type");
+	iommu_translates(tree);
+}
+
+/* ---- NICs */
+
+STATE(mtus_of_two_fabrics)
+{
+	gid_on_infiniband(tree);
+	tree->change = NULL;
+}
+
+static void active_mtu_4096(struct topo *topo)
+{
+	check_tree_tell(topo);
+	topo->nics[0].active_mtu_bytes = 4096;
+}
+
+STATE(mtus_of_two_fabrics_good)
+{
+	gid_on_infiniband(tree);
+	tree->change = active_mtu_4096;
+}
+
+STATE(firmware_unparsable)
+{
+	PUT("sys/devices/" CHECK_NIC1 "/infiniband/mlx5_1/fw_ver", "engineering\n");
+}
+
+STATE(firmware_family_unknown)
+{
+	PUT("sys/devices/" CHECK_NIC1 "/infiniband/mlx5_1/fw_ver", "99.48.1000\n");
+}
+
+STATE(guid_zero)
+{
+	PUT("sys/devices/" CHECK_NIC1 "/infiniband/mlx5_1/node_guid", "0000:0000:0000:0000\n");
+}
+
+static void put_infiniband(struct check_tree *tree)
+{
+	gid_on_infiniband(tree);
+	PUT("sys/devices/" CHECK_NIC0 "/vpd", "ConnectX-7 SMDL=CX7\n");
+}
+
+STATE(manager_may_be)
+{
+	put_infiniband(tree);
+	LOCK("sys/devices/" CHECK_NIC0 "/vpd");
+}
+
+/* Not the GPU's only NIC near: that would be told as well. */
+STATE(manager_seen)
+{
+	add_second(tree, (struct machine_nic){0});
+	PUT("sys/devices/" SECOND "/vpd", "SMDL=SW_MNG\n");
+}
+
+/* ---- threads of the daemon */
+
+#define LONG_NIC "rocep132s0f0"
+
+static void put_long_name(struct check_tree *tree)
+{
+	sysfs_tree_remove(&tree->machine.files, "sys/class/infiniband/mlx5_1");
+	machine_tree_nic(&tree->machine, &(struct machine_nic){.path = CHECK_NIC1, .name = LONG_NIC, .gbps = 400});
+}
+
+STATE(thread_of_long_name_far)
+{
+	put_long_name(tree);
+	check_tree_thread(tree, 18, "bell-rocep132s0", 3);
+}
+
+STATE(thread_of_long_name_near)
+{
+	put_long_name(tree);
+	check_tree_thread(tree, 18, "bell-rocep132s0", 4);
+}
+
+STATE(thread_of_second_port_far)
+{
+	check_tree_thread(tree, 18, "bell-mlx5_1:2", 3);
+}
+
+/* On either node there is a NIC of that name, as far as it is told. */
+STATE(thread_of_one_of_two)
+{
+	put_long_name(tree);
+	sysfs_tree_remove(&tree->machine.files, "sys/class/infiniband/mlx5_0");
+	machine_tree_nic(&tree->machine, &(struct machine_nic){.path = CHECK_NIC0, .name = "rocep132s0f1", .gbps = 400});
+	check_tree_thread(tree, 18, "bell-rocep132s0", 3);
+}
+
+const struct check_verdict check_verdicts[] = {
+	{"port", second_port_unplugged, CHECK_WARN, "mlx5_2: its port is down; no GPU misses it"},
+	{"port", far_port_of_shared_nic_down, CHECK_FAIL, "mlx5_2: its port is down: no GPU gets it"},
+	{"port", all_ports_down, CHECK_FAIL, "mlx5_0: its port is down: no GPU gets it"},
+	{"port", spare_nic_undriven, CHECK_WARN, "0000:84:00.1: it has no RDMA driver; no GPU misses it"},
+	{"port", only_near_nic_undriven, CHECK_FAIL, "0000:84:00.0: it has no RDMA driver"},
+	{"kernel", kernel_backported, CHECK_OK, "4.18, with drivers of a newer one: they let commands"},
+	{"kernel", kernel_backported_dmabuf, CHECK_OK, "4.18, with drivers of a newer one: they register dmabufs"},
+	{"kernel", kernel_unasked, CHECK_FAIL, "4.18 lets no commands through"},
+	{"kernel", kernel_without_mlx5, CHECK_WARN, "4.18 lets no commands through"},
+	{"rdma-core", library_elsewhere, CHECK_WARN, "not known: libmlx5 was loaded from a folder"},
+	{"rdma-core", library_lacks, CHECK_FAIL, "libmlx5 is not installed"},
+	{"device-nodes", node_of_spare_lacks, CHECK_OK, "all below /dev/infiniband"},
+	{"gpu-memory", kernel_backported_dmabuf, CHECK_OK, "dmabufs"},
+	{"gpu-memory", dmabuf_refused, CHECK_FAIL, "since the driver of a NIC registers none"},
+	{"pci-link", gpu_width_unknown, CHECK_WARN, "GPU1: not known"},
+	{"pci-link", gpu_max_width_unknown, CHECK_WARN, "GPU1: not known"},
+	{"pci-link", gpu_width_locked, CHECK_WARN, "GPU1: not known"},
+	{"pci-link", gpu_width_not_there, CHECK_OK, "of GPUs with all lanes"},
+	{"acs", acs_redirects_untranslated, CHECK_WARN, "0000:12:01.0: ACS of this bridge"},
+	{"acs", acs_cut, CHECK_WARN, "0000:12:01.0: not known"},
+	{"iommu", iommu_locked_and_translates, CHECK_WARN, "not known"},
+	{"iommu", iommu_locked_and_translates, CHECK_WARN, "0000:84:00.0 the first (DMA-FQ)"},
+	{"mtu", mtus_of_two_fabrics, CHECK_WARN, "mlx5_0: not known"},
+	{"mtu", mtus_of_two_fabrics_good, CHECK_OK, "of 2 ports"},
+	{"firmware", firmware_unparsable, CHECK_WARN, "mlx5_1: not known whether firmware engineering is new enough"},
+	{"firmware", firmware_family_unknown, CHECK_WARN, "mlx5_1: not known whether firmware 99.48.1000 is new enough"},
+	{"guids", guid_zero, CHECK_WARN, "mlx5_1: it has no GUID"},
+	{"assignment", put_infiniband, CHECK_OK, "on its NUMA node or nearer"},
+	{"assignment", manager_may_be, CHECK_WARN, "mlx5_0: not known whether it manages switches"},
+	{"assignment", manager_seen, CHECK_WARN, "mlx5_2: it manages switches"},
+	{"threads", thread_of_long_name_far, CHECK_WARN, "thread bell-rocep132s0: it ran on processor 3"},
+	{"threads", thread_of_long_name_near, CHECK_OK, "on its NUMA node"},
+	{"threads", thread_of_second_port_far, CHECK_WARN, "thread bell-mlx5_1:2: it ran on processor 3"},
+	{"threads", thread_of_one_of_two, CHECK_OK, "on its NUMA node"},
+	{0},
+};

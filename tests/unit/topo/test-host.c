@@ -1,0 +1,564 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/topo/topo.h"
+#include "tests/lib/machine-tree.h"
+#include "tests/lib/test.h"
+
+#define NVIDIA 0x10de
+#define MELLANOX 0x15b3
+#define CLASS_3D 0x030200
+#define CLASS_ETHERNET 0x020000
+#define CLASS_INFINIBAND 0x020700
+
+static struct topo *read_tree(const struct machine_tree *tree, const char *nvml)
+{
+	struct topo_host_attr attr = {.sys = tree->sys, .proc = tree->proc, .nvml = nvml};
+	struct topo *topo = NULL;
+
+	ASSERT_OK(topo_read_host(&attr, &topo));
+	return topo;
+}
+
+static struct topo_map *map_of(const struct topo *topo)
+{
+	struct topo_map *map = calloc(1, sizeof(*map));
+
+	ASSERT(map);
+	topo_assign(topo, NULL, map);
+	return map;
+}
+
+static void put_nic(struct machine_tree *tree, struct machine_nic nic)
+{
+	machine_tree_pci(tree, nic.path, nic.netdev ? CLASS_ETHERNET : CLASS_INFINIBAND, MELLANOX, 0);
+	machine_tree_nic(tree, &nic);
+}
+
+#define SWITCH "pci0000:00/0000:00:01.0/0000:01:00.0"
+#define GPU_PATH SWITCH "/0000:02:00.0/0000:03:00.0"
+#define NIC_PATH SWITCH "/0000:02:01.0/0000:04:00.0"
+#define FAR_NIC_PATH "pci0000:80/0000:80:01.0/0000:81:00.0"
+
+static void put_machine(struct machine_tree *tree)
+{
+	machine_tree_init(tree, 2);
+	machine_tree_pci(tree, GPU_PATH, CLASS_3D, NVIDIA, 0);
+	put_nic(tree, (struct machine_nic){.path = NIC_PATH, .name = "mlx5_7", .netdev = "eth7", .gbps = 400});
+	put_nic(tree, (struct machine_nic){.path = FAR_NIC_PATH, .name = "mlx5_0", .gbps = 400});
+	/* Neither is one: a network card without RDMA, a display of a management controller. */
+	machine_tree_pci(tree, SWITCH "/0000:02:02.0/0000:05:00.0", CLASS_ETHERNET, 0x8086, 0);
+	machine_tree_pci(tree, "pci0000:00/0000:00:1c.0/0000:09:00.0", 0x030000, 0x1a03, 0);
+}
+
+TEST(a_machine_is_read_from_sysfs)
+{
+	struct machine_tree tree;
+	struct topo *topo;
+
+	put_machine(&tree);
+	sysfs_tree_put(&tree.files, "proc/driver/nvidia/gpus/0000:03:00.0/information",
+		       "Model: \t\t NVIDIA H100\nIRQ:   \t\t 11\nGPU UUID: \t GPU-11111111-2222-3333-4444-555555555555\n");
+	topo = read_tree(&tree, NULL);
+	ASSERT_EQ(topo->n_gpus, 1);
+	ASSERT_EQ(topo->n_nics, 2);
+	ASSERT_EQ(topo->n_numa, 2);
+	ASSERT_STREQ(topo->gpus[0].name, "NVIDIA H100");
+	ASSERT_STREQ(topo->gpus[0].uuid, "GPU-11111111-2222-3333-4444-555555555555");
+	ASSERT_STREQ(topo->nics[0].name, "mlx5_7");
+	ASSERT_STREQ(topo->nics[0].netdev, "eth7");
+	ASSERT_STREQ(topo->nics[0].firmware, "28.42.1000");
+	ASSERT_EQ(topo->nics[0].mtu_bytes, 9000);
+	ASSERT_EQ(topo->nics[0].rate_mbps, 400000);
+	ASSERT_EQ(topo->nics[0].n_lanes, 4);
+	ASSERT_EQ(topo->nics[0].guid, 0xa088c20300ab0400);
+	ASSERT_EQ(topo->nics[0].node_guid, 0xa088c20300ab0400);
+	ASSERT_EQ(topo->nics[0].netdev_is_up, TOPO_YES);
+	ASSERT_EQ(topo->nics[0].link.mtps, 32000);
+	ASSERT_EQ(topo->nics[0].link.max_mtps, 32000);
+	ASSERT_EQ(topo->nics[0].link.width, 16);
+	ASSERT_EQ(topo->nics[0].link.max_width, 16);
+	ASSERT_EQ(topo->nics[1].lid, 0x8100);
+	ASSERT_EQ(topo->nics[1].netdev_is_up, TOPO_NOT_KNOWN);
+	/* A folder of files has no firmware to ask. */
+	ASSERT_EQ(topo->nics[0].active_mtu_bytes, 0);
+	ASSERT_EQ(topo->nics[0].has_devx, TOPO_NOT_KNOWN);
+	ASSERT_EQ(topo->nics[0].fabric, TOPO_FABRIC_ETHERNET);
+	ASSERT_EQ(topo->nics[1].fabric, TOPO_FABRIC_INFINIBAND);
+	ASSERT_EQ(topo_distance(topo, topo->gpus[0].node, topo->nics[0].node), TOPO_PIX);
+	ASSERT_EQ(topo_distance(topo, topo->gpus[0].node, topo->nics[1].node), TOPO_NODE);
+	ASSERT_EQ(topo_find_gpu(topo, "gpu-11111111-2222-3333-4444-555555555555"), 0);
+	ASSERT_EQ(topo_find_gpu(topo, "03:00.0"), 0);
+	ASSERT_EQ(topo_find_gpu(topo, "0"), 0);
+	ASSERT_EQ(topo_find_gpu(topo, "1"), -1);
+	topo_free(topo);
+	machine_tree_deinit(&tree);
+}
+
+static void assert_gid(const struct topo_nic *nic, unsigned int row, unsigned int index, bool is_roce_v2, const char *netdev,
+		       const uint8_t bytes[16])
+{
+	ASSERT_LT(row, nic->n_gids);
+	ASSERT_EQ(nic->gids[row].index, index);
+	ASSERT_EQ(nic->gids[row].is_roce_v2, is_roce_v2);
+	ASSERT_STREQ(nic->gids[row].netdev, netdev);
+	ASSERT_EQ(memcmp(nic->gids[row].bytes, bytes, 16), 0);
+}
+
+/* Written and read again, a machine says the same of itself. */
+static struct topo *replay(const struct topo *topo)
+{
+	char *text = NULL, why[TOPO_WHY_BYTES];
+	struct topo *again = NULL;
+	size_t n_bytes;
+	FILE *out = open_memstream(&text, &n_bytes);
+
+	ASSERT(out);
+	topo_dump(topo, out);
+	ASSERT_OK(fclose(out));
+	ASSERT_OK(topo_parse(text, n_bytes, &again, why));
+	free(text);
+	return again;
+}
+
+static void assert_addresses(const struct topo *topo)
+{
+	const uint8_t local[16] = {0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0xa2, 0x88, 0xc2, 0xff, 0xfe, 0xab, 0x04, 0x00};
+	const uint8_t ipv4[16] = {[10] = 0xff, 0xff, 10, 0, 4, 0};
+	const uint8_t vlan[16] = {0xfd, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0x2a};
+	const struct topo_nic *nic = &topo->nics[0];
+
+	ASSERT_EQ(nic->has_gids, TOPO_YES);
+	ASSERT_EQ(nic->n_gids, 5);
+	assert_gid(nic, 0, 0, false, "eth7", local);
+	assert_gid(nic, 1, 1, true, "eth7", local);
+	assert_gid(nic, 2, 2, false, "eth7", ipv4);
+	assert_gid(nic, 3, 3, true, "eth7", ipv4);
+	assert_gid(nic, 4, 7, true, "eth7.100", vlan);
+	ASSERT_EQ(topo->nics[1].n_gids, 1);
+	ASSERT_EQ(topo->nics[2].has_gids, TOPO_NO);
+	ASSERT_EQ(topo->nics[2].netdev_is_up, TOPO_NO);
+	ASSERT_EQ(topo->nics[2].mtu_bytes, 1500);
+	ASSERT_EQ(topo->nics[2].node_guid, 0xa088c20300ab9999);
+	ASSERT_STREQ(topo->nics[2].firmware, "16.35.1012");
+	ASSERT_EQ(topo->nics[2].link.mtps, 8000);
+	ASSERT_EQ(topo->nics[2].link.max_mtps, 32000);
+	ASSERT_EQ(topo->nics[2].link.width, 8);
+	ASSERT_EQ(topo->nics[2].link.max_width, 16);
+}
+
+TEST(addresses_of_ports_and_what_is_less_than_it_could_be)
+{
+	struct topo *topo, *again;
+	struct machine_tree tree;
+
+	put_machine(&tree);
+	/* Behind free rows, since an address between was taken away. */
+	sysfs_tree_put(&tree.files, "sys/devices/" NIC_PATH "/infiniband/mlx5_7/ports/1/gids/7",
+		       "fd00:0000:0000:0001:0000:0000:0000:002a\n");
+	sysfs_tree_put(&tree.files, "sys/devices/" NIC_PATH "/infiniband/mlx5_7/ports/1/gid_attrs/types/7", "RoCE v2\n");
+	sysfs_tree_put(&tree.files, "sys/devices/" NIC_PATH "/infiniband/mlx5_7/ports/1/gid_attrs/ndevs/7", "eth7.100\n");
+	put_nic(&tree, (struct machine_nic){.path = "pci0000:a0/0000:a0:01.0/0000:a1:00.0", .name = "mlx5_9", .netdev = "eth9", .gbps = 400,
+					    .guid = "a088:c203:00ab:9999", .firmware = "16.35.1012", .mtu_bytes = 1500,
+					    .is_netdev_down = true, .has_no_gids = true, .pci_speed = "8.0 GT/s PCIe", .pci_width = 8});
+	topo = read_tree(&tree, NULL);
+	ASSERT_EQ(topo->n_nics, 3);
+	assert_addresses(topo);
+	again = replay(topo);
+	assert_addresses(again);
+	topo_free(again);
+	topo_free(topo);
+	machine_tree_deinit(&tree);
+}
+
+/* The kernel's table may be of any length; what is kept is not. */
+TEST(addresses_are_bounded)
+{
+	struct machine_gid gids[TOPO_MAX_GIDS + 3];
+	char texts[TOPO_MAX_GIDS + 3][40];
+	struct machine_tree tree;
+	struct topo *topo;
+
+	for (unsigned int i = 0; i < TOPO_MAX_GIDS + 3; i++) {
+		snprintf(texts[i], sizeof(texts[i]), "fd00:0000:0000:0000:0000:0000:0000:%04x", i);
+		gids[i] = (struct machine_gid){i, texts[i], "RoCE v2", "eth0"};
+	}
+	machine_tree_init(&tree, 1);
+	put_nic(&tree, (struct machine_nic){.path = FAR_NIC_PATH, .name = "mlx5_0", .netdev = "eth0", .gbps = 400, .gids = gids,
+					    .n_gids = TOPO_MAX_GIDS + 3});
+	topo = read_tree(&tree, NULL);
+	ASSERT_EQ(topo->nics[0].n_gids, TOPO_MAX_GIDS);
+	ASSERT_EQ(topo->nics[0].gids[TOPO_MAX_GIDS - 1].bytes[15], TOPO_MAX_GIDS - 1);
+	topo_free(topo);
+	machine_tree_deinit(&tree);
+}
+
+/* What sysfs cannot say changes words, not the machine. */
+TEST(missing_numa_nodes_are_far_unless_there_is_one_only)
+{
+	struct machine_tree tree;
+	struct topo *topo;
+
+	machine_tree_init(&tree, 2);
+	machine_tree_pci(&tree, "pci0000:00/0000:00:01.0/0000:01:00.0", CLASS_3D, NVIDIA, -1);
+	put_nic(&tree, (struct machine_nic){.path = FAR_NIC_PATH, .name = "mlx5_0", .gbps = 400});
+	topo = read_tree(&tree, NULL);
+	ASSERT_EQ(topo_distance(topo, topo->gpus[0].node, topo->nics[0].node), TOPO_SYS);
+	topo_free(topo);
+	sysfs_tree_remove(&tree.files, "sys/devices/system/node/node1");
+	topo = read_tree(&tree, NULL);
+	ASSERT_EQ(topo_distance(topo, topo->gpus[0].node, topo->nics[0].node), TOPO_NODE);
+	topo_free(topo);
+	machine_tree_deinit(&tree);
+}
+
+/* It has the PCI address, the ports and the names of files of its PF. */
+static void put_subfunction(struct machine_tree *tree)
+{
+	static const char *const files[][2] = {{"fw_ver", "28.42.1000"}, {"ports/1/state", "4: ACTIVE"}, {"ports/1/rate", "400 Gb/sec (4X NDR)"}};
+	char path[200];
+
+	for (unsigned int i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+		snprintf(path, sizeof(path), "sys/devices/" NIC_PATH "/mlx5_core.sf.4/infiniband/mlx5_9/%s", files[i][0]);
+		sysfs_tree_put(&tree->files, path, "%s\n", files[i][1]);
+	}
+	sysfs_tree_link(&tree->files, "sys/class/infiniband/mlx5_9", "../../devices/" NIC_PATH "/mlx5_core.sf.4/infiniband/mlx5_9");
+}
+
+TEST(a_subfunction_is_not_its_function_once_more)
+{
+	struct machine_tree tree;
+	struct topo *topo;
+
+	put_machine(&tree);
+	put_subfunction(&tree);
+	topo = read_tree(&tree, NULL);
+	ASSERT_EQ(topo->n_nics, 2);
+	ASSERT_STREQ(topo->nics[0].name, "mlx5_7");
+	ASSERT_STREQ(topo->nics[1].name, "mlx5_0");
+	topo_free(topo);
+	machine_tree_deinit(&tree);
+}
+
+/* Two devices that both say they are of one function are refused, and who asked may go on without. */
+TEST(a_device_that_is_there_twice_is_refused)
+{
+	struct machine_tree tree;
+	struct topo *topo = NULL;
+
+	put_machine(&tree);
+	machine_tree_nic(&tree, &(struct machine_nic){.path = NIC_PATH, .name = "mlx5_9", .gbps = 400});
+	ASSERT_EQ(topo_read_host(&(struct topo_host_attr){.sys = tree.sys, .proc = tree.proc}, &topo), -EBADMSG);
+	ASSERT(!topo);
+	machine_tree_deinit(&tree);
+}
+
+TEST(an_unplugged_nic_leaves_its_gpu_the_next_nearest)
+{
+	struct machine_tree tree;
+	struct topo_map *map;
+	struct topo *topo;
+
+	put_machine(&tree);
+	topo = read_tree(&tree, NULL);
+	map = map_of(topo);
+	ASSERT_STREQ(topo->nics[map->gpus[0].nics[0]].name, "mlx5_7");
+	free(map);
+	topo_free(topo);
+	machine_tree_unplug(&tree, NIC_PATH, "mlx5_7");
+	topo = read_tree(&tree, NULL);
+	map = map_of(topo);
+	ASSERT_EQ(topo->n_nics, 1);
+	ASSERT_STREQ(topo->nics[map->gpus[0].nics[0]].name, "mlx5_0");
+	free(map);
+	topo_free(topo);
+	machine_tree_deinit(&tree);
+}
+
+static enum topo_exclusion excluded(const struct topo *topo, const struct topo_map *map, const char *name, const char *says)
+{
+	char why[TOPO_WHY_BYTES];
+
+	for (unsigned int i = 0; i < topo->n_nics; i++) {
+		if (strcmp(topo->nics[i].name, name))
+			continue;
+		if (map->excluded[i] != TOPO_USED)
+			ASSERT(strstr(topo_reason_excluded(topo, map, i, why), says));
+		return map->excluded[i];
+	}
+	ASSERT(!"there is no such NIC");
+	return TOPO_USED;
+}
+
+TEST(what_no_gpu_should_get_is_told_from_sysfs)
+{
+	struct machine_tree tree;
+	struct topo_map *map;
+	struct topo *topo;
+
+	put_machine(&tree);
+	put_nic(&tree, (struct machine_nic){.path = "pci0000:a0/0000:a0:01.0/0000:a1:00.0", .name = "slow", .netdev = "eth0", .gbps = 25});
+	put_nic(&tree, (struct machine_nic){.path = "pci0000:a0/0000:a0:02.0/0000:a2:00.0", .name = "pf", .gbps = 400, .is_down = true});
+	put_nic(&tree, (struct machine_nic){.path = "pci0000:a0/0000:a0:02.0/0000:a2:00.1", .name = "vf", .gbps = 400,
+					    .physfn = "0000:a2:00.0"});
+	put_nic(&tree, (struct machine_nic){.path = "pci0000:a0/0000:a0:02.0/0000:a2:00.2", .name = "vf2", .gbps = 400,
+					    .physfn = "0000:81:00.0"});
+	put_nic(&tree, (struct machine_nic){.path = "pci0000:a0/0000:a0:03.0/0000:a3:00.0", .name = "bond_first", .netdev = "p0",
+					    .bond = "bond0", .gbps = 400});
+	put_nic(&tree, (struct machine_nic){.path = "pci0000:a0/0000:a0:03.0/0000:a3:00.1", .name = "bond_second", .netdev = "p1",
+					    .bond = "bond0", .gbps = 400});
+	put_nic(&tree, (struct machine_nic){.path = SWITCH "/0000:02:03.0/0000:06:00.0", .name = "manager", .gbps = 400});
+	sysfs_tree_put(&tree.files, "sys/devices/" SWITCH "/0000:02:03.0/0000:06:00.0/vpd", "ConnectX-7 SMDL=SW_MNG");
+	machine_tree_pci(&tree, SWITCH "/0000:02:04.0/0000:07:00.0", CLASS_INFINIBAND, MELLANOX, 0);
+	topo = read_tree(&tree, NULL);
+	map = map_of(topo);
+	ASSERT_EQ(topo->n_nics, 10);
+	ASSERT_EQ(excluded(topo, map, "slow", "25 Gb/s beside the 400 Gb/s of"), TOPO_SLOW);
+	ASSERT_EQ(excluded(topo, map, "pf", "down, physically disabled"), TOPO_DOWN);
+	ASSERT_EQ(excluded(topo, map, "vf", "virtual function of pf, whose port is down"), TOPO_PF_DOWN);
+	ASSERT_EQ(excluded(topo, map, "vf2", "virtual function of mlx5_0, which is in use"), TOPO_PF_TAKEN);
+	ASSERT_EQ(excluded(topo, map, "bond_first", ""), TOPO_USED);
+	ASSERT_EQ(excluded(topo, map, "bond_second", "bond bond0, which bond_first stands for"), TOPO_BOND_MEMBER);
+	ASSERT_EQ(excluded(topo, map, "manager", "switches of GPU links"), TOPO_IS_BRIDGE);
+	ASSERT_EQ(excluded(topo, map, "", "driver"), TOPO_NO_DRIVER);
+	/* The switch manager hangs beside the GPU as the NIC does. */
+	ASSERT_EQ(map->gpus[0].n_nics, 1);
+	ASSERT_STREQ(topo->nics[map->gpus[0].nics[0]].name, "mlx5_7");
+	free(map);
+	topo_free(topo);
+	machine_tree_deinit(&tree);
+}
+
+/* The only GPU's only NIC by its name; each time the machine is read as it is. */
+static void assert_given(const struct machine_tree *tree, const char *name)
+{
+	struct topo *topo = read_tree(tree, NULL);
+	struct topo_map *map = map_of(topo);
+
+	ASSERT_EQ(topo->n_gpus, 1);
+	ASSERT_EQ(map->gpus[0].n_nics, 1);
+	ASSERT_STREQ(topo->nics[map->gpus[0].nics[0]].name, name);
+	free(map);
+	topo_free(topo);
+}
+
+#define BESIDE_PATH SWITCH "/0000:02:05.0/0000:08:00"
+
+/* Beside the GPU there is only what cannot be used, so it gets the far NIC; what could be used beside it changes that. */
+static void put_lonely_gpu(struct machine_tree *tree)
+{
+	machine_tree_init(tree, 2);
+	machine_tree_pci(tree, GPU_PATH, CLASS_3D, NVIDIA, 0);
+	put_nic(tree, (struct machine_nic){.path = FAR_NIC_PATH, .name = "far", .gbps = 400});
+	assert_given(tree, "far");
+}
+
+TEST(a_vf_of_a_pf_that_is_down_is_nobodys)
+{
+	struct machine_tree tree;
+
+	put_lonely_gpu(&tree);
+	put_nic(&tree, (struct machine_nic){.path = BESIDE_PATH ".0", .name = "pf", .gbps = 400, .is_down = true});
+	put_nic(&tree, (struct machine_nic){.path = BESIDE_PATH ".1", .name = "vf", .gbps = 400, .physfn = "0000:08:00.0"});
+	assert_given(&tree, "far");
+	sysfs_tree_put(&tree.files, "sys/devices/" BESIDE_PATH ".0/infiniband/pf/ports/1/state", "4: ACTIVE\n");
+	assert_given(&tree, "pf");
+	machine_tree_deinit(&tree);
+}
+
+TEST(a_slow_nic_beside_the_gpu_yields_to_a_fast_one_far_away)
+{
+	struct machine_tree tree;
+
+	put_lonely_gpu(&tree);
+	put_nic(&tree, (struct machine_nic){.path = BESIDE_PATH ".0", .name = "near", .netdev = "eth0", .gbps = 25});
+	assert_given(&tree, "far");
+	sysfs_tree_put(&tree.files, "sys/devices/" BESIDE_PATH ".0/infiniband/near/ports/1/rate", "400 Gb/sec (4X NDR)\n");
+	assert_given(&tree, "near");
+	machine_tree_deinit(&tree);
+}
+
+TEST(of_a_bond_the_gpu_has_one_port)
+{
+	struct machine_tree tree;
+
+	put_lonely_gpu(&tree);
+	put_nic(&tree, (struct machine_nic){.path = BESIDE_PATH ".0", .name = "first", .netdev = "p0", .bond = "bond0", .gbps = 400});
+	put_nic(&tree, (struct machine_nic){.path = BESIDE_PATH ".1", .name = "second", .netdev = "p1", .bond = "bond0", .gbps = 400});
+	assert_given(&tree, "first");
+	machine_tree_deinit(&tree);
+}
+
+/* One switch tells what is near where no NUMA node is told. */
+TEST(without_numa_nodes_the_nearest_nic_is_given_all_the_same)
+{
+	struct machine_tree tree;
+
+	machine_tree_init(&tree, 0);
+	machine_tree_pci(&tree, GPU_PATH, CLASS_3D, NVIDIA, -1);
+	put_nic(&tree, (struct machine_nic){.path = "pci0000:00/0000:00:03.0", .name = "first_by_address", .gbps = 400});
+	put_nic(&tree, (struct machine_nic){.path = NIC_PATH, .name = "near", .gbps = 400});
+	for (unsigned int i = 0; i < 2; i++)
+		sysfs_tree_put(&tree.files, i ? "sys/devices/" NIC_PATH "/numa_node" : "sys/devices/pci0000:00/0000:00:03.0/numa_node",
+			       "-1\n");
+	assert_given(&tree, "near");
+	machine_tree_deinit(&tree);
+}
+
+TEST(devices_that_are_unplugged_and_plugged_in_again)
+{
+	struct machine_tree tree;
+	struct topo *topo;
+
+	put_lonely_gpu(&tree);
+	put_nic(&tree, (struct machine_nic){.path = NIC_PATH, .name = "near", .gbps = 400});
+	assert_given(&tree, "near");
+	machine_tree_unplug(&tree, NIC_PATH, "near");
+	assert_given(&tree, "far");
+	put_nic(&tree, (struct machine_nic){.path = NIC_PATH, .name = "near", .gbps = 400});
+	assert_given(&tree, "near");
+	sysfs_tree_remove(&tree.files, "sys/bus/pci/devices/0000:03:00.0");
+	topo = read_tree(&tree, NULL);
+	ASSERT_EQ(topo->n_gpus, 0);
+	ASSERT_EQ(topo->n_nics, 2);
+	topo_free(topo);
+	machine_tree_pci(&tree, GPU_PATH, CLASS_3D, NVIDIA, 0);
+	assert_given(&tree, "near");
+	machine_tree_deinit(&tree);
+}
+
+TEST(links_uuids_and_mig_are_of_nvml)
+{
+	char word[TOPO_WORD_BYTES];
+	struct machine_tree tree;
+	struct topo *topo;
+
+	machine_tree_init(&tree, 1);
+	machine_tree_pci(&tree, "pci0000:00/0000:00:01.0/0000:01:00.0", CLASS_3D, NVIDIA, 0);
+	machine_tree_pci(&tree, "pci0000:00/0000:00:02.0/0000:02:00.0", CLASS_3D, NVIDIA, 0);
+	setenv("CUDA_VISIBLE_DEVICES", "", 1);
+	topo = read_tree(&tree, SHMD_TEST_NVML);
+	ASSERT_EQ(topo->n_gpus, 2);
+	ASSERT_STREQ(topo->gpus[1].uuid, "GPU-00000000-0000-0000-0000-000000000001");
+	ASSERT_STREQ(topo->gpus[1].name, "NVIDIA Fake 1");
+	ASSERT(!topo->gpus[0].has_mig);
+	ASSERT(topo->gpus[1].has_mig);
+	ASSERT_EQ(topo->gpus[0].n_switch_links, 11);
+	ASSERT_STREQ(topo_gpu_word(topo, 0, 1, word), "NV6");
+	ASSERT_STREQ(topo_gpu_word(topo, 0, 0, word), "X");
+	topo_free(topo);
+	topo = read_tree(&tree, "no-such-library.so");
+	ASSERT_STREQ(topo_gpu_word(topo, 0, 1, word), "PHB");
+	topo_free(topo);
+	machine_tree_deinit(&tree);
+}
+
+static struct topo *read_with_verbs(const struct machine_tree *tree, const char *verbs, const char *mlx5)
+{
+	struct topo_host_attr attr = {.sys = tree->sys, .proc = tree->proc, .verbs = verbs, .mlx5 = mlx5};
+	struct topo *topo = NULL;
+
+	ASSERT_OK(topo_read_host(&attr, &topo));
+	return topo;
+}
+
+static const struct topo_nic *nic_of(const struct topo *topo, const char *name)
+{
+	for (unsigned int i = 0; i < topo->n_nics; i++)
+		if (strcmp(topo->nics[i].name, name) == 0)
+			return &topo->nics[i];
+	ASSERT(!"there is no such NIC");
+	return NULL;
+}
+
+#define ASSERT_ABILITIES(nic, devx, masked, dmabuf, blueflame) \
+	do { \
+		ASSERT_EQ((nic)->has_devx, devx); \
+		ASSERT_EQ((nic)->has_masked_atomics, masked); \
+		ASSERT_EQ((nic)->has_dmabuf, dmabuf); \
+		ASSERT_EQ((nic)->has_blueflame, blueflame); \
+	} while (0)
+
+static void put_verbs_machine(struct machine_tree *tree)
+{
+	static const char *const names[] = {"new", "old", "closed", "locked", "other", "unheard"};
+	char path[64];
+
+	machine_tree_init(tree, 1);
+	for (unsigned int i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		snprintf(path, sizeof(path), "pci0000:00/0000:00:%02x.0/0000:%02x:00.0", i + 1, i + 1);
+		put_nic(tree, (struct machine_nic){.path = path, .name = names[i], .gbps = 400});
+	}
+}
+
+static void assert_verbs(const struct topo *topo)
+{
+	ASSERT_ABILITIES(nic_of(topo, "new"), TOPO_YES, TOPO_YES, TOPO_YES, TOPO_YES);
+	ASSERT_ABILITIES(nic_of(topo, "old"), TOPO_YES, TOPO_NO, TOPO_NO, TOPO_NO);
+	ASSERT_ABILITIES(nic_of(topo, "closed"), TOPO_NO, TOPO_NOT_KNOWN, TOPO_NOT_KNOWN, TOPO_NOT_KNOWN);
+	ASSERT_ABILITIES(nic_of(topo, "locked"), TOPO_NOT_KNOWN, TOPO_NOT_KNOWN, TOPO_NOT_KNOWN, TOPO_NOT_KNOWN);
+	ASSERT_ABILITIES(nic_of(topo, "other"), TOPO_NO, TOPO_NOT_KNOWN, TOPO_YES, TOPO_NO);
+	ASSERT_ABILITIES(nic_of(topo, "unheard"), TOPO_NOT_KNOWN, TOPO_NOT_KNOWN, TOPO_NOT_KNOWN, TOPO_NOT_KNOWN);
+	ASSERT_EQ(nic_of(topo, "new")->active_mtu_bytes, 4096);
+	ASSERT_EQ(nic_of(topo, "new")->max_mtu_bytes, 4096);
+	ASSERT_EQ(nic_of(topo, "old")->active_mtu_bytes, 1024);
+	ASSERT_EQ(nic_of(topo, "closed")->active_mtu_bytes, 256);
+	ASSERT_EQ(nic_of(topo, "locked")->active_mtu_bytes, 0);
+	/* A code that nobody has. */
+	ASSERT_EQ(nic_of(topo, "other")->active_mtu_bytes, 0);
+}
+
+TEST(capabilities_are_of_verbs_and_unknown_where_nobody_answers)
+{
+	struct machine_tree tree;
+	struct topo *topo, *again;
+
+	put_verbs_machine(&tree);
+	topo = read_with_verbs(&tree, SHMD_TEST_VERBS, SHMD_TEST_VERBS);
+	assert_verbs(topo);
+	again = replay(topo);
+	assert_verbs(again);
+	topo_free(again);
+	topo_free(topo);
+	/* Without the library of ConnectX NICs. */
+	topo = read_with_verbs(&tree, SHMD_TEST_VERBS, "no-such-library.so");
+	ASSERT_ABILITIES(nic_of(topo, "new"), TOPO_NOT_KNOWN, TOPO_NOT_KNOWN, TOPO_YES, TOPO_NOT_KNOWN);
+	topo_free(topo);
+	topo = read_with_verbs(&tree, "no-such-library.so", NULL);
+	ASSERT_ABILITIES(nic_of(topo, "new"), TOPO_NOT_KNOWN, TOPO_NOT_KNOWN, TOPO_NOT_KNOWN, TOPO_NOT_KNOWN);
+	topo_free(topo);
+	/* One that is something else. */
+	topo = read_with_verbs(&tree, SHMD_TEST_NVML, SHMD_TEST_NVML);
+	ASSERT_ABILITIES(nic_of(topo, "new"), TOPO_NOT_KNOWN, TOPO_NOT_KNOWN, TOPO_NOT_KNOWN, TOPO_NOT_KNOWN);
+	topo_free(topo);
+	machine_tree_deinit(&tree);
+}
+
+TEST(a_folder_that_is_not_there_is_an_empty_machine)
+{
+	struct topo_host_attr attr = {.sys = "/nonexistent", .proc = "/nonexistent"};
+	struct topo *topo = NULL;
+
+	ASSERT_OK(topo_read_host(&attr, &topo));
+	ASSERT_EQ(topo->n_gpus, 0);
+	ASSERT_EQ(topo->n_nics, 0);
+	topo_free(topo);
+}
+
+/* The machine that the test runs on, whatever it is. */
+TEST(this_machine_can_be_read)
+{
+	struct topo_host_attr attr = {.sys = "/sys", .proc = "/proc"};
+	struct topo *topo = NULL;
+	struct topo_map *map;
+
+	ASSERT_OK(topo_read_host(&attr, &topo));
+	printf("%u GPUs, %u NICs\n", topo->n_gpus, topo->n_nics);
+	map = map_of(topo);
+	for (unsigned int i = 0; i < topo->n_gpus; i++)
+		ASSERT_LE(map->gpus[i].n_nics, topo->n_nics);
+	free(map);
+	topo_free(topo);
+}

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Files that are damaged, hostile or of something else. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/topo/topo.h"
+#include "daemon/topo/xml.h"
+#include "tests/lib/test.h"
+#include "tests/unit/topo/capture.h"
+
+static int try_bytes(const char *text, size_t n_bytes, char why[TOPO_WHY_BYTES])
+{
+	struct topo *topo = NULL;
+	char *copy = malloc(n_bytes + 1);
+	int r;
+
+	ASSERT(copy);
+	memcpy(copy, text, n_bytes);
+	r = topo_parse(copy, n_bytes, &topo, why);
+	ASSERT_EQ(r == 0, topo != NULL);
+	/* Whatever was accepted can be used. */
+	if (topo) {
+		struct topo_map *map = calloc(1, sizeof(*map));
+		FILE *out = fopen("/dev/null", "we");
+
+		topo_assign(topo, NULL, map);
+		topo_dump(topo, out);
+		fclose(out);
+		free(map);
+	}
+	topo_free(topo);
+	free(copy);
+	return r;
+}
+
+static void refuse(const char *text, int err, const char *says)
+{
+	char why[TOPO_WHY_BYTES];
+
+	ASSERT_ERR(try_bytes(text, strlen(text), why), err);
+	if (!strstr(why, says))
+		printf("%s\n", why);
+	ASSERT(strstr(why, says));
+}
+
+#define GID "fe80:0000:0000:0000:0000:0000:0000:0001"
+
+TEST(what_is_no_topology_is_refused_with_its_line)
+{
+	refuse("", EBADMSG, "no well-formed XML");
+	refuse("hello", EBADMSG, "no well-formed XML");
+	refuse("<a/>", EBADMSG, "no topology of hwloc, NCCL or shmemctl");
+	refuse("<system>\n<cpu>\n</system>", EBADMSG, "line 3");
+	refuse("<system><cpu a=b/></system>", EBADMSG, "well-formed");
+	refuse("<system><cpu a=\"b\"", EBADMSG, "well-formed");
+	refuse("<system><cpu a=\"&nonsense;\"/></system>", EBADMSG, "well-formed");
+	refuse("<system/><system/>", EBADMSG, "well-formed");
+	refuse("<system><!-- ", EBADMSG, "well-formed");
+	refuse("<system><pci busid=\"nowhere\"/></system>", EBADMSG, "without an address");
+	refuse("<topology version=\"2.0\"><object/></topology>", EBADMSG, "without a type");
+	refuse("<topology><object type=\"PCIDev\" pci_busid=\"0:0:0.0\"/></topology>", EBADMSG, "without a class");
+	refuse("<topology><object type=\"Bridge\" bridge_type=\"1-1\"/></topology>", EBADMSG, "without an address");
+	refuse("<shmemd-topology version=\"2\"/>", EBADMSG, "another version");
+	refuse("<shmemd-topology version=\"1\"><x/></shmemd-topology>", EBADMSG, "not known");
+	refuse("<shmemd-topology version=\"1\"><host><gpu/></host></shmemd-topology>", EBADMSG, "none by its class");
+	refuse("<shmemd-topology version=\"1\"><nic state=\"odd\"/></shmemd-topology>", EBADMSG, "state is none of the words");
+	refuse("<shmemd-topology version=\"1\"><gid address=\"" GID "\"/></shmemd-topology>", EBADMSG, "a GID of no NIC");
+	refuse("<shmemd-topology version=\"1\"><function><nic/><gid address=\"" GID "\"/></function></shmemd-topology>", EBADMSG,
+	       "a GID of no NIC");
+	refuse("<shmemd-topology version=\"1\"><nic><cpu/><gid address=\"" GID "\"/></nic></shmemd-topology>", EBADMSG,
+	       "a GID of no NIC");
+	refuse("<shmemd-topology version=\"1\"><nic><gid/></nic></shmemd-topology>", EBADMSG, "without an address");
+	refuse("<shmemd-topology version=\"1\"><nic><gid address=\"fe80::1\"/></nic></shmemd-topology>", EBADMSG, "without an address");
+	refuse("<shmemd-topology version=\"1\"><nic><gid address=\"" GID "0\"/></nic></shmemd-topology>", EBADMSG, "without an address");
+	refuse("<shmemd-topology version=\"1\"><function pci=\"1:00.0\" class=\"0302\"/><function pci=\"1:00.0\" class=\"0302\"/>"
+	       "</shmemd-topology>", EBADMSG, "the GPU 0000:01:00.0 is there twice");
+	refuse("<shmemd-topology version=\"1\"><function pci=\"1:00.0\"><nic port=\"1\"/><nic port=\"1\"/></function>"
+	       "</shmemd-topology>", EBADMSG, "the NIC 0000:01:00.0 is there twice");
+}
+
+static char *repeat(const char *before, const char *fmt, unsigned int n, const char *after)
+{
+	char *text = NULL;
+	size_t n_bytes;
+	FILE *out = open_memstream(&text, &n_bytes);
+
+	ASSERT(out);
+	fputs(before, out);
+	for (unsigned int i = 0; i < n; i++)
+		fprintf(out, fmt, i >> 8, i & 0xff);
+	fputs(after, out);
+	fclose(out);
+	return text;
+}
+
+static void refuse_many(const char *fmt, unsigned int n, const char *says)
+{
+	char *text = repeat("<shmemd-topology version=\"1\">", fmt, n, "</shmemd-topology>");
+
+	refuse(text, E2BIG, says);
+	free(text);
+}
+
+TEST(more_than_any_machine_has_is_refused)
+{
+	char *text;
+
+	refuse_many("<function pci=\"%x:%02x:00.0\" class=\"0302\"/>", 65, "more than 64 GPUs");
+	refuse_many("<function pci=\"%x:%02x:00.0\" class=\"0207\"/>", 257, "more than 256 ports");
+	refuse_many("<bridge pci=\"%x:%02x:00.0\"/>", 8192, "more than 8192 bridges and functions");
+	text = repeat("<shmemd-topology version=\"1\">", "<bridge>", 70, "");
+	refuse(text, E2BIG, "larger than any machine");
+	free(text);
+	text = repeat("<system><cpu", " a%x=\"%x\"", 60, "/></system>");
+	refuse(text, E2BIG, "larger than any machine");
+	free(text);
+	text = repeat("<system>", "<x a%x=\"%x\"/>", 200001, "</system>");
+	refuse(text, E2BIG, "larger than any machine");
+	free(text);
+}
+
+static const char *const seeds[] = {
+	"<?xml version=\"1.0\"?>\n<topology version=\"2.0\"><object type=\"Machine\" nodeset=\"0x3\"><object type=\"Bridge\""
+	" bridge_type=\"0-1\"><object type=\"PCIDev\" pci_busid=\"0000:03:00.0\" pci_type=\"0302 [10de:2330] [10de:16c1] a1\"/>"
+	"<object type=\"PCIDev\" pci_busid=\"0000:04:00.0\" pci_type=\"0207 [15b3:1021] [15b3:0003] 00\"><object type=\"OSDev\""
+	" name=\"mlx5_1\" osdev_type=\"3\"><info name=\"Port2State\" value=\"4\"/><info name=\"NodeGUID\" value=\"1:2:3:4\"/>"
+	"</object></object></object></object></topology>",
+	"<system version=\"1\"><cpu numaid=\"0\"><pci busid=\"ffff:ff:01.0\" class=\"0x060400\"><pci busid=\"0000:03:00.0\""
+	" class=\"0x030200\"><gpu><nvlink target=\"0000:04:00.0\" count=\"4\" tclass=\"0x068000\"/></gpu></pci>"
+	"<pci busid=\"0000:04:00.0\" class=\"0x020000\"><nic><net name=\"a&amp;b\" guid=\"0x1\"/></nic></pci></pci></cpu></system>",
+	"<shmemd-topology version=\"1\" numa_nodes=\"2\"><host numa=\"1\"><bridge hops=\"2\" pci=\"0000:01:00.0\"><function"
+	" pci=\"0000:02:00.0\" class=\"0302\" vendor=\"10de\"><gpu uuid=\"GPU-1\" switch_links=\"18\"><links to=\"0000:03:00.0\""
+	" count=\"2\"/></gpu></function><function pci=\"0000:04:00.0\" class=\"0207\"><nic name=\"mlx5_0\" port=\"1\" state=\"active\""
+	" rate_mbps=\"400000\"><gid index=\"3\" address=\"fe80:0000:0000:0000:0000:0000:0000:0001\" roce_v2=\"1\"/></nic></function>"
+	"</bridge></host></shmemd-topology>",
+};
+
+/* Cut anywhere, and with bytes changed: refused or read, never more than that. */
+TEST(damaged_files_do_no_harm)
+{
+	char why[TOPO_WHY_BYTES], copy[2048];
+	unsigned int random = 1, n_read = 0;
+
+	for (size_t i = 0; i < sizeof(seeds) / sizeof(seeds[0]); i++) {
+		size_t n_bytes = strlen(seeds[i]);
+
+		ASSERT_LT(n_bytes, sizeof(copy));
+		ASSERT_OK(try_bytes(seeds[i], n_bytes, why));
+		for (size_t cut = 0; cut < n_bytes; cut++)
+			ASSERT_LT(try_bytes(seeds[i], cut, why), 0);
+		for (unsigned int round = 0; round < 3000; round++) {
+			memcpy(copy, seeds[i], n_bytes + 1);
+			for (unsigned int change = 0; change < 1 + round % 4; change++)
+				copy[capture_random(&random, (unsigned int)n_bytes)] = "<>/\"= &0f\n"[capture_random(&random, 11)];
+			n_read += try_bytes(copy, n_bytes, why) == 0;
+		}
+	}
+	ASSERT_GT(n_read, 100);
+}
+
+static struct topo *parse(const char *text)
+{
+	char *copy = strdup(text), why[TOPO_WHY_BYTES];
+	struct topo *topo = NULL;
+
+	ASSERT_OK(topo_parse(copy, strlen(copy), &topo, why));
+	free(copy);
+	return topo;
+}
+
+TEST(two_ports_of_a_device_are_two_nics)
+{
+	struct topo *topo = parse(seeds[0]);
+
+	ASSERT_EQ(topo->n_nics, 2);
+	ASSERT_EQ(topo->nics[0].port, 1);
+	ASSERT_EQ(topo->nics[1].port, 2);
+	ASSERT_EQ(topo->nics[1].state, TOPO_STATE_ACTIVE);
+	ASSERT_STREQ(topo->nics[1].name, "mlx5_1");
+	ASSERT_EQ(topo->nics[0].guid, 0x0001000200030004);
+	topo_free(topo);
+}
+
+TEST(names_that_could_confuse_a_terminal_are_changed)
+{
+	struct topo *topo = parse("<shmemd-topology version=\"1\"><function pci=\"1:00.0\"><nic name=\"a\x1b[2J\xc3\xa4'&lt;&quot;\""
+				  " port=\"1\"/></function></shmemd-topology>");
+	char *text = NULL;
+	size_t n_bytes;
+	struct topo *again;
+	FILE *out = open_memstream(&text, &n_bytes);
+
+	ASSERT_STREQ(topo->nics[0].name, "a?[2J?" "?'<\"");
+	topo_dump(topo, out);
+	fclose(out);
+	again = parse(text);
+	ASSERT_STREQ(again->nics[0].name, topo->nics[0].name);
+	topo_free(again);
+	topo_free(topo);
+	free(text);
+}
+
+static enum topo_distance between(const char *inside)
+{
+	char text[1024];
+	enum topo_distance distance;
+	struct topo *topo;
+
+	snprintf(text, sizeof(text), "<shmemd-topology version=\"1\" numa_nodes=\"2\">%s</shmemd-topology>", inside);
+	topo = parse(text);
+	ASSERT_EQ(topo->n_gpus, 1);
+	ASSERT_EQ(topo->n_nics, 1);
+	distance = topo_distance(topo, topo->gpus[0].node, topo->nics[0].node);
+	ASSERT_EQ(distance, topo_distance(topo, topo->nics[0].node, topo->gpus[0].node));
+	topo_free(topo);
+	return distance;
+}
+
+#define GPU "<function pci=\"0:10:00.0\" class=\"0302\"/>"
+#define NIC "<function pci=\"0:20:00.0\" class=\"0207\"/>"
+#define PORT(inside) "<bridge hops=\"1\">" inside "</bridge>"
+
+TEST(every_distance_has_its_word)
+{
+	ASSERT_EQ(between("<host>" PORT(GPU NIC) "</host>"), TOPO_PIX);
+	ASSERT_EQ(between("<host>" PORT(PORT(PORT(GPU) PORT(NIC))) "</host>"), TOPO_PIX);
+	ASSERT_EQ(between("<host>" PORT(PORT(PORT(PORT(PORT(GPU))) PORT(NIC))) "</host>"), TOPO_PXB);
+	ASSERT_EQ(between("<cpu numa=\"0\"><bridge hops=\"2\"><bridge hops=\"2\">" GPU "</bridge>" NIC "</bridge></cpu>"), TOPO_PXB);
+	ASSERT_EQ(between("<host>" PORT(GPU) PORT(NIC) "</host>"), TOPO_PHB);
+	ASSERT_EQ(between("<cpu numa=\"0\">" GPU NIC "</cpu>"), TOPO_PHB);
+	/* The only host bridge with GPUs tells nothing by what hangs straight below it. */
+	ASSERT_EQ(between("<host>" GPU NIC "</host>"), TOPO_PHB);
+	ASSERT_EQ(between("<host numa=\"1\">" GPU "</host><host numa=\"1\">" NIC "</host>"), TOPO_NODE);
+	ASSERT_EQ(between("<host numa=\"1\">" GPU "</host><host numa=\"0\">" NIC "</host>"), TOPO_SYS);
+	ASSERT_EQ(between("<host>" GPU "</host><host numa=\"0\">" NIC "</host>"), TOPO_SYS);
+}
+
+/* A switch that a hypervisor shows as a host bridge, beside others. */
+TEST(a_flat_switch_is_one_where_there_are_several)
+{
+	struct topo *topo = parse("<shmemd-topology version=\"1\" numa_nodes=\"2\"><host numa=\"0\">" GPU NIC "</host><host numa=\"0\">"
+				  "<function pci=\"0:30:00.0\" class=\"0207\"/><function pci=\"0:31:00.0\" class=\"0302\"/></host></shmemd-topology>");
+
+	ASSERT_EQ(topo_distance(topo, topo->gpus[0].node, topo->nics[0].node), TOPO_PIX);
+	ASSERT_EQ(topo_distance(topo, topo->gpus[0].node, topo->nics[1].node), TOPO_NODE);
+	ASSERT_LT(topo_rank(topo, topo->gpus[0].node, topo->nics[0].node), topo_rank(topo, topo->gpus[0].node, topo->nics[1].node));
+	topo_free(topo);
+}

@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sessions that outlive the daemon, under a real systemd."""
+import contextlib
+import json
+import random
+import re
+import statistics
+
+from lab.case import case, eventually
+from lab.progress import say
+from service import PATIENT, PROGRAMS, clock, entries, main_pid, properties, service, since, waiting_client
+
+TRAFFIC = '/run/vm-traffic'
+FAULT = '/run/shmemd/fault'
+TAKES_FAULT = ('[Service]\nExecStart=\nExecStart=/bin/sh -c "if [ -s %s ]; then read -r SHMEMD_FAULT <%s; '
+               'export SHMEMD_FAULT; : >%s; fi; exec shmemd"\n' % (FAULT, FAULT, FAULT))
+# Less than a page for each of a hundred restarts.
+FEW_KIB = 390
+# What the heaps of two processes that did other things may differ by.
+HEAP_KIB = 1024
+CLIENT_GONE = 'health: the connection to shmemd broke'
+
+
+@contextlib.contextmanager
+def traffic(node):
+    """shmemd-traffic of alice, once it runs. The body gets a function that ends it and returns what it reports."""
+    node.run(f'rm -f {TRAFFIC}')
+    client = (f'runuser -u alice -- {PROGRAMS}/shmemd-traffic --patience 200 --pause-msec 100 >{TRAFFIC} 2>&1; status=$?; '
+              f'cat {TRAFFIC}; exit $status')
+    with node.background(client, limit=1800) as ended:
+        eventually(lambda: 'running' in node.run(f'cat {TRAFFIC} || true').out, 'traffic runs')
+
+        def report():
+            node.run('pkill -TERM -x shmemd-traffic; true')
+            result = ended()
+            assert result.status == 0, result
+            return json.loads(result.out.splitlines()[-1])
+        yield report
+
+
+SESSION_KEYS = ('session', 'uid', 'gid', 'pid', 'command', 'cgroup', 'nics', 'doorbell', 'n_qps', 'n_cqs', 'n_mrs',
+                'registered_bytes', 'kept')
+QP_KEYS = ('session', 'nic', 'qpn', 'type', 'state', 'dest_qpn', 'sq_wqebbs')
+
+
+def listed(node, what, keys):
+    """What `shmemctl list` shows, without what changes by itself."""
+    return [{key: one[key] for key in keys} for one in json.loads(node.run(f'shmemctl list {what} --json').out)[what]]
+
+
+def sessions(node):
+    return listed(node, 'sessions', SESSION_KEYS)
+
+
+def qps(node):
+    return listed(node, 'qps', QP_KEYS)
+
+
+def kept(node):
+    return int(properties(node, 'NFileDescriptorStore')['NFileDescriptorStore'])
+
+
+def held(node):
+    """Descriptors of the daemon."""
+    return int(node.run(f'ls /proc/{main_pid(node)}/fd | wc -l').out)
+
+
+def memory_kib(node):
+    """What the daemon has written in memory of its own, and what lies in files that are none: memfds of sessions, dead ones too."""
+    rollup = node.run(f'cat /proc/{main_pid(node)}/smaps_rollup').out
+    machine = node.run('cat /proc/meminfo').out
+    return int(re.search(r'Private_Dirty:\s+(\d+)', rollup)[1]), int(re.search(r'Shmem:\s+(\d+)', machine)[1])
+
+
+def comes_back(node, pid):
+    return eventually(lambda: main_pid(node) not in (0, pid) and properties(node, 'SubState')['SubState'] == 'running'
+                      and main_pid(node), 'the next daemon is ready')
+
+
+def kill(node):
+    pid = main_pid(node)
+    node.run(f'kill -KILL {pid}')
+    return comes_back(node, pid)
+
+
+# In the machine itself, where a look takes a tenth of what it takes from outside.
+KILL_OFTEN = '''
+show() { systemctl show shmemd.service --value -p "$1"; }
+for pause in %s; do
+    sleep "$pause"
+    pid=$(show MainPID)
+    kill -KILL "$pid"
+    while [ "$(show MainPID)" = "$pid" ] || [ "$(show SubState)" != running ]; do sleep 0.05; done
+done
+'''
+
+
+def kill_in_mid_traffic(node, times):
+    chance = random.Random(times)
+    moments = ' '.join(f'{chance.uniform(0.1, 1):.2f}' for _ in range(times))
+    with service(node, PATIENT), traffic(node) as report:
+        kill(node)
+        before, qps_before, n_kept, n_held = sessions(node), qps(node), kept(node), held(node)
+        private, shmem = memory_kib(node)
+        assert n_kept > 0, (before, n_kept)
+        node.run(KILL_OFTEN % moments, limit=30 + 20 * times)
+        eventually(lambda: sessions(node) == before, 'the sessions are listed as before')
+        eventually(lambda: kept(node) == n_kept, 'systemd keeps as many descriptors as before')
+        eventually(lambda: held(node) == n_held, 'the daemon has as many descriptors open as before')
+        private_after, shmem_after = memory_kib(node)
+        assert private_after < private + FEW_KIB + HEAP_KIB, (private, private_after)
+        assert shmem_after < shmem + FEW_KIB, (shmem, shmem_after)
+        qps_after = qps(node)
+        counts = report()
+    # Queues that an atomic took with it were made anew, with other numbers.
+    assert counts['unknown'] > 0 or qps_after == qps_before, (qps_before, qps_after)
+    # An atomic that was cut in its middle may take its queues with it; all else is counted by the client itself.
+    assert counts['unknown'] <= times // 10 + 1, counts
+    assert counts['batches'] > times, counts
+    # An emulated processor pauses by itself as well: the longest ones are those of the kills.
+    pauses = sorted(counts['pauses_msec'])[-times:]
+    say(f'{times} kills: {counts["adds"]} adds, {counts["sends"]} sends and {counts["immediates"]} immediate writes happened once; '
+        f'the {len(pauses)} longest pauses: median {statistics.median(pauses or [0]):.0f} ms, '
+        f'longest {max(pauses or [0]):.0f} ms; {counts["unknown"]} atomics unknown')
+
+
+@case(short=True)
+def a_daemon_killed_ten_times_in_mid_traffic_loses_nothing_and_does_nothing_twice(lab):
+    kill_in_mid_traffic(lab.node(1), 10)
+
+
+@case()
+def a_daemon_killed_a_hundred_times_in_mid_traffic_loses_nothing_and_does_nothing_twice(lab):
+    kill_in_mid_traffic(lab.node(1), 100)
+
+
+# What this traffic passes. At the other steps (SRQs, armed CQs, errors, other DCTs) engines without a daemon are killed
+# (test-ledger-kill).
+STEPS = ('fetch', 'send', 'take', 'payload', 'intent', 'atomic', 'replay', 'executed', 'reply', 'response', 'complete',
+         'cqe-body', 'cqe-intent', 'cqe', 'cqe-state', 'cqe-noted')
+UNDECIDED = ('intent', 'atomic', 'replay')
+
+
+def arm(node, step, nth):
+    """The next daemon ends when it passes this step for the nth time, the one after it does not."""
+    node.run(f'echo engine.{step}:{nth} >{FAULT}; chmod 666 {FAULT}')
+    return int(properties(node, 'NRestarts')['NRestarts'])
+
+
+def await_starts(node, number, step):
+    eventually(lambda: int(properties(node, 'NRestarts')['NRestarts']) >= number, f'the daemon was killed at {step}')
+    eventually(lambda: properties(node, 'SubState')['SubState'] == 'running', f'it is back after {step}')
+
+
+def await_batch(node):
+    """A whole batch was done since now, and its results were right."""
+    n = int(node.run(f'grep -c "^at " {TRAFFIC} || true').out)
+    node.run('pkill -USR1 -x shmemd-traffic')
+    eventually(lambda: int(node.run(f'grep -c "^at " {TRAFFIC} || true').out) > n, 'the traffic has gone on')
+
+
+@case()
+def a_daemon_killed_at_each_step_of_the_executor_loses_nothing_and_does_nothing_twice(lab):
+    node = lab.node(1)
+    chance = random.Random(1)
+    with service(node, PATIENT, TAKES_FAULT), traffic(node) as report:
+        before = sessions(node)
+        for step in STEPS:
+            n = arm(node, step, chance.randint(1, 60))
+            node.run('systemctl kill --kill-who=main -s KILL shmemd.service')
+            await_starts(node, n + 2, step)
+            await_batch(node)
+        eventually(lambda: sessions(node) == before, 'the sessions are listed as before')
+        counts = report()
+    # Each step has a second kill, at a moment of its own.
+    assert counts['unknown'] <= len(UNDECIDED) + len(STEPS) // 10 + 1, counts
+    say(f'killed at {len(STEPS)} steps: {counts["batches"]} batches, {counts["unknown"]} atomics unknown')
+
+
+@case()
+def a_daemon_killed_while_queues_are_connected_connects_them(lab):
+    node = lab.node(1)
+    for step in ('modify', 'modified'):
+        with service(node, PATIENT, TAKES_FAULT):
+            node.run('systemctl start shmemd.service')
+            n = arm(node, step, 1)
+            kill(node)
+            with traffic(node) as report:
+                await_starts(node, n + 2, step)
+                await_batch(node)
+                assert report()['unknown'] == 0
+
+
+@case(short=True)
+def a_restart_of_the_service_keeps_sessions_and_their_waits(lab):
+    node = lab.node(1)
+    with service(node, PATIENT), waiting_client(node) as (session, ended), traffic(node) as report:
+        before = sessions(node)
+        for _ in range(3):
+            pid = main_pid(node)
+            node.run('systemctl restart shmemd.service')
+            assert main_pid(node) != pid
+            eventually(lambda: sessions(node) == before, 'the sessions are listed as before')
+        assert report()['batches'] > 0
+        # And it is a session like any other: it can be ended.
+        node.run(f'shmemctl kill {session}')
+        assert 'wait ended' in ended().out
+
+
+@case(short=True)
+def state_of_an_unknown_version_ends_its_sessions_with_one_message(lab):
+    node = lab.node(1)
+    with service(node), waiting_client(node) as (_, ended):
+        pid, start = main_pid(node), clock(node)
+        node.run(f'{PROGRAMS}/vm-state-version {pid} 4711; kill -KILL {pid}')
+        result = ended()
+        assert CLIENT_GONE in result.out, result
+        comes_back(node, pid)
+        assert sessions(node) == []
+        found = eventually(lambda: entries(node, 'STATE_STRANGE'), 'the journal says why')
+        assert len(found) == 1, found
+        assert 'panic' not in since(node, start)
+        with waiting_client(node):
+            assert len(sessions(node)) == 1
+
+
+@case(short=True)
+def without_kept_descriptors_a_client_of_a_killed_daemon_is_told_and_the_service_comes_back(lab):
+    node = lab.node(1)
+    with service(node, settings='max-kept-fds = 0\n'), waiting_client(node) as (_, ended):
+        pid = main_pid(node)
+        node.run(f'kill -KILL {pid}')
+        result = ended()
+        assert CLIENT_GONE in result.out, result
+        comes_back(node, pid)
+        assert re.search(r'sessions\s+0 now', node.run('shmemctl status').out)
