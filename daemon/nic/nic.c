@@ -138,9 +138,8 @@ static struct nic_ctx *default_ctx_unimport(struct nic_ctx *ctx)
 }
 
 /* Nothing was imported, so nothing rests. */
-static int default_resume(struct nic *nic)
+static void default_resume(struct nic *nic)
 {
-	return 0;
 }
 
 static int default_warm_set(struct nic *nic, const struct nic_warm_attr *attr)
