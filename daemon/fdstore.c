@@ -210,17 +210,15 @@ static void attach(struct msghdr *hdr, char *control, size_t size, int passed)
 /* One datagram, with a descriptor unless it is -1. */
 static int send_text(const char *text, int passed, int flags)
 {
-	/* One for all of them: to let go of a descriptor must not need a free one. */
-	static int fd = -1;
 	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {0};
 	struct iovec iov = {.iov_base = (void *)text, .iov_len = strlen(text)};
 	struct sockaddr_un addr;
 	struct msghdr hdr = {.msg_name = &addr, .msg_iov = &iov, .msg_iovlen = 1};
+	_cleanup_close_ int fd = -1;
 	ssize_t n;
 	int r;
 
-	if (fd < 0)
-		fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return -errno;
 	r = fill_address(&addr, &hdr.msg_namelen);

@@ -381,8 +381,9 @@ TEST(sessions_end_in_the_midst_of_traffic)
 		peer = resolve(&a, &b);
 		back = resolve(&b, &a);
 		for (unsigned int k = 0; k < 20; k++) {
-			post(&a, k & 1, SHMD_OPCODE_RDMA_WRITE, &peer, &b, 0, 0, 65536);
-			post(&b, k & 1, SHMD_OPCODE_RDMA_WRITE, &back, &a, 0, 0, 65536);
+			/* Into bytes that nobody reads: two NICs may be at them at once. */
+			post(&a, k & 1, SHMD_OPCODE_RDMA_WRITE, &peer, &b, 0, 65536, 65536);
+			post(&b, k & 1, SHMD_OPCODE_RDMA_WRITE, &back, &a, 0, 65536, 65536);
 		}
 		for (unsigned int k = 0; k < N_DCIS; k++) {
 			client_ring(&a, k);
