@@ -370,20 +370,51 @@ TEST(session_without_a_descriptor_is_refused)
 	free(saved);
 }
 
-TEST(client_of_a_session_that_cannot_go_on_is_told)
+enum hindrance { NIC_REFUSES, NIC_MISSING, STATE_CUT };
+
+static int adopt_with(struct scene *s, enum hindrance what)
 {
 	struct session *session;
+	size_t n;
+	void *state = keep_lab_state(&s->k, s->id, &n);
+	int r;
+
+	if (what == NIC_REFUSES) {
+		s->k.lab.nics[1].fail_at = s->k.lab.nics[1].n_calls + 1;
+		s->k.lab.nics[1].fail_err = -ENOENT;
+	}
+	if (what == NIC_MISSING)
+		snprintf(s->k.lab.registry.nics[1].info.name, NIC_NAME_BYTES, "other");
+	r = keep_lab_adopt_bytes(&s->k, s->id, state, what == STATE_CUT ? n - 1 : n, &session);
+	free(state);
+	return r;
+}
+
+static void cannot_go_on(enum hindrance what)
+{
+	struct shmd_health_page *page;
 	struct scene s;
 
 	scene_init(&s, 100);
+	page = mmap(NULL, sizeof(*page), PROT_READ, MAP_SHARED, s.a.session->health_fd, 0);
+	ASSERT_NE(page, MAP_FAILED);
 	restart(&s);
-	s.k.lab.nics[1].fail_at = s.k.lab.nics[1].n_calls + 1;
-	s.k.lab.nics[1].fail_err = -ENOENT;
-	ASSERT_ERR(keep_lab_adopt(&s.k, s.id, &session), ENOENT);
+	ASSERT_EQ(page->session, SHMD_HEALTH_OK);
+	ASSERT_NE(adopt_with(&s, what), 0);
 	raw_expect_end(&s.a.raw, SHMD_STATUS_INTERNAL);
+	/* Kernels that read no socket see it as well. */
+	ASSERT_EQ(page->session, SHMD_HEALTH_SESSION_ENDED);
+	munmap(page, sizeof(*page));
 	keep_lab_let_go(&s.k, s.id);
 	raw_close(&s.a.raw);
 	keep_lab_deinit(&s.k);
+}
+
+TEST(client_of_a_session_that_cannot_go_on_is_told)
+{
+	cannot_go_on(NIC_REFUSES);
+	cannot_go_on(NIC_MISSING);
+	cannot_go_on(STATE_CUT);
 }
 
 TEST(session_that_had_ended_is_only_torn_down)
