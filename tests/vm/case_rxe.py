@@ -44,6 +44,25 @@ def two_machines_exchange_messages_by_rxe(lab):
             assert ended().status == 0
 
 
+@case(nodes=4)
+def four_machines_reach_each_other_and_nobody_else(lab):
+    """By rxe each the next; and there is no way out of their network."""
+    nodes = [lab.node(i) for i in range(1, 5)]
+    with contextlib.ExitStack() as stack:
+        for node in nodes:
+            stack.enter_context(rxe(node))
+        ends = [stack.enter_context(node.background(f'ibv_rc_pingpong -d rxe0 -g 1 -n {ITERATIONS}', limit=300))
+                for node in nodes]
+        for node in nodes:
+            eventually(lambda node=node: ':18515' in node.run('ss -tln').out, 'the server listens')
+        for i, node in enumerate(nodes):
+            said = node.run(f'ibv_rc_pingpong -d rxe0 -g 1 -n {ITERATIONS} node{(i + 1) % 4 + 1}', limit=300).out
+            assert f'{ITERATIONS} iters in' in said, said
+        assert [end().status for end in ends] == [0] * 4
+    for node in nodes:
+        assert node.run('ip -j route').out.count('"dst"') == 1 and 'default' not in node.run('ip route').out
+
+
 def told(node, words):
     return lambda: words in node.run('cat /tmp/rxe-events').out
 
