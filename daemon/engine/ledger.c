@@ -123,29 +123,64 @@ static void detach_qp(struct engine_qp *qp)
 	qp->own_counters = *qp->counters;
 	qp->counters = &qp->own_counters;
 	qp->slot = NULL;
+	qp->attr.ledger = NULL;
 }
 
-void ledger_detach(struct engine *engine)
+static void detach_cq(struct cq *cq)
 {
-	struct engine_ledger *ledger;
+	cq->slot = NULL;
+	cq->attr.ledger = NULL;
+}
+
+static void detach_srq(struct srq *srq)
+{
+	srq->slot = NULL;
+	srq->attr.ledger = NULL;
+}
+
+/* Of those that write to `ledger`, or to any when it is NULL. */
+static void detach_all(struct engine *engine, const struct engine_ledger *ledger)
+{
 	struct engine_qp *qp;
 	struct srq *srq;
 	struct cq *cq;
 	size_t pos = 0;
 
-	list_for_each_entry(qp, &engine->all_qps, all_link)
-		detach_qp(qp);
-	while ((cq = hash_next(&engine->cqs, &pos, NULL)))
-		cq->slot = NULL;
-	pos = 0;
-	while ((srq = hash_next(&engine->srqs, &pos, NULL)))
-		srq->slot = NULL;
-	while (!list_empty(&engine->ledgers)) {
-		ledger = list_first_entry(&engine->ledgers, struct engine_ledger, link);
-		ledger->engine = NULL;
-		ledger->n_users = 0;
-		list_del(&ledger->link);
+	list_for_each_entry(qp, &engine->all_qps, all_link) {
+		if (!ledger || qp->attr.ledger == ledger)
+			detach_qp(qp);
 	}
+	while ((cq = hash_next(&engine->cqs, &pos, NULL))) {
+		if (!ledger || cq->attr.ledger == ledger)
+			detach_cq(cq);
+	}
+	pos = 0;
+	while ((srq = hash_next(&engine->srqs, &pos, NULL))) {
+		if (!ledger || srq->attr.ledger == ledger)
+			detach_srq(srq);
+	}
+}
+
+static void end(struct engine_ledger *ledger)
+{
+	ledger->engine = NULL;
+	ledger->n_users = 0;
+	list_del(&ledger->link);
+}
+
+void engine_ledger_leave(struct engine_ledger *ledger)
+{
+	if (!ledger->engine)
+		return;
+	detach_all(ledger->engine, ledger);
+	end(ledger);
+}
+
+void ledger_detach(struct engine *engine)
+{
+	detach_all(engine, NULL);
+	while (!list_empty(&engine->ledgers))
+		end(list_first_entry(&engine->ledgers, struct engine_ledger, link));
 }
 
 /* ---- places ------------------------------------------------------------------------------------------------------ */

@@ -50,6 +50,12 @@ int engine_ledger_new(struct engine *engine, void *memory, size_t bytes, const s
 struct engine_ledger *engine_ledger_free(struct engine_ledger *ledger);
 
 /*
+ * For a context that goes on elsewhere, with what is in the memory now: whatever becomes of its objects here, they write
+ * nothing there any more, as if they had no ledger. Nothing is made with it from then on, and free is next.
+ */
+void engine_ledger_leave(struct engine_ledger *ledger);
+
+/*
  * As engine_*_create(), of an object that the ledger in attr->ledger knows: -ENOENT when it does not, which means that its
  * creation never ended or that it was destroyed; nothing of it was used then, so the owner may create it, or leave it. The
  * ring of a CQ is not filled. A QP has its state, settings and counters of before, and the route that they name from

@@ -17,7 +17,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "daemon/nic/soft/soft-record.h"
 #include "proto/base/assert.h"
@@ -116,24 +115,19 @@ int soft_ctx_export(struct nic_ctx *base, void **ret_record, size_t *ret_bytes)
 
 /* ---- unimport -------------------------------------------------------------------------------------------------------- */
 
-struct hide_call {
+struct leave_call {
 	struct soft_call call;
 	struct soft_ctx *ctx;
 };
 
-/* What the engine notes from here on is seen by nobody: so nothing of it is done, either. */
-static bool run_hide(struct soft_nic *nic, struct soft_call *base)
+/* What the engine does from here on is noted nowhere: so nothing of it is done, either. */
+static bool run_leave(struct soft_nic *nic, struct soft_call *base)
 {
-	struct soft_ctx *ctx = container_of(base, struct hide_call, call)->ctx;
-	const struct soft_map *map = &ctx->ledger_map;
+	struct soft_ctx *ctx = container_of(base, struct leave_call, call)->ctx;
 
 	ctx->quiesced = true;
-	if (map->base) {
-		void *at = mmap(map->base, map->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE,
-				ctx->ledger_fd, 0);
-
-		assert_bug(at != MAP_FAILED);
-	}
+	if (ctx->ledger)
+		engine_ledger_leave(ctx->ledger);
 	/* A DCI would say good-bye to its DCT. */
 	nic->is_mute = true;
 	soft_qps_destroy(ctx);
@@ -143,13 +137,13 @@ static bool run_hide(struct soft_nic *nic, struct soft_call *base)
 
 struct nic_ctx *soft_ctx_unimport(struct nic_ctx *base)
 {
-	struct hide_call hide = {.call.run = run_hide};
+	struct leave_call leave = {.call.run = run_leave};
 	struct soft_ctx *ctx;
 
 	if (!base)
 		return NULL;
-	hide.ctx = ctx = soft_ctx(base);
-	soft_call(ctx->nic, &hide.call);
+	leave.ctx = ctx = soft_ctx(base);
+	soft_call(ctx->nic, &leave.call);
 	/* The newest first: its QPs may use CQs of those before. */
 	while (!list_empty(&ctx->batches)) {
 		int r = soft_queues_destroy(&container_of(ctx->batches.prev, struct soft_queues, link)->base);

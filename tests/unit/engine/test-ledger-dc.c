@@ -247,6 +247,37 @@ TEST(what_is_half_restored_can_be_destroyed)
 	deinit(&t);
 }
 
+/* Connections that are there, and those that come. */
+TEST(connections_of_a_dct_that_left_its_ledger_are_not_noted)
+{
+	struct lab t;
+	void *left;
+
+	init(&t);
+	post(&t, 0, 0, false);
+	run(&t);
+	left = malloc(t.l.ledger_bytes);
+	ASSERT(left);
+	memcpy(left, t.l.ledgers[1], t.l.ledger_bytes);
+	engine_ledger_leave(t.l.w.nodes[1].ledger);
+	for (unsigned int i = 0; i < N_MESSAGES; i++)
+		post(&t, 1, i, false);
+	post(&t, 0, 1, false);
+	run(&t);
+	for (unsigned int i = 0; i < N_DCTS; i++) {
+		poll_dct(&t, i);
+		ASSERT_EQ(t.n_received[i], t.n_sent[i]);
+		tqp_deinit(&t.dcts[i]);
+	}
+	for (unsigned int i = 0; i < N_DCIS; i++)
+		tqp_deinit(&t.dcis[i]);
+	world_run(&t.l.w);
+	tsrq_deinit(&t.srq);
+	ASSERT_MEMEQ(t.l.ledgers[1], left, t.l.ledger_bytes);
+	lives_deinit(&t.l);
+	free(left);
+}
+
 /* ---- all steps ---- */
 
 static void note_passed(const struct lives *l, uint64_t *passed)

@@ -494,6 +494,56 @@ TEST(what_is_refused)
 	free(memory);
 }
 
+/* Two contexts of one engine, of which one goes. */
+TEST(only_its_own_objects_leave_a_ledger)
+{
+	const struct engine_ledger_limits limits = {4, 4, 0};
+	size_t bytes = engine_ledger_bytes(&limits);
+	void *memory = aligned_alloc(4096, (bytes + 4095) & ~(size_t)4095), *left = malloc(bytes);
+	const struct tqp_attr attr = TQP_ATTR;
+	struct engine_ledger *first, *second;
+	struct engine_qp_counters was;
+	struct tqp c, d;
+	struct lab t;
+
+	ASSERT(memory && left);
+	memset(memory, 0, bytes);
+	init(&t, MEM_POINTER);
+	first = t.a.node->ledger;
+	ASSERT_OK(engine_ledger_new(t.a.node->engine, memory, bytes, &limits, &second));
+	t.a.node->ledger = second;
+	tqp_init(&c, &t.l.w, 0, &attr);
+	tqp_init(&d, &t.l.w, 1, &attr);
+	t.a.node->ledger = first;
+	tqp_connect(&c, &d, &attr);
+	tqp_connect(&d, &c, &attr);
+	memcpy(left, memory, bytes);
+	engine_ledger_leave(second);
+	second = engine_ledger_free(second);
+	post_write(&c, SIGNALED, t.local, 0, t.remote, 0, 64);
+	tqp_ring(&c);
+	post_write(&t.a, SIGNALED, t.local, 0, t.remote, 64, 64);
+	tqp_ring(&t.a);
+	run(&t);
+	expect_cqe(&c.scq, SHMD_CQE_REQ, 0, NULL);
+	tqp_deinit(&c);
+	tqp_deinit(&d);
+	ASSERT_MEMEQ(memory, left, bytes);
+	was = tqp_info(&t.a).counters;
+	ASSERT_EQ(was.wqes, 1);
+	/* And the other one is as before. */
+	lives_restore(&t.l);
+	ASSERT_EQ(tqp_info(&t.a).counters.wqes, was.wqes);
+	expect_cqe(&t.a.scq, SHMD_CQE_REQ, 0, NULL);
+	post_write(&t.a, SIGNALED, t.local, 0, t.remote, 64, 64);
+	tqp_ring(&t.a);
+	run(&t);
+	expect_cqe(&t.a.scq, SHMD_CQE_REQ, 1, NULL);
+	deinit(&t);
+	free(memory);
+	free(left);
+}
+
 TEST(places_are_bounded_and_used_again)
 {
 	struct lab t;

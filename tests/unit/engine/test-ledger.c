@@ -434,3 +434,64 @@ TEST(shared_receive_queue)
 	each_step(KIND_SEND, LONG, false, true);
 	each_step(KIND_WRITE_IMM, LONG, false, true);
 }
+
+/* ---- leaving ---- */
+
+static uint8_t *copy_of(const struct lab *t, unsigned int node)
+{
+	uint8_t *copy = malloc(t->l.ledger_bytes);
+
+	ASSERT(copy);
+	memcpy(copy, t->l.ledgers[node], t->l.ledger_bytes);
+	return copy;
+}
+
+/* After n_turns of traffic those of this node leave: all of it is done, but nothing is noted. False: it was done before. */
+static bool leave_after(enum kind kind, bool has_srq, unsigned int node, unsigned int n_turns)
+{
+	uint8_t *left, *others;
+	bool is_busy = true;
+	struct lab t;
+
+	init_lab(&t, kind, kind_is_atomic(kind) ? SMALL : LONG, false, has_srq);
+	t.l.w.budget = 1;
+	if (kind == KIND_READ)
+		region_fill(t.remote, 7);
+	post_all(&t);
+	for (unsigned int n = 0; n < n_turns && is_busy; n++)
+		is_busy = world_step(&t.l.w);
+	left = copy_of(&t, node);
+	others = copy_of(&t, !node);
+	engine_ledger_leave(t.l.w.nodes[node].ledger);
+	run_to_the_end(&t);
+	check(&t);
+	post_all(&t);
+	run_to_the_end(&t);
+	check(&t);
+	ASSERT_EQ(tqp_info(&t.a).counters.wqes, 2 * N_MESSAGES);
+	engine_ledger_recover(t.a.node->engine);
+	tqp_deinit(&t.a);
+	tqp_deinit(&t.b);
+	if (has_srq)
+		tsrq_deinit(&t.srq);
+	ASSERT_MEMEQ(t.l.ledgers[node], left, t.l.ledger_bytes);
+	ASSERT_NE(memcmp(t.l.ledgers[!node], others, t.l.ledger_bytes), 0);
+	lives_deinit(&t.l);
+	free(left);
+	free(others);
+	return is_busy;
+}
+
+TEST(what_left_its_ledger_writes_nothing_there)
+{
+	static const enum kind kinds[] = {KIND_WRITE, KIND_READ, KIND_SEND, KIND_FADD};
+
+	for (unsigned int i = 0; i < 4; i++) {
+		for (unsigned int node = 0; node < 2; node++) {
+			bool has_srq = kinds[i] == KIND_SEND;
+
+			for (unsigned int n_turns = 0; leave_after(kinds[i], has_srq, node, n_turns); n_turns++)
+				;
+		}
+	}
+}
