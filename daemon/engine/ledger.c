@@ -194,7 +194,13 @@ static void mark_used(uint32_t *used, uint32_t place)
 	ledger_order();
 }
 
-static struct ledger_queue *take_queue(struct ledger_queue *queues, uint32_t n, uint32_t *used, uint32_t *first)
+/* What the journal says of a former object at this place is over. */
+static void forget_journal(struct engine_ledger *ledger)
+{
+	ledger_store(&ledger->head->journal.armed, 0);
+}
+
+static struct ledger_queue *free_place(struct ledger_queue *queues, uint32_t n, uint32_t *used, uint32_t *first)
 {
 	for (; *first < n; (*first)++) {
 		if (queues[*first].number)
@@ -205,13 +211,21 @@ static struct ledger_queue *take_queue(struct ledger_queue *queues, uint32_t n, 
 	return NULL;
 }
 
-/* What the journal says of a former object at this place is over. */
-static void forget_journal(struct engine_ledger *ledger)
+/* NULL: there was no place. */
+static struct ledger_queue *take_place(struct engine_ledger *ledger, struct ledger_queue *slot, uint32_t number)
 {
-	ledger_store(&ledger->head->journal.armed, 0);
+	if (!slot)
+		return NULL;
+	forget_journal(ledger);
+	slot->word = 0;
+	ledger_order();
+	slot->number = number | LEDGER_USED;
+	ledger_order();
+	ledger->n_users++;
+	return slot;
 }
 
-static void give_back(struct ledger_queue *queues, struct ledger_queue *slot, uint32_t *first)
+static void give_back(struct engine_ledger *ledger, struct ledger_queue *queues, struct ledger_queue *slot, uint32_t *first)
 {
 	uint32_t place = (uint32_t)(slot - queues);
 
@@ -220,64 +234,45 @@ static void give_back(struct ledger_queue *queues, struct ledger_queue *slot, ui
 	ledger_order();
 	if (place < *first)
 		*first = place;
+	ledger->n_users--;
 }
 
 int ledger_take_cq(struct cq *cq)
 {
 	struct engine_ledger *ledger = cq->attr.ledger;
-	struct ledger_queue *slot = take_queue(ledger->cqs, ledger->head->limits.max_cqs,
-					       &ledger->head->used.max_cqs, &ledger->free_cq);
+	struct ledger_head *head = ledger->head;
 
-	if (!slot)
-		return -ENOSPC;
-	forget_journal(ledger);
-	slot->word = 0;
-	ledger_order();
-	slot->number = cq->attr.cqn | LEDGER_USED;
-	ledger_order();
-	cq->slot = slot;
-	ledger->n_users++;
-	return 0;
+	cq->slot = take_place(ledger, free_place(ledger->cqs, head->limits.max_cqs, &head->used.max_cqs, &ledger->free_cq),
+			      cq->attr.cqn);
+	return cq->slot ? 0 : -ENOSPC;
 }
 
 void ledger_drop_cq(struct cq *cq)
 {
 	struct engine_ledger *ledger = cq->attr.ledger;
 
-	if (!cq->slot)
-		return;
-	give_back(ledger->cqs, cq->slot, &ledger->free_cq);
+	if (cq->slot)
+		give_back(ledger, ledger->cqs, cq->slot, &ledger->free_cq);
 	cq->slot = NULL;
-	ledger->n_users--;
 }
 
 int ledger_take_srq(struct srq *srq)
 {
 	struct engine_ledger *ledger = srq->attr.ledger;
-	struct ledger_queue *slot = take_queue(ledger->srqs, ledger->head->limits.max_srqs,
-					       &ledger->head->used.max_srqs, &ledger->free_srq);
+	struct ledger_head *head = ledger->head;
 
-	if (!slot)
-		return -ENOSPC;
-	forget_journal(ledger);
-	slot->word = 0;
-	ledger_order();
-	slot->number = srq->attr.srqn | LEDGER_USED;
-	ledger_order();
-	srq->slot = slot;
-	ledger->n_users++;
-	return 0;
+	srq->slot = take_place(ledger, free_place(ledger->srqs, head->limits.max_srqs, &head->used.max_srqs, &ledger->free_srq),
+			       srq->attr.srqn);
+	return srq->slot ? 0 : -ENOSPC;
 }
 
 void ledger_drop_srq(struct srq *srq)
 {
 	struct engine_ledger *ledger = srq->attr.ledger;
 
-	if (!srq->slot)
-		return;
-	give_back(ledger->srqs, srq->slot, &ledger->free_srq);
+	if (srq->slot)
+		give_back(ledger, ledger->srqs, srq->slot, &ledger->free_srq);
 	srq->slot = NULL;
-	ledger->n_users--;
 }
 
 static struct ledger_qp *free_qp_place(struct engine_ledger *ledger)
@@ -493,30 +488,29 @@ static void arm(struct engine_ledger *ledger, const uint64_t *word, uint32_t cou
 	ledger_store(&journal->armed, offset_of(ledger, word) / 8 << 32 | count);
 }
 
-/* The CQE whose last word is `tail`, the others being in the ring, and the word of the half that wrote it; qp NULL: nobody's. */
+/* The CQE whose last word is `tail`, the others being in the ring, and the word of the half that wrote it. */
 void ledger_publish(struct cq *cq, struct engine_qp *qp, bool responder, uint64_t *tail_at, uint64_t tail)
 {
 	struct engine_ledger *ledger = cq->attr.ledger;
 	struct ledger_journal *journal = &ledger->head->journal;
 	const struct engine *engine = cq->engine;
-	uint64_t *word = NULL, *qp_word;
+	uint64_t *word = NULL;
 
 	fault_point(engine, ENGINE_STEP_CQE_BODY);
-	if (qp && qp->slot)
+	if (qp->slot)
 		word = responder ? &qp->slot->resp : &qp->slot->req;
 	journal->word = ledger_cq_word(cq, cq->pi + 1);
 	journal->qp_at = word ? offset_of(ledger, word) : 0;
 	if (word)
 		journal->qp_word = responder ? ledger_resp_word(qp) : ledger_req_word(qp);
 	journal->cqe_tail = tail;
-	qp_word = &journal->qp_word;
 	arm(ledger, &cq->slot->word, cq->pi);
 	fault_point(engine, ENGINE_STEP_CQE_INTENT);
 	__atomic_store_n(tail_at, tail, __ATOMIC_RELEASE);
 	ledger_order();
 	fault_point(engine, ENGINE_STEP_CQE);
 	if (word)
-		ledger_store(word, *qp_word);
+		ledger_store(word, journal->qp_word);
 	fault_point(engine, ENGINE_STEP_CQE_STATE);
 	ledger_store(&cq->slot->word, journal->word);
 	fault_point(engine, ENGINE_STEP_CQE_NOTED);
