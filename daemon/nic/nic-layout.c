@@ -5,7 +5,7 @@
  * CQ rings first, then the QPs, each its receive ring with its send ring directly behind it (the hardware knows
  * one start address for both), then the dbrecs of all CQs and of all QPs, one cache line each. A ring is aligned to
  * its size, at least 64 and at most 4096 bytes, so that none crosses a page it need not. Sizes come from
- * clients: every sum is checked.
+ * clients: every sum is checked. And whether queues that were kept lie in theirs.
  *
  * Pure; any thread.
  */
@@ -16,16 +16,20 @@
 #include <string.h>
 
 #include <shmd/abi/cqe.h>
+#include <shmd/abi/doorbell.h>
 #include <shmd/abi/wqe.h>
 
 #include "proto/base/overflow.h"
 
 #define LAYOUT_PAGE_BYTES 4096u
 #define LAYOUT_MIN_ALIGN 64u
+#define NUMBER_MAX 0xffffffu
 
 #define CQ_FLAGS (NIC_CQ_COLLAPSED | NIC_CQ_OVERRUN_IGNORE)
 #define QP_FLAGS NIC_QP_GPU_DRIVEN
 #define QP_ACCESS (NIC_ACCESS_REMOTE_WRITE | NIC_ACCESS_REMOTE_READ | NIC_ACCESS_REMOTE_ATOMIC)
+
+/* ---- what is asked for ---------------------------------------------------------------------------------------------- */
 
 static int check_cq_spec(const struct nic_cq_spec *spec)
 {
@@ -43,32 +47,29 @@ static int check_cq_index(uint32_t count, uint32_t first, uint32_t step, uint32_
 	return last < n_cqs ? 0 : -EINVAL;
 }
 
-static int check_qp_rings(const struct nic_qp_spec *spec)
+/* A DCT has no rings, a DCI no receive ring. */
+static bool sizes_are_right(enum nic_qp_type type, uint32_t log2_sq_wqebbs, uint32_t n_rq_wqes, uint32_t log2_rq_stride)
 {
-	if (spec->type == NIC_QP_DCT)
-		return spec->log2_sq_wqebbs || spec->n_rq_wqes ? -EINVAL : 0;
-	if (spec->log2_sq_wqebbs < NIC_MIN_LOG2_SQ_WQEBBS ||
-	    spec->log2_sq_wqebbs > NIC_MAX_LOG2_SQ_WQEBBS)
-		return -EINVAL;
-	if (spec->n_rq_wqes == 0)
-		return 0;
-	if (spec->type == NIC_QP_DCI || spec->n_rq_wqes > NIC_MAX_RQ_WQES || (spec->n_rq_wqes & (spec->n_rq_wqes - 1)) ||
-	    spec->log2_rq_stride < NIC_MIN_LOG2_RQ_STRIDE ||
-	    spec->log2_rq_stride > NIC_MAX_LOG2_RQ_STRIDE)
-		return -EINVAL;
-	return 0;
+	if (type == NIC_QP_DCT)
+		return !log2_sq_wqebbs && !n_rq_wqes;
+	if (log2_sq_wqebbs < NIC_MIN_LOG2_SQ_WQEBBS || log2_sq_wqebbs > NIC_MAX_LOG2_SQ_WQEBBS)
+		return false;
+	if (n_rq_wqes == 0)
+		return true;
+	return type != NIC_QP_DCI && n_rq_wqes <= NIC_MAX_RQ_WQES && !(n_rq_wqes & (n_rq_wqes - 1)) &&
+	       log2_rq_stride >= NIC_MIN_LOG2_RQ_STRIDE && log2_rq_stride <= NIC_MAX_LOG2_RQ_STRIDE;
 }
 
 static int check_qp_spec(const struct nic_qp_spec *spec, uint32_t n_cqs)
 {
-	int r;
+	int r = 0;
 
 	if (spec->count == 0 || spec->count > NIC_MAX_BATCH_QPS || spec->type < NIC_QP_RC ||
 	    spec->type > NIC_QP_DCT || (spec->flags & ~QP_FLAGS) || (spec->access & ~QP_ACCESS) ||
-	    (spec->send_cqn & NIC_CQ_BY_INDEX) || (spec->recv_cqn & NIC_CQ_BY_INDEX))
+	    (spec->send_cqn & NIC_CQ_BY_INDEX) || (spec->recv_cqn & NIC_CQ_BY_INDEX) ||
+	    !sizes_are_right(spec->type, spec->log2_sq_wqebbs, spec->n_rq_wqes, spec->log2_rq_stride))
 		return -EINVAL;
-	r = check_qp_rings(spec);
-	if (r == 0 && spec->send_cqn == 0)
+	if (spec->send_cqn == 0)
 		r = check_cq_index(spec->count, spec->send_cq_first, spec->send_cq_step, n_cqs);
 	if (r == 0 && spec->recv_cqn == 0)
 		r = check_cq_index(spec->count, spec->recv_cq_first, spec->recv_cq_step, n_cqs);
@@ -101,6 +102,8 @@ static int check_attr(const struct nic_queues_attr *attr, uint32_t *ret_n_cqs, u
 	*ret_n_qps = n_qps;
 	return 0;
 }
+
+/* ---- where it lies --------------------------------------------------------------------------------------------------- */
 
 /* Alignment of a ring: its size up to the next power of two, between 64 and 4096. */
 static uint64_t ring_align(uint64_t bytes)
@@ -171,7 +174,7 @@ static void qp_from_spec(struct nic_qp *qp, const struct nic_qp_spec *spec, uint
 
 static int place_qps(struct nic_layout *layout, const struct nic_qp_spec *spec, uint64_t *end)
 {
-	/* bounded by check_qp_rings(). */
+	/* bounded by sizes_are_right(). */
 	uint64_t rq_bytes = spec->n_rq_wqes ? (uint64_t)rq_wqes(spec) << spec->log2_rq_stride : 0;
 	uint64_t sq_bytes = spec->type == NIC_QP_DCT ?
 				    0 :
@@ -259,4 +262,43 @@ void nic_layout_deinit(struct nic_layout *layout)
 	free(layout->cqs);
 	free(layout->qps);
 	memset(layout, 0, sizeof(*layout));
+}
+
+/* ---- what was kept --------------------------------------------------------------------------------------------------- */
+
+static bool lies_well(uint64_t offset, uint64_t bytes, uint64_t total)
+{
+	return (offset & (LAYOUT_MIN_ALIGN - 1)) == 0 && range_fits(offset, bytes, total);
+}
+
+bool nic_cq_is_right(const struct nic_cq *cq, uint64_t total_bytes)
+{
+	uint64_t entries;
+
+	if (cq->log2_entries > NIC_MAX_LOG2_CQ_ENTRIES || (cq->flags & ~CQ_FLAGS) || cq->cqn > NUMBER_MAX)
+		return false;
+	/* bounded: by the check above. */
+	entries = cq->flags & NIC_CQ_COLLAPSED ? 1 : 1ull << cq->log2_entries;
+	return lies_well(cq->ring_offset, entries * SHMD_CQE_BYTES, total_bytes) &&
+	       lies_well(cq->dbrec_offset, sizeof(struct shmd_dbrec), total_bytes);
+}
+
+static bool rings_are_right(const struct nic_qp *qp, uint64_t total_bytes)
+{
+	uint64_t rq_bytes, sq_bytes;
+
+	if (!sizes_are_right(qp->type, qp->log2_sq_wqebbs, qp->n_rq_wqes, qp->log2_rq_stride))
+		return false;
+	/* bounded: by the check above. */
+	rq_bytes = qp->n_rq_wqes ? (uint64_t)qp->n_rq_wqes << qp->log2_rq_stride : 0;
+	sq_bytes = qp->type == NIC_QP_DCT ? 0 : (uint64_t)SHMD_WQEBB_BYTES << qp->log2_sq_wqebbs;
+	return lies_well(qp->rq_offset, rq_bytes, total_bytes) && lies_well(qp->sq_offset, sq_bytes, total_bytes) &&
+	       lies_well(qp->dbrec_offset, SHMD_QP_ERROR_OFFSET + sizeof(uint32_t), total_bytes);
+}
+
+bool nic_qp_is_right(const struct nic_qp *qp, uint64_t total_bytes)
+{
+	return qp->type >= NIC_QP_RC && qp->type <= NIC_QP_DCT && qp->qpn <= NUMBER_MAX && !(qp->flags & ~QP_FLAGS) &&
+	       !(qp->access & ~QP_ACCESS) && qp->addr.psn <= NUMBER_MAX &&
+	       (qp->type == NIC_QP_DCT || !qp->addr.dc_key) && rings_are_right(qp, total_bytes);
 }

@@ -237,6 +237,12 @@ int nic_layout_init(struct nic_layout *layout, const struct nic_queues_attr *att
 /* -ENOMEM, and then *copy is to be deinitialized too. */
 int nic_layout_copy(struct nic_layout *copy, const struct nic_layout *layout);
 void nic_layout_deinit(struct nic_layout *layout);
+/*
+ * Of a layout that was kept, complete: sizes, flags and numbers are some that a backend gives, and rings and dbrec lie within
+ * total_bytes. Whether its CQs exist and what else the address says is the backend's to check.
+ */
+bool nic_cq_is_right(const struct nic_cq *cq, uint64_t total_bytes);
+bool nic_qp_is_right(const struct nic_qp *qp, uint64_t total_bytes);
 
 struct nic_queue_mem {
 	enum nic_mem_kind kind;

@@ -13,10 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <shmd/abi/cqe.h>
-#include <shmd/abi/doorbell.h>
-#include <shmd/abi/wqe.h>
-
 #include "proto/base/cleanup.h"
 #include "proto/base/coder.h"
 #include "proto/base/hash.h"
@@ -25,10 +21,7 @@
 #define MAGIC 0x52354d53u /* "SM5R" */
 #define NUMBER_MAX 0xffffffu
 #define PAGE_MASK 4095u
-#define QP_FLAGS NIC_QP_GPU_DRIVEN
 #define BATCHES_MAX 65536u
-#define CQ_FLAGS (NIC_CQ_COLLAPSED | NIC_CQ_OVERRUN_IGNORE)
-#define QP_ACCESS (NIC_ACCESS_REMOTE_WRITE | NIC_ACCESS_REMOTE_READ | NIC_ACCESS_REMOTE_ATOMIC)
 
 /* Least bytes of one element, so that no count makes more memory than the record has bytes for. */
 #define MR_BYTES 21u
@@ -61,23 +54,6 @@ static void code_mr(struct coder *c, struct mlx5_record_mr *mr)
 	c->failed |= mr->length_bytes == 0 || (mr->gone && mr->handle);
 }
 
-static bool lies_well(uint64_t offset, uint64_t bytes, uint64_t total)
-{
-	return (offset & 63) == 0 && range_fits(offset, bytes, total);
-}
-
-static bool cq_is_right(const struct nic_cq *cq, uint64_t total)
-{
-	uint64_t entries;
-
-	if (cq->log2_entries > NIC_MAX_LOG2_CQ_ENTRIES || (cq->flags & ~CQ_FLAGS) || cq->cqn > NUMBER_MAX)
-		return false;
-	/* bounded: by the check above. */
-	entries = cq->flags & NIC_CQ_COLLAPSED ? 1 : 1ull << cq->log2_entries;
-	return lies_well(cq->ring_offset, entries * SHMD_CQE_BYTES, total) &&
-	       lies_well(cq->dbrec_offset, sizeof(struct shmd_dbrec), total);
-}
-
 static void code_cq(struct coder *c, struct nic_cq *cq, struct mlx5_object_record *object, uint64_t total)
 {
 	coder_u32(c, &cq->cqn);
@@ -86,39 +62,14 @@ static void code_cq(struct coder *c, struct nic_cq *cq, struct mlx5_object_recor
 	coder_u64(c, &cq->ring_offset);
 	coder_u64(c, &cq->dbrec_offset);
 	code_object(c, object);
-	c->failed |= !cq_is_right(cq, total);
-}
-
-static bool rings_are_right(const struct nic_qp *qp, uint64_t total)
-{
-	uint64_t rq_bytes = 0;
-
-	if (qp->type == NIC_QP_DCT)
-		return !qp->log2_sq_wqebbs && !qp->n_rq_wqes && lies_well(qp->rq_offset, 0, total) &&
-		       qp->sq_offset == qp->rq_offset &&
-		       lies_well(qp->dbrec_offset, SHMD_QP_ERROR_OFFSET + sizeof(uint32_t), total);
-	if (qp->log2_sq_wqebbs < NIC_MIN_LOG2_SQ_WQEBBS || qp->log2_sq_wqebbs > NIC_MAX_LOG2_SQ_WQEBBS)
-		return false;
-	if (qp->n_rq_wqes) {
-		if (qp->type == NIC_QP_DCI || qp->n_rq_wqes > NIC_MAX_RQ_WQES || (qp->n_rq_wqes & (qp->n_rq_wqes - 1)) ||
-		    qp->log2_rq_stride < NIC_MIN_LOG2_RQ_STRIDE || qp->log2_rq_stride > NIC_MAX_LOG2_RQ_STRIDE)
-			return false;
-		/* bounded: by the checks above. */
-		rq_bytes = (uint64_t)qp->n_rq_wqes << qp->log2_rq_stride;
-	}
-	/* bounded: by the check at the top. */
-	return lies_well(qp->rq_offset, rq_bytes, total) &&
-	       lies_well(qp->sq_offset, (uint64_t)SHMD_WQEBB_BYTES << qp->log2_sq_wqebbs, total) &&
-	       lies_well(qp->dbrec_offset, SHMD_QP_ERROR_OFFSET + sizeof(uint32_t), total);
+	c->failed |= !nic_cq_is_right(cq, total);
 }
 
 static bool qp_is_right(const struct nic_qp *qp, uint64_t total)
 {
-	return qp->type >= NIC_QP_RC && qp->type <= NIC_QP_DCT && qp->qpn <= NUMBER_MAX && !(qp->flags & ~QP_FLAGS) &&
-	       !(qp->access & ~QP_ACCESS) && qp->addr.mtu_log2 >= 8 && qp->addr.mtu_log2 <= 12 &&
-	       qp->addr.psn <= NUMBER_MAX && (qp->type == NIC_QP_DCT || !qp->addr.dc_key) &&
+	return nic_qp_is_right(qp, total) && qp->addr.mtu_log2 >= 8 && qp->addr.mtu_log2 <= 12 &&
 	       (qp->addr.link == NIC_LINK_ETHERNET || qp->addr.link == NIC_LINK_INFINIBAND) &&
-	       rings_are_right(qp, total);
+	       (qp->type != NIC_QP_DCT || qp->sq_offset == qp->rq_offset);
 }
 
 static void code_addr(struct coder *c, struct nic_qp *qp)

@@ -12,8 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <shmd/abi/cqe.h>
-#include <shmd/abi/doorbell.h>
 #include <shmd/abi/wqe.h>
 
 #include "proto/base/cleanup.h"
@@ -24,10 +22,8 @@
 #define MAGIC 0x52544653u /* "SFTR" */
 #define HEAD_BYTES 12u
 #define SUM_BYTES 8u
-#define NUMBER_MAX 0xffffffu
+#define NUMBER_MIN 2u
 #define PAGE_MASK 4095u
-#define CQ_FLAGS (NIC_CQ_COLLAPSED | NIC_CQ_OVERRUN_IGNORE)
-#define QP_ACCESS (NIC_ACCESS_REMOTE_WRITE | NIC_ACCESS_REMOTE_READ | NIC_ACCESS_REMOTE_ATOMIC)
 #define MOST_MRS 16384u
 #define MOST_BATCHES 65536u
 
@@ -53,23 +49,6 @@ static void code_mr(struct coder *c, struct soft_record_mr *mr)
 		     add_overflows(mr->offset, mr->length_bytes, &end);
 }
 
-static bool lies_well(uint64_t offset, uint64_t bytes, uint64_t total)
-{
-	return (offset & 63) == 0 && range_fits(offset, bytes, total);
-}
-
-static bool cq_is_right(const struct nic_cq *cq, uint64_t total)
-{
-	uint64_t entries;
-
-	if (cq->log2_entries > NIC_MAX_LOG2_CQ_ENTRIES || (cq->flags & ~CQ_FLAGS) || cq->cqn > NUMBER_MAX || cq->cqn < 2)
-		return false;
-	/* bounded: by the check above. */
-	entries = cq->flags & NIC_CQ_COLLAPSED ? 1 : 1ull << cq->log2_entries;
-	return lies_well(cq->ring_offset, entries * SHMD_CQE_BYTES, total) &&
-	       lies_well(cq->dbrec_offset, sizeof(struct shmd_dbrec), total);
-}
-
 static void code_cq(struct coder *c, struct nic_cq *cq, uint64_t total)
 {
 	coder_u32(c, &cq->cqn);
@@ -77,37 +56,7 @@ static void code_cq(struct coder *c, struct nic_cq *cq, uint64_t total)
 	coder_u32(c, &cq->flags);
 	coder_u64(c, &cq->ring_offset);
 	coder_u64(c, &cq->dbrec_offset);
-	c->failed |= !cq_is_right(cq, total);
-}
-
-/* A DCT has no rings, a DCI no receive ring. */
-static bool rings_are_right(const struct nic_qp *qp, uint64_t total)
-{
-	uint64_t rq_bytes = 0, sq_bytes = 0;
-
-	if (qp->n_rq_wqes) {
-		if (qp->type != NIC_QP_RC || qp->n_rq_wqes > NIC_MAX_RQ_WQES || (qp->n_rq_wqes & (qp->n_rq_wqes - 1)) ||
-		    qp->log2_rq_stride < NIC_MIN_LOG2_RQ_STRIDE || qp->log2_rq_stride > NIC_MAX_LOG2_RQ_STRIDE)
-			return false;
-		/* bounded: by the checks above. */
-		rq_bytes = (uint64_t)qp->n_rq_wqes << qp->log2_rq_stride;
-	}
-	if (qp->type == NIC_QP_DCT ? qp->log2_sq_wqebbs != 0
-				   : qp->log2_sq_wqebbs < NIC_MIN_LOG2_SQ_WQEBBS ||
-					     qp->log2_sq_wqebbs > NIC_MAX_LOG2_SQ_WQEBBS)
-		return false;
-	if (qp->type != NIC_QP_DCT)
-		/* bounded: by the check above. */
-		sq_bytes = (uint64_t)SHMD_WQEBB_BYTES << qp->log2_sq_wqebbs;
-	return lies_well(qp->rq_offset, rq_bytes, total) && lies_well(qp->sq_offset, sq_bytes, total) &&
-	       lies_well(qp->dbrec_offset, SHMD_QP_ERROR_OFFSET + sizeof(uint32_t), total);
-}
-
-static bool qp_is_right(const struct nic_qp *qp, uint64_t total)
-{
-	return qp->type >= NIC_QP_RC && qp->type <= NIC_QP_DCT && qp->qpn <= NUMBER_MAX && qp->qpn >= 2 &&
-	       !(qp->flags & ~NIC_QP_GPU_DRIVEN) && !(qp->access & ~QP_ACCESS) && qp->addr.psn <= NUMBER_MAX &&
-	       (qp->type == NIC_QP_DCT || !qp->addr.dc_key) && rings_are_right(qp, total);
+	c->failed |= cq->cqn < NUMBER_MIN || !nic_cq_is_right(cq, total);
 }
 
 /* Of the address only what is not the NIC's. */
@@ -131,7 +80,7 @@ static void code_qp(struct coder *c, struct nic_qp *qp, uint64_t total)
 	coder_u64(c, &qp->dbrec_offset);
 	coder_u32(c, &qp->addr.psn);
 	coder_u64(c, &qp->addr.dc_key);
-	c->failed |= !qp_is_right(qp, total);
+	c->failed |= qp->qpn < NUMBER_MIN || !nic_qp_is_right(qp, total);
 }
 
 static void code_batch(struct coder *c, struct soft_record_batch *batch)
