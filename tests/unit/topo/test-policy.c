@@ -440,6 +440,65 @@ TEST(who_is_given_a_nic_that_rules_set_aside_has_it_alone)
 	lab_deinit(&lab);
 }
 
+/* A VF whose own port is active, below a PF whose port is down. */
+static void make_vf(struct lab *lab, unsigned int nic, unsigned int pf)
+{
+	lab->topo->nics[nic].pf = lab->topo->nodes[lab->topo->nics[pf].node].pci;
+}
+
+TEST(a_vf_below_a_pf_that_is_down_is_only_for_who_is_given_it)
+{
+	struct lab lab;
+
+	lab_init(&lab);
+	make_vf(&lab, MLX5_1, IS_DOWN);
+	/* To include it is not enough. */
+	set(&lab, "nics-include", "mlx5_0, mlx5_1, down");
+	assign(&lab);
+	ASSERT_EQ(lab.map->excluded[MLX5_1], TOPO_PF_DOWN);
+	ASSERT_HAS(&lab, 1, MLX5_0);
+	set(&lab, "gpu-nic-map", "0:mlx5_1:1");
+	assign(&lab);
+	ASSERT_HAS(&lab, 0, MLX5_1);
+	ASSERT(lab.map->gpus[0].is_given && !lab.map->gpus[0].lost_given);
+	ASSERT_EQ(lab.map->n_gpus[MLX5_1], 1);
+	ASSERT_STREQ(reason(&lab, 1, MLX5_1), "PIX: only for GPU0, by gpu-nic-map");
+	/* Its own port goes the same way. */
+	lab.topo->nics[MLX5_1].state = TOPO_STATE_DOWN;
+	topo_assign(lab.topo, lab.policy, lab.map);
+	ASSERT(lab.map->gpus[0].lost_given);
+	ASSERT_HAS(&lab, 0, MLX5_0);
+	lab_deinit(&lab);
+}
+
+/* Each rule that guesses is lifted, and no other. */
+TEST(what_is_given_is_had_against_every_rule_that_guesses)
+{
+	struct lab lab;
+
+	lab_init(&lab);
+	make_vf(&lab, MLX5_1, MLX5_0);
+	snprintf(lab.topo->nics[MLX5_2].bond, TOPO_NAME_BYTES, "bond0");
+	snprintf(lab.topo->nics[MLX5_3].bond, TOPO_NAME_BYTES, "bond0");
+	lab.topo->nics[TWO_1].role = TOPO_ROLE_MANAGEMENT;
+	lab.topo->nics[TWO_2].role = TOPO_ROLE_BRIDGE;
+	assign(&lab);
+	ASSERT_EQ(lab.map->excluded[MLX5_1], TOPO_PF_TAKEN);
+	ASSERT_EQ(lab.map->excluded[MLX5_3], TOPO_BOND_MEMBER);
+	ASSERT_EQ(lab.map->excluded[TWO_1], TOPO_IS_MANAGEMENT);
+	ASSERT_EQ(lab.map->excluded[TWO_2], TOPO_IS_BRIDGE);
+	set(&lab, "gpu-nic-map", "0:mlx5_1,0:mlx5_3,0:slow,0:disk,0:two,0:down");
+	topo_assign(lab.topo, lab.policy, lab.map);
+	ASSERT_HAS(&lab, 0, MLX5_1, MLX5_3, IS_SLOW, DISK, TWO_1);
+	ASSERT_EQ(lab.map->excluded[TWO_2], TOPO_IS_BRIDGE);
+	ASSERT_EQ(lab.map->excluded[IS_DOWN], TOPO_DOWN);
+	/* By policy it is for storage: no guess. */
+	set(&lab, "nics-exclude", "disk=storage, mlx5_3");
+	topo_assign(lab.topo, lab.policy, lab.map);
+	ASSERT_HAS(&lab, 0, MLX5_1, IS_SLOW, TWO_1);
+	lab_deinit(&lab);
+}
+
 /* What a rule guesses about it hides that it is down. */
 TEST(a_nic_that_is_down_or_has_no_driver_is_given_to_nobody)
 {
