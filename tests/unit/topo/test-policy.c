@@ -185,25 +185,29 @@ TEST(what_is_no_entry_is_refused)
 	lab_deinit(&lab);
 }
 
+/* A map cannot have more entries than there is room for: each has three letters and a comma. */
 TEST(lists_and_names_are_bounded)
 {
-	char *text = calloc(TOPO_MAX_GIVEN + 2, 4), long_name[2 * TOPO_NAME_BYTES] = "";
+	char text[4 * TOPO_MAX_GIVEN] = "", long_name[2 * TOPO_NAME_BYTES] = "";
 	struct lab lab;
 
 	lab_init(&lab);
-	ASSERT(text);
 	for (unsigned int i = 0; i < TOPO_MAX_GIVEN; i++)
 		memcpy(text + 4 * i, "0:a,", 4);
+	text[sizeof(text) - 1] = 0;
 	set(&lab, "gpu-nic-map", text);
 	ASSERT_EQ(lab.policy->n_given, TOPO_MAX_GIVEN);
-	memcpy(text + 4 * TOPO_MAX_GIVEN, "0:a", 4);
-	ASSERT_EQ(topo_policy_set(lab.policy, "gpu-nic-map", text, lab.why), -EINVAL);
-	ASSERT_STREQ(lab.why, "it has more than 1024 entries");
+	for (unsigned int i = 0; i <= TOPO_MAX_NICS; i++)
+		memcpy(text + 2 * i, "a,", 3);
+	ASSERT_EQ(topo_policy_set(lab.policy, "nics-include", text, lab.why), -EINVAL);
+	ASSERT_STREQ(lab.why, "it has more than 256 entries");
+	text[2 * TOPO_MAX_NICS] = 0;
+	set(&lab, "nics-include", text);
+	ASSERT_EQ(lab.policy->n_included, TOPO_MAX_NICS);
 	memset(long_name, 'n', TOPO_NAME_BYTES - 1);
 	set(&lab, "nics-include", long_name);
 	memset(long_name, 'n', sizeof(long_name) - 1);
 	ASSERT_EQ(topo_policy_set(lab.policy, "nics-include", long_name, lab.why), -EINVAL);
-	free(text);
 	lab_deinit(&lab);
 }
 
@@ -262,6 +266,33 @@ TEST(a_line_that_is_too_long_is_refused)
 	ASSERT_OK(topo_policy_read(lab.policy, path, lab.why));
 	ASSERT_EQ(lab.policy->n_excluded, 1);
 	unlink(path);
+	lab_deinit(&lab);
+}
+
+/* What shmemctl takes from the file, a daemon takes too. */
+TEST(a_value_that_the_daemon_has_no_room_for_is_refused)
+{
+	static const char *const keys[] = {"nics-include", "nics-exclude", "gpu-nic-map"};
+	char value[TOPO_POLICY_TEXT_BYTES + 1] = "0:a", text[sizeof(value) + 32];
+	char path[64], wanted[160];
+	struct lab lab;
+
+	lab_init(&lab);
+	memset(value + 3, ',', sizeof(value) - 4);
+	for (unsigned int i = 0; i < 3; i++) {
+		ASSERT_EQ(topo_policy_set(lab.policy, keys[i], value, lab.why), -EINVAL);
+		ASSERT_STREQ(lab.why, "it has more than 4095 bytes");
+		snprintf(text, sizeof(text), "%s = %s\n", keys[i], value);
+		write_file(path, text);
+		ASSERT_EQ(topo_policy_read(lab.policy, path, lab.why), -EINVAL);
+		snprintf(wanted, sizeof(wanted), "%s:1: it has more than 4095 bytes", path);
+		ASSERT_STREQ(lab.why, wanted);
+		unlink(path);
+	}
+	/* As long as may be. */
+	value[TOPO_POLICY_TEXT_BYTES - 1] = 0;
+	set(&lab, "gpu-nic-map", value);
+	ASSERT_EQ(lab.policy->n_given, 1);
 	lab_deinit(&lab);
 }
 
