@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "daemon/log.h"
+#include "daemon/node.h"
 #include "daemon/port-counters.h"
 #include "daemon/session/hot-nics.h"
 #include "proto/base/nsec.h"
@@ -209,13 +210,12 @@ void hot_watch_set(struct hot_watch *watch, uint64_t period_nsec, const struct h
 int hot_watch_new(struct loop *loop, struct registry *registry, struct hot_watch **ret_watch)
 {
 	_cleanup_(hot_watch_freep) struct hot_watch *watch = calloc(1, sizeof(*watch));
-	const char *sysfs = getenv("SHMEMD_SYSFS");
 	int r;
 
 	if (!watch)
 		return -ENOMEM;
 	watch->registry = registry;
-	watch->sysfs = sysfs && sysfs[0] == '/' ? sysfs : "/sys";
+	watch->sysfs = node_sysfs();
 	hot_spot_init(&watch->spot);
 	r = loop_timer_new(loop, on_timer, watch, &watch->timer);
 	if (r < 0)

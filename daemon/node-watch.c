@@ -120,6 +120,8 @@ static void look_run(struct work *work)
 		r = node_read(&watch->topo);
 	if (r < 0)
 		watch->topo = NULL;
+	if (r < 0 && !is_want(r))
+		log_line(LOG_WARNING, NULL, "this machine cannot be read: GPUs get NICs as before");
 	watch->seen = seen;
 	watch->is_settling = is_new || is_want(r);
 }

@@ -49,9 +49,10 @@ static int read_machine(struct topo **ret_topo)
 	int r = topo_read_host(&attr, ret_topo);
 
 	if (r == -E2BIG)
-		log_line(LOG_WARNING, NULL, "this machine has more GPUs, NICs or bridges than are looked at: GPUs get NICs in turn");
+		log_line(LOG_WARNING, NULL,
+			 "this machine has more GPUs, NICs or bridges than are looked at");
 	if (r == -EBADMSG)
-		log_line(LOG_WARNING, NULL, "sysfs shows a GPU or NIC of this machine twice: GPUs get NICs in turn");
+		log_line(LOG_WARNING, NULL, "sysfs shows a GPU or NIC of this machine twice");
 	return r;
 }
 
@@ -76,7 +77,10 @@ int node_look(struct registry *registry, struct node_map **ret_map)
 	int r = node_read(&topo);
 
 	/* Of this machine, which nobody can mend: without a map the daemon serves all the same. */
-	if ((r == -E2BIG || r == -EBADMSG) && !node_named_file())
+	if ((r == -E2BIG || r == -EBADMSG) && !node_named_file()) {
+		log_line(LOG_WARNING, NULL,
+			 "there is no map of this machine: GPUs get NICs in turn");
 		return 0;
+	}
 	return r < 0 ? r : node_map_new(topo, registry, node_named_file(), ret_map);
 }

@@ -15,6 +15,7 @@
 #include "daemon/log.h"
 #include "daemon/loop.h"
 #include "daemon/nic/nic.h"
+#include "daemon/node.h"
 #include "daemon/session/registry.h"
 #include "daemon/session/undriven.h"
 #include "proto/base/nsec.h"
@@ -22,21 +23,6 @@
 #define LOOK_NSEC NSEC_PER_SEC
 #define WANTED_NSEC (2 * NSEC_PER_SEC)
 #define TREE_NSEC (50 * NSEC_PER_MSEC) /* a developer's tree: to read it costs no firmware its time */
-
-/* A developer's, or NULL. */
-static const char *named_tree(void)
-{
-	const char *root = getenv("SHMEMD_SYSFS");
-
-	return root && root[0] == '/' ? root : NULL;
-}
-
-static const char *sysfs_root(void)
-{
-	const char *tree = named_tree();
-
-	return tree ? tree : "/sys";
-}
 
 static void on_news(void *arg, unsigned int events)
 {
@@ -92,9 +78,9 @@ int seek_init(struct seek *seek, struct loop *loop, struct registry *registry)
 
 	seek->loop = loop;
 	seek->registry = registry;
-	seek->sysfs = sysfs_root();
-	seek->look_nsec = named_tree() ? TREE_NSEC : LOOK_NSEC;
-	seek->wanted_nsec = named_tree() ? TREE_NSEC : WANTED_NSEC;
+	seek->sysfs = node_sysfs();
+	seek->look_nsec = node_named_tree() ? TREE_NSEC : LOOK_NSEC;
+	seek->wanted_nsec = node_named_tree() ? TREE_NSEC : WANTED_NSEC;
 	r = loop_timer_new(loop, on_timer, seek, &seek->timer);
 	if (r == 0)
 		on_timer(seek);
@@ -116,7 +102,7 @@ void seek_hint(char *text, size_t size)
 	text[0] = 0;
 	if (!list)
 		return;
-	nic_seen_scan(sysfs_root(), NULL, 0, list);
+	nic_seen_scan(node_sysfs(), NULL, 0, list);
 	if (list->n > 1)
 		snprintf(more, sizeof(more), " and %u more", list->n - 1);
 	if (list->n > 0)

@@ -13,17 +13,18 @@
  */
 int assign_parse_gpu(const char *text, char *buf);
 
-/* NICs that the session has already: not chosen while there are others. */
 struct assign_request {
 	const char *gpu; /* normal form, or "" */
 	const char *nic; /* name asked for, or "" */
-	uint64_t taken; /* bit per registry index */
+	/* NICs that it has already, a bit per registry index: got again by name, by a GPU that has no other, or where all are taken. */
+	uint64_t taken;
 };
 
 /*
- * The NIC, and the reason in words (size bytes). A GPU keeps the NIC it was given first, whoever asks. -ENOENT: no NIC
- * of that name; -ENODEV: none that can be used; -EPERM: the policy keeps that one from
- * everybody.
+ * The NIC, and the reason in words (size bytes). Who names a NIC gets it, also while its port is down. A GPU gets what the map of the
+ * node has for it now. Where that has nothing, it keeps the NIC that it was given first, whoever asks, while that can be used, and is
+ * not set aside by the map beside others that are not. All else gets the least loaded one. -ENOENT: no NIC of that name; -ENODEV: that
+ * NIC is lost, or none can be used; -EPERM: the policy keeps that one from everybody.
  */
 int assign_nic(struct registry *registry, const struct assign_request *request, char *reason,
 	       size_t size, struct registry_nic **ret_rnic);

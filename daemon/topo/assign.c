@@ -42,7 +42,7 @@ static enum topo_exclusion judge_alone(const struct topo *topo, const struct top
 	return topo->nics[nic].state == TOPO_STATE_DOWN ? TOPO_DOWN : TOPO_USED;
 }
 
-/* A VF is part of its PF: down with it, and never beside it. */
+/* A VF is part of its PF: down with it, whatever its own port says, and never beside it. */
 static void judge_vf(const struct topo *topo, struct topo_map *map, unsigned int nic)
 {
 	bool is_there = false;
@@ -118,7 +118,10 @@ static bool has(const struct topo_gpu_map *got, unsigned int nic)
 	return false;
 }
 
-/* Set aside by a rule that guesses: who names the NIC knows better. What the policy itself sets aside, or cannot work, stays. */
+/*
+ * Set aside by a rule that guesses: who names the NIC knows better. What the policy itself sets aside, or cannot work, stays. A VF below
+ * a PF that is down is a guess as well: where it cannot work its own port is down.
+ */
 static bool may_lift(const struct topo *topo, const struct topo_policy *policy, const struct topo_map *map, unsigned int nic)
 {
 	if (topo->nics[nic].state == TOPO_STATE_DOWN || topo->nics[nic].has_no_driver)
@@ -127,13 +130,20 @@ static bool may_lift(const struct topo *topo, const struct topo_policy *policy, 
 	case TOPO_IS_MANAGEMENT:
 	case TOPO_IS_STORAGE:
 		return topo_policy_judge(policy, topo, nic) == TOPO_USED;
+	case TOPO_PF_DOWN:
 	case TOPO_PF_TAKEN:
 	case TOPO_BOND_MEMBER:
 	case TOPO_SLOW:
 		return true;
-	default:
-		return false;
+	case TOPO_USED:
+	case TOPO_BY_POLICY:
+	case TOPO_IS_BRIDGE:
+	case TOPO_NO_DRIVER:
+	case TOPO_DOWN:
+	case TOPO_NOT_INCLUDED:
+		break;
 	}
+	return false;
 }
 
 /* Heavier ones stand first, equal ones as they were written. */

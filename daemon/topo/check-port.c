@@ -5,11 +5,13 @@
 #include <string.h>
 
 #include "daemon/topo/check-private.h"
+#include "daemon/topo/topo-private.h"
 
 #define STATE_INIT 2 /* IBTA PortInfo: PortState */
 #define STATE_ACTIVE 4
 /* What carries 4096 bytes with the headers of RoCE. */
 #define LARGE_MTU 4200u
+#define NETDEV_STATE "sys/class/net/%s/operstate"
 
 static bool is_used(const struct check_host *host, unsigned int nic)
 {
@@ -229,33 +231,118 @@ static bool is_link_local(const struct topo_gid *gid)
 	return gid->bytes[0] == 0xfe && (gid->bytes[1] & 0xc0) == 0x80;
 }
 
-static bool has_gid(const struct topo_nic *nic, bool may_be_local)
+/* The first of each kind: routed or link-local, and whether its interface is up. */
+struct roce_gids {
+	const struct topo_gid *routed[TOPO_YES + 1];
+	const struct topo_gid *local[TOPO_YES + 1];
+};
+
+/* A VLAN or a bond has a state of its own, and the kernel keeps addresses of one that is down. */
+static enum topo_known is_up(const struct check_host *host, const struct topo_nic *nic,
+			     const struct topo_gid *gid)
 {
+	char path[CHECK_PATH_BYTES];
+
+	if (!gid->netdev[0])
+		return TOPO_NOT_KNOWN;
+	if (strcmp(gid->netdev, nic->netdev) == 0)
+		return nic->netdev_is_up;
+	snprintf(path, sizeof(path), NETDEV_STATE, gid->netdev);
+	return topo_read_operstate(host->root, path);
+}
+
+static struct roce_gids find_roce_gids(const struct check_host *host, const struct topo_nic *nic)
+{
+	struct roce_gids gids = {0};
+
 	for (unsigned int i = 0; i < nic->n_gids; i++) {
-		if (nic->fabric != TOPO_FABRIC_ETHERNET)
-			return true;
-		if (nic->gids[i].is_roce_v2 && (may_be_local || !is_link_local(&nic->gids[i])))
-			return true;
+		const struct topo_gid *gid = &nic->gids[i], **first;
+
+		if (!gid->is_roce_v2)
+			continue;
+		first = (is_link_local(gid) ? gids.local : gids.routed) + is_up(host, nic, gid);
+		*first = *first ? *first : gid;
 	}
-	return false;
+	return gids;
+}
+
+static void say_unread_gid(const struct check_host *host, struct check_teller *to,
+			   const struct topo_nic *nic, const struct topo_gid *gid, const char *name)
+{
+	char path[CHECK_PATH_BYTES], text[CHECK_FILE_BYTES];
+	int r;
+
+	if (gid->netdev[0])
+		snprintf(path, sizeof(path), NETDEV_STATE, gid->netdev);
+	else
+		snprintf(path, sizeof(path), CHECK_NICS "/%s/ports/%u/gid_attrs/ndevs/%u",
+			 nic->name, nic->port, gid->index);
+	r = check_text(host, path, text);
+	check_say_unread(to, name, path, r < 0 ? r : -EBADMSG);
+}
+
+static void say_gid_down(struct check_teller *to, const struct topo_gid *gid, bool has_local,
+			 const char *name)
+{
+	char fix[CHECK_TEXT_BYTES];
+
+	snprintf(fix, sizeof(fix),
+		 "ip link set %s up; ip link tells whether what it is made of is down",
+		 gid->netdev);
+	if (has_local)
+		check_say(to, CHECK_WARN, name, fix,
+			  "%s is down, and all its GIDs of RoCE v2 but link-local ones need it: no "
+			  "peer behind a router reaches it",
+			  gid->netdev);
+	else
+		check_say(to, CHECK_FAIL, name, fix,
+			  "%s is down, and its GIDs of RoCE v2 need it: no peer reaches it",
+			  gid->netdev);
+}
+
+/* One that cannot be read decides where it might be better than all others. */
+static void judge_roce(const struct check_host *host, struct check_teller *to,
+		       const struct topo_nic *nic, const char *name)
+{
+	struct roce_gids gids = find_roce_gids(host, nic);
+	const struct topo_gid *unread = gids.routed[TOPO_NOT_KNOWN];
+	char fix[CHECK_TEXT_BYTES];
+
+	if (!unread && !gids.local[TOPO_YES])
+		unread = gids.local[TOPO_NOT_KNOWN];
+	snprintf(fix, sizeof(fix),
+		 "ip addr add ADDRESS/LENGTH dev %s; RoCE v2 on where it is off (cma_roce_mode)",
+		 netdev_of(nic));
+	if (gids.routed[TOPO_YES])
+		return;
+	if (unread)
+		say_unread_gid(host, to, nic, unread, name);
+	else if (gids.routed[TOPO_NO])
+		say_gid_down(to, gids.routed[TOPO_NO], gids.local[TOPO_YES], name);
+	else if (gids.local[TOPO_YES])
+		check_say(to, CHECK_WARN, name, fix,
+			  "its only GIDs of RoCE v2 are link-local: no peer behind a router "
+			  "reaches it");
+	else if (gids.local[TOPO_NO])
+		say_gid_down(to, gids.local[TOPO_NO], false, name);
+	else
+		check_say(to, CHECK_FAIL, name, fix,
+			  "it has no GID of RoCE v2: no peer reaches it");
 }
 
 static void judge_gid(const struct check_host *host, struct check_teller *to, unsigned int index)
 {
 	const struct topo_nic *nic = &host->topo->nics[index];
-	char name[CHECK_SUBJECT_BYTES], fix[CHECK_TEXT_BYTES], path[CHECK_PATH_BYTES];
+	char name[CHECK_SUBJECT_BYTES], path[CHECK_PATH_BYTES];
 
 	check_nic_name(host->topo, index, name);
-	snprintf(path, sizeof(path), "sys/class/infiniband/%s/ports/%u/gids", nic->name, nic->port);
-	snprintf(fix, sizeof(fix), "ip addr add ADDRESS/LENGTH dev %s; RoCE v2 on where it is off (cma_roce_mode)", netdev_of(nic));
+	snprintf(path, sizeof(path), CHECK_NICS "/%s/ports/%u/gids", nic->name, nic->port);
 	if (nic->has_gids == TOPO_NOT_KNOWN)
 		check_say_unread(to, name, path, -ENODATA);
-	else if (nic->fabric != TOPO_FABRIC_ETHERNET && !has_gid(nic, true))
+	else if (nic->fabric == TOPO_FABRIC_ETHERNET)
+		judge_roce(host, to, nic, name);
+	else if (!nic->n_gids)
 		check_say(to, CHECK_FAIL, name, "start a subnet manager (opensm)", "it has no GID");
-	else if (!has_gid(nic, true))
-		check_say(to, CHECK_FAIL, name, fix, "it has no GID of RoCE v2: no peer reaches it");
-	else if (!has_gid(nic, false))
-		check_say(to, CHECK_WARN, name, fix, "its only GIDs of RoCE v2 are link-local: no peer behind a router reaches it");
 }
 
 void check_gid(const struct check_host *host, struct check_teller *to)

@@ -13,33 +13,35 @@
 
 #define VENDOR_MELLANOX 0x15b3
 
+/* clang-format off */
 const struct check check_table[] = {
-	{"devices", "RDMA NICs and GPUs are there", check_devices, CHECK_OF_NODE},
-	{"assignment", "every GPU has a NIC near it", check_assignment, CHECK_OF_GPUS},
-	{"driver", "the GPU's driver, with open kernel modules", check_driver, CHECK_OF_GPUS},
-	{"peer-mapping", "GPUs may ring NICs: PeerMappingOverride", check_peer_mapping, CHECK_OF_GPUS},
-	{"stream-memory", "stream memory operations", check_stream_memory, CHECK_OF_GPUS},
-	{"gpu-memory", "NICs reach memory of GPUs: dmabuf or peermem", check_gpu_memory, CHECK_OF_GPUS},
-	{"gdrcopy", "GDRCopy, where it is there at all", check_gdrcopy, CHECK_OF_NODE},
-	{"kernel", "what the kernel has for each doorbell mode", check_kernel_version, CHECK_OF_NODE},
-	{"rdma-core", "what rdma-core has for each doorbell mode", check_rdma_core, CHECK_OF_NODE},
-	{"device-nodes", "nodes of RDMA devices", check_device_nodes, CHECK_OF_NODE},
-	{"memory-lock", "limit of locked memory", check_memory_lock, CHECK_OF_NODE},
-	{"iommu", "the IOMMU leaves DMA of GPUs and NICs alone", check_iommu, CHECK_OF_NODE},
-	{"acs", "bridges let GPUs and NICs talk directly", check_acs, CHECK_OF_NICS},
-	{"pci-link", "PCI links run as fast as they can", check_pci_link, CHECK_OF_NICS},
-	{"port", "ports are active", check_port, CHECK_OF_NICS},
-	{"rate", "ports are equally fast", check_rate, CHECK_OF_NICS},
-	{"mtu", "MTUs are large, and equal", check_mtu, CHECK_OF_NICS},
-	{"gid", "ports have an address that peers reach", check_gid, CHECK_OF_NICS},
-	{"devx", "firmware commands are let through", check_devx, CHECK_OF_NICS},
-	{"atomics", "masked atomics", check_atomics, CHECK_OF_NICS},
-	{"firmware", "firmware is new enough, and the same", check_firmware, CHECK_OF_NICS},
-	{"guids", "no two devices have one GUID", check_guids, CHECK_OF_NICS},
-	{"threads", "the daemon's threads are near their NICs", check_threads, CHECK_OF_NODE},
-	{"doorbells", "clients ring NICs themselves", check_doorbells, CHECK_OF_NODE},
-	{NULL, NULL, NULL, CHECK_OF_NODE},
+	{"devices", check_devices, CHECK_OF_NODE}, /* RDMA NICs and GPUs are there */
+	{"assignment", check_assignment, CHECK_OF_GPUS}, /* every GPU has a NIC near it */
+	{"driver", check_driver, CHECK_OF_GPUS}, /* the GPU's driver, with open kernel modules */
+	{"peer-mapping", check_peer_mapping, CHECK_OF_GPUS}, /* GPUs may ring NICs: PeerMappingOverride */
+	{"stream-memory", check_stream_memory, CHECK_OF_GPUS}, /* stream memory operations */
+	{"gpu-memory", check_gpu_memory, CHECK_OF_GPUS}, /* NICs reach memory of GPUs: dmabuf or peermem */
+	{"gdrcopy", check_gdrcopy, CHECK_OF_NODE}, /* GDRCopy, where it is there at all */
+	{"kernel", check_kernel_version, CHECK_OF_NODE}, /* what the kernel has for each doorbell mode */
+	{"rdma-core", check_rdma_core, CHECK_OF_NODE}, /* what rdma-core has for each doorbell mode */
+	{"device-nodes", check_device_nodes, CHECK_OF_NODE}, /* nodes of RDMA devices */
+	{"memory-lock", check_memory_lock, CHECK_OF_NODE}, /* limit of locked memory */
+	{"iommu", check_iommu, CHECK_OF_NODE}, /* the IOMMU leaves DMA of GPUs and NICs alone */
+	{"acs", check_acs, CHECK_OF_NICS}, /* bridges let GPUs and NICs talk directly */
+	{"pci-link", check_pci_link, CHECK_OF_NICS}, /* PCI links run as fast as they can */
+	{"port", check_port, CHECK_OF_NICS}, /* ports are active */
+	{"rate", check_rate, CHECK_OF_NICS}, /* ports are equally fast */
+	{"mtu", check_mtu, CHECK_OF_NICS}, /* MTUs are large, and equal */
+	{"gid", check_gid, CHECK_OF_NICS}, /* ports have an address that peers reach */
+	{"devx", check_devx, CHECK_OF_NICS}, /* firmware commands are let through */
+	{"atomics", check_atomics, CHECK_OF_NICS}, /* masked atomics */
+	{"firmware", check_firmware, CHECK_OF_NICS}, /* firmware is new enough, and the same */
+	{"guids", check_guids, CHECK_OF_NICS}, /* no two devices have one GUID */
+	{"threads", check_threads, CHECK_OF_NODE}, /* the daemon's threads are near their NICs */
+	{"doorbells", check_doorbells, CHECK_OF_NODE}, /* clients ring NICs themselves */
+	{NULL, NULL, CHECK_OF_NODE},
 };
+/* clang-format on */
 
 /* Whether there is something of that kind; else says so, or that this cannot be known. */
 static bool has_any(const struct check_host *host, enum check_of of, struct check_teller *to)

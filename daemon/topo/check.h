@@ -67,7 +67,6 @@ enum check_of {
 
 struct check {
 	const char *name;
-	const char *about; /* in a few words */
 	void (*run)(const struct check_host *host, struct check_teller *to);
 	enum check_of of;
 };

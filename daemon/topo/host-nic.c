@@ -81,15 +81,24 @@ static void find_netdev(int nic, struct topo_nic *seen)
 	}
 }
 
+/* To the kernel an interface whose driver does not tell is one that is up. */
+enum topo_known topo_read_operstate(int folder, const char *path)
+{
+	char text[SYSFS_TEXT_BYTES];
+
+	if (!sysfs_text(folder, path, text))
+		return TOPO_NOT_KNOWN;
+	return strcmp(text, "up") == 0 || strcmp(text, "unknown") == 0 ? TOPO_YES : TOPO_NO;
+}
+
 static void read_netdev(int sys, struct topo_nic *seen)
 {
-	char path[SYSFS_PATH_BYTES], name[SYSFS_PATH_BYTES], text[SYSFS_TEXT_BYTES];
+	char path[SYSFS_PATH_BYTES], name[SYSFS_PATH_BYTES];
 
 	snprintf(path, sizeof(path), "class/net/%s/mtu", seen->netdev);
 	seen->mtu_bytes = (uint32_t)sysfs_number(sys, path, 10, UINT32_MAX);
 	snprintf(path, sizeof(path), "class/net/%s/operstate", seen->netdev);
-	if (sysfs_text(sys, path, text))
-		seen->netdev_is_up = strcmp(text, "up") == 0 ? TOPO_YES : TOPO_NO;
+	seen->netdev_is_up = topo_read_operstate(sys, path);
 	snprintf(path, sizeof(path), "class/net/%s/master", seen->netdev);
 	sysfs_link_name(sys, path, name);
 	/* An interface may be part of a bridge, too; a bond has a folder that says what it does. */

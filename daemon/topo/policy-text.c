@@ -158,6 +158,12 @@ static int set_list(struct topo_policy *policy, size_t list, const char *value, 
 	char entry[ENTRY_BYTES];
 	size_t n;
 
+	/* What the daemon has no room for is refused here as well, so that nobody is told that it is good. */
+	if (strlen(value) >= TOPO_POLICY_TEXT_BYTES) {
+		snprintf(why, TOPO_POLICY_WHY_BYTES, "it has more than %d bytes",
+			 TOPO_POLICY_TEXT_BYTES - 1);
+		return -EINVAL;
+	}
 	for (*count = 0, n = next_entry(&value, entry); n; n = next_entry(&value, entry)) {
 		if (*count == lists[list].max) {
 			snprintf(why, TOPO_POLICY_WHY_BYTES, "it has more than %u entries", lists[list].max);

@@ -79,5 +79,7 @@ bool topo_named_fits(const struct topo_named *named, const struct topo *topo, un
  */
 void topo_read_sysfs_nic(int nic, struct topo_nic *seen);
 int topo_read_sysfs_port(int sys, int nic, struct topo_nic *seen);
+/* Whether an interface carries anything, by its "operstate". */
+enum topo_known topo_read_operstate(int folder, const char *path);
 
 #endif

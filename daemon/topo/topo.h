@@ -237,7 +237,7 @@ struct topo_policy {
 
 /*
  * Reads the value of "nics-include", "nics-exclude" or "gpu-nic-map", entries with commas or blanks between them, in place of what the
- * policy has of it. -ENOENT: another key; -EINVAL, and why.
+ * policy has of it. -ENOENT: another key; -EINVAL, and why: also of TOPO_POLICY_TEXT_BYTES or more.
  */
 int topo_policy_set(struct topo_policy *policy, const char *key, const char *value, char why[TOPO_POLICY_WHY_BYTES]);
 /* The same keys from a file of "key = value" lines; others are passed over. -errno of opening and reading, -EINVAL; why has the reason. */

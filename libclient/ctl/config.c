@@ -256,9 +256,9 @@ static int check(struct import *import, const char *key, const char *value)
 
 	if (!policy)
 		return ctl_fail("out of memory");
-	if (strlen(value) >= TOPO_POLICY_TEXT_BYTES)
-		r = ctl_fail("%s: it has more than %d bytes", key, TOPO_POLICY_TEXT_BYTES - 1);
-	else if (topo_policy_set(policy, key, value, why) < 0 || (is_there && topo_policy_check(policy, import->topo, why) < 0))
+	if (topo_policy_set(policy, key, value, why) < 0)
+		r = ctl_fail("%s: %s", key, why);
+	else if (is_there && topo_policy_check(policy, import->topo, why) < 0)
 		r = ctl_fail("%s", why);
 	else if (!is_there)
 		fprintf(import->notes, "# Not checked: this machine lacks GPUs or RDMA NICs; with --from it can be another one.\n");

@@ -14,9 +14,6 @@
 #include "daemon/topo/check.h"
 #include "libclient/ctl/topology.h"
 
-#define NVML_LIBRARY "libnvidia-ml.so.1"
-#define VERBS_LIBRARY "libibverbs.so.1"
-#define MLX5_LIBRARY "libmlx5.so.1"
 #define MAX_SESSIONS 65536u
 
 struct doctor {
@@ -149,7 +146,8 @@ static int read_machine(const char *root, struct topo **ret_topo)
 
 	/* A folder of files has no driver to ask. */
 	if (!*root)
-		attr = (struct topo_host_attr){.nvml = NVML_LIBRARY, .verbs = VERBS_LIBRARY, .mlx5 = MLX5_LIBRARY};
+		attr = (struct topo_host_attr){
+			.nvml = TOPOLOGY_NVML, .verbs = TOPOLOGY_VERBS, .mlx5 = TOPOLOGY_MLX5};
 	if (asprintf(&sys, "%s/sys", root) < 0)
 		sys = NULL;
 	if (asprintf(&proc, "%s/proc", root) < 0)

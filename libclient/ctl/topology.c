@@ -12,10 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NVML_LIBRARY "libnvidia-ml.so.1"
-#define VERBS_LIBRARY "libibverbs.so.1"
-#define MLX5_LIBRARY "libmlx5.so.1"
-
 /* ---- what the views share */
 
 bool topology_has(const struct topo_map *map, unsigned int gpu, unsigned int nic)
@@ -68,8 +64,11 @@ const char *topology_state(const struct topo_nic *nic)
 int topology_load(const struct args *args, struct topo **ret_topo)
 {
 	const char *path = args->values[OPTION_FROM], *sys = getenv("SHMEMD_SYSFS");
-	struct topo_host_attr attr = {
-		.sys = "/sys", .proc = "/proc", .nvml = NVML_LIBRARY, .verbs = VERBS_LIBRARY, .mlx5 = MLX5_LIBRARY};
+	struct topo_host_attr attr = {.sys = "/sys",
+				      .proc = "/proc",
+				      .nvml = TOPOLOGY_NVML,
+				      .verbs = TOPOLOGY_VERBS,
+				      .mlx5 = TOPOLOGY_MLX5};
 	char why[TOPO_WHY_BYTES];
 	int r;
 

@@ -42,7 +42,7 @@ void fixture_daemon_print_log(const struct fixture_daemon *daemon)
 			return;
 }
 
-static bool is_logged(const struct fixture_daemon *daemon, const char *words)
+bool fixture_daemon_has_logged(const struct fixture_daemon *daemon, const char *words)
 {
 	_cleanup_close_ int fd = open(daemon->log, O_RDONLY | O_CLOEXEC);
 	static char text[1 << 18];
@@ -57,7 +57,7 @@ void fixture_daemon_assert_logged(const struct fixture_daemon *daemon, const cha
 	const struct timespec pause = {.tv_nsec = FIXTURE_PAUSE_NSEC};
 	uint64_t end = nsec_now() + FIXTURE_LOG_NSEC;
 
-	while (!is_logged(daemon, words)) {
+	while (!fixture_daemon_has_logged(daemon, words)) {
 		if (nsec_now() > end) {
 			fixture_daemon_print_log(daemon);
 			test_fail(TEST_WHERE, "\"%s\" is not in the log", words);

@@ -15,6 +15,7 @@
  *	fixture_daemon_stop(&daemon);
  */
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 struct fixture_daemon {
@@ -35,6 +36,7 @@ void fixture_daemon_kill(struct fixture_daemon *daemon);
 void fixture_daemon_assert_alive(const struct fixture_daemon *daemon);
 /* Print what the daemon logged. */
 void fixture_daemon_print_log(const struct fixture_daemon *daemon);
+bool fixture_daemon_has_logged(const struct fixture_daemon *daemon, const char *words);
 /* Waits for words in the log: what a line is about may be told to others before the line is written. */
 void fixture_daemon_assert_logged(const struct fixture_daemon *daemon, const char *words);
 

@@ -162,6 +162,8 @@ TEST_TIMEOUT(a_machine_with_a_nic_that_is_there_twice_is_served, 60)
 	setenv("SHMEMD_SOCKET", daemon.socket, 1);
 	ASSERT_EQ(CTL("--json", "status"), 0);
 	fixture_daemon_assert_logged(&daemon, "sysfs shows a GPU or NIC of this machine twice");
+	fixture_daemon_assert_logged(&daemon,
+				     "there is no map of this machine: GPUs get NICs in turn");
 	fixture_daemon_stop(&daemon);
 	machine_tree_deinit(&machine);
 }

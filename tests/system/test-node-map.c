@@ -336,6 +336,34 @@ TEST_TIMEOUT(a_machine_in_sysfs_is_looked_at_again, 120)
 	machine_tree_deinit(&tree);
 }
 
+/* It has a map already, so nobody gets a NIC in turn. */
+TEST_TIMEOUT(a_nic_that_is_there_twice_for_a_while_leaves_the_map_as_it_is, 120)
+{
+	struct fixture_daemon daemon;
+	struct machine_tree tree;
+	char name[64];
+
+	if (!getenv("SHMEMD_TEST_BACKEND"))
+		test_skip("soft NICs are of no machine");
+	machine_tree_init(&tree, 2);
+	plug_gpu(&tree);
+	plug_nic(&tree, (struct machine_nic){.path = NEAR_PATH, .name = "mlx5_1", .gbps = 100});
+	plug_nic(&tree, (struct machine_nic){.path = FAR_PATH, .name = "mlx5_0", .gbps = 100});
+	setenv("SHMEMD_SYSFS", tree.sys, 1);
+	fixture_daemon_start(&daemon, NULL, NULL);
+	wait_for(&daemon, "mlx5_1");
+	machine_tree_nic(&tree,
+			 &(struct machine_nic){.path = FAR_PATH, .name = "mlx5_9", .gbps = 100});
+	fixture_daemon_assert_logged(&daemon, "sysfs shows a GPU or NIC of this machine twice");
+	fixture_daemon_assert_logged(&daemon,
+				     "this machine cannot be read: GPUs get NICs as before");
+	ask(&daemon, name);
+	ASSERT_STREQ(name, "mlx5_1");
+	ASSERT(!fixture_daemon_has_logged(&daemon, "in turn"));
+	fixture_daemon_stop(&daemon);
+	machine_tree_deinit(&tree);
+}
+
 #define UUID "GPU-11111111-2222-3333-4444-555555555555"
 
 /* All of it in one moment. */

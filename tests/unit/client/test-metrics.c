@@ -160,39 +160,293 @@ static unsigned int count(const char *words)
 	return n;
 }
 
-TEST(values_and_labels_are_those_of_the_items)
+/* ---- every family: no two fields have one number, and those of 64 bits more than 32 hold ---------------------------- */
+
+#define WIDE 5000000000ull
+
+static struct shmd_counters count_from(uint64_t first)
 {
-	struct shmd_nic_item nic = {.info = {.name = "mlx5_0", .backend = "mlx5", .pci = "0000:3b:00.0", .port = 1, .link = 2,
-					     .state = 2, .n_sessions = 2}, .counters = {.bytes_sent = 1ull << 40}};
-	struct shmd_mr_item mr = {.session = 7, .nic = "mlx5_0", .mr = 3, .kind = 2, .length_bytes = 4096};
+	struct shmd_counters counters = {.wqes = first,
+					 .bytes_sent = first + 1,
+					 .bytes_read = first + 2,
+					 .recv_wqes = first + 3,
+					 .error_cqes = first + 4,
+					 .rnr_naks = first + 5,
+					 .retries = first + 6};
+
+	for (unsigned int i = 0; i < 8; i++)
+		counters.wqes_by_kind[i] = first + 10 + i;
+	return counters;
+}
+
+static const struct shmd_daemon_status status = {
+	.daemon = "shmemd 1",
+	.pid = 1,
+	.uptime_nsec = 2000000003,
+	.protocol_version = 4,
+	.n_nics = 5,
+	.n_sessions = 6,
+	.n_qps = 7,
+	.n_cqs = 8,
+	.n_mrs = 9,
+	.n_fds = 10,
+	.n_published = 11,
+	.registered_bytes = WIDE + 12,
+	.sessions_total = WIDE + 13,
+	.refused_total = WIDE + 14,
+	.drain_left_nsec = WIDE + 15,
+	.n_monitors = 16,
+	.n_dcis = 17,
+	.n_dcts = 18,
+	.keeps_sessions = true,
+	.restart_grace_nsec = WIDE + 19,
+	.n_resumed = WIDE + 20,
+	.hot_nic = "mlx5_1",
+	.hot_share_percent = 21,
+	.hot_nsec = WIDE + 22,
+};
+
+static const char daemon_samples[] = "shmemd_build_info{version=\"shmemd 1\",protocol=\"4\"} 1\n"
+				     "shmemd_uptime_seconds 2.000000003\n"
+				     "shmemd_draining 0\n"
+				     "shmemd_nics 5\n"
+				     "shmemd_sessions 6\n"
+				     "shmemd_sessions_opened_total 5000000013\n"
+				     "shmemd_refused_total 5000000014\n"
+				     "shmemd_sessions_resumed_total 5000000020\n"
+				     "shmemd_monitors 16\n"
+				     "shmemd_descriptors 10\n"
+				     "shmemd_published_entries 11\n";
+
+static const struct shmd_nic_item nic = {
+	.info = {.name = "mlx5_0",
+		 .backend = "mlx5",
+		 .pci = "0000:3b:00.0",
+		 .port = 101,
+		 .link = 2,
+		 .state = 2,
+		 .lid = 102,
+		 .mtu_bytes = 103,
+		 .rate_mbps = 104,
+		 .max_log2_sq_wqebbs = 105,
+		 .max_log2_cq_entries = 106,
+		 .max_qps = 107,
+		 .n_sessions = 108,
+		 .n_qps = 109,
+		 .index = 110,
+		 .doorbell_mode = 111},
+	.warm = {.n_wanted = 112,
+		 .n_ready = 113,
+		 .n_made = WIDE + 114,
+		 .n_handed_out = WIDE + 115,
+		 .n_batches_handed_out = WIDE + 116,
+		 .missed_empty = WIDE + 117,
+		 .missed_shape = WIDE + 118,
+		 .missed_memory = WIDE + 119,
+		 .n_failed = WIDE + 120},
+};
+
+static const char nic_samples[] =
+	"shmemd_nic_info{nic=\"mlx5_0\",backend=\"mlx5\",pci=\"0000:3b:00.0\",port=\"101\",link="
+	"\"infiniband\"} 1\n"
+	"shmemd_nic_up{nic=\"mlx5_0\"} 1\n"
+	"shmemd_nic_sessions{nic=\"mlx5_0\"} 108\n"
+	"shmemd_nic_qps{nic=\"mlx5_0\"} 109\n"
+	"shmemd_nic_max_qps{nic=\"mlx5_0\"} 107\n"
+	"shmemd_nic_work_requests_total{nic=\"mlx5_0\",kind=\"nop\"} 5000000140\n"
+	"shmemd_nic_work_requests_total{nic=\"mlx5_0\",kind=\"write\"} 5000000141\n"
+	"shmemd_nic_work_requests_total{nic=\"mlx5_0\",kind=\"write_imm\"} 5000000142\n"
+	"shmemd_nic_work_requests_total{nic=\"mlx5_0\",kind=\"read\"} 5000000143\n"
+	"shmemd_nic_work_requests_total{nic=\"mlx5_0\",kind=\"send\"} 5000000144\n"
+	"shmemd_nic_work_requests_total{nic=\"mlx5_0\",kind=\"send_imm\"} 5000000145\n"
+	"shmemd_nic_work_requests_total{nic=\"mlx5_0\",kind=\"atomic\"} 5000000146\n"
+	"shmemd_nic_work_requests_total{nic=\"mlx5_0\",kind=\"other\"} 5000000147\n"
+	"shmemd_nic_payload_sent_bytes_total{nic=\"mlx5_0\"} 5000000131\n"
+	"shmemd_nic_payload_read_bytes_total{nic=\"mlx5_0\"} 5000000132\n"
+	"shmemd_nic_receives_total{nic=\"mlx5_0\"} 5000000133\n"
+	"shmemd_nic_error_cqes_total{nic=\"mlx5_0\"} 5000000134\n"
+	"shmemd_nic_rnr_naks_total{nic=\"mlx5_0\"} 5000000135\n"
+	"shmemd_nic_retries_total{nic=\"mlx5_0\"} 5000000136\n"
+	"shmemd_nic_warm_contexts_wanted{nic=\"mlx5_0\"} 112\n"
+	"shmemd_nic_warm_contexts{nic=\"mlx5_0\"} 113\n"
+	"shmemd_nic_warm_contexts_made_total{nic=\"mlx5_0\"} 5000000114\n"
+	"shmemd_nic_warm_contexts_taken_total{nic=\"mlx5_0\"} 5000000115\n"
+	"shmemd_nic_warm_queues_taken_total{nic=\"mlx5_0\"} 5000000116\n"
+	"shmemd_nic_warm_missed_empty_total{nic=\"mlx5_0\"} 5000000117\n"
+	"shmemd_nic_warm_missed_shape_total{nic=\"mlx5_0\"} 5000000118\n"
+	"shmemd_nic_warm_missed_memory_total{nic=\"mlx5_0\"} 5000000119\n"
+	"shmemd_nic_warm_failed_total{nic=\"mlx5_0\"} 5000000120\n"
+	"shmemd_nic_hot{nic=\"mlx5_0\"} 0\n";
+
+static const struct shmd_session_item session = {
+	.session = 200,
+	.uid = 201,
+	.gid = 202,
+	.pid = 203,
+	.command = "a \"b\"",
+	.cgroup = "/c",
+	.library = "l",
+	.nics = "n",
+	.doorbell = "d",
+	.n_qps = 204,
+	.n_cqs = 205,
+	.n_mrs = 206,
+	.n_fds = 207,
+	.registered_bytes = WIDE + 208,
+	.age_nsec = 209000000210,
+	.n_dcis = 211,
+	.n_dcts = 212,
+	.n_dc_peers = 213,
+	.n_rc_peers = 214,
+	.doorbell_reason = "r",
+	.unkept_reason = "u",
+};
+
+static const char session_samples[] =
+	"shmemd_session_info{session=\"200\",uid=\"201\",gid=\"202\",pid=\"203\",command=\"a "
+	"\\\"b\\\"\",cgroup=\"/c\",library=\"l\","
+	"nics=\"n\",doorbell=\"d\"} 1\n"
+	"shmemd_session_age_seconds{session=\"200\"} 209.000000210\n"
+	"shmemd_session_kept{session=\"200\"} 0\n"
+	"shmemd_session_qps{session=\"200\"} 204\n"
+	"shmemd_session_dcis{session=\"200\"} 211\n"
+	"shmemd_session_dcts{session=\"200\"} 212\n"
+	"shmemd_session_dc_peers{session=\"200\"} 213\n"
+	"shmemd_session_rc_peers{session=\"200\"} 214\n"
+	"shmemd_session_cqs{session=\"200\"} 205\n"
+	"shmemd_session_mrs{session=\"200\"} 206\n"
+	"shmemd_session_descriptors{session=\"200\"} 207\n"
+	"shmemd_session_registered_bytes{session=\"200\"} 5000000208\n"
+	"shmemd_session_work_requests_total{session=\"200\",kind=\"nop\"} 5000000230\n"
+	"shmemd_session_work_requests_total{session=\"200\",kind=\"write\"} 5000000231\n"
+	"shmemd_session_work_requests_total{session=\"200\",kind=\"write_imm\"} 5000000232\n"
+	"shmemd_session_work_requests_total{session=\"200\",kind=\"read\"} 5000000233\n"
+	"shmemd_session_work_requests_total{session=\"200\",kind=\"send\"} 5000000234\n"
+	"shmemd_session_work_requests_total{session=\"200\",kind=\"send_imm\"} 5000000235\n"
+	"shmemd_session_work_requests_total{session=\"200\",kind=\"atomic\"} 5000000236\n"
+	"shmemd_session_work_requests_total{session=\"200\",kind=\"other\"} 5000000237\n"
+	"shmemd_session_payload_sent_bytes_total{session=\"200\"} 5000000221\n"
+	"shmemd_session_payload_read_bytes_total{session=\"200\"} 5000000222\n"
+	"shmemd_session_receives_total{session=\"200\"} 5000000223\n"
+	"shmemd_session_error_cqes_total{session=\"200\"} 5000000224\n"
+	"shmemd_session_rnr_naks_total{session=\"200\"} 5000000225\n"
+	"shmemd_session_retries_total{session=\"200\"} 5000000226\n";
+
+static const struct shmd_qp_item qp = {
+	.session = 200,
+	.nic = "mlx5_0",
+	.qpn = 0x301,
+	.type = SHMD_QP_TYPE_RC,
+	.state = SHMD_QP_RTS,
+	.dest_qpn = 0x302,
+	.sq_pi = 303,
+	.sq_ci = 304,
+	.sq_wqebbs = 305,
+	.first_error = 306,
+	.wqes = WIDE + 307,
+	.bytes = WIDE + 308,
+};
+
+static const char qp_samples[] =
+	"shmemd_qp_info{session=\"200\",nic=\"mlx5_0\",qpn=\"0x301\",type=\"RC\",state=\"RTS\","
+	"peer=\"0x302\"} 1\n"
+	"shmemd_qp_failed{session=\"200\",nic=\"mlx5_0\",qpn=\"0x301\"} 0\n"
+	"shmemd_qp_first_error_syndrome{session=\"200\",nic=\"mlx5_0\",qpn=\"0x301\"} 306\n"
+	"shmemd_qp_send_queue_wqebbs{session=\"200\",nic=\"mlx5_0\",qpn=\"0x301\"} 305\n"
+	"shmemd_qp_work_requests_total{session=\"200\",nic=\"mlx5_0\",qpn=\"0x301\"} 5000000307\n"
+	"shmemd_qp_payload_bytes_total{session=\"200\",nic=\"mlx5_0\",qpn=\"0x301\"} 5000000308\n";
+
+static const struct shmd_mr_item mr = {
+	.session = 200,
+	.nic = "mlx5_0",
+	.mr = 401,
+	.kind = 2,
+	.access = 402,
+	.iova = WIDE + 403,
+	.length_bytes = WIDE + 404,
+};
+
+static const char mr_samples[] =
+	"shmemd_mr_info{session=\"200\",nic=\"mlx5_0\",mr=\"401\",kind=\"dmabuf\"} 1\n"
+	"shmemd_mr_bytes{session=\"200\",nic=\"mlx5_0\",mr=\"401\"} 5000000404\n";
+
+/* Without heads. */
+static void leave_samples(void)
+{
+	char *to = text;
+
+	for (char *line = text, *end; *line; line = end) {
+		end = strchr(line, '\n') + 1;
+		if (*line == '#')
+			continue;
+		memmove(to, line, (size_t)(end - line));
+		to += end - line;
+	}
+	*to = 0;
+}
+
+/* All that is printed, so that a new family needs its line here too. */
+static void assert_samples(unsigned int parts, const char *expected)
+{
+	struct shmd_session_item counted_session = session;
+	struct shmd_nic_item counted_nic = nic;
+	struct metrics_look look;
+
+	counted_nic.counters = count_from(WIDE + 130);
+	counted_session.counters = count_from(WIDE + 220);
+	metrics_look_init(&look, parts);
+	look.status = status;
+	ASSERT(!(parts & METRICS_NICS) || metrics_add(&look.nics, &counted_nic));
+	ASSERT(!(parts & METRICS_SESSIONS) || metrics_add(&look.sessions, &counted_session));
+	ASSERT(!(parts & METRICS_QPS) || metrics_add(&look.qps, &qp));
+	ASSERT(!(parts & METRICS_MRS) || metrics_add(&look.mrs, &mr));
+	print_look(&look);
+	leave_samples();
+	ASSERT_STREQ(text, expected);
+	free(text);
+}
+
+TEST(every_family_of_the_daemon_has_its_own_number)
+{
+	assert_samples(METRICS_DAEMON, daemon_samples);
+}
+
+TEST(every_family_of_a_nic_has_its_own_number)
+{
+	assert_samples(METRICS_NICS, nic_samples);
+}
+
+TEST(every_family_of_a_session_has_its_own_number)
+{
+	assert_samples(METRICS_SESSIONS, session_samples);
+}
+
+TEST(every_family_of_a_qp_and_an_mr_has_its_own_number)
+{
+	assert_samples(METRICS_QPS, qp_samples);
+	assert_samples(METRICS_MRS, mr_samples);
+}
+
+/* What is only yes or no, the other way round than above. */
+TEST(what_is_yes_or_no_is_told_either_way)
+{
+	struct shmd_session_item kept = session;
+	struct shmd_nic_item hot = nic;
 	struct metrics_look look;
 
 	metrics_look_init(&look, METRICS_ALL);
-	look.status = (struct shmd_daemon_status){.daemon = "shmemd 1", .protocol_version = 1, .draining = true,
-						  .refused_total = 6};
-	ASSERT(metrics_add(&look.nics, &nic));
-	ASSERT(metrics_add(&look.mrs, &mr));
-	add_session(&look, 7);
+	look.status = (struct shmd_daemon_status){.draining = true, .hot_nic = "mlx5_0"};
+	hot.info.state = 1;
+	kept.kept = true;
+	ASSERT(metrics_add(&look.nics, &hot));
+	ASSERT(metrics_add(&look.sessions, &kept));
 	add_qp(&look, 7, "mlx5_0", 0x1a2);
 	print_look(&look);
-	assert_line("shmemd_build_info{version=\"shmemd 1\",protocol=\"1\"} 1");
 	assert_line("shmemd_draining 1");
-	assert_line("shmemd_refused_total 6");
-	assert_line("shmemd_nic_info{nic=\"mlx5_0\",backend=\"mlx5\",pci=\"0000:3b:00.0\",port=\"1\",link=\"infiniband\"} 1");
-	assert_line("shmemd_nic_up{nic=\"mlx5_0\"} 1");
-	assert_line("shmemd_nic_sessions{nic=\"mlx5_0\"} 2");
-	assert_line("shmemd_nic_payload_sent_bytes_total{nic=\"mlx5_0\"} 1099511627776");
-	assert_line("shmemd_session_info{session=\"7\",uid=\"1000\",gid=\"0\",pid=\"42\",command=\"a \\\"b\\\"\",cgroup=\"\","
-		    "library=\"\",nics=\"\",doorbell=\"\"} 1");
-	assert_line("shmemd_session_age_seconds{session=\"7\"} 2.500000000");
-	assert_line("shmemd_session_qps{session=\"7\"} 3");
-	assert_line("shmemd_session_work_requests_total{session=\"7\",kind=\"write\"} 4");
-	assert_line("shmemd_session_work_requests_total{session=\"7\",kind=\"read\"} 5");
-	assert_line("shmemd_qp_info{session=\"7\",nic=\"mlx5_0\",qpn=\"0x1a2\",type=\"RC\",state=\"ERR\",peer=\"0x0\"} 1");
+	assert_line("shmemd_nic_up{nic=\"mlx5_0\"} 0");
+	assert_line("shmemd_nic_hot{nic=\"mlx5_0\"} 1");
+	assert_line("shmemd_session_kept{session=\"200\"} 1");
 	assert_line("shmemd_qp_failed{session=\"7\",nic=\"mlx5_0\",qpn=\"0x1a2\"} 1");
-	assert_line("shmemd_qp_first_error_syndrome{session=\"7\",nic=\"mlx5_0\",qpn=\"0x1a2\"} 19");
-	assert_line("shmemd_mr_info{session=\"7\",nic=\"mlx5_0\",mr=\"3\",kind=\"dmabuf\"} 1");
-	assert_line("shmemd_mr_bytes{session=\"7\",nic=\"mlx5_0\",mr=\"3\"} 4096");
 	free(text);
 }
 

@@ -210,6 +210,77 @@ STATE(manager_seen)
 	PUT("sys/devices/" SECOND "/vpd", "SMDL=SW_MNG\n");
 }
 
+/* ---- addresses of interfaces that are down */
+
+#define GIDS1 "sys/devices/" CHECK_NIC1 "/infiniband/mlx5_1/ports/1/"
+#define LAST_GID "3" /* the one that is not link-local */
+
+STATE(gid_interface_down)
+{
+	PUT("sys/class/net/eth1/operstate", "down\n");
+}
+
+STATE(gid_interface_locked)
+{
+	LOCK("sys/class/net/eth1/operstate");
+}
+
+/* As of some drivers, always. */
+STATE(gid_interface_untold)
+{
+	PUT("sys/class/net/eth1/operstate", "unknown\n");
+}
+
+/* The interface itself is up, with its link-local address. */
+STATE(gid_vlan_down)
+{
+	PUT(GIDS1 "gid_attrs/ndevs/" LAST_GID, "eth1.100\n");
+	PUT("sys/class/net/eth1.100/operstate", "lowerlayerdown\n");
+}
+
+STATE(gid_vlan_not_there)
+{
+	PUT(GIDS1 "gid_attrs/ndevs/" LAST_GID, "eth1.100\n");
+}
+
+/* All that is not link-local is left to the judgement. */
+STATE(gid_vlan_alone_down)
+{
+	gid_vlan_down(tree);
+	PUT(GIDS1 "gids/1", "0000:0000:0000:0000:0000:0000:0000:0000\n");
+}
+
+/* Of the parts of a bond one may be down. */
+STATE(gid_bond_up)
+{
+	gid_interface_down(tree);
+	for (unsigned int row = 0; row < 4; row++) {
+		char path[160];
+
+		snprintf(path, sizeof(path), GIDS1 "gid_attrs/ndevs/%u", row);
+		PUT(path, "bond0\n");
+	}
+	PUT("sys/class/net/bond0/operstate", "up\n");
+}
+
+STATE(gid_without_interface)
+{
+	REMOVE(GIDS1 "gid_attrs/ndevs");
+}
+
+/* What is good needs no more than one. */
+STATE(gid_one_of_two_up)
+{
+	gid_interface_locked(tree);
+	PUT(GIDS1 "gid_attrs/ndevs/" LAST_GID, "eth1.100\n");
+	PUT("sys/class/net/eth1.100/operstate", "up\n");
+}
+
+STATE(gid_link_local_only)
+{
+	PUT(GIDS1 "gids/" LAST_GID, "0000:0000:0000:0000:0000:0000:0000:0000\n");
+}
+
 /* ---- threads of the daemon */
 
 #define LONG_NIC "rocep132s0f0"
@@ -248,12 +319,16 @@ STATE(thread_of_one_of_two)
 
 const struct check_verdict check_verdicts[] = {
 	{"port", second_port_unplugged, CHECK_WARN, "mlx5_2: its port is down; no GPU misses it"},
-	{"port", far_port_of_shared_nic_down, CHECK_FAIL, "mlx5_2: its port is down: no GPU gets it"},
+	{"port", far_port_of_shared_nic_down, CHECK_FAIL,
+	 "mlx5_2: its port is down: no GPU gets it"},
 	{"port", all_ports_down, CHECK_FAIL, "mlx5_0: its port is down: no GPU gets it"},
-	{"port", spare_nic_undriven, CHECK_WARN, "0000:84:00.1: it has no RDMA driver; no GPU misses it"},
+	{"port", spare_nic_undriven, CHECK_WARN,
+	 "0000:84:00.1: it has no RDMA driver; no GPU misses it"},
 	{"port", only_near_nic_undriven, CHECK_FAIL, "0000:84:00.0: it has no RDMA driver"},
-	{"kernel", kernel_backported, CHECK_OK, "4.18, with drivers of a newer one: they let commands"},
-	{"kernel", kernel_backported_dmabuf, CHECK_OK, "4.18, with drivers of a newer one: they register dmabufs"},
+	{"kernel", kernel_backported, CHECK_OK,
+	 "4.18, with drivers of a newer one: they let commands"},
+	{"kernel", kernel_backported_dmabuf, CHECK_OK,
+	 "4.18, with drivers of a newer one: they register dmabufs"},
 	{"kernel", kernel_unasked, CHECK_FAIL, "4.18 lets no commands through"},
 	{"kernel", kernel_without_mlx5, CHECK_WARN, "4.18 lets no commands through"},
 	{"rdma-core", library_elsewhere, CHECK_WARN, "not known: libmlx5 was loaded from a folder"},
@@ -271,15 +346,35 @@ const struct check_verdict check_verdicts[] = {
 	{"iommu", iommu_locked_and_translates, CHECK_WARN, "0000:84:00.0 the first (DMA-FQ)"},
 	{"mtu", mtus_of_two_fabrics, CHECK_WARN, "mlx5_0: not known"},
 	{"mtu", mtus_of_two_fabrics_good, CHECK_OK, "of 2 ports"},
-	{"firmware", firmware_unparsable, CHECK_WARN, "mlx5_1: not known whether firmware engineering is new enough"},
-	{"firmware", firmware_family_unknown, CHECK_WARN, "mlx5_1: not known whether firmware 99.48.1000 is new enough"},
+	{"gid", gid_interface_down, CHECK_FAIL,
+	 "mlx5_1: eth1 is down, and its GIDs of RoCE v2 need it: no peer reaches it"},
+	{"gid", gid_interface_locked, CHECK_WARN,
+	 "mlx5_1: not known: /sys/class/net/eth1/operstate cannot be read"},
+	{"gid", gid_interface_untold, CHECK_OK, "every port has one that peers reach"},
+	{"gid", gid_vlan_down, CHECK_WARN,
+	 "mlx5_1: eth1.100 is down, and all its GIDs of RoCE v2 but link-local ones need it"},
+	{"gid", gid_vlan_not_there, CHECK_WARN,
+	 "mlx5_1: not known: /sys/class/net/eth1.100/operstate cannot be read"},
+	{"gid", gid_vlan_alone_down, CHECK_FAIL,
+	 "mlx5_1: eth1.100 is down, and its GIDs of RoCE v2 need it: no peer reaches it"},
+	{"gid", gid_bond_up, CHECK_OK, "every port has one that peers reach"},
+	{"gid", gid_without_interface, CHECK_WARN,
+	 "not known: /sys/class/infiniband/mlx5_1/ports/1/gid_attrs/ndevs/3 cannot be read"},
+	{"gid", gid_one_of_two_up, CHECK_OK, "every port has one that peers reach"},
+	{"gid", gid_link_local_only, CHECK_WARN, "mlx5_1: its only GIDs of RoCE v2 are link-local"},
+	{"firmware", firmware_unparsable, CHECK_WARN,
+	 "mlx5_1: not known whether firmware engineering is new enough"},
+	{"firmware", firmware_family_unknown, CHECK_WARN,
+	 "mlx5_1: not known whether firmware 99.48.1000 is new enough"},
 	{"guids", guid_zero, CHECK_WARN, "mlx5_1: it has no GUID"},
 	{"assignment", put_infiniband, CHECK_OK, "on its NUMA node or nearer"},
 	{"assignment", manager_may_be, CHECK_WARN, "mlx5_0: not known whether it manages switches"},
 	{"assignment", manager_seen, CHECK_WARN, "mlx5_2: it manages switches"},
-	{"threads", thread_of_long_name_far, CHECK_WARN, "thread bell-rocep132s0: it ran on processor 3"},
+	{"threads", thread_of_long_name_far, CHECK_WARN,
+	 "thread bell-rocep132s0: it ran on processor 3"},
 	{"threads", thread_of_long_name_near, CHECK_OK, "on its NUMA node"},
-	{"threads", thread_of_second_port_far, CHECK_WARN, "thread bell-mlx5_1:2: it ran on processor 3"},
+	{"threads", thread_of_second_port_far, CHECK_WARN,
+	 "thread bell-mlx5_1:2: it ran on processor 3"},
 	{"threads", thread_of_one_of_two, CHECK_OK, "on its NUMA node"},
 	{0},
 };

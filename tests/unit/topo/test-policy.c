@@ -185,25 +185,29 @@ TEST(what_is_no_entry_is_refused)
 	lab_deinit(&lab);
 }
 
+/* A map cannot have more entries than there is room for: each has three letters and a comma. */
 TEST(lists_and_names_are_bounded)
 {
-	char *text = calloc(TOPO_MAX_GIVEN + 2, 4), long_name[2 * TOPO_NAME_BYTES] = "";
+	char text[4 * TOPO_MAX_GIVEN] = "", long_name[2 * TOPO_NAME_BYTES] = "";
 	struct lab lab;
 
 	lab_init(&lab);
-	ASSERT(text);
 	for (unsigned int i = 0; i < TOPO_MAX_GIVEN; i++)
 		memcpy(text + 4 * i, "0:a,", 4);
+	text[sizeof(text) - 1] = 0;
 	set(&lab, "gpu-nic-map", text);
 	ASSERT_EQ(lab.policy->n_given, TOPO_MAX_GIVEN);
-	memcpy(text + 4 * TOPO_MAX_GIVEN, "0:a", 4);
-	ASSERT_EQ(topo_policy_set(lab.policy, "gpu-nic-map", text, lab.why), -EINVAL);
-	ASSERT_STREQ(lab.why, "it has more than 1024 entries");
+	for (unsigned int i = 0; i <= TOPO_MAX_NICS; i++)
+		memcpy(text + 2 * i, "a,", 3);
+	ASSERT_EQ(topo_policy_set(lab.policy, "nics-include", text, lab.why), -EINVAL);
+	ASSERT_STREQ(lab.why, "it has more than 256 entries");
+	text[2 * TOPO_MAX_NICS] = 0;
+	set(&lab, "nics-include", text);
+	ASSERT_EQ(lab.policy->n_included, TOPO_MAX_NICS);
 	memset(long_name, 'n', TOPO_NAME_BYTES - 1);
 	set(&lab, "nics-include", long_name);
 	memset(long_name, 'n', sizeof(long_name) - 1);
 	ASSERT_EQ(topo_policy_set(lab.policy, "nics-include", long_name, lab.why), -EINVAL);
-	free(text);
 	lab_deinit(&lab);
 }
 
@@ -262,6 +266,33 @@ TEST(a_line_that_is_too_long_is_refused)
 	ASSERT_OK(topo_policy_read(lab.policy, path, lab.why));
 	ASSERT_EQ(lab.policy->n_excluded, 1);
 	unlink(path);
+	lab_deinit(&lab);
+}
+
+/* What shmemctl takes from the file, a daemon takes too. */
+TEST(a_value_that_the_daemon_has_no_room_for_is_refused)
+{
+	static const char *const keys[] = {"nics-include", "nics-exclude", "gpu-nic-map"};
+	char value[TOPO_POLICY_TEXT_BYTES + 1] = "0:a", text[sizeof(value) + 32];
+	char path[64], wanted[160];
+	struct lab lab;
+
+	lab_init(&lab);
+	memset(value + 3, ',', sizeof(value) - 4);
+	for (unsigned int i = 0; i < 3; i++) {
+		ASSERT_EQ(topo_policy_set(lab.policy, keys[i], value, lab.why), -EINVAL);
+		ASSERT_STREQ(lab.why, "it has more than 4095 bytes");
+		snprintf(text, sizeof(text), "%s = %s\n", keys[i], value);
+		write_file(path, text);
+		ASSERT_EQ(topo_policy_read(lab.policy, path, lab.why), -EINVAL);
+		snprintf(wanted, sizeof(wanted), "%s:1: it has more than 4095 bytes", path);
+		ASSERT_STREQ(lab.why, wanted);
+		unlink(path);
+	}
+	/* As long as may be. */
+	value[TOPO_POLICY_TEXT_BYTES - 1] = 0;
+	set(&lab, "gpu-nic-map", value);
+	ASSERT_EQ(lab.policy->n_given, 1);
 	lab_deinit(&lab);
 }
 
@@ -437,6 +468,65 @@ TEST(who_is_given_a_nic_that_rules_set_aside_has_it_alone)
 	ASSERT_EQ(lab.map->n_gpus[IS_SLOW], 1);
 	ASSERT_EQ(lab.map->n_gpus[DISK], 1);
 	ASSERT_STREQ(reason(&lab, 3, IS_SLOW), "PHB: only for GPU0, by gpu-nic-map");
+	lab_deinit(&lab);
+}
+
+/* A VF whose own port is active, below a PF whose port is down. */
+static void make_vf(struct lab *lab, unsigned int nic, unsigned int pf)
+{
+	lab->topo->nics[nic].pf = lab->topo->nodes[lab->topo->nics[pf].node].pci;
+}
+
+TEST(a_vf_below_a_pf_that_is_down_is_only_for_who_is_given_it)
+{
+	struct lab lab;
+
+	lab_init(&lab);
+	make_vf(&lab, MLX5_1, IS_DOWN);
+	/* To include it is not enough. */
+	set(&lab, "nics-include", "mlx5_0, mlx5_1, down");
+	assign(&lab);
+	ASSERT_EQ(lab.map->excluded[MLX5_1], TOPO_PF_DOWN);
+	ASSERT_HAS(&lab, 1, MLX5_0);
+	set(&lab, "gpu-nic-map", "0:mlx5_1:1");
+	assign(&lab);
+	ASSERT_HAS(&lab, 0, MLX5_1);
+	ASSERT(lab.map->gpus[0].is_given && !lab.map->gpus[0].lost_given);
+	ASSERT_EQ(lab.map->n_gpus[MLX5_1], 1);
+	ASSERT_STREQ(reason(&lab, 1, MLX5_1), "PIX: only for GPU0, by gpu-nic-map");
+	/* Its own port goes the same way. */
+	lab.topo->nics[MLX5_1].state = TOPO_STATE_DOWN;
+	topo_assign(lab.topo, lab.policy, lab.map);
+	ASSERT(lab.map->gpus[0].lost_given);
+	ASSERT_HAS(&lab, 0, MLX5_0);
+	lab_deinit(&lab);
+}
+
+/* Each rule that guesses is lifted, and no other. */
+TEST(what_is_given_is_had_against_every_rule_that_guesses)
+{
+	struct lab lab;
+
+	lab_init(&lab);
+	make_vf(&lab, MLX5_1, MLX5_0);
+	snprintf(lab.topo->nics[MLX5_2].bond, TOPO_NAME_BYTES, "bond0");
+	snprintf(lab.topo->nics[MLX5_3].bond, TOPO_NAME_BYTES, "bond0");
+	lab.topo->nics[TWO_1].role = TOPO_ROLE_MANAGEMENT;
+	lab.topo->nics[TWO_2].role = TOPO_ROLE_BRIDGE;
+	assign(&lab);
+	ASSERT_EQ(lab.map->excluded[MLX5_1], TOPO_PF_TAKEN);
+	ASSERT_EQ(lab.map->excluded[MLX5_3], TOPO_BOND_MEMBER);
+	ASSERT_EQ(lab.map->excluded[TWO_1], TOPO_IS_MANAGEMENT);
+	ASSERT_EQ(lab.map->excluded[TWO_2], TOPO_IS_BRIDGE);
+	set(&lab, "gpu-nic-map", "0:mlx5_1,0:mlx5_3,0:slow,0:disk,0:two,0:down");
+	topo_assign(lab.topo, lab.policy, lab.map);
+	ASSERT_HAS(&lab, 0, MLX5_1, MLX5_3, IS_SLOW, DISK, TWO_1);
+	ASSERT_EQ(lab.map->excluded[TWO_2], TOPO_IS_BRIDGE);
+	ASSERT_EQ(lab.map->excluded[IS_DOWN], TOPO_DOWN);
+	/* By policy it is for storage: no guess. */
+	set(&lab, "nics-exclude", "disk=storage, mlx5_3");
+	topo_assign(lab.topo, lab.policy, lab.map);
+	ASSERT_HAS(&lab, 0, MLX5_1, IS_SLOW, TWO_1);
 	lab_deinit(&lab);
 }
 
