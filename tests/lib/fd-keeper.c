@@ -7,7 +7,6 @@
  * that it makes, or "". The daemon's output goes to FOLDER/log. FOLDER/control takes one command a connection, a packet, and
  * answers with one when it is done:
  *
- *	pid		the daemon's
  *	kill		SIGKILL, and the next one is ready; its pid
  *	restart		SIGTERM likewise, as systemctl restart
  *	hold		SIGKILL, and none is started before "go"
@@ -387,9 +386,7 @@ static void obey_command(const char *text, char *reply, size_t size)
 	unsigned int number;
 
 	snprintf(reply, size, "ok");
-	if (strcmp(text, "pid") == 0) {
-		say_pid(reply, size);
-	} else if (strcmp(text, "kill") == 0) {
+	if (strcmp(text, "kill") == 0) {
 		end_and_start(SIGKILL, reply, size);
 	} else if (strcmp(text, "restart") == 0) {
 		end_and_start(SIGTERM, reply, size);

@@ -114,7 +114,7 @@ static void wait_ready(struct fixture_daemon *daemon)
 	}
 }
 
-static void make_folder(struct fixture_daemon *daemon)
+void fixture_daemon_make_folder(struct fixture_daemon *daemon)
 {
 	test_make_folder(daemon->folder, sizeof(daemon->folder), "shmemd-test");
 	snprintf(daemon->socket, sizeof(daemon->socket), "%s/sock", daemon->folder);
@@ -129,7 +129,7 @@ void fixture_daemon_start(struct fixture_daemon *daemon, ...)
 	unsigned int n = 4;
 	va_list ap;
 
-	make_folder(daemon);
+	fixture_daemon_make_folder(daemon);
 	va_start(ap, daemon);
 	while (n < FIXTURE_MAX_ARGS - 3 && (args[n] = va_arg(ap, char *)))
 		n++;

@@ -32,6 +32,9 @@ void fixture_daemon_stop(struct fixture_daemon *daemon);
 /* SIGKILL. Removes the folder. */
 void fixture_daemon_kill(struct fixture_daemon *daemon);
 
+/* The folder alone, and the paths in it, for who starts the daemon in another way. */
+void fixture_daemon_make_folder(struct fixture_daemon *daemon);
+
 /* Is the daemon there and answering? Fails the test otherwise. */
 void fixture_daemon_assert_alive(const struct fixture_daemon *daemon);
 /* Print what the daemon logged. */

@@ -19,7 +19,6 @@
 #include "tests/lib/test.h"
 
 #define MAX_ARGS 32
-#define PATIENCE_SEC (test_has_sanitizer() ? 240 : 60)
 #define PAUSE_NSEC 2000000
 #define REPLY_BYTES (1 << 18)
 
@@ -33,7 +32,7 @@ static void fail(struct fixture_keeper *keeper, const char *command, const char 
 static int connect_control(struct fixture_keeper *keeper)
 {
 	const struct timespec pause = {.tv_nsec = PAUSE_NSEC};
-	uint64_t end = nsec_now() + (uint64_t)PATIENCE_SEC * NSEC_PER_SEC;
+	uint64_t end = nsec_now() + test_patience_nsec();
 	struct sockaddr_un addr = {.sun_family = AF_UNIX};
 	int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 
@@ -49,7 +48,7 @@ static int connect_control(struct fixture_keeper *keeper)
 
 static void ask(struct fixture_keeper *keeper, const char *command, char *reply, size_t size)
 {
-	const struct timeval patience = {.tv_sec = PATIENCE_SEC};
+	const struct timeval patience = {.tv_sec = (time_t)(test_patience_nsec() / NSEC_PER_SEC)};
 	int sock = connect_control(keeper);
 	ssize_t n;
 
@@ -89,17 +88,6 @@ static void __attribute__((noreturn)) exec_keeper(struct fixture_keeper *keeper,
 	_exit(127);
 }
 
-static void make_folder(struct fixture_daemon *daemon)
-{
-	const char *tmp = getenv("TMPDIR");
-
-	snprintf(daemon->folder, sizeof(daemon->folder), "%s/shmemd-test-XXXXXX", tmp && *tmp ? tmp : "/tmp");
-	if (!mkdtemp(daemon->folder))
-		test_fail(TEST_WHERE, "mkdtemp %s: %s", daemon->folder, strerror(errno));
-	snprintf(daemon->socket, sizeof(daemon->socket), "%s/sock", daemon->folder);
-	snprintf(daemon->log, sizeof(daemon->log), "%s/log", daemon->folder);
-}
-
 void fixture_keeper_start(struct fixture_keeper *keeper, ...)
 {
 	char *args[MAX_ARGS] = {NULL, NULL, NULL, NULL};
@@ -107,7 +95,7 @@ void fixture_keeper_start(struct fixture_keeper *keeper, ...)
 	unsigned int n = 4;
 	va_list ap;
 
-	make_folder(&keeper->daemon);
+	fixture_daemon_make_folder(&keeper->daemon);
 	args[n++] = (char *)(keeper->program ? keeper->program : fixture_daemon_binary());
 	if (!keeper->program) {
 		args[n++] = (char *)"--config=/dev/null";

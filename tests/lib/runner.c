@@ -22,6 +22,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "proto/base/nsec.h"
+
 #define EXIT_TEST_FAILED 1
 #define SLOW_TIMEOUT_FACTOR 4u
 #define FDS_MAX 1024
@@ -69,6 +71,16 @@ bool test_is_full(void)
 const char *test_emulator(void)
 {
 	return getenv("SHMEMD_TEST_EMULATOR");
+}
+
+static unsigned int slow_factor(void)
+{
+	return HAS_SANITIZER || test_emulator() ? SLOW_TIMEOUT_FACTOR : 1;
+}
+
+uint64_t test_patience_nsec(void)
+{
+	return slow_factor() * 60 * NSEC_PER_SEC;
 }
 
 static void count_outcome(enum outcome outcome)
@@ -186,7 +198,7 @@ static bool same_fds(const bool before[FDS_MAX], const bool after[FDS_MAX])
 
 static unsigned int limit_sec(void)
 {
-	return current->timeout_sec * (HAS_SANITIZER || test_emulator() ? SLOW_TIMEOUT_FACTOR : 1);
+	return current->timeout_sec * slow_factor();
 }
 
 static void run_in_child(void) __attribute__((noreturn));

@@ -53,6 +53,12 @@ void test_skip(const char *reason) __attribute__((noreturn));
 void test_fail(const char *where, const char *fmt, ...)
 	__attribute__((noreturn, format(printf, 2, 3)));
 
+/*
+ * How long to wait for what others do, where the length is no guarantee: a minute, and four where a test may take four times as
+ * long.
+ */
+uint64_t test_patience_nsec(void);
+
 /* True under ASan or TSan, for tests whose size or time limits depend on it. */
 bool test_has_sanitizer(void);
 

@@ -27,9 +27,11 @@
 /* shmemd-traffic under way; its output is read from *ret_out. */
 static pid_t start_traffic(const struct fixture_keeper *keeper, int *ret_out)
 {
+	char patience[16];
 	int out[2];
 	pid_t pid;
 
+	snprintf(patience, sizeof(patience), "%u", (unsigned int)(test_patience_nsec() / NSEC_PER_SEC));
 	ASSERT_OK(pipe2(out, O_CLOEXEC));
 	pid = fork();
 	ASSERT_GE(pid, 0);
@@ -37,7 +39,7 @@ static pid_t start_traffic(const struct fixture_keeper *keeper, int *ret_out)
 		setenv("SHMEMD_SOCKET", keeper->daemon.socket, 1);
 		dup2(out[1], STDOUT_FILENO);
 		execl(SHMD_TEST_TRAFFIC, "shmemd-traffic", "--nics", "soft0,soft1", "--patience",
-		      test_has_sanitizer() ? "240" : "60", NULL);
+		      patience, NULL);
 		_exit(126);
 	}
 	close(out[1]);

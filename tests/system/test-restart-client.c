@@ -17,8 +17,6 @@
 #include "tests/system/client-lab.h"
 #include "tests/system/ctl-lab.h"
 
-#define LONG_NSEC (60 * NSEC_PER_SEC)
-#define PATIENCE_NSEC (20 * NSEC_PER_SEC)
 #define FOR_EVER "--restart-grace=600000"
 #define SOON "--restart-grace=200"
 
@@ -28,7 +26,7 @@ static const struct shmd_world world = {{7}};
 /* A session whose QP reaches its own memory. */
 static void open_side(struct lab_side *side, const struct fixture_keeper *keeper)
 {
-	lab_side_open_on(side, lab_client_limited(&keeper->daemon, LONG_NSEC), &one_qp);
+	lab_side_open_on(side, lab_client_limited(&keeper->daemon, test_patience_nsec()), &one_qp);
 	lab_connect(side, 0, side, 0);
 }
 
@@ -37,13 +35,14 @@ static void put_and_verify(struct lab_side *side, uint64_t value)
 	struct shmd_dev_qp *qp = shmd_queues_dev_qp(side->queues, 0);
 
 	memcpy(lab_byte(side, 0), &value, 8);
-	ASSERT_EQ(shmd_dev_qp_put(qp, lab_remote(side, 4096), lab_local(side, 0), 8, LONG_NSEC), SHMD_DEV_OK);
+	ASSERT_EQ(shmd_dev_qp_put(qp, lab_remote(side, 4096), lab_local(side, 0), 8, test_patience_nsec()),
+		  SHMD_DEV_OK);
 	ASSERT_MEMEQ(lab_byte(side, 4096), &value, 8);
 }
 
 static void await_restarts(const struct shmd_client *client, unsigned int n)
 {
-	uint64_t end = nsec_now() + PATIENCE_NSEC;
+	uint64_t end = nsec_now() + test_patience_nsec();
 
 	while (shmd_client_restarts(client) < n && nsec_now() < end)
 		usleep(1000);
@@ -53,7 +52,7 @@ static void await_restarts(const struct shmd_client *client, unsigned int n)
 static void await_gone(struct shmd_client *client)
 {
 	const struct shmd_health_page *page = shmd_client_health_page(client);
-	uint64_t end = nsec_now() + PATIENCE_NSEC;
+	uint64_t end = nsec_now() + test_patience_nsec();
 
 	while (__atomic_load_n(&page->session, __ATOMIC_ACQUIRE) == SHMD_HEALTH_OK && nsec_now() < end)
 		usleep(1000);
@@ -81,7 +80,7 @@ static unsigned int count_sessions(const struct fixture_keeper *keeper)
 
 static void await_no_session(const struct fixture_keeper *keeper)
 {
-	uint64_t end = nsec_now() + PATIENCE_NSEC;
+	uint64_t end = nsec_now() + test_patience_nsec();
 
 	while (count_sessions(keeper) && nsec_now() < end)
 		usleep(1000);
@@ -117,7 +116,7 @@ static void go_on(void (*restart)(struct fixture_keeper *keeper))
 		restart(&keeper);
 		await_restarts(side.client, i);
 		ASSERT_EQ(shmd_client_health(side.client), SHMD_HEALTH_OK);
-		ASSERT_OK(shmd_event_next(side.client, PATIENCE_NSEC, &event));
+		ASSERT_OK(shmd_event_next(side.client, test_patience_nsec(), &event));
 		ASSERT_EQ(event.kind, SHMD_EVENT_DAEMON_RESUMED);
 		ASSERT_EQ(event.number, i);
 		ASSERT(strstr(event.text, "has restarted and taken this session over"));
@@ -244,11 +243,11 @@ TEST_TIMEOUT(requests_are_carried_out_once_through_many_kills, 300)
 static void *open_until_stopped(void *arg)
 {
 	struct requester *r = arg;
+	struct shmd_client_attr attr = {.socket_path = r->socket, .timeout_nsec = test_patience_nsec()};
 	struct shmd_client *client;
 
 	while (!__atomic_load_n(&r->stop, __ATOMIC_ACQUIRE)) {
-		ASSERT_OK(shmd_client_open(&(struct shmd_client_attr){.socket_path = r->socket, .timeout_nsec = LONG_NSEC},
-					   &client));
+		ASSERT_OK(shmd_client_open(&attr, &client));
 		shmd_client_close(client);
 		r->n_rounds++;
 	}
@@ -328,7 +327,7 @@ TEST(waits_go_on_without_a_daemon_within_their_own_limits)
 	fixture_keeper_start(&keeper, "--soft-nics=1", FOR_EVER, NULL);
 	open_side(&side, &keeper);
 	open_side(&other, &keeper);
-	begin_wait(&patient, &side, LONG_NSEC);
+	begin_wait(&patient, &side, test_patience_nsec());
 	fixture_keeper_hold(&keeper);
 	begin_wait(&hasty, &other, 50 * NSEC_PER_MSEC);
 	ASSERT_EQ(end_wait(&hasty), SHMD_DEV_TIMEOUT);
@@ -359,7 +358,7 @@ TEST(work_posted_without_a_daemon_is_done_by_the_next)
 	ASSERT_EQ(shmd_dev_qp_put(qp, lab_remote(&side, 4096), lab_local(&side, 0), 8, 20 * NSEC_PER_MSEC),
 		  SHMD_DEV_TIMEOUT);
 	fixture_keeper_go(&keeper);
-	ASSERT_EQ(shmd_dev_qp_quiet(qp, LONG_NSEC), SHMD_DEV_OK);
+	ASSERT_EQ(shmd_dev_qp_quiet(qp, test_patience_nsec()), SHMD_DEV_OK);
 	ASSERT_MEMEQ(lab_byte(&side, 4096), lab_byte(&side, 0), 8);
 	lab_side_close(&side);
 	fixture_keeper_stop(&keeper);
@@ -375,7 +374,7 @@ TEST(when_none_comes_back_in_time_everything_ends_with_that_reason)
 
 	fixture_keeper_start(&keeper, "--soft-nics=1", SOON, NULL);
 	open_side(&side, &keeper);
-	begin_wait(&waiter, &side, LONG_NSEC);
+	begin_wait(&waiter, &side, test_patience_nsec());
 	fixture_keeper_hold(&keeper);
 	await_gone(side.client);
 	ASSERT_EQ(end_wait(&waiter), SHMD_DEV_HEALTH);
@@ -395,7 +394,7 @@ TEST(when_the_service_is_stopped_everything_ends_at_once)
 
 	fixture_keeper_start(&keeper, "--soft-nics=1", FOR_EVER, NULL);
 	open_side(&side, &keeper);
-	begin_wait(&waiter, &side, LONG_NSEC);
+	begin_wait(&waiter, &side, test_patience_nsec());
 	fixture_keeper_stop_daemon(&keeper);
 	await_gone(side.client);
 	ASSERT_EQ(end_wait(&waiter), SHMD_DEV_HEALTH);

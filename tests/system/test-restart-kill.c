@@ -33,12 +33,6 @@ struct traffic {
 	const char *at; /* the step that the daemon was killed at last; NULL: at none */
 };
 
-/* As a test may take four times as long there. */
-static uint64_t patience_nsec(void)
-{
-	return (test_has_sanitizer() ? 240 : 60) * NSEC_PER_SEC;
-}
-
 static bool is_mlx5(void)
 {
 	const char *backend = getenv("SHMEMD_TEST_BACKEND");
@@ -63,7 +57,7 @@ static void traffic_start(struct traffic *traffic, const char *socket)
 	char *const args[] = {(char *)SHMD_TEST_TRAFFIC, patience, (char *)"--pause-msec=1", NULL};
 	int pipes[2];
 
-	snprintf(patience, sizeof(patience), "--patience=%u", (unsigned int)(patience_nsec() / NSEC_PER_SEC));
+	snprintf(patience, sizeof(patience), "--patience=%u", (unsigned int)(test_patience_nsec() / NSEC_PER_SEC));
 	*traffic = (struct traffic){0};
 	ASSERT_OK(pipe2(pipes, O_CLOEXEC));
 	traffic->pid = fork();
@@ -137,7 +131,7 @@ static void look(struct fixture_keeper *keeper, struct usage *ret)
 
 static void look_without_sessions(struct fixture_keeper *keeper, struct usage *ret)
 {
-	uint64_t end = nsec_now() + patience_nsec();
+	uint64_t end = nsec_now() + test_patience_nsec();
 
 	for (look(keeper, ret); strstr(ret->names, "s1-") || strstr(ret->names, "s2-"); look(keeper, ret)) {
 		ASSERT_LT(nsec_now(), end);
@@ -148,7 +142,7 @@ static void look_without_sessions(struct fixture_keeper *keeper, struct usage *r
 /* The ends of sessions take their time. */
 static void expect_usage(struct fixture_keeper *keeper, const struct usage *want)
 {
-	uint64_t end = nsec_now() + patience_nsec();
+	uint64_t end = nsec_now() + test_patience_nsec();
 	struct usage now;
 
 	for (look(keeper, &now); now.n_kept != want->n_kept || now.n_fds > want->n_fds; look(keeper, &now)) {
@@ -229,7 +223,7 @@ static const char *const steps[] = {
 /* The fault kills it while there is traffic: not, when the client has seen something wrong and ended. */
 static void wait_start(struct fixture_keeper *keeper, struct traffic *traffic, unsigned int number, const char *step)
 {
-	uint64_t end = nsec_now() + patience_nsec();
+	uint64_t end = nsec_now() + test_patience_nsec();
 	struct pollfd said = {.fd = traffic->out, .events = POLLIN};
 
 	while (fixture_keeper_n_starts(keeper) < number) {
