@@ -8,7 +8,7 @@
 #include <pthread.h>
 #include <stdio.h>
 
-#define COMMAND_MSEC 20
+#define COMMAND_MSEC 5
 
 static void control(const char *line)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The daemon under a service manager, which is a datagram socket here: readiness, status, watchdog, SIGHUP. */
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -23,6 +24,7 @@
 #include "tests/system/raw-traffic.h"
 
 #define PATIENCE_NSEC (15 * NSEC_PER_SEC)
+#define QUIET_NSEC (test_is_full() ? 1500 * NSEC_PER_MSEC : 500 * NSEC_PER_MSEC)
 
 struct manager {
 	char folder[64];
@@ -64,6 +66,20 @@ static bool manager_hear(struct manager *manager, uint64_t nsec, char *text, siz
 	n = recv(manager->fd, text, size - 1, 0);
 	text[n > 0 ? n : 0] = 0;
 	return n > 0;
+}
+
+/* Others send to it as well, until it takes no more. */
+static void manager_fill(const struct manager *manager)
+{
+	struct sockaddr_un addr = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	memcpy(addr.sun_path, manager->notify, strlen(manager->notify));
+	ASSERT_OK(connect(fd, (struct sockaddr *)&addr, sizeof(addr)));
+	while (send(fd, "x", 1, MSG_DONTWAIT) == 1)
+		;
+	ASSERT_EQ(errno, EAGAIN);
+	close(fd);
 }
 
 /* The next message with these words. */
@@ -142,7 +158,7 @@ TEST(status_line_counts_sessions_and_qps)
 
 TEST_TIMEOUT(watchdog_is_pinged_at_less_than_half_its_time, 60)
 {
-	const uint64_t watchdog = 3 * NSEC_PER_SEC;
+	const uint64_t watchdog = 1500 * NSEC_PER_MSEC;
 	struct fixture_daemon daemon;
 	struct manager manager;
 	unsigned int n_soon = 0;
@@ -150,10 +166,10 @@ TEST_TIMEOUT(watchdog_is_pinged_at_less_than_half_its_time, 60)
 	uint64_t last;
 
 	manager_init(&manager);
-	setenv("WATCHDOG_USEC", "3000000", 1);
+	setenv("WATCHDOG_USEC", "1500000", 1);
 	start(&manager, &daemon, "");
 	last = nsec_now();
-	for (int i = 0; i < 5; i++) {
+	for (int i = 0; i < 5 && n_soon < 3; i++) {
 		manager_wait(&manager, "WATCHDOG=1", text, sizeof(text));
 		n_soon += nsec_now() - last < watchdog / 2;
 		last = nsec_now();
@@ -173,7 +189,7 @@ TEST(no_watchdog_asked_for_none_pinged)
 	manager_init(&manager);
 	unsetenv("WATCHDOG_USEC");
 	start(&manager, &daemon, "");
-	while (manager_hear(&manager, 1500 * NSEC_PER_MSEC, text, sizeof(text)))
+	while (manager_hear(&manager, QUIET_NSEC, text, sizeof(text)))
 		ASSERT(!strstr(text, "WATCHDOG=1"));
 	fixture_daemon_stop(&daemon);
 	manager_deinit(&manager);
@@ -226,7 +242,7 @@ TEST_TIMEOUT(manager_that_does_not_read_does_not_stop_the_loop, 60)
 	manager_init(&manager);
 	setenv("WATCHDOG_USEC", "30000", 1);
 	start(&manager, &daemon, "quiesce-timeout = 0\n");
-	usleep(600000);
+	manager_fill(&manager);
 	raw_connect(&raw, daemon.socket);
 	raw_hello(&raw, MSG_ROLE_CLIENT);
 	usleep(1200000);

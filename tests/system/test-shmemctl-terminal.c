@@ -113,12 +113,17 @@ TEST_TIMEOUT(progress_spins_on_a_terminal_and_is_taken_away, 60)
 {
 	struct fixture_daemon daemon;
 	struct shmd_client *client;
+	pid_t ctl;
+	int out;
 
 	start(&daemon);
 	client = lab_client(&daemon);
-	ASSERT_EQ(ctl_run_on_terminal((const char *const[]){"drain", "--grace", "5", "--json", NULL}, true), 0);
-	ASSERT_HAS("\r" ESC "K| 1 session left, ended in ", "\r" ESC "K/ 1 session left, ended in ", "\r" ESC "K{\"schema_version");
+	ctl = ctl_start_on_terminal((const char *const[]){"drain", "--grace", "60", "--json", NULL}, &out);
+	ctl_wait_for(out, "\r" ESC "K| 1 session left, ended in ");
+	ctl_wait_for(out, "\r" ESC "K/ 1 session left, ended in ");
 	shmd_client_close(client);
+	ASSERT_EQ(ctl_end(ctl, out), 0);
+	ASSERT_HAS("\r" ESC "K{\"schema_version");
 	fixture_daemon_stop(&daemon);
 }
 
