@@ -6,21 +6,10 @@
 #include "tests/mlx5sim/devx.h"
 
 #include <pthread.h>
-#include <stdio.h>
+
+#include "tests/lib/sim-nic.h"
 
 #define COMMAND_MSEC 5
-
-static void control(const char *line)
-{
-	char path[256];
-	int fd;
-
-	snprintf(path, sizeof(path), "%s/control", getenv("MLX5SIM_ROOT"));
-	fd = open(path, O_WRONLY | O_CLOEXEC);
-	ASSERT_LE(0, fd);
-	ASSERT_EQ(write(fd, line, strlen(line)), (ssize_t)strlen(line));
-	close(fd);
-}
 
 static int n_devices(void)
 {
@@ -61,7 +50,7 @@ TEST(lost_device_tells_its_contexts_answers_eio_and_returns_as_new)
 	uint8_t cqe[64];
 
 	pair_init(ends);
-	control("fatal 1\n");
+	sim_nic_happen("fatal 1");
 	ASSERT_EQ(wait_event(ends[1].context), IBV_EVENT_DEVICE_FATAL);
 	cq_command(&ends[1], &cmd);
 	ASSERT(!create(ends[1].context, &cmd));
@@ -78,7 +67,7 @@ TEST(lost_device_tells_its_contexts_answers_eio_and_returns_as_new)
 	begin(&cmd, OP_2RST, 0x10, 0x10);
 	put(cmd.in, 0x48, 24, ends[0].qpn);
 	ASSERT_EQ(modify(&ends[0], &cmd), 0);
-	control("return 1\n");
+	sim_nic_happen("return 1");
 	while (n_devices() != 2)
 		nanosleep(&(struct timespec){0, 1000000}, NULL);
 	/* What was opened before stays lost. */
@@ -111,12 +100,12 @@ TEST(peer_of_a_lost_device_runs_out_of_retries)
 	rts_command(&ends[0], &cmd);
 	put(cmd.in, ADS + 0x40, 5, 8); /* 1 ms */
 	ASSERT_EQ(modify(&ends[0], &cmd), 0);
-	control("fatal 1\n");
+	sim_nic_happen("fatal 1");
 	ASSERT_EQ(wait_event(ends[1].context), IBV_EVENT_DEVICE_FATAL);
 	post_rdma(&ends[0], WQE_WRITE, DATA_IOVA, ends[1].key, 8);
 	ASSERT_EQ(wait_cqe(&ends[0], cqe), CQE_REQUESTER_ERROR);
 	ASSERT_EQ(cqe[55], 0x15);
-	control("return 1\n");
+	sim_nic_happen("return 1");
 	while (n_devices() != 2)
 		nanosleep(&(struct timespec){0, 1000000}, NULL);
 	end_abandon(&ends[1]);
@@ -153,7 +142,7 @@ TEST(port_that_is_down_loses_packets_until_it_is_up)
 	channel = mlx5dv_devx_create_event_channel(ends[0].context, 0);
 	ASSERT(channel);
 	ASSERT_EQ(mlx5dv_devx_subscribe_devx_event(channel, NULL, 2, &change, 5), 0);
-	control("port-down 0\n");
+	sim_nic_happen("port-down 0");
 	ASSERT_EQ(wait_event(ends[0].context), IBV_EVENT_PORT_ERR);
 	read_event(channel, &event);
 	ASSERT_EQ(event.cookie, 5);
@@ -164,7 +153,7 @@ TEST(port_that_is_down_loses_packets_until_it_is_up)
 	post_rdma(&ends[0], WQE_WRITE, DATA_IOVA, ends[1].key, 8);
 	nanosleep(&(struct timespec){0, 50000000}, NULL);
 	ASSERT(!poll_cqe(&ends[0], cqe));
-	control("port-up 0\n");
+	sim_nic_happen("port-up 0");
 	ASSERT_EQ(wait_event(ends[0].context), IBV_EVENT_PORT_ACTIVE);
 	read_event(channel, &event);
 	ASSERT_EQ(event.eqe[3], 4); /* active */

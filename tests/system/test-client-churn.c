@@ -174,7 +174,8 @@ TEST_TIMEOUT(a_thousand_clients_killed_at_random_points_leave_nothing, 120)
 	const uint64_t slack = getenv("SHMEMD_TEST_BACKEND") ? RSS_SLACK_MLX5_BYTES : RSS_SLACK_BYTES;
 	struct daemon_usage before, after;
 	/* On a simulated NIC every client is a context of libmlx5: the long form has as many as elsewhere. */
-	unsigned int n_batches = getenv("SHMEMD_TEST_BACKEND") && !test_is_full() ? N_BATCHES_SLOW : N_BATCHES;
+	unsigned int n_batches =
+		getenv("SHMEMD_TEST_BACKEND") && !test_is_full() ? N_BATCHES_SLOW : N_BATCHES;
 	uint64_t n_objects[N_SIM_NICS] = {0};
 	struct churn churn;
 
@@ -302,7 +303,8 @@ static void fill_queues(struct raw_traffic *t)
 static void __attribute__((noreturn)) end_with_full_queues(const char *socket, int ready, int end)
 {
 	static struct raw_traffic t[N_POSTERS];
-	struct raw_traffic_attr attr = {.log2_sq_wqebbs = 15, .n_qps = poster_qps(), .unconnected = true};
+	struct raw_traffic_attr attr = {
+		.log2_sq_wqebbs = 15, .n_qps = poster_qps(), .unconnected = true};
 	char c;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);

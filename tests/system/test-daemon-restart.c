@@ -31,7 +31,8 @@ static pid_t start_traffic(const struct fixture_keeper *keeper, int *ret_out)
 	int out[2];
 	pid_t pid;
 
-	snprintf(patience, sizeof(patience), "%u", (unsigned int)(test_patience_nsec() / NSEC_PER_SEC));
+	snprintf(patience, sizeof(patience), "%u",
+		 (unsigned int)(test_patience_nsec() / NSEC_PER_SEC));
 	ASSERT_OK(pipe2(out, O_CLOEXEC));
 	pid = fork();
 	ASSERT_GE(pid, 0);

@@ -35,7 +35,8 @@ static void put_and_verify(struct lab_side *side, uint64_t value)
 	struct shmd_dev_qp *qp = shmd_queues_dev_qp(side->queues, 0);
 
 	memcpy(lab_byte(side, 0), &value, 8);
-	ASSERT_EQ(shmd_dev_qp_put(qp, lab_remote(side, 4096), lab_local(side, 0), 8, test_patience_nsec()),
+	ASSERT_EQ(shmd_dev_qp_put(qp, lab_remote(side, 4096), lab_local(side, 0), 8,
+				  test_patience_nsec()),
 		  SHMD_DEV_OK);
 	ASSERT_MEMEQ(lab_byte(side, 4096), &value, 8);
 }
@@ -243,7 +244,8 @@ TEST_TIMEOUT(requests_are_carried_out_once_through_many_kills, 300)
 static void *open_until_stopped(void *arg)
 {
 	struct requester *r = arg;
-	struct shmd_client_attr attr = {.socket_path = r->socket, .timeout_nsec = test_patience_nsec()};
+	struct shmd_client_attr attr = {.socket_path = r->socket,
+					.timeout_nsec = test_patience_nsec()};
 	struct shmd_client *client;
 
 	while (!__atomic_load_n(&r->stop, __ATOMIC_ACQUIRE)) {

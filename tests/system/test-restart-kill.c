@@ -57,7 +57,8 @@ static void traffic_start(struct traffic *traffic, const char *socket)
 	char *const args[] = {(char *)SHMD_TEST_TRAFFIC, patience, (char *)"--pause-msec=1", NULL};
 	int pipes[2];
 
-	snprintf(patience, sizeof(patience), "--patience=%u", (unsigned int)(test_patience_nsec() / NSEC_PER_SEC));
+	snprintf(patience, sizeof(patience), "--patience=%u",
+		 (unsigned int)(test_patience_nsec() / NSEC_PER_SEC));
 	*traffic = (struct traffic){0};
 	ASSERT_OK(pipe2(pipes, O_CLOEXEC));
 	traffic->pid = fork();

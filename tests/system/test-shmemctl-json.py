@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 from ctl_subject import Cases, subject
 
@@ -128,7 +129,10 @@ def main():
         outputs['metrics'] = [run(shmemctl, 'metrics')]
         outputs['topology'] = [run(shmemctl, 'topology', '--from', machine, '--why', '0')]
         outputs['doctor'] = [run(shmemctl, 'doctor', statuses=(0, 1))]
-        outputs |= {f'stats {what}': [run(shmemctl, 'stats', what)] for what in ('sessions', 'qps', 'nics')}
+        # Each looks twice, a second apart.
+        with ThreadPoolExecutor() as pool:
+            stats = {what: pool.submit(run, shmemctl, 'stats', what) for what in ('sessions', 'qps', 'nics')}
+        outputs |= {f'stats {what}': [text.result()] for what, text in stats.items()}
         session = json.loads(outputs['list sessions'][0])['sessions'][0]['session']
         event, killed = run_monitor(shmemctl, lambda: run(shmemctl, 'kill', str(session)))
         outputs |= {'monitor': event.splitlines(True), 'kill': [killed]}

@@ -118,7 +118,8 @@ TEST_TIMEOUT(progress_spins_on_a_terminal_and_is_taken_away, 60)
 
 	start(&daemon);
 	client = lab_client(&daemon);
-	ctl = ctl_start_on_terminal((const char *const[]){"drain", "--grace", "60", "--json", NULL}, &out);
+	ctl = ctl_start_on_terminal((const char *const[]){"drain", "--grace", "60", "--json", NULL},
+				    &out);
 	ctl_wait_for(out, "\r" ESC "K| 1 session left, ended in ");
 	ctl_wait_for(out, "\r" ESC "K/ 1 session left, ended in ");
 	shmd_client_close(client);

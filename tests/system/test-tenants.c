@@ -38,7 +38,8 @@
 #define KEEPS_AT_LEAST 0.4
 #define QUIET 0.8 /* CPUs that are idle beside the NIC's thread when nothing else runs */
 #define N_ROUNDS 8
-#define N_SLICES 5
+#define N_SLICES (test_is_full() ? 5 : 3)
+#define MAX_SLICES 5
 #define SLICE_NSEC (40 * NSEC_PER_MSEC)
 #define TOP_UP_NSEC (300 * NSEC_PER_USEC)
 #define SETTLE_NSEC (5 * NSEC_PER_MSEC)
@@ -307,7 +308,7 @@ struct kept {
 
 static struct kept compare(struct raw_client *ctl, struct victim *victim, struct abuser *abuser)
 {
-	double alone[2][N_SLICES], abused[2][N_SLICES], idle = 0;
+	double alone[2][MAX_SLICES] = {{0}}, abused[2][MAX_SLICES] = {{0}}, idle = 0;
 	struct rates rates;
 	struct kept kept;
 
