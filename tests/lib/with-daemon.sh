@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # with-daemon.sh SHMEMD SHMEMCTL COMMAND [ARG...]: run COMMAND with SHMEMD_SOCKET naming a private shmemd.
-# SHMEMD_ARGS are more arguments for the daemon, SHMEMD_FAULT its fault point. Exit status: the command's.
+# SHMEMD_ARGS are more arguments for the daemon, SHMEMD_FAULT its fault point. Exit status: the command's, or that of a
+# daemon that does not end well.
 set -euo pipefail
 
 # meson names what runs programs of a cross build; COMMAND looks after itself.
@@ -30,5 +31,10 @@ for ((i = 0; i < 400; i++)); do
 done
 status=0
 "$@" || status=$?
+# A daemon that is still there must end in good order.
+if [ "$status" = 0 ] && kill "$daemon" 2>/dev/null; then
+    wait "$daemon" || { status=$?; echo "shmemd ended with $status" >&2; }
+    daemon=
+fi
 [ "$status" = 0 ] || { echo "--- shmemd's log:"; tail -n 30 "$scratch/log"; } >&2
 exit "$status"
