@@ -161,7 +161,7 @@ void check_threads(const struct check_host *host, struct check_teller *to)
 	struct dirent *entry;
 	unsigned int n = 0;
 
-	if (!is_judged(host, to))
+	if (!is_judged(host, to) || !check_has_machine(host, to))
 		return;
 	snprintf(folder, sizeof(folder), "proc/%" PRIu32 "/task", host->daemon->pid);
 	dir = sysfs_open_dir(host->root, folder);

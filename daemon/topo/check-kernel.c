@@ -96,6 +96,8 @@ void check_rdma_core(const struct check_host *host, struct check_teller *to)
 	char path[CHECK_PATH_BYTES] = "";
 	int version;
 
+	if (!check_has_machine(host, to))
+		return;
 	if (!check_has_mlx5(host->topo)) {
 		check_say(to, CHECK_OK, "", "", "no ConnectX is here that would need it");
 		return;
@@ -170,6 +172,8 @@ void check_device_nodes(const struct check_host *host, struct check_teller *to)
 		judge_node(host, to, entry->d_name);
 		n++;
 	}
+	if (!n && !check_has_machine(host, to))
+		return;
 	if (!n && host->topo->n_nics)
 		check_say(to, CHECK_FAIL, "", "modprobe ib_uverbs", "programs may use no NIC: the kernel's ib_uverbs is not loaded");
 	else if (!to->n_bad)

@@ -14,7 +14,14 @@ void check_devices(const struct check_host *host, struct check_teller *to)
 	const struct topo *topo = host->topo;
 	int nics = check_folder(host, CHECK_NICS), pci = check_folder(host, CHECK_PCI);
 
-	if (pci && pci != -ENOENT)
+	if (host->topo_error)
+		check_say(to, CHECK_FAIL, "",
+			  "ls -l /" CHECK_NICS
+			  " and lspci -D show it; unload the driver of what is too much",
+			  "this machine cannot be read, so shmemd gives GPUs NICs in turn, near or "
+			  "not: %s",
+			  host->topo_error);
+	else if (pci && pci != -ENOENT)
 		check_say_unread(to, "", CHECK_PCI, pci);
 	else if (nics && nics != -ENOENT)
 		check_say_unread(to, "", CHECK_NICS, nics);

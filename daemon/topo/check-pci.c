@@ -58,6 +58,8 @@ void check_iommu(const struct check_host *host, struct check_teller *to)
 	const struct topo *topo = host->topo;
 	struct iommu_seen seen = {0};
 
+	if (!check_has_machine(host, to))
+		return;
 	for (unsigned int i = 0; i < topo->n_gpus; i++)
 		look_at_iommu(host, to, &topo->nodes[topo->gpus[i].node], &seen);
 	for (unsigned int i = 0; i < topo->n_nics; i++)

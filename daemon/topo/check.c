@@ -51,6 +51,8 @@ static bool has_any(const struct check_host *host, enum check_of of, struct chec
 
 	if (of == CHECK_OF_NODE || (of == CHECK_OF_NICS ? host->topo->n_nics : host->topo->n_gpus))
 		return true;
+	if (!check_has_machine(host, to))
+		return false;
 	error = check_folder(host, folder);
 	if (error && error != -ENOENT)
 		check_say_unread(to, "", folder, error);
@@ -90,6 +92,14 @@ void check_say_unread(struct check_teller *to, const char *subject, const char *
 
 	snprintf(fix, sizeof(fix), may_not ? "run shmemctl doctor as root" : "see what is there: ls -l /%s", path);
 	check_say(to, CHECK_WARN, subject, fix, "not known: /%s cannot be read: %s", path, strerror(-error));
+}
+
+bool check_has_machine(const struct check_host *host, struct check_teller *to)
+{
+	if (host->topo_error)
+		check_say(to, CHECK_WARN, "", "see devices",
+			  "not known: GPUs and NICs of this machine could not be read");
+	return !host->topo_error;
 }
 
 /* ---- reading */

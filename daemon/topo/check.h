@@ -54,6 +54,8 @@ struct check_host {
 	int root; /* folder with sys, proc, dev and usr */
 	const struct topo *topo; /* of the same folder */
 	const struct topo_map *map;
+	/* Why topo could not be read, in words: it and the map are empty then. Else NULL. */
+	const char *topo_error;
 	const struct check_daemon *daemon;
 };
 

@@ -283,7 +283,7 @@ int topo_read_host(const struct topo_host_attr *attr, struct topo **ret_topo)
 	_cleanup_free_ struct topo_builder *builder = malloc(sizeof(*builder));
 	struct reader reader = {.builder = builder, .sys = sys, .proc = proc};
 	char why[TOPO_WHY_BYTES];
-	int r = builder ? topo_builder_init(builder, why) : -ENOMEM;
+	int r = builder ? topo_builder_init(builder, attr->why ? attr->why : why) : -ENOMEM;
 
 	if (r < 0)
 		return r;

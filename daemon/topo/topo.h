@@ -154,6 +154,7 @@ struct topo_host_attr {
 	const char *nvml; /* "libnvidia-ml.so.1" */
 	const char *verbs; /* "libibverbs.so.1"; opens each NIC, which is for who asks one question, not for who runs on */
 	const char *mlx5; /* "libmlx5.so.1"; only with verbs */
+	char *why; /* TOPO_WHY_BYTES for what -E2BIG or -EBADMSG is about, in words; or NULL */
 };
 
 /*

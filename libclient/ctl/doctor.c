@@ -138,7 +138,13 @@ static int show(struct ctl *ctl, const struct check_host *host, const char *sour
 
 /* ---- the command --------------------------------------------------------------------------------------------------- */
 
-static int read_machine(const char *root, struct topo **ret_topo)
+struct machine {
+	struct topo *topo; /* owned */
+	const char *error; /* why topo is empty; NULL: it is not */
+	char why[TOPO_WHY_BYTES];
+};
+
+static int read_machine(const char *root, struct machine *machine)
 {
 	struct topo_host_attr attr = {0};
 	char *sys = NULL, *proc = NULL;
@@ -154,26 +160,34 @@ static int read_machine(const char *root, struct topo **ret_topo)
 		proc = NULL;
 	attr.sys = sys;
 	attr.proc = proc;
+	attr.why = machine->why;
 	if (sys && proc)
-		r = topo_read_host(&attr, ret_topo);
+		r = topo_read_host(&attr, &machine->topo);
 	free(sys);
 	free(proc);
-	return r;
+	/* A device that is there twice, or too many: checks of the node run all the same. */
+	if (r != -EBADMSG && r != -E2BIG)
+		return r;
+	machine->error = machine->why;
+	machine->topo = calloc(1, sizeof(*machine->topo));
+	return machine->topo ? 0 : -ENOMEM;
 }
 
 /* Settings that cannot be followed are told, and keep no check from running. The settings are about this machine. */
-static int assign(const struct args *args, const struct topo *topo, struct topo_map *map)
+static int assign(const struct args *args, const struct machine *machine, struct topo_map *map)
 {
 	bool has_settings = !args_has(args, OPTION_ROOT) || args_has(args, OPTION_CONFIG);
 	bool is_drawn = false;
-	int r = has_settings ? topology_assign(args, topo, map, &is_drawn) : 0;
+	int r = 0;
 
+	if (has_settings && !machine->error)
+		r = topology_assign(args, machine->topo, map, &is_drawn);
 	if (!is_drawn)
-		topo_assign(topo, NULL, map);
+		topo_assign(machine->topo, NULL, map);
 	return r;
 }
 
-static int judge(struct ctl *ctl, const struct topo *topo, int root, const char *source)
+static int judge(struct ctl *ctl, const struct machine *machine, int root, const char *source)
 {
 	struct topo_map *map = calloc(1, sizeof(*map));
 	struct check_daemon daemon = {.error = -ENOENT};
@@ -182,10 +196,15 @@ static int judge(struct ctl *ctl, const struct topo *topo, int root, const char 
 
 	if (!map)
 		return ctl_fail("out of memory");
-	status = assign(ctl->args, topo, map);
+	status = assign(ctl->args, machine, map);
 	if (!source)
 		daemon = ask_daemon(ctl->args, &all);
-	r = show(ctl, &(struct check_host){.root = root, .topo = topo, .map = map, .daemon = &daemon},
+	r = show(ctl,
+		 &(struct check_host){.root = root,
+				      .topo = machine->topo,
+				      .topo_error = machine->error,
+				      .map = map,
+				      .daemon = &daemon},
 		 source ? source : "this machine");
 	free(all.sessions);
 	free(map);
@@ -196,14 +215,15 @@ int ctl_doctor(struct ctl *ctl)
 {
 	const char *source = ctl->args->values[OPTION_ROOT];
 	int root = open(source ? source : "/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	struct topo *topo = NULL;
+	struct machine machine = {0};
 	int r;
 
 	if (root < 0)
 		return ctl_fail("%s: %s", source ? source : "/", strerror(errno));
-	r = read_machine(source ? source : "", &topo);
-	r = r < 0 ? ctl_fail("cannot read this machine: %s", strerror(-r)) : judge(ctl, topo, root, source);
-	topo_free(topo);
+	r = read_machine(source ? source : "", &machine);
+	r = r < 0 ? ctl_fail("cannot read this machine: %s", strerror(-r))
+		  : judge(ctl, &machine, root, source);
+	topo_free(machine.topo);
 	close(root);
 	return r;
 }

@@ -69,17 +69,17 @@ int topology_load(const struct args *args, struct topo **ret_topo)
 				      .nvml = TOPOLOGY_NVML,
 				      .verbs = TOPOLOGY_VERBS,
 				      .mlx5 = TOPOLOGY_MLX5};
-	char why[TOPO_WHY_BYTES];
+	char why[TOPO_WHY_BYTES] = "";
 	int r;
 
 	if (sys && *sys)
 		attr = (struct topo_host_attr){.sys = sys};
+	attr.why = why;
 	r = path ? topo_read_file(path, ret_topo, why) : topo_read_host(&attr, ret_topo);
 	if (!r)
 		return 0;
-	if (path)
-		return ctl_fail("%s: %s", path, *why ? why : strerror(-r));
-	return ctl_fail("cannot read this machine: %s", strerror(-r));
+	return ctl_fail("%s: %s", path ? path : "cannot read this machine",
+			*why ? why : strerror(-r));
 }
 
 static int find_why(const struct args *args, const struct topo *topo, int *ret_gpu)

@@ -113,6 +113,40 @@ def check_mistakes(cases, shmemctl, program):
     cases.add('a_folder_that_is_not_there_is_told', [] if done.returncode == 1 and 'No such file' in done.stderr else [str(done)])
 
 
+def put_twice(root):
+    """The second NIC's function has another device."""
+    device = os.path.realpath(os.path.join(root, 'sys/class/infiniband/mlx5_1'))
+    shutil.copytree(device, device[:-1] + '9', symlinks=True)
+    os.symlink(device[:-1] + '9', os.path.join(root, 'sys/class/infiniband/mlx5_9'))
+    return 'the NIC 0000:84:00.0 is there twice'
+
+
+def put_too_many(root):
+    for name in ('mlx5_0', 'mlx5_1'):
+        for port in range(2, 202):
+            os.mkdir(os.path.join(root, f'sys/class/infiniband/{name}/ports/{port}'))
+    return 'there are more than 256 ports of NICs'
+
+
+def check_unmapped(cases, shmemctl, program, checks):
+    """What says nothing of GPUs and NICs is judged; of those it is not known."""
+    judged = {'gdrcopy', 'kernel', 'device-nodes', 'memory-lock', 'threads', 'doorbells'}
+    for name, change in (('twice', put_twice), ('too_many', put_too_many)):
+        with tree(program, 'port', 'good') as (root, _):
+            says = change(root)
+            found, problems = judge(shmemctl, root, checks)
+        for check in set(found) & set(checks):
+            states = [one['state'] for one in found[check]]
+            wanted = 'fail' if check == 'devices' else 'ok' if check in judged else 'warn'
+            if states != [wanted]:
+                problems.append(f'{check}: {states}, not {wanted}')
+            if wanted == 'warn' and 'not known' not in found[check][0]['reason']:
+                problems.append(f'{check}: {found[check]}')
+        if says not in found['devices'][0]['reason']:
+            problems.append(f'{says}: {found["devices"]}')
+        cases.add(f'all_checks_run_on_a_machine_with_devices_{name}', problems)
+
+
 def check_page(cases, page, checks):
     with open(page, encoding='utf-8') as file:
         text = file.read().partition('\n.It Cm doctor')[2].partition('\n.Sh ')[0]
@@ -126,6 +160,7 @@ def judge_all(shmemctl, program, page):
     for state in ('good', 'failing', 'unread'):
         check_state(cases, shmemctl, program, state, checks)
     check_mistakes(cases, shmemctl, program)
+    check_unmapped(cases, shmemctl, program, checks)
     check_page(cases, page, checks)
     # Its settings may be some that cannot be followed, which is told, and is no fault of the command.
     _, text = run(shmemctl, may_complain=True)

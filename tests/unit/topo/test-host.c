@@ -247,10 +247,14 @@ TEST(a_device_that_is_there_twice_is_refused)
 {
 	struct machine_tree tree;
 	struct topo *topo = NULL;
+	char why[TOPO_WHY_BYTES] = "";
 
 	put_machine(&tree);
 	machine_tree_nic(&tree, &(struct machine_nic){.path = NIC_PATH, .name = "mlx5_9", .gbps = 400});
 	ASSERT_EQ(topo_read_host(&(struct topo_host_attr){.sys = tree.sys, .proc = tree.proc}, &topo), -EBADMSG);
+	ASSERT_EQ(topo_read_host(&(struct topo_host_attr){.sys = tree.sys, .why = why}, &topo),
+		  -EBADMSG);
+	ASSERT(strstr(why, " is there twice"));
 	ASSERT(!topo);
 	machine_tree_deinit(&tree);
 }
