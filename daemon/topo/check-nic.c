@@ -4,10 +4,52 @@
 #include <string.h>
 
 #include "daemon/topo/check-private.h"
+#include "daemon/topo/sysfs.h"
+#include "daemon/topo/topo-private.h"
+#include "proto/base/cleanup.h"
 
 #define GUID_FIX "mstflint -d PCI -guid GUID sg; of a VF: echo GUID > /sys/bus/pci/devices/PF/sriov/N/node"
 
 /* ---- what is there ------------------------------------------------------------------------------------------------- */
+
+static bool is_seen(const struct topo *topo, const char *device)
+{
+	char name[TOPO_NAME_BYTES];
+
+	topo_copy_text(name, device);
+	for (unsigned int i = 0; i < topo->n_nics; i++)
+		if (strcmp(topo->nics[i].name, name) == 0)
+			return true;
+	return false;
+}
+
+static void say_unseen(const struct check_host *host, struct check_teller *to, const char *device)
+{
+	char name[CHECK_SUBJECT_BYTES], path[CHECK_PATH_BYTES];
+	int r;
+
+	snprintf(name, sizeof(name), "%.64s", device);
+	snprintf(path, sizeof(path), CHECK_NICS "/%.64s/ports", device);
+	r = check_folder(host, path);
+	check_say_unread(to, name, path, r ? r : -ENODATA);
+}
+
+unsigned int check_unseen_nics(const struct check_host *host, struct check_teller *to)
+{
+	_cleanup_(sysfs_close_dir) DIR *dir = sysfs_open_dir(host->root, CHECK_NICS);
+	struct dirent *entry;
+	unsigned int n = 0;
+	uint64_t pci;
+
+	while (dir && (entry = readdir(dir))) {
+		if (entry->d_name[0] == '.' || is_seen(host->topo, entry->d_name) ||
+		    !topo_find_function(dirfd(dir), entry->d_name, &pci))
+			continue;
+		say_unseen(host, to, entry->d_name);
+		n++;
+	}
+	return n;
+}
 
 void check_devices(const struct check_host *host, struct check_teller *to)
 {
@@ -25,6 +67,8 @@ void check_devices(const struct check_host *host, struct check_teller *to)
 		check_say_unread(to, "", CHECK_PCI, pci);
 	else if (nics && nics != -ENOENT)
 		check_say_unread(to, "", CHECK_NICS, nics);
+	else if (check_unseen_nics(host, to))
+		return;
 	else if (!topo->n_nics)
 		check_say(to, CHECK_FAIL, "", "modprobe mlx5_ib, or the driver of your NIC; without a NIC shmemd --backend soft works, and tests only",
 			  "%u GPUs and no RDMA NIC", topo->n_gpus);

@@ -26,6 +26,9 @@ void check_say_unread(struct check_teller *to, const char *subject, const char *
 /* Whether the machine was read. Else GPUs and NICs that are not in the map may be there all the same, which is said. */
 bool check_has_machine(const struct check_host *host, struct check_teller *to);
 
+/* RDMA devices of PCI functions that the map has no port of, each with a warning; how many. */
+unsigned int check_unseen_nics(const struct check_host *host, struct check_teller *to);
+
 /* Number of bytes, text ended by 0 and cut at CHECK_FILE_BYTES; or -errno. */
 int check_text(const struct check_host *host, const char *path, char text[CHECK_FILE_BYTES]);
 int check_bytes(const struct check_host *host, const char *path, void *bytes, size_t n_bytes);

@@ -51,7 +51,7 @@ static bool has_any(const struct check_host *host, enum check_of of, struct chec
 
 	if (of == CHECK_OF_NODE || (of == CHECK_OF_NICS ? host->topo->n_nics : host->topo->n_gpus))
 		return true;
-	if (!check_has_machine(host, to))
+	if (!check_has_machine(host, to) || (of == CHECK_OF_NICS && check_unseen_nics(host, to)))
 		return false;
 	error = check_folder(host, folder);
 	if (error && error != -ENOENT)

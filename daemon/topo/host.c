@@ -167,11 +167,7 @@ static int add_port(struct reader *reader, unsigned int node, const struct topo_
 	return topo_read_sysfs_port(reader->sys, nic, seen);
 }
 
-/*
- * The PCI function whose device this is; software has none. What hangs on something between is no NIC of that function: a
- * subfunction has the address and the port numbers of its PF, which would be there twice.
- */
-static bool find_function(int at, const char *name, uint64_t *ret_pci)
+bool topo_find_function(int at, const char *name, uint64_t *ret_pci)
 {
 	char target[SYSFS_PATH_BYTES], *rest = NULL;
 	bool is_below = false, is_found = false;
@@ -194,7 +190,7 @@ static int add_rdma_device(struct reader *reader, int at, const char *name)
 	uint64_t pci;
 	int node, r = 0;
 
-	if (!find_function(at, name, &pci))
+	if (!topo_find_function(at, name, &pci))
 		return 0;
 	node = add_path(reader, pci);
 	if (node < 0)

@@ -79,6 +79,11 @@ bool topo_named_fits(const struct topo_named *named, const struct topo *topo, un
  */
 void topo_read_sysfs_nic(int nic, struct topo_nic *seen);
 int topo_read_sysfs_port(int sys, int nic, struct topo_nic *seen);
+/*
+ * The PCI function whose device `name`, in the folder `at`, is; software has none. What hangs on something between is no NIC of that
+ * function: a subfunction has the address and the port numbers of its PF, which would be there twice.
+ */
+bool topo_find_function(int at, const char *name, uint64_t *ret_pci);
 /* Whether an interface carries anything, by its "operstate". */
 enum topo_known topo_read_operstate(int folder, const char *path);
 

@@ -281,6 +281,32 @@ STATE(gid_link_local_only)
 	PUT(GIDS1 "gids/" LAST_GID, "0000:0000:0000:0000:0000:0000:0000:0000\n");
 }
 
+/* ---- devices whose ports nobody may see */
+
+#define PORTS(pci, name) "sys/devices/" pci "/infiniband/" name "/ports"
+
+STATE(ports_locked)
+{
+	LOCK(PORTS(CHECK_NIC1, "mlx5_1"));
+}
+
+STATE(ports_of_all_locked)
+{
+	ports_locked(tree);
+	LOCK(PORTS(CHECK_NIC0, "mlx5_0"));
+}
+
+/* Neither has a PCI function of its own, nor ports that anybody counts. */
+STATE(ports_of_software)
+{
+	PUT("sys/devices/virtual/infiniband/rxe0/fw_ver", "\n");
+	sysfs_tree_link(&tree->machine.files, "sys/class/infiniband/rxe0",
+			"../../devices/virtual/infiniband/rxe0");
+	PUT("sys/devices/" CHECK_NIC1 "/mlx5_core.sf.4/infiniband/mlx5_9/fw_ver", "28.42.1000\n");
+	sysfs_tree_link(&tree->machine.files, "sys/class/infiniband/mlx5_9",
+			"../../devices/" CHECK_NIC1 "/mlx5_core.sf.4/infiniband/mlx5_9");
+}
+
 /* ---- threads of the daemon */
 
 #define LONG_NIC "rocep132s0f0"
@@ -318,6 +344,11 @@ STATE(thread_of_one_of_two)
 }
 
 const struct check_verdict check_verdicts[] = {
+	{"devices", ports_locked, CHECK_WARN,
+	 "mlx5_1: not known: /sys/class/infiniband/mlx5_1/ports cannot be read"},
+	{"devices", ports_of_software, CHECK_OK, "2 GPUs, 2 ports of RDMA NICs"},
+	{"port", ports_of_all_locked, CHECK_WARN,
+	 "mlx5_0: not known: /sys/class/infiniband/mlx5_0/ports cannot be read"},
 	{"port", second_port_unplugged, CHECK_WARN, "mlx5_2: its port is down; no GPU misses it"},
 	{"port", far_port_of_shared_nic_down, CHECK_FAIL,
 	 "mlx5_2: its port is down: no GPU gets it"},
