@@ -84,6 +84,19 @@ static void say_no_driver(const struct check_host *host, struct check_teller *to
 		  lost == CHECK_FAIL ? "" : "; no GPU misses it");
 }
 
+/* The port itself is up, and leads nowhere. */
+static void say_pf_down(const struct check_host *host, struct check_teller *to, unsigned int index,
+			const char *name)
+{
+	enum check_state lost = judge_lost(host, index);
+	char why[TOPO_WHY_BYTES];
+
+	check_say(to, lost, name,
+		  "bring the port of the physical function up, of which port tells as well", "%s%s",
+		  topo_reason_excluded(host->topo, host->map, index, why),
+		  lost == CHECK_FAIL ? ": no GPU gets it" : "; no GPU misses it");
+}
+
 static void judge_port(const struct check_host *host, struct check_teller *to, unsigned int index)
 {
 	const struct topo_nic *nic = &host->topo->nics[index];
@@ -103,6 +116,8 @@ static void judge_port(const struct check_host *host, struct check_teller *to, u
 		check_say_unread(to, name, path, r < 0 ? r : -EBADMSG);
 	else if (state != STATE_ACTIVE)
 		say_down(host, to, index, name, state);
+	else if (host->map->excluded[index] == TOPO_PF_DOWN)
+		say_pf_down(host, to, index, name);
 }
 
 void check_port(const struct check_host *host, struct check_teller *to)

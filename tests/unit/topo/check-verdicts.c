@@ -9,6 +9,7 @@
 
 /* Beside NIC1, as the second port of the same card. */
 #define SECOND "pci0000:80/0000:80:01.0/0000:81:00.0/0000:82:01.0/0000:84:00.1"
+#define VF "pci0000:80/0000:80:01.0/0000:81:00.0/0000:82:01.0/0000:84:00.2"
 
 static void add_second(struct check_tree *tree, struct machine_nic nic)
 {
@@ -47,6 +48,54 @@ STATE(only_near_nic_undriven)
 {
 	sysfs_tree_remove(&tree->machine.files, "sys/class/infiniband/mlx5_1");
 	PUT("sys/devices/" CHECK_NIC1 "/class", "0x020700\n");
+}
+
+/* ---- virtual functions and bonds */
+
+static void add_vf(struct check_tree *tree, const char *path, const char *pf)
+{
+	machine_tree_pci(&tree->machine, path, 0x020000, 0x15b3, 1);
+	machine_tree_nic(&tree->machine, &(struct machine_nic){.path = path,
+							       .name = "mlx5_3",
+							       .netdev = "eth3",
+							       .physfn = pf,
+							       .gbps = 400});
+}
+
+STATE(vf_beside_its_pf)
+{
+	add_vf(tree, VF, "0000:84:00.0");
+}
+
+STATE(vf_of_down_pf)
+{
+	vf_beside_its_pf(tree);
+	port_down(tree);
+}
+
+STATE(vf_of_second_port_unplugged)
+{
+	second_port_unplugged(tree);
+	add_vf(tree, VF, "0000:84:00.1");
+}
+
+STATE(port_of_bond)
+{
+	sysfs_tree_link(&tree->machine.files, "sys/devices/" CHECK_NIC1 "/net/eth1/master",
+			"../../../virtual/net/bond0");
+	add_second(tree, (struct machine_nic){.netdev = "eth2", .bond = "bond0"});
+}
+
+STATE(port_of_bond_down)
+{
+	port_of_bond(tree);
+	port_down(tree);
+}
+
+STATE(ports_of_bond_down)
+{
+	port_of_bond_down(tree);
+	PUT("sys/devices/" SECOND "/infiniband/mlx5_2/ports/1/state", "1: DOWN\n");
 }
 
 /* ---- kernels and libraries whose drivers are newer than their version */
@@ -356,6 +405,17 @@ const struct check_verdict check_verdicts[] = {
 	{"port", spare_nic_undriven, CHECK_WARN,
 	 "0000:84:00.1: it has no RDMA driver; no GPU misses it"},
 	{"port", only_near_nic_undriven, CHECK_FAIL, "0000:84:00.0: it has no RDMA driver"},
+	{"port", vf_beside_its_pf, CHECK_OK, "2, all active"},
+	{"port", vf_of_down_pf, CHECK_FAIL,
+	 "mlx5_3: it is a virtual function of mlx5_1, whose port is down: no GPU gets it"},
+	{"assignment", vf_of_down_pf, CHECK_WARN, "GPU1: its NIC mlx5_0 is on another NUMA node"},
+	{"port", vf_of_second_port_unplugged, CHECK_WARN,
+	 "mlx5_3: it is a virtual function of mlx5_2, whose port is down; no GPU misses it"},
+	{"assignment", vf_of_second_port_unplugged, CHECK_OK, "on its NUMA node or nearer"},
+	{"port", port_of_bond, CHECK_OK, "2, all active"},
+	{"port", port_of_bond_down, CHECK_WARN, "mlx5_1: its port is down; no GPU misses it"},
+	{"assignment", port_of_bond_down, CHECK_OK, "on its NUMA node or nearer"},
+	{"port", ports_of_bond_down, CHECK_FAIL, "mlx5_2: its port is down: no GPU gets it"},
 	{"kernel", kernel_backported, CHECK_OK,
 	 "4.18, with drivers of a newer one: they let commands"},
 	{"kernel", kernel_backported_dmabuf, CHECK_OK,
