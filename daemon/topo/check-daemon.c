@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A daemon that runs: where its threads are, and what its clients got. Without one both are good. Keeps nothing; see check.h. */
+/* A daemon that runs: its NICs, its threads, and what its clients got. Without one all is good. Keeps nothing; see check.h. */
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -43,6 +43,38 @@ void check_doorbells(const struct check_host *host, struct check_teller *to)
 	}
 	if (!to->n_bad)
 		check_say(to, CHECK_OK, "", "", "%u sessions, each with the best mode of its NICs", host->daemon->n_sessions);
+}
+
+/* ---- NICs ---------------------------------------------------------------------------------------------------------- */
+
+static bool is_of_spare(const struct check_host *host, const struct check_undriven *undriven)
+{
+	for (unsigned int i = 0; i < host->topo->n_nics; i++)
+		if (host->topo->nics[i].port == undriven->port &&
+		    topo_is_of_device(undriven->name, host->topo->nics[i].name))
+			return check_is_spare(host->map, i);
+	return false;
+}
+
+void check_driven(const struct check_host *host, struct check_teller *to)
+{
+	const struct check_daemon *daemon = host->daemon;
+	const char *fix = daemon->keeps_sessions
+				  ? "systemctl restart shmemd, not with backend soft: sessions "
+				    "outlive it; if it stays so, journalctl -u shmemd says why"
+				  : "systemctl restart shmemd, not with backend soft: sessions end "
+				    "with it; if it stays so, journalctl -u shmemd says why";
+
+	if (!is_judged(host, to))
+		return;
+	for (unsigned int i = 0; i < daemon->n_undriven; i++)
+		if (!is_of_spare(host, &daemon->undriven[i]))
+			check_say(to, CHECK_WARN, daemon->undriven[i].name, fix,
+				  "no session gets it: it is new since the daemon's start, or was "
+				  "of no use then");
+	if (!to->n_bad)
+		check_say(to, CHECK_OK, "", "",
+			  "it has all ConnectX that are here, but those set aside");
 }
 
 /* ---- threads ------------------------------------------------------------------------------------------------------- */

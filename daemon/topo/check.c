@@ -37,6 +37,7 @@ const struct check check_table[] = {
 	{"atomics", check_atomics, CHECK_OF_NICS}, /* masked atomics */
 	{"firmware", check_firmware, CHECK_OF_NICS}, /* firmware is new enough, and the same */
 	{"guids", check_guids, CHECK_OF_NICS}, /* no two devices have one GUID */
+	{"driven", check_driven, CHECK_OF_NODE}, /* the daemon has no NIC left out that it could drive */
 	{"threads", check_threads, CHECK_OF_NODE}, /* the daemon's threads are near their NICs */
 	{"doorbells", check_doorbells, CHECK_OF_NODE}, /* clients ring NICs themselves */
 	{NULL, NULL, CHECK_OF_NODE},

@@ -42,11 +42,20 @@ struct check_session {
 	char reason[96]; /* why not better ones */
 };
 
+/* A port of a NIC that the daemon could drive, by its driver in the kernel, and does not. */
+struct check_undriven {
+	char name[32]; /* "mlx5_0", "mlx5_0:2" */
+	uint32_t port;
+};
+
 struct check_daemon {
 	int error; /* 0: it answered; -ENOENT: none runs; else why it could not be asked */
 	uint32_t pid;
 	unsigned int n_sessions;
 	const struct check_session *sessions;
+	bool keeps_sessions; /* over a restart */
+	unsigned int n_undriven;
+	const struct check_undriven *undriven;
 };
 
 /* What the checks look at. */

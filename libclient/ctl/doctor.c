@@ -15,6 +15,8 @@
 #include "libclient/ctl/topology.h"
 
 #define MAX_SESSIONS 65536u
+#define MAX_UNDRIVEN 256u
+#define DRIVER_MLX5 "mlx5_core" /* in the kernel: of what the daemon has a backend for */
 
 struct doctor {
 	struct ctl *ctl;
@@ -27,6 +29,8 @@ struct doctor {
 struct collected {
 	struct check_session *sessions;
 	unsigned int n;
+	struct check_undriven undriven[MAX_UNDRIVEN];
+	unsigned int n_undriven;
 };
 
 static int collect(void *arg, const struct shmd_session_item *item)
@@ -49,6 +53,18 @@ static int collect(void *arg, const struct shmd_session_item *item)
 	return all->n == MAX_SESSIONS;
 }
 
+static int collect_undriven(void *arg, const struct shmd_undriven_nic *nic)
+{
+	struct collected *all = arg;
+	struct check_undriven *undriven = &all->undriven[all->n_undriven];
+
+	if (strcmp(nic->driver, DRIVER_MLX5))
+		return 0;
+	undriven->port = nic->port;
+	snprintf(undriven->name, sizeof(undriven->name), "%.31s", nic->name);
+	return ++all->n_undriven == MAX_UNDRIVEN;
+}
+
 /* Nobody listens, or no socket is there: none runs. */
 static struct check_daemon ask_daemon(const struct args *args, struct collected *all)
 {
@@ -62,10 +78,16 @@ static struct check_daemon ask_daemon(const struct args *args, struct collected 
 		r = shmd_admin_status(client, &status);
 	if (!r)
 		r = shmd_admin_sessions(client, collect, all);
+	if (r >= 0)
+		r = shmd_admin_undriven(client, collect_undriven, all);
 	shmd_client_close(client);
 	daemon.error = r == -ECONNREFUSED ? -ENOENT : r < 0 ? r : 0;
-	if (!daemon.error)
+	if (!daemon.error) {
 		daemon.pid = status.pid;
+		daemon.keeps_sessions = status.keeps_sessions;
+	}
+	daemon.undriven = all->undriven;
+	daemon.n_undriven = all->n_undriven;
 	daemon.sessions = all->sessions;
 	daemon.n_sessions = all->n;
 	return daemon;

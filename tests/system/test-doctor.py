@@ -130,7 +130,7 @@ def put_too_many(root):
 
 def check_unmapped(cases, shmemctl, program, checks):
     """What says nothing of GPUs and NICs is judged; of those it is not known."""
-    judged = {'gdrcopy', 'kernel', 'device-nodes', 'memory-lock', 'threads', 'doorbells'}
+    judged = {'gdrcopy', 'kernel', 'device-nodes', 'memory-lock', 'driven', 'threads', 'doorbells'}
     for name, change in (('twice', put_twice), ('too_many', put_too_many)):
         with tree(program, 'port', 'good') as (root, _):
             says = change(root)

@@ -88,6 +88,9 @@ TEST_TIMEOUT(nics_left_alone_are_listed_and_told, 90)
 		      "\"mtu_bytes\":1024,\"rate_mbps\":100000,\"gids\":[{\"index\":0,");
 	ASSERT_HAS("\"type\":\"roce-v1\"", "\"type\":\"roce-v2\"", "{\"name\":\"mlx5_1\"", "\"name\":\"soft0\"");
 	expect_open_refused(&daemon);
+	CTL("doctor");
+	ASSERT_HAS("WARN  driven         mlx5_0: no session gets it",
+		   "WARN  driven         mlx5_1: ");
 	out = start_monitor(&pid);
 	sim_nic_happen("port-down 0");
 	ctl_wait_for(out, "mlx5_0 is down");
@@ -124,6 +127,8 @@ TEST_TIMEOUT(nics_that_a_backend_drives_are_listed_once, 90)
 		ASSERT_EQ(CTL("--json", "list", "nics"), 0);
 		ASSERT_HAS("\"undriven\":[]");
 	}
+	CTL("doctor");
+	ASSERT_HAS("OK    driven ");
 	end_monitor(pid, out);
 	fixture_daemon_stop(&daemon);
 }

@@ -40,7 +40,11 @@ static void put_daemon(struct check_tree *tree)
 	PUT("sys/devices/system/node/node0/cpulist", "0-3,8-9\n");
 	PUT("sys/devices/system/node/node1/cpulist", "4-7,10-13\n");
 	tree->session = (struct check_session){.session = 1, .pid = 99, .command = "train", .doorbell = "uar-mmap"};
-	tree->daemon = (struct check_daemon){.pid = CHECK_PID, .n_sessions = 1, .sessions = &tree->session};
+	tree->daemon = (struct check_daemon){.pid = CHECK_PID,
+					     .n_sessions = 1,
+					     .sessions = &tree->session,
+					     .keeps_sessions = true,
+					     .undriven = tree->undriven};
 }
 
 static void put_devices(struct check_tree *tree)
