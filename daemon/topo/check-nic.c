@@ -41,6 +41,10 @@ unsigned int check_unseen_nics(const struct check_host *host, struct check_telle
 	unsigned int n = 0;
 	uint64_t pci;
 
+	if (!dir && errno != ENOENT) {
+		check_say_unread(to, "", CHECK_NICS, -errno);
+		return 1;
+	}
 	while (dir && (entry = readdir(dir))) {
 		if (entry->d_name[0] == '.' || is_seen(host->topo, entry->d_name) ||
 		    !topo_find_function(dirfd(dir), entry->d_name, &pci))
@@ -54,7 +58,7 @@ unsigned int check_unseen_nics(const struct check_host *host, struct check_telle
 void check_devices(const struct check_host *host, struct check_teller *to)
 {
 	const struct topo *topo = host->topo;
-	int nics = check_folder(host, CHECK_NICS), pci = check_folder(host, CHECK_PCI);
+	int pci = check_folder(host, CHECK_PCI);
 
 	if (host->topo_error)
 		check_say(to, CHECK_FAIL, "",
@@ -65,8 +69,6 @@ void check_devices(const struct check_host *host, struct check_teller *to)
 			  host->topo_error);
 	else if (pci && pci != -ENOENT)
 		check_say_unread(to, "", CHECK_PCI, pci);
-	else if (nics && nics != -ENOENT)
-		check_say_unread(to, "", CHECK_NICS, nics);
 	else if (check_unseen_nics(host, to))
 		return;
 	else if (!topo->n_nics)
@@ -135,6 +137,8 @@ static void judge_manager(const struct check_host *host, struct check_teller *to
 
 void check_assignment(const struct check_host *host, struct check_teller *to)
 {
+	if (!host->topo->n_nics && check_unseen_nics(host, to))
+		return;
 	for (unsigned int i = 0; i < host->topo->n_gpus; i++)
 		judge_gpu(host, to, i);
 	for (unsigned int i = 0; i < host->topo->n_nics; i++)

@@ -79,7 +79,16 @@ static void say_down(const struct check_host *host, struct check_teller *to, uns
 static void say_no_driver(const struct check_host *host, struct check_teller *to, unsigned int index, const char *name)
 {
 	enum check_state lost = judge_lost(host, index);
+	char path[CHECK_PATH_BYTES], pci[TOPO_PCI_BYTES];
 
+	/* One whose ports nobody may see has. */
+	snprintf(path, sizeof(path), CHECK_PCI "/%s/infiniband",
+		 topo_pci_text(host->topo->nodes[host->topo->nics[index].node].pci, pci));
+	if (check_exists(host, path)) {
+		check_say(to, CHECK_WARN, name, "see devices",
+			  "not known: its ports cannot be seen");
+		return;
+	}
 	check_say(to, lost, name, check_is_mlx5(host->topo, index) ? "modprobe mlx5_ib" : "load the driver of this NIC", "it has no RDMA driver%s",
 		  lost == CHECK_FAIL ? "" : "; no GPU misses it");
 }

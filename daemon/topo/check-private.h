@@ -26,7 +26,7 @@ void check_say_unread(struct check_teller *to, const char *subject, const char *
 /* Whether the machine was read. Else GPUs and NICs that are not in the map may be there all the same, which is said. */
 bool check_has_machine(const struct check_host *host, struct check_teller *to);
 
-/* RDMA devices of PCI functions that the map has no port of, each with a warning; how many. */
+/* Tells, with a warning each, the RDMA devices of PCI functions that the map has no port of, or that nobody may see any; how many. */
 unsigned int check_unseen_nics(const struct check_host *host, struct check_teller *to);
 
 /* Number of bytes, text ended by 0 and cut at CHECK_FILE_BYTES; or -errno. */

@@ -47,18 +47,18 @@ const struct check check_table[] = {
 /* Whether there is something of that kind; else says so, or that this cannot be known. */
 static bool has_any(const struct check_host *host, enum check_of of, struct check_teller *to)
 {
-	const char *what = of == CHECK_OF_NICS ? "RDMA NIC" : "GPU", *folder = of == CHECK_OF_NICS ? CHECK_NICS : CHECK_PCI;
 	int error;
 
 	if (of == CHECK_OF_NODE || (of == CHECK_OF_NICS ? host->topo->n_nics : host->topo->n_gpus))
 		return true;
 	if (!check_has_machine(host, to) || (of == CHECK_OF_NICS && check_unseen_nics(host, to)))
 		return false;
-	error = check_folder(host, folder);
+	error = of == CHECK_OF_GPUS ? check_folder(host, CHECK_PCI) : 0;
 	if (error && error != -ENOENT)
-		check_say_unread(to, "", folder, error);
+		check_say_unread(to, "", CHECK_PCI, error);
 	else
-		check_say(to, CHECK_OK, "", "", "no %s is here", what);
+		check_say(to, CHECK_OK, "", "", "no %s is here",
+			  of == CHECK_OF_NICS ? "RDMA NIC" : "GPU");
 	return false;
 }
 
@@ -183,6 +183,7 @@ bool check_is_spare(const struct topo_map *map, unsigned int nic)
 {
 	switch (map->excluded[nic]) {
 	case TOPO_BY_POLICY:
+	case TOPO_NOT_INCLUDED:
 	case TOPO_IS_MANAGEMENT:
 	case TOPO_IS_STORAGE:
 	case TOPO_IS_BRIDGE:

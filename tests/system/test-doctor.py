@@ -100,7 +100,8 @@ def check_mistakes(cases, shmemctl, program):
     done = subprocess.run([shmemctl, 'doctor', '--root', '/nonexistent/root'], capture_output=True, text=True, check=False)
     problems = []
     with tree(program, 'port', 'failing') as (root, _):
-        for setting, status, says in (('nics-exclude = mlx5_1', 0, 'OK    port '), ('gpu-nic-map = 0:mlx5_7', 1, 'FAIL  port ')):
+        for setting, status, says in (('nics-exclude = mlx5_1', 0, 'OK    port '), ('nics-include = mlx5_0', 0, 'OK    port '),
+                                      ('gpu-nic-map = 0:mlx5_7', 1, 'FAIL  port ')):
             config = os.path.join(root, 'shmemd.conf')
             with open(config, 'w', encoding='utf-8') as file:
                 file.write(setting + '\n')

@@ -46,7 +46,8 @@ STATE(spare_nic_undriven)
 
 STATE(only_near_nic_undriven)
 {
-	sysfs_tree_remove(&tree->machine.files, "sys/class/infiniband/mlx5_1");
+	REMOVE("sys/class/infiniband/mlx5_1");
+	REMOVE("sys/devices/" CHECK_NIC1 "/infiniband");
 	PUT("sys/devices/" CHECK_NIC1 "/class", "0x020700\n");
 }
 
@@ -339,6 +340,12 @@ STATE(ports_locked)
 	LOCK(PORTS(CHECK_NIC1, "mlx5_1"));
 }
 
+STATE(ports_of_infiniband_locked)
+{
+	ports_locked(tree);
+	PUT("sys/devices/" CHECK_NIC1 "/class", "0x020700\n");
+}
+
 STATE(ports_of_all_locked)
 {
 	ports_locked(tree);
@@ -398,6 +405,10 @@ const struct check_verdict check_verdicts[] = {
 	{"devices", ports_of_software, CHECK_OK, "2 GPUs, 2 ports of RDMA NICs"},
 	{"port", ports_of_all_locked, CHECK_WARN,
 	 "mlx5_0: not known: /sys/class/infiniband/mlx5_0/ports cannot be read"},
+	{"assignment", ports_of_all_locked, CHECK_WARN, "mlx5_1: not known"},
+	{"assignment", nics_locked, CHECK_WARN, "not known: /sys/class/infiniband cannot be read"},
+	{"port", ports_of_infiniband_locked, CHECK_WARN, "0000:84:00.0: not known"},
+	{"devices", ports_of_infiniband_locked, CHECK_WARN, "mlx5_1: not known"},
 	{"port", second_port_unplugged, CHECK_WARN, "mlx5_2: its port is down; no GPU misses it"},
 	{"port", far_port_of_shared_nic_down, CHECK_FAIL,
 	 "mlx5_2: its port is down: no GPU gets it"},
