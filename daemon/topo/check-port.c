@@ -149,6 +149,12 @@ static const char *lanes_text(const struct topo_nic *nic, char text[CHECK_SUBJEC
 	return text;
 }
 
+/* Firmware tells no lanes where it is sure of a part alone. */
+static const char *at_least(const struct topo_nic *nic)
+{
+	return nic->max_lanes || nic->fabric == TOPO_FABRIC_ETHERNET ? "" : " at least";
+}
+
 /* Beside others all may be degraded, and one NIC has no others: what the port is capable of tells. */
 static bool is_degraded(const struct topo_nic *nic)
 {
@@ -167,9 +173,9 @@ static void say_degraded(struct check_teller *to, const struct topo_nic *nic, co
 	else
 		snprintf(fix, sizeof(fix),
 			 "cable, transceiver, speed of the switch's port (mlxlink, iblinkinfo)");
-	check_say(to, CHECK_WARN, name, fix, "runs at %u Gb/s%s, and could at %u Gb/s",
+	check_say(to, CHECK_WARN, name, fix, "runs at %u Gb/s%s, and could at %u Gb/s%s",
 		  (unsigned int)(nic->rate_mbps / 1000), lanes_text(nic, lanes),
-		  (unsigned int)(nic->max_rate_mbps / 1000));
+		  (unsigned int)(nic->max_rate_mbps / 1000), at_least(nic));
 }
 
 static void say_slower(const struct check_host *host, struct check_teller *to, unsigned int index,
@@ -179,8 +185,8 @@ static void say_slower(const struct check_host *host, struct check_teller *to, u
 	char could[CHECK_SUBJECT_BYTES] = "", lanes[CHECK_SUBJECT_BYTES];
 
 	if (is_degraded(nic))
-		snprintf(could, sizeof(could), "; it could at %u Gb/s",
-			 (unsigned int)(nic->max_rate_mbps / 1000));
+		snprintf(could, sizeof(could), "; it could at %u Gb/s%s",
+			 (unsigned int)(nic->max_rate_mbps / 1000), at_least(nic));
 	check_say(to, CHECK_WARN, name,
 		  "cable, transceiver and port speed (ethtool, mlxlink); where it is meant so, "
 		  "exclude this NIC",

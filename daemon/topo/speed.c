@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The highest speed of an Ethernet port by ETHTOOL_GLINKSETTINGS, whose bitmap has what the port supports, whatever it runs at.
+ * The highest speed of an Ethernet port by ETHTOOL_GLINKSETTINGS, whose bitmap has what the port supports, whatever it runs at;
+ * the class of speed of an InfiniBand port by the masks that verbs.c asks for.
  *
  * Numbers of link modes are the kernel's, of enum ethtool_link_mode_bit_indices; written as numbers, since the newer ones are
  * not in every <linux/ethtool.h>. Drivers may ask firmware: not for the control thread. Keeps nothing.
@@ -127,6 +128,55 @@ void topo_ask_speed(topo_ask_speed_fn *ask, void *arg, struct topo_nic *nic)
 	nic->max_rate_mbps = max.mbps;
 	nic->max_lanes = max.n_lanes;
 }
+
+/* ---- InfiniBand ---------------------------------------------------------------------------------------------------- */
+
+/*
+ * IBTA PortInfo: CapabilityMask and CapabilityMask2; enum ibv_port_cap_flags and ibv_port_cap_flags2 of <infiniband/verbs.h>,
+ * which has that of XDR since 2024, as <rdma/ib_mad.h> of the kernel has.
+ */
+#define HAS_EXTENDED_SPEEDS (1u << 14)
+#define HAS_CAP_MASK2 (1u << 15)
+#define HAS_WIDTH_2X (1u << 4)
+#define HAS_HDR (1u << 5)
+#define HAS_NDR (1u << 10)
+#define HAS_XDR (1u << 12)
+#define MOST_LANES 4 /* of a NIC's port */
+
+/* Of one lane; *ret_is_exact: there is no faster one that the masks do not tell from it. */
+static uint32_t class_mbps(uint32_t cap_mask, uint32_t cap_mask2, bool *ret_is_exact)
+{
+	*ret_is_exact = true;
+	if (cap_mask & HAS_CAP_MASK2) {
+		if (cap_mask2 & HAS_XDR)
+			return 200000;
+		if (cap_mask2 & HAS_NDR)
+			return 100000;
+		if (cap_mask2 & HAS_HDR)
+			return 50000;
+	}
+	*ret_is_exact = false;
+	return cap_mask & HAS_EXTENDED_SPEEDS ? 14000 : 0; /* FDR, or EDR */
+}
+
+/*
+ * Widths are not told but that of two lanes, and cards there are that have their best class over two lanes alone, and what is
+ * slower over four: an NDR one that runs as HDR then has lost nothing.
+ */
+uint64_t topo_ib_max_mbps(uint32_t cap_mask, uint32_t cap_mask2, uint64_t rate_mbps,
+			  uint32_t n_lanes)
+{
+	bool is_exact, is_best, is_2x = cap_mask & HAS_CAP_MASK2 && cap_mask2 & HAS_WIDTH_2X;
+	uint64_t lane_mbps = class_mbps(cap_mask, cap_mask2, &is_exact);
+	uint64_t sure_mbps = lane_mbps * (is_2x && n_lanes > 2 ? 2 : n_lanes);
+
+	if (rate_mbps < sure_mbps)
+		return sure_mbps;
+	is_best = is_exact && n_lanes >= MOST_LANES && rate_mbps == lane_mbps * n_lanes;
+	return is_best ? rate_mbps : 0;
+}
+
+/* ---- all NICs ------------------------------------------------------------------------------------------------------ */
 
 static int ask_kernel(void *arg, const char *netdev, struct ethtool_link_settings *settings)
 {

@@ -118,8 +118,8 @@ struct topo_nic {
 	uint32_t max_mtu_bytes;
 	uint64_t rate_mbps;
 	uint32_t n_lanes; /* that the rate is over */
-	uint64_t max_rate_mbps; /* that the port is capable of; asked for where verbs are */
-	uint32_t max_lanes; /* the most that this may be over */
+	uint64_t max_rate_mbps; /* that the port could have, on InfiniBand at least */
+	uint32_t max_lanes; /* the most that this may be over; of Ethernet alone */
 	uint64_t guid; /* of the device or its card, as the source has it */
 	uint64_t node_guid; /* of the device, and of no other */
 	uint64_t pf; /* PCI address of the physical function of a VF, else TOPO_NO_PCI */

@@ -225,6 +225,18 @@ STATE(rate_degraded_of_one_nic)
 	tree->change = one_tells;
 }
 
+static void infiniband_capable_of_more(struct topo *topo)
+{
+	check_tree_tell(topo);
+	set_max(topo, 0, 800000, 0);
+}
+
+STATE(rate_degraded_on_infiniband)
+{
+	gid_on_infiniband(tree);
+	tree->change = infiniband_capable_of_more;
+}
+
 STATE(rate_degraded_beside_others)
 {
 	rate_slow(tree);
@@ -408,6 +420,8 @@ const struct check_verdict check_verdicts[] = {
 	{"rate", rates_degraded, CHECK_WARN, "mlx5_1: runs at 400 Gb/s, and could at 800 Gb/s"},
 	{"rate", rate_degraded_of_one_nic, CHECK_WARN,
 	 "mlx5_1: runs at 100 Gb/s over 1 of 4 lanes, and could at 400 Gb/s"},
+	{"rate", rate_degraded_on_infiniband, CHECK_WARN,
+	 "mlx5_0: runs at 400 Gb/s, and could at 800 Gb/s at least"},
 	{"rate", rate_degraded_beside_others, CHECK_WARN,
 	 "mlx5_1: 25 Gb/s over 1 of 8 lanes, beside others of 400 Gb/s: no GPU gets it; it could "
 	 "at 400 Gb/s"},

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an Ethernet port is capable of: link modes of the kernel's numbers, the two questions, and who does not answer. */
+/* What ports are capable of: link modes of the kernel's numbers, the two questions, who does not answer; masks of InfiniBand. */
 #include <errno.h>
 #include <string.h>
 
@@ -199,4 +199,56 @@ TEST(what_contradicts_itself_is_unknown)
 	/* No link, no speed. */
 	driver.now_mbps = (uint32_t)SPEED_UNKNOWN;
 	ASSERT_EQ(ask(&driver, "fast", 10000).max_rate_mbps, 200000);
+}
+
+/* ---- InfiniBand */
+
+#define EXTENDED (1u << 14)
+#define MASKS (EXTENDED | 1u << 15) /* there is a second mask */
+#define WIDTH_2X (1u << 4)
+#define HDR (1u << 5)
+#define NDR (1u << 10 | HDR)
+#define XDR (1u << 12 | NDR)
+
+TEST(a_port_of_infiniband_below_its_class_is_capable_of_more)
+{
+	ASSERT_EQ(topo_ib_max_mbps(MASKS, HDR, 100000, 4), 200000);
+	ASSERT_EQ(topo_ib_max_mbps(MASKS, NDR, 200000, 4), 400000);
+	ASSERT_EQ(topo_ib_max_mbps(MASKS, XDR, 400000, 4), 800000);
+	ASSERT_EQ(topo_ib_max_mbps(MASKS, XDR, 50000, 1), 200000);
+	/* FDR or EDR: the slower of them is sure. */
+	ASSERT_EQ(topo_ib_max_mbps(EXTENDED, 0, 40000, 4), 56000);
+	ASSERT_EQ(topo_ib_max_mbps(MASKS, 0, 40000, 4), 56000);
+}
+
+TEST(a_port_of_infiniband_at_its_best_is_known_by_all_lanes)
+{
+	ASSERT_EQ(topo_ib_max_mbps(MASKS, HDR, 200000, 4), 200000);
+	ASSERT_EQ(topo_ib_max_mbps(MASKS, NDR | WIDTH_2X, 400000, 4), 400000);
+	ASSERT_EQ(topo_ib_max_mbps(MASKS, XDR | WIDTH_2X, 800000, 4), 800000);
+	/* Over less lanes of its class: who knows how many there are? */
+	ASSERT_EQ(topo_ib_max_mbps(MASKS, NDR | WIDTH_2X, 200000, 2), 0);
+	ASSERT_EQ(topo_ib_max_mbps(MASKS, HDR, 50000, 1), 0);
+	/* Which may be EDR that runs as FDR. */
+	ASSERT_EQ(topo_ib_max_mbps(EXTENDED, 0, 56000, 4), 0);
+	ASSERT_EQ(topo_ib_max_mbps(EXTENDED, 0, 100000, 4), 0);
+}
+
+/* A card of NDR over two lanes that runs as HDR over four, one of HDR100 as EDR: they are as fast as ever. */
+TEST(a_port_that_may_have_its_best_over_two_lanes_is_not_called_slow)
+{
+	ASSERT_EQ(topo_ib_max_mbps(MASKS, NDR | WIDTH_2X, 200000, 4), 0);
+	ASSERT_EQ(topo_ib_max_mbps(MASKS, HDR | WIDTH_2X, 100000, 4), 0);
+	/* Less than that it is not meant to run. */
+	ASSERT_EQ(topo_ib_max_mbps(MASKS, NDR | WIDTH_2X, 100000, 4), 200000);
+	ASSERT_EQ(topo_ib_max_mbps(MASKS, HDR | WIDTH_2X, 56000, 4), 100000);
+	ASSERT_EQ(topo_ib_max_mbps(MASKS, NDR | WIDTH_2X, 100000, 2), 200000);
+}
+
+TEST(masks_that_tell_no_class_leave_it_unknown)
+{
+	ASSERT_EQ(topo_ib_max_mbps(0, 0, 40000, 4), 0);
+	ASSERT_EQ(topo_ib_max_mbps(0, XDR, 40000, 4), 0); /* the second mask is not there */
+	ASSERT_EQ(topo_ib_max_mbps(EXTENDED, XDR, 100000, 4), 0);
+	ASSERT_EQ(topo_ib_max_mbps(MASKS, XDR, 0, 0), 0);
 }
