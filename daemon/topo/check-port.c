@@ -161,6 +161,64 @@ static uint64_t fastest(const struct check_host *host)
 	return most;
 }
 
+/* " over 1 of 4 lanes", where both are known and the link lacks some. */
+static const char *lanes_text(const struct topo_nic *nic, char text[CHECK_SUBJECT_BYTES])
+{
+	*text = 0;
+	if (nic->n_lanes && nic->n_lanes < nic->max_lanes)
+		snprintf(text, CHECK_SUBJECT_BYTES, " over %u of %u lanes", nic->n_lanes,
+			 nic->max_lanes);
+	else if (!nic->max_lanes && (nic->n_lanes == 1 || nic->n_lanes == 2))
+		snprintf(text, CHECK_SUBJECT_BYTES, " over part of its lanes");
+	return text;
+}
+
+/* Firmware tells no lanes where it is sure of a part alone. */
+static const char *at_least(const struct topo_nic *nic)
+{
+	return nic->max_lanes || nic->fabric == TOPO_FABRIC_ETHERNET ? "" : " at least";
+}
+
+/* Beside others all may be degraded, and one NIC has no others: what the port is capable of tells. */
+static bool is_degraded(const struct topo_nic *nic)
+{
+	return nic->max_rate_mbps && nic->rate_mbps < nic->max_rate_mbps;
+}
+
+static void say_degraded(struct check_teller *to, const struct topo_nic *nic, const char *name)
+{
+	char fix[CHECK_TEXT_BYTES], lanes[CHECK_SUBJECT_BYTES];
+
+	if (nic->fabric == TOPO_FABRIC_ETHERNET)
+		snprintf(fix, sizeof(fix),
+			 "cable, transceiver, and at the port of the switch speed, FEC and "
+			 "autonegotiation (ethtool %s)",
+			 netdev_of(nic));
+	else
+		snprintf(fix, sizeof(fix),
+			 "cable, transceiver, speed of the switch's port (mlxlink, iblinkinfo)");
+	check_say(to, CHECK_WARN, name, fix, "runs at %u Gb/s%s, and could at %u Gb/s%s",
+		  (unsigned int)(nic->rate_mbps / 1000), lanes_text(nic, lanes),
+		  (unsigned int)(nic->max_rate_mbps / 1000), at_least(nic));
+}
+
+static void say_slower(const struct check_host *host, struct check_teller *to, unsigned int index,
+		       const char *name, uint64_t most)
+{
+	const struct topo_nic *nic = &host->topo->nics[index];
+	char could[CHECK_SUBJECT_BYTES] = "", lanes[CHECK_SUBJECT_BYTES];
+
+	if (is_degraded(nic))
+		snprintf(could, sizeof(could), "; it could at %u Gb/s%s",
+			 (unsigned int)(nic->max_rate_mbps / 1000), at_least(nic));
+	check_say(to, CHECK_WARN, name,
+		  "cable, transceiver and port speed (ethtool, mlxlink); where it is meant so, "
+		  "exclude this NIC",
+		  "%u Gb/s%s, beside others of %u Gb/s%s%s", (unsigned int)(nic->rate_mbps / 1000),
+		  lanes_text(nic, lanes), (unsigned int)(most / 1000),
+		  is_used(host, index) ? ": its GPU is slower" : ": no GPU gets it", could);
+}
+
 static void judge_rate(const struct check_host *host, struct check_teller *to, unsigned int index, uint64_t most)
 {
 	const struct topo_nic *nic = &host->topo->nics[index];
@@ -171,21 +229,25 @@ static void judge_rate(const struct check_host *host, struct check_teller *to, u
 	if (!nic->rate_mbps)
 		check_say_unread(to, name, path, -ENODATA);
 	else if (nic->rate_mbps < most)
-		check_say(to, CHECK_WARN, name, "cable, transceiver and port speed (ethtool, mlxlink); where it is meant so, exclude this NIC",
-			  "%u Gb/s%s, beside others of %u Gb/s%s", (unsigned int)(nic->rate_mbps / 1000),
-			  nic->n_lanes == 1 || nic->n_lanes == 2 ? " over part of its lanes" : "", (unsigned int)(most / 1000),
-			  is_used(host, index) ? ": its GPU is slower" : ": no GPU gets it");
+		say_slower(host, to, index, name, most);
+	else if (is_degraded(nic))
+		say_degraded(to, nic, name);
 }
 
 void check_rate(const struct check_host *host, struct check_teller *to)
 {
 	uint64_t most = fastest(host);
+	bool all_tell = true;
 
-	for (unsigned int i = 0; i < host->topo->n_nics; i++)
-		if (has_rate(host, i))
-			judge_rate(host, to, i, most);
+	for (unsigned int i = 0; i < host->topo->n_nics; i++) {
+		if (!has_rate(host, i))
+			continue;
+		judge_rate(host, to, i, most);
+		all_tell &= host->topo->nics[i].max_rate_mbps != 0;
+	}
 	if (!to->n_bad)
-		check_say(to, CHECK_OK, "", "", "%u Gb/s everywhere", (unsigned int)(most / 1000));
+		check_say(to, CHECK_OK, "", "", "%u Gb/s everywhere%s", (unsigned int)(most / 1000),
+			  all_tell ? ", and no port is capable of more" : "");
 }
 
 /* ---- MTU ----------------------------------------------------------------------------------------------------------- */

@@ -30,7 +30,7 @@ const struct check check_table[] = {
 	{"acs", check_acs, CHECK_OF_NICS}, /* bridges let GPUs and NICs talk directly */
 	{"pci-link", check_pci_link, CHECK_OF_NICS}, /* PCI links run as fast as they can */
 	{"port", check_port, CHECK_OF_NICS}, /* ports are active */
-	{"rate", check_rate, CHECK_OF_NICS}, /* ports are equally fast */
+	{"rate", check_rate, CHECK_OF_NICS}, /* ports are equally fast, and as fast as they can be */
 	{"mtu", check_mtu, CHECK_OF_NICS}, /* MTUs are large, and equal */
 	{"gid", check_gid, CHECK_OF_NICS}, /* ports have an address that peers reach */
 	{"devx", check_devx, CHECK_OF_NICS}, /* firmware commands are let through */

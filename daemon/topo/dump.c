@@ -122,6 +122,8 @@ static void dump_nic(const struct topo_nic *nic, FILE *out)
 	put_number(out, "no_driver", nic->has_no_driver);
 	put_number(out, "rate_mbps", nic->rate_mbps);
 	put_number(out, "lanes", nic->n_lanes);
+	put_number(out, "max_rate_mbps", nic->max_rate_mbps);
+	put_number(out, "max_lanes", nic->max_lanes);
 	put_number(out, "lid", nic->lid);
 	put_hex(out, "guid", nic->guid);
 	put_hex(out, "node_guid", nic->node_guid);
@@ -323,6 +325,8 @@ static void take_nic(const struct xml *xml, struct topo_nic *nic)
 	nic->rate_mbps = attr_number(xml, "rate_mbps", 10, UINT32_MAX);
 	nic->lid = (uint32_t)attr_number(xml, "lid", 10, UINT16_MAX);
 	nic->n_lanes = (uint32_t)attr_number(xml, "lanes", 10, UINT8_MAX);
+	nic->max_rate_mbps = attr_number(xml, "max_rate_mbps", 10, UINT32_MAX);
+	nic->max_lanes = (uint32_t)attr_number(xml, "max_lanes", 10, UINT8_MAX);
 	nic->guid = attr_number(xml, "guid", 16, UINT64_MAX);
 	nic->node_guid = attr_number(xml, "node_guid", 16, UINT64_MAX);
 	nic->mtu_bytes = (uint32_t)attr_number(xml, "mtu_bytes", 10, UINT32_MAX);

@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <string.h>
 
+#include "daemon/topo/speed.h"
 #include "daemon/topo/sysfs.h"
 #include "daemon/topo/topo-private.h"
 
@@ -263,8 +264,10 @@ static int read_machine(struct reader *reader, const struct topo_host_attr *attr
 	if (attr->nvml)
 		topo_read_nvml(reader->builder, attr->nvml);
 	/* Who has no NIC loads no library for it. */
-	if (attr->verbs && reader->builder->topo->n_nics)
+	if (attr->verbs && reader->builder->topo->n_nics) {
 		topo_read_verbs(reader->builder, attr->verbs, attr->mlx5);
+		topo_read_speeds(reader->builder);
+	}
 	return 0;
 }
 

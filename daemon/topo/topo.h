@@ -118,6 +118,8 @@ struct topo_nic {
 	uint32_t max_mtu_bytes;
 	uint64_t rate_mbps;
 	uint32_t n_lanes; /* that the rate is over */
+	uint64_t max_rate_mbps; /* that the port could have, on InfiniBand at least */
+	uint32_t max_lanes; /* the most that this may be over; of Ethernet alone */
 	uint64_t guid; /* of the device or its card, as the source has it */
 	uint64_t node_guid; /* of the device, and of no other */
 	uint64_t pf; /* PCI address of the physical function of a VF, else TOPO_NO_PCI */
@@ -152,7 +154,8 @@ struct topo_host_attr {
 	const char *sys; /* "/sys" */
 	const char *proc; /* "/proc" */
 	const char *nvml; /* "libnvidia-ml.so.1" */
-	const char *verbs; /* "libibverbs.so.1"; opens each NIC, which is for who asks one question, not for who runs on */
+	/* "libibverbs.so.1"; opens each NIC and asks its interface: for who asks one question, not for who runs on */
+	const char *verbs;
 	const char *mlx5; /* "libmlx5.so.1"; only with verbs */
 	char *why; /* TOPO_WHY_BYTES for what -E2BIG or -EBADMSG is about, in words; or NULL */
 };

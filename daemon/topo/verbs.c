@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What sysfs does not say of NICs: MTUs of ports by libibverbs, and what GPUs need of a ConnectX by libmlx5.
+ * What sysfs does not say of NICs: MTUs of ports by libibverbs, and by libmlx5 what GPUs need of a ConnectX, and how fast its
+ * ports of InfiniBand could be.
  *
  * Both libraries are loaded when they are asked for, so who links this needs neither. Declarations are our own: what is used here is exported,
  * and fixed by versions of symbols since 2020. Each device is opened, asked and closed; nothing stays but the code. A question that is not answered
@@ -11,6 +12,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "daemon/topo/speed.h"
 #include "daemon/topo/topo-private.h"
 
 /* libmlx5 tells libibverbs of itself when it is loaded, and takes nothing back: neither may leave before the process does. */
@@ -37,6 +39,12 @@
 #define ATOMIC_SIZE_QP (CAP_BIT + 0xb0)
 #define MASKED_CS_FA 0xcu /* compare and swap, fetch and add */
 #define SIZES_4_8 0xcu
+
+/* PRM: QUERY_HCA_VPORT_CONTEXT, whose context has both capability masks of the port. */
+#define QUERY_VPORT 0x762u
+#define VPORT_OUT_BYTES 528
+#define VPORT_CAP_MASK (CAP_BIT + 0x200) /* 32 bits */
+#define VPORT_CAP_MASK2 (CAP_BIT + 0x240)
 
 struct ibv_device;
 struct ibv_context;
@@ -126,6 +134,11 @@ static unsigned int half_word(const uint8_t *out, unsigned int at)
 	return (unsigned int)out[at / 8] << 8 | out[at / 8 + 1];
 }
 
+static uint32_t word(const uint8_t *out, unsigned int at)
+{
+	return (uint32_t)half_word(out, at) << 16 | half_word(out, at + 16);
+}
+
 static bool query(const struct verbs *verbs, struct ibv_context *context, unsigned int type, uint8_t out[QUERY_OUT_BYTES])
 {
 	const uint8_t in[QUERY_IN_BYTES] = {QUERY_HCA_CAP >> 8, QUERY_HCA_CAP & 0xff, [7] = (uint8_t)CURRENT(type)};
@@ -151,6 +164,30 @@ static void ask_firmware(const struct verbs *verbs, struct ibv_context *context,
 	else if (query(verbs, context, TYPE_ATOMIC, out))
 		like->has_masked_atomics = known((half_word(out, ATOMIC_OPERATIONS) & MASKED_CS_FA) == MASKED_CS_FA &&
 						 (half_word(out, ATOMIC_SIZE_QP) & SIZES_4_8) == SIZES_4_8);
+}
+
+static bool has_many_ports(const struct topo *topo, const char *name)
+{
+	unsigned int n = 0;
+
+	for (unsigned int i = 0; i < topo->n_nics; i++)
+		n += strcmp(topo->nics[i].name, name) == 0;
+	return n > 1;
+}
+
+/* The number of a port is of devices with several alone. */
+static void ask_class(const struct verbs *verbs, struct ibv_context *context,
+		      const struct topo *topo, struct topo_nic *nic)
+{
+	uint8_t in[QUERY_IN_BYTES] = {QUERY_VPORT >> 8, QUERY_VPORT & 0xff};
+	uint8_t out[VPORT_OUT_BYTES] = {0};
+
+	if (has_many_ports(topo, nic->name))
+		in[9] = (uint8_t)(nic->port & 0xf);
+	if (verbs->command(context, in, sizeof(in), out, sizeof(out)) != 0 || out[0])
+		return;
+	nic->max_rate_mbps = topo_ib_max_mbps(word(out, VPORT_CAP_MASK), word(out, VPORT_CAP_MASK2),
+					      nic->rate_mbps, nic->n_lanes);
 }
 
 /* No memory has this descriptor: a kernel that has dmabufs says so, others do not get as far. */
@@ -233,6 +270,8 @@ static void ask_device(const struct verbs *verbs, struct topo *topo, struct ibv_
 		nic->has_dmabuf = like.has_dmabuf;
 		if (context)
 			ask_port(verbs, context, nic);
+		if (like.has_devx == TOPO_YES && nic->fabric == TOPO_FABRIC_INFINIBAND)
+			ask_class(verbs, context, topo, nic);
 	}
 	if (context)
 		verbs->close(context);

@@ -109,6 +109,8 @@ static void put_abilities(struct json *json, const struct topo_nic *nic)
 
 	json_uint(json, "phys_state", nic->phys_state);
 	json_uint(json, "lanes", nic->n_lanes);
+	json_uint(json, "max_rate_mbps", nic->max_rate_mbps);
+	json_uint(json, "max_lanes", nic->max_lanes);
 	json_uint(json, "active_mtu_bytes", nic->active_mtu_bytes);
 	json_uint(json, "max_mtu_bytes", nic->max_mtu_bytes);
 	json_hex(json, "node_guid", nic->node_guid);

@@ -69,10 +69,24 @@ static void print_legend(FILE *out)
 
 /* ---- tables */
 
+/* Of a port that could be faster also how fast. */
+static void add_rate(struct table *table, const struct topo_nic *nic)
+{
+	char rate[UNITS_BYTES], max[UNITS_BYTES];
+
+	units_mbps(nic->rate_mbps, rate);
+	if (nic->state == TOPO_STATE_ACTIVE && nic->rate_mbps &&
+	    nic->rate_mbps < nic->max_rate_mbps)
+		table_add_color(table, COLOR_YELLOW, "%s of %s", rate,
+				units_mbps(nic->max_rate_mbps, max));
+	else
+		table_add(table, "%s", rate);
+}
+
 static void print_nics(struct ctl *ctl, const struct topology_view *view)
 {
 	static const char *const heads[] = {"NIC", "NAME", "PCI", ">PORT", "STATE", ">RATE", "INTERFACE", ">GPUS", NULL};
-	char name[TOPO_NAME_BYTES], pci[TOPO_PCI_BYTES], rate[UNITS_BYTES];
+	char name[TOPO_NAME_BYTES], pci[TOPO_PCI_BYTES];
 	struct table table;
 
 	table_init(&table, heads, ctl->has_color);
@@ -84,7 +98,7 @@ static void print_nics(struct ctl *ctl, const struct topology_view *view)
 		table_add(&table, "%s", topo_pci_text(view->topo->nodes[nic->node].pci, pci));
 		table_add(&table, "%u", nic->port);
 		table_add_color(&table, nic->state == TOPO_STATE_DOWN ? COLOR_RED : COLOR_NONE, "%s", topology_state(nic));
-		table_add(&table, "%s", units_mbps(nic->rate_mbps, rate));
+		add_rate(&table, nic);
 		table_add(&table, "%s", or_dash(nic->netdev));
 		table_add(&table, "%u", view->map->n_gpus[i]);
 	}

@@ -57,6 +57,37 @@ static void judge_mtu(const struct topo_nic *nic)
 	ASSERT_OK(ibv_close_device(context));
 }
 
+static struct ibv_port_attr port_of(const char *name)
+{
+	struct ibv_context *context = open_named(name);
+	struct ibv_port_attr attr;
+
+	ASSERT_OK(ibv_query_port(context, 1, &attr));
+	ASSERT_OK(ibv_close_device(context));
+	return attr;
+}
+
+/* sysfs says 100 Gb/s over 4 lanes, and libibverbs that it could be HDR. The firmware of Ethernet ports has no such context. */
+TEST(ports_of_infiniband_tell_what_they_are_capable_of)
+{
+	struct topo *topo = read_machine("libmlx5.so.1");
+
+	for (unsigned int i = 0; i < N_NICS; i++) {
+		struct ibv_port_attr attr = port_of(topo->nics[i].name);
+		bool is_hdr = attr.port_cap_flags & IBV_PORT_CAP_MASK2_SUP &&
+			      attr.port_cap_flags2 & IBV_PORT_LINK_SPEED_HDR_SUP;
+
+		ASSERT_EQ(topo->nics[i].rate_mbps, 100000);
+		ASSERT_EQ(is_hdr, attr.link_layer == IBV_LINK_LAYER_INFINIBAND);
+		ASSERT_EQ(topo->nics[i].max_rate_mbps, is_hdr ? 200000 : 0);
+		ASSERT_EQ(topo->nics[i].max_lanes, 0);
+	}
+	topo_free(topo);
+	topo = read_machine(NULL);
+	ASSERT_EQ(topo->nics[0].max_rate_mbps, 0);
+	topo_free(topo);
+}
+
 TEST(a_connectx_tells_what_gpus_need)
 {
 	struct topo *topo = read_machine("libmlx5.so.1");

@@ -21,6 +21,7 @@ SVG = '{http://www.w3.org/2000/svg}'
 # Width of a character of the font, in parts of its size; of DejaVu Sans Mono 0.602.
 CHARACTER = 0.61
 PAGE = (1920, 1080)
+CAPABILITY = ('max_rate_mbps', 'max_lanes')
 ABILITIES = ('devx', 'masked_atomics', 'dmabuf', 'blueflame')
 WORDS = re.compile(r'X|NV\d+|XGMI|PIX|PXB|PHB|NODE|SYS')
 
@@ -185,6 +186,8 @@ def check_small(cases, shmemctl, small, scratch):
     text = run(shmemctl, '--from', small)
     cases.add('the_matrix_has_its_legend', lacks(text, 'GPU0    X    NV18  PIX   SYS   SYS   SYS   0', 'at most one PCIe switch',
                                                  'mlx5_3  PIX: the nearest NIC'))
+    cases.add('a_rate_below_what_the_port_is_capable_of_is_told', lacks(text, '400 Gb/s of 800 Gb/s') +
+              ([] if len(re.findall(r' of \d+ Gb/s', text)) == 1 else ['told of others as well']))
     cases.add('excluded_nics_have_their_reasons', lacks(text, 'its port is down, physically disabled', 'it is slow: 25 Gb/s'))
     why = run(shmemctl, '--from', small, '--why', '0000:83:00.0')
     cases.add('why_names_every_nic_nearest_first',
@@ -200,7 +203,8 @@ def check_small(cases, shmemctl, small, scratch):
     cases.add('json_tells_what_is_known_and_what_is_not',
               ([] if first['gids'] == [{'index': 0, 'address': 'fe80::a088:c203:ab:1', 'roce_v2': False, 'interface': ''}] else ['GIDs']) +
               ([] if [first[key] for key in ABILITIES] == ['yes', 'yes', 'no', 'yes'] else ['not what the file says']) +
-              ([] if [second[key] for key in ABILITIES] == ['unknown'] * 4 else ['known from nowhere']))
+              ([] if [second[key] for key in ABILITIES] == ['unknown'] * 4 else ['known from nowhere']) +
+              ([] if [nic[key] for nic in document['nics'][:3] for key in CAPABILITY] == [400000, 4, 800000, 0, 0, 0] else ['capability']))
     again = os.path.join(scratch, 'again.xml')
     with open(again, 'w', encoding='utf-8') as file:
         file.write(run(shmemctl, 'dump', '--from', small))

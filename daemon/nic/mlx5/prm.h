@@ -662,6 +662,8 @@ enum prm_kind { PRM_KIND_CONTEXT, PRM_KIND_IN, PRM_KIND_OUT };
 	F(HCA_VPORT, SYSTEM_IMAGE_GUID, 0x140, 64) \
 	F(HCA_VPORT, PORT_GUID, 0x180, 64)         \
 	F(HCA_VPORT, NODE_GUID, 0x1c0, 64)         \
+	F(HCA_VPORT, CAP_MASK1, 0x200, 32)         \
+	F(HCA_VPORT, CAP_MASK2, 0x240, 32)         \
 	F(HCA_VPORT, LID, 0x2e0, 16)               \
 	F(HCA_VPORT, LMC, 0x2f8, 3)                \
 	F(HCA_VPORT, SUBNET_TIMEOUT, 0x2fb, 5)     \

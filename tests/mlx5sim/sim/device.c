@@ -32,8 +32,9 @@ int device_query_port(struct call *call)
 
 	if (call_u64(call, UVERBS_ATTR_QUERY_PORT_PORT_NUM) != 1)
 		return call_refuse(call, -EINVAL, "port");
-	port->port_cap_flags = ethernet ? IB_UVERBS_PCF_CM_SUP | IB_UVERBS_PCF_IP_BASED_GIDS
-					: IB_UVERBS_PCF_CM_SUP;
+	port->port_cap_flags =
+		ethernet ? IB_UVERBS_PCF_CM_SUP | IB_UVERBS_PCF_IP_BASED_GIDS : SIM_IB_CAP_MASK;
+	resp.port_cap_flags2 = ethernet ? 0 : SIM_IB_CAP_MASK2;
 	port->max_msg_sz = 1u << 30;
 	port->gid_tbl_len = SIM_GID_TABLE;
 	port->pkey_tbl_len = 1;

@@ -2,6 +2,7 @@
 /* What the device says of itself. A capability is set here when the simulator has it, and no other. */
 #include <string.h>
 
+#include <infiniband/verbs.h>
 #include <rdma/ib_user_ioctl_verbs.h>
 
 #include "tests/mlx5sim/sim/fw.h"
@@ -190,6 +191,8 @@ int fw_query_vport(struct fw_cmd *cmd)
 	prm_set(out, CONTEXT(SYSTEM_IMAGE_GUID), nic->guid);
 	prm_set(out, CONTEXT(PORT_GUID), nic->guid);
 	prm_set(out, CONTEXT(NODE_GUID), nic->guid);
+	prm_set(out, CONTEXT(CAP_MASK1), SIM_IB_CAP_MASK);
+	prm_set(out, CONTEXT(CAP_MASK2), SIM_IB_CAP_MASK2);
 	prm_set(out, CONTEXT(LID), nic->lid);
 	prm_set(out, CONTEXT(SM_LID), 1);
 #undef CONTEXT

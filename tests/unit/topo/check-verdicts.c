@@ -226,6 +226,73 @@ STATE(mtus_of_two_fabrics_good)
 	tree->change = active_mtu_4096;
 }
 
+static void set_max(struct topo *topo, unsigned int nic, uint64_t mbps, uint32_t n_lanes)
+{
+	topo->nics[nic].max_rate_mbps = mbps;
+	topo->nics[nic].max_lanes = n_lanes;
+}
+
+static void capable_of_it(struct topo *topo)
+{
+	check_tree_tell(topo);
+	set_max(topo, 0, 400000, 4);
+	set_max(topo, 1, 400000, 8);
+}
+
+static void one_tells(struct topo *topo)
+{
+	check_tree_tell(topo);
+	set_max(topo, 0, 400000, 4);
+}
+
+static void all_capable_of_more(struct topo *topo)
+{
+	check_tree_tell(topo);
+	set_max(topo, 0, 800000, 8);
+	set_max(topo, 1, 800000, 0);
+}
+
+STATE(rates_at_best)
+{
+	tree->change = capable_of_it;
+}
+
+STATE(rate_at_best_of_one)
+{
+	tree->change = one_tells;
+}
+
+/* Equal, and none is what it could be. */
+STATE(rates_degraded)
+{
+	tree->change = all_capable_of_more;
+}
+
+STATE(rate_degraded_of_one_nic)
+{
+	nic_far(tree);
+	PUT("sys/devices/" CHECK_NIC1 "/infiniband/mlx5_1/ports/1/rate", "100 Gb/sec (1X NDR)\n");
+	tree->change = one_tells;
+}
+
+static void infiniband_capable_of_more(struct topo *topo)
+{
+	check_tree_tell(topo);
+	set_max(topo, 0, 800000, 0);
+}
+
+STATE(rate_degraded_on_infiniband)
+{
+	gid_on_infiniband(tree);
+	tree->change = infiniband_capable_of_more;
+}
+
+STATE(rate_degraded_beside_others)
+{
+	rate_slow(tree);
+	tree->change = capable_of_it;
+}
+
 STATE(firmware_unparsable)
 {
 	PUT("sys/devices/" CHECK_NIC1 "/infiniband/mlx5_1/fw_ver", "engineering\n");
@@ -448,6 +515,18 @@ const struct check_verdict check_verdicts[] = {
 	{"iommu", iommu_locked_and_translates, CHECK_WARN, "0000:84:00.0 the first (DMA-FQ)"},
 	{"mtu", mtus_of_two_fabrics, CHECK_WARN, "mlx5_0: not known"},
 	{"mtu", mtus_of_two_fabrics_good, CHECK_OK, "of 2 ports"},
+	{"rate", rates_at_best, CHECK_OK, "400 Gb/s everywhere, and no port is capable of more"},
+	{"rate", rate_at_best_of_one, CHECK_OK, "400 Gb/s everywhere"},
+	{"rate", rates_degraded, CHECK_WARN,
+	 "mlx5_0: runs at 400 Gb/s over 4 of 8 lanes, and could at 800 Gb/s"},
+	{"rate", rates_degraded, CHECK_WARN, "mlx5_1: runs at 400 Gb/s, and could at 800 Gb/s"},
+	{"rate", rate_degraded_of_one_nic, CHECK_WARN,
+	 "mlx5_1: runs at 100 Gb/s over 1 of 4 lanes, and could at 400 Gb/s"},
+	{"rate", rate_degraded_on_infiniband, CHECK_WARN,
+	 "mlx5_0: runs at 400 Gb/s, and could at 800 Gb/s at least"},
+	{"rate", rate_degraded_beside_others, CHECK_WARN,
+	 "mlx5_1: 25 Gb/s over 1 of 8 lanes, beside others of 400 Gb/s: no GPU gets it; it could "
+	 "at 400 Gb/s"},
 	{"gid", gid_interface_down, CHECK_FAIL,
 	 "mlx5_1: eth1 is down, and its GIDs of RoCE v2 need it: no peer reaches it"},
 	{"gid", gid_interface_locked, CHECK_WARN,

@@ -540,6 +540,34 @@ TEST(capabilities_are_of_verbs_and_unknown_where_nobody_answers)
 	machine_tree_deinit(&tree);
 }
 
+/* The loopback of every machine has no link, and a name that is too long is nobody's. */
+TEST(what_a_port_is_capable_of_is_unknown_where_its_interface_does_not_answer)
+{
+	static const char *const names[] = {"lo", "no-such-one",
+					    "a-name-longer-than-any-interface"};
+	struct machine_tree tree;
+	struct topo *topo;
+	char path[64];
+
+	machine_tree_init(&tree, 1);
+	for (unsigned int i = 0; i < 3; i++) {
+		snprintf(path, sizeof(path), "pci0000:00/0000:00:%02x.0/0000:%02x:00.0", i + 1,
+			 i + 1);
+		put_nic(&tree,
+			(struct machine_nic){
+				.path = path, .name = names[i], .netdev = names[i], .gbps = 400});
+	}
+	topo = read_with_verbs(&tree, "no-such-library.so", NULL);
+	for (unsigned int i = 0; i < 3; i++) {
+		ASSERT_STREQ(nic_of(topo, names[i])->netdev, names[i]);
+		ASSERT_EQ(nic_of(topo, names[i])->rate_mbps, 400000);
+		ASSERT_EQ(nic_of(topo, names[i])->max_rate_mbps, 0);
+		ASSERT_EQ(nic_of(topo, names[i])->max_lanes, 0);
+	}
+	topo_free(topo);
+	machine_tree_deinit(&tree);
+}
+
 TEST(a_folder_that_is_not_there_is_an_empty_machine)
 {
 	struct topo_host_attr attr = {.sys = "/nonexistent", .proc = "/nonexistent"};
