@@ -386,6 +386,43 @@ TEST_TIMEOUT(a_port_that_trains_down_is_slow_until_it_trains_up_again, 120)
 	machine_tree_deinit(&tree);
 }
 
+/* Before the near NIC in the order of addresses: of a bond it is the first. */
+#define OTHER_PATH "pci0000:00/0000:00:02.0/0000:08:00.0"
+#define OTHER_MASTER "sys/devices/" OTHER_PATH "/net/eth0/master"
+#define NEAR_MASTER "sys/devices/" NEAR_PATH "/net/eth1/master"
+#define N_BONDS 2u
+
+/* Devices stay what they are and are called as before. */
+TEST_TIMEOUT(ports_that_join_a_bond_or_leave_it_are_looked_at_again, 120)
+{
+	struct fixture_daemon daemon;
+	struct machine_tree tree;
+
+	if (!getenv("SHMEMD_TEST_BACKEND"))
+		test_skip("soft NICs are of no machine");
+	machine_tree_init(&tree, 2);
+	plug_gpu(&tree);
+	plug_nic(&tree,
+		 (struct machine_nic){
+			 .path = OTHER_PATH, .name = "mlx5_0", .netdev = "eth0", .gbps = 100});
+	plug_nic(&tree,
+		 (struct machine_nic){
+			 .path = NEAR_PATH, .name = "mlx5_1", .netdev = "eth1", .gbps = 100});
+	sysfs_tree_put(&tree.files, "sys/class/net/bond0/bonding/mode", "802.3ad 4\n");
+	sysfs_tree_link(&tree.files, OTHER_MASTER, "../../../virtual/net/bond0");
+	setenv("SHMEMD_SYSFS", tree.sys, 1);
+	fixture_daemon_start(&daemon, NULL, NULL);
+	for (unsigned int i = 0; i < N_BONDS; i++) {
+		wait_for(&daemon, "mlx5_1");
+		sysfs_tree_link(&tree.files, NEAR_MASTER, "../../../virtual/net/bond0");
+		wait_for(&daemon, "mlx5_0");
+		sysfs_tree_remove(&tree.files, NEAR_MASTER);
+	}
+	wait_for(&daemon, "mlx5_1");
+	fixture_daemon_stop(&daemon);
+	machine_tree_deinit(&tree);
+}
+
 /* It has a map already, so nobody gets a NIC in turn. */
 TEST_TIMEOUT(a_nic_that_is_there_twice_for_a_while_leaves_the_map_as_it_is, 120)
 {
