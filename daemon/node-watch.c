@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Nobody tells: the unit has no netlink. So every few seconds the names of PCI functions, RDMA devices and GPUs that NVIDIA's driver has
- * are looked at, which asks no driver anything, and only where they differ the machine is read again, and once more at the next look:
- * a device is not whole at once. Both are works of the daemon's own, since sysfs may wait for a driver. States of ports are not looked
- * at: the registry knows them.
+ * are looked at, and which bonds the devices' interfaces are in, which asks no driver anything, and only where they differ the machine
+ * is read again, and once more at the next look: a device is not whole at once. Both are works of the daemon's own, since sysfs may
+ * wait for a driver. States and rates of ports are not looked at: the registry knows them. Nor are MTUs, which the map does not use.
  *
  * A machine that cannot be read leaves the map as it is. Control thread, but look_run().
  */
@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <syslog.h>
+#include <unistd.h>
 
 #include "daemon/log.h"
 #include "daemon/loop.h"
@@ -77,6 +78,55 @@ static uint64_t hash_folder(const char *root, const char *folder)
 	return sum;
 }
 
+/* Which bond or bridge an interface is in; 0: none. */
+static uint64_t hash_master(int folder, const char *netdev)
+{
+	char path[300], target[256], text[600];
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "%s/master", netdev);
+	n = readlinkat(folder, path, target, sizeof(target) - 1);
+	if (n <= 0)
+		return 0;
+	target[n] = 0;
+	snprintf(text, sizeof(text), "%s %s", path, target);
+	return hash_bytes(text, strlen(text));
+}
+
+static uint64_t hash_masters_of(const char *root, const char *nic)
+{
+	char folder[512];
+	struct dirent *entry;
+	uint64_t sum = 0;
+	DIR *dir;
+
+	snprintf(folder, sizeof(folder), "%.300s/class/infiniband/%.100s/device/net", root, nic);
+	dir = opendir(folder);
+	while (dir && (entry = readdir(dir)))
+		sum += hash_master(dirfd(dir), entry->d_name);
+	if (dir)
+		closedir(dir);
+	return sum;
+}
+
+/* Of RDMA devices only: interfaces of containers come and go. */
+static uint64_t hash_masters(const char *root)
+{
+	char folder[512];
+	struct dirent *entry;
+	uint64_t sum = 0;
+	DIR *dir;
+
+	snprintf(folder, sizeof(folder), "%.400s/class/infiniband", root);
+	dir = opendir(folder);
+	while (dir && (entry = readdir(dir)))
+		if (entry->d_name[0] != '.')
+			sum += hash_masters_of(root, entry->d_name);
+	if (dir)
+		closedir(dir);
+	return sum;
+}
+
 static uint64_t hash_file(const char *path)
 {
 	uint64_t facts[4] = {0};
@@ -99,7 +149,9 @@ static uint64_t look(void)
 		return hash_file(file);
 	/* UUIDs of GPUs come with their driver, which may be loaded long after they are there. */
 	return hash_folder(sys, "bus/pci/devices") +
-	       FNV_PRIME * (hash_folder(sys, "class/infiniband") + FNV_PRIME * hash_folder(node_procfs(), "driver/nvidia/gpus"));
+	       FNV_PRIME * (hash_folder(sys, "class/infiniband") +
+			    FNV_PRIME * (hash_folder(node_procfs(), "driver/nvidia/gpus") +
+					 FNV_PRIME * hash_masters(sys)));
 }
 
 /* It says nothing of the machine, so that is read again: a change is not to be lost. */
@@ -134,8 +186,10 @@ static void look_done(struct work *work)
 
 	watch->is_busy = false;
 	if (watch->topo && watch->is_settling)
-		log_line(LOG_INFO, NULL, "GPUs or NICs have come or gone: there are %u GPUs and %u ports of NICs", watch->topo->n_gpus,
-			 watch->topo->n_nics);
+		log_line(LOG_INFO, NULL,
+			 "GPUs, NICs or their bonds are others: there are %u GPUs and %u ports of "
+			 "NICs",
+			 watch->topo->n_gpus, watch->topo->n_nics);
 	if (watch->topo)
 		node_map_redraw(watch->map, take_ptr(watch->topo));
 	if (!watch->is_stopped)

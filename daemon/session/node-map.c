@@ -53,12 +53,13 @@ static enum topo_state state_of(const struct node_map *map, unsigned int nic)
 	return map->registry->nics[map->nics[nic]].info.state == NIC_PORT_ACTIVE ? TOPO_STATE_ACTIVE : TOPO_STATE_DOWN;
 }
 
-/* What was read while the port was down is not its rate: one that came up later would stay excluded as slow. True: it is another one. */
+/* A port trains to another rate while the machine stays as it was read; the registry knows it. True: it is another one. */
 static bool take_rate(struct node_map *map, unsigned int nic)
 {
 	const struct registry_nic *rnic = map->nics[nic] == NO_NIC ? NULL : &map->registry->nics[map->nics[nic]];
 
-	if (map->by_order || !rnic || rnic->info.state != NIC_PORT_ACTIVE || rnic->info.rate_mbps <= map->topo->nics[nic].rate_mbps)
+	if (map->by_order || !rnic || rnic->info.state != NIC_PORT_ACTIVE || !rnic->info.rate_mbps ||
+	    rnic->info.rate_mbps == map->topo->nics[nic].rate_mbps)
 		return false;
 	map->topo->nics[nic].rate_mbps = rnic->info.rate_mbps;
 	return true;

@@ -139,13 +139,14 @@ void registry_refresh_nic(struct registry_nic *rnic)
 		ask_nic(rnic);
 }
 
-/* What was asked before may be answered later. */
+/* What was asked before may be answered later. The rate is that of the state before, so until the answer it is not known. */
 static void note_state(struct registry_nic *rnic, const struct nic_event *event)
 {
 	if (!rnic->nic->blocks || (event->kind != NIC_EVENT_PORT_STATE && event->kind != NIC_EVENT_LOST &&
 				   event->kind != NIC_EVENT_RETURNED))
 		return;
 	rnic->info.state = event->kind == NIC_EVENT_LOST ? NIC_PORT_LOST : event->state;
+	rnic->info.rate_mbps = 0;
 	ask_nic(rnic);
 }
 

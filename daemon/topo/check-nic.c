@@ -2,6 +2,7 @@
 /* The devices: are they there, near their GPUs, and is their firmware what work of GPUs needs? Keeps nothing; see check.h. */
 #include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "daemon/topo/check-private.h"
 #include "daemon/topo/sysfs.h"
@@ -111,9 +112,18 @@ static void judge_gpu(const struct check_host *host, struct check_teller *to, un
 			  "its NIC %s is on another NUMA node", nic);
 }
 
+/* The kernel makes it root's, to read and write; 60-shmemd.rules make it the daemon's, to read. */
+static bool may_daemon_read(const struct check_host *host, const char *path)
+{
+	struct stat st;
+
+	return fstatat(host->root, path, &st, 0) == 0 &&
+	       (st.st_mode & S_IROTH || (st.st_uid && !(st.st_mode & S_IWUSR)));
+}
+
 /*
- * What manages switches of GPU links looks like a NIC to all who may not read its product data: to a daemon that is not root, and to
- * who runs this.
+ * What manages switches of GPU links looks like a NIC to all who may not read its product data: to a
+ * daemon without our rule of udev, and to who runs this.
  */
 static void judge_manager(const struct check_host *host, struct check_teller *to, unsigned int index)
 {
@@ -124,10 +134,16 @@ static void judge_manager(const struct check_host *host, struct check_teller *to
 	if (!check_is_mlx5(host->topo, index) || nic->fabric != TOPO_FABRIC_INFINIBAND || nic->state != TOPO_STATE_ACTIVE)
 		return;
 	snprintf(path, sizeof(path), CHECK_PCI "/%s/vpd", topo_pci_text(host->topo->nodes[nic->node].pci, pci));
+	if (may_daemon_read(host, path))
+		return;
 	r = check_bytes(host, path, &first, 1);
 	check_nic_name(host->topo, index, name);
-	snprintf(fix, sizeof(fix), "%snics-exclude = %s in shmemd.conf%s", r < 0 ? "shmemctl doctor as root tells; if so, " : "", nic->name,
-		 r < 0 ? "" : ", since a daemon that is not root cannot see it");
+	snprintf(fix, sizeof(fix),
+		 "%sudevadm trigger --action=change --subsystem-match=pci "
+		 "--attr-match=vendor=0x15b3, "
+		 "with 60-shmemd.rules installed, lets the daemon see it; or nics-exclude = %s in "
+		 "shmemd.conf",
+		 r < 0 ? "shmemctl doctor as root tells; " : "", nic->name);
 	if (host->map->excluded[index] == TOPO_IS_BRIDGE)
 		check_say(to, CHECK_WARN, name, fix, "it manages switches of GPU links, and only root sees that: the daemon may give it to GPUs");
 	else if (host->map->excluded[index] == TOPO_USED && r < 0 && r != -ENOENT)

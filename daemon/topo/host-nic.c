@@ -57,10 +57,13 @@ static void read_link(int folder, struct topo_link *link)
 	link->max_width = (uint32_t)sysfs_number(folder, "max_link_width", 10, UINT8_MAX);
 }
 
-/* Only root may read it: to others such a function is a NIC as any, and an administrator has to exclude it. */
-static bool manages_switches(int folder)
+/*
+ * Root may read it, and the daemon's user by 60-shmemd.rules: to others such a function is a NIC as any. Four bytes at a time go
+ * through a register, each waited for, so it is asked where it can matter alone: switches are managed over InfiniBand.
+ */
+static bool manages_switches(int nic)
 {
-	_cleanup_close_ int fd = openat(folder, "vpd", O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	_cleanup_close_ int fd = openat(nic, "device/vpd", O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	char data[VPD_BYTES];
 	ssize_t n = fd >= 0 ? read(fd, data, sizeof(data)) : 0;
 
@@ -121,8 +124,6 @@ void topo_read_sysfs_nic(int nic, struct topo_nic *seen)
 	sysfs_link_name(folder, "physfn", target);
 	if (!topo_pci_parse(target, &seen->pf))
 		seen->pf = TOPO_NO_PCI;
-	if (manages_switches(folder))
-		seen->role = TOPO_ROLE_BRIDGE;
 }
 
 static void read_port(int port, struct topo_nic *seen)
@@ -189,6 +190,8 @@ int topo_read_sysfs_port(int sys, int nic, struct topo_nic *seen)
 	snprintf(path, sizeof(path), "ports/%u", seen->port);
 	port = openat(nic, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	read_port(port, seen);
+	if (seen->fabric == TOPO_FABRIC_INFINIBAND && manages_switches(nic))
+		seen->role = TOPO_ROLE_BRIDGE;
 	find_netdev(nic, seen);
 	if (seen->netdev[0])
 		read_netdev(sys, seen);

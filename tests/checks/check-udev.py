@@ -1,18 +1,33 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The grammar of udev rules, as udev(7) has it and as far as ours go: KEY OP "VALUE", separated by commas; a match (==, !=)
-asks, an assignment (=, +=, -=, :=) sets; a GOTO leads to a LABEL further down; every rule both asks and sets.
+asks, an assignment (=, +=, -=, :=) sets; a GOTO leads to a LABEL further down; every rule both asks and sets. RUN leaves what
+others run in place and names its program in full; nothing is given to a group or to everybody.
 """
 import re
 
 import checklib
 from checklib import Planted
 
-MATCHES = {'ACTION', 'DEVPATH', 'KERNEL', 'KERNELS', 'NAME', 'SUBSYSTEM', 'SUBSYSTEMS', 'DRIVER', 'DRIVERS', 'TAGS', 'RESULT'}
+MATCHES = {'ACTION', 'DEVPATH', 'KERNEL', 'KERNELS', 'NAME', 'SUBSYSTEM', 'SUBSYSTEMS', 'DRIVER', 'DRIVERS', 'TAGS', 'RESULT', 'TEST'}
 BOTH = {'ATTR', 'SYSCTL', 'ENV', 'TAG', 'SYMLINK', 'PROGRAM', 'IMPORT'}
 ASSIGNS = {'OWNER', 'GROUP', 'MODE', 'RUN', 'LABEL', 'GOTO', 'OPTIONS'}
 WITH_ATTRIBUTE = {'ATTR', 'ATTRS', 'SYSCTL', 'ENV', 'IMPORT'}
 TERM = re.compile(r'([A-Z]+)(\{[^}]+\})?\s*(==|!=|\+=|-=|:=|=)\s*"([^"]*)"$')
+
+
+def check_run(operator, command):
+    """The problem of a program that udev runs, or None."""
+    program, *words = command.split()
+    if operator != '+=':
+        return 'RUN takes away what other rules run'
+    if not program.startswith('/'):
+        return f'RUN "{program}" is not the whole path of a program'
+    if program.endswith('/chown') and ':' in words[0]:
+        return f'RUN "{command}" gives something to a group'
+    if program.endswith('/chmod') and not re.match(r'0?[0-7]00$', words[0]):
+        return f'RUN "{command}" gives something to a group or to everybody'
+    return None
 
 
 def check_term(term):
@@ -32,6 +47,8 @@ def check_term(term):
         return None, f'{key} can only be asked'
     if key == 'MODE' and not re.match(r'0?[0-7]{3}$', value):
         return None, f'MODE "{value}" is not octal'
+    if key == 'RUN':
+        return (key, asks, value), check_run(operator, value)
     return (key, asks, value), None
 
 
@@ -50,7 +67,7 @@ def check_file(root, path):
             good, problem = check_term(term)
             if problem:
                 problems.append(f'{path}:{number}: {problem}')
-            else:
+            if good:
                 known.append(good)
         labels.update({value: number for key, _, value in known if key == 'LABEL'})
         gotos += [(number, value) for key, _, value in known if key == 'GOTO']
@@ -77,6 +94,12 @@ def planted(name, says, text):
 
 PLANTED = [
     planted('clean', None, '# c\nACTION=="remove", GOTO="end"\nKERNEL=="a*", OWNER="x", TAG+="y", MODE="0660"\nLABEL="end"\n'),
+    planted('runs', None, 'KERNEL=="a", TEST=="b", RUN+="/bin/chown x %S%p/b", RUN+="/bin/chmod 0400 %S%p/b"\n'),
+    planted('runs alone', 'takes away', 'KERNEL=="a", RUN="/bin/true"\n'),
+    planted('runs something', 'not the whole path', 'KERNEL=="a", RUN+="true"\n'),
+    planted('chown group', 'to a group', 'KERNEL=="a", RUN+="/bin/chown x:y %S%p/b"\n'),
+    planted('chmod group', 'to a group', 'KERNEL=="a", RUN+="/bin/chmod 0440 %S%p/b"\n'),
+    planted('tests what is set', 'TEST can only be asked', 'KERNEL=="a", TEST="b"\n'),
     planted('continued', None, 'KERNEL=="a", \\\n  ENV{A}="b, c"\n'),
     planted('unquoted', 'not of the form', 'KERNEL==a, OWNER="x"\n'),
     planted('no comma', 'not of the form', 'KERNEL=="a" OWNER="x"\n'),

@@ -103,4 +103,20 @@ sed '0,/^-- /s/^-- .*/-- 1234/' "$folder/shmemd.catalog" >"$scratch/bad/shmemd.c
 if udevadm verify --help >/dev/null 2>&1; then
     udevadm verify --resolve-names=never "$folder/60-shmemd.rules" || fail "rules"
 fi
+
+# ---- what udev runs: product data that the kernel made are its user's to read afterwards, and nobody's to write
+sed -n '/"pci"/s/RUN+=/\n&/gp' "$folder/60-shmemd.rules" | sed -n 's/^RUN+="\([^"]*\)".*/\1/p' >"$scratch/runs"
+mkdir "$scratch/pci"
+run_all() { # FILE: as udev does, one after the other, each by itself
+    : >"$scratch/pci/vpd"
+    chmod 600 "$scratch/pci/vpd"
+    while read -r program words; do
+        # shellcheck disable=SC2086
+        "$program" $(printf '%s' "$words" | sed "s,%S%p,$scratch/pci,; s,^shmemd ,$(id -u) ,") || return 1
+    done <"$1"
+    [ "$(stat -c '%a %u' "$scratch/pci/vpd")" = "400 $(id -u)" ]
+}
+run_all "$scratch/runs" || fail "what udev runs for product data: $(cat "$scratch/runs") leaves $(stat -c '%a %u' "$scratch/pci/vpd")"
+grep -v chmod "$scratch/runs" >"$scratch/bad/runs"
+! run_all "$scratch/bad/runs" || fail "product data that may be written were not noticed"
 echo "units, users, folders and catalog are sound"

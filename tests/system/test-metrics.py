@@ -3,7 +3,13 @@
 """shmemctl metrics: in the format of Prometheus, and true.
 
 test-metrics.py SHMEMCTL CTL-SUBJECT, under with-daemon.sh. The sessions of ctl-subject are looked at; their program has a name
-that needs every escape. promtool judges too, where it is.
+that needs every escape. exposition.py, a strict reader of ours, always judges; promtool too, where it is. It comes with Debian's
+prometheus, which is a server of 96 MB and eleven packages more, so tools/deps leaves it alone. Without installing it:
+
+    apt-get download prometheus && dpkg-deb -x prometheus_*.deb FOLDER
+    PATH=FOLDER/usr/bin:$PATH meson test -C build test-metrics-text
+
+The case promtool_finds_nothing is there then.
 """
 import json
 import os

@@ -13,6 +13,7 @@
 
 #include "tests/lib/fixture-daemon.h"
 #include "tests/lib/machine-tree.h"
+#include "tests/lib/sim-nic.h"
 #include "tests/lib/test.h"
 
 #define N_PAIRS 4u
@@ -157,6 +158,7 @@ TEST_TIMEOUT(eight_jobs_in_any_order_use_eight_nics, 60)
 /* ---- devices that come and go ------------------------------------------------------------------------------------------ */
 
 #define WAIT_TRIES 3000u /* of 10 ms */
+#define PORT_ACTIVE 2u
 
 static void make_name(char path[128])
 {
@@ -331,6 +333,91 @@ TEST_TIMEOUT(a_machine_in_sysfs_is_looked_at_again, 120)
 	ask(&daemon, name);
 	ASSERT_STREQ(name, "mlx5_0");
 	plug_gpu(&tree);
+	wait_for(&daemon, "mlx5_1");
+	fixture_daemon_stop(&daemon);
+	machine_tree_deinit(&tree);
+}
+
+/* Until the daemon knows that its first port is up, at this rate. */
+static void wait_for_rate(const struct fixture_daemon *daemon, uint64_t rate_mbps)
+{
+	struct shmd_client_attr client_attr = {.socket_path = daemon->socket};
+	struct shmd_nic_info infos[2] = {{.state = 0}};
+	struct shmd_client *client;
+
+	ASSERT_OK(shmd_client_open(&client_attr, &client));
+	for (unsigned int i = 0; i < WAIT_TRIES && (infos[0].state != PORT_ACTIVE || infos[0].rate_mbps != rate_mbps); i++) {
+		usleep(10000);
+		ASSERT_EQ(shmd_nic_list(client, infos, 2), 2);
+	}
+	ASSERT_STREQ(infos[0].name, "mlx5_0");
+	ASSERT_EQ(infos[0].state, PORT_ACTIVE);
+	ASSERT_EQ(infos[0].rate_mbps, rate_mbps);
+	shmd_client_close(client);
+}
+
+/* Cables and switches do that to a port that goes down and comes up. */
+TEST_TIMEOUT(a_port_that_trains_down_is_slow_until_it_trains_up_again, 120)
+{
+	struct fixture_daemon daemon;
+	struct machine_tree tree;
+	char name[64];
+
+	if (!getenv("SHMEMD_TEST_BACKEND"))
+		test_skip("ports of soft NICs do not train");
+	machine_tree_init(&tree, 2);
+	plug_gpu(&tree);
+	plug_nic(&tree, (struct machine_nic){.path = NEAR_PATH, .name = "mlx5_0", .gbps = 100});
+	plug_nic(&tree, (struct machine_nic){.path = FAR_PATH, .name = "mlx5_1", .gbps = 100});
+	setenv("SHMEMD_SYSFS", tree.sys, 1);
+	fixture_daemon_start(&daemon, NULL, NULL);
+	ask(&daemon, name);
+	ASSERT_STREQ(name, "mlx5_0");
+	sim_nic_happen("lanes-gone 0\nport-down 0");
+	wait_for(&daemon, "mlx5_1");
+	sim_nic_happen("port-up 0");
+	wait_for_rate(&daemon, 25000);
+	ask(&daemon, name);
+	ASSERT_STREQ(name, "mlx5_1");
+	sim_nic_happen("lanes-back 0\nport-down 0\nport-up 0");
+	wait_for_rate(&daemon, 100000);
+	wait_for(&daemon, "mlx5_0");
+	fixture_daemon_stop(&daemon);
+	machine_tree_deinit(&tree);
+}
+
+/* Before the near NIC in the order of addresses: of a bond it is the first. */
+#define OTHER_PATH "pci0000:00/0000:00:02.0/0000:08:00.0"
+#define OTHER_MASTER "sys/devices/" OTHER_PATH "/net/eth0/master"
+#define NEAR_MASTER "sys/devices/" NEAR_PATH "/net/eth1/master"
+#define N_BONDS 2u
+
+/* Devices stay what they are and are called as before. */
+TEST_TIMEOUT(ports_that_join_a_bond_or_leave_it_are_looked_at_again, 120)
+{
+	struct fixture_daemon daemon;
+	struct machine_tree tree;
+
+	if (!getenv("SHMEMD_TEST_BACKEND"))
+		test_skip("soft NICs are of no machine");
+	machine_tree_init(&tree, 2);
+	plug_gpu(&tree);
+	plug_nic(&tree,
+		 (struct machine_nic){
+			 .path = OTHER_PATH, .name = "mlx5_0", .netdev = "eth0", .gbps = 100});
+	plug_nic(&tree,
+		 (struct machine_nic){
+			 .path = NEAR_PATH, .name = "mlx5_1", .netdev = "eth1", .gbps = 100});
+	sysfs_tree_put(&tree.files, "sys/class/net/bond0/bonding/mode", "802.3ad 4\n");
+	sysfs_tree_link(&tree.files, OTHER_MASTER, "../../../virtual/net/bond0");
+	setenv("SHMEMD_SYSFS", tree.sys, 1);
+	fixture_daemon_start(&daemon, NULL, NULL);
+	for (unsigned int i = 0; i < N_BONDS; i++) {
+		wait_for(&daemon, "mlx5_1");
+		sysfs_tree_link(&tree.files, NEAR_MASTER, "../../../virtual/net/bond0");
+		wait_for(&daemon, "mlx5_0");
+		sysfs_tree_remove(&tree.files, NEAR_MASTER);
+	}
 	wait_for(&daemon, "mlx5_1");
 	fixture_daemon_stop(&daemon);
 	machine_tree_deinit(&tree);

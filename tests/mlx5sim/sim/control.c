@@ -92,6 +92,8 @@ static const char *const names[] = {
 	[HAPPEN_MTU_BACK] = "mtu-back",
 	[HAPPEN_GID_GONE] = "gid-gone",
 	[HAPPEN_GID_BACK] = "gid-back",
+	[HAPPEN_LANES_GONE] = "lanes-gone",
+	[HAPPEN_LANES_BACK] = "lanes-back",
 };
 
 static void happen(struct nic *nic, enum happening what)
@@ -118,6 +120,10 @@ static void happen(struct nic *nic, enum happening what)
 	case HAPPEN_GID_BACK:
 		gid_set(nic, what == HAPPEN_GID_BACK);
 		break;
+	case HAPPEN_LANES_GONE:
+	case HAPPEN_LANES_BACK:
+		__atomic_store_n(&nic->lanes_gone, what == HAPPEN_LANES_GONE, __ATOMIC_RELAXED);
+		break;
 	}
 }
 
@@ -128,7 +134,7 @@ static void obey(struct sim *sim, const char *line)
 	char word[16];
 	int nic;
 
-	for (int what = 0; what <= HAPPEN_GID_BACK; what++) {
+	for (int what = 0; what <= HAPPEN_LANES_BACK; what++) {
 		if (sscanf(line, "%15s %d", word, &nic) != 2 || nic < 0 || nic >= sim->n_nics)
 			break;
 		if (strcmp(word, names[what]) == 0) {

@@ -18,6 +18,7 @@
 #include "tests/mlx5sim/sim/sim.h"
 
 #define SPEED_25_GBPS 32 /* for each of 4 lanes */
+#define WIDTH_1X 1
 #define WIDTH_4X 2
 #define PHYS_LINK_UP 5
 #define PHYS_DISABLED 3
@@ -46,7 +47,7 @@ int device_query_port(struct call *call)
 	if (__atomic_load_n(&call->nic->mtu_gone, __ATOMIC_RELAXED))
 		port->active_mtu = 0;
 	port->max_vl_num = 4;
-	port->active_width = WIDTH_4X;
+	port->active_width = __atomic_load_n(&call->nic->lanes_gone, __ATOMIC_RELAXED) ? WIDTH_1X : WIDTH_4X;
 	port->active_speed = SPEED_25_GBPS;
 	port->phys_state = down ? PHYS_DISABLED : PHYS_LINK_UP;
 	port->link_layer = ethernet ? IBV_LINK_LAYER_ETHERNET : IBV_LINK_LAYER_INFINIBAND;
@@ -57,8 +58,10 @@ int device_query_port(struct call *call)
 /* In 100 Mb/s: what width and speed above come to. */
 int device_query_port_speed(struct call *call)
 {
-	uint64_t speed = __atomic_load_n(&call->nic->port_down, __ATOMIC_RELAXED) ? 0 : 1000;
+	uint64_t speed = __atomic_load_n(&call->nic->lanes_gone, __ATOMIC_RELAXED) ? 250 : 1000;
 
+	if (__atomic_load_n(&call->nic->port_down, __ATOMIC_RELAXED))
+		speed = 0;
 	if (call_u64(call, QUERY_PORT_SPEED_PORT_NUM) != 1)
 		return call_refuse(call, -EINVAL, "port");
 	return call_out(call, QUERY_PORT_SPEED_RESP, &speed, sizeof(speed));

@@ -80,6 +80,7 @@ struct nic {
 	struct list ufiles;
 	uint64_t dm_bytes; /* in use */
 	bool mtu_gone; /* in a word of its own: those beside `lost` are read together, under sim->lock */
+	bool lanes_gone; /* of the port's four there is one */
 };
 
 enum happening {
@@ -91,6 +92,8 @@ enum happening {
 	HAPPEN_MTU_BACK,
 	HAPPEN_GID_GONE,
 	HAPPEN_GID_BACK,
+	HAPPEN_LANES_GONE,
+	HAPPEN_LANES_BACK,
 };
 
 /* To the first device, so long after a device was opened. */

@@ -105,6 +105,7 @@ static void put_port_state(struct tree *tree, const struct nic *nic, const char 
 
 	put(tree, in(path, port, "state"), nic->port_down ? "1: DOWN\n" : "4: ACTIVE\n");
 	put(tree, in(path, port, "phys_state"), nic->port_down ? "3: Disabled\n" : "5: LinkUp\n");
+	put(tree, in(path, port, "rate"), nic->lanes_gone ? "25 Gb/sec (1X EDR)\n" : "100 Gb/sec (4X EDR)\n");
 }
 
 static void put_port(struct tree *tree, const struct nic *nic, const char *port)
@@ -114,7 +115,6 @@ static void put_port(struct tree *tree, const struct nic *nic, const char *port)
 
 	put(tree, in(path, port, "link_layer"), "%s\n", ethernet ? "Ethernet" : "InfiniBand");
 	put_port_state(tree, nic, port);
-	put(tree, in(path, port, "rate"), "100 Gb/sec (4X EDR)\n");
 	put(tree, in(path, port, "lid"), "0x%x\n", nic->lid);
 	put(tree, in(path, port, "sm_lid"), "0x%x\n", ethernet ? 0 : 1);
 	put(tree, in(path, port, "pkeys/0"), "0xffff\n");

@@ -230,6 +230,63 @@ TEST(what_the_map_sets_aside_comes_last_for_who_names_no_gpu_of_it)
 	lab_deinit(&lab);
 }
 
+/* The nearer of two trains to a rate that makes it slow beside the other, and back; a rate that is not known says nothing. */
+TEST(a_port_that_comes_up_at_another_rate_has_that_one)
+{
+	struct node_map *map;
+	struct lab lab;
+
+	lab_init(&lab, 10);
+	lab.nics[0].info.rate_mbps = lab.nics[1].info.rate_mbps = 400000;
+	map = give_map(&lab);
+	ASSERT_STREQ(assign(&lab, "0000:01:00.0", "", 0), "fake1");
+	lab.nics[1].info.rate_mbps = 25000;
+	ASSERT_STREQ(assign(&lab, "0000:01:00.0", "", 0), "fake0");
+	lab.nics[1].info.rate_mbps = 0;
+	ASSERT_STREQ(assign(&lab, "0000:01:00.0", "", 0), "fake0");
+	/* Of one that is down it says nothing either. */
+	lab.nics[0].info.state = NIC_PORT_DOWN;
+	lab.nics[0].info.rate_mbps = 10000;
+	ASSERT_STREQ(assign(&lab, "0000:01:00.0", "", 0), "fake1");
+	lab.nics[0].info.state = NIC_PORT_ACTIVE;
+	lab.nics[0].info.rate_mbps = 400000;
+	ASSERT_STREQ(assign(&lab, "0000:01:00.0", "", 0), "fake0");
+	lab.nics[1].info.rate_mbps = 400000;
+	ASSERT_STREQ(assign(&lab, "0000:01:00.0", "", 0), "fake1");
+	lab.registry.node_map = node_map_free(map);
+	lab_deinit(&lab);
+}
+
+static void tell_port(struct lab *lab, unsigned int nic, enum nic_port_state state, uint64_t rate_mbps)
+{
+	const struct nic_event event = {.kind = NIC_EVENT_PORT_STATE, .state = state};
+
+	lab->nics[nic].info.state = state;
+	lab->nics[nic].info.rate_mbps = rate_mbps;
+	registry_event(&lab->registry, &lab->registry.nics[nic], &event);
+}
+
+/* NICs that take their time with an answer: a port is up before anybody knows how fast. */
+TEST(a_rate_that_was_asked_while_the_port_was_down_counts_no_more)
+{
+	struct node_map *map;
+	struct lab lab;
+
+	lab_init_blocking(&lab, 10);
+	lab.registry.nics[0].info.rate_mbps = lab.registry.nics[1].info.rate_mbps = 400000;
+	map = give_map(&lab);
+	tell_port(&lab, 1, NIC_PORT_DOWN, 10000);
+	lab_work(&lab);
+	ASSERT_STREQ(assign(&lab, "0000:01:00.0", "", 0), "fake0");
+	tell_port(&lab, 1, NIC_PORT_ACTIVE, 25000);
+	ASSERT_STREQ(assign(&lab, "0000:01:00.0", "", 0), "fake1");
+	lab_work(&lab);
+	ASSERT_STREQ(assign(&lab, "0000:01:00.0", "", 0), "fake0");
+	lab_work(&lab);
+	lab.registry.node_map = node_map_free(map);
+	lab_deinit(&lab);
+}
+
 TEST(what_one_gpu_alone_is_given_comes_last_for_others)
 {
 	char text[] = "<shmemd-topology version=\"1\"><host><function pci=\"01:00.0\" class=\"0302\"/><function pci=\"11:00.0\" class=\"0207\">"

@@ -98,6 +98,7 @@ STATE(link_locked)
 STATE(port_of_bridge_down)
 {
 	PUT("sys/devices/" CHECK_NIC1 "/vpd", "SW_MNG\n");
+	PUT(DEVICE1 "ports/1/link_layer", "InfiniBand\n");
 	PUT(DEVICE1 "ports/1/state", "1: DOWN\n");
 }
 

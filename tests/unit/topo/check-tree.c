@@ -10,6 +10,7 @@
 
 #include "tests/lib/test.h"
 
+#define OTHER_USER 1u /* than root */
 #define PUT(path, ...) sysfs_tree_put(&tree->machine.files, path, __VA_ARGS__)
 
 /* ---- the good machine */
@@ -117,6 +118,17 @@ void check_tree_lock(struct check_tree *tree, const char *path)
 	if (lstat(file, &st) == 0)
 		sysfs_tree_remove(&tree->machine.files, path);
 	sysfs_tree_link(&tree->machine.files, path, strrchr(path, '/') + 1);
+}
+
+void check_tree_mode(struct check_tree *tree, const char *path, unsigned int mode)
+{
+	char file[256];
+
+	ASSERT_LT(snprintf(file, sizeof(file), "%s/%s", tree->machine.files.root, path),
+		  (int)sizeof(file));
+	ASSERT_OK(chmod(file, mode));
+	if (!geteuid() && !(mode & S_IWUSR))
+		ASSERT_OK(chown(file, OTHER_USER, (gid_t)-1));
 }
 
 void check_tree_tell(struct topo *topo)

@@ -51,6 +51,8 @@ void check_tree_deinit(struct check_tree *tree);
 void check_tree_leave(struct check_tree *tree);
 /* What is at `path` can be named and not read, by root neither: a link to itself. */
 void check_tree_lock(struct check_tree *tree, const char *path);
+/* Another mode; one that nobody may write is another user's than root's. */
+void check_tree_mode(struct check_tree *tree, const char *path, unsigned int mode);
 /* What firmware says of the good machine. */
 void check_tree_tell(struct topo *topo);
 /* The configuration space of a bridge, with such a control register of ACS. */

@@ -325,6 +325,13 @@ STATE(manager_seen)
 {
 	add_second(tree, (struct machine_nic){0});
 	PUT("sys/devices/" SECOND "/vpd", "SMDL=SW_MNG\n");
+	check_tree_mode(tree, "sys/devices/" SECOND "/vpd", 0600);
+}
+
+STATE(manager_seen_by_daemon)
+{
+	manager_seen(tree);
+	check_tree_mode(tree, "sys/devices/" SECOND "/vpd", 0400);
 }
 
 /* ---- addresses of interfaces that are down */
@@ -551,6 +558,7 @@ const struct check_verdict check_verdicts[] = {
 	{"assignment", put_infiniband, CHECK_OK, "on its NUMA node or nearer"},
 	{"assignment", manager_may_be, CHECK_WARN, "mlx5_0: not known whether it manages switches"},
 	{"assignment", manager_seen, CHECK_WARN, "mlx5_2: it manages switches"},
+	{"assignment", manager_seen_by_daemon, CHECK_OK, "on its NUMA node or nearer"},
 	{"threads", thread_of_long_name_far, CHECK_WARN,
 	 "thread bell-rocep132s0: it ran on processor 3"},
 	{"threads", thread_of_long_name_near, CHECK_OK, "on its NUMA node"},

@@ -315,6 +315,9 @@ TEST(what_no_gpu_should_get_is_told_from_sysfs)
 					    .bond = "bond0", .gbps = 400});
 	put_nic(&tree, (struct machine_nic){.path = SWITCH "/0000:02:03.0/0000:06:00.0", .name = "manager", .gbps = 400});
 	sysfs_tree_put(&tree.files, "sys/devices/" SWITCH "/0000:02:03.0/0000:06:00.0/vpd", "ConnectX-7 SMDL=SW_MNG");
+	/* It is a register that answers slowly: one of Ethernet, which manages none, is not asked. */
+	sysfs_tree_put(&tree.files, "sys/devices/pci0000:a0/0000:a0:03.0/0000:a3:00.0/vpd",
+		       "ConnectX-7 SMDL=SW_MNG");
 	machine_tree_pci(&tree, SWITCH "/0000:02:04.0/0000:07:00.0", CLASS_INFINIBAND, MELLANOX, 0);
 	topo = read_tree(&tree, NULL);
 	map = map_of(topo);

@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hwloc reads the same files: where it says two devices meet is where we say they do. */
+/*
+ * hwloc reads the same files, and so do we: for every two devices, GPUs and NICs, what it says of where they meet, of the bridges on
+ * the way and of their NUMA nodes has to be our word.
+ */
 #include <hwloc.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tests/lib/test.h"
 #include "tests/unit/topo/capture.h"
+#include "tests/unit/topo/machine.h"
+
+#define CLASS_BRIDGE 0x0604
 
 static hwloc_topology_t load(const char *text, size_t n_bytes)
 {
@@ -45,33 +51,87 @@ static hwloc_obj_t meeting_of(hwloc_obj_t a, hwloc_obj_t b)
 	return NULL;
 }
 
-static void compare(const struct topo *ours, hwloc_topology_t theirs, unsigned int node_a, unsigned int node_b)
+static hwloc_obj_t host_of(hwloc_obj_t at)
 {
-	enum topo_distance distance = topo_distance(ours, node_a, node_b);
-	hwloc_obj_t a = device_of(theirs, ours->nodes[node_a].pci), b = device_of(theirs, ours->nodes[node_b].pci), meeting;
-	bool is_below_host;
-
-	ASSERT(a && b);
-	meeting = meeting_of(a, b);
-	is_below_host = a->parent == meeting && b->parent == meeting;
-	if (node_a == node_b)
-		ASSERT_EQ(distance, TOPO_SELF);
-	else if (meeting->type == HWLOC_OBJ_BRIDGE && meeting->attr->bridge.upstream_type == HWLOC_OBJ_BRIDGE_PCI)
-		ASSERT(distance == TOPO_PIX || distance == TOPO_PXB);
-	else if (meeting->type == HWLOC_OBJ_BRIDGE)
-		ASSERT_EQ(distance, is_below_host ? TOPO_PIX : TOPO_PHB);
-	else
-		ASSERT_EQ(distance, share_node(theirs, a, b) ? TOPO_NODE : TOPO_SYS);
+	while (at && (at->type != HWLOC_OBJ_BRIDGE ||
+		      at->attr->bridge.upstream_type != HWLOC_OBJ_BRIDGE_HOST))
+		at = at->parent;
+	return at;
 }
 
-static void compare_all(const struct topo *ours, hwloc_topology_t theirs)
+static unsigned int bridges_between(hwloc_obj_t device, hwloc_obj_t above)
 {
+	unsigned int n = 0;
+
+	for (hwloc_obj_t at = device->parent; at != above; at = at->parent)
+		n += at->type == HWLOC_OBJ_BRIDGE;
+	return n;
+}
+
+struct judge {
+	const struct topo *ours;
+	hwloc_topology_t theirs;
+	bool has_hosts;			   /* several with GPUs */
+	unsigned int n_seen[TOPO_SYS + 1]; /* pairs at this distance */
+};
+
+static void judge_init(struct judge *judge, const struct topo *ours, hwloc_topology_t theirs)
+{
+	hwloc_obj_t first = NULL;
+
+	judge->ours = ours;
+	judge->theirs = theirs;
+	judge->has_hosts = false;
 	for (unsigned int gpu = 0; gpu < ours->n_gpus; gpu++) {
-		for (unsigned int nic = 0; nic < ours->n_nics; nic++)
-			compare(ours, theirs, ours->gpus[gpu].node, ours->nics[nic].node);
-		for (unsigned int other = 0; other < ours->n_gpus; other++)
-			compare(ours, theirs, ours->gpus[gpu].node, ours->gpus[other].node);
+		hwloc_obj_t host =
+			host_of(device_of(theirs, ours->nodes[ours->gpus[gpu].node].pci));
+
+		judge->has_hosts |= first && host && host != first;
+		first = first ? first : host;
 	}
+}
+
+/* In words of README.md: a host bridge is a flat switch where it is not the only one with GPUs. */
+static enum topo_distance distance_by_hwloc(const struct judge *judge, hwloc_obj_t a, hwloc_obj_t b)
+{
+	hwloc_obj_t meeting = meeting_of(a, b);
+	bool is_below_host = a->parent == meeting && b->parent == meeting;
+
+	if (a == b)
+		return TOPO_SELF;
+	if (meeting->type != HWLOC_OBJ_BRIDGE)
+		return share_node(judge->theirs, a, b) ? TOPO_NODE : TOPO_SYS;
+	if (host_of(meeting) == meeting)
+		return is_below_host && judge->has_hosts ? TOPO_PIX : TOPO_PHB;
+	return bridges_between(a, meeting) <= 1 && bridges_between(b, meeting) <= 1 ? TOPO_PIX
+										    : TOPO_PXB;
+}
+
+static void compare(struct judge *judge, unsigned int node_a, unsigned int node_b)
+{
+	enum topo_distance distance = topo_distance(judge->ours, node_a, node_b);
+	hwloc_obj_t a = device_of(judge->theirs, judge->ours->nodes[node_a].pci);
+	hwloc_obj_t b = device_of(judge->theirs, judge->ours->nodes[node_b].pci);
+
+	ASSERT(a && b);
+	ASSERT_EQ(distance, distance_by_hwloc(judge, a, b));
+	judge->n_seen[distance]++;
+}
+
+/* GPUs, then NICs. */
+static unsigned int node_of(const struct topo *topo, unsigned int device)
+{
+	return device < topo->n_gpus ? topo->gpus[device].node
+				     : topo->nics[device - topo->n_gpus].node;
+}
+
+static void compare_all(struct judge *judge)
+{
+	unsigned int n = judge->ours->n_gpus + judge->ours->n_nics;
+
+	for (unsigned int a = 0; a < n; a++)
+		for (unsigned int b = 0; b < n; b++)
+			compare(judge, node_of(judge->ours, a), node_of(judge->ours, b));
 }
 
 static unsigned int count_rdma(hwloc_topology_t theirs)
@@ -83,8 +143,9 @@ static unsigned int count_rdma(hwloc_topology_t theirs)
 	return n;
 }
 
-static bool judge(const char *folder, const char *name)
+static bool judge_capture(const char *folder, const char *name)
 {
+	struct judge judge = {0};
 	hwloc_topology_t theirs;
 	size_t n_bytes = 0;
 	char *text = capture_load(folder, name, &n_bytes);
@@ -99,7 +160,8 @@ static bool judge(const char *folder, const char *name)
 	printf("%s: %s, %u GPUs, %u NICs\n", name, theirs ? "read" : "not read", ours->n_gpus, ours->n_nics);
 	if (theirs) {
 		ASSERT_EQ(ours->n_nics, count_rdma(theirs));
-		compare_all(ours, theirs);
+		judge_init(&judge, ours, theirs);
+		compare_all(&judge);
 		hwloc_topology_destroy(theirs);
 	}
 	topo_free(ours);
@@ -120,6 +182,155 @@ TEST(hwloc_sees_the_distances_that_we_see)
 	if (!folder || !*folder)
 		test_skip("SHMEMD_TEST_TOPOLOGIES names no folder of captures");
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		n += judge(folder, names[i]);
+		n += judge_capture(folder, names[i]);
 	ASSERT_GE(n, 4);
+}
+
+/* ---- machines at random, in the form of hwloc ------------------------------------------------------------------------ */
+
+struct writer {
+	const struct topo *topo;
+	FILE *out;
+	unsigned int n_objects;
+};
+
+static void open_object(struct writer *writer, const char *type)
+{
+	fprintf(writer->out, "<object type=\"%s\" gp_index=\"%u\" ", type, ++writer->n_objects);
+}
+
+/* CPUs and memory: node i has processor i. */
+static void put_sets(struct writer *writer, unsigned int bits)
+{
+	fprintf(writer->out,
+		"cpuset=\"0x%x\" complete_cpuset=\"0x%x\" nodeset=\"0x%x\" "
+		"complete_nodeset=\"0x%x\"",
+		bits, bits, bits, bits);
+}
+
+static void put_pci(struct writer *writer, const struct topo_node *node, unsigned int class_code)
+{
+	char pci[TOPO_PCI_BYTES];
+
+	fprintf(writer->out,
+		"pci_busid=\"%s\" pci_type=\"%04x [%04x:%04x] [0000:0000] 00\" "
+		"pci_link_speed=\"0.0\"",
+		topo_pci_text(node->pci, pci), class_code, node->vendor, node->device);
+}
+
+static void put_nics(struct writer *writer, unsigned int node)
+{
+	for (unsigned int i = 0; i < writer->topo->n_nics; i++) {
+		if (writer->topo->nics[i].node != node)
+			continue;
+		open_object(writer, "OSDev");
+		fprintf(writer->out, "name=\"%s\" osdev_type=\"3\"/>\n",
+			writer->topo->nics[i].name);
+	}
+}
+
+static void put_tree(struct writer *writer, unsigned int index)
+{
+	const struct topo_node *node = &writer->topo->nodes[index];
+
+	open_object(writer, node->kind == TOPO_FUNCTION ? "PCIDev" : "Bridge");
+	if (node->kind == TOPO_HOST)
+		fprintf(writer->out, "bridge_type=\"0-1\" depth=\"0\" bridge_pci=\"0000:[00-ff]\"");
+	if (node->kind == TOPO_BRIDGE) {
+		fprintf(writer->out,
+			"bridge_type=\"1-1\" depth=\"%u\" bridge_pci=\"0000:[00-ff]\" ",
+			node->depth);
+		put_pci(writer, node, CLASS_BRIDGE);
+	}
+	if (node->kind == TOPO_FUNCTION)
+		put_pci(writer, node, node->class_code);
+	fprintf(writer->out, ">\n");
+	put_nics(writer, index);
+	for (unsigned int i = index + 1; i < writer->topo->n_nodes; i++)
+		if (writer->topo->nodes[i].parent == (int)index)
+			put_tree(writer, i);
+	fprintf(writer->out, "</object>\n");
+}
+
+static void put_package(struct writer *writer, unsigned int numa)
+{
+	static const char *const units[] = {"NUMANode", "PU"};
+
+	open_object(writer, "Package");
+	fprintf(writer->out, "os_index=\"%u\" ", numa);
+	put_sets(writer, 1u << numa);
+	fprintf(writer->out, ">\n");
+	for (unsigned int i = 0; i < 2; i++) {
+		open_object(writer, units[i]);
+		fprintf(writer->out, "os_index=\"%u\" ", numa);
+		put_sets(writer, 1u << numa);
+		fprintf(writer->out, "/>\n");
+	}
+	for (unsigned int i = 0; i < writer->topo->n_nodes; i++)
+		if (writer->topo->nodes[i].kind == TOPO_HOST &&
+		    writer->topo->nodes[i].numa == (int)numa)
+			put_tree(writer, i);
+	fprintf(writer->out, "</object>\n");
+}
+
+static char *write_hwloc(const struct topo *topo, size_t *ret_bytes)
+{
+	struct writer writer = {.topo = topo};
+	char *text = NULL;
+
+	writer.out = open_memstream(&text, ret_bytes);
+	ASSERT(writer.out);
+	fprintf(writer.out, "<topology version=\"2.0\">\n");
+	open_object(&writer, "Machine");
+	fprintf(writer.out, "os_index=\"0\" ");
+	put_sets(&writer, (1u << topo->n_numa) - 1);
+	fprintf(writer.out, ">\n");
+	for (unsigned int numa = 0; numa < topo->n_numa; numa++)
+		put_package(&writer, numa);
+	fprintf(writer.out, "</object>\n</topology>\n");
+	fclose(writer.out);
+	return text;
+}
+
+static struct topo *parse(const char *text)
+{
+	char *copy = strdup(text), why[TOPO_WHY_BYTES];
+	struct topo *topo = NULL;
+
+	ASSERT_OK(topo_parse(copy, strlen(copy), &topo, why));
+	free(copy);
+	return topo;
+}
+
+/* The machine as it was made and as it is read of hwloc's form. */
+static void judge_machine(struct judge *judge, unsigned int seed)
+{
+	size_t n_bytes;
+	char *made = machine_make(seed, &n_bytes);
+	struct topo *topos[2] = {parse(made)};
+	char *text = write_hwloc(topos[0], &n_bytes);
+	hwloc_topology_t theirs = load(text, n_bytes);
+
+	ASSERT(theirs);
+	topos[1] = parse(text);
+	ASSERT_EQ(topos[1]->n_gpus, topos[0]->n_gpus);
+	for (unsigned int i = 0; i < 2; i++) {
+		ASSERT_EQ(topos[i]->n_nics, count_rdma(theirs));
+		judge_init(judge, topos[i], theirs);
+		compare_all(judge);
+		topo_free(topos[i]);
+	}
+	hwloc_topology_destroy(theirs);
+	free(text);
+	free(made);
+}
+
+TEST(hwloc_sees_the_same_in_machines_at_random)
+{
+	struct judge judge = {0};
+
+	for (unsigned int seed = 1; seed <= MACHINES; seed++)
+		judge_machine(&judge, seed);
+	for (unsigned int i = 0; i <= TOPO_SYS; i++)
+		ASSERT_GT(judge.n_seen[i], 1000);
 }
