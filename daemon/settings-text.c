@@ -207,13 +207,21 @@ static void print_man_daemon(FILE *to)
 	put_entry("SHMEMD_TOPOLOGY", NULL,
 		  "A file with a machine in place of this one, whose NICs the daemon's stand for in their order, for tests.", to);
 	put_entry("SHMEMD_FAULT", NULL, "A fault point of the soft NIC or of the control loop, for tests.", to);
+	put_entry("LISTEN_FDS, LISTEN_FDNAMES, LISTEN_PID", NULL,
+		  "Set by a service manager: descriptors that it hands over, the listening socket and what it has kept of sessions "
+		  "since the daemon before.", to);
+	put_entry("FDSTORE", NULL,
+		  "Set by a service manager: how many descriptors it keeps over the end of a daemon. Without it, or with 0, sessions "
+		  "end with the daemon.", to);
 	put_entry("NOTIFY_SOCKET, WATCHDOG_USEC", NULL,
 		  "Set by a service manager: it is told of readiness, of reloads and of the numbers of sessions and QPs; and the "
 		  "control loop sends it a sign of life three times within WATCHDOG_USEC.", to);
 	put_files(to);
 	fputs(".SH SIGNALS\n", to);
-	put_entry("SIGTERM, SIGINT", NULL, "Tell every client, end its session and exit. More of them meanwhile change nothing.",
-		  to);
+	put_entry("SIGTERM, SIGINT", NULL,
+		  "Tell every client, end its session and exit. Sessions that a service manager keeps are left as they are, for the "
+		  "next daemon; when the manager lets go of them, as at systemctl stop, their clients see that the daemon is gone. "
+		  "More of them meanwhile change nothing.", to);
 	put_entry("SIGHUP", NULL,
 		  "Read the settings again. shmemd.conf(5) says which change in the running daemon.", to);
 	fputs(".SH EXIT STATUS\n", to);

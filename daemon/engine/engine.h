@@ -144,7 +144,7 @@ enum engine_step {
 	ENGINE_STEP_CQE, /* its client can see it */
 	ENGINE_STEP_CQE_STATE, /* noted with the QP */
 	ENGINE_STEP_CQE_NOTED, /* noted with the CQ */
-	ENGINE_STEP_NOTIFY, /* before the event of an armed CQ */
+	ENGINE_STEP_NOTIFY, /* before a CQ with a new CQE is asked whether it is armed */
 	ENGINE_STEP_ERROR, /* a QP is in ERR, and nobody was told */
 	ENGINE_STEP_MODIFY, /* new settings of a QP are noted, and not valid yet */
 	ENGINE_STEP_MODIFIED,

@@ -16,7 +16,7 @@
 bool demo_barrier(struct demo_shared *shared)
 {
 	uint32_t generation = __atomic_load_n(&shared->generation, __ATOMIC_ACQUIRE);
-	uint64_t limit = shmd_dev_host_now_nsec() + 2 * DEMO_WAIT_NSEC;
+	uint64_t limit = shmd_dev_host_now_nsec() + 2 * shared->wait_nsec;
 	uint32_t round = 0;
 
 	if (__atomic_add_fetch(&shared->arrived, 1, __ATOMIC_ACQ_REL) == shared->n_pes) {
@@ -40,6 +40,7 @@ struct demo_shared *demo_shared_new(unsigned int n_pes)
 	if (shared == MAP_FAILED)
 		return NULL;
 	shared->n_pes = n_pes;
+	shared->wait_nsec = DEMO_WAIT_NSEC;
 	return shared;
 }
 

@@ -51,7 +51,8 @@ static bool decide(struct demo_pe *pe)
 static bool quiet(struct demo_pe *pe)
 {
 	struct shmd_dev_qp *dci = shmd_queues_dev_qp(pe->queues, 0);
-	int status = shmd_dev_ways_quiet_as(shmd_queues_dev_state(pe->queues), dci, shmd_dev_mode_of(dci, DEMO_WAIT_NSEC));
+	int status = shmd_dev_ways_quiet_as(shmd_queues_dev_state(pe->queues), dci,
+					    shmd_dev_mode_of(dci, pe->shared->wait_nsec));
 
 	return status == SHMD_DEV_OK || demo_fail(pe, "quiet before ways change: %s", shmd_dev_status_text(status));
 }

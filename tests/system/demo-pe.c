@@ -40,7 +40,7 @@ static struct shmd_dev_mode mode_to(const struct demo_pe *pe, unsigned int peer)
 {
 	struct shmd_dev_way way = way_to(pe, peer);
 
-	return shmd_dev_mode_to(shmd_dev_mode_of(way.qp, DEMO_WAIT_NSEC), way.peer);
+	return shmd_dev_mode_to(shmd_dev_mode_of(way.qp, pe->shared->wait_nsec), way.peer);
 }
 
 static void count_posts(struct demo_pe *pe, unsigned int peer, unsigned int n)
@@ -69,7 +69,7 @@ static bool good_op(struct demo_pe *pe, const char *what, unsigned int peer, int
 
 static bool open_session(struct demo_pe *pe, const char *socket_path)
 {
-	struct shmd_client_attr attr = {.socket_path = socket_path};
+	struct shmd_client_attr attr = {.socket_path = socket_path, .timeout_nsec = pe->shared->request_nsec};
 	struct shmd_nic_info info;
 
 	if (!demo_good_call(pe, "connect to shmemd", shmd_client_open(&attr, &pe->client)) ||
@@ -275,7 +275,7 @@ static bool count_on(struct demo_pe *pe, unsigned int peer, uint64_t *latencies)
 			return false;
 		count_posts(pe, peer, 2);
 	}
-	return good_op(pe, "quiet", peer, shmd_dev_qp_quiet(qp, DEMO_WAIT_NSEC));
+	return good_op(pe, "quiet", peer, shmd_dev_qp_quiet(qp, pe->shared->wait_nsec));
 }
 
 static bool phase_atomic(struct demo_pe *pe)
@@ -310,7 +310,7 @@ static bool catch_ball(struct demo_pe *pe, unsigned int peer, uint32_t turn)
 {
 	const uint64_t *word = (const uint64_t *)(pe->heap + SIGNAL_OFFSET);
 	int status = shmd_dev_qp_wait_until64(qp_to(pe, peer), word, SHMD_DEV_CMP_GE, turn,
-					      DEMO_WAIT_NSEC);
+					      pe->shared->wait_nsec);
 
 	return good_op(pe, "wait for a signal", peer, status) &&
 	       demo_verify(pe, MESSAGE_OFFSET, MESSAGE_BYTES, peer, 1000 + turn);
@@ -347,7 +347,7 @@ static bool phase_signal(struct demo_pe *pe)
 	pe->phase->nsec = shmd_dev_host_now_nsec() - begin;
 	pe->phase->latency_nsec = pe->phase->nsec / PING_PONGS / 2;
 	return good_op(pe, "quiet", peer,
-			 shmd_dev_qp_quiet(qp_to(pe, peer), DEMO_WAIT_NSEC)) &&
+			 shmd_dev_qp_quiet(qp_to(pe, peer), pe->shared->wait_nsec)) &&
 	       demo_pe_barrier(pe);
 }
 

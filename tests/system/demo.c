@@ -8,14 +8,16 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#define MAX_PATIENCE_SEC 600
+
 struct demo_options {
-	unsigned int n_pes, n_hot;
+	unsigned int n_pes, n_hot, patience_sec;
 	bool json, is_dc;
 };
 
 static void usage(FILE *to)
 {
-	fputs("usage: shmemd-demo [--pes N] [--dc [--hot N]] [--json]\n"
+	fputs("usage: shmemd-demo [--pes N] [--dc [--hot N]] [--patience N] [--json]\n"
 	      "\n"
 	      "Runs N processing elements (2 to 64, default 4), each a process with a session of its own on the\n"
 	      "shmemd behind $SHMEMD_SOCKET: puts in a ring, gets from everybody, atomic counters and a ping-pong\n"
@@ -25,6 +27,8 @@ static void usage(FILE *to)
 	      "  --dc      dynamic connections: one sender and one target for each element, not a QP for each pair\n"
 	      "  --hot N   with --dc: the busiest pairs get RC queues of their own in mid-run, at most N (1 to 64) for\n"
 	      "            each element, and give them back when they have cooled\n"
+	      "  --patience N\n"
+	      "            seconds (4 to 600) that a wait or a request may take, for where the daemon is killed meanwhile\n"
 	      "  --json    results as one JSON object\n"
 	      "  --help    this text\n"
 	      "\n"
@@ -32,14 +36,14 @@ static void usage(FILE *to)
 	      to);
 }
 
-static bool parse_number(const char *text, unsigned int least, unsigned int *ret_n)
+static bool parse_number(const char *text, unsigned int least, unsigned int most, unsigned int *ret_n)
 {
 	char *end;
 	unsigned long n;
 
 	errno = 0;
 	n = strtoul(text, &end, 10);
-	if (errno || *end || end == text || n < least || n > DEMO_MAX_PES)
+	if (errno || *end || end == text || n < least || n > most)
 		return false;
 	*ret_n = (unsigned int)n;
 	return true;
@@ -50,6 +54,7 @@ static int parse_options(int argc, char **argv, struct demo_options *ret_options
 	static const struct option options[] = {{"pes", required_argument, NULL, 'p'},
 						{"dc", no_argument, NULL, 'd'},
 						{"hot", required_argument, NULL, 'o'},
+						{"patience", required_argument, NULL, 't'},
 						{"json", no_argument, NULL, 'j'},
 						{"help", no_argument, NULL, 'h'},
 						{NULL, 0, NULL, 0}};
@@ -57,9 +62,11 @@ static int parse_options(int argc, char **argv, struct demo_options *ret_options
 
 	*ret_options = (struct demo_options){.n_pes = 4};
 	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		if (c == 'p' && parse_number(optarg, 2, &ret_options->n_pes))
+		if (c == 'p' && parse_number(optarg, 2, DEMO_MAX_PES, &ret_options->n_pes))
 			continue;
-		if (c == 'o' && parse_number(optarg, 1, &ret_options->n_hot))
+		if (c == 'o' && parse_number(optarg, 1, DEMO_MAX_PES, &ret_options->n_hot))
+			continue;
+		if (c == 't' && parse_number(optarg, 4, MAX_PATIENCE_SEC, &ret_options->patience_sec))
 			continue;
 		if (c == 'd') {
 			ret_options->is_dc = true;
@@ -77,6 +84,8 @@ static int parse_options(int argc, char **argv, struct demo_options *ret_options
 			fprintf(stderr, "shmemd-demo: --pes wants a number from 2 to %d\n", DEMO_MAX_PES);
 		if (c == 'o')
 			fprintf(stderr, "shmemd-demo: --hot wants a number from 1 to %d\n", DEMO_MAX_PES);
+		if (c == 't')
+			fprintf(stderr, "shmemd-demo: --patience wants a number from 4 to %d\n", MAX_PATIENCE_SEC);
 		return -EINVAL;
 	}
 	if (ret_options->n_hot && !ret_options->is_dc) {
@@ -116,6 +125,8 @@ int main(int argc, char **argv)
 	}
 	shared->is_dc = options.is_dc;
 	shared->n_hot = options.n_hot;
+	if (options.patience_sec)
+		shared->wait_nsec = shared->request_nsec = options.patience_sec * 1000000000ull;
 	for (i = 0; i < options.n_pes; i++)
 		pids[i] = start_pe(shared, i);
 	for (i = 0; i < options.n_pes; i++)

@@ -15,7 +15,7 @@
 #include "demo-pattern.h"
 
 #define DEMO_MAX_PES 64
-#define DEMO_WAIT_NSEC 4000000000ull /* nothing in the demo takes longer unless something is broken */
+#define DEMO_WAIT_NSEC 4000000000ull /* nothing in the demo takes longer unless something is broken, or the daemon killed */
 
 enum demo_phase { DEMO_PUT, DEMO_GET, DEMO_ATOMIC, DEMO_SIGNAL, DEMO_N_PHASES };
 extern const char *const demo_phase_names[DEMO_N_PHASES];
@@ -51,6 +51,8 @@ struct demo_shared {
 	unsigned int n_pes;
 	bool is_dc; /* one DCI and one DCT for each PE, else one RC QP for each pair */
 	unsigned int n_hot; /* with is_dc: so many peers of each PE may have RC QPs of their own */
+	uint64_t wait_nsec; /* of each wait on the CPU; DEMO_WAIT_NSEC */
+	uint64_t request_nsec; /* of each request; 0: what the library waits by itself */
 	uint32_t failed; /* 1: somebody gave up, so must all */
 	uint32_t arrived, generation; /* barrier */
 	uint8_t seen[DEMO_MAX_PES][DEMO_MAX_PES * DEMO_FETCH_ADDS]; /* fetched values: each only once */

@@ -217,7 +217,7 @@ TEST_TIMEOUT(daemon_killed_at_random_moments_loses_nothing_and_does_nothing_twic
 static const char *const steps[] = {
 	"engine.fetch", "engine.send", "engine.take", "engine.payload", "engine.intent", "engine.atomic", "engine.replay",
 	"engine.executed", "engine.reply", "engine.response", "engine.complete", "engine.cqe-body", "engine.cqe-intent",
-	"engine.cqe", "engine.cqe-state", "engine.cqe-noted"};
+	"engine.cqe", "engine.cqe-state", "engine.cqe-noted", "engine.notify"};
 #define N_STEPS (sizeof(steps) / sizeof(steps[0]))
 #define N_UNDECIDED 3 /* of them, an atomic may or may not have happened: intent, atomic, replay */
 

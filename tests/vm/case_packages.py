@@ -3,7 +3,7 @@
 import contextlib
 
 from lab.case import Skip, case, eventually
-from service import PATIENT, main_pid, service, waiting_client
+from service import LISTED, PATIENT, listed, main_pid, service, waiting_client
 
 DEBS = '/var/cache/vm-lab'
 LOWER = '/var/tmp/lower'
@@ -39,6 +39,10 @@ def listens(node):
     return '/run/shmemd/shmemd.sock' in node.run('ss -xl').out
 
 
+def lists(node):
+    return [listed(node, what) for what in LISTED]
+
+
 @contextlib.contextmanager
 def lower_version(node):
     """In place of the packages, which are back afterwards."""
@@ -62,11 +66,12 @@ def packages_listen_when_installed_keep_clients_over_an_upgrade_and_leave_nothin
         assert version(node).endswith('~lower')
         assert listens(node) and 'shmemd.socket' in units(node)
         with waiting_client(node) as (session, ended):
-            pid = main_pid(node)
+            pid, before = main_pid(node), lists(node)
+            assert [one['session'] for one in before[0]] == [session], before
             install(node, DEBS)
             assert not version(node).endswith('~lower')
             eventually(lambda: main_pid(node) not in (0, pid), 'the new version runs')
-            eventually(lambda: f'{session}' in node.execute('shmemctl list sessions').out, 'the session goes on in it')
+            eventually(lambda: lists(node) == before, 'the session goes on in it, with all it has')
             node.run('systemctl stop shmemd.service')
             assert 'health: the connection to shmemd broke' in ended().out
         node.run('shmemctl status')

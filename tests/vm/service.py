@@ -33,6 +33,19 @@ def main_pid(node):
     return int(properties(node, 'MainPID')['MainPID'])
 
 
+# What `shmemctl list` shows, without what changes by itself.
+LISTED = {
+    'sessions': ('session', 'uid', 'gid', 'pid', 'command', 'cgroup', 'nics', 'doorbell', 'n_qps', 'n_cqs', 'n_mrs',
+                 'registered_bytes', 'kept'),
+    'qps': ('session', 'nic', 'qpn', 'type', 'state', 'dest_qpn', 'sq_wqebbs'),
+    'mrs': ('session', 'nic', 'mr', 'kind', 'access', 'iova', 'length_bytes', 'reason'),
+}
+
+
+def listed(node, what):
+    return [{key: one[key] for key in LISTED[what]} for one in json.loads(node.run(f'shmemctl list {what} --json').out)[what]]
+
+
 @contextlib.contextmanager
 def service(node, settings='', drop_in=''):
     """shmemd.service as it is after the boot, with these settings; the socket listens and no daemon runs yet."""

@@ -491,7 +491,6 @@ static bool is_on_the_way(enum engine_step step)
 {
 	switch (step) {
 	case ENGINE_STEP_TAKE_NOTED: /* SRQs */
-	case ENGINE_STEP_NOTIFY: /* armed CQs */
 	case ENGINE_STEP_ERROR:
 	case ENGINE_STEP_CONNECT: /* DC */
 		return false;

@@ -12,7 +12,8 @@ from lab.shell import output, quietly
 
 OPTIONS = ['--prefix=/usr', '--sysconfdir=/etc', '--localstatedir=/var', '-Dcuda=disabled', '-Dsystemd=enabled']
 # Of tests/, and where they are in the machine.
-PROGRAMS = ['tests/system/shmemd-demo', 'tests/system/shmemd-traffic', 'tests/vm/vm-waiter', 'tests/vm/vm-state-version']
+PROGRAMS = ['tests/system/shmemd-demo', 'tests/system/shmemd-traffic', 'tests/vm/vm-waiter', 'tests/vm/vm-refused',
+            'tests/vm/vm-state-version']
 PROGRAMS_FOLDER = 'usr/lib/shmemd-vm'
 
 
