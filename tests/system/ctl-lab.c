@@ -144,6 +144,58 @@ int ctl_run_on_terminal(const char *const *words, bool only_stderr)
 	return wait_status(pid);
 }
 
+/* ---- lists that can be compared ---------------------------------------------------------------------------------------- */
+
+/* How much of the text is one of the keys, with its quotes and its colon. */
+static size_t key_at(const char *text, const char *const *keys)
+{
+	for (unsigned int i = 0; keys[i] && *text == '"'; i++) {
+		size_t n = strlen(keys[i]);
+
+		if (strncmp(text + 1, keys[i], n) == 0 && strncmp(text + 1 + n, "\":", 2) == 0)
+			return n + 3;
+	}
+	return 0;
+}
+
+char *ctl_masked(const char *json, const char *const *keys)
+{
+	char *copy = malloc(2 * strlen(json) + 1), *to = copy;
+
+	ASSERT(copy);
+	while (*json) {
+		size_t n = key_at(json, keys);
+
+		if (n == 0) {
+			*to++ = *json++;
+			continue;
+		}
+		memcpy(to, json, n);
+		to += n;
+		*to++ = '#';
+		json += n + strcspn(json + n, ",}]");
+	}
+	*to = 0;
+	return copy;
+}
+
+char *ctl_lists(const char *const *keys)
+{
+	static const char *const whats[] = {"sessions", "qps", "mrs", "nics"};
+	char *all = calloc(sizeof(whats) / sizeof(whats[0]), sizeof(ctl_text)), *masked;
+
+	ASSERT(all);
+	for (unsigned int i = 0; i < sizeof(whats) / sizeof(whats[0]); i++) {
+		ASSERT_EQ(CTL("--json", "list", whats[i]), 0);
+		strcat(all, ctl_text);
+	}
+	masked = ctl_masked(all, keys);
+	free(all);
+	return masked;
+}
+
+/* ---- words --------------------------------------------------------------------------------------------------------------- */
+
 void ctl_assert_has(const char *const *words)
 {
 	for (int i = 0; words[i]; i++)

@@ -30,6 +30,11 @@ void ctl_wait_for(int out, const char *words);
 /* Reads once; fails the test at the end. */
 void ctl_read_more(int out);
 
+/* A copy with a "#" for the value behind each of the keys of JSON. To be freed. */
+char *ctl_masked(const char *json, const char *const *keys);
+/* All that "list" says of sessions, qps, mrs and nics, as JSON, so masked. To be freed. */
+char *ctl_lists(const char *const *keys);
+
 /* ctl_text has all of them. */
 void ctl_assert_has(const char *const *words);
 #define ASSERT_HAS(...) ctl_assert_has((const char *const[]){__VA_ARGS__, NULL})

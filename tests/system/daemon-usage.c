@@ -42,6 +42,21 @@ unsigned int daemon_n_fds(pid_t pid)
 	return n;
 }
 
+uint64_t daemon_own_kib(pid_t pid)
+{
+	FILE *file = open_proc(pid, "status");
+	unsigned long kib, sum = 0;
+	char line[256];
+
+	while (fgets(line, sizeof(line), file))
+		if (sscanf(line, "RssAnon: %lu kB", &kib) == 1 ||
+		    sscanf(line, "RssShmem: %lu kB", &kib) == 1)
+			sum += kib;
+	fclose(file);
+	ASSERT_GT(sum, 0);
+	return sum;
+}
+
 static unsigned int count_shared(pid_t pid)
 {
 	FILE *file = open_proc(pid, "maps");

@@ -16,6 +16,7 @@
 #include "proto/base/nsec.h"
 #include "tests/lib/fixture-keeper.h"
 #include "tests/lib/test.h"
+#include "tests/system/ctl-lab.h"
 #include "tests/system/daemon-usage.h"
 
 /* Where a start takes seconds, a client with the daemon's own grace is not there any more. */
@@ -24,6 +25,7 @@
 #define FEW_KILLS 8u
 #define MANY_KILLS 100u
 #define NAMES_BYTES 4096
+#define SLACK_KIB 390u /* of memory: a leak of a page at each of a hundred deaths is more */
 
 struct traffic {
 	pid_t pid;
@@ -118,16 +120,101 @@ static void pause_nsec(uint64_t nsec)
 	nanosleep(&time, NULL);
 }
 
+/* ---- lists ---------------------------------------------------------------------------------------------------------- */
+
+/* But for what traffic moves, and for what each daemon counts for itself. */
+static char *lists(const struct fixture_keeper *keeper)
+{
+	static const char *const moving[] = {
+		"age_nsec", "sq_pi", "sq_ci", "wqes", "bytes", "bytes_sent", "bytes_read", "recv_wqes", "error_cqes",
+		"rnr_naks", "retries", "nop", "write", "write_imm", "read", "send", "send_imm", "atomic", "other",
+		"n_ready", "n_made", "n_handed_out", "n_batches_handed_out", "missed_empty", NULL};
+
+	setenv("SHMEMD_SOCKET", keeper->daemon.socket, 1);
+	return ctl_lists(moving);
+}
+
+static unsigned int count(const char *text, const char *words)
+{
+	unsigned int n = 0;
+
+	for (const char *at = text; (at = strstr(at, words)); at++)
+		n++;
+	return n;
+}
+
+/* Both sessions, and nothing of a request that is under way: of each its memory, and that of its queues. */
+static char *lists_at_rest(const struct fixture_keeper *keeper)
+{
+	uint64_t end = nsec_now() + test_patience_nsec();
+	char *text;
+
+	for (text = lists(keeper); count(text, "\"n_mrs\":2,") != 2 || count(text, "\"mr\":") != 4;
+	     text = lists(keeper)) {
+		if (nsec_now() > end)
+			test_fail(TEST_WHERE, "not two regions of each session: %s", text);
+		free(text);
+	}
+	return text;
+}
+
+/* Queues have other numbers where an atomic was cut: they were made anew. */
+static bool is_same(const char *a, const char *b)
+{
+	static const char *const numbers[] = {"qpn", "dest_qpn", "mr", "iova", NULL};
+	char *x = ctl_masked(a, numbers), *y = ctl_masked(b, numbers);
+	bool same = strcmp(x, y) == 0;
+
+	free(x);
+	free(y);
+	return same;
+}
+
+static char *await_lists(const struct fixture_keeper *keeper, const char *before)
+{
+	uint64_t end = nsec_now() + test_patience_nsec();
+	char *now;
+
+	for (now = lists(keeper); !is_same(now, before); now = lists(keeper)) {
+		if (nsec_now() > end)
+			ASSERT_STREQ(now, before);
+		free(now);
+	}
+	return now;
+}
+
+/* After deaths: it was all right, and everything is as it was before them. Frees `before`. */
+static void traffic_stop_as_before(struct traffic *traffic, const struct fixture_keeper *keeper,
+				   char *before)
+{
+	char *after = await_lists(keeper, before);
+
+	traffic_stop(traffic);
+	if (number(traffic, "unknown") == 0)
+		ASSERT_STREQ(after, before);
+	free(before);
+	free(after);
+}
+
+/* ---- what is left --------------------------------------------------------------------------------------------------- */
+
 /* What the manager and the daemon have without any session. */
 struct usage {
 	char names[NAMES_BYTES];
 	unsigned int n_kept, n_fds;
+	uint64_t kib; /* of a daemon that has carried nobody's traffic */
 };
 
 static void look(struct fixture_keeper *keeper, struct usage *ret)
 {
 	ret->n_kept = fixture_keeper_list(keeper, ret->names, sizeof(ret->names));
 	ret->n_fds = daemon_n_fds(keeper->daemon.pid);
+}
+
+static void look_at_memory(struct fixture_keeper *keeper, struct usage *ret)
+{
+	fixture_keeper_kill_daemon(keeper);
+	ret->kib = daemon_own_kib(keeper->daemon.pid);
 }
 
 static void look_without_sessions(struct fixture_keeper *keeper, struct usage *ret)
@@ -138,6 +225,7 @@ static void look_without_sessions(struct fixture_keeper *keeper, struct usage *r
 		ASSERT_LT(nsec_now(), end);
 		pause_nsec(NSEC_PER_MSEC);
 	}
+	look_at_memory(keeper, ret);
 }
 
 /* The ends of sessions take their time. */
@@ -154,6 +242,10 @@ static void expect_usage(struct fixture_keeper *keeper, const struct usage *want
 		}
 		pause_nsec(NSEC_PER_MSEC);
 	}
+	look_at_memory(keeper, &now);
+	printf("%llu KiB before, %llu after\n", (unsigned long long)want->kib,
+	       (unsigned long long)now.kib);
+	ASSERT_LE(now.kib, want->kib + SLACK_KIB);
 }
 
 /* What the client waited for each of the n restarts, as far as those were the longest of its pauses, which rise. */
@@ -191,10 +283,12 @@ TEST_TIMEOUT(daemon_killed_at_random_moments_loses_nothing_and_does_nothing_twic
 	unsigned int n = test_is_full() ? MANY_KILLS : FEW_KILLS;
 	struct traffic traffic;
 	struct usage before;
+	char *were;
 	uint64_t turn;
 
 	start(&keeper, &before);
 	traffic_start(&traffic, keeper.daemon.socket);
+	were = lists_at_rest(&keeper);
 	srandom((unsigned int)getpid());
 	turn = nsec_now() + TURN_NSEC;
 	for (unsigned int i = 0; i < n; i++) {
@@ -207,7 +301,7 @@ TEST_TIMEOUT(daemon_killed_at_random_moments_loses_nothing_and_does_nothing_twic
 		}
 	}
 	pause_nsec(20 * NSEC_PER_MSEC);
-	traffic_stop(&traffic);
+	traffic_stop_as_before(&traffic, &keeper, were);
 	report(&traffic, n);
 	expect_usage(&keeper, &before);
 	fixture_keeper_stop(&keeper);
@@ -256,16 +350,18 @@ TEST_TIMEOUT(daemon_killed_at_each_step_of_the_executor_loses_nothing_and_does_n
 	struct fixture_keeper keeper = {0};
 	struct traffic traffic;
 	struct usage before;
+	char *were;
 
 	if (is_mlx5())
 		test_skip("the queues are executed by the simulated NIC, which is not killed");
 	start(&keeper, &before);
 	traffic_start(&traffic, keeper.daemon.socket);
+	were = lists_at_rest(&keeper);
 	srandom((unsigned int)getpid());
 	for (unsigned int i = 0; i < rounds * N_STEPS; i++)
 		kill_at(&keeper, &traffic, steps[i % N_STEPS],
 			1 + (unsigned int)random() % 60);
-	traffic_stop(&traffic);
+	traffic_stop_as_before(&traffic, &keeper, were);
 	report(&traffic, rounds * N_STEPS * 2);
 	ASSERT_LE(number(&traffic, "unknown"), rounds * N_UNDECIDED);
 	expect_usage(&keeper, &before);
@@ -299,14 +395,16 @@ TEST_TIMEOUT(daemon_that_is_stopped_and_started_keeps_its_sessions, 240)
 	struct fixture_keeper keeper = {0};
 	struct traffic traffic;
 	struct usage before;
+	char *were;
 
 	start(&keeper, &before);
 	traffic_start(&traffic, keeper.daemon.socket);
+	were = lists_at_rest(&keeper);
 	for (unsigned int i = 0; i < n; i++) {
 		traffic_await(&traffic);
 		fixture_keeper_restart(&keeper);
 	}
-	traffic_stop(&traffic);
+	traffic_stop_as_before(&traffic, &keeper, were);
 	report(&traffic, n);
 	expect_usage(&keeper, &before);
 	fixture_keeper_stop(&keeper);
