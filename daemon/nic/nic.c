@@ -13,6 +13,19 @@ const char *const nic_wqe_kind_names[8] = {
 	"nop", "write", "write-imm", "read", "send", "send-imm", "atomic", "other",
 };
 
+void nic_counters_add(struct nic_counters *sum, const struct nic_counters *more)
+{
+	sum->wqes += more->wqes;
+	for (unsigned int i = 0; i < 8; i++)
+		sum->wqes_by_kind[i] += more->wqes_by_kind[i];
+	sum->bytes_sent += more->bytes_sent;
+	sum->bytes_read += more->bytes_read;
+	sum->recv_wqes += more->recv_wqes;
+	sum->error_cqes += more->error_cqes;
+	sum->rnr_naks += more->rnr_naks;
+	sum->retries += more->retries;
+}
+
 static struct nic *default_close(struct nic *nic)
 {
 	return NULL;

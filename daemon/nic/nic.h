@@ -90,6 +90,7 @@ struct nic_counters {
 	uint64_t rnr_naks;
 	uint64_t retries;
 };
+void nic_counters_add(struct nic_counters *sum, const struct nic_counters *more);
 /* "nop", "write", "write-imm", "read", "send", "send-imm", "atomic", "other" */
 extern const char *const nic_wqe_kind_names[8];
 

@@ -182,8 +182,15 @@ static int adopt_one(const struct adopt_attr *attr, uint64_t id)
 static void adopt_each(const struct adopt_attr *attr, const struct claimed *claimed, struct adopt_result *result)
 {
 	for (unsigned int i = 0; i < claimed->n_ids; i++) {
-		int r = adopt_one(attr, claimed->ids[i]);
+		int r;
 
+		/* It had ended, and its contexts are closed and counted: only names were left to go. */
+		if (claimed->ids[i] == attr->registry->counted) {
+			let_go(attr->store, claimed, claimed->ids[i]);
+			result->n_ended++;
+			continue;
+		}
+		r = adopt_one(attr, claimed->ids[i]);
 		if (r == -EPROTONOSUPPORT)
 			result->n_strange++;
 		else if (r < 0)
@@ -286,6 +293,7 @@ int adopt_all(const struct adopt_attr *attr, struct adopt_result *ret_result)
 		return r;
 	adopt_registry(attr);
 	adopt_each(attr, &claimed, &result);
+	registry_count_on(attr->registry);
 	registry_keep(attr->registry);
 	result.n_strays = keep_store_discard_left(attr->store);
 	resume_nics(attr->registry);

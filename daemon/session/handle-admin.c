@@ -76,11 +76,10 @@ static int sum_nics(struct registry *registry, struct msg_counters *to)
 	struct nic_counters sum = {0}, one;
 
 	for (unsigned int i = 0; i < registry->n_nics; i++) {
-		struct nic *nic = registry->nics[i].nic;
-
-		if (nic->ops->counters(nic, &one) == 0)
-			session_counters_add(&sum, &one);
+		if (registry_tell_counters(&registry->nics[i], &one) == 0)
+			nic_counters_add(&sum, &one);
 	}
+	registry_keep_told(registry);
 	fill_counters(to, &sum);
 	return 0;
 }
@@ -542,10 +541,11 @@ static int list_nics(struct request *req)
 
 		registry_refresh_nic(rnic);
 		fill_nic(&rep->nics[i], rnic);
-		if (rnic->nic->ops->counters(rnic->nic, &counters) == 0)
+		if (registry_tell_counters(rnic, &counters) == 0)
 			fill_counters(&rep->nics[i].counters, &counters);
 		fill_warm(&rep->nics[i], rnic->nic);
 	}
+	registry_keep_told(registry);
 	rep->n_nics = registry->n_nics;
 	if (registry->undriven && registry->undriven->n > 0)
 		rep->next_cursor = cursor_encode(&(struct cursor){.session = 1});

@@ -20,6 +20,7 @@ enum keep_tag {
 	TAG_AMOUNT, TAG_HANDLE, TAG_IS_KEPT,
 	TAG_N_GPUS, TAG_GPU, TAG_GPU_NIC,
 	TAG_N_DOWN, TAG_DOWN_NIC,
+	TAG_N_COUNTED, TAG_COUNTED_NIC,
 	TAG_FIELDS = 64, /* of the tables: each has 32 */
 };
 #define TAG_SESSION TAG_FIELDS
@@ -88,6 +89,7 @@ KEEP_TABLE(keep_registry,
 	KEEP_N(TAG_REGISTRY + 1, registry, sessions_total),
 	KEEP_N(TAG_REGISTRY + 2, registry, refused_total),
 	KEEP_FIELD(TAG_REGISTRY + 3, KEEP_NUMBER, registry, next_gpu, REGISTRY_MAX_GPUS - 1),
+	KEEP_N(TAG_REGISTRY + 4, registry, counted),
 );
 
 KEEP_TABLE(keep_amount,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What is the daemon's own and goes on: numbers of sessions, which are never used twice; totals; which NIC a GPU has; ports that an
- * administrator took down. A drain ends with the daemon. NICs are named, since another daemon may count them in another order. Control thread.
+ * administrator took down; what NICs have counted. A drain ends with the daemon. NICs are named, since another daemon may count them in another order. Control thread.
  */
 #include "daemon/session/keep.h"
 
@@ -42,6 +42,18 @@ static void put_ports(struct keep_writer *w, const struct registry *registry)
 	}
 }
 
+static void put_counters(struct keep_writer *w, const struct registry *registry)
+{
+	keep_put(w, TAG_N_COUNTED, registry->n_nics);
+	for (unsigned int i = 0; i < registry->n_nics; i++) {
+		const struct registry_nic *rnic = &registry->nics[i];
+
+		keep_put_bytes(w, TAG_COUNTED_NIC, rnic->info.name, strlen(rnic->info.name));
+		keep_put_fields(w, &keep_counters, &rnic->ended);
+		keep_put_fields(w, &keep_counters, &rnic->told);
+	}
+}
+
 static int make_state(struct registry *registry)
 {
 	const struct keep_ops *keep = registry->attr.keep;
@@ -74,6 +86,7 @@ void registry_keep(struct registry *registry)
 	keep_put_fields(&w, &keep_registry, registry);
 	put_gpus(&w, registry);
 	put_ports(&w, registry);
+	put_counters(&w, registry);
 	r = w.r;
 	if (r == 0 && !registry->state)
 		r = make_state(registry);
@@ -139,6 +152,36 @@ static void get_ports(struct keep_reader *reader, struct registry *registry, boo
 	}
 }
 
+/* To the NICs of `read` that have the places of those here. */
+static void get_counters(struct keep_reader *reader, struct registry *registry, struct registry *read)
+{
+	uint64_t n = keep_get(reader, TAG_N_COUNTED, REGISTRY_MAX_NICS);
+
+	for (uint64_t i = 0; reader->r == 0 && i < n; i++) {
+		struct nic_counters ended = {0}, told = {0};
+		const struct registry_nic *rnic;
+		char name[NIC_NAME_BYTES];
+
+		get_text(reader, TAG_COUNTED_NIC, name, sizeof(name));
+		keep_get_fields(reader, &keep_counters, &ended);
+		keep_get_fields(reader, &keep_counters, &told);
+		rnic = registry_find_nic(registry, name);
+		if (!rnic)
+			continue;
+		read->nics[rnic->index].ended = ended;
+		read->nics[rnic->index].told = told;
+	}
+}
+
+static void count_on(struct registry *registry, const struct registry *read)
+{
+	registry->counted = read->counted;
+	for (unsigned int i = 0; i < registry->n_nics; i++) {
+		registry->nics[i].ended = read->nics[i].ended;
+		registry->nics[i].told = read->nics[i].told;
+	}
+}
+
 static void take_down(struct registry *registry, const bool *is_down)
 {
 	for (unsigned int i = 0; i < registry->n_nics; i++) {
@@ -163,6 +206,7 @@ int registry_adopt(struct registry *registry, struct state *state, const void *b
 	keep_get_fields(&reader, &keep_registry, read);
 	get_gpus(&reader, registry, gpus);
 	get_ports(&reader, registry, is_down);
+	get_counters(&reader, registry, read);
 	r = keep_reader_end(&reader);
 	if (r < 0)
 		return r;
@@ -171,6 +215,7 @@ int registry_adopt(struct registry *registry, struct state *state, const void *b
 	registry->refused_total = read->refused_total;
 	registry->next_gpu = read->next_gpu;
 	memcpy(registry->gpus, gpus, sizeof(gpus));
+	count_on(registry, read);
 	take_down(registry, is_down);
 	registry_keep_end(registry);
 	registry->state = state;

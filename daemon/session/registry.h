@@ -40,6 +40,10 @@ struct registry_nic {
 	bool is_taken_down; /* its port, by request: a later daemon does the same */
 	bool is_asked, is_stale; /* something has happened meanwhile: the answer may be older */
 	uint64_t asked_nsec;
+	/* registry-count.c */
+	struct nic_counters before; /* what the NIC does not know of: contexts that had ended when this daemon began */
+	struct nic_counters ended; /* of all contexts that have, also since; kept */
+	struct nic_counters told; /* of all, as somebody saw them last; kept */
 };
 
 /* A GPU that was given a NIC keeps it, whoever asks. */
@@ -108,6 +112,8 @@ struct registry {
 	uint64_t last_id;
 	uint64_t sessions_total, refused_total;
 	uint64_t resumed_total; /* sessions taken over from a former daemon */
+	uint64_t counted; /* the session that was added to `ended` last: what is still kept of it is not counted again */
+	bool has_told; /* since what is kept was written */
 	uint64_t started_nsec;
 	pthread_mutex_t quiesce_lock; /* of the next two, which workers share */
 	uint64_t quiesce_left_nsec, quiesce_seen_nsec; /* of registry_quiesce_left */
@@ -141,6 +147,15 @@ void registry_work(struct registry *registry, bool blocks, struct work *work);
 void registry_refresh_nic(struct registry_nic *rnic);
 /* Somebody looks at the counters of NICs that block: have them asked of 16 sessions, once a second, for the next look. */
 void registry_count(struct registry *registry);
+/* Of all contexts that the NIC has ever had, also under former daemons. Errors as nic_ops.counters. */
+int registry_nic_counters(struct registry_nic *rnic, struct nic_counters *ret_counters);
+/* The same for somebody who may ask another daemon again: what is told is kept, by a call after the last NIC. */
+int registry_tell_counters(struct registry_nic *rnic, struct nic_counters *ret_counters);
+void registry_keep_told(struct registry *registry);
+/* Its contexts are closed, and what is kept of it goes next. */
+void registry_count_ended(struct session *session);
+/* All that goes on is there: NICs count on from what was told. */
+void registry_count_on(struct registry *registry);
 struct registry_nic *registry_find_nic(struct registry *registry, const char *name);
 
 /* From now on: what is held already stays, also above a lower limit. */

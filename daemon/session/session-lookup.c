@@ -57,19 +57,6 @@ bool session_nic_has_cqn(const struct session_nic *nic, uint32_t cqn)
 	return hash_get(&nic->cqs, cqn);
 }
 
-void session_counters_add(struct nic_counters *sum, const struct nic_counters *more)
-{
-	sum->wqes += more->wqes;
-	for (int i = 0; i < 8; i++)
-		sum->wqes_by_kind[i] += more->wqes_by_kind[i];
-	sum->bytes_sent += more->bytes_sent;
-	sum->bytes_read += more->bytes_read;
-	sum->recv_wqes += more->recv_wqes;
-	sum->error_cqes += more->error_cqes;
-	sum->rnr_naks += more->rnr_naks;
-	sum->retries += more->retries;
-}
-
 int session_counters(struct session *session, struct nic_counters *ret_counters)
 {
 	struct nic_counters sum = {0}, one;
@@ -80,7 +67,7 @@ int session_counters(struct session *session, struct nic_counters *ret_counters)
 
 		if (r < 0)
 			return r;
-		session_counters_add(&sum, &one);
+		nic_counters_add(&sum, &one);
 	}
 	*ret_counters = sum;
 	return 0;

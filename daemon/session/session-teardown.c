@@ -73,6 +73,8 @@ static void teardown_contexts(struct session *session)
 	for (unsigned int i = session->n_nics; i > 0; i--) {
 		struct session_nic *nic = session->nics[i - 1];
 
+		if (session->registry->attr.keep && nic->ctx->nic->ops->ctx_counters(nic->ctx, &nic->last) < 0)
+			nic->last = (struct nic_counters){0};
 		nic->ctx = nic->ctx->nic->ops->ctx_close(nic->ctx);
 	}
 }
@@ -108,6 +110,7 @@ static void teardown_published(struct session *session)
 
 static void teardown_kept(struct session *session)
 {
+	registry_count_ended(session);
 	session_keep_end(session);
 }
 

@@ -46,6 +46,7 @@ struct session_nic {
 	size_t record_bytes;
 	int record_r; /* why there is none, when there should be */
 	unsigned int n_kept; /* descriptors of the context that are kept */
+	struct nic_counters last; /* of the context, as it was closed */
 };
 
 struct session_mr {
@@ -188,7 +189,6 @@ bool session_nic_has_qpn(const struct session_nic *nic, uint32_t qpn);
 const struct nic_qp *session_nic_qp(const struct session_nic *nic, uint32_t qpn);
 bool session_nic_has_cqn(const struct session_nic *nic, uint32_t cqn);
 int session_counters(struct session *session, struct nic_counters *ret_counters);
-void session_counters_add(struct nic_counters *sum, const struct nic_counters *more);
 
 /* ---- session-work.c: workers and their sessions ------------------------------------------------------------------ */
 

@@ -127,6 +127,13 @@ static void put(struct lab_side *from, struct lab_side *to, uint64_t value)
 	ASSERT_MEMEQ(lab_byte(to, 4096), &value, sizeof(value));
 }
 
+/* What the former ones have counted is the session's, and the NIC's. */
+static void make_queues_anew(struct lab_side *side)
+{
+	ASSERT_OK(shmd_queues_destroy(side->queues));
+	ASSERT_OK(shmd_queues_create(side->nic, &two_qps, &side->queues));
+}
+
 static void expect_same_lists(struct fixture_keeper *keeper, void (*again)(struct fixture_keeper *keeper))
 {
 	char *before, *after;
@@ -137,6 +144,10 @@ static void expect_same_lists(struct fixture_keeper *keeper, void (*again)(struc
 	lab_side_open(&b, &keeper->daemon, &two_qps);
 	lab_connect(&a, 0, &b, 0);
 	put(&a, &b, 0x1234567890abcdef);
+	make_queues_anew(&a);
+	make_queues_anew(&b);
+	lab_connect(&a, 0, &b, 0);
+	put(&a, &b, 0x234567890abcdef1);
 	before = lists(keeper);
 	ASSERT_GT(fixture_keeper_list(keeper, names, sizeof(names)), 0);
 	again(keeper);
@@ -168,6 +179,104 @@ TEST_TIMEOUT(lists_are_the_same_after_a_restart, 60)
 	fixture_keeper_start(&keeper, "--backend=soft", "--soft-nics=2", "--restart-grace=600000", NULL);
 	expect_same_lists(&keeper, fixture_keeper_restart);
 	fixture_keeper_stop(&keeper);
+}
+
+/* What NICs have counted, one number behind the other. */
+struct counted {
+	uint64_t n[64];
+	unsigned int n_all;
+};
+
+static void count_nics(const struct fixture_keeper *keeper, struct counted *ret)
+{
+	ret->n_all = 0;
+	setenv("SHMEMD_SOCKET", keeper->daemon.socket, 1);
+	ASSERT_EQ(CTL("list", "nics", "--json"), 0);
+	for (const char *at = ctl_text; (at = strstr(at, "\"counters\":")) != NULL;)
+		for (const char *end = strstr(at, "\"warm\":"); at < end; at += strcspn(at, "0123456789")) {
+			char *behind;
+
+			if (*at < '0' || *at > '9') {
+				at++;
+				continue;
+			}
+			ASSERT_LT(ret->n_all, sizeof(ret->n) / sizeof(ret->n[0]));
+			ret->n[ret->n_all++] = strtoull(at, &behind, 10);
+			at = behind;
+		}
+	ASSERT_GT(ret->n_all, 0);
+}
+
+/* None of them has fallen since the last look. */
+static void expect_risen(const struct fixture_keeper *keeper, struct counted *last)
+{
+	struct counted now;
+
+	count_nics(keeper, &now);
+	ASSERT_EQ(now.n_all, last->n_all);
+	for (unsigned int i = 0; i < now.n_all; i++)
+		if (now.n[i] < last->n[i])
+			test_fail(TEST_WHERE, "counter %u of NICs fell from %llu to %llu: %s", i,
+				  (unsigned long long)last->n[i], (unsigned long long)now.n[i], ctl_text);
+	*last = now;
+}
+
+static void work(struct lab_side *a, struct lab_side *b, const struct fixture_keeper *keeper, unsigned int n)
+{
+	lab_side_open(a, &keeper->daemon, &two_qps);
+	lab_side_open(b, &keeper->daemon, &two_qps);
+	lab_connect(a, 0, b, 0);
+	for (unsigned int i = 0; i < n; i++)
+		put(a, b, i);
+}
+
+/* Sessions that end between, some that nobody looked at, and one that lives on; max: how many descriptors are kept. */
+static void expect_rising_counters(void (*again)(struct fixture_keeper *keeper), unsigned int max)
+{
+	struct fixture_keeper keeper = {.max = max};
+	struct lab_side a, b, c, d;
+	struct counted last;
+
+	fixture_keeper_start(&keeper, "--backend=soft", "--soft-nics=2", "--restart-grace=600000", NULL);
+	count_nics(&keeper, &last);
+	work(&a, &b, &keeper, 3);
+	for (unsigned int i = 0; i < 4; i++) {
+		expect_risen(&keeper, &last);
+		work(&c, &d, &keeper, 40 - 10 * i);
+		if (i % 2)
+			expect_risen(&keeper, &last);
+		lab_side_close(&c);
+		lab_side_close(&d);
+		again(&keeper);
+		expect_risen(&keeper, &last);
+		again(&keeper);
+		if (!max)
+			put(&a, &b, i);
+	}
+	expect_risen(&keeper, &last);
+	/* All that was ever put, and nothing twice. */
+	if (!max)
+		ASSERT_EQ(last.n[0] + last.n[last.n_all / 2], 3 + 40 + 30 + 20 + 10 + 4);
+	shmd_client_close(a.client);
+	shmd_client_close(b.client);
+	expect_risen(&keeper, &last);
+	fixture_keeper_stop(&keeper);
+}
+
+TEST_TIMEOUT(counters_of_nics_never_fall_when_daemons_are_killed, 60)
+{
+	expect_rising_counters(fixture_keeper_kill_daemon, 0);
+}
+
+TEST_TIMEOUT(counters_of_nics_never_fall_when_daemons_are_restarted, 60)
+{
+	expect_rising_counters(fixture_keeper_restart, 0);
+}
+
+/* Nobody keeps what these sessions have counted, but what was told. */
+TEST_TIMEOUT(counters_of_nics_never_fall_when_sessions_end_with_their_daemon, 60)
+{
+	expect_rising_counters(fixture_keeper_kill_daemon, 3);
 }
 
 static void pause_random(unsigned int *seed)

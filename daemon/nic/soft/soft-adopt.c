@@ -234,6 +234,7 @@ static int import_objects(struct soft_ctx *ctx, const struct nic_import_attr *at
 	int r = 0;
 
 	ctx->past = record->past;
+	nic_counters_add(&ctx->nic->former, &record->past);
 	for (uint32_t i = 0; r == 0 && i < record->n_mrs; i++)
 		r = import_mr(ctx, &record->mrs[i], attr->mr_fds[i]);
 	for (uint32_t i = 0; r == 0 && i < record->n_batches; i++)

@@ -74,7 +74,7 @@ static int soft_counters(struct nic *base, struct nic_counters *ret_counters)
 {
 	struct counters_call call = {.call.run = run_counters};
 	struct soft_nic *nic = soft_nic(base);
-	struct nic_counters counters = {0};
+	struct nic_counters counters = nic->former;
 
 	if (soft_thread_is_started(nic)) {
 		soft_call(nic, &call.call);

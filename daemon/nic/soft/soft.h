@@ -210,6 +210,7 @@ struct soft_nic {
 	struct soft_events events;
 	int page_fd; /* what clients get; constant once started, as is: */
 	int page_kept_fd; /* for writing, or -1: contexts do not outlive the process */
+	struct nic_counters former; /* of queues that were gone before their contexts were imported; control thread */
 
 	/* data thread, from its start on */
 	struct engine *engine;

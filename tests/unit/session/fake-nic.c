@@ -66,7 +66,7 @@ static int fake_query(struct nic *nic, struct nic_info *ret_info)
 
 static int fake_counters(struct nic *nic, struct nic_counters *ret_counters)
 {
-	*ret_counters = (struct nic_counters){.wqes = 1000};
+	*ret_counters = (struct nic_counters){.wqes = fake_of(nic)->wqes};
 	return 0;
 }
 

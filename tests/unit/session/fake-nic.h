@@ -34,6 +34,7 @@ struct fake_nic {
 	bool keeps; /* contexts can go on in another process */
 	unsigned int n_resumes;
 	struct nic_qp_params params; /* of the last connect */
+	uint64_t wqes; /* counted; each context has 7 in any case */
 	uint64_t quiesce_nsec; /* given to all quiesce calls together */
 };
 

@@ -150,7 +150,8 @@ unsigned int keep_lab_count(const struct keep_lab *k)
 /* Nothing of what follows reaches the store, the client or the page. */
 static void die(struct session *session)
 {
-	const struct keep_ops *keep = session->registry->attr.keep;
+	struct registry *registry = session->registry;
+	const struct keep_ops *keep = registry->attr.keep;
 	int dummy[2];
 
 	ASSERT(list_empty(&session->keep.gone));
@@ -161,7 +162,9 @@ static void die(struct session *session)
 	ASSERT_GE(dup3(dummy[0], session->connection.fd, O_CLOEXEC), 0);
 	close(dummy[0]);
 	close(dummy[1]);
+	registry->attr.keep = NULL;
 	session_free(session);
+	registry->attr.keep = keep;
 }
 
 void keep_lab_restart(struct keep_lab *k, struct pair **pairs, unsigned int n)

@@ -209,6 +209,63 @@ TEST(states_that_say_nothing_end_their_sessions)
 	close(clients[1]);
 }
 
+static int note_put(void *arg, const char *name, int fd)
+{
+	int *kept = arg;
+
+	ASSERT_STREQ(name, KEEP_REGISTRY);
+	*kept = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	return *kept < 0 ? -errno : 0;
+}
+
+static void note_remove(void *arg, const char *name)
+{
+}
+
+/* Of a daemon that was killed when it had closed and counted the contexts of this session. */
+static int node_state_that_counted(uint64_t session)
+{
+	struct keep_ops ops = adopt_keep_ops;
+	static struct lab lab;
+	int fd = -1;
+
+	ops.put = note_put;
+	ops.remove = note_remove;
+	lab_init(&lab, 100);
+	lab.registry.attr.keep = &ops;
+	lab.registry.attr.keep_arg = &fd;
+	lab.registry.counted = lab.registry.last_id = session;
+	registry_keep(&lab.registry);
+	lab_deinit(&lab);
+	ASSERT_GE(fd, 0);
+	return fd;
+}
+
+static void find_counted(void)
+{
+	static struct scene s;
+
+	start(&s, true);
+	ASSERT_EQ(s.result.n_ended, 1);
+	ASSERT_EQ(s.result.n_adopted + s.result.n_strange + s.result.n_strays, 0);
+	/* Its state was not even read. */
+	ASSERT_EQ(s.n_warnings, 0);
+	ASSERT_EQ(keep_store_room(s.store), s.room + 2);
+	ASSERT_EQ(s.lab.registry.last_id, 5);
+	stop(&s);
+}
+
+TEST(session_that_was_counted_at_its_end_is_not_taken_over)
+{
+	char byte;
+	int client;
+	const int fds[] = {node_state_that_counted(5), state_of_version(STATE_VERSION), socket_of_client(&client)};
+
+	as_daemon(fds, 3, "node-state:s5-state:s5-sock", find_counted);
+	ASSERT_EQ(recv(client, &byte, 1, 0), 0);
+	close(client);
+}
+
 TEST(nics_go_on_where_nothing_is_kept)
 {
 	struct scene s = {0};

@@ -408,6 +408,7 @@ TEST(status_counts_what_there_is)
 	struct lab lab;
 
 	lab_init(&lab, 100);
+	lab.nics[0].wqes = lab.nics[1].wqes = 1000;
 	pair_init_hello(&pair, &lab, MSG_ROLE_CLIENT);
 	raw_open_nic(&pair.raw, "fake0");
 	raw_reg(&pair.raw, 4096);
