@@ -149,6 +149,7 @@ enum engine_step {
 	ENGINE_STEP_MODIFY, /* new settings of a QP are noted, and not valid yet */
 	ENGINE_STEP_MODIFIED,
 	ENGINE_STEP_CONNECT, /* a DCI has another DCT, or a DCT another DCI: noted, and not valid yet */
+	ENGINE_STEP_CONNECTED, /* ... and the indexes are this connection's already */
 	ENGINE_N_STEPS,
 };
 

@@ -37,6 +37,7 @@ static const char *const step_names[ENGINE_N_STEPS] = {
 	[ENGINE_STEP_MODIFY] = "engine.modify",
 	[ENGINE_STEP_MODIFIED] = "engine.modified",
 	[ENGINE_STEP_CONNECT] = "engine.connect",
+	[ENGINE_STEP_CONNECTED] = "engine.connected",
 };
 
 const char *engine_step_name(enum engine_step step)

@@ -359,7 +359,10 @@ void ledger_note_settings(struct engine_qp *qp, const struct engine_qp_modify *m
 	slot->settings[!qp->settings_half] = (struct ledger_settings){.path = qp->path, .last = *mod};
 	fault_point(qp->engine, ENGINE_STEP_MODIFY);
 	qp->settings_half = !qp->settings_half;
-	/* In RST these words mean nothing, and the former state needs the former ones. */
+	/*
+	 * In RST these words mean nothing, and the former state needs the former ones. No step lies between them: a request that
+	 * was cut there was not answered, comes again, and sets them all.
+	 */
 	if (qp->state != ENGINE_QP_RST) {
 		ledger_note_req(qp);
 		ledger_note_resp(qp);
@@ -369,7 +372,10 @@ void ledger_note_settings(struct engine_qp *qp, const struct engine_qp_modify *m
 	fault_point(qp->engine, ENGINE_STEP_MODIFIED);
 }
 
-/* An unreliable QP is about to send this message: it is never sent again, whether it gets out or not. */
+/*
+ * An unreliable QP is about to send this message: it is never sent again, whether it gets out or not. A death right behind
+ * this is a packet lost, which needs no step.
+ */
 void ledger_note_sent(struct engine_qp *qp)
 {
 	const struct requester *req = &qp->req;
@@ -446,6 +452,7 @@ void ledger_note_connection(struct engine_qp *qp)
 	fault_point(qp->engine, ENGINE_STEP_CONNECT);
 	/* Of the former connection nothing is heard any more, so it may have the indexes of this one for a moment. */
 	ledger_note_resp(qp);
+	fault_point(qp->engine, ENGINE_STEP_CONNECTED);
 	qp->dc_half = !qp->dc_half;
 	ledger_note_control(qp);
 }
