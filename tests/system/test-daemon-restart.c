@@ -181,6 +181,71 @@ TEST_TIMEOUT(lists_are_the_same_after_a_restart, 60)
 	fixture_keeper_stop(&keeper);
 }
 
+/* One number of each of both sessions, added. */
+static uint64_t sum_of(const struct fixture_keeper *keeper, const char *what, const char *key)
+{
+	uint64_t sum = 0;
+
+	setenv("SHMEMD_SOCKET", keeper->daemon.socket, 1);
+	ASSERT_EQ(CTL("list", what, "--json"), 0);
+	for (const char *at = ctl_text; (at = strstr(at, key)); at++)
+		sum += strtoull(at + strlen(key), NULL, 10);
+	return sum;
+}
+
+/* By QP 0, with a key that nobody has given out: its one error is told once. */
+static void put_with_bad_key(struct lab_side *from, struct lab_side *to)
+{
+	struct shmd_dev_qp *qp = shmd_queues_dev_qp(from->queues, 0);
+	struct shmd_dev_addr bad = shmd_dev_addr_of((uintptr_t)lab_byte(to, 4096), ~shmd_mr_rkey_be(to->mr));
+	uint32_t index = 0, syndrome;
+
+	ASSERT_EQ(shmd_dev_qp_put(qp, bad, lab_local(from, 0), 8, 20 * NSEC_PER_SEC), SHMD_DEV_CQE_ERROR);
+	syndrome = shmd_dev_qp_error(qp, &index);
+	/* The peer's refusal, or nobody's answer: the peer's QP had failed when this one asked again. */
+	if (syndrome != SHMD_SYNDROME_REMOTE_ACCESS_ERR && syndrome != SHMD_SYNDROME_TRANSPORT_RETRY_EXC_ERR)
+		test_fail(TEST_WHERE, "syndrome 0x%x", syndrome);
+	ASSERT_EQ(index, 1);
+}
+
+static void expect_one_error(const char *fault)
+{
+	struct fixture_keeper keeper = {0};
+	struct lab_side a, b;
+
+	setenv("SHMEMD_FAULT", fault, 1);
+	fixture_keeper_start(&keeper, "--backend=soft", "--soft-nics=1", "--restart-grace=600000", NULL);
+	lab_side_open(&a, &keeper.daemon, &two_qps);
+	lab_side_open(&b, &keeper.daemon, &two_qps);
+	lab_connect(&a, 0, &b, 0);
+	lab_connect(&a, 1, &b, 1);
+	put(&a, &b, 0x1234567890abcdef);
+	put_with_bad_key(&a, &b);
+	fixture_keeper_wait_start(&keeper, 2);
+	ASSERT_EQ(sum_of(&keeper, "sessions", "\"error_cqes\":"), 1);
+	/* The other QPs and the sessions go on. */
+	ASSERT_EQ(shmd_dev_qp_put(shmd_queues_dev_qp(a.queues, 1), lab_remote(&b, 0), lab_local(&a, 4096), 8,
+				  20 * NSEC_PER_SEC),
+		  SHMD_DEV_OK);
+	make_queues_anew(&a);
+	make_queues_anew(&b);
+	lab_connect(&a, 0, &b, 0);
+	put(&a, &b, 0xfedcba0987654321);
+	ASSERT_EQ(sum_of(&keeper, "sessions", "\"error_cqes\":"), 1);
+	ASSERT_EQ(fixture_keeper_n_starts(&keeper), 2);
+	lab_side_close(&a);
+	lab_side_close(&b);
+	fixture_keeper_stop(&keeper);
+	unsetenv("SHMEMD_FAULT");
+}
+
+/* The peer's QP fails first, then the sender's. */
+TEST_TIMEOUT(daemon_killed_when_a_qp_fails_tells_the_error_once, 120)
+{
+	expect_one_error("engine.error:1");
+	expect_one_error("engine.error:2");
+}
+
 /* What NICs have counted, one number behind the other. */
 struct counted {
 	uint64_t n[64];
@@ -312,24 +377,12 @@ static void pause_random(unsigned int *seed)
 	usleep((*seed >> 16) % (MAX_RANDOM_MSEC * 1000));
 }
 
-/* Of both sessions. */
-static uint64_t count_wqes(const struct fixture_keeper *keeper)
-{
-	uint64_t sum = 0;
-
-	setenv("SHMEMD_SOCKET", keeper->daemon.socket, 1);
-	ASSERT_EQ(CTL("list", "qps", "--json"), 0);
-	for (const char *at = ctl_text; (at = strstr(at, "\"wqes\":")); at++)
-		sum += strtoull(at + strlen("\"wqes\":"), NULL, 10);
-	return sum;
-}
-
 /* However slow the machine is: traffic goes on behind the last death. */
 static void await_traffic(const struct fixture_keeper *keeper)
 {
-	uint64_t begin = count_wqes(keeper), end = nsec_now() + 60 * NSEC_PER_SEC;
+	uint64_t begin = sum_of(keeper, "qps", "\"wqes\":"), end = nsec_now() + 60 * NSEC_PER_SEC;
 
-	while (count_wqes(keeper) < begin + 100) {
+	while (sum_of(keeper, "qps", "\"wqes\":") < begin + 100) {
 		if (nsec_now() > end)
 			test_fail(TEST_WHERE, "no traffic after the last death");
 		usleep(5000);
