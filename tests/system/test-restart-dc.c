@@ -31,12 +31,12 @@ static void run_demo(const char *socket)
 }
 
 /* One NIC: its thread dies between two atomics, so each of them is known. */
-static void kill_at_connection(unsigned int nth)
+static void kill_at_connection(const char *step, unsigned int nth)
 {
 	struct fixture_keeper keeper = {0};
 	char fault[32];
 
-	snprintf(fault, sizeof(fault), "engine.connect:%u", nth);
+	snprintf(fault, sizeof(fault), "%s:%u", step, nth);
 	setenv("SHMEMD_FAULT", fault, 1);
 	fixture_keeper_start(&keeper, "--restart-grace=600000", "--soft-nics=1", NULL);
 	run_demo(keeper.daemon.socket);
@@ -52,5 +52,5 @@ TEST_TIMEOUT(daemon_killed_while_a_dynamic_connection_changes_loses_nothing_and_
 	unsigned int n = test_is_full() ? sizeof(passings) / sizeof(passings[0]) : 3;
 
 	for (unsigned int i = 0; i < n; i++)
-		kill_at_connection(passings[i]);
+		kill_at_connection(i % 2 ? "engine.connected" : "engine.connect", passings[i]);
 }
