@@ -42,6 +42,12 @@ static bool is_mlx5(void)
 	return backend && strcmp(backend, "mlx5") == 0;
 }
 
+/* An option, or the end of them. */
+static const char *doorbell(void)
+{
+	return getenv("SHMEMD_TEST_DOORBELL");
+}
+
 static void read_some(struct traffic *traffic)
 {
 	ssize_t n = read(traffic->out, traffic->text + traffic->bytes, sizeof(traffic->text) - 1 - traffic->bytes);
@@ -270,7 +276,7 @@ static void start(struct fixture_keeper *keeper, struct usage *ret)
 {
 	struct traffic traffic;
 
-	fixture_keeper_start(keeper, FOR_EVER, NULL);
+	fixture_keeper_start(keeper, FOR_EVER, doorbell(), NULL);
 	traffic_start(&traffic, keeper->daemon.socket);
 	fixture_keeper_kill_daemon(keeper);
 	traffic_stop(&traffic);
@@ -381,7 +387,7 @@ TEST_TIMEOUT(daemon_killed_while_queues_are_connected_connects_them, 240)
 		struct traffic traffic;
 
 		setenv("SHMEMD_FAULT", faults[i], 1);
-		fixture_keeper_start(&keeper, FOR_EVER, NULL);
+		fixture_keeper_start(&keeper, FOR_EVER, doorbell(), NULL);
 		traffic_start(&traffic, keeper.daemon.socket);
 		ASSERT_EQ(fixture_keeper_n_starts(&keeper), 2);
 		traffic_stop(&traffic);
