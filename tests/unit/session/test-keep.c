@@ -777,26 +777,19 @@ static void set_port(struct keep_lab *k, const char *nic, enum nic_port_state st
 	pair_deinit(&admin);
 }
 
-/* What the daemon before has left of itself, and all sessions there are to come. */
-static void adopt_registry(struct keep_lab *k)
+/* The next daemon, whose NICs are as new. */
+static void restart_without_sessions(struct keep_lab *k)
 {
 	struct state *state;
 	const void *bytes;
 	uint32_t version;
 	size_t n;
 
+	keep_lab_restart(k, NULL, 0);
 	ASSERT_OK(state_open(k->lab.registry.attr.keep->take(k, KEEP_REGISTRY), &state));
 	ASSERT_OK(state_read(state, &version, &bytes, &n));
 	ASSERT_OK(registry_adopt(&k->lab.registry, state, bytes, n));
-	registry_count_on(&k->lab.registry);
 	registry_keep(&k->lab.registry);
-}
-
-/* The next daemon, whose NICs are as new. */
-static void restart_without_sessions(struct keep_lab *k)
-{
-	keep_lab_restart(k, NULL, 0);
-	adopt_registry(k);
 }
 
 /* Also of NICs that nobody has a context of, who could keep it. */
@@ -816,95 +809,5 @@ TEST(port_that_was_taken_down_stays_down)
 	set_port(&k, "fake1", NIC_PORT_ACTIVE);
 	restart_without_sessions(&k);
 	ASSERT_EQ(k.lab.nics[1].port_set, 0);
-	keep_lab_deinit(&k);
-}
-
-/* ---- counters --------------------------------------------------------------------------------------------------------- */
-
-/* Of the first NIC, as lists and metrics tell them. */
-static uint64_t listed_wqes(struct keep_lab *k)
-{
-	struct pair admin;
-	struct msg req, rep;
-	uint64_t wqes;
-
-	pair_init_hello(&admin, &k->lab, MSG_ROLE_CONTROL);
-	msg_init(&req, MSG_LIST_REQ, 0);
-	req.list_req.what = MSG_LIST_NICS;
-	raw_expect(&admin.raw, &req, NULL, 0, MSG_LIST_REP, &rep);
-	ASSERT_STREQ(rep.list_rep.nics[0].name, "fake0");
-	wqes = rep.list_rep.nics[0].counters.wqes;
-	msg_deinit(&rep);
-	pair_deinit(&admin);
-	return wqes;
-}
-
-static void open_on_first(struct pair *pair, struct keep_lab *k)
-{
-	struct msg req, rep;
-
-	keep_lab_hello(pair, k);
-	msg_init(&req, MSG_NIC_OPEN_REQ, 0);
-	snprintf(req.nic_open_req.nic, sizeof(req.nic_open_req.nic), "fake0");
-	raw_expect(&pair->raw, &req, NULL, 0, MSG_NIC_OPEN_REP, &rep);
-}
-
-/* Also of contexts that nobody has any more: 5 of a session that was not kept. */
-TEST(counters_of_a_nic_go_on_from_what_was_told)
-{
-	struct keep_lab k = {.blocks = false};
-
-	keep_lab_init(&k, 100);
-	k.lab.nics[0].wqes = 5;
-	ASSERT_EQ(listed_wqes(&k), 5);
-	for (int i = 0; i < 3; i++) {
-		restart_without_sessions(&k);
-		ASSERT_EQ(listed_wqes(&k), 5);
-	}
-	k.lab.nics[0].wqes = 3;
-	ASSERT_EQ(listed_wqes(&k), 8);
-	restart_without_sessions(&k);
-	ASSERT_EQ(listed_wqes(&k), 8);
-	keep_lab_deinit(&k);
-}
-
-TEST(what_ended_sessions_have_counted_goes_on)
-{
-	struct keep_lab k = {.blocks = false};
-	struct pair a;
-
-	keep_lab_init(&k, 100);
-	for (uint64_t n = 0; n < 3; n++) {
-		ASSERT_EQ(listed_wqes(&k), 7 * n);
-		open_on_first(&a, &k);
-		/* Nobody looks between its work and the death. */
-		pair_deinit(&a);
-		restart_without_sessions(&k);
-	}
-	ASSERT_EQ(listed_wqes(&k), 21);
-	keep_lab_deinit(&k);
-}
-
-/* Its NIC counts what it has done, as long as it lives. */
-TEST(session_that_goes_on_is_counted_once)
-{
-	struct keep_lab k = {.blocks = false};
-	struct pair a, *all[] = {&a};
-	struct session *session;
-
-	keep_lab_init(&k, 100);
-	open_on_first(&a, &k);
-	k.lab.nics[0].wqes = 7;
-	ASSERT_EQ(listed_wqes(&k), 7);
-	keep_lab_restart(&k, all, 1);
-	ASSERT_OK(keep_lab_adopt(&k, 1, &session));
-	k.lab.nics[0].wqes = 7;
-	adopt_registry(&k);
-	ASSERT_EQ(listed_wqes(&k), 7);
-	session_free(session);
-	ASSERT_EQ(listed_wqes(&k), 7);
-	restart_without_sessions(&k);
-	ASSERT_EQ(listed_wqes(&k), 7);
-	raw_close(&a.raw);
 	keep_lab_deinit(&k);
 }
