@@ -124,7 +124,7 @@ def a_daemon_killed_a_hundred_times_in_mid_traffic_loses_nothing_and_does_nothin
     kill_in_mid_traffic(lab.node(1), 100)
 
 
-# What this traffic passes; modify, modified, error and connect have cases of their own. No daemon passes take-noted, since soft NICs
+# What this traffic passes; modify, modified, error, connect and connected have cases of their own. No daemon passes take-noted, since soft NICs
 # offer no SRQs: engines without one are killed there (test-ledger).
 STEPS = ('fetch', 'send', 'take', 'payload', 'intent', 'atomic', 'replay', 'executed', 'reply', 'response', 'complete',
          'cqe-body', 'cqe-intent', 'cqe', 'cqe-state', 'cqe-noted', 'notify')
@@ -184,15 +184,15 @@ def a_daemon_killed_while_queues_are_connected_connects_them(lab):
 @case()
 def a_daemon_killed_while_a_dynamic_connection_changes_loses_nothing_and_does_nothing_twice(lab):
     node = lab.node(1)
-    for nth in (1, 40):
+    for step, nth in (('connected', 1), ('connect', 40)):
         # One NIC: its thread dies between two atomics, so each of them is known.
         with service(node, PATIENT + 'soft-nics = 1\n', TAKES_FAULT):
             node.run('systemctl start shmemd.service')
-            n = arm(node, 'connect', nth)
+            n = arm(node, step, nth)
             kill(node)
             demo = node.run(f'runuser -u alice -- {PROGRAMS}/shmemd-demo --dc --json --patience 200', limit=900)
             assert json.loads(demo.out)['errors'] == 0, demo
-            await_starts(node, n + 2, 'connect')
+            await_starts(node, n + 2, step)
 
 
 @case()
