@@ -492,7 +492,8 @@ static bool is_on_the_way(enum engine_step step)
 	switch (step) {
 	case ENGINE_STEP_TAKE_NOTED: /* SRQs */
 	case ENGINE_STEP_ERROR:
-	case ENGINE_STEP_CONNECT: /* DC */
+	case ENGINE_STEP_CONNECT: /* DC, as the next */
+	case ENGINE_STEP_CONNECTED:
 		return false;
 	default:
 		return true;
