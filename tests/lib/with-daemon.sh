@@ -31,8 +31,9 @@ for ((i = 0; i < 400; i++)); do
 done
 status=0
 "$@" || status=$?
-# A daemon that is still there must end in good order.
-if [ "$status" = 0 ] && kill "$daemon" 2>/dev/null; then
+# The daemon must end in good order, and not before.
+if [ "$status" = 0 ]; then
+    kill "$daemon" 2>/dev/null || true
     wait "$daemon" || { status=$?; echo "shmemd ended with $status" >&2; }
     daemon=
 fi
