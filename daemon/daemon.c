@@ -695,6 +695,7 @@ struct daemon *daemon_free(struct daemon *daemon)
 	loop_signal_free(daemon->sighup);
 	service_deinit(&daemon->service);
 	keep_store_free(daemon->store);
+	fdstore_end();
 	loop_free(daemon->loop);
 	free(daemon);
 	return NULL;

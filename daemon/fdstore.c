@@ -207,6 +207,21 @@ static void attach(struct msghdr *hdr, char *control, size_t size, int passed)
 	memcpy(CMSG_DATA(cmsg), &passed, sizeof(passed));
 }
 
+/* One for all that is said: to let go of a descriptor must not need a free one. */
+static int words = -1;
+
+void fdstore_end(void)
+{
+	words = safe_close(words);
+}
+
+static int words_socket(void)
+{
+	if (words < 0)
+		words = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	return words < 0 ? -errno : words;
+}
+
 /* One datagram, with a descriptor unless it is -1. */
 static int send_text(const char *text, int passed, int flags)
 {
@@ -214,13 +229,11 @@ static int send_text(const char *text, int passed, int flags)
 	struct iovec iov = {.iov_base = (void *)text, .iov_len = strlen(text)};
 	struct sockaddr_un addr;
 	struct msghdr hdr = {.msg_name = &addr, .msg_iov = &iov, .msg_iovlen = 1};
-	_cleanup_close_ int fd = -1;
+	int fd = words_socket(), r;
 	ssize_t n;
-	int r;
 
-	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
-		return -errno;
+		return fd;
 	r = fill_address(&addr, &hdr.msg_namelen);
 	if (r < 0)
 		return r;

@@ -23,6 +23,9 @@ void fdstore_notify(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* The same without waiting: -EAGAIN when the manager has too much unread, then it was not told. */
 int fdstore_try_notify(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
+/* Closes the socket of what is told: the last thing that is. Whoever tells something later opens another. */
+void fdstore_end(void);
+
 /* ---- kept descriptors ------------------------------------------------------------------------------------------- */
 
 /* How many the manager keeps for us ($FDSTORE); 0: none. */

@@ -179,6 +179,12 @@ static int adopt_one(const struct adopt_attr *attr, uint64_t id)
 	return r;
 }
 
+static void tell_progress(const struct adopt_attr *attr)
+{
+	if (attr->progress)
+		attr->progress(attr->arg);
+}
+
 static void adopt_each(const struct adopt_attr *attr, const struct claimed *claimed, struct adopt_result *result)
 {
 	for (unsigned int i = 0; i < claimed->n_ids; i++) {
@@ -188,6 +194,7 @@ static void adopt_each(const struct adopt_attr *attr, const struct claimed *clai
 		if (claimed->ids[i] == attr->registry->counted) {
 			let_go(attr->store, claimed, claimed->ids[i]);
 			result->n_ended++;
+			tell_progress(attr);
 			continue;
 		}
 		r = adopt_one(attr, claimed->ids[i]);
@@ -199,8 +206,7 @@ static void adopt_each(const struct adopt_attr *attr, const struct claimed *clai
 			let_go(attr->store, claimed, claimed->ids[i]);
 		if (r < 0 && r != -EPROTONOSUPPORT)
 			tell_lost(attr->registry, claimed->ids[i], r);
-		if (attr->progress)
-			attr->progress(attr->arg);
+		tell_progress(attr);
 	}
 }
 
@@ -293,10 +299,11 @@ int adopt_all(const struct adopt_attr *attr, struct adopt_result *ret_result)
 		return r;
 	adopt_registry(attr);
 	adopt_each(attr, &claimed, &result);
-	registry_count_on(attr->registry);
-	registry_keep(attr->registry);
 	result.n_strays = keep_store_discard_left(attr->store);
 	resume_nics(attr->registry);
+	/* Not before: soft NICs have connections of DCTs again, and what those counted, from there on. */
+	registry_count_on(attr->registry);
+	registry_keep(attr->registry);
 	go_on_all(attr, &result);
 	tell(attr->registry, &result);
 	*ret_result = result;

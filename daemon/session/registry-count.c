@@ -15,7 +15,7 @@
 
 #define N_COUNTERS (sizeof(struct nic_counters) / sizeof(uint64_t))
 
-int registry_nic_counters(struct registry_nic *rnic, struct nic_counters *ret_counters)
+static int nic_counters(struct registry_nic *rnic, struct nic_counters *ret_counters)
 {
 	struct nic_counters sum;
 	int r = rnic->nic->ops->counters(rnic->nic, &sum);
@@ -29,13 +29,18 @@ int registry_nic_counters(struct registry_nic *rnic, struct nic_counters *ret_co
 
 int registry_tell_counters(struct registry_nic *rnic, struct nic_counters *ret_counters)
 {
-	int r = registry_nic_counters(rnic, ret_counters);
+	uint64_t *now = (uint64_t *)ret_counters, *told = (uint64_t *)&rnic->told;
+	int r = nic_counters(rnic, ret_counters);
 
-	if (r < 0 || memcmp(&rnic->told, ret_counters, sizeof(rnic->told)) == 0)
-		return r;
-	rnic->told = *ret_counters;
-	rnic->registry->has_told = true;
-	return 0;
+	for (unsigned int i = 0; r == 0 && i < N_COUNTERS; i++) {
+		/* Firmware's have 32 bits, and whoever has a context's command descriptor can clear them. */
+		if (now[i] < told[i])
+			now[i] = told[i];
+		if (now[i] > told[i])
+			rnic->registry->has_told = true;
+		told[i] = now[i];
+	}
+	return r;
 }
 
 void registry_keep_told(struct registry *registry)

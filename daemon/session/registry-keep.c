@@ -44,13 +44,20 @@ static void put_ports(struct keep_writer *w, const struct registry *registry)
 
 static void put_counters(struct keep_writer *w, const struct registry *registry)
 {
-	keep_put(w, TAG_N_COUNTED, registry->n_nics);
+	keep_put(w, TAG_N_COUNTED, registry->n_nics + registry->n_absent);
 	for (unsigned int i = 0; i < registry->n_nics; i++) {
 		const struct registry_nic *rnic = &registry->nics[i];
 
 		keep_put_bytes(w, TAG_COUNTED_NIC, rnic->info.name, strlen(rnic->info.name));
 		keep_put_fields(w, &keep_counters, &rnic->ended);
 		keep_put_fields(w, &keep_counters, &rnic->told);
+	}
+	for (unsigned int i = 0; i < registry->n_absent; i++) {
+		const struct registry_absent *absent = &registry->absent[i];
+
+		keep_put_bytes(w, TAG_COUNTED_NIC, absent->name, strlen(absent->name));
+		keep_put_fields(w, &keep_counters, &absent->ended);
+		keep_put_fields(w, &keep_counters, &absent->told);
 	}
 }
 
@@ -152,30 +159,40 @@ static void get_ports(struct keep_reader *reader, struct registry *registry, boo
 	}
 }
 
+/* A NIC that is not there now may be again; of more than there is room for the first stay. */
+static void note_absent(struct registry *read, const struct registry_absent *absent)
+{
+	if (read->n_absent < REGISTRY_MAX_NICS)
+		read->absent[read->n_absent++] = *absent;
+}
+
 /* To the NICs of `read` that have the places of those here. */
 static void get_counters(struct keep_reader *reader, struct registry *registry, struct registry *read)
 {
-	uint64_t n = keep_get(reader, TAG_N_COUNTED, REGISTRY_MAX_NICS);
+	uint64_t n = keep_get(reader, TAG_N_COUNTED, 2ul * REGISTRY_MAX_NICS);
 
 	for (uint64_t i = 0; reader->r == 0 && i < n; i++) {
-		struct nic_counters ended = {0}, told = {0};
+		struct registry_absent one = {0};
 		const struct registry_nic *rnic;
-		char name[NIC_NAME_BYTES];
 
-		get_text(reader, TAG_COUNTED_NIC, name, sizeof(name));
-		keep_get_fields(reader, &keep_counters, &ended);
-		keep_get_fields(reader, &keep_counters, &told);
-		rnic = registry_find_nic(registry, name);
-		if (!rnic)
-			continue;
-		read->nics[rnic->index].ended = ended;
-		read->nics[rnic->index].told = told;
+		get_text(reader, TAG_COUNTED_NIC, one.name, sizeof(one.name));
+		keep_get_fields(reader, &keep_counters, &one.ended);
+		keep_get_fields(reader, &keep_counters, &one.told);
+		rnic = registry_find_nic(registry, one.name);
+		if (rnic) {
+			read->nics[rnic->index].ended = one.ended;
+			read->nics[rnic->index].told = one.told;
+		} else {
+			note_absent(read, &one);
+		}
 	}
 }
 
 static void count_on(struct registry *registry, const struct registry *read)
 {
 	registry->counted = read->counted;
+	registry->n_absent = read->n_absent;
+	memcpy(registry->absent, read->absent, sizeof(registry->absent));
 	for (unsigned int i = 0; i < registry->n_nics; i++) {
 		registry->nics[i].ended = read->nics[i].ended;
 		registry->nics[i].told = read->nics[i].told;

@@ -46,6 +46,12 @@ struct registry_nic {
 	struct nic_counters told; /* of all, as somebody saw them last; kept */
 };
 
+/* What a NIC had counted that was there under a former daemon and is not now. */
+struct registry_absent {
+	char name[NIC_NAME_BYTES];
+	struct nic_counters ended, told;
+};
+
 /* A GPU that was given a NIC keeps it, whoever asks. */
 struct registry_gpu {
 	char gpu[REGISTRY_GPU_BYTES]; /* normal form; "": free */
@@ -112,6 +118,8 @@ struct registry {
 	uint64_t last_id;
 	uint64_t sessions_total, refused_total;
 	uint64_t resumed_total; /* sessions taken over from a former daemon */
+	struct registry_absent absent[REGISTRY_MAX_NICS];
+	unsigned int n_absent;
 	uint64_t counted; /* the session that was added to `ended` last: what is still kept of it is not counted again */
 	bool has_told; /* since what is kept was written */
 	uint64_t started_nsec;
@@ -147,8 +155,6 @@ void registry_work(struct registry *registry, bool blocks, struct work *work);
 void registry_refresh_nic(struct registry_nic *rnic);
 /* Somebody looks at the counters of NICs that block: have them asked of 16 sessions, once a second, for the next look. */
 void registry_count(struct registry *registry);
-/* Of all contexts that the NIC has ever had, also under former daemons. Errors as nic_ops.counters. */
-int registry_nic_counters(struct registry_nic *rnic, struct nic_counters *ret_counters);
 /* The same for somebody who may ask another daemon again: what is told is kept, by a call after the last NIC. */
 int registry_tell_counters(struct registry_nic *rnic, struct nic_counters *ret_counters);
 void registry_keep_told(struct registry *registry);

@@ -9,7 +9,7 @@
 
 #include "tests/lib/sim-nic.h"
 
-#define COMMAND_MSEC 5
+#define COMMAND_MSEC 10
 
 static int n_devices(void)
 {

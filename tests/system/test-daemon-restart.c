@@ -122,7 +122,7 @@ static void put(struct lab_side *from, struct lab_side *to, uint64_t value)
 	struct shmd_dev_qp *qp = shmd_queues_dev_qp(from->queues, 0);
 
 	memcpy(lab_byte(from, 0), &value, sizeof(value));
-	ASSERT_EQ(shmd_dev_qp_put(qp, lab_remote(to, 4096), lab_local(from, 0), sizeof(value), 20 * NSEC_PER_SEC),
+	ASSERT_EQ(shmd_dev_qp_put(qp, lab_remote(to, 4096), lab_local(from, 0), sizeof(value), test_patience_nsec()),
 		  SHMD_DEV_OK);
 	ASSERT_MEMEQ(lab_byte(to, 4096), &value, sizeof(value));
 }
@@ -200,7 +200,7 @@ static void put_with_bad_key(struct lab_side *from, struct lab_side *to)
 	struct shmd_dev_addr bad = shmd_dev_addr_of((uintptr_t)lab_byte(to, 4096), ~shmd_mr_rkey_be(to->mr));
 	uint32_t index = 0, syndrome;
 
-	ASSERT_EQ(shmd_dev_qp_put(qp, bad, lab_local(from, 0), 8, 20 * NSEC_PER_SEC), SHMD_DEV_CQE_ERROR);
+	ASSERT_EQ(shmd_dev_qp_put(qp, bad, lab_local(from, 0), 8, test_patience_nsec()), SHMD_DEV_CQE_ERROR);
 	syndrome = shmd_dev_qp_error(qp, &index);
 	/* The peer's refusal, or nobody's answer: the peer's QP had failed when this one asked again. */
 	if (syndrome != SHMD_SYNDROME_REMOTE_ACCESS_ERR && syndrome != SHMD_SYNDROME_TRANSPORT_RETRY_EXC_ERR)
@@ -225,7 +225,7 @@ static void expect_one_error(const char *fault)
 	ASSERT_EQ(sum_of(&keeper, "sessions", "\"error_cqes\":"), 1);
 	/* The other QPs and the sessions go on. */
 	ASSERT_EQ(shmd_dev_qp_put(shmd_queues_dev_qp(a.queues, 1), lab_remote(&b, 0), lab_local(&a, 4096), 8,
-				  20 * NSEC_PER_SEC),
+				  test_patience_nsec()),
 		  SHMD_DEV_OK);
 	make_queues_anew(&a);
 	make_queues_anew(&b);
@@ -380,7 +380,7 @@ static void pause_random(unsigned int *seed)
 /* However slow the machine is: traffic goes on behind the last death. */
 static void await_traffic(const struct fixture_keeper *keeper)
 {
-	uint64_t begin = sum_of(keeper, "qps", "\"wqes\":"), end = nsec_now() + 60 * NSEC_PER_SEC;
+	uint64_t begin = sum_of(keeper, "qps", "\"wqes\":"), end = nsec_now() + test_patience_nsec();
 
 	while (sum_of(keeper, "qps", "\"wqes\":") < begin + 100) {
 		if (nsec_now() > end)

@@ -8,16 +8,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "proto/base/nsec.h"
 #include "tests/lib/fixture-keeper.h"
 #include "tests/lib/test.h"
 
 /* What it reports goes where the test's own output goes. */
 static void run_demo(const char *socket)
 {
-	const char *patience = test_has_sanitizer() ? "240" : "60";
+	char patience[16];
 	pid_t pid = fork();
 	int status;
 
+	snprintf(patience, sizeof(patience), "%u", (unsigned int)(test_patience_nsec() / NSEC_PER_SEC));
 	ASSERT_GE(pid, 0);
 	if (pid == 0) {
 		setenv("SHMEMD_SOCKET", socket, 1);

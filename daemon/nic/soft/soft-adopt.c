@@ -5,8 +5,7 @@
  * What is kept: the doorbell page and the wake descriptor that the client has, the NIC page that all clients have, and the
  * context's ledger, in which the engine notes what it does. An import makes everything under the numbers, keys and addresses
  * of before, and leaves it alone until the NIC resumes, for peers may be missing yet. To forget a context without touching what
- * is kept, its ledger is hidden behind a private copy, and its QPs end before the engine has another turn; then it is destroyed
- * as any other.
+ * is kept, its objects leave the ledger, and its QPs end before the engine has another turn; then it is destroyed as any other.
  *
  * The caller's thread, but for what is handed to the data thread.
  */

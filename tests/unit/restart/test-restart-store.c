@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
@@ -46,6 +47,7 @@ static void manager_deinit(struct manager *manager)
 {
 	close(manager->fd);
 	unlink(manager->path);
+	fdstore_end();
 	close_foreign_wait();
 }
 
@@ -198,6 +200,30 @@ TEST(full_store_refuses_and_has_room_again)
 	ASSERT_EQ(keep_store_room(store), 1);
 	ASSERT_OK(keep_store_put(store, "s9-state", fd));
 	close(hear_keep(&manager, "s9-state"));
+	keep_store_free(store);
+	close(fd);
+	manager_deinit(&manager);
+}
+
+TEST(names_are_let_go_of_without_a_free_descriptor)
+{
+	int fd = memfd_create("test", MFD_CLOEXEC), more[2];
+	struct rlimit limit, none;
+	struct keep_store *store;
+	struct manager manager;
+
+	manager_init(&manager, "20");
+	ASSERT_OK(keep_store_new(20, &store));
+	ASSERT_OK(keep_store_put(store, "s1-state", fd));
+	close(hear_keep(&manager, "s1-state"));
+	ASSERT_OK(getrlimit(RLIMIT_NOFILE, &limit));
+	none = (struct rlimit){.rlim_cur = 0, .rlim_max = limit.rlim_max};
+	ASSERT_OK(setrlimit(RLIMIT_NOFILE, &none));
+	ASSERT_ERR(pipe2(more, O_CLOEXEC) < 0 ? -errno : 0, EMFILE);
+	keep_store_remove(store, "s1-state");
+	ASSERT_OK(fdstore_try_notify("WATCHDOG=1"));
+	ASSERT_OK(setrlimit(RLIMIT_NOFILE, &limit));
+	hear_drop(&manager, "s1-state");
 	keep_store_free(store);
 	close(fd);
 	manager_deinit(&manager);

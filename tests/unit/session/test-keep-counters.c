@@ -75,6 +75,40 @@ TEST(counters_of_a_nic_go_on_from_what_was_told)
 	keep_lab_deinit(&k);
 }
 
+/* Firmware counts in 32 bits, and a client may clear them. */
+TEST(counters_of_a_nic_that_falls_do_not)
+{
+	struct keep_lab k = {.blocks = false};
+
+	keep_lab_init(&k, 100);
+	k.lab.nics[0].wqes = 5;
+	ASSERT_EQ(listed_wqes(&k), 5);
+	k.lab.nics[0].wqes = 3;
+	ASSERT_EQ(listed_wqes(&k), 5);
+	restart_without_sessions(&k);
+	ASSERT_EQ(listed_wqes(&k), 5);
+	keep_lab_deinit(&k);
+}
+
+TEST(counters_of_a_nic_outlast_daemons_that_did_not_have_it)
+{
+	struct keep_lab k = {.blocks = false};
+
+	keep_lab_init(&k, 100);
+	k.lab.nics[0].wqes = 5;
+	ASSERT_EQ(listed_wqes(&k), 5);
+	for (int i = 0; i < 2; i++) {
+		keep_lab_restart(&k, NULL, 0);
+		snprintf(k.lab.registry.nics[0].info.name, NIC_NAME_BYTES, "other");
+		adopt_registry(&k);
+	}
+	restart_without_sessions(&k);
+	ASSERT_EQ(listed_wqes(&k), 5);
+	/* Of the other one there is as much. */
+	ASSERT_EQ(k.lab.registry.n_absent, 1);
+	keep_lab_deinit(&k);
+}
+
 TEST(what_ended_sessions_have_counted_goes_on)
 {
 	struct keep_lab k = {.blocks = false};
