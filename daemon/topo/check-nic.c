@@ -121,6 +121,19 @@ static bool may_daemon_read(const struct check_host *host, const char *path)
 	       (st.st_mode & S_IROTH || (st.st_uid && !(st.st_mode & S_IWUSR)));
 }
 
+/* Where the daemon may read it, root tells the rest. `r`: of reading it here. */
+static const char *fix_manager(const char *nic, bool may_daemon, int r, char fix[CHECK_TEXT_BYTES])
+{
+	if (may_daemon)
+		return "run shmemctl doctor as root";
+	snprintf(fix, CHECK_TEXT_BYTES,
+		 "%sudevadm trigger --action=change --subsystem-match=pci "
+		 "--attr-match=vendor=0x15b3, with 60-shmemd.rules installed, lets the daemon see "
+		 "it; %snics-exclude = %s in shmemd.conf",
+		 r < 0 ? "shmemctl doctor as root tells; " : "", r < 0 ? "if it is one, " : "or ", nic);
+	return fix;
+}
+
 /*
  * What manages switches of GPU links looks like a NIC to all who may not read its product data: to a
  * daemon without our rule of udev, and to who runs this.
@@ -129,25 +142,21 @@ static void judge_manager(const struct check_host *host, struct check_teller *to
 {
 	const struct topo_nic *nic = &host->topo->nics[index];
 	char path[CHECK_PATH_BYTES], name[CHECK_SUBJECT_BYTES], fix[CHECK_TEXT_BYTES], pci[TOPO_PCI_BYTES], first;
+	bool may_daemon;
 	int r;
 
 	if (!check_is_mlx5(host->topo, index) || nic->fabric != TOPO_FABRIC_INFINIBAND || nic->state != TOPO_STATE_ACTIVE)
 		return;
 	snprintf(path, sizeof(path), CHECK_PCI "/%s/vpd", topo_pci_text(host->topo->nodes[nic->node].pci, pci));
-	if (may_daemon_read(host, path))
-		return;
+	may_daemon = may_daemon_read(host, path);
 	r = check_bytes(host, path, &first, 1);
 	check_nic_name(host->topo, index, name);
-	snprintf(fix, sizeof(fix),
-		 "%sudevadm trigger --action=change --subsystem-match=pci "
-		 "--attr-match=vendor=0x15b3, "
-		 "with 60-shmemd.rules installed, lets the daemon see it; or nics-exclude = %s in "
-		 "shmemd.conf",
-		 r < 0 ? "shmemctl doctor as root tells; " : "", nic->name);
-	if (host->map->excluded[index] == TOPO_IS_BRIDGE)
-		check_say(to, CHECK_WARN, name, fix, "it manages switches of GPU links, and only root sees that: the daemon may give it to GPUs");
+	if (host->map->excluded[index] == TOPO_IS_BRIDGE && !may_daemon)
+		check_say(to, CHECK_WARN, name, fix_manager(nic->name, false, r, fix),
+			  "it manages switches of GPU links, and only root sees that: the daemon may give it to GPUs");
 	else if (host->map->excluded[index] == TOPO_USED && r < 0 && r != -ENOENT)
-		check_say(to, CHECK_WARN, name, fix, "not known whether it manages switches of GPU links: /%s cannot be read: %s", path,
+		check_say(to, CHECK_WARN, name, fix_manager(nic->name, may_daemon, r, fix),
+			  "not known whether it manages switches of GPU links: /%s cannot be read: %s", path,
 			  strerror(-r));
 }
 

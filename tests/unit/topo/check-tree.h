@@ -42,6 +42,7 @@ struct check_verdict {
 	check_tree_fn *change;
 	enum check_state state; /* the worst that is told, */
 	const char *says; /* with this: "SUBJECT: REASON" has it */
+	const char *fix; /* what the fix has; or NULL */
 };
 
 extern const struct check_verdict check_verdicts[]; /* ends with a NULL name */

@@ -328,6 +328,15 @@ STATE(manager_seen)
 	check_tree_mode(tree, "sys/devices/" SECOND "/vpd", 0600);
 }
 
+/* Named and not read, by root neither: a folder. The daemon may read it. */
+STATE(manager_unread_here)
+{
+	gid_on_infiniband(tree);
+	PUT("sys/devices/" CHECK_NIC0 "/vpd/data", "\n");
+	REMOVE("sys/devices/" CHECK_NIC0 "/vpd/data");
+	check_tree_mode(tree, "sys/devices/" CHECK_NIC0 "/vpd", 0400);
+}
+
 STATE(manager_seen_by_daemon)
 {
 	manager_seen(tree);
@@ -556,8 +565,12 @@ const struct check_verdict check_verdicts[] = {
 	 "mlx5_1: not known whether firmware 99.48.1000 is new enough"},
 	{"guids", guid_zero, CHECK_WARN, "mlx5_1: it has no GUID"},
 	{"assignment", put_infiniband, CHECK_OK, "on its NUMA node or nearer"},
-	{"assignment", manager_may_be, CHECK_WARN, "mlx5_0: not known whether it manages switches"},
-	{"assignment", manager_seen, CHECK_WARN, "mlx5_2: it manages switches"},
+	{"assignment", manager_may_be, CHECK_WARN, "mlx5_0: not known whether it manages switches",
+	 "lets the daemon see it; if it is one, nics-exclude = mlx5_0"},
+	{"assignment", manager_unread_here, CHECK_WARN,
+	 "mlx5_0: not known whether it manages switches", "run shmemctl doctor as root"},
+	{"assignment", manager_seen, CHECK_WARN, "mlx5_2: it manages switches",
+	 "lets the daemon see it; or nics-exclude = mlx5_2"},
 	{"assignment", manager_seen_by_daemon, CHECK_OK, "on its NUMA node or nearer"},
 	{"threads", thread_of_long_name_far, CHECK_WARN,
 	 "thread bell-rocep132s0: it ran on processor 3"},

@@ -56,7 +56,7 @@ static struct told judge(const struct check *check, check_tree_fn *change)
 
 struct looked_for {
 	enum check_state state, worst;
-	const char *says;
+	const char *says, *fix;
 	bool is_told;
 };
 
@@ -70,7 +70,8 @@ static void look(void *arg, const struct check_finding *finding)
 	ASSERT_EQ(finding->fix[0] != 0, finding->state != CHECK_OK);
 	if (finding->state > looked->worst)
 		looked->worst = finding->state;
-	looked->is_told |= finding->state == looked->state && strstr(text, looked->says);
+	looked->is_told |= finding->state == looked->state && strstr(text, looked->says) &&
+			   strstr(finding->fix, looked->fix);
 }
 
 /* The first check without all three trees; NULL: there is none. */
@@ -159,7 +160,10 @@ TEST_TIMEOUT(what_cannot_be_read_is_a_warning_and_never_good, 100)
 
 static bool is_judged_so(const struct check_verdict *verdict)
 {
-	struct looked_for looked = {.state = verdict->state, .worst = CHECK_OK, .says = verdict->says};
+	struct looked_for looked = {.state = verdict->state,
+				    .worst = CHECK_OK,
+				    .says = verdict->says,
+				    .fix = verdict->fix ? verdict->fix : ""};
 	struct check_tree tree;
 
 	check_tree_init(&tree);
@@ -176,7 +180,8 @@ TEST_TIMEOUT(machines_on_which_a_check_is_easily_wrong, 200)
 	for (const struct check_verdict *one = check_verdicts; one->check; one++) {
 		if (is_judged_so(one))
 			continue;
-		printf("wrong: %s is not told with state %d and \"%s\"\n", one->check, (int)one->state, one->says);
+		printf("wrong: %s is not told with state %d, \"%s\" and fix \"%s\"\n", one->check,
+		       (int)one->state, one->says, one->fix ? one->fix : "");
 		n_wrong++;
 	}
 	ASSERT_EQ(n_wrong, 0u);
