@@ -189,10 +189,8 @@ static void judge_known(const struct check_host *host, struct check_teller *to, 
 
 static bool is_judged(const struct check_host *host, unsigned int nic)
 {
-	bool is_second_port = nic && host->topo->nics[nic - 1].node == host->topo->nics[nic].node;
-
 	return !check_is_spare(host->map, nic) && !host->topo->nics[nic].has_no_driver && check_is_mlx5(host->topo, nic) &&
-	       !is_second_port;
+	       !check_is_further_port(host, nic);
 }
 
 void check_devx(const struct check_host *host, struct check_teller *to)

@@ -195,6 +195,16 @@ bool check_is_spare(const struct topo_map *map, unsigned int nic)
 	}
 }
 
+bool check_is_further_port(const struct check_host *host, unsigned int nic)
+{
+	const struct topo *topo = host->topo;
+
+	for (unsigned int i = nic; i-- > 0 && topo->nics[i].node == topo->nics[nic].node;)
+		if (!check_is_spare(host->map, i))
+			return true;
+	return false;
+}
+
 bool check_is_mlx5(const struct topo *topo, unsigned int nic)
 {
 	return topo->nodes[topo->nics[nic].node].vendor == VENDOR_MELLANOX;

@@ -167,11 +167,23 @@ void check_tree_thread(struct check_tree *tree, unsigned int tid, const char *na
 
 /* ---- judged */
 
+static struct topo_policy *make_policy(const struct check_tree *tree)
+{
+	struct topo_policy *policy = calloc(1, sizeof(*policy));
+	char why[TOPO_POLICY_WHY_BYTES];
+
+	ASSERT(policy);
+	if (tree->included)
+		ASSERT_OK(topo_policy_set(policy, "nics-include", tree->included, why));
+	return policy;
+}
+
 void check_tree_run(struct check_tree *tree, const struct check *check, check_tell_fn *tell, void *arg)
 {
 	struct topo_host_attr attr = {.sys = tree->machine.sys, .proc = tree->machine.proc};
 	int root = open(tree->machine.files.root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	struct topo_map *map = calloc(1, sizeof(*map));
+	struct topo_policy *policy = make_policy(tree);
 	struct topo *topo = NULL;
 
 	ASSERT_GE(root, 0);
@@ -179,9 +191,10 @@ void check_tree_run(struct check_tree *tree, const struct check *check, check_te
 	ASSERT_OK(topo_read_host(&attr, &topo));
 	if (tree->change)
 		tree->change(topo);
-	topo_assign(topo, NULL, map);
+	topo_assign(topo, policy, map);
 	check_run(check, &(struct check_host){.root = root, .topo = topo, .map = map, .daemon = &tree->daemon}, tell, arg);
 	topo_free(topo);
 	free(map);
+	free(policy);
 	close(root);
 }

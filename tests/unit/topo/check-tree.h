@@ -19,6 +19,7 @@ struct check_tree {
 	struct check_session session;
 	struct check_undriven undriven[2]; /* of which it has none */
 	void (*change)(struct topo *topo); /* after reading: what no file says */
+	const char *included; /* nics-include; NULL: all */
 };
 
 typedef void check_tree_fn(struct check_tree *tree);

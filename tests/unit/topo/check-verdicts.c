@@ -51,6 +51,46 @@ STATE(only_near_nic_undriven)
 	PUT("sys/devices/" CHECK_NIC1 "/class", "0x020700\n");
 }
 
+/* Of the function only the second port is anybody's. */
+static void include_second_port(struct check_tree *tree)
+{
+	static const char *const files[] = {"state", "rate", "link_layer"};
+	static const char *const texts[] = {"4: ACTIVE", "400 Gb/sec (8X HDR)", "Ethernet"};
+	char path[160];
+
+	for (unsigned int i = 0; i < 3; i++) {
+		snprintf(path, sizeof(path), "sys/devices/" CHECK_NIC1 "/infiniband/mlx5_1/ports/2/%s",
+			 files[i]);
+		PUT(path, "%s\n", texts[i]);
+	}
+	tree->included = "mlx5_0, mlx5_1:2";
+}
+
+static void tell_second_port_nothing(struct topo *topo)
+{
+	check_tree_tell(topo);
+	topo->nics[2].has_devx = TOPO_NO;
+	topo->nics[2].has_masked_atomics = TOPO_NO;
+}
+
+STATE(second_port_alone_lacks)
+{
+	include_second_port(tree);
+	tree->change = tell_second_port_nothing;
+}
+
+STATE(second_port_alone_old)
+{
+	include_second_port(tree);
+	firmware_old(tree);
+}
+
+STATE(second_port_alone_slow)
+{
+	include_second_port(tree);
+	PUT("sys/devices/" CHECK_NIC1 "/current_link_speed", "16.0 GT/s PCIe\n");
+}
+
 /* ---- virtual functions and bonds */
 
 static void add_vf(struct check_tree *tree, const char *path, const char *pf)
@@ -499,6 +539,10 @@ const struct check_verdict check_verdicts[] = {
 	{"port", spare_nic_undriven, CHECK_WARN,
 	 "0000:84:00.1: it has no RDMA driver; no GPU misses it"},
 	{"port", only_near_nic_undriven, CHECK_FAIL, "0000:84:00.0: it has no RDMA driver"},
+	{"devx", second_port_alone_lacks, CHECK_FAIL, "mlx5_1/2: kernel or firmware"},
+	{"atomics", second_port_alone_lacks, CHECK_WARN, "mlx5_1/2: no masked atomics"},
+	{"firmware", second_port_alone_old, CHECK_WARN, "mlx5_1/2: firmware 28.33.2028 is older"},
+	{"pci-link", second_port_alone_slow, CHECK_WARN, "mlx5_1/2: its PCI link runs at 16.0"},
 	{"port", vf_beside_its_pf, CHECK_OK, "2, all active"},
 	{"port", vf_of_down_pf, CHECK_FAIL,
 	 "mlx5_3: it is a virtual function of mlx5_1, whose port is down: no GPU gets it"},
