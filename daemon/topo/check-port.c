@@ -237,6 +237,7 @@ static void judge_rate(const struct check_host *host, struct check_teller *to, u
 void check_rate(const struct check_host *host, struct check_teller *to)
 {
 	uint64_t most = fastest(host);
+	unsigned int n = 0;
 	bool all_tell = true;
 
 	for (unsigned int i = 0; i < host->topo->n_nics; i++) {
@@ -244,8 +245,11 @@ void check_rate(const struct check_host *host, struct check_teller *to)
 			continue;
 		judge_rate(host, to, i, most);
 		all_tell &= host->topo->nics[i].max_rate_mbps != 0;
+		n++;
 	}
-	if (!to->n_bad)
+	if (!n)
+		check_say(to, CHECK_OK, "", "", "no port is in use");
+	else if (!to->n_bad)
 		check_say(to, CHECK_OK, "", "", "%u Gb/s everywhere%s", (unsigned int)(most / 1000),
 			  all_tell ? ", and no port is capable of more" : "");
 }
