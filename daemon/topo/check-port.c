@@ -93,7 +93,7 @@ static void say_no_driver(const struct check_host *host, struct check_teller *to
 		  lost == CHECK_FAIL ? "" : "; no GPU misses it");
 }
 
-/* The port itself is up, and leads nowhere. */
+/* The port itself is up; by rule nobody gets it without gpu-nic-map. */
 static void say_pf_down(const struct check_host *host, struct check_teller *to, unsigned int index,
 			const char *name)
 {
@@ -101,7 +101,9 @@ static void say_pf_down(const struct check_host *host, struct check_teller *to, 
 	char why[TOPO_WHY_BYTES];
 
 	check_say(to, lost, name,
-		  "bring the port of the physical function up, of which port tells as well", "%s%s",
+		  "bring the port of the physical function up, of which port tells as well; where the "
+		  "VF works all the same, gpu-nic-map gives it to GPUs",
+		  "%s%s",
 		  topo_reason_excluded(host->topo, host->map, index, why),
 		  lost == CHECK_FAIL ? ": no GPU gets it" : "; no GPU misses it");
 }
