@@ -72,6 +72,14 @@ void check_run(const struct check *check, const struct check_host *host, check_t
 
 /* ---- telling */
 
+/* Names and texts of a machine that was captured elsewhere are for files to be opened, not for a terminal. */
+static void make_plain(char *text)
+{
+	for (; *text; text++)
+		if (*text < ' ' || *text > '~')
+			*text = '?';
+}
+
 void check_say(struct check_teller *to, enum check_state state, const char *subject, const char *fix, const char *fmt, ...)
 {
 	struct check_finding finding = {.check = to->check, .state = state};
@@ -82,6 +90,9 @@ void check_say(struct check_teller *to, enum check_state state, const char *subj
 	va_start(list, fmt);
 	vsnprintf(finding.reason, sizeof(finding.reason), fmt, list);
 	va_end(list);
+	make_plain(finding.subject);
+	make_plain(finding.reason);
+	make_plain(finding.fix);
 	to->n_bad += state != CHECK_OK;
 	to->tell(to->arg, &finding);
 }

@@ -486,6 +486,15 @@ STATE(ports_of_software)
 			"../../devices/" CHECK_NIC1 "/mlx5_core.sf.4/infiniband/mlx5_9");
 }
 
+/* Of a folder that somebody else has made. */
+STATE(names_with_escapes)
+{
+	PUT("sys/devices/" CHECK_NIC1 "/infiniband/mlx\033[2J/fw_ver", "28.42.1000\n");
+	sysfs_tree_link(&tree->machine.files, "sys/class/infiniband/mlx\033[2J",
+			"../../devices/" CHECK_NIC1 "/infiniband/mlx\033[2J");
+	PUT("sys/class/infiniband_verbs/uverbs\0337/ibdev", "mlx5_0\n");
+}
+
 /* ---- threads of the daemon */
 
 #define LONG_NIC "rocep132s0f0"
@@ -525,6 +534,11 @@ STATE(thread_of_one_of_two)
 const struct check_verdict check_verdicts[] = {
 	{"devices", ports_locked, CHECK_WARN,
 	 "mlx5_1: not known: /sys/class/infiniband/mlx5_1/ports cannot be read"},
+	{"devices", names_with_escapes, CHECK_WARN,
+	 "mlx?[2J: not known: /sys/class/infiniband/mlx?[2J/ports cannot be read",
+	 "ls -l /sys/class/infiniband/mlx?[2J/ports"},
+	{"device-nodes", names_with_escapes, CHECK_FAIL,
+	 "uverbs?7: /dev/infiniband/uverbs?7 is not there"},
 	{"devices", ports_of_software, CHECK_OK, "2 GPUs, 2 ports of RDMA NICs"},
 	{"port", ports_of_all_locked, CHECK_WARN,
 	 "mlx5_0: not known: /sys/class/infiniband/mlx5_0/ports cannot be read"},
