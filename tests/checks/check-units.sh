@@ -42,6 +42,14 @@ agrees "$service" || fail "the unit does not keep the $kept descriptors of max-k
 sed 's,^FileDescriptorStoreMax=.*,&0,' "$service" >"$scratch/bad/kept.service"
 ! agrees "$scratch/bad/kept.service" || fail "another number of kept descriptors was not noticed"
 
+# ---- product data are the daemon's user's, who could make them writable
+keeps_sys() { # SERVICE
+    [ "$(grep '^ProtectKernelTunables=' "$1" | tail -n 1)" = ProtectKernelTunables=yes ]
+}
+keeps_sys "$service" || fail "the daemon may write to /sys"
+sed 's,^ProtectKernelTunables=.*,&\nProtectKernelTunables=no,' "$service" >"$scratch/bad/sys.service"
+! keeps_sys "$scratch/bad/sys.service" || fail "a daemon that may write to /sys was not noticed"
+
 # ---- exposure
 exposed_at_most() {
     systemd-analyze security --no-pager --offline=true --threshold="$worst_exposure" "$1" >"$scratch/security" 2>&1
@@ -67,6 +75,7 @@ done
 mkdir "$scratch/nics"
 cat "$scratch/good/shmemd.service" "$scratch/drop-in" >"$scratch/nics/shmemd.service"
 cp "$folder/shmemd.socket" "$scratch/nics/shmemd.socket"
+keeps_sys "$scratch/nics/shmemd.service" || fail "the drop-in lets the daemon write to /sys"
 said=$(complaints "$scratch/nics")
 [ -z "$said" ] || fail "$said"
 exposed_at_most "$scratch/nics/shmemd.service" || fail "$(cat "$scratch/security")"
