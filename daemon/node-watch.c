@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Nobody tells: the unit has no netlink. So every few seconds the names of PCI functions, RDMA devices and GPUs that NVIDIA's driver has
- * are looked at, and which bonds the devices' interfaces are in, which asks no driver anything, and only where they differ the machine
+ * are looked at, which bonds the devices' interfaces are in, and who may read their product data, which asks no driver anything, and only where they differ the machine
  * is read again, and once more at the next look: a device is not whole at once. Both are works of the daemon's own, since sysfs may
  * wait for a driver. States and rates of ports are not looked at: the registry knows them. Nor are MTUs, which the map does not use.
  *
@@ -109,8 +109,23 @@ static uint64_t hash_masters_of(const char *root, const char *nic)
 	return sum;
 }
 
+/* Whose product data are and who may read them: a rule of udev may come late. Asks sysfs, no device. */
+static uint64_t hash_owner(const char *root, const char *nic)
+{
+	uint64_t facts[2];
+	char path[512];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "%.300s/class/infiniband/%.100s/device/vpd", root, nic);
+	if (stat(path, &st) < 0)
+		return 0;
+	facts[0] = st.st_uid;
+	facts[1] = st.st_mode;
+	return hash_bytes(nic, strlen(nic)) ^ hash_bytes(facts, sizeof(facts));
+}
+
 /* Of RDMA devices only: interfaces of containers come and go. */
-static uint64_t hash_masters(const char *root)
+static uint64_t hash_devices(const char *root)
 {
 	char folder[512];
 	struct dirent *entry;
@@ -121,7 +136,7 @@ static uint64_t hash_masters(const char *root)
 	dir = opendir(folder);
 	while (dir && (entry = readdir(dir)))
 		if (entry->d_name[0] != '.')
-			sum += hash_masters_of(root, entry->d_name);
+			sum += hash_masters_of(root, entry->d_name) + hash_owner(root, entry->d_name);
 	if (dir)
 		closedir(dir);
 	return sum;
@@ -151,7 +166,7 @@ static uint64_t look(void)
 	return hash_folder(sys, "bus/pci/devices") +
 	       FNV_PRIME * (hash_folder(sys, "class/infiniband") +
 			    FNV_PRIME * (hash_folder(node_procfs(), "driver/nvidia/gpus") +
-					 FNV_PRIME * hash_masters(sys)));
+					 FNV_PRIME * hash_devices(sys)));
 }
 
 /* It says nothing of the machine, so that is read again: a change is not to be lost. */

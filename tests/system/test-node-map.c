@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -419,6 +420,50 @@ TEST_TIMEOUT(ports_that_join_a_bond_or_leave_it_are_looked_at_again, 120)
 		sysfs_tree_remove(&tree.files, NEAR_MASTER);
 	}
 	wait_for(&daemon, "mlx5_1");
+	fixture_daemon_stop(&daemon);
+	machine_tree_deinit(&tree);
+}
+
+#define NEAR_DATA "sys/devices/" NEAR_PATH "/vpd"
+#define N_RULES 2u
+
+/* What is in it alone tells nobody to look: in place, and the mode after it. */
+static void change_data(const struct machine_tree *tree, const char *text, unsigned int mode)
+{
+	char path[200];
+	FILE *file;
+
+	ASSERT_LT(snprintf(path, sizeof(path), "%s/" NEAR_DATA, tree->files.root), (int)sizeof(path));
+	file = fopen(path, "we");
+	ASSERT(file);
+	ASSERT_GT(fputs(text, file), 0);
+	ASSERT_OK(fclose(file));
+	ASSERT_OK(chmod(path, mode));
+}
+
+/* As after "udevadm trigger", where the rule is installed late. */
+TEST_TIMEOUT(product_data_that_may_be_read_later_are_looked_at_again, 120)
+{
+	struct fixture_daemon daemon;
+	struct machine_tree tree;
+
+	if (!getenv("SHMEMD_TEST_BACKEND"))
+		test_skip("soft NICs are of no machine");
+	machine_tree_init(&tree, 2);
+	plug_gpu(&tree);
+	plug_nic(&tree, (struct machine_nic){.path = NEAR_PATH, .name = "mlx5_0", .gbps = 100});
+	plug_nic(&tree, (struct machine_nic){.path = FAR_PATH, .name = "mlx5_1", .gbps = 100});
+	sysfs_tree_put(&tree.files, NEAR_DATA, "SMDL=CX7\n");
+	change_data(&tree, "SMDL=CX7\n", 0600);
+	setenv("SHMEMD_SYSFS", tree.sys, 1);
+	fixture_daemon_start(&daemon, NULL, NULL);
+	for (unsigned int i = 0; i < N_RULES; i++) {
+		wait_for(&daemon, "mlx5_0");
+		change_data(&tree, "SMDL=SW_MNG\n", 0644);
+		wait_for(&daemon, "mlx5_1");
+		change_data(&tree, "SMDL=CX7\n", 0600);
+	}
+	wait_for(&daemon, "mlx5_0");
 	fixture_daemon_stop(&daemon);
 	machine_tree_deinit(&tree);
 }
