@@ -136,7 +136,8 @@ static uint64_t hash_devices(const char *root)
 	dir = opendir(folder);
 	while (dir && (entry = readdir(dir)))
 		if (entry->d_name[0] != '.')
-			sum += hash_masters_of(root, entry->d_name) + hash_owner(root, entry->d_name);
+			sum += hash_masters_of(root, entry->d_name) +
+			       hash_owner(root, entry->d_name);
 	if (dir)
 		closedir(dir);
 	return sum;

@@ -130,7 +130,8 @@ static const char *fix_manager(const char *nic, bool may_daemon, int r, char fix
 		 "%sudevadm trigger --action=change --subsystem-match=pci "
 		 "--attr-match=vendor=0x15b3, with 60-shmemd.rules installed, lets the daemon see "
 		 "it; %snics-exclude = %s in shmemd.conf",
-		 r < 0 ? "shmemctl doctor as root tells; " : "", r < 0 ? "if it is one, " : "or ", nic);
+		 r < 0 ? "shmemctl doctor as root tells; " : "", r < 0 ? "if it is one, " : "or ",
+		 nic);
 	return fix;
 }
 
@@ -153,11 +154,13 @@ static void judge_manager(const struct check_host *host, struct check_teller *to
 	check_nic_name(host->topo, index, name);
 	if (host->map->excluded[index] == TOPO_IS_BRIDGE && !may_daemon)
 		check_say(to, CHECK_WARN, name, fix_manager(nic->name, false, r, fix),
-			  "it manages switches of GPU links, and only root sees that: the daemon may give it to GPUs");
+			  "it manages switches of GPU links, and only root sees that: the daemon "
+			  "may give it to GPUs");
 	else if (host->map->excluded[index] == TOPO_USED && r < 0 && r != -ENOENT)
 		check_say(to, CHECK_WARN, name, fix_manager(nic->name, may_daemon, r, fix),
-			  "not known whether it manages switches of GPU links: /%s cannot be read: %s", path,
-			  strerror(-r));
+			  "not known whether it manages switches of GPU links: /%s cannot be read: "
+			  "%s",
+			  path, strerror(-r));
 }
 
 void check_assignment(const struct check_host *host, struct check_teller *to)
@@ -189,8 +192,8 @@ static void judge_known(const struct check_host *host, struct check_teller *to, 
 
 static bool is_judged(const struct check_host *host, unsigned int nic)
 {
-	return !check_is_spare(host->map, nic) && !host->topo->nics[nic].has_no_driver && check_is_mlx5(host->topo, nic) &&
-	       !check_is_further_port(host, nic);
+	return !check_is_spare(host->map, nic) && !host->topo->nics[nic].has_no_driver &&
+	       check_is_mlx5(host->topo, nic) && !check_is_further_port(host, nic);
 }
 
 void check_devx(const struct check_host *host, struct check_teller *to)

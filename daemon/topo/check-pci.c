@@ -236,8 +236,8 @@ void check_pci_link(const struct check_host *host, struct check_teller *to)
 
 	/* A VF's link is its PF's. */
 	for (unsigned int i = 0; i < topo->n_nics; i++)
-		if (!check_is_spare(host->map, i) && topo->nics[i].pf == TOPO_NO_PCI && !topo->nics[i].has_no_driver &&
-		    !check_is_further_port(host, i))
+		if (!check_is_spare(host->map, i) && topo->nics[i].pf == TOPO_NO_PCI &&
+		    !topo->nics[i].has_no_driver && !check_is_further_port(host, i))
 			judge_nic_link(host, to, i);
 	for (unsigned int i = 0; i < topo->n_gpus; i++)
 		judge_gpu_link(host, to, i);

@@ -101,10 +101,10 @@ static void say_pf_down(const struct check_host *host, struct check_teller *to, 
 	char why[TOPO_WHY_BYTES];
 
 	check_say(to, lost, name,
-		  "bring the port of the physical function up, of which port tells as well; where the "
+		  "bring the port of the physical function up, of which port tells as well; where "
+		  "the "
 		  "VF works all the same, gpu-nic-map gives it to GPUs",
-		  "%s%s",
-		  topo_reason_excluded(host->topo, host->map, index, why),
+		  "%s%s", topo_reason_excluded(host->topo, host->map, index, why),
 		  lost == CHECK_FAIL ? ": no GPU gets it" : "; no GPU misses it");
 }
 

@@ -433,7 +433,8 @@ static void change_data(const struct machine_tree *tree, const char *text, unsig
 	char path[200];
 	FILE *file;
 
-	ASSERT_LT(snprintf(path, sizeof(path), "%s/" NEAR_DATA, tree->files.root), (int)sizeof(path));
+	ASSERT_LT(snprintf(path, sizeof(path), "%s/" NEAR_DATA, tree->files.root),
+		  (int)sizeof(path));
 	file = fopen(path, "we");
 	ASSERT(file);
 	ASSERT_GT(fputs(text, file), 0);

@@ -19,7 +19,7 @@ struct check_tree {
 	struct check_session session;
 	struct check_undriven undriven[2]; /* of which it has none */
 	void (*change)(struct topo *topo); /* after reading: what no file says */
-	const char *included; /* nics-include; NULL: all */
+	const char *included;		   /* nics-include; NULL: all */
 };
 
 typedef void check_tree_fn(struct check_tree *tree);
@@ -43,7 +43,7 @@ struct check_verdict {
 	check_tree_fn *change;
 	enum check_state state; /* the worst that is told, */
 	const char *says; /* with this: "SUBJECT: REASON" has it */
-	const char *fix; /* what the fix has; or NULL */
+	const char *fix;  /* what the fix has; or NULL */
 };
 
 extern const struct check_verdict check_verdicts[]; /* ends with a NULL name */

@@ -59,8 +59,8 @@ static void include_second_port(struct check_tree *tree)
 	char path[160];
 
 	for (unsigned int i = 0; i < 3; i++) {
-		snprintf(path, sizeof(path), "sys/devices/" CHECK_NIC1 "/infiniband/mlx5_1/ports/2/%s",
-			 files[i]);
+		snprintf(path, sizeof(path),
+			 "sys/devices/" CHECK_NIC1 "/infiniband/mlx5_1/ports/2/%s", files[i]);
 		PUT(path, "%s\n", texts[i]);
 	}
 	tree->included = "mlx5_0, mlx5_1:2";
