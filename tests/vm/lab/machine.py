@@ -53,8 +53,9 @@ def network(number, count):
 
 
 def command_line(number, count, kernel, initial, disk):
+    # Huge pages come and go with the addresses of heaps: memory could not be compared.
     append = (f'console=ttyS0 quiet panic=-1 net.ifnames=0 mitigations=off nokaslr audit=0 apparmor=0 shmemd.node={number} '
-              f'systemd.hostname=node{number} systemd.machine_id={number:032x} systemd.show_status=0')
+              f'transparent_hugepage=never systemd.hostname=node{number} systemd.machine_id={number:032x} systemd.show_status=0')
     return [QEMU, '-accel', 'tcg,thread=multi', '-cpu', 'max,la57=off,pmu=off', '-M', 'q35', '-smp', '2', '-m', '1024',
             '-nodefaults', '-no-user-config', '-display', 'none', '-no-reboot', '-serial', 'file:console', '-pidfile', 'pid',
             '-kernel', kernel, '-initrd', initial, '-append', append,
