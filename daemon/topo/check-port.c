@@ -311,7 +311,9 @@ void check_mtu(const struct check_host *host, struct check_teller *to)
 		judge_mtu(host, to, i);
 		n++;
 	}
-	if (!to->n_bad)
+	if (!n)
+		check_say(to, CHECK_OK, "", "", "no port is in use");
+	else if (!to->n_bad)
 		check_say(to, CHECK_OK, "", "", "of %u ports, the largest of each fabric", n);
 }
 
