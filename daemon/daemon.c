@@ -25,7 +25,9 @@
 #include "daemon/listener.h"
 #include "daemon/log.h"
 #include "daemon/loop.h"
+#include "daemon/newcomers.h"
 #include "daemon/nic/nic.h"
+#include "daemon/nics.h"
 #include "daemon/node.h"
 #include "daemon/node-watch.h"
 #include "daemon/restart/adopt.h"
@@ -43,7 +45,6 @@
 
 #define ACCEPTS_PER_TURN 16
 #define ACCEPT_PAUSE_NSEC (100 * NSEC_PER_MSEC)
-#define EVENTS_PER_TURN 64
 #define LOOKS_PER_TURN 256 /* a microsecond for each at most */
 #define LOOK_NSEC (100 * NSEC_PER_MSEC)
 /* Without anything done for so long, or after all that time, it is left to the kernel: before the service manager's patience ends. */
@@ -56,13 +57,6 @@
 #define RESERVED_SHARE 8u
 /* Of those that may be on their way, as many, a user may leave one part in this many unread, and one session's. */
 #define UNREAD_SHARE 8u
-
-/* A NIC's news on the loop. */
-struct daemon_nic {
-	struct daemon *daemon;
-	struct registry_nic *rnic;
-	struct loop_watch *watch; /* NULL: the NIC has none */
-};
 
 struct daemon {
 	struct settings *settings;
@@ -85,8 +79,8 @@ struct daemon {
 	struct workers *workers; /* NULL: no NIC blocks */
 	struct warm *warm; /* NULL likewise */
 	struct hot_watch *hot_watch;
-	struct list nics; /* struct nic.link, owned */
-	struct daemon_nic watched[REGISTRY_MAX_NICS];
+	struct nics nics;
+	struct newcomers *newcomers; /* NULL: NICs are the daemon's own */
 	struct list clients; /* struct client.link, owned */
 	struct seek seek;
 	struct keep_store *store; /* NULL: sessions end with the daemon */
@@ -138,18 +132,6 @@ static void on_work(void *arg, struct work *work)
 
 /* ---- NICs ------------------------------------------------------------------------------------------------------- */
 
-static void on_nic(void *arg, unsigned int events)
-{
-	struct daemon_nic *watched = arg;
-	struct nic *nic = watched->rnic->nic;
-	struct nic_event event;
-
-	for (int i = 0; i < EVENTS_PER_TURN && nic->ops->next_event(nic, &event) == 0; i++)
-		registry_event(&watched->daemon->registry, watched->rnic, &event);
-	/* It may have gone, or have returned. */
-	warm_look(watched->daemon->warm);
-}
-
 /* "loop.hang:N" is the daemon's own fault point, the others are the soft NIC's. */
 static const char *nic_fault(struct daemon *daemon)
 {
@@ -160,120 +142,19 @@ static const char *nic_fault(struct daemon *daemon)
 		? NULL : text;
 }
 
-#if HAVE_MLX5
-static int probe_mlx5(struct daemon *daemon)
-{
-	const struct nic_mlx5_attr attr = {
-		.trace = getenv("SHMEMD_MLX5_TRACE"),
-		.objects = getenv("SHMEMD_MLX5_OBJECTS"),
-		.gpu_poll_usec = (uint32_t)daemon->settings->gpu_poll_usec,
-		.spin_usec = (uint32_t)daemon->settings->spin_usec,
-		.max_mtu_log2 = (uint8_t)daemon->settings->mtu_log2,
-	};
-	struct nic_mlx5_report report;
-	int r;
-
-	r = nic_mlx5_probe(&attr, &daemon->nics, &report);
-	if (r < 0)
-		log_line(LOG_ERR, NULL, "cannot look for ConnectX NICs: %s", strerror(-r));
-	else if (report.unusable[0])
-		log_line(LOG_WARNING, NULL, "NICs that cannot be used: %s", report.unusable);
-	return r;
-}
-#else
-static int probe_mlx5(struct daemon *daemon)
-{
-	return 0;
-}
-#endif
-
-static int probe_soft(struct daemon *daemon)
-{
-	const struct nic_soft_attr attr = {
-		.n_nics = (unsigned int)daemon->settings->soft_nics,
-		.gpu_poll_usec = (uint32_t)daemon->settings->gpu_poll_usec,
-		.spin_usec = (uint32_t)daemon->settings->spin_usec,
-		.max_mtu_log2 = (uint8_t)daemon->settings->mtu_log2,
-		.fault = nic_fault(daemon),
-	};
-	int r;
-
-	r = nic_soft_probe(&attr, &daemon->nics);
-	if (r == -EINVAL && attr.fault)
-		log_line(LOG_ERR, NULL, "SHMEMD_FAULT: there is no fault point \"%s\"", attr.fault);
-	else if (r < 0)
-		log_line(LOG_ERR, NULL, "cannot make %u soft NICs: %s", attr.n_nics, strerror(-r));
-	return r;
-}
-
-static int probe_nics(struct daemon *daemon)
-{
-	uint64_t backend = daemon->settings->backend;
-	char hint[256];
-	int r;
-
-	if (backend == SETTINGS_BACKEND_SOFT)
-		return probe_soft(daemon);
-	r = probe_mlx5(daemon);
-	if (r == -ENOMEM || !list_empty(&daemon->nics))
-		return r;
-	/* What is wrong with the others was told. */
-	if (backend == SETTINGS_BACKEND_AUTO)
-		return probe_soft(daemon);
-	if (r < 0)
-		return r;
-	seek_hint(hint, sizeof(hint));
-	log_line(LOG_ERR, NULL, "%s%s", HAVE_MLX5 ? "there is no ConnectX NIC that can be used"
-						  : "this build has no mlx5 backend", hint);
-	return -ENODEV;
-}
-
-static int add_nic(struct daemon *daemon, struct nic *nic)
-{
-	unsigned int index = daemon->registry.n_nics;
-	struct daemon_nic *watched = &daemon->watched[index];
-	int r;
-
-	r = registry_add_nic(&daemon->registry, nic);
-	if (r == 0)
-		*watched = (struct daemon_nic){.daemon = daemon, .rnic = &daemon->registry.nics[index]};
-	if (r == 0 && nic->event_fd >= 0)
-		r = loop_watch_new(daemon->loop, nic->event_fd, LOOP_READ, on_nic, watched,
-				   &watched->watch);
-	if (r < 0)
-		log_line(LOG_ERR, NULL, "cannot use NIC %s: %s", nic->name, strerror(-r));
-	return r;
-}
-
 static int open_nics(struct daemon *daemon)
 {
-	struct nic *nic;
 	int r;
 
-	r = probe_nics(daemon);
-	if (r < 0)
-		return r;
-	list_for_each_entry(nic, &daemon->nics, link) {
-		r = add_nic(daemon, nic);
-		/* A host may have more ports than are counted here: functions of its NICs. */
-		if (r == -ENOSPC)
-			break;
-		if (r < 0)
-			return r;
-	}
-	return 0;
-}
-
-static void close_nics(struct daemon *daemon)
-{
-	struct nic *nic, *tmp;
-
-	for (unsigned int i = 0; i < REGISTRY_MAX_NICS; i++)
-		daemon->watched[i].watch = loop_watch_free(daemon->watched[i].watch);
-	list_for_each_entry_safe(nic, tmp, &daemon->nics, link) {
-		list_del(&nic->link);
-		nic->ops->close(nic);
-	}
+	daemon->nics.loop = daemon->loop;
+	daemon->nics.registry = &daemon->registry;
+	daemon->nics.settings = daemon->settings;
+	daemon->nics.fault = nic_fault(daemon);
+	r = nics_open(&daemon->nics);
+	/* Soft NICs are there in place of what the machine has not: they stay alone. */
+	daemon->registry.attr.takes_newcomers =
+		daemon->registry.blocks && daemon->settings->backend != SETTINGS_BACKEND_SOFT;
+	return r;
 }
 
 /* ---- clients ------------------------------------------------------------------------------------------------------ */
@@ -510,9 +391,32 @@ static int make_warm(struct daemon *daemon)
 
 	if (r < 0)
 		return r;
+	daemon->nics.warm = daemon->warm;
 	tune_warm(daemon->settings, &attr);
 	warm_set(daemon->warm, &attr);
 	return 0;
+}
+
+static void on_found(void *arg)
+{
+	struct daemon *daemon = arg;
+
+	newcomers_look(daemon->newcomers);
+}
+
+static int make_newcomers(struct daemon *daemon)
+{
+	const struct newcomers_attr attr = {
+		.nics = &daemon->nics,
+		.seek = &daemon->seek,
+		.node_map = daemon->node_map,
+		.opened = on_activity,
+		.arg = daemon,
+	};
+
+	daemon->seek.found = on_found;
+	daemon->seek.found_arg = daemon;
+	return newcomers_new(&attr, &daemon->newcomers);
 }
 
 /* ---- sessions of the daemon before, and for the one after ------------------------------------------------------- */
@@ -572,7 +476,7 @@ int daemon_new(struct settings *settings, const struct settings_source *source, 
 	daemon->settings = settings;
 	daemon->source = source;
 	daemon->listener.fd = -1;
-	list_init(&daemon->nics);
+	nics_init(&daemon->nics);
 	list_init(&daemon->clients);
 	signal(SIGPIPE, SIG_IGN);
 	max_fds = tune_fd_limit(settings);
@@ -612,6 +516,8 @@ int daemon_new(struct settings *settings, const struct settings_source *source, 
 	if (r < 0)
 		return r;
 	r = seek_init(&daemon->seek, daemon->loop, &daemon->registry);
+	if (r == 0)
+		r = make_newcomers(daemon);
 	if (r < 0)
 		return r;
 	r = service_init(&daemon->service, daemon->loop, &daemon->registry, daemon->listener.path);
@@ -677,6 +583,7 @@ struct daemon *daemon_free(struct daemon *daemon)
 			client_free(client);
 	warm_stop(daemon->warm);
 	node_watch_stop(daemon->node_watch);
+	newcomers_stop(daemon->newcomers);
 	finish_work(daemon);
 	if (!list_empty(&daemon->clients))
 		leave(daemon);
@@ -685,7 +592,8 @@ struct daemon *daemon_free(struct daemon *daemon)
 	daemon->hot_watch = hot_watch_free(daemon->hot_watch);
 	seek_deinit(&daemon->seek);
 	loop_timer_free(daemon->look);
-	close_nics(daemon);
+	daemon->newcomers = newcomers_free(daemon->newcomers);
+	nics_deinit(&daemon->nics);
 	if (daemon->have_registry)
 		registry_deinit(&daemon->registry);
 	node_map_free(daemon->node_map);

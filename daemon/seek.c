@@ -29,8 +29,11 @@ static void on_news(void *arg, unsigned int events)
 	struct seek *seek = arg;
 	struct nic_seen_list *list = nic_watch_take(seek->watch);
 
-	if (list)
-		undriven_update(seek->registry, list);
+	if (!list)
+		return;
+	undriven_update(seek->registry, list);
+	if (seek->found)
+		seek->found(seek->found_arg);
 }
 
 static int start(struct seek *seek)
@@ -45,12 +48,8 @@ static int start(struct seek *seek)
 	};
 	int r;
 
-	for (unsigned int i = 0; i < registry->n_nics; i++) {
-		const struct nic_info *info = &registry->nics[i].info;
-
-		driven[i] = (struct nic_driven){.guid = info->guid, .port = info->port};
-		memcpy(driven[i].name, info->name, sizeof(driven[i].name));
-	}
+	for (unsigned int i = 0; i < registry->n_nics; i++)
+		driven[i] = nic_driven_of(&registry->nics[i].info);
 	r = nic_watch_new(&attr, &seek->watch);
 	if (r < 0)
 		return r;
@@ -85,6 +84,14 @@ int seek_init(struct seek *seek, struct loop *loop, struct registry *registry)
 	if (r == 0)
 		on_timer(seek);
 	return r;
+}
+
+void seek_drive(struct seek *seek, const struct nic_info *info)
+{
+	const struct nic_driven driven = nic_driven_of(info);
+
+	if (seek->watch)
+		nic_watch_drive(seek->watch, &driven);
 }
 
 void seek_deinit(struct seek *seek)

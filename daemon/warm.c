@@ -157,6 +157,14 @@ void warm_set(struct warm *warm, const struct nic_warm_attr *attr)
 	warm_look(warm);
 }
 
+void warm_take_nics(struct warm *warm)
+{
+	if (!warm)
+		return;
+	tell_nics(warm);
+	warm_look(warm);
+}
+
 void warm_stop(struct warm *warm)
 {
 	if (!warm)

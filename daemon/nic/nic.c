@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What all backends share: names of counters and the operations of a backend that offers nothing.
+ * What all backends share: names of counters, whose NIC it is, and the operations of a backend that offers nothing.
  *
  * A backend copies nic_ops_default's slots for what it cannot do, so that no slot of any table is NULL.
  * Pure; any thread.
@@ -24,6 +24,14 @@ void nic_counters_add(struct nic_counters *sum, const struct nic_counters *more)
 	sum->error_cqes += more->error_cqes;
 	sum->rnr_naks += more->rnr_naks;
 	sum->retries += more->retries;
+}
+
+struct nic_driven nic_driven_of(const struct nic_info *info)
+{
+	struct nic_driven driven = {.guid = info->guid, .port = info->port};
+
+	memcpy(driven.name, info->name, sizeof(driven.name));
+	return driven;
 }
 
 static struct nic *default_close(struct nic *nic)

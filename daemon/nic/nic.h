@@ -22,6 +22,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <shmd/abi/doorbell.h>
 #include <shmd/abi/wqe.h>
@@ -596,12 +597,28 @@ struct nic_soft_attr {
 /* Appends n_nics soft NICs to *nics (struct nic.link). All or nothing. Defined in nic/soft. */
 int nic_soft_probe(const struct nic_soft_attr *attr, struct list *nics);
 
+/* A port that some backend drives already: of the device with this GUID; where there is none, with this name. */
+struct nic_driven {
+	char name[NIC_NAME_BYTES];
+	uint64_t guid;
+	uint32_t port;
+};
+
+static inline bool nic_is_driven(const struct nic_driven *driven, const char *name, uint64_t guid, uint32_t port)
+{
+	return driven->guid && guid ? driven->guid == guid && driven->port == port : strcmp(driven->name, name) == 0;
+}
+
+struct nic_driven nic_driven_of(const struct nic_info *info);
+
 struct nic_mlx5_attr {
 	const char *trace; /* file to which every firmware command is appended in words, or NULL */
 	uint32_t gpu_poll_usec; /* of doorbell mode cpu, as for soft NICs; 0: 20 */
 	uint32_t spin_usec;
 	const char *objects; /* how they are made: "library", "ioctl", or NULL for the former where libmlx5 exports */
 	uint8_t max_mtu_log2; /* 8..12; 0: what the port has */
+	unsigned int n_driven;
+	const struct nic_driven *driven; /* borrowed during the call: devices with such a port are left alone */
 };
 
 struct nic_mlx5_report {
@@ -628,9 +645,7 @@ typedef void (*nic_need_fn)(void *arg, const struct nic_need *need);
 /* Tells what ConnectX NICs need on this host and what of it is there: host first, then each NIC. Blocks; leaves nothing. */
 void nic_mlx5_check(nic_need_fn tell, void *arg);
 
-/*
- * Appends the ConnectX ports of this host. None is no error. Defined in nic/mlx5, in builds with libmlx5.
- */
+/* Appends the ConnectX ports of this host. None is no error. Any thread; blocks. Defined in nic/mlx5, in builds with libmlx5. */
 int nic_mlx5_probe(const struct nic_mlx5_attr *attr, struct list *nics, struct nic_mlx5_report *ret_report);
 
 /* ---- NICs that no backend drives ------------------------------------------------------------------------------------ */
@@ -679,13 +694,6 @@ struct nic_seen_list {
 	struct nic_seen nics[NIC_SEEN_MAX];
 };
 
-/* What some backend drives is not looked at any more: a device with this name or this GUID. */
-struct nic_driven {
-	char name[NIC_NAME_BYTES];
-	uint64_t guid;
-	uint32_t port;
-};
-
 struct nic_watch;
 
 struct nic_watch_attr {
@@ -705,6 +713,8 @@ void nic_seen_scan(const char *sysfs, const struct nic_driven *driven, unsigned 
 		   struct nic_seen_list *ret_list);
 /* A thread that looks; it finds out mtu_bytes too. -ENOMEM, -EMFILE, or what pthread_create says. Defined in nic/proxy. */
 int nic_watch_new(const struct nic_watch_attr *attr, struct nic_watch **ret_watch);
+/* One more that some backend drives, from the next look on. At most NIC_SEEN_MAX with those of before; what is beyond is looked at. */
+void nic_watch_drive(struct nic_watch *watch, const struct nic_driven *driven);
 /* Waits for a look under way, two seconds at most; one that hangs in the kernel is left alone. */
 struct nic_watch *nic_watch_free(struct nic_watch *watch);
 /* Readable while nic_watch_take() has something; the watch's own. */

@@ -29,6 +29,7 @@
 	X(STATE_STRANGE,    "fb0e26f6368047898482a7d01198c181") \
 	X(NIC_LOST,         "d21dfdc4650d4bd4a2211d853263a306") \
 	X(NIC_BACK,         "c2dd2a31a2924972a4c2265e3a45680c") \
+	X(NIC_CAME,         "44e471dcae194f9fac770f08e1a587a8") \
 	X(PORT_DOWN,        "f417accfc4de40d38320f69f02b553c7") \
 	X(PORT_UP,          "71967a9cdb3641b18cc0940f75d02619") \
 	X(DRAIN_BEGUN,      "cc26ecbff9c9492aa39a78ba586b4279") \

@@ -209,6 +209,15 @@ void monitor_nic_event(struct registry *registry, const struct registry_nic *rni
 		monitor_nic_dropped(registry, rnic, news_of_nic);
 }
 
+static void tell_of_nic(struct registry *registry, struct news *news, const char *nic, const char *text)
+{
+	struct msg_event *event = &news->msg.event;
+
+	snprintf(event->nic_name, sizeof(event->nic_name), "%s", nic);
+	snprintf(event->text, sizeof(event->text), "%s", text);
+	tell(registry, news);
+}
+
 void monitor_undriven(struct registry *registry, enum msg_event_kind kind, const struct nic_seen *seen, const char *text)
 {
 	struct news news;
@@ -217,9 +226,18 @@ void monitor_undriven(struct registry *registry, enum msg_event_kind kind, const
 		return;
 	news_init(&news, kind, NULL);
 	news.msg.event.detail = kind == MSG_EVENT_PORT_STATE ? seen->state : 0;
-	snprintf(news.msg.event.nic_name, sizeof(news.msg.event.nic_name), "%s", seen->name);
-	snprintf(news.msg.event.text, sizeof(news.msg.event.text), "%s", text);
-	tell(registry, &news);
+	tell_of_nic(registry, &news, seen->name, text);
+}
+
+void monitor_nic_came(const struct registry_nic *rnic, const char *text)
+{
+	struct news news;
+
+	if (nobody_listens(rnic->registry))
+		return;
+	news_init(&news, MSG_EVENT_PORT_STATE, NULL);
+	news.msg.event.detail = rnic->info.state;
+	tell_of_nic(rnic->registry, &news, rnic->info.name, text);
 }
 
 void monitor_queues(const struct session *session, enum msg_event_kind kind, const struct session_queues *queues)

@@ -33,6 +33,8 @@ void monitor_nic_event(struct registry *registry, const struct registry_nic *rni
 		       const struct nic_event *news);
 /* A NIC that no backend drives: found or changed (MSG_EVENT_PORT_STATE), or gone (MSG_EVENT_NIC_LOST). */
 void monitor_undriven(struct registry *registry, enum msg_event_kind kind, const struct nic_seen *seen, const char *text);
+/* One that no session had yet. */
+void monitor_nic_came(const struct registry_nic *rnic, const char *text);
 /* Events of a NIC that nobody is told of one by one; event->session_id: whose they were, 0: of several sessions. */
 void monitor_nic_dropped(struct registry *registry, const struct registry_nic *rnic, const struct nic_event *event);
 void monitor_drain(struct registry *registry, bool on, const char *text);

@@ -85,3 +85,21 @@ void registry_count_on(struct registry *registry)
 		registry->nics[i].before = registry->nics[i].ended;
 	}
 }
+
+void registry_count_newcomer(struct registry_nic *rnic)
+{
+	struct registry *registry = rnic->registry;
+
+	for (unsigned int i = 0; i < registry->n_absent; i++) {
+		struct registry_absent *absent = &registry->absent[i];
+
+		if (strcmp(absent->name, rnic->info.name) != 0)
+			continue;
+		rnic->ended = absent->ended;
+		rnic->told = absent->told;
+		*absent = registry->absent[--registry->n_absent];
+		raise_to_told(rnic);
+		rnic->before = rnic->ended;
+		return;
+	}
+}

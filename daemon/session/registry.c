@@ -69,21 +69,27 @@ void registry_deinit(struct registry *registry)
 	pthread_mutex_destroy(&registry->quiesce_lock);
 }
 
-int registry_add_nic(struct registry *registry, struct nic *nic)
+int registry_add_asked_nic(struct registry *registry, struct nic *nic, const struct nic_info *info)
 {
 	struct registry_nic *rnic;
-	int r;
 
 	if (registry->n_nics == REGISTRY_MAX_NICS)
 		return -ENOSPC;
 	rnic = &registry->nics[registry->n_nics];
-	*rnic = (struct registry_nic){.registry = registry, .nic = nic, .index = registry->n_nics};
-	r = nic_query(nic, &rnic->info);
-	if (r < 0)
-		return r;
+	*rnic = (struct registry_nic){
+		.registry = registry, .nic = nic, .info = *info, .index = registry->n_nics};
 	registry->n_nics++;
 	registry->blocks |= nic->blocks && registry->attr.hooks.work;
+	registry_count_newcomer(rnic);
 	return 0;
+}
+
+int registry_add_nic(struct registry *registry, struct nic *nic)
+{
+	struct nic_info info;
+	int r = nic_query(nic, &info);
+
+	return r < 0 ? r : registry_add_asked_nic(registry, nic, &info);
 }
 
 void registry_work(struct registry *registry, bool blocks, struct work *work)

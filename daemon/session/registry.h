@@ -96,6 +96,7 @@ struct registry_attr {
 	bool no_atomics; /* of peers, on queues that are made from now on */
 	struct nic_qp_params qp_params; /* of QPs whose client says nothing */
 	const char *no_mlx5; /* why ConnectX NICs were not looked for, in words; NULL: they were */
+	bool takes_newcomers; /* ConnectX NICs that come later are opened */
 	const char *daemon; /* name and version; lives as long as the registry */
 	uint64_t quiesce_nsec; /* teardown waits at most this long for queues to flush; all together: registry_quiesce_left */
 	uint64_t restart_grace_nsec; /* how long clients wait for the next daemon; 0: sessions end with this one */
@@ -145,6 +146,8 @@ void registry_deinit(struct registry *registry); /* every session is freed alrea
 
 /* -ENOSPC above REGISTRY_MAX_NICS; else what the query says. */
 int registry_add_nic(struct registry *registry, struct nic *nic);
+/* The same for one that was asked; at any time. It counts on from what was told of its name. */
+int registry_add_asked_nic(struct registry *registry, struct nic *nic, const struct nic_info *info);
 /* Done now, or by another thread where it may block. Then `blocks` must be true for some NIC of the work. */
 void registry_work(struct registry *registry, bool blocks, struct work *work);
 
@@ -162,6 +165,8 @@ void registry_keep_told(struct registry *registry);
 void registry_count_ended(struct session *session);
 /* All that goes on is there: NICs count on from what was told. */
 void registry_count_on(struct registry *registry);
+/* One that was absent then. */
+void registry_count_newcomer(struct registry_nic *rnic);
 struct registry_nic *registry_find_nic(struct registry *registry, const char *name);
 
 /* From now on: what is held already stays, also above a lower limit. */

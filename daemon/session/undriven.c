@@ -33,11 +33,29 @@ static const char *state_word(const struct nic_seen *seen)
 	return seen->state == NIC_PORT_ACTIVE ? "active" : "down";
 }
 
+static bool is_mlx5(const struct nic_seen *seen)
+{
+	return strncmp(seen->driver, "mlx5", 4) == 0;
+}
+
+static bool is_name_taken(const struct registry *registry, const char *name)
+{
+	for (unsigned int i = 0; i < registry->n_nics; i++)
+		if (strcmp(registry->nics[i].info.name, name) == 0)
+			return true;
+	return false;
+}
+
+bool undriven_is_newcomer(const struct registry *registry, const struct nic_seen *seen)
+{
+	return registry->attr.takes_newcomers && is_mlx5(seen) && !is_name_taken(registry, seen->name);
+}
+
 void undriven_text(const struct registry *registry, const struct nic_seen *seen, char *text, size_t size)
 {
 	const char *driver = seen->driver[0] ? seen->driver : "driver not known";
 
-	if (strncmp(seen->driver, "mlx5", 4) != 0)
+	if (!is_mlx5(seen))
 		snprintf(text, size,
 			 "no backend drives %s (%s): the proxy backend, which is for NICs other than ConnectX, is not there yet; "
 			 "take another NIC (shmemctl list nics), or start shmemd with --backend soft",
@@ -45,6 +63,16 @@ void undriven_text(const struct registry *registry, const struct nic_seen *seen,
 	else if (registry->attr.no_mlx5)
 		snprintf(text, size, "no backend drives %s (%s): %s; take another NIC (shmemctl list nics)", seen->name,
 			 driver, registry->attr.no_mlx5);
+	else if (is_name_taken(registry, seen->name))
+		snprintf(text, size,
+			 "no backend drives %s (%s): it has the name of another NIC, which is lost; restart shmemd, or take another NIC "
+			 "(shmemctl list nics)",
+			 seen->name, driver);
+	else if (undriven_is_newcomer(registry, seen))
+		snprintf(text, size,
+			 "no backend drives %s (%s): it was found just now, or is not usable, and then the log says why; take another "
+			 "NIC (shmemctl list nics)",
+			 seen->name, driver);
 	else
 		snprintf(text, size,
 			 "no backend drives %s (%s): when shmemd started it was not there, or not usable, and then the log says "
@@ -67,13 +95,19 @@ static void tell_lost(struct registry *registry, const struct nic_seen *seen)
 	monitor_undriven(registry, MSG_EVENT_NIC_LOST, seen, "no backend drove it");
 }
 
+static const char *driver_words(const struct registry *registry, const struct nic_seen *seen)
+{
+	return undriven_is_newcomer(registry, seen) ? "it is about to be opened" : "no backend drives it";
+}
+
 static void tell_found(struct registry *registry, const struct nic_seen *seen)
 {
 	char text[MSG_TEXT_BYTES];
 
-	snprintf(text, sizeof(text), "NIC %s is there, its port is %s; no backend drives it", seen->name, state_word(seen));
+	snprintf(text, sizeof(text), "NIC %s is there, its port is %s; %s", seen->name, state_word(seen), driver_words(registry, seen));
 	note(registry, seen, text);
-	monitor_undriven(registry, MSG_EVENT_PORT_STATE, seen, "it was found; no backend drives it");
+	snprintf(text, sizeof(text), "it was found; %s", driver_words(registry, seen));
+	monitor_undriven(registry, MSG_EVENT_PORT_STATE, seen, text);
 }
 
 static void tell_state(struct registry *registry, const struct nic_seen *seen)
@@ -85,6 +119,35 @@ static void tell_state(struct registry *registry, const struct nic_seen *seen)
 	monitor_undriven(registry, MSG_EVENT_PORT_STATE, seen, text);
 }
 
+/* ---- NICs that were opened --------------------------------------------------------------------------------------- */
+
+static bool is_of(const struct registry_nic *rnic, const struct nic_seen *seen)
+{
+	const struct nic_info *info = &rnic->info;
+
+	if (info->guid && seen->guid)
+		return info->guid == seen->guid && info->port == seen->port;
+	return strcmp(info->name, seen->name) == 0;
+}
+
+static void forget(struct nic_seen_list *list, const struct registry_nic *rnic)
+{
+	unsigned int n = 0;
+
+	for (unsigned int i = 0; list && i < list->n; i++)
+		if (!is_of(rnic, &list->nics[i]))
+			list->nics[n++] = list->nics[i];
+	if (list)
+		list->n = n;
+}
+
+void undriven_forget(struct registry *registry, const struct registry_nic *rnic)
+{
+	forget(registry->undriven, rnic);
+}
+
+/* ---- news -------------------------------------------------------------------------------------------------------- */
+
 static bool is_same(const struct nic_seen *a, const struct nic_seen *b)
 {
 	return a && b && a->life == b->life;
@@ -94,6 +157,8 @@ void undriven_update(struct registry *registry, struct nic_seen_list *list)
 {
 	struct nic_seen_list *before = registry->undriven;
 
+	for (unsigned int i = 0; i < registry->n_nics; i++)
+		forget(list, &registry->nics[i]);
 	registry->undriven = list;
 	for (unsigned int i = 0; before && i < before->n; i++)
 		if (!is_same(&before->nics[i], find(list, before->nics[i].name)))

@@ -3,16 +3,25 @@
 #ifndef SHMEMD_SESSION_UNDRIVEN_H
 #define SHMEMD_SESSION_UNDRIVEN_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "daemon/nic/nic.h"
 
 struct registry;
+struct registry_nic;
 
-/* What is there now, in place of what was; owned by the registry from here on. Tells what came, went and changed its state. */
+/*
+ * What is there now, in place of what was; owned by the registry from here on. Tells what came, went and changed its state. NICs that
+ * the registry has are dropped: they may have been seen before they were opened.
+ */
 void undriven_update(struct registry *registry, struct nic_seen_list *list);
+/* The registry has this NIC now: it is not one of these any more, and nobody is told that it went. */
+void undriven_forget(struct registry *registry, const struct registry_nic *rnic);
 /* By name; NULL: none of these. */
 const struct nic_seen *undriven_find(const struct registry *registry, const char *name);
+/* A ConnectX NIC that this daemon may open, as far as one can see. */
+bool undriven_is_newcomer(const struct registry *registry, const struct nic_seen *seen);
 /* Why no backend drives it, and what to do. */
 void undriven_text(const struct registry *registry, const struct nic_seen *seen, char *text, size_t size);
 

@@ -70,8 +70,7 @@ void check_driven(const struct check_host *host, struct check_teller *to)
 	for (unsigned int i = 0; i < daemon->n_undriven; i++)
 		if (!is_of_spare(host, &daemon->undriven[i]))
 			check_say(to, CHECK_WARN, daemon->undriven[i].name, fix,
-				  "no session gets it: it is new since the daemon's start, or was "
-				  "of no use then");
+				  "no session gets it: the daemon has not opened it, or could not");
 	if (!to->n_bad)
 		check_say(to, CHECK_OK, "", "",
 			  "it has all ConnectX that are here, but those set aside");

@@ -3,7 +3,7 @@
  * The NICs of this host that libmlx5 drives: one struct nic for each port.
  *
  * A device that cannot be used (no DEVX, no RC, no usable address) is left out with its reason told to the caller;
- * the others are not affected. Control thread.
+ * the others are not affected. Control thread, but the probe.
  */
 #include "daemon/nic/mlx5/mlx5.h"
 
@@ -286,6 +286,17 @@ static int probe_device(struct ibv_device *device, const struct nic_mlx5_attr *a
 	return 0;
 }
 
+/* Also of a port that was of no use when the others were opened: its device is in use. */
+static bool is_left_alone(struct ibv_device *device, const struct nic_mlx5_attr *attr)
+{
+	uint64_t guid = be64toh(ibv_get_device_guid(device));
+
+	for (unsigned int i = 0; i < attr->n_driven; i++)
+		if (nic_is_driven(&attr->driven[i], ibv_get_device_name(device), guid, attr->driven[i].port))
+			return true;
+	return false;
+}
+
 int nic_mlx5_probe(const struct nic_mlx5_attr *attr, struct list *nics,
 		   struct nic_mlx5_report *ret_report)
 {
@@ -306,7 +317,7 @@ int nic_mlx5_probe(const struct nic_mlx5_attr *attr, struct list *nics,
 	list_init(&made);
 	tell_nodes(&report);
 	for (int i = 0; i < n && r == 0; i++)
-		if (mlx5dv_is_supported(devices[i]))
+		if (mlx5dv_is_supported(devices[i]) && !is_left_alone(devices[i], attr))
 			r = probe_device(devices[i], attr, &made, &report);
 	ibv_free_device_list(devices);
 	if (r == 0) {

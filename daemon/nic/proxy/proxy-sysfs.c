@@ -303,13 +303,9 @@ static void list_ports(int device, struct ports *ports)
 
 static bool is_driven(const struct scan *scan, const struct nic_seen *seen)
 {
-	for (unsigned int i = 0; i < scan->n_driven; i++) {
-		const struct nic_driven *driven = &scan->driven[i];
-
-		if (strcmp(driven->name, seen->name) == 0 ||
-		    (driven->guid && driven->guid == seen->guid && driven->port == seen->port))
+	for (unsigned int i = 0; i < scan->n_driven; i++)
+		if (nic_is_driven(&scan->driven[i], seen->name, seen->guid, seen->port))
 			return true;
-	}
 	return false;
 }
 

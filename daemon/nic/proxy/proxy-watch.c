@@ -28,15 +28,15 @@
 struct nic_watch {
 	char *sysfs;
 	uint64_t interval_nsec;
-	unsigned int n_driven;
-	struct nic_driven *driven;
 	int event_fd;
 	pthread_t thread;
 	pthread_mutex_t lock; /* of what follows */
+	unsigned int n_driven;
+	struct nic_driven driven[NIC_SEEN_MAX];
 	pthread_cond_t changed;
 	bool stop, ended, abandoned;
 	struct nic_seen_list *news; /* not taken yet */
-	struct nic_seen_list *last;
+	struct nic_seen_list *last; /* the thread's own */
 };
 
 static struct nic_watch *watch_destroy(struct nic_watch *watch)
@@ -46,7 +46,6 @@ static struct nic_watch *watch_destroy(struct nic_watch *watch)
 	pthread_mutex_destroy(&watch->lock);
 	free(watch->news);
 	free(watch->last);
-	free(watch->driven);
 	free(watch->sysfs);
 	free(watch);
 	return NULL;
@@ -91,9 +90,22 @@ static uint32_t find_mtu(const struct nic_seen *seen)
 	return bytes ? bytes : mtu_beside_headers(seen);
 }
 
-static void look(const struct nic_watch *watch, struct nic_seen_list *list)
+static unsigned int copy_driven(struct nic_watch *watch, struct nic_driven driven[NIC_SEEN_MAX])
 {
-	nic_seen_scan(watch->sysfs, watch->driven, watch->n_driven, list);
+	unsigned int n;
+
+	pthread_mutex_lock(&watch->lock);
+	n = watch->n_driven;
+	memcpy(driven, watch->driven, n * sizeof(*driven));
+	pthread_mutex_unlock(&watch->lock);
+	return n;
+}
+
+static void look(struct nic_watch *watch, struct nic_seen_list *list)
+{
+	struct nic_driven driven[NIC_SEEN_MAX];
+
+	nic_seen_scan(watch->sysfs, driven, copy_driven(watch, driven), list);
 	for (unsigned int i = 0; i < list->n; i++) {
 		struct nic_seen *seen = &list->nics[i];
 		const struct nic_seen *last = find_last(watch, seen);
@@ -199,6 +211,14 @@ static void init_locks(struct nic_watch *watch)
 	pthread_condattr_destroy(&attr);
 }
 
+void nic_watch_drive(struct nic_watch *watch, const struct nic_driven *driven)
+{
+	pthread_mutex_lock(&watch->lock);
+	if (watch->n_driven < NIC_SEEN_MAX)
+		watch->driven[watch->n_driven++] = *driven;
+	pthread_mutex_unlock(&watch->lock);
+}
+
 int nic_watch_new(const struct nic_watch_attr *attr, struct nic_watch **ret_watch)
 {
 	struct nic_watch *watch = calloc(1, sizeof(*watch));
@@ -210,14 +230,9 @@ int nic_watch_new(const struct nic_watch_attr *attr, struct nic_watch **ret_watc
 	watch->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	watch->interval_nsec = attr->interval_nsec;
 	watch->sysfs = strdup(attr->sysfs);
-	watch->driven = calloc(attr->n_driven + 1, sizeof(*watch->driven));
-	r = watch->event_fd < 0 ? -EMFILE : !watch->sysfs || !watch->driven ? -ENOMEM : 0;
-	if (r == 0) {
-		watch->n_driven = attr->n_driven;
-		for (unsigned int i = 0; i < attr->n_driven; i++)
-			watch->driven[i] = attr->driven[i];
-		r = watch_start(watch);
-	}
+	for (unsigned int i = 0; i < attr->n_driven; i++)
+		nic_watch_drive(watch, &attr->driven[i]);
+	r = watch->event_fd < 0 ? -EMFILE : !watch->sysfs ? -ENOMEM : watch_start(watch);
 	if (r < 0) {
 		watch_destroy(watch);
 		return r;

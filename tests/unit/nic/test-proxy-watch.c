@@ -111,6 +111,23 @@ TEST(what_a_backend_drives_is_not_seen_a_second_time)
 	scene_deinit(&s);
 }
 
+/* Another device has the name of one that a backend had, by its GUID: it is seen. */
+TEST(what_a_backend_takes_later_is_not_seen_any_more)
+{
+	const struct nic_driven driven[] = {{.name = "drv0", .guid = 7, .port = 1}};
+	const struct nic_driven later = {.name = "roce1", .guid = 0x025056fffe000002, .port = 1};
+	struct scene s;
+
+	scene_init(&s);
+	sysfs_tree_add_rxe(&s.tree, "drv0", "veth0", 1);
+	sysfs_tree_add_rxe(&s.tree, "roce1", "veth1", 2);
+	scene_watch(&s, driven, 1);
+	wait_for(&s, 2, "drv0", NIC_PORT_ACTIVE, 2);
+	nic_watch_drive(s.watch, &later);
+	wait_for(&s, 1, "drv0", NIC_PORT_ACTIVE, 2);
+	scene_deinit(&s);
+}
+
 /* Nobody can open these devices. */
 TEST(mtu_is_what_the_interface_leaves_room_for)
 {

@@ -109,6 +109,33 @@ TEST(counters_of_a_nic_outlast_daemons_that_did_not_have_it)
 	keep_lab_deinit(&k);
 }
 
+/* Its driver was loaded behind the daemon's start. */
+TEST(counters_of_a_nic_that_comes_later_go_on)
+{
+	struct keep_lab k = {.blocks = false};
+	struct registry *registry = &k.lab.registry;
+	struct fake_nic later;
+	struct nic_counters now;
+
+	keep_lab_init(&k, 100);
+	k.lab.nics[0].wqes = 5;
+	ASSERT_EQ(listed_wqes(&k), 5);
+	keep_lab_restart(&k, NULL, 0);
+	snprintf(registry->nics[0].info.name, NIC_NAME_BYTES, "other");
+	adopt_registry(&k);
+	ASSERT_EQ(registry->n_absent, 1);
+	fake_nic_init(&later, "fake0");
+	later.wqes = 1;
+	ASSERT_OK(registry_add_asked_nic(registry, &later.base, &later.info));
+	ASSERT_EQ(registry->n_absent, 0);
+	later.wqes = 3;
+	ASSERT_OK(registry_tell_counters(&registry->nics[2], &now));
+	ASSERT_EQ(now.wqes, 7);
+	registry->n_nics--;
+	later.base.ops->close(&later.base);
+	keep_lab_deinit(&k);
+}
+
 TEST(what_ended_sessions_have_counted_goes_on)
 {
 	struct keep_lab k = {.blocks = false};

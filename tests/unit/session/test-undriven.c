@@ -241,8 +241,56 @@ TEST(refusal_of_a_connectx_nic_names_its_own_backend)
 	scene_init(&s);
 	undriven_update(&s.lab.registry, make_list(1, "mlx5_core"));
 	expect_open_refused(&s, "rxe0", "restart shmemd");
+	s.lab.registry.attr.takes_newcomers = true;
+	expect_open_refused(&s, "rxe0", "it was found just now, or is not usable");
 	s.lab.registry.attr.no_mlx5 = "it is Sunday";
 	expect_open_refused(&s, "rxe0", "it is Sunday; take another NIC");
+	scene_deinit(&s);
+}
+
+TEST(newcomer_that_was_opened_is_forgotten_without_a_word)
+{
+	struct registry *registry;
+	struct scene s;
+
+	scene_init(&s);
+	registry = &s.lab.registry;
+	registry->attr.takes_newcomers = true;
+	undriven_update(registry, make_list(2, "mlx5_core"));
+	expect_event(&s, MSG_EVENT_PORT_STATE, "rxe0", NIC_PORT_ACTIVE, "about to be opened");
+	expect_event(&s, MSG_EVENT_PORT_STATE, "rxe1", NIC_PORT_ACTIVE, "about to be opened");
+	snprintf(registry->nics[0].info.name, NIC_NAME_BYTES, "rxe0");
+	undriven_forget(registry, &registry->nics[0]);
+	ASSERT(!undriven_find(registry, "rxe0"));
+	ASSERT(undriven_find(registry, "rxe1"));
+	/* A look that had begun before. */
+	undriven_update(registry, make_list(2, "mlx5_core"));
+	ASSERT(!undriven_find(registry, "rxe0"));
+	undriven_update(registry, make_list(1, "mlx5_core"));
+	expect_event(&s, MSG_EVENT_NIC_LOST, "rxe1", 0, "no backend");
+	expect_silence(&s);
+	scene_deinit(&s);
+}
+
+/* Sessions and what is kept go by names, so it is not opened beside the one that was lost. */
+TEST(newcomer_with_the_name_of_a_lost_nic_is_shown_and_left_alone)
+{
+	struct nic_seen_list *list = make_list(1, "mlx5_core");
+	struct registry *registry;
+	char text[MSG_TEXT_BYTES];
+	struct scene s;
+
+	scene_init(&s);
+	registry = &s.lab.registry;
+	registry->attr.takes_newcomers = true;
+	snprintf(registry->nics[0].info.name, NIC_NAME_BYTES, "rxe0");
+	registry->nics[0].info.guid = 1;
+	list->nics[0].guid = 2;
+	undriven_update(registry, list);
+	expect_event(&s, MSG_EVENT_PORT_STATE, "rxe0", NIC_PORT_ACTIVE, "no backend drives it");
+	ASSERT(!undriven_is_newcomer(registry, &list->nics[0]));
+	undriven_text(registry, &list->nics[0], text, sizeof(text));
+	ASSERT(strstr(text, "the name of another NIC, which is lost; restart shmemd"));
 	scene_deinit(&s);
 }
 

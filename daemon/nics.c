@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * ConnectX NICs before soft ones: settings decide, or what there is. NICs outlive sessions, and none is closed before the
+ * daemon ends: one that is gone stays lost, as sessions may have it open.
+ */
+#include "daemon/nics.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <syslog.h>
+
+#include "config.h"
+#include "daemon/log.h"
+#include "daemon/seek.h"
+#include "daemon/warm.h"
+
+#define EVENTS_PER_TURN 64
+
+static void on_nic(void *arg, unsigned int events)
+{
+	struct nics_watch *watched = arg;
+	struct nic *nic = watched->rnic->nic;
+	struct nic_event event;
+
+	for (int i = 0; i < EVENTS_PER_TURN && nic->ops->next_event(nic, &event) == 0; i++)
+		registry_event(watched->nics->registry, watched->rnic, &event);
+	/* It may have gone, or have returned. */
+	warm_look(watched->nics->warm);
+}
+
+struct nic_mlx5_attr nics_mlx5_attr(const struct nics *nics)
+{
+	return (struct nic_mlx5_attr){
+		.trace = getenv("SHMEMD_MLX5_TRACE"),
+		.objects = getenv("SHMEMD_MLX5_OBJECTS"),
+		.gpu_poll_usec = (uint32_t)nics->settings->gpu_poll_usec,
+		.spin_usec = (uint32_t)nics->settings->spin_usec,
+		.max_mtu_log2 = (uint8_t)nics->settings->mtu_log2,
+	};
+}
+
+#if HAVE_MLX5
+static int probe_mlx5(struct nics *nics)
+{
+	const struct nic_mlx5_attr attr = nics_mlx5_attr(nics);
+	int r = nic_mlx5_probe(&attr, &nics->list, &nics->report);
+
+	if (r < 0)
+		log_line(LOG_ERR, NULL, "cannot look for ConnectX NICs: %s", strerror(-r));
+	else if (nics->report.unusable[0])
+		log_line(LOG_WARNING, NULL, "NICs that cannot be used: %s", nics->report.unusable);
+	return r;
+}
+#else
+static int probe_mlx5(struct nics *nics)
+{
+	return 0;
+}
+#endif
+
+static int probe_soft(struct nics *nics)
+{
+	const struct nic_soft_attr attr = {
+		.n_nics = (unsigned int)nics->settings->soft_nics,
+		.gpu_poll_usec = (uint32_t)nics->settings->gpu_poll_usec,
+		.spin_usec = (uint32_t)nics->settings->spin_usec,
+		.max_mtu_log2 = (uint8_t)nics->settings->mtu_log2,
+		.fault = nics->fault,
+	};
+	int r;
+
+	r = nic_soft_probe(&attr, &nics->list);
+	if (r == -EINVAL && attr.fault)
+		log_line(LOG_ERR, NULL, "SHMEMD_FAULT: there is no fault point \"%s\"", attr.fault);
+	else if (r < 0)
+		log_line(LOG_ERR, NULL, "cannot make %u soft NICs: %s", attr.n_nics, strerror(-r));
+	return r;
+}
+
+static int probe(struct nics *nics)
+{
+	uint64_t backend = nics->settings->backend;
+	char hint[256];
+	int r;
+
+	if (backend == SETTINGS_BACKEND_SOFT)
+		return probe_soft(nics);
+	r = probe_mlx5(nics);
+	if (r == -ENOMEM || !list_empty(&nics->list))
+		return r;
+	/* What is wrong with the others was told. */
+	if (backend == SETTINGS_BACKEND_AUTO)
+		return probe_soft(nics);
+	if (r < 0)
+		return r;
+	seek_hint(hint, sizeof(hint));
+	log_line(LOG_ERR, NULL, "%s%s",
+		 HAVE_MLX5 ? "there is no ConnectX NIC that can be used"
+			   : "this build has no mlx5 backend",
+		 hint);
+	return -ENODEV;
+}
+
+static int watch_nic(struct nics *nics, struct nic *nic, const struct nic_info *info)
+{
+	unsigned int index = nics->registry->n_nics;
+	struct nics_watch *watched = &nics->watched[index];
+	int r = 0;
+
+	if (index == REGISTRY_MAX_NICS)
+		return -ENOSPC;
+	*watched = (struct nics_watch){.nics = nics, .rnic = &nics->registry->nics[index]};
+	if (nic->event_fd >= 0)
+		r = loop_watch_new(nics->loop, nic->event_fd, LOOP_READ, on_nic, watched,
+				   &watched->watch);
+	return r < 0 ? r : registry_add_asked_nic(nics->registry, nic, info);
+}
+
+static int tell(const struct nic *nic, int r)
+{
+	if (r < 0)
+		log_line(LOG_ERR, NULL, "cannot use NIC %s: %s", nic->name, strerror(-r));
+	return r;
+}
+
+int nics_add(struct nics *nics, struct nic *nic, const struct nic_info *info)
+{
+	int r = watch_nic(nics, nic, info);
+
+	if (r == 0)
+		list_add_tail(&nics->list, &nic->link);
+	return tell(nic, r);
+}
+
+static int add_found(struct nics *nics, struct nic *nic)
+{
+	struct nic_info info;
+	int r = nic_query(nic, &info);
+
+	return tell(nic, r < 0 ? r : watch_nic(nics, nic, &info));
+}
+
+int nics_open(struct nics *nics)
+{
+	struct nic *nic;
+	int r;
+
+	r = probe(nics);
+	if (r < 0)
+		return r;
+	list_for_each_entry(nic, &nics->list, link) {
+		r = add_found(nics, nic);
+		/* A host may have more ports than are counted here: functions of its NICs. */
+		if (r == -ENOSPC)
+			break;
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+void nics_init(struct nics *nics)
+{
+	*nics = (struct nics){0};
+	list_init(&nics->list);
+}
+
+void nics_deinit(struct nics *nics)
+{
+	struct nic *nic, *tmp;
+
+	for (unsigned int i = 0; i < REGISTRY_MAX_NICS; i++)
+		nics->watched[i].watch = loop_watch_free(nics->watched[i].watch);
+	list_for_each_entry_safe(nic, tmp, &nics->list, link) {
+		list_del(&nic->link);
+		nic->ops->close(nic);
+	}
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The daemon's NICs: found at its start, in its registry, and with their news on its loop. Control thread. */
+#ifndef SHMEMD_NICS_H
+#define SHMEMD_NICS_H
+
+#include "daemon/loop.h"
+#include "daemon/nic/nic.h"
+#include "daemon/session/registry.h"
+#include "daemon/settings.h"
+
+struct nics;
+struct warm;
+
+struct nics_watch {
+	struct nics *nics;
+	struct registry_nic *rnic;
+	struct loop_watch *watch; /* NULL: the NIC has none */
+};
+
+/* What is borrowed is set before nics_open(). */
+struct nics {
+	struct loop *loop;
+	struct registry *registry;
+	const struct settings *settings;
+	const char *fault; /* of soft NICs, or NULL */
+	struct warm *warm; /* NULL: not yet, or nothing is made in advance */
+	struct nic_mlx5_report report; /* what the start has told already */
+	struct list list; /* struct nic.link, owned */
+	struct nics_watch watched[REGISTRY_MAX_NICS];
+};
+
+void nics_init(struct nics *nics);
+/* No session is left. */
+void nics_deinit(struct nics *nics);
+/* Those of the backend that settings name. Blocks. Negative errno, logged. */
+int nics_open(struct nics *nics);
+/* The list of libmlx5's NICs is looked through as at the start: what it takes. */
+struct nic_mlx5_attr nics_mlx5_attr(const struct nics *nics);
+/* One more that was asked already: owned, when 0. -ENOSPC, -ENOMEM; logged. */
+int nics_add(struct nics *nics, struct nic *nic, const struct nic_info *info);
+
+#endif
