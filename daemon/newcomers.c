@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A NIC that was plugged in, bound to its driver or given to this machine after the daemon's start. seek.c finds it; what it
- * takes to open it is a work, since that is commands, and one at a time. Its node may come after its entry in sysfs, and the
- * right to open it later still: so it is tried again, ever more rarely for some minutes, and anew when another one comes.
+ * takes to open it is a work, since that is commands, and one at a time. Its node, the right to open it and its addresses
+ * come after its entry in sysfs, and then udev gives it another name. So it is left alone for a moment, tried again ever more rarely as
+ * long as it cannot be used, and anew when something about it changes; and no session gets it before the map has it by the name
+ * under which it was opened: what settings say of it is to be known.
  *
- * Why one cannot be used is logged once. One that has the name of a lost NIC is left alone: sessions, states and
- * counters go by names. Control thread, but open_run().
+ * Why one cannot be used is logged when it is so for the third time, once. One that has the name of a lost NIC is left
+ * alone: sessions, states and counters go by names. Control thread, but open_run().
  */
 #include "daemon/newcomers.h"
 
@@ -18,24 +20,29 @@
 #include "daemon/log.h"
 #include "daemon/loop.h"
 #include "daemon/nics.h"
+#include "daemon/node.h"
 #include "daemon/seek.h"
 #include "daemon/session/keep.h"
 #include "daemon/session/monitor.h"
 #include "daemon/session/node-map.h"
 #include "daemon/session/undriven.h"
+#include "daemon/topo/topo.h"
 #include "daemon/warm.h"
 #include "proto/base/cleanup.h"
 #include "proto/base/nsec.h"
 
-#define FIRST_WAIT_NSEC (250 * NSEC_PER_MSEC)
+#define FIRST_WAIT_NSEC (500 * NSEC_PER_MSEC)
 #define LAST_WAIT_NSEC (64 * NSEC_PER_SEC)
+/* A machine that the map does not show as it is has NICs all the same. */
+#define PATIENT_TRIES 3u
 #define MIX 0x9e3779b97f4a7c15u
 
 struct newcomers {
 	struct newcomers_attr attr;
 	struct loop_timer *again;
-	uint64_t wait_nsec; /* before the next try */
-	uint64_t seen; /* who was there at the last look */
+	uint64_t wait_nsec; /* before the next try but one */
+	uint64_t seen; /* who was there at the last look, and how; 0: nobody */
+	unsigned int n_tries; /* of those */
 	struct nic_mlx5_report told;
 	bool is_busy, is_stopped;
 	/* of the work, while it is under way */
@@ -45,6 +52,7 @@ struct newcomers {
 	struct nic_mlx5_report report;
 	struct list found; /* struct nic.link, owned */
 	struct nic_info infos[REGISTRY_MAX_NICS]; /* of those in their order */
+	struct topo *topo; /* owned: the machine with them; NULL: there is none, or it cannot be read */
 	int result;
 };
 
@@ -92,97 +100,126 @@ static void open_run(struct work *work)
 	newcomers->result = -EOPNOTSUPP;
 #endif
 	ask_all(newcomers);
+	newcomers->topo = NULL;
+	if (newcomers->attr.node_map && !list_empty(&newcomers->found) && node_read(&newcomers->topo) < 0)
+		newcomers->topo = NULL;
 }
 
 /* ---- what was opened ------------------------------------------------------------------------------------------------ */
 
-static void tell_opened(const struct registry_nic *rnic)
+/* False: udev has given it another name since, or it is not whole yet. Files have machines whose NICs are called otherwise. */
+static bool is_in_map(const struct newcomers *newcomers, const struct nic_info *info)
 {
+	const struct topo *topo = newcomers->topo;
+
+	if (!topo || node_named_file() || newcomers->n_tries >= PATIENT_TRIES)
+		return true;
+	for (unsigned int i = 0; i < topo->n_nics; i++)
+		if (topo->nics[i].port == info->port && topo_is_of_device(info->name, topo->nics[i].name))
+			return true;
+	return false;
+}
+
+static void take(struct newcomers *newcomers, struct nic *nic, const struct nic_info *info)
+{
+	struct registry *registry = newcomers->attr.nics->registry;
+
+	list_del(&nic->link);
+	if (!is_in_map(newcomers, info) || registry_find_nic(registry, info->name) ||
+	    nics_add(newcomers->attr.nics, nic, info) < 0) {
+		nic->ops->close(nic);
+		return;
+	}
+	nic->ops->resume(nic);
+	seek_drive(newcomers->attr.seek, info);
+	undriven_forget(registry, &registry->nics[registry->n_nics - 1]);
+}
+
+static void tell_came(struct newcomers *newcomers, struct registry_nic *rnic)
+{
+	struct node_map *map = newcomers->attr.node_map;
+	bool is_used = node_map_allows(map, rnic) && node_map_uses(map, rnic);
+	const char *use = is_used ? "sessions may open it" : "it is set aside, shmemctl topology says why";
 	char text[NIC_NAME_BYTES + 96];
 
-	snprintf(text, sizeof(text), "NIC %s came, its port is %s: sessions may open it", rnic->info.name,
-		 rnic->info.state == NIC_PORT_ACTIVE ? "up" : "down");
+	snprintf(text, sizeof(text), "NIC %s came, its port is %s: %s", rnic->info.name,
+		 rnic->info.state == NIC_PORT_ACTIVE ? "up" : "down", use);
 	registry_note(rnic->registry, &(struct note){.level = LOG_NOTICE,
 						     .topic = NOTE_NIC,
 						     .nic = rnic->info.name,
 						     .event = CATALOG_NIC_CAME,
 						     .text = text});
-	monitor_nic_came(rnic, "it came, and sessions may open it");
+	snprintf(text, sizeof(text), "it came: %s", use);
+	monitor_nic_came(rnic, text);
 }
 
-/* False: no place for it. */
-static bool take(struct newcomers *newcomers, struct nic *nic, const struct nic_info *info)
+static void take_all(struct newcomers *newcomers)
 {
 	struct registry *registry = newcomers->attr.nics->registry;
-	const struct registry_nic *rnic = &registry->nics[registry->n_nics];
-
-	list_del(&nic->link);
-	if (registry_find_nic(registry, info->name) ||
-	    nics_add(newcomers->attr.nics, nic, info) < 0) {
-		nic->ops->close(nic);
-		return false;
-	}
-	nic->ops->resume(nic);
-	seek_drive(newcomers->attr.seek, info);
-	undriven_forget(registry, rnic);
-	tell_opened(rnic);
-	return true;
-}
-
-static bool take_all(struct newcomers *newcomers)
-{
+	unsigned int i = 0, before = registry->n_nics;
 	struct nic *nic, *tmp;
-	bool is_any = false;
-	unsigned int i = 0;
 
 	list_for_each_entry_safe(nic, tmp, &newcomers->found, link)
-		is_any |= take(newcomers, nic, &newcomers->infos[i++]);
-	return is_any;
+		take(newcomers, nic, &newcomers->infos[i++]);
+	if (registry->n_nics == before)
+		return;
+	if (newcomers->topo)
+		node_map_redraw(newcomers->attr.node_map, take_ptr(newcomers->topo));
+	registry_keep(registry);
+	warm_take_nics(newcomers->attr.nics->warm, before);
+	newcomers->attr.opened(newcomers->attr.arg);
+	for (i = before; i < registry->n_nics; i++)
+		tell_came(newcomers, &registry->nics[i]);
 }
 
 static void tell_failure(struct newcomers *newcomers)
 {
-	const char *why = newcomers->result < 0 ? strerror(-newcomers->result)
-						: newcomers->report.unusable;
+	const char *why = newcomers->result < 0 ? strerror(-newcomers->result) : newcomers->report.unusable;
 
-	if (!why[0] || strcmp(why, newcomers->told.unusable) == 0)
+	if (!why[0] || newcomers->n_tries < PATIENT_TRIES || strcmp(why, newcomers->told.unusable) == 0)
 		return;
 	snprintf(newcomers->told.unusable, sizeof(newcomers->told.unusable), "%s", why);
 	log_line(LOG_WARNING, NULL, "NICs that cannot be used: %s", why);
 }
 
-static void use(struct newcomers *newcomers)
-{
-	registry_keep(newcomers->attr.nics->registry);
-	node_map_take_nics(newcomers->attr.node_map);
-	warm_take_nics(newcomers->attr.nics->warm);
-	newcomers->attr.opened(newcomers->attr.arg);
-}
-
 /* ---- when ------------------------------------------------------------------------------------------------------------ */
 
-static void try_now(struct newcomers *newcomers);
-
-/* Who may be opened, in any order; 0: nobody. */
+/* Who may be opened and how they are, in any order; 0: nobody. */
 static uint64_t who_is_there(const struct registry *registry)
 {
 	const struct nic_seen_list *list = registry->undriven;
 	uint64_t sum = 0;
 
-	for (unsigned int i = 0; list && i < list->n; i++)
-		if (undriven_is_newcomer(registry, &list->nics[i]))
-			sum += (list->nics[i].life * MIX + list->nics[i].port) | 1;
+	for (unsigned int i = 0; list && i < list->n; i++) {
+		const struct nic_seen *seen = &list->nics[i];
+
+		if (undriven_is_newcomer(registry, seen))
+			sum += ((((seen->life * MIX + seen->port) * MIX + seen->state) * MIX + seen->n_gids) * MIX) | 1;
+	}
 	return sum;
 }
 
-static bool is_new(struct newcomers *newcomers)
+static void wait_for_turn(struct newcomers *newcomers)
+{
+	loop_timer_arm(newcomers->again, newcomers->wait_nsec);
+	if (newcomers->wait_nsec < LAST_WAIT_NSEC)
+		newcomers->wait_nsec *= 2;
+}
+
+/* Of those who are new, or changed: after a moment, in which they may become whole. */
+static bool begin(struct newcomers *newcomers)
 {
 	uint64_t seen = who_is_there(newcomers->attr.nics->registry);
 
 	if (seen == newcomers->seen)
 		return false;
 	newcomers->seen = seen;
+	newcomers->n_tries = 0;
 	newcomers->wait_nsec = FIRST_WAIT_NSEC;
+	if (seen)
+		wait_for_turn(newcomers);
+	else
+		newcomers->told.unusable[0] = 0;
 	return seen;
 }
 
@@ -191,48 +228,39 @@ static void open_done(struct work *work)
 	struct newcomers *newcomers = container_of(work, struct newcomers, work);
 
 	newcomers->is_busy = false;
-	if (newcomers->is_stopped) {
-		close_all(&newcomers->found);
-		return;
+	if (!newcomers->is_stopped) {
+		tell_failure(newcomers);
+		take_all(newcomers);
+		if (!begin(newcomers) && newcomers->seen)
+			wait_for_turn(newcomers);
 	}
-	tell_failure(newcomers);
-	if (take_all(newcomers))
-		use(newcomers);
-	if (is_new(newcomers)) {
-		try_now(newcomers);
-	} else if (newcomers->seen && newcomers->wait_nsec <= LAST_WAIT_NSEC) {
-		loop_timer_arm(newcomers->again, newcomers->wait_nsec);
-		newcomers->wait_nsec *= 2;
-	}
+	close_all(&newcomers->found);
+	topo_free(take_ptr(newcomers->topo));
 }
 
-static void try_now(struct newcomers *newcomers)
+static void on_turn(void *arg)
 {
+	struct newcomers *newcomers = arg;
 	const struct registry *registry = newcomers->attr.nics->registry;
 
+	if (newcomers->is_busy || newcomers->is_stopped || !newcomers->seen)
+		return;
 	newcomers->open = nics_mlx5_attr(newcomers->attr.nics);
 	newcomers->open.n_driven = registry->n_nics;
 	newcomers->open.driven = newcomers->driven;
 	for (unsigned int i = 0; i < registry->n_nics; i++)
 		newcomers->driven[i] = nic_driven_of(&registry->nics[i].info);
 	list_init(&newcomers->found);
+	newcomers->n_tries++;
 	newcomers->is_busy = true;
 	newcomers->work = (struct work){.run = open_run, .done = open_done};
 	registry_work(newcomers->attr.nics->registry, true, &newcomers->work);
 }
 
-static void on_again(void *arg)
-{
-	struct newcomers *newcomers = arg;
-
-	if (!newcomers->is_busy && !newcomers->is_stopped && newcomers->seen)
-		try_now(newcomers);
-}
-
 void newcomers_look(struct newcomers *newcomers)
 {
-	if (newcomers && !newcomers->is_busy && !newcomers->is_stopped && is_new(newcomers))
-		try_now(newcomers);
+	if (newcomers && !newcomers->is_busy && !newcomers->is_stopped)
+		begin(newcomers);
 }
 
 /* ---- birth and death -------------------------------------------------------------------------------------------------- */
@@ -264,7 +292,7 @@ int newcomers_new(const struct newcomers_attr *attr, struct newcomers **ret_newc
 		return -ENOMEM;
 	newcomers->attr = *attr;
 	newcomers->told = attr->nics->report;
-	r = loop_timer_new(attr->nics->loop, on_again, newcomers, &newcomers->again);
+	r = loop_timer_new(attr->nics->loop, on_turn, newcomers, &newcomers->again);
 	if (r < 0)
 		return r;
 	*ret_newcomers = take_ptr(newcomers);

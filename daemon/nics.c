@@ -134,23 +134,28 @@ int nics_add(struct nics *nics, struct nic *nic, const struct nic_info *info)
 	return tell(nic, r);
 }
 
+/* One that has gone since it was found is left out, as it would be a moment later. */
 static int add_found(struct nics *nics, struct nic *nic)
 {
 	struct nic_info info;
-	int r = nic_query(nic, &info);
+	int r = tell(nic, nic_query(nic, &info));
 
-	return tell(nic, r < 0 ? r : watch_nic(nics, nic, &info));
+	if (r == 0)
+		return tell(nic, watch_nic(nics, nic, &info));
+	list_del(&nic->link);
+	nic->ops->close(nic);
+	return 0;
 }
 
 int nics_open(struct nics *nics)
 {
-	struct nic *nic;
+	struct nic *nic, *tmp;
 	int r;
 
 	r = probe(nics);
 	if (r < 0)
 		return r;
-	list_for_each_entry(nic, &nics->list, link) {
+	list_for_each_entry_safe(nic, tmp, &nics->list, link) {
 		r = add_found(nics, nic);
 		/* A host may have more ports than are counted here: functions of its NICs. */
 		if (r == -ENOSPC)
@@ -158,7 +163,7 @@ int nics_open(struct nics *nics)
 		if (r < 0)
 			return r;
 	}
-	return 0;
+	return list_empty(&nics->list) ? -ENODEV : 0;
 }
 
 void nics_init(struct nics *nics)

@@ -114,13 +114,13 @@ static struct registry_nic *next_step(struct warm *warm)
 	return NULL;
 }
 
-static void tell_nics(struct warm *warm)
+static void tell_nics(struct warm *warm, unsigned int from)
 {
 	struct nic_warm_attr attr = warm->attr;
 
 	if (warm->stopped || warm->drained)
 		attr.n_ctxs = 0;
-	for (unsigned int i = 0; i < warm->registry->n_nics; i++) {
+	for (unsigned int i = from; i < warm->registry->n_nics; i++) {
 		struct registry_nic *rnic = &warm->registry->nics[i];
 		int r = rnic->nic->blocks ? rnic->nic->ops->warm_set(rnic->nic, &attr) : 0;
 
@@ -136,7 +136,7 @@ void warm_look(struct warm *warm)
 		return;
 	if (warm->drained != warm->registry->draining) {
 		warm->drained = warm->registry->draining;
-		tell_nics(warm);
+		tell_nics(warm, 0);
 	}
 	if (warm->is_busy)
 		return;
@@ -153,15 +153,15 @@ void warm_set(struct warm *warm, const struct nic_warm_attr *attr)
 	if (!warm)
 		return;
 	warm->attr = *attr;
-	tell_nics(warm);
+	tell_nics(warm, 0);
 	warm_look(warm);
 }
 
-void warm_take_nics(struct warm *warm)
+void warm_take_nics(struct warm *warm, unsigned int from)
 {
 	if (!warm)
 		return;
-	tell_nics(warm);
+	tell_nics(warm, from);
 	warm_look(warm);
 }
 
@@ -170,7 +170,7 @@ void warm_stop(struct warm *warm)
 	if (!warm)
 		return;
 	warm->stopped = true;
-	tell_nics(warm);
+	tell_nics(warm, 0);
 	warm_look(warm);
 }
 

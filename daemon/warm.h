@@ -15,8 +15,8 @@ int warm_new(struct loop *loop, struct registry *registry, struct warm **ret_war
 void warm_set(struct warm *warm, const struct nic_warm_attr *attr);
 /* Something may have changed: what is to be done begins. NULL likewise. */
 void warm_look(struct warm *warm);
-/* The registry has more NICs than before: of those too. NULL likewise. */
-void warm_take_nics(struct warm *warm);
+/* The registry has more NICs, from this index on: of those too. NULL likewise. */
+void warm_take_nics(struct warm *warm, unsigned int from);
 /* Nothing is made any more; what is ready is destroyed while works are finished. NULL likewise. */
 void warm_stop(struct warm *warm);
 /* No work is under way. NULL allowed. */

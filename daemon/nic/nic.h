@@ -618,7 +618,7 @@ struct nic_mlx5_attr {
 	const char *objects; /* how they are made: "library", "ioctl", or NULL for the former where libmlx5 exports */
 	uint8_t max_mtu_log2; /* 8..12; 0: what the port has */
 	unsigned int n_driven;
-	const struct nic_driven *driven; /* borrowed during the call: devices with such a port are left alone */
+	const struct nic_driven *driven; /* borrowed during the call: these ports are left alone */
 };
 
 struct nic_mlx5_report {

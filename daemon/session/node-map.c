@@ -117,12 +117,6 @@ void node_map_redraw(struct node_map *map, struct topo *topo)
 	place(map, topo);
 }
 
-void node_map_take_nics(struct node_map *map)
-{
-	if (map)
-		place(map, map->topo);
-}
-
 /* ---- policy ------------------------------------------------------------------------------------------------------- */
 
 int node_map_check_policy(struct node_map *map, const struct topo_policy *policy, char *why)

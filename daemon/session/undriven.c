@@ -48,7 +48,8 @@ static bool is_name_taken(const struct registry *registry, const char *name)
 
 bool undriven_is_newcomer(const struct registry *registry, const struct nic_seen *seen)
 {
-	return registry->attr.takes_newcomers && is_mlx5(seen) && !is_name_taken(registry, seen->name);
+	return registry->attr.takes_newcomers && is_mlx5(seen) && registry->n_nics < REGISTRY_MAX_NICS &&
+	       !is_name_taken(registry, seen->name);
 }
 
 void undriven_text(const struct registry *registry, const struct nic_seen *seen, char *text, size_t size)
@@ -68,10 +69,15 @@ void undriven_text(const struct registry *registry, const struct nic_seen *seen,
 			 "no backend drives %s (%s): it has the name of another NIC, which is lost; restart shmemd, or take another NIC "
 			 "(shmemctl list nics)",
 			 seen->name, driver);
+	else if (registry->attr.takes_newcomers && registry->n_nics == REGISTRY_MAX_NICS)
+		snprintf(text, size,
+			 "no backend drives %s (%s): shmemd has had %u NICs since its start and takes no more; restart shmemd, or take "
+			 "another NIC (shmemctl list nics)",
+			 seen->name, driver, REGISTRY_MAX_NICS);
 	else if (undriven_is_newcomer(registry, seen))
 		snprintf(text, size,
-			 "no backend drives %s (%s): it was found just now, or is not usable, and then the log says why; take another "
-			 "NIC (shmemctl list nics)",
+			 "no backend drives %s (%s): it was found just now, or cannot be used, and then the log says why; it is tried "
+			 "again every minute; take another NIC (shmemctl list nics)",
 			 seen->name, driver);
 	else
 		snprintf(text, size,

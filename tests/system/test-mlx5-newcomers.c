@@ -34,12 +34,14 @@ struct scene {
 /* That of the simulated device, once it is listed. */
 static void read_guid(const char *name, char guid[32])
 {
+	uint64_t end = nsec_now() + LIMIT_NSEC;
 	char file[64], path[256];
 	FILE *in;
 
 	snprintf(file, sizeof(file), "sys/class/infiniband/%s/node_guid", name);
-	while (!(in = fopen(sim_nic_path(path, file), "re")))
+	while (!(in = fopen(sim_nic_path(path, file), "re")) && nsec_now() < end)
 		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+	ASSERT(in);
 	ASSERT_EQ(fscanf(in, "%31s", guid), 1);
 	fclose(in);
 }
@@ -60,36 +62,39 @@ static void plug_near(struct scene *s)
 	plug(s, NEAR_PATH, "mlx5_1", s->near_guid);
 }
 
+/* It is not listed from some moment on, and a moment later it cannot be opened: who starts then knows nothing of it. */
+static void lose_near(void)
+{
+	uint64_t end = nsec_now() + LIMIT_NSEC;
+	char path[256];
+
+	sim_nic_happen("fatal 1");
+	sim_nic_path(path, "sys/class/infiniband/mlx5_1");
+	while (access(path, F_OK) == 0 && nsec_now() < end)
+		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+	ASSERT_NE(access(path, F_OK), 0);
+}
+
 static void init_machine(struct scene *s)
 {
 	char far_guid[32];
 
 	read_guid("mlx5_0", far_guid);
 	read_guid("mlx5_1", s->near_guid);
-	sim_nic_happen("fatal 1");
+	lose_near();
 	machine_tree_init(&s->tree, 2);
 	machine_tree_pci(&s->tree, GPU_PATH, 0x030200, 0x10de, 0);
 	plug(s, FAR_PATH, "mlx5_0", far_guid);
 	setenv("SHMEMD_SYSFS", s->tree.sys, 1);
 }
 
-/* "fatal" is heard a moment later; a daemon that was sooner knows both. */
-static bool start_with_one(struct scene *s, const char *option)
-{
-	fixture_daemon_start(&s->daemon, "--backend=mlx5", option, NULL);
-	setenv("SHMEMD_SOCKET", s->daemon.socket, 1);
-	ASSERT_EQ(CTL("--json", "list", "nics"), 0);
-	if (!strstr(ctl_text, "mlx5_1"))
-		return true;
-	fixture_daemon_stop(&s->daemon);
-	return false;
-}
-
 static void init_scene(struct scene *s, const char *option)
 {
 	init_machine(s);
-	while (!start_with_one(s, option))
-		;
+	fixture_daemon_start(&s->daemon, "--backend=mlx5", option, NULL);
+	setenv("SHMEMD_SOCKET", s->daemon.socket, 1);
+	ASSERT_EQ(CTL("--json", "list", "nics"), 0);
+	ctl_assert_lacks("mlx5_1");
 	s->ctl = ctl_start((const char *const[]){"monitor", "--kind", "port-state,nic-lost", NULL}, &s->monitor);
 	do {
 		ASSERT_EQ(CTL("--json", "status"), 0);
@@ -165,7 +170,7 @@ TEST_TIMEOUT(nic_that_comes_is_opened_mapped_and_used_without_a_restart, 120)
 	sim_nic_happen("return 1");
 	plug_near(&s);
 	ctl_wait_for(s.monitor, "mlx5_1 is active: it came");
-	fixture_daemon_assert_logged(&s.daemon, "NIC mlx5_1 came, its port is up");
+	fixture_daemon_assert_logged(&s.daemon, "NIC mlx5_1 came, its port is up: sessions may open it");
 	wait_for_list("\"undriven\":[]");
 	ASSERT_HAS("\"mlx5_0\"", "\"mlx5_1\"");
 	wait_for_gpu(&s, "mlx5_1");
@@ -199,7 +204,7 @@ TEST_TIMEOUT(nic_that_cannot_be_opened_at_first_is_opened_when_it_can, 120)
 	sim_nic_happen("return 1");
 	plug_near(&s);
 	fixture_daemon_assert_logged(&s.daemon, "NICs that cannot be used: mlx5_1: ");
-	wait_for_list("it was found just now, or is not usable");
+	wait_for_list("it was found just now, or cannot be used");
 	CTL("doctor");
 	ASSERT_HAS("WARN  driven         mlx5_1: ");
 	ASSERT_OK(rename(away, sock));
@@ -208,19 +213,52 @@ TEST_TIMEOUT(nic_that_cannot_be_opened_at_first_is_opened_when_it_can, 120)
 	deinit_scene(&s);
 }
 
-TEST_TIMEOUT(nic_that_comes_gets_its_contexts_in_advance, 120)
+static void init_scene_with(struct scene *s, char conf[80], const char *settings)
 {
-	char conf[80], option[96];
-	struct scene s;
+	char option[96];
 	FILE *out;
 
-	test_make_file(conf, sizeof(conf), "shmemd-newcomers");
+	test_make_file(conf, 80, "shmemd-newcomers");
 	out = fopen(conf, "we");
 	ASSERT(out);
-	fputs("warm-contexts = 1\nwarm-depth = 64\n", out);
+	fputs(settings, out);
 	ASSERT_OK(fclose(out));
 	snprintf(option, sizeof(option), "--config=%s", conf);
-	init_scene(&s, option);
+	init_scene(s, option);
+}
+
+/* By its address, which only the map knows; a session that names no GPU would take it, which has none yet, before all others. */
+TEST_TIMEOUT(nic_that_comes_and_is_excluded_is_nobodys, 120)
+{
+	struct raw_client raw;
+	struct msg req, rep;
+	char conf[80];
+	struct scene s;
+
+	init_scene_with(&s, conf, "nics-exclude = 0000:20:00.0\n");
+	sim_nic_happen("return 1");
+	plug_near(&s);
+	do {
+		raw_connect(&raw, s.daemon.socket);
+		raw_hello(&raw, MSG_ROLE_CLIENT);
+		msg_init(&req, MSG_NIC_OPEN_REQ, 0);
+		raw_expect(&raw, &req, NULL, 0, MSG_NIC_OPEN_REP, &rep);
+		ASSERT_STREQ(rep.nic_open_rep.info.name, "mlx5_0");
+		raw_close(&raw);
+		ASSERT_EQ(CTL("--json", "list", "nics"), 0);
+	} while (!strstr(ctl_text, "\"undriven\":[]"));
+	fixture_daemon_assert_logged(&s.daemon, "NIC mlx5_1 came, its port is up: it is set aside");
+	wait_for_gpu(&s, "mlx5_0");
+	deinit_scene(&s);
+	unlink(conf);
+}
+
+TEST_TIMEOUT(nic_that_comes_gets_its_contexts_in_advance, 120)
+{
+	char conf[80];
+	struct scene s;
+
+	init_scene_with(&s, conf, "warm-contexts = 1\nwarm-depth = 64\n");
 	sim_nic_happen("return 1");
 	plug_near(&s);
 	ctl_wait_for(s.monitor, "mlx5_1 is active: it came");

@@ -265,15 +265,44 @@ static void tell_nodes(struct nic_mlx5_report *report)
 		closedir(dir);
 }
 
+static bool is_left_alone(struct ibv_device *device, uint8_t port, const struct nic_mlx5_attr *attr)
+{
+	uint64_t guid = be64toh(ibv_get_device_guid(device));
+
+	for (unsigned int i = 0; i < attr->n_driven; i++)
+		if (nic_is_driven(&attr->driven[i], ibv_get_device_name(device), guid, port))
+			return true;
+	return false;
+}
+
+/* Without a question to the device, of which a port may be in use. At least 1. */
+static uint8_t count_ports(struct ibv_device *device)
+{
+	char path[IBV_SYSFS_PATH_MAX + 16];
+	struct dirent *entry;
+	uint8_t n = 0;
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "%s/ports", device->ibdev_path);
+	dir = opendir(path);
+	while (dir && (entry = readdir(dir)))
+		n += entry->d_name[0] != '.' && n < UINT8_MAX - 1;
+	if (dir)
+		closedir(dir);
+	return n ? n : 1;
+}
+
 /* What is wrong with one device is told and does not end the others. */
 static int probe_device(struct ibv_device *device, const struct nic_mlx5_attr *attr,
 			struct list *nics, struct nic_mlx5_report *report)
 {
 	struct mlx5_nic *nic = NULL;
-	uint8_t n_ports = 1;
+	uint8_t n_ports = count_ports(device);
 	int r = 0;
 
 	for (uint8_t port = 1; port <= n_ports; port++) {
+		if (is_left_alone(device, port, attr))
+			continue;
 		r = nic_new(device, port, attr, &n_ports, &nic);
 		if (r == -ENOMEM)
 			return r;
@@ -284,17 +313,6 @@ static int probe_device(struct ibv_device *device, const struct nic_mlx5_attr *a
 		list_add_tail(nics, &nic->base.link);
 	}
 	return 0;
-}
-
-/* Also of a port that was of no use when the others were opened: its device is in use. */
-static bool is_left_alone(struct ibv_device *device, const struct nic_mlx5_attr *attr)
-{
-	uint64_t guid = be64toh(ibv_get_device_guid(device));
-
-	for (unsigned int i = 0; i < attr->n_driven; i++)
-		if (nic_is_driven(&attr->driven[i], ibv_get_device_name(device), guid, attr->driven[i].port))
-			return true;
-	return false;
 }
 
 int nic_mlx5_probe(const struct nic_mlx5_attr *attr, struct list *nics,
@@ -317,7 +335,7 @@ int nic_mlx5_probe(const struct nic_mlx5_attr *attr, struct list *nics,
 	list_init(&made);
 	tell_nodes(&report);
 	for (int i = 0; i < n && r == 0; i++)
-		if (mlx5dv_is_supported(devices[i]) && !is_left_alone(devices[i], attr))
+		if (mlx5dv_is_supported(devices[i]))
 			r = probe_device(devices[i], attr, &made, &report);
 	ibv_free_device_list(devices);
 	if (r == 0) {

@@ -242,7 +242,7 @@ TEST(refusal_of_a_connectx_nic_names_its_own_backend)
 	undriven_update(&s.lab.registry, make_list(1, "mlx5_core"));
 	expect_open_refused(&s, "rxe0", "restart shmemd");
 	s.lab.registry.attr.takes_newcomers = true;
-	expect_open_refused(&s, "rxe0", "it was found just now, or is not usable");
+	expect_open_refused(&s, "rxe0", "it was found just now, or cannot be used");
 	s.lab.registry.attr.no_mlx5 = "it is Sunday";
 	expect_open_refused(&s, "rxe0", "it is Sunday; take another NIC");
 	scene_deinit(&s);
