@@ -72,32 +72,63 @@ static const char *take_name(struct xml *xml, char *ret_next)
 	return begin;
 }
 
-/* "&lt;" and its four fellows in place. False: another entity. */
-static bool decode(char *text)
+/* "&lt;" and its four fellows: what it stands for, and *text moves behind it. 0: another entity. */
+static char take_entity(char **text)
 {
 	static const struct {
 		const char *name;
 		char c;
 	} entities[] = {{"&lt;", '<'}, {"&gt;", '>'}, {"&amp;", '&'}, {"&quot;", '"'}, {"&apos;", '\''}};
+
+	for (size_t i = 0; i < sizeof(entities) / sizeof(entities[0]); i++) {
+		size_t n = strlen(entities[i].name);
+
+		if (strncmp(*text, entities[i].name, n) == 0) {
+			*text += n;
+			return entities[i].c;
+		}
+	}
+	return 0;
+}
+
+/* 16: none. */
+static unsigned int digit_of(char c)
+{
+	static const char digits[] = "0123456789abcdef";
+	const char *found = memchr(digits, tolower((unsigned char)c), 16);
+
+	return found ? (unsigned int)(found - digits) : 16;
+}
+
+/* "&#95;" or "&#x5f;". What is not printable ASCII becomes '?': such characters occur in texts for people only. 0: it does not end. */
+static char take_character(char **text)
+{
+	unsigned int base = (*text)[2] == 'x' ? 16 : 10, value = 0;
+	char *at = *text + (base == 16 ? 3 : 2), *end = strchr(*text, ';');
+
+	if (!end)
+		return 0;
+	for (; digit_of(*at) < base && value <= '~'; at++)
+		value = value * base + digit_of(*at);
+	*text = end + 1;
+	return at == end && value >= ' ' && value <= '~' ? (char)value : '?';
+}
+
+/* References in place. False: an entity that is not known. */
+static bool decode(char *text)
+{
 	char *to = text;
 
 	while (*text) {
-		size_t i, n_entities = sizeof(entities) / sizeof(entities[0]);
+		char c = *text;
 
-		if (*text != '&') {
-			*to++ = *text++;
-			continue;
-		}
-		for (i = 0; i < n_entities && strncmp(text, entities[i].name, strlen(entities[i].name)); i++)
-			;
-		/* References to characters occur in texts for people only. */
-		if (i == n_entities && text[1] != '#')
+		if (c != '&')
+			text++;
+		else
+			c = text[1] == '#' ? take_character(&text) : take_entity(&text);
+		if (!c)
 			return false;
-		*to++ = i < n_entities ? entities[i].c : '?';
-		text = i < n_entities ? text + strlen(entities[i].name) : strchr(text, ';');
-		if (!text)
-			return false;
-		text += i == n_entities;
+		*to++ = c;
 	}
 	*to = 0;
 	return true;

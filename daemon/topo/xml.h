@@ -3,8 +3,8 @@
  * Reads XML, element by element, in the buffer that it is in.
  *
  * Elements and attributes only: text between them, comments, declarations and processing instructions are passed over, and no entity
- * but the five of XML is known. So nothing outside the buffer is ever looked at. Files are hostile: depth, attributes and elements
- * are bounded.
+ * but the five of XML and characters by their numbers is known. So nothing outside the buffer is ever looked at. Files are hostile:
+ * depth, attributes and elements are bounded.
  */
 #ifndef SHMEMD_TOPO_XML_H
 #define SHMEMD_TOPO_XML_H

@@ -201,6 +201,35 @@ TEST(names_that_could_confuse_a_terminal_are_changed)
 	free(text);
 }
 
+static void name_is(const char *written, const char *read)
+{
+	char text[256];
+	struct topo *topo;
+
+	snprintf(text, sizeof(text), "<shmemd-topology version=\"1\"><function pci=\"1:00.0\"><nic name=\"%s\" port=\"1\"/></function>"
+		 "</shmemd-topology>", written);
+	topo = parse(text);
+	ASSERT_STREQ(topo->nics[0].name, read);
+	topo_free(topo);
+}
+
+TEST(characters_by_their_numbers_are_what_they_stand_for)
+{
+	struct topo *topo = parse("<system><cpu><pci busid=\"&#48;000:02:00.0\" class=\"0x020700\"/></cpu></system>");
+	char pci[TOPO_PCI_BYTES];
+
+	ASSERT_STREQ(topo_pci_text(topo->nodes[topo->nics[0].node].pci, pci), "0000:02:00.0");
+	topo_free(topo);
+	name_is("mlx5&#95;0", "mlx5_0");
+	name_is("mlx5&#x5f;0&#x5F;&#x000000000000005f;", "mlx5_0__");
+	name_is("&#38;lt;&#60;&#x7e;", "&lt;<~");
+	/* Only printable ASCII is, and only of a number. */
+	name_is("a&#10;b&#127;c&#228;d&#x20ac;e&#4294967391;f&#0;g", "a?b?c?d?e?f?g");
+	name_is("a&#;b&#x;c&#5f;d&#X5f;e&# 95;f&#-95;g&#0x5f;h", "a?b?c?d?e?f?g?h");
+	refuse("<system><cpu a=\"&#95\"/></system>", EBADMSG, "well-formed");
+	refuse("<system><cpu a=\"&#\"/></system>", EBADMSG, "well-formed");
+}
+
 static enum topo_distance between(const char *inside)
 {
 	char text[1024];
