@@ -264,10 +264,15 @@ static int open_tree_node(struct reader *reader, enum topo_kind kind, unsigned i
 
 static int open_gpu(struct reader *reader, unsigned int node)
 {
-	struct topo_gpu *gpu = topo_gpu_at(reader->builder, node);
+	struct topo_gpu *gpu;
+	int r;
 
-	if (!gpu)
-		return topo_refuse(reader->builder, "line %u: a GPU in what is none by its class", reader->xml->line);
+	if (reader->builder->topo->nodes[node].kind != TOPO_FUNCTION)
+		return topo_refuse(reader->builder, "line %u: a GPU in what is no function", reader->xml->line);
+	r = topo_add_gpu(reader->builder, node);
+	if (r < 0)
+		return r;
+	gpu = topo_gpu_at(reader->builder, node);
 	attr_text(reader->xml, "uuid", gpu->uuid);
 	attr_text(reader->xml, "name", gpu->name);
 	gpu->has_mig = attr_number(reader->xml, "mig", 10, 1);

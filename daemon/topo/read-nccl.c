@@ -2,9 +2,9 @@
 /*
  * Reads a topology XML of NCCL or RCCL (NCCL_TOPO_FILE, NCCL_TOPO_DUMP_FILE).
  *
- * One of its PCI elements that is a bridge stands for a whole switch, and a CPU for all its host bridges. Its "net" elements are NICs
- * where they are below a PCI function and have a GUID: others are sockets. A file without any names no NIC, so an Ethernet
- * function beside a GPU, below the same bridge, is taken for one. Keeps nothing; any thread.
+ * One of its PCI elements that is a bridge stands for a whole switch, and a CPU for all its host bridges. A "gpu" makes its function
+ * one, whatever the class is. "net" elements are NICs where they are below a PCI function and no sockets. A file without any names no
+ * NIC, so an Ethernet function beside a GPU, below the same bridge, is taken for one. Keeps nothing; any thread.
  */
 #include <errno.h>
 #include <string.h>
@@ -75,27 +75,52 @@ static int open_pci(struct reader *reader, unsigned int parent)
 	return topo_add_function(reader->builder, &like);
 }
 
+static int open_gpu(struct reader *reader, unsigned int parent)
+{
+	if (reader->builder->topo->nodes[parent].kind != TOPO_FUNCTION)
+		return 0;
+	return topo_add_gpu(reader->builder, parent);
+}
+
+/* NCCL's own transport over sockets has no ports and reaches no GPU. GUIDs tell nothing: it counts them, as plug-ins do. */
+static bool is_socket(const struct reader *reader)
+{
+	const char *port = xml_attr(reader->xml, "port");
+
+	return port && topo_number(port, 10, UINT8_MAX) == 0 && topo_number(xml_attr(reader->xml, "gdr"), 10, 1) == 0;
+}
+
+static void take_net(const struct reader *reader, struct topo_nic *nic)
+{
+	const char *name = xml_attr(reader->xml, "name");
+
+	if (name)
+		topo_copy_text(nic->name, name);
+	nic->guid = topo_number(xml_attr(reader->xml, "guid"), 0, UINT64_MAX);
+	nic->rate_mbps = topo_number(xml_attr(reader->xml, "speed"), 10, UINT32_MAX);
+}
+
+/*
+ * Of several with one port of a function, which are subfunctions or what NCCL has merged, the first stands for all. A function that is a
+ * NIC by its class is one without a "net" as well.
+ */
 static int open_net(struct reader *reader, unsigned int parent)
 {
 	const struct topo_node *node = &reader->builder->topo->nodes[parent];
-	const char *name = xml_attr(reader->xml, "name"), *guid = xml_attr(reader->xml, "guid");
-	const char *port = xml_attr(reader->xml, "port");
+	const char *port_text = xml_attr(reader->xml, "port");
+	unsigned int port = port_text ? (unsigned int)topo_number(port_text, 10, UINT8_MAX) : 1;
 	struct topo_nic *nic;
 	int r;
 
 	reader->names_nets = true;
-	if (node->kind != TOPO_FUNCTION || topo_number(guid, 0, UINT64_MAX) == 0)
+	if (node->kind != TOPO_FUNCTION || is_socket(reader) || topo_nic_at(reader->builder->topo, parent, port) >= 0)
 		return 0;
 	r = topo_add_nic(reader->builder, parent);
 	if (r < 0)
 		return r;
 	nic = &reader->builder->topo->nics[r];
-	if (name)
-		topo_copy_text(nic->name, name);
-	if (port)
-		nic->port = (unsigned int)topo_number(port, 10, UINT8_MAX);
-	nic->guid = topo_number(guid, 0, UINT64_MAX);
-	nic->rate_mbps = topo_number(xml_attr(reader->xml, "speed"), 10, UINT32_MAX);
+	nic->port = port;
+	take_net(reader, nic);
 	if (topo_is_infiniband(node->class_code))
 		nic->fabric = TOPO_FABRIC_INFINIBAND;
 	return 0;
@@ -128,6 +153,8 @@ static int open_element(struct reader *reader, unsigned int parent)
 		return open_pci(reader, parent);
 	if (strcmp(name, "net") == 0)
 		r = open_net(reader, parent);
+	else if (strcmp(name, "gpu") == 0)
+		r = open_gpu(reader, parent);
 	else if (strcmp(name, "nvlink") == 0 || strcmp(name, "xgmi") == 0)
 		r = open_link(reader, parent);
 	return r < 0 ? r : (int)parent;

@@ -35,8 +35,10 @@ void topo_builder_deinit(struct topo_builder *builder);
 int topo_add_node(struct topo_builder *builder, const struct topo_node *like); /* parent, kind, numa, pci and class are used */
 int topo_add_function(struct topo_builder *builder, const struct topo_node *like); /* and a GPU, if it is one */
 struct topo_gpu *topo_gpu_at(struct topo_builder *builder, unsigned int node); /* NULL: there is none */
+int topo_add_gpu(struct topo_builder *builder, unsigned int node); /* a function that is one whatever its class; 0, also where it is there */
 /* On port 1, until the caller knows better. */
 int topo_add_nic(struct topo_builder *builder, unsigned int node);
+int topo_nic_at(const struct topo *topo, unsigned int node, unsigned int port); /* -1: there is none */
 /* Those beyond the limit are left out. -ENOMEM. */
 int topo_add_gid(struct topo_nic *nic, const struct topo_gid *gid);
 bool topo_gid_parse(const char *text, uint8_t ret_bytes[16]); /* "fe80:0000:0000:0000:0250:56ff:fe00:0001", whole */

@@ -2,8 +2,9 @@
 /*
  * Building a struct topo, whatever it is read from.
  *
- * Two GPUs of one address, or two NICs of one address and port, are refused: nobody could tell them apart. Nodes only grow, and a
- * parent is there before its children, so depth and NUMA node are known as soon as a node is. Pure; any thread.
+ * Two GPUs of one address, or two NICs of one address and port, are refused: nobody could tell them apart. Those without an address
+ * are by their place in the file. Nodes only grow, and a parent is there before its children, so depth and NUMA node are known as
+ * soon as a node is. Pure; any thread.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -133,10 +134,12 @@ bool topo_is_display(uint16_t class_code)
 	return class_code >> 8 == CLASS_BASE_DISPLAY;
 }
 
-static int add_gpu(struct topo_builder *builder, unsigned int node)
+int topo_add_gpu(struct topo_builder *builder, unsigned int node)
 {
 	struct topo *topo = builder->topo;
 
+	if (topo_gpu_at(builder, node))
+		return 0;
 	if (topo->n_gpus == TOPO_MAX_GPUS)
 		return too_many(builder, TOPO_MAX_GPUS, "GPUs");
 	topo->gpus[topo->n_gpus++] = (struct topo_gpu){.node = node};
@@ -149,7 +152,7 @@ int topo_add_function(struct topo_builder *builder, const struct topo_node *like
 
 	if (node < 0 || !topo_is_gpu(like->class_code, like->vendor))
 		return node;
-	r = add_gpu(builder, (unsigned int)node);
+	r = topo_add_gpu(builder, (unsigned int)node);
 	return r < 0 ? r : node;
 }
 
@@ -171,6 +174,14 @@ int topo_add_nic(struct topo_builder *builder, unsigned int node)
 	return (int)topo->n_nics++;
 }
 
+int topo_nic_at(const struct topo *topo, unsigned int node, unsigned int port)
+{
+	for (unsigned int i = 0; i < topo->n_nics; i++)
+		if (topo->nics[i].node == node && topo->nics[i].port == port)
+			return (int)i;
+	return -1;
+}
+
 int topo_add_links(struct topo_builder *builder, uint64_t from, uint64_t to, unsigned int count)
 {
 	if (builder->n_links == TOPO_MAX_LINKS)
@@ -181,9 +192,10 @@ int topo_add_links(struct topo_builder *builder, uint64_t from, uint64_t to, uns
 
 /* ---- putting in order ---------------------------------------------------------------------------------------------- */
 
-/* The order of PCI addresses; what has none (a NIC in software) comes last. */
+/* The order of PCI addresses; what has none comes last, as it was read. */
 struct order {
 	uint64_t pci;
+	unsigned int node; /* of what has no address, else 0 */
 	unsigned int port;
 	unsigned int index; /* before */
 };
@@ -194,6 +206,8 @@ static int compare_orders(const void *a, const void *b)
 
 	if (x->pci != y->pci)
 		return x->pci < y->pci ? -1 : 1;
+	if (x->node != y->node)
+		return x->node < y->node ? -1 : 1;
 	if (x->port != y->port)
 		return x->port < y->port ? -1 : 1;
 	return x->index < y->index ? -1 : x->index > y->index;
@@ -215,7 +229,7 @@ static int sort_gpus(struct topo_builder *builder)
 	if (!sorted)
 		return -ENOMEM;
 	for (unsigned int i = 0; i < topo->n_gpus; i++)
-		orders[i] = (struct order){topo->nodes[topo->gpus[i].node].pci, 0, i};
+		orders[i] = (struct order){.pci = topo->nodes[topo->gpus[i].node].pci, .index = i};
 	qsort(orders, topo->n_gpus, sizeof(orders[0]), compare_orders);
 	for (unsigned int i = 0; i < topo->n_gpus; i++)
 		sorted[i] = topo->gpus[orders[i].index];
@@ -227,6 +241,14 @@ static int sort_gpus(struct topo_builder *builder)
 	return 0;
 }
 
+static struct order order_of_nic(const struct topo *topo, unsigned int nic)
+{
+	unsigned int node = topo->nics[nic].node;
+	uint64_t pci = topo->nodes[node].pci;
+
+	return (struct order){pci, pci == TOPO_NO_PCI ? node : 0, topo->nics[nic].port, nic};
+}
+
 static int sort_nics(struct topo_builder *builder)
 {
 	struct topo *topo = builder->topo;
@@ -236,14 +258,14 @@ static int sort_nics(struct topo_builder *builder)
 	if (!sorted)
 		return -ENOMEM;
 	for (unsigned int i = 0; i < topo->n_nics; i++)
-		orders[i] = (struct order){topo->nodes[topo->nics[i].node].pci, topo->nics[i].port, i};
+		orders[i] = order_of_nic(topo, i);
 	qsort(orders, topo->n_nics, sizeof(orders[0]), compare_orders);
 	for (unsigned int i = 0; i < topo->n_nics; i++)
 		sorted[i] = topo->nics[orders[i].index];
 	free(topo->nics);
 	topo->nics = sorted;
 	for (unsigned int i = 1; i < topo->n_nics; i++)
-		if (orders[i].pci == orders[i - 1].pci && orders[i].port == orders[i - 1].port)
+		if (orders[i].pci == orders[i - 1].pci && orders[i].node == orders[i - 1].node && orders[i].port == orders[i - 1].port)
 			return refuse_twice(builder, "the NIC", &orders[i]);
 	return 0;
 }

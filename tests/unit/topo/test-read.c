@@ -63,7 +63,7 @@ TEST(what_is_no_topology_is_refused_with_its_line)
 	refuse("<topology><object type=\"Bridge\" bridge_type=\"1-1\"/></topology>", EBADMSG, "without an address");
 	refuse("<shmemd-topology version=\"2\"/>", EBADMSG, "another version");
 	refuse("<shmemd-topology version=\"1\"><x/></shmemd-topology>", EBADMSG, "not known");
-	refuse("<shmemd-topology version=\"1\"><host><gpu/></host></shmemd-topology>", EBADMSG, "none by its class");
+	refuse("<shmemd-topology version=\"1\"><host><gpu/></host></shmemd-topology>", EBADMSG, "in what is no function");
 	refuse("<shmemd-topology version=\"1\"><nic state=\"odd\"/></shmemd-topology>", EBADMSG, "state is none of the words");
 	refuse("<shmemd-topology version=\"1\"><gid address=\"" GID "\"/></shmemd-topology>", EBADMSG, "a GID of no NIC");
 	refuse("<shmemd-topology version=\"1\"><function><nic/><gid address=\"" GID "\"/></function></shmemd-topology>", EBADMSG,
