@@ -3,7 +3,8 @@
  * Reads the XML of hwloc, of its versions 1 to 3 (lstopo --of xml).
  *
  * Not by the library: that one refuses files newer than itself, follows no bounds of ours, and its plug-ins load CUDA into whoever
- * asks. Bridges and functions are taken as they nest; an object's nodeset says where they are. Keeps nothing; any thread.
+ * asks. Bridges and functions are taken as they nest. An object's nodeset says where they are: one that is neither empty nor the whole
+ * machine's is a place, whose number stands for the NUMA node. Keeps nothing; any thread.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -12,11 +13,18 @@
 #include "daemon/topo/topo-private.h"
 
 #define NO_NIC (-1)
+#define DEPTH_OF_MACHINE 2
+#define MAX_NUMA_NODES 1024
+#define MAX_PLACES 256
+
+struct nodeset {
+	uint32_t words[MAX_NUMA_NODES / 32]; /* the lowest first; empty: unknown */
+};
 
 /* An element that is open. */
 struct frame {
 	unsigned int node; /* the nearest one that became a node */
-	int numa;
+	struct nodeset nodeset; /* of the nearest one that has any */
 	int nic; /* that infos are about */
 	char netdev[TOPO_NAME_BYTES]; /* of a function */
 };
@@ -26,27 +34,94 @@ struct reader {
 	struct xml *xml;
 	unsigned int version; /* major */
 	struct frame frames[XML_MAX_DEPTH + 1];
+	struct nodeset machine;
+	unsigned int n_places;
+	struct nodeset places[MAX_PLACES];
 };
 
-/* "0x00000003", or words of 32 bits from the highest; the only bit that is set. */
-static int single_bit(const char *text)
+/* ---- places -------------------------------------------------------------------------------------------------------- */
+
+/* "0x00000003", or words of 32 bits from the highest. Empty beyond any machine. */
+static struct nodeset parse_nodeset(const char *text)
 {
-	int bit = TOPO_NO_NUMA, n_words = 1;
+	struct nodeset set = {0};
+	unsigned int n_words = 1;
 
 	for (const char *at = text; *at; at++)
 		n_words += *at == ',';
-	for (; text && n_words > 0; n_words--) {
-		uint64_t word = topo_number(text, 16, UINT32_MAX);
-
-		if (word && (bit >= 0 || (word & (word - 1))))
-			return TOPO_NO_NUMA;
-		if (word)
-			bit = 32 * (n_words - 1) + __builtin_ctzll(word);
+	for (; text && n_words > 0 && n_words <= MAX_NUMA_NODES / 32; n_words--) {
+		set.words[n_words - 1] = (uint32_t)topo_number(text, 16, UINT32_MAX);
 		text = strchr(text, ',');
 		text = text ? text + 1 : NULL;
 	}
-	return bit;
+	return set;
 }
+
+static bool has_bit(const struct nodeset *set, unsigned int bit)
+{
+	return set->words[bit / 32] >> bit % 32 & 1;
+}
+
+static unsigned int count_bits(const struct nodeset *set)
+{
+	unsigned int n = 0;
+
+	for (size_t i = 0; i < sizeof(set->words) / sizeof(set->words[0]); i++)
+		n += (unsigned int)__builtin_popcount(set->words[i]);
+	return n;
+}
+
+static bool is_same(const struct nodeset *a, const struct nodeset *b)
+{
+	return memcmp(a, b, sizeof(*a)) == 0;
+}
+
+/* The index of the place of what has this set, until number_places(); TOPO_NO_NUMA: somewhere on the machine. */
+static int place_of(struct reader *reader, const struct nodeset *set)
+{
+	unsigned int n_bits = count_bits(set), i;
+
+	if (n_bits == 0 || (n_bits > 1 && is_same(set, &reader->machine)))
+		return TOPO_NO_NUMA;
+	for (i = 0; i < reader->n_places && !is_same(&reader->places[i], set); i++)
+		;
+	if (i == MAX_PLACES)
+		return TOPO_NO_NUMA;
+	reader->places[i] = *set;
+	reader->n_places += i == reader->n_places;
+	return (int)i;
+}
+
+/* The first node of a place that gives its number to no place yet; else what is no number of a node. */
+static int free_number(const struct reader *reader, unsigned int place, const bool *is_taken)
+{
+	for (unsigned int bit = 0; bit < MAX_NUMA_NODES; bit++)
+		if (has_bit(&reader->places[place], bit) && !is_taken[bit])
+			return (int)bit;
+	return (int)(MAX_NUMA_NODES + place);
+}
+
+/* A node alone has its own number; several have that of one of them, unless those are all places themselves. */
+static void number_places(struct reader *reader)
+{
+	bool is_taken[MAX_NUMA_NODES + MAX_PLACES] = {false};
+	struct topo *topo = reader->builder->topo;
+	int numbers[MAX_PLACES] = {0};
+
+	for (unsigned int several = 0; several < 2; several++) {
+		for (unsigned int i = 0; i < reader->n_places; i++) {
+			if ((count_bits(&reader->places[i]) > 1) != several)
+				continue;
+			numbers[i] = free_number(reader, i, is_taken);
+			is_taken[numbers[i]] = true;
+		}
+	}
+	for (unsigned int i = 0; i < topo->n_nodes; i++)
+		if (topo->nodes[i].numa >= 0)
+			topo->nodes[i].numa = numbers[topo->nodes[i].numa];
+}
+
+/* ---- elements ------------------------------------------------------------------------------------------------------ */
 
 static int take_pci(struct reader *reader, uint64_t *ret_pci)
 {
@@ -60,7 +135,7 @@ static int take_pci(struct reader *reader, uint64_t *ret_pci)
 static int open_bridge(struct reader *reader, struct frame *frame)
 {
 	const char *type = xml_attr(reader->xml, "bridge_type");
-	struct topo_node like = {.kind = TOPO_HOST, .parent = (int)frame->node, .numa = frame->numa, .pci = TOPO_NO_PCI};
+	struct topo_node like = {.kind = TOPO_HOST, .parent = (int)frame->node, .numa = place_of(reader, &frame->nodeset), .pci = TOPO_NO_PCI};
 	int node;
 
 	if (!type || type[0] != '0') {
@@ -79,7 +154,7 @@ static int open_bridge(struct reader *reader, struct frame *frame)
 static int open_function(struct reader *reader, struct frame *frame)
 {
 	const char *type = xml_attr(reader->xml, "pci_type");
-	struct topo_node like = {.kind = TOPO_FUNCTION, .parent = (int)frame->node, .numa = frame->numa};
+	struct topo_node like = {.kind = TOPO_FUNCTION, .parent = (int)frame->node, .numa = place_of(reader, &frame->nodeset)};
 	unsigned int class_code, vendor, device;
 	int node;
 
@@ -130,7 +205,9 @@ static int open_object(struct reader *reader, struct frame *frame, struct frame 
 	const char *type = xml_attr(reader->xml, "type"), *nodeset = xml_attr(reader->xml, "nodeset");
 
 	if (nodeset)
-		frame->numa = single_bit(nodeset);
+		frame->nodeset = parse_nodeset(nodeset);
+	if (reader->xml->depth == DEPTH_OF_MACHINE)
+		reader->machine = frame->nodeset;
 	if (!type)
 		return topo_refuse(reader->builder, "line %u: an object without a type", reader->xml->line);
 	if (strcmp(type, "NUMANode") == 0)
@@ -213,7 +290,7 @@ static int open_element(struct reader *reader)
 {
 	struct frame *above = &reader->frames[reader->xml->depth - 1], *frame = above + 1;
 
-	*frame = (struct frame){.node = above->node, .numa = above->numa, .nic = above->nic};
+	*frame = (struct frame){.node = above->node, .nodeset = above->nodeset, .nic = above->nic};
 	if (strcmp(reader->xml->name, "object") == 0) {
 		frame->nic = NO_NIC;
 		return open_object(reader, frame, above);
@@ -231,7 +308,7 @@ int topo_read_hwloc(struct topo_builder *builder, struct xml *xml)
 	if (!reader)
 		return -ENOMEM;
 	*reader = (struct reader){.builder = builder, .xml = xml, .version = version ? (unsigned int)topo_number(version, 10, 99) : 1};
-	reader->frames[1] = (struct frame){.numa = TOPO_NO_NUMA, .nic = NO_NIC};
+	reader->frames[1] = (struct frame){.nic = NO_NIC};
 	while (r >= 0) {
 		r = xml_next(xml);
 		if (r == XML_OPEN)
@@ -239,6 +316,8 @@ int topo_read_hwloc(struct topo_builder *builder, struct xml *xml)
 		else if (r == XML_END)
 			break;
 	}
+	if (r >= 0)
+		number_places(reader);
 	free(reader);
 	return r;
 }

@@ -127,3 +127,68 @@ TEST(what_nccl_calls_a_gpu_is_one_whatever_its_class)
 		topo_free(topos[i]);
 	}
 }
+
+/* ---- hwloc ----------------------------------------------------------------------------------------------------------- */
+
+static struct topo *parse_hwloc(const char *nodeset, const char *inside)
+{
+	char text[8192];
+
+	ASSERT_LT(snprintf(text, sizeof(text), "<topology version=\"2.0\"><object type=\"Machine\" nodeset=\"%s\">%s</object></topology>",
+			   nodeset, inside), (int)sizeof(text));
+	return parse(text);
+}
+
+#define OBJECT(type, nodeset, inside) "<object type=\"" type "\" nodeset=\"" nodeset "\">" inside "</object>"
+#define NUMA_NODE(nodeset) OBJECT("NUMANode", nodeset, "")
+#define HOST(inside) "<object type=\"Bridge\" bridge_type=\"0-1\">" inside "</object>"
+#define GPU(bus) "<object type=\"PCIDev\" pci_busid=\"0000:" bus ":00.0\" pci_type=\"0302 [10de:2330] [0:0] a1\"/>"
+#define NIC(bus, inside) \
+	"<object type=\"PCIDev\" pci_busid=\"0000:" bus ":00.0\" pci_type=\"0207 [15b3:1021] [0:0] 00\">" inside "</object>"
+#define RDMA(name, state) \
+	"<object type=\"OSDev\" name=\"" name "\" osdev_type=\"3\"><info name=\"Port1State\" value=\"" state "\"/></object>"
+
+static enum topo_distance distance(const struct topo *topo, unsigned int gpu, unsigned int nic)
+{
+	return topo_distance(topo, topo->gpus[gpu].node, topo->nics[nic].node);
+}
+
+static void numa_is(const struct topo *topo, const int *gpus, const int *nics)
+{
+	for (unsigned int i = 0; i < topo->n_gpus; i++)
+		ASSERT_EQ(topo->nodes[topo->gpus[i].node].numa, gpus[i]);
+	for (unsigned int i = 0; i < topo->n_nics; i++)
+		ASSERT_EQ(topo->nodes[topo->nics[i].node].numa, nics[i]);
+}
+
+#define DEVICES(nodeset, gpu, nic) OBJECT("Package", nodeset, HOST(GPU(gpu)) HOST(NIC(nic, RDMA("mlx5_" nic, "4"))))
+
+TEST(a_package_with_several_memories_is_one_place)
+{
+	struct topo *topo = parse_hwloc("0x0000000f", NUMA_NODE("0x1") NUMA_NODE("0x2") NUMA_NODE("0x4") NUMA_NODE("0x8")
+					DEVICES("0x5", "10", "c0") DEVICES("0x0000000a", "90", "a0"));
+
+	ASSERT_EQ(topo->n_nics, 2);
+	numa_is(topo, (const int[]){0, 1}, (const int[]){1, 0});
+	ASSERT_EQ(distance(topo, 0, 1), TOPO_NODE);
+	ASSERT_EQ(distance(topo, 1, 0), TOPO_NODE);
+	ASSERT_EQ(distance(topo, 0, 0), TOPO_SYS);
+	topo_free(topo);
+}
+
+/* Nodes keep their numbers, and a place of several takes that of one that is none itself, if there is any. */
+TEST(places_are_numbered_by_their_nodes)
+{
+	struct topo *topo = parse_hwloc("0x1,0x0000000f", NUMA_NODE("0x1") NUMA_NODE("0x2") NUMA_NODE("0x4") NUMA_NODE("0x8") NUMA_NODE("0x1,0x0")
+					DEVICES("0x3", "10", "11") DEVICES("0x1", "20", "21") DEVICES("0xc", "30", "31")
+					DEVICES("0x8", "40", "41") DEVICES("0x4", "50", "51") DEVICES("0x1,,0x0", "60", "61")
+					DEVICES("0x1,0x0", "70", "71") DEVICES("0x1,0x0000000f", "80", "81") DEVICES("0x0", "90", "91"));
+	const int *numa = (const int[]){1, 0, topo->nodes[topo->gpus[2].node].numa, 3, 2, 64, 32, TOPO_NO_NUMA, TOPO_NO_NUMA};
+
+	ASSERT_GE(numa[2], 1024);
+	numa_is(topo, numa, numa);
+	for (unsigned int gpu = 0; gpu < 9; gpu++)
+		for (unsigned int nic = 0; nic < 9; nic++)
+			ASSERT_EQ(distance(topo, gpu, nic), gpu == nic && gpu < 7 ? TOPO_NODE : TOPO_SYS);
+	topo_free(topo);
+}

@@ -33,12 +33,19 @@ static hwloc_obj_t device_of(hwloc_topology_t theirs, uint64_t pci)
 	return hwloc_get_pcidev_by_busid(theirs, (unsigned int)(pci >> 16), pci >> 8 & 0xff, pci >> 3 & 0x1f, pci & 7);
 }
 
-/* On one NUMA node, by the nearest object above that is of CPUs or memory. */
-static bool share_node(hwloc_topology_t theirs, hwloc_obj_t a, hwloc_obj_t b)
+/* The NUMA nodes of a device, of which the object above it that is of CPUs or memory is. */
+static hwloc_const_nodeset_t nodes_of(hwloc_topology_t theirs, hwloc_obj_t device)
 {
-	hwloc_obj_t above_a = hwloc_get_non_io_ancestor_obj(theirs, a), above_b = hwloc_get_non_io_ancestor_obj(theirs, b);
+	return hwloc_get_non_io_ancestor_obj(theirs, device)->nodeset;
+}
 
-	return hwloc_bitmap_weight(above_a->nodeset) == 1 && hwloc_bitmap_isequal(above_a->nodeset, above_b->nodeset);
+/* In one place: on the same NUMA nodes, and there are others, or no more than one at all. */
+static bool share_place(hwloc_topology_t theirs, hwloc_obj_t a, hwloc_obj_t b)
+{
+	bool is_part = hwloc_bitmap_weight(nodes_of(theirs, a)) < hwloc_get_nbobjs_by_type(theirs, HWLOC_OBJ_NUMANODE);
+
+	return (is_part || hwloc_get_nbobjs_by_type(theirs, HWLOC_OBJ_NUMANODE) == 1) &&
+	       hwloc_bitmap_isequal(nodes_of(theirs, a), nodes_of(theirs, b));
 }
 
 /* The library's own function knows no devices. */
@@ -100,7 +107,7 @@ static enum topo_distance distance_by_hwloc(const struct judge *judge, hwloc_obj
 	if (a == b)
 		return TOPO_SELF;
 	if (meeting->type != HWLOC_OBJ_BRIDGE)
-		return share_node(judge->theirs, a, b) ? TOPO_NODE : TOPO_SYS;
+		return share_place(judge->theirs, a, b) ? TOPO_NODE : TOPO_SYS;
 	if (host_of(meeting) == meeting)
 		return is_below_host && judge->has_hosts ? TOPO_PIX : TOPO_PHB;
 	return bridges_between(a, meeting) <= 1 && bridges_between(b, meeting) <= 1 ? TOPO_PIX
@@ -192,6 +199,7 @@ struct writer {
 	const struct topo *topo;
 	FILE *out;
 	unsigned int n_objects;
+	unsigned int n_memories; /* NUMA nodes of each package; the first has its number */
 };
 
 static void open_object(struct writer *writer, const char *type)
@@ -199,13 +207,9 @@ static void open_object(struct writer *writer, const char *type)
 	fprintf(writer->out, "<object type=\"%s\" gp_index=\"%u\" ", type, ++writer->n_objects);
 }
 
-/* CPUs and memory: node i has processor i. */
-static void put_sets(struct writer *writer, unsigned int bits)
+static void put_sets(struct writer *writer, unsigned int cpus, unsigned int nodes)
 {
-	fprintf(writer->out,
-		"cpuset=\"0x%x\" complete_cpuset=\"0x%x\" nodeset=\"0x%x\" "
-		"complete_nodeset=\"0x%x\"",
-		bits, bits, bits, bits);
+	fprintf(writer->out, "cpuset=\"0x%x\" complete_cpuset=\"0x%x\" nodeset=\"0x%x\" complete_nodeset=\"0x%x\"", cpus, cpus, nodes, nodes);
 }
 
 static void put_pci(struct writer *writer, const struct topo_node *node, unsigned int class_code)
@@ -252,30 +256,45 @@ static void put_tree(struct writer *writer, unsigned int index)
 	fprintf(writer->out, "</object>\n");
 }
 
-static void put_package(struct writer *writer, unsigned int numa)
+static void put_unit(struct writer *writer, const char *type, unsigned int index, unsigned int cpus, unsigned int nodes)
 {
-	static const char *const units[] = {"NUMANode", "PU"};
+	open_object(writer, type);
+	fprintf(writer->out, "os_index=\"%u\" ", index);
+	put_sets(writer, cpus, nodes);
+	fprintf(writer->out, "/>\n");
+}
 
+/* Processor i, and NUMA nodes i, i + n, i + 2n. */
+static unsigned int nodes_of_package(const struct writer *writer, unsigned int package)
+{
+	unsigned int nodes = 0;
+
+	for (unsigned int memory = 0; memory < writer->n_memories; memory++)
+		nodes |= 1u << (package + memory * writer->topo->n_numa);
+	return nodes;
+}
+
+static void put_package(struct writer *writer, unsigned int package)
+{
 	open_object(writer, "Package");
-	fprintf(writer->out, "os_index=\"%u\" ", numa);
-	put_sets(writer, 1u << numa);
+	fprintf(writer->out, "os_index=\"%u\" ", package);
+	put_sets(writer, 1u << package, nodes_of_package(writer, package));
 	fprintf(writer->out, ">\n");
-	for (unsigned int i = 0; i < 2; i++) {
-		open_object(writer, units[i]);
-		fprintf(writer->out, "os_index=\"%u\" ", numa);
-		put_sets(writer, 1u << numa);
-		fprintf(writer->out, "/>\n");
+	for (unsigned int memory = 0; memory < writer->n_memories; memory++) {
+		unsigned int node = package + memory * writer->topo->n_numa;
+
+		put_unit(writer, "NUMANode", node, 1u << package, 1u << node);
 	}
+	put_unit(writer, "PU", package, 1u << package, nodes_of_package(writer, package));
 	for (unsigned int i = 0; i < writer->topo->n_nodes; i++)
-		if (writer->topo->nodes[i].kind == TOPO_HOST &&
-		    writer->topo->nodes[i].numa == (int)numa)
+		if (writer->topo->nodes[i].kind == TOPO_HOST && writer->topo->nodes[i].numa == (int)package)
 			put_tree(writer, i);
 	fprintf(writer->out, "</object>\n");
 }
 
-static char *write_hwloc(const struct topo *topo, size_t *ret_bytes)
+static char *write_hwloc(const struct topo *topo, unsigned int n_memories, size_t *ret_bytes)
 {
-	struct writer writer = {.topo = topo};
+	struct writer writer = {.topo = topo, .n_memories = n_memories};
 	char *text = NULL;
 
 	writer.out = open_memstream(&text, ret_bytes);
@@ -283,7 +302,7 @@ static char *write_hwloc(const struct topo *topo, size_t *ret_bytes)
 	fprintf(writer.out, "<topology version=\"2.0\">\n");
 	open_object(&writer, "Machine");
 	fprintf(writer.out, "os_index=\"0\" ");
-	put_sets(&writer, (1u << topo->n_numa) - 1);
+	put_sets(&writer, (1u << topo->n_numa) - 1, (1u << n_memories * topo->n_numa) - 1);
 	fprintf(writer.out, ">\n");
 	for (unsigned int numa = 0; numa < topo->n_numa; numa++)
 		put_package(&writer, numa);
@@ -302,13 +321,13 @@ static struct topo *parse(const char *text)
 	return topo;
 }
 
-/* The machine as it was made and as it is read of hwloc's form. */
-static void judge_machine(struct judge *judge, unsigned int seed)
+/* The machine as it was made, which knows no memories but one for each package, and as it is read of hwloc's form. */
+static void judge_machine(struct judge *judge, unsigned int seed, unsigned int n_memories)
 {
 	size_t n_bytes;
 	char *made = machine_make(seed, &n_bytes);
 	struct topo *topos[2] = {parse(made)};
-	char *text = write_hwloc(topos[0], &n_bytes);
+	char *text = write_hwloc(topos[0], n_memories, &n_bytes);
 	hwloc_topology_t theirs = load(text, n_bytes);
 
 	ASSERT(theirs);
@@ -317,7 +336,8 @@ static void judge_machine(struct judge *judge, unsigned int seed)
 	for (unsigned int i = 0; i < 2; i++) {
 		ASSERT_EQ(topos[i]->n_nics, count_rdma(theirs));
 		judge_init(judge, topos[i], theirs);
-		compare_all(judge);
+		if (i == 1 || n_memories == 1 || topos[i]->n_numa > 1)
+			compare_all(judge);
 		topo_free(topos[i]);
 	}
 	hwloc_topology_destroy(theirs);
@@ -325,12 +345,22 @@ static void judge_machine(struct judge *judge, unsigned int seed)
 	free(made);
 }
 
-TEST(hwloc_sees_the_same_in_machines_at_random)
+static void judge_machines(unsigned int n_memories)
 {
 	struct judge judge = {0};
 
 	for (unsigned int seed = 1; seed <= MACHINES; seed++)
-		judge_machine(&judge, seed);
+		judge_machine(&judge, seed, n_memories);
 	for (unsigned int i = 0; i <= TOPO_SYS; i++)
 		ASSERT_GT(judge.n_seen[i], 1000);
+}
+
+TEST(hwloc_sees_the_same_in_machines_at_random)
+{
+	judge_machines(1);
+}
+
+TEST(hwloc_sees_the_same_where_packages_have_several_memories)
+{
+	judge_machines(3);
 }
