@@ -182,22 +182,48 @@ static bool is_osdev(const struct reader *reader, unsigned int kind)
 #define OSDEV_NETWORK 2
 #define OSDEV_OPENFABRICS 3
 
+/*
+ * The function of an RDMA device. One without PCI hangs near its NUMA node, and has a function of its own here. What hangs straight below
+ * the machine is near nothing: a device in software, and 0 is the answer.
+ */
+static int find_function(struct reader *reader, const struct frame *frame)
+{
+	struct topo_node like = {.kind = TOPO_FUNCTION, .parent = (int)frame->node, .pci = TOPO_NO_PCI};
+
+	if (reader->builder->topo->nodes[frame->node].kind == TOPO_FUNCTION)
+		return (int)frame->node;
+	if (reader->xml->depth == DEPTH_OF_MACHINE + 1)
+		return 0;
+	like.numa = place_of(reader, &frame->nodeset);
+	return topo_add_node(reader->builder, &like);
+}
+
+/* Of several devices of one function the first is its own, the others are subfunctions, which have the same ports. */
+static int open_rdma(struct reader *reader, struct frame *frame, const char *name, const char *netdev)
+{
+	int node = find_function(reader, frame);
+	struct topo_nic *nic;
+
+	if (node <= 0 || topo_nic_at(reader->builder->topo, (unsigned int)node, 1) >= 0)
+		return node;
+	frame->nic = topo_add_nic(reader->builder, (unsigned int)node);
+	if (frame->nic < 0)
+		return frame->nic;
+	nic = &reader->builder->topo->nics[frame->nic];
+	topo_copy_text(nic->name, name);
+	memcpy(nic->netdev, netdev, sizeof(nic->netdev));
+	return 0;
+}
+
 static int open_osdev(struct reader *reader, struct frame *frame, struct frame *above)
 {
 	const char *name = xml_attr(reader->xml, "name");
-	struct topo_nic *nic;
 
 	if (name && is_osdev(reader, OSDEV_NETWORK))
 		topo_copy_text(above->netdev, name);
 	if (!name || !is_osdev(reader, OSDEV_OPENFABRICS))
 		return 0;
-	frame->nic = topo_add_nic(reader->builder, frame->node);
-	if (frame->nic < 0)
-		return frame->nic;
-	nic = &reader->builder->topo->nics[frame->nic];
-	topo_copy_text(nic->name, name);
-	memcpy(nic->netdev, above->netdev, sizeof(nic->netdev));
-	return 0;
+	return open_rdma(reader, frame, name, above->netdev);
 }
 
 static int open_object(struct reader *reader, struct frame *frame, struct frame *above)
@@ -226,13 +252,10 @@ static int port_of(struct reader *reader, int nic, unsigned int port)
 {
 	struct topo *topo = reader->builder->topo;
 	struct topo_nic *first = &topo->nics[nic];
-	int added;
+	int added = topo_nic_at(topo, first->node, port);
 
-	if (port == 1)
-		return nic;
-	for (unsigned int i = (unsigned int)nic; i < topo->n_nics; i++)
-		if (topo->nics[i].node == first->node && topo->nics[i].port == port)
-			return (int)i;
+	if (added >= 0)
+		return added;
 	added = topo_add_nic(reader->builder, first->node);
 	if (added < 0)
 		return added;

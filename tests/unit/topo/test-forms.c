@@ -147,10 +147,70 @@ static struct topo *parse_hwloc(const char *nodeset, const char *inside)
 	"<object type=\"PCIDev\" pci_busid=\"0000:" bus ":00.0\" pci_type=\"0207 [15b3:1021] [0:0] 00\">" inside "</object>"
 #define RDMA(name, state) \
 	"<object type=\"OSDev\" name=\"" name "\" osdev_type=\"3\"><info name=\"Port1State\" value=\"" state "\"/></object>"
+#define TWO_PORTS(name) \
+	"<object type=\"OSDev\" name=\"" name "\" osdev_type=\"3\"><info name=\"Port2State\" value=\"4\"/></object>"
 
 static enum topo_distance distance(const struct topo *topo, unsigned int gpu, unsigned int nic)
 {
 	return topo_distance(topo, topo->gpus[gpu].node, topo->nics[nic].node);
+}
+
+static void assert_without_pci(const struct topo *topo)
+{
+	static const char *const names[] = {"mlx5_0", "hns_7", "hns_7", "hns_3", "hns_5"};
+	static const unsigned int ports[] = {1, 1, 2, 1, 1};
+
+	ASSERT_EQ(topo->n_gpus, 2);
+	ASSERT_EQ(topo->n_nics, 5);
+	for (unsigned int i = 0; i < 5; i++) {
+		ASSERT_STREQ(topo->nics[i].name, names[i]);
+		ASSERT_EQ(topo->nics[i].port, ports[i]);
+		ASSERT_EQ(topo->nodes[topo->nics[i].node].pci == TOPO_NO_PCI, i > 0);
+		ASSERT_EQ(distance(topo, 0, i), i < 4 ? TOPO_NODE : TOPO_SYS);
+		ASSERT_EQ(distance(topo, 1, i), i < 4 ? TOPO_SYS : TOPO_NODE);
+	}
+	ASSERT_EQ(topo->nics[3].state, TOPO_STATE_DOWN);
+}
+
+/* hwloc hangs it on what has its NUMA node. Those without address have the order of the file. */
+TEST(rdma_devices_without_pci_are_near_their_numa_node)
+{
+	struct topo *topo = parse_hwloc("0x3", OBJECT("Package", "0x1", NUMA_NODE("0x1") HOST(GPU("01")) HOST(NIC("02", RDMA("mlx5_0", "4")))
+						      TWO_PORTS("hns_7") RDMA("hns_3", "1"))
+					OBJECT("Package", "0x2", NUMA_NODE("0x2") HOST(GPU("81")) RDMA("hns_5", "4")));
+	struct topo *again = replay(topo);
+
+	assert_without_pci(topo);
+	assert_without_pci(again);
+	topo_free(again);
+	topo_free(topo);
+}
+
+/* Software, as on the running machine: it is near nothing. */
+TEST(rdma_devices_straight_below_the_machine_are_no_nics)
+{
+	struct topo *topo = parse_hwloc("0x1", OBJECT("Package", "0x1", NUMA_NODE("0x1") HOST(GPU("01") NIC("02", RDMA("mlx5_0", "4"))))
+					RDMA("rxe0", "4") TWO_PORTS("siw0"));
+
+	ASSERT_EQ(topo->n_nics, 1);
+	ASSERT_STREQ(topo->nics[0].name, "mlx5_0");
+	ASSERT_EQ(topo->nics[0].state, TOPO_STATE_ACTIVE);
+	topo_free(topo);
+}
+
+TEST(subfunctions_are_not_their_function_once_more)
+{
+	struct topo *topo = parse_hwloc("0x1", HOST(NIC("02", TWO_PORTS("mlx5_0") RDMA("mlx5_4", "1") TWO_PORTS("mlx5_5"))));
+
+	ASSERT_EQ(topo->n_nics, 2);
+	for (unsigned int i = 0; i < 2; i++) {
+		ASSERT_STREQ(topo->nics[i].name, "mlx5_0");
+		ASSERT_EQ(topo->nics[i].port, i + 1);
+		ASSERT_EQ(topo->nics[i].state, i ? TOPO_STATE_ACTIVE : TOPO_STATE_UNKNOWN);
+	}
+	topo_free(topo);
+	refuse_twice("<topology><object type=\"Machine\">" NIC("02", RDMA("mlx5_0", "4")) NIC("02", RDMA("mlx5_0", "4"))
+		     "</object></topology>");
 }
 
 static void numa_is(const struct topo *topo, const int *gpus, const int *nics)
