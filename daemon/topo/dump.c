@@ -120,6 +120,7 @@ static void dump_nic(const struct topo_nic *nic, FILE *out)
 	put_text(out, "fabric", fabric_words[nic->fabric]);
 	put_text(out, "role", role_words[nic->role]);
 	put_number(out, "no_driver", nic->has_no_driver);
+	put_number(out, "undriven", nic->is_undriven);
 	put_number(out, "rate_mbps", nic->rate_mbps);
 	put_number(out, "lanes", nic->n_lanes);
 	put_number(out, "max_rate_mbps", nic->max_rate_mbps);
@@ -327,6 +328,7 @@ static void take_nic(const struct xml *xml, struct topo_nic *nic)
 	nic->port = (unsigned int)attr_number(xml, "port", 10, UINT8_MAX);
 	nic->phys_state = (uint32_t)attr_number(xml, "phys_state", 10, UINT8_MAX);
 	nic->has_no_driver = attr_number(xml, "no_driver", 10, 1);
+	nic->is_undriven = attr_number(xml, "undriven", 10, 1);
 	nic->rate_mbps = attr_number(xml, "rate_mbps", 10, UINT32_MAX);
 	nic->lid = (uint32_t)attr_number(xml, "lid", 10, UINT16_MAX);
 	nic->n_lanes = (uint32_t)attr_number(xml, "lanes", 10, UINT8_MAX);

@@ -2,14 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """shmemctl topology without a daemon: tables, JSON, dump, pictures, mistakes.
 
-test-topology.py SHMEMCTL MACHINE. Pictures are read back: labels once, none over another, edges from box to box, as many as there are
-assignments. Of captures of real machines, too, where SHMEMD_TEST_TOPOLOGIES names a folder of them.
+test-topology.py SHMEMCTL MACHINE CHECK-TREE. Pictures are read back: labels once, none over another, edges from box to box, as many as
+there are assignments. Of captures of real machines, too, where SHMEMD_TEST_TOPOLOGIES names a folder of them.
 """
+import contextlib
 import glob
 import itertools
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -26,9 +28,10 @@ ABILITIES = ('devx', 'masked_atomics', 'dmabuf', 'blueflame')
 WORDS = re.compile(r'X|NV\d+|XGMI|PIX|PXB|PHB|NODE|SYS')
 
 
-def run(shmemctl, *words, status=0):
+def run(shmemctl, *words, status=0, root=None):
+    """root: the folder with the machine's sys/, in place of this one's."""
     done = subprocess.run([shmemctl, 'topology', *words], capture_output=True, text=True, check=False, timeout=60,
-                          env={**os.environ, 'SHMEMD_SOCKET': '/nonexistent/socket'})
+                          env={**os.environ, 'SHMEMD_SOCKET': '/nonexistent/socket', **({'SHMEMD_SYSFS': root + '/sys'} if root else {})})
     if done.returncode != status:
         raise SystemExit(f'shmemctl topology {words}: exit status {done.returncode}\n{done.stdout}{done.stderr}')
     return done.stdout if status == 0 else done.stderr
@@ -212,6 +215,32 @@ def check_small(cases, shmemctl, small, scratch):
     cases.add('a_dump_replayed_is_the_same_machine', [] if {**replayed, 'source': small} == document else ['it differs'])
 
 
+@contextlib.contextmanager
+def tree(check_tree, check, state):
+    """A folder with the sys/ of a machine that shmemctl doctor is judged on."""
+    made = subprocess.run([check_tree, 'tree'], capture_output=True, text=True, check=True, env={**os.environ, 'CHECK_TREE': f'{check} {state}'})
+    root = re.search(r'^tree (\S+) ', made.stdout, re.M).group(1)
+    try:
+        yield root
+    finally:
+        shutil.rmtree(root)
+
+
+def check_replay(cases, shmemctl, check_tree, scratch):
+    checks = re.findall(r'^check (\S+)$', subprocess.run([check_tree], capture_output=True, text=True, check=True).stdout, re.M)
+    path = os.path.join(scratch, 'dump.xml')
+    problems, reasons = [], set()
+    for check, state in itertools.product(checks, ('good', 'failing')):
+        with tree(check_tree, check, state) as root, open(path, 'w', encoding='utf-8') as file:
+            live = json.loads(run(shmemctl, '--json', root=root))
+            file.write(run(shmemctl, 'dump', root=root))
+        replayed = json.loads(run(shmemctl, '--json', '--from', path))
+        problems += [] if {**replayed, 'source': live['source']} == live else [f'{check} {state}: it differs']
+        reasons |= {nic['reason'] for nic in live['excluded']}
+    cases.add('a_dump_of_a_machine_replayed_is_the_same_machine',
+              problems + lacks('\n'.join(reasons), 'manages the switches', 'virtual function of', 'its port is down', 'is slow'))
+
+
 def check_mistakes(cases, shmemctl, small, scratch):
     strange = os.path.join(scratch, 'strange.xml')
     with open(strange, 'w', encoding='utf-8') as file:
@@ -283,10 +312,11 @@ def check_pictures(cases, shmemctl, small, scratch):
 
 
 def main():
-    shmemctl, small = sys.argv[1:]
+    shmemctl, small, check_tree = sys.argv[1:]
     cases = Cases()
     with tempfile.TemporaryDirectory() as scratch:
         check_small(cases, shmemctl, small, scratch)
+        check_replay(cases, shmemctl, check_tree, scratch)
         check_mistakes(cases, shmemctl, small, scratch)
         check_policy(cases, shmemctl, small, scratch)
         check_lost(cases, shmemctl, small, scratch)

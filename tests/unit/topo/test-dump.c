@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A dump of a running machine, here a tree of sysfs: read again, it is the same machine, down to who uses what and why. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/topo/topo.h"
+#include "tests/lib/machine-tree.h"
+#include "tests/lib/test.h"
+
+#define NVIDIA 0x10de
+#define MELLANOX 0x15b3
+#define CLASS_3D 0x030200
+#define CLASS_ETHERNET 0x020000
+#define CLASS_INFINIBAND 0x020700
+
+#define SWITCH "pci0000:00/0000:00:01.0/0000:01:00.0"
+#define MANAGER SWITCH "/0000:02:03.0/0000:06:00.0"
+#define FAR_PORT "pci0000:a0/0000:a0:0"
+
+static void put_nic(struct machine_tree *tree, struct machine_nic nic)
+{
+	nic.gbps = nic.gbps ? nic.gbps : 400;
+	machine_tree_pci(tree, nic.path, nic.netdev ? CLASS_ETHERNET : CLASS_INFINIBAND, MELLANOX, 1);
+	machine_tree_nic(tree, &nic);
+}
+
+/* A NIC for each reason that a machine by itself has not to use one. */
+static void put_machine(struct machine_tree *tree)
+{
+	machine_tree_init(tree, 2);
+	machine_tree_pci(tree, SWITCH "/0000:02:00.0/0000:03:00.0", CLASS_3D, NVIDIA, 0);
+	machine_tree_pci(tree, "pci0000:80/0000:80:01.0/0000:81:00.0", 0x030000, NVIDIA, 1);
+	sysfs_tree_put(&tree->files, "proc/driver/nvidia/gpus/0000:03:00.0/information", "Model: \t NVIDIA <H100>\nGPU UUID: \t GPU-1\n");
+	put_nic(tree, (struct machine_nic){.path = SWITCH "/0000:02:01.0/0000:04:00.0", .name = "mlx5_7", .netdev = "eth7"});
+	put_nic(tree, (struct machine_nic){.path = "pci0000:80/0000:80:02.0/0000:82:00.0", .name = "mlx5_0", .pci_speed = "8.0 GT/s PCIe",
+					   .pci_width = 8, .firmware = "16.35.1012", .guid = "a088:c203:00ab:9999"});
+	put_nic(tree, (struct machine_nic){.path = FAR_PORT "1.0/0000:a1:00.0", .name = "slow", .netdev = "eth0", .gbps = 25, .mtu_bytes = 1500,
+					   .is_netdev_down = true, .has_no_gids = true});
+	put_nic(tree, (struct machine_nic){.path = FAR_PORT "2.0/0000:a2:00.0", .name = "pf", .is_down = true});
+	put_nic(tree, (struct machine_nic){.path = FAR_PORT "2.0/0000:a2:00.1", .name = "vf", .physfn = "0000:a2:00.0"});
+	put_nic(tree, (struct machine_nic){.path = FAR_PORT "2.0/0000:a2:00.2", .name = "vf2", .physfn = "0000:82:00.0"});
+	put_nic(tree, (struct machine_nic){.path = FAR_PORT "3.0/0000:a3:00.0", .name = "first", .netdev = "p0", .bond = "bond0"});
+	put_nic(tree, (struct machine_nic){.path = FAR_PORT "3.0/0000:a3:00.1", .name = "second", .netdev = "p1", .bond = "bond0"});
+	put_nic(tree, (struct machine_nic){.path = MANAGER, .name = "manager"});
+	sysfs_tree_put(&tree->files, "sys/devices/" MANAGER "/vpd", "ConnectX-7 SMDL=SW_MNG");
+	machine_tree_pci(tree, SWITCH "/0000:02:04.0/0000:07:00.0", CLASS_INFINIBAND, MELLANOX, 0);
+}
+
+static struct topo *read_machine(void)
+{
+	struct topo_host_attr attr = {0};
+	struct machine_tree tree;
+	struct topo *topo = NULL;
+
+	put_machine(&tree);
+	attr.sys = tree.sys;
+	attr.proc = tree.proc;
+	ASSERT_OK(topo_read_host(&attr, &topo));
+	machine_tree_deinit(&tree);
+	ASSERT_EQ(topo->n_gpus, 2);
+	ASSERT_EQ(topo->n_nics, 10);
+	return topo;
+}
+
+static struct topo *replay(const struct topo *topo)
+{
+	char *text = NULL, why[TOPO_WHY_BYTES];
+	struct topo *again = NULL;
+	size_t n_bytes;
+	FILE *out = open_memstream(&text, &n_bytes);
+
+	ASSERT(out);
+	topo_dump(topo, out);
+	ASSERT_OK(fclose(out));
+	ASSERT_OK(topo_parse(text, n_bytes, &again, why));
+	free(text);
+	return again;
+}
+
+static void assert_same_port(const struct topo_nic *a, const struct topo_nic *b)
+{
+	ASSERT_EQ(a->port, b->port);
+	ASSERT_STREQ(a->name, b->name);
+	ASSERT_STREQ(a->netdev, b->netdev);
+	ASSERT_STREQ(a->bond, b->bond);
+	ASSERT_STREQ(a->firmware, b->firmware);
+	ASSERT_EQ(a->state, b->state);
+	ASSERT_EQ(a->fabric, b->fabric);
+	ASSERT_EQ(a->role, b->role);
+	ASSERT_EQ(a->has_no_driver, b->has_no_driver);
+	ASSERT_EQ(a->is_undriven, b->is_undriven);
+	ASSERT_EQ(a->phys_state, b->phys_state);
+	ASSERT_EQ(a->lid, b->lid);
+	ASSERT_EQ(a->guid, b->guid);
+	ASSERT_EQ(a->node_guid, b->node_guid);
+	ASSERT_EQ(a->pf, b->pf);
+	ASSERT_MEMEQ(&a->link, &b->link, sizeof(a->link));
+}
+
+static void assert_same_gid(const struct topo_gid *a, const struct topo_gid *b)
+{
+	ASSERT_MEMEQ(a->bytes, b->bytes, sizeof(a->bytes));
+	ASSERT_EQ(a->index, b->index);
+	ASSERT_EQ(a->is_roce_v2, b->is_roce_v2);
+	ASSERT_STREQ(a->netdev, b->netdev);
+}
+
+static void assert_same_abilities(const struct topo_nic *a, const struct topo_nic *b)
+{
+	ASSERT_EQ(a->mtu_bytes, b->mtu_bytes);
+	ASSERT_EQ(a->active_mtu_bytes, b->active_mtu_bytes);
+	ASSERT_EQ(a->max_mtu_bytes, b->max_mtu_bytes);
+	ASSERT_EQ(a->rate_mbps, b->rate_mbps);
+	ASSERT_EQ(a->n_lanes, b->n_lanes);
+	ASSERT_EQ(a->max_rate_mbps, b->max_rate_mbps);
+	ASSERT_EQ(a->max_lanes, b->max_lanes);
+	ASSERT_EQ(a->netdev_is_up, b->netdev_is_up);
+	ASSERT_EQ(a->has_devx, b->has_devx);
+	ASSERT_EQ(a->has_masked_atomics, b->has_masked_atomics);
+	ASSERT_EQ(a->has_dmabuf, b->has_dmabuf);
+	ASSERT_EQ(a->has_blueflame, b->has_blueflame);
+	ASSERT_EQ(a->has_gids, b->has_gids);
+	ASSERT_EQ(a->n_gids, b->n_gids);
+	for (unsigned int i = 0; i < a->n_gids; i++)
+		assert_same_gid(&a->gids[i], &b->gids[i]);
+}
+
+/* And all that is above it. */
+static void assert_same_node(const struct topo *a, unsigned int node_a, const struct topo *b, unsigned int node_b)
+{
+	int at_a = (int)node_a, at_b = (int)node_b;
+
+	for (; at_a >= 0 && at_b >= 0; at_a = a->nodes[at_a].parent, at_b = b->nodes[at_b].parent) {
+		ASSERT_EQ(a->nodes[at_a].kind, b->nodes[at_b].kind);
+		ASSERT_EQ(a->nodes[at_a].n_hops, b->nodes[at_b].n_hops);
+		ASSERT_EQ(a->nodes[at_a].numa, b->nodes[at_b].numa);
+		ASSERT_EQ(a->nodes[at_a].pci, b->nodes[at_b].pci);
+		ASSERT_EQ(a->nodes[at_a].class_code, b->nodes[at_b].class_code);
+		ASSERT_EQ(a->nodes[at_a].vendor, b->nodes[at_b].vendor);
+		ASSERT_EQ(a->nodes[at_a].device, b->nodes[at_b].device);
+	}
+	ASSERT_EQ(at_a, at_b);
+}
+
+static void assert_same_machine(const struct topo *a, const struct topo *b)
+{
+	ASSERT_EQ(a->n_gpus, b->n_gpus);
+	ASSERT_EQ(a->n_nics, b->n_nics);
+	ASSERT_EQ(a->n_numa, b->n_numa);
+	ASSERT_EQ(a->n_hosts, b->n_hosts);
+	ASSERT_EQ(a->has_xgmi, b->has_xgmi);
+	for (unsigned int i = 0; i < a->n_gpus; i++) {
+		assert_same_node(a, a->gpus[i].node, b, b->gpus[i].node);
+		ASSERT_STREQ(a->gpus[i].uuid, b->gpus[i].uuid);
+		ASSERT_STREQ(a->gpus[i].name, b->gpus[i].name);
+		ASSERT_EQ(a->gpus[i].has_mig, b->gpus[i].has_mig);
+		ASSERT_EQ(a->gpus[i].n_switch_links, b->gpus[i].n_switch_links);
+		ASSERT_MEMEQ(a->gpu_links[i], b->gpu_links[i], sizeof(a->gpu_links[i]));
+	}
+	for (unsigned int i = 0; i < a->n_nics; i++) {
+		assert_same_node(a, a->nics[i].node, b, b->nics[i].node);
+		assert_same_port(&a->nics[i], &b->nics[i]);
+		assert_same_abilities(&a->nics[i], &b->nics[i]);
+	}
+}
+
+/* What a folder of files cannot say, for each device something else. */
+static void add_answers(struct topo *topo)
+{
+	topo->has_xgmi = true;
+	topo->gpus[1].has_mig = true;
+	topo->gpus[1].n_switch_links = 18;
+	topo->gpu_links[0][1] = topo->gpu_links[1][0] = 4;
+	for (unsigned int i = 0; i < topo->n_nics; i++) {
+		struct topo_nic *nic = &topo->nics[i];
+
+		nic->is_undriven = i % 2;
+		nic->active_mtu_bytes = 1024 + i;
+		nic->max_mtu_bytes = 4096 + i;
+		nic->max_rate_mbps = 800000 + i;
+		nic->max_lanes = i;
+		nic->has_devx = (enum topo_known)(i % 3);
+		nic->has_masked_atomics = (enum topo_known)((i + 1) % 3);
+		nic->has_dmabuf = (enum topo_known)(i / 3 % 3);
+		nic->has_blueflame = (enum topo_known)((i / 3 + 1) % 3);
+	}
+}
+
+TEST(a_dump_has_all_that_is_known_of_a_machine)
+{
+	struct topo *topo = read_machine(), *again;
+
+	add_answers(topo);
+	again = replay(topo);
+	assert_same_machine(topo, again);
+	topo_free(again);
+	topo_free(topo);
+}
+
+static void assert_same_map(const struct topo *a, const struct topo *b, bool seen[TOPO_NOT_INCLUDED + 1])
+{
+	struct topo_map *map_a = calloc(1, sizeof(*map_a)), *map_b = calloc(1, sizeof(*map_b));
+	char why_a[TOPO_WHY_BYTES], why_b[TOPO_WHY_BYTES];
+
+	ASSERT(map_a && map_b);
+	topo_assign(a, NULL, map_a);
+	topo_assign(b, NULL, map_b);
+	for (unsigned int i = 0; i < a->n_gpus; i++) {
+		ASSERT_GT(map_a->gpus[i].n_nics, 0);
+		ASSERT_EQ(map_a->gpus[i].n_nics, map_b->gpus[i].n_nics);
+		ASSERT_MEMEQ(map_a->gpus[i].nics, map_b->gpus[i].nics, map_a->gpus[i].n_nics * sizeof(map_a->gpus[i].nics[0]));
+	}
+	for (unsigned int i = 0; i < a->n_nics; i++) {
+		ASSERT_EQ(map_a->excluded[i], map_b->excluded[i]);
+		seen[map_a->excluded[i]] = true;
+		if (map_a->excluded[i] != TOPO_USED)
+			ASSERT_STREQ(topo_reason_excluded(a, map_a, i, why_a), topo_reason_excluded(b, map_b, i, why_b));
+	}
+	free(map_a);
+	free(map_b);
+}
+
+TEST(a_dump_gives_the_same_map_and_the_same_exclusions)
+{
+	static const enum topo_exclusion wanted[] = {TOPO_USED,	   TOPO_IS_BRIDGE, TOPO_NO_DRIVER,   TOPO_DOWN,
+						     TOPO_PF_DOWN, TOPO_PF_TAKEN,  TOPO_BOND_MEMBER, TOPO_SLOW};
+	struct topo *topo = read_machine(), *again = replay(topo);
+	bool seen[TOPO_NOT_INCLUDED + 1] = {false};
+
+	assert_same_map(topo, again, seen);
+	for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++)
+		ASSERT(seen[wanted[i]]);
+	topo_free(again);
+	topo_free(topo);
+}
