@@ -121,10 +121,10 @@ TEST(more_than_any_machine_has_is_refused)
 }
 
 static const char *const seeds[] = {
-	"<?xml version=\"1.0\"?>\n<topology version=\"2.0\"><object type=\"Machine\" nodeset=\"0x3\"><object type=\"Bridge\""
+	"<?xml version=\"1.0\"?>\n<topology version=\"2.0\"><object type=\"Machine\" nodeset=\"0x1,0x3\"><object type=\"Bridge\""
 	" bridge_type=\"0-1\"><object type=\"PCIDev\" pci_busid=\"0000:03:00.0\" pci_type=\"0302 [10de:2330] [10de:16c1] a1\"/>"
 	"<object type=\"PCIDev\" pci_busid=\"0000:04:00.0\" pci_type=\"0207 [15b3:1021] [15b3:0003] 00\"><object type=\"OSDev\""
-	" name=\"mlx5_1\" osdev_type=\"3\"><info name=\"Port2State\" value=\"4\"/><info name=\"NodeGUID\" value=\"1:2:3:4\"/>"
+	" name=\"mlx5&#95;1\" osdev_type=\"3\"><info name=\"Port2State\" value=\"4\"/><info name=\"NodeGUID\" value=\"1:2:3:4\"/>"
 	"</object></object></object></object></topology>",
 	"<system version=\"1\"><cpu numaid=\"0\"><pci busid=\"ffff:ff:01.0\" class=\"0x060400\"><pci busid=\"0000:03:00.0\""
 	" class=\"0x030200\"><gpu><nvlink target=\"0000:04:00.0\" count=\"4\" tclass=\"0x068000\"/></gpu></pci>"
@@ -152,7 +152,7 @@ TEST(damaged_files_do_no_harm)
 		for (unsigned int round = 0; round < 3000; round++) {
 			memcpy(copy, seeds[i], n_bytes + 1);
 			for (unsigned int change = 0; change < 1 + round % 4; change++)
-				copy[capture_random(&random, (unsigned int)n_bytes)] = "<>/\"= &0f\n"[capture_random(&random, 11)];
+				copy[capture_random(&random, (unsigned int)n_bytes)] = "<>/\"= &0f\n#;,"[capture_random(&random, 14)];
 			n_read += try_bytes(copy, n_bytes, why) == 0;
 		}
 	}
