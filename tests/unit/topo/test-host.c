@@ -414,6 +414,47 @@ TEST(without_numa_nodes_the_nearest_nic_is_given_all_the_same)
 	machine_tree_deinit(&tree);
 }
 
+/* Some hypervisors put all devices on one host bridge, straight or each behind a port, and leave only NUMA nodes to tell them by. */
+static void judge_flat(bool has_ports)
+{
+	static const struct {
+		int numa;
+		const char *nic;
+	} devices[] = {{0, NULL}, {1, NULL}, {1, "first"}, {0, "second"}};
+	struct machine_tree tree;
+	struct topo_map *map;
+	struct topo *topo;
+	char path[80];
+
+	machine_tree_init(&tree, 2);
+	for (unsigned int i = 0; i < sizeof(devices) / sizeof(devices[0]); i++) {
+		snprintf(path, sizeof(path), "pci0000:00/0000:00:%02x.0", i + 1);
+		if (has_ports)
+			snprintf(path, sizeof(path), "pci0000:00/0000:00:%02x.0/0000:%02x:00.0", i + 1, i + 1);
+		machine_tree_pci(&tree, path, devices[i].nic ? CLASS_INFINIBAND : CLASS_3D, devices[i].nic ? MELLANOX : NVIDIA,
+				 devices[i].numa);
+		if (devices[i].nic)
+			machine_tree_nic(&tree, &(struct machine_nic){.path = path, .name = devices[i].nic, .gbps = 400});
+	}
+	topo = read_tree(&tree, NULL);
+	map = map_of(topo);
+	ASSERT_EQ(map->gpus[0].n_nics, 1);
+	ASSERT_STREQ(topo->nics[map->gpus[0].nics[0]].name, "second");
+	ASSERT_EQ(map->gpus[1].n_nics, 1);
+	ASSERT_STREQ(topo->nics[map->gpus[1].nics[0]].name, "first");
+	ASSERT_EQ(topo_distance(topo, topo->gpus[0].node, topo->nics[0].node), TOPO_SYS);
+	ASSERT_EQ(topo_distance(topo, topo->gpus[0].node, topo->nics[1].node), TOPO_PHB);
+	free(map);
+	topo_free(topo);
+	machine_tree_deinit(&tree);
+}
+
+TEST(numa_nodes_tell_what_is_near_on_one_host_bridge)
+{
+	judge_flat(false);
+	judge_flat(true);
+}
+
 TEST(devices_that_are_unplugged_and_plugged_in_again)
 {
 	struct machine_tree tree;
