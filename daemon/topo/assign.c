@@ -13,7 +13,7 @@
 
 #include "daemon/topo/topo-private.h"
 
-/* A NIC at less than this part of the fastest one's rate is for something else. */
+/* A NIC at less than this part of others' rate is for something else. */
 #define SLOW_PART 2
 
 /* ---- exclusion ----------------------------------------------------------------------------------------------------- */
@@ -61,10 +61,17 @@ static void judge_vf(const struct topo *topo, struct topo_map *map, unsigned int
 		map->excluded[nic] = TOPO_PF_DOWN;
 }
 
+/* A bond of InfiniBand interfaces is one of IP alone: verbs have each of the ports. */
+static bool is_bonded(const struct topo_nic *nic)
+{
+	return nic->bond[0] && nic->fabric != TOPO_FABRIC_INFINIBAND;
+}
+
 static void judge_bond(const struct topo *topo, struct topo_map *map, unsigned int nic)
 {
-	for (unsigned int first = 0; first < nic && topo->nics[nic].bond[0]; first++) {
-		if (map->excluded[first] == TOPO_USED && strcmp(topo->nics[first].bond, topo->nics[nic].bond) == 0) {
+	for (unsigned int first = 0; first < nic && is_bonded(&topo->nics[nic]); first++) {
+		if (map->excluded[first] == TOPO_USED && is_bonded(&topo->nics[first]) &&
+		    strcmp(topo->nics[first].bond, topo->nics[nic].bond) == 0) {
 			map->excluded[nic] = TOPO_BOND_MEMBER;
 			map->other[nic] = (uint16_t)first;
 			return;
@@ -72,25 +79,60 @@ static void judge_bond(const struct topo *topo, struct topo_map *map, unsigned i
 	}
 }
 
-/* Where a rate is unknown nothing follows from it. */
-static void judge_rates(const struct topo *topo, const struct topo_policy *policy, struct topo_map *map)
+/* 0: it is set aside, or unknown, and then nothing follows from it. */
+static uint64_t usable_rate(const struct topo *topo, const struct topo_map *map, unsigned int nic)
 {
-	unsigned int fastest = 0;
+	return map->excluded[nic] == TOPO_USED ? topo->nics[nic].rate_mbps : 0;
+}
+
+/* The fastest NIC of those below a rate, the first of several. False: there is none. */
+static bool find_next_rate(const struct topo *topo, const struct topo_map *map, uint64_t *rate, unsigned int *ret_nic)
+{
 	uint64_t best = 0;
 
 	for (unsigned int i = 0; i < topo->n_nics; i++) {
-		if (map->excluded[i] == TOPO_USED && topo->nics[i].rate_mbps > best) {
-			best = topo->nics[i].rate_mbps;
-			fastest = i;
+		uint64_t other = usable_rate(topo, map, i);
+
+		if (other < *rate && other > best) {
+			best = other;
+			*ret_nic = i;
 		}
 	}
-	for (unsigned int i = 0; i < topo->n_nics; i++) {
-		uint64_t rate = topo->nics[i].rate_mbps;
+	*rate = best;
+	return best > 0;
+}
 
-		if (map->excluded[i] == TOPO_USED && rate && rate < best / SLOW_PART &&
-		    !topo_policy_includes(policy, topo, i)) {
+/* Whether the others carry more than those that are slow beside this rate. */
+static bool can_miss_slow(const struct topo *topo, const struct topo_map *map, uint64_t rate)
+{
+	uint64_t slow = 0, others = 0;
+
+	for (unsigned int i = 0; i < topo->n_nics; i++) {
+		uint64_t other = usable_rate(topo, map, i);
+
+		if (other < rate / SLOW_PART)
+			slow += other;
+		else
+			others += other;
+	}
+	return others > slow;
+}
+
+/* What is slow beside the fastest is set aside, unless it is most of what the node has: then beside the next rate that others have. */
+static void judge_rates(const struct topo *topo, const struct topo_policy *policy, struct topo_map *map)
+{
+	uint64_t rate = UINT64_MAX;
+	unsigned int reference = 0;
+
+	while (find_next_rate(topo, map, &rate, &reference))
+		if (can_miss_slow(topo, map, rate))
+			break;
+	for (unsigned int i = 0; i < topo->n_nics; i++) {
+		uint64_t other = usable_rate(topo, map, i);
+
+		if (other && other < rate / SLOW_PART && !topo_policy_includes(policy, topo, i)) {
 			map->excluded[i] = TOPO_SLOW;
-			map->other[i] = (uint16_t)fastest;
+			map->other[i] = (uint16_t)reference;
 		}
 	}
 }

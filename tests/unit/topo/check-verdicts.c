@@ -133,6 +133,20 @@ STATE(port_of_bond_down)
 	port_down(tree);
 }
 
+/* Verbs of InfiniBand know of no bond. */
+STATE(port_of_ipoib_bond)
+{
+	port_of_bond(tree);
+	PUT("sys/devices/" CHECK_NIC1 "/infiniband/mlx5_1/ports/1/link_layer", "InfiniBand\n");
+	PUT("sys/devices/" SECOND "/infiniband/mlx5_2/ports/1/link_layer", "InfiniBand\n");
+}
+
+STATE(port_of_ipoib_bond_down)
+{
+	port_of_ipoib_bond(tree);
+	PUT("sys/devices/" SECOND "/infiniband/mlx5_2/ports/1/state", "1: DOWN\n");
+}
+
 STATE(ports_of_bond_down)
 {
 	port_of_bond_down(tree);
@@ -568,6 +582,8 @@ const struct check_verdict check_verdicts[] = {
 	{"port", port_of_bond, CHECK_OK, "2, all active"},
 	{"port", port_of_bond_down, CHECK_WARN, "mlx5_1: its port is down; no GPU misses it"},
 	{"assignment", port_of_bond_down, CHECK_OK, "on its NUMA node or nearer"},
+	{"port", port_of_ipoib_bond, CHECK_OK, "3, all active"},
+	{"port", port_of_ipoib_bond_down, CHECK_WARN, "mlx5_2: its port is down"},
 	{"port", ports_of_bond_down, CHECK_FAIL, "mlx5_2: its port is down: no GPU gets it"},
 	{"kernel", kernel_backported, CHECK_OK,
 	 "4.18, with drivers of a newer one: they let commands"},

@@ -267,3 +267,201 @@ TEST(a_slow_nic_is_excluded_where_rates_are_known)
 	free(map);
 	topo_free(topo);
 }
+
+/* ---- rates --------------------------------------------------------------------------------------------------------- */
+
+struct rates {
+	unsigned int n;
+	unsigned int gbps;
+	bool is_slow;
+};
+
+/* A GPU and NICs in the order of the rows, which are so many of a rate each. */
+static struct topo *make_rates(const struct rates *rows, unsigned int n_rows)
+{
+	unsigned int bus = 2;
+	struct topo *topo;
+	char *text = NULL;
+	size_t n_bytes;
+	FILE *out = open_memstream(&text, &n_bytes);
+
+	ASSERT(out);
+	fprintf(out, "<shmemd-topology version=\"1\"><host><function pci=\"01:00.0\" class=\"0302\"/>");
+	for (unsigned int row = 0; row < n_rows; row++)
+		for (unsigned int i = 0; i < rows[row].n; i++)
+			fprintf(out, "<function pci=\"%02x:00.0\" class=\"0207\"><nic port=\"1\" rate_mbps=\"%u\"/></function>", bus++,
+				rows[row].gbps * 1000);
+	fprintf(out, "</host></shmemd-topology>");
+	fclose(out);
+	topo = parse(text);
+	free(text);
+	return topo;
+}
+
+#define ASSERT_RATES(...) \
+	do { \
+		const struct rates rows_[] = {__VA_ARGS__}; \
+\
+		judge_rows(rows_, sizeof(rows_) / sizeof(rows_[0])); \
+	} while (0)
+
+static void judge_rows(const struct rates *rows, unsigned int n_rows)
+{
+	struct topo *topo = make_rates(rows, n_rows);
+	struct topo_map *map = map_of(topo, NULL);
+	unsigned int nic = 0, n_used = 0;
+
+	for (unsigned int row = 0; row < n_rows; row++) {
+		for (unsigned int i = 0; i < rows[row].n; i++)
+			ASSERT_EQ(map->excluded[nic++], rows[row].is_slow ? TOPO_SLOW : TOPO_USED);
+		n_used += rows[row].is_slow ? 0 : rows[row].n;
+	}
+	ASSERT_EQ(nic, topo->n_nics);
+	ASSERT_EQ(map->gpus[0].n_nics, n_used);
+	free(map);
+	topo_free(topo);
+}
+
+TEST(what_most_of_a_node_carries_is_not_slow)
+{
+	ASSERT_RATES({1, 25, true}, {1, 400, false});
+	ASSERT_RATES({2, 25, true}, {8, 400, false});
+	ASSERT_RATES({8, 100, false}, {1, 400, false});
+	ASSERT_RATES({8, 100, false}, {1, 400, false}, {2, 25, true});
+	ASSERT_RATES({4, 100, false}, {1, 400, false}); /* as much is not more */
+	ASSERT_RATES({3, 100, true}, {1, 400, false});
+	ASSERT_RATES({8, 100, false}, {1, 400, false}, {5, 0, false});
+	ASSERT_RATES({5, 0, false});
+}
+
+TEST(a_slow_nic_names_one_that_it_is_slow_beside)
+{
+	const struct rates rows[] = {{1, 400, false}, {1, 25, true}, {8, 100, false}};
+	struct topo *topo = make_rates(rows, 3);
+	struct topo_map *map = map_of(topo, NULL);
+	char why[TOPO_WHY_BYTES];
+
+	ASSERT_EQ(map->excluded[1], TOPO_SLOW);
+	ASSERT_STREQ(topo_reason_excluded(topo, map, 1, why), "it is slow: 25 Gb/s beside the 100 Gb/s of 0000:04:00.0");
+	free(map);
+	topo_free(topo);
+}
+
+static uint64_t rate_sum(const struct topo *topo, const struct topo_map *map, enum topo_exclusion exclusion)
+{
+	uint64_t sum = 0;
+
+	for (unsigned int i = 0; i < topo->n_nics; i++)
+		sum += map->excluded[i] == exclusion ? topo->nics[i].rate_mbps : 0;
+	return sum;
+}
+
+static void judge_slow(const struct topo *topo, const struct topo_map *map, unsigned int nic)
+{
+	unsigned int other = map->other[nic];
+	char why[TOPO_WHY_BYTES];
+
+	ASSERT_EQ(map->excluded[other], TOPO_USED);
+	ASSERT_LT(2 * topo->nics[nic].rate_mbps, topo->nics[other].rate_mbps);
+	ASSERT(strstr(topo_reason_excluded(topo, map, nic, why), "it is slow: "));
+	/* One rate decides for all: as slow or slower is out, too. */
+	for (unsigned int i = 0; i < topo->n_nics; i++)
+		if (topo->nics[i].rate_mbps && topo->nics[i].rate_mbps <= topo->nics[nic].rate_mbps)
+			ASSERT_NE(map->excluded[i], TOPO_USED);
+}
+
+/* Rates at random on machines at random: no node loses half of what it could carry, and what is slow is so beside one that is used. */
+TEST(rates_never_take_most_of_a_node_away)
+{
+	static const uint64_t rates[] = {0, 10000, 25000, 50000, 100000, 100000, 200000, 400000, 800000};
+	unsigned int n_slow = 0, n_kept = 0;
+
+	for (unsigned int seed = 1; seed <= MACHINES; seed++) {
+		unsigned int random = seed, n_of_machine = 0;
+		uint64_t fastest = 0;
+		size_t n_bytes;
+		char *text = machine_make(seed, &n_bytes);
+		struct topo *topo = parse(text);
+		struct topo_map *map;
+
+		for (unsigned int i = 0; i < topo->n_nics; i++)
+			topo->nics[i].rate_mbps = rates[capture_random(&random, sizeof(rates) / sizeof(rates[0]))];
+		map = map_of(topo, NULL);
+		for (unsigned int i = 0; i < topo->n_nics; i++) {
+			if (map->excluded[i] == TOPO_SLOW) {
+				judge_slow(topo, map, i);
+				n_of_machine++;
+			}
+			if (map->excluded[i] == TOPO_USED && topo->nics[i].rate_mbps > fastest)
+				fastest = topo->nics[i].rate_mbps;
+		}
+		if (n_of_machine)
+			ASSERT_GT(rate_sum(topo, map, TOPO_USED), rate_sum(topo, map, TOPO_SLOW));
+		for (unsigned int i = 0; i < topo->n_nics; i++)
+			n_kept += map->excluded[i] == TOPO_USED && topo->nics[i].rate_mbps && 2 * topo->nics[i].rate_mbps < fastest;
+		n_slow += n_of_machine;
+		free(map);
+		topo_free(topo);
+		free(text);
+	}
+	/* The machines are such that both ends of the rule matter. */
+	ASSERT_GT(n_slow, 300);
+	ASSERT_GT(n_kept, 20);
+}
+
+/* ---- functions and bonds ------------------------------------------------------------------------------------------- */
+
+TEST(a_vf_says_what_its_pf_is)
+{
+	static const char *const pfs[][2] = {{"rate_mbps=\"25000\"", "it is a virtual function of n20, which is slow beside others"},
+					     {"rate_mbps=\"400000\"", "it is a virtual function of n20, which is in use"},
+					     {"rate_mbps=\"400000\" bond=\"b\"",
+					      "it is a virtual function of n20, which is a further port of a bond"}};
+
+	for (unsigned int i = 0; i < sizeof(pfs) / sizeof(pfs[0]); i++) {
+		char text[900], why[TOPO_WHY_BYTES];
+		struct topo_map *map;
+		struct topo *topo;
+
+		snprintf(text, sizeof(text), "<shmemd-topology version=\"1\"><host><function pci=\"10:00.0\" class=\"0302\"/>"
+			 "<function pci=\"11:00.0\"><nic name=\"n11\" port=\"1\" rate_mbps=\"400000\" bond=\"b\"/></function>"
+			 "<function pci=\"20:00.0\"><nic name=\"n20\" port=\"1\" %s/></function>"
+			 "<function pci=\"20:00.2\"><nic name=\"vf\" port=\"1\" pf=\"0000:20:00.0\" rate_mbps=\"25000\"/></function>"
+			 "</host></shmemd-topology>", pfs[i][0]);
+		topo = parse(text);
+		map = map_of(topo, NULL);
+		ASSERT_EQ(map->excluded[2], TOPO_PF_TAKEN);
+		ASSERT_STREQ(topo_reason_excluded(topo, map, 2, why), pfs[i][1]);
+		free(map);
+		topo_free(topo);
+	}
+}
+
+static unsigned int count_bonded(const char *first, const char *second)
+{
+	struct topo_map *map;
+	struct topo *topo;
+	unsigned int n;
+	char text[600];
+
+	snprintf(text, sizeof(text), "<shmemd-topology version=\"1\"><host><function pci=\"10:00.0\" class=\"0302\"/>"
+		 "<function pci=\"11:00.0\"><nic port=\"1\" bond=\"b\"%s/></function>"
+		 "<function pci=\"12:00.0\"><nic port=\"1\" bond=\"b\"%s/></function></host></shmemd-topology>", first, second);
+	topo = parse(text);
+	map = map_of(topo, NULL);
+	n = map->gpus[0].n_nics;
+	free(map);
+	topo_free(topo);
+	return n;
+}
+
+/* It bonds IP over InfiniBand, and verbs are beside that. */
+TEST(a_bond_of_infiniband_leaves_every_port_to_verbs)
+{
+	static const char infiniband[] = " fabric=\"infiniband\"", ethernet[] = " fabric=\"ethernet\"";
+
+	ASSERT_EQ(count_bonded(infiniband, infiniband), 2);
+	ASSERT_EQ(count_bonded(ethernet, ethernet), 1);
+	ASSERT_EQ(count_bonded("", ""), 1);
+	ASSERT_EQ(count_bonded(infiniband, ethernet), 2);
+}
