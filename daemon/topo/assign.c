@@ -4,7 +4,9 @@
  *
  * First what no GPU gets is set aside, each with its reason, and GPUs get what the policy gives them. What is left is a matching of GPUs with the NICs nearest to them, and
  * the matching is optimal: a GPU takes the least loaded NIC that can be had, if need be by moving other GPUs along a path of NICs
- * that are as near to them. So no NIC serves two GPUs while an idle one is as near to either. NICs left over are dealt out then.
+ * that are as near to them. So no NIC serves two GPUs while an idle one is as near to either. Among NICs as much loaded it takes one
+ * that is no other GPU's nearest; since what a path ends at is all that it adds, that is optimal as well. NICs left over are dealt
+ * out then.
  * Loops run in the order of PCI addresses and nothing else breaks a tie. Pure; any thread.
  */
 #include <inttypes.h>
@@ -241,7 +243,8 @@ static void give_one(const struct topo *topo, const struct topo_policy *policy, 
 struct matching {
 	const struct topo *topo;
 	struct topo_map *map;
-	bool is_near[TOPO_MAX_GPUS][TOPO_MAX_NICS]; /* as near to the GPU as any */
+	uint64_t near_to[TOPO_MAX_NICS]; /* GPUs that have none nearer, a bit each */
+	uint16_t ranks[TOPO_MAX_NICS]; /* of the one of them that it is nearest to */
 	uint16_t chosen[TOPO_MAX_GPUS]; /* its default */
 	/* Of one search: how a NIC was reached. */
 	uint16_t via_gpu[TOPO_MAX_NICS]; /* the GPU that would move to it; NONE: not reached */
@@ -249,43 +252,69 @@ struct matching {
 	unsigned int n_queued;
 };
 
+_Static_assert(TOPO_MAX_GPUS <= 64, "a bit for each GPU");
+#define NO_RANK UINT16_MAX
+
+static bool is_near(const struct matching *m, unsigned int gpu, unsigned int nic)
+{
+	return m->near_to[nic] >> gpu & 1;
+}
+
+static uint16_t rank_of(const struct matching *m, unsigned int gpu, unsigned int nic)
+{
+	return (uint16_t)topo_rank(m->topo, m->topo->gpus[gpu].node, m->topo->nics[nic].node);
+}
+
 static void find_nearest(struct matching *m, unsigned int gpu)
 {
-	unsigned int ranks[TOPO_MAX_NICS], best = UINT32_MAX;
+	uint16_t ranks[TOPO_MAX_NICS], best = NO_RANK;
 
 	for (unsigned int nic = 0; nic < m->topo->n_nics; nic++) {
-		if (m->map->excluded[nic] != TOPO_USED || m->map->is_reserved[nic])
-			continue;
-		ranks[nic] = topo_rank(m->topo, m->topo->gpus[gpu].node, m->topo->nics[nic].node);
+		bool is_free = m->map->excluded[nic] == TOPO_USED && !m->map->is_reserved[nic];
+
+		ranks[nic] = is_free ? rank_of(m, gpu, nic) : NO_RANK;
 		best = ranks[nic] < best ? ranks[nic] : best;
 	}
-	for (unsigned int nic = 0; nic < m->topo->n_nics; nic++)
-		m->is_near[gpu][nic] = m->map->excluded[nic] == TOPO_USED && !m->map->is_reserved[nic] && ranks[nic] == best;
+	for (unsigned int nic = 0; nic < m->topo->n_nics && best != NO_RANK; nic++) {
+		if (ranks[nic] != best)
+			continue;
+		m->near_to[nic] |= UINT64_C(1) << gpu;
+		if (best < m->ranks[nic])
+			m->ranks[nic] = best;
+	}
 }
 
 static void reach_from(struct matching *m, unsigned int gpu)
 {
 	for (unsigned int nic = 0; nic < m->topo->n_nics; nic++) {
-		if (m->is_near[gpu][nic] && m->via_gpu[nic] == NONE) {
+		if (is_near(m, gpu, nic) && m->via_gpu[nic] == NONE) {
 			m->via_gpu[nic] = (uint16_t)gpu;
 			m->queue[m->n_queued++] = (uint16_t)nic;
 		}
 	}
 }
 
-/* The least loaded NIC that `gpu` can have, itself or by moving others; NONE without any. The nearest in moves among equals. */
+/* Less loaded, or as much and others are less near to it: what a GPU is nearest to is left to that one. */
+static bool is_better(const struct matching *m, uint16_t nic, uint16_t best)
+{
+	unsigned int load = m->map->n_gpus[nic], best_load = m->map->n_gpus[best];
+
+	return load != best_load ? load < best_load : m->ranks[nic] > m->ranks[best];
+}
+
+/* The best NIC that `gpu` can have, itself or by moving others; NONE without any. The nearest in moves among equals. */
 static uint16_t search(struct matching *m, unsigned int gpu)
 {
 	uint16_t best = NONE;
 
 	m->n_queued = 0;
-	for (unsigned int nic = 0; nic < TOPO_MAX_NICS; nic++)
+	for (unsigned int nic = 0; nic < m->topo->n_nics; nic++)
 		m->via_gpu[nic] = NONE;
 	reach_from(m, gpu);
 	for (unsigned int i = 0; i < m->n_queued; i++) {
 		uint16_t nic = m->queue[i];
 
-		if (best == NONE || m->map->n_gpus[nic] < m->map->n_gpus[best])
+		if (best == NONE || is_better(m, nic, best))
 			best = nic;
 		for (unsigned int other = 0; other < gpu; other++)
 			if (m->chosen[other] == nic)
@@ -319,7 +348,7 @@ static void straighten(struct matching *m)
 		for (unsigned int b = a + 1; b < m->topo->n_gpus; b++) {
 			uint16_t low = m->chosen[b], high = m->chosen[a];
 
-			if (high == NONE || low == NONE || low >= high || !m->is_near[a][low] || !m->is_near[b][high])
+			if (high == NONE || low == NONE || low >= high || !is_near(m, a, low) || !is_near(m, b, high))
 				continue;
 			m->chosen[a] = low;
 			m->chosen[b] = high;
@@ -335,8 +364,7 @@ static void give(struct topo_map *map, unsigned int gpu, unsigned int nic)
 /* Whether a left-over NIC is better with `gpu`: nearer to it, or as near and it has fewer. */
 static bool deserves(const struct matching *m, unsigned int gpu, unsigned int other, unsigned int nic)
 {
-	unsigned int rank = topo_rank(m->topo, m->topo->gpus[gpu].node, m->topo->nics[nic].node);
-	unsigned int other_rank = topo_rank(m->topo, m->topo->gpus[other].node, m->topo->nics[nic].node);
+	unsigned int rank = rank_of(m, gpu, nic), other_rank = rank_of(m, other, nic);
 
 	return rank != other_rank ? rank < other_rank : m->map->gpus[gpu].n_nics < m->map->gpus[other].n_nics;
 }
@@ -347,7 +375,7 @@ static void deal_out(struct matching *m, unsigned int nic)
 	int best = -1;
 
 	for (unsigned int gpu = 0; gpu < m->topo->n_gpus; gpu++)
-		if (m->is_near[gpu][nic] && (best < 0 || deserves(m, gpu, (unsigned int)best, nic)))
+		if (is_near(m, gpu, nic) && (best < 0 || deserves(m, gpu, (unsigned int)best, nic)))
 			best = (int)gpu;
 	if (best < 0)
 		return;
@@ -358,13 +386,13 @@ static void deal_out(struct matching *m, unsigned int nic)
 /* GPUs that the policy gives none, in the order of PCI addresses. */
 static void match_all(struct matching *m)
 {
-	for (unsigned int gpu = 0; gpu < m->topo->n_gpus; gpu++) {
-		m->chosen[gpu] = NONE;
-		if (m->map->gpus[gpu].is_given)
-			continue;
-		find_nearest(m, gpu);
+	for (unsigned int nic = 0; nic < m->topo->n_nics; nic++)
+		m->ranks[nic] = NO_RANK;
+	for (unsigned int gpu = 0; gpu < m->topo->n_gpus; gpu++)
+		if (!m->map->gpus[gpu].is_given)
+			find_nearest(m, gpu);
+	for (unsigned int gpu = 0; gpu < m->topo->n_gpus; gpu++)
 		match(m, gpu);
-	}
 	straighten(m);
 }
 

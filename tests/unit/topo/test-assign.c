@@ -67,6 +67,52 @@ static void judge_gpu(const struct topo *topo, const struct topo_map *map, unsig
 	}
 }
 
+/* The rank of the GPU that a NIC is nearest to, among those that have none nearer. */
+static unsigned int nearest_gpu(const struct topo *topo, const unsigned int *best, unsigned int nic)
+{
+	unsigned int rank = UINT32_MAX;
+
+	for (unsigned int gpu = 0; gpu < topo->n_gpus; gpu++)
+		if (rank_of(topo, gpu, nic) == best[gpu] && best[gpu] < rank)
+			rank = best[gpu];
+	return rank;
+}
+
+static bool is_with_others(const struct topo *topo, const struct topo_map *map, unsigned int nic)
+{
+	for (unsigned int gpu = 0; gpu < topo->n_gpus; gpu++)
+		for (unsigned int i = 0; i < map->gpus[gpu].n_nics; i++)
+			if (map->gpus[gpu].nics[i] == nic)
+				return map->gpus[gpu].n_nics > 1;
+	return false;
+}
+
+/*
+ * A GPU with several NICs can miss any one: no other GPU is nearer to one of them, and none would leave its own to a nearer one if it
+ * took one of them instead. How many chances there were.
+ */
+static unsigned int judge_nearness(const struct topo *topo, const struct topo_map *map)
+{
+	unsigned int best[TOPO_MAX_GPUS], n = 0;
+
+	for (unsigned int gpu = 0; gpu < topo->n_gpus; gpu++)
+		best[gpu] = best_rank(topo, map, gpu);
+	for (unsigned int nic = 0; nic < topo->n_nics; nic++) {
+		for (unsigned int gpu = 0; gpu < topo->n_gpus && is_with_others(topo, map, nic); gpu++) {
+			unsigned int own = map->gpus[gpu].nics[0];
+
+			if (rank_of(topo, gpu, nic) != best[gpu])
+				continue;
+			ASSERT_LE(nearest_gpu(topo, best, nic), nearest_gpu(topo, best, own));
+			n += nearest_gpu(topo, best, nic) < best[gpu];
+		}
+	}
+	for (unsigned int gpu = 0; gpu < topo->n_gpus; gpu++)
+		for (unsigned int i = 0; i < map->gpus[gpu].n_nics && map->gpus[gpu].n_nics > 1; i++)
+			ASSERT_EQ(nearest_gpu(topo, best, map->gpus[gpu].nics[i]), best[gpu]);
+	return n;
+}
+
 static void count_loads(const struct topo *topo, const struct topo_map *map)
 {
 	unsigned int n_gpus[TOPO_MAX_NICS] = {0};
@@ -102,6 +148,25 @@ TEST(no_nic_serves_two_gpus_while_one_as_near_is_idle)
 	/* The machines are such that the rules matter. */
 	ASSERT_GT(n_shared, 50);
 	ASSERT_GT(n_several, 50);
+}
+
+/* Another GPU that is nearer to it would have it for nothing. */
+TEST(no_gpu_has_a_nic_that_a_nearer_one_could_have)
+{
+	unsigned int n = 0;
+
+	for (unsigned int seed = 1; seed <= MACHINES; seed++) {
+		size_t n_bytes;
+		char *text = machine_make(seed, &n_bytes);
+		struct topo *topo = parse(text);
+		struct topo_map *map = map_of(topo, NULL);
+
+		n += judge_nearness(topo, map);
+		free(map);
+		topo_free(topo);
+		free(text);
+	}
+	ASSERT_GT(n, 50);
 }
 
 static uint64_t nic_pci(const struct topo *topo, unsigned int nic)
@@ -247,6 +312,45 @@ TEST(one_to_one_several_for_one_and_one_for_several)
 	judge_groups(4, 2, 1);
 	judge_groups(2, 4, 2);
 	judge_groups(1, 8, 3);
+}
+
+#define GPU(bus) "<function pci=\"" #bus ":00.0\" class=\"0302\"/>"
+#define NIC(bus) "<function pci=\"" #bus ":00.0\" class=\"0207\"/>"
+#define BRIDGE(inside) "<bridge hops=\"1\">" inside "</bridge>"
+
+/* NICs of the GPU by their buses, "11 12 ". */
+static void assert_nics(const struct topo *topo, const struct topo_map *map, unsigned int gpu, const char *buses)
+{
+	char text[200] = "";
+
+	for (unsigned int i = 0; i < map->gpus[gpu].n_nics; i++)
+		snprintf(text + strlen(text), sizeof(text) - strlen(text), "%02x ",
+			 (unsigned int)(nic_pci(topo, map->gpus[gpu].nics[i]) >> 8));
+	ASSERT_STREQ(text, buses);
+}
+
+static void judge_two(const char *inside, const char *first, const char *second)
+{
+	struct topo_map *map;
+	struct topo *topo;
+	char text[900];
+
+	snprintf(text, sizeof(text), "<shmemd-topology version=\"1\"><host>%s</host></shmemd-topology>", inside);
+	topo = parse(text);
+	map = map_of(topo, NULL);
+	assert_nics(topo, map, 0, first);
+	assert_nics(topo, map, 1, second);
+	free(map);
+	topo_free(topo);
+}
+
+TEST(what_is_below_a_gpus_own_switch_is_for_it)
+{
+	judge_two(BRIDGE(BRIDGE(GPU(10) NIC(11) NIC(12)) GPU(20) NIC(21)), "11 12 ", "21 ");
+	judge_two(BRIDGE(GPU(10) NIC(11) BRIDGE(GPU(20) NIC(21) NIC(22))), "11 ", "21 22 ");
+	judge_two(BRIDGE(GPU(10) NIC(31) BRIDGE(GPU(20) NIC(21) NIC(22))), "31 ", "21 22 ");
+	/* Where the other has none else it gets one of them all the same. */
+	judge_two(BRIDGE(BRIDGE(GPU(10) NIC(11) NIC(12)) GPU(20)), "11 ", "12 ");
 }
 
 /* Half the rate is a peer, less is not; an unknown rate says nothing. */
