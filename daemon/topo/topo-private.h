@@ -72,6 +72,8 @@ void topo_read_nvml(struct topo_builder *builder, const char *library);
 enum topo_exclusion topo_policy_judge(const struct topo_policy *policy, const struct topo *topo, unsigned int nic);
 /* Whether the policy includes this one by name: what is only a guess about it does not count then. */
 bool topo_policy_includes(const struct topo_policy *policy, const struct topo *topo, unsigned int nic);
+/* Sets aside what no GPU gets, with its reason, in a map that is empty. */
+void topo_exclude(const struct topo *topo, const struct topo_policy *policy, struct topo_map *map);
 bool topo_named_fits(const struct topo_named *named, const struct topo *topo, unsigned int nic);
 
 /*
