@@ -455,6 +455,63 @@ TEST(numa_nodes_tell_what_is_near_on_one_host_bridge)
 	judge_flat(true);
 }
 
+static void put_netdev(struct machine_tree *tree, const char *name, unsigned int ifindex)
+{
+	static const char folder[] = "sys/devices/" NIC_PATH "/net";
+	char path[200];
+
+	snprintf(path, sizeof(path), "%s/%s/dev_port", folder, name);
+	sysfs_tree_put(&tree->files, path, "0\n");
+	snprintf(path, sizeof(path), "%s/%s/ifindex", folder, name);
+	if (ifindex)
+		sysfs_tree_put(&tree->files, path, "%u\n", ifindex);
+}
+
+static void assert_netdev(struct machine_tree *tree, const char *name)
+{
+	struct topo *topo = read_tree(tree, NULL);
+
+	ASSERT_EQ(topo->n_nics, 1);
+	ASSERT_STREQ(topo->nics[0].netdev, name);
+	topo_free(topo);
+}
+
+/* Representors of a switch in the NIC hang on its function and have the same port. */
+TEST(the_interface_of_a_port_is_the_one_that_its_addresses_are_of)
+{
+	struct machine_tree tree;
+
+	machine_tree_init(&tree, 1);
+	put_nic(&tree, (struct machine_nic){.path = NIC_PATH, .name = "mlx5_0", .netdev = "p0", .gbps = 400});
+	put_netdev(&tree, "p0", 9);
+	for (unsigned int i = 0; i < 8; i++)
+		put_netdev(&tree, (const char *[]){"a0", "pf0hpf", "pf0vf0", "pf0vf1", "pf0sf0", "z0", "k0", "m0"}[i], i + 1);
+	assert_netdev(&tree, "p0");
+	machine_tree_deinit(&tree);
+}
+
+/* Addresses of a bond are not of its parts, and InfiniBand's are of no interface. */
+TEST(without_an_address_the_interface_is_the_oldest)
+{
+	static const struct machine_gid of_bond = {0, "fe80:0000:0000:0000:a288:c2ff:feab:0001", "RoCE v2", "bond0"};
+	struct machine_tree tree;
+
+	for (unsigned int is_infiniband = 0; is_infiniband < 2; is_infiniband++) {
+		machine_tree_init(&tree, 1);
+		put_nic(&tree, (struct machine_nic){.path = NIC_PATH, .name = "mlx5_0", .netdev = is_infiniband ? NULL : "ib0",
+						    .gids = is_infiniband ? NULL : &of_bond, .n_gids = !is_infiniband, .gbps = 400});
+		put_netdev(&tree, "ib0", 0);
+		put_netdev(&tree, "ib0.8001", 0);
+		put_netdev(&tree, "ib", 100);
+		assert_netdev(&tree, "ib");
+		put_netdev(&tree, "ib0", 5);
+		for (unsigned int i = 1; i < 8; i++)
+			put_netdev(&tree, (const char *[]){"", "a0", "ib0.8001", "ib0.8002", "ib0.8003", "z0", "k0", "m0"}[i], i + 5);
+		assert_netdev(&tree, "ib0");
+		machine_tree_deinit(&tree);
+	}
+}
+
 TEST(devices_that_are_unplugged_and_plugged_in_again)
 {
 	struct machine_tree tree;
