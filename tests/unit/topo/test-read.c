@@ -107,7 +107,7 @@ TEST(more_than_any_machine_has_is_refused)
 	char *text;
 
 	refuse_many("<function pci=\"%x:%02x:00.0\" class=\"0302\"/>", 65, "more than 64 GPUs");
-	refuse_many("<function pci=\"%x:%02x:00.0\" class=\"0207\"/>", 257, "more than 256 ports");
+	refuse_many("<function pci=\"%x:%02x:00.0\" class=\"0207\"/>", 1025, "more than 1024 ports");
 	refuse_many("<bridge pci=\"%x:%02x:00.0\"/>", 8192, "more than 8192 bridges and functions");
 	text = repeat("<shmemd-topology version=\"1\">", "<bridge>", 70, "");
 	refuse(text, E2BIG, "larger than any machine");
