@@ -2,12 +2,12 @@
 /*
  * Which GPU uses which NIC.
  *
- * First what no GPU gets is set aside, each with its reason, and GPUs get what the policy gives them. What is left is a matching of GPUs with the NICs nearest to them, and
- * the matching is optimal: a GPU takes the least loaded NIC that can be had, if need be by moving other GPUs along a path of NICs
- * that are as near to them. So no NIC serves two GPUs while an idle one is as near to either. Among NICs as much loaded it takes one
- * that is no other GPU's nearest; since what a path ends at is all that it adds, that is optimal as well. NICs left over are dealt
- * out then.
- * Loops run in the order of PCI addresses and nothing else breaks a tie. Pure; any thread.
+ * First what no GPU gets is set aside, each with its reason, and GPUs get what the policy gives them. What is left is a matching
+ * of GPUs with the NICs nearest to them, and the matching is optimal: a GPU takes the least loaded NIC that can be had, if need
+ * be by moving other GPUs along a path of NICs that are as near to them. So no NIC serves two GPUs while an idle one is as near
+ * to either. Among NICs as much loaded it takes one that is no other GPU's nearest; since what a path ends at is all that it
+ * adds, that is optimal as well. NICs left over are dealt out then. Loops run in the order of PCI addresses and nothing else
+ * breaks a tie. Pure; any thread.
  */
 #include <string.h>
 
