@@ -45,14 +45,18 @@ const char *node_procfs(void)
 
 static int read_machine(struct topo **ret_topo)
 {
-	const struct topo_host_attr attr = {.sys = node_sysfs(), .proc = node_procfs()};
+	char why[TOPO_WHY_BYTES] = "";
+	const struct topo_host_attr attr = {.sys = node_sysfs(), .proc = node_procfs(), .why = why};
 	int r = topo_read_host(&attr, ret_topo);
+
+	if (!r && *why)
+		log_line(LOG_WARNING, NULL, "the map of this machine is not whole: %s", why);
 
 	if (r == -E2BIG)
 		log_line(LOG_WARNING, NULL,
 			 "this machine has more GPUs, NICs or bridges than are looked at");
 	if (r == -EBADMSG)
-		log_line(LOG_WARNING, NULL, "sysfs shows a GPU or NIC of this machine twice");
+		log_line(LOG_WARNING, NULL, "sysfs shows a GPU of this machine twice");
 	return r;
 }
 

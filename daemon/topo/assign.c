@@ -2,111 +2,16 @@
 /*
  * Which GPU uses which NIC.
  *
- * First what no GPU gets is set aside, each with its reason, and GPUs get what the policy gives them. What is left is a matching of GPUs with the NICs nearest to them, and
- * the matching is optimal: a GPU takes the least loaded NIC that can be had, if need be by moving other GPUs along a path of NICs
- * that are as near to them. So no NIC serves two GPUs while an idle one is as near to either. NICs left over are dealt out then.
- * Loops run in the order of PCI addresses and nothing else breaks a tie. Pure; any thread.
+ * First what no GPU gets is set aside, each with its reason, and GPUs get what the policy gives them. What is left is a matching
+ * of GPUs with the NICs nearest to them, and the matching is optimal: a GPU takes the least loaded NIC that can be had, if need
+ * be by moving other GPUs along a path of NICs that are as near to them. So no NIC serves two GPUs while an idle one is as near
+ * to either. Among NICs as much loaded it takes one that is no other GPU's nearest; since what a path ends at is all that it
+ * adds, that is optimal as well. NICs left over are dealt out then. Loops run in the order of PCI addresses and nothing else
+ * breaks a tie. Pure; any thread.
  */
-#include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "daemon/topo/topo-private.h"
-
-/* A NIC at less than this part of the fastest one's rate is for something else. */
-#define SLOW_PART 2
-
-/* ---- exclusion ----------------------------------------------------------------------------------------------------- */
-
-static uint64_t pci_of(const struct topo *topo, unsigned int nic)
-{
-	return topo->nodes[topo->nics[nic].node].pci;
-}
-
-/* What the policy and a NIC itself say. What it seems to be for does not count where it is asked for by name. */
-static enum topo_exclusion judge_alone(const struct topo *topo, const struct topo_policy *policy, unsigned int nic)
-{
-	enum topo_exclusion by_policy = topo_policy_judge(policy, topo, nic);
-	bool is_wanted = topo_policy_includes(policy, topo, nic);
-
-	if (by_policy != TOPO_USED)
-		return by_policy;
-	if (topo->nics[nic].role == TOPO_ROLE_MANAGEMENT && !is_wanted)
-		return TOPO_IS_MANAGEMENT;
-	if (topo->nics[nic].role == TOPO_ROLE_STORAGE && !is_wanted)
-		return TOPO_IS_STORAGE;
-	if (topo->nics[nic].role == TOPO_ROLE_BRIDGE)
-		return TOPO_IS_BRIDGE;
-	if (topo->nics[nic].has_no_driver)
-		return TOPO_NO_DRIVER;
-	return topo->nics[nic].state == TOPO_STATE_DOWN ? TOPO_DOWN : TOPO_USED;
-}
-
-/* A VF is part of its PF: down with it, whatever its own port says, and never beside it. */
-static void judge_vf(const struct topo *topo, struct topo_map *map, unsigned int nic)
-{
-	bool is_there = false;
-
-	for (unsigned int pf = 0; pf < topo->n_nics; pf++) {
-		if (pci_of(topo, pf) != topo->nics[nic].pf || topo->nics[nic].pf == TOPO_NO_PCI)
-			continue;
-		is_there = true;
-		map->other[nic] = (uint16_t)pf;
-		if (map->excluded[pf] == TOPO_USED) {
-			map->excluded[nic] = TOPO_PF_TAKEN;
-			return;
-		}
-	}
-	if (is_there && map->excluded[map->other[nic]] == TOPO_DOWN)
-		map->excluded[nic] = TOPO_PF_DOWN;
-}
-
-static void judge_bond(const struct topo *topo, struct topo_map *map, unsigned int nic)
-{
-	for (unsigned int first = 0; first < nic && topo->nics[nic].bond[0]; first++) {
-		if (map->excluded[first] == TOPO_USED && strcmp(topo->nics[first].bond, topo->nics[nic].bond) == 0) {
-			map->excluded[nic] = TOPO_BOND_MEMBER;
-			map->other[nic] = (uint16_t)first;
-			return;
-		}
-	}
-}
-
-/* Where a rate is unknown nothing follows from it. */
-static void judge_rates(const struct topo *topo, const struct topo_policy *policy, struct topo_map *map)
-{
-	unsigned int fastest = 0;
-	uint64_t best = 0;
-
-	for (unsigned int i = 0; i < topo->n_nics; i++) {
-		if (map->excluded[i] == TOPO_USED && topo->nics[i].rate_mbps > best) {
-			best = topo->nics[i].rate_mbps;
-			fastest = i;
-		}
-	}
-	for (unsigned int i = 0; i < topo->n_nics; i++) {
-		uint64_t rate = topo->nics[i].rate_mbps;
-
-		if (map->excluded[i] == TOPO_USED && rate && rate < best / SLOW_PART &&
-		    !topo_policy_includes(policy, topo, i)) {
-			map->excluded[i] = TOPO_SLOW;
-			map->other[i] = (uint16_t)fastest;
-		}
-	}
-}
-
-static void exclude(const struct topo *topo, const struct topo_policy *policy, struct topo_map *map)
-{
-	for (unsigned int i = 0; i < topo->n_nics; i++)
-		map->excluded[i] = judge_alone(topo, policy, i);
-	for (unsigned int i = 0; i < topo->n_nics; i++)
-		if (map->excluded[i] == TOPO_USED)
-			judge_vf(topo, map, i);
-	for (unsigned int i = 0; i < topo->n_nics; i++)
-		if (map->excluded[i] == TOPO_USED)
-			judge_bond(topo, map, i);
-	judge_rates(topo, policy, map);
-}
 
 /* ---- what the policy gives ------------------------------------------------------------------------------------------ */
 
@@ -199,7 +104,8 @@ static void give_one(const struct topo *topo, const struct topo_policy *policy, 
 struct matching {
 	const struct topo *topo;
 	struct topo_map *map;
-	bool is_near[TOPO_MAX_GPUS][TOPO_MAX_NICS]; /* as near to the GPU as any */
+	uint64_t near_to[TOPO_MAX_NICS]; /* GPUs that have none nearer, a bit each */
+	uint16_t ranks[TOPO_MAX_NICS]; /* of the one of them that it is nearest to */
 	uint16_t chosen[TOPO_MAX_GPUS]; /* its default */
 	/* Of one search: how a NIC was reached. */
 	uint16_t via_gpu[TOPO_MAX_NICS]; /* the GPU that would move to it; NONE: not reached */
@@ -207,43 +113,69 @@ struct matching {
 	unsigned int n_queued;
 };
 
+_Static_assert(TOPO_MAX_GPUS <= 64, "a bit for each GPU");
+#define NO_RANK UINT16_MAX
+
+static bool is_near(const struct matching *m, unsigned int gpu, unsigned int nic)
+{
+	return m->near_to[nic] >> gpu & 1;
+}
+
+static uint16_t rank_of(const struct matching *m, unsigned int gpu, unsigned int nic)
+{
+	return (uint16_t)topo_rank(m->topo, m->topo->gpus[gpu].node, m->topo->nics[nic].node);
+}
+
 static void find_nearest(struct matching *m, unsigned int gpu)
 {
-	unsigned int ranks[TOPO_MAX_NICS], best = UINT32_MAX;
+	uint16_t ranks[TOPO_MAX_NICS], best = NO_RANK;
 
 	for (unsigned int nic = 0; nic < m->topo->n_nics; nic++) {
-		if (m->map->excluded[nic] != TOPO_USED || m->map->is_reserved[nic])
-			continue;
-		ranks[nic] = topo_rank(m->topo, m->topo->gpus[gpu].node, m->topo->nics[nic].node);
+		bool is_free = m->map->excluded[nic] == TOPO_USED && !m->map->is_reserved[nic];
+
+		ranks[nic] = is_free ? rank_of(m, gpu, nic) : NO_RANK;
 		best = ranks[nic] < best ? ranks[nic] : best;
 	}
-	for (unsigned int nic = 0; nic < m->topo->n_nics; nic++)
-		m->is_near[gpu][nic] = m->map->excluded[nic] == TOPO_USED && !m->map->is_reserved[nic] && ranks[nic] == best;
+	for (unsigned int nic = 0; nic < m->topo->n_nics && best != NO_RANK; nic++) {
+		if (ranks[nic] != best)
+			continue;
+		m->near_to[nic] |= UINT64_C(1) << gpu;
+		if (best < m->ranks[nic])
+			m->ranks[nic] = best;
+	}
 }
 
 static void reach_from(struct matching *m, unsigned int gpu)
 {
 	for (unsigned int nic = 0; nic < m->topo->n_nics; nic++) {
-		if (m->is_near[gpu][nic] && m->via_gpu[nic] == NONE) {
+		if (is_near(m, gpu, nic) && m->via_gpu[nic] == NONE) {
 			m->via_gpu[nic] = (uint16_t)gpu;
 			m->queue[m->n_queued++] = (uint16_t)nic;
 		}
 	}
 }
 
-/* The least loaded NIC that `gpu` can have, itself or by moving others; NONE without any. The nearest in moves among equals. */
+/* Less loaded, or as much and others are less near to it: what a GPU is nearest to is left to that one. */
+static bool is_better(const struct matching *m, uint16_t nic, uint16_t best)
+{
+	unsigned int load = m->map->n_gpus[nic], best_load = m->map->n_gpus[best];
+
+	return load != best_load ? load < best_load : m->ranks[nic] > m->ranks[best];
+}
+
+/* The best NIC that `gpu` can have, itself or by moving others; NONE without any. The nearest in moves among equals. */
 static uint16_t search(struct matching *m, unsigned int gpu)
 {
 	uint16_t best = NONE;
 
 	m->n_queued = 0;
-	for (unsigned int nic = 0; nic < TOPO_MAX_NICS; nic++)
+	for (unsigned int nic = 0; nic < m->topo->n_nics; nic++)
 		m->via_gpu[nic] = NONE;
 	reach_from(m, gpu);
 	for (unsigned int i = 0; i < m->n_queued; i++) {
 		uint16_t nic = m->queue[i];
 
-		if (best == NONE || m->map->n_gpus[nic] < m->map->n_gpus[best])
+		if (best == NONE || is_better(m, nic, best))
 			best = nic;
 		for (unsigned int other = 0; other < gpu; other++)
 			if (m->chosen[other] == nic)
@@ -277,7 +209,7 @@ static void straighten(struct matching *m)
 		for (unsigned int b = a + 1; b < m->topo->n_gpus; b++) {
 			uint16_t low = m->chosen[b], high = m->chosen[a];
 
-			if (high == NONE || low == NONE || low >= high || !m->is_near[a][low] || !m->is_near[b][high])
+			if (high == NONE || low == NONE || low >= high || !is_near(m, a, low) || !is_near(m, b, high))
 				continue;
 			m->chosen[a] = low;
 			m->chosen[b] = high;
@@ -293,8 +225,7 @@ static void give(struct topo_map *map, unsigned int gpu, unsigned int nic)
 /* Whether a left-over NIC is better with `gpu`: nearer to it, or as near and it has fewer. */
 static bool deserves(const struct matching *m, unsigned int gpu, unsigned int other, unsigned int nic)
 {
-	unsigned int rank = topo_rank(m->topo, m->topo->gpus[gpu].node, m->topo->nics[nic].node);
-	unsigned int other_rank = topo_rank(m->topo, m->topo->gpus[other].node, m->topo->nics[nic].node);
+	unsigned int rank = rank_of(m, gpu, nic), other_rank = rank_of(m, other, nic);
 
 	return rank != other_rank ? rank < other_rank : m->map->gpus[gpu].n_nics < m->map->gpus[other].n_nics;
 }
@@ -305,7 +236,7 @@ static void deal_out(struct matching *m, unsigned int nic)
 	int best = -1;
 
 	for (unsigned int gpu = 0; gpu < m->topo->n_gpus; gpu++)
-		if (m->is_near[gpu][nic] && (best < 0 || deserves(m, gpu, (unsigned int)best, nic)))
+		if (is_near(m, gpu, nic) && (best < 0 || deserves(m, gpu, (unsigned int)best, nic)))
 			best = (int)gpu;
 	if (best < 0)
 		return;
@@ -316,13 +247,13 @@ static void deal_out(struct matching *m, unsigned int nic)
 /* GPUs that the policy gives none, in the order of PCI addresses. */
 static void match_all(struct matching *m)
 {
-	for (unsigned int gpu = 0; gpu < m->topo->n_gpus; gpu++) {
-		m->chosen[gpu] = NONE;
-		if (m->map->gpus[gpu].is_given)
-			continue;
-		find_nearest(m, gpu);
+	for (unsigned int nic = 0; nic < m->topo->n_nics; nic++)
+		m->ranks[nic] = NO_RANK;
+	for (unsigned int gpu = 0; gpu < m->topo->n_gpus; gpu++)
+		if (!m->map->gpus[gpu].is_given)
+			find_nearest(m, gpu);
+	for (unsigned int gpu = 0; gpu < m->topo->n_gpus; gpu++)
 		match(m, gpu);
-	}
 	straighten(m);
 }
 
@@ -331,7 +262,7 @@ void topo_assign(const struct topo *topo, const struct topo_policy *policy, stru
 	struct matching m = {.topo = topo, .map = ret_map};
 
 	memset(ret_map, 0, sizeof(*ret_map));
-	exclude(topo, policy, ret_map);
+	topo_exclude(topo, policy, ret_map);
 	for (unsigned int i = 0; policy && i < policy->n_given; i++)
 		give_one(topo, policy, ret_map, &policy->given[i]);
 	match_all(&m);

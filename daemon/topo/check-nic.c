@@ -24,6 +24,18 @@ static bool is_seen(const struct topo *topo, const char *device)
 	return false;
 }
 
+/* By intent: it has ports, and is a second device of a function that is there, or there is no room. Of these the reader told. */
+static bool is_left_out(const struct check_host *host, const char *device, uint64_t pci)
+{
+	bool is_there_twice = false;
+	char path[CHECK_PATH_BYTES];
+
+	for (unsigned int i = 0; i < host->topo->n_nics; i++)
+		is_there_twice |= host->topo->nodes[host->topo->nics[i].node].pci == pci;
+	snprintf(path, sizeof(path), CHECK_NICS "/%.64s/ports", device);
+	return (is_there_twice || host->topo->n_nics == TOPO_MAX_NICS) && check_folder(host, path) == 0;
+}
+
 static void say_unseen(const struct check_host *host, struct check_teller *to, const char *device)
 {
 	char name[CHECK_SUBJECT_BYTES], path[CHECK_PATH_BYTES];
@@ -48,7 +60,7 @@ unsigned int check_unseen_nics(const struct check_host *host, struct check_telle
 	}
 	while (dir && (entry = readdir(dir))) {
 		if (entry->d_name[0] == '.' || is_seen(host->topo, entry->d_name) ||
-		    !topo_find_function(dirfd(dir), entry->d_name, &pci))
+		    !topo_find_function(dirfd(dir), entry->d_name, &pci) || is_left_out(host, entry->d_name, pci))
 			continue;
 		say_unseen(host, to, entry->d_name);
 		n++;
@@ -75,6 +87,10 @@ void check_devices(const struct check_host *host, struct check_teller *to)
 	else if (!topo->n_nics)
 		check_say(to, CHECK_FAIL, "", "modprobe mlx5_ib, or the driver of your NIC; without a NIC shmemd --backend soft works, and tests only",
 			  "%u GPUs and no RDMA NIC", topo->n_gpus);
+	else if (host->left_out && *host->left_out)
+		check_say(to, CHECK_WARN, "",
+			  "ls -l /" CHECK_NICS " shows them; unload the driver of what should not be there",
+			  "%u GPUs, %u ports of RDMA NICs; %s", topo->n_gpus, topo->n_nics, host->left_out);
 	else
 		check_say(to, CHECK_OK, "", "", "%u GPUs, %u ports of RDMA NICs", topo->n_gpus, topo->n_nics);
 }

@@ -65,6 +65,7 @@ struct check_host {
 	const struct topo_map *map;
 	/* Why topo could not be read, in words: it and the map are empty then. Else NULL. */
 	const char *topo_error;
+	const char *left_out; /* what of the machine topo has not, in words; NULL or "": nothing */
 	const struct check_daemon *daemon;
 };
 

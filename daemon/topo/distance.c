@@ -4,8 +4,9 @@
  *
  * A switch is two bridges where its ports are told apart and one where a hypervisor or a file has made it flat, so PIX is at most one
  * bridge between each end and the bridge that both are below. Some hypervisors go further and show each switch as a host bridge with
- * its devices straight below, which no hardware has: that is PIX, too, unless it is the only one with GPUs. Speeds of links play no part: bridges of virtual machines say
- * whatever they like about theirs. Pure; any thread.
+ * its devices straight below, which no hardware has: that is PIX, too, unless it is the only one with GPUs. Others hang all devices
+ * of a node on one host bridge: there NUMA nodes decide. Speeds of links play no part: bridges of virtual machines say whatever they
+ * like about theirs. Pure; any thread.
  */
 #include <stdlib.h>
 
@@ -45,9 +46,23 @@ static bool share_numa(const struct topo *topo, unsigned int a, unsigned int b)
 	return numa_a >= 0 && numa_a == numa_b;
 }
 
+/* Told, and not the same: no bus is on two NUMA nodes, so whoever put both below one host bridge has flattened PCI. */
+static bool are_on_other_numa(const struct topo *topo, unsigned int a, unsigned int b)
+{
+	return topo->nodes[a].numa >= 0 && topo->nodes[b].numa >= 0 && !share_numa(topo, a, b);
+}
+
 static bool is_flat_switch(const struct topo *topo, unsigned int host, unsigned int a, unsigned int b)
 {
 	return topo->n_hosts > 1 && topo->nodes[a].parent == (int)host && topo->nodes[b].parent == (int)host;
+}
+
+/* A host bridge, or a CPU that stands for all of its own. */
+static enum topo_distance below_host(const struct topo *topo, unsigned int host, unsigned int a, unsigned int b)
+{
+	if (are_on_other_numa(topo, a, b))
+		return TOPO_SYS;
+	return topo->nodes[host].kind == TOPO_HOST && is_flat_switch(topo, host, a, b) ? TOPO_PIX : TOPO_PHB;
 }
 
 enum topo_distance topo_distance(const struct topo *topo, unsigned int a, unsigned int b)
@@ -60,9 +75,8 @@ enum topo_distance topo_distance(const struct topo *topo, unsigned int a, unsign
 	case TOPO_MACHINE:
 		return share_numa(topo, a, b) ? TOPO_NODE : TOPO_SYS;
 	case TOPO_CPU:
-		return TOPO_PHB;
 	case TOPO_HOST:
-		return is_flat_switch(topo, meeting, a, b) ? TOPO_PIX : TOPO_PHB;
+		return below_host(topo, meeting, a, b);
 	case TOPO_BRIDGE:
 	case TOPO_FUNCTION:
 		break;

@@ -70,18 +70,40 @@ static bool manages_switches(int nic)
 	return n > 0 && memmem(data, (size_t)n, SWITCH_MANAGER_MARK, strlen(SWITCH_MANAGER_MARK));
 }
 
-/* The interface beside the device whose dev_port is this port. */
-static void find_netdev(int nic, struct topo_nic *seen)
+/* Interfaces of the function on this port: the oldest, which representors and children of it come after. */
+static void find_first_netdev(int nic, struct topo_nic *seen)
 {
 	_cleanup_(sysfs_close_dir) DIR *dir = sysfs_open_dir(nic, "device/net");
+	uint32_t index, first = UINT32_MAX;
 	char path[SYSFS_PATH_BYTES];
 	struct dirent *entry;
 
-	while (dir && (entry = readdir(dir)) && !seen->netdev[0]) {
+	while (dir && (entry = readdir(dir))) {
 		snprintf(path, sizeof(path), "%s/dev_port", entry->d_name);
-		if (entry->d_name[0] != '.' && sysfs_number(dirfd(dir), path, 10, UINT8_MAX) + 1 == seen->port)
-			topo_copy_text(seen->netdev, entry->d_name);
+		if (entry->d_name[0] == '.' || sysfs_number(dirfd(dir), path, 10, UINT8_MAX) + 1 != seen->port)
+			continue;
+		snprintf(path, sizeof(path), "%s/ifindex", entry->d_name);
+		index = (uint32_t)sysfs_number(dirfd(dir), path, 10, UINT32_MAX);
+		index = index ? index : UINT32_MAX;
+		if (seen->netdev[0] && (index > first || (index == first && strcmp(entry->d_name, seen->netdev) > 0)))
+			continue;
+		first = index;
+		topo_copy_text(seen->netdev, entry->d_name);
 	}
+}
+
+/* That the port's addresses are of, where it is one of the function: a bond and a VLAN are not. */
+static void find_netdev(int nic, struct topo_nic *seen)
+{
+	char path[SYSFS_PATH_BYTES];
+
+	for (unsigned int i = 0; i < seen->n_gids && !seen->netdev[0]; i++) {
+		snprintf(path, sizeof(path), "device/net/%s/dev_port", seen->gids[i].netdev);
+		if (seen->gids[i].netdev[0] && faccessat(nic, path, F_OK, 0) == 0)
+			memcpy(seen->netdev, seen->gids[i].netdev, sizeof(seen->netdev));
+	}
+	if (!seen->netdev[0])
+		find_first_netdev(nic, seen);
 }
 
 /* To the kernel an interface whose driver does not tell is one that is up. */
@@ -186,14 +208,16 @@ int topo_read_sysfs_port(int sys, int nic, struct topo_nic *seen)
 {
 	_cleanup_close_ int port = -1;
 	char path[32];
+	int r;
 
 	snprintf(path, sizeof(path), "ports/%u", seen->port);
 	port = openat(nic, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	read_port(port, seen);
 	if (seen->fabric == TOPO_FABRIC_INFINIBAND && manages_switches(nic))
 		seen->role = TOPO_ROLE_BRIDGE;
+	r = read_gids(port, seen);
 	find_netdev(nic, seen);
 	if (seen->netdev[0])
 		read_netdev(sys, seen);
-	return read_gids(port, seen);
+	return r;
 }

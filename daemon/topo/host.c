@@ -21,6 +21,8 @@ struct reader {
 	struct topo_builder *builder;
 	int sys; /* the folder */
 	int proc;
+	bool may_leave_out; /* what is added now, where there is no room */
+	unsigned int n_left_out;
 };
 
 /* ---- the tree of PCI ----------------------------------------------------------------------------------------------- */
@@ -154,11 +156,30 @@ static void count_numa(struct reader *reader)
 
 /* ---- NICs ---------------------------------------------------------------------------------------------------------- */
 
+/* Whether the port is left out: there is no room, or another device has been it. */
+static bool leave_out(struct reader *reader, unsigned int node, const struct topo_nic *like, unsigned int number)
+{
+	const struct topo *topo = reader->builder->topo;
+	int other = topo_nic_at(topo, node, number);
+	char pci[TOPO_PCI_BYTES];
+
+	if (other >= 0)
+		topo_note(reader->builder, "the NIC %s is there twice: %s is left out, beside %s",
+			  topo_pci_text(topo->nodes[node].pci, pci), like->name, topo->nics[other].name);
+	if (other >= 0 || !reader->may_leave_out || topo->n_nics < TOPO_MAX_NICS)
+		return other >= 0;
+	reader->n_left_out++;
+	return true;
+}
+
 static int add_port(struct reader *reader, unsigned int node, const struct topo_nic *like, int nic, unsigned int number)
 {
 	struct topo_nic *seen;
-	int r = topo_add_nic(reader->builder, node);
+	int r;
 
+	if (leave_out(reader, node, like, number))
+		return 0;
+	r = topo_add_nic(reader->builder, node);
 	if (r < 0)
 		return r;
 	seen = &reader->builder->topo->nics[r];
@@ -173,7 +194,8 @@ bool topo_find_function(int at, const char *name, uint64_t *ret_pci)
 	char target[SYSFS_PATH_BYTES], *rest = NULL;
 	bool is_below = false, is_found = false;
 
-	if (!sysfs_link(at, name, target))
+	snprintf(target, sizeof(target), "%.256s/parent", name);
+	if (faccessat(at, target, F_OK, 0) == 0 || !sysfs_link(at, name, target))
 		return false;
 	for (char *part = strtok_r(target, "/", &rest); part; part = strtok_r(NULL, "/", &rest)) {
 		is_found |= is_below && strcmp(part, "infiniband") == 0;
@@ -206,15 +228,62 @@ static int add_rdma_device(struct reader *reader, int at, const char *name)
 	return r;
 }
 
-static int add_nics(struct reader *reader)
+/* By whom a device is missed, where there is no room for all. */
+enum turn {
+	TURN_OWN, /* it is no VF */
+	TURN_VF, /* of a PF that is not there */
+	TURN_VF_BESIDE_PF, /* which is never used while its PF is */
+	TURN_END,
+};
+
+/* Own ones are there when VFs are asked for. */
+static enum turn turn_of(const struct reader *reader, int at, const char *name)
 {
-	_cleanup_(sysfs_close_dir) DIR *dir = sysfs_open_dir(reader->sys, "class/infiniband");
-	struct dirent *entry;
+	const struct topo *topo = reader->builder->topo;
+	char path[SYSFS_PATH_BYTES], target[SYSFS_PATH_BYTES];
+	uint64_t pf;
+
+	snprintf(path, sizeof(path), "%.256s/device/physfn", name);
+	sysfs_link_name(at, path, target);
+	if (!topo_pci_parse(target, &pf))
+		return TURN_OWN;
+	for (unsigned int i = 0; i < topo->n_nics; i++)
+		if (topo->nodes[topo->nics[i].node].pci == pf)
+			return TURN_VF_BESIDE_PF;
+	return TURN_VF;
+}
+
+static int is_name(const struct dirent *entry)
+{
+	return entry->d_name[0] != '.';
+}
+
+static int add_turn(struct reader *reader, int at, struct dirent *const *names, int n_names, enum turn turn)
+{
 	int r = 0;
 
-	while (!r && dir && (entry = readdir(dir)))
-		if (entry->d_name[0] != '.')
-			r = add_rdma_device(reader, dirfd(dir), entry->d_name);
+	reader->may_leave_out = turn == TURN_VF_BESIDE_PF;
+	for (int i = 0; !r && i < n_names; i++)
+		if (turn_of(reader, at, names[i]->d_name) == turn)
+			r = add_rdma_device(reader, at, names[i]->d_name);
+	return r;
+}
+
+/* In the order of names, so that it does not depend on the folder's who is left out. */
+static int add_nics(struct reader *reader)
+{
+	_cleanup_close_ int at = openat(reader->sys, "class/infiniband", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct dirent **names = NULL;
+	int n = at >= 0 ? scandirat(at, ".", &names, is_name, versionsort) : 0;
+	int r = n < 0 && errno == ENOMEM ? -ENOMEM : 0;
+
+	for (enum turn turn = TURN_OWN; !r && turn < TURN_END; turn++)
+		r = add_turn(reader, at, names, n, turn);
+	if (!r && reader->n_left_out)
+		topo_note(reader->builder, "%u VFs are left out: there are more than %u ports of NICs", reader->n_left_out, TOPO_MAX_NICS);
+	while (n > 0)
+		free(names[--n]);
+	free(names);
 	return r;
 }
 
@@ -287,6 +356,7 @@ int topo_read_host(const struct topo_host_attr *attr, struct topo **ret_topo)
 	if (r < 0)
 		return r;
 	builder->is_live = true;
+	builder->why[0] = 0;
 	r = read_machine(&reader, attr);
 	if (!r)
 		r = topo_finish(builder, ret_topo);

@@ -137,6 +137,21 @@ static void down_text(const struct topo_nic *nic, char buf[TOPO_WHY_BYTES])
 	snprintf(buf, TOPO_WHY_BYTES, "its port is down%s%s", *physical ? ", physically " : "", physical);
 }
 
+/* A VF goes with its PF, and that may be set aside itself, later than the VF. */
+static const char *pf_text(const struct topo_map *map, unsigned int pf)
+{
+	switch (map->excluded[pf]) {
+	case TOPO_USED:
+		return "which is in use";
+	case TOPO_SLOW:
+		return "which is slow beside others";
+	case TOPO_BOND_MEMBER:
+		return "which is a further port of a bond";
+	default:
+		return "which is set aside";
+	}
+}
+
 const char *topo_reason_excluded(const struct topo *topo, const struct topo_map *map, unsigned int nic,
 				 char buf[TOPO_WHY_BYTES])
 {
@@ -161,7 +176,7 @@ const char *topo_reason_excluded(const struct topo *topo, const struct topo_map 
 		snprintf(buf, TOPO_WHY_BYTES, "it is a virtual function of %s, whose port is down", other);
 		break;
 	case TOPO_PF_TAKEN:
-		snprintf(buf, TOPO_WHY_BYTES, "it is a virtual function of %s, which is in use", other);
+		snprintf(buf, TOPO_WHY_BYTES, "it is a virtual function of %s, %s", other, pf_text(map, map->other[nic]));
 		break;
 	case TOPO_BOND_MEMBER:
 		snprintf(buf, TOPO_WHY_BYTES, "it is a further port of the bond %s, which %s stands for", seen->bond, other);

@@ -47,6 +47,8 @@ int topo_add_links(struct topo_builder *builder, uint64_t from, uint64_t to, uns
 /* Functions that are NICs by their class and were not added become some; all is put in order. Takes builder->topo. */
 int topo_finish(struct topo_builder *builder, struct topo **ret_topo);
 
+/* Adds to what a reader that goes on has left out, in words. */
+void topo_note(struct topo_builder *builder, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Says why in words; returns -EBADMSG. */
 int topo_refuse(struct topo_builder *builder, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
@@ -74,6 +76,8 @@ void topo_read_nvml(struct topo_builder *builder, const char *library);
 enum topo_exclusion topo_policy_judge(const struct topo_policy *policy, const struct topo *topo, unsigned int nic);
 /* Whether the policy includes this one by name: what is only a guess about it does not count then. */
 bool topo_policy_includes(const struct topo_policy *policy, const struct topo *topo, unsigned int nic);
+/* Sets aside what no GPU gets, with its reason, in a map that is empty. */
+void topo_exclude(const struct topo *topo, const struct topo_policy *policy, struct topo_map *map);
 bool topo_named_fits(const struct topo_named *named, const struct topo *topo, unsigned int nic);
 
 /*
@@ -83,7 +87,8 @@ void topo_read_sysfs_nic(int nic, struct topo_nic *seen);
 int topo_read_sysfs_port(int sys, int nic, struct topo_nic *seen);
 /*
  * The PCI function whose device `name`, in the folder `at`, is; software has none. What hangs on something between is no NIC of that
- * function: a subfunction has the address and the port numbers of its PF, which would be there twice.
+ * function: a subfunction has the address and the port numbers of its PF, which would be there twice. Nor is what has a parent, which
+ * is a part of that device.
  */
 bool topo_find_function(int at, const char *name, uint64_t *ret_pci);
 /* Whether an interface carries anything, by its "operstate". */

@@ -75,6 +75,18 @@ int topo_refuse(struct topo_builder *builder, const char *fmt, ...)
 	return -EBADMSG;
 }
 
+void topo_note(struct topo_builder *builder, const char *fmt, ...)
+{
+	size_t n = strlen(builder->why);
+	va_list args;
+
+	va_start(args, fmt);
+	n += (size_t)snprintf(builder->why + n, TOPO_WHY_BYTES - n, "%s", n ? "; " : "");
+	if (n < TOPO_WHY_BYTES)
+		vsnprintf(builder->why + n, TOPO_WHY_BYTES - n, fmt, args);
+	va_end(args);
+}
+
 static int too_many(struct topo_builder *builder, unsigned int max, const char *what)
 {
 	topo_refuse(builder, "there are more than %u %s", max, what);
@@ -252,8 +264,8 @@ static struct order order_of_nic(const struct topo *topo, unsigned int nic)
 static int sort_nics(struct topo_builder *builder)
 {
 	struct topo *topo = builder->topo;
-	struct topo_nic *sorted = calloc(TOPO_MAX_NICS, sizeof(*sorted));
-	struct order orders[TOPO_MAX_NICS];
+	_cleanup_free_ struct order *orders = calloc(TOPO_MAX_NICS, sizeof(*orders));
+	struct topo_nic *sorted = orders ? calloc(TOPO_MAX_NICS, sizeof(*sorted)) : NULL;
 
 	if (!sorted)
 		return -ENOMEM;
@@ -281,7 +293,8 @@ static int add_silent_nics(struct topo_builder *builder)
 
 		for (unsigned int i = 0; i < n_named && !is_known; i++)
 			is_known = topo->nodes[topo->nics[i].node].pci == topo->nodes[node].pci;
-		if (!is_known) {
+		/* Of the running machine nobody misses them where there is no room: they have no driver. */
+		if (!is_known && !(builder->is_live && topo->n_nics == TOPO_MAX_NICS)) {
 			int nic = topo_add_nic(builder, node);
 
 			if (nic < 0)

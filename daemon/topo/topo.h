@@ -14,7 +14,7 @@
 #include <stdio.h>
 
 #define TOPO_MAX_GPUS 64
-#define TOPO_MAX_NICS 256 /* ports count */
+#define TOPO_MAX_NICS 1024 /* ports count */
 #define TOPO_MAX_GIDS 64 /* of a port */
 #define TOPO_MAX_NODES 8192
 #define TOPO_MAX_DEPTH 64
@@ -157,12 +157,13 @@ struct topo_host_attr {
 	/* "libibverbs.so.1"; opens each NIC and asks its interface: for who asks one question, not for who runs on */
 	const char *verbs;
 	const char *mlx5; /* "libmlx5.so.1"; only with verbs */
-	char *why; /* TOPO_WHY_BYTES for what -E2BIG or -EBADMSG is about, in words; or NULL */
+	/* TOPO_WHY_BYTES for what -E2BIG or -EBADMSG is about, and on success for what was left out, in words; "": nothing was. Or NULL */
+	char *why;
 };
 
 /*
- * -ENOMEM; -E2BIG with more of something than the limits above; -EBADMSG with a device that is there twice. What cannot be read stays
- * unknown.
+ * -ENOMEM; -E2BIG with more of something than the limits above; -EBADMSG with a GPU that is there twice. What cannot be read stays
+ * unknown. Left out are the later of two RDMA devices of one function, by name, and VFs of PFs that are there where there is no room.
  */
 int topo_read_host(const struct topo_host_attr *attr, struct topo **ret_topo);
 

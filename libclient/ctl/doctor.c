@@ -163,7 +163,7 @@ static int show(struct ctl *ctl, const struct check_host *host, const char *sour
 struct machine {
 	struct topo *topo; /* owned */
 	const char *error; /* why topo is empty; NULL: it is not */
-	char why[TOPO_WHY_BYTES];
+	char why[TOPO_WHY_BYTES]; /* or what of the machine topo has not */
 };
 
 static int read_machine(const char *root, struct machine *machine)
@@ -187,7 +187,7 @@ static int read_machine(const char *root, struct machine *machine)
 		r = topo_read_host(&attr, &machine->topo);
 	free(sys);
 	free(proc);
-	/* A device that is there twice, or too many: checks of the node run all the same. */
+	/* A GPU that is there twice, or too many devices: checks of the node run all the same. */
 	if (r != -EBADMSG && r != -E2BIG)
 		return r;
 	machine->error = machine->why;
@@ -225,6 +225,7 @@ static int judge(struct ctl *ctl, const struct machine *machine, int root, const
 		 &(struct check_host){.root = root,
 				      .topo = machine->topo,
 				      .topo_error = machine->error,
+				      .left_out = machine->why,
 				      .map = map,
 				      .daemon = &daemon},
 		 source ? source : "this machine");

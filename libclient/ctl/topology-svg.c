@@ -117,15 +117,17 @@ static void make_frame(struct picture *picture, int numa)
 	picture->n_frames++;
 }
 
+/* A host bridge may have devices of several NUMA nodes, and then has a box on each. */
 static unsigned int find_box(struct picture *picture, unsigned int device)
 {
 	unsigned int node = find_switch(picture->topo, device), i;
+	unsigned int frame = find_frame(picture, picture->topo->nodes[device].numa);
+	bool is_host = picture->topo->nodes[node].kind == TOPO_HOST;
 
-	for (i = 0; i < picture->n_boxes && picture->boxes[i].node != node; i++)
-		;
-	if (i == picture->n_boxes)
-		picture->boxes[picture->n_boxes++] =
-			(struct box){.node = node, .frame = find_frame(picture, picture->topo->nodes[device].numa)};
+	for (i = 0; i < picture->n_boxes; i++)
+		if (picture->boxes[i].node == node && (!is_host || picture->boxes[i].frame == frame))
+			return i;
+	picture->boxes[picture->n_boxes++] = (struct box){.node = node, .frame = frame};
 	return i;
 }
 

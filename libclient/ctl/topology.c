@@ -76,6 +76,8 @@ int topology_load(const struct args *args, struct topo **ret_topo)
 		attr = (struct topo_host_attr){.sys = sys};
 	attr.why = why;
 	r = path ? topo_read_file(path, ret_topo, why) : topo_read_host(&attr, ret_topo);
+	if (!r && !path && *why)
+		fprintf(stderr, "shmemctl: %s\n", why);
 	if (!r)
 		return 0;
 	return ctl_fail("%s: %s", path ? path : "cannot read this machine",

@@ -114,25 +114,32 @@ def check_mistakes(cases, shmemctl, program):
     cases.add('a_folder_that_is_not_there_is_told', [] if done.returncode == 1 and 'No such file' in done.stderr else [str(done)])
 
 
-def put_twice(root):
-    """The second NIC's function has another device."""
-    device = os.path.realpath(os.path.join(root, 'sys/class/infiniband/mlx5_1'))
-    shutil.copytree(device, device[:-1] + '9', symlinks=True)
-    os.symlink(device[:-1] + '9', os.path.join(root, 'sys/class/infiniband/mlx5_9'))
-    return 'the NIC 0000:84:00.0 is there twice'
+def put_gpus(root):
+    for number in range(65):
+        path = f'sys/devices/pci0001:00/0001:00:{number // 8:02x}.{number % 8}'
+        os.makedirs(os.path.join(root, path))
+        with open(os.path.join(root, path, 'class'), 'w', encoding='utf-8') as file:
+            file.write('0x030200\n')
+        os.symlink(f'../../../../{path}', os.path.join(root, 'sys/bus/pci/devices', os.path.basename(path)))
+    return 'there are more than 64 GPUs'
 
 
-def put_too_many(root):
-    for name in ('mlx5_0', 'mlx5_1'):
-        for port in range(2, 202):
-            os.mkdir(os.path.join(root, f'sys/class/infiniband/{name}/ports/{port}'))
-    return 'there are more than 256 ports of NICs'
+def put_ports(root):
+    """Functions beside the second NIC's, with as many ports as a device may have."""
+    function = os.path.dirname(os.path.dirname(os.path.realpath(os.path.join(root, 'sys/class/infiniband/mlx5_1'))))
+    for number in range(2, 7):
+        other = f'{function[:-1]}{number}'
+        for port in range(1, 256):
+            os.makedirs(f'{other}/infiniband/many{number}/ports/{port}')
+        os.symlink(other, os.path.join(root, 'sys/bus/pci/devices', os.path.basename(other)))
+        os.symlink(f'{other}/infiniband/many{number}', os.path.join(root, f'sys/class/infiniband/many{number}'))
+    return 'there are more than 1024 ports of NICs'
 
 
 def check_unmapped(cases, shmemctl, program, checks):
     """What says nothing of GPUs and NICs is judged; of those it is not known."""
     judged = {'gdrcopy', 'kernel', 'device-nodes', 'memory-lock', 'driven', 'threads', 'doorbells'}
-    for name, change in (('twice', put_twice), ('too_many', put_too_many)):
+    for name, change in (('too_many_gpus', put_gpus), ('too_many_ports', put_ports)):
         with tree(program, 'port', 'good') as (root, _):
             says = change(root)
             found, problems = judge(shmemctl, root, checks)
@@ -145,7 +152,7 @@ def check_unmapped(cases, shmemctl, program, checks):
                 problems.append(f'{check}: {found[check]}')
         if says not in found['devices'][0]['reason']:
             problems.append(f'{says}: {found["devices"]}')
-        cases.add(f'all_checks_run_on_a_machine_with_devices_{name}', problems)
+        cases.add(f'all_checks_run_on_a_machine_with_{name}', problems)
 
 
 def check_page(cases, page, checks):

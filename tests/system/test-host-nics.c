@@ -147,23 +147,52 @@ TEST(who_insists_on_connectx_is_told_what_else_there_is)
 	sysfs_tree_deinit(&tree);
 }
 
+static void put_functions(struct machine_tree *machine, unsigned int n, unsigned int class_code)
+{
+	char path[64];
+
+	for (unsigned int i = 0; i < n; i++) {
+		snprintf(path, sizeof(path), "pci0000:00/0000:00:%02x.%u", i / 8, i % 8);
+		machine_tree_pci(machine, path, class_code, 0x15b3, 0);
+	}
+}
+
 /* Such a machine has no map, and its daemon starts all the same. */
-TEST_TIMEOUT(a_machine_with_a_nic_that_is_there_twice_is_served, 60)
+TEST_TIMEOUT(a_machine_with_too_many_gpus_is_served, 60)
 {
 	struct fixture_daemon daemon;
 	struct machine_tree machine;
 
 	machine_tree_init(&machine, 1);
-	machine_tree_pci(&machine, "pci0000:00/0000:00:01.0", 0x020000, 0x15b3, 0);
-	machine_tree_nic(&machine, &(struct machine_nic){.path = "pci0000:00/0000:00:01.0", .name = "mlx5_0", .gbps = 400});
-	machine_tree_nic(&machine, &(struct machine_nic){.path = "pci0000:00/0000:00:01.0", .name = "mlx5_1", .gbps = 400});
+	put_functions(&machine, 65, 0x030200);
 	setenv("SHMEMD_SYSFS", machine.sys, 1);
 	fixture_daemon_start(&daemon, "--soft-nics=1", NULL);
 	setenv("SHMEMD_SOCKET", daemon.socket, 1);
 	ASSERT_EQ(CTL("--json", "status"), 0);
-	fixture_daemon_assert_logged(&daemon, "sysfs shows a GPU or NIC of this machine twice");
+	fixture_daemon_assert_logged(&daemon, "this machine has more GPUs, NICs or bridges than are looked at");
 	fixture_daemon_assert_logged(&daemon,
 				     "there is no map of this machine: GPUs get NICs in turn");
+	fixture_daemon_stop(&daemon);
+	machine_tree_deinit(&machine);
+}
+
+/* One of them is it. */
+TEST_TIMEOUT(a_machine_with_two_devices_of_a_function_has_a_map, 60)
+{
+	struct fixture_daemon daemon;
+	struct machine_tree machine;
+
+	machine_tree_init(&machine, 1);
+	put_functions(&machine, 1, 0x020000);
+	machine_tree_nic(&machine, &(struct machine_nic){.path = "pci0000:00/0000:00:00.0", .name = "mlx5_0", .gbps = 400});
+	machine_tree_nic(&machine, &(struct machine_nic){.path = "pci0000:00/0000:00:00.0", .name = "mlx5_1", .gbps = 400});
+	setenv("SHMEMD_SYSFS", machine.sys, 1);
+	fixture_daemon_start(&daemon, "--soft-nics=1", NULL);
+	setenv("SHMEMD_SOCKET", daemon.socket, 1);
+	ASSERT_EQ(CTL("--json", "status"), 0);
+	fixture_daemon_assert_logged(&daemon, "the map of this machine is not whole: the NIC 0000:00:00.0 is there twice: "
+					      "mlx5_1 is left out, beside mlx5_0");
+	ASSERT(!fixture_daemon_has_logged(&daemon, "in turn"));
 	fixture_daemon_stop(&daemon);
 	machine_tree_deinit(&machine);
 }

@@ -469,8 +469,19 @@ TEST_TIMEOUT(product_data_that_may_be_read_later_are_looked_at_again, 120)
 	machine_tree_deinit(&tree);
 }
 
+/* On a host bridge of their own; with the one that is there they are one too many. */
+static void plug_too_many_gpus(struct machine_tree *tree)
+{
+	char path[64];
+
+	for (unsigned int i = 0; i < 64; i++) {
+		snprintf(path, sizeof(path), "pci0001:00/0001:00:%02x.%u", i / 8, i % 8);
+		machine_tree_pci(tree, path, 0x030200, 0x10de, 1);
+	}
+}
+
 /* It has a map already, so nobody gets a NIC in turn. */
-TEST_TIMEOUT(a_nic_that_is_there_twice_for_a_while_leaves_the_map_as_it_is, 120)
+TEST_TIMEOUT(a_machine_that_grows_too_large_leaves_the_map_as_it_is, 120)
 {
 	struct fixture_daemon daemon;
 	struct machine_tree tree;
@@ -485,14 +496,38 @@ TEST_TIMEOUT(a_nic_that_is_there_twice_for_a_while_leaves_the_map_as_it_is, 120)
 	setenv("SHMEMD_SYSFS", tree.sys, 1);
 	fixture_daemon_start(&daemon, NULL, NULL);
 	wait_for(&daemon, "mlx5_1");
-	machine_tree_nic(&tree,
-			 &(struct machine_nic){.path = FAR_PATH, .name = "mlx5_9", .gbps = 100});
-	fixture_daemon_assert_logged(&daemon, "sysfs shows a GPU or NIC of this machine twice");
+	plug_too_many_gpus(&tree);
+	fixture_daemon_assert_logged(&daemon, "this machine has more GPUs, NICs or bridges than are looked at");
 	fixture_daemon_assert_logged(&daemon,
 				     "this machine cannot be read: GPUs get NICs as before");
 	ask(&daemon, name);
 	ASSERT_STREQ(name, "mlx5_1");
 	ASSERT(!fixture_daemon_has_logged(&daemon, "in turn"));
+	fixture_daemon_stop(&daemon);
+	machine_tree_deinit(&tree);
+}
+
+/* One device of a function is it, and the other costs nobody anything. */
+TEST_TIMEOUT(a_second_device_of_a_function_is_left_out, 120)
+{
+	struct fixture_daemon daemon;
+	struct machine_tree tree;
+	char name[64];
+
+	if (!getenv("SHMEMD_TEST_BACKEND"))
+		test_skip("soft NICs are of no machine");
+	machine_tree_init(&tree, 2);
+	plug_gpu(&tree);
+	plug_nic(&tree, (struct machine_nic){.path = NEAR_PATH, .name = "mlx5_1", .gbps = 100});
+	plug_nic(&tree, (struct machine_nic){.path = FAR_PATH, .name = "mlx5_0", .gbps = 100});
+	setenv("SHMEMD_SYSFS", tree.sys, 1);
+	fixture_daemon_start(&daemon, NULL, NULL);
+	wait_for(&daemon, "mlx5_1");
+	machine_tree_nic(&tree, &(struct machine_nic){.path = FAR_PATH, .name = "mlx5_9", .gbps = 100});
+	fixture_daemon_assert_logged(&daemon, "the map of this machine is not whole: the NIC ");
+	ask(&daemon, name);
+	ASSERT_STREQ(name, "mlx5_1");
+	ASSERT(!fixture_daemon_has_logged(&daemon, "as before"));
 	fixture_daemon_stop(&daemon);
 	machine_tree_deinit(&tree);
 }

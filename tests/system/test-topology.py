@@ -149,6 +149,24 @@ def draw(shmemctl, path, scratch):
         return file.read(), json.loads(run(shmemctl, '--json', '--from', path))
 
 
+def lies_in(a, b):
+    return b[0] <= a[0] and b[1] <= a[1] and a[0] + a[2] <= b[0] + b[2] and a[1] + a[3] <= b[1] + b[3]
+
+
+def check_flat(cases, shmemctl, scratch):
+    """Devices of two NUMA nodes straight below one host bridge, by turns."""
+    path = os.path.join(scratch, 'flat.xml')
+    with open(path, 'w', encoding='utf-8') as file:
+        file.write('<shmemd-topology version="1" numa_nodes="2"><host pci="0:00:00.0">' + ''.join(
+            f'<function pci="0:{bus:02x}:00.0" class="{"0302" if bus < 5 else "0207"}" numa="{bus % 2}"/>' for bus in range(1, 9)) +
+            '</host></shmemd-topology>')
+    text, document = draw(shmemctl, path, scratch)
+    boxes = {rect.get('id'): box_of(rect) for rect in xml.etree.ElementTree.fromstring(text).iter(SVG + 'rect') if rect.get('id')}
+    cases.add('the_picture_has_devices_of_a_host_bridge_on_their_numa_nodes', judge_picture(text, document) + [
+        f'{kind}{device["index"]} is elsewhere' for kind in ('gpu', 'nic') for device in document[kind + 's']
+        if not lies_in(boxes[kind + str(device['index'])], boxes[f'numa{device["numa_node"]}'])])
+
+
 def planted(text, document):
     """The judgement can fail."""
     cases = [('GPU1 ', 'GPU0 ', 'is there 2 times'), ('font-size: 9px', 'font-size: 7px', 'has 7.0 px'),
@@ -317,6 +335,7 @@ def main():
     with tempfile.TemporaryDirectory() as scratch:
         check_small(cases, shmemctl, small, scratch)
         check_replay(cases, shmemctl, check_tree, scratch)
+        check_flat(cases, shmemctl, scratch)
         check_mistakes(cases, shmemctl, small, scratch)
         check_policy(cases, shmemctl, small, scratch)
         check_lost(cases, shmemctl, small, scratch)

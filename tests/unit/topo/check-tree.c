@@ -180,7 +180,8 @@ static struct topo_policy *make_policy(const struct check_tree *tree)
 
 void check_tree_run(struct check_tree *tree, const struct check *check, check_tell_fn *tell, void *arg)
 {
-	struct topo_host_attr attr = {.sys = tree->machine.sys, .proc = tree->machine.proc};
+	char why[TOPO_WHY_BYTES];
+	struct topo_host_attr attr = {.sys = tree->machine.sys, .proc = tree->machine.proc, .why = why};
 	int root = open(tree->machine.files.root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	struct topo_map *map = calloc(1, sizeof(*map));
 	struct topo_policy *policy = make_policy(tree);
@@ -192,7 +193,7 @@ void check_tree_run(struct check_tree *tree, const struct check *check, check_te
 	if (tree->change)
 		tree->change(topo);
 	topo_assign(topo, policy, map);
-	check_run(check, &(struct check_host){.root = root, .topo = topo, .map = map, .daemon = &tree->daemon}, tell, arg);
+	check_run(check, &(struct check_host){.root = root, .topo = topo, .map = map, .left_out = why, .daemon = &tree->daemon}, tell, arg);
 	topo_free(topo);
 	free(map);
 	free(policy);

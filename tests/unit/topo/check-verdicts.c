@@ -120,6 +120,18 @@ STATE(vf_of_second_port_unplugged)
 	add_vf(tree, VF, "0000:84:00.1");
 }
 
+/* Another device of the function of mlx5_1, which may be a part of that. */
+STATE(device_twice)
+{
+	machine_tree_nic(&tree->machine, &(struct machine_nic){.path = CHECK_NIC1, .name = "mlx5_9", .netdev = "eth9", .gbps = 400});
+}
+
+STATE(part_of_device)
+{
+	device_twice(tree);
+	PUT("sys/devices/" CHECK_NIC1 "/infiniband/mlx5_9/parent", "mlx5_1\n");
+}
+
 STATE(port_of_bond)
 {
 	sysfs_tree_link(&tree->machine.files, "sys/devices/" CHECK_NIC1 "/net/eth1/master",
@@ -131,6 +143,20 @@ STATE(port_of_bond_down)
 {
 	port_of_bond(tree);
 	port_down(tree);
+}
+
+/* Verbs of InfiniBand know of no bond. */
+STATE(port_of_ipoib_bond)
+{
+	port_of_bond(tree);
+	PUT("sys/devices/" CHECK_NIC1 "/infiniband/mlx5_1/ports/1/link_layer", "InfiniBand\n");
+	PUT("sys/devices/" SECOND "/infiniband/mlx5_2/ports/1/link_layer", "InfiniBand\n");
+}
+
+STATE(port_of_ipoib_bond_down)
+{
+	port_of_ipoib_bond(tree);
+	PUT("sys/devices/" SECOND "/infiniband/mlx5_2/ports/1/state", "1: DOWN\n");
 }
 
 STATE(ports_of_bond_down)
@@ -539,6 +565,9 @@ const struct check_verdict check_verdicts[] = {
 	 "ls -l /sys/class/infiniband/mlx?[2J/ports"},
 	{"device-nodes", names_with_escapes, CHECK_FAIL,
 	 "uverbs?7: /dev/infiniband/uverbs?7 is not there"},
+	{"devices", device_twice, CHECK_WARN, "mlx5_9 is left out, beside mlx5_1"},
+	{"port", device_twice, CHECK_OK, "2, all active"},
+	{"devices", part_of_device, CHECK_OK, "2 GPUs, 2 ports of RDMA NICs"},
 	{"devices", ports_of_software, CHECK_OK, "2 GPUs, 2 ports of RDMA NICs"},
 	{"port", ports_of_all_locked, CHECK_WARN,
 	 "mlx5_0: not known: /sys/class/infiniband/mlx5_0/ports cannot be read"},
@@ -568,6 +597,8 @@ const struct check_verdict check_verdicts[] = {
 	{"port", port_of_bond, CHECK_OK, "2, all active"},
 	{"port", port_of_bond_down, CHECK_WARN, "mlx5_1: its port is down; no GPU misses it"},
 	{"assignment", port_of_bond_down, CHECK_OK, "on its NUMA node or nearer"},
+	{"port", port_of_ipoib_bond, CHECK_OK, "3, all active"},
+	{"port", port_of_ipoib_bond_down, CHECK_WARN, "mlx5_2: its port is down"},
 	{"port", ports_of_bond_down, CHECK_FAIL, "mlx5_2: its port is down: no GPU gets it"},
 	{"kernel", kernel_backported, CHECK_OK,
 	 "4.18, with drivers of a newer one: they let commands"},

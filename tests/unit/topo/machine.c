@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/unit/topo/machine.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 
 #include "tests/lib/test.h"
@@ -12,6 +13,8 @@ struct maker {
 	unsigned int n_gpus;
 	unsigned int n_nics;
 	unsigned int bus;
+	unsigned int n_numa;
+	bool is_flat; /* what hangs on this host bridge is on any NUMA node */
 };
 
 static unsigned int pick(struct maker *maker, unsigned int below)
@@ -19,20 +22,32 @@ static unsigned int pick(struct maker *maker, unsigned int below)
 	return capture_random(&maker->seed, below);
 }
 
-static void make_gpu(struct maker *maker)
+/* Of what is straight below a host bridge; what is deeper is where its bridge is. */
+static void put_numa(struct maker *maker, unsigned int depth)
 {
-	if (maker->n_gpus++ < 16)
-		fprintf(maker->out, "<function pci=\"0:%02x:00.0\" class=\"0302\" vendor=\"10de\"/>", maker->bus++);
+	if (maker->is_flat && depth == 0)
+		fprintf(maker->out, " numa=\"%u\"", pick(maker, maker->n_numa));
 }
 
-static void make_nic(struct maker *maker)
+static void make_gpu(struct maker *maker, unsigned int depth)
+{
+	if (maker->n_gpus++ >= 16)
+		return;
+	fprintf(maker->out, "<function pci=\"0:%02x:00.0\" class=\"0302\" vendor=\"10de\"", maker->bus++);
+	put_numa(maker, depth);
+	fprintf(maker->out, "/>");
+}
+
+static void make_nic(struct maker *maker, unsigned int depth)
 {
 	static const char *const unusable[] = {"state=\"down\"", "role=\"management\"", "role=\"bridge\"", "no_driver=\"1\""};
 	const char *extra = pick(maker, 8) ? "state=\"active\"" : unusable[pick(maker, 4)];
 
-	if (maker->n_nics++ < 40)
-		fprintf(maker->out, "<function pci=\"0:%02x:00.0\" class=\"0207\"><nic name=\"n%u\" port=\"1\" %s/></function>",
-			maker->bus++, pick(maker, 10000), extra);
+	if (maker->n_nics++ >= 40)
+		return;
+	fprintf(maker->out, "<function pci=\"0:%02x:00.0\" class=\"0207\"", maker->bus++);
+	put_numa(maker, depth);
+	fprintf(maker->out, "><nic name=\"n%u\" port=\"1\" %s/></function>", pick(maker, 10000), extra);
 }
 
 static void make_below(struct maker *maker, unsigned int depth)
@@ -43,13 +58,15 @@ static void make_below(struct maker *maker, unsigned int depth)
 		unsigned int what = pick(maker, 5);
 
 		if (what < 2 && depth < 4) {
-			fprintf(maker->out, "<bridge hops=\"1\" pci=\"1:%02x:00.0\">", maker->bus++);
+			fprintf(maker->out, "<bridge hops=\"1\" pci=\"1:%02x:00.0\"", maker->bus++);
+			put_numa(maker, depth);
+			fprintf(maker->out, ">");
 			make_below(maker, depth + 1);
 			fprintf(maker->out, "</bridge>");
 		} else if (what < 3) {
-			make_gpu(maker);
+			make_gpu(maker, depth);
 		} else {
-			make_nic(maker);
+			make_nic(maker, depth);
 		}
 	}
 }
@@ -63,9 +80,11 @@ char *machine_make(unsigned int seed, size_t *ret_bytes)
 	maker.out = open_memstream(&text, ret_bytes);
 	ASSERT(maker.out);
 	n_hosts = 1 + pick(&maker, 6);
+	maker.n_numa = n_numa;
 	fprintf(maker.out, "<shmemd-topology version=\"1\" numa_nodes=\"%u\">", n_numa);
 	for (unsigned int i = 0; i < n_hosts; i++) {
 		fprintf(maker.out, "<host pci=\"2:%02x:00.0\" numa=\"%u\">", i, pick(&maker, n_numa));
+		maker.is_flat = pick(&maker, 3) == 0;
 		make_below(&maker, 0);
 		fprintf(maker.out, "</host>");
 	}

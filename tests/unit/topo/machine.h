@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Machines made at random: host bridges of several NUMA nodes, with bridges, GPUs and NICs nested in any way. */
+/*
+ * Machines made at random: host bridges of several NUMA nodes, some with devices of several, with bridges, GPUs and NICs nested in any
+ * way.
+ */
 #ifndef SHMD_TESTS_TOPO_MACHINE_H
 #define SHMD_TESTS_TOPO_MACHINE_H
 

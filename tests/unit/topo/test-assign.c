@@ -67,6 +67,52 @@ static void judge_gpu(const struct topo *topo, const struct topo_map *map, unsig
 	}
 }
 
+/* The rank of the GPU that a NIC is nearest to, among those that have none nearer. */
+static unsigned int nearest_gpu(const struct topo *topo, const unsigned int *best, unsigned int nic)
+{
+	unsigned int rank = UINT32_MAX;
+
+	for (unsigned int gpu = 0; gpu < topo->n_gpus; gpu++)
+		if (rank_of(topo, gpu, nic) == best[gpu] && best[gpu] < rank)
+			rank = best[gpu];
+	return rank;
+}
+
+static bool is_with_others(const struct topo *topo, const struct topo_map *map, unsigned int nic)
+{
+	for (unsigned int gpu = 0; gpu < topo->n_gpus; gpu++)
+		for (unsigned int i = 0; i < map->gpus[gpu].n_nics; i++)
+			if (map->gpus[gpu].nics[i] == nic)
+				return map->gpus[gpu].n_nics > 1;
+	return false;
+}
+
+/*
+ * A GPU with several NICs can miss any one: no other GPU is nearer to one of them, and none would leave its own to a nearer one if it
+ * took one of them instead. How many chances there were.
+ */
+static unsigned int judge_nearness(const struct topo *topo, const struct topo_map *map)
+{
+	unsigned int best[TOPO_MAX_GPUS], n = 0;
+
+	for (unsigned int gpu = 0; gpu < topo->n_gpus; gpu++)
+		best[gpu] = best_rank(topo, map, gpu);
+	for (unsigned int nic = 0; nic < topo->n_nics; nic++) {
+		for (unsigned int gpu = 0; gpu < topo->n_gpus && is_with_others(topo, map, nic); gpu++) {
+			unsigned int own = map->gpus[gpu].nics[0];
+
+			if (rank_of(topo, gpu, nic) != best[gpu])
+				continue;
+			ASSERT_LE(nearest_gpu(topo, best, nic), nearest_gpu(topo, best, own));
+			n += nearest_gpu(topo, best, nic) < best[gpu];
+		}
+	}
+	for (unsigned int gpu = 0; gpu < topo->n_gpus; gpu++)
+		for (unsigned int i = 0; i < map->gpus[gpu].n_nics && map->gpus[gpu].n_nics > 1; i++)
+			ASSERT_EQ(nearest_gpu(topo, best, map->gpus[gpu].nics[i]), best[gpu]);
+	return n;
+}
+
 static void count_loads(const struct topo *topo, const struct topo_map *map)
 {
 	unsigned int n_gpus[TOPO_MAX_NICS] = {0};
@@ -102,6 +148,25 @@ TEST(no_nic_serves_two_gpus_while_one_as_near_is_idle)
 	/* The machines are such that the rules matter. */
 	ASSERT_GT(n_shared, 50);
 	ASSERT_GT(n_several, 50);
+}
+
+/* Another GPU that is nearer to it would have it for nothing. */
+TEST(no_gpu_has_a_nic_that_a_nearer_one_could_have)
+{
+	unsigned int n = 0;
+
+	for (unsigned int seed = 1; seed <= MACHINES; seed++) {
+		size_t n_bytes;
+		char *text = machine_make(seed, &n_bytes);
+		struct topo *topo = parse(text);
+		struct topo_map *map = map_of(topo, NULL);
+
+		n += judge_nearness(topo, map);
+		free(map);
+		topo_free(topo);
+		free(text);
+	}
+	ASSERT_GT(n, 50);
 }
 
 static uint64_t nic_pci(const struct topo *topo, unsigned int nic)
@@ -249,6 +314,45 @@ TEST(one_to_one_several_for_one_and_one_for_several)
 	judge_groups(1, 8, 3);
 }
 
+#define GPU(bus) "<function pci=\"" #bus ":00.0\" class=\"0302\"/>"
+#define NIC(bus) "<function pci=\"" #bus ":00.0\" class=\"0207\"/>"
+#define BRIDGE(inside) "<bridge hops=\"1\">" inside "</bridge>"
+
+/* NICs of the GPU by their buses, "11 12 ". */
+static void assert_nics(const struct topo *topo, const struct topo_map *map, unsigned int gpu, const char *buses)
+{
+	char text[200] = "";
+
+	for (unsigned int i = 0; i < map->gpus[gpu].n_nics; i++)
+		snprintf(text + strlen(text), sizeof(text) - strlen(text), "%02x ",
+			 (unsigned int)(nic_pci(topo, map->gpus[gpu].nics[i]) >> 8));
+	ASSERT_STREQ(text, buses);
+}
+
+static void judge_two(const char *inside, const char *first, const char *second)
+{
+	struct topo_map *map;
+	struct topo *topo;
+	char text[900];
+
+	snprintf(text, sizeof(text), "<shmemd-topology version=\"1\"><host>%s</host></shmemd-topology>", inside);
+	topo = parse(text);
+	map = map_of(topo, NULL);
+	assert_nics(topo, map, 0, first);
+	assert_nics(topo, map, 1, second);
+	free(map);
+	topo_free(topo);
+}
+
+TEST(what_is_below_a_gpus_own_switch_is_for_it)
+{
+	judge_two(BRIDGE(BRIDGE(GPU(10) NIC(11) NIC(12)) GPU(20) NIC(21)), "11 12 ", "21 ");
+	judge_two(BRIDGE(GPU(10) NIC(11) BRIDGE(GPU(20) NIC(21) NIC(22))), "11 ", "21 22 ");
+	judge_two(BRIDGE(GPU(10) NIC(31) BRIDGE(GPU(20) NIC(21) NIC(22))), "31 ", "21 22 ");
+	/* Where the other has none else it gets one of them all the same. */
+	judge_two(BRIDGE(BRIDGE(GPU(10) NIC(11) NIC(12)) GPU(20)), "11 ", "12 ");
+}
+
 /* Half the rate is a peer, less is not; an unknown rate says nothing. */
 TEST(a_slow_nic_is_excluded_where_rates_are_known)
 {
@@ -266,4 +370,202 @@ TEST(a_slow_nic_is_excluded_where_rates_are_known)
 	ASSERT_EQ(map->gpus[0].n_nics, 3);
 	free(map);
 	topo_free(topo);
+}
+
+/* ---- rates --------------------------------------------------------------------------------------------------------- */
+
+struct rates {
+	unsigned int n;
+	unsigned int gbps;
+	bool is_slow;
+};
+
+/* A GPU and NICs in the order of the rows, which are so many of a rate each. */
+static struct topo *make_rates(const struct rates *rows, unsigned int n_rows)
+{
+	unsigned int bus = 2;
+	struct topo *topo;
+	char *text = NULL;
+	size_t n_bytes;
+	FILE *out = open_memstream(&text, &n_bytes);
+
+	ASSERT(out);
+	fprintf(out, "<shmemd-topology version=\"1\"><host><function pci=\"01:00.0\" class=\"0302\"/>");
+	for (unsigned int row = 0; row < n_rows; row++)
+		for (unsigned int i = 0; i < rows[row].n; i++)
+			fprintf(out, "<function pci=\"%02x:00.0\" class=\"0207\"><nic port=\"1\" rate_mbps=\"%u\"/></function>", bus++,
+				rows[row].gbps * 1000);
+	fprintf(out, "</host></shmemd-topology>");
+	fclose(out);
+	topo = parse(text);
+	free(text);
+	return topo;
+}
+
+#define ASSERT_RATES(...) \
+	do { \
+		const struct rates rows_[] = {__VA_ARGS__}; \
+\
+		judge_rows(rows_, sizeof(rows_) / sizeof(rows_[0])); \
+	} while (0)
+
+static void judge_rows(const struct rates *rows, unsigned int n_rows)
+{
+	struct topo *topo = make_rates(rows, n_rows);
+	struct topo_map *map = map_of(topo, NULL);
+	unsigned int nic = 0, n_used = 0;
+
+	for (unsigned int row = 0; row < n_rows; row++) {
+		for (unsigned int i = 0; i < rows[row].n; i++)
+			ASSERT_EQ(map->excluded[nic++], rows[row].is_slow ? TOPO_SLOW : TOPO_USED);
+		n_used += rows[row].is_slow ? 0 : rows[row].n;
+	}
+	ASSERT_EQ(nic, topo->n_nics);
+	ASSERT_EQ(map->gpus[0].n_nics, n_used);
+	free(map);
+	topo_free(topo);
+}
+
+TEST(what_most_of_a_node_carries_is_not_slow)
+{
+	ASSERT_RATES({1, 25, true}, {1, 400, false});
+	ASSERT_RATES({2, 25, true}, {8, 400, false});
+	ASSERT_RATES({8, 100, false}, {1, 400, false});
+	ASSERT_RATES({8, 100, false}, {1, 400, false}, {2, 25, true});
+	ASSERT_RATES({4, 100, false}, {1, 400, false}); /* as much is not more */
+	ASSERT_RATES({3, 100, true}, {1, 400, false});
+	ASSERT_RATES({8, 100, false}, {1, 400, false}, {5, 0, false});
+	ASSERT_RATES({5, 0, false});
+}
+
+TEST(a_slow_nic_names_one_that_it_is_slow_beside)
+{
+	const struct rates rows[] = {{1, 400, false}, {1, 25, true}, {8, 100, false}};
+	struct topo *topo = make_rates(rows, 3);
+	struct topo_map *map = map_of(topo, NULL);
+	char why[TOPO_WHY_BYTES];
+
+	ASSERT_EQ(map->excluded[1], TOPO_SLOW);
+	ASSERT_STREQ(topo_reason_excluded(topo, map, 1, why), "it is slow: 25 Gb/s beside the 100 Gb/s of 0000:04:00.0");
+	free(map);
+	topo_free(topo);
+}
+
+static uint64_t rate_sum(const struct topo *topo, const struct topo_map *map, enum topo_exclusion exclusion)
+{
+	uint64_t sum = 0;
+
+	for (unsigned int i = 0; i < topo->n_nics; i++)
+		sum += map->excluded[i] == exclusion ? topo->nics[i].rate_mbps : 0;
+	return sum;
+}
+
+static void judge_slow(const struct topo *topo, const struct topo_map *map, unsigned int nic)
+{
+	unsigned int other = map->other[nic];
+	char why[TOPO_WHY_BYTES];
+
+	ASSERT_EQ(map->excluded[other], TOPO_USED);
+	ASSERT_LT(2 * topo->nics[nic].rate_mbps, topo->nics[other].rate_mbps);
+	ASSERT(strstr(topo_reason_excluded(topo, map, nic, why), "it is slow: "));
+	/* One rate decides for all: as slow or slower is out, too. */
+	for (unsigned int i = 0; i < topo->n_nics; i++)
+		if (topo->nics[i].rate_mbps && topo->nics[i].rate_mbps <= topo->nics[nic].rate_mbps)
+			ASSERT_NE(map->excluded[i], TOPO_USED);
+}
+
+/* Rates at random on machines at random: no node loses half of what it could carry, and what is slow is so beside one that is used. */
+TEST(rates_never_take_most_of_a_node_away)
+{
+	static const uint64_t rates[] = {0, 10000, 25000, 50000, 100000, 100000, 200000, 400000, 800000};
+	unsigned int n_slow = 0, n_kept = 0;
+
+	for (unsigned int seed = 1; seed <= MACHINES; seed++) {
+		unsigned int random = seed, n_of_machine = 0;
+		uint64_t fastest = 0;
+		size_t n_bytes;
+		char *text = machine_make(seed, &n_bytes);
+		struct topo *topo = parse(text);
+		struct topo_map *map;
+
+		for (unsigned int i = 0; i < topo->n_nics; i++)
+			topo->nics[i].rate_mbps = rates[capture_random(&random, sizeof(rates) / sizeof(rates[0]))];
+		map = map_of(topo, NULL);
+		for (unsigned int i = 0; i < topo->n_nics; i++) {
+			if (map->excluded[i] == TOPO_SLOW) {
+				judge_slow(topo, map, i);
+				n_of_machine++;
+			}
+			if (map->excluded[i] == TOPO_USED && topo->nics[i].rate_mbps > fastest)
+				fastest = topo->nics[i].rate_mbps;
+		}
+		if (n_of_machine)
+			ASSERT_GT(rate_sum(topo, map, TOPO_USED), rate_sum(topo, map, TOPO_SLOW));
+		for (unsigned int i = 0; i < topo->n_nics; i++)
+			n_kept += map->excluded[i] == TOPO_USED && topo->nics[i].rate_mbps && 2 * topo->nics[i].rate_mbps < fastest;
+		n_slow += n_of_machine;
+		free(map);
+		topo_free(topo);
+		free(text);
+	}
+	/* The machines are such that both ends of the rule matter. */
+	ASSERT_GT(n_slow, 300);
+	ASSERT_GT(n_kept, 20);
+}
+
+/* ---- functions and bonds ------------------------------------------------------------------------------------------- */
+
+TEST(a_vf_says_what_its_pf_is)
+{
+	static const char *const pfs[][2] = {{"rate_mbps=\"25000\"", "it is a virtual function of n20, which is slow beside others"},
+					     {"rate_mbps=\"400000\"", "it is a virtual function of n20, which is in use"},
+					     {"rate_mbps=\"400000\" bond=\"b\"",
+					      "it is a virtual function of n20, which is a further port of a bond"}};
+
+	for (unsigned int i = 0; i < sizeof(pfs) / sizeof(pfs[0]); i++) {
+		char text[900], why[TOPO_WHY_BYTES];
+		struct topo_map *map;
+		struct topo *topo;
+
+		snprintf(text, sizeof(text), "<shmemd-topology version=\"1\"><host><function pci=\"10:00.0\" class=\"0302\"/>"
+			 "<function pci=\"11:00.0\"><nic name=\"n11\" port=\"1\" rate_mbps=\"400000\" bond=\"b\"/></function>"
+			 "<function pci=\"20:00.0\"><nic name=\"n20\" port=\"1\" %s/></function>"
+			 "<function pci=\"20:00.2\"><nic name=\"vf\" port=\"1\" pf=\"0000:20:00.0\" rate_mbps=\"25000\"/></function>"
+			 "</host></shmemd-topology>", pfs[i][0]);
+		topo = parse(text);
+		map = map_of(topo, NULL);
+		ASSERT_EQ(map->excluded[2], TOPO_PF_TAKEN);
+		ASSERT_STREQ(topo_reason_excluded(topo, map, 2, why), pfs[i][1]);
+		free(map);
+		topo_free(topo);
+	}
+}
+
+static unsigned int count_bonded(const char *first, const char *second)
+{
+	struct topo_map *map;
+	struct topo *topo;
+	unsigned int n;
+	char text[600];
+
+	snprintf(text, sizeof(text), "<shmemd-topology version=\"1\"><host><function pci=\"10:00.0\" class=\"0302\"/>"
+		 "<function pci=\"11:00.0\"><nic port=\"1\" bond=\"b\"%s/></function>"
+		 "<function pci=\"12:00.0\"><nic port=\"1\" bond=\"b\"%s/></function></host></shmemd-topology>", first, second);
+	topo = parse(text);
+	map = map_of(topo, NULL);
+	n = map->gpus[0].n_nics;
+	free(map);
+	topo_free(topo);
+	return n;
+}
+
+/* It bonds IP over InfiniBand, and verbs are beside that. */
+TEST(a_bond_of_infiniband_leaves_every_port_to_verbs)
+{
+	static const char infiniband[] = " fabric=\"infiniband\"", ethernet[] = " fabric=\"ethernet\"";
+
+	ASSERT_EQ(count_bonded(infiniband, infiniband), 2);
+	ASSERT_EQ(count_bonded(ethernet, ethernet), 1);
+	ASSERT_EQ(count_bonded("", ""), 1);
+	ASSERT_EQ(count_bonded(infiniband, ethernet), 2);
 }

@@ -242,19 +242,177 @@ TEST(a_subfunction_is_not_its_function_once_more)
 	machine_tree_deinit(&tree);
 }
 
-/* Two devices that both say they are of one function are refused, and who asked may go on without. */
-TEST(a_device_that_is_there_twice_is_refused)
+/* The only GPU's only NIC by its name; each time the machine is read as it is. */
+static void assert_given(const struct machine_tree *tree, const char *name)
 {
-	struct machine_tree tree;
+	struct topo *topo = read_tree(tree, NULL);
+	struct topo_map *map = map_of(topo);
+
+	ASSERT_EQ(topo->n_gpus, 1);
+	ASSERT_EQ(map->gpus[0].n_nics, 1);
+	ASSERT_STREQ(topo->nics[map->gpus[0].nics[0]].name, name);
+	free(map);
+	topo_free(topo);
+}
+
+#define BESIDE_PATH SWITCH "/0000:02:05.0/0000:08:00"
+
+/* Beside the GPU there is only what cannot be used, so it gets the far NIC; what could be used beside it changes that. */
+static void put_lonely_gpu(struct machine_tree *tree)
+{
+	machine_tree_init(tree, 2);
+	machine_tree_pci(tree, GPU_PATH, CLASS_3D, NVIDIA, 0);
+	put_nic(tree, (struct machine_nic){.path = FAR_NIC_PATH, .name = "far", .gbps = 400});
+	assert_given(tree, "far");
+}
+
+static struct topo *read_and_note(const struct machine_tree *tree, char note[TOPO_WHY_BYTES])
+{
+	struct topo_host_attr attr = {.sys = tree->sys, .proc = tree->proc, .why = note};
 	struct topo *topo = NULL;
-	char why[TOPO_WHY_BYTES] = "";
+
+	snprintf(note, TOPO_WHY_BYTES, "of before");
+	ASSERT_OK(topo_read_host(&attr, &topo));
+	return topo;
+}
+
+/* The order of a folder says nothing: of two devices of one function the first by name is it, 2 before 10. */
+TEST(of_two_devices_of_a_function_the_later_is_left_out)
+{
+	char note[TOPO_WHY_BYTES];
+	struct machine_tree tree;
+	struct topo *topo;
 
 	put_machine(&tree);
-	machine_tree_nic(&tree, &(struct machine_nic){.path = NIC_PATH, .name = "mlx5_9", .gbps = 400});
-	ASSERT_EQ(topo_read_host(&(struct topo_host_attr){.sys = tree.sys, .proc = tree.proc}, &topo), -EBADMSG);
-	ASSERT_EQ(topo_read_host(&(struct topo_host_attr){.sys = tree.sys, .why = why}, &topo),
-		  -EBADMSG);
-	ASSERT(strstr(why, " is there twice"));
+	topo = read_and_note(&tree, note);
+	ASSERT_STREQ(note, "");
+	topo_free(topo);
+	machine_tree_nic(&tree, &(struct machine_nic){.path = NIC_PATH, .name = "mlx5_10", .gbps = 400});
+	topo = read_and_note(&tree, note);
+	ASSERT_EQ(topo->n_nics, 2);
+	ASSERT_STREQ(topo->nics[0].name, "mlx5_7");
+	ASSERT_STREQ(note, "the NIC 0000:04:00.0 is there twice: mlx5_10 is left out, beside mlx5_7");
+	topo_free(topo);
+	machine_tree_nic(&tree, &(struct machine_nic){.path = NIC_PATH, .name = "mlx5_2", .gbps = 400});
+	topo = read_and_note(&tree, note);
+	ASSERT_EQ(topo->n_nics, 2);
+	ASSERT_STREQ(topo->nics[0].name, "mlx5_2");
+	ASSERT(strstr(note, "mlx5_7 is left out, beside mlx5_2; the NIC"));
+	topo_free(topo);
+	machine_tree_deinit(&tree);
+}
+
+/* InfiniBand's management of such a device has one of its own below it. */
+TEST(a_part_of_a_device_is_no_second_one)
+{
+	char note[TOPO_WHY_BYTES];
+	struct machine_tree tree;
+	struct topo *topo;
+
+	put_machine(&tree);
+	machine_tree_nic(&tree, &(struct machine_nic){.path = NIC_PATH, .name = "a_part", .gbps = 400});
+	sysfs_tree_put(&tree.files, "sys/devices/" NIC_PATH "/infiniband/a_part/parent", "mlx5_7\n");
+	topo = read_and_note(&tree, note);
+	ASSERT_EQ(topo->n_nics, 2);
+	ASSERT_STREQ(topo->nics[0].name, "mlx5_7");
+	ASSERT_STREQ(note, "");
+	topo_free(topo);
+	machine_tree_deinit(&tree);
+}
+
+#define MAX_PORTS 255
+
+/* Devices of as many ports as one may have. */
+static void put_ports(struct machine_tree *tree, unsigned int n)
+{
+	char path[200], name[8];
+
+	for (unsigned int i = 0; i < n; i++) {
+		snprintf(path, sizeof(path), "pci0100:00/0100:00:00.%u", i);
+		snprintf(name, sizeof(name), "own%u", i);
+		put_nic(tree, (struct machine_nic){.path = path, .name = name, .gbps = 400});
+		for (unsigned int port = 2; port <= MAX_PORTS; port++) {
+			snprintf(path, sizeof(path), "sys/devices/pci0100:00/0100:00:00.%u/infiniband/%s/ports/%u/state", i, name, port);
+			sysfs_tree_put(&tree->files, path, "4: ACTIVE\n");
+		}
+	}
+}
+
+/* PFs with so many VFs each, whose names come before those of their PFs. */
+static void put_vfs(struct machine_tree *tree, unsigned int n_pfs, unsigned int n_vfs)
+{
+	char path[120], name[32], pf[32];
+
+	for (unsigned int n = 0; n < n_pfs; n++) {
+		for (unsigned int vf = 0; vf <= n_vfs; vf++) {
+			snprintf(path, sizeof(path), "pci%04x:00/%04x:00:%02x.%x", n + 1, n + 1, vf / 8, vf % 8);
+			snprintf(name, sizeof(name), vf ? "a%u_%u" : "pf%u", n, vf);
+			snprintf(pf, sizeof(pf), "%04x:00:00.0", n + 1);
+			put_nic(tree, (struct machine_nic){.path = path, .name = name, .gbps = 400, .has_no_gids = true,
+							   .physfn = vf ? pf : NULL});
+		}
+	}
+}
+
+TEST_TIMEOUT(vfs_beyond_the_limit_are_left_out_and_never_their_pfs, 300)
+{
+	const unsigned int n_own = 3 * MAX_PORTS + 2 + 1, n_vfs = 140;
+	char note[TOPO_WHY_BYTES], wanted[100];
+	struct machine_tree tree;
+	unsigned int n_used = 0;
+	struct topo_map *map;
+	struct topo *topo;
+
+	put_lonely_gpu(&tree);
+	put_ports(&tree, 3);
+	put_vfs(&tree, 2, n_vfs);
+	topo = read_and_note(&tree, note);
+	ASSERT_EQ(topo->n_nics, TOPO_MAX_NICS);
+	snprintf(wanted, sizeof(wanted), "%u VFs are left out: there are more than %u ports of NICs", n_own + 2 * n_vfs - TOPO_MAX_NICS,
+		 TOPO_MAX_NICS);
+	ASSERT_STREQ(note, wanted);
+	map = map_of(topo);
+	for (unsigned int i = 0; i < topo->n_nics; i++) {
+		ASSERT_EQ(map->excluded[i], topo->nics[i].pf == TOPO_NO_PCI ? TOPO_USED : TOPO_PF_TAKEN);
+		n_used += map->excluded[i] == TOPO_USED;
+	}
+	ASSERT_EQ(n_used, n_own);
+	free(map);
+	topo_free(topo);
+	machine_tree_deinit(&tree);
+}
+
+/* VFs that virtual machines have are there without an RDMA device: of them there may be any number. */
+TEST_TIMEOUT(functions_without_a_driver_are_no_more_than_there_is_room_for, 300)
+{
+	char note[TOPO_WHY_BYTES], path[100];
+	struct machine_tree tree;
+	struct topo *topo;
+
+	put_lonely_gpu(&tree);
+	put_ports(&tree, 4);
+	for (unsigned int i = 0; i < 10; i++) {
+		snprintf(path, sizeof(path), "pci0001:00/0001:00:%02x.%x", i / 8, i % 8);
+		machine_tree_pci(&tree, path, CLASS_INFINIBAND, MELLANOX, 0);
+	}
+	topo = read_and_note(&tree, note);
+	ASSERT_EQ(topo->n_nics, TOPO_MAX_NICS);
+	ASSERT_STREQ(note, "");
+	topo_free(topo);
+	machine_tree_deinit(&tree);
+}
+
+/* Of anything else that is too much nobody knows what to leave out. */
+TEST_TIMEOUT(too_many_nics_of_their_own_are_refused, 300)
+{
+	char note[TOPO_WHY_BYTES];
+	struct machine_tree tree;
+	struct topo *topo = NULL;
+
+	put_lonely_gpu(&tree);
+	put_ports(&tree, 5);
+	ASSERT_EQ(topo_read_host(&(struct topo_host_attr){.sys = tree.sys, .why = note}, &topo), -E2BIG);
+	ASSERT_STREQ(note, "there are more than 1024 ports of NICs");
 	ASSERT(!topo);
 	machine_tree_deinit(&tree);
 }
@@ -338,30 +496,6 @@ TEST(what_no_gpu_should_get_is_told_from_sysfs)
 	machine_tree_deinit(&tree);
 }
 
-/* The only GPU's only NIC by its name; each time the machine is read as it is. */
-static void assert_given(const struct machine_tree *tree, const char *name)
-{
-	struct topo *topo = read_tree(tree, NULL);
-	struct topo_map *map = map_of(topo);
-
-	ASSERT_EQ(topo->n_gpus, 1);
-	ASSERT_EQ(map->gpus[0].n_nics, 1);
-	ASSERT_STREQ(topo->nics[map->gpus[0].nics[0]].name, name);
-	free(map);
-	topo_free(topo);
-}
-
-#define BESIDE_PATH SWITCH "/0000:02:05.0/0000:08:00"
-
-/* Beside the GPU there is only what cannot be used, so it gets the far NIC; what could be used beside it changes that. */
-static void put_lonely_gpu(struct machine_tree *tree)
-{
-	machine_tree_init(tree, 2);
-	machine_tree_pci(tree, GPU_PATH, CLASS_3D, NVIDIA, 0);
-	put_nic(tree, (struct machine_nic){.path = FAR_NIC_PATH, .name = "far", .gbps = 400});
-	assert_given(tree, "far");
-}
-
 TEST(a_vf_of_a_pf_that_is_down_is_nobodys)
 {
 	struct machine_tree tree;
@@ -412,6 +546,104 @@ TEST(without_numa_nodes_the_nearest_nic_is_given_all_the_same)
 			       "-1\n");
 	assert_given(&tree, "near");
 	machine_tree_deinit(&tree);
+}
+
+/* Some hypervisors put all devices on one host bridge, straight or each behind a port, and leave only NUMA nodes to tell them by. */
+static void judge_flat(bool has_ports)
+{
+	static const struct {
+		int numa;
+		const char *nic;
+	} devices[] = {{0, NULL}, {1, NULL}, {1, "first"}, {0, "second"}};
+	struct machine_tree tree;
+	struct topo_map *map;
+	struct topo *topo;
+	char path[80];
+
+	machine_tree_init(&tree, 2);
+	for (unsigned int i = 0; i < sizeof(devices) / sizeof(devices[0]); i++) {
+		snprintf(path, sizeof(path), "pci0000:00/0000:00:%02x.0", i + 1);
+		if (has_ports)
+			snprintf(path, sizeof(path), "pci0000:00/0000:00:%02x.0/0000:%02x:00.0", i + 1, i + 1);
+		machine_tree_pci(&tree, path, devices[i].nic ? CLASS_INFINIBAND : CLASS_3D, devices[i].nic ? MELLANOX : NVIDIA,
+				 devices[i].numa);
+		if (devices[i].nic)
+			machine_tree_nic(&tree, &(struct machine_nic){.path = path, .name = devices[i].nic, .gbps = 400});
+	}
+	topo = read_tree(&tree, NULL);
+	map = map_of(topo);
+	ASSERT_EQ(map->gpus[0].n_nics, 1);
+	ASSERT_STREQ(topo->nics[map->gpus[0].nics[0]].name, "second");
+	ASSERT_EQ(map->gpus[1].n_nics, 1);
+	ASSERT_STREQ(topo->nics[map->gpus[1].nics[0]].name, "first");
+	ASSERT_EQ(topo_distance(topo, topo->gpus[0].node, topo->nics[0].node), TOPO_SYS);
+	ASSERT_EQ(topo_distance(topo, topo->gpus[0].node, topo->nics[1].node), TOPO_PHB);
+	free(map);
+	topo_free(topo);
+	machine_tree_deinit(&tree);
+}
+
+TEST(numa_nodes_tell_what_is_near_on_one_host_bridge)
+{
+	judge_flat(false);
+	judge_flat(true);
+}
+
+static void put_netdev(struct machine_tree *tree, const char *name, unsigned int ifindex)
+{
+	static const char folder[] = "sys/devices/" NIC_PATH "/net";
+	char path[200];
+
+	snprintf(path, sizeof(path), "%s/%s/dev_port", folder, name);
+	sysfs_tree_put(&tree->files, path, "0\n");
+	snprintf(path, sizeof(path), "%s/%s/ifindex", folder, name);
+	if (ifindex)
+		sysfs_tree_put(&tree->files, path, "%u\n", ifindex);
+}
+
+static void assert_netdev(struct machine_tree *tree, const char *name)
+{
+	struct topo *topo = read_tree(tree, NULL);
+
+	ASSERT_EQ(topo->n_nics, 1);
+	ASSERT_STREQ(topo->nics[0].netdev, name);
+	topo_free(topo);
+}
+
+/* Representors of a switch in the NIC hang on its function and have the same port. */
+TEST(the_interface_of_a_port_is_the_one_that_its_addresses_are_of)
+{
+	struct machine_tree tree;
+
+	machine_tree_init(&tree, 1);
+	put_nic(&tree, (struct machine_nic){.path = NIC_PATH, .name = "mlx5_0", .netdev = "p0", .gbps = 400});
+	put_netdev(&tree, "p0", 9);
+	for (unsigned int i = 0; i < 8; i++)
+		put_netdev(&tree, (const char *[]){"a0", "pf0hpf", "pf0vf0", "pf0vf1", "pf0sf0", "z0", "k0", "m0"}[i], i + 1);
+	assert_netdev(&tree, "p0");
+	machine_tree_deinit(&tree);
+}
+
+/* Addresses of a bond are not of its parts, and InfiniBand's are of no interface. */
+TEST(without_an_address_the_interface_is_the_oldest)
+{
+	static const struct machine_gid of_bond = {0, "fe80:0000:0000:0000:a288:c2ff:feab:0001", "RoCE v2", "bond0"};
+	struct machine_tree tree;
+
+	for (unsigned int is_infiniband = 0; is_infiniband < 2; is_infiniband++) {
+		machine_tree_init(&tree, 1);
+		put_nic(&tree, (struct machine_nic){.path = NIC_PATH, .name = "mlx5_0", .netdev = is_infiniband ? NULL : "ib0",
+						    .gids = is_infiniband ? NULL : &of_bond, .n_gids = !is_infiniband, .gbps = 400});
+		put_netdev(&tree, "ib0", 0);
+		put_netdev(&tree, "ib0.8001", 0);
+		put_netdev(&tree, "ib", 100);
+		assert_netdev(&tree, "ib");
+		put_netdev(&tree, "ib0", 5);
+		for (unsigned int i = 1; i < 8; i++)
+			put_netdev(&tree, (const char *[]){"", "a0", "ib0.8001", "ib0.8002", "ib0.8003", "z0", "k0", "m0"}[i], i + 5);
+		assert_netdev(&tree, "ib0");
+		machine_tree_deinit(&tree);
+	}
 }
 
 TEST(devices_that_are_unplugged_and_plugged_in_again)

@@ -78,9 +78,16 @@ static unsigned int bridges_between(hwloc_obj_t device, hwloc_obj_t above)
 struct judge {
 	const struct topo *ours;
 	hwloc_topology_t theirs;
-	bool has_hosts;			   /* several with GPUs */
+	bool is_split; /* hwloc has a host bridge once for each NUMA node of its devices, and we once */
+	bool has_hosts; /* several with GPUs */
 	unsigned int n_seen[TOPO_SYS + 1]; /* pairs at this distance */
 };
+
+static bool is_same_host(const struct judge *judge, hwloc_obj_t a, hwloc_obj_t b)
+{
+	return a == b || (judge->is_split && a->attr->bridge.downstream.pci.domain == b->attr->bridge.downstream.pci.domain &&
+			  a->attr->bridge.downstream.pci.secondary_bus == b->attr->bridge.downstream.pci.secondary_bus);
+}
 
 static void judge_init(struct judge *judge, const struct topo *ours, hwloc_topology_t theirs)
 {
@@ -93,7 +100,7 @@ static void judge_init(struct judge *judge, const struct topo *ours, hwloc_topol
 		hwloc_obj_t host =
 			host_of(device_of(theirs, ours->nodes[ours->gpus[gpu].node].pci));
 
-		judge->has_hosts |= first && host && host != first;
+		judge->has_hosts |= first && host && !is_same_host(judge, host, first);
 		first = first ? first : host;
 	}
 }
@@ -233,13 +240,16 @@ static void put_nics(struct writer *writer, unsigned int node)
 	}
 }
 
-static void put_tree(struct writer *writer, unsigned int index)
+/* Of a host bridge with its bus, and of what is below it only what is on this NUMA node. */
+static void put_tree(struct writer *writer, unsigned int index, int numa)
 {
 	const struct topo_node *node = &writer->topo->nodes[index];
 
 	open_object(writer, node->kind == TOPO_FUNCTION ? "PCIDev" : "Bridge");
 	if (node->kind == TOPO_HOST)
-		fprintf(writer->out, "bridge_type=\"0-1\" depth=\"0\" bridge_pci=\"0000:[00-ff]\"");
+		fprintf(writer->out, "bridge_type=\"0-1\" depth=\"0\" bridge_pci=\"%04x:[%02x-%02x]\"",
+			(unsigned int)(node->pci >> 16), (unsigned int)(node->pci >> 8 & 0xff),
+			(unsigned int)(node->pci >> 8 & 0xff));
 	if (node->kind == TOPO_BRIDGE) {
 		fprintf(writer->out,
 			"bridge_type=\"1-1\" depth=\"%u\" bridge_pci=\"0000:[00-ff]\" ",
@@ -251,9 +261,18 @@ static void put_tree(struct writer *writer, unsigned int index)
 	fprintf(writer->out, ">\n");
 	put_nics(writer, index);
 	for (unsigned int i = index + 1; i < writer->topo->n_nodes; i++)
-		if (writer->topo->nodes[i].parent == (int)index)
-			put_tree(writer, i);
+		if (writer->topo->nodes[i].parent == (int)index && writer->topo->nodes[i].numa == numa)
+			put_tree(writer, i, numa);
 	fprintf(writer->out, "</object>\n");
+}
+
+/* hwloc knows NUMA nodes by where a host bridge stands, so one with devices of several stands on each of them. */
+static bool has_on_node(const struct topo *topo, unsigned int host, int numa)
+{
+	for (unsigned int i = host + 1; i < topo->n_nodes; i++)
+		if (topo->nodes[i].parent == (int)host && topo->nodes[i].numa == numa)
+			return true;
+	return false;
 }
 
 static void put_unit(struct writer *writer, const char *type, unsigned int index, unsigned int cpus, unsigned int nodes)
@@ -287,8 +306,8 @@ static void put_package(struct writer *writer, unsigned int package)
 	}
 	put_unit(writer, "PU", package, 1u << package, nodes_of_package(writer, package));
 	for (unsigned int i = 0; i < writer->topo->n_nodes; i++)
-		if (writer->topo->nodes[i].kind == TOPO_HOST && writer->topo->nodes[i].numa == (int)package)
-			put_tree(writer, i);
+		if (writer->topo->nodes[i].kind == TOPO_HOST && has_on_node(writer->topo, i, (int)package))
+			put_tree(writer, i, (int)package);
 	fprintf(writer->out, "</object>\n");
 }
 
@@ -335,6 +354,7 @@ static void judge_machine(struct judge *judge, unsigned int seed, unsigned int n
 	ASSERT_EQ(topos[1]->n_gpus, topos[0]->n_gpus);
 	for (unsigned int i = 0; i < 2; i++) {
 		ASSERT_EQ(topos[i]->n_nics, count_rdma(theirs));
+		judge->is_split = i == 0;
 		judge_init(judge, topos[i], theirs);
 		if (i == 1 || n_memories == 1 || topos[i]->n_numa > 1)
 			compare_all(judge);

@@ -200,7 +200,7 @@ TEST(lists_and_names_are_bounded)
 	for (unsigned int i = 0; i <= TOPO_MAX_NICS; i++)
 		memcpy(text + 2 * i, "a,", 3);
 	ASSERT_EQ(topo_policy_set(lab.policy, "nics-include", text, lab.why), -EINVAL);
-	ASSERT_STREQ(lab.why, "it has more than 256 entries");
+	ASSERT_STREQ(lab.why, "it has more than 1024 entries");
 	text[2 * TOPO_MAX_NICS] = 0;
 	set(&lab, "nics-include", text);
 	ASSERT_EQ(lab.policy->n_included, TOPO_MAX_NICS);

@@ -107,7 +107,7 @@ TEST(more_than_any_machine_has_is_refused)
 	char *text;
 
 	refuse_many("<function pci=\"%x:%02x:00.0\" class=\"0302\"/>", 65, "more than 64 GPUs");
-	refuse_many("<function pci=\"%x:%02x:00.0\" class=\"0207\"/>", 257, "more than 256 ports");
+	refuse_many("<function pci=\"%x:%02x:00.0\" class=\"0207\"/>", 1025, "more than 1024 ports");
 	refuse_many("<bridge pci=\"%x:%02x:00.0\"/>", 8192, "more than 8192 bridges and functions");
 	text = repeat("<shmemd-topology version=\"1\">", "<bridge>", 70, "");
 	refuse(text, E2BIG, "larger than any machine");
@@ -263,6 +263,34 @@ TEST(every_distance_has_its_word)
 	ASSERT_EQ(between("<host numa=\"1\">" GPU "</host><host numa=\"1\">" NIC "</host>"), TOPO_NODE);
 	ASSERT_EQ(between("<host numa=\"1\">" GPU "</host><host numa=\"0\">" NIC "</host>"), TOPO_SYS);
 	ASSERT_EQ(between("<host>" GPU "</host><host numa=\"0\">" NIC "</host>"), TOPO_SYS);
+}
+
+#define GPU_ON(numa) "<function numa=\"" #numa "\" pci=\"0:10:00.0\" class=\"0302\"/>"
+#define NIC_ON(numa) "<function numa=\"" #numa "\" pci=\"0:20:00.0\" class=\"0207\"/>"
+#define OTHER_HOST "<host><function pci=\"0:30:00.0\" class=\"0302\"/></host>"
+
+/* Below one host bridge; a common switch is one wherever its devices say they are, and who says nothing is where the others are. */
+TEST(numa_nodes_decide_where_pci_is_flat)
+{
+	ASSERT_EQ(between("<host>" GPU_ON(0) NIC_ON(1) "</host>"), TOPO_SYS);
+	ASSERT_EQ(between("<host>" GPU_ON(1) NIC_ON(1) "</host>"), TOPO_PHB);
+	ASSERT_EQ(between("<host>" PORT(GPU_ON(0)) PORT(NIC_ON(1)) "</host>"), TOPO_SYS);
+	ASSERT_EQ(between("<host numa=\"0\">" GPU PORT(NIC_ON(1)) "</host>"), TOPO_SYS);
+	ASSERT_EQ(between("<cpu>" GPU_ON(0) NIC_ON(1) "</cpu>"), TOPO_SYS);
+	ASSERT_EQ(between("<host>" GPU_ON(0) NIC "</host>"), TOPO_PHB);
+	ASSERT_EQ(between("<host>" PORT(GPU_ON(0) NIC_ON(1)) "</host>"), TOPO_PIX);
+	ASSERT_EQ(between("<host>" PORT(PORT(PORT(PORT(PORT(GPU_ON(0)))) PORT(NIC_ON(1)))) "</host>"), TOPO_PXB);
+}
+
+/* What looks like a flat switch beside others is none across NUMA nodes. */
+TEST(a_flat_switch_is_of_one_numa_node)
+{
+	struct topo *topo = parse("<shmemd-topology version=\"1\" numa_nodes=\"2\"><host>" GPU_ON(0) NIC_ON(1)
+				  "<function pci=\"0:21:00.0\" numa=\"0\" class=\"0207\"/></host>" OTHER_HOST "</shmemd-topology>");
+
+	ASSERT_EQ(topo_distance(topo, topo->gpus[0].node, topo->nics[0].node), TOPO_SYS);
+	ASSERT_EQ(topo_distance(topo, topo->gpus[0].node, topo->nics[1].node), TOPO_PIX);
+	topo_free(topo);
 }
 
 /* A switch that a hypervisor shows as a host bridge, beside others. */
