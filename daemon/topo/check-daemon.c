@@ -12,7 +12,7 @@
 
 #define MAX_CPU 65535u
 #define NIC_NAME_BYTES 10u /* that the name of a thread has room for */
-#define PROCESSOR_FIELD 39 /* of /proc/PID/task/TID/stat, from 1 */
+#define PROCESSOR_FIELD 39 /* of /proc/PID/task/TID/stat */
 
 /* Ends the check where there is no daemon to judge, or none that answers. */
 static bool is_judged(const struct check_host *host, struct check_teller *to)
@@ -102,15 +102,11 @@ static int read_cpus(const struct check_host *host, unsigned int numa, char path
 	return r;
 }
 
-/* The processor that a thread ran on last; its name may hold anything, blanks and parentheses too. */
+/* The processor that a thread ran on last. */
 static bool parse_processor(const char *stat, unsigned int *ret_cpu)
 {
-	const char *at = strrchr(stat, ')');
+	const char *at = check_stat_field(stat, PROCESSOR_FIELD);
 
-	for (unsigned int field = 2; at && field < PROCESSOR_FIELD; field++) {
-		at = strchr(at, ' ');
-		at = at ? at + 1 : NULL;
-	}
 	return at && sscanf(at, "%5u", ret_cpu) == 1 && *ret_cpu <= MAX_CPU;
 }
 
@@ -192,7 +188,7 @@ void check_threads(const struct check_host *host, struct check_teller *to)
 	struct dirent *entry;
 	unsigned int n = 0;
 
-	if (!is_judged(host, to) || !check_has_machine(host, to))
+	if (!is_judged(host, to) || !check_has_machine(host, to) || !check_has_process(host, to))
 		return;
 	snprintf(folder, sizeof(folder), "proc/%" PRIu32 "/task", host->daemon->pid);
 	dir = sysfs_open_dir(host->root, folder);

@@ -201,6 +201,8 @@ void check_memory_lock(const struct check_host *host, struct check_teller *to)
 	uint64_t bytes;
 	int r;
 
+	if (has_daemon && !check_has_process(host, to))
+		return;
 	if (has_daemon)
 		snprintf(folder, sizeof(folder), "proc/%" PRIu32, host->daemon->pid);
 	snprintf(path, sizeof(path), "%s/limits", folder);

@@ -38,6 +38,11 @@ int check_folder(const struct check_host *host, const char *path); /* 0: it can 
 /* What follows `key` in a text of lines, up to the end of its line; NULL: no line begins with it. */
 const char *check_line(const char *text, const char *key);
 
+/* From the field of a stat file of proc on, counted from 1, behind the name, which may hold anything; NULL: it has fewer. */
+const char *check_stat_field(const char *stat, unsigned int field);
+/* Whether proc/PID, with the daemon's number, is the daemon; else says why nothing can be known of its process. */
+bool check_has_process(const struct check_host *host, struct check_teller *to);
+
 /* "mlx5_0", with "/PORT" where the function has several. */
 const char *check_nic_name(const struct topo *topo, unsigned int nic, char buf[CHECK_SUBJECT_BYTES]);
 /* Set aside for other reasons than that something is wrong with it: nobody cares. */

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "daemon/topo/check.h"
@@ -65,6 +66,25 @@ static int collect_undriven(void *arg, const struct shmd_undriven_nic *nic)
 	return ++all->n_undriven == MAX_UNDRIVEN;
 }
 
+static uint64_t now_nsec(clockid_t clock)
+{
+	struct timespec now = {0};
+
+	clock_gettime(clock, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* Its own clock stands while the machine sleeps, and that of processes in proc does not. */
+static void note_status(const struct shmd_daemon_status *status, struct check_daemon *daemon)
+{
+	uint64_t awake = now_nsec(CLOCK_MONOTONIC), all = now_nsec(CLOCK_BOOTTIME);
+
+	daemon->pid = status->pid;
+	daemon->keeps_sessions = status->keeps_sessions;
+	daemon->started_min_nsec = awake > status->uptime_nsec ? awake - status->uptime_nsec : 0;
+	daemon->started_max_nsec = all > status->uptime_nsec ? all - status->uptime_nsec : 0;
+}
+
 /* Nobody listens, or no socket is there: none runs. */
 static struct check_daemon ask_daemon(const struct args *args, struct collected *all)
 {
@@ -82,10 +102,8 @@ static struct check_daemon ask_daemon(const struct args *args, struct collected 
 		r = shmd_admin_undriven(client, collect_undriven, all);
 	shmd_client_close(client);
 	daemon.error = r == -ECONNREFUSED ? -ENOENT : r < 0 ? r : 0;
-	if (!daemon.error) {
-		daemon.pid = status.pid;
-		daemon.keeps_sessions = status.keeps_sessions;
-	}
+	if (!daemon.error)
+		note_status(&status, &daemon);
 	daemon.undriven = all->undriven;
 	daemon.n_undriven = all->n_undriven;
 	daemon.sessions = all->sessions;
