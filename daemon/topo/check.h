@@ -55,6 +55,7 @@ struct check_daemon {
 	uint64_t started_min_nsec, started_max_nsec;
 	unsigned int n_sessions;
 	const struct check_session *sessions;
+	unsigned int n_unseen; /* sessions that it does not list to this user */
 	bool keeps_sessions; /* over a restart */
 	unsigned int n_undriven;
 	const struct check_undriven *undriven;

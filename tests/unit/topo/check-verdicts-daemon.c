@@ -71,6 +71,36 @@ STATE(process_untold)
 	PUT("proc/17/stat", "17 (shmemd) S 1 17\n");
 }
 
+/* ---- its clients */
+
+STATE(sessions_of_others)
+{
+	tree->daemon.n_unseen = 3;
+}
+
+STATE(sessions_of_others_alone)
+{
+	sessions_of_others(tree);
+	tree->daemon.n_sessions = 0;
+}
+
+/* Nothing better is there, so nothing is explained. */
+STATE(session_on_best_cpu)
+{
+	snprintf(tree->session.doorbell, sizeof(tree->session.doorbell), "uar-mmap,cpu");
+}
+
+static const struct check_session two_on_cpu[] = {
+	{.session = 1, .pid = 99, .command = "train", .doorbell = "cpu,cpu", .reason = "mlx5_0 and 1 more: client: no"},
+	{.session = 2, .pid = 100, .command = "infer", .doorbell = "cpu"},
+};
+
+STATE(sessions_on_cpu)
+{
+	tree->daemon.sessions = two_on_cpu;
+	tree->daemon.n_sessions = 2;
+}
+
 /* ---- threads of the daemon */
 
 #define LONG_NIC "rocep132s0f0"
@@ -123,6 +153,10 @@ const struct check_verdict check_verdicts_daemon[] = {
 	{"memory-lock", process_slept, CHECK_OK, "the daemon may lock all memory"},
 	{"memory-lock", process_locked, CHECK_WARN, "not known: /proc/17/comm cannot be read"},
 	{"threads", process_untold, CHECK_WARN, "not known: /proc/17/stat cannot be read"},
+	{"doorbells", sessions_of_others, CHECK_WARN, "not known of 3 sessions of other users", "as root or as the user of the daemon"},
+	{"doorbells", sessions_of_others_alone, CHECK_WARN, "not known of 3 sessions of other users"},
+	{"doorbells", session_on_best_cpu, CHECK_OK, "1 of 1 sessions have mode cpu: their NICs offer nothing better"},
+	{"doorbells", sessions_on_cpu, CHECK_WARN, "session 1: train, pid 99, has doorbell mode cpu,cpu: mlx5_0 and 1 more: client: no"},
 	{"threads", thread_of_long_name_far, CHECK_WARN,
 	 "thread bell-rocep132s0: it ran on processor 3"},
 	{"threads", thread_of_long_name_near, CHECK_OK, "on its NUMA node"},
