@@ -49,6 +49,7 @@ const char *check_nic_name(const struct topo *topo, unsigned int nic, char buf[C
 bool check_is_spare(const struct topo_map *map, unsigned int nic);
 /* Another port of its function, before it, is judged for the whole function. */
 bool check_is_further_port(const struct check_host *host, unsigned int nic);
+/* Whether it is for the driver mlx5, loaded or not: ConnectX-4 or later. */
 bool check_is_mlx5(const struct topo *topo, unsigned int nic);
 bool check_has_mlx5(const struct topo *topo);
 /* Whether the NICs that GPUs use register dmabufs, as their drivers said: no where one said so, yes where each did. */

@@ -12,6 +12,10 @@
 #include "proto/base/cleanup.h"
 
 #define VENDOR_MELLANOX 0x15b3
+/* PCI device numbers of its NICs: pci.ids. */
+#define FIRST_OF_MLX5 0x1011 /* Connect-IB */
+#define FIRST_OF_OLD 0x5a44 /* InfiniHost */
+#define LAST_OF_OLD 0x6778 /* ConnectX-2 */
 
 /* clang-format off */
 const struct check check_table[] = {
@@ -216,9 +220,14 @@ bool check_is_further_port(const struct check_host *host, unsigned int nic)
 	return false;
 }
 
+/* Before it came ConnectX-3 and what mlx4 and mthca drive; the latter's numbers stand apart. 0: nobody told the number. */
 bool check_is_mlx5(const struct topo *topo, unsigned int nic)
 {
-	return topo->nodes[topo->nics[nic].node].vendor == VENDOR_MELLANOX;
+	const struct topo_node *node = &topo->nodes[topo->nics[nic].node];
+	bool is_older = (node->device && node->device < FIRST_OF_MLX5) ||
+			(node->device >= FIRST_OF_OLD && node->device <= LAST_OF_OLD);
+
+	return node->vendor == VENDOR_MELLANOX && !is_older;
 }
 
 bool check_has_mlx5(const struct topo *topo)

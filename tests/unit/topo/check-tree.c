@@ -179,6 +179,14 @@ void check_tree_process(struct check_tree *tree, const char *name, unsigned int 
 	put_stat(tree, "proc/17/stat", name, start_sec, 3);
 }
 
+void check_tree_vf(struct check_tree *tree, const char *pf)
+{
+	const struct machine_nic vf = {.path = CHECK_VF, .name = "mlx5_3", .netdev = "eth3", .physfn = pf, .gbps = 400};
+
+	machine_tree_pci(&tree->machine, CHECK_VF, 0x020000, 0x15b3, 1);
+	machine_tree_nic(&tree->machine, &vf);
+}
+
 /* ---- judged */
 
 static struct topo_policy *make_policy(const struct check_tree *tree)

@@ -9,7 +9,6 @@
 
 /* Beside NIC1, as the second port of the same card. */
 #define SECOND "pci0000:80/0000:80:01.0/0000:81:00.0/0000:82:01.0/0000:84:00.1"
-#define VF "pci0000:80/0000:80:01.0/0000:81:00.0/0000:82:01.0/0000:84:00.2"
 
 static void add_second(struct check_tree *tree, struct machine_nic nic)
 {
@@ -93,19 +92,9 @@ STATE(second_port_alone_slow)
 
 /* ---- virtual functions and bonds */
 
-static void add_vf(struct check_tree *tree, const char *path, const char *pf)
-{
-	machine_tree_pci(&tree->machine, path, 0x020000, 0x15b3, 1);
-	machine_tree_nic(&tree->machine, &(struct machine_nic){.path = path,
-							       .name = "mlx5_3",
-							       .netdev = "eth3",
-							       .physfn = pf,
-							       .gbps = 400});
-}
-
 STATE(vf_beside_its_pf)
 {
-	add_vf(tree, VF, "0000:84:00.0");
+	check_tree_vf(tree, "0000:84:00.0");
 }
 
 STATE(vf_of_down_pf)
@@ -117,7 +106,7 @@ STATE(vf_of_down_pf)
 STATE(vf_of_second_port_unplugged)
 {
 	second_port_unplugged(tree);
-	add_vf(tree, VF, "0000:84:00.1");
+	check_tree_vf(tree, "0000:84:00.1");
 }
 
 STATE(port_of_bond)

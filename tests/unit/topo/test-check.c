@@ -192,6 +192,11 @@ TEST_TIMEOUT(machines_on_which_a_check_is_easily_wrong, 200)
 	expect_judged_so(check_verdicts);
 }
 
+TEST_TIMEOUT(nodes_of_which_a_check_easily_claims_too_much, 100)
+{
+	expect_judged_so(check_verdicts_node);
+}
+
 TEST_TIMEOUT(daemons_of_which_a_check_easily_tells_something_wrong, 100)
 {
 	expect_judged_so(check_verdicts_daemon);

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Nodes of which a check easily claims what it did not see, or advises what harms. */
+#include "tests/unit/topo/check-states.h"
+
+#include <stdio.h>
+
+#define STATE(name) static void name(struct check_tree *tree)
+#define PUT(path, ...) sysfs_tree_put(&tree->machine.files, path, __VA_ARGS__)
+#define REMOVE(path) sysfs_tree_remove(&tree->machine.files, path)
+#define LOCK(path) check_tree_lock(tree, path)
+
+/* ---- NICs that are no ConnectX, or older than mlx5 */
+
+STATE(nics_of_others)
+{
+	PUT("sys/devices/" CHECK_NIC0 "/vendor", "0x1d0f\n");
+	PUT("sys/devices/" CHECK_NIC1 "/vendor", "0x8086\n");
+}
+
+STATE(nics_of_others_down)
+{
+	nics_of_others(tree);
+	PUT("sys/devices/" CHECK_NIC0 "/infiniband/mlx5_0/ports/1/state", "1: DOWN\n");
+	port_down(tree);
+}
+
+STATE(nic_of_others_beside)
+{
+	PUT("sys/devices/" CHECK_NIC1 "/vendor", "0x8086\n");
+}
+
+STATE(nics_older)
+{
+	PUT("sys/devices/" CHECK_NIC0 "/device", "0x1003\n");
+	PUT("sys/devices/" CHECK_NIC1 "/device", "0x673c\n");
+	tree->change = NULL;
+}
+
+STATE(nics_older_without_library)
+{
+	nics_older(tree);
+	REMOVE("usr/lib/x86_64-linux-gnu/libmlx5.so.1");
+}
+
+STATE(nic_oldest_of_mlx5)
+{
+	PUT("sys/devices/" CHECK_NIC1 "/device", "0x1011\n");
+	devx_lacks(tree);
+}
+
+/* ---- GUIDs of what is set aside */
+
+#define VF_GUID "sys/devices/" CHECK_VF "/infiniband/mlx5_3/node_guid"
+
+STATE(guid_of_spare_zero)
+{
+	check_tree_vf(tree, "0000:84:00.0");
+	PUT(VF_GUID, "0000:0000:0000:0000\n");
+}
+
+STATE(guid_of_spare_locked)
+{
+	check_tree_vf(tree, "0000:84:00.0");
+	LOCK(VF_GUID);
+}
+
+STATE(guid_of_spare_twice)
+{
+	check_tree_vf(tree, "0000:84:00.0");
+	PUT(VF_GUID, "a088:c203:00cd:0007\n");
+	PUT("sys/devices/" CHECK_NIC0 "/infiniband/mlx5_0/node_guid", "a088:c203:00cd:0007\n");
+}
+
+#define NONE_TO_JUDGE "no ConnectX that mlx5 drives is here to be judged"
+
+const struct check_verdict check_verdicts_node[] = {
+	{"devx", nics_of_others, CHECK_OK, NONE_TO_JUDGE},
+	{"firmware", nics_of_others, CHECK_OK, NONE_TO_JUDGE},
+	{"atomics", nics_of_others, CHECK_WARN, "mlx5_0: not known: mlx5_0 is no ConnectX", "nics-exclude = mlx5_0"},
+	{"atomics", nics_of_others, CHECK_WARN, "mlx5_1: not known: mlx5_1 is no ConnectX"},
+	{"atomics", nics_of_others_down, CHECK_OK, NONE_TO_JUDGE},
+	{"devx", nic_of_others_beside, CHECK_OK, "firmware commands are let through"},
+	{"atomics", nic_of_others_beside, CHECK_WARN, "mlx5_1: not known: mlx5_1 is no ConnectX"},
+	{"devx", nics_older, CHECK_OK, NONE_TO_JUDGE},
+	{"firmware", nics_older, CHECK_OK, NONE_TO_JUDGE},
+	{"atomics", nics_older, CHECK_WARN, "mlx5_0: not known: mlx5_0 is no ConnectX"},
+	{"rdma-core", nics_older_without_library, CHECK_OK, "no ConnectX that mlx5 drives is here"},
+	{"devx", nic_oldest_of_mlx5, CHECK_FAIL, "mlx5_1: kernel or firmware"},
+	{"atomics", atomics_lack, CHECK_WARN, "mlx5_1: no masked atomics", "mlxconfig -d 0000:84:00.0 -e query PCI_ATOMIC_MODE"},
+	{"guids", guid_of_spare_zero, CHECK_OK, "each device has its own"},
+	{"guids", guid_of_spare_locked, CHECK_WARN, "mlx5_3: not known"},
+	{"guids", guid_of_spare_twice, CHECK_FAIL, "mlx5_3: mlx5_0 has the same GUID"},
+	{0},
+};
