@@ -71,6 +71,36 @@ STATE(guid_of_spare_twice)
 	PUT("sys/devices/" CHECK_NIC0 "/infiniband/mlx5_0/node_guid", "a088:c203:00cd:0007\n");
 }
 
+/* ---- settings of the GPU's driver */
+
+#define PARAMS "proc/driver/nvidia/params"
+
+STATE(override_beside_others)
+{
+	PUT(PARAMS, "RegistryDwords: \"RMDebug=0; PeerMappingOverride=0;Other=0x2\"\n");
+}
+
+STATE(override_alone_lacks)
+{
+	PUT(PARAMS, "RegistryDwords: \"\"\nOther: 1\n");
+}
+
+/* What would end the quotes of a shell. */
+STATE(override_beside_quotes)
+{
+	PUT(PARAMS, "RegistryDwords: \"A=1;B='2'\"\n");
+}
+
+STATE(override_beside_many)
+{
+	PUT(PARAMS, "RegistryDwords: \"A=1;%0300u=1\"\n", 7);
+}
+
+STATE(stream_memory_off)
+{
+	PUT("proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  470.82.01  Thu Oct 21 00:00:00 UTC 2021\n");
+}
+
 #define NONE_TO_JUDGE "no ConnectX that mlx5 drives is here to be judged"
 
 const struct check_verdict check_verdicts_node[] = {
@@ -90,5 +120,11 @@ const struct check_verdict check_verdicts_node[] = {
 	{"guids", guid_of_spare_zero, CHECK_OK, "each device has its own"},
 	{"guids", guid_of_spare_locked, CHECK_WARN, "mlx5_3: not known"},
 	{"guids", guid_of_spare_twice, CHECK_FAIL, "mlx5_3: mlx5_0 has the same GUID"},
+	{"peer-mapping", override_beside_others, CHECK_WARN, "PeerMappingOverride is not set",
+	 "'options nvidia NVreg_RegistryDwords=\"RMDebug=0;Other=0x2;PeerMappingOverride=1;\"' >> /etc"},
+	{"peer-mapping", override_alone_lacks, CHECK_WARN, "PeerMappingOverride is not set", "NVreg_RegistryDwords=\"PeerMappingOverride=1;\"'"},
+	{"peer-mapping", override_beside_quotes, CHECK_WARN, "PeerMappingOverride is not set", "add PeerMappingOverride=1; to what"},
+	{"peer-mapping", override_beside_many, CHECK_WARN, "PeerMappingOverride is not set", "add PeerMappingOverride=1; to what"},
+	{"stream-memory", stream_memory_off, CHECK_WARN, "470.82.01 has them only", "update-initramfs -u or dracut -f; reboot"},
 	{0},
 };
