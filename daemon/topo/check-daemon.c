@@ -64,6 +64,8 @@ void check_doorbells(const struct check_host *host, struct check_teller *to)
 		check_say(to, CHECK_OK, "", "",
 			  "%u of %u sessions have mode cpu: their NICs offer nothing better, or they named it",
 			  n_on_cpu, daemon->n_sessions);
+	else if (!daemon->n_sessions && !daemon->n_unseen)
+		check_say(to, CHECK_OK, "", "", "there is no session");
 	else if (!to->n_bad)
 		check_say(to, CHECK_OK, "", "", "%u sessions, each with the best mode of its NICs", daemon->n_sessions);
 }

@@ -254,6 +254,8 @@ void check_gdrcopy(const struct check_host *host, struct check_teller *to)
 
 	if (module < 0)
 		check_say_unread(to, "", "sys/module/gdrdrv", module);
+	else if (!module && check_exists(host, "sys/module") != 1)
+		check_say_unread(to, "", "sys/module", -ENOENT);
 	else if (!module)
 		check_say(to, CHECK_OK, "", "", "not there, and not needed: doorbells of mode cpu are in host memory");
 	else if (node < 0)

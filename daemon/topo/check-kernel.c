@@ -176,6 +176,8 @@ void check_device_nodes(const struct check_host *host, struct check_teller *to)
 		return;
 	if (!n && host->topo->n_nics)
 		check_say(to, CHECK_FAIL, "", "modprobe ib_uverbs", "programs may use no NIC: the kernel's ib_uverbs is not loaded");
+	else if (!n)
+		check_say(to, CHECK_OK, "", "", "there is no RDMA NIC that would need one");
 	else if (!to->n_bad)
 		check_say(to, CHECK_OK, "", "", "%u, all below /dev/infiniband", n);
 }

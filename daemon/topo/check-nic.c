@@ -70,7 +70,7 @@ void check_devices(const struct check_host *host, struct check_teller *to)
 			  host->topo_error);
 	else if (pci && pci != -ENOENT)
 		check_say_unread(to, "", CHECK_PCI, pci);
-	else if (check_unseen_nics(host, to))
+	else if (!check_has_machine(host, to) || check_unseen_nics(host, to))
 		return;
 	else if (!topo->n_nics)
 		check_say(to, CHECK_FAIL, "", "modprobe mlx5_ib, or the driver of your NIC; without a NIC shmemd --backend soft works, and tests only",

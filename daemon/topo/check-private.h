@@ -23,7 +23,10 @@ void check_say(struct check_teller *to, enum check_state state, const char *subj
 /* A warning: `path`, below the root, cannot be read. */
 void check_say_unread(struct check_teller *to, const char *subject, const char *path, int error);
 
-/* Whether the machine was read. Else GPUs and NICs that are not in the map may be there all the same, which is said. */
+/*
+ * Whether the machine was read, and is one with PCI functions to be seen. Else GPUs and NICs that are not in the map may be there all
+ * the same, which is said.
+ */
 bool check_has_machine(const struct check_host *host, struct check_teller *to);
 
 /* Tells, with a warning each, the RDMA devices of PCI functions that the map has no port of, or that nobody may see any; how many. */

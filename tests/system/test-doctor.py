@@ -150,6 +150,16 @@ def check_unmapped(cases, shmemctl, program, checks):
         cases.add(f'all_checks_run_on_a_machine_with_devices_{name}', problems)
 
 
+def check_empty(cases, shmemctl, checks):
+    """A folder without a file: only of the daemon, which is not asked, there is nothing to tell."""
+    with tempfile.TemporaryDirectory() as root:
+        found, problems = judge(shmemctl, root, checks)
+    good = [check for check in checks if {one['state'] for one in found.get(check, [])} == {'ok'}]
+    told = [one['reason'] for check in checks if check not in good for one in found.get(check, [])]
+    problems += [f'{reason}' for reason in told if not reason.startswith('not known: ')]
+    cases.add('of_an_empty_folder_nothing_is_good', problems + ([] if good == ['driven', 'threads', 'doorbells'] else [f'{good}']))
+
+
 def check_page(cases, page, checks):
     with open(page, encoding='utf-8') as file:
         text = file.read().partition('\n.It Cm doctor')[2].partition('\n.Sh ')[0]
@@ -207,6 +217,7 @@ def judge_all(shmemctl, program, page, shmemd):
         check_state(cases, shmemctl, program, state, checks)
     check_mistakes(cases, shmemctl, program)
     check_unmapped(cases, shmemctl, program, checks)
+    check_empty(cases, shmemctl, checks)
     check_page(cases, page, checks)
     check_contained(cases, shmemctl, shmemd)
     # Its settings may be some that cannot be followed, which is told, and is no fault of the command.

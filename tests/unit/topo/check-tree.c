@@ -25,6 +25,7 @@ static void put_driver(struct check_tree *tree)
 static void put_kernel(struct check_tree *tree)
 {
 	PUT("proc/sys/kernel/osrelease", "6.8.0-45-generic\n");
+	PUT("sys/module/ib_core/refcnt", "4\n");
 	PUT("sys/class/infiniband_verbs/uverbs0/ibdev", "mlx5_0\n");
 	PUT("sys/class/infiniband_verbs/uverbs1/ibdev", "mlx5_1\n");
 	PUT("dev/infiniband/uverbs0", "\n");

@@ -84,6 +84,11 @@ STATE(sessions_of_others_alone)
 	tree->daemon.n_sessions = 0;
 }
 
+STATE(sessions_lack)
+{
+	tree->daemon.n_sessions = 0;
+}
+
 /* Nothing better is there, so nothing is explained. */
 STATE(session_on_best_cpu)
 {
@@ -155,6 +160,7 @@ const struct check_verdict check_verdicts_daemon[] = {
 	{"threads", process_untold, CHECK_WARN, "not known: /proc/17/stat cannot be read"},
 	{"doorbells", sessions_of_others, CHECK_WARN, "not known of 3 sessions of other users", "as root or as the user of the daemon"},
 	{"doorbells", sessions_of_others_alone, CHECK_WARN, "not known of 3 sessions of other users"},
+	{"doorbells", sessions_lack, CHECK_OK, "there is no session"},
 	{"doorbells", session_on_best_cpu, CHECK_OK, "1 of 1 sessions have mode cpu: their NICs offer nothing better"},
 	{"doorbells", sessions_on_cpu, CHECK_WARN, "session 1: train, pid 99, has doorbell mode cpu,cpu: mlx5_0 and 1 more: client: no"},
 	{"threads", thread_of_long_name_far, CHECK_WARN,

@@ -2,6 +2,7 @@
 /* Nodes of which a check easily claims what it did not see, or advises what harms. */
 #include "tests/unit/topo/check-states.h"
 
+#include <errno.h>
 #include <stdio.h>
 
 #define STATE(name) static void name(struct check_tree *tree)
@@ -101,6 +102,53 @@ STATE(stream_memory_off)
 	PUT("proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  470.82.01  Thu Oct 21 00:00:00 UTC 2021\n");
 }
 
+/* ---- a folder that lacks what the kernel always has */
+
+STATE(sysfs_lacks)
+{
+	REMOVE("sys");
+	tree->daemon.error = -ENOENT;
+}
+
+STATE(pci_lacks)
+{
+	nics_gone(tree);
+	REMOVE("sys/bus");
+}
+
+/* There, and without a single function. */
+STATE(pci_empty)
+{
+	sysfs_lacks(tree);
+	PUT("sys/bus/pci/devices/none", "\n");
+	REMOVE("sys/bus/pci/devices/none");
+}
+
+STATE(iommu_untold)
+{
+	REMOVE("sys/devices/" CHECK_NIC1 "/iommu_group/type");
+}
+
+/* The link is there, the folder that it names is not. */
+STATE(iommu_out_of_reach)
+{
+	REMOVE("sys/devices/" CHECK_NIC1 "/iommu_group");
+	sysfs_tree_link(&tree->machine.files, "sys/devices/" CHECK_NIC1 "/iommu_group", "../../../../../../kernel/iommu_groups/7");
+}
+
+/* Each hangs on a root port of its own. */
+STATE(bridges_lack)
+{
+	machine_tree_unplug(&tree->machine, CHECK_NIC0, "mlx5_0");
+	REMOVE("sys/bus/pci/devices/0000:83:00.0");
+}
+
+STATE(ports_all_spare)
+{
+	tree->included = "mlx5_7";
+}
+
+#define NO_PCI "not known: there is no /sys/bus/pci/devices"
 #define NONE_TO_JUDGE "no ConnectX that mlx5 drives is here to be judged"
 
 const struct check_verdict check_verdicts_node[] = {
@@ -126,5 +174,30 @@ const struct check_verdict check_verdicts_node[] = {
 	{"peer-mapping", override_beside_quotes, CHECK_WARN, "PeerMappingOverride is not set", "add PeerMappingOverride=1; to what"},
 	{"peer-mapping", override_beside_many, CHECK_WARN, "PeerMappingOverride is not set", "add PeerMappingOverride=1; to what"},
 	{"stream-memory", stream_memory_off, CHECK_WARN, "470.82.01 has them only", "update-initramfs -u or dracut -f; reboot"},
+	{"devices", sysfs_lacks, CHECK_WARN, NO_PCI, "--root"},
+	{"assignment", sysfs_lacks, CHECK_WARN, NO_PCI},
+	{"driver", sysfs_lacks, CHECK_WARN, NO_PCI},
+	{"peer-mapping", sysfs_lacks, CHECK_WARN, NO_PCI},
+	{"stream-memory", sysfs_lacks, CHECK_WARN, NO_PCI},
+	{"gpu-memory", sysfs_lacks, CHECK_WARN, NO_PCI},
+	{"gdrcopy", sysfs_lacks, CHECK_WARN, "not known: /sys/module cannot be read"},
+	{"rdma-core", sysfs_lacks, CHECK_WARN, NO_PCI},
+	{"device-nodes", sysfs_lacks, CHECK_WARN, NO_PCI},
+	{"iommu", sysfs_lacks, CHECK_WARN, NO_PCI},
+	{"acs", sysfs_lacks, CHECK_WARN, NO_PCI},
+	{"pci-link", sysfs_lacks, CHECK_WARN, NO_PCI},
+	{"port", sysfs_lacks, CHECK_WARN, NO_PCI},
+	{"atomics", sysfs_lacks, CHECK_WARN, NO_PCI},
+	{"guids", sysfs_lacks, CHECK_WARN, NO_PCI},
+	{"driver", pci_lacks, CHECK_WARN, NO_PCI},
+	{"driver", pci_empty, CHECK_OK, "no GPU is here"},
+	{"devices", pci_empty, CHECK_FAIL, "0 GPUs and no RDMA NIC"},
+	{"iommu", pci_empty, CHECK_OK, "there is no GPU, and no NIC in use"},
+	{"device-nodes", pci_empty, CHECK_OK, "there is no RDMA NIC that would need one"},
+	{"iommu", iommu_untold, CHECK_WARN, "not known: /sys/bus/pci/devices/0000:84:00.0/iommu_group/type cannot be read"},
+	{"iommu", iommu_out_of_reach, CHECK_WARN, "not known: /sys/bus/pci/devices/0000:84:00.0/iommu_group/type cannot be read"},
+	{"acs", bridges_lack, CHECK_OK, "there is none between them"},
+	{"port", ports_all_spare, CHECK_OK, "all NICs are set aside"},
+	{"gid", ports_all_spare, CHECK_OK, "no port is in use"},
 	{0},
 };
