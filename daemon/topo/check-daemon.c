@@ -32,8 +32,11 @@ static void say_doorbell(struct check_teller *to, const struct check_session *se
 	char name[CHECK_SUBJECT_BYTES];
 
 	snprintf(name, sizeof(name), "session %" PRIu64, session->session);
-	check_say(to, CHECK_WARN, name, "mend the cause, see peer-mapping, kernel and rdma-core, and start the process again",
-		  "%s, pid %" PRIu32 ", has doorbell mode %s: %s", session->command, session->pid, session->doorbell, session->reason);
+	check_say(to, CHECK_WARN, name,
+		  "mend the cause, see peer-mapping, kernel and rdma-core, and start the process "
+		  "again",
+		  "%s, pid %" PRIu32 ", has doorbell mode %s: %s", session->command, session->pid,
+		  session->doorbell, session->reason);
 }
 
 /* Without a reason a NIC has no better mode, or the client named this one; who waits for speed is to know it all the same. */
@@ -57,17 +60,20 @@ void check_doorbells(const struct check_host *host, struct check_teller *to)
 		if (*daemon->sessions[i].reason)
 			say_doorbell(to, &daemon->sessions[i]);
 	if (daemon->n_unseen)
-		check_say(to, CHECK_WARN, "", "run shmemctl doctor as root or as the user of the daemon",
+		check_say(to, CHECK_WARN, "",
+			  "run shmemctl doctor as root or as the user of the daemon",
 			  "not known of %u sessions of other users", daemon->n_unseen);
 	n_on_cpu = count_on_cpu(daemon);
 	if (n_on_cpu)
 		check_say(to, CHECK_OK, "", "",
-			  "%u of %u sessions have mode cpu: their NICs offer nothing better, or they named it",
+			  "%u of %u sessions have mode cpu: their NICs offer nothing better, or "
+			  "they named it",
 			  n_on_cpu, daemon->n_sessions);
 	else if (!daemon->n_sessions && !daemon->n_unseen)
 		check_say(to, CHECK_OK, "", "", "there is no session");
 	else if (!to->n_bad)
-		check_say(to, CHECK_OK, "", "", "%u sessions, each with the best mode of its NICs", daemon->n_sessions);
+		check_say(to, CHECK_OK, "", "", "%u sessions, each with the best mode of its NICs",
+			  daemon->n_sessions);
 }
 
 /* ---- NICs ---------------------------------------------------------------------------------------------------------- */

@@ -111,7 +111,8 @@ static bool append_item(char to[DWORDS_BYTES], const char *item, size_t n)
 {
 	size_t used = strlen(to);
 
-	if (strspn(item, " ") >= n || strncmp(item + strspn(item, " "), OVERRIDE, strlen(OVERRIDE)) == 0)
+	if (strspn(item, " ") >= n ||
+	    strncmp(item + strspn(item, " "), OVERRIDE, strlen(OVERRIDE)) == 0)
 		return true;
 	if (strspn(item, PLAIN) < n || used + n + 2 > DWORDS_BYTES)
 		return false;
@@ -139,10 +140,14 @@ static const char *fix_override(const char *dwords, char fix[CHECK_TEXT_BYTES])
 	char others[DWORDS_BYTES];
 
 	if (copy_others(dwords, others))
-		snprintf(fix, CHECK_TEXT_BYTES, "echo 'options nvidia NVreg_RegistryDwords=\"%s" OVERRIDE "1;\"' >> " MODPROBE_FILE APPLY_FIX, others);
+		snprintf(fix, CHECK_TEXT_BYTES,
+			 "echo 'options nvidia NVreg_RegistryDwords=\"%s" OVERRIDE
+			 "1;\"' >> " MODPROBE_FILE APPLY_FIX,
+			 others);
 	else
 		snprintf(fix, CHECK_TEXT_BYTES,
-			 "add " OVERRIDE "1; to what NVreg_RegistryDwords has (grep -r NVreg_RegistryDwords /etc/modprobe.d)" APPLY_FIX);
+			 "add " OVERRIDE "1; to what NVreg_RegistryDwords has (grep -r "
+					 "NVreg_RegistryDwords /etc/modprobe.d)" APPLY_FIX);
 	return fix;
 }
 
@@ -165,7 +170,8 @@ void check_peer_mapping(const struct check_host *host, struct check_teller *to)
 		check_say(to, CHECK_OK, "", "", "PeerMappingOverride=1: every user's kernels may ring NICs");
 	else
 		check_say(to, CHECK_WARN, "", fix_override(dwords, fix),
-			  "PeerMappingOverride is not set: kernels of users other than root cannot ring NICs, so their sessions take doorbell mode cpu");
+			  "PeerMappingOverride is not set: kernels of users other than root cannot "
+			  "ring NICs, so their sessions take doorbell mode cpu");
 }
 
 void check_stream_memory(const struct check_host *host, struct check_teller *to)
@@ -188,8 +194,11 @@ void check_stream_memory(const struct check_host *host, struct check_teller *to)
 	else if (strtoul(value, NULL, 10))
 		check_say(to, CHECK_OK, "", "", "EnableStreamMemOPs is set");
 	else
-		check_say(to, CHECK_WARN, "", "echo 'options nvidia NVreg_EnableStreamMemOPs=1' >> " MODPROBE_FILE APPLY_FIX,
-			  "%s has them only where it is told to: waits of streams for memory fail", driver.version);
+		check_say(to, CHECK_WARN, "",
+			  "echo 'options nvidia NVreg_EnableStreamMemOPs=1' >> " MODPROBE_FILE
+				  APPLY_FIX,
+			  "%s has them only where it is told to: waits of streams for memory fail",
+			  driver.version);
 }
 
 /* ---- memory */

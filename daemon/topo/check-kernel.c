@@ -99,7 +99,8 @@ void check_rdma_core(const struct check_host *host, struct check_teller *to)
 	if (!check_has_machine(host, to))
 		return;
 	if (!check_has_mlx5(host->topo)) {
-		check_say(to, CHECK_OK, "", "", "no ConnectX that mlx5 drives is here, which would need it");
+		check_say(to, CHECK_OK, "", "",
+			  "no ConnectX that mlx5 drives is here, which would need it");
 		return;
 	}
 	version = find_rdma_core(host, path);

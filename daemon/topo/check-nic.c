@@ -178,8 +178,9 @@ void check_assignment(const struct check_host *host, struct check_teller *to)
 /* ---- what firmware allows ------------------------------------------------------------------------------------------ */
 
 /* `lacks` is told where the firmware says no. */
-static void judge_known(const struct check_host *host, struct check_teller *to, unsigned int nic, enum topo_known known,
-			enum check_state state, const char *lacks, const char *fix)
+static void judge_known(const struct check_host *host, struct check_teller *to, unsigned int nic,
+			enum topo_known known, enum check_state state, const char *lacks,
+			const char *fix)
 {
 	char name[CHECK_SUBJECT_BYTES];
 
@@ -224,9 +225,9 @@ static void judge_atomics(const struct check_host *host, struct check_teller *to
 
 	topo_pci_text(host->topo->nodes[host->topo->nics[nic].node].pci, pci);
 	snprintf(fix, sizeof(fix),
-		 "mlxconfig -d %s -e query PCI_ATOMIC_MODE: usually this setting of the firmware is why; "
-		 "else mlxfwmanager --online -u -d %s, then mlxfwreset -d %s reset; before ConnectX-5 "
-		 "only another NIC helps",
+		 "mlxconfig -d %s -e query PCI_ATOMIC_MODE: usually this setting of the firmware "
+		 "is why; else mlxfwmanager --online -u -d %s, then mlxfwreset -d %s reset; "
+		 "before ConnectX-5 only another NIC helps",
 		 pci, pci, pci);
 	judge_known(host, to, nic, host->topo->nics[nic].has_masked_atomics, CHECK_WARN,
 		    "no masked atomics: those of 4 bytes, and masked ones, fail", fix);
@@ -238,7 +239,9 @@ static void say_foreign(const struct check_host *host, struct check_teller *to, 
 	char name[CHECK_SUBJECT_BYTES], fix[CHECK_TEXT_BYTES];
 
 	check_nic_name(host->topo, nic, name);
-	snprintf(fix, sizeof(fix), "a ConnectX-5 or later; where no GPU is to use it: nics-exclude = %s in shmemd.conf",
+	snprintf(fix, sizeof(fix),
+		 "a ConnectX-5 or later; where no GPU is to use it: nics-exclude = %s in "
+		 "shmemd.conf",
 		 host->topo->nics[nic].name);
 	check_say(to, CHECK_WARN, name, fix, "not known: %s is no ConnectX that mlx5 drives", name);
 }
@@ -248,7 +251,8 @@ void check_atomics(const struct check_host *host, struct check_teller *to)
 	for (unsigned int i = 0; i < host->topo->n_nics; i++)
 		if (is_judged(host, i))
 			judge_atomics(host, to, i);
-		else if (host->map->excluded[i] == TOPO_USED && !check_is_mlx5(host->topo, i) && !check_is_further_port(host, i))
+		else if (host->map->excluded[i] == TOPO_USED && !check_is_mlx5(host->topo, i) &&
+			 !check_is_further_port(host, i))
 			say_foreign(host, to, i);
 	say_good(host, to, "of 4 and 8 bytes, masked ones too");
 }
@@ -326,7 +330,8 @@ void check_firmware(const struct check_host *host, struct check_teller *to)
 /* ---- GUIDs --------------------------------------------------------------------------------------------------------- */
 
 /* VFs have none until somebody gives them one; those that nobody uses need none. */
-static void say_no_guid(const struct check_host *host, struct check_teller *to, unsigned int nic, const char *name, const char *path)
+static void say_no_guid(const struct check_host *host, struct check_teller *to, unsigned int nic,
+			const char *name, const char *path)
 {
 	char text[CHECK_FILE_BYTES];
 	int r = check_text(host, path, text);

@@ -84,7 +84,8 @@ void check_iommu(const struct check_host *host, struct check_teller *to)
 			  "the IOMMU translates DMA of %u of %u GPUs and NICs, %s the first (%s): they talk by way of the root complex",
 			  seen.n_translated, seen.n, seen.first, seen.type);
 	else if (!seen.n)
-		check_say(to, CHECK_OK, "", "", "there is no GPU, and no NIC in use, whose DMA it could translate");
+		check_say(to, CHECK_OK, "", "",
+			  "there is no GPU, and no NIC in use, whose DMA it could translate");
 	else if (!to->n_bad)
 		check_say(to, CHECK_OK, "", "", "it is off, or passes DMA of all %u GPUs and NICs on", seen.n);
 }
@@ -185,7 +186,8 @@ void check_acs(const struct check_host *host, struct check_teller *to)
 	}
 	free(marks);
 	if (!n)
-		check_say(to, CHECK_OK, "", "", "no GPU and NIC of its meet at a bridge, so there is none between them");
+		check_say(to, CHECK_OK, "", "",
+			  "no GPU and NIC of its meet at a bridge, so there is none between them");
 	else if (!to->n_bad)
 		check_say(to, CHECK_OK, "", "", "%u bridges between GPUs and their NICs let them talk directly", n);
 }

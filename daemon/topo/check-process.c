@@ -95,8 +95,8 @@ bool check_has_process(const struct check_host *host, struct check_teller *to)
 		check_say_unread(to, "", path, r);
 	else if (r != PROCESS_IS_DAEMON)
 		check_say(to, CHECK_WARN, "",
-			  "nsenter -t PID -m -p shmemctl doctor as root, with the PID that pidof shmemd "
-			  "tells here; or in its container (docker exec, kubectl exec)",
+			  "nsenter -t PID -m -p shmemctl doctor as root, with the PID that pidof "
+			  "shmemd tells here; or in its container (docker exec, kubectl exec)",
 			  "not known: the daemon is in another pid namespace: process %" PRIu32
 			  ", as it calls itself, is %s here",
 			  host->daemon->pid, r < 0 ? "nobody, or hidden" : "another one");

@@ -111,7 +111,9 @@ bool check_has_machine(const struct check_host *host, struct check_teller *to)
 		check_say(to, CHECK_WARN, "", "see devices",
 			  "not known: GPUs and NICs of this machine could not be read");
 	else if (pci == -ENOENT)
-		check_say(to, CHECK_WARN, "", "mount -t sysfs sysfs /sys, or give --root the folder that has the machine's sys",
+		check_say(to, CHECK_WARN, "",
+			  "mount -t sysfs sysfs /sys, or give --root the folder that has the "
+			  "machine's sys",
 			  "not known: there is no /" CHECK_PCI);
 	else if (pci)
 		check_say_unread(to, "", CHECK_PCI, pci);

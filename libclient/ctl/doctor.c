@@ -50,7 +50,8 @@ static int collect(void *arg, const struct shmd_session_item *item)
 	*session = (struct check_session){.session = item->session, .pid = item->pid};
 	snprintf(session->command, sizeof(session->command), "%.63s", item->command);
 	snprintf(session->doorbell, sizeof(session->doorbell), "%.255s", item->doorbell);
-	_Static_assert(sizeof(session->reason) == sizeof(item->doorbell_reason), "nothing is cut here");
+	_Static_assert(sizeof(session->reason) == sizeof(item->doorbell_reason),
+		       "nothing is cut here");
 	memcpy(session->reason, item->doorbell_reason, sizeof(session->reason));
 	return all->n == MAX_SESSIONS;
 }

@@ -225,15 +225,20 @@ TEST(nics_of_one_reason_tell_it_once_in_lists)
 {
 	expect_reasons("CUDA refuses to map the page of the NIC: operation not supported (801)",
 		       "CUDA refuses to map the page of the NIC: operation not supported (801)",
-		       "fake0 and 1 more: client: CUDA refuses to map the page of the NIC: operation not supported (801");
+		       "fake0 and 1 more: client: CUDA refuses to map the page of the NIC: "
+		       "operation not supported (801");
 }
 
 TEST(long_reasons_leave_room_for_those_of_other_nics_in_lists)
 {
-	expect_reasons("CUDA refuses to map the page of the NIC: operation not supported (801)", "mmap: denied",
-		       "fake0: client: CUDA refuses to map the page of ; fake1: client: mmap: denied");
-	expect_reasons("mmap: denied", "CUDA refuses to map the page of the NIC: operation not supported",
-		       "fake0: client: mmap: denied; fake1: client: CUDA refuses to map the page of the NIC: operation ");
+	expect_reasons(
+		"CUDA refuses to map the page of the NIC: operation not supported (801)",
+		"mmap: denied",
+		"fake0: client: CUDA refuses to map the page of ; fake1: client: mmap: denied");
+	expect_reasons("mmap: denied",
+		       "CUDA refuses to map the page of the NIC: operation not supported",
+		       "fake0: client: mmap: denied; fake1: client: CUDA refuses to map the page "
+		       "of the NIC: operation ");
 }
 
 /* In each list it is cut to the same bytes, and never within a character. */

@@ -157,10 +157,13 @@ void check_tree_config(struct check_tree *tree, const char *address, unsigned in
 	ASSERT_OK(fclose(file));
 }
 
-static void put_stat(struct check_tree *tree, const char *path, const char *name, unsigned int start_sec, unsigned int cpu)
+static void put_stat(struct check_tree *tree, const char *path, const char *name,
+		     unsigned int start_sec, unsigned int cpu)
 {
-	PUT(path, "17 (%s) S 1 17 17 0 -1 4194304 100 0 0 0 5 6 0 0 20 0 2 0 %u00 4096 512 18446744073709551615 1 1 0 0 0 0 0 4096 0 0 0 0 "
-		  "-1 %u 0 0 0 0 0\n",
+	PUT(path,
+	    "17 (%s) S 1 17 17 0 -1 4194304 100 0 0 0 5 6 0 0 20 0 2 0 %u00 4096 512 "
+	    "18446744073709551615 1 1 0 0 0 0 0 4096 0 0 0 0 "
+	    "-1 %u 0 0 0 0 0\n",
 	    name, start_sec, cpu);
 }
 
@@ -182,7 +185,8 @@ void check_tree_process(struct check_tree *tree, const char *name, unsigned int 
 
 void check_tree_vf(struct check_tree *tree, const char *pf)
 {
-	const struct machine_nic vf = {.path = CHECK_VF, .name = "mlx5_3", .netdev = "eth3", .physfn = pf, .gbps = 400};
+	const struct machine_nic vf = {
+		.path = CHECK_VF, .name = "mlx5_3", .netdev = "eth3", .physfn = pf, .gbps = 400};
 
 	machine_tree_pci(&tree->machine, CHECK_VF, 0x020000, 0x15b3, 1);
 	machine_tree_nic(&tree->machine, &vf);

@@ -96,7 +96,11 @@ STATE(session_on_best_cpu)
 }
 
 static const struct check_session two_on_cpu[] = {
-	{.session = 1, .pid = 99, .command = "train", .doorbell = "cpu,cpu", .reason = "mlx5_0 and 1 more: client: no"},
+	{.session = 1,
+	 .pid = 99,
+	 .command = "train",
+	 .doorbell = "cpu,cpu",
+	 .reason = "mlx5_0 and 1 more: client: no"},
 	{.session = 2, .pid = 100, .command = "infer", .doorbell = "cpu"},
 };
 
@@ -113,7 +117,8 @@ STATE(sessions_on_cpu)
 static void put_long_name(struct check_tree *tree)
 {
 	sysfs_tree_remove(&tree->machine.files, "sys/class/infiniband/mlx5_1");
-	machine_tree_nic(&tree->machine, &(struct machine_nic){.path = CHECK_NIC1, .name = LONG_NIC, .gbps = 400});
+	machine_tree_nic(&tree->machine,
+			 &(struct machine_nic){.path = CHECK_NIC1, .name = LONG_NIC, .gbps = 400});
 }
 
 STATE(thread_of_long_name_far)
@@ -138,31 +143,42 @@ STATE(thread_of_one_of_two)
 {
 	put_long_name(tree);
 	sysfs_tree_remove(&tree->machine.files, "sys/class/infiniband/mlx5_0");
-	machine_tree_nic(&tree->machine, &(struct machine_nic){.path = CHECK_NIC0, .name = "rocep132s0f1", .gbps = 400});
+	machine_tree_nic(
+		&tree->machine,
+		&(struct machine_nic){.path = CHECK_NIC0, .name = "rocep132s0f1", .gbps = 400});
 	check_tree_thread(tree, 18, "bell-rocep132s0", 3);
 }
 
 const struct check_verdict check_verdicts_daemon[] = {
 	{"memory-lock", process_other, CHECK_WARN,
-	 "not known: the daemon is in another pid namespace: process 17, as it calls itself, is another one here",
+	 "not known: the daemon is in another pid namespace: process 17, as it calls itself, is "
+	 "another one here",
 	 "nsenter -t PID"},
 	{"threads", process_other, CHECK_WARN, "not known: the daemon is in another pid namespace"},
-	{"memory-lock", process_gone, CHECK_WARN, "process 17, as it calls itself, is nobody, or hidden here"},
+	{"memory-lock", process_gone, CHECK_WARN,
+	 "process 17, as it calls itself, is nobody, or hidden here"},
 	{"threads", process_gone, CHECK_WARN, "not known: the daemon is in another pid namespace"},
-	{"memory-lock", process_of_namespace, CHECK_WARN, "not known: the daemon is in another pid namespace"},
+	{"memory-lock", process_of_namespace, CHECK_WARN,
+	 "not known: the daemon is in another pid namespace"},
 	{"memory-lock", process_known_to_others, CHECK_OK, "the daemon may lock all memory"},
 	{"memory-lock", process_without_namespaces, CHECK_OK, "the daemon may lock all memory"},
-	{"memory-lock", process_older, CHECK_WARN, "not known: the daemon is in another pid namespace"},
-	{"memory-lock", process_younger, CHECK_WARN, "not known: the daemon is in another pid namespace"},
+	{"memory-lock", process_older, CHECK_WARN,
+	 "not known: the daemon is in another pid namespace"},
+	{"memory-lock", process_younger, CHECK_WARN,
+	 "not known: the daemon is in another pid namespace"},
 	{"memory-lock", process_slow_to_start, CHECK_OK, "the daemon may lock all memory"},
 	{"memory-lock", process_slept, CHECK_OK, "the daemon may lock all memory"},
 	{"memory-lock", process_locked, CHECK_WARN, "not known: /proc/17/comm cannot be read"},
 	{"threads", process_untold, CHECK_WARN, "not known: /proc/17/stat cannot be read"},
-	{"doorbells", sessions_of_others, CHECK_WARN, "not known of 3 sessions of other users", "as root or as the user of the daemon"},
-	{"doorbells", sessions_of_others_alone, CHECK_WARN, "not known of 3 sessions of other users"},
+	{"doorbells", sessions_of_others, CHECK_WARN, "not known of 3 sessions of other users",
+	 "as root or as the user of the daemon"},
+	{"doorbells", sessions_of_others_alone, CHECK_WARN,
+	 "not known of 3 sessions of other users"},
 	{"doorbells", sessions_lack, CHECK_OK, "there is no session"},
-	{"doorbells", session_on_best_cpu, CHECK_OK, "1 of 1 sessions have mode cpu: their NICs offer nothing better"},
-	{"doorbells", sessions_on_cpu, CHECK_WARN, "session 1: train, pid 99, has doorbell mode cpu,cpu: mlx5_0 and 1 more: client: no"},
+	{"doorbells", session_on_best_cpu, CHECK_OK,
+	 "1 of 1 sessions have mode cpu: their NICs offer nothing better"},
+	{"doorbells", sessions_on_cpu, CHECK_WARN,
+	 "session 1: train, pid 99, has doorbell mode cpu,cpu: mlx5_0 and 1 more: client: no"},
 	{"threads", thread_of_long_name_far, CHECK_WARN,
 	 "thread bell-rocep132s0: it ran on processor 3"},
 	{"threads", thread_of_long_name_near, CHECK_OK, "on its NUMA node"},

@@ -99,7 +99,8 @@ STATE(override_beside_many)
 
 STATE(stream_memory_off)
 {
-	PUT("proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  470.82.01  Thu Oct 21 00:00:00 UTC 2021\n");
+	PUT("proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  "
+					  "470.82.01  Thu Oct 21 00:00:00 UTC 2021\n");
 }
 
 /* ---- a folder that lacks what the kernel always has */
@@ -133,7 +134,8 @@ STATE(iommu_untold)
 STATE(iommu_out_of_reach)
 {
 	REMOVE("sys/devices/" CHECK_NIC1 "/iommu_group");
-	sysfs_tree_link(&tree->machine.files, "sys/devices/" CHECK_NIC1 "/iommu_group", "../../../../../../kernel/iommu_groups/7");
+	sysfs_tree_link(&tree->machine.files, "sys/devices/" CHECK_NIC1 "/iommu_group",
+			"../../../../../../kernel/iommu_groups/7");
 }
 
 /* Each hangs on a root port of its own. */
@@ -154,7 +156,8 @@ STATE(ports_all_spare)
 const struct check_verdict check_verdicts_node[] = {
 	{"devx", nics_of_others, CHECK_OK, NONE_TO_JUDGE},
 	{"firmware", nics_of_others, CHECK_OK, NONE_TO_JUDGE},
-	{"atomics", nics_of_others, CHECK_WARN, "mlx5_0: not known: mlx5_0 is no ConnectX", "nics-exclude = mlx5_0"},
+	{"atomics", nics_of_others, CHECK_WARN, "mlx5_0: not known: mlx5_0 is no ConnectX",
+	 "nics-exclude = mlx5_0"},
 	{"atomics", nics_of_others, CHECK_WARN, "mlx5_1: not known: mlx5_1 is no ConnectX"},
 	{"atomics", nics_of_others_down, CHECK_OK, NONE_TO_JUDGE},
 	{"devx", nic_of_others_beside, CHECK_OK, "firmware commands are let through"},
@@ -164,16 +167,22 @@ const struct check_verdict check_verdicts_node[] = {
 	{"atomics", nics_older, CHECK_WARN, "mlx5_0: not known: mlx5_0 is no ConnectX"},
 	{"rdma-core", nics_older_without_library, CHECK_OK, "no ConnectX that mlx5 drives is here"},
 	{"devx", nic_oldest_of_mlx5, CHECK_FAIL, "mlx5_1: kernel or firmware"},
-	{"atomics", atomics_lack, CHECK_WARN, "mlx5_1: no masked atomics", "mlxconfig -d 0000:84:00.0 -e query PCI_ATOMIC_MODE"},
+	{"atomics", atomics_lack, CHECK_WARN, "mlx5_1: no masked atomics",
+	 "mlxconfig -d 0000:84:00.0 -e query PCI_ATOMIC_MODE"},
 	{"guids", guid_of_spare_zero, CHECK_OK, "each device has its own"},
 	{"guids", guid_of_spare_locked, CHECK_WARN, "mlx5_3: not known"},
 	{"guids", guid_of_spare_twice, CHECK_FAIL, "mlx5_3: mlx5_0 has the same GUID"},
 	{"peer-mapping", override_beside_others, CHECK_WARN, "PeerMappingOverride is not set",
-	 "'options nvidia NVreg_RegistryDwords=\"RMDebug=0;Other=0x2;PeerMappingOverride=1;\"' >> /etc"},
-	{"peer-mapping", override_alone_lacks, CHECK_WARN, "PeerMappingOverride is not set", "NVreg_RegistryDwords=\"PeerMappingOverride=1;\"'"},
-	{"peer-mapping", override_beside_quotes, CHECK_WARN, "PeerMappingOverride is not set", "add PeerMappingOverride=1; to what"},
-	{"peer-mapping", override_beside_many, CHECK_WARN, "PeerMappingOverride is not set", "add PeerMappingOverride=1; to what"},
-	{"stream-memory", stream_memory_off, CHECK_WARN, "470.82.01 has them only", "update-initramfs -u or dracut -f; reboot"},
+	 "'options nvidia NVreg_RegistryDwords=\"RMDebug=0;Other=0x2;PeerMappingOverride=1;\"' >> "
+	 "/etc"},
+	{"peer-mapping", override_alone_lacks, CHECK_WARN, "PeerMappingOverride is not set",
+	 "NVreg_RegistryDwords=\"PeerMappingOverride=1;\"'"},
+	{"peer-mapping", override_beside_quotes, CHECK_WARN, "PeerMappingOverride is not set",
+	 "add PeerMappingOverride=1; to what"},
+	{"peer-mapping", override_beside_many, CHECK_WARN, "PeerMappingOverride is not set",
+	 "add PeerMappingOverride=1; to what"},
+	{"stream-memory", stream_memory_off, CHECK_WARN, "470.82.01 has them only",
+	 "update-initramfs -u or dracut -f; reboot"},
 	{"devices", sysfs_lacks, CHECK_WARN, NO_PCI, "--root"},
 	{"assignment", sysfs_lacks, CHECK_WARN, NO_PCI},
 	{"driver", sysfs_lacks, CHECK_WARN, NO_PCI},
@@ -194,8 +203,10 @@ const struct check_verdict check_verdicts_node[] = {
 	{"devices", pci_empty, CHECK_FAIL, "0 GPUs and no RDMA NIC"},
 	{"iommu", pci_empty, CHECK_OK, "there is no GPU, and no NIC in use"},
 	{"device-nodes", pci_empty, CHECK_OK, "there is no RDMA NIC that would need one"},
-	{"iommu", iommu_untold, CHECK_WARN, "not known: /sys/bus/pci/devices/0000:84:00.0/iommu_group/type cannot be read"},
-	{"iommu", iommu_out_of_reach, CHECK_WARN, "not known: /sys/bus/pci/devices/0000:84:00.0/iommu_group/type cannot be read"},
+	{"iommu", iommu_untold, CHECK_WARN,
+	 "not known: /sys/bus/pci/devices/0000:84:00.0/iommu_group/type cannot be read"},
+	{"iommu", iommu_out_of_reach, CHECK_WARN,
+	 "not known: /sys/bus/pci/devices/0000:84:00.0/iommu_group/type cannot be read"},
 	{"acs", bridges_lack, CHECK_OK, "there is none between them"},
 	{"port", ports_all_spare, CHECK_OK, "all NICs are set aside"},
 	{"gid", ports_all_spare, CHECK_OK, "no port is in use"},
