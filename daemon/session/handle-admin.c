@@ -150,12 +150,39 @@ static void append(char *buf, size_t size, const char *text)
 	snprintf(buf + used, size - used, "%s%s", used ? "," : "", text);
 }
 
-static void append_reason(char *buf, size_t size, const struct session_nic *nic)
+/* How many of the session's NICs from this one on have its reason; 0: none, or one before it told of them. */
+static unsigned int count_reason(const struct session *session, unsigned int nic)
 {
-	size_t used = strlen(buf);
+	const char *reason = session->nics[nic]->doorbell_reason;
+	unsigned int n = 0;
 
-	if (nic->doorbell_reason[0])
-		snprintf(buf + used, size - used, "%s%s: %s", used ? "; " : "", nic->rnic->info.name, nic->doorbell_reason);
+	for (unsigned int i = 0; i < session->n_nics; i++) {
+		if (strcmp(session->nics[i]->doorbell_reason, reason))
+			continue;
+		if (i < nic || !*reason)
+			return 0;
+		n++;
+	}
+	return n;
+}
+
+/* NICs of one reason tell it once, and each reason has its part of what room is left: a list is no place for long texts. */
+static void fill_reasons(const struct session *session, char *buf, size_t size)
+{
+	unsigned int n_left = 0;
+
+	for (unsigned int i = 0; i < session->n_nics; i++)
+		n_left += count_reason(session, i) > 0;
+	for (unsigned int i = 0; n_left > 0; i++) {
+		const char *name = session->nics[i]->rnic->info.name, *reason = session->nics[i]->doorbell_reason;
+		unsigned int n = count_reason(session, i);
+		size_t used = strlen(buf), room = n ? (size - used) / n_left-- : 0;
+
+		if (n == 1)
+			snprintf(buf + used, room, "%s%s: %s", used ? "; " : "", name, reason);
+		else if (n > 1)
+			snprintf(buf + used, room, "%s%s and %u more: %s", used ? "; " : "", name, n - 1, reason);
+	}
 }
 
 /* What the session holds: the sum of the charges of everything in it. */
@@ -228,10 +255,10 @@ static void fill_session(struct msg_session_item *item, struct session *session)
 
 		append(item->nics, sizeof(item->nics), nic->rnic->info.name);
 		append(item->doorbell, sizeof(item->doorbell), uar ? "uar-mmap" : "cpu");
-		append_reason(item->doorbell_reason, sizeof(item->doorbell_reason), nic);
 		item->n_dc_peers = add_said(item->n_dc_peers, nic->n_dc_peers);
 		item->n_rc_peers = add_said(item->n_rc_peers, nic->n_rc_peers);
 	}
+	fill_reasons(session, item->doorbell_reason, sizeof(item->doorbell_reason));
 	count_session_dc(session, item);
 	if (!item->kept && session_may_resume(session->registry))
 		snprintf(item->unkept_reason, sizeof(item->unkept_reason), "%.*s", MSG_REASON_BYTES - 1,

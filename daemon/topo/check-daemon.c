@@ -12,7 +12,7 @@
 
 #define MAX_CPU 65535u
 #define NIC_NAME_BYTES 10u /* that the name of a thread has room for */
-#define PROCESSOR_FIELD 39 /* of /proc/PID/task/TID/stat, from 1 */
+#define PROCESSOR_FIELD 39 /* of /proc/PID/task/TID/stat */
 
 /* Ends the check where there is no daemon to judge, or none that answers. */
 static bool is_judged(const struct check_host *host, struct check_teller *to)
@@ -27,22 +27,53 @@ static bool is_judged(const struct check_host *host, struct check_teller *to)
 
 /* ---- clients ------------------------------------------------------------------------------------------------------- */
 
+static void say_doorbell(struct check_teller *to, const struct check_session *session)
+{
+	char name[CHECK_SUBJECT_BYTES];
+
+	snprintf(name, sizeof(name), "session %" PRIu64, session->session);
+	check_say(to, CHECK_WARN, name,
+		  "mend the cause, see peer-mapping, kernel and rdma-core, and start the process "
+		  "again",
+		  "%s, pid %" PRIu32 ", has doorbell mode %s: %s", session->command, session->pid,
+		  session->doorbell, session->reason);
+}
+
+/* Without a reason a NIC has no better mode, or the client named this one; who waits for speed is to know it all the same. */
+static unsigned int count_on_cpu(const struct check_daemon *daemon)
+{
+	unsigned int n = 0;
+
+	for (unsigned int i = 0; i < daemon->n_sessions; i++)
+		n += !*daemon->sessions[i].reason && strstr(daemon->sessions[i].doorbell, "cpu");
+	return n;
+}
+
 void check_doorbells(const struct check_host *host, struct check_teller *to)
 {
+	const struct check_daemon *daemon = host->daemon;
+	unsigned int n_on_cpu;
+
 	if (!is_judged(host, to))
 		return;
-	for (unsigned int i = 0; i < host->daemon->n_sessions; i++) {
-		const struct check_session *session = &host->daemon->sessions[i];
-		char name[CHECK_SUBJECT_BYTES];
-
-		if (!*session->reason)
-			continue;
-		snprintf(name, sizeof(name), "session %" PRIu64, session->session);
-		check_say(to, CHECK_WARN, name, "mend the cause, see peer-mapping, kernel and rdma-core, and start the process again",
-			  "%s, pid %" PRIu32 ", has doorbell mode %s: %s", session->command, session->pid, session->doorbell, session->reason);
-	}
-	if (!to->n_bad)
-		check_say(to, CHECK_OK, "", "", "%u sessions, each with the best mode of its NICs", host->daemon->n_sessions);
+	for (unsigned int i = 0; i < daemon->n_sessions; i++)
+		if (*daemon->sessions[i].reason)
+			say_doorbell(to, &daemon->sessions[i]);
+	if (daemon->n_unseen)
+		check_say(to, CHECK_WARN, "",
+			  "run shmemctl doctor as root or as the user of the daemon",
+			  "not known of %u sessions of other users", daemon->n_unseen);
+	n_on_cpu = count_on_cpu(daemon);
+	if (n_on_cpu)
+		check_say(to, CHECK_OK, "", "",
+			  "%u of %u sessions have mode cpu: their NICs offer nothing better, or "
+			  "they named it",
+			  n_on_cpu, daemon->n_sessions);
+	else if (!daemon->n_sessions && !daemon->n_unseen)
+		check_say(to, CHECK_OK, "", "", "there is no session");
+	else if (!to->n_bad)
+		check_say(to, CHECK_OK, "", "", "%u sessions, each with the best mode of its NICs",
+			  daemon->n_sessions);
 }
 
 /* ---- NICs ---------------------------------------------------------------------------------------------------------- */
@@ -102,15 +133,11 @@ static int read_cpus(const struct check_host *host, unsigned int numa, char path
 	return r;
 }
 
-/* The processor that a thread ran on last; its name may hold anything, blanks and parentheses too. */
+/* The processor that a thread ran on last. */
 static bool parse_processor(const char *stat, unsigned int *ret_cpu)
 {
-	const char *at = strrchr(stat, ')');
+	const char *at = check_stat_field(stat, PROCESSOR_FIELD);
 
-	for (unsigned int field = 2; at && field < PROCESSOR_FIELD; field++) {
-		at = strchr(at, ' ');
-		at = at ? at + 1 : NULL;
-	}
 	return at && sscanf(at, "%5u", ret_cpu) == 1 && *ret_cpu <= MAX_CPU;
 }
 
@@ -192,7 +219,7 @@ void check_threads(const struct check_host *host, struct check_teller *to)
 	struct dirent *entry;
 	unsigned int n = 0;
 
-	if (!is_judged(host, to) || !check_has_machine(host, to))
+	if (!is_judged(host, to) || !check_has_machine(host, to) || !check_has_process(host, to))
 		return;
 	snprintf(folder, sizeof(folder), "proc/%" PRIu32 "/task", host->daemon->pid);
 	dir = sysfs_open_dir(host->root, folder);

@@ -16,6 +16,12 @@
 #define FIRST_WITH_DMABUF 515
 #define FIRST_WITH_STREAM_MEMORY 525 /* on without being asked for */
 #define MODPROBE_FILE "/etc/modprobe.d/shmemd-nvidia.conf"
+/* The module is loaded from the first file system, with a copy of what it is told. */
+#define APPLY_FIX "; update-initramfs -u or dracut -f; reboot"
+#define OVERRIDE "PeerMappingOverride="
+#define DWORDS_BYTES 160 /* of a string that is put into a fix */
+/* What stands between quotes of a shell and of a modprobe file as it is. */
+#define PLAIN "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_=.,:+- "
 
 struct driver {
 	int error; /* of reading VERSION_FILE */
@@ -95,14 +101,59 @@ void check_driver(const struct check_host *host, struct check_teller *to)
 /* In quotes, items separated by semicolons. */
 static bool has_override(const char *dwords)
 {
-	const char *end = dwords + strcspn(dwords, "\n"), *at = strstr(dwords, "PeerMappingOverride=");
+	const char *end = dwords + strcspn(dwords, "\n"), *at = strstr(dwords, OVERRIDE);
 
-	return at && at < end && strtoul(at + strlen("PeerMappingOverride="), NULL, 0) == 1;
+	return at && at < end && strtoul(at + strlen(OVERRIDE), NULL, 0) == 1;
+}
+
+/* Appends an item, unless it is empty or the override with another value; false: it is not plain, or has no room. */
+static bool append_item(char to[DWORDS_BYTES], const char *item, size_t n)
+{
+	size_t used = strlen(to);
+
+	if (strspn(item, " ") >= n ||
+	    strncmp(item + strspn(item, " "), OVERRIDE, strlen(OVERRIDE)) == 0)
+		return true;
+	if (strspn(item, PLAIN) < n || used + n + 2 > DWORDS_BYTES)
+		return false;
+	snprintf(to + used, DWORDS_BYTES - used, "%.*s;", (int)n, item);
+	return true;
+}
+
+/* A string of modprobe replaces those before it, so what is set already has to be in this one. */
+static bool copy_others(const char *dwords, char to[DWORDS_BYTES])
+{
+	const char *at = dwords + strspn(dwords, " \t\"");
+	bool has_all = true;
+
+	for (*to = 0; *at && *at != '"' && *at != '\n' && has_all; at += *at == ';') {
+		size_t n = strcspn(at, ";\"\n");
+
+		has_all = append_item(to, at, n);
+		at += n;
+	}
+	return has_all;
+}
+
+static const char *fix_override(const char *dwords, char fix[CHECK_TEXT_BYTES])
+{
+	char others[DWORDS_BYTES];
+
+	if (copy_others(dwords, others))
+		snprintf(fix, CHECK_TEXT_BYTES,
+			 "echo 'options nvidia NVreg_RegistryDwords=\"%s" OVERRIDE
+			 "1;\"' >> " MODPROBE_FILE APPLY_FIX,
+			 others);
+	else
+		snprintf(fix, CHECK_TEXT_BYTES,
+			 "add " OVERRIDE "1; to what NVreg_RegistryDwords has (grep -r "
+					 "NVreg_RegistryDwords /etc/modprobe.d)" APPLY_FIX);
+	return fix;
 }
 
 void check_peer_mapping(const struct check_host *host, struct check_teller *to)
 {
-	char text[CHECK_FILE_BYTES];
+	char text[CHECK_FILE_BYTES], fix[CHECK_TEXT_BYTES];
 	struct driver driver;
 	const char *dwords;
 	int r;
@@ -118,10 +169,9 @@ void check_peer_mapping(const struct check_host *host, struct check_teller *to)
 	else if (has_override(dwords))
 		check_say(to, CHECK_OK, "", "", "PeerMappingOverride=1: every user's kernels may ring NICs");
 	else
-		check_say(to, CHECK_WARN, "",
-			  "echo 'options nvidia NVreg_RegistryDwords=\"PeerMappingOverride=1;\"' >> " MODPROBE_FILE
-			  "; update-initramfs -u or dracut -f; reboot",
-			  "PeerMappingOverride is not set: kernels of users other than root cannot ring NICs, so their sessions take doorbell mode cpu");
+		check_say(to, CHECK_WARN, "", fix_override(dwords, fix),
+			  "PeerMappingOverride is not set: kernels of users other than root cannot "
+			  "ring NICs, so their sessions take doorbell mode cpu");
 }
 
 void check_stream_memory(const struct check_host *host, struct check_teller *to)
@@ -144,8 +194,11 @@ void check_stream_memory(const struct check_host *host, struct check_teller *to)
 	else if (strtoul(value, NULL, 10))
 		check_say(to, CHECK_OK, "", "", "EnableStreamMemOPs is set");
 	else
-		check_say(to, CHECK_WARN, "", "echo 'options nvidia NVreg_EnableStreamMemOPs=1' >> " MODPROBE_FILE "; reboot",
-			  "%s has them only where it is told to: waits of streams for memory fail", driver.version);
+		check_say(to, CHECK_WARN, "",
+			  "echo 'options nvidia NVreg_EnableStreamMemOPs=1' >> " MODPROBE_FILE
+				  APPLY_FIX,
+			  "%s has them only where it is told to: waits of streams for memory fail",
+			  driver.version);
 }
 
 /* ---- memory */
@@ -210,6 +263,8 @@ void check_gdrcopy(const struct check_host *host, struct check_teller *to)
 
 	if (module < 0)
 		check_say_unread(to, "", "sys/module/gdrdrv", module);
+	else if (!module && check_exists(host, "sys/module") != 1)
+		check_say_unread(to, "", "sys/module", -ENOENT);
 	else if (!module)
 		check_say(to, CHECK_OK, "", "", "not there, and not needed: doorbells of mode cpu are in host memory");
 	else if (node < 0)

@@ -99,7 +99,8 @@ void check_rdma_core(const struct check_host *host, struct check_teller *to)
 	if (!check_has_machine(host, to))
 		return;
 	if (!check_has_mlx5(host->topo)) {
-		check_say(to, CHECK_OK, "", "", "no ConnectX is here that would need it");
+		check_say(to, CHECK_OK, "", "",
+			  "no ConnectX that mlx5 drives is here, which would need it");
 		return;
 	}
 	version = find_rdma_core(host, path);
@@ -176,6 +177,8 @@ void check_device_nodes(const struct check_host *host, struct check_teller *to)
 		return;
 	if (!n && host->topo->n_nics)
 		check_say(to, CHECK_FAIL, "", "modprobe ib_uverbs", "programs may use no NIC: the kernel's ib_uverbs is not loaded");
+	else if (!n)
+		check_say(to, CHECK_OK, "", "", "there is no RDMA NIC that would need one");
 	else if (!to->n_bad)
 		check_say(to, CHECK_OK, "", "", "%u, all below /dev/infiniband", n);
 }
@@ -201,6 +204,8 @@ void check_memory_lock(const struct check_host *host, struct check_teller *to)
 	uint64_t bytes;
 	int r;
 
+	if (has_daemon && !check_has_process(host, to))
+		return;
 	if (has_daemon)
 		snprintf(folder, sizeof(folder), "proc/%" PRIu32, host->daemon->pid);
 	snprintf(path, sizeof(path), "%s/limits", folder);

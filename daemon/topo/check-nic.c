@@ -82,7 +82,7 @@ void check_devices(const struct check_host *host, struct check_teller *to)
 			  host->topo_error);
 	else if (pci && pci != -ENOENT)
 		check_say_unread(to, "", CHECK_PCI, pci);
-	else if (check_unseen_nics(host, to))
+	else if (!check_has_machine(host, to) || check_unseen_nics(host, to))
 		return;
 	else if (!topo->n_nics)
 		check_say(to, CHECK_FAIL, "", "modprobe mlx5_ib, or the driver of your NIC; without a NIC shmemd --backend soft works, and tests only",
@@ -194,14 +194,15 @@ void check_assignment(const struct check_host *host, struct check_teller *to)
 /* ---- what firmware allows ------------------------------------------------------------------------------------------ */
 
 /* `lacks` is told where the firmware says no. */
-static void judge_known(const struct check_host *host, struct check_teller *to, unsigned int nic, enum topo_known known,
-			enum check_state state, const char *lacks)
+static void judge_known(const struct check_host *host, struct check_teller *to, unsigned int nic,
+			enum topo_known known, enum check_state state, const char *lacks,
+			const char *fix)
 {
 	char name[CHECK_SUBJECT_BYTES];
 
 	check_nic_name(host->topo, nic, name);
 	if (known == TOPO_NO)
-		check_say(to, state, name, "ConnectX-5 or later, or a newer firmware", "%s", lacks);
+		check_say(to, state, name, fix, "%s", lacks);
 	else if (known == TOPO_NOT_KNOWN)
 		check_say(to, CHECK_WARN, name, "shmemd --check-nics, as a user who may open the device", "not known: libibverbs does not tell");
 }
@@ -212,24 +213,64 @@ static bool is_judged(const struct check_host *host, unsigned int nic)
 	       check_is_mlx5(host->topo, nic) && !check_is_further_port(host, nic);
 }
 
+/* What all that were judged have; of none nothing is claimed. */
+static void say_good(const struct check_host *host, struct check_teller *to, const char *good)
+{
+	bool has_any = false;
+
+	for (unsigned int i = 0; i < host->topo->n_nics && !has_any; i++)
+		has_any = is_judged(host, i);
+	if (!to->n_bad)
+		check_say(to, CHECK_OK, "", "", "%s",
+			  has_any ? good : "no ConnectX that mlx5 drives is here to be judged");
+}
+
 void check_devx(const struct check_host *host, struct check_teller *to)
 {
 	for (unsigned int i = 0; i < host->topo->n_nics; i++)
 		if (is_judged(host, i))
 			judge_known(host, to, i, host->topo->nics[i].has_devx, CHECK_FAIL,
-				    "kernel or firmware lets no commands through (DEVX): no queues");
-	if (!to->n_bad)
-		check_say(to, CHECK_OK, "", "", "firmware commands are let through");
+				    "kernel or firmware lets no commands through (DEVX): no queues",
+				    "ConnectX-5 or later, or a newer firmware");
+	say_good(host, to, "firmware commands are let through");
+}
+
+static void judge_atomics(const struct check_host *host, struct check_teller *to, unsigned int nic)
+{
+	char fix[CHECK_TEXT_BYTES], pci[TOPO_PCI_BYTES];
+
+	topo_pci_text(host->topo->nodes[host->topo->nics[nic].node].pci, pci);
+	snprintf(fix, sizeof(fix),
+		 "mlxconfig -d %s -e query PCI_ATOMIC_MODE: usually this setting of the firmware "
+		 "is why; else mlxfwmanager --online -u -d %s, then mlxfwreset -d %s reset; "
+		 "before ConnectX-5 only another NIC helps",
+		 pci, pci, pci);
+	judge_known(host, to, nic, host->topo->nics[nic].has_masked_atomics, CHECK_WARN,
+		    "no masked atomics: those of 4 bytes, and masked ones, fail", fix);
+}
+
+/* Who makes it knows; nothing here does. */
+static void say_foreign(const struct check_host *host, struct check_teller *to, unsigned int nic)
+{
+	char name[CHECK_SUBJECT_BYTES], fix[CHECK_TEXT_BYTES];
+
+	check_nic_name(host->topo, nic, name);
+	snprintf(fix, sizeof(fix),
+		 "a ConnectX-5 or later; where no GPU is to use it: nics-exclude = %s in "
+		 "shmemd.conf",
+		 host->topo->nics[nic].name);
+	check_say(to, CHECK_WARN, name, fix, "not known: %s is no ConnectX that mlx5 drives", name);
 }
 
 void check_atomics(const struct check_host *host, struct check_teller *to)
 {
 	for (unsigned int i = 0; i < host->topo->n_nics; i++)
 		if (is_judged(host, i))
-			judge_known(host, to, i, host->topo->nics[i].has_masked_atomics, CHECK_WARN,
-				    "no masked atomics: those of 4 bytes, and masked ones, fail");
-	if (!to->n_bad)
-		check_say(to, CHECK_OK, "", "", "of 4 and 8 bytes, masked ones too");
+			judge_atomics(host, to, i);
+		else if (host->map->excluded[i] == TOPO_USED && !check_is_mlx5(host->topo, i) &&
+			 !check_is_further_port(host, i))
+			say_foreign(host, to, i);
+	say_good(host, to, "of 4 and 8 bytes, masked ones too");
 }
 
 /* ---- firmware ------------------------------------------------------------------------------------------------------ */
@@ -299,20 +340,21 @@ void check_firmware(const struct check_host *host, struct check_teller *to)
 	for (unsigned int i = 0; i < host->topo->n_nics; i++)
 		if (is_judged(host, i))
 			judge_firmware(host, to, i);
-	if (!to->n_bad)
-		check_say(to, CHECK_OK, "", "", "none older than branch 35, and one version for each model");
+	say_good(host, to, "none older than branch 35, and one version for each model");
 }
 
 /* ---- GUIDs --------------------------------------------------------------------------------------------------------- */
 
-static void say_no_guid(const struct check_host *host, struct check_teller *to, const char *name, const char *path)
+/* VFs have none until somebody gives them one; those that nobody uses need none. */
+static void say_no_guid(const struct check_host *host, struct check_teller *to, unsigned int nic,
+			const char *name, const char *path)
 {
 	char text[CHECK_FILE_BYTES];
 	int r = check_text(host, path, text);
 
 	if (r < 0 || strspn(text, "0:\n") != (size_t)r || !r)
 		check_say_unread(to, name, path, r < 0 ? r : -EBADMSG);
-	else
+	else if (!check_is_spare(host->map, nic))
 		check_say(to, CHECK_WARN, name, GUID_FIX, "it has no GUID, only zeros: nobody can tell it from others without one");
 }
 
@@ -325,7 +367,7 @@ static void judge_guid(const struct check_host *host, struct check_teller *to, u
 	check_nic_name(topo, index, name);
 	snprintf(path, sizeof(path), CHECK_NICS "/%s/node_guid", topo->nics[index].name);
 	if (!guid)
-		say_no_guid(host, to, name, path);
+		say_no_guid(host, to, index, name, path);
 	for (unsigned int i = 0; i < index && guid; i++)
 		if (topo->nics[i].node_guid == guid && topo->nics[i].node != topo->nics[index].node)
 			check_say(to, CHECK_FAIL, name, GUID_FIX, "%s has the same GUID: peers and subnet managers take them for one", check_nic_name(topo, i, other));

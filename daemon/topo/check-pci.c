@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is between GPUs and NICs: IOMMU, access control of bridges, PCI links. Keeps nothing; see check.h. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "daemon/topo/check-private.h"
 
@@ -30,7 +32,19 @@ struct iommu_seen {
 	char type[16];
 };
 
-/* "identity", "DMA", "DMA-FQ"; without a group there is no IOMMU, or it is off. */
+/* 1: the function is in a group, whose folder may be out of reach; 0: no; or -errno. */
+static int has_group(const struct check_host *host, const struct topo_node *node)
+{
+	char path[CHECK_PATH_BYTES];
+	struct stat st;
+
+	pci_path(path, node, "iommu_group");
+	if (fstatat(host->root, path, &st, AT_SYMLINK_NOFOLLOW) == 0)
+		return 1;
+	return errno == ENOENT ? 0 : -errno;
+}
+
+/* "identity", "DMA", "DMA-FQ"; without a group there is no IOMMU, or it is off. Older kernels have groups without a type. */
 static void look_at_iommu(const struct check_host *host, struct check_teller *to, const struct topo_node *node,
 			  struct iommu_seen *seen)
 {
@@ -40,7 +54,7 @@ static void look_at_iommu(const struct check_host *host, struct check_teller *to
 	pci_path(path, node, "iommu_group/type");
 	r = check_text(host, path, text);
 	seen->n++;
-	if (r == -ENOENT)
+	if (r == -ENOENT && has_group(host, node) == 0)
 		return;
 	if (r <= 0) {
 		check_say_unread(to, "", path, r ? r : -EBADMSG);
@@ -69,6 +83,9 @@ void check_iommu(const struct check_host *host, struct check_teller *to)
 		check_say(to, CHECK_WARN, "", "iommu.passthrough=1 on the command line of the kernel (GRUB_CMDLINE_LINUX; update-grub), then reboot",
 			  "the IOMMU translates DMA of %u of %u GPUs and NICs, %s the first (%s): they talk by way of the root complex",
 			  seen.n_translated, seen.n, seen.first, seen.type);
+	else if (!seen.n)
+		check_say(to, CHECK_OK, "", "",
+			  "there is no GPU, and no NIC in use, whose DMA it could translate");
 	else if (!to->n_bad)
 		check_say(to, CHECK_OK, "", "", "it is off, or passes DMA of all %u GPUs and NICs on", seen.n);
 }
@@ -168,7 +185,10 @@ void check_acs(const struct check_host *host, struct check_teller *to)
 		n += marks[i];
 	}
 	free(marks);
-	if (!to->n_bad)
+	if (!n)
+		check_say(to, CHECK_OK, "", "",
+			  "no GPU and NIC of its meet at a bridge, so there is none between them");
+	else if (!to->n_bad)
 		check_say(to, CHECK_OK, "", "", "%u bridges between GPUs and their NICs let them talk directly", n);
 }
 

@@ -141,7 +141,9 @@ void check_port(const struct check_host *host, struct check_teller *to)
 		judge_port(host, to, i);
 		n++;
 	}
-	if (!to->n_bad)
+	if (!n)
+		check_say(to, CHECK_OK, "", "", "all NICs are set aside");
+	else if (!to->n_bad)
 		check_say(to, CHECK_OK, "", "", "%u, all active", n);
 }
 
@@ -441,9 +443,16 @@ static void judge_gid(const struct check_host *host, struct check_teller *to, un
 
 void check_gid(const struct check_host *host, struct check_teller *to)
 {
-	for (unsigned int i = 0; i < host->topo->n_nics; i++)
-		if (is_used(host, i))
-			judge_gid(host, to, i);
-	if (!to->n_bad)
+	unsigned int n = 0;
+
+	for (unsigned int i = 0; i < host->topo->n_nics; i++) {
+		if (!is_used(host, i))
+			continue;
+		judge_gid(host, to, i);
+		n++;
+	}
+	if (!n)
+		check_say(to, CHECK_OK, "", "", "no port is in use");
+	else if (!to->n_bad)
 		check_say(to, CHECK_OK, "", "", "every port has one that peers reach");
 }

@@ -23,7 +23,10 @@ void check_say(struct check_teller *to, enum check_state state, const char *subj
 /* A warning: `path`, below the root, cannot be read. */
 void check_say_unread(struct check_teller *to, const char *subject, const char *path, int error);
 
-/* Whether the machine was read. Else GPUs and NICs that are not in the map may be there all the same, which is said. */
+/*
+ * Whether the machine was read, and is one with PCI functions to be seen. Else GPUs and NICs that are not in the map may be there all
+ * the same, which is said.
+ */
 bool check_has_machine(const struct check_host *host, struct check_teller *to);
 
 /* Tells, with a warning each, the RDMA devices of PCI functions that the map has no port of, or that nobody may see any; how many. */
@@ -38,12 +41,18 @@ int check_folder(const struct check_host *host, const char *path); /* 0: it can 
 /* What follows `key` in a text of lines, up to the end of its line; NULL: no line begins with it. */
 const char *check_line(const char *text, const char *key);
 
+/* From the field of a stat file of proc on, counted from 1, behind the name, which may hold anything; NULL: it has fewer. */
+const char *check_stat_field(const char *stat, unsigned int field);
+/* Whether proc/PID, with the daemon's number, is the daemon; else says why nothing can be known of its process. */
+bool check_has_process(const struct check_host *host, struct check_teller *to);
+
 /* "mlx5_0", with "/PORT" where the function has several. */
 const char *check_nic_name(const struct topo *topo, unsigned int nic, char buf[CHECK_SUBJECT_BYTES]);
 /* Set aside for other reasons than that something is wrong with it: nobody cares. */
 bool check_is_spare(const struct topo_map *map, unsigned int nic);
 /* Another port of its function, before it, is judged for the whole function. */
 bool check_is_further_port(const struct check_host *host, unsigned int nic);
+/* Whether it is for the driver mlx5, loaded or not: ConnectX-4 or later. */
 bool check_is_mlx5(const struct topo *topo, unsigned int nic);
 bool check_has_mlx5(const struct topo *topo);
 /* Whether the NICs that GPUs use register dmabufs, as their drivers said: no where one said so, yes where each did. */

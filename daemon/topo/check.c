@@ -12,6 +12,10 @@
 #include "proto/base/cleanup.h"
 
 #define VENDOR_MELLANOX 0x15b3
+/* PCI device numbers of its NICs: pci.ids. */
+#define FIRST_OF_MLX5 0x1011 /* Connect-IB */
+#define FIRST_OF_OLD 0x5a44 /* InfiniHost */
+#define LAST_OF_OLD 0x6778 /* ConnectX-2 */
 
 /* clang-format off */
 const struct check check_table[] = {
@@ -47,18 +51,11 @@ const struct check check_table[] = {
 /* Whether there is something of that kind; else says so, or that this cannot be known. */
 static bool has_any(const struct check_host *host, enum check_of of, struct check_teller *to)
 {
-	int error;
-
 	if (of == CHECK_OF_NODE || (of == CHECK_OF_NICS ? host->topo->n_nics : host->topo->n_gpus))
 		return true;
 	if (!check_has_machine(host, to) || (of == CHECK_OF_NICS && check_unseen_nics(host, to)))
 		return false;
-	error = of == CHECK_OF_GPUS ? check_folder(host, CHECK_PCI) : 0;
-	if (error && error != -ENOENT)
-		check_say_unread(to, "", CHECK_PCI, error);
-	else
-		check_say(to, CHECK_OK, "", "", "no %s is here",
-			  of == CHECK_OF_NICS ? "RDMA NIC" : "GPU");
+	check_say(to, CHECK_OK, "", "", "no %s is here", of == CHECK_OF_NICS ? "RDMA NIC" : "GPU");
 	return false;
 }
 
@@ -108,10 +105,19 @@ void check_say_unread(struct check_teller *to, const char *subject, const char *
 
 bool check_has_machine(const struct check_host *host, struct check_teller *to)
 {
+	int pci = host->topo->n_gpus ? 0 : check_folder(host, CHECK_PCI);
+
 	if (host->topo_error)
 		check_say(to, CHECK_WARN, "", "see devices",
 			  "not known: GPUs and NICs of this machine could not be read");
-	return !host->topo_error;
+	else if (pci == -ENOENT)
+		check_say(to, CHECK_WARN, "",
+			  "mount -t sysfs sysfs /sys, or give --root the folder that has the "
+			  "machine's sys",
+			  "not known: there is no /" CHECK_PCI);
+	else if (pci)
+		check_say_unread(to, "", CHECK_PCI, pci);
+	return !host->topo_error && !pci;
 }
 
 /* ---- reading */
@@ -216,9 +222,14 @@ bool check_is_further_port(const struct check_host *host, unsigned int nic)
 	return false;
 }
 
+/* Before it came ConnectX-3 and what mlx4 and mthca drive; the latter's numbers stand apart. 0: nobody told the number. */
 bool check_is_mlx5(const struct topo *topo, unsigned int nic)
 {
-	return topo->nodes[topo->nics[nic].node].vendor == VENDOR_MELLANOX;
+	const struct topo_node *node = &topo->nodes[topo->nics[nic].node];
+	bool is_older = (node->device && node->device < FIRST_OF_MLX5) ||
+			(node->device >= FIRST_OF_OLD && node->device <= LAST_OF_OLD);
+
+	return node->vendor == VENDOR_MELLANOX && !is_older;
 }
 
 bool check_has_mlx5(const struct topo *topo)

@@ -50,9 +50,12 @@ struct check_undriven {
 
 struct check_daemon {
 	int error; /* 0: it answered; -ENOENT: none runs; else why it could not be asked */
-	uint32_t pid;
+	uint32_t pid; /* as it calls itself: another in other pid namespaces */
+	/* When it started, since the kernel did: not before and not after, for nobody knows when the machine slept. */
+	uint64_t started_min_nsec, started_max_nsec;
 	unsigned int n_sessions;
 	const struct check_session *sessions;
+	unsigned int n_unseen; /* sessions that it does not list to this user */
 	bool keeps_sessions; /* over a restart */
 	unsigned int n_undriven;
 	const struct check_undriven *undriven;

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "daemon/topo/check.h"
@@ -49,7 +50,9 @@ static int collect(void *arg, const struct shmd_session_item *item)
 	*session = (struct check_session){.session = item->session, .pid = item->pid};
 	snprintf(session->command, sizeof(session->command), "%.63s", item->command);
 	snprintf(session->doorbell, sizeof(session->doorbell), "%.255s", item->doorbell);
-	snprintf(session->reason, sizeof(session->reason), "%.95s", item->doorbell_reason);
+	_Static_assert(sizeof(session->reason) == sizeof(item->doorbell_reason),
+		       "nothing is cut here");
+	memcpy(session->reason, item->doorbell_reason, sizeof(session->reason));
 	return all->n == MAX_SESSIONS;
 }
 
@@ -65,26 +68,55 @@ static int collect_undriven(void *arg, const struct shmd_undriven_nic *nic)
 	return ++all->n_undriven == MAX_UNDRIVEN;
 }
 
+static uint64_t now_nsec(clockid_t clock)
+{
+	struct timespec now = {0};
+
+	clock_gettime(clock, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* Its own clock stands while the machine sleeps, and that of processes in proc does not. */
+static void note_status(const struct shmd_daemon_status *status, struct check_daemon *daemon)
+{
+	uint64_t awake = now_nsec(CLOCK_MONOTONIC), all = now_nsec(CLOCK_BOOTTIME);
+
+	daemon->pid = status->pid;
+	daemon->keeps_sessions = status->keeps_sessions;
+	daemon->started_min_nsec = awake > status->uptime_nsec ? awake - status->uptime_nsec : 0;
+	daemon->started_max_nsec = all > status->uptime_nsec ? all - status->uptime_nsec : 0;
+}
+
+/* Asked before and after the list: sessions that came or went meanwhile are nobody's secret. */
+static unsigned int count_unseen(unsigned int before, unsigned int after, unsigned int n_listed)
+{
+	unsigned int n = before < after ? before : after;
+
+	return n > n_listed ? n - n_listed : 0;
+}
+
 /* Nobody listens, or no socket is there: none runs. */
 static struct check_daemon ask_daemon(const struct args *args, struct collected *all)
 {
 	struct shmd_client_attr attr = {.role = SHMD_ROLE_CONTROL, .socket_path = args->values[OPTION_SOCKET]};
 	struct check_daemon daemon = {0};
-	struct shmd_daemon_status status;
+	struct shmd_daemon_status before, status;
 	struct shmd_client *client = NULL;
 	int r = shmd_client_open(&attr, &client);
 
 	if (!r)
-		r = shmd_admin_status(client, &status);
+		r = shmd_admin_status(client, &before);
 	if (!r)
 		r = shmd_admin_sessions(client, collect, all);
 	if (r >= 0)
+		r = shmd_admin_status(client, &status);
+	if (!r)
 		r = shmd_admin_undriven(client, collect_undriven, all);
 	shmd_client_close(client);
 	daemon.error = r == -ECONNREFUSED ? -ENOENT : r < 0 ? r : 0;
 	if (!daemon.error) {
-		daemon.pid = status.pid;
-		daemon.keeps_sessions = status.keeps_sessions;
+		note_status(&status, &daemon);
+		daemon.n_unseen = count_unseen(before.n_sessions, status.n_sessions, all->n);
 	}
 	daemon.undriven = all->undriven;
 	daemon.n_undriven = all->n_undriven;

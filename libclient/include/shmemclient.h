@@ -683,7 +683,7 @@ struct shmd_session_item {
 	struct shmd_counters counters;
 	uint32_t n_dcis, n_dcts; /* of n_qps; the rest is RC */
 	uint32_t n_dc_peers, n_rc_peers; /* of its DCIs: by them, and by an RC QP of their own; as it says */
-	char doorbell_reason[96]; /* "NIC: why not a better mode", "; " between NICs; empty: all have the best */
+	char doorbell_reason[96]; /* "NIC: why not a better mode" or "NIC and 2 more: ...", "; " between; empty: all have the best */
 	bool kept; /* it outlives the daemon */
 	char unkept_reason[96]; /* why not; empty: it does, or no session does */
 };

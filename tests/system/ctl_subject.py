@@ -25,7 +25,7 @@ class Cases:
     """Lines that tests/lib/report.py counts."""
 
     def __init__(self):
-        self.counts = {'passed': 0, 'failed': 0}
+        self.counts = {'passed': 0, 'failed': 0, 'skipped': 0}
 
     def add(self, name, problems):
         for problem in problems:
@@ -33,6 +33,10 @@ class Cases:
         print(('FAIL ' if problems else 'ok   ') + name)
         self.counts['failed' if problems else 'passed'] += 1
 
+    def skip(self, name, why):
+        print(f'SKIP {name}: {why}')
+        self.counts['skipped'] += 1
+
     def end(self):
-        print(f'{self.counts["passed"]} passed, {self.counts["failed"]} failed, 0 skipped')
+        print(', '.join(f'{n} {word}' for word, n in self.counts.items()))
         sys.exit(1 if self.counts['failed'] else 0)

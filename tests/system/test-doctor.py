@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """shmemctl doctor on trees in which each check is good, fails, or cannot be read: text, JSON, exit status.
 
-test-doctor.py SHMEMCTL CHECK-TREE PAGE. Needs no daemon: none is there. The page names every check.
+test-doctor.py SHMEMCTL CHECK-TREE PAGE SHMEMD. Without a daemon but for one in a pid namespace of its own. The page names every check.
 """
 import contextlib
 import json
@@ -12,11 +12,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 
 from ctl_subject import Cases
 
 LINE = re.compile(r'(OK|WARN|FAIL) +([a-z-]+) +(.+)')
 FIX = re.compile(r' +fix: (.+)')
+PATIENCE_SEC = 60
 
 
 def run(shmemctl, *words, may_complain=False):
@@ -155,6 +157,16 @@ def check_unmapped(cases, shmemctl, program, checks):
         cases.add(f'all_checks_run_on_a_machine_with_{name}', problems)
 
 
+def check_empty(cases, shmemctl, checks):
+    """A folder without a file: only of the daemon, which is not asked, there is nothing to tell."""
+    with tempfile.TemporaryDirectory() as root:
+        found, problems = judge(shmemctl, root, checks)
+    good = [check for check in checks if {one['state'] for one in found.get(check, [])} == {'ok'}]
+    told = [one['reason'] for check in checks if check not in good for one in found.get(check, [])]
+    problems += [f'{reason}' for reason in told if not reason.startswith('not known: ')]
+    cases.add('of_an_empty_folder_nothing_is_good', problems + ([] if good == ['driven', 'threads', 'doorbells'] else [f'{good}']))
+
+
 def check_page(cases, page, checks):
     with open(page, encoding='utf-8') as file:
         text = file.read().partition('\n.It Cm doctor')[2].partition('\n.Sh ')[0]
@@ -162,14 +174,59 @@ def check_page(cases, page, checks):
     cases.add('the_man_page_names_every_check_in_their_order', [] if named == checks else [f'{named}, not {checks}'])
 
 
-def judge_all(shmemctl, program, page):
+def unshare_words():
+    """What puts a command in a pid namespace of its own; None where that cannot be done."""
+    words = ['unshare', *([] if os.geteuid() == 0 else ['--map-root-user']), '--pid', '--fork', '--kill-child']
+    try:
+        works = subprocess.run([*words, 'true'], stderr=subprocess.DEVNULL, check=False).returncode == 0
+    except FileNotFoundError:
+        works = False
+    return words if works else None
+
+
+@contextlib.contextmanager
+def contained_daemon(shmemctl, shmemd):
+    """The socket of a daemon that calls itself process 1, or None."""
+    words = unshare_words()
+    if not words:
+        yield None
+        return
+    with tempfile.TemporaryDirectory(dir='/tmp') as folder:
+        path, limit = os.path.join(folder, 'sock'), time.monotonic() + PATIENCE_SEC
+        wrapper = os.environ.get('MESON_EXE_WRAPPER', '').split()
+        with subprocess.Popen([*words, *wrapper, shmemd, '--config', '/dev/null', '--socket', path, '--backend', 'soft']) as daemon:
+            try:
+                while subprocess.run([shmemctl, 'status', '--socket', path], capture_output=True, check=False).returncode:
+                    if daemon.poll() is not None or time.monotonic() > limit:
+                        raise SystemExit('the daemon does not start in a pid namespace of its own')
+                    time.sleep(0.05)
+                yield path
+            finally:
+                daemon.kill()
+
+
+def check_contained(cases, shmemctl, shmemd):
+    """Its number is another process here: of that nothing is told."""
+    name = 'of_a_daemon_in_another_pid_namespace_the_process_is_not_known'
+    with contained_daemon(shmemctl, shmemd) as path:
+        if not path:
+            cases.skip(name, 'no pid namespace can be made here')
+            return
+        _, text = run(shmemctl, '--socket', path, may_complain=True)
+    told = [f'WARN +{check} +not known: the daemon is in another pid namespace' for check in ('memory-lock', 'threads')]
+    cases.add(name, [f'{one}: {text}' for one in told if not re.search(f'^{one}', text, re.M)])
+
+
+def judge_all(shmemctl, program, page, shmemd):
     checks = re.findall(r'^check (\S+)$', subprocess.run([program, 'checks'], capture_output=True, text=True, check=True).stdout, re.M)
     cases = Cases()
     for state in ('good', 'failing', 'unread'):
         check_state(cases, shmemctl, program, state, checks)
     check_mistakes(cases, shmemctl, program)
     check_unmapped(cases, shmemctl, program, checks)
+    check_empty(cases, shmemctl, checks)
     check_page(cases, page, checks)
+    check_contained(cases, shmemctl, shmemd)
     # Its settings may be some that cannot be followed, which is told, and is no fault of the command.
     _, text = run(shmemctl, may_complain=True)
     cases.add('this_machine_is_judged_without_a_daemon',

@@ -147,6 +147,8 @@ TEST(who_is_no_administrator_is_told_who_is)
 	start(&daemon);
 	ASSERT_OK(chmod(daemon.folder, 0755));
 	client = lab_client(&daemon);
+	CTL("doctor");
+	ASSERT_HAS("OK    doorbells      1 sessions, each with the best mode");
 	pid = fork();
 	ASSERT_GE(pid, 0);
 	if (!pid) {
@@ -162,6 +164,8 @@ TEST(who_is_no_administrator_is_told_who_is)
 		ASSERT_EQ(CTL("dump-queue", "soft0/1"), 1);
 		ASSERT_HAS("only root and the user");
 		ASSERT_EQ(CTL("list", "nics"), 0);
+		CTL("doctor");
+		ASSERT_HAS("WARN  doorbells      not known of 1 sessions of other users\n");
 		_exit(0);
 	}
 	ASSERT_EQ(waitpid(pid, &status, 0), pid);

@@ -193,6 +193,54 @@ TEST(change_to_mode_cpu_whose_answer_finds_no_place_is_told_and_asked_for_again)
 	lab_deinit(&lab);
 }
 
+static void fall_back(struct pair *pair, uint32_t nic, const char *reason)
+{
+	struct msg req, rep;
+
+	fill_open(&req, "", nic ? "fake1" : "fake0");
+	raw_expect(&pair->raw, &req, NULL, 0, MSG_NIC_OPEN_REP, &rep);
+	fill_doorbell(&req, nic, NIC_DOORBELL_CPU, reason);
+	raw_expect(&pair->raw, &req, NULL, 0, MSG_NIC_OPEN_REP, &rep);
+}
+
+static void expect_reasons(const char *first, const char *second, const char *listed)
+{
+	struct pair pair, control;
+	struct lab lab;
+
+	lab_init(&lab, 10);
+	lab.nics[0].has_uar = lab.nics[1].has_uar = true;
+	pair_init_hello(&pair, &lab, MSG_ROLE_CLIENT);
+	pair_init_hello(&control, &lab, MSG_ROLE_CONTROL);
+	fall_back(&pair, 0, first);
+	fall_back(&pair, 1, second);
+	expect_list(&control, "cpu,cpu", listed);
+	pair_deinit(&control);
+	pair_deinit(&pair);
+	lab_assert_empty(&lab);
+	lab_deinit(&lab);
+}
+
+TEST(nics_of_one_reason_tell_it_once_in_lists)
+{
+	expect_reasons("CUDA refuses to map the page of the NIC: operation not supported (801)",
+		       "CUDA refuses to map the page of the NIC: operation not supported (801)",
+		       "fake0 and 1 more: client: CUDA refuses to map the page of the NIC: "
+		       "operation not supported (801");
+}
+
+TEST(long_reasons_leave_room_for_those_of_other_nics_in_lists)
+{
+	expect_reasons(
+		"CUDA refuses to map the page of the NIC: operation not supported (801)",
+		"mmap: denied",
+		"fake0: client: CUDA refuses to map the page of ; fake1: client: mmap: denied");
+	expect_reasons("mmap: denied",
+		       "CUDA refuses to map the page of the NIC: operation not supported",
+		       "fake0: client: mmap: denied; fake1: client: CUDA refuses to map the page "
+		       "of the NIC: operation ");
+}
+
 /* In each list it is cut to the same bytes, and never within a character. */
 TEST(reasons_of_any_length_are_cut_to_what_lists_hold)
 {

@@ -25,6 +25,7 @@ static void put_driver(struct check_tree *tree)
 static void put_kernel(struct check_tree *tree)
 {
 	PUT("proc/sys/kernel/osrelease", "6.8.0-45-generic\n");
+	PUT("sys/module/ib_core/refcnt", "4\n");
 	PUT("sys/class/infiniband_verbs/uverbs0/ibdev", "mlx5_0\n");
 	PUT("sys/class/infiniband_verbs/uverbs1/ibdev", "mlx5_1\n");
 	PUT("dev/infiniband/uverbs0", "\n");
@@ -38,10 +39,13 @@ static void put_daemon(struct check_tree *tree)
 	check_tree_limit(tree, "unlimited", 0);
 	check_tree_thread(tree, 17, "shmemd", 3);
 	check_tree_thread(tree, 18, "bell-mlx5_1", 11);
+	check_tree_process(tree, "shmemd", 1017);
 	PUT("sys/devices/system/node/node0/cpulist", "0-3,8-9\n");
 	PUT("sys/devices/system/node/node1/cpulist", "4-7,10-13\n");
 	tree->session = (struct check_session){.session = 1, .pid = 99, .command = "train", .doorbell = "uar-mmap"};
 	tree->daemon = (struct check_daemon){.pid = CHECK_PID,
+					     .started_min_nsec = CHECK_STARTED_NSEC,
+					     .started_max_nsec = CHECK_STARTED_NSEC,
 					     .n_sessions = 1,
 					     .sessions = &tree->session,
 					     .keeps_sessions = true,
@@ -105,7 +109,7 @@ void check_tree_limit(struct check_tree *tree, const char *locked, unsigned int 
 			  "Max locked memory         %-20s %-20s bytes\n",
 		    locked, locked);
 		snprintf(path, sizeof(path), "proc/%s/status", folders[i]);
-		PUT(path, "Name:\tshmemd\nCapEff:\t%016x\n", capabilities);
+		PUT(path, "Name:\tshmemd\nNSpid:\t17\nCapEff:\t%016x\n", capabilities);
 	}
 }
 
@@ -153,6 +157,16 @@ void check_tree_config(struct check_tree *tree, const char *address, unsigned in
 	ASSERT_OK(fclose(file));
 }
 
+static void put_stat(struct check_tree *tree, const char *path, const char *name,
+		     unsigned int start_sec, unsigned int cpu)
+{
+	PUT(path,
+	    "17 (%s) S 1 17 17 0 -1 4194304 100 0 0 0 5 6 0 0 20 0 2 0 %u00 4096 512 "
+	    "18446744073709551615 1 1 0 0 0 0 0 4096 0 0 0 0 "
+	    "-1 %u 0 0 0 0 0\n",
+	    name, start_sec, cpu);
+}
+
 void check_tree_thread(struct check_tree *tree, unsigned int tid, const char *name, unsigned int cpu)
 {
 	char path[64];
@@ -160,9 +174,22 @@ void check_tree_thread(struct check_tree *tree, unsigned int tid, const char *na
 	snprintf(path, sizeof(path), "proc/17/task/%u/comm", tid);
 	PUT(path, "%s\n", name);
 	snprintf(path, sizeof(path), "proc/17/task/%u/stat", tid);
-	PUT(path, "%u (%s) S 1 17 17 0 -1 4194304 100 0 0 0 5 6 0 0 20 0 2 0 1000 4096 512 18446744073709551615 1 1 0 0 0 0 0 4096 0 0 0 0 "
-		  "-1 %u 0 0 0 0 0\n",
-	    tid, name, cpu);
+	put_stat(tree, path, name, 10, cpu);
+}
+
+void check_tree_process(struct check_tree *tree, const char *name, unsigned int start_sec)
+{
+	PUT("proc/17/comm", "%s\n", name);
+	put_stat(tree, "proc/17/stat", name, start_sec, 3);
+}
+
+void check_tree_vf(struct check_tree *tree, const char *pf)
+{
+	const struct machine_nic vf = {
+		.path = CHECK_VF, .name = "mlx5_3", .netdev = "eth3", .physfn = pf, .gbps = 400};
+
+	machine_tree_pci(&tree->machine, CHECK_VF, 0x020000, 0x15b3, 1);
+	machine_tree_nic(&tree->machine, &vf);
 }
 
 /* ---- judged */

@@ -11,7 +11,9 @@
 #define CHECK_NIC0 "pci0000:10/0000:10:01.0/0000:11:00.0/0000:12:01.0/0000:14:00.0"
 #define CHECK_GPU1 "pci0000:80/0000:80:01.0/0000:81:00.0/0000:82:00.0/0000:83:00.0"
 #define CHECK_NIC1 "pci0000:80/0000:80:01.0/0000:81:00.0/0000:82:01.0/0000:84:00.0"
+#define CHECK_VF "pci0000:80/0000:80:01.0/0000:81:00.0/0000:82:01.0/0000:84:00.2"
 #define CHECK_PID 17u /* of the daemon */
+#define CHECK_STARTED_NSEC UINT64_C(1018000000000) /* as it says */
 
 struct check_tree {
 	struct machine_tree machine;
@@ -46,7 +48,10 @@ struct check_verdict {
 	const char *fix;  /* what the fix has; or NULL */
 };
 
-extern const struct check_verdict check_verdicts[]; /* ends with a NULL name */
+/* Each ends with a NULL name. */
+extern const struct check_verdict check_verdicts[];
+extern const struct check_verdict check_verdicts_daemon[];
+extern const struct check_verdict check_verdicts_node[];
 
 void check_tree_init(struct check_tree *tree);
 void check_tree_deinit(struct check_tree *tree);
@@ -59,8 +64,12 @@ void check_tree_mode(struct check_tree *tree, const char *path, unsigned int mod
 void check_tree_tell(struct topo *topo);
 /* The configuration space of a bridge, with such a control register of ACS. */
 void check_tree_config(struct check_tree *tree, const char *address, unsigned int acs_control);
+/* mlx5_3, beside NIC1, and the PCI address of its PF. */
+void check_tree_vf(struct check_tree *tree, const char *pf);
 /* A thread of the daemon, and the processor it ran on. */
 void check_tree_thread(struct check_tree *tree, unsigned int tid, const char *name, unsigned int cpu);
+/* The process with the daemon's number, and when it started, in seconds since the kernel did. */
+void check_tree_process(struct check_tree *tree, const char *name, unsigned int start_sec);
 /* Of the daemon, and of who looks. */
 void check_tree_limit(struct check_tree *tree, const char *locked, unsigned int capabilities);
 /* Reads the machine and tells all findings of a check. */

@@ -9,7 +9,6 @@
 
 /* Beside NIC1, as the second port of the same card. */
 #define SECOND "pci0000:80/0000:80:01.0/0000:81:00.0/0000:82:01.0/0000:84:00.1"
-#define VF "pci0000:80/0000:80:01.0/0000:81:00.0/0000:82:01.0/0000:84:00.2"
 
 static void add_second(struct check_tree *tree, struct machine_nic nic)
 {
@@ -93,19 +92,9 @@ STATE(second_port_alone_slow)
 
 /* ---- virtual functions and bonds */
 
-static void add_vf(struct check_tree *tree, const char *path, const char *pf)
-{
-	machine_tree_pci(&tree->machine, path, 0x020000, 0x15b3, 1);
-	machine_tree_nic(&tree->machine, &(struct machine_nic){.path = path,
-							       .name = "mlx5_3",
-							       .netdev = "eth3",
-							       .physfn = pf,
-							       .gbps = 400});
-}
-
 STATE(vf_beside_its_pf)
 {
-	add_vf(tree, VF, "0000:84:00.0");
+	check_tree_vf(tree, "0000:84:00.0");
 }
 
 STATE(vf_of_down_pf)
@@ -117,7 +106,7 @@ STATE(vf_of_down_pf)
 STATE(vf_of_second_port_unplugged)
 {
 	second_port_unplugged(tree);
-	add_vf(tree, VF, "0000:84:00.1");
+	check_tree_vf(tree, "0000:84:00.1");
 }
 
 /* Another device of the function of mlx5_1, which may be a part of that. */
@@ -521,42 +510,6 @@ STATE(names_with_escapes)
 	PUT("sys/class/infiniband_verbs/uverbs\0337/ibdev", "mlx5_0\n");
 }
 
-/* ---- threads of the daemon */
-
-#define LONG_NIC "rocep132s0f0"
-
-static void put_long_name(struct check_tree *tree)
-{
-	sysfs_tree_remove(&tree->machine.files, "sys/class/infiniband/mlx5_1");
-	machine_tree_nic(&tree->machine, &(struct machine_nic){.path = CHECK_NIC1, .name = LONG_NIC, .gbps = 400});
-}
-
-STATE(thread_of_long_name_far)
-{
-	put_long_name(tree);
-	check_tree_thread(tree, 18, "bell-rocep132s0", 3);
-}
-
-STATE(thread_of_long_name_near)
-{
-	put_long_name(tree);
-	check_tree_thread(tree, 18, "bell-rocep132s0", 4);
-}
-
-STATE(thread_of_second_port_far)
-{
-	check_tree_thread(tree, 18, "bell-mlx5_1:2", 3);
-}
-
-/* On either node there is a NIC of that name, as far as it is told. */
-STATE(thread_of_one_of_two)
-{
-	put_long_name(tree);
-	sysfs_tree_remove(&tree->machine.files, "sys/class/infiniband/mlx5_0");
-	machine_tree_nic(&tree->machine, &(struct machine_nic){.path = CHECK_NIC0, .name = "rocep132s0f1", .gbps = 400});
-	check_tree_thread(tree, 18, "bell-rocep132s0", 3);
-}
-
 const struct check_verdict check_verdicts[] = {
 	{"devices", ports_locked, CHECK_WARN,
 	 "mlx5_1: not known: /sys/class/infiniband/mlx5_1/ports cannot be read"},
@@ -664,11 +617,5 @@ const struct check_verdict check_verdicts[] = {
 	{"assignment", manager_seen, CHECK_WARN, "mlx5_2: it manages switches",
 	 "lets the daemon see it; or nics-exclude = mlx5_2"},
 	{"assignment", manager_seen_by_daemon, CHECK_OK, "on its NUMA node or nearer"},
-	{"threads", thread_of_long_name_far, CHECK_WARN,
-	 "thread bell-rocep132s0: it ran on processor 3"},
-	{"threads", thread_of_long_name_near, CHECK_OK, "on its NUMA node"},
-	{"threads", thread_of_second_port_far, CHECK_WARN,
-	 "thread bell-mlx5_1:2: it ran on processor 3"},
-	{"threads", thread_of_one_of_two, CHECK_OK, "on its NUMA node"},
 	{0},
 };

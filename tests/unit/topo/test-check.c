@@ -173,11 +173,11 @@ static bool is_judged_so(const struct check_verdict *verdict)
 	return looked.is_told && looked.worst == verdict->state;
 }
 
-TEST_TIMEOUT(machines_on_which_a_check_is_easily_wrong, 200)
+static void expect_judged_so(const struct check_verdict *one)
 {
 	unsigned int n_wrong = 0;
 
-	for (const struct check_verdict *one = check_verdicts; one->check; one++) {
+	for (; one->check; one++) {
 		if (is_judged_so(one))
 			continue;
 		printf("wrong: %s is not told with state %d, \"%s\" and fix \"%s\"\n", one->check,
@@ -185,4 +185,19 @@ TEST_TIMEOUT(machines_on_which_a_check_is_easily_wrong, 200)
 		n_wrong++;
 	}
 	ASSERT_EQ(n_wrong, 0u);
+}
+
+TEST_TIMEOUT(machines_on_which_a_check_is_easily_wrong, 200)
+{
+	expect_judged_so(check_verdicts);
+}
+
+TEST_TIMEOUT(nodes_of_which_a_check_easily_claims_too_much, 100)
+{
+	expect_judged_so(check_verdicts_node);
+}
+
+TEST_TIMEOUT(daemons_of_which_a_check_easily_tells_something_wrong, 100)
+{
+	expect_judged_so(check_verdicts_daemon);
 }
