@@ -14,15 +14,44 @@
 static const char *const colors[] = {"#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#e67e00", "#17a2b8", "#8c564b", "#c71585"};
 #define N_COLORS (sizeof(colors) / sizeof(colors[0]))
 
+static void put_ascii(FILE *out, char c)
+{
+	switch (c) {
+	case '<':
+		fputs("&lt;", out);
+		break;
+	case '>':
+		fputs("&gt;", out);
+		break;
+	case '&':
+		fputs("&amp;", out);
+		break;
+	case '"':
+		fputs("&quot;", out);
+		break;
+	default:
+		fputc(c < ' ' || c == 0x7f ? '?' : c, out);
+	}
+}
+
+/* XML has no control characters, and UTF-8 without its last two of the first plane. */
+static bool is_xml(const char *text, unsigned int n_bytes)
+{
+	return n_bytes && !(n_bytes == 3 && (memcmp(text, "\xef\xbf\xbe", 3) == 0 || memcmp(text, "\xef\xbf\xbf", 3) == 0));
+}
+
 static void put_text(FILE *out, const char *text, size_t max_chars)
 {
-	for (size_t i = 0; text[i] && i < max_chars; i++) {
-		if (text[i] == '<')
-			fputs("&lt;", out);
-		else if (text[i] == '&')
-			fputs("&amp;", out);
+	for (size_t i = 0; *text && i < max_chars; i++) {
+		unsigned int n = json_utf8_bytes(text);
+
+		if (n == 1)
+			put_ascii(out, *text);
+		else if (is_xml(text, n))
+			fwrite(text, 1, n, out);
 		else
-			fputc(text[i], out);
+			fputc('?', out);
+		text += n ? n : 1;
 	}
 }
 
@@ -183,8 +212,10 @@ static void draw_nics(const struct picture *picture)
 		draw_rect(picture->out, is_excluded ? "nic excluded" : "nic", "nic", i, at);
 		fputs("><title>", picture->out);
 		put_text(picture->out, name, TOPO_NAME_BYTES);
-		if (is_excluded)
-			fprintf(picture->out, ": %s", topo_reason_excluded(picture->topo, picture->view->map, i, why));
+		if (is_excluded) {
+			fputs(": ", picture->out);
+			put_text(picture->out, topo_reason_excluded(picture->topo, picture->view->map, i, why), TOPO_WHY_BYTES);
+		}
 		fprintf(picture->out, "</title></rect>\n<text class=\"device\" x=\"%u\" y=\"%u\">NIC%u ", at->x + 4, at->y + 13, i);
 		put_text(picture->out, name, NAME_CHARS);
 		fputs("</text>\n", picture->out);

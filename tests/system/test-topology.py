@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import xml.etree.ElementTree
+import xml.sax.saxutils
 
 from ctl_subject import Cases
 
@@ -27,8 +28,8 @@ WORDS = re.compile(r'X|NV\d+|XGMI|PIX|PXB|PHB|NODE|SYS')
 
 
 def run(shmemctl, *words, status=0):
-    done = subprocess.run([shmemctl, 'topology', *words], capture_output=True, text=True, check=False, timeout=60,
-                          env={**os.environ, 'SHMEMD_SOCKET': '/nonexistent/socket'})
+    done = subprocess.run([shmemctl, 'topology', *words], capture_output=True, text=True, errors='surrogateescape', check=False,
+                          timeout=60, env={**os.environ, 'SHMEMD_SOCKET': '/nonexistent/socket'})
     if done.returncode != status:
         raise SystemExit(f'shmemctl topology {words}: exit status {done.returncode}\n{done.stdout}{done.stderr}')
     return done.stdout if status == 0 else done.stderr
@@ -282,6 +283,56 @@ def check_pictures(cases, shmemctl, small, scratch):
     cases.add('captures_of_real_machines_are_pictures', problems)
 
 
+# Names as a file may have them: markup and quotes, which stay, and control characters, which become '?'.
+HOSTILE = ("<&>\"'\\", '</text><g>', '&amp;<!--', '"/><script>')
+BOND = '<b&o>"n\'d"'
+
+
+def hostile_machine():
+    quote = xml.sax.saxutils.quoteattr
+    nics = ''.join(f'<function pci="2:{i:02x}:00.0" class="0207"><nic name={quote(name)} port="1" bond={quote(BOND if i < 2 else "")}/>'
+                   '</function>' for i, name in enumerate((*HOSTILE, 'e\x1b[31m\x07\x7f\u00fc')))
+    return f'<shmemd-topology version="1"><host><function pci="1:00:00.0" class="0302"><gpu name={quote(HOSTILE[0])}/></function>{nics}' \
+        '</host></shmemd-topology>'
+
+
+def judge_hostile_picture(text, source, reason):
+    try:
+        root = xml.etree.ElementTree.fromstring(text)
+    except xml.etree.ElementTree.ParseError as error:
+        return [f'no XML: {error}']
+    texts, titles = [label.text for label in root.iter(SVG + 'text')], [title.text for title in root.iter(SVG + 'title')]
+    wanted = [f'NIC{i} {name}' for i, name in enumerate((*HOSTILE, 'e?[31m????'))] + [f'GPUs and NICs of {source}']
+    problems = [f'no label {label!r}' for label in wanted if label not in texts]
+    wanted = [HOSTILE[0], HOSTILE[0], f'{HOSTILE[1]}: {reason}', *HOSTILE[2:], 'e?[31m????']
+    problems += [] if titles == wanted else [f'titles {titles}']
+    strange = {element.tag.removeprefix(SVG) for element in root.iter()} - {'svg', 'style', 'rect', 'text', 'title', 'line'}
+    return problems + ([f'elements of others: {strange}'] if strange else [])
+
+
+def check_hostile(cases, shmemctl, scratch):
+    name = '<&>"\'\x1b' + '\u00fc' * 50
+    path, again, conf = (os.path.join(scratch, file) for file in (name + '\udcff', 'hostile.xml', 'hostile.conf'))
+    with open(path, 'w', encoding='utf-8') as file:
+        file.write(hostile_machine())
+    with open(conf, 'w', encoding='utf-8') as file:
+        file.write('nics-include = \x1b[31mred\x07 \x1b\n')
+    reason = f'it is a further port of the bond {BOND}, which {HOSTILE[0]} stands for'
+    text, document = draw(shmemctl, path, scratch)
+    cases.add('names_of_others_are_as_written_in_a_picture', judge_hostile_picture(text, name.replace('\x1b', '?')[:48], reason))
+    cases.add('names_of_others_are_as_written_in_json', judge_json(document) +
+              ([] if [nic['name'] for nic in document['nics'][:4]] == list(HOSTILE) else [f'{document["nics"]}']) +
+              ([] if [nic['reason'] for nic in document['excluded']] == [reason] else [f'{document["excluded"]}']))
+    shown = run(shmemctl, '--from', path) + run(shmemctl, '--from', path, '--why', '0') + \
+        run(shmemctl, '--from', path, '--config', conf, status=1) + run(shmemctl, '--from', path + '\x1b', status=1)
+    cases.add('no_control_characters_reach_the_terminal', [repr(line) for line in shown.split('\n') if re.search(r'[\x00-\x1f\x7f]', line)] +
+              lacks(shown, *HOSTILE, reason, 'e?[31m??', '?[31mred?'))
+    with open(again, 'w', encoding='utf-8') as file:
+        file.write(run(shmemctl, 'dump', '--from', path))
+    replayed = json.loads(run(shmemctl, '--json', '--from', again))
+    cases.add('names_of_others_are_as_written_in_a_dump', [] if {**replayed, 'source': document['source']} == document else ['it differs'])
+
+
 def main():
     shmemctl, small = sys.argv[1:]
     cases = Cases()
@@ -291,6 +342,7 @@ def main():
         check_policy(cases, shmemctl, small, scratch)
         check_lost(cases, shmemctl, small, scratch)
         check_pictures(cases, shmemctl, small, scratch)
+        check_hostile(cases, shmemctl, scratch)
         this = json.loads(run(shmemctl, '--json'))
         cases.add('this_machine_is_shown_without_a_daemon', judge_json(this) + lacks(this['source'], 'this machine'))
     cases.end()
