@@ -18,11 +18,10 @@
 #define BOX_HEAD 20
 #define BOX_GAP 10
 #define ROW 22
-#define GPU_WIDTH 108
-#define NIC_WIDTH 116
+#define GPU_WIDTH 112
+#define NIC_WIDTH 124
 #define DEVICE_HEIGHT 18
 
-/* The deepest bridge above with more than one device below, else the device itself. */
 static bool has_others(const struct topo *topo, unsigned int bridge, unsigned int self)
 {
 	unsigned int n = 0;
@@ -38,6 +37,7 @@ static bool has_others(const struct topo *topo, unsigned int bridge, unsigned in
 	return n > 0;
 }
 
+/* The deepest bridge above with more than one device below, else the device itself. */
 static unsigned int find_switch(const struct topo *topo, unsigned int node)
 {
 	for (int at = (int)node; at > 0; at = topo->nodes[at].parent) {
@@ -104,15 +104,29 @@ static void make_boxes(struct picture *picture)
 		picture->frames[picture->boxes[i].frame].n_boxes++;
 }
 
-/* Boxes of a frame side by side, as many as fit, row by row. Returns how high the frame becomes. */
+static unsigned int n_rows_of(const struct box *box)
+{
+	return box->n_gpus > box->n_nics ? box->n_gpus : box->n_nics;
+}
+
+/* A frame has no box where all its devices are below switches of other nodes. */
+static unsigned int count_beside(const struct frame *frame, unsigned int n_fit)
+{
+	unsigned int n = frame->n_boxes < n_fit ? frame->n_boxes : n_fit;
+
+	return n ? n : 1;
+}
+
+/* Boxes of a frame side by side, as many as fit, row by row; together as wide as the frame. Returns how high the frame becomes. */
 static unsigned int place_boxes(struct picture *picture, unsigned int frame, unsigned int width)
 {
-	unsigned int n_beside = (width - BOX_GAP) / (BOX_WIDTH + BOX_GAP), n = 0, y = FRAME_HEAD, row_height = 0;
+	unsigned int n_fit = (width - BOX_GAP) / (BOX_WIDTH + BOX_GAP), n = 0, y = FRAME_HEAD, row_height = 0;
+	unsigned int n_beside = count_beside(&picture->frames[frame], n_fit);
+	unsigned int box_width = (width - BOX_GAP) / n_beside - BOX_GAP;
 	const struct rect *at = &picture->frames[frame].at;
 
 	for (unsigned int i = 0; i < picture->n_boxes; i++) {
 		struct box *box = &picture->boxes[i];
-		unsigned int n_rows = box->n_gpus > box->n_nics ? box->n_gpus : box->n_nics;
 
 		if (box->frame != frame)
 			continue;
@@ -120,8 +134,8 @@ static unsigned int place_boxes(struct picture *picture, unsigned int frame, uns
 			y += row_height + BOX_GAP;
 			row_height = 0;
 		}
-		box->at = (struct rect){at->x + BOX_GAP + n % n_beside * (BOX_WIDTH + BOX_GAP), at->y + y, BOX_WIDTH,
-					BOX_HEAD + n_rows * ROW + 6};
+		box->at = (struct rect){at->x + BOX_GAP + n % n_beside * (box_width + BOX_GAP), at->y + y, box_width,
+					BOX_HEAD + n_rows_of(box) * ROW + 6};
 		row_height = box->at.height > row_height ? box->at.height : row_height;
 		n++;
 	}
@@ -161,22 +175,49 @@ static void place_all(struct picture *picture)
 	}
 }
 
-static void place_devices(struct picture *picture)
+/* The k-th of n at one side of a box, evenly over its height. */
+static struct rect place_device(const struct box *box, unsigned int k, unsigned int n, unsigned int width, bool is_right)
+{
+	unsigned int x = is_right ? box->at.width - PICTURE_INSET - width : PICTURE_INSET;
+	unsigned int y = ((2 * k + 1) * n_rows_of(box) * ROW / n - ROW) / 2;
+
+	return (struct rect){box->at.x + x, box->at.y + BOX_HEAD + y, width, DEVICE_HEIGHT};
+}
+
+static void place_gpus(struct picture *picture)
 {
 	unsigned int used[PICTURE_MAX_BOXES] = {0};
 
 	for (unsigned int i = 0; i < picture->topo->n_gpus; i++) {
-		const struct rect *box = &picture->boxes[picture->gpu_box[i]].at;
+		const struct box *box = &picture->boxes[picture->gpu_box[i]];
 
-		picture->gpus[i] = (struct rect){box->x + PICTURE_INSET, box->y + BOX_HEAD + used[picture->gpu_box[i]]++ * ROW, GPU_WIDTH,
-						 DEVICE_HEIGHT};
+		picture->gpus[i] = place_device(box, used[picture->gpu_box[i]]++, box->n_gpus, GPU_WIDTH, false);
 	}
-	memset(used, 0, sizeof(used));
-	for (unsigned int i = 0; i < picture->topo->n_nics; i++) {
-		const struct rect *box = &picture->boxes[picture->nic_box[i]].at;
+}
 
-		picture->nics[i] = (struct rect){box->x + box->width - PICTURE_INSET - NIC_WIDTH,
-						 box->y + BOX_HEAD + used[picture->nic_box[i]]++ * ROW, NIC_WIDTH, DEVICE_HEIGHT};
+static unsigned int first_user(const struct picture *picture, unsigned int nic)
+{
+	unsigned int gpu;
+
+	for (gpu = 0; gpu < picture->topo->n_gpus && !topology_has(picture->view->map, gpu, nic); gpu++)
+		;
+	return gpu;
+}
+
+/* In the order of the GPUs that have them, so that lines within a box do not cross; those of nobody come last. */
+static void place_nics(struct picture *picture)
+{
+	unsigned int used[PICTURE_MAX_BOXES] = {0}, users[TOPO_MAX_NICS];
+
+	for (unsigned int i = 0; i < picture->topo->n_nics; i++)
+		users[i] = first_user(picture, i);
+	for (unsigned int gpu = 0; gpu <= picture->topo->n_gpus; gpu++) {
+		for (unsigned int i = 0; i < picture->topo->n_nics; i++) {
+			const struct box *box = &picture->boxes[picture->nic_box[i]];
+
+			if (users[i] == gpu)
+				picture->nics[i] = place_device(box, used[picture->nic_box[i]]++, box->n_nics, NIC_WIDTH, true);
+		}
 	}
 }
 
@@ -196,5 +237,6 @@ void picture_place(struct picture *picture)
 	make_boxes(picture);
 	place_all(picture);
 	picture->bar = (struct rect){PICTURE_MARGIN, BAR_TOP, picture->width - 2 * PICTURE_MARGIN, BAR_HEIGHT};
-	place_devices(picture);
+	place_gpus(picture);
+	place_nics(picture);
 }

@@ -8,7 +8,8 @@
 
 #include "libclient/ctl/topology-picture.h"
 
-#define NAME_CHARS 14
+#define LABEL_CHARS 20 /* of a NIC */
+#define CHAR_PERCENT 66 /* width of a character, of its size; some renderers round it up to pixels */
 #define TITLE_CHARS 48
 
 static const char *const colors[] = {"#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#e67e00", "#17a2b8", "#8c564b", "#c71585"};
@@ -153,33 +154,46 @@ static void draw_boxes(const struct picture *picture)
 	}
 }
 
+/*
+ * A name with what is behind it covered, since lines pass there: not every renderer can draw the outline of letters below them. The
+ * size is that of the style.
+ */
+static void draw_name(FILE *out, const char *class_name, unsigned int size, unsigned int x, unsigned int y, const char *text)
+{
+	unsigned int width = size * (unsigned int)strlen(text) * CHAR_PERCENT / 100 + 4;
+
+	fprintf(out, "<rect class=\"behind\" x=\"%u\" y=\"%u\" width=\"%u\" height=\"%u\"/>\n", x - 2, y - size, width, size * 5 / 4);
+	fprintf(out, "<text class=\"%s\" x=\"%u\" y=\"%u\">", class_name, x, y);
+	put_text(out, text, SIZE_MAX);
+	fputs("</text>\n", out);
+}
+
 static void draw_frame_names(const struct picture *picture)
 {
 	for (unsigned int i = 0; i < picture->n_frames; i++) {
 		const struct rect *at = &picture->frames[i].at;
+		char name[32] = "no NUMA node";
 
-		fprintf(picture->out, "<text class=\"frame-name\" x=\"%u\" y=\"%u\">", at->x + 8, at->y + 16);
 		if (picture->frames[i].numa >= 0)
-			fprintf(picture->out, "NUMA node %d</text>\n", picture->frames[i].numa);
-		else
-			fprintf(picture->out, "no NUMA node</text>\n");
+			snprintf(name, sizeof(name), "NUMA node %d", picture->frames[i].numa);
+		draw_name(picture->out, "frame-name", 13, at->x + 8, at->y + 16, name);
 	}
 }
 
 static void draw_box_names(const struct picture *picture)
 {
 	static const char *const kinds[] = {"machine", "CPU", "host bridge", "switch", "slot"};
-	char pci[TOPO_PCI_BYTES];
+	char pci[TOPO_PCI_BYTES], name[TOPO_PCI_BYTES + 32];
 
 	for (unsigned int i = 0; i < picture->n_boxes; i++) {
 		const struct box *box = &picture->boxes[i];
 		const struct topo_node *node = &picture->topo->nodes[box->node];
 
-		fprintf(picture->out, "<text class=\"switch-name\" x=\"%u\" y=\"%u\">%s %u", box->at.x + PICTURE_INSET,
-			box->at.y + 13, kinds[node->kind], i);
 		if (node->pci != TOPO_NO_PCI && node->kind != TOPO_FUNCTION)
-			fprintf(picture->out, " (%s)", topo_pci_text(node->pci, pci));
-		fputs("</text>\n", picture->out);
+			snprintf(name, sizeof(name), "%s %u (%s)", kinds[node->kind], i, topo_pci_text(node->pci, pci));
+		else
+			snprintf(name, sizeof(name), "%s %u", kinds[node->kind], i);
+		draw_name(picture->out, "switch-name", 10, box->at.x + PICTURE_INSET, box->at.y + 13, name);
 	}
 }
 
@@ -202,7 +216,7 @@ static void draw_gpus(const struct picture *picture)
 
 static void draw_nics(const struct picture *picture)
 {
-	char name[TOPO_NAME_BYTES], why[TOPO_WHY_BYTES];
+	char name[TOPO_NAME_BYTES], why[TOPO_WHY_BYTES], label[TOPO_NAME_BYTES + 16];
 
 	for (unsigned int i = 0; i < picture->topo->n_nics; i++) {
 		const struct rect *at = &picture->nics[i];
@@ -216,8 +230,9 @@ static void draw_nics(const struct picture *picture)
 			fputs(": ", picture->out);
 			put_text(picture->out, topo_reason_excluded(picture->topo, picture->view->map, i, why), TOPO_WHY_BYTES);
 		}
-		fprintf(picture->out, "</title></rect>\n<text class=\"device\" x=\"%u\" y=\"%u\">NIC%u ", at->x + 4, at->y + 13, i);
-		put_text(picture->out, name, NAME_CHARS);
+		snprintf(label, sizeof(label), "NIC%u %s", i, name);
+		fprintf(picture->out, "</title></rect>\n<text class=\"device\" x=\"%u\" y=\"%u\">", at->x + 4, at->y + 13);
+		put_text(picture->out, label, LABEL_CHARS);
 		fputs("</text>\n", picture->out);
 	}
 }
@@ -231,10 +246,9 @@ static void draw_head(const struct picture *picture)
 		"<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%u\" height=\"%u\" viewBox=\"0 0 %u %u\">\n"
 		"<style>\n"
 		"text { font-family: 'DejaVu Sans Mono', monospace; fill: #222; }\n"
-		".frame-name, .switch-name { paint-order: stroke; stroke: #f5f6f8; stroke-width: 3px; }\n"
 		".title { font-size: 16px; } .frame-name { font-size: 13px; } .switch-name, .bar-name { font-size: 10px; fill: #555; }\n"
 		".device { font-size: 9px; }\n"
-		".page { fill: #fff; } .frame { fill: #f5f6f8; stroke: #b8bec8; } .switch { fill: none; stroke: #98a2b0; }\n"
+		".page { fill: #fff; } .behind { fill: #f5f6f8; } .frame { fill: #f5f6f8; stroke: #b8bec8; } .switch { fill: none; stroke: #98a2b0; }\n"
 		".gpu { fill: #fff; stroke-width: 2; } .nic { fill: #fff; stroke: #444; }\n"
 		".excluded { fill: #eee; stroke: #aaa; stroke-dasharray: 3 2; }\n"
 		".pcie { stroke: #c3c9d2; } .gpu-link { stroke: #d9e8c4; } .bar { fill: #eef6e2; stroke: #a8c780; }\n"

@@ -19,8 +19,8 @@ import xml.sax.saxutils
 from ctl_subject import Cases
 
 SVG = '{http://www.w3.org/2000/svg}'
-# Width of a character of the font, in parts of its size; of DejaVu Sans Mono 0.602.
-CHARACTER = 0.61
+# Width of a character of the font, in parts of its size; of DejaVu Sans Mono 0.602, which some renderers round up to pixels.
+CHARACTER = 0.66
 PAGE = (1920, 1080)
 CAPABILITY = ('max_rate_mbps', 'max_lanes')
 ABILITIES = ('devx', 'masked_atomics', 'dmabuf', 'blueflame')
@@ -117,6 +117,60 @@ def judge_edges(root, boxes, document):
     return problems + [f'GPU{gpu} and NIC{nic}: drawn or assigned, not both' for gpu, nic in sorted(drawn ^ wanted)]
 
 
+def passes(line, box):
+    """Whether the line has a part in the box."""
+    x1, y1, x2, y2 = (float(line.get(key)) for key in ('x1', 'y1', 'x2', 'y2'))
+    first, last = 0.0, 1.0
+    for start, way, low, size in ((x1, x2 - x1, box[0], box[2]), (y1, y2 - y1, box[1], box[3])):
+        if way == 0 and not low < start < low + size:
+            return False
+        if way:
+            ends = sorted(((low - start) / way, (low + size - start) / way))
+            first, last = max(first, ends[0]), min(last, ends[1])
+    return first < last
+
+
+def covers(rect, box):
+    x, y, width, height = box_of(rect)
+    return x <= box[0] and y <= box[1] and x + width >= box[0] + box[2] and y + height >= box[1] + box[3]
+
+
+def judge_ink(root, sizes):
+    """Names can be read in renderers that know no paint-order: no outline, and what passes a name has a filled box over it."""
+    rules = re.findall(r'([^{}]+)\{([^{}]*)\}', root.find(SVG + 'style').text)
+    labels = {text.get('class') for text in root.iter(SVG + 'text')}
+    problems = [f'text with an outline: {heads.strip()}' for heads, body in rules if 'stroke' in body and
+                ('text' in heads.split() or labels & set(re.findall(r'\.([\w-]+)', heads)))]
+    drawn = [element for element in root if element.tag in (SVG + 'line', SVG + 'rect', SVG + 'text')]
+    for at, text in enumerate(drawn):
+        if text.tag != SVG + 'text':
+            continue
+        place = label_of(text, sizes)[2]
+        covered = max((i for i in range(1, at) if drawn[i].tag == SVG + 'rect' and drawn[i].get('class') != 'switch'
+                       and covers(drawn[i], place)), default=0)
+        problems += [f'a line passes {text.text!r}' for i in range(covered, len(drawn)) if drawn[i].tag == SVG + 'line' and
+                     passes(drawn[i], place)]
+    return problems
+
+
+def judge_width(boxes):
+    """Frames, and the boxes in them, are as wide as there is room."""
+    problems = []
+    for name, (x, y, width, height) in boxes.items():
+        inside = [box for other, box in boxes.items() if other.startswith('switch') and x < box[0] < x + width and y < box[1] < y + height]
+        if name.startswith('numa') and x + width - max(box[0] + box[2] for box in inside) > 20:
+            problems.append(f'{name} is empty at its right')
+    return problems
+
+
+def judge_fans(text, n_least):
+    """Between the GPUs and NICs of one switch no lines cross, and they have room."""
+    lines = [tuple(float(line.get(key)) for key in ('x1', 'y1', 'x2', 'y2')) for line in
+             xml.etree.ElementTree.fromstring(text).iter(SVG + 'line') if line.get('class') == 'uses']
+    problems = [f'{a} crosses {b}' for a, b in itertools.combinations(lines, 2) if (a[1] - b[1]) * (a[3] - b[3]) < 0]
+    return problems + [f'{line} is short' for line in lines if line[2] - line[0] < n_least]
+
+
 def judge_boxes(boxes, document):
     devices = {name: box for name, box in boxes.items() if re.match(r'(gpu|nic)\d', name)}
     problems = [f'{a} is over {b}' for a, b in itertools.combinations(sorted(devices), 2) if overlap(devices[a], devices[b])]
@@ -132,6 +186,7 @@ def judge_picture(text, document):
     page, inside = (float(root.get('width')), float(root.get('height'))), [float(word) for word in root.get('viewBox').split()]
     scale = page[0] / inside[2]
     problems = judge_labels(root, sizes, boxes) + judge_edges(root, boxes, document) + judge_boxes(boxes, document)
+    problems += judge_ink(root, sizes) + judge_width(boxes)
     problems += [f'{name} leaves the page' for name, (x, y, w, h) in boxes.items() if x < 0 or y < 0 or x + w > inside[2] or y + h > inside[3]]
     if page[0] > PAGE[0] or page[1] > PAGE[1]:
         problems.append(f'the page is {page[0]} x {page[1]}')
@@ -151,7 +206,9 @@ def planted(text, document):
     """The judgement can fail."""
     cases = [('GPU1 ', 'GPU0 ', 'is there 2 times'), ('font-size: 9px', 'font-size: 7px', 'has 7.0 px'),
              ('font-size: 9px', 'font-size: 30px', 'leaves its box'), ('data-nic="0"', 'data-nic="1"', 'does not join'),
-             ('id="nic1" x="', 'id="nic1" x="9', 'leaves the page')]
+             ('id="nic1" x="', 'id="nic1" x="9', 'leaves the page'), ('class="behind"', 'class="switch"', 'a line passes'),
+             ('font-size: 13px;', 'font-size: 13px; stroke: #fff;', 'an outline'),
+             ('id="switch0" x="30" y="104" width="3', 'id="switch0" x="30" y="104" width="1', 'empty at its right')]
     found = []
     for old, new, says in cases:
         changed = text.replace(old, new, 1) if 'GPU1' not in old else re.sub(r'GPU1 [0-9a-f:.]+', 'GPU0 0000:03:00.0', text)
@@ -275,7 +332,8 @@ def check_pictures(cases, shmemctl, small, scratch):
         path = os.path.join(scratch, 'machine.xml')
         with open(path, 'w', encoding='utf-8') as file:
             file.write(machine(*shape, name='a_very_long_name_of_a_nic_'))
-        cases.add(name + '_fit_on_a_page', judge_picture(*draw(shmemctl, path, scratch)))
+        text, document = draw(shmemctl, path, scratch)
+        cases.add(name + '_fit_on_a_page', judge_picture(text, document) + judge_fans(text, 800 if shape[0] == 1 else 20))
     problems = []
     for path in captures():
         problems += [f'{path}: {problem}' for problem in judge_picture(*draw(shmemctl, path, scratch))]
