@@ -158,7 +158,7 @@ def judge_width(boxes):
     problems = []
     for name, (x, y, width, height) in boxes.items():
         inside = [box for other, box in boxes.items() if other.startswith('switch') and x < box[0] < x + width and y < box[1] < y + height]
-        if name.startswith('numa') and x + width - max(box[0] + box[2] for box in inside) > 20:
+        if name.startswith('numa') and x + width - max((box[0] + box[2] for box in inside), default=x + width) > 20:
             problems.append(f'{name} is empty at its right')
     return problems
 
@@ -281,6 +281,23 @@ def check_mistakes(cases, shmemctl, small, scratch):
                                          '/no/folder: No such', 'ACTION is dump'))
 
 
+def check_sizes(cases, shmemctl, scratch):
+    """The matrix of a machine with none, and of one with many."""
+    path = os.path.join(scratch, 'sizes.xml')
+    with open(path, 'w', encoding='utf-8') as file:
+        file.write(machine(1, 0, 2))
+    said = run(shmemctl, '--from', path, '--why', '0', status=1)
+    cases.add('without_gpus_none_is_offered', lacks(said, 'there is no GPU 0: this machine has no GPUs'))
+    with open(path, 'w', encoding='utf-8') as file:
+        file.write(machine(2, 1, 60))
+    rows = run(shmemctl, '--from', path).split('\n')[:123]
+    heads = ['GPU0', 'GPU1', *(f'NIC{i}' for i in range(120))]
+    problems = [] if rows[0].split() == [*heads, 'NUMA'] else [rows[0]]
+    problems += [row for head, row in zip(heads, rows[1:]) if row.split()[0] != head or len(row.split()) != 124]
+    problems += [f'{head} is not over its column' for head in heads if rows[1 + heads.index(head)].index(' X') != rows[0].index(head)]
+    cases.add('heads_of_a_large_matrix_are_apart', problems)
+
+
 def check_policy(cases, shmemctl, small, scratch):
     conf = os.path.join(scratch, 'shmemd.conf')
 
@@ -334,6 +351,10 @@ def check_pictures(cases, shmemctl, small, scratch):
             file.write(machine(*shape, name='a_very_long_name_of_a_nic_'))
         text, document = draw(shmemctl, path, scratch)
         cases.add(name + '_fit_on_a_page', judge_picture(text, document) + judge_fans(text, 800 if shape[0] == 1 else 20))
+    with open(path, 'w', encoding='utf-8') as file:
+        file.write('<shmemd-topology version="1" numa_nodes="2"><host><bridge hops="1"><function pci="1:00:00.0" class="0302" numa="0"/>'
+                   '<function pci="2:00:00.0" class="0207" numa="1"/></bridge></host></shmemd-topology>')
+    cases.add('a_switch_of_two_numa_nodes_is_a_picture', judge_picture(*draw(shmemctl, path, scratch)))
     problems = []
     for path in captures():
         problems += [f'{path}: {problem}' for problem in judge_picture(*draw(shmemctl, path, scratch))]
@@ -397,6 +418,7 @@ def main():
     with tempfile.TemporaryDirectory() as scratch:
         check_small(cases, shmemctl, small, scratch)
         check_mistakes(cases, shmemctl, small, scratch)
+        check_sizes(cases, shmemctl, scratch)
         check_policy(cases, shmemctl, small, scratch)
         check_lost(cases, shmemctl, small, scratch)
         check_pictures(cases, shmemctl, small, scratch)
