@@ -145,8 +145,9 @@ const struct args_command args_commands[] = {
 	{"config", "import-env [--from FILE]", "settings of NVSHMEM and DeepEP as lines of shmemd.conf",
 	 "import-env translates NVSHMEM_HCA_LIST, NVSHMEM_HCA_PE_MAPPING and\n"
 	 "DEEP_EP_DEVICE_TO_HCA_MAPPING of the environment and holds the result against\n"
-	 "this machine, or against a captured one. Nothing is written but the lines, on\n"
-	 "standard output. Needs no daemon.\n",
+	 "this machine, or against a captured one. With NVSHMEM_ENABLE_NIC_PE_MAPPING=0 a\n"
+	 "PE mapping is a list of NICs, as to NVSHMEM. Nothing is written but the lines,\n"
+	 "on standard output. Needs no daemon.\n",
 	 OPTION_BIT(OPTION_FROM), 1, {&config_word}, ctl_config, true},
 	{"doctor", "[--config FILE] [--root DIR]", "what makes IBGDA slow or fail here, and the fix",
 	 "Checks driver, kernel, libraries, PCI, ports, firmware and, where one runs, the\n"

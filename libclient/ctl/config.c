@@ -3,8 +3,8 @@
  * shmemctl config import-env: what the environment says about NICs to NVSHMEM and DeepEP, as lines of shmemd.conf.
  *
  * Lines come out only when all of it could be translated and this machine, or the one of --from, can do it. NVSHMEM counts the
- * processes of one job on the node where shmemd counts GPUs; they are taken for the same, and a comment says so. Refuses what has
- * no translation, with the reason.
+ * processes of one job on the node where shmemd counts GPUs; they are taken for the same, and a comment says so, and where what is
+ * documented of NVSHMEM, which is translated, is not what it does. Refuses what has no translation, with the reason.
  */
 #include <ctype.h>
 #include <stdarg.h>
@@ -36,6 +36,7 @@ struct import {
 struct variable {
 	const char *name;
 	const char *form;
+	bool has_blanks; /* nothing between two commas, or behind the last, is passed over where it counts */
 	bool (*add)(struct import *import, const struct fields *fields);
 };
 
@@ -142,15 +143,18 @@ static bool add_device(struct import *import, const struct fields *fields)
 	return true;
 }
 
-static const struct variable hca_list = {"NVSHMEM_HCA_LIST", "name[:port]", add_listed};
-static const struct variable pe_mapping = {"NVSHMEM_HCA_PE_MAPPING", "name[:port[:count]], for 64 PEs at most", add_pes};
-static const struct variable device_mapping = {"DEEP_EP_DEVICE_TO_HCA_MAPPING", "device:name[:port], each device once", add_device};
+static const struct variable hca_list = {"NVSHMEM_HCA_LIST", "name[:port]", true, add_listed};
+static const struct variable pe_mapping = {"NVSHMEM_HCA_PE_MAPPING", "name[:port[:count]], for 64 PEs at most", true, add_pes};
+static const struct variable device_mapping = {"DEEP_EP_DEVICE_TO_HCA_MAPPING", "device:name[:port], each device once", false, add_device};
+
+/* Of NVSHMEM_HCA_PE_MAPPING and NVSHMEM_HCA_LIST. */
+static const char pe_switch[] = "NVSHMEM_ENABLE_NIC_PE_MAPPING";
 
 /* ---- a whole variable ----------------------------------------------------------------------------------------------- */
 
-static const char *value_of(const struct variable *variable)
+static const char *value_of(const char *name)
 {
-	const char *text = getenv(variable->name);
+	const char *text = getenv(name);
 
 	return text && text[strspn(text, " \t")] ? text : NULL;
 }
@@ -167,22 +171,39 @@ static int refuse_entry(const struct variable *variable, const char *entry, size
 	return ctl_fail("%s: \"%s\" is not of the form %s", variable->name, shown, variable->form);
 }
 
+static bool is_blank(const char *text, size_t n_bytes)
+{
+	while (n_bytes > 0 && isspace((unsigned char)text[n_bytes - 1]))
+		n_bytes--;
+	return n_bytes == 0;
+}
+
 static int read_entries(struct import *import, const struct variable *variable, const char *text)
 {
 	for (;; text++) {
 		size_t n = strcspn(text, ",");
+		bool is_left_out = variable->has_blanks && is_blank(text, n);
 		struct fields fields;
 
-		if (!split(text, n, &fields) || !variable->add(import, &fields))
+		if (!is_left_out && (!split(text, n, &fields) || !variable->add(import, &fields)))
 			return refuse_entry(variable, text, n);
 		text += n;
 		if (!*text)
-			return 0;
+			break;
 	}
+	return import->n_entries || import->n_pes ? 0 : ctl_fail("%s: it names no NIC", variable->name);
+}
+
+/* Of a bool as NVSHMEM reads it: whatever does not begin like a "no" is a yes. */
+static bool is_off(const char *value)
+{
+	return value && strchr("0NnFf", *value);
 }
 
 static int import_list(struct import *import, const char *text, const char **ret_key)
 {
+	const char *dealt = value_of(pe_switch);
+
 	text += strspn(text, " \t");
 	*ret_key = *text == '^' ? "nics-exclude" : "nics-include";
 	text += *text == '^';
@@ -190,26 +211,60 @@ static int import_list(struct import *import, const char *text, const char **ret
 		return ctl_fail("%s: one ^ before the whole list excludes all of it; shmemd has no list that does both", hca_list.name);
 	if (strchr(text, '='))
 		return ctl_fail("%s: \"=\" means something to NCCL only; leave it out", hca_list.name);
+	if (dealt && !is_off(dealt))
+		fprintf(import->notes, "# By %s NVSHMEM deals these NICs out to PEs in turn; here distance decides.\n", pe_switch);
 	return read_entries(import, &hca_list, text);
 }
 
-static int import_pes(struct import *import, const char *text, const char **ret_key)
+/* NVSHMEM: without its switch the mapping only says which NICs there are. */
+static void put_filter(struct import *import)
+{
+	fprintf(import->notes, "# %s is off: so to NVSHMEM these are the NICs to choose from, and distance decides.\n", pe_switch);
+	for (unsigned int i = 0; i < import->n_pes; i++) {
+		bool is_new = true;
+
+		for (unsigned int before = 0; before < i; before++)
+			is_new &= strcmp(import->pes[before], import->pes[i]) != 0;
+		if (is_new)
+			put(import, "%s", import->pes[i]);
+	}
+}
+
+static void note_pes(struct import *import)
 {
 	unsigned int n_gpus = import->topo->n_gpus;
-	int r = read_entries(import, &pe_mapping, text);
 
-	*ret_key = "gpu-nic-map";
-	if (r)
-		return r;
-	fprintf(import->notes, "# PE 0 of a node is taken for GPU 0, and so on, and NICs in the order in which they are written.\n");
+	fprintf(import->notes,
+		"# PE 0 of a node is taken for GPU 0, and so on, and NICs in the order in which they are written, as documented.\n"
+		"# NVSHMEM itself takes them in the order of its list of devices, and gives them to PEs only with\n"
+		"# %s=1: without, they are the NICs to choose from, and distance decides.\n", pe_switch);
 	if (n_gpus > import->n_pes)
 		fprintf(import->notes, "# %u PEs for %u GPUs: they begin again with the first.\n", import->n_pes, n_gpus);
 	else if (n_gpus && n_gpus < import->n_pes)
 		fprintf(import->notes, "# %u PEs for %u GPUs: the others are left out.\n", import->n_pes, n_gpus);
-	if (n_gpus == 0)
-		n_gpus = import->n_pes;
+}
+
+static void put_pes(struct import *import)
+{
+	unsigned int n_gpus = import->topo->n_gpus ? import->topo->n_gpus : import->n_pes;
+
+	note_pes(import);
 	for (unsigned int gpu = 0; gpu < n_gpus; gpu++)
 		put(import, "%u:%s", gpu, import->pes[gpu % import->n_pes]);
+}
+
+static int import_pes(struct import *import, const char *text, const char **ret_key)
+{
+	bool is_filter = is_off(value_of(pe_switch));
+	int r = read_entries(import, &pe_mapping, text);
+
+	*ret_key = is_filter ? "nics-include" : "gpu-nic-map";
+	if (r)
+		return r;
+	if (is_filter)
+		put_filter(import);
+	else
+		put_pes(import);
 	return 0;
 }
 
@@ -222,7 +277,7 @@ static int import_devices(struct import *import, const char *text, const char **
 
 static void note_unused(struct import *import, const struct variable *variable, const char *why)
 {
-	if (value_of(variable))
+	if (value_of(variable->name))
 		fprintf(import->notes, "# %s does not count: %s.\n", variable->name, why);
 }
 
@@ -231,37 +286,64 @@ static int translate(struct import *import, const char **ret_key)
 {
 	static const char *const by_deepep = "DeepEP sets NVSHMEM_HCA_LIST anew for each process";
 
-	if (value_of(&device_mapping)) {
+	if (value_of(device_mapping.name)) {
 		note_unused(import, &hca_list, by_deepep);
 		note_unused(import, &pe_mapping, by_deepep);
-		return import_devices(import, value_of(&device_mapping), ret_key);
+		return import_devices(import, value_of(device_mapping.name), ret_key);
 	}
-	if (value_of(&hca_list)) {
+	if (value_of(hca_list.name)) {
 		note_unused(import, &pe_mapping, "NVSHMEM ignores it beside NVSHMEM_HCA_LIST");
-		return import_list(import, value_of(&hca_list), ret_key);
+		return import_list(import, value_of(hca_list.name), ret_key);
 	}
-	if (value_of(&pe_mapping))
-		return import_pes(import, value_of(&pe_mapping), ret_key);
+	if (value_of(pe_mapping.name))
+		return import_pes(import, value_of(pe_mapping.name), ret_key);
 	return ctl_fail("nothing to import: none of %s, %s and %s is set", hca_list.name, pe_mapping.name, device_mapping.name);
 }
 
 /* ---- the command ---------------------------------------------------------------------------------------------------- */
 
+static bool is_there(const struct topo *topo, const struct topo_named *named)
+{
+	for (unsigned int i = 0; i < topo->n_nics; i++)
+		if (strcmp(topo->nics[i].name, named->name) == 0 && (!named->port || !topo->nics[i].port || topo->nics[i].port == named->port))
+			return true;
+	return false;
+}
+
+/* As NVSHMEM warns of them; a list may name NICs of other nodes. */
+static void note_absent(struct import *import, const struct topo_named *list, unsigned int n)
+{
+	for (unsigned int i = 0; i < n; i++) {
+		char port[16] = "";
+
+		if (is_there(import->topo, &list[i]))
+			continue;
+		if (list[i].port)
+			snprintf(port, sizeof(port), ":%u", (unsigned int)list[i].port);
+		fprintf(import->notes, "# This machine has no NIC %s%s.\n", list[i].name, port);
+		fprintf(stderr, "shmemctl: this machine has no NIC %s%s\n", list[i].name, port);
+	}
+}
+
 static int check(struct import *import, const char *key, const char *value)
 {
 	struct topo_policy *policy = calloc(1, sizeof(*policy));
 	char why[TOPO_POLICY_WHY_BYTES];
-	bool is_there = import->topo->n_gpus && import->topo->n_nics;
+	bool is_known = import->topo->n_gpus && import->topo->n_nics;
 	int r = 0;
 
 	if (!policy)
 		return ctl_fail("out of memory");
 	if (topo_policy_set(policy, key, value, why) < 0)
 		r = ctl_fail("%s: %s", key, why);
-	else if (is_there && topo_policy_check(policy, import->topo, why) < 0)
+	else if (is_known && topo_policy_check(policy, import->topo, why) < 0)
 		r = ctl_fail("%s", why);
-	else if (!is_there)
+	else if (!is_known)
 		fprintf(import->notes, "# Not checked: this machine lacks GPUs or RDMA NICs; with --from it can be another one.\n");
+	if (!r && is_known) {
+		note_absent(import, policy->included, policy->n_included);
+		note_absent(import, policy->excluded, policy->n_excluded);
+	}
 	free(policy);
 	return r;
 }

@@ -4,7 +4,8 @@
 
 #include "libclient/ctl/topology.h"
 
-#define MATRIX_COLUMN 6
+#define MATRIX_COLUMN 6 /* at least */
+#define HEAD_BYTES 16
 
 static const char *or_dash(const char *text)
 {
@@ -13,46 +14,59 @@ static const char *or_dash(const char *text)
 
 /* ---- the matrix */
 
-static void print_row(const struct topology_view *view, const char *kind, unsigned int index, unsigned int node, FILE *out)
+static const char *head_of(const struct topo *topo, unsigned int i, char buf[HEAD_BYTES])
 {
-	const struct topo *topo = view->topo;
-	bool is_gpu = *kind == 'G';
-	char head[16], word[TOPO_WORD_BYTES];
+	bool is_gpu = i < topo->n_gpus;
 
-	snprintf(head, sizeof(head), "%s%u", kind, index);
-	fprintf(out, "%-*s", MATRIX_COLUMN + 1, head);
+	snprintf(buf, HEAD_BYTES, "%s%u", is_gpu ? "GPU" : "NIC", is_gpu ? i : i - topo->n_gpus);
+	return buf;
+}
+
+/* With a blank behind the longest head. */
+static int column_of(const struct topo *topo)
+{
+	char head[HEAD_BYTES];
+	size_t width = MATRIX_COLUMN;
+
+	for (unsigned int i = 0; i < topo->n_gpus + topo->n_nics; i++)
+		if (strlen(head_of(topo, i, head)) >= width)
+			width = strlen(head) + 1;
+	return (int)width;
+}
+
+/* Of the i-th of GPUs and NICs. */
+static void print_row(const struct topo *topo, unsigned int row, int column, FILE *out)
+{
+	bool is_gpu = row < topo->n_gpus;
+	unsigned int node = is_gpu ? topo->gpus[row].node : topo->nics[row - topo->n_gpus].node;
+	char head[HEAD_BYTES], word[TOPO_WORD_BYTES];
+
+	fprintf(out, "%-*s", column + 1, head_of(topo, row, head));
 	for (unsigned int i = 0; i < topo->n_gpus; i++) {
-		const char *text = is_gpu ? topo_gpu_word(topo, index, i, word) :
+		const char *text = is_gpu ? topo_gpu_word(topo, row, i, word) :
 					    topology_distance(topo, node, topo->gpus[i].node);
 
-		fprintf(out, "%-*s", MATRIX_COLUMN, is_gpu && i == index ? " X" : text);
+		fprintf(out, "%-*s", column, i == row ? " X" : text);
 	}
 	for (unsigned int i = 0; i < topo->n_nics; i++)
-		fprintf(out, "%-*s", MATRIX_COLUMN,
-			!is_gpu && i == index ? " X" : topology_distance(topo, node, topo->nics[i].node));
+		fprintf(out, "%-*s", column, topo->n_gpus + i == row ? " X" : topology_distance(topo, node, topo->nics[i].node));
 	if (topo->nodes[node].numa >= 0)
 		fprintf(out, "%d\n", topo->nodes[node].numa);
 	else
 		fputs("-\n", out);
 }
 
-static void print_matrix(const struct topology_view *view, FILE *out)
+static void print_matrix(const struct topo *topo, FILE *out)
 {
-	const struct topo *topo = view->topo;
-	char head[16];
+	char head[HEAD_BYTES];
+	int column = column_of(topo);
 
-	fprintf(out, "%-*s", MATRIX_COLUMN + 1, "");
-	for (unsigned int i = 0; i < topo->n_gpus + topo->n_nics; i++) {
-		bool is_gpu = i < topo->n_gpus;
-
-		snprintf(head, sizeof(head), "%s%u", is_gpu ? "GPU" : "NIC", is_gpu ? i : i - topo->n_gpus);
-		fprintf(out, "%-*s", MATRIX_COLUMN, head);
-	}
+	fprintf(out, "%-*s", column + 1, "");
+	for (unsigned int i = 0; i < topo->n_gpus + topo->n_nics; i++)
+		fprintf(out, "%-*s", column, head_of(topo, i, head));
 	fputs("NUMA\n", out);
-	for (unsigned int i = 0; i < topo->n_gpus; i++)
-		print_row(view, "GPU", i, topo->gpus[i].node, out);
-	for (unsigned int i = 0; i < topo->n_nics; i++)
-		print_row(view, "NIC", i, topo->nics[i].node, out);
+	for (unsigned int i = 0; i < topo->n_gpus + topo->n_nics; i++)
+		print_row(topo, i, column, out);
 }
 
 static void print_legend(FILE *out)
@@ -197,7 +211,7 @@ void topology_print(struct ctl *ctl, const struct topology_view *view)
 		return;
 	}
 	if (view->topo->n_gpus + view->topo->n_nics) {
-		print_matrix(view, ctl->out);
+		print_matrix(view->topo, ctl->out);
 		print_legend(ctl->out);
 	}
 	print_nics(ctl, view);

@@ -92,8 +92,10 @@ static int find_why(const struct args *args, const struct topo *topo, int *ret_g
 	*ret_gpu = topo_find_gpu(topo, args->values[OPTION_WHY]);
 	if (*ret_gpu >= 0)
 		return 0;
-	return ctl_fail("there is no GPU %s: a GPU is named by index (0 to %d), PCI address or UUID",
-			args->values[OPTION_WHY], (int)topo->n_gpus - 1);
+	if (!topo->n_gpus)
+		return ctl_fail("there is no GPU %s: this machine has no GPUs", args->values[OPTION_WHY]);
+	return ctl_fail("there is no GPU %s: a GPU is named by index (0 to %u), PCI address or UUID",
+			args->values[OPTION_WHY], topo->n_gpus - 1);
 }
 
 static int write_picture(const struct topology_view *view, const char *path)

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Words for the numbers of the public header, the same in tables and in JSON, and what to do about errors. */
+#include <ctype.h>
 #include <errno.h>
 #include <stdarg.h>
+#include <stdlib.h>
 
 #include <shmd/abi/cqe.h>
 
@@ -139,14 +141,29 @@ const char *ctl_syndrome_advice(uint32_t syndrome)
 	}
 }
 
+/* For the terminal: what a file or an argument has in it is quoted by some messages. */
+static void put_printable(char *text, FILE *out)
+{
+	for (char *c = text; *c; c++)
+		if (iscntrl((unsigned char)*c))
+			*c = '?';
+	fprintf(out, "shmemctl: %s\n", text);
+}
+
 int ctl_fail(const char *fmt, ...)
 {
+	char *text;
 	va_list args;
+	int n;
 
-	fputs("shmemctl: ", stderr);
 	va_start(args, fmt);
-	vfprintf(stderr, fmt, args);
+	n = vasprintf(&text, fmt, args);
 	va_end(args);
-	fputc('\n', stderr);
+	if (n < 0) {
+		fputs("shmemctl: out of memory\n", stderr);
+		return CTL_EXIT_FAILED;
+	}
+	put_printable(text, stderr);
+	free(text);
 	return CTL_EXIT_FAILED;
 }

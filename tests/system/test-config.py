@@ -13,16 +13,20 @@ import tempfile
 from ctl_subject import Cases
 
 LIST, PES, DEVICES = 'NVSHMEM_HCA_LIST', 'NVSHMEM_HCA_PE_MAPPING', 'DEEP_EP_DEVICE_TO_HCA_MAPPING'
+SWITCH = 'NVSHMEM_ENABLE_NIC_PE_MAPPING'
 
 
-def run(shmemctl, words, variables, status=0):
-    environment = {key: value for key, value in os.environ.items() if key not in (LIST, PES, DEVICES)}
+def run(shmemctl, words, variables, status=0, warned=None):
+    """Standard output, or with a status standard error; what there is beside the output goes to warned."""
+    environment = {key: value for key, value in os.environ.items() if key not in (LIST, PES, DEVICES, SWITCH)}
     done = subprocess.run([shmemctl, *words], capture_output=True, text=True, check=False, timeout=60,
                           env={**environment, 'SHMEMD_SOCKET': '/nonexistent/socket', **variables})
     if done.returncode != status:
         raise SystemExit(f'{words} {variables}: exit status {done.returncode}\n{done.stdout}{done.stderr}')
     if status and done.stdout:
         raise SystemExit(f'{words} {variables}: refused and written all the same\n{done.stdout}')
+    if warned is not None:
+        warned.append(done.stderr)
     return done.stdout if status == 0 else done.stderr
 
 
@@ -52,8 +56,8 @@ class Lab:
         with open(self.machine, 'w', encoding='utf-8') as file:
             file.write(machine(n_gpus, n_nics))
 
-    def import_env(self, status=0, **variables):
-        return run(self.shmemctl, ['config', 'import-env', '--from', self.machine], variables, status)
+    def import_env(self, status=0, warned=None, **variables):
+        return run(self.shmemctl, ['config', 'import-env', '--from', self.machine], variables, status, warned)
 
     def becomes(self, wanted, *notes, **variables):
         """Problems where the setting is another or a comment is missing."""
@@ -64,6 +68,15 @@ class Lab:
     def refused(self, *words, **variables):
         said = self.import_env(1, **variables)
         return [f'{variables}: {said!r} lacks {word!r}' for word in words if word not in said]
+
+    def absent(self, *names, **variables):
+        """Problems where others than these are told to be absent, in a comment and on standard error."""
+        warned = []
+        text = self.import_env(warned=warned, **variables)
+        told = [line[2:-1] for line in text.splitlines() if line.startswith('# This machine has no NIC')]
+        wanted = [f'This machine has no NIC {name}' for name in names]
+        said = ''.join(f'shmemctl: t{line[1:]}\n' for line in wanted)
+        return [] if told == wanted and warned == [said] else [f'{variables}: {text!r}, {warned}']
 
     def assigned(self, **variables):
         """{index of a GPU: names of its NICs} by a file with what comes out."""
@@ -82,10 +95,47 @@ def check_lists(cases, lab):
     cases.add('lists_without_a_translation_are_refused',
               lab.refused('one ^ before the whole list', **{LIST: 'mlx5_0,^mlx5_1'}) + lab.refused('to NCCL only', **{LIST: '=mlx5_0'}) +
               lab.refused('"mlx5_0:1:2" is not of the form name[:port]', **{LIST: 'mlx5_0:1:2'}) +
-              lab.refused('"" is not of', **{LIST: 'mlx5_0,'}) + lab.refused('"mlx5_0:0" is not', **{LIST: 'mlx5_0:0'}) +
+              lab.refused('it names no NIC', **{LIST: '^ , ,'}) + lab.refused('it names no NIC', **{LIST: ','}) + lab.refused('"mlx5_0:0" is not', **{LIST: 'mlx5_0:0'}) +
               lab.refused('"mlx5_0:x" is not', **{LIST: 'mlx5_0:x'}) + lab.refused('"mlx 5?" is not', **{LIST: 'mlx 5\x1b'}) +
               lab.refused('is not of the form', **{LIST: 'n' * 70}) +
               lab.refused('this machine has none of these NICs; valid NICs: mlx5_0:1, mlx5_1:1', **{LIST: 'mlx5_8'}))
+
+
+def check_commas(cases, lab):
+    """NVSHMEM passes over what is empty; DeepEP does not."""
+    cases.add('commas_too_many_are_passed_over',
+              lab.becomes('nics-include = mlx5_0:1, mlx5_2', **{LIST: ',mlx5_0:1,, mlx5_2 , '}) +
+              lab.becomes('nics-exclude = mlx5_3', **{LIST: '^mlx5_3,'}) +
+              lab.becomes('gpu-nic-map = 0:mlx5_3:1, 1:mlx5_3:1, 2:mlx5_0, 3:mlx5_3:1', **{PES: 'mlx5_3:1:2,,mlx5_0,'}))
+    cases.add('commas_too_many_are_refused_where_they_are_there',
+              lab.refused('"" is not of the form device:name[:port]', **{DEVICES: '0:mlx5_0,'}) +
+              lab.refused('"" is not', **{DEVICES: '0:mlx5_0,,1:mlx5_2'}) + lab.refused('it names no NIC', **{PES: ', ,'}))
+
+
+def check_absent(cases, lab):
+    cases.add('nics_of_a_list_that_are_absent_are_told',
+              lab.absent('mlx5_8', 'mlx5_2:2', **{LIST: 'mlx5_0,mlx5_8,mlx5_2:2,mlx5_1:1'}) + lab.absent('mlx5_9:1', **{LIST: '^mlx5_9:1,mlx5_0'}) +
+              lab.absent('mlx5_7', **{PES: 'mlx5_0,mlx5_7', SWITCH: '0'}) + lab.absent(**{LIST: 'mlx5_0,mlx5_5:1'}))
+
+
+def check_switch(cases, lab):
+    """NVSHMEM pins by the mapping only where it is told so."""
+    facts = ('in the order of its list of devices', SWITCH + '=1: without')
+    mapping = {PES: 'mlx5_3:1:2,mlx5_0,mlx5_3:1'}
+    cases.add('how_nvshmem_takes_a_mapping_is_told',
+              lab.becomes('gpu-nic-map = 0:mlx5_3:1, 1:mlx5_3:1, 2:mlx5_0, 3:mlx5_3:1', *facts, **mapping) +
+              [problem for on in ('1', 'yes', 'TRUE', ' ', '') for problem in
+               lab.becomes('gpu-nic-map = 0:mlx5_3:1, 1:mlx5_3:1, 2:mlx5_0, 3:mlx5_3:1', *facts, **mapping, **{SWITCH: on})])
+    cases.add('a_mapping_that_nvshmem_does_not_pin_by_is_a_list',
+              [problem for off in ('0', 'no', 'N', 'false', 'F') for problem in
+               lab.becomes('nics-include = mlx5_3:1, mlx5_0', SWITCH + ' is off', 'distance decides', **mapping, **{SWITCH: off})] +
+              ([] if {name for names in lab.assigned(**mapping, **{SWITCH: '0'}).values() for name in names} == {'mlx5_3', 'mlx5_0'}
+               else ['others are used']))
+    told = f'# By {SWITCH} NVSHMEM deals these NICs out'
+    cases.add('a_list_that_nvshmem_deals_out_is_told',
+              lab.becomes('nics-include = mlx5_0, mlx5_2', told, **{LIST: 'mlx5_0,mlx5_2', SWITCH: '1'}) +
+              ([] if told not in lab.import_env(**{LIST: 'mlx5_0', SWITCH: '0'}) + lab.import_env(**{LIST: 'mlx5_0'}) else ['told without']) +
+              lab.refused('nothing to import', **{SWITCH: '1'}))
 
 
 def check_maps(cases, lab):
@@ -138,6 +188,9 @@ def main():
     with tempfile.TemporaryDirectory() as scratch:
         lab = Lab(sys.argv[1], scratch)
         check_lists(cases, lab)
+        check_commas(cases, lab)
+        check_absent(cases, lab)
+        check_switch(cases, lab)
         check_maps(cases, lab)
         check_several(cases, lab)
     cases.end()

@@ -16,12 +16,13 @@ import subprocess
 import sys
 import tempfile
 import xml.etree.ElementTree
+import xml.sax.saxutils
 
 from ctl_subject import Cases
 
 SVG = '{http://www.w3.org/2000/svg}'
-# Width of a character of the font, in parts of its size; of DejaVu Sans Mono 0.602.
-CHARACTER = 0.61
+# Width of a character of the font, in parts of its size; of DejaVu Sans Mono 0.602, which some renderers round up to pixels.
+CHARACTER = 0.66
 PAGE = (1920, 1080)
 CAPABILITY = ('max_rate_mbps', 'max_lanes')
 ABILITIES = ('devx', 'masked_atomics', 'dmabuf', 'blueflame')
@@ -30,7 +31,7 @@ WORDS = re.compile(r'X|NV\d+|XGMI|PIX|PXB|PHB|NODE|SYS')
 
 def run(shmemctl, *words, status=0, root=None):
     """root: the folder with the machine's sys/, in place of this one's."""
-    done = subprocess.run([shmemctl, 'topology', *words], capture_output=True, text=True, check=False, timeout=60,
+    done = subprocess.run([shmemctl, 'topology', *words], capture_output=True, text=True, errors='surrogateescape', check=False, timeout=60,
                           env={**os.environ, 'SHMEMD_SOCKET': '/nonexistent/socket', **({'SHMEMD_SYSFS': root + '/sys'} if root else {})})
     if done.returncode != status:
         raise SystemExit(f'shmemctl topology {words}: exit status {done.returncode}\n{done.stdout}{done.stderr}')
@@ -119,6 +120,60 @@ def judge_edges(root, boxes, document):
     return problems + [f'GPU{gpu} and NIC{nic}: drawn or assigned, not both' for gpu, nic in sorted(drawn ^ wanted)]
 
 
+def passes(line, box):
+    """Whether the line has a part in the box."""
+    x1, y1, x2, y2 = (float(line.get(key)) for key in ('x1', 'y1', 'x2', 'y2'))
+    first, last = 0.0, 1.0
+    for start, way, low, size in ((x1, x2 - x1, box[0], box[2]), (y1, y2 - y1, box[1], box[3])):
+        if way == 0 and not low < start < low + size:
+            return False
+        if way:
+            ends = sorted(((low - start) / way, (low + size - start) / way))
+            first, last = max(first, ends[0]), min(last, ends[1])
+    return first < last
+
+
+def covers(rect, box):
+    x, y, width, height = box_of(rect)
+    return x <= box[0] and y <= box[1] and x + width >= box[0] + box[2] and y + height >= box[1] + box[3]
+
+
+def judge_ink(root, sizes):
+    """Names can be read in renderers that know no paint-order: no outline, and what passes a name has a filled box over it."""
+    rules = re.findall(r'([^{}]+)\{([^{}]*)\}', root.find(SVG + 'style').text)
+    labels = {text.get('class') for text in root.iter(SVG + 'text')}
+    problems = [f'text with an outline: {heads.strip()}' for heads, body in rules if 'stroke' in body and
+                ('text' in heads.split() or labels & set(re.findall(r'\.([\w-]+)', heads)))]
+    drawn = [element for element in root if element.tag in (SVG + 'line', SVG + 'rect', SVG + 'text')]
+    for at, text in enumerate(drawn):
+        if text.tag != SVG + 'text':
+            continue
+        place = label_of(text, sizes)[2]
+        covered = max((i for i in range(1, at) if drawn[i].tag == SVG + 'rect' and drawn[i].get('class') != 'switch'
+                       and covers(drawn[i], place)), default=0)
+        problems += [f'a line passes {text.text!r}' for i in range(covered, len(drawn)) if drawn[i].tag == SVG + 'line' and
+                     passes(drawn[i], place)]
+    return problems
+
+
+def judge_width(boxes):
+    """Frames, and the boxes in them, are as wide as there is room."""
+    problems = []
+    for name, (x, y, width, height) in boxes.items():
+        inside = [box for other, box in boxes.items() if other.startswith('switch') and x < box[0] < x + width and y < box[1] < y + height]
+        if name.startswith('numa') and x + width - max((box[0] + box[2] for box in inside), default=x + width) > 20:
+            problems.append(f'{name} is empty at its right')
+    return problems
+
+
+def judge_fans(text, n_least):
+    """Between the GPUs and NICs of one switch no lines cross, and they have room."""
+    lines = [tuple(float(line.get(key)) for key in ('x1', 'y1', 'x2', 'y2')) for line in
+             xml.etree.ElementTree.fromstring(text).iter(SVG + 'line') if line.get('class') == 'uses']
+    problems = [f'{a} crosses {b}' for a, b in itertools.combinations(lines, 2) if (a[1] - b[1]) * (a[3] - b[3]) < 0]
+    return problems + [f'{line} is short' for line in lines if line[2] - line[0] < n_least]
+
+
 def judge_boxes(boxes, document):
     devices = {name: box for name, box in boxes.items() if re.match(r'(gpu|nic)\d', name)}
     problems = [f'{a} is over {b}' for a, b in itertools.combinations(sorted(devices), 2) if overlap(devices[a], devices[b])]
@@ -134,6 +189,7 @@ def judge_picture(text, document):
     page, inside = (float(root.get('width')), float(root.get('height'))), [float(word) for word in root.get('viewBox').split()]
     scale = page[0] / inside[2]
     problems = judge_labels(root, sizes, boxes) + judge_edges(root, boxes, document) + judge_boxes(boxes, document)
+    problems += judge_ink(root, sizes) + judge_width(boxes)
     problems += [f'{name} leaves the page' for name, (x, y, w, h) in boxes.items() if x < 0 or y < 0 or x + w > inside[2] or y + h > inside[3]]
     if page[0] > PAGE[0] or page[1] > PAGE[1]:
         problems.append(f'the page is {page[0]} x {page[1]}')
@@ -171,7 +227,9 @@ def planted(text, document):
     """The judgement can fail."""
     cases = [('GPU1 ', 'GPU0 ', 'is there 2 times'), ('font-size: 9px', 'font-size: 7px', 'has 7.0 px'),
              ('font-size: 9px', 'font-size: 30px', 'leaves its box'), ('data-nic="0"', 'data-nic="1"', 'does not join'),
-             ('id="nic1" x="', 'id="nic1" x="9', 'leaves the page')]
+             ('id="nic1" x="', 'id="nic1" x="9', 'leaves the page'), ('class="behind"', 'class="switch"', 'a line passes'),
+             ('font-size: 13px;', 'font-size: 13px; stroke: #fff;', 'an outline'),
+             ('id="switch0" x="30" y="104" width="3', 'id="switch0" x="30" y="104" width="1', 'empty at its right')]
     found = []
     for old, new, says in cases:
         changed = text.replace(old, new, 1) if 'GPU1' not in old else re.sub(r'GPU1 [0-9a-f:.]+', 'GPU0 0000:03:00.0', text)
@@ -270,6 +328,23 @@ def check_mistakes(cases, shmemctl, small, scratch):
                                          '/no/folder: No such', 'ACTION is dump'))
 
 
+def check_sizes(cases, shmemctl, scratch):
+    """The matrix of a machine with none, and of one with many."""
+    path = os.path.join(scratch, 'sizes.xml')
+    with open(path, 'w', encoding='utf-8') as file:
+        file.write(machine(1, 0, 2))
+    said = run(shmemctl, '--from', path, '--why', '0', status=1)
+    cases.add('without_gpus_none_is_offered', lacks(said, 'there is no GPU 0: this machine has no GPUs'))
+    with open(path, 'w', encoding='utf-8') as file:
+        file.write(machine(2, 1, 60))
+    rows = run(shmemctl, '--from', path).split('\n')[:123]
+    heads = ['GPU0', 'GPU1', *(f'NIC{i}' for i in range(120))]
+    problems = [] if rows[0].split() == [*heads, 'NUMA'] else [rows[0]]
+    problems += [row for head, row in zip(heads, rows[1:]) if row.split()[0] != head or len(row.split()) != 124]
+    problems += [f'{head} is not over its column' for head in heads if rows[1 + heads.index(head)].index(' X') != rows[0].index(head)]
+    cases.add('heads_of_a_large_matrix_are_apart', problems)
+
+
 def check_policy(cases, shmemctl, small, scratch):
     conf = os.path.join(scratch, 'shmemd.conf')
 
@@ -321,12 +396,67 @@ def check_pictures(cases, shmemctl, small, scratch):
         path = os.path.join(scratch, 'machine.xml')
         with open(path, 'w', encoding='utf-8') as file:
             file.write(machine(*shape, name='a_very_long_name_of_a_nic_'))
-        cases.add(name + '_fit_on_a_page', judge_picture(*draw(shmemctl, path, scratch)))
+        text, document = draw(shmemctl, path, scratch)
+        cases.add(name + '_fit_on_a_page', judge_picture(text, document) + judge_fans(text, 800 if shape[0] == 1 else 20))
+    with open(path, 'w', encoding='utf-8') as file:
+        file.write('<shmemd-topology version="1" numa_nodes="2"><host><bridge hops="1"><function pci="1:00:00.0" class="0302" numa="0"/>'
+                   '<function pci="2:00:00.0" class="0207" numa="1"/></bridge></host></shmemd-topology>')
+    cases.add('a_switch_of_two_numa_nodes_is_a_picture', judge_picture(*draw(shmemctl, path, scratch)))
     problems = []
     for path in captures():
         problems += [f'{path}: {problem}' for problem in judge_picture(*draw(shmemctl, path, scratch))]
         problems += judge_json(json.loads(run(shmemctl, '--json', '--from', path)))
     cases.add('captures_of_real_machines_are_pictures', problems)
+
+
+# Names as a file may have them: markup and quotes, which stay, and control characters, which become '?'.
+HOSTILE = ("<&>\"'\\", '</text><g>', '&amp;<!--', '"/><script>')
+BOND = '<b&o>"n\'d"'
+
+
+def hostile_machine():
+    quote = xml.sax.saxutils.quoteattr
+    nics = ''.join(f'<function pci="2:{i:02x}:00.0" class="0207"><nic name={quote(name)} port="1" bond={quote(BOND if i < 2 else "")}/>'
+                   '</function>' for i, name in enumerate((*HOSTILE, 'e\x1b[31m\x07\x7f\u00fc')))
+    return f'<shmemd-topology version="1"><host><function pci="1:00:00.0" class="0302"><gpu name={quote(HOSTILE[0])}/></function>{nics}' \
+        '</host></shmemd-topology>'
+
+
+def judge_hostile_picture(text, source, reason):
+    try:
+        root = xml.etree.ElementTree.fromstring(text)
+    except xml.etree.ElementTree.ParseError as error:
+        return [f'no XML: {error}']
+    texts, titles = [label.text for label in root.iter(SVG + 'text')], [title.text for title in root.iter(SVG + 'title')]
+    wanted = [f'NIC{i} {name}' for i, name in enumerate((*HOSTILE, 'e?[31m????'))] + [f'GPUs and NICs of {source}']
+    problems = [f'no label {label!r}' for label in wanted if label not in texts]
+    wanted = [HOSTILE[0], HOSTILE[0], f'{HOSTILE[1]}: {reason}', *HOSTILE[2:], 'e?[31m????']
+    problems += [] if titles == wanted else [f'titles {titles}']
+    strange = {element.tag.removeprefix(SVG) for element in root.iter()} - {'svg', 'style', 'rect', 'text', 'title', 'line'}
+    return problems + ([f'elements of others: {strange}'] if strange else [])
+
+
+def check_hostile(cases, shmemctl, scratch):
+    name = '<&>"\'\x1b' + '\u00fc' * 50
+    path, again, conf = (os.path.join(scratch, file) for file in (name + '\udcff', 'hostile.xml', 'hostile.conf'))
+    with open(path, 'w', encoding='utf-8') as file:
+        file.write(hostile_machine())
+    with open(conf, 'w', encoding='utf-8') as file:
+        file.write('nics-include = \x1b[31mred\x07 \x1b\n')
+    reason = f'it is a further port of the bond {BOND}, which {HOSTILE[0]} stands for'
+    text, document = draw(shmemctl, path, scratch)
+    cases.add('names_of_others_are_as_written_in_a_picture', judge_hostile_picture(text, name.replace('\x1b', '?')[:48], reason))
+    cases.add('names_of_others_are_as_written_in_json', judge_json(document) +
+              ([] if [nic['name'] for nic in document['nics'][:4]] == list(HOSTILE) else [f'{document["nics"]}']) +
+              ([] if [nic['reason'] for nic in document['excluded']] == [reason] else [f'{document["excluded"]}']))
+    shown = run(shmemctl, '--from', path) + run(shmemctl, '--from', path, '--why', '0') + \
+        run(shmemctl, '--from', path, '--config', conf, status=1) + run(shmemctl, '--from', path + '\x1b', status=1)
+    cases.add('no_control_characters_reach_the_terminal', [repr(line) for line in shown.split('\n') if re.search(r'[\x00-\x1f\x7f]', line)] +
+              lacks(shown, *HOSTILE, reason, 'e?[31m??', '?[31mred?'))
+    with open(again, 'w', encoding='utf-8') as file:
+        file.write(run(shmemctl, 'dump', '--from', path))
+    replayed = json.loads(run(shmemctl, '--json', '--from', again))
+    cases.add('names_of_others_are_as_written_in_a_dump', [] if {**replayed, 'source': document['source']} == document else ['it differs'])
 
 
 def main():
@@ -337,9 +467,11 @@ def main():
         check_replay(cases, shmemctl, check_tree, scratch)
         check_flat(cases, shmemctl, scratch)
         check_mistakes(cases, shmemctl, small, scratch)
+        check_sizes(cases, shmemctl, scratch)
         check_policy(cases, shmemctl, small, scratch)
         check_lost(cases, shmemctl, small, scratch)
         check_pictures(cases, shmemctl, small, scratch)
+        check_hostile(cases, shmemctl, scratch)
         this = json.loads(run(shmemctl, '--json'))
         cases.add('this_machine_is_shown_without_a_daemon', judge_json(this) + lacks(this['source'], 'this machine'))
     cases.end()
