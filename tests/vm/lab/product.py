@@ -42,11 +42,11 @@ def make_packages(folder, top):
     with step('packages'):
         done = subprocess.run([top / 'tools/deb', '--no-cuda', '--no-install', '--out', packages], check=False, text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    if done.returncode == 2:
-        raise Missing(f'the case about packages needs some: tools/deps --deb installs what builds them, --packages FOLDER takes '
-                      f'others, --build FOLDER does without. {done.stdout.strip()}')
-    if done.returncode != 0:
-        raise Failed(f'no packages can be built: {done.stdout[-4000:]}')
+        if done.returncode == 2:
+            raise Missing('a case about packages needs some: tools/deps --deb installs what builds them, --packages FOLDER takes '
+                          f'others, --build FOLDER does without. {done.stdout.strip()}')
+        if done.returncode != 0:
+            raise Failed(f'no packages can be built: {done.stdout[-4000:]}')
     return packages
 
 
