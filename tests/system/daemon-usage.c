@@ -57,16 +57,21 @@ uint64_t daemon_own_kib(pid_t pid)
 	return sum;
 }
 
-static unsigned int count_shared(pid_t pid)
+static unsigned int count_maps(pid_t pid, const char *words)
 {
 	FILE *file = open_proc(pid, "maps");
 	unsigned int n = 0;
 	char line[512];
 
 	while (fgets(line, sizeof(line), file))
-		n += strstr(line, "/memfd:") != NULL;
+		n += strstr(line, words) != NULL;
 	fclose(file);
 	return n;
+}
+
+unsigned int daemon_n_maps(pid_t pid)
+{
+	return count_maps(pid, "\n");
 }
 
 static void nap(void)
@@ -77,7 +82,7 @@ static void nap(void)
 static void count(pid_t pid, struct daemon_usage *usage)
 {
 	usage->n_fds = daemon_n_fds(pid);
-	usage->n_shared = count_shared(pid);
+	usage->n_shared = count_maps(pid, "/memfd:");
 }
 
 static void settle(pid_t pid, struct daemon_usage *usage)

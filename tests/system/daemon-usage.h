@@ -17,6 +17,8 @@ struct daemon_usage {
 
 /* Descriptors that a process has open now. */
 unsigned int daemon_n_fds(pid_t pid);
+/* Lines of its /proc/PID/maps. */
+unsigned int daemon_n_maps(pid_t pid);
 /* Memory that no file is behind: the heap, and what is shared with clients and the daemons to come. */
 uint64_t daemon_own_kib(pid_t pid);
 /* Once descriptors and mappings stay: some go a while after their session. */

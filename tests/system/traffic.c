@@ -6,7 +6,8 @@
  *
  * Two sessions, an RC QP of each connected to the other's, and traffic both ways, until the time or the number is over
  * or SIGTERM or SIGINT comes. Every operation has a number and is checked: done once, in order, with its bytes. Now and then a request
- * goes to the daemon (a registration and its end). SIGUSR1 has it print "at N" after the next batch. Prints "running", and at the end one line of JSON: what was done, and the
+ * goes to the daemon (a registration and its end). SIGUSR1 has it print "at N, U unknown" after the next batch: how many
+ * were done, and atomics whose outcome nobody knows. Prints "running", and at the end one line of JSON: what was done, and the
  * pauses, which are the times between two batches of more than M ms (default 20). Exit status 0: all was right; 1 and
  * words on standard error: what was not.
  */
@@ -126,7 +127,7 @@ static void note_pause(uint64_t since)
 static void answer(void)
 {
 	asked = 0;
-	printf("at %" PRIu64 "\n", counts.batches);
+	printf("at %" PRIu64 ", %" PRIu64 " unknown\n", counts.batches, counts.unknown);
 }
 
 static bool is_over(uint64_t end)

@@ -23,7 +23,11 @@ done
 
 
 def install(node, folder):
-    node.run(f'apt-get install -q -y --no-install-recommends {folder}/*.deb', limit=600)
+    node.run(f'apt-get install -q -y --no-install-recommends --allow-downgrades {folder}/*.deb', limit=600)
+
+
+def purge(node):
+    node.run(f'apt-get purge -q -y {NAMES}', limit=600)
 
 
 def version(node):
@@ -43,28 +47,29 @@ def lists(node):
     return [listed(node, what) for what in LISTED]
 
 
+def need_packages(node):
+    if node.execute(f'ls {DEBS}/*.deb').status != 0:
+        raise Skip('what is installed is no package; with --packages FOLDER it is')
+
+
 @contextlib.contextmanager
-def lower_version(node):
-    """In place of the packages, which are back afterwards."""
+def packages(node):
+    """They are installed afterwards, whatever the body does to them."""
     try:
-        node.run(f'apt-get purge -q -y {NAMES}', limit=600)
-        node.run(MAKE_LOWER, limit=600)
-        install(node, LOWER)
-        node.run('usermod -a -G shmemd alice')
         yield
     finally:
         install(node, DEBS)
         node.run(f'usermod -a -G shmemd alice; rm -rf {LOWER} {LOWER}.unpacked')
 
 
-@case()
-def packages_listen_when_installed_keep_clients_over_an_upgrade_and_leave_nothing_when_purged(lab):
+@case(short=True, packages=True)
+def an_upgrade_of_the_packages_keeps_a_running_client(lab):
     node = lab.node(1)
-    if node.execute(f'ls {DEBS}/*.deb').status != 0:
-        raise Skip('the machine has no packages: tools/vm-lab test --packages FOLDER')
-    with service(node, PATIENT), lower_version(node):
+    need_packages(node)
+    with service(node, PATIENT), packages(node):
+        node.run(MAKE_LOWER, limit=600)
+        install(node, LOWER)
         assert version(node).endswith('~lower')
-        assert listens(node) and 'shmemd.socket' in units(node)
         with waiting_client(node) as (session, ended):
             pid, before = main_pid(node), lists(node)
             assert [one['session'] for one in before[0]] == [session], before
@@ -76,7 +81,17 @@ def packages_listen_when_installed_keep_clients_over_an_upgrade_and_leave_nothin
             assert 'health: the connection to shmemd broke' in ended().out
         node.run('shmemctl status')
 
-        node.run(f'apt-get purge -q -y {NAMES}', limit=600)
+
+@case(packages=True)
+def packages_listen_when_installed_and_leave_nothing_when_purged(lab):
+    node = lab.node(1)
+    need_packages(node)
+    with service(node), packages(node):
+        purge(node)
+        install(node, DEBS)
+        assert listens(node) and 'shmemd.socket' in units(node)
+        node.run('shmemctl status')
+        purge(node)
         assert 'shmemd' not in units(node)
         assert node.execute('getent passwd shmemd; getent group shmemd; pidof shmemd; ls /run/shmemd').out == ''
         assert not listens(node)

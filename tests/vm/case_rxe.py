@@ -71,6 +71,10 @@ def undriven(node):
     return json.loads(node.run('shmemctl --json list nics').out)['undriven']
 
 
+def states(node):
+    return [(nic['name'], nic['state']) for nic in undriven(node)]
+
+
 def is_complete(nics):
     wanted = {'name': 'rxe0', 'driver': 'rdma_rxe', 'netdev': 'eth0', 'port': 1, 'link': 'ethernet', 'state': 'active',
               'phys_state': 'link-up', 'mtu_bytes': 1024}
@@ -94,8 +98,10 @@ def an_rxe_device_is_listed_and_its_changes_are_told(lab):
             assert said.status == 1 and 'the proxy backend' in said.err + said.out, said
         node.run('ip link set dev eth0 down')
         eventually(told(node, 'rxe0 is down'), 'a monitor is told that the port went down')
+        eventually(lambda: states(node) == [('rxe0', 'down')], 'the list says so too')
         node.run('ip link set dev eth0 up')
         eventually(told(node, 'rxe0 is active\n'), 'a monitor is told that the port is up again')
+        eventually(lambda: is_complete(undriven(node)), 'and it is listed as before')
         added.close()
         eventually(told(node, 'rxe0 is gone'), 'a monitor is told that it went')
     node.run('rm /tmp/rxe-events')

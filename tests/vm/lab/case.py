@@ -19,14 +19,14 @@ class Skip(Exception):
 
 
 class Case:
-    def __init__(self, function, nodes, short):
-        self.name, self.function, self.nodes, self.short = function.__name__, function, nodes, short
+    def __init__(self, function, nodes, short, packages):
+        self.name, self.function, self.nodes, self.short, self.packages = function.__name__, function, nodes, short, packages
 
 
-def case(nodes=1, short=False):
-    """short: also in the short form, which CI takes."""
+def case(nodes=1, short=False, packages=False):
+    """short: also in the short form, which CI takes. packages: it needs shmemd installed from its Debian packages."""
     def register(function):
-        CASES.append(Case(function, nodes, short))
+        CASES.append(Case(function, nodes, short, packages))
         return function
     return register
 

@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import shutil
+import subprocess
 
 from lab import Missing
 from lab.machine import Failed
@@ -33,6 +34,20 @@ def compile_in(build, top, whole):
         quietly('ninja', '-C', str(build), *(installed_targets(build) if whole else []), *PROGRAMS)
     except RuntimeError as what:
         raise Failed(f'shmemd cannot be built: {what}') from what
+
+
+def make_packages(folder, top):
+    """What tools/deb makes of the tree, in the folder."""
+    packages = folder / 'packages'
+    with step('packages'):
+        done = subprocess.run([top / 'tools/deb', '--no-cuda', '--no-install', '--out', packages], check=False, text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        if done.returncode == 2:
+            raise Missing('a case about packages needs some: tools/deps --deb installs what builds them, --packages FOLDER takes '
+                          f'others, --build FOLDER does without. {done.stdout.strip()}')
+        if done.returncode != 0:
+            raise Failed(f'no packages can be built: {done.stdout[-4000:]}')
+    return packages
 
 
 def make(folder, top, build, packages):
