@@ -323,13 +323,13 @@ TEST(a_part_of_a_device_is_no_second_one)
 #define MAX_PORTS 255
 
 /* Devices of as many ports as one may have. */
-static void put_ports(struct machine_tree *tree, unsigned int n)
+static void put_ports(struct machine_tree *tree, unsigned int first, unsigned int n)
 {
 	char path[200], name[8];
 
-	for (unsigned int i = 0; i < n; i++) {
+	for (unsigned int i = first; i < first + n; i++) {
 		snprintf(path, sizeof(path), "pci0100:00/0100:00:00.%u", i);
-		snprintf(name, sizeof(name), "own%u", i);
+		snprintf(name, sizeof(name), "own%u", i % 10);
 		put_nic(tree, (struct machine_nic){.path = path, .name = name, .gbps = 400});
 		for (unsigned int port = 2; port <= MAX_PORTS; port++) {
 			snprintf(path, sizeof(path), "sys/devices/pci0100:00/0100:00:00.%u/infiniband/%s/ports/%u/state", i, name, port);
@@ -338,40 +338,29 @@ static void put_ports(struct machine_tree *tree, unsigned int n)
 	}
 }
 
-/* PFs with so many VFs each, whose names come before those of their PFs. */
-static void put_vfs(struct machine_tree *tree, unsigned int n_pfs, unsigned int n_vfs)
+/* A PF with so many VFs, whose names come before its own. */
+static void put_vfs(struct machine_tree *tree, unsigned int n)
 {
-	char path[120], name[32], pf[32];
+	char path[64], name[16];
 
-	for (unsigned int n = 0; n < n_pfs; n++) {
-		for (unsigned int vf = 0; vf <= n_vfs; vf++) {
-			snprintf(path, sizeof(path), "pci%04x:00/%04x:00:%02x.%x", n + 1, n + 1, vf / 8, vf % 8);
-			snprintf(name, sizeof(name), vf ? "a%u_%u" : "pf%u", n, vf);
-			snprintf(pf, sizeof(pf), "%04x:00:00.0", n + 1);
-			put_nic(tree, (struct machine_nic){.path = path, .name = name, .gbps = 400, .has_no_gids = true,
-							   .physfn = vf ? pf : NULL});
-		}
+	for (unsigned int vf = 0; vf <= n; vf++) {
+		snprintf(path, sizeof(path), "pci0001:00/0001:00:%02x.%x", vf / 8, vf % 8);
+		snprintf(name, sizeof(name), vf ? "a%u" : "pf%u", vf);
+		put_nic(tree, (struct machine_nic){.path = path, .name = name, .gbps = 400, .physfn = vf ? "0001:00:00.0" : NULL});
 	}
 }
 
-TEST_TIMEOUT(vfs_beyond_the_limit_are_left_out_and_never_their_pfs, 300)
+static void assert_vfs_left_out(const struct machine_tree *tree, unsigned int n_own, unsigned int n_vfs)
 {
-	const unsigned int n_own = 3 * MAX_PORTS + 2 + 1, n_vfs = 140;
 	char note[TOPO_WHY_BYTES], wanted[100];
-	struct machine_tree tree;
+	struct topo *topo = read_and_note(tree, note);
+	struct topo_map *map = map_of(topo);
 	unsigned int n_used = 0;
-	struct topo_map *map;
-	struct topo *topo;
 
-	put_lonely_gpu(&tree);
-	put_ports(&tree, 3);
-	put_vfs(&tree, 2, n_vfs);
-	topo = read_and_note(&tree, note);
 	ASSERT_EQ(topo->n_nics, TOPO_MAX_NICS);
-	snprintf(wanted, sizeof(wanted), "%u VFs are left out: there are more than %u ports of NICs", n_own + 2 * n_vfs - TOPO_MAX_NICS,
+	snprintf(wanted, sizeof(wanted), "%u VFs are left out: there are more than %u ports of NICs", n_own + n_vfs - TOPO_MAX_NICS,
 		 TOPO_MAX_NICS);
 	ASSERT_STREQ(note, wanted);
-	map = map_of(topo);
 	for (unsigned int i = 0; i < topo->n_nics; i++) {
 		ASSERT_EQ(map->excluded[i], topo->nics[i].pf == TOPO_NO_PCI ? TOPO_USED : TOPO_PF_TAKEN);
 		n_used += map->excluded[i] == TOPO_USED;
@@ -379,38 +368,32 @@ TEST_TIMEOUT(vfs_beyond_the_limit_are_left_out_and_never_their_pfs, 300)
 	ASSERT_EQ(n_used, n_own);
 	free(map);
 	topo_free(topo);
-	machine_tree_deinit(&tree);
 }
 
-/* VFs that virtual machines have are there without an RDMA device: of them there may be any number. */
-TEST_TIMEOUT(functions_without_a_driver_are_no_more_than_there_is_room_for, 300)
+/*
+ * VFs that virtual machines have are there without an RDMA device: of them there may be any number. Of others VFs are left out, and
+ * never a PF. Of what is too much then nobody knows what to leave out.
+ */
+TEST_TIMEOUT(functions_without_a_driver_and_vfs_are_left_out_beyond_the_limit, 300)
 {
-	char note[TOPO_WHY_BYTES], path[100];
+	char note[TOPO_WHY_BYTES], path[64];
 	struct machine_tree tree;
 	struct topo *topo;
 
 	put_lonely_gpu(&tree);
-	put_ports(&tree, 4);
+	put_ports(&tree, 0, 4);
 	for (unsigned int i = 0; i < 10; i++) {
-		snprintf(path, sizeof(path), "pci0001:00/0001:00:%02x.%x", i / 8, i % 8);
+		snprintf(path, sizeof(path), "pci0002:00/0002:00:%02x.%x", i / 8, i % 8);
 		machine_tree_pci(&tree, path, CLASS_INFINIBAND, MELLANOX, 0);
 	}
 	topo = read_and_note(&tree, note);
 	ASSERT_EQ(topo->n_nics, TOPO_MAX_NICS);
 	ASSERT_STREQ(note, "");
 	topo_free(topo);
-	machine_tree_deinit(&tree);
-}
-
-/* Of anything else that is too much nobody knows what to leave out. */
-TEST_TIMEOUT(too_many_nics_of_their_own_are_refused, 300)
-{
-	char note[TOPO_WHY_BYTES];
-	struct machine_tree tree;
-	struct topo *topo = NULL;
-
-	put_lonely_gpu(&tree);
-	put_ports(&tree, 5);
+	put_vfs(&tree, 10);
+	assert_vfs_left_out(&tree, 4 * MAX_PORTS + 1 + 1, 10);
+	put_ports(&tree, 4, 1);
+	topo = NULL;
 	ASSERT_EQ(topo_read_host(&(struct topo_host_attr){.sys = tree.sys, .why = note}, &topo), -E2BIG);
 	ASSERT_STREQ(note, "there are more than 1024 ports of NICs");
 	ASSERT(!topo);
