@@ -180,17 +180,24 @@ static void read_driver(int device, struct nic_seen *seen)
 			snprintf(seen->driver, sizeof(seen->driver), "%s", soft[i].driver);
 }
 
-/* The interface beside the device on its bus whose dev_port is this port. */
+/* The oldest interface beside the device on its bus whose dev_port is this port: representors come later. */
 static void find_interface(int device, struct nic_seen *seen)
 {
 	_cleanup_(close_dir) DIR *dir = open_dir(device, "device/net");
 	char path[sizeof(((struct dirent *)0)->d_name) + 16];
+	uint32_t index, oldest = UINT32_MAX;
 	struct dirent *entry;
 
-	while (dir && (entry = readdir(dir)) && !seen->netdev[0]) {
+	while (dir && (entry = readdir(dir))) {
 		snprintf(path, sizeof(path), "%s/dev_port", entry->d_name);
-		if (entry->d_name[0] != '.' && read_number(dirfd(dir), path, 10) + 1 == seen->port)
-			take_name(seen->netdev, sizeof(seen->netdev), entry->d_name);
+		if (entry->d_name[0] == '.' || read_number(dirfd(dir), path, 10) + 1 != seen->port)
+			continue;
+		snprintf(path, sizeof(path), "%s/ifindex", entry->d_name);
+		index = read_number(dirfd(dir), path, 10);
+		if (seen->netdev[0] && index >= oldest)
+			continue;
+		take_name(seen->netdev, sizeof(seen->netdev), entry->d_name);
+		oldest = index;
 	}
 }
 
