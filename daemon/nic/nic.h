@@ -591,6 +591,7 @@ struct nic_soft_attr {
 	uint32_t gpu_poll_usec; /* at least 1: how often queues driven by a GPU are looked at when idle */
 	uint32_t spin_usec; /* how long an idle NIC thread spins and yields before it sleeps; 20 is good */
 	uint8_t max_mtu_log2; /* 8..12; 0: 12 */
+	bool keeps; /* contexts may outlive the process (struct nic_ctx_attr.is_kept): NIC pages are made for the next one too */
 	const char *fault; /* developer's fault point, or NULL: see nic/soft/README.md */
 };
 

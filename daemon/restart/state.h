@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 /* Of what the daemon writes: another number for every other meaning of the bytes, of a session's or of the node's. */
-#define STATE_VERSION 2u
+#define STATE_VERSION 3u
 #define STATE_MAX_BYTES ((size_t)1 << 30)
 
 struct state;

@@ -5,7 +5,10 @@
  * Two of its rules lose descriptors without a word. It keeps an open file once, whatever the names: memfds are opened
  * again, so that each entry has an open file of its own; of what cannot be opened again and has no inode of its own a
  * duplicate stays here, to compare with. And all names go into one variable of the next daemon's environment, which the
- * kernel limits: with too long ones no daemon would start any more. Control thread.
+ * kernel limits: with too long ones no daemon would start any more.
+ *
+ * Descriptors may be a client's, also those that are claimed: the file itself is asked nothing, since its file system may not
+ * answer. What it is the kernel tells by the link in /proc. Control thread.
  */
 #include "daemon/restart/store.h"
 
@@ -17,8 +20,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 #include "daemon/fdstore.h"
 #include "proto/base/cleanup.h"
@@ -31,13 +34,14 @@
 
 #define USUAL_NAME_BYTES 16u /* "s1f-q10000", with what stands between two */
 
+#define FILE_BYTES 32u /* "socket:[4294967295]" is not cut */
+
 struct entry {
 	struct list link;
 	char name[FDSTORE_NAME_BYTES];
 	int claimed; /* not taken yet; -1: taken, or put by us */
 	int same; /* owned; to compare with; -1: no other entry can have this open file */
-	dev_t dev;
-	ino_t ino;
+	char file[FILE_BYTES]; /* what the kernel says it is, cut; "socket:[7]" is one file only */
 };
 
 struct keep_store {
@@ -86,11 +90,30 @@ static bool is_memfd(int fd)
 	return fcntl(fd, F_GET_SEALS) >= 0;
 }
 
+static int read_file(int fd, char file[FILE_BYTES])
+{
+	char path[40];
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	n = readlink(path, file, FILE_BYTES - 1);
+	if (n < 0)
+		return errno == ENOENT ? -EBADF : -errno;
+	file[n] = '\0';
+	return 0;
+}
+
+/* A path begins with a slash. */
+static bool is_socket(const char *file)
+{
+	return strncmp(file, "socket:[", 8) == 0;
+}
+
 /* Sockets have an inode each, and memfds were opened again: the others are compared by the file itself. */
-static int open_to_compare(int fd, const struct stat *st, int *ret_fd)
+static int open_to_compare(int fd, const char *file, int *ret_fd)
 {
 	*ret_fd = -1;
-	if (S_ISSOCK(st->st_mode) || is_memfd(fd))
+	if (is_socket(file) || is_memfd(fd))
 		return 0;
 	*ret_fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
 	return *ret_fd < 0 ? -errno : 0;
@@ -100,20 +123,17 @@ static int add_entry(struct keep_store *store, const char *name, int fd, struct 
 {
 	_cleanup_free_ struct entry *entry = calloc(1, sizeof(*entry));
 	_cleanup_close_ int same = -1;
-	struct stat st;
 	int r;
 
 	if (!entry)
 		return -ENOMEM;
-	if (fstat(fd, &st) < 0)
-		return -errno;
-	r = open_to_compare(fd, &st, &same);
+	r = read_file(fd, entry->file);
+	if (r == 0)
+		r = open_to_compare(fd, entry->file, &same);
 	if (r < 0)
 		return r;
 	snprintf(entry->name, sizeof(entry->name), "%s", name);
 	entry->claimed = -1;
-	entry->dev = st.st_dev;
-	entry->ino = st.st_ino;
 	r = hash_add(&store->by_name, name_key(name), entry);
 	if (r < 0)
 		return r;
@@ -127,38 +147,44 @@ static int add_entry(struct keep_store *store, const char *name, int fd, struct 
 
 /* ---- one open file once ----------------------------------------------------------------------------------------- */
 
-static bool is_same(const struct entry *entry, int fd, const struct stat *st)
+static bool is_same(const struct entry *entry, int fd, const char *file)
 {
 	pid_t self = getpid();
 
-	if (entry->dev != st->st_dev || entry->ino != st->st_ino)
+	if (strcmp(entry->file, file) != 0)
 		return false;
-	return S_ISSOCK(st->st_mode) ||
+	return is_socket(file) ||
 	       (entry->same >= 0 && syscall(SYS_kcmp, self, self, KCMP_FILE, entry->same, fd) == 0);
 }
 
 static bool is_kept(const struct keep_store *store, int fd)
 {
+	char file[FILE_BYTES];
 	struct entry *entry;
-	struct stat st;
 
-	if (fstat(fd, &st) < 0)
+	if (read_file(fd, file) < 0)
 		return false;
 	list_for_each_entry(entry, &store->entries, link)
-		if (is_same(entry, fd, &st))
+		if (is_same(entry, fd, file))
 			return true;
 	return false;
 }
 
-/* A memfd with the same rights, as an open file of its own. A client may have made it one that cannot be opened. */
+/*
+ * A memfd with the same rights, as an open file of its own. A client may have made it one that cannot be opened; or taken a
+ * lease on it (fcntl(2)), for whose end an open would wait: -EAGAIN.
+ */
 static int open_again(int fd)
 {
+	_cleanup_close_ int again = -1;
+	int flags = fcntl(fd, F_GETFL);
 	char path[40];
-	int again;
 
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	again = open(path, (fcntl(fd, F_GETFL) & O_ACCMODE) | O_CLOEXEC);
-	return again < 0 ? -errno : again;
+	again = open(path, (flags & O_ACCMODE) | O_NONBLOCK | O_CLOEXEC);
+	if (again < 0 || fcntl(again, F_SETFL, flags) < 0)
+		return -errno;
+	return take_fd(&again);
 }
 
 int keep_store_put(struct keep_store *store, const char *name, int fd)

@@ -20,7 +20,8 @@ struct keep_store *keep_store_free(struct keep_store *store); /* closes our clai
 /*
  * fd is borrowed, and may be closed afterwards. Of a memfd the manager gets an open file of its own, so one may be kept under
  * several names. 0 also for a NULL store. -ENOSPC: full; -EEXIST: the name is taken; -EBUSY: this open file is kept
- * under another name and cannot be opened again; -EINVAL: no such name; others of the system.
+ * under another name and cannot be opened again; -EAGAIN: a memfd that cannot be opened before whoever has a lease on it gives that
+ * up; -EINVAL: no such name; others of the system. Waits for no file: what its close may do to the manager is for the caller to know.
  */
 int keep_store_put(struct keep_store *store, const char *name, int fd);
 void keep_store_remove(struct keep_store *store, const char *name); /* unknown names are fine */

@@ -130,23 +130,70 @@ static void read_names(struct identity *identity)
 	identity_parse_cgroup(text, identity->cgroup, sizeof(identity->cgroup));
 }
 
-int identity_init(struct identity *identity, int sock)
+static int read_peer(struct identity *identity, int sock)
 {
 	struct ucred cred;
 	socklen_t size = sizeof(cred);
-	int r;
 
-	*identity = (struct identity){.pidfd = -1};
 	if (getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &cred, &size) < 0)
 		return -errno;
 	identity->uid = cred.uid;
 	identity->gid = cred.gid;
 	identity->pid = cred.pid > 0 ? (uint32_t)cred.pid : 0;
-	r = open_pidfd(identity, sock);
+	return 0;
+}
+
+int identity_init(struct identity *identity, int sock)
+{
+	int r;
+
+	*identity = (struct identity){.pidfd = -1};
+	r = read_peer(identity, sock);
+	if (r == 0)
+		r = open_pidfd(identity, sock);
 	if (r < 0)
 		return r;
 	read_names(identity);
 	return 0;
+}
+
+static bool is_option(int sock, int option, int want)
+{
+	socklen_t size = sizeof(int);
+	int value;
+
+	return getsockopt(sock, SOL_SOCKET, option, &value, &size) == 0 && value == want;
+}
+
+bool identity_has_peer(int sock)
+{
+	return is_option(sock, SO_DOMAIN, AF_UNIX) && is_option(sock, SO_TYPE, SOCK_SEQPACKET) &&
+	       is_option(sock, SO_ACCEPTCONN, 0);
+}
+
+bool identity_is_peer(const struct identity *identity, int sock)
+{
+	struct identity peer = {0};
+
+	return read_peer(&peer, sock) == 0 && peer.uid == identity->uid && peer.gid == identity->gid &&
+	       peer.pid == identity->pid;
+}
+
+/* The kernel's page about a pidfd has a line "Pid:", which no other file has. */
+bool identity_is_process(const struct identity *identity, int pidfd)
+{
+	char path[40], text[1024];
+	_cleanup_close_ int info = -1;
+	const char *line;
+	ssize_t n;
+	long pid;
+
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", pidfd);
+	info = open(path, O_RDONLY | O_CLOEXEC);
+	n = info < 0 ? -1 : read(info, text, sizeof(text) - 1);
+	text[n > 0 ? n : 0] = 0;
+	line = strstr(text, "\nPid:\t");
+	return line && sscanf(line, "\nPid:\t%ld", &pid) == 1 && (pid == -1 || pid == (long)identity->pid);
 }
 
 void identity_deinit(struct identity *identity)

@@ -3,6 +3,7 @@
 #ifndef SHMEMD_SESSION_IDENTITY_H
 #define SHMEMD_SESSION_IDENTITY_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct identity {
@@ -16,6 +17,14 @@ struct identity {
 /* 0, -ESRCH when the process is gone already, or another negative errno. */
 int identity_init(struct identity *identity, int sock);
 void identity_deinit(struct identity *identity);
+
+/*
+ * Of an identity that was written down, and descriptors that were kept with it. A socket tells of its peer as of connect, for as long
+ * as it lives; a process that is gone has no number any more, and may be any.
+ */
+bool identity_is_peer(const struct identity *identity, int sock);
+bool identity_has_peer(int sock); /* it is a connection as clients make them, whoever's */
+bool identity_is_process(const struct identity *identity, int pidfd);
 
 /* The path in the text of /proc/PID/cgroup: of the unified hierarchy, else the first that is not the root. */
 void identity_parse_cgroup(const char *text, char *buf, unsigned int size);

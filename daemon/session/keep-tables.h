@@ -65,6 +65,7 @@ KEEP_TABLE(keep_nic,
 	KEEP_T(TAG_NIC + 4, session_nic, doorbell_reason),
 	KEEP_FIELD(TAG_NIC + 5, KEEP_NUMBER, session_nic, n_kept, NIC_KEEP_FDS),
 	KEEP_BOOL(TAG_NIC + 6, session_nic, told_memory),
+	KEEP_T(TAG_NIC + 7, session_nic, gpu),
 );
 
 KEEP_TABLE(keep_mr,

@@ -9,6 +9,7 @@
 #include "daemon/session/keep.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -18,6 +19,7 @@
 #include "daemon/session/keep-tables.h"
 #include "daemon/session/session.h"
 #include "proto/base/cleanup.h"
+#include "proto/base/foreign-fd.h"
 #include "proto/framing.h"
 
 static int take_of(struct session *session, const char *what)
@@ -259,7 +261,8 @@ static int adopt_health(struct session *session)
 	void *page;
 
 	session->health_fd = take_of(session, "health");
-	if (session->health_fd < 0 || fstat(session->health_fd, &st) < 0 ||
+	/* Nothing but a memfd is asked for its size. */
+	if (session->health_fd < 0 || fcntl(session->health_fd, F_GET_SEALS) < 0 || fstat(session->health_fd, &st) < 0 ||
 	    st.st_size != sizeof(struct shmd_health_page))
 		return -EBADF;
 	page = mmap(NULL, sizeof(struct shmd_health_page), PROT_READ | PROT_WRITE, MAP_SHARED, session->health_fd, 0);
@@ -269,6 +272,13 @@ static int adopt_health(struct session *session)
 	return 0;
 }
 
+/* What is told on it somebody else would hear. */
+static int refuse_socket(struct session *session)
+{
+	session->connection.fd = close_foreign(session->connection.fd);
+	return -EBADF;
+}
+
 static int adopt_socket(struct session *session)
 {
 	int sock = take_of(session, "sock");
@@ -276,7 +286,15 @@ static int adopt_socket(struct session *session)
 	if (sock < 0)
 		return -EBADF;
 	connection_init(&session->connection, sock);
-	return framing_setup(sock);
+	return identity_has_peer(sock) ? framing_setup(sock) : refuse_socket(session);
+}
+
+/* First, and both: whatever is wrong with the rest, its client hears of its end, and kernels that wait for it see that. */
+static int adopt_ways_to_tell(struct session *session)
+{
+	int r = adopt_socket(session), r_health = adopt_health(session);
+
+	return r < 0 ? r : r_health;
 }
 
 static int adopt_connection(struct adopt *a)
@@ -285,9 +303,11 @@ static int adopt_connection(struct adopt *a)
 	struct registry *registry = session->registry;
 	int r;
 
+	if (!identity_is_peer(&session->identity, session->connection.fd))
+		return refuse_socket(session);
 	if (a->has_pidfd) {
 		session->identity.pidfd = take_of(session, "pid");
-		if (session->identity.pidfd < 0)
+		if (session->identity.pidfd < 0 || !identity_is_process(&session->identity, session->identity.pidfd))
 			return -EBADF;
 	}
 	r = quota_user_init(&session->user, &registry->quota, session->identity.uid, session->identity.cgroup);
@@ -307,11 +327,8 @@ static int adopt_all(struct adopt *a, const void *bytes, size_t n)
 {
 	struct keep_reader reader = {.at = bytes, .end = (const uint8_t *)bytes + n};
 	struct session *session = a->session;
-	/* First: whatever is wrong with the rest, kernels that wait for this session see its end there. */
-	int r = adopt_health(session);
+	int r = adopt_read(&reader, a);
 
-	if (r == 0)
-		r = adopt_read(&reader, a);
 	if (r == 0)
 		r = adopt_connection(a);
 	if (r == 0)
@@ -392,7 +409,7 @@ int session_adopt(struct registry *registry, uint64_t id, struct state *state, c
 	session->keep.state = state;
 	session->keep.adopted = session->keep.is_named = true;
 	session->keep.n_names = 1; /* the state's */
-	r = adopt_socket(session);
+	r = adopt_ways_to_tell(session);
 	if (r == 0)
 		r = adopt_all(&a, bytes, n);
 	if (r == 0)

@@ -20,9 +20,11 @@
 #include <string.h>
 #include <syslog.h>
 
+#include "daemon/session/dmabuf.h"
 #include "daemon/session/keep-tables.h"
 #include "daemon/session/session.h"
 #include "proto/base/cleanup.h"
+#include "proto/base/foreign-fd.h"
 #include "proto/text.h"
 
 /* Whoever fills the store keeps the sessions of others out of it: a user has at most so many times what is left to them. */
@@ -247,6 +249,8 @@ static int put(struct session *session, const char *name, int fd)
 		session_keep_drop(session, "this user has its share of what the service manager keeps (max-kept-fds)");
 	else if (r == -ENOSPC)
 		session_keep_drop(session, "the service manager keeps no more descriptors (FileDescriptorStoreMax)");
+	else if (r == -EAGAIN)
+		session_keep_drop(session, "somebody has a lease on its memory (fcntl(2), F_SETLEASE)");
 	else if (r < 0)
 		session_keep_drop(session, "a descriptor cannot be kept: %s", strerror(-r));
 	return r;
@@ -262,12 +266,27 @@ static int put_of(struct session *session, const char *what, int fd)
 	return put(session, name, fd);
 }
 
+/*
+ * Whoever keeps it closes it as well, and a service manager that waits for a client's file system, or for the peer of a client's
+ * socket, starts nothing any more. Registered memory is of these kinds.
+ */
+static bool may_be_kept(int fd)
+{
+	uint64_t bytes;
+
+	return foreign_never_waits(fd) || dmabuf_size(fd, &bytes) == 0;
+}
+
 bool session_keep_put(struct session *session, char kind, uint32_t number, int fd)
 {
 	char name[KEEP_NAME_BYTES];
 
 	if (fd < 0 || !session->keep.state)
 		return false;
+	if (!may_be_kept(fd)) {
+		session_keep_drop(session, "it has published a file or a socket, which the service manager cannot close safely");
+		return false;
+	}
 	keep_name(name, session->id, kind, number);
 	return put(session, name, fd) == 0;
 }

@@ -33,7 +33,7 @@ struct session_nic {
 	struct nic_ctx *ctx; /* owned */
 	unsigned int index; /* in the session */
 	bool is_counted; /* in rnic->n_sessions */
-	char gpu[REGISTRY_GPU_BYTES]; /* it was opened for, normal form; "": none, or not known any more */
+	char gpu[REGISTRY_GPU_BYTES]; /* it was opened for, normal form; "": none */
 	enum nic_doorbell_mode doorbell; /* taken: the context's own is its worker's */
 	bool fell_back; /* to mode cpu, by its client's request */
 	bool told_memory; /* the log has its first region with a reason */

@@ -16,7 +16,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -125,20 +124,23 @@ static bool socket_closes_at_once(int fd)
 }
 
 /* Kinds that have no path are named by the kernel alone; a path may say anything, and begins with a slash. */
-static bool closes_at_once(int fd)
+static bool is_kind(int fd, const char *kind)
 {
-	static const char *const kinds[] = {"anon_inode:", "pipe:[", "socket:["};
 	char path[40], name[16] = "";
 
-	if (fcntl(fd, F_GET_SEALS) >= 0)
-		return true;
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	if (readlink(path, name, sizeof(name) - 1) < 0)
-		return false;
-	for (unsigned int i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
-		if (!strncmp(name, kinds[i], strlen(kinds[i])))
-			return i < 2 || socket_closes_at_once(fd);
-	return false;
+	return readlink(path, name, sizeof(name) - 1) >= 0 && strncmp(name, kind, strlen(kind)) == 0;
+}
+
+bool foreign_never_waits(int fd)
+{
+	/* A pidfd was an anonymous inode before Linux 6.9, and says so again. */
+	return fcntl(fd, F_GET_SEALS) >= 0 || is_kind(fd, "anon_inode:") || is_kind(fd, "pipe:[") || is_kind(fd, "pidfd:[");
+}
+
+static bool closes_at_once(int fd)
+{
+	return foreign_never_waits(fd) || (is_kind(fd, "socket:[") && socket_closes_at_once(fd));
 }
 
 /* Under the lock, which is let go meanwhile. */

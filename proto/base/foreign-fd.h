@@ -2,11 +2,19 @@
 #ifndef SHMD_BASE_FOREIGN_FD_H
 #define SHMD_BASE_FOREIGN_FD_H
 
+#include <stdbool.h>
+
 /*
  * Close a descriptor that came from somebody who is not trusted. Never blocks: what might (the last descriptor of a
  * file whose server does not answer, a socket that lingers) is closed by a thread of its own. Returns -1; errno kept.
  */
 int close_foreign(int fd);
+
+/*
+ * Closing it waits for nobody, whoever does it and whatever the sender has done to it: a memfd, a pipe, an anonymous inode. Not
+ * a socket, which its sender may have linger, or hold descriptors. The file itself is not asked.
+ */
+bool foreign_never_waits(int fd);
 
 /*
  * Whose descriptors they are: counts what is not closed yet, and keeps one sender from holding all threads. Lives

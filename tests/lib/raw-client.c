@@ -126,7 +126,7 @@ void raw_expect_end(struct raw_client *raw, enum shmd_status status)
 	ASSERT_STREQ(status_name(msg.event.detail), status_name(status));
 }
 
-void raw_hello(struct raw_client *raw, enum msg_role role)
+static void say_hello(struct raw_client *raw, enum msg_role role, bool resumes)
 {
 	struct msg req, rep;
 
@@ -134,8 +134,19 @@ void raw_hello(struct raw_client *raw, enum msg_role role)
 	req.hello_req.version_min = SHMD_PROTOCOL_VERSION_MIN;
 	req.hello_req.version_max = SHMD_PROTOCOL_VERSION_MAX;
 	req.hello_req.role = role;
+	req.hello_req.resumes = resumes;
 	snprintf(req.hello_req.library, sizeof(req.hello_req.library), "raw client");
 	raw_expect(raw, &req, NULL, 0, MSG_HELLO_REP, &rep);
+}
+
+void raw_hello(struct raw_client *raw, enum msg_role role)
+{
+	say_hello(raw, role, false);
+}
+
+void raw_hello_resumes(struct raw_client *raw)
+{
+	say_hello(raw, MSG_ROLE_CLIENT, true);
 }
 
 int raw_memfd(size_t bytes)

@@ -24,6 +24,7 @@ struct raw_client {
 
 void raw_connect(struct raw_client *raw, const char *path); /* no Hello */
 void raw_hello(struct raw_client *raw, enum msg_role role);
+void raw_hello_resumes(struct raw_client *raw); /* a client that waits for another daemon: its session is kept */
 void raw_close(struct raw_client *raw);
 
 /* The descriptors stay the caller's. raw_send numbers the message. */

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "proto/base/nsec.h"
 #include "tests/lib/test.h"
@@ -79,4 +80,37 @@ uint64_t hostile_slowest_reply_nsec(struct raw_client *raw, unsigned int n)
 		slowest = took > slowest ? took : slowest;
 	}
 	return slowest;
+}
+
+static void try_published(struct raw_client *raw, enum strange_fd kind, int fd)
+{
+	struct msg req, rep;
+
+	msg_init(&req, MSG_PUBLISH_REQ, 0);
+	req.publish_req.key.pe = kind;
+	req.publish_req.has_fd = true;
+	raw_expect(raw, &req, &fd, 1, MSG_OK_REP, &rep);
+	msg_init(&req, MSG_FETCH_REQ, 0);
+	req.fetch_req.pe = kind;
+	raw_expect(raw, &req, NULL, 0, MSG_FETCH_REP, &rep);
+}
+
+void hostile_try_everything(struct raw_client *raw, enum strange_fd kind)
+{
+	int fd = strange_fd_new(kind);
+	bool is_memory = strange_fd_is_memory(kind);
+	struct msg req, rep;
+
+	msg_init(&req, MSG_MEM_REG_REQ, 0);
+	req.mem_reg_req = (struct msg_mem_reg_req){.kind = MSG_MEM_MEMFD, .access = 0xf, .length_bytes = 4096};
+	raw_ask(raw, &req, &fd, 1, &rep);
+	ASSERT_EQ(rep.kind == MSG_MEM_REG_REP, is_memory);
+	raw_fill_create(&req, 1);
+	req.queue_create_req.mem_kind = MSG_MEM_MEMFD;
+	req.queue_create_req.mem_bytes = STRANGE_FD_BYTES;
+	raw_ask(raw, &req, &fd, 1, &rep);
+	ASSERT_EQ(rep.kind == MSG_QUEUE_CREATE_REP, is_memory);
+	msg_deinit(&rep);
+	try_published(raw, kind, fd);
+	close(fd);
 }

@@ -8,6 +8,7 @@
 
 #include "tests/lib/fixture-daemon.h"
 #include "tests/lib/raw-client.h"
+#include "tests/lib/strange-fd.h"
 
 /* Descriptors that the daemon has open, once the number stays: what was closed a moment ago may still be there. */
 unsigned int hostile_settled_fds(const struct fixture_daemon *daemon);
@@ -18,6 +19,9 @@ uint64_t hostile_rss_bytes(pid_t pid);
 void hostile_expect_fds(const struct fixture_daemon *daemon, unsigned int n);
 /* The same, for connections and sessions other than the one that asks. */
 void hostile_expect_alone(struct raw_client *raw);
+
+/* As memory, as queue memory, and published as PE `kind`: taken only where it is what it must be, and never looked into. */
+void hostile_try_everything(struct raw_client *raw, enum strange_fd kind);
 
 /* The longest of n status requests, in nanoseconds. */
 uint64_t hostile_slowest_reply_nsec(struct raw_client *raw, unsigned int n);

@@ -162,32 +162,6 @@ TEST(memory_that_shrinks_while_it_is_registered)
 	fixture_daemon_stop(&daemon);
 }
 
-/* As memory, as queue memory, and published: taken only where it is what it must be, and never looked into. */
-static void try_everything(struct raw_client *raw, enum strange_fd kind)
-{
-	int fd = strange_fd_new(kind);
-	bool is_memory = strange_fd_is_memory(kind);
-	struct msg req, rep;
-
-	fill_reg(&req);
-	raw_ask(raw, &req, &fd, 1, &rep);
-	ASSERT_EQ(rep.kind == MSG_MEM_REG_REP, is_memory);
-	raw_fill_create(&req, 1);
-	req.queue_create_req.mem_kind = MSG_MEM_MEMFD;
-	req.queue_create_req.mem_bytes = STRANGE_FD_BYTES;
-	raw_ask(raw, &req, &fd, 1, &rep);
-	ASSERT_EQ(rep.kind == MSG_QUEUE_CREATE_REP, is_memory);
-	msg_deinit(&rep);
-	msg_init(&req, MSG_PUBLISH_REQ, 0);
-	req.publish_req.key.pe = kind;
-	req.publish_req.has_fd = true;
-	raw_expect(raw, &req, &fd, 1, MSG_OK_REP, &rep);
-	msg_init(&req, MSG_FETCH_REQ, 0);
-	req.fetch_req.pe = kind;
-	raw_expect(raw, &req, NULL, 0, MSG_FETCH_REP, &rep);
-	close(fd);
-}
-
 TEST(descriptors_that_are_not_what_they_claim_are_refused_and_closed)
 {
 	struct fixture_daemon daemon;
@@ -199,7 +173,7 @@ TEST(descriptors_that_are_not_what_they_claim_are_refused_and_closed)
 	n_fds = hostile_settled_fds(&daemon);
 	open_session(&raw, &daemon);
 	for (unsigned int kind = 0; kind < STRANGE_FD_N; kind++)
-		try_everything(&raw, kind);
+		hostile_try_everything(&raw, kind);
 	raw_close(&raw);
 	hostile_expect_alone(&other);
 	hostile_expect_fds(&daemon, n_fds);

@@ -140,6 +140,30 @@ TEST(a_client_goes_on_after_a_restart)
 	go_on(fixture_keeper_restart);
 }
 
+/* Whoever does not wait for another daemon takes nothing from those who do, also when it opens the NIC first. */
+TEST(a_client_goes_on_where_one_that_does_not_was_first)
+{
+	struct fixture_keeper keeper = {0};
+	struct raw_client first;
+	struct lab_side side;
+
+	fixture_keeper_start(&keeper, "--soft-nics=1", FOR_EVER, NULL);
+	raw_connect(&first, keeper.daemon.socket);
+	raw_hello(&first, MSG_ROLE_CLIENT);
+	raw_open_nic(&first, "soft0");
+	raw_close(&first);
+	await_no_session(&keeper);
+	open_side(&side, &keeper);
+	everything_works(&side);
+	fixture_keeper_kill_daemon(&keeper);
+	await_restarts(side.client, 1);
+	everything_works(&side);
+	ASSERT_EQ(count_sessions(&keeper), 1);
+	lab_side_close(&side);
+	await_no_session(&keeper);
+	fixture_keeper_stop(&keeper);
+}
+
 /* ---- requests ----------------------------------------------------------------------------------------------------- */
 
 #define N_REQUESTERS 3

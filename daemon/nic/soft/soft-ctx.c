@@ -237,7 +237,7 @@ int soft_ctx_open(struct nic *base, const struct nic_ctx_attr *attr, struct nic_
 		return -EOPNOTSUPP;
 	if (attr->doorbell != NIC_DOORBELL_AUTO && attr->doorbell != NIC_DOORBELL_CPU)
 		return -EINVAL;
-	r = soft_thread_start(nic, attr->is_kept);
+	r = soft_thread_start(nic);
 	if (r < 0)
 		return r;
 	ctx = soft_ctx_alloc(nic, attr, 0);

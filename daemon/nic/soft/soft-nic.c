@@ -199,6 +199,7 @@ static struct soft_nic *nic_alloc(const struct nic_soft_attr *attr, struct soft_
 	nic->gpu_poll_usec = attr->gpu_poll_usec;
 	nic->spin_usec = attr->spin_usec;
 	nic->mtu_log2 = attr->max_mtu_log2 ? attr->max_mtu_log2 : SOFT_MTU_LOG2;
+	nic->keeps = attr->keeps;
 	nic->fabric = soft_fabric_ref(fabric);
 	pthread_mutex_init(&nic->lock, NULL);
 	soft_events_init(&nic->events);

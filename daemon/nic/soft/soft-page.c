@@ -2,9 +2,10 @@
 /*
  * The NIC page: what every client of a NIC reads, and its data thread alone writes.
  *
- * One that ends with the process is sealed against writing, but for the mapping that is there. One that is to outlive it
+ * One that ends with the process is sealed against writing, but for the mapping that is there. One that may outlive it
  * cannot be, since the next process maps it anew: clients get a descriptor that is open for reading, and the file's mode
- * lets nobody of another user open a writable one. Behind what clients read lies what the NIC itself keeps.
+ * lets nobody of another user open a writable one. Which it is the NIC was told when it was made, not by its first context:
+ * all contexts have this page. Behind what clients read lies what the NIC itself keeps.
  *
  * Control thread, before the data thread runs.
  */
@@ -40,11 +41,11 @@ static int make_kept(struct soft_nic *nic)
 	return open_for_clients(nic);
 }
 
-int soft_page_make(struct soft_nic *nic, bool is_kept)
+int soft_page_make(struct soft_nic *nic)
 {
-	int r = is_kept ? make_kept(nic)
-			: soft_map_create("shmemd-nic-page", SHMD_DB_PAGE_BYTES, F_SEAL_FUTURE_WRITE, &nic->page_fd,
-					  &nic->page_map);
+	int r = nic->keeps ? make_kept(nic)
+			   : soft_map_create("shmemd-nic-page", SHMD_DB_PAGE_BYTES, F_SEAL_FUTURE_WRITE, &nic->page_fd,
+					     &nic->page_map);
 
 	if (r < 0)
 		return r;

@@ -478,9 +478,9 @@ static void free_parts(struct soft_nic *nic)
 }
 
 /* page_fd: of a former process, or -1. */
-static int start_locked(struct soft_nic *nic, bool is_kept, int page_fd)
+static int start_locked(struct soft_nic *nic, int page_fd)
 {
-	int r = page_fd < 0 ? soft_page_make(nic, is_kept) : soft_page_adopt(nic, page_fd);
+	int r = page_fd < 0 ? soft_page_make(nic) : soft_page_adopt(nic, page_fd);
 
 	nic->resting = page_fd >= 0;
 	if (r == 0)
@@ -500,7 +500,7 @@ static int start_locked(struct soft_nic *nic, bool is_kept, int page_fd)
 	return 0;
 }
 
-int soft_thread_start(struct soft_nic *nic, bool is_kept)
+int soft_thread_start(struct soft_nic *nic)
 {
 	int r = 0;
 
@@ -508,7 +508,7 @@ int soft_thread_start(struct soft_nic *nic, bool is_kept)
 	pthread_mutex_lock(&nic->lock);
 	if (!nic->started) {
 		nic->open = true;
-		r = start_locked(nic, is_kept, -1);
+		r = start_locked(nic, -1);
 	}
 	pthread_mutex_unlock(&nic->lock);
 	return r;
@@ -526,7 +526,7 @@ int soft_thread_adopt(struct soft_nic *nic, int page_fd)
 	else if (nic->started)
 		r = soft_page_is(nic, page_fd) ? 0 : -EXDEV;
 	else
-		r = start_locked(nic, true, page_fd);
+		r = start_locked(nic, page_fd);
 	pthread_mutex_unlock(&nic->lock);
 	return r;
 }

@@ -197,6 +197,7 @@ struct soft_nic {
 	uint32_t gpu_poll_usec;
 	uint32_t spin_usec;
 	uint8_t mtu_log2;
+	bool keeps; /* contexts may outlive the process */
 	struct soft_fault fault;
 	struct soft_fabric *fabric; /* owned reference */
 	struct soft_port *port; /* owned reference; in the fabric */
@@ -209,7 +210,7 @@ struct soft_nic {
 	uint32_t last_pdn;
 	struct soft_events events;
 	int page_fd; /* what clients get; constant once started, as is: */
-	int page_kept_fd; /* for writing, or -1: contexts do not outlive the process */
+	int page_kept_fd; /* for writing, or -1: `keeps` is not set */
 	struct nic_counters former; /* of queues that were gone before their contexts were imported; control thread */
 
 	/* data thread, from its start on */
@@ -243,8 +244,8 @@ static inline struct soft_nic *soft_nic(struct nic *nic)
 	return container_of(nic, struct soft_nic, base);
 }
 
-/* Starts the data thread on the first call (soft-thread.c); `is_kept` counts there. */
-int soft_thread_start(struct soft_nic *nic, bool is_kept);
+/* Starts the data thread on the first call (soft-thread.c). */
+int soft_thread_start(struct soft_nic *nic);
 /*
  * The same for contexts of a former process, whose NIC page this is: the thread rests. -EBUSY it is too late for that; -EXDEV
  * another page is there; -EBADF it is none.
@@ -262,7 +263,7 @@ struct soft_page {
 	uint32_t port_is_down;
 };
 
-int soft_page_make(struct soft_nic *nic, bool is_kept);
+int soft_page_make(struct soft_nic *nic);
 /* One that make has kept; -EBADF. The port is down if it was. */
 int soft_page_adopt(struct soft_nic *nic, int fd);
 bool soft_page_is(const struct soft_nic *nic, int fd);

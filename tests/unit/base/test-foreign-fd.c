@@ -161,6 +161,27 @@ TEST(what_cannot_block_is_closed_before_the_call_returns)
 	ASSERT_EQ(close_foreign(-1), -1);
 }
 
+/* Whatever its sender does to it afterwards. */
+TEST(kinds_that_never_wait_are_told_by_the_kernel_alone)
+{
+	static const enum strange_fd never[] = {STRANGE_SEALED, STRANGE_UNSEALED, STRANGE_PIPE, STRANGE_PIPE_READ, STRANGE_EVENTFD,
+						STRANGE_EPOLL, STRANGE_TIMERFD, STRANGE_INOTIFY};
+	static const enum strange_fd maybe[] = {STRANGE_FOLDER, STRANGE_PATH, STRANGE_NULL, STRANGE_ZERO, STRANGE_SOCKET};
+	int fd;
+
+	for (unsigned int i = 0; i < sizeof(never) / sizeof(never[0]); i++) {
+		fd = strange_fd_new(never[i]);
+		ASSERT(foreign_never_waits(fd));
+		close(fd);
+	}
+	for (unsigned int i = 0; i < sizeof(maybe) / sizeof(maybe[0]); i++) {
+		fd = strange_fd_new(maybe[i]);
+		ASSERT(!foreign_never_waits(fd));
+		close(fd);
+	}
+	ASSERT(!foreign_never_waits(-1));
+}
+
 /* A file's server might not answer: another thread asks it. */
 TEST(files_are_closed_soon)
 {

@@ -25,13 +25,14 @@ const struct nic_qp_params client_params = {
 
 /* ---- NICs ---------------------------------------------------------------------------------------------------- */
 
-void rig_open(struct rig *rig, unsigned int n_nics, const char *fault)
+static void open_soft(struct rig *rig, unsigned int n_nics, const char *fault, bool keeps)
 {
 	const char *spin = getenv("SHMD_SPIN_USEC");
 	const struct nic_soft_attr attr = {
 		.n_nics = n_nics,
 		.gpu_poll_usec = 100,
 		.spin_usec = spin ? (uint32_t)atoi(spin) : 20,
+		.keeps = keeps,
 		.fault = fault,
 	};
 	struct nic *nic;
@@ -42,6 +43,16 @@ void rig_open(struct rig *rig, unsigned int n_nics, const char *fault)
 	list_for_each_entry(nic, &rig->nics, link)
 		rig->nic[rig->n_nics++] = nic;
 	ASSERT_EQ(rig->n_nics, n_nics);
+}
+
+void rig_open(struct rig *rig, unsigned int n_nics, const char *fault)
+{
+	open_soft(rig, n_nics, fault, true);
+}
+
+void rig_open_unkept(struct rig *rig, unsigned int n_nics)
+{
+	open_soft(rig, n_nics, NULL, false);
 }
 
 void rig_close(struct rig *rig)

@@ -32,6 +32,7 @@ struct rig {
 };
 
 void rig_open(struct rig *rig, unsigned int n_nics, const char *fault);
+void rig_open_unkept(struct rig *rig, unsigned int n_nics); /* as of a daemon without a store */
 /* ConnectX NICs, real or simulated, where the build has that backend; the first n_nics are used. */
 void rig_open_mlx5(struct rig *rig, unsigned int n_nics, const char *trace);
 void rig_close(struct rig *rig);

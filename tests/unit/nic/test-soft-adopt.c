@@ -16,6 +16,9 @@
 #include "tests/lib/test.h"
 
 #define QPS 2u
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x0010
+#endif
 
 enum { DOORBELL, WAKE, NIC_PAGE, LEDGER, N_KEPT }; /* as soft-adopt.c has it */
 
@@ -127,14 +130,19 @@ struct pair {
 	struct left of_a, of_b;
 };
 
-static void pair_open(struct pair *pair, const char *fault)
+static void pair_open_clients(struct pair *pair)
 {
-	memset(pair, 0, sizeof(*pair));
-	rig_open(&pair->rig, 2, fault);
 	open_kept(&pair->a, pair->rig.nic[0], 1);
 	open_kept(&pair->b, pair->rig.nic[1], 2);
 	for (unsigned int i = 0; i < QPS; i++)
 		client_connect(&pair->a, i, &pair->b, i);
+}
+
+static void pair_open(struct pair *pair, const char *fault)
+{
+	memset(pair, 0, sizeof(*pair));
+	rig_open(&pair->rig, 2, fault);
+	pair_open_clients(pair);
 }
 
 static void pair_leave(struct pair *pair)
@@ -343,6 +351,43 @@ TEST(contexts_that_are_not_kept_end_with_their_nic)
 	ASSERT_ERR(rig.nic[0]->ops->ctx_keep(c.ctx, &kept), EOPNOTSUPP);
 	ASSERT_ERR(rig.nic[0]->ops->ctx_export(c.ctx, &record, &bytes), EOPNOTSUPP);
 	client_close(&c);
+	rig_close(&rig);
+}
+
+/* One that is not kept leaves the NIC to those that are, also when it starts it. */
+TEST(what_opens_a_nic_first_decides_nothing_for_others)
+{
+	struct client first[2];
+	struct pair pair = {0};
+
+	rig_open(&pair.rig, 2, NULL);
+	for (unsigned int i = 0; i < 2; i++)
+		client_open(&first[i], pair.rig.nic[i], 9 + i, 1);
+	/* One stays, and one has gone. */
+	client_close(&first[0]);
+	pair_open_clients(&pair);
+	exercise(&pair);
+	client_close(&first[1]);
+	pair_leave(&pair);
+	pair_adopt(&pair, NULL);
+	resume(&pair.rig);
+	exercise(&pair);
+	pair_close(&pair);
+}
+
+/* Where nothing outlives the process there is no writable file of the page, and nobody can map it for writing any more. */
+TEST(pages_of_nics_that_keep_nothing_are_sealed)
+{
+	const struct nic_ctx_attr kept = {.session_id = 1, .health_fd = -1, .is_kept = true};
+	struct nic_kept fds;
+	struct nic_ctx *ctx;
+	struct rig rig;
+
+	rig_open_unkept(&rig, 1);
+	ASSERT_OK(rig.nic[0]->ops->ctx_open(rig.nic[0], &kept, &ctx));
+	ASSERT(fcntl(ctx->doorbell.nic_page_fd, F_GET_SEALS) & F_SEAL_FUTURE_WRITE);
+	ASSERT_ERR(rig.nic[0]->ops->ctx_keep(ctx, &fds), EOPNOTSUPP);
+	rig.nic[0]->ops->ctx_close(ctx);
 	rig_close(&rig);
 }
 

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/kcmp.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -172,6 +173,31 @@ TEST(what_cannot_be_opened_again_is_kept_once)
 	refuse_twice(store, &manager, open("/dev/null", O_RDONLY | O_CLOEXEC));
 	ASSERT_ERR(keep_store_put(store, "s2-c0.3", one), EBUSY);
 	close(one);
+	keep_store_free(store);
+	manager_deinit(&manager);
+}
+
+/* An open for writing would wait until whoever has the lease gives it up, or is too late to. */
+TEST(memory_with_a_lease_on_it_is_refused_at_once)
+{
+	int memfd = memfd_create("test", MFD_CLOEXEC), leased;
+	struct keep_store *store;
+	struct manager manager;
+	char path[40];
+
+	signal(SIGIO, SIG_IGN);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", memfd);
+	leased = open(path, O_RDONLY | O_CLOEXEC);
+	if (fcntl(leased, F_SETLEASE, F_RDLCK) < 0)
+		test_skip("no leases on memory here");
+	manager_init(&manager, "10");
+	ASSERT_OK(keep_store_new(10, &store));
+	ASSERT_ERR(keep_store_put(store, "s1-m1", memfd), EAGAIN);
+	hear_nothing(&manager);
+	close(leased);
+	ASSERT_OK(keep_store_put(store, "s1-m1", memfd));
+	close(hear_keep(&manager, "s1-m1"));
+	close(memfd);
 	keep_store_free(store);
 	manager_deinit(&manager);
 }

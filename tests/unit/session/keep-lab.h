@@ -25,6 +25,8 @@ struct keep_lab {
 	} kept[KEEP_LAB_NAMES];
 };
 
+extern uint32_t keep_lab_peer_uid; /* what the kernel says of the user behind every socket; 0: as it is */
+
 void keep_lab_init(struct keep_lab *k, uint64_t limit);
 void keep_lab_deinit(struct keep_lab *k); /* nothing is kept but what is the daemon's own */
 bool keep_lab_has(const struct keep_lab *k, const char *name);

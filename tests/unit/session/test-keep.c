@@ -12,6 +12,8 @@
 #include "tests/unit/session/keep-lab.h"
 #include "tests/lib/test.h"
 
+#define GPU "0000:3b:00.0"
+
 /* A client with something of each kind. */
 struct scene {
 	struct keep_lab k;
@@ -58,6 +60,17 @@ static void reg_peermem(struct pair *pair)
 	raw_expect(&pair->raw, &req, NULL, 0, MSG_MEM_REG_REP, &rep);
 }
 
+/* By name, and for a GPU: what should carry its load depends on that. */
+static void open_for_gpu(struct pair *pair, const char *nic)
+{
+	struct msg req, rep;
+
+	msg_init(&req, MSG_NIC_OPEN_REQ, 0);
+	snprintf(req.nic_open_req.nic, sizeof(req.nic_open_req.nic), "%s", nic);
+	snprintf(req.nic_open_req.gpu, sizeof(req.nic_open_req.gpu), GPU);
+	raw_expect(&pair->raw, &req, NULL, 0, MSG_NIC_OPEN_REP, &rep);
+}
+
 static void scene_init(struct scene *s, uint64_t limit)
 {
 	struct msg rep;
@@ -68,7 +81,7 @@ static void scene_init(struct scene *s, uint64_t limit)
 	keep_lab_hello(&s->a, &s->k);
 	s->id = s->a.session->id;
 	raw_open_nic(&s->a.raw, "fake0");
-	raw_open_nic(&s->a.raw, "fake1");
+	open_for_gpu(&s->a, "fake1");
 	s->mr = raw_reg(&s->a.raw, 8192);
 	raw_create_queues(&s->a.raw, 2, &rep);
 	s->queues = rep.queue_create_rep.queues;
@@ -204,6 +217,8 @@ TEST(session_goes_on_as_it_was)
 	adopt(&s);
 	look(&s, &after);
 	assert_same(&before, &after);
+	ASSERT_STREQ(s.a.session->nics[0]->gpu, "");
+	ASSERT_STREQ(s.a.session->nics[1]->gpu, GPU);
 
 	/* The client knows its handles, and gets others than those for what is new. */
 	msg_init(&req, MSG_MEM_DEREG_REQ, 0);
@@ -542,10 +557,12 @@ TEST(one_user_leaves_room_for_others)
 		session_keep_write(greedy[i].session);
 	}
 	keep_lab_restart(&k, kept, n_kept);
+	keep_lab_peer_uid = 4242;
 	for (unsigned int i = 0; i < n_kept; i++) {
 		ASSERT_OK(keep_lab_adopt(&k, i + 1, &greedy[i].session));
 		greedy[i].session->owner = &greedy[i];
 	}
+	keep_lab_peer_uid = 0;
 	keep_lab_hello(&other, &k);
 	ASSERT(session_is_kept(other.session));
 	/* What was taken over counts as what was put. */

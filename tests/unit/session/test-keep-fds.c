@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Descriptors that a session is kept with: which there may be, and that those found again are its own. */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "proto/base/cleanup.h"
+#include "proto/base/foreign-fd.h"
+#include "tests/lib/test.h"
+#include "tests/unit/session/keep-lab.h"
+
+/* A client with a context. */
+struct scene {
+	struct keep_lab k;
+	struct pair a;
+	uint64_t id;
+};
+
+static void scene_init(struct scene *s)
+{
+	s->k.blocks = false;
+	keep_lab_init(&s->k, 100);
+	keep_lab_hello(&s->a, &s->k);
+	s->id = s->a.session->id;
+	raw_open_nic(&s->a.raw, "fake0");
+}
+
+static void restart(struct scene *s)
+{
+	struct pair *pairs[] = {&s->a};
+
+	keep_lab_restart(&s->k, pairs, 1);
+}
+
+static void scene_deinit(struct scene *s)
+{
+	pair_deinit(&s->a);
+	keep_lab_deinit(&s->k);
+}
+
+/* ---- what is found again ------------------------------------------------------------------------------------------- */
+
+/* Another descriptor under the name: `fd` is the store's from here on. */
+static void exchange(struct scene *s, const char *name, int fd)
+{
+	unsigned int i = 0;
+
+	while (i < s->k.n && strcmp(s->k.kept[i].name, name) != 0)
+		i++;
+	ASSERT_LT(i, s->k.n);
+	ASSERT_GE(fd, 0);
+	close(s->k.kept[i].fd);
+	s->k.kept[i].fd = fd;
+}
+
+/* One end, of what a client connects with or not; the other is the test's. */
+static int one_of_pair(int type, int *ret_other)
+{
+	int socks[2];
+
+	ASSERT_OK(socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, socks));
+	*ret_other = socks[1];
+	return socks[0];
+}
+
+static void scene_end(struct scene *s)
+{
+	keep_lab_let_go(&s->k, s->id);
+	lab_assert_empty(&s->k.lab);
+	raw_close(&s->a.raw);
+	keep_lab_deinit(&s->k);
+}
+
+static void refuse_exchanged(const char *name, int fd, bool client_is_told)
+{
+	struct shmd_health_page *page;
+	struct session *session;
+	struct scene s;
+
+	scene_init(&s);
+	page = mmap(NULL, sizeof(*page), PROT_READ, MAP_SHARED, s.a.session->health_fd, 0);
+	ASSERT_NE(page, MAP_FAILED);
+	restart(&s);
+	exchange(&s, name, fd);
+	ASSERT_ERR(keep_lab_adopt(&s.k, s.id, &session), EBADF);
+	if (client_is_told)
+		raw_expect_end(&s.a.raw, SHMD_STATUS_INTERNAL);
+	ASSERT_NE(page->session, SHMD_HEALTH_OK);
+	munmap(page, sizeof(*page));
+	scene_end(&s);
+}
+
+/* A session's socket is a connection of its own client's. What is none, or another's, is not written to. */
+TEST(socket_that_is_not_the_sessions_is_refused)
+{
+	int other, stranger;
+	char byte;
+
+	refuse_exchanged("s1-sock", one_of_pair(SOCK_STREAM, &other), false);
+	ASSERT_EQ(recv(other, &byte, 1, 0), 0);
+	close(other);
+	refuse_exchanged("s1-sock", one_of_pair(SOCK_DGRAM, &other), false);
+	ASSERT_EQ(recv(other, &byte, 1, MSG_DONTWAIT), -1);
+	close(other);
+	refuse_exchanged("s1-sock", raw_memfd(4096), false);
+	/* Connected to nobody. */
+	stranger = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	refuse_exchanged("s1-sock", stranger, false);
+}
+
+TEST(socket_of_another_user_is_refused)
+{
+	struct session *session;
+	struct scene s;
+	char byte;
+
+	scene_init(&s);
+	restart(&s);
+	keep_lab_peer_uid = 4242;
+	ASSERT_ERR(keep_lab_adopt(&s.k, s.id, &session), EBADF);
+	/* Whoever it is hears nothing of the session, and nobody holds the socket any more. */
+	close_foreign_wait();
+	ASSERT_EQ(recv(s.a.raw.sock, &byte, 1, MSG_DONTWAIT), 0);
+	scene_end(&s);
+}
+
+static int pidfd_of(pid_t pid)
+{
+	int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+
+	if (fd < 0)
+		test_skip("this kernel has no pidfd");
+	return fd;
+}
+
+TEST(pidfd_of_another_process_is_refused)
+{
+	refuse_exchanged("s1-pid", pidfd_of(getppid()), true);
+	refuse_exchanged("s1-pid", raw_memfd(4096), true);
+	refuse_exchanged("s1-pid", eventfd(0, EFD_CLOEXEC), true);
+}
+
+/* Its number is gone with it, and it is torn down as any other that died. */
+TEST(session_of_a_process_that_has_died_is_taken_over)
+{
+	struct scene s;
+	pid_t pid = fork();
+	int fd;
+
+	ASSERT_GE(pid, 0);
+	if (pid == 0)
+		_exit(0);
+	fd = pidfd_of(pid);
+	ASSERT_EQ(waitpid(pid, NULL, 0), pid);
+	scene_init(&s);
+	restart(&s);
+	exchange(&s, "s1-pid", fd);
+	ASSERT_OK(keep_lab_adopt(&s.k, s.id, &s.a.session));
+	s.a.session->owner = &s.a;
+	scene_deinit(&s);
+}
+
+/* ---- what is published --------------------------------------------------------------------------------------------- */
+
+static void publish(struct pair *pair, uint32_t slot, int fd)
+{
+	struct msg req, rep;
+
+	msg_init(&req, MSG_PUBLISH_REQ, 0);
+	req.publish_req.key.slot = slot;
+	req.publish_req.has_fd = true;
+	raw_expect(&pair->raw, &req, &fd, 1, MSG_OK_REP, &rep);
+}
+
+/* Whoever keeps a descriptor closes it too, and a service manager must not wait for what a client made. */
+TEST(session_that_publishes_what_may_wait_when_closed_is_not_kept)
+{
+	const int fds[] = {open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC), open("/dev/null", O_RDWR | O_CLOEXEC),
+			   socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+	struct msg req, rep;
+	struct scene s;
+
+	for (unsigned int i = 0; i < sizeof(fds) / sizeof(fds[0]); i++) {
+		scene_init(&s);
+		ASSERT(session_is_kept(s.a.session));
+		publish(&s.a, 3, fds[i] >= 0 ? fds[i] : fds[0]);
+		ASSERT(!session_is_kept(s.a.session));
+		ASSERT(strstr(s.a.session->keep.reason, "it has published a file or a socket"));
+		ASSERT_EQ(keep_lab_count(&s.k), 0);
+		msg_init(&req, MSG_FETCH_REQ, 0);
+		req.fetch_req.slot = 3;
+		raw_expect(&s.a.raw, &req, NULL, 0, MSG_FETCH_REP, &rep);
+		ASSERT(rep.fetch_rep.has_fd);
+		scene_deinit(&s);
+		safe_close(fds[i]);
+	}
+}
+
+TEST(session_that_publishes_what_closes_at_once_is_kept)
+{
+	int fds[4] = {-1, -1, eventfd(0, EFD_CLOEXEC), raw_memfd(4096)};
+	struct scene s;
+
+	ASSERT_OK(pipe2(fds, O_CLOEXEC));
+	scene_init(&s);
+	for (unsigned int i = 0; i < 4; i++) {
+		publish(&s.a, 3 + i, fds[i]);
+		close(fds[i]);
+	}
+	ASSERT(session_is_kept(s.a.session));
+	ASSERT(keep_lab_has(&s.k, "s1-p4"));
+	scene_deinit(&s);
+}
