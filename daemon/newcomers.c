@@ -112,24 +112,22 @@ static bool is_in_map(const struct newcomers *newcomers, const struct nic_info *
 {
 	const struct topo *topo = newcomers->topo;
 
-	if (!topo || node_named_file() || newcomers->n_tries >= PATIENT_TRIES)
+	if (!newcomers->attr.node_map || node_named_file() || newcomers->n_tries >= PATIENT_TRIES)
 		return true;
-	for (unsigned int i = 0; i < topo->n_nics; i++)
+	for (unsigned int i = 0; topo && i < topo->n_nics; i++)
 		if (topo->nics[i].port == info->port && topo_is_of_device(info->name, topo->nics[i].name))
 			return true;
 	return false;
 }
 
+/* What is not taken stays in the list. */
 static void take(struct newcomers *newcomers, struct nic *nic, const struct nic_info *info)
 {
 	struct registry *registry = newcomers->attr.nics->registry;
 
-	list_del(&nic->link);
 	if (!is_in_map(newcomers, info) || registry_find_nic(registry, info->name) ||
-	    nics_add(newcomers->attr.nics, nic, info) < 0) {
-		nic->ops->close(nic);
+	    nics_add(newcomers->attr.nics, nic, info) < 0)
 		return;
-	}
 	nic->ops->resume(nic);
 	seek_drive(newcomers->attr.seek, info);
 	undriven_forget(registry, &registry->nics[registry->n_nics - 1]);
@@ -165,6 +163,8 @@ static void take_all(struct newcomers *newcomers)
 		return;
 	if (newcomers->topo)
 		node_map_redraw(newcomers->attr.node_map, take_ptr(newcomers->topo));
+	else
+		node_map_take_nics(newcomers->attr.node_map);
 	registry_keep(registry);
 	warm_take_nics(newcomers->attr.nics->warm, before);
 	newcomers->attr.opened(newcomers->attr.arg);
@@ -223,19 +223,34 @@ static bool begin(struct newcomers *newcomers)
 	return seen;
 }
 
-static void open_done(struct work *work)
+static void close_done(struct work *work)
 {
 	struct newcomers *newcomers = container_of(work, struct newcomers, work);
 
 	newcomers->is_busy = false;
+	if (!newcomers->is_stopped && !begin(newcomers) && newcomers->seen)
+		wait_for_turn(newcomers);
+}
+
+/* Those that were not taken: it takes commands as to open them did. */
+static void close_run(struct work *work)
+{
+	struct newcomers *newcomers = container_of(work, struct newcomers, work);
+
+	close_all(&newcomers->found);
+}
+
+static void open_done(struct work *work)
+{
+	struct newcomers *newcomers = container_of(work, struct newcomers, work);
+
 	if (!newcomers->is_stopped) {
 		tell_failure(newcomers);
 		take_all(newcomers);
-		if (!begin(newcomers) && newcomers->seen)
-			wait_for_turn(newcomers);
 	}
-	close_all(&newcomers->found);
 	topo_free(take_ptr(newcomers->topo));
+	newcomers->work = (struct work){.run = close_run, .done = close_done};
+	registry_work(newcomers->attr.nics->registry, true, &newcomers->work);
 }
 
 static void on_turn(void *arg)

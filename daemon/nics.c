@@ -130,8 +130,10 @@ int nics_add(struct nics *nics, struct nic *nic, const struct nic_info *info)
 {
 	int r = watch_nic(nics, nic, info);
 
-	if (r == 0)
+	if (r == 0) {
+		list_del(&nic->link);
 		list_add_tail(&nics->list, &nic->link);
+	}
 	return tell(nic, r);
 }
 

@@ -38,12 +38,29 @@ struct node_map *node_map_free(struct node_map *map)
 	return NULL;
 }
 
-static unsigned int find_nic(const struct registry *registry, const struct topo_nic *nic)
+static bool is_at(const struct nic_info *info, uint64_t pci)
 {
-	for (unsigned int i = 0; i < registry->n_nics; i++)
-		if (topo_is_of_device(registry->nics[i].info.name, nic->name) && registry->nics[i].info.port == nic->port)
+	uint64_t own;
+
+	return pci != TOPO_NO_PCI && topo_pci_parse(info->pci, &own) && own == pci;
+}
+
+/* udev may give a device another name when it is open already. */
+static unsigned int find_nic(const struct registry *registry, const struct topo *topo, const struct topo_nic *nic)
+{
+	unsigned int found = NO_NIC;
+
+	for (unsigned int i = 0; i < registry->n_nics; i++) {
+		const struct nic_info *info = &registry->nics[i].info;
+
+		if (info->port != nic->port)
+			continue;
+		if (topo_is_of_device(info->name, nic->name))
 			return i;
-	return NO_NIC;
+		if (is_at(info, topo->nodes[nic->node].pci) && found == NO_NIC)
+			found = i;
+	}
+	return found;
 }
 
 static enum topo_state state_of(const struct node_map *map, unsigned int nic)
@@ -89,7 +106,7 @@ static void place(struct node_map *map, struct topo *topo)
 	for (unsigned int i = 0; i < topo->n_nics; i++) {
 		unsigned int in_order = i < map->registry->n_nics ? i : NO_NIC;
 
-		map->nics[i] = map->by_order ? in_order : find_nic(map->registry, &topo->nics[i]);
+		map->nics[i] = map->by_order ? in_order : find_nic(map->registry, topo, &topo->nics[i]);
 		topo->nics[i].is_undriven = map->nics[i] == NO_NIC;
 	}
 	take_states(map);
@@ -115,6 +132,12 @@ void node_map_redraw(struct node_map *map, struct topo *topo)
 {
 	topo_free(map->topo);
 	place(map, topo);
+}
+
+void node_map_take_nics(struct node_map *map)
+{
+	if (map)
+		place(map, map->topo);
 }
 
 /* ---- policy ------------------------------------------------------------------------------------------------------- */

@@ -14,13 +14,16 @@ struct topo;
 struct topo_policy;
 
 /*
- * Takes the topo, also when it fails with -ENOMEM. NICs are found by name and port; with by_order the registry's first NIC stands for the
+ * Takes the topo, also when it fails with -ENOMEM. NICs are found by name and port, those that have another name now by their PCI
+ * address; with by_order the registry's first NIC stands for the
  * map's first, and so on, whatever they are called. The registry outlives it.
  */
 int node_map_new(struct topo *topo, struct registry *registry, bool by_order, struct node_map **ret_map);
 struct node_map *node_map_free(struct node_map *map);
 /* The machine has changed, or the registry has more NICs of it: takes the topo. What sessions have stays; the next NIC that is opened for a GPU goes by the new map. */
 void node_map_redraw(struct node_map *map, struct topo *topo);
+/* The registry has more NICs, of a machine that is as it was. map may be NULL. */
+void node_map_take_nics(struct node_map *map);
 
 /* Whether the machine, with ports as they are now, can do what the policy wants: -EINVAL, and why. map may be NULL: nothing is known. */
 int node_map_check_policy(struct node_map *map, const struct topo_policy *policy, char *why); /* TOPO_POLICY_WHY_BYTES */

@@ -31,7 +31,8 @@ static bool is_left_out(const struct check_host *host, const char *device, uint6
 	char path[CHECK_PATH_BYTES];
 
 	for (unsigned int i = 0; i < host->topo->n_nics; i++)
-		is_there_twice |= host->topo->nodes[host->topo->nics[i].node].pci == pci;
+		is_there_twice |= !host->topo->nics[i].has_no_driver &&
+				  host->topo->nodes[host->topo->nics[i].node].pci == pci;
 	snprintf(path, sizeof(path), CHECK_NICS "/%.64s/ports", device);
 	return (is_there_twice || host->topo->n_nics == TOPO_MAX_NICS) && check_folder(host, path) == 0;
 }

@@ -187,7 +187,7 @@ void check_acs(const struct check_host *host, struct check_teller *to)
 	free(marks);
 	if (!n)
 		check_say(to, CHECK_OK, "", "",
-			  "no GPU and NIC of its meet at a bridge, so there is none between them");
+			  "no bridge is between a GPU and its NIC below where they meet");
 	else if (!to->n_bad)
 		check_say(to, CHECK_OK, "", "", "%u bridges between GPUs and their NICs let them talk directly", n);
 }

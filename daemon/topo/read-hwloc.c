@@ -14,7 +14,7 @@
 
 #define NO_NIC (-1)
 #define DEPTH_OF_MACHINE 2
-#define MAX_NUMA_NODES 1024
+#define MAX_NUMA_NODES TOPO_MAX_NUMA
 #define MAX_PLACES 256
 
 struct nodeset {
@@ -93,12 +93,37 @@ static int place_of(struct reader *reader, const struct nodeset *set)
 }
 
 /* The first node of a place that gives its number to no place yet; else what is no number of a node. */
-static int free_number(const struct reader *reader, unsigned int place, const bool *is_taken)
+static int free_number(const struct nodeset *place, unsigned int rank, const bool *is_taken)
 {
 	for (unsigned int bit = 0; bit < MAX_NUMA_NODES; bit++)
-		if (has_bit(&reader->places[place], bit) && !is_taken[bit])
+		if (has_bit(place, bit) && !is_taken[bit])
 			return (int)bit;
-	return (int)(MAX_NUMA_NODES + place);
+	return (int)(MAX_NUMA_NODES + rank);
+}
+
+/* Places of one node come first; then which has the lowest that the other has not. */
+static bool is_before(const struct nodeset *a, const struct nodeset *b)
+{
+	bool several_a = count_bits(a) > 1, several_b = count_bits(b) > 1;
+
+	if (several_a != several_b)
+		return several_b;
+	for (unsigned int bit = 0; bit < MAX_NUMA_NODES; bit++)
+		if (has_bit(a, bit) != has_bit(b, bit))
+			return has_bit(a, bit);
+	return false;
+}
+
+/* Whatever the order in which the file has them. */
+static void sort_places(const struct reader *reader, unsigned int order[MAX_PLACES])
+{
+	for (unsigned int i = 0; i < reader->n_places; i++) {
+		unsigned int at = i;
+
+		for (; at > 0 && is_before(&reader->places[i], &reader->places[order[at - 1]]); at--)
+			order[at] = order[at - 1];
+		order[at] = i;
+	}
 }
 
 /* A node alone has its own number; several have that of one of them, unless those are all places themselves. */
@@ -106,15 +131,15 @@ static void number_places(struct reader *reader)
 {
 	bool is_taken[MAX_NUMA_NODES + MAX_PLACES] = {false};
 	struct topo *topo = reader->builder->topo;
+	unsigned int order[MAX_PLACES];
 	int numbers[MAX_PLACES] = {0};
 
-	for (unsigned int several = 0; several < 2; several++) {
-		for (unsigned int i = 0; i < reader->n_places; i++) {
-			if ((count_bits(&reader->places[i]) > 1) != several)
-				continue;
-			numbers[i] = free_number(reader, i, is_taken);
-			is_taken[numbers[i]] = true;
-		}
+	sort_places(reader, order);
+	for (unsigned int i = 0; i < reader->n_places; i++) {
+		int number = free_number(&reader->places[order[i]], i, is_taken);
+
+		numbers[order[i]] = number;
+		is_taken[number] = true;
 	}
 	for (unsigned int i = 0; i < topo->n_nodes; i++)
 		if (topo->nodes[i].numa >= 0)

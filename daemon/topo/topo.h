@@ -27,6 +27,7 @@
 
 #define TOPO_NO_PCI UINT64_MAX
 #define TOPO_NO_NUMA (-1)
+#define TOPO_MAX_NUMA 1024 /* numbers from here on tell places apart, and are no node's */
 
 enum topo_kind {
 	TOPO_MACHINE, /* the root, node 0 */

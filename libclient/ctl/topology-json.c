@@ -5,12 +5,19 @@
 
 #include "libclient/ctl/topology.h"
 
+static int numa_of(const struct topo *topo, unsigned int node)
+{
+	int numa = topo->nodes[node].numa;
+
+	return numa < TOPO_MAX_NUMA ? numa : TOPO_NO_NUMA;
+}
+
 static void put_place(struct json *json, const struct topo *topo, unsigned int node)
 {
 	char pci[TOPO_PCI_BYTES];
 
 	json_string(json, "pci", topo_pci_text(topo->nodes[node].pci, pci));
-	json_int(json, "numa_node", topo->nodes[node].numa);
+	json_int(json, "numa_node", numa_of(topo, node));
 }
 
 static void put_name(struct json *json, const struct topo *topo, unsigned int nic)
@@ -132,7 +139,7 @@ static void put_nic(struct json *json, const struct topology_view *view, unsigne
 	json_begin_object(json, NULL);
 	json_uint(json, "index", index);
 	put_name(json, topo, index);
-	json_int(json, "numa_node", topo->nodes[nic->node].numa);
+	json_int(json, "numa_node", numa_of(topo, nic->node));
 	json_string(json, "state", topology_state(nic));
 	json_string(json, "link", fabric_text(nic->fabric));
 	json_uint(json, "rate_mbps", nic->rate_mbps);

@@ -174,7 +174,9 @@ static void draw_frame_names(const struct picture *picture)
 		const struct rect *at = &picture->frames[i].at;
 		char name[32] = "no NUMA node";
 
-		if (picture->frames[i].numa >= 0)
+		if (picture->frames[i].numa >= TOPO_MAX_NUMA)
+			snprintf(name, sizeof(name), "NUMA nodes, place %d", picture->frames[i].numa - TOPO_MAX_NUMA);
+		else if (picture->frames[i].numa >= 0)
 			snprintf(name, sizeof(name), "NUMA node %d", picture->frames[i].numa);
 		draw_name(picture->out, "frame-name", 13, at->x + 8, at->y + 16, name);
 	}

@@ -50,7 +50,7 @@ static void print_row(const struct topo *topo, unsigned int row, int column, FIL
 	}
 	for (unsigned int i = 0; i < topo->n_nics; i++)
 		fprintf(out, "%-*s", column, topo->n_gpus + i == row ? " X" : topology_distance(topo, node, topo->nics[i].node));
-	if (topo->nodes[node].numa >= 0)
+	if (topo->nodes[node].numa >= 0 && topo->nodes[node].numa < TOPO_MAX_NUMA)
 		fprintf(out, "%d\n", topo->nodes[node].numa);
 	else
 		fputs("-\n", out);

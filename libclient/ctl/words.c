@@ -144,9 +144,15 @@ const char *ctl_syndrome_advice(uint32_t syndrome)
 /* For the terminal: what a file or an argument has in it is quoted by some messages. */
 static void put_printable(char *text, FILE *out)
 {
-	for (char *c = text; *c; c++)
-		if (iscntrl((unsigned char)*c))
+	for (char *c = text; *c; c++) {
+		bool is_c1 = c > text && (unsigned char)c[-1] == 0xc2 && (unsigned char)*c < 0xa0;
+
+		/* Those of eight bits are two in UTF-8, of which a terminal is to see neither. */
+		if (is_c1)
+			c[-1] = '?';
+		if (is_c1 || iscntrl((unsigned char)*c))
 			*c = '?';
+	}
 	fprintf(out, "shmemctl: %s\n", text);
 }
 

@@ -3,7 +3,7 @@
  * Closing what strangers sent.
  *
  * close() may block for as long as the sender likes: a file system in user space is asked to flush, a TCP socket with
- * SO_LINGER waits for its peer. Memfds, pipes and anonymous inodes never do; sockets do not once the lingering is off,
+ * SO_LINGER waits for its peer. Memfds, pipes, anonymous inodes and memory that CUDA exports never do; sockets do not once the lingering is off,
  * but for those that may have such descriptors on their way.
  * Everything else goes to a queue that a few threads empty; they end when there is nothing left. Each account has a
  * queue of its own and a few threads at most, so that whoever gets its threads stuck waits alone. What an account has
@@ -31,6 +31,7 @@
 #define MAX_CLOSERS_EACH 4u
 #define LARGE_BLOCKS ((16 << 20) / 512)
 #define CLOSER_STACK_BYTES 65536u
+#define NVIDIA_MAJOR 195u /* Documentation/admin-guide/devices.txt: reserved for them */
 
 struct waiting_fd {
 	struct waiting_fd *next;
@@ -132,10 +133,23 @@ static bool is_kind(int fd, const char *kind)
 	return readlink(path, name, sizeof(name) - 1) >= 0 && strncmp(name, kind, strlen(kind)) == 0;
 }
 
+/*
+ * What CUDA exports is a descriptor of its driver's device. The name alone may be a lie; who lies has a file whose server is not asked
+ * for what the kernel knows already (AT_STATX_DONT_SYNC).
+ */
+static bool is_gpu_memory(int fd)
+{
+	struct statx st;
+
+	return is_kind(fd, "/dev/nvidia") &&
+	       statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &st) == 0 &&
+	       S_ISCHR(st.stx_mode) && st.stx_rdev_major == NVIDIA_MAJOR;
+}
+
 bool foreign_never_waits(int fd)
 {
 	/* A pidfd was an anonymous inode before Linux 6.9, and says so again. */
-	return fcntl(fd, F_GET_SEALS) >= 0 || is_kind(fd, "anon_inode:") || is_kind(fd, "pipe:[") || is_kind(fd, "pidfd:[");
+	return fcntl(fd, F_GET_SEALS) >= 0 || is_kind(fd, "anon_inode:") || is_kind(fd, "pipe:[") || is_kind(fd, "pidfd:[") || is_gpu_memory(fd);
 }
 
 static bool closes_at_once(int fd)

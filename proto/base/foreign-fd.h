@@ -11,8 +11,8 @@
 int close_foreign(int fd);
 
 /*
- * Closing it waits for nobody, whoever does it and whatever the sender has done to it: a memfd, a pipe, an anonymous inode. Not
- * a socket, which its sender may have linger, or hold descriptors. The file itself is not asked.
+ * Closing it waits for nobody, whoever does it and whatever the sender has done to it: a memfd, a pipe, an anonymous inode,
+ * memory of CUDA. Not a socket, which its sender may have linger, or hold descriptors. The file itself is not asked.
  */
 bool foreign_never_waits(int fd);
 

@@ -21,7 +21,7 @@
 
 #define TEXT_BYTES 128
 #define PATH_BYTES 512
-#define MAX_DEVICES 64u
+#define MAX_DEVICES 1024u
 #define MAX_PORTS 254u
 /* Tables are filled from the front, of up to 1024 places: behind so many that are free nothing is looked for. */
 #define MAX_FREE_GIDS 16u

@@ -182,6 +182,16 @@ TEST(kinds_that_never_wait_are_told_by_the_kernel_alone)
 	ASSERT(!foreign_never_waits(-1));
 }
 
+TEST(a_descriptor_of_the_driver_of_gpus_never_waits)
+{
+	int fd = open("/dev/nvidiactl", O_RDWR | O_CLOEXEC);
+
+	if (fd < 0)
+		test_skip("there is no driver of GPUs");
+	ASSERT(foreign_never_waits(fd));
+	close(fd);
+}
+
 /* A file's server might not answer: another thread asks it. */
 TEST(files_are_closed_soon)
 {

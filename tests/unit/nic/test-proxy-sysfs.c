@@ -79,13 +79,12 @@ static void add_hca(const struct sysfs_tree *tree)
 	sysfs_tree_put(tree, "devices/pci0000:3a/0000:3a:00.0/0000:3b:00.1/net/ib1/ifindex", "5\n");
 	/* What was made on them later has their ports. */
 	for (unsigned int i = 0; i < 6; i++) {
-		char path[96], text[16];
+		char path[96];
 
 		snprintf(path, sizeof(path), "devices/pci0000:3a/0000:3a:00.0/0000:3b:00.1/net/rep%u/dev_port", i);
-		sysfs_tree_put(tree, path, i % 2 ? "1\n" : "0\n");
+		sysfs_tree_put(tree, path, "%u\n", i % 2);
 		snprintf(path, sizeof(path), "devices/pci0000:3a/0000:3a:00.0/0000:3b:00.1/net/rep%u/ifindex", i);
-		snprintf(text, sizeof(text), "%u\n", 10 + i);
-		sysfs_tree_put(tree, path, text);
+		sysfs_tree_put(tree, path, "%u\n", 10 + i);
 	}
 	sysfs_tree_link(tree, "class/infiniband/ibp59s0", "../../" HCA);
 }

@@ -207,7 +207,7 @@ const struct check_verdict check_verdicts_node[] = {
 	 "not known: /sys/bus/pci/devices/0000:84:00.0/iommu_group/type cannot be read"},
 	{"iommu", iommu_out_of_reach, CHECK_WARN,
 	 "not known: /sys/bus/pci/devices/0000:84:00.0/iommu_group/type cannot be read"},
-	{"acs", bridges_lack, CHECK_OK, "there is none between them"},
+	{"acs", bridges_lack, CHECK_OK, "no bridge is between a GPU and its NIC"},
 	{"port", ports_all_spare, CHECK_OK, "all NICs are set aside"},
 	{"gid", ports_all_spare, CHECK_OK, "no port is in use"},
 	{0},

@@ -236,6 +236,20 @@ TEST(a_package_with_several_memories_is_one_place)
 	topo_free(topo);
 }
 
+/* Two that overlap, and what has both: whoever comes first in the file. */
+TEST(places_are_numbered_whatever_the_order_of_the_file)
+{
+	struct topo *topo = parse_hwloc("0x0000000f", NUMA_NODE("0x1") NUMA_NODE("0x2") NUMA_NODE("0x4") NUMA_NODE("0x8")
+					DEVICES("0x3", "10", "11") DEVICES("0x6", "20", "21") DEVICES("0x7", "30", "31"));
+	struct topo *other = parse_hwloc("0x0000000f", NUMA_NODE("0x1") NUMA_NODE("0x2") NUMA_NODE("0x4") NUMA_NODE("0x8")
+					 DEVICES("0x7", "30", "31") DEVICES("0x6", "20", "21") DEVICES("0x3", "10", "11"));
+
+	for (unsigned int gpu = 0; gpu < 3; gpu++)
+		ASSERT_EQ(topo->nodes[topo->gpus[gpu].node].numa, other->nodes[other->gpus[gpu].node].numa);
+	topo_free(topo);
+	topo_free(other);
+}
+
 /* Nodes keep their numbers, and a place of several takes that of one that is none itself, if there is any. */
 TEST(places_are_numbered_by_their_nodes)
 {
