@@ -255,6 +255,8 @@ struct nic_queue_mem {
 
 /* Queue memory of the daemon's own: a memfd that keeps its size. -EMFILE, -ENOMEM. nic-mem.c. */
 int nic_queue_memfd(uint64_t bytes, int *ret_fd);
+/* May a backend map it? Tells its bytes. -EBADF not a memfd of ordinary pages, -EPERM not sealed against shrinking. */
+int nic_memfd_check(int fd, uint64_t *ret_bytes);
 
 /* Head of a backend's batch of queues. */
 struct nic_queues {

@@ -14,13 +14,8 @@
 #include "daemon/nic/mlx5/mlx5.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <linux/magic.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <sys/vfs.h>
-#include <unistd.h>
 
 #include "proto/base/cleanup.h"
 #include "proto/base/overflow.h"
@@ -28,33 +23,13 @@
 
 #define MR_PAGE_MASK 4095u
 
-/*
- * Only memfds have seals. Not of huge pages: a hole that is punched there may not be filled again, so that looking at a
- * queue would fault; and less than a whole one cannot be unmapped.
- */
-static int check_memfd(int fd, uint64_t *ret_size)
-{
-	int seals = fcntl(fd, F_GET_SEALS);
-	struct statfs fs;
-	struct stat st;
-
-	if (seals < 0 || fstat(fd, &st) < 0 || fstatfs(fd, &fs) < 0)
-		return -EBADF;
-	if (!S_ISREG(st.st_mode) || fs.f_type != TMPFS_MAGIC)
-		return -EBADF;
-	if (!(seals & F_SEAL_SHRINK))
-		return -EPERM;
-	*ret_size = (uint64_t)st.st_size;
-	return 0;
-}
-
 int mlx5_map_memfd(int fd, uint64_t offset, uint64_t bytes, bool writable, uint8_t **ret_data)
 {
 	uint64_t size;
 	void *data;
 	int r;
 
-	r = check_memfd(fd, &size);
+	r = nic_memfd_check(fd, &size);
 	if (r < 0)
 		return r;
 	if (bytes == 0 || !range_fits(offset, bytes, size))

@@ -12,12 +12,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/magic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "proto/base/cleanup.h"
@@ -42,22 +40,6 @@ int soft_check_kind(enum nic_mem_kind kind)
 	return -EINVAL;
 }
 
-static int check_memfd(int fd, uint64_t *ret_size)
-{
-	struct statfs fs;
-	struct stat st;
-	int seals = fcntl(fd, F_GET_SEALS);
-
-	if (seals < 0 || fstat(fd, &st) < 0 || fstatfs(fd, &fs) < 0)
-		return -EBADF;
-	if (!S_ISREG(st.st_mode) || fs.f_type != TMPFS_MAGIC)
-		return -EBADF;
-	if (!(seals & F_SEAL_SHRINK))
-		return -EPERM;
-	*ret_size = (uint64_t)st.st_size;
-	return 0;
-}
-
 static int map_errno(void)
 {
 	return errno == EACCES || errno == EPERM ? -EPERM : -ENOMEM;
@@ -71,7 +53,7 @@ int soft_map_memfd(int fd, uint64_t offset, uint64_t bytes, bool writable, struc
 	void *base;
 	int r;
 
-	r = check_memfd(fd, &size);
+	r = nic_memfd_check(fd, &size);
 	if (r < 0)
 		return r;
 	if (bytes == 0 || !range_fits(offset, bytes, size) ||
