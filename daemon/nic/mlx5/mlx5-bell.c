@@ -286,11 +286,10 @@ static int make_page(const char *name, mode_t mode, int *ret_fd, void **ret_map)
 static int take_page(int kept_fd, int *ret_fd, void **ret_map)
 {
 	_cleanup_close_ int fd = fcntl(kept_fd, F_DUPFD_CLOEXEC, 3);
-	struct stat st;
+	uint64_t bytes;
 	int r;
 
-	if (fd < 0 || fstat(fd, &st) < 0 || (uint64_t)st.st_size != page_bytes() ||
-	    !(fcntl(fd, F_GET_SEALS) & F_SEAL_SHRINK))
+	if (fd < 0 || nic_memfd_check(fd, &bytes) < 0 || bytes != page_bytes())
 		return -EBADF;
 	r = map_page(fd, ret_map);
 	if (r == 0)

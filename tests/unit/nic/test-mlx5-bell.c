@@ -4,14 +4,18 @@
 
 #include <endian.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <shmd/abi/doorbell.h>
 
+#include "proto/base/cleanup.h"
 #include "proto/base/nsec.h"
+#include "proto/base/page.h"
 #include "tests/lib/test.h"
 
 #define PATIENCE_NSEC (10 * NSEC_PER_SEC)
@@ -251,6 +255,64 @@ TEST(a_silenced_page_rings_nothing)
 	ASSERT_EQ(*lab.word, rung(QPN, 9));
 	lab_deinit(&lab);
 }
+
+/* ---- pages of a process of before ---------------------------------------------------------------------------------- */
+
+static int file_of_a_page(void)
+{
+	char path[] = "/tmp/test-mlx5-bell-XXXXXX";
+	int fd = mkostemp(path, O_CLOEXEC);
+
+	ASSERT(fd >= 0);
+	ASSERT_OK(unlink(path));
+	ASSERT_OK(ftruncate(fd, (off_t)page_bytes()));
+	return fd;
+}
+
+static int memfd_of(uint64_t bytes, int seals)
+{
+	int fd = memfd_create("page", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	ASSERT(fd >= 0);
+	ASSERT_OK(ftruncate(fd, (off_t)bytes));
+	ASSERT_OK(fcntl(fd, F_ADD_SEALS, seals));
+	return fd;
+}
+
+static void expect_no_page(struct lab *lab, const struct nic_kept *right, unsigned int which, int fd)
+{
+	const struct bell_attr attr = {.name = "mlx5_0", .gpu_poll_usec = 100, .nic_page_fd = &fd};
+	struct nic_doorbell doorbell;
+	struct nic_kept kept = *right;
+	struct bell_page *page;
+	struct bell *bell;
+
+	kept.fds[which] = fd;
+	if (which == MLX5_KEPT_NIC_PAGE)
+		ASSERT_ERR(bell_new(&attr, &bell), EBADF);
+	else
+		ASSERT_ERR(bell_page_new(lab->bell, &lab->reg, &kept, &doorbell, &page), EBADF);
+}
+
+/* A page that somebody can cut off would end the process that goes on with it. */
+TEST(what_may_shrink_is_no_page_to_go_on_with)
+{
+	int fds[] = {file_of_a_page(), memfd_of(page_bytes(), F_SEAL_GROW), memfd_of(2 * page_bytes(), F_SEAL_SHRINK), -1};
+	struct nic_kept kept;
+	struct lab lab;
+
+	lab_init(&lab, 20);
+	bell_page_keep(lab.page, &kept);
+	ASSERT_EQ(kept.n, (unsigned int)MLX5_KEPT_FDS);
+	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++) {
+		expect_no_page(&lab, &kept, MLX5_KEPT_NIC_PAGE, fds[i]);
+		expect_no_page(&lab, &kept, MLX5_KEPT_PAGE, fds[i]);
+		safe_close(fds[i]);
+	}
+	lab_deinit(&lab);
+}
+
+/* ---- many at once ---------------------------------------------------------------------------------------------------- */
 
 struct life {
 	struct bell *bell;

@@ -7,6 +7,7 @@
  * Whatever was cut, the kernel has what an undisturbed life has at that place, no more and no less.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,6 +24,7 @@
 #include "client.h"
 #include "daemon/nic/mlx5/mlx5-bell.h"
 #include "kernel-objects.h"
+#include "proto/base/page.h"
 #include "tests/lib/sim-nic.h"
 #include "tests/lib/test.h"
 
@@ -443,12 +445,27 @@ static void daemon_that_hears_and_dies(struct life *life)
 	raise(SIGKILL);
 }
 
+/* What it maps in place of the doorbell page could be cut off under it. */
+static void expect_file_refused(struct life *life, struct nic_kept kept)
+{
+	char path[] = "/tmp/test-mlx5-restart-XXXXXX";
+	int fd = mkostemp(path, O_CLOEXEC);
+
+	ASSERT(fd >= 0);
+	ASSERT_OK(unlink(path));
+	ASSERT_OK(ftruncate(fd, (off_t)page_bytes()));
+	kept.fds[MLX5_KEPT_PAGE] = fd;
+	ASSERT_ERR(adopt(life, &kept), EBADF);
+	close(fd);
+}
+
 static void daemon_that_hears_on(struct life *life, const struct nic_kept *kept)
 {
 	struct stat before, now;
 	struct client c;
 
 	rig_open_mlx5(&life->rig, 1, NULL);
+	expect_file_refused(life, *kept);
 	ASSERT_OK(adopt(life, kept));
 	client_init(&c, life);
 	client_complete(&c, 0);
