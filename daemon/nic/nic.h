@@ -32,6 +32,8 @@
 #define NIC_NAME_BYTES 32
 #define NIC_REASON_BYTES 128
 #define NIC_ADDR_BYTES 64 /* most bytes of an endpoint address on the wire */
+#define NIC_PAGE_MASK 4095u /* NICs translate pages of 4 KiB, whatever the kernel's are */
+#define NIC_PSN_MASK 0xffffffu
 
 struct nic;
 struct nic_ctx;

@@ -16,7 +16,6 @@
 #define ATOMIC_4_AND_8_BYTES 0xcu
 
 #define MKEY_LOG_PAGE 12u
-#define MKEY_PAGE_MASK 4095u
 
 void mlx5_cmd_begin(struct mlx5_cmd *cmd, enum prm_opcode opcode)
 {
@@ -147,7 +146,7 @@ void mlx5_cmd_create_mkey(struct mlx5_cmd *cmd, const struct mlx5_mkey_args *arg
 	uint64_t n_pages, n_octwords;
 
 	/* bounded: the caller's umem has these bytes. */
-	n_pages = ((args->iova & MKEY_PAGE_MASK) + args->length_bytes + MKEY_PAGE_MASK) >>
+	n_pages = ((args->iova & NIC_PAGE_MASK) + args->length_bytes + NIC_PAGE_MASK) >>
 		  MKEY_LOG_PAGE;
 	n_octwords = (n_pages + 1) / 2; /* two 8-byte translations in each */
 	mlx5_cmd_begin(cmd, PRM_OP_CREATE_MKEY);

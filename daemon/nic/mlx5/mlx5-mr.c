@@ -21,8 +21,6 @@
 #include "proto/base/overflow.h"
 #include "proto/base/page.h"
 
-#define MR_PAGE_MASK 4095u
-
 int mlx5_map_memfd(int fd, uint64_t offset, uint64_t bytes, bool writable, uint8_t **ret_data)
 {
 	uint64_t size;
@@ -127,7 +125,7 @@ static int check_attr(const struct nic_mr_attr *attr)
 
 	if (attr->length_bytes == 0 || (attr->access & ~NIC_ACCESS_ALL) ||
 	    add_overflows(attr->iova, attr->length_bytes, &end) ||
-	    ((attr->iova ^ attr->offset) & MR_PAGE_MASK))
+	    ((attr->iova ^ attr->offset) & NIC_PAGE_MASK))
 		return -EINVAL;
 	return 0;
 }

@@ -62,7 +62,7 @@ static bool remote_makes_sense(const struct mlx5_qp *qp, const struct nic_addr *
 	if (qp->desc->type == NIC_QP_DCI)
 		return remote->link == 0;
 	return qp->desc->type == NIC_QP_RC && remote->link == link && remote->qp_type == NIC_QP_RC && remote->mtu_log2 >= 8 &&
-	       remote->mtu_log2 <= 12 && remote->psn <= 0xffffffu && remote->qpn <= 0xffffffu;
+	       remote->mtu_log2 <= 12 && remote->psn <= NIC_PSN_MASK && remote->qpn <= 0xffffffu;
 }
 
 static int step(struct mlx5_ctx *ctx, struct mlx5_qp *qp, const struct mlx5_connect_args *args,

@@ -20,9 +20,6 @@
 #include "proto/base/cleanup.h"
 #include "proto/base/page.h"
 
-#define QUEUES_PAGE_MASK 4095u
-#define PSN_MASK 0xffffffu
-
 /* ---- CQs --------------------------------------------------------------------------------------------------------- */
 
 int mlx5_cq_enter(struct mlx5_queues *queues, uint32_t i)
@@ -96,7 +93,7 @@ int mlx5_qp_set_addr(struct mlx5_nic *nic, struct nic_qp *desc)
 		.qp_type = (uint8_t)desc->type,
 		.mtu_log2 = port.mtu_log2,
 		.qpn = desc->qpn,
-		.psn = secret.psn & PSN_MASK,
+		.psn = secret.psn & NIC_PSN_MASK,
 		.lid = port.lid,
 		.dc_key = desc->type == NIC_QP_DCT ? secret.dc_key : 0,
 	};
@@ -237,7 +234,7 @@ static int check_request(const struct mlx5_ctx *ctx, const struct nic_queue_mem 
 	/* The thread that rings reads dbrecs. */
 	if (mem->kind == NIC_MEM_DMABUF && ctx->bell_page)
 		return -EOPNOTSUPP;
-	if ((mem->offset & QUEUES_PAGE_MASK) || mem->length_bytes < layout->total_bytes)
+	if ((mem->offset & NIC_PAGE_MASK) || mem->length_bytes < layout->total_bytes)
 		return -EINVAL;
 	for (uint32_t i = 0; i < layout->n_cqs; i++)
 		if (layout->cqs[i].log2_entries > caps->log_max_cq_sz)
@@ -287,7 +284,7 @@ static int reg_umem(struct mlx5_queues *queues, const struct nic_queue_mem *mem)
 		.addr = queues->map,
 		.size = queues->base.layout.total_bytes,
 		.access = IBV_ACCESS_LOCAL_WRITE,
-		.pgsz_bitmap = ~(uint64_t)QUEUES_PAGE_MASK,
+		.pgsz_bitmap = ~(uint64_t)NIC_PAGE_MASK,
 	};
 	int err;
 

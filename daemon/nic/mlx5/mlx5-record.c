@@ -20,7 +20,6 @@
 
 #define MAGIC 0x52354d53u /* "SM5R" */
 #define NUMBER_MAX 0xffffffu
-#define PAGE_MASK 4095u
 #define BATCHES_MAX 65536u
 
 /* Least bytes of one element, so that no count makes more memory than the record has bytes for. */
@@ -144,8 +143,8 @@ static void code_batch(struct coder *c, struct mlx5_record_batch *batch)
 	code_object(c, &batch->umem);
 	coder_count(c, &layout->n_cqs, NIC_MAX_BATCH_CQS, CQ_BYTES);
 	coder_count(c, &layout->n_qps, NIC_MAX_BATCH_QPS, QP_BYTES);
-	c->failed |= (kind != NIC_MEM_MEMFD && kind != NIC_MEM_DMABUF) || (batch->mem_offset & PAGE_MASK) ||
-		     (layout->total_bytes & PAGE_MASK) ||
+	c->failed |= (kind != NIC_MEM_MEMFD && kind != NIC_MEM_DMABUF) || (batch->mem_offset & NIC_PAGE_MASK) ||
+		     (layout->total_bytes & NIC_PAGE_MASK) ||
 		     add_overflows(batch->mem_offset, layout->total_bytes, &end);
 	if (coder_reads(c) && !c->failed)
 		make_room(c, batch);
@@ -184,7 +183,7 @@ static void code_record(struct coder *c, struct mlx5_record *record)
 	coder_u32(c, &record->pdn);
 	code_object(c, &record->uar);
 	coder_u64(c, &record->uar_mmap_off);
-	c->failed |= (record->uar_mmap_off & PAGE_MASK) || record->uar_mmap_off > INT64_MAX;
+	c->failed |= (record->uar_mmap_off & NIC_PAGE_MASK) || record->uar_mmap_off > INT64_MAX;
 	coder_bool(c, &record->has_counters);
 	if (!c->failed && record->has_counters)
 		code_object(c, &record->counters);

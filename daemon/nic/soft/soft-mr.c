@@ -18,7 +18,6 @@
 #include "proto/base/cleanup.h"
 #include "proto/base/overflow.h"
 
-#define MR_PAGE_MASK 4095u
 #define MR_KEY_TRIES 64u
 
 struct soft_mem {
@@ -151,7 +150,7 @@ static int check_attr(const struct nic_mr_attr *attr)
 		return r;
 	if (attr->length_bytes == 0 || (attr->access & ~NIC_ACCESS_ALL) ||
 	    add_overflows(attr->iova, attr->length_bytes, &end) ||
-	    ((attr->iova ^ attr->offset) & MR_PAGE_MASK))
+	    ((attr->iova ^ attr->offset) & NIC_PAGE_MASK))
 		return -EINVAL;
 	return 0;
 }

@@ -137,7 +137,7 @@ static bool remote_makes_sense(const struct soft_qp *qp, const struct nic_addr *
 	if (qp->desc->type == NIC_QP_DCI)
 		return remote->link == 0;
 	return qp->desc->type == NIC_QP_RC && remote->link == NIC_LINK_ETHERNET && remote->qp_type == qp->desc->type &&
-	       remote->mtu_log2 >= 8 && remote->mtu_log2 <= 12 && remote->psn <= 0xffffffu &&
+	       remote->mtu_log2 >= 8 && remote->mtu_log2 <= 12 && remote->psn <= NIC_PSN_MASK &&
 	       remote->qpn <= 0xffffffu;
 }
 

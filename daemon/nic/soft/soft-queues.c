@@ -20,9 +20,6 @@
 #include "proto/base/assert.h"
 #include "proto/base/cleanup.h"
 
-#define QUEUES_PAGE_MASK 4095u
-#define PSN_MASK 0xffffffu
-
 struct queues_call {
 	struct soft_call call;
 	struct soft_queues *queues;
@@ -104,7 +101,7 @@ static void set_addr(struct soft_nic *nic, struct nic_qp *desc, uint32_t psn, ui
 		.qp_type = desc->type,
 		.mtu_log2 = nic->mtu_log2,
 		.qpn = desc->qpn,
-		.psn = psn & PSN_MASK,
+		.psn = psn & NIC_PSN_MASK,
 		.dc_key = desc->type == NIC_QP_DCT ? dc_key : 0,
 	};
 	memcpy(desc->addr.gid, nic->port->gid, sizeof(desc->addr.gid));
@@ -346,7 +343,7 @@ static int check_mem(const struct nic_queue_mem *mem, const struct nic_layout *l
 
 	if (r < 0)
 		return r;
-	if ((mem->offset & QUEUES_PAGE_MASK) || mem->length_bytes < layout->total_bytes)
+	if ((mem->offset & NIC_PAGE_MASK) || mem->length_bytes < layout->total_bytes)
 		return -EINVAL;
 	for (uint32_t i = 0; i < layout->n_cqs; i++)
 		if (layout->cqs[i].log2_entries > SOFT_MAX_LOG2_CQ_ENTRIES)

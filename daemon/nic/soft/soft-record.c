@@ -23,7 +23,6 @@
 #define HEAD_BYTES 12u
 #define SUM_BYTES 8u
 #define NUMBER_MIN 2u
-#define PAGE_MASK 4095u
 #define MOST_MRS 16384u
 #define MOST_BATCHES 65536u
 
@@ -45,7 +44,7 @@ static void code_mr(struct coder *c, struct soft_record_mr *mr)
 	coder_u64(c, &mr->offset);
 	coder_u64(c, &mr->length_bytes);
 	c->failed |= mr->key <= SHMD_LKEY_TERMINATE || (mr->access & ~NIC_ACCESS_ALL) || mr->length_bytes == 0 ||
-		     ((mr->iova ^ mr->offset) & PAGE_MASK) || add_overflows(mr->iova, mr->length_bytes, &end) ||
+		     ((mr->iova ^ mr->offset) & NIC_PAGE_MASK) || add_overflows(mr->iova, mr->length_bytes, &end) ||
 		     add_overflows(mr->offset, mr->length_bytes, &end);
 }
 
@@ -92,7 +91,7 @@ static void code_batch(struct coder *c, struct soft_record_batch *batch)
 	coder_u64(c, &layout->total_bytes);
 	coder_count(c, &layout->n_cqs, NIC_MAX_BATCH_CQS, CQ_BYTES);
 	coder_count(c, &layout->n_qps, NIC_MAX_BATCH_QPS, QP_BYTES);
-	c->failed |= ((batch->mem_offset | layout->total_bytes) & PAGE_MASK) || layout->total_bytes == 0 ||
+	c->failed |= ((batch->mem_offset | layout->total_bytes) & NIC_PAGE_MASK) || layout->total_bytes == 0 ||
 		     add_overflows(batch->mem_offset, layout->total_bytes, &end);
 	if (coder_reads(c) && !c->failed) {
 		layout->cqs = coder_room(c, layout->n_cqs, sizeof(*layout->cqs));
