@@ -4,7 +4,7 @@
  *
  * A `struct nic` is one port of one NIC. A `struct nic_ctx` is one session on one NIC: its PD, its doorbell
  * page, its keys and queues; nothing of one context is usable through another. Backends embed these heads in
- * structs of their own and fill the operation table completely (nic_ops_default has the "not supported" ones).
+ * structs of their own and fill the operation table completely (nic_no_* are for what they do not offer).
  *
  * Threads: operations on a context are called by one thread at a time for that context; contexts are independent.
  * Where nic->blocks is set they may take as long as a firmware command does; so may query and warm_step, each by one thread
@@ -570,7 +570,13 @@ struct nic_ops {
 	int (*queues_take)(struct nic_ctx *ctx, struct nic_layout *layout, int *ret_fd, struct nic_queues **ret_queues);
 };
 
-extern const struct nic_ops nic_ops_default;
+/* For slots of what a backend does not offer: nothing to look at, or the error that such a slot has. nic.c. */
+int nic_no_port_set(struct nic *nic, enum nic_port_state state);
+void nic_no_ctx_look(struct nic_ctx *ctx);
+int nic_no_warm_set(struct nic *nic, const struct nic_warm_attr *attr);
+int nic_no_warm_query(struct nic *nic, struct nic_warm_info *ret_info);
+int nic_no_warm_step(struct nic *nic);
+int nic_no_queues_take(struct nic_ctx *ctx, struct nic_layout *layout, int *ret_fd, struct nic_queues **ret_queues);
 
 /* Head of a backend's NIC. */
 struct nic {

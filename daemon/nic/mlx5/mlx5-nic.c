@@ -63,11 +63,6 @@ static int mlx5_counters(struct nic *base, struct nic_counters *ret_counters)
 	return 0;
 }
 
-static int mlx5_port_set(struct nic *nic, enum nic_port_state state)
-{
-	return -EOPNOTSUPP;
-}
-
 /* Imported queues did not rest: they are the NIC's. */
 static void mlx5_resume(struct nic *nic)
 {
@@ -78,7 +73,7 @@ static const struct nic_ops mlx5_ops = {
 	.query = mlx5_query,
 	.counters = mlx5_counters,
 	.next_event = mlx5_next_event,
-	.port_set = mlx5_port_set,
+	.port_set = nic_no_port_set,
 	.ctx_open = mlx5_ctx_open,
 	.ctx_close = mlx5_ctx_close,
 	.ctx_to_cpu = mlx5_ctx_to_cpu,

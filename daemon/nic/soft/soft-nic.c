@@ -84,37 +84,10 @@ static int soft_counters(struct nic *base, struct nic_counters *ret_counters)
 	return 0;
 }
 
-/* Its data threads tell. */
-static void soft_ctx_look(struct nic_ctx *ctx)
-{
-}
-
 /* There is nothing else. */
 static int soft_ctx_to_cpu(struct nic_ctx *ctx)
 {
 	return -EINVAL;
-}
-
-/* It has no firmware to wait for: nothing is made in advance. */
-static int soft_warm_set(struct nic *nic, const struct nic_warm_attr *attr)
-{
-	return -EOPNOTSUPP;
-}
-
-static int soft_warm_query(struct nic *nic, struct nic_warm_info *ret_info)
-{
-	return -EOPNOTSUPP;
-}
-
-static int soft_warm_step(struct nic *nic)
-{
-	return -EAGAIN;
-}
-
-static int soft_queues_take(struct nic_ctx *ctx, struct nic_layout *layout, int *ret_fd,
-			    struct nic_queues **ret_queues)
-{
-	return -ENOENT;
 }
 
 static const struct nic_ops soft_ops = {
@@ -136,17 +109,18 @@ static const struct nic_ops soft_ops = {
 	.qp_query = soft_qp_query,
 	.queues_read = soft_queues_read,
 	.ctx_counters = soft_ctx_counters,
-	.ctx_look = soft_ctx_look,
+	.ctx_look = nic_no_ctx_look, /* its data threads tell */
 	.ctx_quiesce = soft_ctx_quiesce,
 	.ctx_export = soft_ctx_export,
 	.ctx_keep = soft_ctx_keep,
 	.ctx_import = soft_ctx_import,
 	.ctx_unimport = soft_ctx_unimport,
 	.resume = soft_resume,
-	.warm_set = soft_warm_set,
-	.warm_query = soft_warm_query,
-	.warm_step = soft_warm_step,
-	.queues_take = soft_queues_take,
+	/* It has no firmware to wait for: nothing is made in advance. */
+	.warm_set = nic_no_warm_set,
+	.warm_query = nic_no_warm_query,
+	.warm_step = nic_no_warm_step,
+	.queues_take = nic_no_queues_take,
 };
 
 /* All contexts are gone. Also right for a half-made NIC. */

@@ -25,6 +25,17 @@ const struct nic_qp_params client_params = {
 
 /* ---- NICs ---------------------------------------------------------------------------------------------------- */
 
+/* Callers ask no slot whether it is empty. */
+static void add_nic(struct rig *rig, struct nic *nic)
+{
+	void (*slots[sizeof(struct nic_ops) / sizeof(void (*)(void))])(void);
+
+	memcpy(slots, nic->ops, sizeof(slots));
+	for (size_t i = 0; i < sizeof(slots) / sizeof(slots[0]); i++)
+		ASSERT(slots[i]);
+	rig->nic[rig->n_nics++] = nic;
+}
+
 static void open_soft(struct rig *rig, unsigned int n_nics, const char *fault, bool keeps)
 {
 	const char *spin = getenv("SHMD_SPIN_USEC");
@@ -41,7 +52,7 @@ static void open_soft(struct rig *rig, unsigned int n_nics, const char *fault, b
 	rig->n_nics = 0;
 	ASSERT_OK(nic_soft_probe(&attr, &rig->nics));
 	list_for_each_entry(nic, &rig->nics, link)
-		rig->nic[rig->n_nics++] = nic;
+		add_nic(rig, nic);
 	ASSERT_EQ(rig->n_nics, n_nics);
 }
 
@@ -77,7 +88,7 @@ void rig_open_mlx5(struct rig *rig, unsigned int n_nics, const char *trace)
 	ASSERT_STREQ(report.unusable, "");
 	list_for_each_entry(nic, &rig->nics, link)
 		if (rig->n_nics < n_nics)
-			rig->nic[rig->n_nics++] = nic;
+			add_nic(rig, nic);
 	ASSERT_EQ(rig->n_nics, n_nics);
 }
 #endif
