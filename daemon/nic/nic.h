@@ -407,7 +407,7 @@ struct nic_import_attr {
 	/* Memory of each region, in the order in which they were made, borrowed. Unused where nic->keeps_memory is not set. */
 	unsigned int n_mr_fds;
 	const int *mr_fds;
-	bool shared; /* who had it before has it yet, as in tests: what the record does not name stays */
+	bool shared; /* the former owner is still alive (tests only): objects that the record does not name are not destroyed */
 };
 
 struct nic_imported {
@@ -539,7 +539,7 @@ struct nic_ops {
 	 * asked for again. What had been made since the record is destroyed. Where the context itself was being closed, it is: -ENOENT.
 	 * Before resume, and before the first ctx_open where nic->keeps_memory is set: -EBUSY.
 	 * -EINVAL the record is none, -EPROTONOSUPPORT of another version, -EXDEV it or a descriptor is of another NIC,
-	 * -EBADF a descriptor is none of a NIC or missing, -EOPNOTSUPP it takes a libmlx5 that is not here, -ENOENT something
+	 * -EBADF a descriptor is missing or does not belong to a NIC, -EOPNOTSUPP it takes a libmlx5 that is not here, -ENOENT something
 	 * of it is not there, -ENODEV the NIC was lost since.
 	 */
 	int (*ctx_import)(struct nic *nic, const struct nic_import_attr *attr, struct nic_imported *ret_imported);
