@@ -12,7 +12,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
@@ -22,6 +21,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/cleanup.h"
 #include "proto/base/nsec.h"
+#include "proto/base/thread.h"
 
 #define DONE_PER_TURN 64
 #define STACK_BYTES (1u << 20)
@@ -194,39 +194,28 @@ int workers_finish(struct workers *workers, uint64_t patience_nsec, uint64_t mos
 
 /* ---- birth and death ---------------------------------------------------------------------------------------------- */
 
-static int start_thread(struct workers *workers, const pthread_attr_t *attr)
+static int start_thread(struct workers *workers)
 {
 	struct worker *worker = &workers->threads[workers->n_threads];
-	int err;
+	int r;
 
 	worker->workers = workers;
 	/* Counted first: it may look at all of them at once. */
 	pthread_mutex_lock(&workers->lock);
 	workers->n_threads++;
-	err = pthread_create(&worker->thread, attr, run_thread, worker);
-	workers->n_threads -= err != 0;
+	r = thread_start(&worker->thread, STACK_BYTES, NULL, run_thread, worker);
+	workers->n_threads -= r < 0;
 	pthread_mutex_unlock(&workers->lock);
-	return err;
+	return r;
 }
 
-/* Each inherits the mask of whoever makes it. */
 static int start_threads(struct workers *workers, unsigned int n)
 {
-	pthread_attr_t attr;
-	sigset_t all, before;
-	int err;
+	int r = 0;
 
-	sigfillset(&all);
-	err = pthread_attr_init(&attr);
-	if (err)
-		return -err;
-	pthread_attr_setstacksize(&attr, STACK_BYTES);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	while (!err && workers->n_threads < n)
-		err = start_thread(workers, &attr);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	pthread_attr_destroy(&attr);
-	return -err;
+	while (r == 0 && workers->n_threads < n)
+		r = start_thread(workers);
+	return r;
 }
 
 int workers_new(const struct workers_attr *attr, struct workers **ret_workers)

@@ -12,12 +12,12 @@
  */
 #include <limits.h>
 #include <poll.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "libclient/client-private.h"
+#include "proto/base/thread.h"
 
 #define WATCHER_STACK_BYTES (256u * 1024u)
 #define LOCKED_PAUSE_NSEC (10 * NSEC_PER_MSEC) /* another thread reads the socket meanwhile */
@@ -146,36 +146,14 @@ static void *watcher_run(void *arg)
 	return NULL;
 }
 
-static int watcher_create(struct shmd_client *client, const pthread_attr_t *attr)
-{
-	sigset_t all, before;
-	int r;
-
-	/* The new thread inherits the mask: a signal handler of the application never runs here. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	r = pthread_create(&client->watcher, attr, watcher_run, client);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (r)
-		return text_fail(-r, "cannot start the thread that watches the connection: %s",
-				 strerror(r));
-	pthread_setname_np(client->watcher, "shmd-watcher");
-	client->has_watcher = true;
-	return 0;
-}
-
 int watcher_start(struct shmd_client *client)
 {
-	pthread_attr_t attr;
-	int r;
+	int r = thread_start(&client->watcher, WATCHER_STACK_BYTES, "shmd-watcher", watcher_run, client);
 
-	r = pthread_attr_init(&attr);
-	if (r)
-		return text_fail(-r, "cannot start a thread: %s", strerror(r));
-	pthread_attr_setstacksize(&attr, WATCHER_STACK_BYTES);
-	r = watcher_create(client, &attr);
-	pthread_attr_destroy(&attr);
-	return r;
+	if (r < 0)
+		return text_fail(r, "cannot start the thread that watches the connection: %s", strerror(-r));
+	client->has_watcher = true;
+	return 0;
 }
 
 void watcher_stop(struct shmd_client *client)

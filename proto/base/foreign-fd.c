@@ -26,6 +26,7 @@
 #include "proto/base/cleanup.h"
 #include "proto/base/later.h"
 #include "proto/base/list.h"
+#include "proto/base/thread.h"
 
 #define MAX_CLOSERS 32u
 #define MAX_CLOSERS_EACH 4u
@@ -188,19 +189,17 @@ static void *closer(void *arg)
 /* Under the lock. */
 static int start_closer(void)
 {
-	pthread_attr_t attr;
 	pthread_t thread;
 	int r;
 
 	if (n_closers == MAX_CLOSERS || list_empty(&runnable))
 		return 0;
-	pthread_attr_init(&attr);
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	pthread_attr_setstacksize(&attr, CLOSER_STACK_BYTES);
-	r = pthread_create(&thread, &attr, closer, NULL);
-	pthread_attr_destroy(&attr);
-	n_closers += r == 0;
-	return -r;
+	r = thread_start(&thread, CLOSER_STACK_BYTES, NULL, closer, NULL);
+	if (r < 0)
+		return r;
+	n_closers++;
+	pthread_detach(thread);
+	return 0;
 }
 
 /* Under the lock. Nobody has looked at it yet: what was added last is the first. */

@@ -12,6 +12,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "proto/base/thread.h"
+
 #define LATER_STACK_BYTES 65536u
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* those below */
@@ -52,19 +54,17 @@ static void *worker(void *arg)
 /* Under the lock. */
 static int start_worker(void)
 {
-	pthread_attr_t attr;
 	pthread_t thread;
 	int r;
 
 	if (is_running)
 		return 0;
-	pthread_attr_init(&attr);
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	pthread_attr_setstacksize(&attr, LATER_STACK_BYTES);
-	r = pthread_create(&thread, &attr, worker, NULL);
-	pthread_attr_destroy(&attr);
-	is_running = r == 0;
-	return -r;
+	r = thread_start(&thread, LATER_STACK_BYTES, NULL, worker, NULL);
+	if (r < 0)
+		return r;
+	is_running = true;
+	pthread_detach(thread);
+	return 0;
 }
 
 int later_run(struct later *item)

@@ -21,7 +21,6 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -38,6 +37,7 @@
 #include "proto/base/list.h"
 #include "proto/base/nsec.h"
 #include "proto/base/page.h"
+#include "proto/base/thread.h"
 
 #define RINGS_PER_LOOK 4u /* of one QP */
 #define SCAN_SLICE 32u /* QPs looked at in one turn after a doorbell */
@@ -306,21 +306,13 @@ static int watch(struct bell *bell, int fd, uint32_t events)
 
 static int start(struct bell *bell, const char *name)
 {
-	char thread_name[16];
-	sigset_t all, old;
-	int err;
+	char thread_name[NIC_NAME_BYTES + 8];
+	int r;
 
-	/* Signals are the control thread's. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	err = pthread_create(&bell->thread, NULL, bell_main, bell);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	if (err)
-		return -err;
-	bell->has_thread = true;
-	snprintf(thread_name, sizeof(thread_name), "bell-%.10s", name);
-	pthread_setname_np(bell->thread, thread_name);
-	return 0;
+	snprintf(thread_name, sizeof(thread_name), "bell-%s", name);
+	r = thread_start(&bell->thread, 0, thread_name, bell_main, bell);
+	bell->has_thread = r == 0;
+	return r;
 }
 
 static int init_nic_page(struct bell *bell, const int *kept_fd)

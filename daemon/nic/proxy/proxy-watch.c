@@ -13,7 +13,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -21,6 +20,7 @@
 
 #include "proto/base/cleanup.h"
 #include "proto/base/nsec.h"
+#include "proto/base/thread.h"
 
 #define STACK_BYTES (256u << 10)
 #define END_NSEC (2 * NSEC_PER_SEC)
@@ -180,24 +180,6 @@ static void *watch_run(void *arg)
 	return NULL;
 }
 
-static int watch_start(struct nic_watch *watch)
-{
-	sigset_t all, before;
-	pthread_attr_t attr;
-	int err;
-
-	sigfillset(&all);
-	err = pthread_attr_init(&attr);
-	if (err)
-		return -err;
-	pthread_attr_setstacksize(&attr, STACK_BYTES);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	err = pthread_create(&watch->thread, &attr, watch_run, watch);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	pthread_attr_destroy(&attr);
-	return -err;
-}
-
 /* ---- for the control thread ------------------------------------------------------------------------------------------ */
 
 static void init_locks(struct nic_watch *watch)
@@ -232,7 +214,9 @@ int nic_watch_new(const struct nic_watch_attr *attr, struct nic_watch **ret_watc
 	watch->sysfs = strdup(attr->sysfs);
 	for (unsigned int i = 0; i < attr->n_driven; i++)
 		nic_watch_drive(watch, &attr->driven[i]);
-	r = watch->event_fd < 0 ? -EMFILE : !watch->sysfs ? -ENOMEM : watch_start(watch);
+	r = watch->event_fd < 0 ? -EMFILE : !watch->sysfs ? -ENOMEM : 0;
+	if (r == 0)
+		r = thread_start(&watch->thread, STACK_BYTES, NULL, watch_run, watch);
 	if (r < 0) {
 		watch_destroy(watch);
 		return r;

@@ -32,6 +32,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/cleanup.h"
 #include "proto/base/nsec.h"
+#include "proto/base/thread.h"
 
 /* Bounds of one turn: some ten microseconds. */
 #define TURN_ENGINE_UNITS 64u
@@ -444,25 +445,17 @@ static int start_epoll(struct soft_nic *nic)
 	return 0;
 }
 
-/* Signals belong to the control thread. */
 static int start_pthread(struct soft_nic *nic)
 {
-	char name[16];
-	sigset_t all, before;
+	char name[NIC_NAME_BYTES + 8];
 	int r;
 
+	snprintf(name, sizeof(name), "shmd-%s", nic->base.name);
 	__atomic_store_n(&nic->port->running, true, __ATOMIC_RELEASE);
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	r = pthread_create(&nic->thread, NULL, thread_main, nic);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (r > 0) {
+	r = thread_start(&nic->thread, 0, name, thread_main, nic);
+	if (r < 0)
 		__atomic_store_n(&nic->port->running, false, __ATOMIC_RELEASE);
-		return -r;
-	}
-	snprintf(name, sizeof(name), "shmd-%.10s", nic->base.name);
-	pthread_setname_np(nic->thread, name);
-	return 0;
+	return r;
 }
 
 /* What start made and no thread uses. */

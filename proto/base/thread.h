@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Threads that no signal handler runs on: signals are the business of a program's first thread, and of an application's own.
+ * Any thread.
+ */
+#ifndef SHMEMD_BASE_THREAD_H
+#define SHMEMD_BASE_THREAD_H
+
+#include <pthread.h>
+#include <stddef.h>
+
+/*
+ * To be joined or detached. `stack_bytes` 0 or less than this machine allows: the default. A name has 15 characters at most and
+ * is cut behind them; NULL: its maker's. -EAGAIN, -ENOMEM.
+ */
+int thread_start(pthread_t *ret_thread, size_t stack_bytes, const char *name, void *(*fn)(void *arg), void *arg);
+
+#endif

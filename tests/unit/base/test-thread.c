@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A thread has no signals, the stack and the name that were asked for; its maker keeps its own mask. */
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <string.h>
+
+#include "proto/base/thread.h"
+#include "tests/lib/test.h"
+
+#define STACK_BYTES ((size_t)1 << 20)
+
+struct seen {
+	sem_t named;
+	sigset_t mask;
+	size_t stack_bytes;
+	char name[16];
+};
+
+static void *look(void *arg)
+{
+	struct seen *seen = arg;
+	pthread_attr_t attr;
+
+	pthread_sigmask(SIG_SETMASK, NULL, &seen->mask);
+	ASSERT_EQ(pthread_getattr_np(pthread_self(), &attr), 0);
+	ASSERT_EQ(pthread_attr_getstacksize(&attr, &seen->stack_bytes), 0);
+	pthread_attr_destroy(&attr);
+	/* It may run before it has a name. */
+	while (sem_wait(&seen->named) != 0)
+		;
+	ASSERT_EQ(pthread_getname_np(pthread_self(), seen->name, sizeof(seen->name)), 0);
+	return arg;
+}
+
+static void start(struct seen *seen, size_t stack_bytes, const char *name)
+{
+	pthread_t thread;
+	void *result;
+
+	memset(seen, 0, sizeof(*seen));
+	ASSERT_OK(sem_init(&seen->named, 0, 0));
+	ASSERT_OK(thread_start(&thread, stack_bytes, name, look, seen));
+	sem_post(&seen->named);
+	ASSERT_EQ(pthread_join(thread, &result), 0);
+	ASSERT(result == seen);
+	sem_destroy(&seen->named);
+}
+
+TEST(no_signal_reaches_it_and_its_maker_keeps_its_own)
+{
+	sigset_t mine, after;
+	struct seen seen;
+
+	sigemptyset(&mine);
+	sigaddset(&mine, SIGUSR2);
+	ASSERT_EQ(pthread_sigmask(SIG_SETMASK, &mine, NULL), 0);
+	start(&seen, 0, NULL);
+	ASSERT(sigismember(&seen.mask, SIGTERM) && sigismember(&seen.mask, SIGUSR1) && sigismember(&seen.mask, SIGUSR2));
+	ASSERT_EQ(pthread_sigmask(SIG_SETMASK, NULL, &after), 0);
+	ASSERT(sigismember(&after, SIGUSR2) && !sigismember(&after, SIGTERM));
+}
+
+TEST(its_stack_is_what_was_asked_for_or_the_default)
+{
+	struct seen seen;
+
+	start(&seen, STACK_BYTES, NULL);
+	ASSERT_EQ(seen.stack_bytes, STACK_BYTES);
+	start(&seen, 1, NULL);
+	ASSERT_GT(seen.stack_bytes, 4096u);
+}
+
+TEST(its_name_is_cut_to_what_the_kernel_keeps)
+{
+	char mine[16];
+	struct seen seen;
+
+	start(&seen, 0, "shmd-soft0");
+	ASSERT_STREQ(seen.name, "shmd-soft0");
+	start(&seen, 0, "shmd-a-name-of-many-words");
+	ASSERT_STREQ(seen.name, "shmd-a-name-of-");
+	ASSERT_EQ(pthread_getname_np(pthread_self(), mine, sizeof(mine)), 0);
+	start(&seen, 0, NULL);
+	ASSERT_STREQ(seen.name, mine);
+}
