@@ -126,8 +126,6 @@ int mlx5_ctx_export(struct nic_ctx *base, void **ret_record, size_t *ret_bytes)
 {
 	_cleanup_(mlx5_record_deinit) struct mlx5_record record = {0};
 	struct mlx5_ctx *ctx = mlx5_ctx(base);
-	uint8_t *data;
-	size_t bytes;
 	int r;
 
 	/* A spare batch is not in it: nobody asked for that yet, and whoever goes on destroys it. */
@@ -149,13 +147,7 @@ int mlx5_ctx_export(struct nic_ctx *base, void **ret_record, size_t *ret_bytes)
 		r = export_mrs(ctx, &record);
 	if (r == 0)
 		r = export_batches(ctx, &record);
-	if (r == 0)
-		r = mlx5_record_encode(&record, &data, &bytes);
-	if (r < 0)
-		return r;
-	*ret_record = data;
-	*ret_bytes = bytes;
-	return 0;
+	return r < 0 ? r : mlx5_record_encode(&record, ret_record, ret_bytes);
 }
 
 /* The kernel's objects live as long as the first descriptor; the others are what clients ring and wake. */

@@ -1,34 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Records of contexts: the fields are walked once, by the same functions for writing, counting and reading.
+ * Records of contexts: the fields that no other backend has, and how they fit together.
  *
- * What is read is complete and fits together before anybody sees it: numbers in their ranges, rings and dbrecs inside queue
- * memory, CQs that exist. Whether the objects are there only the kernel can say.
- *
- * Pure; any thread.
+ * Refused when read, besides what all backends refuse: objects with a name that are gone, numbers out of range or named twice, CQs
+ * that do not exist, a DCT without a pool. Pure; any thread.
  */
 #include "daemon/nic/mlx5/mlx5-record.h"
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "proto/base/cleanup.h"
-#include "proto/base/coder.h"
+#include "daemon/nic/nic-record.h"
 #include "proto/base/hash.h"
-#include "proto/base/overflow.h"
 
 #define MAGIC 0x52354d53u /* "SM5R" */
 #define NUMBER_MAX 0xffffffu
 #define BATCHES_MAX 65536u
 
 /* Least bytes of one element, so that no count makes more memory than the record has bytes for. */
+#define OBJECT_BYTES 13u
+#define ADDR_BYTES 28u
 #define MR_BYTES 21u
-#define BATCH_BYTES 38u
-#define CQ_BYTES 41u
-#define QP_BYTES 111u
+#define BATCH_BYTES (1u + OBJECT_BYTES + NIC_RECORD_LAYOUT_BYTES)
+#define CQ_BYTES (NIC_RECORD_CQ_BYTES + OBJECT_BYTES)
+#define QP_BYTES (NIC_RECORD_QP_BYTES + ADDR_BYTES + OBJECT_BYTES + 1u)
 
-/* ---- one of each --------------------------------------------------------------------------------------------------------- */
+/* ---- objects and regions --------------------------------------------------------------------------------------------------- */
 
 static void code_object(struct coder *c, struct mlx5_object_record *object)
 {
@@ -53,22 +50,12 @@ static void code_mr(struct coder *c, struct mlx5_record_mr *mr)
 	c->failed |= mr->length_bytes == 0 || (mr->gone && mr->handle);
 }
 
-static void code_cq(struct coder *c, struct nic_cq *cq, struct mlx5_object_record *object, uint64_t total)
-{
-	coder_u32(c, &cq->cqn);
-	coder_u32(c, &cq->log2_entries);
-	coder_u32(c, &cq->flags);
-	coder_u64(c, &cq->ring_offset);
-	coder_u64(c, &cq->dbrec_offset);
-	code_object(c, object);
-	c->failed |= !nic_cq_is_right(cq, total);
-}
+/* ---- queues ---------------------------------------------------------------------------------------------------------------- */
 
-static bool qp_is_right(const struct nic_qp *qp, uint64_t total)
+static bool addr_is_right(const struct nic_qp *qp)
 {
-	return nic_qp_is_right(qp, total) && qp->addr.mtu_log2 >= 8 && qp->addr.mtu_log2 <= 12 &&
-	       (qp->addr.link == NIC_LINK_ETHERNET || qp->addr.link == NIC_LINK_INFINIBAND) &&
-	       (qp->type != NIC_QP_DCT || qp->sq_offset == qp->rq_offset);
+	return qp->addr.mtu_log2 >= 8 && qp->addr.mtu_log2 <= 12 &&
+	       (qp->addr.link == NIC_LINK_ETHERNET || qp->addr.link == NIC_LINK_INFINIBAND);
 }
 
 static void code_addr(struct coder *c, struct nic_qp *qp)
@@ -78,12 +65,10 @@ static void code_addr(struct coder *c, struct nic_qp *qp)
 
 	coder_u8(c, &addr->link);
 	coder_u8(c, &addr->mtu_log2);
-	coder_u32(c, &addr->psn);
 	coder_u32(c, &lid);
 	coder_bytes(c, addr->gid, sizeof(addr->gid));
 	coder_bytes(c, addr->mac, sizeof(addr->mac));
-	coder_u64(c, &addr->dc_key);
-	c->failed |= lid > UINT16_MAX;
+	c->failed |= lid > UINT16_MAX || !addr_is_right(qp);
 	if (!coder_reads(c))
 		return;
 	addr->lid = (uint16_t)lid;
@@ -91,74 +76,50 @@ static void code_addr(struct coder *c, struct nic_qp *qp)
 	addr->qp_type = (uint8_t)qp->type;
 }
 
+static void code_cq(struct coder *c, struct nic_cq *cq, struct mlx5_object_record *object, uint64_t total)
+{
+	nic_record_code_cq(c, cq, total);
+	code_object(c, object);
+}
+
 static void code_qp(struct coder *c, struct nic_qp *qp, struct mlx5_object_record *object, uint64_t total)
 {
-	uint8_t type = (uint8_t)qp->type, state = (uint8_t)object->state;
+	uint8_t state = (uint8_t)object->state;
 
-	coder_u32(c, &qp->qpn);
-	coder_u8(c, &type);
-	if (coder_reads(c))
-		qp->type = (enum nic_qp_type)type;
-	coder_u32(c, &qp->log2_sq_wqebbs);
-	coder_u32(c, &qp->n_rq_wqes);
-	coder_u32(c, &qp->log2_rq_stride);
-	coder_u32(c, &qp->send_cqn);
-	coder_u32(c, &qp->recv_cqn);
-	coder_u32(c, &qp->flags);
-	coder_u32(c, &qp->access);
-	coder_u64(c, &qp->rq_offset);
-	coder_u64(c, &qp->sq_offset);
-	coder_u64(c, &qp->dbrec_offset);
+	nic_record_code_qp(c, qp, total);
 	code_addr(c, qp);
 	code_object(c, object);
 	coder_u8(c, &state);
 	if (coder_reads(c))
 		object->state = (enum nic_qp_state)state;
-	c->failed |= state > NIC_QPS_ERR || !qp_is_right(qp, total);
-}
-
-/* ---- batches ------------------------------------------------------------------------------------------------------------- */
-
-static void make_room(struct coder *c, struct mlx5_record_batch *batch)
-{
-	struct nic_layout *layout = &batch->layout;
-
-	layout->cqs = coder_room(c, layout->n_cqs, sizeof(*layout->cqs));
-	layout->qps = coder_room(c, layout->n_qps, sizeof(*layout->qps));
-	batch->cqs = coder_room(c, layout->n_cqs, sizeof(*batch->cqs));
-	batch->qps = coder_room(c, layout->n_qps, sizeof(*batch->qps));
+	c->failed |= state > NIC_QPS_ERR || (qp->type == NIC_QP_DCT && qp->sq_offset != qp->rq_offset);
 }
 
 static void code_batch(struct coder *c, struct mlx5_record_batch *batch)
 {
 	struct nic_layout *layout = &batch->layout;
 	uint8_t kind = (uint8_t)batch->kind;
-	uint64_t end;
 
 	coder_u8(c, &kind);
 	if (coder_reads(c))
 		batch->kind = (enum nic_mem_kind)kind;
-	coder_u64(c, &batch->mem_offset);
-	coder_u64(c, &layout->total_bytes);
+	c->failed |= kind != NIC_MEM_MEMFD && kind != NIC_MEM_DMABUF;
 	code_object(c, &batch->umem);
-	coder_count(c, &layout->n_cqs, NIC_MAX_BATCH_CQS, CQ_BYTES);
-	coder_count(c, &layout->n_qps, NIC_MAX_BATCH_QPS, QP_BYTES);
-	c->failed |= (kind != NIC_MEM_MEMFD && kind != NIC_MEM_DMABUF) || (batch->mem_offset & NIC_PAGE_MASK) ||
-		     (layout->total_bytes & NIC_PAGE_MASK) ||
-		     add_overflows(batch->mem_offset, layout->total_bytes, &end);
-	if (coder_reads(c) && !c->failed)
-		make_room(c, batch);
+	nic_record_code_layout(c, &batch->mem_offset, layout, CQ_BYTES, QP_BYTES);
+	nic_record_room(c, layout->n_cqs, sizeof(*batch->cqs), &batch->cqs);
+	nic_record_room(c, layout->n_qps, sizeof(*batch->qps), &batch->qps);
 	for (uint32_t i = 0; !c->failed && i < layout->n_cqs; i++)
 		code_cq(c, &layout->cqs[i], &batch->cqs[i], layout->total_bytes);
 	for (uint32_t i = 0; !c->failed && i < layout->n_qps; i++)
 		code_qp(c, &layout->qps[i], &batch->qps[i], layout->total_bytes);
 }
 
+/* ---- the context ------------------------------------------------------------------------------------------------------------ */
+
 static void code_mrs(struct coder *c, struct mlx5_record *record)
 {
 	coder_count(c, &record->n_mrs, UINT32_MAX, MR_BYTES);
-	if (coder_reads(c) && !c->failed)
-		record->mrs = coder_room(c, record->n_mrs, sizeof(*record->mrs));
+	nic_record_room(c, record->n_mrs, sizeof(*record->mrs), &record->mrs);
 	for (uint32_t i = 0; !c->failed && i < record->n_mrs; i++)
 		code_mr(c, &record->mrs[i]);
 }
@@ -166,15 +127,15 @@ static void code_mrs(struct coder *c, struct mlx5_record *record)
 static void code_batches(struct coder *c, struct mlx5_record *record)
 {
 	coder_count(c, &record->n_batches, BATCHES_MAX, BATCH_BYTES);
-	if (coder_reads(c) && !c->failed)
-		record->batches = coder_room(c, record->n_batches, sizeof(*record->batches));
+	nic_record_room(c, record->n_batches, sizeof(*record->batches), &record->batches);
 	for (uint32_t i = 0; !c->failed && i < record->n_batches; i++)
 		code_batch(c, &record->batches[i]);
 }
 
-/* The head is read before, as far as the length. */
-static void code_record(struct coder *c, struct mlx5_record *record)
+static void code_record(struct coder *c, void *arg)
 {
+	struct mlx5_record *record = arg;
+
 	coder_u64(c, &record->guid);
 	coder_u8(c, &record->port);
 	coder_bool(c, &record->meddled);
@@ -199,57 +160,7 @@ static void code_record(struct coder *c, struct mlx5_record *record)
 	code_batches(c, record);
 }
 
-/* ---- the whole ------------------------------------------------------------------------------------------------------------ */
-
-#define HEAD_BYTES 12u
-#define CRC_BYTES 4u
-
-/* IEEE 802.3, reflected. */
-static uint32_t crc32(const uint8_t *data, size_t bytes)
-{
-	uint32_t crc = UINT32_MAX;
-
-	for (size_t i = 0; i < bytes; i++) {
-		crc ^= data[i];
-		for (int k = 0; k < 8; k++)
-			crc = crc >> 1 ^ (crc & 1 ? 0xedb88320u : 0);
-	}
-	return ~crc;
-}
-
-static void code_head(struct coder *c, uint32_t *magic, uint32_t *version, uint32_t *total)
-{
-	coder_u32(c, magic);
-	coder_u32(c, version);
-	coder_u32(c, total);
-}
-
-int mlx5_record_encode(const struct mlx5_record *record, uint8_t **ret_data, size_t *ret_bytes)
-{
-	/* Nothing is stored but when reading. */
-	struct mlx5_record *r = (struct mlx5_record *)(uintptr_t)record;
-	uint32_t magic = MAGIC, version = MLX5_RECORD_VERSION, total, crc;
-	struct coder c = {.direction = CODER_COUNTING};
-	_cleanup_free_ uint8_t *data = NULL;
-
-	code_record(&c, r);
-	if (c.failed)
-		return -EINVAL;
-	if (c.n > NIC_RECORD_MAX_BYTES - HEAD_BYTES - CRC_BYTES)
-		return -ENOSPC;
-	total = (uint32_t)(c.n + HEAD_BYTES + CRC_BYTES);
-	data = malloc(total);
-	if (!data)
-		return -ENOMEM;
-	c = (struct coder){.direction = CODER_WRITING, .at = data, .size = total};
-	code_head(&c, &magic, &version, &total);
-	code_record(&c, r);
-	crc = crc32(data, c.n);
-	coder_u32(&c, &crc);
-	*ret_data = take_ptr(data);
-	*ret_bytes = total;
-	return 0;
-}
+/* ---- how they fit together ---------------------------------------------------------------------------------------------------- */
 
 static int check_qp(const struct mlx5_record *record, struct nic_qp *qp, struct hash *qps, const struct hash *cqs)
 {
@@ -265,8 +176,9 @@ static int check_qp(const struct mlx5_record *record, struct nic_qp *qp, struct 
  * QPs and CQs have one place each, and a QP's CQs are in the record, in its own batch or one before. The numbers of what is
  * gone may be others' by now.
  */
-static int check_numbers(const struct mlx5_record *record)
+static int check_numbers(const void *arg)
 {
+	const struct mlx5_record *record = arg;
 	struct hash qps, cqs;
 	int r = 0;
 
@@ -288,41 +200,27 @@ static int check_numbers(const struct mlx5_record *record)
 	return r == -EEXIST ? -EINVAL : r;
 }
 
-static int read_all(const uint8_t *data, size_t bytes, struct mlx5_record *record)
+static void deinit(void *record)
 {
-	/* Reading changes nothing of it. */
-	struct coder c = {.direction = CODER_READING, .at = (uint8_t *)(uintptr_t)data, .size = bytes};
-	uint32_t magic = 0, version = 0, total = 0, crc = 0;
+	mlx5_record_deinit(record);
+}
 
-	code_head(&c, &magic, &version, &total);
-	if (c.failed || magic != MAGIC)
-		return -EINVAL;
-	if (version != MLX5_RECORD_VERSION)
-		return -EPROTONOSUPPORT;
-	if (total != bytes || bytes < HEAD_BYTES + CRC_BYTES)
-		return -EINVAL;
-	c.size = bytes - CRC_BYTES;
-	code_record(&c, record);
-	if (c.no_memory)
-		return -ENOMEM;
-	if (c.failed || c.n != c.size)
-		return -EINVAL;
-	c.size = bytes;
-	coder_u32(&c, &crc);
-	return crc == crc32(data, bytes - CRC_BYTES) ? check_numbers(record) : -EINVAL;
+static const struct nic_record_form form = {
+	.magic = MAGIC, .version = MLX5_RECORD_VERSION, .code = code_record, .check = check_numbers, .deinit = deinit};
+
+int mlx5_record_encode(const struct mlx5_record *record, void **ret_data, size_t *ret_bytes)
+{
+	return nic_record_encode(&form, record, ret_data, ret_bytes);
 }
 
 int mlx5_record_decode(const void *data, size_t bytes, struct mlx5_record *ret_record)
 {
 	struct mlx5_record record = {0};
-	int r = bytes <= NIC_RECORD_MAX_BYTES ? read_all(data, bytes, &record) : -EINVAL;
+	int r = nic_record_decode(&form, data, bytes, &record);
 
-	if (r < 0) {
-		mlx5_record_deinit(&record);
-		return r;
-	}
-	*ret_record = record;
-	return 0;
+	if (r == 0)
+		*ret_record = record;
+	return r;
 }
 
 void mlx5_record_deinit(struct mlx5_record *record)

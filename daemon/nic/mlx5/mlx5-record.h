@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a context holds, as bytes that another process reads: its record. Pure: no rdma-core, no NIC.
- *
- * Little endian, from the first byte: magic, version, length of all, the fields in the order of mlx5-record.c, and a CRC-32
- * of everything before it. A record is a file that others may have written: decoding believes nothing.
+ * What a context holds, as bytes that another process reads: its record, in the form of nic-record.h. Pure: no rdma-core, no NIC.
  */
 #ifndef SHMEMD_NIC_MLX5_RECORD_H
 #define SHMEMD_NIC_MLX5_RECORD_H
@@ -14,7 +11,7 @@
 
 #include "daemon/nic/nic.h"
 
-#define MLX5_RECORD_VERSION 2u
+#define MLX5_RECORD_VERSION 3u
 #define MLX5_BLOB_BYTES 64u /* most that libmlx5 exports of one object */
 
 /* An object of the kernel's. */
@@ -60,9 +57,8 @@ struct mlx5_record {
 	struct mlx5_record_batch *batches; /* owned */
 };
 
-/* `*ret_data` is to be freed. -ENOSPC above NIC_RECORD_MAX_BYTES. */
-int mlx5_record_encode(const struct mlx5_record *record, uint8_t **ret_data, size_t *ret_bytes);
-/* -EINVAL for what no encoder of this version makes, -EPROTONOSUPPORT for another version. */
+/* Errors are those of nic-record.h. */
+int mlx5_record_encode(const struct mlx5_record *record, void **ret_data, size_t *ret_bytes);
 int mlx5_record_decode(const void *data, size_t bytes, struct mlx5_record *ret_record);
 void mlx5_record_deinit(struct mlx5_record *record); /* also after a failure */
 

@@ -3,8 +3,7 @@
  * What a soft context holds, as bytes for another process: identities of NICs, regions, batches. What changes without a
  * request (indexes, states, connections) is not here but in the context's ledger.
  *
- * Little-endian throughout; head: magic, version, total bytes; a check sum over all before it at the end. Records come
- * from a daemon's own memory and are checked as if they did not: what is read is complete and fits together.
+ * In the form of nic-record.h.
  */
 #ifndef SHMEMD_NIC_SOFT_RECORD_H
 #define SHMEMD_NIC_SOFT_RECORD_H
@@ -14,7 +13,7 @@
 
 #include "daemon/nic/nic.h"
 
-#define SOFT_RECORD_VERSION 1u
+#define SOFT_RECORD_VERSION 2u
 #define SOFT_RECORD_PORTS 64u
 #define SOFT_RECORD_MAX_PDN 0x7fffffffu /* far from where they begin anew */
 
@@ -43,9 +42,8 @@ struct soft_record {
 	struct soft_record_batch *batches; /* owned */
 };
 
-/* Bytes to free. -EINVAL what decode would refuse, -ENOSPC more than NIC_RECORD_MAX_BYTES, -ENOMEM. */
+/* Errors are those of nic-record.h. */
 int soft_record_encode(const struct soft_record *record, void **ret_data, size_t *ret_bytes);
-/* -EINVAL, -EPROTONOSUPPORT of another version, -ENOMEM. */
 int soft_record_decode(const void *data, size_t bytes, struct soft_record *ret_record);
 void soft_record_deinit(struct soft_record *record);
 

@@ -25,6 +25,7 @@
 #include "daemon/nic/mlx5/mlx5-record.h"
 #include "kernel-objects.h"
 #include "proto/base/nsec.h"
+#include "record-seal.h"
 #include "tests/lib/test.h"
 
 #define QPS 2u
@@ -397,25 +398,10 @@ TEST(queues_go_on_when_their_daemon_is_killed_and_another_one_adopts_them)
 
 /* ---- refusals ----------------------------------------------------------------------------------------------------------------------- */
 
-/* As anybody can who writes records; see test-mlx5-record.c. */
-static void seal(uint8_t *data, size_t bytes)
-{
-	uint32_t crc = UINT32_MAX;
-
-	for (size_t i = 0; i < bytes - 4; i++)
-		for (int bit = 0; bit < 8; bit++) {
-			bool odd = (crc ^ (uint32_t)data[i] >> bit) & 1;
-
-			crc = crc >> 1 ^ (odd ? 0xedb88320u : 0);
-		}
-	crc = htole32(~crc);
-	memcpy(data + bytes - 4, &crc, 4);
-}
-
 static const struct legacy *with_strange_blob(struct legacy *bad, const struct legacy *good)
 {
 	struct mlx5_record record;
-	uint8_t *data;
+	void *data;
 
 	ASSERT_OK(mlx5_record_decode(good->record, good->record_bytes, &record));
 	ASSERT(record.has_counters);
@@ -443,7 +429,7 @@ TEST(what_is_no_record_of_this_nic_and_descriptor_is_refused)
 	export(&b, &of_b);
 	bad = of_a;
 	bad.record[4]++;
-	seal(bad.record, bad.record_bytes);
+	record_seal(bad.record, bad.record_bytes);
 	ASSERT_ERR(import_again(&a, rig.nic[0], &bad, &imported), EPROTONOSUPPORT);
 	bad = of_a;
 	bad.record_bytes--;
@@ -544,9 +530,9 @@ TEST(hostile_records_destroy_nothing)
 	client_connect(&a, 0, &a, 0);
 	client_connect(&a, 1, &a, 1);
 	export(&a, &legacy);
-	for (size_t bit = 96; bit < (legacy.record_bytes - 4) * 8; bit += 11) {
+	for (size_t bit = 96; bit < (legacy.record_bytes - RECORD_SUM_BYTES) * 8; bit += 11) {
 		legacy.record[bit / 8] ^= (uint8_t)(1u << bit % 8);
-		seal(legacy.record, legacy.record_bytes);
+		record_seal(legacy.record, legacy.record_bytes);
 		if (import_again(&a, rig.nic[0], &legacy, &imported) == 0) {
 			rig.nic[0]->ops->ctx_unimport(imported.ctx);
 			nic_imported_deinit(&imported);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Records of contexts: what comes back, and what is refused. Pure. */
-#include <endian.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "daemon/nic/mlx5/mlx5-record.h"
+#include "record-seal.h"
 #include "tests/lib/test.h"
 
 #define TOTAL_BYTES 16384u
@@ -70,7 +70,7 @@ static struct mlx5_record sample = {
 
 static uint8_t *encode(size_t *ret_bytes)
 {
-	uint8_t *data;
+	void *data;
 
 	ASSERT_OK(mlx5_record_encode(&sample, &data, ret_bytes));
 	return data;
@@ -86,26 +86,12 @@ static int decode(const uint8_t *data, size_t bytes)
 	return r;
 }
 
-/* As anybody can who writes records: of all but the last 4 bytes, IEEE 802.3. */
-static void seal(uint8_t *data, size_t bytes)
-{
-	uint32_t crc = UINT32_MAX;
-
-	for (size_t i = 0; i < bytes - 4; i++)
-		for (int bit = 0; bit < 8; bit++) {
-			bool odd = (crc ^ (uint32_t)data[i] >> bit) & 1;
-
-			crc = crc >> 1 ^ (odd ? 0xedb88320u : 0);
-		}
-	crc = htole32(~crc);
-	memcpy(data + bytes - 4, &crc, 4);
-}
-
 TEST(a_record_comes_back_as_it_was)
 {
 	struct mlx5_record record;
-	uint8_t *data, *again;
 	size_t bytes, bytes_again;
+	uint8_t *data;
+	void *again;
 
 	data = encode(&bytes);
 	ASSERT_OK(mlx5_record_decode(data, bytes, &record));
@@ -131,12 +117,12 @@ TEST(a_record_comes_back_as_it_was)
 /* Its bytes are a promise to the next version. */
 TEST(a_records_head_and_length)
 {
-	uint8_t head[12] = {'S', 'M', '5', 'R', 2, 0, 0, 0};
+	uint8_t head[12] = {'S', 'M', '5', 'R', 3, 0, 0, 0};
 	uint8_t *data;
 	size_t bytes;
 
 	data = encode(&bytes);
-	ASSERT_EQ(bytes, 12 + 55 + 4 + 2 * 21 + 4 + 2 * 38 + 8 + 3 * 41 + 32 + 2 * 111 + 32 + 4u);
+	ASSERT_EQ(bytes, 12 + 55 + 4 + 2 * 21 + 4 + 2 * 38 + 8 + 3 * 41 + 32 + 2 * 114 + 32 + 8u);
 	head[8] = (uint8_t)bytes;
 	head[9] = (uint8_t)(bytes >> 8);
 	ASSERT_MEMEQ(data, head, sizeof(head));
@@ -156,10 +142,9 @@ TEST(every_truncation_is_refused)
 		memcpy(cut, data, n);
 		ASSERT_ERR(decode(cut, n), EINVAL);
 		/* One that says its length and has a sum. */
-		if (n >= 16) {
-			cut[8] = (uint8_t)n;
-			cut[9] = (uint8_t)(n >> 8);
-			seal(cut, n);
+		if (n >= RECORD_HEAD_BYTES + RECORD_SUM_BYTES) {
+			record_say_length(cut, n);
+			record_seal(cut, n);
 			ASSERT_ERR(decode(cut, n), EINVAL);
 		}
 		free(cut);
@@ -177,9 +162,8 @@ TEST(more_than_a_record_is_refused)
 	ASSERT(more);
 	memcpy(more, data, bytes);
 	ASSERT_ERR(decode(more, bytes + 8), EINVAL);
-	more[8] = (uint8_t)(bytes + 8);
-	more[9] = (uint8_t)((bytes + 8) >> 8);
-	seal(more, bytes + 8);
+	record_say_length(more, bytes + 8);
+	record_seal(more, bytes + 8);
 	ASSERT_ERR(decode(more, bytes + 8), EINVAL);
 	ASSERT_ERR(decode(more, (size_t)NIC_RECORD_MAX_BYTES + 1), EINVAL);
 	free(more);
@@ -211,7 +195,7 @@ static bool is_refused_or_canonical(const uint8_t *data, size_t bytes)
 {
 	struct mlx5_record record;
 	size_t bytes_again;
-	uint8_t *again;
+	void *again;
 	int r = mlx5_record_decode(data, bytes, &record);
 
 	if (r < 0)
@@ -229,9 +213,9 @@ TEST(hostile_records_with_a_right_sum_are_refused_or_make_sense)
 	uint8_t *data;
 
 	data = encode(&bytes);
-	for (size_t bit = 64; bit < (bytes - 4) * 8; bit++) {
+	for (size_t bit = 64; bit < (bytes - RECORD_SUM_BYTES) * 8; bit++) {
 		data[bit / 8] ^= (uint8_t)(1u << bit % 8);
-		seal(data, bytes);
+		record_seal(data, bytes);
 		ASSERT(is_refused_or_canonical(data, bytes));
 		n_refused += decode(data, bytes) < 0;
 		data[bit / 8] ^= (uint8_t)(1u << bit % 8);
@@ -244,7 +228,8 @@ TEST(hostile_records_with_a_right_sum_are_refused_or_make_sense)
 /* One field each; the check that a decoder without it would lack. */
 static int after_change(void *field, const void *value, size_t bytes)
 {
-	uint8_t *data, was[8];
+	uint8_t was[8];
+	void *data;
 	size_t n;
 	int r;
 

@@ -7,25 +7,8 @@
 
 #include "daemon/nic/soft/soft-record.h"
 #include "daemon/nic/soft/soft.h"
+#include "record-seal.h"
 #include "tests/lib/test.h"
-
-#define SUM_BYTES 8u
-
-/* By its description, not by the code under test. */
-static void seal(uint8_t *data, size_t bytes)
-{
-	uint64_t sum = 0x2545f4914f6cdd1du ^ (bytes - SUM_BYTES);
-
-	for (size_t at = 0; at < bytes - SUM_BYTES; at += 8) {
-		uint64_t word = 0;
-
-		memcpy(&word, data + at, bytes - SUM_BYTES - at < 8 ? bytes - SUM_BYTES - at : 8);
-		sum = (sum ^ le64toh(word)) * 0x9e3779b97f4a7c15u;
-		sum ^= sum >> 29;
-	}
-	sum = htole64(sum);
-	memcpy(data + bytes - SUM_BYTES, &sum, sizeof(sum));
-}
 
 static void number(struct nic_layout *layout, uint32_t first)
 {
@@ -138,11 +121,9 @@ TEST(truncated_records_are_refused)
 		ASSERT(part);
 		memcpy(part, data, n);
 		ASSERT_ERR(soft_record_decode(part, n, &back), EINVAL);
-		if (n > 12 + SUM_BYTES) {
-			uint32_t total = htole32((uint32_t)n);
-
-			memcpy(part + 8, &total, sizeof(total));
-			seal(part, n);
+		if (n >= RECORD_HEAD_BYTES + RECORD_SUM_BYTES) {
+			record_say_length(part, n);
+			record_seal(part, n);
 			ASSERT_ERR(soft_record_decode(part, n, &back), EINVAL);
 		}
 		free(part);
@@ -169,12 +150,12 @@ TEST(altered_records_are_refused_or_make_sense)
 		ASSERT(r == -EINVAL || r == -EPROTONOSUPPORT);
 		data[bit / 8] ^= (uint8_t)(1u << bit % 8);
 	}
-	for (size_t bit = 12 * 8; bit < (bytes - SUM_BYTES) * 8; bit++) {
+	for (size_t bit = RECORD_HEAD_BYTES * 8; bit < (bytes - RECORD_SUM_BYTES) * 8; bit++) {
 		size_t again_bytes;
 		uint8_t *again;
 
 		data[bit / 8] ^= (uint8_t)(1u << bit % 8);
-		seal(data, bytes);
+		record_seal(data, bytes);
 		if (soft_record_decode(data, bytes, &back) == 0) {
 			n_taken++;
 			again = encode(&back, &again_bytes);
@@ -251,7 +232,7 @@ TEST(what_cannot_be_is_refused)
 	ASSERT_OK(soft_record_decode(data, bytes, &back));
 	soft_record_deinit(&back);
 	memcpy(data + 4, &version, sizeof(version));
-	seal(data, bytes);
+	record_seal(data, bytes);
 	ASSERT_ERR(soft_record_decode(data, bytes, &back), EPROTONOSUPPORT);
 	free(data);
 	soft_record_deinit(&record);
