@@ -15,14 +15,77 @@
 
 #include "proto/base/cleanup.h"
 
-int nic_queue_memfd(uint64_t bytes, int *ret_fd)
-{
-	const int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
-	_cleanup_close_ int fd = memfd_create("shmemd-queues", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+#define FIXED_SIZE (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
-	if (fd < 0 || ftruncate(fd, (off_t)bytes) < 0 || fcntl(fd, F_ADD_SEALS, seals) < 0)
+static int make_memfd(const char *name, uint64_t bytes, int *ret_fd)
+{
+	_cleanup_close_ int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	if (fd < 0 || ftruncate(fd, (off_t)bytes) < 0)
 		return -errno;
 	*ret_fd = take_fd(&fd);
+	return 0;
+}
+
+int nic_queue_memfd(uint64_t bytes, int *ret_fd)
+{
+	_cleanup_close_ int fd = -1;
+	int r = make_memfd("shmemd-queues", bytes, &fd);
+
+	if (r < 0)
+		return r;
+	if (fcntl(fd, F_ADD_SEALS, FIXED_SIZE) < 0)
+		return -errno;
+	*ret_fd = take_fd(&fd);
+	return 0;
+}
+
+static int map_all(int fd, size_t bytes, void **ret_map)
+{
+	void *map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+	if (map == MAP_FAILED)
+		return -errno;
+	*ret_map = map;
+	return 0;
+}
+
+/* Seals against writing come behind the mapping that goes on to write. */
+int nic_mem_create(const char *name, size_t bytes, int seals, int *ret_fd, void **ret_map)
+{
+	_cleanup_close_ int fd = -1;
+	void *map = NULL;
+	int r = make_memfd(name, bytes, &fd);
+
+	if (r == 0)
+		r = map_all(fd, bytes, &map);
+	if (r < 0)
+		return r;
+	if (fcntl(fd, F_ADD_SEALS, seals | FIXED_SIZE) < 0) {
+		r = -errno;
+		munmap(map, bytes);
+		return r;
+	}
+	*ret_fd = take_fd(&fd);
+	*ret_map = map;
+	return 0;
+}
+
+int nic_mem_adopt(int fd, size_t bytes, int *ret_fd, void **ret_map)
+{
+	_cleanup_close_ int copy = -1;
+	uint64_t size;
+	int r;
+
+	if (nic_memfd_check(fd, &size) < 0 || size != bytes)
+		return -EBADF;
+	copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	if (copy < 0)
+		return -errno;
+	r = map_all(copy, bytes, ret_map);
+	if (r < 0)
+		return r == -EACCES || r == -EPERM ? -EBADF : r;
+	*ret_fd = take_fd(&copy);
 	return 0;
 }
 

@@ -257,6 +257,13 @@ struct nic_queue_mem {
 
 /* Queue memory of the daemon's own: a memfd that keeps its size. -EMFILE, -ENOMEM. nic-mem.c. */
 int nic_queue_memfd(uint64_t bytes, int *ret_fd);
+/*
+ * Memory of the daemon's own that clients map too: a memfd that keeps its size, mapped for writing. `seals` are more of them, or
+ * 0. -EMFILE, -ENOMEM.
+ */
+int nic_mem_create(const char *name, size_t bytes, int seals, int *ret_fd, void **ret_map);
+/* All of one that a former process made, and a duplicate of `fd`. -EBADF it is none of so many bytes; as above. */
+int nic_mem_adopt(int fd, size_t bytes, int *ret_fd, void **ret_map);
 /* May a backend map it? Tells its bytes. -EBADF not a memfd of ordinary pages, -EPERM not sealed against shrinking. */
 int nic_memfd_check(int fd, uint64_t *ret_bytes);
 

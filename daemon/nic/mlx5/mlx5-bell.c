@@ -7,12 +7,9 @@
  * numbers that are not the page's ring nothing. The word and the dbrecs are all that clients write here.
  *
  * When nothing was rung for a while the thread tells clients so on the NIC page, looks once more and sleeps until one of
- * them wakes it; with a time limit where a GPU, which wakes nobody, drives a queue. Wake descriptors are shared with clients,
- * so they are watched edge-triggered and never read.
+ * them wakes it; with a time limit where a GPU, which wakes nobody, drives a queue.
  *
- * All of it is in memory that may outlive the process: another one goes on with the same pages. So the NIC page, which
- * clients only read, has no seal against writing, which would bind that one too: they get a descriptor for reading, and the file's mode
- * keeps other users from opening another.
+ * All of it is in memory that may outlive the process: another one goes on with the same pages.
  */
 #include "daemon/nic/mlx5/mlx5-bell.h"
 
@@ -26,24 +23,19 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <shmd/abi/doorbell.h>
 
+#include "daemon/nic/nic-page.h"
 #include "proto/base/assert.h"
 #include "proto/base/hash.h"
 #include "proto/base/list.h"
 #include "proto/base/nsec.h"
-#include "proto/base/page.h"
 #include "proto/base/thread.h"
 
 #define RINGS_PER_LOOK 4u /* of one QP */
 #define SCAN_SLICE 32u /* QPs looked at in one turn after a doorbell */
-#define SPIN_NSEC 1000u
-#define TIMER_SLACK_NSEC 1000u
-#define SLEEP_FOR_EVER UINT64_MAX
 
 struct bell {
 	pthread_t thread;
@@ -54,8 +46,7 @@ struct bell {
 	struct list pages;
 	unsigned int n_gpu_qps;
 	int epoll_fd, wake_fd; /* owned */
-	int page_fd, read_fd; /* owned; the second is what clients get */
-	struct shmd_nic_page *page; /* mapped */
+	struct nic_page page; /* owned, kept */
 	uint32_t gpu_poll_usec, spin_usec;
 	uint64_t idle_since_nsec;
 };
@@ -176,46 +167,22 @@ static bool look(struct bell *bell)
 
 /* ---- waiting ----------------------------------------------------------------------------------------------------- */
 
-static void set_asleep(struct bell *bell, bool asleep)
-{
-	__atomic_store_n(&bell->page->heartbeat_nsec, nsec_now(), __ATOMIC_RELAXED);
-	__atomic_exchange_n(&bell->page->asleep, asleep, __ATOMIC_SEQ_CST);
-	/* Before the last look; pairs with the client's fence after ringing. */
-	__sync_synchronize();
-}
-
 static uint64_t sleep_nsec(struct bell *bell)
 {
 	uint64_t nsec;
 
 	pthread_mutex_lock(&bell->lock);
-	nsec = bell->n_gpu_qps > 0 ? (uint64_t)bell->gpu_poll_usec * NSEC_PER_USEC : SLEEP_FOR_EVER;
+	nsec = bell->n_gpu_qps > 0 ? (uint64_t)bell->gpu_poll_usec * NSEC_PER_USEC : NIC_SLEEP_FOR_EVER;
 	pthread_mutex_unlock(&bell->lock);
 	return nsec;
 }
 
-/* epoll_wait counts milliseconds; older kernels know nothing finer. */
-static void epoll_sleep(struct bell *bell, uint64_t nsec)
-{
-	struct epoll_event events[16];
-	struct timespec ts = nsec_to_timespec(nsec);
-	int ms = nsec == SLEEP_FOR_EVER ? -1 : (int)(nsec / NSEC_PER_MSEC % INT32_MAX + 1);
-	int n = epoll_pwait2(bell->epoll_fd, events, 16, nsec == SLEEP_FOR_EVER ? NULL : &ts, NULL);
-	uint64_t count;
-
-	if (n < 0 && errno == ENOSYS)
-		n = epoll_wait(bell->epoll_fd, events, 16, ms);
-	/* Our own descriptor is level-triggered; those of clients are never read. */
-	if (n > 0 && read(bell->wake_fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
-		assert_bug(errno == EINTR);
-}
-
 static void bell_sleep(struct bell *bell)
 {
-	set_asleep(bell, true);
+	nic_page_set_asleep(&bell->page, true);
 	if (!__atomic_load_n(&bell->stop, __ATOMIC_ACQUIRE) && !look(bell))
-		epoll_sleep(bell, sleep_nsec(bell));
-	set_asleep(bell, false);
+		nic_sleep(bell->epoll_fd, sleep_nsec(bell));
+	nic_page_set_asleep(&bell->page, false);
 }
 
 /* Spin for those who ring again at once, then let others run, then sleep. */
@@ -228,7 +195,7 @@ static void idle(struct bell *bell)
 	idle_nsec = now - bell->idle_since_nsec;
 	if (idle_nsec >= (uint64_t)bell->spin_usec * NSEC_PER_USEC)
 		bell_sleep(bell);
-	else if (idle_nsec >= SPIN_NSEC)
+	else if (idle_nsec >= NIC_SPIN_NSEC)
 		sched_yield();
 }
 
@@ -236,7 +203,7 @@ static void *bell_main(void *arg)
 {
 	struct bell *bell = arg;
 
-	prctl(PR_SET_TIMERSLACK, TIMER_SLACK_NSEC);
+	nic_sleep_init();
 	while (!__atomic_load_n(&bell->stop, __ATOMIC_ACQUIRE)) {
 		if (look(bell))
 			bell->idle_since_nsec = 0;
@@ -257,49 +224,9 @@ static void wake(struct bell *bell)
 
 /* ---- the thread -------------------------------------------------------------------------------------------------- */
 
-static int map_page(int fd, void **ret_map)
+static int watch(struct bell *bell, int fd)
 {
-	void *map = mmap(NULL, page_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-
-	if (map == MAP_FAILED)
-		return -errno;
-	*ret_map = map;
-	return 0;
-}
-
-/* A memfd of one page, mapped, which nobody can resize; clients map it too. */
-static int make_page(const char *name, mode_t mode, int *ret_fd, void **ret_map)
-{
-	_cleanup_close_ int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	int r;
-
-	if (fd < 0 || ftruncate(fd, (off_t)page_bytes()) < 0 || fchmod(fd, mode) < 0 ||
-	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
-		return -errno;
-	r = map_page(fd, ret_map);
-	if (r == 0)
-		*ret_fd = take_fd(&fd);
-	return r;
-}
-
-/* One that a process of before has made. */
-static int take_page(int kept_fd, int *ret_fd, void **ret_map)
-{
-	_cleanup_close_ int fd = fcntl(kept_fd, F_DUPFD_CLOEXEC, 3);
-	uint64_t bytes;
-	int r;
-
-	if (fd < 0 || nic_memfd_check(fd, &bytes) < 0 || bytes != page_bytes())
-		return -EBADF;
-	r = map_page(fd, ret_map);
-	if (r == 0)
-		*ret_fd = take_fd(&fd);
-	return r;
-}
-
-static int watch(struct bell *bell, int fd, uint32_t events)
-{
-	struct epoll_event ev = {.events = events};
+	struct epoll_event ev = {.events = EPOLLIN | EPOLLET};
 
 	return epoll_ctl(bell->epoll_fd, EPOLL_CTL_ADD, fd, &ev) < 0 ? -errno : 0;
 }
@@ -315,23 +242,9 @@ static int start(struct bell *bell, const char *name)
 	return r;
 }
 
-static int init_nic_page(struct bell *bell, const int *kept_fd)
-{
-	char path[32];
-	int r = kept_fd ? take_page(*kept_fd, &bell->page_fd, (void **)&bell->page)
-			: make_page("shmemd-nic-page", 0600, &bell->page_fd, (void **)&bell->page);
-
-	if (r < 0)
-		return r;
-	bell->page->version = SHMD_NIC_PAGE_VERSION;
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", bell->page_fd);
-	bell->read_fd = open(path, O_RDONLY | O_CLOEXEC);
-	return bell->read_fd < 0 ? -errno : 0;
-}
-
 static int init(struct bell *bell, const struct bell_attr *attr)
 {
-	int r = init_nic_page(bell, attr->nic_page_fd);
+	int r = attr->nic_page_fd ? nic_page_adopt(*attr->nic_page_fd, &bell->page) : nic_page_create(true, &bell->page);
 
 	if (r < 0)
 		return r;
@@ -339,7 +252,7 @@ static int init(struct bell *bell, const struct bell_attr *attr)
 	bell->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (bell->epoll_fd < 0 || bell->wake_fd < 0)
 		return -errno;
-	r = watch(bell, bell->wake_fd, EPOLLIN);
+	r = watch(bell, bell->wake_fd);
 	return r < 0 ? r : start(bell, attr->name);
 }
 
@@ -352,7 +265,8 @@ int bell_new(const struct bell_attr *attr, struct bell **ret_bell)
 		return -ENOMEM;
 	pthread_mutex_init(&bell->lock, NULL);
 	list_init(&bell->pages);
-	bell->epoll_fd = bell->wake_fd = bell->page_fd = bell->read_fd = -1;
+	bell->epoll_fd = bell->wake_fd = -1;
+	bell->page = NIC_PAGE_NONE;
 	bell->gpu_poll_usec = attr->gpu_poll_usec;
 	bell->spin_usec = attr->spin_usec;
 	r = init(bell, attr);
@@ -372,10 +286,7 @@ struct bell *bell_free(struct bell *bell)
 		wake(bell);
 		pthread_join(bell->thread, NULL);
 	}
-	if (bell->page)
-		munmap(bell->page, page_bytes());
-	safe_close(bell->read_fd);
-	safe_close(bell->page_fd);
+	nic_page_deinit(&bell->page);
 	safe_close(bell->wake_fd);
 	safe_close(bell->epoll_fd);
 	pthread_mutex_destroy(&bell->lock);
@@ -385,10 +296,7 @@ struct bell *bell_free(struct bell *bell)
 
 bool bell_has_page(const struct bell *bell, int nic_page_fd)
 {
-	struct stat ours, theirs;
-
-	return fstat(bell->page_fd, &ours) == 0 && fstat(nic_page_fd, &theirs) == 0 && ours.st_dev == theirs.st_dev &&
-	       ours.st_ino == theirs.st_ino;
+	return nic_page_is(&bell->page, nic_page_fd);
 }
 
 /* ---- pages ------------------------------------------------------------------------------------------------------- */
@@ -407,16 +315,18 @@ static void unlock(struct bell *bell)
 
 static int page_init(struct bell_page *page, const struct nic_kept *kept)
 {
-	int r = kept ? take_page(kept->fds[MLX5_KEPT_PAGE], &page->fd, (void **)&page->map)
-		     : make_page("shmemd-doorbell", 0777, &page->fd, (void **)&page->map);
+	void *map;
+	int r = kept ? nic_mem_adopt(kept->fds[MLX5_KEPT_PAGE], SHMD_DB_PAGE_BYTES, &page->fd, &map)
+		     : nic_mem_create("shmemd-doorbell", SHMD_DB_PAGE_BYTES, 0, &page->fd, &map);
 
 	if (r < 0)
 		return r;
+	page->map = map;
 	page->word = (uint64_t *)(void *)(page->map + SHMD_DB_SEND_OFFSET);
 	page->wake_fd = kept ? fcntl(kept->fds[MLX5_KEPT_WAKE], F_DUPFD_CLOEXEC, 3) : eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (page->wake_fd < 0)
 		return -errno;
-	return watch(page->bell, page->wake_fd, EPOLLIN | EPOLLET);
+	return watch(page->bell, page->wake_fd);
 }
 
 int bell_page_new(struct bell *bell, uint64_t *reg, const struct nic_kept *kept, struct nic_doorbell *doorbell,
@@ -440,7 +350,7 @@ int bell_page_new(struct bell *bell, uint64_t *reg, const struct nic_kept *kept,
 	doorbell->page_fd = page->fd;
 	doorbell->page_offset = 0;
 	doorbell->register_offset = SHMD_DB_SEND_OFFSET;
-	doorbell->nic_page_fd = bell->read_fd;
+	doorbell->nic_page_fd = bell->page.client_fd;
 	doorbell->wake_fd = page->wake_fd;
 	lock(bell);
 	list_add_tail(&bell->pages, &page->link);
@@ -476,7 +386,7 @@ struct bell_page *bell_page_free(struct bell_page *page)
 	if (page->wake_fd >= 0)
 		epoll_ctl(page->bell->epoll_fd, EPOLL_CTL_DEL, page->wake_fd, NULL);
 	if (page->map)
-		munmap(page->map, page_bytes());
+		munmap(page->map, SHMD_DB_PAGE_BYTES);
 	safe_close(page->fd);
 	safe_close(page->wake_fd);
 	hash_deinit(&page->by_number);
@@ -548,7 +458,7 @@ void bell_page_look_at_all(struct bell_page *page)
 
 void bell_page_keep(const struct bell_page *page, struct nic_kept *kept)
 {
-	kept->fds[MLX5_KEPT_NIC_PAGE] = page->bell->page_fd;
+	kept->fds[MLX5_KEPT_NIC_PAGE] = page->bell->page.fd;
 	kept->fds[MLX5_KEPT_PAGE] = page->fd;
 	kept->fds[MLX5_KEPT_WAKE] = page->wake_fd;
 	kept->n = MLX5_KEPT_FDS;

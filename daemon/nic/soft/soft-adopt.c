@@ -33,14 +33,14 @@ int soft_ctx_keep(struct nic_ctx *base, struct nic_kept *ret_kept)
 {
 	const struct soft_ctx *ctx = soft_ctx(base);
 
-	if (ctx->ledger_fd < 0 || ctx->nic->page_kept_fd < 0)
+	if (ctx->ledger_fd < 0 || ctx->nic->nic_page.fd < 0)
 		return -EOPNOTSUPP;
 	*ret_kept = (struct nic_kept){
 		.n = N_KEPT,
 		.fds = {
 			[KEPT_DOORBELL] = ctx->base.doorbell.page_fd,
 			[KEPT_WAKE] = ctx->base.doorbell.wake_fd,
-			[KEPT_NIC_PAGE] = ctx->nic->page_kept_fd,
+			[KEPT_NIC_PAGE] = ctx->nic->nic_page.fd,
 			[KEPT_LEDGER] = ctx->ledger_fd,
 		},
 	};
@@ -99,7 +99,7 @@ int soft_ctx_export(struct nic_ctx *base, void **ret_record, size_t *ret_bytes)
 	struct soft_ctx *ctx = soft_ctx(base);
 	int r;
 
-	if (ctx->ledger_fd < 0 || ctx->nic->page_kept_fd < 0)
+	if (ctx->ledger_fd < 0 || ctx->nic->nic_page.fd < 0)
 		return -EOPNOTSUPP;
 	record.nic = ctx->nic->index;
 	record.n_ports = soft_fabric_gids(ctx->nic->fabric, record.gids);
@@ -177,12 +177,6 @@ static int check_attr(const struct soft_nic *nic, const struct nic_import_attr *
 	return is_eventfd(attr->fds.fds[KEPT_WAKE]) ? 0 : -EBADF;
 }
 
-/* -EPERM of memory that is not sealed: then it is not what was kept. */
-static int not_kept(int r)
-{
-	return r == -EPERM || r == -EINVAL ? -EBADF : r;
-}
-
 static int import_pages(struct soft_ctx *ctx, const struct nic_kept *fds)
 {
 	struct nic_doorbell *doorbell = &ctx->base.doorbell;
@@ -190,14 +184,14 @@ static int import_pages(struct soft_ctx *ctx, const struct nic_kept *fds)
 
 	doorbell->mode = NIC_DOORBELL_CPU;
 	doorbell->register_offset = SHMD_DB_SEND_OFFSET;
-	doorbell->nic_page_fd = ctx->nic->page_fd;
-	r = soft_map_whole(fds->fds[KEPT_DOORBELL], SHMD_DB_PAGE_BYTES, &ctx->page_map, &doorbell->page_fd);
+	doorbell->nic_page_fd = ctx->nic->nic_page.client_fd;
+	r = soft_map_adopt(fds->fds[KEPT_DOORBELL], SHMD_DB_PAGE_BYTES, &ctx->page_map, &doorbell->page_fd);
 	if (r < 0)
-		return not_kept(r);
+		return r;
 	ctx->doorbell = (uint64_t *)(ctx->page_map.data + SHMD_DB_SEND_OFFSET);
-	r = soft_map_whole(fds->fds[KEPT_LEDGER], soft_ledger_bytes(), &ctx->ledger_map, &ctx->ledger_fd);
+	r = soft_map_adopt(fds->fds[KEPT_LEDGER], soft_ledger_bytes(), &ctx->ledger_map, &ctx->ledger_fd);
 	if (r < 0)
-		return not_kept(r);
+		return r;
 	doorbell->wake_fd = fcntl(fds->fds[KEPT_WAKE], F_DUPFD_CLOEXEC, 3);
 	return doorbell->wake_fd < 0 ? -errno : 0;
 }
@@ -295,7 +289,7 @@ int soft_ctx_import(struct nic *base, const struct nic_import_attr *attr, struct
 	if (r == 0)
 		r = check_attr(nic, attr, &record);
 	if (r == 0)
-		r = not_kept(soft_thread_adopt(nic, attr->fds.fds[KEPT_NIC_PAGE]));
+		r = soft_thread_adopt(nic, attr->fds.fds[KEPT_NIC_PAGE]);
 	if (r == 0)
 		r = soft_fabric_adopt(nic->fabric, record.n_ports, (const uint8_t(*)[16])record.gids);
 	return r < 0 ? r : import_record(nic, attr, &record, ret_imported);

@@ -185,9 +185,8 @@ static int ctx_make_doorbell(struct soft_ctx *ctx)
 
 	doorbell->mode = NIC_DOORBELL_CPU;
 	doorbell->register_offset = SHMD_DB_SEND_OFFSET;
-	doorbell->nic_page_fd = ctx->nic->page_fd;
-	r = soft_map_create("shmemd-doorbell", SHMD_DB_PAGE_BYTES, 0, &doorbell->page_fd,
-			    &ctx->page_map);
+	doorbell->nic_page_fd = ctx->nic->nic_page.client_fd;
+	r = soft_map_create("shmemd-doorbell", SHMD_DB_PAGE_BYTES, &ctx->page_map, &doorbell->page_fd);
 	if (r < 0)
 		return r;
 	ctx->doorbell = (uint64_t *)(ctx->page_map.data + SHMD_DB_SEND_OFFSET);
@@ -245,7 +244,7 @@ int soft_ctx_open(struct nic *base, const struct nic_ctx_attr *attr, struct nic_
 		return -ENOMEM;
 	r = ctx_make_doorbell(ctx);
 	if (r == 0 && attr->is_kept)
-		r = soft_map_create("shmemd-ledger", soft_ledger_bytes(), 0, &ctx->ledger_fd, &ctx->ledger_map);
+		r = soft_map_create("shmemd-ledger", soft_ledger_bytes(), &ctx->ledger_map, &ctx->ledger_fd);
 	if (r == 0)
 		r = soft_ctx_attach(ctx);
 	if (r < 0)

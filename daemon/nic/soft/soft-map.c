@@ -11,14 +11,10 @@
 #include "daemon/nic/soft/soft.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "proto/base/cleanup.h"
 #include "proto/base/later.h"
 #include "proto/base/overflow.h"
 #include "proto/base/page.h"
@@ -128,39 +124,22 @@ void soft_map_deinit(struct soft_map *map)
 	memset(map, 0, sizeof(*map));
 }
 
-int soft_map_whole(int fd, uint64_t bytes, struct soft_map *ret_map, int *ret_fd)
+int soft_map_adopt(int fd, size_t bytes, struct soft_map *ret_map, int *ret_fd)
 {
-	struct stat st;
-	int r;
+	void *base;
+	int r = nic_mem_adopt(fd, bytes, ret_fd, &base);
 
-	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || (uint64_t)st.st_size != bytes)
-		return -EBADF;
-	*ret_fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-	if (*ret_fd < 0)
-		return -errno;
-	r = soft_map_memfd(fd, 0, bytes, true, ret_map);
-	if (r < 0)
-		*ret_fd = safe_close(*ret_fd);
+	if (r == 0)
+		*ret_map = (struct soft_map){.base = base, .bytes = bytes, .data = base};
 	return r;
 }
 
-int soft_map_create(const char *name, size_t bytes, int seals, int *ret_fd, struct soft_map *ret_map)
+int soft_map_create(const char *name, size_t bytes, struct soft_map *ret_map, int *ret_fd)
 {
-	_cleanup_close_ int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	void *base;
+	int r = nic_mem_create(name, bytes, 0, ret_fd, &base);
 
-	if (fd < 0 || ftruncate(fd, (off_t)bytes) < 0)
-		return -errno;
-	base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	if (base == MAP_FAILED)
-		return -errno;
-	if (fcntl(fd, F_ADD_SEALS, seals | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0) {
-		int r = -errno;
-
-		munmap(base, bytes);
-		return r;
-	}
-	*ret_map = (struct soft_map){.base = base, .bytes = bytes, .data = base};
-	*ret_fd = take_fd(&fd);
-	return 0;
+	if (r == 0)
+		*ret_map = (struct soft_map){.base = base, .bytes = bytes, .data = base};
+	return r;
 }

@@ -177,8 +177,7 @@ static struct soft_nic *nic_alloc(const struct nic_soft_attr *attr, struct soft_
 	nic->fabric = soft_fabric_ref(fabric);
 	pthread_mutex_init(&nic->lock, NULL);
 	soft_events_init(&nic->events);
-	nic->page_fd = -1;
-	nic->page_kept_fd = -1;
+	nic->nic_page = NIC_PAGE_NONE;
 	nic->epoll_fd = -1;
 	list_init(&nic->ctxs);
 	list_init(&nic->calls);

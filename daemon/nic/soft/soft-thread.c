@@ -10,14 +10,10 @@
  *
  * A thread that was started for contexts of a former process rests until all of them are there: it serves calls and leaves
  * queues and packets alone.
- *
- * Clients' wake descriptors are shared with them, so they are watched edge-triggered and never read: a client can
- * wake this thread in vain, and nothing else.
  */
 #include "daemon/nic/soft/soft.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -25,8 +21,6 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/prctl.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "proto/base/assert.h"
@@ -47,9 +41,6 @@
 #define LARGE_TURN 8u /* as many small ones, for who waits with a doorbell */
 #define HEARTBEAT_TURNS 1024u
 #define SPIN_ROUNDS_PER_CLOCK 8u
-#define SPIN_NSEC 1000u
-#define TIMER_SLACK_NSEC 1000u
-#define SLEEP_FOR_EVER UINT64_MAX
 
 /* ---- what the engine asks of us --------------------------------------------------------------------------- */
 
@@ -194,11 +185,6 @@ static bool fault_stops(struct soft_nic *nic)
 	return nic->fault_stopped;
 }
 
-static void beat(struct soft_nic *nic)
-{
-	__atomic_store_n(&nic->page->client.heartbeat_nsec, nsec_now(), __ATOMIC_RELAXED);
-}
-
 static bool calls_pending(const struct soft_nic *nic)
 {
 	return __atomic_load_n(&nic->port->calls, __ATOMIC_RELAXED) || !list_empty(&nic->calls);
@@ -261,7 +247,7 @@ static bool turn(struct soft_nic *nic)
 	unsigned int n = run_calls(nic), units;
 
 	if (++nic->n_turns % HEARTBEAT_TURNS == 0)
-		beat(nic);
+		nic_page_beat(&nic->nic_page);
 	if (nic->n_turns % CLOCK_TURNS == 0)
 		nic->now_nsec = nsec_now();
 	if (nic->resting || fault_stops(nic))
@@ -286,10 +272,8 @@ static void cpu_relax(void)
 
 static void set_asleep(struct soft_nic *nic, bool asleep)
 {
-	__atomic_exchange_n(&nic->page->client.asleep, asleep, __ATOMIC_SEQ_CST);
 	__atomic_exchange_n(&nic->port->asleep, asleep, __ATOMIC_SEQ_CST);
-	/* Before the last look at doorbells and dbrecs; pairs with the client's fence after ringing. */
-	__sync_synchronize();
+	nic_page_set_asleep(&nic->nic_page, asleep);
 }
 
 /* The last look before sleep: everything, not only what was active lately. */
@@ -307,10 +291,10 @@ static bool anything_to_do(struct soft_nic *nic)
 /* How long to sleep at most. A GPU rings doorbells that wake nobody. */
 static uint64_t sleep_nsec(struct soft_nic *nic)
 {
-	uint64_t deadline, now, nsec = SLEEP_FOR_EVER;
+	uint64_t deadline, now, nsec = NIC_SLEEP_FOR_EVER;
 
 	if (nic->resting || nic->fault_stopped)
-		return SLEEP_FOR_EVER;
+		return NIC_SLEEP_FOR_EVER;
 	if (nic->n_gpu_qps > 0)
 		nsec = (uint64_t)nic->gpu_poll_usec * NSEC_PER_USEC;
 	deadline = engine_next_deadline(nic->engine);
@@ -324,33 +308,16 @@ static uint64_t sleep_nsec(struct soft_nic *nic)
 	return deadline - now < nsec ? deadline - now : nsec;
 }
 
-/* epoll_wait counts milliseconds; older kernels know nothing finer. */
-static void epoll_sleep(int epoll_fd, uint64_t nsec)
-{
-	struct epoll_event events[16];
-	struct timespec ts = nsec_to_timespec(nsec);
-	int ms = nsec == SLEEP_FOR_EVER ? -1 : (int)(nsec / 1000000u % INT32_MAX + 1);
-
-	if (epoll_pwait2(epoll_fd, events, 16, nsec == SLEEP_FOR_EVER ? NULL : &ts, NULL) < 0 &&
-	    errno == ENOSYS)
-		epoll_wait(epoll_fd, events, 16, ms);
-}
-
 static void thread_sleep(struct soft_nic *nic)
 {
 	uint64_t nsec;
 
 	set_asleep(nic, true);
-	if (!anything_to_do(nic)) {
-		nsec = sleep_nsec(nic);
-		if (nsec > 0) {
-			beat(nic);
-			epoll_sleep(nic->epoll_fd, nsec);
-		}
-	}
+	nsec = anything_to_do(nic) ? 0 : sleep_nsec(nic);
+	if (nsec > 0)
+		nic_sleep(nic->epoll_fd, nsec);
 	set_asleep(nic, false);
 	nic->now_nsec = nsec_now();
-	beat(nic);
 }
 
 /*
@@ -373,7 +340,7 @@ static void thread_idle(struct soft_nic *nic)
 	if (!nic->idle_since_nsec)
 		nic->idle_since_nsec = now;
 	idle_nsec = now - nic->idle_since_nsec;
-	nic->idle_yields = idle_nsec >= SPIN_NSEC || idle_nsec >= limit_nsec;
+	nic->idle_yields = idle_nsec >= NIC_SPIN_NSEC || idle_nsec >= limit_nsec;
 	if (idle_nsec >= limit_nsec)
 		thread_sleep(nic);
 	else if (nic->idle_yields)
@@ -384,8 +351,7 @@ static void *thread_main(void *arg)
 {
 	struct soft_nic *nic = arg;
 
-	/* The default slack of 50 us would be added to every sleep of gpu_poll_usec. */
-	prctl(PR_SET_TIMERSLACK, TIMER_SLACK_NSEC);
+	nic_sleep_init();
 	nic->now_nsec = nsec_now();
 	while (!nic->stop) {
 		if (!turn(nic)) {
@@ -481,7 +447,7 @@ static int start_locked(struct soft_nic *nic, int page_fd)
 	if (r == 0)
 		r = start_epoll(nic);
 	if (r == 0)
-		beat(nic);
+		nic_page_beat(&nic->nic_page);
 	if (r == 0)
 		r = start_pthread(nic);
 	if (r < 0) {
@@ -517,7 +483,7 @@ int soft_thread_adopt(struct soft_nic *nic, int page_fd)
 	if (nic->open)
 		r = -EBUSY;
 	else if (nic->started)
-		r = soft_page_is(nic, page_fd) ? 0 : -EXDEV;
+		r = nic_page_is(&nic->nic_page, page_fd) ? 0 : -EXDEV;
 	else
 		r = start_locked(nic, page_fd);
 	pthread_mutex_unlock(&nic->lock);

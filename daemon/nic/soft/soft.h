@@ -18,6 +18,7 @@
 
 #include "daemon/engine/engine.h"
 #include "daemon/engine/ledger.h"
+#include "daemon/nic/nic-page.h"
 #include "daemon/nic/nic.h"
 #include "daemon/nic/soft/soft-delay.h"
 #include "proto/base/list.h"
@@ -57,11 +58,9 @@ void soft_map_deinit(struct soft_map *map);
 /* Have the first `bytes` of a mapping in memory, so that no data thread waits for pages. -ENOMEM. */
 int soft_map_populate(struct soft_map *map, uint64_t bytes);
 
-/* All of a memfd that must have so many bytes, and a duplicate of its descriptor. -EBADF another size; as above. */
-int soft_map_whole(int fd, uint64_t bytes, struct soft_map *ret_map, int *ret_fd);
-
-/* A page of our own: a memfd of `bytes`, mapped for writing, then closed to `seals`. */
-int soft_map_create(const char *name, size_t bytes, int seals, int *ret_fd, struct soft_map *ret_map);
+/* Memory of our own, and that of a former process: nic_mem_create() and nic_mem_adopt(). */
+int soft_map_create(const char *name, size_t bytes, struct soft_map *ret_map, int *ret_fd);
+int soft_map_adopt(int fd, size_t bytes, struct soft_map *ret_map, int *ret_fd);
 
 /* ---- numbers of QPs and CQs (soft-numbers.c) -------------------------------------------------------------- */
 
@@ -209,14 +208,12 @@ struct soft_nic {
 	pthread_t thread;
 	uint32_t last_pdn;
 	struct soft_events events;
-	int page_fd; /* what clients get; constant once started, as is: */
-	int page_kept_fd; /* for writing, or -1: `keeps` is not set */
+	struct nic_page nic_page; /* constant once started; kept where `keeps` is set */
 	struct nic_counters former; /* of queues that were gone before their contexts were imported; control thread */
 
 	/* data thread, from its start on */
 	struct engine *engine;
-	struct soft_map page_map;
-	struct soft_page *page;
+	struct soft_page *page; /* what nic_page tells, and more */
 	int epoll_fd;
 	struct list ctxs; /* struct soft_ctx.link */
 	struct list calls; /* unfinished ones */
@@ -256,7 +253,7 @@ bool soft_thread_is_started(struct soft_nic *nic);
 /* Ends it for good and frees what it owned; also right when it never ran. */
 void soft_thread_stop(struct soft_nic *nic);
 
-/* The NIC page (soft-page.c). Half-made ones are deinitialized too. */
+/* The NIC page and what lies behind it (soft-page.c). */
 struct soft_page {
 	struct shmd_nic_page client; /* all that clients are told of */
 	uint8_t unused[960];
@@ -266,7 +263,6 @@ struct soft_page {
 int soft_page_make(struct soft_nic *nic);
 /* One that make has kept; -EBADF. The port is down if it was. */
 int soft_page_adopt(struct soft_nic *nic, int fd);
-bool soft_page_is(const struct soft_nic *nic, int fd);
 void soft_page_deinit(struct soft_nic *nic);
 
 /* Engine's event sink and the queue behind next_event (soft-events.c). */

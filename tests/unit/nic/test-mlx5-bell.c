@@ -15,7 +15,6 @@
 
 #include "proto/base/cleanup.h"
 #include "proto/base/nsec.h"
-#include "proto/base/page.h"
 #include "tests/lib/test.h"
 
 #define PATIENCE_NSEC (10 * NSEC_PER_SEC)
@@ -265,7 +264,7 @@ static int file_of_a_page(void)
 
 	ASSERT(fd >= 0);
 	ASSERT_OK(unlink(path));
-	ASSERT_OK(ftruncate(fd, (off_t)page_bytes()));
+	ASSERT_OK(ftruncate(fd, SHMD_DB_PAGE_BYTES));
 	return fd;
 }
 
@@ -297,7 +296,7 @@ static void expect_no_page(struct lab *lab, const struct nic_kept *right, unsign
 /* A page that somebody can cut off would end the process that goes on with it. */
 TEST(what_may_shrink_is_no_page_to_go_on_with)
 {
-	int fds[] = {file_of_a_page(), memfd_of(page_bytes(), F_SEAL_GROW), memfd_of(2 * page_bytes(), F_SEAL_SHRINK), -1};
+	int fds[] = {file_of_a_page(), memfd_of(SHMD_DB_PAGE_BYTES, F_SEAL_GROW), memfd_of(2 * SHMD_DB_PAGE_BYTES, F_SEAL_SHRINK), -1};
 	struct nic_kept kept;
 	struct lab lab;
 

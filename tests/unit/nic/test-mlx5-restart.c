@@ -24,7 +24,6 @@
 #include "client.h"
 #include "daemon/nic/mlx5/mlx5-bell.h"
 #include "kernel-objects.h"
-#include "proto/base/page.h"
 #include "tests/lib/sim-nic.h"
 #include "tests/lib/test.h"
 
@@ -453,7 +452,7 @@ static void expect_file_refused(struct life *life, struct nic_kept kept)
 
 	ASSERT(fd >= 0);
 	ASSERT_OK(unlink(path));
-	ASSERT_OK(ftruncate(fd, (off_t)page_bytes()));
+	ASSERT_OK(ftruncate(fd, SHMD_DB_PAGE_BYTES));
 	kept.fds[MLX5_KEPT_PAGE] = fd;
 	ASSERT_ERR(adopt(life, &kept), EBADF);
 	close(fd);

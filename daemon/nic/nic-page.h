@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The NIC page, which every client of a NIC reads and the NIC's thread alone writes, and how that thread sleeps.
+ *
+ * Clients look there whether they must wake the thread. One that goes to sleep says so first, then looks once more at all that
+ * clients may have rung before they saw it, and only then sleeps.
+ */
+#ifndef SHMEMD_NIC_PAGE_H
+#define SHMEMD_NIC_PAGE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <shmd/abi/doorbell.h>
+
+/* How long a thread that finds nothing spins, for who rings again at once, before it lets others run. */
+#define NIC_SPIN_NSEC 1000u
+#define NIC_SLEEP_FOR_EVER UINT64_MAX
+
+struct nic_page {
+	int fd; /* owned; for the next process. -1: the page ends with this one */
+	int client_fd; /* owned; what clients get: for reading */
+	struct shmd_nic_page *told; /* mapped, SHMD_DB_PAGE_BYTES: what lies behind is the backend's own */
+};
+
+#define NIC_PAGE_NONE ((struct nic_page){.fd = -1, .client_fd = -1})
+
+/* One that is kept may outlive the process. -EMFILE, -ENOMEM. */
+int nic_page_create(bool is_kept, struct nic_page *ret_page);
+/* One that a former process has kept; `fd` is borrowed. -EBADF it is none; -EMFILE, -ENOMEM. */
+int nic_page_adopt(int fd, struct nic_page *ret_page);
+/* Of one that is kept: `fd` names it too. */
+bool nic_page_is(const struct nic_page *page, int fd);
+void nic_page_deinit(struct nic_page *page);
+
+/* The NIC's thread: */
+
+/* Once, before all others. */
+void nic_sleep_init(void);
+/* It lives. */
+void nic_page_beat(const struct nic_page *page);
+/* It lives, and is about to sleep or back. What clients rang before they saw it is there to be seen when this returns. */
+void nic_page_set_asleep(const struct nic_page *page, bool asleep);
+/*
+ * Until somebody wakes it, or for so long. Descriptors in the set are watched edge-triggered and never read: clients have most
+ * of them too, and can wake in vain and nothing else.
+ */
+void nic_sleep(int epoll_fd, uint64_t nsec);
+
+#endif

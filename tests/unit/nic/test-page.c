@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The NIC page: who may write it, what is one to go on with, and a thread that sleeps and is woken. */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "daemon/nic/nic-page.h"
+#include "proto/base/cleanup.h"
+#include "proto/base/nsec.h"
+#include "tests/lib/test.h"
+
+#define PATIENCE_NSEC (10 * NSEC_PER_SEC)
+
+static void *map_as(int fd, int prot)
+{
+	return mmap(NULL, SHMD_DB_PAGE_BYTES, prot, MAP_SHARED, fd, 0);
+}
+
+static void expect_read_only(const struct nic_page *page)
+{
+	const struct shmd_nic_page *client = map_as(page->client_fd, PROT_READ);
+
+	ASSERT(client != MAP_FAILED);
+	ASSERT_EQ(client->version, SHMD_NIC_PAGE_VERSION);
+	page->told->asleep = 1;
+	ASSERT_EQ(client->asleep, 1u);
+	page->told->asleep = 0;
+	ASSERT(map_as(page->client_fd, PROT_READ | PROT_WRITE) == MAP_FAILED);
+	ASSERT(pwrite(page->client_fd, "", 1, 0) < 0);
+	ASSERT(ftruncate(page->client_fd, 0) < 0);
+	munmap((void *)(uintptr_t)client, SHMD_DB_PAGE_BYTES);
+}
+
+TEST(clients_read_a_page_and_cannot_write_it)
+{
+	struct nic_page page;
+	struct stat st;
+
+	for (int is_kept = 0; is_kept <= 1; is_kept++) {
+		ASSERT_OK(nic_page_create(is_kept, &page));
+		ASSERT_EQ(page.fd >= 0, is_kept);
+		expect_read_only(&page);
+		nic_page_deinit(&page);
+		nic_page_deinit(&page);
+	}
+	ASSERT_OK(nic_page_create(true, &page));
+	ASSERT_OK(fstat(page.client_fd, &st));
+	ASSERT_EQ(st.st_mode & 0777, 0600u);
+	ASSERT(ftruncate(page.fd, 0) < 0);
+	nic_page_deinit(&page);
+}
+
+TEST(the_next_process_goes_on_with_the_same_page)
+{
+	struct nic_page page, next, other;
+
+	ASSERT_OK(nic_page_create(true, &page));
+	ASSERT_OK(nic_page_create(true, &other));
+	page.told->heartbeat_nsec = 77;
+	ASSERT_OK(nic_page_adopt(page.fd, &next));
+	ASSERT_NE(next.fd, page.fd);
+	ASSERT_EQ(next.told->heartbeat_nsec, 77u);
+	ASSERT(nic_page_is(&next, page.fd) && nic_page_is(&next, page.client_fd));
+	ASSERT(!nic_page_is(&next, other.fd) && !nic_page_is(&next, -1));
+	nic_page_deinit(&page);
+	expect_read_only(&next);
+	nic_page_deinit(&other);
+	nic_page_deinit(&next);
+}
+
+/* A memfd that could be one but for its size, seals or mode; its content is that of none. */
+static int stranger(off_t bytes, int seals, mode_t mode)
+{
+	int fd = memfd_create("stranger", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	const uint32_t version = SHMD_NIC_PAGE_VERSION;
+
+	ASSERT(fd >= 0);
+	ASSERT_OK(ftruncate(fd, bytes));
+	ASSERT_EQ(pwrite(fd, &version, sizeof(version), 0), (ssize_t)sizeof(version));
+	ASSERT_OK(fchmod(fd, mode));
+	ASSERT_OK(fcntl(fd, F_ADD_SEALS, seals));
+	return fd;
+}
+
+static void expect_no_page(int fd)
+{
+	struct nic_page page = NIC_PAGE_NONE;
+
+	ASSERT_ERR(nic_page_adopt(fd, &page), EBADF);
+	ASSERT(page.fd < 0 && page.client_fd < 0 && !page.told);
+	safe_close(fd);
+}
+
+TEST(what_could_be_cut_off_or_written_by_others_is_no_page)
+{
+	struct nic_page page;
+	int fd;
+
+	ASSERT_OK(nic_page_create(true, &page));
+	expect_no_page(-1);
+	expect_no_page(eventfd(0, EFD_CLOEXEC));
+	expect_no_page(open("/", O_RDONLY | O_CLOEXEC));
+	expect_no_page(fcntl(page.client_fd, F_DUPFD_CLOEXEC, 0)); /* not for writing */
+	expect_no_page(stranger(SHMD_DB_PAGE_BYTES, F_SEAL_GROW, 0600));
+	expect_no_page(stranger(SHMD_DB_PAGE_BYTES * 2, F_SEAL_SHRINK, 0600));
+	expect_no_page(stranger(SHMD_DB_PAGE_BYTES, F_SEAL_SHRINK, 0644));
+	fd = stranger(SHMD_DB_PAGE_BYTES, F_SEAL_SHRINK, 0600);
+	ASSERT_EQ(pwrite(fd, &(uint32_t){SHMD_NIC_PAGE_VERSION + 1}, sizeof(uint32_t), 0), (ssize_t)sizeof(uint32_t));
+	expect_no_page(fd);
+	nic_page_deinit(&page);
+}
+
+/* ---- sleeping ------------------------------------------------------------------------------------------------------------- */
+
+struct sleeper {
+	struct nic_page page;
+	int epoll_fd, wake_fd;
+	uint32_t n_wakes; /* atomic */
+	bool stop; /* atomic */
+};
+
+static void *sleep_on(void *arg)
+{
+	struct sleeper *s = arg;
+
+	nic_sleep_init();
+	while (!__atomic_load_n(&s->stop, __ATOMIC_ACQUIRE)) {
+		nic_page_set_asleep(&s->page, true);
+		if (!__atomic_load_n(&s->stop, __ATOMIC_ACQUIRE))
+			nic_sleep(s->epoll_fd, NIC_SLEEP_FOR_EVER);
+		nic_page_set_asleep(&s->page, false);
+		__atomic_fetch_add(&s->n_wakes, 1, __ATOMIC_ACQ_REL);
+	}
+	return NULL;
+}
+
+static void await_asleep(const struct sleeper *s)
+{
+	uint64_t end = nsec_now() + PATIENCE_NSEC;
+
+	while (!__atomic_load_n(&s->page.told->asleep, __ATOMIC_ACQUIRE)) {
+		ASSERT(nsec_now() < end);
+		usleep(50);
+	}
+}
+
+/* Nobody reads the descriptor: each write wakes all the same. */
+TEST(each_wake_is_heard_by_who_says_that_it_sleeps)
+{
+	struct sleeper s = {.epoll_fd = epoll_create1(EPOLL_CLOEXEC), .wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+	struct epoll_event ev = {.events = EPOLLIN | EPOLLET};
+	uint64_t end = nsec_now() + PATIENCE_NSEC;
+	pthread_t thread;
+
+	ASSERT_OK(nic_page_create(true, &s.page));
+	ASSERT_OK(epoll_ctl(s.epoll_fd, EPOLL_CTL_ADD, s.wake_fd, &ev));
+	ASSERT_EQ(pthread_create(&thread, NULL, sleep_on, &s), 0);
+	for (uint32_t i = 1; i <= 50; i++) {
+		await_asleep(&s);
+		ASSERT_OK(eventfd_write(s.wake_fd, 1));
+		while (__atomic_load_n(&s.n_wakes, __ATOMIC_ACQUIRE) < i) {
+			ASSERT(nsec_now() < end);
+			usleep(50);
+		}
+	}
+	ASSERT_LE(__atomic_load_n(&s.page.told->heartbeat_nsec, __ATOMIC_RELAXED), nsec_now());
+	__atomic_store_n(&s.stop, true, __ATOMIC_RELEASE);
+	ASSERT_OK(eventfd_write(s.wake_fd, 1));
+	ASSERT_EQ(pthread_join(thread, NULL), 0);
+	nic_page_deinit(&s.page);
+	close(s.epoll_fd);
+	close(s.wake_fd);
+}
+
+TEST(a_sleep_with_a_limit_ends_there)
+{
+	int epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	uint64_t begin = nsec_now();
+
+	nic_sleep(epoll_fd, 2 * NSEC_PER_MSEC);
+	ASSERT_GE(nsec_now() - begin, NSEC_PER_MSEC);
+	nic_sleep(epoll_fd, 0);
+	close(epoll_fd);
+}
