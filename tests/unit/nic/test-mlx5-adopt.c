@@ -23,6 +23,7 @@
 
 #include "client.h"
 #include "daemon/nic/mlx5/mlx5-record.h"
+#include "fds.h"
 #include "kernel-objects.h"
 #include "proto/base/nsec.h"
 #include "record-seal.h"
@@ -45,39 +46,6 @@ struct legacy {
 enum { COMMAND_FD, MEM_FD, QUEUE_FD, N_FDS };
 
 /* ---- processes ------------------------------------------------------------------------------------------------------------- */
-
-union fds_message {
-	struct cmsghdr align;
-	char bytes[CMSG_SPACE(N_FDS * sizeof(int))];
-};
-
-static void send_fds(int sock, const int fds[N_FDS])
-{
-	struct iovec iov = {(void *)(uintptr_t) "", 1};
-	union fds_message control = {0};
-	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.bytes,
-			     .msg_controllen = sizeof(control.bytes)};
-	struct cmsghdr *cmsg = CMSG_FIRSTHDR(&msg);
-
-	cmsg->cmsg_level = SOL_SOCKET;
-	cmsg->cmsg_type = SCM_RIGHTS;
-	cmsg->cmsg_len = CMSG_LEN(N_FDS * sizeof(int));
-	memcpy(CMSG_DATA(cmsg), fds, N_FDS * sizeof(int));
-	ASSERT_EQ(sendmsg(sock, &msg, 0), 1);
-}
-
-static void receive_fds(int sock, int ret_fds[N_FDS])
-{
-	char byte;
-	struct iovec iov = {&byte, 1};
-	union fds_message control = {0};
-	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.bytes,
-			     .msg_controllen = sizeof(control.bytes)};
-
-	ASSERT_EQ(recvmsg(sock, &msg, MSG_CMSG_CLOEXEC), 1);
-	ASSERT(CMSG_FIRSTHDR(&msg));
-	memcpy(ret_fds, CMSG_DATA(CMSG_FIRSTHDR(&msg)), N_FDS * sizeof(int));
-}
 
 static void tell(int sock)
 {
@@ -123,7 +91,7 @@ static void leave(const struct client *c, struct legacy *legacy, int sock)
 	legacy->layout = *layout;
 	memcpy(legacy->cqs, layout->cqs, sizeof(legacy->cqs));
 	memcpy(legacy->qps, layout->qps, sizeof(legacy->qps));
-	send_fds(sock, (int[]){c->ctx->doorbell.page_fd, c->mem_fd, c->queue_fd});
+	send_fds(sock, (int[]){c->ctx->doorbell.page_fd, c->mem_fd, c->queue_fd}, N_FDS);
 }
 
 /* A client that has what its daemon gave it, and no daemon. */
@@ -148,7 +116,7 @@ static void orphan_init(struct orphan *orphan, struct legacy *legacy, int sock)
 	struct client *c = &orphan->client;
 
 	memset(orphan, 0, sizeof(*orphan));
-	receive_fds(sock, orphan->fds);
+	ASSERT_EQ(receive_fds(sock, orphan->fds, N_FDS), (unsigned int)N_FDS);
 	orphan->ctx.doorbell = legacy->doorbell;
 	orphan->queues.layout = legacy->layout;
 	orphan->queues.layout.cqs = legacy->cqs;

@@ -23,6 +23,7 @@
 
 #include "client.h"
 #include "daemon/nic/mlx5/mlx5-bell.h"
+#include "fds.h"
 #include "kernel-objects.h"
 #include "tests/lib/sim-nic.h"
 #include "tests/lib/test.h"
@@ -132,21 +133,9 @@ static void dereg(struct life *life, unsigned int i)
 static void send_kept(const struct life *life)
 {
 	struct nic_kept kept;
-	union {
-		struct cmsghdr align;
-		char bytes[CMSG_SPACE(NIC_KEEP_FDS * sizeof(int))];
-	} control = {{0}};
-	struct iovec iov = {(void *)(uintptr_t) "", 1};
-	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.bytes};
-	struct cmsghdr *cmsg;
 
 	ASSERT_OK(life->ctx->nic->ops->ctx_keep(life->ctx, &kept));
-	msg.msg_controllen = CMSG_SPACE(kept.n * sizeof(int));
-	cmsg = CMSG_FIRSTHDR(&msg);
-	*cmsg = (struct cmsghdr){
-		.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(kept.n * sizeof(int))};
-	memcpy(CMSG_DATA(cmsg), kept.fds, kept.n * sizeof(int));
-	ASSERT_EQ(sendmsg(life->keeper, &msg, 0), 1);
+	send_fds(life->keeper, kept.fds, kept.n);
 }
 
 static void open_ctx(struct life *life)
@@ -512,28 +501,6 @@ static void daemon_after_a_pool(struct life *life, const struct nic_kept *kept)
 
 /* ---- the keeper -------------------------------------------------------------------------------------------------------------------- */
 
-/* What the daemon sent before it ended; its end of the socket is gone with it. */
-static void receive_kept(int sock, struct nic_kept *ret_kept)
-{
-	union {
-		struct cmsghdr align;
-		char bytes[CMSG_SPACE(NIC_KEEP_FDS * sizeof(int))];
-	} control;
-	char byte;
-	struct iovec iov = {&byte, 1};
-	struct msghdr msg = {
-		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof(control)};
-	struct cmsghdr *cmsg;
-
-	ret_kept->n = 0;
-	if (recvmsg(sock, &msg, MSG_CMSG_CLOEXEC) <= 0)
-		return;
-	cmsg = CMSG_FIRSTHDR(&msg);
-	ASSERT(cmsg);
-	ret_kept->n = (unsigned int)((cmsg->cmsg_len - CMSG_LEN(0)) / sizeof(int));
-	memcpy(ret_kept->fds, CMSG_DATA(cmsg), ret_kept->n * sizeof(int));
-}
-
 static void life_init(struct life *life, enum nic_doorbell_mode mode)
 {
 	struct nic_queues_attr attr;
@@ -591,7 +558,8 @@ static int run(struct life *life, void (*daemon)(struct life *life), struct nic_
 	close(pair[1]);
 	ASSERT_EQ(waitpid(pid, &status, 0), pid);
 	sim_nic_kill_after(0, 0);
-	receive_kept(pair[0], ret_kept);
+	/* What the daemon sent before it ended; its end of the socket is gone with it. */
+	ret_kept->n = receive_fds(pair[0], ret_kept->fds, NIC_KEEP_FDS);
 	close(pair[0]);
 	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
 		return SIGKILL;

@@ -22,6 +22,7 @@
 
 #include "client.h"
 #include "daemon/nic/soft/soft.h"
+#include "fds.h"
 #include "proto/base/nsec.h"
 #include "tests/lib/test.h"
 
@@ -73,44 +74,6 @@ struct world {
 
 /* ---- the daemons ------------------------------------------------------------------------------------------------------ */
 
-union fds_message {
-	struct cmsghdr align;
-	char bytes[CMSG_SPACE(N_FDS * sizeof(int))];
-};
-
-static void send_fds(int sock, const int fds[N_FDS])
-{
-	struct iovec iov = {(void *)(uintptr_t) "", 1};
-	union fds_message control = {0};
-	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.bytes,
-			     .msg_controllen = sizeof(control.bytes)};
-	struct cmsghdr *cmsg = CMSG_FIRSTHDR(&msg);
-
-	cmsg->cmsg_level = SOL_SOCKET;
-	cmsg->cmsg_type = SCM_RIGHTS;
-	cmsg->cmsg_len = CMSG_LEN(N_FDS * sizeof(int));
-	memcpy(CMSG_DATA(cmsg), fds, N_FDS * sizeof(int));
-	ASSERT_EQ(sendmsg(sock, &msg, 0), 1);
-}
-
-/* False: the other end is closed. */
-static bool receive_fds(int sock, int ret_fds[N_FDS])
-{
-	char byte;
-	struct iovec iov = {&byte, 1};
-	union fds_message control = {0};
-	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.bytes,
-			     .msg_controllen = sizeof(control.bytes)};
-
-	ssize_t n = recvmsg(sock, &msg, MSG_CMSG_CLOEXEC);
-
-	if (n <= 0)
-		return false;
-	ASSERT(CMSG_FIRSTHDR(&msg));
-	memcpy(ret_fds, CMSG_DATA(CMSG_FIRSTHDR(&msg)), N_FDS * sizeof(int));
-	return true;
-}
-
 static void tell(const struct client *c, struct told *told, int sock)
 {
 	const struct nic_layout *layout = &c->queues->layout;
@@ -133,7 +96,7 @@ static void tell(const struct client *c, struct told *told, int sock)
 	memcpy(fds, kept.fds, N_KEPT * sizeof(int));
 	fds[MEM_FD] = c->mem_fd;
 	fds[QUEUE_FD] = c->queue_fd;
-	send_fds(sock, fds);
+	send_fds(sock, fds, N_FDS);
 }
 
 static void first_daemon(struct world *world, struct rig *rig, int sock)
@@ -172,7 +135,7 @@ static void next_daemon(struct world *world, struct rig *rig)
 	}
 	for (unsigned int s = 0; s < SIDES; s++)
 		rig->nic[s]->ops->resume(rig->nic[s]);
-	send_fds(world->sock, world->sides[0].fds);
+	send_fds(world->sock, world->sides[0].fds, N_FDS);
 }
 
 /* Until it is killed: by its parent, by its fault point, or with its parent. */
@@ -211,10 +174,10 @@ static bool daemon_start(struct world *world, bool is_first, const char *fault)
 	ASSERT_EQ(poll(&pfd, 1, 15000), 1);
 	if (is_first) {
 		for (unsigned int s = 0; is_ready && s < SIDES; s++)
-			is_ready = receive_fds(world->sock, world->sides[s].fds);
+			is_ready = receive_fds(world->sock, world->sides[s].fds, N_FDS) == N_FDS;
 		return is_ready;
 	}
-	is_ready = receive_fds(world->sock, fds);
+	is_ready = receive_fds(world->sock, fds, N_FDS) == N_FDS;
 	for (unsigned int i = 0; is_ready && i < N_FDS; i++)
 		close(fds[i]);
 	return is_ready;
