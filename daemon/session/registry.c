@@ -84,14 +84,6 @@ int registry_add_asked_nic(struct registry *registry, struct nic *nic, const str
 	return 0;
 }
 
-int registry_add_nic(struct registry *registry, struct nic *nic)
-{
-	struct nic_info info;
-	int r = nic_query(nic, &info);
-
-	return r < 0 ? r : registry_add_asked_nic(registry, nic, &info);
-}
-
 void registry_work(struct registry *registry, bool blocks, struct work *work)
 {
 	const struct registry_hooks *hooks = &registry->attr.hooks;

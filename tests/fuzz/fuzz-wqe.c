@@ -86,15 +86,15 @@ static void check_request(const struct wqe_request *req, const uint8_t *wqe, siz
 }
 
 /* The buffer has every size once in a while, none and one among them. */
-static void check_text(int (*dump)(char *buf, size_t size, const void *wqe, size_t bytes), const void *wqe,
-		       size_t bytes)
+static void check_text(int (*dump)(char *buf, size_t size, const void *wqe, size_t bytes, unsigned int hide),
+		       const void *wqe, size_t bytes)
 {
 	static const size_t sizes[] = {1, 2, 17, N_TEXT};
 	char text[N_TEXT + 1];
 
 	for (unsigned int i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
 		memset(text, GUARD, sizeof(text));
-		assert_bug(dump(text, sizes[i], wqe, bytes) >= 0);
+		assert_bug(dump(text, sizes[i], wqe, bytes, 0) >= 0);
 		assert_bug(memchr(text, '\0', sizes[i]) && text[sizes[i]] == GUARD);
 	}
 }
@@ -136,7 +136,7 @@ static void one_recv(const uint8_t *wqe, size_t bytes)
 	check_text(wqe_dump_recv, wqe, bytes);
 }
 
-static int dump_cqe(char *buf, size_t size, const void *cqe, size_t bytes)
+static int dump_cqe(char *buf, size_t size, const void *cqe, size_t bytes, unsigned int hide)
 {
 	return cqe_dump(buf, size, cqe);
 }

@@ -15,8 +15,6 @@
 #define ATOMIC_MASKED 0xcu
 #define ATOMIC_4_AND_8_BYTES 0xcu
 
-#define MKEY_LOG_PAGE 12u
-
 void mlx5_cmd_begin(struct mlx5_cmd *cmd, enum prm_opcode opcode)
 {
 	const struct prm_command *command = prm_command_find(opcode);
@@ -138,36 +136,7 @@ void mlx5_cmd_query_cq(struct mlx5_cmd *cmd, uint32_t cqn)
 	prm_set(cmd->in, PRM_CQ_IN_CQN, cqn);
 }
 
-/* ---- keys and counters ------------------------------------------------------------------------------------------- */
-
-void mlx5_cmd_create_mkey(struct mlx5_cmd *cmd, const struct mlx5_mkey_args *args)
-{
-	const uint32_t mkc = PRM_CREATE_MKEY_IN_MKC;
-	uint64_t n_pages, n_octwords;
-
-	/* bounded: the caller's umem has these bytes. */
-	n_pages = ((args->iova & NIC_PAGE_MASK) + args->length_bytes + NIC_PAGE_MASK) >>
-		  MKEY_LOG_PAGE;
-	n_octwords = (n_pages + 1) / 2; /* two 8-byte translations in each */
-	mlx5_cmd_begin(cmd, PRM_OP_CREATE_MKEY);
-	prm_set(cmd->in, PRM_CREATE_MKEY_IN_UMEM_VALID, 1);
-	prm_set(cmd->in, mkc + PRM_MKC_A, !!(args->access & NIC_ACCESS_REMOTE_ATOMIC));
-	prm_set(cmd->in, mkc + PRM_MKC_RW, !!(args->access & NIC_ACCESS_REMOTE_WRITE));
-	prm_set(cmd->in, mkc + PRM_MKC_RR, !!(args->access & NIC_ACCESS_REMOTE_READ));
-	prm_set(cmd->in, mkc + PRM_MKC_LW, !!(args->access & NIC_ACCESS_LOCAL_WRITE));
-	prm_set(cmd->in, mkc + PRM_MKC_LR, 1);
-	prm_set(cmd->in, mkc + PRM_MKC_ACCESS_MODE_1_0, PRM_MKEY_MTT);
-	prm_set(cmd->in, mkc + PRM_MKC_QPN, PRM_MKEY_ANY_QPN);
-	prm_set(cmd->in, mkc + PRM_MKC_MKEY_7_0, args->variant);
-	prm_set(cmd->in, mkc + PRM_MKC_PD, args->pdn);
-	prm_set(cmd->in, mkc + PRM_MKC_START_ADDR, args->iova);
-	prm_set(cmd->in, mkc + PRM_MKC_LEN, args->length_bytes);
-	prm_set(cmd->in, mkc + PRM_MKC_TRANSLATION_OCTWORDS, n_octwords);
-	prm_set(cmd->in, mkc + PRM_MKC_LOG_PAGE_SIZE, MKEY_LOG_PAGE);
-	prm_set(cmd->in, PRM_CREATE_MKEY_IN_ACTUAL_OCTWORDS, n_octwords);
-	prm_set(cmd->in, PRM_CREATE_MKEY_IN_UMEM_ID, args->umem_id);
-	prm_set(cmd->in, PRM_CREATE_MKEY_IN_UMEM_OFFSET, args->umem_offset);
-}
+/* ---- counters ---------------------------------------------------------------------------------------------------- */
 
 void mlx5_cmd_alloc_q_counter(struct mlx5_cmd *cmd)
 {

@@ -51,7 +51,7 @@ void mlx5_cmd_query_roce_address(struct mlx5_cmd *cmd, uint32_t index);
 /* Answers to mlx5_cmd_query_cap(), PRM_QUERY_HCA_CAP_OUT_BYTES each; atomic and roce may be NULL when the NIC has none. */
 void mlx5_caps_init(struct mlx5_caps *caps, const void *general, const void *atomic, const void *roce);
 
-/* ---- CQs, keys, counters ---------------------------------------------------------------------------------------- */
+/* ---- CQs and counters ------------------------------------------------------------------------------------------- */
 
 /* Queue memory is one umem; offsets of nic_cq and nic_qp are offsets in it. */
 struct mlx5_cq_args {
@@ -63,18 +63,6 @@ struct mlx5_cq_args {
 
 void mlx5_cmd_create_cq(struct mlx5_cmd *cmd, const struct mlx5_cq_args *args);
 void mlx5_cmd_query_cq(struct mlx5_cmd *cmd, uint32_t cqn);
-
-struct mlx5_mkey_args {
-	uint32_t umem_id;
-	uint64_t umem_offset; /* multiple of 4096 */
-	uint32_t pdn;
-	uint64_t iova; /* agrees with the offset modulo 4096 */
-	uint64_t length_bytes;
-	uint32_t access; /* NIC_ACCESS_* */
-	uint8_t variant; /* low byte of the key */
-};
-
-void mlx5_cmd_create_mkey(struct mlx5_cmd *cmd, const struct mlx5_mkey_args *args);
 
 void mlx5_cmd_alloc_q_counter(struct mlx5_cmd *cmd);
 void mlx5_cmd_query_q_counter(struct mlx5_cmd *cmd, uint32_t counter_set_id);

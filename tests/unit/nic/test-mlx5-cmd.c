@@ -116,26 +116,6 @@ TEST(a_cq_lies_in_queue_memory_with_its_flags)
 	ASSERT_COMMAND(&cmd, AT(0x00, 0x04, 0x02), AT(0x09, 0x04, 0x01, 0x02));
 }
 
-TEST(a_key_covers_its_pages_and_grants_what_was_asked)
-{
-	const struct mlx5_mkey_args args = {
-		.umem_id = 3,
-		.umem_offset = 0x2000,
-		.pdn = 9,
-		.iova = 0x700000000800u,
-		.length_bytes = 0x2000,
-		.access = NIC_ACCESS_LOCAL_WRITE | NIC_ACCESS_REMOTE_WRITE,
-		.variant = 0x42,
-	};
-	struct mlx5_cmd cmd;
-
-	mlx5_cmd_create_mkey(&cmd, &args);
-	/* Three pages are touched: two octwords of two translations. */
-	ASSERT_COMMAND(&cmd, AT(0x00, 0x02, 0x00), AT(0x0c, 0x40), AT(0x12, 0x2d), AT(0x14, 0xff, 0xff, 0xff, 0x42),
-		       AT(0x1f, 0x09), AT(0x22, 0x70, 0x00, 0x00, 0x00, 0x08, 0x00), AT(0x2e, 0x20, 0x00),
-		       AT(0x47, 0x02), AT(0x4b, 0x0c), AT(0x63, 0x02), AT(0x67, 0x03), AT(0x6e, 0x20, 0x00));
-}
-
 TEST(counters_are_asked_for_by_their_number)
 {
 	struct mlx5_cmd cmd;
