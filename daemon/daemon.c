@@ -561,6 +561,7 @@ static void finish_work(struct daemon *daemon)
  */
 static void __attribute__((noreturn)) leave(struct daemon *daemon)
 {
+	nics_rest(&daemon->nics);
 	listener_deinit(&daemon->listener);
 	if (!daemon->ran)
 		log_line(LOG_ERR, &(struct log_fields){.event = CATALOG_START_FAILED},

@@ -10,13 +10,17 @@
 #include <stdlib.h>
 #include <string.h>
 #include <syslog.h>
+#include <unistd.h>
 
 #include "config.h"
 #include "daemon/log.h"
 #include "daemon/seek.h"
 #include "daemon/warm.h"
+#include "proto/base/nsec.h"
 
 #define EVENTS_PER_TURN 64
+#define REST_NSEC (1 * NSEC_PER_SEC)
+#define REST_LOOK_USEC 50
 
 static void on_nic(void *arg, unsigned int events)
 {
@@ -173,6 +177,29 @@ void nics_init(struct nics *nics)
 {
 	*nics = (struct nics){0};
 	list_init(&nics->list);
+}
+
+static bool all_rest(struct nics *nics)
+{
+	bool all = true;
+	struct nic *nic;
+
+	list_for_each_entry(nic, &nics->list, link)
+		all &= nic->ops->rest(nic);
+	return all;
+}
+
+void nics_rest(struct nics *nics)
+{
+	uint64_t end = nsec_add(nsec_now(), REST_NSEC);
+
+	while (!all_rest(nics)) {
+		if (nsec_now() > end) {
+			log_line(LOG_WARNING, NULL, "a NIC does not stop: what it is at may be cut when this process ends");
+			return;
+		}
+		usleep(REST_LOOK_USEC);
+	}
 }
 
 void nics_deinit(struct nics *nics)

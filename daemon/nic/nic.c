@@ -59,6 +59,12 @@ int nic_no_warm_step(struct nic *nic)
 	return -EAGAIN;
 }
 
+/* No thread of this process executes queues. */
+bool nic_no_rest(struct nic *nic)
+{
+	return true;
+}
+
 int nic_no_queues_take(struct nic_ctx *ctx, struct nic_layout *layout, int *ret_fd, struct nic_queues **ret_queues)
 {
 	return -ENOENT;

@@ -557,6 +557,12 @@ struct nic_ops {
 	 * yet. It cannot fail. Control thread, once for each NIC, also for those without imported contexts.
 	 */
 	void (*resume)(struct nic *nic);
+	/*
+	 * Of a process that ends and leaves its contexts to the next one: the NIC is to stop between two steps of its queues, so
+	 * that no atomic is cut. Returns whether it has; asked again until then. Queues in hardware go on, and true is returned
+	 * at once. Never undone. Control thread; never blocks.
+	 */
+	bool (*rest)(struct nic *nic);
 
 	/*
 	 * Contexts in advance: how many and with what, from now on. Sends no command: what has to be done is warm_step's.
@@ -583,6 +589,7 @@ void nic_no_ctx_look(struct nic_ctx *ctx);
 int nic_no_warm_set(struct nic *nic, const struct nic_warm_attr *attr);
 int nic_no_warm_query(struct nic *nic, struct nic_warm_info *ret_info);
 int nic_no_warm_step(struct nic *nic);
+bool nic_no_rest(struct nic *nic);
 int nic_no_queues_take(struct nic_ctx *ctx, struct nic_layout *layout, int *ret_fd, struct nic_queues **ret_queues);
 
 /* Head of a backend's NIC. */

@@ -94,6 +94,7 @@ static const struct nic_ops mlx5_ops = {
 	.ctx_import = mlx5_ctx_import,
 	.ctx_unimport = mlx5_ctx_unimport,
 	.resume = mlx5_resume,
+	.rest = nic_no_rest,
 	.warm_set = mlx5_warm_set,
 	.warm_query = mlx5_warm_query,
 	.warm_step = mlx5_warm_step,

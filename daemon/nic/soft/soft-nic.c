@@ -116,6 +116,7 @@ static const struct nic_ops soft_ops = {
 	.ctx_import = soft_ctx_import,
 	.ctx_unimport = soft_ctx_unimport,
 	.resume = soft_resume,
+	.rest = soft_rest,
 	/* It has no firmware to wait for: nothing is made in advance. */
 	.warm_set = nic_no_warm_set,
 	.warm_query = nic_no_warm_query,

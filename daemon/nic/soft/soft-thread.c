@@ -241,6 +241,15 @@ static unsigned int run_engine(struct soft_nic *nic)
 	return units;
 }
 
+/* Between two turns no request is in the middle of a step that a death would cut. */
+static void look_whether_to_rest(struct soft_nic *nic)
+{
+	if (!__atomic_load_n(&nic->is_leaving, __ATOMIC_RELAXED))
+		return;
+	nic->resting = true;
+	__atomic_store_n(&nic->has_left, true, __ATOMIC_RELEASE);
+}
+
 /* Returns whether anything was done. */
 static bool turn(struct soft_nic *nic)
 {
@@ -250,6 +259,7 @@ static bool turn(struct soft_nic *nic)
 		nic_page_beat(&nic->nic_page);
 	if (nic->n_turns % CLOCK_TURNS == 0)
 		nic->now_nsec = nsec_now();
+	look_whether_to_rest(nic);
 	if (nic->resting || fault_stops(nic))
 		return n > 0;
 	n += find_work(nic, n > 0);
@@ -280,6 +290,8 @@ static void set_asleep(struct soft_nic *nic, bool asleep)
 static bool anything_to_do(struct soft_nic *nic)
 {
 	if (!list_empty(&nic->calls) || __atomic_load_n(&nic->port->calls, __ATOMIC_SEQ_CST))
+		return true;
+	if (!nic->has_left && __atomic_load_n(&nic->is_leaving, __ATOMIC_SEQ_CST))
 		return true;
 	if (nic->resting || nic->fault_stopped)
 		return false;
@@ -510,6 +522,17 @@ void soft_resume(struct nic *base)
 	pthread_mutex_unlock(&nic->lock);
 	if (rests)
 		soft_call(nic, &call);
+}
+
+bool soft_rest(struct nic *base)
+{
+	struct soft_nic *nic = soft_nic(base);
+
+	if (!soft_thread_is_started(nic))
+		return true;
+	if (!__atomic_exchange_n(&nic->is_leaving, true, __ATOMIC_SEQ_CST))
+		soft_port_wake(nic->port);
+	return __atomic_load_n(&nic->has_left, __ATOMIC_ACQUIRE);
 }
 
 bool soft_thread_is_started(struct soft_nic *nic)

@@ -230,7 +230,9 @@ struct soft_nic {
 	uint32_t n_turns;
 	uint32_t turns_unpolled; /* since doorbells were looked at */
 	bool stop;
-	bool resting; /* only calls are served, until all contexts of a former process are there */
+	bool resting; /* only calls are served: until all contexts of a former process are there, or for good */
+	bool is_leaving; /* the thread is to rest; atomic */
+	bool has_left; /* and it does; atomic */
 	bool is_mute; /* nothing is sent: what ends here goes on elsewhere */
 	bool fault_stopped;
 	uint64_t n_steps; /* of the engine, at the one that is a fault point */
@@ -249,6 +251,7 @@ int soft_thread_start(struct soft_nic *nic);
  */
 int soft_thread_adopt(struct soft_nic *nic, int page_fd);
 void soft_resume(struct nic *nic);
+bool soft_rest(struct nic *nic);
 bool soft_thread_is_started(struct soft_nic *nic);
 /* Ends it for good and frees what it owned; also right when it never ran. */
 void soft_thread_stop(struct soft_nic *nic);

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "client.h"
+#include "proto/base/nsec.h"
 #include "tests/lib/test.h"
 
 #define QPS 2u
@@ -159,6 +160,15 @@ static void pair_adopt(struct pair *pair, const char *fault)
 	adopt(&pair->b, pair->rig.nic[1], &pair->of_b);
 }
 
+/* What a former process left. */
+static void pair_forget(struct pair *pair)
+{
+	left_deinit(&pair->of_a);
+	left_deinit(&pair->of_b);
+	memset(&pair->of_a, 0, sizeof(pair->of_a));
+	memset(&pair->of_b, 0, sizeof(pair->of_b));
+}
+
 static void pair_close(struct pair *pair)
 {
 	client_close(&pair->a);
@@ -220,12 +230,52 @@ TEST(contexts_go_on_again_and_again)
 		exercise(&pair);
 		pair_leave(&pair);
 		pair_adopt(&pair, NULL);
-		left_deinit(&pair.of_a);
-		left_deinit(&pair.of_b);
-		memset(&pair.of_a, 0, sizeof(pair.of_a));
-		memset(&pair.of_b, 0, sizeof(pair.of_b));
+		pair_forget(&pair);
 		resume(&pair.rig);
 	}
+	exercise(&pair);
+	pair_close(&pair);
+}
+
+static void rest(struct rig *rig)
+{
+	uint64_t end = nsec_now() + test_patience_nsec();
+
+	for (unsigned int i = 0; i < rig->n_nics; i++)
+		while (!rig->nic[i]->ops->rest(rig->nic[i]))
+			ASSERT_LT(nsec_now(), end);
+}
+
+static void assert_rests_and_goes_on(struct pair *pair)
+{
+	uint64_t before = client_word(&pair->b, 128);
+	struct shmd_cqe cqe;
+
+	rest(&pair->rig);
+	rest(&pair->rig);
+	client_post_fetch_add(&pair->a, 0, 24576, &pair->b, 128, 1000);
+	client_ring(&pair->a, 0);
+	ASSERT(!client_poll(&pair->a, 0, &cqe, 20000000));
+	ASSERT_EQ(client_word(&pair->b, 128), before);
+	pair_forget(pair);
+	pair_leave(pair);
+	pair_adopt(pair, NULL);
+	resume(&pair->rig);
+	client_complete(&pair->a, 0);
+	ASSERT_EQ(client_word(&pair->b, 128), before + 1000);
+}
+
+/* A process that ends in order must not cut an atomic: of that one nobody could say whether it happened. */
+TEST(nic_that_is_left_begins_nothing_more_and_the_next_one_goes_on)
+{
+	struct pair pair;
+
+	pair_open(&pair, NULL);
+	exercise(&pair);
+	assert_rests_and_goes_on(&pair);
+	exercise(&pair);
+	client_wait_asleep(&pair.a);
+	assert_rests_and_goes_on(&pair);
 	exercise(&pair);
 	pair_close(&pair);
 }
@@ -275,10 +325,7 @@ TEST(contexts_that_are_let_go_in_mid_traffic_do_everything_once)
 		usleep(n % 4 * 5);
 		pair_leave(&pair);
 		pair_adopt(&pair, NULL);
-		left_deinit(&pair.of_a);
-		left_deinit(&pair.of_b);
-		memset(&pair.of_a, 0, sizeof(pair.of_a));
-		memset(&pair.of_b, 0, sizeof(pair.of_b));
+		pair_forget(&pair);
 		resume(&pair.rig);
 		for (unsigned int i = 0; i < 40; i++, sum++) {
 			client_complete(&pair.a, 0);

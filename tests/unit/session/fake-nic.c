@@ -386,6 +386,7 @@ static const struct nic_ops fake_ops = {
 	.ctx_import = fake_ctx_import,
 	.ctx_unimport = fake_ctx_unimport,
 	.resume = fake_resume,
+	.rest = nic_no_rest,
 	.warm_set = fake_warm_set,
 	.warm_query = fake_warm_query,
 	.warm_step = fake_warm_step,
