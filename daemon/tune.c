@@ -256,6 +256,7 @@ int tune_reload(const struct tune_target *target, struct settings_error *ret_err
 	struct quota_amount limits;
 	struct nic_warm_attr warm;
 	struct settings next;
+	bool has_new_fds;
 	int r;
 
 	r = settings_load(&next, target->source, &action, ret_error);
@@ -270,6 +271,7 @@ int tune_reload(const struct tune_target *target, struct settings_error *ret_err
 	if (r < 0)
 		return refuse(ret_error, r);
 	settings->has_file = next.has_file;
+	has_new_fds = next.max_fds != settings->max_fds;
 	settings_reload(settings, &next, &changes);
 	tune_limits(settings, &limits);
 	registry_set_limits(target->registry, &limits);
@@ -283,7 +285,7 @@ int tune_reload(const struct tune_target *target, struct settings_error *ret_err
 	target->registry->attr.restart_grace_nsec = settings->restart_grace_msec * NSEC_PER_MSEC;
 	target->registry->attr.hooks.debug = tune_log(settings);
 	tell_changes(&changes);
-	if (strstr(changes.taken, "max-fds"))
+	if (has_new_fds)
 		tune_fd_limit(settings);
 	return 0;
 }
