@@ -319,9 +319,6 @@ static int make_registry(struct daemon *daemon, uint64_t max_fds)
 {
 	struct registry_attr attr = {
 		.daemon = "shmemd " SHMD_VERSION_STRING,
-		.quiesce_nsec = daemon->settings->quiesce_timeout_msec * NSEC_PER_MSEC,
-		.restart_grace_nsec = daemon->settings->restart_grace_msec * NSEC_PER_MSEC,
-		.cpu_doorbells = daemon->settings->doorbell == SETTINGS_DOORBELL_CPU,
 		.no_mlx5 = why_no_mlx5(daemon->settings),
 		.max_unread_fds = max_fds / UNREAD_SHARE + CONNECTION_MAX_FDS,
 		.keep = daemon->store ? &adopt_keep_ops : NULL,
@@ -332,13 +329,11 @@ static int make_registry(struct daemon *daemon, uint64_t max_fds)
 			.note = on_note,
 			.attention = on_attention,
 			.work = on_work,
-			.debug = tune_log(daemon->settings),
 		},
 	};
 	int r;
 
-	tune_limits(daemon->settings, &attr.limits);
-	tune_qps(daemon->settings, &attr);
+	tune_registry(daemon->settings, &attr);
 	r = registry_init(&daemon->registry, &attr);
 	daemon->have_registry = r == 0;
 	return r;
