@@ -71,7 +71,7 @@ static struct session *next_visible(const struct session *caller, const struct s
 	return visible_from(caller, registry_session_after(caller->registry, session), cursor);
 }
 
-static int sum_nics(struct registry *registry, struct msg_counters *to)
+static void sum_nics(struct registry *registry, struct msg_counters *to)
 {
 	struct nic_counters sum = {0}, one;
 
@@ -81,7 +81,6 @@ static int sum_nics(struct registry *registry, struct msg_counters *to)
 	}
 	registry_keep_told(registry);
 	fill_counters(to, &sum);
-	return 0;
 }
 
 static void count_dc(const struct registry *registry, struct msg_status_rep *rep)
@@ -138,7 +137,8 @@ int handle_status(struct request *req)
 	snprintf(rep->daemon, sizeof(rep->daemon), "%s", registry->attr.daemon);
 	count_dc(registry, rep);
 	fill_hot_spot(req->session, rep);
-	return sum_nics(registry, &rep->counters);
+	sum_nics(registry, &rep->counters);
+	return 0;
 }
 
 /* ---- sessions --------------------------------------------------------------------------------------------------- */

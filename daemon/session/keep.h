@@ -18,9 +18,6 @@
 
 #define KEEP_NAME_BYTES 48
 
-/* Of the bytes of a state, first thing in them. Another one is not read: a session of it ends. */
-#define KEEP_FORMAT 1u
-
 struct state; /* bytes that are replaced as a whole: whoever fills in keep_ops knows them */
 struct fdlist;
 struct registry;
