@@ -69,7 +69,7 @@ void registry_deinit(struct registry *registry)
 	pthread_mutex_destroy(&registry->quiesce_lock);
 }
 
-int registry_add_asked_nic(struct registry *registry, struct nic *nic, const struct nic_info *info)
+int registry_add_nic(struct registry *registry, struct nic *nic, const struct nic_info *info)
 {
 	struct registry_nic *rnic;
 
@@ -82,14 +82,6 @@ int registry_add_asked_nic(struct registry *registry, struct nic *nic, const str
 	registry->blocks |= nic->blocks && registry->attr.hooks.work;
 	registry_count_newcomer(rnic);
 	return 0;
-}
-
-int registry_add_nic(struct registry *registry, struct nic *nic)
-{
-	struct nic_info info;
-	int r = nic_query(nic, &info);
-
-	return r < 0 ? r : registry_add_asked_nic(registry, nic, &info);
 }
 
 void registry_work(struct registry *registry, bool blocks, struct work *work)

@@ -144,10 +144,8 @@ struct registry {
 int registry_init(struct registry *registry, const struct registry_attr *attr);
 void registry_deinit(struct registry *registry); /* every session is freed already */
 
-/* -ENOSPC above REGISTRY_MAX_NICS; else what the query says. */
-int registry_add_nic(struct registry *registry, struct nic *nic);
-/* The same for one that was asked; at any time. It counts on from what was told of its name. */
-int registry_add_asked_nic(struct registry *registry, struct nic *nic, const struct nic_info *info);
+/* One that was asked, at any time: it counts on from what was told of its name. -ENOSPC above REGISTRY_MAX_NICS. */
+int registry_add_nic(struct registry *registry, struct nic *nic, const struct nic_info *info);
 /* Done now, or by another thread where it may block. Then `blocks` must be true for some NIC of the work. */
 void registry_work(struct registry *registry, bool blocks, struct work *work);
 

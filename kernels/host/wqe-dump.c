@@ -292,12 +292,7 @@ static void dump_flags(struct text *t, uint8_t flags)
 	    flags & SHMD_WQE_SOLICITED ? " solicited" : "");
 }
 
-int wqe_dump(char *buf, size_t size, const void *wqe, size_t bytes)
-{
-	return wqe_dump_hiding(buf, size, wqe, bytes, 0);
-}
-
-int wqe_dump_hiding(char *buf, size_t size, const void *wqe, size_t bytes, unsigned int hide)
+int wqe_dump(char *buf, size_t size, const void *wqe, size_t bytes, unsigned int hide)
 {
 	struct text t = {buf, size, 0, hide};
 	const uint8_t *at = wqe;
@@ -347,12 +342,7 @@ int wqe_dump_hiding(char *buf, size_t size, const void *wqe, size_t bytes, unsig
 	return (int)t.length;
 }
 
-int wqe_dump_recv(char *buf, size_t size, const void *wqe, size_t bytes)
-{
-	return wqe_dump_recv_hiding(buf, size, wqe, bytes, 0);
-}
-
-int wqe_dump_recv_hiding(char *buf, size_t size, const void *wqe, size_t bytes, unsigned int hide)
+int wqe_dump_recv(char *buf, size_t size, const void *wqe, size_t bytes, unsigned int hide)
 {
 	struct text t = {buf, size, 0, hide};
 

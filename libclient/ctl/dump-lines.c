@@ -40,9 +40,9 @@ static void ring_entry(void *arg, const struct walk_entry *entry)
 	if (!walk->fn)
 		return;
 	if (walk->is_sq)
-		wqe_dump_hiding(text, sizeof(text), entry->at, entry->bytes, dump->hide);
+		wqe_dump(text, sizeof(text), entry->at, entry->bytes, dump->hide);
 	else
-		wqe_dump_recv_hiding(text, sizeof(text), entry->at, entry->bytes, dump->hide);
+		wqe_dump_recv(text, sizeof(text), entry->at, entry->bytes, dump->hide);
 	line.is_failed = walk->is_sq && entry->index == dump->failed_index;
 	if (line.is_failed)
 		line.color = COLOR_RED;

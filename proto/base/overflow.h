@@ -7,7 +7,6 @@
 #include <stdint.h>
 
 #define add_overflows(a, b, ret) __builtin_add_overflow((a), (b), (ret))
-#define sub_overflows(a, b, ret) __builtin_sub_overflow((a), (b), (ret))
 #define mul_overflows(a, b, ret) __builtin_mul_overflow((a), (b), (ret))
 
 /* Is [start, start + bytes) inside [0, size)? bytes may be 0. */

@@ -114,13 +114,23 @@ static void parse(int (*parser)(const void *wqe, size_t bytes, struct wqe_reques
 		assert_bug(req.xrc_srqn <= 0xffffff);
 }
 
+static int dump_wqe(char *buf, size_t size, const void *wqe, size_t bytes)
+{
+	return wqe_dump(buf, size, wqe, bytes, 0);
+}
+
+static int dump_recv(char *buf, size_t size, const void *wqe, size_t bytes)
+{
+	return wqe_dump_recv(buf, size, wqe, bytes, 0);
+}
+
 static void one_wqe(const uint8_t *wqe, size_t bytes)
 {
 	parse(wqe_parse, wqe, bytes);
 	parse(wqe_parse_av, wqe, bytes);
 	parse(wqe_parse_xrc, wqe, bytes);
 	parse(wqe_parse_eth, wqe, bytes);
-	check_text(wqe_dump, wqe, bytes);
+	check_text(dump_wqe, wqe, bytes);
 }
 
 static void one_recv(const uint8_t *wqe, size_t bytes)
@@ -133,7 +143,7 @@ static void one_recv(const uint8_t *wqe, size_t bytes)
 	assert_bug(r == 0 || r == SHMD_SYNDROME_LOCAL_QP_OP_ERR);
 	if (r == 0)
 		check_sges(sges, n, total_bytes);
-	check_text(wqe_dump_recv, wqe, bytes);
+	check_text(dump_recv, wqe, bytes);
 }
 
 static int dump_cqe(char *buf, size_t size, const void *cqe, size_t bytes)

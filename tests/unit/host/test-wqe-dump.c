@@ -25,7 +25,7 @@ static void expect_wqe(const uint32_t *w, unsigned int n, const char *text)
 	char buf[500];
 
 	words(bytes, w, n);
-	ASSERT_EQ(wqe_dump(buf, sizeof(buf), bytes, n * 4), (int)strlen(text));
+	ASSERT_EQ(wqe_dump(buf, sizeof(buf), bytes, n * 4, 0), (int)strlen(text));
 	ASSERT_STREQ(buf, text);
 }
 
@@ -68,7 +68,7 @@ TEST(receive_wqes_in_words)
 	char buf[200];
 
 	words(bytes, recv, 8);
-	wqe_dump_recv(buf, sizeof(buf), bytes, sizeof(bytes));
+	wqe_dump_recv(buf, sizeof(buf), bytes, sizeof(bytes), 0);
 	ASSERT_STREQ(buf, "receive, 64 bytes at 0x3000 lkey 0x88, end of list");
 }
 
@@ -131,20 +131,20 @@ TEST(random_bytes_and_small_buffers)
 			wqe[k] = (uint8_t)((seed + k * 0x9e3779b97f4a7c15ull) >> 40);
 		if (bytes > 3)
 			wqe[3] = (uint8_t)(seed >> 20) % 0x30;
-		length = wqe_dump(big, sizeof(big), wqe, bytes);
+		length = wqe_dump(big, sizeof(big), wqe, bytes, 0);
 		ASSERT_EQ(length, (int)strlen(big));
-		ASSERT_EQ(wqe_dump(small, room, wqe, bytes), length);
+		ASSERT_EQ(wqe_dump(small, room, wqe, bytes, 0), length);
 		if (room) {
 			ASSERT_LT(strlen(small), room);
 			ASSERT_MEMEQ(small, big, strlen(small));
 		}
-		wqe_dump_recv(small, room, wqe, bytes);
+		wqe_dump_recv(small, room, wqe, bytes, 0);
 		if (bytes >= 64)
 			cqe_dump(small, room, wqe);
-		ASSERT_EQ(wqe_dump(NULL, 0, wqe, bytes), length);
-		length = wqe_dump_hiding(big, sizeof(big), wqe, bytes, WQE_HAS_AV);
+		ASSERT_EQ(wqe_dump(NULL, 0, wqe, bytes, 0), length);
+		length = wqe_dump(big, sizeof(big), wqe, bytes, WQE_HAS_AV);
 		ASSERT_EQ(length, (int)strlen(big));
-		ASSERT_EQ(wqe_dump_hiding(small, room, wqe, bytes, WQE_HAS_AV), length);
+		ASSERT_EQ(wqe_dump(small, room, wqe, bytes, WQE_HAS_AV), length);
 		free(wqe);
 		free(small);
 	}
@@ -165,7 +165,7 @@ static void expect_dci(const uint32_t *av, unsigned int n, unsigned int flags, c
 	words(bytes, dci_head, 4);
 	words(bytes + 16, av, n);
 	words(bytes + 16 + 4 * n, rest, 8);
-	ASSERT_EQ(wqe_dump_hiding(buf, sizeof(buf), bytes, 16 + 4 * n + 32, flags), (int)strlen(text));
+	ASSERT_EQ(wqe_dump(buf, sizeof(buf), bytes, 16 + 4 * n + 32, flags), (int)strlen(text));
 	ASSERT_STREQ(buf, text);
 }
 
@@ -199,7 +199,7 @@ TEST(the_key_of_an_address_vector_is_hidden_whatever_the_opcode)
 	words(bytes + 16, roce_av, 12);
 	for (unsigned int opcode = 1; opcode < 256; opcode++) {
 		bytes[3] = (uint8_t)opcode;
-		wqe_dump_hiding(buf, sizeof(buf), bytes, sizeof(bytes), WQE_HAS_AV | WQE_HIDE_KEYS);
+		wqe_dump(buf, sizeof(buf), bytes, sizeof(bytes), WQE_HAS_AV | WQE_HIDE_KEYS);
 		ASSERT(strstr(buf, "dc-key hidden"));
 		ASSERT(!strstr(buf, "11223344"));
 	}
@@ -214,15 +214,15 @@ TEST(keys_and_data_can_be_hidden)
 	char buf[500];
 
 	words(bytes, send, 12);
-	wqe_dump_hiding(buf, sizeof(buf), bytes, 48, WQE_HIDE_KEYS);
+	wqe_dump(buf, sizeof(buf), bytes, 48, WQE_HIDE_KEYS);
 	ASSERT_STREQ(buf, "send index 0 qpn 0x1234 ds 3, 64 bytes at 0x30 lkey hidden, inline 4 bytes, hex deadbeef "
 			  "00000000 00000000");
-	wqe_dump_hiding(buf, sizeof(buf), bytes, 48, WQE_HIDE_DATA);
+	wqe_dump(buf, sizeof(buf), bytes, 48, WQE_HIDE_DATA);
 	ASSERT_STREQ(buf, "send index 0 qpn 0x1234 ds 3, 64 bytes at 0x30 lkey 0x88, inline 4 bytes, 12 bytes hidden");
 	words(bytes, recv, 4);
-	wqe_dump_recv_hiding(buf, sizeof(buf), bytes, 16, WQE_HIDE_KEYS);
+	wqe_dump_recv(buf, sizeof(buf), bytes, 16, WQE_HIDE_KEYS);
 	ASSERT_STREQ(buf, "receive, 64 bytes at 0x30 lkey hidden");
 	words(bytes, other, 8);
-	wqe_dump_hiding(buf, sizeof(buf), bytes, 32, WQE_HIDE_DATA);
+	wqe_dump(buf, sizeof(buf), bytes, 32, WQE_HIDE_DATA);
 	ASSERT_STREQ(buf, "unknown-0x2f index 1 qpn 0x1234 ds 2, 16 bytes hidden");
 }
