@@ -168,7 +168,7 @@ static void print_man_conf(FILE *to)
 	      "A text file of lines \\fIkey\\fR = \\fIvalue\\fR. Empty lines and lines that begin with # are ignored.\n"
 	      "An unknown key or a value outside its range stops the daemon at start; \\fBshmemd \\-\\-check\\-config\\fR\n"
 	      "tells before. Later sources win: defaults, this file, the environment, the command line.\n"
-	      "Numbers of bytes may end in K, M, G or T for powers of 1024.\n"
+	      "Numbers of bytes may end in K, M, G or T, or in KiB, MiB, GiB or TiB, for powers of 1024.\n"
 	      ".PP\n"
 	      "On SIGHUP (\\fBsystemctl reload shmemd\\fR) the daemon reads all of them again. Settings marked\n"
 	      "\\fIreload\\fR change at once; those marked \\fIrestart\\fR wait for the next start, and the log names those that\n"
