@@ -112,13 +112,4 @@ int handle_session_kill(struct request *req);
 int handle_drain(struct request *req);
 int handle_port_set(struct request *req);
 
-/* Shared by the handlers that describe NICs and counters. */
-void fill_nic(struct msg_nic *to, const struct registry_nic *rnic);
-void fill_counters(struct msg_counters *to, const struct nic_counters *from);
-/* A QP of a batch, and what its NIC says of it. Any thread that may use the batch. */
-void fill_qp_item(struct msg_qp_item *item, uint64_t session, const struct session_queues *queues,
-		  const struct nic_qp *qp, const struct nic_qp_info *info);
-/* The session knows it from here on. */
-void know_qp(struct session_nic *nic, uint32_t qpn, const struct nic_qp_info *info);
-
 #endif

@@ -201,6 +201,7 @@ void session_look(struct session *session);
 
 /* Until something changes it: of one QP of this session, found by its number, or nothing where it is none. */
 void session_know(struct session_nic *nic, uint32_t qpn, const struct session_qp *qp);
+void session_know_info(struct session_nic *nic, uint32_t qpn, const struct nic_qp_info *info); /* as its NIC told */
 void session_know_state(struct session_nic *nic, uint32_t qpn, enum nic_qp_state state);
 void session_know_error(struct session_nic *nic, uint32_t qpn, uint32_t syndrome);
 
