@@ -293,7 +293,7 @@ static int make_accept(struct daemon *daemon)
 
 static int make_map(struct daemon *daemon)
 {
-	int r = node_look(&daemon->registry, &daemon->node_map);
+	int r = node_map_make(&daemon->registry, &daemon->node_map);
 
 	daemon->registry.node_map = daemon->node_map;
 	return r;

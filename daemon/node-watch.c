@@ -27,7 +27,7 @@
 #include "proto/base/cleanup.h"
 #include "proto/base/nsec.h"
 
-#define LOOK_NSEC (2 * NSEC_PER_SEC)
+#define MACHINE_LOOK_NSEC (2 * NSEC_PER_SEC)
 #define NAMED_NSEC (50 * NSEC_PER_MSEC) /* a developer's file or tree */
 #define FNV_BASIS 0xcbf29ce484222325u
 #define FNV_PRIME 0x100000001b3u
@@ -251,7 +251,7 @@ int node_watch_new(struct loop *loop, struct registry *registry, struct node_map
 		return -ENOMEM;
 	watch->registry = registry;
 	watch->map = map;
-	watch->look_nsec = node_named_file() || node_named_tree() ? NAMED_NSEC : LOOK_NSEC;
+	watch->look_nsec = node_named_file() || node_named_tree() ? NAMED_NSEC : MACHINE_LOOK_NSEC;
 	watch->seen = look();
 	/* Between the first reading and now something may have changed. */
 	watch->is_settling = true;

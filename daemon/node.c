@@ -75,7 +75,7 @@ int node_read(struct topo **ret_topo)
 	return node_named_file() ? read_named(node_named_file(), ret_topo) : read_machine(ret_topo);
 }
 
-int node_look(struct registry *registry, struct node_map **ret_map)
+int node_map_make(struct registry *registry, struct node_map **ret_map)
 {
 	struct topo *topo = NULL;
 	int r = node_read(&topo);

@@ -287,7 +287,7 @@ static bool decode_request(struct session *session, const void *buf, size_t byte
 		return false;
 	}
 	session_trace(session, "<-", msg);
-	if (session_keep_again(session, msg))
+	if (session_is_repeat(session, msg))
 		return false;
 	wrong = find_violation(session, msg);
 	if (wrong)

@@ -244,7 +244,7 @@ static int list_nics(struct request *req)
 
 		registry_refresh_nic(rnic);
 		fill_nic(&rep->nics[i], rnic);
-		if (registry_tell_counters(rnic, &counters) == 0)
+		if (registry_counters_for_reader(rnic, &counters) == 0)
 			fill_counters(&rep->nics[i].counters, &counters);
 		fill_nic_warm(&rep->nics[i], rnic->nic);
 	}

@@ -19,7 +19,7 @@ static void sum_nics(struct registry *registry, struct msg_counters *to)
 	struct nic_counters sum = {0}, one;
 
 	for (unsigned int i = 0; i < registry->n_nics; i++) {
-		if (registry_tell_counters(&registry->nics[i], &one) == 0)
+		if (registry_counters_for_reader(&registry->nics[i], &one) == 0)
 			nic_counters_add(&sum, &one);
 	}
 	registry_keep_told(registry);

@@ -101,7 +101,8 @@ struct registry_attr {
 	uint64_t quiesce_nsec; /* teardown waits at most this long for queues to flush; all together: registry_quiesce_left */
 	uint64_t restart_grace_nsec; /* how long clients wait for the next daemon; 0: sessions end with this one */
 	struct registry_hooks hooks;
-	const struct keep_ops *keep; /* NULL: nothing outlives the daemon */
+	/* NULL: nothing outlives the daemon. From it follow keeps_sessions below and, for NICs in software, nic_soft_attr.keeps. */
+	const struct keep_ops *keep;
 	void *keep_arg;
 };
 
@@ -113,7 +114,7 @@ struct registry {
 	struct list sessions; /* struct session.link, by rising id; all roles and states */
 	struct list monitors; /* struct session.monitor_link */
 	unsigned int n_monitors;
-	bool keeps_sessions; /* somebody keeps what a daemon leaves behind; set before the first session, never changed */
+	bool keeps_sessions; /* attr.keep was there when the registry was made; set before the first session, never changed */
 	bool draining; /* drain.c */
 	uint64_t drain_end_nsec;
 	uint64_t last_id;
@@ -156,8 +157,8 @@ void registry_work(struct registry *registry, bool blocks, struct work *work);
 void registry_refresh_nic(struct registry_nic *rnic);
 /* Somebody looks at the counters of NICs that block: have them asked of 16 sessions, once a second, for the next look. */
 void registry_count(struct registry *registry);
-/* The same for somebody who may ask another daemon again: what is told is kept, by a call after the last NIC. */
-int registry_tell_counters(struct registry_nic *rnic, struct nic_counters *ret_counters);
+/* Counters that never fall, for a reader that may come back after a restart; call registry_keep_told() after the last NIC. */
+int registry_counters_for_reader(struct registry_nic *rnic, struct nic_counters *ret_counters);
 void registry_keep_told(struct registry *registry);
 /* Its contexts are closed, and what is kept of it goes next. */
 void registry_count_ended(struct session *session);

@@ -129,7 +129,7 @@ TEST(counters_of_a_nic_that_comes_later_go_on)
 	ASSERT_OK(registry_add_nic(registry, &later.base, &later.info));
 	ASSERT_EQ(registry->n_absent, 0);
 	later.wqes = 3;
-	ASSERT_OK(registry_tell_counters(&registry->nics[2], &now));
+	ASSERT_OK(registry_counters_for_reader(&registry->nics[2], &now));
 	ASSERT_EQ(now.wqes, 7);
 	registry->n_nics--;
 	later.base.ops->close(&later.base);
