@@ -76,7 +76,7 @@ const char *mr_peer_module(void)
 	char path[512];
 
 	for (unsigned int i = 0; i < sizeof(modules) / sizeof(modules[0]); i++) {
-		snprintf(path, sizeof(path), "%s/module/%s", root ? root : "/sys", modules[i]);
+		snprintf(path, sizeof(path), "%s/module/%s", root && root[0] == '/' ? root : "/sys", modules[i]);
 		if (!access(path, F_OK))
 			return modules[i];
 	}
