@@ -3,11 +3,10 @@
  * Requests and their replies.
  *
  * One request is under way at a time; the lock is held from its packet to its reply, and waiting for it counts against
- * the time limit. Whatever else arrives
- * meanwhile is judged here: events go to the queue, the reply of a request that timed out earlier is dropped
- * and its descriptors closed. What cannot be read, does not match its descriptors or answers with another kind
- * ends the client: after that nobody could know what a number means. The socket does not block; waiting is
- * poll() up to the client's time limit.
+ * the time limit. Whatever else arrives meanwhile is judged here: events go to the queue, the reply of a request that
+ * timed out earlier is dropped and its descriptors closed. What cannot be read, does not match its descriptors or
+ * answers with another kind ends the client: after that nobody could know what a number means. The socket does not
+ * block; waiting is poll() up to the client's time limit.
  *
  * When another daemon has taken the session over, and nothing is left to read of what the former one sent, the request is
  * sent again under its number. If both copies were read the second reply comes late, and is dropped like any other.

@@ -3,7 +3,7 @@
  * The registry: find, iterate, limits.
  *
  * Owns no session and no NIC; it is what they have in common. Knows no loop and has no globals. Control
- * thread.
+ * thread, but query_run() and registry_quiesce_left() and _spent().
  */
 #include "daemon/session/registry.h"
 

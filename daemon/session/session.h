@@ -3,8 +3,8 @@
  * One client: its connection, its identity, and everything the daemon holds for it.
  *
  * A session exists from accept on. Before Hello it may do nothing; a controller's session owns nothing and is never
- * listed. session_end marks it ended and may be called from anywhere; only session_free, called from the loop,
- * tears it down.
+ * listed. session_end marks it ended and may be called from inside a handler. A session is torn down by session_free, or by
+ * session_release once no worker uses it; where its NICs block, a worker does their part.
  */
 #ifndef SHMEMD_SESSION_H
 #define SHMEMD_SESSION_H
