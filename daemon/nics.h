@@ -36,7 +36,7 @@ void nics_deinit(struct nics *nics);
 int nics_open(struct nics *nics);
 /* The list of libmlx5's NICs is looked through as at the start: what it takes. */
 struct nic_mlx5_attr nics_mlx5_attr(const struct nics *nics);
-/* One more that was asked already: moved to the list from the one that it is in, and owned, when 0. -ENOSPC, -ENOMEM; logged. */
+/* Adds a NIC that was queried already; on success moves it into `list`, which owns it. -ENOSPC, -ENOMEM; logged. */
 int nics_add(struct nics *nics, struct nic *nic, const struct nic_info *info);
 
 #endif

@@ -58,8 +58,8 @@ struct session_keep {
 void session_keep_init(struct session_keep *keep);
 bool session_is_kept(const struct session *session); /* it outlives the daemon */
 /*
- * In Hello; another daemon can take it over once that is answered. What cannot be kept is no error: the session ends with the daemon then, and says why. A session
- * that is not kept is left alone by all of the following.
+ * Called in Hello; another daemon can take the session over once that is answered. Failing to keep a session is no error: it then ends
+ * with this daemon, and keep.reason says why. All of the following leave such a session alone.
  */
 void session_keep_begin(struct session *session);
 /* It ends with the daemon from now on: nothing of it is anywhere else any more. */

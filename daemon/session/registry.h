@@ -122,7 +122,7 @@ struct registry {
 	uint64_t resumed_total; /* sessions taken over from a former daemon */
 	struct registry_absent absent[REGISTRY_MAX_NICS];
 	unsigned int n_absent;
-	uint64_t counted; /* the session that was added to `ended` last: what is still kept of it is not counted again */
+	uint64_t counted; /* id of the last session whose counters are in `ended`; its saved copy must not be added again */
 	bool has_told; /* since what is kept was written */
 	uint64_t started_nsec;
 	pthread_mutex_t quiesce_lock; /* of the next two, which workers share */
