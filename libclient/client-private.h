@@ -244,7 +244,9 @@ void request_deinit(struct request *call);
 
 /* Sends call->req and waits for its reply of kind call->expect. Takes the lock. Sets the error text. */
 int request_call(struct shmd_client *client, struct request *call);
-/* The same with the lock held. */
+/* MSG_MEM_DEREG_REQ or MSG_QUEUE_DESTROY_REQ, of what has this handle. */
+int request_destroy(struct shmd_client *client, enum msg_kind kind, uint32_t handle);
+/* request_call() with the lock held. */
 int request_call_locked(struct shmd_client *client, struct request *call);
 /* Reads what has arrived without waiting, events to the queue. Lock held. 0, or the dead error. */
 int request_drain(struct shmd_client *client);

@@ -88,16 +88,11 @@ int shmd_dct_addr(const struct shmd_dct *dct, struct shmd_addr *ret_addr)
 
 int shmd_dct_destroy(struct shmd_dct *dct)
 {
-	_cleanup_request_ struct request call;
 	struct shmd_client *client = dct ? dct->nic->client : NULL;
-	int r;
+	int r = client_check(client);
 
-	request_init(&call, MSG_QUEUE_DESTROY_REQ, MSG_OK_REP);
-	r = client_check(client);
-	if (r < 0)
-		return r;
-	call.req.queue_destroy_req.handle = dct->handle;
-	r = request_call(client, &call);
+	if (!r)
+		r = request_destroy(client, MSG_QUEUE_DESTROY_REQ, dct->handle);
 	if (r < 0)
 		return r;
 	client_lock(client);

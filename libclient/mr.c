@@ -253,16 +253,11 @@ int shmd_mr_info(const struct shmd_mr *mr, struct shmd_mr_info *ret_info)
 
 int shmd_mr_dereg(struct shmd_mr *mr)
 {
-	_cleanup_request_ struct request call;
 	struct shmd_client *client = mr ? mr->nic->client : NULL;
-	int r;
+	int r = client_check(client);
 
-	request_init(&call, MSG_MEM_DEREG_REQ, MSG_OK_REP);
-	r = client_check(client);
-	if (r < 0)
-		return r;
-	call.req.mem_dereg_req.handle = mr->handle;
-	r = request_call(client, &call);
+	if (!r)
+		r = request_destroy(client, MSG_MEM_DEREG_REQ, mr->handle);
 	if (r < 0)
 		return r;
 	client_lock(client);

@@ -283,14 +283,8 @@ static int batch_create(struct shmd_queues *queues, struct queue_batch *batch, u
 
 static int batch_destroy(struct shmd_queues *queues, struct queue_batch *batch)
 {
-	_cleanup_request_ struct request call;
-	int r;
+	int r = batch->handle ? request_destroy(queues->nic->client, MSG_QUEUE_DESTROY_REQ, batch->handle) : 0;
 
-	request_init(&call, MSG_QUEUE_DESTROY_REQ, MSG_OK_REP);
-	if (!batch->handle)
-		return 0;
-	call.req.queue_destroy_req.handle = batch->handle;
-	r = request_call(queues->nic->client, &call);
 	if (!r)
 		batch->handle = 0;
 	return r;

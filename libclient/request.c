@@ -310,3 +310,13 @@ int request_call(struct shmd_client *client, struct request *call)
 	client_unlock(client);
 	return r;
 }
+
+int request_destroy(struct shmd_client *client, enum msg_kind kind, uint32_t handle)
+{
+	_cleanup_request_ struct request call;
+	struct msg_handle_req *req = kind == MSG_MEM_DEREG_REQ ? &call.req.mem_dereg_req : &call.req.queue_destroy_req;
+
+	request_init(&call, kind, MSG_OK_REP);
+	req->handle = handle;
+	return request_call(client, &call);
+}
