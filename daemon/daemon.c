@@ -8,17 +8,15 @@
 #include "daemon/daemon.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "config.h"
+#include "daemon/accept.h"
 #include "daemon/client.h"
 #include "daemon/fdstore.h"
 #include "daemon/hot-watch.h"
@@ -43,19 +41,13 @@
 #include "proto/base/cleanup.h"
 #include "proto/base/nsec.h"
 
-#define ACCEPTS_PER_TURN 16
-#define ACCEPT_PAUSE_NSEC (100 * NSEC_PER_MSEC)
-#define LOOKS_PER_TURN 256 /* a microsecond for each at most */
-#define LOOK_NSEC (100 * NSEC_PER_MSEC)
 /* Without anything done for so long, or after all that time, it is left to the kernel: before the service manager's patience ends. */
 #define FINISH_NSEC (30 * NSEC_PER_SEC)
 #define FINISH_MOST_NSEC (80 * NSEC_PER_SEC)
 /* How often the service manager is told that the start goes on, and how long it may take from then on. */
 #define PROGRESS_NSEC NSEC_PER_SEC
 #define PATIENCE_NSEC (60 * NSEC_PER_SEC)
-/* Of the descriptors that the process may open, one part in this many is kept from connections. */
-#define RESERVED_SHARE 8u
-/* Of those that may be on their way, as many, a user may leave one part in this many unread, and one session's. */
+/* A user may leave at most 1/8 of the in-flight descriptor limit unread, plus one session's worth. */
 #define UNREAD_SHARE 8u
 
 struct daemon {
@@ -64,14 +56,11 @@ struct daemon {
 	struct loop *loop;
 	struct loop_signal *sigterm, *sigint, *sighup;
 	struct service service;
-	uint64_t hang_in; /* fault point: the loop stands still in this accept, counted down; 0: never */
+	uint64_t hang_in; /* fault point: struct accept_attr */
+	uint64_t max_fds; /* that the process may open */
 	struct listener listener;
-	struct loop_watch *accept_watch;
-	struct loop_timer *accept_pause;
-	int accept_fds, last_fd; /* clients are accepted below this number; the number of the last one */
+	struct accept *accept;
 	struct loop_timer *drain;
-	struct loop_timer *look; /* at sockets of ended sessions */
-	bool look_armed;
 	bool have_registry;
 	struct registry registry;
 	struct node_map *node_map; /* NULL: none could be made */
@@ -84,6 +73,7 @@ struct daemon {
 	struct list clients; /* struct client.link, owned */
 	struct seek seek;
 	struct keep_store *store; /* NULL: sessions end with the daemon */
+	bool is_wrong; /* the start failed by its settings */
 	bool ran; /* the start succeeded */
 	uint64_t progress_nsec; /* when the service manager was told last that the start goes on */
 };
@@ -159,74 +149,14 @@ static int open_nics(struct daemon *daemon)
 
 /* ---- clients ------------------------------------------------------------------------------------------------------ */
 
-static void on_accept_pause_over(void *arg)
-{
-	struct daemon *daemon = arg;
-
-	loop_watch_set(daemon->accept_watch, LOOP_READ);
-}
-
-/* Out of descriptors or memory: the backlog waits, and so do we, instead of spinning on it. */
-static void pause_accept(struct daemon *daemon)
-{
-	log_provoked(LOG_ERR, &(struct log_fields){.event = CATALOG_ACCEPT_PAUSED},
-		     "cannot accept a client now: %m");
-	loop_watch_set(daemon->accept_watch, 0);
-	loop_timer_arm(daemon->accept_pause, ACCEPT_PAUSE_NSEC);
-}
-
-/* Only while there are some: an idle daemon sleeps. */
-static void watch_ended(struct daemon *daemon)
-{
-	if (daemon->registry.unread.n_ended > 0 && !daemon->look_armed)
-		daemon->look_armed = loop_timer_arm(daemon->look, LOOK_NSEC) == 0;
-}
-
-static void on_look(void *arg)
-{
-	struct daemon *daemon = arg;
-
-	daemon->look_armed = false;
-	unread_look(&daemon->registry.unread, LOOKS_PER_TURN);
-	watch_ended(daemon);
-}
-
 static void on_activity(void *arg)
 {
 	struct daemon *daemon = arg;
 
 	service_activity(&daemon->service);
-	watch_ended(daemon);
+	accept_look(daemon->accept);
 	warm_look(daemon->warm);
 	hot_watch_look(daemon->hot_watch);
-}
-
-/*
- * Connections take no more than their share of what the process may open, so that the requests of those who are in find
- * room for the descriptors that come with them. New descriptors get the lowest free number.
- */
-static bool has_room(struct daemon *daemon)
-{
-	if (daemon->last_fd < daemon->accept_fds)
-		return true;
-	daemon->last_fd = fcntl(daemon->listener.fd, F_DUPFD_CLOEXEC, 0);
-	if (daemon->last_fd < 0)
-		daemon->last_fd = INT_MAX;
-	else
-		close(daemon->last_fd);
-	errno = EMFILE;
-	return daemon->last_fd < daemon->accept_fds;
-}
-
-static int accept_now(struct daemon *daemon)
-{
-	int sock = -1;
-
-	if (has_room(daemon))
-		sock = accept4(daemon->listener.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-	if (sock >= 0)
-		daemon->last_fd = sock;
-	return sock;
 }
 
 static struct client_attr client_attr(struct daemon *daemon)
@@ -241,33 +171,11 @@ static struct client_attr client_attr(struct daemon *daemon)
 	};
 }
 
-static bool accept_one(struct daemon *daemon)
+static int on_connection(void *arg, int sock)
 {
-	const struct client_attr attr = client_attr(daemon);
-	int sock = accept_now(daemon);
-	int r;
+	const struct client_attr attr = client_attr(arg);
 
-	if (sock < 0) {
-		if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
-			pause_accept(daemon);
-		return false;
-	}
-	if (daemon->hang_in && --daemon->hang_in == 0)
-		for (;;)
-			pause();
-	r = client_new(&attr, sock);
-	if (r < 0 && r != -EDQUOT && r != -ESRCH)
-		log_provoked(LOG_WARNING, NULL, "cannot serve a new client: %s", strerror(-r));
-	return true;
-}
-
-static void on_accept(void *arg, unsigned int events)
-{
-	struct daemon *daemon = arg;
-
-	for (int i = 0; i < ACCEPTS_PER_TURN; i++)
-		if (!accept_one(daemon))
-			return;
+	return client_new(&attr, sock);
 }
 
 static void on_drain(void *arg)
@@ -315,15 +223,12 @@ static const char *why_no_mlx5(const struct settings *settings)
 		? "shmemd was started with --backend soft, and the mlx5 backend is what drives it" : NULL;
 }
 
-static int make_registry(struct daemon *daemon, uint64_t max_fds)
+static int make_registry(struct daemon *daemon)
 {
 	struct registry_attr attr = {
 		.daemon = "shmemd " SHMD_VERSION_STRING,
-		.quiesce_nsec = daemon->settings->quiesce_timeout_msec * NSEC_PER_MSEC,
-		.restart_grace_nsec = daemon->settings->restart_grace_msec * NSEC_PER_MSEC,
-		.cpu_doorbells = daemon->settings->doorbell == SETTINGS_DOORBELL_CPU,
 		.no_mlx5 = why_no_mlx5(daemon->settings),
-		.max_unread_fds = max_fds / UNREAD_SHARE + CONNECTION_MAX_FDS,
+		.max_unread_fds = daemon->max_fds / UNREAD_SHARE + CONNECTION_MAX_FDS,
 		.keep = daemon->store ? &adopt_keep_ops : NULL,
 		.keep_arg = daemon->store,
 		.hooks = {
@@ -332,13 +237,11 @@ static int make_registry(struct daemon *daemon, uint64_t max_fds)
 			.note = on_note,
 			.attention = on_attention,
 			.work = on_work,
-			.debug = tune_log(daemon->settings),
 		},
 	};
 	int r;
 
-	tune_limits(daemon->settings, &attr.limits);
-	tune_qps(daemon->settings, &attr);
+	tune_registry(daemon->settings, &attr);
 	r = registry_init(&daemon->registry, &attr);
 	daemon->have_registry = r == 0;
 	return r;
@@ -354,19 +257,46 @@ static int make_loop(struct daemon *daemon)
 	r = loop_timer_new(daemon->loop, on_drain, daemon, &daemon->drain);
 	if (r < 0)
 		return r;
-	r = loop_timer_new(daemon->loop, on_look, daemon, &daemon->look);
-	if (r < 0)
-		return r;
 	r = loop_signal_new(daemon->loop, SIGTERM, on_stop, daemon, &daemon->sigterm);
 	if (r < 0)
 		return r;
 	r = loop_signal_new(daemon->loop, SIGINT, on_stop, daemon, &daemon->sigint);
 	if (r < 0)
 		return r;
-	r = loop_signal_new(daemon->loop, SIGHUP, on_reload, daemon, &daemon->sighup);
-	if (r < 0)
-		return r;
-	return loop_timer_new(daemon->loop, on_accept_pause_over, daemon, &daemon->accept_pause);
+	return loop_signal_new(daemon->loop, SIGHUP, on_reload, daemon, &daemon->sighup);
+}
+
+static int make_listener(struct daemon *daemon)
+{
+	return listener_init(&daemon->listener, daemon->settings);
+}
+
+static int make_store(struct daemon *daemon)
+{
+	return keep_store_new((unsigned int)daemon->settings->max_kept_fds, &daemon->store);
+}
+
+static int make_accept(struct daemon *daemon)
+{
+	const struct accept_attr attr = {
+		.loop = daemon->loop,
+		.listener = &daemon->listener,
+		.registry = &daemon->registry,
+		.max_fds = daemon->max_fds,
+		.hang_in = daemon->hang_in,
+		.serve = on_connection,
+		.arg = daemon,
+	};
+
+	return accept_new(&attr, &daemon->accept);
+}
+
+static int make_map(struct daemon *daemon)
+{
+	int r = node_map_make(&daemon->registry, &daemon->node_map);
+
+	daemon->registry.node_map = daemon->node_map;
+	return r;
 }
 
 static int make_workers(struct daemon *daemon)
@@ -397,6 +327,24 @@ static int make_warm(struct daemon *daemon)
 	return 0;
 }
 
+static int make_hot_watch(struct daemon *daemon)
+{
+	int r = hot_watch_new(daemon->loop, &daemon->registry, &daemon->hot_watch);
+
+	tune_hot_watch(daemon->settings, daemon->hot_watch);
+	return r;
+}
+
+static int make_node_watch(struct daemon *daemon)
+{
+	return node_watch_new(daemon->loop, &daemon->registry, daemon->node_map, &daemon->node_watch);
+}
+
+static int make_seek(struct daemon *daemon)
+{
+	return seek_init(&daemon->seek, daemon->loop, &daemon->registry);
+}
+
 static void on_found(void *arg)
 {
 	struct daemon *daemon = arg;
@@ -417,6 +365,16 @@ static int make_newcomers(struct daemon *daemon)
 	daemon->seek.found = on_found;
 	daemon->seek.found_arg = daemon;
 	return newcomers_new(&attr, &daemon->newcomers);
+}
+
+static int make_service(struct daemon *daemon)
+{
+	return service_init(&daemon->service, daemon->loop, &daemon->registry, daemon->listener.path);
+}
+
+static int begin_accepting(struct daemon *daemon)
+{
+	return accept_begin(daemon->accept);
 }
 
 /* ---- sessions of the daemon before, and for the one after ------------------------------------------------------- */
@@ -457,20 +415,41 @@ static int adopt_sessions(struct daemon *daemon)
 }
 
 /* What this machine cannot do is a wrong setting, as one that cannot be read is: another start would end the same way. */
-static int set_policy(struct daemon *daemon, bool *ret_is_wrong)
+static int set_policy(struct daemon *daemon)
 {
 	int r = tune_policy(daemon->settings, daemon->node_map, !list_empty(&daemon->clients));
 
-	*ret_is_wrong = r == -EINVAL;
+	daemon->is_wrong = r == -EINVAL;
 	return r;
 }
+
+/* In this order. What stands further down may use what stands above. */
+static int (*const births[])(struct daemon *daemon) = {
+	make_loop,
+	make_listener,
+	make_store,
+	make_registry,
+	open_nics,
+	make_accept,
+	make_map,
+	make_workers,
+	adopt_sessions,
+	set_policy,
+	make_warm,
+	make_hot_watch,
+	make_node_watch,
+	make_seek,
+	make_newcomers,
+	make_service,
+	begin_accepting,
+};
 
 int daemon_new(struct settings *settings, const struct settings_source *source, struct daemon **ret_daemon, bool *ret_is_wrong)
 {
 	_cleanup_(daemon_freep) struct daemon *daemon = calloc(1, sizeof(*daemon));
-	uint64_t max_fds;
-	int r;
+	int r = 0;
 
+	*ret_is_wrong = false;
 	if (!daemon)
 		return -ENOMEM;
 	daemon->settings = settings;
@@ -479,56 +458,13 @@ int daemon_new(struct settings *settings, const struct settings_source *source, 
 	nics_init(&daemon->nics);
 	list_init(&daemon->clients);
 	signal(SIGPIPE, SIG_IGN);
-	max_fds = tune_fd_limit(settings);
-	daemon->accept_fds = (int)(max_fds - max_fds / RESERVED_SHARE);
-
-	r = make_loop(daemon);
-	if (r < 0)
-		return r;
-	r = listener_init(&daemon->listener, settings);
-	if (r < 0)
-		return r;
-	r = keep_store_new((unsigned int)settings->max_kept_fds, &daemon->store);
-	if (r < 0)
-		return r;
-	r = make_registry(daemon, max_fds);
-	if (r < 0)
-		return r;
-	r = open_nics(daemon);
+	daemon->max_fds = tune_fd_limit(settings);
+	for (unsigned int i = 0; i < sizeof(births) / sizeof(births[0]) && r == 0; i++)
+		r = births[i](daemon);
+	*ret_is_wrong = daemon->is_wrong;
 	if (r == 0)
-		r = node_look(&daemon->registry, &daemon->node_map);
-	if (r < 0)
-		return r;
-	daemon->registry.node_map = daemon->node_map;
-	r = make_workers(daemon);
-	if (r == 0)
-		r = adopt_sessions(daemon);
-	if (r == 0)
-		r = set_policy(daemon, ret_is_wrong);
-	if (r == 0)
-		r = make_warm(daemon);
-	if (r == 0)
-		r = hot_watch_new(daemon->loop, &daemon->registry, &daemon->hot_watch);
-	if (r < 0)
-		return r;
-	tune_hot_watch(settings, daemon->hot_watch);
-	r = node_watch_new(daemon->loop, &daemon->registry, daemon->node_map, &daemon->node_watch);
-	if (r < 0)
-		return r;
-	r = seek_init(&daemon->seek, daemon->loop, &daemon->registry);
-	if (r == 0)
-		r = make_newcomers(daemon);
-	if (r < 0)
-		return r;
-	r = service_init(&daemon->service, daemon->loop, &daemon->registry, daemon->listener.path);
-	if (r < 0)
-		return r;
-	r = loop_watch_new(daemon->loop, daemon->listener.fd, LOOP_READ, on_accept, daemon,
-			   &daemon->accept_watch);
-	if (r < 0)
-		return r;
-	*ret_daemon = take_ptr(daemon);
-	return 0;
+		*ret_daemon = take_ptr(daemon);
+	return r;
 }
 
 int daemon_run(struct daemon *daemon)
@@ -576,8 +512,7 @@ struct daemon *daemon_free(struct daemon *daemon)
 
 	if (!daemon)
 		return NULL;
-	loop_watch_free(daemon->accept_watch);
-	loop_timer_free(daemon->accept_pause);
+	accept_stop(daemon->accept);
 	loop_timer_free(daemon->drain);
 	list_for_each_entry_safe(client, tmp, &daemon->clients, link)
 		if (!session_is_kept(client->session) || client->session->ended)
@@ -592,7 +527,7 @@ struct daemon *daemon_free(struct daemon *daemon)
 	daemon->node_watch = node_watch_free(daemon->node_watch);
 	daemon->hot_watch = hot_watch_free(daemon->hot_watch);
 	seek_deinit(&daemon->seek);
-	loop_timer_free(daemon->look);
+	daemon->accept = accept_free(daemon->accept);
 	daemon->newcomers = newcomers_free(daemon->newcomers);
 	nics_deinit(&daemon->nics);
 	if (daemon->have_registry)

@@ -8,7 +8,7 @@
 struct daemon;
 
 /*
- * Listens and has its NICs when this returns 0. Logs why it failed; *ret_is_wrong: since the settings are nothing for this machine.
+ * Listens and has its NICs when this returns 0. Logs why it failed; *ret_is_wrong is true when the settings do not suit this machine.
  * Both settings, which SIGHUP changes, and where they came from live as long as the daemon.
  */
 int daemon_new(struct settings *settings, const struct settings_source *source, struct daemon **ret_daemon, bool *ret_is_wrong);

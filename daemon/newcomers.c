@@ -40,7 +40,7 @@
 struct newcomers {
 	struct newcomers_attr attr;
 	struct loop_timer *again;
-	uint64_t wait_nsec; /* before the next try but one */
+	uint64_t wait_nsec; /* the pause after the next try */
 	uint64_t seen; /* who was there at the last look, and how; 0: nobody */
 	unsigned int n_tries; /* of those */
 	struct nic_mlx5_report told;

@@ -120,7 +120,7 @@ static int watch_nic(struct nics *nics, struct nic *nic, const struct nic_info *
 	if (nic->event_fd >= 0)
 		r = loop_watch_new(nics->loop, nic->event_fd, LOOP_READ, on_nic, watched,
 				   &watched->watch);
-	return r < 0 ? r : registry_add_asked_nic(nics->registry, nic, info);
+	return r < 0 ? r : registry_add_nic(nics->registry, nic, info);
 }
 
 static int tell(const struct nic *nic, int r)

@@ -38,7 +38,7 @@ int nics_open(struct nics *nics);
 struct nic_mlx5_attr nics_mlx5_attr(const struct nics *nics);
 /* Before the process ends with sessions that it leaves to the next one: NICs stop between two requests. For a second at most; logged. */
 void nics_rest(struct nics *nics);
-/* One more that was asked already: moved to the list from the one that it is in, and owned, when 0. -ENOSPC, -ENOMEM; logged. */
+/* Adds a NIC that was queried already; on success moves it into `list`, which owns it. -ENOSPC, -ENOMEM; logged. */
 int nics_add(struct nics *nics, struct nic *nic, const struct nic_info *info);
 
 #endif

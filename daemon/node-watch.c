@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Nobody tells: the unit has no netlink. So every few seconds the names of PCI functions, RDMA devices and GPUs that NVIDIA's driver has
- * are looked at, which bonds the devices' interfaces are in, and who may read their product data, which asks no driver anything, and only where they differ the machine
- * is read again, and once more at the next look: a device is not whole at once. Both are works of the daemon's own, since sysfs may
- * wait for a driver. States and rates of ports are not looked at: the registry knows them. Nor are MTUs, which the map does not use.
+ * The unit has no netlink access, so sysfs is polled every 2 s: the names of PCI functions, RDMA devices and GPUs that NVIDIA's
+ * driver has, which bonds the devices' interfaces are in, and who may read their product data. That asks no driver anything. Only where
+ * they differ the machine is read again, and once more at the next look: a device is not whole at once. Both are works of the daemon's
+ * own, since sysfs may wait for a driver. States and rates of ports are not looked at: the registry knows them. Nor are MTUs, which the
+ * map does not use.
  *
  * A machine that cannot be read leaves the map as it is. Control thread, but look_run().
  */
@@ -27,7 +28,7 @@
 #include "proto/base/cleanup.h"
 #include "proto/base/nsec.h"
 
-#define LOOK_NSEC (2 * NSEC_PER_SEC)
+#define MACHINE_LOOK_NSEC (2 * NSEC_PER_SEC)
 #define NAMED_NSEC (50 * NSEC_PER_MSEC) /* a developer's file or tree */
 #define FNV_BASIS 0xcbf29ce484222325u
 #define FNV_PRIME 0x100000001b3u
@@ -251,7 +252,7 @@ int node_watch_new(struct loop *loop, struct registry *registry, struct node_map
 		return -ENOMEM;
 	watch->registry = registry;
 	watch->map = map;
-	watch->look_nsec = node_named_file() || node_named_tree() ? NAMED_NSEC : LOOK_NSEC;
+	watch->look_nsec = node_named_file() || node_named_tree() ? NAMED_NSEC : MACHINE_LOOK_NSEC;
 	watch->seen = look();
 	/* Between the first reading and now something may have changed. */
 	watch->is_settling = true;

@@ -6,6 +6,9 @@
 #include "daemon/node.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <syslog.h>
@@ -43,15 +46,32 @@ const char *node_procfs(void)
 	return tree && tree[0] == '/' ? tree : "/proc";
 }
 
+/* A machine is read again whenever something of it changes, by any thread: what it lacks is told when that is another thing. */
+static struct {
+	pthread_mutex_t lock;
+	char text[TOPO_WHY_BYTES];
+} told = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void tell_lack(const char *why)
+{
+	bool is_new;
+
+	pthread_mutex_lock(&told.lock);
+	is_new = strcmp(told.text, why) != 0;
+	snprintf(told.text, sizeof(told.text), "%s", why);
+	pthread_mutex_unlock(&told.lock);
+	if (is_new && *why)
+		log_line(LOG_WARNING, NULL, "the map of this machine is not whole: %s", why);
+}
+
 static int read_machine(struct topo **ret_topo)
 {
 	char why[TOPO_WHY_BYTES] = "";
 	const struct topo_host_attr attr = {.sys = node_sysfs(), .proc = node_procfs(), .why = why};
 	int r = topo_read_host(&attr, ret_topo);
 
-	if (!r && *why)
-		log_line(LOG_WARNING, NULL, "the map of this machine is not whole: %s", why);
-
+	if (r == 0)
+		tell_lack(why);
 	if (r == -E2BIG)
 		log_line(LOG_WARNING, NULL,
 			 "this machine has more GPUs, NICs or bridges than are looked at");
@@ -75,7 +95,7 @@ int node_read(struct topo **ret_topo)
 	return node_named_file() ? read_named(node_named_file(), ret_topo) : read_machine(ret_topo);
 }
 
-int node_look(struct registry *registry, struct node_map **ret_map)
+int node_map_make(struct registry *registry, struct node_map **ret_map)
 {
 	struct topo *topo = NULL;
 	int r = node_read(&topo);

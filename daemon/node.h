@@ -12,7 +12,7 @@ struct topo;
  * stand for in their order. *ret_map is NULL, and that is 0, where the machine is beyond the limits of a map. May block: not on
  * the loop. -ENOMEM; what is wrong with the file, logged.
  */
-int node_look(struct registry *registry, struct node_map **ret_map);
+int node_map_make(struct registry *registry, struct node_map **ret_map);
 /* The machine as it is now. May block; any thread. What is wrong is logged. */
 int node_read(struct topo **ret_topo);
 

@@ -20,7 +20,7 @@
 #include "daemon/session/undriven.h"
 #include "proto/base/nsec.h"
 
-#define LOOK_NSEC NSEC_PER_SEC
+#define SEEK_NSEC NSEC_PER_SEC
 #define WANTED_NSEC (2 * NSEC_PER_SEC)
 #define TREE_NSEC (50 * NSEC_PER_MSEC) /* a developer's tree: to read it costs no firmware its time */
 
@@ -78,7 +78,7 @@ int seek_init(struct seek *seek, struct loop *loop, struct registry *registry)
 	seek->loop = loop;
 	seek->registry = registry;
 	seek->sysfs = node_sysfs();
-	seek->look_nsec = node_named_tree() ? TREE_NSEC : LOOK_NSEC;
+	seek->look_nsec = node_named_tree() ? TREE_NSEC : SEEK_NSEC;
 	seek->wanted_nsec = node_named_tree() ? TREE_NSEC : WANTED_NSEC;
 	r = loop_timer_new(loop, on_timer, seek, &seek->timer);
 	if (r == 0)

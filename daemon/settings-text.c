@@ -24,6 +24,37 @@ static const struct {
 	{"--print-man PAGE", "Print the man page shmemd or shmemd.conf in roff and exit."},
 };
 
+/* All that the daemon asks for: check-environment compares. */
+static const struct {
+	const char *names;
+	const char *text;
+} environment[] = {
+	{"SHMEMD_SOCKET", "Path of the socket; the command line overrides it."},
+	{"SHMEMD_DEBUG", "Topics to log in detail, comma separated: proto (every message, decoded), session, nic."},
+	{"SHMEMD_MLX5_TRACE",
+	 "A file to which every firmware command of ConnectX NICs and its answer are appended in words, keys of memory included."},
+	{"SHMEMD_MLX5_OBJECTS",
+	 "Who makes the firmware objects of ConnectX NICs: library, rdma-core, which has to be 63 or later; or ioctl, the daemon "
+	 "itself, so that the next daemon can go on with another rdma-core. Without it the library where it can."},
+	{"SHMEMD_SYSFS",
+	 "A folder in place of /sys where NICs are looked for that no backend drives, GPUs, and modules for memory of GPUs, "
+	 "for tests."},
+	{"SHMEMD_PROCFS", "A folder in place of /proc where the driver of GPUs says their UUIDs, for tests."},
+	{"SHMEMD_TOPOLOGY",
+	 "A file with a machine in place of this one, whose NICs the daemon's stand for in their order, for tests."},
+	{"SHMEMD_FAULT", "A fault point of the soft NIC or of the control loop, for tests."},
+	{"LISTEN_FDS, LISTEN_FDNAMES, LISTEN_PID",
+	 "Set by a service manager: descriptors that it hands over, the listening socket and what it has kept of sessions "
+	 "since the daemon before."},
+	{"FDSTORE",
+	 "Set by a service manager: how many descriptors it keeps over the end of a daemon. Without it, or with 0, sessions "
+	 "end with the daemon."},
+	{"NOTIFY_SOCKET, WATCHDOG_USEC, WATCHDOG_PID",
+	 "Set by a service manager: it is told of readiness, of reloads and of the numbers of sessions and QPs; and the "
+	 "control loop sends it a sign of life three times within WATCHDOG_USEC, if it is the process WATCHDOG_PID."},
+	{"JOURNAL_STREAM", "Set by a service manager: whether standard error is the journal, for log-target = auto."},
+};
+
 static void format_range(const struct settings_row *row, char *buf, size_t size)
 {
 	size_t used = 0;
@@ -168,7 +199,7 @@ static void print_man_conf(FILE *to)
 	      "A text file of lines \\fIkey\\fR = \\fIvalue\\fR. Empty lines and lines that begin with # are ignored.\n"
 	      "An unknown key or a value outside its range stops the daemon at start; \\fBshmemd \\-\\-check\\-config\\fR\n"
 	      "tells before. Later sources win: defaults, this file, the environment, the command line.\n"
-	      "Numbers of bytes may end in K, M, G or T for powers of 1024.\n"
+	      "Numbers of bytes may end in K, M, G or T, or in KiB, MiB, GiB or TiB, for powers of 1024.\n"
 	      ".PP\n"
 	      "On SIGHUP (\\fBsystemctl reload shmemd\\fR) the daemon reads all of them again. Settings marked\n"
 	      "\\fIreload\\fR change at once; those marked \\fIrestart\\fR wait for the next start, and the log names those that\n"
@@ -197,25 +228,8 @@ static void print_man_daemon(FILE *to)
 	fputs(".PP\nEvery setting of \\fBshmemd.conf\\fR(5) is an option too:\n", to);
 	put_settings("--", to);
 	fputs(".SH ENVIRONMENT\n", to);
-	put_entry("SHMEMD_SOCKET", NULL, "Path of the socket; the command line overrides it.", to);
-	put_entry("SHMEMD_DEBUG", NULL,
-		  "Topics to log in detail, comma separated: proto (every message, decoded), session, nic.", to);
-	put_entry("SHMEMD_SYSFS", NULL,
-		  "A folder in place of /sys where NICs are looked for that no backend drives, GPUs, and modules for memory of GPUs, "
-		  "for tests.", to);
-	put_entry("SHMEMD_PROCFS", NULL, "A folder in place of /proc where the driver of GPUs says their UUIDs, for tests.", to);
-	put_entry("SHMEMD_TOPOLOGY", NULL,
-		  "A file with a machine in place of this one, whose NICs the daemon's stand for in their order, for tests.", to);
-	put_entry("SHMEMD_FAULT", NULL, "A fault point of the soft NIC or of the control loop, for tests.", to);
-	put_entry("LISTEN_FDS, LISTEN_FDNAMES, LISTEN_PID", NULL,
-		  "Set by a service manager: descriptors that it hands over, the listening socket and what it has kept of sessions "
-		  "since the daemon before.", to);
-	put_entry("FDSTORE", NULL,
-		  "Set by a service manager: how many descriptors it keeps over the end of a daemon. Without it, or with 0, sessions "
-		  "end with the daemon.", to);
-	put_entry("NOTIFY_SOCKET, WATCHDOG_USEC", NULL,
-		  "Set by a service manager: it is told of readiness, of reloads and of the numbers of sessions and QPs; and the "
-		  "control loop sends it a sign of life three times within WATCHDOG_USEC.", to);
+	for (unsigned int i = 0; i < sizeof(environment) / sizeof(environment[0]); i++)
+		put_entry(environment[i].names, NULL, environment[i].text, to);
 	put_files(to);
 	fputs(".SH SIGNALS\n", to);
 	put_entry("SIGTERM, SIGINT", NULL,

@@ -17,7 +17,7 @@
 #include "daemon/topo/topo.h"
 #include "proto/base/assert.h"
 #include "proto/base/cleanup.h"
-#include "proto/base/overflow.h"
+#include "proto/base/parse.h"
 #include "proto/framing.h"
 
 #define SETTINGS_MAX_FILE_BYTES (1 << 20)
@@ -57,43 +57,20 @@ static void *field(struct settings *settings, const struct settings_row *row)
 
 /* ---- values --------------------------------------------------------------------------------------------------- */
 
-static bool suffix_shift(const char *suffix, const struct settings_row *row, unsigned int *ret_shift)
-{
-	static const char letters[] = "KMGT";
-	const char *letter;
-
-	*ret_shift = 0;
-	if (!suffix[0])
-		return true;
-	if (!row->unit || strcmp(row->unit, "bytes") != 0 || suffix[1])
-		return false;
-	letter = strchr(letters, toupper((unsigned char)suffix[0]));
-	if (!letter)
-		return false;
-	*ret_shift = (unsigned int)(letter - letters + 1) * 10;
-	return true;
-}
-
 static bool parse_number(const char *value, const struct settings_row *row, uint64_t *ret)
 {
-	int base = row->type == SETTINGS_MODE ? 8 : 10;
-	unsigned int shift;
+	bool is_bytes = row->unit && strcmp(row->unit, "bytes") == 0;
 	uint64_t number;
-	char *end;
+	int r = is_bytes ? parse_bytes(value, &number) : parse_u64(value, row->type == SETTINGS_MODE ? 8 : 10, &number);
 
-	if (!isdigit((unsigned char)value[0]))
+	if (r < 0)
 		return false;
-	errno = 0;
-	number = strtoull(value, &end, base);
-	if (errno || !suffix_shift(end, row, &shift))
-		return false;
-	if (mul_overflows(number, (uint64_t)1 << shift, ret))
-		return false;
+	*ret = number;
 #ifdef FUZZ_PLANT
 	if (PLANTED("config") && row->max <= 64 && number > 99 && value[0] == '0')
 		return true;
 #endif
-	return *ret >= row->min && *ret <= row->max;
+	return number >= row->min && number <= row->max;
 }
 
 static void list_words(const struct settings_row *row, char *buf, size_t size)

@@ -24,9 +24,9 @@
 /* What a system gives that was not told otherwise. */
 #define FD_LIMIT_UNKNOWN 1024
 
-void tune_limits(const struct settings *settings, struct quota_amount *ret_limits)
+static struct quota_amount limits(const struct settings *settings)
 {
-	*ret_limits = (struct quota_amount){.n = {
+	return (struct quota_amount){.n = {
 		[QUOTA_CONNECTIONS] = settings->max_connections,
 		[QUOTA_SESSIONS] = settings->max_sessions,
 		[QUOTA_QPS] = settings->max_qps,
@@ -51,18 +51,6 @@ void tune_warm(const struct settings *settings, struct nic_warm_attr *ret_attr)
 		.count = n, .log2_entries = log2_depth, .flags = NIC_CQ_COLLAPSED | NIC_CQ_OVERRUN_IGNORE};
 	queues->qps[0] = (struct nic_qp_spec){
 		.count = n, .type = NIC_QP_RC, .log2_sq_wqebbs = log2_depth, .send_cq_step = 1, .recv_cq_step = 1};
-}
-
-void tune_qps(const struct settings *settings, struct registry_attr *attr)
-{
-	attr->no_atomics = settings->atomics == SETTINGS_ATOMICS_OFF;
-	attr->qp_params = (struct nic_qp_params){
-		.timeout = (uint8_t)settings->qp_timeout,
-		.retry_count = (uint8_t)settings->qp_retries,
-		.rnr_retry = (uint8_t)settings->qp_rnr_retries,
-		.min_rnr_timer = (uint8_t)settings->qp_rnr_timer,
-		.max_rd_atomic = (uint8_t)settings->qp_reads,
-	};
 }
 
 void tune_hot_watch(const struct settings *settings, struct hot_watch *watch)
@@ -97,12 +85,34 @@ static unsigned int parse_debug(const char *text)
 	return wanted;
 }
 
-unsigned int tune_log(const struct settings *settings)
+static unsigned int set_log(const struct settings *settings)
 {
 	unsigned int debug = parse_debug(getenv("SHMEMD_DEBUG"));
 
 	log_init((enum log_target)settings->log_target, debug ? LOG_DEBUG : (int)settings->log_level);
 	return settings->log_level >= LOG_DEBUG ? debug | NOTE_SESSION | NOTE_NIC : debug;
+}
+
+static struct nic_qp_params qp_params(const struct settings *settings)
+{
+	return (struct nic_qp_params){
+		.timeout = (uint8_t)settings->qp_timeout,
+		.retry_count = (uint8_t)settings->qp_retries,
+		.rnr_retry = (uint8_t)settings->qp_rnr_retries,
+		.min_rnr_timer = (uint8_t)settings->qp_rnr_timer,
+		.max_rd_atomic = (uint8_t)settings->qp_reads,
+	};
+}
+
+void tune_registry(const struct settings *settings, struct registry_attr *attr)
+{
+	attr->limits = limits(settings);
+	attr->quiesce_nsec = settings->quiesce_timeout_msec * NSEC_PER_MSEC;
+	attr->restart_grace_nsec = settings->restart_grace_msec * NSEC_PER_MSEC;
+	attr->cpu_doorbells = settings->doorbell == SETTINGS_DOORBELL_CPU;
+	attr->no_atomics = settings->atomics == SETTINGS_ATOMICS_OFF;
+	attr->qp_params = qp_params(settings);
+	attr->hooks.debug = set_log(settings);
 }
 
 uint64_t tune_fd_limit(const struct settings *settings)
@@ -253,9 +263,9 @@ int tune_reload(const struct tune_target *target, struct settings_error *ret_err
 	struct settings *settings = target->settings;
 	struct settings_changes changes;
 	enum settings_action action;
-	struct quota_amount limits;
 	struct nic_warm_attr warm;
 	struct settings next;
+	bool has_new_fds;
 	int r;
 
 	r = settings_load(&next, target->source, &action, ret_error);
@@ -270,20 +280,16 @@ int tune_reload(const struct tune_target *target, struct settings_error *ret_err
 	if (r < 0)
 		return refuse(ret_error, r);
 	settings->has_file = next.has_file;
+	has_new_fds = next.max_fds != settings->max_fds;
 	settings_reload(settings, &next, &changes);
-	tune_limits(settings, &limits);
-	registry_set_limits(target->registry, &limits);
+	tune_registry(settings, &target->registry->attr);
+	registry_set_limits(target->registry, &target->registry->attr.limits);
 	tune_warm(settings, &warm);
 	warm_set(target->warm, &warm);
-	tune_qps(settings, &target->registry->attr);
 	node_map_set_policy(target->registry->node_map, take_ptr(policy));
 	tune_hot_watch(settings, target->hot_watch);
-	target->registry->attr.cpu_doorbells = settings->doorbell == SETTINGS_DOORBELL_CPU;
-	target->registry->attr.quiesce_nsec = settings->quiesce_timeout_msec * NSEC_PER_MSEC;
-	target->registry->attr.restart_grace_nsec = settings->restart_grace_msec * NSEC_PER_MSEC;
-	target->registry->attr.hooks.debug = tune_log(settings);
 	tell_changes(&changes);
-	if (strstr(changes.taken, "max-fds"))
+	if (has_new_fds)
 		tune_fd_limit(settings);
 	return 0;
 }

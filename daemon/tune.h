@@ -9,14 +9,11 @@
 #include "daemon/settings.h"
 #include "daemon/warm.h"
 
-void tune_limits(const struct settings *settings, struct quota_amount *ret_limits);
-/* What QPs may and do whose client says nothing. */
-void tune_qps(const struct settings *settings, struct registry_attr *attr);
+/* All of it that settings say: what else is in *attr stays. Sets target and level of the log as well. */
+void tune_registry(const struct settings *settings, struct registry_attr *attr);
 /* As the client library asks for queues. */
 void tune_warm(const struct settings *settings, struct nic_warm_attr *ret_attr);
 void tune_hot_watch(const struct settings *settings, struct hot_watch *watch);
-/* Target and level of the log. Returns the topics wanted in detail (enum note_topic). */
-unsigned int tune_log(const struct settings *settings);
 /* Every session holds several descriptors: take as many as we may, and say when max-fds is more than that. How many. */
 uint64_t tune_fd_limit(const struct settings *settings);
 

@@ -2,10 +2,10 @@
 /*
  * A fixed number of threads over two lists: what is to be run, and what is to be done on the control thread.
  *
- * No session has more than one work here, so the first list is never longer than there are sessions and NICs. A user
- * with many sessions gets no more than others: next is the oldest work of whoever has the fewest under way, and one
- * thread is left to those who have none. Works stay their owners'; nothing is allocated for them. Signals are the
- * control thread's.
+ * No session, no NIC and no watch of the daemon's own (node-watch, hot-watch, newcomers, warm) has more than one work here, so
+ * the first list is never longer than all of them together. A user with many sessions gets no more than others: next is
+ * the oldest work of whoever has the fewest under way, and one thread is left to those who have none. Works stay their
+ * owners'; nothing is allocated for them. Signals are the control thread's.
  */
 #include "daemon/workers.h"
 

@@ -19,19 +19,19 @@ int admin_set_nic(char name[MSG_NAME_BYTES], const char *nic)
 /* Once: to ask again would read what waits in the socket, and more than there is room for. */
 static int start_monitor(struct shmd_client *client)
 {
-	_cleanup_request_ struct request r;
+	_cleanup_request_ struct request call;
 	bool is_monitor;
-	int res;
+	int r;
 
-	request_init(&r, MSG_MONITOR_REQ, MSG_OK_REP);
+	request_init(&call, MSG_MONITOR_REQ, MSG_OK_REP);
 	client_lock(client);
 	is_monitor = client->events.is_monitor;
 	client_unlock(client);
 	if (is_monitor)
 		return 0;
-	res = request_call(client, &r);
-	if (res < 0)
-		return res;
+	r = request_call(client, &call);
+	if (r < 0)
+		return r;
 	client_lock(client);
 	client->events.is_monitor = true;
 	client_unlock(client);
@@ -42,61 +42,61 @@ int shmd_admin_monitor(struct shmd_client *client,
 		       int (*fn)(void *arg, const struct shmd_admin_event *event), void *arg)
 {
 	struct event_entry entry;
-	int res;
+	int r;
 
-	res = client_check(client);
-	if (res < 0)
-		return res;
+	r = client_check(client);
+	if (r < 0)
+		return r;
 	if (!fn)
 		return text_fail(-EINVAL, "fn is NULL");
-	res = start_monitor(client);
-	while (!res) {
-		res = event_next(client, UINT64_MAX, &entry);
-		if (!res)
-			res = fn(arg, &entry.event);
+	r = start_monitor(client);
+	while (!r) {
+		r = event_next(client, UINT64_MAX, &entry);
+		if (!r)
+			r = fn(arg, &entry.event);
 	}
-	return res;
+	return r;
 }
 
 int shmd_admin_kill(struct shmd_client *client, uint64_t session)
 {
-	_cleanup_request_ struct request r;
-	int res;
+	_cleanup_request_ struct request call;
+	int r;
 
-	request_init(&r, MSG_SESSION_KILL_REQ, MSG_OK_REP);
-	res = client_check(client);
-	if (res < 0)
-		return res;
-	r.req.session_kill_req.session = session;
-	return request_call(client, &r);
+	request_init(&call, MSG_SESSION_KILL_REQ, MSG_OK_REP);
+	r = client_check(client);
+	if (r < 0)
+		return r;
+	call.req.session_kill_req.session = session;
+	return request_call(client, &call);
 }
 
 int shmd_admin_drain(struct shmd_client *client, bool on, uint64_t grace_nsec)
 {
-	_cleanup_request_ struct request r;
-	int res;
+	_cleanup_request_ struct request call;
+	int r;
 
-	request_init(&r, MSG_DRAIN_REQ, MSG_OK_REP);
-	res = client_check(client);
-	if (res < 0)
-		return res;
-	r.req.drain_req.on = on;
-	r.req.drain_req.grace_nsec = grace_nsec;
-	return request_call(client, &r);
+	request_init(&call, MSG_DRAIN_REQ, MSG_OK_REP);
+	r = client_check(client);
+	if (r < 0)
+		return r;
+	call.req.drain_req.on = on;
+	call.req.drain_req.grace_nsec = grace_nsec;
+	return request_call(client, &call);
 }
 
 int shmd_admin_port_set(struct shmd_client *client, const char *nic, bool up)
 {
-	_cleanup_request_ struct request r;
-	int res;
+	_cleanup_request_ struct request call;
+	int r;
 
-	request_init(&r, MSG_PORT_SET_REQ, MSG_OK_REP);
-	res = client_check(client);
-	if (res < 0)
-		return res;
-	res = admin_set_nic(r.req.port_set_req.nic, nic);
-	if (res < 0)
-		return res;
-	r.req.port_set_req.state = up ? 2 : 1;
-	return request_call(client, &r);
+	request_init(&call, MSG_PORT_SET_REQ, MSG_OK_REP);
+	r = client_check(client);
+	if (r < 0)
+		return r;
+	r = admin_set_nic(call.req.port_set_req.nic, nic);
+	if (r < 0)
+		return r;
+	call.req.port_set_req.state = up ? 2 : 1;
+	return request_call(client, &call);
 }

@@ -52,22 +52,22 @@ static int head_from_msg(const struct msg_queue_dump_rep *msg, struct shmd_queue
 int shmd_admin_queue_head(struct shmd_client *client, const char *nic, uint32_t qpn,
 			  struct shmd_queue_head *ret_head)
 {
-	_cleanup_request_ struct request r;
-	int res;
+	_cleanup_request_ struct request call;
+	int r;
 
-	request_init(&r, MSG_QUEUE_DUMP_REQ, MSG_QUEUE_DUMP_REP);
-	res = client_check(client);
-	if (res < 0)
-		return res;
+	request_init(&call, MSG_QUEUE_DUMP_REQ, MSG_QUEUE_DUMP_REP);
+	r = client_check(client);
+	if (r < 0)
+		return r;
 	if (!ret_head)
 		return text_fail(-EINVAL, "ret_head is NULL");
-	res = admin_set_nic(r.req.queue_dump_req.nic, nic);
-	if (res < 0)
-		return res;
-	r.req.queue_dump_req.qpn = qpn;
-	r.req.queue_dump_req.part = MSG_PART_NONE;
-	res = request_call(client, &r);
-	return res < 0 ? res : head_from_msg(&r.rep.queue_dump_rep, ret_head);
+	r = admin_set_nic(call.req.queue_dump_req.nic, nic);
+	if (r < 0)
+		return r;
+	call.req.queue_dump_req.qpn = qpn;
+	call.req.queue_dump_req.part = MSG_PART_NONE;
+	r = request_call(client, &call);
+	return r < 0 ? r : head_from_msg(&call.rep.queue_dump_rep, ret_head);
 }
 
 /* What is left to read, and where it goes. */
@@ -106,13 +106,13 @@ static int take_data(struct read_state *state, const struct msg_queue_dump_rep *
 
 static int read_some(struct shmd_client *client, struct read_state *state)
 {
-	_cleanup_request_ struct request r;
-	int res;
+	_cleanup_request_ struct request call;
+	int r;
 
-	request_init(&r, MSG_QUEUE_DUMP_REQ, MSG_QUEUE_DUMP_REP);
-	r.req.queue_dump_req = state->ask;
-	res = request_call(client, &r);
-	return res < 0 ? res : take_data(state, &r.rep.queue_dump_rep);
+	request_init(&call, MSG_QUEUE_DUMP_REQ, MSG_QUEUE_DUMP_REP);
+	call.req.queue_dump_req = state->ask;
+	r = request_call(client, &call);
+	return r < 0 ? r : take_data(state, &call.rep.queue_dump_rep);
 }
 
 int shmd_admin_queue_read(struct shmd_client *client, const char *nic, uint32_t qpn,
@@ -122,15 +122,15 @@ int shmd_admin_queue_read(struct shmd_client *client, const char *nic, uint32_t 
 		.ask = {.qpn = qpn, .part = (enum msg_queue_part)part, .first = first, .n = n},
 		.to = buf,
 	};
-	int res;
+	int r;
 
-	res = client_check(client);
-	if (res < 0)
-		return res;
+	r = client_check(client);
+	if (r < 0)
+		return r;
 	if (part < SHMD_PART_SQ || part > SHMD_PART_RECV_CQ || (n && !buf))
 		return text_fail(-EINVAL, "%s", n && !buf ? "buf is NULL" : "there is no such part of a queue");
-	res = admin_set_nic(state.ask.nic, nic);
-	while (!res && state.ask.n)
-		res = read_some(client, &state);
-	return res;
+	r = admin_set_nic(state.ask.nic, nic);
+	while (!r && state.ask.n)
+		r = read_some(client, &state);
+	return r;
 }

@@ -25,37 +25,37 @@ void counters_from_msg(const struct msg_counters *msg, struct shmd_counters *ret
 
 int shmd_client_counters(struct shmd_client *client, struct shmd_counters *ret_counters)
 {
-	_cleanup_request_ struct request r;
-	int res;
+	_cleanup_request_ struct request call;
+	int r;
 
-	request_init(&r, MSG_COUNTERS_REQ, MSG_COUNTERS_REP);
-	res = client_check(client);
-	if (res < 0)
-		return res;
+	request_init(&call, MSG_COUNTERS_REQ, MSG_COUNTERS_REP);
+	r = client_check(client);
+	if (r < 0)
+		return r;
 	if (!ret_counters)
 		return text_fail(-EINVAL, "ret_counters is NULL");
-	res = request_call(client, &r);
-	if (res < 0)
-		return res;
-	counters_from_msg(&r.rep.counters_rep, ret_counters);
+	r = request_call(client, &call);
+	if (r < 0)
+		return r;
+	counters_from_msg(&call.rep.counters_rep, ret_counters);
 	return 0;
 }
 
 int shmd_admin_status(struct shmd_client *client, struct shmd_daemon_status *ret_status)
 {
-	_cleanup_request_ struct request r;
-	const struct msg_status_rep *rep = &r.rep.status_rep;
-	int res;
+	_cleanup_request_ struct request call;
+	const struct msg_status_rep *rep = &call.rep.status_rep;
+	int r;
 
-	request_init(&r, MSG_STATUS_REQ, MSG_STATUS_REP);
-	res = client_check(client);
-	if (res < 0)
-		return res;
+	request_init(&call, MSG_STATUS_REQ, MSG_STATUS_REP);
+	r = client_check(client);
+	if (r < 0)
+		return r;
 	if (!ret_status)
 		return text_fail(-EINVAL, "ret_status is NULL");
-	res = request_call(client, &r);
-	if (res < 0)
-		return res;
+	r = request_call(client, &call);
+	if (r < 0)
+		return r;
 	*ret_status = (struct shmd_daemon_status){
 		.pid = rep->pid,
 		.uptime_nsec = rep->uptime_nsec,
@@ -97,23 +97,23 @@ typedef int page_fn(const struct msg_list_rep *page, void *fn_arg);
 static int list_pages(struct shmd_client *client, enum msg_list_what what, page_fn *page, void *fn_arg)
 {
 	uint64_t cursor = 0;
-	int res = client_check(client);
+	int r = client_check(client);
 
-	while (!res) {
-		_cleanup_request_ struct request r;
+	while (!r) {
+		_cleanup_request_ struct request call;
 
-		request_init(&r, MSG_LIST_REQ, MSG_LIST_REP);
-		r.req.list_req.what = what;
-		r.req.list_req.cursor = cursor;
-		res = request_call(client, &r);
-		if (res)
+		request_init(&call, MSG_LIST_REQ, MSG_LIST_REP);
+		call.req.list_req.what = what;
+		call.req.list_req.cursor = cursor;
+		r = request_call(client, &call);
+		if (r)
 			break;
-		res = page(&r.rep.list_rep, fn_arg);
-		cursor = r.rep.list_rep.next_cursor;
+		r = page(&call.rep.list_rep, fn_arg);
+		cursor = call.rep.list_rep.next_cursor;
 		if (!cursor)
 			break;
 	}
-	return res;
+	return r;
 }
 
 struct sessions_call {

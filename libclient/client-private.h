@@ -238,18 +238,20 @@ struct request {
 	struct fdlist rep_fds;
 };
 
-void request_init(struct request *r, enum msg_kind kind, enum msg_kind expect);
-void request_deinit(struct request *r);
+void request_init(struct request *call, enum msg_kind kind, enum msg_kind expect);
+void request_deinit(struct request *call);
 #define _cleanup_request_ _cleanup_(request_deinit)
 
-/* Sends r->req and waits for its reply of kind r->expect. Takes the lock. Sets the error text. */
-int request_call(struct shmd_client *client, struct request *r);
-/* The same with the lock held. */
-int request_call_locked(struct shmd_client *client, struct request *r);
+/* Sends call->req and waits for its reply of kind call->expect. Takes the lock. Sets the error text. */
+int request_call(struct shmd_client *client, struct request *call);
+/* MSG_MEM_DEREG_REQ or MSG_QUEUE_DESTROY_REQ, of what has this handle. */
+int request_destroy(struct shmd_client *client, enum msg_kind kind, uint32_t handle);
+/* request_call() with the lock held. */
+int request_call_locked(struct shmd_client *client, struct request *call);
 /* Reads what has arrived without waiting, events to the queue. Lock held. 0, or the dead error. */
 int request_drain(struct shmd_client *client);
 /* A descriptor of the reply: index as it came (from 0); -EPROTO, with text, when it is not there. */
-int request_take_fd(struct request *r, uint32_t index);
+int request_take_fd(struct request *call, uint32_t index);
 
 /* ---- events.c */
 

@@ -105,11 +105,11 @@ static int map_health_page(struct shmd_client *client, int fd)
 	return 0;
 }
 
-static int take_hello(struct shmd_client *client, struct request *r)
+static int take_hello(struct shmd_client *client, struct request *call)
 {
-	const struct msg_hello_rep *rep = &r->rep.hello_rep;
+	const struct msg_hello_rep *rep = &call->rep.hello_rep;
 	_cleanup_close_ int fd = -1;
-	int res;
+	int r;
 
 	if (rep->version < SHMD_PROTOCOL_VERSION_MIN || rep->version > SHMD_PROTOCOL_VERSION_MAX)
 		return text_fail(-EPROTONOSUPPORT, "shmemd chose protocol version %u, this library speaks %u to %u",
@@ -120,29 +120,29 @@ static int take_hello(struct shmd_client *client, struct request *r)
 	text_copy(client->daemon, sizeof(client->daemon), rep->daemon);
 	if (client->role == SHMD_ROLE_CONTROL)
 		return 0;
-	fd = request_take_fd(r, 0);
-	res = fd < 0 ? fd : map_health_page(client, fd);
-	if (res < 0 || !rep->watch_fd)
-		return res;
-	res = request_take_fd(r, rep->watch_fd - 1);
-	return res < 0 ? res : restart_begin(&client->restart, res, rep->restart_grace_nsec);
+	fd = request_take_fd(call, 0);
+	r = fd < 0 ? fd : map_health_page(client, fd);
+	if (r < 0 || !rep->watch_fd)
+		return r;
+	r = request_take_fd(call, rep->watch_fd - 1);
+	return r < 0 ? r : restart_begin(&client->restart, r, rep->restart_grace_nsec);
 }
 
 static int client_hello(struct shmd_client *client)
 {
-	_cleanup_request_ struct request r;
-	struct msg_hello_req *req = &r.req.hello_req;
-	int res;
+	_cleanup_request_ struct request call;
+	struct msg_hello_req *req = &call.req.hello_req;
+	int r;
 
-	request_init(&r, MSG_HELLO_REQ, MSG_HELLO_REP);
+	request_init(&call, MSG_HELLO_REQ, MSG_HELLO_REP);
 	req->version_min = SHMD_PROTOCOL_VERSION_MIN;
 	req->version_max = SHMD_PROTOCOL_VERSION_MAX;
 	req->role = client->role == SHMD_ROLE_CONTROL ? MSG_ROLE_CONTROL : MSG_ROLE_CLIENT;
 	req->resumes = req->role == MSG_ROLE_CLIENT;
 	text_copy(req->library, sizeof(req->library), "libshmemclient " SHMD_VERSION_STRING);
 	restart_expect(&client->restart);
-	res = request_call(client, &r);
-	return res < 0 ? res : take_hello(client, &r);
+	r = request_call(client, &call);
+	return r < 0 ? r : take_hello(client, &call);
 }
 
 static int client_make_pollable(struct shmd_client *client)

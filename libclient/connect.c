@@ -77,22 +77,22 @@ static void fill_params(struct msg_connect_req *req, const struct shmd_qp_params
 /* Peers from..from+n-1 in one request; *n_done grows by what the daemon connected. */
 static int connect_some(const struct connect_job *job, unsigned int from, unsigned int n, unsigned int *n_done)
 {
-	_cleanup_request_ struct request r;
-	const struct msg_connect_rep *rep = &r.rep.connect_rep;
-	int res;
+	_cleanup_request_ struct request call;
+	const struct msg_connect_rep *rep = &call.rep.connect_rep;
+	int r;
 
-	request_init(&r, MSG_CONNECT_REQ, MSG_CONNECT_REP);
-	r.req.connect_req.nic = job->queues->nic->info.index;
-	fill_params(&r.req.connect_req, job->params);
-	res = fill_peers(&r.req.connect_req, job, from, n);
-	if (!res)
-		res = request_call(job->queues->nic->client, &r);
-	if (res < 0)
-		return res;
+	request_init(&call, MSG_CONNECT_REQ, MSG_CONNECT_REP);
+	call.req.connect_req.nic = job->queues->nic->info.index;
+	fill_params(&call.req.connect_req, job->params);
+	r = fill_peers(&call.req.connect_req, job, from, n);
+	if (!r)
+		r = request_call(job->queues->nic->client, &call);
+	if (r < 0)
+		return r;
 	*n_done += rep->n_done < n ? rep->n_done : n;
 	if (rep->status != SHMD_STATUS_OK) {
-		res = text_fail_status(rep->status, rep->text);
-		return text_fail(res, "QP %u of the batch: %s", job->first + *n_done, shmd_error_text());
+		r = text_fail_status(rep->status, rep->text);
+		return text_fail(r, "QP %u of the batch: %s", job->first + *n_done, shmd_error_text());
 	}
 	if (rep->n_done != n)
 		return text_fail(-EPROTO, "shmemd connected %u of %u QPs without an error", rep->n_done, n);
@@ -148,41 +148,41 @@ static int reset_dev_qp(struct shmd_queues *queues, unsigned int i)
 
 int shmd_queues_modify(struct shmd_queues *queues, unsigned int i, enum shmd_qp_state state)
 {
-	_cleanup_request_ struct request r;
-	int res;
+	_cleanup_request_ struct request call;
+	int r;
 
-	request_init(&r, MSG_QP_MODIFY_REQ, MSG_OK_REP);
-	res = queues_check(queues, i);
-	if (res < 0)
-		return res;
-	r.req.qp_modify_req.nic = queues->nic->info.index;
-	r.req.qp_modify_req.qpn = queues_qp(queues, i)->qpn;
-	r.req.qp_modify_req.state = (uint32_t)state;
-	res = request_call(queues->nic->client, &r);
-	if (res < 0)
-		return res;
+	request_init(&call, MSG_QP_MODIFY_REQ, MSG_OK_REP);
+	r = queues_check(queues, i);
+	if (r < 0)
+		return r;
+	call.req.qp_modify_req.nic = queues->nic->info.index;
+	call.req.qp_modify_req.qpn = queues_qp(queues, i)->qpn;
+	call.req.qp_modify_req.state = (uint32_t)state;
+	r = request_call(queues->nic->client, &call);
+	if (r < 0)
+		return r;
 	return state == SHMD_QP_RST ? reset_dev_qp(queues, i) : 0;
 }
 
 int shmd_queues_query(struct shmd_queues *queues, unsigned int i, struct shmd_qp_info *ret_info)
 {
-	_cleanup_request_ struct request r;
-	const struct msg_qp_query_rep *rep = &r.rep.qp_query_rep;
-	int res;
+	_cleanup_request_ struct request call;
+	const struct msg_qp_query_rep *rep = &call.rep.qp_query_rep;
+	int r;
 
-	request_init(&r, MSG_QP_QUERY_REQ, MSG_QP_QUERY_REP);
-	res = queues_check(queues, i);
-	if (res < 0)
-		return res;
+	request_init(&call, MSG_QP_QUERY_REQ, MSG_QP_QUERY_REP);
+	r = queues_check(queues, i);
+	if (r < 0)
+		return r;
 	if (!ret_info)
 		return text_fail(-EINVAL, "ret_info is NULL");
-	r.req.qp_query_req.nic = queues->nic->info.index;
-	r.req.qp_query_req.qpn = queues_qp(queues, i)->qpn;
-	res = request_call(queues->nic->client, &r);
-	if (res < 0)
-		return res;
+	call.req.qp_query_req.nic = queues->nic->info.index;
+	call.req.qp_query_req.qpn = queues_qp(queues, i)->qpn;
+	r = request_call(queues->nic->client, &call);
+	if (r < 0)
+		return r;
 	*ret_info = (struct shmd_qp_info){
-		.qpn = r.req.qp_query_req.qpn,
+		.qpn = call.req.qp_query_req.qpn,
 		.state = (enum shmd_qp_state)rep->state,
 		.dest_qpn = rep->dest_qpn,
 		.sq_pi = rep->sq_pi,

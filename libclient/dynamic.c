@@ -46,25 +46,25 @@ static int take_reply(struct shmd_dct *dct, const struct msg_queue_create_rep *r
 
 int shmd_dct_create(struct shmd_nic *nic, uint32_t access, struct shmd_dct **ret_dct)
 {
-	_cleanup_request_ struct request r;
+	_cleanup_request_ struct request call;
 	_cleanup_free_ struct shmd_dct *dct = NULL;
-	int res;
+	int r;
 
-	request_init(&r, MSG_QUEUE_CREATE_REQ, MSG_QUEUE_CREATE_REP);
-	res = client_check(nic ? nic->client : NULL);
-	if (res < 0)
-		return res;
+	request_init(&call, MSG_QUEUE_CREATE_REQ, MSG_QUEUE_CREATE_REP);
+	r = client_check(nic ? nic->client : NULL);
+	if (r < 0)
+		return r;
 	if (!ret_dct || (access & ~ACCESS_REMOTE))
 		return text_fail(-EINVAL, "ret_dct is NULL, or access has bits other than SHMD_ACCESS_REMOTE_*");
 	dct = calloc(1, sizeof(*dct));
 	if (!dct)
 		return text_fail(-ENOMEM, "no memory for a DCT");
-	fill_create(&r.req.queue_create_req, nic, access ? access : ACCESS_REMOTE);
-	res = request_call(nic->client, &r);
-	if (!res)
-		res = take_reply(dct, &r.rep.queue_create_rep);
-	if (res < 0)
-		return res;
+	fill_create(&call.req.queue_create_req, nic, access ? access : ACCESS_REMOTE);
+	r = request_call(nic->client, &call);
+	if (!r)
+		r = take_reply(dct, &call.rep.queue_create_rep);
+	if (r < 0)
+		return r;
 	dct->nic = nic;
 	client_lock(nic->client);
 	list_add_tail(&nic->client->dcts, &dct->link);
@@ -88,18 +88,13 @@ int shmd_dct_addr(const struct shmd_dct *dct, struct shmd_addr *ret_addr)
 
 int shmd_dct_destroy(struct shmd_dct *dct)
 {
-	_cleanup_request_ struct request r;
 	struct shmd_client *client = dct ? dct->nic->client : NULL;
-	int res;
+	int r = client_check(client);
 
-	request_init(&r, MSG_QUEUE_DESTROY_REQ, MSG_OK_REP);
-	res = client_check(client);
-	if (res < 0)
-		return res;
-	r.req.queue_destroy_req.handle = dct->handle;
-	res = request_call(client, &r);
-	if (res < 0)
-		return res;
+	if (!r)
+		r = request_destroy(client, MSG_QUEUE_DESTROY_REQ, dct->handle);
+	if (r < 0)
+		return r;
 	client_lock(client);
 	dct_free(dct);
 	client_unlock(client);
@@ -130,12 +125,12 @@ static void count_peers(struct shmd_nic *nic, struct msg_peer_resolve_req *req)
 
 int peers_tell(struct shmd_nic *nic)
 {
-	_cleanup_request_ struct request r;
+	_cleanup_request_ struct request call;
 
-	request_init(&r, MSG_PEER_RESOLVE_REQ, MSG_PEER_RESOLVE_REP);
-	r.req.peer_resolve_req.nic = nic->info.index;
-	count_peers(nic, &r.req.peer_resolve_req);
-	return request_call(nic->client, &r);
+	request_init(&call, MSG_PEER_RESOLVE_REQ, MSG_PEER_RESOLVE_REP);
+	call.req.peer_resolve_req.nic = nic->info.index;
+	count_peers(nic, &call.req.peer_resolve_req);
+	return request_call(nic->client, &call);
 }
 
 void peers_tell_quietly(struct shmd_nic *nic)
@@ -185,21 +180,21 @@ static void take_entry(const struct resolve_job *job, struct shmd_dev_peer *peer
 /* Addresses from..from+n-1 in one request; *n_done grows by what the daemon resolved. */
 static int resolve_some(const struct resolve_job *job, unsigned int from, unsigned int n, unsigned int *n_done)
 {
-	_cleanup_request_ struct request r;
-	const struct msg_peer_resolve_rep *rep = &r.rep.peer_resolve_rep;
-	int res;
+	_cleanup_request_ struct request call;
+	const struct msg_peer_resolve_rep *rep = &call.rep.peer_resolve_rep;
+	int r;
 
-	request_init(&r, MSG_PEER_RESOLVE_REQ, MSG_PEER_RESOLVE_REP);
-	res = fill_addrs(&r.req.peer_resolve_req, job, from, n);
-	if (!res)
-		res = request_call(job->nic->client, &r);
-	if (res < 0)
-		return res;
+	request_init(&call, MSG_PEER_RESOLVE_REQ, MSG_PEER_RESOLVE_REP);
+	r = fill_addrs(&call.req.peer_resolve_req, job, from, n);
+	if (!r)
+		r = request_call(job->nic->client, &call);
+	if (r < 0)
+		return r;
 	for (unsigned int i = 0; i < rep->n_entries && i < n; i++, (*n_done)++)
 		take_entry(job, &job->peers[from + i], &rep->entries[i]);
 	if (rep->status != SHMD_STATUS_OK) {
-		res = text_fail_status(rep->status, rep->text);
-		return text_fail(res, "address %u of the call: %s", *n_done, shmd_error_text());
+		r = text_fail_status(rep->status, rep->text);
+		return text_fail(r, "address %u of the call: %s", *n_done, shmd_error_text());
 	}
 	if (rep->n_entries != n)
 		return text_fail(-EPROTO, "shmemd resolved %u of %u addresses without an error", rep->n_entries, n);

@@ -49,9 +49,9 @@ static int check_attr(const struct shmd_mr_attr *attr)
 	return 0;
 }
 
-static void fill_reg(struct request *r, const struct shmd_nic *nic, const struct shmd_mr_attr *attr, const char *reason)
+static void fill_reg(struct request *call, const struct shmd_nic *nic, const struct shmd_mr_attr *attr, const char *reason)
 {
-	struct msg_mem_reg_req *req = &r->req.mem_reg_req;
+	struct msg_mem_reg_req *req = &call->req.mem_reg_req;
 
 	*req = (struct msg_mem_reg_req){
 		.nic = nic->info.index,
@@ -64,7 +64,7 @@ static void fill_reg(struct request *r, const struct shmd_nic *nic, const struct
 	};
 	text_copy(req->reason, sizeof(req->reason), reason);
 	if (has_fd(attr))
-		r->fd = attr->fd;
+		call->fd = attr->fd;
 }
 
 /* ---- addresses of this process ------------------------------------------------------------------------------------- */
@@ -76,7 +76,7 @@ const char *mr_peer_module(void)
 	char path[512];
 
 	for (unsigned int i = 0; i < sizeof(modules) / sizeof(modules[0]); i++) {
-		snprintf(path, sizeof(path), "%s/module/%s", root ? root : "/sys", modules[i]);
+		snprintf(path, sizeof(path), "%s/module/%s", root && root[0] == '/' ? root : "/sys", modules[i]);
 		if (!access(path, F_OK))
 			return modules[i];
 	}
@@ -130,59 +130,59 @@ static void take_back(const struct shmd_nic *nic, uint32_t handle, int err)
 
 /* ---- registering --------------------------------------------------------------------------------------------------- */
 
-static int tell_own(struct shmd_nic *nic, const struct shmd_mr_attr *attr, struct request *r)
+static int tell_own(struct shmd_nic *nic, const struct shmd_mr_attr *attr, struct request *call)
 {
 	uint32_t handle;
-	int res = reg_here(nic, attr, &handle);
+	int r = reg_here(nic, attr, &handle);
 
-	if (res < 0)
-		return res;
-	r->req.mem_reg_req.kernel_handle = handle;
-	res = request_call(nic->client, r);
-	if (res < 0)
-		take_back(nic, handle, res);
-	return res;
+	if (r < 0)
+		return r;
+	call->req.mem_reg_req.kernel_handle = handle;
+	r = request_call(nic->client, call);
+	if (r < 0)
+		take_back(nic, handle, r);
+	return r;
 }
 
-static int reg_own(struct shmd_nic *nic, const struct shmd_mr_attr *attr, struct request *r)
+static int reg_own(struct shmd_nic *nic, const struct shmd_mr_attr *attr, struct request *call)
 {
-	int res = tell_own(nic, attr, r);
+	int r = tell_own(nic, attr, call);
 
-	for (int i = 1; i < MAX_TRIES && is_lost(res); i++) {
-		msg_deinit(&r->rep);
-		msg_init(&r->rep, MSG_OK_REP, 0);
-		res = tell_own(nic, attr, r);
+	for (int i = 1; i < MAX_TRIES && is_lost(r); i++) {
+		msg_deinit(&call->rep);
+		msg_init(&call->rep, MSG_OK_REP, 0);
+		r = tell_own(nic, attr, call);
 	}
-	return res;
+	return r;
 }
 
-static int call_reg(struct shmd_nic *nic, const struct shmd_mr_attr *attr, struct request *r)
+static int call_reg(struct shmd_nic *nic, const struct shmd_mr_attr *attr, struct request *call)
 {
 	/* Where sealing fails the daemon's answer says what is missing. */
 	if (attr->kind == SHMD_MEM_MEMFD)
 		(void)mem_seal(attr->fd, F_SEAL_SHRINK);
 	if (attr->kind != SHMD_MEM_PEERMEM)
-		return request_call(nic->client, r);
-	return reg_own(nic, attr, r);
+		return request_call(nic->client, call);
+	return reg_own(nic, attr, call);
 }
 
 int mr_reg(struct shmd_nic *nic, const struct shmd_mr_attr *attr, const char *reason, struct shmd_mr **ret_mr)
 {
-	_cleanup_request_ struct request r;
+	_cleanup_request_ struct request call;
 	_cleanup_free_ struct shmd_mr *mr = calloc(1, sizeof(*mr));
-	int res;
+	int r;
 
-	request_init(&r, MSG_MEM_REG_REQ, MSG_MEM_REG_REP);
+	request_init(&call, MSG_MEM_REG_REQ, MSG_MEM_REG_REP);
 	if (!mr)
 		return text_fail(-ENOMEM, "no memory for a memory region");
-	fill_reg(&r, nic, attr, reason);
-	res = call_reg(nic, attr, &r);
-	if (res < 0)
-		return res;
+	fill_reg(&call, nic, attr, reason);
+	r = call_reg(nic, attr, &call);
+	if (r < 0)
+		return r;
 	mr->nic = nic;
-	mr->handle = r.rep.mem_reg_rep.mr;
-	mr->lkey = r.rep.mem_reg_rep.lkey;
-	mr->rkey = r.rep.mem_reg_rep.rkey;
+	mr->handle = call.rep.mem_reg_rep.mr;
+	mr->lkey = call.rep.mem_reg_rep.lkey;
+	mr->rkey = call.rep.mem_reg_rep.rkey;
 	mr->info = (struct shmd_mr_info){
 		.kind = attr->kind, .access = attr->access, .iova = attr->iova, .length_bytes = attr->length_bytes};
 	text_copy(mr->info.reason, sizeof(mr->info.reason), reason);
@@ -253,18 +253,13 @@ int shmd_mr_info(const struct shmd_mr *mr, struct shmd_mr_info *ret_info)
 
 int shmd_mr_dereg(struct shmd_mr *mr)
 {
-	_cleanup_request_ struct request r;
 	struct shmd_client *client = mr ? mr->nic->client : NULL;
-	int res;
+	int r = client_check(client);
 
-	request_init(&r, MSG_MEM_DEREG_REQ, MSG_OK_REP);
-	res = client_check(client);
-	if (res < 0)
-		return res;
-	r.req.mem_dereg_req.handle = mr->handle;
-	res = request_call(client, &r);
-	if (res < 0)
-		return res;
+	if (!r)
+		r = request_destroy(client, MSG_MEM_DEREG_REQ, mr->handle);
+	if (r < 0)
+		return r;
 	client_lock(client);
 	mr_free(mr);
 	client_unlock(client);

@@ -45,19 +45,19 @@ void nic_info_from_msg(const struct msg_nic *msg, struct shmd_nic_info *ret_info
 
 int shmd_nic_list(struct shmd_client *client, struct shmd_nic_info *infos, unsigned int n)
 {
-	_cleanup_request_ struct request r;
-	const struct msg_nic_list_rep *rep = &r.rep.nic_list_rep;
-	int res;
+	_cleanup_request_ struct request call;
+	const struct msg_nic_list_rep *rep = &call.rep.nic_list_rep;
+	int r;
 
-	request_init(&r, MSG_NIC_LIST_REQ, MSG_NIC_LIST_REP);
-	res = client_check(client);
-	if (res < 0)
-		return res;
+	request_init(&call, MSG_NIC_LIST_REQ, MSG_NIC_LIST_REP);
+	r = client_check(client);
+	if (r < 0)
+		return r;
 	if (n && !infos)
 		return text_fail(-EINVAL, "infos is NULL");
-	res = request_call(client, &r);
-	if (res < 0)
-		return res;
+	r = request_call(client, &call);
+	if (r < 0)
+		return r;
 	for (unsigned int i = 0; i < rep->n_nics && i < n; i++)
 		nic_info_from_msg(&rep->nics[i], &infos[i]);
 	return (int)rep->n_nics;
@@ -97,9 +97,9 @@ static void doorbell_deinit(struct doorbell *doorbell)
 	safe_close(doorbell->wake_fd);
 }
 
-static int map_page(struct request *r, uint32_t index, uint64_t offset, int prot, void **ret_page)
+static int map_page(struct request *call, uint32_t index, uint64_t offset, int prot, void **ret_page)
 {
-	_cleanup_close_ int fd = request_take_fd(r, index);
+	_cleanup_close_ int fd = request_take_fd(call, index);
 	void *page;
 
 	if (fd < 0)
@@ -119,22 +119,22 @@ static int check_doorbell(const struct msg_nic_open_rep *rep)
 	return 0;
 }
 
-static int map_nic_page(struct doorbell *doorbell, struct request *r)
+static int map_nic_page(struct doorbell *doorbell, struct request *call)
 {
-	const struct msg_nic_open_rep *rep = &r->rep.nic_open_rep;
+	const struct msg_nic_open_rep *rep = &call->rep.nic_open_rep;
 	void *page = NULL;
-	int res;
+	int r;
 
 	if (rep->wake_fd) {
-		doorbell->wake_fd = request_take_fd(r, rep->wake_fd - 1);
+		doorbell->wake_fd = request_take_fd(call, rep->wake_fd - 1);
 		if (doorbell->wake_fd < 0)
 			return doorbell->wake_fd;
 	}
 	if (!rep->nic_page_fd)
 		return 0;
-	res = map_page(r, rep->nic_page_fd - 1, 0, PROT_READ, &page);
-	if (res < 0)
-		return res;
+	r = map_page(call, rep->nic_page_fd - 1, 0, PROT_READ, &page);
+	if (r < 0)
+		return r;
 	doorbell->nic_page = page;
 	if (doorbell->nic_page->version != SHMD_NIC_PAGE_VERSION)
 		return text_fail(-EPROTONOSUPPORT, "shmemd's NIC page has version %u, this library knows %u",
@@ -142,21 +142,21 @@ static int map_nic_page(struct doorbell *doorbell, struct request *r)
 	return 0;
 }
 
-static int map_doorbell(struct request *r, struct doorbell *ret_doorbell)
+static int map_doorbell(struct request *call, struct doorbell *ret_doorbell)
 {
-	const struct msg_nic_open_rep *rep = &r->rep.nic_open_rep;
+	const struct msg_nic_open_rep *rep = &call->rep.nic_open_rep;
 	struct doorbell doorbell = {.wake_fd = -1};
-	int res = check_doorbell(rep);
+	int r = check_doorbell(rep);
 
-	if (!res)
-		res = map_nic_page(&doorbell, r);
-	if (!res)
-		res = map_page(r, rep->page_fd, rep->page_offset, PROT_READ | PROT_WRITE, &doorbell.page);
-	if (res < 0)
+	if (!r)
+		r = map_nic_page(&doorbell, call);
+	if (!r)
+		r = map_page(call, rep->page_fd, rep->page_offset, PROT_READ | PROT_WRITE, &doorbell.page);
+	if (r < 0)
 		doorbell_deinit(&doorbell);
 	else
 		*ret_doorbell = doorbell;
-	return res;
+	return r;
 }
 
 /* What the daemon answered is the NIC's doorbell from now on. */
@@ -175,31 +175,31 @@ static void take_doorbell(struct shmd_nic *nic, const struct msg_nic_open_rep *r
 
 int nic_to_cpu(struct shmd_nic *nic, const char *why)
 {
-	_cleanup_request_ struct request r;
-	struct msg_nic_doorbell_req *ask = &r.req.nic_doorbell_req;
+	_cleanup_request_ struct request call;
+	struct msg_nic_doorbell_req *ask = &call.req.nic_doorbell_req;
 	char reason[sizeof(ask->reason)], why_not[CLIENT_TEXT_BYTES];
 	struct doorbell doorbell;
-	int res;
+	int r;
 
 	/* `why` may be this thread's error text. */
 	text_copy(reason, sizeof(reason), why);
-	request_init(&r, MSG_NIC_DOORBELL_REQ, MSG_NIC_OPEN_REP);
+	request_init(&call, MSG_NIC_DOORBELL_REQ, MSG_NIC_OPEN_REP);
 	if (!nic->is_auto)
 		return text_fail(-EOPNOTSUPP, "%s; with the doorbell mode left to shmemd, or mode cpu, that page is not needed",
 				 reason);
 	ask->nic = nic->info.index;
 	ask->doorbell = SHMD_DOORBELL_CPU + 1;
 	text_copy(ask->reason, sizeof(ask->reason), reason);
-	res = request_call_locked(nic->client, &r);
-	if (!res && r.rep.nic_open_rep.doorbell != SHMD_DOORBELL_CPU + 1)
-		res = text_fail(-EPROTO, "shmemd changed to another doorbell mode than cpu");
-	if (!res)
-		res = map_doorbell(&r, &doorbell);
-	if (res < 0) {
+	r = request_call_locked(nic->client, &call);
+	if (!r && call.rep.nic_open_rep.doorbell != SHMD_DOORBELL_CPU + 1)
+		r = text_fail(-EPROTO, "shmemd changed to another doorbell mode than cpu");
+	if (!r)
+		r = map_doorbell(&call, &doorbell);
+	if (r < 0) {
 		text_copy(why_not, sizeof(why_not), shmd_error_text());
-		return text_fail(res, "%s; and no doorbell mode cpu either: %s", reason, why_not);
+		return text_fail(r, "%s; and no doorbell mode cpu either: %s", reason, why_not);
 	}
-	take_doorbell(nic, &r.rep.nic_open_rep, &doorbell);
+	take_doorbell(nic, &call.rep.nic_open_rep, &doorbell);
 	nic->fell_back = true;
 	return 0;
 }
@@ -208,42 +208,42 @@ int nic_to_cpu(struct shmd_nic *nic, const char *why)
  * In mode uar-mmap the page's descriptor is that of the NIC's context, by which this process may register memory itself. Kept
  * beside the mapping, also when the page is of no use; without it, for lack of descriptors, such memory is refused.
  */
-static void keep_command_fd(struct shmd_nic *nic, const struct request *r)
+static void keep_command_fd(struct shmd_nic *nic, const struct request *call)
 {
-	const struct msg_nic_open_rep *rep = &r->rep.nic_open_rep;
+	const struct msg_nic_open_rep *rep = &call->rep.nic_open_rep;
 
 	if (!rep->pd || rep->doorbell != SHMD_DOORBELL_UAR_MMAP + 1)
 		return;
-	nic->command_fd = fcntl(fdlist_get(&r->rep_fds, rep->page_fd), F_DUPFD_CLOEXEC, 3);
+	nic->command_fd = fcntl(fdlist_get(&call->rep_fds, rep->page_fd), F_DUPFD_CLOEXEC, 3);
 	nic->pd = rep->pd - 1;
 }
 
 /* The first time. Where the page cannot be mapped there is another mode, but not with another reason to fail. */
-static int open_doorbell(struct shmd_nic *nic, struct request *r)
+static int open_doorbell(struct shmd_nic *nic, struct request *call)
 {
-	const struct msg_nic_open_rep *rep = &r->rep.nic_open_rep;
+	const struct msg_nic_open_rep *rep = &call->rep.nic_open_rep;
 	struct doorbell doorbell;
-	int res;
+	int r;
 
-	keep_command_fd(nic, r);
-	res = map_doorbell(r, &doorbell);
-	if (!res) {
+	keep_command_fd(nic, call);
+	r = map_doorbell(call, &doorbell);
+	if (!r) {
 		take_doorbell(nic, rep, &doorbell);
 		return 0;
 	}
-	if (rep->doorbell != SHMD_DOORBELL_UAR_MMAP + 1 || res == -EPROTO)
-		return res;
+	if (rep->doorbell != SHMD_DOORBELL_UAR_MMAP + 1 || r == -EPROTO)
+		return r;
 	client_lock(nic->client);
-	res = nic_to_cpu(nic, shmd_error_text());
+	r = nic_to_cpu(nic, shmd_error_text());
 	client_unlock(nic->client);
-	return res;
+	return r;
 }
 
-static int nic_new(struct shmd_client *client, struct request *r, bool is_auto, struct shmd_nic **ret_nic)
+static int nic_new(struct shmd_client *client, struct request *call, bool is_auto, struct shmd_nic **ret_nic)
 {
-	const struct msg_nic_open_rep *rep = &r->rep.nic_open_rep;
+	const struct msg_nic_open_rep *rep = &call->rep.nic_open_rep;
 	_cleanup_(nic_freep) struct shmd_nic *nic = calloc(1, sizeof(*nic));
-	int res;
+	int r;
 
 	if (!nic)
 		return text_fail(-ENOMEM, "no memory for a NIC");
@@ -255,9 +255,9 @@ static int nic_new(struct shmd_client *client, struct request *r, bool is_auto, 
 	nic_info_from_msg(&rep->info, &nic->info);
 	nic->info.index = rep->nic;
 	text_copy(nic->info.assignment, sizeof(nic->info.assignment), rep->assignment);
-	res = open_doorbell(nic, r);
-	if (res < 0)
-		return res;
+	r = open_doorbell(nic, call);
+	if (r < 0)
+		return r;
 	*ret_nic = take_ptr(nic);
 	return 0;
 }
@@ -280,23 +280,23 @@ static int fill_open(struct msg_nic_open_req *req, const struct shmd_nic_attr *a
 
 int shmd_nic_open(struct shmd_client *client, const struct shmd_nic_attr *attr, struct shmd_nic **ret_nic)
 {
-	_cleanup_request_ struct request r;
+	_cleanup_request_ struct request call;
 	struct shmd_nic *nic = NULL;
-	int res;
+	int r;
 
-	request_init(&r, MSG_NIC_OPEN_REQ, MSG_NIC_OPEN_REP);
-	res = client_check(client);
-	if (res < 0)
-		return res;
+	request_init(&call, MSG_NIC_OPEN_REQ, MSG_NIC_OPEN_REP);
+	r = client_check(client);
+	if (r < 0)
+		return r;
 	if (!ret_nic)
 		return text_fail(-EINVAL, "ret_nic is NULL");
-	res = fill_open(&r.req.nic_open_req, attr);
-	if (!res)
-		res = request_call(client, &r);
-	if (!res)
-		res = nic_new(client, &r, !r.req.nic_open_req.doorbell, &nic);
-	if (res < 0)
-		return res;
+	r = fill_open(&call.req.nic_open_req, attr);
+	if (!r)
+		r = request_call(client, &call);
+	if (!r)
+		r = nic_new(client, &call, !call.req.nic_open_req.doorbell, &nic);
+	if (r < 0)
+		return r;
 	client_lock(client);
 	list_add_tail(&client->nics, &nic->link);
 	client_unlock(client);

@@ -23,14 +23,14 @@ static void fill_key(struct msg_world_key *key, const struct shmd_world *world, 
 int shmd_publish(struct shmd_client *client, const struct shmd_world *world, uint32_t pe, uint32_t slot,
 		 const void *data, size_t bytes, int fd)
 {
-	_cleanup_request_ struct request r;
-	struct msg_publish_req *req = &r.req.publish_req;
-	int res;
+	_cleanup_request_ struct request call;
+	struct msg_publish_req *req = &call.req.publish_req;
+	int r;
 
-	request_init(&r, MSG_PUBLISH_REQ, MSG_OK_REP);
-	res = client_check(client);
-	if (res < 0)
-		return res;
+	request_init(&call, MSG_PUBLISH_REQ, MSG_OK_REP);
+	r = client_check(client);
+	if (r < 0)
+		return r;
 	if (!world || (bytes && !data) || bytes > sizeof(req->data))
 		return text_fail(-EINVAL, "world or data is NULL, or %zu bytes are more than %zu", bytes,
 				 sizeof(req->data));
@@ -39,35 +39,35 @@ int shmd_publish(struct shmd_client *client, const struct shmd_world *world, uin
 	req->data_bytes = (uint32_t)bytes;
 	if (bytes)
 		memcpy(req->data, data, bytes);
-	r.fd = fd;
-	return request_call(client, &r);
+	call.fd = fd;
+	return request_call(client, &call);
 }
 
 int shmd_unpublish(struct shmd_client *client, const struct shmd_world *world, uint32_t pe, uint32_t slot)
 {
-	_cleanup_request_ struct request r;
-	int res;
+	_cleanup_request_ struct request call;
+	int r;
 
-	request_init(&r, MSG_UNPUBLISH_REQ, MSG_OK_REP);
-	res = client_check(client);
-	if (res < 0)
-		return res;
+	request_init(&call, MSG_UNPUBLISH_REQ, MSG_OK_REP);
+	r = client_check(client);
+	if (r < 0)
+		return r;
 	if (!world)
 		return text_fail(-EINVAL, "world is NULL");
-	fill_key(&r.req.unpublish_req, world, pe, slot);
-	return request_call(client, &r);
+	fill_key(&call.req.unpublish_req, world, pe, slot);
+	return request_call(client, &call);
 }
 
-static int take_fetched(struct request *r, void *data, size_t *bytes, int *ret_fd)
+static int take_fetched(struct request *call, void *data, size_t *bytes, int *ret_fd)
 {
-	const struct msg_fetch_rep *rep = &r->rep.fetch_rep;
+	const struct msg_fetch_rep *rep = &call->rep.fetch_rep;
 	int fd = -1;
 
 	if (rep->data_bytes > *bytes)
 		return text_fail(-ENOBUFS, "%u bytes are published, there is room for %zu", rep->data_bytes,
 				 *bytes);
 	if (rep->has_fd && ret_fd) {
-		fd = request_take_fd(r, 0);
+		fd = request_take_fd(call, 0);
 		if (fd < 0)
 			return fd;
 	}
@@ -82,13 +82,13 @@ static int take_fetched(struct request *r, void *data, size_t *bytes, int *ret_f
 static int fetch_once(struct shmd_client *client, const struct msg_world_key *key, void *data, size_t *bytes,
 		      int *ret_fd)
 {
-	_cleanup_request_ struct request r;
-	int res;
+	_cleanup_request_ struct request call;
+	int r;
 
-	request_init(&r, MSG_FETCH_REQ, MSG_FETCH_REP);
-	r.req.fetch_req = *key;
-	res = request_call(client, &r);
-	return res < 0 ? res : take_fetched(&r, data, bytes, ret_fd);
+	request_init(&call, MSG_FETCH_REQ, MSG_FETCH_REP);
+	call.req.fetch_req = *key;
+	r = request_call(client, &call);
+	return r < 0 ? r : take_fetched(&call, data, bytes, ret_fd);
 }
 
 static void sleep_before(uint64_t deadline, uint64_t nsec)

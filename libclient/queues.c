@@ -135,15 +135,15 @@ static unsigned int qps_per_request(const struct shmd_nic *nic)
 static int request_layout(struct shmd_nic *nic, const struct shmd_queues_attr *attr, unsigned int n,
 			  uint64_t *ret_bytes)
 {
-	_cleanup_request_ struct request r;
-	int res;
+	_cleanup_request_ struct request call;
+	int r;
 
-	request_init(&r, MSG_QUEUE_LAYOUT_REQ, MSG_QUEUE_LAYOUT_REP);
-	fill_specs(attr, n, &r.req.queue_layout_req);
-	res = request_call(nic->client, &r);
-	if (res < 0)
-		return res;
-	*ret_bytes = r.rep.queue_layout_rep.total_bytes;
+	request_init(&call, MSG_QUEUE_LAYOUT_REQ, MSG_QUEUE_LAYOUT_REP);
+	fill_specs(attr, n, &call.req.queue_layout_req);
+	r = request_call(nic->client, &call);
+	if (r < 0)
+		return r;
+	*ret_bytes = call.rep.queue_layout_rep.total_bytes;
 	return 0;
 }
 
@@ -216,20 +216,20 @@ static bool batch_is_sound(const struct queue_batch *batch, const struct shmd_qu
 	return true;
 }
 
-static int batch_take_reply(struct shmd_queues *queues, struct queue_batch *batch, struct request *r)
+static int batch_take_reply(struct shmd_queues *queues, struct queue_batch *batch, struct request *call)
 {
-	struct msg_queue_create_rep *rep = &r->rep.queue_create_rep;
+	struct msg_queue_create_rep *rep = &call->rep.queue_create_rep;
 	_cleanup_close_ int fd = -1;
-	int res;
+	int r;
 
 	batch->handle = rep->queues;
 	if (!batch->mem) {
-		fd = request_take_fd(r, rep->mem_fd - 1);
+		fd = request_take_fd(call, rep->mem_fd - 1);
 		if (fd < 0)
 			return fd;
-		res = batch_map(batch, fd, 0, rep->mem_bytes);
-		if (res < 0)
-			return res;
+		r = batch_map(batch, fd, 0, rep->mem_bytes);
+		if (r < 0)
+			return r;
 	}
 	if (!batch_is_sound(batch, &queues->attr, rep))
 		return text_fail(-EPROTO, "shmemd's description of the queues makes no sense");
@@ -262,38 +262,32 @@ static int batch_map_own(struct shmd_queues *queues, struct queue_batch *batch, 
 static int batch_create(struct shmd_queues *queues, struct queue_batch *batch, uint64_t *used)
 {
 	const struct shmd_queues_attr *attr = &queues->attr;
-	_cleanup_request_ struct request r;
-	struct msg_queue_create_req *req = &r.req.queue_create_req;
-	int res;
+	_cleanup_request_ struct request call;
+	struct msg_queue_create_req *req = &call.req.queue_create_req;
+	int r;
 
-	request_init(&r, MSG_QUEUE_CREATE_REQ, MSG_QUEUE_CREATE_REP);
+	request_init(&call, MSG_QUEUE_CREATE_REQ, MSG_QUEUE_CREATE_REP);
 	req->nic = queues->nic->info.index;
 	fill_specs(attr, batch->n, &req->specs);
 	if (attr->mem_kind) {
-		res = batch_map_own(queues, batch, used, &req->mem_offset);
-		if (res < 0)
-			return res;
+		r = batch_map_own(queues, batch, used, &req->mem_offset);
+		if (r < 0)
+			return r;
 		req->mem_kind = (enum msg_mem_kind)attr->mem_kind;
 		req->mem_bytes = batch->mem_bytes;
-		r.fd = attr->mem_fd;
+		call.fd = attr->mem_fd;
 	}
-	res = request_call(queues->nic->client, &r);
-	return res < 0 ? res : batch_take_reply(queues, batch, &r);
+	r = request_call(queues->nic->client, &call);
+	return r < 0 ? r : batch_take_reply(queues, batch, &call);
 }
 
 static int batch_destroy(struct shmd_queues *queues, struct queue_batch *batch)
 {
-	_cleanup_request_ struct request r;
-	int res;
+	int r = batch->handle ? request_destroy(queues->nic->client, MSG_QUEUE_DESTROY_REQ, batch->handle) : 0;
 
-	request_init(&r, MSG_QUEUE_DESTROY_REQ, MSG_OK_REP);
-	if (!batch->handle)
-		return 0;
-	r.req.queue_destroy_req.handle = batch->handle;
-	res = request_call(queues->nic->client, &r);
-	if (!res)
+	if (!r)
 		batch->handle = 0;
-	return res;
+	return r;
 }
 
 /* ---- the whole */

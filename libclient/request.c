@@ -3,11 +3,10 @@
  * Requests and their replies.
  *
  * One request is under way at a time; the lock is held from its packet to its reply, and waiting for it counts against
- * the time limit. Whatever else arrives
- * meanwhile is judged here: events go to the queue, the reply of a request that timed out earlier is dropped
- * and its descriptors closed. What cannot be read, does not match its descriptors or answers with another kind
- * ends the client: after that nobody could know what a number means. The socket does not block; waiting is
- * poll() up to the client's time limit.
+ * the time limit. Whatever else arrives meanwhile is judged here: events go to the queue, the reply of a request that
+ * timed out earlier is dropped and its descriptors closed. What cannot be read, does not match its descriptors or
+ * answers with another kind ends the client: after that nobody could know what a number means. The socket does not
+ * block; waiting is poll() up to the client's time limit.
  *
  * When another daemon has taken the session over, and nothing is left to read of what the former one sent, the request is
  * sent again under its number. If both copies were read the second reply comes late, and is dropped like any other.
@@ -20,26 +19,26 @@
 #include "proto/framing.h"
 #include "proto/status.h"
 
-void request_init(struct request *r, enum msg_kind kind, enum msg_kind expect)
+void request_init(struct request *call, enum msg_kind kind, enum msg_kind expect)
 {
-	memset(r, 0, sizeof(*r));
-	msg_init(&r->req, kind, 0);
-	msg_init(&r->rep, MSG_OK_REP, 0);
-	fdlist_init(&r->rep_fds);
-	r->fd = -1;
-	r->expect = expect;
+	memset(call, 0, sizeof(*call));
+	msg_init(&call->req, kind, 0);
+	msg_init(&call->rep, MSG_OK_REP, 0);
+	fdlist_init(&call->rep_fds);
+	call->fd = -1;
+	call->expect = expect;
 }
 
-void request_deinit(struct request *r)
+void request_deinit(struct request *call)
 {
-	msg_deinit(&r->req);
-	msg_deinit(&r->rep);
-	fdlist_deinit(&r->rep_fds);
+	msg_deinit(&call->req);
+	msg_deinit(&call->rep);
+	fdlist_deinit(&call->rep_fds);
 }
 
-int request_take_fd(struct request *r, uint32_t index)
+int request_take_fd(struct request *call, uint32_t index)
 {
-	int fd = fdlist_take(&r->rep_fds, index);
+	int fd = fdlist_take(&call->rep_fds, index);
 
 	if (fd < 0)
 		return text_fail(-EPROTO, "shmemd's reply lacks descriptor %u", index);
@@ -165,78 +164,78 @@ static const char *why_late(const struct shmd_client *client)
 }
 
 /* Under the number that it has. */
-static int send_request(struct shmd_client *client, struct request *r, uint64_t deadline)
+static int send_request(struct shmd_client *client, struct request *call, uint64_t deadline)
 {
-	unsigned int n_fds = r->fd >= 0 ? 1 : 0;
-	int bytes, res;
+	unsigned int n_fds = call->fd >= 0 ? 1 : 0;
+	int bytes, r;
 
-	r->req.n_fds = n_fds;
-	r->n_restarts = restart_count(&client->restart);
-	bytes = msg_encode(&r->req, client->buf, FRAMING_MAX_PACKET_BYTES);
+	call->req.n_fds = n_fds;
+	call->n_restarts = restart_count(&client->restart);
+	bytes = msg_encode(&call->req, client->buf, FRAMING_MAX_PACKET_BYTES);
 	if (bytes < 0)
-		return text_fail(bytes, "%s cannot be sent: %s", msg_kind_name(r->req.kind),
+		return text_fail(bytes, "%s cannot be sent: %s", msg_kind_name(call->req.kind),
 				 strerror(-bytes));
 	if (client->trace)
-		trace_message("->", &r->req, &r->fd, n_fds);
+		trace_message("->", &call->req, &call->fd, n_fds);
 	for (;;) {
-		res = framing_send(client->sock, client->buf, (size_t)bytes, &r->fd, n_fds);
-		if (res != -EAGAIN)
+		r = framing_send(client->sock, client->buf, (size_t)bytes, &call->fd, n_fds);
+		if (r != -EAGAIN)
 			break;
-		res = wait_fd(client->sock, POLLOUT, deadline);
-		if (res < 0)
+		r = wait_fd(client->sock, POLLOUT, deadline);
+		if (r < 0)
 			return text_fail(-ETIMEDOUT, "shmemd takes no requests%s", why_late(client));
 	}
-	if (res == -EPIPE || res == -ECONNRESET) {
+	if (r == -EPIPE || r == -ECONNRESET) {
 		/* Its last words may still lie in the socket. */
-		res = request_drain(client);
-		return res ? res : die_by_hangup(client);
+		r = request_drain(client);
+		return r ? r : die_by_hangup(client);
 	}
-	if (res < 0)
-		return text_fail(res, "cannot send to shmemd: %s", strerror(-res));
+	if (r < 0)
+		return text_fail(r, "cannot send to shmemd: %s", strerror(-r));
 	return 0;
 }
 
 /* Nothing more to read: waits, or sends it once more to a daemon that may not know of it. */
-static int wait_or_repeat(struct shmd_client *client, struct request *r, uint64_t deadline)
+static int wait_or_repeat(struct shmd_client *client, struct request *call, uint64_t deadline)
 {
-	if (r->n_restarts != restart_count(&client->restart))
-		return send_request(client, r, deadline);
+	if (call->n_restarts != restart_count(&client->restart))
+		return send_request(client, call, deadline);
 	if (wait_fd(client->sock, POLLIN, deadline) < 0)
-		return text_fail(-ETIMEDOUT, "shmemd did not answer %s in time%s", msg_kind_name(r->req.kind),
+		return text_fail(-ETIMEDOUT, "shmemd did not answer %s in time%s", msg_kind_name(call->req.kind),
 				 why_late(client));
 	return 0;
 }
 
 /* Until a message with the id of r->req is in r->rep. */
-static int await_reply(struct shmd_client *client, struct request *r, uint64_t deadline)
+static int await_reply(struct shmd_client *client, struct request *call, uint64_t deadline)
 {
 	struct msg msg;
-	int res;
+	int r;
 
 	for (;;) {
-		fdlist_deinit(&r->rep_fds);
-		fdlist_init(&r->rep_fds);
-		res = read_message(client, &msg, &r->rep_fds);
-		if (res == -EAGAIN) {
-			res = wait_or_repeat(client, r, deadline);
-			if (res < 0)
-				return res;
+		fdlist_deinit(&call->rep_fds);
+		fdlist_init(&call->rep_fds);
+		r = read_message(client, &msg, &call->rep_fds);
+		if (r == -EAGAIN) {
+			r = wait_or_repeat(client, call, deadline);
+			if (r < 0)
+				return r;
 			continue;
 		}
-		if (res == -ENOSYS && msg.id == r->req.id)
+		if (r == -ENOSYS && msg.id == call->req.id)
 			return client_die(client, -EPROTO, "shmemd answered with an unknown message");
-		if (res == -ENOSYS)
+		if (r == -ENOSYS)
 			continue;
-		if (res < 0)
-			return res;
-		if (msg.id == r->req.id && msg.kind != MSG_EVENT) {
-			r->rep = msg;
+		if (r < 0)
+			return r;
+		if (msg.id == call->req.id && msg.kind != MSG_EVENT) {
+			call->rep = msg;
 			return 0;
 		}
-		res = take_other(client, &msg, &r->rep_fds);
+		r = take_other(client, &msg, &call->rep_fds);
 		msg_deinit(&msg);
-		if (res < 0)
-			return client_die(client, res, client->dead_text);
+		if (r < 0)
+			return client_die(client, r, client->dead_text);
 	}
 }
 
@@ -260,13 +259,13 @@ static int fail_mem_kind(const struct msg_error_rep *rep)
 			 status_text(rep->status), *list ? list : "none");
 }
 
-static int judge_reply(struct shmd_client *client, struct request *r)
+static int judge_reply(struct shmd_client *client, struct request *call)
 {
-	const struct msg_error_rep *error = &r->rep.error_rep;
+	const struct msg_error_rep *error = &call->rep.error_rep;
 
-	if (r->rep.kind == r->expect)
+	if (call->rep.kind == call->expect)
 		return 0;
-	if (r->rep.kind != MSG_ERROR_REP)
+	if (call->rep.kind != MSG_ERROR_REP)
 		return client_die(client, -EPROTO, "shmemd answered with a message of another kind");
 	switch (error->status) {
 	case SHMD_STATUS_PROTOCOL:
@@ -280,34 +279,44 @@ static int judge_reply(struct shmd_client *client, struct request *r)
 	}
 }
 
-static int call_locked(struct shmd_client *client, struct request *r, uint64_t deadline)
+static int call_locked(struct shmd_client *client, struct request *call, uint64_t deadline)
 {
-	int res;
+	int r;
 
 	if (client->dead)
 		return client_die(client, client->dead, client->dead_text);
-	r->req.id = client->next_id++;
-	res = send_request(client, r, deadline);
-	if (!res)
-		res = await_reply(client, r, deadline);
-	if (!res)
-		res = judge_reply(client, r);
-	return res;
+	call->req.id = client->next_id++;
+	r = send_request(client, call, deadline);
+	if (!r)
+		r = await_reply(client, call, deadline);
+	if (!r)
+		r = judge_reply(client, call);
+	return r;
 }
 
-int request_call_locked(struct shmd_client *client, struct request *r)
+int request_call_locked(struct shmd_client *client, struct request *call)
 {
-	return call_locked(client, r, nsec_add(nsec_now(), client->timeout_nsec));
+	return call_locked(client, call, nsec_add(nsec_now(), client->timeout_nsec));
 }
 
-int request_call(struct shmd_client *client, struct request *r)
+int request_call(struct shmd_client *client, struct request *call)
 {
 	uint64_t deadline = nsec_add(nsec_now(), client->timeout_nsec);
-	int res;
+	int r;
 
 	if (client_lock_until(client, deadline) < 0)
 		return text_fail(-ETIMEDOUT, "shmemd did not answer another thread's request in time");
-	res = call_locked(client, r, deadline);
+	r = call_locked(client, call, deadline);
 	client_unlock(client);
-	return res;
+	return r;
+}
+
+int request_destroy(struct shmd_client *client, enum msg_kind kind, uint32_t handle)
+{
+	_cleanup_request_ struct request call;
+	struct msg_handle_req *req = kind == MSG_MEM_DEREG_REQ ? &call.req.mem_dereg_req : &call.req.queue_destroy_req;
+
+	request_init(&call, kind, MSG_OK_REP);
+	req->handle = handle;
+	return request_call(client, &call);
 }

@@ -44,7 +44,6 @@ struct engine_packet;
 struct engine_memop {
 	void (*done)(struct engine_memop *op, int status); /* set by the engine; 0 or negative errno */
 	void *owner; /* of the engine that waits: on its thread engine_memop_done() must be called */
-	void *backend_data; /* for the backend's own use while the operation is pending */
 };
 
 /* What an atomic does with the remote word. Values are native-endian. */

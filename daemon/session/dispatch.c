@@ -3,8 +3,7 @@
  * The dispatcher.
  *
  * A packet is decoded, judged by the table (who may ask this, since which version), carried out by its handler and
- * answered; requests are answered in order. What NICs that block do for one is a worker's, between a handler's checks
- * and its end on this thread; the session reads nothing meanwhile. Three outcomes and one place for each: a refusal (the session lives), a
+ * answered; requests are answered in order. Three outcomes and one place for each: a refusal (the session lives), a
  * violation of the protocol (error reply, the session ends), and an errno nobody expected (INTERNAL, the session
  * ends, the daemon lives).
  *
@@ -14,15 +13,10 @@
 #include "daemon/session/dispatch.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <syslog.h>
 
-#include "daemon/session/undriven.h"
-#include "proto/base/assert.h"
 #include "proto/base/cleanup.h"
 #include "proto/framing.h"
 
@@ -209,50 +203,6 @@ static void end_refused_hello(struct request *req, enum shmd_status status)
 	session_end(req->session, status, "%s", req->text[0] ? req->text : status_text(status));
 }
 
-/* A request and all that it points to. */
-struct request_box {
-	struct request req;
-	struct msg msg, rep;
-	struct fdlist fds;
-};
-
-/* Takes what is in *msg and *fds. NULL: no memory. */
-static struct request *request_new(struct session *session, struct msg *msg, struct fdlist *fds)
-{
-	struct request_box *box = malloc(sizeof(*box));
-
-	if (!box)
-		return NULL;
-	box->req = (struct request){.session = session, .msg = &box->msg, .fds = &box->fds, .rep = &box->rep};
-	box->msg = *msg;
-	box->fds = *fds;
-	msg_init(msg, MSG_OK_REP, 0);
-	fdlist_init(fds);
-	msg_init(&box->rep, MSG_OK_REP, box->msg.id);
-	fdlist_init(&box->req.rep_fds);
-	box->req.rep_fds.account = quota_user_account(&session->user);
-	list_init(&box->req.held);
-	return &box->req;
-}
-
-/* Other sessions may be gone here, and whatever they held. */
-static void request_free(struct request *req)
-{
-	struct request_box *box = container_of(req, struct request_box, req);
-	struct session *other, *tmp;
-
-	list_for_each_entry_safe(other, tmp, &req->held, hold_link) {
-		list_del(&other->hold_link);
-		session_let_go(other);
-	}
-	fdlist_deinit(&req->rep_fds);
-	fdlist_deinit(&box->fds);
-	msg_deinit(&box->rep);
-	msg_deinit(&box->msg);
-	free(req->op);
-	free(box);
-}
-
 /*
  * Before the client is told: what it knows is what the next daemon knows. Refusals too: another copy of the request may come
  * when it would be carried out, to a client that has gone on.
@@ -298,7 +248,7 @@ static void answer(struct request *req, int r)
 
 static void run_handler(struct session *session, struct msg *msg, struct fdlist *fds)
 {
-	struct request *req = request_new(session, msg, fds);
+	struct request *req = request_new(session, msg, fds, answer);
 	int r;
 
 	if (!req) {
@@ -310,74 +260,6 @@ static void run_handler(struct session *session, struct msg *msg, struct fdlist 
 		return;
 	answer(req, r);
 	request_free(req);
-}
-
-/* ---- requests that wait for a NIC ------------------------------------------------------------------------------- */
-
-static void carry_out(struct request *req)
-{
-	req->run(req);
-	if (req->changes && req->changes->ctx)
-		session_nic_export(req->changes);
-}
-
-static void work_run(struct work *work)
-{
-	struct request *req = container_of(work, struct request, work);
-
-	carry_out(req);
-}
-
-static void work_done(struct work *work)
-{
-	struct request *req = container_of(work, struct request, work);
-	struct session *session = req->session;
-
-	answer(req, req->finish(req));
-	request_free(req);
-	session_let_go(session);
-}
-
-int request_work(struct request *req, bool blocks, request_run run, request_finish finish)
-{
-	req->run = run;
-	req->finish = finish;
-	if (!blocks || !req->session->registry->blocks) {
-		carry_out(req);
-		return finish(req);
-	}
-	req->work = (struct work){.user = req->session->user.uid, .run = work_run, .done = work_done};
-	session_take(req->session);
-	registry_work(req->session->registry, true, &req->work);
-	return REQUEST_WAITS;
-}
-
-int request_change(struct request *req, struct session_nic *nic, request_run run, request_finish finish)
-{
-	req->changes = session_is_kept(req->session) ? nic : NULL;
-	return request_work(req, nic->rnic->nic->blocks, run, finish);
-}
-
-bool request_hold(struct request *req, struct session *session)
-{
-	if (session == req->session || !session->registry->blocks)
-		return true;
-	if (!session->busy) {
-		session_take(session);
-		list_add_tail(&req->held, &session->hold_link);
-	}
-	/* By this request, now or before. */
-	for (const struct list *at = req->held.next; at != &req->held; at = at->next)
-		if (at == &session->hold_link)
-			return true;
-	return false;
-}
-
-void *request_op(struct request *req, size_t bytes)
-{
-	assert_bug(!req->op);
-	req->op = calloc(1, bytes);
-	return req->op;
 }
 
 /* While what the user sent is not closed, whatever it sends only adds to it. */
@@ -405,7 +287,7 @@ static bool decode_request(struct session *session, const void *buf, size_t byte
 		return false;
 	}
 	session_trace(session, "<-", msg);
-	if (session_keep_again(session, msg))
+	if (session_is_repeat(session, msg))
 		return false;
 	wrong = find_violation(session, msg);
 	if (wrong)
@@ -442,93 +324,4 @@ void dispatch_without_fds(struct session *session, const void *buf, size_t bytes
 		violation(session, msg.id, SHMD_STATUS_FDS, status_text(SHMD_STATUS_FDS));
 	else
 		send_error(session, msg.id, SHMD_STATUS_NO_MEMORY, &req);
-}
-
-/* ---- for handlers --------------------------------------------------------------------------------------------- */
-
-int request_fail(struct request *req, enum shmd_status status, const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(req->text, sizeof(req->text), fmt, ap);
-	va_end(ap);
-	return (int)status;
-}
-
-int request_charge(struct request *req, const struct quota_amount *amount,
-		   struct quota_charge *charge)
-{
-	static const enum shmd_status refusals[QUOTA_N] = {
-		[QUOTA_CONNECTIONS] = SHMD_STATUS_QUOTA_SESSIONS,
-		[QUOTA_SESSIONS] = SHMD_STATUS_QUOTA_SESSIONS,
-		[QUOTA_QPS] = SHMD_STATUS_QUOTA_QPS,
-		[QUOTA_CQS] = SHMD_STATUS_QUOTA_CQS,
-		[QUOTA_MRS] = SHMD_STATUS_QUOTA_MRS,
-		[QUOTA_BYTES] = SHMD_STATUS_QUOTA_BYTES,
-		[QUOTA_FDS] = SHMD_STATUS_QUOTA_FDS,
-		[QUOTA_PUBLISHED] = SHMD_STATUS_QUOTA_PUBLISHED,
-	};
-	struct session *session = req->session;
-	int r = quota_charge(&session->user, amount, charge);
-
-	if (r == 0)
-		return 0;
-	session->registry->refused_total++;
-	quota_explain(&session->user, r - 1, amount->n[r - 1], req->text, sizeof(req->text));
-	return (int)refusals[r - 1];
-}
-
-int request_add_fd(struct request *req, int borrowed_fd)
-{
-	_cleanup_close_ int fd = fcntl(borrowed_fd, F_DUPFD_CLOEXEC, 3);
-	int r;
-
-	if (fd < 0)
-		return -errno;
-	r = fdlist_add(&req->rep_fds, fd);
-	if (r < 0)
-		return r;
-	take_fd(&fd);
-	return (int)req->rep_fds.n - 1;
-}
-
-int request_admin(struct request *req)
-{
-	if (session_is_admin(req->session))
-		return 0;
-	return request_fail(req, SHMD_STATUS_PERMISSION, "this is for root and the user of the daemon (uid %u)",
-			    req->session->registry->owner_uid);
-}
-
-int request_no_nic(struct request *req, const char *name)
-{
-	const struct registry *registry = req->session->registry;
-	const struct nic_seen *seen = undriven_find(registry, name);
-	char text[MSG_TEXT_BYTES];
-
-	if (!seen)
-		return request_fail(req, SHMD_STATUS_NO_NIC, "no NIC is called \"%s\"", name);
-	undriven_text(registry, seen, text, sizeof(text));
-	return request_fail(req, SHMD_STATUS_NO_NIC, "%s", text);
-}
-
-struct registry_nic *request_nic_by_name(struct request *req, const char *name)
-{
-	struct registry_nic *rnic = registry_find_nic(req->session->registry, name);
-
-	if (!rnic)
-		request_no_nic(req, name);
-	return rnic;
-}
-
-struct session_nic *request_nic(struct request *req, uint32_t index)
-{
-	struct session_nic *nic = session_nic_by_index(req->session, index);
-
-	if (!nic)
-		request_fail(req, SHMD_STATUS_NOT_FOUND,
-			     "this session has opened %u NICs; there is none with index %u",
-			     req->session->n_nics, index);
-	return nic;
 }

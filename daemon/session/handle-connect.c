@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/session/list-items.h"
 #include "proto/base/cleanup.h"
 
 static int fill_params(struct request *req, struct nic_qp_params *params)
@@ -234,7 +235,7 @@ static int finish_query(struct request *req)
 
 	if (op->r < 0)
 		return op->r;
-	know_qp(op->nic, op->qpn, info);
+	session_know_info(op->nic, op->qpn, info);
 	req->rep->kind = MSG_QP_QUERY_REP;
 	*rep = (struct msg_qp_query_rep){
 		.state = info->state,

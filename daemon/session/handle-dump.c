@@ -14,6 +14,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "daemon/session/list-items.h"
+
 #define RING_ENTRY_BYTES 64u /* a WQEBB, a CQE */
 
 /* A QP, and where its queues are. */

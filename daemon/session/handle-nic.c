@@ -12,62 +12,12 @@
 #include <syslog.h>
 
 #include "daemon/session/assign.h"
+#include "daemon/session/list-items.h"
 #include "proto/base/cleanup.h"
 #include "proto/text.h"
 
 /* Most a context holds: doorbell page, NIC page, wake. */
 #define NIC_OPEN_FDS 3
-
-void fill_counters(struct msg_counters *to, const struct nic_counters *from)
-{
-	*to = (struct msg_counters){
-		.wqes = from->wqes,
-		.bytes_sent = from->bytes_sent,
-		.bytes_read = from->bytes_read,
-		.recv_wqes = from->recv_wqes,
-		.error_cqes = from->error_cqes,
-		.rnr_naks = from->rnr_naks,
-		.retries = from->retries,
-	};
-	_Static_assert(sizeof(to->wqes_by_kind) == sizeof(from->wqes_by_kind), "the same kinds");
-	memcpy(to->wqes_by_kind, from->wqes_by_kind, sizeof(to->wqes_by_kind));
-}
-
-static void fill_modes(struct msg_nic *to, const struct nic_info *info)
-{
-	while (to->n_mem_kinds < 4 && info->accepted_kinds[to->n_mem_kinds]) {
-		to->mem_kinds[to->n_mem_kinds] = info->accepted_kinds[to->n_mem_kinds];
-		to->n_mem_kinds++;
-	}
-	if (info->doorbell_uar_mmap)
-		to->doorbell_modes[to->n_doorbell_modes++] = NIC_DOORBELL_UAR_MMAP;
-	if (info->doorbell_cpu)
-		to->doorbell_modes[to->n_doorbell_modes++] = NIC_DOORBELL_CPU;
-}
-
-void fill_nic(struct msg_nic *to, const struct registry_nic *rnic)
-{
-	const struct nic_info *info = &rnic->info;
-
-	memset(to, 0, sizeof(*to));
-	snprintf(to->name, sizeof(to->name), "%s", info->name);
-	snprintf(to->backend, sizeof(to->backend), "%s", info->backend);
-	snprintf(to->pci, sizeof(to->pci), "%s", info->pci);
-	memcpy(to->gid, info->gid, sizeof(to->gid));
-	memcpy(to->mac, info->mac, sizeof(to->mac));
-	to->port = info->port;
-	to->link = info->link;
-	to->state = info->state;
-	to->lid = info->lid;
-	to->mtu_bytes = info->mtu_bytes;
-	to->rate_mbps = info->rate_mbps;
-	to->max_log2_sq_wqebbs = info->max_log2_sq_wqebbs;
-	to->max_log2_cq_entries = info->max_log2_cq_entries;
-	to->max_qps = info->max_qps;
-	to->n_sessions = rnic->n_sessions;
-	to->n_qps = rnic->n_qps;
-	fill_modes(to, info);
-}
 
 int handle_nic_list(struct request *req)
 {

@@ -86,7 +86,7 @@ int handle_unpublish(struct request *req)
 		return request_fail(req, SHMD_STATUS_PERMISSION,
 				    "another session published PE %u, slot %u", wanted->pe, wanted->slot);
 	if (entry->kept)
-		session_keep_gone(req->session, 'p', entry->kept);
+		session_keep_unname(req->session, 'p', entry->kept);
 	publish_entry_free(entry);
 	req->session->n_published--;
 	return 0;

@@ -86,7 +86,7 @@ static int answer_again(struct session *session)
 	return r;
 }
 
-bool session_keep_again(struct session *session, const struct msg *request)
+bool session_is_repeat(struct session *session, const struct msg *request)
 {
 	const struct session_keep *keep = &session->keep;
 	int r;

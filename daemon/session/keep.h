@@ -18,9 +18,6 @@
 
 #define KEEP_NAME_BYTES 48
 
-/* Of the bytes of a state, first thing in them. Another one is not read: a session of it ends. */
-#define KEEP_FORMAT 1u
-
 struct state; /* bytes that are replaced as a whole: whoever fills in keep_ops knows them */
 struct fdlist;
 struct registry;
@@ -61,16 +58,16 @@ struct session_keep {
 void session_keep_init(struct session_keep *keep);
 bool session_is_kept(const struct session *session); /* it outlives the daemon */
 /*
- * In Hello; another daemon can take it over once that is answered. What cannot be kept is no error: the session ends with the daemon then, and says why. A session
- * that is not kept is left alone by all of the following.
+ * Called in Hello; another daemon can take the session over once that is answered. Failing to keep a session is no error: it then ends
+ * with this daemon, and keep.reason says why. All of the following leave such a session alone.
  */
 void session_keep_begin(struct session *session);
 /* It ends with the daemon from now on: nothing of it is anywhere else any more. */
 void session_keep_drop(struct session *session, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Teardown has begun: who finds the state only tears down what it names. */
-void session_keep_ended(struct session *session);
+void session_keep_ending(struct session *session);
 /* Nothing of it is anywhere any more: the session is no more. */
-void session_keep_end(struct session *session);
+void session_keep_forget(struct session *session);
 
 void session_changed(struct session *session); /* the next write is not to be left out */
 int session_keep_write(struct session *session); /* what fails drops it; for tests its errno */
@@ -79,7 +76,7 @@ void session_keep_reply(struct session *session, const struct msg *request, stru
 void session_keep_rest(struct session *session); /* after any other, when something has changed */
 
 /* The client sent a request again that was carried out before a restart: it has its answer now. */
-bool session_keep_again(struct session *session, const struct msg *request);
+bool session_is_repeat(struct session *session, const struct msg *request);
 
 /* By any thread that may use the context: what it holds has changed, or not. */
 void session_nic_export(struct session_nic *nic);
@@ -87,7 +84,7 @@ void session_nic_export(struct session_nic *nic);
 void session_keep_nic(struct session *session, struct session_nic *nic);
 bool session_keep_put(struct session *session, char kind, uint32_t number, int fd);
 /* Its name goes with the next state that is written. */
-void session_keep_gone(struct session *session, char kind, uint32_t number);
+void session_keep_unname(struct session *session, char kind, uint32_t number);
 
 /*
  * A session of a former daemon: what its state says, with the descriptors that `take` finds. Takes `state` in any case. Its contexts

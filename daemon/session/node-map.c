@@ -167,10 +167,12 @@ void node_map_set_policy(struct node_map *map, struct topo_policy *policy)
 
 bool node_map_allows(const struct node_map *map, const struct registry_nic *rnic)
 {
+	const struct topo_apart apart = {.name = rnic->info.name, .pci = rnic->info.pci, .port = rnic->info.port};
+
 	for (unsigned int i = 0; map && i < map->topo->n_nics; i++)
 		if (map->nics[i] == rnic->index)
 			return topo_policy_allows(map->policy, map->topo, i);
-	return !map || topo_policy_allows_name(map->policy, rnic->info.name, rnic->info.port);
+	return !map || topo_policy_allows_apart(map->policy, &apart);
 }
 
 bool node_map_uses(struct node_map *map, const struct registry_nic *rnic)
@@ -180,6 +182,7 @@ bool node_map_uses(struct node_map *map, const struct registry_nic *rnic)
 	for (unsigned int i = 0; map && i < map->topo->n_nics; i++)
 		if (map->nics[i] == rnic->index)
 			return map->map.excluded[i] == TOPO_USED && !map->map.is_reserved[i];
+	/* Nothing speaks against it; whether anybody may have it at all, by the policy too, node_map_allows() says. */
 	return true;
 }
 

@@ -31,7 +31,10 @@ int node_map_check_policy(struct node_map *map, const struct topo_policy *policy
 void node_map_set_policy(struct node_map *map, struct topo_policy *policy);
 /* Whether the policy leaves the registry's NIC to anybody. map may be NULL, here and below. */
 bool node_map_allows(const struct node_map *map, const struct registry_nic *rnic);
-/* Whether it is for any GPU, with ports as they are now: not set aside, nor given to one alone. True for what the map does not know. */
+/*
+ * Of one that it allows: is it for any GPU, with ports as they are now, not set aside, nor given to one alone? True for what the
+ * map does not know.
+ */
 bool node_map_uses(struct node_map *map, const struct registry_nic *rnic);
 
 /*

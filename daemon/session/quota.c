@@ -40,11 +40,6 @@ static const char *const quota_settings[QUOTA_N] = {
 	[QUOTA_FDS] = "max-fds",		 [QUOTA_PUBLISHED] = "max-published",
 };
 
-const char *quota_setting(enum quota_what what)
-{
-	return quota_settings[what];
-}
-
 void quota_init(struct quota *quota, const struct quota_amount *limits)
 {
 	*quota = (struct quota){.limits = *limits, .max_unread_fds = UINT64_MAX};

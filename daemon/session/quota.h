@@ -94,6 +94,5 @@ void quota_charge_deinit(struct quota_charge *charge); /* returns it; may be cal
 /* The facts behind a refusal, in words: the setting's name, the limit, who holds how many. */
 void quota_explain(const struct quota_user *user, enum quota_what what, uint64_t asked, char *buf,
 		   size_t size);
-const char *quota_setting(enum quota_what what); /* "max-qps" */
 
 #endif

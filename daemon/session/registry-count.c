@@ -27,7 +27,7 @@ static int nic_counters(struct registry_nic *rnic, struct nic_counters *ret_coun
 	return 0;
 }
 
-int registry_tell_counters(struct registry_nic *rnic, struct nic_counters *ret_counters)
+int registry_counters_for_reader(struct registry_nic *rnic, struct nic_counters *ret_counters)
 {
 	uint64_t *now = (uint64_t *)ret_counters, *told = (uint64_t *)&rnic->told;
 	int r = nic_counters(rnic, ret_counters);

@@ -3,7 +3,7 @@
  * The registry: find, iterate, limits.
  *
  * Owns no session and no NIC; it is what they have in common. Knows no loop and has no globals. Control
- * thread.
+ * thread, but query_run() and registry_quiesce_left() and _spent().
  */
 #include "daemon/session/registry.h"
 
@@ -69,7 +69,7 @@ void registry_deinit(struct registry *registry)
 	pthread_mutex_destroy(&registry->quiesce_lock);
 }
 
-int registry_add_asked_nic(struct registry *registry, struct nic *nic, const struct nic_info *info)
+int registry_add_nic(struct registry *registry, struct nic *nic, const struct nic_info *info)
 {
 	struct registry_nic *rnic;
 

@@ -101,7 +101,8 @@ struct registry_attr {
 	uint64_t quiesce_nsec; /* teardown waits at most this long for queues to flush; all together: registry_quiesce_left */
 	uint64_t restart_grace_nsec; /* how long clients wait for the next daemon; 0: sessions end with this one */
 	struct registry_hooks hooks;
-	const struct keep_ops *keep; /* NULL: nothing outlives the daemon */
+	/* NULL: nothing outlives the daemon. From it follow keeps_sessions below and, for NICs in software, nic_soft_attr.keeps. */
+	const struct keep_ops *keep;
 	void *keep_arg;
 };
 
@@ -113,7 +114,7 @@ struct registry {
 	struct list sessions; /* struct session.link, by rising id; all roles and states */
 	struct list monitors; /* struct session.monitor_link */
 	unsigned int n_monitors;
-	bool keeps_sessions; /* somebody keeps what a daemon leaves behind; set before the first session, never changed */
+	bool keeps_sessions; /* attr.keep was there when the registry was made; set before the first session, never changed */
 	bool draining; /* drain.c */
 	uint64_t drain_end_nsec;
 	uint64_t last_id;
@@ -121,7 +122,7 @@ struct registry {
 	uint64_t resumed_total; /* sessions taken over from a former daemon */
 	struct registry_absent absent[REGISTRY_MAX_NICS];
 	unsigned int n_absent;
-	uint64_t counted; /* the session that was added to `ended` last: what is still kept of it is not counted again */
+	uint64_t counted; /* id of the last session whose counters are in `ended`; its saved copy must not be added again */
 	bool has_told; /* since what is kept was written */
 	uint64_t started_nsec;
 	pthread_mutex_t quiesce_lock; /* of the next two, which workers share */
@@ -144,8 +145,8 @@ struct registry {
 int registry_init(struct registry *registry, const struct registry_attr *attr);
 void registry_deinit(struct registry *registry); /* every session is freed already */
 
-/* One whose query said `info`; at any time. It counts on from what was told of its name. -ENOSPC above REGISTRY_MAX_NICS. */
-int registry_add_asked_nic(struct registry *registry, struct nic *nic, const struct nic_info *info);
+/* One that was asked, at any time: it counts on from what was told of its name. -ENOSPC above REGISTRY_MAX_NICS. */
+int registry_add_nic(struct registry *registry, struct nic *nic, const struct nic_info *info);
 /* Done now, or by another thread where it may block. Then `blocks` must be true for some NIC of the work. */
 void registry_work(struct registry *registry, bool blocks, struct work *work);
 
@@ -156,8 +157,8 @@ void registry_work(struct registry *registry, bool blocks, struct work *work);
 void registry_refresh_nic(struct registry_nic *rnic);
 /* Somebody looks at the counters of NICs that block: have them asked of 16 sessions, once a second, for the next look. */
 void registry_count(struct registry *registry);
-/* The same for somebody who may ask another daemon again: what is told is kept, by a call after the last NIC. */
-int registry_tell_counters(struct registry_nic *rnic, struct nic_counters *ret_counters);
+/* Counters that never fall, for a reader that may come back after a restart; call registry_keep_told() after the last NIC. */
+int registry_counters_for_reader(struct registry_nic *rnic, struct nic_counters *ret_counters);
 void registry_keep_told(struct registry *registry);
 /* Its contexts are closed, and what is kept of it goes next. */
 void registry_count_ended(struct session *session);

@@ -323,7 +323,7 @@ static int adopt_connection(struct adopt *a)
 	return 0;
 }
 
-static int adopt_all(struct adopt *a, const void *bytes, size_t n)
+static int adopt_contents(struct adopt *a, const void *bytes, size_t n)
 {
 	struct keep_reader reader = {.at = bytes, .end = (const uint8_t *)bytes + n};
 	struct session *session = a->session;
@@ -411,7 +411,7 @@ int session_adopt(struct registry *registry, uint64_t id, struct state *state, c
 	session->keep.n_names = 1; /* the state's */
 	r = adopt_ways_to_tell(session);
 	if (r == 0)
-		r = adopt_all(&a, bytes, n);
+		r = adopt_contents(&a, bytes, n);
 	if (r == 0)
 		r = find_reply_fd(&a);
 	adopt_deinit(&a);

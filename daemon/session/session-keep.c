@@ -130,7 +130,7 @@ static void remove_gone(struct session *session)
 }
 
 /* Without memory it goes at once: only who dies in this very moment leaves a state that names too much. */
-void session_keep_gone(struct session *session, char kind, uint32_t number)
+void session_keep_unname(struct session *session, char kind, uint32_t number)
 {
 	struct keep_gone *gone;
 
@@ -199,7 +199,7 @@ static void forget_reply(struct session_keep *keep)
 	keep->request = 0;
 }
 
-void session_keep_end(struct session *session)
+void session_keep_forget(struct session *session)
 {
 	struct session_keep *keep = &session->keep;
 
@@ -222,7 +222,7 @@ void session_keep_drop(struct session *session, const char *fmt, ...)
 	vsnprintf(keep->reason, sizeof(keep->reason), fmt, ap);
 	va_end(ap);
 	text_clean(keep->reason, strlen(keep->reason));
-	session_keep_end(session);
+	session_keep_forget(session);
 	snprintf(text, sizeof(text), "the session ends with this daemon: %s", keep->reason);
 	registry_note(session->registry, &(struct note){
 		.level = LOG_NOTICE,
@@ -399,7 +399,7 @@ static void name_state(struct session *session)
 	put_of(session, "state", session->registry->attr.keep->state_fd(keep->state));
 }
 
-void session_keep_ended(struct session *session)
+void session_keep_ending(struct session *session)
 {
 	forget_reply(&session->keep);
 	session_keep_write(session);

@@ -102,7 +102,7 @@ static void teardown_published(struct session *session)
 
 	list_for_each_entry_safe(entry, tmp, &session->published, owner_link) {
 		if (entry->kept)
-			session_keep_gone(session, 'p', entry->kept);
+			session_keep_unname(session, 'p', entry->kept);
 		publish_entry_free(entry);
 	}
 	session->n_published = 0;
@@ -111,7 +111,7 @@ static void teardown_published(struct session *session)
 static void teardown_kept(struct session *session)
 {
 	registry_count_ended(session);
-	session_keep_end(session);
+	session_keep_forget(session);
 }
 
 static void teardown_health(struct session *session)
@@ -172,7 +172,7 @@ static void teardown_begin(struct session *session)
 	/* Also where nobody called session_end(): a kernel on a GPU has nothing but these words. */
 	session_health_end(session);
 	monitor_leave(session);
-	session_keep_ended(session);
+	session_keep_ending(session);
 	/* Not a NIC's affair: whoever comes after it in its world does not wait for firmware. */
 	teardown_published(session);
 	session->quiesce_nsec = session->gone || session->n_nics == 0 ? 0 : session->registry->attr.quiesce_nsec;
@@ -227,7 +227,7 @@ struct session_mr *session_mr_free(struct session *session, struct session_mr *m
 		return NULL;
 	assert_bug(!mr->mr);
 	if (mr->head.is_kept)
-		session_keep_gone(session, 'm', mr->head.handle);
+		session_keep_unname(session, 'm', mr->head.handle);
 	resource_remove(&session->resources, &mr->head);
 	quota_charge_deinit(&mr->head.charge);
 	free(mr);
@@ -281,7 +281,7 @@ struct session_queues *session_queues_free(struct session *session, struct sessi
 		return NULL;
 	assert_bug(!queues->queues);
 	if (queues->head.is_kept)
-		session_keep_gone(session, 'q', queues->head.handle);
+		session_keep_unname(session, 'q', queues->head.handle);
 	queues->nic->rnic->n_qps -= queues->n_qps;
 	queues->nic->rnic->n_dcis -= queues->n_dcis;
 	queues->nic->rnic->n_dcts -= queues->n_dcts;

@@ -143,6 +143,12 @@ void session_know(struct session_nic *nic, uint32_t qpn, const struct session_qp
 		*known = *qp;
 }
 
+void session_know_info(struct session_nic *nic, uint32_t qpn, const struct nic_qp_info *info)
+{
+	session_know(nic, qpn, &(struct session_qp){
+		.state = info->state, .dest_qpn = info->dest_qpn, .first_error = info->first_error});
+}
+
 void session_know_state(struct session_nic *nic, uint32_t qpn, enum nic_qp_state state)
 {
 	struct session_qp *known = find_known(nic, qpn);

@@ -193,7 +193,7 @@ void session_end(struct session *session, enum shmd_status status, const char *f
 	session->end_status = status;
 	/* Else it would be alive again after a death before its teardown. A worker that has it is waited for first. */
 	if (!session->busy)
-		session_keep_ended(session);
+		session_keep_ending(session);
 	memcpy(session->end_text, msg.event.text, sizeof(session->end_text));
 	session_call_attention(session);
 }

@@ -3,8 +3,8 @@
  * One client: its connection, its identity, and everything the daemon holds for it.
  *
  * A session exists from accept on. Before Hello it may do nothing; a controller's session owns nothing and is never
- * listed. session_end marks it ended and may be called from anywhere; only session_free, called from the loop,
- * tears it down.
+ * listed. session_end marks it ended and may be called from inside a handler. A session is torn down by session_free, or by
+ * session_release once no worker uses it; where its NICs block, a worker does their part.
  */
 #ifndef SHMEMD_SESSION_H
 #define SHMEMD_SESSION_H
@@ -201,6 +201,7 @@ void session_look(struct session *session);
 
 /* Until something changes it: of one QP of this session, found by its number, or nothing where it is none. */
 void session_know(struct session_nic *nic, uint32_t qpn, const struct session_qp *qp);
+void session_know_info(struct session_nic *nic, uint32_t qpn, const struct nic_qp_info *info); /* as its NIC told */
 void session_know_state(struct session_nic *nic, uint32_t qpn, enum nic_qp_state state);
 void session_know_error(struct session_nic *nic, uint32_t qpn, uint32_t syndrome);
 

@@ -27,7 +27,7 @@
 #include "proto/framing.h"
 
 /* Replies that wait for room look no more often than this. */
-#define LOOK_NSEC NSEC_PER_MSEC
+#define WAITERS_LOOK_NSEC NSEC_PER_MSEC
 
 void unread_table_init(struct unread_table *table)
 {
@@ -143,7 +143,7 @@ bool unread_may_send(struct unread *unread, unsigned int n)
 		return true;
 	/* All that wait look for each other: hundreds of them, each for itself, would look most of the time. */
 	now = nsec_now();
-	if (now - table->looked_nsec < LOOK_NSEC)
+	if (now - table->looked_nsec < WAITERS_LOOK_NSEC)
 		return false;
 	table->looked_nsec = now;
 	unread_look(table, UNREAD_LOOKS);

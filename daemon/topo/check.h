@@ -13,7 +13,6 @@
 
 #include "daemon/topo/topo.h"
 
-#define CHECK_NAME_BYTES 24
 #define CHECK_SUBJECT_BYTES 80
 #define CHECK_TEXT_BYTES 320
 

@@ -72,19 +72,28 @@ bool topo_is_of_device(const char *nic, const char *device)
 	return strlen(device) == n && memcmp(nic, device, n) == 0;
 }
 
-static bool names(const struct topo_named *list, unsigned int n, const char *name, unsigned int port)
+/* Addresses have many spellings. */
+static bool is_same_pci(const char *a, const char *b)
+{
+	uint64_t pci_a, pci_b;
+
+	return topo_pci_parse(a, &pci_a) && topo_pci_parse(b, &pci_b) && pci_a == pci_b;
+}
+
+static bool names(const struct topo_named *list, unsigned int n, const struct topo_apart *nic)
 {
 	for (unsigned int i = 0; i < n; i++)
-		if (fits_port(&list[i], port) && topo_is_of_device(name, list[i].name))
+		if (fits_port(&list[i], nic->port) &&
+		    (topo_is_of_device(nic->name, list[i].name) || is_same_pci(nic->pci, list[i].name)))
 			return true;
 	return false;
 }
 
-bool topo_policy_allows_name(const struct topo_policy *policy, const char *name, unsigned int port)
+bool topo_policy_allows_apart(const struct topo_policy *policy, const struct topo_apart *nic)
 {
-	if (!policy || names(policy->excluded, policy->n_excluded, name, port))
+	if (!policy || names(policy->excluded, policy->n_excluded, nic))
 		return !policy;
-	return !policy->n_included || names(policy->included, policy->n_included, name, port);
+	return !policy->n_included || names(policy->included, policy->n_included, nic);
 }
 
 /* Why a NIC cannot be given to anybody; NULL: it can. */

@@ -253,9 +253,15 @@ int topo_policy_read(struct topo_policy *policy, const char *path, char why[TOPO
  * a NIC that cannot be used, and where nothing is included that is there. Names to exclude may be absent.
  */
 int topo_policy_check(const struct topo_policy *policy, const struct topo *topo, char why[TOPO_POLICY_WHY_BYTES]);
-/* Whether the lists leave a NIC to anybody: one of the machine, or one that is none of it. policy may be NULL. */
+/* Whether the lists leave a NIC to anybody. policy may be NULL, here and below. */
 bool topo_policy_allows(const struct topo_policy *policy, const struct topo *topo, unsigned int nic);
-bool topo_policy_allows_name(const struct topo_policy *policy, const char *name, unsigned int port);
+/* The same for one that is none of the machine's, as the daemon knows it. */
+struct topo_apart {
+	const char *name; /* topo_is_of_device() */
+	const char *pci; /* "0000:3b:00.0", or empty */
+	unsigned int port;
+};
+bool topo_policy_allows_apart(const struct topo_policy *policy, const struct topo_apart *nic);
 /* Whether a NIC as the daemon calls it, "mlx5_0" or a port of two as "mlx5_0:2", is of the device. */
 bool topo_is_of_device(const char *nic, const char *device);
 

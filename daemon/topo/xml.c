@@ -298,16 +298,3 @@ const char *xml_attr(const struct xml *xml, const char *name)
 			return xml->attrs[i].value;
 	return NULL;
 }
-
-int xml_skip(struct xml *xml)
-{
-	unsigned int outside = xml->depth - 1;
-
-	while (xml->depth > outside) {
-		int r = xml_next(xml);
-
-		if (r < 0)
-			return r;
-	}
-	return 0;
-}

@@ -46,7 +46,5 @@ void xml_init(struct xml *xml, char *text, size_t n_bytes);
 int xml_next(struct xml *xml);
 /* Of the element that XML_OPEN has just told; NULL: it has no such attribute. */
 const char *xml_attr(const struct xml *xml, const char *name);
-/* After XML_OPEN: passes over all that is in the element, and its end. 0 or as xml_next(). */
-int xml_skip(struct xml *xml);
 
 #endif

@@ -25,7 +25,6 @@
 /* The largest request of one WQE; longer puts and gets are split. QPs are set up with log_msg_max 30. */
 #define SHMD_DEV_MAX_REQUEST_BYTES (1ull << 30)
 
-#define SHMD_DEV_MASKED_CS64_WQEBBS 2u
 #define SHMD_DEV_DC_WQEBBS 2u
 #define SHMD_DEV_AV_DS 3u
 

@@ -57,11 +57,11 @@ void stats_look_free(struct stats_look *look);
 void ctl_json_begin(struct ctl *ctl, struct json *json);
 void ctl_json_end(struct json *json);
 
-/* The four lists, usable alone and in `status`. Each adds its array under `key` to an open JSON object. */
-int ctl_json_sessions(struct shmd_client *client, struct json *json, const char *key);
-int ctl_json_qps(struct shmd_client *client, struct json *json, const char *key);
-int ctl_json_mrs(struct shmd_client *client, struct json *json, const char *key);
-int ctl_json_nics(struct shmd_client *client, struct json *json, const char *key); /* and "undriven" */
+/* Adds all that the daemon has of one kind to an open array. */
+typedef int ctl_json_items(struct shmd_client *client, struct json *json);
+ctl_json_items ctl_json_sessions, ctl_json_qps, ctl_json_mrs, ctl_json_nics, ctl_json_undriven;
+/* One of these lists under `key` in an open JSON object: alone, and in `status`. */
+int ctl_json_list(struct shmd_client *client, struct json *json, const char *key, ctl_json_items *items);
 void ctl_json_counters(struct json *json, const char *key, const struct shmd_counters *counters);
 
 int ctl_table_sessions(struct ctl *ctl);

@@ -25,6 +25,16 @@ void ctl_json_counters(struct json *json, const char *key, const struct shmd_cou
 	json_end_object(json);
 }
 
+int ctl_json_list(struct shmd_client *client, struct json *json, const char *key, ctl_json_items *items)
+{
+	int r;
+
+	json_begin_array(json, key);
+	r = items(client, json);
+	json_end_array(json);
+	return r;
+}
+
 static int session_item(void *arg, const struct shmd_session_item *item)
 {
 	struct json *json = arg;
@@ -57,14 +67,9 @@ static int session_item(void *arg, const struct shmd_session_item *item)
 	return 0;
 }
 
-int ctl_json_sessions(struct shmd_client *client, struct json *json, const char *key)
+int ctl_json_sessions(struct shmd_client *client, struct json *json)
 {
-	int r;
-
-	json_begin_array(json, key);
-	r = shmd_admin_sessions(client, session_item, json);
-	json_end_array(json);
-	return r;
+	return shmd_admin_sessions(client, session_item, json);
 }
 
 static int qp_item(void *arg, const struct shmd_qp_item *item)
@@ -88,14 +93,9 @@ static int qp_item(void *arg, const struct shmd_qp_item *item)
 	return 0;
 }
 
-int ctl_json_qps(struct shmd_client *client, struct json *json, const char *key)
+int ctl_json_qps(struct shmd_client *client, struct json *json)
 {
-	int r;
-
-	json_begin_array(json, key);
-	r = shmd_admin_qps(client, qp_item, json);
-	json_end_array(json);
-	return r;
+	return shmd_admin_qps(client, qp_item, json);
 }
 
 static void json_access(struct json *json, uint32_t access)
@@ -129,14 +129,9 @@ static int mr_item(void *arg, const struct shmd_mr_item *item)
 	return 0;
 }
 
-int ctl_json_mrs(struct shmd_client *client, struct json *json, const char *key)
+int ctl_json_mrs(struct shmd_client *client, struct json *json)
 {
-	int r;
-
-	json_begin_array(json, key);
-	r = shmd_admin_mrs(client, mr_item, json);
-	json_end_array(json);
-	return r;
+	return shmd_admin_mrs(client, mr_item, json);
 }
 
 static void json_nic_port(struct json *json, const struct shmd_nic_info *info)
@@ -196,6 +191,11 @@ static int nic_item(void *arg, const struct shmd_nic_item *item)
 	return 0;
 }
 
+int ctl_json_nics(struct shmd_client *client, struct json *json)
+{
+	return shmd_admin_nics(client, nic_item, json);
+}
+
 static int undriven_item(void *arg, const struct shmd_undriven_nic *nic)
 {
 	char text[INET6_ADDRSTRLEN] = "";
@@ -228,17 +228,7 @@ static int undriven_item(void *arg, const struct shmd_undriven_nic *nic)
 	return 0;
 }
 
-int ctl_json_nics(struct shmd_client *client, struct json *json, const char *key)
+int ctl_json_undriven(struct shmd_client *client, struct json *json)
 {
-	int r;
-
-	json_begin_array(json, key);
-	r = shmd_admin_nics(client, nic_item, json);
-	json_end_array(json);
-	if (r)
-		return r;
-	json_begin_array(json, "undriven");
-	r = shmd_admin_undriven(client, undriven_item, json);
-	json_end_array(json);
-	return r;
+	return shmd_admin_undriven(client, undriven_item, json);
 }

@@ -8,12 +8,13 @@
 static const struct {
 	const char *what;
 	int (*table)(struct ctl *ctl);
-	int (*json)(struct shmd_client *client, struct json *json, const char *key);
+	ctl_json_items *items;
+	ctl_json_items *undriven; /* a list beside it; or NULL */
 } lists[] = {
-	{"sessions", ctl_table_sessions, ctl_json_sessions},
-	{"qps", ctl_table_qps, ctl_json_qps},
-	{"mrs", ctl_table_mrs, ctl_json_mrs},
-	{"nics", ctl_table_nics, ctl_json_nics},
+	{"sessions", ctl_table_sessions, ctl_json_sessions, NULL},
+	{"qps", ctl_table_qps, ctl_json_qps, NULL},
+	{"mrs", ctl_table_mrs, ctl_json_mrs, NULL},
+	{"nics", ctl_table_nics, ctl_json_nics, ctl_json_undriven},
 };
 
 int ctl_list(struct ctl *ctl)
@@ -29,7 +30,9 @@ int ctl_list(struct ctl *ctl)
 	if (!ctl->is_json)
 		return lists[i].table(ctl);
 	ctl_json_begin(ctl, &json);
-	r = lists[i].json(ctl->client, &json, what);
+	r = ctl_json_list(ctl->client, &json, what, lists[i].items);
+	if (!r && lists[i].undriven)
+		r = ctl_json_list(ctl->client, &json, "undriven", lists[i].undriven);
 	ctl_json_end(&json);
 	return r;
 }

@@ -39,9 +39,11 @@ static int status_json(struct ctl *ctl, const struct shmd_daemon_status *status)
 	json_uint(&json, "hot_share_percent", status->hot_share_percent);
 	json_uint(&json, "hot_nsec", status->hot_nsec);
 	ctl_json_counters(&json, "counters", &status->counters);
-	r = ctl_json_nics(ctl->client, &json, "nics");
+	r = ctl_json_list(ctl->client, &json, "nics", ctl_json_nics);
 	if (!r)
-		r = ctl_json_sessions(ctl->client, &json, "sessions");
+		r = ctl_json_list(ctl->client, &json, "undriven", ctl_json_undriven);
+	if (!r)
+		r = ctl_json_list(ctl->client, &json, "sessions", ctl_json_sessions);
 	ctl_json_end(&json);
 	return r;
 }

@@ -72,7 +72,7 @@ int topology_load(const struct args *args, struct topo **ret_topo)
 	char why[TOPO_WHY_BYTES] = "";
 	int r;
 
-	if (sys && *sys)
+	if (sys && *sys == '/')
 		attr = (struct topo_host_attr){.sys = sys};
 	attr.why = why;
 	r = path ? topo_read_file(path, ret_topo, why) : topo_read_host(&attr, ret_topo);

@@ -6,16 +6,13 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "proto/base/nsec.h"
 #include "proto/base/overflow.h"
 #include "proto/base/parse.h"
 
-struct unit {
+static const struct {
 	const char *name;
 	uint64_t factor;
-};
-
-static const struct unit byte_units[] = {
+} byte_units[] = {
 	{"", 1},
 	{"B", 1},
 	{"K", UINT64_C(1) << 10},
@@ -26,25 +23,11 @@ static const struct unit byte_units[] = {
 	{"GiB", UINT64_C(1) << 30},
 	{"T", UINT64_C(1) << 40},
 	{"TiB", UINT64_C(1) << 40},
-	{NULL, 0},
+	{"k", UINT64_C(1) << 10},
+	{"m", UINT64_C(1) << 20},
+	{"g", UINT64_C(1) << 30},
+	{"t", UINT64_C(1) << 40},
 };
-
-static const struct unit time_units[] = {
-	{"ns", 1},	     {"us", NSEC_PER_USEC},	 {"ms", NSEC_PER_MSEC},
-	{"s", NSEC_PER_SEC}, {"min", 60 * NSEC_PER_SEC}, {"h", 3600 * NSEC_PER_SEC},
-	{NULL, 0},
-};
-
-static int digit_value(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	if (c >= 'a' && c <= 'f')
-		return c - 'a' + 10;
-	if (c >= 'A' && c <= 'F')
-		return c - 'A' + 10;
-	return 255;
-}
 
 /* At least one digit; *ret_rest is the first character after them. */
 static int parse_digits(const char *text, unsigned int base, uint64_t *ret_value,
@@ -53,9 +36,9 @@ static int parse_digits(const char *text, unsigned int base, uint64_t *ret_value
 	const char *p = text;
 	uint64_t value = 0;
 
-	for (; digit_value(*p) < (int)base; p++)
+	for (; *p >= '0' && *p < (char)('0' + base); p++)
 		if (mul_overflows(value, (uint64_t)base, &value) ||
-		    add_overflows(value, (uint64_t)digit_value(*p), &value))
+		    add_overflows(value, (uint64_t)(*p - '0'), &value))
 			return -ERANGE;
 	if (p == text)
 		return -EINVAL;
@@ -64,14 +47,12 @@ static int parse_digits(const char *text, unsigned int base, uint64_t *ret_value
 	return 0;
 }
 
-int parse_u64(const char *text, uint64_t *ret_value)
+int parse_u64(const char *text, unsigned int base, uint64_t *ret_value)
 {
-	bool hex = text[0] == '0' && text[1] == 'x';
 	const char *rest;
 	uint64_t value;
-	int r;
+	int r = parse_digits(text, base, &value, &rest);
 
-	r = parse_digits(hex ? text + 2 : text, hex ? 16 : 10, &value, &rest);
 	if (r < 0)
 		return r;
 	if (*rest)
@@ -80,20 +61,7 @@ int parse_u64(const char *text, uint64_t *ret_value)
 	return 0;
 }
 
-int parse_u64_range(const char *text, uint64_t min, uint64_t max, uint64_t *ret_value)
-{
-	uint64_t value;
-	int r = parse_u64(text, &value);
-
-	if (r < 0)
-		return r;
-	if (value < min || value > max)
-		return -ERANGE;
-	*ret_value = value;
-	return 0;
-}
-
-static int parse_with_unit(const char *text, const struct unit *units, uint64_t *ret_value)
+int parse_bytes(const char *text, uint64_t *ret_bytes)
 {
 	const char *rest;
 	uint64_t value;
@@ -101,43 +69,13 @@ static int parse_with_unit(const char *text, const struct unit *units, uint64_t 
 
 	if (r < 0)
 		return r;
-	for (; units->name; units++) {
-		if (strcmp(rest, units->name))
+	for (size_t i = 0; i < sizeof(byte_units) / sizeof(byte_units[0]); i++) {
+		if (strcmp(rest, byte_units[i].name))
 			continue;
-		if (mul_overflows(value, units->factor, &value))
+		if (mul_overflows(value, byte_units[i].factor, &value))
 			return -ERANGE;
-		*ret_value = value;
+		*ret_bytes = value;
 		return 0;
-	}
-	return -EINVAL;
-}
-
-int parse_bytes(const char *text, uint64_t *ret_bytes)
-{
-	return parse_with_unit(text, byte_units, ret_bytes);
-}
-
-int parse_nsec(const char *text, uint64_t *ret_nsec)
-{
-	if (!strcmp(text, "0")) {
-		*ret_nsec = 0;
-		return 0;
-	}
-	return parse_with_unit(text, time_units, ret_nsec);
-}
-
-int parse_bool(const char *text, bool *ret_value)
-{
-	static const char *const words[][2] = {
-		{"no", "yes"}, {"false", "true"}, {"off", "on"}, {"0", "1"}};
-
-	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
-		for (int value = 0; value < 2; value++) {
-			if (!strcmp(text, words[i][value])) {
-				*ret_value = value;
-				return 0;
-			}
-		}
 	}
 	return -EINVAL;
 }

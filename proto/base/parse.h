@@ -6,20 +6,11 @@
 #ifndef SHMEMD_BASE_PARSE_H
 #define SHMEMD_BASE_PARSE_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
-int parse_u64(const char *text, uint64_t *ret_value); /* "64", "0x40" */
+int parse_u64(const char *text, unsigned int base, uint64_t *ret_value); /* base 8 or 10 */
 
-/* As parse_u64, and -ERANGE outside [min, max]. */
-int parse_u64_range(const char *text, uint64_t min, uint64_t max, uint64_t *ret_value);
-
-/* "64", "64B", and powers of 1024: "4K", "4KiB", "2M", "2MiB", "1G", "1GiB", "1T", "1TiB". */
+/* "64", "64B", and powers of 1024: "4K", "4k", "4KiB", and so M, G and T. */
 int parse_bytes(const char *text, uint64_t *ret_bytes);
-
-/* "20ns", "20us", "100ms", "5s", "2min", "1h"; "0" needs no unit, anything else does. */
-int parse_nsec(const char *text, uint64_t *ret_nsec);
-
-int parse_bool(const char *text, bool *ret_value); /* yes/no, true/false, on/off, 1/0 */
 
 #endif

@@ -19,7 +19,8 @@ HARNESSES = ('config', 'decode', 'dispatch', 'engine', 'wqe')
 GROUPS = {
     'codec': (90, ['proto/codec*.c', 'proto/arena.c', 'proto/text.c']),
     'framing': (90, ['proto/framing.c', 'proto/base/fdlist.c']),
-    'dispatcher': (90, ['daemon/session/dispatch.c', 'daemon/session/handle-*.c']),
+    'dispatcher': (90, ['daemon/session/dispatch.c', 'daemon/session/handle-*.c', 'daemon/session/list-*.c',
+                        'daemon/session/request.c']),
     'WQE parser': (90, ['kernels/host/wqe-parse.c', 'kernels/host/wqe-layout.c']),
     'engine': (85, ['daemon/engine/*.c']),
     'configuration': (40, ['daemon/settings.c']),

@@ -85,7 +85,7 @@ static const char *find_peer_module(void)
 	char path[512];
 
 	for (unsigned int i = 0; i < sizeof(modules) / sizeof(modules[0]); i++) {
-		snprintf(path, sizeof(path), "%s/module/%s", root ? root : "/sys", modules[i]);
+		snprintf(path, sizeof(path), "%s/module/%s", root && root[0] == '/' ? root : "/sys", modules[i]);
 		if (access(path, F_OK) == 0)
 			return modules[i];
 	}

@@ -16,7 +16,7 @@
 
 #include "proto/base/cleanup.h"
 
-#define LOOK_NSEC 250000000l
+#define RETURN_LOOK_NSEC 250000000l
 #define LATER_SEC 2
 #define N_QUICK_LOOKS 40u
 
@@ -31,7 +31,7 @@ static void set_timer(struct mlx5_nic *nic, struct timespec every)
 void mlx5_return_wait(struct mlx5_nic *nic, bool on)
 {
 	nic->n_looks = 0;
-	set_timer(nic, (struct timespec){.tv_nsec = on ? LOOK_NSEC : 0});
+	set_timer(nic, (struct timespec){.tv_nsec = on ? RETURN_LOOK_NSEC : 0});
 }
 
 struct mlx5_life *mlx5_life_free(struct mlx5_life *life)

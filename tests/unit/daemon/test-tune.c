@@ -142,6 +142,22 @@ TEST(access_under_socket_activation_is_not_said_to_have_changed)
 	scene_deinit(&s);
 }
 
+TEST(a_limit_of_descriptors_is_held_against_the_process_when_it_changes)
+{
+	const struct rlimit few = {100, 100};
+	struct scene s;
+
+	scene_init(&s, "max-fds = 300\n");
+	ASSERT_OK(setrlimit(RLIMIT_NOFILE, &few));
+	write_file(&s, "max-fds = 300\nmax-qps = 8\n");
+	ASSERT_OK(reload(&s));
+	ASSERT(!is_logged(&s, "descriptors"));
+	write_file(&s, "max-fds = 200\nmax-qps = 8\n");
+	ASSERT_OK(reload(&s));
+	ASSERT(is_logged(&s, "max-fds is 200, but this process may open only 100 descriptors"));
+	scene_deinit(&s);
+}
+
 /* A GPU and a NIC that the daemon does not have: nothing may be given. */
 static struct node_map *make_map(struct registry *registry)
 {

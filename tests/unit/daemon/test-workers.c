@@ -359,7 +359,7 @@ static void world_init(struct world *w)
 		fake_nic_init(&w->nics[i], i ? "fake1" : "fake0");
 		w->nics[i].base.blocks = true;
 		w->nics[i].query_nsec = 100 * NSEC_PER_USEC;
-		ASSERT_OK(registry_add_asked_nic(&w->registry, &w->nics[i].base, &w->nics[i].info));
+		ASSERT_OK(registry_add_nic(&w->registry, &w->nics[i].base, &w->nics[i].info));
 	}
 	list_init(&w->clients);
 	w->n_gone = 0;

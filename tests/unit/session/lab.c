@@ -90,7 +90,7 @@ static void init(struct lab *lab, uint64_t limit, bool blocks)
 	for (int i = 0; i < 2; i++) {
 		fake_nic_init(&lab->nics[i], i == 0 ? "fake0" : "fake1");
 		lab->nics[i].base.blocks = blocks;
-		ASSERT_OK(registry_add_asked_nic(&lab->registry, &lab->nics[i].base, &lab->nics[i].info));
+		ASSERT_OK(registry_add_nic(&lab->registry, &lab->nics[i].base, &lab->nics[i].info));
 	}
 }
 

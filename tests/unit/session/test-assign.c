@@ -329,8 +329,8 @@ static void set_policy(struct node_map *map, const char *key, const char *value)
 TEST(what_the_policy_sets_aside_nobody_gets)
 {
 	const struct assign_request request = {.gpu = "", .nic = "fake1"};
-	/* One of the registry's that is none of the map's is known by its name. */
-	const struct registry_nic apart = {.index = 9, .info = {.name = "apart", .port = 1}};
+	/* One of the registry's that is none of the map's is known by its name and its address. */
+	const struct registry_nic apart = {.index = 9, .info = {.name = "apart", .pci = "0000:77:00.0", .port = 1}};
 	struct registry_nic *rnic;
 	struct node_map *map;
 	char reason[128];
@@ -351,9 +351,36 @@ TEST(what_the_policy_sets_aside_nobody_gets)
 	ASSERT(!node_map_allows(map, &apart));
 	ASSERT_STREQ(assign(&lab, "0000:77:00.0", "", 0), "fake1");
 	ASSERT_STREQ(assign(&lab, "0000:02:00.0", "", 0), "fake1");
+	set_policy(map, "nics-include", "fake1, 77:00.0");
+	ASSERT(node_map_allows(map, &apart));
 	node_map_set_policy(map, NULL);
 	ASSERT_STREQ(assign(&lab, "0000:02:00.0", "", 0), "fake0");
 	ASSERT(node_map_allows(map, &apart));
+	lab.registry.node_map = node_map_free(map);
+	lab_deinit(&lab);
+}
+
+/* The daemon drives a NIC that the map has not, as one that came when the machine could not be read. */
+TEST(a_nic_that_the_map_has_not_is_set_aside_by_its_address)
+{
+	struct node_map *map;
+	struct lab lab;
+
+	lab_init(&lab, 10);
+	map = give_map(&lab);
+	snprintf(lab.nics[0].info.name, sizeof(lab.nics[0].info.name), "late");
+	snprintf(lab.nics[0].info.pci, sizeof(lab.nics[0].info.pci), "0000:78:00.0");
+	lab.registry.nics[0].info = lab.nics[0].info;
+	node_map_take_nics(map);
+	lab.registry.nics[1].n_sessions = 9;
+	ASSERT_STREQ(assign(&lab, "", "", 0), "late");
+	set_policy(map, "nics-exclude", "78:00.0");
+	ASSERT_STREQ(assign(&lab, "", "", 0), "fake1");
+	ASSERT_STREQ(assign(&lab, "0000:77:00.0", "", 0), "fake1");
+	set_policy(map, "nics-include", "fake1");
+	ASSERT_STREQ(assign(&lab, "", "", 0), "fake1");
+	set_policy(map, "nics-include", "fake1, 78:00.0");
+	ASSERT_STREQ(assign(&lab, "", "", 0), "late");
 	lab.registry.node_map = node_map_free(map);
 	lab_deinit(&lab);
 }

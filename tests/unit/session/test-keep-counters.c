@@ -126,10 +126,10 @@ TEST(counters_of_a_nic_that_comes_later_go_on)
 	ASSERT_EQ(registry->n_absent, 1);
 	fake_nic_init(&later, "fake0");
 	later.wqes = 1;
-	ASSERT_OK(registry_add_asked_nic(registry, &later.base, &later.info));
+	ASSERT_OK(registry_add_nic(registry, &later.base, &later.info));
 	ASSERT_EQ(registry->n_absent, 0);
 	later.wqes = 3;
-	ASSERT_OK(registry_tell_counters(&registry->nics[2], &now));
+	ASSERT_OK(registry_counters_for_reader(&registry->nics[2], &now));
 	ASSERT_EQ(now.wqes, 7);
 	registry->n_nics--;
 	later.base.ops->close(&later.base);

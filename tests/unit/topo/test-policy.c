@@ -397,6 +397,11 @@ TEST(only_what_is_included_is_used_and_nothing_of_what_is_excluded)
 	lab_deinit(&lab);
 }
 
+static bool allows(const struct lab *lab, const char *name, unsigned int port)
+{
+	return topo_policy_allows_apart(lab->policy, &(struct topo_apart){.name = name, .pci = "", .port = port});
+}
+
 /* The daemon calls the ports of a device that has two "name:1" and "name:2". */
 TEST(names_of_the_daemon_fit_also_with_a_port_in_them)
 {
@@ -404,17 +409,35 @@ TEST(names_of_the_daemon_fit_also_with_a_port_in_them)
 
 	lab_init(&lab);
 	set(&lab, "nics-exclude", "two:2, one");
-	ASSERT(topo_policy_allows_name(lab.policy, "two:1", 1));
-	ASSERT(!topo_policy_allows_name(lab.policy, "two:2", 2));
-	ASSERT(!topo_policy_allows_name(lab.policy, "one", 1));
-	ASSERT(topo_policy_allows_name(lab.policy, "one2", 1));
-	ASSERT(topo_policy_allows_name(lab.policy, "on", 1));
+	ASSERT(allows(&lab, "two:1", 1));
+	ASSERT(!allows(&lab, "two:2", 2));
+	ASSERT(!allows(&lab, "one", 1));
+	ASSERT(allows(&lab, "one2", 1));
+	ASSERT(allows(&lab, "on", 1));
 	set(&lab, "nics-exclude", "two");
-	ASSERT(!topo_policy_allows_name(lab.policy, "two:1", 1) && !topo_policy_allows_name(lab.policy, "two:2", 2));
+	ASSERT(!allows(&lab, "two:1", 1) && !allows(&lab, "two:2", 2));
 	set(&lab, "nics-exclude", "");
 	set(&lab, "nics-include", "two:1");
-	ASSERT(topo_policy_allows_name(lab.policy, "two:1", 1));
-	ASSERT(!topo_policy_allows_name(lab.policy, "two:2", 2));
+	ASSERT(allows(&lab, "two:1", 1));
+	ASSERT(!allows(&lab, "two:2", 2));
+	lab_deinit(&lab);
+}
+
+TEST(a_nic_that_is_none_of_the_machine_goes_by_its_address_too)
+{
+	const struct topo_apart apart = {.name = "mlx5_7", .pci = "0000:3b:00.1", .port = 1};
+	struct lab lab;
+
+	lab_init(&lab);
+	set(&lab, "nics-exclude", "3B:00.1:2");
+	ASSERT(topo_policy_allows_apart(lab.policy, &apart));
+	set(&lab, "nics-exclude", "3B:00.1=storage");
+	ASSERT(!topo_policy_allows_apart(lab.policy, &apart));
+	ASSERT(allows(&lab, "mlx5_7", 1));
+	set(&lab, "nics-exclude", "");
+	set(&lab, "nics-include", "00000000:3b:00.1");
+	ASSERT(topo_policy_allows_apart(lab.policy, &apart));
+	ASSERT(!allows(&lab, "mlx5_7", 1));
 	lab_deinit(&lab);
 }
 

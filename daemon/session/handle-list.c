@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Lists.
+ *
+ * Sessions, QPs and memory regions of other users are shown to root and to the daemon's own user only; others see theirs.
+ * A list comes in pages; the cursor names where the next one starts (session, slot in its table, QP in the batch), so it
+ * stays right while sessions come and go.
+ *
+ * What a list shows is put down at once; then NICs are asked, where they block by a worker that holds the sessions of
+ * the page. Of a session that another worker is busy with, what is known of it is shown, and of NICs likewise: nobody waits
+ * for firmware there. Control thread, but ask_sessions() and ask_qps().
+ */
+#include "daemon/session/dispatch.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "daemon/session/list-cursor.h"
+#include "daemon/session/list-items.h"
+#include "daemon/session/undriven.h"
+
+/* ---- sessions --------------------------------------------------------------------------------------------------- */
+
+struct session_page {
+	unsigned int n; /* as the reply has them */
+	struct {
+		struct session *session;
+		bool held;
+		int r;
+		struct nic_counters counters;
+	} asks[MSG_FULL_SESSION_ITEMS];
+};
+
+static void ask_sessions(struct request *req)
+{
+	struct session_page *page = req->op;
+
+	for (unsigned int i = 0; i < page->n; i++)
+		if (page->asks[i].held)
+			page->asks[i].r = session_counters(page->asks[i].session, &page->asks[i].counters);
+}
+
+static int finish_sessions(struct request *req)
+{
+	struct session_page *page = req->op;
+
+	for (unsigned int i = 0; i < page->n; i++) {
+		struct msg_session_item *item = &req->rep->list_rep.sessions[i];
+
+		if (page->asks[i].held && page->asks[i].r == 0)
+			page->asks[i].session->counters = page->asks[i].counters;
+		fill_counters(&item->counters, page->asks[i].held ? &page->asks[i].session->counters
+								  : &page->asks[i].counters);
+	}
+	return 0;
+}
+
+/* One that is not held may be gone when the answer is made. */
+static void add_ask(struct request *req, struct session_page *page, struct session *session)
+{
+	page->asks[page->n].session = session;
+	/* One without NICs has nothing to ask, and goes on. */
+	page->asks[page->n].held = session->n_nics > 0 && request_hold(req, session);
+	page->asks[page->n].counters = session->counters;
+	page->n++;
+}
+
+static int list_sessions(struct request *req, struct cursor *cursor)
+{
+	struct session_page *page = request_op(req, sizeof(*page));
+	struct msg_list_rep *rep = &req->rep->list_rep;
+	struct session *session;
+
+	rep->sessions = calloc(MSG_FULL_SESSION_ITEMS, sizeof(*rep->sessions));
+	if (!rep->sessions || !page)
+		return -ENOMEM;
+	for (session = cursor_first(req->session, cursor); session;
+	     session = cursor_next(req->session, session, cursor)) {
+		if (rep->n_sessions == MSG_FULL_SESSION_ITEMS) {
+			rep->next_cursor = cursor_encode(cursor);
+			break;
+		}
+		fill_session_item(&rep->sessions[rep->n_sessions++], session);
+		add_ask(req, page, session);
+	}
+	return request_work(req, true, ask_sessions, finish_sessions);
+}
+
+/* ---- resources: the same walk for QPs and memory regions ---------------------------------------------------------- */
+
+struct qp_page {
+	unsigned int n; /* as the reply has them */
+	struct {
+		const struct session_queues *queues;
+		const struct nic_qp *qp;
+		uint64_t session;
+		bool held;
+		struct nic_qp_info info; /* as known, then as told */
+	} asks[MSG_MAX_QP_ITEMS];
+};
+
+/* A QP whose NIC says nothing is shown as it is known. */
+static void ask_qps(struct request *req)
+{
+	struct qp_page *page = req->op;
+
+	for (unsigned int i = 0; i < page->n; i++) {
+		struct nic_ctx *ctx = page->asks[i].held ? page->asks[i].queues->nic->ctx : NULL;
+
+		if (ctx)
+			ctx->nic->ops->qp_query(ctx, page->asks[i].qp->qpn, &page->asks[i].info);
+	}
+}
+
+static int finish_qps(struct request *req)
+{
+	struct msg_list_rep *rep = &req->rep->list_rep;
+	struct qp_page *page = req->op;
+
+	for (unsigned int i = 0; i < page->n; i++) {
+		if (!page->asks[i].held)
+			continue;
+		session_know_info(page->asks[i].queues->nic, page->asks[i].qp->qpn, &page->asks[i].info);
+		fill_qp_item(&rep->qps[i], page->asks[i].session, page->asks[i].queues, page->asks[i].qp,
+			     &page->asks[i].info);
+	}
+	return 0;
+}
+
+/* From cursor->item on. Positive: the page is full, and the cursor says where to go on. */
+static int list_batch(struct request *req, struct session *session, struct resource *head,
+		      struct cursor *cursor)
+{
+	const struct session_queues *queues = container_of(head, struct session_queues, head);
+	const struct nic_layout *layout = queues->leaving ? NULL : &queues->queues->layout;
+	struct msg_list_rep *rep = &req->rep->list_rep;
+	struct qp_page *page = req->op;
+	bool held = request_hold(req, session);
+
+	for (; layout && cursor->item < layout->n_qps; cursor->item++) {
+		const struct session_qp *known = &queues->qps[cursor->item];
+		const struct nic_qp *qp = &layout->qps[cursor->item];
+
+		if (rep->n_qps == MSG_MAX_QP_ITEMS)
+			return 1;
+		page->asks[page->n].queues = queues;
+		page->asks[page->n].qp = qp;
+		page->asks[page->n].session = session->id;
+		page->asks[page->n].held = held;
+		page->asks[page->n].info = (struct nic_qp_info){
+			.state = known->state, .dest_qpn = known->dest_qpn, .first_error = known->first_error};
+		fill_qp_item(&rep->qps[rep->n_qps++], session->id, queues, qp, &page->asks[page->n++].info);
+	}
+	return 0;
+}
+
+static int list_mr(struct request *req, struct session *session, struct resource *head)
+{
+	const struct session_mr *mr = container_of(head, struct session_mr, head);
+	struct msg_list_rep *rep = &req->rep->list_rep;
+
+	if (rep->n_mrs == MSG_MAX_MR_ITEMS)
+		return 1;
+	fill_mr_item(&rep->mrs[rep->n_mrs++], session->id, mr);
+	return 0;
+}
+
+static int list_resources(struct request *req, struct cursor *cursor, enum resource_kind kind)
+{
+	struct session *session;
+	struct resource *head;
+	int r;
+
+	for (session = cursor_first(req->session, cursor); session;
+	     session = cursor_next(req->session, session, cursor)) {
+		while ((head = resource_next(&session->resources, kind, &cursor->slot))) {
+			r = kind == RESOURCE_MR ? list_mr(req, session, head)
+						: list_batch(req, session, head, cursor);
+			if (r > 0)
+				req->rep->list_rep.next_cursor = cursor_encode(cursor);
+			if (r != 0)
+				return r < 0 ? r : 0;
+			cursor->slot++;
+			cursor->item = 0;
+		}
+	}
+	return 0;
+}
+
+static int list_qps(struct request *req, struct cursor *cursor)
+{
+	struct qp_page *page = request_op(req, sizeof(*page));
+	int r;
+
+	req->rep->list_rep.qps = calloc(MSG_MAX_QP_ITEMS, sizeof(*req->rep->list_rep.qps));
+	if (!req->rep->list_rep.qps || !page)
+		return -ENOMEM;
+	r = list_resources(req, cursor, RESOURCE_QUEUES);
+	return r < 0 ? r : request_work(req, true, ask_qps, finish_qps);
+}
+
+static int list_mrs(struct request *req, struct cursor *cursor)
+{
+	req->rep->list_rep.mrs = calloc(MSG_MAX_MR_ITEMS, sizeof(*req->rep->list_rep.mrs));
+	return req->rep->list_rep.mrs ? list_resources(req, cursor, RESOURCE_MR) : -ENOMEM;
+}
+
+/* ---- NICs --------------------------------------------------------------------------------------------------------- */
+
+/* The pages behind the one of NICs that backends drive: page i is the cursor of session i. */
+static int list_undriven(struct request *req, const struct cursor *cursor)
+{
+	const struct registry *registry = req->session->registry;
+	const struct nic_seen_list *seen = registry->undriven;
+	struct msg_list_rep *rep = &req->rep->list_rep;
+	uint64_t first = (cursor->session - 1) * MSG_MAX_UNDRIVEN;
+
+	if (!seen || first >= seen->n)
+		return 0; /* they went between two pages */
+	rep->undriven = calloc(MSG_MAX_UNDRIVEN, sizeof(*rep->undriven));
+	if (!rep->undriven)
+		return -ENOMEM;
+	while (rep->n_undriven < MSG_MAX_UNDRIVEN && first + rep->n_undriven < seen->n) {
+		fill_undriven(&rep->undriven[rep->n_undriven], registry, &seen->nics[first + rep->n_undriven]);
+		rep->n_undriven++;
+	}
+	if (first + rep->n_undriven < seen->n)
+		rep->next_cursor = cursor_encode(&(struct cursor){.session = cursor->session + 1});
+	return 0;
+}
+
+static int list_nics(struct request *req)
+{
+	struct registry *registry = req->session->registry;
+	struct msg_list_rep *rep = &req->rep->list_rep;
+	struct nic_counters counters;
+
+	rep->nics = calloc(MSG_MAX_NICS, sizeof(*rep->nics));
+	if (!rep->nics)
+		return -ENOMEM;
+	registry_count(registry);
+	for (unsigned int i = 0; i < registry->n_nics; i++) {
+		struct registry_nic *rnic = &registry->nics[i];
+
+		registry_refresh_nic(rnic);
+		fill_nic(&rep->nics[i], rnic);
+		if (registry_counters_for_reader(rnic, &counters) == 0)
+			fill_counters(&rep->nics[i].counters, &counters);
+		fill_nic_warm(&rep->nics[i], rnic->nic);
+	}
+	registry_keep_told(registry);
+	rep->n_nics = registry->n_nics;
+	if (registry->undriven && registry->undriven->n > 0)
+		rep->next_cursor = cursor_encode(&(struct cursor){.session = 1});
+	return 0;
+}
+
+int handle_list(struct request *req)
+{
+	struct cursor cursor = cursor_decode(req->msg->list_req.cursor);
+
+	req->rep->kind = MSG_LIST_REP;
+	switch (req->msg->list_req.what) {
+	case MSG_LIST_SESSIONS:
+		return list_sessions(req, &cursor);
+	case MSG_LIST_QPS:
+		return list_qps(req, &cursor);
+	case MSG_LIST_MRS:
+		return list_mrs(req, &cursor);
+	case MSG_LIST_NICS:
+		return cursor.session ? list_undriven(req, &cursor) : list_nics(req);
+	}
+	/* OK_REP again, so that no array of the reply is looked for. */
+	req->rep->kind = MSG_OK_REP;
+	return request_fail(req, SHMD_STATUS_INVALID, "there is no list number %d",
+			    (int)req->msg->list_req.what);
+}

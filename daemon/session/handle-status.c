@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Status: totals, which everybody sees. NICs' counters are what is known of them: nobody waits for firmware here. Control thread.
+ */
+#include "daemon/session/dispatch.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+#include "daemon/session/drain.h"
+#include "daemon/session/hot-nics.h"
+#include "daemon/session/hot-spot.h"
+#include "daemon/session/list-items.h"
+#include "proto/base/nsec.h"
+#include "proto/framing.h"
+
+static void sum_nics(struct registry *registry, struct msg_counters *to)
+{
+	struct nic_counters sum = {0}, one;
+
+	for (unsigned int i = 0; i < registry->n_nics; i++) {
+		if (registry_counters_for_reader(&registry->nics[i], &one) == 0)
+			nic_counters_add(&sum, &one);
+	}
+	registry_keep_told(registry);
+	fill_counters(to, &sum);
+}
+
+static void count_dc(const struct registry *registry, struct msg_status_rep *rep)
+{
+	for (unsigned int i = 0; i < registry->n_nics; i++) {
+		rep->n_dcis += registry->nics[i].n_dcis;
+		rep->n_dcts += registry->nics[i].n_dcts;
+	}
+}
+
+static void fill_hot_spot(const struct session *caller, struct msg_status_rep *rep)
+{
+	const struct hot_spot *spot = caller->registry->hot_spot;
+
+	if (!spot || !spot->is_told)
+		return;
+	snprintf(rep->hot_nic, sizeof(rep->hot_nic), "%s", caller->registry->nics[spot->nic].info.name);
+	hot_nics_names(caller->registry, spot->among, rep->hot_among, sizeof(rep->hot_among));
+	hot_nics_processes(caller->registry, (unsigned int)spot->nic, caller, rep->hot_processes, sizeof(rep->hot_processes));
+	rep->hot_share_percent = spot->share_percent;
+	rep->hot_nsec = nsec_now() - spot->since_nsec;
+}
+
+int handle_status(struct request *req)
+{
+	struct registry *registry = req->session->registry;
+	const uint64_t *total = registry->quota.total.n;
+	struct msg_status_rep *rep = &req->rep->status_rep;
+
+	quota_collect(&registry->quota);
+	registry_count(registry);
+	req->rep->kind = MSG_STATUS_REP;
+	*rep = (struct msg_status_rep){
+		.pid = (uint32_t)getpid(),
+		.protocol_version = SHMD_PROTOCOL_VERSION_MAX,
+		.uptime_nsec = nsec_now() - registry->started_nsec,
+		.n_nics = registry->n_nics,
+		.n_sessions = (uint32_t)total[QUOTA_SESSIONS],
+		.n_qps = (uint32_t)total[QUOTA_QPS],
+		.n_cqs = (uint32_t)total[QUOTA_CQS],
+		.n_mrs = (uint32_t)total[QUOTA_MRS],
+		.n_fds = (uint32_t)total[QUOTA_FDS],
+		.n_published = (uint32_t)total[QUOTA_PUBLISHED],
+		.registered_bytes = total[QUOTA_BYTES],
+		.sessions_total = registry->sessions_total,
+		.refused_total = registry->refused_total,
+		.draining = registry->draining,
+		.drain_left_nsec = drain_left_nsec(registry),
+		.n_monitors = registry->n_monitors,
+		.keeps_sessions = session_may_resume(registry),
+		.restart_grace_nsec = registry->attr.restart_grace_nsec,
+		.n_resumed = registry->resumed_total,
+	};
+	snprintf(rep->daemon, sizeof(rep->daemon), "%s", registry->attr.daemon);
+	count_dc(registry, rep);
+	fill_hot_spot(req->session, rep);
+	sum_nics(registry, &rep->counters);
+	return 0;
+}

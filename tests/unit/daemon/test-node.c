@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reading the machine again and again, without a daemon: what is said of it, and how often. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "daemon/node.h"
+#include "daemon/topo/topo.h"
+#include "tests/lib/machine-tree.h"
+#include "tests/lib/test.h"
+
+#define FUNCTION "pci0000:00/0000:00:00.0"
+#define NOT_WHOLE "the map of this machine is not whole: "
+
+static void read_logged(int log)
+{
+	int saved = dup(STDERR_FILENO);
+	struct topo *topo = NULL;
+
+	dup2(log, STDERR_FILENO);
+	ASSERT_OK(node_read(&topo));
+	dup2(saved, STDERR_FILENO);
+	close(saved);
+	topo_free(topo);
+}
+
+static unsigned int count_logged(int log, const char *words)
+{
+	char text[8192];
+	ssize_t bytes = pread(log, text, sizeof(text) - 1, 0);
+	unsigned int n = 0;
+
+	text[bytes > 0 ? bytes : 0] = 0;
+	for (const char *at = text; (at = strstr(at, words)); at++)
+		n++;
+	return n;
+}
+
+static void plug(struct machine_tree *machine, const char *name)
+{
+	machine_tree_nic(machine, &(struct machine_nic){.path = FUNCTION, .name = name, .gbps = 400});
+}
+
+TEST(what_a_machine_lacks_is_told_when_it_is_another_thing)
+{
+	int log = memfd_create("log", MFD_CLOEXEC);
+	struct machine_tree machine;
+
+	machine_tree_init(&machine, 1);
+	machine_tree_pci(&machine, FUNCTION, 0x020000, 0x15b3, 0);
+	plug(&machine, "mlx5_0");
+	setenv("SHMEMD_SYSFS", machine.sys, 1);
+	read_logged(log);
+	ASSERT_EQ(count_logged(log, NOT_WHOLE), 0);
+	plug(&machine, "mlx5_1");
+	for (int i = 0; i < 3; i++)
+		read_logged(log);
+	ASSERT_EQ(count_logged(log, NOT_WHOLE), 1);
+	ASSERT_EQ(count_logged(log, "mlx5_1 is left out"), 1);
+	/* Mended, and then the same again. */
+	sysfs_tree_remove(&machine.files, "sys/class/infiniband/mlx5_1");
+	sysfs_tree_remove(&machine.files, "sys/devices/" FUNCTION "/infiniband/mlx5_1");
+	read_logged(log);
+	ASSERT_EQ(count_logged(log, NOT_WHOLE), 1);
+	plug(&machine, "mlx5_1");
+	read_logged(log);
+	read_logged(log);
+	ASSERT_EQ(count_logged(log, NOT_WHOLE), 2);
+	machine_tree_deinit(&machine);
+	close(log);
+}
