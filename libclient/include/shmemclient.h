@@ -30,6 +30,13 @@
  *			time that the daemon was set to (restart-grace), or it comes without its sessions: -ECONNRESET.
  *	Since		0.1, protocol version 1.
  * "Never blocks" also means: makes no request, needs no lock, cannot fail for the reasons above.
+ *
+ * How the ABI grows: functions, values of enums and bits of flags may be added in any release; ignore values you do not know.
+ * Symbols have versions, so a program that calls a function this library lacks does not start with it. Structs carry no size:
+ * a field added to one, be it an attr or what a function fills in, changes the soname (libshmemclient.so.0 now), and programs
+ * are compiled anew. Before 1.0 that may happen with a new minor number, never with a new patch number alone. Sources stay
+ * valid: fill attrs by designated initialisers or from zero, since 0 in a field that was added later means what was done before
+ * it was there. What kernels see (<shmd/abi/...>) has a version of its own, in struct shmd_dev_state.
  */
 #ifndef SHMEMCLIENT_H
 #define SHMEMCLIENT_H
