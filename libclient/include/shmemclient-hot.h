@@ -121,7 +121,7 @@ SHMD_EXPORT int shmd_hot_offer(struct shmd_hot *hot, uint32_t peer, struct shmd_
  *
  * The peer's requests are served from then on; this side's still go by the DCIs.
  *
- * params	in; may be NULL: the daemon's defaults
+ * params	in; may be NULL: the daemon's settings (qp-timeout and the like)
  * Errors	-EINVAL nothing was offered, or it is connected; those of shmd_queues_connect()
  */
 SHMD_EXPORT int shmd_hot_accept(struct shmd_hot *hot, uint32_t peer, const struct shmd_addr *addr,

@@ -30,6 +30,13 @@
  *			time that the daemon was set to (restart-grace), or it comes without its sessions: -ECONNRESET.
  *	Since		0.1, protocol version 1.
  * "Never blocks" also means: makes no request, needs no lock, cannot fail for the reasons above.
+ *
+ * How the ABI grows: functions, values of enums and bits of flags may be added in any release; ignore values you do not know.
+ * Symbols have versions, so a program that calls a function this library lacks does not start with it. Structs carry no size:
+ * a field added to one, be it an attr or what a function fills in, changes the soname (libshmemclient.so.0 now), and programs
+ * are compiled anew. Before 1.0 that may happen with a new minor number, never with a new patch number alone. Sources stay
+ * valid: fill attrs by designated initialisers or from zero, since 0 in a field that was added later means what was done before
+ * it was there. What kernels see (<shmd/abi/...>) has a version of its own, in struct shmd_dev_state.
  */
 #ifndef SHMEMCLIENT_H
 #define SHMEMCLIENT_H
@@ -356,7 +363,7 @@ struct shmd_queues_attr {
 	enum shmd_cq_mode cq_mode;
 	enum shmd_sharing sharing;
 	uint32_t access; /* what peers may do: SHMD_ACCESS_REMOTE_*; 0: all */
-	int gpu_driven; /* 1: doorbells are rung by kernels */
+	int gpu_driven; /* 1: doorbells are rung by kernels; 0: by CPU threads */
 	/* Queue memory of the caller's instead of a memfd of the daemon's: fd -1 (or all zero) for none. */
 	enum shmd_mem_kind mem_kind; /* 0: the daemon makes it */
 	int mem_fd;
@@ -678,7 +685,9 @@ SHMD_EXPORT int shmd_admin_status(struct shmd_client *client, struct shmd_daemon
 struct shmd_session_item {
 	uint64_t session;
 	uint32_t uid, gid, pid;
-	char command[64], cgroup[256], library[64], nics[256], doorbell[256];
+	char command[64], cgroup[256], library[64];
+	char nics[256]; /* names of the NICs it has open, "," between */
+	char doorbell[256]; /* "uar-mmap" or "cpu" for each of them, in the same order, "," between */
 	uint32_t n_qps, n_cqs, n_mrs, n_fds;
 	uint64_t registered_bytes, age_nsec;
 	struct shmd_counters counters;
@@ -692,13 +701,19 @@ struct shmd_qp_item {
 	uint64_t session;
 	char nic[64];
 	uint32_t qpn, type; /* enum shmd_qp_type */
-	uint32_t state, dest_qpn, sq_pi, sq_ci, sq_wqebbs, first_error;
-	uint64_t wqes, bytes;
+	uint32_t state; /* enum shmd_qp_state */
+	uint32_t dest_qpn; /* the other end; 0: none */
+	uint32_t sq_pi, sq_ci; /* WQEBBs handed over, and completed; 16 bits */
+	uint32_t sq_wqebbs; /* size of the send queue, a power of two; 0: a DCT, which has none */
+	uint32_t first_error; /* enum shmd_cqe_syndrome of the first error CQE since RST; 0: none */
+	uint64_t wqes, bytes; /* completed with success; sent and read */
 };
 struct shmd_mr_item {
 	uint64_t session;
 	char nic[64];
-	uint32_t mr, kind, access;
+	uint32_t mr; /* handle, in that session */
+	uint32_t kind; /* enum shmd_mem_kind */
+	uint32_t access; /* SHMD_ACCESS_* */
 	uint64_t iova, length_bytes;
 	char reason[128]; /* why the client took no better kind; or empty */
 };
@@ -823,6 +838,7 @@ struct shmd_queue_head {
 	uint32_t dbrec_sq, dbrec_rq; /* producer indexes */
 	uint32_t dbrec_send_cq, dbrec_recv_cq; /* consumer indexes */
 };
+/* The numbers are the protocol's (QueuePart), where 0 is no value and 1 asks for no ring. */
 enum shmd_queue_part {
 	SHMD_PART_SQ = 2, /* entries of 64 bytes, as many as qp.sq_wqebbs */
 	SHMD_PART_RQ, /* of rq_stride_bytes */

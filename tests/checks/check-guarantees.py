@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What is promised is tested: every test that a README names as program:test exists, every row of the README's table of
-guarantees names one, and tests/data/required-in-ci requires it, as it does what SECURITY.md names, whole programs too.
+"""What is promised is tested: every test that a README names as program:test exists, every row of the tables of guarantees
+(tests/guarantees.md, and the strongest in the README, which stand in both) names one, and tests/data/required-in-ci requires it,
+as it does what SECURITY.md names, whole programs too.
 That file lists every program, but for those of its lines "# not required: PROGRAM, REASON" or "PROGRAM:TEST, REASON".
 
 --build is a configured build tree: meson's own lists say which programs there are and of which sources.
@@ -14,6 +15,7 @@ import checklib
 from checklib import Planted
 
 README, SECURITY = 'README.md', 'SECURITY.md'
+GUARANTEES = 'tests/guarantees.md'
 REQUIRED = 'tests/data/required-in-ci'
 HEADING = '## Guarantees'
 EXEMPT = re.compile(r'^# not required: ([^,]+), \w', re.M)
@@ -61,38 +63,54 @@ def exists(test, programs):
     return name in tests or any(test.endswith('*') and name.startswith(test[:-1]) for test in tests)
 
 
-def table(text):
-    """(line number, text, tests) of each row, without the two lines of its head."""
-    rows, inside = [], False
+def tables(text):
+    """For each heading of the second level its rows: (line number, text, tests), without the two lines of a table's head."""
+    found, heading = {}, ''
     for number, line in enumerate(text.splitlines(), 1):
         if line.startswith('## '):
-            inside = line == HEADING
-        elif inside and line.startswith('|'):
+            heading = line
+            found[heading] = []
+        elif heading and line.startswith('|'):
             cells = line.strip('|').split('|')
-            rows.append((number, cells[0].strip(), SPAN.findall(cells[-1])))
-    return rows[2:]
+            found[heading].append((number, cells[0].strip(), SPAN.findall(cells[-1])))
+    return {heading: rows[2:] for heading, rows in found.items()}
 
 
-def check_table(root, programs, required):
+def check_rows(path, rows, programs, required):
     problems = []
-    rows = table(checklib.read(root, README))
-    if not rows:
-        problems.append(f'{README}:1: has no table of guarantees')
     for number, text, tests in rows:
         if not tests:
-            problems.append(f'{README}:{number}: no test for "{text}"')
+            problems.append(f'{path}:{number}: no test for "{text}"')
         for test in tests:
             if not exists(test, programs):
-                problems.append(f'{README}:{number}: there is no test {test}')
+                problems.append(f'{path}:{number}: there is no test {test}')
             elif test not in required and test.partition(':')[0] not in required:
-                problems.append(f'{README}:{number}: {REQUIRED} does not list {test}')
+                problems.append(f'{path}:{number}: {REQUIRED} does not list {test}')
     return problems
+
+
+def check_tables(root, programs, required):
+    strongest = tables(checklib.read(root, README)).get(HEADING)
+    groups = tables(checklib.read(root, GUARANTEES)) if GUARANTEES in checklib.our_files(root) else {}
+    problems = [f'{GUARANTEES}:1: no guarantee stands under "{heading}"' for heading, rows in groups.items() if not rows]
+    if not strongest:
+        problems.append(f'{README}:1: has no table of guarantees')
+    if not groups:
+        problems.append(f'{GUARANTEES}:1: has no table of guarantees')
+    every = [row for rows in groups.values() for row in rows]
+    known = [(text, tests) for _, text, tests in every]
+    problems += [f'{README}:{number}: {GUARANTEES} does not have "{text}" with these tests'
+                 for number, text, tests in strongest or [] if (text, tests) not in known]
+    problems += [f'{GUARANTEES}:{number}: "{text}" stands here twice'
+                 for place, (number, text, _) in enumerate(every) if text in [other for _, other, _ in every[:place]]]
+    return (problems + check_rows(README, strongest or [], programs, required)
+            + check_rows(GUARANTEES, every, programs, required))
 
 
 def check_mentions(root, programs):
     problems = []
     for path in checklib.our_files(root):
-        if not path.endswith('.md') or path == README:
+        if not path.endswith('.md') or path in (README, GUARANTEES):
             continue
         for number, line in enumerate(checklib.read(root, path).splitlines(), 1):
             problems += [f'{path}:{number}: there is no test {test}'
@@ -135,12 +153,16 @@ def check(root, options):
     build = pathlib.Path(root) / options.build
     programs = known_programs(root, build)
     problems, required = check_required(root, programs)
-    return problems + check_names(build) + check_table(root, programs, required) + check_mentions(root, programs) + check_security(root, programs, required)
+    return (problems + check_names(build) + check_tables(root, programs, required) + check_mentions(root, programs)
+            + check_security(root, programs, required))
 
 
-def planted_files(rows, required='test-a\ncheck-b\n', room='', security='', source='TEST(rain_is_wet)\n{\n}\n', copies=1):
+def planted_files(rows, required='test-a\ncheck-b\n', room='', security='', source='TEST(rain_is_wet)\n{\n}\n', copies=1,
+                  strongest=None, head='## Weather\n'):
+    table_head = '| guarantee | test |\n|---|---|\n'
     return {
-        README: f'# x\n\n{HEADING}\n\n| guarantee | test |\n|---|---|\n{rows}\n## Licence\n',
+        README: f'# x\n\n{HEADING}\n\n{table_head}{rows if strongest is None else strongest}\n## Licence\n',
+        GUARANTEES: f'# Guarantees\n\n{head}{table_head}{rows}',
         REQUIRED: '# a comment\n' + required,
         'daemon/README.md': room,
         SECURITY: security,
@@ -165,7 +187,16 @@ PLANTED = [
     planted('no such test', 'there is no test test-a:rain_is_dry', '| rain | `test-a:rain_is_dry` |\n'),
     planted('no such program', 'there is no test test-z', '| rain | `test-z` |\n'),
     planted('a test that was renamed', 'there is no test test-a:rain_is_wet', GOOD, source='TEST(rain_is_damp)\n'),
-    planted('no table', 'has no table', ''),
+    planted('no table', f'{GUARANTEES}:1: no guarantee stands under "## Weather"', '', strongest=GOOD),
+    planted('no table of the strongest', f'{README}:1: has no table', GOOD, strongest=''),
+    planted('fewer strongest ones', None, GOOD + '| snow is cold | `check-b` |\n', strongest=GOOD),
+    planted('a row without a test among many', f'{GUARANTEES}:7: no test for "snow is cold"',
+            GOOD + '| snow is cold | by touch |\n', strongest=GOOD),
+    planted('a group without a row', 'no guarantee stands under "## Sun"', GOOD, head='## Sun\n\n## Weather\n'),
+    planted('a strongest one of its own', f'{README}:7: {GUARANTEES} does not have "snow is cold"', GOOD,
+            strongest='| snow is cold | `check-b` |\n'),
+    planted('a strongest one with another test', 'does not have "rain is wet"', GOOD, strongest='| rain is wet | `check-b` |\n'),
+    planted('twice', '"rain is wet" stands here twice', GOOD + GOOD, strongest=GOOD),
     planted('may be skipped in CI', 'does not list check-b', GOOD, required='test-a\n'),
     planted('another test of the program is required', 'does not list test-a:rain_is_wet', GOOD,
             required='test-a:snow_is_cold\ncheck-b\n', source='TEST(rain_is_wet)\nTEST(snow_is_cold)\n'),
