@@ -16,6 +16,7 @@
 #define DEPTH_OF_MACHINE 2
 #define MAX_NUMA_NODES TOPO_MAX_NUMA
 #define MAX_PLACES 256
+#define MAX_PORT UINT8_MAX
 
 struct nodeset {
 	uint32_t words[MAX_NUMA_NODES / 32]; /* the lowest first; empty: unknown */
@@ -309,7 +310,7 @@ static int take_nic_info(struct reader *reader, int nic, const char *name, const
 
 	if (strcmp(name, "NodeGUID") == 0)
 		reader->builder->topo->nics[nic].guid = reader->builder->topo->nics[nic].node_guid = parse_guid(value);
-	if (sscanf(name, "Port%3uStat%c", &port, &last) != 2 || port == 0 || sscanf(value, "%2u", &state) != 1)
+	if (sscanf(name, "Port%3uStat%c", &port, &last) != 2 || port == 0 || port > MAX_PORT || sscanf(value, "%2u", &state) != 1)
 		return 0;
 	r = port_of(reader, nic, port);
 	if (r < 0)

@@ -17,7 +17,7 @@
 #define TOPO_MAX_NICS 1024 /* ports count */
 #define TOPO_MAX_GIDS 64 /* of a port */
 #define TOPO_MAX_NODES 8192
-#define TOPO_MAX_DEPTH 64
+#define TOPO_MAX_DEPTH 62 /* a dump has two elements more: a NIC and its address */
 #define TOPO_MAX_FILE_BYTES (16u << 20)
 
 #define TOPO_PCI_BYTES 20
