@@ -236,6 +236,30 @@ TEST(a_package_with_several_memories_is_one_place)
 	topo_free(topo);
 }
 
+/* GPU memory beside DRAM: what is anywhere on the package is near. Between two packages nothing is. */
+TEST(a_machine_of_one_package_is_one_place)
+{
+	struct topo *topo = parse_hwloc("0x3", NUMA_NODE("0x1") NUMA_NODE("0x2") DEVICES("0x3", "10", "c0"));
+
+	ASSERT_EQ(topo->n_nics, 1);
+	ASSERT_EQ(distance(topo, 0, 0), TOPO_NODE);
+	topo_free(topo);
+	topo = parse_hwloc("0x3", NUMA_NODE("0x1") NUMA_NODE("0x2") OBJECT("Package", "0x1", "") DEVICES("0x3", "10", "c0"));
+	ASSERT_EQ(distance(topo, 0, 0), TOPO_SYS);
+	topo_free(topo);
+}
+
+TEST(gpus_of_either_maker_have_their_uuid)
+{
+	struct topo *topo = parse_hwloc("0x1", HOST("<object type=\"PCIDev\" pci_busid=\"0000:11:00.0\" pci_type=\"0380 [1002:74a1] [1002:74a1] 00\">"
+						    "<object type=\"OSDev\" name=\"rsmi0\" osdev_type=\"5\">"
+						    "<info name=\"AMDUUID\" value=\"f2b1\"/></object></object>"));
+
+	ASSERT_EQ(topo->n_gpus, 1);
+	ASSERT_STREQ(topo->gpus[0].uuid, "f2b1");
+	topo_free(topo);
+}
+
 /* Two that overlap, and what has both: whoever comes first in the file. */
 TEST(places_are_numbered_whatever_the_order_of_the_file)
 {
