@@ -26,7 +26,7 @@
 #include <systemd/sd-journal.h>
 #endif
 
-#define LOG_TEXT_BYTES 512
+#define LOG_TEXT_BYTES 1280
 #define LOG_MAX_FIELDS 10
 #define LOG_FIELD_BYTES 96
 

@@ -93,7 +93,7 @@ struct settings_source {
 
 /* Why a setting was refused: where, what, and what would be accepted. */
 struct settings_error {
-	char text[768];
+	char text[1280];
 };
 
 enum settings_action {

@@ -15,6 +15,8 @@
 
 #define VERSION 1
 
+_Static_assert(TOPO_MAX_DEPTH + 2 <= XML_MAX_DEPTH, "what is written can be read");
+
 /* Words of the enums, from 0. */
 static const char *const state_words[] = {"", "active", "down", NULL};
 static const char *const fabric_words[] = {"", "infiniband", "ethernet", NULL};
@@ -76,7 +78,8 @@ static void dump_gpu(const struct topo *topo, unsigned int gpu, FILE *out)
 	put_number(out, "switch_links", topo->gpus[gpu].n_switch_links);
 	fputs(">", out);
 	for (unsigned int i = 0; i < topo->n_gpus; i++) {
-		if (!topo->gpu_links[gpu][i])
+		/* Who has no address cannot be named, and says it of the other one. */
+		if (!topo->gpu_links[gpu][i] || topo->nodes[topo->gpus[i].node].pci == TOPO_NO_PCI)
 			continue;
 		fputs("<links", out);
 		put_pci(out, "to", topo->nodes[topo->gpus[i].node].pci);
@@ -413,7 +416,7 @@ int topo_read_own(struct topo_builder *builder, struct xml *xml)
 
 	if (attr_number(xml, "version", 10, UINT32_MAX) != VERSION)
 		return topo_refuse(builder, "it is of another version of shmemd");
-	builder->topo->n_numa = (unsigned int)attr_number(xml, "numa_nodes", 10, INT16_MAX);
+	builder->topo->n_numa = (unsigned int)attr_number(xml, "numa_nodes", 10, XML_MAX_ELEMENTS);
 	builder->topo->has_xgmi = attr_number(xml, "xgmi", 10, 1);
 	while ((r = xml_next(xml)) > 0) {
 		if (r == XML_CLOSE) {

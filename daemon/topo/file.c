@@ -19,7 +19,18 @@ static int read_outermost(struct topo_builder *builder, struct xml *xml)
 	for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++)
 		if (strcmp(xml->name, forms[i].name) == 0)
 			return forms[i].read(builder, xml);
-	return topo_refuse(builder, "it is no topology of hwloc, NCCL or shmemctl");
+	return topo_refuse(builder, "it is no topology of hwloc (lstopo --of xml), NCCL (NCCL_TOPO_DUMP_FILE) or shmemctl (topology dump)");
+}
+
+/* A file of something else, or one from which all was filtered. */
+static void tell_if_empty(struct topo_builder *builder)
+{
+	const struct topo *topo = builder->topo;
+
+	for (unsigned int i = 0; i < topo->n_nodes; i++)
+		if (topo->nodes[i].kind == TOPO_FUNCTION)
+			return;
+	snprintf(builder->why, TOPO_WHY_BYTES, "there is no PCI device in it: was it written with all of them (lstopo --whole-io)?");
 }
 
 static int parse(struct topo_builder *builder, char *text, size_t n_bytes, struct topo **ret_topo)
@@ -32,11 +43,15 @@ static int parse(struct topo_builder *builder, char *text, size_t n_bytes, struc
 	xml_init(xml, text, n_bytes);
 	r = read_outermost(builder, xml);
 	if (r == -EBADMSG && !builder->why[0])
-		topo_refuse(builder, "line %u: it is no well-formed XML", xml->line);
+		topo_refuse(builder, "line %u: it is no well-formed XML; what can be read is that of \"lstopo --of xml\", of NCCL_TOPO_DUMP_FILE and of "
+			    "\"shmemctl topology dump\"", xml->line);
 	else if (r == -E2BIG && !builder->why[0])
 		snprintf(builder->why, TOPO_WHY_BYTES, "line %u: it is larger than any machine", xml->line);
 	free(xml);
-	return r < 0 ? r : topo_finish(builder, ret_topo);
+	if (r < 0)
+		return r;
+	tell_if_empty(builder);
+	return topo_finish(builder, ret_topo);
 }
 
 int topo_parse(char *text, size_t n_bytes, struct topo **ret_topo, char why[TOPO_WHY_BYTES])
@@ -81,7 +96,7 @@ static int read_all(int fd, char **ret_text, size_t *ret_bytes)
 
 int topo_read_file(const char *path, struct topo **ret_topo, char why[TOPO_WHY_BYTES])
 {
-	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+	_cleanup_close_ int fd = strcmp(path, "-") == 0 ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3) : open(path, O_RDONLY | O_CLOEXEC);
 	_cleanup_free_ char *text = NULL;
 	size_t n_bytes = 0;
 	int r = fd < 0 ? -errno : read_all(fd, &text, &n_bytes);

@@ -14,7 +14,9 @@
 #define NVML_MAX_LINKS 36u
 #define NVML_UUID_BYTES 96
 #define NVML_FEATURE_ENABLED 1u
+#define NVML_LINK_TO_GPU 0u
 #define NVML_LINK_TO_CPU 1u
+#define NVML_LINK_TO_UNKNOWN 255u
 
 struct nvml_device; /* a handle */
 
@@ -98,13 +100,15 @@ static void read_links(struct topo_builder *builder, const struct nvml *nvml, st
 	for (unsigned int link = 0; link < NVML_MAX_LINKS; link++) {
 		if (nvml->link_state(device, link, &state) != NVML_OK || state != NVML_FEATURE_ENABLED)
 			continue;
-		if (nvml->link_type && nvml->link_type(device, link, &type) == NVML_OK && type == NVML_LINK_TO_CPU)
+		if (!nvml->link_type || nvml->link_type(device, link, &type) != NVML_OK)
+			type = NVML_LINK_TO_UNKNOWN;
+		if (type == NVML_LINK_TO_CPU)
 			continue;
-		/* A virtual machine does not see the switches; what is at the other end of such a link is one of them. */
-		if (nvml->link_pci(device, link, &remote) != NVML_OK || !gpu_of(builder, pci_of(&remote)))
-			add_link(builder, pci, TOPO_NO_PCI);
-		else
+		/* A virtual machine does not see the switches; what is at the other end of such a link is one, unless it is said to be a GPU. */
+		if (nvml->link_pci(device, link, &remote) == NVML_OK && gpu_of(builder, pci_of(&remote)))
 			add_link(builder, pci, pci_of(&remote));
+		else if (type != NVML_LINK_TO_GPU)
+			add_link(builder, pci, TOPO_NO_PCI);
 	}
 }
 

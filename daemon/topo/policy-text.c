@@ -226,7 +226,7 @@ static int read_lines(struct topo_policy *policy, const char *path, FILE *file, 
 			snprintf(reason, sizeof(reason), "the line has more than %d bytes", MAX_LINE_BYTES - 2);
 		else if (read_line(policy, line, reason) == 0)
 			continue;
-		snprintf(why, TOPO_POLICY_WHY_BYTES, "%.128s:%u: %.320s", path, number, reason);
+		snprintf(why, TOPO_POLICY_WHY_BYTES, "%.128s:%u: %.800s", path, number, reason);
 		return -EINVAL;
 	}
 	if (!ferror(file))

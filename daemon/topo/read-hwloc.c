@@ -3,8 +3,8 @@
  * Reads the XML of hwloc, of its versions 1 to 3 (lstopo --of xml).
  *
  * Not by the library: that one refuses files newer than itself, follows no bounds of ours, and its plug-ins load CUDA into whoever
- * asks. Bridges and functions are taken as they nest. An object's nodeset says where they are: one that is neither empty nor the whole
- * machine's is a place, whose number stands for the NUMA node. Keeps nothing; any thread.
+ * asks. Bridges and functions are taken as they nest. An object's nodeset says where they are: one that is not empty is a place, whose
+ * number stands for the NUMA node. The whole machine is one only where it is a single package. Keeps nothing; any thread.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -16,6 +16,7 @@
 #define DEPTH_OF_MACHINE 2
 #define MAX_NUMA_NODES TOPO_MAX_NUMA
 #define MAX_PLACES 256
+#define MAX_PORT UINT8_MAX
 
 struct nodeset {
 	uint32_t words[MAX_NUMA_NODES / 32]; /* the lowest first; empty: unknown */
@@ -35,6 +36,7 @@ struct reader {
 	unsigned int version; /* major */
 	struct frame frames[XML_MAX_DEPTH + 1];
 	struct nodeset machine;
+	unsigned int n_packages;
 	unsigned int n_places;
 	struct nodeset places[MAX_PLACES];
 };
@@ -76,12 +78,12 @@ static bool is_same(const struct nodeset *a, const struct nodeset *b)
 	return memcmp(a, b, sizeof(*a)) == 0;
 }
 
-/* The index of the place of what has this set, until number_places(); TOPO_NO_NUMA: somewhere on the machine. */
+/* The index of the place of what has this set, until number_places(); TOPO_NO_NUMA: unknown. */
 static int place_of(struct reader *reader, const struct nodeset *set)
 {
-	unsigned int n_bits = count_bits(set), i;
+	unsigned int i;
 
-	if (n_bits == 0 || (n_bits > 1 && is_same(set, &reader->machine)))
+	if (count_bits(set) == 0)
 		return TOPO_NO_NUMA;
 	for (i = 0; i < reader->n_places && !is_same(&reader->places[i], set); i++)
 		;
@@ -126,6 +128,12 @@ static void sort_places(const struct reader *reader, unsigned int order[MAX_PLAC
 	}
 }
 
+/* Between packages nothing is near. A package with several memories is a place, also where it is all that there is. */
+static bool is_anywhere(const struct reader *reader, const struct nodeset *place)
+{
+	return count_bits(place) > 1 && is_same(place, &reader->machine) && reader->n_packages != 1;
+}
+
 /* A node alone has its own number; several have that of one of them, unless those are all places themselves. */
 static void number_places(struct reader *reader)
 {
@@ -136,10 +144,11 @@ static void number_places(struct reader *reader)
 
 	sort_places(reader, order);
 	for (unsigned int i = 0; i < reader->n_places; i++) {
-		int number = free_number(&reader->places[order[i]], i, is_taken);
+		const struct nodeset *place = &reader->places[order[i]];
 
-		numbers[order[i]] = number;
-		is_taken[number] = true;
+		numbers[order[i]] = is_anywhere(reader, place) ? TOPO_NO_NUMA : free_number(place, i, is_taken);
+		if (numbers[order[i]] >= 0)
+			is_taken[numbers[order[i]]] = true;
 	}
 	for (unsigned int i = 0; i < topo->n_nodes; i++)
 		if (topo->nodes[i].numa >= 0)
@@ -263,6 +272,7 @@ static int open_object(struct reader *reader, struct frame *frame, struct frame 
 		return topo_refuse(reader->builder, "line %u: an object without a type", reader->xml->line);
 	if (strcmp(type, "NUMANode") == 0)
 		reader->builder->topo->n_numa++;
+	reader->n_packages += strcmp(type, "Package") == 0 || strcmp(type, "Socket") == 0;
 	if (strcmp(type, "Bridge") == 0)
 		return open_bridge(reader, frame);
 	if (strcmp(type, "PCIDev") == 0)
@@ -309,7 +319,7 @@ static int take_nic_info(struct reader *reader, int nic, const char *name, const
 
 	if (strcmp(name, "NodeGUID") == 0)
 		reader->builder->topo->nics[nic].guid = reader->builder->topo->nics[nic].node_guid = parse_guid(value);
-	if (sscanf(name, "Port%3uStat%c", &port, &last) != 2 || port == 0 || sscanf(value, "%2u", &state) != 1)
+	if (sscanf(name, "Port%3uStat%c", &port, &last) != 2 || port == 0 || port > MAX_PORT || sscanf(value, "%2u", &state) != 1)
 		return 0;
 	r = port_of(reader, nic, port);
 	if (r < 0)
@@ -328,7 +338,7 @@ static int take_info(struct reader *reader, const struct frame *frame)
 		return 0;
 	if (frame->nic != NO_NIC)
 		return take_nic_info(reader, frame->nic, name, value);
-	gpu = strcmp(name, "NVIDIAUUID") == 0 ? topo_gpu_at(reader->builder, frame->node) : NULL;
+	gpu = strcmp(name, "NVIDIAUUID") == 0 || strcmp(name, "AMDUUID") == 0 ? topo_gpu_at(reader->builder, frame->node) : NULL;
 	if (gpu)
 		topo_copy_text(gpu->uuid, value);
 	return 0;

@@ -4,9 +4,12 @@
  *
  * One of its PCI elements that is a bridge stands for a whole switch, and a CPU for all its host bridges. A "gpu" makes its function
  * one, whatever the class is. "net" elements are NICs where they are below a PCI function and no sockets. A file without any names no
- * NIC, so an Ethernet function beside a GPU, below the same bridge, is taken for one. Keeps nothing; any thread.
+ * NIC, so an Ethernet function beside a GPU, below the same bridge or, without any bridge, the same CPU, is taken for one. Of a file
+ * that several hosts were joined in (MNNVL) the host of the first CPU is read. Keeps nothing; any thread.
  */
 #include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "daemon/topo/topo-private.h"
@@ -14,13 +17,16 @@
 #define CLASS_ETHERNET 0x0200
 #define CLASS_PCI_BRIDGE 0x0604
 #define HOPS_OF_SWITCH 2
-/* What NCCL says of the other end of a link: the class of a switch. */
-#define CLASS_SWITCH_END 0x0680
+/* What NCCL says of the other end of a link, in all 24 bits: a switch has this class, a CPU one more. */
+#define CLASS_SWITCH_END 0x068000
+#define MAX_HOSTS 1024
 
 struct reader {
 	struct topo_builder *builder;
 	struct xml *xml;
 	bool names_nets;
+	unsigned int n_hosts;
+	uint64_t hosts[MAX_HOSTS]; /* their hashes; the first is read */
 	unsigned int nodes[XML_MAX_DEPTH + 1]; /* of the elements that are open, the nearest that became a node */
 };
 
@@ -32,6 +38,19 @@ static uint16_t attr_u16(const struct reader *reader, const char *name)
 static uint16_t attr_class(const struct reader *reader, const char *name)
 {
 	return (uint16_t)(topo_number(xml_attr(reader->xml, name), 16, 0xffffff) >> 8);
+}
+
+/* Whether it is of the host that is read. A file of one host has no hashes, or one. */
+static bool is_of_first_host(struct reader *reader)
+{
+	uint64_t hash = topo_number(xml_attr(reader->xml, "host_hash"), 0, UINT64_MAX);
+	unsigned int i;
+
+	for (i = 0; i < reader->n_hosts && reader->hosts[i] != hash; i++)
+		;
+	if (i == reader->n_hosts && i < MAX_HOSTS)
+		reader->hosts[reader->n_hosts++] = hash;
+	return i == 0;
 }
 
 static bool has_numa(const struct reader *reader, int numa)
@@ -54,6 +73,15 @@ static int open_cpu(struct reader *reader, unsigned int parent)
 	return topo_add_node(reader->builder, &like);
 }
 
+/* A function that has functions below it is a bridge, whatever the file leaves out. */
+static void take_for_bridge(struct topo_node *node)
+{
+	if (node->kind != TOPO_FUNCTION || node->class_code)
+		return;
+	node->kind = TOPO_BRIDGE;
+	node->n_hops = HOPS_OF_SWITCH;
+}
+
 static int open_pci(struct reader *reader, unsigned int parent)
 {
 	const char *pci = xml_attr(reader->xml, "busid");
@@ -66,12 +94,15 @@ static int open_pci(struct reader *reader, unsigned int parent)
 		.device = attr_u16(reader, "device"),
 	};
 
-	if (!pci || !topo_pci_parse(pci, &like.pci))
-		return topo_refuse(reader->builder, "line %u: a PCI device without an address", reader->xml->line);
 	if (like.class_code == CLASS_PCI_BRIDGE) {
 		like.kind = TOPO_BRIDGE;
 		like.n_hops = HOPS_OF_SWITCH;
+		like.pci = TOPO_NO_PCI;
 	}
+	/* Who writes such a file by hand makes up addresses of bridges. */
+	if ((!pci || !topo_pci_parse(pci, &like.pci)) && like.kind != TOPO_BRIDGE)
+		return topo_refuse(reader->builder, "line %u: \"%.32s\" is no PCI address", reader->xml->line, pci ? pci : "");
+	take_for_bridge(&reader->builder->topo->nodes[parent]);
 	return topo_add_function(reader->builder, &like);
 }
 
@@ -136,7 +167,8 @@ static int open_link(struct reader *reader, unsigned int parent)
 	reader->builder->topo->has_xgmi |= strcmp(reader->xml->name, "xgmi") == 0;
 	if (node->kind != TOPO_FUNCTION)
 		return 0;
-	if (attr_class(reader, "tclass") != CLASS_SWITCH_END && (!target || !topo_pci_parse(target, &to)))
+	if (topo_number(xml_attr(reader->xml, "tclass"), 16, UINT32_MAX) != CLASS_SWITCH_END &&
+	    (!target || !topo_pci_parse(target, &to)))
 		return 0;
 	return topo_add_links(reader->builder, node->pci, to, count);
 }
@@ -169,34 +201,92 @@ static bool has_gpu_below(const struct topo *topo, unsigned int bridge)
 	return false;
 }
 
+/* Straight below a CPU, as in a virtual machine that shows no bridges. */
+static bool has_gpu_straight_below(const struct topo *topo, unsigned int cpu)
+{
+	for (unsigned int i = 0; i < topo->n_gpus; i++)
+		if ((unsigned int)topo->nodes[topo->gpus[i].node].parent == cpu)
+			return true;
+	return false;
+}
+
+/* Below one switch with a GPU, or below its CPU where there is no switch. */
+static bool is_beside_gpu(const struct topo *topo, unsigned int node)
+{
+	unsigned int parent = (unsigned int)topo->nodes[node].parent;
+
+	if (topo->nodes[parent].kind == TOPO_CPU)
+		return has_gpu_straight_below(topo, parent);
+	for (; topo->nodes[parent].kind == TOPO_BRIDGE; parent = (unsigned int)topo->nodes[parent].parent)
+		if (has_gpu_below(topo, parent))
+			return true;
+	return false;
+}
+
 static int guess_nics(struct reader *reader)
 {
 	struct topo *topo = reader->builder->topo;
 	int r = 0;
 
-	for (unsigned int i = 1; i < topo->n_nodes && r >= 0 && !reader->names_nets; i++) {
-		unsigned int parent = (unsigned int)topo->nodes[i].parent;
-
-		if (topo->nodes[i].class_code == CLASS_ETHERNET && topo->nodes[parent].kind == TOPO_BRIDGE &&
-		    has_gpu_below(topo, parent))
+	for (unsigned int i = 1; i < topo->n_nodes && r >= 0 && !reader->names_nets; i++)
+		if (topo->nodes[i].class_code == CLASS_ETHERNET && is_beside_gpu(topo, i))
 			r = topo_add_nic(reader->builder, i);
-	}
 	return r < 0 ? r : 0;
+}
+
+static int pass_over(struct xml *xml)
+{
+	unsigned int outside = xml->depth - 1;
+	int r = 0;
+
+	while (r >= 0 && xml->depth > outside)
+		r = xml_next(xml);
+	return r < 0 ? r : 0;
+}
+
+/* Whether it is a CPU of another host, all of which is passed over: 1, 0 or an error. */
+static int pass_host(struct reader *reader)
+{
+	int r;
+
+	if (strcmp(reader->xml->name, "cpu") != 0 || is_of_first_host(reader))
+		return 0;
+	r = pass_over(reader->xml);
+	return r < 0 ? r : 1;
+}
+
+static int read_elements(struct reader *reader)
+{
+	int r;
+
+	while ((r = xml_next(reader->xml)) > 0) {
+		if (r == XML_CLOSE)
+			continue;
+		r = pass_host(reader);
+		if (r > 0)
+			continue;
+		if (r == 0)
+			r = open_element(reader, reader->nodes[reader->xml->depth - 1]);
+		if (r < 0)
+			return r;
+		reader->nodes[reader->xml->depth] = (unsigned int)r;
+	}
+	return r < 0 ? r : guess_nics(reader);
 }
 
 /* The outermost element is open. */
 int topo_read_nccl(struct topo_builder *builder, struct xml *xml)
 {
-	struct reader reader = {.builder = builder, .xml = xml};
+	struct reader *reader = calloc(1, sizeof(*reader));
 	int r;
 
-	while ((r = xml_next(xml)) > 0) {
-		if (r == XML_CLOSE)
-			continue;
-		r = open_element(&reader, reader.nodes[xml->depth - 1]);
-		if (r < 0)
-			return r;
-		reader.nodes[xml->depth] = (unsigned int)r;
-	}
-	return r < 0 ? r : guess_nics(&reader);
+	if (!reader)
+		return -ENOMEM;
+	reader->builder = builder;
+	reader->xml = xml;
+	r = read_elements(reader);
+	if (!r && reader->n_hosts > 1)
+		snprintf(builder->why, TOPO_WHY_BYTES, "the file has %u hosts: only the first one is read", reader->n_hosts);
+	free(reader);
+	return r;
 }

@@ -152,13 +152,21 @@ static const char *pf_text(const struct topo_map *map, unsigned int pf)
 	}
 }
 
+/* Nothing is wrong with it. */
+static const char *left_text(const struct topo *topo, const struct topo_map *map)
+{
+	for (unsigned int i = 0; i < topo->n_gpus; i++)
+		if (map->gpus[i].is_given)
+			return "each GPU has a nearer one, or others by gpu-nic-map";
+	return "each GPU has a nearer one";
+}
+
 const char *topo_reason_excluded(const struct topo *topo, const struct topo_map *map, unsigned int nic,
 				 char buf[TOPO_WHY_BYTES])
 {
 	const struct topo_nic *seen = &topo->nics[nic];
 	char other[TOPO_NAME_BYTES];
 	static const char *const plain[] = {
-		[TOPO_USED] = "each GPU has a nearer one, or others by gpu-nic-map",
 		[TOPO_BY_POLICY] = "by policy: nics-exclude names it",
 		[TOPO_IS_MANAGEMENT] = "it is for management, by policy",
 		[TOPO_IS_STORAGE] = "it is for storage, by policy",
@@ -169,6 +177,9 @@ const char *topo_reason_excluded(const struct topo *topo, const struct topo_map 
 
 	topo_nic_text(topo, map->other[nic], other);
 	switch (map->excluded[nic]) {
+	case TOPO_USED:
+		snprintf(buf, TOPO_WHY_BYTES, "%s", left_text(topo, map));
+		break;
 	case TOPO_DOWN:
 		down_text(seen, buf);
 		break;

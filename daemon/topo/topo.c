@@ -328,12 +328,15 @@ static void place_links(struct topo_builder *builder)
 		unsigned int count = at_most_255(seen->count);
 		int from = gpu_of_pci(topo, seen->from), to = gpu_of_pci(topo, seen->to);
 
-		if (from < 0 || from == to)
+		if (from < 0)
 			continue;
-		if (to < 0) {
+		if (seen->to == TOPO_NO_PCI) {
 			topo->gpus[from].n_switch_links = at_most_255(topo->gpus[from].n_switch_links + count);
 			continue;
 		}
+		/* What is no GPU of this machine is a CPU, or a GPU that who captured it was not shown. */
+		if (to < 0 || from == to)
+			continue;
 		if (count > topo->gpu_links[from][to])
 			topo->gpu_links[from][to] = topo->gpu_links[to][from] = (uint8_t)count;
 	}

@@ -17,7 +17,7 @@
 #define TOPO_MAX_NICS 1024 /* ports count */
 #define TOPO_MAX_GIDS 64 /* of a port */
 #define TOPO_MAX_NODES 8192
-#define TOPO_MAX_DEPTH 64
+#define TOPO_MAX_DEPTH 62 /* a dump has two elements more: a NIC and its address */
 #define TOPO_MAX_FILE_BYTES (16u << 20)
 
 #define TOPO_PCI_BYTES 20
@@ -170,7 +170,8 @@ int topo_read_host(const struct topo_host_attr *attr, struct topo **ret_topo);
 
 /*
  * An hwloc XML, a topology XML of NCCL, or what topo_dump() wrote; told apart by the outermost element. -EBADMSG: none of them, or
- * damaged; -E2BIG; -ENOMEM; -errno of reading. `why` has the reason in words. topo_parse: `text` is changed.
+ * damaged; -E2BIG; -ENOMEM; -errno of reading. `why` has the reason in words, and on success what is odd about the file or was left
+ * out; "": nothing. "-" is standard input. topo_parse: `text` is changed.
  */
 int topo_read_file(const char *path, struct topo **ret_topo, char why[TOPO_WHY_BYTES]);
 int topo_parse(char *text, size_t n_bytes, struct topo **ret_topo, char why[TOPO_WHY_BYTES]);
@@ -214,7 +215,7 @@ const char *topo_gpu_word(const struct topo *topo, unsigned int a, unsigned int 
 /* ---- policy: what an administrator wants */
 
 #define TOPO_MAX_GIVEN 1024
-#define TOPO_POLICY_WHY_BYTES 480
+#define TOPO_POLICY_WHY_BYTES 1024 /* the names of 64 NICs */
 #define TOPO_POLICY_TEXT_BYTES 4096 /* of one setting */
 #define TOPO_MAX_WEIGHT 1000
 

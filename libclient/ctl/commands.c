@@ -131,7 +131,8 @@ const struct args_command args_commands[] = {
 	 "Shows how near the GPUs and NICs of this machine are to each other, as nvidia-smi\n"
 	 "topo -m does, and which GPU gets which NIC, with the reasons. GPU is an index, a\n"
 	 "PCI address or a UUID. dump writes the machine in a form that --from reads\n"
-	 "elsewhere; it also reads an XML of hwloc or of NCCL. Of this machine the map is\n"
+	 "elsewhere; it also reads an XML of hwloc (lstopo --of xml) or of NCCL\n"
+	 "(NCCL_TOPO_DUMP_FILE), and - is standard input. Of this machine the map is\n"
 	 "as nics-include, nics-exclude and gpu-nic-map of shmemd.conf want it; of another\n"
 	 "with --config. Needs no daemon.\n",
 	 OPTION_BIT(OPTION_FROM) | OPTION_BIT(OPTION_CONFIG) | OPTION_BIT(OPTION_WHY) | OPTION_BIT(OPTION_SVG), 0, {&topology_word}, ctl_topology,

@@ -76,8 +76,8 @@ int topology_load(const struct args *args, struct topo **ret_topo)
 		attr = (struct topo_host_attr){.sys = sys};
 	attr.why = why;
 	r = path ? topo_read_file(path, ret_topo, why) : topo_read_host(&attr, ret_topo);
-	if (!r && !path && *why)
-		fprintf(stderr, "shmemctl: %s\n", why);
+	if (!r && *why)
+		fprintf(stderr, "shmemctl: %s%s%s\n", path ? path : "", path ? ": " : "", why);
 	if (!r)
 		return 0;
 	return ctl_fail("%s: %s", path ? path : "cannot read this machine",
@@ -189,6 +189,8 @@ int ctl_topology(struct ctl *ctl)
 	if (is_dump && (ctl->is_json || args_has(ctl->args, OPTION_WHY) || args_has(ctl->args, OPTION_SVG) ||
 			args_has(ctl->args, OPTION_CONFIG)))
 		return ctl_fail("topology dump writes XML, and takes neither --json nor --why nor --svg nor --config");
+	if (args_has(ctl->args, OPTION_SVG) && (ctl->is_json || args_has(ctl->args, OPTION_WHY)))
+		return ctl_fail("--svg writes a picture and nothing else: ask once more with --json or --why");
 	r = topology_load(ctl->args, &topo);
 	if (!r && is_dump)
 		topo_dump(topo, ctl->out);

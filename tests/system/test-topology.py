@@ -345,6 +345,20 @@ def check_sizes(cases, shmemctl, scratch):
     cases.add('heads_of_a_large_matrix_are_apart', problems)
 
 
+def check_sources(cases, shmemctl, small, scratch):
+    """The same from standard input, and what cannot be asked for at once."""
+    with open(small, encoding='utf-8') as file:
+        done = subprocess.run([shmemctl, 'topology', '--json', '--from', '-'], stdin=file, capture_output=True, text=True, check=False,
+                              timeout=60)
+    piped, named = json.loads(done.stdout or '{}'), json.loads(run(shmemctl, '--json', '--from', small))
+    cases.add('a_machine_can_come_from_standard_input',
+              [] if (piped.get('gpus'), piped.get('excluded')) == (named['gpus'], named['excluded']) else [f'{done}'])
+    picture = os.path.join(scratch, 'not-drawn.svg')
+    said = run(shmemctl, '--from', small, '--svg', picture, '--json', status=1) + \
+        run(shmemctl, '--from', small, '--svg', picture, '--why', '0', status=1)
+    cases.add('a_picture_is_asked_for_alone', lacks(said, 'ask once more with --json or --why') + ([picture] if os.path.exists(picture) else []))
+
+
 def check_policy(cases, shmemctl, small, scratch):
     conf = os.path.join(scratch, 'shmemd.conf')
 
@@ -359,6 +373,12 @@ def check_policy(cases, shmemctl, small, scratch):
               lacks(given['gpus'][0]['nics'][0]['reason'], 'gpu-nic-map gives it'))
     left = with_settings('gpu-nic-map = 0:mlx5_0:1, 1:mlx5_0:1')
     cases.add('a_nic_that_the_settings_leave_to_nobody_has_its_reason', lacks(left, 'mlx5_3  each GPU has a nearer one, or others by gpu-nic-map'))
+    far = os.path.join(scratch, 'far.xml')
+    with open(far, 'w', encoding='utf-8') as file:
+        file.write('<shmemd-topology version="1"><host><function pci="1:00.0" class="0302" vendor="10de"/><function pci="2:00.0" class="0207">'
+                   '<nic name="near" port="1"/></function></host><host><function pci="3:00.0" class="0207"><nic name="far" port="1"/></function>'
+                   '</host></shmemd-topology>')
+    cases.add('a_nic_that_is_left_over_has_its_reason', lacks(run(shmemctl, '--from', far), 'far   each GPU has a nearer one\n'))
     text = with_settings('nics-exclude = mlx5_3=storage')
     cases.add('what_the_settings_exclude_has_its_reason', lacks(text, 'mlx5_3  it is for storage, by policy'))
     text = with_settings('nics-include = mlx5_0')
@@ -468,6 +488,7 @@ def main():
         check_flat(cases, shmemctl, scratch)
         check_mistakes(cases, shmemctl, small, scratch)
         check_sizes(cases, shmemctl, scratch)
+        check_sources(cases, shmemctl, small, scratch)
         check_policy(cases, shmemctl, small, scratch)
         check_lost(cases, shmemctl, small, scratch)
         check_pictures(cases, shmemctl, small, scratch)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * An NVML for tests: two GPUs at 0000:01:00.0 and 0000:02:00.0 with six links between them, twelve each into a switch, one of each
- * down; the second has MIG. A third one at an address that no sysfs shows.
+ * down, and one each to a GPU that is not shown, another to the CPU; the second has MIG. A third one at an address that no sysfs shows.
  */
 #include <stdio.h>
 #include <string.h>
@@ -24,6 +24,7 @@ int nvmlDeviceGetUUID(void *device, char *text, unsigned int n_bytes);
 int nvmlDeviceGetName(void *device, char *text, unsigned int n_bytes);
 int nvmlDeviceGetNvLinkState(void *device, unsigned int link, unsigned int *state);
 int nvmlDeviceGetNvLinkRemotePciInfo_v2(void *device, unsigned int link, struct pci *pci);
+int nvmlDeviceGetNvLinkRemoteDeviceType(void *device, unsigned int link, unsigned int *type);
 int nvmlDeviceGetMigMode(void *device, unsigned int *mode, unsigned int *pending);
 
 static char handles[3];
@@ -76,7 +77,7 @@ EXPORT int nvmlDeviceGetName(void *device, char *text, unsigned int n_bytes)
 
 EXPORT int nvmlDeviceGetNvLinkState(void *device, unsigned int link, unsigned int *state)
 {
-	if (link >= 18)
+	if (link >= 20)
 		return NOT_SUPPORTED;
 	*state = link != 0;
 	return 0;
@@ -87,6 +88,13 @@ EXPORT int nvmlDeviceGetNvLinkRemotePciInfo_v2(void *device, unsigned int link, 
 	memset(pci, 0, sizeof(*pci));
 	pci->bus = link < 7 ? 2 - index_of(device) : 0x70;
 	return 0;
+}
+
+/* GPU 0, CPU 1, switch 2; of one link nobody knows. */
+EXPORT int nvmlDeviceGetNvLinkRemoteDeviceType(void *device, unsigned int link, unsigned int *type)
+{
+	*type = link < 7 || link == 18 ? 0 : link == 19 ? 1 : 2;
+	return link == 17 ? NOT_SUPPORTED : 0;
 }
 
 EXPORT int nvmlDeviceGetMigMode(void *device, unsigned int *mode, unsigned int *pending)

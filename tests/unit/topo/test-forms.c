@@ -236,6 +236,30 @@ TEST(a_package_with_several_memories_is_one_place)
 	topo_free(topo);
 }
 
+/* GPU memory beside DRAM: what is anywhere on the package is near. Between two packages nothing is. */
+TEST(a_machine_of_one_package_is_one_place)
+{
+	struct topo *topo = parse_hwloc("0x3", NUMA_NODE("0x1") NUMA_NODE("0x2") DEVICES("0x3", "10", "c0"));
+
+	ASSERT_EQ(topo->n_nics, 1);
+	ASSERT_EQ(distance(topo, 0, 0), TOPO_NODE);
+	topo_free(topo);
+	topo = parse_hwloc("0x3", NUMA_NODE("0x1") NUMA_NODE("0x2") OBJECT("Package", "0x1", "") DEVICES("0x3", "10", "c0"));
+	ASSERT_EQ(distance(topo, 0, 0), TOPO_SYS);
+	topo_free(topo);
+}
+
+TEST(gpus_of_either_maker_have_their_uuid)
+{
+	struct topo *topo = parse_hwloc("0x1", HOST("<object type=\"PCIDev\" pci_busid=\"0000:11:00.0\" pci_type=\"0380 [1002:74a1] [1002:74a1] 00\">"
+						    "<object type=\"OSDev\" name=\"rsmi0\" osdev_type=\"5\">"
+						    "<info name=\"AMDUUID\" value=\"f2b1\"/></object></object>"));
+
+	ASSERT_EQ(topo->n_gpus, 1);
+	ASSERT_STREQ(topo->gpus[0].uuid, "f2b1");
+	topo_free(topo);
+}
+
 /* Two that overlap, and what has both: whoever comes first in the file. */
 TEST(places_are_numbered_whatever_the_order_of_the_file)
 {
@@ -265,4 +289,109 @@ TEST(places_are_numbered_by_their_nodes)
 		for (unsigned int nic = 0; nic < 9; nic++)
 			ASSERT_EQ(distance(topo, gpu, nic), gpu == nic && gpu < 7 ? TOPO_NODE : TOPO_SYS);
 	topo_free(topo);
+}
+
+/* ---- what no machine has, and a file may say -------------------------------------------------------------------------- */
+
+/* The text n times, `inside`, and the other text n times. NULL: such a machine is refused. */
+static struct topo *parse_nested(const char *before, const char *open, const char *inside, const char *close, const char *after, unsigned int n)
+{
+	char text[4096], why[TOPO_WHY_BYTES];
+	struct topo *topo = NULL;
+	size_t at = (size_t)snprintf(text, sizeof(text), "%s", before);
+
+	for (unsigned int i = 0; i < n; i++)
+		at += (size_t)snprintf(text + at, sizeof(text) - at, "%s", open);
+	at += (size_t)snprintf(text + at, sizeof(text) - at, "%s", inside);
+	for (unsigned int i = 0; i < n; i++)
+		at += (size_t)snprintf(text + at, sizeof(text) - at, "%s", close);
+	at += (size_t)snprintf(text + at, sizeof(text) - at, "%s", after);
+	ASSERT_LT(at, sizeof(text));
+	if (try_text(text, &topo, why) < 0)
+		ASSERT(strstr(why, "than any machine") || strstr(why, "above each other"));
+	return topo;
+}
+
+/* The elements of a dump nest deeper than those of other forms. */
+static void replay_all_depths(const char *before, const char *open, const char *inside, const char *close, const char *after)
+{
+	bool was_refused = false;
+
+	for (unsigned int n = 1; n < 70; n++) {
+		struct topo *topo = parse_nested(before, open, inside, close, after, n), *again;
+
+		was_refused |= !topo;
+		ASSERT_EQ(was_refused, !topo);
+		if (!topo)
+			continue;
+		again = replay(topo);
+		ASSERT_EQ(again->n_gpus + again->n_nics, 1);
+		ASSERT_EQ(again->n_gpus, topo->n_gpus);
+		topo_free(again);
+		topo_free(topo);
+	}
+	ASSERT(was_refused);
+}
+
+TEST(however_deep_something_hangs_its_dump_is_read)
+{
+	replay_all_depths("<system>", "<pci busid=\"1:00.0\" class=\"0x060400\">", "<pci busid=\"2:00.0\" class=\"0x030200\"/>", "</pci>",
+			  "</system>");
+	replay_all_depths("<topology>", "<object type=\"Bridge\" bridge_type=\"0\">",
+			  "<object type=\"PCIDev\" pci_busid=\"2:00.0\" pci_type=\"0207 [1:1] [1:1]\"/>", "</object>", "</topology>");
+	replay_all_depths("<shmemd-topology version=\"1\">", "<bridge>", "<function pci=\"2:00.0\" class=\"0207\"/>", "</bridge>",
+			  "</shmemd-topology>");
+}
+
+#define STATE_OF(port) "<info name=\"Port" port "State\" value=\"4\"/>"
+
+/* 255 is the highest port of a device, and of a dump. */
+TEST(ports_that_no_device_has_are_left_out)
+{
+	struct topo *topo = parse("<topology version=\"2.0\"><object type=\"Machine\"><object type=\"PCIDev\" pci_busid=\"2:00.0\""
+				  " pci_type=\"0207 [1:1] [1:1]\"><object type=\"OSDev\" osdev_type=\"3\" name=\"a\">" STATE_OF("0") STATE_OF("255")
+				  STATE_OF("256") STATE_OF("300") STATE_OF("999") STATE_OF("-1") "</object></object></object></topology>");
+	struct topo *again = replay(topo);
+
+	ASSERT_EQ(topo->n_nics, 2);
+	ASSERT_EQ(topo->nics[1].port, 255);
+	ASSERT_EQ(again->n_nics, 2);
+	ASSERT_EQ(again->nics[1].port, 255);
+	topo_free(again);
+	topo_free(topo);
+}
+
+TEST(links_of_a_gpu_without_address_are_dumped_at_the_other_end)
+{
+	struct topo *topo = parse("<shmemd-topology version=\"1\"><function pci=\"2:00.0\"><gpu/></function><function><gpu>"
+				  "<links to=\"2:00.0\" count=\"3\"/></gpu></function></shmemd-topology>");
+	struct topo *again = replay(topo);
+
+	ASSERT_EQ(topo_gpu_links(topo, 0, 1), 3);
+	ASSERT_EQ(topo_gpu_links(again, 0, 1), 3);
+	ASSERT_EQ(topo_gpu_links(again, 1, 0), 3);
+	topo_free(again);
+	topo_free(topo);
+}
+
+TEST(as_many_numa_nodes_as_a_file_has_are_counted_in_its_dump)
+{
+	static const char node[] = "<object type=\"NUMANode\"/>";
+	unsigned int n = 40000;
+	char *text = malloc(n * strlen(node) + 64);
+	struct topo *topo, *again;
+	size_t at;
+
+	ASSERT(text);
+	at = (size_t)sprintf(text, "<topology>");
+	for (unsigned int i = 0; i < n; i++)
+		at += (size_t)sprintf(text + at, "%s", node);
+	strcpy(text + at, "</topology>");
+	topo = parse(text);
+	again = replay(topo);
+	ASSERT_EQ(topo->n_numa, n);
+	ASSERT_EQ(again->n_numa, n);
+	topo_free(again);
+	topo_free(topo);
+	free(text);
 }

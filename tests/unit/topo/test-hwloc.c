@@ -39,12 +39,13 @@ static hwloc_const_nodeset_t nodes_of(hwloc_topology_t theirs, hwloc_obj_t devic
 	return hwloc_get_non_io_ancestor_obj(theirs, device)->nodeset;
 }
 
-/* In one place: on the same NUMA nodes, and there are others, or no more than one at all. */
+/* In one place: on the same NUMA nodes, and there are others, or no more than one at all, or no more than one package. */
 static bool share_place(hwloc_topology_t theirs, hwloc_obj_t a, hwloc_obj_t b)
 {
 	bool is_part = hwloc_bitmap_weight(nodes_of(theirs, a)) < hwloc_get_nbobjs_by_type(theirs, HWLOC_OBJ_NUMANODE);
 
-	return (is_part || hwloc_get_nbobjs_by_type(theirs, HWLOC_OBJ_NUMANODE) == 1) &&
+	return (is_part || hwloc_get_nbobjs_by_type(theirs, HWLOC_OBJ_NUMANODE) == 1 ||
+		hwloc_get_nbobjs_by_type(theirs, HWLOC_OBJ_PACKAGE) == 1) &&
 	       hwloc_bitmap_isequal(nodes_of(theirs, a), nodes_of(theirs, b));
 }
 

@@ -341,6 +341,33 @@ TEST(what_contradicts_itself_is_refused)
 	lab_deinit(&lab);
 }
 
+/* As the largest machines of clouds have them. */
+TEST(the_valid_ones_of_32_are_all_named)
+{
+	char *text = NULL, why[TOPO_POLICY_WHY_BYTES], name[32];
+	size_t n_bytes;
+	FILE *out = open_memstream(&text, &n_bytes);
+	struct lab lab;
+
+	lab_init(&lab);
+	topo_free(lab.topo);
+	fprintf(out, "<shmemd-topology version=\"1\"><host><function pci=\"1:00.0\" class=\"0302\"/>");
+	for (unsigned int i = 0; i < 32; i++)
+		fprintf(out, "<function pci=\"1:%02x:00.0\" class=\"0207\"><nic name=\"rdmap1%02us0-rdma\" port=\"1\"/></function>", i, i);
+	fprintf(out, "</host></shmemd-topology>");
+	fclose(out);
+	lab.topo = parse_machine(text);
+	set(&lab, "gpu-nic-map", "0:none");
+	ASSERT_EQ(topo_policy_check(lab.policy, lab.topo, why), -EINVAL);
+	for (unsigned int i = 0; i < 32; i++) {
+		snprintf(name, sizeof(name), "rdmap1%02us0-rdma:1", i);
+		ASSERT(strstr(why, name));
+	}
+	ASSERT(!strstr(why, " more"));
+	free(text);
+	lab_deinit(&lab);
+}
+
 TEST(a_long_list_of_valid_ones_is_cut_and_says_so)
 {
 	char *text = NULL, why[TOPO_POLICY_WHY_BYTES];

@@ -49,15 +49,16 @@ static void refuse(const char *text, int err, const char *says)
 TEST(what_is_no_topology_is_refused_with_its_line)
 {
 	refuse("", EBADMSG, "no well-formed XML");
-	refuse("hello", EBADMSG, "no well-formed XML");
-	refuse("<a/>", EBADMSG, "no topology of hwloc, NCCL or shmemctl");
+	refuse("hello", EBADMSG, "line 1: it is no well-formed XML; what can be read is that of \"lstopo --of xml\", ");
+	refuse("<a/>", EBADMSG, "no topology of hwloc (lstopo --of xml), NCCL (NCCL_TOPO_DUMP_FILE) or shmemctl (topology dump)");
 	refuse("<system>\n<cpu>\n</system>", EBADMSG, "line 3");
 	refuse("<system><cpu a=b/></system>", EBADMSG, "well-formed");
 	refuse("<system><cpu a=\"b\"", EBADMSG, "well-formed");
 	refuse("<system><cpu a=\"&nonsense;\"/></system>", EBADMSG, "well-formed");
 	refuse("<system/><system/>", EBADMSG, "well-formed");
 	refuse("<system><!-- ", EBADMSG, "well-formed");
-	refuse("<system><pci busid=\"nowhere\"/></system>", EBADMSG, "without an address");
+	refuse("<system><pci busid=\"nowhere\"/></system>", EBADMSG, "line 1: \"nowhere\" is no PCI address");
+	refuse("<system><pci/></system>", EBADMSG, "\"\" is no PCI address");
 	refuse("<topology version=\"2.0\"><object/></topology>", EBADMSG, "without a type");
 	refuse("<topology><object type=\"PCIDev\" pci_busid=\"0:0:0.0\"/></topology>", EBADMSG, "without a class");
 	refuse("<topology><object type=\"Bridge\" bridge_type=\"1-1\"/></topology>", EBADMSG, "without an address");
@@ -110,7 +111,7 @@ TEST(more_than_any_machine_has_is_refused)
 	refuse_many("<function pci=\"%x:%02x:00.0\" class=\"0207\"/>", 1025, "more than 1024 ports");
 	refuse_many("<bridge pci=\"%x:%02x:00.0\"/>", 8192, "more than 8192 bridges and functions");
 	text = repeat("<shmemd-topology version=\"1\">", "<bridge>", 70, "");
-	refuse(text, E2BIG, "larger than any machine");
+	refuse(text, E2BIG, "more than 62 bridges above each other");
 	free(text);
 	text = repeat("<system><cpu", " a%x=\"%x\"", 60, "/></system>");
 	refuse(text, E2BIG, "larger than any machine");
