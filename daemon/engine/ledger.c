@@ -349,6 +349,13 @@ void ledger_note_control(struct engine_qp *qp)
 	ledger_store(&slot->control, control_word(qp));
 }
 
+/* A DCI that was reset has left its DCT. Valid with the control word. */
+static void note_left(struct engine_qp *qp)
+{
+	qp->dc_half = !qp->dc_half;
+	qp->slot->dcs[qp->dc_half] = (struct ledger_dc){.connection = qp->dc.connection};
+}
+
 /* All of it after a change by request, which is kept to be known again. */
 void ledger_note_settings(struct engine_qp *qp, const struct engine_qp_modify *mod)
 {
@@ -359,6 +366,8 @@ void ledger_note_settings(struct engine_qp *qp, const struct engine_qp_modify *m
 	slot->settings[!qp->settings_half] = (struct ledger_settings){.path = qp->path, .last = *mod};
 	fault_point(qp->engine, ENGINE_STEP_MODIFY);
 	qp->settings_half = !qp->settings_half;
+	if (qp->attr.type == ENGINE_QP_DCI && qp->state == ENGINE_QP_RST)
+		note_left(qp);
 	/*
 	 * In RST these words mean nothing, and the former state needs the former ones. No step lies between them: a request that
 	 * was cut there was not answered, comes again, and sets them all.
