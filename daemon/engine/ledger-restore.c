@@ -395,6 +395,8 @@ static void forget_or_connect(struct engine *engine, struct engine_ledger *ledge
 	}
 	forget_queues(ledger->cqs, ledger_used(used->max_cqs, limits->max_cqs), &engine->cqs);
 	forget_queues(ledger->srqs, ledger_used(used->max_srqs, limits->max_srqs), &engine->srqs);
+	/* What is still due is so of nobody: their places are for others now. */
+	ledger_store(&ledger->head->journal.armed, 0);
 	ledger->free_qp = ledger->free_cq = ledger->free_srq = 0;
 }
 

@@ -194,10 +194,18 @@ static void mark_used(uint32_t *used, uint32_t place)
 	ledger_order();
 }
 
-/* What the journal says of a former object at this place is over. */
-static void forget_journal(struct engine_ledger *ledger)
+static uint64_t offset_of(const struct engine_ledger *ledger, const void *at)
 {
-	ledger_store(&ledger->head->journal.armed, 0);
+	return (uint64_t)((const uint8_t *)at - (const uint8_t *)ledger->head);
+}
+
+/* What the journal says of a former object at this place is over. Of another one it may be due until that is restored. */
+static void forget_journal(struct engine_ledger *ledger, const struct ledger_queue *slot)
+{
+	struct ledger_journal *journal = &ledger->head->journal;
+
+	if ((journal->armed >> 32) * 8 == offset_of(ledger, &slot->word))
+		ledger_store(&journal->armed, 0);
 }
 
 static struct ledger_queue *free_place(struct ledger_queue *queues, uint32_t n, uint32_t *used, uint32_t *first)
@@ -216,7 +224,7 @@ static struct ledger_queue *take_place(struct engine_ledger *ledger, struct ledg
 {
 	if (!slot)
 		return NULL;
-	forget_journal(ledger);
+	forget_journal(ledger, slot);
 	slot->word = 0;
 	ledger_order();
 	slot->number = number | LEDGER_USED;
@@ -489,11 +497,6 @@ void ledger_note_srq(struct srq *srq)
 {
 	if (srq->slot)
 		ledger_store(&srq->slot->word, ledger_srq_word(srq));
-}
-
-static uint64_t offset_of(const struct engine_ledger *ledger, const void *at)
-{
-	return (uint64_t)((const uint8_t *)at - (const uint8_t *)ledger->head);
 }
 
 /* From here on both words are due; `word` has a count `count` now. */

@@ -544,55 +544,6 @@ TEST(only_its_own_objects_leave_a_ledger)
 	free(left);
 }
 
-TEST(places_are_bounded_and_used_again)
-{
-	struct lab t;
-	struct tqp qps[16];
-	const struct tqp_attr attr = TQP_ATTR;
-	unsigned int n = 0;
-
-	init(&t, MEM_POINTER);
-	/* 16 CQs for each node: two QPs more than the pair has make 6. */
-	for (; n < 7; n++)
-		tqp_init(&qps[n], &t.l.w, 0, &attr);
-	ASSERT_ERR(engine_cq_create(t.a.node->engine, &(struct engine_cq_attr){.cqn = 0x5000,
-									       .ring = t.local->bytes,
-									       .dbrec = t.local->bytes,
-									       .ledger = t.a.node->ledger}),
-		   ENOSPC);
-	while (n-- > 0)
-		tqp_deinit(&qps[n]);
-	tqp_init(&qps[0], &t.l.w, 0, &attr);
-	/* Nobody restores it: its places are free again. */
-	lives_restore(&t.l);
-	qps[0].attr.ledger = t.a.node->ledger;
-	ASSERT_ERR(engine_qp_restore(t.a.node->engine, &qps[0].attr), ENOENT);
-	for (n = 0; n < 7; n++)
-		tqp_init(&qps[n], &t.l.w, 0, &attr);
-	while (n-- > 0)
-		tqp_deinit(&qps[n]);
-	run(&t);
-	deinit(&t);
-}
-
-/* What the journal says last is of a CQ that is gone. */
-TEST(a_place_that_is_used_again_knows_nothing_of_before)
-{
-	const struct tqp_attr attr = TQP_ATTR;
-	struct lab t;
-
-	make(&t, MEM_POINTER, &attr);
-	connect_and_write(&t);
-	tqp_deinit(&t.a);
-	tqp_init(&t.a, &t.l.w, 0, &attr);
-	lives_restore(&t.l);
-	tcq_expect_none(&t.a.scq);
-	tcq_expect_none(&t.a.rcq);
-	ASSERT_EQ(tqp_info(&t.a).state, ENGINE_QP_RST);
-	ASSERT_EQ(tqp_info(&t.a).counters.wqes, 0);
-	deinit(&t);
-}
-
 /* ---- the way back ---- */
 
 static bool lose_all(struct world *w, const struct engine_packet *pkt, uint64_t n)
