@@ -335,12 +335,18 @@ void ledger_drop_qp(struct engine_qp *qp)
 
 /* ---- QPs ----------------------------------------------------------------------------------------------------------- */
 
+/* What a former process had fetched in SQD is fetched again, whoever dies before all of it is. */
+static uint16_t stop_of(const struct engine_qp *qp)
+{
+	return unlikely(qp->reliable && requester_resumes(&qp->req)) ? qp->req.resume_end : qp->req.ci;
+}
+
 static uint64_t control_word(const struct engine_qp *qp)
 {
 	return (uint64_t)qp->state << CONTROL_STATE_SHIFT | (uint64_t)qp->first_error << CONTROL_ERROR_SHIFT |
 	       (uint64_t)qp->settings_half << CONTROL_HALF_SHIFT | (uint64_t)qp->dc_half << CONTROL_DC_HALF_SHIFT |
 	       (qp->frozen ? CONTROL_FROZEN : 0) | (qp->last_wqe_told ? CONTROL_LAST_WQE_TOLD : 0) |
-	       (uint64_t)qp->req.ci << CONTROL_STOP_SHIFT;
+	       (uint64_t)stop_of(qp) << CONTROL_STOP_SHIFT;
 }
 
 /* State, and the indexes of a QP whose dbrec is not read any more. */

@@ -188,39 +188,79 @@ TEST(the_last_modify_is_repeated_once)
 
 /* ---- the send queue drained ---- */
 
-TEST(what_was_fetched_in_sqd_is_finished_there)
+/* In SQD, with a request that was fetched and has not completed, and another one that was not. */
+static void drain_in_the_midst(struct lab *t, uint16_t *ret_first, uint16_t *ret_second)
 {
-	const struct engine_qp_modify to_sqd = {.state = ENGINE_QP_SQD};
+	*ret_first = post_write(&t->a, SIGNALED, t->local, 0, t->remote, 0, 1000);
+	tqp_ring(&t->a);
+	t->l.at = ENGINE_STEP_SEND;
+	t->l.left = 2;
+	ASSERT(!lives_run(&t->l, 0));
+	/* The jump left it in the midst of its turn: a new one is needed for the state to be noted. */
+	lives_restore(&t->l);
+	t->l.left = 2;
+	ASSERT(!lives_run(&t->l, 0));
+	lives_restore(&t->l);
+	t->l.left = 0;
+	ASSERT_GT(engine_progress(t->a.node->engine, 2), 0);
+	ASSERT_OK(tqp_to(&t->a, ENGINE_QP_SQD));
+	*ret_second = post_write(&t->a, SIGNALED, t->local, 2000, t->remote, 2000, 1000);
+}
+
+static void expect_drained(struct lab *t, unsigned int n)
+{
+	tcq_expect_none(&t->a.scq);
+	ASSERT_EQ(world_count_events(t->a.node, ENGINE_EVENT_QP_SQ_DRAINED), n);
+	ASSERT_EQ(tqp_info(&t->a).state, ENGINE_QP_SQD);
+}
+
+/* A restart may come before the one before has caught up, and settings may change meanwhile. */
+static void drain_and_die(unsigned int n_restarts, bool is_modified)
+{
 	uint16_t first, second;
 	struct lab t;
 
 	init(&t, MEM_POINTER);
-	first = post_write(&t.a, SIGNALED, t.local, 0, t.remote, 0, 1000);
-	tqp_ring(&t.a);
-	t.l.at = ENGINE_STEP_SEND;
-	t.l.left = 2;
-	ASSERT(!lives_run(&t.l, 0));
-	/* The jump left it in the midst of its turn: a new one is needed for the state to be noted. */
-	lives_restore(&t.l);
-	t.l.left = 2;
-	ASSERT(!lives_run(&t.l, 0));
-	lives_restore(&t.l);
-	t.l.left = 0;
-	ASSERT_GT(engine_progress(t.a.node->engine, 2), 0);
-	ASSERT_OK(tqp_to(&t.a, ENGINE_QP_SQD));
-	second = post_write(&t.a, SIGNALED, t.local, 2000, t.remote, 2000, 1000);
-	lives_restore(&t.l);
+	drain_in_the_midst(&t, &first, &second);
+	for (unsigned int i = 0; i < n_restarts; i++) {
+		lives_restore(&t.l);
+		/* The first one is what was asked for before. */
+		for (unsigned int k = 0; k < 2 && is_modified; k++)
+			ASSERT_OK(tqp_to(&t.a, ENGINE_QP_SQD));
+	}
 	run(&t);
 	expect_ok(&t.a, first);
-	tcq_expect_none(&t.a.scq);
-	ASSERT_EQ(world_count_events(t.a.node, ENGINE_EVENT_QP_SQ_DRAINED), 1);
-	ASSERT_EQ(tqp_info(&t.a).state, to_sqd.state);
+	expect_drained(&t, 1);
 	ASSERT_OK(tqp_to(&t.a, ENGINE_QP_RTS));
 	run(&t);
 	expect_ok(&t.a, second);
 	ASSERT_MEMEQ(t.remote->bytes, t.local->bytes, 1000);
 	ASSERT_MEMEQ(t.remote->bytes + 2000, t.local->bytes + 2000, 1000);
+	/* What was to be caught up is so once. */
+	ASSERT_OK(tqp_to(&t.a, ENGINE_QP_SQD));
+	first = post_write(&t.a, SIGNALED, t.local, 4000, t.remote, 4000, 1000);
+	tqp_ring(&t.a);
+	run(&t);
+	expect_drained(&t, 2);
+	ASSERT_OK(tqp_to(&t.a, ENGINE_QP_RTS));
+	run(&t);
+	expect_ok(&t.a, first);
 	deinit(&t);
+}
+
+TEST(what_was_fetched_in_sqd_is_finished_there)
+{
+	drain_and_die(1, false);
+}
+
+TEST(what_was_fetched_in_sqd_is_finished_there_after_many_restarts)
+{
+	drain_and_die(3, false);
+}
+
+TEST(what_was_fetched_in_sqd_is_finished_there_whatever_is_modified)
+{
+	drain_and_die(2, true);
 }
 
 /* ---- errors ---- */
