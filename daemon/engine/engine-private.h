@@ -336,6 +336,12 @@ struct requester {
 	struct wqe_request cur;
 };
 
+/* A WQE that ends behind resume_end is one that the client has changed since. bounded: MAX_SHADOW_WQEBBS were on their way. */
+static inline bool requester_resumes(const struct requester *req)
+{
+	return req->resuming && (int16_t)(req->resume_end - req->ci) > 0;
+}
+
 #define REPLAY_ENTRIES 16u
 
 struct replay {

@@ -395,6 +395,8 @@ static void forget_or_connect(struct engine *engine, struct engine_ledger *ledge
 	}
 	forget_queues(ledger->cqs, ledger_used(used->max_cqs, limits->max_cqs), &engine->cqs);
 	forget_queues(ledger->srqs, ledger_used(used->max_srqs, limits->max_srqs), &engine->srqs);
+	/* What is still due is so of nobody: their places are for others now. */
+	ledger_store(&ledger->head->journal.armed, 0);
 	ledger->free_qp = ledger->free_cq = ledger->free_srq = 0;
 }
 
@@ -409,12 +411,23 @@ static void go_on(struct engine_qp *qp)
 	qp_ready(qp);
 }
 
+/* DCTs elsewhere may remember connections that no ledger here tells of. Connections are not made as fast as this clock goes. */
+static void raise_connections(struct engine *engine)
+{
+	const struct engine_ops *ops = &engine->ops;
+	uint64_t nsec = ops->clock_nsec ? ops->clock_nsec(engine->owner) : engine->now_nsec;
+
+	if (engine->next_connection < nsec)
+		engine->next_connection = nsec;
+}
+
 void engine_ledger_recover(struct engine *engine)
 {
 	struct engine_ledger *ledger;
 	struct engine_qp *qp;
 
 	engine->now_nsec = engine->ops.now_nsec(engine->owner);
+	raise_connections(engine);
 	list_for_each_entry(ledger, &engine->ledgers, link)
 		forget_or_connect(engine, ledger);
 	list_for_each_entry(qp, &engine->all_qps, all_link) {

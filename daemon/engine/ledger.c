@@ -194,10 +194,18 @@ static void mark_used(uint32_t *used, uint32_t place)
 	ledger_order();
 }
 
-/* What the journal says of a former object at this place is over. */
-static void forget_journal(struct engine_ledger *ledger)
+static uint64_t offset_of(const struct engine_ledger *ledger, const void *at)
 {
-	ledger_store(&ledger->head->journal.armed, 0);
+	return (uint64_t)((const uint8_t *)at - (const uint8_t *)ledger->head);
+}
+
+/* What the journal says of a former object at this place is over. Of another one it may be due until that is restored. */
+static void forget_journal(struct engine_ledger *ledger, const struct ledger_queue *slot)
+{
+	struct ledger_journal *journal = &ledger->head->journal;
+
+	if ((journal->armed >> 32) * 8 == offset_of(ledger, &slot->word))
+		ledger_store(&journal->armed, 0);
 }
 
 static struct ledger_queue *free_place(struct ledger_queue *queues, uint32_t n, uint32_t *used, uint32_t *first)
@@ -216,7 +224,7 @@ static struct ledger_queue *take_place(struct engine_ledger *ledger, struct ledg
 {
 	if (!slot)
 		return NULL;
-	forget_journal(ledger);
+	forget_journal(ledger, slot);
 	slot->word = 0;
 	ledger_order();
 	slot->number = number | LEDGER_USED;
@@ -327,12 +335,18 @@ void ledger_drop_qp(struct engine_qp *qp)
 
 /* ---- QPs ----------------------------------------------------------------------------------------------------------- */
 
+/* What a former process had fetched in SQD is fetched again, whoever dies before all of it is. */
+static uint16_t stop_of(const struct engine_qp *qp)
+{
+	return unlikely(qp->reliable && requester_resumes(&qp->req)) ? qp->req.resume_end : qp->req.ci;
+}
+
 static uint64_t control_word(const struct engine_qp *qp)
 {
 	return (uint64_t)qp->state << CONTROL_STATE_SHIFT | (uint64_t)qp->first_error << CONTROL_ERROR_SHIFT |
 	       (uint64_t)qp->settings_half << CONTROL_HALF_SHIFT | (uint64_t)qp->dc_half << CONTROL_DC_HALF_SHIFT |
 	       (qp->frozen ? CONTROL_FROZEN : 0) | (qp->last_wqe_told ? CONTROL_LAST_WQE_TOLD : 0) |
-	       (uint64_t)qp->req.ci << CONTROL_STOP_SHIFT;
+	       (uint64_t)stop_of(qp) << CONTROL_STOP_SHIFT;
 }
 
 /* State, and the indexes of a QP whose dbrec is not read any more. */
@@ -349,6 +363,13 @@ void ledger_note_control(struct engine_qp *qp)
 	ledger_store(&slot->control, control_word(qp));
 }
 
+/* A DCI that was reset has left its DCT. Valid with the control word. */
+static void note_left(struct engine_qp *qp)
+{
+	qp->dc_half = !qp->dc_half;
+	qp->slot->dcs[qp->dc_half] = (struct ledger_dc){.connection = qp->dc.connection};
+}
+
 /* All of it after a change by request, which is kept to be known again. */
 void ledger_note_settings(struct engine_qp *qp, const struct engine_qp_modify *mod)
 {
@@ -359,6 +380,8 @@ void ledger_note_settings(struct engine_qp *qp, const struct engine_qp_modify *m
 	slot->settings[!qp->settings_half] = (struct ledger_settings){.path = qp->path, .last = *mod};
 	fault_point(qp->engine, ENGINE_STEP_MODIFY);
 	qp->settings_half = !qp->settings_half;
+	if (qp->attr.type == ENGINE_QP_DCI && qp->state == ENGINE_QP_RST)
+		note_left(qp);
 	/*
 	 * In RST these words mean nothing, and the former state needs the former ones. No step lies between them: a request that
 	 * was cut there was not answered, comes again, and sets them all.
@@ -480,11 +503,6 @@ void ledger_note_srq(struct srq *srq)
 {
 	if (srq->slot)
 		ledger_store(&srq->slot->word, ledger_srq_word(srq));
-}
-
-static uint64_t offset_of(const struct engine_ledger *ledger, const void *at)
-{
-	return (uint64_t)((const uint8_t *)at - (const uint8_t *)ledger->head);
 }
 
 /* From here on both words are due; `word` has a count `count` now. */

@@ -453,6 +453,9 @@ int engine_qp_modify(struct engine *engine, uint32_t qpn, const struct engine_qp
 	qp->state = mod->state;
 	qp->req.drain_reported = false;
 	qp->req.check_dbrec = true;
+	/* What is drained next is another stretch. */
+	if (qp->reliable && mod->state != ENGINE_QP_SQD)
+		qp->req.resuming = false;
 	ledger_note_settings(qp, mod);
 	if (mod->state == ENGINE_QP_SQD && qp->reliable)
 		requester_solicit(qp, qp->req.sent_psn);

@@ -122,7 +122,7 @@ static void report_drained(struct engine_qp *qp)
 
 	if (qp->state != ENGINE_QP_SQD || qp->req.head != qp->req.tail || qp->req.drain_reported)
 		return;
-	if (unlikely(qp->req.resuming && qp->req.ci != qp->req.resume_end))
+	if (unlikely(requester_resumes(&qp->req)))
 		return; /* some of them are still to be fetched again */
 	qp->req.drain_reported = true;
 	qp->engine->ops.event(qp->engine->owner, &ev);

@@ -233,9 +233,7 @@ static void await_room(struct engine_qp *qp)
 /* What a former process had fetched in SQD is finished there. */
 static bool may_fetch(const struct engine_qp *qp)
 {
-	const struct requester *req = &qp->req;
-
-	return likely(qp->state == ENGINE_QP_RTS) || (req->resuming && req->ci != req->resume_end);
+	return likely(qp->state == ENGINE_QP_RTS) || requester_resumes(&qp->req);
 }
 
 /* Take the next WQE of the ring: true when there is a request to send. */

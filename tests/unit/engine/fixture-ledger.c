@@ -175,11 +175,15 @@ static void restore_qp(struct tqp *qp)
 	ASSERT_OK(engine_qp_restore(qp->node->engine, &qp->attr));
 }
 
-void lives_begin_restore(struct lives *l)
+void lives_open(struct lives *l)
 {
 	forget_life(l);
 	begin(l);
 	restore_regions(&l->w);
+}
+
+void lives_restore_objects(struct lives *l)
+{
 	for (unsigned int i = 0; i < N_NODES; i++) {
 		if (!l->srqs[i])
 			continue;
@@ -188,6 +192,12 @@ void lives_begin_restore(struct lives *l)
 	}
 	for (unsigned int i = 0; i < l->n_qps; i++)
 		restore_qp(l->qps[i]);
+}
+
+void lives_begin_restore(struct lives *l)
+{
+	lives_open(l);
+	lives_restore_objects(l);
 }
 
 void lives_end_restore(struct lives *l, unsigned int node)

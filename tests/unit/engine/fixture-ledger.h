@@ -47,7 +47,9 @@ int lives_modify(struct lives *l, struct tqp *qp, const struct engine_qp_modify 
 
 /* New engines, with all that was in the former ones. */
 void lives_restore(struct lives *l);
-void lives_begin_restore(struct lives *l); /* all but its end */
+void lives_begin_restore(struct lives *l); /* all but its end: these two */
+void lives_open(struct lives *l); /* their ledgers and regions */
+void lives_restore_objects(struct lives *l);
 void lives_end_restore(struct lives *l, unsigned int node);
 
 /* Is the outcome of an atomic unknown when they die there? */

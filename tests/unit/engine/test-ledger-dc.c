@@ -209,6 +209,16 @@ TEST(many_deaths_in_a_row)
 	}
 }
 
+static void begin_anew(struct tqp *dci)
+{
+	ASSERT_OK(tqp_to(dci, ENGINE_QP_RST));
+	dci->pi = 0;
+	dci->dbrec->snd = 0;
+	ASSERT_OK(tqp_to(dci, ENGINE_QP_INIT));
+	ASSERT_OK(tqp_to(dci, ENGINE_QP_RTR));
+	ASSERT_OK(tqp_to_rts(dci, &(const struct tqp_attr)TQP_ATTR));
+}
+
 /* A DCI made after a restart is no former one to a DCT that remembers: its connection numbers are higher. */
 TEST(connection_numbers_go_on)
 {
@@ -219,16 +229,93 @@ TEST(connection_numbers_go_on)
 	run(&t);
 	lives_restore(&t.l);
 	run(&t);
-	ASSERT_OK(tqp_to(&t.dcis[0], ENGINE_QP_RST));
-	t.dcis[0].pi = 0;
-	t.dcis[0].dbrec->snd = 0;
-	ASSERT_OK(tqp_to(&t.dcis[0], ENGINE_QP_INIT));
-	ASSERT_OK(tqp_to(&t.dcis[0], ENGINE_QP_RTR));
-	ASSERT_OK(tqp_to_rts(&t.dcis[0], &(const struct tqp_attr)TQP_ATTR));
+	begin_anew(&t.dcis[0]);
 	post(&t, 0, 1, false);
 	run(&t);
 	expect_cqe(&t.dcis[0].scq, SHMD_CQE_REQ, 0, NULL);
 	expect_cqe(&t.dcis[0].scq, SHMD_CQE_REQ, t.indexes[0][1], NULL);
+	poll_dct(&t, 0);
+	ASSERT_EQ(t.n_received[0], 2);
+	deinit(&t);
+}
+
+/* Its good-bye has arrived, or dies with the engines. */
+static void reset_and_die(bool arrives)
+{
+	struct lab t;
+
+	init(&t);
+	post(&t, 0, 0, false);
+	run(&t);
+	expect_cqe(&t.dcis[0].scq, SHMD_CQE_REQ, t.indexes[0][0], NULL);
+	begin_anew(&t.dcis[0]);
+	if (arrives)
+		run(&t);
+	lives_restore(&t.l);
+	poll_dct(&t, 0);
+	t.last[0][0] = 0;
+	post(&t, 0, 0, false);
+	run(&t);
+	expect_cqe(&t.dcis[0].scq, SHMD_CQE_REQ, t.indexes[0][0], NULL);
+	ASSERT_EQ(tqp_info(&t.dcis[0]).state, ENGINE_QP_RTS);
+	poll_dct(&t, 0);
+	ASSERT_EQ(t.n_received[0], 2);
+	deinit(&t);
+}
+
+/* Else its first request would be taken for one that the DCT has executed, or that comes too late. */
+TEST(a_dci_that_was_reset_comes_back_without_its_connection)
+{
+	reset_and_die(true);
+	reset_and_die(false);
+}
+
+/* As a context that is closed: nothing is left of what it knew. */
+static void close_dcis(struct lab *t)
+{
+	for (unsigned int i = 0; i < N_DCIS; i++) {
+		struct tqp *dci = &t->dcis[i];
+
+		ASSERT_OK(engine_qp_destroy(dci->node->engine, dci->qpn));
+		ASSERT_OK(engine_cq_destroy(dci->node->engine, dci->scq.cqn));
+		ASSERT_OK(engine_cq_destroy(dci->node->engine, dci->rcq.cqn));
+	}
+	run(t);
+	memset(t->l.ledgers[0], 0, t->l.ledger_bytes);
+	t->l.n_qps = N_DCTS;
+}
+
+/* Others under the same numbers. */
+static void make_dcis(struct lab *t)
+{
+	for (unsigned int i = 0; i < N_DCIS; i++) {
+		struct tqp *dci = &t->dcis[i];
+
+		dci->scq.attr.ledger = dci->rcq.attr.ledger = dci->attr.ledger = dci->node->ledger;
+		ASSERT_OK(engine_cq_create(dci->node->engine, &dci->scq.attr));
+		ASSERT_OK(engine_cq_create(dci->node->engine, &dci->rcq.attr));
+		ASSERT_OK(engine_qp_create(dci->node->engine, &dci->attr));
+		dci->scq.ci = 0;
+		dci->pi = 0;
+		dci->dbrec->snd = 0;
+		tqp_start_dc(dci, &(const struct tqp_attr)TQP_ATTR);
+	}
+}
+
+/* A DCT remembers a DCI of which nobody else knows any more. */
+TEST(connection_numbers_go_on_though_no_ledger_tells)
+{
+	struct lab t;
+
+	init(&t);
+	post(&t, 0, 0, false);
+	run(&t);
+	close_dcis(&t);
+	lives_restore(&t.l);
+	make_dcis(&t);
+	post(&t, 0, 1, false);
+	run(&t);
+	expect_cqe(&t.dcis[0].scq, SHMD_CQE_REQ, 0, NULL);
 	poll_dct(&t, 0);
 	ASSERT_EQ(t.n_received[0], 2);
 	deinit(&t);

@@ -188,39 +188,79 @@ TEST(the_last_modify_is_repeated_once)
 
 /* ---- the send queue drained ---- */
 
-TEST(what_was_fetched_in_sqd_is_finished_there)
+/* In SQD, with a request that was fetched and has not completed, and another one that was not. */
+static void drain_in_the_midst(struct lab *t, uint16_t *ret_first, uint16_t *ret_second)
 {
-	const struct engine_qp_modify to_sqd = {.state = ENGINE_QP_SQD};
+	*ret_first = post_write(&t->a, SIGNALED, t->local, 0, t->remote, 0, 1000);
+	tqp_ring(&t->a);
+	t->l.at = ENGINE_STEP_SEND;
+	t->l.left = 2;
+	ASSERT(!lives_run(&t->l, 0));
+	/* The jump left it in the midst of its turn: a new one is needed for the state to be noted. */
+	lives_restore(&t->l);
+	t->l.left = 2;
+	ASSERT(!lives_run(&t->l, 0));
+	lives_restore(&t->l);
+	t->l.left = 0;
+	ASSERT_GT(engine_progress(t->a.node->engine, 2), 0);
+	ASSERT_OK(tqp_to(&t->a, ENGINE_QP_SQD));
+	*ret_second = post_write(&t->a, SIGNALED, t->local, 2000, t->remote, 2000, 1000);
+}
+
+static void expect_drained(struct lab *t, unsigned int n)
+{
+	tcq_expect_none(&t->a.scq);
+	ASSERT_EQ(world_count_events(t->a.node, ENGINE_EVENT_QP_SQ_DRAINED), n);
+	ASSERT_EQ(tqp_info(&t->a).state, ENGINE_QP_SQD);
+}
+
+/* A restart may come before the one before has caught up, and settings may change meanwhile. */
+static void drain_and_die(unsigned int n_restarts, bool is_modified)
+{
 	uint16_t first, second;
 	struct lab t;
 
 	init(&t, MEM_POINTER);
-	first = post_write(&t.a, SIGNALED, t.local, 0, t.remote, 0, 1000);
-	tqp_ring(&t.a);
-	t.l.at = ENGINE_STEP_SEND;
-	t.l.left = 2;
-	ASSERT(!lives_run(&t.l, 0));
-	/* The jump left it in the midst of its turn: a new one is needed for the state to be noted. */
-	lives_restore(&t.l);
-	t.l.left = 2;
-	ASSERT(!lives_run(&t.l, 0));
-	lives_restore(&t.l);
-	t.l.left = 0;
-	ASSERT_GT(engine_progress(t.a.node->engine, 2), 0);
-	ASSERT_OK(tqp_to(&t.a, ENGINE_QP_SQD));
-	second = post_write(&t.a, SIGNALED, t.local, 2000, t.remote, 2000, 1000);
-	lives_restore(&t.l);
+	drain_in_the_midst(&t, &first, &second);
+	for (unsigned int i = 0; i < n_restarts; i++) {
+		lives_restore(&t.l);
+		/* The first one is what was asked for before. */
+		for (unsigned int k = 0; k < 2 && is_modified; k++)
+			ASSERT_OK(tqp_to(&t.a, ENGINE_QP_SQD));
+	}
 	run(&t);
 	expect_ok(&t.a, first);
-	tcq_expect_none(&t.a.scq);
-	ASSERT_EQ(world_count_events(t.a.node, ENGINE_EVENT_QP_SQ_DRAINED), 1);
-	ASSERT_EQ(tqp_info(&t.a).state, to_sqd.state);
+	expect_drained(&t, 1);
 	ASSERT_OK(tqp_to(&t.a, ENGINE_QP_RTS));
 	run(&t);
 	expect_ok(&t.a, second);
 	ASSERT_MEMEQ(t.remote->bytes, t.local->bytes, 1000);
 	ASSERT_MEMEQ(t.remote->bytes + 2000, t.local->bytes + 2000, 1000);
+	/* What was to be caught up is so once. */
+	ASSERT_OK(tqp_to(&t.a, ENGINE_QP_SQD));
+	first = post_write(&t.a, SIGNALED, t.local, 4000, t.remote, 4000, 1000);
+	tqp_ring(&t.a);
+	run(&t);
+	expect_drained(&t, 2);
+	ASSERT_OK(tqp_to(&t.a, ENGINE_QP_RTS));
+	run(&t);
+	expect_ok(&t.a, first);
 	deinit(&t);
+}
+
+TEST(what_was_fetched_in_sqd_is_finished_there)
+{
+	drain_and_die(1, false);
+}
+
+TEST(what_was_fetched_in_sqd_is_finished_there_after_many_restarts)
+{
+	drain_and_die(3, false);
+}
+
+TEST(what_was_fetched_in_sqd_is_finished_there_whatever_is_modified)
+{
+	drain_and_die(2, true);
 }
 
 /* ---- errors ---- */
@@ -542,55 +582,6 @@ TEST(only_its_own_objects_leave_a_ledger)
 	deinit(&t);
 	free(memory);
 	free(left);
-}
-
-TEST(places_are_bounded_and_used_again)
-{
-	struct lab t;
-	struct tqp qps[16];
-	const struct tqp_attr attr = TQP_ATTR;
-	unsigned int n = 0;
-
-	init(&t, MEM_POINTER);
-	/* 16 CQs for each node: two QPs more than the pair has make 6. */
-	for (; n < 7; n++)
-		tqp_init(&qps[n], &t.l.w, 0, &attr);
-	ASSERT_ERR(engine_cq_create(t.a.node->engine, &(struct engine_cq_attr){.cqn = 0x5000,
-									       .ring = t.local->bytes,
-									       .dbrec = t.local->bytes,
-									       .ledger = t.a.node->ledger}),
-		   ENOSPC);
-	while (n-- > 0)
-		tqp_deinit(&qps[n]);
-	tqp_init(&qps[0], &t.l.w, 0, &attr);
-	/* Nobody restores it: its places are free again. */
-	lives_restore(&t.l);
-	qps[0].attr.ledger = t.a.node->ledger;
-	ASSERT_ERR(engine_qp_restore(t.a.node->engine, &qps[0].attr), ENOENT);
-	for (n = 0; n < 7; n++)
-		tqp_init(&qps[n], &t.l.w, 0, &attr);
-	while (n-- > 0)
-		tqp_deinit(&qps[n]);
-	run(&t);
-	deinit(&t);
-}
-
-/* What the journal says last is of a CQ that is gone. */
-TEST(a_place_that_is_used_again_knows_nothing_of_before)
-{
-	const struct tqp_attr attr = TQP_ATTR;
-	struct lab t;
-
-	make(&t, MEM_POINTER, &attr);
-	connect_and_write(&t);
-	tqp_deinit(&t.a);
-	tqp_init(&t.a, &t.l.w, 0, &attr);
-	lives_restore(&t.l);
-	tcq_expect_none(&t.a.scq);
-	tcq_expect_none(&t.a.rcq);
-	ASSERT_EQ(tqp_info(&t.a).state, ENGINE_QP_RST);
-	ASSERT_EQ(tqp_info(&t.a).counters.wqes, 0);
-	deinit(&t);
 }
 
 /* ---- the way back ---- */
