@@ -150,9 +150,15 @@ static void number_places(struct reader *reader)
 		if (numbers[order[i]] >= 0)
 			is_taken[numbers[order[i]]] = true;
 	}
-	for (unsigned int i = 0; i < topo->n_nodes; i++)
-		if (topo->nodes[i].numa >= 0)
-			topo->nodes[i].numa = numbers[topo->nodes[i].numa];
+	/* Parents come first. What is anywhere is where they are. */
+	for (unsigned int i = 0; i < topo->n_nodes; i++) {
+		struct topo_node *node = &topo->nodes[i];
+
+		if (node->numa >= 0)
+			node->numa = numbers[node->numa];
+		if (node->numa < 0 && node->parent >= 0)
+			node->numa = topo->nodes[node->parent].numa;
+	}
 }
 
 /* ---- elements ------------------------------------------------------------------------------------------------------ */

@@ -82,6 +82,14 @@ static void take_for_bridge(struct topo_node *node)
 	node->n_hops = HOPS_OF_SWITCH;
 }
 
+static int refuse_address(struct reader *reader, const char *pci)
+{
+	char shown[TOPO_NAME_BYTES];
+
+	topo_copy_text(shown, pci);
+	return topo_refuse(reader->builder, "line %u: \"%.32s\" is no PCI address", reader->xml->line, shown);
+}
+
 static int open_pci(struct reader *reader, unsigned int parent)
 {
 	const char *pci = xml_attr(reader->xml, "busid");
@@ -101,7 +109,7 @@ static int open_pci(struct reader *reader, unsigned int parent)
 	}
 	/* Who writes such a file by hand makes up addresses of bridges. */
 	if ((!pci || !topo_pci_parse(pci, &like.pci)) && like.kind != TOPO_BRIDGE)
-		return topo_refuse(reader->builder, "line %u: \"%.32s\" is no PCI address", reader->xml->line, pci ? pci : "");
+		return refuse_address(reader, pci ? pci : "");
 	take_for_bridge(&reader->builder->topo->nodes[parent]);
 	return topo_add_function(reader->builder, &like);
 }

@@ -13,7 +13,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-HARNESSES = ('config', 'decode', 'dispatch', 'engine', 'wqe')
+HARNESSES = ('config', 'decode', 'dispatch', 'engine', 'topology', 'wqe')
 
 # What hostile bytes meet first, and the share of its lines that the saved inputs must reach. None: no share.
 GROUPS = {
@@ -24,6 +24,10 @@ GROUPS = {
     'WQE parser': (90, ['kernels/host/wqe-parse.c', 'kernels/host/wqe-layout.c']),
     'engine': (85, ['daemon/engine/*.c']),
     'configuration': (40, ['daemon/settings.c']),
+    'topology files': (90, ['daemon/topo/xml.c', 'daemon/topo/file.c', 'daemon/topo/read-*.c', 'daemon/topo/dump.c', 'daemon/topo/gid.c',
+                            'daemon/topo/topo.c']),
+    'assignment': (90, ['daemon/topo/policy*.c', 'daemon/topo/exclude.c', 'daemon/topo/assign.c', 'daemon/topo/distance.c',
+                        'daemon/topo/reason.c']),
 }
 # What a harness is for; tools/fuzz reports it after a run.
 AIMS = {
@@ -31,6 +35,7 @@ AIMS = {
     'decode': ['codec'],
     'dispatch': ['framing', 'dispatcher'],
     'engine': ['engine'],
+    'topology': ['topology files', 'assignment'],
     'wqe': ['WQE parser'],
 }
 

@@ -58,6 +58,7 @@ TEST(what_is_no_topology_is_refused_with_its_line)
 	refuse("<system/><system/>", EBADMSG, "well-formed");
 	refuse("<system><!-- ", EBADMSG, "well-formed");
 	refuse("<system><pci busid=\"nowhere\"/></system>", EBADMSG, "line 1: \"nowhere\" is no PCI address");
+	refuse("<system><pci busid=\"\033[2J\n\"/></system>", EBADMSG, "\"?[2J?\" is no PCI address");
 	refuse("<system><pci/></system>", EBADMSG, "\"\" is no PCI address");
 	refuse("<topology version=\"2.0\"><object/></topology>", EBADMSG, "without a type");
 	refuse("<topology><object type=\"PCIDev\" pci_busid=\"0:0:0.0\"/></topology>", EBADMSG, "without a class");
