@@ -242,8 +242,9 @@ static void print_man_daemon(FILE *to)
 	put_entry("0", NULL, "Stopped by SIGTERM or SIGINT, or the question was answered.", to);
 	put_entry("1", NULL, "The daemon could not start or go on; the log says why. Or --check-nics found that something is missing.",
 		  to);
-	put_entry("2", NULL, "An option or a setting is wrong, or nothing for this machine, as a map of NICs whose port is down; a daemon "
-		  "that took sessions over follows such a map as far as it can.", to);
+	put_entry("2", NULL, "An option or a setting is wrong, or nothing for this machine, as a map of NICs that it has not. Where a service "
+		  "manager keeps sessions, the daemon starts all the same, with the settings before, and a map is followed as far as it can be; "
+		  "so is one that names a port which is down.", to);
 	fputs(".SH CHECKING NICS\n"
 	      "\\fB\\-\\-check\\-nics\\fR opens each ConnectX NIC as for a session, asks and tries what is needed, and leaves nothing.\n"
 	      "It needs no daemon and no privileges, and tells what this user would have. Each line is a need of the host or of a\n"
