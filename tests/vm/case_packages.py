@@ -90,7 +90,7 @@ def an_upgrade_of_the_packages_keeps_a_running_client(lab):
             assert 'settings kept' in properties(node, 'StatusText')['StatusText']
             node.run('systemctl stop shmemd.service')
             assert 'health: the connection to shmemd broke' in ended().out
-        node.run('shmemctl status')
+        node.run(f'rm {SETTINGS}; shmemctl status')
 
 
 @case(packages=True)
