@@ -32,6 +32,7 @@
 #include "daemon/restart/store.h"
 #include "daemon/seek.h"
 #include "daemon/service.h"
+#include "daemon/settings-saved.h"
 #include "daemon/session/drain.h"
 #include "daemon/session/node-map.h"
 #include "daemon/session/registry.h"
@@ -199,6 +200,15 @@ static void on_stop(void *arg)
 	loop_stop(daemon->loop);
 }
 
+/* Without it the next daemon has defaults where the settings are wrong then. */
+static void save_settings(const struct daemon *daemon)
+{
+	int r = settings_saved_write(daemon->settings);
+
+	if (r < 0)
+		log_line(LOG_WARNING, NULL, "cannot save the settings for the next daemon: %s", strerror(-r));
+}
+
 static void on_reload(void *arg)
 {
 	struct daemon *daemon = arg;
@@ -209,6 +219,8 @@ static void on_reload(void *arg)
 
 	service_reloading(&daemon->service);
 	r = tune_reload(&target, &error);
+	if (r == 0)
+		save_settings(daemon);
 	service_reloaded(&daemon->service, r < 0 ? error.text : NULL);
 }
 
@@ -471,6 +483,8 @@ int daemon_run(struct daemon *daemon)
 {
 	log_line(LOG_INFO, &(struct log_fields){.event = CATALOG_READY}, "shmemd %s is ready at %s with %u NICs",
 		 SHMD_VERSION_STRING, daemon->listener.path, daemon->registry.n_nics);
+	save_settings(daemon);
+	service_set_trouble(&daemon->service, daemon->source->trouble);
 	service_ready(&daemon->service);
 	daemon->ran = true;
 	return loop_run(daemon->loop);

@@ -145,6 +145,33 @@ int fdstore_listener(int *ret_fd, bool *ret_kept)
 	return 0;
 }
 
+int fdstore_copy_listener(void)
+{
+	const char *names = getenv("LISTEN_FDNAMES");
+	unsigned int n = n_passed();
+	char name[FDSTORE_NAME_BYTES];
+
+	for (unsigned int i = 0; i < n; i++) {
+		next_name(&names, name, sizeof(name));
+		if (!fdstore_is_name(name) && is_listener(FIRST_FD + (int)i))
+			return fcntl(FIRST_FD + (int)i, F_DUPFD_CLOEXEC, 0);
+	}
+	return -1;
+}
+
+bool fdstore_has_sessions(void)
+{
+	const char *names = getenv("LISTEN_FDNAMES");
+	char name[FDSTORE_NAME_BYTES];
+
+	for (unsigned int n = n_passed(); n > 0; n--) {
+		next_name(&names, name, sizeof(name));
+		if (fdstore_is_name(name) && strcmp(name, FDSTORE_LISTENER) != 0 && strcmp(name, NODE_NAME) != 0)
+			return true;
+	}
+	return false;
+}
+
 void fdstore_claim(void (*fn)(void *arg, const char *name, int fd), void *arg)
 {
 	const char *names = getenv("LISTEN_FDNAMES");

@@ -28,6 +28,10 @@ void fdstore_end(void);
 
 /* ---- kept descriptors ------------------------------------------------------------------------------------------- */
 
+/* A copy of the socket of activation, for when the daemon cannot start; -1: there is none. Changes nothing. The caller's. */
+int fdstore_copy_listener(void);
+/* Something of a session was passed; true until fdstore_claim. */
+bool fdstore_has_sessions(void);
 /* How many the manager keeps for us ($FDSTORE); 0: none. */
 unsigned int fdstore_max(void);
 /* "listener", "node-state", or "s", hex digits, "-" and more: what cannot be taken for a socket of activation. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* argv, exit status, nothing else. */
+/* argv, exit status, and what becomes of a start with wrong settings. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,39 +7,96 @@
 #include "config.h"
 #include "daemon/check-nics.h"
 #include "daemon/settings.h"
+#include "daemon/settings-saved.h"
 #include "daemon/daemon.h"
+#include "daemon/fdstore.h"
 #include "daemon/log.h"
+#include "daemon/turn-away.h"
+#include "proto/base/cleanup.h"
 
 #define EXIT_USAGE 2
 
+/* Clients cannot wait for what an administrator has to do, so they are told. */
+static int give_up(int listener, const char *why)
+{
+	char text[1024];
+
+	snprintf(text, sizeof(text), "its settings are wrong; an administrator corrects them (\"shmemd --check-config\"), then "
+		 "\"systemctl restart shmemd\": %s", why);
+	turn_away_clients(listener, text);
+	return EXIT_USAGE;
+}
+
 static int run(struct settings *settings, const struct settings_source *source)
 {
+	_cleanup_close_ int listener = fdstore_copy_listener();
 	struct daemon *daemon;
 	bool is_wrong = false;
 	int r;
 
 	log_init((enum log_target)settings->log_target, (int)settings->log_level);
+	if (source->trouble)
+		log_line(LOG_ERR, &(struct log_fields){.event = CATALOG_SETTINGS_HELD}, "%s", source->trouble);
 	r = daemon_new(settings, source, &daemon, &is_wrong);
 	if (r < 0) {
 		log_line(LOG_ERR, &(struct log_fields){.event = CATALOG_START_FAILED},
 			 "shmemd %s cannot start: %s", SHMD_VERSION_STRING, strerror(-r));
-		return is_wrong ? EXIT_USAGE : EXIT_FAILURE;
+		return is_wrong ? give_up(listener, "they do not suit this machine, and the log says why") : EXIT_FAILURE;
 	}
+	listener = safe_close(listener);
 	r = daemon_run(daemon);
 	daemon_free(daemon);
 	return r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
+/* Sessions are worth more than the newest settings: those of the daemon before hold on, or defaults. */
+static int hold(struct settings *settings, const struct settings_source *source, const struct settings_error *error,
+		struct settings_error *ret_trouble)
+{
+	struct settings_source other = *source;
+	const char *with = "the settings of the daemon before";
+	enum settings_action action;
+	char path[SETTINGS_PATH_BYTES];
+	int r;
+
+	other.instead = path;
+	r = settings_saved_path(path, sizeof(path));
+	if (r == 0)
+		r = settings_load(settings, &other, &action, ret_trouble);
+	if (r < 0) {
+		with = "defaults, since those of the daemon before cannot be read,";
+		other.instead = "/dev/null";
+		r = settings_load(settings, &other, &action, ret_trouble);
+	}
+	snprintf(ret_trouble->text, sizeof(ret_trouble->text), "started with %s for the sessions that were kept: %.*s", with,
+		 (int)sizeof(ret_trouble->text) - 160, error->text);
+	return r;
+}
+
+static int fail_settings(enum settings_action action, const struct settings_error *error)
+{
+	_cleanup_close_ int listener = fdstore_copy_listener();
+
+	if (action != SETTINGS_RUN) {
+		fprintf(stderr, "shmemd: %s\n", error->text);
+		return EXIT_USAGE;
+	}
+	log_init(LOG_TO_AUTO, LOG_INFO);
+	log_line(LOG_ERR, &(struct log_fields){.event = CATALOG_START_FAILED}, "%s", error->text);
+	return give_up(listener, error->text);
+}
+
 int main(int argc, char **argv)
 {
 	static struct settings settings;
-	const struct settings_source source = {argc, argv, SHMD_SYSCONFDIR "/shmemd/shmemd.conf"};
-	struct settings_error error = {""};
-	enum settings_action action;
+	static struct settings_error error, trouble;
+	struct settings_source source = {argc, argv, SHMD_SYSCONFDIR "/shmemd/shmemd.conf", NULL, NULL};
+	enum settings_action action = SETTINGS_RUN;
 
 	if (settings_load(&settings, &source, &action, &error) < 0) {
-		fprintf(stderr, "shmemd: %s\n", error.text);
-		return EXIT_USAGE;
+		if (!fdstore_has_sessions() || hold(&settings, &source, &error, &trouble) < 0)
+			return fail_settings(action, &error);
+		source.trouble = trouble.text;
 	}
 	switch (action) {
 	case SETTINGS_RUN:

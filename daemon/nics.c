@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "config.h"
+#include "daemon/fdstore.h"
 #include "daemon/log.h"
 #include "daemon/seek.h"
 #include "daemon/warm.h"
@@ -46,6 +47,13 @@ struct nic_mlx5_attr nics_mlx5_attr(const struct nics *nics)
 }
 
 #if HAVE_MLX5
+/* By itself the service has a /dev without them. */
+static const char *advice(const char *unusable)
+{
+	return fdstore_has_manager() && strstr(unusable, "/dev/infiniband/")
+		? "; the service sees no devices without a drop-in: SERVICE in shmemd(8)" : "";
+}
+
 static int probe_mlx5(struct nics *nics)
 {
 	const struct nic_mlx5_attr attr = nics_mlx5_attr(nics);
@@ -54,7 +62,8 @@ static int probe_mlx5(struct nics *nics)
 	if (r < 0)
 		log_line(LOG_ERR, NULL, "cannot look for ConnectX NICs: %s", strerror(-r));
 	else if (nics->report.unusable[0])
-		log_line(LOG_WARNING, NULL, "NICs that cannot be used: %s", nics->report.unusable);
+		log_line(LOG_WARNING, NULL, "NICs that cannot be used: %s%s", nics->report.unusable,
+			 advice(nics->report.unusable));
 	return r;
 }
 #else

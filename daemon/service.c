@@ -113,10 +113,15 @@ void service_reloading(struct service *service)
 		       nsec_now() / NSEC_PER_USEC);
 }
 
-void service_reloaded(struct service *service, const char *trouble)
+void service_set_trouble(struct service *service, const char *trouble)
 {
 	snprintf(service->trouble, sizeof(service->trouble), "%s%.*s", trouble ? "settings kept, " : "",
 		 SERVICE_TEXT_BYTES - 32, trouble ? trouble : "");
+}
+
+void service_reloaded(struct service *service, const char *trouble)
+{
+	service_set_trouble(service, trouble);
 	tell_ready(service);
 }
 

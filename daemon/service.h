@@ -28,6 +28,8 @@ void service_deinit(struct service *service);
 
 void service_ready(struct service *service); /* the loop runs from now on */
 void service_reloading(struct service *service);
+/* For the status line until the next reload; NULL: none. */
+void service_set_trouble(struct service *service, const char *trouble);
 /* Ready again; trouble: why nothing was changed, or NULL. */
 void service_reloaded(struct service *service, const char *trouble);
 void service_stopping(struct service *service);

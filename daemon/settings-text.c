@@ -52,6 +52,9 @@ static const struct {
 	{"NOTIFY_SOCKET, WATCHDOG_USEC, WATCHDOG_PID",
 	 "Set by a service manager: it is told of readiness, of reloads and of the numbers of sessions and QPs; and the "
 	 "control loop sends it a sign of life three times within WATCHDOG_USEC, if it is the process WATCHDOG_PID."},
+	{"RUNTIME_DIRECTORY",
+	 "Set by a service manager: a folder where the settings in force are saved, so that the next daemon has them for sessions that "
+	 "were kept if the file is wrong then."},
 	{"JOURNAL_STREAM", "Set by a service manager: whether standard error is the journal, for log-target = auto."},
 };
 
@@ -242,8 +245,26 @@ static void print_man_daemon(FILE *to)
 	put_entry("0", NULL, "Stopped by SIGTERM or SIGINT, or the question was answered.", to);
 	put_entry("1", NULL, "The daemon could not start or go on; the log says why. Or --check-nics found that something is missing.",
 		  to);
-	put_entry("2", NULL, "An option or a setting is wrong, or nothing for this machine, as a map of NICs whose port is down; a daemon "
-		  "that took sessions over follows such a map as far as it can.", to);
+	put_entry("2", NULL, "An option or a setting is wrong, or nothing for this machine, as a map of NICs that it has not. Where a service "
+		  "manager keeps sessions, the daemon starts all the same, with the settings before, and a map is followed as far as it can be; "
+		  "so is one that names a port which is down.", to);
+	fputs(".SH SERVICE\n"
+	      "Where it is installed for systemd, the first client starts it: only \\fIshmemd.socket\\fR has to be enabled. Members of\n"
+	      "the group \\fIshmemd\\fR may connect (usermod \\-a \\-G shmemd USER, then log in again); root is its administrator, also root of\n"
+	      "a container without a user namespace of its own to which the socket was given.\n"
+	      ".PP\n"
+	      "By itself the service is kept from all devices and offers soft NICs. For ConnectX NICs take the drop\\-in:\n"
+	      ".PP\n.nf\n"
+	      "mkdir \\-p /etc/systemd/system/shmemd.service.d\n"
+	      "cp /usr/share/doc/shmemd/examples/nics.conf /etc/systemd/system/shmemd.service.d/\n"
+	      "systemctl daemon\\-reload && systemctl restart shmemd\n"
+	      ".fi\n"
+	      ".PP\n"
+	      "Then \\fBshmemctl list nics\\fR has them, and \\fBjournalctl \\-x \\-u shmemd\\fR says why not.\n"
+	      "\\fBsystemctl reload shmemd\\fR reads the settings again and fails where the file is wrong. \\fBsystemctl restart\n"
+	      "shmemd\\fR leaves sessions that are kept as they are (shmemctl list sessions), and \\fBsystemctl stop\\fR of the service or the\n"
+	      "socket ends all: \\fBshmemctl drain\\fR before lets clients end by themselves. Where a file is wrong at a restart, kept\n"
+	      "sessions go on with the settings before; without such sessions the daemon does not start, and clients are told so.\n", to);
 	fputs(".SH CHECKING NICS\n"
 	      "\\fB\\-\\-check\\-nics\\fR opens each ConnectX NIC as for a session, asks and tries what is needed, and leaves nothing.\n"
 	      "It needs no daemon and no privileges, and tells what this user would have. Each line is a need of the host or of a\n"

@@ -451,8 +451,9 @@ int settings_load(struct settings *settings, const struct settings_source *sourc
 	r = read_command_line(settings, source->argc, source->argv, &line, ret_error);
 	if (r < 0)
 		return r;
+	*ret_action = line.action;
 	if (line.action == SETTINGS_RUN || line.action == SETTINGS_CHECK) {
-		r = read_files(settings, line.file, source->default_path, ret_error);
+		r = read_files(settings, source->instead ? source->instead : line.file, source->default_path, ret_error);
 		if (r < 0)
 			return r;
 	}

@@ -89,6 +89,8 @@ struct settings_source {
 	int argc;
 	char **argv;
 	const char *default_path; /* the file, when --config names no other */
+	const char *instead; /* a file to read in place of either; or NULL */
+	const char *trouble; /* why the daemon started with other settings; NULL: it did not */
 };
 
 /* Why a setting was refused: where, what, and what would be accepted. */
@@ -120,7 +122,7 @@ int settings_read_file(struct settings *settings, const char *path,
 		       struct settings_error *ret_error);
 /*
  * Everything in its order: defaults, file (--config PATH, or the default one if it exists), environment, command line.
- * -EINVAL, or the errno of a named file that cannot be read, with *ret_error.
+ * -EINVAL, or the errno of a named file that cannot be read, with *ret_error; *ret_action is then what was asked for, or as it was.
  */
 int settings_load(struct settings *settings, const struct settings_source *source,
 		  enum settings_action *ret_action, struct settings_error *ret_error);

@@ -157,8 +157,10 @@ static int make_policy(const struct settings *settings, struct topo_policy **ret
 }
 
 /* What comes of a policy that cannot be followed. */
-static const char *despite(const struct node_map *map, bool has_sessions)
+static const char *despite(const struct node_map *map, int r, bool has_sessions)
 {
+	if (r == -ENETDOWN)
+		return "; the map is followed as far as it can be, and all of it when the port is up";
 	if (!has_sessions)
 		return "";
 	return map ? "; it is followed as far as it can be, since sessions were taken over"
@@ -170,13 +172,16 @@ int tune_policy(const struct settings *settings, struct node_map *map, bool has_
 	_cleanup_free_ struct topo_policy *policy = NULL;
 	char why[TOPO_POLICY_WHY_BYTES];
 	int r = make_policy(settings, &policy);
+	bool goes_on;
 
 	if (r < 0)
 		return r;
 	r = node_map_check_policy(map, policy, why);
+	/* Links may come up after the daemon at a boot. */
+	goes_on = r == 0 || r == -ENETDOWN || has_sessions;
 	if (r < 0)
-		log_line(has_sessions ? LOG_WARNING : LOG_ERR, NULL, "%s%s", why, despite(map, has_sessions));
-	if (r < 0 && !has_sessions)
+		log_line(goes_on ? LOG_WARNING : LOG_ERR, NULL, "%s%s", why, despite(map, r, has_sessions));
+	if (!goes_on)
 		return r;
 	node_map_set_policy(map, take_ptr(policy));
 	return 0;

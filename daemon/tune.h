@@ -21,7 +21,8 @@ struct node_map;
 
 /*
  * At the start, with the ports as they are: what nics-include, nics-exclude and gpu-nic-map want of this machine. -EINVAL, logged, where
- * it cannot be done; with has_sessions it is done as far as it can be, since they would end with this daemon.
+ * it cannot be done; with has_sessions it is done as far as it can be, since they would end with this daemon, and where a port is down
+ * likewise, since it may come up.
  */
 int tune_policy(const struct settings *settings, struct node_map *map, bool has_sessions);
 

@@ -96,6 +96,8 @@ bool topo_policy_allows_apart(const struct topo_policy *policy, const struct top
 	return !policy->n_included || names(policy->included, policy->n_included, nic);
 }
 
+#define PORT_IS_DOWN "its port is down"
+
 /* Why a NIC cannot be given to anybody; NULL: it can. */
 static const char *why_unusable(const struct topo_policy *policy, const struct topo *topo, unsigned int nic)
 {
@@ -112,7 +114,7 @@ static const char *why_unusable(const struct topo_policy *policy, const struct t
 		return "it manages the switches of GPU links and carries no traffic";
 	if (seen->is_undriven)
 		return "the daemon does not drive it";
-	return seen->state == TOPO_STATE_DOWN ? "its port is down" : NULL;
+	return seen->state == TOPO_STATE_DOWN ? PORT_IS_DOWN : NULL;
 }
 
 /* ---- refusing ------------------------------------------------------------------------------------------------------ */
@@ -213,7 +215,8 @@ static int check_given(const struct topo_policy *policy, const struct topo_given
 	add_named(words, &given->nic);
 	if (why)
 		add(words, " cannot be used: %s", why);
-	return refuse_with_nics(words, policy, topo, true);
+	refuse_with_nics(words, policy, topo, true);
+	return why && strcmp(why, PORT_IS_DOWN) == 0 ? -ENETDOWN : -EINVAL;
 }
 
 static int check_included(const struct topo_policy *policy, const struct topo *topo, struct words *words)
@@ -233,7 +236,12 @@ int topo_policy_check(const struct topo_policy *policy, const struct topo *topo,
 	*why = 0;
 	if (policy->n_included && topo->n_nics)
 		r = check_included(policy, topo, &words);
-	for (unsigned int i = 0; i < policy->n_given && r == 0; i++)
-		r = check_given(policy, &policy->given[i], topo, &words);
+	for (unsigned int i = 0; i < policy->n_given && r != -EINVAL; i++) {
+		struct words given = {.buf = why};
+		int found = check_given(policy, &policy->given[i], topo, &given);
+
+		if (found < 0)
+			r = found;
+	}
 	return r;
 }

@@ -251,7 +251,8 @@ int topo_policy_set(struct topo_policy *policy, const char *key, const char *val
 int topo_policy_read(struct topo_policy *policy, const char *path, char why[TOPO_POLICY_WHY_BYTES]);
 /*
  * Whether this machine can do it: -EINVAL, and why with what would be valid, where the map names a GPU or a NIC that is not there or
- * a NIC that cannot be used, and where nothing is included that is there. Names to exclude may be absent.
+ * a NIC that cannot be used, and where nothing is included that is there. -ENETDOWN: nothing but ports that are down is in the way.
+ * Names to exclude may be absent.
  */
 int topo_policy_check(const struct topo_policy *policy, const struct topo *topo, char why[TOPO_POLICY_WHY_BYTES]);
 /* Whether the lists leave a NIC to anybody. policy may be NULL, here and below. */

@@ -59,8 +59,8 @@ def contents(folder):
 
 
 def listed_name(path):
-    """Packages have manual pages compressed, and those of Debian 12 units in /lib, which is /usr/lib."""
-    path = re.sub(r'^(usr/share/man/.*)\.gz$', r'\1', path)
+    """Packages have manual pages and documents compressed, and those of Debian 12 units in /lib, which is /usr/lib."""
+    path = re.sub(r'^(usr/share/(?:man|doc)/.*)\.gz$', r'\1', path)
     return re.sub(r'^lib/', 'usr/lib/', path)
 
 

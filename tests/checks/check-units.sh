@@ -60,15 +60,13 @@ grep -v -e '^Protect' -e '^Private' -e '^System' -e '^Restrict' -e '^Capab' "$sc
     >"$scratch/bad/shmemd.service"
 ! exposed_at_most "$scratch/bad/shmemd.service" || fail "an open unit was not noticed"
 
-# ---- exposure with the drop-in for hardware NICs, as the README has it
-drop_in() { # README: the indented block that opens devices
-    awk '/^    \[Unit\]/ { on = 1 } /^[^ ]/ { on = 0 } on { sub(/^    /, ""); print }' "$1"
-}
-drop_in "$folder/README.md" >"$scratch/drop-in"
+# ---- exposure with the drop-in for hardware NICs, as it is installed for an example
+grep -v '^#' "$folder/nics.conf" >"$scratch/drop-in"
 opens() { # SETTING: with a reason in the README's table
     grep -qx "$1" "$scratch/drop-in" && grep -q "^| .*\`$1\`.* | ." "$folder/README.md"
 }
 if grep -q -e '^RestrictAddressFamilies=' -e '^IPAddressDeny=' "$scratch/drop-in"; then fail "the drop-in lets the daemon talk to networks"; fi
+if grep -q '^[A-Z][a-z]*=.*[.]device' "$scratch/drop-in"; then fail "the drop-in waits for a device that may not be there"; fi
 for setting in PrivateDevices=no ProcSubset=all PrivateNetwork=no; do
     opens "$setting" || fail "the drop-in for hardware NICs has no $setting, or does not say why"
 done

@@ -46,6 +46,10 @@ class Lab:
             raise SystemExit(done.stderr)
         return {line for line in done.stdout.splitlines() if line}
 
+    def bash_of(self, program, *words):
+        """The same of another program that offers."""
+        return Lab(program, self.folder, self.scratch).bash(*words)
+
     def typed(self, shell, keys, wanted, timeout=15):
         """Types into an interactive shell. Returns what is on the screen once `wanted` is there, or at the end."""
         start = {
@@ -125,6 +129,27 @@ def bash_static(lab, cases):
     cases.add('sockets_are_files', differ(lab.bash('--socket', socket[:-1]), [socket]))
 
 
+# A node with ports, which soft NICs have not.
+PORTS = r'''#!/bin/sh
+[ "$*" = "--complete port $WANTED" ] && printf 'mlx5_0:1\tactive\nmlx5_0:2\n0000:3b:00.0\n'
+'''
+
+
+def bash_colons(lab, cases):
+    """As bash divides them."""
+    program = os.path.join(lab.scratch, 'ports')
+    with open(program, 'w', encoding='utf-8') as file:
+        file.write(PORTS)
+    os.chmod(program, 0o755)
+    problems = []
+    for words, wanted in (((''), ['mlx5_0:1', 'mlx5_0:2', '0000:3b:00.0']), (('mlx5_0', ':'), ['1', '2', '0000:3b:00.0']),
+                          (('mlx5_0', ':', '1'), ['1', '2', '0000:3b:00.0']),
+                          (('0000', ':', '3b', ':', '00'), ['00.0', 'mlx5_0:1', 'mlx5_0:2'])):
+        os.environ['WANTED'] = ''.join(words)
+        problems += differ(lab.bash_of(program, 'port', *(words or [''])), wanted)
+    cases.add('names_with_colons_are_one_word', problems)
+
+
 def bash_live(lab, cases, busy, failed):
     sessions = [str(s['session']) for s in json.loads(lab.run('--json', 'list', 'sessions'))['sessions']]
     cases.add('live_sessions_are_offered', differ(lab.bash('kill', ''), sessions) + ([] if len(sessions) == 2 else ['not 2']))
@@ -160,6 +185,7 @@ def main():
         cases.add('the_script_is_well_formed', [done.stderr] if done.returncode or done.stderr else [])
         if shell == 'bash':
             bash_static(lab, cases)
+            bash_colons(lab, cases)
             bash_live(lab, cases, busy, failed)
         typing(lab, cases, shell)
     cases.end()

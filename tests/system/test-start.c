@@ -229,7 +229,7 @@ static int make_listener(const char *path, int type)
 	return fd;
 }
 
-static pid_t run_activated(int listener, const char *notify, const char *log)
+static pid_t run_with(int listener, const char *notify, const char *log, const char *option)
 {
 	pid_t pid = fork();
 	char self[16];
@@ -245,8 +245,13 @@ static pid_t run_activated(int listener, const char *notify, const char *log)
 	setenv("LISTEN_PID", self, 1);
 	setenv("LISTEN_FDS", "1", 1);
 	setenv("NOTIFY_SOCKET", notify, 1);
-	execl(fixture_daemon_binary(), "shmemd", NULL);
+	execl(fixture_daemon_binary(), "shmemd", option, NULL);
 	_exit(127);
+}
+
+static pid_t run_activated(int listener, const char *notify, const char *log)
+{
+	return run_with(listener, notify, log, NULL);
 }
 
 TEST(socket_activation_and_readiness)
@@ -328,6 +333,40 @@ TEST(activated_socket_that_takes_no_descriptors_stays_so)
 	ASSERT_EQ(waitpid(pid, &status, 0), pid);
 	ASSERT(!is_passing(listener));
 	raw_close(&raw);
+	close(listener);
+	unlink(path);
+	unlink(log);
+	rmdir(folder);
+}
+
+/* A client that waits is not what has it started again and again. */
+TEST(clients_of_a_daemon_with_wrong_settings_are_told)
+{
+	char folder[] = "/tmp/shmemd-act-XXXXXX", path[64], log[64];
+	struct raw_client first, second;
+	int listener, status;
+	struct msg msg;
+	pid_t pid;
+
+	ASSERT(mkdtemp(folder));
+	snprintf(path, sizeof(path), "%s/sock", folder);
+	snprintf(log, sizeof(log), "%s/log", folder);
+	listener = make_listener(path, SOCK_SEQPACKET);
+	raw_connect(&first, path);
+	raw_connect(&second, path);
+	raw_send_bytes(&first, "x", 1, NULL, 0);
+	pid = run_with(listener, "", log, "--sofa-nics=1");
+	for (int i = 0; i < 2; i++) {
+		ASSERT_OK(raw_recv(i ? &second : &first, &msg, NULL));
+		ASSERT_EQ(msg.kind, MSG_ERROR_REP);
+		ASSERT(strstr(msg.error_rep.text, "its settings are wrong") && strstr(msg.error_rep.text, "systemctl restart shmemd"));
+		ASSERT(strstr(msg.error_rep.text, "sofa-nics"));
+		msg_deinit(&msg);
+	}
+	ASSERT_EQ(waitpid(pid, &status, 0), pid);
+	ASSERT_EQ(WEXITSTATUS(status), 2);
+	raw_close(&first);
+	raw_close(&second);
 	close(listener);
 	unlink(path);
 	unlink(log);

@@ -3,7 +3,7 @@
 import contextlib
 
 from lab.case import Skip, case, eventually
-from service import LISTED, PATIENT, listed, main_pid, service, waiting_client
+from service import LISTED, PATIENT, SETTINGS, entries, listed, main_pid, properties, service, waiting_client
 
 DEBS = '/var/cache/vm-lab'
 LOWER = '/var/tmp/lower'
@@ -77,9 +77,20 @@ def an_upgrade_of_the_packages_keeps_a_running_client(lab):
             assert not version(node).endswith('~lower')
             eventually(lambda: main_pid(node) not in (0, pid), 'the new version runs')
             eventually(lambda: lists(node) == before, 'the session goes on in it, with all it has')
+            wrong = 'sofa-nics = 1\n'
+            node.run(f'cat >{SETTINGS}', stdin=PATIENT + wrong)
+            pid = main_pid(node)
+            # What was asked for by hand is done, and what an upgrade wants by itself is not.
+            said = node.run(f'dpkg -i {DEBS}/shmemd_*.deb', limit=600)
+            assert 'does not take its settings' in said.err and main_pid(node) == pid, said
+            node.run('systemctl restart shmemd.service')
+            assert main_pid(node) not in (0, pid)
+            eventually(lambda: lists(node) == before, 'the session goes on with a file that is wrong')
+            assert 'sofa-nics' in entries(node, 'SETTINGS_HELD')[-1]['MESSAGE']
+            assert 'settings kept' in properties(node, 'StatusText')['StatusText']
             node.run('systemctl stop shmemd.service')
             assert 'health: the connection to shmemd broke' in ended().out
-        node.run('shmemctl status')
+        node.run(f'rm {SETTINGS}; shmemctl status')
 
 
 @case(packages=True)
@@ -91,7 +102,9 @@ def packages_listen_when_installed_and_leave_nothing_when_purged(lab):
         install(node, DEBS)
         assert listens(node) and 'shmemd.socket' in units(node)
         node.run('shmemctl status')
+        node.run(f'mkdir -p /etc/shmemd && echo "max-qps = 17" >{SETTINGS}')
         purge(node)
         assert 'shmemd' not in units(node)
+        assert node.execute('ls -d /etc/shmemd /etc/needrestart/conf.d/shmemd.conf').out == ''
         assert node.execute('getent passwd shmemd; getent group shmemd; pidof shmemd; ls /run/shmemd').out == ''
         assert not listens(node)

@@ -5,7 +5,7 @@ import json
 import re
 
 from lab.case import case, eventually
-from service import PROGRAMS
+from service import PROGRAMS, clock, service, since
 
 ITERATIONS = 100
 
@@ -106,3 +106,12 @@ def an_rxe_device_is_listed_and_its_changes_are_told(lab):
         eventually(told(node, 'rxe0 is gone'), 'a monitor is told that it went')
     node.run('rm /tmp/rxe-events')
     assert undriven(node) == []
+
+
+@case()
+def without_the_drop_in_for_devices_the_journal_says_where_it_is(lab):
+    node = lab.node(1)
+    with rxe(node), service(node):
+        start = clock(node)
+        node.run('systemctl start shmemd.service')
+        eventually(lambda: 'SERVICE in shmemd(8)' in since(node, start), 'the advice is in the journal')

@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """shmemd.service under a real systemd."""
+import pathlib
 import re
 
 from lab.case import case, eventually
-from service import PROGRAMS, clock, entries, main_pid, properties, service, since, waiting_client
+from service import PROGRAMS, SETTINGS, clock, entries, main_pid, properties, service, since, waiting_client
+
+# A machine of the lab has no documents.
+NICS = pathlib.Path(__file__).resolve().parents[2] / 'systemd/nics.conf'
 
 
 @case(short=True)
@@ -69,11 +73,45 @@ def reload_reads_the_settings_and_leaves_sessions_alone(lab):
         eventually(lambda: 'max-qps' in since(node, start), 'the journal names the setting that changed')
         assert main_pid(node) == pid
         assert f'{session}' in node.run('shmemctl list sessions').out
-        node.run('echo "max-qps = many" >/etc/shmemd/shmemd.conf; systemctl reload shmemd.service || true')
+        node.run('echo "max-qps = many" >/etc/shmemd/shmemd.conf; ! systemctl reload shmemd.service')
         eventually(lambda: 'settings kept' in properties(node, 'StatusText')['StatusText'],
                    'the status line says that the settings were kept')
         assert main_pid(node) == pid
         assert f'{session}' in node.run('shmemctl list sessions').out
+
+
+@case()
+def clients_of_a_service_with_wrong_settings_are_told_and_the_socket_stays(lab):
+    node = lab.node(1)
+    with service(node, 'sofa-nics = 1\n'):
+        start = clock(node)
+        for _ in range(8):
+            refused = node.execute('shmemctl status')
+            assert refused.status != 0 and 'its settings are wrong' in refused.err, refused
+        assert 'Start request repeated too quickly' not in since(node, start)
+        assert node.run('systemctl is-active shmemd.socket').out.strip() == 'active'
+        assert 'sofa-nics' in entries(node, 'START_FAILED')[-1]['MESSAGE']
+        node.run(f'echo >{SETTINGS}')
+        eventually(lambda: node.execute('shmemctl status').status == 0, 'the first client with a right file starts the daemon')
+
+
+@case()
+def devices_of_a_module_that_comes_later_can_be_opened_and_none_holds_up_the_start(lab):
+    """The drop-in for hardware NICs. No NIC is here: rxe makes a device of the class, which the daemon's cgroup may open."""
+    node = lab.node(1)
+    node.run('modprobe -r rdma_rxe ib_uverbs || true')
+    with service(node, drop_in=NICS.read_text(encoding='utf-8')):
+        seconds = float(node.run('TIMEFORMAT=%R; time systemctl start shmemd.service').err.split()[-1])
+        assert seconds < 60, seconds
+        node.run('modprobe rdma_rxe && rdma link add rxe0 type rxe netdev eth0', limit=240)
+        try:
+            eventually(lambda: node.execute('test -c /dev/infiniband/uverbs0').status == 0, 'the device is there')
+            # As the daemon: in its cgroup, and by its user.
+            opened = node.execute('echo $$ >/sys/fs/cgroup/system.slice/shmemd.service/cgroup.procs; '
+                                  'exec 3<>/dev/infiniband/uverbs0')
+            assert opened.status == 0, opened
+        finally:
+            node.run('rdma link delete rxe0')
 
 
 @case(short=True)

@@ -41,6 +41,12 @@ static int map_errno(void)
 	return errno == EACCES || errno == EPERM ? -EPERM : -ENOMEM;
 }
 
+/* A core file of the daemon is its own: memory of clients has secrets, and there may be terabytes of it. At worst it is in there. */
+static void leave_out_of_core(void *base, size_t bytes)
+{
+	madvise(base, bytes, MADV_DONTDUMP);
+}
+
 int soft_map_memfd(int fd, uint64_t offset, uint64_t bytes, bool writable, struct soft_map *ret_map)
 {
 	struct page_range range;
@@ -58,6 +64,7 @@ int soft_map_memfd(int fd, uint64_t offset, uint64_t bytes, bool writable, struc
 	base = mmap(NULL, range.bytes, prot, MAP_SHARED, fd, (off_t)range.start);
 	if (base == MAP_FAILED)
 		return map_errno();
+	leave_out_of_core(base, range.bytes);
 	*ret_map = (struct soft_map){
 		.base = base, .bytes = range.bytes, .data = (uint8_t *)base + range.head};
 	return 0;
@@ -129,9 +136,11 @@ int soft_map_adopt(int fd, size_t bytes, struct soft_map *ret_map, int *ret_fd)
 	void *base;
 	int r = nic_mem_adopt(fd, bytes, ret_fd, &base);
 
-	if (r == 0)
-		*ret_map = (struct soft_map){.base = base, .bytes = bytes, .data = base};
-	return r;
+	if (r < 0)
+		return r;
+	leave_out_of_core(base, bytes);
+	*ret_map = (struct soft_map){.base = base, .bytes = bytes, .data = base};
+	return 0;
 }
 
 int soft_map_create(const char *name, size_t bytes, struct soft_map *ret_map, int *ret_fd)
@@ -139,7 +148,9 @@ int soft_map_create(const char *name, size_t bytes, struct soft_map *ret_map, in
 	void *base;
 	int r = nic_mem_create(name, bytes, 0, ret_fd, &base);
 
-	if (r == 0)
-		*ret_map = (struct soft_map){.base = base, .bytes = bytes, .data = base};
-	return r;
+	if (r < 0)
+		return r;
+	leave_out_of_core(base, bytes);
+	*ret_map = (struct soft_map){.base = base, .bytes = bytes, .data = base};
+	return 0;
 }

@@ -211,6 +211,23 @@ TEST(a_start_with_sessions_follows_the_map_as_far_as_it_can)
 	node_map_free(map);
 }
 
+/* At a boot links may come up after the daemon. A reload is somebody's who can ask again. */
+TEST(a_start_does_not_wait_for_a_port_of_the_map)
+{
+	struct settings settings;
+	struct registry registry = {.n_nics = 1};
+	struct node_map *map;
+
+	registry.nics[0].info = (struct nic_info){.name = "mlx5_0", .port = 1, .pci = "0000:02:00.0", .state = NIC_PORT_DOWN};
+	map = make_map(&registry);
+	settings_init(&settings);
+	snprintf(settings.gpu_nic_map, sizeof(settings.gpu_nic_map), "0:mlx5_0:1");
+	ASSERT_OK(tune_policy(&settings, map, false));
+	snprintf(settings.gpu_nic_map, sizeof(settings.gpu_nic_map), "0:mlx5_0:1,1:mlx5_0:1");
+	ASSERT_ERR(tune_policy(&settings, map, false), EINVAL);
+	node_map_free(map);
+}
+
 static int set_with_sessions(struct scene *s, struct node_map *map)
 {
 	int saved = dup(STDERR_FILENO), r;

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "client.h"
+#include "daemon/nic/soft/soft.h"
 #include "proto/base/later.h"
 #include "proto/base/list.h"
 #include "tests/lib/test.h"
@@ -205,6 +206,43 @@ TEST(a_region_may_start_inside_a_page)
 	attr.length_bytes++;
 	refuse(&m, &attr, EINVAL);
 	close_rig(&m);
+}
+
+/* What the kernel says of the mapping that begins there. */
+static bool is_left_out_of_core(const void *base)
+{
+	char line[512], start[32];
+	FILE *f = fopen("/proc/self/smaps", "re");
+	bool is_it = false, found = false;
+
+	ASSERT(f);
+	snprintf(start, sizeof(start), "%lx-", (unsigned long)base);
+	while (!found && fgets(line, sizeof(line), f)) {
+		is_it |= strncmp(line, start, strlen(start)) == 0;
+		found = is_it && strncmp(line, "VmFlags:", 8) == 0;
+	}
+	fclose(f);
+	if (!found)
+		test_skip("this kernel tells no flags of mappings");
+	return strstr(line, " dd");
+}
+
+TEST(memory_of_clients_is_in_no_core_file)
+{
+	struct soft_map theirs, made;
+	uint8_t *map;
+	int fd = client_memfd(8 * 4096, &map), made_fd;
+
+	ASSERT(!is_left_out_of_core(map));
+	ASSERT_OK(soft_map_memfd(fd, 0, 8 * 4096, true, &theirs));
+	ASSERT(is_left_out_of_core(theirs.base));
+	ASSERT_OK(soft_map_create("core", 4096, &made, &made_fd));
+	ASSERT(is_left_out_of_core(made.base));
+	soft_map_deinit(&theirs);
+	soft_map_deinit(&made);
+	munmap(map, 8 * 4096);
+	close(fd);
+	close(made_fd);
 }
 
 TEST(read_only_memory_serves_readers_only)

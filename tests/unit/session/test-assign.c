@@ -400,7 +400,7 @@ TEST(a_map_is_followed_and_refused_as_ports_are_now)
 	lab.nics[0].info.state = NIC_PORT_DOWN;
 	ASSERT_STREQ(assign(&lab, "0000:01:00.0", "", 0), "fake1");
 	ASSERT_OK(topo_policy_set(policy, "gpu-nic-map", "0:fake0:1", why));
-	ASSERT_EQ(node_map_check_policy(map, policy, why), -EINVAL);
+	ASSERT_EQ(node_map_check_policy(map, policy, why), -ENETDOWN);
 	ASSERT_STREQ(why, "gpu-nic-map: fake0:1 cannot be used: its port is down; valid NICs: fake1:1");
 	/* The machine has it, the daemon has not. */
 	ASSERT_OK(topo_policy_set(policy, "gpu-nic-map", "0:stranger:1", why));

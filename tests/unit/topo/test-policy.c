@@ -112,6 +112,12 @@ static void assert_refused(struct lab *lab, const char *why)
 	ASSERT_STREQ(lab->why, why);
 }
 
+static void assert_down(struct lab *lab, const char *why)
+{
+	ASSERT_EQ(topo_policy_check(lab->policy, lab->topo, lab->why), -ENETDOWN);
+	ASSERT_STREQ(lab->why, why);
+}
+
 /* ---- texts --------------------------------------------------------------------------------------------------------- */
 
 TEST(names_and_addresses_are_told_apart)
@@ -312,7 +318,10 @@ TEST(a_map_of_what_is_not_there_is_refused_with_what_is)
 	set(&lab, "gpu-nic-map", "0:44:00.0");
 	assert_refused(&lab, "gpu-nic-map: this machine has no NIC 44:00.0; " VALID);
 	set(&lab, "gpu-nic-map", "0:30:00.0:1");
-	assert_refused(&lab, "gpu-nic-map: 30:00.0:1 cannot be used: its port is down; " VALID);
+	assert_down(&lab, "gpu-nic-map: 30:00.0:1 cannot be used: its port is down; " VALID);
+	/* What does not come right by itself is told first. */
+	set(&lab, "gpu-nic-map", "0:30:00.0:1,1:mlx5_9:1");
+	assert_refused(&lab, "gpu-nic-map: this machine has no NIC mlx5_9:1; " VALID);
 	set(&lab, "gpu-nic-map", "4:mlx5_0:1");
 	assert_refused(&lab, "gpu-nic-map: this machine has no GPU 4; valid GPUs: 0 to 3, their PCI addresses and, where they are "
 			     "known, their UUIDs");

@@ -18,6 +18,10 @@ class Skip(Exception):
     """Why a case cannot be tried."""
 
 
+class NoPattern(Exception):
+    """What was given to choose cases is no regular expression."""
+
+
 class Case:
     def __init__(self, function, nodes, short, packages):
         self.name, self.function, self.nodes, self.short, self.packages = function.__name__, function, nodes, short, packages
@@ -98,7 +102,12 @@ class Nodes:
 
 
 def load(folder, patterns):
-    """All cases, or those whose names match one of the patterns."""
+    """All cases, or those whose names match one of the patterns. Raises NoPattern."""
+    for pattern in patterns:
+        try:
+            re.compile(pattern)
+        except re.error as what:
+            raise NoPattern(f'"{pattern}" is no regular expression: {what}') from what
     for path in sorted(pathlib.Path(folder).glob('case_*.py')):
         importlib.import_module(path.stem)
     chosen = [one for one in CASES if not patterns or any(re.search(pattern, one.name) for pattern in patterns)]

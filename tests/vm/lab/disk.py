@@ -49,7 +49,7 @@ MASKED = ['apt-daily.timer', 'apt-daily-upgrade.timer', 'dpkg-db-backup.timer', 
           'fstrim.timer', 'systemd-tmpfiles-clean.timer', 'systemd-hwdb-update.service', 'systemd-pstore.service',
           'getty@tty1.service', 'getty-static.service', 'systemd-update-utmp.service', 'systemd-networkd.service',
           'rdma-ndd.service', 'iwpmd.service', 'srp_daemon.service', 'ibacm.service', 'ibacm.socket',
-          'serial-getty@ttyS0.service', 'systemd-logind.service', 'systemd-binfmt.service', 'modprobe@.service',
+          'serial-getty@ttyS0.service', 'systemd-logind.service', 'systemd-binfmt.service',
           'proc-sys-fs-binfmt_misc.automount', 'proc-sys-fs-binfmt_misc.mount', 'sys-kernel-debug.mount',
           'sys-kernel-tracing.mount', 'sys-kernel-config.mount', 'dev-hugepages.mount', 'dev-mqueue.mount',
           'systemd-random-seed.service']
