@@ -54,13 +54,14 @@ static void tell_begun(struct hot_watch *watch)
 {
 	const struct hot_spot *spot = &watch->spot;
 	const char *name = watch->registry->nics[spot->nic].info.name;
-	char nics[256], processes[256];
+	char nics[256], processes[256], others[256];
 
 	hot_nics_names(watch->registry, spot->among, nics, sizeof(nics));
 	hot_nics_processes(watch->registry, (unsigned int)spot->nic, NULL, processes, sizeof(processes));
+	hot_nics_names(watch->registry, spot->others, others, sizeof(others));
 	log_line(LOG_WARNING, &(struct log_fields){.nic = name, .event = CATALOG_HOT_SPOT},
-		 "%s carries %u %% of what %s should, for longer than %g s: %s", name, spot->share_percent, nics,
-		 (double)watch->rule.time_nsec / NSEC_PER_SEC, processes);
+		 "%s carries %u %% of what %s should, for longer than %g s: %s%s%s", name, spot->share_percent, nics,
+		 (double)watch->rule.time_nsec / NSEC_PER_SEC, processes, others[0] ? "; as hot are: " : "", others);
 }
 
 /* As in a service whose /sys is its own: nothing would ever be told, and nobody would know why. */
@@ -73,6 +74,21 @@ static void tell_blind(struct hot_watch *watch)
 		 watch->sysfs);
 }
 
+static void tell_ended(struct hot_watch *watch, int nic)
+{
+	const char *name = watch->registry->nics[nic].info.name;
+
+	log_line(LOG_INFO, &(struct log_fields){.nic = name}, "%s carries no more than its share again", name);
+}
+
+/* Nobody is slowed any more. */
+static void end_spot(struct hot_watch *watch)
+{
+	if (watch->spot.is_told)
+		tell_ended(watch, watch->spot.nic);
+	hot_spot_init(&watch->spot);
+}
+
 static void take_sample(struct hot_watch *watch)
 {
 	int nic = watch->spot.nic;
@@ -82,8 +98,7 @@ static void take_sample(struct hot_watch *watch)
 		tell_begun(watch);
 		break;
 	case HOT_SPOT_ENDED:
-		log_line(LOG_INFO, &(struct log_fields){.nic = watch->registry->nics[nic].info.name},
-			 "%s carries no more than its share again", watch->registry->nics[nic].info.name);
+		tell_ended(watch, nic);
 		break;
 	case HOT_SPOT_NOTHING:
 		break;
@@ -166,7 +181,7 @@ static void look(struct hot_watch *watch)
 		if (!registry->nics[i].nic->blocks)
 			registry_refresh_nic(&registry->nics[i]);
 	watch->n_asked = watch->n_read = 0;
-	watch->sample.assigned = hot_nics_assigned(registry);
+	watch->sample.assigned = hot_nics_assigned(registry, watch->sample.groups);
 	for (unsigned int i = 0; i < registry->n_nics; i++)
 		if (watch->sample.assigned >> i & 1)
 			ask_nic(watch, i);
@@ -185,7 +200,7 @@ static void on_timer(void *arg)
 	if (has_sessions(watch->registry))
 		look(watch);
 	else
-		hot_spot_init(&watch->spot); /* nobody is slowed */
+		end_spot(watch);
 }
 
 void hot_watch_look(struct hot_watch *watch)

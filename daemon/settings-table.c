@@ -138,7 +138,8 @@ const struct settings_row settings_rows[] = {
 	 "until they are back. shmemctl topology shows what comes of it.", RELOAD},
 	{"hot-spot-period", SETTINGS_NUMBER, FIELD(hot_spot_period_msec), "5000", 0, 3600000, "ms", NULL, NULL,
 	 "How often the counters of NICs are looked at while sessions use them: is there one that carries most of what several should? "
-	 "Those are the NICs that sessions have opened, and all that belong to the GPUs they named. One line in the log names such a "
+	 "Those are the NICs that a process has opened, and all that belong to the GPUs it named, with those of processes that share some "
+	 "of them. One line in the log names such a "
 	 "NIC, the others and the processes; shmemctl status and metrics show it as long as it lasts. 0: nobody looks.", RELOAD},
 	{"hot-spot-share", SETTINGS_NUMBER, FIELD(hot_spot_share_percent), "80", 51, 100, "percent", NULL, NULL,
 	 "From which share of the load of all those NICs on this is said of one. Load is traffic over the rate of the port, where the rates "

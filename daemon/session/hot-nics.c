@@ -2,6 +2,7 @@
 #include "daemon/session/hot-nics.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "daemon/session/node-map.h"
@@ -24,17 +25,77 @@ static uint64_t nics_of(struct registry *registry, const struct session *session
 	return nics;
 }
 
-uint64_t hot_nics_assigned(struct registry *registry)
+/* NICs of a process. */
+struct user {
+	uint32_t pid;
+	uint64_t nics;
+};
+
+static int compare_users(const void *a, const void *b)
+{
+	const struct user *x = a, *y = b;
+
+	return (x->pid > y->pid) - (x->pid < y->pid);
+}
+
+/* Groups that have one of these become one group, with all of these. */
+static void unite(uint64_t groups[HOT_SPOT_MAX_NICS], uint64_t nics)
+{
+	for (unsigned int i = 0; i < HOT_SPOT_MAX_NICS; i++)
+		if (nics >> i & 1)
+			nics |= groups[i];
+	for (unsigned int i = 0; i < HOT_SPOT_MAX_NICS; i++)
+		if (nics >> i & 1)
+			groups[i] = nics;
+}
+
+/* One for each session, by process. */
+static size_t list_users(struct registry *registry, struct user *users, size_t max)
 {
 	const struct session *session = registry_next_session(registry, 0);
-	uint64_t nics = 0;
+	size_t n = 0;
+
+	for (; session && n < max; session = registry_session_after(registry, session))
+		users[n++] = (struct user){.pid = session->identity.pid, .nics = nics_of(registry, session)};
+	qsort(users, n, sizeof(*users), compare_users);
+	return n;
+}
+
+static size_t count_sessions(struct registry *registry)
+{
+	const struct session *session = registry_next_session(registry, 0);
+	size_t n = 0;
 
 	for (; session; session = registry_session_after(registry, session))
-		nics |= nics_of(registry, session);
+		n++;
+	return n;
+}
+
+static uint64_t active_nics(const struct registry *registry)
+{
+	uint64_t nics = 0;
+
 	for (unsigned int i = 0; i < registry->n_nics; i++)
-		if (registry->nics[i].info.state != NIC_PORT_ACTIVE)
-			nics &= ~(1ull << i);
+		if (registry->nics[i].info.state == NIC_PORT_ACTIVE)
+			nics |= 1ull << i;
 	return nics;
+}
+
+uint64_t hot_nics_assigned(struct registry *registry, uint64_t groups[HOT_SPOT_MAX_NICS])
+{
+	size_t n = count_sessions(registry);
+	struct user *users = n ? calloc(n, sizeof(*users)) : NULL;
+	uint64_t nics = 0, of_one = 0;
+
+	memset(groups, 0, HOT_SPOT_MAX_NICS * sizeof(groups[0]));
+	n = users ? list_users(registry, users, n) : 0;
+	for (size_t i = 0; i < n; i++) {
+		of_one = i && users[i].pid == users[i - 1].pid ? of_one | users[i].nics : users[i].nics;
+		unite(groups, of_one);
+		nics |= users[i].nics;
+	}
+	free(users);
+	return nics & active_nics(registry);
 }
 
 /* False: there is no room for all of it, and nothing was added. */

@@ -9,6 +9,7 @@ struct interval {
 	int nic; /* that is hot, or -1 */
 	unsigned int share_percent; /* of it */
 	uint64_t among;
+	uint64_t others; /* that are hot as well */
 };
 
 void hot_spot_init(struct hot_spot *spot)
@@ -42,31 +43,76 @@ static bool counted_backwards(uint64_t bytes)
 	return bytes > UINT64_MAX / 2;
 }
 
-static struct interval judge(const struct hot_spot_sample *before, const struct hot_spot_sample *now,
-			     const struct hot_spot_rule *rule)
+/* What one NIC carried, over what it could. */
+static double load_of(const struct hot_spot_sample *before, const struct hot_spot_sample *now, unsigned int nic, bool weighs)
 {
-	struct interval found = {.nic = -1, .among = before->assigned & now->assigned};
-	bool weighs = knows_rates(now, found.among);
+	uint64_t bytes = now->bytes[nic] - before->bytes[nic];
+
+	return (double)bytes / (weighs && bytes ? (double)now->rate_mbps[nic] : 1);
+}
+
+/* The busiest of a group: hot, or -1. */
+static struct interval judge_group(const struct hot_spot_sample *before, const struct hot_spot_sample *now,
+				   const struct hot_spot_rule *rule, uint64_t among)
+{
+	struct interval found = {.nic = -1, .among = among};
+	bool weighs = knows_rates(now, among);
 	double sum = 0, most = 0;
 	int busiest = -1;
 
 	for (unsigned int i = 0; i < HOT_SPOT_MAX_NICS; i++) {
-		uint64_t bytes = has(found.among, i) ? now->bytes[i] - before->bytes[i] : 0;
-		double load = (double)bytes / (weighs && bytes ? (double)now->rate_mbps[i] : 1);
+		double load = has(among, i) ? load_of(before, now, i, weighs) : 0;
 
-		found.is_blind |= counted_backwards(bytes);
 		sum += load;
 		if (load > most) {
 			most = load;
 			busiest = (int)i;
 		}
 	}
-	if (found.is_blind || busiest < 0 || !(found.among & (found.among - 1)))
+	if (busiest < 0 || !(among & (among - 1)))
 		return found;
 	found.share_percent = (unsigned int)(most * 100 / sum);
 	if (most * 100 >= sum * rule->share_percent &&
 	    mbps_of(now->bytes[busiest] - before->bytes[busiest], now->at_nsec - before->at_nsec) >= (double)rule->rate_mbps)
 		found.nic = busiest;
+	return found;
+}
+
+static bool is_blind(const struct hot_spot_sample *before, const struct hot_spot_sample *now, uint64_t among)
+{
+	for (unsigned int i = 0; i < HOT_SPOT_MAX_NICS; i++)
+		if (has(among, i) && counted_backwards(now->bytes[i] - before->bytes[i]))
+			return true;
+	return false;
+}
+
+/* Of several that are hot the one that was, else the busiest. */
+static bool is_preferred(const struct hot_spot *spot, const struct hot_spot_sample *now, int nic, int best)
+{
+	const struct hot_spot_sample *before = &spot->last;
+
+	if (best < 0 || nic == spot->nic)
+		return true;
+	return best != spot->nic && now->bytes[nic] - before->bytes[nic] > now->bytes[best] - before->bytes[best];
+}
+
+static struct interval judge(const struct hot_spot *spot, const struct hot_spot_sample *now, const struct hot_spot_rule *rule)
+{
+	uint64_t among = spot->last.assigned & now->assigned, left = among, hot = 0;
+	struct interval found = {.is_blind = is_blind(&spot->last, now, among), .nic = -1};
+
+	while (left && !found.is_blind) {
+		uint64_t group = now->groups[__builtin_ctzll(left)] & among;
+		struct interval one = judge_group(&spot->last, now, rule, group);
+
+		left &= ~group & (left - 1);
+		if (one.nic < 0)
+			continue;
+		hot |= 1ull << one.nic;
+		if (is_preferred(spot, now, one.nic, found.nic))
+			found = one;
+	}
+	found.others = found.nic < 0 ? 0 : hot & ~(1ull << found.nic);
 	return found;
 }
 
@@ -87,6 +133,7 @@ static enum hot_spot_news take_hot(struct hot_spot *spot, const struct hot_spot_
 	spot->nic = found->nic;
 	spot->share_percent = found->share_percent;
 	spot->among = found->among;
+	spot->others = found->others;
 	spot->last_nsec = end_nsec;
 	if (spot->is_told || spot->n_intervals < HOT_SPOT_MIN_INTERVALS || end_nsec - spot->since_nsec < rule->time_nsec)
 		return HOT_SPOT_NOTHING;
@@ -114,7 +161,7 @@ enum hot_spot_news hot_spot_take(struct hot_spot *spot, const struct hot_spot_ru
 	enum hot_spot_news news;
 
 	if (spot->has_last && sample->at_nsec > begin)
-		found = judge(&spot->last, sample, rule);
+		found = judge(spot, sample, rule);
 	spot->last = *sample;
 	spot->has_last = true;
 	if (found.is_blind)

@@ -279,6 +279,8 @@ TEST_TIMEOUT(all_nics_of_a_gpu_are_assigned_to_who_names_it, 120)
 	status = move_until_hot(&one, NULL, "soft0");
 	ASSERT_STREQ(status.hot_among, "soft0, soft1");
 	close_one(&one);
+	/* Nobody is slowed any more. */
+	fixture_daemon_assert_logged(&daemon, "soft0 carries no more than its share again");
 	fixture_daemon_stop(&daemon);
 	ASSERT_OK(unlink(path));
 }

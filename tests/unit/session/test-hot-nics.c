@@ -18,24 +18,51 @@ static void open_pair(struct pair *pair, struct lab *lab, const char *nic)
 
 TEST(nics_that_sessions_have_open_are_assigned_while_they_are_active)
 {
+	uint64_t groups[HOT_SPOT_MAX_NICS];
 	struct pair a, b, idle, ctl;
 	struct lab lab;
 
 	lab_init(&lab, 5000);
-	ASSERT_EQ(hot_nics_assigned(&lab.registry), 0);
+	ASSERT_EQ(hot_nics_assigned(&lab.registry, groups), 0);
 	pair_init_hello(&idle, &lab, MSG_ROLE_CLIENT);
 	pair_init_hello(&ctl, &lab, MSG_ROLE_CONTROL);
-	ASSERT_EQ(hot_nics_assigned(&lab.registry), 0);
+	ASSERT_EQ(hot_nics_assigned(&lab.registry, groups), 0);
 	open_pair(&a, &lab, "fake1");
-	ASSERT_EQ(hot_nics_assigned(&lab.registry), 2);
+	ASSERT_EQ(hot_nics_assigned(&lab.registry, groups), 2);
 	open_pair(&b, &lab, "fake0");
-	ASSERT_EQ(hot_nics_assigned(&lab.registry), 3);
+	ASSERT_EQ(hot_nics_assigned(&lab.registry, groups), 3);
 	lab.registry.nics[1].info.state = NIC_PORT_DOWN;
-	ASSERT_EQ(hot_nics_assigned(&lab.registry), 1);
+	ASSERT_EQ(hot_nics_assigned(&lab.registry, groups), 1);
 	pair_deinit(&a);
 	pair_deinit(&b);
 	pair_deinit(&idle);
 	pair_deinit(&ctl);
+	lab_deinit(&lab);
+}
+
+/* What one process does with its NICs says nothing of another's, unless they have one in common. */
+TEST(nics_of_a_process_and_what_processes_share_are_a_group)
+{
+	uint64_t groups[HOT_SPOT_MAX_NICS];
+	struct pair a, b;
+	struct lab lab;
+
+	lab_init(&lab, 5000);
+	open_pair(&a, &lab, "fake0");
+	open_pair(&b, &lab, "fake1");
+	ASSERT_EQ(hot_nics_assigned(&lab.registry, groups), 3);
+	ASSERT_EQ(groups[0], 3);
+	ASSERT_EQ(groups[1], 3);
+	b.session->identity.pid++;
+	ASSERT_EQ(hot_nics_assigned(&lab.registry, groups), 3);
+	ASSERT_EQ(groups[0], 1);
+	ASSERT_EQ(groups[1], 2);
+	raw_open_nic(&b.raw, "fake0");
+	ASSERT_EQ(hot_nics_assigned(&lab.registry, groups), 3);
+	ASSERT_EQ(groups[0], 3);
+	ASSERT_EQ(groups[1], 3);
+	pair_deinit(&a);
+	pair_deinit(&b);
 	lab_deinit(&lab);
 }
 

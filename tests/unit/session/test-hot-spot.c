@@ -22,6 +22,8 @@ static void begin(struct lab *lab, unsigned int n)
 	memset(&lab->sample, 0, sizeof(lab->sample));
 	lab->sample.at_nsec = 1000 * NSEC_PER_SEC;
 	lab->sample.assigned = (1ull << n) - 1;
+	for (unsigned int i = 0; i < HOT_SPOT_MAX_NICS; i++)
+		lab->sample.groups[i] = UINT64_MAX;
 	ASSERT_EQ(hot_spot_take(&lab->spot, &rule, &lab->sample), HOT_SPOT_NOTHING);
 }
 
@@ -60,6 +62,58 @@ TEST(one_that_carries_most_is_told_of_once)
 		ASSERT_EQ(pass(&lab, 5, 1000, 0, 0), HOT_SPOT_NOTHING);
 	ASSERT(lab.spot.is_told);
 	ASSERT_EQ(lab.spot.share_percent, 100);
+}
+
+/* NICs 0 and 1 should share one load, 2 and 3 another. */
+static void begin_two_groups(struct lab *lab)
+{
+	begin(lab, 4);
+	for (unsigned int i = 0; i < 4; i++)
+		lab->sample.groups[i] = i < 2 ? 3 : 12;
+}
+
+TEST(two_processes_that_each_use_the_first_of_two_nics_are_told_of)
+{
+	struct lab lab;
+
+	begin_two_groups(&lab);
+	ASSERT_EQ(pass_hot(&lab, 1000, 0, 1100), HOT_SPOT_BEGUN);
+	ASSERT_EQ(lab.spot.nic, 2);
+	ASSERT_EQ(lab.spot.among, 12);
+	ASSERT_EQ(lab.spot.others, 1);
+	ASSERT_EQ(lab.spot.share_percent, 100);
+}
+
+/* It stays what is told, also when another one becomes the busier one, and that one has its turn when it ends. */
+TEST(a_second_spot_does_not_end_the_first)
+{
+	struct lab lab;
+
+	begin_two_groups(&lab);
+	ASSERT_EQ(pass_hot(&lab, 1000, 0, 0), HOT_SPOT_BEGUN);
+	ASSERT_EQ(lab.spot.others, 0);
+	for (int i = 0; i < 5; i++)
+		ASSERT_EQ(pass(&lab, 5, 1000, 0, 5000), HOT_SPOT_NOTHING);
+	ASSERT_EQ(lab.spot.nic, 0);
+	ASSERT(lab.spot.is_told);
+	ASSERT_EQ(lab.spot.others, 4);
+	ASSERT_EQ(pass(&lab, 5, 500, 500, 5000), HOT_SPOT_NOTHING);
+	ASSERT_EQ(pass(&lab, 5, 500, 500, 5000), HOT_SPOT_ENDED);
+	ASSERT_EQ(pass_hot(&lab, 500, 500, 5000), HOT_SPOT_BEGUN);
+	ASSERT_EQ(lab.spot.nic, 2);
+}
+
+/* A job that computes beside one that communicates. */
+TEST(what_another_process_does_not_carry_is_nobodys_fault)
+{
+	struct lab lab;
+
+	begin(&lab, 2);
+	lab.sample.groups[0] = 1;
+	lab.sample.groups[1] = 2;
+	for (int i = 0; i < 10; i++)
+		ASSERT_EQ(pass(&lab, 5, 1000, 0, 0), HOT_SPOT_NOTHING);
+	ASSERT(!lab.spot.is_told);
 }
 
 TEST(a_break_begins_the_time_anew)
