@@ -14,14 +14,24 @@
 #define NIC_NAME_BYTES 10u /* that the name of a thread has room for */
 #define PROCESSOR_FIELD 39 /* of /proc/PID/task/TID/stat */
 
+void check_say_unasked(struct check_teller *to, int error)
+{
+	const char *fix = "run shmemctl doctor as root, or as a user who may connect";
+
+	if (error == -ETIMEDOUT)
+		fix = "systemctl status shmemd; journalctl -u shmemd tells what it was at last; systemctl restart shmemd ends the wait";
+	else if (error == -EPROTONOSUPPORT)
+		fix = "use the shmemctl of its version, or systemctl restart shmemd after an upgrade";
+	check_say(to, CHECK_WARN, "", fix, "not known: the daemon cannot be asked: %s", strerror(-error));
+}
+
 /* Ends the check where there is no daemon to judge, or none that answers. */
 static bool is_judged(const struct check_host *host, struct check_teller *to)
 {
 	if (host->daemon->error == -ENOENT)
 		check_say(to, CHECK_OK, "", "", "no daemon runs");
 	else if (host->daemon->error)
-		check_say(to, CHECK_WARN, "", "run shmemctl doctor as root, or as a user who may connect", "not known: the daemon cannot be asked: %s",
-			  strerror(-host->daemon->error));
+		check_say_unasked(to, host->daemon->error);
 	return host->daemon->error == 0;
 }
 

@@ -92,18 +92,27 @@ void check_driver(const struct check_host *host, struct check_teller *to)
 	if (driver.is_open)
 		check_say(to, CHECK_OK, "", "", "%s, with open kernel modules", driver.version);
 	else
-		check_say(to, CHECK_WARN, "", "install the driver's open kernel modules (nvidia-open, or nvidia-installer -M open), then reboot",
+		check_say(to, CHECK_WARN, "", "install the driver's open kernel modules (nvidia-open, or nvidia-installer -M open), then reboot; for GPUs before Turing there "
+			  "are none, modprobe nvidia_peermem",
 			  "%s has closed kernel modules, which export no memory of GPUs as dmabufs", driver.version);
 }
 
 /* ---- doorbells */
 
-/* In quotes, items separated by semicolons. */
+/* In quotes, items separated by semicolons. Of several with other values nobody knows which counts. */
 static bool has_override(const char *dwords)
 {
-	const char *end = dwords + strcspn(dwords, "\n"), *at = strstr(dwords, OVERRIDE);
+	unsigned int n = 0, n_set = 0;
 
-	return at && at < end && strtoul(at + strlen(OVERRIDE), NULL, 0) == 1;
+	while (*dwords && *dwords != '\n') {
+		dwords += strspn(dwords, " \t\";");
+		if (strncmp(dwords, OVERRIDE, strlen(OVERRIDE)) == 0) {
+			n++;
+			n_set += strtoul(dwords + strlen(OVERRIDE), NULL, 0) == 1;
+		}
+		dwords += strcspn(dwords, "\";\n");
+	}
+	return n && n_set == n;
 }
 
 /* Appends an item, unless it is empty or the override with another value; false: it is not plain, or has no room. */
@@ -251,6 +260,8 @@ void check_gpu_memory(const struct check_host *host, struct check_teller *to)
 		check_say_unread(to, "", "sys/module/nvidia_peermem", peer);
 	else if (r)
 		check_say_unread(to, "", CHECK_KERNEL, r);
+	else if (driver.is_open && known == TOPO_NOT_KNOWN && check_has_backports(host))
+		check_say_backports(to, kernel);
 	else
 		check_say(to, CHECK_FAIL, "", "modprobe nvidia_peermem, or see driver and kernel for dmabufs",
 			  "NICs reach no memory of GPUs: no peer memory module is loaded, and there are no dmabufs, since %s", why);

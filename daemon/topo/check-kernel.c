@@ -37,6 +37,20 @@ static bool has_newer_drivers(const struct check_host *host, struct check_teller
 	return true;
 }
 
+/* "4.18.0-553.el8_10.x86_64": of Red Hat and who builds the same. */
+bool check_has_backports(const struct check_host *host)
+{
+	char text[CHECK_FILE_BYTES];
+
+	return check_text(host, CHECK_KERNEL, text) > 0 && strstr(text, ".el") != NULL;
+}
+
+void check_say_backports(struct check_teller *to, const unsigned int version[2])
+{
+	check_say(to, CHECK_WARN, "", "run shmemctl doctor as root where the drivers are loaded: they tell what they have",
+		  "not known: %u.%u of a distribution that brings newer drivers to it", version[0], version[1]);
+}
+
 void check_kernel_version(const struct check_host *host, struct check_teller *to)
 {
 	unsigned int version[2];
@@ -46,6 +60,8 @@ void check_kernel_version(const struct check_host *host, struct check_teller *to
 		check_say_unread(to, "", CHECK_KERNEL, r);
 	else if (has_newer_drivers(host, to, version))
 		return;
+	else if (is_before(version, 5, 12) && check_has_backports(host))
+		check_say_backports(to, version);
 	else if (is_before(version, 5, 3))
 		check_say(to, check_has_mlx5(host->topo) ? CHECK_FAIL : CHECK_WARN, "", "a kernel of 5.12 or later",
 			  "%u.%u lets no commands through to firmware (DEVX): no queues on mlx5", version[0], version[1]);
@@ -195,25 +211,34 @@ static bool may_lock_all(const struct check_host *host, const char *folder)
 	return caps && strtoull(caps, NULL, 16) >> CAP_IPC_LOCK & 1;
 }
 
+static bool is_unlimited(const char *limit)
+{
+	return limit && strncmp(limit + strspn(limit, " \t"), "unlimited", strlen("unlimited")) == 0;
+}
+
 void check_memory_lock(const struct check_host *host, struct check_teller *to)
 {
 	bool has_daemon = host->daemon->error == 0 && host->daemon->pid;
 	const char *who = has_daemon ? "the daemon" : "no daemon runs; what starts here";
 	char folder[32] = "proc/self", path[CHECK_PATH_BYTES], text[CHECK_FILE_BYTES];
 	const char *limit;
+	bool is_number;
 	uint64_t bytes;
 	int r;
 
-	if (has_daemon && !check_has_process(host, to))
+	if (host->daemon->error && host->daemon->error != -ENOENT)
+		check_say_unasked(to, host->daemon->error);
+	if (to->n_bad || (has_daemon && !check_has_process(host, to)))
 		return;
 	if (has_daemon)
 		snprintf(folder, sizeof(folder), "proc/%" PRIu32, host->daemon->pid);
 	snprintf(path, sizeof(path), "%s/limits", folder);
 	r = check_text(host, path, text);
 	limit = r < 0 ? NULL : check_line(text, "Max locked memory");
-	if (!limit)
+	is_number = limit && sscanf(limit, "%" SCNu64, &bytes) == 1;
+	if (!is_number && !is_unlimited(limit))
 		check_say_unread(to, "", path, r < 0 ? r : -EBADMSG);
-	else if (sscanf(limit, "%" SCNu64, &bytes) != 1 || may_lock_all(host, folder))
+	else if (!is_number || may_lock_all(host, folder))
 		check_say(to, CHECK_OK, "", "", "%s may lock all memory", who);
 	else
 		check_say(to, CHECK_WARN, "",

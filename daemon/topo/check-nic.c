@@ -9,7 +9,7 @@
 #include "daemon/topo/topo-private.h"
 #include "proto/base/cleanup.h"
 
-#define GUID_FIX "mstflint -d PCI -guid GUID sg; of a VF: echo GUID > /sys/bus/pci/devices/PF/sriov/N/node"
+#define GUID_FIX "mstflint -d PCI -guid GUID sg; of a VF: ip link set PFDEV vf N node_guid GUID, on RoCE mac MAC, then bind it anew"
 
 /* ---- what is there ------------------------------------------------------------------------------------------------- */
 
@@ -232,7 +232,7 @@ void check_devx(const struct check_host *host, struct check_teller *to)
 		if (is_judged(host, i))
 			judge_known(host, to, i, host->topo->nics[i].has_devx, CHECK_FAIL,
 				    "kernel or firmware lets no commands through (DEVX): no queues",
-				    "ConnectX-5 or later, or a newer firmware");
+				    "mlxconfig -d PCI set UCTX_EN=1 and mlxfwreset -d PCI reset, or a newer firmware; ConnectX-5 or later");
 	say_good(host, to, "firmware commands are let through");
 }
 

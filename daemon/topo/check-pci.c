@@ -16,6 +16,7 @@
 /* Bits of the control register: what peers tell each other is sent up to the root complex. */
 #define ACS_REQUESTS_UP 0x04
 #define ACS_COMPLETIONS_UP 0x08
+#define LANES_OF_NOBODY 63u /* all bits of the register: the device does not answer */
 
 static void pci_path(char path[CHECK_PATH_BYTES], const struct topo_node *node, const char *file)
 {
@@ -80,7 +81,8 @@ void check_iommu(const struct check_host *host, struct check_teller *to)
 		if (host->map->excluded[i] == TOPO_USED)
 			look_at_iommu(host, to, &topo->nodes[topo->nics[i].node], &seen);
 	if (seen.n_translated)
-		check_say(to, CHECK_WARN, "", "iommu.passthrough=1 on the command line of the kernel (GRUB_CMDLINE_LINUX; update-grub), then reboot",
+		check_say(to, CHECK_WARN, "", "iommu.passthrough=1 on the command line of the kernel (GRUB_CMDLINE_LINUX and update-grub, or grubby --update-kernel=ALL "
+			  "--args=iommu.passthrough=1), then reboot",
 			  "the IOMMU translates DMA of %u of %u GPUs and NICs, %s the first (%s): they talk by way of the root complex",
 			  seen.n_translated, seen.n, seen.first, seen.type);
 	else if (!seen.n)
@@ -97,16 +99,19 @@ static uint32_t load_le32(const uint8_t *at)
 	return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
 }
 
-/* The control register of ACS in a function's configuration space; 0 without. A list that goes in circles ends. */
-static unsigned int find_acs(const uint8_t config[CONFIG_BYTES], size_t n_bytes)
+/* The control register of ACS in a function's configuration space, 0 without; -1: it ends before that is known. A list in circles ends. */
+static int find_acs(const uint8_t config[CONFIG_BYTES], size_t n_bytes)
 {
 	unsigned int at = EXTENDED_AT;
 
-	for (unsigned int n = 0; n < CONFIG_BYTES / 8 && at >= EXTENDED_AT && at + 8 <= n_bytes; n++) {
-		uint32_t head = load_le32(config + at);
+	for (unsigned int n = 0; n < CONFIG_BYTES / 8 && at >= EXTENDED_AT; n++) {
+		uint32_t head;
 
+		if (at + 8 > n_bytes)
+			return -1;
+		head = load_le32(config + at);
 		if ((head & 0xffff) == ACS_ID)
-			return config[at + ACS_CONTROL] | (unsigned int)config[at + ACS_CONTROL + 1] << 8;
+			return config[at + ACS_CONTROL] | config[at + ACS_CONTROL + 1] << 8;
 		at = head >> 20 & 0xffc;
 	}
 	return 0;
@@ -116,8 +121,7 @@ static void judge_acs(const struct check_host *host, struct check_teller *to, co
 {
 	char path[CHECK_PATH_BYTES], pci[TOPO_PCI_BYTES], fix[CHECK_TEXT_BYTES];
 	uint8_t config[CONFIG_BYTES];
-	unsigned int control;
-	int n;
+	int n, control;
 
 	topo_pci_text(node->pci, pci);
 	pci_path(path, node, "config");
@@ -126,16 +130,16 @@ static void judge_acs(const struct check_host *host, struct check_teller *to, co
 		check_say_unread(to, pci, path, n < 0 ? n : -EACCES);
 		return;
 	}
-	if (n <= EXTENDED_AT) {
+	control = n > EXTENDED_AT && load_le32(config) != UINT32_MAX ? find_acs(config, (size_t)n) : -1;
+	if (control < 0) {
 		snprintf(fix, sizeof(fix), "see what is there: lspci -vvvs %s, as root", pci);
-		check_say(to, CHECK_WARN, pci, fix, "not known: /%s ends before the registers of ACS", path);
+		check_say(to, CHECK_WARN, pci, fix, "not known: /%s ends before the registers of ACS, or the bridge does not answer", path);
 		return;
 	}
-	control = find_acs(config, (size_t)n);
 	if (!(control & (ACS_REQUESTS_UP | ACS_COMPLETIONS_UP)))
 		return;
 	snprintf(fix, sizeof(fix), "setpci -s %s ECAP_ACS+6.w=%04x, at each start of the machine; for good: ACS off in the firmware's setup",
-		 pci, control & ~(ACS_REQUESTS_UP | ACS_COMPLETIONS_UP));
+		 pci, (unsigned int)control & ~(ACS_REQUESTS_UP | ACS_COMPLETIONS_UP));
 	check_say(to, CHECK_WARN, pci, fix, "ACS of this bridge sends what GPU and NIC tell each other up to the root complex");
 }
 
@@ -241,7 +245,7 @@ static void judge_gpu_link(const struct check_host *host, struct check_teller *t
 	topo_pci_text(node->pci, pci);
 	if (r < 0) {
 		check_say_unread(to, name, path, r);
-	} else if (!width || !max_width) {
+	} else if (!width || !max_width || width >= LANES_OF_NOBODY || max_width >= LANES_OF_NOBODY) {
 		snprintf(fix, sizeof(fix), "see what is there: grep . /sys/bus/pci/devices/%s/*_link_*", pci);
 		check_say(to, CHECK_WARN, name, fix, "not known: sysfs does not say how many lanes its PCI link has");
 	} else if (width < max_width) {

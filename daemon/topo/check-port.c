@@ -10,7 +10,7 @@
 #define STATE_INIT 2 /* IBTA PortInfo: PortState */
 #define STATE_ACTIVE 4
 /* What carries 4096 bytes with the headers of RoCE. */
-#define LARGE_MTU 4200u
+#define LARGE_MTU 4192u /* RoCE takes 96 bytes of it for headers */
 #define NETDEV_STATE "sys/class/net/%s/operstate"
 
 static bool is_used(const struct check_host *host, unsigned int nic)
@@ -300,7 +300,7 @@ static void judge_mtu(const struct check_host *host, struct check_teller *to, un
 		check_say(to, CHECK_WARN, name, fix, "an MTU of %u, beside others of %u: connections between them take the smaller one", mtu, largest);
 	else if (is_ethernet && mtu < LARGE_MTU)
 		check_say(to, CHECK_WARN, name, fix, "an MTU of %u: RoCE packets carry %u bytes, and could 4096", mtu,
-			  mtu >= 2200 ? 2048 : mtu >= 1100 ? 1024 : mtu >= 600 ? 512 : 256);
+			  mtu >= 2144 ? 2048 : mtu >= 1120 ? 1024 : mtu >= 608 ? 512 : 256);
 }
 
 void check_mtu(const struct check_host *host, struct check_teller *to)
@@ -320,12 +320,6 @@ void check_mtu(const struct check_host *host, struct check_teller *to)
 }
 
 /* ---- addresses ----------------------------------------------------------------------------------------------------- */
-
-/* fe80::/10 */
-static bool is_link_local(const struct topo_gid *gid)
-{
-	return gid->bytes[0] == 0xfe && (gid->bytes[1] & 0xc0) == 0x80;
-}
 
 /* The first of each kind: routed or link-local, and whether its interface is up. */
 struct roce_gids {
@@ -354,9 +348,11 @@ static struct roce_gids find_roce_gids(const struct check_host *host, const stru
 	for (unsigned int i = 0; i < nic->n_gids; i++) {
 		const struct topo_gid *gid = &nic->gids[i], **first;
 
-		if (!gid->is_roce_v2)
+		enum topo_reach reach = topo_gid_reach(gid);
+
+		if (!gid->is_roce_v2 || reach == TOPO_REACHES_NOBODY)
 			continue;
-		first = (is_link_local(gid) ? gids.local : gids.routed) + is_up(host, nic, gid);
+		first = (reach == TOPO_REACHES_NEIGHBOURS ? gids.local : gids.routed) + is_up(host, nic, gid);
 		*first = *first ? *first : gid;
 	}
 	return gids;
@@ -396,22 +392,34 @@ static void say_gid_down(struct check_teller *to, const struct topo_gid *gid, bo
 			  gid->netdev);
 }
 
+static void say_unread_table(struct check_teller *to, const struct topo_nic *nic, const char *name)
+{
+	char path[CHECK_PATH_BYTES];
+
+	snprintf(path, sizeof(path), CHECK_NICS "/%s/ports/%u/gids", nic->name, nic->port);
+	check_say_unread(to, name, path, -ENODATA);
+}
+
 /* One that cannot be read decides where it might be better than all others. */
 static void judge_roce(const struct check_host *host, struct check_teller *to,
 		       const struct topo_nic *nic, const char *name)
 {
 	struct roce_gids gids = find_roce_gids(host, nic);
 	const struct topo_gid *unread = gids.routed[TOPO_NOT_KNOWN];
-	char fix[CHECK_TEXT_BYTES];
+	char fix[CHECK_TEXT_BYTES], pci[TOPO_PCI_BYTES];
 
+	topo_pci_text(host->topo->nodes[nic->node].pci, pci);
 	if (!unread && !gids.local[TOPO_YES])
 		unread = gids.local[TOPO_NOT_KNOWN];
 	snprintf(fix, sizeof(fix),
-		 "ip addr add ADDRESS/LENGTH dev %s; RoCE v2 on where it is off (cma_roce_mode)",
-		 netdev_of(nic));
+		 "ip addr add ADDRESS/LENGTH dev %s; where RoCE is off: devlink dev param set pci/%s name enable_roce value true cmode "
+		 "driverinit, then devlink dev reload pci/%s",
+		 netdev_of(nic), pci, pci);
 	if (gids.routed[TOPO_YES])
 		return;
-	if (unread)
+	if (nic->has_gids == TOPO_NOT_KNOWN)
+		say_unread_table(to, nic, name);
+	else if (unread)
 		say_unread_gid(host, to, nic, unread, name);
 	else if (gids.routed[TOPO_NO])
 		say_gid_down(to, gids.routed[TOPO_NO], gids.local[TOPO_YES], name);
@@ -432,8 +440,10 @@ static void judge_gid(const struct check_host *host, struct check_teller *to, un
 	char name[CHECK_SUBJECT_BYTES], path[CHECK_PATH_BYTES];
 
 	check_nic_name(host->topo, index, name);
-	snprintf(path, sizeof(path), CHECK_NICS "/%s/ports/%u/gids", nic->name, nic->port);
-	if (nic->has_gids == TOPO_NOT_KNOWN)
+	snprintf(path, sizeof(path), CHECK_NICS "/%s/ports/%u/link_layer", nic->name, nic->port);
+	if (nic->has_gids == TOPO_NOT_KNOWN && !nic->n_gids)
+		say_unread_table(to, nic, name);
+	else if (nic->fabric == TOPO_FABRIC_UNKNOWN)
 		check_say_unread(to, name, path, -ENODATA);
 	else if (nic->fabric == TOPO_FABRIC_ETHERNET)
 		judge_roce(host, to, nic, name);

@@ -12,6 +12,7 @@
 
 struct check_teller {
 	const char *check;
+	const struct topo *topo; /* that decides what is good; NULL: it plays no part */
 	unsigned int n_bad; /* findings so far that are not good */
 	check_tell_fn *tell;
 	void *arg;
@@ -22,6 +23,9 @@ void check_say(struct check_teller *to, enum check_state state, const char *subj
 	__attribute__((format(printf, 5, 6)));
 /* A warning: `path`, below the root, cannot be read. */
 void check_say_unread(struct check_teller *to, const char *subject, const char *path, int error);
+
+/* A warning: the daemon that runs cannot be asked. */
+void check_say_unasked(struct check_teller *to, int error);
 
 /*
  * Whether the machine was read, and is one with PCI functions to be seen. Else GPUs and NICs that are not in the map may be there all
@@ -59,6 +63,9 @@ bool check_has_mlx5(const struct topo *topo);
 enum topo_known check_dmabuf(const struct check_host *host);
 /* Whether the driver of any ConnectX let commands through to firmware (DEVX), or told that it does not. */
 enum topo_known check_devx_of_any(const struct topo *topo);
+/* Whether the distribution is one whose kernels have drivers of newer ones, so that the version tells nothing: said as a warning. */
+bool check_has_backports(const struct check_host *host);
+void check_say_backports(struct check_teller *to, const unsigned int version[2]);
 /* Major and minor number of the kernel; 0 or -errno. */
 int check_kernel(const struct check_host *host, unsigned int version[2]);
 

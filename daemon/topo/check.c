@@ -19,32 +19,32 @@
 
 /* clang-format off */
 const struct check check_table[] = {
-	{"devices", check_devices, CHECK_OF_NODE}, /* RDMA NICs and GPUs are there */
-	{"assignment", check_assignment, CHECK_OF_GPUS}, /* every GPU has a NIC near it */
-	{"driver", check_driver, CHECK_OF_GPUS}, /* the GPU's driver, with open kernel modules */
-	{"peer-mapping", check_peer_mapping, CHECK_OF_GPUS}, /* GPUs may ring NICs: PeerMappingOverride */
-	{"stream-memory", check_stream_memory, CHECK_OF_GPUS}, /* stream memory operations */
-	{"gpu-memory", check_gpu_memory, CHECK_OF_GPUS}, /* NICs reach memory of GPUs: dmabuf or peermem */
-	{"gdrcopy", check_gdrcopy, CHECK_OF_NODE}, /* GDRCopy, where it is there at all */
-	{"kernel", check_kernel_version, CHECK_OF_NODE}, /* what the kernel has for each doorbell mode */
-	{"rdma-core", check_rdma_core, CHECK_OF_NODE}, /* what rdma-core has for each doorbell mode */
-	{"device-nodes", check_device_nodes, CHECK_OF_NODE}, /* nodes of RDMA devices */
-	{"memory-lock", check_memory_lock, CHECK_OF_NODE}, /* limit of locked memory */
-	{"iommu", check_iommu, CHECK_OF_NODE}, /* the IOMMU leaves DMA of GPUs and NICs alone */
-	{"acs", check_acs, CHECK_OF_NICS}, /* bridges let GPUs and NICs talk directly */
-	{"pci-link", check_pci_link, CHECK_OF_NICS}, /* PCI links run as fast as they can */
-	{"port", check_port, CHECK_OF_NICS}, /* ports are active */
-	{"rate", check_rate, CHECK_OF_NICS}, /* ports are equally fast, and as fast as they can be */
-	{"mtu", check_mtu, CHECK_OF_NICS}, /* MTUs are large, and equal */
-	{"gid", check_gid, CHECK_OF_NICS}, /* ports have an address that peers reach */
-	{"devx", check_devx, CHECK_OF_NICS}, /* firmware commands are let through */
-	{"atomics", check_atomics, CHECK_OF_NICS}, /* masked atomics */
-	{"firmware", check_firmware, CHECK_OF_NICS}, /* firmware is new enough, and the same */
-	{"guids", check_guids, CHECK_OF_NICS}, /* no two devices have one GUID */
-	{"driven", check_driven, CHECK_OF_NODE}, /* the daemon has no NIC left out that it could drive */
-	{"threads", check_threads, CHECK_OF_NODE}, /* the daemon's threads are near their NICs */
-	{"doorbells", check_doorbells, CHECK_OF_NODE}, /* clients ring NICs themselves */
-	{NULL, NULL, CHECK_OF_NODE},
+	{"devices", check_devices, CHECK_OF_NODE, true}, /* RDMA NICs and GPUs are there */
+	{"assignment", check_assignment, CHECK_OF_GPUS, true}, /* every GPU has a NIC near it */
+	{"driver", check_driver, CHECK_OF_GPUS, true}, /* the GPU's driver, with open kernel modules */
+	{"peer-mapping", check_peer_mapping, CHECK_OF_GPUS, true}, /* GPUs may ring NICs: PeerMappingOverride */
+	{"stream-memory", check_stream_memory, CHECK_OF_GPUS, true}, /* stream memory operations */
+	{"gpu-memory", check_gpu_memory, CHECK_OF_GPUS, true}, /* NICs reach memory of GPUs: dmabuf or peermem */
+	{"gdrcopy", check_gdrcopy, CHECK_OF_NODE, true}, /* GDRCopy, where it is there at all */
+	{"kernel", check_kernel_version, CHECK_OF_NODE, false}, /* what the kernel has for each doorbell mode */
+	{"rdma-core", check_rdma_core, CHECK_OF_NODE, true}, /* what rdma-core has for each doorbell mode */
+	{"device-nodes", check_device_nodes, CHECK_OF_NODE, false}, /* nodes of RDMA devices */
+	{"memory-lock", check_memory_lock, CHECK_OF_NODE, false}, /* limit of locked memory */
+	{"iommu", check_iommu, CHECK_OF_NODE, true}, /* the IOMMU leaves DMA of GPUs and NICs alone */
+	{"acs", check_acs, CHECK_OF_NICS, true}, /* bridges let GPUs and NICs talk directly */
+	{"pci-link", check_pci_link, CHECK_OF_NICS, true}, /* PCI links run as fast as they can */
+	{"port", check_port, CHECK_OF_NICS, true}, /* ports are active */
+	{"rate", check_rate, CHECK_OF_NICS, true}, /* ports are equally fast, and as fast as they can be */
+	{"mtu", check_mtu, CHECK_OF_NICS, true}, /* MTUs are large, and equal */
+	{"gid", check_gid, CHECK_OF_NICS, true}, /* ports have an address that peers reach */
+	{"devx", check_devx, CHECK_OF_NICS, true}, /* firmware commands are let through */
+	{"atomics", check_atomics, CHECK_OF_NICS, true}, /* masked atomics */
+	{"firmware", check_firmware, CHECK_OF_NICS, true}, /* firmware is new enough, and the same */
+	{"guids", check_guids, CHECK_OF_NICS, true}, /* no two devices have one GUID */
+	{"driven", check_driven, CHECK_OF_NODE, false}, /* the daemon has no NIC left out that it could drive */
+	{"threads", check_threads, CHECK_OF_NODE, false}, /* the daemon's threads are near their NICs */
+	{"doorbells", check_doorbells, CHECK_OF_NODE, false}, /* clients ring NICs themselves */
+	{NULL, NULL, CHECK_OF_NODE, false},
 };
 /* clang-format on */
 
@@ -61,7 +61,7 @@ static bool has_any(const struct check_host *host, enum check_of of, struct chec
 
 void check_run(const struct check *check, const struct check_host *host, check_tell_fn *tell, void *arg)
 {
-	struct check_teller to = {.check = check->name, .tell = tell, .arg = arg};
+	struct check_teller to = {.check = check->name, .tell = tell, .arg = arg, .topo = check->needs_functions ? host->topo : NULL};
 
 	if (has_any(host, check->of, &to))
 		check->run(host, &to);
@@ -77,6 +77,15 @@ static void make_plain(char *text)
 			*text = '?';
 }
 
+static void tell(struct check_teller *to, struct check_finding *finding)
+{
+	make_plain(finding->subject);
+	make_plain(finding->reason);
+	make_plain(finding->fix);
+	to->n_bad += finding->state != CHECK_OK;
+	to->tell(to->arg, finding);
+}
+
 void check_say(struct check_teller *to, enum check_state state, const char *subject, const char *fix, const char *fmt, ...)
 {
 	struct check_finding finding = {.check = to->check, .state = state};
@@ -87,11 +96,12 @@ void check_say(struct check_teller *to, enum check_state state, const char *subj
 	va_start(list, fmt);
 	vsnprintf(finding.reason, sizeof(finding.reason), fmt, list);
 	va_end(list);
-	make_plain(finding.subject);
-	make_plain(finding.reason);
-	make_plain(finding.fix);
-	to->n_bad += state != CHECK_OK;
-	to->tell(to->arg, &finding);
+	/* A GPU or NIC may be there that nobody could look at. */
+	if (state == CHECK_OK && to->topo && to->topo->unread[0]) {
+		check_say_unread(to, subject, to->topo->unread, to->topo->unread_error);
+		return;
+	}
+	tell(to, &finding);
 }
 
 void check_say_unread(struct check_teller *to, const char *subject, const char *path, int error)

@@ -83,6 +83,7 @@ struct check {
 	const char *name;
 	void (*run)(const struct check_host *host, struct check_teller *to);
 	enum check_of of;
+	bool needs_functions; /* of the node: good only where every function could be looked at, as all of NICs and GPUs */
 };
 
 extern const struct check check_table[]; /* ends with a NULL name */

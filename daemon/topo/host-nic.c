@@ -166,41 +166,64 @@ static void read_port(int port, struct topo_nic *seen)
 
 /* ---- addresses ----------------------------------------------------------------------------------------------------- */
 
-/* A row that nobody uses has no type, which is an error, and a GID of zeros. False: there is no such row. */
-static bool read_gid(int port, unsigned int row, struct topo_gid *ret_gid)
+enum row {
+	ROW_NONE, /* behind the last */
+	ROW_READ,
+	ROW_UNREAD,
+};
+
+/* A row that nobody uses has no type, which is an error, and a GID of zeros. */
+static enum row read_gid(int port, unsigned int row, struct topo_gid *ret_gid)
 {
 	struct topo_gid gid = {.index = (uint16_t)row};
 	char path[64], text[SYSFS_TEXT_BYTES];
 
+	*ret_gid = gid;
 	snprintf(path, sizeof(path), "gids/%u", row);
+	errno = 0;
 	if (!sysfs_text(port, path, text) || !topo_gid_parse(text, gid.bytes))
-		return false;
+		return errno == ENOENT || errno == EINVAL ? ROW_NONE : ROW_UNREAD;
 	if (!topo_gid_is_zero(&gid)) {
 		snprintf(path, sizeof(path), "gid_attrs/types/%u", row);
-		gid.is_roce_v2 = sysfs_text(port, path, text) && strcmp(text, "RoCE v2") == 0;
+		if (!sysfs_text(port, path, text))
+			return ROW_UNREAD;
+		gid.is_roce_v2 = strcmp(text, "RoCE v2") == 0;
 		snprintf(path, sizeof(path), "gid_attrs/ndevs/%u", row);
 		if (sysfs_text(port, path, text))
 			topo_copy_text(gid.netdev, text);
 	}
 	*ret_gid = gid;
-	return true;
+	return ROW_READ;
 }
 
+static int take_row(const struct topo_gid *gid, struct topo_nic *seen)
+{
+	if (!topo_gid_is_zero(gid))
+		return topo_add_gid(seen, gid);
+	if (!seen->n_gids)
+		seen->has_gids = TOPO_NO;
+	return 0;
+}
+
+/* Where a row cannot be read nobody knows whether that was the one that counts. */
 static int read_gids(int port, struct topo_nic *seen)
 {
-	unsigned int n_free = 0;
-	struct topo_gid gid;
+	unsigned int n_free = 0, n_unread = 0;
 	int r = 0;
 
-	for (unsigned int row = 0; !r && row < MAX_ROWS && n_free < MAX_FREE_ROWS && read_gid(port, row, &gid); row++) {
-		bool is_free = topo_gid_is_zero(&gid);
+	for (unsigned int row = 0; !r && row < MAX_ROWS && n_free < MAX_FREE_ROWS; row++) {
+		struct topo_gid gid;
+		enum row is = read_gid(port, row, &gid);
 
-		n_free = is_free ? n_free + 1 : 0;
-		if (!is_free)
-			r = topo_add_gid(seen, &gid);
-		else if (!seen->n_gids)
-			seen->has_gids = TOPO_NO;
+		if (is == ROW_NONE)
+			break;
+		n_unread += is == ROW_UNREAD;
+		n_free = topo_gid_is_zero(&gid) ? n_free + 1 : 0;
+		if (is == ROW_READ)
+			r = take_row(&gid, seen);
 	}
+	if (n_unread)
+		seen->has_gids = TOPO_NOT_KNOWN;
 	return r;
 }
 

@@ -64,6 +64,29 @@ static int read_numa(int folder)
 	return (int)topo_number(text, 10, INT16_MAX);
 }
 
+/* Without it nobody knows whether that is a GPU or a NIC. False: it cannot be read. */
+static bool must_read(struct reader *reader, int at, const char *path, const char *shown, char text[SYSFS_TEXT_BYTES])
+{
+	struct topo *topo = reader->builder->topo;
+
+	errno = 0;
+	if (sysfs_text(at, path, text))
+		return true;
+	if (!topo->unread[0]) {
+		topo->unread_error = errno ? -errno : -EBADMSG;
+		snprintf(topo->unread, sizeof(topo->unread), "sys/%.90s", shown);
+	}
+	return false;
+}
+
+static uint16_t read_id(struct reader *reader, int folder, uint64_t pci, const char *name)
+{
+	char shown[SYSFS_PATH_BYTES], text[SYSFS_TEXT_BYTES], address[TOPO_PCI_BYTES];
+
+	snprintf(shown, sizeof(shown), PCI_FOLDER "/%s/%s", topo_pci_text(pci, address), name);
+	return must_read(reader, folder, name, shown, text) ? (uint16_t)topo_number(text, 16, UINT16_MAX) : 0;
+}
+
 static int add_pci(struct reader *reader, enum topo_kind kind, unsigned int parent, uint64_t pci)
 {
 	_cleanup_close_ int folder = open_pci_folder(reader, pci);
@@ -74,6 +97,10 @@ static int add_pci(struct reader *reader, enum topo_kind kind, unsigned int pare
 		like.class_code = (uint16_t)(sysfs_number(folder, "class", 16, 0xffffff) >> 8);
 		like.vendor = (uint16_t)sysfs_number(folder, "vendor", 16, UINT16_MAX);
 		like.device = (uint16_t)sysfs_number(folder, "device", 16, UINT16_MAX);
+	}
+	if (kind == TOPO_FUNCTION) {
+		like.vendor = read_id(reader, folder, pci, "vendor");
+		like.device = read_id(reader, folder, pci, "device");
 	}
 	return kind == TOPO_FUNCTION ? topo_add_function(reader->builder, &like) : topo_add_node(reader->builder, &like);
 }
@@ -112,15 +139,20 @@ static int add_path(struct reader *reader, uint64_t pci)
 /* One file of each function of the machine, no more: there are hundreds. */
 static int add_if_wanted(struct reader *reader, DIR *functions, const char *name, uint64_t pci)
 {
+	char path[SYSFS_PATH_BYTES], shown[SYSFS_PATH_BYTES], text[SYSFS_TEXT_BYTES];
 	uint16_t class_code, vendor = 0;
-	char path[SYSFS_PATH_BYTES];
 	int r;
 
-	snprintf(path, sizeof(path), "%s/class", name);
-	class_code = (uint16_t)(sysfs_number(dirfd(functions), path, 16, 0xffffff) >> 8);
+	snprintf(path, sizeof(path), "%.64s/class", name);
+	snprintf(shown, sizeof(shown), PCI_FOLDER "/%.256s", path);
+	if (!must_read(reader, dirfd(functions), path, shown, text))
+		return 0;
+	class_code = (uint16_t)(topo_number(text, 16, 0xffffff) >> 8);
 	if (topo_is_display(class_code)) {
-		snprintf(path, sizeof(path), "%s/vendor", name);
-		vendor = (uint16_t)sysfs_number(dirfd(functions), path, 16, UINT16_MAX);
+		snprintf(path, sizeof(path), "%.64s/vendor", name);
+		snprintf(shown, sizeof(shown), PCI_FOLDER "/%.256s", path);
+		if (must_read(reader, dirfd(functions), path, shown, text))
+			vendor = (uint16_t)topo_number(text, 16, UINT16_MAX);
 	}
 	if (!topo_is_gpu(class_code, vendor) && !topo_is_infiniband(class_code))
 		return 0;

@@ -24,6 +24,7 @@
 #define TOPO_NAME_BYTES 64
 #define TOPO_WHY_BYTES 192
 #define TOPO_WORD_BYTES 16
+#define TOPO_UNREAD_BYTES 96
 
 #define TOPO_NO_PCI UINT64_MAX
 #define TOPO_NO_NUMA (-1)
@@ -141,6 +142,9 @@ struct topo {
 	unsigned int n_nics; /* the same, ports of one function by number */
 	unsigned int n_numa; /* 0: unknown */
 	unsigned int n_hosts; /* host bridges with GPUs below */
+	/* The first file, below the root, that decides what is here and could not be read; "": all could. Of the running machine alone. */
+	char unread[TOPO_UNREAD_BYTES];
+	int unread_error; /* negative errno */
 	bool has_xgmi; /* links between GPUs are XGMI, not NVLink */
 	struct topo_node *nodes; /* a parent stands before its children */
 	struct topo_gpu *gpus;

@@ -143,18 +143,25 @@ void check_tree_tell(struct topo *topo)
 	}
 }
 
-void check_tree_config(struct check_tree *tree, const char *address, unsigned int acs_control)
+void check_tree_config_bytes(struct check_tree *tree, const char *address, const uint8_t config[CHECK_CONFIG_BYTES])
 {
-	/* A capability of another kind first, then ACS at 0x120. */
-	uint8_t config[4096] = {[0x100] = 0x01, [0x102] = 0x01, [0x103] = 0x12, [0x120] = 0x0d, [0x122] = 0x01, [0x126] = (uint8_t)acs_control};
 	char path[256];
 	FILE *file;
 
 	ASSERT_LT(snprintf(path, sizeof(path), "%s/bus/pci/devices/%s/config", tree->machine.sys, address), (int)sizeof(path));
 	file = fopen(path, "we");
 	ASSERT(file);
-	ASSERT_EQ(fwrite(config, 1, sizeof(config), file), sizeof(config));
+	ASSERT_EQ(fwrite(config, 1, CHECK_CONFIG_BYTES, file), CHECK_CONFIG_BYTES);
 	ASSERT_OK(fclose(file));
+}
+
+void check_tree_config(struct check_tree *tree, const char *address, unsigned int acs_control)
+{
+	/* A capability of another kind first, then ACS at 0x120. */
+	const uint8_t config[CHECK_CONFIG_BYTES] = {
+		[0x100] = 0x01, [0x102] = 0x01, [0x103] = 0x12, [0x120] = 0x0d, [0x122] = 0x01, [0x126] = (uint8_t)acs_control};
+
+	check_tree_config_bytes(tree, address, config);
 }
 
 static void put_stat(struct check_tree *tree, const char *path, const char *name,

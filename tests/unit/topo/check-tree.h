@@ -52,6 +52,7 @@ struct check_verdict {
 extern const struct check_verdict check_verdicts[];
 extern const struct check_verdict check_verdicts_daemon[];
 extern const struct check_verdict check_verdicts_node[];
+extern const struct check_verdict check_verdicts_unread[];
 
 void check_tree_init(struct check_tree *tree);
 void check_tree_deinit(struct check_tree *tree);
@@ -62,7 +63,9 @@ void check_tree_lock(struct check_tree *tree, const char *path);
 void check_tree_mode(struct check_tree *tree, const char *path, unsigned int mode);
 /* What firmware says of the good machine. */
 void check_tree_tell(struct topo *topo);
-/* The configuration space of a bridge, with such a control register of ACS. */
+#define CHECK_CONFIG_BYTES 4096u
+/* The configuration space of a bridge; and one with such a control register of ACS. */
+void check_tree_config_bytes(struct check_tree *tree, const char *address, const uint8_t config[CHECK_CONFIG_BYTES]);
 void check_tree_config(struct check_tree *tree, const char *address, unsigned int acs_control);
 /* mlx5_3, beside NIC1, and the PCI address of its PF. */
 void check_tree_vf(struct check_tree *tree, const char *pf);

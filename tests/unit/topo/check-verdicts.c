@@ -191,9 +191,15 @@ STATE(kernel_unasked)
 	tree->change = NULL;
 }
 
-STATE(kernel_without_mlx5)
+STATE(kernel_old)
 {
 	kernel_unasked(tree);
+	PUT("proc/sys/kernel/osrelease", "4.18.0-25-generic\n");
+}
+
+STATE(kernel_without_mlx5)
+{
+	kernel_old(tree);
 	PUT("sys/devices/" CHECK_NIC0 "/vendor", "0x8086\n");
 	PUT("sys/devices/" CHECK_NIC1 "/vendor", "0x14e4\n");
 }
@@ -557,7 +563,9 @@ const struct check_verdict check_verdicts[] = {
 	 "4.18, with drivers of a newer one: they let commands"},
 	{"kernel", kernel_backported_dmabuf, CHECK_OK,
 	 "4.18, with drivers of a newer one: they register dmabufs"},
-	{"kernel", kernel_unasked, CHECK_FAIL, "4.18 lets no commands through"},
+	{"kernel", kernel_unasked, CHECK_WARN, "not known: 4.18 of a distribution", "as root"},
+	{"kernel", kernel_old, CHECK_FAIL, "4.18 lets no commands through"},
+	{"gpu-memory", kernel_unasked, CHECK_WARN, "not known: 4.18 of a distribution", "as root"},
 	{"kernel", kernel_without_mlx5, CHECK_WARN, "4.18 lets no commands through"},
 	{"rdma-core", library_elsewhere, CHECK_WARN, "not known: libmlx5 was loaded from a folder"},
 	{"rdma-core", library_lacks, CHECK_FAIL, "libmlx5 is not installed"},

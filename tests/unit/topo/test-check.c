@@ -197,6 +197,11 @@ TEST_TIMEOUT(nodes_of_which_a_check_easily_claims_too_much, 100)
 	expect_judged_so(check_verdicts_node);
 }
 
+TEST_TIMEOUT(facts_that_nobody_can_read_or_that_are_no_answer, 100)
+{
+	expect_judged_so(check_verdicts_unread);
+}
+
 TEST_TIMEOUT(daemons_of_which_a_check_easily_tells_something_wrong, 100)
 {
 	expect_judged_so(check_verdicts_daemon);
