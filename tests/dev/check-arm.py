@@ -11,7 +11,7 @@ and the engine and the software NIC have theirs where they exchange something wi
 import re
 import sys
 
-ACCESS = re.compile(r'((?:ld|st|cas|swp)\w*)\s+([wxq])|(dmb|dsb)\s+(\w+)|(bl?)\s+(memmove)$')
+ACCESS = re.compile(r'((?:ld|st|cas|swp)\w*)\s+([wxq])|(dmb|dsb)\s+(\w+)|(bl?)\s+(memmove|nic_page_set_asleep)$')
 
 WQE = r'(st[rp] [xq];)+'
 HELPERS = {
@@ -34,7 +34,8 @@ ENGINE = [
     (3, 'qp_read_snd', 'ldar w;'),  # dbrec before WQEs
     (4, 'publish', '(st[rp] [xq];)+(ldr x;){0,2}stlr x;'),  # a CQE before its last word
     (4, 'cq_notify_all', 'dmb ish;.*ldar w;'),  # CQEs before arm words
-    (5, 'thread_sleep', '(swpal w;)+dmb ish;'),  # asleep before the last look
+    (5, 'thread_sleep', 'swpal w;bl nic_page_set_asleep;ldar x;'),  # asleep before the last look
+    (6, 'nic_page_set_asleep', 'swpal w;dmb ish;$'),
 ]
 
 
