@@ -142,6 +142,36 @@ static struct topo *read_again(const struct page *page)
 	return topo;
 }
 
+static void judge_gids_again(const struct topo_nic *nic, const struct topo_nic *again)
+{
+	assert_bug(again->n_gids == nic->n_gids && again->has_gids == nic->has_gids);
+	for (unsigned int i = 0; i < nic->n_gids; i++) {
+		const struct topo_gid *gid = &nic->gids[i], *other = &again->gids[i];
+
+		assert_bug(gid->index == other->index && gid->is_roce_v2 == other->is_roce_v2);
+		assert_bug(memcmp(gid->bytes, other->bytes, sizeof(gid->bytes)) == 0);
+		assert_bug(strcmp(gid->netdev, other->netdev) == 0);
+	}
+}
+
+/* Where the map may not show that something was lost. */
+static void judge_nic_again(const struct topo_nic *nic, const struct topo_nic *again)
+{
+	assert_bug(strcmp(nic->netdev, again->netdev) == 0 && strcmp(nic->bond, again->bond) == 0);
+	assert_bug(strcmp(nic->firmware, again->firmware) == 0);
+	assert_bug(nic->state == again->state && nic->fabric == again->fabric && nic->role == again->role);
+	assert_bug(nic->phys_state == again->phys_state && nic->lid == again->lid && nic->pf == again->pf);
+	assert_bug(nic->mtu_bytes == again->mtu_bytes && nic->active_mtu_bytes == again->active_mtu_bytes);
+	assert_bug(nic->max_mtu_bytes == again->max_mtu_bytes && nic->rate_mbps == again->rate_mbps);
+	assert_bug(nic->n_lanes == again->n_lanes && nic->max_lanes == again->max_lanes);
+	assert_bug(nic->max_rate_mbps == again->max_rate_mbps && nic->guid == again->guid);
+	assert_bug(nic->node_guid == again->node_guid && nic->netdev_is_up == again->netdev_is_up);
+	assert_bug(memcmp(&nic->link, &again->link, sizeof(nic->link)) == 0);
+	assert_bug(nic->has_devx == again->has_devx && nic->has_masked_atomics == again->has_masked_atomics);
+	assert_bug(nic->has_dmabuf == again->has_dmabuf && nic->has_blueflame == again->has_blueflame);
+	judge_gids_again(nic, again);
+}
+
 /* Whoever has no name has its address, and both are in the text: so it says who is who. */
 void judge_dump(const struct topo *topo, const struct topo_policy *policy, const struct topo_map *map)
 {
@@ -153,6 +183,8 @@ void judge_dump(const struct topo *topo, const struct topo_policy *policy, const
 	again = read_again(&first);
 	assert_bug(again->n_gpus == topo->n_gpus && again->n_nics == topo->n_nics);
 	assert_bug(again->n_hosts == topo->n_hosts && again->n_numa == topo->n_numa);
+	for (unsigned int i = 0; i < topo->n_nics; i++)
+		judge_nic_again(&topo->nics[i], &again->nics[i]);
 	topo_assign(again, policy, &map_again);
 	assert_bug(memcmp(&map_again, map, sizeof(*map)) == 0);
 	dump(again, &second);
