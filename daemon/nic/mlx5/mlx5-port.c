@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "daemon/nic/mlx5/mlx5-gid.h"
+#include "daemon/nic/mlx5/mlx5-rate.h"
 #include "proto/base/cleanup.h"
 
 #define MAX_GIDS 512u
@@ -126,24 +127,6 @@ int mlx5_port_init(struct mlx5_nic *nic, struct ibv_context *ibv, const struct m
 }
 
 /* ---- state and rate ---------------------------------------------------------------------------------------------- */
-
-/* IBTA PortInfo: LinkWidthActive is a bit, lanes 1 4 8 12 2; LinkSpeedActive is a bit, Mbit/s of each lane. */
-static uint64_t rate_mbps(const struct ibv_port_attr *attr)
-{
-	static const struct {
-		uint8_t code;
-		uint32_t value;
-	} lanes[] = {{1, 1}, {2, 4}, {4, 8}, {8, 12}, {16, 2}},
-	  speeds[] = {{1, 2500},   {2, 5000},	{4, 10000},  {8, 10000},
-		      {16, 14000}, {32, 25000}, {64, 50000}, {128, 100000}};
-	uint64_t n = 0, mbps = 0;
-
-	for (size_t i = 0; i < sizeof(lanes) / sizeof(lanes[0]); i++)
-		n = lanes[i].code == attr->active_width ? lanes[i].value : n;
-	for (size_t i = 0; i < sizeof(speeds) / sizeof(speeds[0]); i++)
-		mbps = speeds[i].code == attr->active_speed ? speeds[i].value : mbps;
-	return n * mbps;
-}
 
 static uint32_t min_u32(uint32_t a, uint32_t b)
 {
@@ -269,6 +252,7 @@ int mlx5_query(struct nic *base, struct nic_info *ret_info)
 		.doorbell_uar_mmap = true,
 	};
 	struct ibv_port_attr attr = {0};
+	struct ibv_device *device;
 	int r;
 
 	if (mlx5_is_lost(nic)) {
@@ -281,9 +265,10 @@ int mlx5_query(struct nic *base, struct nic_info *ret_info)
 	}
 	memcpy(info.name, base->name, sizeof(info.name));
 	memcpy(info.pci, nic->pci, sizeof(info.pci));
-	info.guid = be64toh(ibv_get_device_guid(mlx5_ibv_now(nic)->device));
-	info.rate_mbps = rate_mbps(&attr);
+	device = mlx5_ibv_now(nic)->device;
+	info.guid = be64toh(ibv_get_device_guid(device));
 	fill_port(&info, nic);
+	info.rate_mbps = mlx5_rate_mbps(device->ibdev_path, (uint8_t)info.port, attr.active_width, attr.active_speed);
 	*ret_info = info;
 	return 0;
 }
