@@ -133,7 +133,7 @@ void copy_end(struct copy *copy)
 		list_del(&copy->bounce_link);
 	copy->pkt = NULL;
 	copy->n_dst = 0;
-	copy->in_grh = false;
+	copy->header = NULL;
 }
 
 static bool fault_hits(struct engine *engine)
@@ -149,8 +149,8 @@ static struct mem_span source_span(const struct copy *copy)
 	const struct engine_packet *pkt = copy->pkt;
 	struct mem_span span;
 
-	if (unlikely(copy->in_grh))
-		return (struct mem_span){NULL, copy->src_offset, SHMD_GRH_BYTES - copy->src_offset};
+	if (unlikely(copy->header))
+		return (struct mem_span){NULL, copy->src_offset, copy->header_bytes - copy->src_offset};
 	if (!pkt->n_segs)
 		return (struct mem_span){NULL, copy->src_offset,
 					 pkt->payload_bytes - copy->src_offset};
@@ -163,8 +163,8 @@ static struct mem_span source_span(const struct copy *copy)
 static const void *source_pointer(const struct copy *copy, const struct mem_span *span)
 {
 	/* bounded: offsets within the packet. */
-	if (unlikely(copy->in_grh))
-		return copy->pkt->unreliable.path.grh + span->offset;
+	if (unlikely(copy->header))
+		return copy->header + span->offset;
 	return span->mem ? span_pointer(span) : copy->pkt->data + span->offset;
 }
 
@@ -183,9 +183,9 @@ static void advance(struct copy *copy)
 	copy->left_bytes -= copy->step;
 	copy->src_offset += copy->step;
 	copy->dst_offset += copy->step;
-	if (unlikely(copy->in_grh)) {
-		if (copy->src_offset == SHMD_GRH_BYTES) {
-			copy->in_grh = false;
+	if (unlikely(copy->header)) {
+		if (copy->src_offset == copy->header_bytes) {
+			copy->header = NULL;
 			copy->src_offset = 0;
 		}
 	} else if (copy->pkt->n_segs && copy->src_offset == copy->pkt->segs[copy->src].bytes) {
@@ -367,13 +367,14 @@ int copy_start(struct copy *copy, struct engine_packet *pkt)
 	return begin(copy, pkt, pkt->payload_bytes);
 }
 
-/* The same of a UD message, with its GRH in front. */
-int copy_start_datagram(struct copy *copy, struct engine_packet *pkt)
+/* The same with a header in front of the payload, which must stay as long as the packet. */
+int copy_start_behind(struct copy *copy, struct engine_packet *pkt, const uint8_t *header, uint32_t header_bytes)
 {
 	copy->flip = fault_hits(copy->qp->engine);
-	copy->in_grh = true;
-	/* bounded: a UD message is 4096 bytes at most. */
-	return begin(copy, pkt, SHMD_GRH_BYTES + pkt->payload_bytes);
+	copy->header = header;
+	copy->header_bytes = header_bytes;
+	/* bounded: the caller's header is that of a datagram. */
+	return begin(copy, pkt, header_bytes + pkt->payload_bytes);
 }
 
 int copy_continue(struct copy *copy)

@@ -19,7 +19,7 @@
 #define ARM_SOLICITED_ONLY 0x01000000u
 #define LARGE_ENTRY_BYTES 128u
 
-static bool attr_is_valid(const struct engine_cq_attr *attr)
+bool cq_attr_is_valid(const struct engine_cq_attr *attr)
 {
 	uint32_t flags = ENGINE_CQ_COLLAPSED | ENGINE_CQ_OVERRUN_IGNORE;
 
@@ -30,9 +30,15 @@ static bool attr_is_valid(const struct engine_cq_attr *attr)
 
 static size_t ring_bytes(const struct engine_cq_attr *attr)
 {
-	/* bounded: attr_is_valid() allows 2^22 entries. */
+	/* bounded: cq_attr_is_valid() allows 2^22 entries. */
 	return (attr->flags & ENGINE_CQ_COLLAPSED ? 1 : (size_t)1 << attr->log2_entries) *
 	       attr->entry_bytes;
+}
+
+/* Entries without a CQE belong to the NIC, and have an opcode that says so. */
+void cq_clear_ring(const struct engine_cq_attr *attr)
+{
+	memset(attr->ring, 0xff, ring_bytes(attr));
 }
 
 /* slot: of a former process; NULL: a new one. */
@@ -41,7 +47,7 @@ static int create(struct engine *engine, const struct engine_cq_attr *attr, stru
 	struct cq *cq;
 	int r = 0;
 
-	if (!attr_is_valid(attr))
+	if (!cq_attr_is_valid(attr))
 		return -EINVAL;
 	if (engine->cqs.n >= engine->attr.max_cqs)
 		return -ENOSPC;
@@ -65,7 +71,7 @@ static int create(struct engine *engine, const struct engine_cq_attr *attr, stru
 		return 0;
 	}
 	if (!attr->filled)
-		memset(attr->ring, 0xff, ring_bytes(&cq->attr));
+		cq_clear_ring(&cq->attr);
 	r = attr->ledger ? ledger_take_cq(cq) : 0;
 	if (r < 0) {
 		hash_remove(&engine->cqs, attr->cqn);
@@ -122,9 +128,9 @@ static void read_ci(struct cq *cq)
 	cq->ci = be32toh(__atomic_load_n(dbrec_word(cq, offsetof(struct shmd_dbrec, rcv)), __ATOMIC_ACQUIRE)) & CI_MASK;
 }
 
-static bool is_full(struct cq *cq)
+bool cq_is_full(struct cq *cq)
 {
-	/* bounded by attr_is_valid(), as below. */
+	/* bounded by cq_attr_is_valid(), as below. */
 	uint32_t entries = 1u << cq->attr.log2_entries;
 
 	if (cq->attr.flags & ENGINE_CQ_OVERRUN_IGNORE)
@@ -145,7 +151,7 @@ static bool fault_hits(struct engine *engine)
 /* Where the next CQE goes. */
 static uint64_t *entry_at_pi(const struct cq *cq)
 {
-	/* bounded by attr_is_valid(). */
+	/* bounded by cq_attr_is_valid(). */
 	size_t index = cq->pi & ((1u << cq->attr.log2_entries) - 1);
 
 	if (cq->attr.flags & ENGINE_CQ_COLLAPSED)
@@ -159,7 +165,7 @@ static uint64_t *next_entry(struct cq *cq)
 {
 	if (unlikely(cq->dead))
 		return NULL;
-	if (unlikely(is_full(cq))) {
+	if (unlikely(cq_is_full(cq))) {
 		cq->dead = true;
 		ledger_note_cq(cq);
 		list_add_tail(&cq->engine->dead_cqs, &cq->dead_link);
@@ -196,42 +202,28 @@ static uint8_t op_own(const struct cq *cq, uint8_t opcode)
 	return (uint8_t)(opcode << 4 | ((cq->pi >> cq->attr.log2_entries) & SHMD_CQE_OWNER_MASK));
 }
 
-/* The CQE that says so takes an entry of its own, also by count in the new ring. */
-int engine_cq_resize(struct engine *engine, uint32_t cqn, void *ring, uint32_t log2_entries)
+/* CQEs that the client has not consumed, by its consumer index of now. */
+uint32_t cq_n_unread(struct cq *cq)
 {
-	struct cq *cq = hash_get(&engine->cqs, cqn);
-	struct shmd_cqe cqe = {0};
-	struct engine_cq_attr attr;
+	read_ci(cq);
+	return (cq->pi - cq->ci) & CI_MASK;
+}
 
-	if (!cq)
-		return -ENOENT;
-	/* A restart in the midst of it would not know which ring it is. */
-	if (cq->slot)
-		return -EOPNOTSUPP;
-	attr = cq->attr;
-	attr.ring = ring;
-	attr.log2_entries = log2_entries;
-	if (!attr_is_valid(&attr) || (attr.flags & ENGINE_CQ_COLLAPSED) || cq->dead)
-		return -EINVAL;
-	if (is_full(cq))
-		return -ENOSPC;
-	if (!(attr.flags & ENGINE_CQ_OVERRUN_IGNORE)) {
-		read_ci(cq);
-		if (((cq->pi - cq->ci) & CI_MASK) > 1u << log2_entries)
-			return -EINVAL;
-	}
-	memset(ring, 0xff, ring_bytes(&attr));
-	cqe.op_own = op_own(cq, SHMD_CQE_RESIZE);
+/* A CQE of no QP, which has an opcode alone. The ring has room. */
+void cq_write_mark(struct cq *cq, uint8_t cqe_opcode)
+{
+	struct shmd_cqe cqe = {.op_own = op_own(cq, cqe_opcode)};
+
 	publish(cq, NULL, entry_at_pi(cq), &cqe, false, false);
-	cq->attr = attr;
-	return 0;
 }
 
 static uint32_t responder_index(const struct engine_qp *qp)
 {
-	if (unlikely(qp->is_xrc))
+	if (likely(!qp->srq))
+		return qp->attr.user_index;
+	if (unlikely(qp->srq->attr.is_xrc))
 		return qp->srq->attr.user_index;
-	return unlikely(qp->srq && qp->attr.srqn_in_cqes) ? qp->attr.srqn : qp->attr.user_index;
+	return qp->attr.srqn_in_cqes ? qp->attr.srqn : qp->attr.user_index;
 }
 
 /* The half that it is of goes on all the same. */

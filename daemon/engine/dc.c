@@ -49,17 +49,20 @@ bool dc_connect(struct engine_qp *qp, struct sent *sent)
 {
 	struct requester *req = &qp->req;
 	struct engine *engine = qp->engine;
+	bool has_streams = qp->streams.max;
 	struct engine_packet *pkt;
 	void *route;
 
-	if (likely(is_connected_to(qp, &req->cur) && stream_goes_on(qp, sent)))
+	if (likely(is_connected_to(qp, &req->cur) &&
+		   (!has_streams || engine->extension->stream_goes_on(qp, sent))))
 		return true;
 	if (req->head != req->cursor) {
 		/* Those before it may not have asked for an acknowledgement. */
 		requester_solicit(qp, req->sent_psn);
 		return false;
 	}
-	stream_begin(qp, sent);
+	if (unlikely(has_streams))
+		engine->extension->stream_begin(qp, sent);
 	if (is_connected_to(qp, &req->cur))
 		return true;
 	if (engine->ops.dc_route(engine->owner, qp->attr.qpn, &req->cur.av, &route) < 0) {
@@ -303,7 +306,7 @@ bool dc_hears(const struct engine_qp *qp, const struct engine_packet *pkt)
 {
 	uint8_t peer = qp->attr.type == ENGINE_QP_DCI ? ENGINE_QP_DCT : ENGINE_QP_DCI;
 
-	return qp->is_dc && pkt->service == peer && pkt->dc.connection == qp->dc.connection &&
+	return pkt->service == peer && pkt->dc.connection == qp->dc.connection &&
 	       qp->path.dest_qpn == pkt->src_qpn && qp->route == pkt->source;
 }
 

@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "daemon/engine/engine-extension.h"
 #include "daemon/engine/engine.h"
 #include "kernels/host/wqe-parse.h"
 #include "proto/base/assert.h"
@@ -74,7 +75,8 @@ struct copy {
 	bool op_pending;
 	bool has_refs; /* destination spans hold references: an operation was pending once */
 	bool flip; /* fault point: the next byte is altered on its way */
-	bool in_grh; /* UD: the source is still the GRH in front of the payload */
+	const uint8_t *header; /* in front of the payload; the source is still there; NULL: none, or copied */
+	uint32_t header_bytes;
 	int op_status;
 	unsigned int n_dst;
 	struct mem_span dst_spans[WQE_MAX_SGES];
@@ -460,10 +462,10 @@ struct engine_qp {
 	void *route; /* valid when has_route */
 	bool has_route;
 	uint8_t log2_mtu; /* payload of a packet: the engine's chunk */
-	bool reliable; /* RC, XRC, DC: requests are acknowledged */
+	bool reliable; /* requests are acknowledged */
 	bool has_av; /* UD, DCI: WQEs have an address vector */
 	bool is_dc;
-	bool is_xrc;
+	const struct engine_service *service; /* of its type; NULL: RC, DC */
 	bool failing; /* the error CQE that is being written ends it */
 	bool restored; /* of a former process */
 	bool settings_half, dc_half; /* of the ledger: which ones hold */
@@ -500,6 +502,7 @@ struct engine_qp {
 
 struct engine {
 	struct engine_attr attr;
+	const struct engine_extension *extension; /* or NULL */
 	struct engine_ops ops;
 	void *owner;
 	uint64_t now_nsec;
@@ -674,26 +677,11 @@ int mr_resolve(struct engine *engine, struct mr_cache *cache, const struct mr_wa
 int mr_new(struct engine *engine, const struct engine_mr_attr *attr, struct mw *mw, struct mr **ret_mr);
 void mr_free(struct engine *engine, struct mr *mr);
 
-/* mw.c */
-bool mw_allows(const struct mr *mr, const struct mr_want *want);
-uint8_t mw_execute(struct engine_qp *qp, const struct wqe_umr *umr, uint32_t key); /* 0, or a syndrome */
-int mw_invalidate(struct engine_qp *qp, uint32_t key); /* by the peer; -EACCES */
-void mw_free_of(struct engine *engine, const struct mr *mr); /* those bound to a region */
-
-/* gather.c */
-int gather_new(const struct wqe_layout *layout, struct engine_mem **ret_mem, struct gather_part **ret_parts);
-bool gather_allows(struct engine_mem *mem, uint64_t offset, uint64_t bytes, bool is_write);
-
-/* indirect.c */
-int indirect_prepare(struct engine *engine, struct mr *mr, uint64_t at, const struct mr_want *want);
-uint8_t umr_execute(struct engine_qp *qp, const struct wqe_umr *umr, uint32_t key); /* 0, or a syndrome */
-int key_invalidate(struct engine_qp *qp, uint32_t key); /* by the peer, a window too; -EACCES */
-
 /* copy.c */
 int bounce_init(struct engine *engine);
 void copy_init(struct copy *copy, struct engine_qp *qp);
 int copy_start(struct copy *copy, struct engine_packet *pkt);
-int copy_start_datagram(struct copy *copy, struct engine_packet *pkt);
+int copy_start_behind(struct copy *copy, struct engine_packet *pkt, const uint8_t *header, uint32_t header_bytes);
 int copy_continue(struct copy *copy);
 bool copy_is_pending(const struct copy *copy);
 void copy_end(struct copy *copy);
@@ -727,12 +715,16 @@ struct cqe_fields {
 void cq_write(struct cq *cq, struct engine_qp *qp, const struct cqe_fields *fields);
 void cq_write_error(struct cq *cq, struct engine_qp *qp, const struct cqe_fields *fields);
 void cq_forget_error(struct cq *cq, const struct engine_qp *qp);
+bool cq_attr_is_valid(const struct engine_cq_attr *attr);
+void cq_clear_ring(const struct engine_cq_attr *attr);
+bool cq_is_full(struct cq *cq);
+uint32_t cq_n_unread(struct cq *cq);
+void cq_write_mark(struct cq *cq, uint8_t cqe_opcode);
 void cq_notify_all(struct engine *engine);
 void cq_bury_dead(struct engine *engine);
 
 /* qp-state.c */
 void qp_error(struct engine_qp *qp, uint8_t syndrome, bool responder);
-void qp_send_error(struct engine_qp *qp, uint8_t syndrome);
 unsigned int qp_flush_sends(struct engine_qp *qp, unsigned int budget);
 void qp_reset(struct engine_qp *qp);
 void qp_change_route(struct engine_qp *qp, void *route);
@@ -756,16 +748,17 @@ static inline int parse_shadow(const struct engine_qp *qp, uint16_t index, unsig
 
 	if (unlikely(qp->has_av))
 		return wqe_parse_av(shadow_wqe(qp, index), bytes, ret_req);
-	if (unlikely(qp->is_xrc))
-		return wqe_parse_xrc(shadow_wqe(qp, index), bytes, ret_req);
-	if (unlikely(qp->attr.type == ENGINE_QP_RAW))
-		return wqe_parse_eth(shadow_wqe(qp, index), bytes, ret_req);
+	if (unlikely(qp->service && qp->service->parse))
+		return qp->service->parse(shadow_wqe(qp, index), bytes, ret_req);
 	return wqe_parse(shadow_wqe(qp, index), bytes, ret_req);
 }
 
 /* send.c */
 uint16_t qp_read_snd(const struct engine_qp *qp);
 unsigned int requester_send(struct engine_qp *qp, unsigned int budget);
+uint8_t requester_check_sges(struct engine_qp *qp, bool nic_writes); /* 0, or a syndrome */
+void requester_start(struct engine_qp *qp, struct sent *sent);
+void requester_step(struct engine_qp *qp, const struct sent *sent, uint8_t packet_flags);
 uint16_t requester_wqebbs_at(const struct engine_qp *qp, uint16_t index, uint8_t *ret_opcode);
 
 /* requester.c */
@@ -776,14 +769,6 @@ void requester_solicit(struct engine_qp *qp, uint32_t behind_psn);
 void requester_fail(struct engine_qp *qp, struct sent *sent, uint8_t syndrome);
 void requester_timer(struct engine_qp *qp);
 uint64_t requester_retry_nsec(const struct engine_qp *qp);
-
-/* unreliable.c */
-bool unreliable_check_frame(const struct engine_qp *qp, const struct sent *sent);
-void unreliable_await(struct engine_qp *qp, struct sent *sent, struct engine_packet *pkt);
-void unreliable_emit(struct engine_qp *qp, struct engine_packet *pkt);
-void unreliable_packet_back(struct engine *engine, struct engine_packet *pkt);
-void unreliable_execute(struct engine_qp *qp, struct engine_packet *pkt);
-void unreliable_drop(struct engine_qp *qp, struct engine_packet *pkt);
 
 /* responder.c */
 unsigned int responder_run(struct engine_qp *qp, unsigned int budget);
@@ -799,6 +784,7 @@ int responder_resolve_remote(struct engine_qp *qp, const struct engine_packet *p
 			     uint64_t bytes, struct mem_span *ret_span);
 
 /* engine.c */
+bool qp_rings_are_valid(const struct engine_qp_attr *attr);
 int qp_new(struct engine *engine, const struct engine_qp_attr *attr, struct engine_qp **ret_qp);
 void qp_take_queues(struct engine_qp *qp, struct cq *send_cq, struct cq *recv_cq, struct srq *srq);
 struct engine_qp *qp_free(struct engine_qp *qp);
@@ -809,14 +795,6 @@ void counters_add(struct engine_qp_counters *sum, const struct engine_qp_counter
 
 /* dc.c */
 bool dc_connect(struct engine_qp *qp, struct sent *sent);
-int streams_init(struct engine_qp *qp);
-bool stream_is_errored(const struct engine_qp *qp, const struct sent *sent);
-/* May this request follow those on their way? */
-bool stream_goes_on(const struct engine_qp *qp, const struct sent *sent);
-/* Nothing is on its way: this one is next. */
-void stream_begin(struct engine_qp *qp, const struct sent *sent);
-/* The request that was the oldest failed. True: its stream is in error, and the QP goes on. */
-bool stream_takes_error(struct engine_qp *qp, const struct sent *failed);
 void dc_leave(struct engine_qp *dci);
 bool dc_drop_closed(struct engine *engine);
 int dc_restore_child(struct engine_qp *dct, struct ledger_qp *slot);
@@ -827,12 +805,6 @@ void dc_reap_children(struct engine_qp *dct);
 void dc_leave_parent(struct engine_qp *child);
 void dc_add_counters(const struct engine_qp *dct, struct engine_qp_counters *sum);
 
-/* xrc.c */
-int xrc_join(struct srq *srq);
-void xrc_leave(struct srq *srq);
-bool xrc_hears(const struct engine_qp *qp, const struct engine_packet *pkt);
-bool xrc_attend(struct engine_qp *tgt, struct engine_packet *pkt, bool in_order);
-
 /* srq.c */
 bool srq_is_posted(struct srq *srq);
 uint8_t srq_take(struct engine_qp *qp);
@@ -841,7 +813,9 @@ uint8_t srq_parse(struct engine_qp *qp, uint16_t index, uint16_t *ret_next);
 /* responder-data.c */
 uint16_t qp_read_rcv(const struct engine_qp *qp);
 void responder_execute_data(struct engine_qp *qp, struct engine_packet *pkt);
-void responder_execute_datagram(struct engine_qp *qp, struct engine_packet *pkt);
+bool responder_take_recv(struct engine_qp *qp, struct engine_packet *pkt);
+int responder_add_recv_targets(struct engine_qp *qp, uint32_t bytes);
+void responder_moved(struct engine_qp *qp, struct engine_packet *pkt, int r);
 bool responder_resume_data(struct engine_qp *qp);
 void responder_retake(struct engine_qp *qp, uint16_t index);
 

@@ -12,14 +12,14 @@
 #include "daemon/engine/ledger-private.h"
 #include "proto/base/cleanup.h"
 
-#define UD_MAX_BYTES 4096u /* the largest path MTU there is */
-
 /* ---- the engine ------------------------------------------------------------------------------------------ */
 
 static bool engine_attr_is_valid(const struct engine_attr *attr)
 {
 	uint32_t chunk = attr->chunk_bytes;
 
+	if ((attr->max_mws || attr->max_indirects) && !attr->extension)
+		return false;
 	return attr->max_qps >= 1 && attr->max_qps <= 1u << 20 && chunk >= 256 &&
 	       chunk <= 1u << 20 && !(chunk & (chunk - 1));
 }
@@ -52,6 +52,7 @@ int engine_new(const struct engine_attr *attr, const struct engine_ops *ops, voi
 	if (!engine)
 		return -ENOMEM;
 	engine->attr = *attr;
+	engine->extension = attr->extension;
 	engine->ops = *ops;
 	engine->owner = owner;
 	init_lists(engine);
@@ -96,9 +97,7 @@ struct engine *engine_free(struct engine *engine)
 {
 	struct srq *srq;
 	struct cq *cq;
-	struct mw *mw;
 	struct mr *mr;
-	struct indirect *indirect;
 
 	if (!engine)
 		return NULL;
@@ -109,10 +108,8 @@ struct engine *engine_free(struct engine *engine)
 		engine_srq_destroy(engine, srq->attr.srqn);
 	while ((cq = first_value(&engine->cqs)))
 		engine_cq_destroy(engine, cq->attr.cqn);
-	while ((mw = first_value(&engine->mws)))
-		engine_mw_destroy(engine, mw->attr.key);
-	while ((indirect = first_value(&engine->indirects)))
-		engine_indirect_destroy(engine, indirect->attr.key);
+	if (engine->extension)
+		engine->extension->free_keys(engine);
 	while ((mr = first_value(&engine->mrs)))
 		engine_mr_destroy(engine, mr->attr.key);
 	hash_deinit(&engine->qps);
@@ -137,30 +134,32 @@ void engine_set_fault(struct engine *engine, enum engine_fault fault, uint64_t n
 
 /* ---- QPs ---------------------------------------------------------------------------------------------------- */
 
-static bool qp_attr_is_valid(const struct engine_qp_attr *attr)
+/* Of a type with a send ring. */
+bool qp_rings_are_valid(const struct engine_qp_attr *attr)
 {
-	uint32_t mtu = attr->ud_mtu_bytes;
-
-	if (attr->type == ENGINE_QP_DCT)
-		return attr->qpn <= PSN_MASK && attr->user_index <= PSN_MASK && attr->has_srq && !attr->sq_ring &&
-		       !attr->rq_ring && !attr->dbrec && !attr->has_streams;
-	if (attr->type == ENGINE_QP_XRC_TGT)
-		return attr->qpn <= PSN_MASK && attr->user_index <= PSN_MASK && attr->xrcdn <= PSN_MASK && !attr->has_srq &&
-		       !attr->sq_ring && !attr->rq_ring && !attr->dbrec && !attr->has_streams;
-	if ((attr->type == ENGINE_QP_DCI || attr->type == ENGINE_QP_XRC_INI) && (attr->rq_ring || attr->has_srq))
-		return false;
-	if (attr->has_streams && (attr->type != ENGINE_QP_DCI || attr->log2_errored_streams > ENGINE_MAX_LOG2_ERRORED))
-		return false;
 	if (attr->has_srq && attr->rq_ring)
 		return false;
 	if (attr->qpn > PSN_MASK || attr->user_index > PSN_MASK || !attr->sq_ring || !attr->dbrec)
 		return false;
 	if (attr->log2_sq_wqebbs > 15)
 		return false;
-	if (mtu && (mtu < 256 || mtu > UD_MAX_BYTES || (mtu & (mtu - 1))))
-		return false;
 	return !attr->rq_ring ||
 	       (attr->log2_rq_wqes <= 15 && attr->log2_rq_stride >= 4 && attr->log2_rq_stride <= 9);
+}
+
+static bool dct_attr_is_valid(const struct engine_qp_attr *attr)
+{
+	return attr->qpn <= PSN_MASK && attr->user_index <= PSN_MASK && attr->has_srq && !attr->sq_ring &&
+	       !attr->rq_ring && !attr->dbrec && !attr->has_streams;
+}
+
+static bool dci_attr_is_valid(const struct engine *engine, const struct engine_qp_attr *attr)
+{
+	if (attr->rq_ring || attr->has_srq)
+		return false;
+	if (attr->has_streams && (!engine->extension || attr->log2_errored_streams > ENGINE_MAX_LOG2_ERRORED))
+		return false;
+	return qp_rings_are_valid(attr);
 }
 
 /* Frees the memory of a QP that is in no list and no table. */
@@ -188,6 +187,11 @@ static void atomic_done(struct engine_memop *op, int status)
 	qp_ready(qp);
 }
 
+static const struct engine_service *service_of(const struct engine *engine, enum engine_qp_type type)
+{
+	return engine->extension ? engine->extension->services[type] : NULL;
+}
+
 static void qp_init(struct engine_qp *qp, struct engine *engine, const struct engine_qp_attr *attr)
 {
 	qp->engine = engine;
@@ -195,22 +199,20 @@ static void qp_init(struct engine_qp *qp, struct engine *engine, const struct en
 	qp->state = ENGINE_QP_RST;
 	qp->log2_mtu = (uint8_t)__builtin_ctz(engine->attr.chunk_bytes);
 	qp->is_dc = attr->type == ENGINE_QP_DCI || attr->type == ENGINE_QP_DCT;
-	qp->is_xrc = attr->type == ENGINE_QP_XRC_INI || attr->type == ENGINE_QP_XRC_TGT;
-	qp->reliable = attr->type == ENGINE_QP_RC || qp->is_dc || qp->is_xrc;
+	qp->service = service_of(engine, attr->type);
+	qp->reliable = !qp->service || qp->service->reliable;
 	qp->has_av = attr->type == ENGINE_QP_UD || attr->type == ENGINE_QP_DCI;
 	hash_init(&qp->dc.children);
 	list_init(&qp->dc.closed_link);
 	list_init(&qp->dc.engine_link);
 	list_init(&qp->dc.closed_children);
 	qp->recv_pdn = qp->remote_pdn = attr->pdn;
-	if (attr->type == ENGINE_QP_DCT || attr->type == ENGINE_QP_XRC_TGT) {
+	if (!attr->sq_ring) {
 		qp->frozen = true; /* there is no dbrec to read */
 		qp->attr.log2_sq_wqebbs = 0;
 	}
-	if (attr->type == ENGINE_QP_UD) {
-		qp->log2_mtu = (uint8_t)__builtin_ctz(UD_MAX_BYTES); /* one packet, whatever the engine's chunk */
-		qp->attr.ud_mtu_bytes = attr->ud_mtu_bytes ? attr->ud_mtu_bytes : UD_MAX_BYTES;
-	}
+	if (qp->service && qp->service->init)
+		qp->service->init(qp);
 	qp->counters = &qp->own_counters;
 	qp->req.life = ++engine->next_life;
 	list_init(&qp->all_link);
@@ -256,7 +258,7 @@ void qp_take_queues(struct engine_qp *qp, struct cq *send_cq, struct cq *recv_cq
 
 static void leave_queues(struct engine_qp *qp)
 {
-	if (qp->attr.type != ENGINE_QP_XRC_TGT) {
+	if (qp->send_cq) {
 		qp->send_cq->n_users--;
 		qp->recv_cq->n_users--;
 		if (qp->srq)
@@ -266,22 +268,23 @@ static void leave_queues(struct engine_qp *qp)
 	qp->srq = NULL;
 }
 
-static bool type_is_offered(const struct engine *engine, enum engine_qp_type type)
+/* -EOPNOTSUPP: this engine does not offer the type. -EINVAL */
+static int check_attr(const struct engine *engine, const struct engine_qp_attr *attr)
 {
-	switch (type) {
-	case ENGINE_QP_RC:
-	case ENGINE_QP_UC:
-	case ENGINE_QP_XRC_INI:
-	case ENGINE_QP_XRC_TGT:
-	case ENGINE_QP_RAW:
-		return true;
-	case ENGINE_QP_UD:
-		return engine->ops.ud_path;
-	case ENGINE_QP_DCI:
-	case ENGINE_QP_DCT:
-		return engine->ops.dc_route && engine->ops.dc_route_back;
-	}
-	return false;
+	const struct engine_service *service;
+
+	if ((unsigned int)attr->type >= ENGINE_N_QP_TYPES)
+		return -EOPNOTSUPP;
+	service = service_of(engine, attr->type);
+	if (service && attr->has_streams)
+		return -EINVAL;
+	if (service)
+		return service->check(engine, attr);
+	if (attr->type == ENGINE_QP_RC)
+		return qp_rings_are_valid(attr) && !attr->has_streams ? 0 : -EINVAL;
+	if ((attr->type != ENGINE_QP_DCI && attr->type != ENGINE_QP_DCT) || !engine->ops.dc_route || !engine->ops.dc_route_back)
+		return -EOPNOTSUPP;
+	return (attr->type == ENGINE_QP_DCT ? dct_attr_is_valid(attr) : dci_attr_is_valid(engine, attr)) ? 0 : -EINVAL;
 }
 
 /* A QP in RST that no table knows yet: charged to its tenant, without queues. */
@@ -299,8 +302,8 @@ int qp_new(struct engine *engine, const struct engine_qp_attr *attr, struct engi
 		return -ENOMEM;
 	qp_init(qp, engine, attr);
 	r = qp_alloc_rings(qp);
-	if (r == 0)
-		r = streams_init(qp);
+	if (r == 0 && attr->has_streams)
+		r = engine->extension->streams_init(qp);
 	if (r < 0)
 		return r;
 	/* bounded by max_qps. */
@@ -321,17 +324,17 @@ void qp_join(struct engine_qp *qp)
 	list_add_tail(&qp->engine->all_qps, &qp->all_link);
 }
 
-/* An XRC_TGT has none of it yet. */
 static int find_queues(struct engine *engine, const struct engine_qp_attr *attr, struct cq **ret_send_cq,
 		       struct cq **ret_recv_cq, struct srq **ret_srq)
 {
+	const struct engine_service *service = service_of(engine, attr->type);
 	uint32_t send_cqn = attr->type == ENGINE_QP_DCT ? attr->recv_cqn : attr->send_cqn;
-	uint32_t recv_cqn = attr->type == ENGINE_QP_XRC_INI ? attr->send_cqn : attr->recv_cqn;
+	uint32_t recv_cqn = service && service->has_no_recv_cq ? attr->send_cqn : attr->recv_cqn;
 
 	*ret_send_cq = hash_get(&engine->cqs, send_cqn);
 	*ret_recv_cq = hash_get(&engine->cqs, recv_cqn);
 	*ret_srq = attr->has_srq ? hash_get(&engine->srqs, attr->srqn) : NULL;
-	if (attr->type == ENGINE_QP_XRC_TGT)
+	if (service && service->has_no_queues)
 		return 0;
 	if (!*ret_send_cq || !*ret_recv_cq || (attr->has_srq && (!*ret_srq || (*ret_srq)->attr.is_xrc)))
 		return -EINVAL;
@@ -342,6 +345,7 @@ static int find_queues(struct engine *engine, const struct engine_qp_attr *attr,
 static int check_ledger(const struct engine *engine, const struct engine_qp_attr *attr, const struct cq *send_cq,
 			const struct cq *recv_cq, const struct srq *srq)
 {
+	const struct engine_service *service = service_of(engine, attr->type);
 	const struct engine_ledger *ledger = attr->ledger;
 
 	if (!ledger)
@@ -349,7 +353,7 @@ static int check_ledger(const struct engine *engine, const struct engine_qp_attr
 	/* A DCT that forgot a connection would take what is sent again for new. */
 	if (attr->type == ENGINE_QP_DCT && !engine->ops.dc_source_gid)
 		return -EOPNOTSUPP;
-	if (attr->type == ENGINE_QP_XRC_INI || attr->type == ENGINE_QP_XRC_TGT || attr->has_streams)
+	if ((service && service->has_no_ledger) || attr->has_streams)
 		return -EOPNOTSUPP;
 	return send_cq->attr.ledger == ledger && recv_cq->attr.ledger == ledger && (!srq || srq->attr.ledger == ledger)
 		       ? 0
@@ -364,10 +368,9 @@ static int create(struct engine *engine, const struct engine_qp_attr *attr, stru
 	struct srq *srq;
 	int r;
 
-	if (!type_is_offered(engine, attr->type))
-		return -EOPNOTSUPP;
-	if (!qp_attr_is_valid(attr))
-		return -EINVAL;
+	r = check_attr(engine, attr);
+	if (r < 0)
+		return r;
 	r = find_queues(engine, attr, &send_cq, &recv_cq, &srq);
 	if (r == 0)
 		r = check_ledger(engine, attr, send_cq, recv_cq, srq);
@@ -387,7 +390,7 @@ static int create(struct engine *engine, const struct engine_qp_attr *attr, stru
 		qp_free(qp);
 		return r;
 	}
-	if (attr->type != ENGINE_QP_XRC_TGT)
+	if (!qp->service || !qp->service->has_no_queues)
 		qp_take_queues(qp, send_cq, recv_cq, srq);
 	qp_join(qp);
 	if (slot)
@@ -591,13 +594,15 @@ unsigned int engine_scan_hot(struct engine *engine)
 	return n;
 }
 
-/* Is it from the QP that this one is connected to, or, for UD, from any that knows the Q_Key? */
+/* Is it from the QP that this one is connected to, or from one that its service admits? */
 static bool hears(const struct engine_qp *qp, const struct engine_packet *pkt)
 {
-	if (unlikely(qp->attr.type != pkt->service || qp->is_dc || qp->is_xrc))
-		return qp->is_xrc ? xrc_hears(qp, pkt) : dc_hears(qp, pkt);
-	if (unlikely(pkt->service == ENGINE_QP_UD))
-		return pkt->unreliable.qkey == qp->path.qkey;
+	if (unlikely(qp->is_dc))
+		return dc_hears(qp, pkt);
+	if (unlikely(qp->service && qp->service->hears))
+		return qp->service->hears(qp, pkt);
+	if (unlikely(qp->attr.type != pkt->service))
+		return false;
 	return qp->path.dest_qpn == pkt->src_qpn && qp->route == pkt->source;
 }
 

@@ -193,6 +193,8 @@ struct engine_ops {
 	void (*fault)(void *owner, enum engine_step step);
 };
 
+struct engine_extension;
+
 struct engine_attr {
 	uint32_t max_qps; /* 1..1<<20 */
 	uint32_t max_cqs;
@@ -203,6 +205,7 @@ struct engine_attr {
 	uint32_t max_srqs; /* 0: none */
 	uint32_t max_mws; /* 0: none; without these and those the opcodes that serve them are unknown */
 	uint32_t max_indirects;
+	const struct engine_extension *extension; /* daemon/engine/extra/extra.h; NULL: RC and DC on regions alone */
 };
 
 int engine_new(const struct engine_attr *attr, const struct engine_ops *ops, void *owner,
@@ -337,6 +340,7 @@ enum engine_qp_type {
 	ENGINE_QP_DCI = 5,
 	ENGINE_QP_DCT = 6,
 	ENGINE_QP_RAW = 7, /* no number of mlx5, which makes such a QP of other objects */
+	ENGINE_N_QP_TYPES
 };
 
 /* Numbers of the mlx5 query (qpc.state). */

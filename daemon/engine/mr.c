@@ -70,7 +70,7 @@ int engine_mr_create(struct engine *engine, const struct engine_mr_attr *attr)
 	/* Not mrs.n: there stand bound windows and laid out keys too, which have limits of their own. */
 	if (engine->n_regions >= engine->attr.max_mrs)
 		return -ENOSPC;
-	if (hash_get(&engine->mws, attr->key >> 8) || hash_get(&engine->indirects, attr->key >> 8))
+	if (engine->extension && engine->extension->has_key(engine, attr->key))
 		return -EEXIST;
 	r = mr_new(engine, attr, NULL, &mr);
 	if (r == 0)
@@ -92,8 +92,8 @@ int engine_mr_destroy(struct engine *engine, uint32_t key)
 
 	if (!mr || mr->mw || mr->indirect)
 		return -ENOENT;
-	if (unlikely(engine->mws.n))
-		mw_free_of(engine, mr);
+	if (unlikely(engine->extension))
+		engine->extension->region_goes(engine, mr);
 	mr_free(engine, mr);
 	engine->n_regions--;
 	return 0;
@@ -124,9 +124,7 @@ int mr_resolve(struct engine *engine, struct mr_cache *cache, const struct mr_wa
 	at = want->addr - mr->attr.iova;
 	if (unlikely(!range_fits(at, want->bytes, mr->attr.length_bytes)))
 		return -EACCES;
-	if (unlikely(mr->mw && !mw_allows(mr, want)))
-		return -EACCES;
-	if (unlikely(mr->indirect && indirect_prepare(engine, mr, at, want) < 0))
+	if (unlikely(mr->mw || mr->indirect) && engine->extension->prepare_key(engine, mr, at, want) < 0)
 		return -EACCES;
 	ret_span->mem = mr->attr.mem;
 	/* bounded: the region lies in its memory, and the span in the region. */

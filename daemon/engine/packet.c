@@ -29,7 +29,7 @@ static void uncharge(struct engine *engine, struct engine_packet *pkt)
 	if (unlikely(!tenant))
 		return;
 	if (unlikely(pkt->awaited))
-		unreliable_packet_back(engine, pkt);
+		engine->extension->packet_back(engine, pkt);
 	if (--tenant->n_packets[pkt->use] == 0)
 		tenant_release(engine, tenant);
 }

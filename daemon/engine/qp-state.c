@@ -15,62 +15,23 @@
 #define ALL_ACCESS                                                                                 \
 	(ENGINE_ACCESS_REMOTE_WRITE | ENGINE_ACCESS_REMOTE_READ | ENGINE_ACCESS_REMOTE_ATOMIC)
 
-struct transition {
-	bool allowed;
-	uint16_t required;
-	uint16_t optional;
-};
-
-#define SET_RTR                                                                                    \
-	(ENGINE_QP_SET_PATH | ENGINE_QP_SET_RQ_PSN | ENGINE_QP_SET_RD_ATOMIC |                     \
-	 ENGINE_QP_SET_RNR_TIMER)
-#define SET_RTS (ENGINE_QP_SET_RETRY | ENGINE_QP_SET_SQ_PSN | ENGINE_QP_SET_RD_ATOMIC)
-#define SET_LATER (ENGINE_QP_SET_ACCESS | ENGINE_QP_SET_RNR_TIMER)
-#define SET_DRAINED (SET_LATER | ENGINE_QP_SET_PATH | ENGINE_QP_SET_RETRY | ENGINE_QP_SET_RD_ATOMIC)
-
 /* [from][to]; RST and ERR can be reached from everywhere and are not in the table. */
 static const struct transition transitions[8][8] = {
 	[ENGINE_QP_RST][ENGINE_QP_INIT] = {true, ENGINE_QP_SET_ACCESS, 0},
 	[ENGINE_QP_INIT][ENGINE_QP_INIT] = {true, 0, ENGINE_QP_SET_ACCESS},
-	[ENGINE_QP_INIT][ENGINE_QP_RTR] = {true, SET_RTR, ENGINE_QP_SET_ACCESS},
-	[ENGINE_QP_RTR][ENGINE_QP_RTS] = {true, SET_RTS, SET_LATER},
-	[ENGINE_QP_RTS][ENGINE_QP_RTS] = {true, 0, SET_LATER},
+	[ENGINE_QP_INIT][ENGINE_QP_RTR] = {true, ENGINE_SET_RTR, ENGINE_QP_SET_ACCESS},
+	[ENGINE_QP_RTR][ENGINE_QP_RTS] = {true, ENGINE_SET_RTS, ENGINE_SET_LATER},
+	[ENGINE_QP_RTS][ENGINE_QP_RTS] = {true, 0, ENGINE_SET_LATER},
 	[ENGINE_QP_RTS][ENGINE_QP_SQD] = {true, 0, 0},
-	[ENGINE_QP_SQD][ENGINE_QP_SQD] = {true, 0, SET_DRAINED},
-	[ENGINE_QP_SQD][ENGINE_QP_RTS] = {true, 0, SET_LATER},
-};
-
-/* Where UC differs: nothing is acknowledged, so there is nothing to retry, and a send queue has errors of its own. */
-static const struct transition uc_transitions[8][8] = {
-	[ENGINE_QP_RST][ENGINE_QP_INIT] = {true, ENGINE_QP_SET_ACCESS, 0},
-	[ENGINE_QP_INIT][ENGINE_QP_INIT] = {true, 0, ENGINE_QP_SET_ACCESS},
-	[ENGINE_QP_INIT][ENGINE_QP_RTR] = {true, ENGINE_QP_SET_PATH | ENGINE_QP_SET_RQ_PSN, ENGINE_QP_SET_ACCESS},
-	[ENGINE_QP_RTR][ENGINE_QP_RTS] = {true, ENGINE_QP_SET_SQ_PSN, ENGINE_QP_SET_ACCESS},
-	[ENGINE_QP_RTS][ENGINE_QP_RTS] = {true, 0, ENGINE_QP_SET_ACCESS},
-	[ENGINE_QP_RTS][ENGINE_QP_SQD] = {true, 0, 0},
-	[ENGINE_QP_SQD][ENGINE_QP_SQD] = {true, 0, ENGINE_QP_SET_ACCESS | ENGINE_QP_SET_PATH},
-	[ENGINE_QP_SQD][ENGINE_QP_RTS] = {true, 0, ENGINE_QP_SET_ACCESS},
-	[ENGINE_QP_SQER][ENGINE_QP_RTS] = {true, 0, ENGINE_QP_SET_ACCESS},
-};
-
-/* UD has no peer either. */
-static const struct transition ud_transitions[8][8] = {
-	[ENGINE_QP_RST][ENGINE_QP_INIT] = {true, ENGINE_QP_SET_QKEY, 0},
-	[ENGINE_QP_INIT][ENGINE_QP_INIT] = {true, 0, ENGINE_QP_SET_QKEY},
-	[ENGINE_QP_INIT][ENGINE_QP_RTR] = {true, 0, ENGINE_QP_SET_QKEY},
-	[ENGINE_QP_RTR][ENGINE_QP_RTS] = {true, ENGINE_QP_SET_SQ_PSN, ENGINE_QP_SET_QKEY},
-	[ENGINE_QP_RTS][ENGINE_QP_RTS] = {true, 0, ENGINE_QP_SET_QKEY},
-	[ENGINE_QP_RTS][ENGINE_QP_SQD] = {true, 0, 0},
-	[ENGINE_QP_SQD][ENGINE_QP_SQD] = {true, 0, ENGINE_QP_SET_QKEY},
-	[ENGINE_QP_SQD][ENGINE_QP_RTS] = {true, 0, ENGINE_QP_SET_QKEY},
-	[ENGINE_QP_SQER][ENGINE_QP_RTS] = {true, 0, ENGINE_QP_SET_QKEY},
+	[ENGINE_QP_SQD][ENGINE_QP_SQD] = {true, 0, ENGINE_SET_DRAINED},
+	[ENGINE_QP_SQD][ENGINE_QP_RTS] = {true, 0, ENGINE_SET_LATER},
 };
 
 /* A DCI meets its peers later, and has nothing to receive; a DCT has nothing to send. */
 static const struct transition dci_transitions[8][8] = {
 	[ENGINE_QP_RST][ENGINE_QP_INIT] = {true, 0, ENGINE_QP_SET_ACCESS},
 	[ENGINE_QP_INIT][ENGINE_QP_RTR] = {true, 0, 0},
-	[ENGINE_QP_RTR][ENGINE_QP_RTS] = {true, SET_RTS, 0},
+	[ENGINE_QP_RTR][ENGINE_QP_RTS] = {true, ENGINE_SET_RTS, 0},
 	[ENGINE_QP_RTS][ENGINE_QP_RTS] = {true, 0, 0},
 	[ENGINE_QP_RTS][ENGINE_QP_SQD] = {true, 0, 0},
 	[ENGINE_QP_SQD][ENGINE_QP_SQD] = {true, 0, ENGINE_QP_SET_RETRY | ENGINE_QP_SET_RD_ATOMIC},
@@ -82,52 +43,15 @@ static const struct transition dct_transitions[8][8] = {
 	[ENGINE_QP_INIT][ENGINE_QP_RTR] = {true, ENGINE_QP_SET_RNR_TIMER | ENGINE_QP_SET_RD_ATOMIC, 0},
 };
 
-/* IBTA annex A14: an XRC_INI receives nothing, an XRC_TGT sends nothing. */
-static const struct transition xrc_ini_transitions[8][8] = {
-	[ENGINE_QP_RST][ENGINE_QP_INIT] = {true, 0, ENGINE_QP_SET_ACCESS},
-	[ENGINE_QP_INIT][ENGINE_QP_INIT] = {true, 0, ENGINE_QP_SET_ACCESS},
-	[ENGINE_QP_INIT][ENGINE_QP_RTR] = {true, ENGINE_QP_SET_PATH | ENGINE_QP_SET_RQ_PSN, ENGINE_QP_SET_ACCESS},
-	[ENGINE_QP_RTR][ENGINE_QP_RTS] = {true, SET_RTS, ENGINE_QP_SET_ACCESS},
-	[ENGINE_QP_RTS][ENGINE_QP_RTS] = {true, 0, ENGINE_QP_SET_ACCESS},
-	[ENGINE_QP_RTS][ENGINE_QP_SQD] = {true, 0, 0},
-	[ENGINE_QP_SQD][ENGINE_QP_SQD] = {true, 0, SET_DRAINED & ~ENGINE_QP_SET_RNR_TIMER},
-	[ENGINE_QP_SQD][ENGINE_QP_RTS] = {true, 0, ENGINE_QP_SET_ACCESS},
-};
-
-static const struct transition xrc_tgt_transitions[8][8] = {
-	[ENGINE_QP_RST][ENGINE_QP_INIT] = {true, ENGINE_QP_SET_ACCESS, 0},
-	[ENGINE_QP_INIT][ENGINE_QP_INIT] = {true, 0, ENGINE_QP_SET_ACCESS},
-	[ENGINE_QP_INIT][ENGINE_QP_RTR] = {true, SET_RTR, ENGINE_QP_SET_ACCESS},
-	[ENGINE_QP_RTR][ENGINE_QP_RTS] = {true, ENGINE_QP_SET_SQ_PSN, SET_LATER},
-	[ENGINE_QP_RTS][ENGINE_QP_RTS] = {true, 0, SET_LATER},
-};
-
-static const struct transition raw_transitions[8][8] = {
-	[ENGINE_QP_RST][ENGINE_QP_INIT] = {true, 0, 0},
-	[ENGINE_QP_INIT][ENGINE_QP_INIT] = {true, 0, 0},
-	[ENGINE_QP_INIT][ENGINE_QP_RTR] = {true, 0, 0},
-	[ENGINE_QP_RTR][ENGINE_QP_RTS] = {true, 0, 0},
-	[ENGINE_QP_RTS][ENGINE_QP_RTS] = {true, 0, 0},
-	[ENGINE_QP_SQER][ENGINE_QP_RTS] = {true, 0, 0},
-};
-
 static const struct transition *transition_of(const struct engine_qp *qp, enum engine_qp_state to)
 {
+	if (qp->service)
+		return &qp->service->transitions[qp->state][to];
 	switch (qp->attr.type) {
-	case ENGINE_QP_UC:
-		return &uc_transitions[qp->state][to];
-	case ENGINE_QP_UD:
-		return &ud_transitions[qp->state][to];
 	case ENGINE_QP_DCI:
 		return &dci_transitions[qp->state][to];
 	case ENGINE_QP_DCT:
 		return &dct_transitions[qp->state][to];
-	case ENGINE_QP_XRC_INI:
-		return &xrc_ini_transitions[qp->state][to];
-	case ENGINE_QP_XRC_TGT:
-		return &xrc_tgt_transitions[qp->state][to];
-	case ENGINE_QP_RAW:
-		return &raw_transitions[qp->state][to];
 	default:
 		return &transitions[qp->state][to];
 	}
@@ -329,24 +253,6 @@ void qp_error(struct engine_qp *qp, uint8_t syndrome, bool responder)
 	qp->engine->ops.event(qp->engine->owner, &ev);
 }
 
-/*
- * The send queue of an unreliable QP failed: what is behind the failed request is flushed, the receive queue goes on. No
- * event, as the error CQE says it.
- */
-void qp_send_error(struct engine_qp *qp, uint8_t syndrome)
-{
-	if (!qp_can_send(qp))
-		return;
-	if (!qp->first_error)
-		qp->first_error = syndrome;
-	qp->state = ENGINE_QP_SQER;
-	ledger_note_control(qp);
-	fault_point(qp->engine, ENGINE_STEP_ERROR);
-	qp->req.life = ++qp->engine->next_life;
-	list_del(&qp->packet_link[PACKET_USE_REQUEST]);
-	qp_ready(qp);
-}
-
 void qp_reset(struct engine_qp *qp)
 {
 	struct requester *req = &qp->req;
@@ -364,7 +270,7 @@ void qp_reset(struct engine_qp *qp)
 		cq_forget_error(qp->send_cq, qp);
 	if (likely(qp->recv_cq))
 		cq_forget_error(qp->recv_cq, qp);
-	if (unlikely(qp->attr.type == ENGINE_QP_XRC_TGT)) {
+	if (unlikely(qp->service && qp->service->has_no_queues)) {
 		qp->srq = NULL;
 		qp->recv_cq = NULL;
 	}
@@ -566,7 +472,7 @@ unsigned int qp_flush(struct engine_qp *qp, unsigned int budget)
 
 	while (done < budget && (flush_sent(qp) || flush_posted(qp) || flush_recv(qp)))
 		done++;
-	if (qp->srq && done < budget && !qp->dc.parent && !qp->is_xrc)
+	if (qp->srq && done < budget && !qp->dc.parent && !qp->srq->attr.is_xrc)
 		tell_last_wqe(qp);
 	return done;
 }

@@ -97,10 +97,10 @@ static bool complete_failed(struct engine_qp *qp, const struct sent *sent)
 	req->head++;
 	qp->failing = true; /* those with streams have no ledger */
 	cq_write_error(qp->send_cq, qp, &fields);
-	if (unlikely(stream_takes_error(qp, sent)))
+	if (unlikely(qp->streams.max) && qp->engine->extension->stream_takes_error(qp, sent))
 		return true;
 	if (unlikely(!qp->reliable))
-		qp_send_error(qp, fields.syndrome);
+		qp->service->fail(qp, fields.syndrome);
 	else
 		qp_error(qp, fields.syndrome, false);
 	return false;

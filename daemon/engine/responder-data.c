@@ -102,7 +102,7 @@ void responder_retake(struct engine_qp *qp, uint16_t index)
 static void not_ready(struct engine_qp *qp, struct engine_packet *pkt)
 {
 	if (unlikely(!qp->reliable)) {
-		unreliable_drop(qp, pkt);
+		qp->service->drop(qp, pkt);
 		return;
 	}
 	qp->resp.nak_sent = true;
@@ -110,7 +110,7 @@ static void not_ready(struct engine_qp *qp, struct engine_packet *pkt)
 }
 
 /* Takes the next receive WQE, or the one left of a dropped message. False when the request ended here: not ready, or refused. */
-static bool take_recv(struct engine_qp *qp, struct engine_packet *pkt)
+bool responder_take_recv(struct engine_qp *qp, struct engine_packet *pkt)
 {
 	struct responder *resp = &qp->resp;
 	uint8_t syndrome;
@@ -137,7 +137,7 @@ static bool take_recv(struct engine_qp *qp, struct engine_packet *pkt)
 }
 
 /* Where the next bytes of the receive WQE lie; there are enough. -EACCES */
-static int add_recv_targets(struct engine_qp *qp, uint32_t bytes)
+int responder_add_recv_targets(struct engine_qp *qp, uint32_t bytes)
 {
 	struct responder *resp = &qp->resp;
 	struct mem_span span;
@@ -170,12 +170,6 @@ static int add_recv_targets(struct engine_qp *qp, uint32_t bytes)
 
 /* ---- WRITE and SEND ------------------------------------------------------------------------------------------------- */
 
-static void fill_datagram_cqe(struct cqe_fields *fields, const struct engine_ud_path *path)
-{
-	fields->rqpn |= (uint32_t)(path->sl & 0xf) << 24 | (uint32_t)path->has_grh << 28;
-	fields->slid = path->slid;
-}
-
 static void write_recv_cqe(struct engine_qp *qp, const struct engine_packet *pkt)
 {
 	struct responder *resp = &qp->resp;
@@ -193,13 +187,20 @@ static void write_recv_cqe(struct engine_qp *qp, const struct engine_packet *pkt
 		fields.cqe_opcode = SHMD_CQE_RESP_WRITE_IMM;
 	else if (inval)
 		fields.cqe_opcode = SHMD_CQE_RESP_SEND_INV;
-	if (unlikely(qp->attr.type == ENGINE_QP_UD))
-		fill_datagram_cqe(&fields, &pkt->unreliable.path);
+	if (unlikely(qp->service && qp->service->fill_recv_cqe))
+		qp->service->fill_recv_cqe(pkt, &fields);
 	else if (unlikely(qp->is_dc))
 		fields.slid = qp->dc.slid;
 	resp->has_recv = false;
 	qp->counters->recv_wqes++;
 	cq_write(qp->recv_cq, qp, &fields);
+}
+
+static int invalidate(struct engine_qp *qp, uint32_t key)
+{
+	const struct engine_extension *extension = qp->engine->extension;
+
+	return extension ? extension->invalidate_key(qp, key) : -EACCES;
 }
 
 /* The payload is in place, or not. Takes the packet. */
@@ -213,14 +214,14 @@ static void data_done(struct engine_qp *qp, struct engine_packet *pkt, int statu
 	fault_point(qp->engine, ENGINE_STEP_PAYLOAD);
 	if (unlikely(status < 0 && !qp->reliable)) {
 		/* Perhaps the sender's memory failed, and that is no error of this side. */
-		unreliable_drop(qp, pkt);
+		qp->service->drop(qp, pkt);
 		return;
 	}
 	if (unlikely(status < 0)) {
 		responder_fail_with(qp, pkt, NAK_REMOTE_OP, SHMD_SYNDROME_LOCAL_PROT_ERR);
 		return;
 	}
-	if (unlikely((pkt->flags & PACKET_INVAL) && key_invalidate(qp, pkt->imm) < 0)) {
+	if (unlikely((pkt->flags & PACKET_INVAL) && invalidate(qp, pkt->imm) < 0)) {
 		responder_fail(qp, pkt, NAK_REMOTE_ACCESS);
 		return;
 	}
@@ -239,7 +240,7 @@ static void data_done(struct engine_qp *qp, struct engine_packet *pkt, int statu
 		packet_put(qp->engine, pkt);
 }
 
-static void moved(struct engine_qp *qp, struct engine_packet *pkt, int r)
+void responder_moved(struct engine_qp *qp, struct engine_packet *pkt, int r)
 {
 	if (r == -EINPROGRESS)
 		qp->resp.pkt = pkt;
@@ -249,7 +250,7 @@ static void moved(struct engine_qp *qp, struct engine_packet *pkt, int r)
 
 static void move_payload(struct engine_qp *qp, struct engine_packet *pkt)
 {
-	moved(qp, pkt, pkt->payload_bytes ? copy_start(&qp->resp.copy, pkt) : 0);
+	responder_moved(qp, pkt, pkt->payload_bytes ? copy_start(&qp->resp.copy, pkt) : 0);
 }
 
 /* Opens the message; the whole range is checked before its first byte is written. */
@@ -300,7 +301,7 @@ static void execute_write(struct engine_qp *qp, struct engine_packet *pkt)
 {
 	struct responder *resp = &qp->resp;
 
-	if ((pkt->flags & PACKET_IMM) && !take_recv(qp, pkt))
+	if ((pkt->flags & PACKET_IMM) && !responder_take_recv(qp, pkt))
 		return;
 	if ((pkt->flags & PACKET_FIRST) && open_write(qp, pkt) < 0)
 		responder_fail(qp, pkt, NAK_REMOTE_ACCESS);
@@ -316,11 +317,11 @@ static void execute_send(struct engine_qp *qp, struct engine_packet *pkt)
 {
 	struct responder *resp = &qp->resp;
 
-	if ((pkt->flags & PACKET_FIRST) && !take_recv(qp, pkt))
+	if ((pkt->flags & PACKET_FIRST) && !responder_take_recv(qp, pkt))
 		return;
 	if (pkt->payload_bytes > resp->recv_left_bytes)
 		responder_fail_with(qp, pkt, NAK_INVALID_REQUEST, SHMD_SYNDROME_LOCAL_LENGTH_ERR);
-	else if (add_recv_targets(qp, pkt->payload_bytes) < 0)
+	else if (responder_add_recv_targets(qp, pkt->payload_bytes) < 0)
 		responder_fail_with(qp, pkt, NAK_REMOTE_OP, SHMD_SYNDROME_LOCAL_PROT_ERR);
 	else
 		move_payload(qp, pkt);
@@ -343,24 +344,6 @@ void responder_execute_data(struct engine_qp *qp, struct engine_packet *pkt)
 		execute_write(qp, pkt);
 	else
 		execute_send(qp, pkt);
-}
-
-/* A UD message: the GRH, then the payload. */
-void responder_execute_datagram(struct engine_qp *qp, struct engine_packet *pkt)
-{
-	struct responder *resp = &qp->resp;
-	/* bounded: a UD message is 4096 bytes at most. */
-	uint32_t bytes = SHMD_GRH_BYTES + pkt->payload_bytes;
-
-	if (!take_recv(qp, pkt))
-		return;
-	resp->done_bytes = SHMD_GRH_BYTES;
-	if (bytes > resp->recv_left_bytes)
-		responder_fail_with(qp, pkt, NAK_INVALID_REQUEST, SHMD_SYNDROME_LOCAL_LENGTH_ERR);
-	else if (add_recv_targets(qp, bytes) < 0)
-		responder_fail_with(qp, pkt, NAK_REMOTE_OP, SHMD_SYNDROME_LOCAL_PROT_ERR);
-	else
-		moved(qp, pkt, copy_start_datagram(&resp->copy, pkt));
 }
 
 /* Go on with the payload under way. False when it still waits. */

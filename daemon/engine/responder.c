@@ -85,7 +85,7 @@ void responder_fail_with(struct engine_qp *qp, struct engine_packet *pkt, enum p
 	};
 
 	if (unlikely(!qp->reliable && nak != NAK_REMOTE_OP)) {
-		unreliable_drop(qp, pkt);
+		qp->service->drop(qp, pkt);
 		return;
 	}
 	resp->pkt = NULL;
@@ -158,7 +158,7 @@ static void execute(struct engine_qp *qp, struct engine_packet *pkt)
 	int32_t ahead = psn_diff(pkt->psn, resp->expected_psn);
 
 	if (unlikely(!qp->reliable)) {
-		unreliable_execute(qp, pkt);
+		qp->service->execute(qp, pkt);
 		return;
 	}
 	if (unlikely(ahead >= 0 && !qp_can_receive(qp))) {
@@ -169,7 +169,7 @@ static void execute(struct engine_qp *qp, struct engine_packet *pkt)
 		out_of_sequence(qp, pkt);
 		return;
 	}
-	if (unlikely(qp->is_xrc) && !xrc_attend(qp, pkt, ahead == 0))
+	if (unlikely(qp->service) && !qp->service->attend(qp, pkt, ahead == 0))
 		return;
 	if (unlikely(ahead < 0)) {
 		duplicate(qp, pkt);

@@ -101,7 +101,7 @@ static enum engine_wqe_kind kind_of(uint8_t opcode)
 
 static uint32_t n_psns_of(const struct engine_qp *qp, const struct sent *sent)
 {
-	if (sent->kind == ENGINE_WQE_NOP || unlikely(qp->attr.type == ENGINE_QP_RAW))
+	if (sent->kind == ENGINE_WQE_NOP || unlikely(qp->service && qp->service->has_no_packets))
 		return 0;
 	if (sent->kind == ENGINE_WQE_ATOMIC || !sent->bytes)
 		return 1;
@@ -145,7 +145,7 @@ static void fill_sent(struct engine_qp *qp, struct sent *sent, uint16_t n_wqebbs
 }
 
 /* Every reference of the request: known key, own PD, in range, writable where the NIC writes. */
-static uint8_t check_sges(struct engine_qp *qp, bool nic_writes)
+uint8_t requester_check_sges(struct engine_qp *qp, bool nic_writes)
 {
 	const struct wqe_request *cur = &qp->req.cur;
 	struct mem_span span;
@@ -165,12 +165,13 @@ static uint8_t check_sges(struct engine_qp *qp, bool nic_writes)
 	return 0;
 }
 
-static bool has_umr(const struct engine *engine)
+/* Windows or indirect keys, which UMRs change. */
+static bool has_keys(const struct engine *engine)
 {
 	return engine->attr.max_mws || engine->attr.max_indirects;
 }
 
-/* What can be said before the first packet is sent; and a UMR, which sends none, is done. */
+/* Checks that need no packet; and a UMR, which sends none, is executed. */
 static uint8_t check_request(struct engine_qp *qp, const struct sent *sent)
 {
 	const struct wqe_request *cur = &qp->req.cur;
@@ -179,23 +180,21 @@ static uint8_t check_request(struct engine_qp *qp, const struct sent *sent)
 	if (unlikely(cur->qpn != qp->attr.qpn || (fetch && !qp->path.max_rd_atomic)))
 		return SHMD_SYNDROME_LOCAL_QP_OP_ERR;
 	if (unlikely(cur->opcode == SHMD_OPCODE_UMR || cur->has_inval)) {
-		if (!has_umr(qp->engine) || (cur->has_inval && !qp->reliable))
+		if (!has_keys(qp->engine) || (cur->has_inval && !qp->reliable))
 			return SHMD_SYNDROME_LOCAL_QP_OP_ERR;
 		if (cur->opcode == SHMD_OPCODE_UMR)
-			return umr_execute(qp, &cur->umr, cur->imm);
+			return qp->engine->extension->execute_umr(qp, &cur->umr, cur->imm);
 	}
-	if (unlikely(qp->attr.type == ENGINE_QP_UD && sent->kind != ENGINE_WQE_NOP)) {
-		if (sent->kind != ENGINE_WQE_SEND && sent->kind != ENGINE_WQE_SEND_IMM)
-			return SHMD_SYNDROME_LOCAL_QP_OP_ERR;
-		if (sent->bytes > qp->attr.ud_mtu_bytes)
-			return SHMD_SYNDROME_LOCAL_LENGTH_ERR;
+	if (unlikely(qp->service && qp->service->check_request)) {
+		uint8_t syndrome = qp->service->check_request(qp, sent);
+
+		if (syndrome)
+			return syndrome;
 	}
-	if (unlikely(qp->attr.type == ENGINE_QP_RAW))
-		return unreliable_check_frame(qp, sent) ? check_sges(qp, false) : SHMD_SYNDROME_LOCAL_QP_OP_ERR;
 	/* A single packet from a single reference is checked when it is built. */
 	if (!fetch && cur->n_sges <= 1 && sent->n_psns <= 1)
 		return 0;
-	return check_sges(qp, fetch);
+	return requester_check_sges(qp, fetch);
 }
 
 /* An index further ahead than the ring is long cannot be true. */
@@ -267,7 +266,7 @@ static bool fetch(struct engine_qp *qp)
 		n_wqebbs = posted;
 	}
 	fill_sent(qp, sent, n_wqebbs);
-	if (unlikely(qp->streams.n && stream_is_errored(qp, sent)))
+	if (unlikely(qp->streams.n && qp->engine->extension->stream_is_errored(qp, sent)))
 		syndrome = SHMD_SYNDROME_WR_FLUSH_ERR;
 	if (likely(!syndrome))
 		syndrome = check_request(qp, sent);
@@ -363,7 +362,7 @@ static bool must_wait(struct engine_qp *qp, struct sent *sent)
 	       (sent->kind == ENGINE_WQE_ATOMIC && req->n_reads);
 }
 
-static void start(struct engine_qp *qp, struct sent *sent)
+void requester_start(struct engine_qp *qp, struct sent *sent)
 {
 	struct requester *req = &qp->req;
 
@@ -520,8 +519,8 @@ static int fill_packet(struct engine_qp *qp, struct engine_packet *pkt, const st
 	pkt->length_bytes = sent->bytes;
 	pkt->imm = req->cur.imm;
 	pkt->payload_bytes = 0;
-	if (unlikely(qp->is_xrc))
-		pkt->xrc.srqn = req->cur.xrc_srqn;
+	if (unlikely(qp->service && qp->service->fill_packet))
+		qp->service->fill_packet(qp, pkt);
 	switch ((enum engine_wqe_kind)sent->kind) {
 	case ENGINE_WQE_READ:
 		pkt->kind = PACKET_READ;
@@ -542,7 +541,7 @@ static int fill_packet(struct engine_qp *qp, struct engine_packet *pkt, const st
 }
 
 /* The packet is on its way: move on, whole READs at once. */
-static void step(struct engine_qp *qp, const struct sent *sent, uint8_t packet_flags)
+void requester_step(struct engine_qp *qp, const struct sent *sent, uint8_t packet_flags)
 {
 	struct requester *req = &qp->req;
 	bool fetches = sent->flags & SENT_FETCH;
@@ -561,19 +560,6 @@ static void step(struct engine_qp *qp, const struct sent *sent, uint8_t packet_f
 	}
 }
 
-/* Nobody answers: what was sent is done. */
-static void unreliable_send(struct engine_qp *qp, struct sent *sent, struct engine_packet *pkt)
-{
-	unreliable_await(qp, sent, pkt);
-	if (!qp->req.cur_packet)
-		ledger_note_sent(qp);
-	unreliable_emit(qp, pkt);
-	fault_point(qp->engine, ENGINE_STEP_SEND);
-	step(qp, sent, 0);
-	qp->req.unacked_psn = qp->req.sent_psn;
-	requester_advance(qp);
-}
-
 static int send_packet(struct engine_qp *qp, struct sent *sent)
 {
 	struct engine_packet *pkt = tenant_packet(qp, PACKET_USE_REQUEST);
@@ -582,7 +568,7 @@ static int send_packet(struct engine_qp *qp, struct sent *sent)
 
 	if (unlikely(!pkt))
 		return -EAGAIN;
-	start(qp, sent);
+	requester_start(qp, sent);
 	r = fill_packet(qp, pkt, sent);
 	if (unlikely(r < 0)) {
 		packet_put(qp->engine, pkt);
@@ -590,7 +576,7 @@ static int send_packet(struct engine_qp *qp, struct sent *sent)
 		return r;
 	}
 	if (unlikely(!qp->reliable)) {
-		unreliable_send(qp, sent, pkt);
+		qp->service->send(qp, sent, pkt);
 		return 0;
 	}
 	flags = pkt->flags;
@@ -598,7 +584,7 @@ static int send_packet(struct engine_qp *qp, struct sent *sent)
 		timer_arm(qp, requester_retry_nsec(qp));
 	qp_send(qp, pkt);
 	fault_point(qp->engine, ENGINE_STEP_SEND);
-	step(qp, sent, flags);
+	requester_step(qp, sent, flags);
 	return 0;
 }
 
@@ -608,38 +594,13 @@ static void pass_nop(struct engine_qp *qp, struct sent *sent)
 	struct requester *req = &qp->req;
 	bool awaited = is_awaited(qp, sent);
 
-	start(qp, sent);
+	requester_start(qp, sent);
 	req->cursor++;
 	req->loaded = false;
 	requester_advance(qp);
 	/* Those before it may not have asked for an acknowledgement. */
 	if (awaited && req->head != req->cursor && qp->state != ENGINE_QP_ERR)
 		requester_solicit(qp, req->sent_psn);
-}
-
-/* Had a former process begun to send this message, of which nobody knows whether it arrived? */
-static bool was_sent(struct engine_qp *qp, const struct sent *sent)
-{
-	struct requester *req = &qp->req;
-
-	if (likely(!req->resuming) || qp->reliable)
-		return false;
-	/* bounded: a ring has 2^15 WQEBBs at most. */
-	req->resuming = (int16_t)(req->resume_end - sent->wqe_index) > 0;
-	return req->resuming;
-}
-
-/* It is done: unreliable messages are never sent again. */
-static void pass_sent(struct engine_qp *qp, struct sent *sent)
-{
-	struct requester *req = &qp->req;
-
-	start(qp, sent);
-	sent->n_responses = sent->n_psns;
-	req->unacked_psn = req->sent_psn = req->next_psn;
-	req->cursor++;
-	req->loaded = false;
-	requester_advance(qp);
 }
 
 /* Up to `budget` packets and NOPs. */
@@ -655,8 +616,8 @@ unsigned int requester_send(struct engine_qp *qp, unsigned int budget)
 
 		if (!sent->n_psns)
 			pass_nop(qp, sent);
-		else if (unlikely(was_sent(qp, sent)))
-			pass_sent(qp, sent);
+		else if (unlikely(!qp->reliable) && qp->service->pass(qp, sent))
+			; /* done */
 		else if (must_wait(qp, sent) || send_packet(qp, sent) < 0)
 			break;
 		done++;

@@ -31,7 +31,7 @@ static int create(struct engine *engine, const struct engine_srq_attr *attr, str
 
 	if (!attr_is_valid(attr))
 		return -EINVAL;
-	if (attr->ledger && attr->is_xrc)
+	if (attr->is_xrc && (attr->ledger || !engine->extension))
 		return -EOPNOTSUPP;
 	if (engine->srqs.n >= engine->attr.max_srqs)
 		return -ENOSPC;
@@ -40,7 +40,7 @@ static int create(struct engine *engine, const struct engine_srq_attr *attr, str
 		return -ENOMEM;
 	srq->engine = engine;
 	srq->attr = *attr;
-	r = attr->is_xrc ? xrc_join(srq) : 0;
+	r = attr->is_xrc ? engine->extension->srq_join(srq) : 0;
 	if (r == 0)
 		r = hash_add(&engine->srqs, attr->srqn, srq);
 	if (r == 0 && slot)
@@ -78,7 +78,7 @@ int engine_srq_destroy(struct engine *engine, uint32_t srqn)
 	if (srq->n_users)
 		return -EBUSY;
 	if (srq->attr.is_xrc)
-		xrc_leave(srq);
+		engine->extension->srq_leave(srq);
 	hash_remove(&engine->srqs, srqn);
 	ledger_drop_srq(srq);
 	free(srq);

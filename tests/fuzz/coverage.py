@@ -22,7 +22,7 @@ GROUPS = {
     'dispatcher': (90, ['daemon/session/dispatch.c', 'daemon/session/handle-*.c', 'daemon/session/list-*.c',
                         'daemon/session/request.c']),
     'WQE parser': (90, ['kernels/host/wqe-parse.c', 'kernels/host/wqe-layout.c']),
-    'engine': (85, ['daemon/engine/*.c']),
+    'engine': (85, ['daemon/engine/*.c', 'daemon/engine/extra/*.c']),
     'configuration': (40, ['daemon/settings.c']),
     'topology files': (90, ['daemon/topo/xml.c', 'daemon/topo/file.c', 'daemon/topo/read-*.c', 'daemon/topo/dump.c', 'daemon/topo/gid.c',
                             'daemon/topo/topo.c']),

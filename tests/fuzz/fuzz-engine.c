@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/engine/extra/extra.h"
 #include "proto/base/assert.h"
 #include "tests/fuzz/fuzz-engine.h"
 #include "tests/fuzz/fuzz.h"
@@ -123,6 +124,7 @@ void new_engine(struct lab *lab)
 		.max_cqs = 4,
 		.max_mrs = 8,
 		.max_srqs = N_SIDES,
+		.extension = &engine_extra,
 		.max_mws = has_windows ? N_SIDES : 0,
 		.max_indirects = has_windows ? N_SIDES * N_INDIRECTS : 0,
 		.chunk_bytes = lab->chunk_bytes,

@@ -13,6 +13,7 @@
 
 #include <rdma/ib_user_ioctl_verbs.h>
 
+#include "daemon/engine/extra/extra.h"
 #include "proto/base/assert.h"
 #include "tests/mlx5sim/sim/address.h"
 
@@ -181,7 +182,8 @@ int nic_init(struct nic *nic, struct sim *sim, int index)
 				   .max_srqs = SIM_MAX_SRQ,
 				   .max_mws = SIM_MAX_MW,
 				   .chunk_bytes = 4096,
-				   .self_route = nic};
+				   .self_route = nic,
+				   .extension = &engine_extra};
 
 	nic->sim = sim;
 	nic->index = index;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "daemon/engine/engine-private.h"
+#include "daemon/engine/extra/extra.h"
 #include "fixture.h"
 #include "tests/lib/test.h"
 
@@ -154,7 +155,8 @@ void world_new_engine(struct world *w, unsigned int node, uint32_t max_mws, void
 				   .max_mws = max_mws,
 				   .max_indirects = max_mws,
 				   .chunk_bytes = w->chunk_bytes,
-				   .self_route = &w->nodes[node]};
+				   .self_route = &w->nodes[node],
+				   .extension = &engine_extra};
 	struct engine_ops mine = ops;
 
 	mine.fault = fault;

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "daemon/engine/extra/extra.h"
 #include "fixture.h"
 #include "tests/lib/test.h"
 
@@ -488,7 +489,7 @@ TEST(bound_window_takes_no_place_of_a_region)
 TEST(creation_of_windows_is_checked)
 {
 	struct engine_mw_attr attr = {.key = KEY, .pdn = 1};
-	struct engine_attr none = {.max_qps = 1, .max_cqs = 1, .max_mrs = 1, .chunk_bytes = 4096};
+	struct engine_attr none = {.max_qps = 1, .max_cqs = 1, .max_mrs = 1, .chunk_bytes = 4096, .extension = &engine_extra};
 	struct engine_ops ops = {0};
 	struct engine *engine;
 	struct mw_setup m;

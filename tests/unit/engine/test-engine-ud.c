@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "daemon/engine/extra/extra.h"
 #include "fixture.h"
 #include "tests/lib/test.h"
 
@@ -399,7 +400,7 @@ TEST(ud_mtu_is_the_queues_own)
 
 TEST(ud_needs_an_owner_that_knows_the_way)
 {
-	struct engine_attr attr = {.max_qps = 1, .max_cqs = 1, .max_mrs = 1, .chunk_bytes = 256};
+	struct engine_attr attr = {.max_qps = 1, .max_cqs = 1, .max_mrs = 1, .chunk_bytes = 256, .extension = &engine_extra};
 	struct engine_ops none = {0};
 	uint8_t ring[1024] __attribute__((aligned(64)));
 	struct engine_cq_attr cq = {.cqn = 1, .log2_entries = 4, .ring = ring, .flags = ENGINE_CQ_OVERRUN_IGNORE};

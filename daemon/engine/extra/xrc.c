@@ -9,7 +9,7 @@
  *
  * SRQs know nothing of the QPs that have taken them on and go when their owner wants; then those QPs are looked for.
  */
-#include "daemon/engine/engine-private.h"
+#include "daemon/engine/extra/extra-private.h"
 
 /* ---- the SRQ ---------------------------------------------------------------------------------------------------- */
 
@@ -41,16 +41,36 @@ void xrc_leave(struct srq *srq)
 	struct engine_qp *qp;
 
 	list_for_each_entry(qp, &srq->engine->all_qps, all_link) {
-		if (qp->is_xrc && qp->srq == srq)
+		if (qp->attr.type == ENGINE_QP_XRC_TGT && qp->srq == srq)
 			let_go(qp);
 	}
 	srq->cq->n_users--;
 }
 
+/* IBTA annex A14: an XRC_INI receives nothing, an XRC_TGT sends nothing. */
+static const struct transition ini_transitions[8][8] = {
+	[ENGINE_QP_RST][ENGINE_QP_INIT] = {true, 0, ENGINE_QP_SET_ACCESS},
+	[ENGINE_QP_INIT][ENGINE_QP_INIT] = {true, 0, ENGINE_QP_SET_ACCESS},
+	[ENGINE_QP_INIT][ENGINE_QP_RTR] = {true, ENGINE_QP_SET_PATH | ENGINE_QP_SET_RQ_PSN, ENGINE_QP_SET_ACCESS},
+	[ENGINE_QP_RTR][ENGINE_QP_RTS] = {true, ENGINE_SET_RTS, ENGINE_QP_SET_ACCESS},
+	[ENGINE_QP_RTS][ENGINE_QP_RTS] = {true, 0, ENGINE_QP_SET_ACCESS},
+	[ENGINE_QP_RTS][ENGINE_QP_SQD] = {true, 0, 0},
+	[ENGINE_QP_SQD][ENGINE_QP_SQD] = {true, 0, ENGINE_SET_DRAINED & ~ENGINE_QP_SET_RNR_TIMER},
+	[ENGINE_QP_SQD][ENGINE_QP_RTS] = {true, 0, ENGINE_QP_SET_ACCESS},
+};
+
+static const struct transition tgt_transitions[8][8] = {
+	[ENGINE_QP_RST][ENGINE_QP_INIT] = {true, ENGINE_QP_SET_ACCESS, 0},
+	[ENGINE_QP_INIT][ENGINE_QP_INIT] = {true, 0, ENGINE_QP_SET_ACCESS},
+	[ENGINE_QP_INIT][ENGINE_QP_RTR] = {true, ENGINE_SET_RTR, ENGINE_QP_SET_ACCESS},
+	[ENGINE_QP_RTR][ENGINE_QP_RTS] = {true, ENGINE_QP_SET_SQ_PSN, ENGINE_SET_LATER},
+	[ENGINE_QP_RTS][ENGINE_QP_RTS] = {true, 0, ENGINE_SET_LATER},
+};
+
 /* ---- QPs ---------------------------------------------------------------------------------------------------------- */
 
-/* What engine_input() asks. Nothing is heard from a QP of the same type. */
-bool xrc_hears(const struct engine_qp *qp, const struct engine_packet *pkt)
+/* A QP of the same type is not heard. */
+static bool hears(const struct engine_qp *qp, const struct engine_packet *pkt)
 {
 	uint8_t peer = qp->attr.type == ENGINE_QP_XRC_INI ? ENGINE_QP_XRC_TGT : ENGINE_QP_XRC_INI;
 
@@ -78,7 +98,7 @@ static bool attend_again(struct engine_qp *tgt, struct engine_packet *pkt, const
 }
 
 /* The SRQ that this request names is the one to execute it with. False: it is refused, and the packet taken. */
-bool xrc_attend(struct engine_qp *tgt, struct engine_packet *pkt, bool in_order)
+static bool attend(struct engine_qp *tgt, struct engine_packet *pkt, bool in_order)
 {
 	struct srq *srq = find(tgt, pkt->xrc.srqn);
 
@@ -97,3 +117,45 @@ bool xrc_attend(struct engine_qp *tgt, struct engine_packet *pkt, bool in_order)
 	tgt->recv_pdn = tgt->remote_pdn = srq->attr.pdn;
 	return true;
 }
+
+/* ---- the services ------------------------------------------------------------------------------------------------- */
+
+static int check_ini(const struct engine *engine, const struct engine_qp_attr *attr)
+{
+	return !attr->rq_ring && !attr->has_srq && qp_rings_are_valid(attr) ? 0 : -EINVAL;
+}
+
+static int check_tgt(const struct engine *engine, const struct engine_qp_attr *attr)
+{
+	return attr->qpn <= PSN_MASK && attr->user_index <= PSN_MASK && attr->xrcdn <= PSN_MASK && !attr->has_srq &&
+			       !attr->sq_ring && !attr->rq_ring && !attr->dbrec
+		       ? 0
+		       : -EINVAL;
+}
+
+static void fill_packet(struct engine_qp *qp, struct engine_packet *pkt)
+{
+	pkt->xrc.srqn = qp->req.cur.xrc_srqn;
+}
+
+const struct engine_service xrc_ini = {
+	.transitions = ini_transitions,
+	.reliable = true,
+	.has_no_recv_cq = true,
+	.has_no_ledger = true,
+	.check = check_ini,
+	.hears = hears,
+	.parse = wqe_parse_xrc,
+	.fill_packet = fill_packet,
+	.attend = attend,
+};
+
+const struct engine_service xrc_tgt = {
+	.transitions = tgt_transitions,
+	.reliable = true,
+	.has_no_queues = true,
+	.has_no_ledger = true,
+	.check = check_tgt,
+	.hears = hears,
+	.attend = attend,
+};

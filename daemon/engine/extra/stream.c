@@ -10,13 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/engine/engine-private.h"
+#include "daemon/engine/extra/extra-private.h"
 
 int streams_init(struct engine_qp *qp)
 {
-	if (!qp->attr.has_streams)
-		return 0;
-	/* bounded: qp_attr_is_valid() allows 2^6. */
+	/* bounded: 2^ENGINE_MAX_LOG2_ERRORED, checked when the QP is made. */
 	qp->streams.max = 1u << qp->attr.log2_errored_streams;
 	qp->streams.errored = calloc(qp->streams.max, sizeof(*qp->streams.errored));
 	return qp->streams.errored ? 0 : -ENOMEM;
@@ -47,13 +45,12 @@ bool stream_is_errored(const struct engine_qp *qp, const struct sent *sent)
 
 bool stream_goes_on(const struct engine_qp *qp, const struct sent *sent)
 {
-	return !qp->streams.max || qp->streams.present == stream_of(qp, sent);
+	return qp->streams.present == stream_of(qp, sent);
 }
 
 void stream_begin(struct engine_qp *qp, const struct sent *sent)
 {
-	if (qp->streams.max)
-		qp->streams.present = stream_of(qp, sent);
+	qp->streams.present = stream_of(qp, sent);
 }
 
 /* Everything of the stream that was fetched fails as well, in its turn. */
@@ -109,7 +106,7 @@ bool stream_takes_error(struct engine_qp *qp, const struct sent *failed)
 	struct streams *streams = &qp->streams;
 	uint16_t stream;
 
-	if (likely(!streams->max) || (failed->flags & SENT_NO_STREAM) || !qp_can_send(qp))
+	if ((failed->flags & SENT_NO_STREAM) || !qp_can_send(qp))
 		return false;
 	stream = stream_of(qp, failed);
 	if (failed->syndrome != SHMD_SYNDROME_WR_FLUSH_ERR && find(streams, stream) == streams->n) {
