@@ -166,7 +166,7 @@ def check(root, options):
 
 def one(source, line, says, **others):
     files = {source: line + '\n', 'proto/base/list.h': '', 'proto/codec.h': '', 'kernels/abi/wqe.h': '',
-             'kernels/host/wqe-parse.h': '', 'daemon/nic/nic.h': '', 'daemon/engine/engine.h': '',
+             'kernels/host/wqe-parse.h': '', 'daemon/nic/nic.h': '', 'daemon/engine/engine.h': '', 'daemon/engine/extra/extra.h': '',
              'daemon/session/session.h': '', 'tests/lib/test.h': '', 'libclient/include/shmemclient.h': ''}
     files.update(others)
     return Planted(f'{source} {line}', {**files, source: line + '\n'}, says)
