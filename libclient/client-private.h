@@ -279,6 +279,7 @@ void nic_free(struct shmd_nic *nic);
 /* ---- memory.c, mr.c */
 
 void mem_free(struct shmd_mem *mem);
+int mem_fd_new(size_t bytes); /* a memfd of this size, full of zeros, sealed against growing and shrinking; or an error with text */
 int mem_seal(int fd, int seals); /* adds seals that are missing; 0, or negative errno */
 void mr_free(struct shmd_mr *mr);
 /* As shmd_mr_reg(); `reason`: why the kind is not a better one, for shmemd's lists and shmd_mr_info(); or empty. */

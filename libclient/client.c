@@ -297,21 +297,63 @@ int shmd_client_limits(const struct shmd_client *client, struct shmd_limits *ret
 	return 0;
 }
 
+/*
+ * The session's word, or else the worst of the words of its NICs; a word that has no NIC stays 0. The page has the words also
+ * where another thread holds the lock.
+ */
+static int health_of_page(const struct shmd_health_page *page)
+{
+	int session = (int)__atomic_load_n(&page->session, __ATOMIC_ACQUIRE), worst = SHMD_HEALTH_OK;
+
+	if (session)
+		return session;
+	for (unsigned int i = 0; i < SHMD_HEALTH_NICS; i++) {
+		int nic = (int)__atomic_load_n(&page->nic[i], __ATOMIC_ACQUIRE);
+
+		/* A port may come back; everything else is final. */
+		if (nic && (!worst || worst == SHMD_HEALTH_PORT_DOWN))
+			worst = nic;
+	}
+	return worst;
+}
+
+/* Whether the connection is of no use any more. Whoever holds the lock reads the socket and will notice. */
+static bool health_look(struct shmd_client *client)
+{
+	bool dead;
+
+	if (pthread_mutex_trylock(&client->lock))
+		return false;
+	dead = request_drain(client) < 0;
+	client_unlock(client);
+	return dead;
+}
+
 int shmd_client_health(struct shmd_client *client)
 {
 	int r = client_check(client);
-	bool dead = false;
+	bool dead;
 
 	if (r < 0)
 		return r;
-	/* Whoever holds the lock reads the socket and will notice. */
-	if (!pthread_mutex_trylock(&client->lock)) {
-		dead = request_drain(client) < 0;
-		client_unlock(client);
-	}
+	dead = health_look(client);
 	if (!client->health)
 		return dead ? SHMD_HEALTH_DAEMON_GONE : SHMD_HEALTH_OK;
-	return (int)__atomic_load_n(&client->health->session, __ATOMIC_ACQUIRE);
+	return health_of_page(client->health);
+}
+
+int shmd_nic_health(const struct shmd_nic *nic)
+{
+	int r = client_check(nic ? nic->client : NULL);
+	const struct shmd_health_page *page;
+	int session;
+
+	if (r < 0)
+		return r;
+	(void)health_look(nic->client);
+	page = nic->client->health;
+	session = (int)__atomic_load_n(&page->session, __ATOMIC_ACQUIRE);
+	return session ? session : (int)__atomic_load_n(&page->nic[nic->info.index], __ATOMIC_ACQUIRE);
 }
 
 struct shmd_health_page *shmd_client_health_page(struct shmd_client *client)

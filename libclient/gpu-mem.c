@@ -140,8 +140,8 @@ int shmd_gpu_mr_reg(struct shmd_gpu *gpu, struct shmd_nic *nic, const struct shm
 		return r;
 	if (!attr || !ret_mr)
 		return text_fail(-EINVAL, "attr or ret_mr is NULL");
-	if (attr->mode < -1 || attr->mode > SHMD_GPU_MEM_PEERMEM)
-		return text_fail(-EINVAL, "mode %d is none for memory of a GPU", attr->mode);
+	if ((unsigned int)attr->mode > SHMD_GPU_MEM_PEERMEM)
+		return text_fail(-EINVAL, "mode %d is none for memory of a GPU", (int)attr->mode);
 	if (!attr->length_bytes || add_overflows(attr->addr, attr->length_bytes, &end))
 		return text_fail(-EINVAL, "the range is empty or wraps around");
 	r = check_access(attr->access);
@@ -278,7 +278,7 @@ static int make(struct shmd_gpu_mem *mem, struct shmd_nic *nic, const struct shm
 	if (r < 0)
 		return r;
 	r = make_on_gpu(mem, nic, attr);
-	if (!r || attr->mode >= 0 || !may_step_down(client, r))
+	if (!r || attr->mode != SHMD_GPU_MEM_AUTO || !may_step_down(client, r))
 		return r;
 	text_copy(why, sizeof(why), shmd_error_text());
 	client_lock(client);
@@ -292,8 +292,8 @@ static int check_mem_attr(const struct shmd_gpu_mem_attr *attr, uint64_t *ret_by
 {
 	uint64_t mask = page_bytes() - 1;
 
-	if (attr->mode < -1 || attr->mode > SHMD_GPU_MEM_HOST)
-		return text_fail(-EINVAL, "mode %d is unknown", attr->mode);
+	if ((unsigned int)attr->mode > SHMD_GPU_MEM_HOST)
+		return text_fail(-EINVAL, "mode %d is unknown; 0 takes the best that works", (int)attr->mode);
 	if (!attr->bytes || add_overflows(attr->bytes, mask, ret_bytes))
 		return text_fail(-EINVAL, "the size is 0 or too large");
 	*ret_bytes &= ~mask;

@@ -33,8 +33,7 @@ int mem_seal(int fd, int seals)
 	return fcntl(fd, F_ADD_SEALS, seals) < 0 ? -errno : 0;
 }
 
-/* A sealed memfd of this size, full of zeros. */
-static int memfd_new(size_t bytes)
+int mem_fd_new(size_t bytes)
 {
 	_cleanup_close_ int fd = -1;
 	int r;
@@ -96,7 +95,7 @@ int shmd_mem_alloc(struct shmd_client *client, size_t bytes, struct shmd_mem **r
 	mem = mem_new(client, rounded);
 	if (!mem)
 		return text_fail(-ENOMEM, "no memory for a memory object");
-	mem->fd = memfd_new(rounded);
+	mem->fd = mem_fd_new(rounded);
 	if (mem->fd < 0)
 		return mem->fd;
 	addr = mmap(NULL, rounded, PROT_READ | PROT_WRITE, MAP_SHARED, mem->fd, 0);
@@ -213,7 +212,7 @@ int shmd_mem_adopt(struct shmd_client *client, void *addr, size_t bytes, struct 
 	if (!mem)
 		return text_fail(-ENOMEM, "no memory for a memory object");
 	mem->is_adopted = true;
-	mem->fd = memfd_new(bytes);
+	mem->fd = mem_fd_new(bytes);
 	if (mem->fd < 0)
 		return mem->fd;
 	r = exchange_range(mem, addr);

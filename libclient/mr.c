@@ -196,14 +196,18 @@ int mr_reg(struct shmd_nic *nic, const struct shmd_mr_attr *attr, const char *re
 
 int shmd_mr_reg(struct shmd_nic *nic, const struct shmd_mr_attr *attr, struct shmd_mr **ret_mr)
 {
+	struct shmd_mr_attr filled;
 	int r = client_check(nic ? nic->client : NULL);
 
 	if (r < 0)
 		return r;
 	if (!attr || !ret_mr)
 		return text_fail(-EINVAL, "attr or ret_mr is NULL");
-	r = check_attr(attr);
-	return r < 0 ? r : mr_reg(nic, attr, "", ret_mr);
+	filled = *attr;
+	if (!filled.kind)
+		filled.kind = SHMD_MEM_MEMFD;
+	r = check_attr(&filled);
+	return r < 0 ? r : mr_reg(nic, &filled, "", ret_mr);
 }
 
 int shmd_mr_reg_mem(struct shmd_nic *nic, const struct shmd_mem *mem, uint32_t access,

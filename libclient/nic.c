@@ -168,7 +168,7 @@ static void take_doorbell(struct shmd_nic *nic, const struct msg_nic_open_rep *r
 	nic->nic_page = doorbell->nic_page;
 	nic->wake_fd = doorbell->wake_fd;
 	nic->register_offset = rep->register_offset;
-	nic->info.doorbell_mode = rep->doorbell == 2 ? SHMD_DOORBELL_UAR_MMAP : SHMD_DOORBELL_CPU;
+	nic->info.doorbell_mode = rep->doorbell == SHMD_DOORBELL_UAR_MMAP ? SHMD_DOORBELL_UAR_MMAP : SHMD_DOORBELL_CPU;
 	text_copy(nic->info.doorbell_reason, sizeof(nic->info.doorbell_reason), rep->reason);
 	pthread_mutex_unlock(&nic->doorbell_lock);
 }
@@ -188,10 +188,10 @@ int nic_to_cpu(struct shmd_nic *nic, const char *why)
 		return text_fail(-EOPNOTSUPP, "%s; with the doorbell mode left to shmemd, or mode cpu, that page is not needed",
 				 reason);
 	ask->nic = nic->info.index;
-	ask->doorbell = SHMD_DOORBELL_CPU + 1;
+	ask->doorbell = SHMD_DOORBELL_CPU;
 	text_copy(ask->reason, sizeof(ask->reason), reason);
 	r = request_call_locked(nic->client, &call);
-	if (!r && call.rep.nic_open_rep.doorbell != SHMD_DOORBELL_CPU + 1)
+	if (!r && call.rep.nic_open_rep.doorbell != SHMD_DOORBELL_CPU)
 		r = text_fail(-EPROTO, "shmemd changed to another doorbell mode than cpu");
 	if (!r)
 		r = map_doorbell(&call, &doorbell);
@@ -212,7 +212,7 @@ static void keep_command_fd(struct shmd_nic *nic, const struct request *call)
 {
 	const struct msg_nic_open_rep *rep = &call->rep.nic_open_rep;
 
-	if (!rep->pd || rep->doorbell != SHMD_DOORBELL_UAR_MMAP + 1)
+	if (!rep->pd || rep->doorbell != SHMD_DOORBELL_UAR_MMAP)
 		return;
 	nic->command_fd = fcntl(fdlist_get(&call->rep_fds, rep->page_fd), F_DUPFD_CLOEXEC, 3);
 	nic->pd = rep->pd - 1;
@@ -231,7 +231,7 @@ static int open_doorbell(struct shmd_nic *nic, struct request *call)
 		take_doorbell(nic, rep, &doorbell);
 		return 0;
 	}
-	if (rep->doorbell != SHMD_DOORBELL_UAR_MMAP + 1 || r == -EPROTO)
+	if (rep->doorbell != SHMD_DOORBELL_UAR_MMAP || r == -EPROTO)
 		return r;
 	client_lock(nic->client);
 	r = nic_to_cpu(nic, shmd_error_text());
@@ -266,13 +266,12 @@ static int fill_open(struct msg_nic_open_req *req, const struct shmd_nic_attr *a
 {
 	if (!attr)
 		return 0;
-	if (attr->doorbell < -1 || attr->doorbell > SHMD_DOORBELL_UAR_MMAP)
-		return text_fail(-EINVAL, "doorbell mode %d is unknown", attr->doorbell);
+	if ((unsigned int)attr->doorbell > SHMD_DOORBELL_UAR_MMAP)
+		return text_fail(-EINVAL, "doorbell mode %d is unknown; 0 leaves it to shmemd", (int)attr->doorbell);
 	if ((attr->gpu && strlen(attr->gpu) >= sizeof(req->gpu)) ||
 	    (attr->nic && strlen(attr->nic) >= sizeof(req->nic)))
 		return text_fail(-EINVAL, "the name of the GPU or the NIC is too long");
-	/* On the wire 0 is auto, and a mode is its number plus one. */
-	req->doorbell = (uint32_t)(attr->doorbell + 1);
+	req->doorbell = (uint32_t)attr->doorbell;
 	text_copy(req->gpu, sizeof(req->gpu), attr->gpu ? attr->gpu : "");
 	text_copy(req->nic, sizeof(req->nic), attr->nic ? attr->nic : "");
 	return 0;

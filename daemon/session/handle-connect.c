@@ -15,6 +15,21 @@
 #include "daemon/session/list-items.h"
 #include "proto/base/cleanup.h"
 
+/* On the wire 0 keeps the default, and this asks for 0 itself. */
+#define PARAM_ZERO 255u
+
+/* False: above max. */
+static bool take_param(uint8_t *param, uint32_t from, uint32_t max)
+{
+	if (from == PARAM_ZERO)
+		*param = 0;
+	else if (from > max)
+		return false;
+	else if (from)
+		*param = (uint8_t)from;
+	return true;
+}
+
 static int fill_params(struct request *req, struct nic_qp_params *params)
 {
 	const struct msg_qp_params *from = &req->msg->connect_req.params;
@@ -22,20 +37,16 @@ static int fill_params(struct request *req, struct nic_qp_params *params)
 	*params = req->session->registry->attr.qp_params;
 	if (!req->msg->connect_req.has_params)
 		return 0;
-	if (from->timeout > 31 || from->retry_count > 7 || from->rnr_retry > 7 ||
-	    from->min_rnr_timer > 31 || from->max_rd_atomic < 1 || from->max_rd_atomic > 16 ||
+	if (!take_param(&params->timeout, from->timeout, 31) || !take_param(&params->retry_count, from->retry_count, 7) ||
+	    !take_param(&params->rnr_retry, from->rnr_retry, 7) ||
+	    !take_param(&params->min_rnr_timer, from->min_rnr_timer, 31) || from->max_rd_atomic > 16 ||
 	    from->traffic_class > 255)
 		return request_fail(req, SHMD_STATUS_INVALID,
-				    "a QP parameter is outside its range: timeout 0-31, retries 0-7, "
-				    "RNR timer 0-31, reads and atomics 1-16, traffic class 0-255");
-	*params = (struct nic_qp_params){
-		.timeout = (uint8_t)from->timeout,
-		.retry_count = (uint8_t)from->retry_count,
-		.rnr_retry = (uint8_t)from->rnr_retry,
-		.min_rnr_timer = (uint8_t)from->min_rnr_timer,
-		.max_rd_atomic = (uint8_t)from->max_rd_atomic,
-		.traffic_class = (uint8_t)from->traffic_class,
-	};
+				    "a QP parameter is outside its range: timeout 1-31, retries 1-7, RNR timer 1-31, "
+				    "0 for the default and 255 for none; reads and atomics 0-16, traffic class 0-255");
+	if (from->max_rd_atomic)
+		params->max_rd_atomic = (uint8_t)from->max_rd_atomic;
+	params->traffic_class = (uint8_t)from->traffic_class;
 	return 0;
 }
 

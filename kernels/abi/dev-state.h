@@ -27,10 +27,11 @@ enum shmd_placement {
 	SHMD_PLACEMENT_GPU = 1,
 };
 
-/* What the doorbell address is. */
+/* What the doorbell address is. The numbers are those of the protocol. */
 enum shmd_doorbell_mode {
-	SHMD_DOORBELL_CPU = 0, /* a polled word in shared memory */
-	SHMD_DOORBELL_UAR_MMAP = 1, /* a mapped UAR page of the NIC */
+	SHMD_DOORBELL_AUTO = 0, /* only asked for: shmemd chooses, and no dev-qp has it */
+	SHMD_DOORBELL_CPU = 1, /* a polled word in shared memory */
+	SHMD_DOORBELL_UAR_MMAP = 2, /* a mapped UAR page of the NIC */
 };
 
 /* struct shmd_dev_qp.flags */

@@ -157,7 +157,10 @@ SHMD_DEV int shmd_dev_qp_atomic_fetch_as(struct shmd_dev_qp *qp, struct shmd_dev
 	rc = shmd_dev_scope_leave(mode.scope, rc);
 	if (rc)
 		return rc;
-	*ret_old = shmd_dev_scope_share(mode.scope, old);
+	/* All of the scope take part, also those who want no value. */
+	old = shmd_dev_scope_share(mode.scope, old);
+	if (ret_old)
+		*ret_old = old;
 	return SHMD_DEV_OK;
 }
 

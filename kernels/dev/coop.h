@@ -29,10 +29,11 @@ enum shmd_dev_scope {
 
 /*
  * How a function is carried out. The _as form of each function takes one; scope and sharing that are constants
- * where it is called fold away.
+ * where it is called fold away. The functions below make one; a zeroed mode is scope thread, exclusive, a connected QP and one
+ * look, which shmd_dev_mode_of(qp, 0) gives for an exclusive QP.
  */
 struct shmd_dev_mode {
-	uint64_t timeout_nsec; /* of functions that wait; SHMD_DEV_NO_TIMEOUT */
+	uint64_t timeout_nsec; /* of functions that wait; 0: one look; SHMD_DEV_NO_TIMEOUT */
 	const struct shmd_dev_peer *peer; /* the QP is a DCI: where to send. NULL: the QP is connected */
 	uint8_t scope; /* enum shmd_dev_scope */
 	uint8_t sharing; /* enum shmd_sharing; at least what other callers of this QP use */

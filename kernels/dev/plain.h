@@ -268,7 +268,7 @@ SHMD_DEV_API uint32_t shmd_dev_qp_error(const struct shmd_dev_qp *qp, uint32_t *
 {
 	uint32_t syndrome = shmd_dev_flag_load(&qp->error_syndrome, SHMD_DEV_FIXED(qp->sharing));
 
-	if (syndrome)
+	if (syndrome && ret_wqe_index)
 		*ret_wqe_index = shmd_dev_flag_load(&qp->error_wqe_index, SHMD_DEV_FIXED(qp->sharing));
 	return syndrome;
 }

@@ -136,11 +136,14 @@ SHMD_DEV int shmd_dev_qp_reserve_as(struct shmd_dev_qp *qp, uint32_t n_wqebbs, s
 	/* The caller's number is judged here; shmd_dev_sq_try_claim counts with 32 bits and a sign. */
 	if (n_wqebbs - 1 >= shmd_dev_sq_window(qp))
 		return SHMD_DEV_INVALID;
+	/* Nobody would ever make them ready. */
+	if (mode.scope == SHMD_DEV_THREAD && !ret_index)
+		return SHMD_DEV_INVALID;
 	if (shmd_dev_scope_enter(mode.scope))
 		claim = shmd_dev_sq_reserve(qp, n_wqebbs, mode.sharing, 0, &ring);
 	claim.index = shmd_dev_scope_share(mode.scope, claim.index);
 	status = shmd_dev_claim_status(claim.index);
-	if (!status)
+	if (!status && ret_index)
 		*ret_index = claim.index;
 	return status;
 }

@@ -209,7 +209,10 @@ SHMD_DEV int shmd_dev_qp_g_as(struct shmd_dev_qp *qp, struct shmd_dev_addr remot
 	rc = shmd_dev_scope_leave(mode.scope, rc);
 	if (rc)
 		return rc;
-	*ret_value = shmd_dev_scope_share(mode.scope, value);
+	/* All of the scope take part, also those who want no value. */
+	value = shmd_dev_scope_share(mode.scope, value);
+	if (ret_value)
+		*ret_value = value;
 	return SHMD_DEV_OK;
 }
 

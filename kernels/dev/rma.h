@@ -38,6 +38,7 @@
  *	wait ends by the QP's time limit, the one for room also by an error or the health word. The others wait for callers
  *	that wait for nobody, or for what an error or the health word ends.
  * Time	nsec; SHMD_DEV_NO_TIMEOUT for none; 0 looks once and returns SHMD_DEV_TIMEOUT when it is not done.
+ * Outputs	ret_value, ret_old and ret_wqe_index may be NULL. ret_index is needed, but see shmd_dev_qp_reserve_as().
  */
 #ifndef SHMD_DEV_RMA_H
 #define SHMD_DEV_RMA_H
@@ -81,7 +82,7 @@ SHMD_DEV_API int shmd_dev_qp_p(struct shmd_dev_qp *qp, struct shmd_dev_addr remo
 SHMD_DEV int shmd_dev_qp_p_as(struct shmd_dev_qp *qp, struct shmd_dev_addr remote, uint64_t value,
 			      uint32_t bytes, struct shmd_dev_mode mode);
 
-/* Read a value of 1, 2, 4 or 8 bytes. */
+/* Read a value of 1, 2, 4 or 8 bytes. ret_value may be NULL: the call only waits. */
 SHMD_DEV_API int shmd_dev_qp_g(struct shmd_dev_qp *qp, struct shmd_dev_addr remote, uint32_t bytes,
 			       uint64_t timeout_nsec, uint64_t *ret_value);
 SHMD_DEV int shmd_dev_qp_g_as(struct shmd_dev_qp *qp, struct shmd_dev_addr remote, uint32_t bytes,
@@ -168,7 +169,7 @@ SHMD_DEV struct shmd_dev_amo shmd_dev_amo_of(int op, uint32_t bytes, uint64_t va
 /* Any of them without its result. Posted like a put_nbi. */
 SHMD_DEV int shmd_dev_qp_atomic_as(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
 				   struct shmd_dev_amo amo, struct shmd_dev_mode mode);
-/* Any of them with the previous value of the word. Waits. */
+/* Any of them with the previous value of the word. Waits, also where ret_old is NULL. */
 SHMD_DEV int shmd_dev_qp_atomic_fetch_as(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
 					 struct shmd_dev_amo amo, struct shmd_dev_mode mode,
 					 uint64_t *ret_old);
@@ -206,7 +207,7 @@ SHMD_DEV_API int shmd_dev_qp_atomic_fetch_xor(struct shmd_dev_qp *qp, struct shm
 SHMD_DEV_API int shmd_dev_qp_atomic_swap(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
 					 uint32_t bytes, uint64_t value, uint64_t timeout_nsec,
 					 uint64_t *ret_old);
-/* amo: bytes, compare and value; its op is not looked at. */
+/* amo: bytes, compare and value; the function ignores its op. */
 SHMD_DEV_API int shmd_dev_qp_atomic_compare_swap(struct shmd_dev_qp *qp,
 						 struct shmd_dev_addr remote,
 						 struct shmd_dev_amo amo, uint64_t timeout_nsec,
@@ -291,13 +292,13 @@ SHMD_DEV int shmd_dev_qp_test32_as(struct shmd_dev_qp *qp, const uint32_t *word,
 /* ---- WQEs of one's own: reserve, prepare, ready, submit; plain functions: scope thread ---------------------- */
 
 /*
- * Take n_wqebbs consecutive WQEBBs, from *ret_index on. They must be made ready, all at once, whatever happens. Until then the
+ * Take n_wqebbs consecutive WQEBBs, from *ret_index on. ret_index is not NULL (SHMD_DEV_INVALID). They must be made ready, all at once, whatever happens. Until then the
  * caller posts nothing else on this QP: where it is exclusive nobody waits for a turn, and that would announce WQEs that are not
  * written; elsewhere it would wait for itself until the QP's time limit.
  */
 SHMD_DEV_API int shmd_dev_qp_reserve(struct shmd_dev_qp *qp, uint32_t n_wqebbs,
 				     uint64_t *ret_index);
-/* In scope warp or block all of it get the one range, and each thread may write WQEs there. */
+/* In scope warp or block all of it get the one range, and each thread may write WQEs there; one that writes none may pass NULL. */
 SHMD_DEV int shmd_dev_qp_reserve_as(struct shmd_dev_qp *qp, uint32_t n_wqebbs, struct shmd_dev_mode mode,
 				    uint64_t *ret_index);
 /* Flags (fm_ce_se) for the first WQE after a fence, 0 when none is pending. */
@@ -316,7 +317,10 @@ SHMD_DEV int shmd_dev_qp_publish_as(struct shmd_dev_qp *qp, uint64_t index, uint
 SHMD_DEV_API int shmd_dev_qp_wait(struct shmd_dev_qp *qp, uint64_t end, uint64_t timeout_nsec);
 SHMD_DEV int shmd_dev_qp_wait_as(struct shmd_dev_qp *qp, uint64_t end, struct shmd_dev_mode mode);
 SHMD_DEV_API int shmd_dev_qp_test(struct shmd_dev_qp *qp, uint64_t end);
-/* The first error: enum shmd_cqe_syndrome (0: none), and the 16-bit index of its WQE or SHMD_DEV_NO_WQE. */
+/*
+ * Return the first error: enum shmd_cqe_syndrome (0: none). ret_wqe_index gets the 16-bit index of its WQE or SHMD_DEV_NO_WQE; it
+ * is left alone without an error, and may be NULL.
+ */
 SHMD_DEV_API uint32_t shmd_dev_qp_error(const struct shmd_dev_qp *qp, uint32_t *ret_wqe_index);
 
 /* ---- two-sided -------------------------------------------------------------------------------------------- */

@@ -25,16 +25,17 @@ extern "C" {
 struct shmd_gpu_mem;
 
 enum shmd_gpu_mem_mode {
-	SHMD_GPU_MEM_DMABUF = 0,
-	SHMD_GPU_MEM_PEERMEM = 1,
-	SHMD_GPU_MEM_HOST = 2,
+	SHMD_GPU_MEM_AUTO = 0, /* only asked for */
+	SHMD_GPU_MEM_DMABUF = 1,
+	SHMD_GPU_MEM_PEERMEM = 2,
+	SHMD_GPU_MEM_HOST = 3,
 };
 
 struct shmd_gpu_mr_attr {
 	uint64_t addr; /* on the GPU; work requests name it so too */
 	uint64_t length_bytes; /* at least 1 */
-	uint32_t access; /* SHMD_ACCESS_* */
-	int mode; /* -1: automatic, else enum shmd_gpu_mem_mode, but not HOST */
+	uint32_t access; /* SHMD_ACCESS_*; 0: this session's own NIC reads it, nobody else does anything */
+	enum shmd_gpu_mem_mode mode; /* 0: automatic; HOST is refused */
 };
 
 /*
@@ -53,8 +54,8 @@ SHMD_EXPORT int shmd_gpu_mr_reg(struct shmd_gpu *gpu, struct shmd_nic *nic, cons
 
 struct shmd_gpu_mem_attr {
 	uint64_t bytes; /* at least 1; rounded up to pages */
-	uint32_t access; /* SHMD_ACCESS_* */
-	int mode; /* -1: automatic, else enum shmd_gpu_mem_mode */
+	uint32_t access; /* SHMD_ACCESS_*; 0: this session's own NIC reads it, nobody else does anything */
+	enum shmd_gpu_mem_mode mode; /* 0: automatic */
 };
 
 struct shmd_gpu_mem_info {

@@ -19,7 +19,11 @@
  * What holds for every function, unless its comment says otherwise:
  *	Ownership	a handle belongs to the caller until the function that ends it, and at the latest until
  *			shmd_client_close() of its client, which ends every handle made from it. Descriptors and
- *			strings passed in are borrowed for the call. Outputs are written on success only.
+ *			strings passed in are borrowed for the call.
+ *	Outputs		written on success only. NULL is -EINVAL, but where the comment says that an output may be NULL:
+ *			that of a function which does more than fill it.
+ *	Attrs		zero in a field means the default that its comment names, and so does NULL in place of an attr, where
+ *			that is allowed. A field without a default, such as a length, is refused as zero (-EINVAL).
  *	Blocks		until the daemon replies, at most the client's time limit: -ETIMEDOUT. The daemon may still
  *			carry out what timed out; what it makes then lives until the session ends.
  *	Errors		-EINVAL an argument; -ECHILD in a forked child; -ETIMEDOUT; -ENOMEM; -ECONNRESET (connection
@@ -112,10 +116,12 @@ SHMD_EXPORT int shmd_client_limits(const struct shmd_client *client, struct shmd
 /* "shmemd 0.1.0", as it was when the client was opened; valid until close; never NULL. Never blocks. */
 SHMD_EXPORT const char *shmd_client_daemon(const struct shmd_client *client);
 /*
- * shmd_client_health - enum shmd_health of the session
+ * shmd_client_health - enum shmd_health of the session and of its NICs
  *
- * Notices a broken connection without waiting, and reads events that have arrived. Negative only for -EINVAL and
- * -ECHILD. A client of SHMD_ROLE_CONTROL has no page; its health is that of the connection.
+ * SHMD_HEALTH_OK: the session lives, and no open NIC of it is lost or has its port down. The session's own word comes first, then
+ * a lost NIC, then a port; shmd_nic_health() says which NIC. Notices a broken connection without waiting, and reads events that
+ * have arrived. Negative only for -EINVAL and -ECHILD. A client of SHMD_ROLE_CONTROL has no page; its health is that of the
+ * connection.
  *
  * Blocks	never
  */
@@ -218,7 +224,7 @@ SHMD_EXPORT int shmd_nic_list(struct shmd_client *client, struct shmd_nic_info *
 struct shmd_nic_attr {
 	const char *gpu; /* PCI bus id or "GPU-..." UUID; NULL: no GPU */
 	const char *nic; /* by name; NULL: the daemon assigns */
-	int doorbell; /* -1: auto, else enum shmd_doorbell_mode */
+	enum shmd_doorbell_mode doorbell; /* 0: automatic */
 };
 
 /*
@@ -238,6 +244,8 @@ struct shmd_nic_attr {
  */
 SHMD_EXPORT int shmd_nic_open(struct shmd_client *client, const struct shmd_nic_attr *attr,
 			      struct shmd_nic **ret_nic);
+/* enum shmd_health of one NIC, or of its session when that has ended. Otherwise as shmd_client_health(). */
+SHMD_EXPORT int shmd_nic_health(const struct shmd_nic *nic);
 /* As it was when the NIC was opened, but doorbell mode and reason: see shmd_nic_open(). Never blocks. */
 SHMD_EXPORT int shmd_nic_info(const struct shmd_nic *nic, struct shmd_nic_info *ret_info);
 /*
@@ -291,12 +299,12 @@ SHMD_EXPORT void shmd_mem_free(struct shmd_mem *mem);
 #define SHMD_ACCESS_ALL 0xfu
 
 struct shmd_mr_attr {
-	enum shmd_mem_kind kind;
+	enum shmd_mem_kind kind; /* 0: SHMD_MEM_MEMFD */
 	int fd; /* borrowed: memfd (the library seals it if it can) or dmabuf; SHMD_MEM_PEERMEM: not looked at */
 	uint64_t offset; /* bytes into fd; SHMD_MEM_PEERMEM: the address. Agrees with iova modulo 4096 */
 	uint64_t length_bytes; /* at least 1 */
 	uint64_t iova; /* address that work requests will use */
-	uint32_t access; /* SHMD_ACCESS_* */
+	uint32_t access; /* SHMD_ACCESS_*; 0: this session's own NIC reads it, nobody else does anything */
 };
 
 /*
@@ -355,17 +363,17 @@ enum shmd_qp_type {
 };
 
 struct shmd_queues_attr {
-	unsigned int n_qps; /* 1..limit; split over packets by the library */
+	unsigned int n_qps; /* 1..limit, no default; split over packets by the library */
 	uint32_t sq_wqebbs; /* power of two, 16..; 0: 256 */
 	uint32_t rq_wqes; /* power of two, at least 64 bytes of them are made; or 0: nothing can be received */
 	uint32_t rq_stride_bytes; /* 16..512, power of two; 0: 16 (one data segment) */
 	uint32_t recv_cq_entries; /* 0: rq_wqes. One ordinary receive CQ for each QP */
-	enum shmd_cq_mode cq_mode;
-	enum shmd_sharing sharing;
+	enum shmd_cq_mode cq_mode; /* 0: collapsed */
+	enum shmd_sharing sharing; /* 0: exclusive */
 	uint32_t access; /* what peers may do: SHMD_ACCESS_REMOTE_*; 0: all */
 	int gpu_driven; /* 1: doorbells are rung by kernels; 0: by CPU threads */
-	/* Queue memory of the caller's instead of a memfd of the daemon's: fd -1 (or all zero) for none. */
-	enum shmd_mem_kind mem_kind; /* 0: the daemon makes it */
+	/* Queue memory of the caller's instead of a memfd of the daemon's */
+	enum shmd_mem_kind mem_kind; /* 0: the daemon makes it, and the next three are not looked at */
 	int mem_fd;
 	uint64_t mem_offset;
 	uint64_t mem_bytes;
@@ -434,13 +442,18 @@ struct shmd_addr {
 SHMD_EXPORT int shmd_queues_addr(const struct shmd_queues *queues, unsigned int i,
 				 struct shmd_addr *ret_addr);
 
+/*
+ * In a field of struct shmd_qp_params but max_rd_atomic and traffic_class: the number 0 itself, since 0 asks for the default.
+ */
+#define SHMD_QP_PARAM_ZERO 0xffu
 struct shmd_qp_params {
-	uint8_t timeout; /* 4.096 us << timeout */
-	uint8_t retry_count; /* 0..7 */
-	uint8_t rnr_retry; /* 0..7; 7 for ever */
-	uint8_t min_rnr_timer; /* IBTA encoding */
-	uint8_t max_rd_atomic; /* 1..16 */
-	uint8_t traffic_class;
+	/* 0: the daemon's setting, named here */
+	uint8_t timeout; /* 4.096 us << timeout, 1..31; SHMD_QP_PARAM_ZERO: no time limit. qp-timeout */
+	uint8_t retry_count; /* 1..7; SHMD_QP_PARAM_ZERO: none. qp-retries */
+	uint8_t rnr_retry; /* 1..6, 7: for ever; SHMD_QP_PARAM_ZERO: none. qp-rnr-retries */
+	uint8_t min_rnr_timer; /* IBTA encoding, 1..31; SHMD_QP_PARAM_ZERO: 655 ms. qp-rnr-timer */
+	uint8_t max_rd_atomic; /* 1..16. qp-reads */
+	uint8_t traffic_class; /* 0: class 0 */
 };
 
 /*
@@ -449,8 +462,11 @@ struct shmd_qp_params {
  * QPs first..first+n-1 of the batch to addrs[0..n-1]; each side connects its own QP. Stops at the first failure. DCIs
  * have no peer of their own: this makes them ready to send, with these params.
  *
+ * A request to a QP that is not connected yet is lost, and ends in an error when its retries are used up. So post only after both
+ * sides have connected: let each tell the other, or call shmd_pair_connect(), which does so.
+ *
  * addrs	in; n of them, of this fabric's shmd_queues_addr(); NULL for DCIs
- * params	in; may be NULL: the daemon's settings (qp-timeout and the like)
+ * params	in; may be NULL: the daemon's settings
  * ret_n_done	out, on failure too; may be NULL: how many are connected
  * Blocks	for each request of at most max_peers_per_request QPs, at most the client's time limit
  * Errors	-EHOSTUNREACH the address leads nowhere from this NIC; -EINVAL not an address, or the QP is neither in
@@ -654,6 +670,46 @@ SHMD_EXPORT int shmd_unpublish(struct shmd_client *client, const struct shmd_wor
  */
 SHMD_EXPORT int shmd_fetch(struct shmd_client *client, const struct shmd_world *world, uint32_t pe,
 			   uint32_t slot, void *data, size_t *bytes, int *ret_fd, uint64_t timeout_nsec);
+
+#define SHMD_PAIR_DATA_BYTES 65536u
+/* The QPs of one pair of PEs, and what they tell each other. */
+struct shmd_pair {
+	uint32_t pe; /* the peer's number */
+	unsigned int first; /* QPs first..first+n_qps-1 of the batch are for this peer */
+	unsigned int n_qps; /* 0: 1. The peer names as many */
+	const void *data; /* for the peer: the address and the key of memory, for example. NULL: nothing */
+	size_t bytes; /* of data, up to SHMD_PAIR_DATA_BYTES */
+	void *peer_data; /* out: what the peer gave. NULL: not wanted */
+	size_t peer_bytes; /* in: room at peer_data; out: bytes that the peer gave */
+};
+struct shmd_pair_attr {
+	struct shmd_world world;
+	uint32_t pe; /* the caller's own number */
+	uint32_t tag; /* both sides name the same; tells calls apart that the same two PEs make at once */
+	const struct shmd_qp_params *params; /* NULL: the daemon's settings */
+	uint64_t timeout_nsec; /* for all of it; 0: the client's time limit */
+};
+/*
+ * shmd_pair_connect - connect RC QPs with those of other processes of this user and node
+ *
+ * Publishes the addresses of the QPs, fetches those of each peer, connects, and returns when every peer has connected its own QPs
+ * too: from then on either side may post. The sides call in any order, each for the other; a process may name itself. Takes back
+ * what it has published. Its entries cannot meet those of shmd_publish().
+ *
+ * On failure the QPs of every pair are in RST again, the peers that still wait get -ECONNABORTED, and the call may be repeated.
+ * When one side fails at the last moment, the other may have returned 0; its requests then end in an error.
+ *
+ * attr		in; no default for world
+ * pairs	in and out; n of them, each for another peer. Outputs are undefined on failure
+ * Blocks	until every peer has come, at most attr->timeout_nsec; beyond that for each request, at most the client's time
+ *		limit
+ * Errors	-ETIMEDOUT a peer did not come in time; -ECONNABORTED a peer came and ended, gave up or failed, the text has its
+ *		reason; -EINVAL not RC QPs, not all in the batch, or the peer names another number of QPs; -ENOBUFS the peer
+ *		gave more than the room; -EPROTO the peer's library is of another kind; -EEXIST another session has this PE and
+ *		tag; those of shmd_publish() and shmd_queues_connect()
+ */
+SHMD_EXPORT int shmd_pair_connect(struct shmd_queues *queues, const struct shmd_pair_attr *attr, struct shmd_pair *pairs,
+				  unsigned int n);
 
 /* ---- administration: what shmemctl shows ---------------------------------------------------------------------------- */
 

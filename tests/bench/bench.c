@@ -110,7 +110,7 @@ bool bench_complain(const char *what)
 int bench_end_open(struct bench_end *end, const char *nic, size_t heap_bytes,
 		   const struct shmd_queues_attr *attr)
 {
-	struct shmd_nic_attr nic_attr = {.nic = nic, .doorbell = -1};
+	struct shmd_nic_attr nic_attr = {.nic = nic};
 	int r;
 
 	memset(end, 0, sizeof(*end));

@@ -56,12 +56,12 @@ struct shmd_client *conf_client_open(void)
 }
 
 /* SHMEMD_TEST_DOORBELL: cpu, uar-mmap, or what the daemon thinks best. */
-static int doorbell_mode(void)
+static enum shmd_doorbell_mode doorbell_mode(void)
 {
 	const char *mode = getenv("SHMEMD_TEST_DOORBELL");
 
 	if (!mode)
-		return -1;
+		return SHMD_DOORBELL_AUTO;
 	return strcmp(mode, "cpu") == 0 ? SHMD_DOORBELL_CPU : SHMD_DOORBELL_UAR_MMAP;
 }
 

@@ -28,7 +28,7 @@ struct pe {
 
 static bool open_session(struct pe *pe)
 {
-	struct shmd_nic_attr attr = {.doorbell = -1};
+	struct shmd_nic_attr attr = {0};
 	struct shmd_nic_info info;
 	struct shmd_gpu_info gpu;
 

@@ -65,7 +65,7 @@ static int nic_list(struct health_host_call *call)
 /* The session has the only NIC already. */
 static int nic_open(struct health_host_call *call)
 {
-	const struct shmd_nic_attr attr = {.nic = "soft0", .doorbell = -1};
+	const struct shmd_nic_attr attr = {.nic = "soft0"};
 	struct shmd_nic *nic;
 	int r = shmd_nic_open(call->side.client, &attr, &nic);
 
@@ -207,6 +207,16 @@ static int unpublish(struct health_host_call *call)
 static int fetch(struct health_host_call *call)
 {
 	return shmd_fetch(call->side.client, &world, 3, 0, NULL, NULL, NULL, call->limit);
+}
+
+/* The QP is its own other end. */
+static int pair_connect(struct health_host_call *call)
+{
+	const struct shmd_pair_attr attr = {.world = world, .pe = 4};
+	struct shmd_pair pair = {.pe = 4};
+	int r = shmd_pair_connect(call->side.queues, &attr, &pair, 1);
+
+	return r < 0 ? r : shmd_queues_modify(call->side.queues, 0, SHMD_QP_RST);
 }
 
 static int admin_status(struct health_host_call *call)
@@ -389,6 +399,7 @@ const struct health_host_wait health_host_waits[] = {
 	{"shmd_hot_close", HEALTH_REQUEST, hot_close},
 	{"shmd_publish", HEALTH_REQUEST, publish},
 	{"shmd_unpublish", HEALTH_REQUEST, unpublish},
+	{"shmd_pair_connect", HEALTH_REQUEST, pair_connect},
 	{"shmd_admin_status", HEALTH_REQUEST, admin_status},
 	{"shmd_admin_sessions", HEALTH_REQUEST, admin_sessions},
 	{"shmd_admin_qps", HEALTH_REQUEST, admin_qps},

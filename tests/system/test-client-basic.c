@@ -369,7 +369,7 @@ TEST(connecting_to_nonsense_is_refused)
 
 TEST(a_nic_opens_once_and_by_name)
 {
-	struct shmd_nic_attr attr = {.nic = "soft1", .doorbell = -1};
+	struct shmd_nic_attr attr = {.nic = "soft1"};
 	struct shmd_nic_info infos[4], info;
 	struct shmd_client *client;
 	struct fixture_daemon daemon;

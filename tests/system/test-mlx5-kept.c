@@ -66,7 +66,7 @@ static void connect_to_itself(struct user *user)
 static void user_open_and_kill(struct user *user, uint64_t kill_after)
 {
 	const struct shmd_client_attr client = {.timeout_nsec = LIMIT_NSEC};
-	const struct shmd_nic_attr nic = {.nic = "mlx5_0", .doorbell = -1};
+	const struct shmd_nic_attr nic = {.nic = "mlx5_0"};
 	const struct shmd_queues_attr queues = {.n_qps = 1};
 
 	*user = (struct user){.client = NULL};

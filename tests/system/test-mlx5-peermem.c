@@ -40,7 +40,7 @@
 #define LIMIT_NSEC (20 * NSEC_PER_SEC)
 
 static const struct shmd_queues_attr queues_attr = {.n_qps = 2, .sq_wqebbs = 16};
-static const struct shmd_gpu_mem_attr automatic = {.bytes = MEM_BYTES, .access = SHMD_ACCESS_ALL, .mode = -1};
+static const struct shmd_gpu_mem_attr automatic = {.bytes = MEM_BYTES, .access = SHMD_ACCESS_ALL};
 
 /* ---- what this process asks of the kernel -------------------------------------------------------------------------- */
 
@@ -341,7 +341,7 @@ TEST(mode_that_was_asked_for_is_taken_or_refused)
 	ASSERT_EQ(info_of(mem).mode, SHMD_GPU_MEM_HOST);
 	ASSERT_STREQ(info_of(mem).reason, "");
 	ASSERT_OK(shmd_gpu_mem_free(mem));
-	attr.mode = 3;
+	attr.mode = (enum shmd_gpu_mem_mode)4;
 	ASSERT_ERR(shmd_gpu_mem_alloc(lab.gpu, lab.side.nic, &attr, &mem), EINVAL);
 	lab_close(&lab);
 }

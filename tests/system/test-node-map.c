@@ -52,7 +52,7 @@ static int run_job(const struct fixture_daemon *daemon, struct found *found, uns
 	struct shmd_client *client;
 	struct shmd_nic *nic;
 	struct shmd_nic_info info;
-	struct shmd_nic_attr attr = {.doorbell = -1};
+	struct shmd_nic_attr attr = {0};
 	char name[32];
 
 	snprintf(name, sizeof(name), "0000:%02x:00.0", 0x10 + gpu);
@@ -194,7 +194,7 @@ static void write_small(const char *path, bool has_gpu, bool has_near_nic)
 static void ask_gpu(const struct fixture_daemon *daemon, const char *gpu, char name[64])
 {
 	struct shmd_client_attr client_attr = {.socket_path = daemon->socket};
-	struct shmd_nic_attr attr = {.doorbell = -1, .gpu = gpu};
+	struct shmd_nic_attr attr = {.gpu = gpu};
 	struct shmd_client *client;
 	struct shmd_nic_info info;
 	struct shmd_nic *nic;
@@ -260,7 +260,7 @@ static void unplug_and_plug(const struct fixture_daemon *daemon, const char *pat
 
 TEST_TIMEOUT(what_is_plugged_in_or_out_reaches_sessions, 120)
 {
-	struct shmd_nic_attr attr = {.doorbell = -1, .nic = name_of(1)};
+	struct shmd_nic_attr attr = {.nic = name_of(1)};
 	struct shmd_client_attr client_attr;
 	struct fixture_daemon daemon;
 	struct shmd_client *holder;
@@ -592,7 +592,7 @@ static void write_text(const char *path, const char *text)
 static int open_first(const struct fixture_daemon *daemon, const char *name, char nic_name[64], char reason[160])
 {
 	struct shmd_client_attr client_attr = {.socket_path = daemon->socket};
-	struct shmd_nic_attr attr = {.doorbell = -1, .nic = name, .gpu = name ? NULL : "0000:10:00.0"};
+	struct shmd_nic_attr attr = {.nic = name, .gpu = name ? NULL : "0000:10:00.0"};
 	struct shmd_nic_info info;
 	struct shmd_client *client;
 	struct shmd_nic *nic;

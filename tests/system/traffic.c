@@ -49,7 +49,7 @@ static void must(const struct traffic_side *side, int r, const char *what)
 static void open_side(struct traffic_side *side, const char *nic)
 {
 	const struct shmd_client_attr client = {.timeout_nsec = arg.patience_sec * SEC};
-	const struct shmd_nic_attr named = {.nic = nic, .doorbell = -1};
+	const struct shmd_nic_attr named = {.nic = nic};
 
 	side->counts = &counts;
 	side->patience_nsec = arg.patience_sec * SEC;

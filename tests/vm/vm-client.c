@@ -27,7 +27,7 @@ void vm_client_open(struct vm_client *c, const char *nic)
 {
 	/* The first client waits for the daemon's start, too. */
 	const struct shmd_client_attr patient = {.timeout_nsec = 4 * VM_PUT_NSEC};
-	const struct shmd_nic_attr best_or_named = {.nic = nic, .doorbell = -1};
+	const struct shmd_nic_attr best_or_named = {.nic = nic};
 	struct shmd_mem *mem;
 
 	setvbuf(stdout, NULL, _IOLBF, 0);

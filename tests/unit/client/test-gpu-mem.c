@@ -150,7 +150,7 @@ static void no_export(void)
 	fake_cuda_fail("cuMemGetHandleForAddressRange", 801);
 }
 
-static const struct shmd_gpu_mem_attr automatic = {.bytes = 5000, .access = SHMD_ACCESS_ALL, .mode = -1};
+static const struct shmd_gpu_mem_attr automatic = {.bytes = 5000, .access = SHMD_ACCESS_ALL};
 
 static struct shmd_gpu_mem *alloc(struct lab *lab, struct shmd_gpu_mem_info *ret_info)
 {
@@ -192,7 +192,7 @@ TEST(dmabuf_is_taken_where_it_works_and_nothing_explained)
 /* CUDA exports whole pages; the region is what was asked for. */
 TEST(part_of_an_allocation_is_registered_with_its_offset)
 {
-	struct shmd_gpu_mr_attr attr = {.length_bytes = 100, .access = SHMD_ACCESS_REMOTE_READ, .mode = -1};
+	struct shmd_gpu_mr_attr attr = {.length_bytes = 100, .access = SHMD_ACCESS_REMOTE_READ};
 	struct lab lab = {.has_no_pd = false};
 	struct shmd_gpu_mem_info info;
 	struct shmd_gpu_mem *mem;
@@ -284,7 +284,7 @@ TEST(memory_of_the_caller_becomes_no_host_memory)
 	lab_open(&lab);
 	attr.addr = 0x10000;
 	ASSERT_ERR(shmd_gpu_mr_reg(lab.gpu, lab.nic, &attr, &mr), EINVAL);
-	attr.mode = -1;
+	attr.mode = SHMD_GPU_MEM_AUTO;
 	no_export();
 	ASSERT_ERR(shmd_gpu_mr_reg(lab.gpu, lab.nic, &attr, &mr), EOPNOTSUPP);
 	ASSERT(strstr(shmd_error_text(), "no dmabuf: CUDA says"));

@@ -300,8 +300,8 @@ TEST(qps_of_another_session_do_not_exist)
 TEST(parameters_outside_their_ranges)
 {
 	static const struct msg_qp_params wrong[] = {
-		{32, 7, 7, 0, 1, 0}, {0, 8, 7, 0, 1, 0}, {0, 0, 8, 0, 1, 0},
-		{0, 0, 0, 32, 1, 0}, {0, 0, 0, 0, 0, 0}, {0, 0, 0, 0, 17, 0}, {0, 0, 0, 0, 1, 256}};
+		{32, 7, 7, 0, 1, 0}, {0, 8, 7, 0, 1, 0}, {0, 0, 8, 0, 1, 0}, {0, 0, 0, 32, 1, 0},
+		{0, 0, 0, 0, 17, 0}, {0, 0, 0, 0, 255, 0}, {0, 0, 0, 0, 1, 256}, {256, 0, 0, 0, 0, 0}};
 	struct msg req;
 	struct scene s;
 
@@ -340,6 +340,47 @@ TEST(who_says_nothing_of_parameters_gets_those_of_the_daemon)
 		ASSERT_EQ(params->min_rnr_timer, i ? 4 : 9);
 		ASSERT_EQ(params->max_rd_atomic, i ? 5 : 8);
 		ASSERT_EQ(params->traffic_class, i ? 6 : 0);
+		msg_deinit(&created);
+	}
+	scene_deinit(&s);
+}
+
+static void expect_params(const struct nic_qp_params *params, const struct nic_qp_params *want)
+{
+	ASSERT_EQ(params->timeout, want->timeout);
+	ASSERT_EQ(params->retry_count, want->retry_count);
+	ASSERT_EQ(params->rnr_retry, want->rnr_retry);
+	ASSERT_EQ(params->min_rnr_timer, want->min_rnr_timer);
+	ASSERT_EQ(params->max_rd_atomic, want->max_rd_atomic);
+	ASSERT_EQ(params->traffic_class, want->traffic_class);
+}
+
+TEST(zero_in_a_parameter_is_the_daemons_setting_and_255_is_zero)
+{
+	static const struct {
+		struct msg_qp_params asked;
+		struct nic_qp_params taken;
+	} rows[] = {
+		{{0}, {11, 5, 4, 9, 8, 0}},
+		{{.retry_count = 2}, {11, 2, 4, 9, 8, 0}},
+		{{255, 255, 255, 255, 0, 0}, {0, 0, 0, 0, 8, 0}},
+		{{31, 7, 7, 31, 16, 255}, {31, 7, 7, 31, 16, 255}},
+	};
+	struct msg req, rep, created;
+	struct msg_peer peer;
+	struct scene s;
+
+	scene_init(&s, 10);
+	s.lab.registry.attr.qp_params = (struct nic_qp_params){11, 5, 4, 9, 8, 0};
+	for (unsigned int i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		raw_create_queues(&s.pair.raw, 1, &created);
+		fill_peer(&peer, &created, 0, 0);
+		fill_connect(&req, &peer, 1);
+		req.connect_req.has_params = true;
+		req.connect_req.params = rows[i].asked;
+		raw_expect(&s.pair.raw, &req, NULL, 0, MSG_CONNECT_REP, &rep);
+		ASSERT_EQ(rep.connect_rep.status, SHMD_STATUS_OK);
+		expect_params(&s.lab.nics[0].params, &rows[i].taken);
 		msg_deinit(&created);
 	}
 	scene_deinit(&s);

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The page that one side of a pair publishes for the other, and the entry that leads to it.
+ *
+ * The page is a memfd of its owner, sealed so that nobody else can write or resize it: the reader trusts no number in it, and takes
+ * sizes from the entry, which the daemon has copied. What the entry says is checked against the file before it is mapped.
+ */
+#ifndef SHMEMCLIENT_PAIR_PAGE_H
+#define SHMEMCLIENT_PAIR_PAGE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <shmemclient.h>
+
+/* Published data. Both sides are of one machine, so numbers are native. */
+struct pair_entry {
+	uint32_t version; /* PAIR_VERSION */
+	uint32_t n_qps;
+	uint32_t data_bytes;
+	uint32_t reserved;
+	uint64_t nonce; /* another one in each call */
+};
+#define PAIR_VERSION 1u
+
+enum pair_state {
+	PAIR_WAITS = 0,
+	PAIR_CONNECTED = 1,
+	PAIR_GAVE_UP = 2,
+};
+
+struct pair_page {
+	uint32_t state; /* atomic: enum pair_state */
+	char why[252]; /* of PAIR_GAVE_UP, written before */
+	struct shmd_addr addrs[]; /* n_qps, then data_bytes of data */
+};
+
+/* A page with a copy of data, mapped for writing here alone; addrs are the caller's to fill. Errors have a text. */
+int pair_page_new(unsigned int n_qps, const void *data, size_t bytes, struct pair_page **ret_page, struct pair_entry *ret_entry,
+		  int *ret_fd);
+/* A peer's page. -EPROTO: not what the entry says. No text. */
+int pair_page_map(const struct pair_entry *entry, int fd, const struct pair_page **ret_page);
+/* NULL is allowed. */
+void pair_page_unmap(const struct pair_page *page, unsigned int n_qps, size_t bytes);
+
+const void *pair_page_data(const struct pair_page *page, unsigned int n_qps);
+/* `why` may be NULL. GAVE_UP, too, replaces CONNECTED. */
+void pair_page_set(struct pair_page *page, enum pair_state state, const char *why);
+/* Also copies the reason of PAIR_GAVE_UP, as printable text. */
+enum pair_state pair_page_state(const struct pair_page *page, char why[252]);
+
+#endif
