@@ -246,11 +246,8 @@ static int await(const struct job *job, const struct end *end)
 /* ---- the end of it */
 
 /* Peers that wait for this side read why in its page, which comes before the entry is gone. */
-static void give_up(struct job *job, int err)
+static void give_up(struct job *job, const char *why)
 {
-	char why[CLIENT_TEXT_BYTES];
-
-	text_copy(why, sizeof(why), shmd_error_text());
 	for (unsigned int i = 0; i < job->n; i++) {
 		struct end *end = &job->ends[i];
 
@@ -259,7 +256,6 @@ static void give_up(struct job *job, int err)
 		for (unsigned int k = 0; k < end->n_connected; k++)
 			(void)shmd_queues_modify(job->queues, end->pair->first + k, SHMD_QP_RST);
 	}
-	text_fail(err, "%s", why);
 }
 
 static void job_deinit(struct job *job)
@@ -269,7 +265,8 @@ static void job_deinit(struct job *job)
 
 		if (end->is_published)
 			(void)shmd_unpublish(job->client, &job->world, job->attr->pe, end->pair->pe);
-		pair_page_unmap(end->own, end->n_qps, end->pair->bytes);
+		if (end->own)
+			pair_page_unmap(end->own, end->n_qps, end->pair->bytes);
 		pair_page_unmap(end->peer, end->peer_entry.n_qps, end->peer_entry.data_bytes);
 	}
 	free(job->ends);
@@ -295,13 +292,15 @@ static int run(struct job *job)
 int shmd_pair_connect(struct shmd_queues *queues, const struct shmd_pair_attr *attr, struct shmd_pair *pairs, unsigned int n)
 {
 	struct job job = {0};
+	char why[CLIENT_TEXT_BYTES];
 	int r = job_init(&job, queues, attr, pairs, n);
 
-	if (!r) {
+	if (!r)
 		r = run(&job);
-		if (r < 0)
-			give_up(&job, r);
-	}
+	/* What follows may fail as well, and says less. */
+	text_copy(why, sizeof(why), shmd_error_text());
+	if (r < 0)
+		give_up(&job, why);
 	job_deinit(&job);
-	return r;
+	return r < 0 ? text_fail(r, "%s", why) : 0;
 }

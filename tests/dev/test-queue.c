@@ -616,6 +616,41 @@ TEST(the_first_error_is_kept)
 	each_mode(first_error_of_many);
 }
 
+/* Every function that has an output, on a QP that works and on one that has failed. */
+static void without_outputs(struct mini_nic *nic)
+{
+	struct shmd_dev_addr remote = word_at(0);
+	struct shmd_dev_amo amo = shmd_dev_amo_of(SHMD_DEV_AMO_COMPARE_SWAP, 8, 9);
+	uint64_t rsvd = nic->qp.sq_rsvd_index;
+
+	words[0] = 1;
+	ASSERT_EQ(shmd_dev_qp_reserve(&nic->qp, 1, NULL), SHMD_DEV_INVALID);
+	ASSERT_EQ(nic->qp.sq_rsvd_index, rsvd);
+	ASSERT_EQ(shmd_dev_qp_error(&nic->qp, NULL), 0u);
+	ASSERT_EQ(shmd_dev_qp_g(&nic->qp, remote, 8, PATIENCE, NULL), SHMD_DEV_OK);
+	ASSERT_EQ(shmd_dev_qp_atomic_fetch(&nic->qp, remote, 8, PATIENCE, NULL), SHMD_DEV_OK);
+	ASSERT_EQ(shmd_dev_qp_atomic_fetch_add(&nic->qp, remote, 8, 2, PATIENCE, NULL), SHMD_DEV_OK);
+	ASSERT_EQ(shmd_dev_qp_atomic_fetch_inc(&nic->qp, remote, 8, PATIENCE, NULL), SHMD_DEV_OK);
+	ASSERT_EQ(words[0], 4u);
+	ASSERT_EQ(shmd_dev_qp_atomic_fetch_and(&nic->qp, remote, 8, 6, PATIENCE, NULL), SHMD_DEV_OK);
+	ASSERT_EQ(shmd_dev_qp_atomic_fetch_or(&nic->qp, remote, 8, 1, PATIENCE, NULL), SHMD_DEV_OK);
+	ASSERT_EQ(shmd_dev_qp_atomic_fetch_xor(&nic->qp, remote, 8, 3, PATIENCE, NULL), SHMD_DEV_OK);
+	ASSERT_EQ(words[0], 6u);
+	ASSERT_EQ(shmd_dev_qp_atomic_swap(&nic->qp, remote, 8, 7, PATIENCE, NULL), SHMD_DEV_OK);
+	amo.compare = 7;
+	ASSERT_EQ(shmd_dev_qp_atomic_compare_swap(&nic->qp, remote, amo, PATIENCE, NULL), SHMD_DEV_OK);
+	ASSERT_EQ(words[0], 9u);
+	remote.key_be = 0;
+	ASSERT_EQ(shmd_dev_qp_g(&nic->qp, remote, 8, PATIENCE, NULL), SHMD_DEV_CQE_ERROR);
+	ASSERT_EQ(shmd_dev_qp_atomic_fetch(&nic->qp, remote, 8, PATIENCE, NULL), SHMD_DEV_CQE_ERROR);
+	ASSERT_EQ(shmd_dev_qp_error(&nic->qp, NULL), SHMD_SYNDROME_REMOTE_ACCESS_ERR);
+}
+
+TEST(outputs_that_nobody_wants_may_be_null)
+{
+	each_mode(without_outputs);
+}
+
 static void unknown_syndrome(struct mini_nic *nic)
 {
 	static const uint32_t tail_be[4] = {0, 0, 0, 0xd0000000};

@@ -231,6 +231,36 @@ static __global__ void wrong_key(struct shmd_kernel_args args)
 	args.status[2] = (int)index;
 	args.status[3] = shmd_dev_qp_p(args.qp, args.remote, 1, 8);
 	args.status[4] = shmd_dev_qp_quiet(args.qp, args.timeout_nsec);
+	args.status[5] = (int)shmd_dev_qp_error(args.qp, 0);
+}
+
+/* Nobody wants what these give, or in scope warp one lane alone. */
+static __global__ void without_outputs(struct shmd_kernel_args args)
+{
+	uint64_t limit = args.timeout_nsec, value = 0, index = 0;
+	struct shmd_dev_mode mode = shmd_dev_mode_const(SHMD_DEV_WARP, SHMD_SHARING_GPU);
+	bool is_first = threadIdx.x == 0;
+
+	mode.timeout_nsec = limit;
+	if (is_first) {
+		args.status[0] = shmd_dev_qp_g(args.qp, args.word, 8, limit, 0);
+		args.status[1] = shmd_dev_qp_atomic_fetch_inc(args.qp, args.word, 8, limit, 0);
+		args.status[2] = shmd_dev_qp_reserve(args.qp, 1, 0);
+		args.status[3] = (int)shmd_dev_qp_error(args.qp, 0);
+	}
+	__syncwarp();
+	if (shmd_dev_qp_g_as(args.qp, args.word, 8, mode, is_first ? &value : 0) ||
+	    shmd_dev_qp_atomic_fetch_as(args.qp, args.word, shmd_dev_amo_of(SHMD_DEV_AMO_ADD, 8, 1), mode,
+					is_first ? 0 : &value) ||
+	    shmd_dev_qp_reserve_as(args.qp, 1, mode, is_first ? &index : 0))
+		args.status[4] = SHMD_DEV_INVALID;
+	if (is_first)
+		shmd_dev_prepare_nop(args.qp, shmd_dev_wqe_at(index, SHMD_WQE_CE_ALWAYS));
+	if (shmd_dev_qp_publish_as(args.qp, shmd_dev_scope_share(SHMD_DEV_WARP, index), 1, mode) || value != 1)
+		args.status[5] = SHMD_DEV_INVALID;
+	__syncwarp();
+	if (is_first)
+		args.status[6] = shmd_dev_qp_quiet(args.qp, limit);
 }
 
 /* A peer that is gone: the DCI fails, for the others too. */
@@ -504,8 +534,8 @@ static void run_errors(struct lab *lab)
 	struct shmd_queues *queues;
 	struct shmd_kernel_args args = args_of(lab, make_pair(lab, &queues));
 	uint64_t start = now_nsec();
-	uint32_t done[5];
-	int status[5];
+	uint32_t done[6];
+	int status[6];
 
 	clear_status(lab);
 	args.timeout_nsec = 100000000;
@@ -518,11 +548,27 @@ static void run_errors(struct lab *lab)
 	args.timeout_nsec = WAIT_NSEC;
 	wrong_key<<<1, 1>>>(args);
 	must_cuda(cudaGetLastError(), "launch");
-	read_status(lab, status, done, 5);
+	read_status(lab, status, done, 6);
 	report(lab, status[0] == SHMD_DEV_CQE_ERROR && status[1] == SHMD_SYNDROME_REMOTE_ACCESS_ERR && status[2] == 0 &&
-	       status[3] == SHMD_DEV_CQE_ERROR && status[4] == SHMD_DEV_CQE_ERROR, "error CQE", "%s",
+	       status[3] == SHMD_DEV_CQE_ERROR && status[4] == SHMD_DEV_CQE_ERROR && status[5] == status[1], "error CQE", "%s",
 	       shmd_syndrome_text((uint32_t)status[1]));
 	/* And the same QP, as new. */
+	must(shmd_queues_destroy(queues), "destroy");
+}
+
+static void run_without_outputs(struct lab *lab)
+{
+	struct shmd_queues *queues;
+	struct shmd_kernel_args args = args_of(lab, make_qp(lab, SHMD_SHARING_GPU, &queues));
+	uint32_t done[7];
+	int status[7];
+
+	clear_status(lab);
+	without_outputs<<<1, 32>>>(args);
+	must_cuda(cudaGetLastError(), "launch");
+	read_status(lab, status, done, 7);
+	report(lab, !status[0] && !status[1] && status[2] == SHMD_DEV_INVALID && !status[3] && !status[4] && !status[5] &&
+	       !status[6], "outputs that are NULL", "%s", shmd_dev_status_text(status[0] ? status[0] : status[6]));
 	must(shmd_queues_destroy(queues), "destroy");
 }
 
@@ -653,6 +699,7 @@ int main(int argc, char **argv)
 		run_selftest(&lab, "effects, gpu, DCI", SHMD_SHARING_GPU, 1024, true);
 		run_selftest(&lab, "own WQEs of one warp, DCI", SHMD_SHARING_EXCLUSIVE, 32, true);
 		run_errors(&lab);
+		run_without_outputs(&lab);
 		run_gone_peer(&lab);
 		run_dmabuf(&lab);
 	}

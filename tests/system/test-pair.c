@@ -384,6 +384,9 @@ TEST(arguments_that_make_no_pair_are_refused)
 	for (unsigned int i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
 		ASSERT_ERR(shmd_pair_connect(pe.side.queues, &attr, &wrong[i].pair, 1), wrong[i].err);
 	ASSERT_ERR(shmd_pair_connect(pe.side.queues, &attr, twice, 2), EINVAL);
+	twice[0].first = 8;
+	ASSERT_ERR(shmd_pair_connect(pe.side.queues, &attr, twice, 2), EINVAL);
+	twice[0].first = 0;
 	ASSERT_OK(shmd_queues_create(pe.side.nic, &dcis, &dci));
 	ASSERT_ERR(shmd_pair_connect(dci, &attr, twice, 1), EINVAL);
 	expect_nothing_published(&daemon);
