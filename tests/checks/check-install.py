@@ -67,6 +67,8 @@ def c_commands(image, folder):
     return [
         f'cc -Wall -Werror -o {folder}/x {folder}/x.c $(pkg-config --cflags --libs shmemclient)',
         f'{folder}/x',
+        *(f'cc -Wall -Werror -o {folder}/example {example} $(pkg-config --cflags --libs shmemclient)'
+          for example in sorted(pathlib.Path(image).glob('usr/share/doc/shmemclient/examples/*.c'))),
         f'{image}/usr/bin/shmemctl --version',
         f'{image}/usr/sbin/shmemd --version',
     ]

@@ -1,6 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What libshmemclient exports = what its symbol map names = what its headers declare = what has a man page."""
+"""What libshmemclient exports = what its symbol map names = what its headers declare = what has a man page.
+
+Device functions are in headers alone: those of rma.h stand in the synopsis of shmd_dev_qp(3), which names no function that the
+headers have not, and each has a page that points there.
+"""
 import pathlib
 import re
 import subprocess
@@ -67,14 +71,39 @@ def declared(root, cc, headers):
     return names
 
 
+DEVICE_PAGE = 'shmd_dev_qp'
+DEVICE_FUNCTION = re.compile(r'^SHMD_DEV(?:_API)? [\w *]*?\b(shmd_dev_\w+)\(', re.M)
+
+
+def device_documented(folder):
+    """Functions in the synopsis of the page of device functions."""
+    page = pathlib.Path(folder) / f'{DEVICE_PAGE}.3'
+    text = page.read_text(encoding='utf-8') if page.exists() else ''
+    synopsis = re.search(r'^\.Sh SYNOPSIS\n(.*?)^\.Sh ', text, flags=re.S | re.M)
+    return set(re.findall(r'^\.F[no] (\w+)', synopsis.group(1), flags=re.M)) if synopsis else set()
+
+
+def check_device(root, options, in_page):
+    headers = {path.name: set(DEVICE_FUNCTION.findall(path.read_text(encoding='utf-8')))
+               for path in (pathlib.Path(root) / options.device).glob('*.h')}
+    there = set().union(*headers.values())
+    return (compare('declared in rma.h', headers.get('rma.h', set()), f'in the synopsis of {DEVICE_PAGE}.3', in_page) +
+            compare(f'in the synopsis of {DEVICE_PAGE}.3', in_page, f'declared in {options.device}', there))
+
+
 def documented(folder, problems):
     """Names in the NAME sections of the pages. What is not the page's own name is installed as a page that points there,
     which the folder's meson.build lists."""
     folder = pathlib.Path(folder)
     build = folder / 'meson.build'
     listed = set(re.findall(r"'(shmd_\w+)'", build.read_text(encoding='utf-8'))) if build.exists() else set()
+    of_device = device_documented(folder)
+    problems += compare(f'in the synopsis of {DEVICE_PAGE}.3', of_device, f'listed in {build.name}', listed)
+    listed -= of_device | {DEVICE_PAGE}
     names = set()
     for page in sorted(folder.glob('*.3')):
+        if page.stem == DEVICE_PAGE:
+            continue
         section = re.search(r'^\.Sh NAME\n(.*?)^\.Nd', page.read_text(encoding='utf-8'), flags=re.S | re.M)
         here = set(re.findall(r'^\.Nm (\w+)', section.group(1), flags=re.M)) if section else set()
         if page.stem not in here:
@@ -97,6 +126,7 @@ def check(root, options):
     in_pages = documented(pathlib.Path(root) / options.man, problems)
     if not symbols:
         problems.append(f'{options.library}: exports nothing')
+    problems += check_device(root, options, device_documented(pathlib.Path(root) / options.man))
     problems += compare('exported', symbols, 'in the symbol map', in_map)
     problems += compare('in the symbol map', in_map, 'exported', symbols)
     problems += compare('exported', symbols, 'declared in a public header', in_headers)
@@ -111,6 +141,7 @@ def add_options(parser):
     parser.add_argument('--map', default='libclient/libshmemclient.map')
     parser.add_argument('--header', action='append', default=None, help='a public header; may be repeated')
     parser.add_argument('--man', default='libclient/man')
+    parser.add_argument('--device', default='kernels/dev')
     parser.add_argument('--cc', default='cc')
 
 
@@ -120,7 +151,10 @@ CLEAN = {
     'x.h': 'struct s { void (*shmd_f)(int); };\nstatic inline int shmd_i(void) { return 0; }\n'
            '/* shmd_n(); */ void shmd_a(void);\nvoid shmd_b(void) __attribute__((cold));\n',
     'man/shmd_a.3': '.Sh NAME\n.Nm shmd_a ,\n.Nm shmd_b\n.Nd two\n.Sh SYNOPSIS\n.Nm shmd_z\n',
-    'man/meson.build': "{'shmd_a': ['shmd_b']}",
+    'man/meson.build': "{'shmd_a': ['shmd_b'], 'shmd_dev_qp': ['shmd_dev_qp_put']}",
+    'man/shmd_dev_qp.3': '.Sh NAME\n.Nm shmd_dev_qp\n.Nd x\n.Sh SYNOPSIS\n.Fn shmd_dev_qp_put "int x"\n.Sh DESCRIPTION\n',
+    'dev/rma.h': 'SHMD_DEV_API int shmd_dev_qp_put(int x);\n',
+    'dev/sq.h': 'SHMD_DEV int shmd_dev_sq_other(int x)\n{\n}\n',
 }
 
 
@@ -133,7 +167,7 @@ def with_library(name, changes, says):
         version = [f'-Wl,--version-script={folder}/x.map'] if changes.get('versioned', True) else []
         subprocess.run(['cc', '-shared', '-fPIC', '-w', '-o', f'{folder}/x.so', f'{folder}/x.c', *version], check=True)
         library = (pathlib.Path(folder) / 'x.so').read_bytes()
-    return Planted(name, files, says, {'library': library, 'map': 'x.map', 'header': ['x.h'], 'man': 'man'})
+    return Planted(name, files, says, {'library': library, 'map': 'x.map', 'header': ['x.h'], 'man': 'man', 'device': 'dev'})
 
 
 def check_planted(root, options):
@@ -157,10 +191,16 @@ def planted():
                      'shmd_z: documented, but not exported'),
         with_library('a page of another name', {'man/shmd_c.3': '.Sh NAME\n.Nm shmd_a\n.Nd one\n'},
                      'shmd_c.3: does not name shmd_c'),
-        with_library('a name without a page of its own', {'man/meson.build': "{'shmd_a': []}"},
+        with_library('a name without a page of its own', {'man/meson.build': "{'shmd_a': [], 'shmd_dev_qp_put'}"},
                      'shmd_b: named in shmd_a.3, but not listed in meson.build'),
-        with_library('a pointer to nothing', {'man/meson.build': "{'shmd_a': ['shmd_b', 'shmd_y']}"},
+        with_library('a pointer to nothing', {'man/meson.build': "{'shmd_a': ['shmd_b', 'shmd_y', 'shmd_dev_qp_put']}"},
                      'shmd_y: listed in meson.build, but named in no page'),
+        with_library('a device function without a page', {'dev/rma.h': CLEAN['dev/rma.h'] + 'SHMD_DEV int shmd_dev_qp_get(void);\n'},
+                     'shmd_dev_qp_get: declared in rma.h, but not in the synopsis'),
+        with_library('a device function that is gone', {'dev/rma.h': ''},
+                     'shmd_dev_qp_put: in the synopsis of shmd_dev_qp.3, but not declared'),
+        with_library('a device function without a page that points there', {'man/meson.build': "{'shmd_a': ['shmd_b']}"},
+                     'shmd_dev_qp_put: in the synopsis of shmd_dev_qp.3, but not listed'),
         with_library('a foreign name', {'x.c': CLEAN['x.c'] + 'void helper(void) {}',
                                         'x.map': 'S { global: shmd_a; shmd_b; helper; local: *; };'},
                      'helper: exported, and is no shmd_*'),
