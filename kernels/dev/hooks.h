@@ -2,7 +2,7 @@
 /*
  * What the C build of the device functions asks of its surroundings.
  *
- * kernels/dev makes no system call. A CPU thread that waits, looks at the clock or wakes a sleeping NIC thread does
+ * Device functions make no system call. A CPU thread that waits, looks at the clock or wakes a sleeping NIC thread does
  * it through these three functions; a program that links libshmemclient has them, any other supplies its own. CUDA
  * code needs none of them.
  */

@@ -15,8 +15,7 @@
  *
  * Causes that coincide: wait_until looks at its word first. Then, and first in every other wait, comes the QP's error
  * (also over requests that completed before it), then completion or room, then TIMEOUT, then HEALTH. Of several errors
- * of a QP the first stands; of several values of the health word the first final one. kernels/README.md, "What ends a
- * wait", has the table.
+ * of a QP the first stands; of several values of the health word the first final one. shmd_dev_qp(3) says it in words.
  *
  * Scope	A plain name has scope thread: each caller has its own operation. The _as form of a function takes a
  *	struct shmd_dev_mode instead of a time limit: scope, sharing and flags (coop.h). In scope warp or block all

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# bash completion of shmemctl. It asks shmemctl itself, which has the tables; see libclient/ctl/complete.c.
+# bash completion of shmemctl. It asks shmemctl itself, which has the tables.
 _shmemctl()
 {
 	local IFS=$'\n' line word cut= i
