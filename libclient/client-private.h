@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#include <shmemclient.h>
+#include <shmemclient-admin.h>
 
 #include "proto/base/cleanup.h"
 #include "proto/base/fdlist.h"

@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include <shmemclient.h>
+#include <shmemclient-admin.h>
 
 #include "libclient/ctl/args.h"
 #include "libclient/ctl/color.h"

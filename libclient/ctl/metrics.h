@@ -3,7 +3,7 @@
 #ifndef SHMEMD_CTL_METRICS_H
 #define SHMEMD_CTL_METRICS_H
 
-#include <shmemclient.h>
+#include <shmemclient-admin.h>
 
 #include "libclient/ctl/exposition.h"
 

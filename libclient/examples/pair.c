@@ -72,13 +72,19 @@ static int connect_to_peer(struct pe *pe, const struct shmd_world *world)
 	return shmd_pair_connect(pe->queues, &attr, &pair, 1);
 }
 
+static struct shmd_dev_addr at_peer(const struct pe *pe, size_t offset)
+{
+	/* Below sizeof(struct memory), all of which the peer has registered. */
+	return shmd_dev_addr_of(pe->peer.iova + offset, pe->peer.rkey_be);
+}
+
 /* The peer sees the signal after the message. */
 static int tell(struct pe *pe, struct shmd_dev_qp *qp, const char *text)
 {
 	struct memory *memory = shmd_mem_addr(pe->mem);
 	struct shmd_dev_addr outbox = shmd_dev_addr_of((uintptr_t)memory->outbox, shmd_mr_lkey_be(pe->mr));
-	struct shmd_dev_addr inbox = shmd_dev_addr_of(pe->peer.iova + offsetof(struct memory, inbox), pe->peer.rkey_be);
-	struct shmd_dev_addr word = shmd_dev_addr_of(pe->peer.iova + offsetof(struct memory, signal), pe->peer.rkey_be);
+	struct shmd_dev_addr inbox = at_peer(pe, offsetof(struct memory, inbox));
+	struct shmd_dev_addr word = at_peer(pe, offsetof(struct memory, signal));
 
 	snprintf(memory->outbox, sizeof(memory->outbox), "%s", text);
 	return shmd_dev_qp_put_signal(qp, inbox, outbox, sizeof(memory->outbox),

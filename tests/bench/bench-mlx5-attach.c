@@ -16,6 +16,8 @@
 #include <string.h>
 #include <time.h>
 
+#include <shmemclient-admin.h>
+
 #include "tests/lib/median.h"
 
 #define N_ATTACHES 9u /* of one run */

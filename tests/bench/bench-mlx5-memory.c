@@ -10,6 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <shmemclient-admin.h>
+
 #include "daemon/nic/nic.h"
 
 #define N_SESSIONS 8u

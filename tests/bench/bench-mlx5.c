@@ -20,6 +20,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <shmemclient-admin.h>
+
 #define FW_LATENCY_USEC "200"
 #define LIMIT_NSEC 120000000000ull /* a request of 1,000 QPs, on a machine that has other work */
 #define QUIET_LOOKS 10u

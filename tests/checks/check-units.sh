@@ -62,8 +62,8 @@ grep -v -e '^Protect' -e '^Private' -e '^System' -e '^Restrict' -e '^Capab' "$sc
 
 # ---- exposure with the drop-in for hardware NICs, as it is installed for an example
 grep -v '^#' "$folder/nics.conf" >"$scratch/drop-in"
-opens() { # SETTING: with a reason in the README's table
-    grep -qx "$1" "$scratch/drop-in" && grep -q "^| .*\`$1\`.* | ." "$folder/README.md"
+opens() { # SETTING: with a reason in the table of OPERATION.md
+    grep -qx "$1" "$scratch/drop-in" && grep -q "^| .*\`$1\`.* | ." "$folder/OPERATION.md"
 }
 if grep -q -e '^RestrictAddressFamilies=' -e '^IPAddressDeny=' "$scratch/drop-in"; then fail "the drop-in lets the daemon talk to networks"; fi
 if grep -q '^[A-Z][a-z]*=.*[.]device' "$scratch/drop-in"; then fail "the drop-in waits for a device that may not be there"; fi

@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <shmemclient-admin.h>
+
 #define DEFAULT_SQ_WQEBBS 64u
 #define DEFAULT_RQ_STRIDE 64u
 #define DEFAULT_MEM_BYTES 65536u

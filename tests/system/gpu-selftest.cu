@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include <shmemclient.h>
+#include <shmemclient-admin.h>
 #include <shmd/abi/cqe.h>
 #include <shmd/dev/rma.h>
 

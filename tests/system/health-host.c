@@ -6,6 +6,8 @@
 #include <string.h>
 #include <time.h>
 
+#include <shmemclient-admin.h>
+
 #include "proto/base/nsec.h"
 #include "tests/lib/test.h"
 #include "tests/system/health-lab.h"

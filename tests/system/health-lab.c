@@ -8,6 +8,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <shmemclient-admin.h>
+
 #include "proto/base/nsec.h"
 #include "tests/lib/test.h"
 

@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <shmemclient-admin.h>
 #include <shmd/abi/cqe.h>
 
 #include "proto/base/nsec.h"

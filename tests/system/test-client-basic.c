@@ -11,6 +11,7 @@
 
 #include <arpa/inet.h>
 
+#include <shmemclient-admin.h>
 #include <shmd/abi/cqe.h>
 
 #include "proto/base/nsec.h"

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <shmemclient-admin.h>
+
 #include "proto/base/nsec.h"
 #include "tests/lib/fake-cuda.h"
 #include "tests/lib/test.h"
@@ -441,7 +443,7 @@ static unsigned int check_header(const char *text)
 
 TEST(every_output_and_every_attr_of_the_headers_has_a_row)
 {
-	static const char *const headers[] = {"shmemclient.h", "shmemclient-hot.h", "shmemclient-gpu-mem.h"};
+	static const char *const headers[] = {"shmemclient.h", "shmemclient-admin.h", "shmemclient-hot.h", "shmemclient-gpu-mem.h"};
 	unsigned int n = 0;
 
 	for (unsigned int i = 0; i < sizeof(headers) / sizeof(headers[0]); i++) {

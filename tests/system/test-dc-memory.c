@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <shmemclient-admin.h>
+
 #include "daemon/nic/nic.h"
 #include "tests/lib/test.h"
 #include "tests/system/client-lab.h"

@@ -12,6 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <shmemclient-admin.h>
+
 #include "daemon/nic/mlx5/mlx5-bell.h"
 #include "proto/base/nsec.h"
 #include "tests/lib/fake-cuda.h"

@@ -12,6 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <shmemclient-admin.h>
+
 #include "proto/base/nsec.h"
 #include "tests/lib/test.h"
 #include "tests/system/health-lab.h"

@@ -11,6 +11,7 @@
 
 #include <shmd/dev/rma.h>
 #include <shmemclient.h>
+#include <shmemclient-admin.h>
 
 #include "proto/base/nsec.h"
 #include "tests/lib/fixture-daemon.h"

@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include <shmemclient-admin.h>
+
 #include "tests/lib/test.h"
 #include "tests/system/client-lab.h"
 

@@ -8,6 +8,7 @@
 
 #include <shmd/dev/rma.h>
 #include <shmemclient.h>
+#include <shmemclient-admin.h>
 
 #include <dirent.h>
 #include <stdio.h>

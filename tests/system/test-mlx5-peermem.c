@@ -19,6 +19,7 @@
 
 #include <infiniband/verbs.h>
 
+#include <shmemclient-admin.h>
 #include <shmd/abi/cqe.h>
 
 #include "daemon/nic/mlx5/mlx5-bell.h"

@@ -9,6 +9,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <shmemclient-admin.h>
+
 #include "proto/base/nsec.h"
 #include "tests/lib/test.h"
 #include "tests/system/client-lab.h"

@@ -10,6 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <shmemclient-admin.h>
+
 #include "proto/base/nsec.h"
 #include "tests/lib/fixture-keeper.h"
 #include "tests/lib/raw-client.h"

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <shmemclient-admin.h>
+
 #include "libclient/client-private.h"
 #include "proto/status.h"
 #include "tests/lib/test.h"

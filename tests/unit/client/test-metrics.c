@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <shmemclient-admin.h>
+
 #include "libclient/ctl/ctl.h"
 #include "libclient/ctl/metrics.h"
 #include "tests/lib/test.h"

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <shmemclient-admin.h>
+
 #include "libclient/client-private.h"
 #include "proto/status.h"
 #include "tests/lib/test.h"

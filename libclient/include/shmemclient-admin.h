@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Administration with libshmemclient: what the daemon holds, and changing it, as shmemctl does. What the head of <shmemclient.h> says
+ * holds here too.
+ *
+ * Programs that drive queues do not need this header. Most functions want a client of SHMD_ROLE_CONTROL, and some are for root and
+ * the daemon's user alone: their comments say which.
+ */
+#ifndef SHMEMCLIENT_ADMIN_H
+#define SHMEMCLIENT_ADMIN_H
+
+#include <shmemclient.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct shmd_daemon_status {
+	char daemon[64];
+	uint32_t pid;
+	uint64_t uptime_nsec;
+	uint32_t protocol_version;
+	uint32_t n_nics, n_sessions, n_qps, n_cqs, n_mrs, n_fds, n_published;
+	uint64_t registered_bytes, sessions_total, refused_total;
+	struct shmd_counters counters;
+	bool draining;
+	uint64_t drain_left_nsec; /* until sessions are ended; 0: they are being ended, or nothing is drained */
+	uint32_t n_monitors;
+	uint32_t n_dcis, n_dcts; /* of n_qps; the rest is RC */
+	bool keeps_sessions; /* they outlive the daemon, whose next one their clients wait for ... */
+	uint64_t restart_grace_nsec; /* ... so long */
+	uint64_t n_resumed; /* sessions that it took over from a former one */
+	/* A NIC that carries most of what several should, for longer than the daemon's settings allow. */
+	char hot_nic[64]; /* empty: there is none */
+	char hot_among[256]; /* all of those NICs, ", " between names */
+	char hot_processes[256]; /* that have it open, as far as the caller may see them */
+	uint32_t hot_share_percent; /* of the load of all of those */
+	uint64_t hot_nsec; /* for how long */
+};
+/* The daemon as a whole. Any role. */
+SHMD_EXPORT int shmd_admin_status(struct shmd_client *client, struct shmd_daemon_status *ret_status);
+
+struct shmd_session_item {
+	uint64_t session;
+	uint32_t uid, gid, pid;
+	char command[64], cgroup[256], library[64];
+	char nics[256]; /* names of the NICs it has open, "," between */
+	char doorbell[256]; /* "uar-mmap" or "cpu" for each of them, in the same order, "," between */
+	uint32_t n_qps, n_cqs, n_mrs, n_fds;
+	uint64_t registered_bytes, age_nsec;
+	struct shmd_counters counters;
+	uint32_t n_dcis, n_dcts; /* of n_qps; the rest is RC */
+	uint32_t n_dc_peers, n_rc_peers; /* of its DCIs: by them, and by an RC QP of their own; as it says */
+	char doorbell_reason[96]; /* "NIC: why not a better mode" or "NIC and 2 more: ...", "; " between; empty: all have the best */
+	bool kept; /* it outlives the daemon */
+	char unkept_reason[96]; /* why not; empty: it does, or no session does */
+};
+struct shmd_qp_item {
+	uint64_t session;
+	char nic[64];
+	uint32_t qpn, type; /* enum shmd_qp_type */
+	uint32_t state; /* enum shmd_qp_state */
+	uint32_t dest_qpn; /* the other end; 0: none */
+	uint32_t sq_pi, sq_ci; /* WQEBBs handed over, and completed; 16 bits */
+	uint32_t sq_wqebbs; /* size of the send queue, a power of two; 0: a DCT, which has none */
+	uint32_t first_error; /* enum shmd_cqe_syndrome of the first error CQE since RST; 0: none */
+	uint64_t wqes, bytes; /* completed with success; sent and read */
+};
+struct shmd_mr_item {
+	uint64_t session;
+	char nic[64];
+	uint32_t mr; /* handle, in that session */
+	uint32_t kind; /* enum shmd_mem_kind */
+	uint32_t access; /* SHMD_ACCESS_* */
+	uint64_t iova, length_bytes;
+	char reason[128]; /* why the client took no better kind; or empty */
+};
+/* Contexts that the daemon made in advance, for sessions to come; since its start but the first two. */
+struct shmd_nic_warm {
+	uint32_t n_wanted; /* to be kept ready; 0: none are made */
+	uint32_t n_ready;
+	uint64_t n_made;
+	uint64_t n_handed_out; /* of those, to sessions */
+	uint64_t n_batches_handed_out; /* of those, the ones whose queues were used */
+	uint64_t missed_empty; /* contexts made while a session waited: none was ready */
+	uint64_t missed_shape; /* queues made while a session waited: another number or depth */
+	uint64_t missed_memory; /* the same: in the client's own memory */
+	uint64_t n_failed; /* none could be made in advance */
+};
+struct shmd_nic_item {
+	struct shmd_nic_info info;
+	struct shmd_counters counters;
+	struct shmd_nic_warm warm;
+};
+/*
+ * shmd_admin_sessions, _qps, _mrs, _nics - go through what the daemon holds
+ *
+ * Each calls fn once for every item, in the order of creation; a non-zero return stops and is returned. An item is
+ * valid during its call; fn may use the client. What is created or destroyed meanwhile may be missed.
+ */
+SHMD_EXPORT int shmd_admin_sessions(struct shmd_client *client,
+				    int (*fn)(void *arg, const struct shmd_session_item *item), void *arg);
+SHMD_EXPORT int shmd_admin_qps(struct shmd_client *client,
+			       int (*fn)(void *arg, const struct shmd_qp_item *item), void *arg);
+SHMD_EXPORT int shmd_admin_mrs(struct shmd_client *client,
+			       int (*fn)(void *arg, const struct shmd_mr_item *item), void *arg);
+SHMD_EXPORT int shmd_admin_nics(struct shmd_client *client,
+				int (*fn)(void *arg, const struct shmd_nic_item *item), void *arg);
+
+struct shmd_gid {
+	uint8_t gid[16];
+	uint32_t index; /* in the port's table */
+	uint32_t type; /* 1 InfiniBand, 2 RoCE v1, 3 RoCE v2; 0 not known */
+};
+/* What is not known is 0 or empty. */
+struct shmd_undriven_nic {
+	char name[32];
+	char driver[32]; /* in the kernel */
+	char pci[16];
+	char netdev[16];
+	uint32_t port; /* from 1 */
+	uint32_t link; /* 1 Ethernet, 2 InfiniBand */
+	uint32_t state; /* 1 down, 2 active */
+	uint32_t phys_state; /* 1 sleep, 2 polling, 3 disabled, 4 training, 5 link up, 6 error recovery, 7 phy test */
+	uint32_t lid;
+	uint32_t mtu_bytes; /* of RDMA packets */
+	uint64_t rate_mbps;
+	uint32_t n_gids;
+	struct shmd_gid gids[16]; /* the first ones in use */
+	char reason[256]; /* why no backend drives it, and what to do */
+};
+/*
+ * shmd_admin_undriven - go through the NIC ports that no backend drives
+ *
+ * RDMA devices that the host has and that no session can open, by name and port; a daemon without this list has none of
+ * them. Calls fn as the lists above do.
+ */
+SHMD_EXPORT int shmd_admin_undriven(struct shmd_client *client,
+				    int (*fn)(void *arg, const struct shmd_undriven_nic *nic), void *arg);
+
+struct shmd_admin_event {
+	enum shmd_event_kind kind;
+	uint64_t time_nsec; /* CLOCK_REALTIME of the daemon's host */
+	uint64_t session; /* whose; 0: of a NIC or of the daemon */
+	uint32_t uid, pid; /* of the session, or of who was refused */
+	char nic[64]; /* name, or empty */
+	uint32_t number; /* qpn or cqn, 0: several; QUEUES_*: the first qpn; DROPPED: how many events were lost */
+	uint32_t detail; /* syndrome, port state, or status; QUEUES_*: how many QPs; DRAIN: 1 on, 0 off */
+	char text[256]; /* SESSION_OPENED: "COMMAND, LIBRARY"; else a sentence */
+};
+/*
+ * shmd_admin_monitor - tell what happens in the daemon, as it happens
+ *
+ * Calls fn for every event of NICs, of the daemon and of sessions: of all sessions for root and the daemon's user,
+ * of the caller's own uid for others. fn may use the client. Who does not read fast enough loses the newest events
+ * and gets SHMD_EVENT_DROPPED in their place; also told so is what a NIC with many errors at once did not keep. The connection goes on listening when fn has ended the call; calling
+ * again continues.
+ *
+ * client	of SHMD_ROLE_CONTROL
+ * fn		not NULL; a non-zero return ends the call and is returned
+ * Blocks	until fn ends it or the connection breaks
+ * Errors	-EPERM not SHMD_ROLE_CONTROL; -EBUSY this user has 16 monitors; the fatal error when the daemon goes
+ */
+SHMD_EXPORT int shmd_admin_monitor(struct shmd_client *client,
+				   int (*fn)(void *arg, const struct shmd_admin_event *event), void *arg);
+
+/*
+ * shmd_admin_kill, _drain, _port_set - end a session, empty the daemon, take a port down or up
+ *
+ * All are for root and the daemon's user, on a client of SHMD_ROLE_CONTROL.
+ *
+ * kill		ends one session: its client gets -ECANCELED, nobody else notices. Its memory and queues are given
+ *		back shortly after the call returns.
+ * drain	on: clients that come are refused; those that live get SHMD_EVENT_DRAIN and, grace_nsec later, the
+ *		end with -ESHUTDOWN. Returns at once; shmd_admin_status() tells how far it is. Again: the new
+ *		time counts. off: everything is as before, for sessions that have not ended.
+ * port_set	as the administrator of that port would do it; waits on queues of the NIC end when it goes down.
+ *
+ * nic		name, as shmd_admin_nics() tells
+ * Errors	-EPERM not allowed; -ENOENT no such session; -ENODEV no such NIC; -EOPNOTSUPP this NIC's ports
+ *		cannot be set
+ */
+SHMD_EXPORT int shmd_admin_kill(struct shmd_client *client, uint64_t session);
+SHMD_EXPORT int shmd_admin_drain(struct shmd_client *client, bool on, uint64_t grace_nsec);
+SHMD_EXPORT int shmd_admin_port_set(struct shmd_client *client, const char *nic, bool up);
+
+/* One QP and its rings. Counters with dbrec_ are as the client wrote them last, all bits, in host order. */
+struct shmd_queue_head {
+	struct shmd_qp_item qp;
+	uint32_t rq_pi, rq_ci; /* 16 bits */
+	uint32_t n_rq_wqes; /* entries of the receive ring; 0: it has none */
+	uint32_t rq_stride_bytes; /* of one of them */
+	uint32_t send_cqn, recv_cqn;
+	uint32_t send_cq_entries, recv_cq_entries; /* of the ring: 1 for a collapsed CQ */
+	uint32_t send_cq_flags, recv_cq_flags; /* 1 collapsed, 2 overrun ignored */
+	uint32_t dbrec_sq, dbrec_rq; /* producer indexes */
+	uint32_t dbrec_send_cq, dbrec_recv_cq; /* consumer indexes */
+};
+/* The numbers are the protocol's (QueuePart), where 0 is no value and 1 asks for no ring. */
+enum shmd_queue_part {
+	SHMD_PART_SQ = 2, /* entries of 64 bytes, as many as qp.sq_wqebbs */
+	SHMD_PART_RQ, /* of rq_stride_bytes */
+	SHMD_PART_SEND_CQ, /* of 64 bytes */
+	SHMD_PART_RECV_CQ,
+};
+#define SHMD_MAX_RQ_STRIDE_BYTES 512
+/*
+ * shmd_admin_queue_head, _queue_read - look into the queues of any session
+ *
+ * For root and the daemon's user, on a client of SHMD_ROLE_CONTROL: rings hold keys, addresses and inline payload.
+ * The client and the NIC go on writing, so what is read at different times need not fit together.
+ *
+ * nic, qpn	name of the NIC and number of a QP on it
+ * first, n	entries; any first: taken modulo the ring's size, over whose end the range may go
+ * buf		out; room for n entries of 64 bytes, for SHMD_PART_RQ of SHMD_MAX_RQ_STRIDE_BYTES, whatever the stride
+ *		is; entries lie there without gaps. Its content is undefined after an error.
+ * Errors	-EPERM not allowed; -ENODEV no such NIC; -ENOENT no such QP, or it has no such ring; -EOPNOTSUPP the
+ *		CPU does not reach this memory
+ */
+SHMD_EXPORT int shmd_admin_queue_head(struct shmd_client *client, const char *nic, uint32_t qpn,
+				      struct shmd_queue_head *ret_head);
+SHMD_EXPORT int shmd_admin_queue_read(struct shmd_client *client, const char *nic, uint32_t qpn,
+				      enum shmd_queue_part part, uint32_t first, uint32_t n, void *buf);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
