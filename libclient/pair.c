@@ -181,7 +181,7 @@ static int connect_end(struct job *job, struct end *end)
 
 	if (!addrs)
 		return text_fail(-ENOMEM, "no memory for %u addresses", end->n_qps);
-	/* A copy, since the peer goes on writing. n_qps is this side's own, and the page was mapped for as many. */
+	/* A copy, since the peer goes on writing; bounded by calloc, and by the page, which has as many. */
 	memcpy(addrs, end->peer->addrs, end->n_qps * sizeof(*addrs));
 	r = shmd_queues_connect(job->queues, end->pair->first, end->n_qps, addrs, job->attr->params, &end->n_connected);
 	if (!r)

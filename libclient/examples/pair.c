@@ -74,7 +74,7 @@ static int connect_to_peer(struct pe *pe, const struct shmd_world *world)
 
 static struct shmd_dev_addr at_peer(const struct pe *pe, size_t offset)
 {
-	/* Below sizeof(struct memory), all of which the peer has registered. */
+	/* bounded by sizeof(struct memory), all of which the peer has registered */
 	return shmd_dev_addr_of(pe->peer.iova + offset, pe->peer.rkey_be);
 }
 
