@@ -118,8 +118,8 @@ SHMD_EXPORT const char *shmd_client_daemon(const struct shmd_client *client);
 /*
  * shmd_client_health - enum shmd_health of the session and of its NICs
  *
- * SHMD_HEALTH_OK: the session lives, and no open NIC of it is lost or has its port down. The session's own word comes first, then
- * a lost NIC, then a port; shmd_nic_health() says which NIC. Notices a broken connection without waiting, and reads events that
+ * SHMD_HEALTH_OK: the session lives, and no NIC of it is lost or has its port down. The session's own word comes first, then
+ * a lost NIC, then a port; shmd_nic_health() says which NIC. A NIC that was closed still counts, since the session keeps it. Notices a broken connection without waiting, and reads events that
  * have arrived. Negative only for -EINVAL and -ECHILD. A client of SHMD_ROLE_CONTROL has no page; its health is that of the
  * connection.
  *
