@@ -221,7 +221,6 @@ static int make_qp(struct shmd_hot *hot, struct hot_slot *slot, uint32_t peer)
 		.sharing = dci->sharing,
 		.access = hot->access,
 		.gpu_driven = dci->gpu_driven,
-		.mem_fd = -1,
 		.qp_type = SHMD_QP_TYPE_RC,
 	};
 	struct shmd_queues *queues = NULL;

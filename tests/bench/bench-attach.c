@@ -34,7 +34,7 @@ static bool put_once(struct bench_end *end)
 
 static bool attach_once(struct attach *ret)
 {
-	struct shmd_queues_attr attr = {.n_qps = 1, .mem_fd = -1};
+	struct shmd_queues_attr attr = {.n_qps = 1};
 	struct bench_end end = {0};
 	uint64_t *at = ret->at;
 	bool good;
@@ -96,7 +96,7 @@ static bool bench_attach(void)
 /* The library splits this over packets. */
 static double thousand_qps(void *arg)
 {
-	struct shmd_queues_attr attr = {.n_qps = 1000, .sq_wqebbs = 64, .mem_fd = -1};
+	struct shmd_queues_attr attr = {.n_qps = 1000, .sq_wqebbs = 64};
 	struct bench_end end = {0};
 	double msec = -1;
 	uint64_t start;

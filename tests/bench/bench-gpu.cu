@@ -336,7 +336,6 @@ static int open_port(struct bench_end *end, unsigned int i, struct port *port)
 	attr.sq_wqebbs = WQEBBS;
 	attr.sharing = SHMD_SHARING_EXCLUSIVE; /* rows that share say so in their mode */
 	attr.gpu_driven = 1;
-	attr.mem_fd = -1;
 	snprintf(name, sizeof(name), "soft%u", i);
 	r = bench_end_open(end, name, 65536, &attr);
 	if (r >= 0)

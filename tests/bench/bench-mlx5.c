@@ -118,7 +118,7 @@ bool bench_open_client(struct bench_end *end)
 
 bool bench_make_queues(struct bench_end *end, unsigned int n, enum shmd_qp_type type)
 {
-	const struct shmd_queues_attr attr = {.n_qps = n, .sq_wqebbs = DEPTH, .mem_fd = -1, .qp_type = type};
+	const struct shmd_queues_attr attr = {.n_qps = n, .sq_wqebbs = DEPTH, .qp_type = type};
 
 	return shmd_queues_create(end->nic, &attr, &end->queues) >= 0 || bench_complain("create queues");
 }

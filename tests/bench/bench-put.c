@@ -131,7 +131,7 @@ static double memcpy_bandwidth(void *arg)
 
 static bool open_bench(struct put_bench *b)
 {
-	struct shmd_queues_attr attr = {.n_qps = 1, .sq_wqebbs = 1024, .mem_fd = -1};
+	struct shmd_queues_attr attr = {.n_qps = 1, .sq_wqebbs = 1024};
 
 	if (bench_end_open(&b->end, "soft0", HEAP_BYTES, &attr) < 0 ||
 	    bench_end_connect(&b->end, &b->end, 1) < 0)

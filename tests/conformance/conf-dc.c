@@ -39,7 +39,6 @@ static void dci_open(struct end *end, const struct world *w, const struct shmd_q
 		.sq_wqebbs = SQ_WQEBBS,
 		.cq_mode = w->ordinary_cq ? SHMD_CQ_MODE_ORDINARY : SHMD_CQ_MODE_COLLAPSED,
 		.qp_type = SHMD_QP_TYPE_DCI,
-		.mem_fd = -1,
 	};
 	struct conf_qp *qp = &end->dci;
 
@@ -452,7 +451,7 @@ TEST(conf_dc_addresses_resolve_in_bulk)
 static void misuse(struct world *w)
 {
 	struct end *end = &w->ends[0];
-	struct shmd_queues_attr attr = {.n_qps = 1, .qp_type = SHMD_QP_TYPE_DCI, .rq_wqes = 4, .mem_fd = -1};
+	struct shmd_queues_attr attr = {.n_qps = 1, .qp_type = SHMD_QP_TYPE_DCI, .rq_wqes = 4};
 	struct shmd_queues *queues;
 	struct shmd_dev_peer peer;
 	struct shmd_addr addr, rc;

@@ -111,7 +111,7 @@ struct offer {
 static void serve(int fd) __attribute__((noreturn));
 static void serve(int fd)
 {
-	struct shmd_queues_attr q = {.n_qps = 1, .mem_fd = -1};
+	struct shmd_queues_attr q = {.n_qps = 1};
 	struct conf_side side = {0};
 	struct shmd_addr peer;
 	struct offer offer;

@@ -111,7 +111,6 @@ static struct shmd_queues_attr queues_attr(const struct conf_attr *attr, uint32_
 		.sharing = SHMD_SHARING_EXCLUSIVE,
 		.access = access,
 		.gpu_driven = attr->gpu_driven,
-		.mem_fd = -1,
 	};
 }
 

@@ -96,7 +96,7 @@ static bool make_heap(struct demo_pe *pe)
 static bool make_dc_queues(struct demo_pe *pe)
 {
 	struct shmd_queues_attr attr = {
-		.n_qps = 1, .sq_wqebbs = 256, .qp_type = SHMD_QP_TYPE_DCI, .mem_fd = -1};
+		.n_qps = 1, .sq_wqebbs = 256, .qp_type = SHMD_QP_TYPE_DCI};
 	struct shmd_dct *dct;
 
 	return demo_good_call(pe, "create a DCI", shmd_queues_create(pe->nic, &attr, &pe->queues)) &&
@@ -119,7 +119,7 @@ static bool connect_dc_queues(struct demo_pe *pe)
 
 static bool make_queues(struct demo_pe *pe)
 {
-	struct shmd_queues_attr attr = {.n_qps = pe->n, .sq_wqebbs = 256, .mem_fd = -1};
+	struct shmd_queues_attr attr = {.n_qps = pe->n, .sq_wqebbs = 256};
 
 	if (pe->shared->is_dc)
 		return make_dc_queues(pe);

@@ -79,8 +79,7 @@ static bool make_queues(struct pe *pe)
 	struct shmd_queues_attr attr = {.n_qps = pe->base.n,
 					.sq_wqebbs = 256,
 					.gpu_driven = 1,
-					.sharing = SHMD_SHARING_GPU,
-					.mem_fd = -1};
+					.sharing = SHMD_SHARING_GPU};
 	uint64_t qps;
 
 	if (!demo_good_call(&pe->base, "create queues",

@@ -136,7 +136,6 @@ static struct shmd_dev_qp *make_qp(struct lab *lab, enum shmd_sharing sharing, s
 	attr.rq_wqes = 16;
 	attr.sharing = sharing;
 	attr.gpu_driven = 1;
-	attr.mem_fd = -1;
 	must(shmd_queues_create(lab->nic, &attr, ret_queues), "queues");
 	must(shmd_queues_addr(*ret_queues, 0, &addr), "address");
 	must(shmd_queues_connect(*ret_queues, 0, 1, &addr, NULL, NULL), "connect a QP");
@@ -161,7 +160,6 @@ static struct shmd_dev_qp *make_dci(struct lab *lab, enum shmd_sharing sharing, 
 	attr.sq_wqebbs = 256;
 	attr.sharing = sharing;
 	attr.gpu_driven = 1;
-	attr.mem_fd = -1;
 	attr.qp_type = SHMD_QP_TYPE_DCI;
 	impatient.timeout = 14;
 	impatient.retry_count = 2;
@@ -488,7 +486,6 @@ static void run_hot(struct lab *lab)
 	dci.n_qps = 1;
 	dci.sharing = SHMD_SHARING_GPU;
 	dci.gpu_driven = 1;
-	dci.mem_fd = -1;
 	dci.qp_type = SHMD_QP_TYPE_DCI;
 	attr.max_peers = 1;
 	memset(lab->heap, 0, HEAP_BYTES);
@@ -521,7 +518,6 @@ static struct shmd_dev_qp *make_pair(struct lab *lab, struct shmd_queues **ret_q
 	attr.n_qps = 2;
 	attr.sharing = SHMD_SHARING_GPU;
 	attr.gpu_driven = 1;
-	attr.mem_fd = -1;
 	must(shmd_queues_create(lab->nic, &attr, ret_queues), "queues");
 	must(shmd_queues_addr(*ret_queues, 0, &addrs[1]), "address");
 	must(shmd_queues_addr(*ret_queues, 1, &addrs[0]), "address");

@@ -26,8 +26,8 @@ struct world {
 static void world_open(struct world *w, enum shmd_sharing sharing, const struct shmd_qp_params *params)
 {
 	struct shmd_queues_attr attr = {
-		.n_qps = 1, .sq_wqebbs = 64, .sharing = sharing, .qp_type = SHMD_QP_TYPE_DCI, .mem_fd = -1};
-	const struct shmd_queues_attr one = {.n_qps = 1, .mem_fd = -1};
+		.n_qps = 1, .sq_wqebbs = 64, .sharing = sharing, .qp_type = SHMD_QP_TYPE_DCI};
+	const struct shmd_queues_attr one = {.n_qps = 1};
 	struct shmd_dev_peer peers[N_SESSIONS];
 	struct shmd_addr addrs[N_SESSIONS];
 

@@ -36,7 +36,7 @@ static void open_one(struct one *one, const struct fixture_daemon *daemon, const
 {
 	struct shmd_client_attr client_attr = {.socket_path = daemon->socket};
 	struct shmd_nic_attr nic_attr = {.nic = nic, .gpu = gpu};
-	struct shmd_queues_attr attr = {.n_qps = 1, .mem_fd = -1};
+	struct shmd_queues_attr attr = {.n_qps = 1};
 	struct shmd_addr addr;
 
 	ASSERT_OK(shmd_client_open(&client_attr, &one->client));

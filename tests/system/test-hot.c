@@ -23,7 +23,7 @@ struct world {
 
 static void world_open(struct world *w, const struct shmd_hot_attr *attr)
 {
-	const struct shmd_queues_attr dci = {.n_qps = 1, .sq_wqebbs = 64, .qp_type = SHMD_QP_TYPE_DCI, .mem_fd = -1};
+	const struct shmd_queues_attr dci = {.n_qps = 1, .sq_wqebbs = 64, .qp_type = SHMD_QP_TYPE_DCI};
 	struct shmd_dev_peer peers[N_SIDES];
 	struct shmd_addr addrs[N_SIDES];
 
@@ -277,8 +277,8 @@ TEST(wrong_calls_are_refused_in_words_and_change_nothing)
 {
 	const struct shmd_hot_attr greedy = {.max_peers = SHMD_HOT_MAX_PEERS + 1};
 	const struct shmd_hot_attr local = {.access = SHMD_ACCESS_LOCAL_WRITE};
-	const struct shmd_queues_attr rc = {.n_qps = 1, .mem_fd = -1};
-	const struct shmd_queues_attr two = {.n_qps = 2, .qp_type = SHMD_QP_TYPE_DCI, .mem_fd = -1};
+	const struct shmd_queues_attr rc = {.n_qps = 1};
+	const struct shmd_queues_attr two = {.n_qps = 2, .qp_type = SHMD_QP_TYPE_DCI};
 	struct shmd_dev_peer peer;
 	struct shmd_queues *queues;
 	struct shmd_hot *hot;

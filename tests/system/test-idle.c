@@ -74,7 +74,7 @@ static void put_to_self(struct one *one)
 
 static void open_one(struct one *one, unsigned int i, int gpu_driven)
 {
-	struct shmd_queues_attr attr = {.n_qps = 1, .mem_fd = -1, .gpu_driven = gpu_driven};
+	struct shmd_queues_attr attr = {.n_qps = 1, .gpu_driven = gpu_driven};
 	struct shmd_nic_attr nic = {0};
 	char name[16];
 
