@@ -27,7 +27,8 @@ struct end {
 	struct pair_entry peer_entry; /* as it was published when peer was mapped */
 	const struct pair_page *peer;
 	bool is_published;
-	unsigned int n_connected;
+	bool is_tried; /* to connect */
+	unsigned int n_touched; /* QPs that this call moved out of RST */
 };
 
 struct job {
@@ -174,6 +175,14 @@ static int fetch(struct job *job, struct end *end)
 	return 0;
 }
 
+/* A QP that could not be connected: did this call move it? One in RTS belongs to a connection of before. */
+static bool is_half_way(struct job *job, unsigned int qp)
+{
+	struct shmd_qp_info info;
+
+	return shmd_queues_query(job->queues, qp, &info) == 0 && (info.state == SHMD_QP_INIT || info.state == SHMD_QP_RTR);
+}
+
 static int connect_end(struct job *job, struct end *end)
 {
 	_cleanup_free_ struct shmd_addr *addrs = calloc(end->n_qps, sizeof(*addrs));
@@ -183,7 +192,8 @@ static int connect_end(struct job *job, struct end *end)
 		return text_fail(-ENOMEM, "no memory for %u addresses", end->n_qps);
 	/* A copy, since the peer goes on writing; bounded by calloc, and by the page, which has as many. */
 	memcpy(addrs, end->peer->addrs, end->n_qps * sizeof(*addrs));
-	r = shmd_queues_connect(job->queues, end->pair->first, end->n_qps, addrs, job->attr->params, &end->n_connected);
+	end->is_tried = true;
+	r = shmd_queues_connect(job->queues, end->pair->first, end->n_qps, addrs, job->attr->params, &end->n_touched);
 	if (!r)
 		pair_page_set(end->own, PAIR_CONNECTED, NULL);
 	return r;
@@ -253,7 +263,9 @@ static void give_up(struct job *job, const char *why)
 
 		if (end->own)
 			pair_page_set(end->own, PAIR_GAVE_UP, why);
-		for (unsigned int k = 0; k < end->n_connected; k++)
+		if (end->n_touched < end->n_qps && end->is_tried && is_half_way(job, end->pair->first + end->n_touched))
+			end->n_touched++;
+		for (unsigned int k = 0; k < end->n_touched; k++)
 			(void)shmd_queues_modify(job->queues, end->pair->first + k, SHMD_QP_RST);
 	}
 }

@@ -697,7 +697,8 @@ struct shmd_pair_attr {
  * what it has published. Its entries cannot meet those of shmd_publish().
  *
  * On failure the QPs of every pair are in RST again, the peers that still wait get -ECONNABORTED, and the call may be repeated.
- * When one side fails at the last moment, the other may have returned 0; its requests then end in an error.
+ * A side may fail after its peer has returned 0, since another of its peers did not come, for example: then the peer's requests
+ * end in an error.
  *
  * attr		in; no default for world
  * pairs	in and out; n of them, each for another peer. Outputs are undefined on failure

@@ -91,7 +91,7 @@ void health_port_set(struct health_lab *lab, bool up);
 
 /* ---- host functions ------------------------------------------------------------------------------------------------- */
 
-#define HEALTH_MAX_HOST_WAITS 40u
+#define HEALTH_MAX_HOST_WAITS 48u
 
 /* What a host function waits for. */
 enum health_host_kind {

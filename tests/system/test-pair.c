@@ -397,6 +397,9 @@ TEST(arguments_that_make_no_pair_are_refused)
 	twice[0].bytes = 1;
 	ASSERT_OK(shmd_pair_connect(pe.side.queues, &attr, twice, 1));
 	ASSERT_EQ(twice[0].peer_bytes, 1);
+	/* QPs that are connected cannot be paired, and stay as they are. */
+	ASSERT_ERR(shmd_pair_connect(pe.side.queues, &attr, twice, 1), EINVAL);
+	expect_state(&pe, 0, SHMD_QP_RTS);
 	ASSERT_OK(shmd_queues_destroy(dci));
 	lab_side_close(&pe.side);
 	fixture_daemon_stop(&daemon);
