@@ -297,10 +297,7 @@ int shmd_client_limits(const struct shmd_client *client, struct shmd_limits *ret
 	return 0;
 }
 
-/*
- * The session's word, or else the worst of the words of its NICs; a word that has no NIC stays 0. The page has the words also
- * where another thread holds the lock.
- */
+/* The session's word, or else the worst of the words of its NICs. A word without a NIC stays 0. */
 static int health_of_page(const struct shmd_health_page *page)
 {
 	int session = (int)__atomic_load_n(&page->session, __ATOMIC_ACQUIRE), worst = SHMD_HEALTH_OK;
@@ -317,7 +314,7 @@ static int health_of_page(const struct shmd_health_page *page)
 	return worst;
 }
 
-/* Whether the connection is of no use any more. Whoever holds the lock reads the socket and will notice. */
+/* Reads news without waiting; true when the connection is broken. Another thread that holds the lock reads them itself. */
 static bool health_look(struct shmd_client *client)
 {
 	bool dead;

@@ -3,7 +3,7 @@
  * The page that one side of a pair publishes for the other, and the entry that leads to it.
  *
  * The page is a memfd of its owner, sealed so that nobody else can write or resize it: the reader trusts no number in it, and takes
- * sizes from the entry, which the daemon has copied. What the entry says is checked against the file before it is mapped.
+ * sizes from the entry, which the daemon has copied. pair_page_map() compares the entry with the file before it maps it.
  */
 #ifndef SHMEMCLIENT_PAIR_PAGE_H
 #define SHMEMCLIENT_PAIR_PAGE_H

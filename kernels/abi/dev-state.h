@@ -27,7 +27,7 @@ enum shmd_placement {
 	SHMD_PLACEMENT_GPU = 1,
 };
 
-/* What the doorbell address is. The numbers are those of the protocol. */
+/* The kind of register at the doorbell address. The protocol uses the same numbers. */
 enum shmd_doorbell_mode {
 	SHMD_DOORBELL_AUTO = 0, /* only asked for: shmemd chooses, and no dev-qp has it */
 	SHMD_DOORBELL_CPU = 1, /* a polled word in shared memory */

@@ -28,7 +28,7 @@ struct memory {
 	uint64_t signal;
 };
 
-/* What a PE has to know of the other's memory. */
+/* How a PE reaches the memory of the other. */
 struct offer {
 	uint64_t iova;
 	shmd_be32 rkey_be;

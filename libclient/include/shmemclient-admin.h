@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Administration with libshmemclient: what the daemon holds, and changing it, as shmemctl does. What the head of <shmemclient.h> says
- * holds here too.
+ * Administration with libshmemclient: list what the daemon holds, and change it, as shmemctl does. The rules at the head of
+ * <shmemclient.h> hold here too.
  *
  * Programs that drive queues do not need this header. Most functions want a client of SHMD_ROLE_CONTROL, and some are for root and
  * the daemon's user alone: their comments say which.
@@ -96,7 +96,7 @@ struct shmd_nic_item {
  * shmd_admin_sessions, _qps, _mrs, _nics - go through what the daemon holds
  *
  * Each calls fn once for every item, in the order of creation; a non-zero return stops and is returned. An item is
- * valid during its call; fn may use the client. What is created or destroyed meanwhile may be missed.
+ * valid during its call; fn may use the client. A list may miss objects that come or go meanwhile.
  */
 SHMD_EXPORT int shmd_admin_sessions(struct shmd_client *client,
 				    int (*fn)(void *arg, const struct shmd_session_item *item), void *arg);
@@ -112,7 +112,7 @@ struct shmd_gid {
 	uint32_t index; /* in the port's table */
 	uint32_t type; /* 1 InfiniBand, 2 RoCE v1, 3 RoCE v2; 0 not known */
 };
-/* What is not known is 0 or empty. */
+/* A field that the daemon does not know is 0 or empty. */
 struct shmd_undriven_nic {
 	char name[32];
 	char driver[32]; /* in the kernel */
@@ -149,12 +149,12 @@ struct shmd_admin_event {
 	char text[256]; /* SESSION_OPENED: "COMMAND, LIBRARY"; else a sentence */
 };
 /*
- * shmd_admin_monitor - tell what happens in the daemon, as it happens
+ * shmd_admin_monitor - report what happens in the daemon, as it happens
  *
  * Calls fn for every event of NICs, of the daemon and of sessions: of all sessions for root and the daemon's user,
- * of the caller's own uid for others. fn may use the client. Who does not read fast enough loses the newest events
- * and gets SHMD_EVENT_DROPPED in their place; also told so is what a NIC with many errors at once did not keep. The connection goes on listening when fn has ended the call; calling
- * again continues.
+ * of the caller's own uid for others. fn may use the client. A caller that reads too slowly loses the newest events
+ * and gets SHMD_EVENT_DROPPED in their place, as it does for events that a NIC with many errors at once did not keep.
+ * The connection goes on listening when fn has ended the call; the next call continues.
  *
  * client	of SHMD_ROLE_CONTROL
  * fn		not NULL; a non-zero return ends the call and is returned
@@ -196,7 +196,7 @@ struct shmd_queue_head {
 	uint32_t dbrec_sq, dbrec_rq; /* producer indexes */
 	uint32_t dbrec_send_cq, dbrec_recv_cq; /* consumer indexes */
 };
-/* The numbers are the protocol's (QueuePart), where 0 is no value and 1 asks for no ring. */
+/* The protocol's numbers (QueuePart): it has no value 0, and 1 asks for the head alone. */
 enum shmd_queue_part {
 	SHMD_PART_SQ = 2, /* entries of 64 bytes, as many as qp.sq_wqebbs */
 	SHMD_PART_RQ, /* of rq_stride_bytes */

@@ -113,7 +113,7 @@ static void queues_attr(struct lab *lab)
 	ASSERT_OK(shmd_queues_destroy(queues));
 }
 
-/* What the daemon makes of zeros: zero_in_a_parameter_is_the_daemons_setting_and_255_is_zero. */
+/* The daemon takes its settings for zeros: zero_in_a_parameter_is_the_daemons_setting_and_255_is_zero. */
 static void qp_params(struct lab *lab)
 {
 	static const struct shmd_qp_params rows[] = {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connecting pairs of processes in one call: who comes late, who never comes, who ends meanwhile. */
+/* Connecting pairs of processes in one call: a peer comes late, never comes, or ends meanwhile. */
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -22,7 +22,7 @@
 
 static const struct shmd_world world = {.secret = "sixteen bytes.."};
 
-/* What a PE tells its peers: its memory. */
+/* A PE tells its peers where its memory is. */
 struct offer {
 	uint64_t iova;
 	shmd_be32 rkey_be;
@@ -392,7 +392,7 @@ TEST(arguments_that_make_no_pair_are_refused)
 	ASSERT_OK(shmd_queues_create(pe.side.nic, &dcis, &dci));
 	ASSERT_ERR(shmd_pair_connect(dci, &attr, twice, 1), EINVAL);
 	expect_nothing_published(&daemon);
-	/* What the peer gives need not be wanted, and its size is told. */
+	/* A caller that does not want the peer's data learns its size. */
 	twice[0].data = &byte;
 	twice[0].bytes = 1;
 	ASSERT_OK(shmd_pair_connect(pe.side.queues, &attr, twice, 1));
