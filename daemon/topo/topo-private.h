@@ -42,12 +42,6 @@ int topo_nic_at(const struct topo *topo, unsigned int node, unsigned int port); 
 /* Those beyond the limit are left out. -ENOMEM. */
 int topo_add_gid(struct topo_nic *nic, const struct topo_gid *gid);
 bool topo_gid_parse(const char *text, uint8_t ret_bytes[16]); /* "fe80:0000:0000:0000:0250:56ff:fe00:0001", whole */
-enum topo_reach {
-	TOPO_REACHES_NOBODY,
-	TOPO_REACHES_NEIGHBOURS, /* not behind a router */
-	TOPO_REACHES_ALL,
-};
-enum topo_reach topo_gid_reach(const struct topo_gid *gid);
 bool topo_gid_is_zero(const struct topo_gid *gid); /* a row of the table that nobody uses */
 int topo_add_links(struct topo_builder *builder, uint64_t from, uint64_t to, unsigned int count);
 /* Functions that are NICs by their class and were not added become some; all is put in order. Takes builder->topo. */
