@@ -52,8 +52,8 @@ void topo_note(struct topo_builder *builder, const char *fmt, ...) __attribute__
 /* Says why in words; returns -EBADMSG. */
 int topo_refuse(struct topo_builder *builder, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-bool topo_is_gpu(uint16_t class_code, uint16_t vendor);
-bool topo_is_display(uint16_t class_code); /* a GPU is one, and not every one is a GPU */
+bool topo_is_gpu(uint16_t class_code, uint16_t vendor, uint16_t device);
+bool topo_may_be_gpu(uint16_t class_code); /* vendor and device decide */
 bool topo_is_infiniband(uint16_t class_code);
 
 /* Text of others reaches terminals: what is not printable ASCII becomes '?', what is too long is cut. */
@@ -62,6 +62,8 @@ void topo_copy_text(char to[TOPO_NAME_BYTES], const char *text);
 uint64_t topo_number(const char *text, int base, uint64_t max);
 /* "16.0 GT/s PCIe", "8 GT/s": millions per second; 0 for anything else. */
 uint32_t topo_mtps(const char *text);
+/* What a PCIe link of so many millions of transfers a second and so many lanes carries, without its line code; 0: unknown. */
+uint32_t topo_link_mbps(uint32_t mtps, uint32_t width);
 
 int topo_read_hwloc(struct topo_builder *builder, struct xml *xml);
 int topo_read_nccl(struct topo_builder *builder, struct xml *xml);
