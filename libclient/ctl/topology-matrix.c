@@ -140,7 +140,8 @@ static unsigned int measure(struct matrix *matrix, unsigned int least)
 		if (i < matrix->n_rows && n > matrix->row_head)
 			matrix->row_head = n;
 	}
-	matrix->row_head = matrix->row_head < least ? least : matrix->row_head;
+	if (least && matrix->row_head <= least)
+		matrix->row_head = least + 1;
 	return total + matrix->row_head + (unsigned int)strlen(NUMA_HEAD);
 }
 
