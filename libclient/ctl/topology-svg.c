@@ -8,7 +8,8 @@
 
 #include "libclient/ctl/topology-picture.h"
 
-#define LABEL_CHARS 17 /* of a NIC */
+#define LABEL_CHARS 17 /* of a NIC, beside its rate */
+#define LONG_LABEL_CHARS 27 /* where there is none */
 #define TITLE_CHARS 48
 
 /* Of GPUs, far from each other to the eye. Further GPUs have them again, with lines of dashes. */
@@ -181,6 +182,11 @@ static void draw_gpus(const struct picture *picture)
 	}
 }
 
+static bool has_rate(const struct topo_nic *nic)
+{
+	return nic->state == TOPO_STATE_DOWN || nic->rate_mbps;
+}
+
 static void draw_port(const struct picture *picture, unsigned int nic)
 {
 	static const char *const classes[] = {"state unknown", "state active", "state down"};
@@ -192,7 +198,7 @@ static void draw_port(const struct picture *picture, unsigned int nic)
 		snprintf(rate, sizeof(rate), "down");
 	else
 		units_mbps(seen->rate_mbps, rate);
-	if (seen->state == TOPO_STATE_DOWN || seen->rate_mbps)
+	if (has_rate(seen))
 		ink_label(picture->out, seen->state == TOPO_STATE_DOWN ? "rate bad" : "rate", at->x + PICTURE_RATE_AT, at->y + 13, rate,
 			  PICTURE_RATE_CHARS);
 	ink_rect(picture->out, classes[seen->state], &(struct rect){at->x + at->width - 7, at->y + 3, 4, at->height - 6});
@@ -224,7 +230,8 @@ static void draw_nics(const struct picture *picture)
 		draw_rect(picture->out, is_left ? "nic excluded" : "nic", "nic", i, at);
 		draw_nic_title(picture, i, is_left);
 		snprintf(label, sizeof(label), "NIC%u %s", i, topo_nic_text(picture->topo, i, name));
-		ink_label(picture->out, is_left ? "device faint" : "device", at->x + 8, at->y + 13, label, LABEL_CHARS);
+		ink_label(picture->out, is_left ? "device faint" : "device", at->x + 8, at->y + 13, label,
+			  has_rate(&picture->topo->nics[i]) ? LABEL_CHARS : LONG_LABEL_CHARS);
 		draw_port(picture, i);
 	}
 }
@@ -249,8 +256,10 @@ static void draw_summary(const struct picture *picture)
 		return;
 	for (unsigned int i = 0; i < topo->n_nics; i++)
 		n_used += picture->view->map->n_gpus[i] > 0;
-	snprintf(text, sizeof(text), "%u GPU%s%s%.40s%s, %u NIC%s, %u of them used", topo->n_gpus, topo->n_gpus == 1 ? "" : "s",
-		 *model ? " (" : "", model, *model ? ")" : "", topo->n_nics, topo->n_nics == 1 ? "" : "s", n_used);
+	snprintf(text, sizeof(text), "%u GPU%s%s%.40s%s, %u NIC%s", topo->n_gpus, topo->n_gpus == 1 ? "" : "s", *model ? " (" : "", model,
+		 *model ? ")" : "", topo->n_nics, topo->n_nics == 1 ? "" : "s");
+	if (topo->n_gpus && topo->n_nics)
+		snprintf(text + strlen(text), sizeof(text) - strlen(text), ", %u of them used", n_used);
 	ink_label(picture->out, "summary", PICTURE_MARGIN, PICTURE_SUMMARY_AT, text, SIZE_MAX);
 }
 
