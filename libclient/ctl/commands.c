@@ -93,7 +93,7 @@ const struct args_command args_commands[] = {
 	 "their memory regions. nics are the ports it has. In ACCESS of mrs, lw is local\n"
 	 "write, rw remote write, rr remote read and ra remote atomic.\n",
 	 OPTION_BIT(OPTION_WATCH) | OPTION_BIT(OPTION_WIDE), 1, {&list_word}, ctl_list},
-	{"stats", "[nics|sessions|qps] [--all] [--wide]", "rates of nics, sessions or qps, busiest first",
+	{"stats", "[nics|sessions|qps] [--all]", "rates of nics, sessions or qps, busiest first",
 	 "Looks twice, a second apart, and shows the rates between the two looks; with\n"
 	 "--watch the rates since the look before. Without a word: nics. What did nothing\n"
 	 "is left out of the table, and said so, unless --all is given.\n",
@@ -104,7 +104,7 @@ const struct args_command args_commands[] = {
 	 "interrupted. With --json one object a line. Who is neither root nor the daemon's\n"
 	 "user sees events of own sessions, of NICs and of the daemon.\n",
 	 OPTION_BIT(OPTION_KIND) | OPTION_BIT(OPTION_COUNT), 0, {NULL}, ctl_monitor},
-	{"dump-queue", "[NIC/]QPN [--all] [--wide] [--keys] [--payload]", "a QP's queues in words: WQEs, CQEs, indexes",
+	{"dump-queue", "[NIC/]QPN [--all] [--keys] [--payload]", "a QP's queues in words: WQEs, CQEs, indexes",
 	 "Shows state, peer, indexes, doorbell records and first error of a QP, and its\n"
 	 "WQEs and CQEs: consumed by the NIC, pending, in the doorbell record but not\n"
 	 "rung, or written and not announced. A few consumed entries are shown for\n"
@@ -127,7 +127,7 @@ const struct args_command args_commands[] = {
 	 "While a port is down, work requests on it fail as with a pulled cable, and\n"
 	 "clients are told. For root and the daemon's user only.\n",
 	 0, 2, {&nic_word, &port_word}, ctl_port},
-	{"topology", "[dump] [--from FILE] [--config FILE] [--why GPU] [--svg FILE] [--wide]", "GPUs and NICs, how near, and who uses which",
+	{"topology", "[dump] [--from FILE] [--config FILE] [--why GPU] [--svg FILE]", "GPUs and NICs, how near, and who uses which",
 	 "Shows how near the GPUs and NICs of this machine are to each other, as nvidia-smi\n"
 	 "topo -m does, and which GPU gets which NIC, with the reasons. GPU is an index, a\n"
 	 "PCI address or a UUID. dump writes the machine in a form that --from reads\n"

@@ -534,36 +534,27 @@ TEST(product_data_without_the_mark_clear_a_nic_with_a_narrow_link)
 	machine_tree_deinit(&tree);
 }
 
-TEST(the_console_of_a_server_is_no_gpu)
-{
-	static const char *const devices[] = {"0x515e", "0x5969", "0x4752", "0x66a1"};
-	struct machine_tree tree;
+#define DISPLAY_PATH "pci0000:00/0000:00:1d.0/0000:0a:00.0"
 
-	put_machine(&tree);
-	machine_tree_pci(&tree, "pci0000:00/0000:00:1d.0/0000:0a:00.0", 0x030000, 0x1002, 0);
-	for (unsigned int i = 0; i < 4; i++) {
+/* Of AMD: an old chip for the console of a server is none, an accelerator of the newest kind is one. */
+TEST(vendor_and_device_decide_where_the_class_does_not)
+{
+	static const struct {unsigned int class_code, vendor; const char *device; bool is_gpu;} rows[] = {
+		{0x030000, 0x1002, "0x515e", false}, {0x030000, 0x1002, "0x5969", false}, {0x030000, 0x1002, "0x4752", false},
+		{0x030000, 0x1002, "0x66a1", true}, {0x120000, 0x1002, "0x74a1", true}, {0x120000, 0x8086, "0x0d5d", false}};
+
+	for (unsigned int i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct machine_tree tree;
 		struct topo *topo;
 
-		sysfs_tree_put(&tree.files, "sys/devices/pci0000:00/0000:00:1d.0/0000:0a:00.0/device", "%s\n", devices[i]);
+		put_machine(&tree);
+		machine_tree_pci(&tree, DISPLAY_PATH, rows[i].class_code, rows[i].vendor, 0);
+		sysfs_tree_put(&tree.files, "sys/devices/" DISPLAY_PATH "/device", "%s\n", rows[i].device);
 		topo = read_tree(&tree, NULL);
-		ASSERT_EQ(topo->n_gpus, i < 3 ? 1 : 2);
+		ASSERT_EQ(topo->n_gpus, 1 + rows[i].is_gpu);
 		topo_free(topo);
+		machine_tree_deinit(&tree);
 	}
-	machine_tree_deinit(&tree);
-}
-
-TEST(a_processing_accelerator_of_amd_is_a_gpu)
-{
-	struct machine_tree tree;
-	struct topo *topo;
-
-	put_machine(&tree);
-	machine_tree_pci(&tree, "pci0000:00/0000:00:1d.0/0000:0a:00.0", 0x120000, 0x1002, 0);
-	machine_tree_pci(&tree, "pci0000:00/0000:00:1e.0/0000:0b:00.0", 0x120000, 0x8086, 0);
-	topo = read_tree(&tree, NULL);
-	ASSERT_EQ(topo->n_gpus, 2);
-	topo_free(topo);
-	machine_tree_deinit(&tree);
 }
 
 TEST(a_vf_of_a_pf_that_is_down_is_nobodys)
