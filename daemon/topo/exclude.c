@@ -200,36 +200,40 @@ static bool can_miss_slower(const struct topo *topo, const struct topo_map *map,
 	return others > slower;
 }
 
-/* Below this a NIC is slow beside the fastest; where that is most of what the node has, beside the next rate that there is. */
-static uint64_t least_of_peers(const struct topo *topo, const struct topo_map *map, unsigned int *ret_nic)
+/* The fastest, unless NICs that are slow beside it are most of what the node has: then the next rate that there is, and so on. */
+static uint64_t reference_rate(const struct topo *topo, const struct topo_map *map, unsigned int *ret_nic)
 {
 	uint64_t rate = UINT64_MAX;
 
 	while (find_next_rate(topo, map, &rate, ret_nic))
 		if (can_miss_slower(topo, map, rate / SLOW_PART))
 			break;
-	return rate / SLOW_PART;
+	return rate;
 }
 
-/* Whether some NIC of this rate or more is as near to the GPU as any usable one of less. */
-static bool is_near_enough(const struct topo *topo, const struct topo_map *map, unsigned int gpu, uint64_t least, uint64_t peers)
+/* Of the NICs nearest to the GPU, among those that have at least this rate. */
+static uint64_t fastest_of_nearest(const struct topo *topo, const struct topo_map *map, unsigned int gpu, uint64_t least)
 {
-	unsigned int best = UINT32_MAX, best_slower = UINT32_MAX;
+	unsigned int best = UINT32_MAX;
+	uint64_t fastest = 0;
 
 	for (unsigned int i = 0; i < topo->n_nics; i++) {
 		uint64_t rate = usable_rate(topo, map, i);
-		unsigned int rank = topo_rank(topo, topo->gpus[gpu].node, topo->nics[i].node);
+		unsigned int rank;
 
-		if (rate >= least && rank < best)
-			best = rank;
-		if (rate && rate >= peers && rate < least && rank < best_slower)
-			best_slower = rank;
+		if (!rate || rate < least)
+			continue;
+		rank = topo_rank(topo, topo->gpus[gpu].node, topo->nics[i].node);
+		if (rank > best)
+			continue;
+		fastest = rank == best && fastest > rate ? fastest : rate;
+		best = rank;
 	}
-	return best <= best_slower;
+	return fastest;
 }
 
-/* Whether each GPU can have a NIC of this rate or more for itself, and none has to take a farther one for it. */
-static bool is_enough(const struct topo *topo, const struct topo_map *map, uint64_t least, uint64_t peers)
+/* Whether each GPU can have a NIC of this rate or more for itself, none has to take a farther one for it, and little is lost. */
+static bool is_enough(const struct topo *topo, const struct topo_map *map, uint64_t least)
 {
 	unsigned int n = 0;
 
@@ -238,41 +242,24 @@ static bool is_enough(const struct topo *topo, const struct topo_map *map, uint6
 	if (!topo->n_gpus || n < topo->n_gpus || !can_miss_slower(topo, map, least))
 		return false;
 	for (unsigned int gpu = 0; gpu < topo->n_gpus; gpu++)
-		if (!is_near_enough(topo, map, gpu, least, peers))
+		if (fastest_of_nearest(topo, map, gpu, least - 1) < least)
 			return false;
 	return true;
 }
 
 /*
- * NICs of half the rate are peers, unless the faster ones are enough for all GPUs: then the slower ones would only make GPUs differ.
- * The highest rate that is enough counts, and its first NIC is the reference; without one, the lowest of peers.
+ * Less than half the rate is slow. Just half of it, as a generation before has, is a peer, unless faster NICs are enough for all GPUs:
+ * then it would only make one GPU differ from the others.
  */
-static uint64_t least_that_is_enough(const struct topo *topo, const struct topo_map *map, uint64_t peers, unsigned int *reference)
-{
-	uint64_t rate = UINT64_MAX, next;
-	unsigned int faster = 0, slower = 0;
-
-	while (find_next_rate(topo, map, &rate, &faster)) {
-		next = rate;
-		if (!find_next_rate(topo, map, &next, &slower) || next < peers)
-			break;
-		if (is_enough(topo, map, rate, peers)) {
-			*reference = faster;
-			return rate;
-		}
-	}
-	return peers;
-}
-
 static void judge_rates(const struct topo *topo, const struct topo_policy *policy, struct topo_map *map)
 {
 	unsigned int reference = 0;
-	uint64_t peers = least_of_peers(topo, map, &reference), least = least_that_is_enough(topo, map, peers, &reference);
+	uint64_t half = reference_rate(topo, map, &reference) / SLOW_PART, least = half && is_enough(topo, map, half + 1) ? half + 1 : half;
 
 	for (unsigned int i = 0; i < topo->n_nics; i++) {
-		uint64_t other = usable_rate(topo, map, i);
+		uint64_t rate = usable_rate(topo, map, i);
 
-		if (other && other < least && !topo_policy_includes(policy, topo, i)) {
+		if (rate && rate < least && !topo_policy_includes(policy, topo, i)) {
 			map->excluded[i] = TOPO_SLOW;
 			map->other[i] = (uint16_t)reference;
 		}

@@ -23,22 +23,30 @@ static bool has(const struct topo_map *map, unsigned int gpu, unsigned int nic)
 	return false;
 }
 
-/* Whether no NIC that the GPU could have is nearer. */
-static bool is_nearest(const struct topo *topo, const struct topo_map *map, unsigned int gpu, unsigned int nic)
+static bool is_free(const struct topo_map *map, unsigned int nic)
 {
-	for (unsigned int i = 0; i < topo->n_nics; i++)
-		if (map->excluded[i] == TOPO_USED && !map->is_reserved[i] && rank_of(topo, gpu, i) < rank_of(topo, gpu, nic))
-			return false;
 	return map->excluded[nic] == TOPO_USED && !map->is_reserved[nic];
 }
 
-/* NICs that it could have, as near. */
+/* Of the NICs that the GPU could have. */
+static unsigned int nearest_rank(const struct topo *topo, const struct topo_map *map, unsigned int gpu)
+{
+	unsigned int best = UINT32_MAX;
+
+	for (unsigned int i = 0; i < topo->n_nics; i++) {
+		unsigned int rank = is_free(map, i) ? rank_of(topo, gpu, i) : UINT32_MAX;
+
+		best = rank < best ? rank : best;
+	}
+	return best;
+}
+
 static unsigned int count_nearest(const struct topo *topo, const struct topo_map *map, unsigned int gpu)
 {
-	unsigned int n = 0;
+	unsigned int best = nearest_rank(topo, map, gpu), n = 0;
 
 	for (unsigned int i = 0; i < topo->n_nics; i++)
-		n += is_nearest(topo, map, gpu, i);
+		n += is_free(map, i) && rank_of(topo, gpu, i) == best;
 	return n;
 }
 
@@ -51,10 +59,10 @@ struct crowd {
 
 static bool add_nearest(const struct topo *topo, const struct topo_map *map, unsigned int gpu, struct crowd *crowd)
 {
-	unsigned int n = crowd->n_nics;
+	unsigned int n = crowd->n_nics, best = nearest_rank(topo, map, gpu);
 
 	for (unsigned int i = 0; i < topo->n_nics; i++) {
-		if (crowd->nics[i] || !is_nearest(topo, map, gpu, i))
+		if (crowd->nics[i] || !is_free(map, i) || rank_of(topo, gpu, i) != best)
 			continue;
 		crowd->nics[i] = true;
 		crowd->n_nics++;

@@ -26,7 +26,6 @@ struct foot {
 	FILE *out; /* NULL: nothing is drawn */
 	unsigned int x, y;
 	unsigned int n_notes; /* lines so far */
-	unsigned int n_cut; /* NICs that there was no room for */
 };
 
 /* ---- the legend */
@@ -212,35 +211,34 @@ static unsigned int name_all(const struct picture *picture, unsigned int first, 
 	return n;
 }
 
-static void walk_reason(struct foot *foot, unsigned int nic, const char *reason)
+/* Returns of how many NICs it told. */
+static unsigned int walk_reason(struct foot *foot, unsigned int nic, const char *reason)
 {
 	char text[NOTE_BYTES + TOPO_WHY_BYTES] = "";
 	unsigned int n = name_all(foot->picture, nic, reason, text);
 
-	if (foot->n_notes >= MAX_NOTES) {
-		foot->n_cut += n;
-		return;
-	}
 	snprintf(text + strlen(text), sizeof(text) - strlen(text), ": %s", reason);
 	walk_note(foot, text);
+	return n;
 }
 
 static void walk_unused(struct foot *foot)
 {
+	unsigned int n_left = count_unused(foot->picture);
 	char reason[TOPO_WHY_BYTES], text[96];
 
-	if (!count_unused(foot->picture))
+	if (!n_left)
 		return;
 	foot->y += GAP_ABOVE + NOTE_SIZE;
 	if (foot->out)
 		ink_label(foot->out, "note-head", PICTURE_MARGIN, foot->y, "NICs that no GPU uses", SIZE_MAX);
 	foot->y += 3;
-	for (unsigned int i = 0; i < foot->picture->topo->n_nics; i++)
+	for (unsigned int i = 0; n_left && foot->n_notes < MAX_NOTES && i < foot->picture->topo->n_nics; i++)
 		if (topology_is_left(foot->picture->view, i) && !is_told(foot->picture, i, reason_of(foot->picture, i, reason)))
-			walk_reason(foot, i, reason);
-	if (!foot->n_cut)
+			n_left -= walk_reason(foot, i, reason);
+	if (!n_left)
 		return;
-	snprintf(text, sizeof(text), "and %u more, which shmemctl topology lists", foot->n_cut);
+	snprintf(text, sizeof(text), "and %u more, which shmemctl topology lists", n_left);
 	walk_note(foot, text);
 }
 

@@ -476,6 +476,9 @@ TEST(half_the_rate_is_slow_where_faster_nics_are_enough_for_all_gpus)
 			      "</host>", 2), TOPO_USED);
 	/* The slower ones are half of what there is. */
 	ASSERT_EQ(excluded_in("<host>" BRIDGE(GPU_AT(10) NIC_AT(11, 400000) NIC_AT(12, 200000) NIC_AT(13, 200000)) "</host>", 1), TOPO_USED);
+	/* It is no generation behind. */
+	ASSERT_EQ(excluded_in("<host>" BRIDGE(GPU_AT(10) NIC_AT(11, 400000)) BRIDGE(GPU_AT(20) NIC_AT(21, 400000) NIC_AT(22, 201000))
+			      "</host>", 2), TOPO_USED);
 	/* No GPU says what the node needs. */
 	ASSERT_EQ(excluded_in("<host>" NIC_AT(11, 400000) NIC_AT(12, 200000) "</host>", 1), TOPO_USED);
 }
@@ -647,9 +650,9 @@ static void judge_slow(const struct topo *topo, const struct topo_map *map, unsi
 	char why[TOPO_WHY_BYTES];
 
 	ASSERT_EQ(map->excluded[other], TOPO_USED);
-	ASSERT_LT(topo->nics[nic].rate_mbps, topo->nics[other].rate_mbps);
-	/* Half and more is slow only where no GPU misses it. */
-	if (2 * topo->nics[nic].rate_mbps >= topo->nics[other].rate_mbps)
+	/* More than half never is, and half only where no GPU misses it. */
+	ASSERT_LE(2 * topo->nics[nic].rate_mbps, topo->nics[other].rate_mbps);
+	if (2 * topo->nics[nic].rate_mbps == topo->nics[other].rate_mbps)
 		judge_missed(topo, map, nic);
 	ASSERT(strstr(topo_reason_excluded(topo, map, nic, why), "it is slow: "));
 	/* One rate decides for all: as slow or slower is out, too. */
