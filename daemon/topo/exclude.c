@@ -90,7 +90,7 @@ static bool is_same_kind(const struct topo_node *a, const struct topo_node *b)
 	return a->vendor == b->vendor && a->device == b->device;
 }
 
-/* What product data cannot tell apart: a function of InfiniBand whose data were not read. */
+/* A function of InfiniBand whose product data nobody read. Only product data decide for sure. */
 static bool may_manage(const struct topo *topo, const struct topo_map *map, unsigned int nic)
 {
 	const struct topo_nic *seen = &topo->nics[nic];
@@ -107,7 +107,7 @@ static bool is_narrow(const struct topo *topo, unsigned int nic)
 	return mbps && mbps <= MANAGER_LINK_MBPS;
 }
 
-/* Of no link and no port anything is known, as where a virtual machine hides both. */
+/* The source knows nothing of its link and its port, for instance because a virtual machine hides both. */
 static bool is_mute(const struct topo *topo, unsigned int nic)
 {
 	const struct topo_nic *seen = &topo->nics[nic];
@@ -211,7 +211,7 @@ static uint64_t reference_rate(const struct topo *topo, const struct topo_map *m
 	return rate;
 }
 
-/* Of the NICs nearest to the GPU, among those that have at least this rate. */
+/* Looks only at NICs with at least this rate: returns the highest rate among the nearest of them. */
 static uint64_t fastest_of_nearest(const struct topo *topo, const struct topo_map *map, unsigned int gpu, uint64_t least)
 {
 	unsigned int best = UINT32_MAX;

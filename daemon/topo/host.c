@@ -87,7 +87,7 @@ static uint16_t read_id(struct reader *reader, int folder, uint64_t pci, const c
 	return must_read(reader, folder, name, shown, text) ? (uint16_t)topo_number(text, 16, UINT16_MAX) : 0;
 }
 
-/* What the function could do: a link that trained to fewer lanes says nothing of what the function is for. */
+/* The maximum counts: a link that trained to fewer lanes does not show what its function is for. */
 static uint32_t read_link_mbps(int folder)
 {
 	char text[SYSFS_TEXT_BYTES];

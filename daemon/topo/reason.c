@@ -28,7 +28,7 @@ static bool is_free(const struct topo_map *map, unsigned int nic)
 	return map->excluded[nic] == TOPO_USED && !map->is_reserved[nic];
 }
 
-/* Of the NICs that the GPU could have. */
+/* The rank of the nearest NIC that the GPU could have. */
 static unsigned int nearest_rank(const struct topo *topo, const struct topo_map *map, unsigned int gpu)
 {
 	unsigned int best = UINT32_MAX;
@@ -70,7 +70,7 @@ static bool add_nearest(const struct topo *topo, const struct topo_map *map, uns
 	return crowd->n_nics > n;
 }
 
-/* Those with a NIC of the crowd could make room only by taking one of their own nearest, which join. */
+/* A GPU that has a NIC of the crowd joins, with its own nearest NICs: it could make room only by moving to one of them. */
 static bool add_users(const struct topo *topo, const struct topo_map *map, struct crowd *crowd)
 {
 	bool has_grown = false;

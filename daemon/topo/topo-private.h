@@ -62,7 +62,7 @@ void topo_copy_text(char to[TOPO_NAME_BYTES], const char *text);
 uint64_t topo_number(const char *text, int base, uint64_t max);
 /* "16.0 GT/s PCIe", "8 GT/s": millions per second; 0 for anything else. */
 uint32_t topo_mtps(const char *text);
-/* What a PCIe link of so many millions of transfers a second and so many lanes carries, without its line code; 0: unknown. */
+/* The bandwidth of a PCIe link in one direction, without its line code. mtps: millions of transfers a second. 0: unknown. */
 uint32_t topo_link_mbps(uint32_t mtps, uint32_t width);
 
 int topo_read_hwloc(struct topo_builder *builder, struct xml *xml);

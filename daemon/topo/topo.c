@@ -134,7 +134,7 @@ int topo_add_node(struct topo_builder *builder, const struct topo_node *like)
 
 /*
  * Chips that ATI and AMD made before GPUs that ROCm drives: numbers below those of the first of them, apart from the later R500 to
- * R700. Server boards had such a chip for their console: Rage XL (4752), ES1000 (515e, 5969). What has no number may be newer.
+ * R700. Server boards had such a chip for their console: Rage XL (4752), ES1000 (515e, 5969). A function whose number is unknown may be newer.
  */
 static bool is_old_amd(uint16_t device)
 {

@@ -26,7 +26,7 @@
 #define TOPO_WORD_BYTES 16
 #define TOPO_UNREAD_BYTES 96
 
-/* What RDMA ports run at. Anything else is a mistake of the source, in its units for instance, and counts as unknown. */
+/* RDMA ports run at rates between these. Any other rate is a mistake of the source, for instance in its units, and counts as unknown. */
 #define TOPO_MIN_RATE_MBPS 1000u
 #define TOPO_MAX_RATE_MBPS 3200000u
 

@@ -216,7 +216,7 @@ static void print_last(const struct table *table, const struct layout *layout, c
 	fputc('\n', out);
 }
 
-/* Of the first n bytes of UTF-8. */
+/* How many of the first n bytes of UTF-8 are whole characters. */
 static size_t whole_characters(const char *text, size_t n)
 {
 	while (n > 0 && ((unsigned char)text[n] & 0xc0) == 0x80)

@@ -6,7 +6,7 @@
  * ends the program. No borders; colours only where has_color says so.
  *
  * A table that is wider than max_width loses columns and says which; its last column may be broken into lines, and long
- * lists in other columns may be cut. What no head allows to leave out stays, whatever the width.
+ * lists in other columns may be cut. A column whose head does not allow it is never left out, whatever the width.
  */
 #ifndef SHMEMD_CTL_TABLE_H
 #define SHMEMD_CTL_TABLE_H

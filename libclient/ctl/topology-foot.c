@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What stands below the machine in its picture: the legend, and the NICs that no GPU uses, with their reasons.
+ * The part of a picture below the machine: the legend, and the NICs that no GPU uses, with their reasons.
  *
  * One walk places everything; without an `out` it only counts, so that the height is known before anything is drawn.
  */

@@ -2,9 +2,9 @@
 /*
  * The matrix of distances, as people know it from nvidia-smi topo -m, no wider than the terminal should be.
  *
- * Where it is too wide, devices that are alike share a row and a column: neighbours by index whose distances to all others are the
- * same. NICs join first, then GPUs. Where that is not enough, only GPUs have rows, and columns come in blocks below each other.
- * What is not shown is said below.
+ * If it is too wide, devices that are alike share a row and a column: neighbours by index whose distances to all others are the
+ * same. NICs join first, then GPUs. If that is not enough, only GPUs have rows, and columns come in blocks below each other. A
+ * line below the matrix names what it leaves out.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -58,7 +58,7 @@ void picture_place(struct picture *picture);
 /* Below the machine: what lines and colours mean, and which NICs no GPU uses, and why. The height follows from the width. */
 unsigned int picture_foot_height(const struct picture *picture);
 void picture_draw_foot(const struct picture *picture);
-/* What the machine lacks, in a sentence; NULL: nothing. */
+/* A sentence about the kinds of devices that the machine lacks; NULL: it has GPUs and NICs. */
 const char *picture_absent(const struct picture *picture);
 
 #define INK_CHAR_PERCENT 66 /* width of a character, of its size; some renderers round it up to pixels */
@@ -67,7 +67,7 @@ void ink_text(FILE *out, const char *text, size_t max_chars);
 void ink_line(FILE *out, const char *attributes, unsigned int x1, unsigned int y1, unsigned int x2, unsigned int y2);
 void ink_rect(FILE *out, const char *class_name, const struct rect *at);
 void ink_label(FILE *out, const char *class_name, unsigned int x, unsigned int y, const char *text, size_t max_chars);
-/* Of a GPU's default NIC. */
+/* Marks a GPU's default NIC. */
 void ink_mark(FILE *out, unsigned int x, unsigned int y, const char *color);
 unsigned int ink_width(size_t n_chars, unsigned int size);
 /* A label that lines pass behind. */

@@ -12,7 +12,7 @@
 #define LONG_LABEL_CHARS 27 /* where there is none */
 #define TITLE_CHARS 48
 
-/* Of GPUs, far from each other to the eye. Further GPUs have them again, with lines of dashes. */
+/* Colours of GPUs, far from each other to the eye. GPUs beyond the sixteenth repeat them with dashed lines. */
 static const char *const colors[] = {"#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#e67e00", "#17a2b8", "#8c564b", "#c71585",
 				     "#0000ff", "#ff00ff", "#2d4b0f", "#690fb4", "#a5a500", "#5aa578", "#0078ff", "#f07896"};
 #define N_COLORS (sizeof(colors) / sizeof(colors[0]))
@@ -36,7 +36,7 @@ static bool is_linked(const struct topo *topo, unsigned int gpu)
 	return false;
 }
 
-/* What links GPUs is a bar that each of them is tied to: before the boxes the way to a GPU's own box, and after them the rest. */
+/* Lines tie each linked GPU to the bar. They reach the GPU's box before boxes are drawn, and the GPU itself after that. */
 static void draw_gpu_links(const struct picture *picture, bool is_inside)
 {
 	for (unsigned int gpu = 0; gpu < picture->topo->n_gpus; gpu++) {
@@ -66,7 +66,7 @@ static void draw_pcie(const struct picture *picture)
 	}
 }
 
-/* Where an edge begins and ends. */
+/* The two ends of an edge. */
 struct edge {
 	unsigned int x1, y1, x2, y2;
 };

@@ -23,7 +23,9 @@ static void print_legend(FILE *out)
 
 /* ---- tables */
 
-/* Of a port that could be faster also how fast. A port that is down has none: its firmware tells of the slowest that there is. */
+/*
+ * A port that could be faster shows also how fast. A port that is down shows no rate: its firmware reports the slowest that there is.
+ */
 static void add_rate(struct table *table, const struct topo_nic *nic)
 {
 	char rate[UNITS_BYTES], max[UNITS_BYTES];

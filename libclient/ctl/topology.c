@@ -103,7 +103,7 @@ static int write_picture(struct ctl *ctl, const struct topology_view *view, cons
 	FILE *out;
 	bool is_whole;
 
-	/* What cannot be written there is said as of every answer. */
+	/* The caller reports errors of standard output, as for every answer. */
 	if (!strcmp(path, "-")) {
 		topology_svg(view, ctl->out);
 		return 0;

@@ -414,7 +414,7 @@ def too_wide(text):
 
 
 def check_widths(cases, shmemctl, path):
-    """Tables fit: devices that are alike share a column, and what is left out is told."""
+    """Tables fit: devices that are alike share a column, and a line names what is left out."""
     shared, left_out = 'share a row and a column (--wide shows each)', 'left out: distances between NICs (--wide shows them)'
 
     def show(text, *words):

@@ -125,7 +125,7 @@ TEST(a_table_that_is_too_wide_loses_columns_and_says_which)
 	assert_width(28, "NAME   ONE  TWO  THREE  LIST\nfirst   12  345  x      y\n");
 	assert_width(27, "NAME   TWO  THREE  LIST\nfirst  345  x      y\nleft out: ONE (--wide shows all columns)\n");
 	assert_width(22, "NAME   THREE  LIST\nfirst  x      y\nleft out: ONE, TWO (--wide shows all columns)\n");
-	/* What always stays is shown, however narrow it should be. */
+	/* Columns that always stay are shown, however narrow the table should be. */
 	assert_width(5, "NAME   LIST\nfirst  y\nleft out: ONE, TWO, THREE (--wide shows all columns)\n");
 }
 

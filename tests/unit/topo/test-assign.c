@@ -498,7 +498,7 @@ TEST(gpus_share_nics_in_proportion_to_their_rates)
 	topo_free(topo);
 }
 
-/* What is left goes to the GPU with the slower NIC, not to the first. */
+/* The fourth NIC goes to a GPU with a slower NIC, not to the first GPU. */
 TEST(a_nic_that_is_left_goes_to_the_gpu_with_the_least_rate)
 {
 	struct topo *topo = parse_host("<host>" BRIDGE(GPU_AT(01) GPU_AT(02) GPU_AT(03) NIC_AT(11, 400000) NIC_AT(12, 200000) NIC_AT(13, 200000)
@@ -526,7 +526,7 @@ static uint64_t least_part(const struct topo *topo, const unsigned int *chosen)
 	return least;
 }
 
-/* Of all ways to give each GPU one of its nearest. `chosen` has been decided for GPUs before `gpu`. */
+/* Tries all ways to give each GPU one of its nearest. `chosen` is decided for GPUs before `gpu`. */
 static uint64_t best_least_part(const struct topo *topo, const struct topo_map *map, unsigned int gpu, unsigned int *chosen)
 {
 	uint64_t best = 0;

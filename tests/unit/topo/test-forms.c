@@ -193,7 +193,7 @@ TEST(what_has_one_lane_beside_sixteen_seems_to_manage_switches)
 	topo_free(topo);
 }
 
-/* Where links are not told, one of another generation than all others of which nothing else is known. */
+/* The file knows no links, and of the third NIC only that it is of another generation than the others. */
 TEST(what_is_of_another_kind_and_mute_seems_to_manage_switches)
 {
 	struct topo *topo = parse_hwloc("0x1", "<object type=\"Bridge\" bridge_type=\"0-1\">"

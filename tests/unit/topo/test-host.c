@@ -536,7 +536,7 @@ TEST(product_data_without_the_mark_clear_a_nic_with_a_narrow_link)
 
 #define DISPLAY_PATH "pci0000:00/0000:00:1d.0/0000:0a:00.0"
 
-/* Of AMD: an old chip for the console of a server is none, an accelerator of the newest kind is one. */
+/* AMD makes both: an old chip for the console of a server is no GPU, an accelerator of the newest kind is one. */
 TEST(vendor_and_device_decide_where_the_class_does_not)
 {
 	static const struct {unsigned int class_code, vendor; const char *device; bool is_gpu;} rows[] = {

@@ -496,7 +496,7 @@ TEST(a_gpu_has_what_the_map_gives_and_the_others_share_the_rest)
 	lab_deinit(&lab);
 }
 
-TEST(who_shares_a_given_nic_is_told_with_whom)
+TEST(a_reason_names_with_whom_a_given_nic_is_shared)
 {
 	struct lab lab;
 
