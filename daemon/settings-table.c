@@ -125,7 +125,7 @@ const struct settings_row settings_rows[] = {
 	 "Where log lines go. auto: the journal when standard error is connected to it, otherwise standard error.", RELOAD},
 	{"nics-include", SETTINGS_POLICY, FIELD(nics_include), "", 0, SETTINGS_LIST_BYTES - 1, NULL, NULL, NULL,
 	 "The only NICs that are given to anybody, as NIC[:PORT] with commas or blanks between them; NIC is a name or a PCI address, "
-	 "and without a port all of it are meant. That they are slow, or seem to be for management or storage, does not count then. Empty: all.", RELOAD},
+	 "and without a port all of it are meant. That they are slow, or seem to be for management, storage or the switches of GPU links, does not count then. Empty: all.", RELOAD},
 	{"nics-exclude", SETTINGS_POLICY, FIELD(nics_exclude), "", 0, SETTINGS_LIST_BYTES - 1, NULL, NULL, NULL,
 	 "NICs that are given to nobody, as NIC[:PORT], each with =management or =storage behind it to say what it is for. Those that "
 	 "are not there do no harm.", RELOAD},

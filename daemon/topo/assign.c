@@ -5,9 +5,10 @@
  * First what no GPU gets is set aside, each with its reason, and GPUs get what the policy gives them. What is left is a matching
  * of GPUs with the NICs nearest to them, and the matching is optimal: a GPU takes the least loaded NIC that can be had, if need
  * be by moving other GPUs along a path of NICs that are as near to them. So no NIC serves two GPUs while an idle one is as near
- * to either. Among NICs as much loaded it takes one that is no other GPU's nearest; since what a path ends at is all that it
- * adds, that is optimal as well. NICs left over are dealt out then. Loops run in the order of PCI addresses and nothing else
- * breaks a tie. Pure; any thread.
+ * to either; and GPUs share NICs in proportion to their rates, so that the GPU with the least has as much as it can. Among equal
+ * NICs a GPU takes one that is no other GPU's nearest. Only the NIC at which a path ends gets a GPU more, and each further GPU makes
+ * a NIC less attractive: so the best path for each GPU in turn is the best for all. NICs left over are dealt out then. Loops run in
+ * the order of PCI addresses and nothing else breaks a tie. Pure; any thread.
  */
 #include <string.h>
 
@@ -39,6 +40,7 @@ static bool may_lift(const struct topo *topo, const struct topo_policy *policy, 
 	case TOPO_PF_TAKEN:
 	case TOPO_BOND_MEMBER:
 	case TOPO_SLOW:
+	case TOPO_SEEMS_BRIDGE:
 		return true;
 	case TOPO_USED:
 	case TOPO_BY_POLICY:
@@ -106,6 +108,7 @@ struct matching {
 	struct topo_map *map;
 	uint64_t near_to[TOPO_MAX_NICS]; /* GPUs that have none nearer, a bit each */
 	uint16_t ranks[TOPO_MAX_NICS]; /* of the one of them that it is nearest to */
+	uint64_t rates[TOPO_MAX_NICS]; /* never 0 */
 	uint16_t chosen[TOPO_MAX_GPUS]; /* its default */
 	/* Of one search: how a NIC was reached. */
 	uint16_t via_gpu[TOPO_MAX_NICS]; /* the GPU that would move to it; NONE: not reached */
@@ -155,11 +158,19 @@ static void reach_from(struct matching *m, unsigned int gpu)
 	}
 }
 
-/* Less loaded, or as much and others are less near to it: what a GPU is nearest to is left to that one. */
+/*
+ * An idle one comes first, then the one that has more for each of its GPUs once another one is added, then the less loaded one. Among
+ * equals the one that others are less near to: what a GPU is nearest to is left to that one.
+ */
 static bool is_better(const struct matching *m, uint16_t nic, uint16_t best)
 {
 	unsigned int load = m->map->n_gpus[nic], best_load = m->map->n_gpus[best];
+	uint64_t share = m->rates[nic] * (best_load + 1), best_share = m->rates[best] * (load + 1);
 
+	if (!load != !best_load)
+		return !load;
+	if (share != best_share)
+		return share > best_share;
 	return load != best_load ? load < best_load : m->ranks[nic] > m->ranks[best];
 }
 
@@ -222,12 +233,23 @@ static void give(struct topo_map *map, unsigned int gpu, unsigned int nic)
 	map->gpus[gpu].nics[map->gpus[gpu].n_nics++] = (uint16_t)nic;
 }
 
-/* Whether a left-over NIC is better with `gpu`: nearer to it, or as near and it has fewer. */
+/* Its part of the rates of its NICs. */
+static uint64_t share_of(const struct matching *m, unsigned int gpu)
+{
+	const struct topo_gpu_map *got = &m->map->gpus[gpu];
+	uint64_t sum = 0;
+
+	for (unsigned int i = 0; i < got->n_nics; i++)
+		sum += m->rates[got->nics[i]] / m->map->n_gpus[got->nics[i]];
+	return sum;
+}
+
+/* Whether a left-over NIC is better with `gpu`: nearer to it, or as near and it has less so far. */
 static bool deserves(const struct matching *m, unsigned int gpu, unsigned int other, unsigned int nic)
 {
 	unsigned int rank = rank_of(m, gpu, nic), other_rank = rank_of(m, other, nic);
 
-	return rank != other_rank ? rank < other_rank : m->map->gpus[gpu].n_nics < m->map->gpus[other].n_nics;
+	return rank != other_rank ? rank < other_rank : share_of(m, gpu) < share_of(m, other);
 }
 
 /* A NIC that nobody has, to one of the GPUs that have none nearer. */
@@ -242,6 +264,18 @@ static void deal_out(struct matching *m, unsigned int nic)
 		return;
 	give(m->map, (unsigned int)best, nic);
 	m->map->n_gpus[nic]++;
+}
+
+/* An unknown rate counts as the highest known one. */
+static void find_rates(struct matching *m)
+{
+	uint64_t fastest = TOPO_MIN_RATE_MBPS;
+
+	for (unsigned int nic = 0; nic < m->topo->n_nics; nic++)
+		if (m->map->excluded[nic] == TOPO_USED && m->topo->nics[nic].rate_mbps > fastest)
+			fastest = m->topo->nics[nic].rate_mbps;
+	for (unsigned int nic = 0; nic < m->topo->n_nics; nic++)
+		m->rates[nic] = m->topo->nics[nic].rate_mbps ? m->topo->nics[nic].rate_mbps : fastest;
 }
 
 /* GPUs that the policy gives none, in the order of PCI addresses. */
@@ -265,6 +299,7 @@ void topo_assign(const struct topo *topo, const struct topo_policy *policy, stru
 	topo_exclude(topo, policy, ret_map);
 	for (unsigned int i = 0; policy && i < policy->n_given; i++)
 		give_one(topo, policy, ret_map, &policy->given[i]);
+	find_rates(&m);
 	match_all(&m);
 	for (unsigned int gpu = 0; gpu < topo->n_gpus; gpu++)
 		if (m.chosen[gpu] != NONE)

@@ -173,7 +173,7 @@ static void judge_manager(const struct check_host *host, struct check_teller *to
 		check_say(to, CHECK_WARN, name, fix_manager(nic->name, false, r, fix),
 			  "it manages switches of GPU links, and only root sees that: the daemon "
 			  "may give it to GPUs");
-	else if (host->map->excluded[index] == TOPO_USED && r < 0 && r != -ENOENT)
+	else if ((host->map->excluded[index] == TOPO_USED || host->map->excluded[index] == TOPO_SEEMS_BRIDGE) && r < 0 && r != -ENOENT)
 		check_say(to, CHECK_WARN, name, fix_manager(nic->name, may_daemon, r, fix),
 			  "not known whether it manages switches of GPU links: /%s cannot be read: "
 			  "%s",

@@ -6,6 +6,7 @@
 
 #include "daemon/topo/check-private.h"
 #include "daemon/topo/topo-private.h"
+#include "proto/base/gid.h"
 
 #define STATE_INIT 2 /* IBTA PortInfo: PortState */
 #define STATE_ACTIVE 4
@@ -347,12 +348,11 @@ static struct roce_gids find_roce_gids(const struct check_host *host, const stru
 
 	for (unsigned int i = 0; i < nic->n_gids; i++) {
 		const struct topo_gid *gid = &nic->gids[i], **first;
+		enum gid_reach reach = gid_reach(gid->bytes);
 
-		enum topo_reach reach = topo_gid_reach(gid);
-
-		if (!gid->is_roce_v2 || reach == TOPO_REACHES_NOBODY)
+		if (!gid->is_roce_v2 || reach == GID_REACHES_NOBODY)
 			continue;
-		first = (reach == TOPO_REACHES_NEIGHBOURS ? gids.local : gids.routed) + is_up(host, nic, gid);
+		first = (reach == GID_REACHES_NEIGHBOURS ? gids.local : gids.routed) + is_up(host, nic, gid);
 		*first = *first ? *first : gid;
 	}
 	return gids;

@@ -214,6 +214,7 @@ bool check_is_spare(const struct topo_map *map, unsigned int nic)
 	case TOPO_IS_MANAGEMENT:
 	case TOPO_IS_STORAGE:
 	case TOPO_IS_BRIDGE:
+	case TOPO_SEEMS_BRIDGE:
 	case TOPO_PF_TAKEN:
 	case TOPO_BOND_MEMBER:
 		return true;

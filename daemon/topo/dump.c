@@ -122,10 +122,11 @@ static void dump_nic(const struct topo_nic *nic, FILE *out)
 	put_number(out, "phys_state", nic->phys_state);
 	put_text(out, "fabric", fabric_words[nic->fabric]);
 	put_text(out, "role", role_words[nic->role]);
+	put_text(out, "switch_manager", known_words[nic->manages_switches]);
 	put_number(out, "no_driver", nic->has_no_driver);
 	put_number(out, "undriven", nic->is_undriven);
 #ifdef FUZZ_PLANT
-	if (!PLANTED("topology") || nic->rate_mbps <= 400000 || nic->rate_mbps == UINT32_MAX)
+	if (!PLANTED("topology") || nic->rate_mbps <= 400000)
 #endif
 		put_number(out, "rate_mbps", nic->rate_mbps);
 	put_number(out, "lanes", nic->n_lanes);
@@ -172,6 +173,7 @@ static void open_node(const struct topo_node *node, int numa_above, FILE *out)
 	put_hex(out, "vendor", node->vendor);
 	put_hex(out, "device", node->device);
 	put_number(out, "hops", node->n_hops);
+	put_number(out, "link_mbps", node->link_mbps);
 	fputs(">\n", out);
 }
 
@@ -262,6 +264,7 @@ static int open_tree_node(struct reader *reader, enum topo_kind kind, unsigned i
 		.class_code = (uint16_t)attr_number(reader->xml, "class", 16, UINT16_MAX),
 		.vendor = (uint16_t)attr_number(reader->xml, "vendor", 16, UINT16_MAX),
 		.device = (uint16_t)attr_number(reader->xml, "device", 16, UINT16_MAX),
+		.link_mbps = (uint32_t)attr_number(reader->xml, "link_mbps", 10, UINT32_MAX),
 	};
 
 	if (pci && !topo_pci_parse(pci, &like.pci))
@@ -367,6 +370,7 @@ static int open_nic(struct reader *reader, unsigned int node)
 	nic->state = (enum topo_state)state;
 	nic->fabric = (enum topo_fabric)fabric;
 	nic->role = (enum topo_role)role;
+	nic->manages_switches = role == TOPO_ROLE_BRIDGE ? TOPO_YES : attr_known(reader->xml, "switch_manager");
 	take_abilities(reader->xml, nic);
 	reader->nic = r;
 	return (int)node;

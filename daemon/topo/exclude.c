@@ -10,6 +10,7 @@
 
 /* A NIC at less than this part of others' rate is for something else. */
 #define SLOW_PART 2
+#define VENDOR_MELLANOX 0x15b3
 
 static uint64_t pci_of(const struct topo *topo, unsigned int nic)
 {
@@ -72,6 +73,94 @@ static void judge_bond(const struct topo *topo, struct topo_map *map, unsigned i
 	}
 }
 
+/* ---- managers of switches, where nobody could read the product data -------------------------------------------------- */
+
+/* Two lanes of PCIe 5, which is all that such a manager has. */
+#define MANAGER_LINK_MBPS 64000u
+/* A NIC for data has a link of at least so many times that. */
+#define DATA_LINK_TIMES 4u
+
+static const struct topo_node *node_of(const struct topo *topo, unsigned int nic)
+{
+	return &topo->nodes[topo->nics[nic].node];
+}
+
+static bool is_same_kind(const struct topo_node *a, const struct topo_node *b)
+{
+	return a->vendor == b->vendor && a->device == b->device;
+}
+
+/* A function of InfiniBand whose product data nobody read. Only product data decide for sure. */
+static bool may_manage(const struct topo *topo, const struct topo_map *map, unsigned int nic)
+{
+	const struct topo_nic *seen = &topo->nics[nic];
+
+	return map->excluded[nic] == TOPO_USED && node_of(topo, nic)->vendor == VENDOR_MELLANOX &&
+	       topo_is_infiniband(node_of(topo, nic)->class_code) && seen->fabric != TOPO_FABRIC_ETHERNET &&
+	       seen->manages_switches == TOPO_NOT_KNOWN;
+}
+
+static bool is_narrow(const struct topo *topo, unsigned int nic)
+{
+	uint32_t mbps = node_of(topo, nic)->link_mbps;
+
+	return mbps && mbps <= MANAGER_LINK_MBPS;
+}
+
+/* The source knows nothing of its link and its port, for instance because a virtual machine hides both. */
+static bool is_mute(const struct topo *topo, unsigned int nic)
+{
+	const struct topo_nic *seen = &topo->nics[nic];
+
+	return !node_of(topo, nic)->link_mbps && seen->state == TOPO_STATE_UNKNOWN && !seen->rate_mbps && !seen->netdev[0];
+}
+
+/* A NIC that is for data beside this one: by its link, or, beside one that is mute, by another vendor or generation. */
+static bool is_for_data(const struct topo *topo, const struct topo_map *map, unsigned int nic, unsigned int other)
+{
+	uint32_t mbps = node_of(topo, nic)->link_mbps, other_mbps = node_of(topo, other)->link_mbps;
+
+	if (map->excluded[other] != TOPO_USED || node_of(topo, other) == node_of(topo, nic))
+		return false;
+	if (mbps)
+		return other_mbps / DATA_LINK_TIMES >= mbps;
+	return !is_same_kind(node_of(topo, nic), node_of(topo, other));
+}
+
+/* More NICs are for data than are like this one, so that what a virtual machine says of all its links excludes none. */
+static bool seems_to_manage(const struct topo *topo, const struct topo_map *map, unsigned int nic, unsigned int *ret_other)
+{
+	unsigned int n_data = 0, n_like = 0;
+
+	if (!may_manage(topo, map, nic) || !(is_narrow(topo, nic) || is_mute(topo, nic)))
+		return false;
+	for (unsigned int i = topo->n_nics; i-- > 0;) {
+		bool is_data = is_for_data(topo, map, nic, i);
+
+		n_data += is_data;
+		n_like += !is_data && map->excluded[i] == TOPO_USED;
+		*ret_other = is_data ? i : *ret_other;
+	}
+	return n_data > n_like;
+}
+
+static void judge_managers(const struct topo *topo, const struct topo_policy *policy, struct topo_map *map)
+{
+	bool seems[TOPO_MAX_NICS] = {false};
+	unsigned int other = 0;
+
+	for (unsigned int i = 0; i < topo->n_nics; i++) {
+		seems[i] = !topo_policy_includes(policy, topo, i) && seems_to_manage(topo, map, i, &other);
+		if (seems[i])
+			map->other[i] = (uint16_t)other;
+	}
+	for (unsigned int i = 0; i < topo->n_nics; i++)
+		if (seems[i])
+			map->excluded[i] = TOPO_SEEMS_BRIDGE;
+}
+
+/* ---- rates --------------------------------------------------------------------------------------------------------- */
+
 /* 0: it is set aside, or unknown, and then nothing follows from it. */
 static uint64_t usable_rate(const struct topo *topo, const struct topo_map *map, unsigned int nic)
 {
@@ -95,35 +184,82 @@ static bool find_next_rate(const struct topo *topo, const struct topo_map *map, 
 	return best > 0;
 }
 
-/* Whether the others carry more than those that are slow beside this rate. */
-static bool can_miss_slow(const struct topo *topo, const struct topo_map *map, uint64_t rate)
+/* Whether NICs of this rate and more carry more together than those of less. */
+static bool can_miss_slower(const struct topo *topo, const struct topo_map *map, uint64_t least)
 {
-	uint64_t slow = 0, others = 0;
+	uint64_t slower = 0, others = 0;
 
 	for (unsigned int i = 0; i < topo->n_nics; i++) {
-		uint64_t other = usable_rate(topo, map, i);
+		uint64_t rate = usable_rate(topo, map, i);
 
-		if (other < rate / SLOW_PART)
-			slow += other;
+		if (rate < least)
+			slower += rate;
 		else
-			others += other;
+			others += rate;
 	}
-	return others > slow;
+	return others > slower;
 }
 
-/* What is slow beside the fastest is set aside, unless it is most of what the node has: then beside the next rate that others have. */
-static void judge_rates(const struct topo *topo, const struct topo_policy *policy, struct topo_map *map)
+/* The fastest, unless NICs that are slow beside it are most of what the node has: then the next rate that there is, and so on. */
+static uint64_t reference_rate(const struct topo *topo, const struct topo_map *map, unsigned int *ret_nic)
 {
 	uint64_t rate = UINT64_MAX;
-	unsigned int reference = 0;
 
-	while (find_next_rate(topo, map, &rate, &reference))
-		if (can_miss_slow(topo, map, rate))
+	while (find_next_rate(topo, map, &rate, ret_nic))
+		if (can_miss_slower(topo, map, rate / SLOW_PART))
 			break;
-	for (unsigned int i = 0; i < topo->n_nics; i++) {
-		uint64_t other = usable_rate(topo, map, i);
+	return rate;
+}
 
-		if (other && other < rate / SLOW_PART && !topo_policy_includes(policy, topo, i)) {
+/* Looks only at NICs with at least this rate: returns the highest rate among the nearest of them. */
+static uint64_t fastest_of_nearest(const struct topo *topo, const struct topo_map *map, unsigned int gpu, uint64_t least)
+{
+	unsigned int best = UINT32_MAX;
+	uint64_t fastest = 0;
+
+	for (unsigned int i = 0; i < topo->n_nics; i++) {
+		uint64_t rate = usable_rate(topo, map, i);
+		unsigned int rank;
+
+		if (!rate || rate < least)
+			continue;
+		rank = topo_rank(topo, topo->gpus[gpu].node, topo->nics[i].node);
+		if (rank > best)
+			continue;
+		fastest = rank == best && fastest > rate ? fastest : rate;
+		best = rank;
+	}
+	return fastest;
+}
+
+/* Whether each GPU can have a NIC of this rate or more for itself, none has to take a farther one for it, and little is lost. */
+static bool is_enough(const struct topo *topo, const struct topo_map *map, uint64_t least)
+{
+	unsigned int n = 0;
+
+	for (unsigned int i = 0; i < topo->n_nics; i++)
+		n += usable_rate(topo, map, i) >= least;
+	if (!topo->n_gpus || n < topo->n_gpus || !can_miss_slower(topo, map, least))
+		return false;
+	for (unsigned int gpu = 0; gpu < topo->n_gpus; gpu++)
+		if (fastest_of_nearest(topo, map, gpu, least - 1) < least)
+			return false;
+	return true;
+}
+
+/*
+ * Less than half the rate is slow. Just half of it, as a generation before has, is a peer, unless faster NICs are enough for all GPUs:
+ * then it would only make one GPU differ from the others.
+ */
+static void judge_rates(const struct topo *topo, const struct topo_policy *policy, struct topo_map *map)
+{
+	unsigned int reference = 0;
+	uint64_t half = reference_rate(topo, map, &reference) / SLOW_PART, least = half && is_enough(topo, map, half + 1) ? half + 1 : half;
+
+	for (unsigned int i = 0; i < topo->n_nics; i++) {
+		uint64_t rate = usable_rate(topo, map, i);
+
+		if (rate && rate < least && !topo_policy_includes(policy, topo, i)) {
 			map->excluded[i] = TOPO_SLOW;
 			map->other[i] = (uint16_t)reference;
 		}
@@ -134,6 +270,7 @@ void topo_exclude(const struct topo *topo, const struct topo_policy *policy, str
 {
 	for (unsigned int i = 0; i < topo->n_nics; i++)
 		map->excluded[i] = judge_alone(topo, policy, i);
+	judge_managers(topo, policy, map);
 	for (unsigned int i = 0; i < topo->n_nics; i++)
 		if (map->excluded[i] == TOPO_USED)
 			judge_vf(topo, map, i);

@@ -46,22 +46,6 @@ bool topo_gid_is_zero(const struct topo_gid *gid)
 	return memcmp(gid->bytes, zero, sizeof(zero)) == 0;
 }
 
-/* fe80::/10 and 169.254.0.0/16 are of one link alone. */
-enum topo_reach topo_gid_reach(const struct topo_gid *gid)
-{
-	static const uint8_t zero[15], mapped[12] = {[10] = 0xff, [11] = 0xff};
-	const uint8_t *bytes = gid->bytes, *ipv4 = bytes + sizeof(mapped);
-
-	if (memcmp(bytes, mapped, sizeof(mapped)) == 0) {
-		if (ipv4[0] == 0 || ipv4[0] == 127 || ipv4[0] >= 224)
-			return TOPO_REACHES_NOBODY;
-		return ipv4[0] == 169 && ipv4[1] == 254 ? TOPO_REACHES_NEIGHBOURS : TOPO_REACHES_ALL;
-	}
-	if (bytes[0] == 0xff || memcmp(bytes, zero, sizeof(zero)) == 0)
-		return TOPO_REACHES_NOBODY;
-	return bytes[0] == 0xfe && (bytes[1] & 0xc0) == 0x80 ? TOPO_REACHES_NEIGHBOURS : TOPO_REACHES_ALL;
-}
-
 static int digit(char c)
 {
 	if (!isxdigit((unsigned char)c))

@@ -58,16 +58,18 @@ static void read_link(int folder, struct topo_link *link)
 }
 
 /*
- * Root may read it, and the daemon's user by 60-shmemd.rules: to others such a function is a NIC as any. Four bytes at a time go
+ * Root may read it, and the daemon's user by 60-shmemd.rules; others have to guess (exclude.c). Four bytes at a time go
  * through a register, each waited for, so it is asked where it can matter alone: switches are managed over InfiniBand.
  */
-static bool manages_switches(int nic)
+static enum topo_known manages_switches(int nic)
 {
 	_cleanup_close_ int fd = openat(nic, "device/vpd", O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	char data[VPD_BYTES];
 	ssize_t n = fd >= 0 ? read(fd, data, sizeof(data)) : 0;
 
-	return n > 0 && memmem(data, (size_t)n, SWITCH_MANAGER_MARK, strlen(SWITCH_MANAGER_MARK));
+	if (n <= 0)
+		return TOPO_NOT_KNOWN;
+	return memmem(data, (size_t)n, SWITCH_MANAGER_MARK, strlen(SWITCH_MANAGER_MARK)) ? TOPO_YES : TOPO_NO;
 }
 
 /* Interfaces of the function on this port: the oldest, which representors and children of it come after. */
@@ -236,7 +238,9 @@ int topo_read_sysfs_port(int sys, int nic, struct topo_nic *seen)
 	snprintf(path, sizeof(path), "ports/%u", seen->port);
 	port = openat(nic, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	read_port(port, seen);
-	if (seen->fabric == TOPO_FABRIC_INFINIBAND && manages_switches(nic))
+	if (seen->fabric == TOPO_FABRIC_INFINIBAND)
+		seen->manages_switches = manages_switches(nic);
+	if (seen->manages_switches == TOPO_YES)
 		seen->role = TOPO_ROLE_BRIDGE;
 	r = read_gids(port, seen);
 	find_netdev(nic, seen);

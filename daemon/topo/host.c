@@ -87,6 +87,15 @@ static uint16_t read_id(struct reader *reader, int folder, uint64_t pci, const c
 	return must_read(reader, folder, name, shown, text) ? (uint16_t)topo_number(text, 16, UINT16_MAX) : 0;
 }
 
+/* The maximum counts: a link that trained to fewer lanes does not show what its function is for. */
+static uint32_t read_link_mbps(int folder)
+{
+	char text[SYSFS_TEXT_BYTES];
+	uint32_t mtps = sysfs_text(folder, "max_link_speed", text) ? topo_mtps(text) : 0;
+
+	return topo_link_mbps(mtps, (uint32_t)sysfs_number(folder, "max_link_width", 10, UINT8_MAX));
+}
+
 static int add_pci(struct reader *reader, enum topo_kind kind, unsigned int parent, uint64_t pci)
 {
 	_cleanup_close_ int folder = open_pci_folder(reader, pci);
@@ -101,6 +110,7 @@ static int add_pci(struct reader *reader, enum topo_kind kind, unsigned int pare
 	if (kind == TOPO_FUNCTION) {
 		like.vendor = read_id(reader, folder, pci, "vendor");
 		like.device = read_id(reader, folder, pci, "device");
+		like.link_mbps = read_link_mbps(folder);
 	}
 	return kind == TOPO_FUNCTION ? topo_add_function(reader->builder, &like) : topo_add_node(reader->builder, &like);
 }
@@ -136,11 +146,21 @@ static int add_path(struct reader *reader, uint64_t pci)
 	return node;
 }
 
-/* One file of each function of the machine, no more: there are hundreds. */
+/* A number of a function whose class a GPU could have: whether it is one depends on it. */
+static uint16_t read_deciding_id(struct reader *reader, DIR *functions, const char *name, const char *file)
+{
+	char path[SYSFS_PATH_BYTES], shown[SYSFS_PATH_BYTES], text[SYSFS_TEXT_BYTES];
+
+	snprintf(path, sizeof(path), "%.64s/%s", name, file);
+	snprintf(shown, sizeof(shown), PCI_FOLDER "/%.256s", path);
+	return must_read(reader, dirfd(functions), path, shown, text) ? (uint16_t)topo_number(text, 16, UINT16_MAX) : 0;
+}
+
+/* One file of each function, and two more where the class is one of GPUs: a machine has hundreds of functions. */
 static int add_if_wanted(struct reader *reader, DIR *functions, const char *name, uint64_t pci)
 {
 	char path[SYSFS_PATH_BYTES], shown[SYSFS_PATH_BYTES], text[SYSFS_TEXT_BYTES];
-	uint16_t class_code, vendor = 0;
+	uint16_t class_code, vendor = 0, device = 0;
 	int r;
 
 	snprintf(path, sizeof(path), "%.64s/class", name);
@@ -148,13 +168,11 @@ static int add_if_wanted(struct reader *reader, DIR *functions, const char *name
 	if (!must_read(reader, dirfd(functions), path, shown, text))
 		return 0;
 	class_code = (uint16_t)(topo_number(text, 16, 0xffffff) >> 8);
-	if (topo_is_display(class_code)) {
-		snprintf(path, sizeof(path), "%.64s/vendor", name);
-		snprintf(shown, sizeof(shown), PCI_FOLDER "/%.256s", path);
-		if (must_read(reader, dirfd(functions), path, shown, text))
-			vendor = (uint16_t)topo_number(text, 16, UINT16_MAX);
+	if (topo_may_be_gpu(class_code)) {
+		vendor = read_deciding_id(reader, functions, name, "vendor");
+		device = read_deciding_id(reader, functions, name, "device");
 	}
-	if (!topo_is_gpu(class_code, vendor) && !topo_is_infiniband(class_code))
+	if (!topo_is_gpu(class_code, vendor, device) && !topo_is_infiniband(class_code))
 		return 0;
 	r = add_path(reader, pci);
 	return r == -E2BIG || r == -ENOMEM ? r : 0;

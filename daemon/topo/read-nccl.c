@@ -100,6 +100,8 @@ static int open_pci(struct reader *reader, unsigned int parent)
 		.class_code = attr_class(reader, "class"),
 		.vendor = attr_u16(reader, "vendor"),
 		.device = attr_u16(reader, "device"),
+		.link_mbps = topo_link_mbps(topo_mtps(xml_attr(reader->xml, "link_speed")),
+					    (uint32_t)topo_number(xml_attr(reader->xml, "link_width"), 10, UINT8_MAX)),
 	};
 
 	if (like.class_code == CLASS_PCI_BRIDGE) {

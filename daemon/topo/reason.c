@@ -23,14 +23,100 @@ static bool has(const struct topo_map *map, unsigned int gpu, unsigned int nic)
 	return false;
 }
 
-/* NICs that it could have, as near. */
-static unsigned int count_equals(const struct topo *topo, const struct topo_map *map, unsigned int gpu, unsigned int nic)
+static bool is_free(const struct topo_map *map, unsigned int nic)
 {
-	unsigned int n = 0;
+	return map->excluded[nic] == TOPO_USED && !map->is_reserved[nic];
+}
+
+/* The rank of the nearest NIC that the GPU could have. */
+static unsigned int nearest_rank(const struct topo *topo, const struct topo_map *map, unsigned int gpu)
+{
+	unsigned int best = UINT32_MAX;
+
+	for (unsigned int i = 0; i < topo->n_nics; i++) {
+		unsigned int rank = is_free(map, i) ? rank_of(topo, gpu, i) : UINT32_MAX;
+
+		best = rank < best ? rank : best;
+	}
+	return best;
+}
+
+static unsigned int count_nearest(const struct topo *topo, const struct topo_map *map, unsigned int gpu)
+{
+	unsigned int best = nearest_rank(topo, map, gpu), n = 0;
 
 	for (unsigned int i = 0; i < topo->n_nics; i++)
-		n += map->excluded[i] == TOPO_USED && !map->is_reserved[i] && rank_of(topo, gpu, i) == rank_of(topo, gpu, nic);
+		n += is_free(map, i) && rank_of(topo, gpu, i) == best;
 	return n;
+}
+
+/* GPUs and NICs among which somebody has to share. */
+struct crowd {
+	bool gpus[TOPO_MAX_GPUS];
+	bool nics[TOPO_MAX_NICS];
+	unsigned int n_gpus, n_nics;
+};
+
+static bool add_nearest(const struct topo *topo, const struct topo_map *map, unsigned int gpu, struct crowd *crowd)
+{
+	unsigned int n = crowd->n_nics, best = nearest_rank(topo, map, gpu);
+
+	for (unsigned int i = 0; i < topo->n_nics; i++) {
+		if (crowd->nics[i] || !is_free(map, i) || rank_of(topo, gpu, i) != best)
+			continue;
+		crowd->nics[i] = true;
+		crowd->n_nics++;
+	}
+	return crowd->n_nics > n;
+}
+
+/* A GPU that has a NIC of the crowd joins, with its own nearest NICs: it could make room only by moving to one of them. */
+static bool add_users(const struct topo *topo, const struct topo_map *map, struct crowd *crowd)
+{
+	bool has_grown = false;
+
+	for (unsigned int gpu = 0; gpu < topo->n_gpus; gpu++) {
+		if (crowd->gpus[gpu] || map->gpus[gpu].is_given || !map->gpus[gpu].n_nics || !crowd->nics[map->gpus[gpu].nics[0]])
+			continue;
+		crowd->gpus[gpu] = true;
+		crowd->n_gpus++;
+		has_grown |= add_nearest(topo, map, gpu, crowd);
+	}
+	return has_grown;
+}
+
+static void find_crowd(const struct topo *topo, const struct topo_map *map, unsigned int gpu, struct crowd *crowd)
+{
+	*crowd = (struct crowd){0};
+	add_nearest(topo, map, gpu, crowd);
+	while (add_users(topo, map, crowd))
+		;
+}
+
+/* The first GPU that gpu-nic-map gives the NIC to; -1: there is none. */
+static int given_to(const struct topo *topo, const struct topo_map *map, unsigned int nic)
+{
+	for (unsigned int gpu = 0; gpu < topo->n_gpus; gpu++)
+		if (map->gpus[gpu].is_given && has(map, gpu, nic))
+			return (int)gpu;
+	return -1;
+}
+
+/* With the cause where the GPU could have another one; the first word of the reason tells that it has none as near. */
+static void sharing_text(const struct topo *topo, const struct topo_map *map, unsigned int gpu, unsigned int nic, char *buf,
+			 size_t n_bytes)
+{
+	int given = given_to(topo, map, nic);
+	struct crowd crowd;
+
+	find_crowd(topo, map, gpu, &crowd);
+	if (given >= 0)
+		snprintf(buf, n_bytes, ", shared with GPU%d, to which gpu-nic-map gives it", given);
+	else if (count_nearest(topo, map, gpu) > 1 && crowd.n_gpus > crowd.n_nics)
+		snprintf(buf, n_bytes, ", shared by %u GPUs since %u GPUs have %u NICs among them", map->n_gpus[nic], crowd.n_gpus,
+			 crowd.n_nics);
+	else
+		snprintf(buf, n_bytes, ", shared by %u GPUs", map->n_gpus[nic]);
 }
 
 static unsigned int weight_of(const struct topo_gpu_map *got, unsigned int nic)
@@ -58,7 +144,7 @@ static void reason_given(const struct topo *topo, const struct topo_map *map, un
 static void reason_for(const struct topo *topo, const struct topo_map *map, unsigned int gpu, unsigned int nic,
 		       char buf[TOPO_WHY_BYTES])
 {
-	unsigned int n_equals = count_equals(topo, map, gpu, nic), n_sharing = map->n_gpus[nic];
+	unsigned int n_equals = count_nearest(topo, map, gpu), n_sharing = map->n_gpus[nic];
 	int n;
 
 	if (n_equals == 1)
@@ -66,7 +152,7 @@ static void reason_for(const struct topo *topo, const struct topo_map *map, unsi
 	else
 		n = snprintf(buf, TOPO_WHY_BYTES, "%s: one of the %u nearest NICs", word_of(topo, gpu, nic), n_equals);
 	if (n_sharing > 1)
-		snprintf(buf + n, TOPO_WHY_BYTES - (size_t)n, ", shared by %u GPUs since there are fewer NICs as near", n_sharing);
+		sharing_text(topo, map, gpu, nic, buf + n, TOPO_WHY_BYTES - (size_t)n);
 	else if (n_equals > 1)
 		snprintf(buf + n, TOPO_WHY_BYTES - (size_t)n, ", and no other GPU has it");
 	n = (int)strlen(buf);
@@ -145,11 +231,30 @@ static const char *pf_text(const struct topo_map *map, unsigned int pf)
 		return "which is in use";
 	case TOPO_SLOW:
 		return "which is slow beside others";
+	case TOPO_SEEMS_BRIDGE:
+		return "which seems to manage the switches of GPU links";
 	case TOPO_BOND_MEMBER:
 		return "which is a further port of a bond";
 	default:
 		return "which is set aside";
 	}
+}
+
+/* A guess, so it says by what, and how to overrule it. */
+static void manager_text(const struct topo *topo, unsigned int nic, unsigned int other, char buf[TOPO_WHY_BYTES])
+{
+	uint32_t mbps = topo->nodes[topo->nics[nic].node].link_mbps;
+	char name[TOPO_NAME_BYTES];
+
+	topo_nic_text(topo, other, name);
+	if (mbps)
+		snprintf(buf, TOPO_WHY_BYTES,
+			 "it seems to manage the switches of GPU links: its PCIe link carries %u Gb/s, that of %.32s %u; nics-include overrules this",
+			 (mbps + 500) / 1000, name, (topo->nodes[topo->nics[other].node].link_mbps + 500) / 1000);
+	else
+		snprintf(buf, TOPO_WHY_BYTES,
+			 "it seems to manage the switches of GPU links: nothing tells of its port, and %.32s is of another kind; "
+			 "nics-include overrules this", name);
 }
 
 /* Nothing is wrong with it. */
@@ -179,6 +284,9 @@ const char *topo_reason_excluded(const struct topo *topo, const struct topo_map 
 	switch (map->excluded[nic]) {
 	case TOPO_USED:
 		snprintf(buf, TOPO_WHY_BYTES, "%s", left_text(topo, map));
+		break;
+	case TOPO_SEEMS_BRIDGE:
+		manager_text(topo, nic, map->other[nic], buf);
 		break;
 	case TOPO_DOWN:
 		down_text(seen, buf);

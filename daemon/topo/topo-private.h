@@ -42,12 +42,6 @@ int topo_nic_at(const struct topo *topo, unsigned int node, unsigned int port); 
 /* Those beyond the limit are left out. -ENOMEM. */
 int topo_add_gid(struct topo_nic *nic, const struct topo_gid *gid);
 bool topo_gid_parse(const char *text, uint8_t ret_bytes[16]); /* "fe80:0000:0000:0000:0250:56ff:fe00:0001", whole */
-enum topo_reach {
-	TOPO_REACHES_NOBODY,
-	TOPO_REACHES_NEIGHBOURS, /* not behind a router */
-	TOPO_REACHES_ALL,
-};
-enum topo_reach topo_gid_reach(const struct topo_gid *gid);
 bool topo_gid_is_zero(const struct topo_gid *gid); /* a row of the table that nobody uses */
 int topo_add_links(struct topo_builder *builder, uint64_t from, uint64_t to, unsigned int count);
 /* Functions that are NICs by their class and were not added become some; all is put in order. Takes builder->topo. */
@@ -58,8 +52,8 @@ void topo_note(struct topo_builder *builder, const char *fmt, ...) __attribute__
 /* Says why in words; returns -EBADMSG. */
 int topo_refuse(struct topo_builder *builder, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-bool topo_is_gpu(uint16_t class_code, uint16_t vendor);
-bool topo_is_display(uint16_t class_code); /* a GPU is one, and not every one is a GPU */
+bool topo_is_gpu(uint16_t class_code, uint16_t vendor, uint16_t device);
+bool topo_may_be_gpu(uint16_t class_code); /* vendor and device decide */
 bool topo_is_infiniband(uint16_t class_code);
 
 /* Text of others reaches terminals: what is not printable ASCII becomes '?', what is too long is cut. */
@@ -68,6 +62,8 @@ void topo_copy_text(char to[TOPO_NAME_BYTES], const char *text);
 uint64_t topo_number(const char *text, int base, uint64_t max);
 /* "16.0 GT/s PCIe", "8 GT/s": millions per second; 0 for anything else. */
 uint32_t topo_mtps(const char *text);
+/* The bandwidth of a PCIe link in one direction, without its line code. mtps: millions of transfers a second. 0: unknown. */
+uint32_t topo_link_mbps(uint32_t mtps, uint32_t width);
 
 int topo_read_hwloc(struct topo_builder *builder, struct xml *xml);
 int topo_read_nccl(struct topo_builder *builder, struct xml *xml);

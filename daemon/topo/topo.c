@@ -8,6 +8,7 @@
  */
 #include <ctype.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <string.h>
 
@@ -18,6 +19,7 @@
 #define CLASS_VGA 0x0300
 #define CLASS_3D 0x0302
 #define CLASS_OTHER_DISPLAY 0x0380
+#define CLASS_ACCELERATOR 0x1200
 #define VENDOR_NVIDIA 0x10de
 #define VENDOR_AMD 0x1002
 
@@ -130,10 +132,25 @@ int topo_add_node(struct topo_builder *builder, const struct topo_node *like)
 	return (int)topo->n_nodes++;
 }
 
-bool topo_is_gpu(uint16_t class_code, uint16_t vendor)
+/*
+ * Chips that ATI and AMD made before GPUs that ROCm drives: numbers below those of the first of them, apart from the later R500 to
+ * R700. Server boards had such a chip for their console: Rage XL (4752), ES1000 (515e, 5969). A function whose number is unknown may be newer.
+ */
+static bool is_old_amd(uint16_t device)
 {
-	return class_code == CLASS_3D || class_code == CLASS_OTHER_DISPLAY ||
-	       (class_code == CLASS_VGA && (vendor == VENDOR_NVIDIA || vendor == VENDOR_AMD));
+	return (device >= 0x3000 && device < 0x6600) || (device >= 0x7100 && device < 0x7300) ||
+	       (device >= 0x9400 && device < 0x9800);
+}
+
+bool topo_is_gpu(uint16_t class_code, uint16_t vendor, uint16_t device)
+{
+	if (class_code == CLASS_3D || class_code == CLASS_OTHER_DISPLAY)
+		return true;
+	if (class_code == CLASS_ACCELERATOR)
+		return vendor == VENDOR_AMD;
+	if (class_code != CLASS_VGA)
+		return false;
+	return vendor == VENDOR_NVIDIA || (vendor == VENDOR_AMD && !is_old_amd(device));
 }
 
 bool topo_is_infiniband(uint16_t class_code)
@@ -141,9 +158,9 @@ bool topo_is_infiniband(uint16_t class_code)
 	return class_code == CLASS_INFINIBAND;
 }
 
-bool topo_is_display(uint16_t class_code)
+bool topo_may_be_gpu(uint16_t class_code)
 {
-	return class_code >> 8 == CLASS_BASE_DISPLAY;
+	return class_code >> 8 == CLASS_BASE_DISPLAY || class_code == CLASS_ACCELERATOR;
 }
 
 int topo_add_gpu(struct topo_builder *builder, unsigned int node)
@@ -162,7 +179,7 @@ int topo_add_function(struct topo_builder *builder, const struct topo_node *like
 {
 	int node = topo_add_node(builder, like), r;
 
-	if (node < 0 || !topo_is_gpu(like->class_code, like->vendor))
+	if (node < 0 || !topo_is_gpu(like->class_code, like->vendor, like->device))
 		return node;
 	r = topo_add_gpu(builder, (unsigned int)node);
 	return r < 0 ? r : node;
@@ -364,6 +381,37 @@ static void count_hosts(struct topo *topo)
 		topo->n_hosts += topo->nodes[node].kind == TOPO_HOST && has_gpus(topo, node);
 }
 
+static bool is_plausible(uint64_t mbps)
+{
+	return !mbps || (mbps >= TOPO_MIN_RATE_MBPS && mbps <= TOPO_MAX_RATE_MBPS);
+}
+
+/* Nothing follows from a rate that no port has. */
+static void drop_implausible_rates(struct topo_builder *builder)
+{
+	struct topo *topo = builder->topo;
+	unsigned int n = 0, first = 0;
+	uint64_t first_rate = 0;
+	char name[TOPO_NAME_BYTES];
+
+	for (unsigned int i = 0; i < topo->n_nics; i++) {
+		struct topo_nic *nic = &topo->nics[i];
+
+		if (!is_plausible(nic->max_rate_mbps))
+			nic->max_rate_mbps = 0;
+		if (is_plausible(nic->rate_mbps))
+			continue;
+		if (!n++) {
+			first = i;
+			first_rate = nic->rate_mbps;
+		}
+		nic->rate_mbps = 0;
+	}
+	if (n)
+		topo_note(builder, "no port runs at %" PRIu64 " Mb/s (%s): the rate of %u NIC%s counts as unknown", first_rate,
+			  topo_nic_text(topo, first, name), n, n > 1 ? "s" : "");
+}
+
 int topo_finish(struct topo_builder *builder, struct topo **ret_topo)
 {
 	int r = add_silent_nics(builder);
@@ -374,6 +422,7 @@ int topo_finish(struct topo_builder *builder, struct topo **ret_topo)
 		r = sort_nics(builder);
 	if (r)
 		return r;
+	drop_implausible_rates(builder);
 	place_links(builder);
 	count_hosts(builder->topo);
 	*ret_topo = take_ptr(builder->topo);
@@ -412,6 +461,13 @@ uint32_t topo_mtps(const char *text)
 	if (text && sscanf(text, "%4u.%1u GT/%c", &gtps, &tenths, &last) == 3)
 		return gtps * 1000 + tenths * 100;
 	return text && sscanf(text, "%4u GT/%c", &gtps, &last) == 2 ? gtps * 1000 : 0;
+}
+
+uint32_t topo_link_mbps(uint32_t mtps, uint32_t width)
+{
+	uint64_t raw = (uint64_t)mtps * width, mbps = mtps < 8000 ? raw * 8 / 10 : raw * 128 / 130;
+
+	return mbps < UINT32_MAX ? (uint32_t)mbps : UINT32_MAX;
 }
 
 const char *topo_pci_text(uint64_t pci, char buf[TOPO_PCI_BYTES])

@@ -26,6 +26,10 @@
 #define TOPO_WORD_BYTES 16
 #define TOPO_UNREAD_BYTES 96
 
+/* RDMA ports run at rates between these. Any other rate is a mistake of the source, for instance in its units, and counts as unknown. */
+#define TOPO_MIN_RATE_MBPS 1000u
+#define TOPO_MAX_RATE_MBPS 3200000u
+
 #define TOPO_NO_PCI UINT64_MAX
 #define TOPO_NO_NUMA (-1)
 #define TOPO_MAX_NUMA 1024 /* numbers from here on tell places apart, and are no node's */
@@ -48,6 +52,7 @@ struct topo_node {
 	uint16_t class_code; /* base class and sub-class */
 	uint16_t vendor; /* 0: unknown, as all numbers here */
 	uint16_t device;
+	uint32_t link_mbps; /* of a function: the most that its PCIe link carries in one direction, as far as the source knows */
 };
 
 struct topo_gpu {
@@ -111,6 +116,7 @@ struct topo_nic {
 	enum topo_state state;
 	enum topo_fabric fabric;
 	enum topo_role role;
+	enum topo_known manages_switches; /* by its product data; unknown where that was not read */
 	bool has_no_driver; /* a function without an RDMA device */
 	bool is_undriven; /* by the daemon, whose map alone says so */
 	uint32_t phys_state;
@@ -279,6 +285,7 @@ enum topo_exclusion {
 	TOPO_IS_MANAGEMENT,
 	TOPO_IS_STORAGE,
 	TOPO_IS_BRIDGE,
+	TOPO_SEEMS_BRIDGE, /* its product data was not read, and it looks like a manager of switches */
 	TOPO_NO_DRIVER,
 	TOPO_DOWN,
 	TOPO_PF_DOWN,

@@ -30,6 +30,7 @@ const struct args_option args_options[N_OPTIONS] = {
 	[OPTION_WATCH] = {"--watch", "[SECONDS]", VALUE_SECONDS_OPTIONAL, NULL,
 			  "again every SECONDS (2), until interrupted"},
 	[OPTION_ALL] = {"--all", NULL, VALUE_NONE, NULL, "also what is idle or consumed"},
+	[OPTION_WIDE] = {"--wide", NULL, VALUE_NONE, NULL, "every column, however wide the tables become"},
 	[OPTION_KEYS] = {"--keys", NULL, VALUE_NONE, NULL, "show lkeys and rkeys"},
 	[OPTION_PAYLOAD] = {"--payload", NULL, VALUE_NONE, NULL, "show inline data and what is not understood"},
 	[OPTION_KIND] = {"--kind", "KIND[,KIND]", VALUE_CHOICES, kind_choices, "only events of these kinds"},
@@ -38,7 +39,7 @@ const struct args_option args_options[N_OPTIONS] = {
 	[OPTION_OFF] = {"--off", NULL, VALUE_NONE, NULL, "accept sessions again"},
 	[OPTION_FROM] = {"--from", "FILE", VALUE_PATH, NULL, "a machine that was captured, not this one"},
 	[OPTION_WHY] = {"--why", "GPU", VALUE_TEXT, NULL, "every NIC, and why this GPU has it or not"},
-	[OPTION_SVG] = {"--svg", "FILE", VALUE_PATH, NULL, "write a picture of the machine to FILE"},
+	[OPTION_SVG] = {"--svg", "FILE", VALUE_PATH, NULL, "write a picture to FILE, - is standard output"},
 	[OPTION_CONFIG] = {"--config", "FILE", VALUE_PATH, NULL, "the daemon's settings, instead of shmemd.conf"},
 	[OPTION_ROOT] = {"--root", "DIR", VALUE_PATH, NULL, "a folder with sys, proc, dev and usr of a machine"},
 };

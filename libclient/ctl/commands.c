@@ -87,17 +87,17 @@ static const struct args_word port_word = {"STATE", port_choices, NULL};
 const struct args_command args_commands[] = {
 	{"status", "", "the daemon, its NICs and its sessions",
 	 "Shows the daemon with its totals, then the tables of NICs and of sessions.\n",
-	 OPTION_BIT(OPTION_WATCH), 0, {NULL}, ctl_status},
+	 OPTION_BIT(OPTION_WATCH) | OPTION_BIT(OPTION_WIDE), 0, {NULL}, ctl_status},
 	{"list", "sessions|qps|mrs|nics", "sessions, qps, mrs or nics, one line each",
 	 "sessions are the processes that use the daemon, qps their queue pairs, mrs\n"
 	 "their memory regions. nics are the ports it has. In ACCESS of mrs, lw is local\n"
 	 "write, rw remote write, rr remote read and ra remote atomic.\n",
-	 OPTION_BIT(OPTION_WATCH), 1, {&list_word}, ctl_list},
+	 OPTION_BIT(OPTION_WATCH) | OPTION_BIT(OPTION_WIDE), 1, {&list_word}, ctl_list},
 	{"stats", "[nics|sessions|qps] [--all]", "rates of nics, sessions or qps, busiest first",
 	 "Looks twice, a second apart, and shows the rates between the two looks; with\n"
 	 "--watch the rates since the look before. Without a word: nics. What did nothing\n"
 	 "is left out of the table, and said so, unless --all is given.\n",
-	 OPTION_BIT(OPTION_WATCH) | OPTION_BIT(OPTION_ALL), 0, {&stats_word}, ctl_stats},
+	 OPTION_BIT(OPTION_WATCH) | OPTION_BIT(OPTION_ALL) | OPTION_BIT(OPTION_WIDE), 0, {&stats_word}, ctl_stats},
 	{"monitor", "[--kind KIND[,KIND]] [--count N]", "events as they happen, one line each",
 	 "Sessions that open and close, queues made and destroyed, errors of QPs, ports\n"
 	 "that go up and down, drains, refused connections, restarts of the daemon; until\n"
@@ -111,7 +111,7 @@ const struct args_command args_commands[] = {
 	 "context, all with --all. Keys and inline data stay hidden without --keys and\n"
 	 "--payload, since they are the client's secrets. For root and the daemon's user\n"
 	 "only.\n",
-	 OPTION_BIT(OPTION_ALL) | OPTION_BIT(OPTION_KEYS) | OPTION_BIT(OPTION_PAYLOAD), 1, {&qp_word}, ctl_dump_queue},
+	 OPTION_BIT(OPTION_ALL) | OPTION_BIT(OPTION_WIDE) | OPTION_BIT(OPTION_KEYS) | OPTION_BIT(OPTION_PAYLOAD), 1, {&qp_word}, ctl_dump_queue},
 	{"kill", "SESSION", "end a session at once",
 	 "The client's waits end with \"session ended by an administrator\"; its queues and\n"
 	 "memory are given back. The process itself goes on. For root and the daemon's\n"
@@ -135,8 +135,8 @@ const struct args_command args_commands[] = {
 	 "(NCCL_TOPO_DUMP_FILE), and - is standard input. Of this machine the map is\n"
 	 "as nics-include, nics-exclude and gpu-nic-map of shmemd.conf want it; of another\n"
 	 "with --config. Needs no daemon.\n",
-	 OPTION_BIT(OPTION_FROM) | OPTION_BIT(OPTION_CONFIG) | OPTION_BIT(OPTION_WHY) | OPTION_BIT(OPTION_SVG), 0, {&topology_word}, ctl_topology,
-	 true},
+	 OPTION_BIT(OPTION_FROM) | OPTION_BIT(OPTION_CONFIG) | OPTION_BIT(OPTION_WHY) | OPTION_BIT(OPTION_SVG) | OPTION_BIT(OPTION_WIDE), 0,
+	 {&topology_word}, ctl_topology, true},
 	{"metrics", "[daemon|nics|sessions|qps|mrs]", "everything that is counted, for Prometheus",
 	 "Writes gauges and counters in the text format of Prometheus: all of them, or\n"
 	 "those of the daemon, of NICs, sessions, QPs or MRs. All comes at once or, where\n"

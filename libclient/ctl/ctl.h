@@ -35,6 +35,7 @@ struct ctl {
 	FILE *out;
 	bool is_json;
 	bool has_color; /* of out */
+	unsigned int max_width; /* of tables; 0: any */
 	struct stats_look *last; /* of the round before, with --watch */
 };
 

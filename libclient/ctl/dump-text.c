@@ -68,7 +68,7 @@ static void finish(const struct dump *dump, struct table *table, size_t n_hidden
 
 static void print_ring(const struct dump *dump, bool is_sq)
 {
-	static const char *const heads[] = {">INDEX", ">SLOT", "STATE", "WQE", NULL};
+	static const char *const heads[] = {">INDEX", ">SLOT", "STATE", "~WQE", NULL};
 	const struct walk_ring *ring = is_sq ? &dump->sq : &dump->rq;
 	struct walk_counts counts = walk_count(ring);
 	struct table table;
@@ -78,14 +78,14 @@ static void print_ring(const struct dump *dump, bool is_sq)
 		"\n%s queue: %u %s, consumer index %u, producer index %u, doorbell record %u: %u pending, %u not rung\n",
 		is_sq ? "send" : "receive", ring->n_entries, is_sq ? "WQEBBs" : "WQEs", ring->ci, ring->pi,
 		ring->dbrec, counts.pending, counts.not_rung);
-	table_init(&table, heads, dump->ctl->has_color);
+	table_init(&table, heads, dump->ctl->has_color, dump->ctl->max_width);
 	n_hidden = dump_wqes(dump, is_sq, add_line, &table);
 	finish(dump, &table, n_hidden);
 }
 
 static void print_cq(const struct dump *dump, const struct dump_cq *cq, const char *what)
 {
-	static const char *const heads[] = {">INDEX", ">SLOT", "STATE", "CQE", NULL};
+	static const char *const heads[] = {">INDEX", ">SLOT", "STATE", "~CQE", NULL};
 	struct table table;
 	size_t n_hidden;
 
@@ -94,7 +94,7 @@ static void print_cq(const struct dump *dump, const struct dump_cq *cq, const ch
 		fputs("collapsed, each CQE replaces the one before\n", dump->ctl->out);
 	else
 		fprintf(dump->ctl->out, "%u entries, consumer index %u\n", cq->n_entries, cq->ci);
-	table_init(&table, heads, dump->ctl->has_color);
+	table_init(&table, heads, dump->ctl->has_color, dump->ctl->max_width);
 	n_hidden = dump_cqes(dump, cq, add_cq_line, &table);
 	finish(dump, &table, n_hidden);
 }

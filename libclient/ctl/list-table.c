@@ -71,8 +71,9 @@ static int session_row(void *arg, const struct shmd_session_item *item)
 
 int ctl_table_sessions(struct ctl *ctl)
 {
-	static const char *const heads[] = {">SESSION", ">UID", ">PID", "COMMAND", "NICS", "DOORBELL", ">QPS",
-					    ">DCIS", ">DCTS", ">PEERS", ">CQS", ">MRS", ">MEMORY", ">FDS", ">WQES", ">ERRORS", ">AGE", "KEPT", NULL};
+	static const char *const heads[] = {">SESSION", ">6UID", ">PID", "COMMAND", "~NICS", "6DOORBELL", ">QPS",
+					    ">2DCIS", ">2DCTS", ">1PEERS", ">3CQS", ">4MRS", ">7MEMORY", ">1FDS", ">7WQES", ">ERRORS",
+					    ">8AGE", "5KEPT", NULL};
 	struct session_rows rows;
 	char *notes = NULL;
 	size_t bytes;
@@ -81,7 +82,7 @@ int ctl_table_sessions(struct ctl *ctl)
 	rows.notes = open_memstream(&notes, &bytes);
 	if (!rows.notes)
 		return -errno;
-	table_init(&rows.table, heads, ctl->has_color);
+	table_init(&rows.table, heads, ctl->has_color, ctl->max_width);
 	r = shmd_admin_sessions(ctl->client, session_row, &rows);
 	r = finish(ctl, &rows.table, r, "no sessions");
 	fclose(rows.notes);
@@ -117,11 +118,11 @@ static int qp_row(void *arg, const struct shmd_qp_item *item)
 
 int ctl_table_qps(struct ctl *ctl)
 {
-	static const char *const heads[] = {">SESSION", "NIC", ">QPN", "TYPE", "STATE", ">PEER", ">WQEBBS", ">PI",
-					    ">CI", ">WQES", ">DATA", "FIRST ERROR", NULL};
+	static const char *const heads[] = {">SESSION", "NIC", ">QPN", "TYPE", "STATE", ">PEER", ">1WQEBBS", ">3PI",
+					    ">3CI", ">WQES", ">2DATA", "~FIRST ERROR", NULL};
 	struct table table;
 
-	table_init(&table, heads, ctl->has_color);
+	table_init(&table, heads, ctl->has_color, ctl->max_width);
 	return finish(ctl, &table, shmd_admin_qps(ctl->client, qp_row, &table), "no QPs");
 }
 
@@ -159,10 +160,10 @@ static int mr_row(void *arg, const struct shmd_mr_item *item)
 
 int ctl_table_mrs(struct ctl *ctl)
 {
-	static const char *const heads[] = {">SESSION", "NIC", ">MR", "KIND", "ACCESS", ">IOVA", ">SIZE", "REASON", NULL};
+	static const char *const heads[] = {">SESSION", "NIC", ">MR", "KIND", "ACCESS", ">1IOVA", ">SIZE", "~REASON", NULL};
 	struct table table;
 
-	table_init(&table, heads, ctl->has_color);
+	table_init(&table, heads, ctl->has_color, ctl->max_width);
 	return finish(ctl, &table, shmd_admin_mrs(ctl->client, mr_row, &table), "no memory regions");
 }
 
@@ -223,12 +224,12 @@ static int warm_row(void *arg, const struct shmd_nic_item *item)
 
 int ctl_table_warm(struct ctl *ctl)
 {
-	static const char *const heads[] = {"IN ADVANCE", ">READY", ">MADE", ">HANDED OUT", ">QUEUES USED", ">NONE READY",
-					    ">OTHER SHAPE", ">OWN MEMORY", ">FAILED", NULL};
+	static const char *const heads[] = {"IN ADVANCE", ">READY", ">MADE", ">HANDED OUT", ">1QUEUES USED", ">NONE READY",
+					    ">3OTHER SHAPE", ">2OWN MEMORY", ">FAILED", NULL};
 	struct table table;
 	int r;
 
-	table_init(&table, heads, ctl->has_color);
+	table_init(&table, heads, ctl->has_color, ctl->max_width);
 	r = shmd_admin_nics(ctl->client, warm_row, &table);
 	if (!r && table.n_cells) {
 		fputc('\n', ctl->out);
@@ -271,12 +272,12 @@ static int undriven_row(void *arg, const struct shmd_undriven_nic *nic)
 /* Nothing on a host without such NICs. */
 static int table_undriven(struct ctl *ctl)
 {
-	static const char *const heads[] = {"NIC", "DRIVER", "PCI", "NETDEV", ">PORT", "LINK", "STATE", "PHYSICAL",
-					    ">RATE", ">MTU", "GID", "TYPE", NULL};
+	static const char *const heads[] = {"NIC", "3DRIVER", "4PCI", "5NETDEV", ">PORT", "6LINK", "STATE", "2PHYSICAL",
+					    ">RATE", ">1MTU", "GID", "TYPE", NULL};
 	struct table table;
 	int r;
 
-	table_init(&table, heads, ctl->has_color);
+	table_init(&table, heads, ctl->has_color, ctl->max_width);
 	r = shmd_admin_undriven(ctl->client, undriven_row, &table);
 	if (!r && table.n_cells) {
 		fprintf(ctl->out, "\nNICs that no backend drives, so that no session can open them:\n");
@@ -288,12 +289,12 @@ static int table_undriven(struct ctl *ctl)
 
 int ctl_table_nics(struct ctl *ctl)
 {
-	static const char *const heads[] = {"NIC", "BACKEND", "PCI", ">PORT", "STATE", ">RATE", ">MTU", "MEMORY",
-					    ">SESSIONS", ">QPS", ">WQES", ">ERRORS", "GID", NULL};
+	static const char *const heads[] = {"NIC", "4BACKEND", "5PCI", ">PORT", "STATE", ">RATE", ">2MTU", "1MEMORY",
+					    ">SESSIONS", ">QPS", ">3WQES", ">ERRORS", "GID", NULL};
 	struct table table;
 	int r;
 
-	table_init(&table, heads, ctl->has_color);
+	table_init(&table, heads, ctl->has_color, ctl->max_width);
 	r = finish(ctl, &table, shmd_admin_nics(ctl->client, nic_row, &table), "no NICs");
 	return r ? r : table_undriven(ctl);
 }

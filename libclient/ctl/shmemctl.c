@@ -95,6 +95,7 @@ static int connect_and_run(const struct args *args)
 		.args = args,
 		.out = stdout,
 		.is_json = args_has(args, OPTION_JSON),
+		.max_width = args_has(args, OPTION_WIDE) ? 0 : TABLE_WIDTH,
 		.has_color = !args_has(args, OPTION_JSON) &&
 			     color_wanted(args->values[OPTION_COLOR], isatty(STDOUT_FILENO), getenv("NO_COLOR"),
 					  getenv("TERM")),

@@ -97,7 +97,7 @@ void stats_print_table(struct ctl *ctl, enum stats_what what, const struct stats
 	struct table table;
 	char buf[UNITS_BYTES], none[64];
 
-	table_init(&table, heads[what], ctl->has_color);
+	table_init(&table, heads[what], ctl->has_color, ctl->max_width);
 	for (size_t i = 0; i < rates->n_rows; i++) {
 		const struct stats_row *row = &rates->rows[i];
 

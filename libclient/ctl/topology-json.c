@@ -124,6 +124,7 @@ static void put_abilities(struct json *json, const struct topo_nic *nic)
 	json_string(json, "interface_up", known_text(nic->netdev_is_up));
 	json_string(json, "bond", nic->bond);
 	json_string(json, "pf", nic->pf == TOPO_NO_PCI ? "" : topo_pci_text(nic->pf, pci));
+	json_string(json, "switch_manager", known_text(nic->manages_switches));
 	json_string(json, "devx", known_text(nic->has_devx));
 	json_string(json, "masked_atomics", known_text(nic->has_masked_atomics));
 	json_string(json, "dmabuf", known_text(nic->has_dmabuf));
@@ -152,6 +153,7 @@ static void put_nic(struct json *json, const struct topology_view *view, unsigne
 	json_uint(json, "pci_width", nic->link.width);
 	json_uint(json, "pci_max_mtps", nic->link.max_mtps);
 	json_uint(json, "pci_max_width", nic->link.max_width);
+	json_uint(json, "pci_link_mbps", topo->nodes[nic->node].link_mbps);
 	put_abilities(json, nic);
 	json_uint(json, "n_gpus", view->map->n_gpus[index]);
 	json_begin_array(json, "nic_distances");

@@ -10,7 +10,11 @@
 
 #define PICTURE_PAGE_WIDTH 1920
 #define PICTURE_PAGE_HEIGHT 1080
+#define PICTURE_MAX_PERCENT 150 /* that a small picture is enlarged to */
 #define PICTURE_MARGIN 20
+#define PICTURE_SUMMARY_AT 46
+#define PICTURE_RATE_AT 116 /* from the left side of a NIC */
+#define PICTURE_RATE_CHARS 9
 #define PICTURE_INSET 14 /* of devices from the sides of their box, where PCIe is drawn */
 #define PICTURE_MAX_BOXES (TOPO_MAX_GPUS + TOPO_MAX_NICS)
 
@@ -39,6 +43,8 @@ struct picture {
 	unsigned int n_boxes, n_frames;
 	bool has_bar;
 	unsigned int width, height;
+	unsigned int page_width; /* that it is enlarged to */
+	unsigned int foot; /* where legend and notes begin */
 	struct rect bar; /* what links GPUs */
 	struct box boxes[PICTURE_MAX_BOXES];
 	struct frame frames[PICTURE_MAX_BOXES];
@@ -48,5 +54,23 @@ struct picture {
 
 /* Of picture->view. */
 void picture_place(struct picture *picture);
+
+/* Below the machine: what lines and colours mean, and which NICs no GPU uses, and why. The height follows from the width. */
+unsigned int picture_foot_height(const struct picture *picture);
+void picture_draw_foot(const struct picture *picture);
+/* A sentence about the kinds of devices that the machine lacks; NULL: it has GPUs and NICs. */
+const char *picture_absent(const struct picture *picture);
+
+#define INK_CHAR_PERCENT 66 /* width of a character, of its size; some renderers round it up to pixels */
+
+void ink_text(FILE *out, const char *text, size_t max_chars);
+void ink_line(FILE *out, const char *attributes, unsigned int x1, unsigned int y1, unsigned int x2, unsigned int y2);
+void ink_rect(FILE *out, const char *class_name, const struct rect *at);
+void ink_label(FILE *out, const char *class_name, unsigned int x, unsigned int y, const char *text, size_t max_chars);
+/* Marks a GPU's default NIC. */
+void ink_mark(FILE *out, unsigned int x, unsigned int y, const char *color);
+unsigned int ink_width(size_t n_chars, unsigned int size);
+/* A label that lines pass behind. */
+void ink_name(FILE *out, const char *class_name, unsigned int size, unsigned int x, unsigned int y, const char *text);
 
 #endif

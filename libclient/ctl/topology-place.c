@@ -8,18 +8,19 @@
 
 #include "libclient/ctl/topology-picture.h"
 
-#define TOP_WITHOUT_BAR 46 /* of the frames */
-#define TOP_WITH_BAR 80
-#define BAR_TOP 44
+#define TOP_WITHOUT_BAR 58 /* of the frames */
+#define TOP_WITH_BAR 92
+#define BAR_TOP 56
+#define ABSENT_HEIGHT 60
 #define BAR_HEIGHT 20
 #define FRAME_HEAD 24
 #define FRAME_GAP 16
-#define BOX_WIDTH 284 /* of a switch, at least */
+#define BOX_WIDTH 360 /* of a switch, at least */
 #define BOX_HEAD 20
 #define BOX_GAP 10
 #define ROW 22
 #define GPU_WIDTH 112
-#define NIC_WIDTH 124
+#define NIC_WIDTH 182
 #define DEVICE_HEIGHT 18
 
 static bool has_others(const struct topo *topo, unsigned int bridge, unsigned int self)
@@ -162,7 +163,16 @@ static void place_frames(struct picture *picture)
 		at->height = place_boxes(picture, i, width);
 		row_height = at->height > row_height ? at->height : row_height;
 	}
-	picture->height = y + row_height + PICTURE_MARGIN;
+	picture->foot = y + (picture->n_frames ? row_height : ABSENT_HEIGHT);
+	picture->height = picture->foot + picture_foot_height(picture) + PICTURE_MARGIN;
+}
+
+/* A page as wide as there is, unless it would show a small machine in huge letters, or be too high. */
+static void choose_page(struct picture *picture)
+{
+	picture->page_width = picture->width * PICTURE_MAX_PERCENT / 100;
+	if (picture->page_width > PICTURE_PAGE_WIDTH)
+		picture->page_width = PICTURE_PAGE_WIDTH;
 }
 
 static void place_all(struct picture *picture)
@@ -172,7 +182,8 @@ static void place_all(struct picture *picture)
 	for (size_t i = 0; i < sizeof(widths) / sizeof(widths[0]); i++) {
 		picture->width = widths[i];
 		place_frames(picture);
-		if (picture->height * PICTURE_PAGE_WIDTH <= PICTURE_PAGE_HEIGHT * picture->width)
+		choose_page(picture);
+		if (picture->height * picture->page_width <= PICTURE_PAGE_HEIGHT * picture->width)
 			return;
 	}
 }

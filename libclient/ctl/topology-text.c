@@ -1,72 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A machine as people know it from nvidia-smi topo -m: a matrix with its legend, then who uses which NIC. */
+/* A machine in words: the matrix of distances with its legend, then who uses which NIC. */
 #include <string.h>
 
 #include "libclient/ctl/topology.h"
 
-#define MATRIX_COLUMN 6 /* at least */
-#define HEAD_BYTES 16
-
 static const char *or_dash(const char *text)
 {
 	return *text ? text : "-";
-}
-
-/* ---- the matrix */
-
-static const char *head_of(const struct topo *topo, unsigned int i, char buf[HEAD_BYTES])
-{
-	bool is_gpu = i < topo->n_gpus;
-
-	snprintf(buf, HEAD_BYTES, "%s%u", is_gpu ? "GPU" : "NIC", is_gpu ? i : i - topo->n_gpus);
-	return buf;
-}
-
-/* With a blank behind the longest head. */
-static int column_of(const struct topo *topo)
-{
-	char head[HEAD_BYTES];
-	size_t width = MATRIX_COLUMN;
-
-	for (unsigned int i = 0; i < topo->n_gpus + topo->n_nics; i++)
-		if (strlen(head_of(topo, i, head)) >= width)
-			width = strlen(head) + 1;
-	return (int)width;
-}
-
-/* Of the i-th of GPUs and NICs. */
-static void print_row(const struct topo *topo, unsigned int row, int column, FILE *out)
-{
-	bool is_gpu = row < topo->n_gpus;
-	unsigned int node = is_gpu ? topo->gpus[row].node : topo->nics[row - topo->n_gpus].node;
-	char head[HEAD_BYTES], word[TOPO_WORD_BYTES];
-
-	fprintf(out, "%-*s", column + 1, head_of(topo, row, head));
-	for (unsigned int i = 0; i < topo->n_gpus; i++) {
-		const char *text = is_gpu ? topo_gpu_word(topo, row, i, word) :
-					    topology_distance(topo, node, topo->gpus[i].node);
-
-		fprintf(out, "%-*s", column, i == row ? " X" : text);
-	}
-	for (unsigned int i = 0; i < topo->n_nics; i++)
-		fprintf(out, "%-*s", column, topo->n_gpus + i == row ? " X" : topology_distance(topo, node, topo->nics[i].node));
-	if (topo->nodes[node].numa >= 0 && topo->nodes[node].numa < TOPO_MAX_NUMA)
-		fprintf(out, "%d\n", topo->nodes[node].numa);
-	else
-		fputs("-\n", out);
-}
-
-static void print_matrix(const struct topo *topo, FILE *out)
-{
-	char head[HEAD_BYTES];
-	int column = column_of(topo);
-
-	fprintf(out, "%-*s", column + 1, "");
-	for (unsigned int i = 0; i < topo->n_gpus + topo->n_nics; i++)
-		fprintf(out, "%-*s", column, head_of(topo, i, head));
-	fputs("NUMA\n", out);
-	for (unsigned int i = 0; i < topo->n_gpus + topo->n_nics; i++)
-		print_row(topo, i, column, out);
 }
 
 static void print_legend(FILE *out)
@@ -83,12 +23,14 @@ static void print_legend(FILE *out)
 
 /* ---- tables */
 
-/* Of a port that could be faster also how fast. */
+/*
+ * A port that could be faster shows also how fast. A port that is down shows no rate: its firmware reports the slowest that there is.
+ */
 static void add_rate(struct table *table, const struct topo_nic *nic)
 {
 	char rate[UNITS_BYTES], max[UNITS_BYTES];
 
-	units_mbps(nic->rate_mbps, rate);
+	units_mbps(nic->state == TOPO_STATE_DOWN ? 0 : nic->rate_mbps, rate);
 	if (nic->state == TOPO_STATE_ACTIVE && nic->rate_mbps &&
 	    nic->rate_mbps < nic->max_rate_mbps)
 		table_add_color(table, COLOR_YELLOW, "%s of %s", rate,
@@ -103,7 +45,7 @@ static void print_nics(struct ctl *ctl, const struct topology_view *view)
 	char name[TOPO_NAME_BYTES], pci[TOPO_PCI_BYTES];
 	struct table table;
 
-	table_init(&table, heads, ctl->has_color);
+	table_init(&table, heads, ctl->has_color, ctl->max_width);
 	for (unsigned int i = 0; i < view->topo->n_nics; i++) {
 		const struct topo_nic *nic = &view->topo->nics[i];
 
@@ -131,11 +73,11 @@ static void add_gpu(struct table *table, const struct topology_view *view, unsig
 
 static void print_assignment(struct ctl *ctl, const struct topology_view *view)
 {
-	static const char *const heads[] = {"GPU", "PCI", "USES", "WHY", NULL};
+	static const char *const heads[] = {"GPU", "PCI", "USES", "~WHY", NULL};
 	char name[TOPO_NAME_BYTES], reason[TOPO_WHY_BYTES];
 	struct table table;
 
-	table_init(&table, heads, ctl->has_color);
+	table_init(&table, heads, ctl->has_color, ctl->max_width);
 	for (unsigned int gpu = 0; gpu < view->topo->n_gpus; gpu++) {
 		const struct topo_gpu_map *got = &view->map->gpus[gpu];
 
@@ -156,12 +98,12 @@ static void print_assignment(struct ctl *ctl, const struct topology_view *view)
 
 static void print_excluded(struct ctl *ctl, const struct topology_view *view)
 {
-	static const char *const heads[] = {"NOT USED", "NAME", "WHY", NULL};
+	static const char *const heads[] = {"NOT USED", "NAME", "~WHY", NULL};
 	char name[TOPO_NAME_BYTES], reason[TOPO_WHY_BYTES];
 	struct table table;
 	bool is_any = false;
 
-	table_init(&table, heads, ctl->has_color);
+	table_init(&table, heads, ctl->has_color, ctl->max_width);
 	for (unsigned int i = 0; i < view->topo->n_nics; i++) {
 		if (!topology_is_left(view, i))
 			continue;
@@ -179,7 +121,7 @@ static void print_excluded(struct ctl *ctl, const struct topology_view *view)
 
 static void print_why(struct ctl *ctl, const struct topology_view *view)
 {
-	static const char *const heads[] = {"NIC", "NAME", "DISTANCE", "USED", "WHY", NULL};
+	static const char *const heads[] = {"NIC", "NAME", "DISTANCE", "USED", "~WHY", NULL};
 	char name[TOPO_NAME_BYTES], reason[TOPO_WHY_BYTES], pci[TOPO_PCI_BYTES];
 	const struct topo *topo = view->topo;
 	unsigned int gpu = (unsigned int)view->why;
@@ -190,7 +132,7 @@ static void print_why(struct ctl *ctl, const struct topology_view *view)
 		*topo->gpus[gpu].name ? ", " : "", topo->gpus[gpu].name, *topo->gpus[gpu].uuid ? ", " : "",
 		topo->gpus[gpu].uuid);
 	topology_by_distance(topo, gpu, nics);
-	table_init(&table, heads, ctl->has_color);
+	table_init(&table, heads, ctl->has_color, ctl->max_width);
 	for (unsigned int i = 0; i < topo->n_nics; i++) {
 		bool is_used = topology_has(view->map, gpu, nics[i]);
 
@@ -211,7 +153,7 @@ void topology_print(struct ctl *ctl, const struct topology_view *view)
 		return;
 	}
 	if (view->topo->n_gpus + view->topo->n_nics) {
-		print_matrix(view->topo, ctl->out);
+		topology_print_matrix(view->topo, ctl->max_width, ctl->out);
 		print_legend(ctl->out);
 	}
 	print_nics(ctl, view);

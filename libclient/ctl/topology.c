@@ -98,11 +98,17 @@ static int find_why(const struct args *args, const struct topo *topo, int *ret_g
 			args->values[OPTION_WHY], topo->n_gpus - 1);
 }
 
-static int write_picture(const struct topology_view *view, const char *path)
+static int write_picture(struct ctl *ctl, const struct topology_view *view, const char *path)
 {
-	FILE *out = fopen(path, "we");
+	FILE *out;
 	bool is_whole;
 
+	/* The caller reports errors of standard output, as for every answer. */
+	if (!strcmp(path, "-")) {
+		topology_svg(view, ctl->out);
+		return 0;
+	}
+	out = fopen(path, "we");
 	if (!out)
 		return ctl_fail("%s: %s", path, strerror(errno));
 	topology_svg(view, out);
@@ -151,7 +157,7 @@ int topology_assign(const struct args *args, const struct topo *topo, struct top
 static int draw(struct ctl *ctl, const struct topology_view *view)
 {
 	if (args_has(ctl->args, OPTION_SVG))
-		return write_picture(view, ctl->args->values[OPTION_SVG]);
+		return write_picture(ctl, view, ctl->args->values[OPTION_SVG]);
 	if (ctl->is_json)
 		topology_json(ctl, view);
 	else

@@ -30,6 +30,8 @@ int topology_load(const struct args *args, struct topo **ret_topo);
 int topology_assign(const struct args *args, const struct topo *topo, struct topo_map *map, bool *ret_is_drawn);
 
 void topology_print(struct ctl *ctl, const struct topology_view *view);
+/* max_width in columns, 0: any. A line below the matrix names what it leaves out. Errors stay in `out`. */
+void topology_print_matrix(const struct topo *topo, unsigned int max_width, FILE *out);
 void topology_json(struct ctl *ctl, const struct topology_view *view);
 /* Errors stay in `out`. */
 void topology_svg(const struct topology_view *view, FILE *out);

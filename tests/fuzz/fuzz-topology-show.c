@@ -159,7 +159,8 @@ static void judge_nic_again(const struct topo_nic *nic, const struct topo_nic *a
 {
 	assert_bug(strcmp(nic->netdev, again->netdev) == 0 && strcmp(nic->bond, again->bond) == 0);
 	assert_bug(strcmp(nic->firmware, again->firmware) == 0);
-	assert_bug(nic->state == again->state && nic->fabric == again->fabric && nic->role == again->role);
+	assert_bug(nic->state == again->state && nic->fabric == again->fabric && nic->role == again->role &&
+		   nic->manages_switches == again->manages_switches);
 	assert_bug(nic->phys_state == again->phys_state && nic->lid == again->lid && nic->pf == again->pf);
 	assert_bug(nic->mtu_bytes == again->mtu_bytes && nic->active_mtu_bytes == again->active_mtu_bytes);
 	assert_bug(nic->max_mtu_bytes == again->max_mtu_bytes && nic->rate_mbps == again->rate_mbps);

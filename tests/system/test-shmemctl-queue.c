@@ -36,7 +36,7 @@ TEST(entries_are_shown_with_what_became_of_them)
 	struct subject subject;
 
 	start(&daemon, &subject);
-	ASSERT_EQ(CTL("dump-queue", qpn_word(&subject.busy, 0)), 0);
+	ASSERT_EQ(CTL("dump-queue", qpn_word(&subject.busy, 0), "--wide"), 0);
 	ASSERT_HAS(": RC, SQD, peer 0x", "(test-shmemctl-q, uid ",
 		   "send queue: 16 WQEBBs, consumer index 7, producer index ", ", doorbell record 8: ",
 		   "   5     5  consumed     rdma-write index 5 ", " 1024 bytes at 0x",
@@ -44,11 +44,11 @@ TEST(entries_are_shown_with_what_became_of_them)
 		   "  3 older consumed ones not shown (--all shows them)\n",
 		   "   6     6  consumed  requester owner 0 ", "receive queue: 8 WQEs");
 	ctl_assert_lacks("rdma-write index 2 ");
-	ASSERT_EQ(CTL("dump-queue", qpn_word(&subject.busy, 0), "--all"), 0);
+	ASSERT_EQ(CTL("dump-queue", qpn_word(&subject.busy, 0), "--all", "--wide"), 0);
 	ASSERT_HAS("   0     0  consumed     rdma-write index 0 ");
 	ctl_assert_lacks("not shown");
 	/* Three receives, one of them used, its CQE not looked at. */
-	ASSERT_EQ(CTL("dump-queue", qpn_word(&subject.busy, 1)), 0);
+	ASSERT_EQ(CTL("dump-queue", qpn_word(&subject.busy, 1), "--wide"), 0);
 	ASSERT_HAS("receive queue: 8 WQEs, consumer index 1, producer index ", ", doorbell record 3: ",
 		   "0     0  consumed  receive, 64 bytes at 0x", "2     2  pending   receive, 64 bytes at 0x",
 		   "0     0  pending  responder-send owner 0 ", "consumer index 0\n");
@@ -77,17 +77,17 @@ TEST(keys_and_inline_data_are_hidden_unless_asked_for)
 
 	start(&daemon, &subject);
 	snprintf(rkey, sizeof(rkey), "key 0x%x", shmd_mr_rkey(subject.busy.mr));
-	ASSERT_EQ(CTL("dump-queue", qpn_word(&subject.busy, 0), "--all"), 0);
+	ASSERT_EQ(CTL("dump-queue", qpn_word(&subject.busy, 0), "--all", "--wide"), 0);
 	ctl_assert_lacks(rkey);
 	ctl_assert_lacks("5ec2e700");
 	ASSERT_HAS(" rkey hidden", " lkey hidden", ", inline 8 bytes, 12 bytes hidden\n");
 	ASSERT_EQ(CTL("dump-queue", qpn_word(&subject.busy, 0), "--all", "--json"), 0);
 	ctl_assert_lacks(rkey);
 	ctl_assert_lacks("5ec2e700");
-	ASSERT_EQ(CTL("dump-queue", qpn_word(&subject.busy, 0), "--keys"), 0);
+	ASSERT_EQ(CTL("dump-queue", qpn_word(&subject.busy, 0), "--keys", "--wide"), 0);
 	ASSERT_HAS(rkey);
 	ctl_assert_lacks("5ec2e700");
-	ASSERT_EQ(CTL("dump-queue", qpn_word(&subject.busy, 0), "--payload"), 0);
+	ASSERT_EQ(CTL("dump-queue", qpn_word(&subject.busy, 0), "--payload", "--wide"), 0);
 	ASSERT_HAS("hex 5ec2e700 5ec2e701 ");
 	ctl_assert_lacks(rkey);
 	stop(&daemon, &subject);
@@ -131,10 +131,10 @@ TEST(a_dci_is_shown_with_whom_it_writes_to_and_a_dct_as_what_it_is)
 	leave_dc_write(&side, &peer);
 	snprintf(dctn, sizeof(dctn), ", to 0x%x dc-key hidden", peer.dctn);
 	snprintf(key, sizeof(key), "dc-key 0x%llx ", (unsigned long long)peer.dc_key);
-	ASSERT_EQ(CTL("dump-queue", qpn_word(&side, 0), "--payload"), 0);
+	ASSERT_EQ(CTL("dump-queue", qpn_word(&side, 0), "--payload", "--wide"), 0);
 	ASSERT_HAS(": DCI, RST, no peer", "rdma-write index 0 ", dctn, ", raddr 0x2000 rkey hidden, 64 bytes at 0x3000");
 	ctl_assert_lacks(key);
-	ASSERT_EQ(CTL("dump-queue", qpn_word(&side, 0), "--keys"), 0);
+	ASSERT_EQ(CTL("dump-queue", qpn_word(&side, 0), "--keys", "--wide"), 0);
 	ASSERT_HAS(key);
 	snprintf(dctn, sizeof(dctn), "0x%x", peer.dctn);
 	ASSERT_EQ(CTL("dump-queue", dctn), 0);

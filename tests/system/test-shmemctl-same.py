@@ -106,7 +106,7 @@ def collect(shmemctl, program):
         answers['stats qps'] = run(shmemctl, 'stats', 'qps', '--all')
         for who, name in zip(('failed', 'its peer', 'busy', 'receiver'), names):
             answers[f'dump-queue {who}'] = run(shmemctl, 'dump-queue', name, '--all')
-        answers['dump-queue failed, in words'] = words_of(shmemctl, 'dump-queue', names[0])
+        answers['dump-queue failed, in words'] = words_of(shmemctl, 'dump-queue', '--wide', names[0])
         answers['list mrs, in words'] = words_of(shmemctl, 'list', 'mrs')
         nic = qps[0]['nic']
         answers['dump-queue of none'] = words_of(shmemctl, 'dump-queue', f'{nic}/0xfffffe')

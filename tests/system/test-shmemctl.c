@@ -131,3 +131,39 @@ TEST(lists_are_empty_then_show_what_is_there)
 	lab_side_close(&side);
 	fixture_daemon_stop(&daemon);
 }
+/* In columns of a terminal. */
+static size_t widest(void)
+{
+	size_t most = 0;
+
+	for (const char *line = ctl_text; *line; line += strcspn(line, "\n") + 1)
+		most = strcspn(line, "\n") > most ? strcspn(line, "\n") : most;
+	return most;
+}
+
+TEST(tables_fit_120_columns_and_say_what_is_left_out)
+{
+	static const char *const lists[] = {"sessions", "qps", "mrs", "nics"};
+	struct shmd_queues_attr attr = {.n_qps = 2};
+	struct fixture_daemon daemon;
+	struct lab_side side;
+
+	fixture_daemon_start(&daemon, "--soft-nics=2", NULL);
+	setenv("SHMEMD_SOCKET", daemon.socket, 1);
+	lab_side_open(&side, &daemon, &attr);
+	for (unsigned int i = 0; i < 4; i++) {
+		ASSERT_EQ(CTL("list", lists[i]), 0);
+		ASSERT_LE(widest(), 120);
+	}
+	ASSERT_EQ(CTL("status"), 0);
+	ASSERT_LE(widest(), 120);
+	ASSERT_EQ(CTL("list", "sessions"), 0);
+	ASSERT_HAS("left out: ", "PEERS", "FDS (--wide shows all columns)\n");
+	ASSERT_EQ(CTL("list", "sessions", "--wide"), 0);
+	ASSERT_HAS("  PEERS  ", "  FDS  ", "KEPT\n");
+	ctl_assert_lacks("left out");
+	ASSERT_GT(widest(), 120);
+	lab_side_close(&side);
+	fixture_daemon_stop(&daemon);
+}
+

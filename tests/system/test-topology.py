@@ -24,6 +24,7 @@ SVG = '{http://www.w3.org/2000/svg}'
 # Width of a character of the font, in parts of its size; of DejaVu Sans Mono 0.602, which some renderers round up to pixels.
 CHARACTER = 0.66
 PAGE = (1920, 1080)
+MAX_WIDTH = 120
 CAPABILITY = ('max_rate_mbps', 'max_lanes')
 ABILITIES = ('devx', 'masked_atomics', 'dmabuf', 'blueflame')
 WORDS = re.compile(r'X|NV\d+|XGMI|PIX|PXB|PHB|NODE|SYS')
@@ -74,9 +75,18 @@ def font_sizes(style):
 
 def label_of(element, sizes):
     """(text, size of the font, its box)"""
-    size = sizes[element.get('class')]
+    size = max(sizes[name] for name in element.get('class').split() if name in sizes)
     x, y = float(element.get('x')), float(element.get('y'))
     return element.text, size, (x, y - size, len(element.text) * size * CHARACTER, size * 1.2)
+
+
+def classes_of(element):
+    return (element.get('class') or '').split()
+
+
+def is_use(line):
+    """An edge of the assignment; those of the legend are of no GPU."""
+    return 'uses' in classes_of(line) and line.get('data-gpu') is not None
 
 
 def overlap(a, b):
@@ -91,11 +101,12 @@ def is_on_edge(x, y, box):
 
 def judge_labels(root, sizes, boxes):
     labels = [label_of(text, sizes) for text in root.iter(SVG + 'text')]
-    problems = [f'label {text!r} is there {n} times'
-                for text, n in ((text, sum(other[0] == text for other in labels)) for text in {label[0] for label in labels}) if n > 1]
+    devices = [label_of(text, sizes) for text in root.iter(SVG + 'text') if 'device' in classes_of(text)]
+    own = [text.text for text in root.iter(SVG + 'text') if not {'rate', 'note'} & set(classes_of(text))]
+    problems = [f'label {text!r} is there {own.count(text)} times' for text in set(own) if own.count(text) > 1]
     problems += [f'{a[0]!r} is over {b[0]!r}' for a, b in itertools.combinations(labels, 2) if overlap(a[2], b[2])]
     problems += [f'{text!r} has {size} px' for text, size, _ in labels if size < 8]
-    for text, _, place in labels:
+    for text, _, place in devices:
         # A device's label is in its box.
         device = re.match(r'(GPU|NIC)(\d+) ', text)
         if device:
@@ -108,7 +119,7 @@ def judge_labels(root, sizes, boxes):
 def judge_edges(root, boxes, document):
     problems, drawn = [], set()
     for line in root.iter(SVG + 'line'):
-        if line.get('class') != 'uses':
+        if not is_use(line):
             continue
         gpu, nic = line.get('data-gpu'), line.get('data-nic')
         x1, y1, x2, y2 = (float(line.get(key)) for key in ('x1', 'y1', 'x2', 'y2'))
@@ -169,7 +180,7 @@ def judge_width(boxes):
 def judge_fans(text, n_least):
     """Between the GPUs and NICs of one switch no lines cross, and they have room."""
     lines = [tuple(float(line.get(key)) for key in ('x1', 'y1', 'x2', 'y2')) for line in
-             xml.etree.ElementTree.fromstring(text).iter(SVG + 'line') if line.get('class') == 'uses']
+             xml.etree.ElementTree.fromstring(text).iter(SVG + 'line') if is_use(line)]
     problems = [f'{a} crosses {b}' for a, b in itertools.combinations(lines, 2) if (a[1] - b[1]) * (a[3] - b[3]) < 0]
     return problems + [f'{line} is short' for line in lines if line[2] - line[0] < n_least]
 
@@ -223,13 +234,83 @@ def check_flat(cases, shmemctl, scratch):
         if not lies_in(boxes[kind + str(device['index'])], boxes[f'numa{device["numa_node"]}'])])
 
 
+# ---- what a picture says
+
+def states(text, name):
+    """Of the NIC: its texts, and classes of what is drawn in its box."""
+    root = xml.etree.ElementTree.fromstring(text)
+    box = next(box_of(rect) for rect in root.iter(SVG + 'rect') if rect.get('id') == name)
+    texts = [label.text for label in root.iter(SVG + 'text') if overlap(box, (float(label.get('x')), float(label.get('y')) - 5, 1, 1))]
+    inside = [rect.get('class') for rect in root.iter(SVG + 'rect') if 'state' in classes_of(rect) and lies_in(box_of(rect), box)]
+    return texts, inside
+
+
+def lab_of(color):
+    """CIE L*a*b* of '#rrggbb', in which equal distances look equal."""
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in (int(color[i:i + 2], 16) / 255 for i in (1, 3, 5))]
+    rows = ((0.4124, 0.3576, 0.1805, 0.95047), (0.2126, 0.7152, 0.0722, 1), (0.0193, 0.1192, 0.9505, 1.08883))
+    x, y, z = (f ** (1 / 3) if f > 0.008856 else 7.787 * f + 16 / 116
+               for f in (sum(a * b for a, b in zip(row, linear)) / row[3] for row in rows))
+    return 116 * y - 16, 500 * (x - y), 200 * (y - z)
+
+
+def check_words_of_pictures(cases, shmemctl, small, scratch):
+    text, document = draw(shmemctl, small, scratch)
+    root = xml.etree.ElementTree.fromstring(text)
+    legend = [label.text for label in root.iter(SVG + 'text') if label.get('class') == 'legend']
+    cases.add('a_picture_has_a_legend_of_what_is_in_it',
+              [] if legend == ["a GPU's default NIC", 'PCIe', 'NVLink', 'port active', 'port down', 'no GPU uses it'] else [f'{legend}'])
+    notes = ' '.join(label.text for label in root.iter(SVG + 'text') if label.get('class') == 'note')
+    cases.add('a_picture_has_the_reasons_of_unused_nics', lacks(notes, *(f'{nic["name"]}: {nic["reason"]}' for nic in document['excluded'])))
+    seen = [states(text, f'nic{i}') for i in range(4)]
+    cases.add('a_picture_has_rates_and_states_of_ports',
+              [f'{one}' for one, wanted in zip(seen, ('400 Gb/s', '400 Gb/s', 'down', '25 Gb/s')) if wanted not in one[0]] +
+              [f'{one}' for one, wanted in zip(seen, ('active', 'active', 'down', 'active')) if f'state {wanted}' not in one[1]])
+    piped = run(shmemctl, '--from', small, '--svg', '-')
+    cases.add('a_picture_may_go_to_standard_output', [] if piped == text else ['it is another one'])
+    path = os.path.join(scratch, 'said.xml')
+    with open(path, 'w', encoding='utf-8') as file:
+        file.write(machine(16, 1, 2))
+    text, document = draw(shmemctl, path, scratch)
+    lines = [line for line in xml.etree.ElementTree.fromstring(text).iter(SVG + 'line') if is_use(line)]
+    colors = sorted({line.get('stroke') for line in lines})
+    near = [f'{a} {b}' for a, b in itertools.combinations(colors, 2)
+            if sum((x - y) ** 2 for x, y in zip(lab_of(a), lab_of(b))) < 30 ** 2]
+    cases.add('sixteen_gpus_have_colours_that_differ_to_the_eye', near + ([] if len(colors) == 16 else [f'{colors}']))
+    defaults = {(int(line.get('data-gpu')), int(line.get('data-nic'))) for line in lines if 'default' in classes_of(line)}
+    names = {nic['name']: nic['index'] for nic in document['nics']}
+    wanted = {(gpu['index'], names[gpu['nics'][0]['name']]) for gpu in document['gpus']}
+    marks = sum(circle.get('fill') in colors for circle in xml.etree.ElementTree.fromstring(text).iter(SVG + 'circle'))
+    cases.add('a_gpus_default_nic_is_marked', ([] if defaults == wanted else [f'{defaults ^ wanted}']) + ([] if marks == 16 else [f'{marks} marks']))
+    drawn = [element for element in xml.etree.ElementTree.fromstring(text) if element.tag in (SVG + 'line', SVG + 'rect')]
+    links = [i for i, element in enumerate(drawn) if element.get('class') == 'gpu-link']
+    boxes = [i for i, element in enumerate(drawn) if element.get('class') == 'switch']
+    behind = [i for i in links if i < boxes[0]]
+    cases.add('links_between_gpus_are_behind_the_boxes_that_they_pass',
+              [f'a link over {drawn[k].get("id")}' for i in links if i not in behind for k in boxes if passes(drawn[i], box_of(drawn[k])) and
+               not lies_in((float(drawn[i].get('x1')), float(drawn[i].get('y1')), 0, 1), box_of(drawn[k]))] +
+              ([] if len(behind) == 16 else [f'{len(behind)} behind']))
+
+
+def check_absent(cases, shmemctl, scratch):
+    problems = []
+    path = os.path.join(scratch, 'absent.xml')
+    os.makedirs(os.path.join(scratch, 'nothing', 'sys'), exist_ok=True)
+    for shape, wanted in (((1, 0, 2), 'has no GPUs: its NICs belong to none'), ((1, 2, 0), 'has no RDMA NICs: its GPUs can use none')):
+        with open(path, 'w', encoding='utf-8') as file:
+            file.write(machine(*shape))
+        problems += lacks(run(shmemctl, '--from', path, '--svg', '-'), wanted) + judge_picture(*draw(shmemctl, path, scratch))
+    problems += lacks(run(shmemctl, '--svg', '-', root=os.path.join(scratch, 'nothing')), 'has no GPUs and no RDMA NICs')
+    cases.add('a_picture_says_what_the_machine_lacks', problems)
+
+
 def planted(text, document):
     """The judgement can fail."""
     cases = [('GPU1 ', 'GPU0 ', 'is there 2 times'), ('font-size: 9px', 'font-size: 7px', 'has 7.0 px'),
-             ('font-size: 9px', 'font-size: 30px', 'leaves its box'), ('data-nic="0"', 'data-nic="1"', 'does not join'),
+             ('.device { font-size: 9px', '.device { font-size: 30px', 'leaves its box'), ('data-nic="0"', 'data-nic="1"', 'does not join'),
              ('id="nic1" x="', 'id="nic1" x="9', 'leaves the page'), ('class="behind"', 'class="switch"', 'a line passes'),
              ('font-size: 13px;', 'font-size: 13px; stroke: #fff;', 'an outline'),
-             ('id="switch0" x="30" y="104" width="3', 'id="switch0" x="30" y="104" width="1', 'empty at its right')]
+             ('id="switch0" x="30" y="116" width="', 'id="switch0" x="30" y="116" width="1" old="', 'empty at its right')]
     found = []
     for old, new, says in cases:
         changed = text.replace(old, new, 1) if 'GPU1' not in old else re.sub(r'GPU1 [0-9a-f:.]+', 'GPU0 0000:03:00.0', text)
@@ -328,6 +409,42 @@ def check_mistakes(cases, shmemctl, small, scratch):
                                          '/no/folder: No such', 'ACTION is dump'))
 
 
+def too_wide(text):
+    return [f'{len(line)} columns: {line!r}' for line in text.split('\n') if len(line) > MAX_WIDTH]
+
+
+def check_widths(cases, shmemctl, path):
+    """Tables fit: devices that are alike share a column, and a line names what is left out."""
+    shared, left_out = 'share a row and a column (--wide shows each)', 'left out: distances between NICs (--wide shows them)'
+
+    def show(text, *words):
+        with open(path, 'w', encoding='utf-8') as file:
+            file.write(text)
+        return run(shmemctl, '--from', path, *words)
+
+    text = show(machine(8, 1, 4))
+    rows = text.split('\n')[:17]
+    problems = too_wide(text) + lacks(text, shared) + ([left_out] if left_out in text else [])
+    problems += [] if rows[0].split()[8:] == [f'NIC{i}-{i + 3}' for i in range(0, 32, 4)] + ['NUMA'] else [rows[0]]
+    problems += [] if rows[1].split()[1:] == ['X'] + ['NV18'] * 7 + ['PIX'] + ['NODE'] * 3 + ['SYS'] * 4 + ['0'] else [rows[1]]
+    problems += [] if rows[9].split() == 'NIC0-3 PIX NODE NODE NODE SYS SYS SYS SYS PIX NODE NODE NODE SYS SYS SYS SYS 0'.split() else [rows[9]]
+    cases.add('eight_gpus_and_32_nics_fit_120_columns', problems)
+    # Each pair on a switch of its own, so that none are alike.
+    text = show(machine(16, 1, 1))
+    rows = text.split('\n')
+    heads = [word for row in rows if re.match(r' +(GPU|NIC)', row) for word in row.split()]
+    problems = too_wide(text) + lacks(text, left_out) + ([shared] if shared in text else [])
+    problems += [] if heads == [f'GPU{i}' for i in range(16)] + [f'NIC{i}' for i in range(16)] + ['NUMA'] else [f'{heads}']
+    problems += [f'{row}' for row in rows if re.match(r'NIC\d+ +(X|SYS|NODE|PIX)', row)]
+    cases.add('blocks_of_columns_have_every_device', problems)
+    wide = show(machine(16, 1, 1), '--wide')
+    cases.add('wide_leaves_nothing_out', ([] if too_wide(wide) else ['it is not wide']) + [word for word in (left_out, shared) if word in wide])
+    problems = []
+    for captured in captures():
+        problems += [f'{captured}: {problem}' for problem in too_wide(run(shmemctl, '--from', captured))]
+    cases.add('captures_of_real_machines_fit_120_columns', problems)
+
+
 def check_sizes(cases, shmemctl, scratch):
     """The matrix of a machine with none, and of one with many."""
     path = os.path.join(scratch, 'sizes.xml')
@@ -337,12 +454,13 @@ def check_sizes(cases, shmemctl, scratch):
     cases.add('without_gpus_none_is_offered', lacks(said, 'there is no GPU 0: this machine has no GPUs'))
     with open(path, 'w', encoding='utf-8') as file:
         file.write(machine(2, 1, 60))
-    rows = run(shmemctl, '--from', path).split('\n')[:123]
+    rows = run(shmemctl, '--wide', '--from', path).split('\n')[:123]
     heads = ['GPU0', 'GPU1', *(f'NIC{i}' for i in range(120))]
     problems = [] if rows[0].split() == [*heads, 'NUMA'] else [rows[0]]
     problems += [row for head, row in zip(heads, rows[1:]) if row.split()[0] != head or len(row.split()) != 124]
     problems += [f'{head} is not over its column' for head in heads if rows[1 + heads.index(head)].index(' X') != rows[0].index(head)]
     cases.add('heads_of_a_large_matrix_are_apart', problems)
+    check_widths(cases, shmemctl, path)
 
 
 def check_sources(cases, shmemctl, small, scratch):
@@ -450,9 +568,10 @@ def judge_hostile_picture(text, source, reason):
     texts, titles = [label.text for label in root.iter(SVG + 'text')], [title.text for title in root.iter(SVG + 'title')]
     wanted = [f'NIC{i} {name}' for i, name in enumerate((*HOSTILE, 'e?[31m????'))] + [f'GPUs and NICs of {source}']
     problems = [f'no label {label!r}' for label in wanted if label not in texts]
-    wanted = [HOSTILE[0], HOSTILE[0], f'{HOSTILE[1]}: {reason}', *HOSTILE[2:], 'e?[31m????']
+    wanted = [HOSTILE[0]] + [f'{name}, 0002:{i:02x}:00.0, port 1, unknown{": " + reason if i == 1 else ""}'
+                             for i, name in enumerate((*HOSTILE, 'e?[31m????'))]
     problems += [] if titles == wanted else [f'titles {titles}']
-    strange = {element.tag.removeprefix(SVG) for element in root.iter()} - {'svg', 'style', 'rect', 'text', 'title', 'line'}
+    strange = {element.tag.removeprefix(SVG) for element in root.iter()} - {'svg', 'style', 'rect', 'text', 'title', 'line', 'circle'}
     return problems + ([f'elements of others: {strange}'] if strange else [])
 
 
@@ -492,6 +611,8 @@ def main():
         check_policy(cases, shmemctl, small, scratch)
         check_lost(cases, shmemctl, small, scratch)
         check_pictures(cases, shmemctl, small, scratch)
+        check_words_of_pictures(cases, shmemctl, small, scratch)
+        check_absent(cases, shmemctl, scratch)
         check_hostile(cases, shmemctl, scratch)
         this = json.loads(run(shmemctl, '--json'))
         cases.add('this_machine_is_shown_without_a_daemon', judge_json(this) + lacks(this['source'], 'this machine'))

@@ -9,40 +9,24 @@
 #include <unistd.h>
 
 #include "proto/base/cleanup.h"
+#include "proto/base/gid.h"
 
 #define PATH_BYTES 512
 #define TEXT_BYTES 64
 #define MAX_INDEX UINT8_MAX /* that commands and address vectors have room for */
 
-static bool is_ipv4(const uint8_t *bytes)
-{
-	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
-
-	return memcmp(bytes, mapped, sizeof(mapped)) == 0;
-}
-
-/* fe80::/10 and 169.254.0.0/16 reach the neighbours only; loopback and no address reach nobody. */
-static bool is_routable(const uint8_t *bytes)
-{
-	static const uint8_t zero[15];
-
-	if (is_ipv4(bytes))
-		return !(bytes[12] == 169 && bytes[13] == 254) && bytes[12] != 127 && bytes[12] != 0;
-	if (bytes[0] == 0xfe && (bytes[1] & 0xc0) == 0x80)
-		return false;
-	return bytes[0] != 0xff && memcmp(bytes, zero, sizeof(zero)) != 0;
-}
-
 /* 0: cannot be used. What comes first counts more than all behind it. */
 static unsigned int rank(const struct mlx5_gid *gid, uint8_t port, bool is_roce)
 {
+	enum gid_reach reach = gid_reach(gid->bytes);
+
 	if (gid->port != port || gid->index > MAX_INDEX)
 		return 0;
 	if (!is_roce)
 		return 1;
-	if (!gid->is_roce_v2)
+	if (!gid->is_roce_v2 || reach == GID_REACHES_NOBODY)
 		return 0;
-	return 1u + (!gid->is_netdev_down << 3 | is_routable(gid->bytes) << 2 | gid->is_netdev_own << 1 | is_ipv4(gid->bytes));
+	return 1u + (!gid->is_netdev_down << 3 | (reach == GID_REACHES_ALL) << 2 | gid->is_netdev_own << 1 | gid_is_ipv4(gid->bytes));
 }
 
 int mlx5_gid_choose(const struct mlx5_gid *gids, size_t n, uint8_t port, bool is_roce)

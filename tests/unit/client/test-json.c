@@ -87,7 +87,7 @@ TEST(tables_are_aligned_and_lines_end_without_blanks)
 	struct table table;
 	FILE *out = open_text();
 
-	table_init(&table, heads, false);
+	table_init(&table, heads, false, TABLE_WIDTH);
 	table_add(&table, "a");
 	table_add(&table, "%d", 1000);
 	table_add(&table, "x");
@@ -101,13 +101,77 @@ TEST(tables_are_aligned_and_lines_end_without_blanks)
 			    "longer     7  yy\n");
 }
 
+/* Rows of 21 columns and four gaps of two, where nothing is left out. */
+static void assert_width(unsigned int max_width, const char *expected)
+{
+	static const char *const heads[] = {"NAME", ">1ONE", ">2TWO", "3THREE", "~LIST", NULL};
+	struct table table;
+	FILE *out = open_text();
+
+	table_init(&table, heads, false, max_width);
+	table_add(&table, "first");
+	table_add(&table, "%d", 12);
+	table_add(&table, "%d", 345);
+	table_add(&table, "x");
+	table_add(&table, "y");
+	table_print(&table, "", out);
+	table_deinit(&table);
+	assert_written(out, expected);
+}
+
+TEST(a_table_that_is_too_wide_loses_columns_and_says_which)
+{
+	assert_width(0, "NAME   ONE  TWO  THREE  LIST\nfirst   12  345  x      y\n");
+	assert_width(28, "NAME   ONE  TWO  THREE  LIST\nfirst   12  345  x      y\n");
+	assert_width(27, "NAME   TWO  THREE  LIST\nfirst  345  x      y\nleft out: ONE (--wide shows all columns)\n");
+	assert_width(22, "NAME   THREE  LIST\nfirst  x      y\nleft out: ONE, TWO (--wide shows all columns)\n");
+	/* Columns that always stay are shown, however narrow the table should be. */
+	assert_width(5, "NAME   LIST\nfirst  y\nleft out: ONE, TWO, THREE (--wide shows all columns)\n");
+}
+
+static void assert_texts(const char *const *heads, unsigned int max_width, const char *first, const char *last, const char *expected)
+{
+	struct table table;
+	FILE *out = open_text();
+
+	table_init(&table, heads, false, max_width);
+	table_add(&table, "%s", first);
+	table_add(&table, "%s", last);
+	table_print(&table, "", out);
+	table_deinit(&table);
+	assert_written(out, expected);
+}
+
+TEST(a_sentence_that_is_too_long_goes_on_below_where_it_began)
+{
+	static const char *const heads[] = {"NIC", "~WHY", NULL};
+	static const char long_word[] = "a_word_that_is_longer_than_a_line_and_is_never_broken_into_two";
+
+	assert_texts(heads, 50, "nic0", "it seems to manage the switches of GPU links: nics-include overrules this",
+		     "NIC   WHY\nnic0  it seems to manage the switches of GPU\n      links: nics-include overrules this\n");
+	assert_texts(heads, 50, "nic0", long_word,
+		     "NIC   WHY\nnic0  a_word_that_is_longer_than_a_line_and_is_never_broken_into_two\n");
+	assert_texts(heads, 0, "nic0", "it seems to manage the switches of GPU links: nics-include overrules this",
+		     "NIC   WHY\nnic0  it seems to manage the switches of GPU links: nics-include overrules this\n");
+}
+
+TEST(a_list_before_other_columns_is_cut_where_nothing_else_helps)
+{
+	static const char *const heads[] = {"~NICS", "STATE", NULL};
+
+	assert_texts(heads, 30, "mlx5_0,mlx5_1,mlx5_2,mlx5_3", "active", "NICS                    STATE\nmlx5_0,mlx5_1,mlx5_...  active\n");
+	/* Characters stay whole. */
+	assert_texts(heads, 30, "\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4", "down",
+		     "NICS                     STATE\n\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4...  down\n");
+}
+
 TEST(an_empty_table_is_a_sentence)
 {
 	static const char *const heads[] = {"NAME", NULL};
 	struct table table;
 	FILE *out = open_text();
 
-	table_init(&table, heads, false);
+	table_init(&table, heads, false, TABLE_WIDTH);
 	table_print(&table, "no sessions", out);
 	table_deinit(&table);
 	assert_written(out, "no sessions\n");

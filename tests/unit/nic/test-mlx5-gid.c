@@ -41,6 +41,14 @@ TEST(version_1_and_other_ports_are_no_choice)
 	ASSERT_EQ(CHOOSE({V2, .index = 256, .bytes = IPV4(10, 0, 0, 1)}, {V2, .index = 255, .bytes = LOCAL}), 1);
 }
 
+TEST(an_address_that_reaches_nobody_is_no_choice)
+{
+	ASSERT_EQ(CHOOSE({V2, .bytes = IPV4(224, 0, 0, 1)}, {V2, .bytes = LOCAL}), 1);
+	ASSERT_EQ(CHOOSE({V2, .bytes = IPV4(255, 255, 255, 255)}, {V2, .bytes = LOCAL}), 1);
+	ASSERT_EQ(CHOOSE({V2, .bytes = IPV4(240, 0, 0, 1)}), -ENOENT);
+	ASSERT_EQ(CHOOSE({V2, .bytes = {0}}, {V2, .bytes = {0xff, 0x02}}), -ENOENT);
+}
+
 TEST(the_index_plays_no_part)
 {
 	for (uint32_t index = 0; index < 256; index++) {

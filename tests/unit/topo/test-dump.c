@@ -87,6 +87,7 @@ static void assert_same_port(const struct topo_nic *a, const struct topo_nic *b)
 	ASSERT_EQ(a->state, b->state);
 	ASSERT_EQ(a->fabric, b->fabric);
 	ASSERT_EQ(a->role, b->role);
+	ASSERT_EQ(a->manages_switches, b->manages_switches);
 	ASSERT_EQ(a->has_no_driver, b->has_no_driver);
 	ASSERT_EQ(a->is_undriven, b->is_undriven);
 	ASSERT_EQ(a->phys_state, b->phys_state);
@@ -138,6 +139,8 @@ static void assert_same_node(const struct topo *a, unsigned int node_a, const st
 		ASSERT_EQ(a->nodes[at_a].class_code, b->nodes[at_b].class_code);
 		ASSERT_EQ(a->nodes[at_a].vendor, b->nodes[at_b].vendor);
 		ASSERT_EQ(a->nodes[at_a].device, b->nodes[at_b].device);
+		/* Bridges have none: only what a function's link carries is asked for. */
+		ASSERT_EQ(a->nodes[at_a].link_mbps, b->nodes[at_b].link_mbps);
 	}
 	ASSERT_EQ(at_a, at_b);
 }

@@ -110,6 +110,23 @@ TEST(several_nets_with_one_port_of_a_function_are_one_nic)
 		     NET_OF("18", "020000", "<net port=\"1\"/>") "</cpu></system>");
 }
 
+/* RCCL over a plug-in of Slingshot writes it in other units. */
+TEST(a_rate_that_no_port_has_counts_as_unknown)
+{
+	char text[] = "<system><cpu>" NET_OF("18", "020000", "<net name=\"cxi0\" port=\"1\" speed=\"200000000\"/>")
+		      NET_OF("19", "020000", "<net name=\"cxi1\" port=\"1\" speed=\"100\"/>")
+		      NET_OF("1a", "020000", "<net name=\"cxi2\" port=\"1\" speed=\"800000\"/>") "</cpu></system>";
+	struct topo *topo = NULL;
+	char why[TOPO_WHY_BYTES];
+
+	ASSERT_OK(try_text(text, &topo, why));
+	ASSERT_STREQ(why, "no port runs at 200000000 Mb/s (cxi0): the rate of 2 NICs counts as unknown");
+	ASSERT_EQ(topo->nics[0].rate_mbps, 0);
+	ASSERT_EQ(topo->nics[1].rate_mbps, 0);
+	ASSERT_EQ(topo->nics[2].rate_mbps, 800000);
+	topo_free(topo);
+}
+
 TEST(what_nccl_calls_a_gpu_is_one_whatever_its_class)
 {
 	struct topo *topos[2] = {parse_nccl("<pci busid=\"0000:18:00.0\"><gpu dev=\"0\"/></pci>"
@@ -137,6 +154,83 @@ static struct topo *parse_hwloc(const char *nodeset, const char *inside)
 	ASSERT_LT(snprintf(text, sizeof(text), "<topology version=\"2.0\"><object type=\"Machine\" nodeset=\"%s\">%s</object></topology>",
 			   nodeset, inside), (int)sizeof(text));
 	return parse(text);
+}
+
+static enum topo_exclusion excluded(const struct topo *topo, unsigned int nic, const char *why)
+{
+	struct topo_map *map = calloc(1, sizeof(*map));
+	enum topo_exclusion is;
+	char text[TOPO_WHY_BYTES];
+
+	ASSERT(map);
+	topo_assign(topo, NULL, map);
+	is = map->excluded[nic];
+	if (!strstr(topo_reason_excluded(topo, map, nic, text), why))
+		test_fail("\"%s\" has no \"%s\"", text, why);
+	free(map);
+	return is;
+}
+
+#define WITH_LINK(bus, type, gbytes) \
+	"<object type=\"PCIDev\" pci_busid=\"0000:" bus ":00.0\" pci_type=\"" type " [0:0] 00\" pci_link_speed=\"" gbytes "\">" \
+	"<object type=\"OSDev\" name=\"n" bus "\" osdev_type=\"3\"/></object>"
+#define DATA(bus) WITH_LINK(bus, "0200 [1d0f:efa3]", "63.015385")
+
+/* As lstopo shows a B200 of AWS, which has no product data. */
+TEST(what_has_one_lane_beside_sixteen_seems_to_manage_switches)
+{
+	struct topo *topo = parse_hwloc("0x1", "<object type=\"Bridge\" bridge_type=\"0-1\">" DATA("01") DATA("02") DATA("03")
+					WITH_LINK("04", "0207 [15b3:1021]", "3.938462") WITH_LINK("05", "0207 [15b3:1021]", "3.938462")
+					"</object>");
+	struct topo *again = replay(topo);
+
+	for (unsigned int nic = 0; nic < 5; nic++) {
+		ASSERT_EQ(excluded(topo, nic, nic < 3 ? "" : "its PCIe link carries 32 Gb/s, that of n01 504; nics-include overrules"),
+			  nic < 3 ? TOPO_USED : TOPO_SEEMS_BRIDGE);
+		ASSERT_EQ(excluded(again, nic, ""), nic < 3 ? TOPO_USED : TOPO_SEEMS_BRIDGE);
+	}
+	topo_free(again);
+	topo_free(topo);
+}
+
+/* The file knows no links, and of the third NIC only that it is of another generation than the others. */
+TEST(what_is_of_another_kind_and_mute_seems_to_manage_switches)
+{
+	struct topo *topo = parse_hwloc("0x1", "<object type=\"Bridge\" bridge_type=\"0-1\">"
+					WITH_LINK("01", "0207 [15b3:1023]", "0") WITH_LINK("02", "0207 [15b3:1023]", "0")
+					WITH_LINK("03", "0207 [15b3:1021]", "0") "</object>");
+
+	ASSERT_EQ(excluded(topo, 0, ""), TOPO_USED);
+	ASSERT_EQ(excluded(topo, 1, ""), TOPO_USED);
+	ASSERT_EQ(excluded(topo, 2, "is of another kind"), TOPO_SEEMS_BRIDGE);
+	topo->nics[2].state = TOPO_STATE_ACTIVE;
+	ASSERT_EQ(excluded(topo, 2, ""), TOPO_USED);
+	topo_free(topo);
+}
+
+/* Virtual machines tell of any link; one of Ethernet among many is no reason to doubt them. */
+TEST(links_that_most_nics_have_are_no_hint)
+{
+	struct topo *topo = parse_hwloc("0x1", "<object type=\"Bridge\" bridge_type=\"0-1\">" DATA("01")
+					WITH_LINK("02", "0207 [15b3:1021]", "0.25") WITH_LINK("03", "0207 [15b3:1021]", "0.25")
+					"</object>");
+
+	for (unsigned int nic = 0; nic < 3; nic++)
+		ASSERT_EQ(excluded(topo, nic, ""), TOPO_USED);
+	topo_free(topo);
+}
+
+TEST(an_old_chip_of_amd_is_no_gpu_and_its_accelerator_is)
+{
+	struct topo *topo = parse_hwloc("0x1", "<object type=\"Bridge\" bridge_type=\"0-1\">"
+					WITH_LINK("01", "0300 [1002:515e]", "0.2") WITH_LINK("02", "0300 [1002:66a1]", "31.5")
+					WITH_LINK("03", "1200 [1002:74a1]", "63") WITH_LINK("04", "1200 [8086:0d5d]", "63")
+					"</object>");
+
+	ASSERT_EQ(topo->n_gpus, 2);
+	ASSERT_EQ(topo->nodes[topo->gpus[0].node].device, 0x66a1);
+	ASSERT_EQ(topo->nodes[topo->gpus[1].node].device, 0x74a1);
+	topo_free(topo);
 }
 
 #define OBJECT(type, nodeset, inside) "<object type=\"" type "\" nodeset=\"" nodeset "\">" inside "</object>"

@@ -479,6 +479,84 @@ TEST(what_no_gpu_should_get_is_told_from_sysfs)
 	machine_tree_deinit(&tree);
 }
 
+/* "..03.0/..06.0": with so many lanes of PCIe 5. */
+static void put_lanes(struct machine_tree *tree, const char *path, const char *n)
+{
+	char file[200];
+
+	snprintf(file, sizeof(file), "sys/devices/%s/max_link_width", path);
+	sysfs_tree_put(&tree->files, file, "%s\n", n);
+}
+
+static enum topo_exclusion judge_manager(struct machine_tree *tree)
+{
+	struct topo *topo = read_tree(tree, NULL);
+	struct topo_map *map = map_of(topo);
+	enum topo_exclusion is = excluded(topo, map, "manager", "");
+
+	free(map);
+	topo_free(topo);
+	return is;
+}
+
+#define MANAGER_PATH SWITCH "/0000:02:03.0/0000:06:00.0"
+
+/* A daemon's user without the rule of udev cannot read them. */
+TEST(without_product_data_a_narrow_link_tells_a_manager_of_switches)
+{
+	struct machine_tree tree;
+
+	put_machine(&tree);
+	put_nic(&tree, (struct machine_nic){.path = MANAGER_PATH, .name = "manager", .gbps = 400});
+	ASSERT_EQ(judge_manager(&tree), TOPO_USED);
+	put_lanes(&tree, MANAGER_PATH, "2");
+	ASSERT_EQ(judge_manager(&tree), TOPO_SEEMS_BRIDGE);
+	/* Four lanes may be for data, and so may what every link is. */
+	put_lanes(&tree, MANAGER_PATH, "4");
+	ASSERT_EQ(judge_manager(&tree), TOPO_USED);
+	put_lanes(&tree, MANAGER_PATH, "1");
+	put_lanes(&tree, NIC_PATH, "1");
+	put_lanes(&tree, FAR_NIC_PATH, "1");
+	ASSERT_EQ(judge_manager(&tree), TOPO_USED);
+	machine_tree_deinit(&tree);
+}
+
+/* Product data decide where they can be read. */
+TEST(product_data_without_the_mark_clear_a_nic_with_a_narrow_link)
+{
+	struct machine_tree tree;
+
+	put_machine(&tree);
+	put_nic(&tree, (struct machine_nic){.path = MANAGER_PATH, .name = "manager", .gbps = 400});
+	put_lanes(&tree, MANAGER_PATH, "2");
+	sysfs_tree_put(&tree.files, "sys/devices/" MANAGER_PATH "/vpd", "ConnectX-7 SMDL=MBF345");
+	ASSERT_EQ(judge_manager(&tree), TOPO_USED);
+	machine_tree_deinit(&tree);
+}
+
+#define DISPLAY_PATH "pci0000:00/0000:00:1d.0/0000:0a:00.0"
+
+/* AMD makes both: an old chip for the console of a server is no GPU, an accelerator of the newest kind is one. */
+TEST(vendor_and_device_decide_where_the_class_does_not)
+{
+	static const struct {unsigned int class_code, vendor; const char *device; bool is_gpu;} rows[] = {
+		{0x030000, 0x1002, "0x515e", false}, {0x030000, 0x1002, "0x5969", false}, {0x030000, 0x1002, "0x4752", false},
+		{0x030000, 0x1002, "0x66a1", true}, {0x120000, 0x1002, "0x74a1", true}, {0x120000, 0x8086, "0x0d5d", false}};
+
+	for (unsigned int i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct machine_tree tree;
+		struct topo *topo;
+
+		put_machine(&tree);
+		machine_tree_pci(&tree, DISPLAY_PATH, rows[i].class_code, rows[i].vendor, 0);
+		sysfs_tree_put(&tree.files, "sys/devices/" DISPLAY_PATH "/device", "%s\n", rows[i].device);
+		topo = read_tree(&tree, NULL);
+		ASSERT_EQ(topo->n_gpus, 1 + rows[i].is_gpu);
+		topo_free(topo);
+		machine_tree_deinit(&tree);
+	}
+}
+
 TEST(a_vf_of_a_pf_that_is_down_is_nobodys)
 {
 	struct machine_tree tree;

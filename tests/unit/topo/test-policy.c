@@ -496,6 +496,18 @@ TEST(a_gpu_has_what_the_map_gives_and_the_others_share_the_rest)
 	lab_deinit(&lab);
 }
 
+TEST(a_reason_names_with_whom_a_given_nic_is_shared)
+{
+	struct lab lab;
+
+	lab_init(&lab);
+	set(&lab, "gpu-nic-map", "0:mlx5_2:1,0:mlx5_3:1");
+	assign(&lab);
+	ASSERT_HAS(&lab, 2, MLX5_2);
+	ASSERT_STREQ(reason(&lab, 2, MLX5_2), "PIX: one of the 2 nearest NICs, shared with GPU0, to which gpu-nic-map gives it");
+	lab_deinit(&lab);
+}
+
 TEST(weights_order_a_gpus_nics)
 {
 	struct lab lab;
@@ -561,6 +573,15 @@ TEST(a_vf_below_a_pf_that_is_down_is_only_for_who_is_given_it)
 	lab_deinit(&lab);
 }
 
+/* One lane, beside others with sixteen. */
+static void seem_to_manage(struct lab *lab, unsigned int nic)
+{
+	for (unsigned int i = 0; i < N_NICS; i++) {
+		lab->topo->nodes[lab->topo->nics[i].node].vendor = 0x15b3;
+		lab->topo->nodes[lab->topo->nics[i].node].link_mbps = i == nic ? 31507 : 504123;
+	}
+}
+
 /* Each rule that guesses is lifted, and no other. */
 TEST(what_is_given_is_had_against_every_rule_that_guesses)
 {
@@ -572,6 +593,18 @@ TEST(what_is_given_is_had_against_every_rule_that_guesses)
 	snprintf(lab.topo->nics[MLX5_3].bond, TOPO_NAME_BYTES, "bond0");
 	lab.topo->nics[TWO_1].role = TOPO_ROLE_MANAGEMENT;
 	lab.topo->nics[TWO_2].role = TOPO_ROLE_BRIDGE;
+	seem_to_manage(&lab, MLX5_0);
+	assign(&lab);
+	ASSERT_EQ(lab.map->excluded[MLX5_0], TOPO_SEEMS_BRIDGE);
+	set(&lab, "nics-include", "mlx5_0,mlx5_1,mlx5_2,mlx5_3,slow,disk,two,down");
+	assign(&lab);
+	ASSERT_EQ(lab.map->excluded[MLX5_0], TOPO_USED);
+	set(&lab, "nics-include", "");
+	set(&lab, "gpu-nic-map", "0:mlx5_0");
+	assign(&lab);
+	ASSERT_HAS(&lab, 0, MLX5_0);
+	set(&lab, "gpu-nic-map", "");
+	lab.topo->nics[MLX5_0].manages_switches = TOPO_NO;
 	assign(&lab);
 	ASSERT_EQ(lab.map->excluded[MLX5_1], TOPO_PF_TAKEN);
 	ASSERT_EQ(lab.map->excluded[MLX5_3], TOPO_BOND_MEMBER);
