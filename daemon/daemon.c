@@ -30,6 +30,7 @@
 #include "daemon/node-watch.h"
 #include "daemon/restart/adopt.h"
 #include "daemon/restart/store.h"
+#include "daemon/room.h"
 #include "daemon/seek.h"
 #include "daemon/service.h"
 #include "daemon/settings-saved.h"
@@ -240,6 +241,7 @@ static int make_registry(struct daemon *daemon)
 	struct registry_attr attr = {
 		.daemon = "shmemd " SHMD_VERSION_STRING,
 		.no_mlx5 = why_no_mlx5(daemon->settings),
+		.n_admin_places = ROOM_ADMIN_PLACES,
 		.max_unread_fds = daemon->max_fds / UNREAD_SHARE + CONNECTION_MAX_FDS,
 		.keep = daemon->store ? &adopt_keep_ops : NULL,
 		.keep_arg = daemon->store,
@@ -253,6 +255,7 @@ static int make_registry(struct daemon *daemon)
 	};
 	int r;
 
+	room_pools(daemon->max_fds, &attr.pools);
 	tune_registry(daemon->settings, &attr);
 	r = registry_init(&daemon->registry, &attr);
 	daemon->have_registry = r == 0;
@@ -470,6 +473,7 @@ int daemon_new(struct settings *settings, const struct settings_source *source, 
 	nics_init(&daemon->nics);
 	list_init(&daemon->clients);
 	signal(SIGPIPE, SIG_IGN);
+	room_bound_malloc();
 	daemon->max_fds = tune_fd_limit(settings);
 	for (unsigned int i = 0; i < sizeof(births) / sizeof(births[0]) && r == 0; i++)
 		r = births[i](daemon);

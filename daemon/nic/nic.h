@@ -598,6 +598,7 @@ struct nic {
 	char name[NIC_NAME_BYTES];
 	int event_fd; /* readable while next_event has something; -1: none */
 	bool blocks; /* operations wait for firmware: they are not for the control thread */
+	unsigned int maps_per_ctx; /* most memory mappings of the process that an open context has */
 	bool keeps_memory; /* ctx_import needs the memory of every region and of every batch */
 	struct list link; /* owner's list */
 };

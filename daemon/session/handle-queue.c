@@ -225,6 +225,7 @@ static int charge_create(struct request *req, struct create *op)
 	const struct quota_amount amount = {.n = {
 		[QUOTA_QPS] = op->layout.n_qps,
 		[QUOTA_CQS] = op->layout.n_cqs,
+		[QUOTA_MAPS] = SESSION_QUEUES_MAPS,
 		[QUOTA_BYTES] = create->mem_kind == MSG_MEM_UNSET ? op->layout.total_bytes
 								  : create->mem_bytes,
 	}};

@@ -35,6 +35,7 @@ int registry_init(struct registry *registry, const struct registry_attr *attr)
 	memset(registry, 0, sizeof(*registry));
 	registry->attr = *attr;
 	quota_init(&registry->quota, &attr->limits);
+	registry->quota.pools = attr->pools;
 	if (attr->max_unread_fds)
 		registry->quota.max_unread_fds = attr->max_unread_fds;
 	unread_table_init(&registry->unread);

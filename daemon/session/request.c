@@ -152,6 +152,7 @@ int request_charge(struct request *req, const struct quota_amount *amount,
 		[QUOTA_BYTES] = SHMD_STATUS_QUOTA_BYTES,
 		[QUOTA_FDS] = SHMD_STATUS_QUOTA_FDS,
 		[QUOTA_PUBLISHED] = SHMD_STATUS_QUOTA_PUBLISHED,
+		[QUOTA_MAPS] = SHMD_STATUS_QUOTA_MAPS,
 	};
 	struct session *session = req->session;
 	int r = quota_charge(&session->user, amount, charge);

@@ -136,6 +136,8 @@ static void teardown_connection(struct session *session)
 
 static void teardown_charges(struct session *session)
 {
+	session->registry->n_admin_taken -= session->has_admin_place;
+	session->has_admin_place = false;
 	quota_charge_deinit(&session->session_charge);
 	quota_charge_deinit(&session->connection_charge);
 	quota_user_deinit(&session->user);

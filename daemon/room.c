@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Pools: what all users together may hold of the process's descriptors and memory mappings.
+ *
+ * An eighth of the mappings stays with the daemon: threads, NICs, memory that is being given back (later.h), malloc.
+ * Of the descriptors a quarter does: connections get numbers below seven eighths (accept.c), and an administrator's must
+ * find one of those when users hold all they may. Control thread, at the start.
+ */
+#include "daemon/room.h"
+
+#include <inttypes.h>
+#include <malloc.h>
+#include <stdio.h>
+
+#include "daemon/node.h"
+
+#define MAPS_RESERVE_SHARE 8u
+#define FDS_RESERVE_SHARE 4u
+#define MAPS_UNKNOWN 65530u /* what Linux has when nobody changes it */
+#define MALLOC_MAPS 1024
+
+static uint64_t max_maps(void)
+{
+	char path[512];
+	uint64_t n = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%.400s/sys/vm/max_map_count", node_procfs());
+	file = fopen(path, "re");
+	if (!file)
+		return MAPS_UNKNOWN;
+	if (fscanf(file, "%" SCNu64, &n) != 1 || n == 0)
+		n = MAPS_UNKNOWN;
+	fclose(file);
+	return n;
+}
+
+void room_pools(uint64_t max_fds, struct quota_amount *ret_pools)
+{
+	uint64_t n_maps = max_maps();
+
+	*ret_pools = (struct quota_amount){.n = {
+		[QUOTA_FDS] = max_fds - max_fds / FDS_RESERVE_SHARE,
+		[QUOTA_MAPS] = n_maps - n_maps / MAPS_RESERVE_SHARE,
+	}};
+}
+
+void room_bound_malloc(void)
+{
+	mallopt(M_MMAP_MAX, MALLOC_MAPS);
+}
