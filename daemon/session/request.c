@@ -86,11 +86,11 @@ static void work_done(struct work *work)
 	session_let_go(session);
 }
 
-int request_work(struct request *req, bool blocks, request_run run, request_finish finish)
+static int start(struct request *req, bool in_background, request_run run, request_finish finish)
 {
 	req->run = run;
 	req->finish = finish;
-	if (!blocks || !req->session->registry->blocks) {
+	if (!in_background) {
 		carry_out(req);
 		return finish(req);
 	}
@@ -100,15 +100,26 @@ int request_work(struct request *req, bool blocks, request_run run, request_fini
 	return REQUEST_WAITS;
 }
 
+int request_work(struct request *req, bool blocks, request_run run, request_finish finish)
+{
+	return start(req, blocks && req->session->registry->blocks, run, finish);
+}
+
 int request_change(struct request *req, struct session_nic *nic, request_run run, request_finish finish)
 {
 	req->changes = session_is_kept(req->session) ? nic : NULL;
 	return request_work(req, nic->rnic->nic->blocks, run, finish);
 }
 
+int request_change_long(struct request *req, struct session_nic *nic, request_run run, request_finish finish)
+{
+	req->changes = session_is_kept(req->session) ? nic : NULL;
+	return start(req, req->session->registry->attr.hooks.work, run, finish);
+}
+
 bool request_hold(struct request *req, struct session *session)
 {
-	if (session == req->session || !session->registry->blocks)
+	if (session == req->session || (!session->registry->blocks && !session->busy))
 		return true;
 	if (!session->busy) {
 		session_take(session);
