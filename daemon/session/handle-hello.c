@@ -87,10 +87,10 @@ static int admit_client(struct request *req)
 	struct session *session = req->session;
 	int r;
 
-	if (session->has_admin_place)
-		return request_fail(req, SHMD_STATUS_QUOTA_SESSIONS,
-				    "the limits of user %u are reached: what is left is for controllers such as shmemctl",
-				    session->identity.uid);
+	if (session->has_admin_place) {
+		quota_explain(&session->user, session->admin_limit, 1, req->text, sizeof(req->text));
+		return SHMD_STATUS_QUOTA_SESSIONS;
+	}
 	if (session->registry->draining)
 		return request_fail(req, SHMD_STATUS_DRAINING, "an administrator is draining it");
 	r = request_charge(req, &amount, &session->session_charge);

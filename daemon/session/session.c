@@ -24,7 +24,6 @@
 #include "proto/framing.h"
 
 #define SESSION_PACKETS_PER_TURN 16
-#define CONNECTION_FDS 2 /* socket, pidfd */
 #define SESSION_TURN_NSEC (NSEC_PER_MSEC / 2)
 
 static void __attribute__((format(printf, 3, 0)))
@@ -70,7 +69,7 @@ static int refuse_connection(struct session *session, enum quota_what what, uint
 }
 
 /* Whatever is used up, an administrator gets in to see who holds it and to end that. Which role it has Hello says. */
-static bool take_admin_place(struct session *session, const struct quota_amount *amount)
+static bool take_admin_place(struct session *session, const struct quota_amount *amount, enum quota_what what)
 {
 	struct registry *registry = session->registry;
 
@@ -78,20 +77,21 @@ static bool take_admin_place(struct session *session, const struct quota_amount 
 		return false;
 	registry->n_admin_taken++;
 	session->has_admin_place = true;
+	session->admin_limit = what;
 	quota_charge_adopt(&session->user, amount, &session->connection_charge);
 	return true;
 }
 
 static int charge_connection(struct session *session)
 {
-	const struct quota_amount amount = {.n = {[QUOTA_CONNECTIONS] = 1, [QUOTA_FDS] = CONNECTION_FDS}};
+	const struct quota_amount amount = {.n = {[QUOTA_CONNECTIONS] = 1, [QUOTA_FDS] = SESSION_CONNECTION_FDS}};
 	int r;
 
 	/* Those whose clients have read or gone meanwhile give their places back. */
 	unread_look(&session->registry->unread, UNREAD_LOOKS);
-	r = quota_fds_stuck(&session->user, CONNECTION_FDS)
+	r = quota_fds_stuck(&session->user, SESSION_CONNECTION_FDS)
 		? 1 + QUOTA_FDS : quota_charge(&session->user, &amount, &session->connection_charge);
-	if (r == 0 || take_admin_place(session, &amount))
+	if (r == 0 || take_admin_place(session, &amount, r - 1))
 		return 0;
 	return refuse_connection(session, r - 1, amount.n[r - 1]);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* In which order clients are heard that ask all at once. */
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "daemon/turns.h"
