@@ -21,10 +21,11 @@
 
 #define ATTACKER_UID 4242u
 #define N_ATTACKERS 4u
-#define N_SESSIONS 64u /* of the attacker with many */
+#define N_SESSIONS 256u /* of the attacker with many */
 #define N_ASKED 200u
 #define PAUSE_NSEC (10 * NSEC_PER_MSEC)
 #define CQ_LOG2_ENTRIES 17u /* 8 MiB */
+#define CQ_LOG2_MIDDLING 14u /* 1 MiB, which no worker is asked for */
 
 static void start_daemon(struct fixture_daemon *daemon)
 {
@@ -82,17 +83,21 @@ static void __attribute__((noreturn)) ask_in_many_sessions(const struct fixture_
 
 	for (unsigned int i = 0; i < N_SESSIONS; i++) {
 		open_session(&raws[i], daemon);
-		fill_cqs(&msg, 1, 14);
+		fill_cqs(&msg, 1, CQ_LOG2_MIDDLING);
 		raw_send(&raws[i], &msg, NULL, 0);
 	}
 	for (unsigned int i = 0;; i = (i + 1) % N_SESSIONS) {
 		struct msg rep;
 
-		ASSERT_OK(raw_recv(&raws[i], &rep, NULL));
+		do
+			ASSERT_OK(raw_recv(&raws[i], &rep, NULL));
+		while (rep.kind == MSG_OK_REP);
 		ASSERT_EQ(rep.kind, MSG_QUEUE_CREATE_REP);
-		destroy(&raws[i], rep.queue_create_rep.queues);
+		msg_init(&msg, MSG_QUEUE_DESTROY_REQ, 0);
+		msg.queue_destroy_req.handle = rep.queue_create_rep.queues;
 		msg_deinit(&rep);
-		fill_cqs(&msg, 1, 14);
+		raw_send(&raws[i], &msg, NULL, 0);
+		fill_cqs(&msg, 1, CQ_LOG2_MIDDLING);
 		raw_send(&raws[i], &msg, NULL, 0);
 	}
 }
