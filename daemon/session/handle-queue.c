@@ -349,10 +349,13 @@ static int prepare_create(struct request *req, struct session_nic *nic, struct c
 	return r != 0 ? r : make_create_rep(req, op);
 }
 
-static bool is_long(const struct nic_layout *layout)
+/* Memory of a client is no memory to touch here: a page of it comes when its file lets it. */
+static bool is_long(const struct msg_queue_create_req *create, const struct nic_layout *layout)
 {
 	uint64_t bytes = 0;
 
+	if (create->mem_kind != MSG_MEM_UNSET)
+		return true;
 	/* bounded: nic_layout_init() made the layout. */
 	for (uint32_t i = 0; i < layout->n_cqs; i++)
 		bytes += CQE_BYTES << layout->cqs[i].log2_entries;
@@ -380,8 +383,8 @@ int handle_queue_create(struct request *req)
 		session_queues_free(req->session, op->queues);
 		return r;
 	}
-	return is_long(&op->layout) ? request_change_long(req, nic, run_create, finish_create)
-				    : request_change(req, nic, run_create, finish_create);
+	return is_long(create, &op->layout) ? request_change_long(req, nic, run_create, finish_create)
+					    : request_change(req, nic, run_create, finish_create);
 }
 
 /* ---- destroy ------------------------------------------------------------------------------------------------------ */

@@ -45,7 +45,7 @@ static const char *const quota_settings[QUOTA_N] = {
 
 void quota_init(struct quota *quota, const struct quota_amount *limits)
 {
-	*quota = (struct quota){.limits = *limits, .max_unread_fds = UINT64_MAX};
+	*quota = (struct quota){.limits = *limits, .max_unread_fds = UINT64_MAX, .owner_uid = UINT32_MAX};
 	list_init(&quota->uids);
 	list_init(&quota->cgroups);
 }
@@ -158,9 +158,10 @@ static bool bucket_fits(const struct quota_bucket *bucket, uint64_t asked, uint6
 }
 
 /* Many users who each take all they may leave something to the next one, and the last part to those that hold little. */
-static bool pool_fits(const struct quota *quota, const struct quota_bucket *bucket, uint64_t asked,
+static bool pool_fits(const struct quota_user *user, const struct quota_bucket *bucket, uint64_t asked,
 		      enum quota_what what)
 {
+	const struct quota *quota = user->quota;
 	uint64_t pool = quota->pools.n[what], shared = pool - pool / SMALL_SHARE;
 	uint64_t others, wanted;
 
@@ -169,14 +170,14 @@ static bool pool_fits(const struct quota *quota, const struct quota_bucket *buck
 	others = quota->total.n[what] - bucket->used.n[what];
 	if (add_overflows(bucket->used.n[what], asked, &wanted))
 		return false;
-	if (wanted <= QUOTA_SMALL)
+	if (wanted <= QUOTA_SMALL || user->uid->uid == quota->owner_uid)
 		return range_fits(others, wanted, pool);
 	return others <= shared && wanted <= (shared - others) / 2;
 }
 
-static bool may_hold(const struct quota *quota, const struct quota_bucket *bucket, uint64_t asked, enum quota_what what)
+static bool may_hold(const struct quota_user *user, const struct quota_bucket *bucket, uint64_t asked, enum quota_what what)
 {
-	return bucket_fits(bucket, asked, quota->limits.n[what], what) && pool_fits(quota, bucket, asked, what);
+	return bucket_fits(bucket, asked, user->quota->limits.n[what], what) && pool_fits(user, bucket, asked, what);
 }
 
 static bool fds_pass(const struct quota_user *user, uint64_t n, uint64_t limit)
@@ -224,6 +225,11 @@ void quota_user_copy(struct quota_user *to, const struct quota_user *user)
 		.quota = user->quota, .uid = bucket_ref(user->uid), .cgroup = bucket_ref(user->cgroup)};
 }
 
+const void *quota_user_key(const struct quota_user *user)
+{
+	return user->cgroup ? user->cgroup : user->uid;
+}
+
 bool quota_unread_fits(const struct quota_user *user, unsigned int n)
 {
 	uint64_t limit = user->quota->max_unread_fds;
@@ -264,12 +270,10 @@ static void amount_sub(struct quota_amount *from, const struct quota_amount *amo
 int quota_charge(const struct quota_user *user, const struct quota_amount *amount,
 		 struct quota_charge *charge)
 {
-	struct quota *quota = user->quota;
-
 	assert_bug(!charge->uid);
-	bucket_collect(quota, user->uid);
+	bucket_collect(user->quota, user->uid);
 	for (int i = 0; i < QUOTA_N; i++)
-		if (!may_hold(quota, user->uid, amount->n[i], i) || !may_hold(quota, user->cgroup, amount->n[i], i))
+		if (!may_hold(user, user->uid, amount->n[i], i) || !may_hold(user, user->cgroup, amount->n[i], i))
 			return 1 + i;
 	quota_charge_adopt(user, amount, charge);
 	return 0;
@@ -318,9 +322,8 @@ static void explain_pool(const struct quota *quota, enum quota_what what, uint64
 void quota_explain(const struct quota_user *user, enum quota_what what, uint64_t asked, char *buf,
 		   size_t size)
 {
-	const struct quota *quota = user->quota;
-	uint64_t limit = quota->limits.n[what];
-	bool by_uid = !user->cgroup || !may_hold(quota, user->uid, asked, what);
+	uint64_t limit = user->quota->limits.n[what];
+	bool by_uid = !user->cgroup || !may_hold(user, user->uid, asked, what);
 	const struct quota_bucket *bucket = by_uid ? user->uid : user->cgroup;
 	char who[160];
 
@@ -328,8 +331,8 @@ void quota_explain(const struct quota_user *user, enum quota_what what, uint64_t
 		snprintf(who, sizeof(who), "uid %" PRIu32, user->uid->uid);
 	else
 		snprintf(who, sizeof(who), "cgroup %.140s", bucket->cgroup);
-	if (bucket_fits(bucket, asked, limit, what) && !pool_fits(quota, bucket, asked, what)) {
-		explain_pool(quota, what, bucket->used.n[what], who, buf, size);
+	if (bucket_fits(bucket, asked, limit, what) && !pool_fits(user, bucket, asked, what)) {
+		explain_pool(user->quota, what, bucket->used.n[what], who, buf, size);
 		return;
 	}
 	snprintf(buf, size,

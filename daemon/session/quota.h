@@ -9,7 +9,7 @@
  *
  * A pool bounds all users together, for what the process itself runs out of. A uid or cgroup that holds more than
  * QUOTA_SMALL gets at most half of what the others leave of seven eighths of the pool; the last eighth is for those
- * that hold little.
+ * that hold little. The daemon's own user may take what is left of the pool: a private daemon has no other user.
  */
 #ifndef SHMEMD_SESSION_QUOTA_H
 #define SHMEMD_SESSION_QUOTA_H
@@ -43,6 +43,7 @@ struct quota_amount {
 struct quota {
 	struct quota_amount limits; /* per uid, and per cgroup */
 	struct quota_amount pools; /* of everybody; 0: no bound */
+	uint32_t owner_uid; /* the daemon's own user */
 	struct quota_amount total; /* of everybody */
 	uint64_t max_unread_fds; /* per uid, and per cgroup: see below */
 	struct list uids; /* struct quota_bucket.link */
@@ -67,12 +68,15 @@ struct quota_charge {
 	struct quota_amount amount;
 };
 
-void quota_init(struct quota *quota, const struct quota_amount *limits); /* no pools, no max_unread_fds */
+void quota_init(struct quota *quota, const struct quota_amount *limits); /* no pools, no owner, no max_unread_fds */
 void quota_deinit(struct quota *quota); /* every charge and user is gone already */
 
 int quota_user_init(struct quota_user *user, struct quota *quota, uint32_t uid, const char *cgroup);
 void quota_user_deinit(struct quota_user *user);
 void quota_user_copy(struct quota_user *to, const struct quota_user *user); /* one more, of the same */
+
+/* Whom long work is for: users of one tenant's cgroup have their turns together. A pointer to compare, never to follow. */
+const void *quota_user_key(const struct quota_user *user);
 
 /*
  * Descriptors that the user sent and that are not closed yet, since their closing blocks, are charged to its uid as

@@ -46,7 +46,7 @@ int registry_init(struct registry *registry, const struct registry_attr *attr)
 	pthread_mutex_init(&registry->quiesce_lock, NULL);
 	registry->quiesce_left_nsec = attr->quiesce_nsec;
 	registry->quiesce_seen_nsec = registry->started_nsec;
-	registry->owner_uid = geteuid();
+	registry->owner_uid = registry->quota.owner_uid = geteuid();
 	registry->packet = malloc(REGISTRY_PACKET_BYTES);
 	registry->in_packet = malloc(REGISTRY_PACKET_BYTES);
 	r = publish_table_init(&registry->published);

@@ -217,7 +217,8 @@ void session_release(struct session *session)
 	if (session->busy)
 		return;
 	teardown_begin(session);
-	session->work = (struct work){.user = session->user.uid, .run = teardown_run, .done = teardown_done};
+	session->work = (struct work){
+		.user = quota_user_key(&session->user), .run = teardown_run, .done = teardown_done};
 	registry_work(session->registry, session->registry->blocks && session->n_nics > 0, &session->work);
 }
 

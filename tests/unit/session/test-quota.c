@@ -210,6 +210,17 @@ TEST(uids_of_one_cgroup_leave_half_of_the_mappings)
 	crowd_deinit(crowd, 101);
 }
 
+/* A private daemon has one user, who needs not leave anything to others. What the daemon itself needs is not in the pool. */
+TEST(daemons_own_user_may_take_the_whole_pool)
+{
+	struct crowd *crowd = crowd_new();
+
+	crowd->quota.owner_uid = 1000;
+	ASSERT_EQ(take_most(crowd, 0, "/user.slice/user-1000.slice"), POOL);
+	ASSERT_EQ(take_most(crowd, 1, ""), 0);
+	crowd_deinit(crowd, 2);
+}
+
 TEST(refusal_by_a_pool_says_what_there_is)
 {
 	struct crowd *crowd = crowd_new();
