@@ -49,6 +49,7 @@ static bool ends(struct name name, const char *with)
 {
 	size_t n = strlen(with);
 
+	/* bounded: the name is that long. */
 	return name.bytes >= n && memcmp(name.at + name.bytes - n, with, n) == 0;
 }
 
@@ -119,7 +120,7 @@ void cgroup_tenant(const char *path, cgroup_owner_fn owner, const void *arg, cha
 		struct name name = {.at = path + end + slashes, .bytes = strcspn(path + end + slashes, "/")};
 		enum kind kind = judge(name, below_kubepods);
 
-		end += slashes + name.bytes;
+		end += slashes + name.bytes; /* bounded: within the path */
 		snprintf(part, sizeof(part), "%.*s", (int)end, path);
 		if (kind == KIND_TENANT || is_tenant(kind, owner ? owner(arg, part) : owner_here(arg, part)))
 			break;
