@@ -109,7 +109,8 @@ const struct settings_row settings_rows[] = {
 	LIMIT("max-published", max_published, "65536", 16777216, "entries", "Published entries" EACH),
 	{"max-mappings", SETTINGS_NUMBER, FIELD(max_mappings), "0", 0, 16777216, "mappings", NULL, NULL,
 	 "Memory mappings of shmemd" EACH " A session takes 2, each NIC that it opens 2 (ConnectX: 4), each region and each batch of queues 1. "
-	 "The sysctl vm.max_map_count bounds all of them, and shmemd keeps an eighth for itself. A uid or cgroup with more than 64 has at most "
+	 "The sysctl vm.max_map_count bounds all of them, and shmemd keeps an eighth for itself; it counts with 65530, the kernel's default, "
+	 "where it cannot read that, as in its systemd unit, which hides /proc/sys. A uid or cgroup with more than 64 has at most "
 	 "half of what the others leave, whatever this setting says. 0: that alone is the limit.", RELOAD},
 	{"max-kept-fds", SETTINGS_NUMBER, FIELD(max_kept_fds), "8192", 0, 1000000, "descriptors", NULL, NULL,
 	 "Descriptors that the service manager keeps for the next daemon, about twelve for a session. No more than its own limit: "
