@@ -82,6 +82,22 @@ TEST(delegation_counts_where_names_say_nothing)
 	expect("/../other/a", "?", "/../other");
 }
 
+/* Where no owner is given, the owners of this machine's cgroups. */
+TEST(this_machine_is_looked_at)
+{
+	char buf[256];
+
+	cgroup_tenant("/", NULL, NULL, buf, sizeof(buf));
+	ASSERT_STREQ(buf, "/");
+	cgroup_tenant("/user.slice/user-1000.slice/session-1.scope", NULL, NULL, buf, sizeof(buf));
+	ASSERT_STREQ(buf, "/user.slice/user-1000.slice");
+	cgroup_tenant("/nobody-has-this/a/b", NULL, NULL, buf, sizeof(buf));
+	ASSERT_STREQ(buf, "/nobody-has-this");
+	/* Not the folders beside cgroupfs. */
+	cgroup_tenant("/../bpf/a", NULL, NULL, buf, sizeof(buf));
+	ASSERT_STREQ(buf, "/../bpf");
+}
+
 /* The kernel bounds a path to 4096 bytes, and a name to 255. */
 TEST(long_paths_are_cut_and_nested_ones_are_bounded)
 {
