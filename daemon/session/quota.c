@@ -313,10 +313,10 @@ static void explain_pool(const struct quota *quota, enum quota_what what, uint64
 	bool is_maps = what == QUOTA_MAPS;
 
 	snprintf(buf, size,
-		 "limit reached: %s holds %" PRIu64 " %s of shmemd and may have half of what others leave; all users hold %" PRIu64
-		 " of %" PRIu64 "; %s",
-		 who, held, is_maps ? "memory mappings" : "descriptors", quota->total.n[what], quota->pools.n[what],
-		 is_maps ? "vm.max_map_count sets their number" : "LimitNOFILE sets their number");
+		 "limit reached: %s holds %" PRIu64 " %s of shmemd, all users hold %" PRIu64 " of %" PRIu64
+		 "; a user with more than %u gets half of what others leave; %s sets their number",
+		 who, held, is_maps ? "memory mappings" : "descriptors", quota->total.n[what], quota->pools.n[what], QUOTA_SMALL,
+		 is_maps ? "vm.max_map_count" : "LimitNOFILE");
 }
 
 void quota_explain(const struct quota_user *user, enum quota_what what, uint64_t asked, char *buf,

@@ -5,6 +5,7 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -154,4 +155,54 @@ TEST(administrator_lists_and_kills_when_a_users_connections_are_used_up)
 	}
 	list_and_kill(&hog);
 	hog_deinit(&hog);
+}
+
+#define FEW_FDS 512u
+
+/* Sessions until the daemon has no descriptor for one more; how many. */
+static unsigned int fill_with_sessions(const struct fixture_daemon *daemon, struct raw_client *raws)
+{
+	for (unsigned int n = 0;; n++) {
+		struct msg req, rep;
+
+		ASSERT_LT(n, FEW_FDS);
+		raw_connect(&raws[n], daemon->socket);
+		msg_init(&req, MSG_HELLO_REQ, 0);
+		req.hello_req = (struct msg_hello_req){.version_min = 1, .version_max = 1, .role = MSG_ROLE_CLIENT};
+		raw_ask(&raws[n], &req, NULL, 0, &rep);
+		if (rep.kind == MSG_HELLO_REP)
+			continue;
+		ASSERT_EQ(rep.kind, MSG_ERROR_REP);
+		printf("# %u sessions, then: %s\n", n, rep.error_rep.text);
+		raw_close(&raws[n]);
+		return n;
+	}
+}
+
+TEST_TIMEOUT(administrator_lists_and_kills_when_descriptors_are_used_up, 60)
+{
+	const struct rlimit few = {FEW_FDS, FEW_FDS};
+	static struct raw_client raws[FEW_FDS];
+	struct fixture_daemon daemon;
+	struct msg req, list, rep;
+	struct raw_client ctl;
+	unsigned int n;
+
+	ASSERT_OK(setrlimit(RLIMIT_NOFILE, &few));
+	fixture_daemon_start(&daemon, "--max-fds=100000", NULL);
+	n = fill_with_sessions(&daemon, raws);
+	raw_connect(&ctl, daemon.socket);
+	raw_hello(&ctl, MSG_ROLE_CONTROL);
+	msg_init(&req, MSG_LIST_REQ, 0);
+	req.list_req.what = MSG_LIST_SESSIONS;
+	raw_expect(&ctl, &req, NULL, 0, MSG_LIST_REP, &list);
+	msg_init(&req, MSG_SESSION_KILL_REQ, 0);
+	req.session_kill_req.session = list.list_rep.sessions[0].session;
+	raw_expect(&ctl, &req, NULL, 0, MSG_OK_REP, &rep);
+	msg_deinit(&list);
+	for (unsigned int i = 0; i < n; i++)
+		raw_close(&raws[i]);
+	daemon_expect_empty(&ctl, 10 * NSEC_PER_SEC);
+	raw_close(&ctl);
+	fixture_daemon_stop(&daemon);
 }

@@ -229,7 +229,7 @@ TEST(refusal_by_a_pool_says_what_there_is)
 	take_most(crowd, 0, "");
 	ASSERT(!charge_one(crowd, 0, 1));
 	quota_explain(&crowd->users[0], QUOTA_MAPS, 1, text, sizeof(text));
-	ASSERT_STREQ(text, "limit reached: uid 1000 holds 25088 memory mappings of shmemd and may have half of what others "
-			   "leave; all users hold 25088 of 57344; vm.max_map_count sets their number");
+	ASSERT_STREQ(text, "limit reached: uid 1000 holds 25088 memory mappings of shmemd, all users hold 25088 of 57344; a user with "
+			   "more than 64 gets half of what others leave; vm.max_map_count sets their number");
 	crowd_deinit(crowd, 1);
 }
