@@ -260,7 +260,7 @@ static int make_registry(struct daemon *daemon)
 	};
 	int r;
 
-	room_pools(daemon->max_fds, &attr.pools);
+	room_pools(daemon->max_fds, daemon->settings->soft_nics, &attr.pools);
 	tune_registry(daemon->settings, &attr);
 	r = registry_init(&daemon->registry, &attr);
 	daemon->have_registry = r == 0;

@@ -3,7 +3,7 @@
  * Pools: what all users together may hold of the process's descriptors and memory mappings.
  *
  * An eighth of the mappings stays with the daemon: threads, NICs, memory that is being given back (later.h), malloc.
- * Of the descriptors a quarter does: connections get numbers below seven eighths (accept.c), and an administrator's must
+ * Of the descriptors a quarter does, and what soft NICs need: connections get numbers below seven eighths (accept.c), and an administrator's must
  * find one of those when users hold all they may. Control thread, at the start.
  */
 #include "daemon/room.h"
@@ -16,6 +16,7 @@
 
 #define MAPS_RESERVE_SHARE 8u
 #define FDS_RESERVE_SHARE 4u
+#define FDS_PER_NIC 4u
 #define MAPS_UNKNOWN 65530u /* what Linux has when nobody changes it */
 #define MALLOC_MAPS 1024
 
@@ -35,12 +36,22 @@ static uint64_t max_maps(void)
 	return n;
 }
 
-void room_pools(uint64_t max_fds, struct quota_amount *ret_pools)
+/* However few there are, users get some. */
+static uint64_t fds_of_users(uint64_t max_fds, uint64_t n_soft_nics)
+{
+	/* bounded: a setting. */
+	uint64_t reserve = max_fds / FDS_RESERVE_SHARE + FDS_PER_NIC * n_soft_nics;
+	uint64_t least = max_fds / FDS_RESERVE_SHARE;
+
+	return max_fds > reserve && max_fds - reserve > least ? max_fds - reserve : least;
+}
+
+void room_pools(uint64_t max_fds, uint64_t n_soft_nics, struct quota_amount *ret_pools)
 {
 	uint64_t n_maps = max_maps();
 
 	*ret_pools = (struct quota_amount){.n = {
-		[QUOTA_FDS] = max_fds - max_fds / FDS_RESERVE_SHARE,
+		[QUOTA_FDS] = fds_of_users(max_fds, n_soft_nics),
 		[QUOTA_MAPS] = n_maps - n_maps / MAPS_RESERVE_SHARE,
 	}};
 }
