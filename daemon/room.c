@@ -2,9 +2,9 @@
 /*
  * Pools: what all users together may hold of the process's descriptors and memory mappings.
  *
- * An eighth of the mappings stays with the daemon: threads, NICs, memory that is being given back (later.h), malloc.
- * Of the descriptors a quarter does, and what soft NICs need: connections get numbers below seven eighths (accept.c), and an administrator's must
- * find one of those when users hold all they may. Control thread, at the start.
+ * The daemon keeps an eighth of the mappings for its threads, NICs, malloc, and memory on its way back to the kernel (later.h).
+ * It keeps a quarter of the descriptors and those of soft NICs: connections get numbers below seven eighths (accept.c), and
+ * an administrator's connection must find one when users hold all they may. Control thread, at the start.
  */
 #include "daemon/room.h"
 

@@ -201,8 +201,8 @@ static void put_cgroups(FILE *to)
 	      "Limits hold for each uid and, with the same numbers, for each tenant's cgroup with all that is nested in it. From the\n"
 	      "root down, the first of these is the tenant's: a user's slice (\\fIuser\\-1000.slice\\fR), a pod, a service or a scope, and\n"
 	      "any cgroup in which somebody other than root may make further ones. Other slices, and what container engines and\n"
-	      "batch systems put above their containers and jobs, are shared by tenants and are not counted. Where all\n"
-	      "cgroups of a process are root's and none has such a name, the innermost one counts. The root cgroup never does.\n", to);
+	      "batch systems put above their containers and jobs, are shared by tenants and have no limit. If all cgroups of a\n"
+	      "process are root's and none has such a name, the innermost one counts. The root cgroup never does.\n", to);
 }
 
 static void print_man_conf(FILE *to)

@@ -2,11 +2,11 @@
 /*
  * Fair turns on the control thread.
  *
- * The time in which a client was heard is charged to two accounts, its uid's and its cgroup's. A debt shrinks by half of
- * the time that passes, and has a limit, so a user is not held back for long for what it did while nobody else asked. Next
- * is a client of the user that owes least: many sessions of a uid, or many uids of a cgroup, wait for each other and not
- * for others. While nobody waits, a client that owes little is heard at once. After each millisecond of turns the loop looks
- * at sockets. Control thread.
+ * The time in which a client is served is charged to two accounts, its uid's and its cgroup's. A debt shrinks by half of
+ * the time that passes and has a limit, so a user does not pay long for time that nobody else wanted. The next turn goes
+ * to the user that owes least: many sessions of a uid, or many uids of a cgroup, wait for each other and not for others.
+ * While nobody waits, a client that owes little is served at once. After each millisecond of turns the loop looks at
+ * sockets. Control thread.
  */
 #include "daemon/turns.h"
 
@@ -20,7 +20,7 @@
 
 #define AT_ONCE_NSEC NSEC_PER_MSEC
 #define MOST_NSEC (50 * NSEC_PER_MSEC)
-#define RUN_NSEC NSEC_PER_MSEC /* then the loop looks who else is there */
+#define RUN_NSEC NSEC_PER_MSEC /* then the loop looks at sockets */
 
 struct turn_account {
 	struct list link; /* struct turns.accounts */
@@ -29,7 +29,7 @@ struct turn_account {
 	uint64_t debt_nsec, seen_nsec;
 };
 
-/* Clients that pay from the same accounts. */
+/* Clients with the same accounts. */
 struct turn_user {
 	struct turns *turns;
 	struct list link; /* struct turns.users */
@@ -42,7 +42,7 @@ struct turn_user {
 struct turns {
 	struct loop_timer *timer;
 	struct list users;
-	struct list ready; /* struct turn_user.ready, heard longest ago first */
+	struct list ready; /* struct turn_user.ready, served longest ago first */
 	struct list accounts;
 };
 
@@ -159,8 +159,8 @@ static uint64_t user_debt(const struct turn_user *user, uint64_t now)
 
 /* ---- turns -------------------------------------------------------------------------------------------------------- */
 
-/* Returns when it was over. */
-static uint64_t hear(struct turn *turn, uint64_t begin)
+/* Returns the time at its end. */
+static uint64_t serve(struct turn *turn, uint64_t begin)
 {
 	const struct turn_user *user = turn->user;
 	uint64_t end;
@@ -211,7 +211,7 @@ static void on_timer(void *arg)
 	struct turn *turn;
 
 	while (now - begin < RUN_NSEC && (turn = take_next(turns, now)))
-		now = hear(turn, now);
+		now = serve(turn, now);
 	if (!list_empty(&turns->ready))
 		loop_timer_arm(turns->timer, 0);
 }
@@ -227,7 +227,7 @@ void turn_ask(struct turn *turn)
 	now = nsec_now();
 	if (list_empty(&turns->ready) &&
 	    (user_debt(user, now) < AT_ONCE_NSEC || loop_timer_arm(turns->timer, 0) < 0)) {
-		hear(turn, now);
+		serve(turn, now);
 		return;
 	}
 	list_add_tail(&user->waiting, &turn->link);
@@ -235,7 +235,8 @@ void turn_ask(struct turn *turn)
 		list_add_tail(&turns->ready, &user->ready);
 }
 
-int turn_init(struct turn *turn, struct turns *turns, const void *const keys[TURN_ACCOUNTS], void (*fn)(void *arg), void *arg)
+int turn_init(struct turn *turn, struct turns *turns, const void *const keys[TURN_ACCOUNTS],
+	      void (*fn)(void *arg), void *arg)
 {
 	struct turn_user *user = user_get(turns, keys);
 

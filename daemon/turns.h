@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* In which order clients are heard when many of them ask at once: whoever's user took least of the control thread first. */
+/* The order in which the control thread serves clients that ask at the same time: fair between users. */
 #ifndef SHMEMD_TURNS_H
 #define SHMEMD_TURNS_H
 
@@ -11,7 +11,7 @@
 struct turns;
 struct turn_user;
 
-/* One client's; embedded in it. All zero: none. */
+/* A client's turn, embedded in the client. All zero: none. */
 struct turn {
 	struct turn_user *user; /* shared by clients of the same keys */
 	struct list link; /* waiting */
@@ -19,17 +19,18 @@ struct turn {
 	void *arg;
 };
 
-int turns_new(struct loop *loop, struct turns **ret_turns);
-struct turns *turns_free(struct turns *turns); /* every turn is gone already; NULL allowed */
+int turns_new(struct loop *loop, struct turns **ret_turns); /* 0 or -ENOMEM */
+struct turns *turns_free(struct turns *turns); /* after every turn; NULL allowed */
 
 /*
- * `fn` hears the client for a bounded time, and does not free it. `keys` are who pays for that time: equal pointers are one account;
- * NULL: nobody. -ENOMEM.
+ * `fn` serves the client for a bounded time and does not free it. `keys` name the accounts that pay for that time: equal
+ * pointers are one account, NULL is none. -ENOMEM.
  */
-int turn_init(struct turn *turn, struct turns *turns, const void *const keys[TURN_ACCOUNTS], void (*fn)(void *arg), void *arg);
-void turn_deinit(struct turn *turn); /* also all zero */
+int turn_init(struct turn *turn, struct turns *turns, const void *const keys[TURN_ACCOUNTS],
+	      void (*fn)(void *arg), void *arg);
+void turn_deinit(struct turn *turn); /* may be all zero */
 
-/* The client has something to say: `fn` is called, at once or when its turn has come. Not again by further calls until then. */
+/* Calls `fn` once, now or later. Further calls until then change nothing. */
 void turn_ask(struct turn *turn);
 
 #endif

@@ -9,7 +9,7 @@
 
 #include "libclient/client-private.h"
 
-/* Of 256 QPs each: more than 64 NICs have. */
+/* A page has 256 QPs: that is more than 64 NICs have. */
 #define LIST_MAX_PAGES (1u << 17)
 
 void counters_from_msg(const struct msg_counters *msg, struct shmd_counters *ret_counters)
@@ -98,7 +98,7 @@ int shmd_admin_status(struct shmd_client *client, struct shmd_daemon_status *ret
 /* Calls the caller's function for each item of one page; a non-zero return stops and is returned. */
 typedef int page_fn(const struct msg_list_rep *page, void *fn_arg);
 
-/* Each page begins behind the one before, and says where the next one begins: nobody reads the same for ever. */
+/* A daemon that sends the same page again, or pages without end, must not keep the caller for ever. */
 static int check_progress(uint64_t cursor, uint64_t next, unsigned int n_pages)
 {
 	if (next == 0 || (next > cursor && n_pages < LIST_MAX_PAGES))

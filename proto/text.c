@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What strings of messages may hold, and what is shown of them. Pure functions.
+ * Judges strings of messages: which may stand there, and which may be shown. Pure functions.
  */
 #include <stdint.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a string on the wire may hold: valid UTF-8 without control characters. Who sends or receives one replaces what a
- * reader would not see or be deceived by (proto/base/unicode.h), so it can go to a log or a terminal as it is.
+ * A string on the wire holds valid UTF-8 without control characters. Sender and receiver replace characters that a reader
+ * does not see or that deceive one (proto/base/unicode.h), so a string can go to a log or a terminal as it is.
  */
 #ifndef SHMEMD_PROTO_TEXT_H
 #define SHMEMD_PROTO_TEXT_H

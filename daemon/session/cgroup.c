@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From the root down, the first of a path's cgroups that belongs to one tenant.
+ * Finds the first cgroup of a path, from the root down, that belongs to one tenant.
  *
- * Every cgroup below has the same limits as the tenant's, so the tenant's count alone bounds them all, at any depth. A
- * cgroup is the tenant's when
- * - its name says so: a user's slice, a pod's, a unit (service or scope);
- * - or somebody other than root may make cgroups below it (delegation);
- * - or it is neither known as shared by tenants nor can be seen to be root's.
- * Shared are the root, slices, and what container engines and batch systems put above their containers and jobs. In
- * a cgroup that is root's all the way down nobody else makes cgroups, so there the leaf counts.
+ * Every cgroup below it has the same limits, so the tenant's count alone bounds them all, at any depth. A cgroup belongs to
+ * one tenant if
+ * - its name says so: a user's slice, a pod, a unit (service or scope);
+ * - or somebody other than root may create cgroups below it (delegation);
+ * - or its name is unknown and its owner cannot be read.
+ * Tenants share the root, slices, and the cgroups that container engines and batch systems put above containers and jobs.
+ * If all cgroups of a path are root's, nobody else creates any, and the leaf counts.
  *
  * Knows names and owners only. Any thread.
  */

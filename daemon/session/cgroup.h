@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Which cgroup counts for a client: that of its tenant, so that whatever is nested below it shares one quota.
- */
+/* The cgroup that counts for a client: its tenant's, so all cgroups nested in that share one quota. */
 #ifndef SHMEMD_SESSION_CGROUP_H
 #define SHMEMD_SESSION_CGROUP_H
 
 #include <stddef.h>
 
-/* Who may make cgroups below one. */
+/* The user that may create cgroups below one. */
 enum cgroup_owner {
 	CGROUP_OWNER_UNKNOWN, /* it cannot be looked at */
 	CGROUP_OWNER_ROOT,
@@ -17,8 +15,8 @@ enum cgroup_owner {
 typedef enum cgroup_owner (*cgroup_owner_fn)(const void *arg, const char *path);
 
 /*
- * The tenant's part of `path`, which the kernel gave: one of its ancestors, or itself. It is cut to `size` bytes. `owner` is asked for
- * few of the ancestors; NULL: this machine is. Any thread; looks at cgroupfs, which does not block.
+ * The tenant's cgroup of `path`, as the kernel tells it: an ancestor, or `path` itself, cut to `size` bytes. Asks `owner` about
+ * some of the ancestors; NULL asks this machine's cgroupfs. Any thread.
  */
 void cgroup_tenant(const char *path, cgroup_owner_fn owner, const void *arg, char *buf, size_t size);
 

@@ -125,7 +125,7 @@ void identity_parse_cgroup(const char *text, char *buf, unsigned int size)
 	make_printable(buf);
 }
 
-/* Whose it is depends on the path as it is, not as it is shown. */
+/* Judges the kernel's path, not the printable one. */
 static void find_tenant(const char *text, char *buf, unsigned int size)
 {
 	char path[CGROUP_TEXT_BYTES];

@@ -75,7 +75,7 @@ int quota_user_init(struct quota_user *user, struct quota *quota, uint32_t uid, 
 void quota_user_deinit(struct quota_user *user);
 void quota_user_copy(struct quota_user *to, const struct quota_user *user); /* one more, of the same */
 
-/* Whom long work is for: users of one tenant's cgroup have their turns together. A pointer to compare, never to follow. */
+/* Identifies the user for fair shares of threads: the tenant's cgroup, else the uid. Only to be compared. */
 const void *quota_user_key(const struct quota_user *user);
 
 /*

@@ -68,7 +68,7 @@ static int refuse_connection(struct session *session, enum quota_what what, uint
 	return -EDQUOT;
 }
 
-/* Whatever is used up, an administrator gets in to see who holds it and to end that. Which role it has Hello says. */
+/* An administrator must be able to list and kill when everything is used up. Hello then refuses a client. */
 static bool take_admin_place(struct session *session, const struct quota_amount *amount, enum quota_what what)
 {
 	struct registry *registry = session->registry;

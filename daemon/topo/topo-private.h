@@ -62,14 +62,14 @@ bool topo_is_gpu(uint16_t class_code, uint16_t vendor);
 bool topo_is_display(uint16_t class_code); /* a GPU is one, and not every one is a GPU */
 bool topo_is_infiniband(uint16_t class_code);
 
-/* What a file has in it, with room for a zero behind it. */
+/* The content of a file, with room for a zero behind it. */
 struct topo_text {
 	char *bytes; /* owned */
 	size_t n_bytes;
 };
 
 void topo_text_deinit(struct topo_text *text);
-/* Of a pipe that does not block: -ETIMEDOUT when nothing comes for that long. -EFBIG; `why` may have the reason. */
+/* Reads to the end. -ETIMEDOUT if a nonblocking pipe is silent for that long; -EFBIG. `why` may have the reason. */
 int topo_read_text(int fd, int patience_msec, struct topo_text *ret_text, char why[TOPO_WHY_BYTES]);
 
 /* Text of others reaches terminals: what is not printable ASCII becomes '?', what is too long is cut. */

@@ -35,7 +35,7 @@ bool json_is_hidden(const char *text)
 	return unicode_decode(text, strnlen(text, 4), &code) && (unicode_is_control(code) || unicode_is_hidden(code));
 }
 
-/* What a terminal would not show as it is; lossless for programs. */
+/* Programs lose nothing, and a terminal acts on nothing. */
 static void put_escaped(FILE *out, const char *text)
 {
 	uint32_t code = 0;

@@ -58,7 +58,7 @@ static bool open_one(struct hog *hog)
 	return hog->n_raws < MOST_SESSIONS;
 }
 
-/* What an administrator does about it. */
+/* An administrator's way out. */
 static void list_and_kill(struct hog *hog)
 {
 	struct msg req, list, rep;

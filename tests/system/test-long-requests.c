@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The attack: one user asks for the largest CQ rings all the time, in several sessions, and for as many middling ones as it
- * gets. Others are answered meanwhile. As root the attacker is another user; otherwise victim and attacker have one uid, which
- * only the first test does without.
+ * The attack: one user asks for the largest CQ rings all the time, in several sessions, or for middling ones in hundreds. The
+ * daemon must answer others meanwhile. If root runs the tests, the attacker is another user.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -144,7 +143,7 @@ static void dereg(struct raw_client *raw, uint32_t mr)
 	raw_expect(raw, &req, NULL, 0, MSG_OK_REP, &rep);
 }
 
-/* What a victim does: registers a region and gives it back, now and then. The 95th of 100 tells. */
+/* A victim registers a region and gives it back, now and then. Returns the 95th percentile. */
 static uint64_t answered_within(struct raw_client *raw)
 {
 	const struct timespec pause = {.tv_nsec = PAUSE_NSEC};
@@ -205,7 +204,7 @@ TEST_TIMEOUT(others_are_answered_while_a_user_asks_in_many_sessions, 120)
 	fixture_daemon_stop(&daemon);
 }
 
-/* Whatever a worker makes for it meanwhile goes with it. */
+/* The rings that a worker fills meanwhile go with the session. */
 TEST_TIMEOUT(session_that_waits_for_its_rings_is_listed_and_killed, 120)
 {
 	struct fixture_daemon daemon;

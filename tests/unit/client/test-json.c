@@ -63,7 +63,7 @@ static void assert_string(const char *value, const char *expected)
 	assert_written(out, expected);
 }
 
-/* What would deceive who reads it in a terminal: lossless for programs. */
+/* A terminal must not act on them, and programs lose nothing. */
 TEST(hidden_characters_are_escaped)
 {
 	assert_string("a\xe2\x80\xae" "b", "\"a\\u202eb\"");

@@ -97,7 +97,7 @@ static void crowd_deinit(struct crowd *crowd)
 
 static const char uids[3], cgroups[2];
 
-/* Those that are heard before the daemon knows that they are many. */
+/* The first ones are heard at once, until their user owes a millisecond. */
 #define HEARD_AT_ONCE 6u
 
 /* The attack: hundreds of sessions of one uid ask, then one of another. */

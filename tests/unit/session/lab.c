@@ -69,7 +69,7 @@ unsigned int lab_work(struct lab *lab)
 	return n;
 }
 
-/* Those of one connection, beside what a test counts. */
+/* A connection's own, beside the descriptors that a test counts. */
 #define CONTROLLER_FDS 2
 
 static void init(struct lab *lab, uint64_t limit, bool blocks)

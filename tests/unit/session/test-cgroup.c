@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whose a cgroup is, by the paths that service managers, container engines and batch systems make. */
+/* Finds the tenant in paths as service managers, container engines and batch systems make them. */
 #include <stdio.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 #include "daemon/session/quota.h"
 #include "tests/lib/test.h"
 
-/* What is delegated: this path and all below it. The rest is root's. */
+/* This path and all below it are delegated; the rest is root's. */
 static enum cgroup_owner owner(const void *arg, const char *path)
 {
 	const char *delegated = arg;
@@ -27,7 +27,7 @@ static void expect(const char *path, const char *delegated, const char *tenant)
 	ASSERT_STREQ(buf, tenant);
 }
 
-/* Whatever a user nests in what is delegated to it, and however many logins it has. */
+/* A user may nest cgroups in its delegated one, and may have many logins. */
 TEST(all_cgroups_of_a_user_are_one)
 {
 	const char *whose = "/user.slice/user-1000.slice/user@1000.service";
@@ -82,7 +82,7 @@ TEST(delegation_counts_where_names_say_nothing)
 	expect("/../other/a", "?", "/../other");
 }
 
-/* Where no owner is given, the owners of this machine's cgroups. */
+/* No owner function: the owners of this machine's cgroups decide. */
 TEST(this_machine_is_looked_at)
 {
 	char buf[256];

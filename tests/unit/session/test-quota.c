@@ -210,7 +210,7 @@ TEST(uids_of_one_cgroup_leave_half_of_the_mappings)
 	crowd_deinit(crowd, 101);
 }
 
-/* A private daemon has one user, who needs not leave anything to others. What the daemon itself needs is not in the pool. */
+/* A private daemon has one user, who need not leave anything to others. The pool does not contain the daemon's own part. */
 TEST(daemons_own_user_may_take_the_whole_pool)
 {
 	struct crowd *crowd = crowd_new();

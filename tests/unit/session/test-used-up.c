@@ -76,7 +76,7 @@ static bool is_listed(const struct msg_list_rep *list, uint64_t id)
 	return false;
 }
 
-/* What an administrator does about it. */
+/* An administrator's way out. */
 static void list_and_kill(struct scene *s)
 {
 	struct pair *victim = &s->hogs[s->n_hogs - 1];
