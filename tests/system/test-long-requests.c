@@ -143,8 +143,16 @@ static void dereg(struct raw_client *raw, uint32_t mr)
 	raw_expect(raw, &req, NULL, 0, MSG_OK_REP, &rep);
 }
 
-/* A victim registers a region and gives it back, now and then. Returns the 95th percentile. */
-static uint64_t answered_within(struct raw_client *raw)
+static uint64_t patience_nsec(void)
+{
+	return (test_has_sanitizer() ? 1000 : 100) * NSEC_PER_MSEC;
+}
+
+/*
+ * A victim registers a region and gives it back, now and then. The median must be below the patience, and nearly all below
+ * three times that: the tests that run beside this one take CPU time too.
+ */
+static void expect_answers(struct raw_client *raw)
 {
 	const struct timespec pause = {.tv_nsec = PAUSE_NSEC};
 	uint64_t nsec[N_ASKED];
@@ -159,12 +167,8 @@ static uint64_t answered_within(struct raw_client *raw)
 	qsort(nsec, N_ASKED, sizeof(nsec[0]), compare);
 	printf("# two requests: median %.2f ms, 95 of 100 within %.2f ms, all within %.2f ms\n", (double)nsec[N_ASKED / 2] / 1e6,
 	       (double)nsec[N_ASKED * 95 / 100] / 1e6, (double)nsec[N_ASKED - 1] / 1e6);
-	return nsec[N_ASKED * 95 / 100];
-}
-
-static uint64_t patience_nsec(void)
-{
-	return (test_has_sanitizer() ? 1000 : 100) * NSEC_PER_MSEC;
+	ASSERT_LT(nsec[N_ASKED / 2], patience_nsec());
+	ASSERT_LT(nsec[N_ASKED * 95 / 100], 3 * patience_nsec());
 }
 
 TEST_TIMEOUT(others_are_answered_while_four_sessions_ask_for_the_largest_rings, 120)
@@ -179,7 +183,7 @@ TEST_TIMEOUT(others_are_answered_while_four_sessions_ask_for_the_largest_rings, 
 	open_session(&raw, &daemon);
 	for (unsigned int i = 0; i < N_ATTACKERS; i++)
 		pids[i] = attack(&daemon, n_cqs);
-	ASSERT_LT(answered_within(&raw), patience_nsec());
+	expect_answers(&raw);
 	for (unsigned int i = 0; i < N_ATTACKERS; i++)
 		end(pids[i]);
 	raw_close(&raw);
@@ -198,7 +202,7 @@ TEST_TIMEOUT(others_are_answered_while_a_user_asks_in_many_sessions, 120)
 	start_daemon(&daemon);
 	open_session(&raw, &daemon);
 	pid = attack(&daemon, 0);
-	ASSERT_LT(answered_within(&raw), patience_nsec());
+	expect_answers(&raw);
 	end(pid);
 	raw_close(&raw);
 	fixture_daemon_stop(&daemon);
