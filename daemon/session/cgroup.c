@@ -37,7 +37,8 @@ struct name {
 static const char *const shared_names[] = {
 	"..", "system", "user", "machine", "kubepods", "burstable", "besteffort", "docker", "podman", "libpod_parent",
 	"lxc", "garden", "k8s.io", "slurm", "slurmstepd.scope", "docker.service", "containerd.service", "crio.service",
-	"kubelet.service", "slurmd.service", "condor.service", "htcondor",
+	"kubelet.service", "k3s.service", "rke2-agent.service", "rke2-server.service", "podman.service", "slurmd.service",
+	"condor.service", "htcondor", "pbspro.service", "pbs_jobs.service", "libvirtd.service",
 };
 
 static bool starts(struct name name, const char *with)

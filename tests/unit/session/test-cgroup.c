@@ -57,6 +57,8 @@ TEST(units_and_jobs_are_tenants)
 	expect("/system.slice/slurmstepd.scope/job_12/step_0/user/task_0", "/system.slice/slurmstepd.scope/job_12",
 	       "/system.slice/slurmstepd.scope/job_12");
 	expect("/system.slice/slurmstepd.scope/job_12/step_0", "?", "/system.slice/slurmstepd.scope/job_12");
+	expect("/system.slice/k3s.service", "", "/system.slice/k3s.service");
+	expect("/pbs_jobs.service/jobid/7.head", "", "/pbs_jobs.service/jobid/7.head");
 }
 
 /* By accident, one tenant's quota for the whole node. */
