@@ -39,7 +39,7 @@ static const struct {
 	{"SHMEMD_SYSFS",
 	 "A folder in place of /sys where NICs are looked for that no backend drives, GPUs, and modules for memory of GPUs, "
 	 "for tests."},
-	{"SHMEMD_PROCFS", "A folder in place of /proc where the driver of GPUs says their UUIDs, for tests."},
+	{"SHMEMD_PROCFS", "A folder in place of /proc, for tests: there the driver of GPUs says their UUIDs, and the kernel vm.max_map_count."},
 	{"SHMEMD_TOPOLOGY",
 	 "A file with a machine in place of this one, whose NICs the daemon's stand for in their order, for tests."},
 	{"SHMEMD_FAULT", "A fault point of the soft NIC or of the control loop, for tests."},
