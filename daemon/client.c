@@ -24,9 +24,19 @@ static void on_socket(void *arg, unsigned int events)
 
 	if (events & LOOP_WRITE)
 		session_writable(client->session);
-	if (events & LOOP_READ)
+	if ((events & LOOP_READ) && client->turn.user)
+		turn_ask(&client->turn);
+	else if (events & LOOP_READ)
 		session_readable(client->session);
 	/* The session may have ended here; it is freed by on_reap. */
+	client->activity(client->activity_arg);
+}
+
+static void on_turn(void *arg)
+{
+	struct client *client = arg;
+
+	session_readable(client->session);
 	client->activity(client->activity_arg);
 }
 
@@ -122,10 +132,20 @@ static int client_make(const struct client_attr *attr, struct client **ret_clien
 	return 0;
 }
 
+static int make_turn(struct client *client, struct turns *turns)
+{
+	const struct quota_user *user = &client->session->user;
+	const void *const keys[TURN_ACCOUNTS] = {user->uid, user->cgroup};
+
+	return turns ? turn_init(&client->turn, turns, keys, on_turn, client) : 0;
+}
+
 static int watch_session(struct client *client, const struct client_attr *attr)
 {
 	int r = watch_all(client, attr);
 
+	if (r == 0)
+		r = make_turn(client, attr->turns);
 	if (r < 0)
 		return r;
 	client->session->owner = client;
@@ -173,6 +193,7 @@ struct client *client_free(struct client *client)
 	if (!client)
 		return NULL;
 	list_del(&client->link);
+	turn_deinit(&client->turn);
 	loop_watch_free(client->socket_watch);
 	loop_watch_free(client->process_watch);
 	loop_timer_free(client->handshake);

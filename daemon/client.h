@@ -7,6 +7,7 @@
 
 #include "daemon/loop.h"
 #include "daemon/session/session.h"
+#include "daemon/turns.h"
 #include "proto/base/list.h"
 
 struct client {
@@ -14,6 +15,7 @@ struct client {
 	struct session *session; /* owned */
 	uint64_t handshake_nsec;
 	struct loop_watch *socket_watch;
+	struct turn turn; /* all zero: it is served whenever it asks */
 	struct loop_watch *process_watch; /* NULL without a pidfd */
 	struct loop_timer *handshake;
 	struct loop_timer *retry; /* of output that stalled */
@@ -26,6 +28,7 @@ struct client {
 struct client_attr {
 	struct loop *loop;
 	struct registry *registry;
+	struct turns *turns; /* NULL: every client is served at once */
 	struct list *clients;
 	uint64_t handshake_nsec;
 	void (*activity)(void *arg); /* called after a client was heard or freed */

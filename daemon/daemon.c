@@ -30,6 +30,7 @@
 #include "daemon/node-watch.h"
 #include "daemon/restart/adopt.h"
 #include "daemon/restart/store.h"
+#include "daemon/room.h"
 #include "daemon/seek.h"
 #include "daemon/service.h"
 #include "daemon/settings-saved.h"
@@ -37,6 +38,7 @@
 #include "daemon/session/node-map.h"
 #include "daemon/session/registry.h"
 #include "daemon/tune.h"
+#include "daemon/turns.h"
 #include "daemon/warm.h"
 #include "daemon/workers.h"
 #include "proto/base/cleanup.h"
@@ -50,6 +52,8 @@
 #define PATIENCE_NSEC (60 * NSEC_PER_SEC)
 /* A user may leave at most 1/8 of the in-flight descriptor limit unread, plus one session's worth. */
 #define UNREAD_SHARE 8u
+/* For long requests, where no NIC blocks: a user has one of them, others the other one. */
+#define SOFT_WORKERS 2u
 
 struct daemon {
 	struct settings *settings;
@@ -66,11 +70,12 @@ struct daemon {
 	struct registry registry;
 	struct node_map *node_map; /* NULL: none could be made */
 	struct node_watch *node_watch; /* NULL: no NIC is of the map */
-	struct workers *workers; /* NULL: no NIC blocks */
-	struct warm *warm; /* NULL likewise */
+	struct workers *workers;
+	struct warm *warm; /* NULL: no NIC blocks */
 	struct hot_watch *hot_watch;
 	struct nics nics;
 	struct newcomers *newcomers; /* NULL: NICs are the daemon's own */
+	struct turns *turns;
 	struct list clients; /* struct client.link, owned */
 	struct seek seek;
 	struct keep_store *store; /* NULL: sessions end with the daemon */
@@ -165,6 +170,7 @@ static struct client_attr client_attr(struct daemon *daemon)
 	return (struct client_attr){
 		.loop = daemon->loop,
 		.registry = &daemon->registry,
+		.turns = daemon->turns,
 		.clients = &daemon->clients,
 		.handshake_nsec = daemon->settings->handshake_timeout_msec * NSEC_PER_MSEC,
 		.activity = on_activity,
@@ -240,6 +246,7 @@ static int make_registry(struct daemon *daemon)
 	struct registry_attr attr = {
 		.daemon = "shmemd " SHMD_VERSION_STRING,
 		.no_mlx5 = why_no_mlx5(daemon->settings),
+		.n_admin_places = ROOM_ADMIN_PLACES,
 		.max_unread_fds = daemon->max_fds / UNREAD_SHARE + CONNECTION_MAX_FDS,
 		.keep = daemon->store ? &adopt_keep_ops : NULL,
 		.keep_arg = daemon->store,
@@ -253,6 +260,7 @@ static int make_registry(struct daemon *daemon)
 	};
 	int r;
 
+	room_pools(daemon->max_fds, daemon->settings->soft_nics, &attr.pools);
 	tune_registry(daemon->settings, &attr);
 	r = registry_init(&daemon->registry, &attr);
 	daemon->have_registry = r == 0;
@@ -276,6 +284,11 @@ static int make_loop(struct daemon *daemon)
 	if (r < 0)
 		return r;
 	return loop_signal_new(daemon->loop, SIGHUP, on_reload, daemon, &daemon->sighup);
+}
+
+static int make_turns(struct daemon *daemon)
+{
+	return turns_new(daemon->loop, &daemon->turns);
 }
 
 static int make_listener(struct daemon *daemon)
@@ -315,11 +328,11 @@ static int make_workers(struct daemon *daemon)
 {
 	const struct workers_attr attr = {
 		.loop = daemon->loop,
-		.n_threads = (unsigned int)daemon->settings->worker_threads,
+		.n_threads = daemon->registry.blocks ? (unsigned int)daemon->settings->worker_threads : SOFT_WORKERS,
 		.activity = on_activity,
 		.activity_arg = daemon,
 	};
-	int r = daemon->registry.blocks ? workers_new(&attr, &daemon->workers) : 0;
+	int r = workers_new(&attr, &daemon->workers);
 
 	if (r < 0)
 		log_line(LOG_ERR, NULL, "cannot make %u worker threads: %s", attr.n_threads, strerror(-r));
@@ -329,7 +342,7 @@ static int make_workers(struct daemon *daemon)
 static int make_warm(struct daemon *daemon)
 {
 	struct nic_warm_attr attr;
-	int r = daemon->workers ? warm_new(daemon->loop, &daemon->registry, &daemon->warm) : 0;
+	int r = daemon->registry.blocks ? warm_new(daemon->loop, &daemon->registry, &daemon->warm) : 0;
 
 	if (r < 0)
 		return r;
@@ -438,6 +451,7 @@ static int set_policy(struct daemon *daemon)
 /* In this order. What stands further down may use what stands above. */
 static int (*const births[])(struct daemon *daemon) = {
 	make_loop,
+	make_turns,
 	make_listener,
 	make_store,
 	make_registry,
@@ -470,6 +484,7 @@ int daemon_new(struct settings *settings, const struct settings_source *source, 
 	nics_init(&daemon->nics);
 	list_init(&daemon->clients);
 	signal(SIGPIPE, SIG_IGN);
+	room_bound_malloc();
 	daemon->max_fds = tune_fd_limit(settings);
 	for (unsigned int i = 0; i < sizeof(births) / sizeof(births[0]) && r == 0; i++)
 		r = births[i](daemon);
@@ -537,6 +552,7 @@ struct daemon *daemon_free(struct daemon *daemon)
 	finish_work(daemon);
 	if (!list_empty(&daemon->clients))
 		leave(daemon);
+	daemon->turns = turns_free(daemon->turns);
 	daemon->warm = warm_free(daemon->warm);
 	daemon->node_watch = node_watch_free(daemon->node_watch);
 	daemon->hot_watch = hot_watch_free(daemon->hot_watch);

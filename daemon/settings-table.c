@@ -21,7 +21,7 @@
 #define RESTART false
 
 #define QP "For QPs that are connected from now on, unless their client says otherwise."
-#define EACH " for each uid, and for each cgroup but the root."
+#define EACH " for each uid, and for each tenant's cgroup."
 
 static const char *const backend_words[] = {"auto", "soft", "mlx5", NULL};
 static const char *const doorbell_words[] = {"auto", "cpu", NULL};
@@ -64,7 +64,7 @@ const struct settings_row settings_rows[] = {
 	 "How long such a thread spins and yields when it is idle, before it sleeps.", RESTART},
 	{"worker-threads", SETTINGS_NUMBER, FIELD(worker_threads), "8", 1, 64, "threads", NULL, NULL,
 	 "How many threads wait for the firmware of NICs. So many sessions have commands carried out at a time; the others "
-	 "wait for their turn, the daemon for none of them. Soft NICs have no firmware and take no such thread.", RESTART},
+	 "wait for their turn, the daemon for none of them. With soft NICs alone there are two, which fill large rings of CQs.", RESTART},
 	LIMIT("max-connections", max_connections, "1024", 1000000, "connections",
 	      "Open connections" EACH " Sessions, controllers such as shmemctl, and those not yet introduced count; so do ended sessions whose client "
 	      "has descriptors left to read."),
@@ -104,8 +104,14 @@ const struct settings_row settings_rows[] = {
 	LIMIT("max-registered-bytes", max_registered_bytes, "4T", UINT64_MAX, "bytes",
 	      "Bytes of registered memory and of queue memory" EACH),
 	LIMIT("max-fds", max_fds, "16384", 1000000, "descriptors",
-	      "Descriptors that the daemon holds" EACH " The process's own limit binds as well."),
+	      "Descriptors that the daemon holds" EACH " LimitNOFILE binds all users together: shmemd keeps a quarter for itself, and a uid or cgroup with more than 64 "
+	      "has at most half of what the others leave."),
 	LIMIT("max-published", max_published, "65536", 16777216, "entries", "Published entries" EACH),
+	{"max-mappings", SETTINGS_NUMBER, FIELD(max_mappings), "0", 0, 16777216, "mappings", NULL, NULL,
+	 "Memory mappings of shmemd" EACH " A session takes 2, each NIC that it opens 2 (ConnectX: 4), each region and each batch of queues 1. "
+	 "The sysctl vm.max_map_count bounds all of them, and shmemd keeps an eighth for itself; it counts with 65530, the kernel's default, "
+	 "where it cannot read that, as in its systemd unit, which hides /proc/sys. A uid or cgroup with more than 64 has at most "
+	 "half of what the others leave, whatever this setting says. 0: that alone is the limit.", RELOAD},
 	{"max-kept-fds", SETTINGS_NUMBER, FIELD(max_kept_fds), "8192", 0, 1000000, "descriptors", NULL, NULL,
 	 "Descriptors that the service manager keeps for the next daemon, about twelve for a session. No more than its own limit: "
 	 "FileDescriptorStoreMax= and the environment variable FDSTORE of the service say that. One user has seven "

@@ -39,7 +39,7 @@ static const struct {
 	{"SHMEMD_SYSFS",
 	 "A folder in place of /sys where NICs are looked for that no backend drives, GPUs, and modules for memory of GPUs, "
 	 "for tests."},
-	{"SHMEMD_PROCFS", "A folder in place of /proc where the driver of GPUs says their UUIDs, for tests."},
+	{"SHMEMD_PROCFS", "A folder in place of /proc, for tests: there the driver of GPUs says their UUIDs, and the kernel vm.max_map_count."},
 	{"SHMEMD_TOPOLOGY",
 	 "A file with a machine in place of this one, whose NICs the daemon's stand for in their order, for tests."},
 	{"SHMEMD_FAULT", "A fault point of the soft NIC or of the control loop, for tests."},
@@ -195,6 +195,16 @@ static void put_files(FILE *to)
 	put_entry("/run/shmemd/shmemd.sock", NULL, "The socket, unless a setting says otherwise.", to);
 }
 
+static void put_cgroups(FILE *to)
+{
+	fputs(".SH CGROUPS\n"
+	      "Limits hold for each uid and, with the same numbers, for each tenant's cgroup with all that is nested in it. From the\n"
+	      "root down, the first of these is the tenant's: a user's slice (\\fIuser\\-1000.slice\\fR), a pod, a service or a scope, and\n"
+	      "any cgroup in which somebody other than root may make further ones. Other slices, and what container engines and\n"
+	      "batch systems put above their containers and jobs, are shared by tenants and have no limit. If all cgroups of a\n"
+	      "process are root's and none has such a name, the innermost one counts. The root cgroup never does.\n", to);
+}
+
 static void print_man_conf(FILE *to)
 {
 	put_title("shmemd.conf", "5", "settings of shmemd", to);
@@ -212,6 +222,7 @@ static void print_man_conf(FILE *to)
 	      "group of the socket are those of the socket unit, and stay.\n"
 	      ".SH SETTINGS\n", to);
 	put_settings("", to);
+	put_cgroups(to);
 	put_files(to);
 	fputs(".SH EXAMPLE\n.nf\n# One user may not take the node.\nmax\\-qps = 8192\nmax\\-registered\\-bytes = 512G\n.fi\n"
 	      ".SH SEE ALSO\n\\fBshmemd\\fR(8), \\fBshmemctl\\fR(1)\n", to);

@@ -55,7 +55,7 @@ struct settings {
 	uint64_t qp_rnr_timer;
 	uint64_t qp_reads;
 
-	uint64_t max_connections; /* per uid, and per cgroup: this and the next seven */
+	uint64_t max_connections; /* per uid, and per cgroup: this and the next eight */
 	uint64_t max_sessions;
 	uint64_t max_qps;
 	uint64_t max_cqs;
@@ -63,6 +63,7 @@ struct settings {
 	uint64_t max_registered_bytes;
 	uint64_t max_fds;
 	uint64_t max_published;
+	uint64_t max_mappings; /* 0: their share of what the kernel gives */
 
 	uint64_t max_kept_fds; /* of all */
 

@@ -35,6 +35,7 @@ static struct quota_amount limits(const struct settings *settings)
 		[QUOTA_BYTES] = settings->max_registered_bytes,
 		[QUOTA_FDS] = settings->max_fds,
 		[QUOTA_PUBLISHED] = settings->max_published,
+		[QUOTA_MAPS] = settings->max_mappings ? settings->max_mappings : UINT64_MAX,
 	}};
 }
 

@@ -4,9 +4,13 @@
  *
  * Callbacks run between requests, without the lock, so they may use the client.
  */
+#include <errno.h>
 #include <string.h>
 
 #include "libclient/client-private.h"
+
+/* A page has 256 QPs: that is more than 64 NICs have. */
+#define LIST_MAX_PAGES (1u << 17)
 
 void counters_from_msg(const struct msg_counters *msg, struct shmd_counters *ret_counters)
 {
@@ -94,12 +98,22 @@ int shmd_admin_status(struct shmd_client *client, struct shmd_daemon_status *ret
 /* Calls the caller's function for each item of one page; a non-zero return stops and is returned. */
 typedef int page_fn(const struct msg_list_rep *page, void *fn_arg);
 
+/* A daemon that sends the same page again, or pages without end, must not keep the caller for ever. */
+static int check_progress(uint64_t cursor, uint64_t next, unsigned int n_pages)
+{
+	if (next == 0 || (next > cursor && n_pages < LIST_MAX_PAGES))
+		return 0;
+	if (next <= cursor)
+		return text_fail(-EPROTO, "shmemd's list does not go on: its next page begins where this one did, or before");
+	return text_fail(-EPROTO, "shmemd's list does not end: it has more than %u pages", LIST_MAX_PAGES);
+}
+
 static int list_pages(struct shmd_client *client, enum msg_list_what what, page_fn *page, void *fn_arg)
 {
 	uint64_t cursor = 0;
 	int r = client_check(client);
 
-	while (!r) {
+	for (unsigned int n = 1; !r; n++) {
 		_cleanup_request_ struct request call;
 
 		request_init(&call, MSG_LIST_REQ, MSG_LIST_REP);
@@ -108,7 +122,9 @@ static int list_pages(struct shmd_client *client, enum msg_list_what what, page_
 		r = request_call(client, &call);
 		if (r)
 			break;
-		r = page(&call.rep.list_rep, fn_arg);
+		r = check_progress(cursor, call.rep.list_rep.next_cursor, n);
+		if (!r)
+			r = page(&call.rep.list_rep, fn_arg);
 		cursor = call.rep.list_rep.next_cursor;
 		if (!cursor)
 			break;

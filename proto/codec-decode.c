@@ -48,9 +48,11 @@ static int decode_text(const struct place *at)
 	bytes = arena_size_of(text) - 1;
 	if (bytes >= at->field->max)
 		return -EMSGSIZE;
-	if (!text_is_clean(text, bytes))
+	if (!text_is_legal(text, bytes))
 		return -EBADMSG;
 	memcpy(at->plain, text, bytes + 1);
+	/* Older peers send what is hidden. */
+	text_clean(at->plain, bytes);
 	return 0;
 }
 

@@ -7,6 +7,7 @@
  * structs of their own and fill the operation table completely (nic_no_* are for what they do not offer).
  *
  * Threads: operations on a context are called by one thread at a time for that context; contexts are independent.
+ * queues_create fills rings of CQs: a worker calls it for large ones, and for those in a client's memory, on any NIC.
  * Where nic->blocks is set they may take as long as a firmware command does; so may query and warm_step, each by one thread
  * at a time, and ctx_open and ctx_import, by several at once. All others on `struct nic` itself are called from the control thread only
  * and never block. Backends never call back; asynchronous news are read from nic->event_fd.
@@ -598,6 +599,7 @@ struct nic {
 	char name[NIC_NAME_BYTES];
 	int event_fd; /* readable while next_event has something; -1: none */
 	bool blocks; /* operations wait for firmware: they are not for the control thread */
+	unsigned int maps_per_ctx; /* most memory mappings of the process that an open context has */
 	bool keeps_memory; /* ctx_import needs the memory of every region and of every batch */
 	struct list link; /* owner's list */
 };

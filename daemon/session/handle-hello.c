@@ -87,6 +87,10 @@ static int admit_client(struct request *req)
 	struct session *session = req->session;
 	int r;
 
+	if (session->has_admin_place) {
+		quota_explain(&session->user, session->admin_limit, 1, req->text, sizeof(req->text));
+		return SHMD_STATUS_QUOTA_SESSIONS;
+	}
 	if (session->registry->draining)
 		return request_fail(req, SHMD_STATUS_DRAINING, "an administrator is draining it");
 	r = request_charge(req, &amount, &session->session_charge);

@@ -201,7 +201,7 @@ static int reg_mr(struct request *req, struct session_nic *nic, int fd)
 {
 	const struct msg_mem_reg_req *reg = &req->msg->mem_reg_req;
 	const struct quota_amount amount = {
-		.n = {[QUOTA_MRS] = 1, [QUOTA_BYTES] = reg->length_bytes}};
+		.n = {[QUOTA_MRS] = 1, [QUOTA_BYTES] = reg->length_bytes, [QUOTA_MAPS] = SESSION_MR_MAPS}};
 	struct reg *op = request_op(req, sizeof(*op));
 	int r;
 

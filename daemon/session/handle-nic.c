@@ -221,7 +221,8 @@ static int finish_open(struct request *req)
 
 static int charge_open(struct request *req, struct session_nic *nic)
 {
-	const struct quota_amount amount = {.n = {[QUOTA_FDS] = NIC_OPEN_FDS}};
+	const struct quota_amount amount = {
+		.n = {[QUOTA_FDS] = NIC_OPEN_FDS, [QUOTA_MAPS] = nic->rnic->nic->maps_per_ctx}};
 	int r = request_charge(req, &amount, &nic->charge);
 
 	if (r != 0)

@@ -18,6 +18,9 @@
 #include "proto/base/cleanup.h"
 
 #define QUEUE_MEM_ALIGN 4096u
+/* Rings of CQs are filled when they are made: 1 MiB takes two thirds of a millisecond. */
+#define LONG_CQ_BYTES (1ull << 20)
+#define CQE_BYTES 64ull
 
 /* Number of CQs and QPs, in 64 bits so that no sum of 32-bit counts overflows. */
 static int check_counts(struct request *req, const struct msg_queue_specs *specs)
@@ -225,6 +228,7 @@ static int charge_create(struct request *req, struct create *op)
 	const struct quota_amount amount = {.n = {
 		[QUOTA_QPS] = op->layout.n_qps,
 		[QUOTA_CQS] = op->layout.n_cqs,
+		[QUOTA_MAPS] = SESSION_QUEUES_MAPS,
 		[QUOTA_BYTES] = create->mem_kind == MSG_MEM_UNSET ? op->layout.total_bytes
 								  : create->mem_bytes,
 	}};
@@ -345,6 +349,19 @@ static int prepare_create(struct request *req, struct session_nic *nic, struct c
 	return r != 0 ? r : make_create_rep(req, op);
 }
 
+/* Memory of a client is no memory to touch here: a page of it comes when its file lets it. */
+static bool is_long(const struct msg_queue_create_req *create, const struct nic_layout *layout)
+{
+	uint64_t bytes = 0;
+
+	if (create->mem_kind != MSG_MEM_UNSET)
+		return true;
+	/* bounded: nic_layout_init() made the layout. */
+	for (uint32_t i = 0; i < layout->n_cqs; i++)
+		bytes += CQE_BYTES << layout->cqs[i].log2_entries;
+	return bytes > LONG_CQ_BYTES;
+}
+
 int handle_queue_create(struct request *req)
 {
 	const struct msg_queue_create_req *create = &req->msg->queue_create_req;
@@ -366,7 +383,8 @@ int handle_queue_create(struct request *req)
 		session_queues_free(req->session, op->queues);
 		return r;
 	}
-	return request_change(req, nic, run_create, finish_create);
+	return is_long(create, &op->layout) ? request_change_long(req, nic, run_create, finish_create)
+					    : request_change(req, nic, run_create, finish_create);
 }
 
 /* ---- destroy ------------------------------------------------------------------------------------------------------ */

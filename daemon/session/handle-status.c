@@ -47,6 +47,15 @@ static void fill_hot_spot(const struct session *caller, struct msg_status_rep *r
 	rep->hot_nsec = nsec_now() - spot->since_nsec;
 }
 
+/* Without those of controllers, and of who has not said Hello. */
+static uint64_t fds_of_sessions(const uint64_t total[QUOTA_N])
+{
+	/* bounded: a connection is a descriptor of this process. */
+	uint64_t others = (total[QUOTA_CONNECTIONS] - total[QUOTA_SESSIONS]) * SESSION_CONNECTION_FDS;
+
+	return total[QUOTA_CONNECTIONS] < total[QUOTA_SESSIONS] || others > total[QUOTA_FDS] ? 0 : total[QUOTA_FDS] - others;
+}
+
 int handle_status(struct request *req)
 {
 	struct registry *registry = req->session->registry;
@@ -65,7 +74,7 @@ int handle_status(struct request *req)
 		.n_qps = (uint32_t)total[QUOTA_QPS],
 		.n_cqs = (uint32_t)total[QUOTA_CQS],
 		.n_mrs = (uint32_t)total[QUOTA_MRS],
-		.n_fds = (uint32_t)total[QUOTA_FDS],
+		.n_fds = (uint32_t)fds_of_sessions(total),
 		.n_published = (uint32_t)total[QUOTA_PUBLISHED],
 		.registered_bytes = total[QUOTA_BYTES],
 		.sessions_total = registry->sessions_total,

@@ -20,7 +20,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "daemon/session/cgroup.h"
 #include "proto/base/cleanup.h"
+
+#define CGROUP_TEXT_BYTES 4096
 
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77
@@ -94,9 +97,9 @@ static void make_printable(char *s)
 			*s = '?';
 }
 
-void identity_parse_cgroup(const char *text, char *buf, unsigned int size)
+static void find_cgroup(const char *text, char *buf, unsigned int size)
 {
-	char first[256] = "";
+	char first[CGROUP_TEXT_BYTES] = "";
 
 	buf[0] = 0;
 	while (*text) {
@@ -114,12 +117,27 @@ void identity_parse_cgroup(const char *text, char *buf, unsigned int size)
 	/* Below the old hierarchies the unified one says "/" for everybody. */
 	if ((!buf[0] || strcmp(buf, "/") == 0) && first[0])
 		snprintf(buf, size, "%s", first);
+}
+
+void identity_parse_cgroup(const char *text, char *buf, unsigned int size)
+{
+	find_cgroup(text, buf, size);
+	make_printable(buf);
+}
+
+/* Judges the kernel's path, not the printable one. */
+static void find_tenant(const char *text, char *buf, unsigned int size)
+{
+	char path[CGROUP_TEXT_BYTES];
+
+	find_cgroup(text, path, sizeof(path));
+	cgroup_tenant(path, NULL, NULL, buf, size);
 	make_printable(buf);
 }
 
 static void read_names(struct identity *identity)
 {
-	char text[4096];
+	char text[CGROUP_TEXT_BYTES];
 
 	if (identity->pid == 0)
 		return;
@@ -128,6 +146,7 @@ static void read_names(struct identity *identity)
 	make_printable(identity->command);
 	read_proc(identity->pid, "cgroup", text, sizeof(text));
 	identity_parse_cgroup(text, identity->cgroup, sizeof(identity->cgroup));
+	find_tenant(text, identity->tenant, sizeof(identity->tenant));
 }
 
 static int read_peer(struct identity *identity, int sock)

@@ -12,6 +12,7 @@ struct identity {
 	int pidfd; /* owned; -1: none, the socket alone tells of its death */
 	char command[16];
 	char cgroup[256]; /* "" when not known */
+	char tenant[256]; /* of these the part that counts: cgroup.h */
 };
 
 /* 0, -ESRCH when the process is gone already, or another negative errno. */

@@ -93,9 +93,12 @@ KEEP_TABLE(keep_registry,
 	KEEP_N(TAG_REGISTRY + 4, registry, counted),
 );
 
+/* As older daemons wrote it: who adopts it adds the mappings. */
 KEEP_TABLE(keep_amount,
-	KEEP_B(TAG_AMOUNT, quota_amount, n),
+	{.tag = TAG_AMOUNT, .type = KEEP_BYTES, .offset = offsetof(struct quota_amount, n),
+	 .size = QUOTA_KEPT_N * sizeof(uint64_t)},
 );
+_Static_assert(QUOTA_KEPT_N == 8, "states of older daemons have as many");
 
 /* One QP of a batch, as it is known. */
 struct keep_qp {

@@ -3,7 +3,7 @@
  * Counting what users hold.
  *
  * Knows numbers only: no session, no clock, no loop. Refuses a charge that would take any counter above its
- * limit, before anything is changed. Invariants: a bucket lives while a user or a charge points to it, or a descriptor that its
+ * limit or its share of a pool, before anything is changed. Invariants: a bucket lives while a user or a charge points to it, or a descriptor that its
  * uid sent is not closed; the total of a kind is the sum over the uid buckets. Control thread.
  */
 #include "daemon/session/quota.h"
@@ -21,6 +21,8 @@
 
 /* What a user beyond the limit may still send before its sessions end. */
 #define OVERRUN_FDS 64u
+/* One part in this many of a pool is for users who hold little. */
+#define SMALL_SHARE 8u
 
 struct quota_bucket {
 	struct list link;
@@ -38,11 +40,12 @@ static const char *const quota_settings[QUOTA_N] = {
 	[QUOTA_QPS] = "max-qps",		 [QUOTA_CQS] = "max-cqs",
 	[QUOTA_MRS] = "max-mrs",		 [QUOTA_BYTES] = "max-registered-bytes",
 	[QUOTA_FDS] = "max-fds",		 [QUOTA_PUBLISHED] = "max-published",
+	[QUOTA_MAPS] = "max-mappings",
 };
 
 void quota_init(struct quota *quota, const struct quota_amount *limits)
 {
-	*quota = (struct quota){.limits = *limits, .max_unread_fds = UINT64_MAX};
+	*quota = (struct quota){.limits = *limits, .max_unread_fds = UINT64_MAX, .owner_uid = UINT32_MAX};
 	list_init(&quota->uids);
 	list_init(&quota->cgroups);
 }
@@ -154,6 +157,29 @@ static bool bucket_fits(const struct quota_bucket *bucket, uint64_t asked, uint6
 	return !bucket || asked == 0 || range_fits(bucket->used.n[what], asked, limit);
 }
 
+/* Many users who each take all they may leave something to the next one, and the last part to those that hold little. */
+static bool pool_fits(const struct quota_user *user, const struct quota_bucket *bucket, uint64_t asked,
+		      enum quota_what what)
+{
+	const struct quota *quota = user->quota;
+	uint64_t pool = quota->pools.n[what], shared = pool - pool / SMALL_SHARE;
+	uint64_t others, wanted;
+
+	if (!bucket || asked == 0 || pool == 0)
+		return true;
+	others = quota->total.n[what] - bucket->used.n[what];
+	if (add_overflows(bucket->used.n[what], asked, &wanted))
+		return false;
+	if (wanted <= QUOTA_SMALL || user->uid->uid == quota->owner_uid)
+		return range_fits(others, wanted, pool);
+	return others <= shared && wanted <= (shared - others) / 2;
+}
+
+static bool may_hold(const struct quota_user *user, const struct quota_bucket *bucket, uint64_t asked, enum quota_what what)
+{
+	return bucket_fits(bucket, asked, user->quota->limits.n[what], what) && pool_fits(user, bucket, asked, what);
+}
+
 static bool fds_pass(const struct quota_user *user, uint64_t n, uint64_t limit)
 {
 	bucket_collect(user->quota, user->uid);
@@ -199,6 +225,11 @@ void quota_user_copy(struct quota_user *to, const struct quota_user *user)
 		.quota = user->quota, .uid = bucket_ref(user->uid), .cgroup = bucket_ref(user->cgroup)};
 }
 
+const void *quota_user_key(const struct quota_user *user)
+{
+	return user->cgroup ? user->cgroup : user->uid;
+}
+
 bool quota_unread_fits(const struct quota_user *user, unsigned int n)
 {
 	uint64_t limit = user->quota->max_unread_fds;
@@ -239,13 +270,10 @@ static void amount_sub(struct quota_amount *from, const struct quota_amount *amo
 int quota_charge(const struct quota_user *user, const struct quota_amount *amount,
 		 struct quota_charge *charge)
 {
-	struct quota *quota = user->quota;
-
 	assert_bug(!charge->uid);
-	bucket_collect(quota, user->uid);
+	bucket_collect(user->quota, user->uid);
 	for (int i = 0; i < QUOTA_N; i++)
-		if (!bucket_fits(user->uid, amount->n[i], quota->limits.n[i], i) ||
-		    !bucket_fits(user->cgroup, amount->n[i], quota->limits.n[i], i))
+		if (!may_hold(user, user->uid, amount->n[i], i) || !may_hold(user, user->cgroup, amount->n[i], i))
 			return 1 + i;
 	quota_charge_adopt(user, amount, charge);
 	return 0;
@@ -279,19 +307,35 @@ void quota_charge_deinit(struct quota_charge *charge)
 	*charge = (struct quota_charge){0};
 }
 
+static void explain_pool(const struct quota *quota, enum quota_what what, uint64_t held, const char *who, char *buf,
+			 size_t size)
+{
+	bool is_maps = what == QUOTA_MAPS;
+
+	snprintf(buf, size,
+		 "limit reached: %s holds %" PRIu64 " %s of shmemd, all users hold %" PRIu64 " of %" PRIu64
+		 "; a user with more than %u gets half of what others leave; %s sets their number",
+		 who, held, is_maps ? "memory mappings" : "descriptors", quota->total.n[what], quota->pools.n[what], QUOTA_SMALL,
+		 is_maps ? "vm.max_map_count" : "LimitNOFILE");
+}
+
 void quota_explain(const struct quota_user *user, enum quota_what what, uint64_t asked, char *buf,
 		   size_t size)
 {
 	uint64_t limit = user->quota->limits.n[what];
-	bool by_uid = !bucket_fits(user->uid, asked, limit, what);
+	bool by_uid = !user->cgroup || !may_hold(user, user->uid, asked, what);
 	const struct quota_bucket *bucket = by_uid ? user->uid : user->cgroup;
 	char who[160];
 
-	if (by_uid || !bucket)
+	if (by_uid)
 		snprintf(who, sizeof(who), "uid %" PRIu32, user->uid->uid);
 	else
 		snprintf(who, sizeof(who), "cgroup %.140s", bucket->cgroup);
+	if (bucket_fits(bucket, asked, limit, what) && !pool_fits(user, bucket, asked, what)) {
+		explain_pool(user->quota, what, bucket->used.n[what], who, buf, size);
+		return;
+	}
 	snprintf(buf, size,
 		 "limit reached: %s is %" PRIu64 ", %s holds %" PRIu64 " and asked for %" PRIu64 " more",
-		 quota_settings[what], limit, who, bucket ? bucket->used.n[what] : 0, asked);
+		 quota_settings[what], limit, who, bucket->used.n[what], asked);
 }

@@ -3,8 +3,13 @@
  * What one user may hold in the daemon, counted per uid and per cgroup.
  *
  * The same limit binds both: a uid in many cgroups and a cgroup of many uids (user namespaces) get no more than one
- * user. The root cgroup counts nothing, since on systems without cgroups everybody is in it. A charge lives in
- * the object it is for and is returned with it, so that counters cannot drift from what exists.
+ * user. The cgroup is the tenant's (cgroup.h), so everything below it shares one count. The root cgroup counts
+ * nothing, since on systems without cgroups everybody is in it. A charge lives in the object it is for and is
+ * returned with it, so that counters cannot drift from what exists.
+ *
+ * A pool bounds all users together, for what the process itself runs out of. A uid or cgroup that holds more than
+ * QUOTA_SMALL gets at most half of what the others leave of seven eighths of the pool; the last eighth is for those
+ * that hold little. The daemon's own user may take what is left of the pool: a private daemon has no other user.
  */
 #ifndef SHMEMD_SESSION_QUOTA_H
 #define SHMEMD_SESSION_QUOTA_H
@@ -24,8 +29,12 @@ enum quota_what {
 	QUOTA_BYTES,
 	QUOTA_FDS,
 	QUOTA_PUBLISHED,
+	QUOTA_MAPS, /* memory mappings of the daemon; not in saved states, which older daemons wrote without */
 	QUOTA_N,
 };
+
+#define QUOTA_KEPT_N QUOTA_MAPS /* numbers of an amount in a saved state */
+#define QUOTA_SMALL 64u /* what a pool keeps a part for */
 
 struct quota_amount {
 	uint64_t n[QUOTA_N];
@@ -33,6 +42,8 @@ struct quota_amount {
 
 struct quota {
 	struct quota_amount limits; /* per uid, and per cgroup */
+	struct quota_amount pools; /* of everybody; 0: no bound */
+	uint32_t owner_uid; /* the daemon's own user */
 	struct quota_amount total; /* of everybody */
 	uint64_t max_unread_fds; /* per uid, and per cgroup: see below */
 	struct list uids; /* struct quota_bucket.link */
@@ -57,12 +68,15 @@ struct quota_charge {
 	struct quota_amount amount;
 };
 
-void quota_init(struct quota *quota, const struct quota_amount *limits); /* max_unread_fds: none */
+void quota_init(struct quota *quota, const struct quota_amount *limits); /* no pools, no owner, no max_unread_fds */
 void quota_deinit(struct quota *quota); /* every charge and user is gone already */
 
 int quota_user_init(struct quota_user *user, struct quota *quota, uint32_t uid, const char *cgroup);
 void quota_user_deinit(struct quota_user *user);
 void quota_user_copy(struct quota_user *to, const struct quota_user *user); /* one more, of the same */
+
+/* Identifies the user for fair shares of threads: the tenant's cgroup, else the uid. Only to be compared. */
+const void *quota_user_key(const struct quota_user *user);
 
 /*
  * Descriptors that the user sent and that are not closed yet, since their closing blocks, are charged to its uid as
@@ -83,7 +97,8 @@ void quota_unread_add(const struct quota_user *user, unsigned int n); /* whateve
 void quota_unread_sub(const struct quota_user *user, unsigned int n);
 
 /*
- * Charge all of *amount or nothing. 0; or 1 + enum quota_what of the limit that would be exceeded. *charge must be empty.
+ * Charge all of *amount or nothing. 0; or 1 + enum quota_what of the limit or pool that would be exceeded. *charge
+ * must be empty.
  */
 int quota_charge(const struct quota_user *user, const struct quota_amount *amount,
 		 struct quota_charge *charge);
@@ -91,7 +106,7 @@ int quota_charge(const struct quota_user *user, const struct quota_amount *amoun
 void quota_charge_adopt(const struct quota_user *user, const struct quota_amount *amount, struct quota_charge *charge);
 void quota_charge_deinit(struct quota_charge *charge); /* returns it; may be called twice */
 
-/* The facts behind a refusal, in words: the setting's name, the limit, who holds how many. */
+/* The facts behind a refusal, in words: the setting's name, the limit or pool, who holds how many. */
 void quota_explain(const struct quota_user *user, enum quota_what what, uint64_t asked, char *buf,
 		   size_t size);
 

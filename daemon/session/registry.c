@@ -35,6 +35,7 @@ int registry_init(struct registry *registry, const struct registry_attr *attr)
 	memset(registry, 0, sizeof(*registry));
 	registry->attr = *attr;
 	quota_init(&registry->quota, &attr->limits);
+	registry->quota.pools = attr->pools;
 	if (attr->max_unread_fds)
 		registry->quota.max_unread_fds = attr->max_unread_fds;
 	unread_table_init(&registry->unread);
@@ -45,7 +46,7 @@ int registry_init(struct registry *registry, const struct registry_attr *attr)
 	pthread_mutex_init(&registry->quiesce_lock, NULL);
 	registry->quiesce_left_nsec = attr->quiesce_nsec;
 	registry->quiesce_seen_nsec = registry->started_nsec;
-	registry->owner_uid = geteuid();
+	registry->owner_uid = registry->quota.owner_uid = geteuid();
 	registry->packet = malloc(REGISTRY_PACKET_BYTES);
 	registry->in_packet = malloc(REGISTRY_PACKET_BYTES);
 	r = publish_table_init(&registry->published);

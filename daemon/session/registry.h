@@ -91,6 +91,8 @@ struct registry_hooks {
 
 struct registry_attr {
 	struct quota_amount limits;
+	struct quota_amount pools; /* struct quota.pools */
+	unsigned int n_admin_places; /* connections beyond every limit, for administrators' controllers */
 	uint64_t max_unread_fds; /* sent and not read, per uid and per cgroup; 0: as the kernel likes */
 	bool cpu_doorbells; /* no other mode is handed out */
 	bool no_atomics; /* of peers, on queues that are made from now on */
@@ -111,6 +113,7 @@ struct registry {
 	struct quota quota;
 	struct publish_table published;
 	struct unread_table unread;
+	unsigned int n_admin_taken; /* of attr.n_admin_places */
 	struct list sessions; /* struct session.link, by rising id; all roles and states */
 	struct list monitors; /* struct session.monitor_link */
 	unsigned int n_monitors;

@@ -86,18 +86,23 @@ static void work_done(struct work *work)
 	session_let_go(session);
 }
 
-int request_work(struct request *req, bool blocks, request_run run, request_finish finish)
+static int start(struct request *req, bool in_background, request_run run, request_finish finish)
 {
 	req->run = run;
 	req->finish = finish;
-	if (!blocks || !req->session->registry->blocks) {
+	if (!in_background) {
 		carry_out(req);
 		return finish(req);
 	}
-	req->work = (struct work){.user = req->session->user.uid, .run = work_run, .done = work_done};
+	req->work = (struct work){.user = quota_user_key(&req->session->user), .run = work_run, .done = work_done};
 	session_take(req->session);
 	registry_work(req->session->registry, true, &req->work);
 	return REQUEST_WAITS;
+}
+
+int request_work(struct request *req, bool blocks, request_run run, request_finish finish)
+{
+	return start(req, blocks && req->session->registry->blocks, run, finish);
 }
 
 int request_change(struct request *req, struct session_nic *nic, request_run run, request_finish finish)
@@ -106,9 +111,15 @@ int request_change(struct request *req, struct session_nic *nic, request_run run
 	return request_work(req, nic->rnic->nic->blocks, run, finish);
 }
 
+int request_change_long(struct request *req, struct session_nic *nic, request_run run, request_finish finish)
+{
+	req->changes = session_is_kept(req->session) ? nic : NULL;
+	return start(req, req->session->registry->attr.hooks.work, run, finish);
+}
+
 bool request_hold(struct request *req, struct session *session)
 {
-	if (session == req->session || !session->registry->blocks)
+	if (session == req->session || (!session->registry->blocks && !session->busy))
 		return true;
 	if (!session->busy) {
 		session_take(session);
@@ -152,6 +163,7 @@ int request_charge(struct request *req, const struct quota_amount *amount,
 		[QUOTA_BYTES] = SHMD_STATUS_QUOTA_BYTES,
 		[QUOTA_FDS] = SHMD_STATUS_QUOTA_FDS,
 		[QUOTA_PUBLISHED] = SHMD_STATUS_QUOTA_PUBLISHED,
+		[QUOTA_MAPS] = SHMD_STATUS_QUOTA_MAPS,
 	};
 	struct session *session = req->session;
 	int r = quota_charge(&session->user, amount, charge);

@@ -70,6 +70,8 @@ void *request_op(struct request *req, size_t bytes);
 int request_work(struct request *req, bool blocks, request_run run, request_finish finish);
 /* The same for what changes this NIC's context: what outlives the daemon of it is written down anew. */
 int request_change(struct request *req, struct session_nic *nic, request_run run, request_finish finish);
+/* The same for what takes too long for the control thread on any NIC. */
+int request_change_long(struct request *req, struct session_nic *nic, request_run run, request_finish finish);
 /* May its worker use this session's contexts? False while another one does. */
 bool request_hold(struct request *req, struct session *session);
 /* Is this descriptor memory of its kind, acceptable to the NIC, and does it hold the range? 0 or a refusal. */

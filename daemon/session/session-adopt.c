@@ -15,6 +15,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include "daemon/session/cgroup.h"
 #include "daemon/session/keep-read.h"
 #include "daemon/session/keep-tables.h"
 #include "daemon/session/session.h"
@@ -28,6 +29,13 @@ static int take_of(struct session *session, const char *what)
 
 	keep_name_of(name, session->id, what);
 	return adopt_take(session, name);
+}
+
+/* A state says nothing of mappings: they are those of this daemon. */
+static void adopt_charge(struct session *session, struct quota_amount amount, unsigned int n_maps, struct quota_charge *charge)
+{
+	amount.n[QUOTA_MAPS] = n_maps;
+	quota_charge_adopt(&session->user, &amount, charge);
 }
 
 /* ---- published ------------------------------------------------------------------------------------------------------ */
@@ -52,7 +60,7 @@ static int adopt_entry(struct session *session, const struct publish_entry *kept
 		publish_entry_free(entry);
 		return r;
 	}
-	quota_charge_adopt(&session->user, amount, &entry->charge);
+	adopt_charge(session, *amount, 0, &entry->charge);
 	list_add_tail(&session->published, &entry->owner_link);
 	session->n_published++;
 	return 0;
@@ -65,7 +73,7 @@ static int adopt_published(struct keep_reader *reader, struct session *session)
 
 	for (uint32_t i = 0; r == 0 && i < n; i++) {
 		struct publish_entry kept = {0};
-		struct quota_amount amount;
+		struct quota_amount amount = {0};
 		const void *data;
 		size_t bytes;
 
@@ -145,7 +153,7 @@ static int own_mr(struct adopt *a, struct adopt_mr *from, struct nic_mr *mr)
 	from->mr = NULL;
 	to->nic = a->session->nics[from->head.nic];
 	to->mr = mr;
-	quota_charge_adopt(&a->session->user, &from->head.amount, &to->head.charge);
+	adopt_charge(a->session, from->head.amount, SESSION_MR_MAPS, &to->head.charge);
 	return 0;
 }
 
@@ -176,7 +184,7 @@ static int own_queues(struct adopt *a, struct adopt_queues *from, struct nic_que
 	from->queues = NULL;
 	session_queues_count(to);
 	know_qps(to, from);
-	quota_charge_adopt(&a->session->user, &from->head.amount, &to->head.charge);
+	adopt_charge(a->session, from->head.amount, SESSION_QUEUES_MAPS, &to->head.charge);
 	return 0;
 }
 
@@ -208,7 +216,7 @@ static void own_context(struct adopt *a, unsigned int i)
 	nic->ctx = a->imported[i].ctx;
 	nic->rnic->n_sessions++;
 	nic->is_counted = true;
-	quota_charge_adopt(&a->session->user, &a->nic_amounts[i], &nic->charge);
+	adopt_charge(a->session, a->nic_amounts[i], nic->rnic->nic->maps_per_ctx, &nic->charge);
 	a->session->nics[a->session->n_nics++] = nic;
 }
 
@@ -310,7 +318,8 @@ static int adopt_connection(struct adopt *a)
 		if (session->identity.pidfd < 0 || !identity_is_process(&session->identity, session->identity.pidfd))
 			return -EBADF;
 	}
-	r = quota_user_init(&session->user, &registry->quota, session->identity.uid, session->identity.cgroup);
+	cgroup_tenant(session->identity.cgroup, NULL, NULL, session->identity.tenant, sizeof(session->identity.tenant));
+	r = quota_user_init(&session->user, &registry->quota, session->identity.uid, session->identity.tenant);
 	if (r < 0)
 		return r;
 	session->connection.account = quota_user_account(&session->user);
@@ -318,8 +327,8 @@ static int adopt_connection(struct adopt *a)
 	if (r < 0)
 		return r;
 	unread_sent(session->connection.unread, a->n_unread);
-	quota_charge_adopt(&session->user, &a->connection_amount, &session->connection_charge);
-	quota_charge_adopt(&session->user, &a->session_amount, &session->session_charge);
+	adopt_charge(session, a->connection_amount, 0, &session->connection_charge);
+	adopt_charge(session, a->session_amount, SESSION_MAPS, &session->session_charge);
 	return 0;
 }
 

@@ -136,6 +136,8 @@ static void teardown_connection(struct session *session)
 
 static void teardown_charges(struct session *session)
 {
+	session->registry->n_admin_taken -= session->has_admin_place;
+	session->has_admin_place = false;
 	quota_charge_deinit(&session->session_charge);
 	quota_charge_deinit(&session->connection_charge);
 	quota_user_deinit(&session->user);
@@ -215,7 +217,8 @@ void session_release(struct session *session)
 	if (session->busy)
 		return;
 	teardown_begin(session);
-	session->work = (struct work){.user = session->user.uid, .run = teardown_run, .done = teardown_done};
+	session->work = (struct work){
+		.user = quota_user_key(&session->user), .run = teardown_run, .done = teardown_done};
 	registry_work(session->registry, session->registry->blocks && session->n_nics > 0, &session->work);
 }
 

@@ -14,8 +14,7 @@
 
 #include "proto/base/cleanup.h"
 
-/* Socket, pidfd, health page. Connections that are no session are bounded by max-connections alone. */
-#define OWN_FDS 3
+#define OWN_FDS 1 /* health page; socket and pidfd are the connection's */
 #define RESUME_FDS 2 /* of one that outlives the daemon: its pipe, and its state */
 
 bool session_may_resume(const struct registry *registry)
@@ -26,7 +25,8 @@ bool session_may_resume(const struct registry *registry)
 struct quota_amount session_own_amount(const struct session *session)
 {
 	return (struct quota_amount){
-		.n = {[QUOTA_SESSIONS] = 1, [QUOTA_FDS] = OWN_FDS + (session->is_watched ? RESUME_FDS : 0)}};
+		.n = {[QUOTA_SESSIONS] = 1, [QUOTA_MAPS] = SESSION_MAPS,
+		      [QUOTA_FDS] = OWN_FDS + (session->is_watched ? RESUME_FDS : 0)}};
 }
 
 /* Another reading end of that pipe: the one before may be what its client watches. */

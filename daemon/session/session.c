@@ -53,13 +53,14 @@ note_event(struct session *session, enum catalog_event event, const char *fmt, .
 	va_end(ap);
 }
 
-static int refuse_connection(struct session *session, enum quota_what what, enum shmd_status status)
+static int refuse_connection(struct session *session, enum quota_what what, uint64_t asked)
 {
+	enum shmd_status status = what == QUOTA_FDS ? SHMD_STATUS_QUOTA_FDS : SHMD_STATUS_QUOTA_SESSIONS;
 	struct msg msg;
 
 	msg_init(&msg, MSG_ERROR_REP, 0);
 	msg.error_rep.status = status;
-	quota_explain(&session->user, what, 1, msg.error_rep.text, sizeof(msg.error_rep.text));
+	quota_explain(&session->user, what, asked, msg.error_rep.text, sizeof(msg.error_rep.text));
 	note_event(session, CATALOG_SESSION_REFUSED, "refused a connection: %s", msg.error_rep.text);
 	session->registry->refused_total++;
 	session_send(session, &msg, NULL);
@@ -67,17 +68,32 @@ static int refuse_connection(struct session *session, enum quota_what what, enum
 	return -EDQUOT;
 }
 
+/* An administrator must be able to list and kill when everything is used up. Hello then refuses a client. */
+static bool take_admin_place(struct session *session, const struct quota_amount *amount, enum quota_what what)
+{
+	struct registry *registry = session->registry;
+
+	if (!session_is_admin(session) || registry->n_admin_taken >= registry->attr.n_admin_places)
+		return false;
+	registry->n_admin_taken++;
+	session->has_admin_place = true;
+	session->admin_limit = what;
+	quota_charge_adopt(&session->user, amount, &session->connection_charge);
+	return true;
+}
+
 static int charge_connection(struct session *session)
 {
-	const struct quota_amount amount = {.n = {[QUOTA_CONNECTIONS] = 1}};
+	const struct quota_amount amount = {.n = {[QUOTA_CONNECTIONS] = 1, [QUOTA_FDS] = SESSION_CONNECTION_FDS}};
+	int r;
 
 	/* Those whose clients have read or gone meanwhile give their places back. */
 	unread_look(&session->registry->unread, UNREAD_LOOKS);
-	if (quota_fds_stuck(&session->user, 1))
-		return refuse_connection(session, QUOTA_FDS, SHMD_STATUS_QUOTA_FDS);
-	if (quota_charge(&session->user, &amount, &session->connection_charge) == 0)
+	r = quota_fds_stuck(&session->user, SESSION_CONNECTION_FDS)
+		? 1 + QUOTA_FDS : quota_charge(&session->user, &amount, &session->connection_charge);
+	if (r == 0 || take_admin_place(session, &amount, r - 1))
 		return 0;
-	return refuse_connection(session, QUOTA_CONNECTIONS, SHMD_STATUS_QUOTA_SESSIONS);
+	return refuse_connection(session, r - 1, amount.n[r - 1]);
 }
 
 struct session *session_alloc(struct registry *registry)
@@ -116,7 +132,7 @@ int session_new(struct registry *registry, int sock, struct session **ret_sessio
 		return r;
 	r_identity = identity_init(&session->identity, session->connection.fd);
 	r = quota_user_init(&session->user, &registry->quota, session->identity.uid,
-			    session->identity.cgroup);
+			    session->identity.tenant);
 	if (r < 0)
 		return r;
 	/* Also of a client that is gone already: what it sent has to be closed. */

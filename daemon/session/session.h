@@ -27,6 +27,13 @@
 
 #define SESSION_MAX_NICS REGISTRY_MAX_NICS
 
+#define SESSION_CONNECTION_FDS 2 /* of any connection: socket, pidfd */
+
+/* Most mappings that the daemon has for one of each; of a context: struct nic.maps_per_ctx. */
+#define SESSION_MAPS 2 /* health page, saved state */
+#define SESSION_MR_MAPS 1
+#define SESSION_QUEUES_MAPS 1
+
 /* One NIC of a session: the isolation boundary. */
 struct session_nic {
 	struct registry_nic *rnic;
@@ -85,6 +92,8 @@ struct session {
 	struct connection connection;
 	struct quota_user user;
 	struct quota_charge connection_charge; /* since accept */
+	bool has_admin_place; /* beyond the limits, for a controller alone */
+	enum quota_what admin_limit; /* the limit that it passes then */
 	struct quota_charge session_charge; /* since Hello, clients only */
 
 	uint32_t version; /* of the protocol; 0 before Hello */

@@ -1,10 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A machine from a file: told apart by its outermost element. The file is read whole, up to a limit. Any thread. */
+/*
+ * A machine from a file: told apart by its outermost element. The file is read whole, up to a limit. A pipe is read too, and
+ * given up when nobody writes to it. Any thread.
+ */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "daemon/topo/topo-private.h"
+
+#define PIPE_PATIENCE_MSEC 30000 /* lstopo takes a second or two on a large machine; it may run on another one */
+
+void topo_text_deinit(struct topo_text *text)
+{
+	free(text->bytes);
+	*text = (struct topo_text){0};
+}
 
 static int read_outermost(struct topo_builder *builder, struct xml *xml)
 {
@@ -70,40 +86,93 @@ int topo_parse(char *text, size_t n_bytes, struct topo **ret_topo, char why[TOPO
 	return r;
 }
 
+/* A pipe that is silent for that long is given up; 0 for others. */
+static int await_more(int fd, int patience_msec, char why[TOPO_WHY_BYTES])
+{
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+	int r = poll(&p, 1, patience_msec);
+
+	if (r < 0 && errno != EINTR)
+		return -errno;
+	if (r != 0)
+		return 0;
+	snprintf(why, TOPO_WHY_BYTES, "nothing came out of this pipe for %d s", patience_msec / 1000);
+	return -ETIMEDOUT;
+}
+
 /* One byte more than the limit tells a larger file; one more is for the zero behind the text. */
-static int read_all(int fd, char **ret_text, size_t *ret_bytes)
+int topo_read_text(int fd, int patience_msec, struct topo_text *ret_text, char why[TOPO_WHY_BYTES])
 {
 	_cleanup_free_ char *text = malloc(TOPO_MAX_FILE_BYTES + 2);
 	size_t n = 0;
+	int r;
 
 	if (!text)
 		return -ENOMEM;
 	while (n <= TOPO_MAX_FILE_BYTES) {
 		ssize_t got = read(fd, text + n, TOPO_MAX_FILE_BYTES + 1 - n);
 
-		if (got < 0 && errno != EINTR)
-			return -errno;
 		if (got == 0)
 			break;
 		n += got > 0 ? (size_t)got : 0;
+		if (got < 0 && errno != EINTR) {
+			r = errno == EAGAIN ? await_more(fd, patience_msec, why) : -errno;
+			if (r < 0)
+				return r;
+		}
 	}
 	if (n > TOPO_MAX_FILE_BYTES)
 		return -EFBIG;
-	*ret_text = take_ptr(text);
-	*ret_bytes = n;
+	*ret_text = (struct topo_text){take_ptr(text), n};
 	return 0;
+}
+
+/* Not waiting for somebody to write: a FIFO would be opened for ever. Standard input is whatever its user made it. */
+static int open_file(const char *path, char why[TOPO_WHY_BYTES])
+{
+	_cleanup_close_ int fd = -1;
+	struct stat st;
+
+	if (strcmp(path, "-") == 0) {
+		fd = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
+		return fd < 0 ? -errno : take_fd(&fd);
+	}
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return -errno;
+	if (S_ISREG(st.st_mode) || S_ISFIFO(st.st_mode))
+		return take_fd(&fd);
+	if (S_ISDIR(st.st_mode))
+		return -EISDIR;
+	snprintf(why, TOPO_WHY_BYTES, "it is neither a file nor a pipe; \"-\" reads standard input");
+	return -EINVAL;
+}
+
+/* A pipe is empty at once when nobody has opened it for writing. */
+static int check_text(const char *path, const struct topo_text *text, char why[TOPO_WHY_BYTES])
+{
+	struct stat st;
+
+	if (text->n_bytes > 0 || strcmp(path, "-") == 0 || stat(path, &st) < 0 || !S_ISFIFO(st.st_mode))
+		return 0;
+	snprintf(why, TOPO_WHY_BYTES, "nobody writes to this pipe; start its writer first, or read its output as \"-\"");
+	return -ENODATA;
 }
 
 int topo_read_file(const char *path, struct topo **ret_topo, char why[TOPO_WHY_BYTES])
 {
-	_cleanup_close_ int fd = strcmp(path, "-") == 0 ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3) : open(path, O_RDONLY | O_CLOEXEC);
-	_cleanup_free_ char *text = NULL;
-	size_t n_bytes = 0;
-	int r = fd < 0 ? -errno : read_all(fd, &text, &n_bytes);
+	_cleanup_(topo_text_deinit) struct topo_text text = {0};
+	_cleanup_close_ int fd = -1;
+	int r;
 
-	if (r < 0) {
+	*why = 0;
+	fd = open_file(path, why);
+	r = fd < 0 ? fd : topo_read_text(fd, PIPE_PATIENCE_MSEC, &text, why);
+	if (r == 0)
+		r = check_text(path, &text, why);
+	if (r == 0)
+		return topo_parse(text.bytes, text.n_bytes, ret_topo, why);
+	if (!*why)
 		snprintf(why, TOPO_WHY_BYTES, "%s", strerror(-r));
-		return r;
-	}
-	return topo_parse(text, n_bytes, ret_topo, why);
+	return r;
 }

@@ -56,6 +56,16 @@ bool topo_is_gpu(uint16_t class_code, uint16_t vendor, uint16_t device);
 bool topo_may_be_gpu(uint16_t class_code); /* vendor and device decide */
 bool topo_is_infiniband(uint16_t class_code);
 
+/* The content of a file, with room for a zero behind it. */
+struct topo_text {
+	char *bytes; /* owned */
+	size_t n_bytes;
+};
+
+void topo_text_deinit(struct topo_text *text);
+/* Reads to the end. -ETIMEDOUT if a nonblocking pipe is silent for that long; -EFBIG. `why` may have the reason. */
+int topo_read_text(int fd, int patience_msec, struct topo_text *ret_text, char why[TOPO_WHY_BYTES]);
+
 /* Text of others reaches terminals: what is not printable ASCII becomes '?', what is too long is cut. */
 void topo_copy_text(char to[TOPO_NAME_BYTES], const char *text);
 /* The number that a text begins with, 0 without; never more than max. */

@@ -75,7 +75,7 @@ static void put_value(FILE *out, const char *value)
 			fprintf(out, "\\%c", *value);
 		else if (*value == '\n')
 			fputs("\\n", out);
-		else if (n)
+		else if (n == 1 || (n && !json_is_hidden(value)))
 			fwrite(value, 1, n, out);
 		else
 			fputs("\xef\xbf\xbd", out);

@@ -3,6 +3,9 @@
 #include "libclient/ctl/json.h"
 
 #include <inttypes.h>
+#include <string.h>
+
+#include "proto/base/unicode.h"
 
 #define REPLACEMENT "\\ufffd"
 
@@ -18,33 +21,30 @@ void json_end(struct json *json)
 	json->needs_comma = false;
 }
 
-static bool is_continuation(unsigned char c)
-{
-	return (c & 0xc0) == 0x80;
-}
-
 unsigned int json_utf8_bytes(const char *text)
 {
-	const unsigned char *s = (const unsigned char *)text;
+	uint32_t code;
 
-	if (s[0] < 0x80)
-		return 1;
-	if (s[0] >= 0xc2 && s[0] <= 0xdf)
-		return is_continuation(s[1]) ? 2 : 0;
-	if ((s[0] & 0xf0) == 0xe0) {
-		bool is_overlong = s[0] == 0xe0 && s[1] < 0xa0;
-		bool is_surrogate = s[0] == 0xed && s[1] > 0x9f;
+	return *text ? unicode_decode(text, strnlen(text, 4), &code) : 1;
+}
 
-		return is_continuation(s[1]) && is_continuation(s[2]) && !is_overlong && !is_surrogate ? 3 : 0;
-	}
-	if (s[0] >= 0xf0 && s[0] <= 0xf4) {
-		bool is_overlong = s[0] == 0xf0 && s[1] < 0x90;
-		bool is_beyond = s[0] == 0xf4 && s[1] > 0x8f;
+bool json_is_hidden(const char *text)
+{
+	uint32_t code;
 
-		return is_continuation(s[1]) && is_continuation(s[2]) && is_continuation(s[3]) &&
-		       !is_overlong && !is_beyond ? 4 : 0;
-	}
-	return 0;
+	return unicode_decode(text, strnlen(text, 4), &code) && (unicode_is_control(code) || unicode_is_hidden(code));
+}
+
+/* Programs lose nothing, and a terminal acts on nothing. */
+static void put_escaped(FILE *out, const char *text)
+{
+	uint32_t code = 0;
+
+	unicode_decode(text, strnlen(text, 4), &code);
+	if (code > 0xffff)
+		fprintf(out, "\\u%04x\\u%04x", 0xd800 + ((code - 0x10000) >> 10), 0xdc00 + (code & 0x3ff));
+	else
+		fprintf(out, "\\u%04x", code);
 }
 
 static void put_ascii(FILE *out, unsigned char c)
@@ -78,6 +78,8 @@ static void put_string(FILE *out, const char *value)
 
 		if (n == 1)
 			put_ascii(out, (unsigned char)*value);
+		else if (n && json_is_hidden(value))
+			put_escaped(out, value);
 		else if (n)
 			fwrite(value, 1, n, out);
 		else

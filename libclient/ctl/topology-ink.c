@@ -24,10 +24,10 @@ static void put_ascii(FILE *out, char c)
 	}
 }
 
-/* XML has no control characters, and UTF-8 without its last two of the first plane. */
-static bool is_xml(const char *text, unsigned int n_bytes)
+/* XML has no control characters and no noncharacters; hidden characters could deceive a reader. */
+static bool is_shown(const char *text, unsigned int n_bytes)
 {
-	return n_bytes && !(n_bytes == 3 && (memcmp(text, "\xef\xbf\xbe", 3) == 0 || memcmp(text, "\xef\xbf\xbf", 3) == 0));
+	return n_bytes && !json_is_hidden(text);
 }
 
 void ink_text(FILE *out, const char *text, size_t max_chars)
@@ -37,7 +37,7 @@ void ink_text(FILE *out, const char *text, size_t max_chars)
 
 		if (n == 1)
 			put_ascii(out, *text);
-		else if (is_xml(text, n))
+		else if (is_shown(text, n))
 			fwrite(text, 1, n, out);
 		else
 			fputc('?', out);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Words for the numbers of the public header, the same in tables and in JSON, and what to do about errors. */
-#include <ctype.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <shmd/abi/cqe.h>
 
 #include "libclient/ctl/ctl.h"
+#include "proto/base/unicode.h"
 
 const char *const ctl_wqe_kinds[8] = {
 	"nop", "write", "write_imm", "read", "send", "send_imm", "atomic", "other",
@@ -142,18 +143,21 @@ const char *ctl_syndrome_advice(uint32_t syndrome)
 }
 
 /* For the terminal: what a file or an argument has in it is quoted by some messages. */
-static void put_printable(char *text, FILE *out)
+static void put_printable(const char *text, FILE *out)
 {
-	for (char *c = text; *c; c++) {
-		bool is_c1 = c > text && (unsigned char)c[-1] == 0xc2 && (unsigned char)*c < 0xa0;
+	fputs("shmemctl: ", out);
+	for (size_t left = strlen(text); left > 0;) {
+		uint32_t code;
+		unsigned int n = unicode_decode(text, left, &code);
 
-		/* Those of eight bits are two in UTF-8, of which a terminal is to see neither. */
-		if (is_c1)
-			c[-1] = '?';
-		if (is_c1 || iscntrl((unsigned char)*c))
-			*c = '?';
+		if (n && !unicode_is_control(code) && !unicode_is_hidden(code))
+			fwrite(text, 1, n, out);
+		else
+			fputc('?', out);
+		text += n ? n : 1;
+		left -= n ? n : 1;
 	}
-	fprintf(out, "shmemctl: %s\n", text);
+	fputc('\n', out);
 }
 
 int ctl_fail(const char *fmt, ...)

@@ -9,7 +9,7 @@ struct later {
 };
 
 /* Beyond this many the caller does it: nobody piles up work faster than it is done. */
-#define LATER_MAX 16384u
+#define LATER_MAX 4096u
 
 /* 0, and item is no longer the caller's; or negative errno: nothing will come of it. Any thread. */
 int later_run(struct later *item);

@@ -32,6 +32,8 @@ static const struct {
 	HOSTILE("hostile-body-too-long", "\x08\x05\x52\x7f\x08\x01"),
 	HOSTILE("hostile-nul-in-text", "\x82\x01\x07\x12\x05so\0ft"),
 	HOSTILE("hostile-escape-in-text", "\x82\x01\x06\x12\x04\x1b[2J"),
+	HOSTILE("deceptive-override-in-text", "\x82\x01\x07\x12\x05\xe2\x80\xae" "so"),
+	HOSTILE("deceptive-separator-in-text", "\x82\x01\x07\x12\x05so\xe2\x80\xa8"),
 	HOSTILE("hostile-seventeen-fds", "\x10\x11\x92\x03\x00"),
 	HOSTILE("hostile-short-world", "\xd2\x02\x05\x0a\x03" "abc"),
 	HOSTILE("hostile-enum", "\x52\x02\x20\x63"),

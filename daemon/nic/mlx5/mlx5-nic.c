@@ -19,6 +19,9 @@
 
 #include "proto/base/cleanup.h"
 
+/* Three of libmlx5 (44), and the doorbell page of mode cpu. */
+#define MAPS_PER_CTX 4
+
 #define DEFAULT_GPU_POLL_USEC 20u
 
 static struct nic *mlx5_close(struct nic *base)
@@ -111,6 +114,7 @@ static struct mlx5_nic *nic_alloc(void)
 		return NULL;
 	nic->base.ops = &mlx5_ops;
 	nic->base.blocks = true;
+	nic->base.maps_per_ctx = MAPS_PER_CTX;
 	nic->base.event_fd = epoll_create1(EPOLL_CLOEXEC);
 	nic->more_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	pthread_mutex_init(&nic->bell_lock, NULL);

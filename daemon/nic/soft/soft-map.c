@@ -22,6 +22,7 @@
 /* From this on it takes too long for a thread that serves clients. */
 #define UNMAP_LATER_BYTES (256u << 10)
 #define UNMAP_SLICE_BYTES ((size_t)64 << 20)
+#define POPULATE_SLICE_BYTES ((size_t)4 << 20)
 
 int soft_check_kind(enum nic_mem_kind kind)
 {
@@ -74,14 +75,21 @@ int soft_map_memfd(int fd, uint64_t offset, uint64_t bytes, bool writable, struc
 #define MADV_POPULATE_WRITE 23
 #endif
 
+/* In slices: mmap() on other threads waits for one of them at most. */
 int soft_map_populate(struct soft_map *map, uint64_t bytes)
 {
-	size_t head = (size_t)(map->data - (uint8_t *)map->base);
+	size_t left = bytes ? (size_t)(map->data - (uint8_t *)map->base) + bytes : 0;
 
-	if (bytes == 0 || madvise(map->base, head + bytes, MADV_POPULATE_WRITE) == 0)
-		return 0;
-	/* Kernels before 5.14 do not know it: pages then come when they are touched. */
-	return errno == EINVAL ? 0 : -ENOMEM;
+	for (uint8_t *at = map->base; left > 0;) {
+		size_t slice = left < POPULATE_SLICE_BYTES ? left : POPULATE_SLICE_BYTES;
+
+		/* Kernels before 5.14 do not know it: pages then come when they are touched. */
+		if (madvise(at, slice, MADV_POPULATE_WRITE) < 0)
+			return errno == EINVAL ? 0 : -ENOMEM;
+		at += slice;
+		left -= slice;
+	}
+	return 0;
 }
 
 /* In slices: nobody else's mmap() waits for all of it. */

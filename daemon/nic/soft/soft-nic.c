@@ -170,6 +170,7 @@ static struct soft_nic *nic_alloc(const struct nic_soft_attr *attr, struct soft_
 	nic->base.ops = &soft_ops;
 	nic->base.event_fd = -1;
 	nic->base.keeps_memory = true;
+	nic->base.maps_per_ctx = SOFT_MAPS_PER_CTX;
 	list_init(&nic->base.link);
 	nic->gpu_poll_usec = attr->gpu_poll_usec;
 	nic->spin_usec = attr->spin_usec;

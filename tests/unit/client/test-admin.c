@@ -325,6 +325,52 @@ TEST(longer_pages_of_older_daemons_are_read)
 	end(&fake, client);
 }
 
+/* ---- lists that do not end ------------------------------------------------------------------------------------------ */
+
+static uint64_t cursor_step; /* from one page to the next */
+
+static void answer_without_end(struct fake_daemon *fake, const struct msg *req, struct fdlist *fds)
+{
+	struct msg rep;
+
+	msg_init(&rep, MSG_LIST_REP, req->id);
+	rep.list_rep.next_cursor = req->list_req.cursor ? req->list_req.cursor + cursor_step : 7;
+	fake_send(fake, &rep, NULL, 0);
+}
+
+static int no_session(void *arg, const struct shmd_session_item *item)
+{
+	test_fail(TEST_WHERE, "an item");
+	return 0;
+}
+
+/* The attack: a daemon, or who stands in for it, whose cursor stands still, goes back, or goes on for ever. */
+static void expect_end(uint64_t step, unsigned int most, const char *words)
+{
+	struct fake_daemon fake = {0};
+	struct shmd_client *client;
+
+	cursor_step = step;
+	open_with(&fake, answer_without_end, &client);
+	ASSERT_ERR(shmd_admin_sessions(client, no_session, NULL), EPROTO);
+	if (!strstr(shmd_error_text(), words))
+		test_fail(TEST_WHERE, "%s", shmd_error_text());
+	ASSERT_LE(fake.n_requests, most);
+	ASSERT_EQ(shmd_client_health(client), SHMD_HEALTH_OK);
+	end(&fake, client);
+}
+
+TEST(list_whose_cursor_stands_still_or_goes_back_ends)
+{
+	expect_end(0, 2, "does not go on");
+	expect_end(UINT64_MAX, 2, "does not go on");
+}
+
+TEST_TIMEOUT(list_that_has_no_end_is_given_up, 300)
+{
+	expect_end(1, 1u << 17, "does not end");
+}
+
 TEST(drain_is_an_event_of_clients_too)
 {
 	struct fake_daemon fake = {.handle = answer_ok};

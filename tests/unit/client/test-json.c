@@ -2,6 +2,8 @@
 /* The JSON writer, the tables and the units of shmemctl. */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "libclient/ctl/ctl.h"
 #include "libclient/ctl/json.h"
@@ -59,6 +61,34 @@ static void assert_string(const char *value, const char *expected)
 	json_init(&json, out);
 	json_string(&json, NULL, value);
 	assert_written(out, expected);
+}
+
+/* A terminal must not act on them, and programs lose nothing. */
+TEST(hidden_characters_are_escaped)
+{
+	assert_string("a\xe2\x80\xae" "b", "\"a\\u202eb\"");
+	assert_string("\xe2\x80\xa8\xe2\x80\x8b", "\"\\u2028\\u200b\"");
+	assert_string("\xc2\x9b", "\"\\u009b\"");
+	assert_string("\xf3\xa0\x81\x81", "\"\\udb40\\udc41\"");
+	assert_string("\xc3\xa9", "\"\xc3\xa9\"");
+}
+
+/* Messages quote arguments and files. */
+TEST(messages_show_no_hidden_characters)
+{
+	int saved = dup(STDERR_FILENO), fd = memfd_create("stderr", MFD_CLOEXEC);
+	char shown[128] = "";
+
+	ASSERT_GE(fd, 0);
+	fflush(stderr);
+	dup2(fd, STDERR_FILENO);
+	ctl_fail("\"%s\"", "a\xe2\x80\xae" "b\xe2\x80\xa8" "c\xe2\x80\x8b" "d\xc2\x9b\x1b\xff\xc3\xa9");
+	fflush(stderr);
+	dup2(saved, STDERR_FILENO);
+	close(saved);
+	ASSERT_GT(pread(fd, shown, sizeof(shown) - 1, 0), 0);
+	close(fd);
+	ASSERT_STREQ(shown, "shmemctl: \"a?b?c?d???\xc3\xa9\"\n");
 }
 
 TEST(strings_are_escaped)

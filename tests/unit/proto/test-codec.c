@@ -227,3 +227,24 @@ TEST(deinit_twice_and_of_nothing_is_harmless)
 	msg_init(&msg, 0, 0);
 	msg_deinit(&msg);
 }
+
+/* The attack: a client whose name reads backwards in an administrator's list. Older peers send it; nobody shows it. */
+TEST(characters_that_deceive_are_replaced_when_they_are_received)
+{
+	struct msg msg, back;
+	uint8_t *at;
+	int n;
+
+	msg_init(&msg, MSG_HELLO_REQ, 7);
+	strcpy(msg.hello_req.library, "XYZ mlx5");
+	msg.hello_req.role = MSG_ROLE_CLIENT;
+	n = msg_encode(&msg, packet, sizeof(packet));
+	ASSERT_GT(n, 0);
+	at = memmem(packet, (size_t)n, "XYZ", 3);
+	ASSERT(at);
+	memcpy(at, "\xe2\x80\xae", 3);
+	ASSERT_OK(msg_decode(packet, (size_t)n, &back));
+	ASSERT_STREQ(back.hello_req.library, "??? mlx5");
+	memcpy(at, "\xc2\x9bX", 3);
+	ASSERT_ERR(msg_decode(packet, (size_t)n, &back), EBADMSG);
+}

@@ -12,8 +12,8 @@ TEST(printable_utf8_is_clean)
 	ASSERT(IS_CLEAN(""));
 	ASSERT(IS_CLEAN(" mlx5_0:1/~"));
 	ASSERT(IS_CLEAN("\xc2\xa0\xc3\xa9\xdf\xbf"));
-	ASSERT(IS_CLEAN("\xe0\xa0\x80\xed\x9f\xbf\xee\x80\x80\xef\xbf\xbf"));
-	ASSERT(IS_CLEAN("\xf0\x90\x80\x80\xf4\x8f\xbf\xbf"));
+	ASSERT(IS_CLEAN("\xe0\xa0\x80\xed\x9f\xbf\xee\x80\x80\xef\xbf\xbd"));
+	ASSERT(IS_CLEAN("\xf0\x90\x80\x80\xf4\x8f\xbf\xbd"));
 }
 
 TEST(control_characters_are_not)
@@ -24,6 +24,25 @@ TEST(control_characters_are_not)
 	ASSERT(!IS_CLEAN("\xc2\x80"));
 	ASSERT(!IS_CLEAN("\xc2\x9b")); /* CSI of the C1 set */
 	ASSERT(!IS_CLEAN("\xc2\x9f"));
+}
+
+/* The attack: a name that reads backwards, ends a line, or has something in it that nobody sees. It may come, and is not shown. */
+TEST(what_deceives_a_reader_is_legal_and_not_clean)
+{
+	static const char *const texts[] = {
+		"a\xe2\x80\xae" "0_xlm", "a\xe2\x80\xa8" "b", "mlx\xe2\x80\x8b" "5", "\xef\xbb\xbf" "a", "\xd8\x9c", "\xf3\xa0\x81\x81"};
+
+	for (unsigned int i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		char copy[32];
+
+		strcpy(copy, texts[i]);
+		ASSERT(text_is_legal(copy, strlen(copy)));
+		ASSERT(!text_is_clean(copy, strlen(copy)));
+		text_clean(copy, strlen(copy));
+		ASSERT(text_is_clean(copy, strlen(copy)));
+		ASSERT_EQ(strlen(copy), strlen(texts[i]));
+		ASSERT(strchr(copy, '?'));
+	}
 }
 
 TEST(malformed_utf8_is_not)

@@ -69,6 +69,9 @@ unsigned int lab_work(struct lab *lab)
 	return n;
 }
 
+/* A connection's own, beside the descriptors that a test counts. */
+#define CONTROLLER_FDS 2
+
 static void init(struct lab *lab, uint64_t limit, bool blocks)
 {
 	struct registry_attr attr = {
@@ -82,6 +85,8 @@ static void init(struct lab *lab, uint64_t limit, bool blocks)
 	for (int i = 0; i < QUOTA_N; i++)
 		attr.limits.n[i] = limit;
 	attr.limits.n[QUOTA_BYTES] = limit << 20;
+	attr.limits.n[QUOTA_FDS] = limit + CONTROLLER_FDS;
+	attr.limits.n[QUOTA_MAPS] = UINT64_MAX;
 	lab->n_attentions = 0;
 	lab->n_alarms = 0;
 	list_init(&lab->todo);

@@ -17,7 +17,7 @@ struct lab {
 	struct list todo, ready; /* struct work.link: works of lab_init_blocking, and those that were run */
 };
 
-/* limits: each counter's limit is `limit`, except bytes: `limit` MiB. */
+/* limits: each counter's limit is `limit`, except bytes: `limit` MiB, descriptors: a few more, and mappings: none. */
 void lab_init(struct lab *lab, uint64_t limit);
 /* The same with NICs that block: works wait for the next three. */
 void lab_init_blocking(struct lab *lab, uint64_t limit);

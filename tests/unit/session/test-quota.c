@@ -118,3 +118,118 @@ TEST(huge_amounts_do_not_wrap)
 	quota_user_deinit(&user);
 	quota_deinit(&quota);
 }
+
+/* ---- pools ---------------------------------------------------------------------------------------------------------- */
+
+#define POOL 57344u
+#define MAX_USERS 4096u
+
+struct crowd {
+	struct quota quota;
+	struct quota_user users[MAX_USERS];
+	struct quota_charge charges[MAX_USERS];
+	unsigned int n;
+};
+
+static struct crowd *crowd_new(void)
+{
+	static struct crowd crowd;
+	struct quota_amount none;
+
+	memset(&none, 0xff, sizeof(none));
+	crowd = (struct crowd){0};
+	quota_init(&crowd.quota, &none);
+	crowd.quota.pools.n[QUOTA_MAPS] = POOL;
+	return &crowd;
+}
+
+static bool charge_one(struct crowd *crowd, unsigned int user, uint64_t n)
+{
+	const struct quota_amount amount = {.n = {[QUOTA_MAPS] = n}};
+
+	return quota_charge(&crowd->users[user], &amount, &crowd->charges[crowd->n]) == 0 && ++crowd->n;
+}
+
+/* A new user who takes the most it gets in one charge; how many that is. */
+static uint64_t take_most(struct crowd *crowd, unsigned int user, const char *cgroup)
+{
+	uint64_t low = 0, high = POOL + 1;
+
+	ASSERT_OK(quota_user_init(&crowd->users[user], &crowd->quota, 1000 + user, cgroup));
+	while (high - low > 1) {
+		uint64_t n = (low + high) / 2;
+
+		if (charge_one(crowd, user, n)) {
+			quota_charge_deinit(&crowd->charges[--crowd->n]);
+			low = n;
+		} else {
+			high = n;
+		}
+	}
+	if (low > 0)
+		ASSERT(charge_one(crowd, user, low));
+	return low;
+}
+
+static void crowd_deinit(struct crowd *crowd, unsigned int n_users)
+{
+	for (unsigned int i = 0; i < crowd->n; i++)
+		quota_charge_deinit(&crowd->charges[i]);
+	for (unsigned int i = 0; i < n_users; i++)
+		quota_user_deinit(&crowd->users[i]);
+	quota_deinit(&crowd->quota);
+}
+
+/* The attack: each uid takes all it may, one after the other. Each leaves half, and the last eighth is for small ones. */
+TEST(many_uids_that_take_all_they_may_leave_mappings_to_new_ones)
+{
+	struct crowd *crowd = crowd_new();
+	unsigned int n = 0, n_small = 0;
+
+	ASSERT_EQ(take_most(crowd, n++, ""), POOL / 8 * 7 / 2);
+	ASSERT_EQ(take_most(crowd, n++, ""), POOL / 8 * 7 / 4);
+	while (take_most(crowd, n, "") > QUOTA_SMALL)
+		ASSERT_LT(++n, 20);
+	for (n++; n < MAX_USERS && take_most(crowd, n, "") == QUOTA_SMALL; n++)
+		n_small++;
+	ASSERT_GE(n_small, POOL / 8 / QUOTA_SMALL);
+	ASSERT_LE(crowd->quota.total.n[QUOTA_MAPS], POOL);
+	crowd_deinit(crowd, n + 1);
+}
+
+/* A tenant with many uids is one. */
+TEST(uids_of_one_cgroup_leave_half_of_the_mappings)
+{
+	struct crowd *crowd = crowd_new();
+	uint64_t n = 0;
+
+	for (unsigned int i = 0; i < 100; i++)
+		n += take_most(crowd, i, "/box");
+	ASSERT_LE(n, POOL / 2);
+	ASSERT_EQ(take_most(crowd, 100, "/other"), (POOL / 8 * 7 - n) / 2);
+	crowd_deinit(crowd, 101);
+}
+
+/* A private daemon has one user, who need not leave anything to others. The pool does not contain the daemon's own part. */
+TEST(daemons_own_user_may_take_the_whole_pool)
+{
+	struct crowd *crowd = crowd_new();
+
+	crowd->quota.owner_uid = 1000;
+	ASSERT_EQ(take_most(crowd, 0, "/user.slice/user-1000.slice"), POOL);
+	ASSERT_EQ(take_most(crowd, 1, ""), 0);
+	crowd_deinit(crowd, 2);
+}
+
+TEST(refusal_by_a_pool_says_what_there_is)
+{
+	struct crowd *crowd = crowd_new();
+	char text[256];
+
+	take_most(crowd, 0, "");
+	ASSERT(!charge_one(crowd, 0, 1));
+	quota_explain(&crowd->users[0], QUOTA_MAPS, 1, text, sizeof(text));
+	ASSERT_STREQ(text, "limit reached: uid 1000 holds 25088 memory mappings of shmemd, all users hold 25088 of 57344; a user with "
+			   "more than 64 gets half of what others leave; vm.max_map_count sets their number");
+	crowd_deinit(crowd, 1);
+}

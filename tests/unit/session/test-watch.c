@@ -119,7 +119,7 @@ static void assert_unwatched(struct lab *lab, enum msg_role role, bool resumes)
 	ASSERT_EQ(rep.hello_rep.watch_fd, 0);
 	ASSERT_EQ(rep.hello_rep.restart_grace_nsec, 0);
 	ASSERT_EQ(pair.session->watch_fd, -1);
-	ASSERT_EQ(lab->registry.quota.total.n[QUOTA_FDS], role == MSG_ROLE_CLIENT ? 3 : 0);
+	ASSERT_EQ(lab->registry.quota.total.n[QUOTA_FDS], role == MSG_ROLE_CLIENT ? 3 : 2);
 	/* Nor is it told what it would not understand. */
 	lab->registry.keeps_sessions = true;
 	lab->registry.attr.restart_grace_nsec = GRACE_NSEC;

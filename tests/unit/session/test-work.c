@@ -618,6 +618,44 @@ TEST(queues_of_a_busy_session_are_not_looked_into)
 	scene_deinit(&s);
 }
 
+/* On soft NICs: the control thread fills no large ring, and touches no memory of a client. */
+TEST(long_requests_are_a_workers_where_no_nic_blocks)
+{
+	struct msg req, rep;
+	struct list stuck;
+	struct scene s;
+	int fd;
+
+	scene_init(&s);
+	s.lab.registry.blocks = s.lab.nics[0].base.blocks = s.lab.nics[1].base.blocks = false;
+	send_create(&s.a);
+	ASSERT(list_empty(&s.lab.todo));
+	expect_reply_and_drop(&s.a, MSG_QUEUE_CREATE_REP);
+	/* 2 MiB of rings. */
+	raw_fill_create(&req, 2);
+	req.queue_create_req.specs.cqs[0].log2_entries = 15;
+	send(&s.a, &req);
+	stick(&s, &stuck);
+	ASSERT(s.a.session->busy);
+	expect_nothing(&s.a);
+	list_one(&s, MSG_LIST_QPS, &rep);
+	find_item(&rep, s.qpn);
+	msg_deinit(&rep);
+	unstick(&s, &stuck);
+	expect_reply_and_drop(&s.a, MSG_QUEUE_CREATE_REP);
+	/* Small ones, in a memfd of the client. */
+	raw_fill_create(&req, 1);
+	req.queue_create_req.mem_kind = MSG_MEM_MEMFD;
+	req.queue_create_req.mem_bytes = 1 << 16;
+	fd = raw_memfd(1 << 16);
+	raw_send(&s.b.raw, &req, &fd, 1);
+	close(fd);
+	ASSERT(s.b.session->busy);
+	lab_work(&s.lab);
+	expect_reply_and_drop(&s.b, MSG_QUEUE_CREATE_REP);
+	scene_deinit(&s);
+}
+
 TEST(a_session_that_is_looked_at_is_freed_after_that)
 {
 	struct msg rep;

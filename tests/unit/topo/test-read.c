@@ -1,9 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Files that are damaged, hostile or of something else. */
 #include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
 
+#include "daemon/topo/topo-private.h"
 #include "daemon/topo/topo.h"
 #include "daemon/topo/xml.h"
 #include "tests/lib/test.h"
@@ -305,4 +312,87 @@ TEST(a_flat_switch_is_one_where_there_are_several)
 	ASSERT_EQ(topo_distance(topo, topo->gpus[0].node, topo->nics[1].node), TOPO_NODE);
 	ASSERT_LT(topo_rank(topo, topo->gpus[0].node, topo->nics[0].node), topo_rank(topo, topo->gpus[0].node, topo->nics[1].node));
 	topo_free(topo);
+}
+
+/* ---- pipes ---------------------------------------------------------------------------------------------------------- */
+
+static void expect_refusal(const char *path, int err, const char *says)
+{
+	char why[TOPO_WHY_BYTES];
+	struct topo *topo;
+
+	ASSERT_ERR(topo_read_file(path, &topo, why), err);
+	if (!strstr(why, says))
+		test_fail(TEST_WHERE, "%s", why);
+}
+
+/* The attack: opening it would wait for ever. */
+TEST(fifo_that_nobody_writes_to_is_refused_at_once)
+{
+	char folder[] = "/tmp/shmd-read-XXXXXX", path[64];
+
+	ASSERT(mkdtemp(folder));
+	snprintf(path, sizeof(path), "%s/fifo", folder);
+	ASSERT_OK(mkfifo(path, 0600));
+	expect_refusal(path, ENODATA, "nobody writes to this pipe");
+	unlink(path);
+	rmdir(folder);
+}
+
+/* The attack: it is held open, and nothing comes. */
+TEST(pipe_that_is_silent_is_given_up)
+{
+	char why[TOPO_WHY_BYTES] = "";
+	struct topo_text text = {0};
+	int fds[2];
+
+	ASSERT_OK(pipe2(fds, O_NONBLOCK | O_CLOEXEC));
+	ASSERT_ERR(topo_read_text(fds[0], 1000, &text, why), ETIMEDOUT);
+	ASSERT_STREQ(why, "nothing came out of this pipe for 1 s");
+	close(fds[0]);
+	close(fds[1]);
+}
+
+struct writer {
+	pthread_t thread;
+	int fd;
+};
+
+static void *write_slowly(void *arg)
+{
+	static const char text[] = "<system version=\"1\"><cpu numaid=\"0\"></cpu></system>";
+	const struct timespec pause = {.tv_nsec = 1000000};
+	struct writer *writer = arg;
+
+	for (size_t i = 0; i < sizeof(text) - 1; i++) {
+		ASSERT_EQ(write(writer->fd, text + i, 1), 1);
+		nanosleep(&pause, NULL);
+	}
+	close(writer->fd);
+	return NULL;
+}
+
+/* As <(lstopo --of xml) is one to a shell's program. */
+TEST(pipe_of_a_slow_program_is_read_to_its_end)
+{
+	struct topo *topo = NULL;
+	char path[32], why[TOPO_WHY_BYTES];
+	struct writer writer;
+	int fds[2];
+
+	ASSERT_OK(pipe2(fds, O_CLOEXEC));
+	writer.fd = fds[1];
+	ASSERT_OK(pthread_create(&writer.thread, NULL, write_slowly, &writer));
+	snprintf(path, sizeof(path), "/dev/fd/%d", fds[0]);
+	ASSERT_OK(topo_read_file(path, &topo, why));
+	ASSERT_STREQ(why, "there is no PCI device in it: was it written with all of them (lstopo --whole-io)?");
+	pthread_join(writer.thread, NULL);
+	topo_free(topo);
+	close(fds[0]);
+}
+
+TEST(devices_and_folders_are_no_topologies)
+{
+	expect_refusal("/dev/zero", EINVAL, "neither a file nor a pipe");
+	expect_refusal("/tmp", EISDIR, "directory");
 }

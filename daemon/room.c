@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Pools: what all users together may hold of the process's descriptors and memory mappings.
+ *
+ * The daemon keeps an eighth of the mappings for its threads, NICs, malloc, and memory on its way back to the kernel (later.h).
+ * It keeps a quarter of the descriptors and those of soft NICs: connections get numbers below seven eighths (accept.c), and
+ * an administrator's connection must find one when users hold all they may. Control thread, at the start.
+ */
+#include "daemon/room.h"
+
+#include <inttypes.h>
+#include <malloc.h>
+#include <stdio.h>
+
+#include "daemon/node.h"
+
+#define MAPS_RESERVE_SHARE 8u
+#define FDS_RESERVE_SHARE 4u
+#define FDS_PER_NIC 4u
+#define MAPS_UNKNOWN 65530u /* what Linux has when nobody changes it */
+#define MALLOC_MAPS 1024
+
+static uint64_t max_maps(void)
+{
+	char path[512];
+	uint64_t n = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%.400s/sys/vm/max_map_count", node_procfs());
+	file = fopen(path, "re");
+	if (!file)
+		return MAPS_UNKNOWN;
+	if (fscanf(file, "%" SCNu64, &n) != 1 || n == 0)
+		n = MAPS_UNKNOWN;
+	fclose(file);
+	return n;
+}
+
+/* However few there are, users get some. */
+static uint64_t fds_of_users(uint64_t max_fds, uint64_t n_soft_nics)
+{
+	/* bounded: a setting. */
+	uint64_t reserve = max_fds / FDS_RESERVE_SHARE + FDS_PER_NIC * n_soft_nics;
+	uint64_t least = max_fds / FDS_RESERVE_SHARE;
+
+	return max_fds > reserve && max_fds - reserve > least ? max_fds - reserve : least;
+}
+
+void room_pools(uint64_t max_fds, uint64_t n_soft_nics, struct quota_amount *ret_pools)
+{
+	uint64_t n_maps = max_maps();
+
+	*ret_pools = (struct quota_amount){.n = {
+		[QUOTA_FDS] = fds_of_users(max_fds, n_soft_nics),
+		[QUOTA_MAPS] = n_maps - n_maps / MAPS_RESERVE_SHARE,
+	}};
+}
+
+void room_bound_malloc(void)
+{
+	mallopt(M_MMAP_MAX, MALLOC_MAPS);
+}
