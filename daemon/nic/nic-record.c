@@ -11,6 +11,7 @@
 
 #define HEAD_BYTES 12u
 #define SUM_BYTES 8u
+#define TOTAL_OFFSET 8u /* of the length, in the head */
 
 /* ---- parts of a walk --------------------------------------------------------------------------------------------------- */
 
@@ -126,6 +127,95 @@ int nic_record_encode(const struct nic_record_form *form, const void *record, vo
 	*ret_bytes = total;
 	return 0;
 }
+
+int nic_record_encode_part(void (*code)(struct coder *c, void *part), const void *part, void **ret_data, size_t *ret_bytes)
+{
+	void *p = (void *)(uintptr_t)part; /* as above */
+	struct coder c = {.direction = CODER_COUNTING};
+	_cleanup_free_ uint8_t *data = NULL;
+	size_t bytes;
+
+	code(&c, p);
+	bytes = c.n;
+	if (c.failed)
+		return -EINVAL;
+	if (bytes > NIC_RECORD_MAX_BYTES)
+		return -ENOSPC;
+	data = malloc(bytes + 1);
+	if (!data)
+		return -ENOMEM;
+	c = (struct coder){.direction = CODER_WRITING, .at = data, .size = bytes};
+	code(&c, p);
+	*ret_data = take_ptr(data);
+	*ret_bytes = bytes;
+	return 0;
+}
+
+/* ---- joining ----------------------------------------------------------------------------------------------------------- */
+
+#define COUNT_BYTES 4u
+
+static void code_parts(struct coder *c, uint32_t n, const struct nic_record_part *parts)
+{
+	coder_u32(c, &n);
+	for (uint32_t i = 0; i < n; i++)
+		coder_bytes(c, (void *)(uintptr_t)parts[i].bytes, parts[i].n); /* writing changes nothing of it */
+}
+
+static uint64_t bytes_of(uint32_t n, const struct nic_record_part *parts)
+{
+	uint64_t bytes = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		bytes += parts[i].n; /* bounded: they are in memory */
+	return bytes;
+}
+
+/* Where the parts go: before the two counts and the sum, which end the record of a context without any. */
+static int check_empty(const struct nic_record_part *ctx, size_t *ret_bytes)
+{
+	const uint8_t *data = ctx->bytes;
+	uint64_t sum;
+
+	if (ctx->n < HEAD_BYTES + 2 * COUNT_BYTES + SUM_BYTES)
+		return -EINVAL;
+	memcpy(&sum, data + ctx->n - SUM_BYTES, sizeof(sum));
+	*ret_bytes = ctx->n - SUM_BYTES - 2 * COUNT_BYTES;
+	for (size_t i = *ret_bytes; i < ctx->n - SUM_BYTES; i++)
+		if (data[i])
+			return -EINVAL;
+	return le64toh(sum) == check_sum(data, ctx->n - SUM_BYTES) ? 0 : -EINVAL;
+}
+
+int nic_record_join(const struct nic_record_part *ctx, uint32_t n_mrs, const struct nic_record_part *mrs, uint32_t n_queues,
+		    const struct nic_record_part *queues, void **ret_data, size_t *ret_bytes)
+{
+	uint64_t bytes = ctx->n + bytes_of(n_mrs, mrs) + bytes_of(n_queues, queues), sum;
+	uint32_t total = htole32((uint32_t)bytes);
+	struct coder c = {.direction = CODER_WRITING};
+	size_t own;
+	int r = check_empty(ctx, &own);
+
+	if (r < 0)
+		return r;
+	if (bytes > NIC_RECORD_MAX_BYTES)
+		return -ENOSPC;
+	c.size = bytes;
+	c.at = malloc(bytes);
+	if (!c.at)
+		return -ENOMEM;
+	coder_bytes(&c, (void *)(uintptr_t)ctx->bytes, own);
+	memcpy(c.at + TOTAL_OFFSET, &total, sizeof(total));
+	code_parts(&c, n_mrs, mrs);
+	code_parts(&c, n_queues, queues);
+	sum = check_sum(c.at, c.n);
+	coder_u64(&c, &sum);
+	*ret_data = c.at;
+	*ret_bytes = bytes;
+	return 0;
+}
+
+/* ---- reading ----------------------------------------------------------------------------------------------------------- */
 
 static int read_all(const struct nic_record_form *form, const void *data, size_t bytes, void *record)
 {

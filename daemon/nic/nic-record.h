@@ -2,7 +2,8 @@
 /*
  * What a context holds, as bytes for another process: its record, as far as all backends have it in common.
  *
- * Little-endian, without gaps: magic, version, length of all; the backend's fields; a check sum over everything before it. Records
+ * Little-endian, without gaps: magic, version, length of all; the backend's fields, with the number of regions, the regions, the
+ * number of batches and the batches last; a check sum over everything before it. Records
  * come from a daemon's own memory and are read as if they did not: what is taken is complete and in its ranges, and its parts fit
  * each other. Whether the objects are there only their NIC can say.
  *
@@ -31,6 +32,8 @@ struct nic_record_form {
 
 /* *ret_data is to be freed. -EINVAL a field out of its range, -ENOSPC more than NIC_RECORD_MAX_BYTES, -ENOMEM. */
 int nic_record_encode(const struct nic_record_form *form, const void *record, void **ret_data, size_t *ret_bytes);
+/* Fields of one part of a record alone, without head and sum, for nic_record_join(). Errors as above. */
+int nic_record_encode_part(void (*code)(struct coder *c, void *part), const void *part, void **ret_data, size_t *ret_bytes);
 /* Into a record of zeros, which a failure leaves. -EINVAL it is none, -EPROTONOSUPPORT of another version, -ENOMEM. */
 int nic_record_decode(const struct nic_record_form *form, const void *data, size_t bytes, void *record);
 

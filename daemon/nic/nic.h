@@ -394,6 +394,21 @@ struct nic_event {
 #define NIC_RECORD_MAX_BYTES (32u << 20)
 #define NIC_KEEP_FDS 8
 
+/*
+ * A record is kept in parts, so that a change costs what it changes: the context's own, and one for each region and batch. The
+ * first is a record of its own, of a context without any.
+ */
+struct nic_record_part {
+	const void *bytes; /* borrowed */
+	size_t n;
+};
+/*
+ * Makes a record of parts, regions and batches in the order in which they were made; *ret_record is to be freed. -EINVAL the
+ * context's part is no record; -ENOSPC more than NIC_RECORD_MAX_BYTES; -ENOMEM. nic-record.c.
+ */
+int nic_record_join(const struct nic_record_part *ctx, uint32_t n_mrs, const struct nic_record_part *mrs, uint32_t n_queues,
+		    const struct nic_record_part *queues, void **ret_record, size_t *ret_bytes);
+
 /* In an order that is the backend's own: ctx_import wants them as ctx_keep told them. */
 struct nic_kept {
 	unsigned int n;
@@ -530,10 +545,14 @@ struct nic_ops {
 	void (*ctx_quiesce)(struct nic_ctx *ctx, uint64_t timeout_nsec);
 
 	/*
-	 * Everything the context holds, for ctx_import of a later process of any version; `*ret_record` is to be freed. It is
-	 * good until the next region or batch comes or goes. It holds keys of regions and DCTs, and does nothing without the descriptor.
+	 * The parts of the record for ctx_import of a later process of any version; `*ret_part` is to be freed. The context's is
+	 * good until the next request that changes the context, a region's until it goes, a batch's until it goes or, where
+	 * nic->records_states is set, until a QP of it changes its state. They hold keys of regions and DCTs, and do nothing
+	 * without the descriptor. -EOPNOTSUPP as ctx_keep; -EINVAL, -ENOSPC, -ENOMEM.
 	 */
-	int (*ctx_export)(struct nic_ctx *ctx, void **ret_record, size_t *ret_bytes);
+	int (*ctx_export)(struct nic_ctx *ctx, void **ret_part, size_t *ret_bytes);
+	int (*mr_export)(const struct nic_mr *mr, void **ret_part, size_t *ret_bytes);
+	int (*queues_export)(const struct nic_queues *queues, void **ret_part, size_t *ret_bytes);
 	/*
 	 * What must outlive the daemon, besides queue memory and, with nic->keeps_memory, regions' memory. The same from ctx_open
 	 * or ctx_import on until the context ends, but that ctx_to_cpu may add some. -EOPNOTSUPP it cannot outlive it: nor can it be exported.
@@ -601,6 +620,7 @@ struct nic {
 	bool blocks; /* operations wait for firmware: they are not for the control thread */
 	unsigned int maps_per_ctx; /* most memory mappings of the process that an open context has */
 	bool keeps_memory; /* ctx_import needs the memory of every region and of every batch */
+	bool records_states; /* the records of batches have the states of their QPs */
 	struct list link; /* owner's list */
 };
 

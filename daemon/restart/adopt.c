@@ -48,7 +48,9 @@ const struct keep_ops adopt_keep_ops = {
 	.remove = ops_remove,
 	.take = ops_take,
 	.state_new = state_new,
-	.state_write = state_write,
+	.state_put = state_put,
+	.state_remove = state_remove,
+	.state_commit = state_commit,
 	.state_fd = state_fd,
 	.state_free = state_free,
 };

@@ -1,51 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Saved state: two heads in the first block, each with the place of its bytes behind it.
+ * Saved state: its file, and reading it.
  *
- * A write takes the head that is older: it is made void, the bytes are written where the newer ones are not, then the head,
- * its magic last. The sum over head and bytes makes a half void that is neither the old nor the new one. Memory is reserved
- * before it is written, since a page that cannot be had would kill the writer. What is read is checked against
- * the file's size, which nobody can shrink: the daemon's own file, but maybe another daemon's mistake.
+ * A state is whole or refused: sums cover the head and each record, and the head knows how many records there are and the sum of
+ * their sums, so that a record which is missing or comes from another commit is noticed. What is read is checked against the
+ * size of the file, which nobody can shrink: the daemon's own file, but maybe another daemon's mistake.
  */
 #include "daemon/restart/state.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include "daemon/restart/state-file.h"
 #include "proto/base/cleanup.h"
 
-#define STATE_MAGIC UINT64_C(0x6574617453646d68)
-#define BLOCK_BYTES ((size_t)4096)
-#define MAX_FILE_BYTES (3 * STATE_MAX_BYTES + 4 * BLOCK_BYTES)
-
-struct head {
-	uint64_t magic; /* 0: void */
-	uint32_t version;
-	uint32_t zero;
-	uint64_t sequence;
-	uint64_t offset, length; /* of the bytes */
-	uint64_t sum;
-};
-
-struct state {
-	int fd; /* owned */
-	unsigned char *map; /* owned */
-	size_t size; /* of the file and of the map */
-};
+#define UNIT_BYTES 64u
+#define SMALL_BYTES 1024u /* up to here sizes are multiples of UNIT_BYTES, then powers of two */
+/* Where the second of two heads was before version 4. */
+#define OLD_HEAD_OFFSET 48u
 
 DEFINE_CLEANUP(struct state *, state_free);
 
-static struct head *head_of(const struct state *state, unsigned int i)
-{
-	return (struct head *)state->map + i;
-}
-
-/* ---- reading ---------------------------------------------------------------------------------------------------- */
+/* ---- sums and sizes ------------------------------------------------------------------------------------------------ */
 
 static uint64_t mix(uint64_t sum, uint64_t word)
 {
@@ -54,136 +34,246 @@ static uint64_t mix(uint64_t sum, uint64_t word)
 }
 
 /* Notices a write that was cut, and bytes that rotted; it is no secret and keeps nobody out. */
-static uint64_t sum_of(const struct head *head, const unsigned char *bytes, size_t n)
+uint64_t state_sum(uint64_t sum, const void *bytes, size_t n)
 {
-	uint64_t sum, word = 0;
+	const unsigned char *at = bytes;
+	uint64_t word = 0;
 	size_t i;
 
-	sum = mix(mix(STATE_MAGIC, head->version), head->sequence);
-	sum = mix(mix(sum, head->offset), head->length);
 	for (i = 0; i + sizeof(word) <= n; i += sizeof(word)) {
-		memcpy(&word, bytes + i, sizeof(word));
+		memcpy(&word, at + i, sizeof(word));
 		sum = mix(sum, word);
 	}
 	word = 0;
-	memcpy(&word, bytes + i, n - i);
-	return mix(sum, word);
+	if (n > i)
+		memcpy(&word, at + i, n - i);
+	return mix(mix(sum, word), n);
 }
 
-static bool is_whole(const struct state *state, const struct head *head)
+uint64_t state_head_sum(const struct head *head)
 {
-	if (head->magic != STATE_MAGIC || head->zero || head->sequence == 0 || head->offset < BLOCK_BYTES ||
-	    head->offset > state->size || head->length > state->size - head->offset)
-		return false;
-	return head->sum == sum_of(head, state->map + head->offset, head->length);
+	return state_sum(STATE_MAGIC, head, offsetof(struct head, sum));
 }
 
-/* The newest half that is whole, or NULL. */
-static struct head *newest(const struct state *state)
+uint64_t state_extent_sum(const struct extent *extent, const void *bytes)
 {
-	struct head *a = head_of(state, 0), *b = head_of(state, 1);
+	return state_sum(state_sum(EXTENT_MAGIC, extent, offsetof(struct extent, sum)), bytes, extent->length);
+}
 
-	if (!is_whole(state, a))
-		return is_whole(state, b) ? b : NULL;
-	return is_whole(state, b) && b->sequence > a->sequence ? b : a;
+uint32_t state_extent_size(size_t n)
+{
+	size_t need = (sizeof(struct extent) + n + UNIT_BYTES - 1) / UNIT_BYTES * UNIT_BYTES;
+	size_t size = 2 * SMALL_BYTES;
+
+	if (need <= SMALL_BYTES)
+		return (uint32_t)need;
+	while (size < need)
+		size *= 2; /* bounded: STATE_MAX_BYTES */
+	return (uint32_t)size;
+}
+
+unsigned int state_class(uint32_t bytes)
+{
+	unsigned int log2 = 0;
+
+	if (bytes % UNIT_BYTES)
+		return 0;
+	if (bytes <= SMALL_BYTES)
+		return bytes / UNIT_BYTES;
+	while (SMALL_BYTES << log2 < bytes && log2 < 21)
+		log2++;
+	return SMALL_BYTES << log2 == bytes ? SMALL_BYTES / UNIT_BYTES + log2 : 0;
+}
+
+/* ---- what a killed writer left ------------------------------------------------------------------------------------- */
+
+static bool goes_right(const struct patch *patch, uint64_t end)
+{
+	if (patch->offset == 0)
+		return patch->bytes == sizeof(struct head);
+	return patch->offset >= BLOCK_BYTES && patch->offset <= end && patch->bytes <= end - patch->offset;
+}
+
+int state_apply(unsigned char *map, uint64_t offset, uint64_t bytes)
+{
+	uint64_t at = offset, end = offset + bytes;
+	struct patch patch;
+
+	while (at < end) {
+		if (end - at < sizeof(patch))
+			return -EBADMSG;
+		memcpy(&patch, map + at, sizeof(patch));
+		at += sizeof(patch);
+		if (patch.bytes > end - at || !goes_right(&patch, offset))
+			return -EBADMSG;
+		memcpy(map + patch.offset, map + at, patch.bytes);
+		at += (patch.bytes + 7) / 8 * 8; /* bounded: the bytes of a file */
+	}
+	return 0;
+}
+
+static int finish_commit(struct state *state)
+{
+	struct mark *mark = (struct mark *)(void *)(state->map + MARK_OFFSET);
+	int r;
+
+	if (mark->magic != STATE_COMMITTED)
+		return 0;
+	if (mark->offset < BLOCK_BYTES || mark->offset > state->size || mark->bytes > state->size - mark->offset ||
+	    mark->sum != state_sum(STATE_COMMITTED, state->map + mark->offset, mark->bytes))
+		return -EBADMSG;
+	r = state_apply(state->map, mark->offset, mark->bytes);
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	mark->magic = 0;
+	return r;
+}
+
+/* ---- loading ------------------------------------------------------------------------------------------------------- */
+
+static int add_record(struct state *state, const struct extent *extent, struct place *place)
+{
+	struct record *record = calloc(1, sizeof(*record));
+	int r;
+
+	if (!record)
+		return -ENOMEM;
+	*record = (struct record){.key = extent->key, .place = place, .length = extent->length};
+	list_init(&record->staged_link);
+	r = hash_add(&state->records, extent->key, record);
+	if (r < 0)
+		free(record);
+	return r == -EEXIST ? -EBADMSG : r;
+}
+
+static int load_extent(struct state *state, uint64_t offset, uint64_t *ret_bytes)
+{
+	struct extent extent;
+	struct place *place;
+	int r = 0;
+
+	if (state->end - offset < sizeof(extent))
+		return -EBADMSG;
+	memcpy(&extent, state->map + offset, sizeof(extent));
+	if (extent.magic != EXTENT_MAGIC || state_class(extent.bytes) == 0 || extent.bytes > state->end - offset)
+		return -EBADMSG;
+	if (extent.length != EXTENT_FREE &&
+	    (extent.length > extent.bytes - sizeof(extent) ||
+	     extent.sum != state_extent_sum(&extent, state->map + offset + sizeof(extent))))
+		return -EBADMSG;
+	place = calloc(1, sizeof(*place));
+	if (!place)
+		return -ENOMEM;
+	*place = (struct place){.offset = offset, .bytes = extent.bytes};
+	list_init(&place->link);
+	if (extent.length == EXTENT_FREE) {
+		list_add_tail(&state->free[state_class(extent.bytes)], &place->link);
+	} else {
+		r = add_record(state, &extent, place);
+		state->records_sum += extent.sum;
+	}
+	if (r < 0)
+		free(place);
+	*ret_bytes = extent.bytes;
+	return r;
+}
+
+static int load_extents(struct state *state, const struct head *head)
+{
+	uint64_t offset = BLOCK_BYTES, bytes = 0;
+	int r = 0;
+
+	state->end = head->end;
+	state->sequence = head->sequence;
+	for (; r == 0 && offset < state->end; offset += bytes)
+		r = load_extent(state, offset, &bytes);
+	if (r < 0)
+		return r;
+	return state->records.n == head->n_records && state->records_sum == head->records_sum ? 0 : -EBADMSG;
+}
+
+/* Of another version: its head, or the second one of those before version 4. */
+static bool is_strange(const struct state *state, uint32_t *ret_version)
+{
+	const struct head *head = (const void *)state->map;
+
+	if (head->magic != STATE_MAGIC)
+		head = (const void *)(state->map + OLD_HEAD_OFFSET);
+	*ret_version = head->version;
+	return head->magic == STATE_MAGIC && head->version != STATE_VERSION;
+}
+
+static int load(struct state *state)
+{
+	const struct head *head = (const void *)state->map;
+	int r;
+
+	if (is_strange(state, &state->version))
+		return -EPROTONOSUPPORT;
+	r = finish_commit(state);
+	if (r < 0)
+		return r;
+	if (is_strange(state, &state->version))
+		return -EPROTONOSUPPORT;
+	if (head->magic != STATE_MAGIC || head->zero || head->sequence == 0 || head->end < BLOCK_BYTES ||
+	    head->end > state->size || head->sum != state_head_sum(head))
+		return -EBADMSG;
+	return load_extents(state, head);
+}
+
+/* ---- reading ------------------------------------------------------------------------------------------------------- */
+
+static int compare_keys(const void *a, const void *b)
+{
+	const struct record *const *x = a, *const *y = b;
+
+	return (*x)->key < (*y)->key ? -1 : (*x)->key > (*y)->key;
+}
+
+static size_t list_committed(const struct state *state, struct record **records, size_t *ret_n)
+{
+	struct record *record;
+	size_t pos = 0, bytes = 0;
+	uint64_t key;
+
+	*ret_n = 0;
+	while ((record = hash_next(&state->records, &pos, &key))) {
+		if (!record->place)
+			continue;
+		records[(*ret_n)++] = record;
+		bytes += record->length; /* bounded: the file */
+	}
+	return bytes;
 }
 
 int state_read(struct state *state, uint32_t *ret_version, const void **ret_bytes, size_t *ret_n)
 {
-	const struct head *head = newest(state);
+	/* bounded: the extents of the file. */
+	_cleanup_free_ struct record **records = calloc(state->records.n + 1, sizeof(struct record *));
+	size_t n, bytes;
 
-	if (!head)
-		return -EBADMSG;
-	*ret_version = head->version;
-	if (head->version != STATE_VERSION)
-		return -EPROTONOSUPPORT;
-	*ret_bytes = state->map + head->offset;
-	*ret_n = head->length;
-	return 0;
-}
-
-/* ---- writing ---------------------------------------------------------------------------------------------------- */
-
-static size_t round_up(size_t n)
-{
-	return (n + BLOCK_BYTES - 1) / BLOCK_BYTES * BLOCK_BYTES;
-}
-
-/* Where the bytes do not touch those of the newest: before them, else behind them. */
-static size_t place(const struct head *now, size_t n)
-{
-	if (!now || BLOCK_BYTES + n <= now->offset)
-		return BLOCK_BYTES;
-	return round_up(now->offset + now->length);
-}
-
-/* Room for that much, and memory behind it. */
-static int grow(struct state *state, size_t end)
-{
-	size_t size = round_up(end);
-	void *map;
-
-	if (size <= state->size)
-		return 0;
-	if (size > MAX_FILE_BYTES)
-		return -EFBIG;
-	if (fallocate(state->fd, 0, 0, (off_t)size) < 0)
-		return -errno;
-	map = mremap(state->map, state->size, size, MREMAP_MAYMOVE);
-	if (map == MAP_FAILED)
-		return -errno;
-	state->map = map;
-	state->size = size;
-	return 0;
-}
-
-/*
- * From magic 0 to magic set the half is void: the stores before are not moved behind it, nor those behind before. Who reads it reads it
- * after this process has ended, so the compiler's order is enough.
- */
-static void write_half(struct state *state, struct head *head, const struct head *want, const void *bytes)
-{
-	__atomic_store_n(&head->magic, 0, __ATOMIC_RELAXED);
-	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	if (want->length > 0)
-		memcpy(state->map + want->offset, bytes, want->length);
-	head->version = want->version;
-	head->zero = 0;
-	head->sequence = want->sequence;
-	head->offset = want->offset;
-	head->length = want->length;
-	head->sum = want->sum;
-	__atomic_store_n(&head->magic, STATE_MAGIC, __ATOMIC_RELEASE);
-}
-
-int state_write_version(struct state *state, uint32_t version, const void *bytes, size_t n)
-{
-	struct head want = {.version = version, .sequence = 1, .length = n};
-	struct head *now = newest(state);
-	unsigned int half = 0;
-	int r;
-
-	if (n > STATE_MAX_BYTES)
-		return -EFBIG;
-	if (now) {
-		half = now == head_of(state, 0);
-		want.sequence = now->sequence + 1;
+	if (state->readable == -EPROTONOSUPPORT)
+		*ret_version = state->version;
+	if (state->readable < 0)
+		return state->readable;
+	if (!records)
+		return -ENOMEM;
+	bytes = list_committed(state, records, &n);
+	qsort(records, n, sizeof(struct record *), compare_keys);
+	free(state->flat);
+	state->flat = malloc(bytes + 1);
+	if (!state->flat)
+		return -ENOMEM;
+	*ret_n = 0;
+	for (size_t i = 0; i < n; i++) {
+		memcpy(state->flat + *ret_n, state->map + records[i]->place->offset + sizeof(struct extent), records[i]->length);
+		*ret_n += records[i]->length;
 	}
-	want.offset = place(now, n);
-	r = grow(state, want.offset + n);
-	if (r < 0)
-		return r;
-	want.sum = sum_of(&want, bytes, n);
-	write_half(state, head_of(state, half), &want, bytes);
+	*ret_version = state->version;
+	*ret_bytes = state->flat;
 	return 0;
 }
 
-int state_write(struct state *state, const void *bytes, size_t n)
-{
-	return state_write_version(state, STATE_VERSION, bytes, n);
-}
-
-/* ---- birth and death -------------------------------------------------------------------------------------------- */
+/* ---- birth and death ----------------------------------------------------------------------------------------------- */
 
 static int map_file(struct state *state)
 {
@@ -195,9 +285,26 @@ static int map_file(struct state *state)
 	return 0;
 }
 
+static struct state *state_alloc(int fd)
+{
+	struct state *state = calloc(1, sizeof(*state));
+
+	if (!state)
+		return NULL;
+	state->fd = fd;
+	state->readable = -EBADMSG;
+	state->version = STATE_VERSION;
+	state->end = BLOCK_BYTES;
+	hash_init(&state->records);
+	list_init(&state->staged);
+	for (unsigned int i = 0; i < STATE_N_CLASSES; i++)
+		list_init(&state->free[i]);
+	return state;
+}
+
 int state_new(struct state **ret)
 {
-	_cleanup_(state_freep) struct state *state = calloc(1, sizeof(*state));
+	_cleanup_(state_freep) struct state *state = state_alloc(-1);
 	int r;
 
 	if (!state)
@@ -229,32 +336,68 @@ static int check_file(struct state *state)
 	return 0;
 }
 
+/* Nothing is in it: the next commit writes all of it anew. */
+static void forget_all(struct state *state)
+{
+	struct record *record;
+	size_t pos = 0;
+	uint64_t key;
+
+	while ((record = hash_next(&state->records, &pos, &key)))
+		state_record_free(record);
+	hash_deinit(&state->records);
+	for (unsigned int i = 0; i < STATE_N_CLASSES; i++) {
+		struct place *place, *tmp;
+
+		list_for_each_entry_safe(place, tmp, &state->free[i], link)
+			free(place);
+		list_init(&state->free[i]);
+	}
+	list_init(&state->staged);
+	state->end = BLOCK_BYTES;
+	state->records_sum = 0;
+}
+
 int state_open(int fd, struct state **ret)
 {
-	_cleanup_(state_freep) struct state *state = calloc(1, sizeof(*state));
+	_cleanup_(state_freep) struct state *state = state_alloc(fd);
 	int r;
 
 	if (!state) {
 		safe_close(fd);
 		return -ENOMEM;
 	}
-	state->fd = fd;
 	r = check_file(state);
 	if (r == 0)
 		r = map_file(state);
 	if (r < 0)
 		return r;
+	state->readable = load(state);
+	if (state->readable == -ENOMEM)
+		return -ENOMEM;
+	if (state->readable < 0)
+		forget_all(state);
 	*ret = take_ptr(state);
 	return 0;
+}
+
+struct record *state_record_free(struct record *record)
+{
+	free(record->place);
+	free(record->bytes);
+	free(record);
+	return NULL;
 }
 
 struct state *state_free(struct state *state)
 {
 	if (!state)
 		return NULL;
+	forget_all(state);
 	if (state->map)
 		munmap(state->map, state->size);
 	safe_close(state->fd);
+	free(state->flat);
 	free(state);
 	return NULL;
 }

@@ -131,6 +131,9 @@ static int finish_connect(struct request *req)
 			.state = NIC_QPS_RTS, .dest_qpn = op->peers[i].remote.qpn});
 	if (op->r == 0)
 		return 0;
+	/* It may have come half of the way. */
+	if (op->n_done < op->n && hash_get(&op->nic->qps, op->peers[op->n_done].qpn))
+		session_keep_qps(hash_get(&op->nic->qps, op->peers[op->n_done].qpn));
 	status = dispatch_status(MSG_CONNECT_REQ, op->r);
 	if (status == SHMD_STATUS_INTERNAL)
 		return op->r;

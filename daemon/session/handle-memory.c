@@ -191,6 +191,7 @@ static int finish_reg(struct request *req)
 	note_reason(req->session, mr);
 	if (mr->nic->rnic->nic->keeps_memory)
 		mr->head.is_kept = session_keep_put(req->session, 'm', mr->head.handle, op->attr.fd);
+	session_keep_mr(req->session, mr);
 	req->rep->kind = MSG_MEM_REG_REP;
 	req->rep->mem_reg_rep = (struct msg_mem_reg_rep){
 		.mr = mr->head.handle, .lkey = mr->mr->lkey, .rkey = mr->mr->rkey};

@@ -245,6 +245,7 @@ int handle_nic_open(struct request *req)
 		return request_fail(req, SHMD_STATUS_INVALID, "doorbell mode %u is not 0, 1 or 2",
 				    open->doorbell);
 	req->rep->kind = MSG_NIC_OPEN_REP;
+	nic->session = req->session;
 	r = choose_nic(req, req->rep->nic_open_rep.assignment, nic->gpu, &nic->rnic);
 	if (r == 0)
 		r = choose_doorbell(req, &nic->rnic->info, &op->attr.doorbell);

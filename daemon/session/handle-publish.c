@@ -57,6 +57,7 @@ static int add_entry(struct request *req, struct publish_entry *entry)
 	session->n_published++;
 	if (session_keep_put(session, 'p', session->keep.last_published + 1, entry->fd))
 		entry->kept = ++session->keep.last_published;
+	session_keep_entry(session, entry);
 	return 0;
 }
 
@@ -87,6 +88,7 @@ int handle_unpublish(struct request *req)
 				    "another session published PE %u, slot %u", wanted->pe, wanted->slot);
 	if (entry->kept)
 		session_keep_unname(req->session, 'p', entry->kept);
+	session_keep_no_entry(req->session, entry);
 	publish_entry_free(entry);
 	req->session->n_published--;
 	return 0;

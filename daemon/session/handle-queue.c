@@ -209,6 +209,9 @@ static void run_create(struct request *req)
 
 	op->r = op->mem.fd < 0 ? create_in_own_mem(req, op)
 			       : ctx->nic->ops->queues_create(ctx, &op->mem, &op->layout, &op->queues->queues);
+	/* Here, since a batch may have many thousands. */
+	if (op->r == 0 && req->changes)
+		session_queues_export(op->queues);
 }
 
 static int reserve(struct request *req, const struct create *op)
@@ -308,6 +311,7 @@ static int finish_create(struct request *req)
 	/* Memory that the CPU does not reach is of no use to who cannot read it. */
 	if (op->mem.kind == NIC_MEM_MEMFD || queues->nic->rnic->nic->keeps_memory)
 		queues->head.is_kept = session_keep_put(req->session, 'q', queues->head.handle, op->mem.fd);
+	session_keep_queues(req->session, queues);
 	monitor_queues(req->session, MSG_EVENT_QUEUES_CREATED, queues);
 	fill_create_rep(req, queues);
 	return 0;
@@ -322,6 +326,7 @@ static struct session_queues *queues_new(struct session_nic *nic, const struct n
 	if (!queues)
 		return NULL;
 	resource_init(&queues->head, RESOURCE_QUEUES);
+	list_init(&queues->changed_link);
 	queues->nic = nic;
 	/* bounded: nic_layout_init() made the layout. */
 	queues->qps = calloc((size_t)layout->n_qps + 1, sizeof(*queues->qps));

@@ -152,14 +152,14 @@ uint64_t keep_get(struct keep_reader *reader, uint16_t tag, uint64_t max)
 	return 0;
 }
 
-uint32_t keep_get_count(struct keep_reader *reader, uint16_t tag)
+bool keep_next_is(const struct keep_reader *reader, uint16_t tag)
 {
-	uint64_t n = keep_get(reader, tag, UINT32_MAX);
+	struct item item;
 
-	if (n <= (size_t)(reader->end - reader->at) / sizeof(struct item))
-		return (uint32_t)n;
-	fail(reader);
-	return 0;
+	if (reader->r < 0 || (size_t)(reader->end - reader->at) < sizeof(item))
+		return false;
+	memcpy(&item, reader->at, sizeof(item));
+	return item.tag == tag;
 }
 
 static void store(void *to, uint32_t size, uint64_t number)

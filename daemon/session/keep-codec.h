@@ -65,8 +65,7 @@ void keep_put_fields(struct keep_writer *writer, const struct keep_table *table,
 uint64_t keep_get(struct keep_reader *reader, uint16_t tag, uint64_t max);
 /* Where they are, in the reader's own bytes, and how many; NULL after an error, or none. */
 const void *keep_get_bytes(struct keep_reader *reader, uint16_t tag, size_t *ret_n);
-/* How many of something follow, each with at least one item: no more than the bytes that are left can hold. */
-uint32_t keep_get_count(struct keep_reader *reader, uint16_t tag);
+bool keep_next_is(const struct keep_reader *reader, uint16_t tag); /* an item of this tag comes next; false after an error */
 void keep_get_fields(struct keep_reader *reader, const struct keep_table *table, void *of);
 /* Everything was read: 0, or the first error. */
 int keep_reader_end(const struct keep_reader *reader);

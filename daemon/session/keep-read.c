@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads what keep-state.c writes, in the same order, and takes the memory that is kept with it.
+ * Reads what keep-state.c writes, object by object in the order of their kinds, and takes the memory that is kept with them.
  *
  * The bytes are this program's own, and still nothing of them is believed that could make the daemon do what no client can
  * ask for: counts are bounded by the bytes that are there, numbers by what their fields hold, places by what was read
@@ -33,6 +33,7 @@ void adopt_deinit(struct adopt *a)
 	}
 	free(a->mrs);
 	free(a->queues);
+	free(a->freed);
 }
 
 int adopt_take(struct session *session, const char *name)
@@ -54,50 +55,92 @@ int adopt_take_number(struct session *session, char kind, uint32_t number)
 
 /* ---- reading ------------------------------------------------------------------------------------------------------- */
 
-static int read_nic(struct keep_reader *reader, struct adopt *a, unsigned int i)
+static void refuse_unless(struct keep_reader *reader, bool right)
+{
+	if (reader->r == 0 && !right)
+		reader->r = -EBADMSG;
+}
+
+/* Room for element n of an array, zeroed; it doubles when it is full. False: there is no memory. */
+static bool make_room(void **array, uint32_t n, size_t bytes_each)
+{
+	void *more;
+
+	if (n & (n - 1))
+		return true;
+	/* bounded: by the bytes of the state. */
+	more = reallocarray(*array, n ? 2 * (size_t)n : 1, bytes_each);
+	if (!more)
+		return false;
+	memset((char *)more + n * bytes_each, 0, (n ? n : 1) * bytes_each);
+	*array = more;
+	return true;
+}
+
+/* The one it was, by the name or, where the node has renamed it since, by the number of its device. */
+static struct registry_nic *find_nic(struct registry *registry, const char *name, uint64_t guid, uint32_t port)
+{
+	struct registry_nic *rnic = registry_find_nic(registry, name);
+
+	if (!guid || (rnic && rnic->info.guid == guid && rnic->info.port == port))
+		return rnic;
+	for (unsigned int i = 0; i < registry->n_nics; i++)
+		if (registry->nics[i].info.guid == guid && registry->nics[i].info.port == port)
+			return &registry->nics[i];
+	return rnic && rnic->info.guid ? NULL : rnic;
+}
+
+static int read_nic(struct keep_reader *reader, struct adopt *a)
 {
 	char name[NIC_NAME_BYTES] = "";
+	unsigned int i = a->n_nics;
+	struct session_nic *nic;
 	const void *bytes;
+	uint64_t guid;
+	uint32_t port;
 	size_t n;
 
-	a->nics[i] = calloc(1, sizeof(*a->nics[i]));
-	if (!a->nics[i])
+	if (i == SESSION_MAX_NICS)
+		return -EBADMSG;
+	nic = a->nics[i] = calloc(1, sizeof(*nic));
+	if (!nic)
 		return -ENOMEM;
 	a->n_nics = i + 1;
 	bytes = keep_get_bytes(reader, TAG_NIC_NAME, &n);
 	if (bytes && n < sizeof(name))
 		memcpy(name, bytes, n);
-	keep_get_fields(reader, &keep_nic, a->nics[i]);
+	guid = keep_get(reader, TAG_NIC_GUID, UINT64_MAX);
+	port = (uint32_t)keep_get(reader, TAG_NIC_PORT, UINT32_MAX);
+	keep_get_fields(reader, &keep_nic, nic);
 	keep_get_fields(reader, &keep_amount, &a->nic_amounts[i]);
 	a->records[i] = keep_get_bytes(reader, TAG_NIC_RECORD, &a->record_bytes[i]);
-	a->nics[i]->index = i;
-	a->nics[i]->rnic = registry_find_nic(a->session->registry, name);
+	nic->index = i;
+	nic->session = a->session;
+	nic->rnic = find_nic(a->session->registry, name, guid, port);
 	if (reader->r < 0)
 		return reader->r;
-	return a->nics[i]->rnic ? 0 : -ENODEV;
+	return nic->rnic ? 0 : -ENODEV;
 }
 
-static int read_nics(struct keep_reader *reader, struct adopt *a)
+/* Numbers rise within a kind, and none was given after the last. */
+static void check_number(struct keep_reader *reader, const struct adopt *a, uint64_t number, uint64_t before)
 {
-	uint64_t n = keep_get(reader, TAG_N_NICS, SESSION_MAX_NICS);
-	int r = reader->r;
-
-	for (unsigned int i = 0; r == 0 && i < n; i++)
-		r = read_nic(reader, a, i);
-	return r;
+	refuse_unless(reader, number > before && number <= a->last_number);
 }
 
-static void read_slots(struct keep_reader *reader, struct adopt *a)
+static int read_slot(struct keep_reader *reader, struct adopt *a)
 {
-	size_t n_generations, n_free;
+	struct adopt_slot *slot;
 
-	a->n_slots = (uint32_t)keep_get(reader, TAG_N_SLOTS, RESOURCE_MAX);
-	a->generations = keep_get_bytes(reader, TAG_GENERATIONS, &n_generations);
-	a->free_slots = keep_get_bytes(reader, TAG_FREE_SLOTS, &n_free);
-	a->n_free = (uint32_t)(n_free / sizeof(uint32_t));
-	if (reader->r == 0 && (n_generations != a->n_slots * sizeof(uint16_t) || n_free % sizeof(uint32_t) ||
-			       a->n_free > a->n_slots))
-		reader->r = -EBADMSG;
+	if (!make_room((void **)&a->freed, a->n_freed, sizeof(*a->freed)))
+		return -ENOMEM;
+	slot = &a->freed[a->n_freed++];
+	slot->freed = keep_get(reader, TAG_FREED, KEEP_NUMBER_MAX);
+	check_number(reader, a, slot->freed, a->n_freed > 1 ? slot[-1].freed : 0);
+	slot->slot = (uint32_t)keep_get(reader, TAG_SLOT, a->n_slots ? a->n_slots - 1 : 0);
+	slot->generation = (uint16_t)keep_get(reader, TAG_GENERATION, UINT16_MAX);
+	refuse_unless(reader, a->n_slots > 0);
+	return reader->r;
 }
 
 /* Of a NIC that the session has. */
@@ -108,12 +151,19 @@ static void read_head(struct keep_reader *reader, const struct adopt *a, uint16_
 	head->is_kept = keep_get(reader, TAG_IS_KEPT, 1);
 	keep_get_fields(reader, &keep_amount, &head->amount);
 	head->nic = (uint32_t)keep_get(reader, tag_nic, SESSION_MAX_NICS - 1);
-	if (reader->r == 0 && head->nic >= a->n_nics)
-		reader->r = -EBADMSG;
+	head->part.bytes = keep_get_bytes(reader, TAG_PART, &head->part.n);
+	refuse_unless(reader, head->nic < a->n_nics && resource_slot_of(head->handle) < a->n_slots);
 }
 
-static int read_mr(struct keep_reader *reader, struct adopt *a, struct adopt_mr *to)
+static int read_mr(struct keep_reader *reader, struct adopt *a)
 {
+	struct adopt_mr *to;
+
+	if (!make_room((void **)&a->mrs, a->n_mrs, sizeof(*a->mrs)))
+		return -ENOMEM;
+	to = &a->mrs[a->n_mrs++];
+	to->head.number = keep_get(reader, TAG_MR_NUMBER, KEEP_NUMBER_MAX);
+	check_number(reader, a, to->head.number, a->n_mrs > 1 ? to[-1].head.number : 0);
 	read_head(reader, a, TAG_MR_NIC, &to->head);
 	to->mr = calloc(1, sizeof(*to->mr));
 	if (!to->mr)
@@ -127,37 +177,36 @@ static int read_mr(struct keep_reader *reader, struct adopt *a, struct adopt_mr 
 	return reader->r;
 }
 
-static int read_mrs(struct keep_reader *reader, struct adopt *a)
-{
-	uint32_t n = keep_get_count(reader, TAG_N_MRS);
-	int r = reader->r;
-
-	/* bounded: by the bytes of the state. */
-	a->mrs = calloc((size_t)n + 1, sizeof(*a->mrs));
-	if (!a->mrs)
-		return -ENOMEM;
-	for (uint32_t i = 0; r == 0 && i < n; i++) {
-		a->n_mrs = i + 1;
-		r = read_mr(reader, a, &a->mrs[i]);
-	}
-	return r;
-}
-
-static int read_batch(struct keep_reader *reader, struct adopt *a, struct adopt_queues *to)
+/* What is known of the QPs follows the batch that they are of. */
+static void read_qps(struct keep_reader *reader, struct adopt_queues *to)
 {
 	size_t bytes;
 
-	read_head(reader, a, TAG_QUEUES_NIC, &to->head);
+	refuse_unless(reader, keep_get(reader, TAG_QPS_NUMBER, KEEP_NUMBER_MAX) == to->head.number);
 	to->qps = keep_get_bytes(reader, TAG_QPS, &bytes);
-	if (reader->r == 0 && (bytes % sizeof(struct keep_qp) || bytes / sizeof(struct keep_qp) > NIC_MAX_BATCH_QPS))
-		reader->r = -EBADMSG;
+	refuse_unless(reader, bytes % sizeof(struct keep_qp) == 0 && bytes / sizeof(struct keep_qp) <= NIC_MAX_BATCH_QPS);
+	if (reader->r == 0)
+		to->n_qps = (uint32_t)(bytes / sizeof(struct keep_qp));
+}
+
+static int read_queues(struct keep_reader *reader, struct adopt *a)
+{
+	struct adopt_queues *to;
+
+	if (!make_room((void **)&a->queues, a->n_queues, sizeof(*a->queues)))
+		return -ENOMEM;
+	to = &a->queues[a->n_queues++];
+	to->head.number = keep_get(reader, TAG_QUEUES_NUMBER, KEEP_NUMBER_MAX);
+	check_number(reader, a, to->head.number, a->n_queues > 1 ? to[-1].head.number : 0);
+	read_head(reader, a, TAG_QUEUES_NIC, &to->head);
+	read_qps(reader, to);
 	if (reader->r < 0)
 		return reader->r;
-	to->n_qps = (uint32_t)(bytes / sizeof(struct keep_qp));
 	to->queues = calloc(1, sizeof(*to->queues));
 	if (!to->queues)
 		return -ENOMEM;
 	resource_init(&to->queues->head, RESOURCE_QUEUES);
+	list_init(&to->queues->changed_link);
 	/* bounded: NIC_MAX_BATCH_QPS. */
 	to->queues->qps = calloc((size_t)to->n_qps + 1, sizeof(*to->queues->qps));
 	if (!to->queues->qps)
@@ -167,22 +216,6 @@ static int read_batch(struct keep_reader *reader, struct adopt *a, struct adopt_
 		to->queues->head.is_kept = true;
 	}
 	return 0;
-}
-
-static int read_queues(struct keep_reader *reader, struct adopt *a)
-{
-	uint32_t n = keep_get_count(reader, TAG_N_QUEUES);
-	int r = reader->r;
-
-	/* bounded: by the bytes of the state. */
-	a->queues = calloc((size_t)n + 1, sizeof(*a->queues));
-	if (!a->queues)
-		return -ENOMEM;
-	for (uint32_t i = 0; r == 0 && i < n; i++) {
-		a->n_queues = i + 1;
-		r = read_batch(reader, a, &a->queues[i]);
-	}
-	return r;
 }
 
 static int read_reply(struct keep_reader *reader, struct session_keep *keep)
@@ -204,6 +237,7 @@ static int read_session(struct keep_reader *reader, struct adopt *a)
 {
 	struct session *session = a->session;
 	uint64_t id = session->id;
+	int r;
 
 	keep_get_fields(reader, &keep_session, session);
 	a->ended = keep_get(reader, TAG_ENDED, 1);
@@ -215,18 +249,29 @@ static int read_session(struct keep_reader *reader, struct adopt *a)
 	if (reader->r == 0 && (session->id != id || session->version == 0))
 		return -EBADMSG;
 	session->role = MSG_ROLE_CLIENT;
-	return reader->r < 0 ? reader->r : read_reply(reader, &session->keep);
+	r = reader->r < 0 ? reader->r : read_reply(reader, &session->keep);
+	a->n_slots = (uint32_t)keep_get(reader, TAG_N_SLOTS, RESOURCE_MAX);
+	a->last_number = keep_get(reader, TAG_LAST_NUMBER, KEEP_NUMBER_MAX);
+	return r < 0 ? r : reader->r;
 }
+
+/* By the first item of each, in the order in which they come. What was published is read later. */
+static const struct {
+	uint16_t tag;
+	int (*read)(struct keep_reader *reader, struct adopt *a);
+} kinds[] = {
+	{TAG_NIC_NAME, read_nic},
+	{TAG_FREED, read_slot},
+	{TAG_MR_NUMBER, read_mr},
+	{TAG_QUEUES_NUMBER, read_queues},
+};
 
 int adopt_read(struct keep_reader *reader, struct adopt *a)
 {
 	int r = read_session(reader, a);
 
-	if (r == 0)
-		r = read_nics(reader, a);
-	if (r < 0)
-		return r;
-	read_slots(reader, a);
-	r = read_mrs(reader, a);
-	return r < 0 ? r : read_queues(reader, a);
+	for (unsigned int i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+		while (r == 0 && keep_next_is(reader, kinds[i].tag))
+			r = kinds[i].read(reader, a);
+	return r;
 }

@@ -18,15 +18,23 @@ struct adopt {
 	const void *records[SESSION_MAX_NICS];
 	size_t record_bytes[SESSION_MAX_NICS];
 	struct nic_imported imported[SESSION_MAX_NICS]; /* arrays are owned, what they name is the context's */
-	uint32_t n_slots, n_free;
-	const void *generations, *free_slots; /* in the state's bytes, which need not lie at multiples of anything */
-	uint32_t n_mrs, n_queues;
+	uint32_t n_slots, n_freed, n_mrs, n_queues;
+	uint64_t last_number;
+	struct adopt_slot *freed; /* owned; slots that were used and are free, in the order in which they are used again */
 	struct adopt_mr *mrs; /* owned */
 	struct adopt_queues *queues; /* owned */
 };
 
+struct adopt_slot {
+	uint32_t slot;
+	uint16_t generation;
+	uint64_t freed;
+};
+
 struct adopt_head {
+	uint64_t number;
 	uint32_t handle;
+	struct nic_record_part part; /* in the state's bytes */
 	bool is_kept;
 	struct quota_amount amount;
 	uint32_t nic;
@@ -40,7 +48,7 @@ struct adopt_mr {
 
 struct adopt_queues {
 	struct adopt_head head;
-	const void *qps; /* in the state's bytes */
+	const void *qps; /* in the state's bytes, which need not lie at multiples of anything */
 	uint32_t n_qps;
 	struct session_queues *queues; /* owned likewise */
 };

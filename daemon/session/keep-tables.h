@@ -13,14 +13,15 @@
 /* Numbers that are never used again for something else. */
 enum keep_tag {
 	TAG_ENDED = 1, TAG_UNREAD, TAG_HAS_PIDFD,
-	TAG_N_NICS, TAG_NIC_NAME, TAG_NIC_RECORD,
-	TAG_N_SLOTS, TAG_GENERATIONS, TAG_FREE_SLOTS,
-	TAG_N_MRS, TAG_MR_NIC, TAG_N_QUEUES, TAG_QUEUES_NIC, TAG_QPS,
-	TAG_N_PUBLISHED, TAG_PUBLISHED_DATA, TAG_REPLY,
+	TAG_NIC_GUID = 4, TAG_NIC_NAME, TAG_NIC_RECORD,
+	TAG_N_SLOTS, TAG_GENERATION, TAG_SLOT,
+	TAG_MR_NUMBER, TAG_MR_NIC, TAG_QUEUES_NUMBER, TAG_QUEUES_NIC, TAG_QPS,
+	TAG_ENTRY_NUMBER, TAG_PUBLISHED_DATA, TAG_REPLY,
 	TAG_AMOUNT, TAG_HANDLE, TAG_IS_KEPT,
 	TAG_N_GPUS, TAG_GPU, TAG_GPU_NIC,
 	TAG_N_DOWN, TAG_DOWN_NIC,
 	TAG_N_COUNTED, TAG_COUNTED_NIC,
+	TAG_LAST_NUMBER, TAG_FREED, TAG_PART, TAG_QPS_NUMBER, TAG_NIC_PORT, TAG_ABSENT_DOWN,
 	TAG_FIELDS = 64, /* of the tables: each has 32 */
 };
 #define TAG_SESSION TAG_FIELDS
@@ -105,7 +106,34 @@ struct keep_qp {
 	uint32_t state, dest_qpn, first_error;
 };
 
+/*
+ * Each object of a session is a record of its own in the session's state, and they are read in the order of their keys: session,
+ * NICs, free slots as they are used again, regions and batches as they were made, what was published. The QPs of a batch
+ * change alone, and follow it.
+ */
+enum keep_kind {
+	KEEP_SESSION = 1,
+	KEEP_NIC,
+	KEEP_SLOT,
+	KEEP_MR,
+	KEEP_QUEUES,
+	KEEP_ENTRY,
+};
+#define KEEP_NUMBER_MAX ((UINT64_C(1) << 48) - 1)
+#define KEEP_PART_QPS 1u
+static inline uint64_t keep_key(enum keep_kind kind, uint64_t number, unsigned int part)
+{
+	return (uint64_t)kind << 56 | (number & KEEP_NUMBER_MAX) << 8 | part;
+}
+
+/* One object each, as bytes. The parts of NICs' records are the caller's. */
 void keep_put_session(struct keep_writer *writer, const struct session *session);
+void keep_put_nic(struct keep_writer *writer, const struct session_nic *nic);
+void keep_put_slot(struct keep_writer *writer, const struct resource_table *table, uint32_t slot);
+void keep_put_mr(struct keep_writer *writer, const struct session_mr *mr, const struct nic_record_part *part);
+void keep_put_queues(struct keep_writer *writer, const struct session_queues *queues, const struct nic_record_part *part);
+void keep_put_qps(struct keep_writer *writer, const struct session_queues *queues);
+void keep_put_entry(struct keep_writer *writer, const struct publish_entry *entry);
 
 /* "s1f-m3" and the like: see session-keep.c. */
 void keep_name(char name[KEEP_NAME_BYTES], uint64_t session, char kind, uint32_t number);

@@ -4,7 +4,8 @@
  *
  * Somebody else has the descriptors while no daemon runs; this room knows them by name only, by the operations below.
  * Order of every change: descriptors are put, then the state is written that names them, then those are removed that it
- * names no more. So at each moment the state is complete, and what it does not name is nobody's.
+ * names no more. So at each moment the state is complete, and what it does not name is nobody's. A state has a record for each
+ * object of the session; only records that change are written, all of them at once.
  */
 #ifndef SHMEMD_SESSION_KEEP_H
 #define SHMEMD_SESSION_KEEP_H
@@ -18,11 +19,15 @@
 
 #define KEEP_NAME_BYTES 48
 
-struct state; /* bytes that are replaced as a whole: whoever fills in keep_ops knows them */
+struct state; /* records by key: whoever fills in keep_ops knows them */
 struct fdlist;
+struct publish_entry;
 struct registry;
+struct resource;
 struct session;
+struct session_mr;
 struct session_nic;
+struct session_queues;
 
 struct keep_ops {
 	int (*put)(void *arg, const char *name, int fd); /* borrowed. -ENOSPC: no room for more */
@@ -30,7 +35,10 @@ struct keep_ops {
 	void (*remove)(void *arg, const char *name); /* also when there is none */
 	int (*take)(void *arg, const char *name); /* of those that a former daemon put: the caller's. -ENOENT */
 	int (*state_new)(struct state **ret_state);
-	int (*state_write)(struct state *state, const void *bytes, size_t n);
+	/* Staged until the commit, whose result says whether all of it was possible. */
+	void (*state_put)(struct state *state, uint64_t key, const void *bytes, size_t n);
+	void (*state_remove)(struct state *state, uint64_t key);
+	int (*state_commit)(struct state *state); /* all that was staged, or nothing of it */
 	int (*state_fd)(const struct state *state); /* the state's own */
 	struct state *(*state_free)(struct state *state);
 };
@@ -47,6 +55,7 @@ struct session_keep {
 	unsigned int n_names; /* put, or taken over, and not removed */
 	uint32_t last_published; /* number of a descriptor's name */
 	struct list gone; /* struct keep_gone.link */
+	struct list changed_queues; /* struct session_queues.changed_link: what is known of their QPs */
 	/* The last request that changed something, so that it is not carried out twice. */
 	uint64_t request; /* 0: none */
 	enum msg_kind kind;
@@ -71,6 +80,7 @@ void session_keep_forget(struct session *session);
 
 void session_changed(struct session *session); /* the next write is not to be left out */
 int session_keep_write(struct session *session); /* what fails drops it; for tests its errno */
+int session_keep_save(struct session *session); /* keep-write.c: the state alone, of a session that is kept; as above */
 /* After a request that may have changed something: it is answered with *rep, when its client asks again. */
 void session_keep_reply(struct session *session, const struct msg *request, struct msg *rep, const struct fdlist *fds);
 void session_keep_rest(struct session *session); /* after any other, when something has changed */
@@ -80,6 +90,16 @@ bool session_is_repeat(struct session *session, const struct msg *request);
 
 /* By any thread that may use the context: what it holds has changed, or not. */
 void session_nic_export(struct session_nic *nic);
+void session_queues_export(struct session_queues *queues); /* a batch that is new */
+/* Control thread: what is new in the session goes into the next state, and what has gone does not. */
+void session_keep_mr(struct session *session, struct session_mr *mr);
+void session_keep_queues(struct session *session, struct session_queues *queues);
+void session_keep_entry(struct session *session, struct publish_entry *entry);
+void session_keep_qps(struct session_queues *queues); /* more is known of its QPs */
+void session_keep_no_nic(struct session *session, const struct session_nic *nic);
+void session_keep_no_entry(struct session *session, const struct publish_entry *entry);
+/* Takes it out of the session's table, if it is there; its slot is free from then on, also in the next state. */
+void session_keep_no_resource(struct session *session, struct session_nic *nic, struct resource *head);
 /* Descriptors of a context, of a region, of a batch: `fd` is borrowed, and -1 allowed where nothing is to be kept. */
 void session_keep_nic(struct session *session, struct session_nic *nic);
 bool session_keep_put(struct session *session, char kind, uint32_t number, int fd);

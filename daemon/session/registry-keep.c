@@ -97,8 +97,10 @@ void registry_keep(struct registry *registry)
 	r = w.r;
 	if (r == 0 && !registry->state)
 		r = make_state(registry);
-	if (r == 0)
-		r = registry->attr.keep->state_write(registry->state, w.buf, w.n);
+	if (r == 0) {
+		registry->attr.keep->state_put(registry->state, 0, w.buf, w.n);
+		r = registry->attr.keep->state_commit(registry->state);
+	}
 	if (r < 0)
 		tell_failure(registry, r);
 }

@@ -29,6 +29,7 @@ void resource_table_deinit(struct resource_table *table)
 	free(table->slots);
 	table->slots = NULL;
 	table->n_slots = table->first_free = table->last_free = 0;
+	table->last_number = 0;
 }
 
 void resource_init(struct resource *resource, enum resource_kind kind)
@@ -89,13 +90,16 @@ int resource_add(struct resource_table *table, struct resource *resource)
 	if (!table->first_free)
 		table->last_free = 0;
 	slot->resource = resource;
+	resource->number = ++table->last_number;
+	resource->reused = slot->freed;
+	slot->freed = 0;
 	resource->handle = (uint32_t)slot->generation << RESOURCE_SLOT_BITS | (index + 1);
 	list_add_head(&table->lists[resource->kind], &resource->link);
 	table->n[resource->kind]++;
 	return 0;
 }
 
-static uint32_t slot_of(uint32_t handle)
+uint32_t resource_slot_of(uint32_t handle)
 {
 	return (handle & RESOURCE_MAX) - 1;
 }
@@ -106,11 +110,12 @@ void resource_remove(struct resource_table *table, struct resource *resource)
 
 	if (!resource->handle)
 		return;
-	slot = &table->slots[slot_of(resource->handle)];
+	slot = &table->slots[resource_slot_of(resource->handle)];
 	assert_bug(slot->resource == resource);
 	slot->resource = NULL;
 	slot->generation = (slot->generation + 1) & GENERATION_MASK;
-	push_free(table, slot_of(resource->handle));
+	slot->freed = ++table->last_number;
+	push_free(table, resource_slot_of(resource->handle));
 	list_del(&resource->link);
 	table->n[resource->kind]--;
 	resource->handle = 0;
@@ -119,7 +124,7 @@ void resource_remove(struct resource_table *table, struct resource *resource)
 struct resource *resource_find(const struct resource_table *table, uint32_t handle,
 			       enum resource_kind kind)
 {
-	uint32_t slot = slot_of(handle);
+	uint32_t slot = resource_slot_of(handle);
 	struct resource *resource;
 
 	if (slot >= table->n_slots)
@@ -143,15 +148,6 @@ struct resource *resource_next(const struct resource_table *table, enum resource
 }
 
 /* ---- a table made again -------------------------------------------------------------------------------------------- */
-
-uint32_t resource_free_slots(const struct resource_table *table, uint32_t *slots)
-{
-	uint32_t n = 0;
-
-	for (uint32_t at = table->first_free; at; at = table->slots[at - 1].next_free)
-		slots[n++] = at - 1;
-	return n;
-}
 
 static bool in_free_list(const struct resource_table *table, uint32_t slot)
 {
@@ -183,7 +179,7 @@ int resource_table_restore(struct resource_table *table, uint32_t n_slots, const
 
 int resource_restore(struct resource_table *table, struct resource *resource, uint32_t handle)
 {
-	uint32_t slot = slot_of(handle);
+	uint32_t slot = resource_slot_of(handle);
 
 	assert_bug(resource->handle == 0);
 	if (slot >= table->n_slots || in_free_list(table, slot) || table->slots[slot].resource ||

@@ -18,15 +18,19 @@ enum resource_kind {
 struct resource {
 	enum resource_kind kind;
 	uint32_t handle; /* 0: in no table */
+	uint64_t number; /* rises with every resource that the table gets, and is never used again */
+	uint64_t reused; /* the number under which its slot was freed before; 0: it is the first in that slot */
 	struct list link; /* owner's list of this kind, newest first */
 	struct quota_charge charge;
 	bool is_kept; /* its memory outlives the daemon, under the handle */
+	size_t part_bytes; /* of its NIC's record, where the session outlives the daemon */
 };
 
 struct resource_slot {
 	struct resource *resource; /* NULL: free */
 	uint32_t next_free; /* slot + 1; 0: last */
 	uint16_t generation;
+	uint64_t freed; /* numbered as resources are; 0: taken, or never used */
 };
 
 /*
@@ -36,7 +40,8 @@ struct resource_slot {
 struct resource_table {
 	struct resource_slot *slots; /* owned */
 	uint32_t n_slots;
-	uint32_t first_free, last_free; /* slot + 1 */
+	uint32_t first_free, last_free; /* slot + 1; slots that were never used come first */
+	uint64_t last_number;
 	struct list lists[RESOURCE_N];
 	uint32_t n[RESOURCE_N];
 };
@@ -59,8 +64,7 @@ struct resource *resource_find(const struct resource_table *table, uint32_t hand
 struct resource *resource_next(const struct resource_table *table, enum resource_kind kind,
 			       uint32_t *slot);
 
-/* Free slots in the order in which they are used again; room for table->n_slots. Returns how many. */
-uint32_t resource_free_slots(const struct resource_table *table, uint32_t *slots);
+uint32_t resource_slot_of(uint32_t handle); /* RESOURCE_MAX or more: it is no handle */
 /*
  * An empty table as another one was: generations of all its slots, and which are free. -EINVAL: no table was like that;
  * -ENOMEM.

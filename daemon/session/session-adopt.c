@@ -49,6 +49,7 @@ static int adopt_entry(struct session *session, const struct publish_entry *kept
 	if (!entry)
 		return -ENOMEM;
 	entry->owner = session;
+	entry->number = kept->number;
 	entry->kept = kept->kept;
 	entry->data_bytes = kept->data_bytes;
 	if (data)
@@ -68,20 +69,22 @@ static int adopt_entry(struct session *session, const struct publish_entry *kept
 
 static int adopt_published(struct keep_reader *reader, struct session *session)
 {
-	uint32_t n = keep_get_count(reader, TAG_N_PUBLISHED);
+	uint64_t before = 0;
 	int r = reader->r;
 
-	for (uint32_t i = 0; r == 0 && i < n; i++) {
+	while (r == 0 && keep_next_is(reader, TAG_ENTRY_NUMBER)) {
 		struct publish_entry kept = {0};
 		struct quota_amount amount = {0};
 		const void *data;
 		size_t bytes;
 
+		kept.number = keep_get(reader, TAG_ENTRY_NUMBER, session->resources.last_number);
 		keep_get_fields(reader, &keep_entry, &kept);
 		keep_get_fields(reader, &keep_amount, &amount);
 		data = keep_get_bytes(reader, TAG_PUBLISHED_DATA, &bytes);
-		if (reader->r == 0 && bytes != kept.data_bytes)
+		if (reader->r == 0 && (bytes != kept.data_bytes || kept.number <= before))
 			reader->r = -EBADMSG;
+		before = kept.number;
 		r = reader->r < 0 ? reader->r : adopt_entry(session, &kept, &amount, data);
 	}
 	return r;
@@ -93,6 +96,7 @@ static int adopt_published(struct keep_reader *reader, struct session *session)
 struct import {
 	struct nic_import_attr attr;
 	int *mr_fds, *queue_fds; /* owned arrays */
+	void *record; /* owned */
 };
 
 static void import_deinit(struct import *import)
@@ -101,6 +105,7 @@ static void import_deinit(struct import *import)
 		safe_close(import->attr.fds.fds[k]);
 	free(import->mr_fds);
 	free(import->queue_fds);
+	free(import->record);
 }
 
 static int take_contexts_fds(struct session *session, const struct session_nic *nic, struct nic_kept *kept)
@@ -116,16 +121,44 @@ static int take_contexts_fds(struct session *session, const struct session_nic *
 	return 0;
 }
 
+static uint64_t add_part(struct nic_record_part *parts, unsigned int *n, const struct adopt_head *head)
+{
+	parts[(*n)++] = head->part;
+	return head->part.n;
+}
+
+/* The context's own part, those of its regions and those of its batches. */
+static int join_record(struct adopt *a, unsigned int i, struct import *import)
+{
+	_cleanup_free_ struct nic_record_part *mrs = calloc((size_t)a->n_mrs + 1, sizeof(*mrs));
+	_cleanup_free_ struct nic_record_part *queues = calloc((size_t)a->n_queues + 1, sizeof(*queues));
+	const struct nic_record_part ctx = {a->records[i], a->record_bytes[i]};
+	unsigned int n_mrs = 0, n_queues = 0;
+	struct session_nic *nic = a->nics[i];
+	int r;
+
+	if (!mrs || !queues)
+		return -ENOMEM;
+	for (uint32_t k = 0; k < a->n_mrs; k++)
+		if (a->mrs[k].head.nic == i)
+			nic->parts_bytes += add_part(mrs, &n_mrs, &a->mrs[k].head);
+	for (uint32_t k = 0; k < a->n_queues; k++)
+		if (a->queues[k].head.nic == i)
+			nic->parts_bytes += add_part(queues, &n_queues, &a->queues[k].head);
+	r = nic_record_join(&ctx, n_mrs, mrs, n_queues, queues, &import->record, &import->attr.record_bytes);
+	import->attr.record = import->record;
+	return r;
+}
+
 static int prepare_import(struct adopt *a, unsigned int i, struct import *import)
 {
 	struct nic_import_attr *attr = &import->attr;
+	int r;
 
 	*import = (struct import){
 		.attr = {
 			.ctx = {.session_id = a->session->id, .doorbell = a->nics[i]->doorbell,
 				.health_fd = a->session->health_fd, .is_kept = true},
-			.record = a->records[i],
-			.record_bytes = a->record_bytes[i],
 		},
 		.mr_fds = calloc((size_t)a->n_mrs + 1, sizeof(int)),
 		.queue_fds = calloc((size_t)a->n_queues + 1, sizeof(int)),
@@ -140,7 +173,8 @@ static int prepare_import(struct adopt *a, unsigned int i, struct import *import
 			import->queue_fds[attr->n_queue_fds++] = a->queues[k].head.fd;
 	attr->mr_fds = import->mr_fds;
 	attr->queue_fds = import->queue_fds;
-	return take_contexts_fds(a->session, a->nics[i], &attr->fds);
+	r = take_contexts_fds(a->session, a->nics[i], &attr->fds);
+	return r < 0 ? r : join_record(a, i, import);
 }
 
 static int own_mr(struct adopt *a, struct adopt_mr *from, struct nic_mr *mr)
@@ -151,6 +185,8 @@ static int own_mr(struct adopt *a, struct adopt_mr *from, struct nic_mr *mr)
 	if (r < 0)
 		return r;
 	from->mr = NULL;
+	to->head.number = from->head.number;
+	to->head.part_bytes = from->head.part.n;
 	to->nic = a->session->nics[from->head.nic];
 	to->mr = mr;
 	adopt_charge(a->session, from->head.amount, SESSION_MR_MAPS, &to->head.charge);
@@ -182,6 +218,8 @@ static int own_queues(struct adopt *a, struct adopt_queues *from, struct nic_que
 	if (r < 0)
 		return r;
 	from->queues = NULL;
+	to->head.number = from->head.number;
+	to->head.part_bytes = from->head.part.n;
 	session_queues_count(to);
 	know_qps(to, from);
 	adopt_charge(a->session, from->head.amount, SESSION_QUEUES_MAPS, &to->head.charge);
@@ -235,19 +273,69 @@ static int import_nic(struct adopt *a, unsigned int i)
 	return imported->n_mrs == import.attr.n_mr_fds && imported->n_queues == import.attr.n_queue_fds ? 0 : -EBADMSG;
 }
 
+struct slots {
+	uint16_t *generations; /* owned */
+	uint32_t *free_slots; /* owned, n_free of them */
+	bool *is_used; /* owned: one that was freed and one that is taken have a handle or a generation */
+	uint32_t n_free;
+};
+
+static void slots_deinit(struct slots *slots)
+{
+	free(slots->generations);
+	free(slots->free_slots);
+	free(slots->is_used);
+}
+
+static bool use_slot(struct slots *slots, uint32_t slot, uint32_t generation)
+{
+	bool is_first = !slots->is_used[slot];
+
+	slots->is_used[slot] = true;
+	slots->generations[slot] = (uint16_t)generation;
+	return is_first;
+}
+
+/* Each of them is taken, or was freed, or was never used: then it comes before those that were. */
+static int find_slots(const struct adopt *a, struct slots *slots)
+{
+	bool right = true;
+
+	for (uint32_t i = 0; i < a->n_mrs; i++)
+		right &= use_slot(slots, resource_slot_of(a->mrs[i].head.handle), a->mrs[i].head.handle >> RESOURCE_SLOT_BITS);
+	for (uint32_t i = 0; i < a->n_queues; i++)
+		right &= use_slot(slots, resource_slot_of(a->queues[i].head.handle),
+				  a->queues[i].head.handle >> RESOURCE_SLOT_BITS);
+	for (uint32_t i = 0; i < a->n_freed; i++)
+		right &= use_slot(slots, a->freed[i].slot, a->freed[i].generation);
+	for (uint32_t i = 0; i < a->n_slots; i++)
+		if (!slots->is_used[i])
+			slots->free_slots[slots->n_free++] = i;
+	for (uint32_t i = 0; right && i < a->n_freed; i++)
+		slots->free_slots[slots->n_free++] = a->freed[i].slot;
+	return right ? 0 : -EBADMSG;
+}
+
 static int adopt_slots(struct adopt *a)
 {
+	struct resource_table *table = &a->session->resources;
 	/* bounded: RESOURCE_MAX. */
-	_cleanup_free_ uint16_t *generations = calloc((size_t)a->n_slots + 1, sizeof(*generations));
-	_cleanup_free_ uint32_t *slots = calloc((size_t)a->n_free + 1, sizeof(*slots));
+	_cleanup_(slots_deinit) struct slots slots = {
+		.generations = calloc((size_t)a->n_slots + 1, sizeof(*slots.generations)),
+		.free_slots = calloc((size_t)a->n_slots + 1, sizeof(*slots.free_slots)),
+		.is_used = calloc((size_t)a->n_slots + 1, sizeof(*slots.is_used)),
+	};
+	int r;
 
-	if (!generations || !slots)
+	if (!slots.generations || !slots.free_slots || !slots.is_used)
 		return -ENOMEM;
-	if (a->n_slots)
-		memcpy(generations, a->generations, a->n_slots * sizeof(*generations));
-	if (a->n_free)
-		memcpy(slots, a->free_slots, a->n_free * sizeof(*slots));
-	return resource_table_restore(&a->session->resources, a->n_slots, generations, a->n_free, slots);
+	r = find_slots(a, &slots);
+	if (r == 0)
+		r = resource_table_restore(table, a->n_slots, slots.generations, slots.n_free, slots.free_slots);
+	for (uint32_t i = 0; r == 0 && i < a->n_freed; i++)
+		table->slots[a->freed[i].slot].freed = a->freed[i].freed;
+	table->last_number = a->last_number;
+	return r;
 }
 
 static int adopt_contexts(struct adopt *a)
@@ -389,6 +477,7 @@ static void abandon_contexts(struct session *session)
 		struct session_nic *nic = session->nics[--session->n_nics];
 
 		nic->ctx = nic->ctx->nic->ops->ctx_unimport(nic->ctx);
+		session_keep_no_nic(session, nic);
 		session_nic_free(nic);
 	}
 }

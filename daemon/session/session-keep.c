@@ -2,12 +2,12 @@
 /*
  * What a later daemon must know of a session, and the descriptors that it must have.
  *
- * The state is written as a whole, after each request that changed something and before its answer: what a client was told
+ * The state is written after each request that changed something and before its answer, by keep-write.c: what a client was told
  * is kept. A request that is cut in the middle was never answered; it comes again. A session that something cannot be
  * kept of is not kept at all. Names of what is kept, each after "s", the session's number in hex, and "-": sock, pid,
  * health, state; cN.K for descriptor K of NIC N; mH and qH for memory behind handle H; pN for what was published.
  *
- * Control thread, but session_nic_export().
+ * Control thread.
  */
 #include "daemon/session/keep.h"
 
@@ -54,6 +54,7 @@ void session_keep_init(struct session_keep *keep)
 {
 	*keep = (struct session_keep){.reply_fd = -1};
 	list_init(&keep->gone);
+	list_init(&keep->changed_queues);
 }
 
 bool session_is_kept(const struct session *session)
@@ -314,53 +315,18 @@ void session_keep_nic(struct session *session, struct session_nic *nic)
 	}
 }
 
-void session_nic_export(struct session_nic *nic)
-{
-	free(nic->record);
-	nic->record = NULL;
-	nic->record_bytes = 0;
-	nic->record_r = nic->ctx->nic->ops->ctx_export(nic->ctx, &nic->record, &nic->record_bytes);
-}
-
 /* ---- the state ---------------------------------------------------------------------------------------------------- */
-
-static int why_unkept(struct session *session)
-{
-	for (unsigned int i = 0; i < session->n_nics; i++) {
-		struct session_nic *nic = session->nics[i];
-
-		/* Contexts of before this session was kept were not asked. */
-		if (nic->record_r == 0 && !nic->record)
-			session_nic_export(nic);
-		if (nic->record_r == 0)
-			continue;
-		session_keep_drop(session, "what it has on %s cannot be written down: %s", nic->rnic->info.name,
-				  strerror(-nic->record_r));
-		return -EOPNOTSUPP;
-	}
-	return 0;
-}
 
 int session_keep_write(struct session *session)
 {
-	struct session_keep *keep = &session->keep;
-	_cleanup_(keep_writer_deinit) struct keep_writer w = {0};
 	int r;
 
-	if (!keep->state)
+	if (!session->keep.state)
 		return 0;
-	r = why_unkept(session);
+	r = session_keep_save(session);
 	if (r < 0)
 		return r;
-	keep_put_session(&w, session);
-	r = w.r;
-	if (r == 0)
-		r = session->registry->attr.keep->state_write(keep->state, w.buf, w.n);
-	if (r < 0) {
-		session_keep_drop(session, "its state cannot be written: %s", strerror(-r));
-		return r;
-	}
-	keep->changed = false;
+	session->keep.changed = false;
 	remove_gone(session);
 	return 0;
 }

@@ -231,7 +231,7 @@ struct session_mr *session_mr_free(struct session *session, struct session_mr *m
 	assert_bug(!mr->mr);
 	if (mr->head.is_kept)
 		session_keep_unname(session, 'm', mr->head.handle);
-	resource_remove(&session->resources, &mr->head);
+	session_keep_no_resource(session, mr->nic, &mr->head);
 	quota_charge_deinit(&mr->head.charge);
 	free(mr);
 	return NULL;
@@ -291,8 +291,10 @@ struct session_queues *session_queues_free(struct session *session, struct sessi
 	/* What failed half way was never told of. */
 	if (queues->head.handle)
 		monitor_queues(session, MSG_EVENT_QUEUES_DESTROYED, queues);
-	resource_remove(&session->resources, &queues->head);
+	list_del(&queues->changed_link);
+	session_keep_no_resource(session, queues->nic, &queues->head);
 	quota_charge_deinit(&queues->head.charge);
+	free(queues->part);
 	free(queues->qps);
 	free(queues);
 	return NULL;

@@ -119,10 +119,9 @@ void session_let_go(struct session *session)
 
 /* ---- what is known of its QPs ------------------------------------------------------------------------------------ */
 
-/* Numbers of one batch mostly follow each other. */
-static struct session_qp *find_known(struct session_nic *nic, uint32_t qpn)
+/* Numbers of one batch mostly follow each other. NULL: it has none of this number. */
+static struct session_qp *find_known(const struct session_queues *queues, uint32_t qpn)
 {
-	struct session_queues *queues = hash_get(&nic->qps, qpn);
 	uint32_t guess = queues ? qpn - queues->first_qpn : 0;
 
 	if (!queues)
@@ -135,12 +134,21 @@ static struct session_qp *find_known(struct session_nic *nic, uint32_t qpn)
 	return NULL;
 }
 
+static void know(struct session_queues *queues, struct session_qp *known, const struct session_qp *qp)
+{
+	if (known->state == qp->state && known->dest_qpn == qp->dest_qpn && known->first_error == qp->first_error)
+		return;
+	*known = *qp;
+	session_keep_qps(queues);
+}
+
 void session_know(struct session_nic *nic, uint32_t qpn, const struct session_qp *qp)
 {
-	struct session_qp *known = find_known(nic, qpn);
+	struct session_queues *queues = hash_get(&nic->qps, qpn);
+	struct session_qp *known = find_known(queues, qpn);
 
 	if (known)
-		*known = *qp;
+		know(queues, known, qp);
 }
 
 void session_know_info(struct session_nic *nic, uint32_t qpn, const struct nic_qp_info *info)
@@ -151,21 +159,28 @@ void session_know_info(struct session_nic *nic, uint32_t qpn, const struct nic_q
 
 void session_know_state(struct session_nic *nic, uint32_t qpn, enum nic_qp_state state)
 {
-	struct session_qp *known = find_known(nic, qpn);
+	struct session_queues *queues = hash_get(&nic->qps, qpn);
+	struct session_qp *known = find_known(queues, qpn), now = {.state = state};
 
-	if (known && state == NIC_QPS_RST)
-		*known = (struct session_qp){.state = state};
-	else if (known)
-		known->state = state;
+	if (!known)
+		return;
+	if (state != NIC_QPS_RST) {
+		now = *known;
+		now.state = state;
+	}
+	know(queues, known, &now);
 }
 
 void session_know_error(struct session_nic *nic, uint32_t qpn, uint32_t syndrome)
 {
-	struct session_qp *known = find_known(nic, qpn);
+	struct session_queues *queues = hash_get(&nic->qps, qpn);
+	struct session_qp *known = find_known(queues, qpn), now;
 
 	if (!known)
 		return;
-	known->state = NIC_QPS_ERR;
-	if (!known->first_error)
-		known->first_error = syndrome;
+	now = *known;
+	now.state = NIC_QPS_ERR;
+	if (!now.first_error)
+		now.first_error = syndrome;
+	know(queues, known, &now);
 }

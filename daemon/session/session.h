@@ -36,6 +36,7 @@
 
 /* One NIC of a session: the isolation boundary. */
 struct session_nic {
+	struct session *session;
 	struct registry_nic *rnic;
 	struct nic_ctx *ctx; /* owned */
 	unsigned int index; /* in the session */
@@ -51,6 +52,7 @@ struct session_nic {
 	/* What outlives the daemon of it, where the session does. */
 	void *record; /* owned; of ctx_export, by whoever uses the context */
 	size_t record_bytes;
+	uint64_t parts_bytes; /* of what is in the context: the rest of its record */
 	int record_r; /* why there is none, when there should be */
 	unsigned int n_kept; /* descriptors of the context that are kept */
 	struct nic_counters last; /* of the context, as it was closed */
@@ -80,6 +82,10 @@ struct session_queues {
 	struct session_qp *qps; /* owned; as the layout has them */
 	uint32_t first_qpn, n_qps, n_dcis, n_dcts; /* 0 until the batch is complete */
 	bool leaving; /* a worker destroys it: nobody else looks at `queues` */
+	struct list changed_link; /* session_keep.changed_queues, since its QPs were saved */
+	void *part; /* owned; of queues_export, by whoever uses the context; until it is saved */
+	size_t part_bytes;
+	int part_r; /* as session_nic.record_r */
 };
 
 struct session {

@@ -53,38 +53,25 @@ static int export_object(const struct mlx5_object *object, struct mlx5_object_re
 	return err ? mlx5_errno(err) : 0;
 }
 
-static int export_mrs(const struct mlx5_ctx *ctx, struct mlx5_record *record)
+int mlx5_mr_export(const struct nic_mr *base, void **ret_part, size_t *ret_bytes)
 {
-	struct mlx5_mr *mr;
+	const struct mlx5_mr *mr = container_of(base, struct mlx5_mr, base);
+	const struct mlx5_record_mr record = {
+		.gone = !mr->ibv,
+		.handle = mr->ibv ? mr->ibv->handle : 0,
+		.lkey = mr->base.lkey,
+		.rkey = mr->base.rkey,
+		.length_bytes = mr->base.length_bytes,
+	};
 
-	record->mrs = calloc((size_t)count(&ctx->mrs) + 1, sizeof(*record->mrs));
-	if (!record->mrs)
-		return -ENOMEM;
-	list_for_each_entry (mr, &ctx->mrs, link)
-		record->mrs[record->n_mrs++] = (struct mlx5_record_mr){
-			.gone = !mr->ibv,
-			.handle = mr->ibv ? mr->ibv->handle : 0,
-			.lkey = mr->base.lkey,
-			.rkey = mr->base.rkey,
-			.length_bytes = mr->base.length_bytes,
-		};
-	return 0;
+	return mlx5_record_encode_mr(&record, ret_part, ret_bytes);
 }
 
-static int export_batch(const struct mlx5_queues *queues, struct mlx5_record_batch *batch)
+static int export_objects(const struct mlx5_queues *queues, struct mlx5_record_batch *batch)
 {
-	const struct nic_layout *layout = &queues->base.layout;
-	int r = nic_layout_copy(&batch->layout, layout);
+	const struct nic_layout *layout = &batch->layout;
+	int r = export_object(queues->umem, &batch->umem);
 
-	batch->kind = queues->mem_kind;
-	batch->mem_offset = queues->mem_offset;
-	/* bounded: who made the layout saw to it. */
-	batch->cqs = calloc((size_t)layout->n_cqs + 1, sizeof(*batch->cqs));
-	batch->qps = calloc((size_t)layout->n_qps + 1, sizeof(*batch->qps));
-	if (!batch->cqs || !batch->qps)
-		return -ENOMEM;
-	if (r == 0)
-		r = export_object(queues->umem, &batch->umem);
 	for (uint32_t i = 0; r == 0 && i < layout->n_cqs; i++)
 		r = export_object(queues->cqs[i].obj, &batch->cqs[i]);
 	for (uint32_t i = 0; r == 0 && i < layout->n_qps; i++) {
@@ -94,18 +81,21 @@ static int export_batch(const struct mlx5_queues *queues, struct mlx5_record_bat
 	return r;
 }
 
-static int export_batches(const struct mlx5_ctx *ctx, struct mlx5_record *record)
+int mlx5_queues_export(const struct nic_queues *base, void **ret_part, size_t *ret_bytes)
 {
-	struct mlx5_queues *queues;
-	int r = 0;
+	const struct mlx5_queues *queues = container_of(base, struct mlx5_queues, base);
+	/* bounded: who made the layout saw to it. */
+	_cleanup_free_ struct mlx5_object_record *cqs = calloc((size_t)base->layout.n_cqs + 1, sizeof(*cqs));
+	_cleanup_free_ struct mlx5_object_record *qps = calloc((size_t)base->layout.n_qps + 1, sizeof(*qps));
+	/* The arrays of the layout are the batch's own. */
+	struct mlx5_record_batch batch = {
+		.kind = queues->mem_kind, .mem_offset = queues->mem_offset, .layout = base->layout, .cqs = cqs, .qps = qps};
+	int r;
 
-	record->batches = calloc((size_t)count(&ctx->queues) + 1, sizeof(*record->batches));
-	if (!record->batches)
+	if (!cqs || !qps)
 		return -ENOMEM;
-	list_for_each_entry (queues, &ctx->queues, link)
-		if (r == 0)
-			r = export_batch(queues, &record->batches[record->n_batches++]);
-	return r;
+	r = export_objects(queues, &batch);
+	return r < 0 ? r : mlx5_record_encode_batch(&batch, ret_part, ret_bytes);
 }
 
 static int export_pool(const struct mlx5_pool *pool, struct mlx5_record *record)
@@ -122,9 +112,9 @@ static int export_pool(const struct mlx5_pool *pool, struct mlx5_record *record)
 	return r;
 }
 
-int mlx5_ctx_export(struct nic_ctx *base, void **ret_record, size_t *ret_bytes)
+int mlx5_ctx_export(struct nic_ctx *base, void **ret_part, size_t *ret_bytes)
 {
-	_cleanup_(mlx5_record_deinit) struct mlx5_record record = {0};
+	struct mlx5_record record = {0};
 	struct mlx5_ctx *ctx = mlx5_ctx(base);
 	int r;
 
@@ -143,11 +133,7 @@ int mlx5_ctx_export(struct nic_ctx *base, void **ret_record, size_t *ret_bytes)
 	record.counters.number = ctx->counter_set_id;
 	if (r == 0)
 		r = export_pool(&ctx->pool, &record);
-	if (r == 0)
-		r = export_mrs(ctx, &record);
-	if (r == 0)
-		r = export_batches(ctx, &record);
-	return r < 0 ? r : mlx5_record_encode(&record, ret_record, ret_bytes);
+	return r < 0 ? r : mlx5_record_encode(&record, ret_part, ret_bytes);
 }
 
 /* The kernel's objects live as long as the first descriptor; the others are what clients ring and wake. */

@@ -93,6 +93,8 @@ static const struct nic_ops mlx5_ops = {
 	.ctx_look = mlx5_ctx_look,
 	.ctx_quiesce = mlx5_ctx_quiesce,
 	.ctx_export = mlx5_ctx_export,
+	.mr_export = mlx5_mr_export,
+	.queues_export = mlx5_queues_export,
 	.ctx_keep = mlx5_ctx_keep,
 	.ctx_import = mlx5_ctx_import,
 	.ctx_unimport = mlx5_ctx_unimport,
@@ -115,6 +117,7 @@ static struct mlx5_nic *nic_alloc(void)
 	nic->base.ops = &mlx5_ops;
 	nic->base.blocks = true;
 	nic->base.maps_per_ctx = MAPS_PER_CTX;
+	nic->base.records_states = true;
 	nic->base.event_fd = epoll_create1(EPOLL_CLOEXEC);
 	nic->more_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	pthread_mutex_init(&nic->bell_lock, NULL);

@@ -15,7 +15,6 @@
 
 #define MAGIC 0x52354d53u /* "SM5R" */
 #define NUMBER_MAX 0xffffffu
-#define BATCHES_MAX 65536u
 
 /* Least bytes of one element, so that no count makes more memory than the record has bytes for. */
 #define OBJECT_BYTES 13u
@@ -40,8 +39,10 @@ static void code_object(struct coder *c, struct mlx5_object_record *object)
 	c->failed |= object->gone && (object->handle || object->blob_bytes);
 }
 
-static void code_mr(struct coder *c, struct mlx5_record_mr *mr)
+static void code_mr(struct coder *c, void *arg)
 {
+	struct mlx5_record_mr *mr = arg;
+
 	coder_bool(c, &mr->gone);
 	coder_u32(c, &mr->handle);
 	coder_u32(c, &mr->lkey);
@@ -95,8 +96,9 @@ static void code_qp(struct coder *c, struct nic_qp *qp, struct mlx5_object_recor
 	c->failed |= state > NIC_QPS_ERR || (qp->type == NIC_QP_DCT && qp->sq_offset != qp->rq_offset);
 }
 
-static void code_batch(struct coder *c, struct mlx5_record_batch *batch)
+static void code_batch(struct coder *c, void *arg)
 {
+	struct mlx5_record_batch *batch = arg;
 	struct nic_layout *layout = &batch->layout;
 	uint8_t kind = (uint8_t)batch->kind;
 
@@ -126,7 +128,7 @@ static void code_mrs(struct coder *c, struct mlx5_record *record)
 
 static void code_batches(struct coder *c, struct mlx5_record *record)
 {
-	coder_count(c, &record->n_batches, BATCHES_MAX, BATCH_BYTES);
+	coder_count(c, &record->n_batches, UINT32_MAX, BATCH_BYTES);
 	nic_record_room(c, record->n_batches, sizeof(*record->batches), &record->batches);
 	for (uint32_t i = 0; !c->failed && i < record->n_batches; i++)
 		code_batch(c, &record->batches[i]);
@@ -207,6 +209,16 @@ static void deinit(void *record)
 
 static const struct nic_record_form form = {
 	.magic = MAGIC, .version = MLX5_RECORD_VERSION, .code = code_record, .check = check_numbers, .deinit = deinit};
+
+int mlx5_record_encode_mr(const struct mlx5_record_mr *mr, void **ret_data, size_t *ret_bytes)
+{
+	return nic_record_encode_part(code_mr, mr, ret_data, ret_bytes);
+}
+
+int mlx5_record_encode_batch(const struct mlx5_record_batch *batch, void **ret_data, size_t *ret_bytes)
+{
+	return nic_record_encode_part(code_batch, batch, ret_data, ret_bytes);
+}
 
 int mlx5_record_encode(const struct mlx5_record *record, void **ret_data, size_t *ret_bytes)
 {

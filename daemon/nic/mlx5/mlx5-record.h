@@ -58,6 +58,8 @@ struct mlx5_record {
 };
 
 /* Errors are those of nic-record.h. */
+int mlx5_record_encode_mr(const struct mlx5_record_mr *mr, void **ret_data, size_t *ret_bytes); /* a part */
+int mlx5_record_encode_batch(const struct mlx5_record_batch *batch, void **ret_data, size_t *ret_bytes);
 int mlx5_record_encode(const struct mlx5_record *record, void **ret_data, size_t *ret_bytes);
 int mlx5_record_decode(const void *data, size_t bytes, struct mlx5_record *ret_record);
 void mlx5_record_deinit(struct mlx5_record *record); /* also after a failure */

@@ -390,7 +390,9 @@ void mlx5_ctx_make_doorbell(struct mlx5_ctx *ctx);
 /* In mode cpu again, with the pages of before, when the queues are imported. `fds` as mlx5_ctx_keep() has them. */
 int mlx5_ctx_hear_again(struct mlx5_ctx *ctx, const struct nic_kept *fds);
 /* mlx5-adopt.c */
-int mlx5_ctx_export(struct nic_ctx *ctx, void **ret_record, size_t *ret_bytes);
+int mlx5_ctx_export(struct nic_ctx *ctx, void **ret_part, size_t *ret_bytes);
+int mlx5_mr_export(const struct nic_mr *mr, void **ret_part, size_t *ret_bytes);
+int mlx5_queues_export(const struct nic_queues *queues, void **ret_part, size_t *ret_bytes);
 int mlx5_ctx_keep(struct nic_ctx *ctx, struct nic_kept *ret_kept);
 int mlx5_ctx_import(struct nic *nic, const struct nic_import_attr *attr, struct nic_imported *ret_imported);
 struct nic_ctx *mlx5_ctx_unimport(struct nic_ctx *ctx);

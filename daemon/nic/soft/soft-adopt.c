@@ -56,60 +56,40 @@ static uint32_t count(const struct list *list)
 	return n;
 }
 
-static int export_mrs(const struct soft_ctx *ctx, struct soft_record *record)
+int soft_mr_export(const struct nic_mr *base, void **ret_part, size_t *ret_bytes)
 {
-	struct soft_mr *mr;
+	const struct soft_mr *mr = container_of(base, struct soft_mr, base);
+	const struct soft_record_mr record = {
+		.key = mr->base.lkey,
+		.access = mr->attr.access,
+		.iova = mr->attr.iova,
+		.offset = mr->attr.offset,
+		.length_bytes = mr->attr.length_bytes,
+	};
 
-	record->mrs = calloc((size_t)count(&ctx->mrs) + 1, sizeof(*record->mrs));
-	if (!record->mrs)
-		return -ENOMEM;
-	list_for_each_entry (mr, &ctx->mrs, link)
-		record->mrs[record->n_mrs++] = (struct soft_record_mr){
-			.key = mr->base.lkey,
-			.access = mr->attr.access,
-			.iova = mr->attr.iova,
-			.offset = mr->attr.offset,
-			.length_bytes = mr->attr.length_bytes,
-		};
-	return 0;
+	return soft_record_encode_mr(&record, ret_part, ret_bytes);
 }
 
-static int export_batches(const struct soft_ctx *ctx, struct soft_record *record)
+int soft_queues_export(const struct nic_queues *base, void **ret_part, size_t *ret_bytes)
 {
-	struct soft_queues *queues;
-	int r = 0;
+	const struct soft_queues *queues = container_of(base, struct soft_queues, base);
+	/* Its arrays are the batch's own. */
+	const struct soft_record_batch record = {.mem_offset = queues->mem_offset, .layout = base->layout};
 
-	record->batches = calloc((size_t)count(&ctx->batches) + 1, sizeof(*record->batches));
-	if (!record->batches)
-		return -ENOMEM;
-	list_for_each_entry (queues, &ctx->batches, link) {
-		struct soft_record_batch *batch = &record->batches[record->n_batches++];
-
-		batch->mem_offset = queues->mem_offset;
-		r = nic_layout_copy(&batch->layout, &queues->base.layout);
-		if (r < 0)
-			return r;
-	}
-	return 0;
+	return soft_record_encode_batch(&record, ret_part, ret_bytes);
 }
 
-int soft_ctx_export(struct nic_ctx *base, void **ret_record, size_t *ret_bytes)
+int soft_ctx_export(struct nic_ctx *base, void **ret_part, size_t *ret_bytes)
 {
-	_cleanup_(soft_record_deinit) struct soft_record record = {0};
 	struct soft_ctx *ctx = soft_ctx(base);
-	int r;
+	struct soft_record record = {.nic = ctx->nic->index, .pdn = ctx->pdn};
 
 	if (ctx->ledger_fd < 0 || ctx->nic->nic_page.fd < 0)
 		return -EOPNOTSUPP;
-	record.nic = ctx->nic->index;
 	record.n_ports = soft_fabric_gids(ctx->nic->fabric, record.gids);
-	record.pdn = ctx->pdn;
 	/* The data thread changes it in calls of this thread only. */
 	record.past = ctx->past;
-	r = export_mrs(ctx, &record);
-	if (r == 0)
-		r = export_batches(ctx, &record);
-	return r < 0 ? r : soft_record_encode(&record, ret_record, ret_bytes);
+	return soft_record_encode(&record, ret_part, ret_bytes);
 }
 
 /* ---- unimport -------------------------------------------------------------------------------------------------------- */

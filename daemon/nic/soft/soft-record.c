@@ -19,14 +19,13 @@
 
 #define MAGIC 0x52544653u /* "SFTR" */
 #define NUMBER_MIN 2u
-#define MOST_MRS 16384u
-#define MOST_BATCHES 65536u
 #define MR_BYTES 32u
 
 /* ---- fields ----------------------------------------------------------------------------------------------------------------- */
 
-static void code_mr(struct coder *c, struct soft_record_mr *mr)
+static void code_mr(struct coder *c, void *arg)
 {
+	struct soft_record_mr *mr = arg;
 	uint64_t end;
 
 	coder_u32(c, &mr->key);
@@ -39,8 +38,9 @@ static void code_mr(struct coder *c, struct soft_record_mr *mr)
 		     add_overflows(mr->offset, mr->length_bytes, &end);
 }
 
-static void code_batch(struct coder *c, struct soft_record_batch *batch)
+static void code_batch(struct coder *c, void *arg)
 {
+	struct soft_record_batch *batch = arg;
 	struct nic_layout *layout = &batch->layout;
 
 	nic_record_code_layout(c, &batch->mem_offset, layout, NIC_RECORD_CQ_BYTES, NIC_RECORD_QP_BYTES);
@@ -87,11 +87,11 @@ static void code_record(struct coder *c, void *arg)
 	coder_u32(c, &record->pdn);
 	c->failed |= record->pdn == 0 || record->pdn > SOFT_RECORD_MAX_PDN;
 	code_counters(c, &record->past);
-	coder_count(c, &record->n_mrs, MOST_MRS, MR_BYTES);
+	coder_count(c, &record->n_mrs, UINT32_MAX, MR_BYTES);
 	nic_record_room(c, record->n_mrs, sizeof(*record->mrs), &record->mrs);
 	for (uint32_t i = 0; !c->failed && i < record->n_mrs; i++)
 		code_mr(c, &record->mrs[i]);
-	coder_count(c, &record->n_batches, MOST_BATCHES, NIC_RECORD_LAYOUT_BYTES);
+	coder_count(c, &record->n_batches, UINT32_MAX, NIC_RECORD_LAYOUT_BYTES);
 	nic_record_room(c, record->n_batches, sizeof(*record->batches), &record->batches);
 	for (uint32_t i = 0; !c->failed && i < record->n_batches; i++)
 		code_batch(c, &record->batches[i]);
@@ -143,6 +143,16 @@ static void deinit(void *record)
 
 static const struct nic_record_form form = {
 	.magic = MAGIC, .version = SOFT_RECORD_VERSION, .code = code_record, .check = check_numbers, .deinit = deinit};
+
+int soft_record_encode_mr(const struct soft_record_mr *mr, void **ret_data, size_t *ret_bytes)
+{
+	return nic_record_encode_part(code_mr, mr, ret_data, ret_bytes);
+}
+
+int soft_record_encode_batch(const struct soft_record_batch *batch, void **ret_data, size_t *ret_bytes)
+{
+	return nic_record_encode_part(code_batch, batch, ret_data, ret_bytes);
+}
 
 int soft_record_encode(const struct soft_record *record, void **ret_data, size_t *ret_bytes)
 {

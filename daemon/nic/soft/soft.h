@@ -407,7 +407,9 @@ void soft_qp_tell_error(struct soft_qp *qp, uint32_t syndrome);
 void soft_qp_learn_error(struct soft_qp *qp);
 /* Contexts that outlive the process (soft-adopt.c). */
 int soft_ctx_keep(struct nic_ctx *ctx, struct nic_kept *ret_kept);
-int soft_ctx_export(struct nic_ctx *ctx, void **ret_record, size_t *ret_bytes);
+int soft_ctx_export(struct nic_ctx *ctx, void **ret_part, size_t *ret_bytes);
+int soft_mr_export(const struct nic_mr *mr, void **ret_part, size_t *ret_bytes);
+int soft_queues_export(const struct nic_queues *queues, void **ret_part, size_t *ret_bytes);
 int soft_ctx_import(struct nic *nic, const struct nic_import_attr *attr, struct nic_imported *ret_imported);
 struct nic_ctx *soft_ctx_unimport(struct nic_ctx *ctx);
 

@@ -591,3 +591,43 @@ void client_send_and_receive(struct client *a, struct client *b)
 	ASSERT_EQ(client_cqe_opcode(&cqe), SHMD_CQE_RESP_SEND);
 	ASSERT_MEMEQ(b->mem + 40960, a->mem + 512, 300);
 }
+
+/* ---- records ------------------------------------------------------------------------------------------------------------- */
+
+#define MOST_PARTS 4u
+
+int client_export_all(struct nic_ctx *ctx, struct nic_mr *const *mrs, unsigned int n_mrs, struct nic_queues *const *queues,
+		      unsigned int n_queues, void **ret_record, size_t *ret_bytes)
+{
+	struct nic_record_part own = {0}, of_mrs[MOST_PARTS], of_queues[MOST_PARTS];
+	const struct nic_ops *ops = ctx->nic->ops;
+	unsigned int n = 0, m = 0;
+	void *bytes;
+	int r = ops->ctx_export(ctx, &bytes, &own.n);
+
+	if (r < 0)
+		return r;
+	own.bytes = bytes;
+	for (unsigned int i = 0; i < n_mrs; i++)
+		if (mrs[i]) {
+			ASSERT_OK(ops->mr_export(mrs[i], &bytes, &of_mrs[n].n));
+			of_mrs[n++].bytes = bytes;
+		}
+	for (unsigned int i = 0; i < n_queues; i++)
+		if (queues[i]) {
+			ASSERT_OK(ops->queues_export(queues[i], &bytes, &of_queues[m].n));
+			of_queues[m++].bytes = bytes;
+		}
+	r = nic_record_join(&own, n, of_mrs, m, of_queues, ret_record, ret_bytes);
+	free((void *)(uintptr_t)own.bytes);
+	while (n > 0)
+		free((void *)(uintptr_t)of_mrs[--n].bytes);
+	while (m > 0)
+		free((void *)(uintptr_t)of_queues[--m].bytes);
+	return r;
+}
+
+int client_export(const struct client *c, void **ret_record, size_t *ret_bytes)
+{
+	return client_export_all(c->ctx, &c->mr, 1, &c->queues, 1, ret_record, ret_bytes);
+}

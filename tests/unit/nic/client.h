@@ -89,6 +89,11 @@ void client_connect_as(struct client *a, unsigned int i, struct client *b, unsig
 
 uint32_t client_qpn(const struct client *c, unsigned int i);
 
+/* All parts of a context's record, joined; regions and batches that are NULL are not there. *ret_record is to be freed. */
+int client_export_all(struct nic_ctx *ctx, struct nic_mr *const *mrs, unsigned int n_mrs, struct nic_queues *const *queues,
+		      unsigned int n_queues, void **ret_record, size_t *ret_bytes);
+int client_export(const struct client *c, void **ret_record, size_t *ret_bytes); /* of what this client has */
+
 /* Post without a doorbell: the WQE and the dbrec. */
 void client_post_write(struct client *c, unsigned int i, uint64_t local, const struct client *to,
 		       uint64_t remote, uint32_t bytes);

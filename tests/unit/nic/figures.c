@@ -287,7 +287,7 @@ static void go_on(void)
 	for (unsigned int i = 0; i < attr.fds.n; i++)
 		attr.fds.fds[i] = dup(attr.fds.fds[i]);
 	t[0] = nsec_now();
-	ASSERT_OK(rig.nic[0]->ops->ctx_export(c.ctx, &record, &attr.record_bytes));
+	ASSERT_OK(client_export(&c, &record, &attr.record_bytes));
 	t[1] = nsec_now();
 	attr.record = record;
 	client_swap_ctx(c.ctx, NULL);

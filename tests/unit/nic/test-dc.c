@@ -409,7 +409,7 @@ static void leave(struct client *c, struct left *left)
 	ASSERT_OK(ops->ctx_keep(c->ctx, &left->fds));
 	for (unsigned int i = 0; i < left->fds.n; i++)
 		left->fds.fds[i] = dup(left->fds.fds[i]);
-	ASSERT_OK(ops->ctx_export(c->ctx, &left->record, &left->bytes));
+	ASSERT_OK(client_export(c, &left->record, &left->bytes));
 	client_swap_ctx(c->ctx, NULL);
 	ASSERT(!ops->ctx_unimport(c->ctx));
 }
@@ -513,7 +513,7 @@ TEST(dc_queues_go_on_without_and_with_another_daemon)
 	session_open(&b, rig.nic[1], 2);
 	peer = resolve(&a, &b);
 	back = resolve(&b, &a);
-	ASSERT_OK(ops->ctx_export(b.ctx, &record, &attr.record_bytes));
+	ASSERT_OK(client_export(&b, &record, &attr.record_bytes));
 	attr.record = record;
 	ASSERT_OK(ops->ctx_keep(b.ctx, &attr.fds));
 	attr.fds.fds[0] = dup(attr.fds.fds[0]);

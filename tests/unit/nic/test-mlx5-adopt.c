@@ -75,7 +75,7 @@ static void export(const struct client *c, struct legacy *legacy)
 {
 	void *record;
 
-	ASSERT_OK(c->ctx->nic->ops->ctx_export(c->ctx, &record, &legacy->record_bytes));
+	ASSERT_OK(client_export(c, &record, &legacy->record_bytes));
 	ASSERT_LE(legacy->record_bytes, RECORD_BYTES);
 	memcpy(legacy->record, record, legacy->record_bytes);
 	free(record);

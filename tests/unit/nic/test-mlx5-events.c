@@ -514,7 +514,7 @@ TEST(context_of_a_former_life_cannot_be_imported)
 
 	rig_open_mlx5(&rig, 2, NULL);
 	client_open(&a, rig.nic[0], 1, 1);
-	ASSERT_OK(rig.nic[0]->ops->ctx_export(a.ctx, &record, &attr.record_bytes));
+	ASSERT_OK(client_export(&a, &record, &attr.record_bytes));
 	attr.record = record;
 	ASSERT_OK(rig.nic[0]->ops->ctx_keep(a.ctx, &attr.fds));
 	ASSERT_OK(rig.nic[0]->ops->ctx_import(rig.nic[0], &attr, &imported));

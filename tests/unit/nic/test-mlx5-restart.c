@@ -209,7 +209,7 @@ static void save(struct life *life, unsigned int n_done)
 
 	record->bytes = 0;
 	if (life->ctx)
-		ASSERT_OK(life->ctx->nic->ops->ctx_export(life->ctx, &data, &record->bytes));
+		ASSERT_OK(client_export_all(life->ctx, life->mrs, REGIONS, life->queues, BATCHES, &data, &record->bytes));
 	ASSERT_LE(record->bytes, RECORD_BYTES);
 	memcpy(record->data, data ? data : "", record->bytes);
 	free(data);

@@ -49,7 +49,7 @@ static void leave(struct client *c, struct left *left)
 	ASSERT_EQ(left->fds.n, (unsigned int)N_KEPT);
 	for (unsigned int i = 0; i < left->fds.n; i++)
 		left->fds.fds[i] = fcntl(left->fds.fds[i], F_DUPFD_CLOEXEC, 3);
-	ASSERT_OK(ops->ctx_export(c->ctx, &left->record, &left->bytes));
+	ASSERT_OK(client_export(c, &left->record, &left->bytes));
 	ASSERT_OK(nic_layout_copy(&left->queues.layout, &c->queues->layout));
 	for (unsigned int i = 0; i < QPS; i++) {
 		left->qpns[i] = c->queues->layout.qps[i].qpn;

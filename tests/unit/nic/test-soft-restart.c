@@ -84,7 +84,7 @@ static void tell(const struct client *c, struct told *told, int sock)
 
 	ASSERT_OK(ops->ctx_keep(c->ctx, &kept));
 	ASSERT_EQ(kept.n, N_KEPT);
-	ASSERT_OK(ops->ctx_export(c->ctx, &record, &told->record_bytes));
+	ASSERT_OK(client_export(c, &record, &told->record_bytes));
 	ASSERT_LE(told->record_bytes, RECORD_BYTES);
 	memcpy(told->record, record, told->record_bytes);
 	free(record);

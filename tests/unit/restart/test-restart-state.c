@@ -22,14 +22,47 @@ static void fill(unsigned char *bytes, size_t n, unsigned int seed)
 		bytes[i] = (unsigned char)(seed * 31 + i * 7 + (i >> 8));
 }
 
+static int make_memfd(size_t n, int seals)
+{
+	int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	ASSERT_OK(ftruncate(fd, (off_t)n));
+	ASSERT_OK(fcntl(fd, F_ADD_SEALS, seals));
+	return fd;
+}
+
+/* A copy: whoever opens a state finishes what its writer did not finish. */
+static struct state *open_bytes(const void *bytes, size_t n)
+{
+	int fd = make_memfd(n, F_SEAL_SHRINK);
+	struct state *again;
+
+	ASSERT_EQ(pwrite(fd, bytes, n, 0), (ssize_t)n);
+	ASSERT_OK(state_open(fd, &again));
+	return again;
+}
+
+static unsigned char *copy_file(const struct state *state, size_t *ret_n)
+{
+	unsigned char *bytes;
+	struct stat st;
+
+	ASSERT_OK(fstat(state_fd(state), &st));
+	*ret_n = (size_t)st.st_size;
+	bytes = malloc(*ret_n);
+	ASSERT(bytes);
+	ASSERT_EQ(pread(state_fd(state), bytes, *ret_n, 0), (ssize_t)*ret_n);
+	return bytes;
+}
+
 /* What the next daemon would read. */
 static struct state *open_again(const struct state *state)
 {
-	struct state *again;
-	int fd = fcntl(state_fd(state), F_DUPFD_CLOEXEC, 3);
+	size_t n;
+	unsigned char *bytes = copy_file(state, &n);
+	struct state *again = open_bytes(bytes, n);
 
-	ASSERT_GE(fd, 0);
-	ASSERT_OK(state_open(fd, &again));
+	free(bytes);
 	return again;
 }
 
@@ -70,7 +103,7 @@ TEST(last_write_is_read_by_whoever_opens_it)
 	state_free(state);
 }
 
-TEST(state_grows_and_shrinks_in_a_file_of_three_times_its_size)
+TEST(state_grows_and_shrinks_in_a_file_of_six_times_its_size)
 {
 	const size_t most = 1 << 20;
 	unsigned char *bytes = malloc(most);
@@ -89,7 +122,7 @@ TEST(state_grows_and_shrinks_in_a_file_of_three_times_its_size)
 		assert_kept(state, bytes, n);
 	}
 	ASSERT_OK(fstat(state_fd(state), &st));
-	ASSERT_LE((size_t)st.st_size, 3 * most + 4 * 4096);
+	ASSERT_LE((size_t)st.st_size, 6 * most + 4 * 4096);
 	ASSERT_ERR(state_write(state, bytes, STATE_MAX_BYTES + 1), EFBIG);
 	assert_kept(state, bytes, 1);
 	state_free(state);
@@ -98,13 +131,73 @@ TEST(state_grows_and_shrinks_in_a_file_of_three_times_its_size)
 
 /* ---- killed --------------------------------------------------------------------------------------------------------- */
 
-/* In the child: a write that the parent walks through, one instruction at a time. */
+/*
+ * Several records, which change together: one comes, one goes, one changes, one becomes so large that it moves, and one stays.
+ * What is read is all of them, one behind the other.
+ */
+enum { COMES = 7, GOES = 5, CHANGES = 9, MOVES = 3, STAYS = 4, LARGE = 200, SMALL = 20 };
+
+static size_t add(unsigned char *to, unsigned int seed, size_t n)
+{
+	fill(to, n, seed);
+	return n;
+}
+
+static size_t records_before(unsigned char *all)
+{
+	size_t n = add(all, MOVES, SMALL);
+
+	n += add(all + n, STAYS, SMALL);
+	n += add(all + n, GOES, SMALL);
+	return n + add(all + n, CHANGES, SMALL);
+}
+
+static size_t records_after(unsigned char *all)
+{
+	size_t n = add(all, MOVES + 100, LARGE);
+
+	n += add(all + n, STAYS, SMALL);
+	n += add(all + n, COMES, SMALL);
+	return n + add(all + n, CHANGES + 100, SMALL);
+}
+
+static void put(struct state *state, uint64_t key, unsigned int seed, size_t n)
+{
+	unsigned char bytes[LARGE];
+
+	fill(bytes, n, seed);
+	state_put(state, key, bytes, n);
+}
+
+static void stage_before(struct state *state)
+{
+	put(state, MOVES, MOVES, SMALL);
+	put(state, STAYS, STAYS, SMALL);
+	put(state, GOES, GOES, SMALL);
+	put(state, CHANGES, CHANGES, SMALL);
+}
+
+static void stage_after(struct state *state)
+{
+	put(state, CHANGES, CHANGES + 100, SMALL);
+	put(state, STAYS, STAYS, SMALL);
+	state_remove(state, GOES);
+	put(state, COMES, COMES, SMALL);
+	put(state, MOVES, MOVES + 100, LARGE);
+}
+
+/* In the child: a write that the parent walks through, one instruction at a time. NULL: all records above. */
 static void __attribute__((noreturn)) write_traced(struct state *state, const void *bytes, size_t n)
 {
+	int r;
+
+	if (!bytes)
+		stage_after(state);
 	if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) < 0)
 		_exit(TEST_EXIT_SKIP);
 	raise(SIGSTOP);
-	_exit(state_write(state, bytes, n) == 0 ? 0 : 1);
+	r = bytes ? state_write(state, bytes, n) : state_commit(state);
+	_exit(r == 0 ? 0 : 1);
 }
 
 /* A reader that comes now, as after a kill at this instruction: old or new, and never old again after new. */
@@ -175,49 +268,185 @@ TEST(writer_killed_at_any_instruction_while_the_size_changes)
 	cut_everywhere(64, 0);
 }
 
-/* In a build with a sanitizer too: each byte of the last write is missing in turn. */
-TEST(write_that_lacks_any_byte_leaves_the_old_state)
+TEST(writer_killed_at_any_instruction_leaves_all_records_or_none_of_the_new_ones)
 {
-	unsigned char old[100], new[100], *before, *after, *map;
+	unsigned char old[5 * LARGE], new[5 * LARGE];
+	size_t n_old = records_before(old), n_new = records_after(new);
 	struct state *state;
-	struct stat st;
-	size_t n;
+	pid_t pid;
+
+	if (test_emulator())
+		test_skip("the emulator has no single steps");
+	ASSERT_OK(state_new(&state));
+	stage_before(state);
+	ASSERT_OK(state_commit(state));
+	assert_kept(state, old, n_old);
+	pid = fork();
+	ASSERT_GE(pid, 0);
+	if (pid == 0)
+		write_traced(state, NULL, 0);
+	ASSERT_GT(walk(pid, state, old, n_old, new, n_new), 1000);
+	state_free(state);
+}
+
+#define MARK_AT 128u /* offset and bytes of the journal, its sum, a magic number */
+#define COMMITTED UINT64_C(0x74696d6d6f436d68)
+
+static void expect_bytes(const unsigned char *file, size_t n, const unsigned char *want, size_t n_want)
+{
+	struct state *again = open_bytes(file, n);
+
+	ASSERT(is_read(again, want, n_want));
+	state_free(again);
+}
+
+/* In a build with a sanitizer too: the journal is there, and its mark, and of what it brings about any part. */
+TEST(commit_that_was_cut_is_finished_by_whoever_opens_it)
+{
+	unsigned char old[5 * LARGE], new[5 * LARGE], *before, *after;
+	size_t n_old = records_before(old), n_new = records_after(new), n, n_after;
+	const uint64_t committed = COMMITTED;
+	uint64_t journal;
+	struct state *state;
 
 	ASSERT_OK(state_new(&state));
-	fill(old, sizeof(old), 1);
-	fill(new, sizeof(new), 2);
-	ASSERT_OK(state_write(state, old, sizeof(old)));
-	ASSERT_OK(fstat(state_fd(state), &st));
-	n = (size_t)st.st_size;
-	map = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_SHARED, state_fd(state), 0);
-	ASSERT_NE(map, MAP_FAILED);
-	before = malloc(n);
-	after = malloc(n);
-	memcpy(before, map, n);
-	ASSERT_OK(state_write(state, new, sizeof(new)));
-	assert_kept(state, new, sizeof(new));
-	ASSERT_OK(fstat(state_fd(state), &st));
-	if ((size_t)st.st_size > n) {
-		/* It has grown; what was there before is all of the old one. */
-		map = mremap(map, n, (size_t)st.st_size, MREMAP_MAYMOVE);
-		ASSERT_NE(map, MAP_FAILED);
-		before = realloc(before, (size_t)st.st_size);
-		after = realloc(after, (size_t)st.st_size);
-		memset(before + n, 0, (size_t)st.st_size - n);
-		n = (size_t)st.st_size;
-	}
-	memcpy(after, map, n);
-	for (size_t i = 0; i < n; i++) {
-		if (after[i] == before[i])
+	stage_before(state);
+	ASSERT_OK(state_commit(state));
+	before = copy_file(state, &n);
+	stage_after(state);
+	ASSERT_OK(state_commit(state));
+	after = copy_file(state, &n_after);
+	ASSERT_EQ(n_after, n);
+	memcpy(&journal, after + MARK_AT, sizeof(journal));
+	ASSERT(journal > 4096 && journal < n);
+	/* The journal alone, then the mark. */
+	memcpy(before + journal, after + journal, n - journal);
+	expect_bytes(before, n, old, n_old);
+	memcpy(before + MARK_AT, after + MARK_AT, 24);
+	expect_bytes(before, n, old, n_old);
+	memcpy(before + MARK_AT + 24, &committed, sizeof(committed));
+	expect_bytes(before, n, new, n_new);
+	/* The last byte of it first, too: what is applied does not depend on what was. */
+	for (size_t i = journal; i-- > 0;) {
+		if (after[i] == before[i] || (i >= MARK_AT && i < MARK_AT + 32))
 			continue;
-		map[i] = before[i];
-		assert_kept(state, old, sizeof(old));
-		map[i] = after[i];
+		before[i] = after[i];
+		expect_bytes(before, n, new, n_new);
 	}
-	assert_kept(state, new, sizeof(new));
-	munmap(map, n);
+	memcpy(before + MARK_AT, after + MARK_AT, 32);
+	expect_bytes(before, n, new, n_new);
 	free(before);
 	free(after);
+	state_free(state);
+}
+
+/* Records and head have sums, and the head knows the records: what is not as it was written is refused. */
+TEST(state_in_which_any_byte_is_another_is_refused_or_the_same)
+{
+	unsigned char want[5 * LARGE], *file;
+	size_t n_want = records_after(want), n, n_refused = 0;
+	struct state *state;
+
+	ASSERT_OK(state_new(&state));
+	stage_before(state);
+	ASSERT_OK(state_commit(state));
+	stage_after(state);
+	ASSERT_OK(state_commit(state));
+	file = copy_file(state, &n);
+	for (size_t i = 0; i < n; i++) {
+		const void *bytes;
+		struct state *again;
+		uint32_t version;
+		size_t size;
+
+		file[i] ^= 0x10;
+		again = open_bytes(file, n);
+		if (state_read(again, &version, &bytes, &size) < 0)
+			n_refused++;
+		else
+			ASSERT(size == n_want && memcmp(bytes, want, n_want) == 0);
+		file[i] ^= 0x10;
+		state_free(again);
+	}
+	/* The head, and of each record its own head and its bytes. */
+	ASSERT_GT(n_refused, 56 + 4 * 40 + n_want - 8);
+	free(file);
+	state_free(state);
+}
+
+/* ---- many records --------------------------------------------------------------------------------------------------- */
+
+#define MODEL 64u
+
+static void expect_model(const struct state *state, const unsigned int *seeds, const size_t *sizes)
+{
+	static unsigned char want[MODEL * 4096];
+	size_t n = 0;
+
+	for (unsigned int i = 0; i < MODEL; i++)
+		if (seeds[i])
+			n += add(want + n, seeds[i], sizes[i]);
+	assert_kept(state, want, n);
+}
+
+/* Random changes, several in each commit, and a writer that opens what another one left. */
+TEST(records_are_what_was_put_last)
+{
+	static unsigned char bytes[4096];
+	unsigned int seeds[MODEL] = {0};
+	size_t sizes[MODEL] = {0};
+	struct state *state, *again;
+	struct stat st;
+
+	srandom(3);
+	ASSERT_OK(state_new(&state));
+	ASSERT_OK(state_write(state, "", 0));
+	for (unsigned int i = 1; i <= 3000; i++) {
+		for (long k = random() % 4; k >= 0; k--) {
+			unsigned int key = (unsigned int)random() % MODEL;
+
+			seeds[key] = random() % 3 ? i : 0;
+			sizes[key] = (size_t)random() % (random() % 8 ? 200 : sizeof(bytes));
+			fill(bytes, sizes[key], i);
+			if (seeds[key])
+				state_put(state, key + 1, bytes, sizes[key]);
+			else
+				state_remove(state, key + 1);
+		}
+		ASSERT_OK(state_commit(state));
+		if (i % 16 == 0)
+			expect_model(state, seeds, sizes);
+		if (i % 100 == 0) {
+			ASSERT_OK(state_open(fcntl(state_fd(state), F_DUPFD_CLOEXEC, 3), &again));
+			state_free(state);
+			state = again;
+		}
+	}
+	ASSERT_OK(fstat(state_fd(state), &st));
+	ASSERT_LT(st.st_size, 2 << 20);
+	state_free(state);
+}
+
+TEST(what_cannot_be_committed_changes_nothing)
+{
+	struct state *state;
+
+	ASSERT_OK(state_new(&state));
+	ASSERT_OK(state_write(state, "old", 3));
+	state_put(state, 5, "new", 3);
+	state_put(state, 6, "", STATE_MAX_BYTES + 1);
+	ASSERT_ERR(state_commit(state), EFBIG);
+	assert_kept(state, "old", 3);
+	state_put(state, 5, "new", 3);
+	state_remove(state, 5);
+	state_remove(state, 77);
+	ASSERT_OK(state_commit(state));
+	assert_kept(state, "old", 3);
+	state_put(state, 5, "new", 3);
+	ASSERT_OK(state_commit(state));
+	assert_kept(state, "oldnew", 6);
+	ASSERT_OK(state_write(state, "all", 3));
+	assert_kept(state, "all", 3);
 	state_free(state);
 }
 
@@ -239,7 +468,7 @@ TEST(another_version_is_told_and_not_read)
 	ASSERT_EQ(version, STATE_VERSION + 7);
 	ASSERT(!bytes);
 	ASSERT_OK(state_write(again, ours, sizeof(ours)));
-	assert_kept(state, ours, sizeof(ours));
+	assert_kept(again, ours, sizeof(ours));
 	state_free(again);
 	state_free(state);
 }
@@ -250,15 +479,6 @@ static void refuse(int fd)
 
 	ASSERT_GE(fd, 0);
 	ASSERT_ERR(state_open(fd, &state), EBADMSG);
-}
-
-static int make_memfd(size_t n, int seals)
-{
-	int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-
-	ASSERT_OK(ftruncate(fd, (off_t)n));
-	ASSERT_OK(fcntl(fd, F_ADD_SEALS, seals));
-	return fd;
 }
 
 TEST(what_is_no_saved_state_is_refused)
@@ -279,27 +499,54 @@ TEST(what_is_no_saved_state_is_refused)
 	ASSERT(!state_free(NULL));
 }
 
-/* Whatever the heads say, nothing beyond the file is read. */
+/* As version 3 left it: whichever of its two heads was written last. */
+TEST(state_of_the_version_before_is_told)
+{
+	const uint64_t magic = UINT64_C(0x6574617453646d68);
+	const uint32_t three = 3;
+
+	for (size_t at = 0; at <= 48; at += 48) {
+		unsigned char file[8192] = {0};
+		struct state *state;
+		const void *bytes;
+		uint32_t version;
+		size_t n;
+
+		memcpy(file + at, &magic, sizeof(magic));
+		memcpy(file + at + 8, &three, sizeof(three));
+		state = open_bytes(file, sizeof(file));
+		ASSERT_ERR(state_read(state, &version, &bytes, &n), EPROTONOSUPPORT);
+		ASSERT_EQ(version, 3);
+		state_free(state);
+	}
+}
+
+/* Whatever head and mark say, nothing beyond the file is read or written. */
 TEST(random_heads_are_never_whole)
 {
 	int fd = make_memfd(8192, F_SEAL_SHRINK);
 	unsigned char *map = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	const uint64_t magic = UINT64_C(0x6574617453646d68);
+	const uint64_t magic = UINT64_C(0x6574617453646d68), committed = COMMITTED;
+	const uint32_t ours = STATE_VERSION;
 	struct state *state;
 	const void *bytes;
 	uint32_t version;
 	size_t n;
 
 	ASSERT_NE(map, MAP_FAILED);
-	ASSERT_OK(state_open(fd, &state));
 	srandom(1);
 	for (unsigned int i = 0; i < 20000; i++) {
-		for (unsigned int j = 0; j < 128; j++)
-			map[j] = (unsigned char)(random() % 3 ? 0 : random());
+		for (unsigned int j = 0; j < 8192; j++)
+			map[j] = j > 200 && j < 4096 ? 0 : (unsigned char)(random() % 3 ? 0 : random());
 		memcpy(map, &magic, sizeof(magic));
+		memcpy(map + 8, &ours, sizeof(ours));
 		memset(map + 12, 0, 4);
+		if (i % 2)
+			memcpy(map + MARK_AT + 24, &committed, sizeof(committed));
+		ASSERT_OK(state_open(fcntl(fd, F_DUPFD_CLOEXEC, 3), &state));
 		ASSERT_ERR(state_read(state, &version, &bytes, &n), EBADMSG);
+		state_free(state);
 	}
 	munmap(map, 8192);
-	state_free(state);
+	close(fd);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Contexts of a fake NIC that go on in another one: everything is in the record, and what must outlive is a doorbell page
- * that is looked at by its inode, as is the memory of regions and queues.
+ * Contexts of a fake NIC that go on in another one: everything is in the parts of its record, and what must outlive is a doorbell
+ * page that is looked at by its inode, as is the memory of regions and queues. The record of a context without regions and batches
+ * ends with two counts and a sum, as nic_record_join() wants it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -11,12 +12,13 @@
 
 #include "proto/base/cleanup.h"
 #include "tests/lib/test.h"
+#include "tests/unit/nic/record-seal.h"
 #include "tests/unit/session/fake-nic-private.h"
 
 struct record_head {
+	uint32_t magic, version, total;
 	uint64_t session_id;
 	struct nic_doorbell doorbell;
-	uint32_t n_mrs, n_queues;
 };
 
 struct record_queues {
@@ -54,13 +56,18 @@ static struct fake_qp *find_qp(struct fake_ctx *ctx, uint32_t qpn)
 	return NULL;
 }
 
-static void add_queues(struct record *record, struct fake_ctx *ctx, const struct fake_queues *queues)
+int fake_queues_export(const struct nic_queues *base, void **ret_part, size_t *ret_bytes)
 {
-	const struct nic_layout *layout = &queues->base.layout;
+	const struct fake_queues *queues = container_of(base, struct fake_queues, base);
+	struct fake_ctx *ctx = container_of(base->ctx, struct fake_ctx, base);
+	const struct nic_layout *layout = &base->layout;
 	const struct record_queues head = {layout->n_cqs, layout->n_qps, layout->total_bytes, queues->offset};
+	struct record record = {0};
 
-	add(record, &head, sizeof(head));
-	add(record, layout->cqs, layout->n_cqs * sizeof(layout->cqs[0]));
+	if (!ctx->is_kept)
+		return -EOPNOTSUPP;
+	add(&record, &head, sizeof(head));
+	add(&record, layout->cqs, layout->n_cqs * sizeof(layout->cqs[0]));
 	for (uint32_t i = 0; i < layout->n_qps; i++) {
 		struct fake_qp *qp = find_qp(ctx, layout->qps[i].qpn);
 		struct record_qp one;
@@ -70,39 +77,46 @@ static void add_queues(struct record *record, struct fake_ctx *ctx, const struct
 		one.desc = layout->qps[i];
 		one.state = qp->state;
 		one.remote = qp->remote;
-		add(record, &one, sizeof(one));
+		add(&record, &one, sizeof(one));
 	}
+	*ret_part = record.buf;
+	*ret_bytes = record.n;
+	return 0;
 }
 
-int fake_ctx_export(struct nic_ctx *base, void **ret_record, size_t *ret_bytes)
+int fake_mr_export(const struct nic_mr *base, void **ret_part, size_t *ret_bytes)
+{
+	struct record record = {0};
+	struct nic_mr one = *base;
+
+	if (!container_of(base->ctx, struct fake_ctx, base)->is_kept)
+		return -EOPNOTSUPP;
+	one.ctx = NULL;
+	add(&record, &one, sizeof(one));
+	*ret_part = record.buf;
+	*ret_bytes = record.n;
+	return 0;
+}
+
+int fake_ctx_export(struct nic_ctx *base, void **ret_part, size_t *ret_bytes)
 {
 	struct fake_ctx *ctx = container_of(base, struct fake_ctx, base);
+	static const uint8_t counts[8];
 	struct record record = {0};
 	struct record_head head;
-	struct fake_queues *queues;
-	struct fake_mr *mr;
 
 	if (!ctx->is_kept || !fake_of(base->nic)->keeps)
 		return -EOPNOTSUPP;
 	memset(&head, 0, sizeof(head));
 	head.session_id = base->session_id;
 	head.doorbell = base->doorbell;
-	list_for_each_entry(mr, &ctx->mrs, link)
-		head.n_mrs++;
-	list_for_each_entry(queues, &ctx->queues, link)
-		head.n_queues++;
 	/* What is this process's alone is not told. */
 	head.doorbell.page_fd = -1;
 	add(&record, &head, sizeof(head));
-	list_for_each_entry(mr, &ctx->mrs, link) {
-		struct nic_mr one = mr->base;
-
-		one.ctx = NULL;
-		add(&record, &one, sizeof(one));
-	}
-	list_for_each_entry(queues, &ctx->queues, link)
-		add_queues(&record, ctx, queues);
-	*ret_record = record.buf;
+	add(&record, counts, sizeof(counts));
+	add(&record, counts, RECORD_SUM_BYTES);
+	record_seal(record.buf, record.n);
+	*ret_part = record.buf;
 	*ret_bytes = record.n;
 	return 0;
 }
@@ -194,21 +208,26 @@ static int import_all(struct fake_ctx *ctx, const struct nic_import_attr *attr, 
 		      struct nic_imported *imported)
 {
 	struct record_head head;
+	uint32_t n_mrs, n_queues;
 	int r = 0;
 
-	if (!get(reader, &head, sizeof(head)) || head.session_id != attr->ctx.session_id)
+	if (!get(reader, &head, sizeof(head)) || head.session_id != attr->ctx.session_id || !get(reader, &n_mrs, sizeof(n_mrs)))
 		return -EINVAL;
-	if (head.n_mrs != attr->n_mr_fds || head.n_queues != attr->n_queue_fds || attr->fds.n != 1)
+	if (n_mrs != attr->n_mr_fds || attr->fds.n != 1)
 		return -EBADF;
-	imported->mrs = calloc((size_t)head.n_mrs + 1, sizeof(*imported->mrs));
-	imported->queues = calloc((size_t)head.n_queues + 1, sizeof(*imported->queues));
+	imported->mrs = calloc((size_t)n_mrs + 1, sizeof(*imported->mrs));
 	ctx->base.doorbell = head.doorbell;
 	ctx->base.doorbell.page_fd = fcntl(attr->fds.fds[0], F_DUPFD_CLOEXEC, 3);
-	for (uint32_t i = 0; r == 0 && i < head.n_mrs; i++)
+	for (uint32_t i = 0; r == 0 && i < n_mrs; i++)
 		r = import_mr(ctx, reader, imported);
-	for (uint32_t i = 0; r == 0 && i < head.n_queues; i++)
+	if (r < 0 || !get(reader, &n_queues, sizeof(n_queues)))
+		return -EINVAL;
+	if (n_queues != attr->n_queue_fds)
+		return -EBADF;
+	imported->queues = calloc((size_t)n_queues + 1, sizeof(*imported->queues));
+	for (uint32_t i = 0; r == 0 && i < n_queues; i++)
 		r = import_queues(ctx, reader, attr->queue_fds[i], imported);
-	return r < 0 || reader->left == 0 ? r : -EINVAL;
+	return r < 0 || reader->left == RECORD_SUM_BYTES ? r : -EINVAL;
 }
 
 int fake_ctx_import(struct nic *nic, const struct nic_import_attr *attr, struct nic_imported *ret_imported)

@@ -38,7 +38,9 @@ static inline struct fake_nic *fake_of(struct nic *nic)
 }
 
 /* fake-keep.c */
-int fake_ctx_export(struct nic_ctx *ctx, void **ret_record, size_t *ret_bytes);
+int fake_ctx_export(struct nic_ctx *ctx, void **ret_part, size_t *ret_bytes);
+int fake_mr_export(const struct nic_mr *mr, void **ret_part, size_t *ret_bytes);
+int fake_queues_export(const struct nic_queues *queues, void **ret_part, size_t *ret_bytes);
 int fake_ctx_keep(struct nic_ctx *ctx, struct nic_kept *ret_kept);
 int fake_ctx_import(struct nic *nic, const struct nic_import_attr *attr, struct nic_imported *ret_imported);
 struct nic_ctx *fake_ctx_unimport(struct nic_ctx *ctx);

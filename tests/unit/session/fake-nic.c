@@ -382,6 +382,8 @@ static const struct nic_ops fake_ops = {
 	.ctx_look = fake_ctx_look,
 	.ctx_quiesce = fake_ctx_quiesce,
 	.ctx_export = fake_ctx_export,
+	.mr_export = fake_mr_export,
+	.queues_export = fake_queues_export,
 	.ctx_keep = fake_ctx_keep,
 	.ctx_import = fake_ctx_import,
 	.ctx_unimport = fake_ctx_unimport,
@@ -398,6 +400,7 @@ void fake_nic_init(struct fake_nic *fake, const char *name)
 	memset(fake, 0, sizeof(*fake));
 	pthread_mutex_init(&fake->lock, NULL);
 	fake->base.ops = &fake_ops;
+	fake->base.records_states = true;
 	fake->base.event_fd = -1;
 	list_init(&fake->base.link);
 	snprintf(fake->base.name, sizeof(fake->base.name), "%s", name);

@@ -110,7 +110,9 @@ static const struct keep_ops ops = {
 	.remove = drop,
 	.take = take,
 	.state_new = state_new,
-	.state_write = state_write,
+	.state_put = state_put,
+	.state_remove = state_remove,
+	.state_commit = state_commit,
 	.state_fd = state_fd,
 	.state_free = state_free,
 };

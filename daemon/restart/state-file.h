@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The file behind a saved state, for state.c, which reads it, and state-write.c.
+ *
+ * Block 0 has the head and the mark. Extents follow, one behind the other up to head.end; each holds one record or is free, and
+ * never changes its size. Behind the last extent lies the journal of the last commit: patches, which are applied in order.
+ */
+#ifndef SHMEMD_RESTART_STATE_FILE_H
+#define SHMEMD_RESTART_STATE_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "daemon/restart/state.h"
+#include "proto/base/hash.h"
+#include "proto/base/list.h"
+
+#define STATE_MAGIC UINT64_C(0x6574617453646d68)
+#define STATE_COMMITTED UINT64_C(0x74696d6d6f436d68)
+#define EXTENT_MAGIC UINT32_C(0x74784568)
+#define EXTENT_FREE UINT64_MAX /* as a length */
+#define BLOCK_BYTES ((size_t)4096)
+#define MAX_FILE_BYTES (6 * STATE_MAX_BYTES + 4 * BLOCK_BYTES)
+
+/* The first two fields are where every version has them. */
+struct head {
+	uint64_t magic;
+	uint32_t version;
+	uint32_t zero;
+	uint64_t sequence; /* of the last commit */
+	uint64_t end; /* of the extents */
+	uint64_t n_records;
+	uint64_t records_sum; /* of the sums of all records */
+	uint64_t sum; /* of the fields above */
+};
+
+/* A journal is to be applied while `magic` is STATE_COMMITTED. */
+struct mark {
+	uint64_t offset, bytes; /* of the journal */
+	uint64_t sum;
+	uint64_t magic;
+};
+#define MARK_OFFSET 128u
+
+struct patch {
+	uint64_t offset, bytes; /* what follows goes there; the next patch lies at a multiple of 8 */
+};
+
+struct extent {
+	uint32_t magic;
+	uint32_t bytes; /* with this head: one of the sizes of extents */
+	uint64_t key;
+	uint64_t length; /* of the record, or EXTENT_FREE */
+	uint64_t sequence; /* of the commit that wrote it */
+	uint64_t sum;
+};
+
+/* ---- in memory ---------------------------------------------------------------------------------------------------- */
+
+struct place {
+	struct list link; /* state->free, while it is */
+	uint64_t offset;
+	uint32_t bytes;
+};
+
+enum staged { STAGED_NOTHING, STAGED_PUT, STAGED_REMOVE };
+
+struct record {
+	uint64_t key;
+	struct place *place; /* owned; NULL: never committed */
+	uint64_t length;
+	struct list staged_link; /* state->staged */
+	enum staged staged;
+	void *bytes; /* owned; STAGED_PUT */
+	size_t n;
+	struct place *to; /* during a commit; may be `place` */
+};
+
+#define STATE_N_CLASSES 40u
+
+struct state {
+	int fd; /* owned */
+	unsigned char *map; /* owned */
+	size_t size; /* of the file and of the map */
+	int readable; /* 0, -EBADMSG or -EPROTONOSUPPORT */
+	uint32_t version; /* in the head */
+	uint64_t sequence, end, records_sum;
+	struct hash records; /* struct record by key, owned */
+	struct list free[STATE_N_CLASSES]; /* struct place.link, owned; by the class of their size */
+	struct list staged; /* struct record.staged_link */
+	int error; /* why the next commit fails */
+	unsigned char *flat; /* owned; what state_read() has returned */
+};
+
+uint64_t state_sum(uint64_t sum, const void *bytes, size_t n);
+uint64_t state_head_sum(const struct head *head);
+uint64_t state_extent_sum(const struct extent *extent, const void *bytes);
+/* The size of an extent for a record of n bytes, and the list of free ones of a size. 0: it is none. */
+uint32_t state_extent_size(size_t n);
+unsigned int state_class(uint32_t bytes);
+
+/* Apply the patches of a committed journal to the extents and the head. -EBADMSG: one would write elsewhere. */
+int state_apply(unsigned char *map, uint64_t offset, uint64_t bytes);
+void state_unstage(struct state *state, struct record *record);
+struct record *state_record_free(struct record *record);
+
+#endif
