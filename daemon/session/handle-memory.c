@@ -190,7 +190,7 @@ static int finish_reg(struct request *req)
 	assert_bug(r == 0); /* reserved */
 	note_reason(req->session, mr);
 	if (mr->nic->rnic->nic->keeps_memory)
-		mr->head.is_kept = session_keep_put(req->session, 'm', mr->head.handle, op->attr.fd);
+		session_keep_memory(req->session, mr, op->attr.fd);
 	session_keep_mr(req->session, mr);
 	req->rep->kind = MSG_MEM_REG_REP;
 	req->rep->mem_reg_rep = (struct msg_mem_reg_rep){

@@ -170,8 +170,9 @@ static int read_mr(struct keep_reader *reader, struct adopt *a)
 		return -ENOMEM;
 	resource_init(&to->mr->head, RESOURCE_MR);
 	keep_get_fields(reader, &keep_mr, to->mr);
+	refuse_unless(reader, to->mr->memory <= a->last_number);
 	if (reader->r == 0 && to->head.is_kept) {
-		to->head.fd = adopt_take_number(a->session, 'm', to->head.handle);
+		to->head.fd = adopt_take_memory(a->session, to->mr->memory);
 		to->mr->head.is_kept = true;
 	}
 	return reader->r;

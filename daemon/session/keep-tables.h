@@ -75,6 +75,7 @@ KEEP_TABLE(keep_mr,
 	KEEP_N(TAG_MR + 2, session_mr, length_bytes),
 	KEEP_N(TAG_MR + 3, session_mr, access),
 	KEEP_T(TAG_MR + 4, session_mr, reason),
+	KEEP_N(TAG_MR + 5, session_mr, memory),
 );
 
 KEEP_TABLE(keep_entry,

@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "proto/base/hash.h"
 #include "proto/base/list.h"
 #include "proto/codec.h"
 
@@ -55,6 +56,7 @@ struct session_keep {
 	unsigned int n_names; /* put, or taken over, and not removed */
 	uint32_t last_published; /* number of a descriptor's name */
 	struct list gone; /* struct keep_gone.link */
+	struct hash memories, memories_by_file; /* struct keep_memory, owned: what regions are of */
 	struct list changed_queues; /* struct session_queues.changed_link: what is known of their QPs */
 	/* The last request that changed something, so that it is not carried out twice. */
 	uint64_t request; /* 0: none */
@@ -103,6 +105,14 @@ void session_keep_no_resource(struct session *session, struct session_nic *nic, 
 /* Descriptors of a context, of a region, of a batch: `fd` is borrowed, and -1 allowed where nothing is to be kept. */
 void session_keep_nic(struct session *session, struct session_nic *nic);
 bool session_keep_put(struct session *session, char kind, uint32_t number, int fd);
+/*
+ * keep-memory.c: the memory of a region, under a name that regions of the same memory share, and which goes with the last of
+ * them. Nothing where there is no descriptor.
+ */
+void session_keep_memory(struct session *session, struct session_mr *mr, int fd);
+void session_keep_no_memory(struct session *session, struct session_mr *mr);
+uint32_t session_keep_next_memory(const struct session_keep *keep, size_t *pos); /* numbers of names, from pos 0; then 0 */
+void session_keep_memory_end(struct session_keep *keep); /* they are no longer known; may be called twice */
 /* Its name goes with the next state that is written. */
 void session_keep_unname(struct session *session, char kind, uint32_t number);
 

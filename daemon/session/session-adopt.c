@@ -513,6 +513,7 @@ int session_adopt(struct registry *registry, uint64_t id, struct state *state, c
 	if (r == 0)
 		r = find_reply_fd(&a);
 	adopt_deinit(&a);
+	adopt_memories_taken(&session->keep);
 	if (r < 0) {
 		give_up(session, r);
 		return r;

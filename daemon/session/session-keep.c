@@ -5,7 +5,8 @@
  * The state is written after each request that changed something and before its answer, by keep-write.c: what a client was told
  * is kept. A request that is cut in the middle was never answered; it comes again. A session that something cannot be
  * kept of is not kept at all. Names of what is kept, each after "s", the session's number in hex, and "-": sock, pid,
- * health, state; cN.K for descriptor K of NIC N; mH and qH for memory behind handle H; pN for what was published.
+ * health, state; cN.K for descriptor K of NIC N; mN for memory of regions; qH for memory of the queues behind handle H; pN for
+ * what was published.
  *
  * Control thread.
  */
@@ -55,6 +56,8 @@ void session_keep_init(struct session_keep *keep)
 	*keep = (struct session_keep){.reply_fd = -1};
 	list_init(&keep->gone);
 	list_init(&keep->changed_queues);
+	hash_init(&keep->memories);
+	hash_init(&keep->memories_by_file);
 }
 
 bool session_is_kept(const struct session *session)
@@ -148,13 +151,15 @@ void session_keep_unname(struct session *session, char kind, uint32_t number)
 
 static void remove_resources(struct session *session)
 {
-	static const char kinds[RESOURCE_N] = {[RESOURCE_QUEUES] = 'q', [RESOURCE_MR] = 'm'};
 	struct resource *head;
+	uint32_t memory;
+	size_t pos = 0;
 
-	for (int kind = 0; kind < RESOURCE_N; kind++)
-		list_for_each_entry(head, &session->resources.lists[kind], link)
-			if (head->is_kept)
-				remove_number(session, kinds[kind], head->handle);
+	list_for_each_entry(head, &session->resources.lists[RESOURCE_QUEUES], link)
+		if (head->is_kept)
+			remove_number(session, 'q', head->handle);
+	while ((memory = session_keep_next_memory(&session->keep, &pos)))
+		remove_number(session, 'm', memory);
 }
 
 static void remove_contexts(struct session *session)
@@ -205,10 +210,11 @@ void session_keep_forget(struct session *session)
 	struct session_keep *keep = &session->keep;
 
 	forget_reply(keep);
-	if (!keep->state)
-		return;
-	remove_all(session);
-	keep->state = session->registry->attr.keep->state_free(keep->state);
+	if (keep->state) {
+		remove_all(session);
+		keep->state = session->registry->attr.keep->state_free(keep->state);
+	}
+	session_keep_memory_end(keep);
 }
 
 void session_keep_drop(struct session *session, const char *fmt, ...)

@@ -230,7 +230,7 @@ struct session_mr *session_mr_free(struct session *session, struct session_mr *m
 		return NULL;
 	assert_bug(!mr->mr);
 	if (mr->head.is_kept)
-		session_keep_unname(session, 'm', mr->head.handle);
+		session_keep_no_memory(session, mr);
 	session_keep_no_resource(session, mr->nic, &mr->head);
 	quota_charge_deinit(&mr->head.charge);
 	free(mr);

@@ -66,6 +66,7 @@ struct session_mr {
 	uint64_t iova, length_bytes;
 	uint32_t access;
 	char reason[MSG_MEM_REASON_BYTES]; /* why its client took no better kind; or empty */
+	uint32_t memory; /* number of the name under which it outlives the daemon; 0: none does */
 };
 
 /* What is known of a QP without asking its NIC. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sessions that outlive their daemon: what is kept of them, and what a later daemon makes of it. */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -240,6 +241,14 @@ TEST(session_goes_on_as_it_was)
 	scene_deinit(&s);
 }
 
+static uint32_t memory_of(const struct scene *s, uint32_t handle)
+{
+	struct resource *head = resource_find(&s->a.session->resources, handle, RESOURCE_MR);
+
+	ASSERT(head);
+	return container_of(head, struct session_mr, head)->memory;
+}
+
 TEST(names_go_with_what_they_are_for)
 {
 	struct msg req, rep;
@@ -250,7 +259,7 @@ TEST(names_go_with_what_they_are_for)
 	/* Of fake1, whose contexts do not need the memory, only the page. */
 	ASSERT(keep_lab_has(&s.k, "s1-c0.0") && keep_lab_has(&s.k, "s1-c1.0") && !keep_lab_has(&s.k, "s1-c2.0"));
 	ASSERT_EQ(s.id, 1);
-	snprintf(name, sizeof(name), "s1-m%x", s.mr);
+	snprintf(name, sizeof(name), "s1-m%x", memory_of(&s, s.mr));
 	ASSERT(keep_lab_has(&s.k, name));
 	msg_init(&req, MSG_MEM_DEREG_REQ, 0);
 	req.mem_dereg_req.handle = s.mr;
@@ -264,6 +273,72 @@ TEST(names_go_with_what_they_are_for)
 	req.unpublish_req.world[3] = 7;
 	raw_expect(&s.a.raw, &req, NULL, 0, MSG_OK_REP, &rep);
 	ASSERT(!keep_lab_has(&s.k, "s1-p1"));
+	scene_deinit(&s);
+}
+
+/* ---- memory that several regions are of -------------------------------------------------------------------------------- */
+
+static uint32_t reg_fd(struct scene *s, int fd, uint32_t access)
+{
+	struct msg req, rep;
+
+	msg_init(&req, MSG_MEM_REG_REQ, 0);
+	req.mem_reg_req = (struct msg_mem_reg_req){.kind = MSG_MEM_MEMFD, .access = access, .length_bytes = 4096};
+	raw_expect(&s->a.raw, &req, &fd, 1, MSG_MEM_REG_REP, &rep);
+	return rep.mem_reg_rep.mr;
+}
+
+static void dereg(struct scene *s, uint32_t handle)
+{
+	struct msg req, rep;
+
+	msg_init(&req, MSG_MEM_DEREG_REQ, 0);
+	req.mem_dereg_req.handle = handle;
+	raw_expect(&s->a.raw, &req, NULL, 0, MSG_OK_REP, &rep);
+}
+
+/* The name goes with the last of them, whichever daemon they were made by. */
+TEST(regions_of_one_memory_have_one_name)
+{
+	uint32_t regions[3], other, read_only;
+	int fd = raw_memfd(8192), another = raw_memfd(8192), reader;
+	struct scene s;
+	char path[32], name[KEEP_NAME_BYTES];
+	unsigned int n;
+
+	scene_init(&s, 100);
+	n = keep_lab_count(&s.k);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	reader = open(path, O_RDONLY | O_CLOEXEC);
+	ASSERT_GE(reader, 0);
+	for (unsigned int i = 0; i < 3; i++)
+		regions[i] = reg_fd(&s, fd, 0xf);
+	ASSERT_EQ(keep_lab_count(&s.k), n + 1);
+	/* What may less is no stand-in, nor is memory of the same size. */
+	read_only = reg_fd(&s, reader, NIC_ACCESS_REMOTE_READ);
+	other = reg_fd(&s, another, 0xf);
+	ASSERT_EQ(keep_lab_count(&s.k), n + 3);
+	dereg(&s, regions[0]);
+	ASSERT_EQ(keep_lab_count(&s.k), n + 3);
+	restart(&s);
+	adopt(&s);
+	ASSERT_EQ(memory_of(&s, regions[1]), memory_of(&s, regions[2]));
+	snprintf(name, sizeof(name), "s1-m%x", memory_of(&s, regions[1]));
+	regions[0] = reg_fd(&s, fd, 0xf);
+	ASSERT_EQ(memory_of(&s, regions[0]), memory_of(&s, regions[1]));
+	ASSERT_NE(memory_of(&s, read_only), memory_of(&s, regions[1]));
+	ASSERT_EQ(keep_lab_count(&s.k), n + 3);
+	dereg(&s, regions[1]);
+	dereg(&s, other);
+	dereg(&s, regions[2]);
+	ASSERT(keep_lab_has(&s.k, name));
+	dereg(&s, regions[0]);
+	ASSERT(!keep_lab_has(&s.k, name));
+	dereg(&s, read_only);
+	ASSERT_EQ(keep_lab_count(&s.k), n);
+	close(fd);
+	close(another);
+	close(reader);
 	scene_deinit(&s);
 }
 
