@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What it costs that sessions outlive the daemon: registering memory under a service manager that keeps descriptors, in a session
+ * with little and in one with 4,000 regions, and where nothing is kept.
+ *
+ * bench-keep FD-KEEPER SHMEMD, within with-daemon.sh, whose daemon keeps nothing.
+ */
+#include "bench.h"
+#include "ref/ref.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define FEW 64u
+#define MANY 4000u
+#define START_NSEC 10000000000ull
+
+struct side {
+	struct shmd_client *client;
+	struct shmd_nic *nic;
+	struct shmd_mem *mem; /* of all its regions */
+	bool own; /* each region of memory of its own */
+};
+
+/* ---- a daemon under a service manager ------------------------------------------------------------------------------ */
+
+struct manager {
+	char folder[64], socket[96];
+	pid_t pid;
+};
+
+/* In the child. */
+static void __attribute__((noreturn)) become_manager(const struct manager *manager, char **argv)
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	execl(argv[1], argv[1], manager->folder, "8192", "", argv[2], "--config=/dev/null", "--socket", manager->socket,
+	      "--soft-nics=2", "--max-mrs=16384", NULL);
+	_exit(127);
+}
+
+static bool manager_start(struct manager *manager, char **argv)
+{
+	snprintf(manager->folder, sizeof(manager->folder), "/tmp/bench-keep-XXXXXX");
+	if (!mkdtemp(manager->folder))
+		return false;
+	snprintf(manager->socket, sizeof(manager->socket), "%s/sock", manager->folder);
+	manager->pid = fork();
+	if (manager->pid == 0)
+		become_manager(manager, argv);
+	return manager->pid > 0;
+}
+
+/* Its daemon dies with it. */
+static void manager_stop(struct manager *manager)
+{
+	static const char *const names[] = {"sock", "log", "notify", "control"};
+	char path[128];
+
+	if (manager->pid <= 0)
+		return;
+	kill(manager->pid, SIGKILL);
+	waitpid(manager->pid, NULL, 0);
+	for (unsigned int i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		snprintf(path, sizeof(path), "%s/%s", manager->folder, names[i]);
+		unlink(path);
+	}
+	rmdir(manager->folder);
+}
+
+/* ---- sessions ------------------------------------------------------------------------------------------------------ */
+
+static int reg(struct side *side, struct shmd_mem **ret_mem, struct shmd_mr **ret_mr)
+{
+	int r = 0;
+
+	*ret_mem = side->mem;
+	if (side->own)
+		r = shmd_mem_alloc(side->client, 4096, ret_mem);
+	return r < 0 ? r : shmd_mr_reg_mem(side->nic, *ret_mem, SHMD_ACCESS_ALL, ret_mr);
+}
+
+/* The daemon may not listen yet. */
+static bool side_open(struct side *side, const char *socket, unsigned int n_regions, bool own)
+{
+	const struct shmd_client_attr attr = {.socket_path = socket};
+	uint64_t end = ref_now_nsec() + START_NSEC;
+	struct shmd_mem *mem;
+	struct shmd_mr *mr;
+	int r;
+
+	*side = (struct side){.own = own};
+	while ((r = shmd_client_open(&attr, &side->client)) < 0 && ref_now_nsec() < end)
+		usleep(1000);
+	if (r >= 0)
+		r = shmd_nic_open(side->client, NULL, &side->nic);
+	if (r >= 0)
+		r = shmd_mem_alloc(side->client, 65536, &side->mem);
+	for (unsigned int i = 0; r >= 0 && i < n_regions; i++)
+		r = reg(side, &mem, &mr);
+	return r >= 0 || bench_complain("open a session");
+}
+
+static double time_reg(void *arg)
+{
+	struct side *side = arg;
+	struct shmd_mem *mem;
+	struct shmd_mr *mr;
+	uint64_t start, end;
+
+	if (side->own && shmd_mem_alloc(side->client, 4096, &mem) < 0)
+		return -1;
+	if (!side->own)
+		mem = side->mem;
+	start = ref_now_nsec();
+	if (shmd_mr_reg_mem(side->nic, mem, SHMD_ACCESS_ALL, &mr) < 0)
+		return -1;
+	end = ref_now_nsec();
+	shmd_mr_dereg(mr);
+	if (side->own)
+		shmd_mem_free(mem);
+	return (double)(end - start) / 1e3;
+}
+
+static double time_dereg(void *arg)
+{
+	struct side *side = arg;
+	struct shmd_mem *mem;
+	struct shmd_mr *mr;
+	uint64_t start;
+
+	if (reg(side, &mem, &mr) < 0)
+		return -1;
+	start = ref_now_nsec();
+	shmd_mr_dereg(mr);
+	return (double)(ref_now_nsec() - start) / 1e3;
+}
+
+enum { KEPT_FEW, KEPT_MANY, KEPT_OWN, KEPT_OWN_MANY, UNKEPT, UNKEPT_OWN, N_SIDES };
+static struct side sides[N_SIDES];
+
+#define FIGURE(name, slice, side) \
+	static double name(void *arg) \
+	{ \
+		return bench_median_slice(slice, &sides[side]); \
+	}
+FIGURE(reg_few, time_reg, KEPT_FEW)
+FIGURE(reg_many, time_reg, KEPT_MANY)
+FIGURE(dereg_few, time_dereg, KEPT_FEW)
+FIGURE(dereg_many, time_dereg, KEPT_MANY)
+FIGURE(reg_unkept, time_reg, UNKEPT)
+FIGURE(reg_own, time_reg, KEPT_OWN)
+FIGURE(reg_own_many, time_reg, KEPT_OWN_MANY)
+FIGURE(reg_own_unkept, time_reg, UNKEPT_OWN)
+
+static bool measure(const struct manager *manager)
+{
+	const struct bench_row rows[] = {
+		{.name = "register, 4,000 regions", .unit = "us", .ours = reg_many, .reference = reg_few,
+		 .reference_name = "64 regions", .ratio_limit = 1.5, .goal = 100, .fail_limit = 10000},
+		{.name = "deregister, 4,000 regions", .unit = "us", .ours = dereg_many, .reference = dereg_few,
+		 .reference_name = "64 regions", .ratio_limit = 1.5, .goal = 100, .fail_limit = 10000},
+		{.name = "register, 64 regions", .unit = "us", .ours = reg_few, .reference = reg_unkept,
+		 .reference_name = "nothing kept", .goal = 100, .fail_limit = 10000},
+		{.name = "register memory of its own", .unit = "us", .ours = reg_own, .reference = reg_own_unkept,
+		 .reference_name = "nothing kept", .goal = 100, .fail_limit = 10000},
+	};
+	const struct bench_row last = {
+		.name = "- 4,000 memories kept", .unit = "us", .ours = reg_own_many, .reference = reg_own_unkept,
+		.reference_name = "nothing kept"};
+	bool good = side_open(&sides[KEPT_FEW], manager->socket, FEW, false) &&
+		    side_open(&sides[KEPT_MANY], manager->socket, MANY, false) &&
+		    side_open(&sides[KEPT_OWN], manager->socket, FEW, true) &&
+		    side_open(&sides[UNKEPT], NULL, FEW, false) && side_open(&sides[UNKEPT_OWN], NULL, FEW, true);
+
+	if (!good)
+		return false;
+	for (unsigned int i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		good = bench_run(&rows[i]) && good;
+	/* Now the service manager has many names. */
+	return side_open(&sides[KEPT_OWN_MANY], manager->socket, MANY, true) && bench_run(&last) && good;
+}
+
+int main(int argc, char **argv)
+{
+	struct manager manager = {0};
+	struct rlimit files;
+	bool good;
+
+	if (argc != 3) {
+		fprintf(stderr, "usage: bench-keep FD-KEEPER SHMEMD\n");
+		return 2;
+	}
+	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+		files.rlim_cur = files.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &files);
+	}
+	bench_header("sessions that outlive the daemon, soft NIC");
+	good = manager_start(&manager, argv) && measure(&manager);
+	for (unsigned int i = 0; i < N_SIDES; i++)
+		shmd_client_close(sides[i].client);
+	manager_stop(&manager);
+	return good ? 0 : 1;
+}
