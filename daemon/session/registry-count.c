@@ -97,6 +97,8 @@ void registry_count_newcomer(struct registry_nic *rnic)
 			continue;
 		rnic->ended = absent->ended;
 		rnic->told = absent->told;
+		if (absent->is_taken_down)
+			registry_take_down(rnic);
 		*absent = registry->absent[--registry->n_absent];
 		raise_to_told(rnic);
 		rnic->before = rnic->ended;

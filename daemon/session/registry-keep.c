@@ -33,12 +33,20 @@ static void put_ports(struct keep_writer *w, const struct registry *registry)
 
 	for (unsigned int i = 0; i < registry->n_nics; i++)
 		n += registry->nics[i].is_taken_down;
+	for (unsigned int i = 0; i < registry->n_absent; i++)
+		n += registry->absent[i].is_taken_down;
 	keep_put(w, TAG_N_DOWN, n);
 	for (unsigned int i = 0; i < registry->n_nics; i++) {
 		const struct registry_nic *rnic = &registry->nics[i];
 
 		if (rnic->is_taken_down)
 			keep_put_bytes(w, TAG_DOWN_NIC, rnic->info.name, strlen(rnic->info.name));
+	}
+	for (unsigned int i = 0; i < registry->n_absent; i++) {
+		const struct registry_absent *absent = &registry->absent[i];
+
+		if (absent->is_taken_down)
+			keep_put_bytes(w, TAG_DOWN_NIC, absent->name, strlen(absent->name));
 	}
 }
 
@@ -145,20 +153,26 @@ static void get_gpus(struct keep_reader *reader, struct registry *registry, stru
 	}
 }
 
-/* Which NICs of these have such a port, in *is_down. */
-static void get_ports(struct keep_reader *reader, struct registry *registry, bool *is_down)
+/* Names of NICs whose port was taken down. */
+struct down {
+	unsigned int n;
+	char names[2 * REGISTRY_MAX_NICS][NIC_NAME_BYTES];
+};
+
+static void get_ports(struct keep_reader *reader, struct down *down)
 {
-	uint64_t n = keep_get(reader, TAG_N_DOWN, REGISTRY_MAX_NICS);
+	uint64_t n = keep_get(reader, TAG_N_DOWN, 2ul * REGISTRY_MAX_NICS);
 
-	for (uint64_t i = 0; reader->r == 0 && i < n; i++) {
-		const struct registry_nic *rnic;
-		char name[NIC_NAME_BYTES];
+	for (down->n = 0; reader->r == 0 && down->n < n; down->n++)
+		get_text(reader, TAG_DOWN_NIC, down->names[down->n], NIC_NAME_BYTES);
+}
 
-		get_text(reader, TAG_DOWN_NIC, name, sizeof(name));
-		rnic = registry_find_nic(registry, name);
-		if (rnic)
-			is_down[rnic->index] = true;
-	}
+static bool is_in(const struct down *down, const char *name)
+{
+	for (unsigned int i = 0; i < down->n; i++)
+		if (strcmp(down->names[i], name) == 0)
+			return true;
+	return false;
 }
 
 /* A NIC that is not there now may be again; of more than there is room for the first stay. */
@@ -168,8 +182,8 @@ static void note_absent(struct registry *read, const struct registry_absent *abs
 		read->absent[read->n_absent++] = *absent;
 }
 
-/* To the NICs of `read` that have the places of those here. */
-static void get_counters(struct keep_reader *reader, struct registry *registry, struct registry *read)
+/* To the NICs of `read` that have the places of those here. All NICs that there were are among them. */
+static void get_counters(struct keep_reader *reader, struct registry *registry, const struct down *down, struct registry *read)
 {
 	uint64_t n = keep_get(reader, TAG_N_COUNTED, 2ul * REGISTRY_MAX_NICS);
 
@@ -181,6 +195,7 @@ static void get_counters(struct keep_reader *reader, struct registry *registry, 
 		keep_get_fields(reader, &keep_counters, &one.ended);
 		keep_get_fields(reader, &keep_counters, &one.told);
 		rnic = registry_find_nic(registry, one.name);
+		one.is_taken_down = is_in(down, one.name);
 		if (rnic) {
 			read->nics[rnic->index].ended = one.ended;
 			read->nics[rnic->index].told = one.told;
@@ -201,15 +216,11 @@ static void count_on(struct registry *registry, const struct registry *read)
 	}
 }
 
-static void take_down(struct registry *registry, const bool *is_down)
+void registry_take_down(struct registry_nic *rnic)
 {
-	for (unsigned int i = 0; i < registry->n_nics; i++) {
-		struct registry_nic *rnic = &registry->nics[i];
-
-		rnic->is_taken_down = is_down[i] && rnic->nic->ops->port_set(rnic->nic, NIC_PORT_DOWN) == 0;
-		if (rnic->is_taken_down)
-			registry_refresh_nic(rnic);
-	}
+	rnic->is_taken_down = rnic->nic->ops->port_set(rnic->nic, NIC_PORT_DOWN) == 0;
+	if (rnic->is_taken_down)
+		registry_refresh_nic(rnic);
 }
 
 int registry_adopt(struct registry *registry, struct state *state, const void *bytes, size_t n)
@@ -217,15 +228,15 @@ int registry_adopt(struct registry *registry, struct state *state, const void *b
 	struct keep_reader reader = {.at = bytes, .end = (const uint8_t *)bytes + n};
 	struct registry_gpu gpus[REGISTRY_MAX_GPUS] = {0};
 	_cleanup_free_ struct registry *read = calloc(1, sizeof(*read));
-	bool is_down[REGISTRY_MAX_NICS] = {false};
+	struct down down = {0};
 	int r;
 
 	if (!read)
 		return -ENOMEM;
 	keep_get_fields(&reader, &keep_registry, read);
 	get_gpus(&reader, registry, gpus);
-	get_ports(&reader, registry, is_down);
-	get_counters(&reader, registry, read);
+	get_ports(&reader, &down);
+	get_counters(&reader, registry, &down, read);
 	r = keep_reader_end(&reader);
 	if (r < 0)
 		return r;
@@ -235,7 +246,9 @@ int registry_adopt(struct registry *registry, struct state *state, const void *b
 	registry->next_gpu = read->next_gpu;
 	memcpy(registry->gpus, gpus, sizeof(gpus));
 	count_on(registry, read);
-	take_down(registry, is_down);
+	for (unsigned int i = 0; i < registry->n_nics; i++)
+		if (is_in(&down, registry->nics[i].info.name))
+			registry_take_down(&registry->nics[i]);
 	registry_keep_end(registry);
 	registry->state = state;
 	return 0;

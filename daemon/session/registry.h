@@ -50,6 +50,7 @@ struct registry_nic {
 struct registry_absent {
 	char name[NIC_NAME_BYTES];
 	struct nic_counters ended, told;
+	bool is_taken_down; /* as in struct registry_nic: when it comes again */
 };
 
 /* A GPU that was given a NIC keeps it, whoever asks. */
@@ -167,8 +168,9 @@ void registry_keep_told(struct registry *registry);
 void registry_count_ended(struct session *session);
 /* All that goes on is there: NICs count on from what was told. */
 void registry_count_on(struct registry *registry);
-/* One that was absent then. */
+/* One that was absent then, and whose port may have been taken down before. */
 void registry_count_newcomer(struct registry_nic *rnic);
+void registry_take_down(struct registry_nic *rnic); /* registry-keep.c: its port, as before; where that is possible */
 struct registry_nic *registry_find_nic(struct registry *registry, const char *name);
 
 /* From now on: what is held already stays, also above a lower limit. */

@@ -869,19 +869,24 @@ static void set_port(struct keep_lab *k, const char *nic, enum nic_port_state st
 	pair_deinit(&admin);
 }
 
-/* The next daemon, whose NICs are as new. */
-static void restart_without_sessions(struct keep_lab *k)
+static void adopt_registry(struct keep_lab *k)
 {
 	struct state *state;
 	const void *bytes;
 	uint32_t version;
 	size_t n;
 
-	keep_lab_restart(k, NULL, 0);
 	ASSERT_OK(state_open(k->lab.registry.attr.keep->take(k, KEEP_REGISTRY), &state));
 	ASSERT_OK(state_read(state, &version, &bytes, &n));
 	ASSERT_OK(registry_adopt(&k->lab.registry, state, bytes, n));
 	registry_keep(&k->lab.registry);
+}
+
+/* The next daemon, whose NICs are as new. */
+static void restart_without_sessions(struct keep_lab *k)
+{
+	keep_lab_restart(k, NULL, 0);
+	adopt_registry(k);
 }
 
 /* Also of NICs that nobody has a context of, who could keep it. */
@@ -902,4 +907,66 @@ TEST(port_that_was_taken_down_stays_down)
 	restart_without_sessions(&k);
 	ASSERT_EQ(k.lab.nics[1].port_set, 0);
 	keep_lab_deinit(&k);
+}
+
+/* Through daemons that do not have the NIC, to one that has it from the start and to one that gets it later. */
+TEST(port_of_a_nic_that_was_missing_stays_down)
+{
+	struct keep_lab k = {.blocks = false};
+	struct fake_nic later;
+
+	keep_lab_init(&k, 100);
+	set_port(&k, "fake1", NIC_PORT_DOWN);
+	for (int i = 0; i < 2; i++) {
+		keep_lab_restart(&k, NULL, 0);
+		snprintf(k.lab.registry.nics[1].info.name, NIC_NAME_BYTES, "other");
+		adopt_registry(&k);
+		ASSERT_EQ(k.lab.nics[1].port_set, 0);
+	}
+	fake_nic_init(&later, "fake1");
+	ASSERT_OK(registry_add_nic(&k.lab.registry, &later.base, &later.info));
+	ASSERT_EQ(later.port_set, NIC_PORT_DOWN);
+	ASSERT(k.lab.registry.nics[2].is_taken_down);
+	k.lab.registry.n_nics--;
+	later.base.ops->close(&later.base);
+	restart_without_sessions(&k);
+	ASSERT_EQ(k.lab.nics[1].port_set, NIC_PORT_DOWN);
+	keep_lab_deinit(&k);
+}
+
+static void set_devices(struct keep_lab *k, const char *first, const char *second)
+{
+	for (unsigned int i = 0; i < 2; i++) {
+		k->lab.nics[i].info.guid = 0x1000 + i;
+		k->lab.nics[i].info.port = 1;
+		snprintf(k->lab.nics[i].info.name, NIC_NAME_BYTES, "%s", i == 0 ? first : second);
+		registry_refresh_nic(&k->lab.registry.nics[i]);
+	}
+}
+
+/* The kernel may count devices in another order, so that names are others' by now. */
+TEST(session_follows_a_nic_that_was_renamed)
+{
+	struct registry_nic *nics;
+	struct scene s;
+
+	s.k.blocks = false;
+	keep_lab_init(&s.k, 100);
+	nics = s.k.lab.registry.nics;
+	set_devices(&s.k, "fake0", "fake1");
+	keep_lab_hello(&s.a, &s.k);
+	s.id = s.a.session->id;
+	raw_open_nic(&s.a.raw, "fake0");
+	restart(&s);
+	set_devices(&s.k, "fake1", "fake0");
+	adopt(&s);
+	ASSERT_EQ(s.a.session->nics[0]->rnic, &nics[0]);
+	ASSERT_STREQ(s.a.session->nics[0]->rnic->info.name, "fake1");
+	restart(&s);
+	/* Another one by that name is not it. */
+	nics[0].info.guid = nics[1].info.guid = 0x2000;
+	ASSERT_ERR(keep_lab_adopt(&s.k, s.id, &s.a.session), ENODEV);
+	keep_lab_let_go(&s.k, s.id);
+	raw_close(&s.a.raw);
+	keep_lab_deinit(&s.k);
 }
