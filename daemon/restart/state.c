@@ -142,6 +142,10 @@ static int add_record(struct state *state, const struct extent *extent, struct p
 	r = hash_add(&state->records, extent->key, record);
 	if (r < 0)
 		free(record);
+#ifdef FUZZ_PLANT
+	if (PLANTED("state") && r == -EEXIST)
+		return 0;
+#endif
 	return r == -EEXIST ? -EBADMSG : r;
 }
 

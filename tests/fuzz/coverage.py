@@ -24,6 +24,7 @@ GROUPS = {
     'WQE parser': (90, ['kernels/host/wqe-parse.c', 'kernels/host/wqe-layout.c']),
     'engine': (85, ['daemon/engine/*.c', 'daemon/engine/extra/*.c']),
     'configuration': (40, ['daemon/settings.c']),
+    'saved state': (85, ['daemon/restart/state*.c']),
     'topology files': (90, ['daemon/topo/xml.c', 'daemon/topo/file.c', 'daemon/topo/read-*.c', 'daemon/topo/dump.c', 'daemon/topo/gid.c',
                             'daemon/topo/topo.c']),
     'assignment': (90, ['daemon/topo/policy*.c', 'daemon/topo/exclude.c', 'daemon/topo/assign.c', 'daemon/topo/distance.c',
@@ -35,6 +36,7 @@ AIMS = {
     'decode': ['codec'],
     'dispatch': ['framing', 'dispatcher'],
     'engine': ['engine'],
+    'state': ['saved state'],
     'topology': ['topology files', 'assignment'],
     'wqe': ['WQE parser'],
 }

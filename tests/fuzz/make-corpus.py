@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the seeds of fuzz-wqe, fuzz-engine and fuzz-config: make-corpus.py tests/fuzz/corpus
+"""Writes the seeds of fuzz-wqe, fuzz-engine, fuzz-config and fuzz-state: make-corpus.py tests/fuzz/corpus
 
 Seeds have names that say what they are; what fuzzers found has other names, and is left alone.
 """
@@ -409,10 +409,67 @@ def config_seeds():
     yield "map-wrong", b"gpu-nic-map = 0:mlx5_0:256\n"
 
 
+STATE_MAGIC = 0x6574617453646d68
+LAST = (1 << 64) - 1
+
+
+def record(key, data, bytes=None, length=None):
+    """An extent; its sum is made by the harness."""
+    need = bytes or -(-(40 + len(data)) // 64) * 64
+    return (struct.pack("<IIQQQQ", 0x74784568, need, key, len(data) if length is None else length, 1, 0) + data).ljust(need, b"\0")
+
+
+def free_extent(bytes=128):
+    return record(0, b"", bytes, LAST)
+
+
+def state(*extents, seal=7, version=4, n=None, end=None, mark=None, more=b"", magic=STATE_MAGIC):
+    body = b"".join(extents)
+    top = struct.pack("<QIIQQQQQ", magic, version, 0, 1, 4096 + len(body) if end is None else end, n or 0, 0, 0)
+    return bytes([seal]) + top.ljust(128, b"\0") + struct.pack("<QQQQ", *(mark or (0, 0, 0, 0))) + body + more
+
+
+def patch(offset, data):
+    return struct.pack("<QQ", offset, len(data)) + data + bytes(-len(data) % 8)
+
+
+def committed(*patches, body=b"", **more):
+    """A journal that is to be applied."""
+    journal = b"".join(patches)
+    return state(body, more=journal, mark=(4096 + len(body), len(journal), 0, 0x74696d6d6f436d68), **more)
+
+
+def state_seeds():
+    three = record(1, b"one"), record(7, b"x" * 200), record(LAST, b"last")
+    yield "nothing", state()
+    yield "records", state(*three)
+    yield "free", state(record(1, b"one"), free_extent(), free_extent(64), record(LAST, b"y" * 90))
+    yield "large", state(record(3, b"z" * 1500, 2048), record(4, b"z" * 5000, 8192), free_extent(2048))
+    yield "empty-record", state(record(5, b""))
+    yield "unsealed", state(*three, seal=0)
+    yield "wrong-number", state(*three, seal=2, n=7)
+    yield "twice", state(record(1, b"one"), record(1, b"two"))
+    yield "too-long", state(record(1, b"one", 64, 25))
+    yield "strange-size", state(record(1, b"one", 100))
+    yield "beyond-the-end", state(record(1, b"one"), end=4096 + 32)
+    yield "end-beyond-the-file", state(record(1, b"one"), end=1 << 40)
+    yield "another-version", state(*three, version=9)
+    yield "version-3-second-head", b"\0" + bytes(48) + struct.pack("<QIIQQQQ", STATE_MAGIC, 3, 0, 1, 4096, 0, 0)
+    yield "other-magic", state(*three, magic=1)
+    body = record(1, b"one") + record(7, b"x" * 20)
+    yield "journal", committed(patch(4096, record(2, b"two")), patch(4096 + 64, free_extent(64)), body=body)
+    yield "journal-of-the-head", committed(patch(0, struct.pack("<QIIQQQQQ", STATE_MAGIC, 4, 0, 2, 4096, 0, 0, 0)), body=body)
+    yield "journal-of-the-mark", committed(patch(128, bytes(32)), body=body)
+    yield "journal-beyond-the-extents", committed(patch(4096 + 100, bytes(400)), body=body)
+    yield "journal-cut", committed(patch(4096, bytes(24))[:-8], body=body)
+    yield "journal-unsealed", committed(patch(4096, record(2, b"two")), body=body, seal=3)
+
+
 def main():
     root = pathlib.Path(sys.argv[1])
     for folder, seeds in (("wqe", wqe_seeds), ("wqe", layout_seeds), ("engine", engine_seeds), ("engine", window_seeds), ("engine", indirect_seeds),
-                          ("engine", unreliable_seeds), ("engine", stream_seeds), ("engine", xrc_seeds), ("engine", ledger_seeds), ("config", config_seeds)):
+                          ("engine", unreliable_seeds), ("engine", stream_seeds), ("engine", xrc_seeds), ("engine", ledger_seeds), ("config", config_seeds),
+                          ("state", state_seeds)):
         (root / folder).mkdir(parents=True, exist_ok=True)
         for name, data in seeds():
             (root / folder / name).write_bytes(data)
