@@ -200,8 +200,10 @@ static void adopt_each(const struct adopt_attr *attr, const struct claimed *clai
 			continue;
 		}
 		r = adopt_one(attr, claimed->ids[i]);
-		if (r == -EPROTONOSUPPORT)
+		if (r == -EPROTONOSUPPORT) {
+			session_refuse(attr->registry, claimed->ids[i], "its saved state is of another version of shmemd");
 			result->n_strange++;
+		}
 		else if (r < 0)
 			result->n_ended++;
 		if (r < 0)

@@ -124,6 +124,12 @@ void session_keep_unname(struct session *session, char kind, uint32_t number);
 int session_adopt(struct registry *registry, uint64_t id, struct state *state, const void *bytes, size_t n,
 		  struct session **ret_session);
 
+/*
+ * Tells the client of a session of a former daemon, on its socket and in its health words, that no daemon goes on with it. For a
+ * session whose state cannot be read. What is kept of it is the caller's to remove.
+ */
+void session_refuse(struct registry *registry, uint64_t id, const char *why);
+
 /* ---- registry-keep.c: what is the daemon's own -------------------------------------------------------------------- */
 
 /* Its name beside those of sessions. */

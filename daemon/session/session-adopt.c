@@ -492,6 +492,19 @@ static void give_up(struct session *session, int r)
 	session_free(session);
 }
 
+void session_refuse(struct registry *registry, uint64_t id, const char *why)
+{
+	struct session *session = session_alloc(registry);
+
+	if (!session)
+		return;
+	session->id = id;
+	adopt_ways_to_tell(session);
+	if (session->connection.fd >= 0)
+		session_end(session, SHMD_STATUS_INTERNAL, "shmemd has restarted and cannot go on with this session: %s", why);
+	session_free(session);
+}
+
 int session_adopt(struct registry *registry, uint64_t id, struct state *state, const void *bytes, size_t n,
 		  struct session **ret_session)
 {

@@ -13,7 +13,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-HARNESSES = ('config', 'decode', 'dispatch', 'engine', 'topology', 'wqe')
+HARNESSES = ('config', 'decode', 'dispatch', 'engine', 'state', 'topology', 'wqe')
 
 # What hostile bytes meet first, and the share of its lines that the saved inputs must reach. None: no share.
 GROUPS = {

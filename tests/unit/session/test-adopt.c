@@ -162,7 +162,6 @@ static void find_another_version(void)
 
 TEST(all_of_another_version_goes_with_one_line)
 {
-	char byte;
 	int clients[2];
 	const int fds[] = {state_of_version(STATE_VERSION + 1), socket_of_client(&clients[0]),
 			   state_of_version(STATE_VERSION + 1), socket_of_client(&clients[1]),
@@ -170,7 +169,14 @@ TEST(all_of_another_version_goes_with_one_line)
 
 	as_daemon(fds, 6, "s1-state:s1-sock:s2f-state:s2f-sock:node-state:s1-m1", find_another_version);
 	for (int i = 0; i < 2; i++) {
-		ASSERT_EQ(recv(clients[i], &byte, 1, 0), 0);
+		struct raw_client raw = {.sock = clients[i]};
+		struct msg msg;
+
+		ASSERT_OK(raw_recv(&raw, &msg, NULL));
+		ASSERT_EQ(msg.kind, MSG_EVENT);
+		ASSERT_EQ(msg.event.kind, MSG_EVENT_SESSION_END);
+		ASSERT(strstr(msg.event.text, "another version"));
+		ASSERT_LT(raw_recv(&raw, &msg, NULL), 0);
 		close(clients[i]);
 	}
 }
