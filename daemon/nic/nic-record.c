@@ -141,6 +141,7 @@ int nic_record_encode_part(void (*code)(struct coder *c, void *part), const void
 		return -EINVAL;
 	if (bytes > NIC_RECORD_MAX_BYTES)
 		return -ENOSPC;
+	/* bounded: NIC_RECORD_MAX_BYTES. */
 	data = malloc(bytes + 1);
 	if (!data)
 		return -ENOMEM;
@@ -171,7 +172,7 @@ static uint64_t bytes_of(uint32_t n, const struct nic_record_part *parts)
 	return bytes;
 }
 
-/* Where the parts go: before the two counts and the sum, which end the record of a context without any. */
+/* Parts go before the two counts and the sum, which end the record of a context without any. */
 static int check_empty(const struct nic_record_part *ctx, size_t *ret_bytes)
 {
 	const uint8_t *data = ctx->bytes;

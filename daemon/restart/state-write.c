@@ -133,7 +133,7 @@ static uint64_t patch_bytes(uint64_t n)
 	return sizeof(struct patch) + (n + 7) / 8 * 8;
 }
 
-/* What the commit takes: places, the end of the extents with them, the bytes of its journal. */
+/* Choose a place for each record; count the end of the extents with them, and the bytes of the journal. */
 static int choose(struct state *state, uint64_t *end, uint64_t *journal)
 {
 	struct record *record;

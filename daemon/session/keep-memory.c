@@ -2,8 +2,8 @@
 /*
  * Memory of regions that outlives the daemon: one name for each memory, however many regions a client makes of it.
  *
- * A service manager compares each descriptor that it gets with all that it has, and its names have little room, so what it has
- * already is not sent again. A memory is known by its inode and by what its descriptor may do; only a memfd is asked for these.
+ * A service manager compares each descriptor that it gets with all that it has, and has little room for names, so the daemon
+ * sends a memory once. Two descriptors are the same memory when inode and access mode are the same; only memfds are compared.
  * Control thread.
  */
 #include "daemon/session/keep.h"
@@ -32,7 +32,7 @@ static uint64_t file_key(const struct keep_memory *memory)
 	return ((uint64_t)memory->ino << 2 | (unsigned int)memory->mode) ^ (uint64_t)memory->dev << 48;
 }
 
-/* False: what it is must not be asked. */
+/* False: it is no memfd, and no other descriptor is compared with it. */
 static bool identify(struct keep_memory *memory, int fd)
 {
 	int flags = fcntl(fd, F_GETFL);
@@ -72,7 +72,7 @@ static void forget(struct session_keep *keep, struct keep_memory *memory)
 	free(memory);
 }
 
-/* NULL: no memory. What cannot be found by its file is shared by no region. */
+/* NULL: no memory. `known`: other regions may share it. */
 static struct keep_memory *add(struct session_keep *keep, const struct keep_memory *like, bool known)
 {
 	struct keep_memory *memory = malloc(sizeof(*memory));
@@ -89,6 +89,17 @@ static struct keep_memory *add(struct session_keep *keep, const struct keep_memo
 	return NULL;
 }
 
+/* Numbers of names have 32 bits: after a wrap some are taken. */
+static uint32_t new_number(struct session *session)
+{
+	uint32_t number;
+
+	do {
+		number = (uint32_t)++session->resources.last_number;
+	} while (number == 0 || find(&session->keep, number));
+	return number;
+}
+
 void session_keep_memory(struct session *session, struct session_mr *mr, int fd)
 {
 	struct keep_memory like = {.n_uses = 1, .fd = -1}, *memory;
@@ -102,7 +113,7 @@ void session_keep_memory(struct session *session, struct session_mr *mr, int fd)
 	if (memory) {
 		memory->n_uses++;
 	} else {
-		like.number = (uint32_t)++session->resources.last_number;
+		like.number = new_number(session);
 		if (!session_keep_put(session, 'm', like.number, fd))
 			return;
 		memory = add(keep, &like, known);

@@ -178,7 +178,7 @@ static int read_mr(struct keep_reader *reader, struct adopt *a)
 	return reader->r;
 }
 
-/* What is known of the QPs follows the batch that they are of. */
+/* The QPs of a batch follow it. */
 static void read_qps(struct keep_reader *reader, struct adopt_queues *to)
 {
 	size_t bytes;

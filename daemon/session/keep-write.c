@@ -2,9 +2,9 @@
 /*
  * The state of a session follows what changes: each object is saved when it comes or changes, and removed when it goes.
  *
- * A change costs what it changes, not what the session has: objects are staged as they come and go, and written with the next
- * answer, together with the session itself and its NICs, which are small. What cannot be saved ends the keeping. Control thread, but
- * session_nic_export() and session_queues_export().
+ * A change costs what it changes, not what the session has: objects are staged as they come and go, and committed with the next
+ * answer, together with the session itself and its NICs, which are small. A session of which an object cannot be saved is not
+ * kept any longer. Control thread, but session_nic_export() and session_queues_export().
  */
 #include "daemon/session/keep.h"
 
@@ -53,7 +53,7 @@ static void drop_nic(struct session *session, const struct session_nic *nic, int
 	session_keep_drop(session, "what it has on %s cannot be written down: %s", nic->rnic->info.name, strerror(-r));
 }
 
-/* All parts of a record are joined when they are read. */
+/* The next daemon joins the parts, and a record has a limit. */
 static bool count_part(struct session *session, struct session_nic *nic, struct resource *head, size_t bytes)
 {
 	nic->parts_bytes -= head->part_bytes;
@@ -95,7 +95,7 @@ void session_keep_mr(struct session *session, struct session_mr *mr)
 	stage(session, keep_key(KEEP_MR, mr->head.number, 0), &w);
 }
 
-/* What is known of QPs changes more often than the rest. */
+/* A record of their own: QPs change more often than the rest of a batch. */
 static void save_qps(struct session *session, struct session_queues *queues)
 {
 	_cleanup_(keep_writer_deinit) struct keep_writer w = {0};
@@ -195,7 +195,7 @@ static void save_nic(struct session *session, struct session_nic *nic)
 {
 	_cleanup_(keep_writer_deinit) struct keep_writer w = {0};
 
-	/* Nobody asked it since the session was taken over. */
+	/* The session was adopted, and this is its first change since. */
 	if (nic->record_r == 0 && !nic->record)
 		session_nic_export(nic);
 	if (nic->record_r < 0) {
@@ -221,7 +221,7 @@ static void save_changed_queues(struct session *session)
 	}
 }
 
-/* What an ended session had published is nobody's any more. */
+/* The next daemon does not publish them again. */
 static void remove_entries(struct session *session)
 {
 	const struct publish_entry *entry;
@@ -238,11 +238,30 @@ static void save_session(struct session *session)
 	stage(session, keep_key(KEEP_SESSION, 0, 0), &w);
 }
 
+/*
+ * The numbers of destroyed objects may be others' soon. The first change is early enough, and an import that nothing has followed must
+ * find the QPs of a cut request as they were.
+ */
+static void save_stale_mrs(struct session *session)
+{
+	struct resource *head;
+
+	list_for_each_entry(head, &session->resources.lists[RESOURCE_MR], link) {
+		struct session_mr *mr = container_of(head, struct session_mr, head);
+
+		if (session->keep.state && mr->mr && mr->nic->rnic->nic->records_states)
+			session_keep_mr(session, mr);
+	}
+}
+
 int session_keep_save(struct session *session)
 {
 	const struct keep_ops *ops = session->registry->attr.keep;
 	int r;
 
+	if (session->keep.is_stale)
+		save_stale_mrs(session);
+	session->keep.is_stale = false;
 	for (unsigned int i = 0; session->keep.state && i < session->n_nics; i++)
 		save_nic(session, session->nics[i]);
 	if (session->keep.state)

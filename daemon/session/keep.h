@@ -53,6 +53,7 @@ struct session_keep {
 	bool is_named; /* the state is: from the first answer on */
 	bool changed; /* since the state was written */
 	bool adopted; /* by this process: a request of before may come again */
+	bool is_stale; /* since then: parts of records may name objects that the import found destroyed */
 	unsigned int n_names; /* put, or taken over, and not removed */
 	uint32_t last_published; /* number of a descriptor's name */
 	struct list gone; /* struct keep_gone.link */
@@ -106,8 +107,8 @@ void session_keep_no_resource(struct session *session, struct session_nic *nic, 
 void session_keep_nic(struct session *session, struct session_nic *nic);
 bool session_keep_put(struct session *session, char kind, uint32_t number, int fd);
 /*
- * keep-memory.c: the memory of a region, under a name that regions of the same memory share, and which goes with the last of
- * them. Nothing where there is no descriptor.
+ * keep-memory.c: keep the memory of a region, under a name that all regions of the same memory share and that goes with the last
+ * of them. Does nothing without a descriptor.
  */
 void session_keep_memory(struct session *session, struct session_mr *mr, int fd);
 void session_keep_no_memory(struct session *session, struct session_mr *mr);

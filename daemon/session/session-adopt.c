@@ -222,6 +222,8 @@ static int own_queues(struct adopt *a, struct adopt_queues *from, struct nic_que
 	to->head.part_bytes = from->head.part.n;
 	session_queues_count(to);
 	know_qps(to, from);
+	/* It may have objects that the import found destroyed: see save_stale_mrs(). */
+	session_keep_qps(to);
 	adopt_charge(a->session, from->head.amount, SESSION_QUEUES_MAPS, &to->head.charge);
 	return 0;
 }
@@ -501,7 +503,7 @@ void session_refuse(struct registry *registry, uint64_t id, const char *why)
 	session->id = id;
 	adopt_ways_to_tell(session);
 	if (session->connection.fd >= 0)
-		session_end(session, SHMD_STATUS_INTERNAL, "shmemd has restarted and cannot go on with this session: %s", why);
+		session_end(session, SHMD_STATUS_SHUTDOWN, "shmemd has restarted and cannot go on with this session: %s", why);
 	session_free(session);
 }
 
@@ -532,6 +534,7 @@ int session_adopt(struct registry *registry, uint64_t id, struct state *state, c
 		return r;
 	}
 	session->ended = a.ended;
+	session->keep.is_stale = true;
 	list_add_tail(&registry->sessions, &session->link);
 	if (registry->last_id < id)
 		registry->last_id = id;

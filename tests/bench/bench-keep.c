@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What it costs that sessions outlive the daemon: registering memory under a service manager that keeps descriptors, in a session
- * with little and in one with 4,000 regions, and where nothing is kept.
+ * The cost of sessions that outlive the daemon: registering memory under a service manager that keeps descriptors, in a small
+ * session and in one with 4,000 regions, and in a session that ends with its daemon.
  *
  * bench-keep FD-KEEPER SHMEMD, within with-daemon.sh, whose daemon keeps nothing.
  */

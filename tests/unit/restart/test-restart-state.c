@@ -133,7 +133,7 @@ TEST(state_grows_and_shrinks_in_a_file_of_six_times_its_size)
 
 /*
  * Several records, which change together: one comes, one goes, one changes, one becomes so large that it moves, and one stays.
- * What is read is all of them, one behind the other.
+ * A reader gets all of them, one behind the other.
  */
 enum { COMES = 7, GOES = 5, CHANGES = 9, MOVES = 3, STAYS = 4, LARGE = 200, SMALL = 20 };
 

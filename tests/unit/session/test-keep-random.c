@@ -137,7 +137,7 @@ static void do_something(struct life *life)
 	}
 }
 
-/* What is written now is what is known now, also of what has not changed. */
+/* Writes all objects, also those that have not changed since the adoption. */
 static void save_all(struct session *session)
 {
 	struct resource *head;

@@ -314,7 +314,7 @@ TEST(regions_of_one_memory_have_one_name)
 	for (unsigned int i = 0; i < 3; i++)
 		regions[i] = reg_fd(&s, fd, 0xf);
 	ASSERT_EQ(keep_lab_count(&s.k), n + 1);
-	/* What may less is no stand-in, nor is memory of the same size. */
+	/* A read-only descriptor does not stand in for one that writes, nor does other memory of the same size. */
 	read_only = reg_fd(&s, reader, NIC_ACCESS_REMOTE_READ);
 	other = reg_fd(&s, another, 0xf);
 	ASSERT_EQ(keep_lab_count(&s.k), n + 3);
@@ -818,121 +818,7 @@ TEST(request_that_changed_nothing_is_carried_out_again)
 	scene_deinit(&s);
 }
 
-/* ---- what is the daemon's own ----------------------------------------------------------------------------------------- */
-
-TEST(numbers_and_assignments_go_on)
-{
-	struct keep_lab k = {.blocks = false};
-	struct pair a, b;
-	struct state *state;
-	const void *bytes;
-	uint32_t version;
-	struct msg req, rep;
-	size_t n;
-
-	keep_lab_init(&k, 100);
-	keep_lab_hello(&a, &k);
-	msg_init(&req, MSG_NIC_OPEN_REQ, 0);
-	snprintf(req.nic_open_req.gpu, sizeof(req.nic_open_req.gpu), "0000:3b:00.0");
-	raw_expect(&a.raw, &req, NULL, 0, MSG_NIC_OPEN_REP, &rep);
-	pair_deinit(&a);
-	keep_lab_restart(&k, NULL, 0);
-	ASSERT_OK(state_open(k.lab.registry.attr.keep->take(&k, KEEP_REGISTRY), &state));
-	ASSERT_OK(state_read(state, &version, &bytes, &n));
-	/* NICs are found by their names. */
-	snprintf(k.lab.registry.nics[0].info.name, NIC_NAME_BYTES, "fake1");
-	snprintf(k.lab.registry.nics[1].info.name, NIC_NAME_BYTES, "fake0");
-	for (size_t i = 0; i < n; i += 13)
-		ASSERT_LT(registry_adopt(&k.lab.registry, state, bytes, i), 0);
-	ASSERT_EQ(k.lab.registry.last_id, 0);
-	ASSERT_OK(registry_adopt(&k.lab.registry, state, bytes, n));
-	ASSERT_EQ(k.lab.registry.last_id, 1);
-	ASSERT_EQ(k.lab.registry.sessions_total, 1);
-	ASSERT_STREQ(k.lab.registry.gpus[0].gpu, "0000:3b:00.0");
-	ASSERT_EQ(k.lab.registry.gpus[0].nic, 1);
-	keep_lab_hello(&b, &k);
-	ASSERT_EQ(b.session->id, 2);
-	pair_deinit(&b);
-	keep_lab_deinit(&k);
-}
-
-static void set_port(struct keep_lab *k, const char *nic, enum nic_port_state state)
-{
-	struct pair admin;
-	struct msg req, rep;
-
-	pair_init_hello(&admin, &k->lab, MSG_ROLE_CONTROL);
-	msg_init(&req, MSG_PORT_SET_REQ, 0);
-	snprintf(req.port_set_req.nic, sizeof(req.port_set_req.nic), "%s", nic);
-	req.port_set_req.state = state;
-	raw_expect(&admin.raw, &req, NULL, 0, MSG_OK_REP, &rep);
-	pair_deinit(&admin);
-}
-
-static void adopt_registry(struct keep_lab *k)
-{
-	struct state *state;
-	const void *bytes;
-	uint32_t version;
-	size_t n;
-
-	ASSERT_OK(state_open(k->lab.registry.attr.keep->take(k, KEEP_REGISTRY), &state));
-	ASSERT_OK(state_read(state, &version, &bytes, &n));
-	ASSERT_OK(registry_adopt(&k->lab.registry, state, bytes, n));
-	registry_keep(&k->lab.registry);
-}
-
-/* The next daemon, whose NICs are as new. */
-static void restart_without_sessions(struct keep_lab *k)
-{
-	keep_lab_restart(k, NULL, 0);
-	adopt_registry(k);
-}
-
-/* Also of NICs that nobody has a context of, who could keep it. */
-TEST(port_that_was_taken_down_stays_down)
-{
-	struct keep_lab k = {.blocks = false};
-
-	keep_lab_init(&k, 100);
-	set_port(&k, "fake0", NIC_PORT_DOWN);
-	set_port(&k, "fake1", NIC_PORT_DOWN);
-	set_port(&k, "fake0", NIC_PORT_ACTIVE);
-	for (int i = 0; i < 2; i++) {
-		restart_without_sessions(&k);
-		ASSERT_EQ(k.lab.nics[0].port_set, 0);
-		ASSERT_EQ(k.lab.nics[1].port_set, NIC_PORT_DOWN);
-	}
-	set_port(&k, "fake1", NIC_PORT_ACTIVE);
-	restart_without_sessions(&k);
-	ASSERT_EQ(k.lab.nics[1].port_set, 0);
-	keep_lab_deinit(&k);
-}
-
-/* Through daemons that do not have the NIC, to one that has it from the start and to one that gets it later. */
-TEST(port_of_a_nic_that_was_missing_stays_down)
-{
-	struct keep_lab k = {.blocks = false};
-	struct fake_nic later;
-
-	keep_lab_init(&k, 100);
-	set_port(&k, "fake1", NIC_PORT_DOWN);
-	for (int i = 0; i < 2; i++) {
-		keep_lab_restart(&k, NULL, 0);
-		snprintf(k.lab.registry.nics[1].info.name, NIC_NAME_BYTES, "other");
-		adopt_registry(&k);
-		ASSERT_EQ(k.lab.nics[1].port_set, 0);
-	}
-	fake_nic_init(&later, "fake1");
-	ASSERT_OK(registry_add_nic(&k.lab.registry, &later.base, &later.info));
-	ASSERT_EQ(later.port_set, NIC_PORT_DOWN);
-	ASSERT(k.lab.registry.nics[2].is_taken_down);
-	k.lab.registry.n_nics--;
-	later.base.ops->close(&later.base);
-	restart_without_sessions(&k);
-	ASSERT_EQ(k.lab.nics[1].port_set, NIC_PORT_DOWN);
-	keep_lab_deinit(&k);
-}
+/* ---- NICs ------------------------------------------------------------------------------------------------------------ */
 
 static void set_devices(struct keep_lab *k, const char *first, const char *second)
 {
