@@ -218,8 +218,8 @@ static int load(struct state *state)
 		return r;
 	if (is_strange(state, &state->version))
 		return -EPROTONOSUPPORT;
-	if (head->magic != STATE_MAGIC || head->zero || head->sequence == 0 || head->end < BLOCK_BYTES ||
-	    head->end > state->size || head->sum != state_head_sum(head))
+	if (head->magic != STATE_MAGIC || head->zero || head->sequence == 0 || head->sequence == UINT64_MAX ||
+	    head->end < BLOCK_BYTES || head->end > state->size || head->sum != state_head_sum(head))
 		return -EBADMSG;
 	return load_extents(state, head);
 }
@@ -359,6 +359,7 @@ static void forget_all(struct state *state)
 	}
 	list_init(&state->staged);
 	state->end = BLOCK_BYTES;
+	state->sequence = 0;
 	state->records_sum = 0;
 }
 

@@ -251,6 +251,11 @@ static int read_session(struct keep_reader *reader, struct adopt *a)
 		return -EBADMSG;
 	session->role = MSG_ROLE_CLIENT;
 	r = reader->r < 0 ? reader->r : read_reply(reader, &session->keep);
+	a->wanted.n_nics = (uint32_t)keep_get(reader, TAG_N_NICS, SESSION_MAX_NICS);
+	a->wanted.n_freed = (uint32_t)keep_get(reader, TAG_N_FREED, RESOURCE_MAX);
+	a->wanted.n_mrs = (uint32_t)keep_get(reader, TAG_N_MRS, RESOURCE_MAX);
+	a->wanted.n_queues = (uint32_t)keep_get(reader, TAG_N_QUEUES, RESOURCE_MAX);
+	a->wanted.n_published = (uint32_t)keep_get(reader, TAG_N_PUBLISHED, UINT32_MAX);
 	a->n_slots = (uint32_t)keep_get(reader, TAG_N_SLOTS, RESOURCE_MAX);
 	a->last_number = keep_get(reader, TAG_LAST_NUMBER, KEEP_NUMBER_MAX);
 	return r < 0 ? r : reader->r;
@@ -274,5 +279,8 @@ int adopt_read(struct keep_reader *reader, struct adopt *a)
 	for (unsigned int i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
 		while (r == 0 && keep_next_is(reader, kinds[i].tag))
 			r = kinds[i].read(reader, a);
+	if (r == 0 && (a->n_nics != a->wanted.n_nics || a->n_freed != a->wanted.n_freed || a->n_mrs != a->wanted.n_mrs ||
+		       a->n_queues != a->wanted.n_queues))
+		return -EBADMSG;
 	return r;
 }

@@ -19,6 +19,9 @@ struct adopt {
 	size_t record_bytes[SESSION_MAX_NICS];
 	struct nic_imported imported[SESSION_MAX_NICS]; /* arrays are owned, what they name is the context's */
 	uint32_t n_slots, n_freed, n_mrs, n_queues;
+	struct {
+		uint32_t n_nics, n_freed, n_mrs, n_queues, n_published;
+	} wanted; /* as the session says */
 	uint64_t last_number;
 	struct adopt_slot *freed; /* owned; slots that were used and are free, in the order in which they are used again */
 	struct adopt_mr *mrs; /* owned */

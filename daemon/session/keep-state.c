@@ -89,6 +89,11 @@ void keep_put_session(struct keep_writer *w, const struct session *session)
 	keep_put_fields(w, &keep_counters, &session->counters);
 	keep_put(w, TAG_UNREAD, session->connection.unread ? session->connection.unread->n_fds : 0);
 	keep_put_bytes(w, TAG_REPLY, session->keep.reply, session->keep.reply_bytes);
+	keep_put(w, TAG_N_NICS, session->n_nics);
+	keep_put(w, TAG_N_FREED, session->resources.n_freed);
+	keep_put(w, TAG_N_MRS, session->resources.n[RESOURCE_MR]);
+	keep_put(w, TAG_N_QUEUES, session->resources.n[RESOURCE_QUEUES]);
+	keep_put(w, TAG_N_PUBLISHED, session->ended ? 0 : session->n_published);
 	keep_put(w, TAG_N_SLOTS, session->resources.n_slots);
 	keep_put(w, TAG_LAST_NUMBER, session->resources.last_number);
 }

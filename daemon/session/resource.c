@@ -30,6 +30,7 @@ void resource_table_deinit(struct resource_table *table)
 	table->slots = NULL;
 	table->n_slots = table->first_free = table->last_free = 0;
 	table->last_number = 0;
+	table->n_freed = 0;
 }
 
 void resource_init(struct resource *resource, enum resource_kind kind)
@@ -92,6 +93,7 @@ int resource_add(struct resource_table *table, struct resource *resource)
 	slot->resource = resource;
 	resource->number = ++table->last_number;
 	resource->reused = slot->freed;
+	table->n_freed -= slot->freed > 0;
 	slot->freed = 0;
 	resource->handle = (uint32_t)slot->generation << RESOURCE_SLOT_BITS | (index + 1);
 	list_add_head(&table->lists[resource->kind], &resource->link);
@@ -115,6 +117,7 @@ void resource_remove(struct resource_table *table, struct resource *resource)
 	slot->resource = NULL;
 	slot->generation = (slot->generation + 1) & GENERATION_MASK;
 	slot->freed = ++table->last_number;
+	table->n_freed++;
 	push_free(table, resource_slot_of(resource->handle));
 	list_del(&resource->link);
 	table->n[resource->kind]--;

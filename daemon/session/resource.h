@@ -42,6 +42,7 @@ struct resource_table {
 	uint32_t n_slots;
 	uint32_t first_free, last_free; /* slot + 1; slots that were never used come first */
 	uint64_t last_number;
+	uint32_t n_freed; /* slots that are free and were used */
 	struct list lists[RESOURCE_N];
 	uint32_t n[RESOURCE_N];
 };

@@ -67,9 +67,10 @@ static int adopt_entry(struct session *session, const struct publish_entry *kept
 	return 0;
 }
 
-static int adopt_published(struct keep_reader *reader, struct session *session)
+static int adopt_published(struct keep_reader *reader, struct session *session, uint32_t n_wanted)
 {
 	uint64_t before = 0;
+	uint32_t n = 0;
 	int r = reader->r;
 
 	while (r == 0 && keep_next_is(reader, TAG_ENTRY_NUMBER)) {
@@ -85,9 +86,10 @@ static int adopt_published(struct keep_reader *reader, struct session *session)
 		if (reader->r == 0 && (bytes != kept.data_bytes || kept.number <= before))
 			reader->r = -EBADMSG;
 		before = kept.number;
+		n++;
 		r = reader->r < 0 ? reader->r : adopt_entry(session, &kept, &amount, data);
 	}
-	return r;
+	return r == 0 && n != n_wanted ? -EBADMSG : r;
 }
 
 /* ---- contexts ------------------------------------------------------------------------------------------------------- */
@@ -337,6 +339,7 @@ static int adopt_slots(struct adopt *a)
 	for (uint32_t i = 0; r == 0 && i < a->n_freed; i++)
 		table->slots[a->freed[i].slot].freed = a->freed[i].freed;
 	table->last_number = a->last_number;
+	table->n_freed = a->n_freed;
 	return r;
 }
 
@@ -433,7 +436,7 @@ static int adopt_contents(struct adopt *a, const void *bytes, size_t n)
 	if (r == 0)
 		r = adopt_contexts(a);
 	if (r == 0)
-		r = adopt_published(&reader, session);
+		r = adopt_published(&reader, session, a->wanted.n_published);
 	return r < 0 ? r : keep_reader_end(&reader);
 }
 
