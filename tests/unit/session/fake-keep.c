@@ -64,6 +64,7 @@ int fake_queues_export(const struct nic_queues *base, void **ret_part, size_t *r
 	const struct record_queues head = {layout->n_cqs, layout->n_qps, layout->total_bytes, queues->offset};
 	struct record record = {0};
 
+	fake_of(base->ctx->nic)->n_exports++;
 	if (!ctx->is_kept)
 		return -EOPNOTSUPP;
 	add(&record, &head, sizeof(head));
@@ -89,6 +90,7 @@ int fake_mr_export(const struct nic_mr *base, void **ret_part, size_t *ret_bytes
 	struct record record = {0};
 	struct nic_mr one = *base;
 
+	fake_of(base->ctx->nic)->n_exports++;
 	if (!container_of(base->ctx, struct fake_ctx, base)->is_kept)
 		return -EOPNOTSUPP;
 	one.ctx = NULL;

@@ -20,6 +20,7 @@ struct fake_nic {
 	struct nic_info info;
 	unsigned int n_ctxs, n_mrs, n_queues; /* alive */
 	unsigned int n_calls; /* operations that may fail, so far */
+	unsigned int n_exports; /* of regions and batches, so far */
 	unsigned int fail_at; /* this call fails (from 1), with fail_err; 0: none */
 	int fail_err;
 	uint32_t last_number; /* of QPs and CQs */

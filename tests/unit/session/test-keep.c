@@ -276,6 +276,33 @@ TEST(names_go_with_what_they_are_for)
 	scene_deinit(&s);
 }
 
+/*
+ * An import may have found objects destroyed, whose numbers are others' soon: the first change writes all parts anew, and no adoption
+ * does, since the one after it must find a request that was cut.
+ */
+TEST(first_change_of_the_next_daemon_writes_all_parts_anew)
+{
+	const struct fake_nic *nic;
+	unsigned int n;
+	struct scene s;
+
+	scene_init(&s, 100);
+	nic = &s.k.lab.nics[0];
+	n = nic->n_exports;
+	raw_reg(&s.a.raw, 4096);
+	ASSERT_EQ(nic->n_exports, n + 1);
+	restart(&s);
+	adopt(&s);
+	ASSERT_EQ(nic->n_exports, 0);
+	raw_reg(&s.a.raw, 4096);
+	/* Two regions and a batch of before. */
+	ASSERT_GE(nic->n_exports, 1 + 3);
+	n = nic->n_exports;
+	raw_reg(&s.a.raw, 4096);
+	ASSERT_EQ(nic->n_exports, n + 1);
+	scene_deinit(&s);
+}
+
 /* ---- memory that several regions are of -------------------------------------------------------------------------------- */
 
 static uint32_t reg_fd(struct scene *s, int fd, uint32_t access)
