@@ -83,9 +83,11 @@ struct state {
 	int fd; /* owned */
 	unsigned char *map; /* owned */
 	size_t size; /* of the file and of the map */
+	size_t reserved; /* up to there the file has memory, as far as this process has seen to it */
 	int readable; /* 0, -EBADMSG or -EPROTONOSUPPORT */
 	uint32_t version; /* in the head */
 	uint64_t sequence, end, records_sum;
+	uint64_t free_bytes; /* of all free extents */
 	struct hash records; /* struct record by key, owned */
 	struct list free[STATE_N_CLASSES]; /* struct place.link, owned; by the class of their size */
 	struct list staged; /* struct record.staged_link */
@@ -99,6 +101,23 @@ uint64_t state_extent_sum(const struct extent *extent, const void *bytes);
 /* The size of an extent for a record of n bytes, and the list of free ones of a size. 0: it is none. */
 uint32_t state_extent_size(size_t n);
 unsigned int state_class(uint32_t bytes);
+
+/* ---- state-write.c, for state-compact.c ---------------------------------------------------------------------------- */
+
+struct journal {
+	unsigned char *map;
+	uint64_t offset, bytes;
+	uint64_t sequence;
+	uint64_t n_records, records_sum;
+};
+
+uint64_t state_patch_bytes(uint64_t n);
+int state_reserve(struct state *state, uint64_t end); /* room up to there, and memory behind it: -EFBIG, -ENOSPC, -ENOMEM */
+void state_add_patch(struct journal *journal, uint64_t offset, const void *a, size_t n_a, const void *b, size_t n_b);
+void state_add_head(struct journal *journal, uint32_t version, uint64_t end);
+void state_carry_out(struct state *state, const struct journal *journal);
+/* After a commit: moves all records together where most of the file is free. What fails changes nothing, and is tried again. */
+void state_compact(struct state *state);
 
 /* Apply the patches of a committed journal to the extents and the head. -EBADMSG: one would write elsewhere. */
 int state_apply(unsigned char *map, uint64_t offset, uint64_t bytes);

@@ -4,8 +4,8 @@
  *
  * A commit writes patches behind all extents first, then the mark that says so, then it applies them and takes the mark away. A
  * writer that is killed before the mark is set has changed nothing that is read; after that, whoever opens the state applies
- * them again. A record that still fits stays in its extent; another one moves, and its extent is for the next of that size: no
- * commit ever moves or reads what it does not change. Memory is reserved first, since a page that cannot be had would kill the
+ * them again. A record that still fits stays in its extent; another one moves, and its extent is for the next of that size: a
+ * commit neither moves nor reads what it does not change, but for state-compact.c. Memory is reserved first, since a page that cannot be had would kill the
  * writer; files grow by an eighth, so that this is rare.
  */
 #include "daemon/restart/state-file.h"
@@ -112,6 +112,7 @@ static struct place *take_place(struct state *state, uint32_t bytes, uint64_t *e
 	if (!list_empty(free_places)) {
 		place = list_first_entry(free_places, struct place, link);
 		list_del(&place->link);
+		state->free_bytes -= bytes;
 		return place;
 	}
 	place = malloc(sizeof(*place));
@@ -126,9 +127,10 @@ static struct place *take_place(struct state *state, uint32_t bytes, uint64_t *e
 static void give_place(struct state *state, struct place *place)
 {
 	list_add_head(&state->free[state_class(place->bytes)], &place->link);
+	state->free_bytes += place->bytes;
 }
 
-static uint64_t patch_bytes(uint64_t n)
+uint64_t state_patch_bytes(uint64_t n)
 {
 	return sizeof(struct patch) + (n + 7) / 8 * 8;
 }
@@ -138,7 +140,7 @@ static int choose(struct state *state, uint64_t *end, uint64_t *journal)
 {
 	struct record *record;
 
-	*journal = patch_bytes(sizeof(struct head));
+	*journal = state_patch_bytes(sizeof(struct head));
 	list_for_each_entry(record, &state->staged, staged_link) {
 		if (record->staged == STAGED_PUT) {
 			uint32_t bytes = state_extent_size(record->n);
@@ -147,9 +149,9 @@ static int choose(struct state *state, uint64_t *end, uint64_t *journal)
 										    : take_place(state, bytes, end);
 			if (!record->to)
 				return -ENOMEM;
-			*journal += patch_bytes(sizeof(struct extent) + record->n);
+			*journal += state_patch_bytes(sizeof(struct extent) + record->n);
 		}
-		*journal += patch_bytes(sizeof(struct extent));
+		*journal += state_patch_bytes(sizeof(struct extent));
 		if (*journal > 2 * STATE_MAX_BYTES)
 			return -EFBIG;
 	}
@@ -171,21 +173,12 @@ static void unchoose(struct state *state)
 	}
 }
 
-/* Room up to there, and memory behind it. */
-static int grow(struct state *state, uint64_t end)
+static int map_more(struct state *state, size_t size)
 {
-	size_t size = state->size + state->size / 8;
 	void *map;
 
-	if (end <= state->size)
+	if (size <= state->size)
 		return 0;
-	if (end > MAX_FILE_BYTES)
-		return -EFBIG;
-	if (size < end || size > MAX_FILE_BYTES)
-		size = end;
-	size = (size + BLOCK_BYTES - 1) / BLOCK_BYTES * BLOCK_BYTES;
-	if (fallocate(state->fd, 0, 0, (off_t)size) < 0)
-		return -errno;
 	map = mremap(state->map, state->size, size, MREMAP_MAYMOVE);
 	if (map == MAP_FAILED)
 		return -errno;
@@ -194,16 +187,29 @@ static int grow(struct state *state, uint64_t end)
 	return 0;
 }
 
+int state_reserve(struct state *state, uint64_t end)
+{
+	size_t size = state->reserved + state->reserved / 8;
+	int r;
+
+	if (end <= state->reserved)
+		return 0;
+	if (end > MAX_FILE_BYTES)
+		return -EFBIG;
+	if (size < end || size > MAX_FILE_BYTES)
+		size = end;
+	size = (size + BLOCK_BYTES - 1) / BLOCK_BYTES * BLOCK_BYTES;
+	if (fallocate(state->fd, 0, (off_t)state->reserved, (off_t)(size - state->reserved)) < 0)
+		return -errno;
+	r = map_more(state, size);
+	if (r == 0)
+		state->reserved = size;
+	return r;
+}
+
 /* ---- the journal --------------------------------------------------------------------------------------------------- */
 
-struct journal {
-	unsigned char *map;
-	uint64_t offset, bytes;
-	uint64_t sequence;
-	uint64_t n_records, records_sum;
-};
-
-static void add_patch(struct journal *journal, uint64_t offset, const void *a, size_t n_a, const void *b, size_t n_b)
+void state_add_patch(struct journal *journal, uint64_t offset, const void *a, size_t n_a, const void *b, size_t n_b)
 {
 	const struct patch patch = {offset, n_a + n_b};
 	unsigned char *at = journal->map + journal->offset + journal->bytes;
@@ -213,8 +219,8 @@ static void add_patch(struct journal *journal, uint64_t offset, const void *a, s
 	if (n_b > 0)
 		memcpy(at + sizeof(patch) + n_a, b, n_b);
 	/* Also what fills it up is read by the sum. */
-	memset(at + sizeof(patch) + n_a + n_b, 0, patch_bytes(n_a + n_b) - sizeof(patch) - n_a - n_b);
-	journal->bytes += patch_bytes(n_a + n_b);
+	memset(at + sizeof(patch) + n_a + n_b, 0, state_patch_bytes(n_a + n_b) - sizeof(patch) - n_a - n_b);
+	journal->bytes += state_patch_bytes(n_a + n_b);
 }
 
 static void add_free(struct journal *journal, const struct place *place)
@@ -222,7 +228,7 @@ static void add_free(struct journal *journal, const struct place *place)
 	const struct extent extent = {
 		.magic = EXTENT_MAGIC, .bytes = place->bytes, .length = EXTENT_FREE, .sequence = journal->sequence};
 
-	add_patch(journal, place->offset, &extent, sizeof(extent), NULL, 0);
+	state_add_patch(journal, place->offset, &extent, sizeof(extent), NULL, 0);
 }
 
 static void add_record(struct journal *journal, const struct record *record)
@@ -238,7 +244,7 @@ static void add_record(struct journal *journal, const struct record *record)
 	extent.sum = state_extent_sum(&extent, record->bytes);
 	journal->records_sum += extent.sum;
 	journal->n_records++;
-	add_patch(journal, record->to->offset, &extent, sizeof(extent), record->bytes, record->n);
+	state_add_patch(journal, record->to->offset, &extent, sizeof(extent), record->bytes, record->n);
 }
 
 static void add_change(struct journal *journal, const struct record *record)
@@ -255,7 +261,7 @@ static void add_change(struct journal *journal, const struct record *record)
 		add_free(journal, record->place);
 }
 
-static void add_head(struct journal *journal, uint32_t version, uint64_t end)
+void state_add_head(struct journal *journal, uint32_t version, uint64_t end)
 {
 	struct head head = {
 		.magic = STATE_MAGIC,
@@ -267,7 +273,7 @@ static void add_head(struct journal *journal, uint32_t version, uint64_t end)
 	};
 
 	head.sum = state_head_sum(&head);
-	add_patch(journal, 0, &head, sizeof(head), NULL, 0);
+	state_add_patch(journal, 0, &head, sizeof(head), NULL, 0);
 }
 
 /* How many have been committed: what is staged and new is in the table as well. */
@@ -285,7 +291,7 @@ static uint64_t count_committed(const struct state *state)
  * The stores before the mark's magic are not moved behind it, nor those behind it before. Who reads it reads it after this process
  * has ended, so the compiler's order is enough.
  */
-static void carry_out(struct state *state, const struct journal *journal)
+void state_carry_out(struct state *state, const struct journal *journal)
 {
 	struct mark *mark = (struct mark *)(void *)(state->map + MARK_OFFSET);
 	int r;
@@ -332,7 +338,7 @@ static int commit(struct state *state, uint32_t version)
 	if (r == 0)
 		r = choose(state, &end, &bytes);
 	if (r == 0)
-		r = grow(state, end + bytes);
+		r = state_reserve(state, end + bytes);
 	if (r < 0) {
 		unchoose(state);
 		return r;
@@ -341,8 +347,8 @@ static int commit(struct state *state, uint32_t version)
 	journal.offset = end;
 	list_for_each_entry(record, &state->staged, staged_link)
 		add_change(&journal, record);
-	add_head(&journal, version, end);
-	carry_out(state, &journal);
+	state_add_head(&journal, version, end);
+	state_carry_out(state, &journal);
 	list_for_each_entry_safe(record, tmp, &state->staged, staged_link)
 		settle(state, record);
 	state->sequence = journal.sequence;
@@ -366,6 +372,7 @@ static int commit_version(struct state *state, uint32_t version)
 	}
 	state->version = version;
 	state->readable = version == STATE_VERSION ? 0 : -EPROTONOSUPPORT;
+	state_compact(state);
 	return 0;
 }
 

@@ -171,6 +171,7 @@ static int load_extent(struct state *state, uint64_t offset, uint64_t *ret_bytes
 	list_init(&place->link);
 	if (extent.length == EXTENT_FREE) {
 		list_add_tail(&state->free[state_class(extent.bytes)], &place->link);
+		state->free_bytes += extent.bytes;
 	} else {
 		r = add_record(state, &extent, place);
 		state->records_sum += extent.sum;
@@ -313,7 +314,7 @@ int state_new(struct state **ret)
 
 	if (!state)
 		return -ENOMEM;
-	state->size = 2 * BLOCK_BYTES;
+	state->size = state->reserved = 2 * BLOCK_BYTES;
 	state->fd = memfd_create("shmemd-state", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (state->fd < 0)
 		return -errno;
@@ -361,6 +362,7 @@ static void forget_all(struct state *state)
 	state->end = BLOCK_BYTES;
 	state->sequence = 0;
 	state->records_sum = 0;
+	state->free_bytes = 0;
 }
 
 int state_open(int fd, struct state **ret)

@@ -186,12 +186,12 @@ static void stage_after(struct state *state)
 	put(state, MOVES, MOVES + 100, LARGE);
 }
 
-/* In the child: a write that the parent walks through, one instruction at a time. NULL: all records above. */
+/* In the child: a write that the parent walks through, one instruction at a time. NULL: all records above, or with n what is staged. */
 static void __attribute__((noreturn)) write_traced(struct state *state, const void *bytes, size_t n)
 {
 	int r;
 
-	if (!bytes)
+	if (!bytes && n == 0)
 		stage_after(state);
 	if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) < 0)
 		_exit(TEST_EXIT_SKIP);
@@ -287,6 +287,37 @@ TEST(writer_killed_at_any_instruction_leaves_all_records_or_none_of_the_new_ones
 		write_traced(state, NULL, 0);
 	ASSERT_GT(walk(pid, state, old, n_old, new, n_new), 1000);
 	state_free(state);
+}
+
+/* The commit that makes most of the file free is followed by one that moves the records together. */
+TEST_TIMEOUT(writer_killed_at_any_instruction_while_records_move_together, 120)
+{
+	const size_t large = 1100u << 10;
+	unsigned char *old = malloc(large + 5 * LARGE);
+	unsigned char new[5 * LARGE];
+	size_t n_new = records_before(new), n_old = n_new + large;
+	struct state *state;
+	pid_t pid;
+
+	if (test_emulator())
+		test_skip("the emulator has no single steps");
+	ASSERT(old);
+	memcpy(old, new, n_new);
+	memset(old + n_new, 7, large);
+	ASSERT_OK(state_new(&state));
+	state_put(state, 99, old + n_new, large);
+	stage_before(state);
+	ASSERT_OK(state_commit(state));
+	assert_kept(state, old, n_old);
+	pid = fork();
+	ASSERT_GE(pid, 0);
+	if (pid == 0) {
+		state_remove(state, 99);
+		write_traced(state, NULL, 1);
+	}
+	ASSERT_GT(walk(pid, state, old, n_old, new, n_new), 1000);
+	state_free(state);
+	free(old);
 }
 
 #define MARK_AT 128u /* offset and bytes of the journal, its sum, a magic number */
@@ -423,8 +454,51 @@ TEST(records_are_what_was_put_last)
 		}
 	}
 	ASSERT_OK(fstat(state_fd(state), &st));
-	ASSERT_LT(st.st_size, 2 << 20);
+	ASSERT_LT(st.st_size, 4 << 20);
 	state_free(state);
+}
+
+static size_t memory_of(const struct state *state)
+{
+	struct stat st;
+
+	ASSERT_OK(fstat(state_fd(state), &st));
+	return (size_t)st.st_blocks * 512;
+}
+
+/* As of a client that makes objects of ever other sizes, and keeps one of each. */
+TEST(file_is_small_again_when_most_of_it_is_free)
+{
+	static unsigned char bytes[1 << 16];
+	struct state *state, *again;
+	size_t most = 0, n_want = 0;
+	unsigned char *want = malloc(1 << 22);
+
+	ASSERT_OK(state_new(&state));
+	for (unsigned int i = 0; i < 20; i++) {
+		size_t n = i < 14 ? 60 * (i + 1) : 1000u << (i - 14);
+		unsigned int n_records = (unsigned int)((1 << 20) / n);
+
+		fill(bytes, n, i);
+		for (unsigned int k = 0; k < n_records; k++)
+			state_put(state, (uint64_t)i << 32 | k, bytes, n);
+		ASSERT_OK(state_commit(state));
+		for (unsigned int k = 0; k + 1 < n_records; k++)
+			state_remove(state, (uint64_t)i << 32 | k);
+		ASSERT_OK(state_commit(state));
+		memcpy(want + n_want, bytes, n);
+		n_want += n;
+		assert_kept(state, want, n_want);
+		most = memory_of(state) > most ? memory_of(state) : most;
+		ASSERT_OK(state_open(fcntl(state_fd(state), F_DUPFD_CLOEXEC, 3), &again));
+		state_free(state);
+		state = again;
+	}
+	/* Of twenty MiB that there were, one after the other; a commit has its journal beside them. */
+	ASSERT_LT(most, 8u << 20);
+	ASSERT_LT(memory_of(state), 4u << 20);
+	state_free(state);
+	free(want);
 }
 
 TEST(what_cannot_be_committed_changes_nothing)
