@@ -24,7 +24,7 @@ GROUPS = {
     'WQE parser': (90, ['kernels/host/wqe-parse.c', 'kernels/host/wqe-layout.c']),
     'engine': (85, ['daemon/engine/*.c', 'daemon/engine/extra/*.c']),
     'configuration': (40, ['daemon/settings.c']),
-    'saved state': (85, ['daemon/restart/state*.c']),
+    'saved state': (85, ['daemon/restart/state.c', 'daemon/restart/state-write.c']),
     'topology files': (90, ['daemon/topo/xml.c', 'daemon/topo/file.c', 'daemon/topo/read-*.c', 'daemon/topo/dump.c', 'daemon/topo/gid.c',
                             'daemon/topo/topo.c']),
     'assignment': (90, ['daemon/topo/policy*.c', 'daemon/topo/exclude.c', 'daemon/topo/assign.c', 'daemon/topo/distance.c',
