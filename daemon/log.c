@@ -38,6 +38,8 @@ static struct {
 	bool journal; /* through libsystemd */
 	bool prefix; /* stderr lines carry "<level>" */
 	int max_level;
+	bool starting; /* these two: see log_begin_start() */
+	bool start_failed;
 	pthread_mutex_t lock; /* bucket */
 	struct log_bucket bucket;
 } log_state = {.max_level = LOG_INFO, .lock = PTHREAD_MUTEX_INITIALIZER};
@@ -66,6 +68,18 @@ void log_init(enum log_target target, int max_level)
 bool log_wants(int level)
 {
 	return level <= __atomic_load_n(&log_state.max_level, __ATOMIC_RELAXED);
+}
+
+void log_begin_start(void)
+{
+	__atomic_store_n(&log_state.start_failed, false, __ATOMIC_RELAXED);
+	__atomic_store_n(&log_state.starting, true, __ATOMIC_RELAXED);
+}
+
+bool log_end_start(void)
+{
+	__atomic_store_n(&log_state.starting, false, __ATOMIC_RELAXED);
+	return __atomic_load_n(&log_state.start_failed, __ATOMIC_RELAXED);
 }
 
 static const char *level_name(int level)
@@ -156,15 +170,22 @@ static void emit(int level, const struct log_fields *fields, const char *text)
 
 void log_line(int level, const struct log_fields *fields, const char *fmt, ...)
 {
+	static const struct log_fields failed = {.event = CATALOG_START_FAILED};
+	bool fails_start = !fields && level <= LOG_ERR && __atomic_load_n(&log_state.starting, __ATOMIC_RELAXED);
 	char text[LOG_TEXT_BYTES];
+	size_t used = 0;
 	va_list ap;
 
+	if (fails_start) {
+		used = (size_t)snprintf(text, sizeof(text), "cannot start: ");
+		__atomic_store_n(&log_state.start_failed, true, __ATOMIC_RELAXED);
+	}
 	if (!log_wants(level))
 		return;
 	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
+	vsnprintf(text + used, sizeof(text) - used, fmt, ap);
 	va_end(ap);
-	emit(level, fields, text);
+	emit(level, fails_start ? &failed : fields, text);
 }
 
 bool log_bucket_take(struct log_bucket *bucket, uint64_t now_nsec, uint64_t *ret_dropped)

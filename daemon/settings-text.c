@@ -19,8 +19,8 @@ static const struct {
 	{"--config PATH", "Read this file instead of the default one."},
 	{"--check-config", "Check file, environment and command line, print what would be used, and exit."},
 	{"--check-nics", "Print what ConnectX NICs need on this host and what of it is there, and exit. With --json for programs."},
-	{"--help", "Print a summary of all options and exit."},
-	{"--version", "Print the version and exit."},
+	{"--help, -h", "Print a summary of all options and exit."},
+	{"--version, -V", "Print the version and exit."},
 	{"--print-man PAGE", "Print the man page shmemd or shmemd.conf in roff and exit."},
 };
 

@@ -23,7 +23,7 @@ static void print_administrators(struct shmd_client *client)
 	char path[32];
 	struct stat st;
 
-	fputs("; only root and the user that shmemd runs as may do that", stderr);
+	fputs("; only root and the user that shmemd runs as may do this", stderr);
 	if (shmd_admin_status(client, &status) < 0)
 		return;
 	snprintf(path, sizeof(path), "/proc/%u", status.pid);

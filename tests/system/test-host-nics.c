@@ -142,7 +142,7 @@ TEST(who_insists_on_connectx_is_told_what_else_there_is)
 	setenv("SHMEMD_SYSFS", tree.root, 1);
 	snprintf(option, sizeof(option), "--socket=%s/sock", tree.root);
 	ASSERT_NE(fixture_daemon_run(args, out, sizeof(out)), 0);
-	if (!strstr(out, "there is rxe0 (rdma_rxe) and 1 more, and the proxy backend for other NICs is not there yet"))
+	if (!strstr(out, "this host has rxe0 (rdma_rxe) and 1 more, which shmemd does not support yet"))
 		test_fail(TEST_WHERE, "%s", out);
 	sysfs_tree_deinit(&tree);
 }

@@ -76,8 +76,8 @@ TEST(check_nics_answers_on_any_host)
 
 TEST(wrong_options_say_what_to_do)
 {
-	expect_run((const char *[]){"--sofa-nics=1", NULL}, 2, "there is no setting \"sofa-nics\"; \"shmemd --help\"");
-	expect_run((const char *[]){"--soft-nics", NULL}, 2, "--soft-nics wants a value");
+	expect_run((const char *[]){"--sofa-nics=1", NULL}, 2, "unknown option --sofa-nics (did you mean --soft-nics?); \"shmemd --help\"");
+	expect_run((const char *[]){"--soft-nics", NULL}, 2, "--soft-nics needs a value");
 	expect_run((const char *[]){"--log-level=loud", NULL}, 2,
 		   "set it to one of error, warning, notice, info, debug");
 	expect_run((const char *[]){"start", NULL}, 2, "\"start\" is not an option");

@@ -76,7 +76,7 @@ static void scene_init(struct scene *s, const char *text)
 	*s = (struct scene){.argv = {(char *)"shmemd"}, .listener.fd = -1, .log = memfd_create("log", MFD_CLOEXEC)};
 	fcntl(s->log, F_SETFL, O_APPEND);
 	snprintf(s->path, sizeof(s->path), "/tmp/shmemd-tune-%d", getpid());
-	s->source = (struct settings_source){1, s->argv, s->path};
+	s->source = (struct settings_source){s->argv, s->path};
 	unsetenv("SHMEMD_DEBUG");
 	unlink(s->path);
 	if (text)
