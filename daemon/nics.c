@@ -195,6 +195,17 @@ int nics_open(struct nics *nics)
 	return list_empty(&nics->list) ? -ENODEV : 0;
 }
 
+const char *nics_text(const struct registry *registry, char buf[NICS_TEXT_BYTES])
+{
+	unsigned int n = registry->n_nics, n_soft = 0;
+
+	for (unsigned int i = 0; i < n; i++)
+		n_soft += strcmp(registry->nics[i].info.backend, "soft") == 0;
+	/* Simulated ones stand in for NICs that the machine lacks: the two are never together. */
+	snprintf(buf, NICS_TEXT_BYTES, "%u %sNIC%s", n, n && n_soft == n ? "simulated " : "", plural_s(n));
+	return buf;
+}
+
 void nics_init(struct nics *nics)
 {
 	*nics = (struct nics){0};

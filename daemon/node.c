@@ -5,18 +5,22 @@
  */
 #include "daemon/node.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <syslog.h>
+#include <unistd.h>
 
 #include "daemon/log.h"
 #include "daemon/session/node-map.h"
 #include "daemon/session/registry.h"
 #include "daemon/topo/topo.h"
+#include "proto/base/cleanup.h"
 
 const char *node_named_file(void)
 {
@@ -93,6 +97,63 @@ static int read_named(const char *path, struct topo **ret_topo)
 int node_read(struct topo **ret_topo)
 {
 	return node_named_file() ? read_named(node_named_file(), ret_topo) : read_machine(ret_topo);
+}
+
+/* ---- GPUs that the map does not have -------------------------------------------------------------------------------- */
+
+#define CLASS_DISPLAY 0x03
+#define CLASS_ACCELERATOR 0x12
+
+bool node_sees_gpu(const char *pci)
+{
+	_cleanup_close_ int fd = -1;
+	unsigned int class_code;
+	char path[512], text[16];
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "%.400s/bus/pci/devices/%.32s/class", node_sysfs(), pci);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	text[n > 0 ? n : 0] = 0;
+	if (sscanf(text, "%x", &class_code) != 1)
+		return false;
+	return class_code >> 16 == CLASS_DISPLAY || class_code >> 16 == CLASS_ACCELERATOR;
+}
+
+/* Of names that begin so; -1: there is no such folder. */
+static int count_names(const char *path, const char *prefix)
+{
+	DIR *dir = opendir(path);
+	struct dirent *entry;
+	int n = 0;
+
+	if (!dir)
+		return -1;
+	while ((entry = readdir(dir)))
+		n += entry->d_name[0] != '.' && strncmp(entry->d_name, prefix, strlen(prefix)) == 0;
+	closedir(dir);
+	return n;
+}
+
+/* The driver numbers its GPUs in any order. */
+static bool has_mig(unsigned int n_gpus)
+{
+	char path[512];
+
+	for (unsigned int i = 0; i < n_gpus; i++) {
+		snprintf(path, sizeof(path), "%.400s/driver/nvidia/capabilities/gpu%u/mig", node_procfs(), i);
+		if (count_names(path, "gi") > 0)
+			return true;
+	}
+	return false;
+}
+
+bool node_knows_uuids(unsigned int n_gpus)
+{
+	char path[512];
+
+	snprintf(path, sizeof(path), "%.400s/driver/nvidia/gpus", node_procfs());
+	return count_names(path, "") == (int)n_gpus && !has_mig(n_gpus);
 }
 
 int node_map_make(struct registry *registry, struct node_map **ret_map)

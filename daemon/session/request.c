@@ -16,6 +16,7 @@
 #include "daemon/session/undriven.h"
 #include "proto/base/assert.h"
 #include "proto/base/cleanup.h"
+#include "proto/base/suggest.h"
 
 /* A request and all that it points to. */
 struct request_box {
@@ -197,6 +198,19 @@ int request_admin(struct request *req)
 			    req->session->registry->owner_uid);
 }
 
+static int fail_unknown_nic(struct request *req, const char *name)
+{
+	const struct registry *registry = req->session->registry;
+	struct suggest near = suggest_begin(name);
+	const char *word;
+
+	for (unsigned int i = 0; i < registry->n_nics; i++)
+		suggest_offer(&near, registry->nics[i].info.name);
+	word = suggest_result(&near);
+	return request_fail(req, SHMD_STATUS_NO_NIC, word ? "no NIC is called \"%s\" (did you mean %s?)" : "no NIC is called \"%s\"",
+			    name, word);
+}
+
 int request_no_nic(struct request *req, const char *name)
 {
 	const struct registry *registry = req->session->registry;
@@ -204,7 +218,7 @@ int request_no_nic(struct request *req, const char *name)
 	char text[MSG_TEXT_BYTES];
 
 	if (!seen)
-		return request_fail(req, SHMD_STATUS_NO_NIC, "no NIC is called \"%s\"", name);
+		return fail_unknown_nic(req, name);
 	undriven_text(registry, seen, text, sizeof(text));
 	return request_fail(req, SHMD_STATUS_NO_NIC, "%s", text);
 }

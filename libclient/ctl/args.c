@@ -26,7 +26,7 @@ static const char *const kind_choices[] = {
 	"queues-created", "queues-destroyed", "drain", "dropped", "refused", "resumed", NULL};
 
 const struct args_option args_options[N_OPTIONS] = {
-	[OPTION_JSON] = {"--json", NULL, VALUE_NONE, NULL, "print one JSON document on one line, see shmemctl-json(5)"},
+	[OPTION_JSON] = {"--json", NULL, VALUE_NONE, NULL, "print one line of JSON, see shmemctl-json(5)"},
 	[OPTION_COLOR] = {"--color", "WHEN", VALUE_CHOICE, color_choices, "use color: auto (on terminals), always or never"},
 	[OPTION_SOCKET] = {"--socket", "PATH", VALUE_PATH, NULL,
 			   "connect to this socket, not to $SHMEMD_SOCKET"},

@@ -175,7 +175,7 @@ static void show_until(const char *const *command, const char *words)
 
 static void assert_shown(const char *process)
 {
-	SHOW_UNTIL("hot spot        soft0 carries 100 % of what soft0, soft1 should, for ", "status");
+	SHOW_UNTIL("hot spot        soft0 has carried 100 % of the load of soft0, soft1 for ", "status");
 	ASSERT_HAS(process);
 	SHOW_UNTIL("\"hot_nic\":\"soft0\",\"hot_among\":\"soft0, soft1\",\"hot_processes\":\"", "--json", "status");
 	ASSERT_HAS(process, "\"hot_share_percent\":100,");

@@ -197,7 +197,7 @@ TEST(lists_are_empty_then_show_what_is_there)
 	ASSERT_EQ(CTL("list", "mrs"), 0);
 	ASSERT_STREQ(ctl_text, "no memory regions\n");
 	ASSERT_EQ(CTL("--json", "list", "sessions"), 0);
-	ASSERT_STREQ(ctl_text, "{\"schema_version\":1,\"sessions\":[]}\n");
+	ASSERT_STREQ(ctl_text, "{\"schema_version\":1,\"sessions\":[],\"n_hidden_sessions\":0}\n");
 
 	lab_side_open(&side, &daemon, &attr);
 	ASSERT_EQ(CTL("status"), 0);

@@ -406,7 +406,7 @@ def check_mistakes(cases, shmemctl, small, scratch):
         run(shmemctl, '--from', small, '--why', '7', status=1) + run(shmemctl, 'dump', '--from', small, '--json', status=1) + \
         run(shmemctl, '--from', small, '--svg', scratch + '/no/folder', status=1) + run(shmemctl, 'everything', status=2)
     cases.add('mistakes_are_told', lacks(said, 'line 3: it is no well-formed XML', 'No such file', 'there is no GPU 7', 'dump writes XML',
-                                         '/no/folder: No such', 'ACTION is dump'))
+                                         '/no/folder: No such', 'ACTION must be dump, not everything'))
 
 
 def too_wide(text):
@@ -501,6 +501,13 @@ def check_policy(cases, shmemctl, small, scratch):
     cases.add('what_the_settings_exclude_has_its_reason', lacks(text, 'mlx5_3  it is for storage, by policy'))
     text = with_settings('nics-include = mlx5_0')
     cases.add('what_the_settings_do_not_include_has_its_reason', lacks(text, 'mlx5_3  by policy: nics-include does not name it'))
+    done = subprocess.run([shmemctl, 'topology', '--from', small, '--config', conf], capture_output=True, text=True, check=False, timeout=60)
+    cases.add('settings_that_fit_are_not_warned_of', [str(done)] if done.stderr else [])
+    with open(conf, 'w', encoding='utf-8') as file:
+        file.write('nics-include = mlx5_0, mlx5_l\n')
+    done = subprocess.run([shmemctl, 'topology', '--from', small, '--config', conf], capture_output=True, text=True, check=False, timeout=60)
+    problems = lacks(done.stderr, 'shmemctl: warning: nics-include names mlx5_l, a NIC that this machine does not have (did you mean mlx5_1?)')
+    cases.add('a_typing_error_in_the_settings_is_warned_of', problems + ([str(done)] if done.returncode or done.stderr.count('\n') != 1 else []))
     said = with_settings('gpu-nic-map = 0:mlx5_7:1', status=1) + with_settings('gpu-nic-map = 1:mlx5_1:1', status=1) + \
         with_settings('gpu-nic-map = 1', status=1) + run(shmemctl, '--config', scratch + '/none', status=1) + \
         run(shmemctl, 'dump', '--config', conf, status=1)
@@ -515,7 +522,7 @@ def check_lost(cases, shmemctl, small, scratch):
         file.write('gpu-nic-map = 0:mlx5_1:1\nnics-exclude = mlx5_2\n')
     done = subprocess.run([shmemctl, 'topology', '--json', '--from', small, '--config', conf], capture_output=True, text=True, check=False,
                           timeout=60)
-    problems = lacks(done.stderr, 'mlx5_1:1 cannot be used: its port is down', 'it is followed as far as it can be')
+    problems = lacks(done.stderr, 'mlx5_1:1 cannot be used: its port is down', 'the map follows the other settings')
     document = json.loads(done.stdout or '{}')
     first = [nic['name'] for nic in document.get('gpus', [{'nics': []}])[0]['nics']]
     reasons = [nic['reason'] for nic in document.get('excluded', []) if nic['name'] == 'mlx5_2']

@@ -308,7 +308,7 @@ TEST(nobody_is_assigned_a_nic_that_no_backend_drives)
 	}
 	expect_open_refused(&s, "", "no NIC has an active port");
 	undriven_update(registry, make_list(2, "rdma_rxe"));
-	expect_open_refused(&s, "", "none drives rxe0 and others");
+	expect_open_refused(&s, "", "shmemd does not manage rxe0 and others");
 	undriven_update(registry, make_list(1, "rdma_rxe"));
 	expect_open_refused(&s, "", "none drives rxe0: ");
 	scene_deinit(&s);
@@ -330,7 +330,7 @@ TEST(refusal_says_that_settings_keep_all_nics)
 	ASSERT_OK(node_map_new(topo, &s.lab.registry, false, &s.lab.registry.node_map));
 	ASSERT_OK(topo_policy_set(policy, "nics-exclude", "fake0,fake1", why));
 	node_map_set_policy(s.lab.registry.node_map, policy);
-	expect_open_refused(&s, "", "nics-include and nics-exclude of shmemd.conf keep every NIC with an active port from everybody, as fake1");
+	expect_open_refused(&s, "", "nics-include and nics-exclude of shmemd.conf exclude every NIC with an active port, such as fake1");
 	s.lab.nics[1].info.state = NIC_PORT_DOWN;
 	expect_open_refused(&s, "", "no NIC has an active port");
 	s.lab.registry.node_map = node_map_free(s.lab.registry.node_map);
