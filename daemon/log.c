@@ -21,6 +21,7 @@
 
 #include "config.h"
 #include "proto/base/nsec.h"
+#include "proto/base/show.h"
 
 #if HAVE_SYSTEMD
 #include <systemd/sd-journal.h>
@@ -225,7 +226,7 @@ void log_provoked(int level, const struct log_fields *fields, const char *fmt, .
 		return;
 	if (n_dropped > 0)
 		log_line(LOG_NOTICE, &(struct log_fields){.event = CATALOG_LINES_DROPPED},
-			 "%" PRIu64 " lines about clients were dropped", n_dropped);
+			 "dropped %" PRIu64 " line%s about clients", n_dropped, plural_s(n_dropped));
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);

@@ -16,6 +16,7 @@
 #include "daemon/session/undriven.h"
 #include "proto/base/assert.h"
 #include "proto/base/cleanup.h"
+#include "proto/base/show.h"
 #include "proto/base/suggest.h"
 
 /* A request and all that it points to. */
@@ -238,7 +239,7 @@ struct session_nic *request_nic(struct request *req, uint32_t index)
 
 	if (!nic)
 		request_fail(req, SHMD_STATUS_NOT_FOUND,
-			     "this session has opened %u NICs; there is none with index %u",
-			     req->session->n_nics, index);
+			     "this session has opened %u NIC%s; none has index %u",
+			     req->session->n_nics, plural_s(req->session->n_nics), index);
 	return nic;
 }

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "libclient/ctl/topology.h"
+#include "proto/base/show.h"
 
 #define MAX_FIELDS 3
 #define MAX_PORT 255
@@ -239,9 +240,9 @@ static void note_pes(struct import *import)
 		"# NVSHMEM itself takes them in the order of its list of devices, and gives them to PEs only with\n"
 		"# %s=1: without, they are the NICs to choose from, and distance decides.\n", pe_switch);
 	if (n_gpus > import->n_pes)
-		fprintf(import->notes, "# %u PEs for %u GPUs: they begin again with the first.\n", import->n_pes, n_gpus);
+		fprintf(import->notes, "# %u PE%s for %u GPUs: they start again from the first.\n", import->n_pes, plural_s(import->n_pes), n_gpus);
 	else if (n_gpus && n_gpus < import->n_pes)
-		fprintf(import->notes, "# %u PEs for %u GPUs: the others are left out.\n", import->n_pes, n_gpus);
+		fprintf(import->notes, "# %u PEs for %u GPU%s: the rest is left out.\n", import->n_pes, n_gpus, plural_s(n_gpus));
 }
 
 static void put_pes(struct import *import)

@@ -88,9 +88,9 @@ TEST_TIMEOUT(devices_that_come_change_and_go_are_listed_and_told, 90)
 	wait_for_list("{\"name\":\"rxe0\",\"driver\":\"rdma_rxe\",\"pci\":\"\",\"netdev\":\"veth0\",\"port\":1,"
 		      "\"link\":\"ethernet\",\"state\":\"active\",\"phys_state\":\"link-up\",\"lid\":0,\"mtu_bytes\":1024,"
 		      "\"rate_mbps\":2500,\"gids\":[{\"index\":0,\"gid\":\"fe80::250:56ff:fe00:1\",\"type\":\"roce-v2\"},"
-		      "{\"index\":1,\"gid\":\"::ffff:10.0.0.1\",\"type\":\"roce-v2\"}],\"reason\":\"no backend drives rxe0");
+		      "{\"index\":1,\"gid\":\"::ffff:10.0.0.1\",\"type\":\"roce-v2\"}],\"reason\":\"shmemd does not support rxe0");
 	ASSERT_EQ(CTL("list", "nics"), 0);
-	ASSERT_HAS("NICs that no backend drives", "rdma_rxe", "veth0", "link-up", "2.5 Gb/s", "fe80::250:56ff:fe00:1",
+	ASSERT_HAS("NICs that shmemd does not manage", "rdma_rxe", "veth0", "link-up", "2.5 Gb/s", "fe80::250:56ff:fe00:1",
 		   "::ffff:10.0.0.1", "roce-v2");
 	expect_open_refused(&daemon, "rxe0", "the proxy backend, which is for NICs other than ConnectX, is not there yet");
 	out = start_monitor(&pid);
@@ -99,7 +99,7 @@ TEST_TIMEOUT(devices_that_come_change_and_go_are_listed_and_told, 90)
 	sysfs_tree_port(&tree, "rxe0", 1, true);
 	ctl_wait_for(out, "rxe0 is active");
 	sysfs_tree_add_rxe(&tree, "rxe1", "veth1", 2);
-	ctl_wait_for(out, "rxe1 is active: it was found; no backend drives it");
+	ctl_wait_for(out, "rxe1 is active: it was found; shmemd does not manage it");
 	sysfs_tree_delete(&tree, "rxe0");
 	ctl_wait_for(out, "rxe0 is gone");
 	kill(pid, SIGTERM);
@@ -123,7 +123,7 @@ TEST_TIMEOUT(the_first_device_of_a_host_is_found, 60)
 	start(&daemon, &tree);
 	wait_for_list("\"undriven\":[]");
 	ASSERT_EQ(CTL("list", "nics"), 0);
-	ctl_assert_lacks("no backend drives");
+	ctl_assert_lacks("does not manage");
 	sysfs_tree_add_rxe(&tree, "rxe0", "veth0", 1);
 	wait_for_list("\"name\":\"rxe0\"");
 	fixture_daemon_stop(&daemon);

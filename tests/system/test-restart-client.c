@@ -530,7 +530,7 @@ TEST(a_monitor_goes_on_with_the_next_daemon)
 	open_side(&side, &keeper);
 	ctl_wait_for(out, "\"kind\":\"session-opened\"");
 	fixture_keeper_kill_daemon(&keeper);
-	ctl_wait_for(out, "has restarted; 1 sessions came from the former one");
+	ctl_wait_for(out, "has restarted and took over 1 session");
 	await_monitor();
 	open_side(&other, &keeper);
 	ASSERT_EQ(ctl_end(pid, out), 0);

@@ -264,6 +264,22 @@ TEST_TIMEOUT(manager_that_does_not_read_does_not_stop_the_loop, 60)
 }
 
 /* A loop that hangs for a while and goes on is told of afterwards. */
+TEST(the_status_line_warns_of_names_that_nothing_has)
+{
+	struct fixture_daemon daemon;
+	struct manager manager;
+	char text[1024];
+
+	manager_init(&manager);
+	start(&manager, &daemon, "nics-include = soft0, sotf1\n");
+	fixture_daemon_assert_logged(&daemon, "nics-include names sotf1");
+	ASSERT_OK(kill(daemon.pid, SIGHUP));
+	manager_wait(&manager, "STATUS=nics-include names sotf1, a NIC that this machine does not have (did you mean soft1?); 0 sessions, 0 QPs on ",
+		     text, sizeof(text));
+	fixture_daemon_stop(&daemon);
+	manager_deinit(&manager);
+}
+
 TEST(late_loop_is_told)
 {
 	struct fixture_daemon daemon;

@@ -307,7 +307,7 @@ TEST(table_of_mrs)
 TEST(table_of_nics_that_no_backend_drives)
 {
 	ASSERT(strstr(printed("nics", false),
-		      "\n\nNICs that no backend drives, so that no session can open them:\n"
+		      "\n\nNICs that shmemd does not manage, so no session can open them:\n"
 		      "NIC   DRIVER    PCI  NETDEV  PORT  LINK      STATE  PHYSICAL      RATE   MTU  GID              TYPE\n"
 		      "rxe0  rdma_rxe  -    veth0      1  ethernet  down   disabled  2.5 Gb/s  1024  fe80::2          roce-v1\n"
 		      "                                                                              ::ffff:10.0.0.2  roce-v2\n"));
@@ -351,7 +351,7 @@ TEST(events_are_sentences)
 		     "error 0x1: overrun\n"
 		     "2026-01-01 00:00:00.123  session-closed    session 7 (uid 1000, pid 42): user 0 killed it\n"
 		     "2026-01-01 00:00:00.123  drain             drain began: sessions end in 30 s\n"
-		     "2026-01-01 00:00:00.123  dropped           12 events were lost here: this reader is too slow\n"
+		     "2026-01-01 00:00:00.123  dropped           lost 12 events: this reader is too slow\n"
 		     "2026-01-01 00:00:00.123  refused           uid 1000, pid 43: limit reached: max-sessions\n");
 }
 

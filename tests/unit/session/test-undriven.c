@@ -287,7 +287,7 @@ TEST(newcomer_with_the_name_of_a_lost_nic_is_shown_and_left_alone)
 	registry->nics[0].info.guid = 1;
 	list->nics[0].guid = 2;
 	undriven_update(registry, list);
-	expect_event(&s, MSG_EVENT_PORT_STATE, "rxe0", NIC_PORT_ACTIVE, "no backend drives it");
+	expect_event(&s, MSG_EVENT_PORT_STATE, "rxe0", NIC_PORT_ACTIVE, "shmemd does not manage it");
 	ASSERT(!undriven_is_newcomer(registry, &list->nics[0]));
 	undriven_text(registry, &list->nics[0], text, sizeof(text));
 	ASSERT(strstr(text, "the name of another NIC, which is lost; restart shmemd"));
@@ -310,7 +310,7 @@ TEST(nobody_is_assigned_a_nic_that_no_backend_drives)
 	undriven_update(registry, make_list(2, "rdma_rxe"));
 	expect_open_refused(&s, "", "shmemd does not manage rxe0 and others");
 	undriven_update(registry, make_list(1, "rdma_rxe"));
-	expect_open_refused(&s, "", "none drives rxe0: ");
+	expect_open_refused(&s, "", "does not manage rxe0; see");
 	scene_deinit(&s);
 }
 

@@ -174,7 +174,7 @@ const struct check_verdict check_verdicts_daemon[] = {
 	 "as root or as the user of the daemon"},
 	{"doorbells", sessions_of_others_alone, CHECK_WARN,
 	 "not known of 3 sessions of other users"},
-	{"doorbells", sessions_lack, CHECK_OK, "there is no session"},
+	{"doorbells", sessions_lack, CHECK_OK, "there are no sessions"},
 	{"doorbells", session_on_best_cpu, CHECK_OK,
 	 "1 of 1 sessions have mode cpu: their NICs offer nothing better"},
 	{"doorbells", sessions_on_cpu, CHECK_WARN,
