@@ -126,7 +126,7 @@ const struct args_command args_commands[] = {
 	 "context; --all shows all of them. Keys and inline data are secrets of the\n"
 	 "client, so they need --keys and --payload. Only root and the daemon's user may\n"
 	 "do this.\n",
-	 OPTION_BIT(OPTION_ALL) | OPTION_BIT(OPTION_KEYS) | OPTION_BIT(OPTION_PAYLOAD), 1, {&qp_word}, ctl_dump_queue},
+	 OPTION_BIT(OPTION_ALL) | OPTION_BIT(OPTION_KEYS) | OPTION_BIT(OPTION_PAYLOAD) | OPTION_BIT(OPTION_WIDE), 1, {&qp_word}, ctl_dump_queue},
 	{"kill", "SESSION", "end a session at once",
 	 "Waits of the client end with \"session ended by an administrator\", and the daemon\n"
 	 "frees its queues and memory. The process itself keeps running. Only root and the\n"

@@ -153,7 +153,7 @@ static void check_item(const struct msg_undriven_nic *nic, unsigned int i)
 	ASSERT_MEMEQ(nic->gids[15].gid, gid, 16);
 	ASSERT_EQ(nic->gids[15].index, 30);
 	ASSERT_EQ(nic->gids[15].type, 3);
-	ASSERT(strstr(nic->reason, "proxy backend"));
+	ASSERT(strstr(nic->reason, "shmemd does not support "));
 }
 
 /* Full pages fit into packets; NICs that backends drive are on a page of their own. */
@@ -220,7 +220,7 @@ TEST(refusal_says_which_backend_is_missing_and_what_to_do)
 	scene_init(&s);
 	registry = &s.lab.registry;
 	undriven_update(registry, make_list(1, "rdma_rxe"));
-	expect_open_refused(&s, "rxe0", "the proxy backend, which is for NICs other than ConnectX, is not there yet");
+	expect_open_refused(&s, "rxe0", "which is no ConnectX; choose another NIC");
 	expect_open_refused(&s, "rxe0", "(rdma_rxe)");
 	expect_open_refused(&s, "rxe0", "take another NIC");
 	expect_open_refused(&s, "rxe0", "--backend soft");
@@ -242,7 +242,7 @@ TEST(refusal_of_a_connectx_nic_names_its_own_backend)
 	undriven_update(&s.lab.registry, make_list(1, "mlx5_core"));
 	expect_open_refused(&s, "rxe0", "restart shmemd");
 	s.lab.registry.attr.takes_newcomers = true;
-	expect_open_refused(&s, "rxe0", "it was found just now, or cannot be used");
+	expect_open_refused(&s, "rxe0", "it is new, or the log says why it cannot be used");
 	s.lab.registry.attr.no_mlx5 = "it is Sunday";
 	expect_open_refused(&s, "rxe0", "it is Sunday; take another NIC");
 	scene_deinit(&s);
@@ -290,7 +290,7 @@ TEST(newcomer_with_the_name_of_a_lost_nic_is_shown_and_left_alone)
 	expect_event(&s, MSG_EVENT_PORT_STATE, "rxe0", NIC_PORT_ACTIVE, "shmemd does not manage it");
 	ASSERT(!undriven_is_newcomer(registry, &list->nics[0]));
 	undriven_text(registry, &list->nics[0], text, sizeof(text));
-	ASSERT(strstr(text, "the name of another NIC, which is lost; restart shmemd"));
+	ASSERT(strstr(text, "the name of a NIC that was lost; restart shmemd"));
 	scene_deinit(&s);
 }
 
