@@ -122,7 +122,10 @@ static int set_text(struct settings *settings, const struct settings_row *row, c
 	for (size_t i = 0; i < bytes; i++)
 		if (iscntrl((unsigned char)value[i]))
 			return refuse(error, "%s: %s contains a control character; remove it", where, row->key);
-	if (bytes < row->min || bytes > row->max)
+	if (!bytes && row->min)
+		return refuse(error, "%s: %s is empty; set it to a text of %" PRIu64 " to %" PRIu64 " bytes", where, row->key, row->min,
+			      row->max);
+	if (bytes > row->max)
 		return refuse(error, "%s: %s has %zu bytes; set it to a text of %" PRIu64 " to %" PRIu64
 			      " bytes", where, row->key, bytes, row->min, row->max);
 	memcpy(field(settings, row), value, bytes + 1);

@@ -360,6 +360,7 @@ int text_fail_status(uint32_t status, const char *text);
 
 /* The socket is not there or nobody listens on it; or it is there for others. Return err. */
 int fail_not_running(int err, const char *path);
+int fail_not_socket(int err, const char *path);
 int fail_not_allowed(int err, const char *path);
 /* Copies a string, cut where it does not fit; always terminated. */
 void text_copy(char *dst, size_t size, const char *src);

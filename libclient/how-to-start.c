@@ -47,9 +47,18 @@ static const char *start_command(const char *path, char buf[COMMAND_BYTES])
 	return buf;
 }
 
+int fail_not_socket(int err, const char *path)
+{
+	return text_fail(err, "%s is not a socket; name that of shmemd with --socket or " SHMD_SOCKET_ENV, path);
+}
+
 int fail_not_running(int err, const char *path)
 {
 	char buf[COMMAND_BYTES];
+	struct stat st;
+
+	if (!stat(path, &st) && !S_ISSOCK(st.st_mode))
+		return fail_not_socket(err, path);
 
 	if (err == -ENOENT)
 		return text_fail(err, "shmemd is not running: there is no socket %s; start it with %s", path, start_command(path, buf));

@@ -27,7 +27,7 @@ static int fail_connect(int err, const char *path)
 		return fail_not_allowed(err, path);
 	case -ENOTDIR:
 	case -EPROTOTYPE:
-		return text_fail(err, "%s is not the socket of a shmemd; name another one with --socket or " SHMD_SOCKET_ENV, path);
+		return fail_not_socket(err, path);
 	case -ENAMETOOLONG:
 		return text_fail(err, "the path of the socket is too long (%zu bytes, at most %d): %.64s...", strlen(path),
 				 MAX_PATH_BYTES, path);

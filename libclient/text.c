@@ -36,6 +36,12 @@ int text_fail(int err, const char *fmt, ...)
 	return err;
 }
 
+/* Of these the daemon always says which object or argument it means: the general sentence before that would say it twice. */
+static bool is_said_by_text(uint32_t status)
+{
+	return status == SHMD_STATUS_INVALID || status == SHMD_STATUS_NO_NIC || status == SHMD_STATUS_NOT_FOUND;
+}
+
 int text_fail_status(uint32_t status, const char *text)
 {
 	const char *sentence = status_text(status);
@@ -43,6 +49,8 @@ int text_fail_status(uint32_t status, const char *text)
 	/* A success number in an error reply is the daemon's mistake, not ours to hide. */
 	if (status == SHMD_STATUS_OK)
 		return text_fail(-EPROTO, "shmemd sent an error without a status number");
+	if (text && *text && is_said_by_text(status))
+		return text_fail(status_to_errno(status), "%s", text);
 	if (text && *text && strcmp(text, sentence))
 		return text_fail(status_to_errno(status), "%s: %s", sentence, text);
 	return text_fail(status_to_errno(status), "%s", sentence);

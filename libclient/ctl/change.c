@@ -61,7 +61,7 @@ int ctl_port(struct ctl *ctl)
 	int r = shmd_admin_port_set(ctl->client, nic, up);
 
 	if (r == -ENODEV)
-		return ctl_fail("%s: %s; \"shmemctl list nics\" shows all", nic, shmd_error_text());
+		return ctl_fail("%s; \"shmemctl list nics\" shows all", shmd_error_text());
 	if (r < 0)
 		return r;
 	r = shmd_admin_nics(ctl->client, find_nic, &search);

@@ -192,7 +192,7 @@ static int read_entries(struct import *import, const struct variable *variable, 
 		if (!*text)
 			break;
 	}
-	return import->n_entries || import->n_pes ? 0 : ctl_fail("%s: it names no NIC", variable->name);
+	return import->n_entries || import->n_pes ? 0 : ctl_fail("%s names no NIC", variable->name);
 }
 
 /* Of a bool as NVSHMEM reads it: whatever does not begin like a "no" is a yes. */
@@ -340,7 +340,7 @@ static int check(struct import *import, const char *key, const char *value)
 	else if (is_known && topo_policy_check(policy, import->topo, why) < 0)
 		r = ctl_fail("%s", why);
 	else if (!is_known)
-		fprintf(import->notes, "# Not checked: this machine lacks GPUs or RDMA NICs; with --from it can be another one.\n");
+		fprintf(import->notes, "# Not checked, since this machine has no GPU or no RDMA NIC; --from names another machine.\n");
 	if (!r && is_known) {
 		note_absent(import, policy->included, policy->n_included);
 		note_absent(import, policy->excluded, policy->n_excluded);

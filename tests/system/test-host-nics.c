@@ -92,7 +92,7 @@ TEST_TIMEOUT(devices_that_come_change_and_go_are_listed_and_told, 90)
 	ASSERT_EQ(CTL("list", "nics"), 0);
 	ASSERT_HAS("NICs that shmemd does not manage", "rdma_rxe", "veth0", "link-up", "2.5 Gb/s", "fe80::250:56ff:fe00:1",
 		   "::ffff:10.0.0.1", "roce-v2");
-	expect_open_refused(&daemon, "rxe0", "the proxy backend, which is for NICs other than ConnectX, is not there yet");
+	expect_open_refused(&daemon, "rxe0", "which is no ConnectX; choose another NIC");
 	out = start_monitor(&pid);
 	sysfs_tree_port(&tree, "rxe0", 1, false);
 	ctl_wait_for(out, "rxe0 is down");

@@ -719,6 +719,6 @@ TEST(a_file_that_is_no_machine_is_told)
 	snprintf(socket, sizeof(socket), "--socket=%s/socket", folder);
 	setenv("SHMEMD_TOPOLOGY", "/dev/null", 1);
 	ASSERT_NE(fixture_daemon_run(args, out, sizeof(out)), 0);
-	ASSERT(strstr(out, "SHMEMD_TOPOLOGY: /dev/null: line 1: it is no well-formed XML"));
+	ASSERT(strstr(out, "SHMEMD_TOPOLOGY: /dev/null: line 1: this is not well-formed XML"));
 	ASSERT_OK(rmdir(folder));
 }

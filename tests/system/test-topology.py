@@ -405,7 +405,7 @@ def check_mistakes(cases, shmemctl, small, scratch):
     said = run(shmemctl, '--from', strange, status=1) + run(shmemctl, '--from', scratch + '/none', status=1) + \
         run(shmemctl, '--from', small, '--why', '7', status=1) + run(shmemctl, 'dump', '--from', small, '--json', status=1) + \
         run(shmemctl, '--from', small, '--svg', scratch + '/no/folder', status=1) + run(shmemctl, 'everything', status=2)
-    cases.add('mistakes_are_told', lacks(said, 'line 3: it is no well-formed XML', 'No such file', 'there is no GPU 7', 'dump writes XML',
+    cases.add('mistakes_are_told', lacks(said, 'line 3: this is not well-formed XML', 'No such file', 'there is no GPU 7', 'dump writes XML',
                                          '/no/folder: No such', 'ACTION must be dump, not everything'))
 
 

@@ -222,13 +222,13 @@ TEST(refusal_says_which_backend_is_missing_and_what_to_do)
 	undriven_update(registry, make_list(1, "rdma_rxe"));
 	expect_open_refused(&s, "rxe0", "which is no ConnectX; choose another NIC");
 	expect_open_refused(&s, "rxe0", "(rdma_rxe)");
-	expect_open_refused(&s, "rxe0", "take another NIC");
+	expect_open_refused(&s, "rxe0", "choose another NIC");
 	expect_open_refused(&s, "rxe0", "--backend soft");
 	expect_open_refused(&s, "rxe1", "no NIC is called \"rxe1\"");
 	msg_init(&req, MSG_PORT_SET_REQ, 0);
 	snprintf(req.port_set_req.nic, sizeof(req.port_set_req.nic), "rxe0");
 	req.port_set_req.state = NIC_PORT_DOWN;
-	expect_refusal(&s.monitor, &req, "the proxy backend");
+	expect_refusal(&s.monitor, &req, "shmemd does not support rxe0");
 	undriven_update(registry, make_list(1, ""));
 	expect_open_refused(&s, "rxe0", "driver not known");
 	scene_deinit(&s);
@@ -244,7 +244,7 @@ TEST(refusal_of_a_connectx_nic_names_its_own_backend)
 	s.lab.registry.attr.takes_newcomers = true;
 	expect_open_refused(&s, "rxe0", "it is new, or the log says why it cannot be used");
 	s.lab.registry.attr.no_mlx5 = "it is Sunday";
-	expect_open_refused(&s, "rxe0", "it is Sunday; take another NIC");
+	expect_open_refused(&s, "rxe0", "it is Sunday; choose another NIC");
 	scene_deinit(&s);
 }
 
