@@ -65,7 +65,7 @@ static void tell_lack(const char *why)
 	snprintf(told.text, sizeof(told.text), "%s", why);
 	pthread_mutex_unlock(&told.lock);
 	if (is_new && *why)
-		log_line(LOG_WARNING, NULL, "the map of this machine is not whole: %s", why);
+		log_line(LOG_WARNING, NULL, "the map of this machine is incomplete: %s", why);
 }
 
 static int read_machine(struct topo **ret_topo)
@@ -78,7 +78,7 @@ static int read_machine(struct topo **ret_topo)
 		tell_lack(why);
 	if (r == -E2BIG)
 		log_line(LOG_WARNING, NULL,
-			 "this machine has more GPUs, NICs or bridges than are looked at");
+			 "this machine has more GPUs, NICs or bridges than shmemd can map");
 	if (r == -EBADMSG)
 		log_line(LOG_WARNING, NULL, "sysfs shows a GPU of this machine twice");
 	return r;
@@ -164,7 +164,7 @@ int node_map_make(struct registry *registry, struct node_map **ret_map)
 	/* Of this machine, which nobody can mend: without a map the daemon serves all the same. */
 	if ((r == -E2BIG || r == -EBADMSG) && !node_named_file()) {
 		log_line(LOG_WARNING, NULL,
-			 "there is no map of this machine: GPUs get NICs in turn");
+			 "shmemd has no map of this machine, so it gives NICs to GPUs in turn");
 		return 0;
 	}
 	return r < 0 ? r : node_map_new(topo, registry, node_named_file(), ret_map);

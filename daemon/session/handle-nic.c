@@ -131,7 +131,7 @@ static int choose_doorbell(struct request *req, const struct nic_info *info, enu
 	if (req->session->registry->attr.cpu_doorbells && info->doorbell_uar_mmap) {
 		if (mode == NIC_DOORBELL_UAR_MMAP || !info->doorbell_cpu)
 			return request_fail(req, SHMD_STATUS_DOORBELL,
-					    "shmemd is set to doorbell = cpu%s%s", info->doorbell_cpu ? "" : ", which is not offered by ",
+					    "shmemd is set to doorbell = cpu%s%s", info->doorbell_cpu ? "" : ", which this NIC does not offer: ",
 					    info->doorbell_cpu ? "" : info->name);
 		mode = NIC_DOORBELL_CPU;
 	}

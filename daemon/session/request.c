@@ -195,7 +195,7 @@ int request_admin(struct request *req)
 {
 	if (session_is_admin(req->session))
 		return 0;
-	return request_fail(req, SHMD_STATUS_PERMISSION, "this is for root and the user of the daemon (uid %u)",
+	return request_fail(req, SHMD_STATUS_PERMISSION, "only root and the user of the daemon (uid %u) may do this",
 			    req->session->registry->owner_uid);
 }
 

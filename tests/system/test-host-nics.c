@@ -169,9 +169,9 @@ TEST_TIMEOUT(a_machine_with_too_many_gpus_is_served, 60)
 	fixture_daemon_start(&daemon, "--soft-nics=1", NULL);
 	setenv("SHMEMD_SOCKET", daemon.socket, 1);
 	ASSERT_EQ(CTL("--json", "status"), 0);
-	fixture_daemon_assert_logged(&daemon, "this machine has more GPUs, NICs or bridges than are looked at");
+	fixture_daemon_assert_logged(&daemon, "this machine has more GPUs, NICs or bridges than shmemd can map");
 	fixture_daemon_assert_logged(&daemon,
-				     "there is no map of this machine: GPUs get NICs in turn");
+				     "shmemd has no map of this machine, so it gives NICs to GPUs in turn");
 	fixture_daemon_stop(&daemon);
 	machine_tree_deinit(&machine);
 }
@@ -190,7 +190,7 @@ TEST_TIMEOUT(a_machine_with_two_devices_of_a_function_has_a_map, 60)
 	fixture_daemon_start(&daemon, "--soft-nics=1", NULL);
 	setenv("SHMEMD_SOCKET", daemon.socket, 1);
 	ASSERT_EQ(CTL("--json", "status"), 0);
-	fixture_daemon_assert_logged(&daemon, "the map of this machine is not whole: the NIC 0000:00:00.0 is there twice: "
+	fixture_daemon_assert_logged(&daemon, "the map of this machine is incomplete: the NIC 0000:00:00.0 is there twice: "
 					      "mlx5_1 is left out, beside mlx5_0");
 	ASSERT(!fixture_daemon_has_logged(&daemon, "in turn"));
 	fixture_daemon_stop(&daemon);

@@ -497,7 +497,7 @@ TEST_TIMEOUT(a_machine_that_grows_too_large_leaves_the_map_as_it_is, 120)
 	fixture_daemon_start(&daemon, NULL, NULL);
 	wait_for(&daemon, "mlx5_1");
 	plug_too_many_gpus(&tree);
-	fixture_daemon_assert_logged(&daemon, "this machine has more GPUs, NICs or bridges than are looked at");
+	fixture_daemon_assert_logged(&daemon, "this machine has more GPUs, NICs or bridges than shmemd can map");
 	fixture_daemon_assert_logged(&daemon,
 				     "this machine cannot be read: GPUs get NICs as before");
 	ask(&daemon, name);
@@ -524,7 +524,7 @@ TEST_TIMEOUT(a_second_device_of_a_function_is_left_out, 120)
 	fixture_daemon_start(&daemon, NULL, NULL);
 	wait_for(&daemon, "mlx5_1");
 	machine_tree_nic(&tree, &(struct machine_nic){.path = FAR_PATH, .name = "mlx5_9", .gbps = 100});
-	fixture_daemon_assert_logged(&daemon, "the map of this machine is not whole: the NIC ");
+	fixture_daemon_assert_logged(&daemon, "the map of this machine is incomplete: the NIC ");
 	ask(&daemon, name);
 	ASSERT_STREQ(name, "mlx5_1");
 	ASSERT(!fixture_daemon_has_logged(&daemon, "as before"));

@@ -11,7 +11,7 @@
 #include "tests/lib/test.h"
 
 #define FUNCTION "pci0000:00/0000:00:00.0"
-#define NOT_WHOLE "the map of this machine is not whole: "
+#define NOT_WHOLE "the map of this machine is incomplete: "
 
 static void read_logged(int log)
 {

@@ -251,6 +251,35 @@ TEST(a_file_is_read_for_its_three_keys)
 }
 
 /* Else its end would be read as a line of its own. */
+TEST(a_file_that_is_no_text_is_refused)
+{
+	static const char zero[] = "nics-include = a\0b\n", ends[] = "\0";
+	char path[] = "/tmp/shmemd-policy-XXXXXX", expected[128];
+	struct lab lab;
+	int fd = mkstemp(path);
+
+	ASSERT_GE(fd, 0);
+	lab_init(&lab);
+	snprintf(expected, sizeof(expected), "%s:1: this is not a text file", path);
+	ASSERT_EQ(pwrite(fd, zero, sizeof(zero) - 1, 0), (ssize_t)sizeof(zero) - 1);
+	ASSERT_ERR(topo_policy_read(lab.policy, path, lab.why), EINVAL);
+	ASSERT_STREQ(lab.why, expected);
+	ASSERT_OK(ftruncate(fd, 0));
+	ASSERT_EQ(pwrite(fd, ends, 1, 0), 1);
+	ASSERT_ERR(topo_policy_read(lab.policy, path, lab.why), EINVAL);
+	ASSERT_STREQ(lab.why, expected);
+	/* The last line needs no end, and an empty file is one. */
+	ASSERT_OK(ftruncate(fd, 0));
+	ASSERT_OK(topo_policy_read(lab.policy, path, lab.why));
+	ASSERT_EQ(pwrite(fd, "nics-include = a", 16, 0), 16);
+	ASSERT_OK(topo_policy_read(lab.policy, path, lab.why));
+	ASSERT_ERR(topo_policy_read(lab.policy, "/tmp", lab.why), EIO);
+	ASSERT_STREQ(lab.why, "cannot read /tmp: Is a directory");
+	close(fd);
+	unlink(path);
+	lab_deinit(&lab);
+}
+
 TEST(a_line_that_is_too_long_is_refused)
 {
 	static const char end[] = "nics-exclude = a\n";
