@@ -120,32 +120,42 @@ bool node_sees_gpu(const char *pci)
 	return class_code >> 16 == CLASS_DISPLAY || class_code >> 16 == CLASS_ACCELERATOR;
 }
 
-/* Of names that begin so; -1: there is no such folder. */
-static int count_names(const char *path, const char *prefix)
+static bool is_name(const struct dirent *entry, const char *prefix)
+{
+	return entry->d_name[0] != '.' && strncmp(entry->d_name, prefix, strlen(prefix)) == 0;
+}
+
+/* Of names that begin so; 0 also where there is no such folder. */
+static unsigned int count_names(const char *path, const char *prefix)
 {
 	DIR *dir = opendir(path);
 	struct dirent *entry;
-	int n = 0;
+	unsigned int n = 0;
 
-	if (!dir)
-		return -1;
-	while ((entry = readdir(dir)))
-		n += entry->d_name[0] != '.' && strncmp(entry->d_name, prefix, strlen(prefix)) == 0;
-	closedir(dir);
+	while (dir && (entry = readdir(dir)))
+		n += is_name(entry, prefix);
+	if (dir)
+		closedir(dir);
 	return n;
 }
 
-/* The driver numbers its GPUs in any order. */
-static bool has_mig(unsigned int n_gpus)
+/* Whether some GPU is split into instances. */
+static bool has_mig(void)
 {
-	char path[512];
+	char folder[450], path[800];
+	struct dirent *entry;
+	bool has = false;
+	DIR *dir;
 
-	for (unsigned int i = 0; i < n_gpus; i++) {
-		snprintf(path, sizeof(path), "%.400s/driver/nvidia/capabilities/gpu%u/mig", node_procfs(), i);
-		if (count_names(path, "gi") > 0)
-			return true;
+	snprintf(folder, sizeof(folder), "%.400s/driver/nvidia/capabilities", node_procfs());
+	dir = opendir(folder);
+	while (dir && !has && (entry = readdir(dir))) {
+		snprintf(path, sizeof(path), "%s/%s/mig", folder, entry->d_name);
+		has = is_name(entry, "gpu") && count_names(path, "gi") > 0;
 	}
-	return false;
+	if (dir)
+		closedir(dir);
+	return has;
 }
 
 bool node_knows_uuids(unsigned int n_gpus)
@@ -153,7 +163,7 @@ bool node_knows_uuids(unsigned int n_gpus)
 	char path[512];
 
 	snprintf(path, sizeof(path), "%.400s/driver/nvidia/gpus", node_procfs());
-	return count_names(path, "") == (int)n_gpus && !has_mig(n_gpus);
+	return n_gpus && count_names(path, "") == n_gpus && !has_mig();
 }
 
 int node_map_make(struct registry *registry, struct node_map **ret_map)

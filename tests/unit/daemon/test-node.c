@@ -70,11 +70,11 @@ TEST(uuids_are_known_when_the_driver_has_no_more_gpus_and_none_is_split)
 	ASSERT(!node_knows_uuids(0));
 	sysfs_tree_put(&machine.files, "proc/driver/nvidia/gpus/0000:00:01.0/information", "Model: x\n");
 	sysfs_tree_put(&machine.files, "proc/driver/nvidia/gpus/0000:00:02.0/information", "Model: x\n");
-	sysfs_tree_put(&machine.files, "proc/driver/nvidia/capabilities/gpu1/mig/access", "\n");
+	sysfs_tree_put(&machine.files, "proc/driver/nvidia/capabilities/gpu7/mig/access", "\n");
 	ASSERT(node_knows_uuids(2));
 	ASSERT(!node_knows_uuids(1));
 	ASSERT(!node_knows_uuids(3));
-	sysfs_tree_put(&machine.files, "proc/driver/nvidia/capabilities/gpu1/mig/gi3/access", "\n");
+	sysfs_tree_put(&machine.files, "proc/driver/nvidia/capabilities/gpu7/mig/gi3/access", "\n");
 	ASSERT(!node_knows_uuids(2));
 	machine_tree_deinit(&machine);
 }
