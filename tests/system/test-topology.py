@@ -501,19 +501,32 @@ def check_policy(cases, shmemctl, small, scratch):
     cases.add('what_the_settings_exclude_has_its_reason', lacks(text, 'mlx5_3  it is for storage, by policy'))
     text = with_settings('nics-include = mlx5_0')
     cases.add('what_the_settings_do_not_include_has_its_reason', lacks(text, 'mlx5_3  by policy: nics-include does not name it'))
-    done = subprocess.run([shmemctl, 'topology', '--from', small, '--config', conf], capture_output=True, text=True, check=False, timeout=60)
-    cases.add('settings_that_fit_are_not_warned_of', [str(done)] if done.stderr else [])
-    with open(conf, 'w', encoding='utf-8') as file:
-        file.write('nics-include = mlx5_0, mlx5_l\n')
-    done = subprocess.run([shmemctl, 'topology', '--from', small, '--config', conf], capture_output=True, text=True, check=False, timeout=60)
-    problems = lacks(done.stderr, 'shmemctl: warning: nics-include names mlx5_l, a NIC that this machine does not have (did you mean mlx5_1?)')
-    cases.add('a_typing_error_in_the_settings_is_warned_of', problems + ([str(done)] if done.returncode or done.stderr.count('\n') != 1 else []))
     said = with_settings('gpu-nic-map = 0:mlx5_7:1', status=1) + with_settings('gpu-nic-map = 1:mlx5_1:1', status=1) + \
         with_settings('gpu-nic-map = 1', status=1) + run(shmemctl, '--config', scratch + '/none', status=1) + \
         run(shmemctl, 'dump', '--config', conf, status=1)
     cases.add('settings_that_cannot_be_followed_are_refused',
               lacks(said, 'this machine has no NIC mlx5_7:1; valid NICs: mlx5_3:1', 'mlx5_1:1 cannot be used: its port is down; valid',
                     'shmemd.conf:3: "1" is not of the form GPU:NIC', '/none: No such file', 'nor --config'))
+
+
+def check_doubts(cases, shmemctl, small, scratch):
+    bare, conf = os.path.join(scratch, 'bare.xml'), os.path.join(scratch, 'doubts.conf')
+    with open(bare, 'w', encoding='utf-8') as file:
+        file.write(machine(1, 2, 0))
+
+    def warned(source, text):
+        with open(conf, 'w', encoding='utf-8') as file:
+            file.write(text + '\n')
+        done = subprocess.run([shmemctl, 'topology', '--from', source, '--config', conf], capture_output=True, text=True, check=False, timeout=60)
+        return done.stderr if not done.returncode else str(done)
+
+    said = warned(small, 'nics-include = mlx5_0') + warned(bare, 'nics-include = soft0, soft63')
+    cases.add('settings_that_fit_are_not_warned_of', [said] if said else [])
+    said = warned(small, 'nics-include = mlx5_0, mlx5_l')
+    wanted = 'shmemctl: warning: nics-include names mlx5_l, a NIC that this machine does not have (did you mean mlx5_1?)\n'
+    cases.add('a_typing_error_in_the_settings_is_warned_of', [] if said == wanted else [said])
+    said = warned(bare, 'nics-exclude = sotf1')
+    cases.add('simulated_nics_are_known_by_their_names', lacks(said, 'nics-exclude names sotf1, a NIC that', '(did you mean soft1?)'))
 
 
 def check_lost(cases, shmemctl, small, scratch):
@@ -616,6 +629,7 @@ def main():
         check_sizes(cases, shmemctl, scratch)
         check_sources(cases, shmemctl, small, scratch)
         check_policy(cases, shmemctl, small, scratch)
+        check_doubts(cases, shmemctl, small, scratch)
         check_lost(cases, shmemctl, small, scratch)
         check_pictures(cases, shmemctl, small, scratch)
         check_words_of_pictures(cases, shmemctl, small, scratch)
