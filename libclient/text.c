@@ -136,7 +136,7 @@ const char *shmd_syndrome_text(uint32_t syndrome)
 	case SHMD_SYNDROME_REMOTE_ABORTED_ERR:
 		return "aborted by the peer";
 	case SHMD_SYNDROME_OUTCOME_UNKNOWN:
-		return "the daemon ended between an atomic and its answer: nobody knows whether it was carried out";
+		return "the outcome of an atomic is unknown: the daemon ended before it answered";
 	default:
 		return "unknown syndrome";
 	}

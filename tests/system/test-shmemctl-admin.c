@@ -157,8 +157,7 @@ TEST(who_is_no_administrator_is_told_who_is)
 		if (access(ctl_binary(), X_OK))
 			_exit(77);
 		ASSERT_EQ(CTL("kill", session_word(client)), 1);
-		ASSERT_HAS("shmemctl: not allowed for this user",
-			   "; only root and the user that shmemd runs as may do this (uid 0, root)\n");
+		ASSERT_STREQ(ctl_text, "shmemctl: not allowed for this user: only root and the user of the daemon (uid 0) may do this\n");
 		ASSERT_EQ(CTL("drain"), 1);
 		ASSERT_EQ(CTL("port", "soft0", "down"), 1);
 		ASSERT_EQ(CTL("dump-queue", "soft0/1"), 1);
