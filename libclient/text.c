@@ -49,9 +49,9 @@ int text_fail_status(uint32_t status, const char *text)
 	/* A success number in an error reply is the daemon's mistake, not ours to hide. */
 	if (status == SHMD_STATUS_OK)
 		return text_fail(-EPROTO, "shmemd sent an error without a status number");
-	if (text && *text && is_said_by_text(status))
+	if (text && *text && (is_said_by_text(status) || !strncmp(text, sentence, strlen(sentence))))
 		return text_fail(status_to_errno(status), "%s", text);
-	if (text && *text && strcmp(text, sentence))
+	if (text && *text)
 		return text_fail(status_to_errno(status), "%s: %s", sentence, text);
 	return text_fail(status_to_errno(status), "%s", sentence);
 }

@@ -58,6 +58,8 @@ TEST(status_gives_its_sentence_then_the_daemons_words)
 	ASSERT_STREQ(shmd_error_text(), "the object is still in use");
 	ASSERT_ERR(text_fail_status(SHMD_STATUS_BUSY, "the object is still in use"), EBUSY);
 	ASSERT_STREQ(shmd_error_text(), "the object is still in use");
+	ASSERT_ERR(text_fail_status(SHMD_STATUS_QUOTA_SESSIONS, "limit reached: max-sessions is 1"), EDQUOT);
+	ASSERT_STREQ(shmd_error_text(), "limit reached: max-sessions is 1");
 	ASSERT_ERR(text_fail_status(4711, "new"), EIO);
 	ASSERT_ERR(text_fail_status(SHMD_STATUS_OK, ""), EPROTO);
 }
