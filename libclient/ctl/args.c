@@ -35,7 +35,7 @@ const struct args_option args_options[N_OPTIONS] = {
 	[OPTION_WATCH] = {"--watch", "[SECONDS]", VALUE_SECONDS_OPTIONAL, NULL,
 			  "repeat every SECONDS (2), until interrupted"},
 	[OPTION_ALL] = {"--all", NULL, VALUE_NONE, NULL, "include what is idle or consumed"},
-	[OPTION_WIDE] = {"--wide", NULL, VALUE_NONE, NULL, "every column, however wide the tables become"},
+	[OPTION_WIDE] = {"--wide", NULL, VALUE_NONE, NULL, "show every column, however wide the tables become"},
 	[OPTION_KEYS] = {"--keys", NULL, VALUE_NONE, NULL, "show lkeys and rkeys"},
 	[OPTION_PAYLOAD] = {"--payload", NULL, VALUE_NONE, NULL, "show inline data and bytes that cannot be decoded"},
 	[OPTION_KIND] = {"--kind", "KIND[,KIND]", VALUE_CHOICES, kind_choices, "print only events of these kinds"},
