@@ -43,6 +43,7 @@
 #include "daemon/workers.h"
 #include "proto/base/cleanup.h"
 #include "proto/base/nsec.h"
+#include "proto/base/show.h"
 
 /* Without anything done for so long, or after all that time, it is left to the kernel: before the service manager's patience ends. */
 #define FINISH_NSEC (30 * NSEC_PER_SEC)
@@ -238,7 +239,7 @@ static const char *why_no_mlx5(const struct settings *settings)
 	if (!HAVE_MLX5)
 		return "this build of shmemd has no mlx5 backend";
 	return settings->backend == SETTINGS_BACKEND_SOFT
-		? "shmemd was started with --backend soft, and the mlx5 backend is what drives it" : NULL;
+		? "shmemd was started with --backend soft, and only the mlx5 backend drives it" : NULL;
 }
 
 static int make_registry(struct daemon *daemon)
@@ -247,6 +248,8 @@ static int make_registry(struct daemon *daemon)
 		.daemon = "shmemd " SHMD_VERSION_STRING,
 		.no_mlx5 = why_no_mlx5(daemon->settings),
 		.n_admin_places = ROOM_ADMIN_PLACES,
+		.sees_gpu = node_named_file() ? NULL : node_sees_gpu,
+		.knows_uuids = node_named_file() ? NULL : node_knows_uuids,
 		.max_unread_fds = daemon->max_fds / UNREAD_SHARE + CONNECTION_MAX_FDS,
 		.keep = daemon->store ? &adopt_keep_ops : NULL,
 		.keep_arg = daemon->store,
@@ -335,7 +338,7 @@ static int make_workers(struct daemon *daemon)
 	int r = workers_new(&attr, &daemon->workers);
 
 	if (r < 0)
-		log_line(LOG_ERR, NULL, "cannot make %u worker threads: %s", attr.n_threads, strerror(-r));
+		log_line(LOG_ERR, NULL, "cannot start %u worker thread%s: %s", attr.n_threads, plural_s(attr.n_threads), strerror(-r));
 	return r;
 }
 
@@ -496,8 +499,10 @@ int daemon_new(struct settings *settings, const struct settings_source *source, 
 
 int daemon_run(struct daemon *daemon)
 {
-	log_line(LOG_INFO, &(struct log_fields){.event = CATALOG_READY}, "shmemd %s is ready at %s with %u NICs",
-		 SHMD_VERSION_STRING, daemon->listener.path, daemon->registry.n_nics);
+	char nics[NICS_TEXT_BYTES];
+
+	log_line(LOG_INFO, &(struct log_fields){.event = CATALOG_READY}, "shmemd %s is ready on %s with %s",
+		 SHMD_VERSION_STRING, daemon->listener.path, nics_text(&daemon->registry, nics));
 	save_settings(daemon);
 	service_set_trouble(&daemon->service, daemon->source->trouble);
 	service_ready(&daemon->service);
@@ -511,9 +516,8 @@ static void finish_work(struct daemon *daemon)
 	int r = daemon->workers ? workers_finish(daemon->workers, FINISH_NSEC, FINISH_MOST_NSEC) : 0;
 
 	if (r < 0) {
-		log_line(LOG_ERR, NULL, "%s: what is left of it is left to the kernel",
-			 r == -ETIME ? "sessions and contexts in advance take too long to tear down"
-				     : "a NIC's firmware does not answer");
+		log_line(LOG_ERR, NULL, "%s: leaving the rest to the kernel",
+			 r == -ETIME ? "destroying sessions and spare contexts takes too long" : "the firmware of a NIC does not answer");
 		listener_deinit(&daemon->listener);
 		_exit(EXIT_FAILURE);
 	}
@@ -530,7 +534,7 @@ static void __attribute__((noreturn)) leave(struct daemon *daemon)
 	listener_deinit(&daemon->listener);
 	if (!daemon->ran)
 		log_line(LOG_ERR, &(struct log_fields){.event = CATALOG_START_FAILED},
-			 "the start failed after sessions of the daemon before were taken over: they wait for the next start");
+			 "cannot start, after taking over sessions of the previous daemon: they wait for the next one");
 	fflush(NULL);
 	_exit(daemon->ran ? EXIT_SUCCESS : EXIT_FAILURE);
 }

@@ -60,8 +60,8 @@ static void tell_begun(struct hot_watch *watch)
 	hot_nics_processes(watch->registry, (unsigned int)spot->nic, NULL, processes, sizeof(processes));
 	hot_nics_names(watch->registry, spot->others, others, sizeof(others));
 	log_line(LOG_WARNING, &(struct log_fields){.nic = name, .event = CATALOG_HOT_SPOT},
-		 "%s carries %u %% of what %s should, for longer than %g s: %s%s%s", name, spot->share_percent, nics,
-		 (double)watch->rule.time_nsec / NSEC_PER_SEC, processes, others[0] ? "; as hot are: " : "", others);
+		 "%s has carried %u %% of the load of %s for more than %g s: %s%s%s", name, spot->share_percent, nics,
+		 (double)watch->rule.time_nsec / NSEC_PER_SEC, processes, others[0] ? "; equally hot: " : "", others);
 }
 
 /* As in a service whose /sys is its own: nothing would ever be told, and nobody would know why. */
@@ -70,7 +70,7 @@ static void tell_blind(struct hot_watch *watch)
 	if (watch->is_blind_told || !watch->n_asked || watch->n_read)
 		return;
 	watch->is_blind_told = true;
-	log_line(LOG_NOTICE, NULL, "no port's counters can be read below %s/class/infiniband: hot spots of these NICs are not seen",
+	log_line(LOG_NOTICE, NULL, "cannot read the counters of any port below %s/class/infiniband: shmemd does not see hot spots of these NICs",
 		 watch->sysfs);
 }
 
@@ -78,7 +78,7 @@ static void tell_ended(struct hot_watch *watch, int nic)
 {
 	const char *name = watch->registry->nics[nic].info.name;
 
-	log_line(LOG_INFO, &(struct log_fields){.nic = name}, "%s carries no more than its share again", name);
+	log_line(LOG_INFO, &(struct log_fields){.nic = name}, "%s carries only its share again", name);
 }
 
 /* Nobody is slowed any more. */

@@ -45,7 +45,7 @@ static int lock_folder(const char *path, int *ret_fd)
 		int r = -errno;
 
 		log_line(LOG_ERR, NULL,
-			 "cannot open folder %s for the socket: %m; make it, or choose another place "
+			 "cannot open the folder %s for the socket: %m; create it, or choose another place "
 			 "with --socket PATH", folder);
 		return r;
 	}
@@ -83,21 +83,21 @@ static int remove_stale(const char *path)
 	if (lstat(path, &st) < 0)
 		return 0;
 	if (!S_ISSOCK(st.st_mode)) {
-		log_line(LOG_ERR, NULL, "%s is there and is not a socket; remove it or choose another --socket",
+		log_line(LOG_ERR, NULL, "%s exists and is not a socket; remove it, or choose another place with --socket PATH",
 			 path);
 		return -EEXIST;
 	}
 	r = probe(path);
 	if (r == -EADDRINUSE) {
 		log_line(LOG_ERR, NULL,
-			 "a shmemd is already running at %s; stop it first or choose another --socket", path);
+			 "another shmemd already listens on %s; stop it, or choose another place with --socket PATH", path);
 		return r;
 	}
 	if (r < 0) {
-		log_line(LOG_ERR, NULL, "cannot tell whether %s is in use: %s", path, strerror(-r));
+		log_line(LOG_ERR, NULL, "cannot find out whether %s is in use: %s", path, strerror(-r));
 		return r;
 	}
-	log_line(LOG_NOTICE, NULL, "removing %s, which nobody listens on", path);
+	log_line(LOG_NOTICE, NULL, "removing the stale socket %s", path);
 	return unlink(path) < 0 ? -errno : 0;
 }
 
@@ -121,7 +121,7 @@ static int choose_group(const struct settings *settings, gid_t *ret_gid, mode_t 
 		*mode &= ~(mode_t)S_IRWXG;
 		return 0;
 	}
-	log_line(LOG_ERR, NULL, "socket-group: there is no group \"%s\"", name);
+	log_line(LOG_ERR, NULL, "socket-group: this machine has no group \"%s\"", name);
 	return -EINVAL;
 }
 
@@ -137,7 +137,7 @@ static int bind_closed(int fd, const char *path)
 		r = -errno;
 	umask(old);
 	if (r < 0)
-		log_line(LOG_ERR, NULL, "cannot make the socket %s: %s", path, strerror(-r));
+		log_line(LOG_ERR, NULL, "cannot create the socket %s: %s", path, strerror(-r));
 	return r;
 }
 
@@ -154,7 +154,7 @@ static int open_up(struct listener *listener, const struct settings *settings)
 	if (stat(listener->path, &st) < 0 || chown(listener->path, (uid_t)-1, gid) < 0 ||
 	    chmod(listener->path, mode) < 0 || listen(listener->fd, LISTENER_BACKLOG) < 0) {
 		r = -errno;
-		log_line(LOG_ERR, NULL, "cannot open the socket %s to clients: %m", listener->path);
+		log_line(LOG_ERR, NULL, "cannot give clients access to the socket %s: %m", listener->path);
 		return r;
 	}
 	listener->dev = st.st_dev;
@@ -260,7 +260,7 @@ static int find_or_make(struct listener *listener, const struct settings *settin
 		return make_own(listener, settings);
 	if (r < 0) {
 		log_line(LOG_ERR, NULL,
-			 "the service manager passed something else than one listening SOCK_SEQPACKET socket");
+			 "the service manager passed something other than one listening SOCK_SEQPACKET socket");
 		return r;
 	}
 	if (!kept)

@@ -21,6 +21,7 @@
 
 #include "config.h"
 #include "proto/base/nsec.h"
+#include "proto/base/show.h"
 
 #if HAVE_SYSTEMD
 #include <systemd/sd-journal.h>
@@ -38,6 +39,8 @@ static struct {
 	bool journal; /* through libsystemd */
 	bool prefix; /* stderr lines carry "<level>" */
 	int max_level;
+	bool starting; /* these two: see log_begin_start() */
+	bool start_failed;
 	pthread_mutex_t lock; /* bucket */
 	struct log_bucket bucket;
 } log_state = {.max_level = LOG_INFO, .lock = PTHREAD_MUTEX_INITIALIZER};
@@ -66,6 +69,18 @@ void log_init(enum log_target target, int max_level)
 bool log_wants(int level)
 {
 	return level <= __atomic_load_n(&log_state.max_level, __ATOMIC_RELAXED);
+}
+
+void log_begin_start(void)
+{
+	__atomic_store_n(&log_state.start_failed, false, __ATOMIC_RELAXED);
+	__atomic_store_n(&log_state.starting, true, __ATOMIC_RELAXED);
+}
+
+bool log_end_start(void)
+{
+	__atomic_store_n(&log_state.starting, false, __ATOMIC_RELAXED);
+	return __atomic_load_n(&log_state.start_failed, __ATOMIC_RELAXED);
 }
 
 static const char *level_name(int level)
@@ -156,15 +171,22 @@ static void emit(int level, const struct log_fields *fields, const char *text)
 
 void log_line(int level, const struct log_fields *fields, const char *fmt, ...)
 {
+	static const struct log_fields failed = {.event = CATALOG_START_FAILED};
+	bool fails_start = !fields && level <= LOG_ERR && __atomic_load_n(&log_state.starting, __ATOMIC_RELAXED);
 	char text[LOG_TEXT_BYTES];
+	size_t used = 0;
 	va_list ap;
 
+	if (fails_start) {
+		used = (size_t)snprintf(text, sizeof(text), "cannot start: ");
+		__atomic_store_n(&log_state.start_failed, true, __ATOMIC_RELAXED);
+	}
 	if (!log_wants(level))
 		return;
 	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
+	vsnprintf(text + used, sizeof(text) - used, fmt, ap);
 	va_end(ap);
-	emit(level, fields, text);
+	emit(level, fails_start ? &failed : fields, text);
 }
 
 bool log_bucket_take(struct log_bucket *bucket, uint64_t now_nsec, uint64_t *ret_dropped)
@@ -204,7 +226,7 @@ void log_provoked(int level, const struct log_fields *fields, const char *fmt, .
 		return;
 	if (n_dropped > 0)
 		log_line(LOG_NOTICE, &(struct log_fields){.event = CATALOG_LINES_DROPPED},
-			 "%" PRIu64 " lines about clients were dropped", n_dropped);
+			 "dropped %" PRIu64 " line%s about clients", n_dropped, plural_s(n_dropped));
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);

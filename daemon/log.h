@@ -34,6 +34,14 @@ struct log_fields {
 void log_init(enum log_target target, int max_level);
 bool log_wants(int level);
 
+/*
+ * Around the daemon's start. In between, an error line without fields is the reason why the start fails: it begins with
+ * "cannot start: " and carries the event START_FAILED. log_end_start: whether there was one, so that nobody reports the failure
+ * a second time in vaguer words.
+ */
+void log_begin_start(void);
+bool log_end_start(void);
+
 void log_line(int level, const struct log_fields *fields, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 /* The same for lines that a client can provoke: beyond a rate they are dropped, and the number dropped is told. */

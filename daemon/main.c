@@ -21,7 +21,7 @@ static int give_up(int listener, const char *why)
 {
 	char text[1024];
 
-	snprintf(text, sizeof(text), "its settings are wrong; an administrator corrects them (\"shmemd --check-config\"), then "
+	snprintf(text, sizeof(text), "its settings are wrong; an administrator has to correct them (\"shmemd --check-config\" tests them), then run "
 		 "\"systemctl restart shmemd\": %s", why);
 	turn_away_clients(listener, text);
 	return EXIT_USAGE;
@@ -31,17 +31,19 @@ static int run(struct settings *settings, const struct settings_source *source)
 {
 	_cleanup_close_ int listener = fdstore_copy_listener();
 	struct daemon *daemon;
-	bool is_wrong = false;
+	bool is_wrong = false, was_told;
 	int r;
 
 	log_init((enum log_target)settings->log_target, (int)settings->log_level);
 	if (source->trouble)
 		log_line(LOG_ERR, &(struct log_fields){.event = CATALOG_SETTINGS_HELD}, "%s", source->trouble);
+	log_begin_start();
 	r = daemon_new(settings, source, &daemon, &is_wrong);
+	was_told = log_end_start();
 	if (r < 0) {
-		log_line(LOG_ERR, &(struct log_fields){.event = CATALOG_START_FAILED},
-			 "shmemd %s cannot start: %s", SHMD_VERSION_STRING, strerror(-r));
-		return is_wrong ? give_up(listener, "they do not suit this machine, and the log says why") : EXIT_FAILURE;
+		if (!was_told)
+			log_line(LOG_ERR, &(struct log_fields){.event = CATALOG_START_FAILED}, "cannot start: %s", strerror(-r));
+		return is_wrong ? give_up(listener, "they do not fit this machine; the log of shmemd says why") : EXIT_FAILURE;
 	}
 	listener = safe_close(listener);
 	r = daemon_run(daemon);
@@ -54,7 +56,7 @@ static int hold(struct settings *settings, const struct settings_source *source,
 		struct settings_error *ret_trouble)
 {
 	struct settings_source other = *source;
-	const char *with = "the settings of the daemon before";
+	const char *with = "the settings of the previous daemon";
 	enum settings_action action;
 	char path[SETTINGS_PATH_BYTES];
 	int r;
@@ -64,11 +66,11 @@ static int hold(struct settings *settings, const struct settings_source *source,
 	if (r == 0)
 		r = settings_load(settings, &other, &action, ret_trouble);
 	if (r < 0) {
-		with = "defaults, since those of the daemon before cannot be read,";
+		with = "default settings, since those of the previous daemon cannot be read,";
 		other.instead = "/dev/null";
 		r = settings_load(settings, &other, &action, ret_trouble);
 	}
-	snprintf(ret_trouble->text, sizeof(ret_trouble->text), "started with %s for the sessions that were kept: %.*s", with,
+	snprintf(ret_trouble->text, sizeof(ret_trouble->text), "started with %s to keep live sessions: %.*s", with,
 		 (int)sizeof(ret_trouble->text) - 160, error->text);
 	return r;
 }
@@ -90,7 +92,7 @@ int main(int argc, char **argv)
 {
 	static struct settings settings;
 	static struct settings_error error, trouble;
-	struct settings_source source = {argc, argv, SHMD_SYSCONFDIR "/shmemd/shmemd.conf", NULL, NULL};
+	struct settings_source source = {argv, SHMD_SYSCONFDIR "/shmemd/shmemd.conf", NULL, NULL};
 	enum settings_action action = SETTINGS_RUN;
 
 	if (settings_load(&settings, &source, &action, &error) < 0) {

@@ -179,7 +179,7 @@ static void tell_failure(struct newcomers *newcomers)
 	if (!why[0] || newcomers->n_tries < PATIENT_TRIES || strcmp(why, newcomers->told.unusable) == 0)
 		return;
 	snprintf(newcomers->told.unusable, sizeof(newcomers->told.unusable), "%s", why);
-	log_line(LOG_WARNING, NULL, "NICs that cannot be used: %s", why);
+	log_line(LOG_WARNING, NULL, "cannot use these NICs: %s", why);
 }
 
 /* ---- when ------------------------------------------------------------------------------------------------------------ */

@@ -18,6 +18,7 @@
 #include "daemon/seek.h"
 #include "daemon/warm.h"
 #include "proto/base/nsec.h"
+#include "proto/base/show.h"
 
 #define EVENTS_PER_TURN 64
 #define REST_NSEC (1 * NSEC_PER_SEC)
@@ -46,23 +47,24 @@ struct nic_mlx5_attr nics_mlx5_attr(const struct nics *nics)
 	};
 }
 
-#if HAVE_MLX5
 /* By itself the service has a /dev without them. */
 static const char *advice(const char *unusable)
 {
 	return fdstore_has_manager() && strstr(unusable, "/dev/infiniband/")
-		? "; the service sees no devices without a drop-in: SERVICE in shmemd(8)" : "";
+		? "; the service needs a drop-in to see devices: section SERVICE of shmemd(8)" : "";
 }
 
+#if HAVE_MLX5
 static int probe_mlx5(struct nics *nics)
 {
 	const struct nic_mlx5_attr attr = nics_mlx5_attr(nics);
 	int r = nic_mlx5_probe(&attr, &nics->list, &nics->report);
+	bool is_fatal = nics->settings->backend == SETTINGS_BACKEND_MLX5 && list_empty(&nics->list);
 
 	if (r < 0)
-		log_line(LOG_ERR, NULL, "cannot look for ConnectX NICs: %s", strerror(-r));
-	else if (nics->report.unusable[0])
-		log_line(LOG_WARNING, NULL, "NICs that cannot be used: %s%s", nics->report.unusable,
+		log_line(is_fatal ? LOG_ERR : LOG_WARNING, NULL, "cannot look for ConnectX NICs: %s", strerror(-r));
+	else if (nics->report.unusable[0] && !is_fatal)
+		log_line(LOG_WARNING, NULL, "cannot use these NICs: %s%s", nics->report.unusable,
 			 advice(nics->report.unusable));
 	return r;
 }
@@ -89,14 +91,30 @@ static int probe_soft(struct nics *nics)
 	if (r == -EINVAL && attr.fault)
 		log_line(LOG_ERR, NULL, "SHMEMD_FAULT: there is no fault point \"%s\"", attr.fault);
 	else if (r < 0)
-		log_line(LOG_ERR, NULL, "cannot make %u soft NICs: %s", attr.n_nics, strerror(-r));
+		log_line(LOG_ERR, NULL, "cannot make %u simulated NIC%s: %s", attr.n_nics, plural_s(attr.n_nics), strerror(-r));
 	return r;
+}
+
+/* The one line about a start that fails for want of a ConnectX. */
+static int refuse_without_mlx5(const struct nics *nics)
+{
+	char hint[256];
+
+	seek_hint(hint, sizeof(hint));
+	if (!HAVE_MLX5)
+		log_line(LOG_ERR, NULL, "this build of shmemd has no mlx5 backend; use --backend soft, or build it where rdma-core is installed%s",
+			 hint);
+	else if (nics->report.unusable[0])
+		log_line(LOG_ERR, NULL, "cannot use these NICs: %s%s; \"shmemd --check-nics\" says what they need",
+			 nics->report.unusable, advice(nics->report.unusable));
+	else
+		log_line(LOG_ERR, NULL, "--backend mlx5 found no ConnectX NIC; \"shmemd --check-nics\" says what is missing%s", hint);
+	return -ENODEV;
 }
 
 static int probe(struct nics *nics)
 {
 	uint64_t backend = nics->settings->backend;
-	char hint[256];
 	int r;
 
 	if (backend == SETTINGS_BACKEND_SOFT)
@@ -104,17 +122,12 @@ static int probe(struct nics *nics)
 	r = probe_mlx5(nics);
 	if (r == -ENOMEM || !list_empty(&nics->list))
 		return r;
-	/* What is wrong with the others was told. */
+	/* probe_mlx5() has logged what is wrong with the others. */
 	if (backend == SETTINGS_BACKEND_AUTO)
 		return probe_soft(nics);
 	if (r < 0)
 		return r;
-	seek_hint(hint, sizeof(hint));
-	log_line(LOG_ERR, NULL, "%s%s",
-		 HAVE_MLX5 ? "there is no ConnectX NIC that can be used"
-			   : "this build has no mlx5 backend",
-		 hint);
-	return -ENODEV;
+	return refuse_without_mlx5(nics);
 }
 
 static int watch_nic(struct nics *nics, struct nic *nic, const struct nic_info *info)
@@ -135,7 +148,7 @@ static int watch_nic(struct nics *nics, struct nic *nic, const struct nic_info *
 static int tell(const struct nic *nic, int r)
 {
 	if (r < 0)
-		log_line(LOG_ERR, NULL, "cannot use NIC %s: %s", nic->name, strerror(-r));
+		log_line(LOG_WARNING, NULL, "cannot use NIC %s: %s", nic->name, strerror(-r));
 	return r;
 }
 
@@ -182,6 +195,17 @@ int nics_open(struct nics *nics)
 	return list_empty(&nics->list) ? -ENODEV : 0;
 }
 
+const char *nics_text(const struct registry *registry, char buf[NICS_TEXT_BYTES])
+{
+	unsigned int n = registry->n_nics, n_soft = 0;
+
+	for (unsigned int i = 0; i < n; i++)
+		n_soft += strcmp(registry->nics[i].info.backend, "soft") == 0;
+	/* Simulated ones stand in for NICs that the machine lacks: the two are never together. */
+	snprintf(buf, NICS_TEXT_BYTES, "%u %sNIC%s", n, n && n_soft == n ? "simulated " : "", plural_s(n));
+	return buf;
+}
+
 void nics_init(struct nics *nics)
 {
 	*nics = (struct nics){0};
@@ -204,7 +228,7 @@ void nics_rest(struct nics *nics)
 
 	while (!all_rest(nics)) {
 		if (nsec_now() > end) {
-			log_line(LOG_WARNING, NULL, "a NIC does not stop: what it is at may be cut when this process ends");
+			log_line(LOG_WARNING, NULL, "a NIC does not stop; the end of this process may cut off its work");
 			return;
 		}
 		usleep(REST_LOOK_USEC);

@@ -29,6 +29,10 @@ struct nics {
 	struct nics_watch watched[REGISTRY_MAX_NICS];
 };
 
+#define NICS_TEXT_BYTES 48
+/* "2 NICs", "1 simulated NIC": how many the daemon drives, for people. Returns buf. */
+const char *nics_text(const struct registry *registry, char buf[NICS_TEXT_BYTES]);
+
 void nics_init(struct nics *nics);
 /* No session is left. */
 void nics_deinit(struct nics *nics);

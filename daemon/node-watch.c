@@ -27,6 +27,7 @@
 #include "daemon/topo/topo.h"
 #include "proto/base/cleanup.h"
 #include "proto/base/nsec.h"
+#include "proto/base/show.h"
 
 #define MACHINE_LOOK_NSEC (2 * NSEC_PER_SEC)
 #define NAMED_NSEC (50 * NSEC_PER_MSEC) /* a developer's file or tree */
@@ -190,7 +191,7 @@ static void look_run(struct work *work)
 	if (r < 0)
 		watch->topo = NULL;
 	if (r < 0 && !is_want(r))
-		log_line(LOG_WARNING, NULL, "this machine cannot be read: GPUs get NICs as before");
+		log_line(LOG_WARNING, NULL, "cannot read this machine again; GPUs get NICs as before");
 	watch->seen = seen;
 	watch->is_settling = is_new || is_want(r);
 }
@@ -204,9 +205,8 @@ static void look_done(struct work *work)
 	watch->is_busy = false;
 	if (watch->topo && watch->is_settling)
 		log_line(LOG_INFO, NULL,
-			 "GPUs, NICs or their bonds are others: there are %u GPUs and %u ports of "
-			 "NICs",
-			 watch->topo->n_gpus, watch->topo->n_nics);
+			 "the GPUs, NICs or bonds of this machine have changed: it has %u GPU%s and %u NIC port%s", watch->topo->n_gpus,
+			 plural_s(watch->topo->n_gpus), watch->topo->n_nics, plural_s(watch->topo->n_nics));
 	if (watch->topo)
 		node_map_redraw(watch->map, take_ptr(watch->topo));
 	if (!watch->is_stopped)

@@ -3,6 +3,8 @@
 #ifndef SHMEMD_NODE_H
 #define SHMEMD_NODE_H
 
+#include <stdbool.h>
+
 struct node_map;
 struct registry;
 struct topo;
@@ -15,6 +17,10 @@ struct topo;
 int node_map_make(struct registry *registry, struct node_map **ret_map);
 /* The machine as it is now. May block; any thread. What is wrong is logged. */
 int node_read(struct topo **ret_topo);
+
+/* For registry_attr: both look at names and at what the kernel knows by itself, and ask no driver. */
+bool node_sees_gpu(const char *pci);
+bool node_knows_uuids(unsigned int n_gpus);
 
 const char *node_named_file(void); /* of SHMEMD_TOPOLOGY, or NULL */
 const char *node_named_tree(void); /* of SHMEMD_SYSFS, or NULL */

@@ -64,7 +64,7 @@ static void on_timer(void *arg)
 	if (nic_watch_wanted(seek->sysfs))
 		r = start(seek);
 	if (r < 0) {
-		log_line(LOG_WARNING, NULL, "cannot look for NICs that no backend drives: %s", strerror(-r));
+		log_line(LOG_WARNING, NULL, "cannot look for unmanaged NICs: %s", strerror(-r));
 		return;
 	}
 	if (!seek->watch)
@@ -113,8 +113,8 @@ void seek_hint(char *text, size_t size)
 	if (list->n > 1)
 		snprintf(more, sizeof(more), " and %u more", list->n - 1);
 	if (list->n > 0)
-		snprintf(text, size, "; there is %s (%s)%s, and the proxy backend for other NICs is not there yet: "
-			 "--backend soft makes simulated ones",
-			 list->nics[0].name, list->nics[0].driver[0] ? list->nics[0].driver : "driver not known", more);
+		snprintf(text, size, "; this host has %s (%s)%s, which shmemd does not support yet: "
+			 "--backend soft gives simulated NICs for tests",
+			 list->nics[0].name, list->nics[0].driver[0] ? list->nics[0].driver : "unknown driver", more);
 	free(list);
 }

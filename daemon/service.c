@@ -16,7 +16,10 @@
 
 #include "daemon/fdstore.h"
 #include "daemon/log.h"
+#include "daemon/nics.h"
+#include "daemon/session/node-map.h"
 #include "proto/base/nsec.h"
+#include "proto/base/show.h"
 
 #define STATUS_NSEC NSEC_PER_SEC
 #define PINGS_PER_WATCHDOG 3
@@ -38,7 +41,7 @@ static void on_watchdog(void *arg)
 
 	if (since > service->watchdog_nsec / PINGS_PER_WATCHDOG * 2)
 		log_line(LOG_WARNING, &(struct log_fields){.event = CATALOG_LOOP_LATE},
-			 "the control loop stood still for %" PRIu64 " ms; the watchdog ends the daemon at %" PRIu64
+			 "the control loop was blocked for %" PRIu64 " ms; the watchdog ends the daemon after %" PRIu64
 			 " ms", (since - service->watchdog_nsec / PINGS_PER_WATCHDOG) / NSEC_PER_MSEC,
 			 service->watchdog_nsec / NSEC_PER_MSEC);
 	ping(service);
@@ -51,8 +54,8 @@ static void warn_short_watchdog(const struct service *service)
 
 	if (service->watchdog && quiesce > service->watchdog_nsec / 2)
 		log_line(LOG_WARNING, NULL,
-			 "quiesce-timeout is %" PRIu64 " ms, too near to the watchdog's %" PRIu64
-			 " ms; lower it or raise WatchdogSec", quiesce / NSEC_PER_MSEC,
+			 "quiesce-timeout is %" PRIu64 " ms, too close to the %" PRIu64
+			 " ms of the watchdog; lower it or raise WatchdogSec", quiesce / NSEC_PER_MSEC,
 			 service->watchdog_nsec / NSEC_PER_MSEC);
 }
 
@@ -61,11 +64,14 @@ static void warn_short_watchdog(const struct service *service)
 static void format_status(const struct service *service, char *buf, size_t size)
 {
 	const struct registry *registry = service->registry;
-	const struct quota_amount *total = &registry->quota.total;
+	uint64_t n_sessions = registry->quota.total.n[QUOTA_SESSIONS], n_qps = registry->quota.total.n[QUOTA_QPS];
+	const char *doubts = node_map_doubts(registry->node_map);
+	char nics[NICS_TEXT_BYTES];
 
-	snprintf(buf, size, "%s%s%s%" PRIu64 " sessions, %" PRIu64 " QPs on %u NICs; listening at %s",
-		 service->trouble, service->trouble[0] ? "; " : "", registry->draining ? "draining; " : "",
-		 total->n[QUOTA_SESSIONS], total->n[QUOTA_QPS], registry->n_nics, service->place);
+	snprintf(buf, size, "%s%s%s%s%s%" PRIu64 " session%s, %" PRIu64 " QP%s on %s; listening on %s",
+		 service->trouble, service->trouble[0] ? "; " : "", doubts, *doubts ? "; " : "",
+		 registry->draining ? "draining; " : "", n_sessions, plural_s(n_sessions), n_qps, plural_s(n_qps),
+		 nics_text(registry, nics), service->place);
 }
 
 static void on_status(void *arg)
@@ -109,7 +115,7 @@ void service_ready(struct service *service)
 
 void service_reloading(struct service *service)
 {
-	fdstore_notify("RELOADING=1\nMONOTONIC_USEC=%" PRIu64 "\nSTATUS=reading the settings again",
+	fdstore_notify("RELOADING=1\nMONOTONIC_USEC=%" PRIu64 "\nSTATUS=reloading the settings",
 		       nsec_now() / NSEC_PER_USEC);
 }
 

@@ -19,7 +19,7 @@ struct service {
 	struct loop_timer *status; /* NULL: nobody listens */
 	bool status_armed;
 	char trouble[SERVICE_TEXT_BYTES]; /* why the last reload was refused; "": it was not */
-	char told[2 * SERVICE_TEXT_BYTES]; /* the last status line */
+	char told[3 * SERVICE_TEXT_BYTES]; /* the last status line */
 };
 
 /* `registry` and `place` live as long as the service. Undone by service_deinit, also when it failed. */

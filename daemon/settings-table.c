@@ -39,64 +39,72 @@ _Static_assert(MSG_MAX_QPS <= MSG_MAX_CQS, "each QP of warm-queues has a CQ, and
 /* clang-format off */
 const struct settings_row settings_rows[] = {
 	{"socket", SETTINGS_TEXT, FIELD(socket), SHMD_DEFAULT_SOCKET, 1, 107, NULL, NULL, NULL,
-	 "Path of the socket that clients connect to. Under socket activation the service manager's socket is used "
-	 "instead. The environment variable SHMEMD_SOCKET overrides the file.", RESTART},
+	 "Path of the socket that clients connect to. Under socket activation, shmemd uses the socket of the service "
+	 "manager instead. The environment variable SHMEMD_SOCKET overrides the file.", RESTART},
 	{"socket-mode", SETTINGS_MODE, FIELD(socket_mode), "0660", 0, 0777, NULL, NULL, NULL,
-	 "Permissions of the socket. Who may write to it may connect. Under socket activation the socket unit says it.", RELOAD},
+	 "Permissions of the socket. Whoever may write to the socket may connect. Under socket activation, the socket "
+	 "unit sets them.", RELOAD},
 	{"socket-group", SETTINGS_TEXT, FIELD(socket_group), "", 0, SETTINGS_WORD_BYTES - 1, NULL, NULL, NULL,
-	 "Group of the socket. Empty: group shmemd when the daemon runs as root and that group exists; otherwise "
-	 "the daemon's own group, which then gets no access. Under socket activation the socket unit says it.", RELOAD},
+	 "Group of the socket. If empty: group shmemd, provided that the daemon runs as root and the group exists; "
+	 "otherwise the daemon's own group, which then gets no access. Under socket activation, the socket unit sets it.", RELOAD},
 	{"backend", SETTINGS_CHOICE, FIELD(backend), "auto", 0, 0, NULL, backend_words, NULL,
-	 "Which NICs are used. mlx5: ConnectX NICs, in builds with that backend; none is an error. soft: simulated NICs "
-	 "only. auto: every NIC a backend of this build can drive, and simulated NICs where there is none.", RESTART},
+	 "Which NICs shmemd uses. mlx5: ConnectX NICs, in builds with that backend; shmemd does not start if there is "
+	 "none. soft: simulated NICs only. auto: every NIC that a backend of this build supports, or simulated NICs if "
+	 "there is none.", RESTART},
 	{"doorbell", SETTINGS_CHOICE, FIELD(doorbell), "auto", 0, 0, NULL, doorbell_words, NULL,
-	 "How clients ring NICs that they open from now on. auto: with uar-mmap where the NIC has it, a page of the NIC that the "
-	 "client maps with a command descriptor of its own. cpu: always through shmemd, which takes CPU time and a few microseconds "
-	 "for each doorbell; no client gets a command descriptor, so all that it makes is counted. Queues in a dmabuf are refused "
-	 "then.", RELOAD},
+	 "How clients ring NICs that they open from now on. auto: uar-mmap if the NIC supports it, which is a page of the "
+	 "NIC that the client maps with a command descriptor of its own. cpu: always through shmemd, which takes CPU time "
+	 "and a few microseconds for each doorbell; no client gets a command descriptor, so quotas count everything that "
+	 "it creates. shmemd then refuses queues in a dmabuf.", RELOAD},
 	{"soft-nics", SETTINGS_NUMBER, FIELD(soft_nics), "2", 1, 64, "NICs", NULL, NULL,
-	 "How many simulated NICs the soft backend makes.", RESTART},
+	 "How many NICs the soft backend simulates.", RESTART},
 	{"gpu-poll-usec", SETTINGS_NUMBER, FIELD(gpu_poll_usec), "20", 1, 1000000, "us", NULL, NULL,
-	 "How often an idle thread that hears doorbells of mode cpu (a soft NIC's, or one beside an mlx5 NIC) looks at "
-	 "queues that a GPU drives, since a GPU cannot wake it. Smaller is "
-	 "faster and takes more CPU time; without such queues it costs nothing.", RESTART},
+	 "How often an idle thread that serves doorbells of mode cpu (the thread of a soft NIC, or one beside an mlx5 "
+	 "NIC) polls queues that a GPU drives, since a GPU cannot wake it. A smaller value lowers latency and takes more "
+	 "CPU time; without such queues it costs nothing.", RESTART},
 	{"spin-usec", SETTINGS_NUMBER, FIELD(spin_usec), "20", 0, 1000000, "us", NULL, NULL,
 	 "How long such a thread spins and yields when it is idle, before it sleeps.", RESTART},
 	{"worker-threads", SETTINGS_NUMBER, FIELD(worker_threads), "8", 1, 64, "threads", NULL, NULL,
-	 "How many threads wait for the firmware of NICs. So many sessions have commands carried out at a time; the others "
-	 "wait for their turn, the daemon for none of them. With soft NICs alone there are two, which fill large rings of CQs.", RESTART},
+	 "At most this many sessions run firmware commands at once; others queue. The daemon never blocks on them. With "
+	 "soft NICs alone there are two threads, which fill large CQ rings.", RESTART},
 	LIMIT("max-connections", max_connections, "1024", 1000000, "connections",
 	      "Open connections" EACH " Sessions, controllers such as shmemctl, and those not yet introduced count; so do ended sessions whose client "
 	      "has descriptors left to read."),
 	LIMIT("max-sessions", max_sessions, "512", 1000000, "sessions", "Sessions" EACH),
 	{"warm-contexts", SETTINGS_NUMBER, FIELD(warm_contexts), "0", 0, 64, "contexts", NULL, NULL,
-	 "How many contexts of each mlx5 NIC are made in advance, with warm-queues QPs in each, so that a session that comes waits for "
-	 "no firmware until it connects. Each is handed out once, and one worker thread makes the next. They hold resources of the "
-	 "NIC, memory and four descriptors each, which count for no user. shmemctl status shows whether there are enough. Soft NICs need none. 0: none.", RELOAD},
+	 "How many contexts of each mlx5 NIC shmemd creates in advance, each with warm-queues QPs, so that a new session "
+	 "does not wait for firmware before it connects. Each is given to one session, and a worker thread then creates "
+	 "the next. They hold resources of the NIC, memory and four descriptors each, which count for no user. shmemctl "
+	 "status shows whether there are enough. Soft NICs need none. 0: none.", RELOAD},
 	{"warm-queues", SETTINGS_NUMBER, FIELD(warm_queues), "1", 0, MSG_MAX_QPS, "QPs", NULL, NULL,
-	 "RC QPs of each such context, each with a collapsed CQ of its own and no receive queue. They are used where a session asks for "
-	 "exactly so many of this depth in one request, in memory of shmemd; others are made as without. 0: contexts alone are made in "
-	 "advance.", RELOAD},
+	 "RC QPs of each such context, each with its own collapsed CQ and no receive queue. A session gets them if it "
+	 "asks for exactly this number of QPs of this depth in one request, in memory of shmemd; otherwise shmemd creates "
+	 "its queues as usual. 0: create contexts alone.", RELOAD},
 	{"warm-depth", SETTINGS_CHOICE, FIELD(warm_depth), "256", 0, 0, NULL, depth_words, depth_values,
-	 "Depth of these QPs: WQEBBs of the send queue, and entries of its CQ. 256 is the client library's own choice.", RELOAD},
+	 "Depth of these QPs: the WQEBBs of the send queue and the entries of its CQ. The client library's default is "
+	 "256.", RELOAD},
 	{"mtu", SETTINGS_CHOICE, FIELD(mtu_log2), "auto", 0, 0, NULL, mtu_words, mtu_values,
-	 "Bytes of payload in a packet, at most. auto: the MTU of the port. A smaller one where the way between nodes takes no "
-	 "larger packets; the two ends of an RC connection take the smaller of theirs, for dynamic connections all nodes want the same.",
+	 "Largest payload of a packet, in bytes. auto: the MTU of the port. Choose a smaller one if the path between "
+	 "nodes does not carry larger packets. The two ends of an RC connection use the smaller of their values; for "
+	 "dynamic connections, all nodes need the same.",
 	 RESTART},
 	{"atomics", SETTINGS_CHOICE, FIELD(atomics), "auto", 0, 0, NULL, atomics_words, NULL,
-	 "Whether QPs and targets made from now on carry out atomics of their peers. auto: where NIC and client allow it. off: never; an "
-	 "atomic ends with a remote error at who asked for it.", RELOAD},
+	 "Whether QPs and targets created from now on execute atomics of their peers. auto: if NIC and client allow it. "
+	 "off: never; an atomic ends with a remote error at the peer that posted it.", RELOAD},
 	{"qp-timeout", SETTINGS_NUMBER, FIELD(qp_timeout), "14", 0, 31, "steps", NULL, NULL,
-	 "How long a QP waits for an acknowledgement before it sends again: 4.096 us, doubled so many times. 14 is 67 ms; 0: for ever. " QP,
+	 "How long a QP waits for an acknowledgement before it sends again: 4.096 us times two to the power of this "
+	 "value. 14 is 67 ms; 0 waits for ever. " QP,
 	 RELOAD},
 	{"qp-retries", SETTINGS_NUMBER, FIELD(qp_retries), "7", 0, 7, "retries", NULL, NULL,
-	 "How often it does so before the request fails. " QP, RELOAD},
+	 "How often a QP sends again before the request fails. " QP, RELOAD},
 	{"qp-rnr-retries", SETTINGS_NUMBER, FIELD(qp_rnr_retries), "7", 0, 7, "retries", NULL, NULL,
-	 "How often it sends again when the peer has no receive ready, before the request fails. 7: for ever. " QP, RELOAD},
+	 "How often a QP sends again when its peer has no receive posted, before the request fails. 7: for ever. " QP, RELOAD},
 	{"qp-rnr-timer", SETTINGS_NUMBER, FIELD(qp_rnr_timer), "12", 0, 31, "steps", NULL, NULL,
-	 "How long its peers wait before that, in the steps of InfiniBand: 1 is 10 us, 12 is 640 us, 31 is 492 ms, 0 is 655 ms. " QP, RELOAD},
+	 "How long the peers of a QP wait before that, in the steps of InfiniBand: 1 is 10 us, 12 is 640 us, 31 is 492 "
+	 "ms, 0 is 655 ms. " QP, RELOAD},
 	{"qp-reads", SETTINGS_NUMBER, FIELD(qp_reads), "16", 1, 16, "requests", NULL, NULL,
-	 "How many reads and atomics a QP has under way in each direction, as far as the NIC can; a power of two. " QP, RELOAD},
+	 "How many reads and atomics a QP keeps in flight in each direction, within the limit of the NIC; a power of two. "
+	 "" QP, RELOAD},
 	/* Below what a NIC and vm.max_map_count (65530) have room for, so that one user leaves some to others. */
 	LIMIT("max-qps", max_qps, "32768", 16777216, "QPs", "QPs" EACH),
 	LIMIT("max-cqs", max_cqs, "49152", 16777216, "CQs", "CQs" EACH),
@@ -113,48 +121,54 @@ const struct settings_row settings_rows[] = {
 	 "where it cannot read that, as in its systemd unit, which hides /proc/sys. A uid or cgroup with more than 64 has at most "
 	 "half of what the others leave, whatever this setting says. 0: that alone is the limit.", RELOAD},
 	{"max-kept-fds", SETTINGS_NUMBER, FIELD(max_kept_fds), "8192", 0, 1000000, "descriptors", NULL, NULL,
-	 "Descriptors that the service manager keeps for the next daemon, about twelve for a session. No more than its own limit: "
-	 "FileDescriptorStoreMax= and the environment variable FDSTORE of the service say that. One user has seven "
-	 "eighths of them at most, and of what that leaves the next one, and so on. 0: none are kept, and sessions end with the daemon.", RESTART},
+	 "How many descriptors the service manager keeps for the next daemon, about twelve for each session. The limit of "
+	 "the service manager applies as well: FileDescriptorStoreMax= and the environment variable FDSTORE of the "
+	 "service. One user gets at most seven eighths of them, the next user seven eighths of the rest, and so on. 0: "
+	 "none, so sessions end with the daemon.", RESTART},
 	{"handshake-timeout", SETTINGS_NUMBER, FIELD(handshake_timeout_msec), "5000", 1, 3600000, "ms", NULL, NULL,
-	 "A connection that has not said Hello after this time is closed.", RELOAD},
+	 "shmemd closes a connection that has not sent Hello after this time.", RELOAD},
 	{"quiesce-timeout", SETTINGS_NUMBER, FIELD(quiesce_timeout_msec), "100", 0, 60000, "ms", NULL, NULL,
-	 "How long the end of a session waits for its queues to flush. Others wait meanwhile, everybody for soft NICs and "
-	 "the next for a worker thread, so all ends share it: a tenth of the time that passes comes back.", RELOAD},
+	 "How long the end of a session waits for its queues to flush. Meanwhile others wait: everybody for soft NICs, "
+	 "and the next session for a worker thread. So all ends share this time, and it grows back at a tenth of the time "
+	 "that passes.", RELOAD},
 	{"restart-grace", SETTINGS_NUMBER, FIELD(restart_grace_msec), "5000", 0, 600000, "ms", NULL, NULL,
-	 "How long clients wait for the next daemon when this one dies, before they count it as gone. Where the service manager keeps "
-	 "what the daemon leaves behind, sessions go on in the next one. Those that exist keep the time they were told. 0: sessions end "
-	 "with the daemon.", RELOAD},
+	 "How long clients wait for the next daemon after this one dies, before they count it as gone. If the service "
+	 "manager keeps the descriptors, sessions continue in the next daemon. Live sessions keep the time that they were "
+	 "given. 0: sessions end with the daemon.", RELOAD},
 	{"log-level", SETTINGS_CHOICE, FIELD(log_level), "info", 0, 0, NULL, level_words, level_values,
-	 "Lines of lower importance are not written.", RELOAD},
+	 "shmemd does not log lines of lower importance.", RELOAD},
 	{"log-target", SETTINGS_CHOICE, FIELD(log_target), "auto", 0, 0, NULL, target_words, NULL,
-	 "Where log lines go. auto: the journal when standard error is connected to it, otherwise standard error.", RELOAD},
+	 "Where shmemd writes log lines. auto: to the journal if standard error is connected to it, otherwise to standard "
+	 "error.", RELOAD},
 	{"nics-include", SETTINGS_POLICY, FIELD(nics_include), "", 0, SETTINGS_LIST_BYTES - 1, NULL, NULL, NULL,
-	 "The only NICs that are given to anybody, as NIC[:PORT] with commas or blanks between them; NIC is a name or a PCI address, "
-	 "and without a port all of it are meant. That they are slow, or seem to be for management, storage or the switches of GPU links, does not count then. Empty: all.", RELOAD},
+	 "The only NICs that sessions may open, as NIC[:PORT], separated by commas or blanks. NIC is a name or a PCI "
+	 "address; without a port, all its ports count. shmemd then also uses NICs that are slow, or that look like "
+	 "management or storage NICs, or manage the switches of GPU links. A name that this machine does not have is a warning; if it has none of them, shmemd "
+	 "refuses the setting. Empty: all NICs.", RELOAD},
 	{"nics-exclude", SETTINGS_POLICY, FIELD(nics_exclude), "", 0, SETTINGS_LIST_BYTES - 1, NULL, NULL, NULL,
-	 "NICs that are given to nobody, as NIC[:PORT], each with =management or =storage behind it to say what it is for. Those that "
-	 "are not there do no harm.", RELOAD},
+	 "NICs that no session may open, as NIC[:PORT], each optionally followed by =management or =storage for its "
+	 "purpose. A name that this machine does not have is a warning and has no effect.", RELOAD},
 	{"gpu-nic-map", SETTINGS_POLICY, FIELD(gpu_nic_map), "", 0, SETTINGS_LIST_BYTES - 1, NULL, NULL, NULL,
-	 "NICs for GPUs in place of the nearest ones, as GPU:NIC[:PORT[:WEIGHT]] with commas or blanks between them. GPU is an index in the order "
-	 "of PCI addresses, a PCI address or a UUID. Of several NICs the first one is the default; with weights, up to 1000, the heaviest "
-	 "one is, and what is opened is divided in their proportion. GPUs that are not named get what is nearest. A map with a "
-	 "GPU or a NIC that is not there, or a port that is down, is refused: a daemon that starts ends with exit status 2, and systemd does not "
-	 "start it again; one that is told to read the settings again keeps what it had. When ports go down later, their GPUs have others "
-	 "until they are back. shmemctl topology shows what comes of it.", RELOAD},
+	 "NICs for GPUs in place of the nearest ones, as GPU:NIC[:PORT[:WEIGHT]], separated by commas or blanks. GPU is "
+	 "an index in the order of PCI addresses, a PCI address or a UUID. Of several NICs the first is the default. With "
+	 "weights, up to 1000, the heaviest is the default, and sessions are divided in proportion. GPUs that are not "
+	 "named get the nearest NIC. shmemd refuses a map with a GPU or a NIC that does not exist, or a port that is "
+	 "down: at the start it exits with status 2, and systemd does not start it again; at a reload it keeps its "
+	 "settings. If a port goes down later, its GPUs get other NICs until it is back. shmemctl topology shows the "
+	 "result.", RELOAD},
 	{"hot-spot-period", SETTINGS_NUMBER, FIELD(hot_spot_period_msec), "5000", 0, 3600000, "ms", NULL, NULL,
-	 "How often the counters of NICs are looked at while sessions use them: is there one that carries most of what several should? "
-	 "Those are the NICs that a process has opened, and all that belong to the GPUs it named, with those of processes that share some "
-	 "of them. One line in the log names such a "
-	 "NIC, the others and the processes; shmemctl status and metrics show it as long as it lasts. 0: nobody looks.", RELOAD},
+	 "How often shmemd reads the counters of NICs that sessions use, to find a NIC that carries most of the load of "
+	 "several: those that a process has opened, those of the GPUs that it named, and those of processes that share "
+	 "some of them. It logs one line with the NIC, the others and the processes; shmemctl status and metrics show it "
+	 "while it lasts. 0: never.", RELOAD},
 	{"hot-spot-share", SETTINGS_NUMBER, FIELD(hot_spot_share_percent), "80", 51, 100, "percent", NULL, NULL,
-	 "From which share of the load of all those NICs on this is said of one. Load is traffic over the rate of the port, where the rates "
-	 "of all are known; weights of gpu-nic-map play no part.", RELOAD},
+	 "Share of the combined load above which shmemd reports a NIC. Load is traffic divided by the rate of the port, "
+	 "if the rates of all are known; weights of gpu-nic-map do not matter.", RELOAD},
 	{"hot-spot-time", SETTINGS_NUMBER, FIELD(hot_spot_time_msec), "60000", 0, 86400000, "ms", NULL, NULL,
-	 "For how long, and for three looks in a row at least, it must have carried that share before it is told of, and must not have "
-	 "done so before it is again.", RELOAD},
+	 "How long a NIC must carry that share, over at least three readings, before shmemd reports it, and how long it "
+	 "must stay below before shmemd reports it again.", RELOAD},
 	{"hot-spot-rate", SETTINGS_NUMBER, FIELD(hot_spot_rate_mbps), "1000", 0, 1000000, "Mb/s", NULL, NULL,
-	 "Below this traffic, both ways together, no NIC is told of: it slows nobody.", RELOAD},
+	 "shmemd does not report a NIC with less traffic than this, both directions together, since it slows nobody.", RELOAD},
 };
 /* clang-format on */
 

@@ -17,14 +17,14 @@ static const struct {
 	const char *text;
 } flags[] = {
 	{"--config PATH", "Read this file instead of the default one."},
-	{"--check-config", "Check file, environment and command line, print what would be used, and exit."},
-	{"--check-nics", "Print what ConnectX NICs need on this host and what of it is there, and exit. With --json for programs."},
-	{"--help", "Print a summary of all options and exit."},
-	{"--version", "Print the version and exit."},
+	{"--check-config", "Check the file, the environment and the command line, print the resulting settings, and exit."},
+	{"--check-nics", "Print what ConnectX NICs need on this host and whether it is there, and exit. Add --json for programs."},
+	{"--help, -h", "Print a summary of all options and exit."},
+	{"--version, -V", "Print the version and exit."},
 	{"--print-man PAGE", "Print the man page shmemd or shmemd.conf in roff and exit."},
 };
 
-/* All that the daemon asks for: check-environment compares. */
+/* Every variable that the daemon reads: check-environment compares. */
 static const struct {
 	const char *names;
 	const char *text;
@@ -32,29 +32,28 @@ static const struct {
 	{"SHMEMD_SOCKET", "Path of the socket; the command line overrides it."},
 	{"SHMEMD_DEBUG", "Topics to log in detail, comma separated: proto (every message, decoded), session, nic."},
 	{"SHMEMD_MLX5_TRACE",
-	 "A file to which every firmware command of ConnectX NICs and its answer are appended in words, keys of memory included."},
+	 "A file to which shmemd appends every firmware command of ConnectX NICs and its answer in words, including memory keys."},
 	{"SHMEMD_MLX5_OBJECTS",
-	 "Who makes the firmware objects of ConnectX NICs: library, rdma-core, which has to be 63 or later; or ioctl, the daemon "
-	 "itself, so that the next daemon can go on with another rdma-core. Without it the library where it can."},
+	 "What creates the firmware objects of ConnectX NICs: library is rdma-core, version 63 or later; ioctl is the daemon "
+	 "itself, so that the next daemon can continue with another rdma-core. Default: the library if it can."},
 	{"SHMEMD_SYSFS",
-	 "A folder in place of /sys where NICs are looked for that no backend drives, GPUs, and modules for memory of GPUs, "
-	 "for tests."},
-	{"SHMEMD_PROCFS", "A folder in place of /proc, for tests: there the driver of GPUs says their UUIDs, and the kernel vm.max_map_count."},
+	 "A folder that shmemd reads in place of /sys, for unmanaged NICs, GPUs and modules for GPU memory. For tests."},
+	{"SHMEMD_PROCFS", "A folder that shmemd reads in place of /proc, for the UUIDs of GPUs and for vm.max_map_count. For tests."},
 	{"SHMEMD_TOPOLOGY",
-	 "A file with a machine in place of this one, whose NICs the daemon's stand for in their order, for tests."},
-	{"SHMEMD_FAULT", "A fault point of the soft NIC or of the control loop, for tests."},
+	 "A file that describes another machine; the daemon's NICs stand for those of the file, in order. For tests."},
+	{"SHMEMD_FAULT", "A fault point of the soft NIC or of the control loop. For tests."},
 	{"LISTEN_FDS, LISTEN_FDNAMES, LISTEN_PID",
-	 "Set by a service manager: descriptors that it hands over, the listening socket and what it has kept of sessions "
-	 "since the daemon before."},
+	 "Set by a service manager: descriptors that it passes, which are the listening socket and what it has kept of the "
+	 "sessions of the previous daemon."},
 	{"FDSTORE",
-	 "Set by a service manager: how many descriptors it keeps over the end of a daemon. Without it, or with 0, sessions "
-	 "end with the daemon."},
+	 "Set by a service manager: how many descriptors it keeps when a daemon ends. If it is 0 or missing, sessions end "
+	 "with the daemon."},
 	{"NOTIFY_SOCKET, WATCHDOG_USEC, WATCHDOG_PID",
-	 "Set by a service manager: it is told of readiness, of reloads and of the numbers of sessions and QPs; and the "
-	 "control loop sends it a sign of life three times within WATCHDOG_USEC, if it is the process WATCHDOG_PID."},
+	 "Set by a service manager: shmemd reports readiness, reloads, and the numbers of sessions and QPs; and the control "
+	 "loop sends a keep-alive three times within WATCHDOG_USEC, if it is the process WATCHDOG_PID."},
 	{"RUNTIME_DIRECTORY",
-	 "Set by a service manager: a folder where the settings in force are saved, so that the next daemon has them for sessions that "
-	 "were kept if the file is wrong then."},
+	 "Set by a service manager: a folder where shmemd saves the settings in force. The next daemon uses them for kept "
+	 "sessions if the file is wrong by then."},
 	{"JOURNAL_STREAM", "Set by a service manager: whether standard error is the journal, for log-target = auto."},
 };
 
@@ -108,7 +107,7 @@ void settings_print_help(FILE *to)
 {
 	char range[128];
 
-	fputs("shmemd: owner of this node's NICs for GPU-initiated networking\n\n"
+	fputs("shmemd: owns the NICs of this node for GPU-initiated networking\n\n"
 	      "usage: shmemd [--KEY VALUE | --KEY=VALUE]...\n\n", to);
 	for (unsigned int i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
 		fprintf(to, "  %s\n", flags[i].option);
@@ -191,8 +190,8 @@ static void put_files(FILE *to)
 {
 	fputs(".SH FILES\n", to);
 	put_entry("/etc/shmemd/shmemd.conf", NULL,
-		  "Settings, read if it is there and --config names no other; below the sysconfdir of the build.", to);
-	put_entry("/run/shmemd/shmemd.sock", NULL, "The socket, unless a setting says otherwise.", to);
+		  "Settings, unless --config names another file; below the sysconfdir of the build.", to);
+	put_entry("/run/shmemd/shmemd.sock", NULL, "The socket, unless a setting names another path.", to);
 }
 
 static void put_cgroups(FILE *to)
@@ -209,37 +208,37 @@ static void print_man_conf(FILE *to)
 {
 	put_title("shmemd.conf", "5", "settings of shmemd", to);
 	fputs(".SH DESCRIPTION\n"
-	      "A text file of lines \\fIkey\\fR = \\fIvalue\\fR. Empty lines and lines that begin with # are ignored.\n"
-	      "An unknown key or a value outside its range stops the daemon at start; \\fBshmemd \\-\\-check\\-config\\fR\n"
-	      "tells before. Later sources win: defaults, this file, the environment, the command line.\n"
+	      "A text file of lines \\fIkey\\fR = \\fIvalue\\fR. shmemd ignores empty lines and lines that begin with #.\n"
+	      "It does not start with an unknown key or a value outside its range; \\fBshmemd \\-\\-check\\-config\\fR\n"
+	      "finds such errors beforehand. Later sources win: defaults, this file, the environment, the command line.\n"
 	      "Numbers of bytes may end in K, M, G or T, or in KiB, MiB, GiB or TiB, for powers of 1024.\n"
 	      ".PP\n"
-	      "On SIGHUP (\\fBsystemctl reload shmemd\\fR) the daemon reads all of them again. Settings marked\n"
+	      "On SIGHUP (\\fBsystemctl reload shmemd\\fR) the daemon reads all sources again. Settings marked\n"
 	      "\\fIreload\\fR change at once; those marked \\fIrestart\\fR wait for the next start, and the log names those that\n"
-	      "differ. Live sessions go on: a lower limit takes nothing away and binds what is asked for from then on. If\n"
-	      "anything in the file is wrong, or the file is gone that was there before, all settings stay as they were, and\n"
-	      "the log says the line and the reason: make an empty file to have the defaults. Under socket activation mode and\n"
-	      "group of the socket are those of the socket unit, and stay.\n"
+	      "changed. Live sessions continue: a lower limit takes nothing away and applies to later requests. If\n"
+	      "the file contains an error, or no longer exists, all settings stay as they were, and the log reports the line\n"
+	      "and the reason. To return to the defaults, create an empty file. Under socket activation, the socket unit\n"
+	      "determines mode and group of the socket.\n"
 	      ".SH SETTINGS\n", to);
 	put_settings("", to);
 	put_cgroups(to);
 	put_files(to);
-	fputs(".SH EXAMPLE\n.nf\n# One user may not take the node.\nmax\\-qps = 8192\nmax\\-registered\\-bytes = 512G\n.fi\n"
+	fputs(".SH EXAMPLE\n.nf\n# No user can take the whole node.\nmax\\-qps = 8192\nmax\\-registered\\-bytes = 512G\n.fi\n"
 	      ".SH SEE ALSO\n\\fBshmemd\\fR(8), \\fBshmemctl\\fR(1)\n", to);
 }
 
 static void print_man_daemon(FILE *to)
 {
-	put_title("shmemd", "8", "owner of a node's NICs for GPU\\-initiated networking", to);
+	put_title("shmemd", "8", "own the NICs of a node for GPU\\-initiated networking", to);
 	fputs(".SH SYNOPSIS\n\\fBshmemd\\fR [\\fB\\-\\-\\fR\\fIkey\\fR \\fIvalue\\fR]...\n"
 	      ".SH DESCRIPTION\n"
-	      "The one process per node that owns NICs, QPs and memory registrations. Clients ask over a Unix socket and\n"
-	      "receive queue, doorbell and key handles; from then on their kernels and the NIC talk directly.\n"
-	      "It runs as a service, or as an ordinary process of any user with \\fB\\-\\-socket\\fR.\n"
+	      "shmemd is the one process per node that owns NICs, QPs and memory registrations. Clients ask over a Unix\n"
+	      "socket and receive queues, doorbells and keys; from then on their kernels talk to the NIC directly.\n"
+	      "shmemd runs as a service, or with \\fB\\-\\-socket\\fR as an ordinary process of any user.\n"
 	      ".SH OPTIONS\n", to);
 	for (unsigned int i = 0; i < sizeof(flags) / sizeof(flags[0]); i++)
 		put_entry(flags[i].option, NULL, flags[i].text, to);
-	fputs(".PP\nEvery setting of \\fBshmemd.conf\\fR(5) is an option too:\n", to);
+	fputs(".PP\nEvery setting of \\fBshmemd.conf\\fR(5) is also an option:\n", to);
 	put_settings("--", to);
 	fputs(".SH ENVIRONMENT\n", to);
 	for (unsigned int i = 0; i < sizeof(environment) / sizeof(environment[0]); i++)
@@ -247,40 +246,40 @@ static void print_man_daemon(FILE *to)
 	put_files(to);
 	fputs(".SH SIGNALS\n", to);
 	put_entry("SIGTERM, SIGINT", NULL,
-		  "Tell every client, end its session and exit. Sessions that a service manager keeps are left as they are, for the "
-		  "next daemon; when the manager lets go of them, as at systemctl stop, their clients see that the daemon is gone. "
-		  "More of them meanwhile change nothing.", to);
+		  "Notify every client, end its session and exit. Sessions that a service manager keeps stay as they are for the "
+		  "next daemon; if the manager drops them, as at systemctl stop, their clients see that the daemon is gone. "
+		  "Further signals in the meantime change nothing.", to);
 	put_entry("SIGHUP", NULL,
-		  "Read the settings again. shmemd.conf(5) says which change in the running daemon.", to);
+		  "Reload the settings. shmemd.conf(5) says which ones change in the running daemon.", to);
 	fputs(".SH EXIT STATUS\n", to);
-	put_entry("0", NULL, "Stopped by SIGTERM or SIGINT, or the question was answered.", to);
-	put_entry("1", NULL, "The daemon could not start or go on; the log says why. Or --check-nics found that something is missing.",
+	put_entry("0", NULL, "SIGTERM or SIGINT stopped the daemon, or it printed what was asked for.", to);
+	put_entry("1", NULL, "The daemon could not start or continue; the log says why. Or --check-nics found that something is missing.",
 		  to);
-	put_entry("2", NULL, "An option or a setting is wrong, or nothing for this machine, as a map of NICs that it has not. Where a service "
-		  "manager keeps sessions, the daemon starts all the same, with the settings before, and a map is followed as far as it can be; "
-		  "so is one that names a port which is down.", to);
+	put_entry("2", NULL, "An option or a setting is wrong, or does not fit this machine, such as a map with a NIC that it does not have. If a "
+		  "service manager keeps sessions, the daemon starts nevertheless, with the previous settings and with the parts of the "
+		  "map that fit. A map with a port that is down does not stop it either.", to);
 	fputs(".SH SERVICE\n"
-	      "Where it is installed for systemd, the first client starts it: only \\fIshmemd.socket\\fR has to be enabled. Members of\n"
-	      "the group \\fIshmemd\\fR may connect (usermod \\-a \\-G shmemd USER, then log in again); root is its administrator, also root of\n"
-	      "a container without a user namespace of its own to which the socket was given.\n"
+	      "Under systemd, the first client starts the service: only \\fIshmemd.socket\\fR has to be enabled. Members of\n"
+	      "the group \\fIshmemd\\fR may connect (usermod \\-a \\-G shmemd USER, then log in again). root is the administrator, and\n"
+	      "so is root of a container that has the socket but no user namespace of its own.\n"
 	      ".PP\n"
-	      "By itself the service is kept from all devices and offers soft NICs. For ConnectX NICs take the drop\\-in:\n"
+	      "As installed, the service has no access to devices and offers simulated NICs. For ConnectX NICs, install the drop\\-in:\n"
 	      ".PP\n.nf\n"
 	      "mkdir \\-p /etc/systemd/system/shmemd.service.d\n"
 	      "cp /usr/share/doc/shmemd/examples/nics.conf /etc/systemd/system/shmemd.service.d/\n"
 	      "systemctl daemon\\-reload && systemctl restart shmemd\n"
 	      ".fi\n"
 	      ".PP\n"
-	      "Then \\fBshmemctl list nics\\fR has them, and \\fBjournalctl \\-x \\-u shmemd\\fR says why not.\n"
-	      "\\fBsystemctl reload shmemd\\fR reads the settings again and fails where the file is wrong. \\fBsystemctl restart\n"
-	      "shmemd\\fR leaves sessions that are kept as they are (shmemctl list sessions), and \\fBsystemctl stop\\fR of the service or the\n"
-	      "socket ends all: \\fBshmemctl drain\\fR before lets clients end by themselves. Where a file is wrong at a restart, kept\n"
-	      "sessions go on with the settings before; without such sessions the daemon does not start, and clients are told so.\n", to);
+	      "Then \\fBshmemctl list nics\\fR shows them; if not, \\fBjournalctl \\-x \\-u shmemd\\fR says why.\n"
+	      "\\fBsystemctl reload shmemd\\fR reloads the settings and fails if the file is wrong. \\fBsystemctl restart\n"
+	      "shmemd\\fR does not disturb kept sessions (shmemctl list sessions); \\fBsystemctl stop\\fR of the service or the\n"
+	      "socket ends all of them, unless \\fBshmemctl drain\\fR lets clients finish first. If the file is wrong at a restart, kept\n"
+	      "sessions continue with the previous settings; without such sessions the daemon does not start and tells its clients why.\n", to);
 	fputs(".SH CHECKING NICS\n"
-	      "\\fB\\-\\-check\\-nics\\fR opens each ConnectX NIC as for a session, asks and tries what is needed, and leaves nothing.\n"
-	      "It needs no daemon and no privileges, and tells what this user would have. Each line is a need of the host or of a\n"
-	      "NIC, its state, and what was found: \\fIok\\fR; \\fIwarn\\fR, it works with less; \\fIfail\\fR, the NIC, or all of\n"
-	      "them, cannot be used; \\fIunknown\\fR, it could not be asked. What to do about it stands below.\n"
+	      "\\fB\\-\\-check\\-nics\\fR opens each ConnectX NIC as for a session, tries everything that shmemd needs, and leaves nothing\n"
+	      "behind. It needs no daemon and no privileges, and shows what this user would get. Each line is a need of the host or\n"
+	      "of a NIC, its state, and the finding: \\fIok\\fR; \\fIwarn\\fR, it works with less; \\fIfail\\fR, the NIC, or all of\n"
+	      "them, cannot be used; \\fIunknown\\fR, it could not be checked. The line below says what to do.\n"
 	      ".PP\n"
 	      "With \\fB\\-\\-json\\fR it is one object: \\fIschema_version\\fR (1), \\fIneeds\\fR, an array of objects with the strings\n"
 	      "\\fInic\\fR (empty: the host), \\fIneed\\fR, \\fIstate\\fR, \\fIreason\\fR and \\fIfix\\fR, and \\fIusable\\fR, false where one failed.\n"

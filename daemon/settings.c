@@ -2,8 +2,8 @@
 /*
  * Reading settings: file, environment, command line, all through the table.
  *
- * Refuses unknown keys and values outside their range, and says what would be accepted. Uses no globals but the
- * table. Control thread.
+ * Refuses unknown keys and values outside their range, and says what it accepts. A file may be of any kind, so its bytes reach
+ * an error text only through show_text(). Uses no globals but the table. Control thread.
  */
 #include "daemon/settings.h"
 
@@ -18,6 +18,8 @@
 #include "proto/base/assert.h"
 #include "proto/base/cleanup.h"
 #include "proto/base/parse.h"
+#include "proto/base/show.h"
+#include "proto/base/suggest.h"
 #include "proto/framing.h"
 
 #define SETTINGS_MAX_FILE_BYTES (1 << 20)
@@ -48,6 +50,17 @@ static const struct settings_row *find_row(const char *key)
 		if (strcmp(settings_rows[i].key, key) == 0)
 			return &settings_rows[i];
 	return NULL;
+}
+
+/* " (did you mean X?)", or nothing. Returns buf. */
+#define HINT_BYTES (SUGGEST_MAX_BYTES + 24)
+
+static const char *hint(const struct suggest *suggest, const char *dashes, char buf[HINT_BYTES])
+{
+	const char *word = suggest_result(suggest);
+
+	snprintf(buf, HINT_BYTES, word ? " (did you mean %s%s?)" : "", dashes, word);
+	return buf;
 }
 
 static void *field(struct settings *settings, const struct settings_row *row)
@@ -86,16 +99,19 @@ static void list_words(const struct settings_row *row, char *buf, size_t size)
 static int set_choice(struct settings *settings, const struct settings_row *row, const char *value,
 		      const char *where, struct settings_error *error)
 {
-	char words[128];
+	struct suggest near = suggest_begin(value);
+	char words[128], shown[SHOW_BUF_BYTES], buf[HINT_BYTES];
 
 	for (unsigned int i = 0; row->words[i]; i++) {
+		suggest_offer(&near, row->words[i]);
 		if (strcmp(row->words[i], value) != 0)
 			continue;
 		*(uint64_t *)field(settings, row) = row->word_values ? row->word_values[i] : i;
 		return 0;
 	}
 	list_words(row, words, sizeof(words));
-	return refuse(error, "%s: %s is \"%s\"; set it to one of %s", where, row->key, value, words);
+	return refuse(error, "%s: %s is \"%s\"%s; set it to one of %s", where, row->key, show_text(value, shown),
+		      hint(&near, "", buf), words);
 }
 
 static int set_text(struct settings *settings, const struct settings_row *row, const char *value,
@@ -103,7 +119,13 @@ static int set_text(struct settings *settings, const struct settings_row *row, c
 {
 	size_t bytes = strlen(value);
 
-	if (bytes < row->min || bytes > row->max)
+	for (size_t i = 0; i < bytes; i++)
+		if (iscntrl((unsigned char)value[i]))
+			return refuse(error, "%s: %s contains a control character; remove it", where, row->key);
+	if (!bytes && row->min)
+		return refuse(error, "%s: %s is empty; set it to a text of %" PRIu64 " to %" PRIu64 " bytes", where, row->key, row->min,
+			      row->max);
+	if (bytes > row->max)
 		return refuse(error, "%s: %s has %zu bytes; set it to a text of %" PRIu64 " to %" PRIu64
 			      " bytes", where, row->key, bytes, row->min, row->max);
 	memcpy(field(settings, row), value, bytes + 1);
@@ -134,6 +156,7 @@ static int set_policy(struct settings *settings, const struct settings_row *row,
 static int set_number(struct settings *settings, const struct settings_row *row, const char *value,
 		      const char *where, struct settings_error *error)
 {
+	char shown[SHOW_BUF_BYTES];
 	uint64_t number;
 
 	if (parse_number(value, row, &number)) {
@@ -142,15 +165,20 @@ static int set_number(struct settings *settings, const struct settings_row *row,
 	}
 	if (row->type == SETTINGS_MODE)
 		return refuse(error, "%s: %s is \"%s\"; set it to octal digits from 0 to 0%" PRIo64, where,
-			      row->key, value, row->max);
+			      row->key, show_text(value, shown), row->max);
 	return refuse(error, "%s: %s is \"%s\"; set it to a number of %s from %" PRIu64 " to %" PRIu64,
-		      where, row->key, value, row->unit, row->min, row->max);
+		      where, row->key, show_text(value, shown), row->unit, row->min, row->max);
 }
 
 static int refuse_unknown(const char *key, const char *where, struct settings_error *error)
 {
-	return refuse(error, "%s: there is no setting \"%s\"; \"shmemd --help\" lists all of them", where,
-		      key);
+	char shown[SHOW_BUF_BYTES], buf[HINT_BYTES];
+	struct suggest near = suggest_begin(key);
+
+	for (unsigned int i = 0; i < settings_n_rows; i++)
+		suggest_offer(&near, settings_rows[i].key);
+	return refuse(error, "%s: there is no setting \"%s\"%s; \"shmemd --help\" lists all settings", where,
+		      show_text(key, shown), hint(&near, "", buf));
 }
 
 int settings_set(struct settings *settings, const char *key, const char *value, const char *where,
@@ -263,14 +291,14 @@ static char *strip(char *s)
 static int parse_line(struct settings *settings, char *line, const char *where,
 		      struct settings_error *error)
 {
-	char *equals;
+	char shown[SHOW_BUF_BYTES], *equals;
 
 	line = strip(line);
 	if (!line[0] || line[0] == '#')
 		return 0;
 	equals = strchr(line, '=');
 	if (!equals)
-		return refuse(error, "%s: \"%s\" is not of the form \"key = value\"", where, line);
+		return refuse(error, "%s: \"%s\" is not of the form \"key = value\"", where, show_text(line, shown));
 	*equals = 0;
 	return settings_set(settings, strip(line), strip(equals + 1), where, error);
 }
@@ -297,15 +325,29 @@ int settings_parse(struct settings *settings, const char *text, const char *name
 	return 0;
 }
 
+/* 0, or -EINVAL with why the file is none of ours. */
+static int judge_text(const char *path, const char *text, size_t n, int read_error, struct settings_error *error)
+{
+	if (read_error == EISDIR)
+		return refuse(error, "%s is a directory; name a file", path);
+	if (read_error)
+		return refuse(error, "cannot read %s: %s", path, strerror(read_error));
+	if (n > SETTINGS_MAX_FILE_BYTES)
+		return refuse(error, "%s is larger than %d bytes, so it is no settings file", path, SETTINGS_MAX_FILE_BYTES);
+	if (memchr(text, 0, n))
+		return refuse(error, "%s is not a text file", path);
+	return 0;
+}
+
 int settings_read_file(struct settings *settings, const char *path, struct settings_error *ret_error)
 {
 	_cleanup_(fclosep) FILE *f = fopen(path, "re");
 	_cleanup_free_ char *text = NULL;
 	size_t n;
+	int r;
 
 	if (!f) {
-		int r = -errno;
-
+		r = -errno;
 		snprintf(ret_error->text, sizeof(ret_error->text), "cannot read %s: %m", path);
 		return r;
 	}
@@ -313,9 +355,9 @@ int settings_read_file(struct settings *settings, const char *path, struct setti
 	if (!text)
 		return -ENOMEM;
 	n = fread(text, 1, SETTINGS_MAX_FILE_BYTES + 1, f);
-	if (ferror(f) || n > SETTINGS_MAX_FILE_BYTES || memchr(text, 0, n))
-		return refuse(ret_error, "%s is not a text file of at most %d bytes", path,
-			      SETTINGS_MAX_FILE_BYTES);
+	r = judge_text(path, text, n, ferror(f) ? errno : 0, ret_error);
+	if (r < 0)
+		return r;
 	text[n] = 0;
 	return settings_parse(settings, text, path, ret_error);
 }
@@ -341,27 +383,63 @@ static bool split_option(const char *word, struct option *ret)
 	return true;
 }
 
+static const char *const options_with_value[] = {"config", "print-man", NULL};
+
 static bool is_known(const char *key)
 {
-	return find_row(key) || strcmp(key, "config") == 0 || strcmp(key, "print-man") == 0;
+	for (unsigned int i = 0; options_with_value[i]; i++)
+		if (strcmp(key, options_with_value[i]) == 0)
+			return true;
+	return find_row(key);
 }
 
-static bool find_flag(const struct option *option, enum settings_action *ret)
-{
-	static const struct {
-		const char *key;
-		enum settings_action action;
-	} flags[] = {
-		{"check-config", SETTINGS_CHECK}, {"check-nics", SETTINGS_CHECK_NICS}, {"help", SETTINGS_HELP},
-		{"version", SETTINGS_VERSION}};
+static const struct {
+	const char *key;
+	enum settings_action action;
+} flags[] = {
+	{"check-config", SETTINGS_CHECK}, {"check-nics", SETTINGS_CHECK_NICS}, {"help", SETTINGS_HELP},
+	{"version", SETTINGS_VERSION}};
 
+static bool find_flag(const char *key, enum settings_action *ret)
+{
 	for (unsigned int i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
-		if (option->value || strcmp(option->key, flags[i].key) != 0)
+		if (strcmp(key, flags[i].key) != 0)
 			continue;
 		*ret = flags[i].action;
 		return true;
 	}
 	return false;
+}
+
+static bool find_short(const char *word, enum settings_action *ret)
+{
+	return (strcmp(word, "-h") == 0 && find_flag("help", ret)) || (strcmp(word, "-V") == 0 && find_flag("version", ret));
+}
+
+static int refuse_option(const char *key, struct settings_error *error)
+{
+	char shown[SHOW_BUF_BYTES], buf[HINT_BYTES];
+	struct suggest near = suggest_begin(key);
+
+	for (unsigned int i = 0; i < settings_n_rows; i++)
+		suggest_offer(&near, settings_rows[i].key);
+	for (unsigned int i = 0; i < sizeof(flags) / sizeof(flags[0]); i++)
+		suggest_offer(&near, flags[i].key);
+	for (unsigned int i = 0; options_with_value[i]; i++)
+		suggest_offer(&near, options_with_value[i]);
+	return refuse(error, COMMAND_LINE ": unknown option --%s%s; \"shmemd --help\" lists all options",
+		      show_text(key, shown), hint(&near, "--", buf));
+}
+
+static int refuse_word(const char *word, struct settings_error *error)
+{
+	char shown[SHOW_BUF_BYTES];
+
+	if (word[0] == '-' && word[1] != '-')
+		return refuse(error, COMMAND_LINE ": unknown option %s; \"shmemd --help\" lists all options",
+			      show_text(word, shown));
+	return refuse(error, COMMAND_LINE ": \"%s\" is not an option; write settings as --KEY VALUE, \"shmemd --help\" lists them",
+		      show_text(word, shown));
 }
 
 static int choose_page(const char *name, enum settings_action *ret, struct settings_error *error)
@@ -371,8 +449,7 @@ static int choose_page(const char *name, enum settings_action *ret, struct setti
 	else if (strcmp(name, "shmemd") == 0)
 		*ret = SETTINGS_MAN_DAEMON;
 	else
-		return refuse(error, "--print-man: there is no page \"%s\"; there are shmemd and shmemd.conf",
-			      name);
+		return refuse(error, COMMAND_LINE ": --print-man takes shmemd or shmemd.conf, not \"%s\"", name);
 	return 0;
 }
 
@@ -398,30 +475,43 @@ static int take_option(struct settings *settings, const struct option *option, s
 	return 0;
 }
 
-static int read_command_line(struct settings *settings, int argc, char **argv, struct command_line *line,
+/* One option. Returns how many words it took, or -EINVAL. */
+static int read_option(struct settings *settings, char **argv, struct command_line *line, struct settings_error *error)
+{
+	struct option option;
+	bool is_json;
+	int n = 1, r;
+
+	if (find_short(argv[0], &line->action))
+		return 1;
+	if (!split_option(argv[0], &option))
+		return refuse_word(argv[0], error);
+	is_json = strcmp(option.key, "json") == 0;
+	line->json |= is_json;
+	if (is_json || find_flag(option.key, &line->action))
+		return option.value ? refuse(error, COMMAND_LINE ": --%s takes no value", option.key) : 1;
+	if (!is_known(option.key))
+		return refuse_option(option.key, error);
+	if (!option.value) {
+		option.value = argv[1];
+		n = 2;
+	}
+	if (!option.value)
+		return refuse(error, COMMAND_LINE ": --%s needs a value", option.key);
+	r = take_option(settings, &option, line, error);
+	return r < 0 ? r : n;
+}
+
+/* argv ends with NULL. */
+static int read_command_line(struct settings *settings, char **argv, struct command_line *line,
 			     struct settings_error *error)
 {
-	for (int i = 1; i < argc; i++) {
-		struct option option;
-		int r;
+	for (argv += *argv ? 1 : 0; *argv;) {
+		int n = read_option(settings, argv, line, error);
 
-		if (!split_option(argv[i], &option))
-			return refuse(error, "\"%s\" is not an option; \"shmemd --help\" lists them", argv[i]);
-		if (find_flag(&option, &line->action))
-			continue;
-		if (!option.value && strcmp(option.key, "json") == 0) {
-			line->json = true;
-			continue;
-		}
-		if (!is_known(option.key))
-			return refuse_unknown(option.key, COMMAND_LINE, error);
-		if (!option.value && i + 1 < argc)
-			option.value = argv[++i];
-		if (!option.value)
-			return refuse(error, COMMAND_LINE ": --%s wants a value", option.key);
-		r = take_option(settings, &option, line, error);
-		if (r < 0)
-			return r;
+		if (n < 0)
+			return n;
+		argv += n;
 	}
 	if (line->json && line->action == SETTINGS_CHECK_NICS)
 		line->action = SETTINGS_CHECK_NICS_JSON;
@@ -447,8 +537,9 @@ int settings_load(struct settings *settings, const struct settings_source *sourc
 	const char *socket = getenv(SHMD_SOCKET_ENV);
 	int r;
 
+	snprintf(ret_error->text, sizeof(ret_error->text), "out of memory"); /* every other failure has its own text */
 	settings_init(settings);
-	r = read_command_line(settings, source->argc, source->argv, &line, ret_error);
+	r = read_command_line(settings, source->argv, &line, ret_error);
 	if (r < 0)
 		return r;
 	*ret_action = line.action;
@@ -463,7 +554,7 @@ int settings_load(struct settings *settings, const struct settings_source *sourc
 			return r;
 	}
 	line.first_pass = false;
-	r = read_command_line(settings, source->argc, source->argv, &line, ret_error);
+	r = read_command_line(settings, source->argv, &line, ret_error);
 	if (r < 0)
 		return r;
 	*ret_action = line.action;

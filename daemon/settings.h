@@ -87,8 +87,7 @@ struct settings {
 
 /* Where settings come from: kept for reading them again. */
 struct settings_source {
-	int argc;
-	char **argv;
+	char **argv; /* ends with NULL */
 	const char *default_path; /* the file, when --config names no other */
 	const char *instead; /* a file to read in place of either; or NULL */
 	const char *trouble; /* why the daemon started with other settings; NULL: it did not */

@@ -161,11 +161,19 @@ static int make_policy(const struct settings *settings, struct topo_policy **ret
 static const char *despite(const struct node_map *map, int r, bool has_sessions)
 {
 	if (r == -ENETDOWN)
-		return "; the map is followed as far as it can be, and all of it when the port is up";
+		return "; until the port is up, shmemd applies the rest of the map";
 	if (!has_sessions)
 		return "";
-	return map ? "; it is followed as far as it can be, since sessions were taken over"
-		   : "; nothing of it is followed, and the daemon starts all the same, since sessions were taken over";
+	return map ? "; shmemd applies the rest of it, to keep the sessions that it took over"
+		   : "; shmemd ignores it, and starts to keep the sessions that it took over";
+}
+
+static void warn_of_doubts(const struct node_map *map)
+{
+	const char *doubts = node_map_doubts(map);
+
+	if (*doubts)
+		log_line(LOG_WARNING, &(struct log_fields){.event = CATALOG_NAMES_ABSENT}, "%s", doubts);
 }
 
 int tune_policy(const struct settings *settings, struct node_map *map, bool has_sessions)
@@ -185,6 +193,7 @@ int tune_policy(const struct settings *settings, struct node_map *map, bool has_
 	if (!goes_on)
 		return r;
 	node_map_set_policy(map, take_ptr(policy));
+	warn_of_doubts(map);
 	return 0;
 }
 
@@ -199,11 +208,11 @@ static int refuse(const struct settings_error *error, int r)
 
 static void tell_changes(const struct settings_changes *changes)
 {
-	log_line(LOG_NOTICE, &(struct log_fields){.event = CATALOG_RELOAD_DONE}, "settings read again, %s%s",
-		 changes->taken[0] ? "changed: " : "nothing to change", changes->taken);
+	log_line(LOG_NOTICE, &(struct log_fields){.event = CATALOG_RELOAD_DONE}, "reloaded the settings; %s%s",
+		 changes->taken[0] ? "changed: " : "none changed", changes->taken);
 	if (changes->waiting[0])
 		log_line(LOG_WARNING, &(struct log_fields){.event = CATALOG_RELOAD_DONE},
-			 "these settings differ and take effect at the next start: %s", changes->waiting);
+			 "these settings changed and take effect at the next start: %s", changes->waiting);
 }
 
 /* Defaults that nobody asked for are no settings: who wants them says so with an empty file, or starts the daemon anew. */
@@ -214,10 +223,10 @@ static int check_file(const struct tune_target *target, const struct settings *n
 	if (next->has_file)
 		return 0;
 	if (!target->settings->has_file) {
-		log_line(LOG_INFO, NULL, "there is no file %s, as before", path);
+		log_line(LOG_INFO, NULL, "there is still no file %s", path);
 		return 0;
 	}
-	snprintf(error->text, sizeof(error->text), "%s is gone; make an empty one for the defaults", path);
+	snprintf(error->text, sizeof(error->text), "%s no longer exists; create an empty file to use the defaults", path);
 	return -ENOENT;
 }
 
@@ -230,7 +239,7 @@ static void keep_access(const struct tune_target *target, struct settings *next)
 	    (now->socket_mode == next->socket_mode && strcmp(now->socket_group, next->socket_group) == 0))
 		return;
 	log_line(LOG_WARNING, &(struct log_fields){.event = CATALOG_RELOAD_DONE},
-		 "socket-mode and socket-group have no effect under socket activation: the socket unit says them");
+		 "socket-mode and socket-group have no effect under socket activation; set them in the socket unit");
 	next->socket_mode = now->socket_mode;
 	memcpy(next->socket_group, now->socket_group, sizeof(next->socket_group));
 }
@@ -293,6 +302,7 @@ int tune_reload(const struct tune_target *target, struct settings_error *ret_err
 	tune_warm(settings, &warm);
 	warm_set(target->warm, &warm);
 	node_map_set_policy(target->registry->node_map, take_ptr(policy));
+	warn_of_doubts(target->registry->node_map);
 	tune_hot_watch(settings, target->hot_watch);
 	tell_changes(&changes);
 	if (has_new_fds)

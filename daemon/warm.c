@@ -60,7 +60,7 @@ static void tell(struct warm_nic *of, const char *name, int r)
 		return;
 	of->told = true;
 	log_line(LOG_WARNING, &(struct log_fields){.nic = name},
-		 "cannot make a context of %s in advance: %s; sessions make theirs as they come, and it is tried again every %u s",
+		 "cannot create a spare context of %s: %s; sessions create their own, and shmemd tries again every %u s",
 		 name, strerror(-r), RETRY_SEC);
 }
 

@@ -84,11 +84,13 @@ int shmd_admin_status(struct shmd_client *client, struct shmd_daemon_status *ret
 		.n_resumed = rep->n_resumed,
 		.hot_share_percent = rep->hot_share_percent,
 		.hot_nsec = rep->hot_nsec,
+		.n_hidden_sessions = rep->n_hidden_sessions,
 	};
 	text_copy(ret_status->daemon, sizeof(ret_status->daemon), rep->daemon);
 	text_copy(ret_status->hot_nic, sizeof(ret_status->hot_nic), rep->hot_nic);
 	text_copy(ret_status->hot_among, sizeof(ret_status->hot_among), rep->hot_among);
 	text_copy(ret_status->hot_processes, sizeof(ret_status->hot_processes), rep->hot_processes);
+	text_copy(ret_status->settings_warning, sizeof(ret_status->settings_warning), rep->settings_warning);
 	counters_from_msg(&rep->counters, &ret_status->counters);
 	return 0;
 }

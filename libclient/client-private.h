@@ -357,6 +357,11 @@ int admin_set_nic(char name[MSG_NAME_BYTES], const char *nic);
 int text_fail(int err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* The daemon refused: sentence of the status, then its own words. Returns the negative errno. */
 int text_fail_status(uint32_t status, const char *text);
+
+/* The socket is not there or nobody listens on it; or it is there for others. Return err. */
+int fail_not_running(int err, const char *path);
+int fail_not_socket(int err, const char *path);
+int fail_not_allowed(int err, const char *path);
 /* Copies a string, cut where it does not fit; always terminated. */
 void text_copy(char *dst, size_t size, const char *src);
 

@@ -9,6 +9,7 @@
 
 #include "libclient/client-private.h"
 #include "proto/status.h"
+#include "proto/base/show.h"
 
 int shmd_queues_addr(const struct shmd_queues *queues, unsigned int i, struct shmd_addr *ret_addr)
 {
@@ -42,7 +43,7 @@ static int fill_peers(struct msg_connect_req *req, const struct connect_job *job
 {
 	req->peers = calloc(n, sizeof(*req->peers));
 	if (!req->peers)
-		return text_fail(-ENOMEM, "no memory for %u peers", n);
+		return text_fail(-ENOMEM, "no memory for %u peer%s", n, plural_s(n));
 	req->n_peers = n;
 	for (unsigned int i = 0; i < n; i++) {
 		const struct shmd_addr *addr = job->addrs ? &job->addrs[from + i] : NULL;

@@ -10,6 +10,7 @@
 
 #include "libclient/client-private.h"
 #include "proto/base/overflow.h"
+#include "proto/base/show.h"
 #include "proto/status.h"
 
 #define CQ_FLAG_COLLAPSED 1u
@@ -157,7 +158,7 @@ static int fill_addrs(struct msg_peer_resolve_req *req, const struct resolve_job
 	count_peers(job->nic, req);
 	req->addrs = calloc(n, sizeof(*req->addrs));
 	if (!req->addrs)
-		return text_fail(-ENOMEM, "no memory for %u addresses", n);
+		return text_fail(-ENOMEM, "no memory for %u address%s", n, n == 1 ? "" : "es");
 	req->n_addrs = n;
 	for (unsigned int i = 0; i < n; i++) {
 		const struct shmd_addr *addr = &job->addrs[from + i];
@@ -258,11 +259,11 @@ int shmd_queues_set_peers(struct shmd_queues *queues, unsigned int n, const stru
 	if (r < 0)
 		return r;
 	if (mul_overflows(n, sizeof(*table), &bytes))
-		return text_fail(-ENOMEM, "no memory for %u peers", n);
+		return text_fail(-ENOMEM, "no memory for %u peer%s", n, plural_s(n));
 	if (n) {
 		table = malloc(bytes);
 		if (!table)
-			return text_fail(-ENOMEM, "no memory for %u peers", n);
+			return text_fail(-ENOMEM, "no memory for %u peer%s", n, plural_s(n));
 		memcpy(table, peers, bytes);
 	}
 	client_lock(queues->nic->client);

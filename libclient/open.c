@@ -12,6 +12,7 @@
 #include "libclient/client-private.h"
 #include "proto/framing.h"
 
+#define MAX_PATH_BYTES 107 /* of a Unix socket: unix(7) */
 #define FIRST_PAUSE_NSEC (5 * NSEC_PER_MSEC)
 #define LONGEST_PAUSE_NSEC (500 * NSEC_PER_MSEC)
 
@@ -19,17 +20,17 @@ static int fail_connect(int err, const char *path)
 {
 	switch (err) {
 	case -ENOENT:
-		return text_fail(err, "shmemd is not running: no socket at %s; start it with systemctl start shmemd",
-				 path);
 	case -ECONNREFUSED:
-		return text_fail(err, "shmemd is not running: nobody listens at %s; start it with "
-				 "systemctl start shmemd", path);
+		return fail_not_running(err, path);
 	case -EACCES:
 	case -EPERM:
-		return text_fail(err, "no permission to use %s: you are not in group shmemd; an administrator "
-				 "adds you with usermod -a -G shmemd USER, then log in again", path);
+		return fail_not_allowed(err, path);
+	case -ENOTDIR:
+	case -EPROTOTYPE:
+		return fail_not_socket(err, path);
 	case -ENAMETOOLONG:
-		return text_fail(err, "the socket path %s is too long for a Unix socket", path);
+		return text_fail(err, "the path of the socket is too long (%zu bytes, at most %d): %.64s...", strlen(path),
+				 MAX_PATH_BYTES, path);
 	default:
 		return text_fail(err, "cannot connect to shmemd at %s: %s", path, strerror(-err));
 	}

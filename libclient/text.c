@@ -36,6 +36,12 @@ int text_fail(int err, const char *fmt, ...)
 	return err;
 }
 
+/* Of these the daemon always says which object or argument it means: the general sentence before that would say it twice. */
+static bool is_said_by_text(uint32_t status)
+{
+	return status == SHMD_STATUS_INVALID || status == SHMD_STATUS_NO_NIC || status == SHMD_STATUS_NOT_FOUND;
+}
+
 int text_fail_status(uint32_t status, const char *text)
 {
 	const char *sentence = status_text(status);
@@ -43,7 +49,9 @@ int text_fail_status(uint32_t status, const char *text)
 	/* A success number in an error reply is the daemon's mistake, not ours to hide. */
 	if (status == SHMD_STATUS_OK)
 		return text_fail(-EPROTO, "shmemd sent an error without a status number");
-	if (text && *text && strcmp(text, sentence))
+	if (text && *text && (is_said_by_text(status) || !strncmp(text, sentence, strlen(sentence))))
+		return text_fail(status_to_errno(status), "%s", text);
+	if (text && *text)
 		return text_fail(status_to_errno(status), "%s: %s", sentence, text);
 	return text_fail(status_to_errno(status), "%s", sentence);
 }
@@ -128,7 +136,7 @@ const char *shmd_syndrome_text(uint32_t syndrome)
 	case SHMD_SYNDROME_REMOTE_ABORTED_ERR:
 		return "aborted by the peer";
 	case SHMD_SYNDROME_OUTCOME_UNKNOWN:
-		return "the daemon ended between an atomic and its answer: nobody knows whether it was carried out";
+		return "the outcome of an atomic is unknown: the daemon ended before it answered";
 	default:
 		return "unknown syndrome";
 	}

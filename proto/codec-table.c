@@ -477,6 +477,8 @@ static const struct field status_rep_fields[] = {
 	TEXT(msg_status_rep, hot_processes, 26),
 	U32(msg_status_rep, hot_share_percent, 27),
 	U64(msg_status_rep, hot_nsec, 28),
+	U32(msg_status_rep, n_hidden_sessions, 29),
+	TEXT(msg_status_rep, settings_warning, 30),
 };
 MESSAGE(status_rep, msg_status_rep, status_rep);
 

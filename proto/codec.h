@@ -350,6 +350,8 @@ struct msg_status_rep {
 	char hot_nic[MSG_NAME_BYTES], hot_among[MSG_TEXT_BYTES], hot_processes[MSG_TEXT_BYTES];
 	uint32_t hot_share_percent;
 	uint64_t hot_nsec;
+	uint32_t n_hidden_sessions;
+	char settings_warning[MSG_TEXT_BYTES];
 };
 struct msg_list_req {
 	enum msg_list_what what;

@@ -17,6 +17,7 @@
 
 #include "daemon/restart/state.h"
 #include "proto/base/cleanup.h"
+#include "proto/base/show.h"
 
 #define STATE_SUFFIX "-state"
 
@@ -280,15 +281,15 @@ static void tell(struct registry *registry, const struct adopt_result *result)
 
 	if (result->n_strange > 0) {
 		snprintf(text, sizeof(text),
-			 "%u sessions of the daemon before have ended: their state is of another version of shmemd",
-			 result->n_strange);
+			 "%u session%s of the previous daemon ended: the state is that of another version of shmemd",
+			 result->n_strange, plural_s(result->n_strange));
 		registry_note(registry, &(struct note){
 			.level = LOG_WARNING, .topic = NOTE_SESSION, .event = CATALOG_STATE_STRANGE, .text = text});
 	}
 	if (result->n_adopted + result->n_ended + result->n_strays == 0)
 		return;
-	snprintf(text, sizeof(text), "%u sessions of the daemon before go on; %u ended with it; %u descriptors were nobody's",
-		 result->n_adopted, result->n_ended, result->n_strays);
+	snprintf(text, sizeof(text), "took over %u session%s of the previous daemon; %u ended with it; closed %u stray descriptor%s", result->n_adopted,
+		 plural_s(result->n_adopted), result->n_ended, result->n_strays, plural_s(result->n_strays));
 	registry_note(registry, &(struct note){
 		.level = LOG_INFO, .topic = NOTE_SESSION, .event = CATALOG_ADOPTED, .text = text});
 }

@@ -60,7 +60,7 @@ void drain_begin(struct registry *registry, uint64_t grace_nsec)
 	char text[MSG_TEXT_BYTES];
 
 	snprintf(text, sizeof(text),
-		 "shmemd drains: it takes no new sessions and ends those it has in %" PRIu64 ".%03u s",
+		 "shmemd is being drained: it refuses new sessions and ends live ones in %" PRIu64 ".%03u s",
 		 grace_nsec / NSEC_PER_SEC, (unsigned int)(grace_nsec % NSEC_PER_SEC / NSEC_PER_MSEC));
 	registry->draining = true;
 	registry->drain_end_nsec = nsec_add(nsec_now(), grace_nsec);
@@ -73,7 +73,7 @@ void drain_stop(struct registry *registry)
 	if (!registry->draining)
 		return;
 	registry->draining = false;
-	tell_all(registry, false, "shmemd drains no more: it takes new sessions, and those it has may go on");
+	tell_all(registry, false, "the drain was stopped: shmemd accepts new sessions, and live ones continue");
 }
 
 uint64_t drain_left_nsec(const struct registry *registry)
@@ -99,7 +99,7 @@ void drain_run(struct registry *registry)
 		if (!session)
 			return;
 		session_end(session, SHMD_STATUS_DRAINING,
-			    "an administrator drains the daemon, and the time to finish has passed");
+			    "an administrator drains the daemon, and the grace time is over");
 	}
 	set_alarm(registry, DRAIN_TURN_NSEC);
 }

@@ -28,7 +28,7 @@ int handle_monitor(struct request *req)
 	int r = monitor_join(req->session);
 
 	if (r == -EBUSY)
-		return request_fail(req, SHMD_STATUS_BUSY, "user %u has %u monitors already",
+		return request_fail(req, SHMD_STATUS_BUSY, "user %u already has %u monitors",
 				    req->session->identity.uid, MONITOR_MAX_PER_UID);
 	return r;
 }
@@ -46,7 +46,7 @@ int handle_session_kill(struct request *req)
 	victim = registry_find_session(caller->registry, id);
 	if (!victim)
 		return request_fail(req, SHMD_STATUS_NOT_FOUND, "there is no session %" PRIu64, id);
-	session_end(victim, SHMD_STATUS_KILLED, "user %u has killed it (pid %u)", caller->identity.uid,
+	session_end(victim, SHMD_STATUS_KILLED, "user %u killed it (pid %u)", caller->identity.uid,
 		    caller->identity.pid);
 	return 0;
 }
@@ -61,7 +61,7 @@ int handle_drain(struct request *req)
 	r = request_admin(req);
 	if (r != 0)
 		return r;
-	snprintf(text, sizeof(text), "drain %s by user %u", drain->on ? "on" : "off", req->session->identity.uid);
+	snprintf(text, sizeof(text), "user %u %s a drain", req->session->identity.uid, drain->on ? "started" : "stopped");
 	note_admin(req, NOTE_SESSION, text);
 	if (drain->on)
 		drain_begin(registry, drain->grace_nsec);

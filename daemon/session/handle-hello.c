@@ -45,7 +45,7 @@ static int choose_version(struct request *req, uint32_t *ret_version)
 									  : SHMD_PROTOCOL_VERSION_MAX;
 
 	if (hello->version_min > hello->version_max)
-		return request_fail(req, SHMD_STATUS_INVALID, "protocol versions %u to %u are none",
+		return request_fail(req, SHMD_STATUS_INVALID, "protocol versions %u to %u are not a range",
 				    hello->version_min, hello->version_max);
 	if (version < SHMD_PROTOCOL_VERSION_MIN || version < hello->version_min)
 		return request_fail(req, SHMD_STATUS_VERSION,

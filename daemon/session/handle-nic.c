@@ -13,6 +13,7 @@
 
 #include "daemon/session/assign.h"
 #include "daemon/session/list-items.h"
+#include "daemon/session/node-map.h"
 #include "proto/base/cleanup.h"
 #include "proto/text.h"
 
@@ -61,16 +62,24 @@ static int fail_nodev(struct request *req, const char *name)
 	const struct registry_nic *kept = first_active(req->session->registry);
 
 	if (name[0])
-		return request_fail(req, SHMD_STATUS_NO_NIC, "that NIC is gone");
+		return request_fail(req, SHMD_STATUS_NO_NIC, "the NIC is gone");
 	if (kept)
 		return request_fail(req, SHMD_STATUS_NO_NIC,
-				    "nics-include and nics-exclude of shmemd.conf keep every NIC with an active port from everybody, as %s",
+				    "nics-include and nics-exclude of shmemd.conf exclude every NIC with an active port, such as %s",
 				    kept->info.name);
 	if (!undriven || undriven->n == 0)
 		return request_fail(req, SHMD_STATUS_NO_NIC, "no NIC has an active port");
 	return request_fail(req, SHMD_STATUS_NO_NIC,
-			    "no NIC that a backend drives has an active port, and none drives %s%s: shmemctl list nics",
+			    "no NIC of shmemd has an active port, and shmemd does not manage %s%s; see \"shmemctl list nics\"",
 			    undriven->nics[0].name, undriven->n > 1 ? " and others" : "");
+}
+
+static int fail_no_gpu(struct request *req, const char *gpu)
+{
+	char gpus[MSG_TEXT_BYTES / 2];
+
+	node_map_gpus_text(req->session->registry->node_map, gpus, sizeof(gpus));
+	return request_fail(req, SHMD_STATUS_INVALID, "this machine has no GPU %s; its GPUs are %s", gpu, gpus);
 }
 
 static int choose_nic(struct request *req, char reason[MSG_TEXT_BYTES],
@@ -84,8 +93,10 @@ static int choose_nic(struct request *req, char reason[MSG_TEXT_BYTES],
 
 	if (open->gpu[0] && assign_parse_gpu(open->gpu, gpu) < 0)
 		return request_fail(req, SHMD_STATUS_INVALID,
-				    "\"%s\" is neither a PCI bus id like 0000:3b:00.0 nor a UUID like GPU-...",
+				    "\"%s\" is neither a PCI address like 0000:3b:00.0 nor a UUID like GPU-...; name a MIG device by its GPU",
 				    open->gpu);
+	if (gpu[0] && node_map_lacks_gpu(session->registry->node_map, gpu))
+		return fail_no_gpu(req, gpu);
 	r = assign_nic(session->registry, &wanted, reason, MSG_TEXT_BYTES, ret_rnic);
 	if (r == -ENOENT)
 		return request_no_nic(req, open->nic);
@@ -93,11 +104,11 @@ static int choose_nic(struct request *req, char reason[MSG_TEXT_BYTES],
 		return fail_nodev(req, open->nic);
 	if (r == -EPERM)
 		return request_fail(req, SHMD_STATUS_PERMISSION,
-				    "nics-include and nics-exclude of shmemd.conf keep %s from everybody", open->nic);
+				    "nics-include and nics-exclude of shmemd.conf exclude %s", open->nic);
 	if (r < 0)
 		return r;
 	if (session_nic_by_rnic(session, *ret_rnic))
-		return request_fail(req, SHMD_STATUS_EXISTS, "this session has opened %s already",
+		return request_fail(req, SHMD_STATUS_EXISTS, "this session has already opened %s",
 				    (*ret_rnic)->info.name);
 	return 0;
 }
@@ -120,7 +131,7 @@ static int choose_doorbell(struct request *req, const struct nic_info *info, enu
 	if (req->session->registry->attr.cpu_doorbells && info->doorbell_uar_mmap) {
 		if (mode == NIC_DOORBELL_UAR_MMAP || !info->doorbell_cpu)
 			return request_fail(req, SHMD_STATUS_DOORBELL,
-					    "shmemd is set to doorbell = cpu%s%s", info->doorbell_cpu ? "" : ", which is not offered by ",
+					    "shmemd is set to doorbell = cpu%s%s", info->doorbell_cpu ? "" : ", which this NIC does not offer: ",
 					    info->doorbell_cpu ? "" : info->name);
 		mode = NIC_DOORBELL_CPU;
 	}

@@ -49,7 +49,7 @@ static int add_entry(struct request *req, struct publish_entry *entry)
 #endif
 	if (r == -EEXIST)
 		return request_fail(req, SHMD_STATUS_EXISTS,
-				    "PE %u, slot %u of this world is published already", publish->key.pe,
+				    "PE %u, slot %u of this world is already published", publish->key.pe,
 				    publish->key.slot);
 	if (r < 0)
 		return r;

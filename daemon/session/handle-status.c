@@ -11,6 +11,7 @@
 #include "daemon/session/hot-nics.h"
 #include "daemon/session/hot-spot.h"
 #include "daemon/session/list-items.h"
+#include "daemon/session/node-map.h"
 #include "proto/base/nsec.h"
 #include "proto/framing.h"
 
@@ -56,6 +57,17 @@ static uint64_t fds_of_sessions(const uint64_t total[QUOTA_N])
 	return total[QUOTA_CONNECTIONS] < total[QUOTA_SESSIONS] || others > total[QUOTA_FDS] ? 0 : total[QUOTA_FDS] - others;
 }
 
+static uint32_t count_hidden(const struct session *caller)
+{
+	struct registry *registry = caller->registry;
+	struct session *session = registry_next_session(registry, 0);
+	uint32_t n = 0;
+
+	for (; session && !session_is_admin(caller); session = registry_session_after(registry, session))
+		n += !session_may_see(caller, session->identity.uid);
+	return n;
+}
+
 int handle_status(struct request *req)
 {
 	struct registry *registry = req->session->registry;
@@ -85,10 +97,12 @@ int handle_status(struct request *req)
 		.keeps_sessions = session_may_resume(registry),
 		.restart_grace_nsec = registry->attr.restart_grace_nsec,
 		.n_resumed = registry->resumed_total,
+		.n_hidden_sessions = count_hidden(req->session),
 	};
 	snprintf(rep->daemon, sizeof(rep->daemon), "%s", registry->attr.daemon);
 	count_dc(registry, rep);
 	fill_hot_spot(req->session, rep);
+	snprintf(rep->settings_warning, sizeof(rep->settings_warning), "%s", node_map_doubts(registry->node_map));
 	sum_nics(registry, &rep->counters);
 	return 0;
 }

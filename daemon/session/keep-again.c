@@ -95,6 +95,6 @@ bool session_is_repeat(struct session *session, const struct msg *request)
 		return false;
 	r = answer_again(session);
 	if (r < 0)
-		session_end(session, SHMD_STATUS_INTERNAL, "what was answered before the restart is lost: %s", strerror(-r));
+		session_end(session, SHMD_STATUS_INTERNAL, "the answers from before the restart are lost: %s", strerror(-r));
 	return true;
 }

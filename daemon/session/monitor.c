@@ -17,6 +17,7 @@
 
 #include "daemon/session/session.h"
 #include "proto/base/nsec.h"
+#include "proto/base/show.h"
 
 /* An event, and whose affair it is; NULL: everybody's. */
 struct news {
@@ -116,7 +117,7 @@ void monitor_catch_up(struct session *session)
 	news_init(&news, MSG_EVENT_DROPPED, NULL);
 	news.msg.event.number = session->n_dropped;
 	snprintf(news.msg.event.text, sizeof(news.msg.event.text),
-		 "%" PRIu32 " events were lost: this monitor does not read fast enough", session->n_dropped);
+		 "lost %" PRIu32 " event%s: this monitor does not read fast enough", session->n_dropped, plural_s(session->n_dropped));
 	session->n_dropped = 0;
 	session_send(session, &news.msg, NULL);
 }
@@ -184,7 +185,7 @@ void monitor_nic_dropped(struct registry *registry, const struct registry_nic *r
 	news.msg.event.number = event->n_lost;
 	snprintf(news.msg.event.nic_name, sizeof(news.msg.event.nic_name), "%s", rnic->info.name);
 	snprintf(news.msg.event.text, sizeof(news.msg.event.text),
-		 "%" PRIu32 " events of %s were lost: more came at once than it keeps", event->n_lost, rnic->info.name);
+		 "lost %" PRIu32 " event%s of %s: more came at once than it keeps", event->n_lost, plural_s(event->n_lost), rnic->info.name);
 	tell(registry, &news);
 }
 
@@ -253,6 +254,6 @@ void monitor_queues(const struct session *session, enum msg_event_kind kind, con
 	event->number = queues->first_qpn;
 	event->detail = queues->n_qps;
 	snprintf(event->nic_name, sizeof(event->nic_name), "%s", nic);
-	snprintf(event->text, sizeof(event->text), "%" PRIu32 " QPs on %s", queues->n_qps, nic);
+	snprintf(event->text, sizeof(event->text), "%" PRIu32 " QP%s on %s", queues->n_qps, plural_s(queues->n_qps), nic);
 	tell(session->registry, &news);
 }

@@ -24,6 +24,7 @@ struct node_map {
 	struct topo_policy *policy; /* owned; NULL: none */
 	unsigned int nics[TOPO_MAX_NICS]; /* the registry's index of each NIC of the map, or NO_NIC */
 	struct topo_map map;
+	char doubts[TOPO_DOUBTS_BYTES];
 };
 
 DEFINE_CLEANUP(struct node_map *, node_map_free);
@@ -100,6 +101,43 @@ static void draw(struct node_map *map)
 	topo_assign(map->topo, map->policy, &map->map);
 }
 
+static bool is_of_map(const struct node_map *map, unsigned int index)
+{
+	for (unsigned int i = 0; i < map->topo->n_nics; i++)
+		if (map->nics[i] == index)
+			return true;
+	return false;
+}
+
+static bool allows_any(const struct node_map *map)
+{
+	for (unsigned int i = 0; i < map->registry->n_nics; i++)
+		if (node_map_allows(map, &map->registry->nics[i]))
+			return true;
+	return false;
+}
+
+/* Behind draw(): names are held against the machine and the daemon's own NICs, which no machine has. */
+static void doubt(struct node_map *map)
+{
+	struct topo_apart apart[REGISTRY_MAX_NICS];
+	char names[TOPO_DOUBTS_BYTES];
+	unsigned int n = 0;
+
+	for (unsigned int i = 0; i < map->registry->n_nics; i++) {
+		const struct nic_info *info = &map->registry->nics[i].info;
+
+		if (!is_of_map(map, i))
+			apart[n++] = (struct topo_apart){.name = info->name, .pci = info->pci, .port = info->port};
+	}
+	topo_policy_doubts(map->policy, map->topo, apart, n, names);
+	if (map->registry->n_nics && !allows_any(map))
+		snprintf(map->doubts, sizeof(map->doubts), "no session can open a NIC: %.200s",
+			 *names ? names : "nics-include and nics-exclude leave none");
+	else
+		memcpy(map->doubts, names, sizeof(names));
+}
+
 static void place(struct node_map *map, struct topo *topo)
 {
 	map->topo = topo;
@@ -111,6 +149,7 @@ static void place(struct node_map *map, struct topo *topo)
 	}
 	take_states(map);
 	draw(map);
+	doubt(map);
 }
 
 int node_map_new(struct topo *topo, struct registry *registry, bool by_order, struct node_map **ret_map)
@@ -163,6 +202,12 @@ void node_map_set_policy(struct node_map *map, struct topo_policy *policy)
 	free(map->policy);
 	map->policy = policy;
 	draw(map);
+	doubt(map);
+}
+
+const char *node_map_doubts(const struct node_map *map)
+{
+	return map ? map->doubts : "";
 }
 
 bool node_map_allows(const struct node_map *map, const struct registry_nic *rnic)
@@ -266,4 +311,45 @@ uint64_t node_map_nics(struct node_map *map, const char *gpu)
 		nics |= nic == NO_NIC ? 0 : 1ull << nic;
 	}
 	return nics;
+}
+
+/* ---- a GPU that is not there ---------------------------------------------------------------------------------------- */
+
+static bool has_all_uuids(const struct node_map *map)
+{
+	const struct registry_attr *attr = &map->registry->attr;
+
+	for (unsigned int i = 0; i < map->topo->n_gpus; i++)
+		if (!map->topo->gpus[i].uuid[0])
+			return false;
+	return !attr->knows_uuids || attr->knows_uuids(map->topo->n_gpus);
+}
+
+bool node_map_lacks_gpu(const struct node_map *map, const char *gpu)
+{
+	uint64_t pci;
+
+	if (!map || !map->topo->n_gpus || topo_find_gpu(map->topo, gpu) >= 0)
+		return false;
+	if (topo_pci_parse(gpu, &pci))
+		return !map->registry->attr.sees_gpu || !map->registry->attr.sees_gpu(gpu);
+	return has_all_uuids(map);
+}
+
+#define ROOM_FOR_REST 16 /* " and 63 more" */
+
+void node_map_gpus_text(const struct node_map *map, char *buf, size_t size)
+{
+	char pci[TOPO_PCI_BYTES];
+	size_t used = 0;
+
+	buf[0] = 0;
+	for (unsigned int i = 0; i < map->topo->n_gpus; i++) {
+		topo_pci_text(map->topo->nodes[map->topo->gpus[i].node].pci, pci);
+		if (used + strlen(pci) + 2 + ROOM_FOR_REST > size) {
+			snprintf(buf + used, size - used, " and %u more", map->topo->n_gpus - i);
+			return;
+		}
+		used += (size_t)snprintf(buf + used, size - used, "%s%s", i ? ", " : "", pci);
+	}
 }

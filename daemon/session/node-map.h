@@ -29,6 +29,11 @@ void node_map_take_nics(struct node_map *map);
 int node_map_check_policy(struct node_map *map, const struct topo_policy *policy, char *why); /* TOPO_POLICY_WHY_BYTES */
 /* Takes the policy, a block of malloc(); NULL: none. What sessions have stays. map may be NULL. */
 void node_map_set_policy(struct node_map *map, struct topo_policy *policy);
+/*
+ * Names in the policy that nothing has here, and whether it leaves no NIC to any session, in words; "": all is well. As of the last
+ * time the machine, the registry's NICs or the policy changed. map may be NULL.
+ */
+const char *node_map_doubts(const struct node_map *map);
 /* Whether the policy leaves the registry's NIC to anybody. map may be NULL, here and below. */
 bool node_map_allows(const struct node_map *map, const struct registry_nic *rnic);
 /*
@@ -43,6 +48,14 @@ bool node_map_uses(struct node_map *map, const struct registry_nic *rnic);
  * the GPU, or has no active NIC for it.
  */
 struct registry_nic *node_map_find(struct node_map *map, const char *gpu, uint64_t taken, char *reason, size_t size);
+/*
+ * Whether the machine certainly has no such GPU, which is named by PCI address or UUID. Not certain: a machine on which no GPU was
+ * found, one where something at the address may be a GPU that came late, and a UUID where that of some GPU is not known, or where a GPU
+ * is split into MIG devices, which have UUIDs of their own. map may be NULL: nothing is certain.
+ */
+bool node_map_lacks_gpu(const struct node_map *map, const char *gpu);
+/* The GPUs that there are, for people: as many as there is room for, and how many more. */
+void node_map_gpus_text(const struct node_map *map, char *buf, size_t size);
 /* All NICs of a GPU, a bit per registry index; 0: as above. map may be NULL. */
 uint64_t node_map_nics(struct node_map *map, const char *gpu);
 

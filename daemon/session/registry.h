@@ -100,6 +100,12 @@ struct registry_attr {
 	struct nic_qp_params qp_params; /* of QPs whose client says nothing */
 	const char *no_mlx5; /* why ConnectX NICs were not looked for, in words; NULL: they were */
 	bool takes_newcomers; /* ConnectX NICs that come later are opened */
+	/*
+	 * Of a GPU that the map of the node does not have. Whether something at this PCI address may be one all the same, and whether
+	 * the driver has exactly so many GPUs, all with one UUID each. NULL: the map is all there is. They do not block.
+	 */
+	bool (*sees_gpu)(const char *pci);
+	bool (*knows_uuids)(unsigned int n_gpus);
 	const char *daemon; /* name and version; lives as long as the registry */
 	uint64_t quiesce_nsec; /* teardown waits at most this long for queues to flush; all together: registry_quiesce_left */
 	uint64_t restart_grace_nsec; /* how long clients wait for the next daemon; 0: sessions end with this one */

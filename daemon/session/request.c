@@ -16,6 +16,8 @@
 #include "daemon/session/undriven.h"
 #include "proto/base/assert.h"
 #include "proto/base/cleanup.h"
+#include "proto/base/show.h"
+#include "proto/base/suggest.h"
 
 /* A request and all that it points to. */
 struct request_box {
@@ -193,8 +195,21 @@ int request_admin(struct request *req)
 {
 	if (session_is_admin(req->session))
 		return 0;
-	return request_fail(req, SHMD_STATUS_PERMISSION, "this is for root and the user of the daemon (uid %u)",
+	return request_fail(req, SHMD_STATUS_PERMISSION, "only root and the user of the daemon (uid %u) may do this",
 			    req->session->registry->owner_uid);
+}
+
+static int fail_unknown_nic(struct request *req, const char *name)
+{
+	const struct registry *registry = req->session->registry;
+	struct suggest near = suggest_begin(name);
+	const char *word;
+
+	for (unsigned int i = 0; i < registry->n_nics; i++)
+		suggest_offer(&near, registry->nics[i].info.name);
+	word = suggest_result(&near);
+	return request_fail(req, SHMD_STATUS_NO_NIC, word ? "no NIC is called \"%s\" (did you mean %s?)" : "no NIC is called \"%s\"",
+			    name, word);
 }
 
 int request_no_nic(struct request *req, const char *name)
@@ -204,7 +219,7 @@ int request_no_nic(struct request *req, const char *name)
 	char text[MSG_TEXT_BYTES];
 
 	if (!seen)
-		return request_fail(req, SHMD_STATUS_NO_NIC, "no NIC is called \"%s\"", name);
+		return fail_unknown_nic(req, name);
 	undriven_text(registry, seen, text, sizeof(text));
 	return request_fail(req, SHMD_STATUS_NO_NIC, "%s", text);
 }
@@ -224,7 +239,7 @@ struct session_nic *request_nic(struct request *req, uint32_t index)
 
 	if (!nic)
 		request_fail(req, SHMD_STATUS_NOT_FOUND,
-			     "this session has opened %u NICs; there is none with index %u",
-			     req->session->n_nics, index);
+			     "this session has opened %u NIC%s; none has index %u",
+			     req->session->n_nics, plural_s(req->session->n_nics), index);
 	return nic;
 }

@@ -492,7 +492,7 @@ static void give_up(struct session *session, int r)
 {
 	abandon_contexts(session);
 	if (session->connection.fd >= 0)
-		session_end(session, SHMD_STATUS_INTERNAL, "shmemd has restarted and cannot go on with this session: %s",
+		session_end(session, SHMD_STATUS_INTERNAL, "shmemd has restarted and cannot continue this session: %s",
 			    strerror(-r));
 	session_free(session);
 }

@@ -63,7 +63,7 @@ void session_tell_resumed(struct session *session)
 		return;
 	fd = session_make_watch(session);
 	if (fd < 0) {
-		session_end(session, SHMD_STATUS_NO_MEMORY, "the daemon has restarted and cannot make a pipe for this session: %s",
+		session_end(session, SHMD_STATUS_NO_MEMORY, "the daemon has restarted and cannot create a pipe for this session: %s",
 			    strerror(-fd));
 		return;
 	}

@@ -58,31 +58,31 @@ void undriven_text(const struct registry *registry, const struct nic_seen *seen,
 
 	if (!is_mlx5(seen))
 		snprintf(text, size,
-			 "no backend drives %s (%s): the proxy backend, which is for NICs other than ConnectX, is not there yet; "
-			 "take another NIC (shmemctl list nics), or start shmemd with --backend soft",
+			 "shmemd does not support %s (%s), which is no ConnectX; choose another NIC (\"shmemctl list nics\"), or "
+			 "start shmemd with --backend soft",
 			 seen->name, driver);
 	else if (registry->attr.no_mlx5)
-		snprintf(text, size, "no backend drives %s (%s): %s; take another NIC (shmemctl list nics)", seen->name,
+		snprintf(text, size, "shmemd does not manage %s (%s): %s; choose another NIC (\"shmemctl list nics\")", seen->name,
 			 driver, registry->attr.no_mlx5);
 	else if (is_name_taken(registry, seen->name))
 		snprintf(text, size,
-			 "no backend drives %s (%s): it has the name of another NIC, which is lost; restart shmemd, or take another NIC "
-			 "(shmemctl list nics)",
+			 "shmemd does not manage %s (%s): it has the name of a NIC that was lost; restart shmemd, or choose another NIC "
+			 "(\"shmemctl list nics\")",
 			 seen->name, driver);
 	else if (registry->attr.takes_newcomers && registry->n_nics == REGISTRY_MAX_NICS)
 		snprintf(text, size,
-			 "no backend drives %s (%s): shmemd has had %u NICs since its start and takes no more; restart shmemd, or take "
-			 "another NIC (shmemctl list nics)",
+			 "shmemd does not manage %s (%s): it has had %u NICs since its start, the most it can; restart shmemd, or "
+			 "choose another NIC (\"shmemctl list nics\")",
 			 seen->name, driver, REGISTRY_MAX_NICS);
 	else if (undriven_is_newcomer(registry, seen))
 		snprintf(text, size,
-			 "no backend drives %s (%s): it was found just now, or cannot be used, and then the log says why; it is tried "
-			 "again every minute; take another NIC (shmemctl list nics)",
+			 "shmemd does not manage %s (%s): it is new, or the log says why it cannot be used; shmemd tries it again every "
+			 "minute; choose another NIC (\"shmemctl list nics\")",
 			 seen->name, driver);
 	else
 		snprintf(text, size,
-			 "no backend drives %s (%s): when shmemd started it was not there, or not usable, and then the log says "
-			 "why; restart shmemd, or take another NIC (shmemctl list nics)",
+			 "shmemd does not manage %s (%s): it came after shmemd, or the log says why it cannot be used; restart shmemd, or "
+			 "choose another NIC (\"shmemctl list nics\")",
 			 seen->name, driver);
 }
 
@@ -103,7 +103,7 @@ static void tell_lost(struct registry *registry, const struct nic_seen *seen)
 
 static const char *driver_words(const struct registry *registry, const struct nic_seen *seen)
 {
-	return undriven_is_newcomer(registry, seen) ? "it is about to be opened" : "no backend drives it";
+	return undriven_is_newcomer(registry, seen) ? "it is about to be opened" : "shmemd does not manage it";
 }
 
 static void tell_found(struct registry *registry, const struct nic_seen *seen)
@@ -120,7 +120,7 @@ static void tell_state(struct registry *registry, const struct nic_seen *seen)
 {
 	char text[MSG_TEXT_BYTES];
 
-	snprintf(text, sizeof(text), "the port of %s is %s; no backend drives it", seen->name, state_word(seen));
+	snprintf(text, sizeof(text), "the port of %s is %s; shmemd does not manage it", seen->name, state_word(seen));
 	note(registry, seen, text);
 	monitor_undriven(registry, MSG_EVENT_PORT_STATE, seen, text);
 }

@@ -9,6 +9,7 @@
 #include "daemon/topo/check-private.h"
 #include "daemon/topo/sysfs.h"
 #include "proto/base/cleanup.h"
+#include "proto/base/show.h"
 
 #define MAX_CPU 65535u
 #define NIC_NAME_BYTES 10u /* that the name of a thread has room for */
@@ -72,18 +73,17 @@ void check_doorbells(const struct check_host *host, struct check_teller *to)
 	if (daemon->n_unseen)
 		check_say(to, CHECK_WARN, "",
 			  "run shmemctl doctor as root or as the user of the daemon",
-			  "not known of %u sessions of other users", daemon->n_unseen);
+			  "not known for %u session%s of other users", daemon->n_unseen, plural_s(daemon->n_unseen));
 	n_on_cpu = count_on_cpu(daemon);
 	if (n_on_cpu)
 		check_say(to, CHECK_OK, "", "",
-			  "%u of %u sessions have mode cpu: their NICs offer nothing better, or "
-			  "they named it",
-			  n_on_cpu, daemon->n_sessions);
+			  "%u of %u session%s in mode cpu: the NIC offers nothing better, or the client asked for it", n_on_cpu,
+			  daemon->n_sessions, plural_s(daemon->n_sessions));
 	else if (!daemon->n_sessions && !daemon->n_unseen)
-		check_say(to, CHECK_OK, "", "", "there is no session");
+		check_say(to, CHECK_OK, "", "", "there are no sessions");
 	else if (!to->n_bad)
-		check_say(to, CHECK_OK, "", "", "%u sessions, each with the best mode of its NICs",
-			  daemon->n_sessions);
+		check_say(to, CHECK_OK, "", "", "%u session%s with the best mode of the NICs", daemon->n_sessions,
+			  plural_s(daemon->n_sessions));
 }
 
 /* ---- NICs ---------------------------------------------------------------------------------------------------------- */
@@ -242,5 +242,5 @@ void check_threads(const struct check_host *host, struct check_teller *to)
 		n++;
 	}
 	if (!to->n_bad)
-		check_say(to, CHECK_OK, "", "", "%u threads; those that serve a NIC are on its NUMA node", n);
+		check_say(to, CHECK_OK, "", "", "%u thread%s; those that serve a NIC are on its NUMA node", n, plural_s(n));
 }

@@ -8,6 +8,7 @@
 #include "daemon/topo/sysfs.h"
 #include "daemon/topo/topo-private.h"
 #include "proto/base/cleanup.h"
+#include "proto/base/show.h"
 
 #define GUID_FIX "mstflint -d PCI -guid GUID sg; of a VF: ip link set PFDEV vf N node_guid GUID, on RoCE mac MAC, then bind it anew"
 
@@ -87,13 +88,15 @@ void check_devices(const struct check_host *host, struct check_teller *to)
 		return;
 	else if (!topo->n_nics)
 		check_say(to, CHECK_FAIL, "", "modprobe mlx5_ib, or the driver of your NIC; without a NIC shmemd --backend soft works, and tests only",
-			  "%u GPUs and no RDMA NIC", topo->n_gpus);
+			  "%u GPU%s and no RDMA NIC", topo->n_gpus, plural_s(topo->n_gpus));
 	else if (host->left_out && *host->left_out)
 		check_say(to, CHECK_WARN, "",
 			  "ls -l /" CHECK_NICS " shows them; unload the driver of what should not be there",
-			  "%u GPUs, %u ports of RDMA NICs; %s", topo->n_gpus, topo->n_nics, host->left_out);
+			  "%u GPU%s, %u port%s of RDMA NICs; %s", topo->n_gpus, plural_s(topo->n_gpus), topo->n_nics, plural_s(topo->n_nics),
+			  host->left_out);
 	else
-		check_say(to, CHECK_OK, "", "", "%u GPUs, %u ports of RDMA NICs", topo->n_gpus, topo->n_nics);
+		check_say(to, CHECK_OK, "", "", "%u GPU%s, %u port%s of RDMA NICs", topo->n_gpus, plural_s(topo->n_gpus), topo->n_nics,
+			  plural_s(topo->n_nics));
 }
 
 static bool is_numa_known(const struct topo *topo, unsigned int gpu, unsigned int nic)
@@ -189,7 +192,8 @@ void check_assignment(const struct check_host *host, struct check_teller *to)
 	for (unsigned int i = 0; i < host->topo->n_nics; i++)
 		judge_manager(host, to, i);
 	if (!to->n_bad)
-		check_say(to, CHECK_OK, "", "", "every one of %u GPUs has a NIC on its NUMA node or nearer", host->topo->n_gpus);
+		check_say(to, CHECK_OK, "", "", "%u GPU%s, each with a NIC on its NUMA node or nearer", host->topo->n_gpus,
+			  plural_s(host->topo->n_gpus));
 }
 
 /* ---- what firmware allows ------------------------------------------------------------------------------------------ */

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "daemon/topo/check-private.h"
+#include "proto/base/show.h"
 
 #define CONFIG_BYTES 4096
 #define CONFIG_FOR_ALL 64 /* that others than root may read */
@@ -193,7 +194,7 @@ void check_acs(const struct check_host *host, struct check_teller *to)
 		check_say(to, CHECK_OK, "", "",
 			  "no bridge is between a GPU and its NIC below where they meet");
 	else if (!to->n_bad)
-		check_say(to, CHECK_OK, "", "", "%u bridges between GPUs and their NICs let them talk directly", n);
+		check_say(to, CHECK_OK, "", "", "%u bridge%s between GPUs and their NICs: they can talk directly", n, plural_s(n));
 }
 
 /* ---- links --------------------------------------------------------------------------------------------------------- */

@@ -7,6 +7,7 @@
 #include "daemon/topo/check-private.h"
 #include "daemon/topo/topo-private.h"
 #include "proto/base/gid.h"
+#include "proto/base/show.h"
 
 #define STATE_INIT 2 /* IBTA PortInfo: PortState */
 #define STATE_ACTIVE 4
@@ -317,7 +318,7 @@ void check_mtu(const struct check_host *host, struct check_teller *to)
 	if (!n)
 		check_say(to, CHECK_OK, "", "", "no port is in use");
 	else if (!to->n_bad)
-		check_say(to, CHECK_OK, "", "", "of %u ports, the largest of each fabric", n);
+		check_say(to, CHECK_OK, "", "", "%u port%s, each with the largest of its fabric", n, plural_s(n));
 }
 
 /* ---- addresses ----------------------------------------------------------------------------------------------------- */

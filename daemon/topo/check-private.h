@@ -80,6 +80,7 @@ check_fn check_kernel_version, check_rdma_core, check_device_nodes, check_memory
 check_fn check_iommu, check_acs, check_pci_link;
 check_fn check_port, check_rate, check_mtu, check_gid;
 check_fn check_devices, check_assignment, check_devx, check_atomics, check_firmware, check_guids;
+check_fn check_settings;
 check_fn check_driven, check_threads, check_doorbells;
 
 #endif

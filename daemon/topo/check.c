@@ -21,6 +21,7 @@
 const struct check check_table[] = {
 	{"devices", check_devices, CHECK_OF_NODE, true}, /* RDMA NICs and GPUs are there */
 	{"assignment", check_assignment, CHECK_OF_GPUS, true}, /* every GPU has a NIC near it */
+	{"settings", check_settings, CHECK_OF_NODE, false}, /* settings name what is here */
 	{"driver", check_driver, CHECK_OF_GPUS, true}, /* the GPU's driver, with open kernel modules */
 	{"peer-mapping", check_peer_mapping, CHECK_OF_GPUS, true}, /* GPUs may ring NICs: PeerMappingOverride */
 	{"stream-memory", check_stream_memory, CHECK_OF_GPUS, true}, /* stream memory operations */

@@ -60,6 +60,13 @@ struct check_daemon {
 	const struct check_undriven *undriven;
 };
 
+/* What came of reading nics-include, nics-exclude and gpu-nic-map; NULL: there is no such thing. */
+struct check_settings {
+	const char *unread; /* why they cannot be read */
+	const char *error; /* why this machine cannot follow them */
+	const char *warning; /* topo_policy_doubts() */
+};
+
 /* What the checks look at. */
 struct check_host {
 	int root; /* folder with sys, proc, dev and usr */
@@ -69,6 +76,7 @@ struct check_host {
 	const char *topo_error;
 	const char *left_out; /* what of the machine topo has not, in words; NULL or "": nothing */
 	const struct check_daemon *daemon;
+	const struct check_settings *settings; /* NULL: none are given for this machine */
 };
 
 struct check_teller;

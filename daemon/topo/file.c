@@ -35,7 +35,7 @@ static int read_outermost(struct topo_builder *builder, struct xml *xml)
 	for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++)
 		if (strcmp(xml->name, forms[i].name) == 0)
 			return forms[i].read(builder, xml);
-	return topo_refuse(builder, "it is no topology of hwloc (lstopo --of xml), NCCL (NCCL_TOPO_DUMP_FILE) or shmemctl (topology dump)");
+	return topo_refuse(builder, "this is not a topology of hwloc (lstopo --of xml), NCCL (NCCL_TOPO_DUMP_FILE) or shmemctl (topology dump)");
 }
 
 /* A file of something else, or one from which all was filtered. */
@@ -46,7 +46,7 @@ static void tell_if_empty(struct topo_builder *builder)
 	for (unsigned int i = 0; i < topo->n_nodes; i++)
 		if (topo->nodes[i].kind == TOPO_FUNCTION)
 			return;
-	snprintf(builder->why, TOPO_WHY_BYTES, "there is no PCI device in it: was it written with all of them (lstopo --whole-io)?");
+	snprintf(builder->why, TOPO_WHY_BYTES, "it contains no PCI device; lstopo --whole-io writes all of them");
 }
 
 static int parse(struct topo_builder *builder, char *text, size_t n_bytes, struct topo **ret_topo)
@@ -59,10 +59,10 @@ static int parse(struct topo_builder *builder, char *text, size_t n_bytes, struc
 	xml_init(xml, text, n_bytes);
 	r = read_outermost(builder, xml);
 	if (r == -EBADMSG && !builder->why[0])
-		topo_refuse(builder, "line %u: it is no well-formed XML; what can be read is that of \"lstopo --of xml\", of NCCL_TOPO_DUMP_FILE and of "
+		topo_refuse(builder, "line %u: this is not well-formed XML; write the file with \"lstopo --of xml\", NCCL_TOPO_DUMP_FILE or "
 			    "\"shmemctl topology dump\"", xml->line);
 	else if (r == -E2BIG && !builder->why[0])
-		snprintf(builder->why, TOPO_WHY_BYTES, "line %u: it is larger than any machine", xml->line);
+		snprintf(builder->why, TOPO_WHY_BYTES, "line %u: this is larger than any machine", xml->line);
 	free(xml);
 	if (r < 0)
 		return r;

@@ -330,7 +330,7 @@ static int add_nics(struct reader *reader)
 	for (enum turn turn = TURN_OWN; !r && turn < TURN_END; turn++)
 		r = add_turn(reader, at, names, n, turn);
 	if (!r && reader->n_left_out)
-		topo_note(reader->builder, "%u VFs are left out: there are more than %u ports of NICs", reader->n_left_out, TOPO_MAX_NICS);
+		topo_note(reader->builder, "%u VF%s left out: there are more than %u ports of NICs", reader->n_left_out, reader->n_left_out == 1 ? " is" : "s are", TOPO_MAX_NICS);
 	while (n > 0)
 		free(names[--n]);
 	free(names);

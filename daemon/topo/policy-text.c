@@ -215,6 +215,14 @@ static int read_line(struct topo_policy *policy, char *line, char why[TOPO_POLIC
 	return r == -ENOENT ? 0 : r;
 }
 
+/* What fgets() read ends before the line does. */
+static bool has_zero(const char *line, size_t size, FILE *file)
+{
+	size_t n = strlen(line);
+
+	return n == 0 || (line[n - 1] != '\n' && n < size - 1 && !feof(file));
+}
+
 static int read_lines(struct topo_policy *policy, const char *path, FILE *file, char why[TOPO_POLICY_WHY_BYTES])
 {
 	char line[MAX_LINE_BYTES], reason[TOPO_POLICY_WHY_BYTES];
@@ -222,7 +230,9 @@ static int read_lines(struct topo_policy *policy, const char *path, FILE *file, 
 
 	while (fgets(line, sizeof(line), file)) {
 		number++;
-		if (strlen(line) == sizeof(line) - 1 && line[sizeof(line) - 2] != '\n')
+		if (has_zero(line, sizeof(line), file))
+			snprintf(reason, sizeof(reason), "this is not a text file");
+		else if (strlen(line) == sizeof(line) - 1 && line[sizeof(line) - 2] != '\n')
 			snprintf(reason, sizeof(reason), "the line has more than %d bytes", MAX_LINE_BYTES - 2);
 		else if (read_line(policy, line, reason) == 0)
 			continue;
@@ -231,7 +241,7 @@ static int read_lines(struct topo_policy *policy, const char *path, FILE *file, 
 	}
 	if (!ferror(file))
 		return 0;
-	snprintf(why, TOPO_POLICY_WHY_BYTES, "cannot read %.256s", path);
+	snprintf(why, TOPO_POLICY_WHY_BYTES, "cannot read %.256s: %s", path, strerror(errno));
 	return -EIO;
 }
 

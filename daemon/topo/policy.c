@@ -80,11 +80,15 @@ static bool is_same_pci(const char *a, const char *b)
 	return topo_pci_parse(a, &pci_a) && topo_pci_parse(b, &pci_b) && pci_a == pci_b;
 }
 
+bool topo_named_fits_apart(const struct topo_named *named, const struct topo_apart *nic)
+{
+	return fits_port(named, nic->port) && (topo_is_of_device(nic->name, named->name) || is_same_pci(nic->pci, named->name));
+}
+
 static bool names(const struct topo_named *list, unsigned int n, const struct topo_apart *nic)
 {
 	for (unsigned int i = 0; i < n; i++)
-		if (fits_port(&list[i], nic->port) &&
-		    (topo_is_of_device(nic->name, list[i].name) || is_same_pci(nic->pci, list[i].name)))
+		if (topo_named_fits_apart(&list[i], nic))
 			return true;
 	return false;
 }

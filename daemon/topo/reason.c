@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "daemon/topo/topo.h"
+#include "proto/base/show.h"
 
 static unsigned int rank_of(const struct topo *topo, unsigned int gpu, unsigned int nic)
 {
@@ -137,7 +138,7 @@ static void reason_given(const struct topo *topo, const struct topo_map *map, un
 	if (got->is_weighted)
 		snprintf(weight, sizeof(weight), ", with weight %u", weight_of(got, nic));
 	if (n_sharing > 1)
-		snprintf(sharing, sizeof(sharing), ", shared by %u GPUs", n_sharing);
+		snprintf(sharing, sizeof(sharing), ", shared by %u GPU%s", n_sharing, plural_s(n_sharing));
 	snprintf(buf, TOPO_WHY_BYTES, "%s: gpu-nic-map gives it%s%s", word_of(topo, gpu, nic), weight, sharing);
 }
 
@@ -204,7 +205,7 @@ const char *topo_reason_none(const struct topo *topo, const struct topo_map *map
 	if (!topo->n_nics)
 		snprintf(buf, TOPO_WHY_BYTES, "the node has no RDMA NIC");
 	else
-		snprintf(buf, TOPO_WHY_BYTES, "none of the node's %u NICs can be used", topo->n_nics);
+		snprintf(buf, TOPO_WHY_BYTES, "none of the %u NIC%s of this machine can be used", topo->n_nics, plural_s(topo->n_nics));
 	return buf;
 }
 

@@ -91,6 +91,7 @@ bool topo_policy_includes(const struct topo_policy *policy, const struct topo *t
 /* Sets aside what no GPU gets, with its reason, in a map that is empty. */
 void topo_exclude(const struct topo *topo, const struct topo_policy *policy, struct topo_map *map);
 bool topo_named_fits(const struct topo_named *named, const struct topo *topo, unsigned int nic);
+bool topo_named_fits_apart(const struct topo_named *named, const struct topo_apart *nic);
 
 /*
  * What sysfs has of an RDMA device, whose folder is `nic`: of all its ports, and of seen->port. seen->gids is new. -ENOMEM.

@@ -273,6 +273,13 @@ struct topo_apart {
 	const char *pci; /* "0000:3b:00.0", or empty */
 	unsigned int port;
 };
+#define TOPO_DOUBTS_BYTES 256
+/*
+ * Names in the policy that neither the machine nor `apart`, NICs of the daemon's own, has: how many, and in words which, with what
+ * was probably meant; "" for none. They are no error: a NIC may come later, and one file may serve many nodes.
+ */
+unsigned int topo_policy_doubts(const struct topo_policy *policy, const struct topo *topo, const struct topo_apart *apart,
+				unsigned int n_apart, char text[TOPO_DOUBTS_BYTES]);
 bool topo_policy_allows_apart(const struct topo_policy *policy, const struct topo_apart *nic);
 /* Whether a NIC as the daemon calls it, "mlx5_0" or a port of two as "mlx5_0:2", is of the device. */
 bool topo_is_of_device(const char *nic, const char *device);

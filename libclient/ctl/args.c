@@ -13,7 +13,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libclient/ctl/ctl.h"
+#include "proto/base/suggest.h"
+
 #define DEFAULT_WATCH_SECONDS 2.0
+#define USAGE_BYTES 1024
+#define HINT_BYTES (SUGGEST_MAX_BYTES + 24)
 
 static const char *const color_choices[] = {"auto", "always", "never", NULL};
 static const char *const kind_choices[] = {
@@ -21,27 +26,27 @@ static const char *const kind_choices[] = {
 	"queues-created", "queues-destroyed", "drain", "dropped", "refused", "resumed", NULL};
 
 const struct args_option args_options[N_OPTIONS] = {
-	[OPTION_JSON] = {"--json", NULL, VALUE_NONE, NULL, "one JSON document on one line, see shmemctl-json(5)"},
-	[OPTION_COLOR] = {"--color", "WHEN", VALUE_CHOICE, color_choices, "auto (on terminals), always or never"},
+	[OPTION_JSON] = {"--json", NULL, VALUE_NONE, NULL, "print one line of JSON, see shmemctl-json(5)"},
+	[OPTION_COLOR] = {"--color", "WHEN", VALUE_CHOICE, color_choices, "use color: auto (on terminals), always or never"},
 	[OPTION_SOCKET] = {"--socket", "PATH", VALUE_PATH, NULL,
-			   "the daemon's socket, instead of $SHMEMD_SOCKET"},
-	[OPTION_HELP] = {"--help", NULL, VALUE_NONE, NULL, "this text; of a command with its name"},
-	[OPTION_VERSION] = {"--version", NULL, VALUE_NONE, NULL, "version of shmemctl"},
+			   "connect to this socket, not to $SHMEMD_SOCKET"},
+	[OPTION_HELP] = {"--help", NULL, VALUE_NONE, NULL, "explain all commands, or the one on the line; also -h"},
+	[OPTION_VERSION] = {"--version", NULL, VALUE_NONE, NULL, "print the version; also -V"},
 	[OPTION_WATCH] = {"--watch", "[SECONDS]", VALUE_SECONDS_OPTIONAL, NULL,
-			  "again every SECONDS (2), until interrupted"},
-	[OPTION_ALL] = {"--all", NULL, VALUE_NONE, NULL, "also what is idle or consumed"},
-	[OPTION_WIDE] = {"--wide", NULL, VALUE_NONE, NULL, "every column, however wide the tables become"},
+			  "repeat every SECONDS (2), until interrupted"},
+	[OPTION_ALL] = {"--all", NULL, VALUE_NONE, NULL, "include what is idle or consumed"},
+	[OPTION_WIDE] = {"--wide", NULL, VALUE_NONE, NULL, "show every column, however wide the tables become"},
 	[OPTION_KEYS] = {"--keys", NULL, VALUE_NONE, NULL, "show lkeys and rkeys"},
-	[OPTION_PAYLOAD] = {"--payload", NULL, VALUE_NONE, NULL, "show inline data and what is not understood"},
-	[OPTION_KIND] = {"--kind", "KIND[,KIND]", VALUE_CHOICES, kind_choices, "only events of these kinds"},
-	[OPTION_COUNT] = {"--count", "N", VALUE_COUNT, NULL, "end after N events"},
-	[OPTION_GRACE] = {"--grace", "SECONDS", VALUE_SECONDS, NULL, "how long sessions may finish (30)"},
+	[OPTION_PAYLOAD] = {"--payload", NULL, VALUE_NONE, NULL, "show inline data and bytes that cannot be decoded"},
+	[OPTION_KIND] = {"--kind", "KIND[,KIND]", VALUE_CHOICES, kind_choices, "print only events of these kinds"},
+	[OPTION_COUNT] = {"--count", "N", VALUE_COUNT, NULL, "exit after N events"},
+	[OPTION_GRACE] = {"--grace", "SECONDS", VALUE_SECONDS, NULL, "how long sessions have to finish (30)"},
 	[OPTION_OFF] = {"--off", NULL, VALUE_NONE, NULL, "accept sessions again"},
-	[OPTION_FROM] = {"--from", "FILE", VALUE_PATH, NULL, "a machine that was captured, not this one"},
-	[OPTION_WHY] = {"--why", "GPU", VALUE_TEXT, NULL, "every NIC, and why this GPU has it or not"},
-	[OPTION_SVG] = {"--svg", "FILE", VALUE_PATH, NULL, "write a picture to FILE, - is standard output"},
-	[OPTION_CONFIG] = {"--config", "FILE", VALUE_PATH, NULL, "the daemon's settings, instead of shmemd.conf"},
-	[OPTION_ROOT] = {"--root", "DIR", VALUE_PATH, NULL, "a folder with sys, proc, dev and usr of a machine"},
+	[OPTION_FROM] = {"--from", "FILE", VALUE_PATH, NULL, "read a captured machine, not this one"},
+	[OPTION_WHY] = {"--why", "GPU", VALUE_TEXT, NULL, "list every NIC, and why this GPU has it or not"},
+	[OPTION_SVG] = {"--svg", "FILE", VALUE_PATH, NULL, "write a picture to FILE; - is standard output"},
+	[OPTION_CONFIG] = {"--config", "FILE", VALUE_PATH, NULL, "read the daemon's settings from FILE"},
+	[OPTION_ROOT] = {"--root", "DIR", VALUE_PATH, NULL, "check a machine whose sys, proc, dev, usr are in DIR"},
 };
 
 static int usage_error(const struct args *args, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -49,13 +54,13 @@ static int usage_error(const struct args *args, const char *fmt, ...) __attribut
 static int usage_error(const struct args *args, const char *fmt, ...)
 {
 	const struct args_command *command = args->command;
+	char text[USAGE_BYTES];
 	va_list list;
 
-	fputs("shmemctl: ", stderr);
 	va_start(list, fmt);
-	vfprintf(stderr, fmt, list);
+	vsnprintf(text, sizeof(text), fmt, list);
 	va_end(list);
-	fprintf(stderr, "; see shmemctl %s%s--help\n", command ? command->name : "", command ? " " : "");
+	ctl_fail("%s; see shmemctl %s%s--help", text, command ? command->name : "", command ? " " : "");
 	return -EINVAL;
 }
 
@@ -122,10 +127,17 @@ static const char *join_choices(const char *const *choices, char *buf, size_t si
 	return buf;
 }
 
+/* " (did you mean X?)", or nothing. Returns buf. */
+static const char *hint(const char *word, char buf[HINT_BYTES])
+{
+	snprintf(buf, HINT_BYTES, word ? " (did you mean %s?)" : "", word);
+	return buf;
+}
+
 static int check_value(const struct args *args, const struct args_option *option, const char *value)
 {
 	uint64_t number;
-	char buf[256];
+	char buf[256], near[HINT_BYTES];
 	double seconds;
 
 	switch (option->value) {
@@ -140,12 +152,14 @@ static int check_value(const struct args *args, const struct args_option *option
 			usage_error(args, "%s takes a number above 0, not %s", option->name, value);
 	case VALUE_CHOICE:
 		return is_choice(option->choices, value, strlen(value)) ? 0 :
-			usage_error(args, "%s takes %s, not %s", option->name,
-				    join_choices(option->choices, buf, sizeof(buf)), value);
+			usage_error(args, "%s takes %s, not %s%s", option->name,
+				    join_choices(option->choices, buf, sizeof(buf)), value,
+				    hint(suggest_of(value, option->choices), near));
 	case VALUE_CHOICES:
 		return are_choices(option->choices, value) ? 0 :
-			usage_error(args, "%s takes %s, not %s", option->name,
-				    join_choices(option->choices, buf, sizeof(buf)), value);
+			usage_error(args, "%s takes %s, not %s%s", option->name,
+				    join_choices(option->choices, buf, sizeof(buf)), value,
+				    hint(suggest_of(value, option->choices), near));
 	case VALUE_PATH:
 		return *value ? 0 : usage_error(args, "%s needs a path", option->name);
 	case VALUE_TEXT:
@@ -166,6 +180,18 @@ int args_find_option(const char *name, size_t bytes)
 	return -1;
 }
 
+static int refuse_option(const struct args *args, const char *word, size_t bytes)
+{
+	char typed[SUGGEST_MAX_BYTES + 1], buf[HINT_BYTES];
+	struct suggest near = suggest_begin(typed);
+
+	snprintf(typed, sizeof(typed), "%.*s", (int)bytes, word);
+	for (int id = 0; id < N_OPTIONS; id++)
+		if (!args->command || (args->command->options | OPTIONS_COMMON) & OPTION_BIT(id))
+			suggest_offer(&near, args_options[id].name);
+	return usage_error(args, "unknown option %.*s%s", (int)bytes, word, hint(suggest_result(&near), buf));
+}
+
 /* Reads argv[0] and what belongs to it. Returns how many words that were. */
 static int read_option(struct args *args, char **argv)
 {
@@ -176,7 +202,7 @@ static int read_option(struct args *args, char **argv)
 	double seconds;
 
 	if (id < 0)
-		return usage_error(args, "unknown option %.*s", (int)bytes, argv[0]);
+		return refuse_option(args, argv[0], bytes);
 	option = &args_options[id];
 	if (option->value == VALUE_SECONDS_OPTIONAL && !value && args_parse_seconds(argv[1], &seconds)) {
 		value = argv[1];
@@ -204,50 +230,29 @@ const struct args_command *args_find_command(const char *name)
 	return command->name ? command : NULL;
 }
 
-/* The command with most of a beginning in common, the shorter one first: what somebody in a hurry meant. */
-static const char *near_command(const char *word)
-{
-	const char *near = NULL;
-	size_t best = 1;
-
-	for (const struct args_command *command = args_commands; command->name; command++) {
-		size_t n = 0;
-
-		while (word[n] && word[n] == command->name[n])
-			n++;
-		if (n > best || (near && n == best && strlen(command->name) < strlen(near))) {
-			near = command->name;
-			best = n;
-		}
-	}
-	return near;
-}
-
 static int read_command(struct args *args, const char *word)
 {
-	const char *near = near_command(word);
+	char buf[HINT_BYTES];
 
 	args->command = args_find_command(word);
 	if (args->command)
 		return 0;
-	if (near)
-		return usage_error(args, "unknown command %s, did you mean %s", word, near);
-	return usage_error(args, "unknown command %s", word);
+	return usage_error(args, "unknown command %s%s", word, hint(suggest_of(word, args_command_names), buf));
 }
 
 static int read_word(struct args *args, const char *text)
 {
 	const struct args_word *word;
-	char buf[256];
+	char buf[256], near[HINT_BYTES];
 
 	if (!args->command)
 		return read_command(args, text);
 	word = args->command->words[args->n_words];
 	if (!word)
-		return usage_error(args, "one word too many: %s", text);
+		return usage_error(args, "%s: unexpected word %s", args->command->name, text);
 	if (word->choices && !is_choice(word->choices, text, strlen(text)))
-		return usage_error(args, "%s: %s is %s, not %s", args->command->name, word->name,
-				   join_choices(word->choices, buf, sizeof(buf)), text);
+		return usage_error(args, "%s: %s must be %s, not %s%s", args->command->name, word->name,
+				   join_choices(word->choices, buf, sizeof(buf)), text, hint(suggest_of(text, word->choices), near));
 	args->words[args->n_words++] = text;
 	return 0;
 }
@@ -260,7 +265,7 @@ static int check_complete(struct args *args)
 	char buf[256];
 
 	if (!command)
-		return usage_error(args, "no command");
+		return usage_error(args, "name a command");
 	foreign = args->given & ~(command->options | OPTIONS_COMMON);
 	for (int id = 0; id < N_OPTIONS; id++)
 		if (foreign & OPTION_BIT(id))
@@ -281,10 +286,10 @@ static void find_command(struct args *args, char **argv)
 		args->command = args_find_command(*argv);
 }
 
-static bool asks_for(char **argv, const char *name)
+static bool asks_for(char **argv, const char *name, const char *short_name)
 {
 	for (; *argv && strcmp(*argv, "--"); argv++)
-		if (!strcmp(*argv, name))
+		if (!strcmp(*argv, name) || !strcmp(*argv, short_name))
 			return true;
 	return false;
 }
@@ -294,8 +299,8 @@ int args_read(char **argv, struct args *ret_args)
 	struct args args = {0};
 	bool only_words = false;
 
-	if (asks_for(argv, "--help") || asks_for(argv, "--version")) {
-		args.given = OPTION_BIT(asks_for(argv, "--help") ? OPTION_HELP : OPTION_VERSION);
+	if (asks_for(argv, "--help", "-h") || asks_for(argv, "--version", "-V")) {
+		args.given = OPTION_BIT(asks_for(argv, "--help", "-h") ? OPTION_HELP : OPTION_VERSION);
 		find_command(&args, argv);
 		*ret_args = args;
 		return 0;

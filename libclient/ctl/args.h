@@ -98,7 +98,7 @@ struct args {
 };
 
 /*
- * Reads argv behind the program's name. 0; or -EINVAL with a sentence on stderr. With --help or --version in it
+ * Reads argv behind the program's name. 0; or -EINVAL with a sentence on stderr. With --help or --version in it, or -h or -V,
  * nothing else is checked.
  */
 int args_read(char **argv, struct args *ret_args);
@@ -114,6 +114,9 @@ const struct args_command *args_find_command(const char *name);
 int args_find_option(const char *name, size_t bytes); /* -1: there is none */
 bool args_parse_number(const char *text, uint64_t *ret_number); /* decimal, or hexadecimal behind 0x */
 bool args_parse_seconds(const char *text, double *ret_seconds);
+
+/* The commands' names, for the word behind "help"; ends with NULL. */
+extern const char *const args_command_names[];
 
 /* All commands, or one. */
 void args_print_help(const struct args_command *command, FILE *out);

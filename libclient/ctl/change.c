@@ -14,13 +14,13 @@ int ctl_kill(struct ctl *ctl)
 	int r;
 
 	if (!args_parse_number(ctl->args->words[0], &session))
-		return ctl_fail("%s is no session; shmemctl list sessions shows them", ctl->args->words[0]);
+		return ctl_fail("%s is not the number of a session; \"shmemctl list sessions\" shows them", ctl->args->words[0]);
 	/* Who it is can be told before only. Who may not see it may not kill it either, and is told that. */
 	r = ctl_find_session(ctl, session, &item);
 	if (!r || r == -ENOENT)
 		r = shmd_admin_kill(ctl->client, session);
 	if (r == -ENOENT)
-		return ctl_fail("there is no session %" PRIu64 "; shmemctl list sessions shows those there are", session);
+		return ctl_fail("there is no session %" PRIu64 "; \"shmemctl list sessions\" shows all", session);
 	if (r < 0)
 		return r;
 	if (!ctl->is_json) {
@@ -61,7 +61,7 @@ int ctl_port(struct ctl *ctl)
 	int r = shmd_admin_port_set(ctl->client, nic, up);
 
 	if (r == -ENODEV)
-		return ctl_fail("%s: %s; shmemctl list nics shows those there are", nic, shmd_error_text());
+		return ctl_fail("%s; \"shmemctl list nics\" shows all", shmd_error_text());
 	if (r < 0)
 		return r;
 	r = shmd_admin_nics(ctl->client, find_nic, &search);
@@ -77,7 +77,7 @@ int ctl_port(struct ctl *ctl)
 	fprintf(ctl->out, "%s is %s%s%s", nic, color_on(ctl->has_color, ctl_nic_state_color(search.state)),
 		ctl_nic_state(search.state), color_off(ctl->has_color, ctl_nic_state_color(search.state)));
 	if (!up)
-		fprintf(ctl->out, "; shmemctl port %s up takes it up again", nic);
+		fprintf(ctl->out, "; \"shmemctl port %s up\" takes it up again", nic);
 	fputc('\n', ctl->out);
 	return 0;
 }

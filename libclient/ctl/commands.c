@@ -73,9 +73,11 @@ static const char *const port_choices[] = {"up", "down", NULL};
 
 static const char *const topology_choices[] = {"dump", NULL};
 static const char *const config_choices[] = {"import-env", NULL};
+static const char *const metrics_choices[] = {"daemon", "nics", "sessions", "qps", "mrs", NULL};
+const char *const args_command_names[] = {"status", "list", "stats", "monitor", "dump-queue", "kill", "drain", "port", "topology",
+					  "metrics", "config", "doctor", "help", NULL};
 static const struct args_word config_word = {"ACTION", config_choices, NULL};
 static const struct args_word topology_word = {"ACTION", topology_choices, NULL};
-static const char *const metrics_choices[] = {"daemon", "nics", "sessions", "qps", "mrs", NULL};
 static const struct args_word metrics_word = {"WHAT", metrics_choices, NULL};
 static const struct args_word list_word = {"WHAT", list_choices, NULL};
 static const struct args_word stats_word = {"WHAT", stats_choices, NULL};
@@ -83,77 +85,94 @@ static const struct args_word session_word = {"SESSION", NULL, live_sessions};
 static const struct args_word nic_word = {"NIC", NULL, live_nics};
 static const struct args_word qp_word = {"[NIC/]QPN", NULL, live_qps};
 static const struct args_word port_word = {"STATE", port_choices, NULL};
+static const struct args_word command_word = {"COMMAND", args_command_names, NULL};
+
+/* Only the words are left: --help without "help". */
+static int show_help(struct ctl *ctl)
+{
+	const struct args *args = ctl->args;
+
+	args_print_help(args->n_words ? args_find_command(args->words[0]) : NULL, ctl->out);
+	return 0;
+}
 
 const struct args_command args_commands[] = {
-	{"status", "", "the daemon, its NICs and its sessions",
-	 "Shows the daemon with its totals, then the tables of NICs and of sessions.\n",
+	{"status", "", "show the daemon, its NICs and its sessions",
+	 "Shows the daemon and its totals, then a table of NICs and one of sessions.\n",
 	 OPTION_BIT(OPTION_WATCH) | OPTION_BIT(OPTION_WIDE), 0, {NULL}, ctl_status},
-	{"list", "sessions|qps|mrs|nics", "sessions, qps, mrs or nics, one line each",
-	 "sessions are the processes that use the daemon, qps their queue pairs, mrs\n"
-	 "their memory regions. nics are the ports it has. In ACCESS of mrs, lw is local\n"
-	 "write, rw remote write, rr remote read and ra remote atomic.\n",
+	{"list", "sessions|qps|mrs|nics", "list sessions, QPs, memory regions or NICs",
+	 "sessions are the processes that use the daemon, qps their queue pairs, and mrs\n"
+	 "their memory regions; nics are the ports of the daemon's NICs. A user sees own\n"
+	 "sessions only, and how many others are hidden; root and the daemon's user see\n"
+	 "all. In the column ACCESS of mrs, lw is local write, rw remote write, rr remote\n"
+	 "read and ra remote atomic.\n",
 	 OPTION_BIT(OPTION_WATCH) | OPTION_BIT(OPTION_WIDE), 1, {&list_word}, ctl_list},
-	{"stats", "[nics|sessions|qps] [--all]", "rates of nics, sessions or qps, busiest first",
-	 "Looks twice, a second apart, and shows the rates between the two looks; with\n"
-	 "--watch the rates since the look before. Without a word: nics. What did nothing\n"
-	 "is left out of the table, and said so, unless --all is given.\n",
+	{"stats", "[nics|sessions|qps] [--all]", "show rates of nics, sessions or qps, busiest first",
+	 "Reads the counters twice, one second apart, and shows the rates in between; with\n"
+	 "--watch, the rates since the previous reading. The default is nics. The table\n"
+	 "leaves out what is idle, and says so, unless --all is given.\n",
 	 OPTION_BIT(OPTION_WATCH) | OPTION_BIT(OPTION_ALL) | OPTION_BIT(OPTION_WIDE), 0, {&stats_word}, ctl_stats},
-	{"monitor", "[--kind KIND[,KIND]] [--count N]", "events as they happen, one line each",
-	 "Sessions that open and close, queues made and destroyed, errors of QPs, ports\n"
-	 "that go up and down, drains, refused connections, restarts of the daemon; until\n"
-	 "interrupted. With --json one object a line. Who is neither root nor the daemon's\n"
-	 "user sees events of own sessions, of NICs and of the daemon.\n",
+	{"monitor", "[--kind KIND[,KIND]] [--count N]", "print events as they happen, one line each",
+	 "Reports sessions that open and close, queues created and destroyed, QP errors,\n"
+	 "ports that go up and down, drains, refused connections and restarts of the\n"
+	 "daemon, until interrupted. With --json, each line is one object. A user sees\n"
+	 "events of own sessions, of NICs and of the daemon; root and the daemon's user\n"
+	 "see all.\n",
 	 OPTION_BIT(OPTION_KIND) | OPTION_BIT(OPTION_COUNT), 0, {NULL}, ctl_monitor},
-	{"dump-queue", "[NIC/]QPN [--all] [--keys] [--payload]", "a QP's queues in words: WQEs, CQEs, indexes",
+	{"dump-queue", "[NIC/]QPN [--all] [--keys] [--payload]", "decode the queues of a QP: WQEs, CQEs, indexes",
 	 "Shows state, peer, indexes, doorbell records and first error of a QP, and its\n"
 	 "WQEs and CQEs: consumed by the NIC, pending, in the doorbell record but not\n"
-	 "rung, or written and not announced. A few consumed entries are shown for\n"
-	 "context, all with --all. Keys and inline data stay hidden without --keys and\n"
-	 "--payload, since they are the client's secrets. For root and the daemon's user\n"
-	 "only.\n",
-	 OPTION_BIT(OPTION_ALL) | OPTION_BIT(OPTION_WIDE) | OPTION_BIT(OPTION_KEYS) | OPTION_BIT(OPTION_PAYLOAD), 1, {&qp_word}, ctl_dump_queue},
+	 "rung, or written but not announced. A few consumed entries are shown for\n"
+	 "context; --all shows all of them. Keys and inline data are secrets of the\n"
+	 "client, so they need --keys and --payload. Only root and the daemon's user may\n"
+	 "do this.\n",
+	 OPTION_BIT(OPTION_ALL) | OPTION_BIT(OPTION_KEYS) | OPTION_BIT(OPTION_PAYLOAD) | OPTION_BIT(OPTION_WIDE), 1, {&qp_word}, ctl_dump_queue},
 	{"kill", "SESSION", "end a session at once",
-	 "The client's waits end with \"session ended by an administrator\"; its queues and\n"
-	 "memory are given back. The process itself goes on. For root and the daemon's\n"
-	 "user only.\n",
+	 "Waits of the client end with \"session ended by an administrator\", and the daemon\n"
+	 "frees its queues and memory. The process itself keeps running. Only root and the\n"
+	 "daemon's user may do this.\n",
 	 0, 1, {&session_word}, ctl_kill},
-	{"drain", "[--grace SECONDS] | --off", "refuse new sessions, end live ones cleanly",
-	 "New sessions are refused from now on. Live ones are told, may finish within the\n"
-	 "grace time and are ended after it. Returns when no session is left;\n"
-	 "interrupting it does not stop the drain, --off does. For root and the daemon's\n"
-	 "user only.\n",
+	{"drain", "[--grace SECONDS] | --off", "refuse new sessions and end live ones cleanly",
+	 "The daemon refuses new sessions from now on. It tells live ones, lets them\n"
+	 "finish within the grace time, and then ends them. The command returns when no\n"
+	 "session is left. Interrupting it does not stop the drain; --off does. Only root\n"
+	 "and the daemon's user may do this.\n",
 	 OPTION_BIT(OPTION_GRACE) | OPTION_BIT(OPTION_OFF), 0, {NULL}, ctl_drain},
-	{"port", "NIC up|down", "take a NIC's port up or down",
-	 "While a port is down, work requests on it fail as with a pulled cable, and\n"
-	 "clients are told. For root and the daemon's user only.\n",
+	{"port", "NIC up|down", "take the port of a NIC up or down",
+	 "While a port is down, work requests on it fail as if the cable were pulled, and\n"
+	 "clients are notified. Only root and the daemon's user may do this.\n",
 	 0, 2, {&nic_word, &port_word}, ctl_port},
-	{"topology", "[dump] [--from FILE] [--config FILE] [--why GPU] [--svg FILE]", "GPUs and NICs, how near, and who uses which",
-	 "Shows how near the GPUs and NICs of this machine are to each other, as nvidia-smi\n"
-	 "topo -m does, and which GPU gets which NIC, with the reasons. GPU is an index, a\n"
-	 "PCI address or a UUID. dump writes the machine in a form that --from reads\n"
-	 "elsewhere; it also reads an XML of hwloc (lstopo --of xml) or of NCCL\n"
-	 "(NCCL_TOPO_DUMP_FILE), and - is standard input. Of this machine the map is\n"
-	 "as nics-include, nics-exclude and gpu-nic-map of shmemd.conf want it; of another\n"
-	 "with --config. Needs no daemon.\n",
-	 OPTION_BIT(OPTION_FROM) | OPTION_BIT(OPTION_CONFIG) | OPTION_BIT(OPTION_WHY) | OPTION_BIT(OPTION_SVG) | OPTION_BIT(OPTION_WIDE), 0,
-	 {&topology_word}, ctl_topology, true},
-	{"metrics", "[daemon|nics|sessions|qps|mrs]", "everything that is counted, for Prometheus",
+	{"topology", "[dump] [--from FILE] [--config FILE] [--why GPU] [--svg FILE]", "show GPUs and NICs, their distances, and who uses which",
+	 "Shows the distances between the GPUs and NICs of this machine, in the words of\n"
+	 "nvidia-smi topo -m, and which NIC each GPU gets, with the reasons. GPU is an\n"
+	 "index, a PCI address or a UUID. dump writes the machine in a form that --from\n"
+	 "reads elsewhere; --from also reads the XML of hwloc (lstopo --of xml) and of\n"
+	 "NCCL (NCCL_TOPO_DUMP_FILE), and - is standard input. The map of this machine\n"
+	 "follows nics-include, nics-exclude and gpu-nic-map of shmemd.conf; another\n"
+	 "machine needs --config for that. No daemon has to run.\n",
+	 OPTION_BIT(OPTION_FROM) | OPTION_BIT(OPTION_CONFIG) | OPTION_BIT(OPTION_WHY) | OPTION_BIT(OPTION_SVG) | OPTION_BIT(OPTION_WIDE), 0, {&topology_word}, ctl_topology,
+	 true},
+	{"metrics", "[daemon|nics|sessions|qps|mrs]", "print all gauges and counters for Prometheus",
 	 "Writes gauges and counters in the text format of Prometheus: all of them, or\n"
-	 "those of the daemon, of NICs, sessions, QPs or MRs. All comes at once or, where\n"
-	 "the daemon does not answer, nothing. What the counters of a port say is left to\n"
+	 "those of the daemon, of NICs, sessions, QPs or MRs. It writes either everything\n"
+	 "or, if the daemon does not answer, nothing. For the counters of ports use\n"
 	 "node_exporter.\n",
 	 0, 0, {&metrics_word}, ctl_metrics},
-	{"config", "import-env [--from FILE]", "settings of NVSHMEM and DeepEP as lines of shmemd.conf",
+	{"config", "import-env [--from FILE]", "translate NVSHMEM and DeepEP settings to shmemd.conf",
 	 "import-env translates NVSHMEM_HCA_LIST, NVSHMEM_HCA_PE_MAPPING and\n"
-	 "DEEP_EP_DEVICE_TO_HCA_MAPPING of the environment and holds the result against\n"
+	 "DEEP_EP_DEVICE_TO_HCA_MAPPING of the environment and checks the result against\n"
 	 "this machine, or against a captured one. With NVSHMEM_ENABLE_NIC_PE_MAPPING=0 a\n"
-	 "PE mapping is a list of NICs, as to NVSHMEM. Nothing is written but the lines,\n"
-	 "on standard output. Needs no daemon.\n",
+	 "PE mapping is a list of NICs, as it is for NVSHMEM. The lines go to standard\n"
+	 "output; no file is changed. No daemon has to run.\n",
 	 OPTION_BIT(OPTION_FROM), 1, {&config_word}, ctl_config, true},
-	{"doctor", "[--config FILE] [--root DIR]", "what makes IBGDA slow or fail here, and the fix",
-	 "Checks driver, kernel, libraries, PCI, ports, firmware and, where one runs, the\n"
-	 "daemon. Each check says OK, WARN or FAIL, why, and what fixes it; what cannot be\n"
-	 "read is WARN. Exit status 1 with any FAIL. Needs no daemon; root sees more.\n",
+	{"doctor", "[--config FILE] [--root DIR]", "find what makes IBGDA slow or fail here, with the fix",
+	 "Checks driver, kernel, libraries, PCI, ports, firmware and, if one runs, the\n"
+	 "daemon. Each check reports OK, WARN or FAIL, the reason, and the fix; WARN also\n"
+	 "stands for what cannot be read. The exit status is 1 if any check fails. No\n"
+	 "daemon has to run; root sees more.\n",
 	 OPTION_BIT(OPTION_CONFIG) | OPTION_BIT(OPTION_ROOT), 0, {NULL}, ctl_doctor, true},
+	{"help", "[COMMAND]", "explain all commands, or one",
+	 "The same as --help, or as COMMAND --help.\n",
+	 0, 0, {&command_word}, show_help, true},
 	{NULL, NULL, NULL, NULL, 0, 0, {NULL}, NULL},
 };

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "libclient/ctl/topology.h"
+#include "proto/base/show.h"
 
 #define MAX_FIELDS 3
 #define MAX_PORT 255
@@ -191,7 +192,7 @@ static int read_entries(struct import *import, const struct variable *variable, 
 		if (!*text)
 			break;
 	}
-	return import->n_entries || import->n_pes ? 0 : ctl_fail("%s: it names no NIC", variable->name);
+	return import->n_entries || import->n_pes ? 0 : ctl_fail("%s names no NIC", variable->name);
 }
 
 /* Of a bool as NVSHMEM reads it: whatever does not begin like a "no" is a yes. */
@@ -239,9 +240,9 @@ static void note_pes(struct import *import)
 		"# NVSHMEM itself takes them in the order of its list of devices, and gives them to PEs only with\n"
 		"# %s=1: without, they are the NICs to choose from, and distance decides.\n", pe_switch);
 	if (n_gpus > import->n_pes)
-		fprintf(import->notes, "# %u PEs for %u GPUs: they begin again with the first.\n", import->n_pes, n_gpus);
+		fprintf(import->notes, "# %u PE%s for %u GPUs: they start again from the first.\n", import->n_pes, plural_s(import->n_pes), n_gpus);
 	else if (n_gpus && n_gpus < import->n_pes)
-		fprintf(import->notes, "# %u PEs for %u GPUs: the others are left out.\n", import->n_pes, n_gpus);
+		fprintf(import->notes, "# %u PEs for %u GPU%s: the rest is left out.\n", import->n_pes, n_gpus, plural_s(n_gpus));
 }
 
 static void put_pes(struct import *import)
@@ -339,7 +340,7 @@ static int check(struct import *import, const char *key, const char *value)
 	else if (is_known && topo_policy_check(policy, import->topo, why) < 0)
 		r = ctl_fail("%s", why);
 	else if (!is_known)
-		fprintf(import->notes, "# Not checked: this machine lacks GPUs or RDMA NICs; with --from it can be another one.\n");
+		fprintf(import->notes, "# Not checked, since this machine has no GPU or no RDMA NIC; --from names another machine.\n");
 	if (!r && is_known) {
 		note_absent(import, policy->included, policy->n_included);
 		note_absent(import, policy->excluded, policy->n_excluded);

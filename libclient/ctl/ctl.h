@@ -69,6 +69,9 @@ int ctl_table_sessions(struct ctl *ctl);
 int ctl_table_qps(struct ctl *ctl);
 int ctl_table_mrs(struct ctl *ctl);
 int ctl_table_nics(struct ctl *ctl);
+/* Sessions that the daemon does not list to this user, and settings that name what is not there: a line each, or nothing. */
+void ctl_print_hidden(struct ctl *ctl, const struct shmd_daemon_status *status);
+void ctl_print_warning(struct ctl *ctl, const struct shmd_daemon_status *status);
 /* Contexts in advance, behind an empty line; nothing where no NIC makes any. */
 int ctl_table_warm(struct ctl *ctl);
 

@@ -227,43 +227,52 @@ static int read_machine(const char *root, struct machine *machine)
 	return machine->topo ? 0 : -ENOMEM;
 }
 
-/* Settings that cannot be followed are told, and keep no check from running. The settings are about this machine. */
-static int assign(const struct args *args, const struct machine *machine, struct topo_map *map)
+/* Settings that cannot be followed are a finding, and keep no check from running. The settings are about this machine. */
+static int assign(const struct args *args, const struct machine *machine, struct topo_map *map, struct topology_settings *settings)
 {
 	bool has_settings = !args_has(args, OPTION_ROOT) || args_has(args, OPTION_CONFIG);
-	bool is_drawn = false;
 	int r = 0;
 
 	if (has_settings && !machine->error)
-		r = topology_assign(args, machine->topo, map, &is_drawn);
-	if (!is_drawn)
+		r = topology_assign(args, machine->topo, map, settings);
+	if (!settings->is_followed)
 		topo_assign(machine->topo, NULL, map);
-	return r;
+	return r == -ENOMEM ? r : 0;
+}
+
+static const char *or_null(const char *text)
+{
+	return *text ? text : NULL;
 }
 
 static int judge(struct ctl *ctl, const struct machine *machine, int root, const char *source)
 {
 	struct topo_map *map = calloc(1, sizeof(*map));
 	struct check_daemon daemon = {.error = -ENOENT};
+	struct topology_settings settings = {0};
+	struct check_settings told;
 	struct collected all = {0};
-	int r, status;
+	int r = map ? assign(ctl->args, machine, map, &settings) : -ENOMEM;
 
-	if (!map)
+	if (r < 0) {
+		free(map);
 		return ctl_fail("out of memory");
-	status = assign(ctl->args, machine, map);
+	}
 	if (!source)
 		daemon = ask_daemon(ctl->args, &all);
+	told = (struct check_settings){or_null(settings.unread), or_null(settings.error), or_null(settings.warning)};
 	r = show(ctl,
 		 &(struct check_host){.root = root,
 				      .topo = machine->topo,
 				      .topo_error = machine->error,
 				      .left_out = machine->why,
 				      .map = map,
-				      .daemon = &daemon},
+				      .daemon = &daemon,
+				      .settings = settings.is_given || *settings.unread || *settings.error ? &told : NULL},
 		 source ? source : "this machine");
 	free(all.sessions);
 	free(map);
-	return r ? r : status;
+	return r;
 }
 
 int ctl_doctor(struct ctl *ctl)

@@ -95,10 +95,10 @@ int ctl_drain(struct ctl *ctl)
 	if (ctl->is_json)
 		json_state(ctl, &status, screen_now_nsec() - begin_nsec);
 	if (!status.draining)
-		return ctl_fail("somebody ended the drain with %u session%s left", status.n_sessions,
+		return ctl_fail("somebody stopped the drain with %u session%s left", status.n_sessions,
 				status.n_sessions == 1 ? "" : "s");
 	if (!ctl->is_json)
-		fputs("drained: no session is left, and new ones are refused; shmemctl drain --off accepts them again\n",
+		fputs("drained: no session is left, and shmemd refuses new ones; \"shmemctl drain --off\" lets them in again\n",
 		      ctl->out);
 	return 0;
 }

@@ -51,7 +51,7 @@ static int resolve(struct ctl *ctl, const char *word, char *ret_nic, size_t size
 	int r;
 
 	if (!args_parse_number(slash ? slash + 1 : word, &number) || number > 0xffffff)
-		return ctl_fail("%s is no QP; shmemctl list qps shows them, as NIC and QPN", word);
+		return ctl_fail("%s is not a QP; \"shmemctl list qps\" shows them, as NIC and QPN", word);
 	*ret_qpn = (uint32_t)number;
 	if (slash) {
 		snprintf(ret_nic, size, "%.*s", (int)(slash - word), word);
@@ -62,7 +62,7 @@ static int resolve(struct ctl *ctl, const char *word, char *ret_nic, size_t size
 	if (r < 0)
 		return r;
 	if (!search.n_found)
-		return ctl_fail("there is no QP 0x%" PRIx64 "; shmemctl list qps shows those there are", number);
+		return ctl_fail("there is no QP 0x%" PRIx64 "; \"shmemctl list qps\" shows all", number);
 	if (search.n_found > 1)
 		return ctl_fail("several NICs have a QP 0x%" PRIx64 ", say which: %s", number, search.nics);
 	snprintf(ret_nic, size, "%s", search.nic);
@@ -171,7 +171,7 @@ static int collect(struct dump *dump, const char *nic, uint32_t qpn)
 	int r = shmd_admin_queue_head(dump->ctl->client, nic, qpn, &dump->head);
 
 	if (r == -ENOENT || r == -ENODEV)
-		return ctl_fail("there is no QP %s/0x%x; shmemctl list qps shows those there are", nic, qpn);
+		return ctl_fail("there is no QP %s/0x%x; \"shmemctl list qps\" shows all", nic, qpn);
 	if (!r)
 		r = use_head(dump);
 	if (!r)

@@ -93,7 +93,7 @@ static void print_cq(const struct dump *dump, const struct dump_cq *cq, const ch
 	if (cq->is_collapsed)
 		fputs("collapsed, each CQE replaces the one before\n", dump->ctl->out);
 	else
-		fprintf(dump->ctl->out, "%u entries, consumer index %u\n", cq->n_entries, cq->ci);
+		fprintf(dump->ctl->out, "%u entr%s, consumer index %u\n", cq->n_entries, cq->n_entries == 1 ? "y" : "ies", cq->ci);
 	table_init(&table, heads, dump->ctl->has_color, dump->ctl->max_width);
 	n_hidden = dump_cqes(dump, cq, add_cq_line, &table);
 	finish(dump, &table, n_hidden);

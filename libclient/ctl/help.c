@@ -4,6 +4,7 @@
 
 #include "libclient/ctl/args.h"
 
+#define HELP_COLUMNS 79
 #define HELP_INDENT 23 /* columns before what a thing is */
 
 static void print_entry(const char *head, const char *value_name, const char *text, FILE *out)
@@ -56,10 +57,32 @@ static void print_end(FILE *out)
 	fputs("\nExit status: 0 done, 1 failed, 2 wrong usage or no daemon.\n", out);
 }
 
+/* Bytes of the next piece: a word, or all between brackets. */
+static size_t piece_bytes(const char *text)
+{
+	size_t n = *text == '[' ? strcspn(text, "]") : 0;
+
+	return n + strcspn(text + n, " ");
+}
+
+static void print_usage(const struct args_command *command, FILE *out)
+{
+	int column = fprintf(out, "Usage: shmemctl [OPTION...] %s", command->name);
+
+	for (const char *at = command->synopsis; *at; at += *at == ' ') {
+		size_t n = piece_bytes(at);
+
+		if (column + 1 + (int)n > HELP_COLUMNS)
+			column = fprintf(out, "\n%*s", HELP_INDENT, "") - 1;
+		column += fprintf(out, " %.*s", (int)n, at);
+		at += n;
+	}
+	fputs("\n\n", out);
+}
+
 static void print_command(const struct args_command *command, FILE *out)
 {
-	fprintf(out, "Usage: shmemctl [OPTION...] %s%s%s\n\n", command->name, *command->synopsis ? " " : "",
-		command->synopsis);
+	print_usage(command, out);
 	fputs(command->details, out);
 	fputs("\nOptions:\n", out);
 	print_options(command->options, out);
@@ -73,11 +96,11 @@ void args_print_help(const struct args_command *command, FILE *out)
 		print_command(command, out);
 		return;
 	}
-	fputs("Usage: shmemctl [OPTION...] COMMAND\n\nShow and administer what shmemd holds.\n\nCommands:\n", out);
+	fputs("Usage: shmemctl [OPTION...] COMMAND\n\nShow what shmemd does, and administer it.\n\nCommands:\n", out);
 	for (command = args_commands; command->name; command++)
 		print_summary(command, out);
 	fputs("\nOptions:\n", out);
 	print_options(OPTIONS_COMMON | OPTION_BIT(OPTION_WATCH), out);
-	fputs("\nMore about a command: shmemctl COMMAND --help; about all of it: man shmemctl.\n", out);
+	fputs("\nFor one command: shmemctl help COMMAND. For everything: man shmemctl.\n", out);
 	print_end(out);
 }

@@ -280,7 +280,7 @@ static int table_undriven(struct ctl *ctl)
 	table_init(&table, heads, ctl->has_color, ctl->max_width);
 	r = shmd_admin_undriven(ctl->client, undriven_row, &table);
 	if (!r && table.n_cells) {
-		fprintf(ctl->out, "\nNICs that no backend drives, so that no session can open them:\n");
+		fprintf(ctl->out, "\nNICs that shmemd does not manage, so no session can open them:\n");
 		table_print(&table, "", ctl->out);
 	}
 	table_deinit(&table);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "libclient/ctl/ctl.h"
+#include "proto/base/show.h"
 
 #define RETRY_PAUSE_NSEC 50000000
 
@@ -83,7 +84,7 @@ static void print_number(FILE *out, const struct shmd_admin_event *event)
 		break;
 	case SHMD_EVENT_QUEUES_CREATED:
 	case SHMD_EVENT_QUEUES_DESTROYED:
-		fprintf(out, ", %s: %u QPs from 0x%x", event->nic, event->detail, event->number);
+		fprintf(out, ", %s: %u QP%s from 0x%x", event->nic, event->detail, plural_s(event->detail), event->number);
 		break;
 	default:
 		print_text(out, event);
@@ -112,7 +113,7 @@ static void print_sentence(FILE *out, const struct shmd_admin_event *event)
 		if (*event->nic)
 			fprintf(out, "%s", event->text);
 		else
-			fprintf(out, "%u events were lost here: this reader is too slow", event->number);
+			fprintf(out, "lost %u event%s: this reader is too slow", event->number, plural_s(event->number));
 		break;
 	case SHMD_EVENT_DAEMON_RESUMED:
 		fputs(event->text, out);
@@ -198,8 +199,8 @@ static int tell_resumed(struct monitor *monitor)
 	clock_gettime(CLOCK_REALTIME, &now);
 	event.time_nsec = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 	event.number = status.n_resumed > UINT32_MAX ? UINT32_MAX : (uint32_t)status.n_resumed;
-	snprintf(event.text, sizeof(event.text), "%s has restarted; %u sessions came from the former one", status.daemon,
-		 event.number);
+	snprintf(event.text, sizeof(event.text), "%s has restarted and took over %u session%s", status.daemon,
+		 event.number, plural_s(event.number));
 	return take_event(monitor, &event);
 }
 

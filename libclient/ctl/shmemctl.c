@@ -6,32 +6,12 @@
  * no daemon.
  */
 #include <errno.h>
-#include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "libclient/ctl/ctl.h"
 #include "libclient/ctl/screen.h"
-
-/* Who may, as far as it can be seen from here. */
-static void print_administrators(struct shmd_client *client)
-{
-	struct shmd_daemon_status status;
-	const struct passwd *user = NULL;
-	char path[32];
-	struct stat st;
-
-	fputs("; only root and the user that shmemd runs as may do that", stderr);
-	if (shmd_admin_status(client, &status) < 0)
-		return;
-	snprintf(path, sizeof(path), "/proc/%u", status.pid);
-	if (!status.pid || stat(path, &st))
-		return;
-	user = getpwuid(st.st_uid);
-	fprintf(stderr, " (uid %u%s%s)", st.st_uid, user ? ", " : "", user ? user->pw_name : "");
-}
 
 /* The library says what happened. Not there, or gone in the middle of the answer: the same exit status. */
 static int fail(struct shmd_client *client, int err)
@@ -39,10 +19,7 @@ static int fail(struct shmd_client *client, int err)
 	bool is_gone = err == -ECONNRESET || err == -ESHUTDOWN ||
 		       (!client && (err == -ENOENT || err == -ECONNREFUSED));
 
-	fprintf(stderr, "shmemctl: %s", shmd_error_text());
-	if (client && err == -EPERM)
-		print_administrators(client);
-	fputc('\n', stderr);
+	ctl_fail("%s", shmd_error_text());
 	return is_gone ? CTL_EXIT_USAGE : CTL_EXIT_FAILED;
 }
 

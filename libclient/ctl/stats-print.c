@@ -115,7 +115,7 @@ void stats_print_table(struct ctl *ctl, enum stats_what what, const struct stats
 	fprintf(ctl->out, "%s%s, in %s%s\n", color_on(ctl->has_color, COLOR_DIM), what_words[what],
 		units_nsec(rates->interval_nsec, buf), color_off(ctl->has_color, COLOR_DIM));
 	n_idle = rates->n_rows - n_shown;
-	snprintf(none, sizeof(none), n_idle ? "nothing happened" : "no %s", what_words[what]);
+	snprintf(none, sizeof(none), n_idle ? "no activity" : "no %s", what_words[what]);
 	table_print(&table, none, ctl->out);
 	table_deinit(&table);
 	if (n_idle)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "libclient/ctl/ctl.h"
+#include "proto/base/show.h"
 
 static int status_json(struct ctl *ctl, const struct shmd_daemon_status *status)
 {
@@ -38,6 +39,8 @@ static int status_json(struct ctl *ctl, const struct shmd_daemon_status *status)
 	json_string(&json, "hot_processes", status->hot_processes);
 	json_uint(&json, "hot_share_percent", status->hot_share_percent);
 	json_uint(&json, "hot_nsec", status->hot_nsec);
+	json_uint(&json, "n_hidden_sessions", status->n_hidden_sessions);
+	json_string(&json, "settings_warning", status->settings_warning);
 	ctl_json_counters(&json, "counters", &status->counters);
 	r = ctl_json_list(ctl->client, &json, "nics", ctl_json_nics);
 	if (!r)
@@ -63,8 +66,46 @@ static void print_work(FILE *out, const struct shmd_counters *counters)
 	fprintf(out, "%s\n", *before == ',' ? ")" : "");
 	fprintf(out, "payload         %s sent, %s read\n", units_bytes(counters->bytes_sent, sent),
 		units_bytes(counters->bytes_read, got));
-	fprintf(out, "errors          %" PRIu64 " error CQEs, %" PRIu64 " RNR NAKs, %" PRIu64 " retries\n",
-		counters->error_cqes, counters->rnr_naks, counters->retries);
+	fprintf(out, "errors          %" PRIu64 " error CQE%s, %" PRIu64 " RNR NAK%s, %" PRIu64 " retr%s\n",
+		counters->error_cqes, plural_s(counters->error_cqes), counters->rnr_naks, plural_s(counters->rnr_naks),
+		counters->retries, counters->retries == 1 ? "y" : "ies");
+}
+
+static int count_soft(void *arg, const struct shmd_nic_item *item)
+{
+	*(unsigned int *)arg += strcmp(item->info.backend, "soft") == 0;
+	return 0;
+}
+
+/* A new user must not take them for hardware. */
+static int print_nics(struct ctl *ctl, const struct shmd_daemon_status *status)
+{
+	unsigned int n_soft = 0;
+	int r = shmd_admin_nics(ctl->client, count_soft, &n_soft);
+
+	if (r < 0)
+		return r;
+	if (n_soft)
+		fprintf(ctl->out, "NICs            %u simulated NIC%s, for tests without hardware\n", n_soft, plural_s(n_soft));
+	else
+		fprintf(ctl->out, "NICs            %u\n", status->n_nics);
+	return 0;
+}
+
+void ctl_print_warning(struct ctl *ctl, const struct shmd_daemon_status *status)
+{
+	if (*status->settings_warning)
+		fprintf(ctl->out, "%swarning:%s %s\n", color_on(ctl->has_color, COLOR_YELLOW),
+			color_off(ctl->has_color, COLOR_YELLOW), status->settings_warning);
+}
+
+void ctl_print_hidden(struct ctl *ctl, const struct shmd_daemon_status *status)
+{
+	unsigned int n = status->n_hidden_sessions;
+
+	if (n)
+		fprintf(ctl->out, "%u session%s of other users %s hidden; root and the user of shmemd see all\n", n, plural_s(n),
+			n == 1 ? "is" : "are");
 }
 
 static void print_drain(struct ctl *ctl, const struct shmd_daemon_status *status)
@@ -73,11 +114,11 @@ static void print_drain(struct ctl *ctl, const struct shmd_daemon_status *status
 
 	if (!status->draining)
 		return;
-	fprintf(ctl->out, "%sdraining%s        new sessions are refused", color_on(ctl->has_color, COLOR_YELLOW),
+	fprintf(ctl->out, "%sdraining%s        shmemd refuses new sessions", color_on(ctl->has_color, COLOR_YELLOW),
 		color_off(ctl->has_color, COLOR_YELLOW));
 	if (status->n_sessions && status->drain_left_nsec)
-		fprintf(ctl->out, ", live ones end in %s", units_nsec(status->drain_left_nsec, buf));
-	fputs("; shmemctl drain --off ends it\n", ctl->out);
+		fprintf(ctl->out, " and ends live ones in %s", units_nsec(status->drain_left_nsec, buf));
+	fputs("; \"shmemctl drain --off\" stops this\n", ctl->out);
 }
 
 static void print_restart(FILE *out, const struct shmd_daemon_status *status)
@@ -90,7 +131,7 @@ static void print_restart(FILE *out, const struct shmd_daemon_status *status)
 	else
 		fputs("restart         sessions end with the daemon", out);
 	if (status->n_resumed)
-		fprintf(out, "; %" PRIu64 " came from a former one", status->n_resumed);
+		fprintf(out, "; %" PRIu64 " came from a previous daemon", status->n_resumed);
 	fputc('\n', out);
 }
 
@@ -100,7 +141,7 @@ static void print_hot_spot(struct ctl *ctl, const struct shmd_daemon_status *sta
 
 	if (!status->hot_nic[0])
 		return;
-	fprintf(ctl->out, "%shot spot%s        %s carries %u %% of what %s should, for %s", color_on(ctl->has_color, COLOR_YELLOW),
+	fprintf(ctl->out, "%shot spot%s        %s has carried %u %% of the load of %s for %s", color_on(ctl->has_color, COLOR_YELLOW),
 		color_off(ctl->has_color, COLOR_YELLOW), status->hot_nic, status->hot_share_percent, status->hot_among,
 		units_nsec(status->hot_nsec, buf));
 	if (status->hot_processes[0])
@@ -118,25 +159,35 @@ static int status_text(struct ctl *ctl, const struct shmd_daemon_status *status)
 		units_nsec(status->uptime_nsec, buf), status->protocol_version);
 	print_drain(ctl, status);
 	print_hot_spot(ctl, status);
+	r = print_nics(ctl, status);
+	if (r < 0)
+		return r;
 	fprintf(out, "sessions        %u now, %" PRIu64 " since start, %" PRIu64 " refused\n", status->n_sessions,
 		status->sessions_total, status->refused_total);
 	print_restart(out, status);
-	fprintf(out, "queues          %u QPs (%u RC, %u DCI, %u DCT), %u CQs\n", status->n_qps,
-		status->n_qps - status->n_dcis - status->n_dcts, status->n_dcis, status->n_dcts, status->n_cqs);
-	fprintf(out, "memory          %u regions, %s registered\n", status->n_mrs,
+	fprintf(out, "queues          %u QP%s (%u RC, %u DCI, %u DCT), %u CQ%s\n", status->n_qps, plural_s(status->n_qps),
+		status->n_qps - status->n_dcis - status->n_dcts, status->n_dcis, status->n_dcts, status->n_cqs,
+		plural_s(status->n_cqs));
+	fprintf(out, "memory          %u region%s, %s registered\n", status->n_mrs, plural_s(status->n_mrs),
 		units_bytes(status->registered_bytes, buf));
-	fprintf(out, "held            %u descriptors, %u published entries\n", status->n_fds, status->n_published);
+	fprintf(out, "held            %u descriptor%s, %u published %s\n", status->n_fds, plural_s(status->n_fds), status->n_published,
+		status->n_published == 1 ? "entry" : "entries");
 	if (status->n_monitors)
-		fprintf(out, "watched by      %u monitors\n", status->n_monitors);
+		fprintf(out, "watched by      %u monitor%s\n", status->n_monitors, plural_s(status->n_monitors));
 	print_work(out, &status->counters);
 	fputc('\n', out);
 	r = ctl_table_nics(ctl);
+	if (!r)
+		ctl_print_warning(ctl, status);
 	if (!r)
 		r = ctl_table_warm(ctl);
 	if (r)
 		return r;
 	fputc('\n', out);
-	return ctl_table_sessions(ctl);
+	r = ctl_table_sessions(ctl);
+	if (!r)
+		ctl_print_hidden(ctl, status);
+	return r;
 }
 
 int ctl_status(struct ctl *ctl)

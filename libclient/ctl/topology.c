@@ -118,11 +118,8 @@ static int write_picture(struct ctl *ctl, const struct topology_view *view, cons
 	return 0;
 }
 
-/*
- * The daemon's settings are about this machine, so another one has none unless they are named. A file that only the daemon may read does
- * not keep anybody from looking.
- */
-static int read_policy(const struct args *args, struct topo_policy *policy)
+/* The daemon's settings are about this machine, so another one has none unless they are named. */
+static int read_policy(const struct args *args, struct topo_policy *policy, struct topology_settings *settings)
 {
 	const char *path = args->values[OPTION_CONFIG];
 	char why[TOPO_POLICY_WHY_BYTES];
@@ -131,27 +128,58 @@ static int read_policy(const struct args *args, struct topo_policy *policy)
 	if (!path && args->values[OPTION_FROM])
 		return 0;
 	r = topo_policy_read(policy, path ? path : SHMD_SYSCONFDIR "/shmemd/shmemd.conf", why);
+	settings->is_given = r == 0;
 	if (r == 0 || (!path && r == -ENOENT))
 		return 0;
-	if (path || r != -EACCES)
-		return ctl_fail("%s", why);
-	fprintf(stderr, "shmemctl: %s: this is the map without what it says of NICs\n", why);
-	return 0;
+	/* A file that only the daemon may read does not keep anybody from looking. */
+	memcpy(!path && r == -EACCES ? settings->unread : settings->error, why, sizeof(why));
+	return !path && r == -EACCES ? 0 : -EINVAL;
 }
 
-int topology_assign(const struct args *args, const struct topo *topo, struct topo_map *map, bool *ret_is_drawn)
+/* On a machine without NICs a daemon may simulate up to 64, which the settings may name. */
+#define MAX_SOFT_NICS 64
+
+static void doubt(const struct topo_policy *policy, const struct topo *topo, char text[TOPO_DOUBTS_BYTES])
+{
+	struct topo_apart soft[MAX_SOFT_NICS];
+	char names[MAX_SOFT_NICS][16];
+	unsigned int n = topo->n_nics ? 0 : MAX_SOFT_NICS;
+
+	for (unsigned int i = 0; i < n; i++) {
+		snprintf(names[i], sizeof(names[i]), "soft%u", i);
+		soft[i] = (struct topo_apart){.name = names[i], .pci = "", .port = 1};
+	}
+	topo_policy_doubts(policy, topo, soft, n, text);
+}
+
+int topology_assign(const struct args *args, const struct topo *topo, struct topo_map *map, struct topology_settings *ret_settings)
 {
 	struct topo_policy *policy = calloc(1, sizeof(*policy));
-	char why[TOPO_POLICY_WHY_BYTES];
-	int r = policy ? read_policy(args, policy) : ctl_fail("out of memory");
+	int r;
 
-	*ret_is_drawn = r == 0;
-	if (!r)
+	*ret_settings = (struct topology_settings){0};
+	if (!policy)
+		return -ENOMEM;
+	r = read_policy(args, policy, ret_settings);
+	if (r == 0) {
 		topo_assign(topo, policy, map);
-	if (!r && topo_policy_check(policy, topo, why) < 0)
-		r = ctl_fail("%s; it is followed as far as it can be", why);
+		ret_settings->is_followed = true;
+		if (topo_policy_check(policy, topo, ret_settings->error) == 0)
+			doubt(policy, topo, ret_settings->warning);
+	}
 	free(policy);
 	return r;
+}
+
+static int tell_settings(const struct topology_settings *settings)
+{
+	if (*settings->unread)
+		fprintf(stderr, "shmemctl: %s: the map is drawn without its nics-include, nics-exclude and gpu-nic-map\n", settings->unread);
+	if (*settings->warning)
+		fprintf(stderr, "shmemctl: warning: %s\n", settings->warning);
+	if (!*settings->error)
+		return 0;
+	return ctl_fail("%s%s", settings->error, settings->is_followed ? "; the map follows the other settings" : "");
 }
 
 static int draw(struct ctl *ctl, const struct topology_view *view)
@@ -168,8 +196,8 @@ static int draw(struct ctl *ctl, const struct topology_view *view)
 static int show(struct ctl *ctl, const struct topo *topo)
 {
 	struct topology_view view = {.topo = topo};
+	struct topology_settings settings;
 	struct topo_map *map;
-	bool is_drawn;
 	int r = find_why(ctl->args, topo, &view.why), status;
 
 	if (r)
@@ -179,9 +207,9 @@ static int show(struct ctl *ctl, const struct topo *topo)
 		return ctl_fail("out of memory");
 	view.map = map;
 	view.source = ctl->args->values[OPTION_FROM] ? ctl->args->values[OPTION_FROM] : "this machine";
-	status = topology_assign(ctl->args, topo, map, &is_drawn);
-	if (is_drawn)
-		r = draw(ctl, &view);
+	r = topology_assign(ctl->args, topo, map, &settings);
+	status = r == -ENOMEM ? ctl_fail("out of memory") : tell_settings(&settings);
+	r = r == 0 ? draw(ctl, &view) : status;
 	free(map);
 	return r ? r : status;
 }

@@ -22,12 +22,21 @@ struct topology_view {
 bool topology_is_left(const struct topology_view *view, unsigned int nic);
 /* What --from names, or this machine. 0, or an exit status when it has said what is wrong. */
 int topology_load(const struct args *args, struct topo **ret_topo);
+
+/* What came of the settings about NICs and GPUs, in words; "": nothing. */
+struct topology_settings {
+	bool is_given; /* else this machine's file is not there, or another machine has none */
+	bool is_followed; /* at least in part: the map is theirs */
+	char unread[TOPO_POLICY_WHY_BYTES]; /* why the file cannot be read; for others than the one that was named no failure */
+	char error[TOPO_POLICY_WHY_BYTES]; /* why the file is refused, or this machine cannot follow it */
+	char warning[TOPO_DOUBTS_BYTES]; /* names that this machine does not have */
+};
+
 /*
- * As a daemon with the settings would decide. Where they cannot be followed, since a port is down maybe, a daemon does not start, and
- * one that runs follows them as far as it can: so does the map. 0, or an exit status when it has said what is wrong; *ret_is_drawn:
- * there is a map all the same.
+ * The map as a daemon with the settings would decide. Where the machine cannot follow them, since a port is down maybe, a daemon does
+ * not start, and one that runs follows them as far as it can: so does the map. 0; or -EINVAL with no map; -ENOMEM.
  */
-int topology_assign(const struct args *args, const struct topo *topo, struct topo_map *map, bool *ret_is_drawn);
+int topology_assign(const struct args *args, const struct topo *topo, struct topo_map *map, struct topology_settings *ret_settings);
 
 void topology_print(struct ctl *ctl, const struct topology_view *view);
 /* max_width in columns, 0: any. A line below the matrix names what it leaves out. Errors stay in `out`. */

@@ -36,6 +36,8 @@ struct shmd_daemon_status {
 	char hot_processes[256]; /* that have it open, as far as the caller may see them */
 	uint32_t hot_share_percent; /* of the load of all of those */
 	uint64_t hot_nsec; /* for how long */
+	uint32_t n_hidden_sessions; /* of n_sessions, of other users: lists leave them out; 0 for administrators */
+	char settings_warning[256]; /* what shmemd.conf names and the machine does not have, in words; empty: nothing */
 };
 /* The daemon as a whole. Any role. */
 SHMD_EXPORT int shmd_admin_status(struct shmd_client *client, struct shmd_daemon_status *ret_status);

@@ -239,7 +239,7 @@ struct shmd_nic_attr {
  * attr		in; may be NULL: no GPU, any NIC, automatic doorbell mode
  * Lifetime	the handle until shmd_nic_close(); the NIC's context, and its place in the session, until the
  *		session ends
- * Errors	-EEXIST the session has this NIC already; -ENODEV no such NIC, or it is gone; -EOPNOTSUPP the doorbell
+ * Errors	-EEXIST the session has this NIC already; -ENODEV no such NIC, or it is gone; -EINVAL no such GPU; -EOPNOTSUPP the doorbell
  *		mode is not offered; -E2BIG too many NICs; -EPERM not allowed; -EDQUOT
  */
 SHMD_EXPORT int shmd_nic_open(struct shmd_client *client, const struct shmd_nic_attr *attr,

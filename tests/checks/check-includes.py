@@ -49,7 +49,7 @@ ROOMS = [
     Room('libclient', ours=('libclient/include', 'proto', 'proto/base', 'kernels/abi', 'kernels/dev', 'config')),
     Room('libclient/include', ours=('kernels/abi', 'kernels/dev')),
     Room('libclient/ctl', ours=('libclient/include', 'kernels/abi', 'kernels/host', 'daemon/topo/topo.h',
-                                'daemon/topo/check.h', 'proto/base/unicode.h', 'config')),
+                                'daemon/topo/check.h', 'proto/base/show.h', 'proto/base/suggest.h', 'proto/base/unicode.h', 'config')),
     Room('daemon/engine', ours=('kernels/abi', 'kernels/host', 'proto/base')),
     Room('daemon/engine/extra', ours=('daemon/engine', 'kernels/abi', 'kernels/host', 'proto/base')),
     Room('daemon/topo', ours=('proto/base',), foreign=('hwloc', 'nvml', 'rdma-core')),

@@ -104,9 +104,12 @@ static void report_text(const struct demo_shared *shared, const struct totals *t
 {
 	unsigned int i;
 
-	for (i = 0; i < shared->n_pes; i++)
-		printf("PE %u: session %" PRIu64 " on %s\n", i, shared->pes[i].session,
-		       shared->pes[i].nic);
+	for (i = 0; i < shared->n_pes; i++) {
+		if (shared->pes[i].session)
+			printf("PE %u: session %" PRIu64 " on %s\n", i, shared->pes[i].session, shared->pes[i].nic);
+		else
+			printf("PE %u: no session\n", i);
+	}
 	printf("\n");
 	print_table(totals);
 	printf("\n");
@@ -122,8 +125,8 @@ static void report_text(const struct demo_shared *shared, const struct totals *t
 		printf("hot peers: %" PRIu64 " ways went to RC, %" PRIu64 " back to DC; %" PRIu64 " of %" PRIu64
 		       " operations by RC\n",
 		       totals->n_to_rc, totals->n_to_dc, totals->n_rc_operations, totals->posted);
-	printf("demo: %u PEs, %" PRIu64 " operations verified, %" PRIu64 " errors\n", shared->n_pes,
-	       totals->executed, totals->errors);
+	printf("demo: %u PEs, %" PRIu64 " operations verified, %" PRIu64 " error%s\n", shared->n_pes,
+	       totals->executed, totals->errors, totals->errors == 1 ? "" : "s");
 }
 
 static void report_json(const struct demo_shared *shared, const struct totals *totals)

@@ -81,11 +81,11 @@ static int parse_options(int argc, char **argv, struct demo_options *ret_options
 			exit(0);
 		}
 		if (c == 'p')
-			fprintf(stderr, "shmemd-demo: --pes wants a number from 2 to %d\n", DEMO_MAX_PES);
+			fprintf(stderr, "shmemd-demo: --pes needs a number from 2 to %d\n", DEMO_MAX_PES);
 		if (c == 'o')
-			fprintf(stderr, "shmemd-demo: --hot wants a number from 1 to %d\n", DEMO_MAX_PES);
+			fprintf(stderr, "shmemd-demo: --hot needs a number from 1 to %d\n", DEMO_MAX_PES);
 		if (c == 't')
-			fprintf(stderr, "shmemd-demo: --patience wants a number from 4 to %d\n", MAX_PATIENCE_SEC);
+			fprintf(stderr, "shmemd-demo: --patience needs a number from 4 to %d\n", MAX_PATIENCE_SEC);
 		return -EINVAL;
 	}
 	if (ret_options->n_hot && !ret_options->is_dc) {

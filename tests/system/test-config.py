@@ -95,7 +95,7 @@ def check_lists(cases, lab):
     cases.add('lists_without_a_translation_are_refused',
               lab.refused('one ^ before the whole list', **{LIST: 'mlx5_0,^mlx5_1'}) + lab.refused('to NCCL only', **{LIST: '=mlx5_0'}) +
               lab.refused('"mlx5_0:1:2" is not of the form name[:port]', **{LIST: 'mlx5_0:1:2'}) +
-              lab.refused('it names no NIC', **{LIST: '^ , ,'}) + lab.refused('it names no NIC', **{LIST: ','}) + lab.refused('"mlx5_0:0" is not', **{LIST: 'mlx5_0:0'}) +
+              lab.refused('names no NIC', **{LIST: '^ , ,'}) + lab.refused('names no NIC', **{LIST: ','}) + lab.refused('"mlx5_0:0" is not', **{LIST: 'mlx5_0:0'}) +
               lab.refused('"mlx5_0:x" is not', **{LIST: 'mlx5_0:x'}) + lab.refused('"mlx 5?" is not', **{LIST: 'mlx 5\x1b'}) +
               lab.refused('is not of the form', **{LIST: 'n' * 70}) +
               lab.refused('this machine has none of these NICs; valid NICs: mlx5_0:1, mlx5_1:1', **{LIST: 'mlx5_8'}))
@@ -109,7 +109,7 @@ def check_commas(cases, lab):
               lab.becomes('gpu-nic-map = 0:mlx5_3:1, 1:mlx5_3:1, 2:mlx5_0, 3:mlx5_3:1', **{PES: 'mlx5_3:1:2,,mlx5_0,'}))
     cases.add('commas_too_many_are_refused_where_they_are_there',
               lab.refused('"" is not of the form device:name[:port]', **{DEVICES: '0:mlx5_0,'}) +
-              lab.refused('"" is not', **{DEVICES: '0:mlx5_0,,1:mlx5_2'}) + lab.refused('it names no NIC', **{PES: ', ,'}))
+              lab.refused('"" is not', **{DEVICES: '0:mlx5_0,,1:mlx5_2'}) + lab.refused('names no NIC', **{PES: ', ,'}))
 
 
 def check_absent(cases, lab):
@@ -144,7 +144,7 @@ def check_maps(cases, lab):
               ([] if lab.assigned(**{PES: 'mlx5_3:1:2,mlx5_0:1:2'}) == {0: ['mlx5_3'], 1: ['mlx5_3'], 2: ['mlx5_0'], 3: ['mlx5_0']}
                else ['assigned otherwise']))
     cases.add('pes_begin_again_where_there_are_more_gpus',
-              lab.becomes('gpu-nic-map = 0:mlx5_0:1, 1:mlx5_2:1, 2:mlx5_4, 3:mlx5_0:1', '3 PEs for 4 GPUs: they begin again',
+              lab.becomes('gpu-nic-map = 0:mlx5_0:1, 1:mlx5_2:1, 2:mlx5_4, 3:mlx5_0:1', '3 PEs for 4 GPUs: they start again',
                           **{PES: 'mlx5_0:1:1,mlx5_2:1,mlx5_4'}))
     cases.add('pes_without_a_gpu_are_left_out', lab.becomes('gpu-nic-map = 0:mlx5_0:1, 1:mlx5_0:1, 2:mlx5_0:1, 3:mlx5_0:1', 'left out',
                                                             **{PES: 'mlx5_0:1:8'}))
@@ -179,7 +179,7 @@ def check_several(cases, lab):
     cases.add('nothing_and_too_much_are_refused', said)
     text = run(lab.shmemctl, ['config', 'import-env', '--json'], {LIST: 'a'}, 1) + run(lab.shmemctl, ['config'], {}, 2) + \
         run(lab.shmemctl, ['config', 'show'], {}, 2) + run(lab.shmemctl, ['config', 'import-env', '--from', '/nonexistent'], {LIST: 'a'}, 1)
-    cases.add('mistakes_are_told', [f'lacks {word!r}' for word in ('takes no --json', 'needs ACTION: import-env', 'ACTION is import-env',
+    cases.add('mistakes_are_told', [f'lacks {word!r}' for word in ('takes no --json', 'needs ACTION: import-env', 'ACTION must be import-env',
                                                                    'No such file') if word not in text])
 
 

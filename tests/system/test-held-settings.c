@@ -78,7 +78,7 @@ TEST(sessions_go_on_with_the_settings_before_when_the_file_is_wrong)
 	write_file(s.conf, "max-qps = 3\nmax-mrs = none at all\n");
 	fixture_keeper_restart(&s.keeper);
 	expect_resumed(&s);
-	fixture_daemon_assert_logged(&s.keeper.daemon, "started with the settings of the daemon before");
+	fixture_daemon_assert_logged(&s.keeper.daemon, "started with the settings of the previous daemon");
 	fixture_daemon_assert_logged(&s.keeper.daemon, "conf:2: max-mrs is \"none at all\"");
 	/* And the one after that likewise. */
 	fixture_keeper_kill_daemon(&s.keeper);
@@ -94,7 +94,7 @@ TEST(settings_of_a_reload_are_those_before)
 	scene_init(&s, "max-qps = 3\n");
 	write_file(s.conf, "max-qps = 5\n");
 	ASSERT_OK(kill(s.keeper.daemon.pid, SIGHUP));
-	fixture_daemon_assert_logged(&s.keeper.daemon, "settings read again, changed: max-qps");
+	fixture_daemon_assert_logged(&s.keeper.daemon, "reloaded the settings; changed: max-qps");
 	write_file(s.conf, "sofa-nics = 1\n");
 	ASSERT_OK(kill(s.keeper.daemon.pid, SIGHUP));
 	fixture_daemon_assert_logged(&s.keeper.daemon, "settings stay as they were");
@@ -113,6 +113,6 @@ TEST(defaults_are_taken_where_nothing_was_saved)
 	write_file(s.saved, "sofa-nics = 2\n");
 	fixture_keeper_kill_daemon(&s.keeper);
 	expect_resumed(&s);
-	fixture_daemon_assert_logged(&s.keeper.daemon, "started with defaults");
+	fixture_daemon_assert_logged(&s.keeper.daemon, "started with default settings");
 	scene_deinit(&s);
 }

@@ -88,18 +88,18 @@ TEST_TIMEOUT(devices_that_come_change_and_go_are_listed_and_told, 90)
 	wait_for_list("{\"name\":\"rxe0\",\"driver\":\"rdma_rxe\",\"pci\":\"\",\"netdev\":\"veth0\",\"port\":1,"
 		      "\"link\":\"ethernet\",\"state\":\"active\",\"phys_state\":\"link-up\",\"lid\":0,\"mtu_bytes\":1024,"
 		      "\"rate_mbps\":2500,\"gids\":[{\"index\":0,\"gid\":\"fe80::250:56ff:fe00:1\",\"type\":\"roce-v2\"},"
-		      "{\"index\":1,\"gid\":\"::ffff:10.0.0.1\",\"type\":\"roce-v2\"}],\"reason\":\"no backend drives rxe0");
+		      "{\"index\":1,\"gid\":\"::ffff:10.0.0.1\",\"type\":\"roce-v2\"}],\"reason\":\"shmemd does not support rxe0");
 	ASSERT_EQ(CTL("list", "nics"), 0);
-	ASSERT_HAS("NICs that no backend drives", "rdma_rxe", "veth0", "link-up", "2.5 Gb/s", "fe80::250:56ff:fe00:1",
+	ASSERT_HAS("NICs that shmemd does not manage", "rdma_rxe", "veth0", "link-up", "2.5 Gb/s", "fe80::250:56ff:fe00:1",
 		   "::ffff:10.0.0.1", "roce-v2");
-	expect_open_refused(&daemon, "rxe0", "the proxy backend, which is for NICs other than ConnectX, is not there yet");
+	expect_open_refused(&daemon, "rxe0", "which is no ConnectX; choose another NIC");
 	out = start_monitor(&pid);
 	sysfs_tree_port(&tree, "rxe0", 1, false);
 	ctl_wait_for(out, "rxe0 is down");
 	sysfs_tree_port(&tree, "rxe0", 1, true);
 	ctl_wait_for(out, "rxe0 is active");
 	sysfs_tree_add_rxe(&tree, "rxe1", "veth1", 2);
-	ctl_wait_for(out, "rxe1 is active: it was found; no backend drives it");
+	ctl_wait_for(out, "rxe1 is active: it was found; shmemd does not manage it");
 	sysfs_tree_delete(&tree, "rxe0");
 	ctl_wait_for(out, "rxe0 is gone");
 	kill(pid, SIGTERM);
@@ -123,7 +123,7 @@ TEST_TIMEOUT(the_first_device_of_a_host_is_found, 60)
 	start(&daemon, &tree);
 	wait_for_list("\"undriven\":[]");
 	ASSERT_EQ(CTL("list", "nics"), 0);
-	ctl_assert_lacks("no backend drives");
+	ctl_assert_lacks("does not manage");
 	sysfs_tree_add_rxe(&tree, "rxe0", "veth0", 1);
 	wait_for_list("\"name\":\"rxe0\"");
 	fixture_daemon_stop(&daemon);
@@ -142,7 +142,7 @@ TEST(who_insists_on_connectx_is_told_what_else_there_is)
 	setenv("SHMEMD_SYSFS", tree.root, 1);
 	snprintf(option, sizeof(option), "--socket=%s/sock", tree.root);
 	ASSERT_NE(fixture_daemon_run(args, out, sizeof(out)), 0);
-	if (!strstr(out, "there is rxe0 (rdma_rxe) and 1 more, and the proxy backend for other NICs is not there yet"))
+	if (!strstr(out, "this host has rxe0 (rdma_rxe) and 1 more, which shmemd does not support yet"))
 		test_fail(TEST_WHERE, "%s", out);
 	sysfs_tree_deinit(&tree);
 }
@@ -169,9 +169,9 @@ TEST_TIMEOUT(a_machine_with_too_many_gpus_is_served, 60)
 	fixture_daemon_start(&daemon, "--soft-nics=1", NULL);
 	setenv("SHMEMD_SOCKET", daemon.socket, 1);
 	ASSERT_EQ(CTL("--json", "status"), 0);
-	fixture_daemon_assert_logged(&daemon, "this machine has more GPUs, NICs or bridges than are looked at");
+	fixture_daemon_assert_logged(&daemon, "this machine has more GPUs, NICs or bridges than shmemd can map");
 	fixture_daemon_assert_logged(&daemon,
-				     "there is no map of this machine: GPUs get NICs in turn");
+				     "shmemd has no map of this machine, so it gives NICs to GPUs in turn");
 	fixture_daemon_stop(&daemon);
 	machine_tree_deinit(&machine);
 }
@@ -190,7 +190,7 @@ TEST_TIMEOUT(a_machine_with_two_devices_of_a_function_has_a_map, 60)
 	fixture_daemon_start(&daemon, "--soft-nics=1", NULL);
 	setenv("SHMEMD_SOCKET", daemon.socket, 1);
 	ASSERT_EQ(CTL("--json", "status"), 0);
-	fixture_daemon_assert_logged(&daemon, "the map of this machine is not whole: the NIC 0000:00:00.0 is there twice: "
+	fixture_daemon_assert_logged(&daemon, "the map of this machine is incomplete: the NIC 0000:00:00.0 is there twice: "
 					      "mlx5_1 is left out, beside mlx5_0");
 	ASSERT(!fixture_daemon_has_logged(&daemon, "in turn"));
 	fixture_daemon_stop(&daemon);

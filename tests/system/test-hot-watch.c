@@ -175,7 +175,7 @@ static void show_until(const char *const *command, const char *words)
 
 static void assert_shown(const char *process)
 {
-	SHOW_UNTIL("hot spot        soft0 carries 100 % of what soft0, soft1 should, for ", "status");
+	SHOW_UNTIL("hot spot        soft0 has carried 100 % of the load of soft0, soft1 for ", "status");
 	ASSERT_HAS(process);
 	SHOW_UNTIL("\"hot_nic\":\"soft0\",\"hot_among\":\"soft0, soft1\",\"hot_processes\":\"", "--json", "status");
 	ASSERT_HAS(process, "\"hot_share_percent\":100,");
@@ -222,7 +222,7 @@ TEST_TIMEOUT(one_nic_that_carries_all_is_told_of_once_with_its_processes, 300)
 	ASSERT_GE(status.hot_nsec, 200 * NSEC_PER_MSEC);
 	ASSERT(strstr(status.hot_processes, mine));
 	ASSERT(!strstr(status.hot_processes, theirs));
-	snprintf(logged, sizeof(logged), "soft0 carries 100 %% of what soft0, soft1 should, for longer than 0.2 s: %s", mine);
+	snprintf(logged, sizeof(logged), "soft0 has carried 100 %% of the load of soft0, soft1 for more than 0.2 s: %s", mine);
 	fixture_daemon_assert_logged(&daemon, logged);
 	assert_shown(mine);
 	/* When the load is spread it is over, and it was told as often as it began, not as often as was looked. */
@@ -230,7 +230,7 @@ TEST_TIMEOUT(one_nic_that_carries_all_is_told_of_once_with_its_processes, 300)
 	wait_hot(&other, "");
 	ASSERT_EQ(CTL("status"), 0);
 	ctl_assert_lacks("hot spot");
-	fixture_daemon_assert_logged(&daemon, "soft0 carries no more than its share again");
+	fixture_daemon_assert_logged(&daemon, "soft0 carries only its share again");
 	ASSERT_EQ(count_lines(&daemon, "warning: ", " carries "), count_lines(&daemon, "info: ", " carries no more "));
 	__atomic_store_n(&mover.stop, true, __ATOMIC_RELEASE);
 	ASSERT_OK(pthread_join(mover.thread, NULL));
@@ -281,7 +281,7 @@ TEST_TIMEOUT(all_nics_of_a_gpu_are_assigned_to_who_names_it, 120)
 	ASSERT_STREQ(status.hot_among, "soft0, soft1");
 	close_one(&one);
 	/* Nobody is slowed any more. */
-	fixture_daemon_assert_logged(&daemon, "soft0 carries no more than its share again");
+	fixture_daemon_assert_logged(&daemon, "soft0 carries only its share again");
 	fixture_daemon_stop(&daemon);
 	ASSERT_OK(unlink(path));
 }

@@ -203,8 +203,8 @@ TEST_TIMEOUT(nic_that_cannot_be_opened_at_first_is_opened_when_it_can, 120)
 	ASSERT_OK(rename(sim_nic_path(sock, "nic1.sock"), sim_nic_path(away, "away.sock")));
 	sim_nic_happen("return 1");
 	plug_near(&s);
-	fixture_daemon_assert_logged(&s.daemon, "NICs that cannot be used: mlx5_1: ");
-	wait_for_list("it was found just now, or cannot be used");
+	fixture_daemon_assert_logged(&s.daemon, "cannot use these NICs: mlx5_1: ");
+	wait_for_list("it is new, or the log says why it cannot be used");
 	CTL("doctor");
 	ASSERT_HAS("WARN  driven         mlx5_1: ");
 	ASSERT_OK(rename(away, sock));

@@ -50,7 +50,7 @@ static void expect_soft(const char *words)
 
 TEST(auto_says_which_nodes_are_missing_and_takes_soft_nics)
 {
-	const char *words = "NICs that cannot be used: /dev/infiniband/uverbs";
+	const char *words = "cannot use these NICs: /dev/infiniband/uverbs";
 
 	move("dev/infiniband/uverbs0", "away0");
 	move("dev/infiniband/uverbs1", "away1");

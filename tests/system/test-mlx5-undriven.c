@@ -71,7 +71,7 @@ static void expect_open_refused(const struct fixture_daemon *daemon)
 	snprintf(req.nic_open_req.nic, sizeof(req.nic_open_req.nic), "mlx5_0");
 	raw_expect(&raw, &req, NULL, 0, MSG_ERROR_REP, &rep);
 	ASSERT_EQ(rep.error_rep.status, SHMD_STATUS_NO_NIC);
-	ASSERT(strstr(rep.error_rep.text, "no backend drives mlx5_0 (mlx5_core): shmemd was started with --backend soft"));
+	ASSERT(strstr(rep.error_rep.text, "shmemd does not manage mlx5_0 (mlx5_core): shmemd was started with --backend soft"));
 	raw_close(&raw);
 }
 

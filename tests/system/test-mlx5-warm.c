@@ -241,7 +241,7 @@ static void limit_files(struct lab *lab, rlim_t most)
 
 TEST_TIMEOUT(a_pool_that_fails_is_told_once_and_fails_no_session, 90)
 {
-	const char *words = "cannot make a context of mlx5_0 in advance: File too large; sessions make theirs";
+	const char *words = "cannot create a spare context of mlx5_0: File too large; sessions create their own";
 	struct raw_traffic t;
 	struct lab lab;
 

@@ -497,9 +497,9 @@ TEST_TIMEOUT(a_machine_that_grows_too_large_leaves_the_map_as_it_is, 120)
 	fixture_daemon_start(&daemon, NULL, NULL);
 	wait_for(&daemon, "mlx5_1");
 	plug_too_many_gpus(&tree);
-	fixture_daemon_assert_logged(&daemon, "this machine has more GPUs, NICs or bridges than are looked at");
+	fixture_daemon_assert_logged(&daemon, "this machine has more GPUs, NICs or bridges than shmemd can map");
 	fixture_daemon_assert_logged(&daemon,
-				     "this machine cannot be read: GPUs get NICs as before");
+				     "cannot read this machine again; GPUs get NICs as before");
 	ask(&daemon, name);
 	ASSERT_STREQ(name, "mlx5_1");
 	ASSERT(!fixture_daemon_has_logged(&daemon, "in turn"));
@@ -524,7 +524,7 @@ TEST_TIMEOUT(a_second_device_of_a_function_is_left_out, 120)
 	fixture_daemon_start(&daemon, NULL, NULL);
 	wait_for(&daemon, "mlx5_1");
 	machine_tree_nic(&tree, &(struct machine_nic){.path = FAR_PATH, .name = "mlx5_9", .gbps = 100});
-	fixture_daemon_assert_logged(&daemon, "the map of this machine is not whole: the NIC ");
+	fixture_daemon_assert_logged(&daemon, "the map of this machine is incomplete: the NIC ");
 	ask(&daemon, name);
 	ASSERT_STREQ(name, "mlx5_1");
 	ASSERT(!fixture_daemon_has_logged(&daemon, "as before"));
@@ -645,7 +645,7 @@ TEST_TIMEOUT(a_map_and_exclusions_of_the_settings_hold_and_are_read_again, 60)
 	ASSERT_STREQ(nic, "soft0");
 	ASSERT_STREQ(reason, "GPU0: SYS: gpu-nic-map gives it, shared by 2 GPUs");
 	ASSERT_ERR(open_first(&daemon, "soft7", nic, reason), EPERM);
-	ASSERT(strstr(reason, "nics-include and nics-exclude of shmemd.conf keep soft7 from everybody"));
+	ASSERT(strstr(reason, "nics-include and nics-exclude of shmemd.conf exclude soft7"));
 
 	/* What cannot be followed changes nothing. */
 	write_text(conf, "gpu-nic-map = 0:f0:00.0:1\nnics-exclude = f0:00.0\n");
@@ -653,6 +653,11 @@ TEST_TIMEOUT(a_map_and_exclusions_of_the_settings_hold_and_are_read_again, 60)
 	fixture_daemon_assert_logged(&daemon, "settings stay as they were: gpu-nic-map: f0:00.0:1 cannot be used: nics-exclude names it");
 	ASSERT_OK(open_first(&daemon, NULL, nic, reason));
 	ASSERT_STREQ(nic, "soft0");
+
+	/* A name with a typing error is no reason to stop, and is told. */
+	write_text(conf, "nics-include = ef:00.0, f0:00.0:1, mlx5_O\n");
+	ASSERT_OK(kill(daemon.pid, SIGHUP));
+	fixture_daemon_assert_logged(&daemon, "warning: nics-include names mlx5_O, a NIC that this machine does not have");
 
 	write_text(conf, "nics-include = ef:00.0, f0:00.0:1\n");
 	ASSERT_OK(kill(daemon.pid, SIGHUP));
@@ -667,6 +672,44 @@ TEST_TIMEOUT(a_map_and_exclusions_of_the_settings_hold_and_are_read_again, 60)
 	ASSERT_OK(rmdir(folder));
 }
 
+static int open_gpu(const struct fixture_daemon *daemon, const char *gpu)
+{
+	struct shmd_client_attr client_attr = {.socket_path = daemon->socket};
+	struct shmd_nic_attr attr = {.gpu = gpu};
+	struct shmd_client *client;
+	struct shmd_nic *nic;
+	int r;
+
+	ASSERT_OK(shmd_client_open(&client_attr, &client));
+	r = shmd_nic_open(client, &attr, &nic);
+	if (!r)
+		ASSERT_OK(shmd_nic_close(nic));
+	shmd_client_close(client);
+	return r;
+}
+
+TEST(a_gpu_that_the_machine_does_not_have_is_refused_with_those_it_has)
+{
+	char path[] = "/tmp/shmemd-gpus-XXXXXX";
+	struct fixture_daemon daemon;
+	int fd = mkstemp(path);
+
+	ASSERT_GE(fd, 0);
+	close(fd);
+	write_machine(path);
+	setenv("SHMEMD_TOPOLOGY", path, 1);
+	fixture_daemon_start(&daemon, "--backend=soft", "--soft-nics=8", NULL);
+	ASSERT_OK(open_gpu(&daemon, "10:00.0"));
+	ASSERT_ERR(open_gpu(&daemon, "0000:3b:00.0"), EINVAL);
+	ASSERT(strstr(shmd_error_text(), "this machine has no GPU 0000:3b:00.0; its GPUs are 0000:10:00.0, 0000:11:00.0, "));
+	/* The address of a NIC. */
+	ASSERT_ERR(open_gpu(&daemon, "0000:f0:00.0"), EINVAL);
+	/* UUIDs of this machine are not known. */
+	ASSERT_OK(open_gpu(&daemon, "GPU-6e5f0f1e-0000-1111-2222-333344445555"));
+	fixture_daemon_stop(&daemon);
+	unlink(path);
+}
+
 TEST(a_file_that_is_no_machine_is_told)
 {
 	char out[4096], folder[64] = "/tmp/shmemd-no-machine-XXXXXX", socket[96];
@@ -676,6 +719,6 @@ TEST(a_file_that_is_no_machine_is_told)
 	snprintf(socket, sizeof(socket), "--socket=%s/socket", folder);
 	setenv("SHMEMD_TOPOLOGY", "/dev/null", 1);
 	ASSERT_NE(fixture_daemon_run(args, out, sizeof(out)), 0);
-	ASSERT(strstr(out, "SHMEMD_TOPOLOGY: /dev/null: line 1: it is no well-formed XML"));
+	ASSERT(strstr(out, "cannot start: SHMEMD_TOPOLOGY: /dev/null: it is neither a file nor a pipe"));
 	ASSERT_OK(rmdir(folder));
 }

@@ -484,7 +484,7 @@ TEST(shmemctl_tells_who_outlives_the_daemon_and_who_did)
 	ASSERT_HAS("restart         sessions outlive the daemon; clients wait 10 min 0 s for the next one\n");
 	fixture_keeper_kill_daemon(&keeper);
 	ASSERT_EQ(CTL("status"), 0);
-	ASSERT_HAS("clients wait 10 min 0 s for the next one; 1 came from a former one\n");
+	ASSERT_HAS("clients wait 10 min 0 s for the next one; 1 came from a previous daemon\n");
 	ASSERT_EQ(CTL("--json", "list", "sessions"), 0);
 	ASSERT_HAS("\"kept\":true");
 	lab_side_close(&side);
@@ -530,7 +530,7 @@ TEST(a_monitor_goes_on_with_the_next_daemon)
 	open_side(&side, &keeper);
 	ctl_wait_for(out, "\"kind\":\"session-opened\"");
 	fixture_keeper_kill_daemon(&keeper);
-	ctl_wait_for(out, "has restarted; 1 sessions came from the former one");
+	ctl_wait_for(out, "has restarted and took over 1 session");
 	await_monitor();
 	open_side(&other, &keeper);
 	ASSERT_EQ(ctl_end(pid, out), 0);

@@ -145,7 +145,7 @@ TEST(status_line_counts_sessions_and_qps)
 	raw_open_nic(&raw, "");
 	raw_create_queues(&raw, 7, &rep);
 	msg_deinit(&rep);
-	manager_wait(&manager, "STATUS=1 sessions, 7 QPs on 2 NICs; listening at ", text, sizeof(text));
+	manager_wait(&manager, "STATUS=1 session, 7 QPs on 2 simulated NICs; listening on ", text, sizeof(text));
 	ASSERT(strstr(text, daemon.socket));
 	raw_close(&raw);
 	manager_wait(&manager, "STATUS=0 sessions, 0 QPs", text, sizeof(text));
@@ -248,10 +248,10 @@ TEST_TIMEOUT(manager_that_does_not_read_does_not_stop_the_loop, 60)
 	usleep(1200000);
 	raw_status(&raw, &status);
 	ASSERT_EQ(status.n_sessions, 1);
-	while (manager_hear(&manager, NSEC_PER_USEC, text, sizeof(text)) && !strstr(text, "STATUS=1 sessions"))
+	while (manager_hear(&manager, NSEC_PER_USEC, text, sizeof(text)) && !strstr(text, "STATUS=1 session,"))
 		;
-	if (!strstr(text, "STATUS=1 sessions"))
-		manager_wait(&manager, "STATUS=1 sessions", text, sizeof(text));
+	if (!strstr(text, "STATUS=1 session,"))
+		manager_wait(&manager, "STATUS=1 session,", text, sizeof(text));
 	manager_wait(&manager, "WATCHDOG=1", text, sizeof(text));
 	raw_close(&raw);
 	/* What must be heard is waited for: the manager reads again. */
@@ -264,6 +264,22 @@ TEST_TIMEOUT(manager_that_does_not_read_does_not_stop_the_loop, 60)
 }
 
 /* A loop that hangs for a while and goes on is told of afterwards. */
+TEST(the_status_line_warns_of_names_that_nothing_has)
+{
+	struct fixture_daemon daemon;
+	struct manager manager;
+	char text[1024];
+
+	manager_init(&manager);
+	start(&manager, &daemon, "nics-include = soft0, sotf1\n");
+	fixture_daemon_assert_logged(&daemon, "nics-include names sotf1");
+	ASSERT_OK(kill(daemon.pid, SIGHUP));
+	manager_wait(&manager, "STATUS=nics-include names sotf1, a NIC that this machine does not have (did you mean soft1?); 0 sessions, 0 QPs on ",
+		     text, sizeof(text));
+	fixture_daemon_stop(&daemon);
+	manager_deinit(&manager);
+}
+
 TEST(late_loop_is_told)
 {
 	struct fixture_daemon daemon;
@@ -273,14 +289,14 @@ TEST(late_loop_is_told)
 	manager_init(&manager);
 	setenv("WATCHDOG_USEC", "300000", 1);
 	start(&manager, &daemon, "quiesce-timeout = 200\n");
-	fixture_daemon_assert_logged(&daemon, "quiesce-timeout is 200 ms, too near to the watchdog's 300 ms");
+	fixture_daemon_assert_logged(&daemon, "quiesce-timeout is 200 ms, too close to the 300 ms of the watchdog");
 	manager_wait(&manager, "WATCHDOG=1", text, sizeof(text));
 	ASSERT_OK(kill(daemon.pid, SIGSTOP));
 	usleep(400000);
 	ASSERT_OK(kill(daemon.pid, SIGCONT));
 	manager_wait(&manager, "WATCHDOG=1", text, sizeof(text));
 	manager_wait(&manager, "WATCHDOG=1", text, sizeof(text));
-	fixture_daemon_assert_logged(&daemon, "the control loop stood still for ");
+	fixture_daemon_assert_logged(&daemon, "the control loop was blocked for ");
 	fixture_daemon_stop(&daemon);
 	manager_deinit(&manager);
 }
@@ -307,7 +323,7 @@ TEST(reload_leaves_live_sessions_and_binds_new_charges)
 	/* Six are held: the lower limit takes none of them away. */
 	reload(&manager, &daemon, "max-qps = 3\n", text, sizeof(text));
 	ASSERT(strstr(text, "2 sessions, 6 QPs"));
-	fixture_daemon_assert_logged(&daemon, "settings read again, changed: max-qps");
+	fixture_daemon_assert_logged(&daemon, "reloaded the settings; changed: max-qps");
 	raw_fill_create(&req, 1);
 	raw_expect(&raw, &req, NULL, 0, MSG_ERROR_REP, &rep);
 	ASSERT_EQ(rep.error_rep.status, SHMD_STATUS_QUOTA_QPS);

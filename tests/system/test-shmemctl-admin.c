@@ -41,9 +41,9 @@ TEST(kill_ends_one_session_and_says_which)
 	ASSERT_EQ(shmd_nic_list(other, NULL, 0), 2);
 	ASSERT_OK(shmd_client_limits(other, &limits));
 	ASSERT_EQ(CTL("kill", session_word(victim)), 1);
-	ASSERT_HAS("shmemctl: there is no session ", "; shmemctl list sessions shows those there are\n");
+	ASSERT_HAS("shmemctl: there is no session ", "; \"shmemctl list sessions\" shows all\n");
 	ASSERT_EQ(CTL("kill", "0x1q"), 1);
-	ASSERT_STREQ(ctl_text, "shmemctl: 0x1q is no session; shmemctl list sessions shows them\n");
+	ASSERT_STREQ(ctl_text, "shmemctl: 0x1q is not the number of a session; \"shmemctl list sessions\" shows them\n");
 	shmd_client_close(victim);
 	shmd_client_close(other);
 	fixture_daemon_stop(&daemon);
@@ -59,12 +59,12 @@ TEST(drain_waits_for_the_last_session_and_can_be_ended)
 	attr.socket_path = daemon.socket;
 	client = lab_client(&daemon);
 	ASSERT_EQ(CTL("drain", "--grace", "0.2"), 0);
-	ASSERT_STREQ(ctl_text, "drained: no session is left, and new ones are refused; shmemctl drain --off accepts them "
-			       "again\n");
+	ASSERT_STREQ(ctl_text, "drained: no session is left, and shmemd refuses new ones; \"shmemctl drain --off\" lets them in "
+		     "again\n");
 	ASSERT_ERR(shmd_nic_list(client, NULL, 0), ESHUTDOWN);
 	ASSERT_ERR(shmd_client_open(&attr, &late), ESHUTDOWN);
 	ASSERT_EQ(CTL("status"), 0);
-	ASSERT_HAS("draining        new sessions are refused; shmemctl drain --off ends it\n");
+	ASSERT_HAS("draining        shmemd refuses new sessions; \"shmemctl drain --off\" stops this\n");
 	ASSERT_EQ(CTL("drain", "--off", "--grace", "1"), 2);
 	ASSERT_EQ(CTL("drain", "--off"), 0);
 	ASSERT_STREQ(ctl_text, "shmemd accepts sessions; 0 stayed\n");
@@ -87,11 +87,11 @@ TEST(drain_that_somebody_else_ends_is_a_failure)
 		usleep(10000);
 		ASSERT_EQ(CTL("status"), 0);
 	} while (!strstr(ctl_text, "draining  "));
-	ASSERT_HAS(", live ones end in ");
+	ASSERT_HAS(" and ends live ones in ");
 	ASSERT_EQ(CTL("drain", "--off"), 0);
 	ASSERT_STREQ(ctl_text, "shmemd accepts sessions; 1 stayed\n");
 	ctl_text[0] = 0;
-	ctl_wait_for(out, "shmemctl: somebody ended the drain with 1 session left\n");
+	ctl_wait_for(out, "shmemctl: somebody stopped the drain with 1 session left\n");
 	ASSERT_EQ(waitpid(ctl, &status, 0), ctl);
 	ASSERT_EQ(WEXITSTATUS(status), 1);
 	close(out);
@@ -125,13 +125,13 @@ TEST(port_takes_a_nic_down_and_up)
 
 	start(&daemon);
 	ASSERT_EQ(CTL("port", "soft1", "down"), 0);
-	ASSERT_STREQ(ctl_text, "soft1 is down; shmemctl port soft1 up takes it up again\n");
+	ASSERT_STREQ(ctl_text, "soft1 is down; \"shmemctl port soft1 up\" takes it up again\n");
 	ASSERT_EQ(CTL("list", "nics"), 0);
 	ASSERT_HAS("soft1  soft     -       1  down ", "soft0  soft     -       1  active ");
 	ASSERT_EQ(CTL("port", "soft1", "up"), 0);
 	ASSERT_STREQ(ctl_text, "soft1 is active\n");
 	ASSERT_EQ(CTL("port", "soft7", "up"), 1);
-	ASSERT_HAS("shmemctl: soft7: no such NIC", "; shmemctl list nics shows those there are\n");
+	ASSERT_HAS("shmemctl: no NIC is called \"soft7\"", "; \"shmemctl list nics\" shows all\n");
 	fixture_daemon_stop(&daemon);
 }
 
@@ -148,7 +148,7 @@ TEST(who_is_no_administrator_is_told_who_is)
 	ASSERT_OK(chmod(daemon.folder, 0755));
 	client = lab_client(&daemon);
 	CTL("doctor");
-	ASSERT_HAS("OK    doorbells      1 sessions, each with the best mode");
+	ASSERT_HAS("OK    doorbells      1 session with the best mode of the NICs");
 	pid = fork();
 	ASSERT_GE(pid, 0);
 	if (!pid) {
@@ -157,15 +157,20 @@ TEST(who_is_no_administrator_is_told_who_is)
 		if (access(ctl_binary(), X_OK))
 			_exit(77);
 		ASSERT_EQ(CTL("kill", session_word(client)), 1);
-		ASSERT_HAS("shmemctl: not allowed for this user",
-			   "; only root and the user that shmemd runs as may do that (uid 0, root)\n");
+		ASSERT_STREQ(ctl_text, "shmemctl: not allowed for this user: only root and the user of the daemon (uid 0) may do this\n");
 		ASSERT_EQ(CTL("drain"), 1);
 		ASSERT_EQ(CTL("port", "soft0", "down"), 1);
 		ASSERT_EQ(CTL("dump-queue", "soft0/1"), 1);
 		ASSERT_HAS("only root and the user");
 		ASSERT_EQ(CTL("list", "nics"), 0);
+		ASSERT_EQ(CTL("list", "sessions"), 0);
+		ASSERT_STREQ(ctl_text, "no sessions\n1 session of other users is hidden; root and the user of shmemd see all\n");
+		ASSERT_EQ(CTL("list", "qps", "--json"), 0);
+		ASSERT_HAS("\"qps\":[],\"n_hidden_sessions\":1}");
+		ASSERT_EQ(CTL("status"), 0);
+		ASSERT_HAS("1 session of other users is hidden");
 		CTL("doctor");
-		ASSERT_HAS("WARN  doorbells      not known of 1 sessions of other users\n");
+		ASSERT_HAS("WARN  doorbells      not known for 1 session of other users\n");
 		_exit(0);
 	}
 	ASSERT_EQ(waitpid(pid, &status, 0), pid);

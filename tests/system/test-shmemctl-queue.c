@@ -160,12 +160,12 @@ TEST(a_qp_that_is_not_there_is_told_with_where_to_look)
 	fixture_daemon_start(&daemon, "--soft-nics=2", NULL);
 	setenv("SHMEMD_SOCKET", daemon.socket, 1);
 	ASSERT_EQ(CTL("dump-queue", "0x1"), 1);
-	ASSERT_STREQ(ctl_text, "shmemctl: there is no QP 0x1; shmemctl list qps shows those there are\n");
+	ASSERT_STREQ(ctl_text, "shmemctl: there is no QP 0x1; \"shmemctl list qps\" shows all\n");
 	ASSERT_EQ(CTL("dump-queue", "soft0/1"), 1);
-	ASSERT_STREQ(ctl_text, "shmemctl: there is no QP soft0/0x1; shmemctl list qps shows those there are\n");
+	ASSERT_STREQ(ctl_text, "shmemctl: there is no QP soft0/0x1; \"shmemctl list qps\" shows all\n");
 	ASSERT_EQ(CTL("dump-queue", "mlx5_0/1"), 1);
 	ASSERT_EQ(CTL("dump-queue", "soft0"), 1);
-	ASSERT_STREQ(ctl_text, "shmemctl: soft0 is no QP; shmemctl list qps shows them, as NIC and QPN\n");
+	ASSERT_STREQ(ctl_text, "shmemctl: soft0 is not a QP; \"shmemctl list qps\" shows them, as NIC and QPN\n");
 	ASSERT_EQ(CTL("dump-queue", "0x1000000"), 1);
 	fixture_daemon_stop(&daemon);
 }

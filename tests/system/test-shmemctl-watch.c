@@ -158,7 +158,7 @@ TEST_TIMEOUT(stats_leaves_out_what_is_idle_and_says_so, 60)
 	all = ctl_start((const char *const[]){"stats", "--all", NULL}, &out[1]);
 	sessions = ctl_start((const char *const[]){"stats", "sessions", NULL}, &out[2]);
 	ASSERT_EQ(ctl_end(busy, out[0]), 0);
-	ASSERT_HAS("nics, in ", "nothing happened\n2 idle, not shown (--all shows them)\n");
+	ASSERT_HAS("nics, in ", "no activity\n2 idle, not shown (--all shows them)\n");
 	ASSERT_GE(number_of(ctl_text, "nics, in "), 1);
 	ctl_text[0] = 0;
 	ASSERT_EQ(ctl_end(all, out[1]), 0);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "tests/system/client-lab.h"
@@ -11,27 +12,27 @@
 TEST(without_a_daemon_it_says_what_to_do)
 {
 	ASSERT_EQ(CTL("--socket", "/nonexistent/sock", "status"), 2);
-	ASSERT_STREQ(ctl_text, "shmemctl: shmemd is not running: no socket at /nonexistent/sock; "
-			   "start it with systemctl start shmemd\n");
+	ASSERT_STREQ(ctl_text, "shmemctl: shmemd is not running: there is no socket /nonexistent/sock; "
+			   "start it with \"shmemd --socket /nonexistent/sock\"\n");
 	setenv("SHMEMD_SOCKET", "/nonexistent/other", 1);
 	ASSERT_EQ(CTL("list", "qps"), 2);
-	ASSERT(strstr(ctl_text, "no socket at /nonexistent/other;"));
+	ASSERT(strstr(ctl_text, "no socket /nonexistent/other; start it with \"shmemd --socket /nonexistent/other\""));
 }
 
 TEST(wrong_usage_is_told_apart)
 {
 	ASSERT_EQ(CTL("stat"), 2);
-	ASSERT_STREQ(ctl_text, "shmemctl: unknown command stat, did you mean stats; see shmemctl --help\n");
+	ASSERT_STREQ(ctl_text, "shmemctl: unknown command stat (did you mean stats?); see shmemctl --help\n");
 	ASSERT_EQ(CTL("xyz"), 2);
 	ASSERT_STREQ(ctl_text, "shmemctl: unknown command xyz; see shmemctl --help\n");
 	ASSERT_EQ(CTL("list"), 2);
 	ASSERT_STREQ(ctl_text, "shmemctl: list needs WHAT: sessions, qps, mrs or nics; see shmemctl list --help\n");
 	ASSERT_EQ(CTL("list", "cqs"), 2);
 	ASSERT_STREQ(ctl_text,
-		     "shmemctl: list: WHAT is sessions, qps, mrs or nics, not cqs; see shmemctl list --help\n");
+		     "shmemctl: list: WHAT must be sessions, qps, mrs or nics, not cqs; see shmemctl list --help\n");
 	ASSERT_EQ(CTL("status", "now"), 2);
 	ASSERT_EQ(CTL("port", "soft0", "sideways"), 2);
-	ASSERT_STREQ(ctl_text, "shmemctl: port: STATE is up or down, not sideways; see shmemctl port --help\n");
+	ASSERT_STREQ(ctl_text, "shmemctl: port: STATE must be up or down, not sideways; see shmemctl port --help\n");
 	ASSERT_EQ(CTL("kill"), 2);
 	ASSERT_STREQ(ctl_text, "shmemctl: kill needs SESSION; see shmemctl kill --help\n");
 	ASSERT_EQ(CTL("kill", "7", "--watch"), 2);
@@ -52,6 +53,92 @@ TEST(wrong_usage_is_told_apart)
 	ASSERT_EQ(ctl_run((const char *const[]){NULL}), 2);
 	ASSERT_EQ(CTL("--version"), 0);
 	ASSERT_STREQ(ctl_text, "shmemctl 0.1.0\n");
+	ASSERT_EQ(CTL("-V"), 0);
+	ASSERT_STREQ(ctl_text, "shmemctl 0.1.0\n");
+}
+
+TEST(a_typing_error_gets_a_suggestion)
+{
+	static const struct {
+		const char *words[4];
+		const char *hint;
+	} cases[] = {
+		{{"topolgy", NULL}, "unknown command topolgy (did you mean topology?)"},
+		{{"--jsn", "status", NULL}, "unknown option --jsn (did you mean --json?)"},
+		{{"list", "nic", NULL}, "not nic (did you mean nics?)"},
+		{{"--color=alway", "status", NULL}, "not alway (did you mean always?)"},
+		{{"monitor", "--kind", "qp-eror", NULL}, "not qp-eror (did you mean qp-error?)"},
+		{{"help", "drian", NULL}, "not drian (did you mean drain?)"},
+	};
+
+	for (unsigned int i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		ASSERT_EQ(ctl_run(cases[i].words), 2);
+		ASSERT_HAS(cases[i].hint);
+	}
+	/* An option of another command helps nobody. */
+	ASSERT_EQ(CTL("list", "--sv"), 2);
+	ctl_assert_lacks("did you mean");
+	ASSERT_EQ(CTL("status", "\x1b[2J"), 2);
+	ctl_assert_lacks("\x1b");
+}
+
+TEST(help_can_be_asked_for_in_every_usual_way)
+{
+	static const char *const ways[][3] = {{"help", NULL}, {"-h", NULL}, {"--help", "-h", NULL}};
+	static const char *const drain[][3] = {{"help", "drain", NULL}, {"drain", "-h", NULL}, {"-h", "drain", NULL}};
+	char expected[8192];
+
+	ASSERT_EQ(CTL("--help"), 0);
+	snprintf(expected, sizeof(expected), "%.8191s", ctl_text);
+	for (unsigned int i = 0; i < 3; i++) {
+		ASSERT_EQ(ctl_run(ways[i]), 0);
+		ASSERT_STREQ(ctl_text, expected);
+	}
+	ASSERT_EQ(CTL("drain", "--help"), 0);
+	snprintf(expected, sizeof(expected), "%.8191s", ctl_text);
+	for (unsigned int i = 0; i < 3; i++) {
+		ASSERT_EQ(ctl_run(drain[i]), 0);
+		ASSERT_STREQ(ctl_text, expected);
+	}
+}
+
+/* The private socket that was asked for, and the default one on a machine with and without systemd. */
+TEST(the_hint_to_start_the_daemon_fits_socket_and_machine)
+{
+	bool has_systemd = access("/run/systemd/system", F_OK) == 0;
+
+	ASSERT_EQ(CTL("--socket", "/nonexistent/it's here", "status"), 2);
+	ASSERT_HAS("start it with \"shmemd --socket '/nonexistent/it'\\''s here'\"");
+	unsetenv("SHMEMD_SOCKET");
+	if (access("/run/shmemd/shmemd.sock", F_OK) == 0)
+		return;
+	ASSERT_EQ(CTL("status"), 2);
+	ASSERT_HAS(has_systemd ? "\"systemctl start shmemd\"" : "\"shmemd\", as root");
+	if (!has_systemd)
+		ctl_assert_lacks("systemctl");
+}
+
+TEST(a_socket_that_cannot_be_used_is_told_by_what_it_is)
+{
+	char folder[] = "/tmp/shmemd-priv-XXXXXX", path[64], longest[200];
+
+	ASSERT(mkdtemp(folder));
+	snprintf(path, sizeof(path), "%s/sock", folder);
+	ASSERT_OK(mkdir(path, 0700));
+	ASSERT_EQ(CTL("--socket", path, "status"), 2);
+	ASSERT_HAS("/sock is not a socket; name that of shmemd with --socket or SHMEMD_SOCKET\n");
+	if (geteuid() != 0) {
+		ASSERT_OK(chmod(folder, 0));
+		ASSERT_EQ(CTL("--socket", path, "status"), 1);
+		ASSERT_HAS("no permission to reach the socket ");
+		ASSERT_OK(chmod(folder, 0700));
+	}
+	ASSERT_OK(rmdir(path));
+	ASSERT_OK(rmdir(folder));
+	memset(longest, 'x', sizeof(longest) - 1);
+	longest[sizeof(longest) - 1] = 0;
+	ASSERT_EQ(CTL("--socket", longest, "status"), 1);
+	ASSERT_HAS("the path of the socket is too long (199 bytes, at most 107): xxxx");
 }
 
 static void assert_narrow(void)
@@ -63,7 +150,7 @@ static void assert_narrow(void)
 TEST(help_is_there_for_each_command)
 {
 	static const char *const commands[] = {"status", "list", "stats", "monitor", "dump-queue", "kill", "drain",
-					       "port", "metrics", NULL};
+					       "port", "topology", "metrics", "config", "doctor", "help", NULL};
 
 	for (unsigned int i = 0; commands[i]; i++) {
 		ASSERT_EQ(CTL(commands[i], "--help"), 0);
@@ -110,7 +197,7 @@ TEST(lists_are_empty_then_show_what_is_there)
 	ASSERT_EQ(CTL("list", "mrs"), 0);
 	ASSERT_STREQ(ctl_text, "no memory regions\n");
 	ASSERT_EQ(CTL("--json", "list", "sessions"), 0);
-	ASSERT_STREQ(ctl_text, "{\"schema_version\":1,\"sessions\":[]}\n");
+	ASSERT_STREQ(ctl_text, "{\"schema_version\":1,\"sessions\":[],\"n_hidden_sessions\":0}\n");
 
 	lab_side_open(&side, &daemon, &attr);
 	ASSERT_EQ(CTL("status"), 0);

@@ -76,8 +76,8 @@ TEST(check_nics_answers_on_any_host)
 
 TEST(wrong_options_say_what_to_do)
 {
-	expect_run((const char *[]){"--sofa-nics=1", NULL}, 2, "there is no setting \"sofa-nics\"; \"shmemd --help\"");
-	expect_run((const char *[]){"--soft-nics", NULL}, 2, "--soft-nics wants a value");
+	expect_run((const char *[]){"--sofa-nics=1", NULL}, 2, "unknown option --sofa-nics (did you mean --soft-nics?); \"shmemd --help\"");
+	expect_run((const char *[]){"--soft-nics", NULL}, 2, "--soft-nics needs a value");
 	expect_run((const char *[]){"--log-level=loud", NULL}, 2,
 		   "set it to one of error, warning, notice, info, debug");
 	expect_run((const char *[]){"start", NULL}, 2, "\"start\" is not an option");
@@ -86,13 +86,63 @@ TEST(wrong_options_say_what_to_do)
 	expect_run((const char *[]){"--print-man", "shmemd.conf", NULL}, 0, ".TH shmemd.conf 5");
 }
 
+static void expect_one_line(const char *const *args, int status, const char *words)
+{
+	char out[16384];
+	int r = fixture_daemon_run(args, out, sizeof(out));
+
+	if (r != status || !strstr(out, words) || strcspn(out, "\n") + 1 != strlen(out))
+		test_fail(TEST_WHERE, "exit status %d, wanted %d with \"%s\" on one line; it said: %s", r, status, words, out);
+}
+
+/* Whatever it is, nobody has to find out which of two lines is the reason. */
+TEST(a_start_that_fails_says_why_in_one_line)
+{
+	char path[] = "/tmp/shmemd-file-XXXXXX", socket[128];
+	int fd = mkstemp(path);
+
+	close(fd);
+	snprintf(socket, sizeof(socket), "--socket=%s", path);
+	expect_one_line((const char *[]){socket, NULL}, 1, "shmemd: error: cannot start: /tmp/shmemd-file-");
+	unlink(path);
+	expect_one_line((const char *[]){"--socket=/nonexistent/sock", NULL}, 1, "shmemd: error: cannot start: cannot open the folder /nonexistent");
+	expect_one_line((const char *[]){"--soft-nic=1", NULL}, 2, "unknown option --soft-nic (did you mean --soft-nics?)");
+	expect_one_line((const char *[]){"--config=/tmp", NULL}, 2, "/tmp is a directory; name a file");
+	expect_one_line((const char *[]){"-x", NULL}, 2, "unknown option -x; \"shmemd --help\" lists all options");
+	expect_one_line((const char *[]){"--help=yes", NULL}, 2, "--help takes no value");
+	if (HAVE_MLX5 && access("/sys/class/infiniband", F_OK) < 0)
+		expect_one_line((const char *[]){socket, "--backend=mlx5", NULL}, 1,
+				"cannot start: --backend mlx5 found no ConnectX NIC; \"shmemd --check-nics\" says what is missing");
+}
+
+TEST(help_and_version_have_short_names)
+{
+	char expected[16384], out[16384];
+
+	ASSERT_EQ(fixture_daemon_run((const char *[]){"--help", NULL}, expected, sizeof(expected)), 0);
+	ASSERT_EQ(fixture_daemon_run((const char *[]){"-h", NULL}, out, sizeof(out)), 0);
+	ASSERT_STREQ(out, expected);
+	expect_run((const char *[]){"-V", NULL}, 0, "shmemd " SHMD_VERSION_STRING "\n");
+}
+
+TEST(simulated_nics_are_called_so)
+{
+	struct fixture_daemon daemon;
+
+	fixture_daemon_start(&daemon, "--backend=soft", "--soft-nics=1", "--nics-include=sotf0", NULL);
+	fixture_daemon_assert_logged(&daemon, "with 1 simulated NIC\n");
+	fixture_daemon_assert_logged(&daemon, "warning: no session can open a NIC: nics-include names sotf0, a NIC that this machine does not have "
+				     "(did you mean soft0?)\n");
+	fixture_daemon_stop(&daemon);
+}
+
 TEST(second_daemon_on_one_socket_is_refused)
 {
 	struct fixture_daemon daemon;
 	const char *args[] = {"--socket", daemon.socket, NULL};
 
 	fixture_daemon_start(&daemon, NULL);
-	expect_run(args, 1, "already running at");
+	expect_run(args, 1, "another shmemd already listens on");
 	fixture_daemon_assert_alive(&daemon);
 	fixture_daemon_stop(&daemon);
 }
@@ -171,7 +221,7 @@ TEST(what_is_not_a_socket_is_left_alone)
 	close(fd);
 	expect_run(args, 1, "is not a socket");
 	ASSERT_OK(unlink(path));
-	expect_run((const char *[]){"--socket", "/nonexistent/folder/sock", NULL}, 1, "choose another place with --socket");
+	expect_run((const char *[]){"--socket", "/nonexistent/folder/sock", NULL}, 1, "choose another place with --socket PATH");
 }
 
 TEST(socket_has_the_mode_asked_for)
@@ -190,7 +240,7 @@ TEST(socket_has_the_mode_asked_for)
 	ASSERT_EQ(st.st_gid, getegid());
 	fixture_daemon_stop(&daemon);
 	expect_run((const char *[]){"--socket-group=no-such-group", "--socket", "/tmp/shmemd-never.sock", NULL},
-		   1, "there is no group \"no-such-group\"");
+		   1, "this machine has no group \"no-such-group\"");
 	ASSERT_EQ(access("/tmp/shmemd-never.sock", F_OK), -1);
 }
 

@@ -405,8 +405,8 @@ def check_mistakes(cases, shmemctl, small, scratch):
     said = run(shmemctl, '--from', strange, status=1) + run(shmemctl, '--from', scratch + '/none', status=1) + \
         run(shmemctl, '--from', small, '--why', '7', status=1) + run(shmemctl, 'dump', '--from', small, '--json', status=1) + \
         run(shmemctl, '--from', small, '--svg', scratch + '/no/folder', status=1) + run(shmemctl, 'everything', status=2)
-    cases.add('mistakes_are_told', lacks(said, 'line 3: it is no well-formed XML', 'No such file', 'there is no GPU 7', 'dump writes XML',
-                                         '/no/folder: No such', 'ACTION is dump'))
+    cases.add('mistakes_are_told', lacks(said, 'line 3: this is not well-formed XML', 'No such file', 'there is no GPU 7', 'dump writes XML',
+                                         '/no/folder: No such', 'ACTION must be dump, not everything'))
 
 
 def too_wide(text):
@@ -509,13 +509,33 @@ def check_policy(cases, shmemctl, small, scratch):
                     'shmemd.conf:3: "1" is not of the form GPU:NIC', '/none: No such file', 'nor --config'))
 
 
+def check_doubts(cases, shmemctl, small, scratch):
+    bare, conf = os.path.join(scratch, 'bare.xml'), os.path.join(scratch, 'doubts.conf')
+    with open(bare, 'w', encoding='utf-8') as file:
+        file.write(machine(1, 2, 0))
+
+    def warned(source, text):
+        with open(conf, 'w', encoding='utf-8') as file:
+            file.write(text + '\n')
+        done = subprocess.run([shmemctl, 'topology', '--from', source, '--config', conf], capture_output=True, text=True, check=False, timeout=60)
+        return done.stderr if not done.returncode else str(done)
+
+    said = warned(small, 'nics-include = mlx5_0') + warned(bare, 'nics-include = soft0, soft63')
+    cases.add('settings_that_fit_are_not_warned_of', [said] if said else [])
+    said = warned(small, 'nics-include = mlx5_0, mlx5_l')
+    wanted = 'shmemctl: warning: nics-include names mlx5_l, a NIC that this machine does not have (did you mean mlx5_1?)\n'
+    cases.add('a_typing_error_in_the_settings_is_warned_of', [] if said == wanted else [said])
+    said = warned(bare, 'nics-exclude = sotf1')
+    cases.add('simulated_nics_are_known_by_their_names', lacks(said, 'nics-exclude names sotf1, a NIC that', '(did you mean soft1?)'))
+
+
 def check_lost(cases, shmemctl, small, scratch):
     conf = os.path.join(scratch, 'lost.conf')
     with open(conf, 'w', encoding='utf-8') as file:
         file.write('gpu-nic-map = 0:mlx5_1:1\nnics-exclude = mlx5_2\n')
     done = subprocess.run([shmemctl, 'topology', '--json', '--from', small, '--config', conf], capture_output=True, text=True, check=False,
                           timeout=60)
-    problems = lacks(done.stderr, 'mlx5_1:1 cannot be used: its port is down', 'it is followed as far as it can be')
+    problems = lacks(done.stderr, 'mlx5_1:1 cannot be used: its port is down', 'the map follows the other settings')
     document = json.loads(done.stdout or '{}')
     first = [nic['name'] for nic in document.get('gpus', [{'nics': []}])[0]['nics']]
     reasons = [nic['reason'] for nic in document.get('excluded', []) if nic['name'] == 'mlx5_2']
@@ -609,6 +629,7 @@ def main():
         check_sizes(cases, shmemctl, scratch)
         check_sources(cases, shmemctl, small, scratch)
         check_policy(cases, shmemctl, small, scratch)
+        check_doubts(cases, shmemctl, small, scratch)
         check_lost(cases, shmemctl, small, scratch)
         check_pictures(cases, shmemctl, small, scratch)
         check_words_of_pictures(cases, shmemctl, small, scratch)

@@ -91,7 +91,7 @@ def an_rxe_device_is_listed_and_its_changes_are_told(lab):
     with node.background(monitor, limit=600), contextlib.ExitStack() as added:
         eventually(lambda: json.loads(node.run('shmemctl --json status').out)['n_monitors'] == 1, 'a monitor listens')
         added.enter_context(rxe(node))
-        eventually(told(node, ': it was found; no backend drives it'), 'a monitor is told that it came')
+        eventually(told(node, ': it was found; shmemd does not manage it'), 'a monitor is told that it came')
         eventually(lambda: is_complete(undriven(node)), 'it is listed with its state and its addresses')
         for command in 'shmemctl port rxe0 down', f'{PROGRAMS}/vm-waiter rxe0':
             said = node.execute(command)

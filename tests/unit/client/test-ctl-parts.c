@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "libclient/ctl/args.h"
 #include "libclient/ctl/progress.h"
 #include "libclient/ctl/screen.h"
 #include "libclient/ctl/stats.h"
@@ -27,6 +28,16 @@ TEST(colours_are_wanted_where_they_can_be_seen)
 	ASSERT(!color_wanted("never", true, NULL, "xterm"));
 	ASSERT_STREQ(color_on(false, COLOR_RED), "");
 	ASSERT_STREQ(color_off(true, COLOR_NONE), "");
+}
+
+/* In the same order, for "help COMMAND", completion and suggestions. */
+TEST(every_command_is_among_the_names_of_commands)
+{
+	unsigned int n = 0;
+
+	for (; args_commands[n].name && args_command_names[n]; n++)
+		ASSERT_STREQ(args_command_names[n], args_commands[n].name);
+	ASSERT(!args_commands[n].name && !args_command_names[n]);
 }
 
 TEST(rates_get_units)

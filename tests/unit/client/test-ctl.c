@@ -132,6 +132,8 @@ static void send_events(struct fake_daemon *fake, uint64_t id)
 	}
 }
 
+static uint32_t n_hidden = 3;
+
 static void answer(struct fake_daemon *fake, const struct msg *req, struct fdlist *fds)
 {
 	struct msg rep;
@@ -147,7 +149,8 @@ static void answer(struct fake_daemon *fake, const struct msg *req, struct fdlis
 			.n_nics = 1, .n_sessions = 2, .n_qps = 4, .n_cqs = 4, .n_mrs = 2, .n_fds = 14,
 			.n_published = 1, .registered_bytes = 2 << 20, .sessions_total = 30, .refused_total = 3,
 			.keeps_sessions = true, .restart_grace_nsec = 5000000000, .n_resumed = 2, .hot_nic = "soft0",
-			.hot_among = "soft0, soft1", .hot_processes = "pid 42 (a)", .hot_share_percent = 93, .hot_nsec = 61000000000};
+			.hot_among = "soft0, soft1", .hot_processes = "pid 42 (a)", .hot_share_percent = 93, .hot_nsec = 61000000000,
+			.n_hidden_sessions = n_hidden, .settings_warning = "nics-include names sotf0"};
 		fill_counters(&rep.status_rep.counters);
 	} else {
 		ASSERT_EQ(req->kind, MSG_LIST_REQ);
@@ -221,7 +224,7 @@ static const char *printed(const char *what, bool as_json)
 TEST(json_of_sessions_joins_pages)
 {
 	ASSERT_STREQ(printed("sessions", true),
-		     "{\"schema_version\":1,\"sessions\":[" SESSION("5", "false") "," SESSION("12", "true") "]}\n");
+		     "{\"schema_version\":1,\"sessions\":[" SESSION("5", "false") "," SESSION("12", "true") "],\"n_hidden_sessions\":3}\n");
 }
 
 TEST(json_of_qps)
@@ -232,7 +235,7 @@ TEST(json_of_qps)
 		     "\"first_error\":0,\"wqes\":8,\"bytes\":65536},"
 		     "{\"session\":5,\"nic\":\"soft0\",\"qpn\":258,\"type\":\"RC\","
 		     "\"state\":\"ERR\",\"dest_qpn\":0,\"sq_wqebbs\":16,\"sq_pi\":0,\"sq_ci\":0,"
-		     "\"first_error\":5,\"wqes\":0,\"bytes\":0}]}\n");
+		     "\"first_error\":5,\"wqes\":0,\"bytes\":0}],\"n_hidden_sessions\":3}\n");
 }
 
 TEST(json_of_mrs)
@@ -240,12 +243,12 @@ TEST(json_of_mrs)
 	ASSERT_STREQ(printed("mrs", true),
 		     "{\"schema_version\":1,\"mrs\":[{\"session\":5,\"nic\":\"soft0\",\"mr\":1,\"kind\":\"memfd\","
 		     "\"access\":[\"local_write\",\"remote_write\",\"remote_read\"],\"iova\":\"0x7f0000001000\","
-		     "\"length_bytes\":4096,\"reason\":\"no dmabuf\"}]}\n");
+		     "\"length_bytes\":4096,\"reason\":\"no dmabuf\"}],\"n_hidden_sessions\":3}\n");
 }
 
 TEST(json_of_nics)
 {
-	ASSERT_STREQ(printed("nics", true), "{\"schema_version\":1,\"nics\":[" NIC "],\"undriven\":[" UNDRIVEN "]}\n");
+	ASSERT_STREQ(printed("nics", true), "{\"schema_version\":1,\"nics\":[" NIC "],\"undriven\":[" UNDRIVEN "],\"settings_warning\":\"nics-include names sotf0\"}\n");
 }
 
 TEST(json_of_status)
@@ -257,18 +260,21 @@ TEST(json_of_status)
 		     "\"n_fds\":14,\"n_published\":1,\"registered_bytes\":2097152,\"sessions_total\":30,"
 		     "\"refused_total\":3,\"keeps_sessions\":true,\"restart_grace_nsec\":5000000000,"
 		     "\"n_resumed\":2,\"hot_nic\":\"soft0\",\"hot_among\":\"soft0, soft1\",\"hot_processes\":\"pid 42 (a)\","
-		     "\"hot_share_percent\":93,\"hot_nsec\":61000000000,\"counters\":" COUNTERS ",\"nics\":[" NIC "],\"undriven\":[" UNDRIVEN "],\"sessions\":["
+		     "\"hot_share_percent\":93,\"hot_nsec\":61000000000,\"n_hidden_sessions\":3,\"settings_warning\":\"nics-include names sotf0\",\"counters\":" COUNTERS ",\"nics\":[" NIC "],\"undriven\":[" UNDRIVEN "],\"sessions\":["
 		     SESSION("5", "false") "," SESSION("12", "true") "]}\n");
 }
 
 TEST(empty_lists_are_arrays_in_json_and_sentences_in_text)
 {
 	is_empty = true;
-	ASSERT_STREQ(printed("sessions", true), "{\"schema_version\":1,\"sessions\":[]}\n");
+	n_hidden = 0;
+	ASSERT_STREQ(printed("sessions", true), "{\"schema_version\":1,\"sessions\":[],\"n_hidden_sessions\":0}\n");
 	ASSERT_STREQ(printed("sessions", false), "no sessions\n");
 	ASSERT_STREQ(printed("qps", false), "no QPs\n");
 	ASSERT_STREQ(printed("mrs", false), "no memory regions\n");
-	ASSERT_STREQ(printed("nics", false), "no NICs\n");
+	ASSERT_STREQ(printed("nics", false), "no NICs\nwarning: nics-include names sotf0\n");
+	n_hidden = 1;
+	ASSERT_STREQ(printed("sessions", false), "no sessions\n1 session of other users is hidden; root and the user of shmemd see all\n");
 }
 
 TEST(table_of_sessions)
@@ -276,7 +282,8 @@ TEST(table_of_sessions)
 	ASSERT_STREQ(printed("sessions", false),
 		     "SESSION   UID   PID  COMMAND  NICS   DOORBELL  QPS  DCIS  DCTS        PEERS  CQS  MRS   MEMORY  FDS  WQES  ERRORS    AGE  KEPT\n"
 		     "      5  1000  4242  a \"b\"    soft0  cpu         2     0     0  30 DC, 2 RC    2    1  1.0 MiB    7    12       1  1.5 s  no\n"
-		     "     12  1000  4242  a \"b\"    soft0  cpu         2     0     0  30 DC, 2 RC    2    1  1.0 MiB    7    12       1  1.5 s  yes\n");
+		     "     12  1000  4242  a \"b\"    soft0  cpu         2     0     0  30 DC, 2 RC    2    1  1.0 MiB    7    12       1  1.5 s  yes\n"
+		     "3 sessions of other users are hidden; root and the user of shmemd see all\n");
 }
 
 TEST(table_of_qps)
@@ -285,20 +292,22 @@ TEST(table_of_qps)
 		     "SESSION  NIC      QPN  TYPE  STATE   PEER  WQEBBS  PI  CI  WQES      DATA  FIRST ERROR\n"
 		     "      5  soft0  0x101  RC    RTS    0x102     256   9   8     8  64.0 KiB  -\n"
 		     "      5  soft0  0x102  RC    ERR        -      16   0   0     0       0 B  "
-		     "flushed: the QP was in error state\n");
+		     "flushed: the QP was in error state\n"
+		     "3 sessions of other users are hidden; root and the user of shmemd see all\n");
 }
 
 TEST(table_of_mrs)
 {
 	ASSERT_STREQ(printed("mrs", false),
 		     "SESSION  NIC    MR  KIND   ACCESS              IOVA     SIZE  REASON\n"
-		     "      5  soft0   1  memfd  lw,rw,rr  0x7f0000001000  4.0 KiB  no dmabuf\n");
+		     "      5  soft0   1  memfd  lw,rw,rr  0x7f0000001000  4.0 KiB  no dmabuf\n"
+		     "3 sessions of other users are hidden; root and the user of shmemd see all\n");
 }
 
 TEST(table_of_nics_that_no_backend_drives)
 {
 	ASSERT(strstr(printed("nics", false),
-		      "\n\nNICs that no backend drives, so that no session can open them:\n"
+		      "\n\nNICs that shmemd does not manage, so no session can open them:\n"
 		      "NIC   DRIVER    PCI  NETDEV  PORT  LINK      STATE  PHYSICAL      RATE   MTU  GID              TYPE\n"
 		      "rxe0  rdma_rxe  -    veth0      1  ethernet  down   disabled  2.5 Gb/s  1024  fe80::2          roce-v1\n"
 		      "                                                                              ::ffff:10.0.0.2  roce-v2\n"));
@@ -310,15 +319,16 @@ TEST(text_of_status)
 
 	ASSERT_EQ(out, strstr(out, "shmemd 0.1.0, pid 77, up 1 min 20 s, protocol version 1\n"
 				   "\n"
-				   "hot spot        soft0 carries 93 % of what soft0, soft1 should, for 1 min 1 s: pid 42 (a)\n"
+				   "hot spot        soft0 has carried 93 % of the load of soft0, soft1 for 1 min 1 s: pid 42 (a)\n"
+				   "NICs            1 simulated NIC, for tests without hardware\n"
 				   "sessions        2 now, 30 since start, 3 refused\n"
-				   "restart         sessions outlive the daemon; clients wait 5.0 s for the next one; 2 came from a former one\n"
+				   "restart         sessions outlive the daemon; clients wait 5.0 s for the next one; 2 came from a previous daemon\n"
 				   "queues          4 QPs (4 RC, 0 DCI, 0 DCT), 4 CQs\n"
 				   "memory          2 regions, 2.0 MiB registered\n"
-				   "held            14 descriptors, 1 published entries\n"
+				   "held            14 descriptors, 1 published entry\n"
 				   "work requests   12 (write 10, read 2)\n"
 				   "payload         4.0 KiB sent, 16 B read\n"
-				   "errors          1 error CQEs, 0 RNR NAKs, 0 retries\n"
+				   "errors          1 error CQE, 0 RNR NAKs, 0 retries\n"
 				   "\n"
 				   "NIC    BACKEND  PCI  PORT  STATE       RATE   MTU  MEMORY "));
 	ASSERT(strstr(out, "\nsoft0  soft     -       1  active  100 Gb/s  4096  memfd,agent"));
@@ -341,7 +351,7 @@ TEST(events_are_sentences)
 		     "error 0x1: overrun\n"
 		     "2026-01-01 00:00:00.123  session-closed    session 7 (uid 1000, pid 42): user 0 killed it\n"
 		     "2026-01-01 00:00:00.123  drain             drain began: sessions end in 30 s\n"
-		     "2026-01-01 00:00:00.123  dropped           12 events were lost here: this reader is too slow\n"
+		     "2026-01-01 00:00:00.123  dropped           lost 12 events: this reader is too slow\n"
 		     "2026-01-01 00:00:00.123  refused           uid 1000, pid 43: limit reached: max-sessions\n");
 }
 

@@ -361,8 +361,8 @@ TEST(error_text_belongs_to_the_thread)
 
 	ASSERT_ERR(shmd_client_open(&(struct shmd_client_attr){.socket_path = "/nonexistent/shmemd.sock"}, &client),
 		   ENOENT);
-	ASSERT_STREQ(shmd_error_text(), "shmemd is not running: no socket at /nonexistent/shmemd.sock; "
-					"start it with systemctl start shmemd");
+	ASSERT_STREQ(shmd_error_text(), "shmemd is not running: there is no socket /nonexistent/shmemd.sock; "
+					"start it with \"shmemd --socket /nonexistent/shmemd.sock\"");
 	ASSERT_ERR(shmd_client_open(NULL, NULL), EINVAL);
 	ASSERT_STREQ(shmd_error_text(), "ret_client is NULL");
 }

@@ -47,12 +47,19 @@ TEST(every_syndrome_has_a_sentence)
 
 TEST(status_gives_its_sentence_then_the_daemons_words)
 {
-	ASSERT_ERR(text_fail_status(SHMD_STATUS_NO_NIC, "mlx5_9"), ENODEV);
-	ASSERT_STREQ(shmd_error_text(), "no such NIC, or none that can be used: mlx5_9");
+	ASSERT_ERR(text_fail_status(SHMD_STATUS_MEM_KIND, "mlx5_9"), EOPNOTSUPP);
+	ASSERT_STREQ(shmd_error_text(), "the NIC does not accept this kind of memory: mlx5_9");
+	/* One that says it all already. */
+	ASSERT_ERR(text_fail_status(SHMD_STATUS_NO_NIC, "no NIC is called \"mlx5_9\""), ENODEV);
+	ASSERT_STREQ(shmd_error_text(), "no NIC is called \"mlx5_9\"");
+	ASSERT_ERR(text_fail_status(SHMD_STATUS_NO_NIC, ""), ENODEV);
+	ASSERT_STREQ(shmd_error_text(), "no such NIC, or none that can be used");
 	ASSERT_ERR(text_fail_status(SHMD_STATUS_BUSY, ""), EBUSY);
 	ASSERT_STREQ(shmd_error_text(), "the object is still in use");
 	ASSERT_ERR(text_fail_status(SHMD_STATUS_BUSY, "the object is still in use"), EBUSY);
 	ASSERT_STREQ(shmd_error_text(), "the object is still in use");
+	ASSERT_ERR(text_fail_status(SHMD_STATUS_QUOTA_SESSIONS, "limit reached: max-sessions is 1"), EDQUOT);
+	ASSERT_STREQ(shmd_error_text(), "limit reached: max-sessions is 1");
 	ASSERT_ERR(text_fail_status(4711, "new"), EIO);
 	ASSERT_ERR(text_fail_status(SHMD_STATUS_OK, ""), EPROTO);
 }

@@ -11,7 +11,7 @@
 #include "tests/lib/test.h"
 
 #define FUNCTION "pci0000:00/0000:00:00.0"
-#define NOT_WHOLE "the map of this machine is not whole: "
+#define NOT_WHOLE "the map of this machine is incomplete: "
 
 static void read_logged(int log)
 {
@@ -40,6 +40,43 @@ static unsigned int count_logged(int log, const char *words)
 static void plug(struct machine_tree *machine, const char *name)
 {
 	machine_tree_nic(machine, &(struct machine_nic){.path = FUNCTION, .name = name, .gbps = 400});
+}
+
+TEST(what_may_be_a_gpu_is_told_by_its_class)
+{
+	struct machine_tree machine;
+
+	machine_tree_init(&machine, 1);
+	machine_tree_pci(&machine, FUNCTION, 0x020000, 0x15b3, 0);
+	machine_tree_pci(&machine, "pci0000:00/0000:00:01.0", 0x030200, 0x10de, 0);
+	machine_tree_pci(&machine, "pci0000:00/0000:00:02.0", 0x030000, 0x8086, 0);
+	machine_tree_pci(&machine, "pci0000:00/0000:00:03.0", 0x120000, 0x1002, 0);
+	setenv("SHMEMD_SYSFS", machine.sys, 1);
+	ASSERT(!node_sees_gpu("0000:00:00.0"));
+	ASSERT(node_sees_gpu("0000:00:01.0"));
+	ASSERT(node_sees_gpu("0000:00:02.0"));
+	ASSERT(node_sees_gpu("0000:00:03.0"));
+	ASSERT(!node_sees_gpu("0000:00:04.0"));
+	machine_tree_deinit(&machine);
+}
+
+/* GPUs that the driver has got since the map was drawn, and MIG devices, have UUIDs that the map does not know. */
+TEST(uuids_are_known_when_the_driver_has_no_more_gpus_and_none_is_split)
+{
+	struct machine_tree machine;
+
+	machine_tree_init(&machine, 1);
+	setenv("SHMEMD_PROCFS", machine.proc, 1);
+	ASSERT(!node_knows_uuids(0));
+	sysfs_tree_put(&machine.files, "proc/driver/nvidia/gpus/0000:00:01.0/information", "Model: x\n");
+	sysfs_tree_put(&machine.files, "proc/driver/nvidia/gpus/0000:00:02.0/information", "Model: x\n");
+	sysfs_tree_put(&machine.files, "proc/driver/nvidia/capabilities/gpu7/mig/access", "\n");
+	ASSERT(node_knows_uuids(2));
+	ASSERT(!node_knows_uuids(1));
+	ASSERT(!node_knows_uuids(3));
+	sysfs_tree_put(&machine.files, "proc/driver/nvidia/capabilities/gpu7/mig/gi3/access", "\n");
+	ASSERT(!node_knows_uuids(2));
+	machine_tree_deinit(&machine);
 }
 
 TEST(what_a_machine_lacks_is_told_when_it_is_another_thing)

@@ -72,7 +72,7 @@ TEST(errors_name_line_range_and_remedy)
 	refused("max-qps = 18446744073709551617", "max-qps");
 	refused("max-registered-bytes = 99999999T", "max-registered-bytes");
 	refused("max-registered-bytes = 1KB", "max-registered-bytes");
-	refused("max-qp = 1", "there is no setting \"max-qp\"; \"shmemd --help\" lists all of them");
+	refused("depth = 1", "f.conf:1: there is no setting \"depth\"; \"shmemd --help\" lists all settings");
 	refused("max-qps", "is not of the form \"key = value\"");
 	refused("backend = ib", "backend is \"ib\"; set it to one of auto, soft");
 	refused("socket-mode = 888", "set it to octal digits from 0 to 0777");
@@ -89,9 +89,62 @@ static int load(struct settings *settings, enum settings_action *action, char *t
 
 	for (; words[argc - 1]; argc++)
 		argv[argc] = (char *)words[argc - 1];
-	r = settings_load(settings, &(struct settings_source){argc, argv, conf}, action, &error);
+	r = settings_load(settings, &(struct settings_source){argv, conf}, action, &error);
 	memcpy(text, error.text, sizeof(error.text));
 	return r;
+}
+
+TEST(a_typing_error_in_a_key_or_a_word_gets_a_suggestion)
+{
+	refused("max-qp = 1", "there is no setting \"max-qp\" (did you mean max-qps?); ");
+	refused("nics_include = mlx5_0", "(did you mean nics-include?)");
+	refused("frobnicate = 1", "there is no setting \"frobnicate\"; ");
+	refused("backend = mxl5", "backend is \"mxl5\" (did you mean mlx5?); set it to one of auto, soft, mlx5");
+	refused("log-level = warn", "(did you mean warning?)");
+}
+
+/* A file of any kind may be named, and its bytes must not reach a terminal. */
+TEST(bytes_of_a_file_are_escaped_and_bounded_in_errors)
+{
+	char text[8192], *end = text + sizeof(text) - 1;
+	struct settings_error error;
+	struct settings settings;
+
+	settings_init(&settings);
+	refused("\x7f" "ELF\x02\x01", "f.conf:1: \"\\x7fELF\\x02\\x01\" is not of the form");
+	refused("\x1b[2J = 1", "there is no setting \"\\x1b[2J\"");
+	refused("max-qps = \x1b[2J", "max-qps is \"\\x1b[2J\"");
+	refused("backend = \xff\xfe", "backend is \"\\xff\\xfe\"");
+	refused("socket = /tmp/\x1b[2J", "socket contains a control character; remove it");
+	for (int byte = 1; byte < 256; byte++) {
+		memset(text, byte, sizeof(text));
+		*end = 0;
+		if (settings_parse(&settings, text, "f.conf", &error) == 0)
+			continue;
+		ASSERT(strlen(error.text) < 200);
+		for (const char *at = error.text; *at; at++)
+			ASSERT(*at >= ' ' && *at <= '~');
+	}
+}
+
+TEST(a_folder_and_a_binary_file_are_refused_by_what_they_are)
+{
+	char path[] = "/tmp/shmemd-settings-XXXXXX";
+	struct settings_error error;
+	struct settings settings;
+	int fd = mkstemp(path);
+
+	settings_init(&settings);
+	ASSERT_ERR(settings_read_file(&settings, "/tmp", &error), EINVAL);
+	ASSERT_STREQ(error.text, "/tmp is a directory; name a file");
+	ASSERT_EQ(write(fd, "a\0b", 3), 3);
+	ASSERT_ERR(settings_read_file(&settings, path, &error), EINVAL);
+	ASSERT(strstr(error.text, " is not a text file"));
+	ASSERT_OK(ftruncate(fd, (1 << 20) + 1));
+	ASSERT_ERR(settings_read_file(&settings, path, &error), EINVAL);
+	ASSERT(strstr(error.text, " is larger than 1048576 bytes"));
+	close(fd);
+	unlink(path);
 }
 
 TEST(command_line_beats_environment_beats_file_beats_default)

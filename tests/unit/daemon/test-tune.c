@@ -76,7 +76,7 @@ static void scene_init(struct scene *s, const char *text)
 	*s = (struct scene){.argv = {(char *)"shmemd"}, .listener.fd = -1, .log = memfd_create("log", MFD_CLOEXEC)};
 	fcntl(s->log, F_SETFL, O_APPEND);
 	snprintf(s->path, sizeof(s->path), "/tmp/shmemd-tune-%d", getpid());
-	s->source = (struct settings_source){1, s->argv, s->path};
+	s->source = (struct settings_source){s->argv, s->path};
 	unsetenv("SHMEMD_DEBUG");
 	unlink(s->path);
 	if (text)
@@ -99,7 +99,7 @@ TEST(reload_without_the_default_file_keeps_what_it_said)
 	ASSERT_ERR(reload(&s), ENOENT);
 	ASSERT_EQ(s.settings.max_qps, 7);
 	ASSERT(strstr(s.error.text, s.path));
-	ASSERT(strstr(s.error.text, " is gone; make an empty one for the defaults"));
+	ASSERT(strstr(s.error.text, " no longer exists; create an empty file to use the defaults"));
 	ASSERT(is_logged(&s, "settings stay as they were: "));
 	/* Again is the same, and an empty file says what is wanted. */
 	ASSERT_ERR(reload(&s), ENOENT);
@@ -116,8 +116,8 @@ TEST(daemon_without_a_file_may_be_told_to_reload)
 
 	scene_init(&s, NULL);
 	ASSERT_OK(reload(&s));
-	ASSERT(is_logged(&s, "there is no file "));
-	ASSERT(is_logged(&s, "nothing to change"));
+	ASSERT(is_logged(&s, "there is still no file "));
+	ASSERT(is_logged(&s, "reloaded the settings; none changed"));
 	/* One that comes later counts, and then its loss does. */
 	write_file(&s, "max-qps = 8\n");
 	ASSERT_OK(reload(&s));
@@ -248,10 +248,10 @@ TEST(a_start_with_sessions_says_how_far_the_map_is_followed)
 	scene_init(&s, "gpu-nic-map = 0:mlx5_0:1\n");
 	map = make_map(&s.registry);
 	ASSERT_OK(set_with_sessions(&s, map));
-	ASSERT(is_logged(&s, "the daemon does not drive it; valid NICs: none; it is followed as far as it can be, since sessions were taken over"));
+	ASSERT(is_logged(&s, "the daemon does not drive it; valid NICs: none; shmemd applies the rest of it, to keep the sessions that it took over"));
 	/* A machine that cannot be read. */
 	ASSERT_OK(set_with_sessions(&s, NULL));
-	ASSERT(is_logged(&s, "; nothing of it is followed, and the daemon starts all the same"));
+	ASSERT(is_logged(&s, "; shmemd ignores it, and starts to keep the sessions that it took over"));
 	ASSERT(!is_logged(&s, "as far as it can be"));
 	node_map_free(map);
 	scene_deinit(&s);

@@ -112,6 +112,128 @@ TEST(the_table_of_gpus_is_bounded)
 	lab_deinit(&lab);
 }
 
+/* ---- GPUs that are not there ---------------------------------------------------------------------------------------- */
+
+#define UUID_A "GPU-6e5f0f1e-0000-1111-2222-33334444555a"
+#define UUID_B "GPU-6e5f0f1e-0000-1111-2222-33334444555b"
+
+static struct node_map *map_of(struct lab *lab, const char *functions)
+{
+	struct node_map *map = NULL;
+	struct topo *topo = NULL;
+	char why[TOPO_WHY_BYTES], text[1024];
+
+	snprintf(text, sizeof(text), "<shmemd-topology version=\"1\"><host>%s</host></shmemd-topology>", functions);
+	ASSERT_OK(topo_parse(text, strlen(text), &topo, why));
+	ASSERT_OK(node_map_new(topo, &lab->registry, false, &map));
+	lab->registry.node_map = map;
+	return map;
+}
+
+static bool sees_late(const char *pci)
+{
+	return !strcmp(pci, "0000:77:00.0");
+}
+
+static bool is_sure;
+
+static bool knows_uuids(unsigned int n_gpus)
+{
+	ASSERT_EQ(n_gpus, 2);
+	return is_sure;
+}
+
+TEST(only_a_gpu_that_is_certainly_not_there_is_lacking)
+{
+	const char gpu_a[] = "<function pci=\"01:00.0\" class=\"0302\"><gpu uuid=\"" UUID_A "\"/></function>";
+	char both[512];
+	struct node_map *map;
+	struct lab lab;
+
+	lab_init(&lab, 10);
+	ASSERT(!node_map_lacks_gpu(NULL, "0000:03:00.0"));
+	map = map_of(&lab, "<function pci=\"11:00.0\" class=\"0207\"/>");
+	ASSERT(!node_map_lacks_gpu(map, "0000:03:00.0"));
+	node_map_free(map);
+	/* A GPU whose UUID is not known may have any. */
+	snprintf(both, sizeof(both), "%s<function pci=\"02:00.0\" class=\"0302\"/>", gpu_a);
+	map = map_of(&lab, both);
+	ASSERT(!node_map_lacks_gpu(map, UUID_B));
+	ASSERT(!node_map_lacks_gpu(map, UUID_A));
+	ASSERT(!node_map_lacks_gpu(map, "0000:02:00.0"));
+	ASSERT(node_map_lacks_gpu(map, "0000:03:00.0"));
+	node_map_free(map);
+	snprintf(both, sizeof(both), "%s<function pci=\"02:00.0\" class=\"0302\"><gpu uuid=\"GPU-b\"/></function>", gpu_a);
+	map = map_of(&lab, both);
+	ASSERT(node_map_lacks_gpu(map, UUID_B));
+	/* The kernel and the driver may have more GPUs than the map. */
+	lab.registry.attr.sees_gpu = sees_late;
+	lab.registry.attr.knows_uuids = knows_uuids;
+	ASSERT(!node_map_lacks_gpu(map, UUID_B));
+	is_sure = true;
+	ASSERT(node_map_lacks_gpu(map, UUID_B));
+	ASSERT(!node_map_lacks_gpu(map, "0000:77:00.0"));
+	ASSERT(node_map_lacks_gpu(map, "0000:78:00.0"));
+	lab.registry.node_map = node_map_free(map);
+	lab_deinit(&lab);
+}
+
+TEST(the_gpus_that_are_there_are_told_in_the_room_there_is)
+{
+	char functions[900] = "", text[128];
+	struct node_map *map;
+	struct lab lab;
+
+	lab_init(&lab, 10);
+	for (unsigned int i = 1; i <= 16; i++)
+		snprintf(functions + strlen(functions), sizeof(functions) - strlen(functions), "<function pci=\"%02x:00.0\" class=\"0302\"/>", i);
+	map = map_of(&lab, functions);
+	node_map_gpus_text(map, text, sizeof(text));
+	ASSERT_STREQ(text, "0000:01:00.0, 0000:02:00.0, 0000:03:00.0, 0000:04:00.0, 0000:05:00.0, 0000:06:00.0, 0000:07:00.0, 0000:08:00.0 and 8 more");
+	lab.registry.node_map = node_map_free(map);
+	lab_deinit(&lab);
+}
+
+/* ---- doubtful settings ----------------------------------------------------------------------------------------------- */
+
+static void include(struct node_map *map, const char *value)
+{
+	struct topo_policy *policy = calloc(1, sizeof(*policy));
+	char why[TOPO_POLICY_WHY_BYTES];
+
+	ASSERT(policy);
+	ASSERT_OK(topo_policy_set(policy, "nics-include", value, why));
+	node_map_set_policy(map, policy);
+}
+
+TEST(settings_that_name_what_nothing_has_are_told_until_it_comes)
+{
+	struct node_map *map;
+	struct topo *topo;
+	char why[TOPO_WHY_BYTES], more[] = "<shmemd-topology version=\"1\"><host><function pci=\"11:00.0\" class=\"0207\"><nic name=\"late\" port=\"1\"/>"
+		"</function></host></shmemd-topology>";
+	struct lab lab;
+
+	lab_init(&lab, 10);
+	ASSERT_STREQ(node_map_doubts(NULL), "");
+	map = map_of(&lab, "<function pci=\"11:00.0\" class=\"0302\"/>");
+	ASSERT_STREQ(node_map_doubts(map), "");
+	/* The daemon's own NICs are none of the machine. */
+	include(map, "fake0, fake1");
+	ASSERT_STREQ(node_map_doubts(map), "");
+	include(map, "fake0, late");
+	ASSERT_STREQ(node_map_doubts(map), "nics-include names late, a NIC that this machine does not have (it has fake0, fake1)");
+	ASSERT_OK(topo_parse(more, strlen(more), &topo, why));
+	node_map_redraw(map, topo);
+	ASSERT_STREQ(node_map_doubts(map), "");
+	include(map, "fake7");
+	ASSERT(strstr(node_map_doubts(map), "no session can open a NIC: nics-include names fake7, a NIC that"));
+	node_map_set_policy(map, NULL);
+	ASSERT_STREQ(node_map_doubts(map), "");
+	lab.registry.node_map = node_map_free(map);
+	lab_deinit(&lab);
+}
+
 /* ---- the map of the node ------------------------------------------------------------------------------------------ */
 
 /* Each GPU beside the NIC that the fakes' order would give to the other one. A third hangs apart. */

@@ -311,7 +311,7 @@ static void count_own_lines(void *arg, const struct note *note)
 {
 	unsigned int *n_own = arg;
 
-	if (strstr(note->text, "by user") || strstr(note->text, "takes the port"))
+	if (strstr(note->text, " a drain") || strstr(note->text, "takes the port"))
 		*n_own += note->session && !note->provoked;
 }
 

@@ -539,6 +539,7 @@ TEST(lists_come_in_pages)
 TEST(others_see_only_their_own)
 {
 	struct pair mine, theirs, ctl;
+	struct msg_status_rep status;
 	unsigned int pages;
 	struct msg rep;
 	struct lab lab;
@@ -557,8 +558,13 @@ TEST(others_see_only_their_own)
 	ASSERT_EQ(count_items(&ctl, MSG_LIST_SESSIONS, &pages), 1);
 	ASSERT_EQ(count_items(&ctl, MSG_LIST_QPS, &pages), 0);
 	ASSERT_EQ(count_items(&ctl, MSG_LIST_MRS, &pages), 0);
+	raw_status(&ctl.raw, &status);
+	ASSERT_EQ(status.n_sessions, 2);
+	ASSERT_EQ(status.n_hidden_sessions, 1);
 	ctl.session->identity.uid = 99;
 	ASSERT_EQ(count_items(&ctl, MSG_LIST_SESSIONS, &pages), 2);
+	raw_status(&ctl.raw, &status);
+	ASSERT_EQ(status.n_hidden_sessions, 0);
 	ctl.session->identity.uid = 0;
 	ASSERT_EQ(count_items(&ctl, MSG_LIST_QPS, &pages), 1);
 	pair_deinit(&mine);

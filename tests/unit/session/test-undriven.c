@@ -153,7 +153,7 @@ static void check_item(const struct msg_undriven_nic *nic, unsigned int i)
 	ASSERT_MEMEQ(nic->gids[15].gid, gid, 16);
 	ASSERT_EQ(nic->gids[15].index, 30);
 	ASSERT_EQ(nic->gids[15].type, 3);
-	ASSERT(strstr(nic->reason, "proxy backend"));
+	ASSERT(strstr(nic->reason, "shmemd does not support "));
 }
 
 /* Full pages fit into packets; NICs that backends drive are on a page of their own. */
@@ -220,15 +220,15 @@ TEST(refusal_says_which_backend_is_missing_and_what_to_do)
 	scene_init(&s);
 	registry = &s.lab.registry;
 	undriven_update(registry, make_list(1, "rdma_rxe"));
-	expect_open_refused(&s, "rxe0", "the proxy backend, which is for NICs other than ConnectX, is not there yet");
+	expect_open_refused(&s, "rxe0", "which is no ConnectX; choose another NIC");
 	expect_open_refused(&s, "rxe0", "(rdma_rxe)");
-	expect_open_refused(&s, "rxe0", "take another NIC");
+	expect_open_refused(&s, "rxe0", "choose another NIC");
 	expect_open_refused(&s, "rxe0", "--backend soft");
 	expect_open_refused(&s, "rxe1", "no NIC is called \"rxe1\"");
 	msg_init(&req, MSG_PORT_SET_REQ, 0);
 	snprintf(req.port_set_req.nic, sizeof(req.port_set_req.nic), "rxe0");
 	req.port_set_req.state = NIC_PORT_DOWN;
-	expect_refusal(&s.monitor, &req, "the proxy backend");
+	expect_refusal(&s.monitor, &req, "shmemd does not support rxe0");
 	undriven_update(registry, make_list(1, ""));
 	expect_open_refused(&s, "rxe0", "driver not known");
 	scene_deinit(&s);
@@ -242,9 +242,9 @@ TEST(refusal_of_a_connectx_nic_names_its_own_backend)
 	undriven_update(&s.lab.registry, make_list(1, "mlx5_core"));
 	expect_open_refused(&s, "rxe0", "restart shmemd");
 	s.lab.registry.attr.takes_newcomers = true;
-	expect_open_refused(&s, "rxe0", "it was found just now, or cannot be used");
+	expect_open_refused(&s, "rxe0", "it is new, or the log says why it cannot be used");
 	s.lab.registry.attr.no_mlx5 = "it is Sunday";
-	expect_open_refused(&s, "rxe0", "it is Sunday; take another NIC");
+	expect_open_refused(&s, "rxe0", "it is Sunday; choose another NIC");
 	scene_deinit(&s);
 }
 
@@ -287,10 +287,10 @@ TEST(newcomer_with_the_name_of_a_lost_nic_is_shown_and_left_alone)
 	registry->nics[0].info.guid = 1;
 	list->nics[0].guid = 2;
 	undriven_update(registry, list);
-	expect_event(&s, MSG_EVENT_PORT_STATE, "rxe0", NIC_PORT_ACTIVE, "no backend drives it");
+	expect_event(&s, MSG_EVENT_PORT_STATE, "rxe0", NIC_PORT_ACTIVE, "shmemd does not manage it");
 	ASSERT(!undriven_is_newcomer(registry, &list->nics[0]));
 	undriven_text(registry, &list->nics[0], text, sizeof(text));
-	ASSERT(strstr(text, "the name of another NIC, which is lost; restart shmemd"));
+	ASSERT(strstr(text, "the name of a NIC that was lost; restart shmemd"));
 	scene_deinit(&s);
 }
 
@@ -308,9 +308,9 @@ TEST(nobody_is_assigned_a_nic_that_no_backend_drives)
 	}
 	expect_open_refused(&s, "", "no NIC has an active port");
 	undriven_update(registry, make_list(2, "rdma_rxe"));
-	expect_open_refused(&s, "", "none drives rxe0 and others");
+	expect_open_refused(&s, "", "shmemd does not manage rxe0 and others");
 	undriven_update(registry, make_list(1, "rdma_rxe"));
-	expect_open_refused(&s, "", "none drives rxe0: ");
+	expect_open_refused(&s, "", "does not manage rxe0; see");
 	scene_deinit(&s);
 }
 
@@ -330,7 +330,7 @@ TEST(refusal_says_that_settings_keep_all_nics)
 	ASSERT_OK(node_map_new(topo, &s.lab.registry, false, &s.lab.registry.node_map));
 	ASSERT_OK(topo_policy_set(policy, "nics-exclude", "fake0,fake1", why));
 	node_map_set_policy(s.lab.registry.node_map, policy);
-	expect_open_refused(&s, "", "nics-include and nics-exclude of shmemd.conf keep every NIC with an active port from everybody, as fake1");
+	expect_open_refused(&s, "", "nics-include and nics-exclude of shmemd.conf exclude every NIC with an active port, such as fake1");
 	s.lab.nics[1].info.state = NIC_PORT_DOWN;
 	expect_open_refused(&s, "", "no NIC has an active port");
 	s.lab.registry.node_map = node_map_free(s.lab.registry.node_map);

@@ -151,9 +151,22 @@ STATE(lock_limit_locked)
 	LOCK("proc/self/limits");
 }
 
+/* ---- settings */
+
+STATE(settings_doubtful)
+{
+	tree->settings.warning = "nics-include names mlx5_O, a NIC that this machine does not have";
+}
+
+STATE(settings_locked)
+{
+	tree->settings.unread = "cannot read shmemd.conf: Permission denied";
+}
+
 const struct check_case check_cases[] = {
 	{"devices", nic_far, nics_gone, nics_locked, CHECK_FAIL, "2 GPUs and no RDMA NIC"},
 	{"assignment", check_tree_leave, nics_gone, numa_locked, CHECK_FAIL, "it has no NIC"},
+	{"settings", check_tree_leave, settings_doubtful, settings_locked, CHECK_WARN, "nics-include names mlx5_O", "ok"},
 	{"driver", driver_other, driver_closed, version_locked, CHECK_WARN,
 	 "closed kernel modules"},
 	{"peer-mapping", override_among_others, override_lacks, params_locked, CHECK_WARN,

@@ -227,7 +227,7 @@ void check_tree_run(struct check_tree *tree, const struct check *check, check_te
 	if (tree->change)
 		tree->change(topo);
 	topo_assign(topo, policy, map);
-	check_run(check, &(struct check_host){.root = root, .topo = topo, .map = map, .left_out = why, .daemon = &tree->daemon}, tell, arg);
+	check_run(check, &(struct check_host){.root = root, .topo = topo, .map = map, .left_out = why, .daemon = &tree->daemon, .settings = &tree->settings}, tell, arg);
 	topo_free(topo);
 	free(map);
 	free(policy);

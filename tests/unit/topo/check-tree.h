@@ -21,6 +21,7 @@ struct check_tree {
 	struct check_session session;
 	struct check_undriven undriven[2]; /* of which it has none */
 	void (*change)(struct topo *topo); /* after reading: what no file says */
+	struct check_settings settings;	   /* nothing is wrong with them */
 	const char *included;		   /* nics-include; NULL: all */
 };
 

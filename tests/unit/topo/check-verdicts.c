@@ -581,7 +581,7 @@ const struct check_verdict check_verdicts[] = {
 	{"iommu", iommu_locked_and_translates, CHECK_WARN, "not known"},
 	{"iommu", iommu_locked_and_translates, CHECK_WARN, "0000:84:00.0 the first (DMA-FQ)"},
 	{"mtu", mtus_of_two_fabrics, CHECK_WARN, "mlx5_0: not known"},
-	{"mtu", mtus_of_two_fabrics_good, CHECK_OK, "of 2 ports"},
+	{"mtu", mtus_of_two_fabrics_good, CHECK_OK, "2 ports, each with the largest"},
 	{"mtu", all_ports_down, CHECK_OK, "no port is in use"},
 	{"rate", all_ports_down, CHECK_OK, "no port is in use"},
 	{"rate", rates_at_best, CHECK_OK, "400 Gb/s everywhere, and no port is capable of more"},

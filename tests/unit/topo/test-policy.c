@@ -251,6 +251,35 @@ TEST(a_file_is_read_for_its_three_keys)
 }
 
 /* Else its end would be read as a line of its own. */
+TEST(a_file_that_is_no_text_is_refused)
+{
+	static const char zero[] = "nics-include = a\0b\n", ends[] = "\0";
+	char path[] = "/tmp/shmemd-policy-XXXXXX", expected[128];
+	struct lab lab;
+	int fd = mkstemp(path);
+
+	ASSERT_GE(fd, 0);
+	lab_init(&lab);
+	snprintf(expected, sizeof(expected), "%s:1: this is not a text file", path);
+	ASSERT_EQ(pwrite(fd, zero, sizeof(zero) - 1, 0), (ssize_t)sizeof(zero) - 1);
+	ASSERT_ERR(topo_policy_read(lab.policy, path, lab.why), EINVAL);
+	ASSERT_STREQ(lab.why, expected);
+	ASSERT_OK(ftruncate(fd, 0));
+	ASSERT_EQ(pwrite(fd, ends, 1, 0), 1);
+	ASSERT_ERR(topo_policy_read(lab.policy, path, lab.why), EINVAL);
+	ASSERT_STREQ(lab.why, expected);
+	/* The last line needs no end, and an empty file is one. */
+	ASSERT_OK(ftruncate(fd, 0));
+	ASSERT_OK(topo_policy_read(lab.policy, path, lab.why));
+	ASSERT_EQ(pwrite(fd, "nics-include = a", 16, 0), 16);
+	ASSERT_OK(topo_policy_read(lab.policy, path, lab.why));
+	ASSERT_ERR(topo_policy_read(lab.policy, "/tmp", lab.why), EIO);
+	ASSERT_STREQ(lab.why, "cannot read /tmp: Is a directory");
+	close(fd);
+	unlink(path);
+	lab_deinit(&lab);
+}
+
 TEST(a_line_that_is_too_long_is_refused)
 {
 	static const char end[] = "nics-exclude = a\n";
@@ -474,6 +503,70 @@ TEST(a_nic_that_is_none_of_the_machine_goes_by_its_address_too)
 	set(&lab, "nics-include", "00000000:3b:00.1");
 	ASSERT(topo_policy_allows_apart(lab.policy, &apart));
 	ASSERT(!allows(&lab, "mlx5_7", 1));
+	lab_deinit(&lab);
+}
+
+static void doubted(const struct lab *lab, const struct topo_apart *apart, unsigned int n, const char *words)
+{
+	char text[TOPO_DOUBTS_BYTES];
+	unsigned int n_doubts = topo_policy_doubts(lab->policy, lab->topo, apart, n, text);
+
+	ASSERT_EQ(n_doubts > 0, *words != 0);
+	ASSERT_STREQ(text, words);
+}
+
+TEST(a_name_that_nothing_has_is_told_with_what_was_meant)
+{
+	struct lab lab;
+
+	lab_init(&lab);
+	set(&lab, "nics-include", "mlx5_O, mlx5_1");
+	doubted(&lab, NULL, 0, "nics-include names mlx5_O, a NIC that this machine does not have (did you mean mlx5_0?)");
+	set(&lab, "nics-include", "mlx5_1 mlx5_9 ib0 22:00.0 two:3");
+	doubted(&lab, NULL, 0, "nics-include names mlx5_9 and 2 more NICs that this machine does not have "
+		"(it has mlx5_0, mlx5_1, mlx5_2, mlx5_3 and 4 more)");
+	set(&lab, "nics-include", "");
+	set(&lab, "nics-exclude", "donw, slow=management");
+	doubted(&lab, NULL, 0, "nics-exclude names donw, a NIC that this machine does not have (did you mean down?)");
+	set(&lab, "nics-exclude", "two:3");
+	doubted(&lab, NULL, 0, "nics-exclude names two:3, a NIC that this machine does not have "
+		"(it has mlx5_0, mlx5_1, mlx5_2, mlx5_3 and 4 more)");
+	set(&lab, "nics-exclude", "slow, 20:00.0");
+	set(&lab, "gpu-nic-map", "0:mlx5_0, 9:mlx5_1");
+	ASSERT(topo_policy_doubts(lab.policy, lab.topo, NULL, 0, lab.why) == 2);
+	ASSERT(strstr(lab.why, "; gpu-nic-map names GPU 9, which this machine does not have"));
+	lab_deinit(&lab);
+}
+
+TEST(nics_of_the_daemons_own_are_known_by_their_names)
+{
+	const struct topo_apart own[] = {{"soft0", "", 1}, {"soft1", "", 1}};
+	struct lab lab;
+
+	lab_init(&lab);
+	set(&lab, "nics-include", "soft0 mlx5_0");
+	doubted(&lab, own, 2, "");
+	set(&lab, "nics-include", "sotf1");
+	doubted(&lab, own, 2, "nics-include names sotf1, a NIC that this machine does not have (did you mean soft1?)");
+	lab_deinit(&lab);
+}
+
+TEST(names_as_long_as_they_may_be_are_told_in_bounds)
+{
+	char list[TOPO_POLICY_TEXT_BYTES] = "", text[TOPO_DOUBTS_BYTES + 1];
+	struct lab lab;
+
+	lab_init(&lab);
+	for (unsigned int i = 0; i < 60; i++)
+		snprintf(list + strlen(list), sizeof(list) - strlen(list), "%060u ", i);
+	set(&lab, "nics-include", list);
+	set(&lab, "nics-exclude", list);
+	text[TOPO_DOUBTS_BYTES] = 'x';
+	ASSERT_EQ(topo_policy_doubts(lab.policy, lab.topo, NULL, 0, text), 120);
+	ASSERT_EQ(text[TOPO_DOUBTS_BYTES], 'x');
+	ASSERT_EQ(strlen(text), TOPO_DOUBTS_BYTES - 1);
+	ASSERT_EQ(topo_policy_doubts(NULL, lab.topo, NULL, 0, text), 0);
+	ASSERT_STREQ(text, "");
 	lab_deinit(&lab);
 }
 

@@ -55,9 +55,9 @@ static void refuse(const char *text, int err, const char *says)
 
 TEST(what_is_no_topology_is_refused_with_its_line)
 {
-	refuse("", EBADMSG, "no well-formed XML");
-	refuse("hello", EBADMSG, "line 1: it is no well-formed XML; what can be read is that of \"lstopo --of xml\", ");
-	refuse("<a/>", EBADMSG, "no topology of hwloc (lstopo --of xml), NCCL (NCCL_TOPO_DUMP_FILE) or shmemctl (topology dump)");
+	refuse("", EBADMSG, "not well-formed XML");
+	refuse("hello", EBADMSG, "line 1: this is not well-formed XML; write the file with \"lstopo --of xml\", ");
+	refuse("<a/>", EBADMSG, "not a topology of hwloc (lstopo --of xml), NCCL (NCCL_TOPO_DUMP_FILE) or shmemctl (topology dump)");
 	refuse("<system>\n<cpu>\n</system>", EBADMSG, "line 3");
 	refuse("<system><cpu a=b/></system>", EBADMSG, "well-formed");
 	refuse("<system><cpu a=\"b\"", EBADMSG, "well-formed");
@@ -385,7 +385,7 @@ TEST(pipe_of_a_slow_program_is_read_to_its_end)
 	ASSERT_OK(pthread_create(&writer.thread, NULL, write_slowly, &writer));
 	snprintf(path, sizeof(path), "/dev/fd/%d", fds[0]);
 	ASSERT_OK(topo_read_file(path, &topo, why));
-	ASSERT_STREQ(why, "there is no PCI device in it: was it written with all of them (lstopo --whole-io)?");
+	ASSERT_STREQ(why, "it contains no PCI device; lstopo --whole-io writes all of them");
 	pthread_join(writer.thread, NULL);
 	topo_free(topo);
 	close(fds[0]);
