@@ -381,7 +381,6 @@ TEST(values_out_of_range_are_refused)
 		{1, QPC + 0x4e8, 24, 0x7777, STATUS_BAD_RES}, /* cqn_rcv */
 		{1, QPC + 0x565, 3, 2, STATUS_BAD_PARAM},     /* rq_type */
 		{1, QPC + 0x565, 3, 1, STATUS_BAD_RES},	  /* rq_type: an SRQ, and none is named */
-		{1, QPC + 0x60, 8, 77, STATUS_BAD_RES},	  /* counter_set_id */
 		{1, QPC + 0x58, 2, 2, STATUS_BAD_PARAM},  /* ts_format: real time */
 		{2, MKC + 0x16, 2, 2, STATUS_BAD_PARAM},  /* access mode: KLM, over a umem */
 		{2, MKC + 0x16, 2, 0, STATUS_BAD_PARAM},  /* physical addresses */
@@ -774,15 +773,15 @@ TEST(counters_count_the_retries_of_their_qps)
 	set = (uint32_t)get(cmd.out, 0x58, 8);
 	make_cq(&ends[0]);
 	make_mkey(&ends[0]);
-	qp_command(&ends[0], &cmd);
-	put(cmd.in, QPC + 0x60, 8, set);
-	ends[0].qp = create(ends[0].context, &cmd);
-	ASSERT(ends[0].qp);
-	ends[0].qpn = (uint32_t)get(cmd.out, 0x48, 24);
-	ASSERT_EQ(mlx5dv_devx_obj_destroy(counters), EINVAL);
+	make_qp(&ends[0]);
 	/* The other end is not connected, and does not answer. */
 	init_command(&ends[0], &cmd);
+	put(cmd.in, QPC + 0x60, 8, 77);
+	ASSERT_EQ(modify(&ends[0], &cmd), EREMOTEIO);
+	ASSERT_EQ(status_of(&cmd), STATUS_BAD_RES);
+	put(cmd.in, QPC + 0x60, 8, set);
 	ASSERT_EQ(modify(&ends[0], &cmd), 0);
+	ASSERT_EQ(mlx5dv_devx_obj_destroy(counters), EINVAL);
 	rtr_command(&ends[0], &ends[1], &cmd);
 	ASSERT_EQ(modify(&ends[0], &cmd), 0);
 	rts_command(&ends[0], &cmd);
@@ -803,6 +802,36 @@ TEST(counters_count_the_retries_of_their_qps)
 	ends[0].qp = NULL;
 	destroy(counters);
 	pair_deinit(ends);
+}
+
+/* mlx5_ib and UCX name the set in RST2INIT_QP; a QP that names it at its creation alone counts for none. */
+TEST(a_set_of_counters_is_named_on_the_way_to_init)
+{
+	struct mlx5dv_devx_obj *counters;
+	struct command cmd;
+	struct end end;
+	uint32_t set;
+
+	end_open(&end, 0);
+	begin(&cmd, OP_ALLOC_Q_COUNTER, 0x10, 0x10);
+	counters = create(end.context, &cmd);
+	ASSERT(counters);
+	set = (uint32_t)get(cmd.out, 0x58, 8);
+	make_cq(&end);
+	qp_command(&end, &cmd);
+	put(cmd.in, QPC + 0x60, 8, set);
+	end.qp = create(end.context, &cmd);
+	ASSERT(end.qp);
+	end.qpn = (uint32_t)get(cmd.out, 0x48, 24);
+	init_command(&end, &cmd);
+	ASSERT_EQ(modify(&end, &cmd), 0);
+	begin(&cmd, OP_QUERY_QP, 0x10, 0x110);
+	put(cmd.in, 0x48, 24, end.qpn);
+	ASSERT_EQ(mlx5dv_devx_obj_query(end.qp, cmd.in, 0x10, cmd.out, 0x110), 0);
+	ASSERT_EQ(get(cmd.out, QPC + 0x60, 8), 0);
+	/* Nobody uses it. */
+	destroy(counters);
+	end_deinit(&end);
 }
 
 /* Of a memfd that stands for a dmabuf: the bytes at its offset are written, and no others. */

@@ -89,7 +89,6 @@ struct mlx5_qp_args {
 	uint32_t pdn;
 	uint32_t uar_page;
 	uint32_t user_index; /* in CQEs of version 1 */
-	uint32_t counter_set_id; /* 0: none of its own */
 };
 
 void mlx5_cmd_create_qp(struct mlx5_cmd *cmd, const struct mlx5_qp_args *args);
@@ -101,6 +100,7 @@ struct mlx5_connect_args {
 	const struct nic_qp_params *params;
 	const struct mlx5_port *port;
 	const struct mlx5_caps *caps;
+	uint32_t counter_set_id; /* 0: none of its own */
 	uint8_t next_hop_mac[6]; /* RoCE: of the peer or of a router */
 };
 

@@ -128,7 +128,8 @@ static int connect_one(struct mlx5_ctx *ctx, const struct nic_peer *peer,
 	struct mlx5_connect_args args = {.remote = &peer->remote,
 					 .params = params,
 					 .port = &port,
-					 .caps = &ctx->caps};
+					 .caps = &ctx->caps,
+					 .counter_set_id = ctx->counter_set_id};
 	int r;
 
 	if (!qp || !remote_makes_sense(qp, &peer->remote, port.link))
@@ -171,7 +172,8 @@ int mlx5_connect(struct nic_ctx *base, unsigned int n, const struct nic_peer *pe
 static int to_init(struct mlx5_ctx *ctx, struct mlx5_qp *qp)
 {
 	const struct mlx5_port port = mlx5_port_now(ctx->nic);
-	const struct mlx5_connect_args args = {.qp = qp->desc, .port = &port, .caps = &ctx->caps};
+	const struct mlx5_connect_args args = {
+		.qp = qp->desc, .port = &port, .caps = &ctx->caps, .counter_set_id = ctx->counter_set_id};
 
 	if (qp->cut && qp->state == NIC_QPS_INIT) {
 		qp->cut = false;

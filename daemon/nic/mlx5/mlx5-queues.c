@@ -112,7 +112,6 @@ static int send_create_qp(struct mlx5_queues *queues, struct mlx5_qp *qp, uint32
 		.pdn = ctx->pdn,
 		.uar_page = ctx->uar->page_id,
 		.user_index = i,
-		.counter_set_id = ctx->counter_set_id,
 	};
 	uint8_t out[PRM_CREATE_QP_OUT_BYTES];
 	struct mlx5_cmd cmd;
