@@ -509,7 +509,10 @@ struct shmd_qp_info {
  * Errors	-EINVAL a transition that is not allowed
  */
 SHMD_EXPORT int shmd_queues_modify(struct shmd_queues *queues, unsigned int i, enum shmd_qp_state state);
-/* What the daemon knows of QP i: state, indexes as the NIC sees them (16 bits), first error, counters. */
+/*
+ * What the daemon knows of QP i: state, indexes as the NIC sees them (16 bits), first error, counters. A ConnectX counts
+ * error_cqes alone for a QP; where several QPs of the session with collapsed CQs fail together, that is a lower bound.
+ */
 SHMD_EXPORT int shmd_queues_query(struct shmd_queues *queues, unsigned int i, struct shmd_qp_info *ret_info);
 /* What the daemon saw executed for this session, destroyed queues included. */
 SHMD_EXPORT int shmd_client_counters(struct shmd_client *client, struct shmd_counters *ret_counters);

@@ -186,6 +186,7 @@ static void destroy_qp(struct mlx5_queues *queues, struct mlx5_qp *qp)
 		return;
 	if (hash_get(&queues->ctx->qps, qp->desc->qpn) == qp)
 		hash_remove(&queues->ctx->qps, qp->desc->qpn);
+	queues->ctx->counted_is_stale |= qp->event_told;
 	mlx5_news_drop(queues->ctx->nic, &qp->news);
 	if (queues->ctx->bell_page)
 		bell_page_remove(queues->ctx->bell_page, qp->desc->qpn);
