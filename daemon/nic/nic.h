@@ -208,7 +208,7 @@ struct nic_cq {
 	uint32_t cqn;
 	uint32_t log2_entries;
 	uint32_t flags;
-	uint64_t ring_offset; /* collapsed: one entry, else all */
+	uint64_t ring_offset; /* of all entries, also where every CQE goes to the first */
 	uint64_t dbrec_offset;
 };
 

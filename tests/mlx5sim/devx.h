@@ -232,6 +232,7 @@ static inline void make_cq(struct end *end)
 {
 	struct command cmd;
 
+	memset(end->memory + CQ_AT, 0xff, 64u << LOG_CQES);
 	cq_command(end, &cmd);
 	put(cmd.in, 0x80 + 0x0b, 1, end->collapsed); /* cc */
 	put(cmd.in, 0x80 + 0x0e, 1, end->collapsed); /* oi */

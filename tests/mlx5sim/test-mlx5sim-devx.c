@@ -80,8 +80,27 @@ TEST(collapsed_cq_has_the_last_counter_at_its_first_entry)
 			nanosleep(&(struct timespec){0, 50000}, NULL);
 		ASSERT_EQ(cqe[63] >> 4, CQE_REQUESTER);
 	}
-	ASSERT_EQ(cqe[64 + 63], 0);
+	/* The rest of the ring is the device's too. */
+	ASSERT_EQ(cqe[64 + 63], 0xb4);
+	ASSERT_EQ(cqe[(64u << LOG_CQES) - 1], 0xb4);
 	pair_deinit(ends);
+}
+
+TEST(collapsed_cq_needs_room_for_its_whole_ring)
+{
+	struct command cmd;
+	struct end end;
+
+	end_open(&end, 0);
+	cq_command(&end, &cmd);
+	put(cmd.in, 0x80 + 0x0b, 1, 1); /* cc */
+	put(cmd.in, 0x280, 64, END_BYTES - 64);
+	ASSERT_EQ(create_fails(end.context, &cmd), STATUS_BAD_PARAM);
+	/* One of one entry is all there. */
+	put(cmd.in, 0x80 + 0x63, 5, 0);
+	end.cq = create(end.context, &cmd);
+	ASSERT(end.cq);
+	end_deinit(&end);
 }
 
 TEST(key_of_another_pd_and_range_outside_are_refused)
@@ -621,13 +640,15 @@ TEST(umem_of_a_dmabuf_begins_at_its_offset)
 	cq_command(&end, &cmd);
 	put(cmd.in, 0x2c0, 32, umem->umem_id);
 	put(cmd.in, 0x280, 64, 0x1000);
+	put(cmd.in, 0x80 + 0x0b, 1, 1); /* cc: what lies behind the first entry is the device's */
 	memset(end.memory + DATA_AT, 7, DATA_BYTES);
 	cq = create(end.context, &cmd);
 	ASSERT(cq);
-	/* The ring is filled when the CQ is made. */
+	/* Nobody but its maker fills a ring. */
 	ASSERT_EQ(end.memory[DATA_AT + 0xfff], 7);
-	ASSERT_EQ(end.memory[DATA_AT + 0x1000], 0xff);
-	ASSERT_EQ(end.memory[DATA_AT + 0x1fff], 0xff);
+	ASSERT_EQ(end.memory[DATA_AT + 0x1000 + 63], 7);
+	ASSERT_EQ(end.memory[DATA_AT + 0x1000 + 64], 0xb4);
+	ASSERT_EQ(end.memory[DATA_AT + 0x1fff], 0xb4);
 	ASSERT_EQ(end.memory[DATA_AT + 0x2000], 7);
 	destroy(cq);
 	ASSERT_EQ(mlx5dv_devx_umem_dereg(umem), 0);

@@ -269,11 +269,7 @@ static int map_memory(struct mlx5_queues *queues, const struct nic_queue_mem *me
 	for (uint32_t i = 0; i < layout->n_cqs; i++) {
 		const struct nic_cq *cq = &layout->cqs[i];
 		/* bounded: nic_layout_init() made the layout. */
-		size_t bytes = cq->flags & NIC_CQ_COLLAPSED
-				       ? SHMD_CQE_BYTES
-				       : (size_t)SHMD_CQE_BYTES << cq->log2_entries;
-
-		memset(queues->map + cq->ring_offset, 0xff, bytes);
+		memset(queues->map + cq->ring_offset, 0xff, (size_t)SHMD_CQE_BYTES << cq->log2_entries);
 	}
 	return 0;
 }

@@ -334,7 +334,7 @@ TEST(events_are_sentences)
 		     "2026-01-01 00:00:00.123  session-opened    session 7 (uid 1000, pid 42): demo, lib 1\n"
 		     "2026-01-01 00:00:00.123  queues-created    session 7 (uid 1000, pid 42), soft0: 4 QPs from 0x101\n"
 		     "2026-01-01 00:00:00.123  qp-error          session 7 (uid 1000, pid 42), QP soft0/0x102: "
-		     "remote access error: wrong rkey, range or permission at the peer\n"
+		     "remote access error: wrong rkey or range, or the peer's region does not allow it\n"
 		     "2026-01-01 00:00:00.123  port-state        soft0 is down\n"
 		     "2026-01-01 00:00:00.123  nic-lost          soft0 is gone: its thread stopped\n"
 		     "2026-01-01 00:00:00.123  cq-error          session 7 (uid 1000, pid 42), CQ 0x55 on soft0: "

@@ -623,6 +623,25 @@ static void fail_with_flushes(struct client *a, unsigned int i, struct client *b
 		usleep(1000);
 }
 
+/* Nothing lies in the ring of a collapsed CQ, whose NIC may write to all of it, as the simulated one does. */
+TEST(collapsed_cqs_have_rings_of_their_own)
+{
+	struct nic_queues_attr attr;
+	struct client a;
+	struct rig rig;
+
+	rig_open_mlx5(&rig, 1, NULL);
+	client_attr(&attr, 3, 0);
+	attr.cqs[0].flags = NIC_CQ_COLLAPSED | NIC_CQ_OVERRUN_IGNORE;
+	client_open_ctx(&a, rig.nic[0], 1);
+	client_reg(&a);
+	client_create_as(&a, &attr);
+	for (uint32_t i = 0; i < 3; i++)
+		ASSERT_EQ(a.queue_mem[a.queues->layout.cqs[i].ring_offset + SHMD_CQE_BYTES - 1], 0xff);
+	client_close(&a);
+	rig_close(&rig);
+}
+
 static void count_errors(struct rig *rig, uint32_t cq_flags)
 {
 	struct nic_queues_attr attr;
