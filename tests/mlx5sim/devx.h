@@ -59,6 +59,7 @@ enum {
 	STATUS_BAD_RES = 0x5,
 	STATUS_BAD_QP_STATE = 0x10,
 	STATUS_BAD_INPUT_LENGTH = 0x50,
+	STATUS_BAD_OUTPUT_LENGTH = 0x51,
 };
 
 static inline void put(uint8_t *buf, uint32_t bit, uint32_t width, uint64_t value)
