@@ -91,6 +91,8 @@ const char *shmd_dev_status_text(int status)
 		return "the NIC or the session is no longer healthy; see the health word";
 	case SHMD_DEV_INVALID:
 		return "an argument the queue cannot carry";
+	case SHMD_DEV_UNSUPPORTED:
+		return "the NIC lacks this atomic; shmd_nic_info() tells which it has";
 	default:
 		return "unknown device status";
 	}

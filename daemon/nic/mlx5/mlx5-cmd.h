@@ -41,6 +41,7 @@ struct mlx5_caps {
 	bool rc, dct, roce, cq_oi;
 	uint8_t ts_format; /* enum prm_ts_format, for QPs */
 	uint8_t atomic_mode, atomic_mode_dc; /* enum prm_atomic_mode */
+	uint32_t atomics, atomics_dc; /* NIC_ATOMIC_* */
 	uint16_t udp_sport_min, udp_sport_max;
 };
 
