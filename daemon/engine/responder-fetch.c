@@ -136,6 +136,7 @@ static bool step_read(struct engine_qp *qp)
 static void reply_atomic(struct engine_qp *qp, struct engine_packet *pkt,
 			 const struct replay *replay)
 {
+	uint64_t wide = qp->engine->attr.results_8_be ? htobe64(replay->old) : replay->old;
 	uint32_t narrow = htobe32((uint32_t)replay->old);
 
 	packet_drop_payload(pkt);
@@ -146,7 +147,7 @@ static void reply_atomic(struct engine_qp *qp, struct engine_packet *pkt,
 	if (replay->bytes == 4)
 		memcpy(pkt->data, &narrow, 4);
 	else
-		memcpy(pkt->data, &replay->old, 8);
+		memcpy(pkt->data, &wide, 8);
 	qp_send(qp, pkt);
 	fault_point(qp->engine, ENGINE_STEP_REPLY);
 }

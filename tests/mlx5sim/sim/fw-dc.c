@@ -226,7 +226,7 @@ static int check_dct(struct fw_cmd *cmd)
 		return -EREMOTEIO;
 	if (nic_count(cmd->nic, &cmd->nic->n_qps) >= SIM_MAX_QP)
 		return fw_fail(cmd, PRM_STATUS_LIM, 0, "more than %u QPs", SIM_MAX_QP);
-	return 0;
+	return fw_check_atomic_mode(cmd, DCTC(ATOMIC_MODE));
 }
 
 /*

@@ -233,6 +233,10 @@ static int check_rtr(struct fw_cmd *cmd, const struct fw_qp *qp)
 
 static int check_values(struct fw_cmd *cmd, const struct fw_qp *qp, const struct transition *t)
 {
+	int r = fw_check_atomic_mode(cmd, QPC(ATOMIC_MODE));
+
+	if (r < 0)
+		return r;
 	switch (t->opcode) {
 	case PRM_OP_RST2INIT_QP:
 		return check_init(cmd);
