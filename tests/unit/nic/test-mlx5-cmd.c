@@ -146,6 +146,7 @@ TEST(capabilities_decide_formats)
 	ASSERT_EQ(caps.log_max_msg, 30u);
 	ASSERT_EQ(caps.link, NIC_LINK_ETHERNET);
 	ASSERT_EQ(caps.atomic_mode, PRM_ATOMIC_NONE);
+	ASSERT_EQ(caps.atomics, 0u);
 	ASSERT_EQ(caps.ts_format, PRM_TS_FREE_RUNNING);
 	ASSERT_EQ(caps.udp_sport_min, 0xc000u);
 	ASSERT_EQ(caps.udp_sport_max, 0xffffu);
@@ -160,9 +161,40 @@ TEST(capabilities_decide_formats)
 	ASSERT_EQ(caps.ts_format, PRM_TS_DEFAULT);
 	ASSERT_EQ(caps.udp_sport_min, 0xc800u);
 	ASSERT_EQ(caps.udp_sport_max, 0xd000u);
-	atomic[16 + 0x13] = 0x02; /* fetch-add alone */
-	mlx5_caps_init(&caps, general, atomic, roce);
-	ASSERT_EQ(caps.atomic_mode, PRM_ATOMIC_NONE);
+}
+
+/* struct mlx5_ifc_atomic_caps_bits of Linux; what each bit of sizes and operations means is get_atomic_caps() of mlx5_ib. */
+TEST(capabilities_tell_which_atomics_there_are)
+{
+	static uint8_t general[PRM_QUERY_HCA_CAP_OUT_BYTES], atomic[PRM_QUERY_HCA_CAP_OUT_BYTES];
+	static const struct {
+		uint8_t host_order, operations, sizes_qp, sizes_dc;
+		uint32_t atomics, atomics_dc;
+		enum prm_atomic_mode mode, mode_dc;
+	} cases[] = {
+		{1, 0x0f, 0x0c, 0x0c, NIC_ATOMIC_8 | NIC_ATOMIC_MASKED_4 | NIC_ATOMIC_MASKED_8,
+		 NIC_ATOMIC_8 | NIC_ATOMIC_MASKED_4 | NIC_ATOMIC_MASKED_8, PRM_ATOMIC_UP_TO_8B, PRM_ATOMIC_UP_TO_8B},
+		{1, 0x0f, 0x0c, 0x00, NIC_ATOMIC_8 | NIC_ATOMIC_MASKED_4 | NIC_ATOMIC_MASKED_8, NIC_ATOMIC_8,
+		 PRM_ATOMIC_UP_TO_8B, PRM_ATOMIC_IB_SPEC},
+		{0, 0x0f, 0x08, 0x04, NIC_ATOMIC_8 | NIC_ATOMIC_MASKED_8 | NIC_ATOMIC_RESULT_BE,
+		 NIC_ATOMIC_8 | NIC_ATOMIC_MASKED_4 | NIC_ATOMIC_RESULT_BE, PRM_ATOMIC_UP_TO_8B, PRM_ATOMIC_UP_TO_8B},
+		{1, 0x03, 0x0c, 0x0c, NIC_ATOMIC_8, NIC_ATOMIC_8, PRM_ATOMIC_IB_SPEC, PRM_ATOMIC_IB_SPEC},
+		{1, 0x07, 0x0c, 0x0c, NIC_ATOMIC_8, NIC_ATOMIC_8, PRM_ATOMIC_IB_SPEC, PRM_ATOMIC_IB_SPEC},
+		{0, 0x02, 0x0c, 0x0c, 0, 0, PRM_ATOMIC_NONE, PRM_ATOMIC_NONE}, /* fetch-add alone */
+	};
+	struct mlx5_caps caps;
+
+	for (unsigned int i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		atomic[16 + 0x08] = (uint8_t)(cases[i].host_order << 6);
+		atomic[16 + 0x13] = cases[i].operations;
+		atomic[16 + 0x17] = cases[i].sizes_qp;
+		atomic[16 + 0x1b] = cases[i].sizes_dc;
+		mlx5_caps_init(&caps, general, atomic, NULL);
+		ASSERT_EQ(caps.atomics, cases[i].atomics);
+		ASSERT_EQ(caps.atomics_dc, cases[i].atomics_dc);
+		ASSERT_EQ(caps.atomic_mode, cases[i].mode);
+		ASSERT_EQ(caps.atomic_mode_dc, cases[i].mode_dc);
+	}
 }
 
 /* ---- QPs ------------------------------------------------------------------------------------------------------- */
