@@ -97,6 +97,13 @@ static void fill_nic(struct shmd_dev_qp *dev, const struct shmd_queues *queues)
 	pthread_mutex_unlock(&nic->doorbell_lock);
 }
 
+static uint32_t atomic_flags(uint32_t atomics)
+{
+	return (atomics & SHMD_ATOMIC_8 ? 0 : SHMD_QP_NO_ATOMIC_8) | (atomics & SHMD_ATOMIC_MASKED_4 ? 0 : SHMD_QP_NO_MASKED_4) |
+	       (atomics & SHMD_ATOMIC_MASKED_8 ? 0 : SHMD_QP_NO_MASKED_8) |
+	       (atomics & SHMD_ATOMIC_RESULT_BE ? SHMD_QP_ATOMIC_8_BE : 0);
+}
+
 static void fill_qp(struct shmd_queues *queues, unsigned int i)
 {
 	const struct queue_batch *batch = queues_batch_of(queues, i);
@@ -106,7 +113,9 @@ static void fill_qp(struct shmd_queues *queues, unsigned int i)
 	if (queues->attr.cq_mode == SHMD_CQ_MODE_COLLAPSED)
 		dev->flags |= SHMD_QP_CQ_COLLAPSED;
 	if (queues->attr.qp_type == SHMD_QP_TYPE_DCI)
-		dev->flags |= SHMD_QP_DC;
+		dev->flags |= SHMD_QP_DC | atomic_flags(queues->nic->info.atomics_dc);
+	else
+		dev->flags |= atomic_flags(queues->nic->info.atomics);
 	fill_rings(dev, batch, i - batch->first);
 	clear_error_word(dev);
 	dev->flags |= SHMD_QP_TELLS_ERROR;

@@ -13,8 +13,9 @@
 #include "proto/base/show.h"
 #include "proto/status.h"
 
-#define CQ_FLAG_COLLAPSED 1u
 #define CQ_FLAG_OVERRUN_IGNORE 2u
+/* 4096 entries, as UCX has them for a DCT (UCX_DC_MLX5_RX_QUEUE_LEN). NVSHMEM has 16384 (NVSHMEM_SRQ_DEPTH) for all of a NIC. */
+#define DCT_LOG2_CQ_ENTRIES 12u
 
 /* ---- targets */
 
@@ -25,12 +26,21 @@ void dct_free(struct shmd_dct *dct)
 	free(dct);
 }
 
-/* The CQ is one that a DCT must have: nothing is received, so nobody polls it. */
+/*
+ * A DCT must have a CQ, though nothing is received and nobody polls it. An ordinary one of usual size is what firmware knows of
+ * DCTs.
+ */
 static void fill_create(struct msg_queue_create_req *req, const struct shmd_nic *nic, uint32_t access)
 {
+	uint32_t max_log2 = nic->info.max_log2_cq_entries;
+
 	req->nic = nic->info.index;
 	req->specs.n_cqs = 1;
-	req->specs.cqs[0] = (struct msg_cq_spec){.count = 1, .flags = CQ_FLAG_COLLAPSED | CQ_FLAG_OVERRUN_IGNORE};
+	req->specs.cqs[0] = (struct msg_cq_spec){
+		.count = 1,
+		.log2_entries = max_log2 < DCT_LOG2_CQ_ENTRIES ? max_log2 : DCT_LOG2_CQ_ENTRIES,
+		.flags = CQ_FLAG_OVERRUN_IGNORE,
+	};
 	req->specs.n_qps = 1;
 	req->specs.qps[0] = (struct msg_qp_spec){.count = 1, .type = SHMD_QP_TYPE_DCT, .access = access};
 }

@@ -17,6 +17,14 @@
 
 #include "libclient/client-private.h"
 
+/* A daemon that does not tell has NICs with all of them. */
+static uint32_t atomics_from_msg(uint32_t atomics)
+{
+	if (!(atomics & MSG_ATOMICS_TOLD))
+		return SHMD_ATOMIC_8 | SHMD_ATOMIC_MASKED_4 | SHMD_ATOMIC_MASKED_8;
+	return atomics & ~MSG_ATOMICS_TOLD;
+}
+
 void nic_info_from_msg(const struct msg_nic *msg, struct shmd_nic_info *ret_info)
 {
 	struct shmd_nic_info info = {
@@ -31,6 +39,8 @@ void nic_info_from_msg(const struct msg_nic *msg, struct shmd_nic_info *ret_info
 		.max_qps = msg->max_qps,
 		.n_sessions = msg->n_sessions,
 		.n_qps = msg->n_qps,
+		.atomics = atomics_from_msg(msg->atomics),
+		.atomics_dc = atomics_from_msg(msg->atomics_dc),
 	};
 
 	text_copy(info.name, sizeof(info.name), msg->name);

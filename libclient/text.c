@@ -99,6 +99,8 @@ const char *shmd_dev_status_text(int status)
 		return "the NIC or the session is no longer healthy; see the health word";
 	case SHMD_DEV_INVALID:
 		return "an argument the queue cannot carry";
+	case SHMD_DEV_UNSUPPORTED:
+		return "the NIC lacks this atomic; shmd_nic_info() tells which it has";
 	default:
 		return "unknown device status";
 	}
@@ -124,9 +126,9 @@ const char *shmd_syndrome_text(uint32_t syndrome)
 	case SHMD_SYNDROME_LOCAL_ACCESS_ERR:
 		return "local access error: the peer wrote where this side does not allow it";
 	case SHMD_SYNDROME_REMOTE_INVAL_REQ_ERR:
-		return "remote invalid request: the peer's QP does not accept this request";
+		return "remote invalid request: the peer's QP does not accept or does not allow this request";
 	case SHMD_SYNDROME_REMOTE_ACCESS_ERR:
-		return "remote access error: wrong rkey, range or permission at the peer";
+		return "remote access error: wrong rkey or range, or the peer's region does not allow it";
 	case SHMD_SYNDROME_REMOTE_OP_ERR:
 		return "remote operation error: the peer could not carry it out";
 	case SHMD_SYNDROME_TRANSPORT_RETRY_EXC_ERR:

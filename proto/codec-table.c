@@ -182,6 +182,8 @@ static const struct field nic_fields[] = {
 	U32(msg_nic, n_qps, 18),
 	MSG(msg_nic, counters, 19, counters),
 	MSG_OPT(msg_nic, warm, has_warm, 20, nic_warm),
+	U32(msg_nic, atomics, 21),
+	U32(msg_nic, atomics_dc, 22),
 };
 MESSAGE(nic, msg_nic, nic);
 

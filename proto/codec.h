@@ -170,6 +170,8 @@ struct msg_nic_warm {
 	uint32_t n_wanted, n_ready;
 	uint64_t n_made, n_handed_out, n_batches_handed_out, missed_empty, missed_shape, missed_memory, n_failed;
 };
+#define MSG_ATOMICS_TOLD 0x80000000u
+
 struct msg_nic {
 	char name[MSG_NAME_BYTES], backend[MSG_NAME_BYTES], pci[MSG_NAME_BYTES];
 	uint32_t port, link, state, lid, mtu_bytes;
@@ -178,6 +180,7 @@ struct msg_nic {
 	unsigned int n_mem_kinds, n_doorbell_modes;
 	uint32_t mem_kinds[4], doorbell_modes[4];
 	uint32_t max_log2_sq_wqebbs, max_log2_cq_entries, max_qps, n_sessions, n_qps;
+	uint32_t atomics, atomics_dc; /* MSG_ATOMICS_TOLD, and bits of the README; 0: of a daemon that does not tell */
 	struct msg_counters counters;
 	bool has_warm; /* of NICs that can make contexts in advance */
 	struct msg_nic_warm warm;

@@ -780,6 +780,7 @@ void responder_reply_nak(struct engine_qp *qp, struct engine_packet *pkt, enum p
 void responder_fail(struct engine_qp *qp, struct engine_packet *pkt, enum packet_nak nak);
 void responder_fail_with(struct engine_qp *qp, struct engine_packet *pkt, enum packet_nak nak,
 			 uint8_t syndrome);
+void responder_refuse(struct engine_qp *qp, struct engine_packet *pkt, int r);
 int responder_resolve_remote(struct engine_qp *qp, const struct engine_packet *pkt, uint32_t access,
 			     uint64_t bytes, struct mem_span *ret_span);
 

@@ -205,6 +205,8 @@ struct engine_attr {
 	uint32_t max_srqs; /* 0: none */
 	uint32_t max_mws; /* 0: none; without these and those the opcodes that serve them are unknown */
 	uint32_t max_indirects;
+	bool lacks_masked_atomics; /* their opcodes are unknown */
+	bool results_8_be; /* of atomics of 8 bytes arrive big-endian, as those of 4 bytes do */
 	const struct engine_extension *extension; /* daemon/engine/extra/extra.h; NULL: RC and DC on regions alone */
 };
 

@@ -258,10 +258,10 @@ static int open_write(struct engine_qp *qp, const struct engine_packet *pkt)
 {
 	struct responder *resp = &qp->resp;
 	struct mem_span whole;
+	int r = responder_resolve_remote(qp, pkt, ENGINE_ACCESS_REMOTE_WRITE, pkt->length_bytes, &whole);
 
-	if (responder_resolve_remote(qp, pkt, ENGINE_ACCESS_REMOTE_WRITE, pkt->length_bytes,
-				     &whole) < 0)
-		return -EACCES;
+	if (r < 0)
+		return r;
 	resp->rkey = pkt->rkey;
 	resp->raddr = pkt->raddr;
 	resp->left_bytes = pkt->length_bytes;
@@ -300,11 +300,18 @@ static bool length_is_right(const struct responder *resp, const struct engine_pa
 static void execute_write(struct engine_qp *qp, struct engine_packet *pkt)
 {
 	struct responder *resp = &qp->resp;
+	int r;
 
+	/* Before it takes a receive, and before it is not ready. */
+	if (!(qp->path.access & ENGINE_ACCESS_REMOTE_WRITE)) {
+		responder_refuse(qp, pkt, -EPERM);
+		return;
+	}
 	if ((pkt->flags & PACKET_IMM) && !responder_take_recv(qp, pkt))
 		return;
-	if ((pkt->flags & PACKET_FIRST) && open_write(qp, pkt) < 0)
-		responder_fail(qp, pkt, NAK_REMOTE_ACCESS);
+	r = pkt->flags & PACKET_FIRST ? open_write(qp, pkt) : 0;
+	if (r < 0)
+		responder_refuse(qp, pkt, r);
 	else if (!length_is_right(resp, pkt))
 		responder_fail(qp, pkt, NAK_INVALID_REQUEST);
 	else if (add_write_target(qp, pkt) < 0)

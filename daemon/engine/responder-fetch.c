@@ -44,14 +44,15 @@ void responder_execute_read(struct engine_qp *qp, struct engine_packet *pkt)
 {
 	struct responder *resp = &qp->resp;
 	struct mem_span whole;
+	int r;
 
 	if (!read_is_sane(qp, pkt)) {
 		responder_fail(qp, pkt, NAK_INVALID_REQUEST);
 		return;
 	}
-	if (responder_resolve_remote(qp, pkt, ENGINE_ACCESS_REMOTE_READ, pkt->length_bytes,
-				     &whole) < 0) {
-		responder_fail(qp, pkt, NAK_REMOTE_ACCESS);
+	r = responder_resolve_remote(qp, pkt, ENGINE_ACCESS_REMOTE_READ, pkt->length_bytes, &whole);
+	if (r < 0) {
+		responder_refuse(qp, pkt, r);
 		return;
 	}
 	resp->expected_psn = psn_add(resp->expected_psn, n_responses(pkt));
@@ -135,6 +136,7 @@ static bool step_read(struct engine_qp *qp)
 static void reply_atomic(struct engine_qp *qp, struct engine_packet *pkt,
 			 const struct replay *replay)
 {
+	uint64_t wide = qp->engine->attr.results_8_be ? htobe64(replay->old) : replay->old;
 	uint32_t narrow = htobe32((uint32_t)replay->old);
 
 	packet_drop_payload(pkt);
@@ -145,7 +147,7 @@ static void reply_atomic(struct engine_qp *qp, struct engine_packet *pkt,
 	if (replay->bytes == 4)
 		memcpy(pkt->data, &narrow, 4);
 	else
-		memcpy(pkt->data, &replay->old, 8);
+		memcpy(pkt->data, &wide, 8);
 	qp_send(qp, pkt);
 	fault_point(qp->engine, ENGINE_STEP_REPLY);
 }
@@ -207,11 +209,15 @@ void responder_execute_atomic(struct engine_qp *qp, struct engine_packet *pkt)
 {
 	uint32_t bytes = pkt->atomic.bytes;
 	struct mem_span span;
+	int r;
 
-	if (qp->resp.in_message || !qp->path.max_dest_rd_atomic)
+	if (qp->resp.in_message || !qp->path.max_dest_rd_atomic) {
 		responder_fail(qp, pkt, NAK_INVALID_REQUEST);
-	else if (responder_resolve_remote(qp, pkt, ENGINE_ACCESS_REMOTE_ATOMIC, bytes, &span) < 0)
-		responder_fail(qp, pkt, NAK_REMOTE_ACCESS);
+		return;
+	}
+	r = responder_resolve_remote(qp, pkt, ENGINE_ACCESS_REMOTE_ATOMIC, bytes, &span);
+	if (r < 0)
+		responder_refuse(qp, pkt, r);
 	else if ((pkt->raddr | span.offset) & (bytes - 1))
 		responder_fail(qp, pkt, NAK_INVALID_REQUEST);
 	else

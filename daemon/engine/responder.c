@@ -107,7 +107,16 @@ void responder_fail(struct engine_qp *qp, struct engine_packet *pkt, enum packet
 	responder_fail_with(qp, pkt, nak, own_syndrome(nak));
 }
 
-/* The memory a request names, as far as this QP and the region allow it. -EACCES */
+/*
+ * A right that the QP lacks makes the request an invalid one; a right that the region lacks is an access error. Linux has it so
+ * in rxe (drivers/infiniband/sw/rxe/rxe_resp.c, check_op_valid) and in hfi1 and qib (rc.c, nack_inv).
+ */
+void responder_refuse(struct engine_qp *qp, struct engine_packet *pkt, int r)
+{
+	responder_fail(qp, pkt, r == -EPERM ? NAK_INVALID_REQUEST : NAK_REMOTE_ACCESS);
+}
+
+/* The memory a request names. -EPERM: this QP does not allow it; -EACCES: the region does not. */
 int responder_resolve_remote(struct engine_qp *qp, const struct engine_packet *pkt, uint32_t access,
 			     uint64_t bytes, struct mem_span *ret_span)
 {
@@ -121,7 +130,7 @@ int responder_resolve_remote(struct engine_qp *qp, const struct engine_packet *p
 	};
 
 	if (!(qp->path.access & access))
-		return -EACCES;
+		return -EPERM;
 	if (!bytes) {
 		ret_span->bytes = 0;
 		return 0;

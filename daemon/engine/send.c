@@ -171,13 +171,19 @@ static bool has_keys(const struct engine *engine)
 	return engine->attr.max_mws || engine->attr.max_indirects;
 }
 
+static bool lacks(const struct engine *engine, uint8_t opcode)
+{
+	return engine->attr.lacks_masked_atomics &&
+	       (opcode == SHMD_OPCODE_ATOMIC_MASKED_CS || opcode == SHMD_OPCODE_ATOMIC_MASKED_FA);
+}
+
 /* Checks that need no packet; and a UMR, which sends none, is executed. */
 static uint8_t check_request(struct engine_qp *qp, const struct sent *sent)
 {
 	const struct wqe_request *cur = &qp->req.cur;
 	bool fetch = sent->flags & SENT_FETCH;
 
-	if (unlikely(cur->qpn != qp->attr.qpn || (fetch && !qp->path.max_rd_atomic)))
+	if (unlikely(cur->qpn != qp->attr.qpn || (fetch && (!qp->path.max_rd_atomic || lacks(qp->engine, cur->opcode)))))
 		return SHMD_SYNDROME_LOCAL_QP_OP_ERR;
 	if (unlikely(cur->opcode == SHMD_OPCODE_UMR || cur->has_inval)) {
 		if (!has_keys(qp->engine) || (cur->has_inval && !qp->reliable))

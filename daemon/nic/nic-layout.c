@@ -127,12 +127,14 @@ static int place(uint64_t *end, uint64_t align, uint64_t bytes, uint64_t *ret_of
 	return 0;
 }
 
+/*
+ * A collapsed CQ has its whole ring too, though its CQEs are all at the first entry: a NIC is told the size and may use what it
+ * was told. NVSHMEM (ibgda.cpp, ibgda_create_cq) gives as many entries as the CQ has, and so does UCX (gdaki.c), with one.
+ */
 static int place_cqs(struct nic_layout *layout, const struct nic_cq_spec *spec, uint64_t *end)
 {
 	/* bounded by check_cq_spec(). */
-	uint64_t bytes = spec->flags & NIC_CQ_COLLAPSED ?
-				 SHMD_CQE_BYTES :
-				 (uint64_t)SHMD_CQE_BYTES << spec->log2_entries;
+	uint64_t bytes = (uint64_t)SHMD_CQE_BYTES << spec->log2_entries;
 
 	for (uint32_t i = 0; i < spec->count; i++) {
 		struct nic_cq *cq = &layout->cqs[layout->n_cqs++];
@@ -277,7 +279,7 @@ bool nic_cq_is_right(const struct nic_cq *cq, uint64_t total_bytes)
 
 	if (cq->log2_entries > NIC_MAX_LOG2_CQ_ENTRIES || (cq->flags & ~CQ_FLAGS) || cq->cqn > NUMBER_MAX)
 		return false;
-	/* bounded: by the check above. */
+	/* bounded: by the check above. A context of a daemon before has one entry of a collapsed CQ, which is all that is read. */
 	entries = cq->flags & NIC_CQ_COLLAPSED ? 1 : 1ull << cq->log2_entries;
 	return lies_well(cq->ring_offset, entries * SHMD_CQE_BYTES, total_bytes) &&
 	       lies_well(cq->dbrec_offset, sizeof(struct shmd_dbrec), total_bytes);

@@ -61,6 +61,12 @@ enum nic_port_state {
 	NIC_PORT_LOST = 3, /* the NIC itself is gone */
 };
 
+/* Atomics that a NIC's QPs send and carry out. */
+#define NIC_ATOMIC_8 0x1u /* fetch-add and compare-swap of 8 bytes */
+#define NIC_ATOMIC_MASKED_4 0x2u /* masked ones (extended atomics) of 4 bytes: all there are of that size */
+#define NIC_ATOMIC_MASKED_8 0x4u
+#define NIC_ATOMIC_RESULT_BE 0x8u /* results of 8 bytes arrive big-endian */
+
 struct nic_info {
 	char name[NIC_NAME_BYTES]; /* "soft0", "mlx5_0" */
 	char backend[NIC_NAME_BYTES];
@@ -80,6 +86,7 @@ struct nic_info {
 	uint32_t max_log2_sq_wqebbs;
 	uint32_t max_log2_cq_entries;
 	uint32_t accepted_kinds[4]; /* enum nic_mem_kind, best first, 0-terminated */
+	uint32_t atomics, atomics_dc; /* NIC_ATOMIC_*; of RC QPs, and of DCIs and DCTs */
 	bool doorbell_cpu; /* modes this NIC can offer */
 	bool doorbell_uar_mmap;
 };
@@ -208,7 +215,7 @@ struct nic_cq {
 	uint32_t cqn;
 	uint32_t log2_entries;
 	uint32_t flags;
-	uint64_t ring_offset; /* collapsed: one entry, else all */
+	uint64_t ring_offset; /* of all entries, also where every CQE goes to the first */
 	uint64_t dbrec_offset;
 };
 

@@ -60,6 +60,8 @@ void fill_nic(struct msg_nic *to, const struct registry_nic *rnic)
 	to->max_log2_sq_wqebbs = info->max_log2_sq_wqebbs;
 	to->max_log2_cq_entries = info->max_log2_cq_entries;
 	to->max_qps = info->max_qps;
+	to->atomics = MSG_ATOMICS_TOLD | info->atomics;
+	to->atomics_dc = MSG_ATOMICS_TOLD | info->atomics_dc;
 	to->n_sessions = rnic->n_sessions;
 	to->n_qps = rnic->n_qps;
 	fill_modes(to, info);

@@ -39,6 +39,11 @@ enum shmd_doorbell_mode {
 #define SHMD_QP_WAKE 0x2u /* ring through the nic page: see struct shmd_nic_page (C build only) */
 #define SHMD_QP_TELLS_ERROR 0x4u /* the word at SHMD_QP_ERROR_OFFSET of the dbrec was 0 at first, and is the daemon's */
 #define SHMD_QP_DC 0x8u /* a DCI: every request names its peer (struct shmd_dev_peer) */
+/* Atomics that the NIC lacks; a writer before these flags sets none. Device functions post none of them. */
+#define SHMD_QP_NO_ATOMIC_8 0x10u /* ATOMIC_FA, ATOMIC_CS */
+#define SHMD_QP_NO_MASKED_4 0x20u /* MASKED_FA, MASKED_CS of 4 bytes */
+#define SHMD_QP_NO_MASKED_8 0x40u /* the same of 8 bytes */
+#define SHMD_QP_ATOMIC_8_BE 0x80u /* results of 8-byte atomics arrive big-endian: SHMD_ATOMIC_RESULT_8_IS_BE */
 
 /* Status of device functions. 0 is success, errors are negative. */
 enum shmd_dev_status {
@@ -48,6 +53,7 @@ enum shmd_dev_status {
 	SHMD_DEV_CQE_ERROR = -3, /* error CQE: see error_* of the QP */
 	SHMD_DEV_HEALTH = -4, /* the health word is set */
 	SHMD_DEV_INVALID = -5, /* an argument the queue cannot carry */
+	SHMD_DEV_UNSUPPORTED = -6, /* an atomic that the NIC lacks */
 };
 
 /* struct shmd_dev_qp.error_wqe_index: no WQE failed, the QP did. */

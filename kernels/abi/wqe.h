@@ -148,8 +148,9 @@ SHMD_PIN_SIZE(struct shmd_wqe_masked_fa64_seg, 16);
 /*
  * How the previous contents of the remote word arrive in the data segment of an atomic. Remote words are
  * native-endian in memory, operands are big-endian in the WQE. Results of 8 bytes, plain and masked, are
- * native-endian (the NIC's host-endianness mode for atomics); results of 4 bytes, which only masked atomics
- * have, are big-endian, and the reader swaps them.
+ * native-endian in the NIC's host-endianness mode for atomics, which drivers choose where the NIC has it; a NIC without it
+ * gives them big-endian (SHMD_QP_ATOMIC_8_BE). Results of 4 bytes, which only masked atomics have, are big-endian, and the
+ * reader swaps them.
  */
 #define SHMD_ATOMIC_RESULT_8_IS_BE 0
 #define SHMD_ATOMIC_RESULT_4_IS_BE 1

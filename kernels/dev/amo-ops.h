@@ -8,7 +8,7 @@
  *	and, or, swap: MASKED_CS, two WQEBBs, and a NOP that asks for the CQE.
  *	4 bytes	fetch, add, xor: MASKED_FA. and, or, swap, compare-swap: MASKED_CS. One WQEBB.
  *
- * On a DCI all of them cover two WQEBBs, and the NOP follows.
+ * On a DCI all of them cover two WQEBBs, and the NOP follows. What the NIC lacks (flags of the QP) is not posted.
  */
 #include <shmd/dev/rma.h>
 
@@ -28,6 +28,22 @@ SHMD_DEV int shmd_dev_amo_is_valid(const struct shmd_dev_amo *amo)
 {
 	return (amo->bytes == 4 || amo->bytes == 8) && amo->op >= SHMD_DEV_AMO_FETCH &&
 	       amo->op <= SHMD_DEV_AMO_COMPARE_SWAP;
+}
+
+/* The flag of a QP whose NIC lacks the request that carries it. */
+SHMD_DEV uint32_t shmd_dev_amo_lack(const struct shmd_dev_amo *amo)
+{
+	if (amo->bytes == 4)
+		return SHMD_QP_NO_MASKED_4;
+	return amo->op == SHMD_DEV_AMO_XOR || shmd_dev_amo_is_wide(amo) ? SHMD_QP_NO_MASKED_8 : SHMD_QP_NO_ATOMIC_8;
+}
+
+/* May it be posted on this QP? */
+SHMD_DEV int shmd_dev_amo_status(const struct shmd_dev_qp *qp, const struct shmd_dev_amo *amo)
+{
+	if (!shmd_dev_amo_is_valid(amo))
+		return SHMD_DEV_INVALID;
+	return SHMD_DEV_UNLIKELY(SHMD_DEV_FIXED(qp->flags) & shmd_dev_amo_lack(amo)) ? SHMD_DEV_UNSUPPORTED : SHMD_DEV_OK;
 }
 
 /* and, or, swap and compare-swap as masks; 4-byte operands are truncated when they are written. */
@@ -111,8 +127,9 @@ SHMD_DEV int shmd_dev_amo_one(struct shmd_dev_qp *qp, struct shmd_dev_addr remot
 	struct shmd_dev_post post;
 	int rc, taken;
 
-	if (!shmd_dev_amo_is_valid(amo))
-		return SHMD_DEV_INVALID;
+	rc = shmd_dev_amo_status(qp, amo);
+	if (rc)
+		return rc;
 	shmd_dev_post_address(mode, &av);
 	rc = shmd_dev_post_begin(qp, mode, 1, wide, 0, &post);
 	if (rc)

@@ -54,10 +54,14 @@ SHMD_DEV int shmd_dev_put_signal_one(struct shmd_dev_qp *qp, struct shmd_dev_tra
 				     const struct shmd_dev_signal *signal,
 				     const struct shmd_dev_mode *mode, uint64_t *ret_end)
 {
+	struct shmd_dev_amo amo = shmd_dev_signal_amo(signal);
 	int rc;
 
 	if (!shmd_dev_signal_is_valid(signal))
 		return SHMD_DEV_INVALID;
+	rc = shmd_dev_amo_status(qp, &amo);
+	if (rc)
+		return rc;
 	while (transfer.bytes > SHMD_DEV_MAX_REQUEST_BYTES) {
 		struct shmd_dev_transfer part = shmd_dev_transfer_cut(&transfer);
 

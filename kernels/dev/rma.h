@@ -12,6 +12,7 @@
  *	SHMD_DEV_HEALTH	the health word is set: the daemon, the session or the NIC is gone, or its port is down. A
  *			function that only posts, and one request, has not posted it then
  *	SHMD_DEV_INVALID	an argument the queue cannot carry; nothing was posted
+ *	SHMD_DEV_UNSUPPORTED	an atomic, or the atomic of a signal, that the NIC lacks (shmd_nic_info.atomics); nothing was posted
  *
  * Causes that coincide: wait_until looks at its word first. Then, and first in every other wait, comes the QP's error
  * (also over requests that completed before it), then completion or room, then TIMEOUT, then HEALTH. Of several errors

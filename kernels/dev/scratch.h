@@ -88,7 +88,7 @@ SHMD_DEV uint64_t shmd_dev_slot_read_atomic(const struct shmd_dev_qp *qp, uint64
 
 	if (bytes == 4)
 		return SHMD_ATOMIC_RESULT_4_IS_BE ? shmd_dev_swap32((uint32_t)v) : v;
-	return SHMD_ATOMIC_RESULT_8_IS_BE ? shmd_dev_swap64(v) : v;
+	return SHMD_DEV_UNLIKELY(SHMD_DEV_FIXED(qp->flags) & SHMD_QP_ATOMIC_8_BE) ? shmd_dev_swap64(v) : v;
 }
 
 #endif

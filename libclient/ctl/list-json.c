@@ -166,6 +166,17 @@ static void json_warm(struct json *json, const struct shmd_nic_warm *warm)
 	json_end_object(json);
 }
 
+static void json_atomics(struct json *json, const char *key, uint32_t atomics)
+{
+	static const char *const words[] = {"8", "masked-4", "masked-8", "result-big-endian"};
+
+	json_begin_array(json, key);
+	for (unsigned int i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (atomics & 1u << i)
+			json_string(json, NULL, words[i]);
+	json_end_array(json);
+}
+
 static int nic_item(void *arg, const struct shmd_nic_item *item)
 {
 	const struct shmd_nic_info *info = &item->info;
@@ -180,6 +191,8 @@ static int nic_item(void *arg, const struct shmd_nic_item *item)
 	for (unsigned int i = 0; i < 4 && info->mem_kinds[i]; i++)
 		json_string(json, NULL, ctl_mem_kind(info->mem_kinds[i]));
 	json_end_array(json);
+	json_atomics(json, "atomics", info->atomics);
+	json_atomics(json, "atomics_dc", info->atomics_dc);
 	json_uint(json, "max_log2_sq_wqebbs", info->max_log2_sq_wqebbs);
 	json_uint(json, "max_log2_cq_entries", info->max_log2_cq_entries);
 	json_uint(json, "max_qps", info->max_qps);

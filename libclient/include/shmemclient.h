@@ -193,6 +193,12 @@ enum shmd_mem_kind {
 	SHMD_MEM_PEERMEM = 4, /* addresses of this process, which the library registers itself */
 };
 
+/* struct shmd_nic_info.atomics: what its QPs send and carry out. */
+#define SHMD_ATOMIC_8 0x1u /* fetch, add and compare-swap of 8 bytes */
+#define SHMD_ATOMIC_MASKED_4 0x2u /* all operations of 4 bytes */
+#define SHMD_ATOMIC_MASKED_8 0x4u /* and, or, xor, swap and signals that set a word, of 8 bytes */
+#define SHMD_ATOMIC_RESULT_BE 0x8u /* results of 8 bytes arrive big-endian; device functions swap them */
+
 struct shmd_nic_info {
 	char name[32];
 	char backend[32];
@@ -211,6 +217,8 @@ struct shmd_nic_info {
 	uint32_t max_qps;
 	uint32_t n_sessions;
 	uint32_t n_qps;
+	uint32_t atomics; /* SHMD_ATOMIC_*, of RC QPs: others end a device function with SHMD_DEV_UNSUPPORTED */
+	uint32_t atomics_dc; /* of DCIs and DCTs */
 	/* Only after shmd_nic_open: */
 	uint32_t index; /* NIC index of the session */
 	uint32_t doorbell_mode; /* enum shmd_doorbell_mode taken; may change once, from uar-mmap to cpu */
@@ -509,7 +517,10 @@ struct shmd_qp_info {
  * Errors	-EINVAL a transition that is not allowed
  */
 SHMD_EXPORT int shmd_queues_modify(struct shmd_queues *queues, unsigned int i, enum shmd_qp_state state);
-/* What the daemon knows of QP i: state, indexes as the NIC sees them (16 bits), first error, counters. */
+/*
+ * What the daemon knows of QP i: state, indexes as the NIC sees them (16 bits), first error, counters. A ConnectX counts
+ * error_cqes alone for a QP; where several QPs of the session with collapsed CQs fail together, that is a lower bound.
+ */
 SHMD_EXPORT int shmd_queues_query(struct shmd_queues *queues, unsigned int i, struct shmd_qp_info *ret_info);
 /* What the daemon saw executed for this session, destroyed queues included. */
 SHMD_EXPORT int shmd_client_counters(struct shmd_client *client, struct shmd_counters *ret_counters);

@@ -260,7 +260,7 @@ static void rights(struct world *w)
 	struct conf_wqe wqe;
 
 	request(&wqe, SHMD_OPCODE_RDMA_WRITE, &w->peers[N_ENDS - 1], from, 0, to, 0, 64);
-	conf_expect_error(&from->dci, conf_run(&from->dci, &wqe), SHMD_SYNDROME_REMOTE_ACCESS_ERR);
+	conf_expect_error(&from->dci, conf_run(&from->dci, &wqe), SHMD_SYNDROME_REMOTE_INVAL_REQ_ERR);
 	revive(from, &patient);
 	/* Right target, memory key of another session. */
 	request(&wqe, SHMD_OPCODE_RDMA_WRITE, &w->peers[1], from, 0, &w->ends[2], 0, 64);

@@ -209,7 +209,7 @@ TEST(conf_atomic_on_a_region_without_remote_atomic_gives_remote_access_error)
 static void qp_forbids(struct conf *c, size_t opcode)
 {
 	with_remote(c, (uint8_t)opcode, &(struct remote){remote_addr(c), 8, c->tgt.mem.rkey_be},
-		    c->backend->qp_access_syndrome);
+		    SHMD_SYNDROME_REMOTE_INVAL_REQ_ERR);
 }
 
 TEST(conf_write_through_a_qp_without_remote_write_is_refused)

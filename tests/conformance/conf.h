@@ -50,7 +50,6 @@ struct conf_backend {
 	uint64_t max_message_bytes;
 	unsigned int max_sges; /* data segments of one send WQE */
 	unsigned int max_inline_bytes; /* of one send WQE */
-	uint8_t qp_access_syndrome; /* of a request that the right is missing for at the peer's QP */
 	uint8_t no_rq_syndrome; /* of a send to a QP without receive queue */
 };
 

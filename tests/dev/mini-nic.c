@@ -256,6 +256,13 @@ static uint64_t apply64(uint64_t *word, const struct operands *o)
 	return old;
 }
 
+static uint32_t lack_of(uint8_t opcode, uint32_t bytes)
+{
+	if (opcode == 0x11 || opcode == 0x12)
+		return SHMD_QP_NO_ATOMIC_8;
+	return bytes == 4 ? SHMD_QP_NO_MASKED_4 : SHMD_QP_NO_MASKED_8;
+}
+
 static uint8_t do_atomic(struct mini_nic *nic, const uint8_t *wqe, struct mini_nic_entry *entry)
 {
 	struct operands o = parse_atomic(wqe);
@@ -264,6 +271,8 @@ static uint8_t do_atomic(struct mini_nic *nic, const uint8_t *wqe, struct mini_n
 	void *dst = local_memory(wqe + 32 + o.segs_bytes, &entry->bytes, &syndrome);
 	uint64_t old;
 
+	if (nic->attr.lacks & lack_of(wqe[3], o.bytes))
+		complain(nic, MINI_NIC_BAD_ATOMIC);
 	if (entry->bytes != o.bytes || entry->n_ds != 3 + o.segs_bytes / 16)
 		complain(nic, MINI_NIC_BAD_LENGTH);
 	if (syndrome)
@@ -274,6 +283,7 @@ static uint8_t do_atomic(struct mini_nic *nic, const uint8_t *wqe, struct mini_n
 
 		memcpy(dst, &old_be, 4);
 	} else {
+		old = nic->attr.results_8_be ? __builtin_bswap64(old) : old;
 		memcpy(dst, &old, 8);
 	}
 	return 0;
@@ -517,7 +527,8 @@ static void fill_qp(struct mini_nic *nic)
 	qp->rq_wqes = nic->attr.rq_wqes;
 	qp->rq_stride_shift = nic->attr.rq_stride_shift;
 	qp->flags = (nic->attr.is_ordinary ? 0 : SHMD_QP_CQ_COLLAPSED) |
-		    (nic->attr.sleeps ? SHMD_QP_WAKE : 0) | (nic->attr.n_peers ? SHMD_QP_DC : 0);
+		    (nic->attr.sleeps ? SHMD_QP_WAKE : 0) | (nic->attr.n_peers ? SHMD_QP_DC : 0) | nic->attr.lacks |
+		    (nic->attr.results_8_be ? SHMD_QP_ATOMIC_8_BE : 0);
 	qp->sharing = (uint8_t)nic->attr.sharing;
 	qp->placement = SHMD_PLACEMENT_HOST;
 	qp->doorbell_mode = SHMD_DOORBELL_CPU;

@@ -33,6 +33,8 @@ struct mini_nic_attr {
 	bool sleeps; /* sleeps when idle, until woken through the nic page's protocol */
 	bool discards; /* payload is not touched */
 	bool flushes; /* flushed WQEs have CQEs in a collapsed CQ too, over the first error's */
+	bool results_8_be; /* of atomics of 8 bytes */
+	uint32_t lacks; /* SHMD_QP_NO_*: such atomics are complained of */
 	uint32_t n_peers; /* 0: the QP is connected; else it is a DCI, and this is how many DCTs there are */
 	enum shmd_sharing sharing;
 	uint64_t start_index; /* of all indexes */
@@ -86,6 +88,7 @@ struct mini_nic {
 #define MINI_NIC_BAD_WIDE_CQE 0x10u /* a WQE of several WQEBBs asked for a CQE */
 #define MINI_NIC_BAD_LENGTH 0x20u
 #define MINI_NIC_BAD_AV 0x40u /* nobody's address vector */
+#define MINI_NIC_BAD_ATOMIC 0x80u /* one that this NIC lacks */
 
 struct mini_nic *mini_nic_new(const struct mini_nic_attr *attr);
 /* Stops the thread, checks, frees. NULL is fine. */

@@ -181,3 +181,86 @@ TEST(atomics_of_other_sizes_are_invalid)
 {
 	each_mode(bad_ones);
 }
+
+/* ---- NICs that have not all ---- */
+
+/* The flag that forbids an operation, as amo-ops.h says which request carries it. */
+static uint32_t forbidden_by(int op, uint32_t bytes)
+{
+	if (bytes == 4)
+		return SHMD_QP_NO_MASKED_4;
+	return op == SHMD_DEV_AMO_FETCH || op == SHMD_DEV_AMO_ADD || op == SHMD_DEV_AMO_COMPARE_SWAP ? SHMD_QP_NO_ATOMIC_8
+												   : SHMD_QP_NO_MASKED_8;
+}
+
+static void refused(struct mini_nic *nic, struct shmd_dev_amo amo)
+{
+	struct shmd_dev_mode mode = shmd_dev_mode_of(&nic->qp, PATIENCE);
+	uint64_t got = 5, index = nic->qp.sq_rsvd_index;
+
+	if (nic->attr.n_peers)
+		mode = shmd_dev_mode_to(mode, &nic->peers[0]);
+	ASSERT_EQ(shmd_dev_qp_atomic_fetch_as(&nic->qp, mini_nic_remote(&mem.word), amo, mode, &got), SHMD_DEV_UNSUPPORTED);
+	ASSERT_EQ(shmd_dev_qp_atomic_as(&nic->qp, mini_nic_remote(&mem.word), amo, mode), SHMD_DEV_UNSUPPORTED);
+	ASSERT_EQ(got, 5u);
+	ASSERT_EQ(nic->qp.sq_rsvd_index, index);
+}
+
+static void with_lacks(uint32_t lacks, bool dci)
+{
+	struct mini_nic_attr attr = {.sharing = SHMD_SHARING_GPU, .lacks = lacks, .n_peers = dci};
+	struct mini_nic *nic = mini_nic_new(&attr);
+
+	for (uint32_t bytes = 4; bytes <= 8; bytes += 4) {
+		for (int op = SHMD_DEV_AMO_FETCH; op <= SHMD_DEV_AMO_COMPARE_SWAP; op++) {
+			struct shmd_dev_amo amo = shmd_dev_amo_of(op, bytes, 3);
+
+			if (forbidden_by(op, bytes) & lacks)
+				refused(nic, amo);
+			else if (!dci)
+				one(nic, amo, 6);
+		}
+	}
+	mini_nic_free(nic);
+}
+
+TEST(atomics_that_the_nic_lacks_are_not_posted)
+{
+	const uint32_t all = SHMD_QP_NO_ATOMIC_8 | SHMD_QP_NO_MASKED_4 | SHMD_QP_NO_MASKED_8;
+
+	for (uint32_t lacks = 0; lacks <= all; lacks += SHMD_QP_NO_ATOMIC_8) {
+		with_lacks(lacks & all, false);
+		with_lacks(lacks & all, true);
+	}
+}
+
+/* Nothing of a put_signal is posted when its signal cannot be, however many parts the data has. */
+TEST(signals_that_the_nic_lacks_take_their_data_with_them)
+{
+	for (int op = SHMD_DEV_SIGNAL_SET; op <= SHMD_DEV_SIGNAL_ADD; op++) {
+		struct mini_nic_attr attr = {
+			.discards = true, .lacks = op == SHMD_DEV_SIGNAL_SET ? SHMD_QP_NO_MASKED_8 : SHMD_QP_NO_ATOMIC_8};
+		struct mini_nic *nic = mini_nic_new(&attr);
+		struct shmd_dev_addr at = mini_nic_remote(&mem.word), data = mini_nic_local(&mem.before);
+		struct shmd_dev_signal signal = shmd_dev_signal_of(at, op, 1);
+		struct shmd_dev_signal other = shmd_dev_signal_of(at, !op, 1);
+
+		ASSERT_EQ(shmd_dev_qp_put_signal(&nic->qp, at, data, 8, signal, PATIENCE), SHMD_DEV_UNSUPPORTED);
+		ASSERT_EQ(shmd_dev_qp_put_signal_nbi(&nic->qp, at, data, 3ull << 30, signal), SHMD_DEV_UNSUPPORTED);
+		ASSERT_EQ(op == SHMD_DEV_SIGNAL_SET ? shmd_dev_qp_signal_set(&nic->qp, at, 1)
+						    : shmd_dev_qp_signal_add(&nic->qp, at, 1),
+			  SHMD_DEV_UNSUPPORTED);
+		ASSERT_EQ(nic->qp.sq_rsvd_index, 0u);
+		ASSERT_EQ(shmd_dev_qp_put_signal(&nic->qp, at, data, 8, other, PATIENCE), SHMD_DEV_OK);
+		mini_nic_free(nic);
+	}
+}
+
+TEST(results_of_8_bytes_that_arrive_big_endian_are_swapped)
+{
+	struct mini_nic_attr attr = {.results_8_be = true};
+	struct mini_nic *nic = mini_nic_new(&attr);
+
+	every_op(nic);
+	mini_nic_free(nic);
+}

@@ -59,6 +59,7 @@ enum {
 	STATUS_BAD_RES = 0x5,
 	STATUS_BAD_QP_STATE = 0x10,
 	STATUS_BAD_INPUT_LENGTH = 0x50,
+	STATUS_BAD_OUTPUT_LENGTH = 0x51,
 };
 
 static inline void put(uint8_t *buf, uint32_t bit, uint32_t width, uint64_t value)
@@ -232,6 +233,7 @@ static inline void make_cq(struct end *end)
 {
 	struct command cmd;
 
+	memset(end->memory + CQ_AT, 0xff, 64u << LOG_CQES);
 	cq_command(end, &cmd);
 	put(cmd.in, 0x80 + 0x0b, 1, end->collapsed); /* cc */
 	put(cmd.in, 0x80 + 0x0e, 1, end->collapsed); /* oi */

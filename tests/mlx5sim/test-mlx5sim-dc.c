@@ -54,7 +54,7 @@ TEST(dc_access_of_the_dct_is_enforced)
 	struct dc dc;
 
 	dc_init(&dc, IBV_ACCESS_REMOTE_READ);
-	ASSERT_EQ(dc_request(&dc, IBV_WR_RDMA_WRITE, DC_KEY), IBV_WC_REM_ACCESS_ERR);
+	ASSERT_EQ(dc_request(&dc, IBV_WR_RDMA_WRITE, DC_KEY), IBV_WC_REM_INV_REQ_ERR);
 	ASSERT_EQ(dc.sides[1].memory[128], 2);
 	ASSERT_EQ(ibv_modify_qp(dc.dci, &attr, IBV_QP_STATE), 0);
 	start_dci(&dc);

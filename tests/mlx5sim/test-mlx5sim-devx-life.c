@@ -92,9 +92,8 @@ static struct mlx5dv_devx_obj *make_rmp(const struct end *end, uint32_t *ret_srq
 
 /* create_dct_in: dctc at 0x80. */
 #define DCTC 0x80
-static struct mlx5dv_devx_obj *make_dct(const struct end *end, uint32_t srqn, uint32_t *ret_dctn)
+static void dct_command(const struct end *end, uint32_t srqn, struct command *ret_cmd)
 {
-	struct mlx5dv_devx_obj *dct;
 	struct command cmd;
 
 	begin(&cmd, OP_CREATE_DCT, 0x80, 0x10);
@@ -110,6 +109,17 @@ static struct mlx5dv_devx_obj *make_dct(const struct end *end, uint32_t srqn, ui
 	put(cmd.in, DCTC + 0x148, 8, 1); /* port */
 	put(cmd.in, DCTC + 0x168, 8, GID_INDEX);
 	put(cmd.in, DCTC + 0x178, 8, 64); /* hop_limit */
+	*ret_cmd = cmd;
+}
+
+/* By the 128 bytes of Linux or the 176 of UCX and DOCA GPUNetIO. */
+static struct mlx5dv_devx_obj *make_dct(const struct end *end, uint32_t srqn, size_t bytes, uint32_t *ret_dctn)
+{
+	struct mlx5dv_devx_obj *dct;
+	struct command cmd;
+
+	dct_command(end, srqn, &cmd);
+	cmd.in_bytes = bytes;
 	dct = create(end->context, &cmd);
 	ASSERT(dct);
 	*ret_dctn = (uint32_t)get(cmd.out, 0x48, 24);
@@ -177,7 +187,8 @@ TEST(dci_and_dct_made_by_commands_move_data)
 		make_mkey(&ends[i]);
 	}
 	srq = make_rmp(&ends[1], &srqn);
-	dct = make_dct(&ends[1], srqn, &dctn);
+	destroy(make_dct(&ends[1], srqn, 0xb0, &dctn));
+	dct = make_dct(&ends[1], srqn, 0x80, &dctn);
 	ASSERT_EQ(mlx5dv_devx_obj_destroy(srq), EINVAL);
 	make_dci(&ends[0]);
 	for (int i = 0; i < 40; i++) {
@@ -194,6 +205,38 @@ TEST(dci_and_dct_made_by_commands_move_data)
 	destroy(dct);
 	destroy(srq);
 	pair_deinit(ends);
+}
+
+TEST(dct_that_others_would_not_make_is_refused)
+{
+	struct mlx5dv_devx_obj *srq;
+	struct command cmd;
+	struct end end;
+	uint32_t srqn;
+
+	end_open(&end, 0);
+	make_cq(&end);
+	srq = make_rmp(&end, &srqn);
+	dct_command(&end, srqn, &cmd);
+	cmd.in_bytes = 0x7f;
+	ASSERT_EQ(create_fails(end.context, &cmd), STATUS_BAD_INPUT_LENGTH);
+	cmd.in_bytes = 0xb0;
+	cmd.in[0xaf] = 1;
+	ASSERT_EQ(create_fails(end.context, &cmd), STATUS_BAD_PARAM);
+	/* A CQ of one entry, and a collapsed one. */
+	for (unsigned int collapsed = 0; collapsed < 2; collapsed++) {
+		destroy(end.cq);
+		cq_command(&end, &cmd);
+		put(cmd.in, 0x80 + 0x63, 5, collapsed ? LOG_CQES : 0);
+		put(cmd.in, 0x80 + 0x0b, 1, collapsed);
+		end.cq = create(end.context, &cmd);
+		ASSERT(end.cq);
+		end.cqn = (uint32_t)get(cmd.out, 0x48, 24);
+		dct_command(&end, srqn, &cmd);
+		ASSERT_EQ(create_fails(end.context, &cmd), STATUS_BAD_PARAM);
+	}
+	destroy(srq);
+	end_deinit(&end);
 }
 
 /* ---- processes ---- */

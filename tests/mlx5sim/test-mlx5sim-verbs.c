@@ -312,10 +312,10 @@ TEST(qp_and_mr_access_are_enforced_and_the_peer_gets_an_event)
 		ASSERT(narrow);
 		ASSERT_EQ(request(ends, cases[i / 2].opcode, ends[0].mr->lkey,
 				  (uintptr_t)ends[1].memory, narrow->rkey),
-			  IBV_WC_REM_ACCESS_ERR);
+			  i % 2 ? IBV_WC_REM_ACCESS_ERR : IBV_WC_REM_INV_REQ_ERR);
 		if (i < 2) {
 			ASSERT_EQ(ibv_get_async_event(ends[1].context, &event), 0);
-			ASSERT_EQ(event.event_type, IBV_EVENT_QP_ACCESS_ERR);
+			ASSERT_EQ(event.event_type, i % 2 ? IBV_EVENT_QP_ACCESS_ERR : IBV_EVENT_QP_REQ_ERR);
 			ASSERT(event.element.qp == ends[1].qp);
 			ibv_ack_async_event(&event);
 		}

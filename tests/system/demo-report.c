@@ -90,6 +90,19 @@ static void print_table(const struct totals *totals)
 	}
 }
 
+/* What the demo left out, so that nobody takes it for done. */
+static void print_lacks(uint32_t lacks, FILE *to)
+{
+	if (lacks & SHMD_ATOMIC_8) {
+		fprintf(to, "left out: atomics and signals, which these NICs lack\n");
+		return;
+	}
+	if (lacks & SHMD_ATOMIC_MASKED_4)
+		fprintf(to, "left out: adds of 4 bytes, masked atomics that these NICs lack\n");
+	if (lacks & SHMD_ATOMIC_MASKED_8)
+		fprintf(to, "left out: signals that set, masked atomics that these NICs lack; they add\n");
+}
+
 static void print_errors(const struct demo_shared *shared, FILE *to)
 {
 	unsigned int i;
@@ -113,6 +126,7 @@ static void report_text(const struct demo_shared *shared, const struct totals *t
 	printf("\n");
 	print_table(totals);
 	printf("\n");
+	print_lacks(shared->lacks, stdout);
 	print_errors(shared, stdout);
 	if (totals->is_counted)
 		printf("posted by the PEs: %" PRIu64 " operations; executed by the NICs for these sessions, as shmemd "
@@ -148,6 +162,7 @@ static void report_json(const struct demo_shared *shared, const struct totals *t
 		       r->nsec, r->latency_nsec, per_second(r->bandwidth_bytes, r->bandwidth_nsec));
 	}
 	printf("]}\n");
+	print_lacks(shared->lacks, stderr);
 	print_errors(shared, stderr);
 }
 

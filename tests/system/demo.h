@@ -51,6 +51,7 @@ struct demo_shared {
 	unsigned int n_pes;
 	bool is_dc; /* one DCI and one DCT for each PE, else one RC QP for each pair */
 	unsigned int n_hot; /* with is_dc: so many peers of each PE may have RC QPs of their own */
+	uint32_t lacks; /* SHMD_ATOMIC_* that the NIC of some PE lacks; complete after the first barrier */
 	uint64_t wait_nsec; /* of each wait on the CPU; DEMO_WAIT_NSEC */
 	uint64_t request_nsec; /* of each request; 0: what the library waits by itself */
 	uint32_t failed; /* 1: somebody gave up, so must all */
@@ -92,6 +93,8 @@ bool demo_wait_for_pe(struct demo_shared *shared, unsigned int pe, pid_t pid);
 bool demo_fail(struct demo_pe *pe, const char *format, ...) __attribute__((format(printf, 2, 3)));
 bool demo_good_call(struct demo_pe *pe, const char *what, int result);
 bool demo_pe_barrier(struct demo_pe *pe);
+/* Which atomics this PE's NIC lacks, for all to leave out. */
+void demo_note_atomics(struct demo_pe *pe, const struct shmd_nic_info *info);
 /* Tell the others where the heap is. */
 void demo_publish_heap(struct demo_pe *pe);
 bool demo_publish_queues(struct demo_pe *pe);
@@ -105,7 +108,7 @@ bool demo_verify(struct demo_pe *pe, uint32_t offset, uint32_t bytes, unsigned i
 uint64_t demo_median(uint64_t *values, unsigned int n);
 /* A fetched value that somebody else fetched too, or one out of range, is an error. */
 bool demo_claim(struct demo_pe *pe, unsigned int peer, uint64_t old);
-/* After everybody's fetch-adds of 1 to the first and adds of 3 to the second. */
+/* After everybody's fetch-adds of 1 to the first and adds of 3 to the second, where NICs have those of 4 bytes. */
 bool demo_check_counters(struct demo_pe *pe, uint32_t offset, uint32_t offset32);
 
 /* Let the busiest peers of a PE's DCI have QPs of their own, if the demo was told to. */

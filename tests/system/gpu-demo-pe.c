@@ -43,6 +43,7 @@ static bool open_session(struct pe *pe)
 			    shmd_nic_open(pe->base.client, &attr, &pe->base.nic)) ||
 	    !demo_good_call(&pe->base, "NIC", shmd_nic_info(pe->base.nic, &info)))
 		return false;
+	demo_note_atomics(&pe->base, &info);
 	pe->base.info->session = shmd_client_session(pe->base.client);
 	snprintf(pe->base.info->nic, sizeof(pe->base.info->nic), "%s, GPU %s", info.name, gpu.pci);
 	pe->stream = gpu_demo_stream_new(pe->ordinal);
@@ -152,6 +153,8 @@ static bool run(struct pe *pe, enum gpu_demo_kernel kernel, uint32_t n_threads, 
 	pe->args.me = pe->base.me;
 	pe->args.n_pes = pe->base.n;
 	pe->args.timeout_nsec = DEMO_WAIT_NSEC;
+	pe->args.lacks_masked_4 = pe->base.shared->lacks & SHMD_ATOMIC_MASKED_4;
+	pe->args.lacks_masked_8 = pe->base.shared->lacks & SHMD_ATOMIC_MASKED_8;
 	if (gpu_demo_run(pe->stream, kernel, &pe->args, n_threads, KERNEL_LIMIT_NSEC) < 0)
 		return demo_fail(&pe->base, "%s", gpu_demo_error());
 	for (t = 0; t < n_threads; t++)
@@ -222,6 +225,8 @@ static bool phase_atomic(struct pe *pe)
 	unsigned int i, k;
 	uint64_t nsec = 0;
 
+	if (pe->base.shared->lacks & SHMD_ATOMIC_8)
+		return true;
 	if (!run(pe, GPU_DEMO_ATOMIC_KERNEL, GPU_DEMO_MAX_THREADS, &nsec))
 		return false;
 	pe->base.phase->latency_nsec = nsec * GPU_DEMO_MAX_THREADS / (DEMO_FETCH_ADDS * pe->base.n);
@@ -242,6 +247,8 @@ static bool phase_signal(struct pe *pe)
 	unsigned int peer = demo_partner(pe->base.me, pe->base.n);
 	uint64_t nsec, turn;
 
+	if (pe->base.shared->lacks & SHMD_ATOMIC_8)
+		return true;
 	if (!run(pe, GPU_DEMO_SIGNAL_KERNEL, GPU_DEMO_MAX_THREADS, &nsec))
 		return false;
 	pe->base.phase->latency_nsec = nsec / GPU_DEMO_PING_PONGS / 2;

@@ -61,6 +61,7 @@ struct gpu_demo_args {
 	struct shmd_dev_addr local; /* the heap, for work requests */
 	struct shmd_dev_addr remote[GPU_DEMO_MAX_PES];
 	uint32_t me, n_pes, bytes, repeats;
+	uint32_t lacks_masked_4, lacks_masked_8; /* atomics that the NICs lack */
 	uint64_t timeout_nsec;
 	struct gpu_demo_result *result;
 };

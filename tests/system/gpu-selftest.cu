@@ -262,6 +262,29 @@ static __global__ void without_outputs(struct shmd_kernel_args args)
 		args.status[6] = shmd_dev_qp_quiet(args.qp, limit);
 }
 
+/* As if the NIC lacked some atomics, or answered big-endian. */
+static __global__ void change_flags(struct shmd_kernel_args args, uint32_t flags)
+{
+	args.qp->flags |= flags;
+}
+
+/* Masked ones are not posted, nor is data with such a signal; plain ones are done. */
+static __global__ void lacking(struct shmd_kernel_args args)
+{
+	struct shmd_dev_mode mode = shmd_dev_mode_const(SHMD_DEV_THREAD, SHMD_SHARING_GPU);
+	uint64_t limit = args.timeout_nsec, old = 0;
+
+	mode.timeout_nsec = limit;
+	args.status[0] = shmd_dev_qp_atomic_swap(args.qp, args.word, 8, 9, limit, &old);
+	args.status[1] = shmd_dev_qp_atomic_add(args.qp, args.word, 4, 9);
+	args.status[2] = shmd_dev_qp_put_signal_nbi_as(args.qp, args.remote, args.local, 8,
+						       shmd_dev_signal_of(args.word, SHMD_DEV_SIGNAL_SET, 9), mode);
+	args.status[3] = shmd_dev_qp_atomic_fetch_add(args.qp, args.word, 8, 5, limit, &old);
+	args.status[4] = shmd_dev_qp_atomic_fetch_add(args.qp, args.word, 8, 5, limit, &old);
+	args.status[5] = old == (uint64_t)5 << 56 ? 0 : SHMD_DEV_INVALID;
+	args.status[6] = shmd_dev_qp_quiet(args.qp, limit);
+}
+
 /* A peer that is gone: the DCI fails, for the others too. */
 static __global__ void gone_peer(struct shmd_kernel_args args, uint32_t gone)
 {
@@ -569,6 +592,24 @@ static void run_without_outputs(struct lab *lab)
 	must(shmd_queues_destroy(queues), "destroy");
 }
 
+static void run_lacking(struct lab *lab)
+{
+	struct shmd_queues *queues;
+	struct shmd_kernel_args args = args_of(lab, make_qp(lab, SHMD_SHARING_GPU, &queues));
+	uint32_t done[7];
+	int status[7];
+
+	clear_status(lab);
+	change_flags<<<1, 1>>>(args, SHMD_QP_NO_MASKED_4 | SHMD_QP_NO_MASKED_8 | SHMD_QP_ATOMIC_8_BE);
+	lacking<<<1, 1>>>(args);
+	must_cuda(cudaGetLastError(), "launch");
+	read_status(lab, status, done, 7);
+	report(lab, status[0] == SHMD_DEV_UNSUPPORTED && status[1] == SHMD_DEV_UNSUPPORTED && status[2] == SHMD_DEV_UNSUPPORTED &&
+	       !status[3] && !status[4] && !status[5] && !status[6], "atomics that a NIC lacks", "%s",
+	       shmd_dev_status_text(status[0]));
+	must(shmd_queues_destroy(queues), "destroy");
+}
+
 /* The last DCT is no more afterwards. */
 static void run_gone_peer(struct lab *lab)
 {
@@ -697,6 +738,7 @@ int main(int argc, char **argv)
 		run_selftest(&lab, "own WQEs of one warp, DCI", SHMD_SHARING_EXCLUSIVE, 32, true);
 		run_errors(&lab);
 		run_without_outputs(&lab);
+		run_lacking(&lab);
 		run_gone_peer(&lab);
 		run_dmabuf(&lab);
 	}

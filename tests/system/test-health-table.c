@@ -50,7 +50,7 @@ struct cell {
 	const char *or_sentence;
 };
 
-#define REFUSED {SHMD_DEV_CQE_ERROR, "remote invalid request: the peer's QP does not accept this request", 0, NULL}
+#define REFUSED {SHMD_DEV_CQE_ERROR, "remote invalid request: the peer's QP does not accept or does not allow this request", 0, NULL}
 #define FLUSHED {SHMD_DEV_CQE_ERROR, "flushed: the QP was in error state", 0, NULL}
 #define BAD_KEY {SHMD_DEV_CQE_ERROR, "local access error: the peer wrote where this side does not allow it", 0, NULL}
 #define NO_PEER {SHMD_DEV_CQE_ERROR, "retries exceeded: the peer does not answer", 0, NULL}

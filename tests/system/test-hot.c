@@ -334,7 +334,7 @@ TEST(access_of_hot_peers_is_what_was_asked_for)
 	way = way_to(&w, 0, 1);
 	ASSERT(!way.peer);
 	ASSERT_EQ(shmd_dev_qp_g_as(way.qp, lab_remote(&w.sides[1], WORD_AT), 8, mode_of(&way), &value), SHMD_DEV_CQE_ERROR);
-	ASSERT_EQ(way.qp->error_syndrome, SHMD_SYNDROME_REMOTE_ACCESS_ERR);
+	ASSERT_EQ(way.qp->error_syndrome, SHMD_SYNDROME_REMOTE_INVAL_REQ_ERR);
 	/* A QP that failed counts as quiet; the DCT allows what it did. */
 	ASSERT_OK(shmd_hot_switch(w.hots[0], 1, false));
 	way = way_to(&w, 0, 1);

@@ -302,6 +302,7 @@ static int import_counters(struct mlx5_ctx *ctx, const struct mlx5_record *recor
 	if (r < 0)
 		return r;
 	ctx->counter_set_id = record->counters.number;
+	ctx->counted_is_stale = true;
 	return not_there(mlx5_ctx_counters(&ctx->base, &counters));
 }
 
@@ -366,6 +367,7 @@ static int import_cq(struct mlx5_queues *queues, uint32_t i, const struct mlx5_o
 	if (r < 0)
 		return not_there(r);
 	cq->seen_ci = (uint32_t)prm_get(out, PRM_QUERY_CQ_OUT_CQC + PRM_CQC_PRODUCER_COUNTER);
+	cq->counted_ci = cq->seen_ci;
 	if (queues->map) {
 		const struct shmd_dbrec *dbrec = (const void *)(queues->map + desc->dbrec_offset);
 

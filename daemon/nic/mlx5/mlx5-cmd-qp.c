@@ -59,7 +59,6 @@ void mlx5_cmd_create_qp(struct mlx5_cmd *cmd, const struct mlx5_qp_args *args)
 	prm_set(cmd->in, qpc + PRM_QPC_PD, args->pdn);
 	prm_set(cmd->in, qpc + PRM_QPC_LOG_SQ_SIZE, qp->log2_sq_wqebbs);
 	prm_set(cmd->in, qpc + PRM_QPC_TS_FORMAT, args->caps->ts_format);
-	prm_set(cmd->in, qpc + PRM_QPC_COUNTER_SET_ID, args->counter_set_id);
 	prm_set(cmd->in, qpc + PRM_QPC_UAR_PAGE, args->uar_page);
 	prm_set(cmd->in, qpc + PRM_QPC_USER_INDEX, args->user_index);
 	prm_set(cmd->in, qpc + PRM_QPC_CQN_SND, qp->send_cqn);
@@ -94,6 +93,11 @@ static void set_access(uint8_t *in, const struct mlx5_connect_args *args)
 	prm_set(in, qpc + PRM_QPC_ATOMIC_MODE, atomics ? args->caps->atomic_mode : PRM_ATOMIC_NONE);
 }
 
+/*
+ * The set of counters belongs here and not in CREATE_QP, whose field firmware may ignore: Linux (mlx5_ib,
+ * __mlx5_ib_modify_qp) and UCX (uct_ib_mlx5_devx_create_qp_common, uct_dc_mlx5_iface_devx_dci_connect) name it in
+ * RST2INIT_QP alone.
+ */
 void mlx5_cmd_rst2init(struct mlx5_cmd *cmd, const struct mlx5_connect_args *args)
 {
 	const uint32_t qpc = PRM_MODIFY_QP_IN_QPC;
@@ -101,6 +105,7 @@ void mlx5_cmd_rst2init(struct mlx5_cmd *cmd, const struct mlx5_connect_args *arg
 	begin_modify(cmd, PRM_OP_RST2INIT_QP, args->qp->qpn);
 	prm_set(cmd->in, qpc + PRM_QPC_PM_STATE, PRM_PM_MIGRATED);
 	prm_set(cmd->in, qpc + PRM_QPC_PATH + PRM_ADS_PORT, args->port->number);
+	prm_set(cmd->in, qpc + PRM_QPC_COUNTER_SET_ID, args->counter_set_id);
 	if (args->qp->type == NIC_QP_DCI)
 		prm_set(cmd->in, qpc + PRM_QPC_DC_ACCESS_KEY, args->qp->addr.dc_key);
 	else

@@ -13,7 +13,8 @@
 /* Bits of ATOMIC_CAP.OPERATIONS and its sizes. */
 #define ATOMIC_CS_FA 0x3u
 #define ATOMIC_MASKED 0xcu
-#define ATOMIC_4_AND_8_BYTES 0xcu
+#define ATOMIC_4_BYTES 0x4u
+#define ATOMIC_8_BYTES 0x8u
 
 void mlx5_cmd_begin(struct mlx5_cmd *cmd, enum prm_opcode opcode)
 {
@@ -50,21 +51,34 @@ static uint16_t cap16(const void *out, uint32_t field)
 	return (uint16_t)prm_get(out, PRM_QUERY_HCA_CAP_OUT_CAP + field);
 }
 
-/* 4-byte atomics are masked ones, and need the mode that allows them; else what every InfiniBand NIC can. */
-static uint8_t atomic_mode(const void *atomic, uint32_t size_field)
+/*
+ * As Linux (mlx5_ib, get_atomic_caps and get_atomic_mode) and UCX (ib_mlx5dv_md.c) read them. Sizes are of masked atomics; plain
+ * ones have 8 bytes. The present mode of the requester says how results of 8 bytes arrive: 0 big-endian, 1 as the host has it,
+ * which Linux sets where the NIC has that mode; results of 4 bytes are big-endian in both.
+ */
+static uint32_t atomics(const void *atomic, uint32_t size_field)
 {
 	uint16_t ops, sizes;
+	uint32_t all;
 
 	if (!atomic)
-		return PRM_ATOMIC_NONE;
+		return 0;
 	ops = cap16(atomic, PRM_ATOMIC_CAP_OPERATIONS);
 	sizes = cap16(atomic, size_field);
 	if ((ops & ATOMIC_CS_FA) != ATOMIC_CS_FA)
+		return 0;
+	all = NIC_ATOMIC_8;
+	if ((ops & ATOMIC_MASKED) == ATOMIC_MASKED)
+		all |= (sizes & ATOMIC_4_BYTES ? NIC_ATOMIC_MASKED_4 : 0) | (sizes & ATOMIC_8_BYTES ? NIC_ATOMIC_MASKED_8 : 0);
+	return cap(atomic, PRM_ATOMIC_CAP_REQ_8B_ENDIANNESS) ? all : all | NIC_ATOMIC_RESULT_BE;
+}
+
+/* Masked atomics need the mode that allows them; else what every InfiniBand NIC can. */
+static uint8_t atomic_mode(uint32_t atomics)
+{
+	if (!atomics)
 		return PRM_ATOMIC_NONE;
-	if ((ops & ATOMIC_MASKED) == ATOMIC_MASKED &&
-	    (sizes & ATOMIC_4_AND_8_BYTES) == ATOMIC_4_AND_8_BYTES)
-		return PRM_ATOMIC_UP_TO_8B;
-	return PRM_ATOMIC_IB_SPEC;
+	return atomics & (NIC_ATOMIC_MASKED_4 | NIC_ATOMIC_MASKED_8) ? PRM_ATOMIC_UP_TO_8B : PRM_ATOMIC_IB_SPEC;
 }
 
 static void roce_caps(struct mlx5_caps *caps, const void *roce)
@@ -104,8 +118,10 @@ void mlx5_caps_init(struct mlx5_caps *caps, const void *general, const void *ato
 	caps->dct = cap(general, PRM_HCA_CAP_DCT);
 	caps->roce = cap(general, PRM_HCA_CAP_ROCE);
 	caps->cq_oi = cap(general, PRM_HCA_CAP_CQ_OI);
-	caps->atomic_mode = atomic_mode(atomic, PRM_ATOMIC_CAP_SIZE_QP);
-	caps->atomic_mode_dc = atomic_mode(atomic, PRM_ATOMIC_CAP_SIZE_DC);
+	caps->atomics = atomics(atomic, PRM_ATOMIC_CAP_SIZE_QP);
+	caps->atomics_dc = atomics(atomic, PRM_ATOMIC_CAP_SIZE_DC);
+	caps->atomic_mode = atomic_mode(caps->atomics);
+	caps->atomic_mode_dc = atomic_mode(caps->atomics_dc);
 	roce_caps(caps, roce);
 }
 

@@ -41,6 +41,7 @@ struct mlx5_caps {
 	bool rc, dct, roce, cq_oi;
 	uint8_t ts_format; /* enum prm_ts_format, for QPs */
 	uint8_t atomic_mode, atomic_mode_dc; /* enum prm_atomic_mode */
+	uint32_t atomics, atomics_dc; /* NIC_ATOMIC_* */
 	uint16_t udp_sport_min, udp_sport_max;
 };
 
@@ -89,7 +90,6 @@ struct mlx5_qp_args {
 	uint32_t pdn;
 	uint32_t uar_page;
 	uint32_t user_index; /* in CQEs of version 1 */
-	uint32_t counter_set_id; /* 0: none of its own */
 };
 
 void mlx5_cmd_create_qp(struct mlx5_cmd *cmd, const struct mlx5_qp_args *args);
@@ -101,6 +101,7 @@ struct mlx5_connect_args {
 	const struct nic_qp_params *params;
 	const struct mlx5_port *port;
 	const struct mlx5_caps *caps;
+	uint32_t counter_set_id; /* 0: none of its own */
 	uint8_t next_hop_mac[6]; /* RoCE: of the peer or of a router */
 };
 

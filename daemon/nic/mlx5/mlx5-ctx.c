@@ -349,17 +349,17 @@ int mlx5_ctx_counters(struct nic_ctx *base, struct nic_counters *ret_counters)
 
 /* ---- quiesce ------------------------------------------------------------------------------------------------------- */
 
-static bool qp_is_flushed(struct mlx5_ctx *ctx, const struct mlx5_qp *qp)
+static bool qp_is_flushed(struct mlx5_ctx *ctx, struct mlx5_qp *qp)
 {
 	struct nic_qp_info info;
 
-	if (mlx5_qp_query(&ctx->base, qp->desc->qpn, &info) < 0)
+	if (mlx5_qp_ask(ctx, qp, &info) < 0)
 		return true;
 	return info.sq_pi == info.sq_ci && info.rq_pi == info.rq_ci;
 }
 
 /* Each QP is asked until it is done, so all together little more than once each. */
-static void wait_flushed(struct mlx5_ctx *ctx, const struct mlx5_qp *qp, uint64_t end_nsec)
+static void wait_flushed(struct mlx5_ctx *ctx, struct mlx5_qp *qp, uint64_t end_nsec)
 {
 	struct timespec pause = {.tv_nsec = FLUSH_POLL_NSEC};
 

@@ -67,11 +67,6 @@ void mlx5_events_unwatch(struct mlx5_nic *nic, int fd)
 #define ARM_SOLICITED_ONLY 0x01000000u
 #define ARM_CI_MASK 0xffffffu
 
-static const struct nic_cq *cq_desc(const struct mlx5_cq *cq)
-{
-	return &cq->queues->base.layout.cqs[cq - cq->queues->cqs];
-}
-
 static void arm(struct mlx5_ctx *ctx, struct mlx5_cq *cq)
 {
 	struct shmd_dbrec *dbrec;
@@ -79,7 +74,7 @@ static void arm(struct mlx5_ctx *ctx, struct mlx5_cq *cq)
 
 	if (!cq->queues->map || cq->n_idle_events > MOST_IDLE_EVENTS)
 		return;
-	dbrec = (struct shmd_dbrec *)(void *)(cq->queues->map + cq_desc(cq)->dbrec_offset);
+	dbrec = (struct shmd_dbrec *)(void *)(cq->queues->map + mlx5_cq_desc(cq)->dbrec_offset);
 	word = (++cq->arm_sn & 3) << ARM_SN_SHIFT | ARM_SOLICITED_ONLY |
 	       (cq->seen_ci & ARM_CI_MASK);
 	__atomic_store_n(&dbrec->snd, htobe32(word), __ATOMIC_RELEASE);
@@ -182,7 +177,7 @@ static bool look_at(struct mlx5_ctx *ctx, struct mlx5_cq *cq)
 	bool news = false;
 
 	arm(ctx, cq);
-	for (n = mlx5_cq_look(ctx, cq, &end); n > 0; n--) {
+	for (n = mlx5_cq_look(ctx, cq, cq->seen_ci, &end); n > 0; n--) {
 		uint32_t qpn, syndrome = mlx5_cq_error_at(cq, end - n, &qpn);
 
 		if (syndrome && syndrome != SHMD_SYNDROME_WR_FLUSH_ERR)
@@ -258,6 +253,9 @@ void mlx5_events_settle(struct mlx5_ctx *ctx, struct mlx5_qp *qp)
 	look_at(ctx, qp->send_cq);
 	if (qp->recv_cq != qp->send_cq)
 		look_at(ctx, qp->recv_cq);
+	if (qp->first_error)
+		mlx5_count_errors(ctx, qp);
+	qp->shows_errors = false;
 	mlx5_news_drop(ctx->nic, &qp->news);
 	qp->event_told = false;
 	mlx5_qp_tell_error(qp, 0);

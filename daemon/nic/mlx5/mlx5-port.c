@@ -138,6 +138,8 @@ static void fill_limits(struct nic_info *info, const struct mlx5_caps *caps)
 	info->max_qps = 1u << min_u32(caps->log_max_qp, 24);
 	info->max_cqs = 1u << min_u32(caps->log_max_cq, 24);
 	info->max_mrs = 1u << min_u32(caps->log_max_mkey, 24);
+	info->atomics = caps->atomics;
+	info->atomics_dc = caps->atomics_dc;
 	info->max_log2_sq_wqebbs = min_u32(caps->log_max_qp_sz, NIC_MAX_LOG2_SQ_WQEBBS);
 	info->max_log2_cq_entries = min_u32(caps->log_max_cq_sz, NIC_MAX_LOG2_CQ_ENTRIES);
 }

@@ -108,13 +108,13 @@ int mlx5_ask_next_hop(struct mlx5_ctx *ctx, struct mlx5_next_hop *hop, const str
 }
 
 /* What a process of before began is finished, for the same peer: the QP may have received from it since. */
-static bool may_connect(struct mlx5_ctx *ctx, const struct mlx5_qp *qp, const struct nic_addr *remote)
+static bool may_connect(struct mlx5_ctx *ctx, struct mlx5_qp *qp, const struct nic_addr *remote)
 {
 	struct nic_qp_info info;
 
 	if (qp->state == NIC_QPS_RST || qp->state == NIC_QPS_INIT)
 		return true;
-	if (!qp->cut || mlx5_qp_query(&ctx->base, qp->desc->qpn, &info) < 0)
+	if (!qp->cut || mlx5_qp_ask(ctx, qp, &info) < 0)
 		return false;
 	return (info.state == NIC_QPS_RTR || info.state == NIC_QPS_RTS) &&
 	       (qp->desc->type == NIC_QP_DCI || info.dest_qpn == remote->qpn);
@@ -128,7 +128,8 @@ static int connect_one(struct mlx5_ctx *ctx, const struct nic_peer *peer,
 	struct mlx5_connect_args args = {.remote = &peer->remote,
 					 .params = params,
 					 .port = &port,
-					 .caps = &ctx->caps};
+					 .caps = &ctx->caps,
+					 .counter_set_id = ctx->counter_set_id};
 	int r;
 
 	if (!qp || !remote_makes_sense(qp, &peer->remote, port.link))
@@ -171,7 +172,8 @@ int mlx5_connect(struct nic_ctx *base, unsigned int n, const struct nic_peer *pe
 static int to_init(struct mlx5_ctx *ctx, struct mlx5_qp *qp)
 {
 	const struct mlx5_port port = mlx5_port_now(ctx->nic);
-	const struct mlx5_connect_args args = {.qp = qp->desc, .port = &port, .caps = &ctx->caps};
+	const struct mlx5_connect_args args = {
+		.qp = qp->desc, .port = &port, .caps = &ctx->caps, .counter_set_id = ctx->counter_set_id};
 
 	if (qp->cut && qp->state == NIC_QPS_INIT) {
 		qp->cut = false;
@@ -218,15 +220,10 @@ int mlx5_qp_modify(struct nic_ctx *base, uint32_t qpn, enum nic_qp_state state)
 
 /* ---- why a QP is in ERR ------------------------------------------------------------------------------------------ */
 
-static const struct nic_cq *cq_desc(const struct mlx5_cq *cq)
-{
-	return &cq->queues->base.layout.cqs[cq - cq->queues->cqs];
-}
-
 /* Client-written memory: what is believed of it is told to this client alone. Slots are bounded by the ring's own size. */
 uint32_t mlx5_cq_error_at(const struct mlx5_cq *cq, uint64_t index, uint32_t *ret_qpn)
 {
-	const struct nic_cq *desc = cq_desc(cq);
+	const struct nic_cq *desc = mlx5_cq_desc(cq);
 	uint64_t slot =
 		desc->flags & NIC_CQ_COLLAPSED ? 0 : index & ((1ull << desc->log2_entries) - 1);
 	const uint8_t *at = cq->queues->map + desc->ring_offset + slot * SHMD_CQE_BYTES;
@@ -241,9 +238,9 @@ uint32_t mlx5_cq_error_at(const struct mlx5_cq *cq, uint64_t index, uint32_t *re
 	return cqe.syndrome;
 }
 
-uint64_t mlx5_cq_look(struct mlx5_ctx *ctx, const struct mlx5_cq *cq, uint64_t *ret_end)
+uint64_t mlx5_cq_look(struct mlx5_ctx *ctx, const struct mlx5_cq *cq, uint32_t from_ci, uint64_t *ret_end)
 {
-	const struct nic_cq *desc = cq_desc(cq);
+	const struct nic_cq *desc = mlx5_cq_desc(cq);
 	/* bounded: nic_layout_init() made the layout. */
 	uint64_t n_entries = desc->flags & NIC_CQ_COLLAPSED ? 1 : 1ull << desc->log2_entries;
 	uint8_t out[PRM_QUERY_CQ_OUT_BYTES];
@@ -254,7 +251,7 @@ uint64_t mlx5_cq_look(struct mlx5_ctx *ctx, const struct mlx5_cq *cq, uint64_t *
 	if (!cq->queues->map || mlx5_exec_query(ctx, cq->obj, &cmd, out) < 0)
 		return 0;
 	*ret_end = prm_get(out, PRM_QUERY_CQ_OUT_CQC + PRM_CQC_PRODUCER_COUNTER);
-	n_new = (*ret_end - cq->seen_ci) & CQ_COUNTER_MASK;
+	n_new = (*ret_end - from_ci) & CQ_COUNTER_MASK;
 	n_new = n_new < n_entries ? n_new : n_entries;
 	return n_new < SEARCH_CQES ? n_new : SEARCH_CQES;
 }
@@ -263,7 +260,7 @@ uint64_t mlx5_cq_look(struct mlx5_ctx *ctx, const struct mlx5_cq *cq, uint64_t *
 static uint32_t syndrome_in(struct mlx5_ctx *ctx, const struct mlx5_cq *cq, uint32_t qpn)
 {
 	uint32_t syndrome = 0, one, whose = 0;
-	uint64_t end, n_all = mlx5_cq_look(ctx, cq, &end);
+	uint64_t end, n_all = mlx5_cq_look(ctx, cq, cq->seen_ci, &end);
 
 	for (uint64_t n = 1; n <= n_all; n++) {
 		one = mlx5_cq_error_at(cq, end - n, &whose);
@@ -288,7 +285,7 @@ static void find_error(struct mlx5_ctx *ctx, struct mlx5_qp *qp)
 /* A ring's whole length is looked at; returns what undoes it. */
 static uint32_t rewind_cq(struct mlx5_cq *cq)
 {
-	const struct nic_cq *desc = cq_desc(cq);
+	const struct nic_cq *desc = mlx5_cq_desc(cq);
 	uint32_t seen_ci = cq->seen_ci;
 
 	/* bounded: nic_layout_init() or a record's decoder made the layout. */
@@ -323,19 +320,15 @@ int mlx5_qp_learn_state(struct mlx5_ctx *ctx, struct mlx5_qp *qp)
 	return r;
 }
 
-int mlx5_qp_query(struct nic_ctx *base, uint32_t qpn, struct nic_qp_info *ret_info)
+int mlx5_qp_ask(struct mlx5_ctx *ctx, struct mlx5_qp *qp, struct nic_qp_info *ret_info)
 {
-	struct mlx5_ctx *ctx = mlx5_ctx(base);
-	struct mlx5_qp *qp = hash_get(&ctx->qps, qpn);
 	uint8_t out[PRM_QUERY_QP_OUT_BYTES];
 	struct mlx5_cmd cmd;
 	int r;
 
-	if (!qp)
-		return -EINVAL;
 	if (qp->desc->type == NIC_QP_DCT)
 		return mlx5_dct_query(ctx, qp, ret_info);
-	mlx5_cmd_query_qp(&cmd, qpn);
+	mlx5_cmd_query_qp(&cmd, qp->desc->qpn);
 	r = mlx5_exec_query(ctx, qp->obj, &cmd, out);
 	if (r < 0)
 		return r;
@@ -346,5 +339,19 @@ int mlx5_qp_query(struct nic_ctx *base, uint32_t qpn, struct nic_qp_info *ret_in
 	if (qp->state == NIC_QPS_ERR && !qp->first_error)
 		find_error(ctx, qp);
 	ret_info->first_error = qp->first_error;
+	return 0;
+}
+
+int mlx5_qp_query(struct nic_ctx *base, uint32_t qpn, struct nic_qp_info *ret_info)
+{
+	struct mlx5_ctx *ctx = mlx5_ctx(base);
+	struct mlx5_qp *qp = hash_get(&ctx->qps, qpn);
+	int r = qp ? mlx5_qp_ask(ctx, qp, ret_info) : -EINVAL;
+
+	if (r < 0)
+		return r;
+	if (qp->state == NIC_QPS_ERR)
+		mlx5_count_errors(ctx, qp);
+	ret_info->counters.error_cqes = qp->error_cqes;
 	return 0;
 }

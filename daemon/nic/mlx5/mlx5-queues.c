@@ -112,7 +112,6 @@ static int send_create_qp(struct mlx5_queues *queues, struct mlx5_qp *qp, uint32
 		.pdn = ctx->pdn,
 		.uar_page = ctx->uar->page_id,
 		.user_index = i,
-		.counter_set_id = ctx->counter_set_id,
 	};
 	uint8_t out[PRM_CREATE_QP_OUT_BYTES];
 	struct mlx5_cmd cmd;
@@ -187,6 +186,7 @@ static void destroy_qp(struct mlx5_queues *queues, struct mlx5_qp *qp)
 		return;
 	if (hash_get(&queues->ctx->qps, qp->desc->qpn) == qp)
 		hash_remove(&queues->ctx->qps, qp->desc->qpn);
+	queues->ctx->counted_is_stale |= qp->event_told;
 	mlx5_news_drop(queues->ctx->nic, &qp->news);
 	if (queues->ctx->bell_page)
 		bell_page_remove(queues->ctx->bell_page, qp->desc->qpn);
@@ -269,11 +269,7 @@ static int map_memory(struct mlx5_queues *queues, const struct nic_queue_mem *me
 	for (uint32_t i = 0; i < layout->n_cqs; i++) {
 		const struct nic_cq *cq = &layout->cqs[i];
 		/* bounded: nic_layout_init() made the layout. */
-		size_t bytes = cq->flags & NIC_CQ_COLLAPSED
-				       ? SHMD_CQE_BYTES
-				       : (size_t)SHMD_CQE_BYTES << cq->log2_entries;
-
-		memset(queues->map + cq->ring_offset, 0xff, bytes);
+		memset(queues->map + cq->ring_offset, 0xff, (size_t)SHMD_CQE_BYTES << cq->log2_entries);
 	}
 	return 0;
 }

@@ -192,6 +192,7 @@ struct mlx5_cq {
 	uint32_t n_foreign_qps; /* of other batches */
 	uint32_t arm_sn; /* of the last arming */
 	uint32_t seen_ci; /* CQEs before this one were looked at */
+	uint32_t counted_ci; /* and before this one their errors were counted */
 	uint32_t n_idle_events; /* events that told nothing new */
 	bool failed; /* overrun: told, or waiting for that */
 	struct mlx5_news news;
@@ -205,6 +206,8 @@ struct mlx5_qp {
 	struct mlx5_cq *recv_cq;
 	enum nic_qp_state state; /* as far as our own commands tell */
 	uint32_t first_error;
+	uint64_t error_cqes; /* as counted last: mlx5-count.c */
+	bool shows_errors; /* in its collapsed CQ, since it was reset */
 	bool event_told; /* or ERR was asked for: nothing more to tell until the next RST */
 	bool cut; /* imported, and further on its way to RTS than its record: who asked for that asks again */
 	struct mlx5_news news;
@@ -251,6 +254,8 @@ struct mlx5_ctx {
 	uint32_t pdn;
 	uint32_t eqn;
 	uint32_t counter_set_id;
+	uint64_t error_cqes_counted; /* of that set, by QPs */
+	bool counted_is_stale; /* errors of before belong to no QP that is here */
 	struct hash qps; /* by number */
 	struct hash cqs;
 	struct list mrs; /* in the order of their making, as records have them */
@@ -265,6 +270,11 @@ struct mlx5_ctx {
 	struct nic_counters counters; /* as asked for last; under the NIC's lock */
 	struct list link; /* mlx5_nic.ctxs, or a list of those in advance, under its lock */
 };
+
+static inline const struct nic_cq *mlx5_cq_desc(const struct mlx5_cq *cq)
+{
+	return &cq->queues->base.layout.cqs[cq - cq->queues->cqs];
+}
 
 static inline struct mlx5_nic *mlx5_nic(struct nic *nic)
 {
@@ -362,6 +372,11 @@ void mlx5_ctx_look(struct nic_ctx *ctx);
 /* Its channel is told of again, also when that was done before. */
 void mlx5_events_listen(struct mlx5_ctx *ctx);
 
+/* ---- mlx5-count.c ---------------------------------------------------------------------------------------------------- */
+
+/* Brings qp->error_cqes up to date, by up to three commands. Of a QP in ERR, or that was until its reset. */
+void mlx5_count_errors(struct mlx5_ctx *ctx, struct mlx5_qp *qp);
+
 /* ---- mlx5-warm.c ----------------------------------------------------------------------------------------------------- */
 
 void mlx5_warm_init(struct mlx5_nic *nic);
@@ -453,13 +468,18 @@ int mlx5_connect(struct nic_ctx *ctx, unsigned int n, const struct nic_peer *pee
 		 const struct nic_qp_params *params, unsigned int *ret_n_done);
 int mlx5_qp_modify(struct nic_ctx *ctx, uint32_t qpn, enum nic_qp_state state);
 int mlx5_qp_query(struct nic_ctx *ctx, uint32_t qpn, struct nic_qp_info *ret_info);
+/* The same without its counters, by one command. */
+int mlx5_qp_ask(struct mlx5_ctx *ctx, struct mlx5_qp *qp, struct nic_qp_info *ret_info);
 /* Of an imported QP: its state, and why it is in ERR as far as its CQs still have it. */
 int mlx5_qp_learn_state(struct mlx5_ctx *ctx, struct mlx5_qp *qp);
 int mlx5_qp_to_state(struct mlx5_ctx *ctx, struct mlx5_qp *qp, enum prm_opcode opcode, enum nic_qp_state state);
 /* Syndrome of the error CQE at this index and whose it is; 0: it is none. */
 uint32_t mlx5_cq_error_at(const struct mlx5_cq *cq, uint64_t index, uint32_t *ret_qpn);
-/* Up to which CQE the NIC has written, and how many before that nobody has looked at; 0 too where the CPU cannot. */
-uint64_t mlx5_cq_look(struct mlx5_ctx *ctx, const struct mlx5_cq *cq, uint64_t *ret_end);
+/*
+ * Up to which CQE the NIC has written, and how many before that, from `from_ci` on, can be read; 0 too where the CPU cannot, and
+ * then *ret_end stays.
+ */
+uint64_t mlx5_cq_look(struct mlx5_ctx *ctx, const struct mlx5_cq *cq, uint32_t from_ci, uint64_t *ret_end);
 /* The word beside the QP's dbrec; 0 takes it back. The first one stays. */
 void mlx5_qp_tell_error(struct mlx5_qp *qp, uint32_t syndrome);
 

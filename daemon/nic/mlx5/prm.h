@@ -205,6 +205,16 @@ enum prm_roce_l3 { PRM_ROCE_IPV4 = 0, PRM_ROCE_IPV6 = 1 };
 /* An IN begins with PRM_IN_*, an OUT with PRM_OUT_*; a CONTEXT is embedded. */
 enum prm_kind { PRM_KIND_CONTEXT, PRM_KIND_IN, PRM_KIND_OUT };
 
+/*
+ * Lengths that sources give differently:
+ *
+ *	CREATE_DCT_IN	176 bytes as in UCX (ib_mlx5_ifc.h, create_dct_in, of a dctc of 0x380 bits) and DOCA GPUNetIO, whose comment says that
+ *			Windows demands them. Linux sends 128 (mlx5_ifc.h, a dctc of 0x200 bits), and so did older UCX. Both work on Linux: what is
+ *			beyond 128 is 0. QUERY_DCT_OUT is 128 in Linux and rdma-core.
+ *	QUERY_QP_OUT	272 bytes as in rdma-core (mlx5_ifc.h, query_qp_out) and UCX. Linux 6.13 and later make room for 464: the extension of
+ *			192 bytes is answered to a QUERY_QP that sets qpc_ext, bit 0x40, which nobody does here.
+ *	DCTC.ECE	is left out: Linux has it at 0x1e0, UCX at 0x200.
+ */
 #define PRM_STRUCTS(S)                                                                                      \
 	S(CQC, CONTEXT, 0x200, "PRM Completion Queue Context; DPDK cqc, rdma-core SwCqc")                   \
 	S(ADS, CONTEXT, 0x160, "PRM Address Path; Linux and rdma-core ads, SwAds")                          \
@@ -441,8 +451,7 @@ enum prm_kind { PRM_KIND_CONTEXT, PRM_KIND_IN, PRM_KIND_OUT };
 	F(DCTC, DEI_CFI, 0x1b4, 1)               \
 	F(DCTC, ETH_PRIO, 0x1b5, 3)              \
 	F(DCTC, ECN, 0x1b8, 2)                   \
-	F(DCTC, DSCP, 0x1ba, 6)                  \
-	F(DCTC, ECE, 0x200, 32)
+	F(DCTC, DSCP, 0x1ba, 6)
 
 #define PRM_FIELDS_MKC(F, N)                       \
 	F(MKC, FREE, 0x01, 1)                      \

@@ -35,6 +35,8 @@ static int soft_query(struct nic *base, struct nic_info *ret_info)
 		.max_log2_sq_wqebbs = NIC_MAX_LOG2_SQ_WQEBBS,
 		.max_log2_cq_entries = SOFT_MAX_LOG2_CQ_ENTRIES,
 		.accepted_kinds = {NIC_MEM_MEMFD},
+		.atomics = SOFT_ATOMICS,
+		.atomics_dc = SOFT_ATOMICS,
 		.doorbell_cpu = true,
 	};
 

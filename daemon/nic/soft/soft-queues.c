@@ -319,7 +319,7 @@ DEFINE_CLEANUP(struct soft_queues *, queues_free);
 static uint64_t cq_ring_bytes(const struct nic_cq *cq)
 {
 	/* bounded: nic_layout_init() made the layout. */
-	return cq->flags & NIC_CQ_COLLAPSED ? SHMD_CQE_BYTES : (uint64_t)SHMD_CQE_BYTES << cq->log2_entries;
+	return (uint64_t)SHMD_CQE_BYTES << cq->log2_entries;
 }
 
 /* Here and not on the data thread, which would serve nobody meanwhile. */

@@ -24,6 +24,7 @@
 #include "proto/base/list.h"
 
 #define SOFT_MAX_NICS 64u
+#define SOFT_ATOMICS (NIC_ATOMIC_8 | NIC_ATOMIC_MASKED_4 | NIC_ATOMIC_MASKED_8)
 #define SOFT_MAX_QPS 65536u
 #define SOFT_MAX_CQS 65536u
 #define SOFT_MAX_MRS 16384u

@@ -12,6 +12,5 @@ const struct conf_backend conf_backend_mlx5 = {
 	.max_message_bytes = 1ull << 30,
 	.max_sges = 60,
 	.max_inline_bytes = 972,
-	.qp_access_syndrome = SHMD_SYNDROME_REMOTE_ACCESS_ERR,
 	.no_rq_syndrome = SHMD_SYNDROME_REMOTE_INVAL_REQ_ERR,
 };

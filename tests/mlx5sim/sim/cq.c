@@ -234,6 +234,7 @@ int cq_enter(struct cq *cq, uint32_t flags)
 		.entry_bytes = cq->entry_bytes,
 		.ring = (void *)(uintptr_t)cq->ring,
 		.dbrec = cq->dbrec,
+		.filled = cq->ring_umem, /* a command does not touch the ring: its maker fills it */
 	};
 	int r;
 

@@ -37,7 +37,6 @@ static const struct value general[] = {
 	{PRM_HCA_CAP_CQE_VERSION, 1},
 	{PRM_HCA_CAP_COMPACT_AV, 1},
 	{PRM_HCA_CAP_DCT, 1},
-	{PRM_HCA_CAP_ATOMIC, 1},
 	{PRM_HCA_CAP_CQ_OI, 1},
 	{PRM_HCA_CAP_CQ_MODERATION, 1},
 	{PRM_HCA_CAP_UD, 1},
@@ -84,11 +83,25 @@ static const struct value odp[] = {
 	{PRM_ODP_CAP_DC, ODP_SEND | ODP_WRITE | ODP_READ | ODP_ATOMIC | ODP_SRQ_RECEIVE},
 };
 
-/* Plain and masked compare-swap and fetch-add, of 4 and 8 bytes. */
+/* Plain and masked compare-swap and fetch-add, of 4 and 8 bytes, whose results a kernel has made those of the host. */
 static const struct value atomic[] = {
+	{PRM_ATOMIC_CAP_REQ_8B_ENDIANNESS, 1},
+	{PRM_ATOMIC_CAP_REQ_8B_ENDIANNESS_1, 1},
 	{PRM_ATOMIC_CAP_OPERATIONS, 0xf},
 	{PRM_ATOMIC_CAP_SIZE_QP, 4 | 8},
 	{PRM_ATOMIC_CAP_SIZE_DC, 4 | 8},
+};
+static const struct value big_endian_atomic[] = {
+	{PRM_ATOMIC_CAP_OPERATIONS, 0xf},
+	{PRM_ATOMIC_CAP_SIZE_QP, 4 | 8},
+	{PRM_ATOMIC_CAP_SIZE_DC, 4 | 8},
+};
+static const struct value plain_atomic[] = {
+	{PRM_ATOMIC_CAP_REQ_8B_ENDIANNESS, 1},
+	{PRM_ATOMIC_CAP_REQ_8B_ENDIANNESS_1, 1},
+	{PRM_ATOMIC_CAP_OPERATIONS, 0x3},
+	{PRM_ATOMIC_CAP_SIZE_QP, 8},
+	{PRM_ATOMIC_CAP_SIZE_DC, 8},
 };
 
 static const struct value roce[] = {
@@ -117,6 +130,24 @@ static void fill_general(const struct fw_cmd *cmd, uint8_t *out)
 	prm_set(out, CAP(VHCA_ID), (uint64_t)cmd->nic->index);
 	prm_set(out, CAP(PORT_TYPE), ethernet ? PRM_PORT_ETHERNET : PRM_PORT_IB);
 	prm_set(out, CAP(ROCE), ethernet);
+	prm_set(out, CAP(ATOMIC), cmd->nic->sim->atomics != SIM_ATOMICS_NONE);
+}
+
+static void fill_atomic(const struct fw_cmd *cmd, uint8_t *out)
+{
+	switch (cmd->nic->sim->atomics) {
+	case SIM_ATOMICS_ALL:
+		FILL(out, atomic);
+		break;
+	case SIM_ATOMICS_BIG_ENDIAN:
+		FILL(out, big_endian_atomic);
+		break;
+	case SIM_ATOMICS_PLAIN:
+		FILL(out, plain_atomic);
+		break;
+	case SIM_ATOMICS_NONE:
+		break;
+	}
 }
 
 /* Present and greatest values (bit 0 of the op_mod) are the same. As much is told as there is room for. */
@@ -129,7 +160,7 @@ int fw_query_hca_cap(struct fw_cmd *cmd)
 		fill_general(cmd, out);
 		break;
 	case PRM_CAP_ATOMIC:
-		FILL(out, atomic);
+		fill_atomic(cmd, out);
 		break;
 	case PRM_CAP_ODP:
 		FILL(out, odp);
@@ -144,6 +175,19 @@ int fw_query_hca_cap(struct fw_cmd *cmd)
 				       "no capabilities of type 0x%x", cmd->op_mod >> 1);
 	}
 	memcpy(cmd->out, out, cmd->out_bytes < sizeof(out) ? cmd->out_bytes : sizeof(out));
+	return 0;
+}
+
+int fw_check_atomic_mode(struct fw_cmd *cmd, uint32_t field)
+{
+	static const uint8_t most[] = {[SIM_ATOMICS_ALL] = PRM_ATOMIC_UP_TO_8B,
+				       [SIM_ATOMICS_BIG_ENDIAN] = PRM_ATOMIC_UP_TO_8B,
+				       [SIM_ATOMICS_PLAIN] = PRM_ATOMIC_ONLY_8B,
+				       [SIM_ATOMICS_NONE] = PRM_ATOMIC_NONE};
+	uint64_t mode = fw_get(cmd, field);
+
+	if (mode > most[cmd->nic->sim->atomics])
+		return fw_fail(cmd, PRM_STATUS_BAD_PARAM, field, "atomic mode %u", (unsigned int)mode);
 	return 0;
 }
 

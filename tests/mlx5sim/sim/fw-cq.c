@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Completion queues by command: over umems, plain or collapsed, with CQEs of 64 or 128 bytes, which may be compressed and never are. */
 #include <errno.h>
+#include <string.h>
 
 #include "tests/mlx5sim/sim/fw.h"
 
@@ -25,6 +26,7 @@ const uint32_t fw_cq_fields[] = {PRM_CQC_DBR_UMEM_VALID,
 #define CQC(name) (PRM_CREATE_CQ_IN_CQC + PRM_CQC_##name)
 #define LOG_CQ_SIZE_MAX 22
 #define LARGE_CQE_BYTES 128u
+#define SCRIBBLE 0xb4 /* as the last byte of a CQE: no opcode that there is */
 
 static uint32_t cqe_bytes(const struct fw_cmd *cmd)
 {
@@ -53,9 +55,19 @@ static int check(struct fw_cmd *cmd)
 	return 0;
 }
 
+/*
+ * The whole ring of a collapsed CQ is the device's, and what stands behind the first entry is nobody's business: a client that has
+ * something else there loses it.
+ */
+static void scribble(uint8_t *ring, uint32_t entry_bytes, uint64_t ring_bytes)
+{
+	memset(ring + entry_bytes, SCRIBBLE, ring_bytes - entry_bytes);
+}
+
 static int find_parts(struct fw_cmd *cmd, struct cq *cq)
 {
-	uint64_t ring_bytes = (uint64_t)cq->entry_bytes << (cq->collapsed ? 0 : cq->log2_entries);
+	uint64_t ring_bytes = (uint64_t)cq->entry_bytes << cq->log2_entries;
+	uint8_t *ring;
 
 	cq->uar = uar_get(cmd->call->ufile, (uint32_t)fw_get(cmd, CQC(UAR_PAGE)));
 	if (!cq->uar)
@@ -63,10 +75,13 @@ static int find_parts(struct fw_cmd *cmd, struct cq *cq)
 			       "UAR page 0x%x is not of this uid",
 			       (unsigned int)fw_get(cmd, CQC(UAR_PAGE)));
 	cq->uar->object.users++;
-	cq->ring = fw_umem(cmd, PRM_CREATE_CQ_IN_UMEM_ID, PRM_CREATE_CQ_IN_UMEM_OFFSET, ring_bytes,
-			   true, &cq->ring_umem);
-	if (!cq->ring)
+	ring = fw_umem(cmd, PRM_CREATE_CQ_IN_UMEM_ID, PRM_CREATE_CQ_IN_UMEM_OFFSET, ring_bytes,
+		       true, &cq->ring_umem);
+	if (!ring)
 		return -EREMOTEIO;
+	if (cq->collapsed)
+		scribble(ring, cq->entry_bytes, ring_bytes);
+	cq->ring = ring;
 	cq->dbrec = fw_umem(cmd, CQC(DBR_UMEM_ID), CQC(DBR_ADDR), 8, true, &cq->dbrec_umem);
 	return cq->dbrec ? 0 : -EREMOTEIO;
 }

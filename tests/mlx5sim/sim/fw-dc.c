@@ -226,6 +226,17 @@ static int check_dct(struct fw_cmd *cmd)
 		return -EREMOTEIO;
 	if (nic_count(cmd->nic, &cmd->nic->n_qps) >= SIM_MAX_QP)
 		return fw_fail(cmd, PRM_STATUS_LIM, 0, "more than %u QPs", SIM_MAX_QP);
+	return fw_check_atomic_mode(cmd, DCTC(ATOMIC_MODE));
+}
+
+/*
+ * UCX (4096 entries) and NVSHMEM (16384) give a DCT an ordinary CQ, and verbs make none of less than two entries. Nothing
+ * published says what hardware does with another one, so it is refused.
+ */
+static int check_cq(struct fw_cmd *cmd, const struct dct *dct)
+{
+	if (dct->cq->collapsed || dct->cq->log2_entries == 0)
+		return fw_fail(cmd, PRM_STATUS_BAD_PARAM, DCTC(CQN), "a CQ that is collapsed, or has one entry");
 	return 0;
 }
 
@@ -248,7 +259,7 @@ static int find_parts(struct fw_cmd *cmd, struct dct *dct)
 		return -EREMOTEIO;
 	object->users++;
 	dct->srq = container_of(object, struct srq, object);
-	return 0;
+	return check_cq(cmd, dct);
 }
 
 /* Into the engine and to where it hears DCIs, which for a DCT is one step. */

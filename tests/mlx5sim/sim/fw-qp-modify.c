@@ -36,6 +36,7 @@ static const uint32_t init_fields[] = {PRM_QPC_PM_STATE,
 				       PRM_QPC_ATOMIC_MODE,
 				       PRM_QPC_Q_KEY,
 				       PRM_QPC_DC_ACCESS_KEY,
+				       PRM_QPC_COUNTER_SET_ID,
 				       PRM_QPC_PATH + PRM_ADS_PORT,
 				       PRM_QPC_PATH + PRM_ADS_PKEY_INDEX,
 				       0};
@@ -232,6 +233,10 @@ static int check_rtr(struct fw_cmd *cmd, const struct fw_qp *qp)
 
 static int check_values(struct fw_cmd *cmd, const struct fw_qp *qp, const struct transition *t)
 {
+	int r = fw_check_atomic_mode(cmd, QPC(ATOMIC_MODE));
+
+	if (r < 0)
+		return r;
 	switch (t->opcode) {
 	case PRM_OP_RST2INIT_QP:
 		return check_init(cmd);
@@ -315,6 +320,14 @@ static const struct transition *find_transition(uint16_t opcode)
 	return NULL;
 }
 
+/* RST2INIT_QP always names a set, 0 for none; later transitions by the mask. */
+static int find_counter(struct fw_cmd *cmd, uint32_t mask, struct counter **counter)
+{
+	if (cmd->opcode != PRM_OP_RST2INIT_QP && !(mask & PRM_QP_OPT_COUNTER_SET))
+		return 0;
+	return fw_counter(cmd, QPC(COUNTER_SET_ID), counter);
+}
+
 static int apply(struct fw_cmd *cmd, struct fw_qp *qp, const struct transition *t, uint32_t mask)
 {
 	struct engine_qp_modify mod = {.state = (enum engine_qp_state)t->to};
@@ -324,7 +337,7 @@ static int apply(struct fw_cmd *cmd, struct fw_qp *qp, const struct transition *
 
 	memcpy(qpc, qp->qpc, sizeof(qpc));
 	merge(qpc, cmd, t, mask);
-	if ((mask & PRM_QP_OPT_COUNTER_SET) && fw_counter(cmd, QPC(COUNTER_SET_ID), &counter) < 0)
+	if (find_counter(cmd, mask, &counter) < 0)
 		return -EREMOTEIO;
 	mod.set = sets_of(t, qp, mask);
 	sim_lock(cmd->nic->sim);

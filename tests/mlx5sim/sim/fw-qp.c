@@ -97,14 +97,20 @@ void fw_qp_engine_event(struct nic *nic, const struct engine_event *ev)
 
 /* ---- counters -------------------------------------------------------------------------------------------------- */
 
-static void add_counters(struct engine_qp_counters *sum, const struct engine_qp_counters *c)
+/* Adds what a QP has counted since it joined its set. */
+static void add_counters(struct engine_qp_counters *sum, const struct fw_qp *qp)
 {
-	sum->wqes += c->wqes;
-	sum->recv_wqes += c->recv_wqes;
-	sum->error_cqes += c->error_cqes;
-	sum->rnr_naks += c->rnr_naks;
-	sum->retries += c->retries;
-	sum->dropped += c->dropped;
+	const struct engine_qp_counters *from = &qp->counted_from;
+	struct engine_qp_info info;
+
+	if (engine_qp_query(qp->object.ufile->nic->engine, qp->qpn, &info) < 0)
+		return;
+	sum->wqes += info.counters.wqes - from->wqes;
+	sum->recv_wqes += info.counters.recv_wqes - from->recv_wqes;
+	sum->error_cqes += info.counters.error_cqes - from->error_cqes;
+	sum->rnr_naks += info.counters.rnr_naks - from->rnr_naks;
+	sum->retries += info.counters.retries - from->retries;
+	sum->dropped += info.counters.dropped - from->dropped;
 }
 
 void fw_qp_count_for(struct fw_qp *qp, struct counter *counter)
@@ -112,14 +118,15 @@ void fw_qp_count_for(struct fw_qp *qp, struct counter *counter)
 	struct engine_qp_info info;
 
 	if (qp->counter) {
-		if (engine_qp_query(qp->object.ufile->nic->engine, qp->qpn, &info) == 0)
-			add_counters(&qp->counter->past, &info.counters);
+		add_counters(&qp->counter->past, qp);
 		qp->counter->object.users--;
 	}
 	list_del(&qp->counter_link);
 	qp->counter = counter;
 	if (!counter)
 		return;
+	if (engine_qp_query(qp->object.ufile->nic->engine, qp->qpn, &info) == 0)
+		qp->counted_from = info.counters;
 	counter->object.users++;
 	list_add_tail(&counter->qps, &qp->counter_link);
 }
@@ -203,12 +210,8 @@ int fw_query_counter(struct fw_cmd *cmd)
 		return r;
 	sum = counter->past;
 	sim_lock(cmd->nic->sim);
-	list_for_each_entry (qp, &counter->qps, counter_link) {
-		struct engine_qp_info info;
-
-		if (engine_qp_query(cmd->nic->engine, qp->qpn, &info) == 0)
-			add_counters(&sum, &info.counters);
-	}
+	list_for_each_entry (qp, &counter->qps, counter_link)
+		add_counters(&sum, qp);
 	sim_unlock(cmd->nic->sim);
 	fw_set(cmd, PRM_QUERY_Q_COUNTER_OUT_RNR_NAK_RETRY_ERR,
 	       (uint32_t)(sum.rnr_naks - counter->base.rnr_naks));
@@ -319,7 +322,6 @@ static int find_uar(struct fw_cmd *cmd, struct fw_qp *qp)
 
 static int find_parts(struct fw_cmd *cmd, struct fw_qp *qp)
 {
-	struct counter *counter;
 	struct object *object;
 
 	object = use(cmd, PRM_OP_ALLOC_PD, QPC(PD), "PD");
@@ -339,12 +341,6 @@ static int find_parts(struct fw_cmd *cmd, struct fw_qp *qp)
 		if (!object)
 			return -EREMOTEIO;
 		qp->srq = container_of(object, struct srq, object);
-	}
-	if (fw_counter(cmd, QPC(COUNTER_SET_ID), &counter) < 0)
-		return -EREMOTEIO;
-	if (counter) {
-		counter->object.users++;
-		qp->counter = counter;
 	}
 	return find_uar(cmd, qp);
 }
@@ -417,8 +413,6 @@ static int enter(struct fw_qp *qp, struct engine_qp_attr *attr)
 		nic->n_qps++;
 		if (qp->uar)
 			list_add_tail(&qp->uar->devx_qps, &qp->uar_link);
-		if (qp->counter)
-			list_add_tail(&qp->counter->qps, &qp->counter_link);
 		r = hash_add(&nic->devx_qps_by_number, qp->qpn, qp);
 	}
 	sim_unlock(nic->sim);
@@ -433,6 +427,8 @@ static int make(struct fw_cmd *cmd, struct fw_qp *qp)
 	/* The numbers of services in commands are those of the engine. */
 	qp->type = (enum engine_qp_type)fw_get(cmd, QPC(ST));
 	memcpy(qp->qpc, cmd->in + PRM_BIT(PRM_CREATE_QP_IN_QPC) / 8, sizeof(qp->qpc));
+	/* Not looked at before RST2INIT_QP, where mlx5_ib and UCX name it. */
+	prm_set(qp->qpc, PRM_QPC_COUNTER_SET_ID, 0);
 	r = find_parts(cmd, qp);
 	if (r == 0)
 		r = attach_rings(cmd, qp, &attr);

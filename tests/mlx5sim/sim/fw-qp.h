@@ -24,6 +24,7 @@ struct fw_qp {
 	struct umem *ring_umem, *dbrec_umem;
 	uint32_t *dbrec;	 /* receive counter, send counter */
 	struct counter *counter; /* NULL: none */
+	struct engine_qp_counters counted_from; /* what it had counted when it joined that set */
 	enum engine_qp_type type;
 	uint32_t qpn;		    /* 0: not in the engine */
 	uint8_t qpc[PRM_QPC_BYTES]; /* what was set, from all commands */

@@ -117,7 +117,7 @@ static const struct spec specs[] = {
 	 .groups = {{0, create_mkey_in}, {PRM_CREATE_MKEY_IN_MKC, fw_mkey_fields}}},
 	HEAD_ONLY(PRM_OP_QUERY_MKEY, PRM_QUERY_MKEY_IN_BYTES, query_mkey_in, fw_query_mkey),
 	{.opcode = PRM_OP_CREATE_DCT,
-	 .in_bytes = 0x80, /* Linux's structure is shorter than UCX's */
+	 .in_bytes = 0x80, /* as Linux sends it; UCX and DOCA GPUNetIO send 0xb0, whose end is 0 */
 	 .run = fw_create_dct,
 	 .groups = {{PRM_CREATE_DCT_IN_DCTC, fw_dct_fields}}},
 	HEAD_ONLY(PRM_OP_QUERY_DCT, PRM_DCT_IN_BYTES, dct_in, fw_query_dct),

@@ -72,6 +72,8 @@ static inline uint64_t fw_get(const struct fw_cmd *cmd, uint32_t field)
 
 /* Values of out_bytes or more are not there to be set: a shorter answer was asked for. */
 void fw_set(struct fw_cmd *cmd, uint32_t field, uint64_t value);
+/* May a QP or DCT have this enum prm_atomic_mode on the device? Else the command has failed. */
+int fw_check_atomic_mode(struct fw_cmd *cmd, uint32_t field);
 /* An object of this uid by the number in a field, or NULL with the command failed. */
 struct object *fw_object(struct fw_cmd *cmd, uint16_t made_by, uint32_t field, const char *what);
 

@@ -36,6 +36,8 @@ static const char help[] =
 	"\n"
 	"  --nics N        number of devices; 1\n"
 	"  --link ib|roce  of all ports; roce\n"
+	"  --atomics all|big-endian|plain|none\n"
+	"                  which there are; all. big-endian: results of 8 bytes arrive so; plain: none that are masked\n"
 	"  --fatal-after MS[,MS]\n"
 	"                  mlx5_0 is lost so many milliseconds after a device was first opened, and "
 	"is back at the second time\n"
@@ -283,6 +285,22 @@ static int sim_run(struct sim *sim, char **argv)
 
 /* ---- options --------------------------------------------------------------------------------------------------- */
 
+static int take_atomics(struct sim *sim, const char *value)
+{
+	static const char *const words[] = {[SIM_ATOMICS_ALL] = "all",
+					    [SIM_ATOMICS_BIG_ENDIAN] = "big-endian",
+					    [SIM_ATOMICS_PLAIN] = "plain",
+					    [SIM_ATOMICS_NONE] = "none"};
+
+	for (unsigned int i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		if (strcmp(value, words[i]) == 0) {
+			sim->atomics = (enum sim_atomics)i;
+			return 0;
+		}
+	}
+	return -EINVAL;
+}
+
 static int take_option(struct sim *sim, int option, const char *value)
 {
 	char *end;
@@ -294,6 +312,8 @@ static int take_option(struct sim *sim, int option, const char *value)
 	case 'l':
 		sim->ethernet = strcmp(value, "roce") == 0;
 		return sim->ethernet || strcmp(value, "ib") == 0 ? 0 : -EINVAL;
+	case 'm':
+		return take_atomics(sim, value);
 	case 'f':
 		return control_plan(sim, HAPPEN_FATAL, value);
 	case 'p':
@@ -322,6 +342,7 @@ int main(int argc, char **argv)
 	static const struct option options[] = {
 		{"nics", required_argument, NULL, 'n'},
 		{"link", required_argument, NULL, 'l'},
+		{"atomics", required_argument, NULL, 'm'},
 		{"fatal-after", required_argument, NULL, 'f'},
 		{"port-down", required_argument, NULL, 'p'},
 		{"fw-latency", required_argument, NULL, 'w'},

@@ -183,6 +183,8 @@ int nic_init(struct nic *nic, struct sim *sim, int index)
 				   .max_mws = SIM_MAX_MW,
 				   .chunk_bytes = 4096,
 				   .self_route = nic,
+				   .lacks_masked_atomics = sim->atomics >= SIM_ATOMICS_PLAIN,
+				   .results_8_be = sim->atomics == SIM_ATOMICS_BIG_ENDIAN,
 				   .extension = &engine_extra};
 
 	nic->sim = sim;

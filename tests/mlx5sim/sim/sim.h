@@ -104,6 +104,14 @@ struct plan {
 };
 #define SIM_PLANS_MAX 8
 
+/* Which the devices have: --atomics. */
+enum sim_atomics {
+	SIM_ATOMICS_ALL, /* plain and masked, of 4 and 8 bytes; results of 8 bytes as the host has them */
+	SIM_ATOMICS_BIG_ENDIAN, /* all, and results of 8 bytes arrive big-endian */
+	SIM_ATOMICS_PLAIN, /* compare-swap and fetch-add of 8 bytes */
+	SIM_ATOMICS_NONE,
+};
+
 struct sim {
 	pthread_mutex_t lock;
 	pthread_cond_t wake;	/* a ufile was opened or closed, or the end */
@@ -111,6 +119,7 @@ struct sim {
 	bool stopping;
 	unsigned int n_ufiles;
 	bool ethernet;
+	enum sim_atomics atomics;
 	int n_nics;
 	int control; /* see control.c */
 	uint64_t *n_commands; /* of each device's firmware: the file "commands"... */

@@ -25,7 +25,7 @@ static void fill_nic(struct msg_nic *nic)
 		.name = "soft0", .backend = "soft", .port = 1, .link = 1, .state = 2, .mtu_bytes = 4096,
 		.gid = {0xfe, 0x80, [15] = 1}, .mac = {2, 0, 0, 0, 0, 1}, .rate_mbps = 100000,
 		.n_mem_kinds = 2, .mem_kinds = {1, 3}, .max_log2_sq_wqebbs = 15, .max_log2_cq_entries = 22,
-		.max_qps = 1000, .n_sessions = 2, .n_qps = 3};
+		.max_qps = 1000, .n_sessions = 2, .n_qps = 3, .atomics = MSG_ATOMICS_TOLD | 0xd, .atomics_dc = MSG_ATOMICS_TOLD};
 	fill_counters(&nic->counters);
 }
 
@@ -210,7 +210,8 @@ static const char *printed(const char *what, bool as_json)
 #define NIC                                                                                                      \
 	"{\"name\":\"soft0\",\"backend\":\"soft\",\"pci\":\"\",\"port\":1,\"link\":\"ethernet\","                \
 	"\"state\":\"active\",\"gid\":\"fe80::1\",\"mac\":\"02:00:00:00:00:01\",\"lid\":0,\"mtu_bytes\":4096,"   \
-	"\"rate_mbps\":100000,\"mem_kinds\":[\"memfd\",\"agent\"],\"max_log2_sq_wqebbs\":15,"                    \
+	"\"rate_mbps\":100000,\"mem_kinds\":[\"memfd\",\"agent\"],"                                    \
+	"\"atomics\":[\"8\",\"masked-8\",\"result-big-endian\"],\"atomics_dc\":[],\"max_log2_sq_wqebbs\":15,"                    \
 	"\"max_log2_cq_entries\":22,\"max_qps\":1000,\"n_sessions\":2,\"n_qps\":3,\"counters\":" COUNTERS ","        \
 	"\"warm\":{\"n_wanted\":0,\"n_ready\":0,\"n_made\":0,\"n_handed_out\":0,\"n_batches_handed_out\":0,"          \
 	"\"missed_empty\":0,\"missed_shape\":0,\"missed_memory\":0,\"n_failed\":0}}"
@@ -344,7 +345,7 @@ TEST(events_are_sentences)
 		     "2026-01-01 00:00:00.123  session-opened    session 7 (uid 1000, pid 42): demo, lib 1\n"
 		     "2026-01-01 00:00:00.123  queues-created    session 7 (uid 1000, pid 42), soft0: 4 QPs from 0x101\n"
 		     "2026-01-01 00:00:00.123  qp-error          session 7 (uid 1000, pid 42), QP soft0/0x102: "
-		     "remote access error: wrong rkey, range or permission at the peer\n"
+		     "remote access error: wrong rkey or range, or the peer's region does not allow it\n"
 		     "2026-01-01 00:00:00.123  port-state        soft0 is down\n"
 		     "2026-01-01 00:00:00.123  nic-lost          soft0 is gone: its thread stopped\n"
 		     "2026-01-01 00:00:00.123  cq-error          session 7 (uid 1000, pid 42), CQ 0x55 on soft0: "

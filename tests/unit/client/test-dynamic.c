@@ -34,6 +34,7 @@ static void answer_open(uint64_t id)
 	rep.nic_open_rep.nic = 5;
 	rep.nic_open_rep.doorbell = 1;
 	rep.nic_open_rep.info.max_log2_sq_wqebbs = 15;
+	rep.nic_open_rep.info.max_log2_cq_entries = 22;
 	fake_send(&nic.fake, &rep, &fd, 1);
 	close(fd);
 }
@@ -137,6 +138,9 @@ TEST(a_dct_is_asked_for_without_rings)
 	ASSERT_OK(shmd_dct_create(handle, 0, &dct));
 	ASSERT_EQ(nic.create.nic, 5u);
 	ASSERT_EQ(nic.create.specs.n_qps, 1u);
+	/* An ordinary CQ, of as many entries as others give a DCT. */
+	ASSERT_EQ(nic.create.specs.cqs[0].flags, 2u);
+	ASSERT_EQ(nic.create.specs.cqs[0].log2_entries, 12u);
 	ASSERT_EQ(nic.create.specs.qps[0].type, 3u);
 	ASSERT_EQ(nic.create.specs.qps[0].log2_sq_wqebbs, 0u);
 	ASSERT_EQ(nic.create.specs.qps[0].access, 0xeu);

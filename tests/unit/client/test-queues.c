@@ -29,6 +29,7 @@ struct fake_nic {
 	unsigned int fail_create_at; /* this create request, from 1, is refused */
 	bool break_offsets;
 	unsigned int fail_peer_at; /* this peer, from 1 over all requests, is refused */
+	uint32_t atomics, atomics_dc; /* as the message has them */
 	struct msg_qp_modify_req modify;
 };
 
@@ -86,6 +87,8 @@ static void answer_nic_open(struct fake_nic *nic, uint64_t id)
 	rep.nic_open_rep.wake_fd = 3;
 	rep.nic_open_rep.info.max_log2_sq_wqebbs = 15;
 	rep.nic_open_rep.info.max_log2_cq_entries = 20;
+	rep.nic_open_rep.info.atomics = nic->atomics;
+	rep.nic_open_rep.info.atomics_dc = nic->atomics_dc;
 	fake_send(&nic->fake, &rep, fds, 3);
 	for (int i = 0; i < 3; i++)
 		close(fds[i]);
@@ -194,15 +197,22 @@ static struct fake_nic nic;
 static struct shmd_client *client;
 static struct shmd_nic *handle;
 
-static void open_nic(void)
+static void open_nic_with(uint32_t atomics, uint32_t atomics_dc)
 {
 	memset(&nic, 0, sizeof(nic));
+	nic.atomics = atomics;
+	nic.atomics_dc = atomics_dc;
 	nic.fake.handle = answer;
 	nic.fake.arg = &nic;
 	nic.next_qpn = 0x100;
 	nic.next_cqn = 0x10;
 	ASSERT_OK(fake_open(&nic.fake, NULL, &client));
 	ASSERT_OK(shmd_nic_open(client, NULL, &handle));
+}
+
+static void open_nic(void)
+{
+	open_nic_with(0, 0);
 }
 
 static void close_nic(void)
@@ -283,6 +293,38 @@ TEST(dev_state_describes_every_qp)
 	}
 	ASSERT_OK(shmd_queues_destroy(queues));
 	close_nic();
+}
+
+/* Of the NIC: RC and DC apart. A daemon of before, which does not tell, has NICs with all of them. */
+TEST(dev_state_tells_which_atomics_the_nic_lacks)
+{
+	const uint32_t all = SHMD_ATOMIC_8 | SHMD_ATOMIC_MASKED_4 | SHMD_ATOMIC_MASKED_8;
+	const struct {
+		uint32_t told, atomics, flags;
+	} cases[] = {
+		{0, all, 0},
+		{MSG_ATOMICS_TOLD, 0, SHMD_QP_NO_ATOMIC_8 | SHMD_QP_NO_MASKED_4 | SHMD_QP_NO_MASKED_8},
+		{MSG_ATOMICS_TOLD | 1, SHMD_ATOMIC_8, SHMD_QP_NO_MASKED_4 | SHMD_QP_NO_MASKED_8},
+		{MSG_ATOMICS_TOLD | 5, SHMD_ATOMIC_8 | SHMD_ATOMIC_MASKED_8, SHMD_QP_NO_MASKED_4},
+		{MSG_ATOMICS_TOLD | 0xf, all | SHMD_ATOMIC_RESULT_BE, SHMD_QP_ATOMIC_8_BE},
+	};
+	const uint32_t flags = SHMD_QP_NO_ATOMIC_8 | SHMD_QP_NO_MASKED_4 | SHMD_QP_NO_MASKED_8 | SHMD_QP_ATOMIC_8_BE;
+
+	for (unsigned int i = 0; i < 2 * sizeof(cases) / sizeof(cases[0]); i++) {
+		bool is_dc = i % 2;
+		struct shmd_queues_attr attr = {.n_qps = 1, .qp_type = is_dc ? SHMD_QP_TYPE_DCI : SHMD_QP_TYPE_RC};
+		struct shmd_queues *queues;
+		struct shmd_nic_info info;
+
+		open_nic_with(is_dc ? 0 : cases[i / 2].told, is_dc ? cases[i / 2].told : 0);
+		ASSERT_OK(shmd_nic_info(handle, &info));
+		ASSERT_EQ(is_dc ? info.atomics_dc : info.atomics, cases[i / 2].atomics);
+		ASSERT_EQ(is_dc ? info.atomics : info.atomics_dc, all);
+		ASSERT_OK(shmd_queues_create(handle, &attr, &queues));
+		ASSERT_EQ(shmd_queues_dev_qp(queues, 0)->flags & flags, cases[i / 2].flags);
+		ASSERT_OK(shmd_queues_destroy(queues));
+		close_nic();
+	}
 }
 
 TEST(specs_follow_the_attributes)

@@ -326,8 +326,8 @@ static void remote_error(struct setup *s, struct wqe *wqe, uint8_t syndrome, uin
 	setup_deinit(s);
 }
 
-static void access_error(struct setup *s, unsigned int opcode, uint64_t raddr, uint32_t rkey,
-			 uint32_t bytes)
+static void refused(struct setup *s, unsigned int opcode, uint64_t raddr, uint32_t rkey, uint32_t bytes, uint8_t syndrome,
+		    uint8_t peer_syndrome)
 {
 	uint64_t words[2] = {1, 0};
 	struct wqe wqe;
@@ -337,7 +337,13 @@ static void access_error(struct setup *s, unsigned int opcode, uint64_t raddr, u
 	if (opcode == SHMD_OPCODE_ATOMIC_FA)
 		wqe_words64(&wqe, words, 2);
 	wqe_data(&wqe, s->local->iova, s->local->key, opcode == SHMD_OPCODE_ATOMIC_FA ? 8 : bytes);
-	remote_error(s, &wqe, SHMD_SYNDROME_REMOTE_ACCESS_ERR, SHMD_SYNDROME_LOCAL_ACCESS_ERR);
+	remote_error(s, &wqe, syndrome, peer_syndrome);
+}
+
+static void access_error(struct setup *s, unsigned int opcode, uint64_t raddr, uint32_t rkey,
+			 uint32_t bytes)
+{
+	refused(s, opcode, raddr, rkey, bytes, SHMD_SYNDROME_REMOTE_ACCESS_ERR, SHMD_SYNDROME_LOCAL_ACCESS_ERR);
 }
 
 static const unsigned int rdma_opcodes[] = {SHMD_OPCODE_RDMA_WRITE, SHMD_OPCODE_RDMA_READ,
@@ -388,7 +394,7 @@ TEST(region_without_the_access_fails_with_13)
 	}
 }
 
-TEST(qp_without_the_access_fails_with_13)
+TEST(qp_without_the_access_fails_with_12)
 {
 	static const uint32_t missing[] = {ENGINE_ACCESS_REMOTE_WRITE, ENGINE_ACCESS_REMOTE_READ,
 					   ENGINE_ACCESS_REMOTE_ATOMIC};
@@ -405,12 +411,13 @@ TEST(qp_without_the_access_fails_with_13)
 			ASSERT_OK(engine_qp_modify(s.w.nodes[1].engine, s.p.b.qpn, &mod));
 			tqp_ring(&s.p.a);
 			world_run(&s.w);
-			expect_error(&s.p.a.scq, false, 0, SHMD_SYNDROME_REMOTE_ACCESS_ERR);
+			expect_error(&s.p.a.scq, false, 0, SHMD_SYNDROME_REMOTE_INVAL_REQ_ERR);
 			setup_deinit(&s);
 			continue;
 		}
 		ASSERT_OK(engine_qp_modify(s.w.nodes[1].engine, s.p.b.qpn, &mod));
-		access_error(&s, rdma_opcodes[i], s.remote->iova, s.remote->key, 8);
+		refused(&s, rdma_opcodes[i], s.remote->iova, s.remote->key, 8, SHMD_SYNDROME_REMOTE_INVAL_REQ_ERR,
+			SHMD_SYNDROME_REMOTE_INVAL_REQ_ERR);
 	}
 }
 
@@ -577,6 +584,32 @@ TEST(write_imm_without_access_fails_its_receive)
 	expect_error(&s.p.b.rcq, true, 1, SHMD_SYNDROME_WR_FLUSH_ERR);
 	tcq_expect_none(&s.p.b.rcq);
 	setup_deinit(&s);
+}
+
+/* A right that the QP lacks is found before a receive is taken, or missed. */
+TEST(write_imm_through_a_qp_without_the_access_takes_no_receive)
+{
+	for (unsigned int posted = 0; posted < 2; posted++) {
+		struct engine_qp_modify mod = {.state = ENGINE_QP_RTS, .set = ENGINE_QP_SET_ACCESS};
+		struct setup s;
+		struct wqe wqe;
+
+		setup_init(&s, MEM_POINTER, SIZE, NULL);
+		ASSERT_OK(engine_qp_modify(s.w.nodes[1].engine, s.p.b.qpn, &mod));
+		if (posted)
+			post_recv(&s.p.b, s.remote, 0, 100);
+		wqe_begin(&wqe, SHMD_OPCODE_RDMA_WRITE_IMM, SIGNALED);
+		wqe_raddr(&wqe, s.remote->iova, s.remote->key);
+		wqe_data(&wqe, s.local->iova, s.local->key, 8);
+		tqp_post(&s.p.a, &wqe);
+		tqp_ring(&s.p.a);
+		world_run(&s.w);
+		expect_error(&s.p.a.scq, false, 0, SHMD_SYNDROME_REMOTE_INVAL_REQ_ERR);
+		if (posted)
+			expect_error(&s.p.b.rcq, true, 0, SHMD_SYNDROME_WR_FLUSH_ERR);
+		tcq_expect_none(&s.p.b.rcq);
+		setup_deinit(&s);
+	}
 }
 
 TEST(send_to_a_qp_without_receive_queue)

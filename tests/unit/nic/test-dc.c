@@ -317,7 +317,7 @@ TEST(a_dci_that_is_refused_leaves_the_dct_to_others)
 	to_b = resolve(&a, &b);
 	to_c = resolve(&a, &c);
 	write_one(&a, 0, &to_b, &b, 0, 0, 64);
-	expect_error(&a, 0, SHMD_SYNDROME_REMOTE_ACCESS_ERR);
+	expect_error(&a, 0, SHMD_SYNDROME_REMOTE_INVAL_REQ_ERR);
 	post(&a, 1, SHMD_OPCODE_RDMA_READ, &to_b, &b, 0, 0, 64);
 	client_ring(&a, 1);
 	client_complete(&a, 1);

@@ -598,6 +598,88 @@ TEST(counters_tell_what_went_wrong)
 	rig_close(&rig);
 }
 
+static uint64_t errors_of(struct client *c, unsigned int i)
+{
+	struct nic_qp_info info;
+
+	ASSERT_OK(c->ctx->nic->ops->qp_query(c->ctx, client_qpn(c, i), &info));
+	return info.counters.error_cqes;
+}
+
+/* A write with a wrong key, and what is flushed behind it. */
+static void fail_with_flushes(struct client *a, unsigned int i, struct client *b, unsigned int n_flushed)
+{
+	struct shmd_cqe cqe;
+
+	b->mr->rkey ^= 0x5500;
+	for (unsigned int n = 0; n <= n_flushed; n++)
+		client_post_write(a, i, 0, b, 0, 64);
+	b->mr->rkey ^= 0x5500;
+	client_ring(a, i);
+	ASSERT(client_poll(a, i, &cqe, CLIENT_LIMIT_NSEC));
+	ASSERT_EQ(client_cqe_opcode(&cqe), SHMD_CQE_REQ_ERR);
+	/* The NIC counts the flushes a moment later. */
+	for (unsigned int n = 0; n < 10000 && errors_of(a, i) <= n_flushed; n++)
+		usleep(1000);
+}
+
+/* Nothing lies in the ring of a collapsed CQ, whose NIC may write to all of it, as the simulated one does. */
+TEST(collapsed_cqs_have_rings_of_their_own)
+{
+	struct nic_queues_attr attr;
+	struct client a;
+	struct rig rig;
+
+	rig_open_mlx5(&rig, 1, NULL);
+	client_attr(&attr, 3, 0);
+	attr.cqs[0].flags = NIC_CQ_COLLAPSED | NIC_CQ_OVERRUN_IGNORE;
+	client_open_ctx(&a, rig.nic[0], 1);
+	client_reg(&a);
+	client_create_as(&a, &attr);
+	for (uint32_t i = 0; i < 3; i++)
+		ASSERT_EQ(a.queue_mem[a.queues->layout.cqs[i].ring_offset + SHMD_CQE_BYTES - 1], 0xff);
+	client_close(&a);
+	rig_close(&rig);
+}
+
+static void count_errors(struct rig *rig, uint32_t cq_flags)
+{
+	struct nic_queues_attr attr;
+	struct client a, b;
+
+	client_attr(&attr, 3, 0);
+	attr.cqs[0].flags = cq_flags;
+	client_open_ctx(&a, rig->nic[0], 1);
+	client_reg(&a);
+	client_create_as(&a, &attr);
+	client_open(&b, rig->nic[0], 2, 3);
+	for (unsigned int i = 0; i < 3; i++)
+		client_connect(&a, i, &b, i);
+	ASSERT_EQ(errors_of(&a, 0), 0u);
+	fail_with_flushes(&a, 0, &b, 3);
+	ASSERT_EQ(errors_of(&a, 0), 4u);
+	ASSERT_EQ(errors_of(&a, 1), 0u);
+	/* Counters go on through a reset. */
+	ASSERT_OK(a.ctx->nic->ops->qp_modify(a.ctx, client_qpn(&a, 0), NIC_QPS_RST));
+	ASSERT_EQ(errors_of(&a, 0), 4u);
+	fail_with_flushes(&a, 1, &b, 1);
+	ASSERT_EQ(errors_of(&a, 1), 2u);
+	ASSERT_EQ(errors_of(&a, 0), 4u);
+	ASSERT_EQ(errors_of(&a, 2), 0u);
+	client_close(&a);
+	client_close(&b);
+}
+
+TEST(error_cqes_are_those_of_the_qp_that_is_asked_about)
+{
+	struct rig rig;
+
+	rig_open_mlx5(&rig, 1, NULL);
+	count_errors(&rig, 0);
+	count_errors(&rig, NIC_CQ_COLLAPSED | NIC_CQ_OVERRUN_IGNORE);
+	rig_close(&rig);
+}
+
 /* ---- hostile clients --------------------------------------------------------------------------------------------------- */
 
 /* As the kernel's interface has it: one attribute, a handle. A client guesses them, since they are small numbers. */

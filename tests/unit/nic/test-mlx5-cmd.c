@@ -146,6 +146,7 @@ TEST(capabilities_decide_formats)
 	ASSERT_EQ(caps.log_max_msg, 30u);
 	ASSERT_EQ(caps.link, NIC_LINK_ETHERNET);
 	ASSERT_EQ(caps.atomic_mode, PRM_ATOMIC_NONE);
+	ASSERT_EQ(caps.atomics, 0u);
 	ASSERT_EQ(caps.ts_format, PRM_TS_FREE_RUNNING);
 	ASSERT_EQ(caps.udp_sport_min, 0xc000u);
 	ASSERT_EQ(caps.udp_sport_max, 0xffffu);
@@ -160,9 +161,40 @@ TEST(capabilities_decide_formats)
 	ASSERT_EQ(caps.ts_format, PRM_TS_DEFAULT);
 	ASSERT_EQ(caps.udp_sport_min, 0xc800u);
 	ASSERT_EQ(caps.udp_sport_max, 0xd000u);
-	atomic[16 + 0x13] = 0x02; /* fetch-add alone */
-	mlx5_caps_init(&caps, general, atomic, roce);
-	ASSERT_EQ(caps.atomic_mode, PRM_ATOMIC_NONE);
+}
+
+/* struct mlx5_ifc_atomic_caps_bits of Linux; what each bit of sizes and operations means is get_atomic_caps() of mlx5_ib. */
+TEST(capabilities_tell_which_atomics_there_are)
+{
+	static uint8_t general[PRM_QUERY_HCA_CAP_OUT_BYTES], atomic[PRM_QUERY_HCA_CAP_OUT_BYTES];
+	static const struct {
+		uint8_t host_order, operations, sizes_qp, sizes_dc;
+		uint32_t atomics, atomics_dc;
+		enum prm_atomic_mode mode, mode_dc;
+	} cases[] = {
+		{1, 0x0f, 0x0c, 0x0c, NIC_ATOMIC_8 | NIC_ATOMIC_MASKED_4 | NIC_ATOMIC_MASKED_8,
+		 NIC_ATOMIC_8 | NIC_ATOMIC_MASKED_4 | NIC_ATOMIC_MASKED_8, PRM_ATOMIC_UP_TO_8B, PRM_ATOMIC_UP_TO_8B},
+		{1, 0x0f, 0x0c, 0x00, NIC_ATOMIC_8 | NIC_ATOMIC_MASKED_4 | NIC_ATOMIC_MASKED_8, NIC_ATOMIC_8,
+		 PRM_ATOMIC_UP_TO_8B, PRM_ATOMIC_IB_SPEC},
+		{0, 0x0f, 0x08, 0x04, NIC_ATOMIC_8 | NIC_ATOMIC_MASKED_8 | NIC_ATOMIC_RESULT_BE,
+		 NIC_ATOMIC_8 | NIC_ATOMIC_MASKED_4 | NIC_ATOMIC_RESULT_BE, PRM_ATOMIC_UP_TO_8B, PRM_ATOMIC_UP_TO_8B},
+		{1, 0x03, 0x0c, 0x0c, NIC_ATOMIC_8, NIC_ATOMIC_8, PRM_ATOMIC_IB_SPEC, PRM_ATOMIC_IB_SPEC},
+		{1, 0x07, 0x0c, 0x0c, NIC_ATOMIC_8, NIC_ATOMIC_8, PRM_ATOMIC_IB_SPEC, PRM_ATOMIC_IB_SPEC},
+		{0, 0x02, 0x0c, 0x0c, 0, 0, PRM_ATOMIC_NONE, PRM_ATOMIC_NONE}, /* fetch-add alone */
+	};
+	struct mlx5_caps caps;
+
+	for (unsigned int i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		atomic[16 + 0x08] = (uint8_t)(cases[i].host_order << 6);
+		atomic[16 + 0x13] = cases[i].operations;
+		atomic[16 + 0x17] = cases[i].sizes_qp;
+		atomic[16 + 0x1b] = cases[i].sizes_dc;
+		mlx5_caps_init(&caps, general, atomic, NULL);
+		ASSERT_EQ(caps.atomics, cases[i].atomics);
+		ASSERT_EQ(caps.atomics_dc, cases[i].atomics_dc);
+		ASSERT_EQ(caps.atomic_mode, cases[i].mode);
+		ASSERT_EQ(caps.atomic_mode_dc, cases[i].mode_dc);
+	}
 }
 
 /* ---- QPs ------------------------------------------------------------------------------------------------------- */
@@ -170,14 +202,14 @@ TEST(capabilities_decide_formats)
 TEST(an_rc_qp_has_a_receive_ring_before_its_send_ring)
 {
 	const struct mlx5_qp_args args = {.qp = &rc, .caps = &roce_caps, .umem_id = 0x2a, .pdn = 0xabcdef,
-					  .uar_page = 0x1234, .user_index = 0x55, .counter_set_id = 9};
+					  .uar_page = 0x1234, .user_index = 0x55};
 	struct mlx5_cmd cmd;
 
 	mlx5_cmd_create_qp(&cmd, &args);
 	ASSERT_EQ(cmd.in_bytes, 272u);
 	ASSERT_COMMAND(&cmd, AT(0x00, 0x05, 0x00), /* qpc from 0x18 on */
 		       AT(0x1a, 0x18), AT(0x1d, 0xab, 0xcd, 0xef), AT(0x21, 0x22, 0x50, 0x40),
-		       AT(0x24, 0x09, 0x00, 0x12, 0x34), AT(0x2b, 0x55), AT(0x96, 0x04, 0x01),
+		       AT(0x26, 0x12, 0x34), AT(0x2b, 0x55), AT(0x96, 0x04, 0x01),
 		       AT(0xb6, 0x04, 0x02), AT(0xbe, 0x21, 0xc0), AT(0xe8, 0x10), AT(0xff, 0x2a),
 		       AT(0x106, 0x30, 0x00), AT(0x10b, 0x2a), AT(0x10c, 0x80));
 }
@@ -213,12 +245,13 @@ TEST(a_dci_is_told_by_its_service)
 TEST(the_way_to_rts_over_roce)
 {
 	const struct mlx5_connect_args args = {.qp = &rc, .remote = &remote, .params = &params, .port = &roce_port,
-					       .caps = &roce_caps, .next_hop_mac = {0x02, 0, 0, 0, 0, 0x07}};
+					       .caps = &roce_caps, .counter_set_id = 9,
+					       .next_hop_mac = {0x02, 0, 0, 0, 0, 0x07}};
 	struct mlx5_cmd cmd;
 
 	mlx5_cmd_rst2init(&cmd, &args);
-	ASSERT_COMMAND(&cmd, AT(0x00, 0x05, 0x02), AT(0x09, 0x01, 0x23, 0x45), AT(0x1a, 0x18), AT(0x55, 0x01),
-		       AT(0xa9, 0x03, 0xe0));
+	ASSERT_COMMAND(&cmd, AT(0x00, 0x05, 0x02), AT(0x09, 0x01, 0x23, 0x45), AT(0x1a, 0x18), AT(0x24, 0x09),
+		       AT(0x55, 0x01), AT(0xa9, 0x03, 0xe0));
 	mlx5_cmd_init2rtr(&cmd, &args);
 	ASSERT_COMMAND(&cmd, AT(0x00, 0x05, 0x03), AT(0x09, 0x01, 0x23, 0x45), /* mtu 1024 of the peer */
 		       AT(0x20, 0x7e), AT(0x2d, 0x00, 0x0b, 0xcd), /* ads from 0x30 on */
@@ -257,11 +290,12 @@ TEST(infiniband_paths_have_a_grh_only_between_subnets)
 
 TEST(a_dci_goes_to_rts_without_a_peer)
 {
-	const struct mlx5_connect_args args = {.qp = &dci, .params = &params, .port = &roce_port, .caps = &roce_caps};
+	const struct mlx5_connect_args args = {.qp = &dci, .params = &params, .port = &roce_port, .caps = &roce_caps,
+					       .counter_set_id = 9};
 	struct mlx5_cmd cmd;
 
 	mlx5_cmd_rst2init(&cmd, &args);
-	ASSERT_COMMAND(&cmd, AT(0x00, 0x05, 0x02), AT(0x09, 0x05, 0x43, 0x21), AT(0x1a, 0x18), AT(0x55, 0x01),
+	ASSERT_COMMAND(&cmd, AT(0x00, 0x05, 0x02), AT(0x09, 0x05, 0x43, 0x21), AT(0x1a, 0x18), AT(0x24, 0x09), AT(0x55, 0x01),
 		       AT(0xe0, 0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08));
 	mlx5_cmd_init2rtr(&cmd, &args);
 	ASSERT_COMMAND(&cmd, AT(0x00, 0x05, 0x03), AT(0x09, 0x05, 0x43, 0x21), AT(0x13, 0x04), AT(0x20, 0xbe),

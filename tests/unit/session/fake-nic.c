@@ -414,6 +414,8 @@ void fake_nic_init(struct fake_nic *fake, const char *name)
 		.max_log2_sq_wqebbs = 12,
 		.max_log2_cq_entries = 16,
 		.accepted_kinds = {NIC_MEM_MEMFD, NIC_MEM_AGENT},
+		.atomics = NIC_ATOMIC_8 | NIC_ATOMIC_MASKED_4 | NIC_ATOMIC_MASKED_8,
+		.atomics_dc = NIC_ATOMIC_8,
 		.doorbell_cpu = true,
 	};
 	snprintf(fake->info.name, sizeof(fake->info.name), "%s", name);

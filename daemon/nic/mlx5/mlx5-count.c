@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Error CQEs of each QP.
+ *
+ * The NIC counts them for a session's set of counters and for no single QP. An ordinary CQ still has each of its error CQEs,
+ * with the QP's number in it, so those are read. A collapsed CQ has the last CQE alone. A QP that showed an error there
+ * before has had nothing but errors since; for the first time the set says how many there were, as long as no other QP of
+ * the session is in error. Otherwise the count is the least that is certain.
+ *
+ * Any thread that owns the context.
+ */
+#include "daemon/nic/mlx5/mlx5.h"
+
+#define CQ_COUNTER_MASK 0xffffffu
+
+static void add(struct mlx5_ctx *ctx, struct mlx5_qp *qp, uint64_t n)
+{
+	qp->error_cqes += n;
+	ctx->error_cqes_counted += n;
+}
+
+/* The last `n` CQEs, of whichever QPs. */
+static void count_ring(struct mlx5_ctx *ctx, const struct mlx5_cq *cq, uint64_t end, uint64_t n)
+{
+	struct mlx5_qp *qp;
+	uint32_t qpn;
+
+	for (; n > 0; n--) {
+		qp = mlx5_cq_error_at(cq, end - n, &qpn) ? hash_get(&ctx->qps, qpn) : NULL;
+		if (qp)
+			add(ctx, qp, 1);
+	}
+}
+
+static void count_collapsed(struct mlx5_ctx *ctx, struct mlx5_qp *qp, const struct mlx5_cq *cq, uint64_t n)
+{
+	uint32_t qpn;
+
+	if (n == 0 || !mlx5_cq_error_at(cq, 0, &qpn) || qpn != qp->desc->qpn)
+		return;
+	add(ctx, qp, qp->shows_errors ? n : 1);
+	qp->shows_errors = true;
+}
+
+static void count_cq(struct mlx5_ctx *ctx, struct mlx5_qp *qp, struct mlx5_cq *cq)
+{
+	uint64_t end = cq->counted_ci, n = mlx5_cq_look(ctx, cq, cq->counted_ci, &end);
+
+	if (mlx5_cq_desc(cq)->flags & NIC_CQ_COLLAPSED)
+		count_collapsed(ctx, qp, cq, (end - cq->counted_ci) & CQ_COUNTER_MASK);
+	else
+		count_ring(ctx, cq, end, n);
+	cq->counted_ci = (uint32_t)end;
+}
+
+static bool fails_alone(const struct mlx5_ctx *ctx, const struct mlx5_qp *qp)
+{
+	const struct mlx5_qp *other;
+	size_t pos = 0;
+	uint64_t qpn;
+
+	while ((other = hash_next(&ctx->qps, &pos, &qpn)))
+		if (other != qp && other->event_told)
+			return false;
+	return true;
+}
+
+/* What the session's set has that no QP got yet. */
+static void count_rest(struct mlx5_ctx *ctx, struct mlx5_qp *qp)
+{
+	struct nic_counters all;
+
+	if (!ctx->counter_set || !fails_alone(ctx, qp) || mlx5_ctx_counters(&ctx->base, &all) < 0)
+		return;
+	if (!ctx->counted_is_stale && qp->error_cqes && all.error_cqes > ctx->error_cqes_counted)
+		add(ctx, qp, all.error_cqes - ctx->error_cqes_counted);
+	ctx->error_cqes_counted = all.error_cqes;
+	ctx->counted_is_stale = false;
+}
+
+void mlx5_count_errors(struct mlx5_ctx *ctx, struct mlx5_qp *qp)
+{
+	count_cq(ctx, qp, qp->send_cq);
+	if (qp->recv_cq != qp->send_cq)
+		count_cq(ctx, qp, qp->recv_cq);
+	count_rest(ctx, qp);
+}
