@@ -13,6 +13,7 @@
 
 #include "libclient/client-private.h"
 #include "proto/base/overflow.h"
+#include "proto/text.h"
 
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x0010 /* Linux 5.1 */
@@ -33,7 +34,7 @@ static uint64_t nonce_new(void)
 
 	if (getrandom(&nonce, sizeof(nonce), GRND_NONBLOCK) != (ssize_t)sizeof(nonce))
 		nonce = nsec_now() ^ ((uint64_t)getpid() << 40);
-	return nonce;
+	return nonce ? nonce : 1;
 }
 
 int pair_page_new(unsigned int n_qps, const void *data, size_t bytes, struct pair_page **ret_page, struct pair_entry *ret_entry,
@@ -115,8 +116,16 @@ enum pair_state pair_page_state(const struct pair_page *page, char why[252])
 		return state == PAIR_CONNECTED ? PAIR_CONNECTED : PAIR_WAITS;
 	memcpy(why, page->why, sizeof(page->why));
 	why[sizeof(page->why) - 1] = 0;
-	for (char *at = why; *at; at++)
-		if ((unsigned char)*at < 0x20 || *at == 0x7f)
-			*at = '?';
+	text_clean(why, strlen(why));
 	return PAIR_GAVE_UP;
+}
+
+void pair_page_answer(struct pair_page *page, uint64_t nonce)
+{
+	__atomic_store_n(&page->answers, nonce, __ATOMIC_RELEASE);
+}
+
+uint64_t pair_page_answers(const struct pair_page *page)
+{
+	return __atomic_load_n(&page->answers, __ATOMIC_ACQUIRE);
 }

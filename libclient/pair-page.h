@@ -19,7 +19,7 @@ struct pair_entry {
 	uint32_t n_qps;
 	uint32_t data_bytes;
 	uint32_t reserved;
-	uint64_t nonce; /* another one in each call */
+	uint64_t nonce; /* another one in each call, never 0 */
 };
 #define PAIR_VERSION 1u
 
@@ -32,6 +32,7 @@ enum pair_state {
 struct pair_page {
 	uint32_t state; /* atomic: enum pair_state */
 	char why[252]; /* of PAIR_GAVE_UP, written before */
+	uint64_t answers; /* atomic: nonce of the peer's entry that the owner uses; 0: none yet */
 	struct shmd_addr addrs[]; /* n_qps, then data_bytes of data */
 };
 
@@ -48,5 +49,8 @@ const void *pair_page_data(const struct pair_page *page, unsigned int n_qps);
 void pair_page_set(struct pair_page *page, enum pair_state state, const char *why);
 /* Also copies the reason of PAIR_GAVE_UP, as printable text. */
 enum pair_state pair_page_state(const struct pair_page *page, char why[252]);
+/* Before the state changes: the call whose page the owner uses. A state of PAIR_CONNECTED is for that call alone. */
+void pair_page_answer(struct pair_page *page, uint64_t nonce);
+uint64_t pair_page_answers(const struct pair_page *page);
 
 #endif

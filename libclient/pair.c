@@ -6,6 +6,9 @@
  * are connected. A side that sees its peer's page CONNECTED knows two things: it may post, and the peer has its page, so the entry
  * can be taken back. That page lives as long as one of the two has it mapped, so neither side has to wait for a last word.
  *
+ * Calls follow one another under the same tag, so a side may find the page of a peer's call that is not over yet. Each page names
+ * the entry that its owner uses ("answers"): a page that answers another call is stale, and the side waits for the next one.
+ *
  * A peer that ends takes its entry with it. So the waiting side asks the daemon now and then whether the entry is still there and
  * is the same; then it looks at the page once more, since a peer that succeeded takes its entry back too.
  *
@@ -24,6 +27,7 @@ struct end {
 	struct shmd_pair *pair;
 	unsigned int n_qps;
 	struct pair_page *own;
+	uint64_t nonce; /* of the entry that leads to own */
 	struct pair_entry peer_entry; /* as it was published when peer was mapped */
 	const struct pair_page *peer;
 	bool is_published;
@@ -121,7 +125,7 @@ static int publish_again(struct job *job, struct end *end, const struct pair_ent
 static int publish(struct job *job, struct end *end)
 {
 	_cleanup_close_ int fd = -1;
-	struct pair_entry entry;
+	struct pair_entry entry = {0};
 	struct shmd_addr addr;
 	int r = pair_page_new(end->n_qps, end->pair->data, end->pair->bytes, &end->own, &entry, &fd);
 
@@ -135,6 +139,7 @@ static int publish(struct job *job, struct end *end)
 	if (r == -EEXIST)
 		r = publish_again(job, end, &entry, fd);
 	end->is_published = !r;
+	end->nonce = entry.nonce;
 	return r;
 }
 
@@ -147,22 +152,61 @@ static int fetch_entry(const struct job *job, const struct end *end, struct pair
 	return !r && bytes != sizeof(*entry) ? -ENOBUFS : r;
 }
 
-static int fetch(struct job *job, struct end *end)
+static int is_absent(const struct job *job, const struct end *end)
 {
-	struct shmd_pair *pair = end->pair;
+	return text_fail(-ETIMEDOUT, "PE %u has not called shmd_pair_connect() for PE %u within %.1f s", end->pair->pe,
+			 job->attr->pe, (double)job->timeout_nsec / (double)NSEC_PER_SEC);
+}
+
+static int map_peer(struct job *job, struct end *end)
+{
 	_cleanup_close_ int fd = -1;
 	int r = fetch_entry(job, end, &end->peer_entry, &fd, time_left(job));
 
 	if (r == -ENOENT)
-		return text_fail(-ETIMEDOUT, "PE %u has not called shmd_pair_connect() for PE %u within %.1f s", pair->pe,
-				 job->attr->pe, (double)job->timeout_nsec / (double)NSEC_PER_SEC);
+		return is_absent(job, end);
 	if (r == -ENOBUFS || (!r && fd < 0))
-		return text_fail(-EPROTO, "PE %u uses a library whose pairs this one does not know", pair->pe);
+		return text_fail(-EPROTO, "PE %u uses a library whose pairs this one does not know", end->pair->pe);
 	if (r < 0)
 		return r;
 	r = pair_page_map(&end->peer_entry, fd, &end->peer);
+	return r < 0 ? text_fail(r, "the page that PE %u published: %s", end->pair->pe, strerror(-r)) : 0;
+}
+
+/* The page belongs to a call that cannot connect with this one, and that is still to end. */
+static bool is_stale(const struct end *end)
+{
+	char why[sizeof(end->peer->why)];
+	enum pair_state state = pair_page_state(end->peer, why);
+	uint64_t answers = pair_page_answers(end->peer);
+
+	return answers != end->nonce && (answers || state != PAIR_WAITS);
+}
+
+static int map_fresh_peer(struct job *job, struct end *end)
+{
+	for (uint32_t round = 0;; round++) {
+		int r = map_peer(job, end);
+
+		if (r < 0 || !is_stale(end))
+			return r;
+		pair_page_unmap(end->peer, end->peer_entry.n_qps, end->peer_entry.data_bytes);
+		end->peer = NULL;
+		if (!time_left(job))
+			return is_absent(job, end);
+		shmd_dev_host_relax(round);
+	}
+}
+
+static int fetch(struct job *job, struct end *end)
+{
+	struct shmd_pair *pair = end->pair;
+	int r = map_fresh_peer(job, end);
+
 	if (r < 0)
-		return text_fail(r, "the page that PE %u published: %s", pair->pe, strerror(-r));
+		return r;
+	/* First, so that the peer reads a reason to give up, too. */
+	pair_page_answer(end->own, end->peer_entry.nonce);
 	if (end->peer_entry.n_qps != end->n_qps)
 		return text_fail(-EINVAL, "PE %u pairs %u QPs, and PE %u pairs %u", pair->pe, end->peer_entry.n_qps,
 				 job->attr->pe, end->n_qps);
@@ -201,14 +245,14 @@ static int connect_end(struct job *job, struct end *end)
 
 /* ---- the other side */
 
-/* 0: it is connected. -EAGAIN: not yet. */
+/* 0: the peer has connected its QPs with those of this call. -EAGAIN: not yet. */
 static int look(const struct end *end)
 {
 	char why[sizeof(end->peer->why)];
 
 	switch (pair_page_state(end->peer, why)) {
 	case PAIR_CONNECTED:
-		return 0;
+		return pair_page_answers(end->peer) == end->nonce ? 0 : -EAGAIN;
 	case PAIR_GAVE_UP:
 		return text_fail(-ECONNABORTED, "PE %u gave up: %s", end->pair->pe, why);
 	default:

@@ -26,7 +26,7 @@ static const struct shmd_world world = {.secret = "sixteen bytes.."};
 struct offer {
 	uint64_t iova;
 	shmd_be32 rkey_be;
-	uint32_t pe;
+	uint32_t pe, first;
 };
 
 struct pe {
@@ -36,6 +36,7 @@ struct pe {
 	uint32_t peers[MAX_PEERS];
 	struct offer offers[MAX_PEERS];
 	uint64_t delay_nsec, timeout_nsec;
+	unsigned int first; /* QP */
 	pthread_t thread;
 	int status;
 	char text[512];
@@ -52,13 +53,14 @@ static void pe_open(struct pe *pe, const struct fixture_daemon *daemon, uint32_t
 static int connect_pairs(struct pe *pe)
 {
 	const struct shmd_pair_attr attr = {.world = world, .pe = pe->number, .timeout_nsec = pe->timeout_nsec};
-	const struct offer own = {(uintptr_t)lab_byte(&pe->side, 0), shmd_mr_rkey_be(pe->side.mr), pe->number};
+	const struct offer own = {(uintptr_t)lab_byte(&pe->side, 0), shmd_mr_rkey_be(pe->side.mr), pe->number,
+				  pe->first};
 	struct shmd_pair pairs[MAX_PEERS] = {{0}};
 	int r;
 
 	for (unsigned int i = 0; i < pe->n; i++)
 		pairs[i] = (struct shmd_pair){.pe = pe->peers[i],
-					      .first = i * pe->n_qps,
+					      .first = pe->first + i * pe->n_qps,
 					      .n_qps = pe->n_qps,
 					      .data = &own,
 					      .bytes = sizeof(own),
@@ -193,6 +195,50 @@ TEST(any_number_of_processes_pair_in_any_order)
 	}
 	expect_nothing_published(&daemon);
 	for (unsigned int i = 0; i < 4; i++)
+		lab_side_close(&pes[i].side);
+	fixture_daemon_stop(&daemon);
+}
+
+/* The second call of a PE may come while the peer is still in its first. */
+static void *pe_main_twice(void *arg)
+{
+	struct pe *pe = arg;
+
+	pe->status = connect_pairs(pe);
+	pe->n = 1;
+	pe->first = 4;
+	if (!pe->status)
+		pe->status = connect_pairs(pe);
+	snprintf(pe->text, sizeof(pe->text), "%s", pe->status ? shmd_error_text() : "");
+	return NULL;
+}
+
+TEST(calls_that_follow_one_another_do_not_meet)
+{
+	struct fixture_daemon daemon;
+	struct pe pes[3];
+
+	fixture_daemon_start(&daemon, "--soft-nics=2", NULL);
+	for (uint32_t i = 0; i < 3; i++) {
+		pe_open(&pes[i], &daemon, i);
+		pes[i].n = 1;
+	}
+	/* PE 0 is connected with PE 1, and waits for PE 2. */
+	pes[0].n = 2;
+	pes[0].peers[0] = 1;
+	pes[0].peers[1] = 2;
+	pes[2].delay_nsec = SHORT_NSEC;
+	for (unsigned int i = 0; i < 2; i++)
+		ASSERT_OK(pthread_create(&pes[i].thread, NULL, pe_main_twice, &pes[i]));
+	start(&pes[2]);
+	for (unsigned int i = 0; i < 3; i++)
+		join(&pes[i]);
+	for (unsigned int i = 0; i < 3; i++)
+		ASSERT_STREQ(pes[i].text, "");
+	ASSERT_EQ(pes[0].offers[0].first, 4);
+	ASSERT_EQ(pes[1].offers[0].first, 4);
+	expect_nothing_published(&daemon);
+	for (unsigned int i = 0; i < 3; i++)
 		lab_side_close(&pes[i].side);
 	fixture_daemon_stop(&daemon);
 }
