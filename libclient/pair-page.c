@@ -10,11 +10,15 @@
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 
 #include "libclient/client-private.h"
 #include "proto/base/overflow.h"
 #include "proto/text.h"
 
+#ifndef HUGETLBFS_MAGIC
+#define HUGETLBFS_MAGIC 0x958458f6
+#endif
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x0010 /* Linux 5.1 */
 #endif
@@ -71,6 +75,7 @@ int pair_page_map(const struct pair_entry *entry, int fd, const struct pair_page
 {
 	const int wanted = F_SEAL_SHRINK | F_SEAL_FUTURE_WRITE;
 	int seals = fcntl(fd, F_GET_SEALS);
+	struct statfs fs;
 	struct stat st;
 	uint64_t size;
 	void *page;
@@ -78,8 +83,11 @@ int pair_page_map(const struct pair_entry *entry, int fd, const struct pair_page
 	if (entry->version != PAIR_VERSION || entry->data_bytes > SHMD_PAIR_DATA_BYTES ||
 	    size_overflows(entry->n_qps, entry->data_bytes, &size))
 		return -EPROTO;
-	/* What may shrink under a reader ends it with SIGBUS. */
+	/* A file that may shrink ends its reader with SIGBUS. */
 	if (seals < 0 || (seals & wanted) != wanted || fstat(fd, &st) < 0 || (uint64_t)st.st_size < size)
+		return -EPROTO;
+	/* munmap() refuses the size of an entry where pages are huge, and the mapping would stay. */
+	if (fstatfs(fd, &fs) < 0 || (uint32_t)fs.f_type == HUGETLBFS_MAGIC)
 		return -EPROTO;
 	page = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
 	if (page == MAP_FAILED)

@@ -349,14 +349,17 @@ int shmd_pair_connect(struct shmd_queues *queues, const struct shmd_pair_attr *a
 {
 	struct job job = {0};
 	char why[CLIENT_TEXT_BYTES];
-	int r = job_init(&job, queues, attr, pairs, n);
+	int r;
 
+	text_copy(why, sizeof(why), shmd_error_text());
+	r = job_init(&job, queues, attr, pairs, n);
 	if (!r)
 		r = run(&job);
-	/* What follows may fail as well, and says less. */
-	text_copy(why, sizeof(why), shmd_error_text());
-	if (r < 0)
+	/* Later failures say less than the first one, and success leaves the text of before. */
+	if (r < 0) {
+		text_copy(why, sizeof(why), shmd_error_text());
 		give_up(&job, why);
+	}
 	job_deinit(&job);
-	return r < 0 ? text_fail(r, "%s", why) : 0;
+	return text_fail(r, "%s", why);
 }

@@ -107,6 +107,7 @@ int shmd_fetch(struct shmd_client *client, const struct shmd_world *world, uint3
 {
 	uint64_t deadline, nap = FETCH_MIN_SLEEP_NSEC;
 	struct msg_world_key key = {0};
+	char before[CLIENT_TEXT_BYTES];
 	size_t none = 0;
 	int r = client_check(client);
 
@@ -116,8 +117,12 @@ int shmd_fetch(struct shmd_client *client, const struct shmd_world *world, uint3
 		return text_fail(-EINVAL, "world or data is NULL");
 	fill_key(&key, world, pe, slot);
 	deadline = nsec_add(nsec_now(), timeout_nsec);
+	text_copy(before, sizeof(before), shmd_error_text());
 	for (;;) {
 		r = fetch_once(client, &key, data, bytes ? bytes : &none, ret_fd);
+		/* Success leaves the text alone, also after looks in vain. */
+		if (!r)
+			return text_fail(0, "%s", before);
 		if (r != -ENOENT || nsec_now() >= deadline)
 			return r;
 		sleep_before(deadline, nap);

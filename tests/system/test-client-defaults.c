@@ -500,10 +500,15 @@ TEST(health_of_a_session_counts_its_nics_and_each_nic_has_its_own)
 		port_set(&lab, infos[1].name, true);
 		await_health(client, SHMD_HEALTH_OK);
 		ASSERT_EQ(shmd_nic_health(nics[1]), SHMD_HEALTH_OK);
+		/* The session keeps a NIC whose handle was closed. */
+		ASSERT_OK(shmd_nic_close(nics[1]));
+		port_set(&lab, infos[1].name, false);
+		await_health(client, SHMD_HEALTH_PORT_DOWN);
+		ASSERT_EQ(shmd_nic_health(nics[0]), SHMD_HEALTH_OK);
 	}
 	lab_side_close(&lab.side);
 	fixture_daemon_stop(&lab.daemon);
-	/* What ends the session is what both say, whatever the port was. */
+	/* Both report the end of the session, whatever the ports do. */
 	ASSERT_EQ(shmd_client_health(client), SHMD_HEALTH_SESSION_ENDED);
 	ASSERT_EQ(shmd_nic_health(nics[0]), SHMD_HEALTH_SESSION_ENDED);
 	shmd_client_close(client);

@@ -28,9 +28,13 @@ TEST(a_peer_reads_what_the_owner_wrote_and_cannot_change_it)
 	ASSERT_EQ(pair_page_state(peer, why), PAIR_WAITS);
 	pair_page_set(own, PAIR_CONNECTED, NULL);
 	ASSERT_EQ(pair_page_state(peer, why), PAIR_CONNECTED);
-	pair_page_set(own, PAIR_GAVE_UP, "no\033 route");
+	ASSERT_EQ(pair_page_answers(peer), 0);
+	pair_page_answer(own, UINT64_MAX);
+	ASSERT_EQ(pair_page_answers(peer), UINT64_MAX);
+	/* The attack: text that a terminal acts on, or that shows itself in another order. */
+	pair_page_set(own, PAIR_GAVE_UP, "no\033 r\xc2\x9bo\x9bu\xe2\x80\xaete \xc3\xa9");
 	ASSERT_EQ(pair_page_state(peer, why), PAIR_GAVE_UP);
-	ASSERT_STREQ(why, "no? route");
+	ASSERT_STREQ(why, "no? r??o?u???te \xc3\xa9");
 	ASSERT(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) == MAP_FAILED);
 	ASSERT_EQ(write(fd, "x", 1), -1);
 	ASSERT_EQ(ftruncate(fd, 0), -1);
@@ -77,6 +81,7 @@ TEST(a_page_that_is_not_what_its_entry_says_is_refused)
 		{{.version = PAIR_VERSION, .n_qps = 1}, 300, F_SEAL_SHRINK | F_SEAL_FUTURE_WRITE},
 		{{.version = PAIR_VERSION, .n_qps = UINT32_MAX}, 4096, F_SEAL_SHRINK | F_SEAL_FUTURE_WRITE},
 		{{.version = PAIR_VERSION, .n_qps = 1, .data_bytes = 4096}, 4096, F_SEAL_SHRINK | F_SEAL_FUTURE_WRITE},
+		{{.version = PAIR_VERSION, .n_qps = 1, .data_bytes = SHMD_PAIR_DATA_BYTES + 1}, 1 << 20, F_SEAL_SHRINK | F_SEAL_FUTURE_WRITE},
 		{{.version = PAIR_VERSION, .n_qps = 1, .data_bytes = UINT32_MAX}, 4096, F_SEAL_SHRINK | F_SEAL_FUTURE_WRITE},
 	};
 	const struct pair_page *page = NULL;
@@ -92,4 +97,17 @@ TEST(a_page_that_is_not_what_its_entry_says_is_refused)
 	ASSERT_ERR(pair_page_map(&(struct pair_entry){.version = PAIR_VERSION, .n_qps = 1}, pipe_fds[0], &page), EPROTO);
 	close(pipe_fds[0]);
 	close(pipe_fds[1]);
+}
+
+TEST(a_page_of_huge_pages_is_refused)
+{
+	const struct pair_page *page = NULL;
+	int fd = memfd_create("page", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_HUGETLB);
+
+	if (fd < 0)
+		test_skip("the kernel makes no memfd of huge pages");
+	ASSERT_OK(ftruncate(fd, 1 << 30));
+	ASSERT_OK(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_FUTURE_WRITE));
+	ASSERT_ERR(pair_page_map(&(struct pair_entry){.version = PAIR_VERSION, .n_qps = 1}, fd, &page), EPROTO);
+	close(fd);
 }
