@@ -41,6 +41,7 @@ struct job {
 	const struct shmd_pair_attr *attr;
 	struct shmd_world world;
 	uint64_t timeout_nsec, deadline;
+	bool is_silent; /* the daemon: it has not answered a request of the clean-up */
 	unsigned int n;
 	struct end *ends;
 };
@@ -219,14 +220,6 @@ static int fetch(struct job *job, struct end *end)
 	return 0;
 }
 
-/* A QP that could not be connected: did this call move it? One in RTS belongs to a connection of before. */
-static bool is_half_way(struct job *job, unsigned int qp)
-{
-	struct shmd_qp_info info;
-
-	return shmd_queues_query(job->queues, qp, &info) == 0 && (info.state == SHMD_QP_INIT || info.state == SHMD_QP_RTR);
-}
-
 static int connect_end(struct job *job, struct end *end)
 {
 	_cleanup_free_ struct shmd_addr *addrs = calloc(end->n_qps, sizeof(*addrs));
@@ -299,19 +292,38 @@ static int await(const struct job *job, const struct end *end)
 
 /* ---- the end of it */
 
+/* Each request to a daemon that does not answer lasts as long as the client's time limit: one of them is enough. */
+static int clean_up(struct job *job, int r)
+{
+	job->is_silent |= r == -ETIMEDOUT;
+	return r;
+}
+
+/* A QP that could not be connected: did this call move it? One in RTS belongs to a connection of before. */
+static bool is_half_way(struct job *job, unsigned int qp)
+{
+	struct shmd_qp_info info;
+
+	return clean_up(job, shmd_queues_query(job->queues, qp, &info)) == 0 &&
+	       (info.state == SHMD_QP_INIT || info.state == SHMD_QP_RTR);
+}
+
+static void reset_qps(struct job *job, struct end *end)
+{
+	if (end->is_tried && end->n_touched < end->n_qps && is_half_way(job, end->pair->first + end->n_touched))
+		end->n_touched++;
+	for (unsigned int i = 0; i < end->n_touched && !job->is_silent; i++)
+		(void)clean_up(job, shmd_queues_modify(job->queues, end->pair->first + i, SHMD_QP_RST));
+}
+
 /* Peers that wait for this side read why in its page, which comes before the entry is gone. */
 static void give_up(struct job *job, const char *why)
 {
-	for (unsigned int i = 0; i < job->n; i++) {
-		struct end *end = &job->ends[i];
-
-		if (end->own)
-			pair_page_set(end->own, PAIR_GAVE_UP, why);
-		if (end->n_touched < end->n_qps && end->is_tried && is_half_way(job, end->pair->first + end->n_touched))
-			end->n_touched++;
-		for (unsigned int k = 0; k < end->n_touched; k++)
-			(void)shmd_queues_modify(job->queues, end->pair->first + k, SHMD_QP_RST);
-	}
+	for (unsigned int i = 0; i < job->n; i++)
+		if (job->ends[i].own)
+			pair_page_set(job->ends[i].own, PAIR_GAVE_UP, why);
+	for (unsigned int i = 0; i < job->n && !job->is_silent; i++)
+		reset_qps(job, &job->ends[i]);
 }
 
 static void job_deinit(struct job *job)
@@ -319,8 +331,8 @@ static void job_deinit(struct job *job)
 	for (unsigned int i = 0; i < job->n; i++) {
 		struct end *end = &job->ends[i];
 
-		if (end->is_published)
-			(void)shmd_unpublish(job->client, &job->world, job->attr->pe, end->pair->pe);
+		if (end->is_published && !job->is_silent)
+			(void)clean_up(job, shmd_unpublish(job->client, &job->world, job->attr->pe, end->pair->pe));
 		if (end->own)
 			pair_page_unmap(end->own, end->n_qps, end->pair->bytes);
 		pair_page_unmap(end->peer, end->peer_entry.n_qps, end->peer_entry.data_bytes);

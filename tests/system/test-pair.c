@@ -377,6 +377,43 @@ TEST(a_daemon_that_dies_ends_the_wait)
 	shmd_client_close(pe.side.client);
 }
 
+/* Most likely after all entries are published. */
+static void *stop_soon(void *arg)
+{
+	const struct fixture_daemon *daemon = arg;
+	const struct timespec pause = nsec_to_timespec(SHORT_NSEC);
+
+	nanosleep(&pause, NULL);
+	ASSERT_OK(kill(daemon->pid, SIGSTOP));
+	return NULL;
+}
+
+/* Thirty peers are thirty requests to clean up, and the first that is not answered is the last. */
+TEST(a_daemon_that_does_not_answer_holds_the_call_up_for_two_requests)
+{
+	const struct shmd_pair_attr attr = {.world = world, .pe = 100, .timeout_nsec = NSEC_PER_SEC};
+	const struct shmd_queues_attr queues = {.n_qps = 30};
+	struct shmd_pair pairs[30] = {{0}}, self = {.pe = 100};
+	struct fixture_daemon daemon;
+	struct lab_side side;
+	pthread_t stopper;
+	uint64_t begin;
+
+	fixture_daemon_start(&daemon, "--soft-nics=2", NULL);
+	lab_side_open_on(&side, lab_client_limited(&daemon, NSEC_PER_SEC), &queues);
+	for (uint32_t i = 0; i < 30; i++)
+		pairs[i] = (struct shmd_pair){.pe = i, .first = i};
+	ASSERT_OK(pthread_create(&stopper, NULL, stop_soon, &daemon));
+	begin = nsec_now();
+	ASSERT_ERR(shmd_pair_connect(side.queues, &attr, pairs, 30), ETIMEDOUT);
+	ASSERT_LT(nsec_now() - begin, 15 * NSEC_PER_SEC);
+	ASSERT_OK(pthread_join(stopper, NULL));
+	ASSERT_OK(kill(daemon.pid, SIGCONT));
+	ASSERT_OK(shmd_pair_connect(side.queues, &attr, &self, 1));
+	lab_side_close(&side);
+	fixture_daemon_stop(&daemon);
+}
+
 /* ---- what does not fit */
 
 TEST(sides_that_name_different_numbers_of_qps_are_told)
