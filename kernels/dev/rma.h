@@ -5,18 +5,18 @@
  * Plain functions (SHMD_DEV_API) are inline, or with SHMD_DEV_USE_LIBRARY external functions of libshmd_device.a;
  * everything else here is inline in both uses.
  *
- * Every function returns enum shmd_dev_status: SHMD_DEV_OK, or a negative status, and then no output is written:
+ * Every function returns enum shmd_dev_status: SHMD_DEV_OK, or a negative status; then it has written no output:
  *
  *	SHMD_DEV_TIMEOUT	the time limit passed (posting functions: post_timeout_nsec of the QP, for room)
  *	SHMD_DEV_CQE_ERROR	the QP failed: shmd_dev_qp_error(); it stays so, for every function
  *	SHMD_DEV_HEALTH	the health word is set: the daemon, the session or the NIC is gone, or its port is down. A
- *			function that only posts, and one request, has not posted it then
+ *			function that posts one request and does not wait has not posted it
  *	SHMD_DEV_INVALID	an argument the queue cannot carry; nothing was posted
  *	SHMD_DEV_UNSUPPORTED	an atomic, or the atomic of a signal, that the NIC lacks (shmd_nic_info.atomics); nothing was posted
  *
  * Causes that coincide: wait_until looks at its word first. Then, and first in every other wait, comes the QP's error
- * (also over requests that completed before it), then completion or room, then TIMEOUT, then HEALTH. Of several errors
- * of a QP the first stands; of several values of the health word the first final one. shmd_dev_qp(3) says it in words.
+ * (also over requests that completed before it), then completion or room, then TIMEOUT, then HEALTH. A QP keeps
+ * its first error, and the health word its first final value. shmd_dev_qp(3) says it in words.
  *
  * Scope	A plain name has scope thread: each caller has its own operation. The _as form of a function takes a
  *	struct shmd_dev_mode instead of a time limit: scope, sharing and flags (coop.h). In scope warp or block all
@@ -24,8 +24,8 @@
  * Sharing	Taken from the QP, or from the mode, where a constant folds. Exclusive: one thread at a time, ever; in scope
  *	warp or block that thread is the first of it.
  * Peer	A connected QP has one peer. On a DCI (SHMD_QP_DC) every request goes to mode.peer, so only _as forms and WQEs
- *	of one's own post there: shmd_dev_mode_to(). In scope thread callers may have different peers. What waits,
- *	tests or fences has no use for a peer and takes none into account; its plain form is for both.
+ *	of one's own post there: shmd_dev_mode_to(). In scope thread callers may have different peers. Functions that
+ *	wait, test or fence ignore the peer; their plain forms work on both.
  * Order	Operations on one QP take effect at the peer in the order they were posted, except that a get or a
  *	fetching atomic may read late: shmd_dev_qp_fence(). On a DCI that is the order of those to one peer; between
  *	two peers there is none without shmd_dev_qp_quiet(). An _nbi function returns when its request is posted; its
@@ -38,7 +38,7 @@
  *	wait ends by the QP's time limit, the one for room also by an error or the health word. The others wait for callers
  *	that wait for nobody, or for what an error or the health word ends.
  * Time	nsec; SHMD_DEV_NO_TIMEOUT for none; 0 looks once and returns SHMD_DEV_TIMEOUT when it is not done.
- * Outputs	ret_value, ret_old and ret_wqe_index may be NULL. ret_index is needed, but see shmd_dev_qp_reserve_as().
+ * Outputs	ret_value, ret_old and ret_wqe_index may be NULL. ret_index may not, except in shmd_dev_qp_reserve_as().
  */
 #ifndef SHMD_DEV_RMA_H
 #define SHMD_DEV_RMA_H
@@ -292,13 +292,13 @@ SHMD_DEV int shmd_dev_qp_test32_as(struct shmd_dev_qp *qp, const uint32_t *word,
 /* ---- WQEs of one's own: reserve, prepare, ready, submit; plain functions: scope thread ---------------------- */
 
 /*
- * Take n_wqebbs consecutive WQEBBs, from *ret_index on. ret_index is not NULL (SHMD_DEV_INVALID). They must be made ready, all at once, whatever happens. Until then the
- * caller posts nothing else on this QP: where it is exclusive nobody waits for a turn, and that would announce WQEs that are not
- * written; elsewhere it would wait for itself until the QP's time limit.
+ * Take n_wqebbs consecutive WQEBBs, from *ret_index on. A ret_index of NULL is SHMD_DEV_INVALID. The caller must make all of them
+ * ready, at once, whatever happens. Until then it posts nothing else on this QP: on an exclusive QP nobody waits for a turn, so
+ * the post would announce WQEs that are not written; on another one the post would wait for its caller until the QP's time limit.
  */
 SHMD_DEV_API int shmd_dev_qp_reserve(struct shmd_dev_qp *qp, uint32_t n_wqebbs,
 				     uint64_t *ret_index);
-/* In scope warp or block all of it get the one range, and each thread may write WQEs there; one that writes none may pass NULL. */
+/* In scope warp or block all threads get the same range, and each may write WQEs there; one that writes none may pass NULL. */
 SHMD_DEV int shmd_dev_qp_reserve_as(struct shmd_dev_qp *qp, uint32_t n_wqebbs, struct shmd_dev_mode mode,
 				    uint64_t *ret_index);
 /* Flags (fm_ce_se) for the first WQE after a fence, 0 when none is pending. */

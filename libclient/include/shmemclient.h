@@ -20,10 +20,10 @@
  *	Ownership	a handle belongs to the caller until the function that ends it, and at the latest until
  *			shmd_client_close() of its client, which ends every handle made from it. Descriptors and
  *			strings passed in are borrowed for the call.
- *	Outputs		written on success only. NULL is -EINVAL, but where the comment says that an output may be NULL:
- *			that of a function which does more than fill it.
- *	Attrs		zero in a field means the default that its comment names, and so does NULL in place of an attr, where
- *			that is allowed. A field without a default, such as a length, is refused as zero (-EINVAL).
+ *	Outputs		written on success only. NULL is -EINVAL, unless the comment says that the output may be NULL.
+ *	Attrs		zero in a field means the default that its comment names. NULL in place of an attr means all defaults,
+ *			if the comment allows NULL. Functions refuse zero in a field without a default, such as a length
+ *			(-EINVAL).
  *	Blocks		until the daemon replies, at most the client's time limit: -ETIMEDOUT. The daemon may still
  *			carry out what timed out; what it makes then lives until the session ends.
  *	Errors		-EINVAL an argument; -ECHILD in a forked child; -ETIMEDOUT; -ENOMEM; -ECONNRESET (connection
@@ -118,10 +118,10 @@ SHMD_EXPORT const char *shmd_client_daemon(const struct shmd_client *client);
 /*
  * shmd_client_health - enum shmd_health of the session and of its NICs
  *
- * SHMD_HEALTH_OK: the session lives, and no NIC of it is lost or has its port down. The session's own word comes first, then
- * a lost NIC, then a port; shmd_nic_health() says which NIC. A NIC that was closed still counts, since the session keeps it. Notices a broken connection without waiting, and reads events that
- * have arrived. Negative only for -EINVAL and -ECHILD. A client of SHMD_ROLE_CONTROL has no page; its health is that of the
- * connection.
+ * SHMD_HEALTH_OK: the session lives, and none of its NICs is lost or has its port down. The session's own word comes first, then
+ * a lost NIC, then a port; shmd_nic_health() says which NIC. A NIC that was closed still counts, because the session keeps it.
+ * The call notices a broken connection and reads events that have arrived. It returns a negative number for -EINVAL and -ECHILD
+ * only. A client of SHMD_ROLE_CONTROL has no page; its health is that of the connection.
  *
  * Blocks	never
  */
@@ -254,7 +254,7 @@ SHMD_EXPORT int shmd_nic_open(struct shmd_client *client, const struct shmd_nic_
 			      struct shmd_nic **ret_nic);
 /* enum shmd_health of one NIC, or of its session when that has ended. Otherwise as shmd_client_health(). */
 SHMD_EXPORT int shmd_nic_health(const struct shmd_nic *nic);
-/* As it was when the NIC was opened, but doorbell mode and reason: see shmd_nic_open(). Never blocks. */
+/* The NIC as it was when it was opened. Doorbell mode and reason are those of now: see shmd_nic_open(). Never blocks. */
 SHMD_EXPORT int shmd_nic_info(const struct shmd_nic *nic, struct shmd_nic_info *ret_info);
 /*
  * Frees the handle and its mappings; MRs and queues of it must be gone (-EBUSY). The context ends with the session,
@@ -450,18 +450,16 @@ struct shmd_addr {
 SHMD_EXPORT int shmd_queues_addr(const struct shmd_queues *queues, unsigned int i,
 				 struct shmd_addr *ret_addr);
 
-/*
- * In a field of struct shmd_qp_params but max_rd_atomic and traffic_class: the number 0 itself, since 0 asks for the default.
- */
+/* 0 in a field of struct shmd_qp_params asks for the default. This asks for 0 itself, in the first four fields. */
 #define SHMD_QP_PARAM_ZERO 0xffu
 struct shmd_qp_params {
-	/* 0: the daemon's setting, named here */
+	/* 0: the daemon's setting, whose name ends the comment */
 	uint8_t timeout; /* 4.096 us << timeout, 1..31; SHMD_QP_PARAM_ZERO: no time limit. qp-timeout */
 	uint8_t retry_count; /* 1..7; SHMD_QP_PARAM_ZERO: none. qp-retries */
 	uint8_t rnr_retry; /* 1..6, 7: for ever; SHMD_QP_PARAM_ZERO: none. qp-rnr-retries */
 	uint8_t min_rnr_timer; /* IBTA encoding, 1..31; SHMD_QP_PARAM_ZERO: 655 ms. qp-rnr-timer */
 	uint8_t max_rd_atomic; /* 1..16. qp-reads */
-	uint8_t traffic_class; /* 0: class 0 */
+	uint8_t traffic_class; /* 0..255; the default is class 0 */
 };
 
 /*
@@ -687,7 +685,7 @@ SHMD_EXPORT int shmd_fetch(struct shmd_client *client, const struct shmd_world *
 struct shmd_pair {
 	uint32_t pe; /* the peer's number */
 	unsigned int first; /* QPs first..first+n_qps-1 of the batch are for this peer */
-	unsigned int n_qps; /* 0: 1. The peer names as many */
+	unsigned int n_qps; /* 0: 1. The peer passes the same number */
 	const void *data; /* for the peer: the address and the key of memory, for example. NULL: nothing */
 	size_t bytes; /* of data, up to SHMD_PAIR_DATA_BYTES */
 	void *peer_data; /* out: what the peer gave. NULL: not wanted */
@@ -696,7 +694,7 @@ struct shmd_pair {
 struct shmd_pair_attr {
 	struct shmd_world world;
 	uint32_t pe; /* the caller's own number */
-	uint32_t tag; /* both sides name the same; tells calls apart that the same two PEs make at once */
+	uint32_t tag; /* the same on both sides; another one for each of the calls that the same two PEs make at once */
 	const struct shmd_qp_params *params; /* NULL: the daemon's settings */
 	uint64_t timeout_nsec; /* for all of it; 0: the client's time limit */
 };
@@ -704,21 +702,25 @@ struct shmd_pair_attr {
  * shmd_pair_connect - connect RC QPs with those of other processes of this user and node
  *
  * Publishes the addresses of the QPs, fetches those of each peer, connects, and returns when every peer has connected its own QPs
- * too: from then on either side may post. The sides call in any order, each for the other; a process may name itself. Takes back
- * what it has published. Its entries cannot meet those of shmd_publish().
+ * too: from then on either side may post. The sides call in any order, each for the other; a process may name itself. Calls may
+ * follow one another under the same tag, also while a peer is still in the call before. The call takes back what it published.
+ * Its entries never meet those of shmd_publish().
  *
- * On failure the QPs of every pair are in RST again, the peers that still wait get -ECONNABORTED, and the call may be repeated.
- * A side may fail after its peer has returned 0, since another of its peers did not come, for example: then the peer's requests
+ * On failure the QPs that the call moved are in RST again, peers that still wait get -ECONNABORTED, and the call may be repeated.
+ * A QP that was connected before the call stays connected. If the daemon does not answer, the states of the QPs are unknown, and
+ * entries stay until the next call for the same peer, or until the session ends.
+ * A side may fail after its peer has returned 0, for example because another of its peers did not come. The peer's requests then
  * end in an error.
  *
  * attr		in; no default for world
  * pairs	in and out; n of them, each for another peer. Outputs are undefined on failure
- * Blocks	until every peer has come, at most attr->timeout_nsec; beyond that for each request, at most the client's time
- *		limit
- * Errors	-ETIMEDOUT a peer did not come in time; -ECONNABORTED a peer came and ended, gave up or failed, the text has its
- *		reason; -EINVAL not RC QPs, not all in the batch, or the peer names another number of QPs; -ENOBUFS the peer
- *		gave more than the room; -EPROTO the peer's library is of another kind; -EEXIST another session has this PE and
- *		tag; those of shmd_publish() and shmd_queues_connect()
+ * Blocks	until every peer has connected, at most attr->timeout_nsec. Beyond that it connects, resets and takes back: as
+ *		long as the daemon takes to answer. A daemon that does not answer holds it up for two time limits of the client
+ * Errors	-ETIMEDOUT a peer did not come in time; -ECONNABORTED a peer came and then ended, gave up or failed: the text
+ *		has its reason; -EINVAL not RC QPs in RST, not all in the batch, one peer in two pairs, or the peer passes
+ *		another number of QPs; -ENOBUFS the peer gave more bytes than there is room; -EPROTO the peer published something
+ *		else, or uses another version of the library; -EEXIST another session has this PE and tag; those of
+ *		shmd_publish() and shmd_queues_connect()
  */
 SHMD_EXPORT int shmd_pair_connect(struct shmd_queues *queues, const struct shmd_pair_attr *attr, struct shmd_pair *pairs,
 				  unsigned int n);
