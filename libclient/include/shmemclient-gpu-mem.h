@@ -2,16 +2,16 @@
 /*
  * Memory of GPUs of libshmemclient, a part of <shmemclient.h>, whose head holds for it too.
  *
- * A NIC reaches memory of a GPU in one of two ways, and where neither works kernels use host memory in its place. Best first:
+ * A NIC reaches memory of a GPU in one of two ways; if neither works, kernels use host memory instead. Best first:
  *
  *	dmabuf	CUDA exports the memory as a descriptor, which shmemd registers (kernel 5.12, CUDA 11.7, the open driver)
  *	peermem	the library registers the addresses by the command descriptor of doorbell mode uar-mmap, and a kernel module of
- *		the GPU's driver (nvidia-peermem) finds the pages. Whether that works is tried, not guessed from the module's name
+ *		the GPU's driver (nvidia-peermem) finds the pages. The library tries it, and does not go by the module's name
  *	host	sealed host memory that kernels reach over the bus
  *
- * "Automatic" takes the first that works, and tells why the better ones did not: in the error text or the info functions here, in
- * shmemd's log, in `shmemctl list mrs`. It goes no step down for lack of quota or of
- * memory on the GPU, or because a NIC or shmemd is gone.
+ * "Automatic" takes the first that works, and reports why the better ones did not: in the error text or the info functions here,
+ * in shmemd's log, in `shmemctl list mrs`. If quota or memory on the GPU is lacking, or the NIC or shmemd is gone, it tries no
+ * other way and returns the error.
  */
 #ifndef SHMEMCLIENT_GPU_MEM_H
 #define SHMEMCLIENT_GPU_MEM_H
