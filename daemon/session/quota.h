@@ -75,9 +75,6 @@ int quota_user_init(struct quota_user *user, struct quota *quota, uint32_t uid, 
 void quota_user_deinit(struct quota_user *user);
 void quota_user_copy(struct quota_user *to, const struct quota_user *user); /* one more, of the same */
 
-/* Identifies the user for fair shares of threads: the tenant's cgroup, else the uid. Only to be compared. */
-const void *quota_user_key(const struct quota_user *user);
-
 /*
  * Descriptors that the user sent and that are not closed yet, since their closing blocks, are charged to its uid as
  * QUOTA_FDS, whatever the limit: they are here already. This counts them anew; a user has gone when the last is closed.
