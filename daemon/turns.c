@@ -12,7 +12,6 @@
 #include "daemon/turns.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <stdlib.h>
 
 #include "proto/base/assert.h"
@@ -248,6 +247,11 @@ void turn_ask(struct turn *turn)
 	list_add_tail(&user->waiting, &turn->link);
 	if (list_empty(&user->ready))
 		list_add_tail(&turns->ready, &user->ready);
+}
+
+bool turn_waits(const struct turn *turn)
+{
+	return turn->user && !list_empty(&turn->link);
 }
 
 int turn_init(struct turn *turn, struct turns *turns, const void *const keys[TURN_ACCOUNTS],
