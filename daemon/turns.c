@@ -6,8 +6,8 @@
  * the time that passes and has a limit, so a user does not pay long for time that nobody else wanted. The next turn goes
  * to the user that owes least, and among equals to the one whose accounts were served longest ago: many sessions of a uid,
  * or many uids of a cgroup, wait for each other and not for others.
- * While nobody waits, a client that owes little is served at once. After each millisecond of turns the loop looks at
- * sockets. Control thread.
+ * While nobody waits, a client that owes little is served at once. The loop looks at sockets after each millisecond of
+ * turns. Control thread.
  */
 #include "daemon/turns.h"
 
