@@ -28,6 +28,8 @@ static void on_socket(void *arg, unsigned int events)
 		turn_ask(&client->turn);
 	else if (events & LOOP_READ)
 		session_readable(client->session);
+	if (turn_waits(&client->turn))
+		client_attention(client->session);
 	/* The session may have ended here; it is freed by on_reap. */
 	client->activity(client->activity_arg);
 }
@@ -37,6 +39,7 @@ static void on_turn(void *arg)
 	struct client *client = arg;
 
 	session_readable(client->session);
+	client_attention(client->session);
 	client->activity(client->activity_arg);
 }
 
@@ -77,7 +80,8 @@ static void on_reap(void *arg)
 void client_attention(struct session *session)
 {
 	struct client *client = session->owner;
-	unsigned int events = (session_wants_read(session) ? LOOP_READ : 0) |
+	/* The socket of one that waits for its turn stays readable: the loop would look at it again and again. */
+	unsigned int events = (session_wants_read(session) && !turn_waits(&client->turn) ? LOOP_READ : 0) |
 			      (session_wants_write(session) ? LOOP_WRITE : 0);
 
 	/* Not again by what comes to wait meanwhile: it would put the time off. */

@@ -53,7 +53,7 @@
 #define PATIENCE_NSEC (60 * NSEC_PER_SEC)
 /* A user may leave at most 1/8 of the in-flight descriptor limit unread, plus one session's worth. */
 #define UNREAD_SHARE 8u
-/* For long requests, where no NIC blocks: a user has one of them, others the other one. */
+/* For long requests if no NIC blocks: one user never occupies both. */
 #define SOFT_WORKERS 2u
 
 struct daemon {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How much of what the process itself may have is for users. */
+/* Decides how many of the process's descriptors and memory mappings users may hold. */
 #ifndef SHMEMD_ROOM_H
 #define SHMEMD_ROOM_H
 
@@ -14,7 +14,7 @@
  */
 void room_pools(uint64_t max_fds, uint64_t n_soft_nics, struct quota_amount *ret_pools);
 
-/* Bounds the mappings that malloc makes for large blocks, which nobody is charged for. Before other threads start. */
+/* Bounds the mappings that malloc makes for large blocks: no user is charged for those. Call it before other threads start. */
 void room_bound_malloc(void);
 
 #endif

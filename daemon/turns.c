@@ -4,14 +4,14 @@
  *
  * The time in which a client is served is charged to two accounts, its uid's and its cgroup's. A debt shrinks by half of
  * the time that passes and has a limit, so a user does not pay long for time that nobody else wanted. The next turn goes
- * to the user that owes least: many sessions of a uid, or many uids of a cgroup, wait for each other and not for others.
- * While nobody waits, a client that owes little is served at once. After each millisecond of turns the loop looks at
- * sockets. Control thread.
+ * to the user that owes least, and among equals to the one whose accounts were served longest ago: many sessions of a uid,
+ * or many uids of a cgroup, wait for each other and not for others.
+ * While nobody waits, a client that owes little is served at once. The loop looks at sockets after each millisecond of
+ * turns. Control thread.
  */
 #include "daemon/turns.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <stdlib.h>
 
 #include "proto/base/assert.h"
@@ -27,6 +27,7 @@ struct turn_account {
 	unsigned int refs;
 	const void *key;
 	uint64_t debt_nsec, seen_nsec;
+	uint64_t served_nsec; /* the end of its last turn */
 };
 
 /* Clients with the same accounts. */
@@ -84,8 +85,9 @@ static uint64_t account_debt(struct turn_account *account, uint64_t now)
 	return account->debt_nsec;
 }
 
-static void account_charge(struct turn_account *account, uint64_t nsec)
+static void account_charge(struct turn_account *account, uint64_t nsec, uint64_t now)
 {
+	account->served_nsec = now;
 	account->debt_nsec = nsec_add(account->debt_nsec, nsec);
 	if (account->debt_nsec > MOST_NSEC)
 		account->debt_nsec = MOST_NSEC;
@@ -157,6 +159,16 @@ static uint64_t user_debt(const struct turn_user *user, uint64_t now)
 	return most;
 }
 
+static uint64_t user_served(const struct turn_user *user)
+{
+	uint64_t last = 0;
+
+	for (unsigned int i = 0; i < TURN_ACCOUNTS; i++)
+		if (user->accounts[i] && user->accounts[i]->served_nsec > last)
+			last = user->accounts[i]->served_nsec;
+	return last;
+}
+
 /* ---- turns -------------------------------------------------------------------------------------------------------- */
 
 /* Returns the time at its end. */
@@ -169,21 +181,23 @@ static uint64_t serve(struct turn *turn, uint64_t begin)
 	end = nsec_now();
 	for (unsigned int i = 0; i < TURN_ACCOUNTS; i++)
 		if (user->accounts[i])
-			account_charge(user->accounts[i], end - begin);
+			account_charge(user->accounts[i], end - begin, end);
 	return end;
 }
 
+/* Many users may owe nothing: then the accounts take turns, however many users of one of them wait. */
 static struct turn_user *find_least(struct turns *turns, uint64_t now)
 {
 	struct turn_user *user, *next = NULL;
-	uint64_t least = UINT64_MAX;
+	uint64_t least = UINT64_MAX, earliest = UINT64_MAX;
 
 	list_for_each_entry(user, &turns->ready, ready) {
-		uint64_t debt = user_debt(user, now);
+		uint64_t debt = user_debt(user, now), served = user_served(user);
 
-		if (debt >= least)
+		if (debt > least || (debt == least && served >= earliest))
 			continue;
 		least = debt;
+		earliest = served;
 		next = user;
 	}
 	return next;
@@ -233,6 +247,11 @@ void turn_ask(struct turn *turn)
 	list_add_tail(&user->waiting, &turn->link);
 	if (list_empty(&user->ready))
 		list_add_tail(&turns->ready, &user->ready);
+}
+
+bool turn_waits(const struct turn *turn)
+{
+	return turn->user && !list_empty(&turn->link);
 }
 
 int turn_init(struct turn *turn, struct turns *turns, const void *const keys[TURN_ACCOUNTS],

@@ -3,6 +3,8 @@
 #ifndef SHMEMD_TURNS_H
 #define SHMEMD_TURNS_H
 
+#include <stdbool.h>
+
 #include "daemon/loop.h"
 #include "proto/base/list.h"
 
@@ -32,5 +34,6 @@ void turn_deinit(struct turn *turn); /* may be all zero */
 
 /* Calls `fn` once, now or later. Further calls until then change nothing. */
 void turn_ask(struct turn *turn);
+bool turn_waits(const struct turn *turn); /* it has asked and is not served yet; false for all zero */
 
 #endif

@@ -3,8 +3,9 @@
  * A fixed number of threads over two lists: what is to be run, and what is to be done on the control thread.
  *
  * No session, no NIC and no watch of the daemon's own (node-watch, hot-watch, newcomers, warm) has more than one work here, so
- * the first list is never longer than all of them together. A user with many sessions gets no more than others: next is
- * the oldest work of whoever has the fewest under way, and one thread is left to those who have none. Works stay their
+ * the first list is never longer than all of them together. A uid or tenant with many sessions gets no more than others: next is
+ * the work of whoever has the fewest under way, and one thread is left to those who have none. Users with equally many take
+ * turns, and the works of one user stay in their order. Works stay their
  * owners'; nothing is allocated for them. Signals are the control thread's.
  */
 #include "daemon/workers.h"
@@ -14,6 +15,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -30,7 +32,7 @@ struct worker {
 	struct workers *workers;
 	pthread_t thread;
 	bool is_busy; /* under the lock, as the next */
-	const void *user; /* of what it is at */
+	const void *users[WORK_USERS]; /* of what it is at */
 };
 
 struct workers {
@@ -68,13 +70,49 @@ static struct work *take_first(struct list *list)
 	return work;
 }
 
-static unsigned int count_of_user(const struct workers *workers, const void *user)
+/* The first one counts even if it is NULL: it is the daemon. */
+static bool is_same_user(const void *const a[WORK_USERS], const void *const b[WORK_USERS], unsigned int which)
 {
-	unsigned int n = 0;
+	return a[which] == b[which] && (which == 0 || a[which]);
+}
 
-	for (unsigned int i = 0; i < workers->n_threads; i++)
-		n += workers->threads[i].is_busy && workers->threads[i].user == user;
-	return n;
+/* Of its uid or of its tenant, whichever has more. */
+static unsigned int count_of_users(const struct workers *workers, const struct work *work)
+{
+	unsigned int most = 0;
+
+	for (unsigned int which = 0; which < WORK_USERS; which++) {
+		unsigned int n = 0;
+
+		for (unsigned int i = 0; i < workers->n_threads; i++)
+			n += workers->threads[i].is_busy &&
+			     is_same_user(workers->threads[i].users, work->users, which);
+		most = n > most ? n : most;
+	}
+	return most;
+}
+
+static bool is_of_a_user_of(const struct work *work, const struct work *other)
+{
+	for (unsigned int which = 0; which < WORK_USERS; which++)
+		if (is_same_user(work->users, other->users, which))
+			return true;
+	return false;
+}
+
+/* Works of the same users come after those of all others. */
+static void put_behind(struct workers *workers, const struct work *taken)
+{
+	struct work *work, *tmp;
+	struct list same;
+
+	list_init(&same);
+	list_for_each_entry_safe(work, tmp, &workers->todo, link)
+		if (is_of_a_user_of(work, taken)) {
+			list_del(&work->link);
+			list_add_tail(&same, &work->link);
+		}
+	list_splice_tail(&workers->todo, &same);
 }
 
 /* NULL: there is none, or only of users who have enough under way. */
@@ -84,7 +122,7 @@ static struct work *take_fairest(struct workers *workers)
 	struct work *work, *best = NULL;
 
 	list_for_each_entry(work, &workers->todo, link) {
-		unsigned int n = count_of_user(workers, work->user);
+		unsigned int n = count_of_users(workers, work);
 
 		if (n >= fewest)
 			continue;
@@ -93,8 +131,10 @@ static struct work *take_fairest(struct workers *workers)
 		if (n == 0)
 			break;
 	}
-	if (best)
-		list_del(&best->link);
+	if (!best)
+		return NULL;
+	list_del(&best->link);
+	put_behind(workers, best);
 	return best;
 }
 
@@ -103,13 +143,16 @@ static void carry_out(struct worker *self, struct work *work)
 	struct workers *workers = self->workers;
 
 	self->is_busy = true;
-	self->user = work->user;
+	memcpy(self->users, work->users, sizeof(self->users));
 	pthread_mutex_unlock(&workers->lock);
 	work->run(work);
 	pthread_mutex_lock(&workers->lock);
 	self->is_busy = false;
 	list_add_tail(&workers->ready, &work->link);
 	ring(workers);
+	/* One work may have waited for its uid and one for its tenant: this thread takes one of them. */
+	if (!list_empty(&workers->todo))
+		pthread_cond_signal(&workers->wake);
 }
 
 static void *run_thread(void *arg)

@@ -22,7 +22,7 @@ int workers_new(const struct workers_attr *attr, struct workers **ret_workers);
 /* Nothing is under way. NULL allowed. */
 struct workers *workers_free(struct workers *workers);
 
-/* First come, first served, where users have equally many under way. Its done is called from the loop. */
+/* Users who have equally many under way take turns; each one's works run in their order. The loop calls its done. */
 void workers_submit(struct workers *workers, struct work *work);
 /*
  * Without the loop: until nothing is under way, also of what comes up meanwhile. -ETIMEDOUT: nothing was done for

@@ -14,6 +14,7 @@
  */
 #include "daemon/session/cgroup.h"
 
+#include <ctype.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -75,8 +76,9 @@ static bool is_pod(struct name name, bool below_kubepods)
 {
 	if (!ends(name, ".slice"))
 		return below_kubepods && starts(name, "pod");
-	for (size_t i = 0; i + 4 <= name.bytes; i++)
-		if (memcmp(name.at + i, "-pod", 4) == 0)
+	/* The number of a pod follows: "system-podman.slice" is none. */
+	for (size_t i = 0; i + 4 < name.bytes; i++)
+		if (memcmp(name.at + i, "-pod", 4) == 0 && isxdigit((unsigned char)name.at[i + 4]))
 			return true;
 	return false;
 }

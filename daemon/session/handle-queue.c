@@ -18,7 +18,7 @@
 #include "proto/base/cleanup.h"
 
 #define QUEUE_MEM_ALIGN 4096u
-/* Rings of CQs are filled when they are made: 1 MiB takes two thirds of a millisecond. */
+/* The NIC fills CQ rings when it creates them: 1 MiB takes two thirds of a millisecond. */
 #define LONG_CQ_BYTES (1ull << 20)
 #define CQE_BYTES 64ull
 
@@ -354,7 +354,7 @@ static int prepare_create(struct request *req, struct session_nic *nic, struct c
 	return r != 0 ? r : make_create_rep(req, op);
 }
 
-/* Memory of a client is no memory to touch here: a page of it comes when its file lets it. */
+/* The control thread does not touch a client's memory: its file decides how long a page takes to come. */
 static bool is_long(const struct msg_queue_create_req *create, const struct nic_layout *layout)
 {
 	uint64_t bytes = 0;

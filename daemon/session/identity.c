@@ -24,6 +24,7 @@
 #include "proto/base/cleanup.h"
 
 #define CGROUP_TEXT_BYTES 4096
+#define CGROUP_TOO_DEEP "/(path too long)" /* no cgroup here: it counts as a tenant's */
 
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77
@@ -74,7 +75,7 @@ static int open_pidfd(struct identity *identity, int sock)
 	return 0;
 }
 
-static void read_proc(uint32_t pid, const char *name, char *buf, size_t size)
+static int read_proc(uint32_t pid, const char *name, char *buf, size_t size)
 {
 	_cleanup_close_ int fd = -1;
 	char path[48];
@@ -84,9 +85,12 @@ static void read_proc(uint32_t pid, const char *name, char *buf, size_t size)
 	snprintf(path, sizeof(path), "/proc/%u/%s", pid, name);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
-		return;
+		return -errno;
 	n = read(fd, buf, size - 1);
-	buf[n > 0 ? n : 0] = 0;
+	if (n < 0)
+		return -errno;
+	buf[n] = 0;
+	return 0;
 }
 
 /* Clients choose their own command name: what a terminal or a log would take for more is replaced. */
@@ -135,18 +139,27 @@ static void find_tenant(const char *text, char *buf, unsigned int size)
 	make_printable(buf);
 }
 
+/* The kernel shows no path of 4096 bytes: who nests cgroups that deep must not escape its quota, and shares one with its like. */
+void identity_set_cgroup(struct identity *identity, int r, const char *text)
+{
+	if (r == -ENAMETOOLONG)
+		text = "0::" CGROUP_TOO_DEEP "\n";
+	identity_parse_cgroup(text, identity->cgroup, sizeof(identity->cgroup));
+	find_tenant(text, identity->tenant, sizeof(identity->tenant));
+}
+
 static void read_names(struct identity *identity)
 {
 	char text[CGROUP_TEXT_BYTES];
+	int r;
 
 	if (identity->pid == 0)
 		return;
 	read_proc(identity->pid, "comm", identity->command, sizeof(identity->command));
 	identity->command[strcspn(identity->command, "\n")] = 0;
 	make_printable(identity->command);
-	read_proc(identity->pid, "cgroup", text, sizeof(text));
-	identity_parse_cgroup(text, identity->cgroup, sizeof(identity->cgroup));
-	find_tenant(text, identity->tenant, sizeof(identity->tenant));
+	r = read_proc(identity->pid, "cgroup", text, sizeof(text));
+	identity_set_cgroup(identity, r, text);
 }
 
 static int read_peer(struct identity *identity, int sock)

@@ -12,7 +12,7 @@ struct identity {
 	int pidfd; /* owned; -1: none, the socket alone tells of its death */
 	char command[16];
 	char cgroup[256]; /* "" when not known */
-	char tenant[256]; /* of these the part that counts: cgroup.h */
+	char tenant[256]; /* the part of it that counts: cgroup.h */
 };
 
 /* 0, -ESRCH when the process is gone already, or another negative errno. */
@@ -29,5 +29,7 @@ bool identity_is_process(const struct identity *identity, int pidfd);
 
 /* The path in the text of /proc/PID/cgroup: of the unified hierarchy, else the first that is not the root. */
 void identity_parse_cgroup(const char *text, char *buf, unsigned int size);
+/* Sets cgroup and tenant from that text; `r` is the negative errno if it could not be read. */
+void identity_set_cgroup(struct identity *identity, int r, const char *text);
 
 #endif

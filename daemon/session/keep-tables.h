@@ -96,7 +96,7 @@ KEEP_TABLE(keep_registry,
 	KEEP_N(TAG_REGISTRY + 4, registry, counted),
 );
 
-/* As older daemons wrote it: who adopts it adds the mappings. */
+/* The format of older daemons, without mappings: session-adopt.c adds them. */
 KEEP_TABLE(keep_amount,
 	{.tag = TAG_AMOUNT, .type = KEEP_BYTES, .offset = offsetof(struct quota_amount, n),
 	 .size = QUOTA_KEPT_N * sizeof(uint64_t)},

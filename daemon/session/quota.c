@@ -225,11 +225,6 @@ void quota_user_copy(struct quota_user *to, const struct quota_user *user)
 		.quota = user->quota, .uid = bucket_ref(user->uid), .cgroup = bucket_ref(user->cgroup)};
 }
 
-const void *quota_user_key(const struct quota_user *user)
-{
-	return user->cgroup ? user->cgroup : user->uid;
-}
-
 bool quota_unread_fits(const struct quota_user *user, unsigned int n)
 {
 	uint64_t limit = user->quota->max_unread_fds;

@@ -7,7 +7,7 @@
  * nothing, since on systems without cgroups everybody is in it. A charge lives in the object it is for and is
  * returned with it, so that counters cannot drift from what exists.
  *
- * A pool bounds all users together, for what the process itself runs out of. A uid or cgroup that holds more than
+ * A pool bounds what all users together hold of the process's own descriptors and mappings. A uid or cgroup that holds more than
  * QUOTA_SMALL gets at most half of what the others leave of seven eighths of the pool; the last eighth is for those
  * that hold little. The daemon's own user may take what is left of the pool: a private daemon has no other user.
  */
@@ -42,7 +42,7 @@ struct quota_amount {
 
 struct quota {
 	struct quota_amount limits; /* per uid, and per cgroup */
-	struct quota_amount pools; /* of everybody; 0: no bound */
+	struct quota_amount pools; /* what all users may hold together; 0: no bound */
 	uint32_t owner_uid; /* the daemon's own user */
 	struct quota_amount total; /* of everybody */
 	uint64_t max_unread_fds; /* per uid, and per cgroup: see below */
@@ -74,9 +74,6 @@ void quota_deinit(struct quota *quota); /* every charge and user is gone already
 int quota_user_init(struct quota_user *user, struct quota *quota, uint32_t uid, const char *cgroup);
 void quota_user_deinit(struct quota_user *user);
 void quota_user_copy(struct quota_user *to, const struct quota_user *user); /* one more, of the same */
-
-/* Identifies the user for fair shares of threads: the tenant's cgroup, else the uid. Only to be compared. */
-const void *quota_user_key(const struct quota_user *user);
 
 /*
  * Descriptors that the user sent and that are not closed yet, since their closing blocks, are charged to its uid as

@@ -96,7 +96,7 @@ static int start(struct request *req, bool in_background, request_run run, reque
 		carry_out(req);
 		return finish(req);
 	}
-	req->work = (struct work){.user = quota_user_key(&req->session->user), .run = work_run, .done = work_done};
+	req->work = (struct work){.users = {req->session->user.uid, req->session->user.cgroup}, .run = work_run, .done = work_done};
 	session_take(req->session);
 	registry_work(req->session->registry, true, &req->work);
 	return REQUEST_WAITS;

@@ -31,7 +31,7 @@ static int take_of(struct session *session, const char *what)
 	return adopt_take(session, name);
 }
 
-/* A state says nothing of mappings: they are those of this daemon. */
+/* A saved state does not count mappings: this daemon makes its own. */
 static void adopt_charge(struct session *session, struct quota_amount amount, unsigned int n_maps, struct quota_charge *charge)
 {
 	amount.n[QUOTA_MAPS] = n_maps;

@@ -218,7 +218,7 @@ void session_release(struct session *session)
 		return;
 	teardown_begin(session);
 	session->work = (struct work){
-		.user = quota_user_key(&session->user), .run = teardown_run, .done = teardown_done};
+		.users = {session->user.uid, session->user.cgroup}, .run = teardown_run, .done = teardown_done};
 	registry_work(session->registry, session->registry->blocks && session->n_nics > 0, &session->work);
 }
 

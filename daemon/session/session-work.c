@@ -61,7 +61,7 @@ static void start_look(struct session *session)
 {
 	session->wants_look = false;
 	session_take(session);
-	session->work = (struct work){.user = quota_user_key(&session->user), .run = look_run, .done = look_done};
+	session->work = (struct work){.users = {session->user.uid, session->user.cgroup}, .run = look_run, .done = look_done};
 	registry_work(session->registry, true, &session->work);
 }
 

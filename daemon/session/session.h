@@ -99,8 +99,8 @@ struct session {
 	struct connection connection;
 	struct quota_user user;
 	struct quota_charge connection_charge; /* since accept */
-	bool has_admin_place; /* beyond the limits, for a controller alone */
-	enum quota_what admin_limit; /* the limit that it passes then */
+	bool has_admin_place; /* passes the limits; for controllers only */
+	enum quota_what admin_limit; /* has_admin_place: the limit that it passes */
 	struct quota_charge session_charge; /* since Hello, clients only */
 
 	uint32_t version; /* of the protocol; 0 before Hello */

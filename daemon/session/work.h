@@ -8,9 +8,12 @@
 
 #include "proto/base/list.h"
 
+#define WORK_USERS 2
+
 struct work {
 	struct list link; /* of whoever carries it out */
-	const void *user; /* whose it is, compared only: users share the threads evenly; NULL: the daemon's own */
+	/* The uid and the tenant that it is for, compared only: each has its share of the threads. NULL, NULL: the daemon's own. */
+	const void *users[WORK_USERS];
 	void (*run)(struct work *work); /* any thread: touches nothing but NICs and what is this work's alone */
 	void (*done)(struct work *work); /* control thread, after run; may free it */
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A machine from a file: told apart by its outermost element. The file is read whole, up to a limit. A pipe is read too, and
- * given up when nobody writes to it. Any thread.
+ * A machine from a file: told apart by its outermost element. The file is read whole, up to a limit. A pipe is read
+ * to its end; reading fails if nobody writes to it. Any thread.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -86,7 +86,7 @@ int topo_parse(char *text, size_t n_bytes, struct topo **ret_topo, char why[TOPO
 	return r;
 }
 
-/* A pipe that is silent for that long is given up; 0 for others. */
+/* Waits for the next bytes; -ETIMEDOUT if the pipe is silent for that long. */
 static int await_more(int fd, int patience_msec, char why[TOPO_WHY_BYTES])
 {
 	struct pollfd p = {.fd = fd, .events = POLLIN};
@@ -127,7 +127,7 @@ int topo_read_text(int fd, int patience_msec, struct topo_text *ret_text, char w
 	return 0;
 }
 
-/* Not waiting for somebody to write: a FIFO would be opened for ever. Standard input is whatever its user made it. */
+/* O_NONBLOCK: to open a FIFO without a writer would block for ever. Standard input may be any kind of file. */
 static int open_file(const char *path, char why[TOPO_WHY_BYTES])
 {
 	_cleanup_close_ int fd = -1;
@@ -148,7 +148,7 @@ static int open_file(const char *path, char why[TOPO_WHY_BYTES])
 	return -EINVAL;
 }
 
-/* A pipe is empty at once when nobody has opened it for writing. */
+/* read() finds the end of a FIFO at once if nobody has opened it for writing. */
 static int check_text(const char *path, const struct topo_text *text, char why[TOPO_WHY_BYTES])
 {
 	struct stat st;

@@ -35,6 +35,6 @@ void json_seconds(struct json *json, const char *key, uint64_t nsec); /* nine de
 
 /* Bytes of the UTF-8 character at s (which is terminated), or 0 when there is none. */
 unsigned int json_utf8_bytes(const char *s);
-bool json_is_hidden(const char *s); /* that character is no sight for a terminal: a control, or proto/base/unicode.h says so */
+bool json_is_hidden(const char *s); /* a terminal must not show that character: it is a control or hidden (proto/base/unicode.h) */
 
 #endif

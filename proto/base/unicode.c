@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * UTF-8 without overlong forms and surrogates, and the characters that deceive a reader. The ranges are those of
- * Unicode's default ignorable code points, bidirectional controls, and line and paragraph separators; what has a visible shape is not
- * among them.
+ * UTF-8 without overlong forms and surrogates, and the characters that deceive a reader. The ranges are
+ * Unicode's default ignorable code points, bidirectional controls, and line and paragraph separators. Characters with a visible
+ * shape are not among them.
  */
 #include "proto/base/unicode.h"
 
@@ -35,7 +35,7 @@ static bool is_continuation(unsigned char c)
 	return (c & 0xc0) == 0x80;
 }
 
-/* Bytes of the sequence that c starts; 0 when it can start none. */
+/* Bytes of the sequence that c starts; 0 if no sequence starts with c. */
 static unsigned int sequence_bytes(unsigned char c)
 {
 	if (c < 0x80)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which characters somebody else's text may bring to a terminal or a log. Pure functions; any thread. */
+/* Decides which characters of others' text a terminal or a log may show. Pure functions; any thread. */
 #ifndef SHMD_BASE_UNICODE_H
 #define SHMD_BASE_UNICODE_H
 
@@ -7,13 +7,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Bytes of the UTF-8 character at `text`, of which `left` bytes may be read, and its number; 0: there is none. */
+/* Returns the number of bytes of the UTF-8 character at `text`, which has `left` bytes, and its code; 0 if it is invalid. */
 unsigned int unicode_decode(const char *text, size_t left, uint32_t *ret_code);
 
 bool unicode_is_control(uint32_t code); /* C0, DEL, C1 */
 /*
- * Nobody sees it, or it changes the order or the lines of what others see: bidirectional controls, separators of lines and
- * paragraphs, what has no width, tags and selectors, noncharacters.
+ * The character is invisible, or changes the order or the lines of others: bidirectional controls, separators of lines and
+ * paragraphs, characters without width, tags, selectors and noncharacters.
  */
 bool unicode_is_hidden(uint32_t code);
 

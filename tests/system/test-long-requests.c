@@ -236,3 +236,44 @@ TEST_TIMEOUT(session_that_waits_for_its_rings_is_listed_and_killed, 120)
 	raw_close(&ctl);
 	fixture_daemon_stop(&daemon);
 }
+
+/* Some clients die in the queue of the workers, some while a worker fills their rings. */
+TEST_TIMEOUT(clients_that_die_while_their_rings_are_made_leave_nothing, 120)
+{
+	const struct timespec pause = {.tv_nsec = 5000000};
+	struct fixture_daemon daemon;
+	struct raw_client raw, ctl;
+	struct msg req;
+
+	start_daemon(&daemon);
+	raw_connect(&ctl, daemon.socket);
+	raw_hello(&ctl, MSG_ROLE_CONTROL);
+	for (unsigned int i = 0; i < 8; i++) {
+		open_session(&raw, &daemon);
+		fill_cqs(&req, 4, CQ_LOG2_ENTRIES);
+		raw_send(&raw, &req, NULL, 0);
+		if (i % 2)
+			nanosleep(&pause, NULL);
+		raw_close(&raw);
+	}
+	daemon_expect_empty(&ctl, 20 * NSEC_PER_SEC);
+	raw_close(&ctl);
+	fixture_daemon_stop(&daemon);
+}
+
+TEST_TIMEOUT(daemon_that_stops_while_rings_are_made_ends_in_order, 120)
+{
+	struct fixture_daemon daemon;
+	struct raw_client raws[4];
+	struct msg req;
+
+	start_daemon(&daemon);
+	for (unsigned int i = 0; i < 4; i++) {
+		open_session(&raws[i], &daemon);
+		fill_cqs(&req, 4, CQ_LOG2_ENTRIES);
+		raw_send(&raws[i], &req, NULL, 0);
+	}
+	fixture_daemon_stop(&daemon);
+	for (unsigned int i = 0; i < 4; i++)
+		raw_close(&raws[i]);
+}

@@ -75,7 +75,7 @@ int soft_map_memfd(int fd, uint64_t offset, uint64_t bytes, bool writable, struc
 #define MADV_POPULATE_WRITE 23
 #endif
 
-/* In slices: mmap() on other threads waits for one of them at most. */
+/* In slices: mmap() on another thread waits for one slice at most. */
 int soft_map_populate(struct soft_map *map, uint64_t bytes)
 {
 	size_t left = bytes ? (size_t)(map->data - (uint8_t *)map->base) + bytes : 0;

@@ -133,6 +133,24 @@ TEST(another_user_does_not_wait_for_many_uids_of_one_cgroup)
 	crowd_deinit(&crowd);
 }
 
+/* Three tenants with many uids each owe nothing most of the time, since each gets a part only: they wait for each other as well. */
+TEST(another_user_does_not_wait_for_the_many_uids_of_several_cgroups)
+{
+	static struct crowd crowd;
+	static char many[180], tenants[3];
+	struct client *other;
+
+	crowd_init(&crowd, 400);
+	for (unsigned int i = 0; i < 180; i++)
+		add(&crowd, &many[i], &tenants[i % 3], COST_NSEC)->asks_again = true;
+	other = add(&crowd, &uids[1], &cgroups[1], COST_NSEC);
+	other->asks_again = true;
+	crowd_run(&crowd);
+	printf("# %u of 400 turns\n", other->n_heard);
+	ASSERT_GE(other->n_heard, 400 / 8);
+	crowd_deinit(&crowd);
+}
+
 /* Two that ask all the time get about the same time, however many sessions each has. */
 TEST(two_users_that_ask_all_the_time_have_the_same_time)
 {

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -111,7 +112,7 @@ TEST(works_run_beside_each_other_and_are_done_by_the_control_thread)
 	pthread_barrier_init(&barrier, NULL, 4);
 	for (int i = 0; i < 4; i++) {
 		jobs[i] = job_of(&s, &n_done);
-		jobs[i].work.user = &jobs[i];
+		jobs[i].work.users[0] = &jobs[i];
 		jobs[i].barrier = &barrier;
 		workers_submit(s.workers, &jobs[i].work);
 	}
@@ -160,9 +161,10 @@ static void submit_many(struct scene *s, struct job *jobs, int n_users, unsigned
 	int hold = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
 
 	ASSERT_GE(hold, 0);
+	__atomic_store_n(&begun, 0, __ATOMIC_RELEASE);
 	for (int i = 0; i < N_MANY; i++) {
 		jobs[i] = job_of(s, n_done);
-		jobs[i].work.user = &jobs[i % n_users];
+		jobs[i].work.users[0] = &jobs[i % n_users];
 		jobs[i].wait_fd = hold;
 		jobs[i].n_begun = &begun;
 		workers_submit(s->workers, &jobs[i].work);
@@ -176,7 +178,7 @@ static void submit_many(struct scene *s, struct job *jobs, int n_users, unsigned
 static void submit_other(struct scene *s, struct job *other, unsigned int *n_done)
 {
 	*other = job_of(s, n_done);
-	other->work.user = other;
+	other->work.users[0] = other;
 	other->stops_loop = true;
 	workers_submit(s->workers, &other->work);
 }
@@ -522,4 +524,111 @@ TEST(clients_that_ask_all_at_once_get_their_answers_and_leave_nothing)
 		ASSERT_OK(pthread_join(threads[i], NULL));
 	loop_watch_free(watch);
 	world_deinit(&w);
+}
+
+static void submit_of(struct scene *s, struct job *job, const void *uid, const void *tenant, unsigned int *n_done)
+{
+	*job = job_of(s, n_done);
+	job->work.users[0] = uid;
+	job->work.users[1] = tenant;
+	workers_submit(s->workers, &job->work);
+}
+
+/* Two users hold the two threads and have many works in the queue; a third one has one, behind them all. */
+TEST(users_with_equally_many_under_way_take_turns)
+{
+	struct job jobs[N_MANY], other;
+	uint64_t many = N_MANY;
+	unsigned int n_done = 0;
+	struct scene s;
+	int hold;
+
+	scene_init(&s, 2);
+	submit_many(&s, jobs, 2, 2, &n_done);
+	hold = jobs[0].wait_fd;
+	submit_other(&s, &other, &n_done);
+	other.stops_loop = false;
+	ASSERT_EQ(write(hold, &many, sizeof(many)), (ssize_t)sizeof(many));
+	ASSERT_OK(workers_finish(s.workers, LIMIT_NSEC, LIMIT_NSEC));
+	ASSERT_EQ(n_done, N_MANY + 1);
+	/* Each of the two may have one more before it, besides those under way. */
+	ASSERT_LE(other.order, 6u);
+	close(hold);
+	scene_deinit(&s);
+}
+
+/* A uid with cgroups of several tenants, such as jobs of a batch system, is still one uid; and a tenant with many uids one tenant. */
+TEST(uid_of_several_tenants_and_tenant_of_several_uids_leave_a_thread_to_others)
+{
+	static const char uids[3], tenants[3];
+	struct job first, more[2], other;
+	unsigned int n_done = 0, n_held = 0;
+	const uint64_t one = 1;
+	struct scene s;
+
+	scene_init(&s, 2);
+	for (int by_uid = 0; by_uid < 2; by_uid++) {
+		unsigned int begun = 0;
+
+		first = job_of(&s, &n_held);
+		first.work.users[0] = &uids[0];
+		first.work.users[1] = &tenants[0];
+		first.wait_fd = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
+		first.n_begun = &begun;
+		ASSERT_GE(first.wait_fd, 0);
+		workers_submit(s.workers, &first.work);
+		while (__atomic_load_n(&begun, __ATOMIC_ACQUIRE) < 1)
+			sched_yield();
+		n_done = 0;
+		for (int i = 0; i < 2; i++)
+			submit_of(&s, &more[i], &uids[by_uid ? 0 : i + 1], &tenants[by_uid ? i + 1 : 0], &n_done);
+		submit_of(&s, &other, &s, NULL, &n_done);
+		other.stops_loop = true;
+		ASSERT_OK(loop_run(s.loop));
+		ASSERT_EQ(n_done, 1u);
+		ASSERT_EQ(other.order, 0u);
+		ASSERT_EQ(write(first.wait_fd, &one, sizeof(one)), (ssize_t)sizeof(one));
+		ASSERT_OK(workers_finish(s.workers, LIMIT_NSEC, LIMIT_NSEC));
+		ASSERT_EQ(n_done, 3u);
+		close(first.wait_fd);
+	}
+	scene_deinit(&s);
+}
+
+/* One work waits for the uid and one for the tenant of what is under way: both begin at its end, on both threads. */
+TEST(end_of_a_work_lets_another_thread_begin_what_waited_for_it)
+{
+	static const char uids[2], tenants[2];
+	unsigned int n_done = 0, n_held = 0, begun = 0;
+	struct job first, held, other;
+	const uint64_t one = 1;
+	struct scene s;
+
+	scene_init(&s, 2);
+	first = job_of(&s, &n_held);
+	first.work.users[0] = &uids[0];
+	first.work.users[1] = &tenants[0];
+	first.wait_fd = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
+	first.n_begun = &begun;
+	ASSERT_GE(first.wait_fd, 0);
+	held = first;
+	held.work.users[1] = &tenants[1];
+	held.wait_fd = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
+	ASSERT_GE(held.wait_fd, 0);
+	workers_submit(s.workers, &first.work);
+	while (__atomic_load_n(&begun, __ATOMIC_ACQUIRE) < 1)
+		sched_yield();
+	workers_submit(s.workers, &held.work);
+	submit_of(&s, &other, &uids[1], &tenants[0], &n_done);
+	other.stops_loop = true;
+	/* So that the other thread has looked, and sleeps. */
+	nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+	ASSERT_EQ(write(first.wait_fd, &one, sizeof(one)), (ssize_t)sizeof(one));
+	ASSERT_OK(loop_run(s.loop));
+	ASSERT_EQ(n_done, 1u);
+	ASSERT_EQ(write(held.wait_fd, &one, sizeof(one)), (ssize_t)sizeof(one));
+	ASSERT_OK(workers_finish(s.workers, LIMIT_NSEC, LIMIT_NSEC));
+	close(first.wait_fd);
+	close(held.wait_fd);
+	scene_deinit(&s);
 }

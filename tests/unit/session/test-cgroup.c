@@ -66,6 +66,7 @@ TEST(what_tenants_share_is_nobodys)
 {
 	expect("/user.slice/user-1.slice", "", "/user.slice/user-1.slice");
 	expect("/user.slice/user-x.slice/a.scope", "", "/user.slice/user-x.slice/a.scope");
+	expect("/system.slice/system-podman.slice/podman@7.service", "", "/system.slice/system-podman.slice/podman@7.service");
 	expect("/batch/alice/1", "", "/batch/alice/1");
 	expect("/batch/bob/1", "", "/batch/bob/1");
 	expect("/", "", "/");

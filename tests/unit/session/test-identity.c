@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -6,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "daemon/session/cgroup.h"
 #include "daemon/session/identity.h"
 #include "proto/base/cleanup.h"
 #include "tests/lib/test.h"
@@ -99,4 +101,21 @@ TEST(cgroup_of_the_unified_hierarchy_wins)
 	expect_cgroup("0::/a\033[31mb", "/a?[31mb");
 	expect_cgroup("0::/0123456789012345678901234567890123456789012345678901234567890123456789\n",
 		      "/01234567890123456789012345678901234567890123456789012345678901");
+}
+
+/* The kernel shows no path of 4096 bytes: a tenant may nest cgroups that deep. Such clients count as one tenant, also after a restart. */
+TEST(cgroup_nested_too_deep_to_be_shown_is_counted)
+{
+	struct identity identity = {.pidfd = -1};
+	char tenant[256];
+
+	identity_set_cgroup(&identity, -ENAMETOOLONG, "");
+	ASSERT_NE(identity.tenant[0], 0);
+	ASSERT_NE(strcmp(identity.tenant, "/"), 0);
+	cgroup_tenant(identity.cgroup, NULL, NULL, tenant, sizeof(tenant));
+	ASSERT_STREQ(tenant, identity.tenant);
+	identity_set_cgroup(&identity, -ENOENT, "");
+	ASSERT_STREQ(identity.tenant, "");
+	identity_set_cgroup(&identity, 0, "0::/user.slice/user-7.slice/x\n");
+	ASSERT_STREQ(identity.tenant, "/user.slice/user-7.slice");
 }
