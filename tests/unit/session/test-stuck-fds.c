@@ -8,7 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "proto/base/foreign-fd.h"
+#include "proto/base/later.h"
 #include "proto/base/nsec.h"
 #include "tests/lib/strange-fd.h"
 #include "tests/lib/test.h"
@@ -16,7 +16,7 @@
 
 #define MAX_FDS 40
 #define SLACK_FDS 100 /* sockets and pages of the sessions, and what may come before a session ends */
-#define N_BLOCKING 40 /* more than there are threads */
+#define N_BLOCKING 40
 #define N_FLOOD 600
 #define OTHER_UID 4242u
 
@@ -87,6 +87,8 @@ static void reg_one(struct attack *attack, struct pair *pair)
 	raw_send(&pair->raw, &req, &fd, 1);
 	close(fd); /* before the session sees it: its own is the last */
 	session_readable(pair->session);
+	while (pair->session->is_reading)
+		lab_hear_porters(pair->lab);
 	if (pair->session->ended) {
 		attack->n_ended++;
 		pair_expect_end(pair, SHMD_STATUS_QUOTA_FDS);
@@ -122,7 +124,7 @@ static void move_to_other_user(struct pair *pair, struct lab *lab)
 	quota_charge_deinit(&session->connection_charge);
 	quota_user_deinit(&session->user);
 	ASSERT_OK(quota_user_init(&session->user, &lab->registry.quota, OTHER_UID, ""));
-	session->connection.account = quota_user_account(&session->user);
+
 }
 
 static void register_file(struct pair *pair)
@@ -136,6 +138,17 @@ static void register_file(struct pair *pair)
 	close(fd);
 }
 
+static void wait_until_closed(struct lab *lab)
+{
+	uint64_t end = nsec_now() + 10 * NSEC_PER_SEC;
+
+	do {
+		ASSERT_LT(nsec_now(), end);
+		lab_hear_porters(lab);
+		quota_collect(&lab->registry.quota);
+	} while (lab->registry.quota.total.n[QUOTA_FDS] >= MAX_FDS / 2);
+}
+
 TEST(descriptors_that_never_finish_closing_are_bounded_by_their_senders_quota)
 {
 	struct attack attack = {0};
@@ -146,7 +159,7 @@ TEST(descriptors_that_never_finish_closing_are_bounded_by_their_senders_quota)
 	/* What nobody reads is cut off. */
 	if (test_emulator())
 		test_skip("qemu-user leaks descriptors when ancillary data is cut off");
-	lab_init(&lab, MAX_FDS);
+	lab_init_porters(&lab, MAX_FDS);
 	pair_init_hello(&other, &lab, MSG_ROLE_CLIENT);
 	raw_open_nic(&other.raw, "fake0");
 	move_to_other_user(&other, &lab);
@@ -166,7 +179,7 @@ TEST(descriptors_that_never_finish_closing_are_bounded_by_their_senders_quota)
 
 	for (int i = 0; i < N_BLOCKING; i++)
 		close(attack.peers[i]);
-	close_foreign_wait();
+	wait_until_closed(&lab);
 	pair_init_hello(&pair, &lab, MSG_ROLE_CLIENT);
 	raw_open_nic(&pair.raw, "fake0");
 	register_file(&pair);
@@ -187,7 +200,7 @@ TEST(descriptors_behind_the_end_of_a_session_cost_one)
 	/* What nobody reads is cut off. */
 	if (test_emulator())
 		test_skip("qemu-user leaks descriptors when ancillary data is cut off");
-	lab_init(&lab, MAX_FDS);
+	lab_init_porters(&lab, MAX_FDS);
 	pair_init_hello(&pair, &lab, MSG_ROLE_CLIENT);
 	pair.raw.pump = NULL;
 	for (int i = 0; i < 4; i++)
@@ -380,7 +393,7 @@ TEST(a_client_that_sends_its_own_socket_leaves_nothing)
 	/* What nobody reads is cut off. */
 	if (test_emulator())
 		test_skip("qemu-user leaks descriptors when ancillary data is cut off");
-	lab_init(&lab, MAX_FDS);
+	lab_init_porters(&lab, MAX_FDS);
 	pair_init(&pair, &lab);
 	ask_hello(&pair);
 	pair.raw.pump = NULL;
@@ -390,8 +403,8 @@ TEST(a_client_that_sends_its_own_socket_leaves_nothing)
 	lab_deinit(&lab);
 }
 
-/* Its thread has a packet in hand when the client has read: what is behind that packet is for nobody else. */
-TEST(thread_that_drops_what_was_not_read_is_alone_at_the_socket)
+/* The porter has a packet in hand when the client has read: what is behind that packet is for nobody else. */
+TEST(porter_that_drops_what_was_not_read_is_alone_at_the_socket)
 {
 	struct attack attack = {0};
 	struct pair pair;
@@ -400,7 +413,7 @@ TEST(thread_that_drops_what_was_not_read_is_alone_at_the_socket)
 	/* What nobody reads is cut off. */
 	if (test_emulator())
 		test_skip("qemu-user leaks descriptors when ancillary data is cut off");
-	lab_init(&lab, MAX_FDS);
+	lab_init_porters(&lab, MAX_FDS);
 	pair_init(&pair, &lab);
 	ask_hello(&pair);
 	pair.raw.pump = NULL;
@@ -434,7 +447,7 @@ TEST(session_that_ends_while_there_are_no_descriptors_keeps_its_place_until_it_i
 	/* What nobody reads is cut off. */
 	if (test_emulator())
 		test_skip("qemu-user leaks descriptors when ancillary data is cut off");
-	lab_init(&lab, MAX_FDS);
+	lab_init_porters(&lab, MAX_FDS);
 	pair_init(&pair, &lab);
 	ask_hello(&pair);
 	pair.raw.pump = NULL;
