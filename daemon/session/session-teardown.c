@@ -176,6 +176,7 @@ static void teardown_begin(struct session *session)
 	session->ended = true;
 	if (session->hello)
 		request_free(take_ptr(session->hello));
+	session_packet_free(session);
 	/* Also where nobody called session_end(): a kernel on a GPU has nothing but these words. */
 	session_health_end(session);
 	monitor_leave(session);

@@ -317,14 +317,57 @@ static void on_read(struct session *session, int r, const void *buf, size_t byte
 
 /* ---- packets that a porter reads -------------------------------------------------------------------------------------- */
 
+/* It waits for the session's turn, as packets in the socket do. */
+struct session_packet {
+	int r;
+	size_t bytes;
+	struct fdlist fds; /* owned */
+	uint8_t data[];
+};
+
+void session_packet_free(struct session *session)
+{
+	if (session->packet)
+		fdlist_deinit(&session->packet->fds);
+	free(session->packet);
+	session->packet = NULL;
+}
+
+bool session_has_packet(const struct session *session)
+{
+	return session->packet && !session->ended;
+}
+
 static void on_packet(void *arg, int r, const void *buf, size_t bytes, struct fdlist *fds)
 {
 	struct session *session = arg;
 
-	session->is_reading = false;
 	if (session->ended)
 		return;
-	on_read(session, r, buf, bytes, fds);
+	/* bounded: a packet. */
+	session->packet = malloc(sizeof(*session->packet) + bytes);
+	if (!session->packet) {
+		session_end(session, SHMD_STATUS_NO_MEMORY, "no memory for a packet with a descriptor");
+		return;
+	}
+	session->packet->r = r;
+	session->packet->bytes = bytes;
+	session->packet->fds = *fds;
+	fdlist_init(fds);
+	if (bytes > 0)
+		memcpy(session->packet->data, buf, bytes);
+	session_call_attention(session);
+}
+
+static void carry_out_packet(struct session *session)
+{
+	struct session_packet *packet = session->packet;
+
+	session->packet = NULL;
+	session->is_reading = false;
+	on_read(session, packet->r, packet->data, packet->bytes, &packet->fds);
+	fdlist_deinit(&packet->fds);
+	free(packet);
 	session_go_on(session);
 }
 
@@ -421,6 +464,8 @@ void session_readable(struct session *session)
 {
 	uint64_t begin = nsec_now();
 
+	if (session_has_packet(session))
+		carry_out_packet(session);
 	for (int i = 0; i < SESSION_PACKETS_PER_TURN && session_wants_read(session); i++)
 		if (!read_one(session) || nsec_now() - begin > SESSION_TURN_NSEC)
 			return;

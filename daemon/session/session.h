@@ -92,6 +92,7 @@ struct session_queues {
 };
 
 struct request;
+struct session_packet;
 
 struct session {
 	struct registry *registry;
@@ -112,7 +113,8 @@ struct session {
 	char library[MSG_NAME_BYTES];
 
 	struct request *hello; /* owned: its porter does not have the socket yet; NULL: it does not wait for that */
-	bool is_reading; /* that, or its porter reads a packet: until it is here no other is read */
+	bool is_reading; /* that, or its porter reads a packet: until that is carried out no other is read */
+	struct session_packet *packet; /* owned: it is here, and waits for session_readable(); or NULL */
 	bool ended;
 	bool gone; /* the client hung up or died, or does not read: nobody waits for anything of it */
 	enum shmd_status end_status;
@@ -161,8 +163,10 @@ DEFINE_CLEANUP(struct session *, session_free);
 /* The same when no worker is busy with it, by one of them where it may block. It has no owner any more. NULL allowed. */
 void session_release(struct session *session);
 
-/* The socket has something to read, or hung up. Handles a bounded number of packets. */
+/* The socket has something to read, or hung up; or session_has_packet(). Handles a bounded number of packets. */
 void session_readable(struct session *session);
+bool session_has_packet(const struct session *session); /* a porter has read one: this is not to be seen at the socket */
+void session_packet_free(struct session *session); /* for teardown */
 void session_writable(struct session *session);
 /*
  * From here on the client may send descriptors, for a porter to read; nothing to do where it may already. -EINPROGRESS: when its porter

@@ -222,8 +222,10 @@ static void pump(void *arg)
 	struct pair *pair = arg;
 
 	session_readable(pair->session);
-	while (pair->session->is_reading)
+	while (pair->session->is_reading && !pair->session->ended) {
 		lab_hear_porters(pair->lab);
+		session_readable(pair->session);
+	}
 	if (!pair->waits)
 		lab_work(pair->lab);
 }

@@ -87,8 +87,10 @@ static void reg_one(struct attack *attack, struct pair *pair)
 	raw_send(&pair->raw, &req, &fd, 1);
 	close(fd); /* before the session sees it: its own is the last */
 	session_readable(pair->session);
-	while (pair->session->is_reading)
+	while (pair->session->is_reading && !pair->session->ended) {
 		lab_hear_porters(pair->lab);
+		session_readable(pair->session);
+	}
 	if (pair->session->ended) {
 		attack->n_ended++;
 		pair_expect_end(pair, SHMD_STATUS_QUOTA_FDS);
