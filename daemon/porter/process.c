@@ -395,10 +395,14 @@ static void drop_all_holds(void)
 	hash_deinit(&porter.holds);
 }
 
+/* Their clients hear the end first: the closer may be at something else. */
 static void end_slots(bool kept)
 {
 	struct slot *slot, *tmp;
 
+	list_for_each_entry(slot, &porter.all_slots, link)
+		if (slot->is_kept == kept)
+			shutdown(slot->sock, SHUT_RDWR);
 	list_for_each_entry_safe(slot, tmp, &porter.all_slots, link)
 		if (slot->is_kept == kept)
 			end_slot(slot);

@@ -151,7 +151,8 @@ static int await_porter(struct request *req)
 		return 0;
 	if (r != -EINPROGRESS)
 		return request_fail(req, SHMD_STATUS_NO_MEMORY,
-				    "shmemd cannot start the process that receives descriptors of uid %u: %s; restart shmemd",
+				    "shmemd cannot start the process that receives descriptors of uid %u: %s; try again, and if that "
+				    "does not help, have shmemd restarted",
 				    session->identity.uid, strerror(-r));
 	session->hello = req;
 	session->is_reading = true;

@@ -48,6 +48,7 @@ struct pair {
 };
 
 void pair_init(struct pair *pair, struct lab *lab); /* no Hello yet */
+void pair_init_quiet(struct pair *pair, struct lab *lab); /* the same on a socket that takes no descriptors; skips before Linux 6.16 */
 void pair_init_hello(struct pair *pair, struct lab *lab, enum msg_role role);
 void pair_deinit(struct pair *pair);
 /* The session's user is somebody else from now on, neither root nor the daemon's user. */

@@ -10,6 +10,7 @@
 
 #include "proto/base/later.h"
 #include "proto/base/nsec.h"
+#include "proto/framing.h"
 #include "tests/lib/strange-fd.h"
 #include "tests/lib/test.h"
 #include "tests/unit/session/lab.h"
@@ -30,6 +31,27 @@ ssize_t sendmsg(int sock, const struct msghdr *header, int flags)
 		return -1;
 	}
 	return syscall(SYS_sendmsg, sock, header, flags);
+}
+
+/* As a kernel before 6.16 has it. */
+static bool knows_no_passing;
+
+int setsockopt(int sock, int level, int option, const void *value, socklen_t bytes)
+{
+	if (knows_no_passing && level == SOL_SOCKET && option == SO_PASSRIGHTS) {
+		errno = ENOPROTOOPT;
+		return -1;
+	}
+	return (int)syscall(SYS_setsockopt, sock, level, option, value, bytes);
+}
+
+int getsockopt(int sock, int level, int option, void *value, socklen_t *bytes)
+{
+	if (knows_no_passing && level == SOL_SOCKET && option == SO_PASSRIGHTS) {
+		errno = ENOPROTOOPT;
+		return -1;
+	}
+	return (int)syscall(SYS_getsockopt, sock, level, option, value, bytes);
 }
 
 struct attack {
@@ -216,6 +238,55 @@ TEST(descriptors_behind_the_end_of_a_session_cost_one)
 	ASSERT_EQ(lab.registry.quota.total.n[QUOTA_FDS], 1);
 	for (int i = 0; i < 4; i++)
 		close(attack.peers[i]);
+	lab_assert_empty(&lab);
+	lab_deinit(&lab);
+}
+
+/* Where the kernel lets descriptors through anyway, the porter has the socket from the start. */
+TEST(descriptors_before_hello_are_a_porters_where_the_kernel_lets_them_through)
+{
+	struct attack attack = {0};
+	struct pair pair;
+	struct lab lab;
+	int fd;
+
+	/* What nobody reads is cut off. */
+	if (test_emulator())
+		test_skip("qemu-user leaks descriptors when ancillary data is cut off");
+	knows_no_passing = true;
+	lab_init_porters(&lab, MAX_FDS);
+	pair_init(&pair, &lab);
+	ASSERT(pair.session->connection.slot);
+	pair.raw.pump = NULL;
+	fd = next_fd(&attack);
+	raw_send_bytes(&pair.raw, "x", 1, &fd, 1);
+	close(fd);
+	pair_deinit(&pair);
+	quota_collect(&lab.registry.quota);
+	ASSERT_EQ(lab.registry.quota.total.n[QUOTA_FDS], 1);
+	close(attack.peers[0]);
+	knows_no_passing = false;
+	lab_assert_empty(&lab);
+	lab_deinit(&lab);
+}
+
+TEST(connection_has_no_porter_before_hello_where_the_kernel_keeps_descriptors_out)
+{
+	struct pair pair;
+	struct lab lab;
+	int fd = raw_memfd(4096);
+
+	lab_init_porters(&lab, MAX_FDS);
+	/* As the listening socket has it. */
+	pair_init_quiet(&pair, &lab);
+	ASSERT(!pair.session->connection.slot);
+	ASSERT_ERR(framing_send(pair.raw.sock, "x", 1, &fd, 1), EPERM);
+	raw_hello(&pair.raw, MSG_ROLE_CLIENT);
+	ASSERT(pair.session->connection.slot);
+	raw_open_nic(&pair.raw, "fake0");
+	register_file(&pair);
+	close(fd);
+	pair_deinit(&pair);
 	lab_assert_empty(&lab);
 	lab_deinit(&lab);
 }
