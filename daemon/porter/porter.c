@@ -680,17 +680,16 @@ int porter_slot_new(struct porters *porters, const struct porter_slot_attr *attr
 	slot = slot_alloc(porter, attr);
 	if (!slot)
 		return -ENOMEM;
-	if (is_behind(porter) || flush_slot(slot) < 0) {
-		if (slot->ready)
-			list_add_tail(&porter->waiting, &slot->waiting);
+	if (is_behind(porter) || flush_slot(slot) < 0)
 		want_slot(slot);
-	}
 	*ret_slot = slot;
 	return 0;
 }
 
-bool porter_slot_is_ready(const struct porter_slot *slot)
+bool porter_slot_await(struct porter_slot *slot)
 {
+	if (!slot->is_there && list_empty(&slot->waiting))
+		list_add_tail(&slot->porter->waiting, &slot->waiting);
 	return slot->is_there;
 }
 
@@ -799,15 +798,14 @@ void porters_discard(struct porters *porters, int sock)
 
 /* ---- all of them -------------------------------------------------------------------------------------------------- */
 
-/* From the loop, and not from inside whatever asked for something else. */
+/* From the loop, and not from inside whatever asked for something else. No slot goes meanwhile: sessions are freed later. */
 static void tell_ready(struct porter *porter)
 {
-	while (!list_empty(&porter->waiting)) {
-		struct porter_slot *slot = list_first_entry(&porter->waiting, struct porter_slot, waiting);
+	struct porter_slot *slot, *tmp;
 
-		/* They became ready in this order. */
+	list_for_each_entry_safe(slot, tmp, &porter->waiting, waiting) {
 		if (!slot->is_there)
-			break;
+			continue;
 		list_del(&slot->waiting);
 		slot->ready(slot->arg);
 	}

@@ -55,13 +55,14 @@ struct porter_slot_attr {
 	struct foreign_account *account; /* what is not closed yet is counted there */
 	int sock; /* borrowed until porter_slot_end() */
 	porter_packet_fn packet;
-	porter_ready_fn ready; /* called once, and only where porter_slot_is_ready() says no behind porter_slot_new() */
+	porter_ready_fn ready; /* for porter_slot_await() */
 	void *arg;
 };
 
 /* -ENOMEM; or why no porter can be started. */
 int porter_slot_new(struct porters *porters, const struct porter_slot_attr *attr, struct porter_slot **ret_slot);
-bool porter_slot_is_ready(const struct porter_slot *slot);
+/* True: its porter has the socket. False: `ready` is called from the loop when it has. */
+bool porter_slot_await(struct porter_slot *slot);
 /* The daemon's own, which a client has too and can watch: open as long as the slot is. Borrowed. 0 or negative errno. */
 int porter_slot_attach(struct porter_slot *slot, int fd);
 /* Memory that a client has as well: fd is held from here on, as if it had come in a packet. -ENOMEM. */

@@ -408,7 +408,7 @@ int session_let_send_fds(struct session *session)
 	r = conn->slot ? 0 : porter_slot_new(session->registry->attr.porters, &attr, &conn->slot);
 	if (r < 0)
 		return r;
-	return porter_slot_is_ready(conn->slot) ? pass_on(session) : -EINPROGRESS;
+	return porter_slot_await(conn->slot) ? pass_on(session) : -EINPROGRESS;
 }
 
 int session_attach(struct session *session, int fd)

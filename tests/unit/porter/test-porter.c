@@ -314,21 +314,43 @@ TEST(attached_descriptor_is_open_as_long_as_its_slot)
 
 /* ---- death --------------------------------------------------------------------------------------------------------- */
 
-/* Of this test: others run beside it. The zygote is a child of this process, and the porter of the zygote. */
+static bool is_called(int pid, const char *name)
+{
+	char path[64], comm[32] = "";
+	FILE *in;
+
+	snprintf(path, sizeof(path), "/proc/%d/comm", pid);
+	in = fopen(path, "re");
+	if (in && !fgets(comm, sizeof(comm), in))
+		comm[0] = '\0';
+	if (in)
+		fclose(in);
+	comm[strcspn(comm, "\n")] = '\0';
+	return strcmp(comm, name) == 0;
+}
+
+/* 0: there is none. */
+static int find_child(int parent, const char *name)
+{
+	char path[64];
+	int pid = 0;
+	FILE *in;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", parent, parent);
+	in = fopen(path, "re");
+	while (in && fscanf(in, "%d", &pid) == 1 && !is_called(pid, name))
+		pid = 0;
+	if (in)
+		fclose(in);
+	return pid;
+}
+
+/* Of this test: others run beside it. */
 static pid_t find_porter(void)
 {
-	char command[160];
-	FILE *out;
-	int pid = 0;
+	int zygote = find_child(getpid(), "shmemd-zygote");
 
-	snprintf(command, sizeof(command),
-		 "for z in $(cat /proc/%d/task/*/children); do cat /proc/$z/task/*/children; done 2>/dev/null", getpid());
-	out = popen(command, "re");
-	ASSERT(out);
-	if (fscanf(out, "%d", &pid) != 1)
-		pid = 0;
-	pclose(out);
-	return pid;
+	return zygote > 0 ? find_child(zygote, "porter 4242") : 0;
 }
 
 static void kill_porter(struct scene *s)
@@ -395,6 +417,43 @@ TEST_TIMEOUT(who_waits_for_a_porter_that_dies_is_told, 60)
 	ASSERT_OK(client.r);
 	close(pipe);
 	client_deinit(&client);
+	scene_deinit(&s);
+}
+
+static void on_ready(void *arg)
+{
+	bool *is_ready = arg;
+
+	*is_ready = true;
+}
+
+/* One that had its porter, and whose porter died, waits as a new one does. */
+TEST_TIMEOUT(who_waits_for_a_porter_to_have_its_socket_is_told, 60)
+{
+	struct porter_slot_attr attr = {.uid = UID, .packet = on_packet, .ready = on_ready};
+	uint64_t end = nsec_now() + PATIENCE_NSEC;
+	struct porter_slot *slot;
+	bool is_ready = false;
+	struct scene s;
+	int socks[2];
+
+	scene_init(&s);
+	ASSERT_OK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, socks));
+	attr.account = s.account;
+	attr.sock = socks[0];
+	attr.arg = &is_ready;
+	ASSERT_OK(porter_slot_new(s.porters, &attr, &slot));
+	ASSERT(porter_slot_await(slot));
+	kill_porter(&s);
+	/* Porters of one uid are started no more often than once a second. */
+	ASSERT(!porter_slot_await(slot));
+	while (!is_ready) {
+		ASSERT_LT(nsec_now(), end);
+		hear(&s);
+	}
+	ASSERT(porter_slot_await(slot));
+	porter_slot_end(slot, socks[0]);
+	close(socks[1]);
 	scene_deinit(&s);
 }
 
