@@ -18,6 +18,9 @@
 #define OWN_FDS 1 /* health page; socket and pidfd are the connection's */
 #define RESUME_FDS 2 /* of one that outlives the daemon: its pair to watch, and its state */
 
+/* Who says Hello once more gets another pair, and the porter holds all: no client needs so many. */
+#define WATCHES_MAX 64u
+
 bool session_may_resume(const struct registry *registry)
 {
 	return registry->keeps_sessions && registry->attr.restart_grace_nsec > 0;
@@ -44,6 +47,8 @@ int session_make_watch(struct session *session)
 	_cleanup_close_ int ours = -1, theirs = -1;
 	int fds[2], r;
 
+	if (session->n_watches == WATCHES_MAX)
+		return -EMFILE;
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) < 0)
 		return -errno;
 	ours = fds[0];
@@ -54,6 +59,7 @@ int session_make_watch(struct session *session)
 	if (r < 0)
 		return r;
 	own_watch(session, take_fd(&ours));
+	session->n_watches++;
 	return take_fd(&theirs);
 }
 

@@ -138,6 +138,7 @@ struct session {
 	struct nic_counters fresh_counters; /* of the look, until it is over */
 
 	bool is_watched; /* since Hello: the client has a socket to watch, and goes on with the next daemon. Others end with this one */
+	unsigned int n_watches; /* pairs that were made for the client */
 	int watch_fds[2]; /* owned: this process's ends of the pairs that the client watches; -1: none. The second is the newest of further ones */
 	int health_fd; /* owned; -1 before Hello */
 	struct shmd_health_page *health; /* mapped; NULL before Hello */
