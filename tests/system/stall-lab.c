@@ -35,6 +35,7 @@
 #include <netinet/in.h>
 
 #include "proto/base/cleanup.h"
+#include "proto/base/nsec.h"
 #include "proto/framing.h"
 #include "tests/lib/raw-client.h"
 #include "tests/lib/test.h"
@@ -42,7 +43,7 @@
 
 #define ATTACKER_UID 54321
 #define PAGE_BYTES 4096u
-#define ITEMS_BRIEF 60000u
+#define ITEMS_BRIEF 300000u
 #define ITEMS_FULL 1000000u
 #define ITEMS_OF_ONE 500u /* numbers under which an epoll descriptor watches each eventfd */
 #define N_WATCHES 5000u
@@ -343,14 +344,19 @@ static void attack_with_what_is_handed_out(struct raw_client *raw, struct fdlist
 	raw_close(raw);
 }
 
-static void attack_now(struct raw_client *raw, enum stall_way way, int fd)
+/* False: the answer came late. */
+static bool attack_now(struct raw_client *raw, enum stall_way way, int fd)
 {
+	uint64_t begin;
+
 	if (way == STALL_EARLY)
 		attack_later(raw, way, fd);
 	else
 		publish(raw, fd);
+	begin = nsec_now();
 	if (way == STALL_WITHDRAWN)
 		withdraw(raw);
+	return nsec_now() - begin < STALL_SLOW_NSEC;
 }
 
 /* ---- what it is given -------------------------------------------------------------------------------------------- */
@@ -409,6 +415,7 @@ static void __attribute__((noreturn)) run(int pipe, enum stall stall, enum stall
 {
 	struct raw_client raw = {.sock = -1};
 	struct fdlist handed_out;
+	bool in_time = true;
 	int fd;
 	char c;
 
@@ -435,8 +442,8 @@ static void __attribute__((noreturn)) run(int pipe, enum stall stall, enum stall
 		_exit(0);
 	}
 	if (way < STALL_UNREAD)
-		attack_now(&raw, way, fd);
-	tell(pipe, 'y');
+		in_time = attack_now(&raw, way, fd);
+	tell(pipe, in_time ? 'y' : 's');
 	if (read(pipe, &c, 1) != 1)
 		_exit(0);
 	if (way >= STALL_UNREAD)
@@ -466,7 +473,8 @@ bool stall_start(struct stall_attacker *attacker, enum stall stall, enum stall_w
 	close(socks[1]);
 	attacker->pipe = socks[0];
 	ASSERT_EQ(read(attacker->pipe, &c, 1), 1);
-	if (c == 'y')
+	attacker->is_slow = c == 's';
+	if (c != 'n')
 		return true;
 	stall_end(attacker);
 	return false;

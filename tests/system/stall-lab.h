@@ -7,7 +7,10 @@
 #define SHMD_TESTS_SYSTEM_STALL_LAB_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
+
+#define STALL_SLOW_NSEC UINT64_C(100000000)
 
 enum stall {
 	STALL_SOCKET, /* a thread sends on it */
@@ -33,6 +36,7 @@ enum stall_way {
 struct stall_attacker {
 	pid_t pid;
 	int pipe; /* to tell it, and to hear of it */
+	bool is_slow; /* its own request, in which the daemon lets go of the descriptor, took STALL_SLOW_NSEC or more */
 };
 
 const char *stall_name(enum stall stall);

@@ -108,6 +108,19 @@ static void attack_behind_its_back(const struct fixture_daemon *daemon, struct s
 	ASSERT_OK(kill(daemon->pid, SIGCONT));
 }
 
+/* The best of several: others run beside it. */
+static bool start_attack(struct stall_attacker *attacker, enum stall stall, enum stall_way way, const char *socket)
+{
+	for (int i = 0; i < 5; i++) {
+		if (!stall_start(attacker, stall, way, socket, false))
+			return false;
+		if (!attacker->is_slow || i == 4)
+			break;
+		stall_end(attacker);
+	}
+	return true;
+}
+
 static void try_attack(enum stall stall, enum stall_way way)
 {
 	struct stall_attacker attacker;
@@ -117,10 +130,11 @@ static void try_attack(enum stall stall, enum stall_way way)
 	fixture_daemon_start(&daemon, "--soft-nics=1", "--socket-mode=0666", NULL);
 	ASSERT_OK(chmod(daemon.folder, 0755));
 	open_victim(&raw, daemon.socket, false);
-	if (!stall_start(&attacker, stall, way, daemon.socket, false)) {
+	if (!start_attack(&attacker, stall, way, daemon.socket)) {
 		fixture_daemon_kill(&daemon);
 		test_skip("this machine or this user cannot make one");
 	}
+	ASSERT(!attacker.is_slow);
 	if (way == STALL_UNREAD)
 		attack_behind_its_back(&daemon, &attacker);
 	expect_served(&raw);
