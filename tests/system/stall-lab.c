@@ -320,14 +320,14 @@ static void attack_later(struct raw_client *raw, enum stall_way way, int fd)
 }
 
 /* Its own copies go before those of the daemon. */
-static void attack_with_what_is_handed_out(struct raw_client *raw, struct fdlist *handed_out)
+static bool attack_with_what_is_handed_out(struct raw_client *raw, struct fdlist *handed_out)
 {
 	static struct victim victim;
 	struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLHUP};
 	unsigned int n = 0;
 
 	if (!open_page(&victim))
-		_exit(0);
+		return false;
 	victim.fd = epoll_create1(EPOLL_CLOEXEC);
 	for (unsigned int i = 0; i < handed_out->n; i++) {
 		const uint64_t one = 1;
@@ -342,6 +342,7 @@ static void attack_with_what_is_handed_out(struct raw_client *raw, struct fdlist
 	start_thread(&victim, wait_for_events);
 	fdlist_deinit(handed_out);
 	raw_close(raw);
+	return true;
 }
 
 /* False: the answer came late. */
@@ -431,8 +432,7 @@ static void __attribute__((noreturn)) run(int pipe, enum stall stall, enum stall
 		hello(&raw, resumes, &handed_out);
 	if (way == STALL_HANDED_OUT) {
 		open_nic(&raw, &handed_out);
-		attack_with_what_is_handed_out(&raw, &handed_out);
-		tell(pipe, 'y');
+		tell(pipe, attack_with_what_is_handed_out(&raw, &handed_out) ? 'y' : 'n');
 		for (;;)
 			pause();
 	}
