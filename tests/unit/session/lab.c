@@ -8,7 +8,6 @@
 #include "daemon/porter/zygote.h"
 #include "proto/base/later.h"
 #include "proto/base/nsec.h"
-#include "proto/framing.h"
 #include "tests/lib/test.h"
 
 static void on_attention(void *arg, struct session *session)
@@ -231,7 +230,7 @@ static void pump(void *arg)
 		lab_work(pair->lab);
 }
 
-static void init_pair(struct pair *pair, struct lab *lab, int socks[2])
+void pair_init_on(struct pair *pair, struct lab *lab, const int socks[2])
 {
 	*pair = (struct pair){.raw = {.sock = socks[1], .pump = pump, .pump_arg = pair}, .lab = lab};
 	ASSERT_OK(session_new(&lab->registry, socks[0], &pair->session));
@@ -239,27 +238,12 @@ static void init_pair(struct pair *pair, struct lab *lab, int socks[2])
 	pair->session->owner = pair;
 }
 
-static void make_pair(int socks[2])
-{
-	ASSERT_OK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, socks));
-}
-
 void pair_init(struct pair *pair, struct lab *lab)
 {
 	int socks[2];
 
-	make_pair(socks);
-	init_pair(pair, lab, socks);
-}
-
-void pair_init_quiet(struct pair *pair, struct lab *lab)
-{
-	int socks[2];
-
-	make_pair(socks);
-	if (framing_set_passing(socks[0], false) < 0)
-		test_skip("no SO_PASSRIGHTS here");
-	init_pair(pair, lab, socks);
+	ASSERT_OK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, socks));
+	pair_init_on(pair, lab, socks);
 }
 
 void pair_init_hello(struct pair *pair, struct lab *lab, enum msg_role role)

@@ -48,7 +48,7 @@ struct pair {
 };
 
 void pair_init(struct pair *pair, struct lab *lab); /* no Hello yet */
-void pair_init_quiet(struct pair *pair, struct lab *lab); /* the same on a socket that takes no descriptors; skips before Linux 6.16 */
+void pair_init_on(struct pair *pair, struct lab *lab, const int socks[2]); /* the same on a pair of one's own, taken: the daemon's end first */
 void pair_init_hello(struct pair *pair, struct lab *lab, enum msg_role role);
 void pair_deinit(struct pair *pair);
 /* The session's user is somebody else from now on, neither root nor the daemon's user. */
