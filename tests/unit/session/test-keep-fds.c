@@ -217,3 +217,34 @@ TEST(session_that_publishes_memfds_is_kept)
 	ASSERT(keep_lab_has(&s.k, "s1-p4"));
 	scene_deinit(&s);
 }
+
+/* Each has a socket of its own to watch, and somebody holds them all. */
+TEST(hello_that_is_said_without_end_ends_the_session)
+{
+	struct msg req, msg;
+	struct fdlist fds;
+	struct scene s;
+	int r = 0;
+
+	s.k.blocks = false;
+	keep_lab_init(&s.k, 100);
+	keep_lab_hello(&s.a, &s.k);
+	s.id = s.a.session->id;
+	restart(&s);
+	ASSERT_OK(keep_lab_adopt_bytes(&s.k, s.id, s.k.first_state, s.k.first_bytes, &s.a.session));
+	s.a.session->owner = &s.a;
+	for (int i = 0; i < 200 && !s.a.session->ended; i++) {
+		msg_init(&req, MSG_HELLO_REQ, 0);
+		req.hello_req = (struct msg_hello_req){
+			.version_min = 1, .version_max = 1, .role = MSG_ROLE_CLIENT, .resumes = true};
+		s.a.raw.last_id--;
+		raw_send(&s.a.raw, &req, NULL, 0);
+		fdlist_init(&fds);
+		r = raw_recv(&s.a.raw, &msg, &fds);
+		fdlist_deinit(&fds);
+	}
+	ASSERT_OK(r);
+	ASSERT(s.a.session->ended);
+	pair_deinit(&s.a);
+	keep_lab_deinit(&s.k);
+}
