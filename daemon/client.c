@@ -18,16 +18,22 @@
 
 DEFINE_CLEANUP(struct client *, client_free);
 
+static void serve(struct client *client)
+{
+	if (client->turn.user)
+		turn_ask(&client->turn);
+	else
+		session_readable(client->session);
+}
+
 static void on_socket(void *arg, unsigned int events)
 {
 	struct client *client = arg;
 
 	if (events & LOOP_WRITE)
 		session_writable(client->session);
-	if ((events & LOOP_READ) && client->turn.user)
-		turn_ask(&client->turn);
-	else if (events & LOOP_READ)
-		session_readable(client->session);
+	if (events & LOOP_READ)
+		serve(client);
 	if (turn_waits(&client->turn))
 		client_attention(client->session);
 	/* The session may have ended here; it is freed by on_reap. */
@@ -87,8 +93,11 @@ void client_attention(struct session *session)
 	/* Not again by what comes to wait meanwhile: it would put the time off. */
 	if (session_stalled(session) && !client->retry_armed)
 		client->retry_armed = loop_timer_arm(client->retry, RETRY_NSEC) == 0;
-	if (!session->ended && loop_watch_set(client->socket_watch, events) == 0)
+	if (!session->ended && loop_watch_set(client->socket_watch, events) == 0) {
+		if (session_has_packet(session))
+			serve(client);
 		return;
+	}
 	session->ended = true;
 	client->socket_watch = loop_watch_free(client->socket_watch);
 	client->process_watch = loop_watch_free(client->process_watch);

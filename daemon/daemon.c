@@ -28,6 +28,8 @@
 #include "daemon/nics.h"
 #include "daemon/node.h"
 #include "daemon/node-watch.h"
+#include "daemon/porter-watch.h"
+#include "daemon/porter/zygote.h"
 #include "daemon/restart/adopt.h"
 #include "daemon/restart/store.h"
 #include "daemon/room.h"
@@ -64,6 +66,8 @@ struct daemon {
 	struct service service;
 	uint64_t hang_in; /* fault point: struct accept_attr */
 	uint64_t max_fds; /* that the process may open */
+	int zygote; /* owned, until the porters have it */
+	struct porter_watch *porters;
 	struct listener listener;
 	struct accept *accept;
 	struct loop_timer *drain;
@@ -250,6 +254,7 @@ static int make_registry(struct daemon *daemon)
 		.n_admin_places = ROOM_ADMIN_PLACES,
 		.sees_gpu = node_named_file() ? NULL : node_sees_gpu,
 		.knows_uuids = node_named_file() ? NULL : node_knows_uuids,
+		.porters = porter_watch_porters(daemon->porters),
 		.max_unread_fds = daemon->max_fds / UNREAD_SHARE + CONNECTION_MAX_FDS,
 		.keep = daemon->store ? &adopt_keep_ops : NULL,
 		.keep_arg = daemon->store,
@@ -294,6 +299,29 @@ static int make_turns(struct daemon *daemon)
 	return turns_new(daemon->loop, &daemon->turns);
 }
 
+/* First of all: what the daemon has later its porters do not have. */
+static int make_zygote(struct daemon *daemon)
+{
+	int r = zygote_start(&daemon->zygote);
+
+	if (r < 0)
+		log_line(LOG_ERR, NULL, "cannot start the process that makes porters: %s", strerror(-r));
+	return r;
+}
+
+static int make_porters(struct daemon *daemon)
+{
+	const struct porter_watch_attr attr = {
+		.loop = daemon->loop,
+		.zygote = take_fd(&daemon->zygote),
+		.linger_nsec = 2 * daemon->settings->restart_grace_msec * NSEC_PER_MSEC,
+		.activity = on_activity,
+		.arg = daemon,
+	};
+
+	return porter_watch_new(&attr, &daemon->porters);
+}
+
 static int make_listener(struct daemon *daemon)
 {
 	return listener_init(&daemon->listener, daemon->settings);
@@ -301,7 +329,11 @@ static int make_listener(struct daemon *daemon)
 
 static int make_store(struct daemon *daemon)
 {
-	return keep_store_new((unsigned int)daemon->settings->max_kept_fds, &daemon->store);
+	int r = keep_store_new((unsigned int)daemon->settings->max_kept_fds, &daemon->store);
+
+	keep_store_set_porters(daemon->store, porter_watch_porters(daemon->porters));
+	porters_set_lifeline(porter_watch_porters(daemon->porters), keep_store_lifeline(daemon->store));
+	return r;
 }
 
 static int make_accept(struct daemon *daemon)
@@ -453,8 +485,10 @@ static int set_policy(struct daemon *daemon)
 
 /* In this order. What stands further down may use what stands above. */
 static int (*const births[])(struct daemon *daemon) = {
+	make_zygote,
 	make_loop,
 	make_turns,
+	make_porters,
 	make_listener,
 	make_store,
 	make_registry,
@@ -483,7 +517,7 @@ int daemon_new(struct settings *settings, const struct settings_source *source, 
 		return -ENOMEM;
 	daemon->settings = settings;
 	daemon->source = source;
-	daemon->listener.fd = -1;
+	daemon->listener.fd = daemon->zygote = -1;
 	nics_init(&daemon->nics);
 	list_init(&daemon->clients);
 	signal(SIGPIPE, SIG_IGN);
@@ -566,6 +600,8 @@ struct daemon *daemon_free(struct daemon *daemon)
 	nics_deinit(&daemon->nics);
 	if (daemon->have_registry)
 		registry_deinit(&daemon->registry);
+	porter_watch_free(daemon->porters);
+	safe_close(daemon->zygote);
 	node_map_free(daemon->node_map);
 	listener_deinit(&daemon->listener);
 	loop_signal_free(daemon->sigterm);

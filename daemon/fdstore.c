@@ -90,13 +90,19 @@ static void next_name(const char **names, char *ret, size_t size)
 		*names = (*names)[bytes] ? *names + bytes + 1 : NULL;
 }
 
+/* Of the daemon, and of no session. */
+static bool is_own_name(const char *name)
+{
+	return strcmp(name, NODE_NAME) == 0 || strcmp(name, FDSTORE_LISTENER) == 0 || strcmp(name, FDSTORE_LIFELINE) == 0;
+}
+
 bool fdstore_is_name(const char *name)
 {
 	size_t bytes = strlen(name), digits;
 
 	if (bytes >= FDSTORE_NAME_BYTES)
 		return false;
-	if (strcmp(name, NODE_NAME) == 0 || strcmp(name, FDSTORE_LISTENER) == 0)
+	if (is_own_name(name))
 		return true;
 	digits = name[0] == 's' ? strspn(name + 1, "0123456789abcdef") : 0;
 	return digits > 0 && name[1 + digits] == '-' && name[2 + digits] &&
@@ -166,7 +172,7 @@ bool fdstore_has_sessions(void)
 
 	for (unsigned int n = n_passed(); n > 0; n--) {
 		next_name(&names, name, sizeof(name));
-		if (fdstore_is_name(name) && strcmp(name, FDSTORE_LISTENER) != 0 && strcmp(name, NODE_NAME) != 0)
+		if (fdstore_is_name(name) && !is_own_name(name))
 			return true;
 	}
 	return false;

@@ -9,6 +9,8 @@
 
 #define FDSTORE_NAME_BYTES 64
 /* Name under which a listening socket of our own is kept. */
+/* A pipe that hangs up when the manager lets go of everything. */
+#define FDSTORE_LIFELINE "node-lifeline"
 #define FDSTORE_LISTENER "listener"
 
 /*

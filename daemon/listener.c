@@ -203,14 +203,6 @@ static int make_own(struct listener *listener, const struct settings *settings)
 	return r;
 }
 
-static bool is_passing(int sock)
-{
-	int value = 1;
-	socklen_t bytes = sizeof(value);
-
-	return getsockopt(sock, SOL_SOCKET, SO_PASSRIGHTS, &value, &bytes) < 0 || value;
-}
-
 static int take_activated(struct listener *listener)
 {
 	struct sockaddr_un addr = {0};
@@ -221,7 +213,7 @@ static int take_activated(struct listener *listener)
 	    getsockname(listener->fd, (struct sockaddr *)&addr, &size) < 0)
 		return -errno;
 	snprintf(listener->path, sizeof(listener->path), "%s", addr.sun_path);
-	listener->was_passing = is_passing(listener->fd);
+	listener->was_passing = framing_is_passing(listener->fd);
 	return refuse_fds(listener);
 }
 

@@ -61,6 +61,6 @@ void turn_away_clients(int listener, const char *text)
 		if (sock < 0)
 			continue;
 		answer(sock, packet, text);
-		framing_close(sock, NULL);
+		framing_close(sock);
 	}
 }

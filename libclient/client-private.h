@@ -46,7 +46,7 @@ struct event_queue {
 
 /* restart.c: how a client outlives the daemon. */
 struct restart {
-	int watch_fd; /* the pipe that hangs up when the daemon dies; its number stays. -1: the connection ends then */
+	int watch_fd; /* the socket that hangs up when the daemon dies; its number stays. -1: the connection ends then */
 	int wake_fd; /* eventfd: the watcher looks again; -1 without watch_fd */
 	uint64_t grace_nsec; /* atomic */
 	uint32_t state; /* atomic: number of restarts, and whether the watcher gave up */
@@ -213,7 +213,7 @@ void restart_expect(struct restart *restart);
 void restart_none(struct restart *restart); /* Hello was answered: from here on they count */
 /* What Hello brought; takes watch_fd in every case. Sets the error text. */
 int restart_begin(struct restart *restart, int watch_fd, uint64_t grace_nsec);
-/* The next daemon has taken over. Takes its pipe out of fds. Lock held. 0, also when it comes too late; or the dead error. */
+/* The next daemon has taken over. Takes its socket out of fds. Lock held. 0, also when it comes too late; or the dead error. */
 int restart_resume(struct shmd_client *client, const struct msg_resumed_event *news, struct fdlist *fds);
 /* The rest: any thread. How often restart_resume() was called in time: */
 unsigned int restart_count(const struct restart *restart);

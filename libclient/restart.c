@@ -2,9 +2,9 @@
 /*
  * A daemon that died while somebody keeps the connection open, and the next one.
  *
- * Hello brings a pipe that hangs up when the daemon dies. From then on the watcher waits for ResumedEvent, the grace long,
+ * Hello brings a socket that hangs up when the daemon dies. From then on the watcher waits for ResumedEvent, the grace long,
  * and gives up after it: it closes the connection, and all the rest is as if that had broken. Whoever reads the event from the
- * socket, in a request or the watcher, puts the new pipe in the place of the old one, under the same number, so that no
+ * socket, in a request or the watcher, puts the new one in the place of the old one, under the same number, so that no
  * descriptor is closed while the watcher sleeps on it.
  *
  * A client that is told so before its Hello is answered says Hello once more: the daemon that died had the session, and had not
@@ -25,12 +25,11 @@
 
 #define GIVEN_UP (UINT32_C(1) << 31)
 
-static bool is_reading_end(int fd)
+static bool is_watchable(int fd)
 {
 	struct stat st;
-	int flags = fcntl(fd, F_GETFL);
 
-	return flags >= 0 && (flags & O_ACCMODE) == O_RDONLY && fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode);
+	return fd >= 0 && fstat(fd, &st) == 0 && S_ISSOCK(st.st_mode);
 }
 
 void restart_init(struct restart *restart)
@@ -59,8 +58,8 @@ int restart_begin(struct restart *restart, int watch_fd, uint64_t grace_nsec)
 {
 	_cleanup_close_ int fd = watch_fd;
 
-	if (!is_reading_end(fd))
-		return text_fail(-EPROTO, "shmemd sent something to watch that is no pipe");
+	if (!is_watchable(fd))
+		return text_fail(-EPROTO, "shmemd sent something to watch that is not a socket");
 	restart->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (restart->wake_fd < 0)
 		return text_fail(-errno, "cannot watch for restarts of shmemd: %s", strerror(errno));
@@ -121,15 +120,15 @@ int restart_resume(struct shmd_client *client, const struct msg_resumed_event *n
 	struct restart *restart = &client->restart;
 	_cleanup_close_ int fd = fdlist_take(fds, news->watch_fd);
 
-	/* The answer to Hello brings a pipe as well. */
+	/* The answer to Hello brings one as well. */
 	if (restart->in_hello) {
 		count_restart(restart);
 		return 0;
 	}
 	if (restart->watch_fd < 0)
 		return client_die(client, -EPROTO, "shmemd sent news of a restart to a client that watches for none");
-	if (fd < 0 || !is_reading_end(fd))
-		return client_die(client, -EPROTO, "shmemd sent news of a restart without a pipe to watch");
+	if (!is_watchable(fd))
+		return client_die(client, -EPROTO, "shmemd sent news of a restart without a socket to watch");
 	if (dup3(fd, restart->watch_fd, O_CLOEXEC) < 0)
 		return client_die(client, -errno, "cannot watch for the next restart of shmemd");
 	__atomic_store_n(&restart->grace_nsec, news->restart_grace_nsec, __ATOMIC_RELEASE);

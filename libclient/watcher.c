@@ -6,7 +6,7 @@
  * even when no call into the library is made. This thread sleeps in poll() until the connection hangs up,
  * writes the health words and ends. It has all signals blocked.
  *
- * Where the session outlives the daemon, a pipe tells that it died (restart.c). Only then, and until the next one has taken over or
+ * Where the session outlives the daemon, a socket tells that it died (restart.c). Only then, and until the next one has taken over or
  * the grace is over, this thread reads the socket, since nobody else may; it takes the lock when it is free and never
  * waits for it: whoever has it reads what comes.
  */
@@ -25,7 +25,7 @@
 enum watched {
 	WATCHED_SOCK,
 	WATCHED_WAKE,
-	WATCHED_PIPE,
+	WATCHED_DAEMON,
 	N_WATCHED,
 };
 
@@ -111,12 +111,12 @@ static enum outcome wait_for_next(struct shmd_client *client, uint32_t seen)
 /* Until something happens. */
 static enum outcome watch(struct shmd_client *client)
 {
-	/* Before looking at the pipe, which may be another one a moment later. */
+	/* Before looking at the socket, which may be another one a moment later. */
 	uint32_t seen = restart_state(&client->restart);
 	struct pollfd pfds[] = {
 		[WATCHED_SOCK] = {.fd = client->sock, .events = POLLRDHUP},
 		[WATCHED_WAKE] = {.fd = client->restart.wake_fd, .events = POLLIN},
-		[WATCHED_PIPE] = {.fd = client->restart.watch_fd},
+		[WATCHED_DAEMON] = {.fd = client->restart.watch_fd},
 	};
 	enum outcome outcome;
 	int r = wait_for(pfds, N_WATCHED, UINT64_MAX);
@@ -125,7 +125,7 @@ static enum outcome watch(struct shmd_client *client)
 		return passes(r) ? LOOK_AGAIN : BLIND;
 	if (pfds[WATCHED_SOCK].revents)
 		return GONE;
-	if (take_wake(client, &pfds[WATCHED_WAKE]) || !pfds[WATCHED_PIPE].revents)
+	if (take_wake(client, &pfds[WATCHED_WAKE]) || !pfds[WATCHED_DAEMON].revents)
 		return LOOK_AGAIN;
 	restart_set_away(&client->restart, true);
 	outcome = wait_for_next(client, seen);

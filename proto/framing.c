@@ -14,14 +14,10 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/cleanup.h"
-#include "proto/base/foreign-fd.h"
 #include "proto/framing.h"
 
 /* A packet must fit the sender's buffer whole, with the kernel's own overhead; room for a few keeps replies moving. */
 #define FRAMING_SNDBUF_BYTES (4 * (int)FRAMING_MAX_PACKET_BYTES)
-
-/* Of what was not read when a connection is closed; more than that is for another thread. */
-#define CLOSE_MAX_PACKETS 4u
 
 _Static_assert(FDLIST_MAX == FRAMING_MAX_FDS, "an fdlist holds what a packet may carry");
 
@@ -49,6 +45,14 @@ int framing_set_passing(int sock, bool on)
 	int value = on;
 
 	return setsockopt(sock, SOL_SOCKET, SO_PASSRIGHTS, &value, sizeof(value)) < 0 ? -errno : 0;
+}
+
+bool framing_is_passing(int sock)
+{
+	int value = 1;
+	socklen_t bytes = sizeof(value);
+
+	return getsockopt(sock, SOL_SOCKET, SO_PASSRIGHTS, &value, &bytes) < 0 || value;
 }
 
 static void add_fds(struct msghdr *header, union control *control, const int *fds,
@@ -99,7 +103,7 @@ static int collect_fds(struct msghdr *header, struct fdlist *fds, size_t *ret_n)
 
 			memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(fd));
 			if (fdlist_add(fds, fd) < 0) {
-				close_foreign_for(fd, fds->account);
+				fdlist_close(fds, fd);
 				r = -EMSGSIZE;
 			}
 		}
@@ -109,8 +113,10 @@ static int collect_fds(struct msghdr *header, struct fdlist *fds, size_t *ret_n)
 
 static void close_from(struct fdlist *fds, unsigned int first)
 {
-	for (unsigned int i = first; i < fds->n; i++)
-		fds->fds[i] = close_foreign_for(fds->fds[i], fds->account);
+	for (unsigned int i = first; i < fds->n; i++) {
+		fdlist_close(fds, fds->fds[i]);
+		fds->fds[i] = -1;
+	}
 	fds->n = first;
 }
 
@@ -180,12 +186,75 @@ int framing_recv(int sock, void *buf, size_t size, size_t *ret_bytes, struct fdl
 	return r;
 }
 
+/* ---- without descriptors ------------------------------------------------------------------------------------------ */
+
+/*
+ * Looks at the next packet and leaves it where it is. The kernel marks descriptors for which there is no room (MSG_CTRUNC). The
+ * reference that it takes for the look is never the last one: the packet has its own.
+ */
+static ssize_t peek(int sock, bool *ret_has_fds)
+{
+	struct iovec iov = {.iov_base = &(char){0}, .iov_len = 1};
+	struct msghdr header = {.msg_iov = &iov, .msg_iovlen = 1};
+	ssize_t bytes;
+
+	do
+		bytes = recvmsg(sock, &header, MSG_PEEK | MSG_DONTWAIT);
+	while (bytes < 0 && errno == EINTR);
+	*ret_has_fds = bytes >= 0 && header.msg_flags & MSG_CTRUNC;
+	return bytes;
+}
+
+bool framing_next_has_fds(int sock)
+{
+	bool has_fds;
+
+	return peek(sock, &has_fds) >= 0 && has_fds;
+}
+
+/*
+ * The first look may find the end while the last packet is being sent; behind the end nothing comes, so that the second one is
+ * right. An empty packet counts as the end.
+ */
+static int look_at_next(int sock)
+{
+	bool has_fds = false;
+	ssize_t bytes = 0;
+
+	for (int i = 0; i < 2 && bytes == 0 && !has_fds; i++)
+		bytes = peek(sock, &has_fds);
+	if (bytes < 0)
+		return -errno;
+	if (has_fds)
+		return FRAMING_HAS_FDS;
+	return bytes == 0 ? -ECONNRESET : 0;
+}
+
+int framing_recv_plain(int sock, void *buf, size_t size, size_t *ret_bytes)
+{
+	struct iovec iov = {.iov_base = buf, .iov_len = size};
+	struct msghdr header = {.msg_iov = &iov, .msg_iovlen = 1};
+	ssize_t bytes;
+	int r = look_at_next(sock);
+
+	assert_bug(size >= FRAMING_MAX_PACKET_BYTES);
+	if (r != 0)
+		return r;
+	do
+		bytes = recvmsg(sock, &header, MSG_DONTWAIT);
+	while (bytes < 0 && errno == EINTR);
+	if (bytes < 0)
+		return -errno;
+	if (header.msg_flags & MSG_TRUNC || (size_t)bytes > FRAMING_MAX_PACKET_BYTES)
+		return -EMSGSIZE;
+	*ret_bytes = (size_t)bytes;
+	return 0;
+}
+
 /* ---- the end --------------------------------------------------------------------------------------------------- */
 
-enum next { NEXT_NONE, NEXT_PLAIN, NEXT_FDS };
-
-/* With room for credentials and nothing else: for descriptors the kernel says that some were cut off. */
-static ssize_t look(int sock, int flags, struct msghdr *ret_header)
+/* With credentials, which only a packet has, an empty one does not look like the end. */
+static bool drop_one(int sock)
 {
 	struct iovec iov = {.iov_base = &(char){0}, .iov_len = 1};
 	union {
@@ -201,67 +270,31 @@ static ssize_t look(int sock, int flags, struct msghdr *ret_header)
 	ssize_t bytes;
 
 	do
-		bytes = recvmsg(sock, &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT | flags);
+		bytes = recvmsg(sock, &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
 	while (bytes < 0 && (errno == EINTR || errno == ECONNRESET || errno == EPIPE));
-	*ret_header = header;
-	return bytes;
+	return bytes > 0 || (bytes == 0 && (header.msg_controllen > 0 || header.msg_flags & MSG_CTRUNC));
 }
 
-/* With credentials, which only a packet has, an empty one does not look like the end. */
-static enum next look_at_next(int sock, int flags)
+/* Nothing more comes in once it is shut down, so that there is an end. */
+void framing_drain(int sock)
 {
-	struct msghdr header;
-	ssize_t bytes = look(sock, flags, &header);
+	int on = 1;
 
-	if (bytes < 0 || (bytes == 0 && header.msg_controllen == 0 && !(header.msg_flags & MSG_CTRUNC)))
-		return NEXT_NONE;
-	return header.msg_flags & MSG_CTRUNC ? NEXT_FDS : NEXT_PLAIN;
-}
-
-/* Without any room the kernel says of descriptors that they were cut off, and peeking leaves them where they are. */
-bool framing_next_has_fds(int sock)
-{
-	struct iovec iov = {.iov_base = &(char){0}, .iov_len = 1};
-	struct msghdr header = {.msg_iov = &iov, .msg_iovlen = 1};
-
-	return recvmsg(sock, &header, MSG_PEEK | MSG_DONTWAIT) >= 0 && header.msg_flags & MSG_CTRUNC;
-}
-
-/* Is nothing left, after a few packets at most, that the kernel might have to close with the socket? */
-static bool skip_plain(int sock)
-{
-	for (unsigned int n = 0; n < CLOSE_MAX_PACKETS; n++) {
-		enum next next = look_at_next(sock, MSG_PEEK);
-
-		if (next != NEXT_PLAIN)
-			return next == NEXT_NONE;
-		look_at_next(sock, 0);
-	}
-	return false;
-}
-
-/* Without room the kernel closes descriptors here. Packets that were left would be an error to the peer, not the end. */
-static void drop_all(int sock)
-{
-	while (look_at_next(sock, 0) != NEXT_NONE)
+	shutdown(sock, SHUT_RDWR);
+	setsockopt(sock, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on));
+	while (drop_one(sock))
 		;
-	close(sock);
 }
 
-/* Descriptors are not taken out: the socket is all that is open until its turn, and they stay the sender's. */
-int framing_close(int sock, struct foreign_account *account)
+/* Packets that were left would be an error to the peer, not the end. */
+int framing_close(int sock)
 {
-	int saved = errno, on = 1;
+	int saved = errno;
 
 	if (sock < 0)
 		return -1;
-	/* Nothing more comes in, so that an end is near. */
-	shutdown(sock, SHUT_RDWR);
-	setsockopt(sock, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on));
-	if (skip_plain(sock))
-		close(sock);
-	else if (close_elsewhere(sock, drop_all, account) < 0)
-		drop_all(sock);
+	framing_drain(sock);
+	close(sock);
 	errno = saved;
 	return -1;
 }

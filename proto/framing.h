@@ -41,20 +41,29 @@ int framing_send(int sock, const void *buf, size_t bytes, const int *fds, unsign
 int framing_recv(int sock, void *buf, size_t size, size_t *ret_bytes, struct fdlist *fds);
 
 /*
- * Close a socket whose packets may not all have been read: the kernel closes the descriptors in them with it,
- * which may block: then a thread of foreign-fd.h does it. The peer sees the end at once. Returns -1; errno kept.
+ * The same for a packet without descriptors, and never blocks. FRAMING_HAS_FDS: the next packet has some, and is left
+ * where it is. Only right where nobody else reads this socket meanwhile.
  */
-struct foreign_account;
-int framing_close(int sock, struct foreign_account *account); /* account: as close_foreign_for() */
+#define FRAMING_HAS_FDS 1
+int framing_recv_plain(int sock, void *buf, size_t size, size_t *ret_bytes);
 
-/* Does the packet that framing_recv would read now bring descriptors? Takes none. */
+/* Does the next packet bring descriptors? Takes none. */
 bool framing_next_has_fds(int sock);
+
+/*
+ * Shut a socket down and drop what was not read. The kernel closes the descriptors in these packets on this thread, which
+ * takes as long as their sender likes: where that may not be, daemon/porter does it.
+ */
+void framing_drain(int sock);
+/* The same, and close it: the peer reads the end, not an error. Returns -1; errno kept. */
+int framing_close(int sock);
 
 /*
  * May a peer send descriptors to this socket? A listening socket hands its answer on to the connections that are made
  * to it, and sending one against it fails at the sender. -ENOPROTOOPT: the kernel cannot (before Linux 6.16); then it may.
  */
 int framing_set_passing(int sock, bool on);
+bool framing_is_passing(int sock); /* true also where the kernel does not say */
 /* include/uapi/asm-generic/socket.h of Linux 6.16 and later; the same number on x86-64 and aarch64. */
 #ifndef SO_PASSRIGHTS
 #define SO_PASSRIGHTS 83

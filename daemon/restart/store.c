@@ -24,8 +24,8 @@
 #include <unistd.h>
 
 #include "daemon/fdstore.h"
+#include "daemon/porter/porter.h"
 #include "proto/base/cleanup.h"
-#include "proto/base/foreign-fd.h"
 #include "proto/base/hash.h"
 #include "proto/base/list.h"
 
@@ -50,6 +50,7 @@ struct keep_store {
 	unsigned int n, max;
 	size_t name_bytes;
 	int claim_error;
+	struct porters *porters; /* borrowed, or NULL */
 };
 
 DEFINE_CLEANUP(struct keep_store *, keep_store_free);
@@ -73,15 +74,29 @@ static struct entry *find(const struct keep_store *store, const char *name)
 
 /* ---- entries ---------------------------------------------------------------------------------------------------- */
 
-/* What is closed here may be a client's: it never blocks. */
+/* A path begins with a slash. */
+static bool is_socket(const char *file)
+{
+	return strncmp(file, "socket:[", 8) == 0;
+}
+
+/* The socket of a session that does not go on may have descriptors in it that nobody read. */
+static void close_claimed(struct keep_store *store, const struct entry *entry)
+{
+	if (entry->claimed >= 0 && is_socket(entry->file))
+		porters_discard(store->porters, entry->claimed);
+	else
+		safe_close(entry->claimed);
+}
+
 static void entry_free(struct keep_store *store, struct entry *entry)
 {
 	hash_remove(&store->by_name, name_key(entry->name));
 	list_del(&entry->link);
 	store->n--;
 	store->name_bytes -= strlen(entry->name) + 1;
-	close_foreign(entry->claimed);
-	close_foreign(entry->same);
+	close_claimed(store, entry);
+	safe_close(entry->same);
 	free(entry);
 }
 
@@ -101,12 +116,6 @@ static int read_file(int fd, char file[FILE_BYTES])
 		return errno == ENOENT ? -EBADF : -errno;
 	file[n] = '\0';
 	return 0;
-}
-
-/* A path begins with a slash. */
-static bool is_socket(const char *file)
-{
-	return strncmp(file, "socket:[", 8) == 0;
 }
 
 /* Sockets have an inode each, and memfds were opened again: the others are compared by the file itself. */
@@ -259,8 +268,8 @@ static void on_claim(void *arg, const char *name, int fd)
 		entry->claimed = fd;
 		return;
 	}
-	/* A second one under a name: whoever takes the first does without it. */
-	close_foreign(fd);
+	/* A second one under a name: whoever takes the first does without it. The manager has it, too. */
+	safe_close(fd);
 	if (r != -EEXIST)
 		store->claim_error = r;
 }
@@ -298,6 +307,40 @@ unsigned int keep_store_discard_left(struct keep_store *store)
 		n++;
 	}
 	return n;
+}
+
+static int make_lifeline(struct keep_store *store, int *ret_writing)
+{
+	_cleanup_close_ int reading = -1;
+	int fds[2], r;
+
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return -errno;
+	reading = fds[0];
+	*ret_writing = fds[1];
+	r = keep_store_put(store, FDSTORE_LIFELINE, fds[1]);
+	return r < 0 ? r : take_fd(&reading);
+}
+
+int keep_store_lifeline(struct keep_store *store)
+{
+	_cleanup_close_ int writing = store ? keep_store_take(store, FDSTORE_LIFELINE) : -ENOENT;
+	char path[40];
+	int fd;
+
+	if (!store)
+		return -ENOENT;
+	if (writing < 0)
+		return make_lifeline(store, &writing);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", writing);
+	fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+void keep_store_set_porters(struct keep_store *store, struct porters *porters)
+{
+	if (store)
+		store->porters = porters;
 }
 
 /* ---- birth and death -------------------------------------------------------------------------------------------- */

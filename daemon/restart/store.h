@@ -8,6 +8,7 @@
 #ifndef SHMEMD_RESTART_STORE_H
 #define SHMEMD_RESTART_STORE_H
 
+struct porters;
 struct keep_store; /* NULL is a store that keeps nothing: every call accepts it */
 
 /*
@@ -15,6 +16,13 @@ struct keep_store; /* NULL is a store that keeps nothing: every call accepts it 
  * and the result 0 when no manager keeps descriptors, or none is wanted: then what was kept is let go of.
  */
 int keep_store_new(unsigned int max_fds, struct keep_store **ret);
+/*
+ * The reading end of a pipe whose writing end the manager has, as long as it has anything of ours: porters wait for its end. The
+ * caller's; or negative errno: there is none.
+ */
+int keep_store_lifeline(struct keep_store *store);
+/* They close sockets that are discarded. store NULL allowed. */
+void keep_store_set_porters(struct keep_store *store, struct porters *porters);
 struct keep_store *keep_store_free(struct keep_store *store); /* closes our claims; the manager keeps what it has */
 
 /*

@@ -10,10 +10,11 @@
 #include "daemon/session/connection.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/porter/held.h"
+#include "daemon/porter/porter.h"
 #include "proto/base/cleanup.h"
 #include "proto/framing.h"
 
@@ -35,8 +36,7 @@ static struct connection_packet *packet_free(struct connection_packet *packet)
 }
 DEFINE_CLEANUP(struct connection_packet *, packet_free);
 
-static int packet_new(const void *buf, size_t bytes, const struct fdlist *fds,
-		      struct foreign_account *account, struct connection_packet **ret)
+static int packet_new(const void *buf, size_t bytes, const struct fdlist *fds, struct connection_packet **ret)
 {
 	/* bounded: an encoded packet. */
 	_cleanup_(packet_freep) struct connection_packet *packet = malloc(sizeof(*packet) + bytes);
@@ -46,17 +46,15 @@ static int packet_new(const void *buf, size_t bytes, const struct fdlist *fds,
 		return -ENOMEM;
 	list_init(&packet->link);
 	fdlist_init(&packet->fds);
-	packet->fds.account = account;
+	packet->fds.close = held_close;
 	packet->bytes = bytes;
 	memcpy(packet->data, buf, bytes);
 	for (unsigned int i = 0; fds && i < fds->n; i++) {
-		int fd = fcntl(fds->fds[i], F_DUPFD_CLOEXEC, 3);
+		int fd = held_dup(fds->fds[i]);
 
-		if (fd < 0)
-			return -errno;
-		r = fdlist_add(&packet->fds, fd);
+		r = fd < 0 ? fd : fdlist_add(&packet->fds, fd);
 		if (r < 0) {
-			safe_close(fd);
+			held_close(fd);
 			return r;
 		}
 	}
@@ -85,10 +83,13 @@ void connection_deinit(struct connection *conn, struct quota_charge *place)
 	list_for_each_entry_safe(packet, tmp, &conn->out, link)
 		drop_first(conn, packet);
 	if (conn->unread)
-		unread_end(conn->unread, place);
+		unread_end(conn->unread, conn->slot, place);
+	else if (conn->slot)
+		porter_slot_end(conn->slot, conn->fd);
 	else
-		framing_close(conn->fd, conn->account);
+		framing_close(conn->fd);
 	conn->unread = NULL;
+	conn->slot = NULL;
 	conn->fd = -1;
 }
 
@@ -135,7 +136,7 @@ int connection_send(struct connection *conn, const void *buf, size_t bytes, cons
 		return r;
 	if (queue_full(conn, bytes))
 		return -ENOBUFS;
-	r = packet_new(buf, bytes, fds, conn->account, &packet);
+	r = packet_new(buf, bytes, fds, &packet);
 	if (r < 0)
 		return r;
 	list_add_tail(&conn->out, &packet->link);
@@ -171,8 +172,17 @@ bool connection_stalled(const struct connection *conn)
 	return !list_empty(&conn->out) && conn->stalled;
 }
 
-int connection_recv(struct connection *conn, void *buf, size_t size, size_t *ret_bytes,
+/*
+ * With a slot this thread reads plain packets alone. Without one nobody can send any others where there are porters: then, too,
+ * one more look costs less than a mistake.
+ */
+int connection_recv(struct connection *conn, bool has_porters, void *buf, size_t size, size_t *ret_bytes,
 		    struct fdlist *fds)
 {
-	return framing_recv(conn->fd, buf, size, ret_bytes, fds);
+	int r;
+
+	if (!has_porters)
+		return framing_recv(conn->fd, buf, size, ret_bytes, fds);
+	r = framing_recv_plain(conn->fd, buf, size, ret_bytes);
+	return r == FRAMING_HAS_FDS && !conn->slot ? -EPROTO : r;
 }

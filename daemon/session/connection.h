@@ -19,9 +19,11 @@
 #define CONNECTION_MAX_BYTES (1u << 20)
 #define CONNECTION_MAX_FDS 64u
 
+struct porter_slot;
+
 struct connection {
 	int fd; /* owned */
-	struct foreign_account *account; /* borrowed: of whoever sent what is closed; or NULL */
+	struct porter_slot *slot; /* owned; NULL: nobody can send descriptors, or, without porters, this thread reads them */
 	struct list out; /* struct connection_packet, oldest first */
 	unsigned int n_out;
 	struct unread *unread; /* owned: the descriptors that were sent; NULL: none can be */
@@ -40,8 +42,8 @@ int connection_flush(struct connection *conn); /* 0, also when some still waits;
 bool connection_wants_write(const struct connection *conn); /* when the socket has room */
 /* Something waits that the socket has room for, but descriptors cannot be sent now: flush after a while. */
 bool connection_stalled(const struct connection *conn);
-/* As framing_recv. */
-int connection_recv(struct connection *conn, void *buf, size_t size, size_t *ret_bytes,
+/* As framing_recv; with porters as framing_recv_plain. */
+int connection_recv(struct connection *conn, bool has_porters, void *buf, size_t size, size_t *ret_bytes,
 		    struct fdlist *fds);
 
 #endif

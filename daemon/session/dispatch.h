@@ -24,6 +24,7 @@ void dispatch_without_fds(struct session *session, const void *buf, size_t bytes
 enum shmd_status dispatch_status(enum msg_kind kind, int err);
 
 int handle_hello(struct request *req);
+void hello_go_on(struct session *session); /* its porter has the socket. The session may be gone here */
 int handle_nic_list(struct request *req);
 int handle_nic_open(struct request *req);
 int handle_nic_doorbell(struct request *req);

@@ -80,7 +80,7 @@ static int add_watch(struct request *req)
 	return 0;
 }
 
-/* What only a client has: a place in the quota, a health page, and perhaps a pipe to watch. */
+/* What only a client has: a place in the quota, a health page, and perhaps a socket to watch. */
 static int admit_client(struct request *req)
 {
 	const struct quota_amount amount = session_own_amount(req->session);
@@ -141,9 +141,44 @@ static int hello(struct request *req)
 	return 0;
 }
 
+/* 0, REQUEST_WAITS, or a refusal. */
+static int await_porter(struct request *req)
+{
+	struct session *session = req->session;
+	int r = req->msg->hello_req.role == MSG_ROLE_CLIENT ? session_let_send_fds(session) : 0;
+
+	if (r == 0)
+		return 0;
+	if (r != -EINPROGRESS)
+		return request_fail(req, SHMD_STATUS_NO_MEMORY,
+				    "shmemd cannot start the process that receives descriptors of uid %u: %s; try again, and if that "
+				    "does not help, have shmemd restarted",
+				    session->identity.uid, strerror(-r));
+	session->hello = req;
+	session->is_reading = true;
+	session_call_attention(session);
+	return REQUEST_WAITS;
+}
+
+void hello_go_on(struct session *session)
+{
+	struct request *req = session->hello;
+
+	session->hello = NULL;
+	session->is_reading = false;
+	req->answer(req, handle_hello(req));
+	request_free(req);
+	session_go_on(session);
+}
+
 int handle_hello(struct request *req)
 {
-	int r = hello(req);
+	int r = await_porter(req);
+
+	if (r == REQUEST_WAITS)
+		return r;
+	if (r == 0)
+		r = hello(req);
 
 	/* Those by a limit are counted where it binds. */
 	if (r == SHMD_STATUS_DRAINING || r == SHMD_STATUS_VERSION)

@@ -18,7 +18,7 @@
 #include <syslog.h>
 #include <unistd.h>
 
-#include "daemon/session/dmabuf.h"
+#include "daemon/porter/held.h"
 #include "proto/base/assert.h"
 #include "proto/base/cleanup.h"
 #include "proto/base/overflow.h"
@@ -84,8 +84,12 @@ static int check_memfd(struct request *req, const struct mem_claim *claim, uint6
 
 static int check_dmabuf(struct request *req, const struct mem_claim *claim, uint64_t *ret_size)
 {
-	if (dmabuf_size(claim->fd, ret_size) < 0)
+	struct inspect_info info;
+
+	held_inspect(claim->fd, &info);
+	if (info.kind != INSPECT_DMABUF)
 		return request_fail(req, SHMD_STATUS_MEM_FD, "the descriptor is not a dmabuf");
+	*ret_size = info.bytes;
 	return 0;
 }
 
@@ -223,6 +227,8 @@ static int reg_mr(struct request *req, struct session_nic *nic, int fd)
 		.iova = reg->iova,
 		.access = reg->access,
 	};
+	if (op->mr->kind == NIC_MEM_DMABUF)
+		op->mr->held = held_ref(fd);
 	r = request_charge(req, &amount, &op->mr->head.charge);
 	if (r != 0) {
 		session_mr_free(req->session, op->mr);

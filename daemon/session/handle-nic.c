@@ -204,6 +204,16 @@ static void run_open(struct request *req)
 		op->nic->ctx = nic->ops->ctx_close(op->nic->ctx);
 }
 
+/* Its client can poll it: the last close of an eventfd takes a lock of whoever does. */
+static int attach_wake(struct session *session, struct session_nic *nic)
+{
+	int r = session_attach(session, nic->ctx->doorbell.wake_fd);
+
+	if (r < 0)
+		nic->ctx = nic->ctx->nic->ops->ctx_close(nic->ctx);
+	return r;
+}
+
 static int finish_open(struct request *req)
 {
 	struct msg_nic_open_rep *rep = &req->rep->nic_open_rep;
@@ -211,6 +221,8 @@ static int finish_open(struct request *req)
 	struct open *op = req->op;
 	_cleanup_(session_nic_freep) struct session_nic *nic = op->nic;
 
+	if (op->r == 0)
+		op->r = attach_wake(session, nic);
 	if (op->r < 0)
 		return op->r;
 	nic->index = session->n_nics;

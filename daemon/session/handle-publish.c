@@ -34,6 +34,8 @@ static int add_entry(struct request *req, struct publish_entry *entry)
 	struct session *session = req->session;
 	int r;
 
+	if (publish->has_fd && req->fds->refused)
+		return request_refused_fd(req, "published");
 	r = request_charge(req, &amount, &entry->charge);
 	if (r != 0)
 		return r;
@@ -105,7 +107,7 @@ int handle_fetch(struct request *req)
 	if (!entry)
 		return not_published(req, wanted);
 	if (entry->fd >= 0) {
-		r = request_add_fd(req, entry->fd);
+		r = request_add_held(req, entry->fd);
 		if (r < 0)
 			return r;
 	}

@@ -6,6 +6,7 @@
  * it registers, or a memfd made and sealed here. Control thread, but run_create() and run_destroy().
  */
 #include "daemon/session/dispatch.h"
+#include "daemon/porter/held.h"
 #include "daemon/session/monitor.h"
 
 #include <errno.h>
@@ -236,6 +237,8 @@ static int charge_create(struct request *req, struct create *op)
 								  : create->mem_bytes,
 	}};
 
+	if (create->mem_kind == MSG_MEM_DMABUF)
+		op->queues->held = held_ref(op->mem.fd);
 	return request_charge(req, &amount, &op->queues->head.charge);
 }
 

@@ -3,7 +3,7 @@
  * A request that was carried out by a daemon that died before its answer was read: it is answered, and not carried out
  * again.
  *
- * Descriptors of the answer are those of the session, which it has again; only a pipe to watch is another one. Control thread.
+ * Descriptors of the answer are those of the session, which it has again; only a socket to watch is another one. Control thread.
  */
 #include "daemon/session/keep.h"
 

@@ -12,9 +12,9 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "daemon/porter/held.h"
 #include "proto/base/assert.h"
 #include "proto/base/cleanup.h"
-#include "proto/base/foreign-fd.h"
 
 #define PUBLISH_BUCKETS 8192u
 
@@ -82,7 +82,7 @@ struct publish_entry *publish_entry_free(struct publish_entry *entry)
 		return NULL;
 	list_del(&entry->link);
 	list_del(&entry->owner_link);
-	close_foreign_for(entry->fd, quota_charge_account(&entry->charge));
+	held_close(entry->fd);
 	quota_charge_deinit(&entry->charge);
 	free(entry);
 	return NULL;

@@ -14,9 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/porter/foreign-account.h"
 #include "proto/base/assert.h"
 #include "proto/base/cleanup.h"
-#include "proto/base/foreign-fd.h"
 #include "proto/base/overflow.h"
 
 /* What a user beyond the limit may still send before its sessions end. */
@@ -76,7 +76,7 @@ static struct quota_bucket *bucket_ref(struct quota_bucket *bucket)
 	return bucket;
 }
 
-/* What closing threads have done since is seen here: they touch the account alone. */
+/* What porters have closed since is seen here: porter/ touches the account alone. */
 static void bucket_collect(struct quota *quota, struct quota_bucket *bucket)
 {
 	unsigned int now = foreign_account_unclosed(bucket->account);
@@ -144,11 +144,6 @@ void quota_collect(struct quota *quota)
 struct foreign_account *quota_user_account(const struct quota_user *user)
 {
 	return user->uid->account;
-}
-
-struct foreign_account *quota_charge_account(const struct quota_charge *charge)
-{
-	return charge->uid ? charge->uid->account : NULL;
 }
 
 static bool bucket_fits(const struct quota_bucket *bucket, uint64_t asked, uint64_t limit,

@@ -81,7 +81,6 @@ void quota_user_copy(struct quota_user *to, const struct quota_user *user); /* o
  */
 void quota_collect(struct quota *quota);
 struct foreign_account *quota_user_account(const struct quota_user *user); /* to close with; lives as the user does */
-struct foreign_account *quota_charge_account(const struct quota_charge *charge); /* NULL: nothing is charged */
 
 /* Would n more of its descriptors pass the limit, because of those that are not closed? */
 bool quota_fds_stuck(const struct quota_user *user, uint64_t n);

@@ -90,6 +90,8 @@ struct registry_hooks {
 	unsigned int debug; /* enum note_topic: debug lines wanted */
 };
 
+struct porters;
+
 struct registry_attr {
 	struct quota_amount limits;
 	struct quota_amount pools; /* struct quota.pools */
@@ -110,6 +112,7 @@ struct registry_attr {
 	uint64_t quiesce_nsec; /* teardown waits at most this long for queues to flush; all together: registry_quiesce_left */
 	uint64_t restart_grace_nsec; /* how long clients wait for the next daemon; 0: sessions end with this one */
 	struct registry_hooks hooks;
+	struct porters *porters; /* borrowed; NULL: sessions read and close descriptors themselves, for tests */
 	/* NULL: nothing outlives the daemon. From it follow keeps_sessions below and, for NICs in software, nic_soft_attr.keeps. */
 	const struct keep_ops *keep;
 	void *keep_arg;

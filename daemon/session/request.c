@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "daemon/porter/held.h"
 #include "daemon/session/undriven.h"
 #include "proto/base/assert.h"
 #include "proto/base/cleanup.h"
@@ -40,7 +41,7 @@ struct request *request_new(struct session *session, struct msg *msg, struct fdl
 	fdlist_init(fds);
 	msg_init(&box->rep, MSG_OK_REP, box->msg.id);
 	fdlist_init(&box->req.rep_fds);
-	box->req.rep_fds.account = quota_user_account(&session->user);
+	box->req.rep_fds.close = held_close;
 	list_init(&box->req.held);
 	return &box->req;
 }
@@ -123,7 +124,7 @@ bool request_hold(struct request *req, struct session *session)
 {
 	if (session == req->session || (!session->registry->blocks && !session->busy))
 		return true;
-	if (!session->busy) {
+	if (!session_is_busy(session)) {
 		session_take(session);
 		list_add_tail(&req->held, &session->hold_link);
 	}
@@ -189,6 +190,24 @@ int request_add_fd(struct request *req, int borrowed_fd)
 		return r;
 	take_fd(&fd);
 	return (int)req->rep_fds.n - 1;
+}
+
+int request_add_held(struct request *req, int borrowed_fd)
+{
+	int fd = held_dup(borrowed_fd);
+	int r = fd < 0 ? fd : fdlist_add(&req->rep_fds, fd);
+
+	if (r < 0)
+		held_close(fd);
+	return r;
+}
+
+int request_refused_fd(struct request *req, const char *done)
+{
+	return request_fail(req, SHMD_STATUS_MEM_FD,
+			    "the descriptor is %s, and cannot be %s: whoever closes one of these may have to wait for its file system; "
+			    "memfds, dmabufs, CUDA memory, eventfds, pipes and sockets can",
+			    req->fds->refused, done);
 }
 
 int request_admin(struct request *req)

@@ -54,6 +54,7 @@ int request_charge(struct request *req, const struct quota_amount *amount,
 		   struct quota_charge *charge);
 /* Add a descriptor to the reply: a dup of a borrowed one. Returns its index, or negative errno. */
 int request_add_fd(struct request *req, int borrowed_fd);
+int request_add_held(struct request *req, int borrowed_fd); /* the same for a client's; 0; control thread */
 /* The session's NIC with this index, or NULL after request_fail(NOT_FOUND). */
 struct session_nic *request_nic(struct request *req, uint32_t index);
 /* 0 for an administrator, or a refusal. */
@@ -74,6 +75,8 @@ int request_change(struct request *req, struct session_nic *nic, request_run run
 int request_change_long(struct request *req, struct session_nic *nic, request_run run, request_finish finish);
 /* May its worker use this session's contexts? False while another one does. */
 bool request_hold(struct request *req, struct session *session);
+/* The packet's descriptor is of a kind that shmemd does not take: MEM_FD. */
+int request_refused_fd(struct request *req, const char *done);
 /* Is this descriptor memory of its kind, acceptable to the NIC, and does it hold the range? 0 or a refusal. */
 struct mem_claim {
 	enum msg_mem_kind kind;

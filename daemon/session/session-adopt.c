@@ -15,12 +15,12 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include "daemon/porter/porter.h"
 #include "daemon/session/cgroup.h"
 #include "daemon/session/keep-read.h"
 #include "daemon/session/keep-tables.h"
 #include "daemon/session/session.h"
 #include "proto/base/cleanup.h"
-#include "proto/base/foreign-fd.h"
 #include "proto/framing.h"
 
 static int take_of(struct session *session, const char *what)
@@ -40,6 +40,12 @@ static void adopt_charge(struct session *session, struct quota_amount amount, un
 
 /* ---- published ------------------------------------------------------------------------------------------------------ */
 
+/* As what came in a packet. */
+static int hold(struct session *session, int fd)
+{
+	return fd < 0 || !session->connection.slot ? 0 : porter_slot_hold(session->connection.slot, fd);
+}
+
 static int adopt_entry(struct session *session, const struct publish_entry *kept, const struct quota_amount *amount,
 		       const void *data)
 {
@@ -56,7 +62,9 @@ static int adopt_entry(struct session *session, const struct publish_entry *kept
 		memcpy(entry->data, data, entry->data_bytes);
 	if (entry->kept)
 		entry->fd = adopt_take_number(session, 'p', entry->kept);
-	r = entry->kept && entry->fd < 0 ? -EBADF : publish_add(&session->registry->published, entry);
+	r = entry->kept && entry->fd < 0 ? -EBADF : hold(session, entry->fd);
+	if (r == 0)
+		r = publish_add(&session->registry->published, entry);
 	if (r < 0) {
 		publish_entry_free(entry);
 		return r;
@@ -274,6 +282,9 @@ static int import_nic(struct adopt *a, unsigned int i)
 	if (r < 0)
 		return r;
 	own_context(a, i);
+	r = session_attach(a->session, imported->ctx->doorbell.wake_fd);
+	if (r < 0)
+		return r;
 	return imported->n_mrs == import.attr.n_mr_fds && imported->n_queues == import.attr.n_queue_fds ? 0 : -EBADMSG;
 }
 
@@ -376,7 +387,7 @@ static int adopt_health(struct session *session)
 /* What is told on it somebody else would hear. */
 static int refuse_socket(struct session *session)
 {
-	session->connection.fd = close_foreign(session->connection.fd);
+	porters_discard(session->registry->attr.porters, take_fd(&session->connection.fd));
 	return -EBADF;
 }
 
@@ -415,7 +426,11 @@ static int adopt_connection(struct adopt *a)
 	r = quota_user_init(&session->user, &registry->quota, session->identity.uid, session->identity.tenant);
 	if (r < 0)
 		return r;
-	session->connection.account = quota_user_account(&session->user);
+	r = session_let_send_fds(session);
+	if (r < 0 && r != -EINPROGRESS)
+		return r;
+	if (session->connection.slot)
+		porter_slot_keep(session->connection.slot, true);
 	r = unread_new(&registry->unread, &session->user, session->connection.fd, &session->connection.unread);
 	if (r < 0)
 		return r;
@@ -494,6 +509,8 @@ static void give_up(struct session *session, int r)
 	if (session->connection.fd >= 0)
 		session_end(session, SHMD_STATUS_INTERNAL, "shmemd has restarted and cannot continue this session: %s",
 			    strerror(-r));
+	if (!session->connection.slot)
+		porters_discard(session->registry->attr.porters, take_fd(&session->connection.fd));
 	session_free(session);
 }
 

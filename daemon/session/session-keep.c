@@ -21,11 +21,11 @@
 #include <string.h>
 #include <syslog.h>
 
-#include "daemon/session/dmabuf.h"
+#include "daemon/porter/held.h"
+#include "daemon/porter/porter.h"
 #include "daemon/session/keep-tables.h"
 #include "daemon/session/session.h"
 #include "proto/base/cleanup.h"
-#include "proto/base/foreign-fd.h"
 #include "proto/text.h"
 
 /* Whoever fills the store keeps the sessions of others out of it: a user has at most so many times what is left to them. */
@@ -205,6 +205,13 @@ static void forget_reply(struct session_keep *keep)
 	keep->request = 0;
 }
 
+/* Its porter keeps the socket open while the service manager closes its own. */
+static void tell_porter(struct session *session, bool is_kept)
+{
+	if (session->connection.slot)
+		porter_slot_keep(session->connection.slot, is_kept);
+}
+
 void session_keep_forget(struct session *session)
 {
 	struct session_keep *keep = &session->keep;
@@ -212,6 +219,7 @@ void session_keep_forget(struct session *session)
 	forget_reply(keep);
 	if (keep->state) {
 		remove_all(session);
+		tell_porter(session, false);
 		keep->state = session->registry->attr.keep->state_free(keep->state);
 	}
 	session_keep_memory_end(keep);
@@ -274,14 +282,15 @@ static int put_of(struct session *session, const char *what, int fd)
 }
 
 /*
- * Whoever keeps it closes it as well, and a service manager that waits for a client's file system, or for the peer of a client's
- * socket, starts nothing any more. Registered memory is of these kinds.
+ * Whoever keeps it closes it as well, and a service manager that waits for a client starts nothing any more. All but memfds can
+ * be polled, so that their last close takes a lock of whoever polls them; pipes have one more.
  */
 static bool may_be_kept(int fd)
 {
-	uint64_t bytes;
+	struct inspect_info info;
 
-	return foreign_never_waits(fd) || dmabuf_size(fd, &bytes) == 0;
+	held_inspect(fd, &info);
+	return info.kind == INSPECT_MEMFD;
 }
 
 bool session_keep_put(struct session *session, char kind, uint32_t number, int fd)
@@ -291,7 +300,7 @@ bool session_keep_put(struct session *session, char kind, uint32_t number, int f
 	if (fd < 0 || !session->keep.state)
 		return false;
 	if (!may_be_kept(fd)) {
-		session_keep_drop(session, "it has published a file or a socket, which the service manager cannot close safely");
+		session_keep_drop(session, "it has published something else than a memfd, which the service manager could not close safely");
 		return false;
 	}
 	keep_name(name, session->id, kind, number);
@@ -368,7 +377,8 @@ static void name_state(struct session *session)
 	if (!keep->state || keep->is_named)
 		return;
 	keep->is_named = true;
-	put_of(session, "state", session->registry->attr.keep->state_fd(keep->state));
+	if (put_of(session, "state", session->registry->attr.keep->state_fd(keep->state)) == 0)
+		tell_porter(session, true);
 }
 
 void session_keep_ending(struct session *session)

@@ -16,7 +16,9 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include "daemon/porter/held.h"
 #include "daemon/session/monitor.h"
+#include "daemon/session/request.h"
 #include "proto/base/assert.h"
 #include "proto/base/nsec.h"
 
@@ -124,7 +126,8 @@ static void teardown_health(struct session *session)
 
 static void teardown_watch(struct session *session)
 {
-	session->watch_fd = safe_close(session->watch_fd);
+	for (unsigned int i = 0; i < 2; i++)
+		session->watch_fds[i] = safe_close(session->watch_fds[i]);
 }
 
 static void teardown_connection(struct session *session)
@@ -162,7 +165,7 @@ static const struct step of_session[] = {
 	{"the same in the session's tables, 11 their quota", teardown_resources},
 	{"9 descriptors: health page", teardown_health},
 	{"9 descriptors: socket and pidfd", teardown_connection},
-	{"9 descriptors: watch pipe, behind the socket, whose end is final", teardown_watch},
+	{"9 descriptors: watch sockets, behind the socket, whose end is final", teardown_watch},
 	{"11 the quota of session and connection", teardown_charges},
 };
 
@@ -171,6 +174,9 @@ static void teardown_begin(struct session *session)
 	assert_bug(!session->busy);
 	session->busy = true;
 	session->ended = true;
+	if (session->hello)
+		request_free(take_ptr(session->hello));
+	session_packet_free(session);
 	/* Also where nobody called session_end(): a kernel on a GPU has nothing but these words. */
 	session_health_end(session);
 	monitor_leave(session);
@@ -231,6 +237,7 @@ struct session_mr *session_mr_free(struct session *session, struct session_mr *m
 	assert_bug(!mr->mr);
 	if (mr->head.is_kept)
 		session_keep_no_memory(session, mr);
+	mr->held = held_unref(mr->held);
 	session_keep_no_resource(session, mr->nic, &mr->head);
 	quota_charge_deinit(&mr->head.charge);
 	free(mr);
@@ -295,6 +302,7 @@ struct session_queues *session_queues_free(struct session *session, struct sessi
 	session_keep_no_resource(session, queues->nic, &queues->head);
 	quota_charge_deinit(&queues->head.charge);
 	free(queues->part);
+	held_unref(queues->held);
 	free(queues->qps);
 	free(queues);
 	return NULL;

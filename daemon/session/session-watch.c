@@ -1,21 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How a client learns that the daemon died while somebody keeps its connection open: a pipe for each session, whose writing
- * end this process alone has. Nothing is ever written. Not one pipe for all: clients do not trust each other, and whoever can
- * open its reading end again as a writing one would keep the daemon's death from the others. Control thread.
+ * How a client learns that the daemon died while somebody keeps its connection open: a pair of sockets for each session, one of
+ * which this process alone has. Nothing is ever sent on it, and nothing can be: this end is shut down for reading, so that its
+ * close finds an empty queue. Not a pipe: who can open its end again for writing holds the lock that a close takes. The
+ * client's end may be polled by anybody, and a porter holds it too, so that no close of it here is the last one. Control thread.
  */
 #include "daemon/session/session.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "proto/base/cleanup.h"
 
 #define OWN_FDS 1 /* health page; socket and pidfd are the connection's */
-#define RESUME_FDS 2 /* of one that outlives the daemon: its pipe, and its state */
+#define RESUME_FDS 2 /* of one that outlives the daemon: its pair to watch, and its state */
+
+/* Who says Hello once more gets another pair, and the porter holds all: no client needs so many. */
+#define WATCHES_MAX 64u
 
 bool session_may_resume(const struct registry *registry)
 {
@@ -29,27 +33,34 @@ struct quota_amount session_own_amount(const struct session *session)
 		      [QUOTA_FDS] = OWN_FDS + (session->is_watched ? RESUME_FDS : 0)}};
 }
 
-/* Another reading end of that pipe: the one before may be what its client watches. */
-static int open_reading_end(int watch_fd)
+/* The first one stays: it may be what its client watches. */
+static void own_watch(struct session *session, int fd)
 {
-	char path[40];
-	int fd;
+	int *place = &session->watch_fds[session->watch_fds[0] >= 0];
 
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", watch_fd);
-	fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-	return fd < 0 ? -errno : fd;
+	safe_close(*place);
+	*place = fd;
 }
 
 int session_make_watch(struct session *session)
 {
-	int fds[2];
+	_cleanup_close_ int ours = -1, theirs = -1;
+	int fds[2], r;
 
-	if (session->watch_fd >= 0)
-		return open_reading_end(session->watch_fd);
-	if (pipe2(fds, O_CLOEXEC) < 0)
+	if (session->n_watches == WATCHES_MAX)
+		return -EMFILE;
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) < 0)
 		return -errno;
-	session->watch_fd = fds[1];
-	return fds[0];
+	ours = fds[0];
+	theirs = fds[1];
+	if (shutdown(ours, SHUT_RD) < 0)
+		return -errno;
+	r = session_attach(session, theirs);
+	if (r < 0)
+		return r;
+	own_watch(session, take_fd(&ours));
+	session->n_watches++;
+	return take_fd(&theirs);
 }
 
 void session_tell_resumed(struct session *session)
@@ -63,7 +74,7 @@ void session_tell_resumed(struct session *session)
 		return;
 	fd = session_make_watch(session);
 	if (fd < 0) {
-		session_end(session, SHMD_STATUS_NO_MEMORY, "the daemon has restarted and cannot create a pipe for this session: %s",
+		session_end(session, SHMD_STATUS_NO_MEMORY, "the daemon has restarted and cannot create a socket to watch for this session: %s",
 			    strerror(-fd));
 		return;
 	}

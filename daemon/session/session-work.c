@@ -24,9 +24,14 @@ void session_call_attention(struct session *session)
 		hooks->attention(hooks->arg, session);
 }
 
+bool session_is_busy(const struct session *session)
+{
+	return session->busy || session->is_reading;
+}
+
 void session_take(struct session *session)
 {
-	assert_bug(!session->busy);
+	assert_bug(!session_is_busy(session));
 	session->busy = true;
 	session_call_attention(session);
 }
@@ -70,7 +75,7 @@ void session_look(struct session *session)
 	if (session->ended)
 		return;
 	session->wants_look = true;
-	if (!session->busy)
+	if (!session_is_busy(session))
 		start_look(session);
 }
 
@@ -98,23 +103,28 @@ void registry_count(struct registry *registry)
 
 		if (!session)
 			return;
-		if (session->busy || session->n_nics == 0)
+		if (session_is_busy(session) || session->n_nics == 0)
 			continue;
 		session->is_counted = true;
 		start_look(session);
 	}
 }
 
+void session_go_on(struct session *session)
+{
+	if (session->released)
+		session_release(session);
+	else if (session->wants_look && !session->ended && !session_is_busy(session))
+		start_look(session);
+	else
+		session_call_attention(session);
+}
+
 void session_let_go(struct session *session)
 {
 	assert_bug(session->busy);
 	session->busy = false;
-	if (session->released)
-		session_release(session);
-	else if (session->wants_look && !session->ended)
-		start_look(session);
-	else
-		session_call_attention(session);
+	session_go_on(session);
 }
 
 /* ---- what is known of its QPs ------------------------------------------------------------------------------------ */

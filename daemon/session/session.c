@@ -16,6 +16,7 @@
 #include <sys/mman.h>
 #include <syslog.h>
 
+#include "daemon/porter/porter.h"
 #include "daemon/session/dispatch.h"
 #include "daemon/session/monitor.h"
 #include "proto/base/assert.h"
@@ -104,7 +105,7 @@ struct session *session_alloc(struct registry *registry)
 		return NULL;
 	session->registry = registry;
 	session->health_fd = -1;
-	session->watch_fd = -1;
+	session->watch_fds[0] = session->watch_fds[1] = -1;
 	session->identity.pidfd = -1;
 	session->started_nsec = nsec_now();
 	list_init(&session->link);
@@ -115,6 +116,21 @@ struct session *session_alloc(struct registry *registry)
 	connection_init(&session->connection, -1);
 	session_keep_init(&session->keep);
 	return session;
+}
+
+/*
+ * Where descriptors may be in the socket already its porter has it from the start: on a kernel that lets them through, or when it was
+ * connected to a service manager's socket while no daemon ran. Else it has it when they are of use.
+ */
+static int set_passing(struct session *session)
+{
+	int sock = session->connection.fd, r = 0;
+
+	if (!session->registry->attr.porters)
+		r = framing_set_passing(sock, true);
+	else if (framing_is_passing(sock))
+		r = session_let_send_fds(session);
+	return r == -EINPROGRESS || r == -ENOPROTOOPT ? 0 : r;
 }
 
 int session_new(struct registry *registry, int sock, struct session **ret_session)
@@ -136,17 +152,16 @@ int session_new(struct registry *registry, int sock, struct session **ret_sessio
 	if (r < 0)
 		return r;
 	/* Also of a client that is gone already: what it sent has to be closed. */
-	session->connection.account = quota_user_account(&session->user);
-	if (r_identity < 0)
-		return r_identity;
+	r = set_passing(session);
+	if (r == 0)
+		r = r_identity;
+	if (r < 0)
+		return r;
 	r = unread_new(&registry->unread, &session->user, session->connection.fd, &session->connection.unread);
 	if (r < 0)
 		return r;
 	r = charge_connection(session);
 	if (r < 0)
-		return r;
-	r = framing_set_passing(session->connection.fd, true);
-	if (r < 0 && r != -ENOPROTOOPT)
 		return r;
 	session->id = ++registry->last_id;
 	list_add_tail(&registry->sessions, &session->link);
@@ -285,6 +300,146 @@ void session_send_packet(struct session *session, const struct msg *msg, const v
 	send_packet(session, packet, bytes, fds);
 }
 
+static void on_read(struct session *session, int r, const void *buf, size_t bytes, struct fdlist *fds)
+{
+	if (r == 0)
+		dispatch_packet(session, buf, bytes, fds);
+	else if (r == -EMFILE)
+		dispatch_without_fds(session, buf, bytes);
+	else if (r == -EMSGSIZE)
+		session_end(session, SHMD_STATUS_PROTOCOL, "the client sent a packet above the limits");
+	else if (r == -EPIPE)
+		session_end(session, SHMD_STATUS_INTERNAL,
+			    "the process of shmemd that receives this user's descriptors has ended, and this request with it");
+	else if (r != -EAGAIN)
+		session_end_gone(session);
+}
+
+/* ---- packets that a porter reads -------------------------------------------------------------------------------------- */
+
+/* It waits for the session's turn, as packets in the socket do. */
+struct session_packet {
+	int r;
+	size_t bytes;
+	struct fdlist fds; /* owned */
+	uint8_t data[];
+};
+
+void session_packet_free(struct session *session)
+{
+	if (session->packet)
+		fdlist_deinit(&session->packet->fds);
+	free(session->packet);
+	session->packet = NULL;
+}
+
+bool session_has_packet(const struct session *session)
+{
+	return session->packet && !session->ended;
+}
+
+static void on_packet(void *arg, int r, const void *buf, size_t bytes, struct fdlist *fds)
+{
+	struct session *session = arg;
+
+	if (session->ended)
+		return;
+	/* bounded: a packet. */
+	session->packet = malloc(sizeof(*session->packet) + bytes);
+	if (!session->packet) {
+		session_end(session, SHMD_STATUS_NO_MEMORY, "no memory for a packet with a descriptor");
+		return;
+	}
+	session->packet->r = r;
+	session->packet->bytes = bytes;
+	session->packet->fds = *fds;
+	fdlist_init(fds);
+	if (bytes > 0)
+		memcpy(session->packet->data, buf, bytes);
+	session_call_attention(session);
+}
+
+static void carry_out_packet(struct session *session)
+{
+	struct session_packet *packet = session->packet;
+
+	session->packet = NULL;
+	session->is_reading = false;
+	on_read(session, packet->r, packet->data, packet->bytes, &packet->fds);
+	fdlist_deinit(&packet->fds);
+	free(packet);
+	session_go_on(session);
+}
+
+/* Not before its porter has the socket, and so what will be in it. */
+static int pass_on(struct session *session)
+{
+	int r = framing_set_passing(session->connection.fd, true);
+
+	return r == -ENOPROTOOPT ? 0 : r;
+}
+
+static void on_ready(void *arg)
+{
+	struct session *session = arg;
+
+	if (session->ended)
+		return;
+	pass_on(session);
+	if (session->hello)
+		hello_go_on(session);
+}
+
+int session_let_send_fds(struct session *session)
+{
+	struct connection *conn = &session->connection;
+	const struct porter_slot_attr attr = {
+		.uid = session->identity.uid,
+		.account = quota_user_account(&session->user),
+		.sock = conn->fd,
+		.packet = on_packet,
+		.ready = on_ready,
+		.arg = session,
+	};
+	int r;
+
+	if (!session->registry->attr.porters)
+		return 0;
+	r = conn->slot ? 0 : porter_slot_new(session->registry->attr.porters, &attr, &conn->slot);
+	if (r < 0)
+		return r;
+	return porter_slot_await(conn->slot) ? pass_on(session) : -EINPROGRESS;
+}
+
+int session_attach(struct session *session, int fd)
+{
+	return session->connection.slot && fd >= 0 ? porter_slot_attach(session->connection.slot, fd) : 0;
+}
+
+static void ask_porter(struct session *session)
+{
+	int r = porter_slot_recv(session->connection.slot);
+
+	if (r < 0) {
+		session_end(session, SHMD_STATUS_NO_MEMORY, "no memory to receive a descriptor with: %s", strerror(-r));
+		return;
+	}
+	session->is_reading = true;
+	session_call_attention(session);
+}
+
+/* ---- reading -------------------------------------------------------------------------------------------------------- */
+
+static bool is_overrun(struct session *session)
+{
+	if (!quota_fds_overrun(&session->user) || !framing_next_has_fds(session->connection.fd))
+		return false;
+	session_end(session, SHMD_STATUS_QUOTA_FDS,
+		    "the user sent descriptors whose closing takes too long, and sends more");
+	return true;
+}
+
+/* False: there is nothing to read now. */
 static bool read_one(struct session *session)
 {
 	uint8_t *buf = session->registry->in_packet;
@@ -292,22 +447,14 @@ static bool read_one(struct session *session)
 	size_t bytes;
 	int r;
 
-	if (quota_fds_overrun(&session->user) && framing_next_has_fds(session->connection.fd)) {
-		session_end(session, SHMD_STATUS_QUOTA_FDS,
-			    "the user sent descriptors whose closing takes too long, and sends more");
+	if (is_overrun(session))
 		return false;
-	}
 	fdlist_init(&fds);
-	fds.account = session->connection.account;
-	r = connection_recv(&session->connection, buf, REGISTRY_PACKET_BYTES, &bytes, &fds);
-	if (r == 0)
-		dispatch_packet(session, buf, bytes, &fds);
-	else if (r == -EMFILE)
-		dispatch_without_fds(session, buf, bytes);
-	else if (r == -EMSGSIZE)
-		session_end(session, SHMD_STATUS_PROTOCOL, "the client sent a packet above the limits");
-	else if (r != -EAGAIN)
-		session_end_gone(session);
+	r = connection_recv(&session->connection, session->registry->attr.porters, buf, REGISTRY_PACKET_BYTES, &bytes, &fds);
+	if (r == FRAMING_HAS_FDS)
+		ask_porter(session);
+	else
+		on_read(session, r, buf, bytes, &fds);
 	fdlist_deinit(&fds);
 	return r == 0 || r == -EMFILE;
 }
@@ -317,6 +464,8 @@ void session_readable(struct session *session)
 {
 	uint64_t begin = nsec_now();
 
+	if (session_has_packet(session))
+		carry_out_packet(session);
 	for (int i = 0; i < SESSION_PACKETS_PER_TURN && session_wants_read(session); i++)
 		if (!read_one(session) || nsec_now() - begin > SESSION_TURN_NSEC)
 			return;
@@ -340,7 +489,7 @@ void session_writable(struct session *session)
 
 bool session_wants_read(const struct session *session)
 {
-	return !session->ended && !session->busy;
+	return !session->ended && !session_is_busy(session);
 }
 
 bool session_wants_write(const struct session *session)

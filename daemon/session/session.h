@@ -62,6 +62,7 @@ struct session_mr {
 	struct resource head;
 	struct session_nic *nic;
 	struct nic_mr *mr; /* owned */
+	struct held *held; /* owned: a porter holds the memory for as long as the NIC uses it; NULL: a memfd, or none */
 	enum nic_mem_kind kind;
 	uint64_t iova, length_bytes;
 	uint32_t access;
@@ -80,6 +81,7 @@ struct session_queues {
 	struct resource head;
 	struct session_nic *nic;
 	struct nic_queues *queues; /* owned */
+	struct held *held; /* owned: of its memory, as that of a region */
 	struct session_qp *qps; /* owned; as the layout has them */
 	uint32_t first_qpn, n_qps, n_dcis, n_dcts; /* 0 until the batch is complete */
 	bool leaving; /* a worker destroys it: nobody else looks at `queues` */
@@ -88,6 +90,9 @@ struct session_queues {
 	size_t part_bytes;
 	int part_r; /* as session_nic.record_r */
 };
+
+struct request;
+struct session_packet;
 
 struct session {
 	struct registry *registry;
@@ -107,6 +112,9 @@ struct session {
 	enum msg_role role;
 	char library[MSG_NAME_BYTES];
 
+	struct request *hello; /* owned: its porter does not have the socket yet; NULL: it does not wait for that */
+	bool is_reading; /* that, or its porter reads a packet: until that is carried out no other is read */
+	struct session_packet *packet; /* owned: it is here, and waits for session_readable(); or NULL */
 	bool ended;
 	bool gone; /* the client hung up or died, or does not read: nobody waits for anything of it */
 	enum shmd_status end_status;
@@ -129,8 +137,9 @@ struct session {
 	struct nic_counters counters; /* as asked for last */
 	struct nic_counters fresh_counters; /* of the look, until it is over */
 
-	bool is_watched; /* since Hello: the client has a pipe to watch, and goes on with the next daemon. Others end with this one */
-	int watch_fd; /* owned; the only writing end of that pipe, or -1 */
+	bool is_watched; /* since Hello: the client has a socket to watch, and goes on with the next daemon. Others end with this one */
+	unsigned int n_watches; /* pairs that were made for the client */
+	int watch_fds[2]; /* owned: this process's ends of the pairs that the client watches; -1: none. The second is the newest of further ones */
 	int health_fd; /* owned; -1 before Hello */
 	struct shmd_health_page *health; /* mapped; NULL before Hello */
 
@@ -155,9 +164,18 @@ DEFINE_CLEANUP(struct session *, session_free);
 /* The same when no worker is busy with it, by one of them where it may block. It has no owner any more. NULL allowed. */
 void session_release(struct session *session);
 
-/* The socket has something to read, or hung up. Handles a bounded number of packets. */
+/* The socket has something to read, or hung up; or session_has_packet(). Handles a bounded number of packets. */
 void session_readable(struct session *session);
+bool session_has_packet(const struct session *session); /* a porter has read one: this is not to be seen at the socket */
+void session_packet_free(struct session *session); /* for teardown */
 void session_writable(struct session *session);
+/*
+ * From here on the client may send descriptors, for a porter to read; nothing to do where it may already. -EINPROGRESS: when its porter
+ * has the socket; a Hello that waits for that is then carried out. Another negative errno: there is no porter.
+ */
+int session_let_send_fds(struct session *session);
+/* The daemon's own descriptor, which the client gets: its porter keeps it open until the session has ended. 0 or negative errno. */
+int session_attach(struct session *session, int fd);
 bool session_wants_read(const struct session *session);
 bool session_wants_write(const struct session *session);
 bool session_stalled(const struct session *session); /* call session_writable after a while, not at once */
@@ -209,6 +227,10 @@ int session_counters(struct session *session, struct nic_counters *ret_counters)
 /* ---- session-work.c: workers and their sessions ------------------------------------------------------------------ */
 
 void session_call_attention(struct session *session);
+/* A worker uses its contexts, or its porter reads a packet that may want one to. */
+bool session_is_busy(const struct session *session);
+/* What came up meanwhile: its teardown, a look, or packets. The session may be gone here. */
+void session_go_on(struct session *session);
 /* From here to session_let_go a worker may use its contexts. It is not busy yet. */
 void session_take(struct session *session);
 void session_let_go(struct session *session); /* the session may be gone here */
@@ -228,13 +250,13 @@ bool session_may_resume(const struct registry *registry);
 /* What it takes of the quota for itself, from Hello to its end. */
 struct quota_amount session_own_amount(const struct session *session);
 /*
- * A new pipe, in place of the one it had. Its reading end is the caller's, for the client; nobody else holds the other, so
- * it hangs up when the daemon dies. Negative errno: nothing has changed.
+ * A new pair of sockets. One end is the caller's, for the client; this process alone holds the other, so that it hangs up when
+ * the daemon dies. Negative errno: nothing has changed.
  */
 int session_make_watch(struct session *session);
 /*
- * For a session taken over from a daemon that died: a pipe and the news. Nothing for a client that is not watched. A session
- * whose pipe cannot be made ends: its client would give up by itself, without a reason.
+ * For a session taken over from a daemon that died: a pair and the news. Nothing for a client that is not watched. A session
+ * whose pair cannot be made ends: its client would give up by itself, without a reason.
  */
 void session_tell_resumed(struct session *session);
 

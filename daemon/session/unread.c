@@ -13,7 +13,6 @@
 #include "daemon/session/unread.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -21,6 +20,7 @@
 
 #include <linux/sockios.h>
 
+#include "daemon/porter/porter.h"
 #include "proto/base/assert.h"
 #include "proto/base/cleanup.h"
 #include "proto/base/nsec.h"
@@ -40,11 +40,10 @@ static struct unread *unread_free(struct unread *unread)
 	quota_unread_sub(&unread->user, unread->n_fds);
 	list_del(&unread->link);
 	unread->table->n_ended -= unread->ended;
-	/* Not looked at while the thread that drops the input may be at it: each would take what the other has looked at. */
-	if (unread->input_dropped)
-		close(unread->sock);
+	if (unread->slot)
+		porter_slot_end(unread->slot, unread->sock);
 	else
-		framing_close(unread->sock, quota_user_account(&unread->user));
+		framing_close(unread->sock);
 	quota_charge_deinit(&unread->place);
 	quota_user_deinit(&unread->user);
 	free(unread);
@@ -87,47 +86,20 @@ unsigned int unread_count(struct unread *unread)
 	return unread->n_fds;
 }
 
-/*
- * What the client sent and nobody read goes now: with its own end of the socket in it, that would never be closed.
- * Whoever closes a duplicate does that; without a descriptor for one it is tried again.
- */
-static void drop_input(struct unread *unread)
-{
-	int dup;
-
-	if (unread->input_dropped)
-		return;
-	dup = fcntl(unread->sock, F_DUPFD_CLOEXEC, 3);
-	if (dup < 0)
-		return;
-	unread->input_dropped = true;
-	framing_close(dup, quota_user_account(&unread->user));
-}
-
-/*
- * Sockets that are under way in each other's queues go when Linux looks for such circles, which it does when any socket of
- * this family is closed: the one that closed the circle may have come too early, and maybe nobody closes another one.
- */
-static void have_circles_found(void)
-{
-	safe_close(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-}
-
 void unread_look(struct unread_table *table, unsigned int n_sockets)
 {
 	const struct list *seen = NULL;
 
-	if (table->n_ended > 0)
-		have_circles_found();
 	while (n_sockets-- > 0 && !list_empty(&table->sockets) && table->sockets.next != seen) {
 		struct unread *unread = container_of(table->sockets.next, struct unread, link);
 
 		if (unread_count(unread) > 0) {
 			list_del(&unread->link);
 			list_add_tail(&table->sockets, &unread->link);
+			/* Sockets in each other's queues are looked for once more: one is enough for all of them. */
+			if (!seen && unread->ended && unread->slot)
+				porter_slot_drain(unread->slot);
 			seen = seen ? seen : &unread->link;
-			if (unread->ended)
-				drop_input(unread);
 		} else if (unread->ended) {
 			unread_free(unread);
 		}
@@ -158,15 +130,19 @@ void unread_sent(struct unread *unread, unsigned int n)
 	quota_unread_add(&unread->user, n);
 }
 
-void unread_end(struct unread *unread, struct quota_charge *place)
+void unread_end(struct unread *unread, struct porter_slot *slot, struct quota_charge *place)
 {
+	unread->slot = slot;
 	if (unread_count(unread) == 0) {
 		unread_free(unread);
 		return;
 	}
 	/* The client sees the end behind what it has not read. */
 	shutdown(unread->sock, SHUT_RDWR);
-	drop_input(unread);
+	if (slot)
+		porter_slot_drain(slot);
+	else
+		framing_drain(unread->sock);
 	unread->ended = true;
 	unread->table->n_ended++;
 	unread->place = *place;

@@ -12,6 +12,8 @@
 /* So many sockets are looked at for each connection, and every millisecond while replies wait for room. */
 #define UNREAD_LOOKS 16u
 
+struct porter_slot;
+
 struct unread_table {
 	struct list sockets; /* struct unread.link: those with descriptors, looked at longest ago first */
 	unsigned int n_ended;
@@ -25,7 +27,7 @@ struct unread {
 	unsigned int n_fds; /* at most: sent since everything was read last */
 	int sock; /* the session's, until it has ended */
 	bool ended;
-	bool input_dropped; /* by a thread that may be at it yet: nothing comes in, and nobody else reads */
+	struct porter_slot *slot; /* owned, once the session has ended; or NULL: nothing comes in */
 	struct quota_charge place; /* of the connection, once it has ended */
 };
 
@@ -41,10 +43,10 @@ bool unread_may_send(struct unread *unread, unsigned int n);
 void unread_sent(struct unread *unread, unsigned int n);
 
 /*
- * The session is over. Takes the socket and frees `unread`; when something is unread, both stay, and the place of
+ * The session is over. Takes the socket, and its slot or NULL, and frees `unread`; when something is unread, both stay, and the place of
  * the connection with them, until the client has read it or closed its own end: unread_look finds out.
  */
-void unread_end(struct unread *unread, struct quota_charge *place);
+void unread_end(struct unread *unread, struct porter_slot *slot, struct quota_charge *place);
 void unread_look(struct unread_table *table, unsigned int n_sockets);
 
 #endif

@@ -652,9 +652,10 @@ struct shmd_world {
  * of this session.
  *
  * data		in; 0..256 bytes, may be NULL when 0
- * fd		in; -1: none. The daemon keeps a duplicate; counts against max_fds. With a file or a socket (memory and
- *		pipes are none) the session ends with this daemon: a restart does not take it over.
- * Errors	-EEXIST published already; -EDQUOT
+ * fd		in; -1: none. The daemon keeps a duplicate; counts against max_fds. Memfds, dmabufs, memory that CUDA
+ *		exports, eventfds, pipes and sockets; not files, folders and other devices. With anything but a memfd
+ *		the session ends with this daemon: a restart does not take it over.
+ * Errors	-EEXIST published already; -EDQUOT; -EBADF of a kind that the daemon does not take
  */
 SHMD_EXPORT int shmd_publish(struct shmd_client *client, const struct shmd_world *world, uint32_t pe,
 			     uint32_t slot, const void *data, size_t bytes, int fd);

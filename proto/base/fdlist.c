@@ -8,22 +8,32 @@
 
 #include "proto/base/cleanup.h"
 #include "proto/base/fdlist.h"
-#include "proto/base/foreign-fd.h"
 
 void fdlist_init(struct fdlist *fds)
 {
-	fds->account = NULL;
+	fds->close = NULL;
+	fds->refused = NULL;
 	fds->n = 0;
 	for (unsigned int i = 0; i < FDLIST_MAX; i++)
 		fds->fds[i] = -1;
+}
+
+void fdlist_close(const struct fdlist *fds, int fd)
+{
+	if (fds->close && fd >= 0)
+		fds->close(fd);
+	else
+		safe_close(fd);
 }
 
 void fdlist_deinit(struct fdlist *fds)
 {
 	if (!fds)
 		return;
-	for (unsigned int i = 0; i < fds->n; i++)
-		fds->fds[i] = close_foreign_for(fds->fds[i], fds->account);
+	for (unsigned int i = 0; i < fds->n; i++) {
+		fdlist_close(fds, fds->fds[i]);
+		fds->fds[i] = -1;
+	}
 	fds->n = 0;
 }
 

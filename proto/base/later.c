@@ -3,7 +3,7 @@
  * A queue of work for one thread, which comes with the first item and goes with the last.
  *
  * For giving memory back: the kernel takes half a second for each GiB, in which a caller with clients would serve none.
- * Nothing in it may block: that is what foreign-fd.c has threads for. In the order given. Any thread; one lock.
+ * Nothing in it may block. In the order given. Any thread; one lock.
  */
 #include "proto/base/later.h"
 

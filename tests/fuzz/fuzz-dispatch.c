@@ -26,7 +26,7 @@
 #include "daemon/session/undriven.h"
 #include "proto/base/assert.h"
 #include "proto/base/cleanup.h"
-#include "proto/base/foreign-fd.h"
+#include "proto/base/later.h"
 #include "proto/framing.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/lib/strange-fd.h"
@@ -269,7 +269,7 @@ static void pair_connect(struct pair *pair, struct lab *lab)
 	/* Who has sent much is refused until it is closed, which other threads do in their own time. */
 	if (r == -EDQUOT) {
 		close(pair->raw.sock);
-		close_foreign_wait();
+		later_wait();
 		r = pair_try(pair, lab);
 	}
 	assert_bug(r == 0);

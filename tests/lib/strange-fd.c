@@ -168,6 +168,20 @@ int strange_fd_lingering(int linger_sec, int *ret_peer)
 	return take_fd(&sock);
 }
 
+bool strange_fd_is_taken(enum strange_fd kind, int fd)
+{
+	switch (kind) {
+	case STRANGE_FILE:
+	case STRANGE_FOLDER:
+	case STRANGE_PATH:
+	case STRANGE_NULL:
+	case STRANGE_ZERO:
+		return fcntl(fd, F_GET_SEALS) >= 0;
+	default:
+		return true;
+	}
+}
+
 bool strange_fd_is_memory(enum strange_fd kind)
 {
 	return kind == STRANGE_SEALED || kind == STRANGE_HUGE || kind == STRANGE_ALL_SEALS;

@@ -42,6 +42,8 @@ int strange_fd_new(enum strange_fd kind);
  * -1: this machine has none.
  */
 int strange_fd_lingering(int linger_sec, int *ret_peer);
+/* Does the daemon take it at all? A file on tmpfs is memory as any other. */
+bool strange_fd_is_taken(enum strange_fd kind, int fd);
 /* May it be registered as a memfd for everything, a page from its start? */
 bool strange_fd_is_memory(enum strange_fd kind);
 

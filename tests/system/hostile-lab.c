@@ -89,6 +89,10 @@ static void try_published(struct raw_client *raw, enum strange_fd kind, int fd)
 	msg_init(&req, MSG_PUBLISH_REQ, 0);
 	req.publish_req.key.pe = kind;
 	req.publish_req.has_fd = true;
+	if (!strange_fd_is_taken(kind, fd)) {
+		raw_expect_error(raw, &req, &fd, 1, SHMD_STATUS_MEM_FD);
+		return;
+	}
 	raw_expect(raw, &req, &fd, 1, MSG_OK_REP, &rep);
 	msg_init(&req, MSG_FETCH_REQ, 0);
 	req.fetch_req.pe = kind;

@@ -22,6 +22,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -33,6 +34,7 @@
 #define ROOT_NODE 1u
 #define FILE_NODE 2u
 #define SERVER_SEC 120u
+#define FILE_BYTES 4096u
 
 struct mute_file_state {
 	bool is_mute; /* atomic, as is: */
@@ -44,7 +46,7 @@ struct mute_file_state {
 static void answer(int fuse, uint64_t unique, int err, const void *body, size_t bytes)
 {
 	struct fuse_out_header header = {.len = (uint32_t)(sizeof(header) + bytes), .error = err, .unique = unique};
-	char packet[sizeof(header) + 512];
+	char packet[sizeof(header) + FILE_BYTES];
 
 	memcpy(packet, &header, sizeof(header));
 	if (bytes > 0)
@@ -57,24 +59,45 @@ static void answer(int fuse, uint64_t unique, int err, const void *body, size_t 
 static struct fuse_attr attr_of(uint64_t node)
 {
 	return (struct fuse_attr){
-		.ino = node, .size = 4096, .mode = node == ROOT_NODE ? S_IFDIR | 0777 : S_IFREG | 0666, .nlink = 1};
+		.ino = node, .size = FILE_BYTES, .mode = node == ROOT_NODE ? S_IFDIR | 0777 : S_IFREG | 0666, .nlink = 1};
+}
+
+static bool keep_silent(const struct fuse_in_header *in, struct mute_file_state *state)
+{
+	if (!__atomic_load_n(&state->is_mute, __ATOMIC_ACQUIRE) || in->nodeid != FILE_NODE)
+		return false;
+	__atomic_fetch_add(&state->n_asked, 1, __ATOMIC_ACQ_REL);
+	return true;
 }
 
 static void answer_getattr(int fuse, const struct fuse_in_header *in, struct mute_file_state *state)
 {
 	const struct fuse_attr_out out = {.attr = attr_of(in->nodeid)};
 
-	if (__atomic_load_n(&state->is_mute, __ATOMIC_ACQUIRE) && in->nodeid == FILE_NODE)
-		__atomic_fetch_add(&state->n_asked, 1, __ATOMIC_ACQ_REL);
-	else
+	if (!keep_silent(in, state))
 		answer(fuse, in->unique, 0, &out, sizeof(out));
+}
+
+static void answer_read(int fuse, const struct fuse_in_header *in, struct mute_file_state *state)
+{
+	static const char zeros[FILE_BYTES];
+
+	if (!keep_silent(in, state))
+		answer(fuse, in->unique, 0, zeros, sizeof(zeros));
+}
+
+/* Mapping what was opened so throws away the pages in memory, and waits for one that is being read. */
+static void answer_open(int fuse, const struct fuse_in_header *in, const struct fuse_open_in *ask)
+{
+	const struct fuse_open_out opened = {.fh = 1, .open_flags = ask->flags & O_DSYNC ? FOPEN_DIRECT_IO : 0};
+
+	answer(fuse, in->unique, 0, &opened, sizeof(opened));
 }
 
 static void serve_one(int fuse, const struct fuse_in_header *in, struct mute_file_state *state)
 {
 	const struct fuse_init_out init = {.major = FUSE_KERNEL_VERSION, .minor = FUSE_KERNEL_MINOR_VERSION, .max_write = 65536};
 	const struct fuse_entry_out entry = {.nodeid = FILE_NODE, .generation = 1, .attr = attr_of(FILE_NODE)};
-	const struct fuse_open_out opened = {.fh = 1};
 
 	switch (in->opcode) {
 	case FUSE_INIT:
@@ -87,7 +110,10 @@ static void serve_one(int fuse, const struct fuse_in_header *in, struct mute_fil
 		answer_getattr(fuse, in, state);
 		break;
 	case FUSE_OPEN:
-		answer(fuse, in->unique, 0, &opened, sizeof(opened));
+		answer_open(fuse, in, (const struct fuse_open_in *)(in + 1));
+		break;
+	case FUSE_READ:
+		answer_read(fuse, in, state);
 		break;
 	case FUSE_FLUSH:
 	case FUSE_RELEASE:
@@ -104,18 +130,15 @@ static void serve_one(int fuse, const struct fuse_in_header *in, struct mute_fil
 
 static void serve(int fuse, struct mute_file_state *state)
 {
-	static char packet[1 << 18];
-	struct fuse_in_header in;
-
+	static _Alignas(uint64_t) char packet[1 << 18];
 	for (;;) {
 		ssize_t n = read(fuse, packet, sizeof(packet));
 
 		if (n < 0 && (errno == EINTR || errno == ENOENT))
 			continue;
-		if (n < (ssize_t)sizeof(in))
+		if (n < (ssize_t)sizeof(struct fuse_in_header))
 			_exit(0);
-		memcpy(&in, packet, sizeof(in));
-		serve_one(fuse, &in, state);
+		serve_one(fuse, (const struct fuse_in_header *)packet, state);
 	}
 }
 
@@ -158,11 +181,12 @@ static int mount_fuse(const char *folder)
 static void open_and_send(const char *folder, int sock)
 {
 	char path[80];
-	int fd;
+	int fds[2];
 
 	snprintf(path, sizeof(path), "%s/file", folder);
-	fd = open(path, O_RDWR | O_CLOEXEC);
-	_exit(fd < 0 || framing_send(sock, "f", 1, &fd, 1) < 0);
+	fds[0] = open(path, O_RDWR | O_CLOEXEC);
+	fds[1] = open(path, O_RDWR | O_DSYNC | O_CLOEXEC);
+	_exit(fds[0] < 0 || fds[1] < 0 || framing_send(sock, "f", 1, fds, 2) < 0);
 }
 
 static void run_server(const struct mute_file *file, int sock)
@@ -183,22 +207,37 @@ static void run_server(const struct mute_file *file, int sock)
 	serve(fuse, file->state);
 }
 
+/* What else is open is the test's, which may want to close the last copy. */
+static int keep_only(int sock)
+{
+	int kept = dup2(sock, STDERR_FILENO + 1);
+
+	syscall(SYS_close_range, kept + 1, ~0u, 0);
+	return kept;
+}
+
 /* ---- the test's side --------------------------------------------------------------------------------------------- */
 
-static int receive_file(int sock)
+static bool receive_files(int sock, struct mute_file *file)
 {
 	static char packet[FRAMING_MAX_PACKET_BYTES];
 	struct fdlist fds;
 	size_t bytes;
 
 	fdlist_init(&fds);
-	return framing_recv(sock, packet, sizeof(packet), &bytes, &fds) == 0 && fds.n == 1 ? fdlist_take(&fds, 0) : -1;
+	if (framing_recv(sock, packet, sizeof(packet), &bytes, &fds) < 0 || fds.n != 2)
+		return false;
+	file->fd = fdlist_take(&fds, 0);
+	file->direct_fd = fdlist_take(&fds, 1);
+	return true;
 }
 
-void mute_file_open(struct mute_file *file)
+bool mute_file_try_open(struct mute_file *file)
 {
 	int socks[2];
+	bool opened;
 
+	*file = (struct mute_file){.fd = -1, .direct_fd = -1};
 	test_make_folder(file->folder, sizeof(file->folder), "mute");
 	file->state = mmap(NULL, sizeof(*file->state), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	ASSERT(file->state != MAP_FAILED);
@@ -206,16 +245,20 @@ void mute_file_open(struct mute_file *file)
 	file->server = fork();
 	ASSERT_GE(file->server, 0);
 	if (file->server == 0) {
-		close(socks[0]);
-		run_server(file, socks[1]);
+		run_server(file, keep_only(socks[1]));
 	}
 	close(socks[1]);
-	file->fd = receive_file(socks[0]);
+	opened = receive_files(socks[0], file);
 	close(socks[0]);
-	if (file->fd >= 0)
-		return;
-	mute_file_close(file);
-	test_skip("no FUSE in a user namespace here");
+	if (!opened)
+		mute_file_close(file);
+	return opened;
+}
+
+void mute_file_open(struct mute_file *file)
+{
+	if (!mute_file_try_open(file))
+		test_skip("no FUSE in a user namespace here");
 }
 
 void mute_file_mute(struct mute_file *file)
@@ -233,6 +276,7 @@ void mute_file_close(struct mute_file *file)
 	kill(file->server, SIGKILL);
 	waitpid(file->server, NULL, 0);
 	safe_close(file->fd);
+	safe_close(file->direct_fd);
 	munmap(file->state, sizeof(*file->state));
 	rmdir(file->folder);
 }

@@ -419,7 +419,7 @@ static void kill_under_traffic(void (*again)(struct fixture_keeper *keeper), uns
 		usleep(5000);
 		n_names = fixture_keeper_list(&keeper, names, sizeof(names));
 	}
-	ASSERT_LE(n_names, 2);
+	ASSERT_LE(n_names, 3);
 	ASSERT_LE(daemon_n_fds(keeper.daemon.pid), n_fds);
 	ASSERT_LE(shmem_kib(keeper.daemon.pid), kib);
 	fixture_keeper_stop(&keeper);

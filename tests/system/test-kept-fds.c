@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What clients publish goes to a service manager that outlives the daemon, and closes it. So only kinds go there that make nobody
- * wait; a session with another is served, ends with its daemon, and an administrator sees why.
+ * What clients publish goes to a service manager that outlives the daemon, and closes it. So only memfds go there, which make
+ * nobody wait; a session with anything else is served, ends with its daemon, and an administrator sees why.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -32,6 +32,15 @@ static void publish(struct raw_client *raw, int fd)
 	msg_init(&req, MSG_PUBLISH_REQ, 0);
 	req.publish_req.has_fd = true;
 	raw_expect(raw, &req, &fd, 1, MSG_OK_REP, &rep);
+}
+
+static void refuse_publishing(struct raw_client *raw, int fd)
+{
+	struct msg req;
+
+	msg_init(&req, MSG_PUBLISH_REQ, 0);
+	req.publish_req.has_fd = true;
+	raw_expect_error(raw, &req, &fd, 1, SHMD_STATUS_MEM_FD);
 }
 
 static void fetch(struct raw_client *raw, uint32_t pe)
@@ -79,40 +88,32 @@ static void expect_gone(struct raw_client *raw)
 	ASSERT_ERR(raw_recv(raw, &msg, NULL), ECONNRESET);
 }
 
-static bool closes_for_anybody(enum strange_fd kind)
+enum fate { REFUSED, UNKEPT, KEPT };
+
+static enum fate fate_of(enum strange_fd kind)
 {
 	_cleanup_close_ int fd = strange_fd_new(kind);
 
-	switch (kind) {
-	case STRANGE_FILE: /* on tmpfs it is memory as any other */
-		return fcntl(fd, F_GET_SEALS) >= 0;
-	case STRANGE_FOLDER:
-	case STRANGE_PATH:
-	case STRANGE_NULL:
-	case STRANGE_ZERO:
-	case STRANGE_SOCKET:
-	case STRANGE_TCP:
-		return false;
-	default:
-		return true;
-	}
+	if (fcntl(fd, F_GET_SEALS) >= 0)
+		return KEPT;
+	return strange_fd_is_taken(kind, fd) ? UNKEPT : REFUSED;
 }
 
 static void try_kind(struct fixture_keeper *keeper, enum strange_fd kind)
 {
-	bool kept = closes_for_anybody(kind);
+	enum fate fate = fate_of(kind);
 	struct raw_client raw;
 
 	open_session(&raw, keeper);
 	hostile_try_everything(&raw, kind);
-	expect_unkept(keeper, kept ? "" : "has published a file or a socket");
+	expect_unkept(keeper, fate == UNKEPT ? "has published something else than a memfd" : "");
 	fixture_keeper_kill_daemon(keeper);
-	if (kept) {
-		expect_resumed(&raw);
-		fetch(&raw, kind);
-	} else {
+	if (fate == UNKEPT)
 		expect_gone(&raw);
-	}
+	else
+		expect_resumed(&raw);
+	if (fate == KEPT)
+		fetch(&raw, kind);
 	raw_close(&raw);
 	fixture_keeper_kill_daemon(keeper);
 	ASSERT_EQ(fixture_keeper_n_starts(keeper), 2 * kind + 3);
@@ -140,12 +141,11 @@ TEST_TIMEOUT(file_that_does_not_answer_is_not_asked, 60)
 	open_session(&raw, &keeper);
 	open_session(&other, &keeper);
 	mute_file_mute(&file);
-	publish(&raw, file.fd);
-	fetch(&raw, 0);
-	expect_unkept(&keeper, "has published a file or a socket");
+	refuse_publishing(&raw, file.fd);
+	expect_unkept(&keeper, "");
 	fixture_keeper_kill_daemon(&keeper);
 	expect_resumed(&other);
-	expect_gone(&raw);
+	expect_resumed(&raw);
 	raw_reg(&other, 4096);
 	ASSERT_EQ(mute_file_n_asked(&file), 0);
 	mute_file_close(&file);

@@ -75,12 +75,13 @@ void fake_send_event(struct fake_daemon *fake, enum msg_event_kind kind, uint32_
 
 /* ---- dying -------------------------------------------------------------------------------------------------- */
 
-/* Its writing end is the daemon's; the reading end the caller's. */
+/* One end is the daemon's, and the other the caller's. */
 static int make_watch(struct fake_daemon *fake)
 {
 	int fds[2];
 
-	ASSERT_OK(pipe2(fds, O_CLOEXEC));
+	ASSERT_OK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds));
+	ASSERT_OK(shutdown(fds[1], SHUT_RD));
 	pthread_mutex_lock(&fake->lock);
 	safe_close(fake->watch_fd);
 	fake->watch_fd = fds[1];

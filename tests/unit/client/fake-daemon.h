@@ -38,7 +38,7 @@ struct fake_daemon {
 	unsigned int n_hellos;
 	pthread_mutex_t lock; /* of the next two */
 	bool is_away; /* what the client sends stays in the socket */
-	int watch_fd; /* writing end of the pipe; -1: none */
+	int watch_fd; /* this end of the pair; -1: none */
 };
 
 /* Starts it and opens a client on it. Fields that the test wants set must be set before; the others are 0. */

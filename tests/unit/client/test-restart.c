@@ -773,21 +773,24 @@ static void expect_news_refused(uint64_t grace_nsec, uint32_t index, const int *
 	fake_stop(&fake);
 }
 
-TEST(news_without_a_proper_pipe_end_the_client)
+TEST(news_without_a_proper_socket_end_the_client)
 {
-	const char *why = "without a pipe to watch";
-	int memfd = fake_memfd(4096), pipefds[2];
+	const char *why = "without a socket to watch";
+	int memfd = fake_memfd(4096), pair[2], pipefds[2];
 
+	ASSERT_OK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair));
 	ASSERT_OK(pipe2(pipefds, O_CLOEXEC));
 	expect_news_refused(FOR_EVER, 0, NULL, 0, why);
-	expect_news_refused(FOR_EVER, 1, pipefds, 1, why);
-	expect_news_refused(FOR_EVER, UINT32_MAX, pipefds, 1, why);
+	expect_news_refused(FOR_EVER, 1, pair, 1, why);
+	expect_news_refused(FOR_EVER, UINT32_MAX, pair, 1, why);
 	expect_news_refused(FOR_EVER, 0, &memfd, 1, why);
-	expect_news_refused(FOR_EVER, 1, pipefds, 2, why);
-	expect_news_refused(0, 0, pipefds, 1, "to a client that watches for none");
+	expect_news_refused(FOR_EVER, 0, pipefds, 1, why);
+	expect_news_refused(0, 0, pair, 1, "to a client that watches for none");
 	close(memfd);
-	close(pipefds[0]);
-	close(pipefds[1]);
+	for (int i = 0; i < 2; i++) {
+		close(pair[i]);
+		close(pipefds[i]);
+	}
 }
 
 /* It read nothing of its own death: the connection stays until the grace is over, then it is closed. */
@@ -801,7 +804,7 @@ TEST(bad_news_while_it_is_away_end_the_client_at_once)
 	await_noticed(client);
 	send_news(&fake, 0, NULL, 0);
 	await_gone(client);
-	assert_dead(client, EPROTO, "without a pipe to watch");
+	assert_dead(client, EPROTO, "without a socket to watch");
 	shmd_client_close(client);
 	fake_stop(&fake);
 }
@@ -816,7 +819,7 @@ TEST(news_of_no_death_change_little)
 		fake_come_back(&fake);
 	ASSERT_EQ(ask(client), 1);
 	assert_alive(client, 2 * CLIENT_EVENTS_MAX);
-	/* The last pipe is the one that counts. */
+	/* The last one is the one that counts. */
 	fake_crash(&fake);
 	await_noticed(client);
 	fake_come_back(&fake);
@@ -859,14 +862,17 @@ static void expect_hello_refused(int watch_fd, uint32_t index, const char *why)
 
 TEST(hello_with_something_else_to_watch_is_refused)
 {
-	int memfd = fake_memfd(4096), pipefds[2];
+	int memfd = fake_memfd(4096), pair[2], pipefds[2];
 
+	ASSERT_OK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair));
 	ASSERT_OK(pipe2(pipefds, O_CLOEXEC));
-	expect_hello_refused(memfd, 0, "no pipe");
-	expect_hello_refused(pipefds[1], 0, "no pipe");
-	expect_hello_refused(pipefds[0], 1, "lacks descriptor 0");
-	expect_hello_refused(pipefds[0], 9, "lacks descriptor 8");
+	expect_hello_refused(memfd, 0, "not a socket");
+	expect_hello_refused(pipefds[0], 0, "not a socket");
+	expect_hello_refused(pair[0], 1, "lacks descriptor 0");
+	expect_hello_refused(pair[0], 9, "lacks descriptor 8");
 	close(memfd);
-	close(pipefds[0]);
-	close(pipefds[1]);
+	for (int i = 0; i < 2; i++) {
+		close(pair[i]);
+		close(pipefds[i]);
+	}
 }

@@ -12,7 +12,7 @@
 
 #include "daemon/client.h"
 #include "daemon/workers.h"
-#include "proto/base/foreign-fd.h"
+#include "proto/base/later.h"
 #include "proto/base/nsec.h"
 #include "tests/lib/raw-client.h"
 #include "tests/lib/test.h"
@@ -500,7 +500,7 @@ static void world_deinit(struct world *w)
 	}
 	scene_deinit(&w->s);
 	registry_deinit(&w->registry);
-	close_foreign_wait();
+	later_wait();
 	close(w->gone_fd);
 }
 

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "proto/base/cleanup.h"
-#include "proto/base/foreign-fd.h"
+#include "proto/base/later.h"
 #include "proto/framing.h"
 #include "tests/lib/test.h"
 
@@ -252,15 +252,15 @@ TEST(closing_takes_the_descriptors_of_packets_that_nobody_read)
 		for (unsigned int n = 0; n < counts[i]; n++)
 			send_raw(pair[0], n % 2, &ends[1], 1); /* the empty one is not the end */
 		close(ends[1]);
-		ASSERT_EQ(framing_close(pair[1], NULL), -1);
+		ASSERT_EQ(framing_close(pair[1]), -1);
 		ASSERT_EQ(recv(pair[0], &byte, 1, 0), 0);
-		close_foreign_wait();
+		later_wait();
 		ASSERT_EQ(read(ends[0], &byte, 1), 0); /* no writer is left */
 		close(ends[0]);
 		close(pair[0]);
 		ASSERT_EQ(n_open_fds(), before);
 	}
-	ASSERT_EQ(framing_close(-1, NULL), -1);
+	ASSERT_EQ(framing_close(-1), -1);
 }
 
 TEST(an_oversize_packet_is_refused_with_its_descriptors_closed)

@@ -19,7 +19,7 @@
 #include "daemon/fdstore.h"
 #include "daemon/restart/store.h"
 #include "proto/base/cleanup.h"
-#include "proto/base/foreign-fd.h"
+#include "proto/base/later.h"
 #include "tests/lib/test.h"
 
 #define TEXT_BYTES 256
@@ -49,7 +49,7 @@ static void manager_deinit(struct manager *manager)
 	close(manager->fd);
 	unlink(manager->path);
 	fdstore_end();
-	close_foreign_wait();
+	later_wait();
 }
 
 /* The next message; its descriptor, or -1. */
@@ -457,7 +457,7 @@ static void claim_and_discard(void)
 	ASSERT_ERR(fdstore_listener(&fd, &kept), ENOENT);
 	keep_store_remove(store, "s1-state");
 	keep_store_free(store);
-	close_foreign_wait();
+	later_wait();
 	ASSERT_EQ(fcntl(5, F_GETFD), -1);
 	ASSERT_EQ(fcntl(6, F_GETFD), -1);
 }
@@ -484,7 +484,7 @@ static void claim_of_no_use(void)
 
 	ASSERT_OK(keep_store_new(0, &store));
 	ASSERT(!store);
-	close_foreign_wait();
+	later_wait();
 	ASSERT_EQ(fcntl(3, F_GETFD), -1);
 }
 

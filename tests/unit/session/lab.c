@@ -5,7 +5,8 @@
 #include <sys/socket.h>
 #include <time.h>
 
-#include "proto/base/foreign-fd.h"
+#include "daemon/porter/zygote.h"
+#include "proto/base/later.h"
 #include "proto/base/nsec.h"
 #include "tests/lib/test.h"
 
@@ -72,9 +73,54 @@ unsigned int lab_work(struct lab *lab)
 /* A connection's own, beside the descriptors that a test counts. */
 #define CONTROLLER_FDS 2
 
+/* ---- porters ------------------------------------------------------------------------------------------------------- */
+
+static void *on_watch(void *arg, int fd, struct porter *porter)
+{
+	struct lab *lab = arg;
+
+	for (int i = 0; i < LAB_CHANNELS; i++)
+		if (lab->channels[i].fd < 0) {
+			lab->channels[i] = (struct pollfd){.fd = fd, .events = POLLIN};
+			lab->of_channels[i] = porter;
+			return &lab->channels[i];
+		}
+	return NULL;
+}
+
+static void on_unwatch(void *arg, void *watch)
+{
+	struct pollfd *channel = watch;
+
+	channel->fd = -1;
+}
+
+static void on_porters_alarm(void *arg, uint64_t nsec)
+{
+}
+
+void lab_hear_porters(struct lab *lab)
+{
+	ASSERT_GE(poll(lab->channels, LAB_CHANNELS, 1), 0);
+	for (int i = 0; i < LAB_CHANNELS; i++)
+		if (lab->channels[i].fd >= 0 && lab->channels[i].revents)
+			porter_readable(lab->of_channels[i]);
+	porters_tick(lab->porters);
+}
+
+static void make_porters(struct lab *lab)
+{
+	struct porters_attr attr = {
+		.hooks = {.arg = lab, .watch = on_watch, .unwatch = on_unwatch, .alarm = on_porters_alarm}};
+
+	ASSERT_OK(zygote_start(&attr.zygote));
+	ASSERT_OK(porters_new(&attr, &lab->porters));
+}
+
 static void init(struct lab *lab, uint64_t limit, bool blocks)
 {
 	struct registry_attr attr = {
+		.porters = lab->porters,
 		.daemon = "shmemd under test",
 		.quiesce_nsec = 1000000,
 		.qp_params = {.timeout = 14, .retry_count = 7, .rnr_retry = 7, .min_rnr_timer = 12, .max_rd_atomic = 16},
@@ -99,42 +145,63 @@ static void init(struct lab *lab, uint64_t limit, bool blocks)
 	}
 }
 
+static void init_channels(struct lab *lab)
+{
+	lab->porters = NULL;
+	for (int i = 0; i < LAB_CHANNELS; i++)
+		lab->channels[i].fd = -1;
+}
+
 void lab_init(struct lab *lab, uint64_t limit)
 {
+	init_channels(lab);
 	init(lab, limit, false);
 }
 
 void lab_init_blocking(struct lab *lab, uint64_t limit)
 {
+	init_channels(lab);
 	init(lab, limit, true);
+}
+
+void lab_init_porters(struct lab *lab, uint64_t limit)
+{
+	init_channels(lab);
+	make_porters(lab);
+	init(lab, limit, false);
 }
 
 void lab_deinit(struct lab *lab)
 {
 	ASSERT(list_empty(&lab->todo) && list_empty(&lab->ready));
 	registry_deinit(&lab->registry);
-	close_foreign_wait();
+	porters_free(lab->porters);
+	later_wait();
 }
 
 /* The kernel lets go of what was under way on a socket when it likes, and tells nobody. */
-static void wait_until_read(struct unread_table *table)
+static void wait_until_read(struct lab *lab)
 {
+	struct unread_table *table = &lab->registry.unread;
 	const struct timespec pause = {.tv_nsec = 1000000};
 	uint64_t end = nsec_now() + 10 * NSEC_PER_SEC;
 
 	for (;;) {
-		close_foreign_wait();
+		later_wait();
 		unread_look(table, UINT_MAX);
-		if (list_empty(&table->sockets) || nsec_now() >= end)
+		if (lab->porters)
+			lab_hear_porters(lab);
+		quota_collect(&lab->registry.quota);
+		if ((list_empty(&table->sockets) && lab->registry.quota.total.n[QUOTA_FDS] == 0) || nsec_now() >= end)
 			break;
 		nanosleep(&pause, NULL);
 	}
-	close_foreign_wait();
+	later_wait();
 }
 
 void lab_assert_empty(struct lab *lab)
 {
-	wait_until_read(&lab->registry.unread);
+	wait_until_read(lab);
 	quota_collect(&lab->registry.quota);
 	for (int i = 0; i < QUOTA_N; i++)
 		ASSERT_EQ(lab->registry.quota.total.n[i], 0);
@@ -155,8 +222,20 @@ static void pump(void *arg)
 	struct pair *pair = arg;
 
 	session_readable(pair->session);
+	while (pair->session->is_reading && !pair->session->ended) {
+		lab_hear_porters(pair->lab);
+		session_readable(pair->session);
+	}
 	if (!pair->waits)
 		lab_work(pair->lab);
+}
+
+void pair_init_on(struct pair *pair, struct lab *lab, const int socks[2])
+{
+	*pair = (struct pair){.raw = {.sock = socks[1], .pump = pump, .pump_arg = pair}, .lab = lab};
+	ASSERT_OK(session_new(&lab->registry, socks[0], &pair->session));
+	/* Any owner will do: the hook is the lab's. */
+	pair->session->owner = pair;
 }
 
 void pair_init(struct pair *pair, struct lab *lab)
@@ -164,10 +243,7 @@ void pair_init(struct pair *pair, struct lab *lab)
 	int socks[2];
 
 	ASSERT_OK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, socks));
-	*pair = (struct pair){.raw = {.sock = socks[1], .pump = pump, .pump_arg = pair}, .lab = lab};
-	ASSERT_OK(session_new(&lab->registry, socks[0], &pair->session));
-	/* Any owner will do: the hook is the lab's. */
-	pair->session->owner = pair;
+	pair_init_on(pair, lab, socks);
 }
 
 void pair_init_hello(struct pair *pair, struct lab *lab, enum msg_role role)

@@ -3,10 +3,15 @@
 #ifndef SHMD_TESTS_SESSION_LAB_H
 #define SHMD_TESTS_SESSION_LAB_H
 
+#include <poll.h>
+
+#include "daemon/porter/porter.h"
 #include "daemon/session/registry.h"
 #include "daemon/session/session.h"
 #include "tests/lib/raw-client.h"
 #include "tests/unit/session/fake-nic.h"
+
+#define LAB_CHANNELS 4
 
 struct lab {
 	struct registry registry;
@@ -14,6 +19,9 @@ struct lab {
 	unsigned int n_attentions;
 	unsigned int n_alarms; /* of a drain */
 	uint64_t alarm_nsec; /* the last one */
+	struct porters *porters; /* owned; NULL: sessions read descriptors themselves */
+	struct pollfd channels[LAB_CHANNELS]; /* to porters; -1: free */
+	struct porter *of_channels[LAB_CHANNELS];
 	struct list todo, ready; /* struct work.link: works of lab_init_blocking, and those that were run */
 };
 
@@ -21,6 +29,9 @@ struct lab {
 void lab_init(struct lab *lab, uint64_t limit);
 /* The same with NICs that block: works wait for the next three. */
 void lab_init_blocking(struct lab *lab, uint64_t limit);
+/* The same as lab_init, with processes that receive and close what the clients send. */
+void lab_init_porters(struct lab *lab, uint64_t limit);
+void lab_hear_porters(struct lab *lab); /* what they have to say, and if that is nothing, a moment later */
 bool lab_run(struct lab *lab); /* what a worker does with the oldest one; false: there is none */
 bool lab_done(struct lab *lab); /* what the control thread does with the oldest one that was run */
 unsigned int lab_work(struct lab *lab); /* all, also what comes up meanwhile; how many */
@@ -37,6 +48,7 @@ struct pair {
 };
 
 void pair_init(struct pair *pair, struct lab *lab); /* no Hello yet */
+void pair_init_on(struct pair *pair, struct lab *lab, const int socks[2]); /* the same on a pair of one's own, taken: the daemon's end first */
 void pair_init_hello(struct pair *pair, struct lab *lab, enum msg_role role);
 void pair_deinit(struct pair *pair);
 /* The session's user is somebody else from now on, neither root nor the daemon's user. */

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "proto/base/cleanup.h"
-#include "proto/base/foreign-fd.h"
+#include "proto/base/later.h"
 #include "tests/lib/test.h"
 #include "tests/unit/session/keep-lab.h"
 
@@ -125,7 +125,7 @@ TEST(socket_of_another_user_is_refused)
 	keep_lab_peer_uid = 4242;
 	ASSERT_ERR(keep_lab_adopt(&s.k, s.id, &session), EBADF);
 	/* Whoever it is hears nothing of the session, and nobody holds the socket any more. */
-	close_foreign_wait();
+	later_wait();
 	ASSERT_EQ(recv(s.a.raw.sock, &byte, 1, MSG_DONTWAIT), 0);
 	scene_end(&s);
 }
@@ -181,17 +181,17 @@ static void publish(struct pair *pair, uint32_t slot, int fd)
 /* Whoever keeps a descriptor closes it too, and a service manager must not wait for what a client made. */
 TEST(session_that_publishes_what_may_wait_when_closed_is_not_kept)
 {
-	const int fds[] = {open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC), open("/dev/null", O_RDWR | O_CLOEXEC),
-			   socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+	int fds[] = {-1, -1, eventfd(0, EFD_CLOEXEC), socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)};
 	struct msg req, rep;
 	struct scene s;
 
+	ASSERT_OK(pipe2(fds, O_CLOEXEC));
 	for (unsigned int i = 0; i < sizeof(fds) / sizeof(fds[0]); i++) {
 		scene_init(&s);
 		ASSERT(session_is_kept(s.a.session));
-		publish(&s.a, 3, fds[i] >= 0 ? fds[i] : fds[0]);
+		publish(&s.a, 3, fds[i]);
 		ASSERT(!session_is_kept(s.a.session));
-		ASSERT(strstr(s.a.session->keep.reason, "it has published a file or a socket"));
+		ASSERT(strstr(s.a.session->keep.reason, "it has published something else than a memfd"));
 		ASSERT_EQ(keep_lab_count(&s.k), 0);
 		msg_init(&req, MSG_FETCH_REQ, 0);
 		req.fetch_req.slot = 3;
@@ -202,18 +202,49 @@ TEST(session_that_publishes_what_may_wait_when_closed_is_not_kept)
 	}
 }
 
-TEST(session_that_publishes_what_closes_at_once_is_kept)
+TEST(session_that_publishes_memfds_is_kept)
 {
-	int fds[4] = {-1, -1, eventfd(0, EFD_CLOEXEC), raw_memfd(4096)};
 	struct scene s;
 
-	ASSERT_OK(pipe2(fds, O_CLOEXEC));
 	scene_init(&s);
 	for (unsigned int i = 0; i < 4; i++) {
-		publish(&s.a, 3 + i, fds[i]);
-		close(fds[i]);
+		int fd = raw_memfd(4096);
+
+		publish(&s.a, 3 + i, fd);
+		close(fd);
 	}
 	ASSERT(session_is_kept(s.a.session));
 	ASSERT(keep_lab_has(&s.k, "s1-p4"));
 	scene_deinit(&s);
+}
+
+/* Each has a socket of its own to watch, and somebody holds them all. */
+TEST(hello_that_is_said_without_end_ends_the_session)
+{
+	struct msg req, msg;
+	struct fdlist fds;
+	struct scene s;
+	int r = 0;
+
+	s.k.blocks = false;
+	keep_lab_init(&s.k, 100);
+	keep_lab_hello(&s.a, &s.k);
+	s.id = s.a.session->id;
+	restart(&s);
+	ASSERT_OK(keep_lab_adopt_bytes(&s.k, s.id, s.k.first_state, s.k.first_bytes, &s.a.session));
+	s.a.session->owner = &s.a;
+	for (int i = 0; i < 200 && !s.a.session->ended; i++) {
+		msg_init(&req, MSG_HELLO_REQ, 0);
+		req.hello_req = (struct msg_hello_req){
+			.version_min = 1, .version_max = 1, .role = MSG_ROLE_CLIENT, .resumes = true};
+		s.a.raw.last_id--;
+		raw_send(&s.a.raw, &req, NULL, 0);
+		fdlist_init(&fds);
+		r = raw_recv(&s.a.raw, &msg, &fds);
+		fdlist_deinit(&fds);
+	}
+	ASSERT_OK(r);
+	ASSERT(s.a.session->ended);
+	pair_deinit(&s.a);
+	keep_lab_deinit(&s.k);
 }

@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "daemon/session/publish.h"
-#include "proto/base/foreign-fd.h"
+#include "proto/base/later.h"
 #include "tests/lib/test.h"
 
 static const struct publish_key base = {.uid = 1000, .pe = 3, .slot = 1, .world = "0123456789abcde"};
@@ -69,6 +69,6 @@ TEST(entry_closes_its_descriptor)
 
 	entry->fd = fd;
 	publish_entry_free(entry);
-	close_foreign_wait();
+	later_wait();
 	ASSERT_EQ(fcntl(fd, F_GETFD), -1);
 }

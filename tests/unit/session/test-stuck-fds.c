@@ -8,15 +8,16 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "proto/base/foreign-fd.h"
+#include "proto/base/later.h"
 #include "proto/base/nsec.h"
+#include "proto/framing.h"
 #include "tests/lib/strange-fd.h"
 #include "tests/lib/test.h"
 #include "tests/unit/session/lab.h"
 
 #define MAX_FDS 40
 #define SLACK_FDS 100 /* sockets and pages of the sessions, and what may come before a session ends */
-#define N_BLOCKING 40 /* more than there are threads */
+#define N_BLOCKING 40
 #define N_FLOOD 600
 #define OTHER_UID 4242u
 
@@ -30,6 +31,27 @@ ssize_t sendmsg(int sock, const struct msghdr *header, int flags)
 		return -1;
 	}
 	return syscall(SYS_sendmsg, sock, header, flags);
+}
+
+/* As a kernel before 6.16 has it. */
+static bool knows_no_passing;
+
+int setsockopt(int sock, int level, int option, const void *value, socklen_t bytes)
+{
+	if (knows_no_passing && level == SOL_SOCKET && option == SO_PASSRIGHTS) {
+		errno = ENOPROTOOPT;
+		return -1;
+	}
+	return (int)syscall(SYS_setsockopt, sock, level, option, value, bytes);
+}
+
+int getsockopt(int sock, int level, int option, void *value, socklen_t *bytes)
+{
+	if (knows_no_passing && level == SOL_SOCKET && option == SO_PASSRIGHTS) {
+		errno = ENOPROTOOPT;
+		return -1;
+	}
+	return (int)syscall(SYS_getsockopt, sock, level, option, value, bytes);
 }
 
 struct attack {
@@ -87,6 +109,10 @@ static void reg_one(struct attack *attack, struct pair *pair)
 	raw_send(&pair->raw, &req, &fd, 1);
 	close(fd); /* before the session sees it: its own is the last */
 	session_readable(pair->session);
+	while (pair->session->is_reading && !pair->session->ended) {
+		lab_hear_porters(pair->lab);
+		session_readable(pair->session);
+	}
 	if (pair->session->ended) {
 		attack->n_ended++;
 		pair_expect_end(pair, SHMD_STATUS_QUOTA_FDS);
@@ -122,7 +148,7 @@ static void move_to_other_user(struct pair *pair, struct lab *lab)
 	quota_charge_deinit(&session->connection_charge);
 	quota_user_deinit(&session->user);
 	ASSERT_OK(quota_user_init(&session->user, &lab->registry.quota, OTHER_UID, ""));
-	session->connection.account = quota_user_account(&session->user);
+
 }
 
 static void register_file(struct pair *pair)
@@ -136,6 +162,17 @@ static void register_file(struct pair *pair)
 	close(fd);
 }
 
+static void wait_until_closed(struct lab *lab)
+{
+	uint64_t end = nsec_now() + 10 * NSEC_PER_SEC;
+
+	do {
+		ASSERT_LT(nsec_now(), end);
+		lab_hear_porters(lab);
+		quota_collect(&lab->registry.quota);
+	} while (lab->registry.quota.total.n[QUOTA_FDS] >= MAX_FDS / 2);
+}
+
 TEST(descriptors_that_never_finish_closing_are_bounded_by_their_senders_quota)
 {
 	struct attack attack = {0};
@@ -146,7 +183,7 @@ TEST(descriptors_that_never_finish_closing_are_bounded_by_their_senders_quota)
 	/* What nobody reads is cut off. */
 	if (test_emulator())
 		test_skip("qemu-user leaks descriptors when ancillary data is cut off");
-	lab_init(&lab, MAX_FDS);
+	lab_init_porters(&lab, MAX_FDS);
 	pair_init_hello(&other, &lab, MSG_ROLE_CLIENT);
 	raw_open_nic(&other.raw, "fake0");
 	move_to_other_user(&other, &lab);
@@ -166,7 +203,7 @@ TEST(descriptors_that_never_finish_closing_are_bounded_by_their_senders_quota)
 
 	for (int i = 0; i < N_BLOCKING; i++)
 		close(attack.peers[i]);
-	close_foreign_wait();
+	wait_until_closed(&lab);
 	pair_init_hello(&pair, &lab, MSG_ROLE_CLIENT);
 	raw_open_nic(&pair.raw, "fake0");
 	register_file(&pair);
@@ -187,7 +224,7 @@ TEST(descriptors_behind_the_end_of_a_session_cost_one)
 	/* What nobody reads is cut off. */
 	if (test_emulator())
 		test_skip("qemu-user leaks descriptors when ancillary data is cut off");
-	lab_init(&lab, MAX_FDS);
+	lab_init_porters(&lab, MAX_FDS);
 	pair_init_hello(&pair, &lab, MSG_ROLE_CLIENT);
 	pair.raw.pump = NULL;
 	for (int i = 0; i < 4; i++)
@@ -201,6 +238,58 @@ TEST(descriptors_behind_the_end_of_a_session_cost_one)
 	ASSERT_EQ(lab.registry.quota.total.n[QUOTA_FDS], 1);
 	for (int i = 0; i < 4; i++)
 		close(attack.peers[i]);
+	lab_assert_empty(&lab);
+	lab_deinit(&lab);
+}
+
+/* Where the kernel lets descriptors through anyway, the porter has the socket from the start. */
+TEST(descriptors_before_hello_are_a_porters_where_the_kernel_lets_them_through)
+{
+	struct attack attack = {0};
+	struct pair pair;
+	struct lab lab;
+	int fd;
+
+	/* What nobody reads is cut off. */
+	if (test_emulator())
+		test_skip("qemu-user leaks descriptors when ancillary data is cut off");
+	knows_no_passing = true;
+	lab_init_porters(&lab, MAX_FDS);
+	pair_init(&pair, &lab);
+	ASSERT(pair.session->connection.slot);
+	pair.raw.pump = NULL;
+	fd = next_fd(&attack);
+	raw_send_bytes(&pair.raw, "x", 1, &fd, 1);
+	close(fd);
+	pair_deinit(&pair);
+	quota_collect(&lab.registry.quota);
+	ASSERT_EQ(lab.registry.quota.total.n[QUOTA_FDS], 1);
+	close(attack.peers[0]);
+	knows_no_passing = false;
+	lab_assert_empty(&lab);
+	lab_deinit(&lab);
+}
+
+TEST(connection_has_no_porter_before_hello_where_the_kernel_keeps_descriptors_out)
+{
+	struct pair pair;
+	struct lab lab;
+	int fd = raw_memfd(4096), socks[2];
+
+	ASSERT_OK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, socks));
+	/* As the listening socket has it. */
+	if (framing_set_passing(socks[0], false) < 0)
+		test_skip("no SO_PASSRIGHTS here");
+	lab_init_porters(&lab, MAX_FDS);
+	pair_init_on(&pair, &lab, socks);
+	ASSERT(!pair.session->connection.slot);
+	ASSERT_ERR(framing_send(pair.raw.sock, "x", 1, &fd, 1), EPERM);
+	raw_hello(&pair.raw, MSG_ROLE_CLIENT);
+	ASSERT(pair.session->connection.slot);
+	raw_open_nic(&pair.raw, "fake0");
+	register_file(&pair);
+	close(fd);
+	pair_deinit(&pair);
 	lab_assert_empty(&lab);
 	lab_deinit(&lab);
 }
@@ -380,7 +469,7 @@ TEST(a_client_that_sends_its_own_socket_leaves_nothing)
 	/* What nobody reads is cut off. */
 	if (test_emulator())
 		test_skip("qemu-user leaks descriptors when ancillary data is cut off");
-	lab_init(&lab, MAX_FDS);
+	lab_init_porters(&lab, MAX_FDS);
 	pair_init(&pair, &lab);
 	ask_hello(&pair);
 	pair.raw.pump = NULL;
@@ -390,8 +479,8 @@ TEST(a_client_that_sends_its_own_socket_leaves_nothing)
 	lab_deinit(&lab);
 }
 
-/* Its thread has a packet in hand when the client has read: what is behind that packet is for nobody else. */
-TEST(thread_that_drops_what_was_not_read_is_alone_at_the_socket)
+/* The porter has a packet in hand when the client has read: what is behind that packet is for nobody else. */
+TEST(porter_that_drops_what_was_not_read_is_alone_at_the_socket)
 {
 	struct attack attack = {0};
 	struct pair pair;
@@ -400,7 +489,7 @@ TEST(thread_that_drops_what_was_not_read_is_alone_at_the_socket)
 	/* What nobody reads is cut off. */
 	if (test_emulator())
 		test_skip("qemu-user leaks descriptors when ancillary data is cut off");
-	lab_init(&lab, MAX_FDS);
+	lab_init_porters(&lab, MAX_FDS);
 	pair_init(&pair, &lab);
 	ask_hello(&pair);
 	pair.raw.pump = NULL;
@@ -434,7 +523,7 @@ TEST(session_that_ends_while_there_are_no_descriptors_keeps_its_place_until_it_i
 	/* What nobody reads is cut off. */
 	if (test_emulator())
 		test_skip("qemu-user leaks descriptors when ancillary data is cut off");
-	lab_init(&lab, MAX_FDS);
+	lab_init_porters(&lab, MAX_FDS);
 	pair_init(&pair, &lab);
 	ask_hello(&pair);
 	pair.raw.pump = NULL;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The pipe by which a client learns that the daemon died, where sessions are kept. */
+/* The socket by which a client learns that the daemon died, where sessions are kept. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -43,16 +44,21 @@ static bool hung_up(int fd)
 	return pfd.revents;
 }
 
-static void assert_reading_end(int fd)
+/* Nothing can be sent to the daemon's end, nor can it be had by another way: what its close finds is nothing. */
+static void assert_only_watched(int fd)
 {
 	struct stat st;
+	char path[64];
 
 	ASSERT_OK(fstat(fd, &st));
-	ASSERT(S_ISFIFO(st.st_mode));
-	ASSERT_EQ(fcntl(fd, F_GETFL) & O_ACCMODE, O_RDONLY);
+	ASSERT(S_ISSOCK(st.st_mode));
+	ASSERT_EQ(send(fd, "x", 1, MSG_NOSIGNAL | MSG_DONTWAIT), -1);
+	ASSERT_EQ(errno, EPIPE);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	ASSERT_EQ(open(path, O_WRONLY | O_CLOEXEC), -1);
 }
 
-TEST(client_that_can_go_on_gets_a_pipe_that_ends_behind_its_connection)
+TEST(client_that_can_go_on_gets_a_socket_that_ends_behind_its_connection)
 {
 	struct fdlist fds;
 	struct pair pair;
@@ -66,10 +72,10 @@ TEST(client_that_can_go_on_gets_a_pipe_that_ends_behind_its_connection)
 	ASSERT_EQ(rep.hello_rep.watch_fd, 2);
 	ASSERT_EQ(rep.hello_rep.restart_grace_nsec, GRACE_NSEC);
 	ASSERT_EQ(lab.registry.quota.total.n[QUOTA_FDS], 5); /* with its state, which it would have */
-	assert_reading_end(fds.fds[1]);
+	assert_only_watched(fds.fds[1]);
 	/* The daemon alone has the other end, and no program that it starts will. */
 	ASSERT(!hung_up(fds.fds[1]));
-	ASSERT_EQ(fcntl(pair.session->watch_fd, F_GETFD), FD_CLOEXEC);
+	ASSERT_EQ(fcntl(pair.session->watch_fds[0], F_GETFD), FD_CLOEXEC);
 	pair.session = session_free(pair.session);
 	ASSERT(hung_up(fds.fds[1]));
 	fdlist_deinit(&fds);
@@ -78,27 +84,22 @@ TEST(client_that_can_go_on_gets_a_pipe_that_ends_behind_its_connection)
 	lab_deinit(&lab);
 }
 
-/* Whoever keeps its own open keeps no other one open. */
-TEST(each_session_has_a_pipe_of_its_own)
+/* Whoever keeps a copy of its own keeps no other one open, and not even that. */
+TEST(each_session_has_a_socket_of_its_own)
 {
 	struct fdlist fds[2];
 	struct pair pairs[2];
 	struct lab lab;
 	struct msg rep;
-	char path[64];
-	int writing;
 
 	init_kept(&lab);
 	for (int i = 0; i < 2; i++)
 		hello(&pairs[i], &lab, MSG_ROLE_CLIENT, true, &rep, &fds[i]);
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", fds[0].fds[1]);
-	writing = open(path, O_WRONLY | O_CLOEXEC);
-	ASSERT_GE(writing, 0);
-	for (int i = 0; i < 2; i++)
-		pairs[i].session = session_free(pairs[i].session);
-	ASSERT(!hung_up(fds[0].fds[1]));
+	pairs[0].session = session_free(pairs[0].session);
+	ASSERT(hung_up(fds[0].fds[1]));
+	ASSERT(!hung_up(fds[1].fds[1]));
+	pairs[1].session = session_free(pairs[1].session);
 	ASSERT(hung_up(fds[1].fds[1]));
-	close(writing);
 	for (int i = 0; i < 2; i++) {
 		fdlist_deinit(&fds[i]);
 		pair_deinit(&pairs[i]);
@@ -118,7 +119,7 @@ static void assert_unwatched(struct lab *lab, enum msg_role role, bool resumes)
 	ASSERT_EQ(fds.n, role == MSG_ROLE_CLIENT ? 1 : 0);
 	ASSERT_EQ(rep.hello_rep.watch_fd, 0);
 	ASSERT_EQ(rep.hello_rep.restart_grace_nsec, 0);
-	ASSERT_EQ(pair.session->watch_fd, -1);
+	ASSERT_EQ(pair.session->watch_fds[0], -1);
 	ASSERT_EQ(lab->registry.quota.total.n[QUOTA_FDS], role == MSG_ROLE_CLIENT ? 3 : 2);
 	/* Nor is it told what it would not understand. */
 	lab->registry.keeps_sessions = true;
@@ -144,7 +145,7 @@ TEST(nobody_else_gets_one)
 	lab_deinit(&lab);
 }
 
-TEST(next_daemon_sends_the_news_with_a_new_pipe)
+TEST(next_daemon_sends_the_news_with_a_new_socket)
 {
 	struct fdlist hello_fds, fds;
 	struct pair pair;
@@ -155,7 +156,7 @@ TEST(next_daemon_sends_the_news_with_a_new_pipe)
 	hello(&pair, &lab, MSG_ROLE_CLIENT, true, &rep, &hello_fds);
 	lab.registry.attr.restart_grace_nsec = 2 * GRACE_NSEC;
 	/* The former one's end went with it. */
-	pair.session->watch_fd = safe_close(pair.session->watch_fd);
+	pair.session->watch_fds[0] = safe_close(pair.session->watch_fds[0]);
 	ASSERT(hung_up(hello_fds.fds[1]));
 	session_tell_resumed(pair.session);
 	fdlist_init(&fds);
@@ -166,7 +167,7 @@ TEST(next_daemon_sends_the_news_with_a_new_pipe)
 	ASSERT_EQ(rep.resumed_event.watch_fd, 0);
 	ASSERT_EQ(rep.resumed_event.restart_grace_nsec, 2 * GRACE_NSEC);
 	ASSERT_STREQ(rep.resumed_event.daemon, lab.registry.attr.daemon);
-	assert_reading_end(fds.fds[0]);
+	assert_only_watched(fds.fds[0]);
 	ASSERT(!hung_up(fds.fds[0]));
 	pair.session = session_free(pair.session);
 	ASSERT(hung_up(fds.fds[0]));

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a descriptor is, without asking whoever made it. */
+#ifndef SHMEMD_PORTER_INSPECT_H
+#define SHMEMD_PORTER_INSPECT_H
+
+#include <stdint.h>
+
+enum inspect_kind {
+	/* A close that is not the last one waits for nobody. */
+	INSPECT_MEMFD = 1, /* nor does the last one: nothing can poll it, and its file system is the kernel's own */
+	INSPECT_DMABUF,
+	INSPECT_GPU, /* memory that CUDA exports */
+	INSPECT_ANON, /* an anonymous inode: eventfd, epoll, pidfd, ... */
+	INSPECT_PIPE,
+	INSPECT_SOCKET,
+	/* Each close asks a file system, which may be in user space. */
+	INSPECT_FILE,
+	INSPECT_UNKNOWN,
+	INSPECT_N
+};
+
+struct inspect_info {
+	uint32_t kind; /* enum inspect_kind; 0: not looked at */
+	uint32_t reserved;
+	uint64_t bytes; /* of a dmabuf */
+};
+
+/* Any descriptor, also one that is none. Does not block. */
+void inspect_fd(int fd, struct inspect_info *ret_info);
+/* NULL where the daemon takes this kind; else its name, for an error message. Any number. */
+const char *inspect_refusal(uint32_t kind);
+
+/* The size in the text of /proc/self/fdinfo/N of a dmabuf; -EBADF for any other. */
+int inspect_parse_dmabuf(const char *text, uint64_t *ret_bytes);
+
+#endif

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the daemon and a porter say to each other, one packet each on a SOCK_SEQPACKET pair. Both are the same program, so there
+ * are no versions. A slot is a session's socket; a hold is what came with one packet, or one descriptor of the daemon's.
+ */
+#ifndef SHMEMD_PORTER_MESSAGE_H
+#define SHMEMD_PORTER_MESSAGE_H
+
+#include <stdint.h>
+
+#include "daemon/porter/inspect.h"
+
+/* The daemon's orders, carried out one after the other. */
+enum porter_op {
+	PORTER_SOCKET = 1, /* with a descriptor: the socket of a new slot */
+	PORTER_ATTACH, /* with a descriptor that stays open as long as the slot does */
+	PORTER_HOLD, /* with a descriptor that stays open until it is dropped */
+	PORTER_RECV, /* read one packet; what comes with it is held under `hold` */
+	PORTER_KEEP, /* `value`: the service manager has this socket (1), or not (0) */
+	PORTER_DRAIN, /* drop what was not read */
+	PORTER_END, /* the same, and close the slot */
+	PORTER_DROP, /* close a hold */
+};
+
+struct porter_order {
+	uint32_t op, slot;
+	uint64_t hold;
+	uint32_t value, reserved;
+};
+
+/* What a porter reports. */
+enum porter_event {
+	PORTER_PACKET = 1, /* of PORTER_RECV; the bytes follow, and perhaps a descriptor comes with it */
+	PORTER_CLOSED, /* of PORTER_DROP */
+	PORTER_ENDED, /* of PORTER_END */
+};
+
+struct porter_news {
+	uint32_t event, slot;
+	uint64_t hold;
+	int32_t r; /* of framing_recv */
+	uint32_t n_fds; /* that came with the packet */
+	struct inspect_info info; /* of the first one */
+};
+
+/* The daemon to its zygote, with the channel of a new porter and perhaps the lifeline. */
+struct zygote_order {
+	uint32_t uid;
+	uint32_t linger_msec; /* how long sockets of the service manager stay open after the daemon's death */
+};
+
+#endif

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The daemon's side of its porters: one process for each uid that has sessions. A session with a slot may be sent descriptors:
+ * its porter has the socket too, reads such packets, and keeps and closes what comes in them. No function here blocks.
+ *
+ * Knows no loop: whoever has one watches the channels. Control thread.
+ */
+#ifndef SHMEMD_PORTER_PORTER_H
+#define SHMEMD_PORTER_PORTER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "daemon/porter/held.h"
+#include "proto/base/fdlist.h"
+
+struct foreign_account;
+struct porter;
+struct porter_slot;
+struct porters;
+
+struct porters_hooks {
+	void *arg;
+	/* Call porter_readable() while fd is readable, until unwatch. NULL: it cannot be watched. */
+	void *(*watch)(void *arg, int fd, struct porter *porter);
+	void (*unwatch)(void *arg, void *watch);
+	void (*alarm)(void *arg, uint64_t nsec); /* call porters_tick() after this time; only the last call counts */
+	void (*failed)(void *arg, uint32_t uid, const char *text); /* a porter has ended, or cannot be started: for the log */
+};
+
+struct porters_attr {
+	int zygote; /* taken */
+	uint64_t linger_nsec; /* how long sockets that the service manager has stay open after the daemon's death */
+	struct porters_hooks hooks;
+};
+
+/* 0 or -ENOMEM. Takes the zygote in any case. */
+int porters_new(const struct porters_attr *attr, struct porters **ret_porters);
+/* All slots are ended. What is not closed yet is left to the porters. NULL allowed; returns NULL. */
+struct porters *porters_free(struct porters *porters);
+/* Hangs up when the service manager lets go of all that it had. Taken; below 0: there is none. Before the first slot. */
+void porters_set_lifeline(struct porters *porters, int fd);
+void porter_readable(struct porter *porter);
+void porters_tick(struct porters *porters);
+
+/* The packet that porter_slot_recv() asked for: r and the rest as framing_recv() has them. What is left in *fds is closed behind it. */
+typedef void (*porter_packet_fn)(void *arg, int r, const void *buf, size_t bytes, struct fdlist *fds);
+
+/* The socket is the porter's, too: from here on it may take descriptors. */
+typedef void (*porter_ready_fn)(void *arg);
+
+struct porter_slot_attr {
+	uint32_t uid;
+	struct foreign_account *account; /* what is not closed yet is counted there */
+	int sock; /* borrowed until porter_slot_end() */
+	porter_packet_fn packet;
+	porter_ready_fn ready; /* for porter_slot_await() */
+	void *arg;
+};
+
+/* -ENOMEM; or why no porter can be started. */
+int porter_slot_new(struct porters *porters, const struct porter_slot_attr *attr, struct porter_slot **ret_slot);
+/* True: its porter has the socket. False: `ready` is called from the loop when it has. */
+bool porter_slot_await(struct porter_slot *slot);
+/* The daemon's own, which a client has too and can watch: open as long as the slot is. Borrowed. 0 or negative errno. */
+int porter_slot_attach(struct porter_slot *slot, int fd);
+/* Memory that a client has as well: fd is held from here on, as if it had come in a packet. -ENOMEM. */
+int porter_slot_hold(struct porter_slot *slot, int fd);
+/*
+ * Have the next packet read; nobody else reads this socket before it came. -ENOMEM. The packet may come with -EPIPE: the porter
+ * died.
+ */
+int porter_slot_recv(struct porter_slot *slot);
+void porter_slot_keep(struct porter_slot *slot, bool is_kept); /* the service manager has the socket */
+void porter_slot_drain(struct porter_slot *slot); /* nothing is read any more; the socket is shut down */
+/* Ends the slot, and takes the socket with it: closed here at once, there when its input is dropped. */
+void porter_slot_end(struct porter_slot *slot, int sock);
+/* The same for a socket that no session has, whoever it is of. porters NULL: only closed. */
+void porters_discard(struct porters *porters, int sock);
+
+#endif

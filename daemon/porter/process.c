@@ -1,0 +1,458 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The porter: reads what has descriptors from its uid's sockets, keeps them open for longer than the daemon does, and closes
+ * them.
+ *
+ * Each order is carried out by this thread, which waits for nobody but the daemon; whatever the kernel may have to wait for,
+ * closing above all, is the closer's. Only small memory is closed here. When the daemon has died its descriptors are open until
+ * the kernel has ended it, which its pidfd tells; before that nothing is closed here, so that no close of the daemon's is the
+ * last one. Sockets that the service manager has stay open for a while longer, for the same reason.
+ *
+ * Refuses nothing: orders are the daemon's own. Out of memory it ends, and the daemon starts another one.
+ */
+#include "daemon/porter/process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "daemon/porter/closer.h"
+#include "daemon/porter/message.h"
+#include "proto/base/cleanup.h"
+#include "proto/base/hash.h"
+#include "proto/base/list.h"
+#include "proto/framing.h"
+
+/* The kernel lets no packet carry more (SCM_MAX_FD). */
+#define MAX_FDS 253u
+#define SMALL_BLOCKS ((16 << 20) / 512)
+/* Without a pidfd: so long after the channel's end the daemon's descriptors are taken for closed. */
+#define BLIND_MSEC 1000
+/* So long after the service manager began to let go of what it had. */
+#define RELEASE_MSEC 1000
+
+struct hold {
+	struct closer_job job;
+	uint64_t id;
+	unsigned int n;
+	int fds[]; /* owned */
+};
+
+struct attached {
+	struct attached *next;
+	int fd; /* owned */
+};
+
+struct slot {
+	struct closer_job job, drain_job;
+	bool is_draining; /* atomic: drain_job is the closer's */
+	struct list link;
+	uint32_t id;
+	int sock; /* owned */
+	bool is_kept; /* by the service manager */
+	struct attached *attached; /* owned */
+};
+
+static struct {
+	struct process_attr attr;
+	struct hash slots, holds;
+	struct list all_slots; /* struct slot.link */
+	uint8_t *packet; /* FRAMING_MAX_PACKET_BYTES + 1 */
+} porter;
+
+static void send_news(const struct porter_news *news, const void *bytes, size_t n, int fd)
+{
+	struct iovec iov[] = {{(void *)news, sizeof(*news)}, {(void *)bytes, n}};
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control = {0};
+	struct msghdr header = {.msg_iov = iov, .msg_iovlen = n ? 2 : 1};
+
+	if (fd >= 0) {
+		header.msg_control = control.bytes;
+		header.msg_controllen = sizeof(control.bytes);
+		control.align = (struct cmsghdr){
+			.cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
+		memcpy(CMSG_DATA(&control.align), &fd, sizeof(fd));
+	}
+	while (sendmsg(porter.attr.channel, &header, MSG_NOSIGNAL) < 0 && errno == EINTR)
+		;
+}
+
+static void send_event(enum porter_event event, uint32_t slot, uint64_t hold)
+{
+	const struct porter_news news = {.event = event, .slot = slot, .hold = hold};
+
+	send_news(&news, NULL, 0, -1);
+}
+
+static void __attribute__((noreturn)) out_of_memory(void)
+{
+	_exit(EXIT_FAILURE);
+}
+
+static void *need(void *memory)
+{
+	if (!memory)
+		out_of_memory();
+	return memory;
+}
+
+static void remember(struct hash *hash, uint64_t id, void *value)
+{
+	if (hash_add(hash, id, value) < 0)
+		out_of_memory();
+}
+
+/* ---- holds -------------------------------------------------------------------------------------------------------- */
+
+static void close_hold(struct closer_job *job)
+{
+	struct hold *hold = container_of(job, struct hold, job);
+
+	for (unsigned int i = 0; i < hold->n; i++)
+		safe_close(hold->fds[i]);
+	send_event(PORTER_CLOSED, 0, hold->id);
+	free(hold);
+}
+
+static bool is_small_memory(int fd)
+{
+	struct stat st;
+
+	return fcntl(fd, F_GET_SEALS) >= 0 && fstat(fd, &st) == 0 && st.st_blocks < SMALL_BLOCKS;
+}
+
+static void drop_hold(struct hold *hold)
+{
+	hold->job.run = close_hold;
+	if (hold->n == 1 && is_small_memory(hold->fds[0]))
+		close_hold(&hold->job);
+	else
+		closer_run(&hold->job);
+}
+
+static void add_hold(uint64_t id, const int *fds, unsigned int n)
+{
+	/* bounded: MAX_FDS. */
+	struct hold *hold;
+
+	if (n == 0)
+		return;
+	hold = need(malloc(sizeof(*hold) + n * sizeof(int)));
+
+	*hold = (struct hold){.id = id, .n = n};
+	memcpy(hold->fds, fds, n * sizeof(int));
+	remember(&porter.holds, id, hold);
+}
+
+static void on_drop(const struct porter_order *order)
+{
+	struct hold *hold = hash_remove(&porter.holds, order->hold);
+
+	if (hold)
+		drop_hold(hold);
+	else
+		send_event(PORTER_CLOSED, 0, order->hold);
+}
+
+/* ---- slots -------------------------------------------------------------------------------------------------------- */
+
+static void add_slot(uint32_t id, int sock)
+{
+	struct slot *slot = need(calloc(1, sizeof(*slot)));
+
+	slot->id = id;
+	slot->sock = sock;
+	list_add_tail(&porter.all_slots, &slot->link);
+	remember(&porter.slots, id, slot);
+}
+
+static void attach(struct slot *slot, int fd)
+{
+	struct attached *attached = need(malloc(sizeof(*attached)));
+
+	*attached = (struct attached){.next = slot->attached, .fd = fd};
+	slot->attached = attached;
+}
+
+/*
+ * Sockets that are under way in each other's queues go when Linux looks for such circles, which it does when any socket of
+ * this family is closed: the one that closed the circle may have come too early, and maybe nobody closes another one.
+ */
+static void have_circles_found(void)
+{
+	safe_close(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+}
+
+static void run_drain(struct closer_job *job)
+{
+	struct slot *slot = container_of(job, struct slot, drain_job);
+
+	framing_drain(slot->sock);
+	have_circles_found();
+	__atomic_store_n(&slot->is_draining, false, __ATOMIC_RELEASE);
+}
+
+static void run_end(struct closer_job *job)
+{
+	struct slot *slot = container_of(job, struct slot, job);
+
+	framing_close(slot->sock);
+	while (slot->attached) {
+		struct attached *attached = slot->attached;
+
+		slot->attached = attached->next;
+		close(attached->fd);
+		free(attached);
+	}
+	have_circles_found();
+	send_event(PORTER_ENDED, slot->id, 0);
+	free(slot);
+}
+
+static void end_slot(struct slot *slot)
+{
+	hash_remove(&porter.slots, slot->id);
+	list_del(&slot->link);
+	slot->job.run = run_end;
+	closer_run(&slot->job);
+}
+
+static void drain_slot(struct slot *slot)
+{
+	if (__atomic_exchange_n(&slot->is_draining, true, __ATOMIC_ACQUIRE))
+		return;
+	slot->drain_job.run = run_drain;
+	closer_run(&slot->drain_job);
+}
+
+/* ---- reading ------------------------------------------------------------------------------------------------------ */
+
+struct received {
+	ssize_t bytes;
+	unsigned int n;
+	int fds[MAX_FDS];
+};
+
+static void collect(struct msghdr *header, struct received *in)
+{
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(header); c; c = CMSG_NXTHDR(header, c)) {
+		unsigned int n = (unsigned int)((c->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS || in->n + n > MAX_FDS)
+			continue;
+		memcpy(&in->fds[in->n], CMSG_DATA(c), n * sizeof(int));
+		in->n += n;
+	}
+}
+
+static int judge(const struct msghdr *header, const struct received *in)
+{
+	if (in->bytes == 0 && in->n == 0)
+		return -ECONNRESET;
+	if (header->msg_flags & MSG_TRUNC || (size_t)in->bytes > FRAMING_MAX_PACKET_BYTES || in->n > FRAMING_MAX_FDS)
+		return -EMSGSIZE;
+	/* There is room for all that a packet can carry: it was the table of this process that had none. */
+	return header->msg_flags & MSG_CTRUNC ? -EMFILE : 0;
+}
+
+static int receive(int sock, struct received *in)
+{
+	struct iovec iov = {.iov_base = porter.packet, .iov_len = FRAMING_MAX_PACKET_BYTES + 1};
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(MAX_FDS * sizeof(int))];
+	} control;
+	struct msghdr header = {
+		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof(control.bytes)};
+
+	do
+		in->bytes = recvmsg(sock, &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+	while (in->bytes < 0 && errno == EINTR);
+	if (in->bytes < 0)
+		return -errno;
+	collect(&header, in);
+	return judge(&header, in);
+}
+
+/* No request has more than one descriptor: of several none is passed on, and all are closed when the hold is dropped. */
+static void on_recv(const struct porter_order *order, const struct slot *slot)
+{
+	struct porter_news news = {.event = PORTER_PACKET, .slot = order->slot, .hold = order->hold};
+	struct received in = {0};
+	int fd = -1;
+
+	news.r = receive(slot->sock, &in);
+	news.n_fds = in.n;
+	add_hold(order->hold, in.fds, in.n);
+	if (news.r == 0 && in.n == 1) {
+		inspect_fd(in.fds[0], &news.info);
+		fd = inspect_refusal(news.info.kind) ? -1 : in.fds[0];
+	}
+	send_news(&news, porter.packet, news.r == 0 || news.r == -EMFILE ? (size_t)in.bytes : 0, fd);
+}
+
+/* ---- orders ------------------------------------------------------------------------------------------------------- */
+
+static void carry_out(const struct porter_order *order, int fd)
+{
+	struct slot *slot = hash_get(&porter.slots, order->slot);
+
+	if (order->op == PORTER_SOCKET && fd >= 0)
+		add_slot(order->slot, fd);
+	else if (order->op == PORTER_HOLD && fd >= 0)
+		add_hold(order->hold, &fd, 1);
+	else if (order->op == PORTER_DROP)
+		on_drop(order);
+	else if (!slot)
+		safe_close(fd);
+	else if (order->op == PORTER_ATTACH && fd >= 0)
+		attach(slot, fd);
+	else if (order->op == PORTER_RECV)
+		on_recv(order, slot);
+	else if (order->op == PORTER_KEEP)
+		slot->is_kept = order->value;
+	else if (order->op == PORTER_DRAIN)
+		drain_slot(slot);
+	else if (order->op == PORTER_END)
+		end_slot(slot);
+}
+
+static int fd_of(struct msghdr *header)
+{
+	struct cmsghdr *c = CMSG_FIRSTHDR(header);
+	int fd = -1;
+
+	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
+		memcpy(&fd, CMSG_DATA(c), sizeof(fd));
+	return fd;
+}
+
+/* False: the channel has hung up. */
+static bool serve_one(void)
+{
+	struct porter_order order;
+	struct iovec iov = {.iov_base = &order, .iov_len = sizeof(order)};
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control;
+	struct msghdr header = {
+		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof(control.bytes)};
+	ssize_t bytes = recvmsg(porter.attr.channel, &header, MSG_CMSG_CLOEXEC);
+
+	if (bytes < 0 && errno == EINTR)
+		return true;
+	/* What it could not be given it cannot hold: another porter is started, and is given all of it again. */
+	if (bytes > 0 && header.msg_flags & MSG_CTRUNC)
+		_exit(EXIT_FAILURE);
+	if (bytes == (ssize_t)sizeof(order))
+		carry_out(&order, fd_of(&header));
+	return bytes > 0;
+}
+
+/* ---- after the daemon --------------------------------------------------------------------------------------------- */
+
+static void wait_for_death(void)
+{
+	struct pollfd wait = {.fd = porter.attr.daemon_pidfd, .events = POLLIN};
+
+	if (wait.fd < 0)
+		poll(NULL, 0, BLIND_MSEC);
+	else
+		while (poll(&wait, 1, -1) < 0 && errno == EINTR)
+			;
+}
+
+static bool any_kept(void)
+{
+	struct slot *slot;
+
+	list_for_each_entry(slot, &porter.all_slots, link)
+		if (slot->is_kept)
+			return true;
+	return false;
+}
+
+static void drop_all_holds(void)
+{
+	struct hold *hold;
+	uint64_t id;
+	size_t pos = 0;
+
+	while ((hold = hash_next(&porter.holds, &pos, &id)))
+		drop_hold(hold);
+	hash_deinit(&porter.holds);
+}
+
+/* Their clients hear the end first: the closer may be at something else. */
+static void end_slots(bool kept)
+{
+	struct slot *slot, *tmp;
+
+	list_for_each_entry(slot, &porter.all_slots, link)
+		if (slot->is_kept == kept)
+			shutdown(slot->sock, SHUT_RDWR);
+	list_for_each_entry_safe(slot, tmp, &porter.all_slots, link)
+		if (slot->is_kept == kept)
+			end_slot(slot);
+}
+
+/*
+ * The daemon has died. The service manager closes its sockets when it lets go of the daemon, one after the other: their clients
+ * hear the end at once, and the last close is not its own. Else they are with the next daemon by then, which has a porter.
+ */
+static void linger(void)
+{
+	struct pollfd wait = {.fd = porter.attr.lifeline};
+	struct slot *slot;
+
+	if (poll(&wait, 1, (int)porter.attr.linger_msec) <= 0)
+		return;
+	list_for_each_entry(slot, &porter.all_slots, link)
+		shutdown(slot->sock, SHUT_RDWR);
+	poll(NULL, 0, RELEASE_MSEC);
+}
+
+/* Only a close: the session may go on in the next daemon, which has this socket too. */
+static void let_go_of_kept(void)
+{
+	struct slot *slot;
+
+	list_for_each_entry(slot, &porter.all_slots, link)
+		close(slot->sock);
+}
+
+void process_run(const struct process_attr *attr)
+{
+	char name[16];
+
+	porter.attr = *attr;
+	hash_init(&porter.slots);
+	hash_init(&porter.holds);
+	list_init(&porter.all_slots);
+	porter.packet = need(malloc(FRAMING_MAX_PACKET_BYTES + 1));
+	snprintf(name, sizeof(name), "porter %u", attr->uid);
+	prctl(PR_SET_NAME, name);
+	while (serve_one())
+		;
+	if (porter.holds.n > 0 || porter.slots.n > 0)
+		wait_for_death();
+	end_slots(false);
+	drop_all_holds();
+	if (any_kept())
+		linger();
+	let_go_of_kept();
+	closer_wait();
+	_exit(EXIT_SUCCESS);
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The process that makes porters. It is forked when the daemon has no thread, no client and little memory, so that it forks fast
+ * and its children hold nothing of the daemon's.
+ */
+#ifndef SHMEMD_PORTER_ZYGOTE_H
+#define SHMEMD_PORTER_ZYGOTE_H
+
+#include "daemon/porter/message.h"
+
+/* Before any thread. *ret_channel is the caller's; the zygote ends when it is closed. 0 or negative errno. */
+int zygote_start(int *ret_channel);
+/*
+ * A new porter; *ret_channel is the caller's end of its channel, non-blocking. lifeline is borrowed, and may be -1. Does not wait.
+ * 0; -EAGAIN: the zygote does not keep up; or another negative errno.
+ */
+int zygote_fork(int zygote, const struct zygote_order *order, int lifeline, int *ret_channel);
+
+#endif

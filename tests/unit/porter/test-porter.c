@@ -1,0 +1,482 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Porters in processes of their own, without a daemon: what they hold, when they let go, and what becomes of one that dies. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "daemon/porter/foreign-account.h"
+#include "daemon/porter/message.h"
+#include "daemon/porter/porter.h"
+#include "daemon/porter/zygote.h"
+#include "proto/base/cleanup.h"
+#include "proto/base/nsec.h"
+#include "proto/framing.h"
+#include "tests/lib/test.h"
+
+#define UID 4242u
+#define PATIENCE_NSEC (10 * NSEC_PER_SEC)
+
+struct scene {
+	struct porters *porters;
+	struct foreign_account *account;
+	int channel; /* borrowed: to the only porter; -1: none runs */
+	struct porter *porter;
+	unsigned int n_failed;
+};
+
+static void *on_watch(void *arg, int fd, struct porter *porter)
+{
+	struct scene *s = arg;
+
+	s->channel = fd;
+	s->porter = porter;
+	return s;
+}
+
+static void on_unwatch(void *arg, void *watch)
+{
+	struct scene *s = arg;
+
+	s->channel = -1;
+}
+
+static void on_alarm(void *arg, uint64_t nsec)
+{
+}
+
+static void on_failed(void *arg, uint32_t uid, const char *text)
+{
+	struct scene *s = arg;
+
+	ASSERT_EQ(uid, UID);
+	s->n_failed++;
+}
+
+static void scene_init(struct scene *s)
+{
+	struct porters_attr attr = {
+		.hooks = {.arg = s, .watch = on_watch, .unwatch = on_unwatch, .alarm = on_alarm, .failed = on_failed}};
+
+	*s = (struct scene){.channel = -1};
+	s->account = foreign_account_new();
+	ASSERT(s->account);
+	ASSERT_OK(zygote_start(&attr.zygote));
+	ASSERT_OK(porters_new(&attr, &s->porters));
+}
+
+static void hear(struct scene *s)
+{
+	struct pollfd wait = {.fd = s->channel, .events = POLLIN};
+
+	ASSERT_GE(poll(&wait, 1, 5), 0);
+	if (wait.revents && s->channel >= 0)
+		porter_readable(s->porter);
+	porters_tick(s->porters);
+}
+
+static void wait_until_closed(struct scene *s)
+{
+	uint64_t end = nsec_now() + PATIENCE_NSEC;
+
+	while (foreign_account_unclosed(s->account) > 0) {
+		ASSERT_LT(nsec_now(), end);
+		hear(s);
+	}
+}
+
+static void scene_deinit(struct scene *s)
+{
+	wait_until_closed(s);
+	porters_free(s->porters);
+	foreign_account_unref(s->account);
+}
+
+/* ---- a client ------------------------------------------------------------------------------------------------------ */
+
+struct client {
+	struct porter_slot *slot;
+	int sock, peer; /* the slot's, the client's */
+	bool heard;
+	int r;
+	unsigned int n_fds;
+	int fd; /* that came; owned */
+	const char *refused;
+	char text[16];
+};
+
+static void on_packet(void *arg, int r, const void *buf, size_t bytes, struct fdlist *fds)
+{
+	struct client *client = arg;
+
+	client->heard = true;
+	client->r = r;
+	client->n_fds = fds->n;
+	client->refused = fds->refused;
+	client->fd = fds->n > 0 && fds->fds[0] >= 0 ? fdlist_take(fds, 0) : -1;
+	snprintf(client->text, sizeof(client->text), "%.*s", (int)bytes, bytes ? (const char *)buf : "");
+}
+
+static void client_init(struct client *client, struct scene *s)
+{
+	struct porter_slot_attr attr = {.uid = UID, .account = s->account, .packet = on_packet, .arg = client};
+	int socks[2];
+
+	ASSERT_OK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, socks));
+	*client = (struct client){.sock = socks[0], .peer = socks[1], .fd = -1};
+	attr.sock = client->sock;
+	ASSERT_OK(porter_slot_new(s->porters, &attr, &client->slot));
+}
+
+static void client_deinit(struct client *client)
+{
+	held_close(client->fd);
+	porter_slot_end(client->slot, client->sock);
+	close(client->peer);
+}
+
+static void receive(struct client *client, struct scene *s)
+{
+	uint64_t end = nsec_now() + PATIENCE_NSEC;
+
+	client->heard = false;
+	ASSERT_OK(porter_slot_recv(client->slot));
+	while (!client->heard) {
+		ASSERT_LT(nsec_now(), end);
+		hear(s);
+	}
+}
+
+/* A pipe whose writing end is given away: what is left of it holds it open. */
+static int send_pipe(struct client *client)
+{
+	int fds[2];
+
+	ASSERT_OK(pipe2(fds, O_CLOEXEC));
+	ASSERT_OK(framing_send(client->peer, "hello", 5, &fds[1], 1));
+	close(fds[1]);
+	return fds[0];
+}
+
+static bool is_open_elsewhere(int pipe)
+{
+	struct pollfd wait = {.fd = pipe};
+
+	ASSERT_GE(poll(&wait, 1, 0), 0);
+	return !(wait.revents & POLLHUP);
+}
+
+static void expect_closed_elsewhere(int pipe, struct scene *s)
+{
+	uint64_t end = nsec_now() + PATIENCE_NSEC;
+
+	while (is_open_elsewhere(pipe)) {
+		ASSERT_LT(nsec_now(), end);
+		hear(s);
+	}
+}
+
+TEST(packet_comes_with_its_descriptor_which_is_held_until_it_is_closed)
+{
+	struct client client;
+	struct scene s;
+	int pipe, copy;
+
+	scene_init(&s);
+	client_init(&client, &s);
+	pipe = send_pipe(&client);
+	receive(&client, &s);
+	ASSERT_OK(client.r);
+	ASSERT_EQ(client.n_fds, 1);
+	ASSERT_STREQ(client.text, "hello");
+	ASSERT_GE(client.fd, 0);
+	copy = held_dup(client.fd);
+	ASSERT_GE(copy, 0);
+	held_close(client.fd);
+	client.fd = -1;
+	ASSERT_EQ(foreign_account_unclosed(s.account), 0);
+	held_close(copy);
+	/* Nobody has it here, and the porter has. */
+	ASSERT_EQ(foreign_account_unclosed(s.account), 1);
+	expect_closed_elsewhere(pipe, &s);
+	close(pipe);
+	client_deinit(&client);
+	scene_deinit(&s);
+}
+
+TEST(reference_holds_what_is_closed_here)
+{
+	struct client client;
+	struct held *held;
+	struct scene s;
+	int pipe;
+
+	scene_init(&s);
+	client_init(&client, &s);
+	pipe = send_pipe(&client);
+	receive(&client, &s);
+	held = held_ref(client.fd);
+	ASSERT(held);
+	held_close(client.fd);
+	client.fd = -1;
+	for (int i = 0; i < 5; i++)
+		hear(&s);
+	ASSERT(is_open_elsewhere(pipe));
+	held_unref(held);
+	expect_closed_elsewhere(pipe, &s);
+	close(pipe);
+	client_deinit(&client);
+	scene_deinit(&s);
+}
+
+TEST(files_are_refused_by_name_and_closed)
+{
+	int file = open("/dev/null", O_RDWR | O_CLOEXEC);
+	struct client client;
+	struct scene s;
+
+	scene_init(&s);
+	client_init(&client, &s);
+	ASSERT_OK(framing_send(client.peer, "x", 1, &file, 1));
+	receive(&client, &s);
+	ASSERT_OK(client.r);
+	ASSERT_EQ(client.n_fds, 1);
+	ASSERT_EQ(client.fd, -1);
+	ASSERT_STREQ(client.refused, "a file, folder or device");
+	close(file);
+	client_deinit(&client);
+	scene_deinit(&s);
+}
+
+TEST(several_descriptors_are_counted_and_none_is_passed_on)
+{
+	int fds[3] = {0, 1, 2};
+	struct client client;
+	struct scene s;
+
+	scene_init(&s);
+	client_init(&client, &s);
+	ASSERT_OK(framing_send(client.peer, "x", 1, fds, 3));
+	receive(&client, &s);
+	ASSERT_OK(client.r);
+	ASSERT_EQ(client.n_fds, 3);
+	ASSERT_EQ(client.fd, -1);
+	close(client.peer);
+	receive(&client, &s);
+	ASSERT_ERR(client.r, ECONNRESET);
+	client.peer = -1;
+	client_deinit(&client);
+	scene_deinit(&s);
+}
+
+TEST(end_of_a_slot_closes_what_nobody_read)
+{
+	struct client client;
+	struct scene s;
+	int pipe;
+
+	if (test_emulator())
+		test_skip("qemu-user leaks descriptors when ancillary data is cut off");
+	scene_init(&s);
+	client_init(&client, &s);
+	pipe = send_pipe(&client);
+	client_deinit(&client);
+	ASSERT_EQ(foreign_account_unclosed(s.account), 1);
+	expect_closed_elsewhere(pipe, &s);
+	close(pipe);
+	scene_deinit(&s);
+}
+
+TEST(attached_descriptor_is_open_as_long_as_its_slot)
+{
+	struct client client;
+	int fds[2];
+	struct scene s;
+
+	scene_init(&s);
+	client_init(&client, &s);
+	ASSERT_OK(pipe2(fds, O_CLOEXEC));
+	ASSERT_OK(porter_slot_attach(client.slot, fds[1]));
+	close(fds[1]);
+	for (int i = 0; i < 5; i++)
+		hear(&s);
+	ASSERT(is_open_elsewhere(fds[0]));
+	client_deinit(&client);
+	expect_closed_elsewhere(fds[0], &s);
+	close(fds[0]);
+	scene_deinit(&s);
+}
+
+/* ---- death --------------------------------------------------------------------------------------------------------- */
+
+static bool is_called(int pid, const char *name)
+{
+	char path[64], comm[32] = "";
+	FILE *in;
+
+	snprintf(path, sizeof(path), "/proc/%d/comm", pid);
+	in = fopen(path, "re");
+	if (in && !fgets(comm, sizeof(comm), in))
+		comm[0] = '\0';
+	if (in)
+		fclose(in);
+	comm[strcspn(comm, "\n")] = '\0';
+	return strcmp(comm, name) == 0;
+}
+
+/* 0: there is none. */
+static int find_child(int parent, const char *name)
+{
+	char path[64];
+	int pid = 0;
+	FILE *in;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", parent, parent);
+	in = fopen(path, "re");
+	while (in && fscanf(in, "%d", &pid) == 1 && !is_called(pid, name))
+		pid = 0;
+	if (in)
+		fclose(in);
+	return pid;
+}
+
+/* Of this test: others run beside it. */
+static pid_t find_porter(void)
+{
+	int zygote = find_child(getpid(), "shmemd-zygote");
+
+	return zygote > 0 ? find_child(zygote, "porter 4242") : 0;
+}
+
+static void kill_porter(struct scene *s)
+{
+	uint64_t end = nsec_now() + PATIENCE_NSEC;
+	unsigned int n_failed = s->n_failed;
+	pid_t pid;
+
+	while ((pid = find_porter()) == 0)
+		ASSERT_LT(nsec_now(), end);
+	ASSERT_OK(kill(pid, SIGKILL));
+	while (s->n_failed == n_failed) {
+		ASSERT_LT(nsec_now(), end);
+		hear(s);
+	}
+}
+
+TEST_TIMEOUT(another_porter_is_given_what_one_that_died_had, 60)
+{
+	struct client client;
+	struct scene s;
+	int pipe, later;
+
+	if (test_emulator())
+		test_skip("qemu-user leaks descriptors when ancillary data is cut off");
+	scene_init(&s);
+	client_init(&client, &s);
+	pipe = send_pipe(&client);
+	receive(&client, &s);
+	kill_porter(&s);
+	ASSERT(is_open_elsewhere(pipe));
+	/* It reads what comes from then on, holds what is here, and closes it. */
+	later = send_pipe(&client);
+	held_close(client.fd);
+	client.fd = -1;
+	receive(&client, &s);
+	ASSERT_OK(client.r);
+	expect_closed_elsewhere(pipe, &s);
+	close(pipe);
+	client_deinit(&client);
+	expect_closed_elsewhere(later, &s);
+	close(later);
+	scene_deinit(&s);
+}
+
+TEST_TIMEOUT(who_waits_for_a_porter_that_dies_is_told, 60)
+{
+	struct client client;
+	struct scene s;
+	pid_t pid;
+	int pipe;
+
+	scene_init(&s);
+	client_init(&client, &s);
+	while ((pid = find_porter()) == 0)
+		hear(&s);
+	ASSERT_OK(kill(pid, SIGSTOP));
+	pipe = send_pipe(&client);
+	ASSERT_OK(porter_slot_recv(client.slot));
+	kill_porter(&s);
+	ASSERT(client.heard);
+	ASSERT_ERR(client.r, EPIPE);
+	receive(&client, &s);
+	ASSERT_OK(client.r);
+	close(pipe);
+	client_deinit(&client);
+	scene_deinit(&s);
+}
+
+static void on_ready(void *arg)
+{
+	bool *is_ready = arg;
+
+	*is_ready = true;
+}
+
+/* One that had its porter, and whose porter died, waits as a new one does. */
+TEST_TIMEOUT(who_waits_for_a_porter_to_have_its_socket_is_told, 60)
+{
+	struct porter_slot_attr attr = {.uid = UID, .packet = on_packet, .ready = on_ready};
+	uint64_t end = nsec_now() + PATIENCE_NSEC;
+	struct porter_slot *slot;
+	bool is_ready = false;
+	struct scene s;
+	int socks[2];
+
+	scene_init(&s);
+	ASSERT_OK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, socks));
+	attr.account = s.account;
+	attr.sock = socks[0];
+	attr.arg = &is_ready;
+	ASSERT_OK(porter_slot_new(s.porters, &attr, &slot));
+	ASSERT(porter_slot_await(slot));
+	kill_porter(&s);
+	/* Porters of one uid are started no more often than once a second. */
+	ASSERT(!porter_slot_await(slot));
+	while (!is_ready) {
+		ASSERT_LT(nsec_now(), end);
+		hear(&s);
+	}
+	ASSERT(porter_slot_await(slot));
+	porter_slot_end(slot, socks[0]);
+	close(socks[1]);
+	scene_deinit(&s);
+}
+
+/* More orders than its channel holds, for one that stands: all of them are carried out when it goes on. */
+TEST_TIMEOUT(orders_for_which_there_is_no_room_are_not_lost, 60)
+{
+	enum { N = 1500 };
+	static struct client clients[N];
+	struct scene s;
+	pid_t pid;
+
+	scene_init(&s);
+	client_init(&clients[0], &s);
+	while ((pid = find_porter()) == 0)
+		hear(&s);
+	ASSERT_OK(kill(pid, SIGSTOP));
+	for (int i = 1; i < N; i++) {
+		client_init(&clients[i], &s);
+		client_deinit(&clients[i]);
+	}
+	ASSERT_EQ(foreign_account_unclosed(s.account), N - 1);
+	ASSERT_OK(kill(pid, SIGCONT));
+	wait_until_closed(&s);
+	client_deinit(&clients[0]);
+	scene_deinit(&s);
+}
