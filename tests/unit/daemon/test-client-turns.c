@@ -7,7 +7,6 @@
 
 #include "daemon/client.h"
 #include "daemon/turns.h"
-#include "proto/base/foreign-fd.h"
 #include "proto/base/nsec.h"
 #include "tests/lib/raw-client.h"
 #include "tests/lib/test.h"
@@ -79,7 +78,6 @@ static void world_deinit(struct world *w)
 	turns_free(w->turns);
 	registry_deinit(&w->registry);
 	loop_free(w->loop);
-	close_foreign_wait();
 }
 
 static void allow_fds(void)
