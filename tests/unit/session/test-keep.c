@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "daemon/restart/state.h"
@@ -393,9 +394,19 @@ static void reset(struct scene *s, const struct keep_lab *saved)
 	}
 }
 
+/* A strange state may say that the client has unread descriptors: the daemon then waits until the client has read everything. */
+static void read_all(const struct scene *s)
+{
+	char buf[4096];
+
+	while (recv(s->a.raw.sock, buf, sizeof(buf), MSG_DONTWAIT) > 0)
+		continue;
+}
+
 static void forget(struct scene *s)
 {
 	keep_lab_let_go(&s->k, s->id);
+	read_all(s);
 	lab_assert_empty(&s->k.lab);
 	if (keep_lab_has(&s->k, KEEP_REGISTRY))
 		s->k.lab.registry.attr.keep->remove(&s->k, KEEP_REGISTRY);
