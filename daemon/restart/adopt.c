@@ -178,7 +178,9 @@ static int adopt_one(const struct adopt_attr *attr, uint64_t id)
 	snprintf(name, sizeof(name), "s%" PRIx64 STATE_SUFFIX, id);
 	r = read_state(attr->store, name, &state, &bytes, &n);
 	if (r == 0)
-		r = session_adopt(attr->registry, id, state, bytes, n, &session);
+		return session_adopt(attr->registry, id, state, bytes, n, &session);
+	session_refuse(attr->registry, id, r == -EPROTONOSUPPORT ? "its saved state is of another version of shmemd" :
+							     "its saved state cannot be read");
 	return r;
 }
 
@@ -201,10 +203,8 @@ static void adopt_each(const struct adopt_attr *attr, const struct claimed *clai
 			continue;
 		}
 		r = adopt_one(attr, claimed->ids[i]);
-		if (r == -EPROTONOSUPPORT) {
-			session_refuse(attr->registry, claimed->ids[i], "its saved state is of another version of shmemd");
+		if (r == -EPROTONOSUPPORT)
 			result->n_strange++;
-		}
 		else if (r < 0)
 			result->n_ended++;
 		if (r < 0)

@@ -192,27 +192,34 @@ static void find_nonsense(void)
 	ASSERT_EQ(s.result.n_strays, 1);
 	ASSERT_EQ(s.n_adopted, 1);
 	ASSERT_EQ(s.n_warnings, 2);
-	ASSERT_EQ(keep_store_room(s.store), s.room + 4);
+	ASSERT_EQ(keep_store_room(s.store), s.room + 5);
 	ASSERT_EQ(s.lab.registry.last_id, 0);
 	stop(&s);
 }
 
-TEST(states_that_say_nothing_end_their_sessions)
+static void expect_end(int client)
 {
-	int clients[2];
+	struct raw_client raw = {.sock = client};
 	struct msg msg;
-	struct raw_client raw = {0};
-	const int fds[] = {state_of_version(STATE_VERSION), socket_of_client(&clients[0]), raw_memfd(65536),
-			   socket_of_client(&clients[1]), raw_memfd(64)};
 
-	as_daemon(fds, 5, "s1-state:s1-sock:s3-state:s4-sock:node-state", find_nonsense);
-	/* The one whose socket was found is told. */
-	raw.sock = clients[0];
 	ASSERT_OK(raw_recv(&raw, &msg, NULL));
 	ASSERT_EQ(msg.kind, MSG_EVENT);
 	ASSERT_EQ(msg.event.kind, MSG_EVENT_SESSION_END);
-	close(clients[0]);
-	close(clients[1]);
+}
+
+/* The first state has nothing of a session in it, and the second is no state. */
+TEST(states_that_say_nothing_end_their_sessions)
+{
+	int clients[3];
+	const int fds[] = {state_of_version(STATE_VERSION), socket_of_client(&clients[0]), raw_memfd(65536),
+			   socket_of_client(&clients[1]), socket_of_client(&clients[2]), raw_memfd(64)};
+
+	as_daemon(fds, 6, "s1-state:s1-sock:s3-state:s3-sock:s4-sock:node-state", find_nonsense);
+	/* Both clients whose states were found get the reason. */
+	expect_end(clients[0]);
+	expect_end(clients[1]);
+	for (int i = 0; i < 3; i++)
+		close(clients[i]);
 }
 
 static int note_put(void *arg, const char *name, int fd)
