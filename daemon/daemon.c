@@ -521,6 +521,8 @@ int daemon_new(struct settings *settings, const struct settings_source *source, 
 	nics_init(&daemon->nics);
 	list_init(&daemon->clients);
 	signal(SIGPIPE, SIG_IGN);
+	/* Where RLIMIT_FSIZE forbids a larger memfd, the call fails with -EFBIG, and that is enough. */
+	signal(SIGXFSZ, SIG_IGN);
 	room_bound_malloc();
 	daemon->max_fds = tune_fd_limit(settings);
 	for (unsigned int i = 0; i < sizeof(births) / sizeof(births[0]) && r == 0; i++)

@@ -206,3 +206,36 @@ TEST_TIMEOUT(administrator_lists_and_kills_when_descriptors_are_used_up, 60)
 	raw_close(&ctl);
 	fixture_daemon_stop(&daemon);
 }
+
+/* ---- a limit on files ---------------------------------------------------------------------------------------------- */
+
+static void limit_files(const struct fixture_daemon *daemon, rlim_t most)
+{
+	struct rlimit limit;
+
+	ASSERT_OK(prlimit(daemon->pid, RLIMIT_FSIZE, NULL, &limit));
+	limit.rlim_cur = most;
+	ASSERT_OK(prlimit(daemon->pid, RLIMIT_FSIZE, &limit, NULL));
+}
+
+/* Linux sends SIGXFSZ to a thread that makes a memfd larger than that. */
+TEST_TIMEOUT(limit_on_the_size_of_files_refuses_clients_and_kills_nobody, 60)
+{
+	struct fixture_daemon daemon;
+	struct raw_client raw;
+	struct msg req, rep;
+
+	fixture_daemon_start(&daemon, NULL);
+	limit_files(&daemon, 16);
+	raw_connect(&raw, daemon.socket);
+	msg_init(&req, MSG_HELLO_REQ, 0);
+	req.hello_req = (struct msg_hello_req){.version_min = 1, .version_max = 1, .role = MSG_ROLE_CLIENT};
+	raw_ask(&raw, &req, NULL, 0, &rep);
+	ASSERT_EQ(rep.kind, MSG_ERROR_REP);
+	raw_close(&raw);
+	limit_files(&daemon, RLIM_INFINITY);
+	raw_connect(&raw, daemon.socket);
+	raw_hello(&raw, MSG_ROLE_CLIENT);
+	raw_close(&raw);
+	fixture_daemon_stop(&daemon);
+}
