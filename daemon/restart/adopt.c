@@ -58,9 +58,15 @@ const struct keep_ops adopt_keep_ops = {
 
 /* ---- what was claimed ---------------------------------------------------------------------------------------------- */
 
+struct claimed_name {
+	char name[KEEP_NAME_BYTES];
+	bool is_of_session;
+	uint64_t session;
+};
+
 struct claimed {
 	unsigned int n, size;
-	char (*names)[KEEP_NAME_BYTES]; /* owned */
+	struct claimed_name *names; /* owned */
 	uint64_t *ids; /* owned: of sessions with a state, n_ids of them */
 	unsigned int n_ids;
 };
@@ -78,7 +84,7 @@ static void count_name(void *arg, const char *name)
 	claimed->size++;
 }
 
-/* Of "s1f-anything"; false: of no session. */
+/* The session and the rest of "s1f-anything". False: the name belongs to no session. */
 static bool parse_name(const char *name, uint64_t *ret_id, const char **ret_what)
 {
 	int end = 0;
@@ -92,14 +98,16 @@ static bool parse_name(const char *name, uint64_t *ret_id, const char **ret_what
 static void add_name(void *arg, const char *name)
 {
 	struct claimed *claimed = arg;
+	struct claimed_name *to;
 	const char *what;
-	uint64_t id;
 
 	if (claimed->n == claimed->size || strlen(name) >= KEEP_NAME_BYTES)
 		return;
-	snprintf(claimed->names[claimed->n++], KEEP_NAME_BYTES, "%s", name);
-	if (parse_name(name, &id, &what) && strcmp(what, "state") == 0)
-		claimed->ids[claimed->n_ids++] = id;
+	to = &claimed->names[claimed->n++];
+	snprintf(to->name, sizeof(to->name), "%s", name);
+	to->is_of_session = parse_name(name, &to->session, &what);
+	if (to->is_of_session && strcmp(what, "state") == 0)
+		claimed->ids[claimed->n_ids++] = to->session;
 }
 
 static int compare_ids(const void *a, const void *b)
@@ -123,15 +131,15 @@ static int find_claimed(struct keep_store *store, struct claimed *claimed)
 	return 0;
 }
 
-/* Whoever took some of it, or none. */
+/*
+ * Removes all names of a session, taken or not. An upgrade may refuse thousands of sessions with several names each, so the loop
+ * compares numbers and parses nothing.
+ */
 static void let_go(struct keep_store *store, const struct claimed *claimed, uint64_t id)
 {
-	const char *what;
-	uint64_t of;
-
 	for (unsigned int i = 0; i < claimed->n; i++)
-		if (parse_name(claimed->names[i], &of, &what) && of == id)
-			keep_store_remove(store, claimed->names[i]);
+		if (claimed->names[i].is_of_session && claimed->names[i].session == id)
+			keep_store_remove(store, claimed->names[i].name);
 }
 
 /* ---- one session ---------------------------------------------------------------------------------------------------- */
