@@ -2,10 +2,9 @@
 /*
  * Saved state: files that are mostly free become small again.
  *
- * Free extents are used for records of their own size only, so a client that makes objects of ever other sizes would have the
- * daemon keep the most that it had of each. Once the free ones are more than twice as large as the others, and a MiB, all records move
- * together in one more commit, and the memory behind them goes back to the system. That copies half a byte at most for each byte
- * that was freed since the last time.
+ * A free extent serves records of its own size only, so a client whose objects keep changing their sizes makes the file grow.
+ * Once free extents have more than 1 MiB and twice the bytes of the others, one more commit moves all records together and gives
+ * the memory behind them back to the system. It copies at most half a byte for each byte that was freed since the last time.
  */
 #include "daemon/restart/state-file.h"
 
@@ -32,7 +31,7 @@ static uint64_t journal_bytes(const struct state *state)
 	return bytes;
 }
 
-/* Extents keep their sizes and heads. Returns where they end. */
+/* Copies the extents with their heads; sizes stay. Returns where the last one ends. */
 static uint64_t add_records(const struct state *state, struct journal *journal)
 {
 	const struct record *record;
@@ -46,7 +45,7 @@ static uint64_t add_records(const struct state *state, struct journal *journal)
 	return to;
 }
 
-/* In the same order. */
+/* Visits the records in the order in which add_records() did. */
 static void settle(struct state *state, uint64_t end)
 {
 	struct record *record;
@@ -74,7 +73,7 @@ static void give_back(struct state *state)
 
 	if (from >= state->reserved)
 		return;
-	/* On failure it has its memory yet: no harm. */
+	/* After a failure the file still has its memory, which harms nothing. */
 	if (fallocate(state->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)from, (off_t)(state->size - from)) == 0)
 		state->reserved = from;
 }

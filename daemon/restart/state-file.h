@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The file behind a saved state, for state.c, which reads it, and state-write.c.
+ * The form of a saved state's file. state.c reads it, state-write.c and state-compact.c write it.
  *
- * Block 0 has the head and the mark. Extents follow, one behind the other up to head.end; each holds one record or is free, and
- * never changes its size. Behind the last extent lies the journal of the last commit: patches, which are applied in order.
+ * Block 0 has the head and the mark. Extents follow, one behind the other up to head.end. Each holds one record or is free, and
+ * never changes its size. The journal of the last commit lies behind the last extent. It consists of patches in the order in
+ * which they apply.
  */
 #ifndef SHMEMD_RESTART_STATE_FILE_H
 #define SHMEMD_RESTART_STATE_FILE_H
@@ -23,7 +24,7 @@
 #define BLOCK_BYTES ((size_t)4096)
 #define MAX_FILE_BYTES (6 * STATE_MAX_BYTES + 4 * BLOCK_BYTES)
 
-/* The first two fields are where every version has them. */
+/* Every version of the file has the first two fields at these offsets. */
 struct head {
 	uint64_t magic;
 	uint32_t version;
@@ -35,7 +36,7 @@ struct head {
 	uint64_t sum; /* of the fields above */
 };
 
-/* A journal is to be applied while `magic` is STATE_COMMITTED. */
+/* While `magic` is STATE_COMMITTED, the next process that opens the file has to apply the journal. */
 struct mark {
 	uint64_t offset, bytes; /* of the journal */
 	uint64_t sum;
@@ -68,7 +69,7 @@ enum staged { STAGED_NOTHING, STAGED_PUT, STAGED_REMOVE };
 
 struct record {
 	uint64_t key;
-	struct place *place; /* owned; NULL: never committed */
+	struct place *place; /* owned; NULL: the record was never committed */
 	uint64_t length;
 	struct list staged_link; /* state->staged */
 	enum staged staged;
@@ -83,7 +84,7 @@ struct state {
 	int fd; /* owned */
 	unsigned char *map; /* owned */
 	size_t size; /* of the file and of the map */
-	size_t reserved; /* up to there the file has memory, as far as this process has seen to it */
+	size_t reserved; /* this process has reserved memory up to here */
 	int readable; /* 0, -EBADMSG or -EPROTONOSUPPORT */
 	uint32_t version; /* in the head */
 	uint64_t sequence, end, records_sum;
@@ -98,9 +99,9 @@ struct state {
 uint64_t state_sum(uint64_t sum, const void *bytes, size_t n);
 uint64_t state_head_sum(const struct head *head);
 uint64_t state_extent_sum(const struct extent *extent, const void *bytes);
-/* The size of an extent for a record of n bytes, and the list of free ones of a size. 0: it is none. */
+/* The size of an extent for a record of n bytes. */
 uint32_t state_extent_size(size_t n);
-unsigned int state_class(uint32_t bytes);
+unsigned int state_class(uint32_t bytes); /* index of the list for free extents of this size; 0: extents have other sizes */
 
 /* ---- state-write.c, for state-compact.c ---------------------------------------------------------------------------- */
 
@@ -116,7 +117,7 @@ int state_reserve(struct state *state, uint64_t end); /* room up to there, and m
 void state_add_patch(struct journal *journal, uint64_t offset, const void *a, size_t n_a, const void *b, size_t n_b);
 void state_add_head(struct journal *journal, uint32_t version, uint64_t end);
 void state_carry_out(struct state *state, const struct journal *journal);
-/* After a commit: moves all records together where most of the file is free. What fails changes nothing, and is tried again. */
+/* After a commit: moves all records together if most of the file is free. A failure changes nothing; the next commit tries again. */
 void state_compact(struct state *state);
 
 /* Apply the patches of a committed journal to the extents and the head. -EBADMSG: one would write elsewhere. */

@@ -2,11 +2,12 @@
 /*
  * Saved state: staging and committing.
  *
- * A commit writes patches behind all extents first, then the mark that says so, then it applies them and takes the mark away. A
- * writer that is killed before the mark is set has changed nothing that is read; after that, whoever opens the state applies
- * them again. A record that still fits stays in its extent; another one moves, and its extent is for the next of that size: a
- * commit neither moves nor reads what it does not change, but for state-compact.c. Memory is reserved first, since a page that cannot be had would kill the
- * writer; files grow by an eighth, so that this is rare.
+ * A commit writes patches behind all extents, sets the mark, applies the patches and clears the mark. A writer that dies before
+ * it sets the mark has changed nothing that a reader sees; after that, the next process that opens the state applies the patches
+ * again. A record that needs an extent of the same size stays where it is. Any other record moves, and the next record of that
+ * size takes the extent that it leaves. So a commit neither moves nor reads records that it does not change; state-compact.c is
+ * the exception. A commit reserves memory first, since a store to a page that the system cannot provide kills the writer. Files
+ * grow by an eighth, so that this happens rarely.
  */
 #include "daemon/restart/state-file.h"
 
@@ -135,7 +136,7 @@ uint64_t state_patch_bytes(uint64_t n)
 	return sizeof(struct patch) + (n + 7) / 8 * 8;
 }
 
-/* Choose a place for each record; count the end of the extents with them, and the bytes of the journal. */
+/* Chooses a place for each record, and finds out where the extents then end and how long the journal is. */
 static int choose(struct state *state, uint64_t *end, uint64_t *journal)
 {
 	struct record *record;
@@ -218,7 +219,7 @@ void state_add_patch(struct journal *journal, uint64_t offset, const void *a, si
 	memcpy(at + sizeof(patch), a, n_a);
 	if (n_b > 0)
 		memcpy(at + sizeof(patch) + n_a, b, n_b);
-	/* Also what fills it up is read by the sum. */
+	/* The sum covers the padding as well. */
 	memset(at + sizeof(patch) + n_a + n_b, 0, state_patch_bytes(n_a + n_b) - sizeof(patch) - n_a - n_b);
 	journal->bytes += state_patch_bytes(n_a + n_b);
 }
@@ -276,7 +277,7 @@ void state_add_head(struct journal *journal, uint32_t version, uint64_t end)
 	state_add_patch(journal, 0, &head, sizeof(head), NULL, 0);
 }
 
-/* How many have been committed: what is staged and new is in the table as well. */
+/* The table also has staged records that were never committed. */
 static uint64_t count_committed(const struct state *state)
 {
 	const struct record *record;
@@ -288,8 +289,8 @@ static uint64_t count_committed(const struct state *state)
 }
 
 /*
- * The stores before the mark's magic are not moved behind it, nor those behind it before. Who reads it reads it after this process
- * has ended, so the compiler's order is enough.
+ * The compiler must not move stores across the one to the mark's magic. Readers look only after this process has ended, so no
+ * other ordering is necessary.
  */
 void state_carry_out(struct state *state, const struct journal *journal)
 {

@@ -2,9 +2,9 @@
 /*
  * Saved state: its file, and reading it.
  *
- * A state is whole or refused: sums cover the head and each record, and the head knows how many records there are and the sum of
- * their sums, so that a record which is missing or comes from another commit is noticed. What is read is checked against the
- * size of the file, which nobody can shrink: the daemon's own file, but maybe another daemon's mistake.
+ * The reader takes a state as a whole or refuses it. Sums cover the head and each record. The head has the number of records and
+ * the sum of their sums, so the reader notices a record that is missing or that comes from another commit. It checks each offset
+ * and length against the size of the file, which nobody can shrink: the file is a daemon's, but that daemon may have had a bug.
  */
 #include "daemon/restart/state.h"
 
@@ -33,7 +33,7 @@ static uint64_t mix(uint64_t sum, uint64_t word)
 	return sum ^ (sum >> 29);
 }
 
-/* Notices a write that was cut, and bytes that rotted; it is no secret and keeps nobody out. */
+/* Shows writes that were cut and bits that flipped. Anybody can compute it, so it keeps nobody out. */
 uint64_t state_sum(uint64_t sum, const void *bytes, size_t n)
 {
 	const unsigned char *at = bytes;
@@ -196,7 +196,7 @@ static int load_extents(struct state *state, const struct head *head)
 	return state->records.n == head->n_records && state->records_sum == head->records_sum ? 0 : -EBADMSG;
 }
 
-/* Is the head, or the second one as before version 4, of another version? */
+/* True: the head has another version, or so has the second head, which files had before version 4. */
 static bool is_strange(const struct state *state, uint32_t *ret_version)
 {
 	const struct head *head = (const void *)state->map;
@@ -341,7 +341,7 @@ static int check_file(struct state *state)
 	return 0;
 }
 
-/* Nothing is in it: the next commit writes all of it anew. */
+/* Empties the state: the next commit writes a new one. */
 static void forget_all(struct state *state)
 {
 	struct record *record;

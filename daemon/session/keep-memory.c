@@ -2,9 +2,8 @@
 /*
  * Memory of regions that outlives the daemon: one name for each memory, however many regions a client makes of it.
  *
- * A service manager compares each descriptor that it gets with all that it has, and has little room for names, so the daemon
- * sends a memory once. Two descriptors are the same memory when inode and access mode are the same; only memfds are compared.
- * Control thread.
+ * A service manager compares each new descriptor with all that it has, and has little room for names, so the daemon sends each
+ * memory once. Two descriptors name the same memory if both are memfds with the same inode and access mode. Control thread.
  */
 #include "daemon/session/keep.h"
 
@@ -32,7 +31,7 @@ static uint64_t file_key(const struct keep_memory *memory)
 	return ((uint64_t)memory->ino << 2 | (unsigned int)memory->mode) ^ (uint64_t)memory->dev << 48;
 }
 
-/* False: it is no memfd, and no other descriptor is compared with it. */
+/* False: the descriptor is not a memfd, and the daemon compares no other descriptor with it. */
 static bool identify(struct keep_memory *memory, int fd)
 {
 	int flags = fcntl(fd, F_GETFL);
@@ -72,7 +71,7 @@ static void forget(struct session_keep *keep, struct keep_memory *memory)
 	free(memory);
 }
 
-/* NULL: no memory. `known`: other regions may share it. */
+/* NULL: no memory. `known`: identify() succeeded, so that other regions can share it. */
 static struct keep_memory *add(struct session_keep *keep, const struct keep_memory *like, bool known)
 {
 	struct keep_memory *memory = malloc(sizeof(*memory));

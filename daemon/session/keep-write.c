@@ -2,9 +2,9 @@
 /*
  * The state of a session follows what changes: each object is saved when it comes or changes, and removed when it goes.
  *
- * A change costs what it changes, not what the session has: objects are staged as they come and go, and committed with the next
- * answer, together with the session itself and its NICs, which are small. A session of which an object cannot be saved is not
- * kept any longer. Control thread, but session_nic_export() and session_queues_export().
+ * A change costs what it changes, not what the session has. The handlers stage objects as they come and go. The next answer
+ * commits these together with the session itself and its NICs, which are small. If an object cannot be saved, the session ends
+ * with this daemon. Control thread, except session_nic_export() and session_queues_export().
  */
 #include "daemon/session/keep.h"
 
@@ -53,7 +53,7 @@ static void drop_nic(struct session *session, const struct session_nic *nic, int
 	session_keep_drop(session, "what it has on %s cannot be written down: %s", nic->rnic->info.name, strerror(-r));
 }
 
-/* The next daemon joins the parts, and a record has a limit. */
+/* The next daemon joins the parts into one record, whose length is limited. */
 static bool count_part(struct session *session, struct session_nic *nic, struct resource *head, size_t bytes)
 {
 	nic->parts_bytes -= head->part_bytes;
@@ -65,7 +65,7 @@ static bool count_part(struct session *session, struct session_nic *nic, struct 
 	return false;
 }
 
-/* The slot that it has is not free any more. */
+/* Its slot is free no longer. */
 static void take_slot(struct session *session, struct resource *head)
 {
 	if (head->reused)
@@ -195,7 +195,7 @@ static void save_nic(struct session *session, struct session_nic *nic)
 {
 	_cleanup_(keep_writer_deinit) struct keep_writer w = {0};
 
-	/* The session was adopted, and this is its first change since. */
+	/* This is the first change since the session was adopted. */
 	if (nic->record_r == 0 && !nic->record)
 		session_nic_export(nic);
 	if (nic->record_r < 0) {
@@ -239,8 +239,8 @@ static void save_session(struct session *session)
 }
 
 /*
- * The numbers of destroyed objects may be others' soon. The first change is early enough, and an import that nothing has followed must
- * find the QPs of a cut request as they were.
+ * The NIC may give the numbers of destroyed objects to new ones. The first change is early enough to save the regions without
+ * them. Before it, another import must find the QPs of a cut request as they were.
  */
 static void save_stale_mrs(struct session *session)
 {
