@@ -2,9 +2,8 @@
 /*
  * Reads what keep-state.c writes, object by object in the order of their kinds, and takes the memory that is kept with them.
  *
- * The bytes are this program's own, and still nothing of them is believed that could make the daemon do what no client can
- * ask for: counts are bounded by the bytes that are there, numbers by what their fields hold, places by what was read
- * before. Makes nothing but memory. Control thread, before the loop.
+ * A daemon wrote the bytes, and the reader still refuses what no client could have asked for: the bytes that are there bound
+ * counts, fields bound numbers, and the objects before bound places. Makes nothing but memory. Control thread, before the loop.
  */
 #include "daemon/session/keep-read.h"
 
@@ -77,7 +76,7 @@ static bool make_room(void **array, uint32_t n, size_t bytes_each)
 	return true;
 }
 
-/* The one it was, by the name or, where the node has renamed it since, by the number of its device. */
+/* Finds the NIC by its name or, if the node has renamed it since, by the GUID of its device. */
 static struct registry_nic *find_nic(struct registry *registry, const char *name, uint64_t guid, uint32_t port)
 {
 	struct registry_nic *rnic = registry_find_nic(registry, name);
@@ -122,7 +121,7 @@ static int read_nic(struct keep_reader *reader, struct adopt *a)
 	return nic->rnic ? 0 : -ENODEV;
 }
 
-/* Numbers rise within a kind, and none was given after the last. */
+/* Numbers rise within a kind, up to the last that the session gave. */
 static void check_number(struct keep_reader *reader, const struct adopt *a, uint64_t number, uint64_t before)
 {
 	refuse_unless(reader, number > before && number <= a->last_number);
@@ -261,7 +260,7 @@ static int read_session(struct keep_reader *reader, struct adopt *a)
 	return r < 0 ? r : reader->r;
 }
 
-/* By the first item of each, in the order in which they come. What was published is read later. */
+/* The first item of an object names its kind; kinds come in this order. session-adopt.c reads published entries later. */
 static const struct {
 	uint16_t tag;
 	int (*read)(struct keep_reader *reader, struct adopt *a);

@@ -51,7 +51,7 @@ void keep_put_qps(struct keep_writer *w, const struct session_queues *queues)
 	keep_put_bytes(w, TAG_QPS, qps, queues->n_qps * sizeof(*qps));
 }
 
-/* Handles are told to clients: each slot goes on where it is. Slots that were never used are those that nothing names. */
+/* Clients know handles, so slots keep their numbers. A slot that no record names was never used. */
 void keep_put_slot(struct keep_writer *w, const struct resource_table *table, uint32_t slot)
 {
 	keep_put(w, TAG_FREED, table->slots[slot].freed);
