@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -469,6 +470,74 @@ TEST(records_are_what_was_put_last)
 	}
 	ASSERT_OK(fstat(state_fd(state), &st));
 	ASSERT_LT(st.st_size, 4 << 20);
+	state_free(state);
+}
+
+static void limit_files(rlim_t most)
+{
+	struct rlimit limit;
+
+	ASSERT_OK(getrlimit(RLIMIT_FSIZE, &limit));
+	limit.rlim_cur = most;
+	ASSERT_OK(setrlimit(RLIMIT_FSIZE, &limit));
+}
+
+static bool has_equal_bytes(const struct state *state, const unsigned char *file, size_t n)
+{
+	size_t n_now;
+	unsigned char *now = copy_file(state, &n_now);
+	bool is_equal = n_now >= n && memcmp(now, file, n) == 0;
+
+	free(now);
+	return is_equal;
+}
+
+/* Random changes under a limit that lets many commits fail, some of them after they have chosen free extents. */
+TEST(commit_that_finds_no_memory_changes_nothing)
+{
+	static unsigned char bytes[4096];
+	unsigned int seeds[MODEL] = {0}, n_failed = 0;
+	size_t sizes[MODEL] = {0}, n;
+	struct state *state;
+
+	signal(SIGXFSZ, SIG_IGN);
+	srandom(5);
+	ASSERT_OK(state_new(&state));
+	ASSERT_OK(state_write(state, "", 0));
+	for (unsigned int i = 1; i <= 3000; i++) {
+		unsigned int seeds_before[MODEL];
+		size_t sizes_before[MODEL];
+		unsigned char *file = copy_file(state, &n);
+		int r;
+
+		memcpy(seeds_before, seeds, sizeof(seeds));
+		memcpy(sizes_before, sizes, sizeof(sizes));
+		for (long k = random() % 8; k >= 0; k--) {
+			unsigned int key = (unsigned int)random() % MODEL;
+
+			seeds[key] = random() % 2 ? i : 0;
+			sizes[key] = (size_t)random() % (random() % 4 ? 200 : sizeof(bytes));
+			fill(bytes, sizes[key], i);
+			if (seeds[key])
+				state_put(state, key + 1, bytes, sizes[key]);
+			else
+				state_remove(state, key + 1);
+		}
+		limit_files(i % 500 ? 40000 : RLIM_INFINITY);
+		r = state_commit(state);
+		limit_files(RLIM_INFINITY);
+		if (r < 0) {
+			ASSERT_ERR(r, EFBIG);
+			ASSERT(has_equal_bytes(state, file, n));
+			memcpy(seeds, seeds_before, sizeof(seeds));
+			memcpy(sizes, sizes_before, sizeof(sizes));
+			n_failed++;
+		}
+		if (i % 16 == 0)
+			expect_model(state, seeds, sizes);
+		free(file);
+	}
+	ASSERT(n_failed > 100 && n_failed < 2900);
 	state_free(state);
 }
 
