@@ -2,9 +2,10 @@
 /*
  * Claim, verify, adopt, discard.
  *
- * Sessions come by rising number, as they were made. Each is taken over as a whole or not at all; of one that is not,
- * nothing is kept any longer, and its socket tells its client. A state of another version is not read: all that belongs to
- * it is a stray. Nothing moves before the last session is there, since they write to each other. Control thread.
+ * Sessions come by rising number, the order in which they were made. The daemon takes over all of a session or nothing. If it
+ * takes nothing, it sends the reason on the session's socket and removes all names of the session. That includes sessions whose
+ * state has another version or cannot be read. No NIC moves anything before the last session is there, since sessions write to
+ * each other. Control thread.
  */
 #include "daemon/restart/adopt.h"
 
@@ -152,7 +153,7 @@ static void tell_lost(struct registry *registry, uint64_t id, int r)
 	registry_note(registry, &(struct note){.level = LOG_WARNING, .topic = NOTE_SESSION, .text = text});
 }
 
-/* The state is the session's, or gone. */
+/* On success the caller owns *ret_state. */
 static int read_state(struct keep_store *store, const char *name, struct state **ret_state, const void **ret_bytes,
 		      size_t *ret_n)
 {
@@ -296,8 +297,8 @@ static void tell(struct registry *registry, const struct adopt_result *result)
 	}
 	if (result->n_adopted + result->n_ended + result->n_strays == 0)
 		return;
-	snprintf(text, sizeof(text), "took over %u session%s of the previous daemon; %u ended with it; closed %u stray descriptor%s", result->n_adopted,
-		 plural_s(result->n_adopted), result->n_ended, result->n_strays, plural_s(result->n_strays));
+	snprintf(text, sizeof(text), "took over %u session%s of the previous daemon; %u ended with it; closed %u stray descriptor%s",
+		 result->n_adopted, plural_s(result->n_adopted), result->n_ended, result->n_strays, plural_s(result->n_strays));
 	registry_note(registry, &(struct note){
 		.level = LOG_INFO, .topic = NOTE_SESSION, .event = CATALOG_ADOPTED, .text = text});
 }

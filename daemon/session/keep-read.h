@@ -61,9 +61,9 @@ void adopt_deinit(struct adopt *a);
 /* A descriptor of this session, the caller's; -ENOENT. */
 int adopt_take(struct session *session, const char *name);
 int adopt_take_number(struct session *session, char kind, uint32_t number);
-/* The memory of one more region: a duplicate, the caller's. They are closed at the end. */
+/* The memory of one more region: a duplicate, the caller's. Negative errno: the store does not have it, or no descriptor is free. */
 int adopt_take_memory(struct session *session, uint32_t number);
-void adopt_memories_taken(struct session_keep *keep);
+void adopt_memories_taken(struct session_keep *keep); /* after the last region: closes the descriptors behind the duplicates */
 
 /*
  * Into a->session and *a, up to what was published, which is read last. -EBADMSG no daemon wrote this, -ENODEV a

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What outlives the daemon: sessions with all that they hold, as descriptors under names and one state each.
+ * Sessions outlive the daemon with all that they hold: as descriptors under names, and one state each.
  *
- * Somebody else has the descriptors while no daemon runs; this room knows them by name only, by the operations below.
- * Order of every change: descriptors are put, then the state is written that names them, then those are removed that it
- * names no more. So at each moment the state is complete, and what it does not name is nobody's. A state has a record for each
- * object of the session; only records that change are written, all of them at once.
+ * The service manager has the descriptors while no daemon runs. This room knows them by name only, through the operations below.
+ * Each change puts new descriptors, commits the state that names them, and then removes the names that the state no longer has.
+ * So the state is complete at each moment, and a descriptor that it does not name belongs to nobody. A state has a record for
+ * each object of the session. A commit writes the records that change, all at once.
  */
 #ifndef SHMEMD_SESSION_KEEP_H
 #define SHMEMD_SESSION_KEEP_H
@@ -36,15 +36,15 @@ struct keep_ops {
 	void (*remove)(void *arg, const char *name); /* also when there is none */
 	int (*take)(void *arg, const char *name); /* of those that a former daemon put: the caller's. -ENOENT */
 	int (*state_new)(struct state **ret_state);
-	/* Staged until the commit, whose result says whether all of it was possible. */
+	/* Both stage a change; the commit reports errors. */
 	void (*state_put)(struct state *state, uint64_t key, const void *bytes, size_t n);
 	void (*state_remove)(struct state *state, uint64_t key);
-	int (*state_commit)(struct state *state); /* all that was staged, or nothing of it */
+	int (*state_commit)(struct state *state); /* everything that is staged, or nothing */
 	int (*state_fd)(const struct state *state); /* the state's own */
 	struct state *(*state_free)(struct state *state);
 };
 
-struct keep_gone; /* a name that the next state does not name any more */
+struct keep_gone; /* a name that the next state no longer has */
 
 /* Of one session. */
 struct session_keep {
@@ -53,12 +53,12 @@ struct session_keep {
 	bool is_named; /* the state is: from the first answer on */
 	bool changed; /* since the state was written */
 	bool adopted; /* by this process: a request of before may come again */
-	bool is_stale; /* since then: parts of records may name objects that the import found destroyed */
+	bool is_stale; /* adopted and not saved since: records may name objects that the import found destroyed */
 	unsigned int n_names; /* put, or taken over, and not removed */
 	uint32_t last_published; /* number of a descriptor's name */
 	struct list gone; /* struct keep_gone.link */
-	struct hash memories, memories_by_file; /* struct keep_memory, owned: what regions are of */
-	struct list changed_queues; /* struct session_queues.changed_link: what is known of their QPs */
+	struct hash memories, memories_by_file; /* struct keep_memory, owned: memory of regions */
+	struct list changed_queues; /* struct session_queues.changed_link: batches whose QPs are to be saved */
 	/* The last request that changed something, so that it is not carried out twice. */
 	uint64_t request; /* 0: none */
 	enum msg_kind kind;
@@ -91,14 +91,14 @@ void session_keep_rest(struct session *session); /* after any other, when someth
 /* The client sent a request again that was carried out before a restart: it has its answer now. */
 bool session_is_repeat(struct session *session, const struct msg *request);
 
-/* By any thread that may use the context: what it holds has changed, or not. */
+/* Both make parts of the NIC's record, in any thread that may use the context. */
 void session_nic_export(struct session_nic *nic);
-void session_queues_export(struct session_queues *queues); /* a batch that is new */
-/* Control thread: what is new in the session goes into the next state, and what has gone does not. */
+void session_queues_export(struct session_queues *queues); /* a new batch */
+/* Control thread: the next state has the new objects of the session, and no longer those that have gone. */
 void session_keep_mr(struct session *session, struct session_mr *mr);
 void session_keep_queues(struct session *session, struct session_queues *queues);
 void session_keep_entry(struct session *session, struct publish_entry *entry);
-void session_keep_qps(struct session_queues *queues); /* more is known of its QPs */
+void session_keep_qps(struct session_queues *queues); /* what the daemon knows of its QPs has changed */
 void session_keep_no_nic(struct session *session, const struct session_nic *nic);
 void session_keep_no_entry(struct session *session, const struct publish_entry *entry);
 /* Takes it out of the session's table, if it is there; its slot is free from then on, also in the next state. */
@@ -107,14 +107,14 @@ void session_keep_no_resource(struct session *session, struct session_nic *nic, 
 void session_keep_nic(struct session *session, struct session_nic *nic);
 bool session_keep_put(struct session *session, char kind, uint32_t number, int fd);
 /*
- * keep-memory.c: keep the memory of a region, under a name that all regions of the same memory share and that goes with the last
+ * keep-memory.c: keeps the memory of a region under a name that all regions of the same memory share. The name goes with the last
  * of them. Does nothing without a descriptor.
  */
 void session_keep_memory(struct session *session, struct session_mr *mr, int fd);
 void session_keep_no_memory(struct session *session, struct session_mr *mr);
 uint32_t session_keep_next_memory(const struct session_keep *keep, size_t *pos); /* numbers of names, from pos 0; then 0 */
-void session_keep_memory_end(struct session_keep *keep); /* they are no longer known; may be called twice */
-/* Its name goes with the next state that is written. */
+void session_keep_memory_end(struct session_keep *keep); /* forgets all of them; may be called twice */
+/* The daemon removes the name after the next state is written. */
 void session_keep_unname(struct session *session, char kind, uint32_t number);
 
 /*
