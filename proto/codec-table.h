@@ -14,7 +14,7 @@
 
 #include "proto/codec.h"
 
-/* What the plain struct holds; comments name the type at .offset, and at .n_offset where there is one. */
+/* Type of the plain struct's field; comments name the type at .offset, and at .n_offset where there is one. */
 enum field_type {
 	FIELD_U32,	   /* uint32_t */
 	FIELD_U64,	   /* uint64_t */

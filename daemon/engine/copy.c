@@ -41,7 +41,7 @@ static void bounce_put(struct engine *engine, void *bounce)
 }
 
 /*
- * What earlier requests wrote comes before the plain stores of a large copy, as behind a NIC with strict ordering: a
+ * The writes of earlier requests come before the plain stores of a large copy, as behind a NIC with strict ordering: a
  * peer that finds one of the later bytes finds all of the earlier ones. TSan knows no fences, and needs none here.
  */
 static void order_large_copy(void)
@@ -143,7 +143,7 @@ static bool fault_hits(struct engine *engine)
 	return engine->fault_left && --engine->fault_left == 0;
 }
 
-/* What is left of the present source, without memory when the payload lies in the packet. */
+/* The rest of the present source, without memory when the payload lies in the packet. */
 static struct mem_span source_span(const struct copy *copy)
 {
 	const struct engine_packet *pkt = copy->pkt;
@@ -199,7 +199,7 @@ static void advance(struct copy *copy)
 	copy->phase = COPY_NEXT;
 }
 
-/* What an operation returned; an operation may also have completed inside the call. */
+/* Handles an operation's result; an operation may also have completed inside the call. */
 static int issued(struct copy *copy, int r)
 {
 	if (r == -EINPROGRESS) {

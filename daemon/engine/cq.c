@@ -176,7 +176,7 @@ static uint64_t *next_entry(struct cq *cq)
 	return entry_at_pi(cq);
 }
 
-/* Of a half of `qp`, which goes on from here; or of none. */
+/* For a half of `qp`, which goes on from here; or for none. */
 static void publish(struct cq *cq, struct engine_qp *qp, uint64_t *entry, const struct shmd_cqe *cqe, bool responder,
 		    bool solicited)
 {

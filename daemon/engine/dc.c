@@ -9,7 +9,7 @@
  * A DCT executes nothing itself: for each DCI that it hears from it has a QP, the responder of RC. A DCI that goes on to
  * another DCT, or ends, says so, and that QP is closed: it drops what comes late, and the longest closed one goes when there
  * are many, or when the engine has no QP left for whatever purpose. A later connection of the same DCI begins it anew. Refused in silence: packets of earlier ones, a
- * wrong key, and a DCI for which there is no QP left. What ends such a QP ends neither the DCT nor its other connections.
+ * wrong key, and a DCI for which there is no QP left. An error that ends such a QP ends neither the DCT nor its other connections.
  */
 #include "daemon/engine/ledger-private.h"
 
@@ -57,7 +57,7 @@ bool dc_connect(struct engine_qp *qp, struct sent *sent)
 		   (!has_streams || engine->extension->stream_goes_on(qp, sent))))
 		return true;
 	if (req->head != req->cursor) {
-		/* Those before it may not have asked for an acknowledgement. */
+		/* Earlier requests may not have asked for an acknowledgement. */
 		requester_solicit(qp, req->sent_psn);
 		return false;
 	}
@@ -155,7 +155,7 @@ static void close_child(struct engine_qp *child)
 	list_add_tail(&dct->engine->dc_closed, &child->dc.engine_link);
 	if (++dct->dc.n_closed > MAX_CLOSED)
 		drop_oldest_closed(dct);
-	/* What was large once takes no memory for ever: nobody is charged for it. */
+	/* Shrinks buffers that were large once: nobody is charged for them. */
 	hash_trim(&dct->dc.children);
 }
 
@@ -301,7 +301,7 @@ struct engine_qp *dc_accept(struct engine_qp *dct, const struct engine_packet *p
 	return child;
 }
 
-/* What engine_input() asks: of a DCI, and of the QP that dc_accept() found. */
+/* engine_input() asks this for a DCI, and for the QP that dc_accept() found. */
 bool dc_hears(const struct engine_qp *qp, const struct engine_packet *pkt)
 {
 	uint8_t peer = qp->attr.type == ENGINE_QP_DCI ? ENGINE_QP_DCT : ENGINE_QP_DCI;
@@ -339,12 +339,12 @@ static bool drop_some(struct engine_qp *dct)
 /* Each connection ends, at once or when its memory operations have. */
 void dc_drop_children(struct engine_qp *dct)
 {
-	/* What moved from the end of the table to its beginning is found by another pass. */
+	/* Another pass finds entries that moved from the end of the table to its beginning. */
 	while (drop_some(dct)) {
 	}
 }
 
-/* Those that were dropped and whose memory operations have ended since. */
+/* Frees dropped QPs whose memory operations have ended since. */
 void dc_reap_children(struct engine_qp *dct)
 {
 	struct engine_qp *child;

@@ -185,7 +185,7 @@ enum packet_use {
 };
 #define N_PACKET_USES 2
 
-/* What only packets of unreliable services have. */
+/* Fields that only packets of unreliable services have. */
 struct packet_unreliable {
 	uint32_t life; /* of the sender, when it was sent */
 	uint32_t entry; /* of the sender's `sent` */
@@ -194,14 +194,14 @@ struct packet_unreliable {
 	struct engine_ud_path path; /* its route is the sender's alone */
 };
 
-/* What only packets of DC have. */
+/* Fields that only packets of DC have. */
 struct packet_dc {
 	uint64_t key;
 	uint64_t connection;
 	uint32_t first_psn; /* of the connection */
 };
 
-/* What only requests of XRC have. */
+/* Fields that only requests of XRC have. */
 struct packet_xrc {
 	uint32_t srqn;
 };
@@ -434,7 +434,7 @@ struct dc {
 	unsigned int n_closed;
 };
 
-/* Of a DCI that has them: see stream.c. */
+/* Streams of a DCI that has them: see stream.c. */
 struct streams {
 	unsigned int max; /* so many in error end the QP; 0: it has none */
 	unsigned int n;
@@ -646,7 +646,7 @@ static inline bool qp_can_receive(const struct engine_qp *qp)
 }
 
 /*
- * In ERR since nobody knows whether an atomic was executed, as a former process found: its peer may not have heard so. What
+ * In ERR because a former process left the outcome of an atomic unknown: its peer may not have heard so. What
  * that one executed is answered once more, and nothing else.
  */
 static inline bool qp_answers_again(const struct engine_qp *qp)

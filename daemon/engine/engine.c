@@ -293,7 +293,7 @@ int qp_new(struct engine *engine, const struct engine_qp_attr *attr, struct engi
 	_cleanup_(qp_freep) struct engine_qp *qp = NULL;
 	int r;
 
-	/* What has ended makes room, whosever it is: connections are charged to nobody. */
+	/* An ended connection makes room, whoever had it: connections are charged to nobody. */
 	while (engine->n_qps >= engine->attr.max_qps)
 		if (!dc_drop_closed(engine))
 			return -ENOSPC;
@@ -341,7 +341,7 @@ static int find_queues(struct engine *engine, const struct engine_qp_attr *attr,
 	return 0;
 }
 
-/* What it completes to must be there after a restart too. */
+/* Its CQs must exist after a restart too. */
 static int check_ledger(const struct engine *engine, const struct engine_qp_attr *attr, const struct cq *send_cq,
 			const struct cq *recv_cq, const struct srq *srq)
 {

@@ -12,7 +12,7 @@
  *   ops->send, also when both live in the same engine; so a wire transport needs no change here.
  * - Client-written inputs are WQEs, dbrecs and CQ consumer indexes, each read once into engine-owned memory
  *   and parsed there by kernels/host/wqe-parse. A doorbell only wakes; the producer index comes from the
- *   dbrec. What is wrong becomes an error CQE with its mlx5 syndrome and a QP in the error state.
+ *   dbrec. A wrong input becomes an error CQE with its mlx5 syndrome and a QP in the error state.
  * - Payload memory is touched only through struct engine_mem_ops, whose operations may complete later, from
  *   any call into the engine's owner thread. Messages of one QP take effect in the order they were posted, and
  *   CQEs appear in order, over operations still pending.
@@ -46,7 +46,7 @@ struct engine_memop {
 	void *owner; /* of the engine that waits: on its thread engine_memop_done() must be called */
 };
 
-/* What an atomic does with the remote word. Values are native-endian. */
+/* Effect of an atomic on the remote word. Values are native-endian. */
 struct engine_atomic {
 	bool is_compare_swap; /* else fetch-add */
 	uint8_t bytes; /* 4 or 8 */

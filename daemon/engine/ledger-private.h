@@ -2,7 +2,7 @@
 /*
  * The memory of a ledger, and how the executor notes things there.
  *
- * What changes with each request is one word for each half of a QP, and one for each CQ and SRQ: a store makes it valid. Larger
+ * Each request changes one word for each half of a QP, and one for each CQ and SRQ: a store makes it valid. Larger
  * things have two places, and a bit of a word that says which one holds. Where a word of a CQ or SRQ changes together with
  * one of a QP, the journal says first what both will be: it is due as long as the count in the word of the CQ or SRQ is the one
  * before, so nothing needs to be taken back.
@@ -91,7 +91,7 @@ struct ledger_qp {
 	struct ledger_dc dcs[2];
 } __attribute__((aligned(64)));
 
-/* Of a CQ or an SRQ. Low half of the word: CQEs written, or WQEs taken, ever. */
+/* The slot of a CQ or an SRQ. Low half of the word: CQEs written, or WQEs taken, ever. */
 struct ledger_queue {
 	uint64_t word;
 	uint32_t number; /* | LEDGER_USED; 0: free */

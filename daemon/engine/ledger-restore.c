@@ -2,7 +2,7 @@
 /*
  * Objects of a former process, from their ledger.
  *
- * What the journal holds and is due is done first: words of QPs when the ledger is opened, the CQE and its count when its CQ
+ * Due entries of the journal are carried out first: words of QPs when the ledger is opened, the CQE and its count when its CQ
  * comes back. A QP begins again at the oldest request that had not completed: it takes the WQEs from its ring anew and sends them
  * under their PSNs, which the peer knows when it has executed them.
  *
@@ -190,7 +190,7 @@ static void load_requester(struct engine_qp *qp, const struct ledger_qp *slot)
 	req->oldest = (uint16_t)(slot->req >> REQ_OLDEST_SHIFT);
 	req->ci = req->pi = req->oldest;
 	req->next_psn = req->unacked_psn = req->sent_psn = slot->req >> REQ_PSN_SHIFT & PSN_MASK;
-	/* What is sent now may reach an engine that is not back yet, and be lost. */
+	/* A packet sent now may reach an engine that is not back yet, and be lost. */
 	req->grace = GRACE_RESENDS;
 	req->retry_left = qp->path.retry_count;
 	req->rnr_left = qp->path.rnr_retry;
@@ -220,7 +220,7 @@ static void load_replay(struct engine_qp *qp, const struct ledger_qp *slot)
 	resp->replay_next = (unsigned int)(slot->resp >> RESP_REPLAY_SHIFT) % REPLAY_ENTRIES;
 }
 
-/* One was cut off: it counts as executed, and whoever asks for its result is told that nobody knows. */
+/* One was cut off: it counts as executed, and a requester that asks for its result gets "outcome unknown". */
 static void settle_atomic(struct engine_qp *qp)
 {
 	struct responder *resp = &qp->resp;
@@ -395,7 +395,7 @@ static void forget_or_connect(struct engine *engine, struct engine_ledger *ledge
 	}
 	forget_queues(ledger->cqs, ledger_used(used->max_cqs, limits->max_cqs), &engine->cqs);
 	forget_queues(ledger->srqs, ledger_used(used->max_srqs, limits->max_srqs), &engine->srqs);
-	/* What is still due is so of nobody: their places are for others now. */
+	/* Due entries without an owner are dropped: their places are for others now. */
 	ledger_store(&ledger->head->journal.armed, 0);
 	ledger->free_qp = ledger->free_cq = ledger->free_srq = 0;
 }

@@ -138,7 +138,7 @@ static void detach_srq(struct srq *srq)
 	srq->attr.ledger = NULL;
 }
 
-/* Of those that write to `ledger`, or to any when it is NULL. */
+/* Counts writers to `ledger`, or to any when it is NULL. */
 static void detach_all(struct engine *engine, const struct engine_ledger *ledger)
 {
 	struct engine_qp *qp;
@@ -199,7 +199,7 @@ static uint64_t offset_of(const struct engine_ledger *ledger, const void *at)
 	return (uint64_t)((const uint8_t *)at - (const uint8_t *)ledger->head);
 }
 
-/* What the journal says of a former object at this place is over. Of another one it may be due until that is restored. */
+/* Drops the journal's entry on a former object at this place. An entry on another one may be due until that is restored. */
 static void forget_journal(struct engine_ledger *ledger, const struct ledger_queue *slot)
 {
 	struct ledger_journal *journal = &ledger->head->journal;
@@ -335,7 +335,7 @@ void ledger_drop_qp(struct engine_qp *qp)
 
 /* ---- QPs ----------------------------------------------------------------------------------------------------------- */
 
-/* What a former process had fetched in SQD is fetched again, whoever dies before all of it is. */
+/* WQEs that a former process had fetched in SQD are fetched again, also when this process dies before all of them are. */
 static uint16_t stop_of(const struct engine_qp *qp)
 {
 	return unlikely(qp->reliable && requester_resumes(&qp->req)) ? qp->req.resume_end : qp->req.ci;

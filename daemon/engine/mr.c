@@ -4,7 +4,7 @@
  *
  * A region is a window of a memory object: key, PD, access, address range. Every access of a WQE or a packet is
  * resolved here, at the time of the access, so a region that was deregistered is gone at once for what comes
- * later. What is refused: unknown key, foreign PD, an address outside, an access the region does not have.
+ * later. Refuses: unknown key, foreign PD, an address outside, an access the region does not have.
  */
 #include <stdlib.h>
 

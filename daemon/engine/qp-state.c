@@ -5,7 +5,7 @@
  * Transitions and the attributes each needs are a table, after IBTA "QP state transition properties". A QP enters
  * ERR by itself only through qp_error(); it then drops everything on its way, waits for memory operations that
  * are still pending (their buffers must not be given back before), and flushes: the requests on their way, then
- * what is posted, then the receives, each with a CQE, a bounded number per turn. What is posted to a QP in ERR is
+ * what is posted, then the receives, each with a CQE, a bounded number per turn. WQEs posted to a QP in ERR are
  * flushed too.
  */
 #include "daemon/engine/ledger-private.h"
@@ -359,7 +359,7 @@ int engine_qp_modify(struct engine *engine, uint32_t qpn, const struct engine_qp
 	qp->state = mod->state;
 	qp->req.drain_reported = false;
 	qp->req.check_dbrec = true;
-	/* What is drained next is another stretch. */
+	/* The next drain is another stretch. */
 	if (qp->reliable && mod->state != ENGINE_QP_SQD)
 		qp->req.resuming = false;
 	ledger_note_settings(qp, mod);
@@ -453,7 +453,7 @@ unsigned int qp_flush_sends(struct engine_qp *qp, unsigned int budget)
 	return done;
 }
 
-/* What is still posted to the SRQ is for others. */
+/* WQEs still posted to the SRQ are for others. */
 static void tell_last_wqe(struct engine_qp *qp)
 {
 	struct engine_event ev = {ENGINE_EVENT_QP_LAST_WQE, qp->attr.qpn, 0, true};

@@ -3,8 +3,8 @@
  * The requester's way in: acknowledgements, responses, retries, completions.
  *
  * Completions are in order: only the oldest entry completes. A response implies the acknowledgement of everything
- * before it, so when one is looked at, the oldest entry is the one it belongs to. What is missing (a READ response
- * overtaken by an acknowledgement, a PSN sequence NAK, a timer) makes everything from that PSN on be sent again.
+ * before it, so when one is looked at, the oldest entry is the one it belongs to. After a gap (a READ response
+ * overtaken by an acknowledgement, a PSN sequence NAK, a timer) everything from that PSN on is sent again.
  */
 #include "daemon/engine/ledger-private.h"
 
@@ -162,7 +162,7 @@ void requester_fail(struct engine_qp *qp, struct sent *sent, uint8_t syndrome)
 	req->halted = true;
 	req->loaded = false;
 	requester_advance(qp);
-	/* Those before it may not have asked for an acknowledgement. */
+	/* Earlier requests may not have asked for an acknowledgement. */
 	if (qp->state != ENGINE_QP_ERR)
 		requester_solicit(qp, sent->flags & SENT_STARTED ? sent->first_psn : req->sent_psn);
 }
@@ -264,7 +264,7 @@ static bool acknowledge(struct engine_qp *qp, uint32_t upto)
 		return true;
 	req->unacked_psn = upto;
 	requester_advance(qp);
-	/* Of a connection that a stream's error has ended nothing else is to be heard either. */
+	/* A connection that a stream's error has ended is not heard any more either. */
 	if (qp->state == ENGINE_QP_ERR || req->life != life)
 		return false;
 	sent = oldest(req);

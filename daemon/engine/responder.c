@@ -7,7 +7,7 @@
  * packets of their own. Acknowledgements that are due are sent once, when there is nothing more to execute.
  *
  * Duplicates: WRITE and SEND are acknowledged and not executed, READ is executed again, an atomic is answered from
- * the replay table. What breaks a rule is refused with a NAK and moves the QP to ERR; a receive WQE that was taken
+ * the replay table. A request that breaks a rule is refused with a NAK and moves the QP to ERR; a receive WQE that was taken
  * for it gets an error CQE first.
  */
 #include "daemon/engine/ledger-private.h"

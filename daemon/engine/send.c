@@ -229,13 +229,13 @@ static bool ring_has_wqe(struct engine_qp *qp)
 	return req->pi != req->ci;
 }
 
-/* Those before the next WQE must complete first, and may not have asked for an acknowledgement. */
+/* Earlier WQEs must complete first, and may not have asked for an acknowledgement. */
 static void await_room(struct engine_qp *qp)
 {
 	requester_solicit(qp, qp->req.sent_psn);
 }
 
-/* What a former process had fetched in SQD is finished there. */
+/* WQEs that a former process had fetched in SQD are finished there. */
 static bool may_fetch(const struct engine_qp *qp)
 {
 	return likely(qp->state == ENGINE_QP_RTS) || requester_resumes(&qp->req);
@@ -594,7 +594,7 @@ static int send_packet(struct engine_qp *qp, struct sent *sent)
 	return 0;
 }
 
-/* What has no packets: a NOP, a UMR that was executed, a frame. */
+/* WQEs without packets: a NOP, a UMR that was executed, a frame. */
 static void pass_nop(struct engine_qp *qp, struct sent *sent)
 {
 	struct requester *req = &qp->req;
@@ -604,7 +604,7 @@ static void pass_nop(struct engine_qp *qp, struct sent *sent)
 	req->cursor++;
 	req->loaded = false;
 	requester_advance(qp);
-	/* Those before it may not have asked for an acknowledgement. */
+	/* Earlier requests may not have asked for an acknowledgement. */
 	if (awaited && req->head != req->cursor && qp->state != ENGINE_QP_ERR)
 		requester_solicit(qp, req->sent_psn);
 }

@@ -70,7 +70,7 @@ void tenant_release(struct engine *engine, struct tenant *tenant)
 	tenant_free(tenant);
 }
 
-/* Those left are of packets that other threads still have, and which nobody will count. */
+/* The remaining ones belong to packets that other threads still have, and nobody will count them. */
 void tenants_free(struct engine *engine)
 {
 	struct tenant *tenant;

@@ -3,7 +3,7 @@
  * WQEs and CQEs in words.
  *
  * Shows what is there, right or wrong: a WQE that the parser refuses is shown with its segments as far as they
- * can be told apart, the rest as hex. Reads at most the bytes it was given. Any thread.
+ * can be recognised, the rest as hex. Reads at most the bytes it was given. Any thread.
  */
 #include <endian.h>
 #include <inttypes.h>
@@ -184,7 +184,7 @@ static bool any_set(const uint8_t *at, size_t bytes)
 	return false;
 }
 
-/* Bytes that were shown. What is 0 in it is not said: one kind of link has a MAC, the other may have no GID. */
+/* Bytes that were shown. Fields that are 0 are left out: one kind of link has a MAC, the other may have no GID. */
 static size_t dump_av(struct text *t, const uint8_t *at, size_t bytes)
 {
 	bool extended = bytes >= sizeof(struct shmd_wqe_av_seg) && (load32(at + 8) & SHMD_AV_EXTENDED);

@@ -16,7 +16,7 @@
 
 #include "wqe-parse.h"
 
-/* What is left of the WQE; 16-byte units are taken from the front. */
+/* The rest of the WQE; 16-byte units are taken from the front. */
 struct cursor {
 	const uint8_t *at;
 	size_t bytes;
@@ -359,7 +359,7 @@ static int parse_segments(struct cursor *cur, unsigned int opmod, struct wqe_req
 	return SHMD_SYNDROME_LOCAL_QP_OP_ERR;
 }
 
-/* What stands between the control segment and the segments of the opcode. */
+/* Segments between the control segment and the segments of the opcode. */
 enum transport_seg { TRANSPORT_NONE, TRANSPORT_AV, TRANSPORT_XRC, TRANSPORT_ETH };
 
 static int parse_transport(struct cursor *cur, enum transport_seg transport, struct wqe_request *req)

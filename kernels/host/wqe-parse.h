@@ -32,7 +32,7 @@ struct wqe_atomic {
 };
 
 /*
- * What a UMR changes of a memory key, and to what. Access bits are those of enum ibv_access_flags. The list says of
+ * A UMR's changes to a memory key. Access bits are those of enum ibv_access_flags. The list says of
  * which parts of other keys the key consists: it stands in the WQE, or where the WQE says; wqe_parse_layout() reads it.
  */
 struct wqe_umr {

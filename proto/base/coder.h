@@ -2,8 +2,8 @@
 /*
  * Saved state as bytes: one function for each thing walks its fields, and counts, writes or reads them by the direction of its coder.
  *
- * Numbers are little-endian, without gaps. What does not fit sets `failed`, and stays set: a walk is checked once, at its end. What is
- * read is hostile: counts that there are no bytes for are refused before anybody makes room for them. Pure; any thread.
+ * Numbers are little-endian, without gaps. A value that does not fit sets `failed`, which stays set: a walk is checked once, at its end. Bytes to
+ * read are hostile: a count without bytes for it is refused before memory is allocated for it. Pure; any thread.
  */
 #ifndef SHMD_BASE_CODER_H
 #define SHMD_BASE_CODER_H

@@ -28,7 +28,7 @@ struct page_range {
 	uint64_t bytes; /* to map, head included */
 };
 
-/* What to map for [offset, offset + bytes), with pages of `page` bytes (a power of two). */
+/* The range to map for [offset, offset + bytes), with pages of `page` bytes (a power of two). */
 static inline bool page_range_overflows(uint64_t offset, uint64_t bytes, uint64_t page,
 					struct page_range *ret)
 {

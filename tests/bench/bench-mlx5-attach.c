@@ -194,7 +194,7 @@ static double next_without(void *arg)
 	return next_of(sides->without, sides->is_commands);
 }
 
-/* What the daemon does meanwhile is no part's: of parts commands are told without the pool alone. */
+/* The daemon's own commands meanwhile belong to no part: parts report commands without the pool only. */
 static bool tell(struct bench_figures *with, struct bench_figures *without, bool is_whole)
 {
 	struct sides sides = {.with = with, .without = without};

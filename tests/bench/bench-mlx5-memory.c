@@ -105,7 +105,7 @@ bool bench_memory_rc(void)
 	return good;
 }
 
-/* What the caller brings for its peers, and keeps or not, is not the session's. */
+/* The caller's own memory for its peers is not the session's. */
 static struct shmd_addr addrs[N_MANY];
 static struct shmd_dev_peer peers[N_MANY];
 

@@ -17,7 +17,7 @@ bool bench_wait_for_quiet(void);
 /* Several figures of one run. */
 struct bench_figures {
 	const char *name;
-	unsigned int per; /* commands are told for each of so many; 0: 1 */
+	unsigned int per; /* commands are reported per so many; 0: 1 */
 	double goal_commands;
 	double msec[BENCH_MAX_RUNS], commands[BENCH_MAX_RUNS];
 	unsigned int n, n_told;

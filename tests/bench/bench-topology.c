@@ -195,7 +195,7 @@ static void count(void *arg, const struct check_finding *finding)
 	*n += finding->reason[0] != 0;
 }
 
-/* What shmemctl doctor does, but for printing. */
+/* As shmemctl doctor, without printing. */
 static double check(void *arg)
 {
 	struct machine *machine = arg;

@@ -14,7 +14,7 @@ command_that() { # command_that NAME SHELL...
     chmod +x "$scratch/bin/$1"
 }
 
-# What this machine has decides nothing.
+# The packages of this machine decide nothing.
 export PYVERBS_TESTS=$scratch/pyverbs DISTRIBUTION_PYTHON=$scratch/bin/python3
 
 run_deps() { # run_deps ARGUMENT...; status in $status, words in $said

@@ -25,7 +25,7 @@ FOREIGN = {
     'hwloc': r'hwloc',
 }
 
-# What the build makes; "generated" is for the codec alone.
+# Files that the build makes; "generated" is for the codec alone.
 GENERATED = {'config.h': 'config', 'proto/shmemd.pb-c.h': 'generated', 'shmemd.pb-c.h': 'generated'}
 
 

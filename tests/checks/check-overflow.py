@@ -15,9 +15,9 @@ ROOMS = ('daemon/session/', 'daemon/nic/', 'daemon/engine/', 'proto/', 'kernels/
 NUMBERS = ('length_bytes|mem_bytes|mem_offset|iova|raddr|total_bytes|offset|addr|bytes|count|n_rq_wqes|log2_entries|'
            'log2_sq_wqebbs|log2_rq_stride|n_peers|n_cqs|n_qps')
 MEMBER = rf'(?:\w+(?:->|\.|\[[^\]]*\]\.))+(?:{NUMBERS})\b(?!\s*\()'
-# Of tables of our own, not of a message.
+# Fields of our own tables, not of a message.
 OURS = re.compile(r'^(field|from|to)->offset$')
-# What is added to, multiplied, shifted; or adds, multiplies, shifts. Unary *, ++ and compound -= of a rest are not meant.
+# A number left or right of an addition, multiplication or shift. Unary *, ++ and compound -= of a rest are not meant.
 LEFT = re.compile(rf'({MEMBER})\s*(?:\+(?![+=])|\*(?!=)|<<)')
 RIGHT = re.compile(rf'(?<=[\w)\]])\s*(?:(?<!\+)\+(?!\+)|\*|<<)\s*({MEMBER})')
 ALLOCATION = re.compile(r'\b(malloc|realloc|alloca)\s*\(((?:[^()]|\([^()]*\))*)\)')

@@ -37,7 +37,7 @@ def functions(lines):
 
 
 def name_of(head):
-    # Of the comment and attributes before the name nothing is wanted: the name is what the last parameter list follows.
+    # Skips the comment and attributes before the name: the name stands before the last parameter list.
     code = re.sub(r'/\*.*?\*/', ' ', head)
     names = re.findall(r'(\w+)\s*\(', code)
     return names[0] if names else '?'

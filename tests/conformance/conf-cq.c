@@ -114,7 +114,7 @@ TEST(conf_cq_collapsed_shows_the_newest_completion)
 	conf_close(&c);
 }
 
-/* What the poller sees only grows, and the payload of everything up to it is there. */
+/* The index that the poller sees only grows, and the payload of everything up to it is there. */
 static void collapsed_monotonic(struct conf *c)
 {
 	const volatile uint64_t *target = (const volatile uint64_t *)c->tgt.mem.addr;

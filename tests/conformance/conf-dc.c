@@ -275,7 +275,7 @@ TEST(conf_dc_rights_of_target_and_memory_bind)
 	each_variant(rights, &patient);
 }
 
-/* Who is to be reached is asked with patience: a NIC may not have its turn for milliseconds. */
+/* The target is asked with patience: a NIC may not have its turn for milliseconds. */
 static void wrong_key(struct world *w)
 {
 	struct end *from = &w->ends[0], *to = &w->ends[1];
@@ -308,7 +308,7 @@ static void destroyed(struct world *w)
 	conf_expect_error(&from->dci, conf_run(&from->dci, &wqe), SHMD_SYNDROME_TRANSPORT_RETRY_EXC_ERR);
 	revive(from, &patient);
 	write_to(w, 2, 0, 100, 64);
-	/* What is behind the failed one is flushed; a collapsed CQ may keep the cause instead. */
+	/* Requests behind the failed one are flushed; a collapsed CQ may keep the cause instead. */
 	if (from->dci.collapsed)
 		return;
 	revive(from, &conf_impatient);

@@ -188,7 +188,7 @@ static void recv_too_small(struct conf *c, size_t bytes)
 	conf_send(&w, c->a, LOC, bytes);
 	conf_expect_error(c->a, conf_run(c->a, &w), SHMD_SYNDROME_REMOTE_INVAL_REQ_ERR);
 	conf_expect_recv_error(c->b, recv, SHMD_SYNDROME_LOCAL_LENGTH_ERR);
-	/* What fitted may have been placed; nothing behind it. */
+	/* The bytes that fitted may have been placed; nothing behind them. */
 	memcpy(c->tgt.mem.want + REM, c->tgt.mem.addr + REM, bytes - 1);
 	conf_check(c);
 }

@@ -230,7 +230,7 @@ TEST(conf_atomic_through_a_qp_without_remote_atomic_is_refused)
 			  &(struct conf_attr){.qp_access = QP_ALL_BUT(ATOMIC)});
 }
 
-/* What is left is allowed, and works. */
+/* The remaining access is allowed, and works. */
 static void still_allowed(struct conf *c, size_t arg)
 {
 	struct conf_wqe w;

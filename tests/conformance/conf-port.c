@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A port that goes down and up under a connection: what waits, what fails, what is told. */
+/* A port that goes down and up under a connection: waiting and failing requests, and the reports. */
 #include "tests/conformance/conf.h"
 
 #include <string.h>

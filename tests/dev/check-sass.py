@@ -15,7 +15,7 @@ import cubin  # noqa: E402
 SKIP = 77
 CALLER, BYSTANDER = 'scale', 'sum'
 
-# What runs on the GPU or says what it needs: code, constants, initialised data, registers and stack, shared memory.
+# Sections that run on the GPU or describe its needs: code, constants, initialised data, registers and stack, shared memory.
 LOADED = ('.text', '.nv.constant', '.nv.global', '.nv.info', '.nv.shared', '.nv.callgraph', '.rel', '.nv.capmerc')
 
 

@@ -40,7 +40,7 @@ struct mini_nic_attr {
 	uint64_t start_index; /* of all indexes */
 };
 
-/* What it executed. */
+/* Executed work. */
 struct mini_nic_entry {
 	uint64_t index;
 	uint8_t opcode;
@@ -80,7 +80,7 @@ struct mini_nic {
 		log[MINI_NIC_LOG]; /* of WQE n at n % MINI_NIC_LOG; read after a completion */
 };
 
-/* What a client did wrong. Tests end with mini_nic_check(), which wants none. */
+/* The client's mistakes. Tests end with mini_nic_check(), which wants none. */
 #define MINI_NIC_BAD_INDEX 0x1u /* the WQE's index is not its place */
 #define MINI_NIC_BAD_QPN 0x2u
 #define MINI_NIC_BAD_DOORBELL 0x4u /* the doorbell was ahead of the dbrec */

@@ -282,7 +282,7 @@ static void signals(struct mini_nic *nic)
 			ASSERT_EQ(dc_put_signal_nbi(&nic->qp, remote, mini_nic_local(source), bytes,
 						    add, mode),
 				  SHMD_DEV_OK);
-			/* Who sees the signal sees the data. */
+			/* A reader that sees the signal sees the data. */
 			ASSERT_EQ(shmd_dev_qp_wait_until64_as(&nic->qp, &peers[peer].words[3],
 							      SHMD_DEV_CMP_EQ, 73 + bytes, mode),
 				  SHMD_DEV_OK);
@@ -427,7 +427,7 @@ TEST(posts_of_a_dci_wait_for_room_and_leave_no_hole)
 	each_dci(room);
 }
 
-/* What cannot go on, since another caller has its result slot, becomes NOPs: of a peer nobody hears. */
+/* Requests whose result slot another caller holds become NOPs: the peer sees none of them. */
 static void cancelled(struct mini_nic *nic)
 {
 	uint32_t *busy = (uint32_t *)(uintptr_t)nic->qp.slot_busy_addr;

@@ -130,7 +130,7 @@ static size_t connected(const struct wqe_case *c, uint8_t wqe[WQE_CASE_MAX_BYTES
 	}
 }
 
-/* Of a DCI: the address vector behind the control segment, in the extended form; no CQE, but for a NOP, which has none. */
+/* On a DCI: the address vector behind the control segment, in the extended form; no CQE, but for a NOP, which has none. */
 static size_t encode(const struct wqe_case *c, uint8_t wqe[WQE_CASE_MAX_BYTES])
 {
 	size_t bytes = connected(c, wqe);

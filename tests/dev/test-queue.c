@@ -487,7 +487,7 @@ static int wait_for_nobody(struct mini_nic *nic, uint64_t timeout_nsec)
 	return shmd_dev_qp_wait_until64(&nic->qp, &words[9], SHMD_DEV_CMP_EQ, 1, timeout_nsec);
 }
 
-/* What is on its way has its CQE; without that, and without the daemon's word, the time limit is all there is. */
+/* A request on its way gets its CQE; without that, and without the daemon's word, only the time limit ends the wait. */
 static void idle_error(struct mini_nic *nic)
 {
 	uint32_t wqe_index = 0;

@@ -224,7 +224,7 @@ static void take_turns(struct mini_nic *nic)
 	end(&nic->qp, &first, &words[1], 2);
 	ASSERT_EQ(nic->qp.db_index, first.end);
 	end(&nic->qp, &second, &words[2], 3);
-	/* What is ready and withheld is announced by the one who holds; what is not ready keeps it from holding. */
+	/* The holder announces ready and withheld requests; a request that is not ready prevents holding. */
 	ASSERT_EQ(shmd_dev_qp_p_as(&nic->qp, mini_nic_remote(&words[3]), 4, 8, withheld), SHMD_DEV_OK);
 	begin(&nic->qp, &first);
 	ASSERT_EQ(first.holds, 1);

@@ -151,7 +151,7 @@ static void put_signals(struct mini_nic *nic)
 					     1000,
 					     shmd_dev_signal_of(word, SHMD_DEV_SIGNAL_ADD, 7)),
 		  SHMD_DEV_OK);
-	/* Who sees the signal sees the data. */
+	/* A reader that sees the signal sees the data. */
 	ASSERT_EQ(shmd_dev_qp_wait_until64(&nic->qp, &words[0], SHMD_DEV_CMP_EQ, expected + 7,
 					   PATIENCE),
 		  SHMD_DEV_OK);

@@ -58,5 +58,5 @@ static __device__ __forceinline__ struct shmd_dev_signal add_of(const struct our
 
 OURS(exclusive, EXCLUSIVE)
 OURS(gpu, GPU)
-/* What the plain functions do themselves. */
+/* The part that plain functions do themselves. */
 OURS(plain, shmd_dev_mode_of(qp, SHMD_DEV_NO_TIMEOUT))

@@ -17,7 +17,7 @@ static __constant__ nvshmemi_ibgda_device_state_t nvshmemi_ibgda_device_state_d;
 
 typedef nvshmemi_ibgda_device_qp_t theirs_qp;
 
-/* What a WQE names: remote address and key, local address and key, bytes. */
+/* Arguments of a WQE: remote address and key, local address and key, bytes. */
 struct theirs_request {
 	uint64_t raddr, laddr;
 	uint32_t rkey, lkey;

@@ -15,7 +15,7 @@ import cubin  # noqa: E402
 
 CALLS = ('p', 'put', 'put_nbi', 'put_signal', 'put_signal_nbi', 'quiet')
 OURS = ('exclusive', 'gpu', 'plain')
-# What ours must be below; "parts" is printed only.
+# Columns that ours must stay below; "parts" is printed only.
 JUDGED = ('public', 'ibgda')
 THEIRS = JUDGED + ('parts',)
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash disable=SC2154
-# What pyverbs.sh and rdma-core.sh share: rdma-core's tests, run on a simulated device in a scratch folder.
-# Who sources it sets: here, expected, tmp (removed at the end), mlx5sim.
+# Common part of pyverbs.sh and rdma-core.sh: rdma-core's tests, run on a simulated device in a scratch folder.
+# The sourcing script sets: here, expected, tmp (removed at the end), mlx5sim.
 
 skip() {
     echo "SKIP: $1"

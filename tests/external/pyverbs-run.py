@@ -12,7 +12,7 @@ import unittest
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 
-# Who is not root is told another reason for the same.
+# A user who is not root gets another reason for the same.
 RAW = 'raw packets'
 SAME = {'must be run by root on ethernet link layer': RAW, 'must be done by root on ethernet link layer': RAW,
         'qp type 8 is not supported': RAW, 'raw packet qp': RAW}
@@ -113,7 +113,7 @@ def write(expected_path, results_path, version):
     old = read(expected_path) if Path(expected_path).exists() else {}
     new = read(results_path)
     for name, (result, _) in old.items():
-        # What the machine decides, and our words for a failure, stay.
+        # Results that the machine decides, and our words for a failure, stay.
         if name in new and (result == 'machine' or (result == 'fail' == new[name][0])):
             new[name] = old[name]
     counts = {r: sum(v[0] == r for v in new.values()) for r in ('pass', 'skip', 'fail', 'machine')}

@@ -15,7 +15,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HARNESSES = ('config', 'decode', 'dispatch', 'engine', 'state', 'topology', 'wqe')
 
-# What hostile bytes meet first, and the share of its lines that the saved inputs must reach. None: no share.
+# Files that hostile bytes meet first, and the share of lines that the saved inputs must reach. None: no share.
 GROUPS = {
     'codec': (90, ['proto/codec*.c', 'proto/arena.c', 'proto/text.c']),
     'framing': (90, ['proto/framing.c', 'proto/base/fdlist.c']),
@@ -30,7 +30,7 @@ GROUPS = {
     'assignment': (90, ['daemon/topo/policy*.c', 'daemon/topo/exclude.c', 'daemon/topo/assign.c', 'daemon/topo/distance.c',
                         'daemon/topo/reason.c']),
 }
-# What a harness is for; tools/fuzz reports it after a run.
+# Aims of each harness; tools/fuzz reports it after a run.
 AIMS = {
     'config': ['configuration'],
     'decode': ['codec'],

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Any text as shmemd.conf. What is accepted must lie within the table's ranges and be accepted again when it is written
- * out; what is refused must say why in a line that ends.
+ * Any text as shmemd.conf. An accepted text must lie within the table's ranges and be accepted again when it is written
+ * out; a refusal must say why in a line that ends.
  */
 #include <errno.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Any bytes as a packet of the control protocol. What decodes must encode, decode to the same bytes again, and be
- * formatted within its buffer; what does not must fail with a documented error.
+ * Any bytes as a packet of the control protocol. A packet that decodes must encode, decode to the same bytes again, and be
+ * formatted within its buffer; the others must fail with a documented error.
  */
 #include <errno.h>
 #include <stddef.h>

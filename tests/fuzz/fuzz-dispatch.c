@@ -122,7 +122,7 @@ static void drain(struct pair *pair)
 	while (r == 0) {
 		fdlist_init(&fds);
 		r = framing_recv(pair->raw.sock, buf, sizeof(buf), &bytes, &fds);
-		/* What the daemon says can be read, whatever it was told. */
+		/* The daemon's replies can be decoded, whatever came in. */
 		if (r == 0) {
 			assert_bug(msg_decode(buf, bytes, &msg) == 0 && msg.n_fds == fds.n);
 			msg_deinit(&msg);
@@ -143,7 +143,7 @@ static void packet(struct program *p, struct pair *pair, uint8_t kinds, size_t b
 	session_readable(pair->session);
 }
 
-/* What framing_send would not send: ancillary data of `type`, n ints of it. */
+/* Sends packets that framing_send refuses: ancillary data of `type`, n ints of it. */
 static void raw_control(struct pair *pair, int type, const int *ints, unsigned int n)
 {
 	static char text[] = "\x08\x05";

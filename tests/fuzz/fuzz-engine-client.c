@@ -39,7 +39,7 @@ static void put_sge(struct lab *lab, uint8_t *at, const struct side *side)
 }
 
 /*
- * What follows the remote address of an atomic, and where its old value goes. With bit 6 of `how` the masked form, of 4
+ * Writes the segments behind the remote address of an atomic, and the place of its old value. With bit 6 of `how` the masked form, of 4
  * bytes with bit 5. Returns the units of the WQE.
  */
 static unsigned int put_atomic(struct lab *lab, uint8_t *wqe, const struct side *side, uint8_t how)

@@ -27,7 +27,7 @@ void lives_open(struct lab *lab)
 	assert_bug(r == 0);
 }
 
-/* What is on its way is lost. Operations on memory end first: an engine waits for them. */
+/* Packets on their way are lost. Operations on memory end first: an engine waits for them. */
 static void end_engine(struct lab *lab)
 {
 	while (delay_queue_run(&lab->delays) > 0) {

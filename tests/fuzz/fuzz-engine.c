@@ -6,7 +6,7 @@
  * another one goes on with it.
  *
  * Asserts: nothing outside the regions changes, one call does no more than its budget, the engine comes to rest, and
- * everything can be destroyed without a leak. What a sanitizer sees comes on top.
+ * everything can be destroyed without a leak. Sanitizers add their own checks.
  */
 #include <endian.h>
 #include <errno.h>
@@ -475,7 +475,7 @@ static void arm(struct lab *lab, struct side *side, uint32_t limit)
 	assert_bug(r == (side->has_srq ? 0 : -ENOENT));
 }
 
-/* Those of XRC come and go while QPs live. */
+/* XRC objects come and go while QPs live. */
 static void change_srq(struct lab *lab, struct side *side)
 {
 	if (side->has_srq)

@@ -68,7 +68,7 @@ struct lab {
 	bool has_streams; /* of the DCI; two in error are the end */
 };
 
-/* Of the program: zeros behind its end. */
+/* A byte of the program: zero behind its end. */
 uint32_t take(struct lab *lab, unsigned int bytes);
 bool is_xrc(const struct lab *lab);
 uint32_t window_key(const struct lab *lab, const struct side *side);

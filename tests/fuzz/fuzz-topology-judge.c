@@ -63,7 +63,7 @@ static void judge_gpus(const struct topo *topo)
 	}
 }
 
-/* What has no address stands as it was read. */
+/* A device without an address stands as it was read. */
 static bool is_in_order(const struct topo *topo, const struct topo_nic *a, const struct topo_nic *b)
 {
 	uint64_t pci_a = topo->nodes[a->node].pci, pci_b = topo->nodes[b->node].pci;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A machine in words, on paper and as a file: what is said of it is readable, and what was written is read. */
+/* A machine in words, on paper and as a file: its description is readable, and a written file can be read. */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 #define MAX_DRAWN 16
 #define MAX_REASONS 512
 
-/* What was written, and the file that wrote it. */
+/* The written bytes, and the file that wrote them. */
 struct page {
 	char *text;
 	size_t n_bytes;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A file that a stranger sent, as `shmemctl topology --from` reads it: XML of hwloc, of NCCL, or our own. Before a form feed, where there
- * is one, stands what an administrator wants of that machine, as lines of shmemd.conf. What is refused must say why; what is read must be
+ * is one, stands what an administrator wants of that machine, as lines of shmemd.conf. A refusal must say why; an accepted file must give
  * a machine whose promises hold, whose map follows from it, and which is the same when it is dumped and read again.
  */
 #include <errno.h>

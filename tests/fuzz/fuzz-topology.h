@@ -12,14 +12,14 @@ void judge_words(const char *text, size_t max_bytes);
 
 /* The tree, the order of GPUs and NICs, names, links. */
 void judge_machine(const struct topo *topo);
-/* Who uses what. policy may be NULL; is_followed: topo_policy_check() had nothing against it. */
+/* The assignment. policy may be NULL; is_followed: topo_policy_check() had nothing against it. */
 void judge_map(const struct topo *topo, const struct topo_policy *policy, bool is_followed, const struct topo_map *map);
 
 /* All reasons of a map, of machines as large as are drawn. */
 void judge_reasons(const struct topo *topo, const struct topo_map *map);
 /* Tables, JSON and picture of `shmemctl topology`, of machines that are small. */
 void judge_views(const struct topo *topo, const struct topo_map *map);
-/* What is dumped is the same machine when it is read, with the same map. */
+/* A dump reads back as the same machine, with the same map. */
 void judge_dump(const struct topo *topo, const struct topo_policy *policy, const struct topo_map *map);
 
 #endif

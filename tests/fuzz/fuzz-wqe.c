@@ -2,7 +2,7 @@
 /*
  * Any bytes as a WQE, a receive WQE and a CQE: parsed as the engine does, and put into words.
  *
- * What is parsed must keep the promises of wqe-parse.h; the words must stay within their buffer and end it.
+ * A parsed WQE must keep the promises of wqe-parse.h; the words must stay within their buffer and end it.
  */
 #include <stdint.h>
 #include <string.h>

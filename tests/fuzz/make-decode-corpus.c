@@ -67,7 +67,7 @@ static int encode_sample(unsigned int kind, unsigned int variant, uint64_t seed)
 	return n;
 }
 
-/* Of a few random messages the one with the largest packet: most fields, most elements. */
+/* Picks the largest packet of a few random messages: most fields, most elements. */
 static int write_kind(const char *folder, unsigned int kind, unsigned int variant)
 {
 	uint64_t best = 0;

@@ -176,7 +176,7 @@ int cuDevicePrimaryCtxRetain(void **context, int gpu)
 	return OK;
 }
 
-/* What was registered or allocated in a context ends with it; here that is a mistake of the caller. */
+/* Registrations and allocations of a context end with it; here that is a mistake of the caller. */
 EXPORT int cuDevicePrimaryCtxRelease_v2(int gpu);
 int cuDevicePrimaryCtxRelease_v2(int gpu)
 {
@@ -330,7 +330,7 @@ int cuMemHostGetDevicePointer_v2(uint64_t *gpu, void *addr, unsigned int flags)
 
 /* ---- GPU memory */
 
-/* Of a memfd, which an export gives out. */
+/* Memory of a memfd, which an export gives out. */
 struct allocation {
 	char *addr;
 	size_t bytes;

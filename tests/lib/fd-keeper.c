@@ -290,7 +290,7 @@ static void start(void)
 	unsetenv("SHMEMD_FAULT");
 }
 
-/* What it said before it died counts. */
+/* Its messages before its death count. */
 static void bury(void)
 {
 	bool was_ready;

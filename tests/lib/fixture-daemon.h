@@ -40,7 +40,7 @@ void fixture_daemon_assert_alive(const struct fixture_daemon *daemon);
 /* Print what the daemon logged. */
 void fixture_daemon_print_log(const struct fixture_daemon *daemon);
 bool fixture_daemon_has_logged(const struct fixture_daemon *daemon, const char *words);
-/* Waits for words in the log: what a line is about may be told to others before the line is written. */
+/* Waits for words in the log: others may hear of an event before its line is written. */
 void fixture_daemon_assert_logged(const struct fixture_daemon *daemon, const char *words);
 
 /* Path of the daemon's binary. */

@@ -4,7 +4,7 @@
 
 /*
  * A private shmemd under a service manager that keeps descriptors and starts it anew: fd-keeper. Everything dies with the test's
- * process. What fixture-daemon.h has for logs works on keeper.daemon; its pid is not the test's child.
+ * process. The log functions of fixture-daemon.h work on keeper.daemon; its pid is not the test's child.
  *
  *	struct fixture_keeper keeper = {0};
  *

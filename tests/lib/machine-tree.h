@@ -27,7 +27,7 @@ struct machine_gid {
 	const char *netdev;
 };
 /*
- * The RDMA device of a function, with one port, and an interface where netdev is not NULL. What is not set is as on a machine with
+ * The RDMA device of a function, with one port, and an interface where netdev is not NULL. A field that is not set is as on a machine with
  * nothing wrong; GUID, LID and addresses then are of this device alone.
  */
 struct machine_nic {

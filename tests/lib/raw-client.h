@@ -44,7 +44,7 @@ void raw_expect(struct raw_client *raw, struct msg *req, const int *fds, unsigne
 /* The same, for an error with this status and a text. */
 void raw_expect_error(struct raw_client *raw, struct msg *req, const int *fds, unsigned int n_fds,
 		      enum shmd_status status);
-/* What comes next is the session's end with this status, after at most one error reply with the same. */
+/* Expects the session's end with this status next, after at most one error reply with the same. */
 void raw_expect_end(struct raw_client *raw, enum shmd_status status);
 
 /* ---- common requests ------------------------------------------------------------------------------------------ */

@@ -44,7 +44,7 @@ def has_failed(entry):
 def may_be_heard_again(entry):
     if CANNOT_BE_CHANCE.search(entry.get('stdout', '') + entry.get('stderr', '')):
         return False
-    # What meson kills after its time-out ends by a signal too.
+    # A program that meson kills after its time-out ends by a signal too.
     return entry['result'] == 'TIMEOUT' or 0 < entry.get('returncode', 0) < 128
 
 

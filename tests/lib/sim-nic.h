@@ -3,7 +3,7 @@
 #define SHMD_TESTS_LIB_SIM_NIC_H
 
 /*
- * What a test says to the simulated ConnectX that it runs on (tests/mlx5sim). Without one the test is skipped: nobody pulls
+ * A test's commands to the simulated ConnectX that it runs on (tests/mlx5sim). Without one the test is skipped: nobody pulls
  * out a real NIC, counts its commands, or has it kill who uses it.
  */
 

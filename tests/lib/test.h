@@ -25,7 +25,7 @@
 /* Default seconds per test; four times as long under a sanitizer. */
 #define TEST_DEFAULT_TIMEOUT_SEC 20u
 
-/* What a program returns when all the tests it ran were skipped; meson's convention. */
+/* Exit status of a program when all the tests it ran were skipped; meson's convention. */
 #define TEST_EXIT_SKIP 77
 
 struct test_case {

@@ -141,7 +141,7 @@ static inline struct ibv_context *open_devx(unsigned int index)
 	return context;
 }
 
-/* What an event channel has: PRM "Event Queue Entry", type at byte 1, subtype at 3, data at 32. */
+/* An entry of an event channel: PRM "Event Queue Entry", type at byte 1, subtype at 3, data at 32. */
 struct devx_event {
 	uint64_t cookie;
 	uint8_t eqe[64];
@@ -307,7 +307,7 @@ static inline void make_mkey(struct end *end)
 	end->key = (uint32_t)get(cmd.out, 0x48, 24) << 8 | 0x5a;
 }
 
-/* What does not need a QP: context, page, memory, PD. */
+/* The part that needs no QP: context, page, memory, PD. */
 static inline void end_open(struct end *end, unsigned int nic)
 {
 	memset(end, 0, sizeof(*end));

@@ -47,7 +47,7 @@ TEST(dc_wrong_key_is_not_answered)
 	dc_deinit(&dc);
 }
 
-/* What one DCI does wrong does not end the DCT. */
+/* One DCI's mistake does not end the DCT. */
 TEST(dc_access_of_the_dct_is_enforced)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RESET};

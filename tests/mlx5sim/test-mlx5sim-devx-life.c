@@ -22,7 +22,7 @@ make_channel(struct ibv_context *context, enum mlx5dv_devx_create_event_channel_
 	return channel;
 }
 
-/* Of a CQ and a QP the number stands at byte 24 of the data. */
+/* The number of a CQ or a QP is at byte 24 of the data. */
 TEST(subscribed_events_are_read_with_cookie_and_entry)
 {
 	struct devx_event event;

@@ -215,7 +215,7 @@ TEST(key_of_keys_that_makes_no_sense_is_refused)
 	end_deinit(&end);
 }
 
-/* What a path leads to is no matter of the command: hardware sends, and nobody answers. */
+/* The command does not check the path's destination: hardware sends, and nobody answers. */
 TEST(path_that_leads_nowhere_is_found_out_by_retries)
 {
 	for (int kind = 0; kind < 2; kind++) {
@@ -663,7 +663,7 @@ TEST(umem_of_a_dmabuf_begins_at_its_offset)
 	end_deinit(&end);
 }
 
-/* Of a memfd that stands for a dmabuf: the bytes at its offset are written, and no others. */
+/* With a memfd that stands for a dmabuf: the bytes at its offset are written, and no others. */
 TEST(region_of_a_dmabuf_is_where_its_offset_says)
 {
 	struct end ends[2];

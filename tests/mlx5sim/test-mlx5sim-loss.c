@@ -70,7 +70,7 @@ TEST(lost_device_tells_its_contexts_answers_eio_and_returns_as_new)
 	sim_nic_happen("return 1");
 	while (n_devices() != 2)
 		nanosleep(&(struct timespec){0, 1000000}, NULL);
-	/* What was opened before stays lost. */
+	/* Contexts opened before stay lost. */
 	ASSERT_NE(ibv_query_port(ends[1].context, 1, &port), 0);
 	ASSERT_EQ(__atomic_load_n(ends[1].memory + CQ_AT + 63, __ATOMIC_ACQUIRE), 0xff);
 	end_abandon(&ends[1]);

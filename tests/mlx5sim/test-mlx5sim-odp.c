@@ -330,7 +330,7 @@ TEST(address_is_mapped_to_a_qp_that_exists)
 	struct dc dc;
 
 	dc_init(&dc, ALL_ACCESS);
-	/* Of the device of the address, in whichever context. */
+	/* Any context of the address's device will do. */
 	ASSERT_NE(mlx5dv_map_ah_to_qp(dc.ah, 0xfffffe), 0);
 	ASSERT_EQ(mlx5dv_map_ah_to_qp(dc.ah, dc.dci->qp_num), 0);
 	ASSERT_EQ(mlx5dv_map_ah_to_qp(dc.ah, dc.dci->qp_num), 0);

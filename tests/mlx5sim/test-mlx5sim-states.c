@@ -37,7 +37,7 @@ static int check_type(enum engine_qp_type type, uint32_t from, uint32_t to, uint
 #define PORT (IBV_QP_PKEY_INDEX | IBV_QP_PORT)
 #define N_TYPES 8
 
-/* What each type needs for its way up. */
+/* The attributes that each type needs on its way up. */
 static const struct way {
 	enum engine_qp_type type;
 	uint32_t init, rtr, rts; /* rts UINT32_MAX: does not go there */
@@ -98,7 +98,7 @@ TEST(only_unreliable_qps_leave_sqe_and_a_dct_never_goes_back)
 	}
 }
 
-/* What the table lets pass the engine takes: of sets that it does not know it makes an error. */
+/* The engine accepts every set that the table passes: it makes an error of sets that it does not know. */
 TEST(engine_is_told_what_its_type_takes)
 {
 	const struct ib_uverbs_modify_qp cmd = {.attr_mask = INIT | RTR | RTS | IBV_QP_QKEY,

@@ -290,7 +290,7 @@ TEST(wrong_rkey_range_or_pd_at_the_peer_is_a_remote_access_error)
 	}
 }
 
-/* The peer is told by an asynchronous event; destroying its QP before the event is read must not hang. */
+/* The peer gets an asynchronous event; destroying its QP before the event is read must not hang. */
 TEST(qp_and_mr_access_are_enforced_and_the_peer_gets_an_event)
 {
 	static const struct {

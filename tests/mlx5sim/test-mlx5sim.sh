@@ -92,7 +92,7 @@ pingpong() { # pingpong TYPE SIMULATOR_OPTIONS DEVICE DEVICE OPTION...
     done
 }
 
-# UCX replaces mmap in a way that no preloaded library sees unless it is told not to; pools are linked lists here.
+# UCX replaces mmap in a way that no preloaded library sees unless an option forbids it; pools are linked lists here.
 ucx() { # ucx TRANSPORT TEST OPTION...
     local transport=$1 test=$2 options="--nics 2"
     shift 2
@@ -132,7 +132,7 @@ matrix() { # matrix TYPE OPERATION...
     done
 }
 
-# What lasts from one time to the other must be seen by programs that are started in between: when the machine is too busy
+# Programs started in between must see a state that lasts from one time to the other: when the machine is too busy
 # for that within a second and a half, it gets more time.
 in_time() { # in_time FROM_MSEC OPTIONS COMMAND: COMMAND gives up when it is over
     local to
@@ -292,7 +292,7 @@ exit-status)
     status=0
     "$mlx5sim" --nics 9 -- true 2>/dev/null || status=$?
     [ $status = 2 ] || { echo "status $status instead of 2"; exit 1; }
-    # What was to leave nothing and leaves a client has not succeeded.
+    # A command that leaves a client behind has not succeeded.
     port=$((20000 + $$ % 10000)) status=0
     export -f is_listening
     export tmp

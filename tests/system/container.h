@@ -30,7 +30,7 @@ struct container {
 	gid_t gid;
 };
 
-/* Who a container's user is here: this process's, or an ordinary one when that is root. */
+/* The container's user outside: this process's, or an ordinary one when that is root. */
 uid_t container_uid(void);
 gid_t container_gid(void);
 

@@ -23,7 +23,7 @@
 #define PING_PONGS 200u
 #define MESSAGE_BYTES 64u
 
-/* Who sends to this PE, and how. */
+/* The sender to this PE, and its way. */
 static struct shmd_dev_way way_to(const struct demo_pe *pe, unsigned int peer)
 {
 	if (pe->shared->is_dc)
@@ -386,7 +386,7 @@ bool demo_pe_main(struct demo_shared *shared, unsigned int me, const char *socke
 	bool good = open_session(&pe, socket_path) && make_heap(&pe) && make_queues(&pe) && demo_pe_barrier(&pe) &&
 		    (shared->is_dc ? connect_dc_queues(&pe) : demo_connect_queues(&pe)) && demo_pe_barrier(&pe) && run_phases(&pe);
 
-	/* What was executed is worth knowing after a failure, too. */
+	/* The executed operations are worth printing after a failure, too. */
 	if (pe.client && !demo_read_counters(&pe))
 		good = false;
 	if (good)

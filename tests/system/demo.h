@@ -30,7 +30,7 @@ struct demo_phase_result {
 	uint64_t bandwidth_nsec; /* ... and their time */
 };
 
-/* What one PE tells the others. */
+/* One PE's data for the others. */
 struct demo_pe_info {
 	struct shmd_addr addrs[DEMO_MAX_PES]; /* QP i of this PE talks to PE i; with DC the first is its DCT's */
 	uint64_t heap; /* address of its heap, as remote addresses */
@@ -60,7 +60,7 @@ struct demo_shared {
 	struct demo_pe_info pes[DEMO_MAX_PES];
 };
 
-/* What a PE is on a CPU and with a GPU. */
+/* The common part of a PE on a CPU and of one with a GPU. */
 struct demo_pe {
 	struct demo_shared *shared;
 	struct demo_pe_info *info;
@@ -111,7 +111,7 @@ bool demo_claim(struct demo_pe *pe, unsigned int peer, uint64_t old);
 /* After everybody's fetch-adds of 1 to the first and adds of 3 to the second, where NICs have those of 4 bytes. */
 bool demo_check_counters(struct demo_pe *pe, uint32_t offset, uint32_t offset32);
 
-/* Let the busiest peers of a PE's DCI have QPs of their own, if the demo was told to. */
+/* Let the busiest peers of a PE's DCI have QPs of their own, if the command line asks for it. */
 bool demo_hot_open(struct demo_pe *pe);
 /* All PEs together, with nothing awaited: who is hot goes to RC, who has cooled back to DC. */
 bool demo_hot_step(struct demo_pe *pe);

@@ -106,7 +106,7 @@ def lint(families):
         keys = [tuple(sorted(labels.items())) for labels, _ in family['samples']]
         if len(set(keys)) != len(keys):
             problems.append(f'{name}: a sample twice')
-        # Otherwise some samples of a family cannot be told from others that lack the label.
+        # Otherwise some samples of a family cannot be distinguished from others that lack the label.
         if len({tuple(sorted(labels)) for labels, _ in family['samples']}) > 1:
             problems.append(f'{name}: samples with different labels')
         problems += [f'{name}: label {label} is not for programs' for labels, _ in family['samples'][:1]

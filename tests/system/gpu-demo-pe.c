@@ -288,7 +288,7 @@ bool gpu_demo_pe_main(struct demo_shared *shared, unsigned int me, int gpu)
 		    demo_pe_barrier(&pe.base) && connect_queues(&pe) && demo_pe_barrier(&pe.base) &&
 		    run_phases(&pe);
 
-	/* What was executed is worth knowing after a failure, too. */
+	/* The executed operations are worth printing after a failure, too. */
 	if (pe.base.client && !demo_read_counters(&pe.base))
 		good = false;
 	if (good)

@@ -207,7 +207,7 @@ static struct shmd_kernel_args args_of(const struct lab *lab, struct shmd_dev_qp
 
 /* ---- kernels of our own ----------------------------------------------------------------------------------------- */
 
-/* What the two-sided requests of the plain kernel will consume. */
+/* Receive entries for the two-sided requests of the plain kernel. */
 static __global__ void post_receives(struct shmd_kernel_args args, uint32_t n)
 {
 	for (uint32_t i = 0; i < n && !args.status[0]; i++)

@@ -27,7 +27,7 @@ static const struct {
 	{SHMD_DEV_BLOCK, SHMD_SHARING_EXCLUSIVE, SHMD_CQ_MODE_COLLAPSED},
 };
 
-/* What both processes tell each other of a side. */
+/* Each process's data on its side, for the other one. */
 struct intro {
 	uint64_t iova;
 	shmd_be32 rkey_be;

@@ -93,7 +93,7 @@ void health_port_set(struct health_lab *lab, bool up);
 
 #define HEALTH_MAX_HOST_WAITS 48u
 
-/* What a host function waits for. */
+/* The event that a host function waits for. */
 enum health_host_kind {
 	HEALTH_EVENT, /* the next event */
 	HEALTH_MONITOR, /* the same, without a time limit */
@@ -133,7 +133,7 @@ extern const unsigned int n_health_host_waits;
 /* Makes the call: a request is made again and again, until it fails or the time is up. For pthread_create. */
 void *health_host_main(void *call);
 
-/* What the status of a device call says in words: the syndrome, the health word, or the status itself. */
+/* The status of a device call in words: the syndrome, the health word, or the status itself. */
 const char *health_sentence(const struct health_call *call);
 
 #endif

@@ -116,7 +116,7 @@ static int send_imm(struct health_call *call)
 	return shmd_dev_qp_send_imm(call->qp, call->local, N_BYTES, 7);
 }
 
-/* What is reserved is made ready, behind something that is not. */
+/* A reserved entry is made ready behind one that is not. */
 static int ready(struct health_call *call)
 {
 	uint64_t index = 0;

@@ -9,11 +9,11 @@
 #include "tests/lib/fixture-daemon.h"
 #include "tests/system/raw-traffic.h"
 
-/* Of the victim's heap, to its end: never touched by its own traffic. */
+/* The rest of the victim's heap: its own traffic never touches it. */
 #define ISOLATION_GUARDED 65536u
 #define ISOLATION_MAX_SLICES 64
 
-/* What the attacker is told, and what the victim tells about its slices; shared memory. */
+/* Data for the attacker, and the victim's words on its slices; shared memory. */
 struct isolation_board {
 	struct raw_traffic victim; /* as it is in the victim; its pointers and descriptors mean nothing here */
 	uint8_t world[16]; /* PE 0, slot 0: "secret" */

@@ -51,7 +51,7 @@ static void answer(int fuse, uint64_t unique, int err, const void *body, size_t 
 	memcpy(packet, &header, sizeof(header));
 	if (bytes > 0)
 		memcpy(packet + sizeof(header), body, bytes);
-	/* Who asked may have gone. */
+	/* The process that asked may be gone. */
 	if (write(fuse, packet, header.len) < 0 && errno != ENOENT)
 		_exit(1);
 }

@@ -13,7 +13,7 @@
 #define RAW_TRAFFIC_HEAP_BYTES (1 << 20)
 #define RAW_TRAFFIC_IOVA 0x10000
 
-/* Of page_fds. */
+/* Indexes of page_fds. */
 enum raw_traffic_page {
 	RAW_TRAFFIC_DOORBELL_PAGE,
 	RAW_TRAFFIC_NIC_PAGE,

@@ -117,7 +117,7 @@ static int count_items(void *arg, const struct shmd_session_item *item)
 	return 0;
 }
 
-/* What somebody may do who can open the socket, and is neither root nor the daemon's user. */
+/* The rights of a user who can open the socket and is neither root nor the daemon's user. */
 static void be_ordinary(const struct fixture_daemon *daemon, uint64_t session, uint32_t qpn)
 {
 	struct shmd_queue_head head;

@@ -240,7 +240,7 @@ TEST(a_socket_that_lingers_does_not_hold_the_daemon_up)
 	fixture_daemon_stop(&daemon);
 }
 
-/* What the daemon never reads is not left to the kernel, which would close it on the thread that serves everybody. */
+/* The daemon does not leave unread descriptors to the kernel, which would close them on the thread that serves everybody. */
 TEST(a_socket_that_lingers_behind_a_session_that_has_ended_holds_nobody_up)
 {
 	/* Before the descriptor: a packet that ends the session, or one that looks like the end of the stream. */

@@ -43,7 +43,7 @@ static void expect(const struct answer *answer, const char *nic, const char *nee
 		test_fail(TEST_WHERE, "%s of \"%s\" is not %s in: %s", need, nic, state, answer->text);
 }
 
-/* What is told to the simulator happens a moment later. */
+/* The simulator carries out a command a moment later. */
 static void await(struct answer *answer, const char *nic, const char *need, const char *state)
 {
 	for (unsigned int i = 0; i < 1000; i++) {
@@ -72,7 +72,7 @@ TEST(nics_that_can_be_used_have_all_that_is_needed)
 	}
 }
 
-/* Of the kernel's modules for memory of GPUs, in a tree that looks like sysfs. */
+/* The kernel's modules for GPU memory, in a tree that looks like sysfs. */
 TEST(peer_memory_module_is_named)
 {
 	static struct answer answer;

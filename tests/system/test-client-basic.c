@@ -91,7 +91,7 @@ TEST(two_sessions_put_get_and_add_to_each_other)
 	ASSERT_EQ(old, 100);
 	memcpy(&word, lab_byte(&b, 64), 8);
 	ASSERT_EQ(word, 111);
-	/* What the daemon saw is what was done here. */
+	/* The daemon's counters equal the work done here. */
 	ASSERT_OK(shmd_client_counters(a.client, &counters));
 	ASSERT_EQ(counters.wqes, 502);
 	ASSERT_EQ(counters.wqes_by_kind[1], 500);

@@ -153,7 +153,7 @@ static void batch(struct churn *churn)
 	daemon_expect_empty(&churn->ctl, NSEC_PER_SEC);
 }
 
-/* What the contexts of simulated NICs have in the simulator: the daemon's own alone, as long as no client is there. */
+/* Objects that contexts of simulated NICs have in the simulator: the daemon's own alone, as long as no client is there. */
 static void expect_objects(uint64_t n_objects[N_SIM_NICS], bool is_first)
 {
 	if (!getenv("MLX5SIM_ROOT"))

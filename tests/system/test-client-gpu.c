@@ -249,7 +249,7 @@ TEST(ways_to_hot_peers_are_in_the_view_of_a_gpu)
 	routes = routes_of(state);
 	connect_hot(&lab, 4);
 	connect_hot(&lab, 2);
-	/* What a GPU has under way counts, too. */
+	/* A GPU's outstanding requests count, too. */
 	((struct shmd_dev_qp *)(uintptr_t)state->qps_addr)[2].sq_rsvd_index = 1;
 	ASSERT_ERR(shmd_hot_switch(lab.hot, 4, true), EBUSY);
 	ASSERT_EQ(routes[4].qp_addr, 0);

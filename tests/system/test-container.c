@@ -34,7 +34,7 @@
 #include "tests/system/daemon-usage.h"
 #include "tests/system/raw-traffic.h"
 
-/* What a test asks of the process in its container, one letter at a time, and what that answers. */
+/* A test's requests to the process in its container, one letter each, and the answers. */
 struct answer {
 	int r;
 	char text[MSG_TEXT_BYTES];
@@ -219,7 +219,7 @@ static void remote_start(struct remote *remote, const struct fixture_daemon *dae
 	ASSERT_OK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, socks));
 	remote->sock = socks[0];
 	remote->theirs = socks[1];
-	/* What an administrator does by the socket's group: this user may connect. */
+	/* As an administrator does by the socket's group: this user may connect. */
 	ASSERT_OK(chmod(daemon->folder, 0711));
 	ASSERT_OK(chown(daemon->socket, (uid_t)-1, container_gid()));
 	ASSERT_OK(chmod(daemon->socket, 0660));

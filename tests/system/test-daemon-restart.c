@@ -72,7 +72,7 @@ static uint64_t number_of(const char *text, const char *key)
 	return strtoull(at + strlen(key), NULL, 10);
 }
 
-/* Its counts, after it was told to end. */
+/* Its counts, after the request to end. */
 static void end_traffic(pid_t pid, int out, char *text)
 {
 	int status;
@@ -127,7 +127,7 @@ static void put(struct lab_side *from, struct lab_side *to, uint64_t value)
 	ASSERT_MEMEQ(lab_byte(to, 4096), &value, sizeof(value));
 }
 
-/* What the former ones have counted is the session's, and the NIC's. */
+/* The counts of former daemons belong to the session and the NIC. */
 static void make_queues_anew(struct lab_side *side)
 {
 	ASSERT_OK(shmd_queues_destroy(side->queues));
@@ -193,7 +193,7 @@ static uint64_t sum_of(const struct fixture_keeper *keeper, const char *what, co
 	return sum;
 }
 
-/* By QP 0, with a key that nobody has given out: its one error is told once. */
+/* By QP 0, with a key that nobody has given out: its one error is reported once. */
 static void put_with_bad_key(struct lab_side *from, struct lab_side *to)
 {
 	struct shmd_dev_qp *qp = shmd_queues_dev_qp(from->queues, 0);
@@ -348,7 +348,7 @@ TEST_TIMEOUT(counters_of_nics_never_fall_when_daemons_are_restarted, 60)
 	expect_rising_counters(fixture_keeper_restart);
 }
 
-/* Nobody keeps what these sessions have counted, but what was told. */
+/* The counts of these sessions are lost, but for the reported ones. */
 TEST_TIMEOUT(counters_of_nics_never_fall_when_sessions_end_with_their_daemon, 60)
 {
 	struct fixture_keeper keeper = {.max = 3};

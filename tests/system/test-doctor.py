@@ -228,7 +228,7 @@ def judge_all(shmemctl, program, page, shmemd):
     check_empty(cases, shmemctl, checks)
     check_page(cases, page, checks)
     check_contained(cases, shmemctl, shmemd)
-    # Its settings may be some that cannot be followed, which is told, and is no fault of the command.
+    # It may have settings that cannot be followed; the command reports them, and succeeds.
     _, text = run(shmemctl, may_complain=True)
     cases.add('this_machine_is_judged_without_a_daemon',
               [f'{check} is not there' for check in checks if not re.search(rf'^(OK|WARN|FAIL) +{check} ', text, re.M)])

@@ -315,7 +315,7 @@ static unsigned int count_changes(const struct fixture_daemon *daemon)
 	return n;
 }
 
-/* Of what clients provoke, a burst of 20 lines and two a second are written. */
+/* The log takes a burst of 20 lines that clients provoke, then two a second. */
 TEST_TIMEOUT(reasons_do_not_flood_the_log, 60)
 {
 	const unsigned int n_sessions = 60;

@@ -21,7 +21,7 @@
 /* Where the time limit is what ends the wait, and where something else must, long before. */
 #define SHORT_NSEC (300 * NSEC_PER_MSEC)
 #define LONG_NSEC (30 * NSEC_PER_SEC)
-/* Of a request to a daemon that hangs. Before it does, all that opens a session has to be done within it. */
+/* For a request to a daemon that hangs. Opening the session has to fit into it too. */
 #define REQUEST_NSEC (2 * NSEC_PER_SEC)
 /* Beyond the time limit, or from the cause to its end: what a loaded machine may add. */
 #define SLACK_NSEC (test_has_sanitizer() ? 20 * NSEC_PER_SEC : 10 * NSEC_PER_SEC)
@@ -42,7 +42,7 @@ enum cause {
 	N_CAUSES,
 };
 
-/* What must come back: status and sentence; or the other pair, where two causes show at the same time. */
+/* The expected result: status and sentence; or the other pair, where two causes show at the same time. */
 struct cell {
 	int status;
 	const char *sentence; /* a part of it */
@@ -71,7 +71,7 @@ static const struct cell device_table[HEALTH_N_STARTS][N_CAUSES] = {
 };
 /* clang-format on */
 
-/* What host functions return. */
+/* Results of host functions. */
 #define FINE {0, "", 0, NULL}
 #define NO_EVENT {-EAGAIN, "no event came in time", 0, NULL}
 #define NOTHING_THERE {-ENOENT, "nothing is published there", 0, NULL}

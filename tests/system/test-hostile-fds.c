@@ -286,7 +286,7 @@ TEST(descriptors_cannot_be_sent_before_a_connection_is_accepted)
 {
 	struct raw_client early[N_EARLY], raw;
 	int fd = strange_fd_new(STRANGE_SEALED);
-	/* What an older kernel lets through is closed. */
+	/* The daemon closes descriptors that an older kernel lets through. */
 	const int expected = kernel_refuses_fds() ? -EPERM : 0;
 	struct fixture_daemon daemon;
 	unsigned int n_fds;
@@ -332,7 +332,7 @@ static void wait_for_fds(const struct fixture_daemon *daemon, unsigned int n)
 	}
 }
 
-/* Those who wait for a place are let in when there is one. */
+/* Connections that wait for a place get one when it is free. */
 TEST(a_flood_of_connections_leaves_descriptors_to_sessions_that_live)
 {
 	const struct rlimit limit = {SMALL_LIMIT, SMALL_LIMIT};

@@ -211,7 +211,7 @@ TEST_TIMEOUT(storms_of_bad_packets_do_not_fill_the_log, 60)
 	for (unsigned int i = 0; i < n; i++) {
 		raw_connect(&raw, daemon.socket);
 		framing_send(raw.sock, "\xff\xff\xff", 3, NULL, 0);
-		/* The end of the session has been told, so its line has been written. */
+		/* The client saw the end of the session, so its line is in the log. */
 		r = recv(raw.sock, (char[8]){0}, 8, 0) < 0 ? -errno : 0;
 		ASSERT(r == 0 || r == -ECONNRESET);
 		raw_close(&raw);
@@ -226,7 +226,7 @@ TEST_TIMEOUT(storms_of_bad_packets_do_not_fill_the_log, 60)
 	fixture_daemon_stop(&daemon);
 }
 
-/* One session whose every request is refused: refusals are told to the client and to nobody else. */
+/* One session whose every request is refused: only the client hears of refusals. */
 TEST(storms_of_refused_requests_write_no_line)
 {
 	struct fixture_daemon daemon;

@@ -225,7 +225,7 @@ TEST_TIMEOUT(one_nic_that_carries_all_is_told_of_once_with_its_processes, 300)
 	snprintf(logged, sizeof(logged), "soft0 has carried 100 %% of the load of soft0, soft1 for more than 0.2 s: %s", mine);
 	fixture_daemon_assert_logged(&daemon, logged);
 	assert_shown(mine);
-	/* When the load is spread it is over, and it was told as often as it began, not as often as was looked. */
+	/* A spread load ends the hot spot; the log has one line for each beginning, not for each look. */
 	__atomic_store_n(&mover.both, true, __ATOMIC_RELEASE);
 	wait_hot(&other, "");
 	ASSERT_EQ(CTL("status"), 0);

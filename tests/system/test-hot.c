@@ -183,7 +183,7 @@ static int add_session(void *arg, const struct shmd_session_item *item)
 	return 0;
 }
 
-/* Of all sessions, as shmemctl shows them. */
+/* Routes of all sessions, as shmemctl shows them. */
 static void expect_peers(struct shmd_client *control, uint64_t dc, uint64_t rc)
 {
 	struct counts sum = {0, 0};
@@ -193,7 +193,7 @@ static void expect_peers(struct shmd_client *control, uint64_t dc, uint64_t rc)
 	ASSERT_EQ(sum.rc, rc);
 }
 
-/* What each side decides, carried out for pairs that both want, as callers do it with their bootstrap. */
+/* Carries out each side's decisions for pairs that both want, as callers do with their bootstrap. */
 static unsigned int judge(struct world *w, bool wants[N_SIDES][N_SIDES])
 {
 	struct shmd_hot_change changes[2 * SHMD_HOT_MAX_PEERS];
@@ -247,7 +247,7 @@ TEST(hot_pairs_get_qps_and_cooled_ones_give_them_back)
 	write_word(&w, 0, 3, 900);
 	quiet(&w, 0);
 	ASSERT_EQ(word(&w, 3), 900u);
-	/* One more is one too many, and is told so. */
+	/* One more is one too many, and the call says so. */
 	for (unsigned int i = 0; i < N_SIDES; i++) {
 		struct shmd_addr addr;
 

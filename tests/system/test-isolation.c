@@ -4,7 +4,7 @@
  * handles, addresses, descriptors, worlds. Nothing succeeds, and the other's traffic runs all the while.
  *
  * The victim is a process of its own: it writes, and verifies each write before the next. The attacker is worse off in
- * reality: here it is told every number of the victim, as if it had guessed all of them.
+ * reality: here it gets every number of the victim, as if it had guessed all of them.
  *
  * The victim's latency is compared between slices in which the attacker waits and slices in which its attempts are
  * refused, in turn. Attempts are PAUSE_NSEC apart: what is measured is what a refused attempt costs somebody

@@ -53,7 +53,7 @@ static void fetch(struct raw_client *raw, uint32_t pe)
 	ASSERT(rep.fetch_rep.has_fd);
 }
 
-/* Of the first session, as an administrator sees it; "": it is kept. */
+/* The first session's reason as an administrator sees it; "": it is kept. */
 static void expect_unkept(const struct fixture_keeper *keeper, const char *why)
 {
 	struct raw_client admin;

@@ -31,7 +31,7 @@ static void fill_hello(struct msg *req)
 		.version_min = 1, .version_max = 1, .role = MSG_ROLE_CLIENT};
 }
 
-/* What was closed a moment ago may still be counted. */
+/* Descriptors closed a moment ago may still count. */
 static void wait_for_room(uint64_t begin)
 {
 	if (nsec_now() - begin > PATIENCE_NSEC)

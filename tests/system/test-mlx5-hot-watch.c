@@ -93,7 +93,7 @@ TEST_TIMEOUT(counters_of_the_kernel_tell_which_nic_is_hot, 180)
 	lab_deinit(&lab);
 }
 
-/* What cannot be read plays no part, and ends nothing. */
+/* An unreadable counter plays no part, and ends nothing. */
 TEST_TIMEOUT(nics_without_counters_are_left_out, 120)
 {
 	struct lab lab;

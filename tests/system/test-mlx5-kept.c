@@ -194,7 +194,7 @@ static void kill_everywhere(const char *doorbell, unsigned int n_ready)
 	unsigned int n_kept, n_kills = 0;
 
 	start_with_pool(&keeper, doorbell, n_ready);
-	/* What the daemon keeps for itself is there after its first session. */
+	/* The daemon's own objects exist after its first session. */
 	live_with_a_kill(&keeper, fixture_keeper_list(&keeper, names, sizeof(names)), n_ready, 0);
 	n_kept = fixture_keeper_list(&keeper, names, sizeof(names));
 	for (uint64_t n = 1; live_with_a_kill(&keeper, n_kept, n_ready, n); n += test_is_full() ? 1 : SHORT_STRIDE) {
@@ -217,7 +217,7 @@ TEST_TIMEOUT(client_in_mode_cpu_whose_daemon_is_killed_at_a_command_gets_all_it_
 	kill_everywhere("cpu", 0);
 }
 
-/* Those that nobody had go with their daemon; of one that was handed out the batch goes that nobody took. */
+/* Contexts that nobody had end with their daemon; of one handed out, the batch that nobody took ends. */
 TEST_TIMEOUT(client_with_a_context_made_in_advance_gets_all_it_asks_for, 120)
 {
 	kill_everywhere("auto", 2);

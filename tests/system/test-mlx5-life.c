@@ -18,7 +18,7 @@
 #include "tests/system/ctl-lab.h"
 #include "tests/system/raw-traffic.h"
 
-/* Of what takes a second at most on a machine that has time. */
+/* For steps that take a second at most on an idle machine. */
 #define LIMIT_NSEC (10 * NSEC_PER_SEC)
 /* How often a NIC is lost. */
 #define TIMES_MIN 2u
@@ -100,7 +100,7 @@ static void expect_nics(const char *first_state)
 	ASSERT_HAS("\"mlx5_0\"", "\"mlx5_1\"", line);
 }
 
-/* Until the session was told that its NIC is lost, in nanoseconds. */
+/* Nanoseconds until the session hears that its NIC is lost. */
 static uint64_t lose_and_return(struct fixture_daemon *daemon, const struct raw_traffic_attr *on_first, int monitor)
 {
 	struct shmd_health_page *page;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ConnectX NICs that the daemon does not drive, since it was told to use soft ones, and those that it does. On simulated
- * ones: what libibverbs and sysfs say of them.
+ * ConnectX NICs that the daemon does not drive, since an option asks for soft ones, and those that it does. On simulated
+ * ones: the words of libibverbs and sysfs on them.
  */
 #include <signal.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Contexts in advance with the whole daemon, on simulated ConnectX NICs: when they are made and destroyed, what is told of
+ * Contexts in advance with the whole daemon, on simulated ConnectX NICs: when they are made and destroyed, the reports of
  * them, and that no session waits for them or fails by them. That nothing is left of them the simulator says at its end.
  */
 #include <fcntl.h>
@@ -138,7 +138,7 @@ TEST(nothing_is_charged_before_it_is_handed_out)
 	struct raw_traffic t;
 	struct lab lab;
 
-	/* Of which the pool has more than one user may. */
+	/* The pool has more of them than one user may have. */
 	lab_init(&lab, "warm-contexts = 4\nwarm-depth = 64\nwarm-queues = 1\nmax-qps = 1\nmax-cqs = 1\nmax-fds = 16\n");
 	wait_ready(&lab, 0, 4);
 	ASSERT(daemon_is_empty(&lab.ctl));

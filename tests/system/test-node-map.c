@@ -21,7 +21,7 @@
 #define N_JOBS (2 * N_PAIRS)
 #define N_ROUNDS 5u
 
-/* What jobs found: shared with them. */
+/* Results of the jobs: shared with them. */
 struct found {
 	char nics[N_JOBS][64];
 	unsigned int n_ready;
@@ -212,7 +212,7 @@ static void ask(const struct fixture_daemon *daemon, char name[64])
 	ask_gpu(daemon, "0000:10:00.0", name);
 }
 
-/* What the daemon calls its first and its second NIC. */
+/* The daemon's names of its first and its second NIC. */
 static const char *name_of(unsigned int index)
 {
 	static const char *const soft[] = {"soft0", "soft1"}, *const mlx5[] = {"mlx5_0", "mlx5_1"};
@@ -276,7 +276,7 @@ TEST_TIMEOUT(what_is_plugged_in_or_out_reaches_sessions, 120)
 	ASSERT_OK(shmd_client_open(&client_attr, &holder));
 	ASSERT_OK(shmd_nic_open(holder, &attr, &held));
 	unplug_and_plug(&daemon, path);
-	/* What was open before stays so. */
+	/* Contexts open before stay open. */
 	ASSERT_OK(shmd_nic_info(held, &info));
 	ASSERT_STREQ(info.name, name_of(1));
 	ASSERT_OK(shmd_nic_close(held));
@@ -313,7 +313,7 @@ TEST_TIMEOUT(a_machine_in_sysfs_is_looked_at_again, 120)
 		test_skip("soft NICs are of no machine");
 	machine_tree_init(&tree, 2);
 	plug_gpu(&tree);
-	/* What a port that has come up since had for a rate: it is as fast as the other. */
+	/* The rate of a port that has come up since: as fast as the other. */
 	near_nic.gbps = 10;
 	plug_nic(&tree, near_nic);
 	plug_nic(&tree, (struct machine_nic){.path = FAR_PATH, .name = "mlx5_1", .gbps = 100});
@@ -427,7 +427,7 @@ TEST_TIMEOUT(ports_that_join_a_bond_or_leave_it_are_looked_at_again, 120)
 #define NEAR_DATA "sys/devices/" NEAR_PATH "/vpd"
 #define N_RULES 2u
 
-/* What is in it alone tells nobody to look: in place, and the mode after it. */
+/* New contents alone trigger no look: in place, and the mode after it. */
 static void change_data(const struct machine_tree *tree, const char *text, unsigned int mode)
 {
 	char path[200];
@@ -588,7 +588,7 @@ static void write_text(const char *path, const char *text)
 	ASSERT_OK(fclose(out));
 }
 
-/* What a session opens for GPU 0, or the error. */
+/* The NIC that a session opens for GPU 0, or the error. */
 static int open_first(const struct fixture_daemon *daemon, const char *name, char nic_name[64], char reason[160])
 {
 	struct shmd_client_attr client_attr = {.socket_path = daemon->socket};
@@ -634,7 +634,7 @@ TEST_TIMEOUT(a_map_and_exclusions_of_the_settings_hold_and_are_read_again, 60)
 	ASSERT_EQ(fixture_daemon_run(args, out, sizeof(out)), 2);
 	ASSERT(strstr(out, "gpu-nic-map: this machine has no NIC ab:00.0:1; valid NICs: 0000:e9:00.0:1, 0000:ea:00.0:1"));
 
-	/* This daemon has one NIC less: a service manager is told not to try again. */
+	/* This daemon has one NIC less: its exit status asks a service manager not to try again. */
 	write_text(conf, "gpu-nic-map = 0:f0:00.0:1\n");
 	ASSERT_EQ(fixture_daemon_run(one_less, out, sizeof(out)), 2);
 	ASSERT(strstr(out, "f0:00.0:1 cannot be used: the daemon does not drive it; valid NICs: "));
@@ -647,7 +647,7 @@ TEST_TIMEOUT(a_map_and_exclusions_of_the_settings_hold_and_are_read_again, 60)
 	ASSERT_ERR(open_first(&daemon, "soft7", nic, reason), EPERM);
 	ASSERT(strstr(reason, "nics-include and nics-exclude of shmemd.conf exclude soft7"));
 
-	/* What cannot be followed changes nothing. */
+	/* A map that cannot be followed changes nothing. */
 	write_text(conf, "gpu-nic-map = 0:f0:00.0:1\nnics-exclude = f0:00.0\n");
 	ASSERT_OK(kill(daemon.pid, SIGHUP));
 	fixture_daemon_assert_logged(&daemon, "settings stay as they were: gpu-nic-map: f0:00.0:1 cannot be used: nics-exclude names it");

@@ -170,7 +170,7 @@ TEST(atomics_that_are_off_are_carried_out_for_nobody)
 	ASSERT_EQ(syndrome_of(&t, SHMD_OPCODE_RDMA_WRITE, 8), 0u);
 	ASSERT_NE(syndrome_of(&t, SHMD_OPCODE_ATOMIC_FA, 8), 0u);
 	raw_traffic_deinit(&t);
-	/* Those of before keep what they were given. */
+	/* Earlier QPs keep their settings. */
 	ASSERT_EQ(syndrome_of(&before, SHMD_OPCODE_ATOMIC_FA, 8), 0u);
 	raw_traffic_deinit(&before);
 	reload(&lab, "atomics = auto\nqp-retries = 6\n", "changed: atomics, qp-retries");

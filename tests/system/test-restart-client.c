@@ -212,7 +212,7 @@ static void *request_until_stopped(void *arg)
 	return NULL;
 }
 
-/* What a daemon holds that lost nothing and made nothing twice. */
+/* The holdings of a daemon that lost nothing and made nothing twice. */
 static void assert_holds(const struct fixture_keeper *keeper, const struct shmd_daemon_status *before)
 {
 	struct shmd_client *control = lab_control(&keeper->daemon);
@@ -371,7 +371,7 @@ TEST(waits_go_on_without_a_daemon_within_their_own_limits)
 	fixture_keeper_stop(&keeper);
 }
 
-/* What was posted while nobody was there is carried out by the next one. */
+/* The next daemon carries out requests posted while none was there. */
 TEST(work_posted_without_a_daemon_is_done_by_the_next)
 {
 	struct fixture_keeper keeper = {0};

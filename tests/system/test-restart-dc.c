@@ -12,7 +12,7 @@
 #include "tests/lib/fixture-keeper.h"
 #include "tests/lib/test.h"
 
-/* What it reports goes where the test's own output goes. */
+/* Its report goes to the test's own output. */
 static void run_demo(const char *socket)
 {
 	char patience[16];

@@ -113,7 +113,7 @@ static char *await_lists(const struct fixture_keeper *keeper, const char *before
 
 /* ---- what is left --------------------------------------------------------------------------------------------------- */
 
-/* What the manager and the daemon have without any session. */
+/* The holdings of the manager and the daemon without any session. */
 struct usage {
 	char names[NAMES_BYTES];
 	unsigned int n_kept, n_fds;
@@ -175,7 +175,7 @@ static void expect_usage(struct fixture_keeper *keeper, const struct usage *want
 	expect_memory(keeper, want);
 }
 
-/* What the client waited for each of the n restarts, as far as those were the longest of its pauses, which rise. */
+/* The client's pause for each of the n restarts, if those were its longest pauses, in rising order. */
 static void report(const struct traffic *traffic, unsigned int n)
 {
 	const char *at = strstr(traffic->text, "\"pauses_msec\": [");
@@ -268,7 +268,7 @@ TEST_TIMEOUT(daemon_killed_at_random_moments_loses_nothing_and_does_nothing_twic
 	ASSERT_LE(traffic_number(&traffic, "unknown"), most_unknown);
 }
 
-/* What traffic passes all the time. Behind those that cut an atomic nobody can say whether it has happened. */
+/* Steps that traffic passes all the time. Behind those that cut an atomic its outcome is unknown. */
 static const struct step {
 	const char *name;
 	unsigned int n_unknown; /* 0, or at most 1 */

@@ -218,7 +218,7 @@ TEST(hung_loop_is_pinged_for_no_more_and_can_be_aborted)
 	for (hung = nsec_now(); manager_hear(&manager, 1200 * NSEC_PER_MSEC, text, sizeof(text));)
 		ASSERT_LT(nsec_now() - hung, PATIENCE_NSEC);
 	ASSERT_EQ(waitpid(daemon.pid, &status, WNOHANG), 0);
-	/* What the manager does then. */
+	/* The manager's reaction. */
 	ASSERT_OK(kill(daemon.pid, SIGABRT));
 	ASSERT_EQ(waitpid(daemon.pid, &status, 0), daemon.pid);
 	ASSERT(WIFSIGNALED(status));
@@ -254,7 +254,7 @@ TEST_TIMEOUT(manager_that_does_not_read_does_not_stop_the_loop, 60)
 		manager_wait(&manager, "STATUS=1 session,", text, sizeof(text));
 	manager_wait(&manager, "WATCHDOG=1", text, sizeof(text));
 	raw_close(&raw);
-	/* What must be heard is waited for: the manager reads again. */
+	/* Messages that must arrive are waited for: the manager reads again. */
 	ASSERT_OK(kill(daemon.pid, SIGTERM));
 	manager_wait(&manager, "STOPPING=1", text, sizeof(text));
 	ASSERT_EQ(waitpid(daemon.pid, NULL, 0), daemon.pid);
@@ -263,7 +263,7 @@ TEST_TIMEOUT(manager_that_does_not_read_does_not_stop_the_loop, 60)
 	manager_deinit(&manager);
 }
 
-/* A loop that hangs for a while and goes on is told of afterwards. */
+/* A loop that hangs for a while and goes on is reported afterwards. */
 TEST(the_status_line_warns_of_names_that_nothing_has)
 {
 	struct fixture_daemon daemon;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shmemctl kill, drain and port: what an administrator changes, and what others are told who try. */
+/* shmemctl kill, drain and port: an administrator's changes, and the refusals that other users get. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>

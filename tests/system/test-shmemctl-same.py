@@ -97,7 +97,7 @@ def monitor(shmemctl, cause):
 def collect(shmemctl, program):
     """{command: answer} for the sessions of ctl-subject."""
     with subject(program):
-        # Errors of hardware are told by events, a moment later.
+        # Hardware reports errors by events, a moment later.
         qps = wait_for(lambda: (qps := run(shmemctl, 'list', 'qps')['qps']) and sum(qp['first_error'] != 0 for qp in qps) == 2 and qps,
                        'two QPs with an error')
         names = [f'{qp["nic"]}/{qp["qpn"]:#x}' for qp in qps]

@@ -100,7 +100,7 @@ static double number_of(const char *text, const char *key)
 	return at ? atof(at + strlen(key)) : -1;
 }
 
-/* Of the lines that are complete, after checking that each one's rate is its work by its time, to one decimal. */
+/* Values of the complete lines, after checking that each one's rate is its work by its time, to one decimal. */
 static double sum_of_lines(void)
 {
 	double sum = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Versions of the protocol that do not exist yet. Here the library, and what the raw client sends, are of a version to
- * come; SHMEMD_NEXT is a daemon of it. What old and new do with each other when they have a version in common is shown by
+ * come; SHMEMD_NEXT is a daemon of it. Old and new with a version in common are covered by
  * the tests of the library and of shmemctl, run across versions (meson.build).
  */
 #include <errno.h>

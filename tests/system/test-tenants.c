@@ -287,7 +287,7 @@ static void abuser_stop(struct abuser *abuser, bool for_good)
 	}
 }
 
-/* What the abuser has posted is done. */
+/* The abuser's posted work is done. */
 static void settle(struct raw_client *ctl)
 {
 	struct msg_status_rep before, after;
@@ -300,7 +300,7 @@ static void settle(struct raw_client *ctl)
 	} while (after.counters.wqes != before.counters.wqes);
 }
 
-/* What is kept of the rate: by the CPU time of the NIC's thread, and by the clock. */
+/* The kept share of the rate: by the CPU time of the NIC's thread, and by the clock. */
 struct kept {
 	double cpu, clock;
 	bool quiet;

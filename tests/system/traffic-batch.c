@@ -3,8 +3,8 @@
  * One batch of traffic: puts, adds, sends and immediate writes posted together, then all waited for and checked, then a
  * fetching add and a read, whose results are checked.
  *
- * A receive completion has the number of its message, in the order of posting; bytes are those of the number. What the peer has
- * counted must be exactly what was added.
+ * A receive completion has the number of its message, in the order of posting; bytes are those of the number. The peer's
+ * count must equal the sum of the adds.
  */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -108,7 +108,7 @@ void traffic_begin(struct traffic_side *side)
 		post_recv(side, i);
 }
 
-/* The next of the peer's messages, which is there: its sender was told that it arrived. False: not yet visible. */
+/* The next of the peer's messages, which is there: its sender has its completion. False: not yet visible. */
 static bool hear(struct traffic_side *side)
 {
 	struct shmd_cqe *cqe = (struct shmd_cqe *)side->rcq.ring + (side->recv_ci & (side->rcq.entries - 1));

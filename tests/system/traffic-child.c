@@ -29,7 +29,7 @@ void traffic_read(struct traffic *traffic)
 			  traffic->at ? traffic->at : "", traffic->text);
 }
 
-/* What it has said already. */
+/* Its output so far. */
 static void read_all(struct traffic *traffic)
 {
 	struct pollfd said = {.fd = traffic->out, .events = POLLIN};

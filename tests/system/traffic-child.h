@@ -29,10 +29,10 @@ bool traffic_has_gone_on(struct traffic *traffic);
 /* Asks, and waits for it. Returns how many atomics there were by then whose outcome nobody knows. */
 uint64_t traffic_await(struct traffic *traffic);
 
-/* Of its report, once it was stopped. */
+/* A number of its report, once it was stopped. */
 uint64_t traffic_number(const struct traffic *traffic, const char *key);
 
-/* What it holds. */
+/* Its objects. */
 struct traffic_usage {
 	unsigned int n_fds, n_maps;
 	uint64_t kib; /* of memory that is its own */

@@ -50,7 +50,7 @@ struct traffic_side {
 	struct shmd_recv_cq rcq;
 	struct traffic_memory *memory;
 	uint32_t recv_ci;
-	/* Of these queues. */
+	/* State of these queues. */
 	uint64_t n_added, n_fetched; /* by us, at the peer */
 	uint32_t n_messages, n_heard; /* sends and immediate writes: by us; of the peer's */
 };

@@ -80,7 +80,7 @@ def an_upgrade_of_the_packages_keeps_a_running_client(lab):
             wrong = 'sofa-nics = 1\n'
             node.run(f'cat >{SETTINGS}', stdin=PATIENT + wrong)
             pid = main_pid(node)
-            # What was asked for by hand is done, and what an upgrade wants by itself is not.
+            # The command typed by hand is carried out; the restart that an upgrade wants is not.
             said = node.run(f'dpkg -i {DEBS}/shmemd_*.deb', limit=600)
             assert 'does not take its settings' in said.err and main_pid(node) == pid, said
             node.run('systemctl restart shmemd.service')

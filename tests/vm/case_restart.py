@@ -16,7 +16,7 @@ TAKES_FAULT = ('[Service]\nExecStart=\nExecStart=/bin/sh -c "if [ -s %s ]; then 
                'export SHMEMD_FAULT; : >%s; fi; exec shmemd"\n' % (FAULT, FAULT, FAULT))
 # Less than a page for each of a hundred restarts.
 FEW_KIB = 390
-# What the heaps of two processes that did other things may differ by.
+# Allowed difference between the heaps of two processes with different histories.
 HEAP_KIB = 1024
 CLIENT_GONE = 'health: the connection to shmemd broke'
 
@@ -57,7 +57,7 @@ def queues(node):
     return listed(node, 'qps'), regions
 
 
-# What queues have anew that an atomic took with it, and the memory of their results; they may be listed in another order.
+# Fields that are new for queues that an atomic ended, and for the memory of their results; they may be listed in another order.
 NUMBERS = ('qpn', 'dest_qpn', 'mr', 'iova')
 
 
@@ -167,11 +167,11 @@ def a_daemon_killed_a_hundred_times_in_mid_traffic_loses_nothing_and_does_nothin
     kill_in_mid_traffic(lab.node(1), 100)
 
 
-# What this traffic passes; modify, modified, error, connect and connected have cases of their own. No daemon passes take-noted, since soft NICs
+# Steps that this traffic passes; modify, modified, error, connect and connected have cases of their own. No daemon passes take-noted, since soft NICs
 # offer no SRQs: engines without one are killed there (test-ledger).
 STEPS = ('fetch', 'send', 'take', 'payload', 'intent', 'atomic', 'replay', 'executed', 'reply', 'response', 'complete',
          'cqe-body', 'cqe-intent', 'cqe', 'cqe-state', 'cqe-noted', 'notify')
-# Those that cut an atomic: nobody can say whether it has happened.
+# Steps that cut an atomic: its outcome is unknown.
 UNDECIDED = ('intent', 'atomic', 'replay')
 
 
@@ -239,7 +239,7 @@ def a_daemon_killed_while_a_dynamic_connection_changes_loses_nothing_and_does_no
 @case()
 def a_daemon_killed_when_a_queue_fails_tells_of_one_error_and_its_session_goes_on(lab):
     node = lab.node(1)
-    # At the queue that refuses, whose peer asks again until it gives up or is told, and at the one that was refused.
+    # At the queue that refuses, whose peer asks again until it gives up or gets an answer, and at the one that was refused.
     for nth in (1, 2):
         with service(node, PATIENT, TAKES_FAULT):
             node.run('systemctl start shmemd.service')

@@ -2,7 +2,7 @@
 #ifndef SHMD_TESTS_VM_VM_CLIENT_H
 #define SHMD_TESTS_VM_VM_CLIENT_H
 
-/* What the clients of the VM lab's cases begin with. Whatever fails is said in words, and ends the program with status 1. */
+/* The start of the clients of the VM lab's cases. A failure prints its reason and ends the program with status 1. */
 
 #include <stdint.h>
 

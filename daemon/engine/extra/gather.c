@@ -4,7 +4,7 @@
  *
  * It never changes and has references of its parts, so packets take it to other engines and threads as they take any memory.
  * A range within one part is that part's own operation; a longer one goes part by part, and where one of them is not
- * done at once, the rest follows when it is. What no part leads to, and what may not be written, gather_allows() knows;
+ * done at once, the rest follows when it is. gather_allows() knows the addresses without a part and those that may not be written;
  * operations rely on having been asked.
  */
 #include <stdlib.h>

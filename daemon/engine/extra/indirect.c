@@ -2,13 +2,13 @@
 /*
  * Indirect keys: regions that consist of parts of others.
  *
- * A key says what it consists of by keys and addresses, as it was told; what these lead to is looked up when the key is used
+ * A key says what it consists of by keys and addresses, as given; their memory is looked up when the key is used
  * and some region has changed since (gather.c has the result). So a part whose region went leads nowhere from then on. Each
  * part must lie in its region, in the same PD, and be writable there by its owner where something is written. A key has a level above
  * those that it consists of, N_LEVELS at most, so there are no circles: a part that came to be of the same level or a higher one leads
  * nowhere. A window is no part.
  *
- * UMRs act when they are fetched, as those of windows do (mw.c). What is refused is a binding error (0x06), what makes no sense
+ * UMRs act when they are fetched, as those of windows do (mw.c). A refusal is a binding error (0x06), a request that makes no sense
  * by itself 0x02, a list that cannot be read 0x04; then nothing has changed.
  */
 #include <stdlib.h>
@@ -20,7 +20,7 @@
 #define ANY_QP 0xffffffu
 #define ENTRY_BYTES 16u
 
-/* What a key is from now on. The parts are owned. */
+/* The new contents of a key. It owns the parts. */
 struct change {
 	struct engine_mr_attr mr;
 	bool is_free;
@@ -45,7 +45,7 @@ static uint64_t span_of(const struct indirect *of, const struct wqe_part *part)
 	return (uint64_t)(of->layout.n_blocks - 1) * part->stride + part->bytes;
 }
 
-/* Those bytes of a part that lie in its region; of a part that is repeated all or nothing. False: none do. */
+/* The bytes of a part that lie in its region; a repeated part has all of them or none. False: none do. */
 static bool clip(const struct indirect *of, const struct wqe_part *part, const struct mr *mr, struct gather_part *ret_part)
 {
 	const struct engine_mr_attr *attr = &mr->attr;
@@ -285,7 +285,7 @@ uint8_t umr_execute(struct engine_qp *qp, const struct wqe_umr *umr, uint32_t ke
 	if (indirect->attr.pdn != qp->attr.pdn || !indirect->attr.may_change || (umr->must_be_free && indirect->mr) ||
 	    (!umr->sets_tag && key != indirect->attr.key))
 		return SHMD_SYNDROME_MW_BIND_ERR;
-	/* Who frees may name itself; a key for one QP alone is not there. */
+	/* A UMR that frees may name its own QP; keys for one QP alone do not exist. */
 	if (umr->names_qp && !frees && umr->qpn != ANY_QP)
 		return SHMD_SYNDROME_MW_BIND_ERR;
 	if (frees && indirect->mr && key != indirect->attr.key)

@@ -83,7 +83,7 @@ bool mw_allows(const struct mr *mr, const struct mr_want *want)
 
 /* ---- WQEs ---------------------------------------------------------------------------------------------------------- */
 
-/* What libmlx5 makes of ibv_bind_mw() and its like. */
+/* WQEs as libmlx5 writes them for ibv_bind_mw() and its like. */
 static bool is_binding(const struct wqe_umr *umr)
 {
 	return !umr->is_free && umr->sets_start && umr->sets_length && umr->set_access == ALL_ACCESS && umr->list;

@@ -5,7 +5,7 @@
  *
  * Streams are not executed beside each other: a request of another stream waits, as one for another DCT does, until all
  * before it have completed. So when a request fails, what is on its way behind it is of its own stream, and nothing is ever
- * sent twice that may have been executed. What is no WQE's fault (an index that cannot be true) ends the DCI.
+ * sent twice that may have been executed. An error that no WQE caused (an index that cannot be true) ends the DCI.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -66,7 +66,7 @@ static void flush_stream(struct engine_qp *qp, uint16_t stream)
 	}
 }
 
-/* What is behind those that are flushed has not been sent, but NOPs, which are done. */
+/* Requests behind the flushed ones have not been sent, except NOPs, which are done. */
 static uint32_t first_to_send(const struct requester *req)
 {
 	uint32_t i = req->head;

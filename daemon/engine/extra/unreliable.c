@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What UC and UD do otherwise than RC.
+ * UC, UD and raw packets, where they differ from RC.
  *
  * Nothing is acknowledged and nothing sent again. A request completes when its last packet was sent and nobody reads
  * the client's memory for it any more: packets that carry references are awaited, and count when they come back to the
- * pool of this engine, whether executed, dropped or lost. Those that carry their payload are done at once.
+ * pool of this engine, whether executed, dropped or lost. Packets that carry their payload are done at once.
  *
  * The responder drops a message whole: when a packet of it is missing, when no receive WQE is posted, when it is longer
- * than its receive, or not allowed. A receive WQE that had been taken serves the next message. What was written of a
+ * than its receive, or not allowed. A receive WQE that had been taken serves the next message. The written part of a
  * message that breaks off stays written. Only a receive WQE that is wrong itself is an error.
  *
  * A UD message is one packet, whose way and header the owner makes from its address vector. A frame of a raw packet QP is none:

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reference: a kernel stores 64 bytes to host memory, fences and sets a flag; a CPU thread sees the flag and sets the
- * answer; the kernel sees that. What a request and its completion cost at the very least between a GPU and a CPU.
+ * answer; the kernel sees that. The least cost of a request and its completion between a GPU and a CPU.
  */
 #include <pthread.h>
 #include <stdint.h>

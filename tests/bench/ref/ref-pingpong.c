@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reference: two threads bounce a counter between two cache lines of shared memory, release to acquire, nothing
- * else. What a request and its completion cost at the very least.
+ * else. The least cost of a request and its completion.
  */
 #include "ref.h"
 

@@ -93,7 +93,7 @@ static ssize_t receive(int sock, struct sim_upcall *up, void *buf, int *ret_fd)
 	ssize_t n;
 
 	*ret_fd = -1;
-	/* The end may be told before the last packet, if both come while the kernel looks (proto/framing.c). */
+	/* The kernel may report the end before the last packet, if both come while the kernel looks (proto/framing.c). */
 	do {
 		msg.msg_controllen = sizeof(control);
 		n = recvmsg(sock, &msg, MSG_CMSG_CLOEXEC);

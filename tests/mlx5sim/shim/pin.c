@@ -3,8 +3,8 @@
  * Pages as a NIC sees them: pinned, and the same pages as the process's.
  *
  * Private pages are copied into a memfd that is then mapped in their place, so both sides have one memory from then on,
- * and it outlives the process like pinned pages do. Pages of a shared file are handed over as they are. What is pinned
- * where is read from /proc/self/maps each time: munmap, mremap and a new mmap at the same place need no bookkeeping.
+ * and it outlives the process like pinned pages do. Pages of a shared file are handed over as they are. The places of
+ * pinned pages are read from /proc/self/maps each time: munmap, mremap and a new mmap at the same place need no bookkeeping.
  *
  * A thread that writes to a page of the range in the microseconds of the exchange loses that write; a stack is refused,
  * since the exchange itself runs on one. A fork gives the child private copies, as the kernel does with pinned pages.

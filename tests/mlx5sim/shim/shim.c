@@ -102,7 +102,7 @@ SHIM_API int openat64(int dir, const char *path, int flags, ...)
 	return OPEN_WITH_MODE(dir, path, flags);
 }
 
-/* What fortified programs call. */
+/* Fortified programs call these. */
 SHIM_API int __open_2(const char *path, int flags);
 SHIM_API int __open64_2(const char *path, int flags);
 SHIM_API int __openat_2(int dir, const char *path, int flags);
@@ -177,7 +177,7 @@ SHIM_API char *realpath(const char *path, char *resolved)
 	return real;
 }
 
-/* What fortified programs call. */
+/* Fortified programs call these. */
 SHIM_API char *__realpath_chk(const char *path, char *resolved, size_t bytes);
 SHIM_API ssize_t __readlink_chk(const char *path, char *to, size_t bytes, size_t room);
 
@@ -266,7 +266,7 @@ SHIM_API int fstat64(int fd, struct stat64 *st)
 	return fstat(fd, (struct stat *)st);
 }
 
-/* What ls of coreutils asks by. */
+/* ls of coreutils calls it. */
 SHIM_API int statx(int dir, const char *path, int flags, unsigned int mask, struct statx *st)
 {
 	int nic = shim_nic_of(path);

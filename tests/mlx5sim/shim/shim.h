@@ -10,7 +10,7 @@
 
 #include "tests/mlx5sim/wire.h"
 
-/* What the preload makes visible. */
+/* Symbols that the preload exports. */
 #define SHIM_API __attribute__((visibility("default")))
 
 /* paths.c: the place in the simulator's tree of a path of ours, in buf, or path itself. */

@@ -19,7 +19,7 @@
 #include "tests/mlx5sim/sim/address.h"
 #include "tests/mlx5sim/sim/pd-mr.h"
 
-/* Of grh_gid_fl in an address vector (libmlx5, mlx5_create_ah). */
+/* A bit of grh_gid_fl in an address vector (libmlx5, mlx5_create_ah). */
 #define AV_HAS_GRH 0x40000000u
 #define AV_SGID_INDEX(word) ((word) >> 20 & 0xff)
 #define AV_FLOW_LABEL(word) ((word)&0xfffff)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One ioctl: fetch, decode, run, answer. What is refused is in the log with the command's name and the reason. The
- * thread of the ufile.
+ * One ioctl: fetch, decode, run, answer. The log has each refusal with the command's name and the reason.
+ * Runs on the thread of the ufile.
  */
 #include <errno.h>
 #include <signal.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Descriptors that events are read from: a socket pair. Both ends stay open here, so that events nobody read can be
- * taken back when their object goes: libibverbs waits until it has seen as many as it is told there were.
+ * taken back when their object goes: libibverbs waits until it has seen as many as the device reports.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The ioctl of uverbs, taken apart: which method, and are its attributes what that method takes? Pure: no client, no
- * device. What is not known is refused with the errno a kernel would give and with a reason in words.
+ * device. It refuses unknown ones with a kernel's errno and a reason in words.
  */
 #ifndef SHMEMD_TESTS_MLX5SIM_DECODE_H
 #define SHMEMD_TESTS_MLX5SIM_DECODE_H

@@ -67,7 +67,7 @@ int device_query_port_speed(struct call *call)
 	return call_out(call, QUERY_PORT_SPEED_RESP, &speed, sizeof(speed));
 }
 
-/* Of a port without a switch there is nothing to tell: no flags. */
+/* A port without a switch has no flags. */
 int device_query_mlx5_port(struct call *call)
 {
 	const struct mlx5_ib_uapi_query_port resp = {0};
@@ -77,7 +77,7 @@ int device_query_mlx5_port(struct call *call)
 	return call_out(call, MLX5_IB_ATTR_QUERY_PORT, &resp, sizeof(resp));
 }
 
-/* What there is in this context of one kind, newest first: after an import, handles are all that is left of it. */
+/* The objects of one kind in this context, newest first: after an import, handles are all that is left of it. */
 int device_info_handles(struct call *call)
 {
 	static const struct {
@@ -160,7 +160,7 @@ int device_query_gid_entry(struct call *call)
 
 /* ---- context --------------------------------------------------------------------------------------------------- */
 
-/* Of a new context, and of one that another process asks about: they are told the same. */
+/* Answers for a new context and for one that another process asks about: both are the same. */
 static int answer_context(struct call *call, uint16_t vectors_id, uint16_t support_id,
 			  uint16_t driver_id)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The DEVX methods of uverbs: which commands each lets through, and the objects that commands make. What a kernel checks
- * is checked here; what the firmware checks, in fw.c. An answer that says why a command failed reaches the caller.
+ * The DEVX methods of uverbs: which commands each lets through, and the objects that commands make. A kernel's checks
+ * are here; the firmware's, in fw.c. An answer that says why a command failed reaches the caller.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@ static int check_uid(struct call *call, uint16_t opcode)
 {
 	if (!call->ufile->has_context)
 		return call_refuse(call, -EINVAL, "no context");
-	/* Capabilities are told to everybody. */
+	/* Every caller may read capabilities. */
 	if (!call->ufile->uid && opcode != PRM_OP_QUERY_HCA_CAP &&
 	    opcode != PRM_OP_QUERY_HCA_VPORT_CONTEXT)
 		return call_refuse(call, -EINVAL, "a context without DEVX");
@@ -122,7 +122,7 @@ static int begin_on_object(struct call *call, uint16_t handle_id, uint16_t in_id
 	r = begin(call, in_id, out_bytes, kind, ret_cmd);
 	if (r < 0)
 		return r;
-	/* What names no object that is known here fails in the firmware. */
+	/* A command that names an unknown object fails in the firmware. */
 	if (fw_object_of(ret_cmd, &made_by, &number) &&
 	    (object->opcode != made_by || object->number != number)) {
 		free(ret_cmd->out);

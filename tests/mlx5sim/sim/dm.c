@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Device memory: a memfd each, mapped by the client at the page number that it was told, and registered by offset. And
+ * Device memory: a memfd each, mapped by the client at the page number of the answer, and registered by offset. And
  * the page that says how the clock of CQEs runs, which is mapped in the same way: it counts nanoseconds.
  */
 #include <errno.h>

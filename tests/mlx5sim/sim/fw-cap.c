@@ -150,7 +150,7 @@ static void fill_atomic(const struct fw_cmd *cmd, uint8_t *out)
 	}
 }
 
-/* Present and greatest values (bit 0 of the op_mod) are the same. As much is told as there is room for. */
+/* Present and greatest values (bit 0 of the op_mod) are the same. The answer holds as much as fits. */
 int fw_query_hca_cap(struct fw_cmd *cmd)
 {
 	uint8_t out[PRM_QUERY_HCA_CAP_OUT_BYTES] = {0};

@@ -130,7 +130,7 @@ static const uint8_t *list_of(const struct fw_cmd *cmd, size_t *ret_bytes)
 	return cmd->in + PRM_CREATE_MKEY_IN_BYTES;
 }
 
-/* Those of a kernel alone: physical addresses, and what is for keys of keys. */
+/* Modes for a kernel alone: physical addresses, and those for keys of keys. */
 static int check_direct(struct fw_cmd *cmd)
 {
 	static const uint32_t of_indirect[] = {MKC(FREE), MKC(UMR_EN), MKC(EN_RINVAL)};

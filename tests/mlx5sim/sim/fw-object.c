@@ -25,7 +25,7 @@ static int check(struct fw_cmd *cmd)
 	if (index >= nic_n_gids(cmd->nic))
 		return fw_fail(cmd, PRM_STATUS_BAD_PARAM, PRM_CREATE_AV_QP_MAPPING_IN_AV_SRC_ADDR_INDEX,
 			       "GID index %u", (unsigned int)index);
-	/* Of any context of this device. */
+	/* A QP of any context of this device. */
 	sim_lock(cmd->nic->sim);
 	r = engine_qp_query(cmd->nic->engine, qpn, &info);
 	sim_unlock(cmd->nic->sim);

@@ -126,7 +126,7 @@ static const struct transition transitions[] = {
 	{PRM_OP_2RST_QP, ANY_STATE, ENGINE_QP_RST, 0, no_fields, {0}},
 };
 
-/* Which field a bit of the mask is for, and what the engine is told of. */
+/* The field for each bit of the mask, and the engine's attribute. */
 static const struct {
 	uint32_t bit, field, set;
 } options[] = {
@@ -381,7 +381,7 @@ int fw_modify_qp(struct fw_cmd *cmd)
 
 #define OPT_EXT_STREAM 1u /* of opt_param_mask_95_32 */
 
-/* Of a QP that verbs made, too: there is no other way. */
+/* Also for a QP that verbs made: it is the only way. */
 static int reset_stream(struct fw_cmd *cmd)
 {
 	struct object *object = fw_object(cmd, PRM_OP_CREATE_QP, PRM_QP_IN_QPN, "QP");

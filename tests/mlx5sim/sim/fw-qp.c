@@ -10,7 +10,7 @@
 #include <string.h>
 
 /*
- * Of all QP commands: a client may fill in what its transition does not look at. Hints (latency, page size, message
+ * For all QP commands: a client may fill in fields that its transition ignores. Hints (latency, page size, message
  * size) and permissions (reserved key, scatter to CQE) change nothing here; secondary paths, signatures and the rest of the context are refused.
  */
 const uint32_t fw_qp_fields[] = {PRM_QPC_ST,
@@ -62,7 +62,7 @@ const uint32_t fw_qp_fields[] = {PRM_QPC_ST,
 #define QPC(name) (PRM_CREATE_QP_IN_QPC + PRM_QPC_##name)
 #define LOG_RING_MAX 15
 
-/* Of a QP that sends nothing: what its record says is posted are zeros. */
+/* A QP that sends nothing: its record shows zeros. */
 static uint8_t empty_ring[SHMD_WQEBB_BYTES];
 
 struct rings {
@@ -194,7 +194,7 @@ int fw_alloc_counter(struct fw_cmd *cmd)
 	return 0;
 }
 
-/* What the engine counts; what it does not stays zero. */
+/* The engine's counters; the others stay zero. */
 int fw_query_counter(struct fw_cmd *cmd)
 {
 	struct engine_qp_counters sum;

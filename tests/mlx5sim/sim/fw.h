@@ -3,7 +3,7 @@
  * The firmware: commands as they come from DEVX, on objects of the uid that sends them. The thread of the ufile.
  *
  * Fields are those of daemon/nic/mlx5/prm.h. Each command lists the fields it takes; any other bit that is set is
- * refused. What is refused has a status and a syndrome: the opcode in the upper half, the bit offset of the field that
+ * refused. A refusal has a status and a syndrome: the opcode in the upper half, the bit offset of the field that
  * is wrong in the lower one.
  */
 #ifndef SHMEMD_TESTS_MLX5SIM_FW_H
@@ -50,7 +50,7 @@ struct fw_cmd {
 	struct object *created;
 };
 
-/* What the kernel takes a command for. */
+/* The kernel's class of a command. */
 enum fw_kind { FW_GENERAL, FW_CREATE, FW_MODIFY, FW_QUERY };
 
 bool fw_is_kind(uint16_t opcode, enum fw_kind kind);
@@ -117,7 +117,7 @@ int fw_arm_rq(struct fw_cmd *cmd);
 int fw_create_object(struct fw_cmd *cmd);
 
 /*
- * Behind RTS2RTS_QP: an extension of the QP's context, of which a DCI's stream is taken (rdma-core mlx5_ifc.h, rts2rts_qp_in and
+ * Behind RTS2RTS_QP: an extension of the QP's context; only a DCI's stream is read (rdma-core mlx5_ifc.h, rts2rts_qp_in and
  * qpc_ext).
  */
 #define FW_RTS2RTS_EXT_STREAM PRM_AT(0x890, 16)

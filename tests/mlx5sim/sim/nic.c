@@ -143,7 +143,7 @@ static void link_local(uint8_t gid[16], uint64_t guid)
 	memcpy(gid + 8, &be, 8);
 }
 
-/* Of the range that is set aside for examples. */
+/* From the range reserved for examples. */
 static void ipv4_mapped(uint8_t gid[16], int index)
 {
 	const uint8_t start[15] = {[10] = 0xff, 0xff, 192, 0, 2};
@@ -257,7 +257,7 @@ static bool turn(struct nic *nic)
 {
 	bool busy = !nic->lost && read_doorbells(nic);
 
-	/* What is lost executes nothing; without QPs it only gives packets back. */
+	/* A lost NIC executes nothing; without QPs it only gives packets back. */
 	if (!nic->lost || !nic->n_qps)
 		busy |= engine_progress(nic->engine, 64) != 0;
 	cq_notify_armed(nic, op_now(nic));

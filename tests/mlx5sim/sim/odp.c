@@ -95,7 +95,7 @@ static const struct engine_mem_ops odp_ops = {
 	.free = odp_free,
 };
 
-/* Of the process that made this call. */
+/* A region of the calling process. */
 int odp_memory_new(struct call *call, struct memory **ret_memory)
 {
 	struct odp_memory *odp = calloc(1, sizeof(*odp));
@@ -109,7 +109,7 @@ int odp_memory_new(struct call *call, struct memory **ret_memory)
 	getsockopt(call->reply, SOL_SOCKET, SO_PEERCRED, &who, &bytes);
 	odp->pid = who.pid;
 	odp->pidfd = (int)syscall(SYS_pidfd_open, odp->pid, 0);
-	/* What is there for sure. */
+	/* A minimum that is certainly there. */
 	if (odp->pidfd < 0 || move(&odp->memory.mem, false, call->attrs_addr, &probe, 1) < 0) {
 		memory_unref(&odp->memory);
 		return call_refuse(call, -EPERM, "the simulator may not read the memory of process %d on demand",

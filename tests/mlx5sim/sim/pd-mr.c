@@ -195,7 +195,7 @@ static int mr_enter(struct call *call, struct mr *mr, const struct ib_uverbs_reg
 	sim_lock(nic->sim);
 	attr.key = nic->next_key;
 	nic->next_key += 0x100;
-	/* Of device memory nothing may be registered: a key that no address belongs to. */
+	/* A key without addresses, for device memory of length zero. */
 	r = attr.length_bytes ? engine_mr_create(nic->engine, &attr) : 0;
 	if (r == 0)
 		mr->key = attr.key;
@@ -215,7 +215,7 @@ static int take_dmabuf(struct call *call, struct mr *mr, int client_fd, const st
 	return r < 0 ? call_refuse(call, r, "not a dmabuf, or a shorter one") : 0;
 }
 
-/* Of the calling process: its pages of now, or whatever lies there at each access. */
+/* Memory of the calling process: its present pages, or whatever lies there at each access. */
 static int own_memory(struct call *call, const struct ib_uverbs_reg_mr *cmd, struct memory **ret_memory)
 {
 	if (is_on_demand(cmd))
@@ -240,7 +240,7 @@ static int take_memory(struct call *call, struct mr *mr, struct dm *dm, int dmab
 
 #define NO_FD (-1)
 
-/* Of device memory, of a dmabuf that the client has as `dmabuf_fd`, or of its own memory. */
+/* Device memory, a dmabuf that the client has as `dmabuf_fd`, or the client's own memory. */
 static int mr_new(struct call *call, struct pd *pd, struct dm *dm, int dmabuf_fd,
 		  const struct ib_uverbs_reg_mr *cmd, struct mr **ret_mr)
 {
@@ -449,7 +449,7 @@ static int mr_change(struct call *call, struct mr *mr, struct pd *pd,
 	return r;
 }
 
-/* What the region will be. */
+/* Attributes of the new region. */
 static struct ib_uverbs_reg_mr merged(const struct mr *mr, const struct ib_uverbs_rereg_mr *cmd)
 {
 	struct ib_uverbs_reg_mr reg = mr->reg;

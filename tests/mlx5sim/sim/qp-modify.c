@@ -2,7 +2,7 @@
 /*
  * The states of queue pairs, and their events. Transitions go by the table (qp-table.c); the engine's state is the true
  * one: a QP that failed is in ERR whatever the client did last. A DCT is made in the engine when it moves to RTR, with
- * what it was told before; that is when its client learns its number.
+ * the attributes given before; that is when its client learns its number.
  */
 #include <errno.h>
 #include <string.h>
@@ -86,7 +86,7 @@ static uint32_t present_state(struct nic *nic, const struct qp *qp)
 	if (cmd->attr_mask & (bit))                                                                \
 	last->field = cmd->field
 
-/* What was said of an XRC_TGT was said for all its handles. Under sim->lock. */
+/* An attribute set on an XRC_TGT holds for all its handles. Under sim->lock. */
 static struct ib_uverbs_modify_qp *last_of(struct qp *qp)
 {
 	return qp->tgt ? &qp->tgt->last : &qp->last;
@@ -116,7 +116,7 @@ static void remember(struct qp *qp, const struct ib_uverbs_modify_qp *cmd)
 	sim_unlock(qp->object.ufile->sim);
 }
 
-/* What was given in INIT and what comes now, in two steps. */
+/* The attributes of INIT and those of now, in two steps. */
 static int enter_dct(struct call *call, struct qp *qp, const struct engine_qp_modify *rtr)
 {
 	struct engine_qp_modify init = {.state = ENGINE_QP_INIT,

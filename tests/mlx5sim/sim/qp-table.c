@@ -133,7 +133,7 @@ static enum engine_qp_state engine_state(uint32_t state)
 }
 
 /*
- * What the masks of verbs are for the engine; its sets are coarser, and the table above has seen to completeness. What a
+ * The engine's attributes for the masks of verbs; its sets are coarser, and the table above has seen to completeness. Attributes that a
  * DCI or an XRC_TGT has no use for is dropped.
  */
 static uint32_t engine_set(enum engine_qp_type type, uint32_t mask)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which attributes a transition of a QP needs and allows, and what the engine is told. Pure. */
+/* Which attributes a transition of a QP needs and allows, and the attributes for the engine. Pure. */
 #ifndef SHMEMD_TESTS_MLX5SIM_QP_TABLE_H
 #define SHMEMD_TESTS_MLX5SIM_QP_TABLE_H
 

@@ -17,7 +17,7 @@
 #include "tests/mlx5sim/sim/qp.h"
 #include "tests/mlx5sim/sim/xrc.h"
 
-/* What a kernel of these days knows and this device may ignore: scatter to CQE is a permission, not a promise. */
+/* Flags that a current kernel knows and this device may ignore: scatter to CQE is a permission, not a promise. */
 #define FLAGS_TAKEN                                                                                \
 	(MLX5_QP_FLAG_SCATTER_CQE | MLX5_QP_FLAG_ALLOW_SCATTER_CQE | MLX5_QP_FLAG_UAR_PAGE_INDEX | \
 	 MLX5_QP_FLAG_TYPE_DCI | MLX5_QP_FLAG_TYPE_DCT | MLX5_QP_FLAG_DCI_STREAM)
@@ -31,7 +31,7 @@ struct qp_params {
 	bool sq_sig_all;
 };
 
-/* Of a QP that sends nothing: what its record says is posted are zeros. */
+/* A QP that sends nothing: its record shows zeros. */
 static uint8_t empty_ring[SHMD_WQEBB_BYTES];
 
 void qp_doorbell(struct nic *nic, const struct uar *uar)
@@ -249,7 +249,7 @@ static bool has_any(const struct call *call, const uint16_t *ids, size_t n)
 	return false;
 }
 
-/* What a type has no use for is not taken in silence. */
+/* Attributes that a type does not use are refused. */
 static int check_parts(struct call *call, const struct qp_params *params)
 {
 	static const uint16_t of_no_tgt[] = {UVERBS_ATTR_CREATE_QP_PD_HANDLE, UVERBS_ATTR_CREATE_QP_SEND_CQ_HANDLE,

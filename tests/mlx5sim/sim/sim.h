@@ -22,7 +22,7 @@
 
 #define SIM_NICS_MAX 8
 #define SIM_GIDS_MAX 4
-/* Of a port of InfiniBand, which could run as HDR and runs as EDR. */
+/* An InfiniBand port that could run as HDR and runs as EDR. */
 #define SIM_IB_CAP_MASK (IBV_PORT_EXTENDED_SPEEDS_SUP | IBV_PORT_CAP_MASK2_SUP | IBV_PORT_CM_SUP)
 #define SIM_IB_CAP_MASK2 IBV_PORT_LINK_SPEED_HDR_SUP
 #define SIM_GID_TABLE 8u /* entries of a port; those behind the last GID are empty */

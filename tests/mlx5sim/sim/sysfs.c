@@ -136,7 +136,7 @@ static void put_pci(struct tree *tree, const char *device)
 	put_link(tree, in(path, device, "driver"), "../../../../bus/pci/drivers/mlx5_core");
 }
 
-/* What makes it one of the devices there are: its links in the classes, and its node. */
+/* Makes it visible: its links in the classes, and its node. */
 static void put_listing(struct tree *tree, const struct nic *nic)
 {
 	char name[64], target[128];

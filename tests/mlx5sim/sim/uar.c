@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* UAR pages: a memfd each, mapped by the client at the offset that it was told and read here by the NIC's thread. */
+/* UAR pages: a memfd each, mapped by the client at the offset of the answer and read here by the NIC's thread. */
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/mman.h>

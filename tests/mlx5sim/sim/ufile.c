@@ -77,7 +77,7 @@ static unsigned int count_objects(const struct ufile *ufile)
 	return n;
 }
 
-/* Its device is gone, and everything that it had; who waits for events is told. */
+/* Its device is gone, and everything that it had; threads that wait for events are woken. */
 static void lose(struct ufile *ufile)
 {
 	const struct ib_uverbs_async_event_desc event = {.event_type = IBV_EVENT_DEVICE_FATAL};

@@ -87,7 +87,7 @@ static struct xrc_domain *new_domain(struct nic *nic, int fd, const struct stat 
 	return domain;
 }
 
-/* Of the file; a new one when there is none yet and the flags say so. */
+/* The domain of the file; a new one when there is none yet and the flags say so. */
 static int take_domain(struct call *call, int own_fd, uint32_t flags, struct xrc_domain **ret_domain)
 {
 	_cleanup_close_ int fd = own_fd;

@@ -14,10 +14,10 @@ struct xrcd {
 struct xrcd *xrcd_get(struct call *call, uint64_t handle); /* NULL */
 uint32_t xrcd_number(const struct xrcd *xrcd);
 
-/* The receiving QP behind a handle. What all handles share is read and written under sim->lock. */
+/* The receiving QP behind a handle. State that all handles share is read and written under sim->lock. */
 struct xrc_tgt {
 	struct list domain_link;
-	struct list handles; /* struct qp.tgt_link, of those that are told events */
+	struct list handles; /* struct qp.tgt_link, of those that get events */
 	uint32_t users; /* handles that have not put it: one leaves the list before */
 	uint32_t qpn;
 	struct ib_uverbs_modify_qp last;

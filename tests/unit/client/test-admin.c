@@ -217,7 +217,7 @@ static int expect_next(void *arg, const struct shmd_admin_event *event)
 	return *n == 3 * CLIENT_EVENTS_MAX;
 }
 
-/* What is not asked for stays in the socket, where the daemon sees it: nothing is lost here. */
+/* An event that was not requested stays in the socket, where the daemon sees it: none is lost here. */
 TEST(monitor_that_pauses_loses_nothing_in_the_library)
 {
 	struct fake_daemon fake = {0};

@@ -163,7 +163,7 @@ static void answer(struct fake_daemon *fake, const struct msg *req, struct fdlis
 
 static char text[16384];
 
-/* What the line prints, in `text`. */
+/* Puts the line's output into `text`. */
 static const char *printed_words(char **words)
 {
 	struct shmd_client_attr attr = {.role = SHMD_ROLE_CONTROL};

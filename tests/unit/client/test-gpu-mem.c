@@ -59,8 +59,8 @@ __attribute__((visibility("default"))) int ioctl(int fd, unsigned long request, 
 
 struct lab {
 	struct fake_daemon fake;
-	uint32_t status[5]; /* by kind of memory: what it is refused with, or 0 */
-	unsigned int n_lost; /* so many regions the next daemon had destroyed before it was told */
+	uint32_t status[5]; /* by kind of memory: the status that refuses it, or 0 */
+	unsigned int n_lost; /* regions that the next daemon destroyed before it heard of them */
 	bool dies_at_peermem, has_no_pd, takes_no_dmabuf;
 	unsigned int n_asked[5];
 	struct msg_mem_reg_req last[5];
@@ -355,7 +355,7 @@ TEST(region_that_the_next_daemon_did_not_know_is_made_again)
 	lab_close(&lab);
 }
 
-/* What is left of the host's memory and the GPU's is given back when the last step fails too. */
+/* The rest of the host's and the GPU's memory is freed when the last step fails too. */
 TEST(failure_of_every_way_leaves_nothing)
 {
 	struct lab lab = {.has_no_pd = true};

@@ -429,7 +429,7 @@ TEST(every_family_of_a_qp_and_an_mr_has_its_own_number)
 	assert_samples(METRICS_MRS, mr_samples);
 }
 
-/* What is only yes or no, the other way round than above. */
+/* The yes-or-no figures, inverted from those above. */
 TEST(what_is_yes_or_no_is_told_either_way)
 {
 	struct shmd_session_item kept = session;

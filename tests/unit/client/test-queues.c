@@ -19,7 +19,7 @@
 #include "tests/lib/test.h"
 #include "tests/unit/client/fake-daemon.h"
 
-/* What the fake NIC remembers. */
+/* State of the fake NIC. */
 struct fake_nic {
 	struct fake_daemon fake;
 	unsigned int n_created, n_destroyed, n_mrs, n_connects, n_peers, n_modified;

@@ -32,7 +32,7 @@ enum way {
 	EACH_WAY, /* request by request */
 };
 
-/* What a daemon keeps of a session, so that a request that comes again is not carried out again. */
+/* The state that a daemon keeps of a session, so that it does not carry out a repeated request twice. */
 struct kept {
 	uint64_t last_id;
 	uint64_t n_done;
@@ -837,7 +837,7 @@ TEST(next_daemon_that_dies_silently_gives_no_new_time)
 	uint64_t end = nsec_now() + PATIENCE_NSEC;
 
 	fake_crash(&fake);
-	/* What it says before that is no news. */
+	/* Earlier reports carry no news. */
 	while (health_of(client) == SHMD_HEALTH_OK && nsec_now() < end) {
 		fake_send_event(&fake, MSG_EVENT_PORT_STATE, 2, "of a daemon that dies");
 		usleep(2000);

@@ -29,7 +29,7 @@ TEST(burst_then_two_a_second)
 	ASSERT_EQ(n, 20);
 }
 
-/* What the lines of `write_lines` look like on stderr. */
+/* The lines of `write_lines` as stderr shows them. */
 static void capture(void (*write_lines)(void), char *out, size_t size)
 {
 	int fd = memfd_create("log", MFD_CLOEXEC), saved = dup(STDERR_FILENO);

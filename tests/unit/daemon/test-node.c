@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading the machine again and again, without a daemon: what is said of it, and how often. */
+/* Reading the machine repeatedly, without a daemon: the reports, and how often they come. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>

@@ -249,7 +249,7 @@ TEST(reload_takes_what_may_change_and_names_the_rest)
 	ASSERT_EQ(now.max_qps, 5);
 	ASSERT_STREQ(now.socket_group, "staff");
 	ASSERT_EQ(now.soft_nics, 2);
-	/* What waits goes on waiting, and is named again. */
+	/* A pending setting stays pending, and the log names it again. */
 	settings_reload(&now, &next, &changes);
 	ASSERT_STREQ(changes.taken, "");
 	ASSERT_STREQ(changes.waiting, "socket, soft-nics");

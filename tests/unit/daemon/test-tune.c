@@ -257,7 +257,7 @@ TEST(a_start_with_sessions_says_how_far_the_map_is_followed)
 	scene_deinit(&s);
 }
 
-/* What is kept from connections is a share of what there is. */
+/* The descriptors kept from connections are a share of the limit. */
 TEST(descriptors_are_as_many_as_the_process_may_really_open)
 {
 	const struct rlimit few = {100, 200};

@@ -131,7 +131,7 @@ int lives_modify(struct lives *l, struct tqp *qp, const struct engine_qp_modify 
 	return engine_qp_modify(qp->node->engine, qp->qpn, mod);
 }
 
-/* What is on its way is lost, and what they held as well. */
+/* Packets on their way are lost, and so is the state that the engines held. */
 static void forget_life(struct lives *l)
 {
 	struct world *w = &l->w;

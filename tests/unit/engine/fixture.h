@@ -172,7 +172,7 @@ void pair_init_nodes(struct pair *p, struct world *w, unsigned int a, unsigned i
 		     const struct tqp_attr *attr);
 void pair_deinit(struct pair *p);
 
-/* What most tests begin with: two engines, a region on each, the local one filled, and a connected pair. */
+/* The start of most tests: two engines, a region on each, the local one filled, and a connected pair. */
 struct setup {
 	struct world w;
 	struct pair p;

@@ -489,7 +489,7 @@ TEST(overposting_waits_for_room)
 	teardown(&s);
 }
 
-/* What the client writes to a WQE after it was fetched changes nothing, also when it is sent again. */
+/* A client's writes to a WQE after its fetch change nothing, not even when the engine sends it again. */
 TEST(a_wqe_is_read_once)
 {
 	struct setup s;

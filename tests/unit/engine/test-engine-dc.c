@@ -232,7 +232,7 @@ TEST(dc_many_dcis_send_to_one_dct)
 	}
 }
 
-/* What is posted first is complete at its DCT before what follows begins at another one. */
+/* A request completes at its DCT before the next one begins at another DCT. */
 TEST(dc_order_holds_across_dcts)
 {
 	struct lab l;
@@ -548,7 +548,7 @@ TEST(dc_dct_destroyed_with_traffic_on_its_way)
 	}
 }
 
-/* Of connections that were left a few are remembered, so that what comes late is known for what it is. */
+/* The engine remembers a few connections that it left, so that it recognises late packets. */
 TEST(dc_connections_that_were_left_are_forgotten)
 {
 	struct engine *engine;

@@ -54,7 +54,7 @@ static void expect_failed_at(struct setup *s, uint16_t index, uint16_t n_wqebbs,
 	ASSERT_EQ(s->w.nodes[0].events[0].number, s->p.a.qpn);
 	ASSERT_EQ(s->w.nodes[0].events[0].syndrome, syndrome);
 	ASSERT(!s->w.nodes[0].events[0].responder);
-	/* What was posted behind the failed request had no effect. */
+	/* Requests behind the failed one had no effect. */
 	for (unsigned int i = 0; i < 8; i++)
 		ASSERT_EQ(s->remote->bytes[i], 0);
 	ASSERT_MEMEQ(s->remote->bytes + 8192, s->local->bytes, 5000);

@@ -387,7 +387,7 @@ static void add_bad(struct setup *s, struct list_of *list, enum bad_part bad)
 	}
 }
 
-/* What is beside it works; a request that touches it does nothing at all. */
+/* Memory beside it works; a request that touches it does nothing at all. */
 TEST(part_that_may_not_be_used_is_refused_and_no_other)
 {
 	for (enum bad_part bad = 0; bad < N_BAD_PARTS; bad++) {
@@ -629,7 +629,7 @@ TEST(umr_changes_what_its_mask_says_and_nothing_else)
 #define BIND_ERR SHMD_SYNDROME_MW_BIND_ERR
 #define OP_ERR SHMD_SYNDROME_LOCAL_QP_OP_ERR
 
-/* What was there before still is. */
+/* Earlier entries are still there. */
 #define REFUSED(change, syndrome)                                                                  \
 	do {                                                                                       \
 		struct list_of list_;                                                              \

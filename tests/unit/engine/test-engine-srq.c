@@ -276,7 +276,7 @@ TEST(srq_number_in_cqes_where_asked_for)
 	}
 }
 
-/* What is posted stays for the others; only what the QP had taken is flushed. */
+/* Posted entries stay for the other QPs; only the entries that this QP took are flushed. */
 TEST(srq_outlives_the_error_of_a_qp)
 {
 	struct lab l;
@@ -424,7 +424,7 @@ TEST(srq_creation_is_checked)
 	for (unsigned int i = 0; i < 15; i++, good.srqn++)
 		ASSERT_OK(engine_srq_create(engine, &good));
 	ASSERT_ERR(engine_srq_create(engine, &good), ENOSPC);
-	/* Those are the engine's to destroy. */
+	/* The engine destroys them. */
 	teardown(&l);
 }
 

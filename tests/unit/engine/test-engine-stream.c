@@ -70,7 +70,7 @@ static void begin(struct lab *l, struct wqe *wqe, unsigned int opcode, uint16_t 
 		wqe_dc_av(wqe, &l->dcts[dct], KEY);
 }
 
-/* What is wrong with it. */
+/* Its error. */
 enum fault { GOOD, BAD_LKEY, BAD_RKEY };
 
 static uint16_t write_to(struct lab *l, uint16_t stream, unsigned int dct, enum fault fault, uint64_t at, uint32_t bytes)
@@ -171,7 +171,7 @@ TEST(stream_that_fails_is_flushed_and_the_others_go_on)
 	}
 }
 
-/* Those of its stream that are on their way behind it are flushed, and not executed; those of others are, and once. */
+/* Requests of its stream behind it are flushed and not executed; those of other streams are executed once. */
 TEST(stream_that_the_peer_refuses_takes_nothing_of_others_with_it)
 {
 	FOR_EACH_MODE(mode)
@@ -242,7 +242,7 @@ TEST(streams_in_error_end_the_dci_when_they_are_as_many_as_it_allows)
 		setup(&l, mode);
 		for (unsigned int i = 0; i < 3; i++) {
 			index[2 * i] = write_to(&l, (uint16_t)(0xff00 + i), 0, i & 1 ? BAD_RKEY : BAD_LKEY, 0, 64);
-			/* Of a stream in error it counts no second time. */
+			/* A stream in error counts it once only. */
 			index[2 * i + 1] = write_to(&l, 0xff00, 0, BAD_LKEY, 0, 64);
 		}
 		index[6] = write_to(&l, 5, 0, GOOD, 0, 64);
@@ -373,8 +373,8 @@ static unsigned int post_round(struct lab *l, uint64_t *seed)
 }
 
 /*
- * Packets lost, repeated and in any order while streams fail and are reset: what completed was executed once. Of what did
- * not, nothing was, unless nobody knows, since the answer to one of them was lost for good.
+ * Packets lost, repeated and in any order while streams fail and are reset: what completed was executed once. The others
+ * were not, unless the outcome is unknown because an answer was lost for good.
  */
 TEST(stream_storm_is_exact)
 {

@@ -183,7 +183,7 @@ TEST(uc_message_that_misses_a_packet_is_dropped_whole)
 			expect_ok(&s.p.a, 1);
 			expect_recv(&s, SHMD_CQE_RESP_SEND, 0, 6000);
 			ASSERT_MEMEQ(s.remote->bytes, s.local->bytes + 100, 6000);
-			/* Those behind a lost first packet are dropped too; behind a lost last one nothing is left to be. */
+			/* Packets behind a lost first one are dropped too; a lost last one has none behind it. */
 			ASSERT_EQ(tqp_info(&s.p.b).counters.dropped, 5 - nth);
 			ASSERT_EQ(tqp_info(&s.p.a).counters.retries, 0);
 			expect_alive(&s);
@@ -376,7 +376,7 @@ TEST(uc_send_error_stops_sending_only_until_the_owner_resumes)
 	wqe_raddr(&wqe, s.remote->iova, s.remote->key);
 	wqe_data(&wqe, s.local->iova, s.local->key, 8);
 	expect_send_error(&s, &wqe, SHMD_SYNDROME_LOCAL_QP_OP_ERR);
-	/* What is posted now is flushed. */
+	/* A request posted now is flushed. */
 	post_write(&s.p.a, SIGNALED, s.local, 0, s.remote, 8192, 64);
 	ASSERT_EQ(engine_scan(s.w.nodes[0].engine), 1);
 	world_run(&s.w);

@@ -57,7 +57,7 @@ static void expect_alive(const struct setup *s)
 	ASSERT_EQ(s->w.nodes[0].n_events + s->w.nodes[1].n_events, 0);
 }
 
-/* What the transport of the fixture writes there. */
+/* The bytes that the fixture's transport writes there. */
 static void expect_grh(const struct tqp *from, uint32_t bytes, const uint8_t *buffer)
 {
 	for (unsigned int i = 0; i < SHMD_GRH_BYTES; i++)

@@ -82,7 +82,7 @@ TEST(places_are_bounded_and_used_again)
 	deinit(&t);
 }
 
-/* What the journal says last is of a CQ that is gone. */
+/* The journal's last entry names a CQ that is gone. */
 TEST(a_place_that_is_used_again_knows_nothing_of_before)
 {
 	struct lab t;

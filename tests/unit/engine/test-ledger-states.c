@@ -236,7 +236,7 @@ static void drain_and_die(unsigned int n_restarts, bool is_modified)
 	expect_ok(&t.a, second);
 	ASSERT_MEMEQ(t.remote->bytes, t.local->bytes, 1000);
 	ASSERT_MEMEQ(t.remote->bytes + 2000, t.local->bytes + 2000, 1000);
-	/* What was to be caught up is so once. */
+	/* The backlog is caught up once. */
 	ASSERT_OK(tqp_to(&t.a, ENGINE_QP_SQD));
 	first = post_write(&t.a, SIGNALED, t.local, 4000, t.remote, 4000, 1000);
 	tqp_ring(&t.a);
@@ -376,7 +376,7 @@ TEST(a_dead_cq_stays_dead)
 	deinit(&t);
 }
 
-/* What has no room is seen to have none, by a client that has not looked since. */
+/* A client that has not looked since sees that the CQ has no room. */
 TEST(a_full_cq_is_full_afterwards)
 {
 	struct tqp_attr attr = TQP_ATTR;

@@ -278,7 +278,7 @@ static bool die_once(struct lab *t, enum engine_step step, unsigned int nth)
 		post_all(t);
 		run_to_the_end(t);
 		check(t);
-		/* What was cut off when it completed is counted again. */
+		/* A completion that the crash cut off is counted again. */
 		ASSERT_GE(tqp_info(&t->a).counters.wqes, 2 * N_MESSAGES);
 		ASSERT_LE(tqp_info(&t->a).counters.wqes, 2 * N_MESSAGES + died);
 	}
@@ -342,7 +342,7 @@ TEST(atomic_that_was_cut_off_is_refused_whatever_dies_then)
 	}
 }
 
-/* What came before it on this QP is answered, however often it comes. */
+/* An earlier request on this QP is answered, however often it comes. */
 static bool die_twice_behind_others(unsigned int again)
 {
 	struct lab t;

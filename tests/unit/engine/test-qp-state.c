@@ -274,7 +274,7 @@ TEST(nothing_is_sent_before_rts_nor_received_before_rtr)
 	world_run(&s.w);
 	tcq_expect_none(&s.p.a.scq);
 	ASSERT_EQ(s.w.n_packets, 0);
-	/* What was posted early is sent at RTS, without another doorbell. */
+	/* Requests posted early leave at RTS, without another doorbell. */
 	ASSERT_OK(tqp_to_rts(&s.p.a, &attr));
 	world_run(&s.w);
 	expect_ok(&s.p.a, 0);

@@ -203,7 +203,7 @@ TEST(umr_says_what_changes_and_to_what)
 
 TEST(access_bits_of_a_umr_are_those_of_verbs)
 {
-	/* Of the mask from 18 on: local write, remote read, remote write, atomic. Of the context: from 3 on. */
+	/* In the mask, from bit 18 on: local write, remote read, remote write, atomic. In the context, from bit 3 on. */
 	static const uint8_t verbs[] = {1, 4, 2, 8};
 	struct wqe_request req;
 	uint8_t wqe[192];

@@ -97,7 +97,7 @@ void rig_open_mlx5(struct rig *rig, unsigned int n_nics, const char *trace)
 
 #define MOST_CTXS 64u
 
-/* Of clients, which may be threads: where a NIC wants one of them looked at. */
+/* Clients may be threads; this is where a NIC asks for one of them to be looked at. */
 static struct nic_ctx *open_ctxs[MOST_CTXS];
 static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The functions of rdma-core 63 that export and import objects, for a libmlx5 that has none: so the daemon's way by the
- * library is tested everywhere. What they know of older structures is what rdma-core 44 to 62 have at their beginning.
+ * library is tested everywhere. They know older structures by the first fields that rdma-core 44 to 62 share.
  */
 #include <stddef.h>
 #include <stdint.h>

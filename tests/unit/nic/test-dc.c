@@ -395,7 +395,7 @@ TEST(sessions_end_in_the_midst_of_traffic)
 	rig_close(&rig);
 }
 
-/* What a service manager and the saved state have of a session between two daemons. */
+/* The descriptors and records of a session between two daemons. */
 struct left {
 	struct nic_kept fds;
 	void *record;

@@ -32,7 +32,7 @@
 #define QPS 2u
 #define RECORD_BYTES 4096u
 
-/* What a daemon leaves for the next one, and what its client knows; in memory of both. */
+/* The state that a daemon leaves for the next one, and its client's knowledge; in shared memory. */
 struct legacy {
 	struct nic_mr mr;
 	struct nic_doorbell doorbell;
@@ -402,7 +402,7 @@ TEST(what_is_no_record_of_this_nic_and_descriptor_is_refused)
 	bad = of_a;
 	bad.record_bytes--;
 	ASSERT_ERR(import_again(&a, rig.nic[0], &bad, &imported), EINVAL);
-	/* Of another NIC: both, the record, the descriptor. */
+	/* From another NIC: both, the record, the descriptor. */
 	ASSERT_ERR(import_again(&a, rig.nic[1], &of_a, &imported), EXDEV);
 	ASSERT_ERR(import_again(&a, rig.nic[0], &of_b, &imported), EXDEV);
 	ASSERT_ERR(import_again(&b, rig.nic[0], &of_a, &imported), EXDEV);
@@ -535,7 +535,7 @@ TEST(an_error_while_nobody_was_there_is_told_by_the_next)
 	client_connect(&a, 0, &b, 0);
 	client_connect(&a, 1, &b, 1);
 	export(&a, &legacies[0]);
-	/* What the client keeps of it. */
+	/* The client's part of it. */
 	struct nic_queues queues = {.layout = a.queues->layout};
 	struct nic_ctx ctx = *a.ctx;
 	struct nic_mr mr = *a.mr;
@@ -572,7 +572,7 @@ TEST(an_error_while_nobody_was_there_is_told_by_the_next)
 	ASSERT_EQ(event.number, client_qpn(&a, 0));
 	ASSERT_EQ(event.syndrome, SHMD_SYNDROME_REMOTE_ACCESS_ERR);
 	ASSERT_ERR(client_next_event(rig.nic[0], &event), EAGAIN);
-	/* And errors from now on are told as ever. */
+	/* Later errors are reported as ever. */
 	b.mr->rkey ^= 0x5500;
 	client_post_write(&a, 1, 0, &b, 0, 64);
 	b.mr->rkey ^= 0x5500;
@@ -640,7 +640,7 @@ static void forget_while_it_rings(struct nic *nic, const struct nic_ctx_attr *at
 	ASSERT(c.nic_page != MAP_FAILED);
 	client_post_inline(&c, 0, 1, &c, 0);
 	client_publish(&c, 0);
-	/* What the client keeps of it. */
+	/* The client's part of it. */
 	ctx = *c.ctx;
 	ctx.doorbell.wake_fd = wake_fd;
 	ASSERT_OK(nic_layout_copy(&queues.layout, &c.queues->layout));

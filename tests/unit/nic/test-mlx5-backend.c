@@ -588,7 +588,7 @@ TEST(counters_tell_what_went_wrong)
 	b.mr->rkey ^= 0x5500;
 	ASSERT_OK(rig.nic[0]->ops->ctx_counters(a.ctx, &after));
 	ASSERT_GT(after.error_cqes, before.error_cqes);
-	/* Of the NIC: what its contexts were told, and told before their end. */
+	/* The NIC's sum: the counts of its contexts, and those of contexts that ended. */
 	ASSERT_OK(rig.nic[0]->ops->counters(rig.nic[0], &after));
 	ASSERT_GT(after.error_cqes, before.error_cqes);
 	client_close(&a);
@@ -738,7 +738,7 @@ TEST(a_client_that_destroys_objects_by_the_command_descriptor_harms_nobody_else)
 	ASSERT_LT(ops->qp_modify(a.ctx, client_qpn(&a, 0), NIC_QPS_INIT), 0);
 	ASSERT(!ops->mr_dereg(a.mr));
 	a.mr = NULL;
-	/* What the daemon believes of this context is not so: there is nothing new in it. */
+	/* The daemon's view of this context is outdated: the context holds nothing new. */
 	attr.fd = a.mem_fd;
 	ASSERT_ERR(try_reg(&a, &attr), EPERM);
 	client_close(&a);

@@ -19,7 +19,7 @@
 
 /* ---- address vectors ---------------------------------------------------------------------------------------------- */
 
-/* What libmlx5 has for an address handle to the same place. */
+/* libmlx5's address handle to the same place. */
 static void av_of_libmlx5(const struct nic_addr *addr, uint8_t gid_index, uint8_t traffic_class, struct mlx5_wqe_av *ret_av)
 {
 	struct ibv_ah_attr attr = {.port_num = 1, .dlid = addr->lid};
@@ -122,7 +122,7 @@ static bool key_is_told(const uint8_t *out, size_t bytes, uint64_t key)
 }
 
 /*
- * A client with its command descriptor asks for the context of a DCT, whose key is in it: of its own it is told, also by the
+ * A client with its command descriptor asks for the context of a DCT, whose key is in it: the NIC answers for its own, also by the
  * number of another session's it is not.
  */
 TEST(the_key_of_a_foreign_dct_is_told_to_no_client)
@@ -155,7 +155,7 @@ TEST(the_key_of_a_foreign_dct_is_told_to_no_client)
 	ASSERT(!key_is_told(out, sizeof(out), victim->dc_key));
 	ASSERT(query_by_each_handle(ibv->cmd_fd, in, out));
 	ASSERT(!key_is_told(out, sizeof(out), victim->dc_key));
-	/* That is how it looks when it is told. */
+	/* An answer with the key looks like this. */
 	in[9] = (uint8_t)(client_qpn(&thief, 0) >> 16);
 	in[10] = (uint8_t)(client_qpn(&thief, 0) >> 8);
 	in[11] = (uint8_t)client_qpn(&thief, 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The mlx5 backend on dmabufs. A memfd stands for one: the simulated ConnectX is told to take it. */
+/* The mlx5 backend on dmabufs. A memfd stands for one: the simulated ConnectX accepts it on request. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -130,7 +130,7 @@ TEST(a_qp_that_was_reset_has_no_errors_of_its_former_life)
 	rig_close(&rig);
 }
 
-/* A client may write into its CQ what it likes, also while its first error still waits to be told. */
+/* A client may write anything into its CQ, also before its first error is reported. */
 TEST(an_error_that_a_client_makes_up_before_its_reset_is_told_no_more)
 {
 	struct nic_event event;
@@ -399,7 +399,7 @@ TEST(nic_that_is_lost_is_told_and_lets_everything_go)
 	return_nic(2);
 }
 
-/* The NIC is told to be there again by its own daemon. */
+/* Its own daemon reports that the NIC is back. */
 static void expect_return(struct rig *rig)
 {
 	struct nic_event event;

@@ -28,7 +28,7 @@ TEST(what_passes_routers_comes_before_what_does_not)
 	ASSERT_EQ(CHOOSE({V2, .bytes = GLOBAL}, {V2, .bytes = LOCAL}, {V2, .bytes = IPV4(10, 0, 0, 1)}), 2);
 	ASSERT_EQ(CHOOSE({V2, .bytes = IPV4(169, 254, 0, 1)}, {V2, .bytes = GLOBAL}), 1);
 	ASSERT_EQ(CHOOSE({V2, .bytes = IPV4(127, 0, 0, 1)}, {V2, .bytes = GLOBAL}), 1);
-	/* Of two that are as good the first, so that the choice stays. */
+	/* The first of two equal ones wins, so that the choice is stable. */
 	ASSERT_EQ(CHOOSE({V2, .bytes = IPV4(10, 0, 0, 1)}, {V2, .bytes = IPV4(10, 0, 0, 2)}), 0);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Facts of hosts and NICs that nobody has here, and what is said of them. */
+/* Facts of hosts and NICs that the test machine lacks, and the verdicts on them. */
 #include <errno.h>
 #include <linux/capability.h>
 #include <string.h>
@@ -40,7 +40,7 @@ static void expect(const struct needs *needs, const char *name, enum nic_need_st
 		test_fail(TEST_WHERE, "%s: \"%s\" lacks \"%s\"", name, need->reason, words);
 }
 
-/* What does not hold says what to do, and nothing is cut. */
+/* Each failed requirement names the fix, and no text is cut. */
 static void expect_sentences(const struct needs *needs)
 {
 	for (unsigned int i = 0; i < needs->n; i++) {
@@ -170,7 +170,7 @@ TEST(nodes_that_are_not_there_or_closed_are_named)
 	ASSERT(strstr(needs.all[0].fix, "udev"));
 }
 
-/* What could not be asked is taken neither for good nor for bad. */
+/* A fact that could not be read counts neither as good nor as bad. */
 TEST(device_that_cannot_be_opened_leaves_the_rest_unknown)
 {
 	static const char *const rest[] = {"doorbell-page", "dmabuf", "peermem", "rc", "dc", "atomics", "limits"};

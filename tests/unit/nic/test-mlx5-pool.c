@@ -557,7 +557,7 @@ TEST(queues_in_the_clients_own_memory_pass_the_pool_by)
 	rig_close(&rig);
 }
 
-/* Whose numbers nobody was told: a request that guesses them finds nothing. */
+/* Their numbers were never published: a request that guesses them finds nothing. */
 TEST(queues_that_were_not_handed_out_have_no_number)
 {
 	const struct nic_ops *ops;
@@ -755,7 +755,7 @@ TEST(a_lost_nic_drops_its_pool_and_one_that_returns_has_a_new_one)
 	ASSERT_EQ(n_opened, n_closed);
 }
 
-/* Nobody was told of those queues: whoever goes on destroys them, and until then they are there to be had. */
+/* No client knows those queues: the process that goes on destroys them, and until then they can be handed out. */
 TEST(a_record_names_no_queues_that_nobody_has)
 {
 	struct nic_imported imported;

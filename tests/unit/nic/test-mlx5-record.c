@@ -136,7 +136,7 @@ TEST(every_truncation_is_refused)
 
 	data = encode(&bytes);
 	for (size_t n = 0; n < bytes; n++) {
-		/* Of its own size, so that a read beyond it is seen. */
+		/* Exactly as large as the record, so that a sanitizer sees a read beyond it. */
 		cut = malloc(n ? n : 1);
 		ASSERT(cut);
 		memcpy(cut, data, n);
@@ -190,7 +190,7 @@ TEST(every_bit_that_flips_is_refused)
 	free(data);
 }
 
-/* What is taken is what an encoder would have written, to the bit. */
+/* An accepted record is bit for bit one that an encoder would write. */
 static bool is_refused_or_canonical(const uint8_t *data, size_t bytes)
 {
 	struct mlx5_record record;

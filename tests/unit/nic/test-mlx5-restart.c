@@ -281,7 +281,7 @@ static void take(struct life *life, const struct nic_imported *imported)
 	ASSERT_EQ(i, imported->n_queues);
 }
 
-/* Of batches in the order of the record. */
+/* Batches in the order of the record. */
 static unsigned int queue_fds(const struct life *life, unsigned int n_done, int fds[BATCHES])
 {
 	unsigned int n = 0;
@@ -433,7 +433,7 @@ static void daemon_that_hears_and_dies(struct life *life)
 	raise(SIGKILL);
 }
 
-/* What it maps in place of the doorbell page could be cut off under it. */
+/* A mapping in place of the doorbell page could be truncated under it. */
 static void expect_file_refused(struct life *life, struct nic_kept kept)
 {
 	char path[] = "/tmp/test-mlx5-restart-XXXXXX";
@@ -558,7 +558,7 @@ static int run(struct life *life, void (*daemon)(struct life *life), struct nic_
 	close(pair[1]);
 	ASSERT_EQ(waitpid(pid, &status, 0), pid);
 	sim_nic_kill_after(0, 0);
-	/* What the daemon sent before it ended; its end of the socket is gone with it. */
+	/* The daemon's messages before it ended; its end of the socket is gone with it. */
 	ret_kept->n = receive_fds(pair[0], ret_kept->fds, NIC_KEEP_FDS);
 	close(pair[0]);
 	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
@@ -679,7 +679,7 @@ static void live_twice(enum nic_doorbell_mode mode, void (*first)(struct life *l
 	memcpy(life.heritage, measure.heritage, sizeof(*life.heritage));
 	life.heritage->turn = 0;
 	ASSERT_EQ(run(&life, first, &kept), SIGKILL);
-	/* What nobody has was the process's own. */
+	/* An object without an owner was the process's own. */
 	sim_nic_wait_contexts(0, 1);
 	run_next(&life, next, &kept);
 	expect_nothing_left(&kept);

@@ -77,7 +77,7 @@ static void add_hca(const struct sysfs_tree *tree)
 	sysfs_tree_put(tree, "devices/pci0000:3a/0000:3a:00.0/0000:3b:00.1/net/ib0/ifindex", "4\n");
 	sysfs_tree_put(tree, "devices/pci0000:3a/0000:3a:00.0/0000:3b:00.1/net/ib1/dev_port", "1\n");
 	sysfs_tree_put(tree, "devices/pci0000:3a/0000:3a:00.0/0000:3b:00.1/net/ib1/ifindex", "5\n");
-	/* What was made on them later has their ports. */
+	/* Devices made on them later have their ports. */
 	for (unsigned int i = 0; i < 6; i++) {
 		char path[96];
 

@@ -38,7 +38,7 @@ static void scene_deinit(struct scene *s)
 	sysfs_tree_deinit(&s->tree);
 }
 
-/* Whatever is told on the way, until it is this: n NICs, and the first one's name, state and number of GIDs. */
+/* Skips reports until they show this: n NICs, and the first one's name, state and number of GIDs. */
 static void wait_for(struct scene *s, unsigned int n, const char *first, enum nic_port_state state, unsigned int n_gids)
 {
 	uint64_t end = nsec_now() + LIMIT_MSEC * NSEC_PER_MSEC;

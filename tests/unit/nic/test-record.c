@@ -64,7 +64,7 @@ static uint8_t *encode(uint32_t *list, uint32_t n, size_t *ret_bytes)
 	return data;
 }
 
-/* Of its own size, so that a read beyond it is seen. */
+/* Exactly as large as the record, so that a sanitizer sees a read beyond it. */
 static int decode(const uint8_t *data, size_t bytes)
 {
 	struct numbers numbers = {0};

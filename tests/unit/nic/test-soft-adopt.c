@@ -23,7 +23,7 @@
 
 enum { DOORBELL, WAKE, NIC_PAGE, LEDGER, N_KEPT }; /* as soft-adopt.c has it */
 
-/* What the service manager and the state have of one context. */
+/* The descriptors and the record of one context. */
 struct left {
 	struct nic_kept fds;
 	void *record;
@@ -160,7 +160,7 @@ static void pair_adopt(struct pair *pair, const char *fault)
 	adopt(&pair->b, pair->rig.nic[1], &pair->of_b);
 }
 
-/* What a former process left. */
+/* State that a former process left. */
 static void pair_forget(struct pair *pair)
 {
 	left_deinit(&pair->of_a);
@@ -446,7 +446,7 @@ static void expect_refused(struct nic *nic, const struct nic_import_attr *attr, 
 	ASSERT(!imported.ctx && !imported.mrs && !imported.queues);
 }
 
-/* What is refused leaves what is kept as it was. */
+/* A refused import leaves the kept state unchanged. */
 TEST(what_is_not_what_was_kept_is_refused)
 {
 	struct nic_import_attr attr;
@@ -536,7 +536,7 @@ TEST(nothing_is_imported_once_a_session_was_opened)
 	pair_close(&pair);
 }
 
-/* A peer that did not come back: requests end, and the client is told. */
+/* A peer that did not come back: requests end, and the client learns of it. */
 TEST(a_peer_whose_nic_is_gone_is_unreachable)
 {
 	struct nic_event event;

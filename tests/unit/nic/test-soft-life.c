@@ -382,7 +382,7 @@ TEST(what_is_posted_after_quiesce_is_not_seen)
 	rig_close(&rig);
 }
 
-/* What a client writes where a QP has no receive queue is no work that is left. */
+/* A client's writes where a QP has no receive queue leave no work behind. */
 TEST(quiesce_waits_for_no_receive_queue_that_is_not_there)
 {
 	struct nic_queues_attr attr;

@@ -208,7 +208,7 @@ TEST(a_region_may_start_inside_a_page)
 	close_rig(&m);
 }
 
-/* What the kernel says of the mapping that begins there. */
+/* The kernel's entry for the mapping that begins there. */
 static bool is_left_out_of_core(const void *base)
 {
 	char line[512], start[32];
@@ -279,7 +279,7 @@ static void wait_at_gate(struct later *later)
 	sem_wait(&container_of(later, struct gate, later)->open);
 }
 
-/* Of this process, by its own list. */
+/* This process's count, by its own list. */
 static uint64_t mapped_bytes(int fd)
 {
 	uint64_t from, to, ino, sum = 0;
@@ -370,7 +370,7 @@ static unsigned int count_twins(const uint32_t *values, unsigned int n)
 }
 
 /*
- * Of one NIC and of the next, as of one daemon and the next. Counters, steps of any size and generators of the
+ * Keys of one NIC and of the next, as of one daemon and the next. Counters, steps of any size and generators of the
  * x = a * x + c kind are seen: the lowest bits of those repeat.
  */
 TEST(keys_do_not_tell_other_keys)

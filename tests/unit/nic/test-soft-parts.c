@@ -175,7 +175,7 @@ TEST(news_of_the_port_are_not_pushed_out_by_those_of_sessions)
 	close(nic.base.event_fd);
 }
 
-/* Whatever comes, what was told and what was said to be lost are all that happened; then nothing is readable. */
+/* In any order, reported and lost events add up to all events; then nothing is readable. */
 TEST(events_that_find_no_room_are_counted)
 {
 	static struct soft_nic nic;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A soft port that goes down and up: what is lost, what waits, what fails, and how it is told. */
+/* A soft port that goes down and up: lost, waiting and failing requests, and the reports of them. */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>

@@ -39,7 +39,7 @@
 enum area { SOURCE, TARGET, READ_BACK, RECEIVED, RESULT, N_AREAS };
 enum { MEM_FD = N_KEPT, QUEUE_FD, N_FDS };
 
-/* What a daemon tells of one client; in memory of all processes. */
+/* A daemon's report on one client; in memory of all processes. */
 struct told {
 	struct nic_mr mr;
 	struct nic_doorbell doorbell;
@@ -325,7 +325,7 @@ static void take_cqe(struct world *world, unsigned int s, unsigned int i, const 
 			return;
 		ASSERT_EQ(opcode, SHMD_CQE_REQ_ERR);
 		world->was_told = true;
-		/* Who knows may have died, too, before it could tell: then its QP in ERR says nothing. */
+		/* The daemon that knew may have died before it could report: then its QP in ERR says nothing. */
 		if (client_cqe_syndrome(cqe) == SHMD_SYNDROME_TRANSPORT_RETRY_EXC_ERR && world->n_deaths > 1)
 			return;
 		ASSERT_EQ(client_cqe_syndrome(cqe), SHMD_SYNDROME_OUTCOME_UNKNOWN);
@@ -449,7 +449,7 @@ static bool die_at(enum engine_step step, unsigned int n, bool *ret_over)
 	return was_reached;
 }
 
-/* What connected queues with receive rings of their own come by. */
+/* Traffic of connected queues with receive rings of their own. */
 static bool is_on_the_way(enum engine_step step)
 {
 	switch (step) {

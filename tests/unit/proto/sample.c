@@ -48,7 +48,7 @@ static uint32_t count(struct filler *f, const struct field *field)
 	return below(f, field->max < 4 ? field->max + 1 : 4);
 }
 
-/* Of sessions more are read than anybody sends: as many full ones would not fit a packet. */
+/* A reader takes more sessions than a sender sends: so many full ones do not fit a packet. */
 static uint32_t count_heap(struct filler *f, const struct field *field)
 {
 	uint32_t n = count(f, field);

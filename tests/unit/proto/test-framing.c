@@ -282,7 +282,7 @@ TEST(an_oversize_packet_is_refused_with_its_descriptors_closed)
 	close_pair(pair);
 }
 
-/* It is a request like any other, and its sender can be told. */
+/* It is a request like any other, and its sender gets an answer. */
 TEST(descriptors_that_there_is_no_place_for_are_no_fault_of_the_packet)
 {
 	struct rlimit limit, less;

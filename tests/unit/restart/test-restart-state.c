@@ -56,7 +56,7 @@ static unsigned char *copy_file(const struct state *state, size_t *ret_n)
 	return bytes;
 }
 
-/* What the next daemon would read. */
+/* The bytes that the next daemon would read. */
 static struct state *open_again(const struct state *state)
 {
 	size_t n;

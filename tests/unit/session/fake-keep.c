@@ -112,7 +112,7 @@ int fake_ctx_export(struct nic_ctx *base, void **ret_part, size_t *ret_bytes)
 	memset(&head, 0, sizeof(head));
 	head.session_id = base->session_id;
 	head.doorbell = base->doorbell;
-	/* What is this process's alone is not told. */
+	/* Objects that only this process has are left out. */
 	head.doorbell.page_fd = -1;
 	add(&record, &head, sizeof(head));
 	add(&record, counts, sizeof(counts));

@@ -35,7 +35,7 @@ static int find(const struct keep_lab *k, const char *name)
 	return -1;
 }
 
-/* What who dies at this moment leaves. */
+/* The state left by a daemon that dies at this moment. */
 static void note_first_state(struct keep_lab *k, const char *name, int fd)
 {
 	const char *end = strstr(name, "-state");

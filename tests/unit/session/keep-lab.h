@@ -39,7 +39,7 @@ int keep_lab_adopt(struct keep_lab *k, uint64_t id, struct session **ret_session
 int keep_lab_adopt_bytes(struct keep_lab *k, uint64_t id, const void *bytes, size_t n, struct session **ret_session);
 /* A copy of what its state says now; to be freed. */
 void *keep_lab_state(struct keep_lab *k, uint64_t id, size_t *ret_n);
-/* What a session leaves in the store goes, as after an adoption that failed. */
+/* Drops a session's entries in the store, as after an adoption that failed. */
 void keep_lab_let_go(struct keep_lab *k, uint64_t id);
 
 /* A client that can go on, and its session. */

@@ -235,7 +235,7 @@ static void note_remove(void *arg, const char *name)
 {
 }
 
-/* Of a daemon that was killed when it had closed and counted the contexts of this session. */
+/* Left by a daemon that was killed after it had closed and counted this session's contexts. */
 static int node_state_that_counted(uint64_t session)
 {
 	struct keep_ops ops = adopt_keep_ops;

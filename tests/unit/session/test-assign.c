@@ -366,7 +366,7 @@ TEST(a_port_that_comes_up_at_another_rate_has_that_one)
 	ASSERT_STREQ(assign(&lab, "0000:01:00.0", "", 0), "fake0");
 	lab.nics[1].info.rate_mbps = 0;
 	ASSERT_STREQ(assign(&lab, "0000:01:00.0", "", 0), "fake0");
-	/* Of one that is down it says nothing either. */
+	/* For a NIC that is down it gives no reason either. */
 	lab.nics[0].info.state = NIC_PORT_DOWN;
 	lab.nics[0].info.rate_mbps = 10000;
 	ASSERT_STREQ(assign(&lab, "0000:01:00.0", "", 0), "fake1");
@@ -468,7 +468,7 @@ TEST(what_the_policy_sets_aside_nobody_gets)
 	ASSERT_STREQ(assign(&lab, "", "", 0), "fake0");
 	ASSERT_EQ(assign_nic(&lab.registry, &request, reason, sizeof(reason), &rnic), -EPERM);
 	ASSERT(!node_map_allows(map, &apart));
-	/* Who had it before the policy gets another. */
+	/* A GPU that had it before the policy gets another. */
 	set_policy(map, "nics-include", "fake1");
 	ASSERT(!node_map_allows(map, &apart));
 	ASSERT_STREQ(assign(&lab, "0000:77:00.0", "", 0), "fake1");
@@ -624,7 +624,7 @@ TEST(weights_divide_what_is_opened)
 	lab_deinit(&lab);
 }
 
-/* Who asks for all of them may be the first to see that a port has changed. */
+/* A client that lists all of them may be the first to see that a port has changed. */
 TEST(all_nics_of_a_gpu_are_those_of_the_policy_also_after_a_port_changed)
 {
 	struct node_map *map;

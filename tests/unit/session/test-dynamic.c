@@ -103,7 +103,7 @@ TEST(as_many_addresses_as_one_request_has_are_resolved)
 	scene_deinit(&s);
 }
 
-/* The second of three is bad: one is resolved, and why the next one is not is told. */
+/* The second of three is bad: the first is resolved, and the answer says why the second is not. */
 static void stops(struct scene *s, const struct msg_peer_addr *bad, enum shmd_status status, const char *text)
 {
 	struct nic_addr good = dct_addr(1);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is told of a hot spot: which NICs should carry the load, who loads the hot one, and to whom that is said. */
+/* Reports of a hot spot: the NICs that should carry the load, the processes that load the hot one, and the readers of both. */
 #include <stdio.h>
 #include <string.h>
 
@@ -40,7 +40,7 @@ TEST(nics_that_sessions_have_open_are_assigned_while_they_are_active)
 	lab_deinit(&lab);
 }
 
-/* What one process does with its NICs says nothing of another's, unless they have one in common. */
+/* One process's use of its NICs tells nothing about another's, unless they share a NIC. */
 TEST(nics_of_a_process_and_what_processes_share_are_a_group)
 {
 	uint64_t groups[HOT_SPOT_MAX_NICS];

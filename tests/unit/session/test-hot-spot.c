@@ -84,7 +84,7 @@ TEST(two_processes_that_each_use_the_first_of_two_nics_are_told_of)
 	ASSERT_EQ(lab.spot.share_percent, 100);
 }
 
-/* It stays what is told, also when another one becomes the busier one, and that one has its turn when it ends. */
+/* It stays the reported one, also when another becomes busier; the other has its turn when it ends. */
 TEST(a_second_spot_does_not_end_the_first)
 {
 	struct lab lab;
@@ -229,7 +229,7 @@ TEST(another_one_has_a_time_of_its_own)
 	ASSERT_EQ(pass(&lab, 6, 1000, 0, 0), HOT_SPOT_NOTHING);
 	ASSERT_EQ(pass_hot(&lab, 0, 1000, 0), HOT_SPOT_BEGUN);
 	ASSERT_EQ(lab.spot.nic, 1);
-	/* The first one is told of until its time is over, then the other one. */
+	/* The first one is reported until it ends, then the other one. */
 	ASSERT_EQ(pass(&lab, 6, 1000, 0, 0), HOT_SPOT_NOTHING);
 	ASSERT_EQ(lab.spot.nic, 1);
 	ASSERT_EQ(pass(&lab, 6, 1000, 0, 0), HOT_SPOT_ENDED);
@@ -248,7 +248,7 @@ TEST(counters_that_were_reset_say_nothing)
 	ASSERT_EQ(lab.spot.nic, 0);
 	ASSERT_EQ(pass(&lab, 3, 1000, 0, 0), HOT_SPOT_NOTHING);
 	ASSERT_EQ(pass(&lab, 1, 1000, 0, 0), HOT_SPOT_BEGUN);
-	/* What wraps around counts on. */
+	/* A counter that wraps counts on. */
 	begin(&lab, 2);
 	lab.sample.bytes[0] = UINT64_MAX - 10;
 	ASSERT_EQ(hot_spot_take(&lab.spot, &rule, &lab.sample), HOT_SPOT_NOTHING);

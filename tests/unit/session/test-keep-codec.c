@@ -73,7 +73,7 @@ static void expect_refused(const struct keep_writer *w)
 	ASSERT(!keep_next_is(&r, TAG_ONE));
 }
 
-/* One table for what is written and another for what is read would not be told apart by a test: written by hand. */
+/* Written by hand: a test could not distinguish two wrong tables that agree, one for writing and one for reading. */
 static void write_thing(struct keep_writer *w, uint64_t flag, uint64_t half, uint64_t word, const char *text,
 			size_t text_bytes, size_t raw_bytes)
 {

@@ -6,7 +6,7 @@
 #include "tests/lib/test.h"
 #include "tests/unit/session/keep-lab.h"
 
-/* What the daemon before has left of itself, and all sessions there are to come. */
+/* The previous daemon's own state and all its sessions. */
 static void adopt_registry(struct keep_lab *k)
 {
 	struct state *state;
@@ -28,7 +28,7 @@ static void restart_without_sessions(struct keep_lab *k)
 	adopt_registry(k);
 }
 
-/* Of the first NIC, as lists and metrics tell them. */
+/* Counters of the first NIC, as lists and metrics show them. */
 static uint64_t listed_wqes(struct keep_lab *k)
 {
 	struct pair admin;
@@ -104,7 +104,7 @@ TEST(counters_of_a_nic_outlast_daemons_that_did_not_have_it)
 	}
 	restart_without_sessions(&k);
 	ASSERT_EQ(listed_wqes(&k), 5);
-	/* Of the other one there is as much. */
+	/* The other NIC has as many. */
 	ASSERT_EQ(k.lab.registry.n_absent, 1);
 	keep_lab_deinit(&k);
 }

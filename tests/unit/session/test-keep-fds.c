@@ -96,7 +96,7 @@ static void refuse_exchanged(const char *name, int fd, bool client_is_told)
 	scene_end(&s);
 }
 
-/* A session's socket is a connection of its own client's. What is none, or another's, is not written to. */
+/* A session's socket is a connection of its own client's. The daemon writes to nothing else, and to no other client's. */
 TEST(socket_that_is_not_the_sessions_is_refused)
 {
 	int other, stranger;

@@ -257,7 +257,7 @@ TEST(names_go_with_what_they_are_for)
 	char name[64];
 
 	scene_init(&s, 100);
-	/* Of fake1, whose contexts do not need the memory, only the page. */
+	/* fake1's contexts do not need the memory, only the page. */
 	ASSERT(keep_lab_has(&s.k, "s1-c0.0") && keep_lab_has(&s.k, "s1-c1.0") && !keep_lab_has(&s.k, "s1-c2.0"));
 	ASSERT_EQ(s.id, 1);
 	snprintf(name, sizeof(name), "s1-m%x", memory_of(&s, s.mr));
@@ -561,7 +561,7 @@ TEST(session_that_had_ended_is_only_torn_down)
 	ASSERT_EQ(s.k.lab.nics[0].n_queues, 1);
 	session_free(session);
 	free(bytes);
-	/* What it had published is nobody's. */
+	/* Its published entries belong to nobody. */
 	ASSERT(keep_lab_has(&s.k, "s1-p1"));
 	keep_lab_let_go(&s.k, s.id);
 	raw_close(&s.a.raw);
@@ -570,7 +570,7 @@ TEST(session_that_had_ended_is_only_torn_down)
 
 /* ---- what cannot be kept --------------------------------------------------------------------------------------------- */
 
-/* What an administrator is told of the only session. */
+/* The only session as an administrator sees it. */
 static void expect_unkept(struct keep_lab *k, const char *why)
 {
 	struct pair admin;
@@ -678,7 +678,7 @@ TEST(one_user_leaves_room_for_others)
 	keep_lab_peer_uid = 0;
 	keep_lab_hello(&other, &k);
 	ASSERT(session_is_kept(other.session));
-	/* What was taken over counts as what was put. */
+	/* Adopted descriptors count like stored ones. */
 	other.session->identity.uid = 4242;
 	keep_lab_hello(&more, &k);
 	ASSERT(session_is_kept(more.session));
@@ -745,7 +745,7 @@ TEST(request_that_was_answered_is_not_carried_out_again)
 	scene_deinit(&s);
 }
 
-/* Its client was told so, and has gone on when another copy of it comes. */
+/* Its client got that answer, and has gone on when another copy of the request comes. */
 TEST(request_that_was_refused_stays_refused)
 {
 	struct msg req, rep;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Monitors: what they are told, what they are not, and what a slow one costs. */
+/* Monitors: the events they get, the events they do not get, and the cost of a slow one. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -168,7 +168,7 @@ TEST(monitor_is_told_of_nics_and_queues_in_error)
 	ASSERT_EQ(event.session, 0);
 	nic_event(&s.lab, NIC_EVENT_LOST, 0);
 	expect_event(&s.monitor, MSG_EVENT_NIC_LOST, &event);
-	/* Of a session that is gone nothing is told. */
+	/* A session that is gone causes no event. */
 	nic_event(&s.lab, NIC_EVENT_QP_ERROR, 12345);
 	expect_silence(&s.monitor);
 	pair_deinit(&client);
@@ -199,7 +199,7 @@ TEST(monitor_is_told_of_drains_and_of_who_was_refused)
 	drain_stop(&s.lab.registry);
 	expect_event(&s.monitor, MSG_EVENT_DRAIN, &event);
 	ASSERT_EQ(event.detail, 0);
-	/* Who never was a session is not said to have closed one. */
+	/* A connection that never became a session causes no close event. */
 	expect_silence(&s.monitor);
 	scene_deinit(&s);
 }
@@ -329,7 +329,7 @@ TEST(slow_monitor_loses_the_newest_events_is_told_and_costs_bounded_memory)
 	scene_deinit(&s);
 }
 
-/* Those that a NIC merged into one, and those that it had no room for. */
+/* Events that a NIC merged into one, and events that it had no room for. */
 TEST(events_that_a_nic_lost_are_told_as_lost)
 {
 	struct nic_event several = {.kind = NIC_EVENT_QP_ERROR, .syndrome = 0x13, .n_lost = 16};
@@ -403,7 +403,7 @@ TEST(monitors_of_one_user_are_limited)
 	pair_init_hello(&more[MONITOR_MAX_PER_UID - 1], &s.lab, MSG_ROLE_CONTROL);
 	msg_init(&req, MSG_MONITOR_REQ, 0);
 	raw_expect_error(&more[MONITOR_MAX_PER_UID - 1].raw, &req, NULL, 0, SHMD_STATUS_BUSY);
-	/* Who listens already may ask again. */
+	/* A monitor may ask again. */
 	raw_expect(&s.monitor.raw, &req, NULL, 0, MSG_OK_REP, &rep);
 	ASSERT_EQ(s.lab.registry.n_monitors, MONITOR_MAX_PER_UID);
 	pair_deinit(&more[0]);

@@ -79,7 +79,7 @@ TEST(administrator_who_wants_doorbell_mode_cpu_is_obeyed)
 	raw_expect(&pair.raw, &req, NULL, 0, MSG_NIC_OPEN_REP, &rep);
 	ASSERT_EQ(rep.nic_open_rep.doorbell, NIC_DOORBELL_CPU);
 	ASSERT_STREQ(rep.nic_open_rep.reason, "shmemd is set to doorbell = cpu");
-	/* Who asks for it is told nothing new. */
+	/* A client that asks for it learns nothing new. */
 	fill_open(&req, "", "fake0");
 	req.nic_open_req.doorbell = NIC_DOORBELL_CPU;
 	raw_expect(&pair.raw, &req, NULL, 0, MSG_NIC_OPEN_REP, &rep);

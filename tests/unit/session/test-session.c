@@ -333,7 +333,7 @@ TEST(port_down_passes_and_a_final_health_word_stays)
 		ASSERT_OK(raw_recv(&pair.raw, &msg, NULL));
 		ASSERT_STREQ(msg.event.text, "the port of fake0 is active");
 	}
-	/* What the library, or the loss of the NIC, says in the meantime is final. */
+	/* A word that the library or the loss of the NIC writes in the meantime is final. */
 	ASSERT_EQ(port_event(&lab, page, NIC_PORT_DOWN), SHMD_HEALTH_PORT_DOWN);
 	page->nic[0] = SHMD_HEALTH_DAEMON_GONE;
 	ASSERT_EQ(port_event(&lab, page, NIC_PORT_ACTIVE), SHMD_HEALTH_DAEMON_GONE);
@@ -556,7 +556,7 @@ TEST(every_end_that_concerns_an_administrator_is_an_event)
 		session_end(pair.session, ends[i].status, "because");
 		ASSERT_EQ(noted.event, ends[i].event);
 		ASSERT_EQ(noted.n, ends[i].event != CATALOG_NONE);
-		/* What clients do not cause is not among what is dropped when they cause too much. */
+		/* Lines that clients do not cause survive when clients cause too many. */
 		ASSERT_EQ(noted.provoked, noted.n > 0 && noted.event != CATALOG_SESSION_KILLED);
 		pair_deinit(&pair);
 		lab_deinit(&lab);

@@ -180,7 +180,7 @@ TEST(descriptors_that_never_finish_closing_are_bounded_by_their_senders_quota)
 	struct lab lab;
 	int before;
 
-	/* What nobody reads is cut off. */
+	/* Unread packets are cut off. */
 	if (test_emulator())
 		test_skip("qemu-user leaks descriptors when ancillary data is cut off");
 	lab_init_porters(&lab, MAX_FDS);
@@ -213,7 +213,7 @@ TEST(descriptors_that_never_finish_closing_are_bounded_by_their_senders_quota)
 	lab_deinit(&lab);
 }
 
-/* What a session never reads is not taken out of its socket: one descriptor is open for it, and counted. */
+/* Packets that a session never reads stay in its socket: one open descriptor, which counts. */
 TEST(descriptors_behind_the_end_of_a_session_cost_one)
 {
 	struct attack attack = {0};
@@ -221,7 +221,7 @@ TEST(descriptors_behind_the_end_of_a_session_cost_one)
 	struct lab lab;
 	int fds[4];
 
-	/* What nobody reads is cut off. */
+	/* Unread packets are cut off. */
 	if (test_emulator())
 		test_skip("qemu-user leaks descriptors when ancillary data is cut off");
 	lab_init_porters(&lab, MAX_FDS);
@@ -250,7 +250,7 @@ TEST(descriptors_before_hello_are_a_porters_where_the_kernel_lets_them_through)
 	struct lab lab;
 	int fd;
 
-	/* What nobody reads is cut off. */
+	/* Unread packets are cut off. */
 	if (test_emulator())
 		test_skip("qemu-user leaks descriptors when ancillary data is cut off");
 	knows_no_passing = true;
@@ -351,7 +351,7 @@ static void move_and_recount(struct pair *pair, struct lab *lab)
 	quota_user_copy(&conn->unread->user, &pair->session->user);
 }
 
-/* Also when its sessions have ended. Who reads is counted no longer. */
+/* Also when its sessions have ended. A client that reads is counted no longer. */
 TEST(descriptors_that_a_user_leaves_unread_are_bounded_and_delay_nobody_else)
 {
 	uint64_t end = nsec_now() + 10 * NSEC_PER_SEC;
@@ -466,7 +466,7 @@ TEST(a_client_that_sends_its_own_socket_leaves_nothing)
 	struct pair pair;
 	struct lab lab;
 
-	/* What nobody reads is cut off. */
+	/* Unread packets are cut off. */
 	if (test_emulator())
 		test_skip("qemu-user leaks descriptors when ancillary data is cut off");
 	lab_init_porters(&lab, MAX_FDS);
@@ -486,7 +486,7 @@ TEST(porter_that_drops_what_was_not_read_is_alone_at_the_socket)
 	struct pair pair;
 	struct lab lab;
 
-	/* What nobody reads is cut off. */
+	/* Unread packets are cut off. */
 	if (test_emulator())
 		test_skip("qemu-user leaks descriptors when ancillary data is cut off");
 	lab_init_porters(&lab, MAX_FDS);
@@ -520,7 +520,7 @@ TEST(session_that_ends_while_there_are_no_descriptors_keeps_its_place_until_it_i
 	struct pair pair;
 	struct lab lab;
 
-	/* What nobody reads is cut off. */
+	/* Unread packets are cut off. */
 	if (test_emulator())
 		test_skip("qemu-user leaks descriptors when ancillary data is cut off");
 	lab_init_porters(&lab, MAX_FDS);

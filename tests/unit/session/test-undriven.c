@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NICs that no backend drives: what is listed of them, who is told when they change, and what is said to who wants one. */
+/* NICs that no backend drives: lists of them, events when they change, and the answer to a client that asks for one. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -608,7 +608,7 @@ TEST(queues_of_a_busy_session_are_not_looked_into)
 	send_dump(&s, s.qpn);
 	expect_reply(&s.admin, MSG_ERROR_REP, &rep);
 	ASSERT_EQ(rep.error_rep.status, SHMD_STATUS_BUSY);
-	/* Of another one they are, by a worker. */
+	/* A worker destroys another session's. */
 	send_dump(&s, s.qpn_b);
 	ASSERT(s.b.session->busy);
 	lab_work(&s.lab);

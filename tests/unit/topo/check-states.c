@@ -30,7 +30,7 @@ STATE(nic_far)
 	machine_tree_unplug(&tree->machine, CHECK_NIC0, "mlx5_0");
 }
 
-/* Of the GPU and all that is above it. */
+/* The GPU and all that is above it. */
 STATE(numa_locked)
 {
 	nic_far(tree);

@@ -35,16 +35,16 @@ struct check_case {
 	check_tree_fn *unread;
 	enum check_state state; /* of the failing one, */
 	const char *says; /* in whose reason this stands */
-	const char *of_folder; /* what is said of every tree as a folder alone: no file tells more; or NULL */
+	const char *of_folder; /* the verdict on every tree as a folder alone, where no file says more; or NULL */
 };
 
 extern const struct check_case check_cases[]; /* ends with a NULL name */
 
-/* What a check is to make of one more machine. */
+/* The expected verdict of a check on one more machine. */
 struct check_verdict {
 	const char *check;
 	check_tree_fn *change;
-	enum check_state state; /* the worst that is told, */
+	enum check_state state; /* the worst that it reports, */
 	const char *says; /* with this: "SUBJECT: REASON" has it */
 	const char *fix;  /* what the fix has; or NULL */
 };
@@ -58,11 +58,11 @@ extern const struct check_verdict check_verdicts_unread[];
 void check_tree_init(struct check_tree *tree);
 void check_tree_deinit(struct check_tree *tree);
 void check_tree_leave(struct check_tree *tree);
-/* What is at `path` can be named and not read, by root neither: a link to itself. */
+/* Makes `path` a name that nobody can read, root included: a link to itself. */
 void check_tree_lock(struct check_tree *tree, const char *path);
 /* Another mode; one that nobody may write is another user's than root's. */
 void check_tree_mode(struct check_tree *tree, const char *path, unsigned int mode);
-/* What firmware says of the good machine. */
+/* Firmware's words on the good machine. */
 void check_tree_tell(struct topo *topo);
 #define CHECK_CONFIG_BYTES 4096u
 /* The configuration space of a bridge; and one with such a control register of ACS. */
@@ -74,7 +74,7 @@ void check_tree_vf(struct check_tree *tree, const char *pf);
 void check_tree_thread(struct check_tree *tree, unsigned int tid, const char *name, unsigned int cpu);
 /* The process with the daemon's number, and when it started, in seconds since the kernel did. */
 void check_tree_process(struct check_tree *tree, const char *name, unsigned int start_sec);
-/* Of the daemon, and of who looks. */
+/* Limits of the daemon, and of the user who looks. */
 void check_tree_limit(struct check_tree *tree, const char *locked, unsigned int capabilities);
 /* Reads the machine and tells all findings of a check. */
 void check_tree_run(struct check_tree *tree, const struct check *check, check_tell_fn *tell, void *arg);

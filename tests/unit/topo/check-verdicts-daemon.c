@@ -138,7 +138,7 @@ STATE(thread_of_second_port_far)
 	check_tree_thread(tree, 18, "bell-mlx5_1:2", 3);
 }
 
-/* On either node there is a NIC of that name, as far as it is told. */
+/* As far as the files say, either node has a NIC of that name. */
 STATE(thread_of_one_of_two)
 {
 	put_long_name(tree);

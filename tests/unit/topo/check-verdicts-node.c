@@ -86,7 +86,7 @@ STATE(override_alone_lacks)
 	PUT(PARAMS, "RegistryDwords: \"\"\nOther: 1\n");
 }
 
-/* What would end the quotes of a shell. */
+/* A character that would end the quotes of a shell. */
 STATE(override_beside_quotes)
 {
 	PUT(PARAMS, "RegistryDwords: \"A=1;B='2'\"\n");

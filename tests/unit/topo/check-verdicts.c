@@ -50,7 +50,7 @@ STATE(only_near_nic_undriven)
 	PUT("sys/devices/" CHECK_NIC1 "/class", "0x020700\n");
 }
 
-/* Of the function only the second port is anybody's. */
+/* Only the second port of the function is in use. */
 static void include_second_port(struct check_tree *tree)
 {
 	static const char *const files[] = {"state", "rate", "link_layer"};
@@ -249,13 +249,13 @@ STATE(gpu_width_not_there)
 	REMOVE("sys/devices/" CHECK_GPU1 "/current_link_width");
 }
 
-/* Without a translation service on the device "directly" is said of nothing. */
+/* Without a translation service on the device, nothing is called "directly". */
 STATE(acs_redirects_untranslated)
 {
 	check_tree_config(tree, "0000:12:01.0", 0x5d);
 }
 
-/* What is behind is not to be had through this machine's access to configuration spaces. */
+/* This machine's access to configuration spaces does not reach the rest. */
 STATE(acs_cut)
 {
 	PUT("sys/bus/pci/devices/0000:12:01.0/config", "%256s", "");
@@ -381,7 +381,7 @@ STATE(manager_may_be)
 	LOCK("sys/devices/" CHECK_NIC0 "/vpd");
 }
 
-/* Not the GPU's only NIC near: that would be told as well. */
+/* Not the GPU's only near NIC: the check would report that as well. */
 STATE(manager_seen)
 {
 	add_second(tree, (struct machine_nic){0});
@@ -444,7 +444,7 @@ STATE(gid_vlan_alone_down)
 	PUT(GIDS1 "gids/1", "0000:0000:0000:0000:0000:0000:0000:0000\n");
 }
 
-/* Of the parts of a bond one may be down. */
+/* One part of a bond may be down. */
 STATE(gid_bond_up)
 {
 	gid_interface_down(tree);
@@ -462,7 +462,7 @@ STATE(gid_without_interface)
 	REMOVE(GIDS1 "gid_attrs/ndevs");
 }
 
-/* What is good needs no more than one. */
+/* A good result needs one line only. */
 STATE(gid_one_of_two_up)
 {
 	gid_interface_locked(tree);
@@ -507,7 +507,7 @@ STATE(ports_of_software)
 			"../../devices/" CHECK_NIC1 "/mlx5_core.sf.4/infiniband/mlx5_9");
 }
 
-/* Of a folder that somebody else has made. */
+/* The verdict on a folder that another user made. */
 STATE(names_with_escapes)
 {
 	PUT("sys/devices/" CHECK_NIC1 "/infiniband/mlx\033[2J/fw_ver", "28.42.1000\n");

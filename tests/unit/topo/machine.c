@@ -22,7 +22,7 @@ static unsigned int pick(struct maker *maker, unsigned int below)
 	return capture_random(&maker->seed, below);
 }
 
-/* Of what is straight below a host bridge; what is deeper is where its bridge is. */
+/* For devices directly below a host bridge; deeper ones are where their bridge is. */
 static void put_numa(struct maker *maker, unsigned int depth)
 {
 	if (maker->is_flat && depth == 0)

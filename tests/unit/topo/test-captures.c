@@ -275,7 +275,7 @@ static void write_group(FILE *out, const struct matrix_row *rows, unsigned int n
 	fprintf(out, "</bridge></bridge></host>");
 }
 
-/* What no row speaks of is far from everything. */
+/* A device without a row is far from everything. */
 static void write_strangers(FILE *out, const struct matrix_row *rows, unsigned int n_rows)
 {
 	for (unsigned int gpu = 0; gpu < rows[0].n_gpus; gpu++) {

@@ -167,7 +167,7 @@ static void assert_same_machine(const struct topo *a, const struct topo *b)
 	}
 }
 
-/* What a folder of files cannot say, for each device something else. */
+/* Facts that a folder of files cannot carry, different for each device. */
 static void add_answers(struct topo *topo)
 {
 	topo->has_xgmi = true;

@@ -62,7 +62,7 @@ static struct topo *parse_nccl(const char *inside)
 
 #define NET_OF(bus, class_code, nets) "<pci busid=\"0000:" bus ":00.0\" class=\"0x" class_code "\"><nic>" nets "</nic></pci>"
 
-/* Who numbers GUIDs begins with 0, whatever the fabric. */
+/* GUID numbers begin with 0, whatever the fabric. */
 TEST(a_net_of_nccl_is_a_nic_unless_it_is_a_socket)
 {
 	struct topo *topo = parse_nccl(NET_OF("18", "020000", "<net name=\"fabric0\" port=\"1\" guid=\"0x0\" gdr=\"1\"/>")
@@ -266,7 +266,7 @@ static void assert_without_pci(const struct topo *topo)
 	ASSERT_EQ(topo->nics[3].state, TOPO_STATE_DOWN);
 }
 
-/* hwloc hangs it on what has its NUMA node. Those without address have the order of the file. */
+/* hwloc hangs it on the object that has its NUMA node. Devices without an address keep the order of the file. */
 TEST(rdma_devices_without_pci_are_near_their_numa_node)
 {
 	struct topo *topo = parse_hwloc("0x3", OBJECT("Package", "0x1", NUMA_NODE("0x1") HOST(GPU("01")) HOST(NIC("02", RDMA("mlx5_0", "4")))

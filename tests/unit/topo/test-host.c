@@ -195,7 +195,7 @@ TEST(addresses_are_bounded)
 	machine_tree_deinit(&tree);
 }
 
-/* What sysfs cannot say changes words, not the machine. */
+/* Missing sysfs facts change words, not the machine. */
 TEST(missing_numa_nodes_are_far_unless_there_is_one_only)
 {
 	struct machine_tree tree;
@@ -371,8 +371,8 @@ static void assert_vfs_left_out(const struct machine_tree *tree, unsigned int n_
 }
 
 /*
- * VFs that virtual machines have are there without an RDMA device: of them there may be any number. Of others VFs are left out, and
- * never a PF. Of what is too much then nobody knows what to leave out.
+ * VFs that virtual machines have are there without an RDMA device: there may be any number of them. Other VFs are left out, and
+ * never a PF. Nothing of a further excess can be left out safely.
  */
 TEST_TIMEOUT(functions_without_a_driver_and_vfs_are_left_out_beyond_the_limit, 300)
 {
@@ -593,7 +593,7 @@ TEST(of_a_bond_the_gpu_has_one_port)
 	machine_tree_deinit(&tree);
 }
 
-/* One switch tells what is near where no NUMA node is told. */
+/* One switch shows which devices are near where no NUMA node is given. */
 TEST(without_numa_nodes_the_nearest_nic_is_given_all_the_same)
 {
 	struct machine_tree tree;

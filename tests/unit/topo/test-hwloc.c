@@ -241,7 +241,7 @@ static void put_nics(struct writer *writer, unsigned int node)
 	}
 }
 
-/* Of a host bridge with its bus, and of what is below it only what is on this NUMA node. */
+/* Writes a host bridge with its bus, and below it only the devices of this NUMA node. */
 static void put_tree(struct writer *writer, unsigned int index, int numa)
 {
 	const struct topo_node *node = &writer->topo->nodes[index];

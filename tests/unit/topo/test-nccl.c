@@ -109,7 +109,7 @@ TEST(a_file_without_devices_is_told_of)
 
 /* ---- functions ------------------------------------------------------------------------------------------------------ */
 
-/* Who writes a file by hand invents the addresses of switches. */
+/* Files written by hand have invented addresses of switches. */
 TEST(a_bridge_needs_no_real_address)
 {
 	struct topo *topo = parse("<system>" CPU("", "<pci busid=\"ffff:ff:28.0\" class=\"0x060400\">" GPU("0000:06:00.0", "")

@@ -304,7 +304,7 @@ TEST(a_line_that_is_too_long_is_refused)
 	lab_deinit(&lab);
 }
 
-/* What shmemctl takes from the file, a daemon takes too. */
+/* A daemon accepts every file that shmemctl accepts. */
 TEST(a_value_that_the_daemon_has_no_room_for_is_refused)
 {
 	static const char *const keys[] = {"nics-include", "nics-exclude", "gpu-nic-map"};
@@ -348,7 +348,7 @@ TEST(a_map_of_what_is_not_there_is_refused_with_what_is)
 	assert_refused(&lab, "gpu-nic-map: this machine has no NIC 44:00.0; " VALID);
 	set(&lab, "gpu-nic-map", "0:30:00.0:1");
 	assert_down(&lab, "gpu-nic-map: 30:00.0:1 cannot be used: its port is down; " VALID);
-	/* What does not come right by itself is told first. */
+	/* Problems that do not mend by themselves come first. */
 	set(&lab, "gpu-nic-map", "0:30:00.0:1,1:mlx5_9:1");
 	assert_refused(&lab, "gpu-nic-map: this machine has no NIC mlx5_9:1; " VALID);
 	set(&lab, "gpu-nic-map", "4:mlx5_0:1");
@@ -715,7 +715,7 @@ TEST(what_is_given_is_had_against_every_rule_that_guesses)
 	lab_deinit(&lab);
 }
 
-/* What a rule guesses about it hides that it is down. */
+/* A rule's guess about it hides that it is down. */
 TEST(a_nic_that_is_down_or_has_no_driver_is_given_to_nobody)
 {
 	struct lab lab;
@@ -794,7 +794,7 @@ static void judge(const struct lab *lab, const struct topo_map *plain)
 		for (unsigned int i = 0; i < got->n_nics; i++) {
 			n_gpus[got->nics[i]]++;
 			ASSERT(i == 0 || !got->is_given || got->weights[i - 1] >= got->weights[i]);
-			/* Who was given nothing is as near to its NICs as without a map. */
+			/* A GPU that was given nothing is as near to its NICs as without a map. */
 			ASSERT(got->is_given || topo_rank(lab->topo, lab->topo->gpus[gpu].node, lab->topo->nics[got->nics[i]].node) ==
 							topo_rank(lab->topo, lab->topo->gpus[gpu].node,
 								  lab->topo->nics[plain->gpus[gpu].nics[0]].node));

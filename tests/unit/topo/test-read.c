@@ -291,7 +291,7 @@ TEST(numa_nodes_decide_where_pci_is_flat)
 	ASSERT_EQ(between("<host>" PORT(PORT(PORT(PORT(PORT(GPU_ON(0)))) PORT(NIC_ON(1)))) "</host>"), TOPO_PXB);
 }
 
-/* What looks like a flat switch beside others is none across NUMA nodes. */
+/* Something like a flat switch beside others is not a switch across NUMA nodes. */
 TEST(a_flat_switch_is_of_one_numa_node)
 {
 	struct topo *topo = parse("<shmemd-topology version=\"1\" numa_nodes=\"2\"><host>" GPU_ON(0) NIC_ON(1)

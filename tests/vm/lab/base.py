@@ -21,7 +21,7 @@ PACKAGES = ['systemd', 'systemd-sysv', 'dbus', 'udev', 'kmod', 'busybox-static',
             'libevent-core-2.1-7', 'libprotobuf-c1', 'libsystemd0']
 UNWANTED = ['/usr/share/doc/*', '/usr/share/locale/*', '/usr/share/man/*', '/usr/share/info/*']
 
-# What finds the disk, the network and the console of the agent; the initial file system holds nothing else.
+# Drivers of the disk, the network and the agent's console; the initial file system holds nothing else.
 EARLY_MODULES = ['virtio_pci', 'virtio_blk', 'virtio_net', 'virtio_console', 'virtio_rng', 'crc32c_generic', 'ext4']
 # For the cases; udev and the cases load them. rdma_rxe wants crc32 by name, which no dependency tells.
 LATER_MODULES = ['rdma_rxe', 'ib_uverbs', 'rdma_cm', 'rdma_ucm', 'crc32_generic', 'crc32c_generic', 'veth', 'dummy',

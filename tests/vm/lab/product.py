@@ -12,7 +12,7 @@ from lab.progress import step
 from lab.shell import output, quietly
 
 OPTIONS = ['--prefix=/usr', '--sysconfdir=/etc', '--localstatedir=/var', '-Dcuda=disabled', '-Dsystemd=enabled']
-# Of tests/, and where they are in the machine.
+# Programs of tests/, and their places in the machine.
 PROGRAMS = ['tests/system/shmemd-demo', 'tests/system/shmemd-traffic', 'tests/vm/vm-waiter', 'tests/vm/vm-refused',
             'tests/vm/vm-state-version']
 PROGRAMS_FOLDER = 'usr/lib/shmemd-vm'
