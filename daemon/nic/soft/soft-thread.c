@@ -41,6 +41,7 @@
 #define LARGE_TURN 8u /* as many small ones, for who waits with a doorbell */
 #define HEARTBEAT_TURNS 1024u
 #define SPIN_ROUNDS_PER_CLOCK 8u
+#define SIT_STILL_WQES 8u /* completed before that fault point sits still */
 
 /* ---- what the engine asks of us --------------------------------------------------------------------------- */
 
@@ -97,6 +98,38 @@ static int owner_send(void *owner, void *route, struct engine_packet *pkt)
 	return 0;
 }
 
+static bool has_packets(const struct soft_nic *nic)
+{
+	return !list_empty(&nic->packets) || __atomic_load_n(&nic->port->packets, __ATOMIC_RELAXED);
+}
+
+#define STAMPED (1u << 31)
+
+/*
+ * While a thread gets no CPU its NIC cannot answer, so that time costs its peers no retries. Two turns begun since the last
+ * look hold a whole one. A thread that sleeps with an empty mailbox has answered everything. On this side an answer may have
+ * arrived while this thread did not run.
+ */
+static bool owner_is_peer_behind(void *owner, void *route, uint32_t qpn, uint32_t *stamp)
+{
+	const struct soft_nic *nic = owner;
+	const struct soft_port *port = route;
+	uint32_t turns, last = *stamp;
+	bool is_idle;
+
+	if (nic->is_mute || soft_port_is_down(nic->port) || soft_port_is_down(port) ||
+	    !__atomic_load_n(&port->running, __ATOMIC_ACQUIRE))
+		return false;
+	turns = __atomic_load_n(&port->turns, __ATOMIC_ACQUIRE) | STAMPED;
+	is_idle = __atomic_load_n(&port->asleep, __ATOMIC_ACQUIRE) && !__atomic_load_n(&port->packets, __ATOMIC_ACQUIRE);
+	if (last ? is_idle || ((turns - last) & ~STAMPED) >= 2 : is_idle && !has_packets(nic)) {
+		*stamp = turns;
+		return false;
+	}
+	*stamp = last ? last : turns;
+	return true;
+}
+
 static void owner_event(void *owner, const struct engine_event *ev)
 {
 	soft_event(owner, ev);
@@ -117,6 +150,7 @@ static const struct engine_ops owner_ops = {
 	.route_get = owner_route_get,
 	.route_put = owner_route_put,
 	.send = owner_send,
+	.is_peer_behind = owner_is_peer_behind,
 	.dc_route = soft_dc_route,
 	.dc_route_back = soft_dc_route_back,
 	.dc_source_gid = soft_dc_source_gid,
@@ -170,6 +204,22 @@ static unsigned int deliver_packets(struct soft_nic *nic)
 }
 
 /* The fault point of a NIC that stops working: from here on only calls are served. */
+/* The fault point of a thread that gets no CPU: once, for so long. */
+static void fault_sits(struct soft_nic *nic)
+{
+	struct engine_qp_counters counters;
+	struct timespec ts;
+
+	if (nic->fault.kind != SOFT_FAULT_SIT_STILL || nic->has_sat_still)
+		return;
+	engine_counters(nic->engine, &counters);
+	if (counters.wqes < SIT_STILL_WQES)
+		return;
+	nic->has_sat_still = true;
+	ts = nsec_to_timespec(nic->fault.nth * NSEC_PER_MSEC);
+	nanosleep(&ts, NULL);
+}
+
 static bool fault_stops(struct soft_nic *nic)
 {
 	struct engine_qp_counters counters;
@@ -253,9 +303,12 @@ static void look_whether_to_rest(struct soft_nic *nic)
 /* Returns whether anything was done. */
 static bool turn(struct soft_nic *nic)
 {
-	unsigned int n = run_calls(nic), units;
+	unsigned int n, units;
 
-	if (++nic->n_turns % HEARTBEAT_TURNS == 0)
+	__atomic_store_n(&nic->port->turns, ++nic->n_turns, __ATOMIC_RELEASE);
+	fault_sits(nic);
+	n = run_calls(nic);
+	if (nic->n_turns % HEARTBEAT_TURNS == 0)
 		nic_page_beat(&nic->nic_page);
 	if (nic->n_turns % CLOCK_TURNS == 0)
 		nic->now_nsec = nsec_now();

@@ -105,6 +105,7 @@ struct soft_port {
 	int wake_fd; /* eventfd, watched edge-triggered and never read */
 	struct list *packets; /* atomic stack through link.next, newest first */
 	struct list *calls; /* the same */
+	uint32_t turns __attribute__((aligned(64))); /* atomic: turns that the thread has begun; it alone writes to this line */
 };
 
 /* The ports of one probe, by GID. */
@@ -167,6 +168,7 @@ enum soft_fault_kind {
 	SOFT_FAULT_FLIP_PAYLOAD_BYTE,
 	SOFT_FAULT_DROP_CQE,
 	SOFT_FAULT_DELAY_MEMORY, /* nth is the seed */
+	SOFT_FAULT_SIT_STILL, /* nth is the time, in milliseconds */
 	SOFT_FAULT_ENGINE_STEP, /* the process is killed */
 };
 
@@ -230,6 +232,7 @@ struct soft_nic {
 	uint64_t calls_after_nsec; /* while there is traffic, no slice of a call before */
 	bool busy; /* the last turn had traffic */
 	uint32_t n_turns;
+	bool has_sat_still; /* fault point */
 	uint32_t turns_unpolled; /* since doorbells were looked at */
 	bool stop;
 	bool resting; /* only calls are served: until all contexts of a former process are there, or for good */
