@@ -209,9 +209,10 @@ static int flush_held(struct held *held)
 	const struct porter_order order = {.op = held->is_dropped ? PORTER_DROP : PORTER_HOLD, .hold = held->id};
 	int r;
 
-	r = send_order(held->porter, &order, held->is_dropped ? -1 : held_find(held));
+	r = send_order(held->porter, &order, held->is_dropped ? held->left : held_find(held));
 	if (r < 0)
 		return r;
+	held->left = safe_close(held->left);
 	held->is_there = true;
 	list_del(&held->pending);
 	return 0;
@@ -285,7 +286,7 @@ void porter_drop(struct held *held)
 {
 	held->is_dropped = true;
 	foreign_account_add(held->account, held->n_fds);
-	if (held->is_there)
+	if (held->is_there || held->left >= 0)
 		want_held(held);
 	else
 		free_held(held);
@@ -314,7 +315,7 @@ static void hand_over(struct porter *porter)
 	list_for_each_entry(held, &porter->holds, link) {
 		list_del(&held->pending);
 		/* One that the kernel alone uses has no descriptor here to hand over. */
-		if (held_find(held) >= 0)
+		if (held->left >= 0 || held_find(held) >= 0)
 			list_add_tail(&porter->pending_holds, &held->pending);
 	}
 	flush(porter);
@@ -372,7 +373,7 @@ static void forget_all(struct porter *porter)
 	}
 	list_for_each_entry_safe(held, tmp_held, &porter->holds, link) {
 		held->is_there = false;
-		if (held->is_dropped)
+		if (held->is_dropped && held->left < 0)
 			free_held(held);
 	}
 }
@@ -407,6 +408,7 @@ static void porter_free(struct porter *porter)
 	}
 	list_for_each_entry_safe(held, tmp_held, &porter->holds, link) {
 		assert_bug(held->refs == 0);
+		held->left = safe_close(held->left);
 		free_held(held);
 	}
 	hash_remove(&porter->porters->by_uid, porter->uid);

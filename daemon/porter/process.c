@@ -42,6 +42,7 @@
 struct hold {
 	struct closer_job job;
 	uint64_t id;
+	int last; /* owned: came with the drop; or -1 */
 	unsigned int n;
 	int fds[]; /* owned */
 };
@@ -121,6 +122,7 @@ static void close_hold(struct closer_job *job)
 
 	for (unsigned int i = 0; i < hold->n; i++)
 		safe_close(hold->fds[i]);
+	safe_close(hold->last);
 	send_event(PORTER_CLOSED, 0, hold->id);
 	free(hold);
 }
@@ -150,19 +152,27 @@ static void add_hold(uint64_t id, const int *fds, unsigned int n)
 		return;
 	hold = need(malloc(sizeof(*hold) + n * sizeof(int)));
 
-	*hold = (struct hold){.id = id, .n = n};
+	*hold = (struct hold){.id = id, .n = n, .last = -1};
 	memcpy(hold->fds, fds, n * sizeof(int));
 	remember(&porter.holds, id, hold);
 }
 
-static void on_drop(const struct porter_order *order)
+/* Of a hold that a porter before this one had, fd is all that there is. */
+static void on_drop(const struct porter_order *order, int fd)
 {
-	struct hold *hold = hash_remove(&porter.holds, order->hold);
+	struct hold *hold;
 
-	if (hold)
-		drop_hold(hold);
-	else
+	if (fd >= 0 && !hash_get(&porter.holds, order->hold)) {
+		add_hold(order->hold, &fd, 1);
+		fd = -1;
+	}
+	hold = hash_remove(&porter.holds, order->hold);
+	if (!hold) {
 		send_event(PORTER_CLOSED, 0, order->hold);
+		return;
+	}
+	hold->last = fd;
+	drop_hold(hold);
 }
 
 /* ---- slots -------------------------------------------------------------------------------------------------------- */
@@ -313,7 +323,7 @@ static void carry_out(const struct porter_order *order, int fd)
 	else if (order->op == PORTER_HOLD && fd >= 0)
 		add_hold(order->hold, &fd, 1);
 	else if (order->op == PORTER_DROP)
-		on_drop(order);
+		on_drop(order, fd);
 	else if (!slot)
 		safe_close(fd);
 	else if (order->op == PORTER_ATTACH && fd >= 0)
@@ -351,10 +361,11 @@ static bool serve_one(void)
 		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof(control.bytes)};
 	ssize_t bytes = recvmsg(porter.attr.channel, &header, MSG_CMSG_CLOEXEC);
 
-	if (bytes < 0 && errno == EINTR)
+	/* A reset, of news that the daemon did not read, comes before the orders that are still in the queue, and once. */
+	if (bytes < 0 && (errno == EINTR || errno == ECONNRESET))
 		return true;
 	/* What it could not be given it cannot hold: another porter is started, and is given all of it again. */
-	if (bytes > 0 && header.msg_flags & MSG_CTRUNC)
+	if (bytes > 0 && header.msg_flags & MSG_CTRUNC && order.op != PORTER_DROP)
 		_exit(EXIT_FAILURE);
 	if (bytes == (ssize_t)sizeof(order))
 		carry_out(&order, fd_of(&header));

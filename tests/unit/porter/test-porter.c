@@ -396,6 +396,57 @@ TEST_TIMEOUT(another_porter_is_given_what_one_that_died_had, 60)
 	scene_deinit(&s);
 }
 
+/* Between two porters the daemon is the only one who has it: its close is not the last one even then. */
+TEST_TIMEOUT(close_while_no_porter_runs_is_left_to_the_next_one, 60)
+{
+	struct client client;
+	struct scene s;
+	int pipe;
+
+	scene_init(&s);
+	client_init(&client, &s);
+	pipe = send_pipe(&client);
+	receive(&client, &s);
+	kill_porter(&s);
+	/* Porters of one uid are started no more often than once a second. */
+	ASSERT_EQ(s.channel, -1);
+	held_close(client.fd);
+	client.fd = -1;
+	ASSERT(is_open_elsewhere(pipe));
+	ASSERT_EQ(foreign_account_unclosed(s.account), 1);
+	expect_closed_elsewhere(pipe, &s);
+	close(pipe);
+	client_deinit(&client);
+	scene_deinit(&s);
+}
+
+/* The same before its death was seen. */
+TEST_TIMEOUT(close_behind_the_back_of_a_dead_porter_is_left_to_the_next_one, 60)
+{
+	uint64_t end = nsec_now() + PATIENCE_NSEC;
+	struct client client;
+	struct scene s;
+	pid_t pid;
+	int pipe;
+
+	scene_init(&s);
+	client_init(&client, &s);
+	pipe = send_pipe(&client);
+	receive(&client, &s);
+	pid = find_porter();
+	ASSERT_GT(pid, 0);
+	ASSERT_OK(kill(pid, SIGKILL));
+	while (kill(pid, 0) == 0)
+		ASSERT_LT(nsec_now(), end);
+	held_close(client.fd);
+	client.fd = -1;
+	ASSERT(is_open_elsewhere(pipe));
+	expect_closed_elsewhere(pipe, &s);
+	close(pipe);
+	client_deinit(&client);
+	scene_deinit(&s);
+}
+
 TEST_TIMEOUT(who_waits_for_a_porter_that_dies_is_told, 60)
 {
 	struct client client;
