@@ -57,7 +57,7 @@ struct porter_slot {
 	struct foreign_account *account; /* owned */
 	porter_packet_fn packet; /* NULL once it has ended */
 	porter_ready_fn ready;
-	struct attaching *attaching; /* owned: for which there was no room */
+	struct attaching *attaching; /* owned: not sent yet, or to be sent to the next porter as well */
 	void *arg;
 	struct held *next; /* owned, while a packet is asked for: what comes with it */
 	bool is_there; /* the present process has the socket */
@@ -70,6 +70,8 @@ struct porter_slot {
 struct attaching {
 	struct attaching *next;
 	int fd; /* owned: a duplicate */
+	bool is_lasting; /* this process goes on using it: the next porter is given it, too */
+	bool is_there; /* the present process has it */
 };
 
 struct porters {
@@ -130,21 +132,32 @@ static int send_op(struct porter_slot *slot, enum porter_op op, uint32_t value, 
 	return send_order(slot->porter, &order, fd);
 }
 
-static void free_attaching(struct porter_slot *slot)
+static void free_attaching(struct attaching **at)
 {
-	struct attaching *attaching = slot->attaching;
+	struct attaching *attaching = *at;
 
-	slot->attaching = attaching->next;
+	*at = attaching->next;
 	close(attaching->fd);
 	free(attaching);
 }
 
+/* At the end all of them are sent once more before they are closed: the porter that had them may be dead. */
 static int flush_attaching(struct porter_slot *slot)
 {
-	int r = send_op(slot, PORTER_ATTACH, 0, slot->attaching->fd);
+	struct attaching **at = &slot->attaching;
+	int r = 0;
 
-	if (r == 0)
-		free_attaching(slot);
+	while (r == 0 && *at) {
+		if (!(*at)->is_there || slot->is_ended)
+			r = send_op(slot, PORTER_ATTACH, 0, (*at)->fd);
+		if (r < 0)
+			break;
+		(*at)->is_there = true;
+		if (slot->is_ended || !(*at)->is_lasting)
+			free_attaching(at);
+		else
+			at = &(*at)->next;
+	}
 	return r;
 }
 
@@ -157,7 +170,7 @@ static int flush_slot(struct porter_slot *slot)
 		r = send_op(slot, PORTER_SOCKET, 0, slot->sock);
 		slot->is_there = r == 0;
 	}
-	while (r == 0 && slot->attaching)
+	if (r == 0)
 		r = flush_attaching(slot);
 	if (r == 0 && slot->is_kept != slot->told_kept) {
 		r = send_op(slot, PORTER_KEEP, slot->is_kept, -1);
@@ -171,12 +184,11 @@ static int flush_slot(struct porter_slot *slot)
 		r = send_op(slot, PORTER_DRAIN, 0, -1);
 		slot->wants_drain = r < 0;
 	}
-	/* The porter has it: this is not the last close. */
-	if (r == 0 && slot->is_ended && slot->sock >= 0)
-		slot->sock = safe_close(slot->sock);
+	/* The socket goes along, as with a drop: no close here is the last one. */
 	if (r == 0 && slot->is_ended && !slot->told_ended) {
-		r = send_op(slot, PORTER_END, 0, -1);
+		r = send_op(slot, PORTER_END, 0, slot->sock);
 		slot->told_ended = r == 0;
+		slot->sock = r == 0 ? safe_close(slot->sock) : slot->sock;
 	}
 	return r;
 }
@@ -276,7 +288,7 @@ static void free_slot(struct porter_slot *slot)
 	list_del(&slot->pending);
 	list_del(&slot->waiting);
 	while (slot->attaching)
-		free_attaching(slot);
+		free_attaching(&slot->attaching);
 	foreign_account_unref(slot->account);
 	free(slot);
 	look_idle(porter);
@@ -365,10 +377,10 @@ static void forget_all(struct porter *porter)
 	struct held *held, *tmp_held;
 
 	list_for_each_entry_safe(slot, tmp_slot, &porter->slots, link) {
-		bool was_there = slot->is_there;
-
 		slot->is_there = slot->told_kept = false;
-		if (slot->is_ended && was_there && slot->sock < 0)
+		for (struct attaching *at = slot->attaching; at; at = at->next)
+			at->is_there = false;
+		if (slot->told_ended)
 			free_slot(slot);
 	}
 	list_for_each_entry_safe(held, tmp_held, &porter->holds, link) {
@@ -695,13 +707,13 @@ bool porter_slot_await(struct porter_slot *slot)
 	return slot->is_there;
 }
 
-int porter_slot_attach(struct porter_slot *slot, int fd)
+int porter_slot_attach(struct porter_slot *slot, int fd, bool is_lasting)
 {
 	struct attaching *attaching;
 
-	if (slot->is_there && !is_behind(slot->porter) && send_op(slot, PORTER_ATTACH, 0, fd) == 0)
+	if (!is_lasting && slot->is_there && !is_behind(slot->porter) && send_op(slot, PORTER_ATTACH, 0, fd) == 0)
 		return 0;
-	attaching = malloc(sizeof(*attaching));
+	attaching = calloc(1, sizeof(*attaching));
 	if (!attaching)
 		return -ENOMEM;
 	attaching->fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
@@ -709,6 +721,7 @@ int porter_slot_attach(struct porter_slot *slot, int fd)
 		free(attaching);
 		return -errno;
 	}
+	attaching->is_lasting = is_lasting;
 	attaching->next = slot->attaching;
 	slot->attaching = attaching;
 	want_slot(slot);

@@ -58,6 +58,7 @@ struct slot {
 	struct list link;
 	uint32_t id;
 	int sock; /* owned */
+	int last; /* owned: the daemon's, which came with the end; or -1 */
 	bool is_kept; /* by the service manager */
 	struct attached *attached; /* owned */
 };
@@ -183,6 +184,7 @@ static void add_slot(uint32_t id, int sock)
 
 	slot->id = id;
 	slot->sock = sock;
+	slot->last = -1;
 	list_add_tail(&porter.all_slots, &slot->link);
 	remember(&porter.slots, id, slot);
 }
@@ -217,7 +219,9 @@ static void run_end(struct closer_job *job)
 {
 	struct slot *slot = container_of(job, struct slot, job);
 
-	framing_close(slot->sock);
+	framing_drain(slot->sock);
+	safe_close(slot->last);
+	close(slot->sock);
 	while (slot->attached) {
 		struct attached *attached = slot->attached;
 
@@ -230,8 +234,9 @@ static void run_end(struct closer_job *job)
 	free(slot);
 }
 
-static void end_slot(struct slot *slot)
+static void end_slot(struct slot *slot, int last)
 {
+	slot->last = last;
 	hash_remove(&porter.slots, slot->id);
 	list_del(&slot->link);
 	slot->job.run = run_end;
@@ -335,7 +340,7 @@ static void carry_out(const struct porter_order *order, int fd)
 	else if (order->op == PORTER_DRAIN)
 		drain_slot(slot);
 	else if (order->op == PORTER_END)
-		end_slot(slot);
+		end_slot(slot, fd);
 }
 
 static int fd_of(struct msghdr *header)
@@ -364,8 +369,11 @@ static bool serve_one(void)
 	/* A reset, of news that the daemon did not read, comes before the orders that are still in the queue, and once. */
 	if (bytes < 0 && (errno == EINTR || errno == ECONNRESET))
 		return true;
-	/* What it could not be given it cannot hold: another porter is started, and is given all of it again. */
-	if (bytes > 0 && header.msg_flags & MSG_CTRUNC && order.op != PORTER_DROP)
+	/*
+	 * What it could not be given it cannot hold: another porter is started, and is given all of it again. What it was to close
+	 * at once the kernel has closed.
+	 */
+	if (bytes > 0 && header.msg_flags & MSG_CTRUNC && order.op != PORTER_DROP && order.op != PORTER_END)
 		_exit(EXIT_FAILURE);
 	if (bytes == (ssize_t)sizeof(order))
 		carry_out(&order, fd_of(&header));
@@ -416,7 +424,7 @@ static void end_slots(bool kept)
 			shutdown(slot->sock, SHUT_RDWR);
 	list_for_each_entry_safe(slot, tmp, &porter.all_slots, link)
 		if (slot->is_kept == kept)
-			end_slot(slot);
+			end_slot(slot, -1);
 }
 
 /*

@@ -301,7 +301,7 @@ TEST(attached_descriptor_is_open_as_long_as_its_slot)
 	scene_init(&s);
 	client_init(&client, &s);
 	ASSERT_OK(pipe2(fds, O_CLOEXEC));
-	ASSERT_OK(porter_slot_attach(client.slot, fds[1]));
+	ASSERT_OK(porter_slot_attach(client.slot, fds[1], false));
 	close(fds[1]);
 	for (int i = 0; i < 5; i++)
 		hear(&s);
@@ -396,6 +396,19 @@ TEST_TIMEOUT(another_porter_is_given_what_one_that_died_had, 60)
 	scene_deinit(&s);
 }
 
+/* Nobody here has looked at its channel since. */
+static void kill_unseen(void)
+{
+	uint64_t end = nsec_now() + PATIENCE_NSEC;
+	pid_t pid;
+
+	while ((pid = find_porter()) == 0)
+		ASSERT_LT(nsec_now(), end);
+	ASSERT_OK(kill(pid, SIGKILL));
+	while (kill(pid, 0) == 0)
+		ASSERT_LT(nsec_now(), end);
+}
+
 /* Between two porters the daemon is the only one who has it: its close is not the last one even then. */
 TEST_TIMEOUT(close_while_no_porter_runs_is_left_to_the_next_one, 60)
 {
@@ -423,27 +436,68 @@ TEST_TIMEOUT(close_while_no_porter_runs_is_left_to_the_next_one, 60)
 /* The same before its death was seen. */
 TEST_TIMEOUT(close_behind_the_back_of_a_dead_porter_is_left_to_the_next_one, 60)
 {
-	uint64_t end = nsec_now() + PATIENCE_NSEC;
 	struct client client;
 	struct scene s;
-	pid_t pid;
 	int pipe;
 
 	scene_init(&s);
 	client_init(&client, &s);
 	pipe = send_pipe(&client);
 	receive(&client, &s);
-	pid = find_porter();
-	ASSERT_GT(pid, 0);
-	ASSERT_OK(kill(pid, SIGKILL));
-	while (kill(pid, 0) == 0)
-		ASSERT_LT(nsec_now(), end);
+	kill_unseen();
 	held_close(client.fd);
 	client.fd = -1;
 	ASSERT(is_open_elsewhere(pipe));
 	expect_closed_elsewhere(pipe, &s);
 	close(pipe);
 	client_deinit(&client);
+	scene_deinit(&s);
+}
+
+TEST_TIMEOUT(socket_that_ends_behind_the_back_of_a_dead_porter_is_left_to_the_next_one, 60)
+{
+	struct client client;
+	int fds[2], pipe;
+	struct scene s;
+
+	scene_init(&s);
+	client_init(&client, &s);
+	pipe = send_pipe(&client);
+	ASSERT_OK(pipe2(fds, O_CLOEXEC));
+	ASSERT_OK(porter_slot_attach(client.slot, fds[1], true));
+	kill_unseen();
+	close(fds[1]);
+	client_deinit(&client);
+	ASSERT(is_open_elsewhere(pipe));
+	ASSERT(is_open_elsewhere(fds[0]));
+	expect_closed_elsewhere(pipe, &s);
+	expect_closed_elsewhere(fds[0], &s);
+	close(pipe);
+	close(fds[0]);
+	scene_deinit(&s);
+}
+
+TEST_TIMEOUT(lasting_descriptor_is_given_to_the_next_porter, 60)
+{
+	uint64_t end = nsec_now() + PATIENCE_NSEC;
+	struct client client;
+	struct scene s;
+	int fds[2];
+
+	scene_init(&s);
+	client_init(&client, &s);
+	ASSERT_OK(pipe2(fds, O_CLOEXEC));
+	ASSERT_OK(porter_slot_attach(client.slot, fds[1], true));
+	close(fds[1]);
+	kill_porter(&s);
+	while (s.channel < 0 || !porter_slot_await(client.slot)) {
+		ASSERT_LT(nsec_now(), end);
+		hear(&s);
+	}
+	ASSERT(is_open_elsewhere(fds[0]));
+	client_deinit(&client);
+	expect_closed_elsewhere(fds[0], &s);
+	close(fds[0]);
 	scene_deinit(&s);
 }
 
