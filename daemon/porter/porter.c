@@ -65,6 +65,7 @@ struct porter_slot {
 	bool is_kept, told_kept;
 	bool wants_drain;
 	bool is_ended, told_ended;
+	unsigned int n_attached; /* that its porter closes with it */
 };
 
 struct attaching {
@@ -282,7 +283,7 @@ static void free_slot(struct porter_slot *slot)
 	if (slot->next)
 		free_held(slot->next);
 	if (slot->is_ended)
-		foreign_account_closed(slot->account, 1);
+		foreign_account_closed(slot->account, 1 + slot->n_attached);
 	hash_remove(&porter->porters->slots, slot->id);
 	list_del(&slot->link);
 	list_del(&slot->pending);
@@ -711,8 +712,10 @@ int porter_slot_attach(struct porter_slot *slot, int fd, bool is_lasting)
 {
 	struct attaching *attaching;
 
-	if (!is_lasting && slot->is_there && !is_behind(slot->porter) && send_op(slot, PORTER_ATTACH, 0, fd) == 0)
+	if (!is_lasting && slot->is_there && !is_behind(slot->porter) && send_op(slot, PORTER_ATTACH, 0, fd) == 0) {
+		slot->n_attached++;
 		return 0;
+	}
 	attaching = calloc(1, sizeof(*attaching));
 	if (!attaching)
 		return -ENOMEM;
@@ -724,6 +727,7 @@ int porter_slot_attach(struct porter_slot *slot, int fd, bool is_lasting)
 	attaching->is_lasting = is_lasting;
 	attaching->next = slot->attaching;
 	slot->attaching = attaching;
+	slot->n_attached++;
 	want_slot(slot);
 	return 0;
 }
@@ -785,7 +789,7 @@ void porter_slot_end(struct porter_slot *slot, int sock)
 	slot->is_ended = true;
 	slot->packet = NULL;
 	list_del(&slot->waiting);
-	foreign_account_add(slot->account, 1);
+	foreign_account_add(slot->account, 1 + slot->n_attached);
 	want_slot(slot);
 }
 

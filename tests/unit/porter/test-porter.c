@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -470,10 +471,85 @@ TEST_TIMEOUT(socket_that_ends_behind_the_back_of_a_dead_porter_is_left_to_the_ne
 	client_deinit(&client);
 	ASSERT(is_open_elsewhere(pipe));
 	ASSERT(is_open_elsewhere(fds[0]));
+	/* Socket and descriptor: what a porter has yet to close counts, all of it. */
+	ASSERT_EQ(foreign_account_unclosed(s.account), 2);
 	expect_closed_elsewhere(pipe, &s);
 	expect_closed_elsewhere(fds[0], &s);
 	close(pipe);
 	close(fds[0]);
+	scene_deinit(&s);
+}
+
+/* News that the daemon leaves unread are an error to its porter, which comes before orders that are still on their way. */
+TEST_TIMEOUT(orders_behind_a_reset_are_carried_out, 60)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	struct client first, second;
+	struct pollfd wait = {.events = POLLIN};
+	struct scene s;
+	int fds[2];
+	pid_t pid;
+
+	scene_init(&s);
+	client_init(&first, &s);
+	client_deinit(&first);
+	wait.fd = s.channel;
+	ASSERT_EQ(poll(&wait, 1, PATIENCE_NSEC / NSEC_PER_MSEC), 1);
+	pid = find_porter();
+	ASSERT_GT(pid, 0);
+	ASSERT_OK(kill(pid, SIGSTOP));
+	client_init(&second, &s);
+	ASSERT_OK(pipe2(fds, O_CLOEXEC));
+	ASSERT_OK(porter_slot_attach(second.slot, fds[1], false));
+	close(fds[1]);
+	/* This process is the daemon, whose channel is closed and who is not dead. */
+	ASSERT_EQ(dup2(null, s.channel), s.channel);
+	ASSERT_OK(kill(pid, SIGCONT));
+	for (int i = 0; i < 20; i++)
+		ASSERT_OK(poll(NULL, 0, 10));
+	ASSERT(is_open_elsewhere(fds[0]));
+	porter_readable(s.porter);
+	close(fds[0]);
+	client_deinit(&second);
+	scene_deinit(&s);
+	close(null);
+}
+
+static void limit_processes(rlim_t n)
+{
+	struct rlimit limit;
+	uint64_t end = nsec_now() + PATIENCE_NSEC;
+	pid_t zygote;
+
+	while ((zygote = find_child(getpid(), "shmemd-zygote")) == 0)
+		ASSERT_LT(nsec_now(), end);
+	ASSERT_OK(prlimit(zygote, RLIMIT_NPROC, NULL, &limit));
+	limit.rlim_cur = n < limit.rlim_max ? n : limit.rlim_max;
+	ASSERT_OK(prlimit(zygote, RLIMIT_NPROC, &limit, NULL));
+}
+
+/* All that was sent lies in a channel that only the order for its porter has: nobody closes it. */
+TEST_TIMEOUT(order_for_a_porter_waits_while_none_can_be_forked, 60)
+{
+	struct client client;
+	struct scene s;
+	int pipe;
+
+	if (geteuid() == 0)
+		test_skip("root may have more processes than its limit");
+	scene_init(&s);
+	limit_processes(0);
+	client_init(&client, &s);
+	pipe = send_pipe(&client);
+	client_deinit(&client);
+	for (int i = 0; i < 20; i++)
+		hear(&s);
+	ASSERT_EQ(s.n_failed, 0);
+	ASSERT(is_open_elsewhere(pipe));
+	limit_processes(RLIM_INFINITY);
+	expect_closed_elsewhere(pipe, &s);
+	ASSERT_EQ(s.n_failed, 0);
+	close(pipe);
 	scene_deinit(&s);
 }
 
