@@ -79,7 +79,7 @@ void porter_slot_keep(struct porter_slot *slot, bool is_kept); /* the service ma
 void porter_slot_drain(struct porter_slot *slot); /* nothing is read any more; the socket is shut down */
 /* Ends the slot, and takes the socket with it: closed here at once, there when its input is dropped. */
 void porter_slot_end(struct porter_slot *slot, int sock);
-/* The same for a socket that no session has, whoever it is of. porters NULL: only closed. */
+/* The same for a socket that no session has, whoever it is of. porters NULL: only closed. No porter can be started: only shut down. */
 void porters_discard(struct porters *porters, int sock);
 
 #endif

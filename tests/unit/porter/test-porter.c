@@ -515,6 +515,33 @@ TEST_TIMEOUT(orders_behind_a_reset_are_carried_out, 60)
 	close(null);
 }
 
+static void *watch_nothing(void *arg, int fd, struct porter *porter)
+{
+	return NULL;
+}
+
+TEST(socket_is_not_closed_where_no_porter_can_be_started)
+{
+	struct scene s;
+	struct porters_attr attr = {.hooks = {.arg = &s, .watch = watch_nothing, .alarm = on_alarm}};
+	struct client client = {.fd = -1};
+	int socks[2], pipe;
+	char byte;
+
+	ASSERT_OK(zygote_start(&attr.zygote));
+	ASSERT_OK(porters_new(&attr, &s.porters));
+	ASSERT_OK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, socks));
+	client.peer = socks[1];
+	pipe = send_pipe(&client);
+	porters_discard(s.porters, socks[0]);
+	ASSERT_EQ(recv(socks[1], &byte, 1, 0), 0);
+	ASSERT(is_open_elsewhere(pipe));
+	close(socks[0]);
+	close(socks[1]);
+	close(pipe);
+	porters_free(s.porters);
+}
+
 static void limit_processes(rlim_t n)
 {
 	struct rlimit limit;
