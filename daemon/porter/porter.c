@@ -8,7 +8,7 @@
  *
  * A porter handled what strangers sent: what it says is checked, and one that says anything wrong is let go of. When a porter
  * ends, sessions that wait for its answer are told; another one is given the sockets and the descriptors that the daemon has.
- * Refuses new slots while a porter does not keep up. Control thread.
+ * A porter may have died unseen: whatever is closed here is sent before, with the order to close it. Control thread.
  */
 #include "daemon/porter/porter.h"
 
