@@ -22,8 +22,9 @@ struct held {
 	struct list link; /* the porter's: all of its holds */
 	struct list pending; /* linked: the porter has to be given it, or be told of the drop */
 	int fd; /* one of its descriptors here; -1: not known */
+	int left; /* owned: the last one, until the drop is sent with it; or -1 */
 	bool is_there; /* its porter has it */
-	bool is_dropped; /* the daemon has no descriptor of it */
+	bool is_dropped; /* the daemon has no descriptor of it, but `left` */
 };
 
 /* Memory for one: NULL: none, or no room in the table of numbers. */

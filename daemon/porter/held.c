@@ -34,7 +34,7 @@ struct held *held_new(struct porter *porter, uint64_t id, struct foreign_account
 	n_reserved++;
 	held->id = id;
 	held->porter = porter;
-	held->fd = -1;
+	held->fd = held->left = -1;
 	held->account = foreign_account_ref(account);
 	list_init(&held->link);
 	list_init(&held->pending);
@@ -43,7 +43,7 @@ struct held *held_new(struct porter *porter, uint64_t id, struct foreign_account
 
 void held_free(struct held *held)
 {
-	assert_bug(held->refs == 0);
+	assert_bug(held->refs == 0 && held->left < 0);
 	n_reserved--;
 	list_del(&held->link);
 	list_del(&held->pending);
@@ -100,7 +100,11 @@ void held_close(int fd)
 		hash_remove(&by_fd, (uint64_t)fd);
 		held->fd = held->fd == fd ? -1 : held->fd;
 	}
-	safe_close(fd);
+	/* Its porter may have died: the last one is sent before it is closed, so that somebody else has it in any case. */
+	if (held && held->refs == 1)
+		held->left = fd;
+	else
+		safe_close(fd);
 	held_unref(held);
 	errno = saved;
 }

@@ -18,8 +18,8 @@ enum porter_op {
 	PORTER_RECV, /* read one packet; what comes with it is held under `hold` */
 	PORTER_KEEP, /* `value`: the service manager has this socket (1), or not (0) */
 	PORTER_DRAIN, /* drop what was not read */
-	PORTER_END, /* the same, and close the slot */
-	PORTER_DROP, /* close a hold */
+	PORTER_END, /* the same, and close the slot; with the daemon's descriptor of the socket, to be closed likewise */
+	PORTER_DROP, /* close a hold; perhaps with the daemon's last descriptor of it, to be closed likewise */
 };
 
 struct porter_order {

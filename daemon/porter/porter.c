@@ -8,7 +8,7 @@
  *
  * A porter handled what strangers sent: what it says is checked, and one that says anything wrong is let go of. When a porter
  * ends, sessions that wait for its answer are told; another one is given the sockets and the descriptors that the daemon has.
- * Refuses new slots while a porter does not keep up. Control thread.
+ * A porter may have died unseen: whatever is closed here is sent before, with the order to close it. Control thread.
  */
 #include "daemon/porter/porter.h"
 
@@ -57,7 +57,7 @@ struct porter_slot {
 	struct foreign_account *account; /* owned */
 	porter_packet_fn packet; /* NULL once it has ended */
 	porter_ready_fn ready;
-	struct attaching *attaching; /* owned: for which there was no room */
+	struct attaching *attaching; /* owned: not sent yet, or to be sent to the next porter as well */
 	void *arg;
 	struct held *next; /* owned, while a packet is asked for: what comes with it */
 	bool is_there; /* the present process has the socket */
@@ -65,11 +65,14 @@ struct porter_slot {
 	bool is_kept, told_kept;
 	bool wants_drain;
 	bool is_ended, told_ended;
+	unsigned int n_attached; /* that its porter closes with it */
 };
 
 struct attaching {
 	struct attaching *next;
 	int fd; /* owned: a duplicate */
+	bool is_lasting; /* this process goes on using it: the next porter is given it, too */
+	bool is_there; /* the present process has it */
 };
 
 struct porters {
@@ -130,21 +133,32 @@ static int send_op(struct porter_slot *slot, enum porter_op op, uint32_t value, 
 	return send_order(slot->porter, &order, fd);
 }
 
-static void free_attaching(struct porter_slot *slot)
+static void free_attaching(struct attaching **at)
 {
-	struct attaching *attaching = slot->attaching;
+	struct attaching *attaching = *at;
 
-	slot->attaching = attaching->next;
+	*at = attaching->next;
 	close(attaching->fd);
 	free(attaching);
 }
 
+/* At the end all of them are sent once more before they are closed: the porter that had them may be dead. */
 static int flush_attaching(struct porter_slot *slot)
 {
-	int r = send_op(slot, PORTER_ATTACH, 0, slot->attaching->fd);
+	struct attaching **at = &slot->attaching;
+	int r = 0;
 
-	if (r == 0)
-		free_attaching(slot);
+	while (r == 0 && *at) {
+		if (!(*at)->is_there || slot->is_ended)
+			r = send_op(slot, PORTER_ATTACH, 0, (*at)->fd);
+		if (r < 0)
+			break;
+		(*at)->is_there = true;
+		if (slot->is_ended || !(*at)->is_lasting)
+			free_attaching(at);
+		else
+			at = &(*at)->next;
+	}
 	return r;
 }
 
@@ -157,7 +171,7 @@ static int flush_slot(struct porter_slot *slot)
 		r = send_op(slot, PORTER_SOCKET, 0, slot->sock);
 		slot->is_there = r == 0;
 	}
-	while (r == 0 && slot->attaching)
+	if (r == 0)
 		r = flush_attaching(slot);
 	if (r == 0 && slot->is_kept != slot->told_kept) {
 		r = send_op(slot, PORTER_KEEP, slot->is_kept, -1);
@@ -171,12 +185,11 @@ static int flush_slot(struct porter_slot *slot)
 		r = send_op(slot, PORTER_DRAIN, 0, -1);
 		slot->wants_drain = r < 0;
 	}
-	/* The porter has it: this is not the last close. */
-	if (r == 0 && slot->is_ended && slot->sock >= 0)
-		slot->sock = safe_close(slot->sock);
+	/* The socket goes along, as with a drop: no close here is the last one. */
 	if (r == 0 && slot->is_ended && !slot->told_ended) {
-		r = send_op(slot, PORTER_END, 0, -1);
+		r = send_op(slot, PORTER_END, 0, slot->sock);
 		slot->told_ended = r == 0;
+		slot->sock = r == 0 ? safe_close(slot->sock) : slot->sock;
 	}
 	return r;
 }
@@ -209,9 +222,10 @@ static int flush_held(struct held *held)
 	const struct porter_order order = {.op = held->is_dropped ? PORTER_DROP : PORTER_HOLD, .hold = held->id};
 	int r;
 
-	r = send_order(held->porter, &order, held->is_dropped ? -1 : held_find(held));
+	r = send_order(held->porter, &order, held->is_dropped ? held->left : held_find(held));
 	if (r < 0)
 		return r;
+	held->left = safe_close(held->left);
 	held->is_there = true;
 	list_del(&held->pending);
 	return 0;
@@ -269,13 +283,13 @@ static void free_slot(struct porter_slot *slot)
 	if (slot->next)
 		free_held(slot->next);
 	if (slot->is_ended)
-		foreign_account_closed(slot->account, 1);
+		foreign_account_closed(slot->account, 1 + slot->n_attached);
 	hash_remove(&porter->porters->slots, slot->id);
 	list_del(&slot->link);
 	list_del(&slot->pending);
 	list_del(&slot->waiting);
 	while (slot->attaching)
-		free_attaching(slot);
+		free_attaching(&slot->attaching);
 	foreign_account_unref(slot->account);
 	free(slot);
 	look_idle(porter);
@@ -285,7 +299,7 @@ void porter_drop(struct held *held)
 {
 	held->is_dropped = true;
 	foreign_account_add(held->account, held->n_fds);
-	if (held->is_there)
+	if (held->is_there || held->left >= 0)
 		want_held(held);
 	else
 		free_held(held);
@@ -314,7 +328,7 @@ static void hand_over(struct porter *porter)
 	list_for_each_entry(held, &porter->holds, link) {
 		list_del(&held->pending);
 		/* One that the kernel alone uses has no descriptor here to hand over. */
-		if (held_find(held) >= 0)
+		if (held->left >= 0 || held_find(held) >= 0)
 			list_add_tail(&porter->pending_holds, &held->pending);
 	}
 	flush(porter);
@@ -364,15 +378,15 @@ static void forget_all(struct porter *porter)
 	struct held *held, *tmp_held;
 
 	list_for_each_entry_safe(slot, tmp_slot, &porter->slots, link) {
-		bool was_there = slot->is_there;
-
 		slot->is_there = slot->told_kept = false;
-		if (slot->is_ended && was_there && slot->sock < 0)
+		for (struct attaching *at = slot->attaching; at; at = at->next)
+			at->is_there = false;
+		if (slot->told_ended)
 			free_slot(slot);
 	}
 	list_for_each_entry_safe(held, tmp_held, &porter->holds, link) {
 		held->is_there = false;
-		if (held->is_dropped)
+		if (held->is_dropped && held->left < 0)
 			free_held(held);
 	}
 }
@@ -407,6 +421,7 @@ static void porter_free(struct porter *porter)
 	}
 	list_for_each_entry_safe(held, tmp_held, &porter->holds, link) {
 		assert_bug(held->refs == 0);
+		held->left = safe_close(held->left);
 		free_held(held);
 	}
 	hash_remove(&porter->porters->by_uid, porter->uid);
@@ -693,13 +708,15 @@ bool porter_slot_await(struct porter_slot *slot)
 	return slot->is_there;
 }
 
-int porter_slot_attach(struct porter_slot *slot, int fd)
+int porter_slot_attach(struct porter_slot *slot, int fd, bool is_lasting)
 {
 	struct attaching *attaching;
 
-	if (slot->is_there && !is_behind(slot->porter) && send_op(slot, PORTER_ATTACH, 0, fd) == 0)
+	if (!is_lasting && slot->is_there && !is_behind(slot->porter) && send_op(slot, PORTER_ATTACH, 0, fd) == 0) {
+		slot->n_attached++;
 		return 0;
-	attaching = malloc(sizeof(*attaching));
+	}
+	attaching = calloc(1, sizeof(*attaching));
 	if (!attaching)
 		return -ENOMEM;
 	attaching->fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
@@ -707,8 +724,10 @@ int porter_slot_attach(struct porter_slot *slot, int fd)
 		free(attaching);
 		return -errno;
 	}
+	attaching->is_lasting = is_lasting;
 	attaching->next = slot->attaching;
 	slot->attaching = attaching;
+	slot->n_attached++;
 	want_slot(slot);
 	return 0;
 }
@@ -770,7 +789,7 @@ void porter_slot_end(struct porter_slot *slot, int sock)
 	slot->is_ended = true;
 	slot->packet = NULL;
 	list_del(&slot->waiting);
-	foreign_account_add(slot->account, 1);
+	foreign_account_add(slot->account, 1 + slot->n_attached);
 	want_slot(slot);
 }
 
@@ -790,8 +809,9 @@ void porters_discard(struct porters *porters, int sock)
 		return;
 	}
 	attr.uid = cred.uid;
+	/* Where there is no porter it stays open: its peer hears the end, and no close waits for what lies in it. */
 	if (porter_slot_new(porters, &attr, &slot) < 0)
-		safe_close(sock);
+		shutdown(sock, SHUT_RDWR);
 	else
 		porter_slot_end(slot, sock);
 }

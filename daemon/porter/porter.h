@@ -63,8 +63,11 @@ struct porter_slot_attr {
 int porter_slot_new(struct porters *porters, const struct porter_slot_attr *attr, struct porter_slot **ret_slot);
 /* True: its porter has the socket. False: `ready` is called from the loop when it has. */
 bool porter_slot_await(struct porter_slot *slot);
-/* The daemon's own, which a client has too and can watch: open as long as the slot is. Borrowed. 0 or negative errno. */
-int porter_slot_attach(struct porter_slot *slot, int fd);
+/*
+ * The daemon's own, which a client has too and can watch: open as long as the slot is. Borrowed. is_lasting: the daemon keeps
+ * using it, so that each later porter of the slot holds it as well; costs a duplicate. 0 or negative errno.
+ */
+int porter_slot_attach(struct porter_slot *slot, int fd, bool is_lasting);
 /* Memory that a client has as well: fd is held from here on, as if it had come in a packet. -ENOMEM. */
 int porter_slot_hold(struct porter_slot *slot, int fd);
 /*
@@ -76,7 +79,7 @@ void porter_slot_keep(struct porter_slot *slot, bool is_kept); /* the service ma
 void porter_slot_drain(struct porter_slot *slot); /* nothing is read any more; the socket is shut down */
 /* Ends the slot, and takes the socket with it: closed here at once, there when its input is dropped. */
 void porter_slot_end(struct porter_slot *slot, int sock);
-/* The same for a socket that no session has, whoever it is of. porters NULL: only closed. */
+/* The same for a socket that no session has, whoever it is of. porters NULL: only closed. No porter can be started: only shut down. */
 void porters_discard(struct porters *porters, int sock);
 
 #endif

@@ -42,6 +42,7 @@
 struct hold {
 	struct closer_job job;
 	uint64_t id;
+	int last; /* owned: came with the drop; or -1 */
 	unsigned int n;
 	int fds[]; /* owned */
 };
@@ -57,6 +58,7 @@ struct slot {
 	struct list link;
 	uint32_t id;
 	int sock; /* owned */
+	int last; /* owned: the daemon's, which came with the end; or -1 */
 	bool is_kept; /* by the service manager */
 	struct attached *attached; /* owned */
 };
@@ -121,6 +123,7 @@ static void close_hold(struct closer_job *job)
 
 	for (unsigned int i = 0; i < hold->n; i++)
 		safe_close(hold->fds[i]);
+	safe_close(hold->last);
 	send_event(PORTER_CLOSED, 0, hold->id);
 	free(hold);
 }
@@ -150,19 +153,27 @@ static void add_hold(uint64_t id, const int *fds, unsigned int n)
 		return;
 	hold = need(malloc(sizeof(*hold) + n * sizeof(int)));
 
-	*hold = (struct hold){.id = id, .n = n};
+	*hold = (struct hold){.id = id, .n = n, .last = -1};
 	memcpy(hold->fds, fds, n * sizeof(int));
 	remember(&porter.holds, id, hold);
 }
 
-static void on_drop(const struct porter_order *order)
+/* Of a hold that a porter before this one had, fd is all that there is. */
+static void on_drop(const struct porter_order *order, int fd)
 {
-	struct hold *hold = hash_remove(&porter.holds, order->hold);
+	struct hold *hold;
 
-	if (hold)
-		drop_hold(hold);
-	else
+	if (fd >= 0 && !hash_get(&porter.holds, order->hold)) {
+		add_hold(order->hold, &fd, 1);
+		fd = -1;
+	}
+	hold = hash_remove(&porter.holds, order->hold);
+	if (!hold) {
 		send_event(PORTER_CLOSED, 0, order->hold);
+		return;
+	}
+	hold->last = fd;
+	drop_hold(hold);
 }
 
 /* ---- slots -------------------------------------------------------------------------------------------------------- */
@@ -173,6 +184,7 @@ static void add_slot(uint32_t id, int sock)
 
 	slot->id = id;
 	slot->sock = sock;
+	slot->last = -1;
 	list_add_tail(&porter.all_slots, &slot->link);
 	remember(&porter.slots, id, slot);
 }
@@ -207,7 +219,9 @@ static void run_end(struct closer_job *job)
 {
 	struct slot *slot = container_of(job, struct slot, job);
 
-	framing_close(slot->sock);
+	framing_drain(slot->sock);
+	safe_close(slot->last);
+	close(slot->sock);
 	while (slot->attached) {
 		struct attached *attached = slot->attached;
 
@@ -220,8 +234,9 @@ static void run_end(struct closer_job *job)
 	free(slot);
 }
 
-static void end_slot(struct slot *slot)
+static void end_slot(struct slot *slot, int last)
 {
+	slot->last = last;
 	hash_remove(&porter.slots, slot->id);
 	list_del(&slot->link);
 	slot->job.run = run_end;
@@ -313,7 +328,7 @@ static void carry_out(const struct porter_order *order, int fd)
 	else if (order->op == PORTER_HOLD && fd >= 0)
 		add_hold(order->hold, &fd, 1);
 	else if (order->op == PORTER_DROP)
-		on_drop(order);
+		on_drop(order, fd);
 	else if (!slot)
 		safe_close(fd);
 	else if (order->op == PORTER_ATTACH && fd >= 0)
@@ -325,7 +340,7 @@ static void carry_out(const struct porter_order *order, int fd)
 	else if (order->op == PORTER_DRAIN)
 		drain_slot(slot);
 	else if (order->op == PORTER_END)
-		end_slot(slot);
+		end_slot(slot, fd);
 }
 
 static int fd_of(struct msghdr *header)
@@ -351,10 +366,14 @@ static bool serve_one(void)
 		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof(control.bytes)};
 	ssize_t bytes = recvmsg(porter.attr.channel, &header, MSG_CMSG_CLOEXEC);
 
-	if (bytes < 0 && errno == EINTR)
+	/* A reset, of news that the daemon did not read, comes before the orders that are still in the queue, and once. */
+	if (bytes < 0 && (errno == EINTR || errno == ECONNRESET))
 		return true;
-	/* What it could not be given it cannot hold: another porter is started, and is given all of it again. */
-	if (bytes > 0 && header.msg_flags & MSG_CTRUNC)
+	/*
+	 * What it could not be given it cannot hold: another porter is started, and is given all of it again. What it was to close
+	 * at once the kernel has closed.
+	 */
+	if (bytes > 0 && header.msg_flags & MSG_CTRUNC && order.op != PORTER_DROP && order.op != PORTER_END)
 		_exit(EXIT_FAILURE);
 	if (bytes == (ssize_t)sizeof(order))
 		carry_out(&order, fd_of(&header));
@@ -405,7 +424,7 @@ static void end_slots(bool kept)
 			shutdown(slot->sock, SHUT_RDWR);
 	list_for_each_entry_safe(slot, tmp, &porter.all_slots, link)
 		if (slot->is_kept == kept)
-			end_slot(slot);
+			end_slot(slot, -1);
 }
 
 /*

@@ -2,6 +2,9 @@
 /*
  * A loop that forks.
  *
+ * A porter receives its own order, so that nobody else ever has the channel in it: the daemon does not wait before it sends on it, and
+ * the last close of a channel closes what was sent. An order that cannot be carried out now stays where it is.
+ *
  * The zygote has its channel and the daemon's pidfd, and nothing else: no standard streams, so that nobody who reads the
  * daemon's output waits for a porter. Signals that end the daemon do not end it; the end of the channel does.
  */
@@ -9,6 +12,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <string.h>
@@ -24,6 +28,7 @@
 #include "proto/framing.h"
 
 #define FIRST_OWN_FD 3
+#define RETRY_MSEC 10 /* no process, or no memory for one */
 
 /* Both ways have room for hundreds of orders. */
 static int channel_pair(int fds[2])
@@ -98,7 +103,7 @@ union order_control {
 	char bytes[CMSG_SPACE(sizeof(struct order_fds))];
 };
 
-/* 1: an order, with its descriptors; 0: nothing; negative: the daemon has gone. */
+/* 1: an order, with its descriptors; 0: a signal came; negative: there is none. */
 static int next_order(int from, struct zygote_order *ret_order, struct order_fds *ret_fds)
 {
 	struct iovec iov = {.iov_base = ret_order, .iov_len = sizeof(*ret_order)};
@@ -114,27 +119,68 @@ static int next_order(int from, struct zygote_order *ret_order, struct order_fds
 		return -ECONNRESET;
 	*ret_fds = (struct order_fds){-1, -1};
 	if (!c || c->cmsg_type != SCM_RIGHTS || n != (ssize_t)sizeof(*ret_order))
-		return 0;
+		return -EBADMSG;
 	memcpy(ret_fds, CMSG_DATA(c), c->cmsg_len - CMSG_LEN(0));
 	return 1;
 }
 
-static void __attribute__((noreturn)) serve(int from, int daemon_pidfd)
+/* False: the daemon has gone. */
+static bool wait_for_order(int from)
+{
+	char byte;
+	ssize_t n;
+
+	do
+		n = recv(from, &byte, sizeof(byte), MSG_PEEK);
+	while (n < 0 && errno == EINTR);
+	return n > 0;
+}
+
+/* `taken` is closed once the order is here. */
+static void __attribute__((noreturn)) be_porter(int from, int taken, int daemon_pidfd)
 {
 	struct zygote_order order;
 	struct order_fds fds;
 	int r;
 
-	while ((r = next_order(from, &order, &fds)) >= 0) {
-		if (r == 0)
-			continue;
-		if (fork() == 0) {
-			close(from);
-			process_run(&(struct process_attr){fds.channel, fds.lifeline, daemon_pidfd, order.uid, order.linger_msec});
-		}
-		safe_close(fds.channel);
-		safe_close(fds.lifeline);
+	do
+		r = next_order(from, &order, &fds);
+	while (r == 0);
+	close(from);
+	close(taken);
+	if (r > 0)
+		process_run(&(struct process_attr){fds.channel, fds.lifeline, daemon_pidfd, order.uid, order.linger_msec});
+	_exit(EXIT_FAILURE);
+}
+
+/* Returns when the order is taken, or its porter has died before. */
+static int fork_porter(int from, int daemon_pidfd)
+{
+	_cleanup_close_ int heard = -1;
+	int ends[2];
+	pid_t pid;
+
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return -errno;
+	heard = ends[0];
+	pid = fork();
+	if (pid == 0) {
+		close(heard);
+		be_porter(from, ends[1], daemon_pidfd);
 	}
+	close(ends[1]);
+	if (pid < 0)
+		return -EAGAIN;
+	while (read(heard, &(char){0}, 1) < 0 && errno == EINTR)
+		;
+	return 0;
+}
+
+static void __attribute__((noreturn)) serve(int from, int daemon_pidfd)
+{
+	while (wait_for_order(from))
+		if (fork_porter(from, daemon_pidfd) < 0)
+			poll(NULL, 0, RETRY_MSEC);
 	_exit(EXIT_SUCCESS);
 }
 

@@ -374,6 +374,8 @@ struct keep_store *keep_store_free(struct keep_store *store)
 
 	if (!store)
 		return NULL;
+	/* They may be gone by now; and the manager has what is closed here. */
+	store->porters = NULL;
 	list_for_each_entry_safe(entry, tmp, &store->entries, link)
 		entry_free(store, entry);
 	hash_deinit(&store->by_name);

@@ -207,7 +207,7 @@ static void run_open(struct request *req)
 /* Its client can poll it: the last close of an eventfd takes a lock of whoever does. */
 static int attach_wake(struct session *session, struct session_nic *nic)
 {
-	int r = session_attach(session, nic->ctx->doorbell.wake_fd);
+	int r = session_attach(session, nic->ctx->doorbell.wake_fd, true);
 
 	if (r < 0)
 		nic->ctx = nic->ctx->nic->ops->ctx_close(nic->ctx);

@@ -282,7 +282,7 @@ static int import_nic(struct adopt *a, unsigned int i)
 	if (r < 0)
 		return r;
 	own_context(a, i);
-	r = session_attach(a->session, imported->ctx->doorbell.wake_fd);
+	r = session_attach(a->session, imported->ctx->doorbell.wake_fd, true);
 	if (r < 0)
 		return r;
 	return imported->n_mrs == import.attr.n_mr_fds && imported->n_queues == import.attr.n_queue_fds ? 0 : -EBADMSG;

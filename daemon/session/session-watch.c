@@ -55,7 +55,7 @@ int session_make_watch(struct session *session)
 	theirs = fds[1];
 	if (shutdown(ours, SHUT_RD) < 0)
 		return -errno;
-	r = session_attach(session, theirs);
+	r = session_attach(session, theirs, false);
 	if (r < 0)
 		return r;
 	own_watch(session, take_fd(&ours));

@@ -411,9 +411,9 @@ int session_let_send_fds(struct session *session)
 	return porter_slot_await(conn->slot) ? pass_on(session) : -EINPROGRESS;
 }
 
-int session_attach(struct session *session, int fd)
+int session_attach(struct session *session, int fd, bool is_lasting)
 {
-	return session->connection.slot && fd >= 0 ? porter_slot_attach(session->connection.slot, fd) : 0;
+	return session->connection.slot && fd >= 0 ? porter_slot_attach(session->connection.slot, fd, is_lasting) : 0;
 }
 
 static void ask_porter(struct session *session)

@@ -174,8 +174,11 @@ void session_writable(struct session *session);
  * has the socket; a Hello that waits for that is then carried out. Another negative errno: there is no porter.
  */
 int session_let_send_fds(struct session *session);
-/* The daemon's own descriptor, which the client gets: its porter keeps it open until the session has ended. 0 or negative errno. */
-int session_attach(struct session *session, int fd);
+/*
+ * The daemon's own descriptor, which the client gets: its porter keeps it open until the session has ended. is_lasting: the daemon
+ * keeps it as well. 0 or negative errno.
+ */
+int session_attach(struct session *session, int fd, bool is_lasting);
 bool session_wants_read(const struct session *session);
 bool session_wants_write(const struct session *session);
 bool session_stalled(const struct session *session); /* call session_writable after a while, not at once */

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -301,7 +302,7 @@ TEST(attached_descriptor_is_open_as_long_as_its_slot)
 	scene_init(&s);
 	client_init(&client, &s);
 	ASSERT_OK(pipe2(fds, O_CLOEXEC));
-	ASSERT_OK(porter_slot_attach(client.slot, fds[1]));
+	ASSERT_OK(porter_slot_attach(client.slot, fds[1], false));
 	close(fds[1]);
 	for (int i = 0; i < 5; i++)
 		hear(&s);
@@ -393,6 +394,213 @@ TEST_TIMEOUT(another_porter_is_given_what_one_that_died_had, 60)
 	client_deinit(&client);
 	expect_closed_elsewhere(later, &s);
 	close(later);
+	scene_deinit(&s);
+}
+
+/* Nobody here has looked at its channel since. */
+static void kill_unseen(void)
+{
+	uint64_t end = nsec_now() + PATIENCE_NSEC;
+	pid_t pid;
+
+	while ((pid = find_porter()) == 0)
+		ASSERT_LT(nsec_now(), end);
+	ASSERT_OK(kill(pid, SIGKILL));
+	while (kill(pid, 0) == 0)
+		ASSERT_LT(nsec_now(), end);
+}
+
+/* Between two porters the daemon is the only one who has it: its close is not the last one even then. */
+TEST_TIMEOUT(close_while_no_porter_runs_is_left_to_the_next_one, 60)
+{
+	struct client client;
+	struct scene s;
+	int pipe;
+
+	scene_init(&s);
+	client_init(&client, &s);
+	pipe = send_pipe(&client);
+	receive(&client, &s);
+	kill_porter(&s);
+	/* Porters of one uid are started no more often than once a second. */
+	ASSERT_EQ(s.channel, -1);
+	held_close(client.fd);
+	client.fd = -1;
+	ASSERT(is_open_elsewhere(pipe));
+	ASSERT_EQ(foreign_account_unclosed(s.account), 1);
+	expect_closed_elsewhere(pipe, &s);
+	close(pipe);
+	client_deinit(&client);
+	scene_deinit(&s);
+}
+
+/* The same before its death was seen. */
+TEST_TIMEOUT(close_behind_the_back_of_a_dead_porter_is_left_to_the_next_one, 60)
+{
+	struct client client;
+	struct scene s;
+	int pipe;
+
+	scene_init(&s);
+	client_init(&client, &s);
+	pipe = send_pipe(&client);
+	receive(&client, &s);
+	kill_unseen();
+	held_close(client.fd);
+	client.fd = -1;
+	ASSERT(is_open_elsewhere(pipe));
+	expect_closed_elsewhere(pipe, &s);
+	close(pipe);
+	client_deinit(&client);
+	scene_deinit(&s);
+}
+
+TEST_TIMEOUT(socket_that_ends_behind_the_back_of_a_dead_porter_is_left_to_the_next_one, 60)
+{
+	struct client client;
+	int fds[2], pipe;
+	struct scene s;
+
+	scene_init(&s);
+	client_init(&client, &s);
+	pipe = send_pipe(&client);
+	ASSERT_OK(pipe2(fds, O_CLOEXEC));
+	ASSERT_OK(porter_slot_attach(client.slot, fds[1], true));
+	kill_unseen();
+	close(fds[1]);
+	client_deinit(&client);
+	ASSERT(is_open_elsewhere(pipe));
+	ASSERT(is_open_elsewhere(fds[0]));
+	/* Socket and descriptor: what a porter has yet to close counts, all of it. */
+	ASSERT_EQ(foreign_account_unclosed(s.account), 2);
+	expect_closed_elsewhere(pipe, &s);
+	expect_closed_elsewhere(fds[0], &s);
+	close(pipe);
+	close(fds[0]);
+	scene_deinit(&s);
+}
+
+/* News that the daemon leaves unread are an error to its porter, which comes before orders that are still on their way. */
+TEST_TIMEOUT(orders_behind_a_reset_are_carried_out, 60)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	struct client first, second;
+	struct pollfd wait = {.events = POLLIN};
+	struct scene s;
+	int fds[2];
+	pid_t pid;
+
+	scene_init(&s);
+	client_init(&first, &s);
+	client_deinit(&first);
+	wait.fd = s.channel;
+	ASSERT_EQ(poll(&wait, 1, PATIENCE_NSEC / NSEC_PER_MSEC), 1);
+	pid = find_porter();
+	ASSERT_GT(pid, 0);
+	ASSERT_OK(kill(pid, SIGSTOP));
+	client_init(&second, &s);
+	ASSERT_OK(pipe2(fds, O_CLOEXEC));
+	ASSERT_OK(porter_slot_attach(second.slot, fds[1], false));
+	close(fds[1]);
+	/* This process is the daemon, whose channel is closed and who is not dead. */
+	ASSERT_EQ(dup2(null, s.channel), s.channel);
+	ASSERT_OK(kill(pid, SIGCONT));
+	for (int i = 0; i < 20; i++)
+		ASSERT_OK(poll(NULL, 0, 10));
+	ASSERT(is_open_elsewhere(fds[0]));
+	porter_readable(s.porter);
+	close(fds[0]);
+	client_deinit(&second);
+	scene_deinit(&s);
+	close(null);
+}
+
+static void *watch_nothing(void *arg, int fd, struct porter *porter)
+{
+	return NULL;
+}
+
+TEST(socket_is_not_closed_where_no_porter_can_be_started)
+{
+	struct scene s;
+	struct porters_attr attr = {.hooks = {.arg = &s, .watch = watch_nothing, .alarm = on_alarm}};
+	struct client client = {.fd = -1};
+	int socks[2], pipe;
+	char byte;
+
+	ASSERT_OK(zygote_start(&attr.zygote));
+	ASSERT_OK(porters_new(&attr, &s.porters));
+	ASSERT_OK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, socks));
+	client.peer = socks[1];
+	pipe = send_pipe(&client);
+	porters_discard(s.porters, socks[0]);
+	ASSERT_EQ(recv(socks[1], &byte, 1, 0), 0);
+	ASSERT(is_open_elsewhere(pipe));
+	close(socks[0]);
+	close(socks[1]);
+	close(pipe);
+	porters_free(s.porters);
+}
+
+static void limit_processes(rlim_t n)
+{
+	struct rlimit limit;
+	uint64_t end = nsec_now() + PATIENCE_NSEC;
+	pid_t zygote;
+
+	while ((zygote = find_child(getpid(), "shmemd-zygote")) == 0)
+		ASSERT_LT(nsec_now(), end);
+	ASSERT_OK(prlimit(zygote, RLIMIT_NPROC, NULL, &limit));
+	limit.rlim_cur = n < limit.rlim_max ? n : limit.rlim_max;
+	ASSERT_OK(prlimit(zygote, RLIMIT_NPROC, &limit, NULL));
+}
+
+/* All that was sent lies in a channel that only the order for its porter has: nobody closes it. */
+TEST_TIMEOUT(order_for_a_porter_waits_while_none_can_be_forked, 60)
+{
+	struct client client;
+	struct scene s;
+	int pipe;
+
+	if (geteuid() == 0)
+		test_skip("root may have more processes than its limit");
+	scene_init(&s);
+	limit_processes(0);
+	client_init(&client, &s);
+	pipe = send_pipe(&client);
+	client_deinit(&client);
+	for (int i = 0; i < 20; i++)
+		hear(&s);
+	ASSERT_EQ(s.n_failed, 0);
+	ASSERT(is_open_elsewhere(pipe));
+	limit_processes(RLIM_INFINITY);
+	expect_closed_elsewhere(pipe, &s);
+	ASSERT_EQ(s.n_failed, 0);
+	close(pipe);
+	scene_deinit(&s);
+}
+
+TEST_TIMEOUT(lasting_descriptor_is_given_to_the_next_porter, 60)
+{
+	uint64_t end = nsec_now() + PATIENCE_NSEC;
+	struct client client;
+	struct scene s;
+	int fds[2];
+
+	scene_init(&s);
+	client_init(&client, &s);
+	ASSERT_OK(pipe2(fds, O_CLOEXEC));
+	ASSERT_OK(porter_slot_attach(client.slot, fds[1], true));
+	close(fds[1]);
+	kill_porter(&s);
+	while (s.channel < 0 || !porter_slot_await(client.slot)) {
+		ASSERT_LT(nsec_now(), end);
+		hear(&s);
+	}
+	ASSERT(is_open_elsewhere(fds[0]));
+	client_deinit(&client);
+	expect_closed_elsewhere(fds[0], &s);
+	close(fds[0]);
 	scene_deinit(&s);
 }
 

@@ -17,6 +17,8 @@
 #include <unistd.h>
 
 #include "daemon/fdstore.h"
+#include "daemon/porter/porter.h"
+#include "daemon/porter/zygote.h"
 #include "daemon/restart/store.h"
 #include "proto/base/cleanup.h"
 #include "proto/base/later.h"
@@ -475,6 +477,48 @@ TEST(claims_are_taken_by_name_and_strays_discarded)
 	hear_nothing(&manager);
 	for (unsigned int i = 0; i < 4; i++)
 		close(fds[i]);
+	manager_deinit(&manager);
+}
+
+static void *count_porters(void *arg, int fd, struct porter *porter)
+{
+	(*(unsigned int *)arg)++;
+	return NULL;
+}
+
+static void stay_asleep(void *arg, uint64_t nsec)
+{
+}
+
+/* As a daemon does that cannot start: its porters are gone by then, and sockets are the manager's still. */
+static void claim_and_fail(void)
+{
+	unsigned int n = 0;
+	struct porters_attr attr = {.hooks = {.arg = &n, .watch = count_porters, .alarm = stay_asleep}};
+	struct porters *porters;
+	struct keep_store *store;
+
+	ASSERT_OK(zygote_start(&attr.zygote));
+	ASSERT_OK(porters_new(&attr, &porters));
+	ASSERT_OK(keep_store_new(10, &store));
+	keep_store_set_porters(store, porters);
+	keep_store_free(store);
+	ASSERT_EQ(n, 0);
+	ASSERT_EQ(fcntl(3, F_GETFD), -1);
+	porters_free(porters);
+}
+
+TEST(claims_that_nobody_took_are_closed_without_porters)
+{
+	struct manager manager;
+	int fds[2];
+
+	manager_init(&manager, "20");
+	ASSERT_OK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds));
+	as_daemon(fds, 1, "s1-sock", claim_and_fail);
+	hear_nothing(&manager);
+	close(fds[0]);
+	close(fds[1]);
 	manager_deinit(&manager);
 }
 
