@@ -314,6 +314,8 @@ struct requester {
 	bool recovering; /* from a loss at recovered_psn, until progress or the timer */
 	uint8_t retry_left;
 	uint8_t rnr_left;
+	uint32_t peer_stamp; /* of ops.is_peer_behind */
+	uint64_t behind_since_nsec; /* when that was first true since progress; 0: it was not */
 	uint8_t grace; /* after a restore, until the peer answers: resends that are soon, and cost no retry */
 	uint32_t head, tail, cursor; /* entries of `sent`: oldest, next free, next to send */
 	uint32_t sent_mask;

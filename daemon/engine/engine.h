@@ -189,6 +189,12 @@ struct engine_ops {
 	 * ledger.
 	 */
 	int (*dc_source_gid)(void *owner, const void *source, uint8_t ret_gid[16]);
+	/*
+	 * A request was not answered in time: has the other side perhaps not had a chance to? Then no retry is spent, and it is
+	 * asked again soon. *stamp is 0 after progress and is the owner's otherwise. False where the packet cannot have arrived.
+	 * NULL: time alone counts.
+	 */
+	bool (*is_peer_behind)(void *owner, void *route, uint32_t dest_qpn, uint32_t *stamp);
 	/* The executor is at this step: tests end it there. NULL in ordinary runs. */
 	void (*fault)(void *owner, enum engine_step step);
 };
@@ -529,6 +535,13 @@ void engine_counters(struct engine *engine, struct engine_qp_counters *ret_count
 struct list *engine_packet_link(struct engine_packet *pkt);
 struct engine_packet *engine_packet_from_link(struct list *link);
 struct engine_packet *engine_packet_free(struct engine_packet *pkt); /* any thread */
+/* Whom it is for, where one address has several engines. */
+uint32_t engine_packet_dest_qpn(const struct engine_packet *pkt);
+/*
+ * Take along what the packet names by reference, as far as the CPU reaches it, so that who receives it touches no memory of
+ * its sender. `engine` is the sender. -ENOMEM.
+ */
+int engine_packet_own_payload(struct engine *engine, struct engine_packet *pkt);
 /* For counters and fault injection by the owner: payload bytes carried, and a writable view when inline. */
 uint32_t engine_packet_payload_bytes(const struct engine_packet *pkt);
 

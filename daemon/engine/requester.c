@@ -34,6 +34,8 @@ static void note_progress(struct engine_qp *qp)
 
 	req->recovering = false;
 	req->grace = 0;
+	req->peer_stamp = 0;
+	req->behind_since_nsec = 0;
 	req->retry_left = qp->path.retry_count;
 	req->rnr_left = qp->path.rnr_retry;
 	if (req->rnr_wait)
@@ -219,6 +221,33 @@ static void lost(struct engine_qp *qp, uint32_t psn)
 	requester_resend(qp, psn);
 }
 
+#define BEHIND_LEAST_NSEC 4000000u
+#define BEHIND_MOST_NSEC 100000000u
+#define BEHIND_PATIENCE_NSEC 60000000000ull
+
+/*
+ * Has the other side not run since it could have answered? Then the timer runs on, for a while that grows: many QPs may wait for
+ * one that does not run for long. For a minute in all, so that nobody keeps requests of others for ever.
+ */
+static bool peer_is_behind(struct engine_qp *qp)
+{
+	struct engine *engine = qp->engine;
+	struct requester *req = &qp->req;
+	uint64_t nsec;
+
+	if (!engine->ops.is_peer_behind || !qp->has_route ||
+	    !engine->ops.is_peer_behind(engine->owner, qp->route, qp->path.dest_qpn, &req->peer_stamp))
+		return false;
+	if (!req->behind_since_nsec)
+		req->behind_since_nsec = engine->now_nsec;
+	nsec = engine->now_nsec - req->behind_since_nsec;
+	if (nsec > BEHIND_PATIENCE_NSEC)
+		return false;
+	nsec = nsec < BEHIND_LEAST_NSEC ? BEHIND_LEAST_NSEC : nsec;
+	timer_arm(qp, nsec < BEHIND_MOST_NSEC ? nsec : BEHIND_MOST_NSEC);
+	return true;
+}
+
 void requester_timer(struct engine_qp *qp)
 {
 	struct requester *req = &qp->req;
@@ -236,6 +265,9 @@ void requester_timer(struct engine_qp *qp)
 		timer_arm(qp, requester_retry_nsec(qp));
 		return;
 	}
+	if (peer_is_behind(qp))
+		return;
+	req->behind_since_nsec = 0;
 	req->recovering = false;
 	lost(qp, req->unacked_psn);
 }

@@ -65,6 +65,8 @@ static int send(void *owner, void *route, struct engine_packet *pkt)
 	struct node *to = route;
 
 	w->n_packets++;
+	if (w->owns_payload)
+		ASSERT_OK(engine_packet_own_payload(((struct node *)owner)->engine, pkt));
 	if ((w->lose && w->lose(w, pkt, w->n_packets)) || chance(w, w->lose_percent)) {
 		w->n_lost++;
 		engine_packet_free(pkt);
@@ -77,6 +79,13 @@ static int send(void *owner, void *route, struct engine_packet *pkt)
 	else
 		list_add_tail(&to->inbox, &pkt->link);
 	return 0;
+}
+
+static bool is_peer_behind(void *owner, void *route, uint32_t dest_qpn, uint32_t *stamp)
+{
+	const struct world *w = ((struct node *)owner)->world;
+
+	return w->now_nsec < w->behind_until_nsec;
 }
 
 static void event(void *owner, const struct engine_event *ev)
@@ -136,6 +145,7 @@ static const struct engine_ops ops = {
 	.route_get = route_get,
 	.route_put = route_put,
 	.send = send,
+	.is_peer_behind = is_peer_behind,
 	.event = event,
 	.ud_path = ud_path,
 	.dc_route = dc_route,

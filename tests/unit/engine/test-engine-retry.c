@@ -207,6 +207,65 @@ TEST(a_silent_peer_fails_with_15_after_its_retries)
 	}
 }
 
+static bool lose_first(struct world *w, const struct engine_packet *pkt, uint64_t n)
+{
+	return n == 1;
+}
+
+/* However long the peer does not run: its one retry is spent when it does. */
+TEST(no_retry_is_spent_while_the_peer_is_behind)
+{
+	struct tqp_attr attr = TQP_ATTR;
+	struct setup s;
+
+	attr.retry_count = 1;
+	setup_init(&s, MEM_POINTER, SIZE, &attr);
+	s.w.lose = lose_first;
+	s.w.behind_until_nsec = s.w.now_nsec + 30 * SEC;
+	post_write(&s.p.a, SIGNALED, s.local, 0, s.remote, 0, 8);
+	tqp_ring(&s.p.a);
+	world_run_timers(&s.w, 29 * SEC);
+	tcq_expect_none(&s.p.a.scq);
+	ASSERT_EQ(tqp_info(&s.p.a).counters.retries, 0);
+	world_run_timers(&s.w, 2 * SEC);
+	expect_ok(&s.p.a, 0);
+	ASSERT_EQ(tqp_info(&s.p.a).counters.retries, 1);
+	setup_deinit(&s);
+}
+
+TEST(a_peer_that_stays_behind_is_given_up_after_a_minute)
+{
+	struct tqp_attr attr = TQP_ATTR;
+	struct setup s;
+
+	attr.retry_count = 0;
+	setup_init(&s, MEM_POINTER, SIZE, &attr);
+	s.w.lose = lose_all;
+	s.w.behind_until_nsec = UINT64_MAX;
+	post_write(&s.p.a, SIGNALED, s.local, 0, s.remote, 0, 8);
+	tqp_ring(&s.p.a);
+	world_run_timers(&s.w, 60 * SEC);
+	tcq_expect_none(&s.p.a.scq);
+	world_run_timers(&s.w, SEC);
+	expect_error(&s.p.a.scq, false, 0, SHMD_SYNDROME_TRANSPORT_RETRY_EXC_ERR);
+	setup_deinit(&s);
+}
+
+TEST(packets_that_take_their_payload_along_do_all_that_others_do)
+{
+	FOR_EACH_MODE(mode)
+	{
+		struct setup s;
+
+		setup_init(&s, mode, SIZE, NULL);
+		s.w.owns_payload = true;
+		post_all(&s);
+		world_run_timers(&s.w, SEC);
+		expect_all(&s);
+		setup_deinit(&s);
+	}
+}
+
 TEST(timeout_0_waits_for_ever)
 {
 	struct tqp_attr attr = TQP_ATTR;
