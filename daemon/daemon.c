@@ -53,8 +53,8 @@
 #define PATIENCE_NSEC (60 * NSEC_PER_SEC)
 /* A user may leave at most 1/8 of the in-flight descriptor limit unread, plus one session's worth. */
 #define UNREAD_SHARE 8u
-/* For long requests, where no NIC blocks: a user has one of them, others the other one. */
-#define SOFT_WORKERS 2u
+/* Where no NIC blocks. More are started while users stall; these are there at once. */
+#define SOFT_WORKERS 8u
 
 struct daemon {
 	struct settings *settings;
@@ -125,6 +125,16 @@ static void on_work(void *arg, struct work *work)
 	struct daemon *daemon = arg;
 
 	workers_submit(daemon->workers, work);
+}
+
+/* How long the control thread waits for what is quick where nobody stalls; in all a tenth of its time. */
+#define RUN_PATIENCE_NSEC (20 * NSEC_PER_MSEC)
+
+static bool on_run(void *arg, struct work *work)
+{
+	struct daemon *daemon = arg;
+
+	return workers_run(daemon->workers, work, RUN_PATIENCE_NSEC);
 }
 
 /* ---- NICs ------------------------------------------------------------------------------------------------------- */
@@ -259,6 +269,7 @@ static int make_registry(struct daemon *daemon)
 			.note = on_note,
 			.attention = on_attention,
 			.work = on_work,
+			.run = on_run,
 		},
 	};
 	int r;

@@ -18,6 +18,10 @@
 #include "daemon/session/list-cursor.h"
 #include "daemon/session/list-items.h"
 #include "daemon/session/undriven.h"
+#include "proto/base/nsec.h"
+
+/* Sessions of others are held meanwhile, and wait: a NIC at one user's memory is asked for no longer than this. */
+#define PATIENCE_NSEC (10 * NSEC_PER_MSEC)
 
 /* ---- sessions --------------------------------------------------------------------------------------------------- */
 
@@ -31,13 +35,25 @@ struct session_page {
 	} asks[MSG_FULL_SESSION_ITEMS];
 };
 
+static void set_patience(struct session *session, uint64_t nsec)
+{
+	for (unsigned int i = 0; i < session->n_nics; i++)
+		session->nics[i]->ctx->patience_nsec = nsec;
+}
+
 static void ask_sessions(struct request *req)
 {
 	struct session_page *page = req->op;
 
-	for (unsigned int i = 0; i < page->n; i++)
-		if (page->asks[i].held)
-			page->asks[i].r = session_counters(page->asks[i].session, &page->asks[i].counters);
+	for (unsigned int i = 0; i < page->n; i++) {
+		struct session *session = page->asks[i].session;
+
+		if (!page->asks[i].held)
+			continue;
+		set_patience(session, PATIENCE_NSEC);
+		page->asks[i].r = session_counters(session, &page->asks[i].counters);
+		set_patience(session, 0);
+	}
 }
 
 static int finish_sessions(struct request *req)
@@ -107,8 +123,11 @@ static void ask_qps(struct request *req)
 	for (unsigned int i = 0; i < page->n; i++) {
 		struct nic_ctx *ctx = page->asks[i].held ? page->asks[i].queues->nic->ctx : NULL;
 
-		if (ctx)
-			ctx->nic->ops->qp_query(ctx, page->asks[i].qp->qpn, &page->asks[i].info);
+		if (!ctx)
+			continue;
+		ctx->patience_nsec = PATIENCE_NSEC;
+		ctx->nic->ops->qp_query(ctx, page->asks[i].qp->qpn, &page->asks[i].info);
+		ctx->patience_nsec = 0;
 	}
 }
 

@@ -266,6 +266,7 @@ int handle_nic_open(struct request *req)
 		return r;
 	op->attr = (struct nic_ctx_attr){
 		.session_id = req->session->id,
+		.uid = req->session->identity.uid,
 		.doorbell = op->attr.doorbell,
 		.health_fd = req->session->health_fd,
 		.is_kept = session_is_kept(req->session),

@@ -96,21 +96,22 @@ static int start(struct request *req, bool in_background, request_run run, reque
 		carry_out(req);
 		return finish(req);
 	}
-	req->work = (struct work){.user = quota_user_key(&req->session->user), .run = work_run, .done = work_done};
+	req->work = (struct work){.user = session_work_user(req->session), .run = work_run, .done = work_done};
+	if (registry_run(req->session->registry, &req->work))
+		return finish(req);
 	session_take(req->session);
-	registry_work(req->session->registry, true, &req->work);
 	return REQUEST_WAITS;
 }
 
 int request_work(struct request *req, bool blocks, request_run run, request_finish finish)
 {
-	return start(req, blocks && req->session->registry->blocks, run, finish);
+	return start(req, blocks && registry_has_busy(req->session->registry), run, finish);
 }
 
 int request_change(struct request *req, struct session_nic *nic, request_run run, request_finish finish)
 {
 	req->changes = session_is_kept(req->session) ? nic : NULL;
-	return request_work(req, nic->rnic->nic->blocks, run, finish);
+	return request_work(req, nic_takes_time(nic->rnic->nic), run, finish);
 }
 
 int request_change_long(struct request *req, struct session_nic *nic, request_run run, request_finish finish)
@@ -121,7 +122,7 @@ int request_change_long(struct request *req, struct session_nic *nic, request_ru
 
 bool request_hold(struct request *req, struct session *session)
 {
-	if (session == req->session || (!session->registry->blocks && !session->busy))
+	if (session == req->session || (!registry_has_busy(session->registry) && !session->busy))
 		return true;
 	if (!session->busy) {
 		session_take(session);

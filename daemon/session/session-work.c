@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sessions and the threads that wait for firmware.
+ * Sessions and the threads that wait for firmware, and for users who stall.
  *
  * A session is busy while a worker uses its contexts, for one purpose at a time: that alone is what keeps a context to
  * one thread. Meanwhile the control thread may end it, tell it, and list what is known of it; it looks at nothing that
@@ -22,6 +22,12 @@ void session_call_attention(struct session *session)
 
 	if (hooks->attention && session->owner)
 		hooks->attention(hooks->arg, session);
+}
+
+/* A tenant's firmware is shared by all its users. Memory that stalls is one user's. */
+const void *session_work_user(const struct session *session)
+{
+	return session->registry->stalls ? session->user.uid : quota_user_key(&session->user);
 }
 
 void session_take(struct session *session)

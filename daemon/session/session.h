@@ -212,6 +212,7 @@ void session_call_attention(struct session *session);
 /* From here to session_let_go a worker may use its contexts. It is not busy yet. */
 void session_take(struct session *session);
 void session_let_go(struct session *session); /* the session may be gone here */
+const void *session_work_user(const struct session *session); /* whom its works are counted to */
 /* A NIC has news of one of its contexts; what the look finds is told by that NIC. */
 void session_look(struct session *session);
 

@@ -16,6 +16,7 @@ static const struct {
 	{"soft.flip-payload-byte", SOFT_FAULT_FLIP_PAYLOAD_BYTE, 1},
 	{"soft.drop-cqe", SOFT_FAULT_DROP_CQE, 1},
 	{"soft.delay-memory", SOFT_FAULT_DELAY_MEMORY, 0},
+	{"soft.sit-still", SOFT_FAULT_SIT_STILL, 1},
 };
 
 /* Is this text, as far as its colon, the name? */

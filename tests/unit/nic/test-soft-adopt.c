@@ -220,6 +220,49 @@ TEST(connected_contexts_go_on_with_other_nics)
 	pair_close(&pair);
 }
 
+#define ALICE 1001u
+#define BOB 1002u
+
+static void adopt_for(struct client *c, struct nic *nic, struct left *left, uint32_t uid)
+{
+	struct nic_import_attr attr = attr_of(c, left);
+	struct nic_imported imported;
+
+	attr.ctx.uid = uid;
+	ASSERT_OK(nic->ops->ctx_import(nic, &attr, &imported));
+	go_on(c, &imported);
+}
+
+/* Two users on one NIC: each has a NIC page, or both have one since a daemon of before knew no users. */
+TEST(contexts_of_two_users_go_on_with_the_pages_that_they_had)
+{
+	for (unsigned int shared = 0; shared < 2; shared++) {
+		struct pair pair = {0};
+
+		rig_open(&pair.rig, 1, NULL);
+		client_open_ctx_kept_for(&pair.a, pair.rig.nic[0], 1, ALICE);
+		client_open_ctx_kept_for(&pair.b, pair.rig.nic[0], 2, shared ? ALICE : BOB);
+		client_reg(&pair.a);
+		client_create(&pair.a, QPS, 0);
+		client_reg(&pair.b);
+		client_create(&pair.b, QPS, 0);
+		for (unsigned int i = 0; i < QPS; i++)
+			client_connect(&pair.a, i, &pair.b, i);
+		exercise(&pair);
+		pair_leave(&pair);
+		rig_open(&pair.rig, 1, NULL);
+		adopt_for(&pair.a, pair.rig.nic[0], &pair.of_a, ALICE);
+		adopt_for(&pair.b, pair.rig.nic[0], &pair.of_b, BOB);
+		resume(&pair.rig);
+		exercise(&pair);
+		/* Asleep and woken by their own doorbells. */
+		client_wait_asleep(&pair.a);
+		client_wait_asleep(&pair.b);
+		exercise(&pair);
+		pair_close(&pair);
+	}
+}
+
 /* Also what another daemon has adopted is kept, any number of times. */
 TEST(contexts_go_on_again_and_again)
 {
