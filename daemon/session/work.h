@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Something that may take as long as firmware does, or as long as a user's memory lets a NIC's thread sleep. Embedded in what it is about; whoever gave the registry its hook
- * for it has threads.
+ * Something that may take as long as firmware does, or as long as a user's memory lets a NIC's thread sleep. Embedded in what
+ * it is about; whoever gave the registry its hook for it has threads.
  */
 #ifndef SHMEMD_SESSION_WORK_H
 #define SHMEMD_SESSION_WORK_H

@@ -37,7 +37,7 @@
 #define SOFT_MAX_LOG2_CQ_ENTRIES 17u
 /* CQ rings of one request: filling them makes their pages the daemon's memory. */
 #define SOFT_MAX_CQ_BYTES (1ull << 30)
-#define SOFT_MAPS_PER_CTX 8u /* doorbell page, ledger; NIC page, stack, heap and tables of an executor, which may be this one alone */
+#define SOFT_MAPS_PER_CTX 2u /* doorbell page, ledger */
 #define SOFT_MTU_LOG2 12u
 #define SOFT_CHUNK_BYTES 65536u
 
