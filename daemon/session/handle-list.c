@@ -23,6 +23,12 @@
 /* Sessions of others are held meanwhile, and wait: a NIC at one user's memory is asked for no longer than this. */
 #define PATIENCE_NSEC (10 * NSEC_PER_MSEC)
 
+/* One that has ended waits to be torn down, and is shown as it is known. */
+static bool may_ask(struct request *req, struct session *session)
+{
+	return !session->ended && request_hold(req, session);
+}
+
 /* ---- sessions --------------------------------------------------------------------------------------------------- */
 
 struct session_page {
@@ -76,7 +82,7 @@ static void add_ask(struct request *req, struct session_page *page, struct sessi
 {
 	page->asks[page->n].session = session;
 	/* One without NICs has nothing to ask, and goes on. */
-	page->asks[page->n].held = session->n_nics > 0 && request_hold(req, session);
+	page->asks[page->n].held = session->n_nics > 0 && may_ask(req, session);
 	page->asks[page->n].counters = session->counters;
 	page->n++;
 }
@@ -154,7 +160,7 @@ static int list_batch(struct request *req, struct session *session, struct resou
 	const struct nic_layout *layout = queues->leaving ? NULL : &queues->queues->layout;
 	struct msg_list_rep *rep = &req->rep->list_rep;
 	struct qp_page *page = req->op;
-	bool held = request_hold(req, session);
+	bool held = may_ask(req, session);
 
 	for (; layout && cursor->item < layout->n_qps; cursor->item++) {
 		const struct session_qp *known = &queues->qps[cursor->item];
