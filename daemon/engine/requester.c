@@ -227,7 +227,7 @@ static void lost(struct engine_qp *qp, uint32_t psn)
 
 /*
  * Has the other side not run since it could have answered? Then the timer runs on, for a while that grows: many QPs may wait for
- * one that does not run for long. For a minute in all, so that nobody keeps requests of others for ever.
+ * one that does not run for long. For a minute in all: then each expiry spends a retry, until the peer has run.
  */
 static bool peer_is_behind(struct engine_qp *qp)
 {
@@ -236,8 +236,10 @@ static bool peer_is_behind(struct engine_qp *qp)
 	uint64_t nsec;
 
 	if (!engine->ops.is_peer_behind || !qp->has_route ||
-	    !engine->ops.is_peer_behind(engine->owner, qp->route, qp->path.dest_qpn, &req->peer_stamp))
+	    !engine->ops.is_peer_behind(engine->owner, qp->route, qp->path.dest_qpn, &req->peer_stamp)) {
+		req->behind_since_nsec = 0;
 		return false;
+	}
 	if (!req->behind_since_nsec)
 		req->behind_since_nsec = engine->now_nsec;
 	nsec = engine->now_nsec - req->behind_since_nsec;
@@ -267,7 +269,6 @@ void requester_timer(struct engine_qp *qp)
 	}
 	if (peer_is_behind(qp))
 		return;
-	req->behind_since_nsec = 0;
 	req->recovering = false;
 	lost(qp, req->unacked_psn);
 }

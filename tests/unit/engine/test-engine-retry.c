@@ -251,6 +251,25 @@ TEST(a_peer_that_stays_behind_is_given_up_after_a_minute)
 	setup_deinit(&s);
 }
 
+/* The minute is one for all retries together. */
+TEST(retries_are_spent_as_usual_once_a_peer_was_behind_for_a_minute)
+{
+	struct tqp_attr attr = TQP_ATTR;
+	struct setup s;
+
+	attr.retry_count = 7;
+	setup_init(&s, MEM_POINTER, SIZE, &attr);
+	s.w.lose = lose_all;
+	s.w.behind_until_nsec = UINT64_MAX;
+	post_write(&s.p.a, SIGNALED, s.local, 0, s.remote, 0, 8);
+	tqp_ring(&s.p.a);
+	world_run_timers(&s.w, 60 * SEC);
+	tcq_expect_none(&s.p.a.scq);
+	world_run_timers(&s.w, 2 * SEC);
+	expect_error(&s.p.a.scq, false, 0, SHMD_SYNDROME_TRANSPORT_RETRY_EXC_ERR);
+	setup_deinit(&s);
+}
+
 TEST(packets_that_take_their_payload_along_do_all_that_others_do)
 {
 	FOR_EACH_MODE(mode)
