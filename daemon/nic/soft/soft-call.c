@@ -89,6 +89,7 @@ static bool wait_for(struct soft_call *call, uint64_t nsec)
 
 int soft_call_ask(struct soft_exec *exec, struct soft_call *call, uint64_t nsec)
 {
+	uint32_t turns;
 	bool is_done;
 
 	if (is_late(exec)) {
@@ -97,9 +98,10 @@ int soft_call_ask(struct soft_exec *exec, struct soft_call *call, uint64_t nsec)
 	}
 	hand_over(exec, call, 2);
 	is_done = wait_for(call, nsec);
-	if (!is_done)
-		__atomic_store_n(&exec->late_turns, turns_of(exec), __ATOMIC_RELAXED);
-	if (!is_done) {
+	/* Behind the turn that finishes or drops the call another one begins: a count read before the last look does not stay. */
+	turns = turns_of(exec);
+	if (!is_done && sem_trywait(&call->done) < 0) {
+		__atomic_store_n(&exec->late_turns, turns, __ATOMIC_RELAXED);
 		call_unref(call);
 		return -EBUSY;
 	}
@@ -147,7 +149,7 @@ static bool was_left(const struct soft_call *call)
 
 static void finish(struct soft_call *call)
 {
-	bool may_be_left = call->refs != 0;
+	bool may_be_left = __atomic_load_n(&call->refs, __ATOMIC_RELAXED) != 0;
 
 	sem_post(&call->done);
 	if (may_be_left)
