@@ -49,10 +49,8 @@ static int start_pthread(struct soft_exec *exec)
 }
 
 /* What start made and no thread uses. */
-static struct soft_exec *exec_free(struct soft_exec *exec)
+static void exec_deinit(struct soft_exec *exec)
 {
-	if (!exec)
-		return NULL;
 	soft_delay_drain(&exec->delay);
 	exec->engine = engine_free(exec->engine);
 	if (exec->lane) {
@@ -60,7 +58,13 @@ static struct soft_exec *exec_free(struct soft_exec *exec)
 		soft_calls_drop(exec);
 	}
 	soft_page_deinit(exec);
-	safe_close(exec->epoll_fd);
+	exec->epoll_fd = safe_close(exec->epoll_fd);
+}
+
+static struct soft_exec *exec_free(struct soft_exec *exec)
+{
+	if (exec)
+		exec_deinit(exec);
 	free(exec);
 	return NULL;
 }
@@ -152,6 +156,8 @@ static int exec_new(struct soft_nic *nic, uint32_t uid, int page_fd, struct soft
 		return r;
 	pthread_mutex_lock(&nic->lock);
 	exec->n_ctxs = 1;
+	/* What the others heard while this one was none of them. */
+	__atomic_store_n(&exec->page->port_is_down, soft_port_is_down(nic->port), __ATOMIC_RELAXED);
 	nic->execs[index] = exec;
 	pthread_mutex_unlock(&nic->lock);
 	*ret_exec = take_ptr(exec);
@@ -189,7 +195,6 @@ static void count_rest(struct soft_exec *exec)
 static void exec_stop(struct soft_exec *exec)
 {
 	struct soft_nic *nic = exec->nic;
-	unsigned int index;
 
 	__atomic_store_n(&exec->stop, true, __ATOMIC_SEQ_CST);
 	soft_lane_wake(exec->lane);
@@ -200,11 +205,12 @@ static void exec_stop(struct soft_exec *exec)
 	pthread_mutex_lock(&nic->lock);
 	count_rest(exec);
 	pthread_mutex_unlock(&nic->lock);
-	index = exec->index;
-	exec_free(exec);
+	/* The lane is empty before another executor gets it, and this one is found until then. */
+	exec_deinit(exec);
 	pthread_mutex_lock(&nic->lock);
-	nic->execs[index] = NULL;
+	nic->execs[exec->index] = NULL;
 	pthread_mutex_unlock(&nic->lock);
+	free(exec);
 }
 
 void soft_execs_stop(struct soft_nic *nic)
@@ -324,12 +330,25 @@ void soft_exec_put(struct soft_exec *exec)
 		exec_stop(over);
 }
 
-void soft_execs_each(struct soft_nic *nic, void (*fn)(struct soft_exec *exec, void *arg), void *arg)
+static void each_locked(struct soft_nic *nic, void (*fn)(struct soft_exec *exec, void *arg), void *arg)
 {
-	pthread_mutex_lock(&nic->lock);
 	for (unsigned int i = 0; i < SOFT_MAX_EXECS; i++)
 		if (is_there(nic, i))
 			fn(nic->execs[i], arg);
+}
+
+void soft_execs_each(struct soft_nic *nic, void (*fn)(struct soft_exec *exec, void *arg), void *arg)
+{
+	pthread_mutex_lock(&nic->lock);
+	each_locked(nic, fn, arg);
+	pthread_mutex_unlock(&nic->lock);
+}
+
+void soft_execs_count(struct soft_nic *nic, void (*fn)(struct soft_exec *exec, void *sum), struct nic_counters *sum)
+{
+	pthread_mutex_lock(&nic->lock);
+	each_locked(nic, fn, sum);
+	nic_counters_add(sum, &nic->past);
 	pthread_mutex_unlock(&nic->lock);
 }
 

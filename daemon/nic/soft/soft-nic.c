@@ -92,8 +92,7 @@ static int soft_counters(struct nic *base, struct nic_counters *ret_counters)
 	struct soft_nic *nic = soft_nic(base);
 	struct nic_counters counters = nic->former;
 
-	soft_execs_each(nic, count_exec, &counters);
-	nic_counters_add(&counters, &nic->past);
+	soft_execs_count(nic, count_exec, &counters);
 	*ret_counters = counters;
 	return 0;
 }

@@ -335,6 +335,8 @@ int soft_exec_get(struct soft_nic *nic, uint32_t uid, struct soft_exec **ret_exe
 int soft_exec_adopt(struct soft_nic *nic, uint32_t uid, int page_fd, struct soft_exec **ret_exec);
 /* Its context is gone. The last one leaves it to the next user, or ends it. */
 void soft_exec_put(struct soft_exec *exec);
+/* For each executor that there is, under the NIC's lock; and then, before any other can end, what those that ended had counted. */
+void soft_execs_count(struct soft_nic *nic, void (*fn)(struct soft_exec *exec, void *sum), struct nic_counters *sum);
 /* For each executor that there is, under the NIC's lock. */
 void soft_execs_each(struct soft_nic *nic, void (*fn)(struct soft_exec *exec, void *arg), void *arg);
 /* All contexts are gone: ends all of them. */

@@ -5,6 +5,7 @@
  */
 #include <dirent.h>
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -178,6 +179,58 @@ TEST(counters_of_a_nic_are_those_of_all_its_users_and_never_fall)
 	rig_close(&rig);
 }
 
+#define N_COMINGS (test_is_full() ? 300u : 60u)
+
+struct comer {
+	pthread_t thread;
+	struct nic *nic;
+	uint32_t uid;
+	bool *is_over; /* atomic */
+};
+
+static void *come_and_go(void *arg)
+{
+	const struct comer *comer = arg;
+
+	for (unsigned int i = 0; i < N_COMINGS; i++) {
+		struct client c;
+
+		client_open_for(&c, comer->nic, comer->uid, comer->uid, 1);
+		client_connect(&c, 0, &c, 0);
+		begin_write(&c, i);
+		client_complete(&c, 0);
+		client_close(&c);
+	}
+	__atomic_store_n(comer->is_over, true, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+/* An executor that ends while somebody asks is counted once. */
+TEST(counters_never_fall_nor_count_twice_while_users_come_and_go)
+{
+	struct comer comers[3];
+	struct nic_counters counters;
+	bool is_over = false;
+	uint64_t last = 0;
+	struct rig rig;
+
+	rig_open(&rig, 1, NULL);
+	for (unsigned int i = 0; i < 3; i++) {
+		comers[i] = (struct comer){.nic = rig.nic[0], .uid = ALICE + i, .is_over = &is_over};
+		ASSERT_OK(pthread_create(&comers[i].thread, NULL, come_and_go, &comers[i]));
+	}
+	while (!__atomic_load_n(&is_over, __ATOMIC_ACQUIRE)) {
+		ASSERT_OK(rig.nic[0]->ops->counters(rig.nic[0], &counters));
+		ASSERT_GE(counters.wqes, last);
+		last = counters.wqes;
+	}
+	for (unsigned int i = 0; i < 3; i++)
+		ASSERT_OK(pthread_join(comers[i].thread, NULL));
+	ASSERT_OK(rig.nic[0]->ops->counters(rig.nic[0], &counters));
+	ASSERT_EQ(counters.wqes, 3u * N_COMINGS);
+	rig_close(&rig);
+}
+
 /* ---- an executor that stands still ------------------------------------------------------------------------------------ */
 
 TEST(a_thread_that_sits_still_costs_its_peers_no_retries)
@@ -284,6 +337,33 @@ TEST(questions_that_were_left_touch_nothing_of_a_context_that_is_closed)
 		ASSERT_OK(bob.ctx->nic->ops->ctx_counters(bob.ctx, &counters));
 	client_close(&bob);
 	client_close(&alice);
+	rig_close(&rig);
+}
+
+#define ASKED_NSEC ((test_is_full() ? 20 : 3) * NSEC_PER_SEC)
+
+/* Its thread sleeps, and answers just as whoever asked gives up: it does not pass for one that stands still until it is woken. */
+TEST(an_idle_executor_that_answered_a_little_late_is_asked_again)
+{
+	const uint64_t until = nsec_now() + ASKED_NSEC;
+	struct nic_qp_info info;
+	struct client c;
+	struct rig rig;
+
+	rig_open(&rig, 1, NULL);
+	client_open_ctx(&c, rig.nic[0], 1);
+	while (nsec_now() < until) {
+		c.ctx->patience_nsec = 1;
+		if (c.ctx->nic->ops->qp_query(c.ctx, 1, &info) != -EBUSY)
+			continue;
+		nap(NSEC_PER_MSEC);
+		c.ctx->patience_nsec = CLIENT_LIMIT_NSEC;
+		for (unsigned int n = 0; c.ctx->nic->ops->qp_query(c.ctx, 1, &info) == -EBUSY; n++) {
+			ASSERT_LT(n, 1000u);
+			nap(NSEC_PER_MSEC);
+		}
+	}
+	client_close(&c);
 	rig_close(&rig);
 }
 
