@@ -235,6 +235,71 @@ TEST(counters_never_fall_nor_count_twice_while_users_come_and_go)
 	rig_close(&rig);
 }
 
+#define N_LEAVES (test_is_full() ? 200u : 30u)
+#define UNDER_WAY 8u
+
+struct leaver {
+	pthread_t thread;
+	struct rig *rig;
+	uint32_t uid; /* and the next one */
+	unsigned int *n_here; /* atomic: leavers that go on */
+};
+
+/* Two users, each the other's peer, who leave in the middle of what they do, and their executors with them. */
+static void *leave_in_mid_traffic(void *arg)
+{
+	const struct leaver *leaver = arg;
+	const uint32_t half = CLIENT_MEM_BYTES / 2;
+
+	for (unsigned int i = 0; i < N_LEAVES; i++) {
+		struct client a, b;
+
+		client_open_for(&a, leaver->rig->nic[i % 2], 2 * leaver->uid, leaver->uid, 1);
+		client_open_for(&b, leaver->rig->nic[i / 2 % 2], 2 * leaver->uid + 1, leaver->uid + 1, 1);
+		client_connect_as(&a, 0, &b, 0, &impatient);
+		for (unsigned int n = 0; n < UNDER_WAY; n++) {
+			client_post_write(&a, 0, 0, &b, half, half);
+			client_post_read(&b, 0, 0, &a, half, half);
+		}
+		client_ring(&a, 0);
+		client_ring(&b, 0);
+		if (i % 3 == 0)
+			nap(NSEC_PER_MSEC);
+		client_close(i % 2 ? &a : &b);
+		client_close(i % 2 ? &b : &a);
+	}
+	__atomic_sub_fetch(leaver->n_here, 1, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+/* And the control thread does what it does. */
+TEST(users_leave_in_mid_traffic_while_others_come)
+{
+	struct leaver leavers[3];
+	struct nic_counters counters;
+	unsigned int n_here = 3;
+	struct nic_event ev;
+	struct rig rig;
+
+	rig_open(&rig, 2, NULL);
+	for (unsigned int i = 0; i < 3; i++) {
+		leavers[i] = (struct leaver){.rig = &rig, .uid = ALICE + 2 * i, .n_here = &n_here};
+		ASSERT_OK(pthread_create(&leavers[i].thread, NULL, leave_in_mid_traffic, &leavers[i]));
+	}
+	for (unsigned int i = 0; __atomic_load_n(&n_here, __ATOMIC_ACQUIRE) > 0; i++) {
+		struct nic *nic = rig.nic[i % 2];
+
+		ASSERT_OK(nic->ops->port_set(nic, i % 4 < 2 ? NIC_PORT_DOWN : NIC_PORT_ACTIVE));
+		ASSERT_OK(nic->ops->counters(nic, &counters));
+		while (nic->ops->next_event(nic, &ev) == 0)
+			;
+		nap(NSEC_PER_MSEC);
+	}
+	for (unsigned int i = 0; i < 3; i++)
+		ASSERT_OK(pthread_join(leavers[i].thread, NULL));
+	rig_close(&rig);
+}
+
 /* ---- an executor that stands still ------------------------------------------------------------------------------------ */
 
 TEST(a_thread_that_sits_still_costs_its_peers_no_retries)
