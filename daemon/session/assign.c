@@ -4,9 +4,9 @@
  *
  * By name when the client names one. Else a GPU gets its NIC of the map of the node (daemon/topo). Where the map has none for it, a
  * container that hides it, a NIC without a place, a GPU gets the NIC that it was given before, or the one with the fewest
- * GPUs; who names no GPU gets the least loaded one. Ties go to fewer sessions, fewer QPs, then the order of
- * probing, so the answer can be predicted. Only NICs with an active port are assigned, and none that the policy sets aside. What the map
- * sets aside, a slow NIC beside fast ones, or leaves to one GPU alone, comes last. The table of GPUs is bounded:
+ * GPUs; a client that names no GPU gets the least loaded one. Ties go to fewer sessions, fewer QPs, then the order of
+ * probing, so the answer can be predicted. Only NICs with an active port are assigned, and none that the policy sets aside. NICs that the map
+ * sets aside, such as a slow one beside fast ones, or leaves to one GPU alone, come last. The table of GPUs is bounded:
  * names cannot be verified here, so the oldest entry gives way. Pure but for the registry; control thread.
  */
 #include "daemon/session/assign.h"

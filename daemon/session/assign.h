@@ -21,7 +21,7 @@ struct assign_request {
 };
 
 /*
- * The NIC, and the reason in words (size bytes). Who names a NIC gets it, also while its port is down. A GPU gets what the map of the
+ * The NIC, and the reason in words (size bytes). A NIC requested by name is granted even while its port is down. A GPU gets what the map of the
  * node has for it now. Where that has nothing, it keeps the NIC that it was given first, whoever asks, while that can be used, and is
  * not set aside by the map beside others that are not. All else gets the least loaded one. -ENOENT: no NIC of that name; -ENODEV: that
  * NIC is lost, or none can be used; -EPERM: the policy keeps that one from everybody.

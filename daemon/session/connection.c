@@ -94,7 +94,7 @@ void connection_deinit(struct connection *conn, struct quota_charge *place)
 }
 
 /*
- * What others have not read yet fills what the kernel lets one sender have on its way: this client cannot help it. Its own
+ * Unread descriptors of others fill the kernel's limit for one sender: this client cannot help it. Its own
  * user's share is less than that.
  */
 static int send_now(struct connection *conn, const void *buf, size_t bytes, const struct fdlist *fds)
@@ -118,7 +118,7 @@ static bool queue_full(const struct connection *conn, size_t bytes)
 	return conn->n_out >= CONNECTION_MAX_PACKETS || conn->out_bytes + bytes > CONNECTION_MAX_BYTES;
 }
 
-/* Those that wait, those that were sent and not read, and n more. */
+/* Descriptors that wait, descriptors sent and not read, and n more. */
 static bool too_many_fds(struct connection *conn, unsigned int n)
 {
 	return n > 0 && conn->n_out_fds + unread_count(conn->unread) + n > CONNECTION_MAX_FDS;

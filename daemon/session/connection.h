@@ -12,7 +12,7 @@
 #include "proto/base/list.h"
 
 /*
- * What waits for a client that does not read; beyond this its session ends. Descriptors count until they are read,
+ * Limits of output that waits for a client that does not read; beyond them its session ends. Descriptors count until they are read,
  * also those in the socket: the kernel bounds how many one sender may have on their way, and that is shared by all.
  */
 #define CONNECTION_MAX_PACKETS 64u

@@ -56,7 +56,7 @@ static const struct rule {
 	[MSG_PORT_SET_REQ] = {handle_port_set, ROLE_CONTROL, 1},
 };
 
-/* What backends and the system say, in the protocol's numbers. Rows of one message come before the general ones. */
+/* Errnos of backends and the system, in the protocol's numbers. Rows of one message come before the general ones. */
 static const struct {
 	enum msg_kind kind; /* 0: any */
 	int err;
@@ -204,7 +204,7 @@ static void end_refused_hello(struct request *req, enum shmd_status status)
 }
 
 /*
- * Before the client is told: what it knows is what the next daemon knows. Refusals too: another copy of the request may come
+ * Saved before the client gets its reply, so that the next daemon knows all that the client knows. Refusals too: another copy of the request may come
  * when it would be carried out, to a client that has gone on.
  */
 static void keep(struct request *req, struct msg *rep, const struct fdlist *fds)

@@ -20,7 +20,7 @@ void dispatch_packet(struct session *session, const void *buf, size_t bytes, str
 /* Refuse a request whose descriptors this process had no place for; the session lives. */
 void dispatch_without_fds(struct session *session, const void *buf, size_t bytes);
 
-/* What an errno of a backend is called on the wire; INTERNAL when nobody expected it. */
+/* Status on the wire for a backend's errno; INTERNAL for an unexpected one. */
 enum shmd_status dispatch_status(enum msg_kind kind, int err);
 
 int handle_hello(struct request *req);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Drain: new clients are refused from the first moment (handle-hello.c), those that live are told, get the time of
+ * Drain: new clients are refused from the first moment (handle-hello.c), live ones get an event and the time of
  * grace and are then ended, a few in each turn, so that the daemon answers all the while. Controllers come and go.
  * Knows no loop: the owner of the registry calls drain_run. Control thread.
  */

@@ -7,7 +7,7 @@
 
 struct registry;
 
-/* Clients are told; after grace_nsec their sessions end. While it drains already: the new time counts. */
+/* Clients get an event; after grace_nsec their sessions end. While it drains already: the new time counts. */
 void drain_begin(struct registry *registry, uint64_t grace_nsec);
 /* Sessions that have not ended go on, new ones are accepted again. */
 void drain_stop(struct registry *registry);

@@ -16,7 +16,7 @@
 #include "daemon/session/keep.h"
 #include "daemon/session/monitor.h"
 
-/* Who did it: not among the lines that clients provoke, and that are dropped when there are too many. */
+/* Logs the actor: not one of the lines that clients provoke, which are dropped when there are too many. */
 static void note_admin(struct request *req, enum note_topic topic, const char *text)
 {
 	registry_note(req->session->registry, &(struct note){

@@ -80,7 +80,7 @@ static int add_watch(struct request *req)
 	return 0;
 }
 
-/* What only a client has: a place in the quota, a health page, and perhaps a socket to watch. */
+/* The part that only a client has: a place in the quota, a health page, and perhaps a socket to watch. */
 static int admit_client(struct request *req)
 {
 	const struct quota_amount amount = session_own_amount(req->session);
@@ -180,7 +180,7 @@ int handle_hello(struct request *req)
 	if (r == 0)
 		r = hello(req);
 
-	/* Those by a limit are counted where it binds. */
+	/* Refusals by a limit are counted where it binds. */
 	if (r == SHMD_STATUS_DRAINING || r == SHMD_STATUS_VERSION)
 		req->session->registry->refused_total++;
 	if (r > 0)

@@ -7,7 +7,7 @@
  * stays right while sessions come and go.
  *
  * What a list shows is put down at once; then NICs are asked, where they block by a worker that holds the sessions of
- * the page. Of a session that another worker is busy with, what is known of it is shown, and of NICs likewise: nobody waits
+ * the page. A session that another worker uses is shown as last known, and so are NICs: nobody waits
  * for firmware there. Control thread, but ask_sessions() and ask_qps().
  */
 #include "daemon/session/dispatch.h"

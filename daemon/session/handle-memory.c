@@ -3,7 +3,7 @@
  * Memory: check what a client sent, register it, deregister it.
  *
  * A descriptor is judged here before any backend sees it: is it what its kind says, can it not shrink under us,
- * does it hold the range. What a NIC does not take is refused with the kinds that it does take. A region that the client made
+ * does it hold the range. A kind that the NIC does not accept is refused with a list of the kinds that it accepts. A region that the client made
  * itself has no descriptor, and the NIC's backend asks the kernel about it. Control thread, but run_reg() and run_dereg().
  */
 #include "daemon/session/dispatch.h"

@@ -55,7 +55,7 @@ static const struct registry_nic *first_active(const struct registry *registry)
 	return NULL;
 }
 
-/* Of those that are there, none will do. */
+/* None of the present NICs will do. */
 static int fail_nodev(struct request *req, const char *name)
 {
 	const struct nic_seen_list *undriven = req->session->registry->undriven;
@@ -121,7 +121,7 @@ struct open {
 };
 
 /*
- * What the client asked for, unless the administrator wants cpu only. That is the best there is where the NIC has
+ * The mode that the client asked for, unless the administrator wants cpu only. That is the best there is where the NIC has
  * nothing else, and then nothing to explain.
  */
 static int choose_doorbell(struct request *req, const struct nic_info *info, enum nic_doorbell_mode *ret_mode)
@@ -236,7 +236,7 @@ static int finish_open(struct request *req)
 	/* Opened by name while the port is down: the event was before this session's time. */
 	session_health_port(session, nic, nic->rnic->info.state);
 	session->nics[session->n_nics++] = take_ptr(nic);
-	/* What came before the session knew this context was not looked at. */
+	/* Events from before the session knew this context were not looked at. */
 	session->wants_look |= session->nics[session->n_nics - 1]->rnic->nic->blocks;
 	session_keep_nic(session, session->nics[session->n_nics - 1]);
 	return 0;

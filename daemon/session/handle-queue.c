@@ -108,7 +108,7 @@ int handle_queue_layout(struct request *req)
 	return 0;
 }
 
-/* What this NIC and this session add to the rules of the layout. */
+/* Rules that this NIC and this session add to those of the layout. */
 static int check_specs(struct request *req, struct session_nic *nic)
 {
 	const struct msg_queue_specs *specs = &req->msg->queue_create_req.specs;

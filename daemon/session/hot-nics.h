@@ -20,7 +20,7 @@ uint64_t hot_nics_assigned(struct registry *registry, uint64_t groups[HOT_SPOT_M
 /* "soft0, soft1", and how many more there are where they do not fit: "soft0, soft1 and 7 more". 32 bytes at least. */
 void hot_nics_names(const struct registry *registry, uint64_t nics, char *buf, size_t size);
 /*
- * Who has that NIC open, "pid 42 (name), pid 43 (name) and 7 more": of all sessions, or of those that the caller may see. Empty
+ * Processes that have that NIC open, "pid 42 (name), pid 43 (name) and 7 more": of all sessions, or of those that the caller may see. Empty
  * where there is none.
  */
 void hot_nics_processes(struct registry *registry, unsigned int nic, const struct session *caller, char *buf, size_t size);

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* What is known of one interval. */
+/* Samples of one interval. */
 struct interval {
 	bool is_blind; /* it says nothing */
 	int nic; /* that is hot, or -1 */
@@ -43,7 +43,7 @@ static bool counted_backwards(uint64_t bytes)
 	return bytes > UINT64_MAX / 2;
 }
 
-/* What one NIC carried, over what it could. */
+/* A NIC's load: carried bytes over its rate. */
 static double load_of(const struct hot_spot_sample *before, const struct hot_spot_sample *now, unsigned int nic, bool weighs)
 {
 	uint64_t bytes = now->bytes[nic] - before->bytes[nic];
@@ -86,7 +86,7 @@ static bool is_blind(const struct hot_spot_sample *before, const struct hot_spot
 	return false;
 }
 
-/* Of several that are hot the one that was, else the busiest. */
+/* Among several hot NICs the one reported before, else the busiest. */
 static bool is_preferred(const struct hot_spot *spot, const struct hot_spot_sample *now, int nic, int best)
 {
 	const struct hot_spot_sample *before = &spot->last;
@@ -141,7 +141,7 @@ static enum hot_spot_news take_hot(struct hot_spot *spot, const struct hot_spot_
 	return HOT_SPOT_BEGUN;
 }
 
-/* Another NIC's turn, or nobody's. One that was told of is forgotten when it has not been hot for as long. */
+/* Another NIC's turn, or nobody's. A reported one is forgotten when it has not been hot for as long. */
 static enum hot_spot_news take_other(struct hot_spot *spot, const struct hot_spot_rule *rule, uint64_t end_nsec)
 {
 	if (spot->is_told && end_nsec - spot->last_nsec < rule->time_nsec)

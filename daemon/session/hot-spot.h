@@ -2,10 +2,10 @@
 /*
  * Does one NIC carry most of what several should? Samples of their counters in, a verdict out.
  *
- * NICs are judged in groups: those of a group should share one load, and what one group does says nothing of another. A NIC is hot in an
+ * NICs are judged in groups: those of a group should share one load, and one group's load says nothing about another. A NIC is hot in an
  * interval when it carries at least a share of the load of its group, which has several, and moves enough for anybody to be slowed.
- * Of several that are hot the busiest is told of, with the others, until it is hot no more. Load is bytes over the port's rate, so a fast NIC beside a slow one is not hot for being used more; where
- * some rate is not known, all count alike. It is told of when it has been hot for a time without a break, once, and again
+ * The busiest of several hot ones is reported, with the others, until it is hot no more. Load is bytes over the port's rate, so a fast NIC beside a slow one is not hot for being used more; where
+ * some rate is not known, all count alike. It is reported when it has been hot for a time without a break, once, and again
  * only after it was not for as long. NICs are not read in one moment, so a few intervals in a row must say it, however long they
  * are. Pure; no clock but that of the samples.
  */
@@ -45,7 +45,7 @@ struct hot_spot {
 
 enum hot_spot_news {
 	HOT_SPOT_NOTHING,
-	HOT_SPOT_BEGUN, /* spot->nic is told of from now on */
+	HOT_SPOT_BEGUN, /* spot->nic is reported from now on */
 	HOT_SPOT_ENDED,
 };
 

@@ -20,7 +20,7 @@ int identity_init(struct identity *identity, int sock);
 void identity_deinit(struct identity *identity);
 
 /*
- * Of an identity that was written down, and descriptors that were kept with it. A socket tells of its peer as of connect, for as long
+ * For a saved identity and the descriptors kept with it. A socket tells of its peer as of connect, for as long
  * as it lives; a process that is gone has no number any more, and may be any.
  */
 bool identity_is_peer(const struct identity *identity, int sock);

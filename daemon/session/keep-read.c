@@ -142,7 +142,7 @@ static int read_slot(struct keep_reader *reader, struct adopt *a)
 	return reader->r;
 }
 
-/* Of a NIC that the session has. */
+/* For a NIC that the session has. */
 static void read_head(struct keep_reader *reader, const struct adopt *a, uint16_t tag_nic, struct adopt_head *head)
 {
 	head->fd = -1;

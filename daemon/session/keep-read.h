@@ -6,7 +6,7 @@
 #include "daemon/session/keep-codec.h"
 #include "daemon/session/session.h"
 
-/* What is read of a session before its NICs have imported anything. */
+/* A session's record as read, before its NICs have imported anything. */
 struct adopt {
 	struct session *session; /* borrowed */
 	bool ended, has_pidfd;

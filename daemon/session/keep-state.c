@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The objects of a session in bytes: what its lists show, what its client was told, and what its NICs must be told again.
+ * The objects of a session in bytes: fields that lists show, values that its client got, and values that its NICs need again.
  *
  * One function for each kind; keep-read.c reads the same, object by object. The first item of an object tells its kind. Changes
  * nothing. Control thread.

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which fields of a session are kept, for the one who writes them and the one who reads them. A field more, less or of
- * another meaning is another STATE_VERSION. What is not here is made anew: descriptors, what is on its way out, what workers
- * are at.
+ * The saved fields of a session, for the writer and the reader. A field more, less or of
+ * another meaning is another STATE_VERSION. Everything else is made anew: descriptors, queued output, the work of
+ * workers.
  */
 #ifndef SHMEMD_SESSION_KEEP_TABLES_H
 #define SHMEMD_SESSION_KEEP_TABLES_H

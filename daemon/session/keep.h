@@ -46,7 +46,7 @@ struct keep_ops {
 
 struct keep_gone; /* a name that the next state no longer has */
 
-/* Of one session. */
+/* Saved state of one session. */
 struct session_keep {
 	struct state *state; /* owned; NULL: the session ends with the daemon */
 	char reason[128]; /* why it does, though there is something to keep it with; or empty */
@@ -119,8 +119,8 @@ void session_keep_unname(struct session *session, char kind, uint32_t number);
 
 /*
  * A session of a former daemon: what its state says, with the descriptors that `take` finds. Takes `state` in any case. Its contexts
- * rest until every NIC was told to go on. 0 and *ret_session, whose owner is nobody yet; it may have ended, and is then to be
- * freed. Negative errno: it cannot be, nothing is left of it here, and its client was told where that was possible.
+ * rest until every NIC may go on. 0 and *ret_session, whose owner is nobody yet; it may have ended, and is then to be
+ * freed. Negative errno: it cannot be, nothing is left of it here, and its client got the reason where that was possible.
  */
 int session_adopt(struct registry *registry, uint64_t id, struct state *state, const void *bytes, size_t n,
 		  struct session **ret_session);

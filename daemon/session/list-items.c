@@ -156,7 +156,7 @@ static void fill_reasons(const struct session *session, char *buf, size_t size)
 	}
 }
 
-/* What the session holds: the sum of the charges of everything in it. */
+/* The session's holdings: the sum of the charges of everything in it. */
 static void sum_charges(const struct session *session, struct quota_amount *sum)
 {
 	const struct quota_amount *own[] = {&session->connection_charge.amount,

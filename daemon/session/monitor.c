@@ -4,8 +4,8 @@
  *
  * An event about a session goes to administrators and to monitors of the session's user; one about a NIC or the
  * daemon goes to everybody. It is encoded once, and only when somebody listens. A monitor that does not read
- * costs its socket's buffer and MONITOR_MAX_PACKETS packets; the newest events are lost then, are counted, and it
- * is told how many once it reads again. It is never ended for that, and nobody waits for it. Control thread.
+ * costs its socket's buffer and MONITOR_MAX_PACKETS packets; the newest events are lost then and counted, and it
+ * gets their number once it reads again. It is never ended for that, and nobody waits for it. Control thread.
  */
 #include "daemon/session/monitor.h"
 

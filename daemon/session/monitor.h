@@ -20,7 +20,7 @@ struct session_queues;
 /* Events that wait for a monitor beyond its socket; the rest of the queue is for replies. */
 #define MONITOR_MAX_PACKETS 32u
 
-/* The session is told of everything its user may see, from now on. Twice is once. -EBUSY: too many of this user. */
+/* The session gets every event that its user may see, from now on. Twice is once. -EBUSY: too many of this user. */
 int monitor_join(struct session *session);
 void monitor_leave(struct session *session); /* also when it never joined */
 /* Its socket takes packets again: say how much was lost. */
@@ -35,7 +35,7 @@ void monitor_nic_event(struct registry *registry, const struct registry_nic *rni
 void monitor_undriven(struct registry *registry, enum msg_event_kind kind, const struct nic_seen *seen, const char *text);
 /* One that no session had yet. */
 void monitor_nic_came(const struct registry_nic *rnic, const char *text);
-/* Events of a NIC that nobody is told of one by one; event->session_id: whose they were, 0: of several sessions. */
+/* Events of a NIC that are not reported one by one; event->session_id: whose they were, 0: of several sessions. */
 void monitor_nic_dropped(struct registry *registry, const struct registry_nic *rnic, const struct nic_event *event);
 void monitor_drain(struct registry *registry, bool on, const char *text);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The map is drawn again when the policy changes, when GPUs or NICs come or go, and when a port of the registry's goes up or down: a
- * GPU gets the next nearest NIC while its own is down, and its own again afterwards. What was given to sessions stays. NICs of the map
+ * GPU gets the next nearest NIC while its own is down, and its own again afterwards. NICs given to sessions stay. NICs of the map
  * that the daemon does not have are nobody's.
  */
 #include "daemon/session/node-map.h"
@@ -244,7 +244,7 @@ static bool is_taken(const struct node_map *map, unsigned int nic, uint64_t take
 	return map->nics[nic] == NO_NIC || (taken >> map->nics[nic] & 1);
 }
 
-/* Of the GPU's NICs the first that is not taken; the default where all are. */
+/* The first of the GPU's NICs that is not taken; the default where all are. */
 static unsigned int pick_first(const struct node_map *map, const struct topo_gpu_map *got, uint64_t taken)
 {
 	for (unsigned int i = 0; i < got->n_nics; i++)

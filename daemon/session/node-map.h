@@ -20,7 +20,7 @@ struct topo_policy;
  */
 int node_map_new(struct topo *topo, struct registry *registry, bool by_order, struct node_map **ret_map);
 struct node_map *node_map_free(struct node_map *map);
-/* The machine has changed, or the registry has more NICs of it: takes the topo. What sessions have stays; the next NIC that is opened for a GPU goes by the new map. */
+/* The machine has changed, or the registry has more NICs of it: takes the topo. Sessions keep their NICs; the next NIC that is opened for a GPU goes by the new map. */
 void node_map_redraw(struct node_map *map, struct topo *topo);
 /* The registry has more NICs, of a machine that is as it was. map may be NULL. */
 void node_map_take_nics(struct node_map *map);

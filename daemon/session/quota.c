@@ -19,7 +19,7 @@
 #include "proto/base/cleanup.h"
 #include "proto/base/overflow.h"
 
-/* What a user beyond the limit may still send before its sessions end. */
+/* Descriptors that a user beyond the limit may still send before its sessions end. */
 #define OVERRUN_FDS 64u
 /* One part in this many of a pool is for users who hold little. */
 #define SMALL_SHARE 8u
@@ -76,7 +76,7 @@ static struct quota_bucket *bucket_ref(struct quota_bucket *bucket)
 	return bucket;
 }
 
-/* What porters have closed since is seen here: porter/ touches the account alone. */
+/* Counts descriptors that porters have closed since: porter/ touches the account alone. */
 static void bucket_collect(struct quota *quota, struct quota_bucket *bucket)
 {
 	unsigned int now = foreign_account_unclosed(bucket->account);

@@ -53,7 +53,7 @@ struct quota {
 struct quota_bucket;
 struct foreign_account;
 
-/* Who is charged. Two sessions of one uid share the bucket. */
+/* The accounts that are charged. Two sessions of one uid share the bucket. */
 struct quota_user {
 	struct quota *quota;
 	struct quota_bucket *uid;

@@ -2,8 +2,8 @@
 /*
  * Counters of NICs, which never fall: readers take that for a start from 0.
  *
- * A NIC counts what its contexts do, those that were taken over with all that they had done. What is kept beside them is what
- * ended contexts have counted, added with the end of their session; and what somebody was told last, for what is kept
+ * A NIC counts what its contexts do, those that were taken over with all that they had done. Kept beside them are the counts of
+ * ended contexts, added with the end of their session; and the figures reported last, for contexts that are kept
  * nowhere else when a daemon is killed: contexts of sessions that end with it. Control thread.
  */
 #include "daemon/session/registry.h"
@@ -62,7 +62,7 @@ void registry_count_ended(struct session *session)
 	registry_keep(registry);
 }
 
-/* What nobody has any more was counted all the same. */
+/* Contexts that are gone were counted all the same. */
 static void raise_to_told(struct registry_nic *rnic)
 {
 	uint64_t *ended = (uint64_t *)&rnic->ended;

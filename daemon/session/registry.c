@@ -138,7 +138,7 @@ void registry_refresh_nic(struct registry_nic *rnic)
 		ask_nic(rnic);
 }
 
-/* What was asked before may be answered later. The rate is that of the state before, so until the answer it is not known. */
+/* Earlier questions may be answered later. The rate is that of the state before, so until the answer it is not known. */
 static void note_state(struct registry_nic *rnic, const struct nic_event *event)
 {
 	if (!rnic->nic->blocks || (event->kind != NIC_EVENT_PORT_STATE && event->kind != NIC_EVENT_LOST &&
@@ -163,7 +163,7 @@ void registry_set_limits(struct registry *registry, const struct quota_amount *l
 	registry->quota.limits = *limits;
 }
 
-/* What befalls a NIC as a whole is the administrator's business; a QP's error is its client's. */
+/* Events of a NIC as a whole are the administrator's business; a QP's error is its client's. */
 static void note_nic_event(struct registry *registry, const struct registry_nic *rnic,
 			   const struct nic_event *event)
 {

@@ -46,7 +46,7 @@ struct registry_nic {
 	struct nic_counters told; /* of all, as somebody saw them last; kept */
 };
 
-/* What a NIC had counted that was there under a former daemon and is not now. */
+/* Counts of a NIC that was there under a former daemon and is not now. */
 struct registry_absent {
 	char name[NIC_NAME_BYTES];
 	struct nic_counters ended, told;
@@ -158,7 +158,7 @@ struct registry {
 int registry_init(struct registry *registry, const struct registry_attr *attr);
 void registry_deinit(struct registry *registry); /* every session is freed already */
 
-/* One that was asked, at any time: it counts on from what was told of its name. -ENOSPC above REGISTRY_MAX_NICS. */
+/* One that was asked, at any time: it counts on from the figures reported under its name. -ENOSPC above REGISTRY_MAX_NICS. */
 int registry_add_nic(struct registry *registry, struct nic *nic, const struct nic_info *info);
 /* Done now, or by another thread where it may block. Then `blocks` must be true for some NIC of the work. */
 void registry_work(struct registry *registry, bool blocks, struct work *work);

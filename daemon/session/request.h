@@ -15,7 +15,7 @@ struct request;
 
 /* What NICs do for a request, by any thread: touches the request, and sessions that it may. */
 typedef void (*request_run)(struct request *req);
-/* What the session keeps of it: returns what a handler does. */
+/* The part that the session keeps of it; returns as a handler does. */
 typedef int (*request_finish)(struct request *req);
 /* The result of the handler, or of what it left to request_work(), goes to the client. */
 typedef void (*request_answer)(struct request *req, int r);
@@ -38,7 +38,7 @@ struct request {
 	struct list held; /* struct session.hold_link: other sessions that its worker uses */
 };
 
-/* Of a handler: its request goes on elsewhere. */
+/* A handler's result: its request goes on elsewhere. */
 #define REQUEST_WAITS 0x10000
 
 /* Takes what is in *msg and *fds. NULL: no memory. */

@@ -34,7 +34,7 @@ struct resource_slot {
 };
 
 /*
- * Handles are a slot and a generation, so that one is not soon used again and a stale one is told from a live
+ * Handles are a slot and a generation, so that one is not soon used again and a stale one is not taken for a live
  * one. The first handle of every slot is slot + 1.
  */
 struct resource_table {
@@ -72,7 +72,7 @@ uint32_t resource_slot_of(uint32_t handle); /* RESOURCE_MAX or more: it is no ha
  */
 int resource_table_restore(struct resource_table *table, uint32_t n_slots, const uint16_t *generations, uint32_t n_free,
 			   const uint32_t *free_slots);
-/* What had this handle there. -EINVAL: its slot is free, or another's, or of another generation. */
+/* The object that had this handle there. -EINVAL: its slot is free, or another's, or of another generation. */
 int resource_restore(struct resource_table *table, struct resource *resource, uint32_t handle);
 /* Every slot is free or taken. */
 bool resource_table_complete(const struct resource_table *table);

@@ -384,7 +384,7 @@ static int adopt_health(struct session *session)
 	return 0;
 }
 
-/* What is told on it somebody else would hear. */
+/* Somebody else would get the messages sent on it. */
 static int refuse_socket(struct session *session)
 {
 	porters_discard(session->registry->attr.porters, take_fd(&session->connection.fd));
@@ -476,7 +476,7 @@ static int find_reply_fd(struct adopt *a)
 
 /* ---- giving up ------------------------------------------------------------------------------------------------------ */
 
-/* What contexts hold is forgotten with them; the session's tables say so first. */
+/* Objects of contexts are forgotten with them; the session's tables say so first. */
 static void abandon_contexts(struct session *session)
 {
 	struct resource *head, *tmp;
@@ -502,7 +502,7 @@ static void abandon_contexts(struct session *session)
 	}
 }
 
-/* Its client is told, as far as there is a way; its health words say it in any case. */
+/* Its client gets the reason, as far as there is a way; its health words have it in any case. */
 static void give_up(struct session *session, int r)
 {
 	abandon_contexts(session);

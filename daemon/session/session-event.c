@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a session is told without asking: the health page and events of its NICs.
+ * News that a session gets without asking: the health page and events of its NICs.
  *
  * A health word keeps its first final value; "port down" is the one that is not final, and goes when the port is up
  * again. The page is shared with the client: it may hold anything, so it is only ever written and never believed.

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a later daemon must know of a session, and the descriptors that it must have.
+ * The state of a session that a later daemon needs, and the descriptors.
  *
- * The state is written after each request that changed something and before its answer, by keep-write.c: what a client was told
+ * The state is written after each request that changed something and before its answer, by keep-write.c: so every answer that a client got
  * is kept. A request that is cut in the middle was never answered; it comes again. A session that something cannot be
  * kept of is not kept at all. Names of what is kept, each after "s", the session's number in hex, and "-": sock, pid,
  * health, state; cN.K for descriptor K of NIC N; mN for memory of regions; qH for memory of the queues behind handle H; pN for

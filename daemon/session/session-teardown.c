@@ -26,7 +26,7 @@
 
 /*
  * One budget for all NICs of the session, so that many NICs do not add up, from one for all sessions, so that many
- * sessions do not: taken when its turn has come, since many may wait for theirs. Who has gone reads no flush CQEs:
+ * sessions do not: taken when its turn has come, since many may wait for theirs. A client that has gone reads no flush CQEs:
  * nothing is waited for.
  */
 static void teardown_quiesce(struct session *session)
@@ -295,7 +295,7 @@ struct session_queues *session_queues_free(struct session *session, struct sessi
 	queues->nic->rnic->n_qps -= queues->n_qps;
 	queues->nic->rnic->n_dcis -= queues->n_dcis;
 	queues->nic->rnic->n_dcts -= queues->n_dcts;
-	/* What failed half way was never told of. */
+	/* A batch that failed half way was never reported. */
 	if (queues->head.handle)
 		monitor_queues(session, MSG_EVENT_QUEUES_DESTROYED, queues);
 	list_del(&queues->changed_link);

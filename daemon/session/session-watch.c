@@ -18,7 +18,7 @@
 #define OWN_FDS 1 /* health page; socket and pidfd are the connection's */
 #define RESUME_FDS 2 /* of one that outlives the daemon: its pair to watch, and its state */
 
-/* Who says Hello once more gets another pair, and the porter holds all: no client needs so many. */
+/* A client that says Hello once more gets another pair, and the porter holds all: no client needs so many. */
 #define WATCHES_MAX 64u
 
 bool session_may_resume(const struct registry *registry)

@@ -3,8 +3,8 @@
  * Sessions and the threads that wait for firmware.
  *
  * A session is busy while a worker uses its contexts, for one purpose at a time: that alone is what keeps a context to
- * one thread. Meanwhile the control thread may end it, tell it, and list what is known of it; it looks at nothing that
- * the worker changes. What came up meanwhile follows when it is over: teardown first, then a look, then its packets.
+ * one thread. Meanwhile the control thread may end it, send it events, and list its last known state; it looks at nothing that
+ * the worker changes. Deferred things follow when it is over: teardown first, then a look, then its packets.
  *
  * Control thread, but look_run().
  */
@@ -47,7 +47,7 @@ static void look_run(struct work *work)
 
 		ctx->nic->ops->ctx_look(ctx);
 	}
-	/* Of a NIC that does not answer they stay as they are. */
+	/* Counters of a NIC that does not answer stay as they are. */
 	if (session->is_counted)
 		session->is_counted = session_counters(session, &session->fresh_counters) == 0;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One client: how its session begins, hears, speaks and ends. What it owned is freed by session-teardown.c, never from
+ * One client: how its session begins, hears, speaks and ends. session-teardown.c frees its objects, never from
  * inside a handler.
  *
  * While a worker is busy with it no packet is read: requests are answered in order. No loop, no globals. Control thread.
@@ -88,7 +88,7 @@ static int charge_connection(struct session *session)
 	const struct quota_amount amount = {.n = {[QUOTA_CONNECTIONS] = 1, [QUOTA_FDS] = SESSION_CONNECTION_FDS}};
 	int r;
 
-	/* Those whose clients have read or gone meanwhile give their places back. */
+	/* Sockets whose clients have read or gone meanwhile give their places back. */
 	unread_look(&session->registry->unread, UNREAD_LOOKS);
 	r = quota_fds_stuck(&session->user, SESSION_CONNECTION_FDS)
 		? 1 + QUOTA_FDS : quota_charge(&session->user, &amount, &session->connection_charge);

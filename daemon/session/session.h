@@ -49,7 +49,7 @@ struct session_nic {
 	char doorbell_reason[MSG_TEXT_BYTES]; /* why not a better one; or empty */
 	struct hash qps, cqs; /* struct session_queues by number: a request may name hundreds of many thousands */
 	struct quota_charge charge;
-	/* What outlives the daemon of it, where the session does. */
+	/* The saved part, where the session outlives the daemon. */
 	void *record; /* owned; of ctx_export, by whoever uses the context */
 	size_t record_bytes;
 	uint64_t parts_bytes; /* of what is in the context: the rest of its record */
@@ -70,7 +70,7 @@ struct session_mr {
 	uint32_t memory; /* number of the name under which it outlives the daemon; 0: none does */
 };
 
-/* What is known of a QP without asking its NIC. */
+/* Last known state of a QP, without asking its NIC. */
 struct session_qp {
 	enum nic_qp_state state;
 	uint32_t dest_qpn;
@@ -232,7 +232,7 @@ int session_counters(struct session *session, struct nic_counters *ret_counters)
 void session_call_attention(struct session *session);
 /* A worker uses its contexts, or its porter reads a packet that may want one to. */
 bool session_is_busy(const struct session *session);
-/* What came up meanwhile: its teardown, a look, or packets. The session may be gone here. */
+/* Carries out deferred things: its teardown, a look, or packets. The session may be gone here. */
 void session_go_on(struct session *session);
 /* From here to session_let_go a worker may use its contexts. It is not busy yet. */
 void session_take(struct session *session);

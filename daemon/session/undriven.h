@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NICs that the host has and no backend drives: they are shown, their changes are told, and no session opens one. */
+/* NICs that the host has and no backend drives: lists show them, monitors get their changes, and no session opens one. */
 #ifndef SHMEMD_SESSION_UNDRIVEN_H
 #define SHMEMD_SESSION_UNDRIVEN_H
 
@@ -12,11 +12,11 @@ struct registry;
 struct registry_nic;
 
 /*
- * What is there now, in place of what was; owned by the registry from here on. Tells what came, went and changed its state. NICs that
+ * The present NICs, in place of the former ones; owned by the registry from here on. Reports NICs that came, went or changed their state. NICs that
  * the registry has are dropped: they may have been seen before they were opened.
  */
 void undriven_update(struct registry *registry, struct nic_seen_list *list);
-/* The registry has this NIC now: it is not one of these any more, and nobody is told that it went. */
+/* The registry has this NIC now: it is not one of these any more, and no event says that it went. */
 void undriven_forget(struct registry *registry, const struct registry_nic *rnic);
 /* By name; NULL: none of these. */
 const struct nic_seen *undriven_find(const struct registry *registry, const char *name);
