@@ -29,7 +29,7 @@ struct nic_page {
 int nic_page_create(bool is_kept, struct nic_page *ret_page);
 /* One that a former process has kept; `fd` is borrowed. -EBADF it is none; -EMFILE, -ENOMEM. */
 int nic_page_adopt(int fd, struct nic_page *ret_page);
-/* Of one that is kept: `fd` names it too. */
+/* For a kept page: `fd` names it too. */
 bool nic_page_is(const struct nic_page *page, int fd);
 void nic_page_deinit(struct nic_page *page);
 
@@ -39,7 +39,7 @@ void nic_page_deinit(struct nic_page *page);
 void nic_sleep_init(void);
 /* It lives. */
 void nic_page_beat(const struct nic_page *page);
-/* It lives, and is about to sleep or back. What clients rang before they saw it is there to be seen when this returns. */
+/* It lives, and is about to sleep or back. Doorbells rung before clients saw it are visible when this returns. */
 void nic_page_set_asleep(const struct nic_page *page, bool asleep);
 /*
  * Until somebody wakes it, or for so long. Descriptors in the set are watched edge-triggered and never read: clients have most

@@ -18,13 +18,13 @@
 #include "daemon/nic/nic.h"
 #include "proto/base/coder.h"
 
-/* Of one backend. */
+/* One backend's record. */
 struct nic_record_form {
 	uint32_t magic;
 	uint32_t version;
 	/* One walk of all fields; stores nothing but when reading. */
 	void (*code)(struct coder *c, void *record);
-	/* Of one that was read: whether its parts fit each other. -EINVAL, -ENOMEM. */
+	/* Checks a record that was read: whether its parts fit each other. -EINVAL, -ENOMEM. */
 	int (*check)(const void *record);
 	/* Also of one that was read in part; zeros are left. */
 	void (*deinit)(void *record);

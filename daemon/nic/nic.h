@@ -107,7 +107,7 @@ extern const char *const nic_wqe_kind_names[8];
 
 /* ---- endpoint addresses -------------------------------------------------------------------------------- */
 
-/* What a peer must know to reach one QP. The encoding is opaque to clients; nic-addr.c is its only author. */
+/* Data that a peer needs to reach one QP. The encoding is opaque to clients; nic-addr.c is its only author. */
 struct nic_addr {
 	uint8_t link; /* enum nic_link */
 	uint8_t qp_type; /* enum nic_qp_type */
@@ -561,7 +561,7 @@ struct nic_ops {
 	int (*mr_export)(const struct nic_mr *mr, void **ret_part, size_t *ret_bytes);
 	int (*queues_export)(const struct nic_queues *queues, void **ret_part, size_t *ret_bytes);
 	/*
-	 * What must outlive the daemon, besides queue memory and, with nic->keeps_memory, regions' memory. The same from ctx_open
+	 * Descriptors that must outlive the daemon, besides queue memory and, with nic->keeps_memory, regions' memory. The same from ctx_open
 	 * or ctx_import on until the context ends, but that ctx_to_cpu may add some. -EOPNOTSUPP it cannot outlive it: nor can it be exported.
 	 */
 	int (*ctx_keep)(struct nic_ctx *ctx, struct nic_kept *ret_kept);

@@ -2,12 +2,12 @@
 /*
  * Contexts that outlive their process: the record of what one holds, and going on with it in another.
  *
- * An import asks for every object before it believes the record: what fails lets go of what it took, and the objects stay
- * as they were. CQs are armed before the states of QPs are read, so that an error that comes meanwhile is told by one of
- * both.
+ * An import asks for every object before it believes the record: a failed import lets go of what it took, and the objects stay
+ * as they were. CQs are armed before the states of QPs are read, so that one of both reports an error that comes
+ * meanwhile.
  *
- * The process of before may have been killed in the middle of a request. What it made and no record names is destroyed, once all
- * else is taken. What it destroyed and the record names has a place without an object, until the rest is destroyed
+ * The former process may have been killed in the middle of a request. Its objects that no record names are destroyed, once all
+ * else is taken. A recorded object that it destroyed has a place without an object, until the rest is destroyed
  * too: regions and batches are those of the record, in number and order. A connection that it began is finished when it is asked
  * for again. Contexts are closed from their smallest part on, so where one of these is gone the context was being closed: then the rest
  * goes as well.
@@ -272,7 +272,7 @@ static int import_object(struct mlx5_ctx *ctx, enum mlx5_object_kind kind, const
 	return err == EOPNOTSUPP ? -EOPNOTSUPP : not_there(err ? mlx5_errno(err) : 0);
 }
 
-/* What goes with the context alone. -ESTALE: the context was being closed. */
+/* Objects that go with the context alone. -ESTALE: the context was being closed. */
 static int import_part(struct mlx5_ctx *ctx, enum mlx5_object_kind kind, const struct mlx5_object_record *record,
 		       struct mlx5_object **ret_object)
 {
@@ -407,7 +407,7 @@ static bool is_on_its_way(enum nic_qp_state state)
 	return state == NIC_QPS_INIT || state == NIC_QPS_RTR || state == NIC_QPS_RTS;
 }
 
-/* What the word beside the dbrec says may not have been told by who wrote it. A state that was asked for is no news. */
+/* The process that wrote the word beside the dbrec may not have reported it. A state that was asked for is no news. */
 static int learn_state(struct mlx5_queues *queues, struct mlx5_qp *qp, enum nic_qp_state recorded)
 {
 	struct mlx5_ctx *ctx = queues->ctx;

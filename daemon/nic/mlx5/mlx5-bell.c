@@ -3,7 +3,7 @@
  * The thread that rings for clients.
  *
  * One word serves all queues of a page, so a second doorbell may overwrite the first before it is seen: the QP that the
- * word names is rung, and every other one whose dbrec has moved since it was rung last. What is rung comes from the dbrec;
+ * word names is rung, and every other one whose dbrec has moved since it was rung last. The index to ring comes from the dbrec;
  * numbers that are not the page's ring nothing. The word and the dbrecs are all that clients write here.
  *
  * When nothing was rung for a while the thread tells clients so on the NIC page, looks once more and sleeps until one of

@@ -68,7 +68,7 @@ int bell_page_add(struct bell_page *page, uint32_t qpn, const uint32_t *snd_be, 
 void bell_page_remove(struct bell_page *page, uint32_t qpn);
 /* The QP was reset: its indexes begin at 0 again. */
 void bell_page_reset(struct bell_page *page, uint32_t qpn);
-/* What was posted on its QPs by now was rung by others. Before a client has the page. */
+/* Others rang all that was posted on its QPs by now. Before a client has the page. */
 void bell_page_catch_up(struct bell_page *page);
 /* Who knows what was rung: every QP whose dbrec is not 0 is rung now. */
 void bell_page_look_at_all(struct bell_page *page);

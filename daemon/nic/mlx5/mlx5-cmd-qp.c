@@ -2,7 +2,7 @@
 /*
  * Commands on QPs and DCTs: create, the way to RTS, query.
  *
- * What a transition demands is given completely, so the masks of optional parameters stay 0, but for a DCI's atomics. Scatter to CQE is off and
+ * Commands give all fields that a transition demands, so the masks of optional parameters stay 0, but for a DCI's atomics. Scatter to CQE is off and
  * every packet asks for an acknowledgement: a GPU polls the CQE alone, and for the message it posted last.
  *
  * Pure; any thread.
@@ -16,7 +16,7 @@
 #define LOG2_MTU_256 8u
 #define OPTPAR_RAE 0x4u /* Linux, MLX5_QP_OPTPAR_RAE */
 
-/* Of the pool of DCTs. The fields of wq_type and stride are logarithms, a linked list is type 0. */
+/* Fields of the pool of DCTs. The fields of wq_type and stride are logarithms, a linked list is type 0. */
 #define POOL_READY 1u
 #define POOL_LOG2_WQES 1u
 #define POOL_LOG2_STRIDE 5u
@@ -121,7 +121,7 @@ uint16_t mlx5_udp_sport(const struct mlx5_caps *caps, uint32_t qpn, uint32_t rem
 	return (uint16_t)(caps->udp_sport_min + (mixed >> 32) % range);
 }
 
-/* RoCE v2: GID and MAC instead of a LID; the class is told to switches by DSCP. */
+/* RoCE v2: GID and MAC instead of a LID; switches get the class by DSCP. */
 static void set_roce_path(uint8_t *in, const struct mlx5_connect_args *args)
 {
 	const uint32_t ads = PRM_MODIFY_QP_IN_QPC + PRM_QPC_PATH;

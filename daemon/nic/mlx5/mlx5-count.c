@@ -65,7 +65,7 @@ static bool fails_alone(const struct mlx5_ctx *ctx, const struct mlx5_qp *qp)
 	return true;
 }
 
-/* What the session's set has that no QP got yet. */
+/* Errors in the session's set that no QP got yet. */
 static void count_rest(struct mlx5_ctx *ctx, struct mlx5_qp *qp)
 {
 	struct nic_counters all;

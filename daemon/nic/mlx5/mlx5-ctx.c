@@ -23,7 +23,7 @@
 #define FLUSH_POLL_NSEC 20000u
 #define FLUSH_POLL_MAX_NSEC 2000000u
 
-/* What it counted stays the NIC's: counters that are exported as such never fall. */
+/* Its counts stay the NIC's: counters that are exported as such never fall. */
 static void leave_nic(struct mlx5_ctx *ctx)
 {
 	struct mlx5_nic *nic = ctx->nic;
@@ -227,7 +227,7 @@ int mlx5_ctx_to_cpu(struct nic_ctx *base)
 	return 0;
 }
 
-/* What was rung and by whom nobody knows any more; ringing twice does nothing. */
+/* The former ringing is unknown; ringing twice does nothing. */
 int mlx5_ctx_hear_again(struct mlx5_ctx *ctx, const struct nic_kept *fds)
 {
 	_cleanup_(bell_page_freep) struct bell_page *page = NULL;

@@ -63,7 +63,7 @@ void mlx5_pool_deinit(struct mlx5_ctx *ctx)
 	memset(pool, 0, sizeof(*pool));
 }
 
-/* What the NIC reads stays pinned by the umem, whoever has it. */
+/* The umem pins the memory that the NIC reads, whoever has it. */
 void mlx5_pool_unimport(struct mlx5_ctx *ctx)
 {
 	struct mlx5_pool *pool = &ctx->pool;
@@ -86,7 +86,7 @@ int mlx5_pool_query(struct mlx5_ctx *ctx)
 
 /* ---- DCTs ---------------------------------------------------------------------------------------------------------- */
 
-/* What traffic class it answers with is the daemon's default: its peers choose theirs. */
+/* Its traffic class is the daemon's default: its peers choose theirs. */
 int mlx5_dct_create(struct mlx5_ctx *ctx, struct mlx5_qp *qp, uint32_t user_index)
 {
 	const struct nic_qp_params params = {.min_rnr_timer = DCT_RNR_TIMER};

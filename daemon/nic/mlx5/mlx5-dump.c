@@ -7,7 +7,7 @@
  *	  0x150/128  QPC.PATH.RGID = fe800000000000000000000000000001
  *	  0x0a0/32   in no field = 0x100
  *
- * Pure, never fails: short or unknown bytes are told as they are. Any thread.
+ * Pure, never fails: short or unknown bytes are printed as they are. Any thread.
  */
 #include "daemon/nic/mlx5/mlx5-cmd.h"
 

@@ -5,7 +5,7 @@
  *
  * A QP that fails as a responder tells so by an event of its own, a requester's error by an event of its armed CQ. To
  * find out more takes firmware commands. So the control thread only learns that a channel has something, once, and
- * whoever may use the context reads it (mlx5_ctx_look). What is found waits in the NIC's list.
+ * whoever may use the context reads it (mlx5_ctx_look). Its findings wait in the NIC's list.
  *
  * Control thread: mlx5_next_event(). The others: any thread that owns the context.
  */
@@ -32,7 +32,7 @@
 #define EQE_BYTES 64u
 #define EQE_TYPE 1u
 
-/* What a subscription's cookie says: the kind of queue above its number. */
+/* A subscription's cookie: the kind of queue above its number. */
 #define COOKIE_CQ (1ull << 32)
 
 static struct epoll_event epoll_of(uint64_t what)
@@ -58,7 +58,7 @@ void mlx5_events_unwatch(struct mlx5_nic *nic, int fd)
 /*
  * A requester's error is a CQE and no event of the QP's. But a CQ that is armed for solicited CQEs tells of each error CQE
  * too, and of nothing else while the client asks for no solicited ones: so each CQ is armed that way. A client that has
- * many solicited CQEs is left alone after a while; its errors are told when it asks for the QP's state.
+ * many solicited CQEs is left alone after a while; it learns of its errors when it asks for the QP's state.
  */
 #define MOST_IDLE_EVENTS 64u
 
@@ -84,7 +84,7 @@ static void arm(struct mlx5_ctx *ctx, struct mlx5_cq *cq)
 		htobe64((uint64_t)word << 32 | cq->cqn), __ATOMIC_RELEASE);
 }
 
-/* Of one session: while others have their turn after this one, and before its own question is answered. */
+/* Events of one session in one turn: others have theirs after it, and before its own question is answered. */
 #define EVENTS_OF_TURN 64u
 #define EVENTS_OF_QUESTION 4096u
 
@@ -170,7 +170,7 @@ static bool qp_failed(struct mlx5_ctx *ctx, struct mlx5_qp *qp, uint32_t syndrom
 	return true;
 }
 
-/* Armed first and looked at then: what comes in between is told by the next event. Oldest first: causes before flushes. */
+/* Armed first and looked at then: the next event reports what comes in between. Oldest first: causes before flushes. */
 static bool look_at(struct mlx5_ctx *ctx, struct mlx5_cq *cq)
 {
 	uint64_t end = 0, n;
@@ -208,7 +208,7 @@ static bool is_empty(ssize_t n)
 	return n < 0 && (errno == EAGAIN || errno == EINTR);
 }
 
-/* The kernel had no memory for some events: that is told in their place, and the channel goes on. */
+/* The kernel had no memory for some events: the event reports that in their place, and the channel goes on. */
 static bool is_overflow(ssize_t n)
 {
 	return n < 0 && errno == EOVERFLOW;

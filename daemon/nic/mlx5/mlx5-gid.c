@@ -15,7 +15,7 @@
 #define TEXT_BYTES 64
 #define MAX_INDEX UINT8_MAX /* that commands and address vectors have room for */
 
-/* 0: cannot be used. What comes first counts more than all behind it. */
+/* 0: cannot be used. An earlier term counts more than all later ones. */
 static unsigned int rank(const struct mlx5_gid *gid, uint8_t port, bool is_roce)
 {
 	enum gid_reach reach = gid_reach(gid->bytes);

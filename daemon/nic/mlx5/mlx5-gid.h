@@ -23,7 +23,7 @@ struct mlx5_gid {
  */
 int mlx5_gid_choose(const struct mlx5_gid *gids, size_t n, uint8_t port, bool is_roce);
 
-/* What sysfs says of a row's interface: `nic` is the folder of the device, `net` the one of all interfaces. */
+/* Reads sysfs for a row's interface: `nic` is the folder of the device, `net` the one of all interfaces. */
 void mlx5_gid_look(const char *nic, const char *net, struct mlx5_gid *gid);
 
 #endif

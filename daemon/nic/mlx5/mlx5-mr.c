@@ -82,7 +82,7 @@ static int reg_dmabuf(struct mlx5_ctx *ctx, const struct nic_mr_attr *attr, stru
 	return *ret_mr ? 0 : mlx5_errno(errno);
 }
 
-/* One region is told once: it would be destroyed twice. */
+/* A region may be reported once: a second report would destroy it twice. */
 static bool has_handle(const struct mlx5_ctx *ctx, uint32_t handle)
 {
 	const struct mlx5_mr *mr;
@@ -180,7 +180,7 @@ struct nic_mr *mlx5_mr_dereg(struct nic_mr *base)
 	mr = container_of(base, struct mlx5_mr, base);
 	ctx = mlx5_ctx(base->ctx);
 	err = mr->ibv ? ibv_dereg_mr(mr->ibv) : 0;
-	/* What the kernel does not destroy libmlx5 keeps, else for ever. */
+	/* libmlx5 keeps an object that the kernel does not destroy, else for ever. */
 	if (err)
 		ibv_unimport_mr(mr->ibv);
 	mlx5_note_destroyed(ctx, err);

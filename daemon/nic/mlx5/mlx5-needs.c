@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * From facts to needs. A need that holds says what was found; one that does not says what it keeps shmemd from, and what
- * to do. What could not be asked is unknown, never taken for good or bad.
+ * to do. A fact that could not be read is unknown, never good or bad.
  */
 #include "daemon/nic/mlx5/mlx5-needs.h"
 

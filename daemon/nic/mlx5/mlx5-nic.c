@@ -295,7 +295,7 @@ static uint8_t count_ports(struct ibv_device *device)
 	return n ? n : 1;
 }
 
-/* What is wrong with one device is told and does not end the others. */
+/* One device's error is logged and does not end the others. */
 static int probe_device(struct ibv_device *device, const struct nic_mlx5_attr *attr,
 			struct list *nics, struct nic_mlx5_report *report)
 {

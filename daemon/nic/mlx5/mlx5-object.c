@@ -65,7 +65,7 @@ static struct ib_uverbs_attr *call_attr(struct call *call, uint16_t id, size_t l
 	return attr;
 }
 
-/* What fits the attribute itself stands in it. */
+/* Small data stand in the attribute itself. */
 static void call_in(struct call *call, uint16_t id, const void *data, size_t bytes)
 {
 	struct ib_uverbs_attr *attr = call_attr(call, id, bytes);
@@ -204,7 +204,7 @@ static struct mlx5_object *object_new(struct ibv_context *ibv, enum mlx5_object_
 }
 
 /*
- * What libmlx5 keeps to itself: the kernel lists the newest object first. Where a client makes one in its context at this
+ * Handles that libmlx5 keeps to itself: the kernel lists the newest object first. Where a client makes one in its context at this
  * moment it is that one's, and the client has confused itself.
  */
 static int learn_handle(struct mlx5_object *object)
@@ -533,7 +533,7 @@ int mlx5_object_destroy(struct mlx5_object *object)
 		err = mlx5dv_devx_umem_dereg(object->umem);
 	else
 		err = mlx5_handle_destroy(object->ibv->cmd_fd, object->kind, object->handle);
-	/* What the kernel does not destroy libmlx5 keeps, else for ever. */
+	/* libmlx5 keeps an object that the kernel does not destroy, else for ever. */
 	if (err && object->obj)
 		object->library->obj_unimport(object->obj);
 	if (err && object->umem)

@@ -211,7 +211,7 @@ static int ask_port(struct mlx5_nic *nic, struct ibv_port_attr *ret_attr)
 	uint32_t life;
 	int err;
 
-	/* What cannot be told stays as it is; the question is asked again by the next event. */
+	/* A value that cannot be read stays as it is; the question is asked again by the next event. */
 	if (take_readdress(nic, &life))
 		query_addresses(nic, ibv, &port);
 	err = ibv_query_port(ibv, port.number, ret_attr);

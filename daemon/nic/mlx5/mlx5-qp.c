@@ -3,8 +3,8 @@
  * Connect, modify and query QPs.
  *
  * A QP is found by its number among those of the calling context only. Its state is remembered, so that connecting costs
- * three commands; a client that used the command descriptor to change it behind our back is told "wrong state" by the
- * firmware. A connect that fails leaves the QP it failed at in RST, so that it can be tried again.
+ * three commands; the firmware answers "wrong state" to a client that used the command descriptor to change it behind our
+ * back. A connect that fails leaves the QP it failed at in RST, so that it can be tried again.
  *
  * Any thread that owns the context.
  */
@@ -107,7 +107,7 @@ int mlx5_ask_next_hop(struct mlx5_ctx *ctx, struct mlx5_next_hop *hop, const str
 	return 0;
 }
 
-/* What a process of before began is finished, for the same peer: the QP may have received from it since. */
+/* A connect that a former process began is finished, for the same peer: the QP may have received from it since. */
 static bool may_connect(struct mlx5_ctx *ctx, struct mlx5_qp *qp, const struct nic_addr *remote)
 {
 	struct nic_qp_info info;
@@ -220,7 +220,7 @@ int mlx5_qp_modify(struct nic_ctx *base, uint32_t qpn, enum nic_qp_state state)
 
 /* ---- why a QP is in ERR ------------------------------------------------------------------------------------------ */
 
-/* Client-written memory: what is believed of it is told to this client alone. Slots are bounded by the ring's own size. */
+/* Client-written memory: only this client gets findings from it. Slots are bounded by the ring's own size. */
 uint32_t mlx5_cq_error_at(const struct mlx5_cq *cq, uint64_t index, uint32_t *ret_qpn)
 {
 	const struct nic_cq *desc = mlx5_cq_desc(cq);

@@ -77,7 +77,7 @@ struct mlx5_cq *mlx5_cq_find(struct mlx5_queues *queues, uint32_t name)
 
 /* ---- QPs --------------------------------------------------------------------------------------------------------- */
 
-/* What does not depend on the number. Only a DCT has a key; neither that nor a PSN can be guessed. */
+/* Attributes that do not depend on the number. Only a DCT has a key; neither that nor a PSN can be guessed. */
 int mlx5_qp_set_addr(struct mlx5_nic *nic, struct nic_qp *desc)
 {
 	const struct mlx5_port port = mlx5_port_now(nic);
@@ -139,11 +139,11 @@ int mlx5_qp_enter(struct mlx5_queues *queues, uint32_t i)
 	qp->queues = queues;
 	count_foreign(queues, qp, 1);
 	r = hash_add(&ctx->qps, qp->desc->qpn, qp);
-	/* A DCT has no error of its own: what a DCI does wrong ends that DCI. */
+	/* A DCT has no error of its own: a DCI's mistake ends that DCI. */
 	return r < 0 || qp->desc->type == NIC_QP_DCT ? r : mlx5_events_subscribe_qp(ctx, qp);
 }
 
-/* Of what sends. Every batch in doorbell mode cpu is mapped: see check_request, mlx5_ctx_to_cpu(). */
+/* For QPs that send. Every batch in doorbell mode cpu is mapped: see check_request, mlx5_ctx_to_cpu(). */
 int mlx5_qp_hear(struct bell_page *page, const struct mlx5_qp *qp)
 {
 	struct shmd_dbrec *dbrec;

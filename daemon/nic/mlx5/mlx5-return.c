@@ -3,7 +3,7 @@
  * A NIC that was lost and returns: found again by its GUID, opened anew, and used for new contexts.
  *
  * The kernel tells nobody who has no device open, so as long as the NIC is lost the list of devices is looked at: four times
- * a second at first, then every two seconds. What was made before stays lost: its contexts belong to the NIC's former life and end as their sessions do.
+ * a second at first, then every two seconds. Objects made before stay lost: its contexts belong to the NIC's former life and end as their sessions do.
  *
  * To open a device takes commands, so a query by whatever thread does that; the control thread takes what was found.
  */
@@ -45,7 +45,7 @@ DEFINE_CLEANUP(struct mlx5_life *, mlx5_life_free);
 
 /* ---- finding it: any thread ---------------------------------------------------------------------------------------- */
 
-/* What is not yet complete has no answer: it is asked again. */
+/* An incomplete device has no answer: it is asked again. */
 static int open_again(struct mlx5_nic *nic, struct ibv_device *device, struct mlx5_life *life)
 {
 	struct ibv_port_attr attr = {0};

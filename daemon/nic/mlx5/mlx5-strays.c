@@ -6,7 +6,7 @@
  * A handle is free for the next object as soon as its own is destroyed. Between two records one request is carried out,
  * which makes objects or destroys some and never both but for its own, so a handle of the older record is that object's or none's.
  *
- * Who made what the kernel does not tell. Strays are all objects of these kinds that no record names: also what a
+ * The kernel does not say which process made an object. Strays are all objects of these kinds that no record names: also what a
  * client made by its duplicate of the command descriptor.
  */
 #include "daemon/nic/mlx5/mlx5.h"
@@ -16,7 +16,7 @@
 
 #include "proto/base/cleanup.h"
 
-/* What others use comes after them. Events of a context end with their channel. */
+/* Objects that others use come after those. Events of a context end with their channel. */
 static const enum mlx5_object_kind order[] = {MLX5_OBJECT_DEVX, MLX5_OBJECT_UMEM, MLX5_OBJECT_MR,
 					      MLX5_OBJECT_AH,   MLX5_OBJECT_UAR,  MLX5_OBJECT_PD};
 

@@ -4,7 +4,7 @@
  *
  * A context here is whole but for its doorbell, which depends on what its session wants, and it is nobody's: its queues
  * are in no table of it, so that no number finds them. It leaves the pool once, to a session, and is closed with that;
- * nothing comes back. What depends on the session or on the time is set when it leaves: who has it, the address and PSN of
+ * nothing comes back. Values that depend on the session or on the time are set when it leaves: who has it, the address and PSN of
  * each QP, what peers may do.
  *
  * Lists and counters have the NIC's lock. Commands are sent by warm_step's thread alone, without it.
@@ -31,7 +31,7 @@ static bool is_good(const struct mlx5_nic *nic, const struct mlx5_ctx *ctx)
 	return !nic->lost && ctx->life == nic->life && ctx->warm_shape == nic->warm.shape;
 }
 
-/* What is not wanted any more: of a NIC that was lost, of another shape, too many. */
+/* Contexts that are not wanted any more: of a lost NIC, of another shape, too many. */
 static void sort_out(struct mlx5_nic *nic)
 {
 	struct mlx5_warm *warm = &nic->warm;
@@ -119,7 +119,7 @@ struct mlx5_ctx *mlx5_warm_take(struct mlx5_nic *nic, const struct nic_ctx_attr 
 		warm->info.missed_empty++;
 	}
 	pthread_mutex_unlock(&nic->lock);
-	/* What was told while it had no session was told to nobody. */
+	/* Reports from before it had a session reached nobody. */
 	if (ctx)
 		mlx5_events_listen(ctx);
 	return ctx;

@@ -2,9 +2,8 @@
 /*
  * Private to daemon/nic/mlx5: the backend's objects.
  *
- * Threads: those of nic.h. A context is used by one thread at a time. What contexts share with each other and with the
- * control thread has the NIC's lock, which nobody holds while a command is carried out: the control thread waits for no
- * firmware.
+ * Threads: those of nic.h. A context is used by one thread at a time. The NIC's lock protects state that contexts share with
+ * each other and with the control thread; nobody holds it while a command runs: the control thread waits for no firmware.
  */
 #ifndef SHMEMD_NIC_MLX5_H
 #define SHMEMD_NIC_MLX5_H
@@ -41,7 +40,7 @@ enum mlx5_object_kind {
 	MLX5_OBJECT_DEVX = 1,
 	MLX5_OBJECT_UMEM = 2,
 	MLX5_OBJECT_UAR = 3,
-	/* Of libibverbs: to be listed and destroyed only. */
+	/* Made by libibverbs: to be listed and destroyed only. */
 	MLX5_OBJECT_MR = 4,
 	MLX5_OBJECT_AH = 5,
 	MLX5_OBJECT_PD = 6,
@@ -87,7 +86,7 @@ void mlx5_uar_free(struct mlx5_uar *uar);
 /* The struct is gone also where the kernel refused. */
 int mlx5_object_destroy(struct mlx5_object *object);
 
-/* What another process with the command descriptor needs. */
+/* Data for another process with the command descriptor. */
 int mlx5_object_export(const struct mlx5_object *object, struct mlx5_object_record *ret_record);
 /* EOPNOTSUPP: of a libmlx5 that is not this one. Whether it is there others ask. */
 int mlx5_object_import(struct ibv_context *ibv, const struct mlx5_library *library, enum mlx5_object_kind kind,
@@ -342,7 +341,7 @@ struct ibv_context *mlx5_ibv_now(struct mlx5_nic *nic);
 bool mlx5_is_lost(struct mlx5_nic *nic);
 enum nic_port_state mlx5_port_state(const struct ibv_port_attr *attr);
 void mlx5_port_learn(struct mlx5_port *port, const struct ibv_port_attr *attr);
-/* Where packets to this peer go next: asks the kernel, which asks the network. */
+/* The next hop of packets to this peer: asks the kernel, which asks the network. */
 int mlx5_next_hop(struct mlx5_ctx *ctx, const struct nic_addr *remote, uint8_t ret_mac[6]);
 
 /* ---- mlx5-events.c --------------------------------------------------------------------------------------------------- */
@@ -365,11 +364,11 @@ int mlx5_events_subscribe_cq(struct mlx5_ctx *ctx, struct mlx5_cq *cq);
 void mlx5_events_read(struct mlx5_ctx *ctx);
 /* After a QP's reset: errors of its former life are read and forgotten. */
 void mlx5_events_settle(struct mlx5_ctx *ctx, struct mlx5_qp *qp);
-/* A QP that was found in ERR: told, if nobody did before. */
+/* A QP that was found in ERR: reports it, if nobody did before. */
 void mlx5_events_qp_failed(struct mlx5_ctx *ctx, struct mlx5_qp *qp);
 int mlx5_next_event(struct nic *nic, struct nic_event *ret_event);
 void mlx5_ctx_look(struct nic_ctx *ctx);
-/* Its channel is told of again, also when that was done before. */
+/* Its channel is reported again, also when that was done before. */
 void mlx5_events_listen(struct mlx5_ctx *ctx);
 
 /* ---- mlx5-count.c ---------------------------------------------------------------------------------------------------- */

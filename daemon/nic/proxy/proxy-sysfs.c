@@ -3,7 +3,7 @@
  * Reads the kernel's tree of RDMA devices (Documentation/ABI/stable/sysfs-class-infiniband) below any root folder.
  *
  * Its files are root's and are believed in what they say; how much they say is bounded here: files, names, ports and GIDs.
- * What is not of the form, too long or not there leaves its field unknown, and never fails the rest. Keeps nothing. To
+ * A malformed, too long or missing file leaves its field unknown, and never fails the rest. Keeps nothing. To
  * read a file may make a driver ask its firmware: not for the control thread.
  */
 #include "daemon/nic/proxy/proxy.h"
@@ -201,7 +201,7 @@ static void find_interface(int device, struct nic_seen *seen)
 	}
 }
 
-/* What rxe is a layer upon is its parent. */
+/* The interface below rxe is its parent. */
 static void read_netdev(int device, int net, struct nic_seen *seen)
 {
 	char text[TEXT_BYTES], path[NIC_NETDEV_BYTES + 8];
