@@ -59,7 +59,9 @@ static const char *hint(const struct suggest *suggest, const char *dashes, char 
 {
 	const char *word = suggest_result(suggest);
 
-	snprintf(buf, HINT_BYTES, word ? " (did you mean %s%s?)" : "", dashes, word);
+	buf[0] = 0;
+	if (word)
+		snprintf(buf, HINT_BYTES, " (did you mean %s%s?)", dashes, word);
 	return buf;
 }
 

@@ -130,7 +130,9 @@ static const char *join_choices(const char *const *choices, char *buf, size_t si
 /* " (did you mean X?)", or nothing. Returns buf. */
 static const char *hint(const char *word, char buf[HINT_BYTES])
 {
-	snprintf(buf, HINT_BYTES, word ? " (did you mean %s?)" : "", word);
+	buf[0] = 0;
+	if (word)
+		snprintf(buf, HINT_BYTES, " (did you mean %s?)", word);
 	return buf;
 }
 
