@@ -20,7 +20,7 @@ struct held {
 	struct inspect_info info;
 	struct foreign_account *account; /* owned: they are counted there from the drop on */
 	struct list link; /* the porter's: all of its holds */
-	struct list pending; /* linked: the porter has to be given it, or be told of the drop */
+	struct list pending; /* linked: the porter has to get it, or the order to drop it */
 	int fd; /* one of its descriptors here; -1: not known */
 	int left; /* owned: the last one, until the drop is sent with it; or -1 */
 	bool is_there; /* its porter has it */

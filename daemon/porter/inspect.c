@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a stranger's descriptor is, by the kernel's own words.
+ * The kind of a stranger's descriptor, by the kernel's own words.
  *
  * fstat, fstatfs and lseek go to the file's own file system, and one in user space answers when its owner likes. Only shared
- * memory of the kernel has seals. What has no path has a name from the kernel in /proc/self/fd; a path begins with a slash
+ * memory of the kernel has seals. A file without a path has a name from the kernel in /proc/self/fd; a path begins with a slash
  * and may lie. The page about a dmabuf has "size" and "exp_name", which no file system can put there; pages about others are
  * not read, since that of an epoll descriptor takes its lock and lists all that it watches. Any thread.
  */

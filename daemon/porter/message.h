@@ -28,7 +28,7 @@ struct porter_order {
 	uint32_t value, reserved;
 };
 
-/* What a porter reports. */
+/* A porter's reports. */
 enum porter_event {
 	PORTER_PACKET = 1, /* of PORTER_RECV; the bytes follow, and perhaps a descriptor comes with it */
 	PORTER_CLOSED, /* of PORTER_DROP */

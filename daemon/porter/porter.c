@@ -4,10 +4,10 @@
  *
  * Orders leave in their order. One for which the channel has no room is a flag of the slot or hold that it is about, which is
  * linked until it was sent: nothing is lost, and nothing is allocated for it. A hold is freed when its porter says that all of it is
- * closed; what was dropped counts until then.
+ * closed; a dropped descriptor counts until then.
  *
- * A porter handled what strangers sent: what it says is checked, and one that says anything wrong is let go of. When a porter
- * ends, sessions that wait for its answer are told; another one is given the sockets and the descriptors that the daemon has.
+ * A porter handled strangers' input: its messages are checked, and a porter that sends a wrong one is let go of. When a porter
+ * ends, sessions that wait for its answer get an error; another one is given the sockets and the descriptors that the daemon has.
  * A porter may have died unseen: whatever is closed here is sent before, with the order to close it. Control thread.
  */
 #include "daemon/porter/porter.h"
@@ -44,7 +44,7 @@ struct porter {
 	struct list slots; /* struct porter_slot.link */
 	struct list holds; /* struct held.link */
 	struct list pending_slots, pending_holds;
-	struct list waiting; /* struct porter_slot.waiting: somebody waits for it to be ready, and is told from the loop */
+	struct list waiting; /* struct porter_slot.waiting: a session waits for it to be ready, and hears so from the loop */
 	uint64_t started_nsec;
 	uint64_t idle_nsec; /* since when it has no slot and no hold; 0: it has */
 };
@@ -371,7 +371,7 @@ static bool needs_process(const struct porter *porter)
 	return !list_empty(&porter->slots) || !list_empty(&porter->holds);
 }
 
-/* What it had it has closed by its end. */
+/* A porter that ended has closed all that it had. */
 static void forget_all(struct porter *porter)
 {
 	struct porter_slot *slot, *tmp_slot;
@@ -497,7 +497,7 @@ static void fill_list(struct fdlist *fds, const struct held *held, const struct 
 {
 	fdlist_init(fds);
 	fds->close = held_close;
-	/* Those that were not passed on count all the same: no request has so many. */
+	/* Descriptors that were not passed on count all the same: no request has so many. */
 	fds->n = news->head.n_fds < FDLIST_MAX ? news->head.n_fds : FDLIST_MAX;
 	fds->fds[0] = news->fd;
 	if (news->fd < 0 && news->head.n_fds == 1 && news->head.r == 0)

@@ -37,14 +37,14 @@ struct porters_attr {
 
 /* 0 or -ENOMEM. Takes the zygote in any case. */
 int porters_new(const struct porters_attr *attr, struct porters **ret_porters);
-/* All slots are ended. What is not closed yet is left to the porters. NULL allowed; returns NULL. */
+/* All slots are ended. The porters close the rest. NULL allowed; returns NULL. */
 struct porters *porters_free(struct porters *porters);
 /* Hangs up when the service manager lets go of all that it had. Taken; below 0: there is none. Before the first slot. */
 void porters_set_lifeline(struct porters *porters, int fd);
 void porter_readable(struct porter *porter);
 void porters_tick(struct porters *porters);
 
-/* The packet that porter_slot_recv() asked for: r and the rest as framing_recv() has them. What is left in *fds is closed behind it. */
+/* The packet that porter_slot_recv() asked for: r and the rest as framing_recv() has them. The rest in *fds is closed behind it. */
 typedef void (*porter_packet_fn)(void *arg, int r, const void *buf, size_t bytes, struct fdlist *fds);
 
 /* The socket is the porter's, too: from here on it may take descriptors. */

@@ -158,7 +158,7 @@ static void add_hold(uint64_t id, const int *fds, unsigned int n)
 	remember(&porter.holds, id, hold);
 }
 
-/* Of a hold that a porter before this one had, fd is all that there is. */
+/* A hold of a former porter: it has fd alone. */
 static void on_drop(const struct porter_order *order, int fd)
 {
 	struct hold *hold;

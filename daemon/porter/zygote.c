@@ -93,7 +93,7 @@ static void raise_fd_limit(void)
 	}
 }
 
-/* What comes with an order. */
+/* Descriptors that come with an order. */
 struct order_fds {
 	int channel, lifeline; /* the second one may be missing */
 };

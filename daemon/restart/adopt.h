@@ -14,7 +14,7 @@ extern const struct keep_ops adopt_keep_ops;
 struct adopt_attr {
 	struct registry *registry; /* with all NICs, and without sessions */
 	struct keep_store *store; /* NULL: nothing is taken over */
-	/* Has the session watched from now on. What fails ends it. */
+	/* Has the session watched from now on. A failure ends it. */
 	int (*attach)(void *arg, struct session *session);
 	void (*progress)(void *arg); /* between two sessions: it may take a while. NULL: nobody wants to know */
 	void *arg;
@@ -28,8 +28,8 @@ struct adopt_result {
 };
 
 /*
- * All NICs go on when every session is there; then clients are told. Also where nothing was kept: NICs want to hear that.
- * What cannot be taken over is let go of. -ENOMEM: nothing was done.
+ * All NICs go on when every session is there; then clients get the news. Also where nothing was kept: NICs want to hear that.
+ * Sessions that cannot be taken over are let go of. -ENOMEM: nothing was done.
  */
 int adopt_all(const struct adopt_attr *attr, struct adopt_result *ret_result);
 

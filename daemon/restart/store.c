@@ -8,7 +8,7 @@
  * kernel limits: with too long ones no daemon would start any more.
  *
  * Descriptors may be a client's, also those that are claimed: the file itself is asked nothing, since its file system may not
- * answer. What it is the kernel tells by the link in /proc. Control thread.
+ * answer. The kernel names its kind by the link in /proc. Control thread.
  */
 #include "daemon/restart/store.h"
 

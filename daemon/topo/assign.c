@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which GPU uses which NIC.
+ * The assignment of NICs to GPUs.
  *
- * First what no GPU gets is set aside, each with its reason, and GPUs get what the policy gives them. What is left is a matching
+ * First NICs that no GPU gets are set aside, each with its reason, and GPUs get the NICs of the policy. The rest is a matching
  * of GPUs with the NICs nearest to them, and the matching is optimal: a GPU takes the least loaded NIC that can be had, if need
  * be by moving other GPUs along a path of NICs that are as near to them. So no NIC serves two GPUs while an idle one is as near
  * to either; and GPUs share NICs in proportion to their rates, so that the GPU with the least has as much as it can. Among equal
@@ -25,7 +25,7 @@ static bool has(const struct topo_gpu_map *got, unsigned int nic)
 }
 
 /*
- * Set aside by a rule that guesses: who names the NIC knows better. What the policy itself sets aside, or cannot work, stays. A VF below
+ * Set aside by a rule that guesses: an administrator who names the NIC knows better. NICs that the policy itself sets aside, or that cannot work, stay out. A VF below
  * a PF that is down is a guess as well: where it cannot work its own port is down.
  */
 static bool may_lift(const struct topo *topo, const struct topo_policy *policy, const struct topo_map *map, unsigned int nic)

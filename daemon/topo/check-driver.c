@@ -16,7 +16,7 @@
 #define FIRST_WITH_DMABUF 515
 #define FIRST_WITH_STREAM_MEMORY 525 /* on without being asked for */
 #define MODPROBE_FILE "/etc/modprobe.d/shmemd-nvidia.conf"
-/* The module is loaded from the first file system, with a copy of what it is told. */
+/* The module is loaded from the first file system, with a copy of its options. */
 #define APPLY_FIX "; update-initramfs -u or dracut -f; reboot"
 #define OVERRIDE "PeerMappingOverride="
 #define DWORDS_BYTES 160 /* of a string that is put into a fix */
@@ -99,7 +99,7 @@ void check_driver(const struct check_host *host, struct check_teller *to)
 
 /* ---- doorbells */
 
-/* In quotes, items separated by semicolons. Of several with other values nobody knows which counts. */
+/* In quotes, items separated by semicolons. Among several with different values the effective one is unknown. */
 static bool has_override(const char *dwords)
 {
 	unsigned int n = 0, n_set = 0;

@@ -25,7 +25,7 @@ static bool is_seen(const struct topo *topo, const char *device)
 	return false;
 }
 
-/* By intent: it has ports, and is a second device of a function that is there, or there is no room. Of these the reader told. */
+/* By intent: it has ports, and is a second device of a function that is there, or there is no room. The reader reported these. */
 static bool is_left_out(const struct check_host *host, const char *device, uint64_t pci)
 {
 	bool is_there_twice = false;
@@ -156,7 +156,7 @@ static const char *fix_manager(const char *nic, bool may_daemon, int r, char fix
 }
 
 /*
- * What manages switches of GPU links looks like a NIC to all who may not read its product data: to a
+ * A manager of GPU link switches looks like a NIC to every user who may not read its product data: to a
  * daemon without our rule of udev, and to who runs this.
  */
 static void judge_manager(const struct check_host *host, struct check_teller *to, unsigned int index)
@@ -198,7 +198,7 @@ void check_assignment(const struct check_host *host, struct check_teller *to)
 
 /* ---- what firmware allows ------------------------------------------------------------------------------------------ */
 
-/* `lacks` is told where the firmware says no. */
+/* Reports `lacks` where the firmware says no. */
 static void judge_known(const struct check_host *host, struct check_teller *to, unsigned int nic,
 			enum topo_known known, enum check_state state, const char *lacks,
 			const char *fix)
@@ -218,7 +218,7 @@ static bool is_judged(const struct check_host *host, unsigned int nic)
 	       check_is_mlx5(host->topo, nic) && !check_is_further_port(host, nic);
 }
 
-/* What all that were judged have; of none nothing is claimed. */
+/* Capabilities of all judged NICs; without any, nothing is claimed. */
 static void say_good(const struct check_host *host, struct check_teller *to, const char *good)
 {
 	bool has_any = false;
@@ -254,7 +254,7 @@ static void judge_atomics(const struct check_host *host, struct check_teller *to
 		    "no masked atomics: those of 4 bytes, and masked ones, fail", fix);
 }
 
-/* Who makes it knows; nothing here does. */
+/* Only its vendor knows. */
 static void say_foreign(const struct check_host *host, struct check_teller *to, unsigned int nic)
 {
 	char name[CHECK_SUBJECT_BYTES], fix[CHECK_TEXT_BYTES];
@@ -283,7 +283,7 @@ void check_atomics(const struct check_host *host, struct check_teller *to)
 /*
  * A version is FAMILY.BRANCH.PATCH. The families of ConnectX-5, -6, -6 Dx, BlueField-2, ConnectX-6 Lx, -7, BlueField-3 and
  * ConnectX-8 have branches in common; 35 is the one of 2022 with long-term support: the release notes of firmware 16.35 LTS and of
- * MLNX_OFED 5.8 LTS. What is older gets no corrections; whether it works nobody says.
+ * MLNX_OFED 5.8 LTS. Older ones get no corrections; whether they work is unknown.
  */
 static const unsigned int families[] = {16, 20, 22, 24, 26, 28, 32, 40};
 #define FIRST_BRANCH 35u

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ports of NICs: state, rate, MTU, addresses. What was set aside as not for GPUs is left alone. Keeps nothing; see check.h. */
+/* Ports of NICs: state, rate, MTU, addresses. Ports set aside as not for GPUs are left alone. Keeps nothing; see check.h. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 
 #define STATE_INIT 2 /* IBTA PortInfo: PortState */
 #define STATE_ACTIVE 4
-/* What carries 4096 bytes with the headers of RoCE. */
+/* The interface MTU that carries 4096 bytes with the headers of RoCE. */
 #define LARGE_MTU 4192u /* RoCE takes 96 bytes of it for headers */
 #define NETDEV_STATE "sys/class/net/%s/operstate"
 
@@ -151,7 +151,7 @@ void check_port(const struct check_host *host, struct check_teller *to)
 
 /* ---- rate ---------------------------------------------------------------------------------------------------------- */
 
-/* Ports that are down are told of elsewhere. */
+/* Another check reports ports that are down. */
 static bool has_rate(const struct check_host *host, unsigned int nic)
 {
 	return is_used(host, nic) || host->map->excluded[nic] == TOPO_SLOW;

@@ -3,8 +3,8 @@
  * Checks of a node: what on it makes work of GPUs on NICs slow or fail, why, and what fixes it.
  *
  * A check looks at files below a root folder, at the map of the node, and at what a daemon said; it changes nothing, asks no
- * device, and has no other input, so that a folder of a test, or of a captured machine, is judged like the running one. What cannot
- * be read is a warning with the reason, never good. All run; none ends another. Not for the control thread.
+ * device, and has no other input, so that a folder of a test, or of a captured machine, is judged like the running one. An unreadable
+ * fact is a warning with the reason, never good. All run; none ends another. Not for the control thread.
  */
 #ifndef SHMEMD_TOPO_CHECK_H
 #define SHMEMD_TOPO_CHECK_H
@@ -60,14 +60,14 @@ struct check_daemon {
 	const struct check_undriven *undriven;
 };
 
-/* What came of reading nics-include, nics-exclude and gpu-nic-map; NULL: there is no such thing. */
+/* The result of reading nics-include, nics-exclude and gpu-nic-map; NULL: there is no such thing. */
 struct check_settings {
 	const char *unread; /* why they cannot be read */
 	const char *error; /* why this machine cannot follow them */
 	const char *warning; /* topo_policy_doubts() */
 };
 
-/* What the checks look at. */
+/* Input of the checks. */
 struct check_host {
 	int root; /* folder with sys, proc, dev and usr */
 	const struct topo *topo; /* of the same folder */

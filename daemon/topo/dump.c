@@ -78,7 +78,7 @@ static void dump_gpu(const struct topo *topo, unsigned int gpu, FILE *out)
 	put_number(out, "switch_links", topo->gpus[gpu].n_switch_links);
 	fputs(">", out);
 	for (unsigned int i = 0; i < topo->n_gpus; i++) {
-		/* Who has no address cannot be named, and says it of the other one. */
+		/* A GPU without an address cannot be named; its own entry names the other one. */
 		if (!topo->gpu_links[gpu][i] || topo->nodes[topo->gpus[i].node].pci == TOPO_NO_PCI)
 			continue;
 		fputs("<links", out);
@@ -100,7 +100,7 @@ static void dump_gid(const struct topo_gid *gid, FILE *out)
 	fputs("/>\n", out);
 }
 
-/* What the port has and can, as far as that was asked. */
+/* The port's state and capability, as far as they are known. */
 static void dump_abilities(const struct topo_nic *nic, FILE *out)
 {
 	put_number(out, "active_mtu_bytes", nic->active_mtu_bytes);
@@ -303,7 +303,7 @@ static int open_links(struct reader *reader, unsigned int node)
 	return r < 0 ? r : (int)node;
 }
 
-/* What is no such word is as good as no word: all of these may be unknown. */
+/* An unknown word counts as none: all of these may be unknown. */
 static enum topo_known attr_known(const struct xml *xml, const char *name)
 {
 	const char *value = xml_attr(xml, name);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which NICs no GPU gets: each is set aside for the first of the reasons that is true of it. All but what a NIC says of itself is told
+ * NICs that no GPU gets: each is set aside for the first of the reasons that is true of it. All but a NIC's own properties follow
  * from the others, so the order of the rules matters: a VF goes by its PF, a bond by its ports, and rates by what is left then.
  * Pure; any thread.
  */
@@ -17,7 +17,7 @@ static uint64_t pci_of(const struct topo *topo, unsigned int nic)
 	return topo->nodes[topo->nics[nic].node].pci;
 }
 
-/* What the policy and a NIC itself say. What it seems to be for does not count where it is asked for by name. */
+/* Reasons by the policy and by the NIC itself. A guess at its purpose does not count where the policy names it. */
 static enum topo_exclusion judge_alone(const struct topo *topo, const struct topo_policy *policy, unsigned int nic)
 {
 	enum topo_exclusion by_policy = topo_policy_judge(policy, topo, nic);

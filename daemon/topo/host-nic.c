@@ -2,7 +2,7 @@
 /*
  * An RDMA device of the running machine as sysfs shows it: its ports, their interfaces and addresses, its PCI link.
  *
- * Believes what a file says, not how much: texts are cut, addresses bounded. What is not there stays unknown; a port without a
+ * Believes what a file says, not how much: texts are cut, addresses bounded. A missing fact stays unknown; a port without a
  * state is down. Keeps nothing. Not for the control thread.
  */
 #include <errno.h>
@@ -12,7 +12,7 @@
 #include "daemon/topo/sysfs.h"
 #include "daemon/topo/topo-private.h"
 
-/* Of the product data of a NIC whose function is to manage switches: the name of its image. */
+/* In the product data of a NIC that manages switches: the name of its image. */
 #define SWITCH_MANAGER_MARK "SW_MNG"
 #define VPD_BYTES 1024
 /* The kernel takes the first free row for an address, so behind so many free ones there are no more. */

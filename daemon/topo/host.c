@@ -4,7 +4,7 @@
  * of NICs from libibverbs.
  *
  * Only GPUs, NICs and the bridges above them become nodes: a machine has hundreds of other functions. The path of a device's link
- * says what it hangs on. Files are root's and are believed in what they say, not in how much. What is not there leaves its
+ * says what it hangs on. Files are root's and are believed in what they say, not in how much. A missing file leaves its
  * field unknown. Keeps nothing. Not for the control thread.
  */
 #include <errno.h>
@@ -382,7 +382,7 @@ static int read_machine(struct reader *reader, const struct topo_host_attr *attr
 	read_driver_files(reader);
 	if (attr->nvml)
 		topo_read_nvml(reader->builder, attr->nvml);
-	/* Who has no NIC loads no library for it. */
+	/* A machine without NICs needs no library for them. */
 	if (attr->verbs && reader->builder->topo->n_nics) {
 		topo_read_verbs(reader->builder, attr->verbs, attr->mlx5);
 		topo_read_speeds(reader->builder);

@@ -3,7 +3,7 @@
  * Names in an administrator's settings that nothing on this machine has.
  *
  * They are no error: one file may serve many nodes, and a NIC may come later. But a typing error in nics-include takes a node out of
- * service, so whoever looks is told, with the name that was probably meant. Pure; any thread.
+ * service, so every reader gets a warning, with the name that was probably meant. Pure; any thread.
  */
 #include <stdarg.h>
 #include <string.h>
@@ -45,7 +45,7 @@ static bool is_there(const struct doubts *doubts, const struct topo_named *named
 	return false;
 }
 
-/* What was probably meant: by a name that is alike, or by that of its interface. */
+/* The name that was probably meant: by a name that is alike, or by that of its interface. */
 static const char *meant(const struct doubts *doubts, const char *name)
 {
 	struct suggest near = suggest_begin(name);
@@ -121,7 +121,7 @@ static void look_at(struct doubts *doubts, const char *key, const struct topo_na
 	doubts->n += n_absent;
 }
 
-/* Of a map that is in force all the same, and of one whose GPUs or NICs have gone since. */
+/* For a map that is in force all the same, and for one whose GPUs or NICs have gone since. */
 static void look_at_map(struct doubts *doubts, const struct topo_policy *policy)
 {
 	for (unsigned int i = 0; i < policy->n_given; i++) {

@@ -158,7 +158,7 @@ static int set_list(struct topo_policy *policy, size_t list, const char *value, 
 	char entry[ENTRY_BYTES];
 	size_t n;
 
-	/* What the daemon has no room for is refused here as well, so that nobody is told that it is good. */
+	/* Refuses also what the daemon has no room for, so that shmemctl and the daemon agree. */
 	if (strlen(value) >= TOPO_POLICY_TEXT_BYTES) {
 		snprintf(why, TOPO_POLICY_WHY_BYTES, "it has more than %d bytes",
 			 TOPO_POLICY_TEXT_BYTES - 1);
@@ -215,7 +215,7 @@ static int read_line(struct topo_policy *policy, char *line, char why[TOPO_POLIC
 	return r == -ENOENT ? 0 : r;
 }
 
-/* What fgets() read ends before the line does. */
+/* fgets() read less than the line. */
 static bool has_zero(const char *line, size_t size, FILE *file)
 {
 	size_t n = strlen(line);

@@ -150,7 +150,7 @@ static void number_places(struct reader *reader)
 		if (numbers[order[i]] >= 0)
 			is_taken[numbers[order[i]]] = true;
 	}
-	/* Parents come first. What is anywhere is where they are. */
+	/* Parents come first. A place without a node is where its parent is. */
 	for (unsigned int i = 0; i < topo->n_nodes; i++) {
 		struct topo_node *node = &topo->nodes[i];
 
@@ -232,7 +232,7 @@ static bool is_osdev(const struct reader *reader, unsigned int kind)
 #define OSDEV_OPENFABRICS 3
 
 /*
- * The function of an RDMA device. One without PCI hangs near its NUMA node, and has a function of its own here. What hangs straight below
+ * The function of an RDMA device. One without PCI hangs near its NUMA node, and has a function of its own here. A device directly below
  * the machine is near nothing: a device in software, and 0 is the answer.
  */
 static int find_function(struct reader *reader, const struct frame *frame)
@@ -247,7 +247,7 @@ static int find_function(struct reader *reader, const struct frame *frame)
 	return topo_add_node(reader->builder, &like);
 }
 
-/* Of several devices of one function the first is its own, the others are subfunctions, which have the same ports. */
+/* The first of several devices of one function is its own, the others are subfunctions, which have the same ports. */
 static int open_rdma(struct reader *reader, struct frame *frame, const char *name, const char *netdev)
 {
 	int node = find_function(reader, frame);

@@ -4,8 +4,8 @@
  *
  * One of its PCI elements that is a bridge stands for a whole switch, and a CPU for all its host bridges. A "gpu" makes its function
  * one, whatever the class is. "net" elements are NICs where they are below a PCI function and no sockets. A file without any names no
- * NIC, so an Ethernet function beside a GPU, below the same bridge or, without any bridge, the same CPU, is taken for one. Of a file
- * that several hosts were joined in (MNNVL) the host of the first CPU is read. Keeps nothing; any thread.
+ * NIC, so an Ethernet function beside a GPU, below the same bridge or, without any bridge, the same CPU, is taken for one. In a file
+ * of several joined hosts (MNNVL) the host of the first CPU is read. Keeps nothing; any thread.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -109,7 +109,7 @@ static int open_pci(struct reader *reader, unsigned int parent)
 		like.n_hops = HOPS_OF_SWITCH;
 		like.pci = TOPO_NO_PCI;
 	}
-	/* Who writes such a file by hand makes up addresses of bridges. */
+	/* Such files written by hand have invented addresses of bridges. */
 	if ((!pci || !topo_pci_parse(pci, &like.pci)) && like.kind != TOPO_BRIDGE)
 		return refuse_address(reader, pci ? pci : "");
 	take_for_bridge(&reader->builder->topo->nodes[parent]);
@@ -142,7 +142,7 @@ static void take_net(const struct reader *reader, struct topo_nic *nic)
 }
 
 /*
- * Of several with one port of a function, which are subfunctions or what NCCL has merged, the first stands for all. A function that is a
+ * The first of several entries with one port of a function stands for all: they are subfunctions, or NCCL has merged them. A function that is a
  * NIC by its class is one without a "net" as well.
  */
 static int open_net(struct reader *reader, unsigned int parent)

@@ -20,7 +20,7 @@
 #define N_BITMAPS 3
 #define WORD_BITS 32
 
-/* Modes that follow each other and run alike. What is slower than 1 Gb/s has no RDMA. */
+/* Modes that follow each other and run alike. Links slower than 1 Gb/s have no RDMA. */
 /* clang-format off */
 static const struct {
 	unsigned int first, last;
@@ -85,7 +85,7 @@ struct topo_speed topo_speed_of(const uint32_t *modes, unsigned int n_words)
 }
 
 /*
- * Who runs faster than all that it supports has modes that are not known here. Who runs at its best and has a lower rate has one
+ * A port that runs faster than all its modes has modes that are unknown here. A port that runs at its best and has a lower rate has one
  * that is rounded: ib_get_eth_speed() of older kernels, which most drivers take it from, ends at 100 Gb/s.
  */
 static bool is_contradicted(uint32_t now_mbps, uint32_t max_mbps, uint64_t rate_mbps)

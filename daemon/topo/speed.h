@@ -23,17 +23,17 @@ struct topo_speed topo_speed_of(const uint32_t *modes, unsigned int n_words);
 typedef int topo_ask_speed_fn(void *arg, const char *netdev,
 			      struct ethtool_link_settings *settings);
 
-/* Of a NIC with an interface; what is not answered, or contradicts itself, stays unknown. */
+/* For a NIC with an interface; missing or contradictory answers stay unknown. */
 void topo_ask_speed(topo_ask_speed_fn *ask, void *arg, struct topo_nic *nic);
 
 /*
- * What a port of InfiniBand is sure to be capable of, by CapabilityMask and CapabilityMask2 of its PortInfo and what it runs at.
+ * The rate that an InfiniBand port can certainly reach, by CapabilityMask and CapabilityMask2 of its PortInfo and what it runs at.
  * 0: unknown, which all is that may be its best and may be not.
  */
 uint64_t topo_ib_max_mbps(uint32_t cap_mask, uint32_t cap_mask2, uint64_t rate_mbps,
 			  uint32_t n_lanes);
 
-/* Of all NICs. Asks the kernel for interfaces by name: for the machine that this runs on. */
+/* For all NICs. Asks the kernel for interfaces by name: for the machine that this runs on. */
 void topo_read_speeds(struct topo_builder *builder);
 
 #endif

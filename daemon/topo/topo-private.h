@@ -79,7 +79,7 @@ int topo_read_hwloc(struct topo_builder *builder, struct xml *xml);
 int topo_read_nccl(struct topo_builder *builder, struct xml *xml);
 int topo_read_own(struct topo_builder *builder, struct xml *xml);
 
-/* What no file says of NICs that are there already; without libmlx5 (or NULL) nothing that only a ConnectX has. */
+/* Facts that no file has on present NICs; without libmlx5 (or NULL) nothing that only a ConnectX has. */
 void topo_read_verbs(struct topo_builder *builder, const char *verbs_name, const char *mlx5_name);
 /* UUIDs, links and MIG of the GPUs that are there already. A library that is not there says nothing. */
 void topo_read_nvml(struct topo_builder *builder, const char *library);
@@ -94,7 +94,7 @@ bool topo_named_fits(const struct topo_named *named, const struct topo *topo, un
 bool topo_named_fits_apart(const struct topo_named *named, const struct topo_apart *nic);
 
 /*
- * What sysfs has of an RDMA device, whose folder is `nic`: of all its ports, and of seen->port. seen->gids is new. -ENOMEM.
+ * The facts of sysfs on an RDMA device, whose folder is `nic`: of all its ports, and of seen->port. seen->gids is new. -ENOMEM.
  */
 void topo_read_sysfs_nic(int nic, struct topo_nic *seen);
 int topo_read_sysfs_port(int sys, int nic, struct topo_nic *seen);

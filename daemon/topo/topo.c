@@ -2,8 +2,8 @@
 /*
  * Building a struct topo, whatever it is read from.
  *
- * Two GPUs of one address, or two NICs of one address and port, are refused: nobody could tell them apart. Those without an address
- * are by their place in the file. Nodes only grow, and a parent is there before its children, so depth and NUMA node are known as
+ * Two GPUs of one address, or two NICs of one address and port, are refused: nobody could distinguish them. Devices without an address
+ * are numbered by their place in the file. Nodes only grow, and a parent is there before its children, so depth and NUMA node are known as
  * soon as a node is. Pure; any thread.
  */
 #include <ctype.h>
@@ -310,7 +310,7 @@ static int add_silent_nics(struct topo_builder *builder)
 
 		for (unsigned int i = 0; i < n_named && !is_known; i++)
 			is_known = topo->nodes[topo->nics[i].node].pci == topo->nodes[node].pci;
-		/* Of the running machine nobody misses them where there is no room: they have no driver. */
+		/* The running machine does not need them where there is no room: they have no driver. */
 		if (!is_known && !(builder->is_live && topo->n_nics == TOPO_MAX_NICS)) {
 			int nic = topo_add_nic(builder, node);
 
@@ -351,7 +351,7 @@ static void place_links(struct topo_builder *builder)
 			topo->gpus[from].n_switch_links = at_most_255(topo->gpus[from].n_switch_links + count);
 			continue;
 		}
-		/* What is no GPU of this machine is a CPU, or a GPU that who captured it was not shown. */
+		/* Anything else is a CPU, or a GPU that the capturing process could not see. */
 		if (to < 0 || from == to)
 			continue;
 		if (count > topo->gpu_links[from][to])

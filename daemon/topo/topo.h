@@ -90,7 +90,7 @@ struct topo_link {
 	uint32_t max_width;
 };
 
-/* Of what only some sources tell. */
+/* Facts that only some sources have. */
 enum topo_known {
 	TOPO_NOT_KNOWN,
 	TOPO_NO,
@@ -173,7 +173,7 @@ struct topo_host_attr {
 };
 
 /*
- * -ENOMEM; -E2BIG with more of something than the limits above; -EBADMSG with a GPU that is there twice. What cannot be read stays
+ * -ENOMEM; -E2BIG with more of something than the limits above; -EBADMSG with a GPU that is there twice. An unreadable fact stays
  * unknown. Left out are the later of two RDMA devices of one function, by name, and VFs of PFs that are there where there is no room.
  */
 int topo_read_host(const struct topo_host_attr *attr, struct topo **ret_topo);

@@ -44,7 +44,7 @@ struct xml {
 void xml_init(struct xml *xml, char *text, size_t n_bytes);
 /* An enum xml_event; -EBADMSG: not well formed; -E2BIG: beyond the bounds. */
 int xml_next(struct xml *xml);
-/* Of the element that XML_OPEN has just told; NULL: it has no such attribute. */
+/* An attribute of the element that XML_OPEN reported; NULL: it has no such attribute. */
 const char *xml_attr(const struct xml *xml, const char *name);
 
 #endif

@@ -3,8 +3,8 @@
  * Reads the command line of shmemctl by the tables of options and commands.
  *
  * Options may stand anywhere, as "--name value" or "--name=value"; "--" ends them. Everything is checked before a
- * daemon is asked: unknown and unfitting options, values out of range, words too few and too many. What is wrong is
- * said in one line, which ends with where to read on.
+ * daemon is asked: unknown and unfitting options, values out of range, words too few and too many. An error is
+ * one line, which ends with the place to read on.
  */
 #include "libclient/ctl/args.h"
 

@@ -40,7 +40,7 @@ enum args_option_id {
 };
 
 #define OPTION_BIT(id) (1u << (id))
-/* What goes with every command. */
+/* Options of every command. */
 #define OPTIONS_COMMON \
 	(OPTION_BIT(OPTION_JSON) | OPTION_BIT(OPTION_COLOR) | OPTION_BIT(OPTION_SOCKET) | OPTION_BIT(OPTION_HELP) | \
 	 OPTION_BIT(OPTION_VERSION))
@@ -103,7 +103,7 @@ struct args {
  */
 int args_read(char **argv, struct args *ret_args);
 bool args_has(const struct args *args, enum args_option_id id);
-/* Of an option with VALUE_SECONDS, else def. */
+/* Value of an option with VALUE_SECONDS, else def. */
 double args_seconds(const struct args *args, enum args_option_id id, double def);
 /* Of an option with VALUE_COUNT, else def. */
 uint64_t args_count(const struct args *args, enum args_option_id id, uint64_t def);

@@ -15,7 +15,7 @@ int ctl_kill(struct ctl *ctl)
 
 	if (!args_parse_number(ctl->args->words[0], &session))
 		return ctl_fail("%s is not the number of a session; \"shmemctl list sessions\" shows them", ctl->args->words[0]);
-	/* Who it is can be told before only. Who may not see it may not kill it either, and is told that. */
+	/* The session's process can be named only before. A user who may not see it may not kill it either, and gets that answer. */
 	r = ctl_find_session(ctl, session, &item);
 	if (!r || r == -ENOENT)
 		r = shmd_admin_kill(ctl->client, session);

@@ -19,7 +19,7 @@ enum color {
  * always and never outrank the environment.
  */
 bool color_wanted(const char *mode, bool is_terminal, const char *no_color, const char *term);
-/* What to write before and after coloured text; empty where has_color is false or there is no colour. */
+/* Sequences before and after coloured text; empty where has_color is false or there is no colour. */
 const char *color_on(bool has_color, enum color color);
 const char *color_off(bool has_color, enum color color);
 

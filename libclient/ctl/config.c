@@ -195,7 +195,7 @@ static int read_entries(struct import *import, const struct variable *variable, 
 	return import->n_entries || import->n_pes ? 0 : ctl_fail("%s names no NIC", variable->name);
 }
 
-/* Of a bool as NVSHMEM reads it: whatever does not begin like a "no" is a yes. */
+/* A bool as NVSHMEM reads it: whatever does not begin like a "no" is a yes. */
 static bool is_off(const char *value)
 {
 	return value && strchr("0NnFf", *value);

@@ -75,7 +75,7 @@ void ctl_print_warning(struct ctl *ctl, const struct shmd_daemon_status *status)
 /* Contexts in advance, behind an empty line; nothing where no NIC makes any. */
 int ctl_table_warm(struct ctl *ctl);
 
-/* Of a session that is there: 0. -ENOENT when there is none, with nothing said. */
+/* Finds a session that is there: 0. -ENOENT when there is none, with nothing said. */
 int ctl_find_session(struct ctl *ctl, uint64_t session, struct shmd_session_item *ret_item);
 /* Says on stderr what is wrong and returns CTL_EXIT_FAILED. */
 int ctl_fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
@@ -91,7 +91,7 @@ const char *ctl_qp_type(uint32_t type);
 const char *ctl_qp_state(uint32_t state);
 const char *ctl_mem_kind(uint32_t kind);
 const char *ctl_event_kind(unsigned int kind);
-/* What an administrator does about a syndrome; never NULL. */
+/* Advice to an administrator on a syndrome; never NULL. */
 const char *ctl_syndrome_advice(uint32_t syndrome);
 enum color ctl_nic_state_color(uint32_t state);
 enum color ctl_qp_state_color(uint32_t state);

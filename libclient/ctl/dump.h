@@ -8,7 +8,7 @@
 
 #define DUMP_TEXT_BYTES 4096
 
-/* Of struct shmd_queue_head: *_cq_flags. */
+/* Values of struct shmd_queue_head: *_cq_flags. */
 #define DUMP_CQ_COLLAPSED 0x1u
 
 struct dump_cq {

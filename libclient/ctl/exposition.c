@@ -98,7 +98,7 @@ void exposition_label(struct exposition *to, const char *key, const char *value)
 	to->n_labels++;
 }
 
-/* What stands between labels and value. */
+/* The text between labels and value. */
 static void end_labels(struct exposition *to)
 {
 	if (to->json)

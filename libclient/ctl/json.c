@@ -89,7 +89,7 @@ static void put_string(FILE *out, const char *value)
 	fputc('"', out);
 }
 
-/* What stands before a value: comma and key. */
+/* The text before a value: comma and key. */
 static void put_head(struct json *json, const char *key)
 {
 	if (json->needs_comma)
