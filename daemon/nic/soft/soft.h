@@ -214,6 +214,9 @@ struct soft_nic {
 	struct soft_events events;
 	struct nic_page nic_page; /* constant once started; kept where `keeps` is set */
 	struct nic_counters former; /* of queues that were gone before their contexts were imported; control thread */
+	/* Away from flags of the data thread: compilers read several of those at once. */
+	bool is_leaving; /* the thread is to rest; atomic */
+	bool has_left; /* and it does; atomic */
 
 	/* data thread, from its start on */
 	struct engine *engine;
@@ -231,13 +234,11 @@ struct soft_nic {
 	uint64_t now_nsec; /* the engine's clock */
 	uint64_t calls_after_nsec; /* while there is traffic, no slice of a call before */
 	bool busy; /* the last turn had traffic */
-	uint32_t n_turns;
 	bool has_sat_still; /* fault point */
+	uint32_t n_turns;
 	uint32_t turns_unpolled; /* since doorbells were looked at */
 	bool stop;
 	bool resting; /* only calls are served: until all contexts of a former process are there, or for good */
-	bool is_leaving; /* the thread is to rest; atomic */
-	bool has_left; /* and it does; atomic */
 	bool is_mute; /* nothing is sent: what ends here goes on elsewhere */
 	bool fault_stopped;
 	uint64_t n_steps; /* of the engine, at the one that is a fault point */
