@@ -45,6 +45,7 @@ struct turns {
 	struct list users;
 	struct list ready; /* struct turn_user.ready, served longest ago first */
 	struct list accounts;
+	struct turn_account all; /* charged for every turn */
 };
 
 DEFINE_CLEANUP(struct turns *, turns_free);
@@ -182,6 +183,8 @@ static uint64_t serve(struct turn *turn, uint64_t begin)
 	for (unsigned int i = 0; i < TURN_ACCOUNTS; i++)
 		if (user->accounts[i])
 			account_charge(user->accounts[i], end - begin, end);
+	account_debt(&user->turns->all, end);
+	account_charge(&user->turns->all, end - begin, end);
 	return end;
 }
 
@@ -230,6 +233,12 @@ static void on_timer(void *arg)
 		loop_timer_arm(turns->timer, 0);
 }
 
+/* Not once all together took long: a crowd whose users owe little each would be heard before one that comes behind it. */
+static bool is_heard_at_once(struct turns *turns, const struct turn_user *user, uint64_t now)
+{
+	return user_debt(user, now) < AT_ONCE_NSEC && account_debt(&turns->all, now) < AT_ONCE_NSEC;
+}
+
 void turn_ask(struct turn *turn)
 {
 	struct turn_user *user = turn->user;
@@ -239,8 +248,7 @@ void turn_ask(struct turn *turn)
 	if (!list_empty(&turn->link))
 		return;
 	now = nsec_now();
-	if (list_empty(&turns->ready) &&
-	    (user_debt(user, now) < AT_ONCE_NSEC || loop_timer_arm(turns->timer, 0) < 0)) {
+	if (list_empty(&turns->ready) && (is_heard_at_once(turns, user, now) || loop_timer_arm(turns->timer, 0) < 0)) {
 		serve(turn, now);
 		return;
 	}
