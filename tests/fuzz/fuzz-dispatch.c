@@ -132,11 +132,31 @@ static void drain(struct pair *pair)
 	session_writable(pair->session);
 }
 
+/* As a daemon with porters reads: packets without descriptors by itself, the others it leaves in the socket. */
+static void read_plain(size_t bytes, const uint8_t *data, const int *fds, unsigned int n)
+{
+	static uint8_t buf[FRAMING_MAX_PACKET_BYTES];
+	size_t got = 0;
+	int socks[2], r;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, socks) < 0)
+		return;
+	if (framing_setup(socks[0]) == 0 && framing_send(socks[0], data, bytes, fds, n) == 0) {
+		assert_bug(framing_next_has_fds(socks[1]) == (n > 0));
+		r = framing_recv_plain(socks[1], buf, sizeof(buf), &got);
+		assert_bug(n > 0 ? r == FRAMING_HAS_FDS : r == 0 && got == bytes && memcmp(buf, data, bytes) == 0);
+		assert_bug(n > 0 || framing_recv_plain(socks[1], buf, sizeof(buf), &got) == -EAGAIN);
+	}
+	framing_close(socks[0]);
+	framing_close(socks[1]);
+}
+
 static void packet(struct program *p, struct pair *pair, uint8_t kinds, size_t bytes, const uint8_t *data)
 {
 	int fds[FDLIST_MAX];
 	unsigned int n = make_fds(p, kinds, fds);
 
+	read_plain(bytes, data, fds, n);
 	framing_send(pair->raw.sock, data, bytes, fds, n);
 	for (unsigned int i = 0; i < n; i++)
 		close(fds[i]);

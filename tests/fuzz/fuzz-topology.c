@@ -39,6 +39,19 @@ static bool read_policy(const uint8_t *bytes, size_t n)
 	return r == 0;
 }
 
+/* Names that nothing has are a number and a sentence, or neither. */
+static void judge_doubts(const struct topo *topo)
+{
+	char text[TOPO_DOUBTS_BYTES];
+	unsigned int n;
+
+	memset(text, 0xff, sizeof(text));
+	n = topo_policy_doubts(&policy, topo, NULL, 0, text);
+	assert_bug(memchr(text, 0, sizeof(text)) && (n > 0) == (text[0] != 0));
+	if (n > 0)
+		judge_words(text, sizeof(text));
+}
+
 static bool check_policy(const struct topo *topo)
 {
 	char why[TOPO_POLICY_WHY_BYTES];
@@ -49,6 +62,7 @@ static bool check_policy(const struct topo *topo)
 	assert_bug(r == 0 || r == -EINVAL || r == -ENETDOWN);
 	if (r < 0)
 		judge_words(why, sizeof(why));
+	judge_doubts(topo);
 	return r == 0;
 }
 

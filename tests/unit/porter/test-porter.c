@@ -461,6 +461,8 @@ TEST_TIMEOUT(socket_that_ends_behind_the_back_of_a_dead_porter_is_left_to_the_ne
 	int fds[2], pipe;
 	struct scene s;
 
+	if (test_emulator())
+		test_skip("qemu-user leaks descriptors when ancillary data is cut off");
 	scene_init(&s);
 	client_init(&client, &s);
 	pipe = send_pipe(&client);
