@@ -18,6 +18,8 @@
 #include "daemon/restart/state-file.h"
 #include "proto/base/cleanup.h"
 
+#define MAX_SEQUENCE (UINT64_MAX / 2) /* no writer gets there: the next ones never wrap */
+
 #define UNIT_BYTES 64u
 #define SMALL_BYTES 1024u /* up to here sizes are multiples of UNIT_BYTES, then powers of two */
 /* Place of the second of two heads before version 4. */
@@ -219,7 +221,7 @@ static int load(struct state *state)
 		return r;
 	if (is_strange(state, &state->version))
 		return -EPROTONOSUPPORT;
-	if (head->magic != STATE_MAGIC || head->zero || head->sequence == 0 || head->sequence == UINT64_MAX ||
+	if (head->magic != STATE_MAGIC || head->zero || head->sequence == 0 || head->sequence > MAX_SEQUENCE ||
 	    head->end < BLOCK_BYTES || head->end > state->size || head->sum != state_head_sum(head))
 		return -EBADMSG;
 	return load_extents(state, head);
