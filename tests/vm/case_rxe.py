@@ -95,7 +95,7 @@ def an_rxe_device_is_listed_and_its_changes_are_told(lab):
         eventually(lambda: is_complete(undriven(node)), 'it is listed with its state and its addresses')
         for command in 'shmemctl port rxe0 down', f'{PROGRAMS}/vm-waiter rxe0':
             said = node.execute(command)
-            assert said.status == 1 and 'the proxy backend' in said.err + said.out, said
+            assert said.status == 1 and 'does not support rxe0' in said.err + said.out, said
         node.run('ip link set dev eth0 down')
         eventually(told(node, 'rxe0 is down'), 'a monitor is told that the port went down')
         eventually(lambda: states(node) == [('rxe0', 'down')], 'the list says so too')

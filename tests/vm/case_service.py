@@ -59,7 +59,7 @@ def the_demo_runs_as_an_ordinary_user(lab):
 def the_status_line_counts_sessions_and_qps(lab):
     node = lab.node(1)
     with service(node), waiting_client(node):
-        eventually(lambda: re.search(r'Status: "1 sessions?, 1 QPs? on \d+ NICs?',
+        eventually(lambda: re.search(r'Status: "1 sessions?, 1 QPs? on \d+ (?:simulated )?NICs?',
                                      node.execute('systemctl status --no-pager shmemd.service').out),
                    'systemctl status shows one session and one QP')
 
