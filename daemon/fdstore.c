@@ -90,7 +90,7 @@ static void next_name(const char **names, char *ret, size_t size)
 		*names = (*names)[bytes] ? *names + bytes + 1 : NULL;
 }
 
-/* Of the daemon, and of no session. */
+/* Names of the daemon's own descriptors, which belong to no session. */
 static bool is_own_name(const char *name)
 {
 	return strcmp(name, NODE_NAME) == 0 || strcmp(name, FDSTORE_LISTENER) == 0 || strcmp(name, FDSTORE_LIFELINE) == 0;

@@ -9,7 +9,7 @@
  * A DCT executes nothing itself: for each DCI that it hears from it has a QP, the responder of RC. A DCI that goes on to
  * another DCT, or ends, says so, and that QP is closed: it drops what comes late, and the longest closed one goes when there
  * are many, or when the engine has no QP left for whatever purpose. A later connection of the same DCI begins it anew. Refused in silence: packets of earlier ones, a
- * wrong key, and a DCI for which there is no QP left. An error that ends such a QP ends neither the DCT nor its other connections.
+ * wrong key, and a DCI that finds no free QP. An error that ends such a QP ends neither the DCT nor its other connections.
  */
 #include "daemon/engine/ledger-private.h"
 

@@ -134,7 +134,7 @@ void engine_set_fault(struct engine *engine, enum engine_fault fault, uint64_t n
 
 /* ---- QPs ---------------------------------------------------------------------------------------------------- */
 
-/* Of a type with a send ring. */
+/* Checks the rings of a type that has a send ring. */
 bool qp_rings_are_valid(const struct engine_qp_attr *attr)
 {
 	if (attr->has_srq && attr->rq_ring)

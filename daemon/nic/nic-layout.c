@@ -128,8 +128,8 @@ static int place(uint64_t *end, uint64_t align, uint64_t bytes, uint64_t *ret_of
 }
 
 /*
- * A collapsed CQ has its whole ring too, though its CQEs are all at the first entry: a NIC is told the size and may use what it
- * was told. NVSHMEM (ibgda.cpp, ibgda_create_cq) gives as many entries as the CQ has, and so does UCX (gdaki.c), with one.
+ * A collapsed CQ has its whole ring too, though its CQEs are all at the first entry: a NIC gets the size and may use all of
+ * it. NVSHMEM (ibgda.cpp, ibgda_create_cq) gives as many entries as the CQ has, and so does UCX (gdaki.c), with one.
  */
 static int place_cqs(struct nic_layout *layout, const struct nic_cq_spec *spec, uint64_t *end)
 {
