@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One thread, made when the first job comes, so that a porter whose clients send plain memory has none. A second one would
- * help nobody: who gets one stuck gets them all stuck, and both belong to one uid. Any thread; one lock.
+ * One thread, which the first job starts, so that a porter whose clients send plain memory has none. A second one would not help:
+ * a client that gets one thread stuck can do the same to the other, and both belong to its uid. Any thread; one lock.
  */
 #include "daemon/porter/closer.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A counter with two kinds of owners. Control thread. */
+/* A counter with references. Control thread. */
 #include "daemon/porter/foreign-account.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How many descriptors of one uid are not closed yet. Lives while anything of it is being closed, also when its owner lets
- * go. Control thread.
+ * How many descriptors of one uid the daemon has dropped and its porter has not closed yet. Descriptors that are being closed hold
+ * a reference, so the account outlives its owner. Control thread.
  */
 #ifndef SHMEMD_PORTER_FOREIGN_ACCOUNT_H
 #define SHMEMD_PORTER_FOREIGN_ACCOUNT_H

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The kind of a stranger's descriptor, by the kernel's own words.
+ * The kind of a client's descriptor, as the kernel alone reports it.
  *
- * fstat, fstatfs and lseek go to the file's own file system, and one in user space answers when its owner likes. Only shared
+ * fstat, fstatfs and lseek ask the file system of the file, and one in user space answers when its owner likes. Only shared
  * memory of the kernel has seals. A file without a path has a name from the kernel in /proc/self/fd; a path begins with a slash
- * and may lie. The page about a dmabuf has "size" and "exp_name", which no file system can put there; pages about others are
- * not read, since that of an epoll descriptor takes its lock and lists all that it watches. Any thread.
+ * and may lie. The page about a dmabuf has "size" and "exp_name", which no file system can put there. This code reads no page about
+ * other files, since that of an epoll descriptor takes its lock and lists everything it watches. Any thread.
  */
 #include "daemon/porter/inspect.h"
 
@@ -23,7 +23,7 @@
 #define FDINFO_BYTES 1024
 #define NVIDIA_MAJOR 195u /* Documentation/admin-guide/devices.txt: reserved for them */
 
-/* What stands behind "key:\t" at the start of a line, or NULL. */
+/* The text behind "key:\t" at the start of a line, or NULL. */
 static const char *value_of(const char *text, const char *key)
 {
 	size_t bytes = strlen(key);
@@ -61,7 +61,7 @@ static bool is_dmabuf(int fd, uint64_t *ret_bytes)
 	return inspect_parse_dmabuf(text, ret_bytes) == 0;
 }
 
-/* A name may be a lie: the file server of who lies is not asked for what the kernel knows already. */
+/* The name may lie. AT_STATX_DONT_SYNC: a file system in user space is not asked. */
 static bool is_nvidia(int fd)
 {
 	struct statx st;
@@ -94,7 +94,7 @@ void inspect_fd(int fd, struct inspect_info *ret_info)
 		return;
 	else if (name[0] == '/')
 		ret_info->kind = kind_of_path(fd, name, &ret_info->bytes);
-	/* A pidfd was an anonymous inode before Linux 6.9, and says so again. Each close of an io_uring waited before Linux 5.16. */
+	/* A pidfd was an anonymous inode before Linux 6.9, and has such a name again. Each close of an io_uring waited before 5.16. */
 	else if ((begins(name, "anon_inode:") && !begins(name, "anon_inode:[io_uring")) || begins(name, "pidfd:["))
 		ret_info->kind = INSPECT_ANON;
 	else if (begins(name, "pipe:["))

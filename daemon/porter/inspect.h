@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a descriptor is, without asking whoever made it. */
+/* Finds the kind of a descriptor without asking the process that made it. */
 #ifndef SHMEMD_PORTER_INSPECT_H
 #define SHMEMD_PORTER_INSPECT_H
 
 #include <stdint.h>
 
 enum inspect_kind {
-	/* A close that is not the last one waits for nobody. */
-	INSPECT_MEMFD = 1, /* nor does the last one: nothing can poll it, and its file system is the kernel's own */
+	/* No close waits for another process, unless it is the last one. */
+	INSPECT_MEMFD = 1, /* the last one neither: nothing can poll a memfd, and its file system is the kernel's own */
 	INSPECT_DMABUF,
 	INSPECT_GPU, /* memory that CUDA exports */
 	INSPECT_ANON, /* an anonymous inode: eventfd, epoll, pidfd, ... */
@@ -25,9 +25,9 @@ struct inspect_info {
 	uint64_t bytes; /* of a dmabuf */
 };
 
-/* Any descriptor, also one that is none. Does not block. */
+/* Any number, also one that is not open. Does not block. */
 void inspect_fd(int fd, struct inspect_info *ret_info);
-/* NULL where the daemon takes this kind; else its name, for an error message. Any number. */
+/* NULL if the daemon takes this kind; else its name, for an error message. Any number. */
 const char *inspect_refusal(uint32_t kind);
 
 /* The size in the text of /proc/self/fdinfo/N of a dmabuf; -EBADF for any other. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the daemon and a porter say to each other, one packet each on a SOCK_SEQPACKET pair. Both are the same program, so there
- * are no versions. A slot is a session's socket; a hold is what came with one packet, or one descriptor of the daemon's.
+ * The packets between the daemon and a porter, on a SOCK_SEQPACKET pair. Both are the same program, so there are no versions. A
+ * slot is the socket of a session. A hold is the descriptors that came with one packet, or one descriptor of the daemon.
  */
 #ifndef SHMEMD_PORTER_MESSAGE_H
 #define SHMEMD_PORTER_MESSAGE_H
@@ -15,9 +15,9 @@ enum porter_op {
 	PORTER_SOCKET = 1, /* with a descriptor: the socket of a new slot */
 	PORTER_ATTACH, /* with a descriptor that stays open as long as the slot does */
 	PORTER_HOLD, /* with a descriptor that stays open until it is dropped */
-	PORTER_RECV, /* read one packet; what comes with it is held under `hold` */
+	PORTER_RECV, /* read one packet, and hold its descriptors under `hold` */
 	PORTER_KEEP, /* `value`: the service manager has this socket (1), or not (0) */
-	PORTER_DRAIN, /* drop what was not read */
+	PORTER_DRAIN, /* drop the packets that nobody has read */
 	PORTER_END, /* the same, and close the slot; with the daemon's descriptor of the socket, to be closed likewise */
 	PORTER_DROP, /* close a hold; perhaps with the daemon's last descriptor of it, to be closed likewise */
 };

@@ -26,7 +26,7 @@ struct porters_hooks {
 	void *(*watch)(void *arg, int fd, struct porter *porter);
 	void (*unwatch)(void *arg, void *watch);
 	void (*alarm)(void *arg, uint64_t nsec); /* call porters_tick() after this time; only the last call counts */
-	void (*failed)(void *arg, uint32_t uid, const char *text); /* a porter has ended, or cannot be started: for the log */
+	void (*failed)(void *arg, uint32_t uid, const char *text); /* for the log: a porter has ended, or cannot be started */
 };
 
 struct porters_attr {
@@ -39,20 +39,20 @@ struct porters_attr {
 int porters_new(const struct porters_attr *attr, struct porters **ret_porters);
 /* All slots are ended. The porters close the rest. NULL allowed; returns NULL. */
 struct porters *porters_free(struct porters *porters);
-/* Hangs up when the service manager lets go of all that it had. Taken; below 0: there is none. Before the first slot. */
+/* fd hangs up when the service manager closes all that it kept. Taken; below 0: there is none. Before the first slot. */
 void porters_set_lifeline(struct porters *porters, int fd);
 void porter_readable(struct porter *porter);
 void porters_tick(struct porters *porters);
 
-/* The packet that porter_slot_recv() asked for: r and the rest as framing_recv() has them. The rest in *fds is closed behind it. */
+/* The packet of porter_slot_recv(); arguments as in framing_recv(). The caller closes what is left in *fds. */
 typedef void (*porter_packet_fn)(void *arg, int r, const void *buf, size_t bytes, struct fdlist *fds);
 
-/* The socket is the porter's, too: from here on it may take descriptors. */
+/* The porter has the socket, too: from here on the socket may take descriptors. */
 typedef void (*porter_ready_fn)(void *arg);
 
 struct porter_slot_attr {
 	uint32_t uid;
-	struct foreign_account *account; /* what is not closed yet is counted there */
+	struct foreign_account *account; /* counts descriptors that are not closed yet */
 	int sock; /* borrowed until porter_slot_end() */
 	porter_packet_fn packet;
 	porter_ready_fn ready; /* for porter_slot_await() */
@@ -64,22 +64,22 @@ int porter_slot_new(struct porters *porters, const struct porter_slot_attr *attr
 /* True: its porter has the socket. False: `ready` is called from the loop when it has. */
 bool porter_slot_await(struct porter_slot *slot);
 /*
- * The daemon's own, which a client has too and can watch: open as long as the slot is. Borrowed. is_lasting: the daemon keeps
- * using it, so that each later porter of the slot holds it as well; costs a duplicate. 0 or negative errno.
+ * A descriptor of the daemon's own which the client has too and can watch: the porter holds it until the slot ends. fd is borrowed.
+ * is_lasting: the daemon keeps using it, so each later porter of the slot holds it as well; costs a duplicate. 0 or negative errno.
  */
 int porter_slot_attach(struct porter_slot *slot, int fd, bool is_lasting);
-/* Memory that a client has as well: fd is held from here on, as if it had come in a packet. -ENOMEM. */
+/* Memory that the client has as well: its porter holds fd from here on, as if it had come in a packet. -ENOMEM. */
 int porter_slot_hold(struct porter_slot *slot, int fd);
 /*
- * Have the next packet read; nobody else reads this socket before it came. -ENOMEM. The packet may come with -EPIPE: the porter
- * died.
+ * The porter reads the next packet; nobody else reads this socket before that packet has come. -ENOMEM. If the porter dies, the
+ * packet comes with -EPIPE.
  */
 int porter_slot_recv(struct porter_slot *slot);
 void porter_slot_keep(struct porter_slot *slot, bool is_kept); /* the service manager has the socket */
-void porter_slot_drain(struct porter_slot *slot); /* nothing is read any more; the socket is shut down */
-/* Ends the slot, and takes the socket with it: closed here at once, there when its input is dropped. */
+void porter_slot_drain(struct porter_slot *slot); /* the socket is shut down, and nobody reads it any more */
+/* Ends the slot and takes the socket: this process closes it at once, the porter once it has dropped the input. */
 void porter_slot_end(struct porter_slot *slot, int sock);
-/* The same for a socket that no session has, whoever it is of. porters NULL: only closed. No porter can be started: only shut down. */
+/* The same for a socket of any uid without a session. porters NULL: only closes it. If no porter can be started: only shuts it down. */
 void porters_discard(struct porters *porters, int sock);
 
 #endif

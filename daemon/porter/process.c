@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The porter: reads what has descriptors from its uid's sockets, keeps them open for longer than the daemon does, and closes
- * them.
+ * The porter: it reads packets with descriptors from its uid's sockets, keeps the descriptors open for longer than the daemon
+ * does, and closes them.
  *
- * Each order is carried out by this thread, which waits for nobody but the daemon; whatever the kernel may have to wait for,
- * closing above all, is the closer's. Only small memory is closed here. When the daemon has died its descriptors are open until
- * the kernel has ended it, which its pidfd tells; before that nothing is closed here, so that no close of the daemon's is the
- * last one. Sockets that the service manager has stay open for a while longer, for the same reason.
+ * This thread carries out the orders, and waits for the daemon alone. The closer does everything that may wait for a client,
+ * closing above all; this thread closes small memory only. When the daemon has died, its descriptors are open until the kernel has
+ * ended it, which its pidfd reports. The porter closes nothing before that, so that no close of the daemon's is the last one.
+ * Sockets that the service manager has stay open for a while longer, for the same reason.
  *
- * Refuses nothing: orders are the daemon's own. Out of memory it ends, and the daemon starts another one.
+ * It refuses nothing, since orders come from the daemon. Out of memory it ends, and the daemon starts another one.
  */
 #include "daemon/porter/process.h"
 
@@ -158,7 +158,7 @@ static void add_hold(uint64_t id, const int *fds, unsigned int n)
 	remember(&porter.holds, id, hold);
 }
 
-/* A hold of a former porter: it has fd alone. */
+/* This porter does not know a hold of the one before it: that hold has fd alone. */
 static void on_drop(const struct porter_order *order, int fd)
 {
 	struct hold *hold;
@@ -198,8 +198,8 @@ static void attach(struct slot *slot, int fd)
 }
 
 /*
- * Sockets that are under way in each other's queues go when Linux looks for such circles, which it does when any socket of
- * this family is closed: the one that closed the circle may have come too early, and maybe nobody closes another one.
+ * Linux frees sockets that lie in each other's queues when it looks for such circles, which it does when a process closes any
+ * socket of this family. The close that completed the circle may have come too early, and perhaps no other follows.
  */
 static void have_circles_found(void)
 {
@@ -277,7 +277,7 @@ static int judge(const struct msghdr *header, const struct received *in)
 		return -ECONNRESET;
 	if (header->msg_flags & MSG_TRUNC || (size_t)in->bytes > FRAMING_MAX_PACKET_BYTES || in->n > FRAMING_MAX_FDS)
 		return -EMSGSIZE;
-	/* There is room for all that a packet can carry: it was the table of this process that had none. */
+	/* The control buffer has room for all that a packet can carry, so this process had no free descriptor. */
 	return header->msg_flags & MSG_CTRUNC ? -EMFILE : 0;
 }
 
@@ -300,7 +300,7 @@ static int receive(int sock, struct received *in)
 	return judge(&header, in);
 }
 
-/* No request has more than one descriptor: of several none is passed on, and all are closed when the hold is dropped. */
+/* No request has more than one descriptor. Of several the porter passes none on, and closes all when the hold is dropped. */
 static void on_recv(const struct porter_order *order, const struct slot *slot)
 {
 	struct porter_news news = {.event = PORTER_PACKET, .slot = order->slot, .hold = order->hold};
@@ -366,12 +366,12 @@ static bool serve_one(void)
 		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof(control.bytes)};
 	ssize_t bytes = recvmsg(porter.attr.channel, &header, MSG_CMSG_CLOEXEC);
 
-	/* A reset, of news that the daemon did not read, comes before the orders that are still in the queue, and once. */
+	/* The daemon did not read all news: that error precedes the orders that are still in the queue, and comes once. */
 	if (bytes < 0 && (errno == EINTR || errno == ECONNRESET))
 		return true;
 	/*
-	 * What it could not be given it cannot hold: another porter is started, and is given all of it again. What it was to close
-	 * at once the kernel has closed.
+	 * This process had no free descriptor, so it cannot hold what it was given: the daemon starts another porter and sends
+	 * everything again. If the order was to close the descriptor, the kernel has done that.
 	 */
 	if (bytes > 0 && header.msg_flags & MSG_CTRUNC && order.op != PORTER_DROP && order.op != PORTER_END)
 		_exit(EXIT_FAILURE);
@@ -414,7 +414,7 @@ static void drop_all_holds(void)
 	hash_deinit(&porter.holds);
 }
 
-/* Their clients hear the end first: the closer may be at something else. */
+/* The clients see the end first: the closer may be busy. */
 static void end_slots(bool kept)
 {
 	struct slot *slot, *tmp;
@@ -428,8 +428,8 @@ static void end_slots(bool kept)
 }
 
 /*
- * The daemon has died. The service manager closes its sockets when it lets go of the daemon, one after the other: their clients
- * hear the end at once, and the last close is not its own. Else they are with the next daemon by then, which has a porter.
+ * The daemon has died. If the service manager gives the daemon up, it closes the sockets one after the other: their clients see the
+ * end at once, and the porter's close comes later than the manager's. Otherwise the next daemon, with a porter, has them by then.
  */
 static void linger(void)
 {

@@ -7,7 +7,7 @@
 
 struct process_attr {
 	int channel; /* to the daemon */
-	int lifeline; /* hangs up when the service manager lets go of what it had; -1: nothing tells that */
+	int lifeline; /* hangs up when the service manager closes what it kept; -1: there is none */
 	int daemon_pidfd; /* -1: the kernel has none */
 	uint32_t uid; /* for its name */
 	uint32_t linger_msec;

@@ -2,11 +2,11 @@
 /*
  * A loop that forks.
  *
- * A porter receives its own order, so that nobody else ever has the channel in it: the daemon does not wait before it sends on it, and
- * the last close of a channel closes what was sent. An order that cannot be carried out now stays where it is.
+ * A porter receives its own order, so that the zygote never has the porter's channel: the daemon does not wait before it sends on
+ * the channel, and the last close of a channel closes what was sent. While no process can be forked the order stays in the socket.
  *
- * The zygote has its channel and the daemon's pidfd, and nothing else: no standard streams, so that nobody who reads the
- * daemon's output waits for a porter. Signals that end the daemon do not end it; the end of the channel does.
+ * The zygote has its channel and the daemon's pidfd, and nothing else: no standard streams, so that a reader of the daemon's
+ * output does not wait for a porter. Signals that end the daemon do not end it; the end of the channel does.
  */
 #include "daemon/porter/zygote.h"
 
@@ -72,7 +72,7 @@ static void close_from(int fd)
 		close(fd);
 }
 
-/* To the lowest numbers, and nothing else is open. */
+/* Moves both to the lowest numbers, and closes everything else. */
 static void keep_two(int *a, int *b)
 {
 	int high_a = fcntl(*a, F_DUPFD_CLOEXEC, FIRST_OWN_FD + 2);

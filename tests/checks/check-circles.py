@@ -21,7 +21,6 @@ LIMITS = {
     'daemon/engine': 13,
     'daemon/nic/mlx5': 11,
     'daemon/nic/soft': 9,
-    'daemon/porter': 2,
     'daemon/restart': 2,
     'daemon/topo': 9,
     'libclient': 19,

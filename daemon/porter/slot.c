@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Slots: the socket of a session, which a porter has too. Control thread.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+
+#include "daemon/porter/message.h"
+#include "daemon/porter/porter-private.h"
+#include "proto/base/assert.h"
+#include "proto/base/cleanup.h"
+
+struct porter_slot *slot_new(struct porter *porter, const struct porter_slot_attr *attr)
+{
+	struct porters *porters = porter->porters;
+	struct porter_slot *slot = calloc(1, sizeof(*slot));
+
+	if (!slot || hash_add(&porters->slots, ++porters->last_slot, slot) < 0) {
+		free(slot);
+		return NULL;
+	}
+	slot->porter = porter;
+	slot->id = porters->last_slot;
+	slot->sock = attr->sock;
+	slot->account = foreign_account_ref(attr->account);
+	slot->packet = attr->packet;
+	slot->ready = attr->ready;
+	slot->arg = attr->arg;
+	list_init(&slot->pending);
+	list_init(&slot->waiting);
+	list_add_tail(&porter->slots, &slot->link);
+	porter->idle_nsec = 0;
+	return slot;
+}
+
+void slot_free(struct porter_slot *slot)
+{
+	struct porter *porter = slot->porter;
+
+	if (slot->next)
+		held_free(slot->next);
+	if (slot->is_ended)
+		foreign_account_closed(slot->account, 1 + slot->n_attached);
+	hash_remove(&porter->porters->slots, slot->id);
+	list_del(&slot->link);
+	list_del(&slot->pending);
+	list_del(&slot->waiting);
+	while (slot->attaching)
+		attaching_free(&slot->attaching);
+	foreign_account_unref(slot->account);
+	free(slot);
+	porter_look_idle(porter);
+}
+
+bool porter_slot_await(struct porter_slot *slot)
+{
+	if (!slot->is_there && list_empty(&slot->waiting))
+		list_add_tail(&slot->porter->waiting, &slot->waiting);
+	return slot->is_there;
+}
+
+int porter_slot_attach(struct porter_slot *slot, int fd, bool is_lasting)
+{
+	struct attaching *attaching;
+
+	if (!is_lasting && slot->is_there && !porter_is_behind(slot->porter) && porter_send_op(slot, PORTER_ATTACH, 0, fd) == 0) {
+		slot->n_attached++;
+		return 0;
+	}
+	attaching = calloc(1, sizeof(*attaching));
+	if (!attaching)
+		return -ENOMEM;
+	attaching->fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	if (attaching->fd < 0) {
+		free(attaching);
+		return -errno;
+	}
+	attaching->is_lasting = is_lasting;
+	attaching->next = slot->attaching;
+	slot->attaching = attaching;
+	slot->n_attached++;
+	porter_want_slot(slot);
+	return 0;
+}
+
+int porter_slot_hold(struct porter_slot *slot, int fd)
+{
+	struct held *held = held_new(slot);
+
+	if (!held)
+		return -ENOMEM;
+	inspect_fd(fd, &held->info);
+	held->n_fds = 1;
+	list_add_tail(&slot->porter->holds, &held->link);
+	held_add(held, fd);
+	porter_want_held(held);
+	return 0;
+}
+
+int porter_slot_recv(struct porter_slot *slot)
+{
+	assert_bug(!slot->next);
+	slot->next = held_new(slot);
+	if (!slot->next)
+		return -ENOMEM;
+	porter_want_slot(slot);
+	return 0;
+}
+
+void porter_slot_keep(struct porter_slot *slot, bool is_kept)
+{
+	slot->is_kept = is_kept;
+	porter_want_slot(slot);
+}
+
+void porter_slot_drain(struct porter_slot *slot)
+{
+	slot->wants_drain = true;
+	porter_want_slot(slot);
+}
+
+void porter_slot_end(struct porter_slot *slot, int sock)
+{
+	shutdown(sock, SHUT_RDWR);
+	slot->sock = sock;
+	slot->is_ended = true;
+	slot->packet = NULL;
+	list_del(&slot->waiting);
+	foreign_account_add(slot->account, 1 + slot->n_attached);
+	porter_want_slot(slot);
+}
