@@ -16,11 +16,12 @@
 #include <unistd.h>
 
 #include "config.h"
-#include "daemon/accept.h"
-#include "daemon/client.h"
-#include "daemon/fdstore.h"
+#include "daemon/clients/accept.h"
+#include "daemon/clients/client.h"
+#include "daemon/clients/fair-turns.h"
+#include "daemon/clients/listener.h"
+#include "daemon/clients/user-pools.h"
 #include "daemon/hot-watch.h"
-#include "daemon/listener.h"
 #include "daemon/log.h"
 #include "daemon/loop.h"
 #include "daemon/newcomers.h"
@@ -32,15 +33,14 @@
 #include "daemon/porter/zygote.h"
 #include "daemon/restart/adopt.h"
 #include "daemon/restart/store.h"
-#include "daemon/room.h"
 #include "daemon/seek.h"
-#include "daemon/service.h"
-#include "daemon/settings-saved.h"
+#include "daemon/service/fdstore.h"
+#include "daemon/service/service.h"
 #include "daemon/session/drain.h"
 #include "daemon/session/node-map.h"
 #include "daemon/session/registry.h"
-#include "daemon/tune.h"
-#include "daemon/turns.h"
+#include "daemon/settings/settings-apply.h"
+#include "daemon/settings/settings-saved.h"
 #include "daemon/warm.h"
 #include "daemon/workers.h"
 #include "proto/base/cleanup.h"
@@ -223,13 +223,13 @@ static void save_settings(const struct daemon *daemon)
 static void on_reload(void *arg)
 {
 	struct daemon *daemon = arg;
-	const struct tune_target target = {daemon->settings, daemon->source, &daemon->listener, &daemon->registry,
+	const struct settings_apply_target target = {daemon->settings, daemon->source, &daemon->listener, &daemon->registry,
 					   daemon->warm, daemon->hot_watch};
 	struct settings_error error = {"out of memory"}; /* what fails without a word */
 	int r;
 
 	service_reloading(&daemon->service);
-	r = tune_reload(&target, &error);
+	r = settings_apply_reload(&target, &error);
 	if (r == 0)
 		save_settings(daemon);
 	service_reloaded(&daemon->service, r < 0 ? error.text : NULL);
@@ -251,7 +251,7 @@ static int make_registry(struct daemon *daemon)
 	struct registry_attr attr = {
 		.daemon = "shmemd " SHMD_VERSION_STRING,
 		.no_mlx5 = why_no_mlx5(daemon->settings),
-		.n_admin_places = ROOM_ADMIN_PLACES,
+		.n_admin_places = USER_POOLS_ADMIN_PLACES,
 		.sees_gpu = node_named_file() ? NULL : node_sees_gpu,
 		.knows_uuids = node_named_file() ? NULL : node_knows_uuids,
 		.porters = porter_watch_porters(daemon->porters),
@@ -268,8 +268,8 @@ static int make_registry(struct daemon *daemon)
 	};
 	int r;
 
-	room_pools(daemon->max_fds, daemon->settings->soft_nics, &attr.pools);
-	tune_registry(daemon->settings, &attr);
+	user_pools_compute(daemon->max_fds, daemon->settings->soft_nics, &attr.pools);
+	settings_apply_registry(daemon->settings, &attr);
 	r = registry_init(&daemon->registry, &attr);
 	daemon->have_registry = r == 0;
 	return r;
@@ -382,7 +382,7 @@ static int make_warm(struct daemon *daemon)
 	if (r < 0)
 		return r;
 	daemon->nics.warm = daemon->warm;
-	tune_warm(daemon->settings, &attr);
+	settings_apply_warm(daemon->settings, &attr);
 	warm_set(daemon->warm, &attr);
 	return 0;
 }
@@ -391,7 +391,7 @@ static int make_hot_watch(struct daemon *daemon)
 {
 	int r = hot_watch_new(daemon->loop, &daemon->registry, &daemon->hot_watch);
 
-	tune_hot_watch(daemon->settings, daemon->hot_watch);
+	settings_apply_hot_watch(daemon->settings, daemon->hot_watch);
 	return r;
 }
 
@@ -477,7 +477,7 @@ static int adopt_sessions(struct daemon *daemon)
 /* What this machine cannot do is a wrong setting, as one that cannot be read is: another start would end the same way. */
 static int set_policy(struct daemon *daemon)
 {
-	int r = tune_policy(daemon->settings, daemon->node_map, !list_empty(&daemon->clients));
+	int r = settings_apply_policy(daemon->settings, daemon->node_map, !list_empty(&daemon->clients));
 
 	daemon->is_wrong = r == -EINVAL;
 	return r;
@@ -523,8 +523,8 @@ int daemon_new(struct settings *settings, const struct settings_source *source, 
 	signal(SIGPIPE, SIG_IGN);
 	/* Where RLIMIT_FSIZE forbids a larger memfd, the call fails with -EFBIG, and that is enough. */
 	signal(SIGXFSZ, SIG_IGN);
-	room_bound_malloc();
-	daemon->max_fds = tune_fd_limit(settings);
+	user_pools_bound_malloc();
+	daemon->max_fds = settings_apply_fd_limit(settings);
 	for (unsigned int i = 0; i < sizeof(births) / sizeof(births[0]) && r == 0; i++)
 		r = births[i](daemon);
 	*ret_is_wrong = daemon->is_wrong;

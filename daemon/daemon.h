@@ -3,7 +3,7 @@
 #ifndef SHMEMD_DAEMON_H
 #define SHMEMD_DAEMON_H
 
-#include "daemon/settings.h"
+#include "daemon/settings/settings.h"
 
 struct daemon;
 

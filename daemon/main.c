@@ -6,12 +6,12 @@
 
 #include "config.h"
 #include "daemon/check-nics.h"
-#include "daemon/settings.h"
-#include "daemon/settings-saved.h"
+#include "daemon/clients/refuse-clients.h"
 #include "daemon/daemon.h"
-#include "daemon/fdstore.h"
 #include "daemon/log.h"
-#include "daemon/turn-away.h"
+#include "daemon/service/fdstore.h"
+#include "daemon/settings/settings.h"
+#include "daemon/settings/settings-saved.h"
 #include "proto/base/cleanup.h"
 
 #define EXIT_USAGE 2
@@ -23,7 +23,7 @@ static int give_up(int listener, const char *why)
 
 	snprintf(text, sizeof(text), "its settings are wrong; an administrator has to correct them (\"shmemd --check-config\" tests them), then run "
 		 "\"systemctl restart shmemd\": %s", why);
-	turn_away_clients(listener, text);
+	refuse_clients(listener, text);
 	return EXIT_USAGE;
 }
 

@@ -13,9 +13,9 @@
 #include <unistd.h>
 
 #include "config.h"
-#include "daemon/fdstore.h"
 #include "daemon/log.h"
 #include "daemon/seek.h"
+#include "daemon/service/fdstore.h"
 #include "daemon/warm.h"
 #include "proto/base/nsec.h"
 #include "proto/base/show.h"

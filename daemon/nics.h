@@ -6,7 +6,7 @@
 #include "daemon/loop.h"
 #include "daemon/nic/nic.h"
 #include "daemon/session/registry.h"
-#include "daemon/settings.h"
+#include "daemon/settings/settings.h"
 
 struct nics;
 struct warm;

@@ -23,8 +23,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "daemon/fdstore.h"
 #include "daemon/porter/porter.h"
+#include "daemon/service/fdstore.h"
 #include "proto/base/cleanup.h"
 #include "proto/base/hash.h"
 #include "proto/base/list.h"

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Environment variables: those of the table in daemon/settings-text.c, which the man page shmemd(8) has, are those that the
+"""Environment variables: those of the table in daemon/settings/settings-text.c, which the man page shmemd(8) has, are those that the
 daemon's source asks for, by getenv() or by a function that hands its parameter on to it.
 """
 import re
@@ -8,7 +8,7 @@ import re
 import checklib
 from checklib import Planted
 
-TABLE = 'daemon/settings-text.c'
+TABLE = 'daemon/settings/settings-text.c'
 ROWS = re.compile(r'\}\s*environment\[\]\s*=\s*\{(.*?)\n\};', re.S)
 ROW = re.compile(r'\{\s*"([A-Z0-9_, ]+)",')
 GETENV = r'\b(?:secure_)?getenv'

@@ -24,7 +24,7 @@ GROUPS = {
                         'daemon/session/request.c']),
     'WQE parser': (90, ['kernels/host/wqe-parse.c', 'kernels/host/wqe-layout.c']),
     'engine': (85, ['daemon/engine/*.c', 'daemon/engine/extra/*.c']),
-    'configuration': (40, ['daemon/settings.c']),
+    'configuration': (40, ['daemon/settings/settings.c']),
     'saved state': (85, ['daemon/restart/state.c', 'daemon/restart/state-write.c']),
     'topology files': (90, ['daemon/topo/xml.c', 'daemon/topo/read-*.c', 'daemon/topo/dump.c', 'daemon/topo/gid.c',
                             'daemon/topo/topo.c']),

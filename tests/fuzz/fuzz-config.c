@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/settings.h"
+#include "daemon/settings/settings.h"
 #include "proto/base/assert.h"
 #include "proto/base/cleanup.h"
 #include "tests/fuzz/fuzz.h"

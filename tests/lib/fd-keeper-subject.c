@@ -9,9 +9,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "daemon/fdstore.h"
 #include "daemon/restart/state.h"
 #include "daemon/restart/store.h"
+#include "daemon/service/fdstore.h"
 
 static void on_term(int sig)
 {

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Reads logs of `meson test` (testlog.json): prints every skip with its reason, every failure,
-every test that run-tests.py found unsteady, and the totals.
+"""Reads logs of `meson test` (testlog.json): prints every skip with its reason, every test that run-tests.py found unsteady,
+every failure, and last of all the totals. A failed stage comes with the last lines of its output.
 
 A program of tests/lib counts with the numbers of its own summary line; any other program counts as one test.
 """
@@ -12,6 +12,8 @@ import sys
 
 SUMMARY = re.compile(r'^(\d+) passed, (\d+) failed, (\d+) skipped$')
 CASE = re.compile(r'^(ok  |FAIL|SKIP) (\w+)(?:: (.*))?$')
+OUTPUT_LINES = 15
+OUTPUT_COLUMNS = 200
 PROGRAM_OUTCOME = {'OK': 'passed', 'EXPECTEDFAIL': 'passed', 'SKIP': 'skipped'}
 
 
@@ -24,6 +26,7 @@ class Report:
         self.passed = set()
         self.skips = []
         self.failures = []
+        self.outputs = {}  # of a failure: the last lines
         self.unsteady = []
 
     def add(self, entry):
@@ -82,6 +85,15 @@ class Report:
         return test in self.passed and not any(skip.startswith(test + ':') for skip in self.skips)
 
 
+def last_lines(path):
+    try:
+        with open(path, encoding='utf-8', errors='replace') as file:
+            lines = [line.rstrip() for line in file]
+    except OSError as error:
+        return [f'no output: {error.strerror}']
+    return [line[:OUTPUT_COLUMNS] for line in lines if line][-OUTPUT_LINES:]
+
+
 def read_log(argument):
     label, _, path = argument.rpartition('=')
     report = Report(label + ': ' if label else '')
@@ -112,6 +124,8 @@ def print_totals(reports):
     for report in reports:
         for failure in report.failures:
             print(f'failed:  {report.label}{failure}')
+            for line in report.outputs.get(failure, ()):
+                print(f'    | {line}')
     totals = {key: sum(report.counts[key] for report in reports) for key in ('passed', 'failed', 'skipped')}
     print(f"{totals['passed']} passed, {totals['failed']} failed, {totals['skipped']} skipped")
     return 1 if totals['failed'] or not totals['passed'] else 0
@@ -121,7 +135,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--required', metavar='FILE', help='tests that must have run completely in one of the logs')
     parser.add_argument('--passed', action='append', default=[], metavar='STAGE', help='one more thing that passed')
-    parser.add_argument('--failed', action='append', default=[], metavar='STAGE', help='one more thing that failed')
+    parser.add_argument('--failed', action='append', default=[], metavar='STAGE[=OUTPUT]',
+                        help='one more thing that failed, and a file with its output')
     parser.add_argument('--skipped', action='append', default=[], metavar='STAGE: REASON', help='one more thing that was skipped')
     parser.add_argument('logs', nargs='*', metavar='[LABEL=]TESTLOG')
     args = parser.parse_args()
@@ -130,8 +145,11 @@ def main():
     stages = Report()
     for name in args.passed:
         stages.add_stage(name, 'passed')
-    for name in args.failed:
+    for argument in args.failed:
+        name, _, output = argument.partition('=')
         stages.add_stage(name, 'failed')
+        if output:
+            stages.outputs[name] = last_lines(output)
     for name in args.skipped:
         stages.add_stage(name, 'skipped')
     required = [require(args.required, reports)] if args.required else []

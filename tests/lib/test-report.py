@@ -80,6 +80,20 @@ class TestReport(unittest.TestCase):
         self.assertEqual(status, 1)
         self.assertEqual(lines, ['failed:  dist', '2 passed, 1 failed, 0 skipped'])
 
+    def test_failed_stage_comes_with_the_end_of_its_output(self):
+        with tempfile.NamedTemporaryFile('w') as output:
+            output.write('first\n' + ''.join(f'line {i}\n\n' for i in range(15)) + 'x' * 300 + '\n \n')
+            output.flush()
+            status, lines = self.report([GOOD], '--failed', f'stage fuzz={output.name}', '--skipped', 'stage deb: no lintian')
+        self.assertEqual(status, 1)
+        self.assertEqual(lines[:3], ['skipped: test-a:two: no gpu', 'skipped: stage deb: no lintian', 'failed:  stage fuzz'])
+        self.assertEqual(lines[3:-1], [f'    | line {i}' for i in range(1, 15)] + ['    | ' + 'x' * 200])
+        self.assertEqual(lines[-1], '1 passed, 1 failed, 2 skipped')
+
+    def test_failed_stage_without_output(self):
+        _, lines = self.report([CHECK], '--failed', 'stage vm=/nowhere/vm.output')
+        self.assertEqual(lines[:2], ['failed:  stage vm', '    | no output: No such file or directory'])
+
     def test_skipped_stage_is_told_with_its_reason(self):
         status, lines = self.report([CHECK], '--skipped', 'stage deb: no lintian')
         self.assertEqual((status, lines), (0, ['skipped: stage deb: no lintian', '1 passed, 0 failed, 1 skipped']))

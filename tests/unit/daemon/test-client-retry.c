@@ -5,7 +5,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "daemon/client.h"
+#include "daemon/clients/client.h"
 #include "proto/base/nsec.h"
 #include "tests/lib/raw-client.h"
 #include "tests/lib/test.h"

@@ -5,8 +5,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "daemon/client.h"
-#include "daemon/turns.h"
+#include "daemon/clients/client.h"
+#include "daemon/clients/fair-turns.h"
 #include "proto/base/nsec.h"
 #include "tests/lib/raw-client.h"
 #include "tests/lib/test.h"

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "daemon/log.h"
-#include "daemon/settings.h"
+#include "daemon/settings/settings.h"
 #include "tests/lib/test.h"
 
 static void refused(const char *text, const char *words)

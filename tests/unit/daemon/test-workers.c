@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "daemon/client.h"
+#include "daemon/clients/client.h"
 #include "daemon/workers.h"
 #include "proto/base/later.h"
 #include "proto/base/nsec.h"

@@ -16,10 +16,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "daemon/fdstore.h"
 #include "daemon/porter/porter.h"
 #include "daemon/porter/zygote.h"
 #include "daemon/restart/store.h"
+#include "daemon/service/fdstore.h"
 #include "proto/base/cleanup.h"
 #include "proto/base/later.h"
 #include "tests/lib/test.h"

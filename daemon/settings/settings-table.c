@@ -2,7 +2,7 @@
 /*
  * The table of settings. Whatever describes or reads a setting reads it here.
  */
-#include "daemon/settings.h"
+#include "daemon/settings/settings.h"
 
 #include "daemon/log.h"
 #include "proto/codec.h"

@@ -5,7 +5,7 @@
  *
  * Descriptors that a client has not read count to the daemon's user, also after its session's end: session/unread.c. Control thread.
  */
-#include "daemon/accept.h"
+#include "daemon/clients/accept.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -5,7 +5,7 @@
  * A reload first does what can fail: reading, holding the policy against the machine, and the socket's group. After that
  * nothing can, so settings are never half changed. Sessions are not touched: a lower limit binds what is charged from then on. Control thread.
  */
-#include "daemon/tune.h"
+#include "daemon/settings/settings-apply.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -39,7 +39,7 @@ static struct quota_amount limits(const struct settings *settings)
 	}};
 }
 
-void tune_warm(const struct settings *settings, struct nic_warm_attr *ret_attr)
+void settings_apply_warm(const struct settings *settings, struct nic_warm_attr *ret_attr)
 {
 	uint32_t n = (uint32_t)settings->warm_queues, log2_depth = (uint32_t)__builtin_ctzll(settings->warm_depth);
 	struct nic_queues_attr *queues = &ret_attr->queues;
@@ -54,7 +54,7 @@ void tune_warm(const struct settings *settings, struct nic_warm_attr *ret_attr)
 		.count = n, .type = NIC_QP_RC, .log2_sq_wqebbs = log2_depth, .send_cq_step = 1, .recv_cq_step = 1};
 }
 
-void tune_hot_watch(const struct settings *settings, struct hot_watch *watch)
+void settings_apply_hot_watch(const struct settings *settings, struct hot_watch *watch)
 {
 	const struct hot_spot_rule rule = {
 		.share_percent = (unsigned int)settings->hot_spot_share_percent,
@@ -105,7 +105,7 @@ static struct nic_qp_params qp_params(const struct settings *settings)
 	};
 }
 
-void tune_registry(const struct settings *settings, struct registry_attr *attr)
+void settings_apply_registry(const struct settings *settings, struct registry_attr *attr)
 {
 	attr->limits = limits(settings);
 	attr->quiesce_nsec = settings->quiesce_timeout_msec * NSEC_PER_MSEC;
@@ -116,7 +116,7 @@ void tune_registry(const struct settings *settings, struct registry_attr *attr)
 	attr->hooks.debug = set_log(settings);
 }
 
-uint64_t tune_fd_limit(const struct settings *settings)
+uint64_t settings_apply_fd_limit(const struct settings *settings)
 {
 	struct rlimit limit = {.rlim_max = FD_LIMIT_UNKNOWN};
 	rlim_t old;
@@ -176,7 +176,7 @@ static void warn_of_doubts(const struct node_map *map)
 		log_line(LOG_WARNING, &(struct log_fields){.event = CATALOG_NAMES_ABSENT}, "%s", doubts);
 }
 
-int tune_policy(const struct settings *settings, struct node_map *map, bool has_sessions)
+int settings_apply_policy(const struct settings *settings, struct node_map *map, bool has_sessions)
 {
 	_cleanup_free_ struct topo_policy *policy = NULL;
 	char why[TOPO_POLICY_WHY_BYTES];
@@ -216,7 +216,7 @@ static void tell_changes(const struct settings_changes *changes)
 }
 
 /* Defaults that nobody asked for are no settings: who wants them says so with an empty file, or starts the daemon anew. */
-static int check_file(const struct tune_target *target, const struct settings *next, struct settings_error *error)
+static int check_file(const struct settings_apply_target *target, const struct settings *next, struct settings_error *error)
 {
 	const char *path = target->source->default_path;
 
@@ -231,7 +231,7 @@ static int check_file(const struct tune_target *target, const struct settings *n
 }
 
 /* The service manager's socket is as its unit says. */
-static void keep_access(const struct tune_target *target, struct settings *next)
+static void keep_access(const struct settings_apply_target *target, struct settings *next)
 {
 	const struct settings *now = target->settings;
 
@@ -244,7 +244,7 @@ static void keep_access(const struct tune_target *target, struct settings *next)
 	memcpy(next->socket_group, now->socket_group, sizeof(next->socket_group));
 }
 
-static int set_access(const struct tune_target *target, const struct settings *next, struct settings_error *error)
+static int set_access(const struct settings_apply_target *target, const struct settings *next, struct settings_error *error)
 {
 	const struct settings *now = target->settings;
 	int r;
@@ -258,7 +258,7 @@ static int set_access(const struct tune_target *target, const struct settings *n
 	return r;
 }
 
-static int check_policy(const struct tune_target *target, const struct settings *next, struct topo_policy **ret_policy,
+static int check_policy(const struct settings_apply_target *target, const struct settings *next, struct topo_policy **ret_policy,
 			struct settings_error *error)
 {
 	char why[TOPO_POLICY_WHY_BYTES];
@@ -272,7 +272,7 @@ static int check_policy(const struct tune_target *target, const struct settings 
 	return r;
 }
 
-int tune_reload(const struct tune_target *target, struct settings_error *ret_error)
+int settings_apply_reload(const struct settings_apply_target *target, struct settings_error *ret_error)
 {
 	_cleanup_free_ struct topo_policy *policy = NULL;
 	struct settings *settings = target->settings;
@@ -297,15 +297,15 @@ int tune_reload(const struct tune_target *target, struct settings_error *ret_err
 	settings->has_file = next.has_file;
 	has_new_fds = next.max_fds != settings->max_fds;
 	settings_reload(settings, &next, &changes);
-	tune_registry(settings, &target->registry->attr);
+	settings_apply_registry(settings, &target->registry->attr);
 	registry_set_limits(target->registry, &target->registry->attr.limits);
-	tune_warm(settings, &warm);
+	settings_apply_warm(settings, &warm);
 	warm_set(target->warm, &warm);
 	node_map_set_policy(target->registry->node_map, take_ptr(policy));
 	warn_of_doubts(target->registry->node_map);
-	tune_hot_watch(settings, target->hot_watch);
+	settings_apply_hot_watch(settings, target->hot_watch);
 	tell_changes(&changes);
 	if (has_new_fds)
-		tune_fd_limit(settings);
+		settings_apply_fd_limit(settings);
 	return 0;
 }

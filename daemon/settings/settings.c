@@ -5,7 +5,7 @@
  * Refuses unknown keys and values outside their range, and says what it accepts. A file may be of any kind, so its bytes reach
  * an error text only through show_text(). Uses no globals but the table. Control thread.
  */
-#include "daemon/settings.h"
+#include "daemon/settings/settings.h"
 
 #include <ctype.h>
 #include <errno.h>

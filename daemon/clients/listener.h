@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The socket that clients connect to: the service manager's, or one of our own. */
-#ifndef SHMEMD_LISTENER_H
-#define SHMEMD_LISTENER_H
+#ifndef SHMEMD_CLIENTS_LISTENER_H
+#define SHMEMD_CLIENTS_LISTENER_H
 
 #include <stdbool.h>
 #include <sys/types.h>
 
-#include "daemon/settings.h"
+#include "daemon/settings/settings.h"
 
 struct listener {
 	int fd; /* owned; -1: not open */

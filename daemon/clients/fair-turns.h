@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The order in which the control thread serves clients that ask at the same time: fair between users. */
-#ifndef SHMEMD_TURNS_H
-#define SHMEMD_TURNS_H
+#ifndef SHMEMD_CLIENTS_FAIR_TURNS_H
+#define SHMEMD_CLIENTS_FAIR_TURNS_H
 
 #include <stdbool.h>
 

@@ -3,7 +3,7 @@
  * One file of "key = value" lines, as shmemd.conf, written anew beside the old one and renamed: a daemon that is killed leaves
  * a whole one. Control thread.
  */
-#include "daemon/settings-saved.h"
+#include "daemon/settings/settings-saved.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -5,7 +5,7 @@
  * Watches the socket and the process, since a forked child can keep the socket open; ends who does not introduce
  * itself in time. An ended session is freed by a deferred call, never from inside a handler. Control thread.
  */
-#include "daemon/client.h"
+#include "daemon/clients/client.h"
 
 #include <errno.h>
 #include <inttypes.h>

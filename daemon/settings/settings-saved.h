@@ -3,7 +3,7 @@
 #ifndef SHMEMD_SETTINGS_SAVED_H
 #define SHMEMD_SETTINGS_SAVED_H
 
-#include "daemon/settings.h"
+#include "daemon/settings/settings.h"
 
 /*
  * In $RUNTIME_DIRECTORY, which the service manager makes for this daemon and empties when the kept descriptors go. 0 also where there

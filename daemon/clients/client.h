@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One client on the loop: the watches that drive its session. */
-#ifndef SHMEMD_CLIENT_H
-#define SHMEMD_CLIENT_H
+#ifndef SHMEMD_CLIENTS_CLIENT_H
+#define SHMEMD_CLIENTS_CLIENT_H
 
 #include <stdint.h>
 
+#include "daemon/clients/fair-turns.h"
 #include "daemon/loop.h"
 #include "daemon/session/session.h"
-#include "daemon/turns.h"
 #include "proto/base/list.h"
 
 struct client {

@@ -5,7 +5,7 @@
  * Two daemons never share a path: under a lock on the folder, a socket that somebody listens on is left alone and a
  * stale one is replaced. What is not a socket is never removed. Control thread; made before any other thread.
  */
-#include "daemon/listener.h"
+#include "daemon/clients/listener.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -20,8 +20,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "daemon/fdstore.h"
 #include "daemon/log.h"
+#include "daemon/service/fdstore.h"
 #include "proto/base/cleanup.h"
 #include "proto/framing.h"
 

@@ -2,7 +2,7 @@
 /*
  * The table of settings for people: --help, --check-config, and the man pages shmemd(8) and shmemd.conf(5).
  */
-#include "daemon/settings.h"
+#include "daemon/settings/settings.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the settings mean for a running daemon: used at its start and at each SIGHUP. */
-#ifndef SHMEMD_TUNE_H
-#define SHMEMD_TUNE_H
+#ifndef SHMEMD_SETTINGS_APPLY_H
+#define SHMEMD_SETTINGS_APPLY_H
 
+#include "daemon/clients/listener.h"
 #include "daemon/hot-watch.h"
-#include "daemon/listener.h"
 #include "daemon/session/registry.h"
-#include "daemon/settings.h"
+#include "daemon/settings/settings.h"
 #include "daemon/warm.h"
 
 /* All of it that settings say: what else is in *attr stays. Sets target and level of the log as well. */
-void tune_registry(const struct settings *settings, struct registry_attr *attr);
+void settings_apply_registry(const struct settings *settings, struct registry_attr *attr);
 /* As the client library asks for queues. */
-void tune_warm(const struct settings *settings, struct nic_warm_attr *ret_attr);
-void tune_hot_watch(const struct settings *settings, struct hot_watch *watch);
+void settings_apply_warm(const struct settings *settings, struct nic_warm_attr *ret_attr);
+void settings_apply_hot_watch(const struct settings *settings, struct hot_watch *watch);
 /* Every session holds several descriptors: take as many as we may, and say when max-fds is more than that. How many. */
-uint64_t tune_fd_limit(const struct settings *settings);
+uint64_t settings_apply_fd_limit(const struct settings *settings);
 
 struct node_map;
 
@@ -24,9 +24,9 @@ struct node_map;
  * it cannot be done; with has_sessions it is done as far as it can be, since they would end with this daemon, and where a port is down
  * likewise, since it may come up.
  */
-int tune_policy(const struct settings *settings, struct node_map *map, bool has_sessions);
+int settings_apply_policy(const struct settings *settings, struct node_map *map, bool has_sessions);
 
-struct tune_target {
+struct settings_apply_target {
 	struct settings *settings;
 	const struct settings_source *source;
 	struct listener *listener;
@@ -36,6 +36,6 @@ struct tune_target {
 };
 
 /* Reads the settings again. All that may change does, or nothing does: negative errno, and why. Logs either. */
-int tune_reload(const struct tune_target *target, struct settings_error *ret_error);
+int settings_apply_reload(const struct settings_apply_target *target, struct settings_error *ret_error);
 
 #endif

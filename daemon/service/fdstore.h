@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The service manager's side: what it hands us at start, what it keeps, what we tell it. All of it is harmless without one. */
-#ifndef SHMEMD_FDSTORE_H
-#define SHMEMD_FDSTORE_H
+#ifndef SHMEMD_SERVICE_FDSTORE_H
+#define SHMEMD_SERVICE_FDSTORE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Connections, from the listening socket on; and the sockets of ended sessions, until their clients let go of them. */
-#ifndef SHMEMD_ACCEPT_H
-#define SHMEMD_ACCEPT_H
+#ifndef SHMEMD_CLIENTS_ACCEPT_H
+#define SHMEMD_CLIENTS_ACCEPT_H
 
 #include <stdint.h>
 
-#include "daemon/listener.h"
+#include "daemon/clients/listener.h"
 #include "daemon/loop.h"
 #include "daemon/session/registry.h"
 

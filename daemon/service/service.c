@@ -7,16 +7,16 @@
  * Neither pings nor the status line wait for a manager that does not read: the loop has clients to serve.
  * The status line is formatted after activity only, at most once a second: an idle daemon sleeps. Control thread.
  */
-#include "daemon/service.h"
+#include "daemon/service/service.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "daemon/fdstore.h"
 #include "daemon/log.h"
 #include "daemon/nics.h"
+#include "daemon/service/fdstore.h"
 #include "daemon/session/node-map.h"
 #include "proto/base/nsec.h"
 #include "proto/base/show.h"

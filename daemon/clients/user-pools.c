@@ -6,7 +6,7 @@
  * It keeps a quarter of the descriptors and those of soft NICs: connections get numbers below seven eighths (accept.c), and
  * an administrator's connection must find one when users hold all they may. Control thread, at the start.
  */
-#include "daemon/room.h"
+#include "daemon/clients/user-pools.h"
 
 #include <inttypes.h>
 #include <malloc.h>
@@ -46,7 +46,7 @@ static uint64_t fds_of_users(uint64_t max_fds, uint64_t n_soft_nics)
 	return max_fds > reserve && max_fds - reserve > least ? max_fds - reserve : least;
 }
 
-void room_pools(uint64_t max_fds, uint64_t n_soft_nics, struct quota_amount *ret_pools)
+void user_pools_compute(uint64_t max_fds, uint64_t n_soft_nics, struct quota_amount *ret_pools)
 {
 	uint64_t n_maps = max_maps();
 
@@ -56,7 +56,7 @@ void room_pools(uint64_t max_fds, uint64_t n_soft_nics, struct quota_amount *ret
 	}};
 }
 
-void room_bound_malloc(void)
+void user_pools_bound_malloc(void)
 {
 	mallopt(M_MMAP_MAX, MALLOC_MAPS);
 }

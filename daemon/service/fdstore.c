@@ -6,7 +6,7 @@
  * What is passed at start is told apart by its name: ours are kept ones, and of all others there is at most one, the
  * listening socket of activation. No descriptor is closed or used before LISTEN_PID was seen to be us. Control thread.
  */
-#include "daemon/fdstore.h"
+#include "daemon/service/fdstore.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-#include "daemon/room.h"
+#include "daemon/clients/user-pools.h"
 #include "tests/lib/test.h"
 
 static void write_max_map_count(const char *text)
@@ -39,7 +39,7 @@ static uint64_t pool_of(const char *text)
 	struct quota_amount pools;
 
 	write_max_map_count(text);
-	room_pools(1000, 2, &pools);
+	user_pools_compute(1000, 2, &pools);
 	remove_it();
 	return pools.n[QUOTA_MAPS];
 }
@@ -51,12 +51,12 @@ TEST(an_eighth_of_the_mappings_and_a_quarter_of_the_descriptors_stay_with_the_da
 
 	ASSERT_EQ(pool_of("65530\n"), 65530 - 8191);
 	ASSERT_EQ(pool_of("262144\n"), 262144 - 32768);
-	room_pools(65536, 2, &pools);
+	user_pools_compute(65536, 2, &pools);
 	ASSERT_EQ(pools.n[QUOTA_FDS], 49152 - 8);
 	/* Of few, more stay. */
-	room_pools(1024, 64, &pools);
+	user_pools_compute(1024, 64, &pools);
 	ASSERT_EQ(pools.n[QUOTA_FDS], 512);
-	room_pools(256, 64, &pools);
+	user_pools_compute(256, 64, &pools);
 	ASSERT_EQ(pools.n[QUOTA_FDS], 64);
 	ASSERT_EQ(pools.n[QUOTA_SESSIONS], 0);
 }

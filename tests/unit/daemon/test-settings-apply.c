@@ -12,8 +12,8 @@
 
 #include "daemon/log.h"
 #include "daemon/session/node-map.h"
+#include "daemon/settings/settings-apply.h"
 #include "daemon/topo/topo.h"
-#include "daemon/tune.h"
 #include "tests/lib/test.h"
 
 /* In place of the C library's: a kernel whose fs.nr_open was lowered. */
@@ -48,12 +48,12 @@ static void write_file(const struct scene *s, const char *text)
 
 static int reload(struct scene *s)
 {
-	const struct tune_target target = {&s->settings, &s->source, &s->listener, &s->registry};
+	const struct settings_apply_target target = {&s->settings, &s->source, &s->listener, &s->registry};
 	int saved = dup(STDERR_FILENO), r;
 
 	ASSERT_OK(ftruncate(s->log, 0));
 	dup2(s->log, STDERR_FILENO);
-	r = tune_reload(&target, &s->error);
+	r = settings_apply_reload(&target, &s->error);
 	dup2(saved, STDERR_FILENO);
 	close(saved);
 	return r;
@@ -201,12 +201,12 @@ TEST(a_start_with_sessions_follows_the_map_as_far_as_it_can)
 	struct node_map *map = make_map(&registry);
 
 	settings_init(&settings);
-	ASSERT_OK(tune_policy(&settings, map, false));
+	ASSERT_OK(settings_apply_policy(&settings, map, false));
 	snprintf(settings.gpu_nic_map, sizeof(settings.gpu_nic_map), "0:mlx5_0:1");
 	snprintf(settings.nics_exclude, sizeof(settings.nics_exclude), "apart");
-	ASSERT_ERR(tune_policy(&settings, map, false), EINVAL);
+	ASSERT_ERR(settings_apply_policy(&settings, map, false), EINVAL);
 	ASSERT(node_map_allows(map, &(struct registry_nic){.index = 1, .info = {.name = "apart"}}));
-	ASSERT_OK(tune_policy(&settings, map, true));
+	ASSERT_OK(settings_apply_policy(&settings, map, true));
 	ASSERT(!node_map_allows(map, &(struct registry_nic){.index = 1, .info = {.name = "apart"}}));
 	node_map_free(map);
 }
@@ -222,9 +222,9 @@ TEST(a_start_does_not_wait_for_a_port_of_the_map)
 	map = make_map(&registry);
 	settings_init(&settings);
 	snprintf(settings.gpu_nic_map, sizeof(settings.gpu_nic_map), "0:mlx5_0:1");
-	ASSERT_OK(tune_policy(&settings, map, false));
+	ASSERT_OK(settings_apply_policy(&settings, map, false));
 	snprintf(settings.gpu_nic_map, sizeof(settings.gpu_nic_map), "0:mlx5_0:1,1:mlx5_0:1");
-	ASSERT_ERR(tune_policy(&settings, map, false), EINVAL);
+	ASSERT_ERR(settings_apply_policy(&settings, map, false), EINVAL);
 	node_map_free(map);
 }
 
@@ -234,7 +234,7 @@ static int set_with_sessions(struct scene *s, struct node_map *map)
 
 	ASSERT_OK(ftruncate(s->log, 0));
 	dup2(s->log, STDERR_FILENO);
-	r = tune_policy(&s->settings, map, true);
+	r = settings_apply_policy(&s->settings, map, true);
 	dup2(saved, STDERR_FILENO);
 	close(saved);
 	return r;
@@ -265,7 +265,7 @@ TEST(descriptors_are_as_many_as_the_process_may_really_open)
 
 	ASSERT_OK(setrlimit(RLIMIT_NOFILE, &few));
 	limit_stays = true;
-	ASSERT_EQ(tune_fd_limit(&settings), 100);
+	ASSERT_EQ(settings_apply_fd_limit(&settings), 100);
 	limit_stays = false;
-	ASSERT_EQ(tune_fd_limit(&settings), 200);
+	ASSERT_EQ(settings_apply_fd_limit(&settings), 200);
 }

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "daemon/turns.h"
+#include "daemon/clients/fair-turns.h"
 #include "proto/base/nsec.h"
 #include "tests/lib/test.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the service manager is told while the daemon runs: readiness, reloads, a status line, and that the loop lives. */
-#ifndef SHMEMD_SERVICE_H
-#define SHMEMD_SERVICE_H
+#ifndef SHMEMD_SERVICE_SERVICE_H
+#define SHMEMD_SERVICE_SERVICE_H
 
 #include <stdbool.h>
 #include <stdint.h>

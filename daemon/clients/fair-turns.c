@@ -9,7 +9,7 @@
  * While nobody waits, a client that owes little is served at once. The loop looks at sockets after each millisecond of
  * turns. Control thread.
  */
-#include "daemon/turns.h"
+#include "daemon/clients/fair-turns.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
  * One client after the other: its Hello is read, since the end of a socket with something unread takes the answer with it, and
  * what it sent beside that is closed. Control thread, before any other.
  */
-#include "daemon/turn-away.h"
+#include "daemon/clients/refuse-clients.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -48,7 +48,7 @@ static void answer(int sock, char *packet, const char *text)
 		framing_send(sock, packet, (size_t)n, NULL, 0);
 }
 
-void turn_away_clients(int listener, const char *text)
+void refuse_clients(int listener, const char *text)
 {
 	_cleanup_free_ char *packet = malloc(FRAMING_MAX_PACKET_BYTES);
 	uint64_t end = nsec_add(nsec_now(), MOST_NSEC);
