@@ -10,44 +10,9 @@
 #include <shmd/abi/cqe.h>
 
 #include "libclient/client-private.h"
+#include "libclient/from-msg.h"
 
-#define CQ_COLLAPSED 1u
-#define MAX_LOG2_RQ_STRIDE 9u
-
-_Static_assert(1u << MAX_LOG2_RQ_STRIDE == SHMD_MAX_RQ_STRIDE_BYTES, "the largest stride");
 _Static_assert((int)SHMD_PART_RECV_CQ == (int)MSG_PART_RECV_CQ, "the same numbers");
-
-static uint32_t cq_entries(uint32_t cqn, uint32_t log2_entries, uint32_t flags)
-{
-	if (!cqn || log2_entries > 31)
-		return 0;
-	return flags & CQ_COLLAPSED ? 1 : 1u << log2_entries;
-}
-
-static int head_from_msg(const struct msg_queue_dump_rep *msg, struct shmd_queue_head *ret_head)
-{
-	if (msg->log2_rq_stride > MAX_LOG2_RQ_STRIDE)
-		return text_fail(-EPROTO, "shmemd tells of receive WQEs of 2^%u bytes", msg->log2_rq_stride);
-	/* bounded: MAX_LOG2_RQ_STRIDE. */
-	*ret_head = (struct shmd_queue_head){
-		.rq_pi = msg->rq_pi,
-		.rq_ci = msg->rq_ci,
-		.n_rq_wqes = msg->n_rq_wqes,
-		.rq_stride_bytes = msg->n_rq_wqes ? 1u << msg->log2_rq_stride : 0,
-		.send_cqn = msg->send_cqn,
-		.recv_cqn = msg->recv_cqn,
-		.send_cq_entries = cq_entries(msg->send_cqn, msg->send_cq_log2_entries, msg->send_cq_flags),
-		.recv_cq_entries = cq_entries(msg->recv_cqn, msg->recv_cq_log2_entries, msg->recv_cq_flags),
-		.send_cq_flags = msg->send_cq_flags,
-		.recv_cq_flags = msg->recv_cq_flags,
-		.dbrec_sq = msg->dbrec_sq,
-		.dbrec_rq = msg->dbrec_rq,
-		.dbrec_send_cq = msg->dbrec_send_cq,
-		.dbrec_recv_cq = msg->dbrec_recv_cq,
-	};
-	qp_item_from_msg(&msg->qp, &ret_head->qp);
-	return 0;
-}
 
 int shmd_admin_queue_head(struct shmd_client *client, const char *nic, uint32_t qpn,
 			  struct shmd_queue_head *ret_head)
@@ -67,7 +32,7 @@ int shmd_admin_queue_head(struct shmd_client *client, const char *nic, uint32_t 
 	call.req.queue_dump_req.qpn = qpn;
 	call.req.queue_dump_req.part = MSG_PART_NONE;
 	r = request_call(client, &call);
-	return r < 0 ? r : head_from_msg(&call.rep.queue_dump_rep, ret_head);
+	return r < 0 ? r : queue_head_from_msg(&call.rep.queue_dump_rep, ret_head);
 }
 
 /* What is left to read, and where it goes. */

@@ -267,7 +267,6 @@ void event_queue_signal(struct event_queue *queue);
 
 /* ---- nic.c */
 
-void nic_info_from_msg(const struct msg_nic *msg, struct shmd_nic_info *ret_info);
 /*
  * The page that came in mode uar-mmap is of no use here, `why` in words: mode cpu from now on, where the mode was the
  * daemon's to choose. Lock held. Else, and where the daemon refuses, an error with `why` in its text.
@@ -344,10 +343,8 @@ void gpu_close_all(struct shmd_client *client);
 /* What is left of them when the client closes, before its GPUs: local things only. */
 void gpu_mem_free_all(struct shmd_client *client);
 
-/* ---- admin.c, admin-control.c */
+/* ---- admin-control.c */
 
-void counters_from_msg(const struct msg_counters *msg, struct shmd_counters *ret_counters);
-void qp_item_from_msg(const struct msg_qp_item *msg, struct shmd_qp_item *ret_item);
 /* Copies a NIC's name into a request: -EINVAL, with text, for NULL and what is no name. */
 int admin_set_nic(char name[MSG_NAME_BYTES], const char *nic);
 

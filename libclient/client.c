@@ -20,6 +20,7 @@
 
 #include "config.h"
 #include "libclient/client-private.h"
+#include "libclient/from-msg.h"
 #include "proto/framing.h"
 
 #define LOCK_SLICE_NSEC (100 * NSEC_PER_MSEC)
@@ -274,26 +275,13 @@ const char *shmd_client_daemon(const struct shmd_client *client)
 
 int shmd_client_limits(const struct shmd_client *client, struct shmd_limits *ret_limits)
 {
-	const struct msg_limits *limits;
 	int r = client_check(client);
 
 	if (r < 0)
 		return r;
 	if (!ret_limits)
 		return text_fail(-EINVAL, "ret_limits is NULL");
-	limits = &client->limits;
-	*ret_limits = (struct shmd_limits){
-		.max_qps_per_request = limits->max_qps_per_request,
-		.max_peers_per_request = limits->max_peers_per_request,
-		.max_nics_per_session = limits->max_nics_per_session,
-		.max_sessions = limits->max_sessions,
-		.max_qps = limits->max_qps,
-		.max_cqs = limits->max_cqs,
-		.max_mrs = limits->max_mrs,
-		.max_fds = limits->max_fds,
-		.max_published = limits->max_published,
-		.max_registered_bytes = limits->max_registered_bytes,
-	};
+	limits_from_msg(&client->limits, ret_limits);
 	return 0;
 }
 

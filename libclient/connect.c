@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "libclient/client-private.h"
+#include "libclient/from-msg.h"
 #include "proto/status.h"
 #include "proto/base/show.h"
 
@@ -168,7 +169,6 @@ int shmd_queues_modify(struct shmd_queues *queues, unsigned int i, enum shmd_qp_
 int shmd_queues_query(struct shmd_queues *queues, unsigned int i, struct shmd_qp_info *ret_info)
 {
 	_cleanup_request_ struct request call;
-	const struct msg_qp_query_rep *rep = &call.rep.qp_query_rep;
 	int r;
 
 	request_init(&call, MSG_QP_QUERY_REQ, MSG_QP_QUERY_REP);
@@ -182,16 +182,6 @@ int shmd_queues_query(struct shmd_queues *queues, unsigned int i, struct shmd_qp
 	r = request_call(queues->nic->client, &call);
 	if (r < 0)
 		return r;
-	*ret_info = (struct shmd_qp_info){
-		.qpn = call.req.qp_query_req.qpn,
-		.state = (enum shmd_qp_state)rep->state,
-		.dest_qpn = rep->dest_qpn,
-		.sq_pi = rep->sq_pi,
-		.sq_ci = rep->sq_ci,
-		.rq_pi = rep->rq_pi,
-		.rq_ci = rep->rq_ci,
-		.first_error = rep->first_error,
-	};
-	counters_from_msg(&rep->counters, &ret_info->counters);
+	qp_info_from_msg(call.req.qp_query_req.qpn, &call.rep.qp_query_rep, ret_info);
 	return 0;
 }

@@ -13,21 +13,7 @@
 #include <unistd.h>
 
 #include "libclient/client-private.h"
-
-static const enum shmd_event_kind event_kinds[] = {
-	[MSG_EVENT_QP_ERROR] = SHMD_EVENT_QP_ERROR,
-	[MSG_EVENT_CQ_ERROR] = SHMD_EVENT_CQ_ERROR,
-	[MSG_EVENT_PORT_STATE] = SHMD_EVENT_PORT_STATE,
-	[MSG_EVENT_NIC_LOST] = SHMD_EVENT_NIC_LOST,
-	[MSG_EVENT_SESSION_END] = SHMD_EVENT_SESSION_END,
-	[MSG_EVENT_SESSION_OPENED] = SHMD_EVENT_SESSION_OPENED,
-	[MSG_EVENT_SESSION_CLOSED] = SHMD_EVENT_SESSION_CLOSED,
-	[MSG_EVENT_QUEUES_CREATED] = SHMD_EVENT_QUEUES_CREATED,
-	[MSG_EVENT_QUEUES_DESTROYED] = SHMD_EVENT_QUEUES_DESTROYED,
-	[MSG_EVENT_DRAIN] = SHMD_EVENT_DRAIN,
-	[MSG_EVENT_DROPPED] = SHMD_EVENT_DROPPED,
-	[MSG_EVENT_REFUSED] = SHMD_EVENT_REFUSED,
-};
+#include "libclient/from-msg.h"
 
 void event_queue_signal(struct event_queue *queue)
 {
@@ -58,21 +44,8 @@ void event_queue_push(struct event_queue *queue, const struct msg_event *event)
 {
 	struct event_entry entry = {.nic = event->nic};
 
-	/* A kind of a later protocol version: nothing this library could say about it. */
-	if ((size_t)event->kind >= sizeof(event_kinds) / sizeof(event_kinds[0]) || !event_kinds[event->kind])
-		return;
-	entry.event = (struct shmd_admin_event){
-		.kind = event_kinds[event->kind],
-		.time_nsec = event->time_nsec,
-		.session = event->session,
-		.uid = event->uid,
-		.pid = event->pid,
-		.number = event->number,
-		.detail = event->detail,
-	};
-	text_copy(entry.event.nic, sizeof(entry.event.nic), event->nic_name);
-	text_copy(entry.event.text, sizeof(entry.event.text), event->text);
-	push(queue, &entry);
+	if (event_from_msg(event, &entry.event))
+		push(queue, &entry);
 }
 
 void event_queue_push_resumed(struct event_queue *queue, uint32_t n_restarts, const char *text)

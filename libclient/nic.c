@@ -16,42 +16,7 @@
 #include <sys/stat.h>
 
 #include "libclient/client-private.h"
-
-/* A daemon that does not tell has NICs with all of them. */
-static uint32_t atomics_from_msg(uint32_t atomics)
-{
-	if (!(atomics & MSG_ATOMICS_TOLD))
-		return SHMD_ATOMIC_8 | SHMD_ATOMIC_MASKED_4 | SHMD_ATOMIC_MASKED_8;
-	return atomics & ~MSG_ATOMICS_TOLD;
-}
-
-void nic_info_from_msg(const struct msg_nic *msg, struct shmd_nic_info *ret_info)
-{
-	struct shmd_nic_info info = {
-		.port = msg->port,
-		.link = msg->link,
-		.state = msg->state,
-		.lid = (uint16_t)msg->lid,
-		.mtu_bytes = msg->mtu_bytes,
-		.rate_mbps = msg->rate_mbps,
-		.max_log2_sq_wqebbs = msg->max_log2_sq_wqebbs,
-		.max_log2_cq_entries = msg->max_log2_cq_entries,
-		.max_qps = msg->max_qps,
-		.n_sessions = msg->n_sessions,
-		.n_qps = msg->n_qps,
-		.atomics = atomics_from_msg(msg->atomics),
-		.atomics_dc = atomics_from_msg(msg->atomics_dc),
-	};
-
-	text_copy(info.name, sizeof(info.name), msg->name);
-	text_copy(info.backend, sizeof(info.backend), msg->backend);
-	text_copy(info.pci, sizeof(info.pci), msg->pci);
-	memcpy(info.gid, msg->gid, sizeof(info.gid));
-	memcpy(info.mac, msg->mac, sizeof(info.mac));
-	for (unsigned int i = 0; i < msg->n_mem_kinds && i < 4; i++)
-		info.mem_kinds[i] = msg->mem_kinds[i];
-	*ret_info = info;
-}
+#include "libclient/from-msg.h"
 
 int shmd_nic_list(struct shmd_client *client, struct shmd_nic_info *infos, unsigned int n)
 {
