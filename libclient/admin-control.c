@@ -6,15 +6,7 @@
  */
 #include <string.h>
 
-#include "libclient/client-private.h"
-
-int admin_set_nic(char name[MSG_NAME_BYTES], const char *nic)
-{
-	if (!nic || !*nic || strlen(nic) >= MSG_NAME_BYTES)
-		return text_fail(-EINVAL, "nic is not the name of a NIC");
-	text_copy(name, MSG_NAME_BYTES, nic);
-	return 0;
-}
+#include "libclient/request.h"
 
 /* Once: to ask again would read what waits in the socket, and more than there is room for. */
 static int start_monitor(struct shmd_client *client)
@@ -94,7 +86,7 @@ int shmd_admin_port_set(struct shmd_client *client, const char *nic, bool up)
 	r = client_check(client);
 	if (r < 0)
 		return r;
-	r = admin_set_nic(call.req.port_set_req.nic, nic);
+	r = request_set_nic(call.req.port_set_req.nic, nic);
 	if (r < 0)
 		return r;
 	call.req.port_set_req.state = up ? 2 : 1;

@@ -9,8 +9,8 @@
 
 #include <shmd/abi/cqe.h>
 
-#include "libclient/client-private.h"
 #include "libclient/from-msg.h"
+#include "libclient/request.h"
 
 _Static_assert((int)SHMD_PART_RECV_CQ == (int)MSG_PART_RECV_CQ, "the same numbers");
 
@@ -26,7 +26,7 @@ int shmd_admin_queue_head(struct shmd_client *client, const char *nic, uint32_t 
 		return r;
 	if (!ret_head)
 		return text_fail(-EINVAL, "ret_head is NULL");
-	r = admin_set_nic(call.req.queue_dump_req.nic, nic);
+	r = request_set_nic(call.req.queue_dump_req.nic, nic);
 	if (r < 0)
 		return r;
 	call.req.queue_dump_req.qpn = qpn;
@@ -94,7 +94,7 @@ int shmd_admin_queue_read(struct shmd_client *client, const char *nic, uint32_t 
 		return r;
 	if (part < SHMD_PART_SQ || part > SHMD_PART_RECV_CQ || (n && !buf))
 		return text_fail(-EINVAL, "%s", n && !buf ? "buf is NULL" : "there is no such part of a queue");
-	r = admin_set_nic(state.ask.nic, nic);
+	r = request_set_nic(state.ask.nic, nic);
 	while (!r && state.ask.n)
 		r = read_some(client, &state);
 	return r;

@@ -7,8 +7,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "libclient/client-private.h"
 #include "libclient/from-msg.h"
+#include "libclient/request.h"
 
 /* A page has 256 QPs: that is more than 64 NICs have. */
 #define LIST_MAX_PAGES (1u << 17)

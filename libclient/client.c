@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One client on its connection: hello, health page, and the dead state.
+ * One client on its connection: Hello, the health page, closing.
  *
- * A client is dead after the first fatal error and stays so: every later call gives the same error and text,
- * and every health word is set, so that waits on its queues end. It belongs to the process that opened it; a
- * forked child gets -ECHILD from everything and may only close, which frees its copy and leaves the parent's
- * session alone. In a child the lock may be held by a thread that does not exist there, so it is not taken.
+ * A forked child gets -ECHILD from every call and may only close, which frees its copy and leaves the parent's session alone.
  */
 #include <fcntl.h>
 #include <stdlib.h>
@@ -15,77 +12,15 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "config.h"
-#include "libclient/client-private.h"
+#include "libclient/client-open.h"
 #include "libclient/from-msg.h"
+#include "libclient/objects.h"
 #include "proto/framing.h"
 
-#define LOCK_SLICE_NSEC (100 * NSEC_PER_MSEC)
-
 DEFINE_CLEANUP(struct shmd_client *, shmd_client_close);
-
-int client_check(const struct shmd_client *client)
-{
-	if (!client)
-		return text_fail(-EINVAL, "client is NULL");
-	if (client->pid != getpid())
-		return text_fail(-ECHILD, "this client belongs to process %d, which forked this one; "
-				 "open a client of its own here", (int)client->pid);
-	return 0;
-}
-
-/*
- * Mutexes know the wall clock only, or not everywhere, and that may be set: it is trusted for a slice at a time, and
- * the deadline is judged by the clock that only goes forward.
- */
-int client_lock_until(struct shmd_client *client, uint64_t deadline_nsec)
-{
-	for (;;) {
-		uint64_t now = nsec_now(), left = now < deadline_nsec ? deadline_nsec - now : 0;
-		struct timespec wall;
-
-		clock_gettime(CLOCK_REALTIME, &wall);
-		wall = nsec_to_timespec((uint64_t)wall.tv_sec * NSEC_PER_SEC + (uint64_t)wall.tv_nsec +
-					(left < LOCK_SLICE_NSEC ? left : LOCK_SLICE_NSEC));
-		if (!pthread_mutex_timedlock(&client->lock, &wall))
-			return 0;
-		if (!left)
-			return -EAGAIN;
-	}
-}
-
-/* What is final stays; all is well and "port down", which the daemon may set and clear meanwhile, give way. */
-static void set_health_word(uint32_t *word, uint32_t health)
-{
-	uint32_t old = __atomic_load_n(word, __ATOMIC_RELAXED);
-
-	while (old == SHMD_HEALTH_OK || old == SHMD_HEALTH_PORT_DOWN)
-		if (__atomic_compare_exchange_n(word, &old, health, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
-			return;
-}
-
-void client_set_health(struct shmd_health_page *page, uint32_t health)
-{
-	if (!page)
-		return;
-	for (unsigned int i = 0; i < SHMD_HEALTH_NICS; i++)
-		set_health_word(&page->nic[i], health);
-	set_health_word(&page->session, health);
-}
-
-int client_die(struct shmd_client *client, int err, const char *text)
-{
-	if (!client->dead) {
-		client->dead = err;
-		text_copy(client->dead_text, sizeof(client->dead_text), text);
-		client_set_health(client->health, SHMD_HEALTH_DAEMON_GONE);
-		event_queue_signal(&client->events);
-	}
-	return text_fail(client->dead, "%s", client->dead_text);
-}
 
 /* ---- opening */
 

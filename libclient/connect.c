@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libclient/client-private.h"
 #include "libclient/from-msg.h"
-#include "proto/status.h"
+#include "libclient/objects.h"
 #include "proto/base/show.h"
+#include "proto/status.h"
 
 int shmd_queues_addr(const struct shmd_queues *queues, unsigned int i, struct shmd_addr *ret_addr)
 {

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "libclient/client-private.h"
+#include "libclient/text.h"
 
 static pthread_mutex_t load_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct cuda_api loaded;

@@ -15,7 +15,7 @@
 #include <shmd/abi/cqe.h>
 #include <shmd/abi/wqe.h>
 
-#include "libclient/client-private.h"
+#include "libclient/objects.h"
 
 /* A WQEBB less control segment, address segment and the inline header. */
 #define MAX_INLINE_BYTES (SHMD_WQEBB_BYTES - 16u - 16u - 4u)

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libclient/client-private.h"
+#include "libclient/objects.h"
 #include "proto/base/overflow.h"
 #include "proto/base/show.h"
 #include "proto/status.h"
@@ -114,45 +114,6 @@ int shmd_dct_destroy(struct shmd_dct *dct)
 
 /* ---- peers */
 
-/* Every request says it, since the last one stands. */
-static void count_peers(struct shmd_nic *nic, struct msg_peer_resolve_req *req)
-{
-	const struct shmd_queues *queues;
-
-	client_lock(nic->client);
-	list_for_each_entry(queues, &nic->client->queues, link) {
-		unsigned int n_rc = 0;
-
-		/* Others may be half made. */
-		if (queues->nic != nic || !queues->peers)
-			continue;
-		for (unsigned int i = 0; queues->hot && i < queues->hot->n_slots; i++)
-			n_rc += queues->hot->slots[i].is_connected;
-		req->n_rc_peers += n_rc;
-		req->n_dc_peers += queues->dev_state->n_peers - n_rc;
-	}
-	client_unlock(nic->client);
-}
-
-int peers_tell(struct shmd_nic *nic)
-{
-	_cleanup_request_ struct request call;
-
-	request_init(&call, MSG_PEER_RESOLVE_REQ, MSG_PEER_RESOLVE_REP);
-	call.req.peer_resolve_req.nic = nic->info.index;
-	count_peers(nic, &call.req.peer_resolve_req);
-	return request_call(nic->client, &call);
-}
-
-void peers_tell_quietly(struct shmd_nic *nic)
-{
-	char text[CLIENT_TEXT_BYTES];
-
-	text_copy(text, sizeof(text), shmd_error_text());
-	(void)peers_tell(nic);
-	text_fail(0, "%s", text);
-}
-
 struct resolve_job {
 	struct shmd_nic *nic;
 	const struct shmd_addr *addrs;
@@ -165,7 +126,7 @@ static int fill_addrs(struct msg_peer_resolve_req *req, const struct resolve_job
 {
 	req->nic = job->nic->info.index;
 	req->traffic_class = job->traffic_class;
-	count_peers(job->nic, req);
+	peers_count(job->nic, req);
 	req->addrs = calloc(n, sizeof(*req->addrs));
 	if (!req->addrs)
 		return text_fail(-ENOMEM, "no memory for %u address%s", n, n == 1 ? "" : "es");
@@ -279,5 +240,5 @@ int shmd_queues_set_peers(struct shmd_queues *queues, unsigned int n, const stru
 	client_lock(queues->nic->client);
 	r = set_table(queues, n, &table);
 	client_unlock(queues->nic->client);
-	return r ? r : peers_tell(queues->nic);
+	return r ? r : peers_report(queues->nic);
 }

@@ -7,7 +7,7 @@
 
 #include <shmd/abi/cqe.h>
 
-#include "libclient/client-private.h"
+#include "libclient/text.h"
 
 #define CQ_COLLAPSED 1u
 #define MAX_LOG2_RQ_STRIDE 9u

@@ -23,18 +23,22 @@ struct ways {
 static int find_ways(const struct gpu_view *view, struct ways *ret_ways)
 {
 	const struct shmd_hot *hot = view->queues->hot;
-	uint64_t base = 0;
+	struct gpu_view *way;
 	int r = 0;
 
 	*ret_ways = (struct ways){.n_qps = 0};
-	for (unsigned int i = 0; i < hot->n_slots && !r; i++) {
+	for (unsigned int i = 0; i < hot->n_slots; i++) {
 		if (!hot->slots[i].is_used)
 			continue;
-		r = gpu_view_get(view->gpu, hot->slots[i].queues, &base);
-		ret_ways->routes[i] = base + GPU_VIEW_QPS_OFFSET;
-		ret_ways->qps[ret_ways->n_qps++] = base + GPU_VIEW_QPS_OFFSET;
+		way = gpu_view_find(view->gpu, hot->slots[i].queues);
+		if (!way)
+			r = gpu_view_make(view->gpu, hot->slots[i].queues, &way);
+		if (r < 0)
+			return r;
+		ret_ways->routes[i] = way->base + GPU_VIEW_QPS_OFFSET;
+		ret_ways->qps[ret_ways->n_qps++] = way->base + GPU_VIEW_QPS_OFFSET;
 	}
-	return r;
+	return 0;
 }
 
 /* Of the slots that have a queue, the routes that are in use, or those that are not. */

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files about GPUs share: gpu.c (a GPU), gpu-range.c (host memory that it reaches), gpu-view.c (queues as
- * kernels see them), gpu-hot.c (ways to hot peers in views). All under client->lock; the names without `shmd_` want it held. Nothing of CUDA is called in a
- * forked child.
+ * Shared by the files about GPUs. From below: gpu-context.c (a GPU's context), gpu-range.c (host memory that it reaches),
+ * gpu-view.c and gpu-view-make.c (queues as kernels see them), gpu-hot.c (ways to hot peers in views), gpu.c (opening, closing)
+ * and gpu-mem.c (memory of GPUs).
+ *
+ * All under client->lock; the names without `shmd_` want it held. Nothing of CUDA is called in a forked child.
  */
 #ifndef SHMD_GPU_PRIVATE_H
 #define SHMD_GPU_PRIVATE_H
 
-#include "libclient/client-private.h"
 #include "libclient/cuda-api.h"
+#include "libclient/objects.h"
 
 struct shmd_gpu {
 	struct shmd_client *client;
@@ -47,23 +49,43 @@ struct gpu_view {
 
 #define GPU_VIEW_QPS_OFFSET sizeof(struct shmd_dev_state)
 
+/* ---- gpu-context.c */
+
 bool gpu_may_call_cuda(const struct shmd_client *client);
-/* Runs with the GPU's context current; the caller's own comes back. */
+/* Makes the GPU's context current; gpu_leave() brings the caller's own back. */
 int gpu_enter(struct shmd_gpu *gpu);
 void gpu_leave(struct shmd_gpu *gpu);
+/* The last one ends the stream and releases the primary context. */
 void gpu_unref(struct shmd_gpu *gpu);
 
-/* *ret_addr: where the GPU sees this range, which is registered for it when it was not. */
+/* ---- gpu-range.c */
+
+/* *ret_addr: where the GPU sees this range, which is registered for it if it was not. */
 int gpu_map_range(struct shmd_gpu *gpu, void *addr, size_t bytes, unsigned int flags, uint64_t *ret_addr);
-/* NULL when the range that begins at addr is not mapped. */
+/* NULL if the range that begins at addr is not mapped. */
 struct gpu_map *gpu_find_map(struct shmd_gpu *gpu, const void *addr);
 void gpu_unmap(struct gpu_map *map);
-void gpu_view_free(struct gpu_view *view);
-/* *ret_base: of the view, which is made when there was none. */
-int gpu_view_get(struct shmd_gpu *gpu, struct shmd_queues *queues, uint64_t *ret_base);
-/* Where its routes are, if its DCIs have a set of hot peers. */
+
+/* ---- gpu-view.c: dev-state and dev-qps, then slot words, peers, ways to peers */
+
+size_t gpu_view_slots_offset(const struct shmd_queues *queues);
+size_t gpu_view_slots_bytes(const struct shmd_queues *queues);
+size_t gpu_view_peers_bytes(const struct shmd_queues *queues);
+size_t gpu_view_ways_bytes(const struct shmd_queues *queues);
+/* The address of its routes, if its DCIs have a set of hot peers. */
 uint64_t gpu_view_routes(const struct gpu_view *view);
-/* Brings a view of DCIs with a set of hot peers to what the set's slots say. */
+/* NULL if the GPU has no view of these queues. */
+struct gpu_view *gpu_view_find(const struct shmd_gpu *gpu, const struct shmd_queues *queues);
+void gpu_view_free(struct gpu_view *view);
+
+/* ---- gpu-view-make.c */
+
+/* A view without ways to hot peers. The GPU has none of these queues yet. */
+int gpu_view_make(struct shmd_gpu *gpu, struct shmd_queues *queues, struct gpu_view **ret_view);
+
+/* ---- gpu-hot.c */
+
+/* Brings a view of DCIs with a set of hot peers to the state of the set's slots. */
 int gpu_view_write_ways(struct gpu_view *view);
 
 #endif

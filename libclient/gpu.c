@@ -1,55 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * GPUs of a session: contexts, opening and closing.
+ * GPUs of a session: opening, the views of queues that kernels work on, closing.
  *
- * Calls into CUDA run with the GPU's context current and leave the caller's own behind. The primary context is
- * retained by us, or the caller's current one is used. Copies go through a stream of our own, so they do not wait for
- * kernels.
+ * The library retains the primary context, or uses the caller's current one. Copies go through a stream of its own, so they do
+ * not wait for kernels.
  *
  * All under client->lock. Nothing of CUDA is called in a forked child.
  */
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "libclient/gpu-private.h"
 
-bool gpu_may_call_cuda(const struct shmd_client *client)
-{
-	return client->pid == getpid();
-}
-
-/* Runs with the GPU's context current; the caller's own comes back. */
-int gpu_enter(struct shmd_gpu *gpu)
-{
-	cuda_result result = gpu->cuda->context_push(gpu->context);
-
-	return result == CUDA_OK ? 0 : cuda_fail(gpu->cuda, result, "use the GPU's context");
-}
-
-void gpu_leave(struct shmd_gpu *gpu)
-{
-	cuda_context ours;
-
-	(void)gpu->cuda->context_pop(&ours);
-}
-
-/* ---- a GPU ------------------------------------------------------------------------------------------------ */
-
-void gpu_unref(struct shmd_gpu *gpu)
-{
-	if (--gpu->n_refs)
-		return;
-	if (gpu_may_call_cuda(gpu->client)) {
-		if (gpu->stream && !gpu_enter(gpu)) {
-			(void)gpu->cuda->stream_destroy(gpu->stream);
-			gpu_leave(gpu);
-		}
-		if (gpu->is_primary)
-			(void)gpu->cuda->primary_release(gpu->gpu);
-	}
-	free(gpu);
-}
 DEFINE_CLEANUP(struct shmd_gpu *, gpu_unref);
 
 static int take_context(struct shmd_gpu *gpu, int ordinal)
@@ -140,6 +101,62 @@ int shmd_gpu_info(const struct shmd_gpu *gpu, struct shmd_gpu_info *ret_info)
 		return text_fail(-EINVAL, "ret_info is NULL");
 	*ret_info = gpu->info;
 	return 0;
+}
+
+/* ---- views of queues ---------------------------------------------------------------------------------------------- */
+
+static int make_view(struct shmd_gpu *gpu, struct shmd_queues *queues, struct gpu_view **ret_view)
+{
+	int r = gpu_view_make(gpu, queues, ret_view);
+
+	if (r < 0 || !queues->hot)
+		return r;
+	r = gpu_view_write_ways(*ret_view);
+	if (r < 0)
+		gpu_view_free(*ret_view);
+	return r;
+}
+
+static int get_view(struct shmd_gpu *gpu, struct shmd_queues *queues, uint64_t *ret_base)
+{
+	struct gpu_view *view;
+	int r;
+
+	if (!gpu || gpu->client != queues->nic->client)
+		return text_fail(-EINVAL, "gpu is NULL or belongs to another client");
+	client_lock(gpu->client);
+	view = gpu_view_find(gpu, queues);
+	r = view ? 0 : make_view(gpu, queues, &view);
+	if (!r)
+		*ret_base = view->base;
+	client_unlock(gpu->client);
+	return r;
+}
+
+int shmd_gpu_dev_state(struct shmd_gpu *gpu, struct shmd_queues *queues, uint64_t *ret_addr)
+{
+	int r = queues_check(queues, 0);
+
+	if (r < 0)
+		return r;
+	if (!ret_addr)
+		return text_fail(-EINVAL, "ret_addr is NULL");
+	return get_view(gpu, queues, ret_addr);
+}
+
+int shmd_gpu_dev_qp(struct shmd_gpu *gpu, struct shmd_queues *queues, unsigned int i, uint64_t *ret_addr)
+{
+	uint64_t base = 0;
+	int r = queues_check(queues, i);
+
+	if (r < 0)
+		return r;
+	if (!ret_addr)
+		return text_fail(-EINVAL, "ret_addr is NULL");
+	r = get_view(gpu, queues, &base);
+	if (!r)
+		*ret_addr = base + GPU_VIEW_QPS_OFFSET + (uint64_t)i * sizeof(struct shmd_dev_qp);
+	return r;
 }
 
 /* ---- closing ------------------------------------------------------------------------------------------------------ */

@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "libclient/client-private.h"
+#include "libclient/text.h"
 
 #define RELAX_SPIN_ROUNDS 64u
 #define RELAX_YIELD_ROUNDS 64u

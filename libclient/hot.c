@@ -11,23 +11,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libclient/client-private.h"
 #include "libclient/hot-decide.h"
+#include "libclient/objects.h"
 
 #define DEFAULT_MAX_PEERS 8u
 #define DEFAULT_MIN_POSTS 1000u
 
 /* ---- the set */
 
-void hot_free(struct shmd_hot *hot)
-{
-	if (!hot)
-		return;
-	free(hot->routes);
-	free(hot->slots);
-	free(hot->qps);
-	free(hot);
-}
 DEFINE_CLEANUP(struct shmd_hot *, hot_free);
 
 static int check_attr(const struct shmd_queues *dcis, const struct shmd_hot_attr *attr)
@@ -280,7 +271,7 @@ int shmd_hot_accept(struct shmd_hot *hot, uint32_t peer, const struct shmd_addr 
 	client_lock(hot->dcis->nic->client);
 	slot->is_connected = true;
 	client_unlock(hot->dcis->nic->client);
-	peers_tell_quietly(hot->dcis->nic);
+	peers_report_quietly(hot->dcis->nic);
 	return 0;
 }
 
@@ -385,7 +376,7 @@ static int destroy_qp(const struct shmd_hot *hot, struct hot_slot *slot)
 	client_lock(hot->dcis->nic->client);
 	*slot = (struct hot_slot){.queues = NULL};
 	client_unlock(hot->dcis->nic->client);
-	peers_tell_quietly(hot->dcis->nic);
+	peers_report_quietly(hot->dcis->nic);
 	return 0;
 }
 

@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "libclient/client-private.h"
+#include "libclient/text.h"
 #include "proto/framing.h"
 
 #define COMMAND_BYTES 512

@@ -15,7 +15,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "libclient/client-private.h"
+#include "libclient/objects.h"
 #include "proto/base/overflow.h"
 
 #ifndef MFD_NOEXEC_SEAL

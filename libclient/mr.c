@@ -17,8 +17,8 @@
 #include <arpa/inet.h>
 #include <unistd.h>
 
-#include "libclient/client-private.h"
 #include "libclient/command-fd.h"
+#include "libclient/objects.h"
 #include "proto/base/overflow.h"
 
 void mr_free(struct shmd_mr *mr)

@@ -15,8 +15,8 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#include "libclient/client-private.h"
 #include "libclient/from-msg.h"
+#include "libclient/objects.h"
 
 int shmd_nic_list(struct shmd_client *client, struct shmd_nic_info *infos, unsigned int n)
 {

@@ -9,7 +9,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "libclient/client-private.h"
+#include "libclient/client-open.h"
+#include "libclient/state.h"
 #include "proto/framing.h"
 
 #define MAX_PATH_BYTES 107 /* of a Unix socket: unix(7) */

@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <sys/vfs.h>
 
-#include "libclient/client-private.h"
+#include "libclient/objects.h"
 #include "proto/base/overflow.h"
 #include "proto/text.h"
 

@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libclient/client-private.h"
+#include "libclient/objects.h"
 #include "libclient/pair-page.h"
 
 #define ASK_EVERY_NSEC (20 * NSEC_PER_MSEC)

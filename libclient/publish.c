@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "libclient/client-private.h"
+#include "libclient/request.h"
 
 #define FETCH_MIN_SLEEP_NSEC 50000u
 #define FETCH_MAX_SLEEP_NSEC 2000000u

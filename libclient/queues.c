@@ -15,7 +15,7 @@
 #include <shmd/abi/cqe.h>
 #include <shmd/abi/wqe.h>
 
-#include "libclient/client-private.h"
+#include "libclient/objects.h"
 #include "proto/base/overflow.h"
 
 #define CQ_FLAG_COLLAPSED 1u
@@ -292,6 +292,15 @@ static int batch_destroy(struct shmd_queues *queues, struct queue_batch *batch)
 
 /* ---- the whole */
 
+void hot_free(struct shmd_hot *hot)
+{
+	if (!hot)
+		return;
+	free(hot->routes);
+	free(hot->slots);
+	free(hot->qps);
+	free(hot);
+}
 void queues_free(struct shmd_queues *queues)
 {
 	gpu_forget_queues(queues);
@@ -443,7 +452,7 @@ int shmd_queues_destroy(struct shmd_queues *queues)
 	queues_free(queues);
 	client_unlock(client);
 	if (had_peers)
-		peers_tell_quietly(nic);
+		peers_report_quietly(nic);
 	return 0;
 }
 
@@ -458,18 +467,6 @@ int queues_check(const struct shmd_queues *queues, unsigned int i)
 	if (i >= queues->attr.n_qps)
 		return text_fail(-EINVAL, "there is no QP %u in a batch of %u", i, queues->attr.n_qps);
 	return 0;
-}
-
-const struct queue_batch *queues_batch_of(const struct shmd_queues *queues, unsigned int i)
-{
-	return &queues->batches[i / queues->batches[0].n];
-}
-
-const struct msg_qp_info *queues_qp(const struct shmd_queues *queues, unsigned int i)
-{
-	const struct queue_batch *batch = queues_batch_of(queues, i);
-
-	return &batch->qps[i - batch->first];
 }
 
 unsigned int shmd_queues_count(const struct shmd_queues *queues)

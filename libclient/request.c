@@ -11,11 +11,12 @@
  * When another daemon has taken the session over, and nothing is left to read of what the former one sent, the request is
  * sent again under its number. If both copies were read the second reply comes late, and is dropped like any other.
  */
+#include "libclient/request.h"
+
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "libclient/client-private.h"
 #include "proto/framing.h"
 #include "proto/status.h"
 
@@ -34,6 +35,14 @@ void request_deinit(struct request *call)
 	msg_deinit(&call->req);
 	msg_deinit(&call->rep);
 	fdlist_deinit(&call->rep_fds);
+}
+
+int request_set_nic(char name[MSG_NAME_BYTES], const char *nic)
+{
+	if (!nic || !*nic || strlen(nic) >= MSG_NAME_BYTES)
+		return text_fail(-EINVAL, "nic is not the name of a NIC");
+	text_copy(name, MSG_NAME_BYTES, nic);
+	return 0;
 }
 
 int request_take_fd(struct request *call, uint32_t index)

@@ -21,7 +21,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "libclient/client-private.h"
+#include "libclient/state.h"
 
 #define GIVEN_UP (UINT32_C(1) << 31)
 

@@ -4,6 +4,8 @@
  *
  * The error text is one buffer for each thread, overwritten by the next failure and by nothing else.
  */
+#include "libclient/text.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +13,6 @@
 #include <shmd/abi/cqe.h>
 
 #include "config.h"
-#include "libclient/client-private.h"
 #include "proto/status.h"
 
 static _Thread_local char error_text[CLIENT_TEXT_BYTES] = "no error";

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "libclient/client-private.h"
+#include "libclient/text.h"
 
 #define TRACE_LINE_BYTES 2048
 

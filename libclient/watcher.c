@@ -16,7 +16,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "libclient/client-private.h"
+#include "libclient/request.h"
 #include "proto/base/thread.h"
 
 #define WATCHER_STACK_BYTES (256u * 1024u)

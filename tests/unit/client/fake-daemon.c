@@ -10,7 +10,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "libclient/client-private.h"
+#include "libclient/client-open.h"
+#include "libclient/objects.h"
 #include "proto/framing.h"
 #include "tests/lib/test.h"
 

@@ -7,7 +7,7 @@
 
 #include <shmemclient-admin.h>
 
-#include "libclient/client-private.h"
+#include "libclient/objects.h"
 #include "proto/status.h"
 #include "tests/lib/test.h"
 #include "tests/unit/client/fake-daemon.h"

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "libclient/client-private.h"
+#include "libclient/objects.h"
 #include "tests/lib/test.h"
 #include "tests/unit/client/fake-daemon.h"
 

@@ -4,7 +4,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "libclient/client-private.h"
+#include "libclient/objects.h"
 #include "tests/lib/test.h"
 
 static uint64_t cpu_nsec(void)

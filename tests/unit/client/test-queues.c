@@ -14,7 +14,7 @@
 
 #include <shmd/abi/cqe.h>
 
-#include "libclient/client-private.h"
+#include "libclient/objects.h"
 #include "proto/status.h"
 #include "tests/lib/test.h"
 #include "tests/unit/client/fake-daemon.h"

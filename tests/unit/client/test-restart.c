@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "libclient/client-private.h"
+#include "libclient/objects.h"
 #include "proto/status.h"
 #include "tests/lib/test.h"
 #include "tests/unit/client/fake-daemon.h"
