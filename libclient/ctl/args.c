@@ -223,9 +223,9 @@ static int read_option(struct args *args, char **argv)
 	return n;
 }
 
-const struct args_command *args_find_command(const char *name)
+const struct args_command *args_find_command(const struct args_command *commands, const char *name)
 {
-	const struct args_command *command = args_commands;
+	const struct args_command *command = commands;
 
 	while (command->name && strcmp(command->name, name))
 		command++;
@@ -234,12 +234,15 @@ const struct args_command *args_find_command(const char *name)
 
 static int read_command(struct args *args, const char *word)
 {
+	struct suggest near = suggest_begin(word);
 	char buf[HINT_BYTES];
 
-	args->command = args_find_command(word);
+	args->command = args_find_command(args->commands, word);
 	if (args->command)
 		return 0;
-	return usage_error(args, "unknown command %s%s", word, hint(suggest_of(word, args_command_names), buf));
+	for (const struct args_command *command = args->commands; command->name; command++)
+		suggest_offer(&near, command->name);
+	return usage_error(args, "unknown command %s%s", word, hint(suggest_result(&near), buf));
 }
 
 static int read_word(struct args *args, const char *text)
@@ -285,7 +288,7 @@ static int check_complete(struct args *args)
 static void find_command(struct args *args, char **argv)
 {
 	for (; *argv && !args->command; argv++)
-		args->command = args_find_command(*argv);
+		args->command = args_find_command(args->commands, *argv);
 }
 
 static bool asks_for(char **argv, const char *name, const char *short_name)
@@ -296,9 +299,9 @@ static bool asks_for(char **argv, const char *name, const char *short_name)
 	return false;
 }
 
-int args_read(char **argv, struct args *ret_args)
+int args_read(const struct args_command *commands, char **argv, struct args *ret_args)
 {
-	struct args args = {0};
+	struct args args = {.commands = commands};
 	bool only_words = false;
 
 	if (asks_for(argv, "--help", "-h") || asks_for(argv, "--version", "-V")) {

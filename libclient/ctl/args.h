@@ -86,9 +86,9 @@ struct args_command {
 	int (*run)(struct ctl *ctl);
 	bool is_local; /* asks no daemon: ctl->client is NULL */
 };
-extern const struct args_command args_commands[]; /* ends with a NULL name */
 
 struct args {
+	const struct args_command *commands; /* the table, which ends with a NULL name */
 	const struct args_command *command; /* NULL: none was given */
 	const char *words[ARGS_MAX_WORDS];
 	unsigned int n_words;
@@ -101,29 +101,26 @@ struct args {
  * Reads argv behind the program's name. 0; or -EINVAL with a sentence on stderr. With --help or --version in it, or -h or -V,
  * nothing else is checked.
  */
-int args_read(char **argv, struct args *ret_args);
+int args_read(const struct args_command *commands, char **argv, struct args *ret_args);
 bool args_has(const struct args *args, enum args_option_id id);
 /* Value of an option with VALUE_SECONDS, else def. */
 double args_seconds(const struct args *args, enum args_option_id id, double def);
-/* Of an option with VALUE_COUNT, else def. */
+/* Value of an option with VALUE_COUNT, else def. */
 uint64_t args_count(const struct args *args, enum args_option_id id, uint64_t def);
 /* Whether a comma separated value has the word, or the option is absent. */
 bool args_lists(const struct args *args, enum args_option_id id, const char *word);
 
-const struct args_command *args_find_command(const char *name);
+const struct args_command *args_find_command(const struct args_command *commands, const char *name);
 int args_find_option(const char *name, size_t bytes); /* -1: there is none */
 bool args_parse_number(const char *text, uint64_t *ret_number); /* decimal, or hexadecimal behind 0x */
 bool args_parse_seconds(const char *text, double *ret_seconds);
 
-/* The commands' names, for the word behind "help"; ends with NULL. */
-extern const char *const args_command_names[];
-
 /* All commands, or one. */
-void args_print_help(const struct args_command *command, FILE *out);
+void args_print_help(const struct args_command *commands, const struct args_command *command, FILE *out);
 /*
- * What may stand in place of the last of the words, one a line: the word, a tab, what it is. ":files" asks for names of
- * files. client is opened only where the daemon knows; failure offers nothing.
+ * Prints the candidates for the last of the words, one a line: the word, a tab, a description. ":files" asks the shell for names of
+ * files. Opens a client only if the daemon has the candidates; failure offers nothing.
  */
-void args_complete(char **words, FILE *out);
+void args_complete(const struct args_command *commands, char **words, FILE *out);
 
 #endif

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The commands of shmemctl: what stands on their line, what they are for, who carries them out. */
+/* See commands.h. */
+#include "libclient/ctl/commands.h"
+
 #include <inttypes.h>
 #include <string.h>
 
 #include "libclient/ctl/ctl.h"
 
-/* ---- what the daemon has, for completion */
+/* ---- candidates for completion that the daemon has */
 
 struct offering {
 	args_offer_fn *offer;
@@ -74,7 +76,7 @@ static const char *const port_choices[] = {"up", "down", NULL};
 static const char *const topology_choices[] = {"dump", NULL};
 static const char *const config_choices[] = {"import-env", NULL};
 static const char *const metrics_choices[] = {"daemon", "nics", "sessions", "qps", "mrs", NULL};
-const char *const args_command_names[] = {"status", "list", "stats", "monitor", "dump-queue", "kill", "drain", "port", "topology",
+const char *const ctl_command_names[] = {"status", "list", "stats", "monitor", "dump-queue", "kill", "drain", "port", "topology",
 					  "metrics", "config", "doctor", "help", NULL};
 static const struct args_word config_word = {"ACTION", config_choices, NULL};
 static const struct args_word topology_word = {"ACTION", topology_choices, NULL};
@@ -85,18 +87,17 @@ static const struct args_word session_word = {"SESSION", NULL, live_sessions};
 static const struct args_word nic_word = {"NIC", NULL, live_nics};
 static const struct args_word qp_word = {"[NIC/]QPN", NULL, live_qps};
 static const struct args_word port_word = {"STATE", port_choices, NULL};
-static const struct args_word command_word = {"COMMAND", args_command_names, NULL};
+static const struct args_word command_word = {"COMMAND", ctl_command_names, NULL};
 
-/* Only the words are left: --help without "help". */
 static int show_help(struct ctl *ctl)
 {
 	const struct args *args = ctl->args;
 
-	args_print_help(args->n_words ? args_find_command(args->words[0]) : NULL, ctl->out);
+	args_print_help(ctl_commands, args->n_words ? args_find_command(ctl_commands, args->words[0]) : NULL, ctl->out);
 	return 0;
 }
 
-const struct args_command args_commands[] = {
+const struct args_command ctl_commands[] = {
 	{"status", "", "show the daemon, its NICs and its sessions",
 	 "Shows the daemon and its totals, then a table of NICs and one of sessions.\n",
 	 OPTION_BIT(OPTION_WATCH) | OPTION_BIT(OPTION_WIDE), 0, {NULL}, ctl_status},

@@ -73,7 +73,7 @@ static void offer_word(struct completion *to, const struct args *args)
 	const struct args_word *word;
 
 	if (!args->command) {
-		for (const struct args_command *command = args_commands; command->name; command++)
+		for (const struct args_command *command = args->commands; command->name; command++)
 			offer(to, command->name, command->help);
 		return;
 	}
@@ -99,7 +99,7 @@ static int skip_word(struct args *args, const char *word)
 		return word[bytes] || args_options[id].value == VALUE_NONE ? -1 : id;
 	}
 	if (!args->command)
-		args->command = args_find_command(word);
+		args->command = args_find_command(args->commands, word);
 	else if (args->n_words < ARGS_MAX_WORDS)
 		args->words[args->n_words++] = word;
 	return -1;
@@ -128,10 +128,10 @@ static int skip_words(struct args *args, char **words)
 	return id >= 0 && args_options[id].value == VALUE_SECONDS_OPTIONAL ? -1 : id;
 }
 
-void args_complete(char **words, FILE *out)
+void args_complete(const struct args_command *commands, char **words, FILE *out)
 {
 	struct completion to = {.out = out, .prefix = ""};
-	struct args args = {0};
+	struct args args = {.commands = commands};
 	int id = skip_words(&args, words);
 	size_t bytes;
 

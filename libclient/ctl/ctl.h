@@ -3,8 +3,8 @@
  * What the files of shmemctl share: one run of it, and one function for each command.
  *
  * A command writes its answer to ctl->out and returns 0, a negative errno (shmd_error_text() has the sentence then),
- * or an exit status above 0 when it has said itself what is wrong. shmemctl.c alone decides about exit statuses,
- * repeating and what reaches stdout. Table "commands" in commands.c has them all.
+ * or an exit status above 0 after it has printed its own sentence. shmemctl.c alone decides about exit statuses,
+ * repeating and what reaches stdout. The table in commands.c has them all.
  */
 #ifndef SHMEMD_CTL_H
 #define SHMEMD_CTL_H
@@ -39,6 +39,8 @@ struct ctl {
 	struct stats_look *last; /* of the round before, with --watch */
 };
 
+/* ---- the commands, a file each */
+
 int ctl_status(struct ctl *ctl);
 int ctl_list(struct ctl *ctl);
 int ctl_stats(struct ctl *ctl);
@@ -54,9 +56,20 @@ int ctl_doctor(struct ctl *ctl);
 
 void stats_look_free(struct stats_look *look);
 
+/* ---- answer.c */
+
+/* Prints a sentence on stderr and returns CTL_EXIT_FAILED. */
+int ctl_fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* One JSON document: begins with schema_version. */
 void ctl_json_begin(struct ctl *ctl, struct json *json);
 void ctl_json_end(struct json *json);
+/* A line about sessions that the daemon hides from this user; one about settings that name missing devices; or nothing. */
+void ctl_print_hidden(struct ctl *ctl, const struct shmd_daemon_status *status);
+void ctl_print_warning(struct ctl *ctl, const struct shmd_daemon_status *status);
+/* 0; -ENOENT for a session that the daemon does not list, and prints nothing; or the library's error. */
+int ctl_find_session(struct ctl *ctl, uint64_t session, struct shmd_session_item *ret_item);
+
+/* ---- list-json.c, list-table.c */
 
 /* Adds all that the daemon has of one kind to an open array. */
 typedef int ctl_json_items(struct shmd_client *client, struct json *json);
@@ -69,16 +82,10 @@ int ctl_table_sessions(struct ctl *ctl);
 int ctl_table_qps(struct ctl *ctl);
 int ctl_table_mrs(struct ctl *ctl);
 int ctl_table_nics(struct ctl *ctl);
-/* Sessions that the daemon does not list to this user, and settings that name what is not there: a line each, or nothing. */
-void ctl_print_hidden(struct ctl *ctl, const struct shmd_daemon_status *status);
-void ctl_print_warning(struct ctl *ctl, const struct shmd_daemon_status *status);
 /* Contexts in advance, behind an empty line; nothing where no NIC makes any. */
 int ctl_table_warm(struct ctl *ctl);
 
-/* Finds a session that is there: 0. -ENOENT when there is none, with nothing said. */
-int ctl_find_session(struct ctl *ctl, uint64_t session, struct shmd_session_item *ret_item);
-/* Says on stderr what is wrong and returns CTL_EXIT_FAILED. */
-int ctl_fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* ---- words.c */
 
 /* In the order of shmd_counters.wqes_by_kind; also the keys in JSON, with '_' for '-'. */
 extern const char *const ctl_wqe_kinds[8];

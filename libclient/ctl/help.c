@@ -90,14 +90,14 @@ static void print_command(const struct args_command *command, FILE *out)
 	print_end(out);
 }
 
-void args_print_help(const struct args_command *command, FILE *out)
+void args_print_help(const struct args_command *commands, const struct args_command *command, FILE *out)
 {
 	if (command) {
 		print_command(command, out);
 		return;
 	}
 	fputs("Usage: shmemctl [OPTION...] COMMAND\n\nShow what shmemd does, and administer it.\n\nCommands:\n", out);
-	for (command = args_commands; command->name; command++)
+	for (command = commands; command->name; command++)
 		print_summary(command, out);
 	fputs("\nOptions:\n", out);
 	print_options(OPTIONS_COMMON | OPTION_BIT(OPTION_WATCH), out);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shmemctl list, and looking one thing up in a list. */
-#include <errno.h>
+/* shmemctl list. */
 #include <string.h>
 
 #include "libclient/ctl/ctl.h"
@@ -59,42 +58,4 @@ int ctl_list(struct ctl *ctl)
 	while (strcmp(lists[i].what, ctl->args->words[0]))
 		i++;
 	return ctl->is_json ? list_json(ctl, &lists[i], &status) : list_text(ctl, &lists[i], &status);
-}
-
-void ctl_json_begin(struct ctl *ctl, struct json *json)
-{
-	json_init(json, ctl->out);
-	json_begin_object(json, NULL);
-	json_uint(json, "schema_version", CTL_SCHEMA_VERSION);
-}
-
-void ctl_json_end(struct json *json)
-{
-	json_end_object(json);
-	json_end(json);
-}
-
-struct search {
-	uint64_t session;
-	struct shmd_session_item *ret_item;
-};
-
-static int is_session(void *arg, const struct shmd_session_item *item)
-{
-	const struct search *search = arg;
-
-	if (item->session != search->session)
-		return 0;
-	*search->ret_item = *item;
-	return 1;
-}
-
-int ctl_find_session(struct ctl *ctl, uint64_t session, struct shmd_session_item *ret_item)
-{
-	struct search search = {session, ret_item};
-	int r = shmd_admin_sessions(ctl->client, is_session, &search);
-
-	if (r < 0)
-		return r;
-	return r ? 0 : -ENOENT;
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "libclient/ctl/commands.h"
 #include "libclient/ctl/ctl.h"
 #include "libclient/ctl/screen.h"
 
@@ -92,13 +93,13 @@ int main(int argc, char **argv)
 	struct args args;
 
 	if (argc > 1 && !strcmp(argv[1], "--complete")) {
-		args_complete(argv + 2, stdout);
+		args_complete(ctl_commands, argv + 2, stdout);
 		return CTL_EXIT_OK;
 	}
-	if (!argc || args_read(argv + 1, &args) < 0)
+	if (!argc || args_read(ctl_commands, argv + 1, &args) < 0)
 		return CTL_EXIT_USAGE;
 	if (args_has(&args, OPTION_HELP))
-		args_print_help(args.command, stdout);
+		args_print_help(ctl_commands, args.command, stdout);
 	else if (args_has(&args, OPTION_VERSION))
 		printf("shmemctl %s\n", shmd_version());
 	else

@@ -83,6 +83,13 @@ static void add_up(struct shmd_counters *sum, const struct shmd_counters *c)
 	sum->retries += c->retries;
 }
 
+bool stats_is_idle(const struct stats_row *row)
+{
+	const struct shmd_counters *c = &row->counters;
+
+	return !(c->wqes | c->bytes_sent | c->bytes_read | c->recv_wqes | c->error_cqes | c->rnr_naks | c->retries);
+}
+
 void stats_print_table(struct ctl *ctl, enum stats_what what, const struct stats_look *rates)
 {
 	static const char *const nic_heads[] = {"NIC", ">WQE/S", ">SENT", ">READ", ">RECV/S", ">ERRORS", ">RNR NAKS",

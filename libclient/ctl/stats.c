@@ -127,13 +127,6 @@ static void subtract(struct shmd_counters *now, const struct shmd_counters *befo
 	now->retries = grown(before->retries, now->retries);
 }
 
-bool stats_is_idle(const struct stats_row *row)
-{
-	const struct shmd_counters *c = &row->counters;
-
-	return !(c->wqes | c->bytes_sent | c->bytes_read | c->recv_wqes | c->error_cqes | c->rnr_naks | c->retries);
-}
-
 static int by_work(const void *a, const void *b)
 {
 	const struct stats_row *x = a, *y = b;

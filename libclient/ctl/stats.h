@@ -23,8 +23,9 @@ struct stats_look {
 
 /* Makes now's counters those of the interval, busiest first. */
 void stats_between(const struct stats_look *before, struct stats_look *now);
-bool stats_is_idle(const struct stats_row *row);
 
+/* Nothing counted in the interval. */
+bool stats_is_idle(const struct stats_row *row);
 void stats_print_table(struct ctl *ctl, enum stats_what what, const struct stats_look *rates);
 void stats_print_json(struct ctl *ctl, enum stats_what what, const struct stats_look *rates);
 

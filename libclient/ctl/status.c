@@ -92,22 +92,6 @@ static int print_nics(struct ctl *ctl, const struct shmd_daemon_status *status)
 	return 0;
 }
 
-void ctl_print_warning(struct ctl *ctl, const struct shmd_daemon_status *status)
-{
-	if (*status->settings_warning)
-		fprintf(ctl->out, "%swarning:%s %s\n", color_on(ctl->has_color, COLOR_YELLOW),
-			color_off(ctl->has_color, COLOR_YELLOW), status->settings_warning);
-}
-
-void ctl_print_hidden(struct ctl *ctl, const struct shmd_daemon_status *status)
-{
-	unsigned int n = status->n_hidden_sessions;
-
-	if (n)
-		fprintf(ctl->out, "%u session%s of other users %s hidden; root and the user of shmemd see all\n", n, plural_s(n),
-			n == 1 ? "is" : "are");
-}
-
 static void print_drain(struct ctl *ctl, const struct shmd_daemon_status *status)
 {
 	char buf[UNITS_BYTES];

@@ -1,14 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Words for the numbers of the public header, the same in tables and in JSON, and what to do about errors. */
-#include <errno.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include <shmd/abi/cqe.h>
 
 #include "libclient/ctl/ctl.h"
-#include "proto/base/unicode.h"
 
 const char *const ctl_wqe_kinds[8] = {
 	"nop", "write", "write_imm", "read", "send", "send_imm", "atomic", "other",
@@ -140,40 +134,4 @@ const char *ctl_syndrome_advice(uint32_t syndrome)
 	default:
 		return "the QP works again after shmd_queues_modify to RST and a new connect at both sides";
 	}
-}
-
-/* For the terminal: what a file or an argument has in it is quoted by some messages. */
-static void put_printable(const char *text, FILE *out)
-{
-	fputs("shmemctl: ", out);
-	for (size_t left = strlen(text); left > 0;) {
-		uint32_t code;
-		unsigned int n = unicode_decode(text, left, &code);
-
-		if (n && !unicode_is_control(code) && !unicode_is_hidden(code))
-			fwrite(text, 1, n, out);
-		else
-			fputc('?', out);
-		text += n ? n : 1;
-		left -= n ? n : 1;
-	}
-	fputc('\n', out);
-}
-
-int ctl_fail(const char *fmt, ...)
-{
-	char *text;
-	va_list args;
-	int n;
-
-	va_start(args, fmt);
-	n = vasprintf(&text, fmt, args);
-	va_end(args);
-	if (n < 0) {
-		fputs("shmemctl: out of memory\n", stderr);
-		return CTL_EXIT_FAILED;
-	}
-	put_printable(text, stderr);
-	free(text);
-	return CTL_EXIT_FAILED;
 }

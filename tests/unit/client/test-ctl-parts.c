@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "libclient/ctl/args.h"
+#include "libclient/ctl/commands.h"
 #include "libclient/ctl/progress.h"
 #include "libclient/ctl/screen.h"
 #include "libclient/ctl/stats.h"
@@ -35,9 +36,9 @@ TEST(every_command_is_among_the_names_of_commands)
 {
 	unsigned int n = 0;
 
-	for (; args_commands[n].name && args_command_names[n]; n++)
-		ASSERT_STREQ(args_command_names[n], args_commands[n].name);
-	ASSERT(!args_commands[n].name && !args_command_names[n]);
+	for (; ctl_commands[n].name && ctl_command_names[n]; n++)
+		ASSERT_STREQ(ctl_command_names[n], ctl_commands[n].name);
+	ASSERT(!ctl_commands[n].name && !ctl_command_names[n]);
 }
 
 TEST(rates_get_units)
@@ -129,7 +130,7 @@ TEST(a_screen_holds_as_much_as_it_has_rows)
 
 /* ---- the command line */
 
-#define READ(args_, ...) args_read((char *[]){__VA_ARGS__, NULL}, args_)
+#define READ(args_, ...) args_read(ctl_commands, (char *[]){__VA_ARGS__, NULL}, args_)
 
 TEST(options_may_stand_anywhere)
 {

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "libclient/ctl/commands.h"
 #include "libclient/ctl/ctl.h"
 #include "proto/codec.h"
 #include "tests/lib/test.h"
@@ -172,7 +173,7 @@ static const char *printed_words(char **words)
 	struct ctl ctl = {.args = &args, .out = tmpfile()};
 
 	ASSERT_OK(fake_open(&fake, &attr, &ctl.client));
-	ASSERT_OK(args_read(words, &args));
+	ASSERT_OK(args_read(ctl_commands, words, &args));
 	ctl.is_json = args_has(&args, OPTION_JSON);
 	ASSERT_OK(args.command->run(&ctl));
 	fflush(ctl.out);
