@@ -5,11 +5,16 @@
 Reads the symbols of each object file of the build. Files of one room that reach each other in a circle can only be read
 together: the largest circle of a room has a limit. Lower it when the circle shrinks.
 
+Where a README has a table "| floor | file |", each file of that room stands on a floor and calls none above it.
+
 Prints every circle for the review.
 """
+import fnmatch
 import json
 import os
 import pathlib
+import posixpath
+import re
 import subprocess
 
 import checklib
@@ -23,10 +28,10 @@ LIMITS = {
     'daemon/nic/soft': 9,
     'daemon/restart': 2,
     'daemon/topo': 9,
-    'libclient': 19,
-    'libclient/ctl': 21,
 }
 DEFINED, UNDEFINED = 'TDBRV', 'U'
+FLOOR_HEAD = re.compile(r'\| floor \| file(?: in `([^`]+)/`)? \|')
+FLOOR_ROW = re.compile(r'\| (\d+) \| ([^|]*) \|')
 
 
 def objects(root, build):
@@ -93,15 +98,42 @@ def circles(calls):
     return [circle for circle in found if len(circle) > 1]
 
 
-def all_circles(root, options):
+def floors_of_readme(readme, text):
+    """(room, pattern of its files, floor) from the tables of a README."""
+    room = None
+    for line in text.splitlines():
+        head, row = FLOOR_HEAD.match(line), FLOOR_ROW.match(line)
+        if head:
+            room = posixpath.join(posixpath.dirname(readme), head[1] or '').rstrip('/')
+        elif room and row:
+            yield from ((room, pattern, int(row[1])) for pattern in re.findall(r'`([^`]+\.c)`', row[2]))
+        elif not line.startswith('|'):
+            room = None
+
+
+def floor_problems(root, calls):
+    table = [row for path in checklib.our_files(root) if path.endswith('README.md')
+             for row in floors_of_readme(path, checklib.read(root, path))]
+    rooms = {room for room, _, _ in table}
+    floor = {file: at for file in calls for room, pattern, at in table
+             if os.path.dirname(file) == room and fnmatch.fnmatchcase(os.path.basename(file), pattern)}
+    for file in sorted(calls):
+        if os.path.dirname(file) in rooms and file not in floor:
+            yield f'{file} stands on no floor of its README'
+        for other in sorted(calls[file]):
+            if floor.get(file, 0) < floor.get(other, 0):
+                yield f'{file} on floor {floor.get(file, 0)} calls {os.path.basename(other)} on floor {floor[other]}'
+
+
+def calls_in_rooms(root, options):
     planted = pathlib.Path(root) / 'calls.txt'
-    calls = calls_of_text(planted.read_text()) if planted.exists() else calls_of_build(root, options.build)
-    return circles(within_rooms(calls))
+    return within_rooms(calls_of_text(planted.read_text()) if planted.exists() else calls_of_build(root, options.build))
 
 
 def check(root, options):
-    problems = []
-    for circle in all_circles(root, options):
+    calls = calls_in_rooms(root, options)
+    problems = list(floor_problems(root, calls))
+    for circle in circles(calls):
         room = os.path.dirname(circle[0])
         limit = LIMITS.get(room, 0)
         if len(circle) > limit:
@@ -112,13 +144,19 @@ def check(root, options):
 
 def advise(root, options):
     return [f'{os.path.dirname(circle[0])}: a circle of {len(circle)}: ' + ' '.join(map(os.path.basename, circle))
-            for circle in all_circles(root, options)]
+            for circle in circles(calls_in_rooms(root, options))]
 
 
 CIRCLE = 'daemon/new/a.c: daemon/new/b.c\ndaemon/new/b.c: daemon/new/c.c\ndaemon/new/c.c: daemon/new/a.c\n'
+FLOORS = '| floor | file | about |\n|---|---|---|\n| 1 | `a.c` | low |\n| 2 | `b*.c` | high |\n'
 PLANTED = [
     Planted('clean', {'calls.txt': 'daemon/new/a.c: daemon/new/b.c\ndaemon/new/b.c: proto/c.c\nproto/c.c: daemon/new/a.c\n'}, None),
     Planted('a circle', {'calls.txt': CIRCLE}, '3 files call each other in a circle, at most 0: a.c b.c c.c'),
+    Planted('floors', {'calls.txt': 'new/b.c: new/a.c\nnew/a.c:\n', 'new/README.md': FLOORS}, None),
+    Planted('a call up', {'calls.txt': 'new/a.c: new/b.c\nnew/b.c:\n', 'new/README.md': FLOORS}, 'a.c on floor 1 calls b.c on floor 2'),
+    Planted('no floor', {'calls.txt': 'new/x.c: new/a.c\nnew/a.c:\n', 'new/README.md': FLOORS}, 'new/x.c stands on no floor'),
+    Planted('a call up below the README', {'calls.txt': 'new/in/a.c: new/in/b.c\nnew/in/b.c:\n',
+                                           'new/README.md': FLOORS.replace('file', 'file in `in/`')}, 'calls b.c on floor 2'),
 ]
 
 

@@ -48,6 +48,8 @@ ROOMS = [
     Room('proto', ours=('proto/base', 'generated'), foreign=('protobuf-c',)),
     Room('libclient', ours=('libclient/include', 'proto', 'proto/base', 'kernels/abi', 'kernels/dev', 'config')),
     Room('libclient/include', ours=('kernels/abi', 'kernels/dev')),
+    # The floor above a session: it uses libclient by the public headers alone.
+    Room('libclient/runtime', ours=('libclient/include', 'proto/base', 'kernels/abi', 'kernels/dev', 'config')),
     Room('libclient/ctl', ours=('libclient/include', 'kernels/abi', 'kernels/host', 'daemon/topo/topo.h',
                                 'daemon/topo/check.h', 'proto/base/show.h', 'proto/base/suggest.h', 'proto/base/unicode.h', 'config')),
     Room('daemon/engine', ours=('kernels/abi', 'kernels/host', 'proto/base')),
@@ -175,7 +177,7 @@ def check(root, options):
 def one(source, line, says, **others):
     files = {source: line + '\n', 'proto/base/list.h': '', 'proto/codec.h': '', 'kernels/abi/wqe.h': '',
              'kernels/host/wqe-parse.h': '', 'daemon/nic/nic.h': '', 'daemon/engine/engine.h': '', 'daemon/engine/extra/extra.h': '',
-             'daemon/session/session.h': '', 'tests/lib/test.h': '', 'libclient/include/shmemclient.h': ''}
+             'daemon/session/session.h': '', 'tests/lib/test.h': '', 'libclient/include/shmemclient.h': '', 'libclient/state.h': ''}
     files.update(others)
     return Planted(f'{source} {line}', {**files, source: line + '\n'}, says)
 
@@ -221,6 +223,8 @@ PLANTED = [
     one('proto/codec.c', '#include "proto/shmemd.pb-c.h"', None),
     one('libclient/client.c', '#include "proto/shmemd.pb-c.h"', 'libclient does not include generated'),
     one('libclient/client.c', '#include <shmemclient.h>', None),
+    one('libclient/runtime/world.c', '#include <shmemclient.h>', None),
+    one('libclient/runtime/world.c', '#include "libclient/state.h"', 'libclient/runtime does not include'),
     one('daemon/main.c', '#include "config.h"', None),
     one('daemon/engine/qp.c', '#include "config.h"', 'does not include config'),
     one('libclient/ctl/shmemctl.c', '#include "proto/shmemd.pb-c.h"', 'libclient/ctl does not include'),
