@@ -3,7 +3,7 @@
 #ifndef SHMD_CUDA_KERNELS_H
 #define SHMD_CUDA_KERNELS_H
 
-#include <shmd/dev/wqe-prepare.h>
+#include <shmd/dev/args.h>
 
 /* Pointers are valid on the GPU; status and done have an entry for each thread of the launch. */
 struct shmd_kernel_args {

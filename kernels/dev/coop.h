@@ -14,65 +14,10 @@
 
 #include <shmd/abi/dev-state.h>
 #include <shmd/dev/annotate.h>
-#include <shmd/dev/order.h>
-#include <shmd/dev/wait.h>
+#include <shmd/dev/args.h>
 
-enum shmd_dev_scope {
-	SHMD_DEV_THREAD = 0,
-	SHMD_DEV_WARP = 1, /* all 32 lanes */
-	SHMD_DEV_BLOCK = 2, /* all threads of the block */
-};
-
-/* struct shmd_dev_mode.flags */
-#define SHMD_DEV_NO_DOORBELL 0x1u /* post, but leave the announcement to a later post, submit or wait */
-#define SHMD_DEV_ALONE 0x2u /* scope thread: form no group; of shmd_dev_mode_alone */
-
-/*
- * How a function is carried out. The _as form of each function takes one; scope and sharing that are constants
- * where it is called fold away. The functions below make one; a zeroed mode is scope thread, exclusive, a connected QP and one
- * look, which shmd_dev_mode_of(qp, 0) gives for an exclusive QP.
- */
-struct shmd_dev_mode {
-	uint64_t timeout_nsec; /* of functions that wait; 0: one look; SHMD_DEV_NO_TIMEOUT */
-	const struct shmd_dev_peer *peer; /* the QP is a DCI: where to send. NULL: the QP is connected */
-	uint8_t scope; /* enum shmd_dev_scope */
-	uint8_t sharing; /* enum shmd_sharing; at least what other callers of this QP use */
-	uint8_t flags; /* SHMD_DEV_NO_DOORBELL */
-};
-
-/* What the functions without a mode use: scope thread and the sharing of the QP. */
-SHMD_DEV struct shmd_dev_mode shmd_dev_mode_of(const struct shmd_dev_qp *qp, uint64_t timeout_nsec)
-{
-	struct shmd_dev_mode mode;
-
-	mode.timeout_nsec = timeout_nsec;
-	mode.peer = 0;
-	mode.scope = SHMD_DEV_THREAD;
-	mode.sharing = SHMD_DEV_FIXED(qp->sharing);
-	mode.flags = 0;
-	return mode;
-}
-
-/* A mode of constants, without a time limit. */
-SHMD_DEV struct shmd_dev_mode shmd_dev_mode_const(enum shmd_dev_scope scope,
-						  enum shmd_sharing sharing)
-{
-	struct shmd_dev_mode mode;
-
-	mode.timeout_nsec = SHMD_DEV_NO_TIMEOUT;
-	mode.peer = 0;
-	mode.scope = (uint8_t)scope;
-	mode.sharing = (uint8_t)sharing;
-	mode.flags = 0;
-	return mode;
-}
-
-/* The same to a peer of a DCI, in global memory. In scope thread each caller has its own; NULL for a connected QP. */
-SHMD_DEV struct shmd_dev_mode shmd_dev_mode_to(struct shmd_dev_mode mode, const struct shmd_dev_peer *peer)
-{
-	mode.peer = peer;
-	return mode;
-}
+/* Flag of a mode in scope thread: form no group. Of shmd_dev_mode_alone. */
+#define SHMD_DEV_ALONE 0x2u
 
 /* ---- scope warp and block -------------------------------------------------------------------------------- */
 

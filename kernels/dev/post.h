@@ -10,6 +10,7 @@
 
 #include <shmd/dev/coop.h>
 #include <shmd/dev/sq.h>
+#include <shmd/dev/wqe-prepare.h>
 
 /*
  * A post in progress: this caller's WQEBBs within the reservation of its group. The caller writes its WQEs from

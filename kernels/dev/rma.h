@@ -19,7 +19,7 @@
  * its first error, and the health word its first final value. shmd_dev_qp(3) says it in words.
  *
  * Scope	A plain name has scope thread: each caller has its own operation. The _as form of a function takes a
- *	struct shmd_dev_mode instead of a time limit: scope, sharing and flags (coop.h). In scope warp or block all
+ *	struct shmd_dev_mode instead of a time limit: scope, sharing and flags (args.h). In scope warp or block all
  *	threads of it must call, with the same arguments; one operation is posted and all return its status.
  * Sharing	Taken from the QP, or from the mode, where a constant folds. Exclusive: one thread at a time, ever; in scope
  *	warp or block that thread is the first of it.
@@ -45,6 +45,7 @@
 
 #include <shmd/abi/dev-state.h>
 #include <shmd/dev/annotate.h>
+#include <shmd/dev/args.h>
 #include <shmd/dev/coop.h>
 #include <shmd/dev/post.h>
 #include <shmd/dev/sq.h>
@@ -90,29 +91,6 @@ SHMD_DEV int shmd_dev_qp_g_as(struct shmd_dev_qp *qp, struct shmd_dev_addr remot
 
 /* ---- signals: 64-bit words at the peer ------------------------------------------------------------------- */
 
-enum shmd_dev_signal_op {
-	SHMD_DEV_SIGNAL_SET = 0,
-	SHMD_DEV_SIGNAL_ADD = 1,
-};
-
-/* Both are atomic against every other atomic and signal on the word. */
-struct shmd_dev_signal {
-	struct shmd_dev_addr word;
-	uint64_t value;
-	int op; /* enum shmd_dev_signal_op */
-};
-
-SHMD_DEV struct shmd_dev_signal shmd_dev_signal_of(struct shmd_dev_addr word, int op,
-						   uint64_t value)
-{
-	struct shmd_dev_signal signal;
-
-	signal.word = word;
-	signal.value = value;
-	signal.op = op;
-	return signal;
-}
-
 SHMD_DEV_API int shmd_dev_qp_signal_set(struct shmd_dev_qp *qp, struct shmd_dev_addr word,
 					uint64_t value);
 SHMD_DEV_API int shmd_dev_qp_signal_add(struct shmd_dev_qp *qp, struct shmd_dev_addr word,
@@ -137,34 +115,6 @@ SHMD_DEV int shmd_dev_qp_put_signal_nbi_as(struct shmd_dev_qp *qp, struct shmd_d
 					   struct shmd_dev_mode mode);
 
 /* ---- atomics on words of 4 or 8 bytes -------------------------------------------------------------------- */
-
-enum shmd_dev_amo_op {
-	SHMD_DEV_AMO_FETCH = 0,
-	SHMD_DEV_AMO_ADD = 1,
-	SHMD_DEV_AMO_AND = 2,
-	SHMD_DEV_AMO_OR = 3,
-	SHMD_DEV_AMO_XOR = 4,
-	SHMD_DEV_AMO_SWAP = 5, /* without a fetch: set */
-	SHMD_DEV_AMO_COMPARE_SWAP = 6,
-};
-
-struct shmd_dev_amo {
-	uint64_t value; /* operand; new value of swap and compare-swap */
-	uint64_t compare; /* compare-swap only */
-	uint32_t bytes; /* 4 or 8 */
-	int op; /* enum shmd_dev_amo_op */
-};
-
-SHMD_DEV struct shmd_dev_amo shmd_dev_amo_of(int op, uint32_t bytes, uint64_t value)
-{
-	struct shmd_dev_amo amo;
-
-	amo.value = value;
-	amo.compare = 0;
-	amo.bytes = bytes;
-	amo.op = op;
-	return amo;
-}
 
 /* Any of them without its result. Posted like a put_nbi. */
 SHMD_DEV int shmd_dev_qp_atomic_as(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
@@ -228,12 +178,6 @@ SHMD_DEV int shmd_dev_qp_quiet_as(struct shmd_dev_qp *qp, struct shmd_dev_mode m
 
 /* ---- peers of which some have an RC QP of their own --------------------------------------------------------- */
 
-/* Where a request to a peer goes: as qp and, by shmd_dev_mode_to(), as peer of the mode of any _as form. */
-struct shmd_dev_way {
-	struct shmd_dev_qp *qp;
-	const struct shmd_dev_peer *peer; /* NULL: qp is the peer's own */
-};
-
 /*
  * The way to a peer, below n_peers, of the table in the DCI's dev-state: its RC QP when the library gave it one
  * (shmd_hot_switch), else the DCI. Two loads; each lane of a warp may ask for another peer. It holds until the library changes
@@ -249,15 +193,6 @@ SHMD_DEV void shmd_dev_way_count(const struct shmd_dev_state *state, uint32_t pe
 SHMD_DEV int shmd_dev_ways_quiet_as(const struct shmd_dev_state *state, struct shmd_dev_qp *dci, struct shmd_dev_mode mode);
 
 /* ---- local words that peers write ------------------------------------------------------------------------- */
-
-enum shmd_dev_cmp {
-	SHMD_DEV_CMP_EQ = 0,
-	SHMD_DEV_CMP_NE = 1,
-	SHMD_DEV_CMP_GT = 2,
-	SHMD_DEV_CMP_GE = 3,
-	SHMD_DEV_CMP_LT = 4,
-	SHMD_DEV_CMP_LE = 5,
-};
 
 /*
  * Until `*word cmp value` (unsigned) holds; `word` is an address of the caller. What the peer sent before it changed

@@ -13,9 +13,9 @@
 #include <shmd/abi/dev-state.h>
 #include <shmd/abi/wqe.h>
 #include <shmd/dev/annotate.h>
+#include <shmd/dev/args.h>
 #include <shmd/dev/order.h>
 #include <shmd/dev/wait.h>
-#include <shmd/dev/wqe-prepare.h>
 
 SHMD_DEV uint64_t shmd_dev_slot_of(const struct shmd_dev_qp *qp, uint64_t index)
 {

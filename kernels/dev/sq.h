@@ -28,7 +28,7 @@
 #include <shmd/dev/hooks.h>
 #include <shmd/dev/order.h>
 #include <shmd/dev/wait.h>
-#include <shmd/dev/wqe-prepare.h>
+#include <shmd/dev/wqe-ring.h>
 
 /* ---- announcing ------------------------------------------------------------------------------------------ */
 

@@ -11,11 +11,9 @@
 
 #include <shmd/abi/dev-state.h>
 #include <shmd/dev/annotate.h>
+#include <shmd/dev/args.h>
 #include <shmd/dev/hooks.h>
 #include <shmd/dev/order.h>
-
-/* For the time limits of waiting functions: only an error or the health word ends the wait. */
-#define SHMD_DEV_NO_TIMEOUT UINT64_MAX
 
 #if SHMD_DEV_CUDA
 #define SHMD_DEV_FIRST_LOOKS 16u /* at a CQ, before a wait begins to count time: some 15 us */

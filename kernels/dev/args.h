@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Arguments of the device functions: addresses, modes, signals, atomics, and WQEs of one's own.
+ *
+ * Plain structs, passed by value. Each has a function that makes one, which folds where its arguments are constants.
+ */
+#ifndef SHMD_DEV_ARGS_H
+#define SHMD_DEV_ARGS_H
+
+#include <shmd/abi/dev-state.h>
+#include <shmd/dev/annotate.h>
+
+/* For the time limits of waiting functions: only an error or the health word ends the wait. */
+#define SHMD_DEV_NO_TIMEOUT UINT64_MAX
+
+/* The largest request of one WQE; longer puts and gets are split. QPs are set up with log_msg_max 30. */
+#define SHMD_DEV_MAX_REQUEST_BYTES (1ull << 30)
+
+/* WQEBBs that each request of a DCI covers. */
+#define SHMD_DEV_DC_WQEBBS 2u
+
+/* Memory as a WQE names it: an address of the NIC and its key. */
+struct shmd_dev_addr {
+	uint64_t iova;
+	shmd_be32 key_be;
+};
+
+SHMD_DEV struct shmd_dev_addr shmd_dev_addr_of(uint64_t iova, shmd_be32 key_be)
+{
+	struct shmd_dev_addr addr;
+
+	addr.iova = iova;
+	addr.key_be = key_be;
+	return addr;
+}
+
+/* ---- scope and mode -------------------------------------------------------------------------------------- */
+
+enum shmd_dev_scope {
+	SHMD_DEV_THREAD = 0,
+	SHMD_DEV_WARP = 1, /* all 32 lanes */
+	SHMD_DEV_BLOCK = 2, /* all threads of the block */
+};
+
+/* struct shmd_dev_mode.flags */
+#define SHMD_DEV_NO_DOORBELL 0x1u /* post, but leave the announcement to a later post, submit or wait */
+
+/*
+ * How a function is carried out. The _as form of each function takes one; scope and sharing that are constants
+ * where it is called fold away. The functions below make one; a zeroed mode is scope thread, exclusive, a connected QP and one
+ * look, which shmd_dev_mode_of(qp, 0) gives for an exclusive QP.
+ */
+struct shmd_dev_mode {
+	uint64_t timeout_nsec; /* of functions that wait; 0: one look; SHMD_DEV_NO_TIMEOUT */
+	const struct shmd_dev_peer *peer; /* the QP is a DCI: where to send. NULL: the QP is connected */
+	uint8_t scope; /* enum shmd_dev_scope */
+	uint8_t sharing; /* enum shmd_sharing; at least what other callers of this QP use */
+	uint8_t flags; /* SHMD_DEV_NO_DOORBELL */
+};
+
+/* What the functions without a mode use: scope thread and the sharing of the QP. */
+SHMD_DEV struct shmd_dev_mode shmd_dev_mode_of(const struct shmd_dev_qp *qp, uint64_t timeout_nsec)
+{
+	struct shmd_dev_mode mode;
+
+	mode.timeout_nsec = timeout_nsec;
+	mode.peer = 0;
+	mode.scope = SHMD_DEV_THREAD;
+	mode.sharing = SHMD_DEV_FIXED(qp->sharing);
+	mode.flags = 0;
+	return mode;
+}
+
+/* A mode of constants, without a time limit. */
+SHMD_DEV struct shmd_dev_mode shmd_dev_mode_const(enum shmd_dev_scope scope,
+						  enum shmd_sharing sharing)
+{
+	struct shmd_dev_mode mode;
+
+	mode.timeout_nsec = SHMD_DEV_NO_TIMEOUT;
+	mode.peer = 0;
+	mode.scope = (uint8_t)scope;
+	mode.sharing = (uint8_t)sharing;
+	mode.flags = 0;
+	return mode;
+}
+
+/* The same to a peer of a DCI, in global memory. In scope thread each caller has its own; NULL for a connected QP. */
+SHMD_DEV struct shmd_dev_mode shmd_dev_mode_to(struct shmd_dev_mode mode, const struct shmd_dev_peer *peer)
+{
+	mode.peer = peer;
+	return mode;
+}
+
+/* ---- signals and atomics --------------------------------------------------------------------------------- */
+
+enum shmd_dev_signal_op {
+	SHMD_DEV_SIGNAL_SET = 0,
+	SHMD_DEV_SIGNAL_ADD = 1,
+};
+
+/* Both are atomic against every other atomic and signal on the word. */
+struct shmd_dev_signal {
+	struct shmd_dev_addr word;
+	uint64_t value;
+	int op; /* enum shmd_dev_signal_op */
+};
+
+SHMD_DEV struct shmd_dev_signal shmd_dev_signal_of(struct shmd_dev_addr word, int op,
+						   uint64_t value)
+{
+	struct shmd_dev_signal signal;
+
+	signal.word = word;
+	signal.value = value;
+	signal.op = op;
+	return signal;
+}
+
+enum shmd_dev_amo_op {
+	SHMD_DEV_AMO_FETCH = 0,
+	SHMD_DEV_AMO_ADD = 1,
+	SHMD_DEV_AMO_AND = 2,
+	SHMD_DEV_AMO_OR = 3,
+	SHMD_DEV_AMO_XOR = 4,
+	SHMD_DEV_AMO_SWAP = 5, /* without a fetch: set */
+	SHMD_DEV_AMO_COMPARE_SWAP = 6,
+};
+
+struct shmd_dev_amo {
+	uint64_t value; /* operand; new value of swap and compare-swap */
+	uint64_t compare; /* compare-swap only */
+	uint32_t bytes; /* 4 or 8 */
+	int op; /* enum shmd_dev_amo_op */
+};
+
+SHMD_DEV struct shmd_dev_amo shmd_dev_amo_of(int op, uint32_t bytes, uint64_t value)
+{
+	struct shmd_dev_amo amo;
+
+	amo.value = value;
+	amo.compare = 0;
+	amo.bytes = bytes;
+	amo.op = op;
+	return amo;
+}
+
+enum shmd_dev_cmp {
+	SHMD_DEV_CMP_EQ = 0,
+	SHMD_DEV_CMP_NE = 1,
+	SHMD_DEV_CMP_GT = 2,
+	SHMD_DEV_CMP_GE = 3,
+	SHMD_DEV_CMP_LT = 4,
+	SHMD_DEV_CMP_LE = 5,
+};
+
+/* ---- peers of a DCI -------------------------------------------------------------------------------------- */
+
+/* Where a request to a peer goes: as qp and, by shmd_dev_mode_to(), as peer of the mode of any _as form. */
+struct shmd_dev_way {
+	struct shmd_dev_qp *qp;
+	const struct shmd_dev_peer *peer; /* NULL: qp is the peer's own */
+};
+
+/* ---- WQEs of one's own ------------------------------------------------------------------------------------- */
+
+/* The address vector of a peer, struct shmd_wqe_av_seg, in registers. */
+struct shmd_dev_av {
+	uint64_t word[6];
+};
+
+SHMD_DEV struct shmd_dev_av shmd_dev_av_of(const struct shmd_dev_peer *peer)
+{
+	struct shmd_dev_av av;
+
+	shmd_dev_fixed16(peer->av, &av.word[0], &av.word[1]);
+	shmd_dev_fixed16(peer->av + 16, &av.word[2], &av.word[3]);
+	shmd_dev_fixed16(peer->av + 32, &av.word[4], &av.word[5]);
+	return av;
+}
+
+/* Where a WQE goes and what its control segment says beside the opcode. */
+struct shmd_dev_wqe {
+	uint64_t index; /* its first WQEBB */
+	uint32_t imm; /* of the _imm forms; host byte order */
+	uint8_t flags; /* fm_ce_se */
+	const struct shmd_dev_av *av; /* of a DCI; a NOP goes to nobody and leaves it out */
+};
+
+SHMD_DEV struct shmd_dev_wqe shmd_dev_wqe_at(uint64_t index, unsigned int flags)
+{
+	struct shmd_dev_wqe wqe;
+
+	wqe.index = index;
+	wqe.imm = 0;
+	wqe.flags = (uint8_t)flags;
+	wqe.av = 0;
+	return wqe;
+}
+
+/* The same of a DCI, to this peer. It covers two WQEBBs and never asks for a CQE: see wqe-prepare.h. */
+SHMD_DEV struct shmd_dev_wqe shmd_dev_wqe_to(struct shmd_dev_wqe wqe, const struct shmd_dev_av *av)
+{
+	wqe.av = av;
+	return wqe;
+}
+
+/* Masked compare-swap: where compare_mask agrees, the bits of swap_mask are replaced. */
+struct shmd_dev_masked_cs {
+	uint64_t swap, compare, swap_mask, compare_mask;
+};
+
+#endif
