@@ -94,7 +94,7 @@ static __device__ __forceinline__ void run_all(struct shmd_kernel_args *a,
 	{                                                                                          \
 		const struct shmd_dev_peer *peer = &args.peers[(turn) % args.n_peers];             \
                                                                                                    \
-		SHMD_DEV_ASSUME(peer != 0);                                                        \
+		SHMDI_ASSUME(peer != 0);                                                           \
 		run_all(&args, shmd_dev_mode_to(shmd_dev_mode_const(scope, sharing), peer));       \
 	}
 

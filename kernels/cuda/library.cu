@@ -3,6 +3,6 @@
  * libshmd_device.a: the plain functions of <shmd/dev/rma.h> as external device functions, compiled once, for units that
  * say SHMD_DEV_USE_LIBRARY. Nothing else of it is visible.
  */
-#define SHMD_DEV_MAKE_LIBRARY 1
+#define SHMDI_MAKE_LIBRARY 1
 
 #include <shmd/dev/rma.h>

@@ -60,7 +60,7 @@ static __device__ void check(const struct selftest *t, uint64_t offset, uint32_t
 
 	for (i = t->thread; i < SHMD_SELFTEST_BLOCK_BYTES / 8; i += t->n_threads) {
 		const uint64_t *p = (const uint64_t *)(t->args.memory + offset) + i;
-		uint64_t v = shmd_dev_word_load64(p);
+		uint64_t v = shmdi_word_load64(p);
 		uint32_t b;
 
 		for (b = 0; b < 8; b++)
@@ -201,8 +201,8 @@ static __device__ int test_tickets(const struct selftest *t)
 	__syncthreads();
 	if (t->thread == 0) {
 		expect(t, sum, n * (n - 1));
-		expect(t, shmd_dev_word_load64(word(t, WORD_TICKET64)), n);
-		expect(t, shmd_dev_word_load64(word(t, WORD_TICKET32)), n);
+		expect(t, shmdi_word_load64(word(t, WORD_TICKET64)), n);
+		expect(t, shmdi_word_load64(word(t, WORD_TICKET32)), n);
 	}
 	return 0;
 }
@@ -257,7 +257,7 @@ static __device__ int test_batches(const struct selftest *t)
 		rc = post_batch(t, at(t->args.remote, word_offset(mine)), (uint64_t)i << 32 | t->thread);
 	if (agree(t, rc, SHMD_SELFTEST_BATCHES, 16 * t->n_threads))
 		return 1;
-	expect(t, shmd_dev_word_load64(word(t, mine)), 16ull << 32 | t->thread);
+	expect(t, shmdi_word_load64(word(t, mine)), 16ull << 32 | t->thread);
 	return 0;
 }
 

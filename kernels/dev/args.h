@@ -8,7 +8,7 @@
 #define SHMD_DEV_ARGS_H
 
 #include <shmd/abi/dev-state.h>
-#include <shmd/dev/annotate.h>
+#include <shmd/dev/impl/annotate.h>
 
 /* For the time limits of waiting functions: only an error or the health word ends the wait. */
 #define SHMD_DEV_NO_TIMEOUT UINT64_MAX
@@ -25,7 +25,7 @@ struct shmd_dev_addr {
 	shmd_be32 key_be;
 };
 
-SHMD_DEV struct shmd_dev_addr shmd_dev_addr_of(uint64_t iova, shmd_be32 key_be)
+SHMDI_FN struct shmd_dev_addr shmd_dev_addr_of(uint64_t iova, shmd_be32 key_be)
 {
 	struct shmd_dev_addr addr;
 
@@ -59,20 +59,20 @@ struct shmd_dev_mode {
 };
 
 /* What the functions without a mode use: scope thread and the sharing of the QP. */
-SHMD_DEV struct shmd_dev_mode shmd_dev_mode_of(const struct shmd_dev_qp *qp, uint64_t timeout_nsec)
+SHMDI_FN struct shmd_dev_mode shmd_dev_mode_of(const struct shmd_dev_qp *qp, uint64_t timeout_nsec)
 {
 	struct shmd_dev_mode mode;
 
 	mode.timeout_nsec = timeout_nsec;
 	mode.peer = 0;
 	mode.scope = SHMD_DEV_THREAD;
-	mode.sharing = SHMD_DEV_FIXED(qp->sharing);
+	mode.sharing = SHMDI_FIXED(qp->sharing);
 	mode.flags = 0;
 	return mode;
 }
 
 /* A mode of constants, without a time limit. */
-SHMD_DEV struct shmd_dev_mode shmd_dev_mode_const(enum shmd_dev_scope scope,
+SHMDI_FN struct shmd_dev_mode shmd_dev_mode_const(enum shmd_dev_scope scope,
 						  enum shmd_sharing sharing)
 {
 	struct shmd_dev_mode mode;
@@ -86,7 +86,7 @@ SHMD_DEV struct shmd_dev_mode shmd_dev_mode_const(enum shmd_dev_scope scope,
 }
 
 /* The same to a peer of a DCI, in global memory. In scope thread each caller has its own; NULL for a connected QP. */
-SHMD_DEV struct shmd_dev_mode shmd_dev_mode_to(struct shmd_dev_mode mode, const struct shmd_dev_peer *peer)
+SHMDI_FN struct shmd_dev_mode shmd_dev_mode_to(struct shmd_dev_mode mode, const struct shmd_dev_peer *peer)
 {
 	mode.peer = peer;
 	return mode;
@@ -106,7 +106,7 @@ struct shmd_dev_signal {
 	int op; /* enum shmd_dev_signal_op */
 };
 
-SHMD_DEV struct shmd_dev_signal shmd_dev_signal_of(struct shmd_dev_addr word, int op,
+SHMDI_FN struct shmd_dev_signal shmd_dev_signal_of(struct shmd_dev_addr word, int op,
 						   uint64_t value)
 {
 	struct shmd_dev_signal signal;
@@ -134,7 +134,7 @@ struct shmd_dev_amo {
 	int op; /* enum shmd_dev_amo_op */
 };
 
-SHMD_DEV struct shmd_dev_amo shmd_dev_amo_of(int op, uint32_t bytes, uint64_t value)
+SHMDI_FN struct shmd_dev_amo shmd_dev_amo_of(int op, uint32_t bytes, uint64_t value)
 {
 	struct shmd_dev_amo amo;
 
@@ -169,13 +169,13 @@ struct shmd_dev_av {
 	uint64_t word[6];
 };
 
-SHMD_DEV struct shmd_dev_av shmd_dev_av_of(const struct shmd_dev_peer *peer)
+SHMDI_FN struct shmd_dev_av shmd_dev_av_of(const struct shmd_dev_peer *peer)
 {
 	struct shmd_dev_av av;
 
-	shmd_dev_fixed16(peer->av, &av.word[0], &av.word[1]);
-	shmd_dev_fixed16(peer->av + 16, &av.word[2], &av.word[3]);
-	shmd_dev_fixed16(peer->av + 32, &av.word[4], &av.word[5]);
+	shmdi_fixed16(peer->av, &av.word[0], &av.word[1]);
+	shmdi_fixed16(peer->av + 16, &av.word[2], &av.word[3]);
+	shmdi_fixed16(peer->av + 32, &av.word[4], &av.word[5]);
 	return av;
 }
 
@@ -187,7 +187,7 @@ struct shmd_dev_wqe {
 	const struct shmd_dev_av *av; /* of a DCI; a NOP goes to nobody and leaves it out */
 };
 
-SHMD_DEV struct shmd_dev_wqe shmd_dev_wqe_at(uint64_t index, unsigned int flags)
+SHMDI_FN struct shmd_dev_wqe shmd_dev_wqe_at(uint64_t index, unsigned int flags)
 {
 	struct shmd_dev_wqe wqe;
 
@@ -199,7 +199,7 @@ SHMD_DEV struct shmd_dev_wqe shmd_dev_wqe_at(uint64_t index, unsigned int flags)
 }
 
 /* The same of a DCI, to this peer. It covers two WQEBBs and never asks for a CQE: see wqe-prepare.h. */
-SHMD_DEV struct shmd_dev_wqe shmd_dev_wqe_to(struct shmd_dev_wqe wqe, const struct shmd_dev_av *av)
+SHMDI_FN struct shmd_dev_wqe shmd_dev_wqe_to(struct shmd_dev_wqe wqe, const struct shmd_dev_av *av)
 {
 	wqe.av = av;
 	return wqe;

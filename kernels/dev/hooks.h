@@ -9,9 +9,9 @@
 #ifndef SHMD_DEV_HOOKS_H
 #define SHMD_DEV_HOOKS_H
 
-#include <shmd/dev/annotate.h>
+#include <shmd/dev/impl/annotate.h>
 
-#if !SHMD_DEV_CUDA
+#if !SHMDI_CUDA
 
 #ifdef __cplusplus
 extern "C" {

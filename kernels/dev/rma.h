@@ -2,7 +2,7 @@
 /*
  * One-sided communication on a queue pair: the header to include.
  *
- * Plain functions (SHMD_DEV_API) are inline, or with SHMD_DEV_USE_LIBRARY external functions of libshmd_device.a;
+ * Plain functions (SHMDI_API) are inline, or with SHMD_DEV_USE_LIBRARY external functions of libshmd_device.a;
  * everything else here is inline in both uses.
  *
  * Every function returns enum shmd_dev_status: SHMD_DEV_OK, or a negative status; then it has written no output:
@@ -44,72 +44,72 @@
 #define SHMD_DEV_RMA_H
 
 #include <shmd/abi/dev-state.h>
-#include <shmd/dev/annotate.h>
+#include <shmd/dev/impl/annotate.h>
 #include <shmd/dev/args.h>
-#include <shmd/dev/coop.h>
-#include <shmd/dev/post.h>
-#include <shmd/dev/sq.h>
+#include <shmd/dev/impl/coop.h>
+#include <shmd/dev/impl/post.h>
+#include <shmd/dev/impl/sq.h>
 #include <shmd/dev/wqe-prepare.h>
 
 /* ---- put and get: any number of bytes, 0 included; above SHMD_DEV_MAX_REQUEST_BYTES in several requests --- */
 
-SHMD_DEV_API int shmd_dev_qp_put(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
-				 struct shmd_dev_addr local, uint64_t bytes, uint64_t timeout_nsec);
-SHMD_DEV int shmd_dev_qp_put_as(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+SHMDI_API int shmd_dev_qp_put(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+			      struct shmd_dev_addr local, uint64_t bytes, uint64_t timeout_nsec);
+SHMDI_FN int shmd_dev_qp_put_as(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
 				struct shmd_dev_addr local, uint64_t bytes,
 				struct shmd_dev_mode mode);
 
-SHMD_DEV_API int shmd_dev_qp_put_nbi(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
-				     struct shmd_dev_addr local, uint64_t bytes);
-SHMD_DEV int shmd_dev_qp_put_nbi_as(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+SHMDI_API int shmd_dev_qp_put_nbi(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+				  struct shmd_dev_addr local, uint64_t bytes);
+SHMDI_FN int shmd_dev_qp_put_nbi_as(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
 				    struct shmd_dev_addr local, uint64_t bytes,
 				    struct shmd_dev_mode mode);
 
-SHMD_DEV_API int shmd_dev_qp_get(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
-				 struct shmd_dev_addr local, uint64_t bytes, uint64_t timeout_nsec);
-SHMD_DEV int shmd_dev_qp_get_as(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+SHMDI_API int shmd_dev_qp_get(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+			      struct shmd_dev_addr local, uint64_t bytes, uint64_t timeout_nsec);
+SHMDI_FN int shmd_dev_qp_get_as(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
 				struct shmd_dev_addr local, uint64_t bytes,
 				struct shmd_dev_mode mode);
 
-SHMD_DEV_API int shmd_dev_qp_get_nbi(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
-				     struct shmd_dev_addr local, uint64_t bytes);
-SHMD_DEV int shmd_dev_qp_get_nbi_as(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+SHMDI_API int shmd_dev_qp_get_nbi(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+				  struct shmd_dev_addr local, uint64_t bytes);
+SHMDI_FN int shmd_dev_qp_get_nbi_as(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
 				    struct shmd_dev_addr local, uint64_t bytes,
 				    struct shmd_dev_mode mode);
 
 /* Write a value of 1, 2, 4 or 8 bytes that travels in the WQE itself. Does not wait for completion. */
-SHMD_DEV_API int shmd_dev_qp_p(struct shmd_dev_qp *qp, struct shmd_dev_addr remote, uint64_t value,
-			       uint32_t bytes);
-SHMD_DEV int shmd_dev_qp_p_as(struct shmd_dev_qp *qp, struct shmd_dev_addr remote, uint64_t value,
+SHMDI_API int shmd_dev_qp_p(struct shmd_dev_qp *qp, struct shmd_dev_addr remote, uint64_t value,
+			    uint32_t bytes);
+SHMDI_FN int shmd_dev_qp_p_as(struct shmd_dev_qp *qp, struct shmd_dev_addr remote, uint64_t value,
 			      uint32_t bytes, struct shmd_dev_mode mode);
 
 /* Read a value of 1, 2, 4 or 8 bytes. ret_value may be NULL: the call only waits. */
-SHMD_DEV_API int shmd_dev_qp_g(struct shmd_dev_qp *qp, struct shmd_dev_addr remote, uint32_t bytes,
-			       uint64_t timeout_nsec, uint64_t *ret_value);
-SHMD_DEV int shmd_dev_qp_g_as(struct shmd_dev_qp *qp, struct shmd_dev_addr remote, uint32_t bytes,
+SHMDI_API int shmd_dev_qp_g(struct shmd_dev_qp *qp, struct shmd_dev_addr remote, uint32_t bytes,
+			    uint64_t timeout_nsec, uint64_t *ret_value);
+SHMDI_FN int shmd_dev_qp_g_as(struct shmd_dev_qp *qp, struct shmd_dev_addr remote, uint32_t bytes,
 			      struct shmd_dev_mode mode, uint64_t *ret_value);
 
 /* ---- signals: 64-bit words at the peer ------------------------------------------------------------------- */
 
-SHMD_DEV_API int shmd_dev_qp_signal_set(struct shmd_dev_qp *qp, struct shmd_dev_addr word,
-					uint64_t value);
-SHMD_DEV_API int shmd_dev_qp_signal_add(struct shmd_dev_qp *qp, struct shmd_dev_addr word,
-					uint64_t value);
-SHMD_DEV int shmd_dev_qp_signal_as(struct shmd_dev_qp *qp, struct shmd_dev_signal signal,
+SHMDI_API int shmd_dev_qp_signal_set(struct shmd_dev_qp *qp, struct shmd_dev_addr word,
+				     uint64_t value);
+SHMDI_API int shmd_dev_qp_signal_add(struct shmd_dev_qp *qp, struct shmd_dev_addr word,
+				     uint64_t value);
+SHMDI_FN int shmd_dev_qp_signal_as(struct shmd_dev_qp *qp, struct shmd_dev_signal signal,
 				   struct shmd_dev_mode mode);
 
 /* A put, then the signal: who sees the signal (wait_until, test) sees the data. */
-SHMD_DEV_API int shmd_dev_qp_put_signal(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
-					struct shmd_dev_addr local, uint64_t bytes,
-					struct shmd_dev_signal signal, uint64_t timeout_nsec);
-SHMD_DEV int shmd_dev_qp_put_signal_as(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+SHMDI_API int shmd_dev_qp_put_signal(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+				     struct shmd_dev_addr local, uint64_t bytes,
+				     struct shmd_dev_signal signal, uint64_t timeout_nsec);
+SHMDI_FN int shmd_dev_qp_put_signal_as(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
 				       struct shmd_dev_addr local, uint64_t bytes,
 				       struct shmd_dev_signal signal, struct shmd_dev_mode mode);
 
-SHMD_DEV_API int shmd_dev_qp_put_signal_nbi(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
-					    struct shmd_dev_addr local, uint64_t bytes,
-					    struct shmd_dev_signal signal);
-SHMD_DEV int shmd_dev_qp_put_signal_nbi_as(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+SHMDI_API int shmd_dev_qp_put_signal_nbi(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+					 struct shmd_dev_addr local, uint64_t bytes,
+					 struct shmd_dev_signal signal);
+SHMDI_FN int shmd_dev_qp_put_signal_nbi_as(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
 					   struct shmd_dev_addr local, uint64_t bytes,
 					   struct shmd_dev_signal signal,
 					   struct shmd_dev_mode mode);
@@ -117,51 +117,51 @@ SHMD_DEV int shmd_dev_qp_put_signal_nbi_as(struct shmd_dev_qp *qp, struct shmd_d
 /* ---- atomics on words of 4 or 8 bytes -------------------------------------------------------------------- */
 
 /* Any of them without its result. Posted like a put_nbi. */
-SHMD_DEV int shmd_dev_qp_atomic_as(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+SHMDI_FN int shmd_dev_qp_atomic_as(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
 				   struct shmd_dev_amo amo, struct shmd_dev_mode mode);
 /* Any of them with the previous value of the word. Waits, also where ret_old is NULL. */
-SHMD_DEV int shmd_dev_qp_atomic_fetch_as(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+SHMDI_FN int shmd_dev_qp_atomic_fetch_as(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
 					 struct shmd_dev_amo amo, struct shmd_dev_mode mode,
 					 uint64_t *ret_old);
 
-SHMD_DEV_API int shmd_dev_qp_atomic_add(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
-					uint32_t bytes, uint64_t value);
-SHMD_DEV_API int shmd_dev_qp_atomic_inc(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
-					uint32_t bytes);
-SHMD_DEV_API int shmd_dev_qp_atomic_and(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
-					uint32_t bytes, uint64_t value);
-SHMD_DEV_API int shmd_dev_qp_atomic_or(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
-				       uint32_t bytes, uint64_t value);
-SHMD_DEV_API int shmd_dev_qp_atomic_xor(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
-					uint32_t bytes, uint64_t value);
-SHMD_DEV_API int shmd_dev_qp_atomic_set(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
-					uint32_t bytes, uint64_t value);
+SHMDI_API int shmd_dev_qp_atomic_add(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+				     uint32_t bytes, uint64_t value);
+SHMDI_API int shmd_dev_qp_atomic_inc(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+				     uint32_t bytes);
+SHMDI_API int shmd_dev_qp_atomic_and(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+				     uint32_t bytes, uint64_t value);
+SHMDI_API int shmd_dev_qp_atomic_or(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+				    uint32_t bytes, uint64_t value);
+SHMDI_API int shmd_dev_qp_atomic_xor(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+				     uint32_t bytes, uint64_t value);
+SHMDI_API int shmd_dev_qp_atomic_set(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+				     uint32_t bytes, uint64_t value);
 
-SHMD_DEV_API int shmd_dev_qp_atomic_fetch(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
-					  uint32_t bytes, uint64_t timeout_nsec, uint64_t *ret_old);
-SHMD_DEV_API int shmd_dev_qp_atomic_fetch_add(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
-					      uint32_t bytes, uint64_t value, uint64_t timeout_nsec,
-					      uint64_t *ret_old);
-SHMD_DEV_API int shmd_dev_qp_atomic_fetch_inc(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
-					      uint32_t bytes, uint64_t timeout_nsec,
-					      uint64_t *ret_old);
-SHMD_DEV_API int shmd_dev_qp_atomic_fetch_and(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
-					      uint32_t bytes, uint64_t value, uint64_t timeout_nsec,
-					      uint64_t *ret_old);
-SHMD_DEV_API int shmd_dev_qp_atomic_fetch_or(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
-					     uint32_t bytes, uint64_t value, uint64_t timeout_nsec,
-					     uint64_t *ret_old);
-SHMD_DEV_API int shmd_dev_qp_atomic_fetch_xor(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
-					      uint32_t bytes, uint64_t value, uint64_t timeout_nsec,
-					      uint64_t *ret_old);
-SHMD_DEV_API int shmd_dev_qp_atomic_swap(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
-					 uint32_t bytes, uint64_t value, uint64_t timeout_nsec,
-					 uint64_t *ret_old);
+SHMDI_API int shmd_dev_qp_atomic_fetch(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+				       uint32_t bytes, uint64_t timeout_nsec, uint64_t *ret_old);
+SHMDI_API int shmd_dev_qp_atomic_fetch_add(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+					   uint32_t bytes, uint64_t value, uint64_t timeout_nsec,
+					   uint64_t *ret_old);
+SHMDI_API int shmd_dev_qp_atomic_fetch_inc(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+					   uint32_t bytes, uint64_t timeout_nsec,
+					   uint64_t *ret_old);
+SHMDI_API int shmd_dev_qp_atomic_fetch_and(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+					   uint32_t bytes, uint64_t value, uint64_t timeout_nsec,
+					   uint64_t *ret_old);
+SHMDI_API int shmd_dev_qp_atomic_fetch_or(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+					  uint32_t bytes, uint64_t value, uint64_t timeout_nsec,
+					  uint64_t *ret_old);
+SHMDI_API int shmd_dev_qp_atomic_fetch_xor(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+					   uint32_t bytes, uint64_t value, uint64_t timeout_nsec,
+					   uint64_t *ret_old);
+SHMDI_API int shmd_dev_qp_atomic_swap(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+				      uint32_t bytes, uint64_t value, uint64_t timeout_nsec,
+				      uint64_t *ret_old);
 /* amo: bytes, compare and value; the function ignores its op. */
-SHMD_DEV_API int shmd_dev_qp_atomic_compare_swap(struct shmd_dev_qp *qp,
-						 struct shmd_dev_addr remote,
-						 struct shmd_dev_amo amo, uint64_t timeout_nsec,
-						 uint64_t *ret_old);
+SHMDI_API int shmd_dev_qp_atomic_compare_swap(struct shmd_dev_qp *qp,
+					      struct shmd_dev_addr remote,
+					      struct shmd_dev_amo amo, uint64_t timeout_nsec,
+					      uint64_t *ret_old);
 
 /* ---- ordering -------------------------------------------------------------------------------------------- */
 
@@ -169,12 +169,12 @@ SHMD_DEV_API int shmd_dev_qp_atomic_compare_swap(struct shmd_dev_qp *qp,
  * What this caller posts on the QP afterwards takes effect, and reads its local buffers, only after what it posted
  * before: after a get_nbi the next put may send what was got. Never waits. On a DCI, what goes to one peer.
  */
-SHMD_DEV_API int shmd_dev_qp_fence(struct shmd_dev_qp *qp);
-SHMD_DEV int shmd_dev_qp_fence_as(struct shmd_dev_qp *qp, struct shmd_dev_mode mode);
+SHMDI_API int shmd_dev_qp_fence(struct shmd_dev_qp *qp);
+SHMDI_FN int shmd_dev_qp_fence_as(struct shmd_dev_qp *qp, struct shmd_dev_mode mode);
 
 /* Waits until everything this caller posted has completed, whatever its peer; announces what was withheld. */
-SHMD_DEV_API int shmd_dev_qp_quiet(struct shmd_dev_qp *qp, uint64_t timeout_nsec);
-SHMD_DEV int shmd_dev_qp_quiet_as(struct shmd_dev_qp *qp, struct shmd_dev_mode mode);
+SHMDI_API int shmd_dev_qp_quiet(struct shmd_dev_qp *qp, uint64_t timeout_nsec);
+SHMDI_FN int shmd_dev_qp_quiet_as(struct shmd_dev_qp *qp, struct shmd_dev_mode mode);
 
 /* ---- peers of which some have an RC QP of their own --------------------------------------------------------- */
 
@@ -183,14 +183,14 @@ SHMD_DEV int shmd_dev_qp_quiet_as(struct shmd_dev_qp *qp, struct shmd_dev_mode m
  * (shmd_hot_switch), else the DCI. Two loads; each lane of a warp may ask for another peer. It holds until the library changes
  * it, which wants nobody to post meanwhile. Fence and waits for one peer are for way.qp.
  */
-SHMD_DEV struct shmd_dev_way shmd_dev_way_to(const struct shmd_dev_state *state, struct shmd_dev_qp *dci, uint32_t peer);
+SHMDI_FN struct shmd_dev_way shmd_dev_way_to(const struct shmd_dev_state *state, struct shmd_dev_qp *dci, uint32_t peer);
 /* Counts n operations to a peer, for shmd_hot_decide(): one relaxed add, by who wants that peer to be judged. */
-SHMD_DEV void shmd_dev_way_count(const struct shmd_dev_state *state, uint32_t peer, uint64_t n);
+SHMDI_FN void shmd_dev_way_count(const struct shmd_dev_state *state, uint32_t peer, uint64_t n);
 /*
  * Quiet of the DCI and of every peer's own QP: whatever this caller posted, to whom ever. The time limit is for each of them;
  * the first status that is not OK is returned, after all were tried.
  */
-SHMD_DEV int shmd_dev_ways_quiet_as(const struct shmd_dev_state *state, struct shmd_dev_qp *dci, struct shmd_dev_mode mode);
+SHMDI_FN int shmd_dev_ways_quiet_as(const struct shmd_dev_state *state, struct shmd_dev_qp *dci, struct shmd_dev_mode mode);
 
 /* ---- local words that peers write ------------------------------------------------------------------------- */
 
@@ -199,28 +199,28 @@ SHMD_DEV int shmd_dev_ways_quiet_as(const struct shmd_dev_state *state, struct s
  * the word is visible then. The QP lends its health word, and its first error ends the wait, with or without a
  * CQE. A QP that has nothing on its way does not notice that its peer is gone: then the time limit ends the wait.
  */
-SHMD_DEV_API int shmd_dev_qp_wait_until64(struct shmd_dev_qp *qp, const uint64_t *word,
-					  enum shmd_dev_cmp cmp, uint64_t value,
-					  uint64_t timeout_nsec);
-SHMD_DEV int shmd_dev_qp_wait_until64_as(struct shmd_dev_qp *qp, const uint64_t *word,
+SHMDI_API int shmd_dev_qp_wait_until64(struct shmd_dev_qp *qp, const uint64_t *word,
+				       enum shmd_dev_cmp cmp, uint64_t value,
+				       uint64_t timeout_nsec);
+SHMDI_FN int shmd_dev_qp_wait_until64_as(struct shmd_dev_qp *qp, const uint64_t *word,
 					 enum shmd_dev_cmp cmp, uint64_t value,
 					 struct shmd_dev_mode mode);
-SHMD_DEV_API int shmd_dev_qp_wait_until32(struct shmd_dev_qp *qp, const uint32_t *word,
-					  enum shmd_dev_cmp cmp, uint32_t value,
-					  uint64_t timeout_nsec);
-SHMD_DEV int shmd_dev_qp_wait_until32_as(struct shmd_dev_qp *qp, const uint32_t *word,
+SHMDI_API int shmd_dev_qp_wait_until32(struct shmd_dev_qp *qp, const uint32_t *word,
+				       enum shmd_dev_cmp cmp, uint32_t value,
+				       uint64_t timeout_nsec);
+SHMDI_FN int shmd_dev_qp_wait_until32_as(struct shmd_dev_qp *qp, const uint32_t *word,
 					 enum shmd_dev_cmp cmp, uint32_t value,
 					 struct shmd_dev_mode mode);
 
 /* One look: SHMD_DEV_OK or SHMD_DEV_AGAIN. Also SHMD_DEV_CQE_ERROR, when not true and the QP is known to have failed. */
-SHMD_DEV_API int shmd_dev_qp_test64(struct shmd_dev_qp *qp, const uint64_t *word,
-				    enum shmd_dev_cmp cmp, uint64_t value);
-SHMD_DEV int shmd_dev_qp_test64_as(struct shmd_dev_qp *qp, const uint64_t *word,
+SHMDI_API int shmd_dev_qp_test64(struct shmd_dev_qp *qp, const uint64_t *word,
+				 enum shmd_dev_cmp cmp, uint64_t value);
+SHMDI_FN int shmd_dev_qp_test64_as(struct shmd_dev_qp *qp, const uint64_t *word,
 				   enum shmd_dev_cmp cmp, uint64_t value,
 				   struct shmd_dev_mode mode);
-SHMD_DEV_API int shmd_dev_qp_test32(struct shmd_dev_qp *qp, const uint32_t *word,
-				    enum shmd_dev_cmp cmp, uint32_t value);
-SHMD_DEV int shmd_dev_qp_test32_as(struct shmd_dev_qp *qp, const uint32_t *word,
+SHMDI_API int shmd_dev_qp_test32(struct shmd_dev_qp *qp, const uint32_t *word,
+				 enum shmd_dev_cmp cmp, uint32_t value);
+SHMDI_FN int shmd_dev_qp_test32_as(struct shmd_dev_qp *qp, const uint32_t *word,
 				   enum shmd_dev_cmp cmp, uint32_t value,
 				   struct shmd_dev_mode mode);
 
@@ -231,52 +231,52 @@ SHMD_DEV int shmd_dev_qp_test32_as(struct shmd_dev_qp *qp, const uint32_t *word,
  * ready, at once, whatever happens. Until then it posts nothing else on this QP: on an exclusive QP nobody waits for a turn, so
  * the post would announce WQEs that are not written; on another one the post would wait for its caller until the QP's time limit.
  */
-SHMD_DEV_API int shmd_dev_qp_reserve(struct shmd_dev_qp *qp, uint32_t n_wqebbs,
-				     uint64_t *ret_index);
+SHMDI_API int shmd_dev_qp_reserve(struct shmd_dev_qp *qp, uint32_t n_wqebbs,
+				  uint64_t *ret_index);
 /* In scope warp or block all threads get the same range, and each may write WQEs there; one that writes none may pass NULL. */
-SHMD_DEV int shmd_dev_qp_reserve_as(struct shmd_dev_qp *qp, uint32_t n_wqebbs, struct shmd_dev_mode mode,
+SHMDI_FN int shmd_dev_qp_reserve_as(struct shmd_dev_qp *qp, uint32_t n_wqebbs, struct shmd_dev_mode mode,
 				    uint64_t *ret_index);
 /* Flags (fm_ce_se) for the first WQE after a fence, 0 when none is pending. */
-SHMD_DEV_API unsigned int shmd_dev_qp_fence_flags(struct shmd_dev_qp *qp);
+SHMDI_API unsigned int shmd_dev_qp_fence_flags(struct shmd_dev_qp *qp);
 /*
  * [index, index + n_wqebbs) is filled with WQEs, of which the last covers one WQEBB and has SHMD_WQE_CE_ALWAYS (a NOP
  * will do, and on a DCI is the only one). Waits until earlier reservations are ready.
  */
-SHMD_DEV_API int shmd_dev_qp_ready(struct shmd_dev_qp *qp, uint64_t index, uint32_t n_wqebbs);
+SHMDI_API int shmd_dev_qp_ready(struct shmd_dev_qp *qp, uint64_t index, uint32_t n_wqebbs);
 /* Announce all that is ready, `end` (index + n_wqebbs) at least; not with SHMD_DEV_NO_DOORBELL in flags. */
-SHMD_DEV_API int shmd_dev_qp_submit(struct shmd_dev_qp *qp, uint64_t end, unsigned int flags);
+SHMDI_API int shmd_dev_qp_submit(struct shmd_dev_qp *qp, uint64_t end, unsigned int flags);
 /* Ready, then submit unless SHMD_DEV_NO_DOORBELL, of what all of the scope have written. */
-SHMD_DEV int shmd_dev_qp_publish_as(struct shmd_dev_qp *qp, uint64_t index, uint32_t n_wqebbs,
+SHMDI_FN int shmd_dev_qp_publish_as(struct shmd_dev_qp *qp, uint64_t index, uint32_t n_wqebbs,
 				    struct shmd_dev_mode mode);
 /* Until all before `end` have completed; and one look: SHMD_DEV_OK or SHMD_DEV_AGAIN. */
-SHMD_DEV_API int shmd_dev_qp_wait(struct shmd_dev_qp *qp, uint64_t end, uint64_t timeout_nsec);
-SHMD_DEV int shmd_dev_qp_wait_as(struct shmd_dev_qp *qp, uint64_t end, struct shmd_dev_mode mode);
-SHMD_DEV_API int shmd_dev_qp_test(struct shmd_dev_qp *qp, uint64_t end);
+SHMDI_API int shmd_dev_qp_wait(struct shmd_dev_qp *qp, uint64_t end, uint64_t timeout_nsec);
+SHMDI_FN int shmd_dev_qp_wait_as(struct shmd_dev_qp *qp, uint64_t end, struct shmd_dev_mode mode);
+SHMDI_API int shmd_dev_qp_test(struct shmd_dev_qp *qp, uint64_t end);
 /*
  * Return the first error: enum shmd_cqe_syndrome (0: none). ret_wqe_index gets the 16-bit index of its WQE or SHMD_DEV_NO_WQE; it
  * is left alone without an error, and may be NULL.
  */
-SHMD_DEV_API uint32_t shmd_dev_qp_error(const struct shmd_dev_qp *qp, uint32_t *ret_wqe_index);
+SHMDI_API uint32_t shmd_dev_qp_error(const struct shmd_dev_qp *qp, uint32_t *ret_wqe_index);
 
 /* ---- two-sided -------------------------------------------------------------------------------------------- */
 
-SHMD_DEV_API int shmd_dev_qp_send(struct shmd_dev_qp *qp, struct shmd_dev_addr local,
-				  uint64_t bytes);
-SHMD_DEV_API int shmd_dev_qp_send_imm(struct shmd_dev_qp *qp, struct shmd_dev_addr local,
-				      uint64_t bytes, uint32_t imm);
+SHMDI_API int shmd_dev_qp_send(struct shmd_dev_qp *qp, struct shmd_dev_addr local,
+			       uint64_t bytes);
+SHMDI_API int shmd_dev_qp_send_imm(struct shmd_dev_qp *qp, struct shmd_dev_addr local,
+				   uint64_t bytes, uint32_t imm);
 /*
  * Give the NIC a buffer of 0..2^30 bytes to receive into. One thread at a time, and at most rq_wqes buffers that have
  * not come back on the receive CQ, which is the caller's to poll. SHMD_DEV_INVALID without a receive queue.
  */
-SHMD_DEV_API int shmd_dev_qp_post_recv(struct shmd_dev_qp *qp, struct shmd_dev_addr local,
-				       uint64_t bytes);
+SHMDI_API int shmd_dev_qp_post_recv(struct shmd_dev_qp *qp, struct shmd_dev_addr local,
+				    uint64_t bytes);
 
-#include <shmd/dev/rma-ops.h>
-#include <shmd/dev/amo-ops.h>
-#include <shmd/dev/queue-ops.h>
-#include <shmd/dev/way-ops.h>
-#if !SHMD_DEV_FROM_LIBRARY
-#include <shmd/dev/plain.h>
+#include <shmd/dev/impl/rma-ops.h>
+#include <shmd/dev/impl/amo-ops.h>
+#include <shmd/dev/impl/queue-ops.h>
+#include <shmd/dev/impl/way-ops.h>
+#if !SHMDI_FROM_LIBRARY
+#include <shmd/dev/impl/plain.h>
 #endif
 
 #endif

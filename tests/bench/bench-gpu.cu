@@ -51,7 +51,7 @@ struct gpu_bench {
 
 static __device__ __forceinline__ uint64_t now(void)
 {
-	return shmd_dev_clock_nsec();
+	return shmdi_clock_nsec();
 }
 
 static __device__ __forceinline__ struct shmd_dev_mode mode_of(enum shmd_sharing sharing)

@@ -15,7 +15,7 @@ from checklib import Planted
 
 INSTALLED_TEXTS = (
     'libclient/include/*.h', 'libclient/examples/*', 'libclient/man/*.[1-9]', 'libclient/ctl/completion/*',
-    'kernels/abi/*.h', 'kernels/dev/*.h',
+    'kernels/abi/*.h', 'kernels/dev/*.h', 'kernels/dev/impl/*.h',
     'systemd/OPERATION.md', 'systemd/60-shmemd.rules', 'systemd/shmemd.*', 'systemd/nics.conf', 'systemd/needrestart.conf',
 )
 ROOMS = r'(?:daemon|kernels|libclient|proto|systemd|tests|tools)'

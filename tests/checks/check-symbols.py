@@ -72,7 +72,7 @@ def declared(root, cc, headers):
 
 
 DEVICE_PAGE = 'shmd_dev_qp'
-DEVICE_FUNCTION = re.compile(r'^SHMD_DEV(?:_API)? [\w *]*?\b(shmd_dev_\w+)\(', re.M)
+DEVICE_FUNCTION = re.compile(r'^SHMDI_FN(?:_API)? [\w *]*?\b(shmd_dev_\w+)\(', re.M)
 
 
 def device_documented(folder):
@@ -153,8 +153,8 @@ CLEAN = {
     'man/shmd_a.3': '.Sh NAME\n.Nm shmd_a ,\n.Nm shmd_b\n.Nd two\n.Sh SYNOPSIS\n.Nm shmd_z\n',
     'man/meson.build': "{'shmd_a': ['shmd_b'], 'shmd_dev_qp': ['shmd_dev_qp_put']}",
     'man/shmd_dev_qp.3': '.Sh NAME\n.Nm shmd_dev_qp\n.Nd x\n.Sh SYNOPSIS\n.Fn shmd_dev_qp_put "int x"\n.Sh DESCRIPTION\n',
-    'dev/rma.h': 'SHMD_DEV_API int shmd_dev_qp_put(int x);\n',
-    'dev/sq.h': 'SHMD_DEV int shmd_dev_sq_other(int x)\n{\n}\n',
+    'dev/rma.h': 'SHMDI_API int shmd_dev_qp_put(int x);\n',
+    'dev/sq.h': 'SHMDI_FN int shmd_dev_sq_other(int x)\n{\n}\n',
 }
 
 
@@ -195,7 +195,7 @@ def planted():
                      'shmd_b: named in shmd_a.3, but not listed in meson.build'),
         with_library('a pointer to nothing', {'man/meson.build': "{'shmd_a': ['shmd_b', 'shmd_y', 'shmd_dev_qp_put']}"},
                      'shmd_y: listed in meson.build, but named in no page'),
-        with_library('a device function without a page', {'dev/rma.h': CLEAN['dev/rma.h'] + 'SHMD_DEV int shmd_dev_qp_get(void);\n'},
+        with_library('a device function without a page', {'dev/rma.h': CLEAN['dev/rma.h'] + 'SHMDI_FN int shmd_dev_qp_get(void);\n'},
                      'shmd_dev_qp_get: declared in rma.h, but not in the synopsis'),
         with_library('a device function that is gone', {'dev/rma.h': ''},
                      'shmd_dev_qp_put: in the synopsis of shmd_dev_qp.3, but not declared'),

@@ -15,7 +15,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..'
 import cubin  # noqa: E402
 
 KERNEL = 'shmd_kernel_plain'
-DECLARATION = re.compile(r'^SHMD_DEV_API [\w ]+?\b(shmd_dev_\w+)\(', re.M)
+DECLARATION = re.compile(r'^SHMDI_API [\w ]+?\b(shmd_dev_\w+)\(', re.M)
 
 # Of 65536 registers for each of 1024 threads.
 REGISTERS_MAX = 64

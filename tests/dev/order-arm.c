@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The helpers of order.h as instructions of 64-bit Arm, for check-arm.py: one function for each need. */
-#include <shmd/dev/order.h>
+#include <shmd/dev/impl/order.h>
 
 void announce_polled(void *wqe, uint64_t dbrec, uint64_t doorbell, const uint32_t *asleep, uint32_t *status);
 void announce_uar(void *wqe, uint64_t dbrec, uint64_t doorbell);
@@ -17,65 +17,65 @@ uint32_t word_load32(const uint32_t *word);
 
 void announce_polled(void *wqe, uint64_t dbrec, uint64_t doorbell, const uint32_t *asleep, uint32_t *status)
 {
-	shmd_dev_ring_store(wqe, 1, 2);
-	shmd_dev_dbrec_store(dbrec, 3, SHMD_PLACEMENT_HOST);
-	shmd_dev_doorbell_store(doorbell, 4, SHMD_PLACEMENT_HOST, SHMD_DOORBELL_CPU);
-	*status = shmd_dev_asleep_load(asleep);
+	shmdi_ring_store(wqe, 1, 2);
+	shmdi_dbrec_store(dbrec, 3, SHMD_PLACEMENT_HOST);
+	shmdi_doorbell_store(doorbell, 4, SHMD_PLACEMENT_HOST, SHMD_DOORBELL_CPU);
+	*status = shmdi_asleep_load(asleep);
 }
 
 void announce_uar(void *wqe, uint64_t dbrec, uint64_t doorbell)
 {
-	shmd_dev_ring_store(wqe, 1, 2);
-	shmd_dev_dbrec_store(dbrec, 3, SHMD_PLACEMENT_HOST);
-	shmd_dev_doorbell_store(doorbell, 4, SHMD_PLACEMENT_HOST, SHMD_DOORBELL_UAR_MMAP);
+	shmdi_ring_store(wqe, 1, 2);
+	shmdi_dbrec_store(dbrec, 3, SHMD_PLACEMENT_HOST);
+	shmdi_doorbell_store(doorbell, 4, SHMD_PLACEMENT_HOST, SHMD_DOORBELL_UAR_MMAP);
 }
 
 void publish(uint64_t *index, uint64_t v)
 {
-	shmd_dev_index_publish(index, v, SHMD_SHARING_GPU);
+	shmdi_index_publish(index, v, SHMD_SHARING_GPU);
 }
 
 void publish_exclusive(uint64_t *index, uint64_t v)
 {
-	shmd_dev_index_publish(index, v, SHMD_SHARING_EXCLUSIVE);
+	shmdi_index_publish(index, v, SHMD_SHARING_EXCLUSIVE);
 }
 
 uint64_t acquire(const uint64_t *index)
 {
-	return shmd_dev_index_acquire(index, SHMD_SHARING_GPU);
+	return shmdi_index_acquire(index, SHMD_SHARING_GPU);
 }
 
 void raise_index(uint64_t *index, uint64_t v)
 {
-	shmd_dev_index_raise(index, v, SHMD_SHARING_GPU);
+	shmdi_index_raise(index, v, SHMD_SHARING_GPU);
 }
 
 int claim(uint64_t *index, uint64_t *expected, uint64_t v)
 {
-	return shmd_dev_index_claim(index, expected, v, SHMD_SHARING_GPU);
+	return shmdi_index_claim(index, expected, v, SHMD_SHARING_GPU);
 }
 
 int lock_try(uint32_t *lock)
 {
-	return shmd_dev_lock_try(lock, SHMD_SHARING_GPU);
+	return shmdi_lock_try(lock, SHMD_SHARING_GPU);
 }
 
 void lock_drop(uint32_t *lock)
 {
-	shmd_dev_lock_drop(lock, SHMD_SHARING_GPU);
+	shmdi_lock_drop(lock, SHMD_SHARING_GPU);
 }
 
 uint32_t flag_load(const uint32_t *flag)
 {
-	return shmd_dev_flag_load(flag, SHMD_SHARING_GPU);
+	return shmdi_flag_load(flag, SHMD_SHARING_GPU);
 }
 
 uint64_t cqe_load(const uint64_t *tail)
 {
-	return shmd_dev_cqe_load(tail, SHMD_PLACEMENT_HOST);
+	return shmdi_cqe_load(tail, SHMD_PLACEMENT_HOST);
 }
 
 uint32_t word_load32(const uint32_t *word)
 {
-	return shmd_dev_word_load32(word);
+	return shmdi_word_load32(word);
 }

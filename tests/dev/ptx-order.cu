@@ -19,7 +19,7 @@ PUT(put_gpu, SHMD_SHARING_GPU)
 	extern "C" __global__ void name(struct shmd_dev_qp *qp, const struct shmd_dev_peer *peer,  \
 					struct shmd_dev_addr remote, uint64_t value, int *status)  \
 	{                                                                                          \
-		SHMD_DEV_ASSUME(peer != 0);                                                        \
+		SHMDI_ASSUME(peer != 0);                                                           \
 		*status = shmd_dev_qp_p_as(                                                        \
 			qp, remote, value, 8,                                                      \
 			shmd_dev_mode_to(shmd_dev_mode_const(SHMD_DEV_WARP, sharing), peer));      \

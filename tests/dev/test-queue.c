@@ -174,10 +174,10 @@ static void withheld_behind_a_holder(struct mini_nic *nic)
 	mode.flags = SHMD_DEV_NO_DOORBELL;
 	memset(words, 0, sizeof(words));
 	ASSERT_EQ(shmd_dev_qp_p_as(&nic->qp, word_at(0), 1234, 8, mode), SHMD_DEV_OK);
-	ASSERT(shmd_dev_lock_try(&nic->qp.sq_lock, nic->qp.sharing));
+	ASSERT(shmdi_lock_try(&nic->qp.sq_lock, nic->qp.sharing));
 	ASSERT_OK(pthread_create(&thread, NULL, wait_behind_a_holder, nic));
 	nanosleep(&ts, NULL);
-	shmd_dev_lock_drop(&nic->qp.sq_lock, nic->qp.sharing);
+	shmdi_lock_drop(&nic->qp.sq_lock, nic->qp.sharing);
 	pthread_join(thread, NULL);
 }
 
@@ -373,7 +373,7 @@ TEST(a_port_that_is_down_for_a_moment_leaves_no_hole_in_the_queue)
 	ASSERT_EQ(shmd_dev_qp_reserve(&nic->qp, 1, &index), SHMD_DEV_OK);
 	__atomic_store_n(word, SHMD_HEALTH_PORT_DOWN, __ATOMIC_RELAXED);
 	ASSERT_OK(pthread_create(&post.thread, NULL, post_behind, &post));
-	while (shmd_dev_index_peek(&nic->qp.sq_rsvd_index, SHMD_SHARING_GPU) == index + 1)
+	while (shmdi_index_peek(&nic->qp.sq_rsvd_index, SHMD_SHARING_GPU) == index + 1)
 		nanosleep(&pause, NULL);
 	nanosleep(&pause, NULL);
 	shmd_dev_prepare_write_value(&nic->qp, shmd_dev_wqe_at(index, SHMD_WQE_CE_ALWAYS), word_at(0), 11, 8);
@@ -603,7 +603,7 @@ static void first_error_of_many(struct mini_nic *nic)
 	ASSERT_EQ(wqe_index, (nic->attr.start_index + 4) & 0xffff);
 	ASSERT_EQ(words[0], 3u);
 	/* A caller that saw a later error CQE while the first was being recorded changes nothing. */
-	ASSERT_EQ(shmd_dev_cq_record(&nic->qp, nic->qp.cq_addr, 0xd0000900, nic->qp.sharing),
+	ASSERT_EQ(shmdi_cq_record(&nic->qp, nic->qp.cq_addr, 0xd0000900, nic->qp.sharing),
 		  SHMD_DEV_CQE_ERROR);
 	ASSERT_EQ(shmd_dev_qp_error(&nic->qp, &wqe_index), SHMD_SYNDROME_REMOTE_ACCESS_ERR);
 	ASSERT_EQ(wqe_index, (nic->attr.start_index + 4) & 0xffff);
@@ -659,8 +659,8 @@ static void unknown_syndrome(struct mini_nic *nic)
 	/* An error CQE written here, whose syndrome is 0. */
 	memcpy((void *)(uintptr_t)(nic->qp.cq_addr + 48), tail_be, sizeof(tail_be));
 	nic->qp.cqe_ci = nic->qp.cq_ci = 0;
-	ASSERT_EQ(shmd_dev_cq_poll(&nic->qp, nic->qp.sharing), SHMD_DEV_CQE_ERROR);
-	ASSERT_EQ(shmd_dev_qp_error(&nic->qp, &wqe_index), SHMD_DEV_SYNDROME_UNKNOWN);
+	ASSERT_EQ(shmdi_cq_poll(&nic->qp, nic->qp.sharing), SHMD_DEV_CQE_ERROR);
+	ASSERT_EQ(shmd_dev_qp_error(&nic->qp, &wqe_index), SHMDI_SYNDROME_UNKNOWN);
 }
 
 TEST(an_error_without_syndrome_is_an_error)

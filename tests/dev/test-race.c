@@ -177,20 +177,20 @@ TEST_TIMEOUT(threads_share_a_sleeping_nic, 60)
 
 /* ---- with and without the lock ---------------------------------------------------------------------------- */
 
-static void begin(struct shmd_dev_qp *qp, struct shmd_dev_post *post)
+static void begin(struct shmd_dev_qp *qp, struct shmdi_post *post)
 {
 	struct shmd_dev_mode mode = shmd_dev_mode_of(qp, 0);
 
-	ASSERT_EQ(shmd_dev_post_begin(qp, &mode, 1, 0, 1, post), SHMD_DEV_OK);
+	ASSERT_EQ(shmdi_post_begin(qp, &mode, 1, 0, 1, post), SHMD_DEV_OK);
 }
 
-static void end(struct shmd_dev_qp *qp, struct shmd_dev_post *post, const void *word, uint64_t value)
+static void end(struct shmd_dev_qp *qp, struct shmdi_post *post, const void *word, uint64_t value)
 {
 	struct shmd_dev_mode mode = shmd_dev_mode_of(qp, 0);
 
 	shmd_dev_prepare_write_value(qp, shmd_dev_wqe_at(post->index, post->last_flags), mini_nic_remote(word), value,
 				     8);
-	ASSERT_EQ(shmd_dev_post_end(qp, &mode, post, 0), SHMD_DEV_OK);
+	ASSERT_EQ(shmdi_post_end(qp, &mode, post, 0), SHMD_DEV_OK);
 }
 
 static void expect_quiet(struct mini_nic *nic)
@@ -206,7 +206,7 @@ static void expect_quiet(struct mini_nic *nic)
 static void take_turns(struct mini_nic *nic)
 {
 	struct shmd_dev_mode withheld = shmd_dev_mode_of(&nic->qp, PATIENCE);
-	struct shmd_dev_post first, second;
+	struct shmdi_post first, second;
 	uint64_t words[5] = {0}, index = 0;
 
 	withheld.flags = SHMD_DEV_NO_DOORBELL;
@@ -220,7 +220,7 @@ static void take_turns(struct mini_nic *nic)
 	begin(&nic->qp, &second);
 	ASSERT_EQ(first.holds, 1);
 	ASSERT_EQ(second.holds, 0);
-	ASSERT_EQ(shmd_dev_sq_kick(&nic->qp, nic->qp.sharing), 1);
+	ASSERT_EQ(shmdi_sq_kick(&nic->qp, nic->qp.sharing), 1);
 	end(&nic->qp, &first, &words[1], 2);
 	ASSERT_EQ(nic->qp.db_index, first.end);
 	end(&nic->qp, &second, &words[2], 3);
@@ -228,7 +228,7 @@ static void take_turns(struct mini_nic *nic)
 	ASSERT_EQ(shmd_dev_qp_p_as(&nic->qp, mini_nic_remote(&words[3]), 4, 8, withheld), SHMD_DEV_OK);
 	begin(&nic->qp, &first);
 	ASSERT_EQ(first.holds, 1);
-	ASSERT_EQ(shmd_dev_sq_kick(&nic->qp, nic->qp.sharing), 0);
+	ASSERT_EQ(shmdi_sq_kick(&nic->qp, nic->qp.sharing), 0);
 	end(&nic->qp, &first, &words[4], 5);
 	ASSERT_EQ(shmd_dev_qp_reserve(&nic->qp, 1, &index), SHMD_DEV_OK);
 	begin(&nic->qp, &first);
@@ -250,7 +250,7 @@ TEST(the_lock_comes_with_a_reservation_when_all_before_it_are_ready)
 
 static void post_held(struct racer *r, int i)
 {
-	struct shmd_dev_post post;
+	struct shmdi_post post;
 
 	begin(&r->nic->qp, &post);
 	r->n_held += (uint64_t)post.holds;

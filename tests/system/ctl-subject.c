@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/system/ctl-subject.h"
 
+#include <endian.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -35,7 +36,7 @@ static void leave_work_behind(struct lab_side *side)
 	memcpy(&secret, SUBJECT_SECRET, 8);
 	shmd_dev_prepare_write_value(qp, shmd_dev_wqe_at(index, SHMD_WQE_CE_ALWAYS), lab_remote(side, 8192), secret, 8);
 	shmd_dev_prepare_nop(qp, shmd_dev_wqe_at(index + 1, SHMD_WQE_CE_ALWAYS));
-	__atomic_store_n(dbrec, shmd_dev_swap32((uint32_t)index + 1), __ATOMIC_RELEASE);
+	__atomic_store_n(dbrec, htobe32((uint32_t)index + 1), __ATOMIC_RELEASE);
 }
 
 static void work(struct lab_side *side)

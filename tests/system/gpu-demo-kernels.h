@@ -14,28 +14,28 @@ struct gpu_demo_lane {
 	uint32_t t, n;
 };
 
-SHMD_DEV uint64_t gpu_demo_now(void)
+DEMO_FN uint64_t gpu_demo_now(void)
 {
-#if SHMD_DEV_CUDA
-	return shmd_dev_clock_nsec();
+#ifdef __CUDACC__
+	return shmdi_clock_nsec();
 #else
 	return shmd_dev_host_now_nsec();
 #endif
 }
 
-SHMD_DEV struct shmd_dev_qp *gpu_demo_qp(const struct gpu_demo_lane *lane, uint32_t peer)
+DEMO_FN struct shmd_dev_qp *gpu_demo_qp(const struct gpu_demo_lane *lane, uint32_t peer)
 {
 	lane->mine->peer = peer;
 	return &lane->args.qps[peer];
 }
 
-SHMD_DEV struct shmd_dev_addr gpu_demo_at(struct shmd_dev_addr addr, uint64_t offset)
+DEMO_FN struct shmd_dev_addr gpu_demo_at(struct shmd_dev_addr addr, uint64_t offset)
 {
 	addr.iova += offset;
 	return addr;
 }
 
-SHMD_DEV struct shmd_dev_mode gpu_demo_mode(const struct gpu_demo_lane *lane, enum shmd_dev_scope scope)
+DEMO_FN struct shmd_dev_mode gpu_demo_mode(const struct gpu_demo_lane *lane, enum shmd_dev_scope scope)
 {
 	struct shmd_dev_mode mode = shmd_dev_mode_const(scope, SHMD_SHARING_GPU);
 
@@ -44,7 +44,7 @@ SHMD_DEV struct shmd_dev_mode gpu_demo_mode(const struct gpu_demo_lane *lane, en
 }
 
 /* `repeats` messages of `bytes` to the right neighbour, each thread its own ones. */
-SHMD_DEV int gpu_demo_put(struct gpu_demo_lane *lane)
+DEMO_FN int gpu_demo_put(struct gpu_demo_lane *lane)
 {
 	const struct gpu_demo_args *a = &lane->args;
 	uint32_t right = (a->me + 1) % a->n_pes, i;
@@ -69,7 +69,7 @@ SHMD_DEV int gpu_demo_put(struct gpu_demo_lane *lane)
 }
 
 /* `bytes` from everybody, by the warp. */
-SHMD_DEV int gpu_demo_get(struct gpu_demo_lane *lane)
+DEMO_FN int gpu_demo_get(struct gpu_demo_lane *lane)
 {
 	const struct gpu_demo_args *a = &lane->args;
 	uint32_t i;
@@ -94,7 +94,7 @@ SHMD_DEV int gpu_demo_get(struct gpu_demo_lane *lane)
 }
 
 /* Fetching adds of 8 bytes, and adds of 4 bytes whose result nobody wants, on everybody. */
-SHMD_DEV int gpu_demo_atomic(struct gpu_demo_lane *lane)
+DEMO_FN int gpu_demo_atomic(struct gpu_demo_lane *lane)
 {
 	const struct gpu_demo_args *a = &lane->args;
 	struct shmd_dev_mode mode = gpu_demo_mode(lane, SHMD_DEV_THREAD);
@@ -129,7 +129,7 @@ SHMD_DEV int gpu_demo_atomic(struct gpu_demo_lane *lane)
 	return SHMD_DEV_OK;
 }
 
-SHMD_DEV int gpu_demo_throw(struct gpu_demo_lane *lane, uint32_t peer, uint32_t turn)
+DEMO_FN int gpu_demo_throw(struct gpu_demo_lane *lane, uint32_t peer, uint32_t turn)
 {
 	const struct gpu_demo_args *a = &lane->args;
 	struct shmd_dev_signal signal = shmd_dev_signal_of(gpu_demo_at(a->remote[peer], GPU_DEMO_SIGNAL),
@@ -148,7 +148,7 @@ SHMD_DEV int gpu_demo_throw(struct gpu_demo_lane *lane, uint32_t peer, uint32_t 
 					     gpu_demo_mode(lane, SHMD_DEV_WARP));
 }
 
-SHMD_DEV int gpu_demo_catch(struct gpu_demo_lane *lane, uint32_t peer, uint32_t turn)
+DEMO_FN int gpu_demo_catch(struct gpu_demo_lane *lane, uint32_t peer, uint32_t turn)
 {
 	const struct gpu_demo_args *a = &lane->args;
 	const uint64_t *word = (const uint64_t *)(a->heap + GPU_DEMO_SIGNAL);
@@ -168,7 +168,7 @@ SHMD_DEV int gpu_demo_catch(struct gpu_demo_lane *lane, uint32_t peer, uint32_t 
 	return SHMD_DEV_OK;
 }
 
-SHMD_DEV int gpu_demo_signal(struct gpu_demo_lane *lane)
+DEMO_FN int gpu_demo_signal(struct gpu_demo_lane *lane)
 {
 	uint32_t me = lane->args.me, peer = demo_partner(me, lane->args.n_pes), turn;
 	int rc;
@@ -192,7 +192,7 @@ SHMD_DEV int gpu_demo_signal(struct gpu_demo_lane *lane)
 }
 
 /* One thread of the kernel. */
-SHMD_DEV void gpu_demo_body(enum gpu_demo_kernel kernel, const struct gpu_demo_args *args, uint32_t t, uint32_t n)
+DEMO_FN void gpu_demo_body(enum gpu_demo_kernel kernel, const struct gpu_demo_args *args, uint32_t t, uint32_t n)
 {
 	struct gpu_demo_lane lane;
 	uint64_t start = gpu_demo_now();

@@ -97,6 +97,12 @@ static void must_cuda(cudaError_t error, const char *what)
 	exit(1);
 }
 
+#ifdef SHMD_DEV_USE_LIBRARY
+#define PLAIN_FROM "libshmd_device"
+#else
+#define PLAIN_FROM "the headers"
+#endif
+
 static uint64_t now_nsec(void)
 {
 	return shmd_dev_host_now_nsec();
@@ -121,8 +127,7 @@ static void open_lab(struct lab *lab)
 	must_cuda(cudaMalloc((void **)&lab->done, MAX_THREADS * sizeof(uint32_t)), "memory");
 	must_cuda(cudaMalloc((void **)&lab->result, sizeof(*lab->result)), "memory");
 	lab->heap = (uint8_t *)shmd_mem_addr(lab->mem);
-	printf("GPU %s at %s; plain functions from %s\n", info.name, info.pci,
-	       SHMD_DEV_FROM_LIBRARY ? "libshmd_device" : "the headers");
+	printf("GPU %s at %s; plain functions from " PLAIN_FROM "\n", info.name, info.pci);
 }
 
 static struct shmd_dev_qp *make_qp(struct lab *lab, enum shmd_sharing sharing, struct shmd_queues **ret_queues)
@@ -255,7 +260,7 @@ static __global__ void without_outputs(struct shmd_kernel_args args)
 		args.status[4] = SHMD_DEV_INVALID;
 	if (is_first)
 		shmd_dev_prepare_nop(args.qp, shmd_dev_wqe_at(index, SHMD_WQE_CE_ALWAYS));
-	if (shmd_dev_qp_publish_as(args.qp, shmd_dev_scope_share(SHMD_DEV_WARP, index), 1, mode) || value != 1)
+	if (shmd_dev_qp_publish_as(args.qp, __shfl_sync(0xffffffffu, index, 0), 1, mode) || value != 1)
 		args.status[5] = SHMD_DEV_INVALID;
 	__syncwarp();
 	if (is_first)

@@ -204,6 +204,6 @@ const char *health_sentence(const struct health_call *call)
 	if (call->status == SHMD_DEV_CQE_ERROR)
 		return shmd_syndrome_text(shmd_dev_qp_error(call->qp, &index));
 	if (call->status == SHMD_DEV_HEALTH)
-		return shmd_health_text((int)shmd_dev_health_load(call->qp->health_addr));
+		return shmd_health_text((int)*(const volatile uint32_t *)(uintptr_t)call->qp->health_addr);
 	return shmd_dev_status_text(call->status);
 }

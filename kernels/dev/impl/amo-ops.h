@@ -12,42 +12,42 @@
  */
 #include <shmd/dev/rma.h>
 
-#ifndef SHMD_DEV_AMO_OPS_H
-#define SHMD_DEV_AMO_OPS_H
+#ifndef SHMDI_AMO_OPS_H
+#define SHMDI_AMO_OPS_H
 
-#include <shmd/dev/scratch.h>
+#include <shmd/dev/impl/scratch.h>
 
 /* Takes two WQEBBs. */
-SHMD_DEV int shmd_dev_amo_is_wide(const struct shmd_dev_amo *amo)
+SHMDI_FN int shmdi_amo_is_wide(const struct shmd_dev_amo *amo)
 {
 	return amo->bytes == 8 && (amo->op == SHMD_DEV_AMO_AND || amo->op == SHMD_DEV_AMO_OR ||
 				   amo->op == SHMD_DEV_AMO_SWAP);
 }
 
-SHMD_DEV int shmd_dev_amo_is_valid(const struct shmd_dev_amo *amo)
+SHMDI_FN int shmdi_amo_is_valid(const struct shmd_dev_amo *amo)
 {
 	return (amo->bytes == 4 || amo->bytes == 8) && amo->op >= SHMD_DEV_AMO_FETCH &&
 	       amo->op <= SHMD_DEV_AMO_COMPARE_SWAP;
 }
 
 /* The flag of a QP whose NIC lacks the request that carries it. */
-SHMD_DEV uint32_t shmd_dev_amo_lack(const struct shmd_dev_amo *amo)
+SHMDI_FN uint32_t shmdi_amo_lack(const struct shmd_dev_amo *amo)
 {
 	if (amo->bytes == 4)
 		return SHMD_QP_NO_MASKED_4;
-	return amo->op == SHMD_DEV_AMO_XOR || shmd_dev_amo_is_wide(amo) ? SHMD_QP_NO_MASKED_8 : SHMD_QP_NO_ATOMIC_8;
+	return amo->op == SHMD_DEV_AMO_XOR || shmdi_amo_is_wide(amo) ? SHMD_QP_NO_MASKED_8 : SHMD_QP_NO_ATOMIC_8;
 }
 
 /* May it be posted on this QP? */
-SHMD_DEV int shmd_dev_amo_status(const struct shmd_dev_qp *qp, const struct shmd_dev_amo *amo)
+SHMDI_FN int shmdi_amo_status(const struct shmd_dev_qp *qp, const struct shmd_dev_amo *amo)
 {
-	if (!shmd_dev_amo_is_valid(amo))
+	if (!shmdi_amo_is_valid(amo))
 		return SHMD_DEV_INVALID;
-	return SHMD_DEV_UNLIKELY(SHMD_DEV_FIXED(qp->flags) & shmd_dev_amo_lack(amo)) ? SHMD_DEV_UNSUPPORTED : SHMD_DEV_OK;
+	return SHMDI_UNLIKELY(SHMDI_FIXED(qp->flags) & shmdi_amo_lack(amo)) ? SHMD_DEV_UNSUPPORTED : SHMD_DEV_OK;
 }
 
 /* and, or, swap and compare-swap as masks; 4-byte operands are truncated when they are written. */
-SHMD_DEV struct shmd_dev_masked_cs shmd_dev_amo_masks(const struct shmd_dev_amo *amo)
+SHMDI_FN struct shmd_dev_masked_cs shmdi_amo_masks(const struct shmd_dev_amo *amo)
 {
 	struct shmd_dev_masked_cs cs;
 
@@ -60,9 +60,9 @@ SHMD_DEV struct shmd_dev_masked_cs shmd_dev_amo_masks(const struct shmd_dev_amo 
 	return cs;
 }
 
-SHMD_DEV void shmd_dev_amo_prepare32(const struct shmd_dev_qp *qp, struct shmd_dev_wqe wqe,
-				     struct shmd_dev_addr remote, struct shmd_dev_addr result,
-				     const struct shmd_dev_amo *amo)
+SHMDI_FN void shmdi_amo_prepare32(const struct shmd_dev_qp *qp, struct shmd_dev_wqe wqe,
+				  struct shmd_dev_addr remote, struct shmd_dev_addr result,
+				  const struct shmd_dev_amo *amo)
 {
 	uint32_t value = (uint32_t)amo->value;
 
@@ -77,14 +77,14 @@ SHMD_DEV void shmd_dev_amo_prepare32(const struct shmd_dev_qp *qp, struct shmd_d
 		shmd_dev_prepare_masked_fa32(qp, wqe, remote, result, value, ~0u);
 		break;
 	default:
-		shmd_dev_prepare_masked_cs32(qp, wqe, remote, result, shmd_dev_amo_masks(amo));
+		shmd_dev_prepare_masked_cs32(qp, wqe, remote, result, shmdi_amo_masks(amo));
 		break;
 	}
 }
 
-SHMD_DEV void shmd_dev_amo_prepare64(const struct shmd_dev_qp *qp, struct shmd_dev_wqe wqe,
-				     struct shmd_dev_addr remote, struct shmd_dev_addr result,
-				     const struct shmd_dev_amo *amo)
+SHMDI_FN void shmdi_amo_prepare64(const struct shmd_dev_qp *qp, struct shmd_dev_wqe wqe,
+				  struct shmd_dev_addr remote, struct shmd_dev_addr result,
+				  const struct shmd_dev_amo *amo)
 {
 	switch (amo->op) {
 	case SHMD_DEV_AMO_FETCH:
@@ -100,82 +100,82 @@ SHMD_DEV void shmd_dev_amo_prepare64(const struct shmd_dev_qp *qp, struct shmd_d
 		shmd_dev_prepare_atomic_cs(qp, wqe, remote, result, amo->value, amo->compare);
 		break;
 	default:
-		shmd_dev_prepare_masked_cs64(qp, wqe, remote, result, shmd_dev_amo_masks(amo));
+		shmd_dev_prepare_masked_cs64(qp, wqe, remote, result, shmdi_amo_masks(amo));
 		break;
 	}
 }
 
 /* The request at wqe.index, with the scratch slot of that index as its result. */
-SHMD_DEV void shmd_dev_amo_prepare(const struct shmd_dev_qp *qp, struct shmd_dev_wqe wqe,
-				   struct shmd_dev_addr remote, const struct shmd_dev_amo *amo)
+SHMDI_FN void shmdi_amo_prepare(const struct shmd_dev_qp *qp, struct shmd_dev_wqe wqe,
+				struct shmd_dev_addr remote, const struct shmd_dev_amo *amo)
 {
-	struct shmd_dev_addr result = shmd_dev_slot_addr(qp, wqe.index);
+	struct shmd_dev_addr result = shmdi_slot_addr(qp, wqe.index);
 
 	if (amo->bytes == 4)
-		shmd_dev_amo_prepare32(qp, wqe, remote, result, amo);
+		shmdi_amo_prepare32(qp, wqe, remote, result, amo);
 	else
-		shmd_dev_amo_prepare64(qp, wqe, remote, result, amo);
+		shmdi_amo_prepare64(qp, wqe, remote, result, amo);
 }
 
 /* ret_old NULL: nobody wants the result, and nobody waits. */
-SHMD_DEV int shmd_dev_amo_one(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
-			      const struct shmd_dev_amo *amo, const struct shmd_dev_mode *mode,
-			      uint64_t *ret_old)
+SHMDI_FN int shmdi_amo_one(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+			   const struct shmd_dev_amo *amo, const struct shmd_dev_mode *mode,
+			   uint64_t *ret_old)
 {
-	uint32_t wide = (uint32_t)shmd_dev_amo_is_wide(amo);
+	uint32_t wide = (uint32_t)shmdi_amo_is_wide(amo);
 	struct shmd_dev_av av;
-	struct shmd_dev_post post;
+	struct shmdi_post post;
 	int rc, taken;
 
-	rc = shmd_dev_amo_status(qp, amo);
+	rc = shmdi_amo_status(qp, amo);
 	if (rc)
 		return rc;
-	shmd_dev_post_address(mode, &av);
-	rc = shmd_dev_post_begin(qp, mode, 1, wide, 0, &post);
+	shmdi_post_address(mode, &av);
+	rc = shmdi_post_begin(qp, mode, 1, wide, 0, &post);
 	if (rc)
 		return rc;
-	taken = shmd_dev_slot_take(qp, post.index, mode->sharing, ret_old != 0);
+	taken = shmdi_slot_take(qp, post.index, mode->sharing, ret_old != 0);
 	if (taken)
-		shmd_dev_post_cancel(qp, &post, shmd_dev_post_wqebbs(mode, 1, wide));
+		shmdi_post_cancel(qp, &post, shmdi_post_wqebbs(mode, 1, wide));
 	else
-		shmd_dev_amo_prepare(
-			qp, shmd_dev_post_wqe(mode, &av, post.index, post.first_flags | post.last_flags), remote,
+		shmdi_amo_prepare(
+			qp, shmdi_post_wqe(mode, &av, post.index, post.first_flags | post.last_flags), remote,
 			amo);
-	rc = shmd_dev_post_end(qp, mode, &post, 0);
+	rc = shmdi_post_end(qp, mode, &post, 0);
 	if (taken || !ret_old)
 		return taken ? taken : rc;
 	if (!rc)
-		rc = shmd_dev_sq_wait(qp, post.end, mode->sharing, mode->timeout_nsec);
+		rc = shmdi_sq_wait(qp, post.end, mode->sharing, mode->timeout_nsec);
 	if (!rc)
-		*ret_old = shmd_dev_slot_read_atomic(qp, post.index, amo->bytes);
-	shmd_dev_slot_drop(qp, post.index, mode->sharing);
+		*ret_old = shmdi_slot_read_atomic(qp, post.index, amo->bytes);
+	shmdi_slot_drop(qp, post.index, mode->sharing);
 	return rc;
 }
 
-SHMD_DEV int shmd_dev_qp_atomic_as(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+SHMDI_FN int shmd_dev_qp_atomic_as(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
 				   struct shmd_dev_amo amo, struct shmd_dev_mode mode)
 {
 	int rc = SHMD_DEV_OK;
 
-	if (shmd_dev_scope_enter(mode.scope))
-		rc = shmd_dev_amo_one(qp, remote, &amo, &mode, 0);
-	return shmd_dev_scope_leave(mode.scope, rc);
+	if (shmdi_scope_enter(mode.scope))
+		rc = shmdi_amo_one(qp, remote, &amo, &mode, 0);
+	return shmdi_scope_leave(mode.scope, rc);
 }
 
-SHMD_DEV int shmd_dev_qp_atomic_fetch_as(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+SHMDI_FN int shmd_dev_qp_atomic_fetch_as(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
 					 struct shmd_dev_amo amo, struct shmd_dev_mode mode,
 					 uint64_t *ret_old)
 {
 	uint64_t old = 0;
 	int rc = SHMD_DEV_OK;
 
-	if (shmd_dev_scope_enter(mode.scope))
-		rc = shmd_dev_amo_one(qp, remote, &amo, &mode, &old);
-	rc = shmd_dev_scope_leave(mode.scope, rc);
+	if (shmdi_scope_enter(mode.scope))
+		rc = shmdi_amo_one(qp, remote, &amo, &mode, &old);
+	rc = shmdi_scope_leave(mode.scope, rc);
 	if (rc)
 		return rc;
 	/* All of the scope take part, also those who want no value. */
-	old = shmd_dev_scope_share(mode.scope, old);
+	old = shmdi_scope_share(mode.scope, old);
 	if (ret_old)
 		*ret_old = old;
 	return SHMD_DEV_OK;
@@ -183,15 +183,15 @@ SHMD_DEV int shmd_dev_qp_atomic_fetch_as(struct shmd_dev_qp *qp, struct shmd_dev
 
 /* ---- by name --------------------------------------------------------------------------------------------- */
 
-SHMD_DEV int shmd_dev_amo_post(struct shmd_dev_qp *qp, struct shmd_dev_addr remote, int op,
-			       uint32_t bytes, uint64_t value)
+SHMDI_FN int shmdi_amo_post(struct shmd_dev_qp *qp, struct shmd_dev_addr remote, int op,
+			    uint32_t bytes, uint64_t value)
 {
 	return shmd_dev_qp_atomic_as(qp, remote, shmd_dev_amo_of(op, bytes, value),
 				     shmd_dev_mode_of(qp, 0));
 }
 
-SHMD_DEV int shmd_dev_amo_fetch(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
-				struct shmd_dev_amo amo, uint64_t timeout_nsec, uint64_t *ret_old)
+SHMDI_FN int shmdi_amo_fetch(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
+			     struct shmd_dev_amo amo, uint64_t timeout_nsec, uint64_t *ret_old)
 {
 	return shmd_dev_qp_atomic_fetch_as(qp, remote, amo, shmd_dev_mode_of(qp, timeout_nsec),
 					   ret_old);
@@ -199,24 +199,24 @@ SHMD_DEV int shmd_dev_amo_fetch(struct shmd_dev_qp *qp, struct shmd_dev_addr rem
 
 /* ---- signals --------------------------------------------------------------------------------------------- */
 
-SHMD_DEV struct shmd_dev_amo shmd_dev_signal_amo(const struct shmd_dev_signal *signal)
+SHMDI_FN struct shmd_dev_amo shmdi_signal_amo(const struct shmd_dev_signal *signal)
 {
 	return shmd_dev_amo_of(signal->op == SHMD_DEV_SIGNAL_SET ? SHMD_DEV_AMO_SWAP
 								 : SHMD_DEV_AMO_ADD,
 			       8, signal->value);
 }
 
-SHMD_DEV int shmd_dev_signal_is_valid(const struct shmd_dev_signal *signal)
+SHMDI_FN int shmdi_signal_is_valid(const struct shmd_dev_signal *signal)
 {
 	return signal->op == SHMD_DEV_SIGNAL_SET || signal->op == SHMD_DEV_SIGNAL_ADD;
 }
 
-SHMD_DEV int shmd_dev_qp_signal_as(struct shmd_dev_qp *qp, struct shmd_dev_signal signal,
+SHMDI_FN int shmd_dev_qp_signal_as(struct shmd_dev_qp *qp, struct shmd_dev_signal signal,
 				   struct shmd_dev_mode mode)
 {
-	struct shmd_dev_amo amo = shmd_dev_signal_amo(&signal);
+	struct shmd_dev_amo amo = shmdi_signal_amo(&signal);
 
-	if (!shmd_dev_signal_is_valid(&signal))
+	if (!shmdi_signal_is_valid(&signal))
 		amo.bytes = 0;
 	return shmd_dev_qp_atomic_as(qp, signal.word, amo, mode);
 }

@@ -13,19 +13,19 @@
  * A payload in host memory sent through a queue in GPU memory is behind the placement's scope: its writer issues
  * __threadfence_system() first.
  */
-#ifndef SHMD_DEV_ORDER_H
-#define SHMD_DEV_ORDER_H
+#ifndef SHMDI_ORDER_H
+#define SHMDI_ORDER_H
 
 #include <shmd/abi/dev-state.h>
-#include <shmd/dev/annotate.h>
-#include <shmd/dev/order-callers.h>
+#include <shmd/dev/impl/annotate.h>
+#include <shmd/dev/impl/order-callers.h>
 
 /* ---- towards the NIC ------------------------------------------------------------------------------------- */
 
-/* 16 bytes of a WQE. Plain: the NIC looks only after shmd_dev_dbrec_store. */
-SHMD_DEV void shmd_dev_ring_store(void *dst, uint64_t lo, uint64_t hi)
+/* 16 bytes of a WQE. Plain: the NIC looks only after shmdi_dbrec_store. */
+SHMDI_FN void shmdi_ring_store(void *dst, uint64_t lo, uint64_t hi)
 {
-#if SHMD_DEV_CUDA
+#if SHMDI_CUDA
 	*(ulonglong2 *)dst = make_ulonglong2(lo, hi);
 #else
 	uint64_t *word = (uint64_t *)__builtin_assume_aligned(dst, 16);
@@ -39,22 +39,22 @@ SHMD_DEV void shmd_dev_ring_store(void *dst, uint64_t lo, uint64_t hi)
  * WQEs, and payload written by this caller, before dbrec: the NIC that reads the new index sees them. Also for the
  * receive word and for a CQ's consumer index (CQEs were read before the NIC may overwrite them).
  */
-SHMD_DEV void shmd_dev_dbrec_store(uint64_t addr, uint32_t v_be, int placement)
+SHMDI_FN void shmdi_dbrec_store(uint64_t addr, uint32_t v_be, int placement)
 {
 	uint32_t *word = (uint32_t *)(uintptr_t)addr;
 
-#if SHMD_DEV_CUDA
-	SHMD_PTX_BY_PLACEMENT(placement, SHMD_PTX_ST("st.release.gpu.u32", word, v_be, "r"),
-			      SHMD_PTX_ST("st.release.sys.u32", word, v_be, "r"));
+#if SHMDI_CUDA
+	SHMDI_PTX_BY_PLACEMENT(placement, SHMDI_PTX_ST("st.release.gpu.u32", word, v_be, "r"),
+			       SHMDI_PTX_ST("st.release.sys.u32", word, v_be, "r"));
 #else
 	(void)placement;
 	__atomic_store_n(word, v_be, __ATOMIC_RELEASE);
 #endif
 }
 
-#if !SHMD_DEV_CUDA
+#if !SHMDI_CUDA
 /* Memory before a device register, and the register's store out of the write buffer. */
-SHMD_DEV void shmd_dev_uar_store(uint64_t *reg, uint64_t v)
+SHMDI_FN void shmdi_uar_store(uint64_t *reg, uint64_t v)
 {
 #if defined(__x86_64__)
 	__atomic_store_n(reg, v, __ATOMIC_RELEASE);
@@ -75,74 +75,74 @@ SHMD_DEV void shmd_dev_uar_store(uint64_t *reg, uint64_t v)
  * The same, and `ready` too: callers that see it may announce what was written before it. One fence for both, of the
  * placement's scope, which includes that of the sharing. By the holder of sq_lock whose turn it is.
  */
-SHMD_DEV void shmd_dev_dbrec_store_ready(uint64_t addr, uint32_t v_be, int placement,
-					 uint64_t *ready, uint64_t end, int sharing)
+SHMDI_FN void shmdi_dbrec_store_ready(uint64_t addr, uint32_t v_be, int placement,
+				      uint64_t *ready, uint64_t end, int sharing)
 {
-#if SHMD_DEV_CUDA
+#if SHMDI_CUDA
 	uint32_t *word = (uint32_t *)(uintptr_t)addr;
 
 	if (sharing == SHMD_SHARING_EXCLUSIVE) {
-		shmd_dev_dbrec_store(addr, v_be, placement);
+		shmdi_dbrec_store(addr, v_be, placement);
 		*ready = end;
 		return;
 	}
-	SHMD_PTX_BY_PLACEMENT(placement, asm volatile("fence.acq_rel.gpu;" ::: "memory"),
-			      asm volatile("fence.acq_rel.sys;" ::: "memory"));
-	SHMD_PTX_BY_PLACEMENT(placement, SHMD_PTX_ST("st.relaxed.gpu.u32", word, v_be, "r"),
-			      SHMD_PTX_ST("st.relaxed.sys.u32", word, v_be, "r"));
-	shmd_dev_index_note(ready, end, sharing);
+	SHMDI_PTX_BY_PLACEMENT(placement, asm volatile("fence.acq_rel.gpu;" ::: "memory"),
+			       asm volatile("fence.acq_rel.sys;" ::: "memory"));
+	SHMDI_PTX_BY_PLACEMENT(placement, SHMDI_PTX_ST("st.relaxed.gpu.u32", word, v_be, "r"),
+			       SHMDI_PTX_ST("st.relaxed.sys.u32", word, v_be, "r"));
+	shmdi_index_note(ready, end, sharing);
 #else
-	shmd_dev_dbrec_store(addr, v_be, placement);
-	shmd_dev_index_publish(ready, end, sharing);
+	shmdi_dbrec_store(addr, v_be, placement);
+	shmdi_index_publish(ready, end, sharing);
 #endif
 }
 
 /* dbrec before doorbell: the NIC that sees the doorbell finds at least this index in the dbrec. */
-SHMD_DEV void shmd_dev_doorbell_store(uint64_t addr, uint64_t v, int placement, int doorbell_mode)
+SHMDI_FN void shmdi_doorbell_store(uint64_t addr, uint64_t v, int placement, int doorbell_mode)
 {
 	uint64_t *reg = (uint64_t *)(uintptr_t)addr;
 
-#if SHMD_DEV_CUDA
+#if SHMDI_CUDA
 	if (doorbell_mode != SHMD_DOORBELL_UAR_MMAP) {
-		SHMD_PTX_ST("st.release.sys.u64", reg, v, "l");
+		SHMDI_PTX_ST("st.release.sys.u64", reg, v, "l");
 		return;
 	}
-	SHMD_PTX_BY_PLACEMENT(placement, SHMD_PTX_FENCE_RELEASE("gpu"), SHMD_PTX_FENCE_RELEASE("sys"));
-	SHMD_PTX_ST("st.mmio.relaxed.sys.u64", reg, v, "l");
+	SHMDI_PTX_BY_PLACEMENT(placement, SHMDI_PTX_FENCE_RELEASE("gpu"), SHMDI_PTX_FENCE_RELEASE("sys"));
+	SHMDI_PTX_ST("st.mmio.relaxed.sys.u64", reg, v, "l");
 #else
 	(void)placement;
 	if (doorbell_mode == SHMD_DOORBELL_UAR_MMAP)
-		shmd_dev_uar_store(reg, v);
+		shmdi_uar_store(reg, v);
 	else
 		__atomic_store_n(reg, v, __ATOMIC_RELEASE);
 #endif
 }
 
-#if SHMD_DEV_CUDA
+#if SHMDI_CUDA
 /*
  * dbrec before a polled doorbell, and everything the holder of a lock did before the next holder: one fence for both,
  * because each costs a trip over PCIe. The lock is free before the doorbell is rung, so doorbells of two holders may
  * change places; a polled doorbell only wakes.
  */
-SHMD_DEV void shmd_dev_doorbell_store_unlock(uint64_t addr, uint64_t v, uint32_t *lock, int sharing)
+SHMDI_FN void shmdi_doorbell_store_unlock(uint64_t addr, uint64_t v, uint32_t *lock, int sharing)
 {
 	uint64_t *reg = (uint64_t *)(uintptr_t)addr;
 
-	SHMD_PTX_FENCE_RELEASE("sys");
-	SHMD_PTX_BY_SHARING(sharing, SHMD_PTX_ST("st.relaxed.cta.u32", lock, 0u, "r"),
-			    SHMD_PTX_ST("st.relaxed.gpu.u32", lock, 0u, "r"));
-	SHMD_PTX_ST("st.relaxed.sys.u64", reg, v, "l");
+	SHMDI_PTX_FENCE_RELEASE("sys");
+	SHMDI_PTX_BY_SHARING(sharing, SHMDI_PTX_ST("st.relaxed.cta.u32", lock, 0u, "r"),
+			     SHMDI_PTX_ST("st.relaxed.gpu.u32", lock, 0u, "r"));
+	SHMDI_PTX_ST("st.relaxed.sys.u64", reg, v, "l");
 }
 #endif
 
-#if !SHMD_DEV_CUDA
+#if !SHMDI_CUDA
 /*
  * Doorbell before `asleep`: either we see the NIC thread asleep, or it sees the doorbell in the look it takes after
  * it stored asleep and fenced. The one need of a full fence.
  */
-SHMD_DEV uint32_t shmd_dev_asleep_load(const uint32_t *asleep)
+SHMDI_FN uint32_t shmdi_asleep_load(const uint32_t *asleep)
 {
-#if SHMD_DEV_TSAN
+#if SHMDI_TSAN
 	uint32_t fence = 0;
 
 	__atomic_fetch_add(&fence, 1, __ATOMIC_SEQ_CST);
@@ -156,13 +156,13 @@ SHMD_DEV uint32_t shmd_dev_asleep_load(const uint32_t *asleep)
 /* ---- from the NIC ---------------------------------------------------------------------------------------- */
 
 /* Last word of a CQE before everything it reports: results, payload of reads, the rest of the CQE. */
-SHMD_DEV uint64_t shmd_dev_cqe_load(const uint64_t *tail, int placement)
+SHMDI_FN uint64_t shmdi_cqe_load(const uint64_t *tail, int placement)
 {
-#if SHMD_DEV_CUDA
+#if SHMDI_CUDA
 	uint64_t v;
 
-	SHMD_PTX_BY_PLACEMENT(placement, SHMD_PTX_LD("ld.acquire.gpu.u64", v, tail, "l"),
-			      SHMD_PTX_LD("ld.acquire.sys.u64", v, tail, "l"));
+	SHMDI_PTX_BY_PLACEMENT(placement, SHMDI_PTX_LD("ld.acquire.gpu.u64", v, tail, "l"),
+			       SHMDI_PTX_LD("ld.acquire.sys.u64", v, tail, "l"));
 	return v;
 #else
 	(void)placement;
@@ -171,13 +171,13 @@ SHMD_DEV uint64_t shmd_dev_cqe_load(const uint64_t *tail, int placement)
 }
 
 /* A word the NIC writes and nobody waits on: the syndrome, a result after its CQE. Not cached, orders nothing. */
-SHMD_DEV uint32_t shmd_dev_nic_load32(const uint32_t *word, int placement)
+SHMDI_FN uint32_t shmdi_nic_load32(const uint32_t *word, int placement)
 {
-#if SHMD_DEV_CUDA
+#if SHMDI_CUDA
 	uint32_t v;
 
-	SHMD_PTX_BY_PLACEMENT(placement, SHMD_PTX_LD("ld.relaxed.gpu.u32", v, word, "r"),
-			      SHMD_PTX_LD("ld.relaxed.sys.u32", v, word, "r"));
+	SHMDI_PTX_BY_PLACEMENT(placement, SHMDI_PTX_LD("ld.relaxed.gpu.u32", v, word, "r"),
+			       SHMDI_PTX_LD("ld.relaxed.sys.u32", v, word, "r"));
 	return v;
 #else
 	(void)placement;
@@ -185,13 +185,13 @@ SHMD_DEV uint32_t shmd_dev_nic_load32(const uint32_t *word, int placement)
 #endif
 }
 
-SHMD_DEV uint64_t shmd_dev_nic_load64(const uint64_t *word, int placement)
+SHMDI_FN uint64_t shmdi_nic_load64(const uint64_t *word, int placement)
 {
-#if SHMD_DEV_CUDA
+#if SHMDI_CUDA
 	uint64_t v;
 
-	SHMD_PTX_BY_PLACEMENT(placement, SHMD_PTX_LD("ld.relaxed.gpu.u64", v, word, "l"),
-			      SHMD_PTX_LD("ld.relaxed.sys.u64", v, word, "l"));
+	SHMDI_PTX_BY_PLACEMENT(placement, SHMDI_PTX_LD("ld.relaxed.gpu.u64", v, word, "l"),
+			       SHMDI_PTX_LD("ld.relaxed.sys.u64", v, word, "l"));
 	return v;
 #else
 	(void)placement;
@@ -202,23 +202,23 @@ SHMD_DEV uint64_t shmd_dev_nic_load64(const uint64_t *word, int placement)
 /* ---- from other processes -------------------------------------------------------------------------------- */
 
 /* The health word: daemon or library to us. Orders nothing. */
-SHMD_DEV uint32_t shmd_dev_health_load(uint64_t addr)
+SHMDI_FN uint32_t shmdi_health_load(uint64_t addr)
 {
-	return shmd_dev_nic_load32((const uint32_t *)(uintptr_t)addr, SHMD_PLACEMENT_HOST);
+	return shmdi_nic_load32((const uint32_t *)(uintptr_t)addr, SHMD_PLACEMENT_HOST);
 }
 
 /* Signal before payload: a peer that put data and then this word (put_signal) is seen in that order. */
-SHMD_DEV uint64_t shmd_dev_word_load64(const uint64_t *word)
+SHMDI_FN uint64_t shmdi_word_load64(const uint64_t *word)
 {
-	return shmd_dev_cqe_load(word, SHMD_PLACEMENT_HOST);
+	return shmdi_cqe_load(word, SHMD_PLACEMENT_HOST);
 }
 
-SHMD_DEV uint32_t shmd_dev_word_load32(const uint32_t *word)
+SHMDI_FN uint32_t shmdi_word_load32(const uint32_t *word)
 {
-#if SHMD_DEV_CUDA
+#if SHMDI_CUDA
 	uint32_t v;
 
-	SHMD_PTX_LD("ld.acquire.sys.u32", v, word, "r");
+	SHMDI_PTX_LD("ld.acquire.sys.u32", v, word, "r");
 	return v;
 #else
 	return __atomic_load_n(word, __ATOMIC_ACQUIRE);

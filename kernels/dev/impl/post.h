@@ -3,26 +3,26 @@
  * One post: what the operations of rma.h are made of.
  *
  * begin reserves for all lanes that call together, each writes its WQEs, and end publishes and announces them. An
- * operation that waits for nothing in between may hold the queue for that long: see shmd_dev_sq_try_claim.
+ * operation that waits for nothing in between may hold the queue for that long: see shmdi_sq_try_claim.
  */
-#ifndef SHMD_DEV_POST_H
-#define SHMD_DEV_POST_H
+#ifndef SHMDI_POST_H
+#define SHMDI_POST_H
 
-#include <shmd/dev/coop.h>
-#include <shmd/dev/sq.h>
+#include <shmd/dev/impl/coop.h>
+#include <shmd/dev/impl/sq.h>
 #include <shmd/dev/wqe-prepare.h>
 
 /*
  * A post in progress: this caller's WQEBBs within the reservation of its group. The caller writes its WQEs from
  * `index` on, the first with first_flags, the last with last_flags.
  */
-struct shmd_dev_post {
-	struct shmd_dev_group group;
+struct shmdi_post {
+	struct shmdi_group group;
 	uint64_t index;
 	uint64_t base; /* of the group's reservation */
 	uint64_t end;
 	int holds; /* the leader holds sq_lock and the turn */
-	struct shmd_dev_ring ring;
+	struct shmdi_ring ring;
 	uint8_t first_flags; /* fence */
 	uint8_t last_flags; /* completion */
 };
@@ -32,10 +32,10 @@ struct shmd_dev_post {
  * outstanding, given that all before `done` have completed. One WQE that has it holds back all behind it, so a lone
  * caller needs it once. Among several, a WQE of a smaller index may yet be unwritten: all get it until the reads are done.
  */
-SHMD_DEV unsigned int shmd_dev_sq_take_fence(struct shmd_dev_qp *qp, uint64_t fence, uint64_t done,
-					     int sharing)
+SHMDI_FN unsigned int shmdi_sq_take_fence(struct shmd_dev_qp *qp, uint64_t fence, uint64_t done,
+					  int sharing)
 {
-	if (SHMD_DEV_LIKELY(fence <= done))
+	if (SHMDI_LIKELY(fence <= done))
 		return 0;
 	if (sharing == SHMD_SHARING_EXCLUSIVE)
 		qp->fence_index = 0;
@@ -43,21 +43,21 @@ SHMD_DEV unsigned int shmd_dev_sq_take_fence(struct shmd_dev_qp *qp, uint64_t fe
 }
 
 /* WQEBBs of so many requests, the last of which is `wide` (shmd_dev_prepare_masked_cs64). On a DCI each covers two. */
-SHMD_DEV uint32_t shmd_dev_post_wqebbs(const struct shmd_dev_mode *mode, uint32_t requests, uint32_t wide)
+SHMDI_FN uint32_t shmdi_post_wqebbs(const struct shmd_dev_mode *mode, uint32_t requests, uint32_t wide)
 {
 	return mode->peer ? requests * SHMD_DEV_DC_WQEBBS : requests + wide;
 }
 
 /* Before a post begins, since its loads start before the first branch: the address vector of the caller's peer, if any. */
-SHMD_DEV void shmd_dev_post_address(const struct shmd_dev_mode *mode, struct shmd_dev_av *ret_av)
+SHMDI_FN void shmdi_post_address(const struct shmd_dev_mode *mode, struct shmd_dev_av *ret_av)
 {
 	if (mode->peer)
 		*ret_av = shmd_dev_av_of(mode->peer);
 }
 
 /* A WQE to the caller's peer, whose address vector was loaded before the post began. */
-SHMD_DEV struct shmd_dev_wqe shmd_dev_post_wqe(const struct shmd_dev_mode *mode, const struct shmd_dev_av *av,
-					       uint64_t index, unsigned int flags)
+SHMDI_FN struct shmd_dev_wqe shmdi_post_wqe(const struct shmd_dev_mode *mode, const struct shmd_dev_av *av,
+					    uint64_t index, unsigned int flags)
 {
 	struct shmd_dev_wqe wqe = shmd_dev_wqe_at(index, flags);
 
@@ -67,20 +67,20 @@ SHMD_DEV struct shmd_dev_wqe shmd_dev_post_wqe(const struct shmd_dev_mode *mode,
 }
 
 /*
- * Reserve shmd_dev_post_wqebbs() for each caller of the group, and one more behind all of them when the last WQE covers
+ * Reserve shmdi_post_wqebbs() for each caller of the group, and one more behind all of them when the last WQE covers
  * two: a NOP that asks for the CQE. requests, wide and hold depend on nothing but the kind of operation; hold is 1 for
  * those that wait for nothing before they end the post.
  */
-SHMD_DEV int shmd_dev_post_begin(struct shmd_dev_qp *qp, const struct shmd_dev_mode *mode, uint32_t requests,
-				 uint32_t wide, int hold, struct shmd_dev_post *post)
+SHMDI_FN int shmdi_post_begin(struct shmd_dev_qp *qp, const struct shmd_dev_mode *mode, uint32_t requests,
+			      uint32_t wide, int hold, struct shmdi_post *post)
 {
-	uint32_t n = shmd_dev_post_wqebbs(mode, requests, wide);
+	uint32_t n = shmdi_post_wqebbs(mode, requests, wide);
 	uint32_t tail = mode->peer ? 1 : wide;
 	/* A lone caller has no group to limit. */
 	uint32_t limit = mode->scope != SHMD_DEV_THREAD || mode->sharing == SHMD_SHARING_EXCLUSIVE
 				 ? 1
-				 : ((uint32_t)shmd_dev_sq_window(qp) - tail) / n;
-	struct shmd_dev_claim claim;
+				 : ((uint32_t)shmdi_sq_window(qp) - tail) / n;
+	struct shmdi_claim claim;
 	uint64_t fence = 0;
 	uint32_t total;
 
@@ -88,28 +88,28 @@ SHMD_DEV int shmd_dev_post_begin(struct shmd_dev_qp *qp, const struct shmd_dev_m
 	claim.done = 0;
 	claim.holds = 0;
 	hold = hold && !(mode->flags & SHMD_DEV_NO_DOORBELL);
-	shmd_dev_group_form(&post->group, qp, mode,
-			    n << 2 | tail << 1 | (mode->flags & SHMD_DEV_NO_DOORBELL), limit);
+	shmdi_group_form(&post->group, qp, mode,
+			 n << 2 | tail << 1 | (mode->flags & SHMD_DEV_NO_DOORBELL), limit);
 	total = n * post->group.size + tail;
-	if (shmd_dev_group_is_leader(&post->group)) {
-		fence = shmd_dev_index_peek(&qp->fence_index, mode->sharing);
-		claim = shmd_dev_sq_reserve(qp, total, mode->sharing, hold, &post->ring);
+	if (shmdi_group_is_leader(&post->group)) {
+		fence = shmdi_index_peek(&qp->fence_index, mode->sharing);
+		claim = shmdi_sq_reserve(qp, total, mode->sharing, hold, &post->ring);
 	}
-	post->base = shmd_dev_group_share(&post->group, claim.index);
+	post->base = shmdi_group_share(&post->group, claim.index);
 	post->holds = claim.holds;
 	post->index = post->base + (uint64_t)n * post->group.rank;
 	post->end = post->base + total;
 	post->first_flags = 0;
 	post->last_flags = 0;
-	if (SHMD_DEV_UNLIKELY(shmd_dev_claim_status(post->base)))
-		return shmd_dev_claim_status(post->base);
-	if (!shmd_dev_mode_is_lone(mode))
-		post->ring = shmd_dev_ring_of(qp);
-	if (shmd_dev_group_is_leader(&post->group))
+	if (SHMDI_UNLIKELY(shmdi_claim_status(post->base)))
+		return shmdi_claim_status(post->base);
+	if (!shmdi_mode_is_lone(mode))
+		post->ring = shmdi_ring_of(qp);
+	if (shmdi_group_is_leader(&post->group))
 		post->first_flags =
-			(uint8_t)shmd_dev_sq_take_fence(qp, fence, claim.done, mode->sharing);
+			(uint8_t)shmdi_sq_take_fence(qp, fence, claim.done, mode->sharing);
 	/* On a DCI it is written at the end of the post. */
-	if (shmd_dev_group_is_last(&post->group) && !mode->peer) {
+	if (shmdi_group_is_last(&post->group) && !mode->peer) {
 		if (tail)
 			shmd_dev_prepare_nop(qp,
 					     shmd_dev_wqe_at(post->end - 1, SHMD_WQE_CE_ALWAYS));
@@ -120,8 +120,8 @@ SHMD_DEV int shmd_dev_post_begin(struct shmd_dev_qp *qp, const struct shmd_dev_m
 }
 
 /* Fill this caller's part with NOPs instead, when it cannot go on. */
-SHMD_DEV void shmd_dev_post_cancel(struct shmd_dev_qp *qp, const struct shmd_dev_post *post,
-				   uint32_t n)
+SHMDI_FN void shmdi_post_cancel(struct shmd_dev_qp *qp, const struct shmdi_post *post,
+				uint32_t n)
 {
 	uint32_t i;
 
@@ -130,43 +130,43 @@ SHMD_DEV void shmd_dev_post_cancel(struct shmd_dev_qp *qp, const struct shmd_dev
 			qp, shmd_dev_wqe_at(post->index + i, i == n - 1 ? post->last_flags : 0));
 }
 
-SHMD_DEV int shmd_dev_sq_publish(struct shmd_dev_qp *qp, const struct shmd_dev_mode *mode,
-				 uint64_t base, uint64_t end)
+SHMDI_FN int shmdi_sq_publish(struct shmd_dev_qp *qp, const struct shmd_dev_mode *mode,
+			      uint64_t base, uint64_t end)
 {
-	int rc = shmd_dev_sq_ready(qp, base, (uint32_t)(end - base), mode->sharing);
+	int rc = shmdi_sq_ready(qp, base, (uint32_t)(end - base), mode->sharing);
 
 	if (!rc && !(mode->flags & SHMD_DEV_NO_DOORBELL))
-		rc = shmd_dev_sq_submit(qp, end, mode->sharing);
+		rc = shmdi_sq_submit(qp, end, mode->sharing);
 	return rc;
 }
 
 /* All of the group have written: publish and announce. `fetches`: the WQEs bring data back. */
-SHMD_DEV int shmd_dev_post_end(struct shmd_dev_qp *qp, const struct shmd_dev_mode *mode,
-			       const struct shmd_dev_post *post, int fetches)
+SHMDI_FN int shmdi_post_end(struct shmd_dev_qp *qp, const struct shmd_dev_mode *mode,
+			    const struct shmdi_post *post, int fetches)
 {
 	int rc = SHMD_DEV_OK;
 
-	if (mode->peer && shmd_dev_group_is_last(&post->group))
-		(void)shmd_dev_ring_ctrl(&post->ring, shmd_dev_wqe_at(post->end - 1, SHMD_WQE_CE_ALWAYS),
-					 SHMD_OPCODE_NOP, 1);
-	shmd_dev_group_sync(&post->group);
-	if (shmd_dev_group_is_leader(&post->group)) {
+	if (mode->peer && shmdi_group_is_last(&post->group))
+		(void)shmdi_ring_ctrl(&post->ring, shmd_dev_wqe_at(post->end - 1, SHMD_WQE_CE_ALWAYS),
+				      SHMD_OPCODE_NOP, 1);
+	shmdi_group_sync(&post->group);
+	if (shmdi_group_is_leader(&post->group)) {
 		if (fetches)
-			shmd_dev_index_raise(&qp->last_fetch_index, post->end, mode->sharing);
+			shmdi_index_raise(&qp->last_fetch_index, post->end, mode->sharing);
 		if (post->holds) {
-			struct shmd_dev_sq_at at = shmd_dev_sq_at(qp);
+			struct shmdi_sq_at at = shmdi_sq_at(qp);
 
 			/* Our turn, and nobody else's doorbell: what was reserved is ready and announced at once. */
-			shmd_dev_dbrec_store_ready(at.dbrec_addr,
-						   shmd_dev_swap32((uint32_t)post->end & 0xffff),
-						   at.placement, &qp->sq_ready_index,
-						   post->end, mode->sharing);
-			shmd_dev_sq_doorbell(qp, &at, post->end, mode->sharing);
+			shmdi_dbrec_store_ready(at.dbrec_addr,
+						shmdi_swap32((uint32_t)post->end & 0xffff),
+						at.placement, &qp->sq_ready_index,
+						post->end, mode->sharing);
+			shmdi_sq_doorbell(qp, &at, post->end, mode->sharing);
 		} else {
-			rc = shmd_dev_sq_publish(qp, mode, post->base, post->end);
+			rc = shmdi_sq_publish(qp, mode, post->base, post->end);
 		}
 	}
-	return (int)(int64_t)shmd_dev_group_share(&post->group, (uint64_t)(int64_t)rc);
+	return (int)(int64_t)shmdi_group_share(&post->group, (uint64_t)(int64_t)rc);
 }
 
 #endif

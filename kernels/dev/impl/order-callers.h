@@ -3,21 +3,21 @@
  * The half of order.h for words that the callers of one QP share: indexes, locks, flags. Sharing BLOCK is scope .cta,
  * GPU is .gpu, and EXCLUSIVE is plain. No NIC and no other process looks at these words.
  */
-#ifndef SHMD_DEV_ORDER_CALLERS_H
-#define SHMD_DEV_ORDER_CALLERS_H
+#ifndef SHMDI_ORDER_CALLERS_H
+#define SHMDI_ORDER_CALLERS_H
 
 #include <shmd/abi/dev-state.h>
-#include <shmd/dev/annotate.h>
+#include <shmd/dev/impl/annotate.h>
 
-#if SHMD_DEV_CUDA
+#if SHMDI_CUDA
 /* clang-format off */
-#define SHMD_PTX_LD(op, v, p, c) asm volatile(op " %0, [%1];" : "=" c(v) : "l"(p) : "memory")
-#define SHMD_PTX_ST(op, p, v, c) asm volatile(op " [%0], %1;" : : "l"(p), c(v) : "memory")
-#define SHMD_PTX_MAX(op, p, v) asm volatile(op " [%0], %1;" : : "l"(p), "l"(v) : "memory")
+#define SHMDI_PTX_LD(op, v, p, c) asm volatile(op " %0, [%1];" : "=" c(v) : "l"(p) : "memory")
+#define SHMDI_PTX_ST(op, p, v, c) asm volatile(op " [%0], %1;" : : "l"(p), c(v) : "memory")
+#define SHMDI_PTX_MAX(op, p, v) asm volatile(op " [%0], %1;" : : "l"(p), "l"(v) : "memory")
 /* The word is in global memory: said, because a CAS on an address of any kind becomes a branch and two loops. */
-#define SHMD_PTX_AND(op, p, v) \
+#define SHMDI_PTX_AND(op, p, v) \
 	asm volatile(op " [%0], %1;" : : "l"(__cvta_generic_to_global(p)), "r"(v) : "memory")
-#define SHMD_PTX_CAS(op, v, p, old, now, c) \
+#define SHMDI_PTX_CAS(op, v, p, old, now, c) \
 	asm volatile(op " %0, [%1], %2, %3;" \
 		     : "=" c(v) \
 		     : "l"(__cvta_generic_to_global(p)), c(old), c(now) \
@@ -25,18 +25,18 @@
 /* clang-format on */
 /* Before a plain store to another word. PTX ISA 8.6 has it on sm_90; the older fence also empties the cache. */
 #if __CUDA_ARCH__ >= 900 && __CUDACC_VER_MAJOR__ * 100 + __CUDACC_VER_MINOR__ >= 1208
-#define SHMD_PTX_FENCE_RELEASE(scope) asm volatile("fence.release." scope ";" ::: "memory")
+#define SHMDI_PTX_FENCE_RELEASE(scope) asm volatile("fence.release." scope ";" ::: "memory")
 #else
-#define SHMD_PTX_FENCE_RELEASE(scope) asm volatile("fence.acq_rel." scope ";" ::: "memory")
+#define SHMDI_PTX_FENCE_RELEASE(scope) asm volatile("fence.acq_rel." scope ";" ::: "memory")
 #endif
-#define SHMD_PTX_BY_SHARING(sharing, cta, gpu)                                                     \
+#define SHMDI_PTX_BY_SHARING(sharing, cta, gpu)                                                    \
 	do {                                                                                       \
 		if ((sharing) == SHMD_SHARING_BLOCK)                                               \
 			cta;                                                                       \
 		else                                                                               \
 			gpu;                                                                       \
 	} while (0)
-#define SHMD_PTX_BY_PLACEMENT(placement, gpu, sys)                                                 \
+#define SHMDI_PTX_BY_PLACEMENT(placement, gpu, sys)                                                \
 	do {                                                                                       \
 		if ((placement) == SHMD_PLACEMENT_GPU)                                             \
 			gpu;                                                                       \
@@ -46,15 +46,15 @@
 #endif
 
 /* A guess at an index, to be confirmed by a claim or an acquire. Orders nothing. */
-SHMD_DEV uint64_t shmd_dev_index_peek(const uint64_t *index, int sharing)
+SHMDI_FN uint64_t shmdi_index_peek(const uint64_t *index, int sharing)
 {
 	if (sharing == SHMD_SHARING_EXCLUSIVE)
 		return *index;
-#if SHMD_DEV_CUDA
+#if SHMDI_CUDA
 	uint64_t v;
 
-	SHMD_PTX_BY_SHARING(sharing, SHMD_PTX_LD("ld.relaxed.cta.u64", v, index, "l"),
-			    SHMD_PTX_LD("ld.relaxed.gpu.u64", v, index, "l"));
+	SHMDI_PTX_BY_SHARING(sharing, SHMDI_PTX_LD("ld.relaxed.cta.u64", v, index, "l"),
+			     SHMDI_PTX_LD("ld.relaxed.gpu.u64", v, index, "l"));
 	return v;
 #else
 	return __atomic_load_n(index, __ATOMIC_RELAXED);
@@ -62,15 +62,15 @@ SHMD_DEV uint64_t shmd_dev_index_peek(const uint64_t *index, int sharing)
 }
 
 /* What another caller wrote before it published the index (WQEs, consumed CQEs) comes before what follows here. */
-SHMD_DEV uint64_t shmd_dev_index_acquire(const uint64_t *index, int sharing)
+SHMDI_FN uint64_t shmdi_index_acquire(const uint64_t *index, int sharing)
 {
 	if (sharing == SHMD_SHARING_EXCLUSIVE)
 		return *index;
-#if SHMD_DEV_CUDA
+#if SHMDI_CUDA
 	uint64_t v;
 
-	SHMD_PTX_BY_SHARING(sharing, SHMD_PTX_LD("ld.acquire.cta.u64", v, index, "l"),
-			    SHMD_PTX_LD("ld.acquire.gpu.u64", v, index, "l"));
+	SHMDI_PTX_BY_SHARING(sharing, SHMDI_PTX_LD("ld.acquire.cta.u64", v, index, "l"),
+			     SHMDI_PTX_LD("ld.acquire.gpu.u64", v, index, "l"));
 	return v;
 #else
 	return __atomic_load_n(index, __ATOMIC_ACQUIRE);
@@ -78,44 +78,44 @@ SHMD_DEV uint64_t shmd_dev_index_acquire(const uint64_t *index, int sharing)
 }
 
 /*
- * Ready, by one who may announce what it covers together with its own: on a GPU the fence of shmd_dev_dbrec_store_ready
+ * Ready, by one who may announce what it covers together with its own: on a GPU the fence of shmdi_dbrec_store_ready
  * makes it an acquire.
  */
-SHMD_DEV uint64_t shmd_dev_ready_peek(const uint64_t *index, int sharing)
+SHMDI_FN uint64_t shmdi_ready_peek(const uint64_t *index, int sharing)
 {
-#if SHMD_DEV_CUDA
-	return shmd_dev_index_peek(index, sharing);
+#if SHMDI_CUDA
+	return shmdi_index_peek(index, sharing);
 #else
-	return shmd_dev_index_acquire(index, sharing);
+	return shmdi_index_acquire(index, sharing);
 #endif
 }
 
-/* The other side of shmd_dev_index_acquire, for the one caller that may move the index. */
-SHMD_DEV void shmd_dev_index_publish(uint64_t *index, uint64_t v, int sharing)
+/* The other side of shmdi_index_acquire, for the one caller that may move the index. */
+SHMDI_FN void shmdi_index_publish(uint64_t *index, uint64_t v, int sharing)
 {
 	if (sharing == SHMD_SHARING_EXCLUSIVE) {
 		*index = v;
 		return;
 	}
-#if SHMD_DEV_CUDA
-	SHMD_PTX_BY_SHARING(sharing, SHMD_PTX_ST("st.release.cta.u64", index, v, "l"),
-			    SHMD_PTX_ST("st.release.gpu.u64", index, v, "l"));
+#if SHMDI_CUDA
+	SHMDI_PTX_BY_SHARING(sharing, SHMDI_PTX_ST("st.release.cta.u64", index, v, "l"),
+			     SHMDI_PTX_ST("st.release.gpu.u64", index, v, "l"));
 #else
 	__atomic_store_n(index, v, __ATOMIC_RELEASE);
 #endif
 }
 
-/* The other side of shmd_dev_index_acquire, for callers that race: the index only grows. */
-SHMD_DEV void shmd_dev_index_raise(uint64_t *index, uint64_t v, int sharing)
+/* The other side of shmdi_index_acquire, for callers that race: the index only grows. */
+SHMDI_FN void shmdi_index_raise(uint64_t *index, uint64_t v, int sharing)
 {
 	if (sharing == SHMD_SHARING_EXCLUSIVE) {
 		if (*index < v)
 			*index = v;
 		return;
 	}
-#if SHMD_DEV_CUDA
-	SHMD_PTX_BY_SHARING(sharing, SHMD_PTX_MAX("red.release.cta.max.u64", index, v),
-			    SHMD_PTX_MAX("red.release.gpu.max.u64", index, v));
+#if SHMDI_CUDA
+	SHMDI_PTX_BY_SHARING(sharing, SHMDI_PTX_MAX("red.release.cta.max.u64", index, v),
+			     SHMDI_PTX_MAX("red.release.gpu.max.u64", index, v));
 #else
 	uint64_t old = __atomic_load_n(index, __ATOMIC_RELAXED);
 
@@ -126,9 +126,9 @@ SHMD_DEV void shmd_dev_index_raise(uint64_t *index, uint64_t v, int sharing)
 }
 
 /* A statistic, counted by any number of callers and other threads of the process. Orders nothing. */
-SHMD_DEV void shmd_dev_count_add(uint64_t *counter, uint64_t n)
+SHMDI_FN void shmdi_count_add(uint64_t *counter, uint64_t n)
 {
-#if SHMD_DEV_CUDA
+#if SHMDI_CUDA
 	asm volatile("red.relaxed.gpu.global.add.u64 [%0], %1;"
 		     :
 		     : "l"(__cvta_generic_to_global(counter)), "l"(n)
@@ -142,20 +142,20 @@ SHMD_DEV void shmd_dev_count_add(uint64_t *counter, uint64_t n)
  * Move the index from *expected to v, or refresh *expected and return 0. Callers agree on who owns a range; they
  * exchange nothing else through it, so it orders nothing.
  */
-SHMD_DEV int shmd_dev_index_claim(uint64_t *index, uint64_t *expected, uint64_t v, int sharing)
+SHMDI_FN int shmdi_index_claim(uint64_t *index, uint64_t *expected, uint64_t v, int sharing)
 {
 	if (sharing == SHMD_SHARING_EXCLUSIVE) {
 		*index = v;
 		return 1;
 	}
-#if SHMD_DEV_CUDA
+#if SHMDI_CUDA
 	uint64_t found;
 	int won;
 
-	SHMD_PTX_BY_SHARING(
+	SHMDI_PTX_BY_SHARING(
 		sharing,
-		SHMD_PTX_CAS("atom.relaxed.cta.global.cas.b64", found, index, *expected, v, "l"),
-		SHMD_PTX_CAS("atom.relaxed.gpu.global.cas.b64", found, index, *expected, v, "l"));
+		SHMDI_PTX_CAS("atom.relaxed.cta.global.cas.b64", found, index, *expected, v, "l"),
+		SHMDI_PTX_CAS("atom.relaxed.gpu.global.cas.b64", found, index, *expected, v, "l"));
 	won = found == *expected;
 	*expected = found;
 	return won;
@@ -166,16 +166,16 @@ SHMD_DEV int shmd_dev_index_claim(uint64_t *index, uint64_t *expected, uint64_t 
 }
 
 /* 0 to 1: what the last holder did before it unlocked comes before what the new one does. Returns 1 when held. */
-SHMD_DEV int shmd_dev_lock_try(uint32_t *lock, int sharing)
+SHMDI_FN int shmdi_lock_try(uint32_t *lock, int sharing)
 {
 	if (sharing == SHMD_SHARING_EXCLUSIVE)
 		return 1;
-#if SHMD_DEV_CUDA
+#if SHMDI_CUDA
 	uint32_t found;
 
-	SHMD_PTX_BY_SHARING(sharing,
-			    SHMD_PTX_CAS("atom.acquire.cta.global.cas.b32", found, lock, 0u, 1u, "r"),
-			    SHMD_PTX_CAS("atom.acquire.gpu.global.cas.b32", found, lock, 0u, 1u, "r"));
+	SHMDI_PTX_BY_SHARING(sharing,
+			     SHMDI_PTX_CAS("atom.acquire.cta.global.cas.b32", found, lock, 0u, 1u, "r"),
+			     SHMDI_PTX_CAS("atom.acquire.gpu.global.cas.b32", found, lock, 0u, 1u, "r"));
 	return found == 0;
 #else
 	uint32_t expected = 0;
@@ -187,67 +187,67 @@ SHMD_DEV int shmd_dev_lock_try(uint32_t *lock, int sharing)
 }
 
 /*
- * The same, when `wanted`, by one whose next step under the lock is shmd_dev_dbrec_store_ready: on a GPU the fence there
+ * The same, when `wanted`, by one whose next step under the lock is shmdi_dbrec_store_ready: on a GPU the fence there
  * makes it an acquire, and the cache is not emptied before it must be. Without a branch, before which the compiler would
  * wait for what was asked of memory just before: who does not want the lock looks for a value that it never has.
  */
-SHMD_DEV int shmd_dev_lock_try_ready(uint32_t *lock, int wanted, int sharing)
+SHMDI_FN int shmdi_lock_try_ready(uint32_t *lock, int wanted, int sharing)
 {
-#if SHMD_DEV_CUDA
+#if SHMDI_CUDA
 	uint32_t expected = wanted ? 0 : ~0u;
 	uint32_t found;
 
 	if (sharing == SHMD_SHARING_EXCLUSIVE)
 		return wanted;
-	SHMD_PTX_BY_SHARING(sharing,
-			    SHMD_PTX_CAS("atom.relaxed.cta.global.cas.b32", found, lock, expected, 1u, "r"),
-			    SHMD_PTX_CAS("atom.relaxed.gpu.global.cas.b32", found, lock, expected, 1u, "r"));
+	SHMDI_PTX_BY_SHARING(sharing,
+			     SHMDI_PTX_CAS("atom.relaxed.cta.global.cas.b32", found, lock, expected, 1u, "r"),
+			     SHMDI_PTX_CAS("atom.relaxed.gpu.global.cas.b32", found, lock, expected, 1u, "r"));
 	return (found | expected) == 0;
 #else
-	return wanted && shmd_dev_lock_try(lock, sharing);
+	return wanted && shmdi_lock_try(lock, sharing);
 #endif
 }
 
 /* A flag that callers set for each other: a free lock, a free slot, a recorded error. */
-SHMD_DEV void shmd_dev_flag_store(uint32_t *flag, uint32_t v, int sharing)
+SHMDI_FN void shmdi_flag_store(uint32_t *flag, uint32_t v, int sharing)
 {
 	if (sharing == SHMD_SHARING_EXCLUSIVE) {
 		*flag = v;
 		return;
 	}
-#if SHMD_DEV_CUDA
-	SHMD_PTX_BY_SHARING(sharing, SHMD_PTX_ST("st.release.cta.u32", flag, v, "r"),
-			    SHMD_PTX_ST("st.release.gpu.u32", flag, v, "r"));
+#if SHMDI_CUDA
+	SHMDI_PTX_BY_SHARING(sharing, SHMDI_PTX_ST("st.release.cta.u32", flag, v, "r"),
+			     SHMDI_PTX_ST("st.release.gpu.u32", flag, v, "r"));
 #else
 	__atomic_store_n(flag, v, __ATOMIC_RELEASE);
 #endif
 }
 
-SHMD_DEV uint32_t shmd_dev_flag_load(const uint32_t *flag, int sharing)
+SHMDI_FN uint32_t shmdi_flag_load(const uint32_t *flag, int sharing)
 {
 	if (sharing == SHMD_SHARING_EXCLUSIVE)
 		return *flag;
-#if SHMD_DEV_CUDA
+#if SHMDI_CUDA
 	uint32_t v;
 
-	SHMD_PTX_BY_SHARING(sharing, SHMD_PTX_LD("ld.acquire.cta.u32", v, flag, "r"),
-			    SHMD_PTX_LD("ld.acquire.gpu.u32", v, flag, "r"));
+	SHMDI_PTX_BY_SHARING(sharing, SHMDI_PTX_LD("ld.acquire.cta.u32", v, flag, "r"),
+			     SHMDI_PTX_LD("ld.acquire.gpu.u32", v, flag, "r"));
 	return v;
 #else
 	return __atomic_load_n(flag, __ATOMIC_ACQUIRE);
 #endif
 }
 
-/* A look at a flag that is only tested: whoever acts on what was written before it uses shmd_dev_flag_load. */
-SHMD_DEV uint32_t shmd_dev_flag_peek(const uint32_t *flag, int sharing)
+/* A look at a flag that is only tested: whoever acts on what was written before it uses shmdi_flag_load. */
+SHMDI_FN uint32_t shmdi_flag_peek(const uint32_t *flag, int sharing)
 {
 	if (sharing == SHMD_SHARING_EXCLUSIVE)
 		return *flag;
-#if SHMD_DEV_CUDA
+#if SHMDI_CUDA
 	uint32_t v;
 
-	SHMD_PTX_BY_SHARING(sharing, SHMD_PTX_LD("ld.relaxed.cta.u32", v, flag, "r"),
-			    SHMD_PTX_LD("ld.relaxed.gpu.u32", v, flag, "r"));
+	SHMDI_PTX_BY_SHARING(sharing, SHMDI_PTX_LD("ld.relaxed.cta.u32", v, flag, "r"),
+			     SHMDI_PTX_LD("ld.relaxed.gpu.u32", v, flag, "r"));
 	return v;
 #else
 	return __atomic_load_n(flag, __ATOMIC_RELAXED);
@@ -255,39 +255,39 @@ SHMD_DEV uint32_t shmd_dev_flag_peek(const uint32_t *flag, int sharing)
 }
 
 /* An index that callers compare with their own and nothing else: where it was written orders nothing. */
-SHMD_DEV void shmd_dev_index_note(uint64_t *index, uint64_t v, int sharing)
+SHMDI_FN void shmdi_index_note(uint64_t *index, uint64_t v, int sharing)
 {
 	if (sharing == SHMD_SHARING_EXCLUSIVE) {
 		*index = v;
 		return;
 	}
-#if SHMD_DEV_CUDA
-	SHMD_PTX_BY_SHARING(sharing, SHMD_PTX_ST("st.relaxed.cta.u64", index, v, "l"),
-			    SHMD_PTX_ST("st.relaxed.gpu.u64", index, v, "l"));
+#if SHMDI_CUDA
+	SHMDI_PTX_BY_SHARING(sharing, SHMDI_PTX_ST("st.relaxed.cta.u64", index, v, "l"),
+			     SHMDI_PTX_ST("st.relaxed.gpu.u64", index, v, "l"));
 #else
 	__atomic_store_n(index, v, __ATOMIC_RELAXED);
 #endif
 }
 
-SHMD_DEV void shmd_dev_lock_drop(uint32_t *lock, int sharing)
+SHMDI_FN void shmdi_lock_drop(uint32_t *lock, int sharing)
 {
 	if (sharing != SHMD_SHARING_EXCLUSIVE)
-		shmd_dev_flag_store(lock, 0, sharing);
+		shmdi_flag_store(lock, 0, sharing);
 }
 
 /*
- * The same for a lock that shmd_dev_lock_try_ready took and nothing was done under: what the holder before did comes
+ * The same for a lock that shmdi_lock_try_ready took and nothing was done under: what the holder before did comes
  * before what the next one does. On a GPU this caller acquired nothing that a release could pass on; but a chain of
  * atomics passes on what was released before it.
  */
-SHMD_DEV void shmd_dev_lock_drop_unused(uint32_t *lock, int sharing)
+SHMDI_FN void shmdi_lock_drop_unused(uint32_t *lock, int sharing)
 {
-#if SHMD_DEV_CUDA
+#if SHMDI_CUDA
 	if (sharing != SHMD_SHARING_EXCLUSIVE)
-		SHMD_PTX_BY_SHARING(sharing, SHMD_PTX_AND("red.relaxed.cta.global.and.b32", lock, 0u),
-				    SHMD_PTX_AND("red.relaxed.gpu.global.and.b32", lock, 0u));
+		SHMDI_PTX_BY_SHARING(sharing, SHMDI_PTX_AND("red.relaxed.cta.global.and.b32", lock, 0u),
+				     SHMDI_PTX_AND("red.relaxed.gpu.global.and.b32", lock, 0u));
 #else
-	shmd_dev_lock_drop(lock, sharing);
+	shmdi_lock_drop(lock, sharing);
 #endif
 }
 
