@@ -183,7 +183,7 @@ SHMD_PIN_OFFSET(struct shmd_wqe_av_seg, rmac, 20);
 SHMD_PIN_OFFSET(struct shmd_wqe_av_seg, grh_gid_fl, 28);
 SHMD_PIN_OFFSET(struct shmd_wqe_av_seg, rgid, 32);
 
-/* Of a WQE of an XRC QP, behind the control segment (struct mlx5_wqe_xrc_seg): whose receive WQE, or PD, it is for. */
+/* XRC QPs, behind the control segment (struct mlx5_wqe_xrc_seg): the shared receive queue of the request. */
 struct shmd_wqe_xrc_seg {
 	shmd_be32 srqn; /* 24 bits */
 	uint8_t reserved[12];
@@ -192,8 +192,8 @@ SHMD_PIN_SIZE(struct shmd_wqe_xrc_seg, 16);
 SHMD_PIN_OFFSET(struct shmd_wqe_xrc_seg, srqn, 0);
 
 /*
- * Of a WQE of a raw packet QP, behind the control segment (struct mlx5_wqe_eth_seg): offloads, and the first bytes of the
- * frame. What of them goes beyond two follows, padded to 16.
+ * Raw packet QPs, behind the control segment (struct mlx5_wqe_eth_seg): offloads, and the first bytes of the frame. Bytes
+ * beyond the first two follow this segment, padded to 16.
  */
 struct shmd_wqe_eth_seg {
 	uint8_t reserved0[4];
@@ -209,7 +209,7 @@ SHMD_PIN_OFFSET(struct shmd_wqe_eth_seg, inline_hdr_bytes, 12);
 
 /*
  * A WQE of a shared receive queue begins with this, then data segments as in a receive WQE. The NIC takes WQE 0 first and
- * follows the indexes; the client appends what it has got back behind the last one.
+ * follows the indexes; the client appends returned WQEs behind the last one.
  */
 struct shmd_wqe_srq_next_seg {
 	uint8_t reserved0[2];

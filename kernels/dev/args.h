@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Arguments of the device functions: addresses, modes, signals, atomics, and WQEs of one's own.
+ * Arguments of the device functions: addresses, modes, signals, atomics, and the caller's own WQEs.
  *
- * Plain structs, passed by value. Each has a function that makes one, which folds where its arguments are constants.
+ * Plain structs, passed by value. The functions here make them, and fold where their arguments are constants.
  */
 #ifndef SHMD_DEV_ARGS_H
 #define SHMD_DEV_ARGS_H
@@ -10,10 +10,10 @@
 #include <shmd/abi/dev-state.h>
 #include <shmd/dev/impl/annotate.h>
 
-/* For the time limits of waiting functions: only an error or the health word ends the wait. */
+/* No time limit: only an error or the health word ends the wait. */
 #define SHMD_DEV_NO_TIMEOUT UINT64_MAX
 
-/* The largest request of one WQE; longer puts and gets are split. QPs are set up with log_msg_max 30. */
+/* Longer puts and gets take several WQEs. QPs are created with log_msg_max 30. */
 #define SHMD_DEV_MAX_REQUEST_BYTES (1ull << 30)
 
 /* WQEBBs that each request of a DCI covers. */
@@ -46,19 +46,18 @@ enum shmd_dev_scope {
 #define SHMD_DEV_NO_DOORBELL 0x1u /* post, but leave the announcement to a later post, submit or wait */
 
 /*
- * How a function is carried out. The _as form of each function takes one; scope and sharing that are constants
- * where it is called fold away. The functions below make one; a zeroed mode is scope thread, exclusive, a connected QP and one
- * look, which shmd_dev_mode_of(qp, 0) gives for an exclusive QP.
+ * The argument of every _as form. Constants of scope and sharing fold. A zeroed mode means scope thread, an exclusive
+ * and connected QP, and a wait that looks once: shmd_dev_mode_of(qp, 0) of such a QP.
  */
 struct shmd_dev_mode {
-	uint64_t timeout_nsec; /* of functions that wait; 0: one look; SHMD_DEV_NO_TIMEOUT */
-	const struct shmd_dev_peer *peer; /* the QP is a DCI: where to send. NULL: the QP is connected */
+	uint64_t timeout_nsec; /* for functions that wait; 0: look once; SHMD_DEV_NO_TIMEOUT */
+	const struct shmd_dev_peer *peer; /* the destination, for a DCI; NULL for a connected QP */
 	uint8_t scope; /* enum shmd_dev_scope */
-	uint8_t sharing; /* enum shmd_sharing; at least what other callers of this QP use */
+	uint8_t sharing; /* enum shmd_sharing, at least as wide as that of the QP's other callers */
 	uint8_t flags; /* SHMD_DEV_NO_DOORBELL */
 };
 
-/* What the functions without a mode use: scope thread and the sharing of the QP. */
+/* The mode of the plain functions: scope thread and the sharing of the QP. */
 SHMDI_FN struct shmd_dev_mode shmd_dev_mode_of(const struct shmd_dev_qp *qp, uint64_t timeout_nsec)
 {
 	struct shmd_dev_mode mode;
@@ -71,7 +70,7 @@ SHMDI_FN struct shmd_dev_mode shmd_dev_mode_of(const struct shmd_dev_qp *qp, uin
 	return mode;
 }
 
-/* A mode of constants, without a time limit. */
+/* A mode of constants without a time limit. */
 SHMDI_FN struct shmd_dev_mode shmd_dev_mode_const(enum shmd_dev_scope scope,
 						  enum shmd_sharing sharing)
 {
@@ -85,7 +84,7 @@ SHMDI_FN struct shmd_dev_mode shmd_dev_mode_const(enum shmd_dev_scope scope,
 	return mode;
 }
 
-/* The same to a peer of a DCI, in global memory. In scope thread each caller has its own; NULL for a connected QP. */
+/* The same mode with a peer of a DCI, in global memory. In scope thread callers may have different peers. */
 SHMDI_FN struct shmd_dev_mode shmd_dev_mode_to(struct shmd_dev_mode mode, const struct shmd_dev_peer *peer)
 {
 	mode.peer = peer;
@@ -99,7 +98,7 @@ enum shmd_dev_signal_op {
 	SHMD_DEV_SIGNAL_ADD = 1,
 };
 
-/* Both are atomic against every other atomic and signal on the word. */
+/* Both operations are atomic with every other atomic and signal on the word. */
 struct shmd_dev_signal {
 	struct shmd_dev_addr word;
 	uint64_t value;
@@ -156,15 +155,15 @@ enum shmd_dev_cmp {
 
 /* ---- peers of a DCI -------------------------------------------------------------------------------------- */
 
-/* Where a request to a peer goes: as qp and, by shmd_dev_mode_to(), as peer of the mode of any _as form. */
+/* The way to a peer: call any _as form with this QP, and with this peer in the mode: shmd_dev_mode_to(). */
 struct shmd_dev_way {
 	struct shmd_dev_qp *qp;
-	const struct shmd_dev_peer *peer; /* NULL: qp is the peer's own */
+	const struct shmd_dev_peer *peer; /* NULL: the QP is connected to the peer */
 };
 
-/* ---- WQEs of one's own ------------------------------------------------------------------------------------- */
+/* ---- the caller's own WQEs --------------------------------------------------------------------------------- */
 
-/* The address vector of a peer, struct shmd_wqe_av_seg, in registers. */
+/* The address vector of a peer (struct shmd_wqe_av_seg) in registers. */
 struct shmd_dev_av {
 	uint64_t word[6];
 };
@@ -179,12 +178,12 @@ SHMDI_FN struct shmd_dev_av shmd_dev_av_of(const struct shmd_dev_peer *peer)
 	return av;
 }
 
-/* Where a WQE goes and what its control segment says beside the opcode. */
+/* The place of a WQE and the fields of its control segment other than the opcode. */
 struct shmd_dev_wqe {
-	uint64_t index; /* its first WQEBB */
+	uint64_t index; /* of its first WQEBB */
 	uint32_t imm; /* of the _imm forms; host byte order */
 	uint8_t flags; /* fm_ce_se */
-	const struct shmd_dev_av *av; /* of a DCI; a NOP goes to nobody and leaves it out */
+	const struct shmd_dev_av *av; /* for a DCI; a NOP leaves it out */
 };
 
 SHMDI_FN struct shmd_dev_wqe shmd_dev_wqe_at(uint64_t index, unsigned int flags)
@@ -198,14 +197,14 @@ SHMDI_FN struct shmd_dev_wqe shmd_dev_wqe_at(uint64_t index, unsigned int flags)
 	return wqe;
 }
 
-/* The same of a DCI, to this peer. It covers two WQEBBs and never asks for a CQE: see wqe-prepare.h. */
+/* The same WQE to a peer of a DCI. It covers two WQEBBs and never asks for a CQE: see wqe-prepare.h. */
 SHMDI_FN struct shmd_dev_wqe shmd_dev_wqe_to(struct shmd_dev_wqe wqe, const struct shmd_dev_av *av)
 {
 	wqe.av = av;
 	return wqe;
 }
 
-/* Masked compare-swap: where compare_mask agrees, the bits of swap_mask are replaced. */
+/* Masked compare-swap: if the bits of compare_mask are equal, those of swap_mask are replaced. */
 struct shmd_dev_masked_cs {
 	uint64_t swap, compare, swap_mask, compare_mask;
 };

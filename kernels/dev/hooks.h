@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the C build of the device functions asks of its surroundings.
+ * Three functions that the C build of the device functions calls.
  *
- * Device functions make no system call. A CPU thread that waits, looks at the clock or wakes a sleeping NIC thread does
- * it through these three functions; a program that links libshmemclient has them, any other supplies its own. CUDA
- * code needs none of them.
+ * Device functions make no system call. Where a CPU thread waits, reads the clock or wakes a sleeping NIC thread, they call
+ * these. libshmemclient has them; a program without it supplies its own. CUDA code calls none of them.
  */
 #ifndef SHMD_DEV_HOOKS_H
 #define SHMD_DEV_HOOKS_H
@@ -17,12 +16,12 @@
 extern "C" {
 #endif
 
-/* A clock that only goes forward, in nsec. Called in wait loops only. */
+/* A monotonic clock, in nsec. Called in wait loops only. */
 uint64_t shmd_dev_host_now_nsec(void);
 
 /*
- * One round of waiting; `round` counts from 1 in each wait. Expected to spin for the first rounds, then yield, then
- * sleep for growing, bounded times: the caller looks at its time limit between two rounds.
+ * Wait for one round; `round` counts from 1 in each wait. Spin in the first rounds, then yield, then sleep for growing but
+ * bounded times, since the caller checks its time limit between two rounds.
  */
 void shmd_dev_host_relax(uint32_t round);
 

@@ -1,43 +1,43 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One-sided communication on a queue pair: the header to include.
+ * One-sided communication on a queue pair: the header to include. Call shmd_dev_*; names with shmdi_ and SHMDI_ are internal
+ * and may change.
  *
  * Plain functions (SHMDI_API) are inline, or with SHMD_DEV_USE_LIBRARY external functions of libshmd_device.a;
- * everything else here is inline in both uses.
+ * everything else here is always inline.
  *
  * Every function returns enum shmd_dev_status: SHMD_DEV_OK, or a negative status; then it has written no output:
  *
  *	SHMD_DEV_TIMEOUT	the time limit passed (posting functions: post_timeout_nsec of the QP, for room)
- *	SHMD_DEV_CQE_ERROR	the QP failed: shmd_dev_qp_error(); it stays so, for every function
+ *	SHMD_DEV_CQE_ERROR	the QP failed: shmd_dev_qp_error(); every later call returns this too
  *	SHMD_DEV_HEALTH	the health word is set: the daemon, the session or the NIC is gone, or its port is down. A
  *			function that posts one request and does not wait has not posted it
  *	SHMD_DEV_INVALID	an argument the queue cannot carry; nothing was posted
  *	SHMD_DEV_UNSUPPORTED	an atomic, or the atomic of a signal, that the NIC lacks (shmd_nic_info.atomics); nothing was posted
  *
- * Causes that coincide: wait_until looks at its word first. Then, and first in every other wait, comes the QP's error
- * (also over requests that completed before it), then completion or room, then TIMEOUT, then HEALTH. A QP keeps
- * its first error, and the health word its first final value. shmd_dev_qp(3) says it in words.
+ * When causes coincide, wait_until checks its word first. Then, and first in every other wait, comes the QP's error
+ * (even for requests that completed before it), then completion or room, then TIMEOUT, then HEALTH. A QP keeps
+ * its first error, and the health word its first final value. shmd_dev_qp(3) has the same in words.
  *
  * Scope	A plain name has scope thread: each caller has its own operation. The _as form of a function takes a
  *	struct shmd_dev_mode instead of a time limit: scope, sharing and flags (args.h). In scope warp or block all
  *	threads of it must call, with the same arguments; one operation is posted and all return its status.
  * Sharing	Taken from the QP, or from the mode, where a constant folds. Exclusive: one thread at a time, ever; in scope
  *	warp or block that thread is the first of it.
- * Peer	A connected QP has one peer. On a DCI (SHMD_QP_DC) every request goes to mode.peer, so only _as forms and WQEs
- *	of one's own post there: shmd_dev_mode_to(). In scope thread callers may have different peers. Functions that
+ * Peer	A connected QP has one peer. On a DCI (SHMD_QP_DC) every request goes to mode.peer, so only _as forms and the
+ *	caller's own WQEs post there: shmd_dev_mode_to(). In scope thread callers may have different peers. Functions that
  *	wait, test or fence ignore the peer; their plain forms work on both.
  * Order	Operations on one QP take effect at the peer in the order they were posted, except that a get or a
- *	fetching atomic may read late: shmd_dev_qp_fence(). On a DCI that is the order of those to one peer; between
- *	two peers there is none without shmd_dev_qp_quiet(). An _nbi function returns when its request is posted; its
- *	buffers are the NIC's until shmd_dev_qp_quiet() (or a wait for it) returned. A function that waits returns when
+ *	fetching atomic may read late: shmd_dev_qp_fence(). A DCI orders only operations to the same peer; between two
+ *	peers shmd_dev_qp_quiet() makes an order. An _nbi function returns when its request is posted; its
+ *	buffers belong to the NIC until shmd_dev_qp_quiet() (or a wait for it) returned. A function that waits returns when
  *	the request has completed: the peer's NIC has acknowledged a write, the data of a get is in place.
  * Memory	Remote and local memory are registered, and named by iova and key. Payload the caller wrote before the
- *	call is sent as written (order.h has the one exception). Remote words of atomics are naturally aligned and
+ *	call is sent as written; if it is in host memory and the queue in GPU memory, after __threadfence_system(). Remote words of atomics are naturally aligned and
  *	native-endian; 4-byte values are zero-extended to uint64_t.
- * Progress	Posting may wait for room, for earlier callers between reserve and ready, and for the doorbell; each
- *	wait ends by the QP's time limit, the one for room also by an error or the health word. The others wait for callers
- *	that wait for nobody, or for what an error or the health word ends.
- * Time	nsec; SHMD_DEV_NO_TIMEOUT for none; 0 looks once and returns SHMD_DEV_TIMEOUT when it is not done.
+ * Progress	Posting may wait for room, for earlier callers between reserve and ready, and for the doorbell. The QP's
+ *	time limit ends each of these waits; an error or the health word also ends the wait for room.
+ * Time	nsec; SHMD_DEV_NO_TIMEOUT for no limit; with 0 a function looks once and may return SHMD_DEV_TIMEOUT.
  * Outputs	ret_value, ret_old and ret_wqe_index may be NULL. ret_index may not, except in shmd_dev_qp_reserve_as().
  */
 #ifndef SHMD_DEV_RMA_H
@@ -77,13 +77,13 @@ SHMDI_FN int shmd_dev_qp_get_nbi_as(struct shmd_dev_qp *qp, struct shmd_dev_addr
 				    struct shmd_dev_addr local, uint64_t bytes,
 				    struct shmd_dev_mode mode);
 
-/* Write a value of 1, 2, 4 or 8 bytes that travels in the WQE itself. Does not wait for completion. */
+/* Write a value of 1, 2, 4 or 8 bytes, carried in the WQE. Does not wait for completion. */
 SHMDI_API int shmd_dev_qp_p(struct shmd_dev_qp *qp, struct shmd_dev_addr remote, uint64_t value,
 			    uint32_t bytes);
 SHMDI_FN int shmd_dev_qp_p_as(struct shmd_dev_qp *qp, struct shmd_dev_addr remote, uint64_t value,
 			      uint32_t bytes, struct shmd_dev_mode mode);
 
-/* Read a value of 1, 2, 4 or 8 bytes. ret_value may be NULL: the call only waits. */
+/* Read a value of 1, 2, 4 or 8 bytes. With a ret_value of NULL the call only waits. */
 SHMDI_API int shmd_dev_qp_g(struct shmd_dev_qp *qp, struct shmd_dev_addr remote, uint32_t bytes,
 			    uint64_t timeout_nsec, uint64_t *ret_value);
 SHMDI_FN int shmd_dev_qp_g_as(struct shmd_dev_qp *qp, struct shmd_dev_addr remote, uint32_t bytes,
@@ -98,7 +98,7 @@ SHMDI_API int shmd_dev_qp_signal_add(struct shmd_dev_qp *qp, struct shmd_dev_add
 SHMDI_FN int shmd_dev_qp_signal_as(struct shmd_dev_qp *qp, struct shmd_dev_signal signal,
 				   struct shmd_dev_mode mode);
 
-/* A put, then the signal: who sees the signal (wait_until, test) sees the data. */
+/* A put, then the signal. A reader that sees the signal (wait_until, test) also sees the data. */
 SHMDI_API int shmd_dev_qp_put_signal(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
 				     struct shmd_dev_addr local, uint64_t bytes,
 				     struct shmd_dev_signal signal, uint64_t timeout_nsec);
@@ -116,10 +116,10 @@ SHMDI_FN int shmd_dev_qp_put_signal_nbi_as(struct shmd_dev_qp *qp, struct shmd_d
 
 /* ---- atomics on words of 4 or 8 bytes -------------------------------------------------------------------- */
 
-/* Any of them without its result. Posted like a put_nbi. */
+/* Any operation without its result. Returns when it is posted. */
 SHMDI_FN int shmd_dev_qp_atomic_as(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
 				   struct shmd_dev_amo amo, struct shmd_dev_mode mode);
-/* Any of them with the previous value of the word. Waits, also where ret_old is NULL. */
+/* Any operation; returns the previous value of the word. Waits even if ret_old is NULL. */
 SHMDI_FN int shmd_dev_qp_atomic_fetch_as(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
 					 struct shmd_dev_amo amo, struct shmd_dev_mode mode,
 					 uint64_t *ret_old);
@@ -166,38 +166,38 @@ SHMDI_API int shmd_dev_qp_atomic_compare_swap(struct shmd_dev_qp *qp,
 /* ---- ordering -------------------------------------------------------------------------------------------- */
 
 /*
- * What this caller posts on the QP afterwards takes effect, and reads its local buffers, only after what it posted
- * before: after a get_nbi the next put may send what was got. Never waits. On a DCI, what goes to one peer.
+ * Later operations of this caller on the QP take effect, and read their local buffers, only after its earlier ones: after
+ * a get_nbi and a fence, a put may send the data of the get. Never waits. On a DCI it orders operations to the same peer.
  */
 SHMDI_API int shmd_dev_qp_fence(struct shmd_dev_qp *qp);
 SHMDI_FN int shmd_dev_qp_fence_as(struct shmd_dev_qp *qp, struct shmd_dev_mode mode);
 
-/* Waits until everything this caller posted has completed, whatever its peer; announces what was withheld. */
+/* Wait until everything that this caller posted, to any peer, has completed. Rings withheld doorbells. */
 SHMDI_API int shmd_dev_qp_quiet(struct shmd_dev_qp *qp, uint64_t timeout_nsec);
 SHMDI_FN int shmd_dev_qp_quiet_as(struct shmd_dev_qp *qp, struct shmd_dev_mode mode);
 
-/* ---- peers of which some have an RC QP of their own --------------------------------------------------------- */
+/* ---- peers, some of which have an RC QP of their own -------------------------------------------------------- */
 
 /*
- * The way to a peer, below n_peers, of the table in the DCI's dev-state: its RC QP when the library gave it one
- * (shmd_hot_switch), else the DCI. Two loads; each lane of a warp may ask for another peer. It holds until the library changes
- * it, which wants nobody to post meanwhile. Fence and waits for one peer are for way.qp.
+ * The way to a peer, an index below n_peers of the DCI's dev-state: its RC QP if the library gave it one (shmd_hot_switch),
+ * else the DCI. Costs two loads; each lane of a warp may ask for another peer. The way stays until the library changes it,
+ * and no caller may post meanwhile. Use way.qp to fence or wait for one peer.
  */
 SHMDI_FN struct shmd_dev_way shmd_dev_way_to(const struct shmd_dev_state *state, struct shmd_dev_qp *dci, uint32_t peer);
-/* Counts n operations to a peer, for shmd_hot_decide(): one relaxed add, by who wants that peer to be judged. */
+/* Count n operations to a peer for shmd_hot_decide(), by one relaxed add. */
 SHMDI_FN void shmd_dev_way_count(const struct shmd_dev_state *state, uint32_t peer, uint64_t n);
 /*
- * Quiet of the DCI and of every peer's own QP: whatever this caller posted, to whom ever. The time limit is for each of them;
- * the first status that is not OK is returned, after all were tried.
+ * Quiet of the DCI and of every peer's own QP. The time limit holds for each of them. Tries all of them and returns the first
+ * status that is not SHMD_DEV_OK.
  */
 SHMDI_FN int shmd_dev_ways_quiet_as(const struct shmd_dev_state *state, struct shmd_dev_qp *dci, struct shmd_dev_mode mode);
 
 /* ---- local words that peers write ------------------------------------------------------------------------- */
 
 /*
- * Until `*word cmp value` (unsigned) holds; `word` is an address of the caller. What the peer sent before it changed
- * the word is visible then. The QP lends its health word, and its first error ends the wait, with or without a
- * CQE. A QP that has nothing on its way does not notice that its peer is gone: then the time limit ends the wait.
+ * Wait until `*word cmp value` (unsigned) holds; `word` is a pointer of the caller. Data that the peer sent before it changed
+ * the word is then visible. The QP's health word and its first error, with or without a CQE, also end the wait. A QP with
+ * nothing in flight does not notice that its peer is gone: then the time limit ends the wait.
  */
 SHMDI_API int shmd_dev_qp_wait_until64(struct shmd_dev_qp *qp, const uint64_t *word,
 				       enum shmd_dev_cmp cmp, uint64_t value,
@@ -212,7 +212,7 @@ SHMDI_FN int shmd_dev_qp_wait_until32_as(struct shmd_dev_qp *qp, const uint32_t 
 					 enum shmd_dev_cmp cmp, uint32_t value,
 					 struct shmd_dev_mode mode);
 
-/* One look: SHMD_DEV_OK or SHMD_DEV_AGAIN. Also SHMD_DEV_CQE_ERROR, when not true and the QP is known to have failed. */
+/* Look once: SHMD_DEV_OK, SHMD_DEV_AGAIN, or SHMD_DEV_CQE_ERROR if it does not hold and the QP is known to have failed. */
 SHMDI_API int shmd_dev_qp_test64(struct shmd_dev_qp *qp, const uint64_t *word,
 				 enum shmd_dev_cmp cmp, uint64_t value);
 SHMDI_FN int shmd_dev_qp_test64_as(struct shmd_dev_qp *qp, const uint64_t *word,
@@ -224,37 +224,37 @@ SHMDI_FN int shmd_dev_qp_test32_as(struct shmd_dev_qp *qp, const uint32_t *word,
 				   enum shmd_dev_cmp cmp, uint32_t value,
 				   struct shmd_dev_mode mode);
 
-/* ---- WQEs of one's own: reserve, prepare, ready, submit; plain functions: scope thread ---------------------- */
+/* ---- the caller's own WQEs: reserve, prepare, ready, submit; plain functions: scope thread --------------------- */
 
 /*
- * Take n_wqebbs consecutive WQEBBs, from *ret_index on. A ret_index of NULL is SHMD_DEV_INVALID. The caller must make all of them
- * ready, at once, whatever happens. Until then it posts nothing else on this QP: on an exclusive QP nobody waits for a turn, so
- * the post would announce WQEs that are not written; on another one the post would wait for its caller until the QP's time limit.
+ * Take n_wqebbs consecutive WQEBBs, from *ret_index on. A ret_index of NULL is SHMD_DEV_INVALID. The caller must make all of
+ * them ready in one call, whatever happens, and until then post nothing else on this QP: on an exclusive QP such a post would
+ * announce WQEs that are not written; on any other it would wait for its own caller until the QP's time limit.
  */
 SHMDI_API int shmd_dev_qp_reserve(struct shmd_dev_qp *qp, uint32_t n_wqebbs,
 				  uint64_t *ret_index);
-/* In scope warp or block all threads get the same range, and each may write WQEs there; one that writes none may pass NULL. */
+/* In scope warp or block all threads get the same range and may write WQEs there; one that writes none may pass NULL. */
 SHMDI_FN int shmd_dev_qp_reserve_as(struct shmd_dev_qp *qp, uint32_t n_wqebbs, struct shmd_dev_mode mode,
 				    uint64_t *ret_index);
 /* Flags (fm_ce_se) for the first WQE after a fence, 0 when none is pending. */
 SHMDI_API unsigned int shmd_dev_qp_fence_flags(struct shmd_dev_qp *qp);
 /*
- * [index, index + n_wqebbs) is filled with WQEs, of which the last covers one WQEBB and has SHMD_WQE_CE_ALWAYS (a NOP
- * will do, and on a DCI is the only one). Waits until earlier reservations are ready.
+ * [index, index + n_wqebbs) holds WQEs, the last of which covers one WQEBB and has SHMD_WQE_CE_ALWAYS. It may be a NOP, and
+ * on a DCI it must be one. Waits until earlier reservations are ready.
  */
 SHMDI_API int shmd_dev_qp_ready(struct shmd_dev_qp *qp, uint64_t index, uint32_t n_wqebbs);
-/* Announce all that is ready, `end` (index + n_wqebbs) at least; not with SHMD_DEV_NO_DOORBELL in flags. */
+/* Announce all that is ready, at least up to `end` (index + n_wqebbs); nothing with SHMD_DEV_NO_DOORBELL in flags. */
 SHMDI_API int shmd_dev_qp_submit(struct shmd_dev_qp *qp, uint64_t end, unsigned int flags);
-/* Ready, then submit unless SHMD_DEV_NO_DOORBELL, of what all of the scope have written. */
+/* Ready, then submit unless the mode has SHMD_DEV_NO_DOORBELL. Covers the WQEs that all threads of the scope wrote. */
 SHMDI_FN int shmd_dev_qp_publish_as(struct shmd_dev_qp *qp, uint64_t index, uint32_t n_wqebbs,
 				    struct shmd_dev_mode mode);
-/* Until all before `end` have completed; and one look: SHMD_DEV_OK or SHMD_DEV_AGAIN. */
+/* Wait until all before `end` have completed; test looks once and returns SHMD_DEV_OK or SHMD_DEV_AGAIN. */
 SHMDI_API int shmd_dev_qp_wait(struct shmd_dev_qp *qp, uint64_t end, uint64_t timeout_nsec);
 SHMDI_FN int shmd_dev_qp_wait_as(struct shmd_dev_qp *qp, uint64_t end, struct shmd_dev_mode mode);
 SHMDI_API int shmd_dev_qp_test(struct shmd_dev_qp *qp, uint64_t end);
 /*
- * Return the first error: enum shmd_cqe_syndrome (0: none). ret_wqe_index gets the 16-bit index of its WQE or SHMD_DEV_NO_WQE; it
- * is left alone without an error, and may be NULL.
+ * Return the first error: enum shmd_cqe_syndrome, 0 for none. ret_wqe_index, unless NULL, then gets the 16-bit index of the
+ * WQE or SHMD_DEV_NO_WQE.
  */
 SHMDI_API uint32_t shmd_dev_qp_error(const struct shmd_dev_qp *qp, uint32_t *ret_wqe_index);
 
@@ -265,8 +265,8 @@ SHMDI_API int shmd_dev_qp_send(struct shmd_dev_qp *qp, struct shmd_dev_addr loca
 SHMDI_API int shmd_dev_qp_send_imm(struct shmd_dev_qp *qp, struct shmd_dev_addr local,
 				   uint64_t bytes, uint32_t imm);
 /*
- * Give the NIC a buffer of 0..2^30 bytes to receive into. One thread at a time, and at most rq_wqes buffers that have
- * not come back on the receive CQ, which is the caller's to poll. SHMD_DEV_INVALID without a receive queue.
+ * Give the NIC a buffer of 0..2^30 bytes to receive into. One thread at a time. At most rq_wqes buffers may be out; the caller
+ * polls the receive CQ to get them back. SHMD_DEV_INVALID without a receive queue.
  */
 SHMDI_API int shmd_dev_qp_post_recv(struct shmd_dev_qp *qp, struct shmd_dev_addr local,
 				    uint64_t bytes);

@@ -2,17 +2,16 @@
 /*
  * Building WQEs in the send ring.
  *
- * Each prepare writes one WQE at an index the caller has reserved and not yet made ready; it looks at nothing but
- * the constant fields of the QP and touches no index. A WQE is written in units of 16 bytes ("ds"); the WQEBBs of one
- * that has several are addressed one by one, because the ring may end between them.
+ * Each prepare function writes one WQE at an index that the caller has reserved and not yet made ready. It reads only the
+ * constant fields of the QP and changes no index.
  *
  * Flags are the bits of fm_ce_se (SHMD_WQE_*). A WQE that asks for a CQE (SHMD_WQE_CE_ALWAYS) covers exactly one
  * WQEBB: the CQE names the first WQEBB only, and pollers take it for the last. shmd_dev_prepare_masked_cs64 covers
  * two and therefore drops the bit; a NOP behind it carries it.
  *
  * A WQE of a DCI (shmd_dev_wqe_to) has the peer's address vector, 48 bytes, behind its control segment. The two fill
- * its first WQEBB, and what a connected QP has behind the control segment is the second: every request covers two
- * WQEBBs (SHMD_DEV_DC_WQEBBS) and drops the bit.
+ * its first WQEBB, and the other segments are in the second: every request covers two WQEBBs (SHMD_DEV_DC_WQEBBS) and
+ * drops the bit.
  */
 #ifndef SHMD_DEV_WQE_PREPARE_H
 #define SHMD_DEV_WQE_PREPARE_H
@@ -25,7 +24,7 @@
 
 /* ---- requests -------------------------------------------------------------------------------------------- */
 
-/* The NIC looks at nothing behind the control segment of a NOP, so that one of a DCI has no address vector. */
+/* The NIC ignores everything behind the control segment of a NOP, so a DCI's NOP has no address vector. */
 SHMDI_FN void shmd_dev_prepare_nop(const struct shmd_dev_qp *qp, struct shmd_dev_wqe wqe)
 {
 	wqe.av = 0;
@@ -67,7 +66,7 @@ SHMDI_FN void shmd_dev_prepare_write_value(const struct shmd_dev_qp *qp, struct 
 	shmdi_ring_write_value(&ring, wqe, remote, value, bytes);
 }
 
-/* Payload from memory of the caller, now: bytes 1..max_inline_bytes of the QP. */
+/* Copies the payload from the caller's memory now: bytes 1..max_inline_bytes of the QP. */
 SHMDI_FN void shmd_dev_prepare_write_inline(const struct shmd_dev_qp *qp, struct shmd_dev_wqe wqe,
 					    struct shmd_dev_addr remote, const void *data,
 					    uint32_t bytes)

@@ -41,7 +41,8 @@ class Room:
 # The table. The longest path that fits a file decides; tests/ may include anything and nothing includes tests/.
 ROOMS = [
     Room('kernels/abi', libc=('stdint.h', 'stddef.h', 'linux/types.h')),
-    Room('kernels/dev', ours=('kernels/abi',), libc=('stdint.h', 'stddef.h')),
+    Room('kernels/dev', ours=('kernels/abi', 'kernels/dev/impl'), libc=('stdint.h', 'stddef.h')),
+    Room('kernels/dev/impl', ours=('kernels/abi', 'kernels/dev'), libc=('stdint.h', 'stddef.h')),
     Room('kernels/host', ours=('kernels/abi',)),
     Room('kernels/cuda', ours=('kernels/abi', 'kernels/dev'), foreign=('cuda',)),
     Room('proto/base'),
@@ -211,8 +212,10 @@ PLANTED = [
     one('kernels/abi/cqe.h', '#include "wqe.h"', None),
     one('kernels/abi/cqe.h', '#include <stdlib.h>', 'of the C library'),
     one('kernels/abi/cqe.h', '#include "../host/wqe-parse.h"', 'leaves its folder'),
-    one('kernels/dev/sq.h', '#include <shmd/abi/wqe.h>', None),
-    one('kernels/dev/sq.h', '#include "kernels/host/wqe-parse.h"', 'kernels/dev does not include'),
+    one('kernels/dev/rma.h', '#include <shmd/abi/wqe.h>', None),
+    one('kernels/dev/rma.h', '#include "kernels/host/wqe-parse.h"', 'kernels/dev does not include'),
+    one('kernels/dev/impl/sq.h', '#include <shmd/dev/args.h>', None),
+    one('kernels/cuda/kernels.cu', '#include <shmd/dev/impl/sq.h>', 'kernels/cuda does not include'),
     one('libclient/client.c', '#include "proto/codec.h"', None),
     one('libclient/client.c', '#include <cuda.h>', 'does not include cuda'),
     one('libclient/client.c', '#include "daemon/nic/nic.h"', 'libclient does not include'),

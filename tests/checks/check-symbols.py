@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What libshmemclient exports = what its symbol map names = what its headers declare = what has a man page.
 
-Device functions are in headers alone: those of rma.h stand in the synopsis of shmd_dev_qp(3), which names no function that the
-headers have not, and each has a page that points there.
+Device functions are in headers alone: each that shmd_dev_qp(3) has in its synopsis has a page that points there. check-dev-headers
+compares that synopsis with the headers.
 """
 import pathlib
 import re
@@ -72,7 +72,6 @@ def declared(root, cc, headers):
 
 
 DEVICE_PAGE = 'shmd_dev_qp'
-DEVICE_FUNCTION = re.compile(r'^SHMDI_FN(?:_API)? [\w *]*?\b(shmd_dev_\w+)\(', re.M)
 
 
 def device_documented(folder):
@@ -81,14 +80,6 @@ def device_documented(folder):
     text = page.read_text(encoding='utf-8') if page.exists() else ''
     synopsis = re.search(r'^\.Sh SYNOPSIS\n(.*?)^\.Sh ', text, flags=re.S | re.M)
     return set(re.findall(r'^\.F[no] (\w+)', synopsis.group(1), flags=re.M)) if synopsis else set()
-
-
-def check_device(root, options, in_page):
-    headers = {path.name: set(DEVICE_FUNCTION.findall(path.read_text(encoding='utf-8')))
-               for path in (pathlib.Path(root) / options.device).glob('*.h')}
-    there = set().union(*headers.values())
-    return (compare('declared in rma.h', headers.get('rma.h', set()), f'in the synopsis of {DEVICE_PAGE}.3', in_page) +
-            compare(f'in the synopsis of {DEVICE_PAGE}.3', in_page, f'declared in {options.device}', there))
 
 
 def documented(folder, problems):
@@ -126,7 +117,6 @@ def check(root, options):
     in_pages = documented(pathlib.Path(root) / options.man, problems)
     if not symbols:
         problems.append(f'{options.library}: exports nothing')
-    problems += check_device(root, options, device_documented(pathlib.Path(root) / options.man))
     problems += compare('exported', symbols, 'in the symbol map', in_map)
     problems += compare('in the symbol map', in_map, 'exported', symbols)
     problems += compare('exported', symbols, 'declared in a public header', in_headers)
@@ -141,7 +131,6 @@ def add_options(parser):
     parser.add_argument('--map', default='libclient/libshmemclient.map')
     parser.add_argument('--header', action='append', default=None, help='a public header; may be repeated')
     parser.add_argument('--man', default='libclient/man')
-    parser.add_argument('--device', default='kernels/dev')
     parser.add_argument('--cc', default='cc')
 
 
@@ -153,8 +142,6 @@ CLEAN = {
     'man/shmd_a.3': '.Sh NAME\n.Nm shmd_a ,\n.Nm shmd_b\n.Nd two\n.Sh SYNOPSIS\n.Nm shmd_z\n',
     'man/meson.build': "{'shmd_a': ['shmd_b'], 'shmd_dev_qp': ['shmd_dev_qp_put']}",
     'man/shmd_dev_qp.3': '.Sh NAME\n.Nm shmd_dev_qp\n.Nd x\n.Sh SYNOPSIS\n.Fn shmd_dev_qp_put "int x"\n.Sh DESCRIPTION\n',
-    'dev/rma.h': 'SHMDI_API int shmd_dev_qp_put(int x);\n',
-    'dev/sq.h': 'SHMDI_FN int shmd_dev_sq_other(int x)\n{\n}\n',
 }
 
 
@@ -167,7 +154,7 @@ def with_library(name, changes, says):
         version = [f'-Wl,--version-script={folder}/x.map'] if changes.get('versioned', True) else []
         subprocess.run(['cc', '-shared', '-fPIC', '-w', '-o', f'{folder}/x.so', f'{folder}/x.c', *version], check=True)
         library = (pathlib.Path(folder) / 'x.so').read_bytes()
-    return Planted(name, files, says, {'library': library, 'map': 'x.map', 'header': ['x.h'], 'man': 'man', 'device': 'dev'})
+    return Planted(name, files, says, {'library': library, 'map': 'x.map', 'header': ['x.h'], 'man': 'man'})
 
 
 def check_planted(root, options):
@@ -195,10 +182,6 @@ def planted():
                      'shmd_b: named in shmd_a.3, but not listed in meson.build'),
         with_library('a pointer to nothing', {'man/meson.build': "{'shmd_a': ['shmd_b', 'shmd_y', 'shmd_dev_qp_put']}"},
                      'shmd_y: listed in meson.build, but named in no page'),
-        with_library('a device function without a page', {'dev/rma.h': CLEAN['dev/rma.h'] + 'SHMDI_FN int shmd_dev_qp_get(void);\n'},
-                     'shmd_dev_qp_get: declared in rma.h, but not in the synopsis'),
-        with_library('a device function that is gone', {'dev/rma.h': ''},
-                     'shmd_dev_qp_put: in the synopsis of shmd_dev_qp.3, but not declared'),
         with_library('a device function without a page that points there', {'man/meson.build': "{'shmd_a': ['shmd_b']}"},
                      'shmd_dev_qp_put: in the synopsis of shmd_dev_qp.3, but not listed'),
         with_library('a foreign name', {'x.c': CLEAN['x.c'] + 'void helper(void) {}',

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Atomics and signals: what carries them out. Contracts are in rma.h, which includes this.
+ * Atomics and signals: the bodies. Contracts are in rma.h, which includes this.
  *
- * Which request carries an operation (the results of requests that nobody fetches go to their scratch slot too):
+ * The request that carries each operation (results that nobody fetches go to their scratch slot too):
  *
  *	8 bytes	fetch, add: ATOMIC_FA. xor: MASKED_FA with every carry stopped. compare-swap: ATOMIC_CS.
  *	and, or, swap: MASKED_CS, two WQEBBs, and a NOP that asks for the CQE.
  *	4 bytes	fetch, add, xor: MASKED_FA. and, or, swap, compare-swap: MASKED_CS. One WQEBB.
  *
- * On a DCI all of them cover two WQEBBs, and the NOP follows. What the NIC lacks (flags of the QP) is not posted.
+ * On a DCI all of them cover two WQEBBs, and the NOP follows. A request that the NIC lacks (flags of the QP) is not posted.
  */
 #include <shmd/dev/rma.h>
 
@@ -17,7 +17,7 @@
 
 #include <shmd/dev/impl/scratch.h>
 
-/* Takes two WQEBBs. */
+/* Covers two WQEBBs. */
 SHMDI_FN int shmdi_amo_is_wide(const struct shmd_dev_amo *amo)
 {
 	return amo->bytes == 8 && (amo->op == SHMD_DEV_AMO_AND || amo->op == SHMD_DEV_AMO_OR ||
@@ -30,7 +30,7 @@ SHMDI_FN int shmdi_amo_is_valid(const struct shmd_dev_amo *amo)
 	       amo->op <= SHMD_DEV_AMO_COMPARE_SWAP;
 }
 
-/* The flag of a QP whose NIC lacks the request that carries it. */
+/* The flag by which a QP says that its NIC lacks the request for this operation. */
 SHMDI_FN uint32_t shmdi_amo_lack(const struct shmd_dev_amo *amo)
 {
 	if (amo->bytes == 4)
@@ -38,7 +38,7 @@ SHMDI_FN uint32_t shmdi_amo_lack(const struct shmd_dev_amo *amo)
 	return amo->op == SHMD_DEV_AMO_XOR || shmdi_amo_is_wide(amo) ? SHMD_QP_NO_MASKED_8 : SHMD_QP_NO_ATOMIC_8;
 }
 
-/* May it be posted on this QP? */
+/* SHMD_DEV_OK where this QP can carry the operation. */
 SHMDI_FN int shmdi_amo_status(const struct shmd_dev_qp *qp, const struct shmd_dev_amo *amo)
 {
 	if (!shmdi_amo_is_valid(amo))
@@ -117,7 +117,7 @@ SHMDI_FN void shmdi_amo_prepare(const struct shmd_dev_qp *qp, struct shmd_dev_wq
 		shmdi_amo_prepare64(qp, wqe, remote, result, amo);
 }
 
-/* ret_old NULL: nobody wants the result, and nobody waits. */
+/* With a ret_old of NULL it does not wait. */
 SHMDI_FN int shmdi_amo_one(struct shmd_dev_qp *qp, struct shmd_dev_addr remote,
 			   const struct shmd_dev_amo *amo, const struct shmd_dev_mode *mode,
 			   uint64_t *ret_old)
@@ -174,7 +174,7 @@ SHMDI_FN int shmd_dev_qp_atomic_fetch_as(struct shmd_dev_qp *qp, struct shmd_dev
 	rc = shmdi_scope_leave(mode.scope, rc);
 	if (rc)
 		return rc;
-	/* All of the scope take part, also those who want no value. */
+	/* Every thread of the scope takes part, also those that want no value. */
 	old = shmdi_scope_share(mode.scope, old);
 	if (ret_old)
 		*ret_old = old;

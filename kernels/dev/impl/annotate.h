@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the device headers need from the compiler.
+ * The compiler as the device headers see it.
  *
  * The same text is C11, C++17 and CUDA. Under nvcc every function is a __device__ function; a CPU thread that
  * wants to drive a queue compiles these headers as C or C++. The common subset is small: no templates, no
- * _Atomic, no designated initialisers. What other libraries pass as template parameters are enum arguments of
- * always-inline functions here, which fold when they are constant.
+ * _Atomic, no designated initialisers. Scope and sharing, which other libraries pass as template parameters, are enum
+ * arguments of always-inline functions here and fold when they are constant.
  */
 #ifndef SHMDI_ANNOTATE_H
 #define SHMDI_ANNOTATE_H
@@ -23,8 +23,8 @@
 #endif
 
 /*
- * Where the bodies of the plain functions are: with SHMD_DEV_USE_LIBRARY in libshmd_device.a, whose maker says
- * SHMDI_MAKE_LIBRARY; else in each unit. Units of both kinds may be linked together. C has no library.
+ * The bodies of the plain functions are in libshmd_device.a for units with SHMD_DEV_USE_LIBRARY, and in each other unit.
+ * SHMDI_MAKE_LIBRARY makes that library. Units of both kinds may be linked together. C has no library.
  */
 #if SHMDI_CUDA && defined(SHMD_DEV_USE_LIBRARY)
 #define SHMDI_FROM_LIBRARY 1
@@ -36,8 +36,8 @@
 #endif
 
 /*
- * SHMDI_FN: inlined wherever it is called, so that constant arguments fold. SHMDI_API: for callers, inlined as
- * the compiler sees fit, or from the library. SHMDI_SLOW: the loops behind fast paths, kept out of line.
+ * SHMDI_FN is inlined wherever it is called, so that constant arguments fold. SHMDI_API is a plain function: inlined as the
+ * compiler sees fit, or taken from the library. SHMDI_SLOW keeps the loops behind fast paths out of line.
  */
 #if SHMDI_CUDA
 #define SHMDI_FN static __device__ __forceinline__
@@ -54,8 +54,8 @@
 #endif
 
 /*
- * A constant field of a dev-qp. It was written before the kernel started, so the compiler may keep it across whatever
- * else happens, and the GPU may read it from a cache that fences do not empty.
+ * A constant field of a dev-qp. It was written before the kernel started, so the compiler may keep it across fences and
+ * stores, and the GPU may read it from a cache that fences do not empty.
  */
 #if SHMDI_CUDA
 #define SHMDI_FIXED(field) __ldg(&(field))
@@ -63,7 +63,7 @@
 #define SHMDI_FIXED(field) (field)
 #endif
 
-/* The same for 16 bytes of any type, aligned to 16: a constant of another struct that was written as early. */
+/* Sixteen bytes, aligned to 16, of another struct that was written before the kernel started. */
 SHMDI_FN void shmdi_fixed16(const void *src, uint64_t *ret_lo, uint64_t *ret_hi)
 {
 #if SHMDI_CUDA
@@ -80,7 +80,7 @@ SHMDI_FN void shmdi_fixed16(const void *src, uint64_t *ret_lo, uint64_t *ret_hi)
 #define SHMDI_LIKELY(x) __builtin_expect(!!(x), 1)
 #define SHMDI_UNLIKELY(x) __builtin_expect(!!(x), 0)
 
-/* What the compiler cannot know and may build on. */
+/* A condition that the compiler may rely on. */
 #if SHMDI_CUDA
 #define SHMDI_ASSUME(x) __builtin_assume(x)
 #else

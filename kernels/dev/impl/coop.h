@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who takes part in a call: thread, warp or block.
+ * The threads that take part in a call: one, a warp or a block.
  *
  * Scope thread: each calling thread has an operation of its own. Lanes of a warp that happen to call together form
- * a group, which shares one reservation, one CQE and one doorbell; that is an optimisation and no promise. Scope
+ * a group, which shares one reservation, one CQE and one doorbell; that is an optimisation, not a promise. Scope
  * warp and block: all threads of it call with the same arguments, one of them (the leader) acts, and all return its
  * result after a barrier of the scope; what they wrote before the call is covered by the operation.
  *
@@ -16,7 +16,7 @@
 #include <shmd/dev/impl/annotate.h>
 #include <shmd/dev/args.h>
 
-/* Flag of a mode in scope thread: form no group. Of shmdi_mode_alone. */
+/* A flag of modes in scope thread, set by shmdi_mode_alone: form no group. */
 #define SHMDI_ALONE 0x2u
 
 /* ---- scope warp and block -------------------------------------------------------------------------------- */
@@ -28,7 +28,7 @@ SHMDI_FN uint32_t shmdi_thread_rank(void)
 }
 #endif
 
-/* Waits until all of the scope have come; 1 for the one who acts. */
+/* Wait for all threads of the scope; return 1 to the one that acts. */
 SHMDI_FN int shmdi_scope_enter(int scope)
 {
 #if SHMDI_CUDA
@@ -45,7 +45,7 @@ SHMDI_FN int shmdi_scope_enter(int scope)
 	return 1;
 }
 
-/* The leader's value, to all of the scope. */
+/* Return the leader's value to all threads of the scope. */
 SHMDI_FN uint64_t shmdi_scope_share(int scope, uint64_t value)
 {
 #if SHMDI_CUDA
@@ -58,7 +58,7 @@ SHMDI_FN uint64_t shmdi_scope_share(int scope, uint64_t value)
 			cell = value;
 		__syncthreads();
 		value = cell;
-		/* Nobody writes the cell again before all have read it. */
+		/* The next call must not write the cell before all threads have read it. */
 		__syncthreads();
 	}
 #endif
@@ -66,7 +66,7 @@ SHMDI_FN uint64_t shmdi_scope_share(int scope, uint64_t value)
 	return value;
 }
 
-/* Ends what shmdi_scope_enter began: all return the leader's status. */
+/* The end of shmdi_scope_enter: all threads return the leader's status. */
 SHMDI_FN int shmdi_scope_leave(int scope, int status)
 {
 	if (scope == SHMD_DEV_THREAD)
@@ -76,7 +76,7 @@ SHMDI_FN int shmdi_scope_leave(int scope, int status)
 
 /* ---- scope thread: lanes that call together -------------------------------------------------------------- */
 
-/* Known when compiled: one thread acts for itself. */
+/* Known at compile time: one thread acts for itself. */
 SHMDI_FN int shmdi_mode_is_lone(const struct shmd_dev_mode *mode)
 {
 	return mode->sharing == SHMD_SHARING_EXCLUSIVE || (mode->flags & SHMDI_ALONE) != 0;
@@ -98,7 +98,7 @@ SHMDI_FN int shmdi_is_alone(const struct shmd_dev_mode *mode)
 #endif
 }
 
-/* For a lane that is: what is made for groups folds away. */
+/* A mode for a lane that is alone: code for groups folds away. */
 SHMDI_FN struct shmd_dev_mode shmdi_mode_alone(const struct shmd_dev_mode *mode)
 {
 	struct shmd_dev_mode alone = *mode;
@@ -108,7 +108,7 @@ SHMDI_FN struct shmd_dev_mode shmdi_mode_alone(const struct shmd_dev_mode *mode)
 	return alone;
 }
 
-/* Lanes that share a reservation, in order of lane. Alone in the C build and in the other scopes. */
+/* Lanes that share a reservation, in order of lane. One caller in the C build and in the other scopes. */
 struct shmdi_group {
 	uint32_t mask;
 	uint32_t rank;
@@ -137,8 +137,8 @@ SHMDI_FN void shmdi_group_set(struct shmdi_group *group, uint32_t mask)
 #endif
 
 /*
- * Form a group of callers with this QP, at most `limit` of them, whose posts have the same shape: `shape` is a
- * number below 128 that says all about the reservation.
+ * Form a group of at most `limit` callers with this QP whose posts have the same shape. `shape`, below 128, describes the
+ * reservation.
  */
 SHMDI_FN void shmdi_group_form(struct shmdi_group *group, const struct shmd_dev_qp *qp,
 			       const struct shmd_dev_mode *mode, uint32_t shape, uint32_t limit)
@@ -165,7 +165,7 @@ SHMDI_FN void shmdi_group_form(struct shmdi_group *group, const struct shmd_dev_
 #endif
 }
 
-/* What the lanes wrote comes before what the leader does next. */
+/* Stores of all lanes come before the leader's next action. */
 SHMDI_FN void shmdi_group_sync(const struct shmdi_group *group)
 {
 #if SHMDI_CUDA
@@ -176,7 +176,7 @@ SHMDI_FN void shmdi_group_sync(const struct shmdi_group *group)
 #endif
 }
 
-/* The leader's value, to all of the group. */
+/* Return the leader's value to all lanes of the group. */
 SHMDI_FN uint64_t shmdi_group_share(const struct shmdi_group *group, uint64_t value)
 {
 #if SHMDI_CUDA

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Completion: how far the NIC has come, and its first error.
+ * Completion: the index up to which the NIC has completed, and its first error.
  *
  * cqe_ci counts WQEBBs like the producer's indexes: all before it have completed. The NIC completes a send queue in
  * order, so one CQE stands for every WQE before it. The CQE names the first WQEBB of its WQE by 16 bits; WQEs that
  * ask for a CQE cover one WQEBB, and at most 32768 WQEBBs are in flight, so the 64-bit index follows.
  *
  * Collapsed CQ: every CQE lands on entry 0; its last eight bytes are one atomic word, and any number of callers look
- * at it without a lock. Ordinary CQ: entries are consumed under cq_lock by whoever comes first; the others have
- * nothing to do. It cannot overrun, because no more WQEBBs are in flight than it has entries (shmdi_sq_window).
+ * at it without a lock. Ordinary CQ: the first caller consumes entries under cq_lock; the others have nothing to do.
+ * It cannot overrun, because no more WQEBBs are in flight than it has entries (shmdi_sq_window).
  *
  * The CQ carries requester CQEs of this QP only. An error CQE is recorded once and ends this and every later wait. A
- * flush is no error of its own: when the session or the NIC has ended, whose QPs are flushed then, the health word says
- * why, and that is what waits return; else the daemon's word in the QP's dbrec line names the first error.
+ * flush follows another error. When the session or the NIC has ended, the health word says so and waits return HEALTH;
+ * otherwise the daemon's word in the QP's dbrec line names the first error.
  */
 #ifndef SHMDI_CQ_H
 #define SHMDI_CQ_H
@@ -56,7 +56,7 @@ SHMDI_FN uint32_t shmdi_cqe_tail(uint64_t cqe_addr, int placement)
 	return (uint32_t)(shmdi_cqe_load(last, placement) >> 32);
 }
 
-/* How many WQEBBs may be in flight. */
+/* The number of WQEBBs that may be in flight. */
 SHMDI_FN uint64_t shmdi_sq_window(const struct shmd_dev_qp *qp)
 {
 	/* All loads before the first branch. */
@@ -73,8 +73,8 @@ SHMDI_FN int shmdi_cq_has_error(const struct shmd_dev_qp *qp, int sharing)
 }
 
 /*
- * All before the result have completed, given that all before `done` have and that this CQE is not older than what
- * `done` was made from. A distance no window allows is an old CQE after all; it brings no news.
+ * Return the index before which all have completed, given that all before `done` have and that this CQE is not older
+ * than the one behind `done`. A distance larger than the ring means an old CQE: the index stays.
  */
 SHMDI_FN uint64_t shmdi_cq_extend(const struct shmd_dev_qp *qp, uint64_t done, uint32_t tail)
 {
@@ -83,7 +83,7 @@ SHMDI_FN uint64_t shmdi_cq_extend(const struct shmd_dev_qp *qp, uint64_t done, u
 	return distance <= SHMDI_FIXED(qp->sq_wqebbs) ? done + distance : done;
 }
 
-/* The health word has a final value. In error paths only: a trip over PCIe. */
+/* Whether the health word has a final value. In error paths only, since the load is a trip over PCIe. */
 SHMDI_FN int shmdi_health_is_final(const struct shmd_dev_qp *qp)
 {
 	uint64_t addr = SHMDI_FIXED(qp->health_addr);
@@ -92,7 +92,7 @@ SHMDI_FN int shmdi_health_is_final(const struct shmd_dev_qp *qp)
 	return health != SHMD_HEALTH_OK && health != SHMD_HEALTH_PORT_DOWN;
 }
 
-/* The daemon's word on why the QP is in ERR, 8 bits; 0: it says nothing. In error paths and waits for memory only. */
+/* The daemon's reason for state ERR, 8 bits; 0: none given. In error paths and waits for memory only. */
 SHMDI_FN uint32_t shmdi_cq_told(const struct shmd_dev_qp *qp)
 {
 	const uint64_t dbrec_addr = SHMDI_FIXED(qp->sq_dbrec_addr) - 4;
@@ -104,7 +104,7 @@ SHMDI_FN uint32_t shmdi_cq_told(const struct shmd_dev_qp *qp)
 	       0xff;
 }
 
-/* Why a QP was flushed: a syndrome, or SHMD_DEV_HEALTH. */
+/* The reason of a flush: a syndrome, or SHMD_DEV_HEALTH. */
 SHMDI_SLOW int shmdi_cq_flush_reason(const struct shmd_dev_qp *qp)
 {
 	uint32_t told;
@@ -117,7 +117,7 @@ SHMDI_SLOW int shmdi_cq_flush_reason(const struct shmd_dev_qp *qp)
 
 /*
  * With cq_lock held: keep the first error. The index is written before the syndrome that announces it.
- * SHMD_DEV_CQE_ERROR, or SHMD_DEV_HEALTH and nothing is kept.
+ * Returns SHMD_DEV_CQE_ERROR, or SHMD_DEV_HEALTH without keeping anything.
  */
 SHMDI_FN int shmdi_cq_keep(struct shmd_dev_qp *qp, uint32_t syndrome, uint32_t wqe_index, int sharing)
 {
@@ -146,7 +146,7 @@ SHMDI_SLOW int shmdi_cq_record(struct shmd_dev_qp *qp, uint64_t cqe_addr, uint32
 	return shmdi_cq_keep(qp, (uint32_t)(word >> 56), shmdi_cqe_counter(tail), sharing);
 }
 
-/* `at` is what a loop of looks needs of the constant fields, read once. */
+/* The constant fields that a polling loop needs, read once. */
 struct shmdi_cq_at {
 	uint64_t cq_addr;
 	int placement;
@@ -166,7 +166,7 @@ SHMDI_FN struct shmdi_cq_at shmdi_cq_at(const struct shmd_dev_qp *qp)
 SHMDI_FN int shmdi_cq_poll_collapsed(struct shmd_dev_qp *qp, const struct shmdi_cq_at *at,
 				     int sharing)
 {
-	/* The order of the last two loads is what shmdi_cq_extend relies on. */
+	/* shmdi_cq_extend relies on the order of the last two loads. */
 	uint32_t failed = shmdi_flag_peek(&qp->error_syndrome, sharing);
 	uint64_t done = shmdi_index_acquire(&qp->cqe_ci, sharing);
 	uint32_t tail = shmdi_cqe_tail(at->cq_addr, at->placement);
@@ -179,7 +179,7 @@ SHMDI_FN int shmdi_cq_poll_collapsed(struct shmd_dev_qp *qp, const struct shmdi_
 	if (shmdi_cqe_opcode(tail) == SHMD_CQE_INVALID)
 		return SHMD_DEV_OK;
 	if (SHMDI_UNLIKELY(shmdi_cqe_is_error(tail))) {
-		/* Someone else is recording it: the next look finds the record. */
+		/* Another caller is recording it: the next poll finds the record. */
 		if (!shmdi_lock_try(&qp->cq_lock, sharing))
 			return SHMD_DEV_OK;
 		rc = shmdi_cq_record(qp, at->cq_addr, tail, sharing);
@@ -216,7 +216,7 @@ SHMDI_FN int shmdi_cq_consume(struct shmd_dev_qp *qp, int sharing)
 	if (ci == qp->cq_ci)
 		return rc;
 	qp->cq_ci = ci;
-	/* The NIC learns that entries are free before anyone may post for them. */
+	/* The NIC sees free entries before any caller may post for them. */
 	shmdi_dbrec_store(SHMDI_FIXED(qp->cq_dbrec_addr), shmdi_swap32((uint32_t)ci & 0xffffff),
 			  SHMDI_FIXED(qp->placement));
 	shmdi_index_publish(&qp->cqe_ci, done, sharing);
@@ -234,7 +234,7 @@ SHMDI_FN int shmdi_cq_poll_ordinary(struct shmd_dev_qp *qp, int sharing)
 	return rc;
 }
 
-/* Look once and bring cqe_ci up to date. SHMD_DEV_OK, SHMD_DEV_CQE_ERROR, or SHMD_DEV_HEALTH for a flush. */
+/* Poll once and update cqe_ci. Returns SHMD_DEV_OK, SHMD_DEV_CQE_ERROR, or SHMD_DEV_HEALTH for a flush. */
 SHMDI_FN int shmdi_cq_poll_at(struct shmd_dev_qp *qp, const struct shmdi_cq_at *at, int sharing)
 {
 	if (SHMDI_LIKELY(at->is_collapsed))
@@ -252,8 +252,8 @@ SHMDI_FN int shmdi_cq_poll(struct shmd_dev_qp *qp, int sharing)
 }
 
 /*
- * Has a QP failed that has nothing on its way? Then no CQE says so, but the daemon's word may. After a look at the CQ,
- * and in waits for memory only: what is on its way ends in a CQE, which says more. SHMD_DEV_OK or what a wait returns.
+ * A QP with nothing in flight that fails gets no CQE, but the daemon's word may say so. Called after a poll of the CQ, in
+ * waits for memory only: requests in flight end in a CQE, which says more. Returns the status of the wait.
  */
 SHMDI_SLOW int shmdi_cq_ask_idle(struct shmd_dev_qp *qp, int sharing)
 {

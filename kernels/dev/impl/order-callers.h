@@ -14,7 +14,7 @@
 #define SHMDI_PTX_LD(op, v, p, c) asm volatile(op " %0, [%1];" : "=" c(v) : "l"(p) : "memory")
 #define SHMDI_PTX_ST(op, p, v, c) asm volatile(op " [%0], %1;" : : "l"(p), c(v) : "memory")
 #define SHMDI_PTX_MAX(op, p, v) asm volatile(op " [%0], %1;" : : "l"(p), "l"(v) : "memory")
-/* The word is in global memory: said, because a CAS on an address of any kind becomes a branch and two loops. */
+/* The word is in global memory. A CAS on a generic address would become a branch and two loops. */
 #define SHMDI_PTX_AND(op, p, v) \
 	asm volatile(op " [%0], %1;" : : "l"(__cvta_generic_to_global(p)), "r"(v) : "memory")
 #define SHMDI_PTX_CAS(op, v, p, old, now, c) \
@@ -23,7 +23,7 @@
 		     : "l"(__cvta_generic_to_global(p)), c(old), c(now) \
 		     : "memory")
 /* clang-format on */
-/* Before a plain store to another word. PTX ISA 8.6 has it on sm_90; the older fence also empties the cache. */
+/* Before a plain store to another word. PTX ISA 8.6 has fence.release on sm_90; the older fence also empties the cache. */
 #if __CUDA_ARCH__ >= 900 && __CUDACC_VER_MAJOR__ * 100 + __CUDACC_VER_MINOR__ >= 1208
 #define SHMDI_PTX_FENCE_RELEASE(scope) asm volatile("fence.release." scope ";" ::: "memory")
 #else
@@ -61,7 +61,7 @@ SHMDI_FN uint64_t shmdi_index_peek(const uint64_t *index, int sharing)
 #endif
 }
 
-/* What another caller wrote before it published the index (WQEs, consumed CQEs) comes before what follows here. */
+/* Stores of another caller before it published the index (WQEs, consumed CQEs) come before the loads that follow. */
 SHMDI_FN uint64_t shmdi_index_acquire(const uint64_t *index, int sharing)
 {
 	if (sharing == SHMD_SHARING_EXCLUSIVE)
@@ -78,8 +78,8 @@ SHMDI_FN uint64_t shmdi_index_acquire(const uint64_t *index, int sharing)
 }
 
 /*
- * Ready, by one who may announce what it covers together with its own: on a GPU the fence of shmdi_dbrec_store_ready
- * makes it an acquire.
+ * Load sq_ready_index, before this caller may announce earlier WQEs together with its own. On a GPU the fence of
+ * shmdi_dbrec_store_ready makes it an acquire.
  */
 SHMDI_FN uint64_t shmdi_ready_peek(const uint64_t *index, int sharing)
 {
@@ -90,7 +90,7 @@ SHMDI_FN uint64_t shmdi_ready_peek(const uint64_t *index, int sharing)
 #endif
 }
 
-/* The other side of shmdi_index_acquire, for the one caller that may move the index. */
+/* Pairs with shmdi_index_acquire, for the one caller that may move the index. */
 SHMDI_FN void shmdi_index_publish(uint64_t *index, uint64_t v, int sharing)
 {
 	if (sharing == SHMD_SHARING_EXCLUSIVE) {
@@ -105,7 +105,7 @@ SHMDI_FN void shmdi_index_publish(uint64_t *index, uint64_t v, int sharing)
 #endif
 }
 
-/* The other side of shmdi_index_acquire, for callers that race: the index only grows. */
+/* Pairs with shmdi_index_acquire, for callers that race: the index only grows. */
 SHMDI_FN void shmdi_index_raise(uint64_t *index, uint64_t v, int sharing)
 {
 	if (sharing == SHMD_SHARING_EXCLUSIVE) {
@@ -125,7 +125,7 @@ SHMDI_FN void shmdi_index_raise(uint64_t *index, uint64_t v, int sharing)
 #endif
 }
 
-/* A statistic, counted by any number of callers and other threads of the process. Orders nothing. */
+/* A statistic that callers and other threads of the process count. Orders nothing. */
 SHMDI_FN void shmdi_count_add(uint64_t *counter, uint64_t n)
 {
 #if SHMDI_CUDA
@@ -139,8 +139,8 @@ SHMDI_FN void shmdi_count_add(uint64_t *counter, uint64_t n)
 }
 
 /*
- * Move the index from *expected to v, or refresh *expected and return 0. Callers agree on who owns a range; they
- * exchange nothing else through it, so it orders nothing.
+ * Move the index from *expected to v, or refresh *expected and return 0. Callers agree by it on the owner of a range and
+ * on nothing else, so it orders nothing.
  */
 SHMDI_FN int shmdi_index_claim(uint64_t *index, uint64_t *expected, uint64_t v, int sharing)
 {
@@ -165,7 +165,7 @@ SHMDI_FN int shmdi_index_claim(uint64_t *index, uint64_t *expected, uint64_t v, 
 #endif
 }
 
-/* 0 to 1: what the last holder did before it unlocked comes before what the new one does. Returns 1 when held. */
+/* 0 to 1: actions of the last holder come before those of the new one. Returns 1 when held. */
 SHMDI_FN int shmdi_lock_try(uint32_t *lock, int sharing)
 {
 	if (sharing == SHMD_SHARING_EXCLUSIVE)
@@ -187,9 +187,9 @@ SHMDI_FN int shmdi_lock_try(uint32_t *lock, int sharing)
 }
 
 /*
- * The same, when `wanted`, by one whose next step under the lock is shmdi_dbrec_store_ready: on a GPU the fence there
- * makes it an acquire, and the cache is not emptied before it must be. Without a branch, before which the compiler would
- * wait for what was asked of memory just before: who does not want the lock looks for a value that it never has.
+ * The same, if `wanted`, for a caller whose next step under the lock is shmdi_dbrec_store_ready. On a GPU the fence there
+ * makes it an acquire, and does not empty the cache too early. There is no branch on `wanted`, since the compiler would wait
+ * for outstanding loads before it: a caller that does not want the lock compares with a value that it never has.
  */
 SHMDI_FN int shmdi_lock_try_ready(uint32_t *lock, int wanted, int sharing)
 {
@@ -238,7 +238,7 @@ SHMDI_FN uint32_t shmdi_flag_load(const uint32_t *flag, int sharing)
 #endif
 }
 
-/* A look at a flag that is only tested: whoever acts on what was written before it uses shmdi_flag_load. */
+/* Load a flag that is only tested. Callers that read data written before it use shmdi_flag_load. */
 SHMDI_FN uint32_t shmdi_flag_peek(const uint32_t *flag, int sharing)
 {
 	if (sharing == SHMD_SHARING_EXCLUSIVE)
@@ -254,7 +254,7 @@ SHMDI_FN uint32_t shmdi_flag_peek(const uint32_t *flag, int sharing)
 #endif
 }
 
-/* An index that callers compare with their own and nothing else: where it was written orders nothing. */
+/* Store an index that callers only compare with their own. Orders nothing. */
 SHMDI_FN void shmdi_index_note(uint64_t *index, uint64_t v, int sharing)
 {
 	if (sharing == SHMD_SHARING_EXCLUSIVE) {
@@ -276,9 +276,9 @@ SHMDI_FN void shmdi_lock_drop(uint32_t *lock, int sharing)
 }
 
 /*
- * The same for a lock that shmdi_lock_try_ready took and nothing was done under: what the holder before did comes
- * before what the next one does. On a GPU this caller acquired nothing that a release could pass on; but a chain of
- * atomics passes on what was released before it.
+ * The same for a lock from shmdi_lock_try_ready that protected nothing: actions of the previous holder come before those
+ * of the next one. On a GPU this caller acquired nothing that a release could pass on; but a chain of atomics passes on
+ * the release before it.
  */
 SHMDI_FN void shmdi_lock_drop_unused(uint32_t *lock, int sharing)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every load, store and atomic whose order or atomicity matters, one named helper for each need.
+ * Every load, store and atomic whose order or atomicity matters: one named helper for each need.
  *
  * Each comment names the two observers. The C build uses the compiler's C11 atomics, never fences, so that TSan sees
  * each pairing (one exception, marked). The CUDA build is PTX with the weakest scope that holds:
@@ -22,7 +22,7 @@
 
 /* ---- towards the NIC ------------------------------------------------------------------------------------- */
 
-/* 16 bytes of a WQE. Plain: the NIC looks only after shmdi_dbrec_store. */
+/* 16 bytes of a WQE. Plain, since the NIC reads them only after shmdi_dbrec_store. */
 SHMDI_FN void shmdi_ring_store(void *dst, uint64_t lo, uint64_t hi)
 {
 #if SHMDI_CUDA
@@ -53,7 +53,7 @@ SHMDI_FN void shmdi_dbrec_store(uint64_t addr, uint32_t v_be, int placement)
 }
 
 #if !SHMDI_CUDA
-/* Memory before a device register, and the register's store out of the write buffer. */
+/* Memory before a device register; then flush the register's store from the write buffer. */
 SHMDI_FN void shmdi_uar_store(uint64_t *reg, uint64_t v)
 {
 #if defined(__x86_64__)
@@ -72,8 +72,8 @@ SHMDI_FN void shmdi_uar_store(uint64_t *reg, uint64_t v)
 #endif
 
 /*
- * The same, and `ready` too: callers that see it may announce what was written before it. One fence for both, of the
- * placement's scope, which includes that of the sharing. By the holder of sq_lock whose turn it is.
+ * The same, and `ready` too: callers that see it may announce WQEs written before it. One fence serves both; its scope is
+ * that of the placement, which includes that of the sharing. Called by the holder of sq_lock in its turn.
  */
 SHMDI_FN void shmdi_dbrec_store_ready(uint64_t addr, uint32_t v_be, int placement,
 				      uint64_t *ready, uint64_t end, int sharing)
@@ -120,9 +120,9 @@ SHMDI_FN void shmdi_doorbell_store(uint64_t addr, uint64_t v, int placement, int
 
 #if SHMDI_CUDA
 /*
- * dbrec before a polled doorbell, and everything the holder of a lock did before the next holder: one fence for both,
- * because each costs a trip over PCIe. The lock is free before the doorbell is rung, so doorbells of two holders may
- * change places; a polled doorbell only wakes.
+ * dbrec before a polled doorbell, and actions of the lock's holder before those of the next: one fence for both, because
+ * each costs a trip over PCIe. The lock is free before the doorbell rings, so doorbells of two holders may change places;
+ * a polled doorbell only wakes.
  */
 SHMDI_FN void shmdi_doorbell_store_unlock(uint64_t addr, uint64_t v, uint32_t *lock, int sharing)
 {
@@ -137,8 +137,8 @@ SHMDI_FN void shmdi_doorbell_store_unlock(uint64_t addr, uint64_t v, uint32_t *l
 
 #if !SHMDI_CUDA
 /*
- * Doorbell before `asleep`: either we see the NIC thread asleep, or it sees the doorbell in the look it takes after
- * it stored asleep and fenced. The one need of a full fence.
+ * Doorbell before `asleep`: either we see the NIC thread asleep, or it sees the doorbell when it polls once more after
+ * its store of `asleep` and its fence. The only place that needs a full fence.
  */
 SHMDI_FN uint32_t shmdi_asleep_load(const uint32_t *asleep)
 {
@@ -170,7 +170,7 @@ SHMDI_FN uint64_t shmdi_cqe_load(const uint64_t *tail, int placement)
 #endif
 }
 
-/* A word the NIC writes and nobody waits on: the syndrome, a result after its CQE. Not cached, orders nothing. */
+/* A word that the NIC writes and no caller waits for: a syndrome, a result after its CQE. Not cached, orders nothing. */
 SHMDI_FN uint32_t shmdi_nic_load32(const uint32_t *word, int placement)
 {
 #if SHMDI_CUDA
@@ -201,13 +201,13 @@ SHMDI_FN uint64_t shmdi_nic_load64(const uint64_t *word, int placement)
 
 /* ---- from other processes -------------------------------------------------------------------------------- */
 
-/* The health word: daemon or library to us. Orders nothing. */
+/* The health word, which daemon or library writes. Orders nothing. */
 SHMDI_FN uint32_t shmdi_health_load(uint64_t addr)
 {
 	return shmdi_nic_load32((const uint32_t *)(uintptr_t)addr, SHMD_PLACEMENT_HOST);
 }
 
-/* Signal before payload: a peer that put data and then this word (put_signal) is seen in that order. */
+/* Signal before payload: data that the peer put before this word (put_signal) is visible. */
 SHMDI_FN uint64_t shmdi_word_load64(const uint64_t *word)
 {
 	return shmdi_cqe_load(word, SHMD_PLACEMENT_HOST);

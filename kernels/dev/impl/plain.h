@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The plain functions, scope thread and the sharing of the QP: bodies. Contracts are in rma.h, which includes this
- * unless the bodies come from libshmd_device.a (annotate.h). The other headers call none of them.
+ * The bodies of the plain functions, in scope thread and with the sharing of the QP. Contracts are in rma.h, which includes
+ * this unless the bodies come from libshmd_device.a (annotate.h). The other headers call none of them.
  */
 #include <shmd/dev/rma.h>
 
@@ -222,7 +222,7 @@ SHMDI_API int shmd_dev_qp_test32(struct shmd_dev_qp *qp, const uint32_t *word,
 	return shmd_dev_qp_test32_as(qp, word, cmp, value, shmd_dev_mode_of(qp, 0));
 }
 
-/* ---- WQEs of one's own ------------------------------------------------------------------------------------- */
+/* ---- the caller's own WQEs --------------------------------------------------------------------------------- */
 
 SHMDI_API int shmd_dev_qp_reserve(struct shmd_dev_qp *qp, uint32_t n_wqebbs, uint64_t *ret_index)
 {
@@ -304,7 +304,7 @@ SHMDI_API int shmd_dev_qp_post_recv(struct shmd_dev_qp *qp, struct shmd_dev_addr
 				 shmdi_swap64(local.iova));
 		wqe += SHMD_DS_BYTES;
 	}
-	/* The list ends where the stride does, or earlier by this segment. */
+	/* The list ends where the stride does, or earlier at this segment. */
 	if (!bytes || 1u << SHMDI_FIXED(qp->rq_stride_shift) > SHMD_DS_BYTES)
 		shmdi_ring_store(wqe, terminate, 0);
 	qp->rq_pi++;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One post: what the operations of rma.h are made of.
+ * One post, the building block of the operations of rma.h.
  *
- * begin reserves for all lanes that call together, each writes its WQEs, and end publishes and announces them. An
- * operation that waits for nothing in between may hold the queue for that long: see shmdi_sq_try_claim.
+ * begin reserves for all lanes that call together, each lane writes its WQEs, and end publishes and announces them. An
+ * operation that does not wait in between may hold the queue meanwhile: see shmdi_sq_try_claim.
  */
 #ifndef SHMDI_POST_H
 #define SHMDI_POST_H
@@ -28,9 +28,9 @@ struct shmdi_post {
 };
 
 /*
- * The fence bit for a WQE that is about to be posted, while reads or atomics before `fence` (a fence_index) may be
- * outstanding, given that all before `done` have completed. One WQE that has it holds back all behind it, so a lone
- * caller needs it once. Among several, a WQE of a smaller index may yet be unwritten: all get it until the reads are done.
+ * The fence bit of the next WQE. Reads or atomics before `fence` (a fence_index) may be outstanding; all before `done` have
+ * completed. A WQE with the bit holds back all behind it, so a lone caller needs it once. Among several callers a WQE with
+ * a smaller index may still be unwritten: all WQEs get the bit until the reads are done.
  */
 SHMDI_FN unsigned int shmdi_sq_take_fence(struct shmd_dev_qp *qp, uint64_t fence, uint64_t done,
 					  int sharing)
@@ -42,13 +42,13 @@ SHMDI_FN unsigned int shmdi_sq_take_fence(struct shmd_dev_qp *qp, uint64_t fence
 	return SHMD_WQE_FM_FENCE;
 }
 
-/* WQEBBs of so many requests, the last of which is `wide` (shmd_dev_prepare_masked_cs64). On a DCI each covers two. */
+/* WQEBBs of the requests, the last of which may be `wide` (shmd_dev_prepare_masked_cs64). On a DCI each covers two. */
 SHMDI_FN uint32_t shmdi_post_wqebbs(const struct shmd_dev_mode *mode, uint32_t requests, uint32_t wide)
 {
 	return mode->peer ? requests * SHMD_DEV_DC_WQEBBS : requests + wide;
 }
 
-/* Before a post begins, since its loads start before the first branch: the address vector of the caller's peer, if any. */
+/* Load the address vector of the caller's peer, if any. Before a post begins, since loads start before the first branch. */
 SHMDI_FN void shmdi_post_address(const struct shmd_dev_mode *mode, struct shmd_dev_av *ret_av)
 {
 	if (mode->peer)
@@ -67,9 +67,9 @@ SHMDI_FN struct shmd_dev_wqe shmdi_post_wqe(const struct shmd_dev_mode *mode, co
 }
 
 /*
- * Reserve shmdi_post_wqebbs() for each caller of the group, and one more behind all of them when the last WQE covers
- * two: a NOP that asks for the CQE. requests, wide and hold depend on nothing but the kind of operation; hold is 1 for
- * those that wait for nothing before they end the post.
+ * Reserve shmdi_post_wqebbs() for each caller of the group, and one more WQEBB behind all of them when the last WQE covers
+ * two: a NOP that asks for the CQE. requests, wide and hold depend only on the kind of operation; hold is 1 for
+ * operations that do not wait before they end the post.
  */
 SHMDI_FN int shmdi_post_begin(struct shmd_dev_qp *qp, const struct shmd_dev_mode *mode, uint32_t requests,
 			      uint32_t wide, int hold, struct shmdi_post *post)
@@ -156,7 +156,7 @@ SHMDI_FN int shmdi_post_end(struct shmd_dev_qp *qp, const struct shmd_dev_mode *
 		if (post->holds) {
 			struct shmdi_sq_at at = shmdi_sq_at(qp);
 
-			/* Our turn, and nobody else's doorbell: what was reserved is ready and announced at once. */
+			/* It is our turn and our lock: one step makes the WQEs ready and announces them. */
 			shmdi_dbrec_store_ready(at.dbrec_addr,
 						shmdi_swap32((uint32_t)post->end & 0xffff),
 						at.placement, &qp->sq_ready_index,

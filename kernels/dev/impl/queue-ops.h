@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * put_signal, ordering and waiting on words: what carries them out. Contracts are in rma.h, which includes this.
+ * put_signal, ordering and waiting for words: the bodies. Contracts are in rma.h, which includes this.
  */
 #include <shmd/dev/rma.h>
 
@@ -34,7 +34,7 @@ SHMDI_FN int shmdi_signal_part_one(struct shmd_dev_qp *qp, const struct shmdi_tr
 		(void)shmdi_post_end(qp, mode, &post, 0);
 		return taken;
 	}
-	/* Lanes of a group have the same shape, so an empty part is a NOP, or two. */
+	/* Lanes of a group have the same shape, so an empty part becomes a NOP, or two. */
 	if (part->bytes) {
 		shmd_dev_prepare_write(qp, shmdi_post_wqe(mode, &av, post.index, post.first_flags),
 				       part->remote, part->local, part->bytes);
@@ -107,7 +107,7 @@ SHMDI_FN int shmd_dev_qp_put_signal_nbi_as(struct shmd_dev_qp *qp, struct shmd_d
 
 SHMDI_FN int shmd_dev_qp_fence_as(struct shmd_dev_qp *qp, struct shmd_dev_mode mode)
 {
-	/* One QP executes in order; what is missing is that reads wait for their data. */
+	/* One QP executes in order; only the data of reads may arrive late. */
 	if (shmdi_scope_enter(mode.scope)) {
 		uint64_t end = shmdi_index_peek(&qp->last_fetch_index, mode.sharing);
 
@@ -120,14 +120,14 @@ SHMDI_FN int shmd_dev_qp_quiet_as(struct shmd_dev_qp *qp, struct shmd_dev_mode m
 {
 	int rc = SHMD_DEV_OK;
 
-	/* Whatever this caller posted is ready by now. */
+	/* Everything this caller posted is ready by now. */
 	if (shmdi_scope_enter(mode.scope))
 		rc = shmdi_sq_wait(qp, shmdi_index_peek(&qp->sq_ready_index, mode.sharing),
 				   mode.sharing, mode.timeout_nsec);
 	return shmdi_scope_leave(mode.scope, rc);
 }
 
-/* ---- WQEs of one's own ------------------------------------------------------------------------------------- */
+/* ---- the caller's own WQEs --------------------------------------------------------------------------------- */
 
 SHMDI_FN int shmd_dev_qp_reserve_as(struct shmd_dev_qp *qp, uint32_t n_wqebbs, struct shmd_dev_mode mode,
 				    uint64_t *ret_index)
@@ -137,10 +137,10 @@ SHMDI_FN int shmd_dev_qp_reserve_as(struct shmd_dev_qp *qp, uint32_t n_wqebbs, s
 	int status;
 
 	claim.index = 0;
-	/* The caller's number is judged here; shmdi_sq_try_claim counts with 32 bits and a sign. */
+	/* Check the caller's number here, since shmdi_sq_try_claim counts in 32 bits with a sign. */
 	if (n_wqebbs - 1 >= shmdi_sq_window(qp))
 		return SHMD_DEV_INVALID;
-	/* Nobody would ever make them ready. */
+	/* Such a caller could never make them ready. */
 	if (mode.scope == SHMD_DEV_THREAD && !ret_index)
 		return SHMD_DEV_INVALID;
 	if (shmdi_scope_enter(mode.scope))
@@ -219,7 +219,7 @@ SHMDI_FN int shmdi_until_holds(const struct shmdi_until *until)
 	return shmdi_compare(v, until->cmp, until->value);
 }
 
-/* Looks at the CQ as often as at the health word: nobody else may, and an error ends this wait too. */
+/* Polls the CQ as often as the health word: an error ends this wait too, and no other caller may be polling. */
 SHMDI_SLOW int shmdi_until_wait(struct shmd_dev_qp *qp, const struct shmdi_until *until,
 				int sharing, uint64_t timeout_nsec)
 {

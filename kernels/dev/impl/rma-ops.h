@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * put, get, p, g, send: what carries them out. Contracts are in rma.h, which includes this.
+ * put, get, p, g and send: the bodies. Contracts are in rma.h, which includes this.
  *
- * The _one functions are what one caller, or the leader of a warp or block, does; *ret_end is where to wait to.
+ * One caller, or the leader of a warp or block, runs the _one functions; *ret_end is the index to wait for.
  */
 #include <shmd/dev/rma.h>
 
@@ -54,7 +54,7 @@ SHMDI_FN struct shmdi_transfer shmdi_transfer_cut(struct shmdi_transfer *rest)
 	return part;
 }
 
-/* *ret_end is untouched when there is nothing to do. */
+/* Leaves *ret_end alone when there is nothing to do. */
 SHMDI_FN int shmdi_transfer_one(struct shmd_dev_qp *qp, struct shmdi_transfer transfer,
 				const struct shmd_dev_mode *mode, uint64_t *ret_end)
 {
@@ -209,7 +209,7 @@ SHMDI_FN int shmd_dev_qp_g_as(struct shmd_dev_qp *qp, struct shmd_dev_addr remot
 	rc = shmdi_scope_leave(mode.scope, rc);
 	if (rc)
 		return rc;
-	/* All of the scope take part, also those who want no value. */
+	/* Every thread of the scope takes part, also those that want no value. */
 	value = shmdi_scope_share(mode.scope, value);
 	if (ret_value)
 		*ret_value = value;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where results of fetching operations land: scratch slots.
+ * Scratch slots: the NIC writes the results of fetching operations there.
  *
- * A WQE's slot follows from its index, as its place in the ring does; so a slot is the NIC's no longer when its index
- * comes round again. It may still be the last reader's, whose thread is slow: among several callers a slot is taken
- * (slot_busy) before the request is posted and dropped after the result was read. A request whose result nobody wants
- * waits for the slot only, since its result would overwrite one that is wanted.
+ * A WQE's slot follows from its index, like its place in the ring, so the NIC is done with a slot when the index comes
+ * round again. A slow thread may still have to read it: among several callers, a caller takes the slot (slot_busy)
+ * before it posts and drops it after it has read the result. A caller that wants no result only waits for the slot to be
+ * free, because its result would overwrite one that is wanted.
  */
 #ifndef SHMDI_SCRATCH_H
 #define SHMDI_SCRATCH_H
@@ -34,7 +34,7 @@ SHMDI_FN uint32_t *shmdi_slot_busy(const struct shmd_dev_qp *qp, uint64_t index)
 	return (uint32_t *)(uintptr_t)SHMDI_FIXED(qp->slot_busy_addr) + shmdi_slot_of(qp, index);
 }
 
-/* Take the slot, or (for a result nobody wants) only find it free. */
+/* Take the slot, or check that it is free when the result is not wanted. */
 SHMDI_FN int shmdi_slot_try(struct shmd_dev_qp *qp, uint64_t index, int sharing, int wanted)
 {
 	uint32_t *busy = shmdi_slot_busy(qp, index);
@@ -70,7 +70,7 @@ SHMDI_FN void shmdi_slot_drop(struct shmd_dev_qp *qp, uint64_t index, int sharin
 	shmdi_lock_drop(shmdi_slot_busy(qp, index), sharing);
 }
 
-/* After the request's completion. `bytes` as the NIC wrote them, 1 to 8, zero-extended. */
+/* After the request's completion: the `bytes` (1 to 8) that the NIC wrote, zero-extended. */
 SHMDI_FN uint64_t shmdi_slot_read(const struct shmd_dev_qp *qp, uint64_t index, uint32_t bytes)
 {
 	uint64_t addr =

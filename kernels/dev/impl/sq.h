@@ -7,15 +7,15 @@
  * ready	publish them, in the order of reservation; sq_ready_index
  * submit	dbrec, then doorbell, for everything that is ready; sq_wqe_pi, db_index
  *
- * reserve claims a range only when there is room for it, so a caller that gives up waiting leaves nothing behind.
- * Between reserve and ready it waits for nobody but callers in the same stretch, which themselves wait for nobody
- * without room. Exactly one caller rings at a time (sq_lock); the others find that theirs was announced with it.
+ * reserve claims a range only when there is room for it, so a caller that gives up waiting leaves no hole. Between
+ * reserve and ready a caller waits only for earlier callers between these two steps, and they do not wait for room. One
+ * caller rings at a time (sq_lock); it announces the WQEs of the others too.
  *
- * When nobody is in that stretch, reserve takes sq_lock too, and ready and submit become one step with one fence less
- * (shmdi_sq_try_claim). Trips to the cache and fences are what a post costs on a GPU, so loads start before tests.
+ * When no other caller is between reserve and ready, reserve takes sq_lock too, and ready and submit become one step with
+ * one fence less (shmdi_sq_try_claim). A post on a GPU costs trips to the cache and fences, so loads start before tests.
  *
- * The last WQE made ready by one call asks for a CQE; so every index that is ready gets its completion, and what
- * waits (for room or for completion) first announces what is ready but withheld.
+ * The last WQE that a call makes ready asks for a CQE, so every ready index gets its completion. A caller that waits (for
+ * room or for completion) first announces WQEs that are ready but withheld.
  */
 #ifndef SHMDI_SQ_H
 #define SHMDI_SQ_H
@@ -33,8 +33,8 @@
 /* ---- announcing ------------------------------------------------------------------------------------------ */
 
 /*
- * The constant fields that announcing needs, read before the first fence: a fence empties the cache they come from, and
- * each read behind it is another trip.
+ * The constant fields that announcing needs, read before the first fence. A fence empties the cache that they come from, and
+ * each later read is another trip.
  */
 struct shmdi_sq_at {
 	uint64_t dbrec_addr, doorbell_addr;
@@ -54,7 +54,7 @@ SHMDI_FN struct shmdi_sq_at shmdi_sq_at(const struct shmd_dev_qp *qp)
 	return at;
 }
 
-/* Everything before `end` is in the dbrec: ring. By the holder of sq_lock, which is dropped. */
+/* Ring: everything before `end` is in the dbrec. The holder of sq_lock calls it; it drops the lock. */
 SHMDI_FN void shmdi_sq_doorbell(struct shmd_dev_qp *qp, const struct shmdi_sq_at *at,
 				uint64_t end, int sharing)
 {
@@ -62,7 +62,7 @@ SHMDI_FN void shmdi_sq_doorbell(struct shmd_dev_qp *qp, const struct shmdi_sq_at
 
 	qp->sq_wqe_pi = end;
 #if SHMDI_CUDA
-	/* Early by one store, which nobody can tell: the doorbell follows whatever others do. */
+	/* Early by one store, which no caller can notice: the doorbell follows in any case. */
 	shmdi_index_note(&qp->db_index, end, sharing);
 	if (sharing != SHMD_SHARING_EXCLUSIVE) {
 		if (at->doorbell_mode != SHMD_DOORBELL_UAR_MMAP) {
@@ -90,7 +90,7 @@ SHMDI_FN void shmdi_sq_doorbell(struct shmd_dev_qp *qp, const struct shmdi_sq_at
 	shmdi_lock_drop(&qp->sq_lock, sharing);
 }
 
-/* Everything before `end` is ready: tell the NIC. By the holder of sq_lock, which is dropped. */
+/* Announce everything before `end`, which is ready. The holder of sq_lock calls it; it drops the lock. */
 SHMDI_FN void shmdi_sq_ring(struct shmd_dev_qp *qp, uint64_t end, int sharing)
 {
 	struct shmdi_sq_at at = shmdi_sq_at(qp);
@@ -99,7 +99,7 @@ SHMDI_FN void shmdi_sq_ring(struct shmd_dev_qp *qp, uint64_t end, int sharing)
 	shmdi_sq_doorbell(qp, &at, end, sharing);
 }
 
-/* Announce all that is ready, unless someone else is at it. 0 when someone was. */
+/* Announce all that is ready. Returns 0 when another caller holds the lock. */
 SHMDI_FN int shmdi_sq_try_ring(struct shmd_dev_qp *qp, int sharing)
 {
 	uint64_t end;
@@ -107,7 +107,7 @@ SHMDI_FN int shmdi_sq_try_ring(struct shmd_dev_qp *qp, int sharing)
 	if (!shmdi_lock_try(&qp->sq_lock, sharing))
 		return 0;
 	end = shmdi_index_acquire(&qp->sq_ready_index, sharing);
-	/* A lone caller comes here with news only, and is spared the look. */
+	/* A lone caller always has something to announce. */
 	if (sharing == SHMD_SHARING_EXCLUSIVE || end != qp->sq_wqe_pi)
 		shmdi_sq_ring(qp, end, sharing);
 	else
@@ -115,7 +115,7 @@ SHMDI_FN int shmdi_sq_try_ring(struct shmd_dev_qp *qp, int sharing)
 	return 1;
 }
 
-/* Before waiting: whatever is ready is announced. 0 when someone has the lock, who need not announce all of it. */
+/* Before a wait: announce all that is ready. Returns 0 when another caller holds the lock, who may announce less. */
 SHMDI_FN int shmdi_sq_kick(struct shmd_dev_qp *qp, int sharing)
 {
 	return shmdi_index_peek(&qp->db_index, sharing) ==
@@ -123,7 +123,7 @@ SHMDI_FN int shmdi_sq_kick(struct shmd_dev_qp *qp, int sharing)
 	       shmdi_sq_try_ring(qp, sharing);
 }
 
-/* Without the health word: the holder of the lock waits for nobody, and HEALTH shall mean that nothing was posted. */
+/* Ignores the health word: the holder of the lock does not wait, and HEALTH has to mean that nothing was posted. */
 SHMDI_SLOW int shmdi_sq_wait_ring(struct shmd_dev_qp *qp, uint64_t end, int sharing)
 {
 	struct shmdi_wait wait;
@@ -141,7 +141,7 @@ SHMDI_SLOW int shmdi_sq_wait_ring(struct shmd_dev_qp *qp, uint64_t end, int shar
 	return SHMD_DEV_OK;
 }
 
-/* See that everything before `end`, which is ready, is announced. */
+/* Make sure that everything before `end`, which is ready, is announced. */
 SHMDI_FN int shmdi_sq_submit(struct shmd_dev_qp *qp, uint64_t end, int sharing)
 {
 	if (SHMDI_LIKELY(shmdi_sq_try_ring(qp, sharing)))
@@ -151,11 +151,11 @@ SHMDI_FN int shmdi_sq_submit(struct shmd_dev_qp *qp, uint64_t end, int sharing)
 
 /* ---- reserving ------------------------------------------------------------------------------------------- */
 
-/* What a caller got: WQEBBs from `index` on, which is a negative status when it got none. */
+/* A reservation: WQEBBs from `index` on, or a negative status in `index`. */
 struct shmdi_claim {
 	uint64_t index;
-	uint64_t done; /* all before it had completed by then; 0: not known */
-	int holds; /* sq_lock is ours, and so is the turn to make ready: shmdi_post_end announces both at once */
+	uint64_t done; /* all before it had completed; 0: not known */
+	int holds; /* we have sq_lock and the turn: shmdi_post_end makes ready and announces in one step */
 };
 
 SHMDI_FN int shmdi_claim_status(uint64_t index)
@@ -169,15 +169,15 @@ SHMDI_FN int shmdi_claim_status(uint64_t index)
 }
 
 /*
- * 1 with a range; 0 when there is no room now, or an error. `hold`: when nobody is between reserve and ready, take
- * sq_lock with the range, so that one trip to the cache of the GPU does for both and one fence publishes and announces.
- * What follows must wait for nobody then. A lone caller always holds both.
+ * Returns 1 with a range, 0 when there is no room now or an error. With `hold`, and no other caller between reserve and
+ * ready, it takes sq_lock with the range: one trip to the GPU's cache gets both, and one fence publishes and announces. The
+ * caller must not wait then before it ends the post. A lone caller always holds both.
  */
 SHMDI_FN int shmdi_sq_try_claim(struct shmd_dev_qp *qp, uint32_t n_wqebbs, int sharing, int hold,
 				struct shmdi_claim *claim)
 {
 	uint32_t window = (uint32_t)shmdi_sq_window(qp);
-	/* Nothing is tested before all loads have started: each takes such a trip. */
+	/* All loads start before the first test, since each takes such a trip. */
 	uint32_t failed = shmdi_flag_peek(&qp->error_syndrome, sharing);
 	uint64_t index = shmdi_index_peek(&qp->sq_rsvd_index, sharing);
 	uint64_t ready = hold ? shmdi_ready_peek(&qp->sq_ready_index, sharing) : 0;
@@ -204,7 +204,7 @@ SHMDI_FN int shmdi_sq_try_claim(struct shmd_dev_qp *qp, uint32_t n_wqebbs, int s
 	return 0;
 }
 
-/* By value: a pointer to a slow function would keep the fast path's index in memory. */
+/* Returns by value: an output pointer would keep the fast path's index in memory. */
 SHMDI_SLOW uint64_t shmdi_sq_wait_room(struct shmd_dev_qp *qp, uint32_t n_wqebbs, int sharing)
 {
 	struct shmdi_claim claim;
@@ -227,7 +227,7 @@ SHMDI_SLOW uint64_t shmdi_sq_wait_room(struct shmd_dev_qp *qp, uint32_t n_wqebbs
 	}
 }
 
-/* *ring is read before the claim, which empties the cache, and not kept over a wait. */
+/* Reads *ring before the claim, which empties the cache, and again after a wait. */
 SHMDI_FN struct shmdi_claim shmdi_sq_reserve(struct shmd_dev_qp *qp, uint32_t n_wqebbs,
 					     int sharing, int hold, struct shmdi_ring *ring)
 {
@@ -246,8 +246,8 @@ SHMDI_FN struct shmdi_claim shmdi_sq_reserve(struct shmd_dev_qp *qp, uint32_t n_
 /* ---- publishing ------------------------------------------------------------------------------------------ */
 
 /*
- * Without the health word: a caller that left here would leave a hole in the queue, which outlives a port that is down
- * for a moment. Those it waits for need nobody but each other, or wait for something that the health word ends.
+ * Ignores the health word: a caller that gave up here would leave a hole in the queue, which would outlast a port that is
+ * down for a moment. The earlier callers wait only for each other, or for something that the health word ends.
  */
 SHMDI_SLOW int shmdi_sq_wait_turn(struct shmd_dev_qp *qp, uint64_t index, int sharing)
 {
@@ -303,15 +303,15 @@ SHMDI_SLOW int shmdi_sq_wait_loop(struct shmd_dev_qp *qp, uint64_t end, int shar
 		rc = shmdi_wait_round(&wait);
 		if (rc)
 			return rc;
-		/* Others may have made something ready meanwhile and withheld it. */
+		/* Other callers may have made WQEs ready meanwhile and withheld them. */
 		if (sharing != SHMD_SHARING_EXCLUSIVE)
 			(void)shmdi_sq_kick(qp, sharing);
 	}
 }
 
 /*
- * The looks that most waits are over with, without clock, health word or a call: 1 when all before `end` have completed.
- * Anything else than progress is left to the loop. A collapsed CQ of a GPU only.
+ * The first polls, which end most waits, without clock, health word or a call. Returns 1 when all before `end` have
+ * completed, and leaves everything else to the loop. For a collapsed CQ on a GPU only.
  */
 SHMDI_FN int shmdi_sq_look(struct shmd_dev_qp *qp, uint64_t done, uint64_t end, int sharing)
 {
@@ -328,7 +328,7 @@ SHMDI_FN int shmdi_sq_look(struct shmd_dev_qp *qp, uint64_t done, uint64_t end, 
 
 		if (shmdi_cqe_is_error(tail))
 			return 0;
-		/* The counter of an entry not yet written can look like news. */
+		/* The counter of an unwritten entry can look like progress. */
 		if (shmdi_cqe_opcode(tail) == SHMD_CQE_INVALID || now < end)
 			continue;
 		shmdi_index_raise(&qp->cqe_ci, now, sharing);
@@ -343,7 +343,7 @@ SHMDI_FN int shmdi_sq_look(struct shmd_dev_qp *qp, uint64_t done, uint64_t end, 
 	return 0;
 }
 
-/* Until all before `end` have completed. */
+/* Wait until all before `end` have completed. */
 SHMDI_FN int shmdi_sq_wait(struct shmd_dev_qp *qp, uint64_t end, int sharing,
 			   uint64_t timeout_nsec)
 {

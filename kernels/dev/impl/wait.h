@@ -2,9 +2,9 @@
 /*
  * Waiting: time limit, health word, and the pause between two looks.
  *
- * Every loop of the device functions that waits for somebody else calls shmdi_wait_round() once a round and ends
- * when it returns an error, so none can hang. Clock and health word are looked at every so many rounds only: the
- * health word lies in host memory and costs a kernel a trip over PCIe.
+ * Every loop of the device functions that waits calls shmdi_wait_round() once a round and ends when that returns an error,
+ * so none can hang. Most rounds skip the clock and the health word: the health word is in host memory and costs a kernel a
+ * trip over PCIe.
  */
 #ifndef SHMDI_WAIT_H
 #define SHMDI_WAIT_H
@@ -16,13 +16,13 @@
 #include <shmd/dev/impl/order.h>
 
 #if SHMDI_CUDA
-#define SHMDI_FIRST_LOOKS 16u /* at a CQ, before a wait begins to count time: some 15 us */
-#define SHMDI_LOOKS_PER_ROUND 8u /* at a CQ: a round costs as much as a look */
+#define SHMDI_FIRST_LOOKS 16u /* polls before a wait reads the clock: some 15 us */
+#define SHMDI_LOOKS_PER_ROUND 8u /* polls of a CQ: a round costs as much as one */
 #define SHMDI_CLOCK_ROUNDS 64u
 #define SHMDI_HEALTH_ROUNDS 1024u
 #define SHMDI_SPIN_ROUNDS 16u
 #else
-/* The hook sleeps in late rounds, so those look every time. */
+/* The hook sleeps in late rounds, so these check every time. */
 #define SHMDI_LOOKS_PER_ROUND 1u
 #define SHMDI_CLOCK_ROUNDS 16u
 #define SHMDI_HEALTH_ROUNDS 16u
@@ -45,7 +45,7 @@ SHMDI_FN void shmdi_wait_init(struct shmdi_wait *wait, const struct shmd_dev_qp 
 	wait->round = 0;
 }
 
-/* The limit of waits for room in a queue. */
+/* The time limit of waits for room in a queue. */
 SHMDI_FN uint64_t shmdi_post_timeout(const struct shmd_dev_qp *qp)
 {
 	return SHMDI_FIXED(qp->post_timeout_nsec) ? SHMDI_FIXED(qp->post_timeout_nsec) : SHMD_DEV_NO_TIMEOUT;
@@ -76,7 +76,7 @@ SHMDI_FN int shmdi_wait_is_over(struct shmdi_wait *wait)
 	return now - wait->start_nsec >= wait->timeout_nsec;
 }
 
-/* One round: 0 to look again, or SHMD_DEV_TIMEOUT or SHMD_DEV_HEALTH. */
+/* One round. Returns SHMD_DEV_OK (look again), SHMD_DEV_TIMEOUT or SHMD_DEV_HEALTH. */
 SHMDI_SLOW int shmdi_wait_round(struct shmdi_wait *wait)
 {
 	if (wait->timeout_nsec == 0)
@@ -92,7 +92,7 @@ SHMDI_SLOW int shmdi_wait_round(struct shmdi_wait *wait)
 			return SHMD_DEV_HEALTH;
 	}
 #if SHMDI_CUDA
-	/* Also lets diverged lanes of this warp run, for which it may be waiting. */
+	/* Also lets diverged lanes of this warp run: it may be waiting for them. */
 	if (wait->round > SHMDI_SPIN_ROUNDS)
 		__nanosleep(20);
 #else

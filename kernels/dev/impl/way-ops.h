@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ways to peers, some of which have an RC QP of their own: what carries them out. Contracts are in rma.h, which includes this.
+ * Ways to peers, some of which have an RC QP of their own: the bodies. Contracts are in rma.h, which includes this.
  *
- * No function that posts knows of it: a way is a QP and a peer for the mode, and costs those who ask for none nothing.
+ * A way is a QP and a peer for the mode, so the functions that post do not know of ways and pay nothing for them.
  */
 #include <shmd/dev/rma.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * WQEs as units in the send ring: what the prepare functions of wqe-prepare.h are made of.
+ * WQEs as units in the send ring: the building blocks of the prepare functions in wqe-prepare.h.
  *
  * A WQE is written in units of 16 bytes ("ds"); the WQEBBs of one that has several are addressed one by one, because
  * the ring may end between them.
@@ -35,7 +35,7 @@ SHMDI_FN struct shmdi_ring shmdi_ring_of(const struct shmd_dev_qp *qp)
 	return ring;
 }
 
-/* Where the WQEBB of an index is. Computed once for a WQE: stores to the ring make the compiler forget the QP. */
+/* The address of an index's WQEBB. Computed once per WQE, since stores to the ring make the compiler reload the QP. */
 SHMDI_FN uint64_t shmdi_wqebb_addr(const struct shmdi_ring *ring, uint64_t index)
 {
 	return ring->sq_addr + ((index & (ring->wqebbs - 1)) << SHMD_WQEBB_SHIFT);
@@ -47,7 +47,7 @@ SHMDI_FN void shmdi_put_ds(uint64_t wqebb, uint32_t ds, uint64_t lo, uint64_t hi
 	shmdi_ring_store((void *)(uintptr_t)(wqebb + ds * SHMD_DS_BYTES), lo, hi);
 }
 
-/* The same with an address vector, of a DCI: control segment and vector are the first WQEBB. */
+/* The control segment and the address vector of a DCI's WQE, which fill its first WQEBB. */
 SHMDI_FN uint64_t shmdi_ring_ctrl_av(const struct shmdi_ring *ring, const struct shmd_dev_wqe *wqe,
 				     uint32_t what, uint32_t n_ds)
 {
@@ -66,8 +66,8 @@ SHMDI_FN uint64_t shmdi_ring_ctrl_av(const struct shmdi_ring *ring, const struct
 }
 
 /*
- * struct shmd_wqe_ctrl_seg, and the address that the units behind it are counted from, the first of which is 1; `what`
- * is opmod << 24 | opcode. Units are those of a connected QP: an address vector is added here.
+ * Write struct shmd_wqe_ctrl_seg and return the address from which the units behind it count, beginning with 1. `what` is
+ * opmod << 24 | opcode. n_ds counts the units of a connected QP; this adds those of an address vector.
  */
 SHMDI_FN uint64_t shmdi_ring_ctrl(const struct shmdi_ring *ring, struct shmd_dev_wqe wqe,
 				  uint32_t what, uint32_t n_ds)
