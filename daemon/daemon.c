@@ -299,7 +299,19 @@ static int make_turns(struct daemon *daemon)
 	return turns_new(daemon->loop, &daemon->turns);
 }
 
-/* First of all: what the daemon has later its porters do not have. */
+/* The next daemon has a zygote. Without a manager that keeps sessions, those that have a porter go on here. */
+static void on_zygote_ended(void *arg)
+{
+	struct daemon *daemon = arg;
+
+	log_line(LOG_ERR, NULL, "the process that starts porters has ended: %s", daemon->store
+		 ? "shmemd ends as well, so that the service manager starts the next one, and sessions go on there"
+		 : "clients of users without a porter cannot connect until shmemd is restarted");
+	if (daemon->store)
+		on_stop(daemon);
+}
+
+/* The zygote comes first, so that porters have nothing that the daemon opens later. */
 static int make_zygote(struct daemon *daemon)
 {
 	int r = zygote_start(&daemon->zygote);
@@ -316,6 +328,7 @@ static int make_porters(struct daemon *daemon)
 		.zygote = take_fd(&daemon->zygote),
 		.linger_nsec = 2 * daemon->settings->restart_grace_msec * NSEC_PER_MSEC,
 		.activity = on_activity,
+		.zygote_ended = on_zygote_ended,
 		.arg = daemon,
 	};
 

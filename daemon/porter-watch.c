@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Channels to porters, and one timer for what they are behind with. The timer sleeps while there is nothing of the kind.
+ * Channels to the zygote and to porters, and one timer for orders that are not sent yet. The timer sleeps while there are none.
  * Control thread.
  */
 #include "daemon/porter-watch.h"
@@ -15,6 +15,7 @@ struct porter_watch {
 	struct porter_watch_attr attr;
 	struct porters *porters;
 	struct loop_timer *timer;
+	struct loop_watch *zygote_watch;
 };
 
 DEFINE_CLEANUP(struct porter_watch *, porter_watch_free);
@@ -76,15 +77,27 @@ static void on_timer(void *arg)
 	porters_tick(watch->porters);
 }
 
+static void on_zygote(void *arg, unsigned int events)
+{
+	struct porter_watch *watch = arg;
+
+	if (porters_hear_zygote(watch->porters) == 0)
+		return;
+	watch->zygote_watch = loop_watch_free(watch->zygote_watch);
+	watch->attr.zygote_ended(watch->attr.arg);
+}
+
 static int make_porters(struct porter_watch *watch)
 {
+	int zygote = watch->attr.zygote, r;
 	const struct porters_attr attr = {
 		.zygote = take_fd(&watch->attr.zygote),
 		.linger_nsec = watch->attr.linger_nsec,
 		.hooks = {.arg = watch, .watch = on_watch, .unwatch = on_unwatch, .alarm = on_alarm, .failed = on_failed},
 	};
 
-	return porters_new(&attr, &watch->porters);
+	r = porters_new(&attr, &watch->porters);
+	return r < 0 ? r : loop_watch_new(watch->attr.loop, zygote, LOOP_READ, on_zygote, watch, &watch->zygote_watch);
 }
 
 int porter_watch_new(const struct porter_watch_attr *attr, struct porter_watch **ret_watch)
@@ -114,6 +127,7 @@ struct porter_watch *porter_watch_free(struct porter_watch *watch)
 {
 	if (!watch)
 		return NULL;
+	loop_watch_free(watch->zygote_watch);
 	porters_free(watch->porters);
 	safe_close(watch->attr.zygote);
 	loop_timer_free(watch->timer);

@@ -13,6 +13,7 @@ struct porter_watch_attr {
 	int zygote; /* of zygote_start(); taken in any case */
 	uint64_t linger_nsec; /* as struct porters_attr */
 	void (*activity)(void *arg); /* called after a porter was heard */
+	void (*zygote_ended)(void *arg); /* called once: no porter can be started any more */
 	void *arg;
 };
 

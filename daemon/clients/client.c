@@ -11,6 +11,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "daemon/session/dispatch.h"
 #include "proto/base/cleanup.h"
 #include "proto/base/nsec.h"
 
@@ -68,7 +69,9 @@ static void on_handshake(void *arg)
 {
 	struct client *client = arg;
 
-	if (client->session->version == 0)
+	if (client->session->hello)
+		hello_give_up(client->session, client->handshake_nsec / NSEC_PER_MSEC);
+	else if (client->session->version == 0)
 		session_end(client->session, SHMD_STATUS_PROTOCOL, "no Hello within %" PRIu64 " ms",
 			    client->handshake_nsec / NSEC_PER_MSEC);
 }

@@ -30,7 +30,8 @@ struct porter_order {
 
 /* A porter's reports. */
 enum porter_event {
-	PORTER_PACKET = 1, /* of PORTER_RECV; the bytes follow, and perhaps a descriptor comes with it */
+	PORTER_STARTED = 1, /* the first one: the process runs */
+	PORTER_PACKET, /* of PORTER_RECV; the bytes follow, and perhaps a descriptor comes with it */
 	PORTER_CLOSED, /* of PORTER_DROP */
 	PORTER_ENDED, /* of PORTER_END */
 };

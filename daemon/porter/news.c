@@ -104,9 +104,19 @@ static int on_ended(struct porter *porter, const struct news *news)
 	return 0;
 }
 
+static int on_started(struct porter *porter)
+{
+	porter->is_running = true;
+	if (!list_empty(&porter->waiting))
+		porters_alarm(porter->porters, 0);
+	return 0;
+}
+
 static int on_news(struct porter *porter, struct news *news)
 {
 	switch (news->head.event) {
+	case PORTER_STARTED:
+		return on_started(porter);
 	case PORTER_PACKET:
 		return on_packet(porter, news);
 	case PORTER_CLOSED:

@@ -18,6 +18,11 @@
 
 #define RETRY_NSEC (10 * NSEC_PER_MSEC) /* a full channel */
 
+bool porter_slot_is_ready(const struct porter_slot *slot)
+{
+	return slot->porter->is_running && slot->is_there;
+}
+
 /* 0, or -EAGAIN: not now. */
 static int send_order(struct porter *porter, const struct porter_order *order, int fd)
 {
@@ -142,7 +147,7 @@ void porter_flush(struct porter *porter)
 		if (r < 0)
 			break;
 		list_del(&slot->pending);
-		if (!list_empty(&slot->waiting))
+		if (!list_empty(&slot->waiting) && porter_slot_is_ready(slot))
 			porters_alarm(porter->porters, 0);
 	}
 	if (r == 0)

@@ -21,6 +21,7 @@ struct porter {
 	struct list link;
 	uint32_t uid;
 	int channel; /* owned; -1: no process runs now */
+	bool is_running; /* the process has reported that it runs */
 	void *watch;
 	struct list slots; /* struct porter_slot.link */
 	struct list holds; /* struct held.link */
@@ -75,6 +76,8 @@ struct held {
 struct porters {
 	struct porters_attr attr;
 	int lifeline; /* owned, or -1 */
+	int fork_error; /* that the zygote reported last, or 0 */
+	bool is_over; /* the zygote has ended */
 	struct list all; /* struct porter.link */
 	struct hash by_uid; /* struct porter */
 	struct hash slots, holds; /* by number */
@@ -99,6 +102,7 @@ void held_remove(struct held *held, int fd);
 int held_find(struct held *held);
 
 /* orders.c */
+bool porter_slot_is_ready(const struct porter_slot *slot); /* its porter runs and has the socket */
 int porter_send_op(struct porter_slot *slot, enum porter_op op, uint32_t value, int fd); /* 0, or -EAGAIN: not now */
 void attaching_free(struct attaching **at); /* closes it, and unlinks it from the list that *at is in */
 bool porter_is_behind(const struct porter *porter);

@@ -80,6 +80,7 @@ static void end_process(struct porter *porter)
 	hooks->unwatch(hooks->arg, porter->watch);
 	porter->watch = NULL;
 	porter->channel = safe_close(porter->channel);
+	porter->is_running = false;
 }
 
 static bool needs_process(const struct porter *porter)
@@ -107,7 +108,7 @@ static void forget_all(struct porter *porter)
 	}
 }
 
-/* The packets that the porter has read are lost. */
+/* The packets that the porter has read are lost. Without a zygote nobody reads the others. */
 static void fail_waiting(struct porter *porter)
 {
 	struct porter_slot *slot, *tmp;
@@ -115,7 +116,7 @@ static void fail_waiting(struct porter *porter)
 
 	fdlist_init(&none);
 	list_for_each_entry_safe(slot, tmp, &porter->slots, link) {
-		if (!slot->next || !slot->is_asked)
+		if (!slot->next || (!slot->is_asked && !porter->porters->is_over))
 			continue;
 		held_free(take_ptr(slot->next));
 		slot->is_asked = false;
@@ -129,7 +130,7 @@ static void restart_process(struct porter *porter)
 	uint64_t now = nsec_now();
 	int r;
 
-	if (porter->channel >= 0 || !needs_process(porter))
+	if (porter->channel >= 0 || !needs_process(porter) || porter->porters->is_over)
 		return;
 	if (porter->started_nsec > 0 && now - porter->started_nsec < RESTART_NSEC) {
 		porters_alarm(porter->porters, RESTART_NSEC);
@@ -147,13 +148,37 @@ static void restart_process(struct porter *porter)
 static int try_start(struct porter *porter)
 {
 	bool is_early = porter->started_nsec > 0 && nsec_now() - porter->started_nsec < RESTART_NSEC;
-	int r = is_early ? -EAGAIN : start_process(porter);
+	int r = porter->porters->is_over ? -EPIPE : is_early ? -EAGAIN : start_process(porter);
 
 	if (r == -EAGAIN)
 		porters_alarm(porter->porters, is_early ? RESTART_NSEC : RETRY_NSEC);
-	else if (r < 0)
+	else if (r < 0 && !porter->porters->is_over)
 		tell_failed(porter, strerror(-r));
 	return r == -EAGAIN ? 0 : r;
+}
+
+int porters_hear_zygote(struct porters *porters)
+{
+	struct porter *porter;
+	int r;
+
+	do
+		r = zygote_hear(porters->attr.zygote, &porters->fork_error);
+	while (r == 0);
+	if (r == -EAGAIN)
+		return 0;
+	porters->is_over = true;
+	list_for_each_entry(porter, &porters->all, link)
+		if (porter->channel < 0)
+			fail_waiting(porter);
+	return r;
+}
+
+const char *porters_trouble(const struct porters *porters)
+{
+	if (porters->is_over)
+		return "the process that starts it has ended";
+	return porters->fork_error < 0 ? strerror(-porters->fork_error) : NULL;
 }
 
 static void on_death(struct porter *porter)
@@ -279,7 +304,7 @@ static void tell_ready(struct porter *porter)
 	struct porter_slot *slot, *tmp;
 
 	list_for_each_entry_safe(slot, tmp, &porter->waiting, waiting) {
-		if (!slot->is_there)
+		if (!porter_slot_is_ready(slot))
 			continue;
 		list_del(&slot->waiting);
 		slot->ready(slot->arg);

@@ -41,13 +41,16 @@ int porters_new(const struct porters_attr *attr, struct porters **ret_porters);
 struct porters *porters_free(struct porters *porters);
 /* fd hangs up when the service manager closes all that it kept. Taken; below 0: there is none. Before the first slot. */
 void porters_set_lifeline(struct porters *porters, int fd);
+/* Call while the zygote's channel is readable. 0; -EPIPE: the zygote has ended, and no porter can be started any more. */
+int porters_hear_zygote(struct porters *porters);
+const char *porters_trouble(const struct porters *porters); /* why no porter can be started now; NULL: not known */
 void porter_readable(struct porter *porter);
 void porters_tick(struct porters *porters);
 
 /* The packet of porter_slot_recv(); arguments as in framing_recv(). The caller closes what is left in *fds. */
 typedef void (*porter_packet_fn)(void *arg, int r, const void *buf, size_t bytes, struct fdlist *fds);
 
-/* The porter has the socket, too: from here on the socket may take descriptors. */
+/* The porter runs and has the socket, too: from here on the socket may take descriptors. */
 typedef void (*porter_ready_fn)(void *arg);
 
 struct porter_slot_attr {
@@ -61,7 +64,7 @@ struct porter_slot_attr {
 
 /* -ENOMEM; or why no porter can be started. */
 int porter_slot_new(struct porters *porters, const struct porter_slot_attr *attr, struct porter_slot **ret_slot);
-/* True: its porter has the socket. False: `ready` is called from the loop when it has. */
+/* True: its porter runs and has the socket. False: `ready` is called from the loop once that is so. */
 bool porter_slot_await(struct porter_slot *slot);
 /*
  * A descriptor of the daemon's own which the client has too and can watch: the porter holds it until the slot ends. fd is borrowed.
@@ -71,8 +74,8 @@ int porter_slot_attach(struct porter_slot *slot, int fd, bool is_lasting);
 /* Memory that the client has as well: its porter holds fd from here on, as if it had come in a packet. -ENOMEM. */
 int porter_slot_hold(struct porter_slot *slot, int fd);
 /*
- * The porter reads the next packet; nobody else reads this socket before that packet has come. -ENOMEM. If the porter dies, the
- * packet comes with -EPIPE.
+ * The porter reads the next packet; nobody else reads this socket before that packet has come. If the porter dies, the packet comes
+ * with -EPIPE. -ENOMEM; -EPIPE: no porter runs, and none can be started any more.
  */
 int porter_slot_recv(struct porter_slot *slot);
 void porter_slot_keep(struct porter_slot *slot, bool is_kept); /* the service manager has the socket */

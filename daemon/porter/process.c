@@ -463,6 +463,7 @@ void process_run(const struct process_attr *attr)
 	porter.packet = need(malloc(FRAMING_MAX_PACKET_BYTES + 1));
 	snprintf(name, sizeof(name), "porter %u", attr->uid);
 	prctl(PR_SET_NAME, name);
+	send_event(PORTER_STARTED, 0, 0);
 	while (serve_one())
 		;
 	if (porter.holds.n > 0 || porter.slots.n > 0)

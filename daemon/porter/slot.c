@@ -56,9 +56,11 @@ void slot_free(struct porter_slot *slot)
 
 bool porter_slot_await(struct porter_slot *slot)
 {
-	if (!slot->is_there && list_empty(&slot->waiting))
+	bool is_ready = porter_slot_is_ready(slot);
+
+	if (!is_ready && list_empty(&slot->waiting))
 		list_add_tail(&slot->porter->waiting, &slot->waiting);
-	return slot->is_there;
+	return is_ready;
 }
 
 int porter_slot_attach(struct porter_slot *slot, int fd, bool is_lasting)
@@ -102,6 +104,8 @@ int porter_slot_hold(struct porter_slot *slot, int fd)
 int porter_slot_recv(struct porter_slot *slot)
 {
 	assert_bug(!slot->next);
+	if (slot->porter->channel < 0 && slot->porter->porters->is_over)
+		return -EPIPE;
 	slot->next = held_new(slot);
 	if (!slot->next)
 		return -ENOMEM;

@@ -3,7 +3,8 @@
  * A loop that forks.
  *
  * A porter receives its own order, so that the zygote never has the porter's channel: the daemon does not wait before it sends on
- * the channel, and the last close of a channel closes what was sent. While no process can be forked the order stays in the socket.
+ * the channel, and the last close of a channel closes what was sent. While no process can be forked the order stays in the socket,
+ * and the zygote reports the error, once.
  *
  * The zygote has its channel and the daemon's pidfd, and nothing else: no standard streams, so that a reader of the daemon's
  * output does not wait for a porter. Signals that end the daemon do not end it; the end of the channel does.
@@ -157,20 +158,21 @@ static void __attribute__((noreturn)) be_porter(int from, int taken, int daemon_
 static int fork_porter(int from, int daemon_pidfd)
 {
 	_cleanup_close_ int heard = -1;
-	int ends[2];
+	int ends[2], r;
 	pid_t pid;
 
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return -errno;
 	heard = ends[0];
 	pid = fork();
+	r = pid < 0 ? -errno : 0;
 	if (pid == 0) {
 		close(heard);
 		be_porter(from, ends[1], daemon_pidfd);
 	}
 	close(ends[1]);
-	if (pid < 0)
-		return -EAGAIN;
+	if (r < 0)
+		return r;
 	while (read(heard, &(char){0}, 1) < 0 && errno == EINTR)
 		;
 	return 0;
@@ -178,9 +180,16 @@ static int fork_porter(int from, int daemon_pidfd)
 
 static void __attribute__((noreturn)) serve(int from, int daemon_pidfd)
 {
-	while (wait_for_order(from))
-		if (fork_porter(from, daemon_pidfd) < 0)
+	int reported = 0;
+
+	while (wait_for_order(from)) {
+		int r = fork_porter(from, daemon_pidfd);
+
+		if (r != reported && send(from, &r, sizeof(r), MSG_DONTWAIT | MSG_NOSIGNAL) == sizeof(r))
+			reported = r;
+		if (r < 0)
 			poll(NULL, 0, RETRY_MSEC);
+	}
 	_exit(EXIT_SUCCESS);
 }
 
@@ -249,4 +258,20 @@ int zygote_fork(int zygote, const struct zygote_order *order, int lifeline, int 
 	if (r == 0)
 		*ret_channel = take_fd(&ours);
 	return r;
+}
+
+int zygote_hear(int zygote, int *ret_error)
+{
+	int error = 0;
+	ssize_t n;
+
+	do
+		n = recv(zygote, &error, sizeof(error), MSG_DONTWAIT);
+	while (n < 0 && errno == EINTR);
+	if (n < 0 && errno == EAGAIN)
+		return -EAGAIN;
+	if (n != sizeof(error))
+		return -EPIPE;
+	*ret_error = error;
+	return 0;
 }

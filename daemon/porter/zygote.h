@@ -15,5 +15,10 @@ int zygote_start(int *ret_channel);
  * 0; -EAGAIN: the zygote does not keep up; or another negative errno.
  */
 int zygote_fork(int zygote, const struct zygote_order *order, int lifeline, int *ret_channel);
+/*
+ * The zygote's report that forking works (*ret_error is 0) or fails (negative errno). Does not wait. 0; -EAGAIN: no report; -EPIPE:
+ * the zygote has ended.
+ */
+int zygote_hear(int zygote, int *ret_error);
 
 #endif

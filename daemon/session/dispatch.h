@@ -25,6 +25,7 @@ enum shmd_status dispatch_status(enum msg_kind kind, int err);
 
 int handle_hello(struct request *req);
 void hello_go_on(struct session *session); /* its porter has the socket. The session may be gone here */
+void hello_give_up(struct session *session, uint64_t msec); /* so long no porter has its socket. Ends the session */
 int handle_nic_list(struct request *req);
 int handle_nic_open(struct request *req);
 int handle_nic_doorbell(struct request *req);

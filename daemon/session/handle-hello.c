@@ -11,6 +11,7 @@
 #include <string.h>
 #include <syslog.h>
 
+#include "daemon/porter/porter.h"
 #include "proto/framing.h"
 
 static uint32_t limit32(const struct registry *registry, enum quota_what what)
@@ -141,6 +142,13 @@ static int hello(struct request *req)
 	return 0;
 }
 
+static const char *trouble_of(const struct session *session, const char *otherwise)
+{
+	const char *trouble = porters_trouble(session->registry->attr.porters);
+
+	return trouble ? trouble : otherwise;
+}
+
 /* 0, REQUEST_WAITS, or a refusal. */
 static int await_porter(struct request *req)
 {
@@ -153,7 +161,7 @@ static int await_porter(struct request *req)
 		return request_fail(req, SHMD_STATUS_NO_MEMORY,
 				    "shmemd cannot start the process that receives descriptors of uid %u: %s; try again, and if that "
 				    "does not help, have shmemd restarted",
-				    session->identity.uid, strerror(-r));
+				    session->identity.uid, trouble_of(session, strerror(-r)));
 	session->hello = req;
 	session->is_reading = true;
 	session_call_attention(session);
@@ -169,6 +177,13 @@ void hello_go_on(struct session *session)
 	req->answer(req, handle_hello(req));
 	request_free(req);
 	session_go_on(session);
+}
+
+void hello_give_up(struct session *session, uint64_t msec)
+{
+	session_end(session, SHMD_STATUS_NO_MEMORY,
+		    "shmemd cannot start the process that receives descriptors of uid %u: %s (tried for %" PRIu64 " ms)",
+		    session->identity.uid, trouble_of(session, "it does not begin"), msec);
 }
 
 int handle_hello(struct request *req)

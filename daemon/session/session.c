@@ -421,7 +421,7 @@ static void ask_porter(struct session *session)
 	int r = porter_slot_recv(session->connection.slot);
 
 	if (r < 0) {
-		session_end(session, SHMD_STATUS_NO_MEMORY, "no memory to receive a descriptor with: %s", strerror(-r));
+		session_end(session, SHMD_STATUS_NO_MEMORY, "cannot receive a descriptor: %s", strerror(-r));
 		return;
 	}
 	session->is_reading = true;

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -123,9 +124,13 @@ static void on_packet(void *arg, int r, const void *buf, size_t bytes, struct fd
 	snprintf(client->text, sizeof(client->text), "%.*s", (int)bytes, bytes ? (const char *)buf : "");
 }
 
+static void ignore_ready(void *arg)
+{
+}
+
 static void client_init(struct client *client, struct scene *s)
 {
-	struct porter_slot_attr attr = {.uid = UID, .account = s->account, .packet = on_packet, .arg = client};
+	struct porter_slot_attr attr = {.uid = UID, .account = s->account, .packet = on_packet, .ready = ignore_ready, .arg = client};
 	int socks[2];
 
 	ASSERT_OK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, socks));
@@ -557,15 +562,33 @@ static void limit_processes(rlim_t n)
 	ASSERT_OK(prlimit(zygote, RLIMIT_NPROC, &limit, NULL));
 }
 
-/* All that was sent lies in a channel that only the order for its porter has: nobody closes it. */
+static void hear_zygote_until(struct scene *s, bool is_in_trouble)
+{
+	uint64_t end = nsec_now() + PATIENCE_NSEC;
+
+	while (!porters_trouble(s->porters) == is_in_trouble) {
+		ASSERT_LT(nsec_now(), end);
+		ASSERT_OK(porters_hear_zygote(s->porters));
+		hear(s);
+	}
+}
+
+/* The limit of processes does not bind root. */
+static void be_ordinary(void)
+{
+	if (geteuid() == 0 && setresuid(UID, UID, UID) < 0)
+		test_skip("root here cannot become an ordinary user");
+	prctl(PR_SET_DUMPABLE, 1);
+}
+
+/* Everything that was sent lies in a channel that only the order for its porter has: nobody closes it. */
 TEST_TIMEOUT(order_for_a_porter_waits_while_none_can_be_forked, 60)
 {
 	struct client client;
 	struct scene s;
 	int pipe;
 
-	if (geteuid() == 0)
-		test_skip("root may have more processes than its limit");
+	be_ordinary();
 	scene_init(&s);
 	limit_processes(0);
 	client_init(&client, &s);
@@ -575,11 +598,53 @@ TEST_TIMEOUT(order_for_a_porter_waits_while_none_can_be_forked, 60)
 		hear(&s);
 	ASSERT_EQ(s.n_failed, 0);
 	ASSERT(is_open_elsewhere(pipe));
+	hear_zygote_until(&s, true);
+	ASSERT_STREQ(porters_trouble(s.porters), strerror(EAGAIN));
 	limit_processes(RLIM_INFINITY);
 	expect_closed_elsewhere(pipe, &s);
+	hear_zygote_until(&s, false);
 	ASSERT_EQ(s.n_failed, 0);
 	close(pipe);
 	scene_deinit(&s);
+}
+
+/* Nobody starts porters any more: the one that runs goes on, and once it has ended, nobody waits. */
+TEST_TIMEOUT(end_of_the_zygote_is_reported_and_nobody_waits_for_a_porter, 60)
+{
+	struct porter_slot_attr attr = {.uid = UID + 1, .packet = on_packet};
+	uint64_t end = nsec_now() + PATIENCE_NSEC;
+	struct porter_slot *slot;
+	struct client client;
+	struct scene s;
+	pid_t porter;
+
+	scene_init(&s);
+	client_init(&client, &s);
+	while ((porter = find_porter()) == 0)
+		hear(&s);
+	ASSERT_OK(kill(find_child(getpid(), "shmemd-zygote"), SIGKILL));
+	while (porters_hear_zygote(s.porters) == 0)
+		ASSERT_LT(nsec_now(), end);
+	ASSERT(porters_trouble(s.porters));
+	close(send_pipe(&client));
+	receive(&client, &s);
+	ASSERT_OK(client.r);
+	held_close(client.fd);
+	ASSERT_ERR(porter_slot_new(s.porters, &attr, &slot), EPIPE);
+	ASSERT_OK(porter_slot_recv(client.slot));
+	client.heard = false;
+	ASSERT_OK(kill(porter, SIGKILL));
+	while (!client.heard) {
+		ASSERT_LT(nsec_now(), end);
+		hear(&s);
+	}
+	ASSERT_ERR(client.r, EPIPE);
+	ASSERT_ERR(porter_slot_recv(client.slot), EPIPE);
+	ASSERT_EQ(s.n_failed, 1);
+	porter_slot_end(client.slot, client.sock);
+	close(client.peer);
+	porters_free(s.porters);
+	foreign_account_unref(s.account);
 }
 
 TEST_TIMEOUT(lasting_descriptor_is_given_to_the_next_porter, 60)
@@ -653,7 +718,13 @@ TEST_TIMEOUT(who_waits_for_a_porter_to_have_its_socket_is_told, 60)
 	attr.sock = socks[0];
 	attr.arg = &is_ready;
 	ASSERT_OK(porter_slot_new(s.porters, &attr, &slot));
+	ASSERT(!porter_slot_await(slot));
+	while (!is_ready) {
+		ASSERT_LT(nsec_now(), end);
+		hear(&s);
+	}
 	ASSERT(porter_slot_await(slot));
+	is_ready = false;
 	kill_porter(&s);
 	/* Porters of one uid are started no more often than once a second. */
 	ASSERT(!porter_slot_await(slot));
