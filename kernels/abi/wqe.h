@@ -183,7 +183,7 @@ SHMD_PIN_OFFSET(struct shmd_wqe_av_seg, rmac, 20);
 SHMD_PIN_OFFSET(struct shmd_wqe_av_seg, grh_gid_fl, 28);
 SHMD_PIN_OFFSET(struct shmd_wqe_av_seg, rgid, 32);
 
-/* Of a WQE of an XRC QP, behind the control segment (struct mlx5_wqe_xrc_seg): whose receive WQE, or PD, it is for. */
+/* Follows the control segment in a WQE of an XRC QP (struct mlx5_wqe_xrc_seg): the SRQ that the message goes to. */
 struct shmd_wqe_xrc_seg {
 	shmd_be32 srqn; /* 24 bits */
 	uint8_t reserved[12];
@@ -192,8 +192,8 @@ SHMD_PIN_SIZE(struct shmd_wqe_xrc_seg, 16);
 SHMD_PIN_OFFSET(struct shmd_wqe_xrc_seg, srqn, 0);
 
 /*
- * Of a WQE of a raw packet QP, behind the control segment (struct mlx5_wqe_eth_seg): offloads, and the first bytes of the
- * frame. What of them goes beyond two follows, padded to 16.
+ * Follows the control segment in a WQE of a raw packet QP (struct mlx5_wqe_eth_seg): offloads, and the first bytes of the frame.
+ * Bytes beyond the first two follow, padded to 16.
  */
 struct shmd_wqe_eth_seg {
 	uint8_t reserved0[4];
