@@ -597,8 +597,8 @@ def judge_hostile_picture(text, source, reason):
 
 def check_readme(cases, shmemctl, small):
     """The picture in the README, which is drawn in its folder, so that the title has no path."""
-    done = subprocess.run([shmemctl, 'topology', '--from', 'node.xml', '--svg', '-'], cwd=os.path.dirname(small), capture_output=True, text=True,
-                          check=False, timeout=60)
+    done = subprocess.run([os.path.abspath(shmemctl), 'topology', '--from', 'node.xml', '--svg', '-'], cwd=os.path.dirname(small),
+                          capture_output=True, text=True, check=False, timeout=60)
     with open(os.path.join(os.path.dirname(small), 'node.svg'), encoding='utf-8') as file:
         cases.add('the_picture_in_the_readme_is_up_to_date', [] if done.stdout == file.read() else
                   ['draw it again: cd tests/data/topology && shmemctl topology --from node.xml --svg node.svg', done.stderr])
