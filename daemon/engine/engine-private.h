@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of the engine share.
+ * Declarations that the files of the engine share.
  *
- * A QP is two halves that know nothing of each other but packets: struct requester (send queue, requests on
- * their way, responses) and struct responder (receive queue, requests of the peer). Each half executes one
- * packet at a time; a memory operation that completes later parks the half, and the packet's completion puts the
- * QP back on the ready list. Everything runs on the owner's thread except packet_free_remote().
+ * A QP has two halves that exchange packets only: struct requester (send queue, requests in flight, responses) and
+ * struct responder (receive queue, requests of the peer). Each half executes one packet at a time. A memory operation that
+ * completes later parks the half, and the packet's completion puts the QP back on the ready list. Everything runs on the
+ * owner's thread except packet_free_remote().
  */
 #ifndef SHMEMD_ENGINE_PRIVATE_H
 #define SHMEMD_ENGINE_PRIVATE_H
@@ -648,8 +648,8 @@ static inline bool qp_can_receive(const struct engine_qp *qp)
 }
 
 /*
- * In ERR because a former process left the outcome of an atomic unknown: its peer may not have heard so. What
- * that one executed is answered once more, and nothing else.
+ * In ERR because a former process left the outcome of an atomic unknown, and its peer may not know. The QP
+ * answers once more the requests that the former process executed, and nothing else.
  */
 static inline bool qp_answers_again(const struct engine_qp *qp)
 {
@@ -838,7 +838,7 @@ void timers_run(struct engine *engine);
 uint64_t timer_retry_nsec(uint8_t timeout);
 uint64_t timer_rnr_nsec(uint8_t encoded);
 
-/* Who sends it. */
+/* Writes the sender into the packet. */
 static inline void packet_sign(struct engine_packet *pkt, const struct engine_qp *qp)
 {
 	pkt->src_qpn = qp->attr.qpn;

@@ -144,7 +144,7 @@ enum engine_step {
 	ENGINE_STEP_CQE_STATE, /* noted with the QP */
 	ENGINE_STEP_CQE_NOTED, /* noted with the CQ */
 	ENGINE_STEP_NOTIFY, /* before a CQ with a new CQE is asked whether it is armed */
-	ENGINE_STEP_ERROR, /* a QP is in ERR, and nobody was told */
+	ENGINE_STEP_ERROR, /* a QP is in ERR, and its event is not sent yet */
 	ENGINE_STEP_MODIFY, /* new settings of a QP are noted, and not valid yet */
 	ENGINE_STEP_MODIFIED,
 	ENGINE_STEP_CONNECT, /* a DCI has another DCT, or a DCT another DCI: noted, and not valid yet */
@@ -173,8 +173,8 @@ struct engine_ops {
 	/* A clock that is read around turns while PDs compete, to share by time; NULL: by an estimate. */
 	uint64_t (*clock_nsec)(void *owner);
 	/*
-	 * The way of one message of UD QP `qpn`; `av` is a private copy of what the client wrote, any bytes. *ret_path is
-	 * zeroed before. A negative errno: the message is dropped, and nobody is told. NULL: there are no UD QPs.
+	 * The path of one message of UD QP `qpn`; `av` is a private copy of the client's address vector and may hold any bytes.
+	 * The engine zeroes *ret_path before. A negative errno: the engine drops the message silently. NULL: there are no UD QPs.
 	 */
 	int (*ud_path)(void *owner, uint32_t qpn, const struct shmd_wqe_av_seg *av, uint32_t payload_bytes,
 		       struct engine_ud_path *ret_path);
@@ -414,7 +414,7 @@ int engine_qp_create(struct engine *engine, const struct engine_qp_attr *attr); 
  */
 int engine_qp_destroy(struct engine *engine, uint32_t qpn);
 
-/* What a transition may set. Which fields a transition needs is IBTA table "QP state transition properties". */
+/* Fields that a transition may set. The IBTA table "QP state transition properties" lists those that it needs. */
 #define ENGINE_QP_SET_ACCESS 0x01u /* responder: access */
 #define ENGINE_QP_SET_PATH 0x02u /* RTR: dest_gid, dest_qpn, mtu */
 #define ENGINE_QP_SET_RQ_PSN 0x04u
@@ -448,8 +448,8 @@ struct engine_qp_modify {
 int engine_qp_modify(struct engine *engine, uint32_t qpn, const struct engine_qp_modify *mod);
 
 /*
- * A stream of a DCI in RTS that is in error takes WQEs again. Those that were posted before are flushed all the same if they
- * were fetched. -ENOENT; -EINVAL also for a stream that is not in error.
+ * A stream of a DCI in RTS that is in error takes WQEs again. Older WQEs that the engine has fetched still end in flushes.
+ * -ENOENT; -EINVAL also for a stream that is not in error.
  */
 int engine_qp_reset_stream(struct engine *engine, uint32_t qpn, uint16_t stream);
 

@@ -473,7 +473,7 @@ void ledger_note_connection(struct engine_qp *qp)
 	if (qp->dc.parent)
 		slot->settings[qp->settings_half].path = qp->path;
 	fault_point(qp->engine, ENGINE_STEP_CONNECT);
-	/* Of the former connection nothing is heard any more, so it may have the indexes of this one for a moment. */
+	/* The former connection receives nothing any more, so its note may have the indexes of the new one for a moment. */
 	ledger_note_resp(qp);
 	fault_point(qp->engine, ENGINE_STEP_CONNECTED);
 	qp->dc_half = !qp->dc_half;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What of an engine outlives its process: one ledger for each context, in memory that the owner gives (a memfd mapping).
+ * The part of an engine that outlives its process: one ledger for each context, in memory that the owner gives (a memfd mapping).
  *
  * A ledger holds what the executor must know to go on after SIGKILL at any instruction: indexes and PSNs, the settings of a QP,
  * results of atomics, and one entry of work that touches several of these at once. Rings, dbrecs and payload are the client's
@@ -68,9 +68,9 @@ int engine_srq_restore(struct engine *engine, const struct engine_srq_attr *attr
 int engine_qp_restore(struct engine *engine, const struct engine_qp_attr *attr);
 
 /*
- * All objects of all contexts are back, here and in the engines that routes lead to: routes are taken, connections of DCTs made
- * anew, and what was on its way is due. What the ledgers know and nobody restored is forgotten. A QP whose peer has no
- * route any more goes to ERR with an event, syndrome 0x15. Once for each engine, also one without ledgers; never fails.
+ * Call it once for each engine, also one without ledgers, after all objects of all contexts are back, here and in the engines at
+ * the end of routes. It takes routes, makes connections of DCTs anew and sends again what was in flight. It forgets objects of the
+ * ledgers that nobody restored. A QP whose peer has no route any more goes to ERR with an event, syndrome 0x15. Never fails.
  */
 void engine_ledger_recover(struct engine *engine);
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Of which parts of other keys a memory key consists: the list of a UMR or of a command.
+ * Parses the parts of other keys that make up a memory key: the list of a UMR or of a command.
  *
- * Three kinds, after mlx5dv.h of rdma-core: KLMs (mlx5_wqe_umr_klm_seg), KSMs, which are the same with one length for
- * all, and a pattern that is repeated (mlx5_wqe_umr_repeat_block_seg), told by the word that stands where a KLM has its key.
- * Refused: parts without a length, which hardware reads as 2 GiB, empty lists and patterns, more parts than there is room for, a
- * pattern that does not fit into its list. Lists of pages (MTT) name physical memory: nobody here may write one.
+ * There are three kinds, after mlx5dv.h of rdma-core: KLMs (mlx5_wqe_umr_klm_seg), KSMs, which share one length, and a repeated
+ * pattern (mlx5_wqe_umr_repeat_block_seg), marked by the word where a KLM has its key. The parser refuses parts without a length,
+ * which hardware reads as 2 GiB, empty lists and patterns, more parts than there is room for, and a pattern that does not fit into
+ * its list. Lists of pages (MTT) name physical memory and are always refused.
  * No state, no allocation: any thread.
  */
 #include <endian.h>

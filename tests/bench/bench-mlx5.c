@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What queues cost on ConnectX NICs whose firmware takes its time: attaching, 1,000 QPs by phase, memory of RC QPs and of
+ * The cost of queues on ConnectX NICs whose firmware takes its time: attaching, 1,000 QPs by phase, memory of RC QPs and of
  * a session with dynamic connections, in time, memory and firmware commands. Goals are shown and judge nothing.
  *
  *	bench-mlx5 MLX5SIM WITH_DAEMON SHMEMD SHMEMCTL		all parts, each with a simulator and a daemon of its own

@@ -13,7 +13,7 @@ import checklib
 from checklib import Planted
 
 # The goal is 60. Lower the limit whenever a room is rewritten.
-LIMIT = 267
+LIMIT = 250
 
 OPENING = re.compile(r'(?:^|[.:;!?]\s+)(What|Who|Of|Those)\s+(?![^.?!]*\?)[a-z]')
 PHRASE = re.compile(r'\b(?:is|are|was|were|be|been|being) told\b|\b(?:is|are) said of\b')
@@ -33,7 +33,7 @@ def comments_of_code(text):
     out, at = [], 0
     for match in COMMENT.finditer(text):
         out.append(re.sub(r'[^\n]', ' ', text[at:match.start()]))
-        out.append(re.sub(r'^\s*\*', ' ', match.group().replace('/*', '  ').replace('*/', '  ').replace('//', '  '), flags=re.M))
+        out.append(re.sub(r'^[ \t]*\*', ' ', match.group().replace('/*', '  ').replace('*/', '  ').replace('//', '  '), flags=re.M))
         at = match.end()
     out.append(re.sub(r'[^\n]', ' ', text[at:]))
     return ''.join(out)

@@ -16,9 +16,9 @@ fi
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 for way in ioctl library; do
-    for program in test-mlx5-adopt test-mlx5-backend; do
+    for program in mlx5sim/test-mlx5-adopt mlx5sim/test-mlx5-backend unit/nic/test-nic-contract; do
         # Without the stand-in for its exports: the library has its own.
-        LD_LIBRARY_PATH=$libs SHMEMD_MLX5_OBJECTS=$way "$build/tests/mlx5sim/mlx5sim" --nics 2 --log "$log" -- \
-            "$build/tests/mlx5sim/$program" | tail -n 1 | sed "s/^/$way, $program: /"
+        LD_LIBRARY_PATH=$libs SHMEMD_MLX5_OBJECTS=$way SHMEMD_TEST_BACKEND=mlx5 "$build/tests/mlx5sim/mlx5sim" --nics 2 --log "$log" -- \
+            "$build/tests/$program" | tail -n 1 | sed "s|^|$way, ${program##*/}: |"
     done
 done

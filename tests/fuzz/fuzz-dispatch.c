@@ -286,7 +286,7 @@ static void pair_connect(struct pair *pair, struct lab *lab)
 {
 	int r = pair_try(pair, lab);
 
-	/* Who has sent much is refused until it is closed, which other threads do in their own time. */
+	/* A client that has sent many descriptors is refused until other threads have closed them. */
 	if (r == -EDQUOT) {
 		close(pair->raw.sock);
 		later_wait();

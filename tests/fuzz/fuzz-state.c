@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Any bytes as a saved state. What can be read goes on: a commit leaves what was there and what it put, also for whoever opens it
- * next; what cannot is refused, and its file can be written anew.
+ * Any bytes as a saved state. A state that can be read goes on: after a commit, and after the next open, it holds its old records and
+ * the new ones. Any other is refused, and its file can be written anew.
  *
- * The first byte says which sums are made right, since nobody guesses them; the next 160 are head and mark, and the rest is what
- * follows the first block.
+ * The first byte selects the checksums that the fuzzer corrects, since mutation does not find them. The next 160 bytes are head and
+ * mark, and the rest follows the first block.
  */
 #include <errno.h>
 #include <fcntl.h>

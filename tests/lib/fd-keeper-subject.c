@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What test-fd-keeper runs in place of a daemon: counts its lives in a kept state, which it keeps under two names, and a
- * socket that has hung up, twice. Says what SHMEMD_FAULT and SUBJECT_NEXT are.
+ * test-fd-keeper runs this program in place of a daemon. It counts its lives in a kept state under two names, keeps a socket that has
+ * hung up twice, and prints SHMEMD_FAULT and SUBJECT_NEXT.
  */
 #include <signal.h>
 #include <stdio.h>

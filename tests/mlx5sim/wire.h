@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the preloaded shim and the simulator say to each other.
+ * Messages between the preloaded shim and the simulator.
  *
  * A client's command fd is one end of a SOCK_SEQPACKET connection to the simulator. For each ioctl or mmap the shim
  * sends one struct sim_request on it, with one end of a fresh socket pair attached. On that pair the simulator asks for

@@ -90,7 +90,7 @@ static void print_table(const struct totals *totals)
 	}
 }
 
-/* What the demo left out, so that nobody takes it for done. */
+/* Prints what the demo left out, so that its result claims no more. */
 static void print_lacks(uint32_t lacks, FILE *to)
 {
 	if (lacks & SHMD_ATOMIC_8) {

@@ -66,11 +66,11 @@ struct health_lab {
 };
 
 /*
- * Daemon, peer, sides, connected QPs. `params` are those of this side's QPs. grace: an option of a daemon whose sessions outlive
- * it; NULL: they do not.
+ * Starts daemon and peer, opens the sides and connects their QPs. `params` are for this side's QPs. `grace` is the option of a daemon
+ * whose sessions outlive it, or NULL.
  */
 void health_lab_open(struct health_lab *lab, const struct shmd_qp_params *params, const char *grace);
-/* What is left of it; the daemon is stopped when it is still there. */
+/* Closes the rest, and stops the daemon if it still runs. */
 void health_lab_close(struct health_lab *lab);
 
 /* Brings the QPs to where they must wait, then calls every function in its thread. limit: nsec by start. */

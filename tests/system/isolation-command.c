@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a session tries by the command descriptor of its own mlx5 context: the kernel's interface, by hand. Handles are
- * small numbers, so all of them are tried; the victim's numbers are known.
+ * Attacks of a session by the command descriptor of its own mlx5 context, through the kernel's interface. Handles are small numbers,
+ * so the attacker tries all of them; it knows the victim's numbers.
  */
 #include "tests/system/isolation.h"
 

@@ -207,7 +207,7 @@ static void run_server(const struct mute_file *file, int sock)
 	serve(fuse, file->state);
 }
 
-/* What else is open is the test's, which may want to close the last copy. */
+/* Other descriptors belong to the test, which may want to close the last copy. */
 static int keep_only(int sock)
 {
 	int kept = dup2(sock, STDERR_FILENO + 1);

@@ -191,8 +191,8 @@ static void __attribute__((noreturn)) stand_while_mapping(const struct victim *v
 }
 
 /*
- * Of a process that maps the page while that is being read elsewhere: its list of mappings is locked meanwhile, and the last close
- * of a userfaultfd changes that list.
+ * A process maps the page while another one reads it. Its list of mappings is locked meanwhile, and the last close of a userfaultfd
+ * changes that list.
  */
 static int make_userfaultfd(struct victim *victim)
 {

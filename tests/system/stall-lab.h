@@ -17,19 +17,19 @@ enum stall {
 	STALL_PIPE, /* a thread writes into its other end */
 	STALL_EVENTFD, /* a thread waits for it with epoll */
 	STALL_USERFAULTFD, /* a thread maps memory in its process */
-	STALL_EPOLL, /* watches very much, and each item is closed with it */
+	STALL_EPOLL, /* watches many items, and closes each of them with itself */
 	STALL_PACKET, /* a packet socket: the kernel waits for all its processors */
-	STALL_INOTIFY, /* watches much */
+	STALL_INOTIFY, /* has many watches */
 	STALL_N
 };
 
 enum stall_way {
 	STALL_WITHDRAWN, /* published, and withdrawn again: the daemon closes it */
-	STALL_PUBLISHED, /* it stays, until the daemon dies or the attacker is told to hang up */
-	STALL_HANDED_OUT, /* not its own: those of the daemon's that it is given and can watch; and it hangs up */
+	STALL_PUBLISHED, /* published until the daemon dies or the test makes the attacker hang up */
+	STALL_HANDED_OUT, /* the attacker watches descriptors that the daemon handed out, and hangs up */
 	STALL_EARLY, /* before Hello, to a service manager's socket while no daemon runs */
-	STALL_UNREAD, /* sent when the attacker is told, behind what ends the session: while no daemon runs, so that nobody reads it */
-	STALL_LATE, /* sent when the attacker is told, while no daemon runs: for a session that is kept */
+	STALL_UNREAD, /* sent on command while no daemon runs, behind a packet that ends the session: no daemon reads it */
+	STALL_LATE, /* sent on command while no daemon runs, for a kept session */
 	STALL_WAY_N
 };
 

@@ -12,7 +12,7 @@
 #define OLD 0x1122334455667788ull
 #define VALUE 0x0f0e0d0c0b0a0908ull
 
-/* As the simulated ConnectX was told (--atomics); soft NICs have all. */
+/* Set by --atomics of the simulated ConnectX; soft NICs have all. */
 static uint32_t expected(void)
 {
 	const char *name = getenv("SHMEMD_TEST_ATOMICS");

@@ -51,7 +51,7 @@ static void client_attr(struct lab *lab)
 
 	ASSERT_OK(setenv("SHMEMD_SOCKET", lab->daemon.socket, 1));
 	ASSERT_OK(shmd_client_open(&attr, &client));
-	/* Of role client: it has a page. */
+	/* The role client has a page. */
 	ASSERT(shmd_client_health_page(client));
 	shmd_client_close(client);
 }

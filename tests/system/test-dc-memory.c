@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a session with dynamic connections costs, with a few peers and with thousands: daemon, queue memory, quota.
+ * The cost of a session with dynamic connections, with a few peers and with thousands: daemon, queue memory, quota.
  * Addresses of peers are copies of a real one under other numbers and keys.
  */
 #include <inttypes.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What clients publish goes to a service manager that outlives the daemon, and closes it. So only memfds go there, which make
- * nobody wait; a session with anything else is served, ends with its daemon, and an administrator sees why.
+ * Descriptors that clients publish may go to a service manager, which outlives the daemon and closes them. So only memfds go there,
+ * whose close never blocks. A session with any other descriptor is served and ends with its daemon, and an administrator sees why.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -654,7 +654,7 @@ TEST_TIMEOUT(a_map_and_exclusions_of_the_settings_hold_and_are_read_again, 60)
 	ASSERT_OK(open_first(&daemon, NULL, nic, reason));
 	ASSERT_STREQ(nic, "soft0");
 
-	/* A name with a typing error is no reason to stop, and is told. */
+	/* A misspelled name does not stop the daemon; it logs the name. */
 	write_text(conf, "nics-include = ef:00.0, f0:00.0:1, mlx5_O\n");
 	ASSERT_OK(kill(daemon.pid, SIGHUP));
 	fixture_daemon_assert_logged(&daemon, "warning: nics-include names mlx5_O, a NIC that this machine does not have");

@@ -74,7 +74,7 @@ static int connect_pairs(struct pe *pe)
 	return r;
 }
 
-/* The first post follows at once: the peer need not be told. */
+/* The first post follows at once, without a message to the peer. */
 static void put_to_all(struct pe *pe)
 {
 	for (unsigned int i = 0; i < pe->n; i++) {

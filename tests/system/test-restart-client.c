@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a client of the library sees of a daemon that dies under a service manager that keeps its descriptors: calls and waits go
- * on, requests are carried out once, and when no daemon comes back everything ends with the reason. shmemctl's view as well.
+ * A client of the library, and shmemctl, while the daemon dies under a service manager that keeps descriptors: calls and waits go on,
+ * the daemon carries out each request once, and if no daemon comes back everything ends with the reason.
  */
 #include <errno.h>
 #include <pthread.h>

@@ -27,7 +27,7 @@
 #define DEATH_NSEC NSEC_PER_SEC
 #define WAIT_SEC 8 /* for one answer: then the daemon stands */
 
-/* What takes so long fails the test in words, and not by its time limit. */
+/* A wait that takes too long fails the test with a message, before its time limit does. */
 static void limit_waiting(const struct raw_client *raw)
 {
 	const struct timeval most = {.tv_sec = WAIT_SEC};

@@ -595,6 +595,15 @@ def judge_hostile_picture(text, source, reason):
     return problems + ([f'elements of others: {strange}'] if strange else [])
 
 
+def check_readme(cases, shmemctl, small):
+    """The picture in the README, which is drawn in its folder, so that the title has no path."""
+    done = subprocess.run([os.path.abspath(shmemctl), 'topology', '--from', 'node.xml', '--svg', '-'], cwd=os.path.dirname(small),
+                          capture_output=True, text=True, check=False, timeout=60)
+    with open(os.path.join(os.path.dirname(small), 'node.svg'), encoding='utf-8') as file:
+        cases.add('the_picture_in_the_readme_is_up_to_date', [] if done.stdout == file.read() else
+                  ['draw it again: cd tests/data/topology && shmemctl topology --from node.xml --svg node.svg', done.stderr])
+
+
 def check_hostile(cases, shmemctl, scratch):
     name = '<&>"\'\x1b' + '\u00fc' * 50
     path, again, conf = (os.path.join(scratch, file) for file in (name + '\udcff', 'hostile.xml', 'hostile.conf'))
@@ -635,6 +644,7 @@ def main():
         check_words_of_pictures(cases, shmemctl, small, scratch)
         check_absent(cases, shmemctl, scratch)
         check_hostile(cases, shmemctl, scratch)
+        check_readme(cases, shmemctl, small)
         this = json.loads(run(shmemctl, '--json'))
         cases.add('this_machine_is_shown_without_a_daemon', judge_json(this) + lacks(this['source'], 'this machine'))
     cases.end()

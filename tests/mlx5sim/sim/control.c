@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What befalls devices: they are lost and return, their ports go down and up. At times that options say, or at once when
- * a line says so that somebody writes to the pipe "control" in the simulator's folder. The main thread. And a file beside
- * it, "commands", that counts for whoever measures, and where somebody writes which command is the last of who sends it.
+ * Faults of devices: they are lost and return, and their ports go down and up, at times that options give, or at once when a test
+ * writes a line to the pipe "control" in the simulator's folder. The file "commands" beside it counts firmware commands, and a test
+ * writes into it the command at which the sender dies. Runs on the main thread.
  *
- * A lost device is one that was unplugged: its contexts get DEVICE_FATAL and then EIO for ever, their pages are not read
- * any more, their objects are gone, and it is not listed until it returns.
+ * A lost device acts as if unplugged: its contexts get DEVICE_FATAL and then EIO for ever, the simulator stops reading their pages,
+ * their objects are gone, and the device is not listed until it returns.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the simulator asks of the process that made a call. A client that dies or answers nonsense ends the call with
- * -EIO; one that stops is waited for, on the thread of its own ufile only.
+ * Requests of the simulator to the process that made a call. A client that dies or answers nonsense ends the call with -EIO. A
+ * client that stops blocks only the thread of its own ufile.
  */
 #include <errno.h>
 #include <string.h>

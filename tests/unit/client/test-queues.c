@@ -295,7 +295,7 @@ TEST(dev_state_describes_every_qp)
 	close_nic();
 }
 
-/* Of the NIC: RC and DC apart. A daemon of before, which does not tell, has NICs with all of them. */
+/* RC and DC apart. An older daemon does not report atomics; its NICs have all of them. */
 TEST(dev_state_tells_which_atomics_the_nic_lacks)
 {
 	const uint32_t all = SHMD_ATOMIC_8 | SHMD_ATOMIC_MASKED_4 | SHMD_ATOMIC_MASKED_8;

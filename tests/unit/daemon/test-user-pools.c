@@ -53,7 +53,7 @@ TEST(an_eighth_of_the_mappings_and_a_quarter_of_the_descriptors_stay_with_the_da
 	ASSERT_EQ(pool_of("262144\n"), 262144 - 32768);
 	user_pools_compute(65536, 2, &pools);
 	ASSERT_EQ(pools.n[QUOTA_FDS], 49152 - 8);
-	/* Of few, more stay. */
+	/* A larger part of a small number stays. */
 	user_pools_compute(1024, 64, &pools);
 	ASSERT_EQ(pools.n[QUOTA_FDS], 512);
 	user_pools_compute(256, 64, &pools);

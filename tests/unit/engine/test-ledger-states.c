@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a ledger keeps besides requests: states and settings, errors and flushes, armed CQs; what it refuses; and traffic of all
- * kinds through many deaths.
+ * A ledger keeps more than requests: states and settings, errors and flushes, armed CQs. It refuses some QPs, and traffic of all kinds
+ * survives many deaths.
  */
 #include <endian.h>
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the mlx5 backend tells: failed QPs, ports, lost NICs, and its commands in words. On two simulated ConnectX NICs.
+ * Reports of the mlx5 backend on two simulated ConnectX NICs: failed QPs, ports, lost NICs, and the trace of commands.
  */
 #include <endian.h>
 #include <errno.h>

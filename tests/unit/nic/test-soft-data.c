@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Traffic through soft NICs: one NIC, two NICs, doorbells, sleep and wake. */
+/* Soft NICs: doorbells, sleep and wake, CPU time, and what is counted. contract-data.c has the traffic. */
 #include <errno.h>
 #include <string.h>
 #include <time.h>
@@ -9,134 +9,8 @@
 #include "proto/base/nsec.h"
 #include "tests/lib/test.h"
 
-TEST(self_loop_on_one_nic)
-{
-	struct client c;
-	struct rig rig;
-
-	rig_open(&rig, 1, NULL);
-	client_open(&c, rig.nic[0], 1, 1);
-	client_connect(&c, 0, &c, 0);
-	client_exercise(&c, &c);
-	client_close(&c);
-	rig_close(&rig);
-}
-
-TEST(two_sessions_on_one_nic)
-{
-	struct client a, b;
-	struct rig rig;
-
-	rig_open(&rig, 1, NULL);
-	client_open(&a, rig.nic[0], 1, 1);
-	client_open(&b, rig.nic[0], 2, 1);
-	client_connect(&a, 0, &b, 0);
-	client_exercise(&a, &b);
-	client_exercise(&b, &a);
-	client_send_and_receive(&a, &b);
-	client_close(&a);
-	client_close(&b);
-	rig_close(&rig);
-}
-
-TEST(two_nics_two_threads)
-{
-	struct client a, b;
-	struct rig rig;
-
-	rig_open(&rig, 2, NULL);
-	client_open(&a, rig.nic[0], 1, 1);
-	client_open(&b, rig.nic[1], 2, 1);
-	client_connect(&a, 0, &b, 0);
-	for (int i = 0; i < 20; i++) {
-		client_exercise(&a, &b);
-		client_exercise(&b, &a);
-	}
-	client_send_and_receive(&a, &b);
-	client_send_and_receive(&b, &a);
-	client_close(&b);
-	client_close(&a);
-	rig_close(&rig);
-}
-
-TEST(megabytes_cross_in_chunks)
-{
-	struct client a, b;
-	uint32_t bytes = CLIENT_MEM_BYTES;
-	struct rig rig;
-
-	rig_open(&rig, 2, NULL);
-	client_open(&a, rig.nic[0], 1, 1);
-	client_open(&b, rig.nic[1], 2, 1);
-	client_connect(&a, 0, &b, 0);
-	client_fill(&a, 0, bytes, 3);
-	client_post_write(&a, 0, 0, &b, 0, bytes);
-	client_ring(&a, 0);
-	client_complete(&a, 0);
-	ASSERT_MEMEQ(a.mem, b.mem, bytes);
-	memset(a.mem, 0, bytes);
-	client_post_read(&a, 0, 0, &b, 0, bytes);
-	client_ring(&a, 0);
-	client_complete(&a, 0);
-	ASSERT_MEMEQ(a.mem, b.mem, bytes);
-	client_close(&a);
-	client_close(&b);
-	rig_close(&rig);
-}
-
-TEST(a_ring_goes_round_many_times)
-{
-	struct client a, b;
-	struct rig rig;
-
-	rig_open(&rig, 2, NULL);
-	client_open(&a, rig.nic[0], 1, 1);
-	client_open(&b, rig.nic[1], 2, 1);
-	client_connect(&a, 0, &b, 0);
-	for (uint64_t i = 0; i < 40; i++) {
-		for (uint64_t k = 0; k < 32; k++)
-			client_post_inline(&a, 0, i * 32 + k, &b, k * 8);
-		client_ring(&a, 0);
-		for (uint64_t k = 0; k < 32; k++)
-			client_complete(&a, 0);
-		for (uint64_t k = 0; k < 32; k++)
-			ASSERT_EQ(client_word(&b, k * 8), i * 32 + k);
-	}
-	client_close(&a);
-	client_close(&b);
-	rig_close(&rig);
-}
-
-/* As hardware does with a doorbell in a UAR page that is not the QP's own. */
-TEST(a_doorbell_of_a_foreign_context_is_ignored)
-{
-	struct nic_qp_info info;
-	struct client a, b;
-	struct rig rig;
-
-	rig_open(&rig, 1, NULL);
-	client_open(&a, rig.nic[0], 1, 1);
-	client_open(&b, rig.nic[0], 2, 1);
-	client_connect(&a, 0, &a, 0);
-	client_connect(&b, 0, &b, 0);
-	client_wait_asleep(&a);
-	/* b names a's QP, and numbers that nobody has: nothing happens to anybody. */
-	client_ring_word(&b, client_qpn(&a, 0));
-	client_ring_word(&b, 0);
-	client_ring_word(&b, 0xffffff);
-	client_wait_asleep(&a);
-	ASSERT_OK(rig.nic[0]->ops->qp_query(a.ctx, client_qpn(&a, 0), &info));
-	ASSERT_EQ(info.state, NIC_QPS_RTS);
-	ASSERT_ERR(rig.nic[0]->ops->qp_query(b.ctx, client_qpn(&a, 0), &info), EINVAL);
-	client_exercise(&a, &a);
-	client_exercise(&b, &b);
-	client_close(&a);
-	client_close(&b);
-	rig_close(&rig);
-}
-
-/* One word for all QPs of a context: the second ring overwrites the first. */
-TEST(an_overwritten_doorbell_is_not_lost)
+/* A page has one word for all QPs of its context, and a ring may overwrite another: so one ring serves all of them. */
+TEST(one_doorbell_serves_all_qps_of_a_context)
 {
 	struct client c;
 	struct rig rig;

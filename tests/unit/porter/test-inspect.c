@@ -74,7 +74,7 @@ static enum inspect_kind expected(enum strange_fd kind)
 	}
 }
 
-/* What this machine cannot make is an eventfd instead; a file on tmpfs is memory as any other. */
+/* An eventfd replaces a kind that this machine lacks. A file on tmpfs counts as memory. */
 TEST(kinds_are_told_apart_and_files_refused)
 {
 	for (unsigned int kind = 0; kind < STRANGE_FD_N; kind++) {

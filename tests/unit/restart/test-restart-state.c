@@ -579,7 +579,7 @@ TEST(file_is_small_again_when_most_of_it_is_free)
 		state_free(state);
 		state = again;
 	}
-	/* Of twenty MiB that there were, one after the other; a commit has its journal beside them. */
+	/* Twenty MiB went through the state, one after the other; a commit adds its journal. */
 	ASSERT_LT(most, 8u << 20);
 	ASSERT_LT(memory_of(state), 4u << 20);
 	state_free(state);
