@@ -18,8 +18,9 @@ enum porter_op {
 	PORTER_RECV, /* read one packet, and hold its descriptors under `hold` */
 	PORTER_KEEP, /* `value`: the service manager has this socket (1), or not (0) */
 	PORTER_DRAIN, /* drop the packets that nobody has read */
-	PORTER_END, /* the same, and close the slot; with the daemon's descriptor of the socket, to be closed likewise */
-	PORTER_DROP, /* close a hold; perhaps with the daemon's last descriptor of it, to be closed likewise */
+	PORTER_LAST, /* with the daemon's last descriptor of a hold, or of a slot's socket where `hold` is 0: to be closed with the rest */
+	PORTER_END, /* drop what nobody has read, and close the slot */
+	PORTER_DROP, /* close a hold */
 };
 
 struct porter_order {

@@ -3,8 +3,9 @@
  * Orders to a porter.
  *
  * They leave in their order. If the channel has no room for one, it is a flag of the slot or hold that it is about, and that slot or
- * hold is linked until the order is sent: nothing is lost, and nothing is allocated for it. A porter may have died unseen, so
- * each descriptor is sent, with the order to close it, before it is closed here. Control thread.
+ * hold is linked until the order is sent: nothing is lost, and nothing is allocated for it. The daemon's close of
+ * a descriptor is never the last one. A porter may have died unseen, so the descriptor is sent before it is closed here. And a
+ * porter may be faster than this process, so the order to close it is sent after that. Control thread.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -108,24 +109,36 @@ static int flush_slot(struct porter_slot *slot)
 		r = porter_send_op(slot, PORTER_DRAIN, 0, -1);
 		slot->wants_drain = r < 0;
 	}
-	/* As with a drop, the socket goes along, so that the close here is not the last one. */
-	if (r == 0 && slot->is_ended && !slot->told_ended) {
-		r = porter_send_op(slot, PORTER_END, 0, slot->sock);
-		slot->told_ended = r == 0;
+	if (r == 0 && slot->is_ended && slot->sock >= 0) {
+		r = porter_send_op(slot, PORTER_LAST, 0, slot->sock);
 		slot->sock = r == 0 ? safe_close(slot->sock) : slot->sock;
+	}
+	if (r == 0 && slot->is_ended && !slot->told_ended) {
+		r = porter_send_op(slot, PORTER_END, 0, -1);
+		slot->told_ended = r == 0;
 	}
 	return r;
 }
 
+static int send_hold(struct held *held, enum porter_op op, int fd)
+{
+	const struct porter_order order = {.op = op, .hold = held->id};
+
+	return send_order(held->porter, &order, fd);
+}
+
 static int flush_held(struct held *held)
 {
-	const struct porter_order order = {.op = held->is_dropped ? PORTER_DROP : PORTER_HOLD, .hold = held->id};
-	int r;
+	int r = 0;
 
-	r = send_order(held->porter, &order, held->is_dropped ? held->left : held_find(held));
+	if (held->left >= 0) {
+		r = send_hold(held, PORTER_LAST, held->left);
+		held->left = r == 0 ? safe_close(held->left) : held->left;
+	}
+	if (r == 0)
+		r = held->is_dropped ? send_hold(held, PORTER_DROP, -1) : send_hold(held, PORTER_HOLD, held_find(held));
 	if (r < 0)
 		return r;
-	held->left = safe_close(held->left);
 	held->is_there = true;
 	list_del(&held->pending);
 	return 0;

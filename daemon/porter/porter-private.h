@@ -68,7 +68,7 @@ struct held {
 	struct list link; /* the porter's: all of its holds */
 	struct list pending; /* linked: the porter has to get it, or the order to drop it */
 	int fd; /* one of its descriptors here; -1: not known */
-	int left; /* owned: the last one, until the drop is sent with it; or -1 */
+	int left; /* owned: the last one, until its porter has got it; or -1 */
 	bool is_there; /* its porter has it */
 	bool is_dropped; /* the daemon has no descriptor of it, but `left` */
 };

@@ -98,7 +98,7 @@ static void forget_all(struct porter *porter)
 		slot->is_there = slot->told_kept = false;
 		for (struct attaching *at = slot->attaching; at; at = at->next)
 			at->is_there = false;
-		if (slot->told_ended)
+		if (slot->is_ended && slot->sock < 0)
 			slot_free(slot);
 	}
 	list_for_each_entry_safe(held, tmp_held, &porter->holds, link) {

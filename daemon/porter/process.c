@@ -42,7 +42,7 @@
 struct hold {
 	struct closer_job job;
 	uint64_t id;
-	int last; /* owned: came with the drop; or -1 */
+	int last; /* owned: the daemon's last one, or -1 */
 	unsigned int n;
 	int fds[]; /* owned */
 };
@@ -58,7 +58,7 @@ struct slot {
 	struct list link;
 	uint32_t id;
 	int sock; /* owned */
-	int last; /* owned: the daemon's, which came with the end; or -1 */
+	int last; /* owned: the daemon's last one, or -1 */
 	bool is_kept; /* by the service manager */
 	struct attached *attached; /* owned */
 };
@@ -159,21 +159,24 @@ static void add_hold(uint64_t id, const int *fds, unsigned int n)
 }
 
 /* This porter does not know a hold of the one before it: that hold has fd alone. */
-static void on_drop(const struct porter_order *order, int fd)
+static void on_last_of_hold(uint64_t id, int fd)
 {
-	struct hold *hold;
+	struct hold *hold = hash_get(&porter.holds, id);
 
-	if (fd >= 0 && !hash_get(&porter.holds, order->hold)) {
-		add_hold(order->hold, &fd, 1);
-		fd = -1;
-	}
-	hold = hash_remove(&porter.holds, order->hold);
-	if (!hold) {
+	if (hold)
+		hold->last = fd;
+	else if (fd >= 0)
+		add_hold(id, &fd, 1);
+}
+
+static void on_drop(const struct porter_order *order)
+{
+	struct hold *hold = hash_remove(&porter.holds, order->hold);
+
+	if (hold)
+		drop_hold(hold);
+	else
 		send_event(PORTER_CLOSED, 0, order->hold);
-		return;
-	}
-	hold->last = fd;
-	drop_hold(hold);
 }
 
 /* ---- slots -------------------------------------------------------------------------------------------------------- */
@@ -234,9 +237,8 @@ static void run_end(struct closer_job *job)
 	free(slot);
 }
 
-static void end_slot(struct slot *slot, int last)
+static void end_slot(struct slot *slot)
 {
-	slot->last = last;
 	hash_remove(&porter.slots, slot->id);
 	list_del(&slot->link);
 	slot->job.run = run_end;
@@ -328,7 +330,9 @@ static void carry_out(const struct porter_order *order, int fd)
 	else if (order->op == PORTER_HOLD && fd >= 0)
 		add_hold(order->hold, &fd, 1);
 	else if (order->op == PORTER_DROP)
-		on_drop(order, fd);
+		on_drop(order);
+	else if (order->op == PORTER_LAST && order->hold != 0)
+		on_last_of_hold(order->hold, fd);
 	else if (!slot)
 		safe_close(fd);
 	else if (order->op == PORTER_ATTACH && fd >= 0)
@@ -340,7 +344,9 @@ static void carry_out(const struct porter_order *order, int fd)
 	else if (order->op == PORTER_DRAIN)
 		drain_slot(slot);
 	else if (order->op == PORTER_END)
-		end_slot(slot, fd);
+		end_slot(slot);
+	else if (order->op == PORTER_LAST)
+		slot->last = fd;
 }
 
 static int fd_of(struct msghdr *header)
@@ -373,7 +379,7 @@ static bool serve_one(void)
 	 * This process had no free descriptor, so it cannot hold what it was given: the daemon starts another porter and sends
 	 * everything again. If the order was to close the descriptor, the kernel has done that.
 	 */
-	if (bytes > 0 && header.msg_flags & MSG_CTRUNC && order.op != PORTER_DROP && order.op != PORTER_END)
+	if (bytes > 0 && header.msg_flags & MSG_CTRUNC && order.op != PORTER_LAST)
 		_exit(EXIT_FAILURE);
 	if (bytes == (ssize_t)sizeof(order))
 		carry_out(&order, fd_of(&header));
@@ -424,7 +430,7 @@ static void end_slots(bool kept)
 			shutdown(slot->sock, SHUT_RDWR);
 	list_for_each_entry_safe(slot, tmp, &porter.all_slots, link)
 		if (slot->is_kept == kept)
-			end_slot(slot, -1);
+			end_slot(slot);
 }
 
 /*

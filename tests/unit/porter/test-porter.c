@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,10 +20,12 @@
 #include "proto/base/cleanup.h"
 #include "proto/base/nsec.h"
 #include "proto/framing.h"
+#include "tests/lib/strange-fd.h"
 #include "tests/lib/test.h"
 
 #define UID 4242u
 #define PATIENCE_NSEC (10 * NSEC_PER_SEC)
+#define LINGER_SEC 10
 
 struct scene {
 	struct porters *porters;
@@ -259,6 +262,94 @@ TEST(files_are_refused_by_name_and_closed)
 	scene_deinit(&s);
 }
 
+static bool is_called(int pid, const char *name)
+{
+	char path[64], comm[32] = "";
+	FILE *in;
+
+	snprintf(path, sizeof(path), "/proc/%d/comm", pid);
+	in = fopen(path, "re");
+	if (in && !fgets(comm, sizeof(comm), in))
+		comm[0] = '\0';
+	if (in)
+		fclose(in);
+	comm[strcspn(comm, "\n")] = '\0';
+	return strcmp(comm, name) == 0;
+}
+
+/* 0: there is none. */
+static int find_child(int parent, const char *name)
+{
+	char path[64];
+	int pid = 0;
+	FILE *in;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", parent, parent);
+	in = fopen(path, "re");
+	while (in && fscanf(in, "%d", &pid) == 1 && !is_called(pid, name))
+		pid = 0;
+	if (in)
+		fclose(in);
+	return pid;
+}
+
+/* Of this test: others run beside it. */
+static pid_t find_porter(void)
+{
+	int zygote = find_child(getpid(), "shmemd-zygote");
+
+	return zygote > 0 ? find_child(zygote, "porter 4242") : 0;
+}
+
+/* On one CPU and as the idlest process: each order wakes the porter, which carries it out before this process goes on. */
+static void be_slower_than_a_porter(void)
+{
+	const struct sched_param none = {0};
+	cpu_set_t one;
+
+	CPU_ZERO(&one);
+	CPU_SET((unsigned int)sched_getcpu(), &one);
+	ASSERT_OK(sched_setaffinity(0, sizeof(one), &one));
+	for (int i = 0; i < 2; i++) {
+		pid_t pid = i == 0 ? find_child(getpid(), "shmemd-zygote") : find_porter();
+
+		ASSERT_OK(sched_setaffinity(pid, sizeof(one), &one));
+	}
+	ASSERT_OK(sched_setscheduler(0, SCHED_IDLE, &none));
+}
+
+/* Whoever closes this socket last waits for its peer. */
+TEST_TIMEOUT(close_here_is_not_the_last_one_however_fast_the_porter_is, 60)
+{
+	struct client client;
+	struct scene s;
+
+	scene_init(&s);
+	client_init(&client, &s);
+	while (find_porter() == 0)
+		hear(&s);
+	be_slower_than_a_porter();
+	for (int i = 0; i < 10; i++) {
+		int peer, sock = strange_fd_lingering(LINGER_SEC, &peer);
+		uint64_t begin;
+
+		if (sock < 0)
+			test_skip("no TCP here");
+		ASSERT_OK(framing_send(client.peer, "hello", 5, &sock, 1));
+		receive(&client, &s);
+		ASSERT_GE(client.fd, 0);
+		close(sock);
+		begin = nsec_now();
+		held_close(client.fd);
+		client.fd = -1;
+		ASSERT_LT(nsec_now() - begin, LINGER_SEC * NSEC_PER_SEC / 2);
+		close(peer);
+		wait_until_closed(&s);
+	}
+	client_deinit(&client);
+	scene_deinit(&s);
+}
+
 TEST(several_descriptors_are_counted_and_none_is_passed_on)
 {
 	int fds[3] = {0, 1, 2};
@@ -319,45 +410,6 @@ TEST(attached_descriptor_is_open_as_long_as_its_slot)
 }
 
 /* ---- death --------------------------------------------------------------------------------------------------------- */
-
-static bool is_called(int pid, const char *name)
-{
-	char path[64], comm[32] = "";
-	FILE *in;
-
-	snprintf(path, sizeof(path), "/proc/%d/comm", pid);
-	in = fopen(path, "re");
-	if (in && !fgets(comm, sizeof(comm), in))
-		comm[0] = '\0';
-	if (in)
-		fclose(in);
-	comm[strcspn(comm, "\n")] = '\0';
-	return strcmp(comm, name) == 0;
-}
-
-/* 0: there is none. */
-static int find_child(int parent, const char *name)
-{
-	char path[64];
-	int pid = 0;
-	FILE *in;
-
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", parent, parent);
-	in = fopen(path, "re");
-	while (in && fscanf(in, "%d", &pid) == 1 && !is_called(pid, name))
-		pid = 0;
-	if (in)
-		fclose(in);
-	return pid;
-}
-
-/* Finds the porter of this test; other tests run beside it. */
-static pid_t find_porter(void)
-{
-	int zygote = find_child(getpid(), "shmemd-zygote");
-
-	return zygote > 0 ? find_child(zygote, "porter 4242") : 0;
-}
 
 static void kill_porter(struct scene *s)
 {
