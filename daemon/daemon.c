@@ -21,7 +21,6 @@
 #include "daemon/clients/fair-turns.h"
 #include "daemon/clients/listener.h"
 #include "daemon/clients/user-pools.h"
-#include "daemon/hot-watch.h"
 #include "daemon/log.h"
 #include "daemon/loop.h"
 #include "daemon/newcomers.h"
@@ -77,7 +76,6 @@ struct daemon {
 	struct node_watch *node_watch; /* NULL: no NIC is of the map */
 	struct workers *workers;
 	struct warm *warm; /* NULL: no NIC blocks */
-	struct hot_watch *hot_watch;
 	struct nics nics;
 	struct newcomers *newcomers; /* NULL: NICs are the daemon's own */
 	struct turns *turns;
@@ -167,7 +165,6 @@ static void on_activity(void *arg)
 	service_activity(&daemon->service);
 	accept_look(daemon->accept);
 	warm_look(daemon->warm);
-	hot_watch_look(daemon->hot_watch);
 }
 
 static struct client_attr client_attr(struct daemon *daemon)
@@ -224,7 +221,7 @@ static void on_reload(void *arg)
 {
 	struct daemon *daemon = arg;
 	const struct settings_apply_target target = {daemon->settings, daemon->source, &daemon->listener, &daemon->registry,
-					   daemon->warm, daemon->hot_watch};
+						     daemon->warm};
 	struct settings_error error = {"out of memory"}; /* what fails without a word */
 	int r;
 
@@ -400,14 +397,6 @@ static int make_warm(struct daemon *daemon)
 	return 0;
 }
 
-static int make_hot_watch(struct daemon *daemon)
-{
-	int r = hot_watch_new(daemon->loop, &daemon->registry, &daemon->hot_watch);
-
-	settings_apply_hot_watch(daemon->settings, daemon->hot_watch);
-	return r;
-}
-
 static int make_node_watch(struct daemon *daemon)
 {
 	return node_watch_new(daemon->loop, &daemon->registry, daemon->node_map, &daemon->node_watch);
@@ -512,7 +501,6 @@ static int (*const births[])(struct daemon *daemon) = {
 	adopt_sessions,
 	set_policy,
 	make_warm,
-	make_hot_watch,
 	make_node_watch,
 	make_seek,
 	make_newcomers,
@@ -608,7 +596,6 @@ struct daemon *daemon_free(struct daemon *daemon)
 	daemon->turns = turns_free(daemon->turns);
 	daemon->warm = warm_free(daemon->warm);
 	daemon->node_watch = node_watch_free(daemon->node_watch);
-	daemon->hot_watch = hot_watch_free(daemon->hot_watch);
 	seek_deinit(&daemon->seek);
 	daemon->accept = accept_free(daemon->accept);
 	daemon->newcomers = newcomers_free(daemon->newcomers);

@@ -104,6 +104,8 @@ int main(int argc, char **argv)
 	case SETTINGS_RUN:
 		return run(&settings, &source);
 	case SETTINGS_CHECK:
+		if (settings.removed[0])
+			fprintf(stderr, "shmemd: %s" SETTINGS_REMOVED_TEXT "\n", settings.removed);
 		settings_print_all(&settings, stdout);
 		break;
 	case SETTINGS_CHECK_NICS:

@@ -156,6 +156,7 @@ void session_item_from_msg(const struct msg_session_item *msg, struct shmd_sessi
 	text_copy(ret_item->doorbell, sizeof(ret_item->doorbell), msg->doorbell);
 	text_copy(ret_item->doorbell_reason, sizeof(ret_item->doorbell_reason), msg->doorbell_reason);
 	text_copy(ret_item->unkept_reason, sizeof(ret_item->unkept_reason), msg->unkept_reason);
+	text_copy(ret_item->gpu_nics, sizeof(ret_item->gpu_nics), msg->gpu_nics);
 	counters_from_msg(&msg->counters, &ret_item->counters);
 }
 
@@ -263,14 +264,9 @@ void status_from_msg(const struct msg_status_rep *msg, struct shmd_daemon_status
 		.keeps_sessions = msg->keeps_sessions,
 		.restart_grace_nsec = msg->restart_grace_nsec,
 		.n_resumed = msg->n_resumed,
-		.hot_share_percent = msg->hot_share_percent,
-		.hot_nsec = msg->hot_nsec,
 		.n_hidden_sessions = msg->n_hidden_sessions,
 	};
 	text_copy(ret_status->daemon, sizeof(ret_status->daemon), msg->daemon);
-	text_copy(ret_status->hot_nic, sizeof(ret_status->hot_nic), msg->hot_nic);
-	text_copy(ret_status->hot_among, sizeof(ret_status->hot_among), msg->hot_among);
-	text_copy(ret_status->hot_processes, sizeof(ret_status->hot_processes), msg->hot_processes);
 	text_copy(ret_status->settings_warning, sizeof(ret_status->settings_warning), msg->settings_warning);
 	counters_from_msg(&msg->counters, &ret_status->counters);
 }

@@ -474,11 +474,6 @@ static const struct field status_rep_fields[] = {
 	BOOL(msg_status_rep, keeps_sessions, 21),
 	U64(msg_status_rep, restart_grace_nsec, 22),
 	U64(msg_status_rep, n_resumed, 23),
-	TEXT(msg_status_rep, hot_nic, 24),
-	TEXT(msg_status_rep, hot_among, 25),
-	TEXT(msg_status_rep, hot_processes, 26),
-	U32(msg_status_rep, hot_share_percent, 27),
-	U64(msg_status_rep, hot_nsec, 28),
 	U32(msg_status_rep, n_hidden_sessions, 29),
 	TEXT(msg_status_rep, settings_warning, 30),
 };
@@ -514,6 +509,7 @@ static const struct field session_item_fields[] = {
 	U32(msg_session_item, n_rc_peers, 21),
 	BOOL(msg_session_item, kept, 22),
 	TEXT(msg_session_item, unkept_reason, 23),
+	TEXT(msg_session_item, gpu_nics, 24),
 };
 MESSAGE(session_item, msg_session_item, session_item);
 

@@ -79,7 +79,7 @@ enum msg_kind {
 #define MSG_MAX_CQS 512   /* per request */
 #define MSG_MAX_PEERS 512 /* per request */
 #define MSG_MAX_SESSION_ITEMS 48 /* per list reply, as the next ones: read from daemons whose items were shorter ... */
-#define MSG_FULL_SESSION_ITEMS 44 /* ... and so many are sent; a full reply always fits a packet */
+#define MSG_FULL_SESSION_ITEMS 37 /* ... and so many are sent; a full reply always fits a packet */
 #define MSG_MAX_QP_ITEMS 256
 #define MSG_MAX_MR_ITEMS 256
 #define MSG_MAX_UNDRIVEN 32
@@ -350,9 +350,6 @@ struct msg_status_rep {
 	uint32_t n_dcis, n_dcts; /* of n_qps */
 	bool keeps_sessions;
 	uint64_t restart_grace_nsec, n_resumed;
-	char hot_nic[MSG_NAME_BYTES], hot_among[MSG_TEXT_BYTES], hot_processes[MSG_TEXT_BYTES];
-	uint32_t hot_share_percent;
-	uint64_t hot_nsec;
 	uint32_t n_hidden_sessions;
 	char settings_warning[MSG_TEXT_BYTES];
 };
@@ -364,7 +361,7 @@ struct msg_session_item {
 	uint64_t session;
 	uint32_t uid, gid, pid;
 	char command[MSG_NAME_BYTES], cgroup[MSG_CGROUP_BYTES], library[MSG_NAME_BYTES];
-	char nics[MSG_TEXT_BYTES], doorbell[MSG_TEXT_BYTES];
+	char nics[MSG_TEXT_BYTES], doorbell[MSG_TEXT_BYTES], gpu_nics[MSG_TEXT_BYTES];
 	uint32_t n_qps, n_cqs, n_mrs, n_fds;
 	uint32_t n_dcis, n_dcts; /* of n_qps */
 	char doorbell_reason[MSG_REASON_BYTES];

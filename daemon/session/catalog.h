@@ -36,7 +36,6 @@
 	X(PORT_UP,          "71967a9cdb3641b18cc0940f75d02619") \
 	X(DRAIN_BEGUN,      "cc26ecbff9c9492aa39a78ba586b4279") \
 	X(DRAIN_ENDED,      "7e7c8d2ed83b48e591ae06559201e334") \
-	X(HOT_SPOT,         "e408fe2105d54a0597b2eb0aa9e7d472")
 /* clang-format on */
 
 enum catalog_event {

@@ -8,8 +8,6 @@
 #include <unistd.h>
 
 #include "daemon/session/drain.h"
-#include "daemon/session/hot-nics.h"
-#include "daemon/session/hot-spot.h"
 #include "daemon/session/list-items.h"
 #include "daemon/session/node-map.h"
 #include "proto/base/nsec.h"
@@ -33,19 +31,6 @@ static void count_dc(const struct registry *registry, struct msg_status_rep *rep
 		rep->n_dcis += registry->nics[i].n_dcis;
 		rep->n_dcts += registry->nics[i].n_dcts;
 	}
-}
-
-static void fill_hot_spot(const struct session *caller, struct msg_status_rep *rep)
-{
-	const struct hot_spot *spot = caller->registry->hot_spot;
-
-	if (!spot || !spot->is_told)
-		return;
-	snprintf(rep->hot_nic, sizeof(rep->hot_nic), "%s", caller->registry->nics[spot->nic].info.name);
-	hot_nics_names(caller->registry, spot->among, rep->hot_among, sizeof(rep->hot_among));
-	hot_nics_processes(caller->registry, (unsigned int)spot->nic, caller, rep->hot_processes, sizeof(rep->hot_processes));
-	rep->hot_share_percent = spot->share_percent;
-	rep->hot_nsec = nsec_now() - spot->since_nsec;
 }
 
 /* Without those of controllers, and of who has not said Hello. */
@@ -101,7 +86,6 @@ int handle_status(struct request *req)
 	};
 	snprintf(rep->daemon, sizeof(rep->daemon), "%s", registry->attr.daemon);
 	count_dc(registry, rep);
-	fill_hot_spot(req->session, rep);
 	snprintf(rep->settings_warning, sizeof(rep->settings_warning), "%s", node_map_doubts(registry->node_map));
 	sum_nics(registry, &rep->counters);
 	return 0;

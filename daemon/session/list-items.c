@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "daemon/session/node-map.h"
 #include "daemon/session/undriven.h"
 #include "proto/base/nsec.h"
 
@@ -121,6 +122,23 @@ static void append(char *buf, size_t size, const char *text)
 	snprintf(buf + used, size - used, "%s%s", used ? "," : "", text);
 }
 
+static void append_nics(char *buf, size_t size, const struct registry *registry, uint64_t nics)
+{
+	for (unsigned int i = 0; i < registry->n_nics; i++)
+		if (nics >> i & 1)
+			append(buf, size, registry->nics[i].info.name);
+}
+
+static uint64_t nics_of_gpus(const struct session *session)
+{
+	uint64_t nics = 0;
+
+	for (unsigned int i = 0; i < session->n_nics; i++)
+		if (session->nics[i]->gpu[0])
+			nics |= node_map_nics(session->registry->node_map, session->nics[i]->gpu);
+	return nics;
+}
+
 /* How many of the session's NICs from this one on have its reason; 0: none, or one before it told of them. */
 static unsigned int count_reason(const struct session *session, unsigned int nic)
 {
@@ -229,6 +247,7 @@ void fill_session_item(struct msg_session_item *item, struct session *session)
 		item->n_dc_peers = add_said(item->n_dc_peers, nic->n_dc_peers);
 		item->n_rc_peers = add_said(item->n_rc_peers, nic->n_rc_peers);
 	}
+	append_nics(item->gpu_nics, sizeof(item->gpu_nics), session->registry, nics_of_gpus(session));
 	fill_reasons(session, item->doorbell_reason, sizeof(item->doorbell_reason));
 	count_session_dc(session, item);
 	if (!item->kept && session_may_resume(session->registry))

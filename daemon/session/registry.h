@@ -20,7 +20,6 @@
 #define REGISTRY_GPU_BYTES 64
 #define REGISTRY_PACKET_BYTES 65536u
 
-struct hot_spot;
 struct keep_ops;
 struct node_map;
 struct session;
@@ -147,7 +146,6 @@ struct registry {
 	struct registry_nic nics[REGISTRY_MAX_NICS];
 	struct nic_seen_list *undriven; /* owned; NULL: none was ever seen. undriven.c */
 	struct node_map *node_map; /* borrowed; NULL: the node was not looked at. GPUs that it does not know are in gpus[] */
-	const struct hot_spot *hot_spot; /* borrowed; NULL: nobody watches */
 	struct registry_gpu gpus[REGISTRY_MAX_GPUS];
 	unsigned int next_gpu; /* entry to overwrite when all are taken */
 	struct state *state; /* owned: what is kept of the above; NULL: nothing. registry-keep.c */

@@ -54,18 +54,6 @@ void settings_apply_warm(const struct settings *settings, struct nic_warm_attr *
 		.count = n, .type = NIC_QP_RC, .log2_sq_wqebbs = log2_depth, .send_cq_step = 1, .recv_cq_step = 1};
 }
 
-void settings_apply_hot_watch(const struct settings *settings, struct hot_watch *watch)
-{
-	const struct hot_spot_rule rule = {
-		.share_percent = (unsigned int)settings->hot_spot_share_percent,
-		.time_nsec = settings->hot_spot_time_msec * NSEC_PER_MSEC,
-		.rate_mbps = settings->hot_spot_rate_mbps,
-	};
-
-	if (watch)
-		hot_watch_set(watch, settings->hot_spot_period_msec * NSEC_PER_MSEC, &rule);
-}
-
 /* "proto,session,nic" */
 static unsigned int parse_debug(const char *text)
 {
@@ -105,6 +93,12 @@ static struct nic_qp_params qp_params(const struct settings *settings)
 	};
 }
 
+static void warn_of_removed(const struct settings *settings)
+{
+	if (settings->removed[0])
+		log_line(LOG_WARNING, NULL, "%s" SETTINGS_REMOVED_TEXT, settings->removed);
+}
+
 void settings_apply_registry(const struct settings *settings, struct registry_attr *attr)
 {
 	attr->limits = limits(settings);
@@ -114,6 +108,7 @@ void settings_apply_registry(const struct settings *settings, struct registry_at
 	attr->no_atomics = settings->atomics == SETTINGS_ATOMICS_OFF;
 	attr->qp_params = qp_params(settings);
 	attr->hooks.debug = set_log(settings);
+	warn_of_removed(settings);
 }
 
 uint64_t settings_apply_fd_limit(const struct settings *settings)
@@ -303,7 +298,6 @@ int settings_apply_reload(const struct settings_apply_target *target, struct set
 	warm_set(target->warm, &warm);
 	node_map_set_policy(target->registry->node_map, take_ptr(policy));
 	warn_of_doubts(target->registry->node_map);
-	settings_apply_hot_watch(settings, target->hot_watch);
 	tell_changes(&changes);
 	if (has_new_fds)
 		settings_apply_fd_limit(settings);

@@ -4,7 +4,6 @@
 #define SHMEMD_SETTINGS_APPLY_H
 
 #include "daemon/clients/listener.h"
-#include "daemon/hot-watch.h"
 #include "daemon/session/registry.h"
 #include "daemon/settings/settings.h"
 #include "daemon/warm.h"
@@ -13,7 +12,6 @@
 void settings_apply_registry(const struct settings *settings, struct registry_attr *attr);
 /* As the client library asks for queues. */
 void settings_apply_warm(const struct settings *settings, struct nic_warm_attr *ret_attr);
-void settings_apply_hot_watch(const struct settings *settings, struct hot_watch *watch);
 /* Every session holds several descriptors: take as many as we may, and say when max-fds is more than that. How many. */
 uint64_t settings_apply_fd_limit(const struct settings *settings);
 
@@ -32,7 +30,6 @@ struct settings_apply_target {
 	struct listener *listener;
 	struct registry *registry;
 	struct warm *warm;
-	struct hot_watch *hot_watch; /* or NULL */
 };
 
 /* Reads the settings again. All that may change does, or nothing does: negative errno, and why. Logs either. */

@@ -156,19 +156,6 @@ const struct settings_row settings_rows[] = {
 	 "down: at the start it exits with status 2, and systemd does not start it again; at a reload it keeps its "
 	 "settings. If a port goes down later, its GPUs get other NICs until it is back. shmemctl topology shows the "
 	 "result.", RELOAD},
-	{"hot-spot-period", SETTINGS_NUMBER, FIELD(hot_spot_period_msec), "5000", 0, 3600000, "ms", NULL, NULL,
-	 "How often shmemd reads the counters of NICs that sessions use, to find a NIC that carries most of the load of "
-	 "several: those that a process has opened, those of the GPUs that it named, and those of processes that share "
-	 "some of them. It logs one line with the NIC, the others and the processes; shmemctl status and metrics show it "
-	 "while it lasts. 0: never.", RELOAD},
-	{"hot-spot-share", SETTINGS_NUMBER, FIELD(hot_spot_share_percent), "80", 51, 100, "percent", NULL, NULL,
-	 "Share of the combined load above which shmemd reports a NIC. Load is traffic divided by the rate of the port, "
-	 "if the rates of all are known; weights of gpu-nic-map do not matter.", RELOAD},
-	{"hot-spot-time", SETTINGS_NUMBER, FIELD(hot_spot_time_msec), "60000", 0, 86400000, "ms", NULL, NULL,
-	 "How long a NIC must carry that share, over at least three readings, before shmemd reports it, and how long it "
-	 "must stay below before shmemd reports it again.", RELOAD},
-	{"hot-spot-rate", SETTINGS_NUMBER, FIELD(hot_spot_rate_mbps), "1000", 0, 1000000, "Mb/s", NULL, NULL,
-	 "shmemd does not report a NIC with less traffic than this, both directions together, since it slows nobody.", RELOAD},
 };
 /* clang-format on */
 

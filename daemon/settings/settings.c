@@ -52,6 +52,17 @@ static const struct settings_row *find_row(const char *key)
 	return NULL;
 }
 
+/* Settings of former versions have no effect: a file that still has one does not keep the daemon from starting. */
+static bool is_removed(const char *key)
+{
+	static const char *const keys[] = {"hot-spot-period", "hot-spot-share", "hot-spot-time", "hot-spot-rate"};
+
+	for (unsigned int i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+		if (strcmp(key, keys[i]) == 0)
+			return true;
+	return false;
+}
+
 /* " (did you mean X?)", or nothing. Returns buf. */
 #define HINT_BYTES (SUGGEST_MAX_BYTES + 24)
 
@@ -188,6 +199,10 @@ int settings_set(struct settings *settings, const char *key, const char *value, 
 {
 	const struct settings_row *row = find_row(key);
 
+	if (!row && is_removed(key)) {
+		snprintf(settings->removed, sizeof(settings->removed), "%s: %s", where, key);
+		return 0;
+	}
 	if (!row)
 		return refuse_unknown(key, where, ret_error);
 	switch (row->type) {
@@ -258,6 +273,7 @@ void settings_reload(struct settings *settings, const struct settings *next, str
 	char now[SETTINGS_VALUE_BYTES], then[SETTINGS_VALUE_BYTES];
 
 	*ret_changes = (struct settings_changes){""};
+	memcpy(settings->removed, next->removed, sizeof(settings->removed));
 	for (unsigned int i = 0; i < settings_n_rows; i++) {
 		const struct settings_row *row = &settings_rows[i];
 
@@ -392,7 +408,7 @@ static bool is_known(const char *key)
 	for (unsigned int i = 0; options_with_value[i]; i++)
 		if (strcmp(key, options_with_value[i]) == 0)
 			return true;
-	return find_row(key);
+	return find_row(key) || is_removed(key);
 }
 
 static const struct {

@@ -15,6 +15,10 @@
 #define SETTINGS_PATH_BYTES 256
 #define SETTINGS_WORD_BYTES 64
 #define SETTINGS_LIST_BYTES 4096 /* TOPO_POLICY_TEXT_BYTES */
+/* Behind settings.removed. */
+#define SETTINGS_REMOVED_TEXT \
+	" has no effect; remove it. shmemd does not look for hot spots any more: Prometheus does, with prometheus-rules.yml of " \
+	"shmemd's examples"
 #define SETTINGS_VALUE_BYTES SETTINGS_LIST_BYTES /* any value as text */
 
 enum settings_doorbell {
@@ -77,12 +81,10 @@ struct settings {
 	char nics_include[SETTINGS_LIST_BYTES]; /* these three: daemon/topo/topo.h, struct topo_policy */
 	char nics_exclude[SETTINGS_LIST_BYTES];
 	char gpu_nic_map[SETTINGS_LIST_BYTES];
-	uint64_t hot_spot_period_msec; /* 0: NICs are not watched */
-	uint64_t hot_spot_share_percent;
-	uint64_t hot_spot_time_msec;
-	uint64_t hot_spot_rate_mbps;
 
-	bool has_file; /* not a setting: some of it may come from one */
+	/* Not settings. */
+	char removed[SETTINGS_PATH_BYTES + 64]; /* where a former setting was found, and its name; "": none was */
+	bool has_file; /* some of them may come from one */
 };
 
 /* Where settings come from: kept for reading them again. */

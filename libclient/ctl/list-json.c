@@ -62,6 +62,7 @@ static int session_item(void *arg, const struct shmd_session_item *item)
 	json_uint(json, "age_nsec", item->age_nsec);
 	json_bool(json, "kept", item->kept);
 	json_string(json, "unkept_reason", item->unkept_reason);
+	json_string(json, "gpu_nics", item->gpu_nics);
 	ctl_json_counters(json, "counters", &item->counters);
 	json_end_object(json);
 	return 0;

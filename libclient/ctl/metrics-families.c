@@ -18,6 +18,7 @@ enum value {
 	AS_U64,
 	AS_NSEC,
 	AS_BOOL,
+	AS_MBPS, /* as bytes per second */
 	AS_KINDS, /* an array of uint64_t, one for each kind of WQE */
 	AS_ONE,
 	AS_ACTIVE, /* a port's state */
@@ -127,6 +128,7 @@ static const struct row nic_rows[] = {
 	{GAUGE("shmemd_nic_info", "What a NIC port is; 1."), AS_ONE, 0, nic_words},
 	{GAUGE("shmemd_nic_up", "1 while the port is active, 0 while it is down or its NIC lost."), AS_ACTIVE,
 	 AT(info.state), NULL},
+	{GAUGE("shmemd_nic_rate_bytes_per_second", "Rate of the port, each way; 0: not known."), AS_MBPS, AT(info.rate_mbps), NULL},
 	{GAUGE("shmemd_nic_sessions", "Sessions that have opened the NIC."), AS_U32, AT(info.n_sessions), NULL},
 	{GAUGE("shmemd_nic_qps", "Queue pairs on the NIC."), AS_U32, AT(info.n_qps), NULL},
 	{GAUGE("shmemd_nic_max_qps", "Queue pairs that the NIC has room for."), AS_U32, AT(info.max_qps), NULL},
@@ -284,6 +286,8 @@ static uint64_t value_of(const struct row *row, const char *item)
 	case AS_U64:
 	case AS_NSEC:
 		return *(const uint64_t *)at;
+	case AS_MBPS:
+		return *(const uint64_t *)at * (1000000 / 8);
 	case AS_BOOL:
 		return *(const bool *)at;
 	case AS_ACTIVE:
@@ -317,19 +321,55 @@ static void put_group(struct exposition *to, const struct group *group, const st
 	}
 }
 
-/* The daemon knows it, and it is said of each NIC. */
-static void put_hot_spot(struct exposition *to, const struct metrics_look *look)
+/* "a,b"; the last name of a text that fills its buffer may be cut. */
+static bool next_nic(const char *nics, size_t *at, char *nic, size_t size)
 {
-	static const struct metric hot =
-		GAUGE("shmemd_nic_hot", "1 while the NIC carries most of what several assigned ones should.");
-	const struct shmd_nic_item *nics = (const struct shmd_nic_item *)look->nics.items;
+	size_t n = strcspn(nics + *at, ",");
+	bool is_cut = *at + n == size - 1;
 
-	exposition_family(to, &hot);
-	for (size_t i = 0; i < look->nics.n; i++) {
-		exposition_sample(to);
-		nic_labels(to, &nics[i]);
-		exposition_uint(to, !strcmp(nics[i].info.name, look->status.hot_nic));
+	snprintf(nic, size, "%.*s", (int)n, nics + *at);
+	*at += n + (nics[*at + n] == ',');
+	return n && !is_cut;
+}
+
+static bool names_nic(const char *nics, size_t size, const char *wanted)
+{
+	char nic[sizeof(((struct shmd_session_item *)NULL)->nics)];
+	size_t at = 0;
+
+	while (next_nic(nics, &at, nic, size))
+		if (strcmp(nic, wanted) == 0)
+			return true;
+	return false;
+}
+
+/* NICs that the session has open, then those that the map gives to its GPUs: rules join sessions with NICs by these. */
+static void put_session_nics(struct exposition *to, const struct shmd_session_item *session)
+{
+	const char *const lists[] = {session->nics, session->gpu_nics};
+	char nic[sizeof(session->nics)];
+
+	for (unsigned int i = 0; i < N_OF(lists); i++) {
+		size_t at = 0;
+
+		while (next_nic(lists[i], &at, nic, sizeof(nic))) {
+			if (i && names_nic(session->nics, sizeof(session->nics), nic))
+				continue;
+			exposition_sample(to);
+			session_labels(to, session);
+			exposition_label(to, "nic", nic);
+			exposition_uint(to, 1);
+		}
 	}
+}
+
+static void put_nics_of_sessions(struct exposition *to, const struct metrics_list *sessions)
+{
+	static const struct metric metric = GAUGE("shmemd_session_nic", "1 for each NIC that the session has open, or that the map gives to its GPUs.");
+
+	exposition_family(to, &metric);
+	for (size_t i = 0; i < sessions->n; i++)
+		put_session_nics(to, (const struct shmd_session_item *)sessions->items + i);
 }
 
 void metrics_print(const struct metrics_look *look, struct exposition *to)
@@ -347,8 +387,8 @@ void metrics_print(const struct metrics_look *look, struct exposition *to)
 		}
 	}
 	put_group(to, &nics, &look->nics);
-	put_hot_spot(to, look);
 	put_group(to, &sessions, &look->sessions);
+	put_nics_of_sessions(to, &look->sessions);
 	put_group(to, &qps, &look->qps);
 	put_group(to, &mrs, &look->mrs);
 }

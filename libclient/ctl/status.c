@@ -34,11 +34,6 @@ static int status_json(struct ctl *ctl, const struct shmd_daemon_status *status)
 	json_bool(&json, "keeps_sessions", status->keeps_sessions);
 	json_uint(&json, "restart_grace_nsec", status->restart_grace_nsec);
 	json_uint(&json, "n_resumed", status->n_resumed);
-	json_string(&json, "hot_nic", status->hot_nic);
-	json_string(&json, "hot_among", status->hot_among);
-	json_string(&json, "hot_processes", status->hot_processes);
-	json_uint(&json, "hot_share_percent", status->hot_share_percent);
-	json_uint(&json, "hot_nsec", status->hot_nsec);
 	json_uint(&json, "n_hidden_sessions", status->n_hidden_sessions);
 	json_string(&json, "settings_warning", status->settings_warning);
 	ctl_json_counters(&json, "counters", &status->counters);
@@ -119,20 +114,6 @@ static void print_restart(FILE *out, const struct shmd_daemon_status *status)
 	fputc('\n', out);
 }
 
-static void print_hot_spot(struct ctl *ctl, const struct shmd_daemon_status *status)
-{
-	char buf[UNITS_BYTES];
-
-	if (!status->hot_nic[0])
-		return;
-	fprintf(ctl->out, "%shot spot%s        %s has carried %u %% of the load of %s for %s", color_on(ctl->has_color, COLOR_YELLOW),
-		color_off(ctl->has_color, COLOR_YELLOW), status->hot_nic, status->hot_share_percent, status->hot_among,
-		units_nsec(status->hot_nsec, buf));
-	if (status->hot_processes[0])
-		fprintf(ctl->out, ": %s", status->hot_processes);
-	fputc('\n', ctl->out);
-}
-
 static int status_text(struct ctl *ctl, const struct shmd_daemon_status *status)
 {
 	char buf[UNITS_BYTES];
@@ -142,7 +123,6 @@ static int status_text(struct ctl *ctl, const struct shmd_daemon_status *status)
 	fprintf(out, "%s, pid %u, up %s, protocol version %u\n\n", status->daemon, status->pid,
 		units_nsec(status->uptime_nsec, buf), status->protocol_version);
 	print_drain(ctl, status);
-	print_hot_spot(ctl, status);
 	r = print_nics(ctl, status);
 	if (r < 0)
 		return r;

@@ -30,12 +30,6 @@ struct shmd_daemon_status {
 	bool keeps_sessions; /* they outlive the daemon, whose next one their clients wait for ... */
 	uint64_t restart_grace_nsec; /* ... so long */
 	uint64_t n_resumed; /* sessions that it took over from a former one */
-	/* A NIC that carries most of what several should, for longer than the daemon's settings allow. */
-	char hot_nic[64]; /* empty: there is none */
-	char hot_among[256]; /* all of those NICs, ", " between names */
-	char hot_processes[256]; /* that have it open, as far as the caller may see them */
-	uint32_t hot_share_percent; /* of the load of all of those */
-	uint64_t hot_nsec; /* for how long */
 	uint32_t n_hidden_sessions; /* of n_sessions, of other users: lists leave them out; 0 for administrators */
 	char settings_warning[256]; /* what shmemd.conf names and the machine does not have, in words; empty: nothing */
 };
@@ -56,6 +50,7 @@ struct shmd_session_item {
 	char doorbell_reason[96]; /* "NIC: why not a better mode" or "NIC and 2 more: ...", "; " between; empty: all have the best */
 	bool kept; /* it outlives the daemon */
 	char unkept_reason[96]; /* why not; empty: it does, or no session does */
+	char gpu_nics[256]; /* NICs that the map gives to the GPUs it named, "," between */
 };
 struct shmd_qp_item {
 	uint64_t session;

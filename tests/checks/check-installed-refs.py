@@ -17,6 +17,7 @@ INSTALLED_TEXTS = (
     'libclient/include/*.h', 'libclient/examples/*', 'libclient/man/*.[1-9]', 'libclient/ctl/completion/*',
     'kernels/abi/*.h', 'kernels/dev/*.h', 'kernels/dev/impl/*.h',
     'systemd/OPERATION.md', 'systemd/60-shmemd.rules', 'systemd/shmemd.*', 'systemd/nics.conf', 'systemd/needrestart.conf',
+    'systemd/prometheus-rules.yml',
 )
 ROOMS = r'(?:daemon|kernels|libclient|proto|systemd|tests|tools)'
 # Not the end of a longer path, such as /etc/systemd/system.

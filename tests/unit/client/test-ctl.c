@@ -149,8 +149,7 @@ static void answer(struct fake_daemon *fake, const struct msg *req, struct fdlis
 			.daemon = "shmemd 0.1.0", .pid = 77, .protocol_version = 1, .uptime_nsec = 80000000000,
 			.n_nics = 1, .n_sessions = 2, .n_qps = 4, .n_cqs = 4, .n_mrs = 2, .n_fds = 14,
 			.n_published = 1, .registered_bytes = 2 << 20, .sessions_total = 30, .refused_total = 3,
-			.keeps_sessions = true, .restart_grace_nsec = 5000000000, .n_resumed = 2, .hot_nic = "soft0",
-			.hot_among = "soft0, soft1", .hot_processes = "pid 42 (a)", .hot_share_percent = 93, .hot_nsec = 61000000000,
+			.keeps_sessions = true, .restart_grace_nsec = 5000000000, .n_resumed = 2,
 			.n_hidden_sessions = n_hidden, .settings_warning = "nics-include names sotf0"};
 		fill_counters(&rep.status_rep.counters);
 	} else {
@@ -205,7 +204,7 @@ static const char *printed(const char *what, bool as_json)
 	"{\"session\":" number ",\"uid\":1000,\"gid\":100,\"pid\":4242,\"command\":\"a \\\"b\\\"\","             \
 	"\"cgroup\":\"/user.slice\",\"library\":\"libshmemclient 0.1.0\",\"nics\":\"soft0\",\"doorbell\":\"cpu\",\"doorbell_reason\":\"\"," \
 	"\"n_qps\":2,\"n_dcis\":0,\"n_dcts\":0,\"n_dc_peers\":30,\"n_rc_peers\":2,\"n_cqs\":2,\"n_mrs\":1,\"n_fds\":7,"     \
-	"\"registered_bytes\":1048576,\"age_nsec\":1500000000,\"kept\":" kept ",\"unkept_reason\":\"\","                                                     \
+	"\"registered_bytes\":1048576,\"age_nsec\":1500000000,\"kept\":" kept ",\"unkept_reason\":\"\",\"gpu_nics\":\"\","                                                     \
 	"\"counters\":" COUNTERS "}"
 
 #define NIC                                                                                                      \
@@ -261,8 +260,8 @@ TEST(json_of_status)
 		     "\"n_monitors\":0,\"n_qps\":4,\"n_dcis\":0,\"n_dcts\":0,\"n_cqs\":4,\"n_mrs\":2,"
 		     "\"n_fds\":14,\"n_published\":1,\"registered_bytes\":2097152,\"sessions_total\":30,"
 		     "\"refused_total\":3,\"keeps_sessions\":true,\"restart_grace_nsec\":5000000000,"
-		     "\"n_resumed\":2,\"hot_nic\":\"soft0\",\"hot_among\":\"soft0, soft1\",\"hot_processes\":\"pid 42 (a)\","
-		     "\"hot_share_percent\":93,\"hot_nsec\":61000000000,\"n_hidden_sessions\":3,\"settings_warning\":\"nics-include names sotf0\",\"counters\":" COUNTERS ",\"nics\":[" NIC "],\"undriven\":[" UNDRIVEN "],\"sessions\":["
+		     "\"n_resumed\":2,"
+		     "\"n_hidden_sessions\":3,\"settings_warning\":\"nics-include names sotf0\",\"counters\":" COUNTERS ",\"nics\":[" NIC "],\"undriven\":[" UNDRIVEN "],\"sessions\":["
 		     SESSION("5", "false") "," SESSION("12", "true") "]}\n");
 }
 
@@ -321,7 +320,6 @@ TEST(text_of_status)
 
 	ASSERT_EQ(out, strstr(out, "shmemd 0.1.0, pid 77, up 1 min 20 s, protocol version 1\n"
 				   "\n"
-				   "hot spot        soft0 has carried 93 % of the load of soft0, soft1 for 1 min 1 s: pid 42 (a)\n"
 				   "NICs            1 simulated NIC, for tests without hardware\n"
 				   "sessions        2 now, 30 since start, 3 refused\n"
 				   "restart         sessions outlive the daemon; clients wait 5.0 s for the next one; 2 came from a previous daemon\n"

@@ -203,9 +203,6 @@ static const struct shmd_daemon_status status = {
 	.keeps_sessions = true,
 	.restart_grace_nsec = WIDE + 19,
 	.n_resumed = WIDE + 20,
-	.hot_nic = "mlx5_1",
-	.hot_share_percent = 21,
-	.hot_nsec = WIDE + 22,
 };
 
 static const char daemon_samples[] = "shmemd_build_info{version=\"shmemd 1\",protocol=\"4\"} 1\n"
@@ -252,6 +249,7 @@ static const char nic_samples[] =
 	"shmemd_nic_info{nic=\"mlx5_0\",backend=\"mlx5\",pci=\"0000:3b:00.0\",port=\"101\",link="
 	"\"infiniband\"} 1\n"
 	"shmemd_nic_up{nic=\"mlx5_0\"} 1\n"
+	"shmemd_nic_rate_bytes_per_second{nic=\"mlx5_0\"} 13000000\n"
 	"shmemd_nic_sessions{nic=\"mlx5_0\"} 108\n"
 	"shmemd_nic_qps{nic=\"mlx5_0\"} 109\n"
 	"shmemd_nic_max_qps{nic=\"mlx5_0\"} 107\n"
@@ -277,8 +275,7 @@ static const char nic_samples[] =
 	"shmemd_nic_warm_missed_empty_total{nic=\"mlx5_0\"} 5000000117\n"
 	"shmemd_nic_warm_missed_shape_total{nic=\"mlx5_0\"} 5000000118\n"
 	"shmemd_nic_warm_missed_memory_total{nic=\"mlx5_0\"} 5000000119\n"
-	"shmemd_nic_warm_failed_total{nic=\"mlx5_0\"} 5000000120\n"
-	"shmemd_nic_hot{nic=\"mlx5_0\"} 0\n";
+	"shmemd_nic_warm_failed_total{nic=\"mlx5_0\"} 5000000120\n";
 
 static const struct shmd_session_item session = {
 	.session = 200,
@@ -288,7 +285,7 @@ static const struct shmd_session_item session = {
 	.command = "a \"b\"",
 	.cgroup = "/c",
 	.library = "l",
-	.nics = "n",
+	.nics = "n0,n1:2",
 	.doorbell = "d",
 	.n_qps = 204,
 	.n_cqs = 205,
@@ -302,12 +299,13 @@ static const struct shmd_session_item session = {
 	.n_rc_peers = 214,
 	.doorbell_reason = "r",
 	.unkept_reason = "u",
+	.gpu_nics = "n1:2,n2",
 };
 
 static const char session_samples[] =
 	"shmemd_session_info{session=\"200\",uid=\"201\",gid=\"202\",pid=\"203\",command=\"a "
 	"\\\"b\\\"\",cgroup=\"/c\",library=\"l\","
-	"nics=\"n\",doorbell=\"d\"} 1\n"
+	"nics=\"n0,n1:2\",doorbell=\"d\"} 1\n"
 	"shmemd_session_age_seconds{session=\"200\"} 209.000000210\n"
 	"shmemd_session_kept{session=\"200\"} 0\n"
 	"shmemd_session_qps{session=\"200\"} 204\n"
@@ -332,7 +330,10 @@ static const char session_samples[] =
 	"shmemd_session_receives_total{session=\"200\"} 5000000223\n"
 	"shmemd_session_error_cqes_total{session=\"200\"} 5000000224\n"
 	"shmemd_session_rnr_naks_total{session=\"200\"} 5000000225\n"
-	"shmemd_session_retries_total{session=\"200\"} 5000000226\n";
+	"shmemd_session_retries_total{session=\"200\"} 5000000226\n"
+	"shmemd_session_nic{session=\"200\",nic=\"n0\"} 1\n"
+	"shmemd_session_nic{session=\"200\",nic=\"n1:2\"} 1\n"
+	"shmemd_session_nic{session=\"200\",nic=\"n2\"} 1\n";
 
 static const struct shmd_qp_item qp = {
 	.session = 200,
@@ -433,20 +434,19 @@ TEST(every_family_of_a_qp_and_an_mr_has_its_own_number)
 TEST(what_is_yes_or_no_is_told_either_way)
 {
 	struct shmd_session_item kept = session;
-	struct shmd_nic_item hot = nic;
+	struct shmd_nic_item down = nic;
 	struct metrics_look look;
 
 	metrics_look_init(&look, METRICS_ALL);
-	look.status = (struct shmd_daemon_status){.draining = true, .hot_nic = "mlx5_0"};
-	hot.info.state = 1;
+	look.status = (struct shmd_daemon_status){.draining = true};
+	down.info.state = 1;
 	kept.kept = true;
-	ASSERT(metrics_add(&look.nics, &hot));
+	ASSERT(metrics_add(&look.nics, &down));
 	ASSERT(metrics_add(&look.sessions, &kept));
 	add_qp(&look, 7, "mlx5_0", 0x1a2);
 	print_look(&look);
 	assert_line("shmemd_draining 1");
 	assert_line("shmemd_nic_up{nic=\"mlx5_0\"} 0");
-	assert_line("shmemd_nic_hot{nic=\"mlx5_0\"} 1");
 	assert_line("shmemd_session_kept{session=\"200\"} 1");
 	assert_line("shmemd_qp_failed{session=\"7\",nic=\"mlx5_0\",qpn=\"0x1a2\"} 1");
 	free(text);

@@ -103,6 +103,22 @@ TEST(a_typing_error_in_a_key_or_a_word_gets_a_suggestion)
 	refused("log-level = warn", "(did you mean warning?)");
 }
 
+TEST(settings_of_former_versions_are_ignored_and_named)
+{
+	static struct settings settings, next;
+	struct settings_changes changes;
+	struct settings_error error;
+
+	settings_init(&settings);
+	ASSERT_OK(settings_parse(&settings, "max-qps = 3\nhot-spot-period = no number\n", "conf", &error));
+	ASSERT_STREQ(settings.removed, "conf:2: hot-spot-period");
+	ASSERT_EQ(settings.max_qps, 3);
+	settings_init(&next);
+	settings_reload(&settings, &next, &changes);
+	ASSERT_STREQ(settings.removed, "");
+	ASSERT_ERR(settings_set(&settings, "hot-spot-perio", "1", "x", &error), EINVAL);
+}
+
 /* A file of any kind may be named, and its bytes must not reach a terminal. */
 TEST(bytes_of_a_file_are_escaped_and_bounded_in_errors)
 {
