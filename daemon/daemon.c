@@ -23,7 +23,7 @@
 #include "daemon/clients/user-pools.h"
 #include "daemon/log.h"
 #include "daemon/loop.h"
-#include "daemon/newcomers.h"
+#include "daemon/nic-hotplug.h"
 #include "daemon/nic/nic.h"
 #include "daemon/nics.h"
 #include "daemon/node.h"
@@ -77,7 +77,7 @@ struct daemon {
 	struct workers *workers;
 	struct warm *warm; /* NULL: no NIC blocks */
 	struct nics nics;
-	struct newcomers *newcomers; /* NULL: NICs are the daemon's own */
+	struct nic_hotplug *hotplug; /* NULL: NICs are the daemon's own */
 	struct turns *turns;
 	struct list clients; /* struct client.link, owned */
 	struct seek seek;
@@ -151,7 +151,7 @@ static int open_nics(struct daemon *daemon)
 	daemon->nics.fault = nic_fault(daemon);
 	r = nics_open(&daemon->nics);
 	/* Soft NICs are there in place of what the machine has not: they stay alone. */
-	daemon->registry.attr.takes_newcomers =
+	daemon->registry.attr.has_hotplug =
 		daemon->registry.blocks && daemon->settings->backend != SETTINGS_BACKEND_SOFT;
 	return r;
 }
@@ -411,12 +411,12 @@ static void on_found(void *arg)
 {
 	struct daemon *daemon = arg;
 
-	newcomers_look(daemon->newcomers);
+	nic_hotplug_look(daemon->hotplug);
 }
 
-static int make_newcomers(struct daemon *daemon)
+static int make_nic_hotplug(struct daemon *daemon)
 {
-	const struct newcomers_attr attr = {
+	const struct nic_hotplug_attr attr = {
 		.nics = &daemon->nics,
 		.seek = &daemon->seek,
 		.node_map = daemon->node_map,
@@ -426,7 +426,7 @@ static int make_newcomers(struct daemon *daemon)
 
 	daemon->seek.found = on_found;
 	daemon->seek.found_arg = daemon;
-	return newcomers_new(&attr, &daemon->newcomers);
+	return nic_hotplug_new(&attr, &daemon->hotplug);
 }
 
 static int make_service(struct daemon *daemon)
@@ -503,7 +503,7 @@ static int (*const births[])(struct daemon *daemon) = {
 	make_warm,
 	make_node_watch,
 	make_seek,
-	make_newcomers,
+	make_nic_hotplug,
 	make_service,
 	begin_accepting,
 };
@@ -589,7 +589,7 @@ struct daemon *daemon_free(struct daemon *daemon)
 			client_free(client);
 	warm_stop(daemon->warm);
 	node_watch_stop(daemon->node_watch);
-	newcomers_stop(daemon->newcomers);
+	nic_hotplug_stop(daemon->hotplug);
 	finish_work(daemon);
 	if (!list_empty(&daemon->clients))
 		leave(daemon);
@@ -598,7 +598,7 @@ struct daemon *daemon_free(struct daemon *daemon)
 	daemon->node_watch = node_watch_free(daemon->node_watch);
 	seek_deinit(&daemon->seek);
 	daemon->accept = accept_free(daemon->accept);
-	daemon->newcomers = newcomers_free(daemon->newcomers);
+	daemon->hotplug = nic_hotplug_free(daemon->hotplug);
 	nics_deinit(&daemon->nics);
 	if (daemon->have_registry)
 		registry_deinit(&daemon->registry);

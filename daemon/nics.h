@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The daemon's NICs: found at its start or later (newcomers.h), in its registry, and with their news on its loop. Control thread. */
+/* The daemon's NICs: found at its start or later (nic-hotplug.h), in its registry, and with their news on its loop. Control thread. */
 #ifndef SHMEMD_NICS_H
 #define SHMEMD_NICS_H
 

@@ -17,7 +17,7 @@
 #include "daemon/nic/nic.h"
 #include "daemon/node.h"
 #include "daemon/session/registry.h"
-#include "daemon/session/undriven.h"
+#include "daemon/session/unmanaged.h"
 #include "proto/base/nsec.h"
 
 #define SEEK_NSEC NSEC_PER_SEC
@@ -31,7 +31,7 @@ static void on_news(void *arg, unsigned int events)
 
 	if (!list)
 		return;
-	undriven_update(seek->registry, list);
+	unmanaged_update(seek->registry, list);
 	if (seek->found)
 		seek->found(seek->found_arg);
 }

@@ -17,7 +17,7 @@
 
 #include "daemon/session/list-cursor.h"
 #include "daemon/session/list-items.h"
-#include "daemon/session/undriven.h"
+#include "daemon/session/unmanaged.h"
 
 /* ---- sessions --------------------------------------------------------------------------------------------------- */
 
@@ -208,10 +208,10 @@ static int list_mrs(struct request *req, struct cursor *cursor)
 /* ---- NICs --------------------------------------------------------------------------------------------------------- */
 
 /* The pages behind the one of NICs that backends drive: page i is the cursor of session i. */
-static int list_undriven(struct request *req, const struct cursor *cursor)
+static int list_unmanaged(struct request *req, const struct cursor *cursor)
 {
 	const struct registry *registry = req->session->registry;
-	const struct nic_seen_list *seen = registry->undriven;
+	const struct nic_seen_list *seen = registry->unmanaged;
 	struct msg_list_rep *rep = &req->rep->list_rep;
 	uint64_t first = (cursor->session - 1) * MSG_MAX_UNDRIVEN;
 
@@ -221,7 +221,7 @@ static int list_undriven(struct request *req, const struct cursor *cursor)
 	if (!rep->undriven)
 		return -ENOMEM;
 	while (rep->n_undriven < MSG_MAX_UNDRIVEN && first + rep->n_undriven < seen->n) {
-		fill_undriven(&rep->undriven[rep->n_undriven], registry, &seen->nics[first + rep->n_undriven]);
+		fill_unmanaged(&rep->undriven[rep->n_undriven], registry, &seen->nics[first + rep->n_undriven]);
 		rep->n_undriven++;
 	}
 	if (first + rep->n_undriven < seen->n)
@@ -250,7 +250,7 @@ static int list_nics(struct request *req)
 	}
 	registry_keep_told(registry);
 	rep->n_nics = registry->n_nics;
-	if (registry->undriven && registry->undriven->n > 0)
+	if (registry->unmanaged && registry->unmanaged->n > 0)
 		rep->next_cursor = cursor_encode(&(struct cursor){.session = 1});
 	return 0;
 }
@@ -268,7 +268,7 @@ int handle_list(struct request *req)
 	case MSG_LIST_MRS:
 		return list_mrs(req, &cursor);
 	case MSG_LIST_NICS:
-		return cursor.session ? list_undriven(req, &cursor) : list_nics(req);
+		return cursor.session ? list_unmanaged(req, &cursor) : list_nics(req);
 	}
 	/* OK_REP again, so that no array of the reply is looked for. */
 	req->rep->kind = MSG_OK_REP;

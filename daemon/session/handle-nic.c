@@ -58,7 +58,7 @@ static const struct registry_nic *first_active(const struct registry *registry)
 /* None of the present NICs will do. */
 static int fail_nodev(struct request *req, const char *name)
 {
-	const struct nic_seen_list *undriven = req->session->registry->undriven;
+	const struct nic_seen_list *unmanaged = req->session->registry->unmanaged;
 	const struct registry_nic *kept = first_active(req->session->registry);
 
 	if (name[0])
@@ -67,11 +67,11 @@ static int fail_nodev(struct request *req, const char *name)
 		return request_fail(req, SHMD_STATUS_NO_NIC,
 				    "nics-include and nics-exclude of shmemd.conf exclude every NIC with an active port, such as %s",
 				    kept->info.name);
-	if (!undriven || undriven->n == 0)
+	if (!unmanaged || unmanaged->n == 0)
 		return request_fail(req, SHMD_STATUS_NO_NIC, "no NIC has an active port");
 	return request_fail(req, SHMD_STATUS_NO_NIC,
 			    "no NIC of shmemd has an active port, and shmemd does not manage %s%s; see \"shmemctl list nics\"",
-			    undriven->nics[0].name, undriven->n > 1 ? " and others" : "");
+			    unmanaged->nics[0].name, unmanaged->n > 1 ? " and others" : "");
 }
 
 static int fail_no_gpu(struct request *req, const char *gpu)

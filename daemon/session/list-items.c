@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "daemon/session/node-map.h"
-#include "daemon/session/undriven.h"
+#include "daemon/session/unmanaged.h"
 #include "proto/base/nsec.h"
 
 /* ---- NICs and their counters ---------------------------------------------------------------------------------------- */
@@ -88,7 +88,7 @@ void fill_nic_warm(struct msg_nic *to, struct nic *nic)
 	};
 }
 
-void fill_undriven(struct msg_undriven_nic *to, const struct registry *registry, const struct nic_seen *from)
+void fill_unmanaged(struct msg_undriven_nic *to, const struct registry *registry, const struct nic_seen *from)
 {
 	*to = (struct msg_undriven_nic){
 		.port = from->port,
@@ -104,7 +104,7 @@ void fill_undriven(struct msg_undriven_nic *to, const struct registry *registry,
 	snprintf(to->driver, sizeof(to->driver), "%s", from->driver);
 	snprintf(to->pci, sizeof(to->pci), "%s", from->pci);
 	snprintf(to->netdev, sizeof(to->netdev), "%s", from->netdev);
-	undriven_text(registry, from, to->reason, sizeof(to->reason));
+	unmanaged_text(registry, from, to->reason, sizeof(to->reason));
 	_Static_assert(NIC_SEEN_GIDS == MSG_MAX_GIDS, "all of them");
 	for (unsigned int i = 0; i < from->n_gids; i++) {
 		memcpy(to->gids[i].gid, from->gids[i].gid, sizeof(to->gids[i].gid));

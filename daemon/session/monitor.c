@@ -219,7 +219,7 @@ static void tell_of_nic(struct registry *registry, struct news *news, const char
 	tell(registry, news);
 }
 
-void monitor_undriven(struct registry *registry, enum msg_event_kind kind, const struct nic_seen *seen, const char *text)
+void monitor_unmanaged(struct registry *registry, enum msg_event_kind kind, const struct nic_seen *seen, const char *text)
 {
 	struct news news;
 

@@ -145,7 +145,7 @@ static void place(struct node_map *map, struct topo *topo)
 		unsigned int in_order = i < map->registry->n_nics ? i : NO_NIC;
 
 		map->nics[i] = map->by_order ? in_order : find_nic(map->registry, topo, &topo->nics[i]);
-		topo->nics[i].is_undriven = map->nics[i] == NO_NIC;
+		topo->nics[i].is_unmanaged = map->nics[i] == NO_NIC;
 	}
 	take_states(map);
 	draw(map);

@@ -86,7 +86,7 @@ void registry_count_on(struct registry *registry)
 	}
 }
 
-void registry_count_newcomer(struct registry_nic *rnic)
+void registry_count_added(struct registry_nic *rnic)
 {
 	struct registry *registry = rnic->registry;
 

@@ -63,7 +63,7 @@ void registry_deinit(struct registry *registry)
 	unread_table_deinit(&registry->unread);
 	registry_keep_end(registry);
 	quota_deinit(&registry->quota);
-	free(registry->undriven);
+	free(registry->unmanaged);
 	free(registry->packet);
 	free(registry->in_packet);
 	registry->packet = registry->in_packet = NULL;
@@ -81,7 +81,7 @@ int registry_add_nic(struct registry *registry, struct nic *nic, const struct ni
 		.registry = registry, .nic = nic, .info = *info, .index = registry->n_nics};
 	registry->n_nics++;
 	registry->blocks |= nic->blocks && registry->attr.hooks.work;
-	registry_count_newcomer(rnic);
+	registry_count_added(rnic);
 	return 0;
 }
 

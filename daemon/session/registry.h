@@ -100,7 +100,7 @@ struct registry_attr {
 	bool no_atomics; /* of peers, on queues that are made from now on */
 	struct nic_qp_params qp_params; /* of QPs whose client says nothing */
 	const char *no_mlx5; /* why ConnectX NICs were not looked for, in words; NULL: they were */
-	bool takes_newcomers; /* ConnectX NICs that come later are opened */
+	bool has_hotplug; /* ConnectX NICs that come later are opened */
 	/*
 	 * Of a GPU that the map of the node does not have. Whether something at this PCI address may be one all the same, and whether
 	 * the driver has exactly so many GPUs, all with one UUID each. NULL: the map is all there is. They do not block.
@@ -144,7 +144,7 @@ struct registry {
 	bool blocks; /* some NIC does, and there are threads for that */
 	uint64_t counted_nsec, counted_id; /* of registry_count: when, and which session last */
 	struct registry_nic nics[REGISTRY_MAX_NICS];
-	struct nic_seen_list *undriven; /* owned; NULL: none was ever seen. undriven.c */
+	struct nic_seen_list *unmanaged; /* owned; NULL: none was ever seen. unmanaged.c */
 	struct node_map *node_map; /* borrowed; NULL: the node was not looked at. GPUs that it does not know are in gpus[] */
 	struct registry_gpu gpus[REGISTRY_MAX_GPUS];
 	unsigned int next_gpu; /* entry to overwrite when all are taken */
@@ -176,7 +176,7 @@ void registry_count_ended(struct session *session);
 /* All that goes on is there: NICs count on from what was told. */
 void registry_count_on(struct registry *registry);
 /* One that was absent then, and whose port may have been taken down before. */
-void registry_count_newcomer(struct registry_nic *rnic);
+void registry_count_added(struct registry_nic *rnic);
 void registry_take_down(struct registry_nic *rnic); /* registry-keep.c: its port, as before; where that is possible */
 struct registry_nic *registry_find_nic(struct registry *registry, const char *name);
 

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 
 #include "daemon/porter/held.h"
-#include "daemon/session/undriven.h"
+#include "daemon/session/unmanaged.h"
 #include "proto/base/assert.h"
 #include "proto/base/cleanup.h"
 #include "proto/base/show.h"
@@ -234,12 +234,12 @@ static int fail_unknown_nic(struct request *req, const char *name)
 int request_no_nic(struct request *req, const char *name)
 {
 	const struct registry *registry = req->session->registry;
-	const struct nic_seen *seen = undriven_find(registry, name);
+	const struct nic_seen *seen = unmanaged_find(registry, name);
 	char text[MSG_TEXT_BYTES];
 
 	if (!seen)
 		return fail_unknown_nic(req, name);
-	undriven_text(registry, seen, text, sizeof(text));
+	unmanaged_text(registry, seen, text, sizeof(text));
 	return request_fail(req, SHMD_STATUS_NO_NIC, "%s", text);
 }
 

@@ -88,11 +88,11 @@ void check_doorbells(const struct check_host *host, struct check_teller *to)
 
 /* ---- NICs ---------------------------------------------------------------------------------------------------------- */
 
-static bool is_of_spare(const struct check_host *host, const struct check_undriven *undriven)
+static bool is_of_spare(const struct check_host *host, const struct check_unmanaged *unmanaged)
 {
 	for (unsigned int i = 0; i < host->topo->n_nics; i++)
-		if (host->topo->nics[i].port == undriven->port &&
-		    topo_is_of_device(undriven->name, host->topo->nics[i].name))
+		if (host->topo->nics[i].port == unmanaged->port &&
+		    topo_is_of_device(unmanaged->name, host->topo->nics[i].name))
 			return check_is_spare(host->map, i);
 	return false;
 }
@@ -108,9 +108,9 @@ void check_driven(const struct check_host *host, struct check_teller *to)
 
 	if (!is_judged(host, to))
 		return;
-	for (unsigned int i = 0; i < daemon->n_undriven; i++)
-		if (!is_of_spare(host, &daemon->undriven[i]))
-			check_say(to, CHECK_WARN, daemon->undriven[i].name, fix,
+	for (unsigned int i = 0; i < daemon->n_unmanaged; i++)
+		if (!is_of_spare(host, &daemon->unmanaged[i]))
+			check_say(to, CHECK_WARN, daemon->unmanaged[i].name, fix,
 				  "no session gets it: the daemon has not opened it, or could not");
 	if (!to->n_bad)
 		check_say(to, CHECK_OK, "", "",

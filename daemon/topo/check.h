@@ -42,7 +42,7 @@ struct check_session {
 };
 
 /* A port of a NIC that the daemon could drive, by its driver in the kernel, and does not. */
-struct check_undriven {
+struct check_unmanaged {
 	char name[32]; /* "mlx5_0", "mlx5_0:2" */
 	uint32_t port;
 };
@@ -56,8 +56,8 @@ struct check_daemon {
 	const struct check_session *sessions;
 	unsigned int n_unseen; /* sessions that it does not list to this user */
 	bool keeps_sessions; /* over a restart */
-	unsigned int n_undriven;
-	const struct check_undriven *undriven;
+	unsigned int n_unmanaged;
+	const struct check_unmanaged *unmanaged;
 };
 
 /* The result of reading nics-include, nics-exclude and gpu-nic-map; NULL: there is no such thing. */

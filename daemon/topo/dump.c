@@ -124,7 +124,7 @@ static void dump_nic(const struct topo_nic *nic, FILE *out)
 	put_text(out, "role", role_words[nic->role]);
 	put_text(out, "switch_manager", known_words[nic->manages_switches]);
 	put_number(out, "no_driver", nic->has_no_driver);
-	put_number(out, "undriven", nic->is_undriven);
+	put_number(out, "undriven", nic->is_unmanaged);
 #ifdef FUZZ_PLANT
 	if (!PLANTED("topology") || nic->rate_mbps <= 400000)
 #endif
@@ -337,7 +337,7 @@ static void take_nic(const struct xml *xml, struct topo_nic *nic)
 	nic->port = (unsigned int)attr_number(xml, "port", 10, UINT8_MAX);
 	nic->phys_state = (uint32_t)attr_number(xml, "phys_state", 10, UINT8_MAX);
 	nic->has_no_driver = attr_number(xml, "no_driver", 10, 1);
-	nic->is_undriven = attr_number(xml, "undriven", 10, 1);
+	nic->is_unmanaged = attr_number(xml, "undriven", 10, 1);
 	nic->rate_mbps = attr_number(xml, "rate_mbps", 10, UINT32_MAX);
 	nic->lid = (uint32_t)attr_number(xml, "lid", 10, UINT16_MAX);
 	nic->n_lanes = (uint32_t)attr_number(xml, "lanes", 10, UINT8_MAX);

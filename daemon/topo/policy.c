@@ -116,7 +116,7 @@ static const char *why_unusable(const struct topo_policy *policy, const struct t
 		return "its driver is not loaded";
 	if (seen->role == TOPO_ROLE_BRIDGE)
 		return "it manages the switches of GPU links and carries no traffic";
-	if (seen->is_undriven)
+	if (seen->is_unmanaged)
 		return "the daemon does not drive it";
 	return seen->state == TOPO_STATE_DOWN ? PORT_IS_DOWN : NULL;
 }

@@ -118,7 +118,7 @@ struct topo_nic {
 	enum topo_role role;
 	enum topo_known manages_switches; /* by its product data; unknown where that was not read */
 	bool has_no_driver; /* a function without an RDMA device */
-	bool is_undriven; /* by the daemon, whose map alone says so */
+	bool is_unmanaged; /* by the daemon, whose map alone says so */
 	uint32_t phys_state;
 	uint32_t lid;
 	uint32_t mtu_bytes; /* of the interface */

@@ -16,7 +16,7 @@
 #include "libclient/ctl/topology.h"
 
 #define MAX_SESSIONS 65536u
-#define MAX_UNDRIVEN 256u
+#define MAX_UNMANAGED 256u
 #define DRIVER_MLX5 "mlx5_core" /* in the kernel: of what the daemon has a backend for */
 
 struct doctor {
@@ -30,8 +30,8 @@ struct doctor {
 struct collected {
 	struct check_session *sessions;
 	unsigned int n;
-	struct check_undriven undriven[MAX_UNDRIVEN];
-	unsigned int n_undriven;
+	struct check_unmanaged unmanaged[MAX_UNMANAGED];
+	unsigned int n_unmanaged;
 };
 
 static int collect(void *arg, const struct shmd_session_item *item)
@@ -56,16 +56,16 @@ static int collect(void *arg, const struct shmd_session_item *item)
 	return all->n == MAX_SESSIONS;
 }
 
-static int collect_undriven(void *arg, const struct shmd_undriven_nic *nic)
+static int collect_unmanaged(void *arg, const struct shmd_undriven_nic *nic)
 {
 	struct collected *all = arg;
-	struct check_undriven *undriven = &all->undriven[all->n_undriven];
+	struct check_unmanaged *unmanaged = &all->unmanaged[all->n_unmanaged];
 
 	if (strcmp(nic->driver, DRIVER_MLX5))
 		return 0;
-	undriven->port = nic->port;
-	snprintf(undriven->name, sizeof(undriven->name), "%.31s", nic->name);
-	return ++all->n_undriven == MAX_UNDRIVEN;
+	unmanaged->port = nic->port;
+	snprintf(unmanaged->name, sizeof(unmanaged->name), "%.31s", nic->name);
+	return ++all->n_unmanaged == MAX_UNMANAGED;
 }
 
 static uint64_t now_nsec(clockid_t clock)
@@ -111,15 +111,15 @@ static struct check_daemon ask_daemon(const struct args *args, struct collected 
 	if (r >= 0)
 		r = shmd_admin_status(client, &status);
 	if (!r)
-		r = shmd_admin_undriven(client, collect_undriven, all);
+		r = shmd_admin_undriven(client, collect_unmanaged, all);
 	shmd_client_close(client);
 	daemon.error = r == -ECONNREFUSED ? -ENOENT : r < 0 ? r : 0;
 	if (!daemon.error) {
 		note_status(&status, &daemon);
 		daemon.n_unseen = count_unseen(before.n_sessions, status.n_sessions, all->n);
 	}
-	daemon.undriven = all->undriven;
-	daemon.n_undriven = all->n_undriven;
+	daemon.unmanaged = all->unmanaged;
+	daemon.n_unmanaged = all->n_unmanaged;
 	daemon.sessions = all->sessions;
 	daemon.n_sessions = all->n;
 	return daemon;

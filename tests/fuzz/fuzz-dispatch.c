@@ -23,7 +23,7 @@
 #include <unistd.h>
 
 #include "daemon/session/drain.h"
-#include "daemon/session/undriven.h"
+#include "daemon/session/unmanaged.h"
 #include "proto/base/assert.h"
 #include "proto/base/cleanup.h"
 #include "proto/base/later.h"
@@ -355,7 +355,7 @@ static unsigned int n_open_fds(void)
 }
 
 /* More than a page of a list has. */
-static struct nic_seen_list *make_undriven(void)
+static struct nic_seen_list *make_unmanaged(void)
 {
 	struct nic_seen_list *list = calloc(1, sizeof(*list));
 
@@ -383,7 +383,7 @@ static void program_init(struct program *p, const uint8_t *bytes, size_t n)
 	memcpy(p->lab.nics[1].info.accepted_kinds, dmabuf_first, sizeof(dmabuf_first));
 	p->lab.nics[1].has_uar = p->lab.nics[1].info.doorbell_uar_mmap = true;
 	registry_refresh_nic(&p->lab.registry.nics[1]);
-	undriven_update(&p->lab.registry, make_undriven());
+	unmanaged_update(&p->lab.registry, make_unmanaged());
 	for (unsigned int i = 0; i < 2; i++)
 		pair_connect(&p->pairs[i], &p->lab);
 }

@@ -204,7 +204,7 @@ const struct check_case check_cases[] = {
 	 "28.33.2028 is older than 28.35"},
 	{"guids", check_tree_leave, guid_twice, guid_locked, CHECK_FAIL,
 	 "mlx5_0 has the same GUID"},
-	{"driven", nic_of_bridge_undriven, nic_new, daemon_locked, CHECK_WARN,
+	{"driven", nic_of_bridge_unmanaged, nic_new, daemon_locked, CHECK_WARN,
 	 "the daemon has not opened it, or could not", "ok"},
 	{"threads", thread_elsewhere, thread_far, threads_locked, CHECK_WARN,
 	 "ran on processor 3, and its NIC is on NUMA node 1", "ok"},

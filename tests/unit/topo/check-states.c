@@ -228,22 +228,22 @@ STATE(guid_locked)
 
 /* ---- the daemon */
 
-static void leave_undriven(struct check_tree *tree, const char *name)
+static void leave_unmanaged(struct check_tree *tree, const char *name)
 {
-	strcpy(tree->undriven[0].name, name);
-	tree->undriven[0].port = 1;
-	tree->daemon.n_undriven = 1;
+	strcpy(tree->unmanaged[0].name, name);
+	tree->unmanaged[0].port = 1;
+	tree->daemon.n_unmanaged = 1;
 }
 
-STATE(nic_of_bridge_undriven)
+STATE(nic_of_bridge_unmanaged)
 {
 	port_of_bridge_down(tree);
-	leave_undriven(tree, "mlx5_1");
+	leave_unmanaged(tree, "mlx5_1");
 }
 
 STATE(nic_new)
 {
-	leave_undriven(tree, "mlx5_1");
+	leave_unmanaged(tree, "mlx5_1");
 }
 
 /* One that serves no NIC may be anywhere. */

@@ -16,7 +16,7 @@ check_tree_fn gid_on_infiniband, gid_old, gid_locked;
 check_tree_fn devx_lacks, devx_untold, atomics_lack, atomics_untold;
 check_tree_fn firmware_other_model, firmware_old, firmware_locked;
 check_tree_fn guid_twice, guid_locked;
-check_tree_fn nic_of_bridge_undriven, nic_new;
+check_tree_fn nic_of_bridge_unmanaged, nic_new;
 check_tree_fn thread_elsewhere, thread_far, threads_locked;
 check_tree_fn no_daemon, session_on_cpu, daemon_locked;
 

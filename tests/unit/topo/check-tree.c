@@ -49,7 +49,7 @@ static void put_daemon(struct check_tree *tree)
 					     .n_sessions = 1,
 					     .sessions = &tree->session,
 					     .keeps_sessions = true,
-					     .undriven = tree->undriven};
+					     .unmanaged = tree->unmanaged};
 }
 
 static void put_devices(struct check_tree *tree)

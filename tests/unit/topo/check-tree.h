@@ -19,7 +19,7 @@ struct check_tree {
 	struct machine_tree machine;
 	struct check_daemon daemon; /* runs, with a session that rings itself */
 	struct check_session session;
-	struct check_undriven undriven[2]; /* of which it has none */
+	struct check_unmanaged unmanaged[2]; /* of which it has none */
 	void (*change)(struct topo *topo); /* after reading: what no file says */
 	struct check_settings settings;	   /* nothing is wrong with them */
 	const char *included;		   /* nics-include; NULL: all */

@@ -38,12 +38,12 @@ STATE(all_ports_down)
 	port_down(tree);
 }
 
-STATE(spare_nic_undriven)
+STATE(spare_nic_unmanaged)
 {
 	machine_tree_pci(&tree->machine, SECOND, 0x020700, 0x15b3, 1);
 }
 
-STATE(only_near_nic_undriven)
+STATE(only_near_nic_unmanaged)
 {
 	REMOVE("sys/class/infiniband/mlx5_1");
 	REMOVE("sys/devices/" CHECK_NIC1 "/infiniband");
@@ -538,9 +538,9 @@ const struct check_verdict check_verdicts[] = {
 	{"port", far_port_of_shared_nic_down, CHECK_FAIL,
 	 "mlx5_2: its port is down: no GPU gets it"},
 	{"port", all_ports_down, CHECK_FAIL, "mlx5_0: its port is down: no GPU gets it"},
-	{"port", spare_nic_undriven, CHECK_WARN,
+	{"port", spare_nic_unmanaged, CHECK_WARN,
 	 "0000:84:00.1: it has no RDMA driver; no GPU misses it"},
-	{"port", only_near_nic_undriven, CHECK_FAIL, "0000:84:00.0: it has no RDMA driver"},
+	{"port", only_near_nic_unmanaged, CHECK_FAIL, "0000:84:00.0: it has no RDMA driver"},
 	{"devx", second_port_alone_lacks, CHECK_FAIL, "mlx5_1/2: kernel or firmware"},
 	{"atomics", second_port_alone_lacks, CHECK_WARN, "mlx5_1/2: no masked atomics"},
 	{"firmware", second_port_alone_old, CHECK_WARN, "mlx5_1/2: firmware 28.33.2028 is older"},

@@ -89,7 +89,7 @@ static void assert_same_port(const struct topo_nic *a, const struct topo_nic *b)
 	ASSERT_EQ(a->role, b->role);
 	ASSERT_EQ(a->manages_switches, b->manages_switches);
 	ASSERT_EQ(a->has_no_driver, b->has_no_driver);
-	ASSERT_EQ(a->is_undriven, b->is_undriven);
+	ASSERT_EQ(a->is_unmanaged, b->is_unmanaged);
 	ASSERT_EQ(a->phys_state, b->phys_state);
 	ASSERT_EQ(a->lid, b->lid);
 	ASSERT_EQ(a->guid, b->guid);
@@ -177,7 +177,7 @@ static void add_answers(struct topo *topo)
 	for (unsigned int i = 0; i < topo->n_nics; i++) {
 		struct topo_nic *nic = &topo->nics[i];
 
-		nic->is_undriven = i % 2;
+		nic->is_unmanaged = i % 2;
 		nic->active_mtu_bytes = 1024 + i;
 		nic->max_mtu_bytes = 4096 + i;
 		nic->max_rate_mbps = 800000 + i;

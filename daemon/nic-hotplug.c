@@ -9,7 +9,7 @@
  * Why one cannot be used is logged when it is so for the third time, once. One that has the name of a lost NIC is left
  * alone: sessions, states and counters go by names. Control thread, but open_run().
  */
-#include "daemon/newcomers.h"
+#include "daemon/nic-hotplug.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -25,7 +25,7 @@
 #include "daemon/session/keep.h"
 #include "daemon/session/monitor.h"
 #include "daemon/session/node-map.h"
-#include "daemon/session/undriven.h"
+#include "daemon/session/unmanaged.h"
 #include "daemon/topo/topo.h"
 #include "daemon/warm.h"
 #include "proto/base/cleanup.h"
@@ -37,8 +37,8 @@
 #define PATIENT_TRIES 3u
 #define MIX 0x9e3779b97f4a7c15u
 
-struct newcomers {
-	struct newcomers_attr attr;
+struct nic_hotplug {
+	struct nic_hotplug_attr attr;
 	struct loop_timer *again;
 	uint64_t wait_nsec; /* the pause after the next try */
 	uint64_t seen; /* who was there at the last look, and how; 0: nobody */
@@ -56,9 +56,9 @@ struct newcomers {
 	int result;
 };
 
-static void newcomers_freep(struct newcomers **newcomers)
+static void nic_hotplug_freep(struct nic_hotplug **hotplug)
 {
-	newcomers_free(*newcomers);
+	nic_hotplug_free(*hotplug);
 }
 
 static void close_all(struct list *nics)
@@ -74,13 +74,13 @@ static void close_all(struct list *nics)
 /* ---- a worker ------------------------------------------------------------------------------------------------------ */
 
 /* One that does not answer is of no use yet; nor are more than a registry has. */
-static void ask_all(struct newcomers *newcomers)
+static void ask_all(struct nic_hotplug *hotplug)
 {
 	struct nic *nic, *tmp;
 	unsigned int n = 0;
 
-	list_for_each_entry_safe(nic, tmp, &newcomers->found, link) {
-		if (n < REGISTRY_MAX_NICS && nic_query(nic, &newcomers->infos[n]) == 0) {
+	list_for_each_entry_safe(nic, tmp, &hotplug->found, link) {
+		if (n < REGISTRY_MAX_NICS && nic_query(nic, &hotplug->infos[n]) == 0) {
 			n++;
 			continue;
 		}
@@ -91,28 +91,28 @@ static void ask_all(struct newcomers *newcomers)
 
 static void open_run(struct work *work)
 {
-	struct newcomers *newcomers = container_of(work, struct newcomers, work);
+	struct nic_hotplug *hotplug = container_of(work, struct nic_hotplug, work);
 
-	newcomers->report.unusable[0] = 0;
+	hotplug->report.unusable[0] = 0;
 #if HAVE_MLX5
-	newcomers->result = nic_mlx5_probe(&newcomers->open, &newcomers->found, &newcomers->report);
+	hotplug->result = nic_mlx5_probe(&hotplug->open, &hotplug->found, &hotplug->report);
 #else
-	newcomers->result = -EOPNOTSUPP;
+	hotplug->result = -EOPNOTSUPP;
 #endif
-	ask_all(newcomers);
-	newcomers->topo = NULL;
-	if (newcomers->attr.node_map && !list_empty(&newcomers->found) && node_read(&newcomers->topo) < 0)
-		newcomers->topo = NULL;
+	ask_all(hotplug);
+	hotplug->topo = NULL;
+	if (hotplug->attr.node_map && !list_empty(&hotplug->found) && node_read(&hotplug->topo) < 0)
+		hotplug->topo = NULL;
 }
 
 /* ---- what was opened ------------------------------------------------------------------------------------------------ */
 
 /* False: udev has given it another name since, or it is not whole yet. Files have machines whose NICs are called otherwise. */
-static bool is_in_map(const struct newcomers *newcomers, const struct nic_info *info)
+static bool is_in_map(const struct nic_hotplug *hotplug, const struct nic_info *info)
 {
-	const struct topo *topo = newcomers->topo;
+	const struct topo *topo = hotplug->topo;
 
-	if (!newcomers->attr.node_map || node_named_file() || newcomers->n_tries >= PATIENT_TRIES)
+	if (!hotplug->attr.node_map || node_named_file() || hotplug->n_tries >= PATIENT_TRIES)
 		return true;
 	for (unsigned int i = 0; topo && i < topo->n_nics; i++)
 		if (topo->nics[i].port == info->port && topo_is_of_device(info->name, topo->nics[i].name))
@@ -121,21 +121,21 @@ static bool is_in_map(const struct newcomers *newcomers, const struct nic_info *
 }
 
 /* What is not taken stays in the list. */
-static void take(struct newcomers *newcomers, struct nic *nic, const struct nic_info *info)
+static void take(struct nic_hotplug *hotplug, struct nic *nic, const struct nic_info *info)
 {
-	struct registry *registry = newcomers->attr.nics->registry;
+	struct registry *registry = hotplug->attr.nics->registry;
 
-	if (!is_in_map(newcomers, info) || registry_find_nic(registry, info->name) ||
-	    nics_add(newcomers->attr.nics, nic, info) < 0)
+	if (!is_in_map(hotplug, info) || registry_find_nic(registry, info->name) ||
+	    nics_add(hotplug->attr.nics, nic, info) < 0)
 		return;
 	nic->ops->resume(nic);
-	seek_drive(newcomers->attr.seek, info);
-	undriven_forget(registry, &registry->nics[registry->n_nics - 1]);
+	seek_drive(hotplug->attr.seek, info);
+	unmanaged_forget(registry, &registry->nics[registry->n_nics - 1]);
 }
 
-static void tell_came(struct newcomers *newcomers, struct registry_nic *rnic)
+static void tell_came(struct nic_hotplug *hotplug, struct registry_nic *rnic)
 {
-	struct node_map *map = newcomers->attr.node_map;
+	struct node_map *map = hotplug->attr.node_map;
 	bool is_used = node_map_allows(map, rnic) && node_map_uses(map, rnic);
 	const char *use = is_used ? "sessions may open it" : "it is set aside, shmemctl topology says why";
 	char text[NIC_NAME_BYTES + 96];
@@ -151,34 +151,34 @@ static void tell_came(struct newcomers *newcomers, struct registry_nic *rnic)
 	monitor_nic_came(rnic, text);
 }
 
-static void take_all(struct newcomers *newcomers)
+static void take_all(struct nic_hotplug *hotplug)
 {
-	struct registry *registry = newcomers->attr.nics->registry;
+	struct registry *registry = hotplug->attr.nics->registry;
 	unsigned int i = 0, before = registry->n_nics;
 	struct nic *nic, *tmp;
 
-	list_for_each_entry_safe(nic, tmp, &newcomers->found, link)
-		take(newcomers, nic, &newcomers->infos[i++]);
+	list_for_each_entry_safe(nic, tmp, &hotplug->found, link)
+		take(hotplug, nic, &hotplug->infos[i++]);
 	if (registry->n_nics == before)
 		return;
-	if (newcomers->topo)
-		node_map_redraw(newcomers->attr.node_map, take_ptr(newcomers->topo));
+	if (hotplug->topo)
+		node_map_redraw(hotplug->attr.node_map, take_ptr(hotplug->topo));
 	else
-		node_map_take_nics(newcomers->attr.node_map);
+		node_map_take_nics(hotplug->attr.node_map);
 	registry_keep(registry);
-	warm_take_nics(newcomers->attr.nics->warm, before);
-	newcomers->attr.opened(newcomers->attr.arg);
+	warm_take_nics(hotplug->attr.nics->warm, before);
+	hotplug->attr.opened(hotplug->attr.arg);
 	for (i = before; i < registry->n_nics; i++)
-		tell_came(newcomers, &registry->nics[i]);
+		tell_came(hotplug, &registry->nics[i]);
 }
 
-static void tell_failure(struct newcomers *newcomers)
+static void tell_failure(struct nic_hotplug *hotplug)
 {
-	const char *why = newcomers->result < 0 ? strerror(-newcomers->result) : newcomers->report.unusable;
+	const char *why = hotplug->result < 0 ? strerror(-hotplug->result) : hotplug->report.unusable;
 
-	if (!why[0] || newcomers->n_tries < PATIENT_TRIES || strcmp(why, newcomers->told.unusable) == 0)
+	if (!why[0] || hotplug->n_tries < PATIENT_TRIES || strcmp(why, hotplug->told.unusable) == 0)
 		return;
-	snprintf(newcomers->told.unusable, sizeof(newcomers->told.unusable), "%s", why);
+	snprintf(hotplug->told.unusable, sizeof(hotplug->told.unusable), "%s", why);
 	log_line(LOG_WARNING, NULL, "cannot use these NICs: %s", why);
 }
 
@@ -187,129 +187,129 @@ static void tell_failure(struct newcomers *newcomers)
 /* Who may be opened and how they are, in any order; 0: nobody. */
 static uint64_t who_is_there(const struct registry *registry)
 {
-	const struct nic_seen_list *list = registry->undriven;
+	const struct nic_seen_list *list = registry->unmanaged;
 	uint64_t sum = 0;
 
 	for (unsigned int i = 0; list && i < list->n; i++) {
 		const struct nic_seen *seen = &list->nics[i];
 
-		if (undriven_is_newcomer(registry, seen))
+		if (unmanaged_is_openable(registry, seen))
 			sum += ((((seen->life * MIX + seen->port) * MIX + seen->state) * MIX + seen->n_gids) * MIX) | 1;
 	}
 	return sum;
 }
 
-static void wait_for_turn(struct newcomers *newcomers)
+static void wait_for_turn(struct nic_hotplug *hotplug)
 {
-	loop_timer_arm(newcomers->again, newcomers->wait_nsec);
-	if (newcomers->wait_nsec < LAST_WAIT_NSEC)
-		newcomers->wait_nsec *= 2;
+	loop_timer_arm(hotplug->again, hotplug->wait_nsec);
+	if (hotplug->wait_nsec < LAST_WAIT_NSEC)
+		hotplug->wait_nsec *= 2;
 }
 
 /* Of those who are new, or changed: after a moment, in which they may become whole. */
-static bool begin(struct newcomers *newcomers)
+static bool begin(struct nic_hotplug *hotplug)
 {
-	uint64_t seen = who_is_there(newcomers->attr.nics->registry);
+	uint64_t seen = who_is_there(hotplug->attr.nics->registry);
 
-	if (seen == newcomers->seen)
+	if (seen == hotplug->seen)
 		return false;
-	newcomers->seen = seen;
-	newcomers->n_tries = 0;
-	newcomers->wait_nsec = FIRST_WAIT_NSEC;
+	hotplug->seen = seen;
+	hotplug->n_tries = 0;
+	hotplug->wait_nsec = FIRST_WAIT_NSEC;
 	if (seen)
-		wait_for_turn(newcomers);
+		wait_for_turn(hotplug);
 	else
-		newcomers->told.unusable[0] = 0;
+		hotplug->told.unusable[0] = 0;
 	return seen;
 }
 
 static void close_done(struct work *work)
 {
-	struct newcomers *newcomers = container_of(work, struct newcomers, work);
+	struct nic_hotplug *hotplug = container_of(work, struct nic_hotplug, work);
 
-	newcomers->is_busy = false;
-	if (!newcomers->is_stopped && !begin(newcomers) && newcomers->seen)
-		wait_for_turn(newcomers);
+	hotplug->is_busy = false;
+	if (!hotplug->is_stopped && !begin(hotplug) && hotplug->seen)
+		wait_for_turn(hotplug);
 }
 
 /* Those that were not taken: it takes commands as to open them did. */
 static void close_run(struct work *work)
 {
-	struct newcomers *newcomers = container_of(work, struct newcomers, work);
+	struct nic_hotplug *hotplug = container_of(work, struct nic_hotplug, work);
 
-	close_all(&newcomers->found);
+	close_all(&hotplug->found);
 }
 
 static void open_done(struct work *work)
 {
-	struct newcomers *newcomers = container_of(work, struct newcomers, work);
+	struct nic_hotplug *hotplug = container_of(work, struct nic_hotplug, work);
 
-	if (!newcomers->is_stopped) {
-		tell_failure(newcomers);
-		take_all(newcomers);
+	if (!hotplug->is_stopped) {
+		tell_failure(hotplug);
+		take_all(hotplug);
 	}
-	topo_free(take_ptr(newcomers->topo));
-	newcomers->work = (struct work){.run = close_run, .done = close_done};
-	registry_work(newcomers->attr.nics->registry, true, &newcomers->work);
+	topo_free(take_ptr(hotplug->topo));
+	hotplug->work = (struct work){.run = close_run, .done = close_done};
+	registry_work(hotplug->attr.nics->registry, true, &hotplug->work);
 }
 
 static void on_turn(void *arg)
 {
-	struct newcomers *newcomers = arg;
-	const struct registry *registry = newcomers->attr.nics->registry;
+	struct nic_hotplug *hotplug = arg;
+	const struct registry *registry = hotplug->attr.nics->registry;
 
-	if (newcomers->is_busy || newcomers->is_stopped || !newcomers->seen)
+	if (hotplug->is_busy || hotplug->is_stopped || !hotplug->seen)
 		return;
-	newcomers->open = nics_mlx5_attr(newcomers->attr.nics);
-	newcomers->open.n_driven = registry->n_nics;
-	newcomers->open.driven = newcomers->driven;
+	hotplug->open = nics_mlx5_attr(hotplug->attr.nics);
+	hotplug->open.n_driven = registry->n_nics;
+	hotplug->open.driven = hotplug->driven;
 	for (unsigned int i = 0; i < registry->n_nics; i++)
-		newcomers->driven[i] = nic_driven_of(&registry->nics[i].info);
-	list_init(&newcomers->found);
-	newcomers->n_tries++;
-	newcomers->is_busy = true;
-	newcomers->work = (struct work){.run = open_run, .done = open_done};
-	registry_work(newcomers->attr.nics->registry, true, &newcomers->work);
+		hotplug->driven[i] = nic_driven_of(&registry->nics[i].info);
+	list_init(&hotplug->found);
+	hotplug->n_tries++;
+	hotplug->is_busy = true;
+	hotplug->work = (struct work){.run = open_run, .done = open_done};
+	registry_work(hotplug->attr.nics->registry, true, &hotplug->work);
 }
 
-void newcomers_look(struct newcomers *newcomers)
+void nic_hotplug_look(struct nic_hotplug *hotplug)
 {
-	if (newcomers && !newcomers->is_busy && !newcomers->is_stopped)
-		begin(newcomers);
+	if (hotplug && !hotplug->is_busy && !hotplug->is_stopped)
+		begin(hotplug);
 }
 
 /* ---- birth and death -------------------------------------------------------------------------------------------------- */
 
-void newcomers_stop(struct newcomers *newcomers)
+void nic_hotplug_stop(struct nic_hotplug *hotplug)
 {
-	if (newcomers)
-		newcomers->is_stopped = true;
+	if (hotplug)
+		hotplug->is_stopped = true;
 }
 
-struct newcomers *newcomers_free(struct newcomers *newcomers)
+struct nic_hotplug *nic_hotplug_free(struct nic_hotplug *hotplug)
 {
-	if (!newcomers)
+	if (!hotplug)
 		return NULL;
-	loop_timer_free(newcomers->again);
-	free(newcomers);
+	loop_timer_free(hotplug->again);
+	free(hotplug);
 	return NULL;
 }
 
-int newcomers_new(const struct newcomers_attr *attr, struct newcomers **ret_newcomers)
+int nic_hotplug_new(const struct nic_hotplug_attr *attr, struct nic_hotplug **ret_hotplug)
 {
-	_cleanup_(newcomers_freep) struct newcomers *newcomers = NULL;
+	_cleanup_(nic_hotplug_freep) struct nic_hotplug *hotplug = NULL;
 	int r;
 
-	if (!attr->nics->registry->attr.takes_newcomers)
+	if (!attr->nics->registry->attr.has_hotplug)
 		return 0;
-	newcomers = calloc(1, sizeof(*newcomers));
-	if (!newcomers)
+	hotplug = calloc(1, sizeof(*hotplug));
+	if (!hotplug)
 		return -ENOMEM;
-	newcomers->attr = *attr;
-	newcomers->told = attr->nics->report;
-	r = loop_timer_new(attr->nics->loop, on_turn, newcomers, &newcomers->again);
+	hotplug->attr = *attr;
+	hotplug->told = attr->nics->report;
+	r = loop_timer_new(attr->nics->loop, on_turn, hotplug, &hotplug->again);
 	if (r < 0)
 		return r;
-	*ret_newcomers = take_ptr(newcomers);
+	*ret_hotplug = take_ptr(hotplug);
 	return 0;
 }

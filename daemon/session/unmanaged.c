@@ -5,7 +5,7 @@
  * Nothing of a session refers to one, so they come and go as they like. A device that was removed and made anew between two
  * looks went and came. Control thread.
  */
-#include "daemon/session/undriven.h"
+#include "daemon/session/unmanaged.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,9 +23,9 @@ static const struct nic_seen *find(const struct nic_seen_list *list, const char 
 	return NULL;
 }
 
-const struct nic_seen *undriven_find(const struct registry *registry, const char *name)
+const struct nic_seen *unmanaged_find(const struct registry *registry, const char *name)
 {
-	return find(registry->undriven, name);
+	return find(registry->unmanaged, name);
 }
 
 static const char *state_word(const struct nic_seen *seen)
@@ -46,13 +46,13 @@ static bool is_name_taken(const struct registry *registry, const char *name)
 	return false;
 }
 
-bool undriven_is_newcomer(const struct registry *registry, const struct nic_seen *seen)
+bool unmanaged_is_openable(const struct registry *registry, const struct nic_seen *seen)
 {
-	return registry->attr.takes_newcomers && is_mlx5(seen) && registry->n_nics < REGISTRY_MAX_NICS &&
+	return registry->attr.has_hotplug && is_mlx5(seen) && registry->n_nics < REGISTRY_MAX_NICS &&
 	       !is_name_taken(registry, seen->name);
 }
 
-void undriven_text(const struct registry *registry, const struct nic_seen *seen, char *text, size_t size)
+void unmanaged_text(const struct registry *registry, const struct nic_seen *seen, char *text, size_t size)
 {
 	const char *driver = seen->driver[0] ? seen->driver : "driver not known";
 
@@ -69,12 +69,12 @@ void undriven_text(const struct registry *registry, const struct nic_seen *seen,
 			 "shmemd does not manage %s (%s): it has the name of a NIC that was lost; restart shmemd, or choose another NIC "
 			 "(\"shmemctl list nics\")",
 			 seen->name, driver);
-	else if (registry->attr.takes_newcomers && registry->n_nics == REGISTRY_MAX_NICS)
+	else if (registry->attr.has_hotplug && registry->n_nics == REGISTRY_MAX_NICS)
 		snprintf(text, size,
 			 "shmemd does not manage %s (%s): it has had %u NICs since its start, the most it can; restart shmemd, or "
 			 "choose another NIC (\"shmemctl list nics\")",
 			 seen->name, driver, REGISTRY_MAX_NICS);
-	else if (undriven_is_newcomer(registry, seen))
+	else if (unmanaged_is_openable(registry, seen))
 		snprintf(text, size,
 			 "shmemd does not manage %s (%s): it is new, or the log says why it cannot be used; shmemd tries it again every "
 			 "minute; choose another NIC (\"shmemctl list nics\")",
@@ -98,12 +98,12 @@ static void tell_lost(struct registry *registry, const struct nic_seen *seen)
 
 	snprintf(text, sizeof(text), "NIC %s is gone; no backend drove it", seen->name);
 	note(registry, seen, text);
-	monitor_undriven(registry, MSG_EVENT_NIC_LOST, seen, "no backend drove it");
+	monitor_unmanaged(registry, MSG_EVENT_NIC_LOST, seen, "no backend drove it");
 }
 
 static const char *driver_words(const struct registry *registry, const struct nic_seen *seen)
 {
-	return undriven_is_newcomer(registry, seen) ? "it is about to be opened" : "shmemd does not manage it";
+	return unmanaged_is_openable(registry, seen) ? "it is about to be opened" : "shmemd does not manage it";
 }
 
 static void tell_found(struct registry *registry, const struct nic_seen *seen)
@@ -113,7 +113,7 @@ static void tell_found(struct registry *registry, const struct nic_seen *seen)
 	snprintf(text, sizeof(text), "NIC %s is there, its port is %s; %s", seen->name, state_word(seen), driver_words(registry, seen));
 	note(registry, seen, text);
 	snprintf(text, sizeof(text), "it was found; %s", driver_words(registry, seen));
-	monitor_undriven(registry, MSG_EVENT_PORT_STATE, seen, text);
+	monitor_unmanaged(registry, MSG_EVENT_PORT_STATE, seen, text);
 }
 
 static void tell_state(struct registry *registry, const struct nic_seen *seen)
@@ -122,7 +122,7 @@ static void tell_state(struct registry *registry, const struct nic_seen *seen)
 
 	snprintf(text, sizeof(text), "the port of %s is %s; shmemd does not manage it", seen->name, state_word(seen));
 	note(registry, seen, text);
-	monitor_undriven(registry, MSG_EVENT_PORT_STATE, seen, text);
+	monitor_unmanaged(registry, MSG_EVENT_PORT_STATE, seen, text);
 }
 
 /* ---- NICs that were opened --------------------------------------------------------------------------------------- */
@@ -147,9 +147,9 @@ static void forget(struct nic_seen_list *list, const struct registry_nic *rnic)
 		list->n = n;
 }
 
-void undriven_forget(struct registry *registry, const struct registry_nic *rnic)
+void unmanaged_forget(struct registry *registry, const struct registry_nic *rnic)
 {
-	forget(registry->undriven, rnic);
+	forget(registry->unmanaged, rnic);
 }
 
 /* ---- news -------------------------------------------------------------------------------------------------------- */
@@ -159,13 +159,13 @@ static bool is_same(const struct nic_seen *a, const struct nic_seen *b)
 	return a && b && a->life == b->life;
 }
 
-void undriven_update(struct registry *registry, struct nic_seen_list *list)
+void unmanaged_update(struct registry *registry, struct nic_seen_list *list)
 {
-	struct nic_seen_list *before = registry->undriven;
+	struct nic_seen_list *before = registry->unmanaged;
 
 	for (unsigned int i = 0; i < registry->n_nics; i++)
 		forget(list, &registry->nics[i]);
-	registry->undriven = list;
+	registry->unmanaged = list;
 	for (unsigned int i = 0; before && i < before->n; i++)
 		if (!is_same(&before->nics[i], find(list, before->nics[i].name)))
 			tell_lost(registry, &before->nics[i]);

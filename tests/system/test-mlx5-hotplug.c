@@ -159,7 +159,7 @@ static void write_verified(struct raw_traffic *t, uint8_t seed, unsigned int n)
 /* A session of before, on the NIC that was there, works all the while. */
 TEST_TIMEOUT(nic_that_comes_is_opened_mapped_and_used_without_a_restart, 120)
 {
-	const struct raw_traffic_attr on_newcomer = {.nic = "mlx5_1"};
+	const struct raw_traffic_attr on_nic_opened = {.nic = "mlx5_1"};
 	struct raw_traffic before, after;
 	struct scene s;
 
@@ -174,7 +174,7 @@ TEST_TIMEOUT(nic_that_comes_is_opened_mapped_and_used_without_a_restart, 120)
 	wait_for_list("\"undriven\":[]");
 	ASSERT_HAS("\"mlx5_0\"", "\"mlx5_1\"");
 	wait_for_gpu(&s, "mlx5_1");
-	raw_traffic_init_with(&after, s.daemon.socket, &on_newcomer);
+	raw_traffic_init_with(&after, s.daemon.socket, &on_nic_opened);
 	write_verified(&after, 2, 8);
 	write_verified(&before, 3, 8);
 	CTL("doctor");
@@ -185,7 +185,7 @@ TEST_TIMEOUT(nic_that_comes_is_opened_mapped_and_used_without_a_restart, 120)
 	ctl_wait_for(s.monitor, "mlx5_1 is gone");
 	sim_nic_happen("return 1");
 	ctl_wait_for(s.monitor, "mlx5_1 is back");
-	raw_traffic_init_with(&after, s.daemon.socket, &on_newcomer);
+	raw_traffic_init_with(&after, s.daemon.socket, &on_nic_opened);
 	write_verified(&after, 4, 8);
 	write_verified(&before, 5, 8);
 	raw_traffic_deinit(&after);
@@ -218,7 +218,7 @@ static void init_scene_with(struct scene *s, char conf[80], const char *settings
 	char option[96];
 	FILE *out;
 
-	test_make_file(conf, 80, "shmemd-newcomers");
+	test_make_file(conf, 80, "shmemd-hotplug");
 	out = fopen(conf, "we");
 	ASSERT(out);
 	fputs(settings, out);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* NICs that the host has and no backend drives: lists show them, monitors get their changes, and no session opens one. */
-#ifndef SHMEMD_SESSION_UNDRIVEN_H
-#define SHMEMD_SESSION_UNDRIVEN_H
+#ifndef SHMEMD_SESSION_UNMANAGED_H
+#define SHMEMD_SESSION_UNMANAGED_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -15,14 +15,14 @@ struct registry_nic;
  * The present NICs, in place of the former ones; owned by the registry from here on. Reports NICs that came, went or changed their state. NICs that
  * the registry has are dropped: they may have been seen before they were opened.
  */
-void undriven_update(struct registry *registry, struct nic_seen_list *list);
+void unmanaged_update(struct registry *registry, struct nic_seen_list *list);
 /* The registry has this NIC now: it is not one of these any more, and no event says that it went. */
-void undriven_forget(struct registry *registry, const struct registry_nic *rnic);
+void unmanaged_forget(struct registry *registry, const struct registry_nic *rnic);
 /* By name; NULL: none of these. */
-const struct nic_seen *undriven_find(const struct registry *registry, const char *name);
+const struct nic_seen *unmanaged_find(const struct registry *registry, const char *name);
 /* A ConnectX NIC that this daemon may open, as far as one can see. */
-bool undriven_is_newcomer(const struct registry *registry, const struct nic_seen *seen);
+bool unmanaged_is_openable(const struct registry *registry, const struct nic_seen *seen);
 /* Why no backend drives it, and what to do. */
-void undriven_text(const struct registry *registry, const struct nic_seen *seen, char *text, size_t size);
+void unmanaged_text(const struct registry *registry, const struct nic_seen *seen, char *text, size_t size);
 
 #endif

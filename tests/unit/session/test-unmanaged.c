@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "daemon/session/node-map.h"
-#include "daemon/session/undriven.h"
+#include "daemon/session/unmanaged.h"
 #include "daemon/topo/topo.h"
 #include "tests/lib/test.h"
 #include "tests/unit/session/lab.h"
@@ -95,33 +95,33 @@ TEST(monitors_are_told_what_comes_goes_and_changes)
 
 	scene_init(&s);
 	registry = &s.lab.registry;
-	undriven_update(registry, make_list(2, "rdma_rxe"));
+	unmanaged_update(registry, make_list(2, "rdma_rxe"));
 	expect_event(&s, MSG_EVENT_PORT_STATE, "rxe0", NIC_PORT_ACTIVE, "found");
 	expect_event(&s, MSG_EVENT_PORT_STATE, "rxe1", NIC_PORT_ACTIVE, "found");
 	/* The same again, and a change that is no event. */
 	list = make_list(2, "rdma_rxe");
 	list->nics[1].n_gids = 1;
-	undriven_update(registry, list);
+	unmanaged_update(registry, list);
 	expect_silence(&s);
 	list = make_list(2, "rdma_rxe");
 	list->nics[1].state = NIC_PORT_DOWN;
-	undriven_update(registry, list);
+	unmanaged_update(registry, list);
 	expect_event(&s, MSG_EVENT_PORT_STATE, "rxe1", NIC_PORT_DOWN, "down");
 	expect_silence(&s);
-	undriven_update(registry, make_list(2, "rdma_rxe"));
+	unmanaged_update(registry, make_list(2, "rdma_rxe"));
 	expect_event(&s, MSG_EVENT_PORT_STATE, "rxe1", NIC_PORT_ACTIVE, "active");
 	/* Removed and made anew between two looks. */
 	list = make_list(2, "rdma_rxe");
 	list->nics[0].life++;
-	undriven_update(registry, list);
+	unmanaged_update(registry, list);
 	expect_event(&s, MSG_EVENT_NIC_LOST, "rxe0", 0, "no backend");
 	expect_event(&s, MSG_EVENT_PORT_STATE, "rxe0", NIC_PORT_ACTIVE, "found");
 	expect_silence(&s);
 	list = make_list(1, "rdma_rxe");
 	list->nics[0].life++;
-	undriven_update(registry, list);
+	unmanaged_update(registry, list);
 	expect_event(&s, MSG_EVENT_NIC_LOST, "rxe1", 0, "no backend");
-	undriven_update(registry, make_list(0, ""));
+	unmanaged_update(registry, make_list(0, ""));
 	expect_event(&s, MSG_EVENT_NIC_LOST, "rxe0", 0, "no backend");
 	expect_silence(&s);
 	scene_deinit(&s);
@@ -169,7 +169,7 @@ TEST(as_many_as_there_can_be_are_listed_page_by_page)
 	ASSERT_EQ(rep.list_rep.n_nics, 2);
 	ASSERT_EQ(rep.list_rep.next_cursor, 0);
 	msg_deinit(&rep);
-	undriven_update(&s.lab.registry, make_list(NIC_SEEN_MAX, "rdma_rxe"));
+	unmanaged_update(&s.lab.registry, make_list(NIC_SEEN_MAX, "rdma_rxe"));
 	list_page(&s, 0, &rep);
 	ASSERT_EQ(rep.list_rep.n_nics, 2);
 	ASSERT_EQ(rep.list_rep.n_undriven, 0);
@@ -219,7 +219,7 @@ TEST(refusal_says_which_backend_is_missing_and_what_to_do)
 
 	scene_init(&s);
 	registry = &s.lab.registry;
-	undriven_update(registry, make_list(1, "rdma_rxe"));
+	unmanaged_update(registry, make_list(1, "rdma_rxe"));
 	expect_open_refused(&s, "rxe0", "which is no ConnectX; choose another NIC");
 	expect_open_refused(&s, "rxe0", "(rdma_rxe)");
 	expect_open_refused(&s, "rxe0", "choose another NIC");
@@ -229,7 +229,7 @@ TEST(refusal_says_which_backend_is_missing_and_what_to_do)
 	snprintf(req.port_set_req.nic, sizeof(req.port_set_req.nic), "rxe0");
 	req.port_set_req.state = NIC_PORT_DOWN;
 	expect_refusal(&s.monitor, &req, "shmemd does not support rxe0");
-	undriven_update(registry, make_list(1, ""));
+	unmanaged_update(registry, make_list(1, ""));
 	expect_open_refused(&s, "rxe0", "driver not known");
 	scene_deinit(&s);
 }
@@ -239,41 +239,41 @@ TEST(refusal_of_a_connectx_nic_names_its_own_backend)
 	struct scene s;
 
 	scene_init(&s);
-	undriven_update(&s.lab.registry, make_list(1, "mlx5_core"));
+	unmanaged_update(&s.lab.registry, make_list(1, "mlx5_core"));
 	expect_open_refused(&s, "rxe0", "restart shmemd");
-	s.lab.registry.attr.takes_newcomers = true;
+	s.lab.registry.attr.has_hotplug = true;
 	expect_open_refused(&s, "rxe0", "it is new, or the log says why it cannot be used");
 	s.lab.registry.attr.no_mlx5 = "it is Sunday";
 	expect_open_refused(&s, "rxe0", "it is Sunday; choose another NIC");
 	scene_deinit(&s);
 }
 
-TEST(newcomer_that_was_opened_is_forgotten_without_a_word)
+TEST(new_nic_that_was_opened_is_forgotten_without_a_word)
 {
 	struct registry *registry;
 	struct scene s;
 
 	scene_init(&s);
 	registry = &s.lab.registry;
-	registry->attr.takes_newcomers = true;
-	undriven_update(registry, make_list(2, "mlx5_core"));
+	registry->attr.has_hotplug = true;
+	unmanaged_update(registry, make_list(2, "mlx5_core"));
 	expect_event(&s, MSG_EVENT_PORT_STATE, "rxe0", NIC_PORT_ACTIVE, "about to be opened");
 	expect_event(&s, MSG_EVENT_PORT_STATE, "rxe1", NIC_PORT_ACTIVE, "about to be opened");
 	snprintf(registry->nics[0].info.name, NIC_NAME_BYTES, "rxe0");
-	undriven_forget(registry, &registry->nics[0]);
-	ASSERT(!undriven_find(registry, "rxe0"));
-	ASSERT(undriven_find(registry, "rxe1"));
+	unmanaged_forget(registry, &registry->nics[0]);
+	ASSERT(!unmanaged_find(registry, "rxe0"));
+	ASSERT(unmanaged_find(registry, "rxe1"));
 	/* A look that had begun before. */
-	undriven_update(registry, make_list(2, "mlx5_core"));
-	ASSERT(!undriven_find(registry, "rxe0"));
-	undriven_update(registry, make_list(1, "mlx5_core"));
+	unmanaged_update(registry, make_list(2, "mlx5_core"));
+	ASSERT(!unmanaged_find(registry, "rxe0"));
+	unmanaged_update(registry, make_list(1, "mlx5_core"));
 	expect_event(&s, MSG_EVENT_NIC_LOST, "rxe1", 0, "no backend");
 	expect_silence(&s);
 	scene_deinit(&s);
 }
 
 /* Sessions and what is kept go by names, so it is not opened beside the one that was lost. */
-TEST(newcomer_with_the_name_of_a_lost_nic_is_shown_and_left_alone)
+TEST(new_nic_with_the_name_of_a_lost_nic_is_shown_and_left_alone)
 {
 	struct nic_seen_list *list = make_list(1, "mlx5_core");
 	struct registry *registry;
@@ -282,14 +282,14 @@ TEST(newcomer_with_the_name_of_a_lost_nic_is_shown_and_left_alone)
 
 	scene_init(&s);
 	registry = &s.lab.registry;
-	registry->attr.takes_newcomers = true;
+	registry->attr.has_hotplug = true;
 	snprintf(registry->nics[0].info.name, NIC_NAME_BYTES, "rxe0");
 	registry->nics[0].info.guid = 1;
 	list->nics[0].guid = 2;
-	undriven_update(registry, list);
+	unmanaged_update(registry, list);
 	expect_event(&s, MSG_EVENT_PORT_STATE, "rxe0", NIC_PORT_ACTIVE, "shmemd does not manage it");
-	ASSERT(!undriven_is_newcomer(registry, &list->nics[0]));
-	undriven_text(registry, &list->nics[0], text, sizeof(text));
+	ASSERT(!unmanaged_is_openable(registry, &list->nics[0]));
+	unmanaged_text(registry, &list->nics[0], text, sizeof(text));
 	ASSERT(strstr(text, "the name of a NIC that was lost; restart shmemd"));
 	scene_deinit(&s);
 }
@@ -307,9 +307,9 @@ TEST(nobody_is_assigned_a_nic_that_no_backend_drives)
 		registry_refresh_nic(&registry->nics[i]);
 	}
 	expect_open_refused(&s, "", "no NIC has an active port");
-	undriven_update(registry, make_list(2, "rdma_rxe"));
+	unmanaged_update(registry, make_list(2, "rdma_rxe"));
 	expect_open_refused(&s, "", "shmemd does not manage rxe0 and others");
-	undriven_update(registry, make_list(1, "rdma_rxe"));
+	unmanaged_update(registry, make_list(1, "rdma_rxe"));
 	expect_open_refused(&s, "", "does not manage rxe0; see");
 	scene_deinit(&s);
 }

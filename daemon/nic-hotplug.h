@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ConnectX NICs that come while the daemon runs: opened, and there for sessions from then on. Control thread. */
-#ifndef SHMEMD_NEWCOMERS_H
-#define SHMEMD_NEWCOMERS_H
+#ifndef SHMEMD_NIC_HOTPLUG_H
+#define SHMEMD_NIC_HOTPLUG_H
 
-struct newcomers;
+struct nic_hotplug;
 struct nic_watch;
 struct nics;
 struct node_map;
 struct seek;
 
-struct newcomers_attr {
+struct nic_hotplug_attr {
 	struct nics *nics; /* open; borrowed, as all here */
 	struct seek *seek; /* who finds them */
 	struct node_map *node_map; /* or NULL */
@@ -17,13 +17,13 @@ struct newcomers_attr {
 	void *arg;
 };
 
-/* With a daemon whose NICs are of another backend *ret_newcomers is NULL, and that is 0. -ENOMEM. */
-int newcomers_new(const struct newcomers_attr *attr, struct newcomers **ret_newcomers);
+/* With a daemon whose NICs are of another backend *ret_hotplug is NULL, and that is 0. -ENOMEM. */
+int nic_hotplug_new(const struct nic_hotplug_attr *attr, struct nic_hotplug **ret_hotplug);
 /* NICs that no backend drives have come or changed. NULL allowed, here and below. */
-void newcomers_look(struct newcomers *newcomers);
+void nic_hotplug_look(struct nic_hotplug *hotplug);
 /* None is opened any more. */
-void newcomers_stop(struct newcomers *newcomers);
+void nic_hotplug_stop(struct nic_hotplug *hotplug);
 /* No work is under way. Before the NICs are closed. */
-struct newcomers *newcomers_free(struct newcomers *newcomers);
+struct nic_hotplug *nic_hotplug_free(struct nic_hotplug *hotplug);
 
 #endif
