@@ -48,7 +48,7 @@ struct nic_hotplug {
 	/* of the work, while it is under way */
 	struct work work;
 	struct nic_mlx5_attr open;
-	struct nic_driven driven[REGISTRY_MAX_NICS];
+	struct host_managed managed[REGISTRY_MAX_NICS];
 	struct nic_mlx5_report report;
 	struct list found; /* struct nic.link, owned */
 	struct nic_info infos[REGISTRY_MAX_NICS]; /* of those in their order */
@@ -115,7 +115,7 @@ static bool is_in_map(const struct nic_hotplug *hotplug, const struct nic_info *
 	if (!hotplug->attr.node_map || node_named_file() || hotplug->n_tries >= PATIENT_TRIES)
 		return true;
 	for (unsigned int i = 0; topo && i < topo->n_nics; i++)
-		if (topo->nics[i].port == info->port && topo_is_of_device(info->name, topo->nics[i].name))
+		if (topo->nics[i].seen.port == info->port && topo_is_of_device(info->name, topo->nics[i].seen.name))
 			return true;
 	return false;
 }
@@ -129,7 +129,7 @@ static void take(struct nic_hotplug *hotplug, struct nic *nic, const struct nic_
 	    nics_add(hotplug->attr.nics, nic, info) < 0)
 		return;
 	nic->ops->resume(nic);
-	seek_drive(hotplug->attr.seek, info);
+	seek_manage(hotplug->attr.seek, info);
 	unmanaged_forget(registry, &registry->nics[registry->n_nics - 1]);
 }
 
@@ -187,11 +187,11 @@ static void tell_failure(struct nic_hotplug *hotplug)
 /* Who may be opened and how they are, in any order; 0: nobody. */
 static uint64_t who_is_there(const struct registry *registry)
 {
-	const struct nic_seen_list *list = registry->unmanaged;
+	const struct host_list *list = registry->unmanaged;
 	uint64_t sum = 0;
 
 	for (unsigned int i = 0; list && i < list->n; i++) {
-		const struct nic_seen *seen = &list->nics[i];
+		const struct host_nic *seen = &list->nics[i];
 
 		if (unmanaged_is_openable(registry, seen))
 			sum += ((((seen->life * MIX + seen->port) * MIX + seen->state) * MIX + seen->n_gids) * MIX) | 1;
@@ -261,10 +261,10 @@ static void on_turn(void *arg)
 	if (hotplug->is_busy || hotplug->is_stopped || !hotplug->seen)
 		return;
 	hotplug->open = nics_mlx5_attr(hotplug->attr.nics);
-	hotplug->open.n_driven = registry->n_nics;
-	hotplug->open.driven = hotplug->driven;
+	hotplug->open.n_managed = registry->n_nics;
+	hotplug->open.managed = hotplug->managed;
 	for (unsigned int i = 0; i < registry->n_nics; i++)
-		hotplug->driven[i] = nic_driven_of(&registry->nics[i].info);
+		hotplug->managed[i] = nics_managed(&registry->nics[i].info);
 	list_init(&hotplug->found);
 	hotplug->n_tries++;
 	hotplug->is_busy = true;

@@ -4,7 +4,7 @@
 #define SHMEMD_NIC_HOTPLUG_H
 
 struct nic_hotplug;
-struct nic_watch;
+struct host_watch;
 struct nics;
 struct node_map;
 struct seek;

@@ -3,6 +3,7 @@
 #ifndef SHMEMD_NICS_H
 #define SHMEMD_NICS_H
 
+#include "daemon/host/host.h"
 #include "daemon/loop.h"
 #include "daemon/nic/nic.h"
 #include "daemon/session/registry.h"
@@ -38,6 +39,15 @@ void nics_init(struct nics *nics);
 void nics_deinit(struct nics *nics);
 /* Those of the backend that settings name. Blocks. Negative errno, logged. */
 int nics_open(struct nics *nics);
+/* A port that a backend manages, for those who look at the host. */
+static inline struct host_managed nics_managed(const struct nic_info *info)
+{
+	struct host_managed managed = {.node_guid = info->guid, .port = info->port};
+
+	_Static_assert(sizeof(managed.name) == sizeof(info->name), "both hold any name of a NIC");
+	memcpy(managed.name, info->name, sizeof(managed.name));
+	return managed;
+}
 /* The list of libmlx5's NICs is looked through as at the start: what it takes. */
 struct nic_mlx5_attr nics_mlx5_attr(const struct nics *nics);
 /* Before the process ends with sessions that it leaves to the next one: NICs stop between two requests. For a second at most; logged. */

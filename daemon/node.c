@@ -5,22 +5,19 @@
  */
 #include "daemon/node.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <syslog.h>
-#include <unistd.h>
 
+#include "daemon/host/host.h"
 #include "daemon/log.h"
 #include "daemon/session/node-map.h"
 #include "daemon/session/registry.h"
 #include "daemon/topo/topo.h"
-#include "proto/base/cleanup.h"
 
 const char *node_named_file(void)
 {
@@ -101,69 +98,14 @@ int node_read(struct topo **ret_topo)
 
 /* ---- GPUs that the map does not have -------------------------------------------------------------------------------- */
 
-#define CLASS_DISPLAY 0x03
-#define CLASS_ACCELERATOR 0x12
-
 bool node_sees_gpu(const char *pci)
 {
-	_cleanup_close_ int fd = -1;
-	unsigned int class_code;
-	char path[512], text[16];
-	ssize_t n;
-
-	snprintf(path, sizeof(path), "%.400s/bus/pci/devices/%.32s/class", node_sysfs(), pci);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-	text[n > 0 ? n : 0] = 0;
-	if (sscanf(text, "%x", &class_code) != 1)
-		return false;
-	return class_code >> 16 == CLASS_DISPLAY || class_code >> 16 == CLASS_ACCELERATOR;
-}
-
-static bool is_name(const struct dirent *entry, const char *prefix)
-{
-	return entry->d_name[0] != '.' && strncmp(entry->d_name, prefix, strlen(prefix)) == 0;
-}
-
-/* Of names that begin so; 0 also where there is no such folder. */
-static unsigned int count_names(const char *path, const char *prefix)
-{
-	DIR *dir = opendir(path);
-	struct dirent *entry;
-	unsigned int n = 0;
-
-	while (dir && (entry = readdir(dir)))
-		n += is_name(entry, prefix);
-	if (dir)
-		closedir(dir);
-	return n;
-}
-
-/* Whether some GPU is split into instances. */
-static bool has_mig(void)
-{
-	char folder[450], path[800];
-	struct dirent *entry;
-	bool has = false;
-	DIR *dir;
-
-	snprintf(folder, sizeof(folder), "%.400s/driver/nvidia/capabilities", node_procfs());
-	dir = opendir(folder);
-	while (dir && !has && (entry = readdir(dir))) {
-		snprintf(path, sizeof(path), "%s/%s/mig", folder, entry->d_name);
-		has = is_name(entry, "gpu") && count_names(path, "gi") > 0;
-	}
-	if (dir)
-		closedir(dir);
-	return has;
+	return host_sees_gpu(node_sysfs(), pci);
 }
 
 bool node_knows_uuids(unsigned int n_gpus)
 {
-	char path[512];
-
-	snprintf(path, sizeof(path), "%.400s/driver/nvidia/gpus", node_procfs());
-	return n_gpus && count_names(path, "") == n_gpus && !has_mig();
+	return host_has_whole_gpus(node_procfs(), n_gpus);
 }
 
 int node_map_make(struct registry *registry, struct node_map **ret_map)

@@ -12,9 +12,10 @@
 #include <string.h>
 #include <syslog.h>
 
+#include "daemon/host/host.h"
 #include "daemon/log.h"
 #include "daemon/loop.h"
-#include "daemon/nic/nic.h"
+#include "daemon/nics.h"
 #include "daemon/node.h"
 #include "daemon/session/registry.h"
 #include "daemon/session/unmanaged.h"
@@ -27,7 +28,7 @@
 static void on_news(void *arg, unsigned int events)
 {
 	struct seek *seek = arg;
-	struct nic_seen_list *list = nic_watch_take(seek->watch);
+	struct host_list *list = host_watch_take(seek->watch);
 
 	if (!list)
 		return;
@@ -39,21 +40,21 @@ static void on_news(void *arg, unsigned int events)
 static int start(struct seek *seek)
 {
 	const struct registry *registry = seek->registry;
-	struct nic_driven driven[REGISTRY_MAX_NICS];
-	const struct nic_watch_attr attr = {
+	struct host_managed managed[REGISTRY_MAX_NICS];
+	const struct host_watch_attr attr = {
 		.sysfs = seek->sysfs,
 		.interval_nsec = seek->look_nsec,
-		.n_driven = registry->n_nics,
-		.driven = driven,
+		.n_managed = registry->n_nics,
+		.managed = managed,
 	};
 	int r;
 
 	for (unsigned int i = 0; i < registry->n_nics; i++)
-		driven[i] = nic_driven_of(&registry->nics[i].info);
-	r = nic_watch_new(&attr, &seek->watch);
+		managed[i] = nics_managed(&registry->nics[i].info);
+	r = host_watch_new(&attr, &seek->watch);
 	if (r < 0)
 		return r;
-	return loop_watch_new(seek->loop, nic_watch_fd(seek->watch), LOOP_READ, on_news, seek, &seek->news);
+	return loop_watch_new(seek->loop, host_watch_fd(seek->watch), LOOP_READ, on_news, seek, &seek->news);
 }
 
 static void on_timer(void *arg)
@@ -61,7 +62,7 @@ static void on_timer(void *arg)
 	struct seek *seek = arg;
 	int r = 0;
 
-	if (nic_watch_wanted(seek->sysfs))
+	if (host_watch_wanted(seek->sysfs))
 		r = start(seek);
 	if (r < 0) {
 		log_line(LOG_WARNING, NULL, "cannot look for unmanaged NICs: %s", strerror(-r));
@@ -86,30 +87,30 @@ int seek_init(struct seek *seek, struct loop *loop, struct registry *registry)
 	return r;
 }
 
-void seek_drive(struct seek *seek, const struct nic_info *info)
+void seek_manage(struct seek *seek, const struct nic_info *info)
 {
-	const struct nic_driven driven = nic_driven_of(info);
+	const struct host_managed managed = nics_managed(info);
 
 	if (seek->watch)
-		nic_watch_drive(seek->watch, &driven);
+		host_watch_manage(seek->watch, &managed);
 }
 
 void seek_deinit(struct seek *seek)
 {
 	seek->news = loop_watch_free(seek->news);
 	seek->timer = loop_timer_free(seek->timer);
-	seek->watch = nic_watch_free(seek->watch);
+	seek->watch = host_watch_free(seek->watch);
 }
 
 void seek_hint(char *text, size_t size)
 {
-	struct nic_seen_list *list = malloc(sizeof(*list));
+	struct host_list *list = malloc(sizeof(*list));
 	char more[32] = "";
 
 	text[0] = 0;
 	if (!list)
 		return;
-	nic_seen_scan(node_sysfs(), NULL, 0, list);
+	host_scan(node_sysfs(), NULL, 0, list);
 	if (list->n > 1)
 		snprintf(more, sizeof(more), " and %u more", list->n - 1);
 	if (list->n > 0)

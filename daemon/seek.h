@@ -10,7 +10,7 @@ struct loop;
 struct loop_timer;
 struct loop_watch;
 struct nic_info;
-struct nic_watch;
+struct host_watch;
 struct registry;
 
 struct seek {
@@ -19,7 +19,7 @@ struct seek {
 	const char *sysfs;
 	uint64_t look_nsec, wanted_nsec; /* how often */
 	struct loop_timer *timer; /* until there is a watch */
-	struct nic_watch *watch; /* NULL: the kernel has no RDMA */
+	struct host_watch *watch; /* NULL: the kernel has no RDMA */
 	struct loop_watch *news;
 	void (*found)(void *arg); /* the registry's list of them is a new one; or NULL */
 	void *found_arg;
@@ -29,7 +29,7 @@ struct seek {
 int seek_init(struct seek *seek, struct loop *loop, struct registry *registry);
 void seek_deinit(struct seek *seek);
 /* This one has a backend now. */
-void seek_drive(struct seek *seek, const struct nic_info *info);
+void seek_manage(struct seek *seek, const struct nic_info *info);
 /* ": NAME and N more would need ...", or nothing, for who finds no NIC to use at the start. Blocks. */
 void seek_hint(char *text, size_t size);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What all backends share: names of counters, whose NIC it is, and operations for the slots of what a backend does not offer.
+ * What all backends share: names of counters, and operations for the slots that a backend does not offer.
  *
  * Pure; any thread.
  */
@@ -23,14 +23,6 @@ void nic_counters_add(struct nic_counters *sum, const struct nic_counters *more)
 	sum->error_cqes += more->error_cqes;
 	sum->rnr_naks += more->rnr_naks;
 	sum->retries += more->retries;
-}
-
-struct nic_driven nic_driven_of(const struct nic_info *info)
-{
-	struct nic_driven driven = {.guid = info->guid, .port = info->port};
-
-	memcpy(driven.name, info->name, sizeof(driven.name));
-	return driven;
 }
 
 /* ---- what a backend does not offer ----------------------------------------------------------------------------------- */

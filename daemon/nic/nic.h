@@ -651,19 +651,7 @@ struct nic_soft_attr {
 /* Appends n_nics soft NICs to *nics (struct nic.link). All or nothing. Defined in nic/soft. */
 int nic_soft_probe(const struct nic_soft_attr *attr, struct list *nics);
 
-/* A port that some backend drives already: of the device with this GUID; where there is none, with this name. */
-struct nic_driven {
-	char name[NIC_NAME_BYTES];
-	uint64_t guid;
-	uint32_t port;
-};
-
-static inline bool nic_is_driven(const struct nic_driven *driven, const char *name, uint64_t guid, uint32_t port)
-{
-	return driven->guid && guid ? driven->guid == guid && driven->port == port : strcmp(driven->name, name) == 0;
-}
-
-struct nic_driven nic_driven_of(const struct nic_info *info);
+struct host_managed;
 
 struct nic_mlx5_attr {
 	const char *trace; /* file to which every firmware command is appended in words, or NULL */
@@ -671,8 +659,8 @@ struct nic_mlx5_attr {
 	uint32_t spin_usec;
 	const char *objects; /* how they are made: "library", "ioctl", or NULL for the former where libmlx5 exports */
 	uint8_t max_mtu_log2; /* 8..12; 0: what the port has */
-	unsigned int n_driven;
-	const struct nic_driven *driven; /* borrowed during the call: these ports are left alone */
+	unsigned int n_managed;
+	const struct host_managed *managed; /* borrowed during the call: these ports are left alone */
 };
 
 struct nic_mlx5_report {
@@ -701,79 +689,5 @@ void nic_mlx5_check(nic_need_fn tell, void *arg);
 
 /* Appends the ConnectX ports of this host. None is no error. Any thread; blocks. Defined in nic/mlx5, in builds with libmlx5. */
 int nic_mlx5_probe(const struct nic_mlx5_attr *attr, struct list *nics, struct nic_mlx5_report *ret_report);
-
-/* ---- NICs that no backend drives ------------------------------------------------------------------------------------ */
-
-#define NIC_SEEN_MAX 64u /* ports */
-#define NIC_SEEN_GIDS 16u /* of one port: the first ones in use */
-#define NIC_NETDEV_BYTES 16
-
-enum nic_gid_type {
-	NIC_GID_UNKNOWN = 0,
-	NIC_GID_IB = 1,
-	NIC_GID_ROCE_V1 = 2,
-	NIC_GID_ROCE_V2 = 3,
-};
-
-struct nic_seen_gid {
-	uint8_t gid[16];
-	uint32_t index; /* in the port's table */
-	enum nic_gid_type type;
-};
-
-/* A port of an RDMA device of this host, as the kernel tells everybody. What it does not tell is 0 or empty. */
-struct nic_seen {
-	char name[NIC_NAME_BYTES]; /* "rxe0", or "bnxt_re0:2" where the device has several ports */
-	char driver[NIC_NAME_BYTES]; /* in the kernel: "rdma_rxe" */
-	char pci[16];
-	char netdev[NIC_NETDEV_BYTES];
-	uint64_t guid;
-	uint64_t life; /* another one when the device went and was made anew */
-	uint32_t port; /* from 1 */
-	uint32_t link; /* enum nic_link, or 0: neither */
-	enum nic_port_state state; /* DOWN or ACTIVE */
-	uint32_t phys_state; /* IBTA PortInfo PortPhysicalState: 1 sleep .. 5 link up .. 7 */
-	uint32_t lid;
-	uint32_t mtu_bytes; /* of RDMA packets */
-	uint32_t netdev_mtu_bytes;
-	uint64_t rate_mbps;
-	unsigned int n_gids;
-	struct nic_seen_gid gids[NIC_SEEN_GIDS];
-};
-
-/* By name and port. */
-struct nic_seen_list {
-	unsigned int n;
-	unsigned int n_left_out; /* ports beyond NIC_SEEN_MAX, and devices whose names nobody can print or does not fit */
-	struct nic_seen nics[NIC_SEEN_MAX];
-};
-
-struct nic_watch;
-
-struct nic_watch_attr {
-	const char *sysfs; /* "/sys", or a tree that looks like it */
-	uint64_t interval_nsec; /* between two looks */
-	unsigned int n_driven;
-	const struct nic_driven *driven; /* borrowed during the call */
-};
-
-/* May there be such NICs at all? Where the kernel has no RDMA there is nothing to watch. Never blocks. */
-bool nic_watch_wanted(const char *sysfs);
-/*
- * One look, by the calling thread; what firmware does for the answer is waited for. A tree that is not there is empty. Of a
- * device that is driven nothing is read that its firmware must be asked for. mtu_bytes stays 0.
- */
-void nic_seen_scan(const char *sysfs, const struct nic_driven *driven, unsigned int n_driven,
-		   struct nic_seen_list *ret_list);
-/* A thread that looks; it finds out mtu_bytes too. -ENOMEM, -EMFILE, or what pthread_create says. Defined in nic/proxy. */
-int nic_watch_new(const struct nic_watch_attr *attr, struct nic_watch **ret_watch);
-/* One more that some backend drives, from the next look on. At most NIC_SEEN_MAX with those of before; what is beyond is looked at. */
-void nic_watch_drive(struct nic_watch *watch, const struct nic_driven *driven);
-/* Waits for a look under way, two seconds at most; one that hangs in the kernel is left alone. */
-struct nic_watch *nic_watch_free(struct nic_watch *watch);
-/* Readable while nic_watch_take() has something; the watch's own. */
-int nic_watch_fd(const struct nic_watch *watch);
-/* The newest list, to be freed by the caller, when something has changed; else NULL. Never blocks for longer than a copy. */
-struct nic_seen_list *nic_watch_take(struct nic_watch *watch);
 
 #endif

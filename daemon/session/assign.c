@@ -40,9 +40,9 @@ static bool parse_pci(const char *text, char *buf)
 {
 	uint64_t pci;
 
-	if (!topo_pci_parse(text, &pci))
+	if (!host_pci_parse(text, &pci))
 		return false;
-	topo_pci_text(pci, buf);
+	host_pci_text(pci, buf);
 	return true;
 }
 

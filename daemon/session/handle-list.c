@@ -10,6 +10,7 @@
  * the page. A session that another worker uses is shown as last known, and so are NICs: nobody waits
  * for firmware there. Control thread, but ask_sessions() and ask_qps().
  */
+#include "daemon/host/host.h"
 #include "daemon/session/dispatch.h"
 
 #include <errno.h>
@@ -211,7 +212,7 @@ static int list_mrs(struct request *req, struct cursor *cursor)
 static int list_unmanaged(struct request *req, const struct cursor *cursor)
 {
 	const struct registry *registry = req->session->registry;
-	const struct nic_seen_list *seen = registry->unmanaged;
+	const struct host_list *seen = registry->unmanaged;
 	struct msg_list_rep *rep = &req->rep->list_rep;
 	uint64_t first = (cursor->session - 1) * MSG_MAX_UNDRIVEN;
 

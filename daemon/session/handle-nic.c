@@ -3,6 +3,7 @@
  * NICs: list them, open one. A context is opened here and closed by teardown only; opening the same NIC twice
  * in a session is refused, since everything in it is found by the NIC's index. Control thread, but run_open().
  */
+#include "daemon/host/host.h"
 #include "daemon/session/dispatch.h"
 
 #include <errno.h>
@@ -58,7 +59,7 @@ static const struct registry_nic *first_active(const struct registry *registry)
 /* None of the present NICs will do. */
 static int fail_nodev(struct request *req, const char *name)
 {
-	const struct nic_seen_list *unmanaged = req->session->registry->unmanaged;
+	const struct host_list *unmanaged = req->session->registry->unmanaged;
 	const struct registry_nic *kept = first_active(req->session->registry);
 
 	if (name[0])

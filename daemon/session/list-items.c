@@ -4,6 +4,7 @@
  *
  * Waits for no firmware. Control thread, but fill_qp_item().
  */
+#include "daemon/host/host.h"
 #include "daemon/session/list-items.h"
 
 #include <stdio.h>
@@ -88,26 +89,29 @@ void fill_nic_warm(struct msg_nic *to, struct nic *nic)
 	};
 }
 
-void fill_unmanaged(struct msg_undriven_nic *to, const struct registry *registry, const struct nic_seen *from)
+void fill_unmanaged(struct msg_undriven_nic *to, const struct registry *registry, const struct host_nic *from)
 {
+	char pci[HOST_PCI_BYTES];
+
+	_Static_assert((int)HOST_FABRIC_INFINIBAND == (int)NIC_LINK_INFINIBAND && (int)HOST_STATE_ACTIVE == (int)NIC_PORT_ACTIVE, "on the wire");
 	*to = (struct msg_undriven_nic){
 		.port = from->port,
-		.link = from->link,
+		.link = from->fabric,
 		.state = from->state,
 		.phys_state = from->phys_state,
 		.lid = from->lid,
-		.mtu_bytes = from->mtu_bytes,
+		.mtu_bytes = from->active_mtu_bytes,
 		.rate_mbps = from->rate_mbps,
-		.n_gids = from->n_gids,
+		.n_gids = from->n_gids < MSG_MAX_GIDS ? from->n_gids : MSG_MAX_GIDS,
 	};
-	snprintf(to->name, sizeof(to->name), "%s", from->name);
+	snprintf(to->name, sizeof(to->name), "%.31s", from->name);
 	snprintf(to->driver, sizeof(to->driver), "%s", from->driver);
-	snprintf(to->pci, sizeof(to->pci), "%s", from->pci);
-	snprintf(to->netdev, sizeof(to->netdev), "%s", from->netdev);
+	if (from->pci != HOST_NO_PCI)
+		snprintf(to->pci, sizeof(to->pci), "%.15s", host_pci_text(from->pci, pci));
+	snprintf(to->netdev, sizeof(to->netdev), "%.15s", from->netdev);
 	unmanaged_text(registry, from, to->reason, sizeof(to->reason));
-	_Static_assert(NIC_SEEN_GIDS == MSG_MAX_GIDS, "all of them");
-	for (unsigned int i = 0; i < from->n_gids; i++) {
-		memcpy(to->gids[i].gid, from->gids[i].gid, sizeof(to->gids[i].gid));
+	for (unsigned int i = 0; i < to->n_gids; i++) {
+		memcpy(to->gids[i].gid, from->gids[i].bytes, sizeof(to->gids[i].gid));
 		to->gids[i].index = from->gids[i].index;
 		to->gids[i].type = from->gids[i].type;
 	}

@@ -7,6 +7,7 @@
  * costs its socket's buffer and MONITOR_MAX_PACKETS packets; the newest events are lost then and counted, and it
  * gets their number once it reads again. It is never ended for that, and nobody waits for it. Control thread.
  */
+#include "daemon/host/host.h"
 #include "daemon/session/monitor.h"
 
 #include <errno.h>
@@ -219,7 +220,7 @@ static void tell_of_nic(struct registry *registry, struct news *news, const char
 	tell(registry, news);
 }
 
-void monitor_unmanaged(struct registry *registry, enum msg_event_kind kind, const struct nic_seen *seen, const char *text)
+void monitor_unmanaged(struct registry *registry, enum msg_event_kind kind, const struct host_nic *seen, const char *text)
 {
 	struct news news;
 

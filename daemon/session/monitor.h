@@ -10,6 +10,7 @@
 #include "proto/codec.h"
 #include "proto/status.h"
 
+struct host_nic;
 struct registry;
 struct registry_nic;
 struct session;
@@ -32,7 +33,7 @@ void monitor_refused(const struct session *session, enum shmd_status status, con
 void monitor_nic_event(struct registry *registry, const struct registry_nic *rnic,
 		       const struct nic_event *news);
 /* A NIC that no backend drives: found or changed (MSG_EVENT_PORT_STATE), or gone (MSG_EVENT_NIC_LOST). */
-void monitor_unmanaged(struct registry *registry, enum msg_event_kind kind, const struct nic_seen *seen, const char *text);
+void monitor_unmanaged(struct registry *registry, enum msg_event_kind kind, const struct host_nic *seen, const char *text);
 /* One that no session had yet. */
 void monitor_nic_came(const struct registry_nic *rnic, const char *text);
 /* Events of a NIC that are not reported one by one; event->session_id: whose they were, 0: of several sessions. */

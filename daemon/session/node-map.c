@@ -43,7 +43,7 @@ static bool is_at(const struct nic_info *info, uint64_t pci)
 {
 	uint64_t own;
 
-	return pci != TOPO_NO_PCI && topo_pci_parse(info->pci, &own) && own == pci;
+	return pci != HOST_NO_PCI && host_pci_parse(info->pci, &own) && own == pci;
 }
 
 /* udev may give a device another name when it is open already. */
@@ -54,9 +54,9 @@ static unsigned int find_nic(const struct registry *registry, const struct topo 
 	for (unsigned int i = 0; i < registry->n_nics; i++) {
 		const struct nic_info *info = &registry->nics[i].info;
 
-		if (info->port != nic->port)
+		if (info->port != nic->seen.port)
 			continue;
-		if (topo_is_of_device(info->name, nic->name))
+		if (topo_is_of_device(info->name, nic->seen.name))
 			return i;
 		if (is_at(info, topo->nodes[nic->node].pci) && found == NO_NIC)
 			found = i;
@@ -64,11 +64,11 @@ static unsigned int find_nic(const struct registry *registry, const struct topo 
 	return found;
 }
 
-static enum topo_state state_of(const struct node_map *map, unsigned int nic)
+static enum host_state state_of(const struct node_map *map, unsigned int nic)
 {
 	if (map->nics[nic] == NO_NIC)
-		return TOPO_STATE_DOWN;
-	return map->registry->nics[map->nics[nic]].info.state == NIC_PORT_ACTIVE ? TOPO_STATE_ACTIVE : TOPO_STATE_DOWN;
+		return HOST_STATE_DOWN;
+	return map->registry->nics[map->nics[nic]].info.state == NIC_PORT_ACTIVE ? HOST_STATE_ACTIVE : HOST_STATE_DOWN;
 }
 
 /* A port trains to another rate while the machine stays as it was read; the registry knows it. True: it is another one. */
@@ -77,9 +77,9 @@ static bool take_rate(struct node_map *map, unsigned int nic)
 	const struct registry_nic *rnic = map->nics[nic] == NO_NIC ? NULL : &map->registry->nics[map->nics[nic]];
 
 	if (map->by_order || !rnic || rnic->info.state != NIC_PORT_ACTIVE || !rnic->info.rate_mbps ||
-	    rnic->info.rate_mbps == map->topo->nics[nic].rate_mbps)
+	    rnic->info.rate_mbps == map->topo->nics[nic].seen.rate_mbps)
 		return false;
-	map->topo->nics[nic].rate_mbps = rnic->info.rate_mbps;
+	map->topo->nics[nic].seen.rate_mbps = rnic->info.rate_mbps;
 	return true;
 }
 
@@ -89,8 +89,8 @@ static bool take_states(struct node_map *map)
 	bool is_new = false;
 
 	for (unsigned int i = 0; i < map->topo->n_nics; i++) {
-		is_new |= map->topo->nics[i].state != state_of(map, i);
-		map->topo->nics[i].state = state_of(map, i);
+		is_new |= map->topo->nics[i].seen.state != state_of(map, i);
+		map->topo->nics[i].seen.state = state_of(map, i);
 		is_new |= take_rate(map, i);
 	}
 	return is_new;
@@ -331,7 +331,7 @@ bool node_map_lacks_gpu(const struct node_map *map, const char *gpu)
 
 	if (!map || !map->topo->n_gpus || topo_find_gpu(map->topo, gpu) >= 0)
 		return false;
-	if (topo_pci_parse(gpu, &pci))
+	if (host_pci_parse(gpu, &pci))
 		return !map->registry->attr.sees_gpu || !map->registry->attr.sees_gpu(gpu);
 	return has_all_uuids(map);
 }
@@ -340,12 +340,12 @@ bool node_map_lacks_gpu(const struct node_map *map, const char *gpu)
 
 void node_map_gpus_text(const struct node_map *map, char *buf, size_t size)
 {
-	char pci[TOPO_PCI_BYTES];
+	char pci[HOST_PCI_BYTES];
 	size_t used = 0;
 
 	buf[0] = 0;
 	for (unsigned int i = 0; i < map->topo->n_gpus; i++) {
-		topo_pci_text(map->topo->nodes[map->topo->gpus[i].node].pci, pci);
+		host_pci_text(map->topo->nodes[map->topo->gpus[i].node].pci, pci);
 		if (used + strlen(pci) + 2 + ROOM_FOR_REST > size) {
 			snprintf(buf + used, size - used, " and %u more", map->topo->n_gpus - i);
 			return;

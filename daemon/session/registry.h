@@ -144,7 +144,7 @@ struct registry {
 	bool blocks; /* some NIC does, and there are threads for that */
 	uint64_t counted_nsec, counted_id; /* of registry_count: when, and which session last */
 	struct registry_nic nics[REGISTRY_MAX_NICS];
-	struct nic_seen_list *unmanaged; /* owned; NULL: none was ever seen. unmanaged.c */
+	struct host_list *unmanaged; /* owned; NULL: none was ever seen. unmanaged.c */
 	struct node_map *node_map; /* borrowed; NULL: the node was not looked at. GPUs that it does not know are in gpus[] */
 	struct registry_gpu gpus[REGISTRY_MAX_GPUS];
 	unsigned int next_gpu; /* entry to overwrite when all are taken */

@@ -234,7 +234,7 @@ static int fail_unknown_nic(struct request *req, const char *name)
 int request_no_nic(struct request *req, const char *name)
 {
 	const struct registry *registry = req->session->registry;
-	const struct nic_seen *seen = unmanaged_find(registry, name);
+	const struct host_nic *seen = unmanaged_find(registry, name);
 	char text[MSG_TEXT_BYTES];
 
 	if (!seen)

@@ -15,7 +15,7 @@
 #include "daemon/session/monitor.h"
 #include "daemon/session/registry.h"
 
-static const struct nic_seen *find(const struct nic_seen_list *list, const char *name)
+static const struct host_nic *find(const struct host_list *list, const char *name)
 {
 	for (unsigned int i = 0; list && i < list->n; i++)
 		if (strcmp(list->nics[i].name, name) == 0)
@@ -23,17 +23,17 @@ static const struct nic_seen *find(const struct nic_seen_list *list, const char 
 	return NULL;
 }
 
-const struct nic_seen *unmanaged_find(const struct registry *registry, const char *name)
+const struct host_nic *unmanaged_find(const struct registry *registry, const char *name)
 {
 	return find(registry->unmanaged, name);
 }
 
-static const char *state_word(const struct nic_seen *seen)
+static const char *state_word(const struct host_nic *seen)
 {
-	return seen->state == NIC_PORT_ACTIVE ? "active" : "down";
+	return seen->state == HOST_STATE_ACTIVE ? "active" : "down";
 }
 
-static bool is_mlx5(const struct nic_seen *seen)
+static bool is_mlx5(const struct host_nic *seen)
 {
 	return strncmp(seen->driver, "mlx5", 4) == 0;
 }
@@ -46,13 +46,13 @@ static bool is_name_taken(const struct registry *registry, const char *name)
 	return false;
 }
 
-bool unmanaged_is_openable(const struct registry *registry, const struct nic_seen *seen)
+bool unmanaged_is_openable(const struct registry *registry, const struct host_nic *seen)
 {
 	return registry->attr.has_hotplug && is_mlx5(seen) && registry->n_nics < REGISTRY_MAX_NICS &&
 	       !is_name_taken(registry, seen->name);
 }
 
-void unmanaged_text(const struct registry *registry, const struct nic_seen *seen, char *text, size_t size)
+void unmanaged_text(const struct registry *registry, const struct host_nic *seen, char *text, size_t size)
 {
 	const char *driver = seen->driver[0] ? seen->driver : "driver not known";
 
@@ -86,13 +86,13 @@ void unmanaged_text(const struct registry *registry, const struct nic_seen *seen
 			 seen->name, driver);
 }
 
-static void note(struct registry *registry, const struct nic_seen *seen, const char *text)
+static void note(struct registry *registry, const struct host_nic *seen, const char *text)
 {
 	registry_note(registry, &(struct note){
 		.level = LOG_NOTICE, .topic = NOTE_NIC, .nic = seen->name, .text = text});
 }
 
-static void tell_lost(struct registry *registry, const struct nic_seen *seen)
+static void tell_lost(struct registry *registry, const struct host_nic *seen)
 {
 	char text[MSG_TEXT_BYTES];
 
@@ -101,12 +101,12 @@ static void tell_lost(struct registry *registry, const struct nic_seen *seen)
 	monitor_unmanaged(registry, MSG_EVENT_NIC_LOST, seen, "no backend drove it");
 }
 
-static const char *driver_words(const struct registry *registry, const struct nic_seen *seen)
+static const char *driver_words(const struct registry *registry, const struct host_nic *seen)
 {
 	return unmanaged_is_openable(registry, seen) ? "it is about to be opened" : "shmemd does not manage it";
 }
 
-static void tell_found(struct registry *registry, const struct nic_seen *seen)
+static void tell_found(struct registry *registry, const struct host_nic *seen)
 {
 	char text[MSG_TEXT_BYTES];
 
@@ -116,7 +116,7 @@ static void tell_found(struct registry *registry, const struct nic_seen *seen)
 	monitor_unmanaged(registry, MSG_EVENT_PORT_STATE, seen, text);
 }
 
-static void tell_state(struct registry *registry, const struct nic_seen *seen)
+static void tell_state(struct registry *registry, const struct host_nic *seen)
 {
 	char text[MSG_TEXT_BYTES];
 
@@ -127,16 +127,16 @@ static void tell_state(struct registry *registry, const struct nic_seen *seen)
 
 /* ---- NICs that were opened --------------------------------------------------------------------------------------- */
 
-static bool is_of(const struct registry_nic *rnic, const struct nic_seen *seen)
+static bool is_of(const struct registry_nic *rnic, const struct host_nic *seen)
 {
 	const struct nic_info *info = &rnic->info;
 
-	if (info->guid && seen->guid)
-		return info->guid == seen->guid && info->port == seen->port;
+	if (info->guid && seen->node_guid)
+		return info->guid == seen->node_guid && info->port == seen->port;
 	return strcmp(info->name, seen->name) == 0;
 }
 
-static void forget(struct nic_seen_list *list, const struct registry_nic *rnic)
+static void forget(struct host_list *list, const struct registry_nic *rnic)
 {
 	unsigned int n = 0;
 
@@ -154,14 +154,14 @@ void unmanaged_forget(struct registry *registry, const struct registry_nic *rnic
 
 /* ---- news -------------------------------------------------------------------------------------------------------- */
 
-static bool is_same(const struct nic_seen *a, const struct nic_seen *b)
+static bool is_same(const struct host_nic *a, const struct host_nic *b)
 {
 	return a && b && a->life == b->life;
 }
 
-void unmanaged_update(struct registry *registry, struct nic_seen_list *list)
+void unmanaged_update(struct registry *registry, struct host_list *list)
 {
-	struct nic_seen_list *before = registry->unmanaged;
+	struct host_list *before = registry->unmanaged;
 
 	for (unsigned int i = 0; i < registry->n_nics; i++)
 		forget(list, &registry->nics[i]);
@@ -170,7 +170,7 @@ void unmanaged_update(struct registry *registry, struct nic_seen_list *list)
 		if (!is_same(&before->nics[i], find(list, before->nics[i].name)))
 			tell_lost(registry, &before->nics[i]);
 	for (unsigned int i = 0; i < list->n; i++) {
-		const struct nic_seen *now = &list->nics[i], *was = find(before, now->name);
+		const struct host_nic *now = &list->nics[i], *was = find(before, now->name);
 
 		if (!is_same(was, now))
 			tell_found(registry, now);

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "daemon/nic/nic.h"
+#include "daemon/host/host.h"
 
 struct registry;
 struct registry_nic;
@@ -15,14 +15,14 @@ struct registry_nic;
  * The present NICs, in place of the former ones; owned by the registry from here on. Reports NICs that came, went or changed their state. NICs that
  * the registry has are dropped: they may have been seen before they were opened.
  */
-void unmanaged_update(struct registry *registry, struct nic_seen_list *list);
+void unmanaged_update(struct registry *registry, struct host_list *list);
 /* The registry has this NIC now: it is not one of these any more, and no event says that it went. */
 void unmanaged_forget(struct registry *registry, const struct registry_nic *rnic);
 /* By name; NULL: none of these. */
-const struct nic_seen *unmanaged_find(const struct registry *registry, const char *name);
+const struct host_nic *unmanaged_find(const struct registry *registry, const char *name);
 /* A ConnectX NIC that this daemon may open, as far as one can see. */
-bool unmanaged_is_openable(const struct registry *registry, const struct nic_seen *seen);
+bool unmanaged_is_openable(const struct registry *registry, const struct host_nic *seen);
 /* Why no backend drives it, and what to do. */
-void unmanaged_text(const struct registry *registry, const struct nic_seen *seen, char *text, size_t size);
+void unmanaged_text(const struct registry *registry, const struct host_nic *seen, char *text, size_t size);
 
 #endif

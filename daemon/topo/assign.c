@@ -30,7 +30,7 @@ static bool has(const struct topo_gpu_map *got, unsigned int nic)
  */
 static bool may_lift(const struct topo *topo, const struct topo_policy *policy, const struct topo_map *map, unsigned int nic)
 {
-	if (topo->nics[nic].state == TOPO_STATE_DOWN || topo->nics[nic].has_no_driver)
+	if (topo->nics[nic].seen.state == HOST_STATE_DOWN || topo->nics[nic].has_no_driver)
 		return false;
 	switch (map->excluded[nic]) {
 	case TOPO_IS_MANAGEMENT:
@@ -272,10 +272,10 @@ static void find_rates(struct matching *m)
 	uint64_t fastest = TOPO_MIN_RATE_MBPS;
 
 	for (unsigned int nic = 0; nic < m->topo->n_nics; nic++)
-		if (m->map->excluded[nic] == TOPO_USED && m->topo->nics[nic].rate_mbps > fastest)
-			fastest = m->topo->nics[nic].rate_mbps;
+		if (m->map->excluded[nic] == TOPO_USED && m->topo->nics[nic].seen.rate_mbps > fastest)
+			fastest = m->topo->nics[nic].seen.rate_mbps;
 	for (unsigned int nic = 0; nic < m->topo->n_nics; nic++)
-		m->rates[nic] = m->topo->nics[nic].rate_mbps ? m->topo->nics[nic].rate_mbps : fastest;
+		m->rates[nic] = m->topo->nics[nic].seen.rate_mbps ? m->topo->nics[nic].seen.rate_mbps : fastest;
 }
 
 /* GPUs that the policy gives none, in the order of PCI addresses. */

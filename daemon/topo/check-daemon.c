@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "daemon/topo/check-private.h"
-#include "daemon/topo/sysfs.h"
+#include "daemon/host/sysfs.h"
 #include "proto/base/cleanup.h"
 #include "proto/base/show.h"
 
@@ -91,8 +91,8 @@ void check_doorbells(const struct check_host *host, struct check_teller *to)
 static bool is_of_spare(const struct check_host *host, const struct check_unmanaged *unmanaged)
 {
 	for (unsigned int i = 0; i < host->topo->n_nics; i++)
-		if (host->topo->nics[i].port == unmanaged->port &&
-		    topo_is_of_device(unmanaged->name, host->topo->nics[i].name))
+		if (host->topo->nics[i].seen.port == unmanaged->port &&
+		    topo_is_of_device(unmanaged->name, host->topo->nics[i].seen.name))
 			return check_is_spare(host->map, i);
 	return false;
 }
@@ -171,7 +171,7 @@ static int find_numa(const struct check_host *host, const char *thread)
 	for (unsigned int i = 0; n && i < host->topo->n_nics; i++) {
 		int of_nic = host->topo->nodes[host->topo->nics[i].node].numa;
 
-		if (!is_named_for(name, n, host->topo->nics[i].name))
+		if (!is_named_for(name, n, host->topo->nics[i].seen.name))
 			continue;
 		if (numa >= 0 && of_nic != numa)
 			return -1;

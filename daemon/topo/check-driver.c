@@ -227,20 +227,20 @@ static int find_peer_module(const struct check_host *host, const char **ret_modu
 }
 
 /* Why memory of GPUs is not exported as dmabufs; NULL: it is. */
-static const char *why_no_dmabuf(const struct driver *driver, enum topo_known known, const unsigned int kernel[2])
+static const char *why_no_dmabuf(const struct driver *driver, enum host_known known, const unsigned int kernel[2])
 {
 	if (!driver->is_open)
 		return "the driver's modules are closed ones";
 	if (driver->major < FIRST_WITH_DMABUF)
 		return "the driver is older than 515";
-	if (known != TOPO_NOT_KNOWN)
-		return known == TOPO_YES ? NULL : "the driver of a NIC registers none";
+	if (known != HOST_NOT_KNOWN)
+		return known == HOST_YES ? NULL : "the driver of a NIC registers none";
 	return kernel[0] > 5 || (kernel[0] == 5 && kernel[1] >= 12) ? NULL : "the kernel is older than 5.12";
 }
 
 void check_gpu_memory(const struct check_host *host, struct check_teller *to)
 {
-	enum topo_known known = check_dmabuf(host);
+	enum host_known known = check_dmabuf(host);
 	const char *module = NULL, *why;
 	unsigned int kernel[2] = {0};
 	struct driver driver;
@@ -250,7 +250,7 @@ void check_gpu_memory(const struct check_host *host, struct check_teller *to)
 		return;
 	peer = find_peer_module(host, &module);
 	/* A version is a guess where no driver has answered. */
-	r = known == TOPO_NOT_KNOWN ? check_kernel(host, kernel) : 0;
+	r = known == HOST_NOT_KNOWN ? check_kernel(host, kernel) : 0;
 	why = why_no_dmabuf(&driver, known, kernel);
 	if (!r && !why)
 		check_say(to, CHECK_OK, "", "", "dmabufs%s%s", module ? ", and " : "", module ? module : "");
@@ -260,7 +260,7 @@ void check_gpu_memory(const struct check_host *host, struct check_teller *to)
 		check_say_unread(to, "", "sys/module/nvidia_peermem", peer);
 	else if (r)
 		check_say_unread(to, "", CHECK_KERNEL, r);
-	else if (driver.is_open && known == TOPO_NOT_KNOWN && check_has_backports(host))
+	else if (driver.is_open && known == HOST_NOT_KNOWN && check_has_backports(host))
 		check_say_backports(to, kernel);
 	else
 		check_say(to, CHECK_FAIL, "", "modprobe nvidia_peermem, or see driver and kernel for dmabufs",

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "daemon/topo/check-private.h"
-#include "daemon/topo/sysfs.h"
+#include "daemon/host/sysfs.h"
 #include "proto/base/cleanup.h"
 
 #define VERBS_FOLDER "sys/class/infiniband_verbs"
@@ -27,9 +27,9 @@ static bool is_before(const unsigned int version[2], unsigned int major, unsigne
 /* A version says little where a distribution or a vendor brings newer drivers: what these answered counts. */
 static bool has_newer_drivers(const struct check_host *host, struct check_teller *to, const unsigned int version[2])
 {
-	if (is_before(version, 5, 12) && check_dmabuf(host) == TOPO_YES)
+	if (is_before(version, 5, 12) && check_dmabuf(host) == HOST_YES)
 		check_say(to, CHECK_OK, "", "", "%u.%u, with drivers of a newer one: they register dmabufs", version[0], version[1]);
-	else if (is_before(version, 5, 3) && check_devx_of_any(host->topo) == TOPO_YES)
+	else if (is_before(version, 5, 3) && check_devx_of_any(host->topo) == HOST_YES)
 		check_say(to, CHECK_OK, "", "", "%u.%u, with drivers of a newer one: they let commands through to firmware (DEVX)",
 			  version[0], version[1]);
 	else
@@ -122,7 +122,7 @@ void check_rdma_core(const struct check_host *host, struct check_teller *to)
 	version = find_rdma_core(host, path);
 	if (version < 0)
 		check_say_unread(to, "", path, version);
-	else if (!version && check_devx_of_any(host->topo) != TOPO_NOT_KNOWN)
+	else if (!version && check_devx_of_any(host->topo) != HOST_NOT_KNOWN)
 		check_say(to, CHECK_WARN, "", "see its version: ldconfig -p | grep libmlx5",
 			  "not known: libmlx5 was loaded from a folder that is not looked at");
 	else if (!version)
@@ -147,7 +147,7 @@ static bool is_of_spare(const struct check_host *host, const char *name)
 		return false;
 	text[strcspn(text, "\n")] = 0;
 	for (unsigned int i = 0; i < host->topo->n_nics; i++) {
-		if (strcmp(host->topo->nics[i].name, text))
+		if (strcmp(host->topo->nics[i].seen.name, text))
 			continue;
 		if (!check_is_spare(host->map, i))
 			return false;

@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 
 #include "daemon/topo/check-private.h"
-#include "daemon/topo/sysfs.h"
+#include "daemon/host/sysfs.h"
 #include "daemon/topo/topo-private.h"
 #include "proto/base/cleanup.h"
 #include "proto/base/show.h"
@@ -18,9 +18,9 @@ static bool is_seen(const struct topo *topo, const char *device)
 {
 	char name[TOPO_NAME_BYTES];
 
-	topo_copy_text(name, device);
+	host_copy_text(name, sizeof(name), device);
 	for (unsigned int i = 0; i < topo->n_nics; i++)
-		if (strcmp(topo->nics[i].name, name) == 0)
+		if (strcmp(topo->nics[i].seen.name, name) == 0)
 			return true;
 	return false;
 }
@@ -62,7 +62,7 @@ unsigned int check_unseen_nics(const struct check_host *host, struct check_telle
 	}
 	while (dir && (entry = readdir(dir))) {
 		if (entry->d_name[0] == '.' || is_seen(host->topo, entry->d_name) ||
-		    !topo_find_function(dirfd(dir), entry->d_name, &pci) || is_left_out(host, entry->d_name, pci))
+		    !host_find_function(dirfd(dir), entry->d_name, &pci) || is_left_out(host, entry->d_name, pci))
 			continue;
 		say_unseen(host, to, entry->d_name);
 		n++;
@@ -162,22 +162,22 @@ static const char *fix_manager(const char *nic, bool may_daemon, int r, char fix
 static void judge_manager(const struct check_host *host, struct check_teller *to, unsigned int index)
 {
 	const struct topo_nic *nic = &host->topo->nics[index];
-	char path[CHECK_PATH_BYTES], name[CHECK_SUBJECT_BYTES], fix[CHECK_TEXT_BYTES], pci[TOPO_PCI_BYTES], first;
+	char path[CHECK_PATH_BYTES], name[CHECK_SUBJECT_BYTES], fix[CHECK_TEXT_BYTES], pci[HOST_PCI_BYTES], first;
 	bool may_daemon;
 	int r;
 
-	if (!check_is_mlx5(host->topo, index) || nic->fabric != TOPO_FABRIC_INFINIBAND || nic->state != TOPO_STATE_ACTIVE)
+	if (!check_is_mlx5(host->topo, index) || nic->seen.fabric != HOST_FABRIC_INFINIBAND || nic->seen.state != HOST_STATE_ACTIVE)
 		return;
-	snprintf(path, sizeof(path), CHECK_PCI "/%s/vpd", topo_pci_text(host->topo->nodes[nic->node].pci, pci));
+	snprintf(path, sizeof(path), CHECK_PCI "/%s/vpd", host_pci_text(host->topo->nodes[nic->node].pci, pci));
 	may_daemon = may_daemon_read(host, path);
 	r = check_bytes(host, path, &first, 1);
 	check_nic_name(host->topo, index, name);
 	if (host->map->excluded[index] == TOPO_IS_BRIDGE && !may_daemon)
-		check_say(to, CHECK_WARN, name, fix_manager(nic->name, false, r, fix),
+		check_say(to, CHECK_WARN, name, fix_manager(nic->seen.name, false, r, fix),
 			  "it manages switches of GPU links, and only root sees that: the daemon "
 			  "may give it to GPUs");
 	else if ((host->map->excluded[index] == TOPO_USED || host->map->excluded[index] == TOPO_SEEMS_BRIDGE) && r < 0 && r != -ENOENT)
-		check_say(to, CHECK_WARN, name, fix_manager(nic->name, may_daemon, r, fix),
+		check_say(to, CHECK_WARN, name, fix_manager(nic->seen.name, may_daemon, r, fix),
 			  "not known whether it manages switches of GPU links: /%s cannot be read: "
 			  "%s",
 			  path, strerror(-r));
@@ -200,15 +200,15 @@ void check_assignment(const struct check_host *host, struct check_teller *to)
 
 /* Reports `lacks` where the firmware says no. */
 static void judge_known(const struct check_host *host, struct check_teller *to, unsigned int nic,
-			enum topo_known known, enum check_state state, const char *lacks,
+			enum host_known known, enum check_state state, const char *lacks,
 			const char *fix)
 {
 	char name[CHECK_SUBJECT_BYTES];
 
 	check_nic_name(host->topo, nic, name);
-	if (known == TOPO_NO)
+	if (known == HOST_NO)
 		check_say(to, state, name, fix, "%s", lacks);
-	else if (known == TOPO_NOT_KNOWN)
+	else if (known == HOST_NOT_KNOWN)
 		check_say(to, CHECK_WARN, name, "shmemd --check-nics, as a user who may open the device", "not known: libibverbs does not tell");
 }
 
@@ -234,7 +234,7 @@ void check_devx(const struct check_host *host, struct check_teller *to)
 {
 	for (unsigned int i = 0; i < host->topo->n_nics; i++)
 		if (is_judged(host, i))
-			judge_known(host, to, i, host->topo->nics[i].has_devx, CHECK_FAIL,
+			judge_known(host, to, i, host->topo->nics[i].seen.has_devx, CHECK_FAIL,
 				    "kernel or firmware lets no commands through (DEVX): no queues",
 				    "mlxconfig -d PCI set UCTX_EN=1 and mlxfwreset -d PCI reset, or a newer firmware; ConnectX-5 or later");
 	say_good(host, to, "firmware commands are let through");
@@ -242,15 +242,15 @@ void check_devx(const struct check_host *host, struct check_teller *to)
 
 static void judge_atomics(const struct check_host *host, struct check_teller *to, unsigned int nic)
 {
-	char fix[CHECK_TEXT_BYTES], pci[TOPO_PCI_BYTES];
+	char fix[CHECK_TEXT_BYTES], pci[HOST_PCI_BYTES];
 
-	topo_pci_text(host->topo->nodes[host->topo->nics[nic].node].pci, pci);
+	host_pci_text(host->topo->nodes[host->topo->nics[nic].node].pci, pci);
 	snprintf(fix, sizeof(fix),
 		 "mlxconfig -d %s -e query PCI_ATOMIC_MODE: usually this setting of the firmware "
 		 "is why; else mlxfwmanager --online -u -d %s, then mlxfwreset -d %s reset; "
 		 "before ConnectX-5 only another NIC helps",
 		 pci, pci, pci);
-	judge_known(host, to, nic, host->topo->nics[nic].has_masked_atomics, CHECK_WARN,
+	judge_known(host, to, nic, host->topo->nics[nic].seen.has_masked_atomics, CHECK_WARN,
 		    "no masked atomics: those of 4 bytes, and masked ones, fail", fix);
 }
 
@@ -263,7 +263,7 @@ static void say_foreign(const struct check_host *host, struct check_teller *to, 
 	snprintf(fix, sizeof(fix),
 		 "a ConnectX-5 or later; where no GPU is to use it: nics-exclude = %s in "
 		 "shmemd.conf",
-		 host->topo->nics[nic].name);
+		 host->topo->nics[nic].seen.name);
 	check_say(to, CHECK_WARN, name, fix, "not known: %s is no ConnectX that mlx5 drives", name);
 }
 
@@ -310,8 +310,8 @@ static int find_other_firmware(const struct check_host *host, unsigned int nic)
 	for (unsigned int i = 0; i < nic; i++) {
 		const struct topo_node *other = &topo->nodes[topo->nics[i].node];
 
-		if (is_judged(host, i) && other->vendor == node->vendor && other->device == node->device && *topo->nics[i].firmware &&
-		    strcmp(topo->nics[i].firmware, topo->nics[nic].firmware))
+		if (is_judged(host, i) && other->vendor == node->vendor && other->device == node->device && *topo->nics[i].seen.firmware &&
+		    strcmp(topo->nics[i].seen.firmware, topo->nics[nic].seen.firmware))
 			return (int)i;
 	}
 	return -1;
@@ -320,24 +320,24 @@ static int find_other_firmware(const struct check_host *host, unsigned int nic)
 static void judge_firmware(const struct check_host *host, struct check_teller *to, unsigned int index)
 {
 	const struct topo_nic *nic = &host->topo->nics[index];
-	char name[CHECK_SUBJECT_BYTES], other_name[CHECK_SUBJECT_BYTES], fix[CHECK_TEXT_BYTES], path[CHECK_PATH_BYTES], pci[TOPO_PCI_BYTES];
-	unsigned int family = 0, branch = branch_of(nic->firmware, &family);
+	char name[CHECK_SUBJECT_BYTES], other_name[CHECK_SUBJECT_BYTES], fix[CHECK_TEXT_BYTES], path[CHECK_PATH_BYTES], pci[HOST_PCI_BYTES];
+	unsigned int family = 0, branch = branch_of(nic->seen.firmware, &family);
 	int other = find_other_firmware(host, index);
 
 	check_nic_name(host->topo, index, name);
-	snprintf(path, sizeof(path), CHECK_NICS "/%s/fw_ver", nic->name);
+	snprintf(path, sizeof(path), CHECK_NICS "/%s/fw_ver", nic->seen.name);
 	snprintf(fix, sizeof(fix), "mlxfwmanager --online -u -d %s, then mlxfwreset -d %s reset",
-		 topo_pci_text(host->topo->nodes[nic->node].pci, pci), pci);
-	if (!*nic->firmware)
+		 host_pci_text(host->topo->nodes[nic->node].pci, pci), pci);
+	if (!*nic->seen.firmware)
 		check_say_unread(to, name, path, -ENODATA);
 	else if (!branch)
-		check_say(to, CHECK_WARN, name, fix, "not known whether firmware %s is new enough: nobody here knows its versions", nic->firmware);
+		check_say(to, CHECK_WARN, name, fix, "not known whether firmware %s is new enough: nobody here knows its versions", nic->seen.firmware);
 	else if (branch < FIRST_BRANCH)
-		check_say(to, CHECK_WARN, name, fix, "firmware %s is older than %u.%u, the branch of 2022 with long-term support", nic->firmware, family,
+		check_say(to, CHECK_WARN, name, fix, "firmware %s is older than %u.%u, the branch of 2022 with long-term support", nic->seen.firmware, family,
 			  FIRST_BRANCH);
 	else if (other >= 0)
-		check_say(to, CHECK_WARN, name, fix, "firmware %s, and %s of %s, which is the same model", nic->firmware,
-			  host->topo->nics[other].firmware, check_nic_name(host->topo, (unsigned int)other, other_name));
+		check_say(to, CHECK_WARN, name, fix, "firmware %s, and %s of %s, which is the same model", nic->seen.firmware,
+			  host->topo->nics[other].seen.firmware, check_nic_name(host->topo, (unsigned int)other, other_name));
 }
 
 void check_firmware(const struct check_host *host, struct check_teller *to)
@@ -366,15 +366,15 @@ static void say_no_guid(const struct check_host *host, struct check_teller *to, 
 static void judge_guid(const struct check_host *host, struct check_teller *to, unsigned int index)
 {
 	const struct topo *topo = host->topo;
-	uint64_t guid = topo->nics[index].node_guid;
+	uint64_t guid = topo->nics[index].seen.node_guid;
 	char name[CHECK_SUBJECT_BYTES], other[CHECK_SUBJECT_BYTES], path[CHECK_PATH_BYTES];
 
 	check_nic_name(topo, index, name);
-	snprintf(path, sizeof(path), CHECK_NICS "/%s/node_guid", topo->nics[index].name);
+	snprintf(path, sizeof(path), CHECK_NICS "/%s/node_guid", topo->nics[index].seen.name);
 	if (!guid)
 		say_no_guid(host, to, index, name, path);
 	for (unsigned int i = 0; i < index && guid; i++)
-		if (topo->nics[i].node_guid == guid && topo->nics[i].node != topo->nics[index].node)
+		if (topo->nics[i].seen.node_guid == guid && topo->nics[i].node != topo->nics[index].node)
 			check_say(to, CHECK_FAIL, name, GUID_FIX, "%s has the same GUID: peers and subnet managers take them for one", check_nic_name(topo, i, other));
 }
 

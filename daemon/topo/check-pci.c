@@ -21,16 +21,16 @@
 
 static void pci_path(char path[CHECK_PATH_BYTES], const struct topo_node *node, const char *file)
 {
-	char pci[TOPO_PCI_BYTES];
+	char pci[HOST_PCI_BYTES];
 
-	snprintf(path, CHECK_PATH_BYTES, "sys/bus/pci/devices/%s/%s", topo_pci_text(node->pci, pci), file);
+	snprintf(path, CHECK_PATH_BYTES, "sys/bus/pci/devices/%s/%s", host_pci_text(node->pci, pci), file);
 }
 
 /* ---- IOMMU --------------------------------------------------------------------------------------------------------- */
 
 struct iommu_seen {
 	unsigned int n, n_translated;
-	char first[TOPO_PCI_BYTES];
+	char first[HOST_PCI_BYTES];
 	char type[16];
 };
 
@@ -65,7 +65,7 @@ static void look_at_iommu(const struct check_host *host, struct check_teller *to
 	text[strcspn(text, "\n")] = 0;
 	if (strcmp(text, "identity") == 0 || seen->n_translated++)
 		return;
-	topo_pci_text(node->pci, seen->first);
+	host_pci_text(node->pci, seen->first);
 	snprintf(seen->type, sizeof(seen->type), "%.15s", text);
 }
 
@@ -120,11 +120,11 @@ static int find_acs(const uint8_t config[CONFIG_BYTES], size_t n_bytes)
 
 static void judge_acs(const struct check_host *host, struct check_teller *to, const struct topo_node *node)
 {
-	char path[CHECK_PATH_BYTES], pci[TOPO_PCI_BYTES], fix[CHECK_TEXT_BYTES];
+	char path[CHECK_PATH_BYTES], pci[HOST_PCI_BYTES], fix[CHECK_TEXT_BYTES];
 	uint8_t config[CONFIG_BYTES];
 	int n, control;
 
-	topo_pci_text(node->pci, pci);
+	host_pci_text(node->pci, pci);
 	pci_path(path, node, "config");
 	n = check_bytes(host, path, config, sizeof(config));
 	if (n <= CONFIG_FOR_ALL) {
@@ -154,7 +154,7 @@ static void mark_way(const struct topo *topo, unsigned int from, unsigned int to
 			;
 		if (other == at)
 			return;
-		marks[at] = topo->nodes[at].kind == TOPO_BRIDGE && topo->nodes[at].pci != TOPO_NO_PCI;
+		marks[at] = topo->nodes[at].kind == TOPO_BRIDGE && topo->nodes[at].pci != HOST_NO_PCI;
 	}
 }
 
@@ -201,11 +201,11 @@ void check_acs(const struct check_host *host, struct check_teller *to)
 
 static void judge_nic_link(const struct check_host *host, struct check_teller *to, unsigned int nic)
 {
-	const struct topo_link *link = &host->topo->nics[nic].link;
-	char name[CHECK_SUBJECT_BYTES], fix[CHECK_TEXT_BYTES], pci[TOPO_PCI_BYTES];
+	const struct host_link *link = &host->topo->nics[nic].seen.link;
+	char name[CHECK_SUBJECT_BYTES], fix[CHECK_TEXT_BYTES], pci[HOST_PCI_BYTES];
 
 	check_nic_name(host->topo, nic, name);
-	topo_pci_text(host->topo->nodes[host->topo->nics[nic].node].pci, pci);
+	host_pci_text(host->topo->nodes[host->topo->nics[nic].node].pci, pci);
 	if (!link->mtps || !link->width || !link->max_mtps || !link->max_width) {
 		snprintf(fix, sizeof(fix), "see what is there: grep . /sys/bus/pci/devices/%s/*_link_*", pci);
 		check_say(to, CHECK_WARN, name, fix, "not known: sysfs does not say how fast its PCI link is");
@@ -234,7 +234,7 @@ static int read_width(const struct check_host *host, const struct topo_node *nod
 static void judge_gpu_link(const struct check_host *host, struct check_teller *to, unsigned int gpu)
 {
 	const struct topo_node *node = &host->topo->nodes[host->topo->gpus[gpu].node];
-	char path[CHECK_PATH_BYTES], name[CHECK_SUBJECT_BYTES], fix[CHECK_TEXT_BYTES], pci[TOPO_PCI_BYTES];
+	char path[CHECK_PATH_BYTES], name[CHECK_SUBJECT_BYTES], fix[CHECK_TEXT_BYTES], pci[HOST_PCI_BYTES];
 	unsigned long width = 0, max_width = 0;
 	int r = read_width(host, node, "current_link_width", path, &width);
 
@@ -243,7 +243,7 @@ static void judge_gpu_link(const struct check_host *host, struct check_teller *t
 	if (r >= 0)
 		r = read_width(host, node, "max_link_width", path, &max_width);
 	snprintf(name, sizeof(name), "GPU%u", gpu);
-	topo_pci_text(node->pci, pci);
+	host_pci_text(node->pci, pci);
 	if (r < 0) {
 		check_say_unread(to, name, path, r);
 	} else if (!width || !max_width || width >= LANES_OF_NOBODY || max_width >= LANES_OF_NOBODY) {
@@ -261,7 +261,7 @@ void check_pci_link(const struct check_host *host, struct check_teller *to)
 
 	/* A VF's link is its PF's. */
 	for (unsigned int i = 0; i < topo->n_nics; i++)
-		if (!check_is_spare(host->map, i) && topo->nics[i].pf == TOPO_NO_PCI &&
+		if (!check_is_spare(host->map, i) && topo->nics[i].seen.pf == HOST_NO_PCI &&
 		    !topo->nics[i].has_no_driver && !check_is_further_port(host, i))
 			judge_nic_link(host, to, i);
 	for (unsigned int i = 0; i < topo->n_gpus; i++)

@@ -23,7 +23,7 @@ static bool is_used(const struct check_host *host, unsigned int nic)
 /* The interface's name, or a word in its place. */
 static const char *netdev_of(const struct topo_nic *nic)
 {
-	return *nic->netdev ? nic->netdev : "INTERFACE";
+	return *nic->seen.netdev ? nic->seen.netdev : "INTERFACE";
 }
 
 /* ---- state --------------------------------------------------------------------------------------------------------- */
@@ -69,7 +69,7 @@ static void say_down(const struct check_host *host, struct check_teller *to, uns
 	enum check_state lost = judge_lost(host, index);
 	char fix[CHECK_TEXT_BYTES];
 
-	if (nic->fabric == TOPO_FABRIC_ETHERNET)
+	if (nic->seen.fabric == HOST_FABRIC_ETHERNET)
 		snprintf(fix, sizeof(fix), "ip link set %s up; where that is not it: cable, transceiver, port of the switch (ethtool %s)",
 			 netdev_of(nic), netdev_of(nic));
 	else
@@ -81,11 +81,11 @@ static void say_down(const struct check_host *host, struct check_teller *to, uns
 static void say_no_driver(const struct check_host *host, struct check_teller *to, unsigned int index, const char *name)
 {
 	enum check_state lost = judge_lost(host, index);
-	char path[CHECK_PATH_BYTES], pci[TOPO_PCI_BYTES];
+	char path[CHECK_PATH_BYTES], pci[HOST_PCI_BYTES];
 
 	/* One whose ports nobody may see has. */
 	snprintf(path, sizeof(path), CHECK_PCI "/%s/infiniband",
-		 topo_pci_text(host->topo->nodes[host->topo->nics[index].node].pci, pci));
+		 host_pci_text(host->topo->nodes[host->topo->nics[index].node].pci, pci));
 	if (check_exists(host, path)) {
 		check_say(to, CHECK_WARN, name, "see devices",
 			  "not known: its ports cannot be seen");
@@ -122,7 +122,7 @@ static void judge_port(const struct check_host *host, struct check_teller *to, u
 		say_no_driver(host, to, index, name);
 		return;
 	}
-	snprintf(path, sizeof(path), "sys/class/infiniband/%s/ports/%u/state", nic->name, nic->port);
+	snprintf(path, sizeof(path), "sys/class/infiniband/%s/ports/%u/state", nic->seen.name, nic->seen.port);
 	r = check_text(host, path, text);
 	state = strtoul(text, NULL, 10);
 	if (r < 0 || !state)
@@ -162,8 +162,8 @@ static uint64_t fastest(const struct check_host *host)
 	uint64_t most = 0;
 
 	for (unsigned int i = 0; i < host->topo->n_nics; i++)
-		if (has_rate(host, i) && host->topo->nics[i].rate_mbps > most)
-			most = host->topo->nics[i].rate_mbps;
+		if (has_rate(host, i) && host->topo->nics[i].seen.rate_mbps > most)
+			most = host->topo->nics[i].seen.rate_mbps;
 	return most;
 }
 
@@ -171,10 +171,10 @@ static uint64_t fastest(const struct check_host *host)
 static const char *lanes_text(const struct topo_nic *nic, char text[CHECK_SUBJECT_BYTES])
 {
 	*text = 0;
-	if (nic->n_lanes && nic->n_lanes < nic->max_lanes)
-		snprintf(text, CHECK_SUBJECT_BYTES, " over %u of %u lanes", nic->n_lanes,
-			 nic->max_lanes);
-	else if (!nic->max_lanes && (nic->n_lanes == 1 || nic->n_lanes == 2))
+	if (nic->seen.n_lanes && nic->seen.n_lanes < nic->seen.max_lanes)
+		snprintf(text, CHECK_SUBJECT_BYTES, " over %u of %u lanes", nic->seen.n_lanes,
+			 nic->seen.max_lanes);
+	else if (!nic->seen.max_lanes && (nic->seen.n_lanes == 1 || nic->seen.n_lanes == 2))
 		snprintf(text, CHECK_SUBJECT_BYTES, " over part of its lanes");
 	return text;
 }
@@ -182,20 +182,20 @@ static const char *lanes_text(const struct topo_nic *nic, char text[CHECK_SUBJEC
 /* Firmware tells no lanes where it is sure of a part alone. */
 static const char *at_least(const struct topo_nic *nic)
 {
-	return nic->max_lanes || nic->fabric == TOPO_FABRIC_ETHERNET ? "" : " at least";
+	return nic->seen.max_lanes || nic->seen.fabric == HOST_FABRIC_ETHERNET ? "" : " at least";
 }
 
 /* Beside others all may be degraded, and one NIC has no others: what the port is capable of tells. */
 static bool is_degraded(const struct topo_nic *nic)
 {
-	return nic->max_rate_mbps && nic->rate_mbps < nic->max_rate_mbps;
+	return nic->seen.max_rate_mbps && nic->seen.rate_mbps < nic->seen.max_rate_mbps;
 }
 
 static void say_degraded(struct check_teller *to, const struct topo_nic *nic, const char *name)
 {
 	char fix[CHECK_TEXT_BYTES], lanes[CHECK_SUBJECT_BYTES];
 
-	if (nic->fabric == TOPO_FABRIC_ETHERNET)
+	if (nic->seen.fabric == HOST_FABRIC_ETHERNET)
 		snprintf(fix, sizeof(fix),
 			 "cable, transceiver, and at the port of the switch speed, FEC and "
 			 "autonegotiation (ethtool %s)",
@@ -204,8 +204,8 @@ static void say_degraded(struct check_teller *to, const struct topo_nic *nic, co
 		snprintf(fix, sizeof(fix),
 			 "cable, transceiver, speed of the switch's port (mlxlink, iblinkinfo)");
 	check_say(to, CHECK_WARN, name, fix, "runs at %u Gb/s%s, and could at %u Gb/s%s",
-		  (unsigned int)(nic->rate_mbps / 1000), lanes_text(nic, lanes),
-		  (unsigned int)(nic->max_rate_mbps / 1000), at_least(nic));
+		  (unsigned int)(nic->seen.rate_mbps / 1000), lanes_text(nic, lanes),
+		  (unsigned int)(nic->seen.max_rate_mbps / 1000), at_least(nic));
 }
 
 static void say_slower(const struct check_host *host, struct check_teller *to, unsigned int index,
@@ -216,11 +216,11 @@ static void say_slower(const struct check_host *host, struct check_teller *to, u
 
 	if (is_degraded(nic))
 		snprintf(could, sizeof(could), "; it could at %u Gb/s%s",
-			 (unsigned int)(nic->max_rate_mbps / 1000), at_least(nic));
+			 (unsigned int)(nic->seen.max_rate_mbps / 1000), at_least(nic));
 	check_say(to, CHECK_WARN, name,
 		  "cable, transceiver and port speed (ethtool, mlxlink); where it is meant so, "
 		  "exclude this NIC",
-		  "%u Gb/s%s, beside others of %u Gb/s%s%s", (unsigned int)(nic->rate_mbps / 1000),
+		  "%u Gb/s%s, beside others of %u Gb/s%s%s", (unsigned int)(nic->seen.rate_mbps / 1000),
 		  lanes_text(nic, lanes), (unsigned int)(most / 1000),
 		  is_used(host, index) ? ": its GPU is slower" : ": no GPU gets it", could);
 }
@@ -231,10 +231,10 @@ static void judge_rate(const struct check_host *host, struct check_teller *to, u
 	char name[CHECK_SUBJECT_BYTES], path[CHECK_PATH_BYTES];
 
 	check_nic_name(host->topo, index, name);
-	snprintf(path, sizeof(path), "sys/class/infiniband/%s/ports/%u/rate", nic->name, nic->port);
-	if (!nic->rate_mbps)
+	snprintf(path, sizeof(path), "sys/class/infiniband/%s/ports/%u/rate", nic->seen.name, nic->seen.port);
+	if (!nic->seen.rate_mbps)
 		check_say_unread(to, name, path, -ENODATA);
-	else if (nic->rate_mbps < most)
+	else if (nic->seen.rate_mbps < most)
 		say_slower(host, to, index, name, most);
 	else if (is_degraded(nic))
 		say_degraded(to, nic, name);
@@ -250,7 +250,7 @@ void check_rate(const struct check_host *host, struct check_teller *to)
 		if (!has_rate(host, i))
 			continue;
 		judge_rate(host, to, i, most);
-		all_tell &= host->topo->nics[i].max_rate_mbps != 0;
+		all_tell &= host->topo->nics[i].seen.max_rate_mbps != 0;
 		n++;
 	}
 	if (!n)
@@ -265,27 +265,27 @@ void check_rate(const struct check_host *host, struct check_teller *to)
 /* Of RDMA packets where something tells it, else of the interface; 0: unknown. */
 static uint32_t mtu_of(const struct topo_nic *nic)
 {
-	if (nic->fabric == TOPO_FABRIC_ETHERNET)
-		return nic->mtu_bytes;
-	return nic->active_mtu_bytes;
+	if (nic->seen.fabric == HOST_FABRIC_ETHERNET)
+		return nic->seen.mtu_bytes;
+	return nic->seen.active_mtu_bytes;
 }
 
 /* InfiniBand and Ethernet never connect, nor do they count alike. */
-static uint32_t largest_mtu(const struct check_host *host, enum topo_fabric fabric)
+static uint32_t largest_mtu(const struct check_host *host, enum host_fabric fabric)
 {
 	uint32_t largest = 0;
 
 	for (unsigned int i = 0; i < host->topo->n_nics; i++)
-		if (is_used(host, i) && host->topo->nics[i].fabric == fabric && mtu_of(&host->topo->nics[i]) > largest)
+		if (is_used(host, i) && host->topo->nics[i].seen.fabric == fabric && mtu_of(&host->topo->nics[i]) > largest)
 			largest = mtu_of(&host->topo->nics[i]);
 	return largest;
 }
 
 static void judge_mtu(const struct check_host *host, struct check_teller *to, unsigned int index)
 {
-	uint32_t largest = largest_mtu(host, host->topo->nics[index].fabric);
+	uint32_t largest = largest_mtu(host, host->topo->nics[index].seen.fabric);
 	const struct topo_nic *nic = &host->topo->nics[index];
-	bool is_ethernet = nic->fabric == TOPO_FABRIC_ETHERNET;
+	bool is_ethernet = nic->seen.fabric == HOST_FABRIC_ETHERNET;
 	char name[CHECK_SUBJECT_BYTES], fix[CHECK_TEXT_BYTES];
 	uint32_t mtu = mtu_of(nic);
 
@@ -325,33 +325,33 @@ void check_mtu(const struct check_host *host, struct check_teller *to)
 
 /* The first of each kind: routed or link-local, and whether its interface is up. */
 struct roce_gids {
-	const struct topo_gid *routed[TOPO_YES + 1];
-	const struct topo_gid *local[TOPO_YES + 1];
+	const struct host_gid *routed[HOST_YES + 1];
+	const struct host_gid *local[HOST_YES + 1];
 };
 
 /* A VLAN or a bond has a state of its own, and the kernel keeps addresses of one that is down. */
-static enum topo_known is_up(const struct check_host *host, const struct topo_nic *nic,
-			     const struct topo_gid *gid)
+static enum host_known is_up(const struct check_host *host, const struct topo_nic *nic,
+			     const struct host_gid *gid)
 {
 	char path[CHECK_PATH_BYTES];
 
 	if (!gid->netdev[0])
-		return TOPO_NOT_KNOWN;
-	if (strcmp(gid->netdev, nic->netdev) == 0)
-		return nic->netdev_is_up;
+		return HOST_NOT_KNOWN;
+	if (strcmp(gid->netdev, nic->seen.netdev) == 0)
+		return nic->seen.netdev_is_up;
 	snprintf(path, sizeof(path), NETDEV_STATE, gid->netdev);
-	return topo_read_operstate(host->root, path);
+	return host_read_operstate(host->root, path);
 }
 
 static struct roce_gids find_roce_gids(const struct check_host *host, const struct topo_nic *nic)
 {
 	struct roce_gids gids = {0};
 
-	for (unsigned int i = 0; i < nic->n_gids; i++) {
-		const struct topo_gid *gid = &nic->gids[i], **first;
+	for (unsigned int i = 0; i < nic->seen.n_gids; i++) {
+		const struct host_gid *gid = &nic->seen.gids[i], **first;
 		enum gid_reach reach = gid_reach(gid->bytes);
 
-		if (!gid->is_roce_v2 || reach == GID_REACHES_NOBODY)
+		if (gid->type != HOST_GID_ROCE_V2 || reach == GID_REACHES_NOBODY)
 			continue;
 		first = (reach == GID_REACHES_NEIGHBOURS ? gids.local : gids.routed) + is_up(host, nic, gid);
 		*first = *first ? *first : gid;
@@ -360,7 +360,7 @@ static struct roce_gids find_roce_gids(const struct check_host *host, const stru
 }
 
 static void say_unread_gid(const struct check_host *host, struct check_teller *to,
-			   const struct topo_nic *nic, const struct topo_gid *gid, const char *name)
+			   const struct topo_nic *nic, const struct host_gid *gid, const char *name)
 {
 	char path[CHECK_PATH_BYTES], text[CHECK_FILE_BYTES];
 	int r;
@@ -369,12 +369,12 @@ static void say_unread_gid(const struct check_host *host, struct check_teller *t
 		snprintf(path, sizeof(path), NETDEV_STATE, gid->netdev);
 	else
 		snprintf(path, sizeof(path), CHECK_NICS "/%s/ports/%u/gid_attrs/ndevs/%u",
-			 nic->name, nic->port, gid->index);
+			 nic->seen.name, nic->seen.port, gid->index);
 	r = check_text(host, path, text);
 	check_say_unread(to, name, path, r < 0 ? r : -EBADMSG);
 }
 
-static void say_gid_down(struct check_teller *to, const struct topo_gid *gid, bool has_local,
+static void say_gid_down(struct check_teller *to, const struct host_gid *gid, bool has_local,
 			 const char *name)
 {
 	char fix[CHECK_TEXT_BYTES];
@@ -397,7 +397,7 @@ static void say_unread_table(struct check_teller *to, const struct topo_nic *nic
 {
 	char path[CHECK_PATH_BYTES];
 
-	snprintf(path, sizeof(path), CHECK_NICS "/%s/ports/%u/gids", nic->name, nic->port);
+	snprintf(path, sizeof(path), CHECK_NICS "/%s/ports/%u/gids", nic->seen.name, nic->seen.port);
 	check_say_unread(to, name, path, -ENODATA);
 }
 
@@ -406,30 +406,30 @@ static void judge_roce(const struct check_host *host, struct check_teller *to,
 		       const struct topo_nic *nic, const char *name)
 {
 	struct roce_gids gids = find_roce_gids(host, nic);
-	const struct topo_gid *unread = gids.routed[TOPO_NOT_KNOWN];
-	char fix[CHECK_TEXT_BYTES], pci[TOPO_PCI_BYTES];
+	const struct host_gid *unread = gids.routed[HOST_NOT_KNOWN];
+	char fix[CHECK_TEXT_BYTES], pci[HOST_PCI_BYTES];
 
-	topo_pci_text(host->topo->nodes[nic->node].pci, pci);
-	if (!unread && !gids.local[TOPO_YES])
-		unread = gids.local[TOPO_NOT_KNOWN];
+	host_pci_text(host->topo->nodes[nic->node].pci, pci);
+	if (!unread && !gids.local[HOST_YES])
+		unread = gids.local[HOST_NOT_KNOWN];
 	snprintf(fix, sizeof(fix),
 		 "ip addr add ADDRESS/LENGTH dev %s; where RoCE is off: devlink dev param set pci/%s name enable_roce value true cmode "
 		 "driverinit, then devlink dev reload pci/%s",
 		 netdev_of(nic), pci, pci);
-	if (gids.routed[TOPO_YES])
+	if (gids.routed[HOST_YES])
 		return;
-	if (nic->has_gids == TOPO_NOT_KNOWN)
+	if (nic->seen.has_gids == HOST_NOT_KNOWN)
 		say_unread_table(to, nic, name);
 	else if (unread)
 		say_unread_gid(host, to, nic, unread, name);
-	else if (gids.routed[TOPO_NO])
-		say_gid_down(to, gids.routed[TOPO_NO], gids.local[TOPO_YES], name);
-	else if (gids.local[TOPO_YES])
+	else if (gids.routed[HOST_NO])
+		say_gid_down(to, gids.routed[HOST_NO], gids.local[HOST_YES], name);
+	else if (gids.local[HOST_YES])
 		check_say(to, CHECK_WARN, name, fix,
 			  "its only GIDs of RoCE v2 are link-local: no peer behind a router "
 			  "reaches it");
-	else if (gids.local[TOPO_NO])
-		say_gid_down(to, gids.local[TOPO_NO], false, name);
+	else if (gids.local[HOST_NO])
+		say_gid_down(to, gids.local[HOST_NO], false, name);
 	else
 		check_say(to, CHECK_FAIL, name, fix,
 			  "it has no GID of RoCE v2: no peer reaches it");
@@ -441,14 +441,14 @@ static void judge_gid(const struct check_host *host, struct check_teller *to, un
 	char name[CHECK_SUBJECT_BYTES], path[CHECK_PATH_BYTES];
 
 	check_nic_name(host->topo, index, name);
-	snprintf(path, sizeof(path), CHECK_NICS "/%s/ports/%u/link_layer", nic->name, nic->port);
-	if (nic->has_gids == TOPO_NOT_KNOWN && !nic->n_gids)
+	snprintf(path, sizeof(path), CHECK_NICS "/%s/ports/%u/link_layer", nic->seen.name, nic->seen.port);
+	if (nic->seen.has_gids == HOST_NOT_KNOWN && !nic->seen.n_gids)
 		say_unread_table(to, nic, name);
-	else if (nic->fabric == TOPO_FABRIC_UNKNOWN)
+	else if (nic->seen.fabric == HOST_FABRIC_UNKNOWN)
 		check_say_unread(to, name, path, -ENODATA);
-	else if (nic->fabric == TOPO_FABRIC_ETHERNET)
+	else if (nic->seen.fabric == HOST_FABRIC_ETHERNET)
 		judge_roce(host, to, nic, name);
-	else if (!nic->n_gids)
+	else if (!nic->seen.n_gids)
 		check_say(to, CHECK_FAIL, name, "start a subnet manager (opensm)", "it has no GID");
 }
 

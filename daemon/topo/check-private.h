@@ -60,9 +60,9 @@ bool check_is_further_port(const struct check_host *host, unsigned int nic);
 bool check_is_mlx5(const struct topo *topo, unsigned int nic);
 bool check_has_mlx5(const struct topo *topo);
 /* Whether the NICs that GPUs use register dmabufs, as their drivers said: no where one said so, yes where each did. */
-enum topo_known check_dmabuf(const struct check_host *host);
+enum host_known check_dmabuf(const struct check_host *host);
 /* Whether the driver of any ConnectX let commands through to firmware (DEVX), or told that it does not. */
-enum topo_known check_devx_of_any(const struct topo *topo);
+enum host_known check_devx_of_any(const struct topo *topo);
 /* Whether the distribution is one whose kernels have drivers of newer ones, so that the version tells nothing: said as a warning. */
 bool check_has_backports(const struct check_host *host);
 void check_say_backports(struct check_teller *to, const unsigned int version[2]);

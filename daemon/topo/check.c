@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "daemon/topo/sysfs.h"
+#include "daemon/host/sysfs.h"
 #include "proto/base/cleanup.h"
 
 #define VENDOR_MELLANOX 0x15b3
@@ -201,7 +201,7 @@ const char *check_nic_name(const struct topo *topo, unsigned int nic, char buf[C
 
 	topo_nic_text(topo, nic, name);
 	if (is_one_of_several)
-		snprintf(buf, CHECK_SUBJECT_BYTES, "%.60s/%u", name, topo->nics[nic].port);
+		snprintf(buf, CHECK_SUBJECT_BYTES, "%.60s/%u", name, topo->nics[nic].seen.port);
 	else
 		snprintf(buf, CHECK_SUBJECT_BYTES, "%s", name);
 	return buf;
@@ -252,28 +252,28 @@ bool check_has_mlx5(const struct topo *topo)
 	return false;
 }
 
-enum topo_known check_dmabuf(const struct check_host *host)
+enum host_known check_dmabuf(const struct check_host *host)
 {
-	enum topo_known known = TOPO_NOT_KNOWN;
+	enum host_known known = HOST_NOT_KNOWN;
 	unsigned int n = 0, n_yes = 0;
 
 	for (unsigned int i = 0; i < host->topo->n_nics; i++) {
 		if (host->map->excluded[i] != TOPO_USED)
 			continue;
 		n++;
-		n_yes += host->topo->nics[i].has_dmabuf == TOPO_YES;
-		if (host->topo->nics[i].has_dmabuf == TOPO_NO)
-			known = TOPO_NO;
+		n_yes += host->topo->nics[i].seen.has_dmabuf == HOST_YES;
+		if (host->topo->nics[i].seen.has_dmabuf == HOST_NO)
+			known = HOST_NO;
 	}
-	return n && n_yes == n ? TOPO_YES : known;
+	return n && n_yes == n ? HOST_YES : known;
 }
 
-enum topo_known check_devx_of_any(const struct topo *topo)
+enum host_known check_devx_of_any(const struct topo *topo)
 {
-	enum topo_known known = TOPO_NOT_KNOWN;
+	enum host_known known = HOST_NOT_KNOWN;
 
 	for (unsigned int i = 0; i < topo->n_nics; i++)
-		if (check_is_mlx5(topo, i) && topo->nics[i].has_devx > known)
-			known = topo->nics[i].has_devx;
+		if (check_is_mlx5(topo, i) && topo->nics[i].seen.has_devx > known)
+			known = topo->nics[i].seen.has_devx;
 	return known;
 }

@@ -18,8 +18,8 @@
 _Static_assert(TOPO_MAX_DEPTH + 2 <= XML_MAX_DEPTH, "what is written can be read");
 
 /* Words of the enums, from 0. */
-static const char *const state_words[] = {"", "active", "down", NULL};
-static const char *const fabric_words[] = {"", "infiniband", "ethernet", NULL};
+static const char *const state_words[] = {"", "down", "active", NULL};
+static const char *const fabric_words[] = {"", "ethernet", "infiniband", NULL};
 static const char *const known_words[] = {"", "no", "yes", NULL};
 static const char *const role_words[] = {"", "management", "storage", "bridge", NULL};
 
@@ -63,10 +63,10 @@ static void put_hex(FILE *out, const char *key, uint64_t value)
 
 static void put_pci(FILE *out, const char *key, uint64_t pci)
 {
-	char text[TOPO_PCI_BYTES];
+	char text[HOST_PCI_BYTES];
 
-	if (pci != TOPO_NO_PCI)
-		put_text(out, key, topo_pci_text(pci, text));
+	if (pci != HOST_NO_PCI)
+		put_text(out, key, host_pci_text(pci, text));
 }
 
 static void dump_gpu(const struct topo *topo, unsigned int gpu, FILE *out)
@@ -79,7 +79,7 @@ static void dump_gpu(const struct topo *topo, unsigned int gpu, FILE *out)
 	fputs(">", out);
 	for (unsigned int i = 0; i < topo->n_gpus; i++) {
 		/* A GPU without an address cannot be named; its own entry names the other one. */
-		if (!topo->gpu_links[gpu][i] || topo->nodes[topo->gpus[i].node].pci == TOPO_NO_PCI)
+		if (!topo->gpu_links[gpu][i] || topo->nodes[topo->gpus[i].node].pci == HOST_NO_PCI)
 			continue;
 		fputs("<links", out);
 		put_pci(out, "to", topo->nodes[topo->gpus[i].node].pci);
@@ -89,13 +89,13 @@ static void dump_gpu(const struct topo *topo, unsigned int gpu, FILE *out)
 	fputs("</gpu>\n", out);
 }
 
-static void dump_gid(const struct topo_gid *gid, FILE *out)
+static void dump_gid(const struct host_gid *gid, FILE *out)
 {
 	fprintf(out, "<gid index=\"%u\" address=\"", gid->index);
 	for (unsigned int i = 0; i < sizeof(gid->bytes); i++)
 		fprintf(out, "%s%02x", i && i % 2 == 0 ? ":" : "", gid->bytes[i]);
 	fputc('"', out);
-	put_number(out, "roce_v2", gid->is_roce_v2);
+	put_number(out, "roce_v2", gid->type == HOST_GID_ROCE_V2);
 	put_text(out, "netdev", gid->netdev);
 	fputs("/>\n", out);
 }
@@ -103,51 +103,51 @@ static void dump_gid(const struct topo_gid *gid, FILE *out)
 /* The port's state and capability, as far as they are known. */
 static void dump_abilities(const struct topo_nic *nic, FILE *out)
 {
-	put_number(out, "active_mtu_bytes", nic->active_mtu_bytes);
-	put_number(out, "max_mtu_bytes", nic->max_mtu_bytes);
-	put_text(out, "netdev_up", known_words[nic->netdev_is_up]);
-	put_text(out, "gids", known_words[nic->has_gids]);
-	put_text(out, "devx", known_words[nic->has_devx]);
-	put_text(out, "masked_atomics", known_words[nic->has_masked_atomics]);
-	put_text(out, "dmabuf", known_words[nic->has_dmabuf]);
-	put_text(out, "blueflame", known_words[nic->has_blueflame]);
+	put_number(out, "active_mtu_bytes", nic->seen.active_mtu_bytes);
+	put_number(out, "max_mtu_bytes", nic->seen.max_mtu_bytes);
+	put_text(out, "netdev_up", known_words[nic->seen.netdev_is_up]);
+	put_text(out, "gids", known_words[nic->seen.has_gids]);
+	put_text(out, "devx", known_words[nic->seen.has_devx]);
+	put_text(out, "masked_atomics", known_words[nic->seen.has_masked_atomics]);
+	put_text(out, "dmabuf", known_words[nic->seen.has_dmabuf]);
+	put_text(out, "blueflame", known_words[nic->seen.has_blueflame]);
 }
 
 static void dump_nic(const struct topo_nic *nic, FILE *out)
 {
 	fputs("<nic", out);
-	put_text(out, "name", nic->name);
-	put_number(out, "port", nic->port);
-	put_text(out, "state", state_words[nic->state]);
-	put_number(out, "phys_state", nic->phys_state);
-	put_text(out, "fabric", fabric_words[nic->fabric]);
+	put_text(out, "name", nic->seen.name);
+	put_number(out, "port", nic->seen.port);
+	put_text(out, "state", state_words[nic->seen.state]);
+	put_number(out, "phys_state", nic->seen.phys_state);
+	put_text(out, "fabric", fabric_words[nic->seen.fabric]);
 	put_text(out, "role", role_words[nic->role]);
-	put_text(out, "switch_manager", known_words[nic->manages_switches]);
+	put_text(out, "switch_manager", known_words[nic->seen.manages_switches]);
 	put_number(out, "no_driver", nic->has_no_driver);
 	put_number(out, "undriven", nic->is_unmanaged);
 #ifdef FUZZ_PLANT
 	if (!PLANTED("topology") || nic->rate_mbps <= 400000)
 #endif
-		put_number(out, "rate_mbps", nic->rate_mbps);
-	put_number(out, "lanes", nic->n_lanes);
-	put_number(out, "max_rate_mbps", nic->max_rate_mbps);
-	put_number(out, "max_lanes", nic->max_lanes);
-	put_number(out, "lid", nic->lid);
+		put_number(out, "rate_mbps", nic->seen.rate_mbps);
+	put_number(out, "lanes", nic->seen.n_lanes);
+	put_number(out, "max_rate_mbps", nic->seen.max_rate_mbps);
+	put_number(out, "max_lanes", nic->seen.max_lanes);
+	put_number(out, "lid", nic->seen.lid);
 	put_hex(out, "guid", nic->guid);
-	put_hex(out, "node_guid", nic->node_guid);
-	put_text(out, "netdev", nic->netdev);
-	put_number(out, "mtu_bytes", nic->mtu_bytes);
-	put_text(out, "bond", nic->bond);
-	put_pci(out, "pf", nic->pf);
-	put_text(out, "firmware", nic->firmware);
-	put_number(out, "pci_mtps", nic->link.mtps);
-	put_number(out, "pci_width", nic->link.width);
-	put_number(out, "pci_max_mtps", nic->link.max_mtps);
-	put_number(out, "pci_max_width", nic->link.max_width);
+	put_hex(out, "node_guid", nic->seen.node_guid);
+	put_text(out, "netdev", nic->seen.netdev);
+	put_number(out, "mtu_bytes", nic->seen.mtu_bytes);
+	put_text(out, "bond", nic->seen.bond);
+	put_pci(out, "pf", nic->seen.pf);
+	put_text(out, "firmware", nic->seen.firmware);
+	put_number(out, "pci_mtps", nic->seen.link.mtps);
+	put_number(out, "pci_width", nic->seen.link.width);
+	put_number(out, "pci_max_mtps", nic->seen.link.max_mtps);
+	put_number(out, "pci_max_width", nic->seen.link.max_width);
 	dump_abilities(nic, out);
 	fputs(">\n", out);
-	for (unsigned int i = 0; i < nic->n_gids; i++)
-		dump_gid(&nic->gids[i], out);
+	for (unsigned int i = 0; i < nic->seen.n_gids; i++)
+		dump_gid(&nic->seen.gids[i], out);
 	fputs("</nic>\n", out);
 }
 
@@ -230,15 +230,15 @@ struct reader {
 
 static uint64_t attr_number(const struct xml *xml, const char *name, int base, uint64_t max)
 {
-	return topo_number(xml_attr(xml, name), base, max);
+	return host_number(xml_attr(xml, name), base, max);
 }
 
-static void attr_text(const struct xml *xml, const char *name, char to[TOPO_NAME_BYTES])
+static void attr_text(const struct xml *xml, const char *name, char *to, size_t size)
 {
 	const char *value = xml_attr(xml, name);
 
 	if (value)
-		topo_copy_text(to, value);
+		host_copy_text(to, size, value);
 }
 
 /* Absent: 0. A word that nobody knows: -EBADMSG. */
@@ -258,8 +258,8 @@ static int open_tree_node(struct reader *reader, enum topo_kind kind, unsigned i
 	struct topo_node like = {
 		.kind = kind,
 		.parent = (int)parent,
-		.pci = TOPO_NO_PCI,
-		.numa = numa ? (int)topo_number(numa, 10, INT16_MAX) : TOPO_NO_NUMA,
+		.pci = HOST_NO_PCI,
+		.numa = numa ? (int)host_number(numa, 10, INT16_MAX) : TOPO_NO_NUMA,
 		.n_hops = (unsigned int)attr_number(reader->xml, "hops", 10, 2),
 		.class_code = (uint16_t)attr_number(reader->xml, "class", 16, UINT16_MAX),
 		.vendor = (uint16_t)attr_number(reader->xml, "vendor", 16, UINT16_MAX),
@@ -267,7 +267,7 @@ static int open_tree_node(struct reader *reader, enum topo_kind kind, unsigned i
 		.link_mbps = (uint32_t)attr_number(reader->xml, "link_mbps", 10, UINT32_MAX),
 	};
 
-	if (pci && !topo_pci_parse(pci, &like.pci))
+	if (pci && !host_pci_parse(pci, &like.pci))
 		return topo_refuse(reader->builder, "line %u: pci is no PCI address", reader->xml->line);
 	return kind == TOPO_FUNCTION ? topo_add_function(reader->builder, &like) : topo_add_node(reader->builder, &like);
 }
@@ -283,8 +283,8 @@ static int open_gpu(struct reader *reader, unsigned int node)
 	if (r < 0)
 		return r;
 	gpu = topo_gpu_at(reader->builder, node);
-	attr_text(reader->xml, "uuid", gpu->uuid);
-	attr_text(reader->xml, "name", gpu->name);
+	attr_text(reader->xml, "uuid", gpu->uuid, sizeof(gpu->uuid));
+	attr_text(reader->xml, "name", gpu->name, sizeof(gpu->name));
 	gpu->has_mig = attr_number(reader->xml, "mig", 10, 1);
 	gpu->n_switch_links = (unsigned int)attr_number(reader->xml, "switch_links", 10, UINT8_MAX);
 	return (int)node;
@@ -296,7 +296,7 @@ static int open_links(struct reader *reader, unsigned int node)
 	uint64_t to;
 	int r;
 
-	if (!text || !topo_pci_parse(text, &to))
+	if (!text || !host_pci_parse(text, &to))
 		return topo_refuse(reader->builder, "line %u: links to nowhere", reader->xml->line);
 	r = topo_add_links(reader->builder, reader->builder->topo->nodes[node].pci, to,
 			   (unsigned int)attr_number(reader->xml, "count", 10, UINT8_MAX));
@@ -304,54 +304,54 @@ static int open_links(struct reader *reader, unsigned int node)
 }
 
 /* An unknown word counts as none: all of these may be unknown. */
-static enum topo_known attr_known(const struct xml *xml, const char *name)
+static enum host_known attr_known(const struct xml *xml, const char *name)
 {
 	const char *value = xml_attr(xml, name);
 
-	for (int i = TOPO_NO; value && known_words[i]; i++)
+	for (int i = HOST_NO; value && known_words[i]; i++)
 		if (strcmp(known_words[i], value) == 0)
-			return (enum topo_known)i;
-	return TOPO_NOT_KNOWN;
+			return (enum host_known)i;
+	return HOST_NOT_KNOWN;
 }
 
 static void take_abilities(const struct xml *xml, struct topo_nic *nic)
 {
-	nic->active_mtu_bytes = (uint32_t)attr_number(xml, "active_mtu_bytes", 10, UINT32_MAX);
-	nic->max_mtu_bytes = (uint32_t)attr_number(xml, "max_mtu_bytes", 10, UINT32_MAX);
-	nic->netdev_is_up = attr_known(xml, "netdev_up");
-	nic->has_gids = attr_known(xml, "gids");
-	nic->has_devx = attr_known(xml, "devx");
-	nic->has_masked_atomics = attr_known(xml, "masked_atomics");
-	nic->has_dmabuf = attr_known(xml, "dmabuf");
-	nic->has_blueflame = attr_known(xml, "blueflame");
+	nic->seen.active_mtu_bytes = (uint32_t)attr_number(xml, "active_mtu_bytes", 10, UINT32_MAX);
+	nic->seen.max_mtu_bytes = (uint32_t)attr_number(xml, "max_mtu_bytes", 10, UINT32_MAX);
+	nic->seen.netdev_is_up = attr_known(xml, "netdev_up");
+	nic->seen.has_gids = attr_known(xml, "gids");
+	nic->seen.has_devx = attr_known(xml, "devx");
+	nic->seen.has_masked_atomics = attr_known(xml, "masked_atomics");
+	nic->seen.has_dmabuf = attr_known(xml, "dmabuf");
+	nic->seen.has_blueflame = attr_known(xml, "blueflame");
 }
 
 static void take_nic(const struct xml *xml, struct topo_nic *nic)
 {
 	const char *pf = xml_attr(xml, "pf");
 
-	attr_text(xml, "name", nic->name);
-	attr_text(xml, "netdev", nic->netdev);
-	attr_text(xml, "bond", nic->bond);
-	attr_text(xml, "firmware", nic->firmware);
-	nic->port = (unsigned int)attr_number(xml, "port", 10, UINT8_MAX);
-	nic->phys_state = (uint32_t)attr_number(xml, "phys_state", 10, UINT8_MAX);
+	attr_text(xml, "name", nic->seen.name, sizeof(nic->seen.name));
+	attr_text(xml, "netdev", nic->seen.netdev, sizeof(nic->seen.netdev));
+	attr_text(xml, "bond", nic->seen.bond, sizeof(nic->seen.bond));
+	attr_text(xml, "firmware", nic->seen.firmware, sizeof(nic->seen.firmware));
+	nic->seen.port = (unsigned int)attr_number(xml, "port", 10, UINT8_MAX);
+	nic->seen.phys_state = (uint32_t)attr_number(xml, "phys_state", 10, UINT8_MAX);
 	nic->has_no_driver = attr_number(xml, "no_driver", 10, 1);
 	nic->is_unmanaged = attr_number(xml, "undriven", 10, 1);
-	nic->rate_mbps = attr_number(xml, "rate_mbps", 10, UINT32_MAX);
-	nic->lid = (uint32_t)attr_number(xml, "lid", 10, UINT16_MAX);
-	nic->n_lanes = (uint32_t)attr_number(xml, "lanes", 10, UINT8_MAX);
-	nic->max_rate_mbps = attr_number(xml, "max_rate_mbps", 10, UINT32_MAX);
-	nic->max_lanes = (uint32_t)attr_number(xml, "max_lanes", 10, UINT8_MAX);
+	nic->seen.rate_mbps = attr_number(xml, "rate_mbps", 10, UINT32_MAX);
+	nic->seen.lid = (uint32_t)attr_number(xml, "lid", 10, UINT16_MAX);
+	nic->seen.n_lanes = (uint32_t)attr_number(xml, "lanes", 10, UINT8_MAX);
+	nic->seen.max_rate_mbps = attr_number(xml, "max_rate_mbps", 10, UINT32_MAX);
+	nic->seen.max_lanes = (uint32_t)attr_number(xml, "max_lanes", 10, UINT8_MAX);
 	nic->guid = attr_number(xml, "guid", 16, UINT64_MAX);
-	nic->node_guid = attr_number(xml, "node_guid", 16, UINT64_MAX);
-	nic->mtu_bytes = (uint32_t)attr_number(xml, "mtu_bytes", 10, UINT32_MAX);
-	nic->link.mtps = (uint32_t)attr_number(xml, "pci_mtps", 10, UINT32_MAX);
-	nic->link.width = (uint32_t)attr_number(xml, "pci_width", 10, UINT8_MAX);
-	nic->link.max_mtps = (uint32_t)attr_number(xml, "pci_max_mtps", 10, UINT32_MAX);
-	nic->link.max_width = (uint32_t)attr_number(xml, "pci_max_width", 10, UINT8_MAX);
-	if (pf && !topo_pci_parse(pf, &nic->pf))
-		nic->pf = TOPO_NO_PCI;
+	nic->seen.node_guid = attr_number(xml, "node_guid", 16, UINT64_MAX);
+	nic->seen.mtu_bytes = (uint32_t)attr_number(xml, "mtu_bytes", 10, UINT32_MAX);
+	nic->seen.link.mtps = (uint32_t)attr_number(xml, "pci_mtps", 10, UINT32_MAX);
+	nic->seen.link.width = (uint32_t)attr_number(xml, "pci_width", 10, UINT8_MAX);
+	nic->seen.link.max_mtps = (uint32_t)attr_number(xml, "pci_max_mtps", 10, UINT32_MAX);
+	nic->seen.link.max_width = (uint32_t)attr_number(xml, "pci_max_width", 10, UINT8_MAX);
+	if (pf && !host_pci_parse(pf, &nic->seen.pf))
+		nic->seen.pf = HOST_NO_PCI;
 }
 
 static int open_nic(struct reader *reader, unsigned int node)
@@ -367,10 +367,10 @@ static int open_nic(struct reader *reader, unsigned int node)
 		return r;
 	nic = &reader->builder->topo->nics[r];
 	take_nic(reader->xml, nic);
-	nic->state = (enum topo_state)state;
-	nic->fabric = (enum topo_fabric)fabric;
+	nic->seen.state = (enum host_state)state;
+	nic->seen.fabric = (enum host_fabric)fabric;
 	nic->role = (enum topo_role)role;
-	nic->manages_switches = role == TOPO_ROLE_BRIDGE ? TOPO_YES : attr_known(reader->xml, "switch_manager");
+	nic->seen.manages_switches = role == TOPO_ROLE_BRIDGE ? HOST_YES : attr_known(reader->xml, "switch_manager");
 	take_abilities(reader->xml, nic);
 	reader->nic = r;
 	return (int)node;
@@ -379,15 +379,14 @@ static int open_nic(struct reader *reader, unsigned int node)
 static int open_gid(struct reader *reader, unsigned int node)
 {
 	const char *address = xml_attr(reader->xml, "address");
-	struct topo_gid gid = {.index = (uint16_t)attr_number(reader->xml, "index", 10, UINT16_MAX)};
-	int r;
+	struct host_gid gid = {.index = (uint16_t)attr_number(reader->xml, "index", 10, UINT16_MAX)};
 
-	if (reader->nic < 0 || !address || !topo_gid_parse(address, gid.bytes))
+	if (reader->nic < 0 || !address || !host_parse_groups(address, 8, gid.bytes))
 		return topo_refuse(reader->builder, "line %u: a GID of no NIC, or without an address", reader->xml->line);
-	gid.is_roce_v2 = attr_number(reader->xml, "roce_v2", 10, 1);
-	attr_text(reader->xml, "netdev", gid.netdev);
-	r = topo_add_gid(&reader->builder->topo->nics[reader->nic], &gid);
-	return r < 0 ? r : (int)node;
+	gid.type = attr_number(reader->xml, "roce_v2", 10, 1) ? HOST_GID_ROCE_V2 : HOST_GID_UNKNOWN;
+	attr_text(reader->xml, "netdev", gid.netdev, sizeof(gid.netdev));
+	host_add_gid(&reader->builder->topo->nics[reader->nic].seen, &gid);
+	return (int)node;
 }
 
 /* The node that the element became, or that it is in. */

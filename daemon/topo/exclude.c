@@ -33,7 +33,7 @@ static enum topo_exclusion judge_alone(const struct topo *topo, const struct top
 		return TOPO_IS_BRIDGE;
 	if (topo->nics[nic].has_no_driver)
 		return TOPO_NO_DRIVER;
-	return topo->nics[nic].state == TOPO_STATE_DOWN ? TOPO_DOWN : TOPO_USED;
+	return topo->nics[nic].seen.state == HOST_STATE_DOWN ? TOPO_DOWN : TOPO_USED;
 }
 
 /* A VF is part of its PF: down with it, whatever its own port says, and never beside it. */
@@ -42,7 +42,7 @@ static void judge_vf(const struct topo *topo, struct topo_map *map, unsigned int
 	bool is_there = false;
 
 	for (unsigned int pf = 0; pf < topo->n_nics; pf++) {
-		if (pci_of(topo, pf) != topo->nics[nic].pf || topo->nics[nic].pf == TOPO_NO_PCI)
+		if (pci_of(topo, pf) != topo->nics[nic].seen.pf || topo->nics[nic].seen.pf == HOST_NO_PCI)
 			continue;
 		is_there = true;
 		map->other[nic] = (uint16_t)pf;
@@ -58,14 +58,14 @@ static void judge_vf(const struct topo *topo, struct topo_map *map, unsigned int
 /* A bond of InfiniBand interfaces is one of IP alone: verbs have each of the ports. */
 static bool is_bonded(const struct topo_nic *nic)
 {
-	return nic->bond[0] && nic->fabric != TOPO_FABRIC_INFINIBAND;
+	return nic->seen.bond[0] && nic->seen.fabric != HOST_FABRIC_INFINIBAND;
 }
 
 static void judge_bond(const struct topo *topo, struct topo_map *map, unsigned int nic)
 {
 	for (unsigned int first = 0; first < nic && is_bonded(&topo->nics[nic]); first++) {
 		if (map->excluded[first] == TOPO_USED && is_bonded(&topo->nics[first]) &&
-		    strcmp(topo->nics[first].bond, topo->nics[nic].bond) == 0) {
+		    strcmp(topo->nics[first].seen.bond, topo->nics[nic].seen.bond) == 0) {
 			map->excluded[nic] = TOPO_BOND_MEMBER;
 			map->other[nic] = (uint16_t)first;
 			return;
@@ -96,8 +96,8 @@ static bool may_manage(const struct topo *topo, const struct topo_map *map, unsi
 	const struct topo_nic *seen = &topo->nics[nic];
 
 	return map->excluded[nic] == TOPO_USED && node_of(topo, nic)->vendor == VENDOR_MELLANOX &&
-	       topo_is_infiniband(node_of(topo, nic)->class_code) && seen->fabric != TOPO_FABRIC_ETHERNET &&
-	       seen->manages_switches == TOPO_NOT_KNOWN;
+	       topo_is_infiniband(node_of(topo, nic)->class_code) && seen->seen.fabric != HOST_FABRIC_ETHERNET &&
+	       seen->seen.manages_switches == HOST_NOT_KNOWN;
 }
 
 static bool is_narrow(const struct topo *topo, unsigned int nic)
@@ -112,7 +112,7 @@ static bool is_mute(const struct topo *topo, unsigned int nic)
 {
 	const struct topo_nic *seen = &topo->nics[nic];
 
-	return !node_of(topo, nic)->link_mbps && seen->state == TOPO_STATE_UNKNOWN && !seen->rate_mbps && !seen->netdev[0];
+	return !node_of(topo, nic)->link_mbps && seen->seen.state == HOST_STATE_UNKNOWN && !seen->seen.rate_mbps && !seen->seen.netdev[0];
 }
 
 /* A NIC that is for data beside this one: by its link, or, beside one that is mute, by another vendor or generation. */
@@ -164,7 +164,7 @@ static void judge_managers(const struct topo *topo, const struct topo_policy *po
 /* 0: it is set aside, or unknown, and then nothing follows from it. */
 static uint64_t usable_rate(const struct topo *topo, const struct topo_map *map, unsigned int nic)
 {
-	return map->excluded[nic] == TOPO_USED ? topo->nics[nic].rate_mbps : 0;
+	return map->excluded[nic] == TOPO_USED ? topo->nics[nic].seen.rate_mbps : 0;
 }
 
 /* The fastest NIC of those below a rate, the first of several. False: there is none. */

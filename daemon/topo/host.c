@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The running machine, from sysfs and the files of the GPU's driver, below any root folder; links between GPUs from NVML, capabilities
- * of NICs from libibverbs.
+ * The map of the running machine from what daemon/host reads: NICs and GPUs, below any root folder.
  *
- * Only GPUs, NICs and the bridges above them become nodes: a machine has hundreds of other functions. The path of a device's link
- * says what it hangs on. Files are root's and are believed in what they say, not in how much. A missing file leaves its
- * field unknown. Keeps nothing. Not for the control thread.
+ * Only GPUs, NICs and the bridges above them become nodes: a machine has hundreds of other functions. The path of a device's
+ * link says where the device is attached. A missing file leaves its field unknown. Keeps nothing. Not for the control thread.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <unistd.h>
 
-#include "daemon/topo/speed.h"
-#include "daemon/topo/sysfs.h"
+#include "daemon/host/sysfs.h"
 #include "daemon/topo/topo-private.h"
 
 #define PCI_FOLDER "bus/pci/devices"
@@ -43,14 +41,14 @@ static bool parse_host(const char *part, uint64_t *ret_pci)
 	if (strncmp(part, "pci", 3) || strlen(part) > 16)
 		return false;
 	snprintf(text, sizeof(text), "%.16s:00.0", part + 3);
-	return topo_pci_parse(text, ret_pci);
+	return host_pci_parse(text, ret_pci);
 }
 
 static int open_pci_folder(const struct reader *reader, uint64_t pci)
 {
-	char path[64], text[TOPO_PCI_BYTES];
+	char path[64], text[HOST_PCI_BYTES];
 
-	snprintf(path, sizeof(path), PCI_FOLDER "/%s", topo_pci_text(pci, text));
+	snprintf(path, sizeof(path), PCI_FOLDER "/%s", host_pci_text(pci, text));
 	return openat(reader->sys, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
@@ -61,7 +59,7 @@ static int read_numa(int folder)
 
 	if (!sysfs_text(folder, "numa_node", text) || text[0] == '-')
 		return TOPO_NO_NUMA;
-	return (int)topo_number(text, 10, INT16_MAX);
+	return (int)host_number(text, 10, INT16_MAX);
 }
 
 /* Without it nobody knows whether that is a GPU or a NIC. False: it cannot be read. */
@@ -81,19 +79,19 @@ static bool must_read(struct reader *reader, int at, const char *path, const cha
 
 static uint16_t read_id(struct reader *reader, int folder, uint64_t pci, const char *name)
 {
-	char shown[SYSFS_PATH_BYTES], text[SYSFS_TEXT_BYTES], address[TOPO_PCI_BYTES];
+	char shown[SYSFS_PATH_BYTES], text[SYSFS_TEXT_BYTES], address[HOST_PCI_BYTES];
 
-	snprintf(shown, sizeof(shown), PCI_FOLDER "/%s/%s", topo_pci_text(pci, address), name);
-	return must_read(reader, folder, name, shown, text) ? (uint16_t)topo_number(text, 16, UINT16_MAX) : 0;
+	snprintf(shown, sizeof(shown), PCI_FOLDER "/%s/%s", host_pci_text(pci, address), name);
+	return must_read(reader, folder, name, shown, text) ? (uint16_t)host_number(text, 16, UINT16_MAX) : 0;
 }
 
 /* The maximum counts: a link that trained to fewer lanes does not show what its function is for. */
 static uint32_t read_link_mbps(int folder)
 {
 	char text[SYSFS_TEXT_BYTES];
-	uint32_t mtps = sysfs_text(folder, "max_link_speed", text) ? topo_mtps(text) : 0;
+	uint32_t mtps = sysfs_text(folder, "max_link_speed", text) ? host_mtps(text) : 0;
 
-	return topo_link_mbps(mtps, (uint32_t)sysfs_number(folder, "max_link_width", 10, UINT8_MAX));
+	return host_link_mbps(mtps, (uint32_t)sysfs_number(folder, "max_link_width", 10, UINT8_MAX));
 }
 
 static int add_pci(struct reader *reader, enum topo_kind kind, unsigned int parent, uint64_t pci)
@@ -124,7 +122,7 @@ static int enter_part(struct reader *reader, unsigned int parent, const char *pa
 
 	if (parse_host(part, &pci))
 		kind = TOPO_HOST;
-	else if (!topo_pci_parse(part, &pci))
+	else if (!host_pci_parse(part, &pci))
 		return (int)parent;
 	node = find_node(reader->builder->topo, kind, pci);
 	return node >= 0 ? node : add_pci(reader, kind, parent, pci);
@@ -133,10 +131,10 @@ static int enter_part(struct reader *reader, unsigned int parent, const char *pa
 /* The node of a function, made with all that is above it. */
 static int add_path(struct reader *reader, uint64_t pci)
 {
-	char path[64], target[SYSFS_PATH_BYTES], text[TOPO_PCI_BYTES], *rest = NULL, *part, *next;
+	char path[64], target[SYSFS_PATH_BYTES], text[HOST_PCI_BYTES], *rest = NULL, *part, *next;
 	int node = 0;
 
-	snprintf(path, sizeof(path), PCI_FOLDER "/%s", topo_pci_text(pci, text));
+	snprintf(path, sizeof(path), PCI_FOLDER "/%s", host_pci_text(pci, text));
 	if (!sysfs_link(reader->sys, path, target))
 		return -ENOENT;
 	for (part = strtok_r(target, "/", &rest); part && node >= 0; part = next) {
@@ -153,7 +151,7 @@ static uint16_t read_deciding_id(struct reader *reader, DIR *functions, const ch
 
 	snprintf(path, sizeof(path), "%.64s/%s", name, file);
 	snprintf(shown, sizeof(shown), PCI_FOLDER "/%.256s", path);
-	return must_read(reader, dirfd(functions), path, shown, text) ? (uint16_t)topo_number(text, 16, UINT16_MAX) : 0;
+	return must_read(reader, dirfd(functions), path, shown, text) ? (uint16_t)host_number(text, 16, UINT16_MAX) : 0;
 }
 
 /* One file of each function, and two more where the class is one of GPUs: a machine has hundreds of functions. */
@@ -167,7 +165,7 @@ static int add_if_wanted(struct reader *reader, DIR *functions, const char *name
 	snprintf(shown, sizeof(shown), PCI_FOLDER "/%.256s", path);
 	if (!must_read(reader, dirfd(functions), path, shown, text))
 		return 0;
-	class_code = (uint16_t)(topo_number(text, 16, 0xffffff) >> 8);
+	class_code = (uint16_t)(host_number(text, 16, 0xffffff) >> 8);
 	if (topo_may_be_gpu(class_code)) {
 		vendor = read_deciding_id(reader, functions, name, "vendor");
 		device = read_deciding_id(reader, functions, name, "device");
@@ -187,7 +185,7 @@ static int add_functions(struct reader *reader)
 	while (!r && dir && (entry = readdir(dir))) {
 		uint64_t pci;
 
-		if (topo_pci_parse(entry->d_name, &pci))
+		if (host_pci_parse(entry->d_name, &pci))
 			r = add_if_wanted(reader, dir, entry->d_name, pci);
 	}
 	return r;
@@ -211,20 +209,20 @@ static bool leave_out(struct reader *reader, unsigned int node, const struct top
 {
 	const struct topo *topo = reader->builder->topo;
 	int other = topo_nic_at(topo, node, number);
-	char pci[TOPO_PCI_BYTES];
+	char pci[HOST_PCI_BYTES];
 
 	if (other >= 0)
 		topo_note(reader->builder, "the NIC %s is there twice: %s is left out, beside %s",
-			  topo_pci_text(topo->nodes[node].pci, pci), like->name, topo->nics[other].name);
+			  host_pci_text(topo->nodes[node].pci, pci), like->seen.name, topo->nics[other].seen.name);
 	if (other >= 0 || !reader->may_leave_out || topo->n_nics < TOPO_MAX_NICS)
 		return other >= 0;
 	reader->n_left_out++;
 	return true;
 }
 
-static int add_port(struct reader *reader, unsigned int node, const struct topo_nic *like, int nic, unsigned int number)
+static int add_port(struct reader *reader, unsigned int node, const struct topo_nic *like, int device, unsigned int number)
 {
-	struct topo_nic *seen;
+	struct topo_nic *nic;
 	int r;
 
 	if (leave_out(reader, node, like, number))
@@ -232,46 +230,38 @@ static int add_port(struct reader *reader, unsigned int node, const struct topo_
 	r = topo_add_nic(reader->builder, node);
 	if (r < 0)
 		return r;
-	seen = &reader->builder->topo->nics[r];
-	*seen = *like;
-	seen->node = node;
-	seen->port = number;
-	return topo_read_sysfs_port(reader->sys, nic, seen);
-}
-
-bool topo_find_function(int at, const char *name, uint64_t *ret_pci)
-{
-	char target[SYSFS_PATH_BYTES], *rest = NULL;
-	bool is_below = false, is_found = false;
-
-	snprintf(target, sizeof(target), "%.256s/parent", name);
-	if (faccessat(at, target, F_OK, 0) == 0 || !sysfs_link(at, name, target))
-		return false;
-	for (char *part = strtok_r(target, "/", &rest); part; part = strtok_r(NULL, "/", &rest)) {
-		is_found |= is_below && strcmp(part, "infiniband") == 0;
-		is_below = topo_pci_parse(part, ret_pci);
-	}
-	return is_found;
+	nic = &reader->builder->topo->nics[r];
+	*nic = *like;
+	nic->node = node;
+	nic->seen.port = number;
+	host_read_port(reader->sys, device, &nic->seen);
+	/* Switches are managed over InfiniBand. Users who may not read product data have to guess (exclude.c). */
+	if (nic->seen.fabric == HOST_FABRIC_INFINIBAND)
+		nic->seen.manages_switches = host_manages_switches(device);
+	if (nic->seen.manages_switches == HOST_YES)
+		nic->role = TOPO_ROLE_BRIDGE;
+	return 0;
 }
 
 static int add_rdma_device(struct reader *reader, int at, const char *name)
 {
 	_cleanup_close_ int nic = openat(at, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	_cleanup_(sysfs_close_dir) DIR *ports = nic >= 0 ? sysfs_open_dir(nic, "ports") : NULL;
-	struct topo_nic like = {.pf = TOPO_NO_PCI};
+	struct topo_nic like = {.role = TOPO_ROLE_NONE};
 	struct dirent *entry;
 	uint64_t pci;
 	int node, r = 0;
 
-	if (!topo_find_function(at, name, &pci))
+	if (!host_find_function(at, name, &pci))
 		return 0;
 	node = add_path(reader, pci);
 	if (node < 0)
 		return node == -ENOENT ? 0 : node;
-	topo_copy_text(like.name, name);
-	topo_read_sysfs_nic(nic, &like);
+	host_copy_text(like.seen.name, sizeof(like.seen.name), name);
+	host_read_device(nic, &like.seen);
+	like.guid = like.seen.node_guid;
 	while (!r && ports && (entry = readdir(ports))) {
-		unsigned int number = (unsigned int)topo_number(entry->d_name, 10, UINT8_MAX);
+		unsigned int number = (unsigned int)host_number(entry->d_name, 10, UINT8_MAX);
 
 		r = number ? add_port(reader, (unsigned int)node, &like, nic, number) : 0;
 	}
@@ -295,7 +285,7 @@ static enum turn turn_of(const struct reader *reader, int at, const char *name)
 
 	snprintf(path, sizeof(path), "%.256s/device/physfn", name);
 	sysfs_link_name(at, path, target);
-	if (!topo_pci_parse(target, &pf))
+	if (!host_pci_parse(target, &pf))
 		return TURN_OWN;
 	for (unsigned int i = 0; i < topo->n_nics; i++)
 		if (topo->nodes[topo->nics[i].node].pci == pf)
@@ -346,7 +336,7 @@ static void take_line(const char *text, const char *key, char to[TOPO_NAME_BYTES
 	char value[SYSFS_TEXT_BYTES];
 
 	if (at && sscanf(at + strlen(key), ": %127[^\n]", value) == 1)
-		topo_copy_text(to, value);
+		host_copy_text(to, TOPO_NAME_BYTES, value);
 }
 
 /* The driver of NVIDIA says what its GPUs are where nobody may ask NVML. */
@@ -356,17 +346,82 @@ static void read_driver_files(struct reader *reader)
 
 	for (unsigned int i = 0; i < topo->n_gpus; i++) {
 		_cleanup_close_ int fd = -1;
-		char path[64 + TOPO_PCI_BYTES], pci[TOPO_PCI_BYTES], text[1024];
+		char path[64 + HOST_PCI_BYTES], pci[HOST_PCI_BYTES], text[1024];
 		ssize_t n;
 
 		snprintf(path, sizeof(path), "driver/nvidia/gpus/%s/information",
-			 topo_pci_text(topo->nodes[topo->gpus[i].node].pci, pci));
+			 host_pci_text(topo->nodes[topo->gpus[i].node].pci, pci));
 		fd = openat(reader->proc, path, O_RDONLY | O_CLOEXEC);
 		n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
 		text[n > 0 ? n : 0] = 0;
 		take_line(text, "GPU UUID", topo->gpus[i].uuid);
 		take_line(text, "Model", topo->gpus[i].name);
 	}
+}
+
+/* ---- libraries ----------------------------------------------------------------------------------------------------- */
+
+/* Links to the same GPU count together. */
+static void add_link(struct topo_builder *builder, uint64_t from, uint64_t to)
+{
+	for (unsigned int i = 0; i < builder->n_links; i++) {
+		if (builder->links[i].from == from && builder->links[i].to == to) {
+			builder->links[i].count++;
+			return;
+		}
+	}
+	topo_add_links(builder, from, to, 1);
+}
+
+static struct topo_gpu *gpu_of(struct topo *topo, uint64_t pci)
+{
+	for (unsigned int i = 0; pci != HOST_NO_PCI && i < topo->n_gpus; i++)
+		if (topo->nodes[topo->gpus[i].node].pci == pci)
+			return &topo->gpus[i];
+	return NULL;
+}
+
+/* The other end of a link that is no GPU of the map is a switch, which a virtual machine does not see, unless NVML denies it. */
+static void take_gpu(struct topo_builder *builder, const struct host_gpu *from)
+{
+	struct topo_gpu *gpu = gpu_of(builder->topo, from->pci);
+
+	if (!gpu)
+		return;
+	if (from->uuid[0])
+		memcpy(gpu->uuid, from->uuid, sizeof(gpu->uuid));
+	if (from->name[0])
+		memcpy(gpu->name, from->name, sizeof(gpu->name));
+	gpu->has_mig = from->has_mig;
+	for (unsigned int i = 0; i < from->n_links; i++) {
+		if (gpu_of(builder->topo, from->links[i].to))
+			add_link(builder, from->pci, from->links[i].to);
+		else if (!from->links[i].is_to_gpu)
+			add_link(builder, from->pci, HOST_NO_PCI);
+	}
+}
+
+static int ask_nvml(struct topo_builder *builder, const char *library)
+{
+	_cleanup_free_ struct host_gpu *gpus = calloc(TOPO_MAX_GPUS, sizeof(*gpus));
+	unsigned int n = gpus ? host_ask_nvml(library, gpus, TOPO_MAX_GPUS) : 0;
+
+	for (unsigned int i = 0; i < n; i++)
+		take_gpu(builder, &gpus[i]);
+	return gpus ? 0 : -ENOMEM;
+}
+
+static int ask_verbs(struct topo *topo, const struct topo_host_attr *attr)
+{
+	_cleanup_free_ struct host_nic **nics = calloc(TOPO_MAX_NICS, sizeof(*nics));
+
+	if (!nics)
+		return -ENOMEM;
+	for (unsigned int i = 0; i < topo->n_nics; i++)
+		nics[i] = &topo->nics[i].seen;
+	host_ask_verbs(attr->verbs, attr->mlx5, nics, topo->n_nics);
+	host_ask_speeds(nics, topo->n_nics);
+	return 0;
 }
 
 static int read_machine(struct reader *reader, const struct topo_host_attr *attr)
@@ -381,13 +436,11 @@ static int read_machine(struct reader *reader, const struct topo_host_attr *attr
 		return r;
 	read_driver_files(reader);
 	if (attr->nvml)
-		topo_read_nvml(reader->builder, attr->nvml);
+		r = ask_nvml(reader->builder, attr->nvml);
 	/* A machine without NICs needs no library for them. */
-	if (attr->verbs && reader->builder->topo->n_nics) {
-		topo_read_verbs(reader->builder, attr->verbs, attr->mlx5);
-		topo_read_speeds(reader->builder);
-	}
-	return 0;
+	if (!r && attr->verbs && reader->builder->topo->n_nics)
+		r = ask_verbs(reader->builder->topo, attr);
+	return r;
 }
 
 static int open_folder(const char *path)

@@ -53,9 +53,9 @@ static const char *meant(const struct doubts *doubts, const char *name)
 	for (unsigned int i = 0; i < doubts->topo->n_nics; i++) {
 		const struct topo_nic *nic = &doubts->topo->nics[i];
 
-		if (nic->netdev[0] && nic->name[0] && !strcmp(nic->netdev, name))
-			return nic->name;
-		suggest_offer(&near, nic->name);
+		if (nic->seen.netdev[0] && nic->seen.name[0] && !strcmp(nic->seen.netdev, name))
+			return nic->seen.name;
+		suggest_offer(&near, nic->seen.name);
 	}
 	for (unsigned int i = 0; i < doubts->n_apart; i++)
 		suggest_offer(&near, doubts->apart[i].name);

@@ -23,11 +23,11 @@ bool topo_named_fits(const struct topo_named *named, const struct topo *topo, un
 	const struct topo_nic *seen = &topo->nics[nic];
 	uint64_t pci;
 
-	if (!fits_port(named, seen->port))
+	if (!fits_port(named, seen->seen.port))
 		return false;
-	if (seen->name[0] && strcmp(named->name, seen->name) == 0)
+	if (seen->seen.name[0] && strcmp(named->name, seen->seen.name) == 0)
 		return true;
-	return topo_pci_parse(named->name, &pci) && pci == topo->nodes[seen->node].pci;
+	return host_pci_parse(named->name, &pci) && pci == topo->nodes[seen->node].pci;
 }
 
 static const struct topo_named *find_named(const struct topo_named *list, unsigned int n, const struct topo *topo,
@@ -77,7 +77,7 @@ static bool is_same_pci(const char *a, const char *b)
 {
 	uint64_t pci_a, pci_b;
 
-	return topo_pci_parse(a, &pci_a) && topo_pci_parse(b, &pci_b) && pci_a == pci_b;
+	return host_pci_parse(a, &pci_a) && host_pci_parse(b, &pci_b) && pci_a == pci_b;
 }
 
 bool topo_named_fits_apart(const struct topo_named *named, const struct topo_apart *nic)
@@ -118,7 +118,7 @@ static const char *why_unusable(const struct topo_policy *policy, const struct t
 		return "it manages the switches of GPU links and carries no traffic";
 	if (seen->is_unmanaged)
 		return "the daemon does not drive it";
-	return seen->state == TOPO_STATE_DOWN ? PORT_IS_DOWN : NULL;
+	return seen->seen.state == HOST_STATE_DOWN ? PORT_IS_DOWN : NULL;
 }
 
 /* ---- refusing ------------------------------------------------------------------------------------------------------ */
@@ -159,8 +159,8 @@ static void add_nic(struct words *words, const struct topo *topo, unsigned int n
 	char name[TOPO_NAME_BYTES], item[TOPO_NAME_BYTES + 12];
 
 	topo_nic_text(topo, nic, name);
-	if (topo->nics[nic].port)
-		snprintf(item, sizeof(item), "%s:%u", name, topo->nics[nic].port);
+	if (topo->nics[nic].seen.port)
+		snprintf(item, sizeof(item), "%s:%u", name, topo->nics[nic].seen.port);
 	else
 		snprintf(item, sizeof(item), "%s", name);
 	add_item(words, item);

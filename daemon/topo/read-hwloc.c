@@ -52,7 +52,7 @@ static struct nodeset parse_nodeset(const char *text)
 	for (const char *at = text; *at; at++)
 		n_words += *at == ',';
 	for (; text && n_words > 0 && n_words <= MAX_NUMA_NODES / 32; n_words--) {
-		set.words[n_words - 1] = (uint32_t)topo_number(text, 16, UINT32_MAX);
+		set.words[n_words - 1] = (uint32_t)host_number(text, 16, UINT32_MAX);
 		text = strchr(text, ',');
 		text = text ? text + 1 : NULL;
 	}
@@ -167,7 +167,7 @@ static int take_pci(struct reader *reader, uint64_t *ret_pci)
 {
 	const char *text = xml_attr(reader->xml, "pci_busid");
 
-	if (!text || !topo_pci_parse(text, ret_pci))
+	if (!text || !host_pci_parse(text, ret_pci))
 		return topo_refuse(reader->builder, "line %u: a PCI device without an address", reader->xml->line);
 	return 0;
 }
@@ -175,7 +175,7 @@ static int take_pci(struct reader *reader, uint64_t *ret_pci)
 static int open_bridge(struct reader *reader, struct frame *frame)
 {
 	const char *type = xml_attr(reader->xml, "bridge_type");
-	struct topo_node like = {.kind = TOPO_HOST, .parent = (int)frame->node, .numa = place_of(reader, &frame->nodeset), .pci = TOPO_NO_PCI};
+	struct topo_node like = {.kind = TOPO_HOST, .parent = (int)frame->node, .numa = place_of(reader, &frame->nodeset), .pci = HOST_NO_PCI};
 	int node;
 
 	if (!type || type[0] != '0') {
@@ -223,7 +223,7 @@ static int open_function(struct reader *reader, struct frame *frame)
 /* A number of its own for each kind; from version 3 on a set of bits. */
 static bool is_osdev(const struct reader *reader, unsigned int kind)
 {
-	unsigned int type = (unsigned int)topo_number(xml_attr(reader->xml, "osdev_type"), 0, UINT32_MAX);
+	unsigned int type = (unsigned int)host_number(xml_attr(reader->xml, "osdev_type"), 0, UINT32_MAX);
 
 	return reader->version < 3 ? type == kind : type >> (kind + 2) & 1;
 }
@@ -237,7 +237,7 @@ static bool is_osdev(const struct reader *reader, unsigned int kind)
  */
 static int find_function(struct reader *reader, const struct frame *frame)
 {
-	struct topo_node like = {.kind = TOPO_FUNCTION, .parent = (int)frame->node, .pci = TOPO_NO_PCI};
+	struct topo_node like = {.kind = TOPO_FUNCTION, .parent = (int)frame->node, .pci = HOST_NO_PCI};
 
 	if (reader->builder->topo->nodes[frame->node].kind == TOPO_FUNCTION)
 		return (int)frame->node;
@@ -259,8 +259,8 @@ static int open_rdma(struct reader *reader, struct frame *frame, const char *nam
 	if (frame->nic < 0)
 		return frame->nic;
 	nic = &reader->builder->topo->nics[frame->nic];
-	topo_copy_text(nic->name, name);
-	memcpy(nic->netdev, netdev, sizeof(nic->netdev));
+	host_copy_text(nic->seen.name, sizeof(nic->seen.name), name);
+	memcpy(nic->seen.netdev, netdev, sizeof(nic->seen.netdev));
 	return 0;
 }
 
@@ -269,7 +269,7 @@ static int open_osdev(struct reader *reader, struct frame *frame, struct frame *
 	const char *name = xml_attr(reader->xml, "name");
 
 	if (name && is_osdev(reader, OSDEV_NETWORK))
-		topo_copy_text(above->netdev, name);
+		host_copy_text(above->netdev, sizeof(above->netdev), name);
 	if (!name || !is_osdev(reader, OSDEV_OPENFABRICS))
 		return 0;
 	return open_rdma(reader, frame, name, above->netdev);
@@ -309,10 +309,10 @@ static int port_of(struct reader *reader, int nic, unsigned int port)
 	added = topo_add_nic(reader->builder, first->node);
 	if (added < 0)
 		return added;
-	topo->nics[added].port = port;
+	topo->nics[added].seen.port = port;
 	topo->nics[added].guid = first->guid;
-	topo->nics[added].node_guid = first->node_guid;
-	memcpy(topo->nics[added].name, first->name, sizeof(first->name));
+	topo->nics[added].seen.node_guid = first->seen.node_guid;
+	memcpy(topo->nics[added].seen.name, first->seen.name, sizeof(first->seen.name));
 	return added;
 }
 
@@ -333,14 +333,14 @@ static int take_nic_info(struct reader *reader, int nic, const char *name, const
 	int r;
 
 	if (strcmp(name, "NodeGUID") == 0)
-		reader->builder->topo->nics[nic].guid = reader->builder->topo->nics[nic].node_guid = parse_guid(value);
+		reader->builder->topo->nics[nic].guid = reader->builder->topo->nics[nic].seen.node_guid = parse_guid(value);
 	if (sscanf(name, "Port%3uStat%c", &port, &last) != 2 || port == 0 || port > MAX_PORT || sscanf(value, "%2u", &state) != 1)
 		return 0;
 	r = port_of(reader, nic, port);
 	if (r < 0)
 		return r;
 	/* IBTA PortInfo: PortState 4 is Active. */
-	reader->builder->topo->nics[r].state = state == 4 ? TOPO_STATE_ACTIVE : TOPO_STATE_DOWN;
+	reader->builder->topo->nics[r].seen.state = state == 4 ? HOST_STATE_ACTIVE : HOST_STATE_DOWN;
 	return 0;
 }
 
@@ -355,7 +355,7 @@ static int take_info(struct reader *reader, const struct frame *frame)
 		return take_nic_info(reader, frame->nic, name, value);
 	gpu = strcmp(name, "NVIDIAUUID") == 0 || strcmp(name, "AMDUUID") == 0 ? topo_gpu_at(reader->builder, frame->node) : NULL;
 	if (gpu)
-		topo_copy_text(gpu->uuid, value);
+		host_copy_text(gpu->uuid, sizeof(gpu->uuid), value);
 	return 0;
 }
 
@@ -380,7 +380,7 @@ int topo_read_hwloc(struct topo_builder *builder, struct xml *xml)
 
 	if (!reader)
 		return -ENOMEM;
-	*reader = (struct reader){.builder = builder, .xml = xml, .version = version ? (unsigned int)topo_number(version, 10, 99) : 1};
+	*reader = (struct reader){.builder = builder, .xml = xml, .version = version ? (unsigned int)host_number(version, 10, 99) : 1};
 	reader->frames[1] = (struct frame){.nic = NO_NIC};
 	while (r >= 0) {
 		r = xml_next(xml);

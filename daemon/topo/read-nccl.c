@@ -32,18 +32,18 @@ struct reader {
 
 static uint16_t attr_u16(const struct reader *reader, const char *name)
 {
-	return (uint16_t)topo_number(xml_attr(reader->xml, name), 16, UINT16_MAX);
+	return (uint16_t)host_number(xml_attr(reader->xml, name), 16, UINT16_MAX);
 }
 
 static uint16_t attr_class(const struct reader *reader, const char *name)
 {
-	return (uint16_t)(topo_number(xml_attr(reader->xml, name), 16, 0xffffff) >> 8);
+	return (uint16_t)(host_number(xml_attr(reader->xml, name), 16, 0xffffff) >> 8);
 }
 
 /* Whether it is of the host that is read. A file of one host has no hashes, or one. */
 static bool is_of_first_host(struct reader *reader)
 {
-	uint64_t hash = topo_number(xml_attr(reader->xml, "host_hash"), 0, UINT64_MAX);
+	uint64_t hash = host_number(xml_attr(reader->xml, "host_hash"), 0, UINT64_MAX);
 	unsigned int i;
 
 	for (i = 0; i < reader->n_hosts && reader->hosts[i] != hash; i++)
@@ -66,9 +66,9 @@ static bool has_numa(const struct reader *reader, int numa)
 static int open_cpu(struct reader *reader, unsigned int parent)
 {
 	const char *numa = xml_attr(reader->xml, "numaid");
-	struct topo_node like = {.kind = TOPO_CPU, .parent = (int)parent, .pci = TOPO_NO_PCI};
+	struct topo_node like = {.kind = TOPO_CPU, .parent = (int)parent, .pci = HOST_NO_PCI};
 
-	like.numa = numa && numa[0] != '-' ? (int)topo_number(numa, 10, INT16_MAX) : TOPO_NO_NUMA;
+	like.numa = numa && numa[0] != '-' ? (int)host_number(numa, 10, INT16_MAX) : TOPO_NO_NUMA;
 	reader->builder->topo->n_numa += !has_numa(reader, like.numa);
 	return topo_add_node(reader->builder, &like);
 }
@@ -86,7 +86,7 @@ static int refuse_address(struct reader *reader, const char *pci)
 {
 	char shown[TOPO_NAME_BYTES];
 
-	topo_copy_text(shown, pci);
+	host_copy_text(shown, sizeof(shown), pci);
 	return topo_refuse(reader->builder, "line %u: \"%.32s\" is no PCI address", reader->xml->line, shown);
 }
 
@@ -100,17 +100,17 @@ static int open_pci(struct reader *reader, unsigned int parent)
 		.class_code = attr_class(reader, "class"),
 		.vendor = attr_u16(reader, "vendor"),
 		.device = attr_u16(reader, "device"),
-		.link_mbps = topo_link_mbps(topo_mtps(xml_attr(reader->xml, "link_speed")),
-					    (uint32_t)topo_number(xml_attr(reader->xml, "link_width"), 10, UINT8_MAX)),
+		.link_mbps = host_link_mbps(host_mtps(xml_attr(reader->xml, "link_speed")),
+					    (uint32_t)host_number(xml_attr(reader->xml, "link_width"), 10, UINT8_MAX)),
 	};
 
 	if (like.class_code == CLASS_PCI_BRIDGE) {
 		like.kind = TOPO_BRIDGE;
 		like.n_hops = HOPS_OF_SWITCH;
-		like.pci = TOPO_NO_PCI;
+		like.pci = HOST_NO_PCI;
 	}
 	/* Such files written by hand have invented addresses of bridges. */
-	if ((!pci || !topo_pci_parse(pci, &like.pci)) && like.kind != TOPO_BRIDGE)
+	if ((!pci || !host_pci_parse(pci, &like.pci)) && like.kind != TOPO_BRIDGE)
 		return refuse_address(reader, pci ? pci : "");
 	take_for_bridge(&reader->builder->topo->nodes[parent]);
 	return topo_add_function(reader->builder, &like);
@@ -128,7 +128,7 @@ static bool is_socket(const struct reader *reader)
 {
 	const char *port = xml_attr(reader->xml, "port");
 
-	return port && topo_number(port, 10, UINT8_MAX) == 0 && topo_number(xml_attr(reader->xml, "gdr"), 10, 1) == 0;
+	return port && host_number(port, 10, UINT8_MAX) == 0 && host_number(xml_attr(reader->xml, "gdr"), 10, 1) == 0;
 }
 
 static void take_net(const struct reader *reader, struct topo_nic *nic)
@@ -136,9 +136,9 @@ static void take_net(const struct reader *reader, struct topo_nic *nic)
 	const char *name = xml_attr(reader->xml, "name");
 
 	if (name)
-		topo_copy_text(nic->name, name);
-	nic->guid = topo_number(xml_attr(reader->xml, "guid"), 0, UINT64_MAX);
-	nic->rate_mbps = topo_number(xml_attr(reader->xml, "speed"), 10, UINT32_MAX);
+		host_copy_text(nic->seen.name, sizeof(nic->seen.name), name);
+	nic->guid = host_number(xml_attr(reader->xml, "guid"), 0, UINT64_MAX);
+	nic->seen.rate_mbps = host_number(xml_attr(reader->xml, "speed"), 10, UINT32_MAX);
 }
 
 /*
@@ -149,7 +149,7 @@ static int open_net(struct reader *reader, unsigned int parent)
 {
 	const struct topo_node *node = &reader->builder->topo->nodes[parent];
 	const char *port_text = xml_attr(reader->xml, "port");
-	unsigned int port = port_text ? (unsigned int)topo_number(port_text, 10, UINT8_MAX) : 1;
+	unsigned int port = port_text ? (unsigned int)host_number(port_text, 10, UINT8_MAX) : 1;
 	struct topo_nic *nic;
 	int r;
 
@@ -160,25 +160,25 @@ static int open_net(struct reader *reader, unsigned int parent)
 	if (r < 0)
 		return r;
 	nic = &reader->builder->topo->nics[r];
-	nic->port = port;
+	nic->seen.port = port;
 	take_net(reader, nic);
 	if (topo_is_infiniband(node->class_code))
-		nic->fabric = TOPO_FABRIC_INFINIBAND;
+		nic->seen.fabric = HOST_FABRIC_INFINIBAND;
 	return 0;
 }
 
 static int open_link(struct reader *reader, unsigned int parent)
 {
 	const struct topo_node *node = &reader->builder->topo->nodes[parent];
-	unsigned int count = (unsigned int)topo_number(xml_attr(reader->xml, "count"), 10, UINT8_MAX);
+	unsigned int count = (unsigned int)host_number(xml_attr(reader->xml, "count"), 10, UINT8_MAX);
 	const char *target = xml_attr(reader->xml, "target");
-	uint64_t to = TOPO_NO_PCI;
+	uint64_t to = HOST_NO_PCI;
 
 	reader->builder->topo->has_xgmi |= strcmp(reader->xml->name, "xgmi") == 0;
 	if (node->kind != TOPO_FUNCTION)
 		return 0;
-	if (topo_number(xml_attr(reader->xml, "tclass"), 16, UINT32_MAX) != CLASS_SWITCH_END &&
-	    (!target || !topo_pci_parse(target, &to)))
+	if (host_number(xml_attr(reader->xml, "tclass"), 16, UINT32_MAX) != CLASS_SWITCH_END &&
+	    (!target || !host_pci_parse(target, &to)))
 		return 0;
 	return topo_add_links(reader->builder, node->pci, to, count);
 }

@@ -219,7 +219,7 @@ static const char *state_text(uint32_t phys_state)
 
 static void down_text(const struct topo_nic *nic, char buf[TOPO_WHY_BYTES])
 {
-	const char *physical = state_text(nic->phys_state);
+	const char *physical = state_text(nic->seen.phys_state);
 
 	snprintf(buf, TOPO_WHY_BYTES, "its port is down%s%s", *physical ? ", physically " : "", physical);
 }
@@ -299,11 +299,11 @@ const char *topo_reason_excluded(const struct topo *topo, const struct topo_map 
 		snprintf(buf, TOPO_WHY_BYTES, "it is a virtual function of %s, %s", other, pf_text(map, map->other[nic]));
 		break;
 	case TOPO_BOND_MEMBER:
-		snprintf(buf, TOPO_WHY_BYTES, "it is a further port of the bond %s, which %s stands for", seen->bond, other);
+		snprintf(buf, TOPO_WHY_BYTES, "it is a further port of the bond %s, which %s stands for", seen->seen.bond, other);
 		break;
 	case TOPO_SLOW:
 		snprintf(buf, TOPO_WHY_BYTES, "it is slow: %" PRIu64 " Gb/s beside the %" PRIu64 " Gb/s of %s",
-			 seen->rate_mbps / 1000, topo->nics[map->other[nic]].rate_mbps / 1000, other);
+			 seen->seen.rate_mbps / 1000, topo->nics[map->other[nic]].seen.rate_mbps / 1000, other);
 		break;
 	default:
 		snprintf(buf, TOPO_WHY_BYTES, "%s", plain[map->excluded[nic]]);

@@ -6,6 +6,7 @@
 #ifndef SHMEMD_TOPO_PRIVATE_H
 #define SHMEMD_TOPO_PRIVATE_H
 
+#include "daemon/host/sysfs.h"
 #include "daemon/topo/topo.h"
 #include "daemon/topo/xml.h"
 #include "proto/base/cleanup.h"
@@ -15,7 +16,7 @@
 /* Links of a GPU as a file names them, before all GPUs are known. */
 struct topo_link_seen {
 	uint64_t from;
-	uint64_t to; /* TOPO_NO_PCI: a switch */
+	uint64_t to; /* HOST_NO_PCI: a switch */
 	unsigned int count;
 };
 
@@ -39,10 +40,6 @@ int topo_add_gpu(struct topo_builder *builder, unsigned int node); /* a function
 /* On port 1, until the caller knows better. */
 int topo_add_nic(struct topo_builder *builder, unsigned int node);
 int topo_nic_at(const struct topo *topo, unsigned int node, unsigned int port); /* -1: there is none */
-/* Those beyond the limit are left out. -ENOMEM. */
-int topo_add_gid(struct topo_nic *nic, const struct topo_gid *gid);
-bool topo_gid_parse(const char *text, uint8_t ret_bytes[16]); /* "fe80:0000:0000:0000:0250:56ff:fe00:0001", whole */
-bool topo_gid_is_zero(const struct topo_gid *gid); /* a row of the table that nobody uses */
 int topo_add_links(struct topo_builder *builder, uint64_t from, uint64_t to, unsigned int count);
 /* Functions that are NICs by their class and were not added become some; all is put in order. Takes builder->topo. */
 int topo_finish(struct topo_builder *builder, struct topo **ret_topo);
@@ -66,23 +63,9 @@ void topo_text_deinit(struct topo_text *text);
 /* Reads to the end. -ETIMEDOUT if a nonblocking pipe is silent for that long; -EFBIG. `why` may have the reason. */
 int topo_read_text(int fd, int patience_msec, struct topo_text *ret_text, char why[TOPO_WHY_BYTES]);
 
-/* Text of others reaches terminals: what is not printable ASCII becomes '?', what is too long is cut. */
-void topo_copy_text(char to[TOPO_NAME_BYTES], const char *text);
-/* The number that a text begins with, 0 without; never more than max. */
-uint64_t topo_number(const char *text, int base, uint64_t max);
-/* "16.0 GT/s PCIe", "8 GT/s": millions per second; 0 for anything else. */
-uint32_t topo_mtps(const char *text);
-/* The bandwidth of a PCIe link in one direction, without its line code. mtps: millions of transfers a second. 0: unknown. */
-uint32_t topo_link_mbps(uint32_t mtps, uint32_t width);
-
 int topo_read_hwloc(struct topo_builder *builder, struct xml *xml);
 int topo_read_nccl(struct topo_builder *builder, struct xml *xml);
 int topo_read_own(struct topo_builder *builder, struct xml *xml);
-
-/* Facts that no file has on present NICs; without libmlx5 (or NULL) nothing that only a ConnectX has. */
-void topo_read_verbs(struct topo_builder *builder, const char *verbs_name, const char *mlx5_name);
-/* UUIDs, links and MIG of the GPUs that are there already. A library that is not there says nothing. */
-void topo_read_nvml(struct topo_builder *builder, const char *library);
 
 /* TOPO_USED, or why the policy keeps a NIC from all GPUs. policy may be NULL, here and below. */
 enum topo_exclusion topo_policy_judge(const struct topo_policy *policy, const struct topo *topo, unsigned int nic);
@@ -92,19 +75,5 @@ bool topo_policy_includes(const struct topo_policy *policy, const struct topo *t
 void topo_exclude(const struct topo *topo, const struct topo_policy *policy, struct topo_map *map);
 bool topo_named_fits(const struct topo_named *named, const struct topo *topo, unsigned int nic);
 bool topo_named_fits_apart(const struct topo_named *named, const struct topo_apart *nic);
-
-/*
- * The facts of sysfs on an RDMA device, whose folder is `nic`: of all its ports, and of seen->port. seen->gids is new. -ENOMEM.
- */
-void topo_read_sysfs_nic(int nic, struct topo_nic *seen);
-int topo_read_sysfs_port(int sys, int nic, struct topo_nic *seen);
-/*
- * The PCI function whose device `name`, in the folder `at`, is; software has none. What hangs on something between is no NIC of that
- * function: a subfunction has the address and the port numbers of its PF, which would be there twice. Nor is what has a parent, which
- * is a part of that device.
- */
-bool topo_find_function(int at, const char *name, uint64_t *ret_pci);
-/* Whether an interface carries anything, by its "operstate". */
-enum topo_known topo_read_operstate(int folder, const char *path);
 
 #endif

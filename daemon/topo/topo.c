@@ -24,6 +24,7 @@
 #define VENDOR_AMD 0x1002
 
 #define NODES_AT_FIRST 64u
+#define NICS_AT_FIRST 16u /* doubled as needed */
 
 void topo_free(struct topo *topo)
 {
@@ -31,8 +32,6 @@ void topo_free(struct topo *topo)
 		return;
 	free(topo->nodes);
 	free(topo->gpus);
-	for (unsigned int i = 0; topo->nics && i < topo->n_nics; i++)
-		free(topo->nics[i].gids);
 	free(topo->nics);
 	free(topo->gpu_links);
 	free(topo);
@@ -46,12 +45,12 @@ static struct topo *topo_new(void)
 		return NULL;
 	topo->nodes = calloc(NODES_AT_FIRST, sizeof(*topo->nodes));
 	topo->gpus = calloc(TOPO_MAX_GPUS, sizeof(*topo->gpus));
-	topo->nics = calloc(TOPO_MAX_NICS, sizeof(*topo->nics));
+	topo->nics = calloc(NICS_AT_FIRST, sizeof(*topo->nics));
 	topo->gpu_links = calloc(TOPO_MAX_GPUS, sizeof(*topo->gpu_links));
 	if (!topo->nodes || !topo->gpus || !topo->nics || !topo->gpu_links)
 		return NULL;
 	topo->n_nodes = 1;
-	topo->nodes[0] = (struct topo_node){.kind = TOPO_MACHINE, .parent = -1, .numa = TOPO_NO_NUMA, .pci = TOPO_NO_PCI};
+	topo->nodes[0] = (struct topo_node){.kind = TOPO_MACHINE, .parent = -1, .numa = TOPO_NO_NUMA, .pci = HOST_NO_PCI};
 	return take_ptr(topo);
 }
 
@@ -193,20 +192,38 @@ struct topo_gpu *topo_gpu_at(struct topo_builder *builder, unsigned int node)
 	return NULL;
 }
 
+/* Room doubles, from a power of two. */
+static int grow_nics(struct topo *topo)
+{
+	struct topo_nic *nics;
+
+	if (topo->n_nics < NICS_AT_FIRST || (topo->n_nics & (topo->n_nics - 1)))
+		return 0;
+	nics = reallocarray(topo->nics, 2 * topo->n_nics, sizeof(*nics));
+	if (!nics)
+		return -ENOMEM;
+	topo->nics = nics;
+	return 0;
+}
+
 int topo_add_nic(struct topo_builder *builder, unsigned int node)
 {
 	struct topo *topo = builder->topo;
+	int r;
 
 	if (topo->n_nics == TOPO_MAX_NICS)
 		return too_many(builder, TOPO_MAX_NICS, "ports of NICs");
-	topo->nics[topo->n_nics] = (struct topo_nic){.node = node, .port = 1, .pf = TOPO_NO_PCI};
+	r = grow_nics(topo);
+	if (r < 0)
+		return r;
+	topo->nics[topo->n_nics] = (struct topo_nic){.node = node, .seen.port = 1, .seen.pf = HOST_NO_PCI};
 	return (int)topo->n_nics++;
 }
 
 int topo_nic_at(const struct topo *topo, unsigned int node, unsigned int port)
 {
 	for (unsigned int i = 0; i < topo->n_nics; i++)
-		if (topo->nics[i].node == node && topo->nics[i].port == port)
+		if (topo->nics[i].node == node && topo->nics[i].seen.port == port)
 			return (int)i;
 	return -1;
 }
@@ -244,9 +261,9 @@ static int compare_orders(const void *a, const void *b)
 
 static int refuse_twice(struct topo_builder *builder, const char *what, const struct order *order)
 {
-	char pci[TOPO_PCI_BYTES];
+	char pci[HOST_PCI_BYTES];
 
-	return topo_refuse(builder, "%s %s is there twice", what, topo_pci_text(order->pci, pci));
+	return topo_refuse(builder, "%s %s is there twice", what, host_pci_text(order->pci, pci));
 }
 
 static int sort_gpus(struct topo_builder *builder)
@@ -275,14 +292,14 @@ static struct order order_of_nic(const struct topo *topo, unsigned int nic)
 	unsigned int node = topo->nics[nic].node;
 	uint64_t pci = topo->nodes[node].pci;
 
-	return (struct order){pci, pci == TOPO_NO_PCI ? node : 0, topo->nics[nic].port, nic};
+	return (struct order){pci, pci == HOST_NO_PCI ? node : 0, topo->nics[nic].seen.port, nic};
 }
 
 static int sort_nics(struct topo_builder *builder)
 {
 	struct topo *topo = builder->topo;
 	_cleanup_free_ struct order *orders = calloc(TOPO_MAX_NICS, sizeof(*orders));
-	struct topo_nic *sorted = orders ? calloc(TOPO_MAX_NICS, sizeof(*sorted)) : NULL;
+	struct topo_nic *sorted = orders ? calloc(topo->n_nics + 1, sizeof(*sorted)) : NULL;
 
 	if (!sorted)
 		return -ENOMEM;
@@ -347,7 +364,7 @@ static void place_links(struct topo_builder *builder)
 
 		if (from < 0)
 			continue;
-		if (seen->to == TOPO_NO_PCI) {
+		if (seen->to == HOST_NO_PCI) {
 			topo->gpus[from].n_switch_links = at_most_255(topo->gpus[from].n_switch_links + count);
 			continue;
 		}
@@ -397,15 +414,15 @@ static void drop_implausible_rates(struct topo_builder *builder)
 	for (unsigned int i = 0; i < topo->n_nics; i++) {
 		struct topo_nic *nic = &topo->nics[i];
 
-		if (!is_plausible(nic->max_rate_mbps))
-			nic->max_rate_mbps = 0;
-		if (is_plausible(nic->rate_mbps))
+		if (!is_plausible(nic->seen.max_rate_mbps))
+			nic->seen.max_rate_mbps = 0;
+		if (is_plausible(nic->seen.rate_mbps))
 			continue;
 		if (!n++) {
 			first = i;
-			first_rate = nic->rate_mbps;
+			first_rate = nic->seen.rate_mbps;
 		}
-		nic->rate_mbps = 0;
+		nic->seen.rate_mbps = 0;
 	}
 	if (n)
 		topo_note(builder, "no port runs at %" PRIu64 " Mb/s (%s): the rate of %u NIC%s counts as unknown", first_rate,
@@ -431,92 +448,12 @@ int topo_finish(struct topo_builder *builder, struct topo **ret_topo)
 
 /* ---- texts --------------------------------------------------------------------------------------------------------- */
 
-void topo_copy_text(char to[TOPO_NAME_BYTES], const char *text)
-{
-	size_t n;
-
-	for (n = 0; text[n] && n + 1 < TOPO_NAME_BYTES; n++)
-		to[n] = text[n] >= ' ' && text[n] <= '~' ? text[n] : '?';
-	while (n > 0 && to[n - 1] == ' ')
-		n--;
-	to[n] = 0;
-}
-
-uint64_t topo_number(const char *text, int base, uint64_t max)
-{
-	unsigned long long value;
-
-	if (!text || !isxdigit((unsigned char)*text))
-		return 0;
-	errno = 0;
-	value = strtoull(text, NULL, base);
-	return errno || value > max ? max : value;
-}
-
-uint32_t topo_mtps(const char *text)
-{
-	unsigned int gtps, tenths;
-	char last;
-
-	if (text && sscanf(text, "%4u.%1u GT/%c", &gtps, &tenths, &last) == 3)
-		return gtps * 1000 + tenths * 100;
-	return text && sscanf(text, "%4u GT/%c", &gtps, &last) == 2 ? gtps * 1000 : 0;
-}
-
-uint32_t topo_link_mbps(uint32_t mtps, uint32_t width)
-{
-	uint64_t raw = (uint64_t)mtps * width, mbps = mtps < 8000 ? raw * 8 / 10 : raw * 128 / 130;
-
-	return mbps < UINT32_MAX ? (uint32_t)mbps : UINT32_MAX;
-}
-
-const char *topo_pci_text(uint64_t pci, char buf[TOPO_PCI_BYTES])
-{
-	if (pci == TOPO_NO_PCI)
-		snprintf(buf, TOPO_PCI_BYTES, "-");
-	else
-		snprintf(buf, TOPO_PCI_BYTES, "%04x:%02x:%02x.%x", (unsigned int)(pci >> 16), (unsigned int)(pci >> 8 & 0xff),
-			 (unsigned int)(pci >> 3 & 0x1f), (unsigned int)(pci & 7));
-	return buf;
-}
-
-/* Up to max_digits hex digits, then `end`. Moves *text behind it. */
-static bool take_hex(const char **text, unsigned int max_digits, char end, unsigned int *ret)
-{
-	unsigned int value = 0, n = 0;
-
-	for (; isxdigit((unsigned char)**text) && n < max_digits; (*text)++, n++) {
-		int c = tolower((unsigned char)**text);
-
-		value = value << 4 | (unsigned int)(isdigit(c) ? c - '0' : c - 'a' + 10);
-	}
-	if (n == 0 || **text != end)
-		return false;
-	*text += end != 0;
-	*ret = value;
-	return true;
-}
-
-bool topo_pci_parse(const char *text, uint64_t *ret_pci)
-{
-	unsigned int domain = 0, bus, slot, function;
-	const char *first = strchr(text, ':');
-
-	if (first && strchr(first + 1, ':') && !take_hex(&text, 8, ':', &domain))
-		return false;
-	if (!take_hex(&text, 2, ':', &bus) || !take_hex(&text, 2, '.', &slot) || !take_hex(&text, 1, 0, &function) ||
-	    slot > 31 || function > 7)
-		return false;
-	*ret_pci = (uint64_t)domain << 16 | bus << 8 | slot << 3 | function;
-	return true;
-}
-
 const char *topo_nic_text(const struct topo *topo, unsigned int nic, char buf[TOPO_NAME_BYTES])
 {
-	if (topo->nics[nic].name[0])
-		memcpy(buf, topo->nics[nic].name, TOPO_NAME_BYTES);
+	if (topo->nics[nic].seen.name[0])
+		memcpy(buf, topo->nics[nic].seen.name, TOPO_NAME_BYTES);
 	else
-		topo_pci_text(topo->nodes[topo->nics[nic].node].pci, buf);
+		host_pci_text(topo->nodes[topo->nics[nic].node].pci, buf);
 	return buf;
 }
 
@@ -535,7 +472,7 @@ int topo_find_gpu(const struct topo *topo, const char *text)
 {
 	uint64_t pci;
 
-	if (topo_pci_parse(text, &pci))
+	if (host_pci_parse(text, &pci))
 		return gpu_of_pci(topo, pci);
 	for (unsigned int i = 0; i < topo->n_gpus; i++)
 		if (topo->gpus[i].uuid[0] && strcasecmp(topo->gpus[i].uuid, text) == 0)

@@ -13,15 +13,15 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "daemon/host/host.h"
+
 #define TOPO_MAX_GPUS 64
 #define TOPO_MAX_NICS 1024 /* ports count */
-#define TOPO_MAX_GIDS 64 /* of a port */
 #define TOPO_MAX_NODES 8192
 #define TOPO_MAX_DEPTH 62 /* a dump has two elements more: a NIC and its address */
 #define TOPO_MAX_FILE_BYTES (16u << 20)
 
-#define TOPO_PCI_BYTES 20
-#define TOPO_NAME_BYTES 64
+#define TOPO_NAME_BYTES HOST_NAME_BYTES
 #define TOPO_WHY_BYTES 192
 #define TOPO_WORD_BYTES 16
 #define TOPO_UNREAD_BYTES 96
@@ -30,7 +30,6 @@
 #define TOPO_MIN_RATE_MBPS 1000u
 #define TOPO_MAX_RATE_MBPS 3200000u
 
-#define TOPO_NO_PCI UINT64_MAX
 #define TOPO_NO_NUMA (-1)
 #define TOPO_MAX_NUMA 1024 /* numbers from here on tell places apart, and are no node's */
 
@@ -48,7 +47,7 @@ struct topo_node {
 	unsigned int depth;
 	unsigned int n_hops; /* bridges that this node stands for: 2 where a whole switch is one node */
 	int numa; /* its own or of the nearest above that has one; else TOPO_NO_NUMA */
-	uint64_t pci; /* or TOPO_NO_PCI */
+	uint64_t pci; /* or HOST_NO_PCI */
 	uint16_t class_code; /* base class and sub-class */
 	uint16_t vendor; /* 0: unknown, as all numbers here */
 	uint16_t device;
@@ -63,18 +62,6 @@ struct topo_gpu {
 	unsigned int n_switch_links; /* NVLinks that end in a switch, through which any other GPU is reached */
 };
 
-enum topo_state {
-	TOPO_STATE_UNKNOWN,
-	TOPO_STATE_ACTIVE,
-	TOPO_STATE_DOWN,
-};
-
-enum topo_fabric {
-	TOPO_FABRIC_UNKNOWN,
-	TOPO_FABRIC_INFINIBAND,
-	TOPO_FABRIC_ETHERNET,
-};
-
 enum topo_role {
 	TOPO_ROLE_NONE,
 	TOPO_ROLE_MANAGEMENT,
@@ -82,64 +69,14 @@ enum topo_role {
 	TOPO_ROLE_BRIDGE, /* manages switches of GPU links */
 };
 
-/* A PCI link: transfers per second in units of a million, and lanes. */
-struct topo_link {
-	uint32_t mtps;
-	uint32_t width;
-	uint32_t max_mtps;
-	uint32_t max_width;
-};
-
-/* Facts that only some sources have. */
-enum topo_known {
-	TOPO_NOT_KNOWN,
-	TOPO_NO,
-	TOPO_YES,
-};
-
-/* An address of a port. */
-struct topo_gid {
-	uint8_t bytes[16];
-	uint16_t index;
-	bool is_roce_v2; /* else RoCE v1, or of InfiniBand */
-	char netdev[TOPO_NAME_BYTES]; /* that it is an address of */
-};
-
 /* A port of an RDMA device. */
 struct topo_nic {
 	unsigned int node;
-	unsigned int port; /* 0: unknown */
-	char name[TOPO_NAME_BYTES];
-	char netdev[TOPO_NAME_BYTES];
-	char bond[TOPO_NAME_BYTES]; /* the interface that its interface is a part of */
-	char firmware[TOPO_NAME_BYTES];
-	enum topo_state state;
-	enum topo_fabric fabric;
 	enum topo_role role;
-	enum topo_known manages_switches; /* by its product data; unknown where that was not read */
 	bool has_no_driver; /* a function without an RDMA device */
 	bool is_unmanaged; /* by the daemon, whose map alone says so */
-	uint32_t phys_state;
-	uint32_t lid;
-	uint32_t mtu_bytes; /* of the interface */
-	uint32_t active_mtu_bytes; /* of the port */
-	uint32_t max_mtu_bytes;
-	uint64_t rate_mbps;
-	uint32_t n_lanes; /* that the rate is over */
-	uint64_t max_rate_mbps; /* that the port could have, on InfiniBand at least */
-	uint32_t max_lanes; /* the most that this may be over; of Ethernet alone */
 	uint64_t guid; /* of the device or its card, as the source has it */
-	uint64_t node_guid; /* of the device, and of no other */
-	uint64_t pf; /* PCI address of the physical function of a VF, else TOPO_NO_PCI */
-	struct topo_link link;
-	enum topo_known netdev_is_up;
-	enum topo_known has_gids; /* whether there are any, where the table was looked at */
-	unsigned int n_gids;
-	struct topo_gid *gids; /* owned by the topo; by index */
-	enum topo_known has_devx;
-	enum topo_known has_masked_atomics;
-	enum topo_known has_dmabuf;
-	enum topo_known has_blueflame;
+	struct host_nic seen; /* what the source says; of other machines in the same form. Port 0: unknown */
 };
 
 struct topo {
@@ -189,9 +126,6 @@ int topo_parse(char *text, size_t n_bytes, struct topo **ret_topo, char why[TOPO
 /* GPUs, NICs and what is above them, for topo_parse(). Errors stay in `out`. */
 void topo_dump(const struct topo *topo, FILE *out);
 
-/* "0000:3b:00.0" and back. A domain may be left out. */
-const char *topo_pci_text(uint64_t pci, char buf[TOPO_PCI_BYTES]);
-bool topo_pci_parse(const char *text, uint64_t *ret_pci);
 /* Its name, or its PCI address where it has none. */
 const char *topo_nic_text(const struct topo *topo, unsigned int nic, char buf[TOPO_NAME_BYTES]);
 /* By index, PCI address or UUID; -1: there is none. */

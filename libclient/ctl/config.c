@@ -306,7 +306,7 @@ static int translate(struct import *import, const char **ret_key)
 static bool is_there(const struct topo *topo, const struct topo_named *named)
 {
 	for (unsigned int i = 0; i < topo->n_nics; i++)
-		if (strcmp(topo->nics[i].name, named->name) == 0 && (!named->port || !topo->nics[i].port || topo->nics[i].port == named->port))
+		if (strcmp(topo->nics[i].seen.name, named->name) == 0 && (!named->port || !topo->nics[i].seen.port || topo->nics[i].seen.port == named->port))
 			return true;
 	return false;
 }

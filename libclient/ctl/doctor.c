@@ -207,7 +207,7 @@ static int read_machine(const char *root, struct machine *machine)
 	/* A folder of files has no driver to ask. */
 	if (!*root)
 		attr = (struct topo_host_attr){
-			.nvml = TOPOLOGY_NVML, .verbs = TOPOLOGY_VERBS, .mlx5 = TOPOLOGY_MLX5};
+			.nvml = HOST_NVML, .verbs = HOST_VERBS, .mlx5 = HOST_MLX5};
 	if (asprintf(&sys, "%s/sys", root) < 0)
 		sys = NULL;
 	if (asprintf(&proc, "%s/proc", root) < 0)

@@ -59,10 +59,10 @@ static void draw_sample(FILE *out, enum sample sample, unsigned int x, unsigned 
 		ink_mark(out, end, middle, "#444");
 }
 
-static bool has_state(const struct topo *topo, enum topo_state state)
+static bool has_state(const struct topo *topo, enum host_state state)
 {
 	for (unsigned int i = 0; i < topo->n_nics; i++)
-		if (topo->nics[i].state == state)
+		if (topo->nics[i].seen.state == state)
 			return true;
 	return false;
 }
@@ -99,11 +99,11 @@ static bool is_shown(const struct picture *picture, enum sample sample)
 	case SAMPLE_GPU_LINK:
 		return picture->has_bar;
 	case SAMPLE_ACTIVE:
-		return has_state(topo, TOPO_STATE_ACTIVE);
+		return has_state(topo, HOST_STATE_ACTIVE);
 	case SAMPLE_DOWN:
-		return has_state(topo, TOPO_STATE_DOWN);
+		return has_state(topo, HOST_STATE_DOWN);
 	case SAMPLE_UNKNOWN:
-		return has_state(topo, TOPO_STATE_UNKNOWN);
+		return has_state(topo, HOST_STATE_UNKNOWN);
 	case SAMPLE_UNUSED:
 		return count_unused(picture) > 0;
 	case N_SAMPLES:

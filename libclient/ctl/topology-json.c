@@ -14,19 +14,19 @@ static int numa_of(const struct topo *topo, unsigned int node)
 
 static void put_place(struct json *json, const struct topo *topo, unsigned int node)
 {
-	char pci[TOPO_PCI_BYTES];
+	char pci[HOST_PCI_BYTES];
 
-	json_string(json, "pci", topo_pci_text(topo->nodes[node].pci, pci));
+	json_string(json, "pci", host_pci_text(topo->nodes[node].pci, pci));
 	json_int(json, "numa_node", numa_of(topo, node));
 }
 
 static void put_name(struct json *json, const struct topo *topo, unsigned int nic)
 {
-	char name[TOPO_NAME_BYTES], pci[TOPO_PCI_BYTES];
+	char name[TOPO_NAME_BYTES], pci[HOST_PCI_BYTES];
 
 	json_string(json, "name", topo_nic_text(topo, nic, name));
-	json_string(json, "pci", topo_pci_text(topo->nodes[topo->nics[nic].node].pci, pci));
-	json_uint(json, "port", topo->nics[nic].port);
+	json_string(json, "pci", host_pci_text(topo->nodes[topo->nics[nic].node].pci, pci));
+	json_uint(json, "port", topo->nics[nic].seen.port);
 }
 
 static void put_choice(struct json *json, const struct topology_view *view, unsigned int gpu, unsigned int nic)
@@ -77,14 +77,14 @@ static void put_gpu(struct json *json, const struct topology_view *view, unsigne
 	json_end_object(json);
 }
 
-static const char *fabric_text(enum topo_fabric fabric)
+static const char *fabric_text(enum host_fabric fabric)
 {
 	static const char *const texts[] = {"unknown", "infiniband", "ethernet"};
 
 	return texts[fabric];
 }
 
-static const char *known_text(enum topo_known known)
+static const char *known_text(enum host_known known)
 {
 	static const char *const texts[] = {"unknown", "no", "yes"};
 
@@ -96,13 +96,13 @@ static void put_gids(struct json *json, const struct topo_nic *nic)
 	char text[INET6_ADDRSTRLEN];
 
 	json_begin_array(json, "gids");
-	for (unsigned int i = 0; i < nic->n_gids; i++) {
-		const struct topo_gid *gid = &nic->gids[i];
+	for (unsigned int i = 0; i < nic->seen.n_gids; i++) {
+		const struct host_gid *gid = &nic->seen.gids[i];
 
 		json_begin_object(json, NULL);
 		json_uint(json, "index", gid->index);
 		json_string(json, "address", inet_ntop(AF_INET6, gid->bytes, text, sizeof(text)));
-		json_bool(json, "roce_v2", gid->is_roce_v2);
+		json_bool(json, "roce_v2", gid->type == HOST_GID_ROCE_V2);
 		json_string(json, "interface", gid->netdev);
 		json_end_object(json);
 	}
@@ -112,23 +112,23 @@ static void put_gids(struct json *json, const struct topo_nic *nic)
 /* What a port has and can, beyond state and rate. */
 static void put_abilities(struct json *json, const struct topo_nic *nic)
 {
-	char pci[TOPO_PCI_BYTES];
+	char pci[HOST_PCI_BYTES];
 
-	json_uint(json, "phys_state", nic->phys_state);
-	json_uint(json, "lanes", nic->n_lanes);
-	json_uint(json, "max_rate_mbps", nic->max_rate_mbps);
-	json_uint(json, "max_lanes", nic->max_lanes);
-	json_uint(json, "active_mtu_bytes", nic->active_mtu_bytes);
-	json_uint(json, "max_mtu_bytes", nic->max_mtu_bytes);
-	json_hex(json, "node_guid", nic->node_guid);
-	json_string(json, "interface_up", known_text(nic->netdev_is_up));
-	json_string(json, "bond", nic->bond);
-	json_string(json, "pf", nic->pf == TOPO_NO_PCI ? "" : topo_pci_text(nic->pf, pci));
-	json_string(json, "switch_manager", known_text(nic->manages_switches));
-	json_string(json, "devx", known_text(nic->has_devx));
-	json_string(json, "masked_atomics", known_text(nic->has_masked_atomics));
-	json_string(json, "dmabuf", known_text(nic->has_dmabuf));
-	json_string(json, "blueflame", known_text(nic->has_blueflame));
+	json_uint(json, "phys_state", nic->seen.phys_state);
+	json_uint(json, "lanes", nic->seen.n_lanes);
+	json_uint(json, "max_rate_mbps", nic->seen.max_rate_mbps);
+	json_uint(json, "max_lanes", nic->seen.max_lanes);
+	json_uint(json, "active_mtu_bytes", nic->seen.active_mtu_bytes);
+	json_uint(json, "max_mtu_bytes", nic->seen.max_mtu_bytes);
+	json_hex(json, "node_guid", nic->seen.node_guid);
+	json_string(json, "interface_up", known_text(nic->seen.netdev_is_up));
+	json_string(json, "bond", nic->seen.bond);
+	json_string(json, "pf", nic->seen.pf == HOST_NO_PCI ? "" : host_pci_text(nic->seen.pf, pci));
+	json_string(json, "switch_manager", known_text(nic->seen.manages_switches));
+	json_string(json, "devx", known_text(nic->seen.has_devx));
+	json_string(json, "masked_atomics", known_text(nic->seen.has_masked_atomics));
+	json_string(json, "dmabuf", known_text(nic->seen.has_dmabuf));
+	json_string(json, "blueflame", known_text(nic->seen.has_blueflame));
 	put_gids(json, nic);
 }
 
@@ -142,17 +142,17 @@ static void put_nic(struct json *json, const struct topology_view *view, unsigne
 	put_name(json, topo, index);
 	json_int(json, "numa_node", numa_of(topo, nic->node));
 	json_string(json, "state", topology_state(nic));
-	json_string(json, "link", fabric_text(nic->fabric));
-	json_uint(json, "rate_mbps", nic->rate_mbps);
-	json_uint(json, "lid", nic->lid);
+	json_string(json, "link", fabric_text(nic->seen.fabric));
+	json_uint(json, "rate_mbps", nic->seen.rate_mbps);
+	json_uint(json, "lid", nic->seen.lid);
 	json_hex(json, "guid", nic->guid);
-	json_string(json, "interface", nic->netdev);
-	json_uint(json, "interface_mtu_bytes", nic->mtu_bytes);
-	json_string(json, "firmware", nic->firmware);
-	json_uint(json, "pci_mtps", nic->link.mtps);
-	json_uint(json, "pci_width", nic->link.width);
-	json_uint(json, "pci_max_mtps", nic->link.max_mtps);
-	json_uint(json, "pci_max_width", nic->link.max_width);
+	json_string(json, "interface", nic->seen.netdev);
+	json_uint(json, "interface_mtu_bytes", nic->seen.mtu_bytes);
+	json_string(json, "firmware", nic->seen.firmware);
+	json_uint(json, "pci_mtps", nic->seen.link.mtps);
+	json_uint(json, "pci_width", nic->seen.link.width);
+	json_uint(json, "pci_max_mtps", nic->seen.link.max_mtps);
+	json_uint(json, "pci_max_width", nic->seen.link.max_width);
 	json_uint(json, "pci_link_mbps", topo->nodes[nic->node].link_mbps);
 	put_abilities(json, nic);
 	json_uint(json, "n_gpus", view->map->n_gpus[index]);

@@ -19,9 +19,9 @@ int topology_load(const struct args *args, struct topo **ret_topo)
 	const char *path = args->values[OPTION_FROM], *sys = getenv("SHMEMD_SYSFS");
 	struct topo_host_attr attr = {.sys = "/sys",
 				      .proc = "/proc",
-				      .nvml = TOPOLOGY_NVML,
-				      .verbs = TOPOLOGY_VERBS,
-				      .mlx5 = TOPOLOGY_MLX5};
+				      .nvml = HOST_NVML,
+				      .verbs = HOST_VERBS,
+				      .mlx5 = HOST_MLX5};
 	char why[TOPO_WHY_BYTES] = "";
 	int r;
 
@@ -128,12 +128,12 @@ const char *topology_distance(const struct topo *topo, unsigned int node_a, unsi
 
 const char *topology_state(const struct topo_nic *nic)
 {
-	switch (nic->state) {
-	case TOPO_STATE_ACTIVE:
+	switch (nic->seen.state) {
+	case HOST_STATE_ACTIVE:
 		return "active";
-	case TOPO_STATE_DOWN:
+	case HOST_STATE_DOWN:
 		return "down";
-	case TOPO_STATE_UNKNOWN:
+	case HOST_STATE_UNKNOWN:
 		break;
 	}
 	return "unknown";

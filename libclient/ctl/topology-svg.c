@@ -151,14 +151,14 @@ static void draw_frame_names(const struct picture *picture)
 static void draw_box_names(const struct picture *picture)
 {
 	static const char *const kinds[] = {"machine", "CPU", "host bridge", "switch", "slot"};
-	char pci[TOPO_PCI_BYTES], name[TOPO_PCI_BYTES + 32];
+	char pci[HOST_PCI_BYTES], name[HOST_PCI_BYTES + 32];
 
 	for (unsigned int i = 0; i < picture->n_boxes; i++) {
 		const struct box *box = &picture->boxes[i];
 		const struct topo_node *node = &picture->topo->nodes[box->node];
 
-		if (node->pci != TOPO_NO_PCI && node->kind != TOPO_FUNCTION)
-			snprintf(name, sizeof(name), "%s %u (%s)", kinds[node->kind], i, topo_pci_text(node->pci, pci));
+		if (node->pci != HOST_NO_PCI && node->kind != TOPO_FUNCTION)
+			snprintf(name, sizeof(name), "%s %u (%s)", kinds[node->kind], i, host_pci_text(node->pci, pci));
 		else
 			snprintf(name, sizeof(name), "%s %u", kinds[node->kind], i);
 		ink_name(picture->out, "switch-name", 10, box->at.x + PICTURE_INSET, box->at.y + 13, name);
@@ -168,12 +168,12 @@ static void draw_box_names(const struct picture *picture)
 static void draw_gpus(const struct picture *picture)
 {
 	const struct topo *topo = picture->topo;
-	char pci[TOPO_PCI_BYTES];
+	char pci[HOST_PCI_BYTES];
 
 	for (unsigned int i = 0; i < topo->n_gpus; i++) {
 		const struct rect *at = &picture->gpus[i];
 
-		topo_pci_text(topo->nodes[topo->gpus[i].node].pci, pci);
+		host_pci_text(topo->nodes[topo->gpus[i].node].pci, pci);
 		draw_rect(picture->out, "gpu", "gpu", i, at);
 		fprintf(picture->out, " stroke=\"%s\"%s><title>", colors[i % N_COLORS], i < N_COLORS ? "" : " stroke-dasharray=\"6 2\"");
 		ink_text(picture->out, *topo->gpus[i].name ? topo->gpus[i].name : pci, TOPO_NAME_BYTES);
@@ -184,34 +184,34 @@ static void draw_gpus(const struct picture *picture)
 
 static bool has_rate(const struct topo_nic *nic)
 {
-	return nic->state == TOPO_STATE_DOWN || nic->rate_mbps;
+	return nic->seen.state == HOST_STATE_DOWN || nic->seen.rate_mbps;
 }
 
 static void draw_port(const struct picture *picture, unsigned int nic)
 {
-	static const char *const classes[] = {"state unknown", "state active", "state down"};
+	static const char *const classes[] = {"state unknown", "state down", "state active"};
 	const struct topo_nic *seen = &picture->topo->nics[nic];
 	const struct rect *at = &picture->nics[nic];
 	char rate[UNITS_BYTES];
 
-	if (seen->state == TOPO_STATE_DOWN)
+	if (seen->seen.state == HOST_STATE_DOWN)
 		snprintf(rate, sizeof(rate), "down");
 	else
-		units_mbps(seen->rate_mbps, rate);
+		units_mbps(seen->seen.rate_mbps, rate);
 	if (has_rate(seen))
-		ink_label(picture->out, seen->state == TOPO_STATE_DOWN ? "rate bad" : "rate", at->x + PICTURE_RATE_AT, at->y + 13, rate,
+		ink_label(picture->out, seen->seen.state == HOST_STATE_DOWN ? "rate bad" : "rate", at->x + PICTURE_RATE_AT, at->y + 13, rate,
 			  PICTURE_RATE_CHARS);
-	ink_rect(picture->out, classes[seen->state], &(struct rect){at->x + at->width - 7, at->y + 3, 4, at->height - 6});
+	ink_rect(picture->out, classes[seen->seen.state], &(struct rect){at->x + at->width - 7, at->y + 3, 4, at->height - 6});
 }
 
 static void draw_nic_title(const struct picture *picture, unsigned int nic, bool is_left)
 {
-	char name[TOPO_NAME_BYTES], pci[TOPO_PCI_BYTES], why[TOPO_WHY_BYTES];
+	char name[TOPO_NAME_BYTES], pci[HOST_PCI_BYTES], why[TOPO_WHY_BYTES];
 
 	fputs("><title>", picture->out);
 	ink_text(picture->out, topo_nic_text(picture->topo, nic, name), TOPO_NAME_BYTES);
-	fprintf(picture->out, ", %s, port %u, %s", topo_pci_text(picture->topo->nodes[picture->topo->nics[nic].node].pci, pci),
-		picture->topo->nics[nic].port, topology_state(&picture->topo->nics[nic]));
+	fprintf(picture->out, ", %s, port %u, %s", host_pci_text(picture->topo->nodes[picture->topo->nics[nic].node].pci, pci),
+		picture->topo->nics[nic].seen.port, topology_state(&picture->topo->nics[nic]));
 	if (is_left) {
 		fputs(": ", picture->out);
 		ink_text(picture->out, topo_reason_excluded(picture->topo, picture->view->map, nic, why), TOPO_WHY_BYTES);

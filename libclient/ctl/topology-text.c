@@ -30,11 +30,11 @@ static void add_rate(struct table *table, const struct topo_nic *nic)
 {
 	char rate[UNITS_BYTES], max[UNITS_BYTES];
 
-	units_mbps(nic->state == TOPO_STATE_DOWN ? 0 : nic->rate_mbps, rate);
-	if (nic->state == TOPO_STATE_ACTIVE && nic->rate_mbps &&
-	    nic->rate_mbps < nic->max_rate_mbps)
+	units_mbps(nic->seen.state == HOST_STATE_DOWN ? 0 : nic->seen.rate_mbps, rate);
+	if (nic->seen.state == HOST_STATE_ACTIVE && nic->seen.rate_mbps &&
+	    nic->seen.rate_mbps < nic->seen.max_rate_mbps)
 		table_add_color(table, COLOR_YELLOW, "%s of %s", rate,
-				units_mbps(nic->max_rate_mbps, max));
+				units_mbps(nic->seen.max_rate_mbps, max));
 	else
 		table_add(table, "%s", rate);
 }
@@ -42,7 +42,7 @@ static void add_rate(struct table *table, const struct topo_nic *nic)
 static void print_nics(struct ctl *ctl, const struct topology_view *view)
 {
 	static const char *const heads[] = {"NIC", "NAME", "PCI", ">PORT", "STATE", ">RATE", "INTERFACE", ">GPUS", NULL};
-	char name[TOPO_NAME_BYTES], pci[TOPO_PCI_BYTES];
+	char name[TOPO_NAME_BYTES], pci[HOST_PCI_BYTES];
 	struct table table;
 
 	table_init(&table, heads, ctl->has_color, ctl->max_width);
@@ -51,11 +51,11 @@ static void print_nics(struct ctl *ctl, const struct topology_view *view)
 
 		table_add(&table, "NIC%u", i);
 		table_add(&table, "%s", topo_nic_text(view->topo, i, name));
-		table_add(&table, "%s", topo_pci_text(view->topo->nodes[nic->node].pci, pci));
-		table_add(&table, "%u", nic->port);
-		table_add_color(&table, nic->state == TOPO_STATE_DOWN ? COLOR_RED : COLOR_NONE, "%s", topology_state(nic));
+		table_add(&table, "%s", host_pci_text(view->topo->nodes[nic->node].pci, pci));
+		table_add(&table, "%u", nic->seen.port);
+		table_add_color(&table, nic->seen.state == HOST_STATE_DOWN ? COLOR_RED : COLOR_NONE, "%s", topology_state(nic));
 		add_rate(&table, nic);
-		table_add(&table, "%s", or_dash(nic->netdev));
+		table_add(&table, "%s", or_dash(nic->seen.netdev));
 		table_add(&table, "%u", view->map->n_gpus[i]);
 	}
 	table_print(&table, "This machine has no RDMA NICs.", ctl->out);
@@ -65,10 +65,10 @@ static void print_nics(struct ctl *ctl, const struct topology_view *view)
 static void add_gpu(struct table *table, const struct topology_view *view, unsigned int gpu)
 {
 	const struct topo *topo = view->topo;
-	char pci[TOPO_PCI_BYTES];
+	char pci[HOST_PCI_BYTES];
 
 	table_add_color(table, COLOR_BOLD, "GPU%u", gpu);
-	table_add(table, "%s", topo_pci_text(topo->nodes[topo->gpus[gpu].node].pci, pci));
+	table_add(table, "%s", host_pci_text(topo->nodes[topo->gpus[gpu].node].pci, pci));
 }
 
 static void print_assignment(struct ctl *ctl, const struct topology_view *view)
@@ -122,13 +122,13 @@ static void print_excluded(struct ctl *ctl, const struct topology_view *view)
 static void print_why(struct ctl *ctl, const struct topology_view *view)
 {
 	static const char *const heads[] = {"NIC", "NAME", "DISTANCE", "USED", "~WHY", NULL};
-	char name[TOPO_NAME_BYTES], reason[TOPO_WHY_BYTES], pci[TOPO_PCI_BYTES];
+	char name[TOPO_NAME_BYTES], reason[TOPO_WHY_BYTES], pci[HOST_PCI_BYTES];
 	const struct topo *topo = view->topo;
 	unsigned int gpu = (unsigned int)view->why;
 	uint16_t nics[TOPO_MAX_NICS];
 	struct table table;
 
-	fprintf(ctl->out, "GPU%u %s%s%s%s%s\n\n", gpu, topo_pci_text(topo->nodes[topo->gpus[gpu].node].pci, pci),
+	fprintf(ctl->out, "GPU%u %s%s%s%s%s\n\n", gpu, host_pci_text(topo->nodes[topo->gpus[gpu].node].pci, pci),
 		*topo->gpus[gpu].name ? ", " : "", topo->gpus[gpu].name, *topo->gpus[gpu].uuid ? ", " : "",
 		topo->gpus[gpu].uuid);
 	topology_by_distance(topo, gpu, nics);

@@ -6,10 +6,6 @@
 #include "daemon/topo/topo.h"
 #include "libclient/ctl/ctl.h"
 
-/* Libraries that are asked about this machine. */
-#define TOPOLOGY_NVML "libnvidia-ml.so.1"
-#define TOPOLOGY_VERBS "libibverbs.so.1"
-#define TOPOLOGY_MLX5 "libmlx5.so.1"
 
 struct topology_view {
 	const struct topo *topo;

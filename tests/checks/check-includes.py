@@ -55,17 +55,18 @@ ROOMS = [
                                 'daemon/topo/check.h', 'proto/base/show.h', 'proto/base/suggest.h', 'proto/base/unicode.h', 'config')),
     Room('daemon/engine', ours=('kernels/abi', 'kernels/host', 'proto/base')),
     Room('daemon/engine/extra', ours=('daemon/engine', 'kernels/abi', 'kernels/host', 'proto/base')),
-    Room('daemon/topo', ours=('proto/base',), foreign=('hwloc', 'nvml', 'rdma-core')),
+    Room('daemon/host', ours=('proto/base',)),
+    Room('daemon/topo', ours=('daemon/host', 'proto/base'), foreign=('hwloc',)),
     Room('daemon/nic', ours=('proto/base', 'kernels/abi')),
-    Room('daemon/nic/mlx5', ours=('daemon/nic/nic.h', 'daemon/nic/nic-page.h', 'daemon/nic/nic-record.h', 'proto/base',
-                                  'kernels/abi'), foreign=('rdma-core', 'mlx5dv')),
+    Room('daemon/nic/mlx5', ours=('daemon/nic/nic.h', 'daemon/nic/nic-page.h', 'daemon/nic/nic-record.h', 'daemon/host',
+                                  'proto/base', 'kernels/abi'), foreign=('rdma-core', 'mlx5dv')),
     Room('daemon/nic/proxy', ours=('daemon/nic/nic.h', 'proto/base', 'kernels/abi', 'kernels/host'),
          foreign=('rdma-core',)),
     Room('daemon/nic/soft', ours=('daemon/nic/nic.h', 'daemon/nic/nic-page.h', 'daemon/nic/nic-record.h',
                                   'daemon/engine/engine.h', 'daemon/engine/ledger.h', 'proto/base', 'kernels/abi',
                                   'kernels/host')),
     Room('daemon/porter', ours=('proto', 'proto/base')),
-    Room('daemon/session', ours=('daemon/nic/nic.h', 'daemon/porter', 'daemon/topo', 'proto', 'proto/base')),
+    Room('daemon/session', ours=('daemon/nic/nic.h', 'daemon/host/host.h', 'daemon/porter', 'daemon/topo', 'proto', 'proto/base')),
     Room('daemon/restart', ours=('daemon/session', 'daemon/nic/nic.h', 'daemon/porter', 'daemon/service/fdstore.h', 'proto',
                                  'proto/base')),
     Room('daemon', ours=('daemon', 'proto', 'proto/base', 'kernels/abi', 'kernels/host', 'config')),
@@ -177,7 +178,7 @@ def check(root, options):
 
 def one(source, line, says, **others):
     files = {source: line + '\n', 'proto/base/list.h': '', 'proto/codec.h': '', 'kernels/abi/wqe.h': '',
-             'kernels/host/wqe-parse.h': '', 'daemon/nic/nic.h': '', 'daemon/engine/engine.h': '', 'daemon/engine/extra/extra.h': '',
+             'kernels/host/wqe-parse.h': '', 'daemon/host/host.h': '', 'daemon/nic/nic.h': '', 'daemon/engine/engine.h': '', 'daemon/engine/extra/extra.h': '',
              'daemon/session/session.h': '', 'tests/lib/test.h': '', 'libclient/include/shmemclient.h': '', 'libclient/state.h': ''}
     files.update(others)
     return Planted(f'{source} {line}', {**files, source: line + '\n'}, says)
@@ -191,6 +192,10 @@ PLANTED = [
     one('daemon/nic/soft/soft.c', '#include <infiniband/mlx5dv.h>', 'does not include mlx5dv'),
     one('daemon/nic/proxy/p.c', '#include <infiniband/verbs.h>', None),
     one('daemon/nic/proxy/p.c', '#include <infiniband/mlx5dv.h>', 'does not include mlx5dv'),
+    one('daemon/host/sysfs.c', '#include "daemon/nic/nic.h"', 'daemon/host does not include daemon/nic/nic.h'),
+    one('daemon/host/verbs.c', '#include <infiniband/verbs.h>', 'does not include rdma-core'),
+    one('daemon/topo/host.c', '#include "daemon/host/host.h"', None),
+    one('daemon/nic/soft/soft.c', '#include "daemon/host/host.h"', 'daemon/nic/soft does not include daemon/host/host.h'),
     one('daemon/nic/nic.c', '#include "daemon/session/session.h"', 'daemon/nic does not include'),
     one('daemon/nic/soft/soft.c', '#include "daemon/engine/engine.h"', None),
     one('daemon/nic/soft/soft.c', '#include "daemon/engine/extra/extra.h"', 'does not include daemon/engine/extra/extra.h'),

@@ -355,17 +355,18 @@ static unsigned int n_open_fds(void)
 }
 
 /* More than a page of a list has. */
-static struct nic_seen_list *make_unmanaged(void)
+static struct host_list *make_unmanaged(void)
 {
-	struct nic_seen_list *list = calloc(1, sizeof(*list));
+	struct host_list *list = calloc(1, sizeof(*list));
 
 	assert_bug(list);
 	for (list->n = 0; list->n < MSG_MAX_UNDRIVEN + 1; list->n++) {
-		struct nic_seen *nic = &list->nics[list->n];
+		struct host_nic *nic = &list->nics[list->n];
 
 		snprintf(nic->name, sizeof(nic->name), "rxe%u", list->n);
 		snprintf(nic->driver, sizeof(nic->driver), "rdma_rxe");
 		nic->life = list->n;
+		nic->pci = HOST_NO_PCI;
 		nic->n_gids = 1;
 	}
 	return list;

@@ -26,10 +26,15 @@ void judge_words(const char *text, size_t max_bytes)
 
 /* ---- the machine --------------------------------------------------------------------------------------------------- */
 
+static void judge_text(const char *name, size_t size)
+{
+	assert_bug(memchr(name, '\0', size));
+	assert_bug(is_plain(name));
+}
+
 static void judge_name(const char name[TOPO_NAME_BYTES])
 {
-	assert_bug(memchr(name, '\0', TOPO_NAME_BYTES));
-	assert_bug(is_plain(name));
+	judge_text(name, TOPO_NAME_BYTES);
 }
 
 static void judge_nodes(const struct topo *topo)
@@ -70,9 +75,9 @@ static bool is_in_order(const struct topo *topo, const struct topo_nic *a, const
 
 	if (pci_a != pci_b)
 		return pci_a < pci_b;
-	if (pci_a == TOPO_NO_PCI && a->node != b->node)
+	if (pci_a == HOST_NO_PCI && a->node != b->node)
 		return a->node < b->node;
-	return a->port < b->port;
+	return a->seen.port < b->seen.port;
 }
 
 static void judge_nics(const struct topo *topo)
@@ -83,14 +88,14 @@ static void judge_nics(const struct topo *topo)
 
 		assert_bug(nic->node < topo->n_nodes);
 		assert_bug(i == 0 || is_in_order(topo, &topo->nics[i - 1], nic));
-		assert_bug(nic->state <= TOPO_STATE_DOWN && nic->fabric <= TOPO_FABRIC_ETHERNET && nic->role <= TOPO_ROLE_BRIDGE);
-		judge_name(nic->name);
-		judge_name(nic->netdev);
-		judge_name(nic->bond);
-		judge_name(nic->firmware);
-		assert_bug(nic->n_gids <= TOPO_MAX_GIDS && (!nic->n_gids || nic->has_gids == TOPO_YES));
-		for (unsigned int gid = 0; gid < nic->n_gids; gid++)
-			judge_name(nic->gids[gid].netdev);
+		assert_bug(nic->seen.state <= HOST_STATE_ACTIVE && nic->seen.fabric <= HOST_FABRIC_INFINIBAND && nic->role <= TOPO_ROLE_BRIDGE);
+		judge_name(nic->seen.name);
+		judge_name(nic->seen.netdev);
+		judge_name(nic->seen.bond);
+		judge_name(nic->seen.firmware);
+		assert_bug(nic->seen.n_gids <= HOST_MAX_GIDS && (!nic->seen.n_gids || nic->seen.has_gids == HOST_YES));
+		for (unsigned int gid = 0; gid < nic->seen.n_gids; gid++)
+			judge_text(nic->seen.gids[gid].netdev, HOST_NETDEV_BYTES);
 	}
 }
 

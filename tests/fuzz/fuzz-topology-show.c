@@ -144,11 +144,11 @@ static struct topo *read_again(const struct page *page)
 
 static void judge_gids_again(const struct topo_nic *nic, const struct topo_nic *again)
 {
-	assert_bug(again->n_gids == nic->n_gids && again->has_gids == nic->has_gids);
-	for (unsigned int i = 0; i < nic->n_gids; i++) {
-		const struct topo_gid *gid = &nic->gids[i], *other = &again->gids[i];
+	assert_bug(again->seen.n_gids == nic->seen.n_gids && again->seen.has_gids == nic->seen.has_gids);
+	for (unsigned int i = 0; i < nic->seen.n_gids; i++) {
+		const struct host_gid *gid = &nic->seen.gids[i], *other = &again->seen.gids[i];
 
-		assert_bug(gid->index == other->index && gid->is_roce_v2 == other->is_roce_v2);
+		assert_bug(gid->index == other->index && (gid->type == HOST_GID_ROCE_V2) == (other->type == HOST_GID_ROCE_V2));
 		assert_bug(memcmp(gid->bytes, other->bytes, sizeof(gid->bytes)) == 0);
 		assert_bug(strcmp(gid->netdev, other->netdev) == 0);
 	}
@@ -157,19 +157,19 @@ static void judge_gids_again(const struct topo_nic *nic, const struct topo_nic *
 /* Where the map may not show that something was lost. */
 static void judge_nic_again(const struct topo_nic *nic, const struct topo_nic *again)
 {
-	assert_bug(strcmp(nic->netdev, again->netdev) == 0 && strcmp(nic->bond, again->bond) == 0);
-	assert_bug(strcmp(nic->firmware, again->firmware) == 0);
-	assert_bug(nic->state == again->state && nic->fabric == again->fabric && nic->role == again->role &&
-		   nic->manages_switches == again->manages_switches);
-	assert_bug(nic->phys_state == again->phys_state && nic->lid == again->lid && nic->pf == again->pf);
-	assert_bug(nic->mtu_bytes == again->mtu_bytes && nic->active_mtu_bytes == again->active_mtu_bytes);
-	assert_bug(nic->max_mtu_bytes == again->max_mtu_bytes && nic->rate_mbps == again->rate_mbps);
-	assert_bug(nic->n_lanes == again->n_lanes && nic->max_lanes == again->max_lanes);
-	assert_bug(nic->max_rate_mbps == again->max_rate_mbps && nic->guid == again->guid);
-	assert_bug(nic->node_guid == again->node_guid && nic->netdev_is_up == again->netdev_is_up);
-	assert_bug(memcmp(&nic->link, &again->link, sizeof(nic->link)) == 0);
-	assert_bug(nic->has_devx == again->has_devx && nic->has_masked_atomics == again->has_masked_atomics);
-	assert_bug(nic->has_dmabuf == again->has_dmabuf && nic->has_blueflame == again->has_blueflame);
+	assert_bug(strcmp(nic->seen.netdev, again->seen.netdev) == 0 && strcmp(nic->seen.bond, again->seen.bond) == 0);
+	assert_bug(strcmp(nic->seen.firmware, again->seen.firmware) == 0);
+	assert_bug(nic->seen.state == again->seen.state && nic->seen.fabric == again->seen.fabric && nic->role == again->role &&
+		   nic->seen.manages_switches == again->seen.manages_switches);
+	assert_bug(nic->seen.phys_state == again->seen.phys_state && nic->seen.lid == again->seen.lid && nic->seen.pf == again->seen.pf);
+	assert_bug(nic->seen.mtu_bytes == again->seen.mtu_bytes && nic->seen.active_mtu_bytes == again->seen.active_mtu_bytes);
+	assert_bug(nic->seen.max_mtu_bytes == again->seen.max_mtu_bytes && nic->seen.rate_mbps == again->seen.rate_mbps);
+	assert_bug(nic->seen.n_lanes == again->seen.n_lanes && nic->seen.max_lanes == again->seen.max_lanes);
+	assert_bug(nic->seen.max_rate_mbps == again->seen.max_rate_mbps && nic->guid == again->guid);
+	assert_bug(nic->seen.node_guid == again->seen.node_guid && nic->seen.netdev_is_up == again->seen.netdev_is_up);
+	assert_bug(memcmp(&nic->seen.link, &again->seen.link, sizeof(nic->seen.link)) == 0);
+	assert_bug(nic->seen.has_devx == again->seen.has_devx && nic->seen.has_masked_atomics == again->seen.has_masked_atomics);
+	assert_bug(nic->seen.has_dmabuf == again->seen.has_dmabuf && nic->seen.has_blueflame == again->seen.has_blueflame);
 	judge_gids_again(nic, again);
 }
 

@@ -47,13 +47,13 @@ static struct ibv_context *open_named(const char *name)
 
 static void judge_mtu(const struct topo_nic *nic)
 {
-	struct ibv_context *context = open_named(nic->name);
+	struct ibv_context *context = open_named(nic->seen.name);
 	struct ibv_port_attr attr;
 
 	ASSERT_OK(ibv_query_port(context, 1, &attr));
-	ASSERT_EQ(nic->active_mtu_bytes, 128u << attr.active_mtu);
-	ASSERT_EQ(nic->max_mtu_bytes, 128u << attr.max_mtu);
-	ASSERT_GT(nic->max_mtu_bytes, 0);
+	ASSERT_EQ(nic->seen.active_mtu_bytes, 128u << attr.active_mtu);
+	ASSERT_EQ(nic->seen.max_mtu_bytes, 128u << attr.max_mtu);
+	ASSERT_GT(nic->seen.max_mtu_bytes, 0);
 	ASSERT_OK(ibv_close_device(context));
 }
 
@@ -73,18 +73,18 @@ TEST(ports_of_infiniband_tell_what_they_are_capable_of)
 	struct topo *topo = read_machine("libmlx5.so.1");
 
 	for (unsigned int i = 0; i < N_NICS; i++) {
-		struct ibv_port_attr attr = port_of(topo->nics[i].name);
+		struct ibv_port_attr attr = port_of(topo->nics[i].seen.name);
 		bool is_hdr = attr.port_cap_flags & IBV_PORT_CAP_MASK2_SUP &&
 			      attr.port_cap_flags2 & IBV_PORT_LINK_SPEED_HDR_SUP;
 
-		ASSERT_EQ(topo->nics[i].rate_mbps, 100000);
+		ASSERT_EQ(topo->nics[i].seen.rate_mbps, 100000);
 		ASSERT_EQ(is_hdr, attr.link_layer == IBV_LINK_LAYER_INFINIBAND);
-		ASSERT_EQ(topo->nics[i].max_rate_mbps, is_hdr ? 200000 : 0);
-		ASSERT_EQ(topo->nics[i].max_lanes, 0);
+		ASSERT_EQ(topo->nics[i].seen.max_rate_mbps, is_hdr ? 200000 : 0);
+		ASSERT_EQ(topo->nics[i].seen.max_lanes, 0);
 	}
 	topo_free(topo);
 	topo = read_machine(NULL);
-	ASSERT_EQ(topo->nics[0].max_rate_mbps, 0);
+	ASSERT_EQ(topo->nics[0].seen.max_rate_mbps, 0);
 	topo_free(topo);
 }
 
@@ -95,10 +95,10 @@ TEST(a_connectx_tells_what_gpus_need)
 	for (unsigned int i = 0; i < N_NICS; i++) {
 		const struct topo_nic *nic = &topo->nics[i];
 
-		ASSERT_EQ(nic->has_devx, TOPO_YES);
-		ASSERT_EQ(nic->has_masked_atomics, TOPO_YES);
-		ASSERT_EQ(nic->has_blueflame, TOPO_YES);
-		ASSERT_EQ(nic->has_dmabuf, TOPO_YES);
+		ASSERT_EQ(nic->seen.has_devx, HOST_YES);
+		ASSERT_EQ(nic->seen.has_masked_atomics, HOST_YES);
+		ASSERT_EQ(nic->seen.has_blueflame, HOST_YES);
+		ASSERT_EQ(nic->seen.has_dmabuf, HOST_YES);
 		judge_mtu(nic);
 	}
 	topo_free(topo);
@@ -108,10 +108,10 @@ TEST(without_libmlx5_only_verbs_answer)
 {
 	struct topo *topo = read_machine(NULL);
 
-	ASSERT_EQ(topo->nics[0].has_devx, TOPO_NOT_KNOWN);
-	ASSERT_EQ(topo->nics[0].has_blueflame, TOPO_NOT_KNOWN);
-	ASSERT_EQ(topo->nics[0].has_masked_atomics, TOPO_NOT_KNOWN);
-	ASSERT_EQ(topo->nics[0].has_dmabuf, TOPO_YES);
+	ASSERT_EQ(topo->nics[0].seen.has_devx, HOST_NOT_KNOWN);
+	ASSERT_EQ(topo->nics[0].seen.has_blueflame, HOST_NOT_KNOWN);
+	ASSERT_EQ(topo->nics[0].seen.has_masked_atomics, HOST_NOT_KNOWN);
+	ASSERT_EQ(topo->nics[0].seen.has_dmabuf, HOST_YES);
 	judge_mtu(&topo->nics[0]);
 	topo_free(topo);
 }

@@ -17,6 +17,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "daemon/host/host.h"
 #include "proto/base/cleanup.h"
 
 /* Three of libmlx5 (44), and the doorbell page of mode cpu. */
@@ -272,8 +273,8 @@ static bool is_left_alone(struct ibv_device *device, uint8_t port, const struct 
 {
 	uint64_t guid = be64toh(ibv_get_device_guid(device));
 
-	for (unsigned int i = 0; i < attr->n_driven; i++)
-		if (nic_is_driven(&attr->driven[i], ibv_get_device_name(device), guid, port))
+	for (unsigned int i = 0; i < attr->n_managed; i++)
+		if (host_is_managed(&attr->managed[i], ibv_get_device_name(device), guid, port))
 			return true;
 	return false;
 }

@@ -12,8 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/nic/mlx5/mlx5-gid.h"
-#include "daemon/nic/mlx5/mlx5-rate.h"
+#include "daemon/host/host.h"
 #include "proto/base/cleanup.h"
 
 #define MAX_GIDS 512u
@@ -56,23 +55,23 @@ int mlx5_caps_query(struct mlx5_nic *nic, struct ibv_context *ibv, struct mlx5_c
 
 /* ---- GID and MAC ------------------------------------------------------------------------------------------------- */
 
-static void take_gid(struct ibv_context *ibv, const struct ibv_gid_entry *entry, struct mlx5_gid *ret_gid)
+static void take_gid(struct ibv_context *ibv, const struct ibv_gid_entry *entry, struct host_gid_row *ret_gid)
 {
-	*ret_gid = (struct mlx5_gid){
+	*ret_gid = (struct host_gid_row){
 		.index = entry->gid_index,
 		.port = (uint8_t)entry->port_num,
 		.is_roce_v2 = entry->gid_type == IBV_GID_TYPE_ROCE_V2,
 	};
 	memcpy(ret_gid->bytes, entry->gid.raw, sizeof(ret_gid->bytes));
 	if (ret_gid->is_roce_v2)
-		mlx5_gid_look(ibv->device->ibdev_path, SYSFS_NET, ret_gid);
+		host_gid_look(ibv->device->ibdev_path, SYSFS_NET, ret_gid);
 }
 
 /* The addresses of all ports, to be freed. */
-static ssize_t query_gids(struct ibv_context *ibv, struct mlx5_gid **ret_gids)
+static ssize_t query_gids(struct ibv_context *ibv, struct host_gid_row **ret_gids)
 {
 	_cleanup_free_ struct ibv_gid_entry *entries = calloc(MAX_GIDS, sizeof(*entries));
-	_cleanup_free_ struct mlx5_gid *gids = calloc(MAX_GIDS, sizeof(*gids));
+	_cleanup_free_ struct host_gid_row *gids = calloc(MAX_GIDS, sizeof(*gids));
 	ssize_t n;
 
 	if (!entries || !gids)
@@ -102,10 +101,10 @@ static int query_mac(struct mlx5_nic *nic, struct ibv_context *ibv, struct mlx5_
 static int query_addresses(struct mlx5_nic *nic, struct ibv_context *ibv, struct mlx5_port *port)
 {
 	bool roce = port->link == NIC_LINK_ETHERNET;
-	_cleanup_free_ struct mlx5_gid *gids = NULL;
+	_cleanup_free_ struct host_gid_row *gids = NULL;
 	struct mlx5_port found = *port;
 	ssize_t n = query_gids(ibv, &gids);
-	int i = n < 0 ? (int)n : mlx5_gid_choose(gids, (size_t)n, port->number, roce);
+	int i = n < 0 ? (int)n : host_gid_choose(gids, (size_t)n, port->number, roce);
 
 	if (i >= 0) {
 		memcpy(found.gid, gids[i].bytes, sizeof(found.gid));
@@ -270,7 +269,7 @@ int mlx5_query(struct nic *base, struct nic_info *ret_info)
 	device = mlx5_ibv_now(nic)->device;
 	info.guid = be64toh(ibv_get_device_guid(device));
 	fill_port(&info, nic);
-	info.rate_mbps = mlx5_rate_mbps(device->ibdev_path, (uint8_t)info.port, attr.active_width, attr.active_speed);
+	info.rate_mbps = host_rate_mbps(device->ibdev_path, (uint8_t)info.port, attr.active_width, attr.active_speed);
 	*ret_info = info;
 	return 0;
 }

@@ -37,30 +37,31 @@ static void scene_deinit(struct scene *s)
 }
 
 /* "rxe0", "rxe1", ... with a driver. */
-static struct nic_seen_list *make_list(unsigned int n, const char *driver)
+static struct host_list *make_list(unsigned int n, const char *driver)
 {
-	struct nic_seen_list *list = calloc(1, sizeof(*list));
+	struct host_list *list = calloc(1, sizeof(*list));
 
 	ASSERT(list);
 	list->n = n;
 	for (unsigned int i = 0; i < n; i++) {
-		struct nic_seen *nic = &list->nics[i];
+		struct host_nic *nic = &list->nics[i];
 
 		snprintf(nic->name, sizeof(nic->name), "rxe%u", i);
 		snprintf(nic->driver, sizeof(nic->driver), "%s", driver);
 		snprintf(nic->netdev, sizeof(nic->netdev), "veth%u", i);
 		nic->life = 100 + i;
 		nic->port = 1;
-		nic->link = NIC_LINK_ETHERNET;
-		nic->state = NIC_PORT_ACTIVE;
+		nic->fabric = HOST_FABRIC_ETHERNET;
+		nic->state = HOST_STATE_ACTIVE;
 		nic->phys_state = 5;
 		nic->rate_mbps = 2500;
-		nic->mtu_bytes = 1024;
-		nic->n_gids = NIC_SEEN_GIDS;
-		for (unsigned int k = 0; k < NIC_SEEN_GIDS; k++) {
+		nic->pci = HOST_NO_PCI;
+		nic->active_mtu_bytes = 1024;
+		nic->n_gids = MSG_MAX_GIDS;
+		for (unsigned int k = 0; k < MSG_MAX_GIDS; k++) {
 			nic->gids[k].index = 2 * k;
-			nic->gids[k].type = NIC_GID_ROCE_V2;
-			memset(nic->gids[k].gid, (int)(16 * i + k), 16);
+			nic->gids[k].type = HOST_GID_ROCE_V2;
+			memset(nic->gids[k].bytes, (int)(16 * i + k), 16);
 		}
 	}
 	return list;
@@ -90,7 +91,7 @@ static void expect_silence(struct scene *s)
 TEST(monitors_are_told_what_comes_goes_and_changes)
 {
 	struct registry *registry;
-	struct nic_seen_list *list;
+	struct host_list *list;
 	struct scene s;
 
 	scene_init(&s);
@@ -104,7 +105,7 @@ TEST(monitors_are_told_what_comes_goes_and_changes)
 	unmanaged_update(registry, list);
 	expect_silence(&s);
 	list = make_list(2, "rdma_rxe");
-	list->nics[1].state = NIC_PORT_DOWN;
+	list->nics[1].state = HOST_STATE_DOWN;
 	unmanaged_update(registry, list);
 	expect_event(&s, MSG_EVENT_PORT_STATE, "rxe1", NIC_PORT_DOWN, "down");
 	expect_silence(&s);
@@ -169,7 +170,7 @@ TEST(as_many_as_there_can_be_are_listed_page_by_page)
 	ASSERT_EQ(rep.list_rep.n_nics, 2);
 	ASSERT_EQ(rep.list_rep.next_cursor, 0);
 	msg_deinit(&rep);
-	unmanaged_update(&s.lab.registry, make_list(NIC_SEEN_MAX, "rdma_rxe"));
+	unmanaged_update(&s.lab.registry, make_list(HOST_LIST_MAX, "rdma_rxe"));
 	list_page(&s, 0, &rep);
 	ASSERT_EQ(rep.list_rep.n_nics, 2);
 	ASSERT_EQ(rep.list_rep.n_undriven, 0);
@@ -183,7 +184,7 @@ TEST(as_many_as_there_can_be_are_listed_page_by_page)
 		cursor = rep.list_rep.next_cursor;
 		msg_deinit(&rep);
 	}
-	ASSERT_EQ(n, NIC_SEEN_MAX);
+	ASSERT_EQ(n, HOST_LIST_MAX);
 	/* Cursors that a client makes up. */
 	for (unsigned int bit = 0; bit < 64; bit++) {
 		list_page(&s, UINT64_MAX >> bit, &rep);
@@ -275,7 +276,7 @@ TEST(new_nic_that_was_opened_is_forgotten_without_a_word)
 /* Sessions and what is kept go by names, so it is not opened beside the one that was lost. */
 TEST(new_nic_with_the_name_of_a_lost_nic_is_shown_and_left_alone)
 {
-	struct nic_seen_list *list = make_list(1, "mlx5_core");
+	struct host_list *list = make_list(1, "mlx5_core");
 	struct registry *registry;
 	char text[MSG_TEXT_BYTES];
 	struct scene s;
@@ -285,7 +286,7 @@ TEST(new_nic_with_the_name_of_a_lost_nic_is_shown_and_left_alone)
 	registry->attr.has_hotplug = true;
 	snprintf(registry->nics[0].info.name, NIC_NAME_BYTES, "rxe0");
 	registry->nics[0].info.guid = 1;
-	list->nics[0].guid = 2;
+	list->nics[0].node_guid = 2;
 	unmanaged_update(registry, list);
 	expect_event(&s, MSG_EVENT_PORT_STATE, "rxe0", NIC_PORT_ACTIVE, "shmemd does not manage it");
 	ASSERT(!unmanaged_is_openable(registry, &list->nics[0]));

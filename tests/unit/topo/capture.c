@@ -145,7 +145,7 @@ static bool is_address(const struct element *element, unsigned int attr, uint64_
 	const char *key = element->keys[attr];
 
 	return (!strcmp(key, "busid") || !strcmp(key, "pci_busid") || !strcmp(key, "target") || !strcmp(key, "pci")) &&
-	       topo_pci_parse(element->values[attr], ret_pci);
+	       host_pci_parse(element->values[attr], ret_pci);
 }
 
 static int compare_u64(const void *a, const void *b)
@@ -209,14 +209,14 @@ uint64_t renumber_pci(const struct renumber *renumber, uint64_t pci)
 
 void capture_renumber(struct element *element, const struct renumber *renumber)
 {
-	char text[TOPO_PCI_BYTES];
+	char text[HOST_PCI_BYTES];
 	uint64_t pci;
 
 	for (unsigned int i = 0; i < element->n_attrs; i++) {
 		if (!is_address(element, i, &pci))
 			continue;
 		free(element->values[i]);
-		element->values[i] = strdup(topo_pci_text(renumber_pci(renumber, pci), text));
+		element->values[i] = strdup(host_pci_text(renumber_pci(renumber, pci), text));
 	}
 	for (unsigned int i = 0; i < element->n_children; i++)
 		capture_renumber(element->children[i], renumber);
@@ -275,7 +275,7 @@ static void read_nics(char *text, struct row *row)
 	for (char *part = strtok_r(text, ",\n", &rest); part; part = strtok_r(NULL, ",\n", &rest)) {
 		ASSERT_LT(row->n_nics, ROW_MAX_NICS);
 		part[strcspn(part, " ")] = 0;
-		ASSERT(topo_pci_parse(part, &row->nics[row->n_nics++]));
+		ASSERT(host_pci_parse(part, &row->nics[row->n_nics++]));
 	}
 }
 
@@ -289,7 +289,7 @@ bool row_read(FILE *table, struct row *row)
 			return false;
 	} while (line[0] == '#' || line[0] == '\n');
 	ASSERT_GE(sscanf(line, "%63[^\t]\t%63[^\t]\t%15[^\t\n]\t%1535[^\n]", row->file, gpu, row->relation, nics), 3);
-	ASSERT(topo_pci_parse(gpu, &row->gpu));
+	ASSERT(host_pci_parse(gpu, &row->gpu));
 	read_nics(nics, row);
 	return true;
 }

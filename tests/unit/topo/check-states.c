@@ -157,26 +157,26 @@ STATE(gid_locked)
 
 /* ---- devices */
 
-static void set_second(struct topo *topo, enum topo_known devx, enum topo_known atomics)
+static void set_second(struct topo *topo, enum host_known devx, enum host_known atomics)
 {
 	check_tree_tell(topo);
-	topo->nics[1].has_devx = devx;
-	topo->nics[1].has_masked_atomics = atomics;
+	topo->nics[1].seen.has_devx = devx;
+	topo->nics[1].seen.has_masked_atomics = atomics;
 }
 
 static void without_devx(struct topo *topo)
 {
-	set_second(topo, TOPO_NO, TOPO_YES);
+	set_second(topo, HOST_NO, HOST_YES);
 }
 
 static void without_atomics(struct topo *topo)
 {
-	set_second(topo, TOPO_YES, TOPO_NO);
+	set_second(topo, HOST_YES, HOST_NO);
 }
 
 static void untold(struct topo *topo)
 {
-	set_second(topo, TOPO_NOT_KNOWN, TOPO_NOT_KNOWN);
+	set_second(topo, HOST_NOT_KNOWN, HOST_NOT_KNOWN);
 }
 
 STATE(devx_lacks)

@@ -138,8 +138,8 @@ void check_tree_mode(struct check_tree *tree, const char *path, unsigned int mod
 void check_tree_tell(struct topo *topo)
 {
 	for (unsigned int i = 0; i < topo->n_nics; i++) {
-		topo->nics[i].has_devx = TOPO_YES;
-		topo->nics[i].has_masked_atomics = TOPO_YES;
+		topo->nics[i].seen.has_devx = HOST_YES;
+		topo->nics[i].seen.has_masked_atomics = HOST_YES;
 	}
 }
 

@@ -68,8 +68,8 @@ static void include_second_port(struct check_tree *tree)
 static void tell_second_port_nothing(struct topo *topo)
 {
 	check_tree_tell(topo);
-	topo->nics[2].has_devx = TOPO_NO;
-	topo->nics[2].has_masked_atomics = TOPO_NO;
+	topo->nics[2].seen.has_devx = HOST_NO;
+	topo->nics[2].seen.has_masked_atomics = HOST_NO;
 }
 
 STATE(second_port_alone_lacks)
@@ -156,22 +156,22 @@ STATE(ports_of_bond_down)
 
 /* ---- kernels and libraries whose drivers are newer than their version */
 
-static void tell_dmabuf(struct topo *topo, enum topo_known dmabuf)
+static void tell_dmabuf(struct topo *topo, enum host_known dmabuf)
 {
 	check_tree_tell(topo);
 	for (unsigned int i = 0; i < topo->n_nics; i++)
-		topo->nics[i].has_dmabuf = dmabuf;
+		topo->nics[i].seen.has_dmabuf = dmabuf;
 }
 
 static void with_dmabuf(struct topo *topo)
 {
-	tell_dmabuf(topo, TOPO_YES);
+	tell_dmabuf(topo, HOST_YES);
 }
 
 static void without_dmabuf(struct topo *topo)
 {
-	tell_dmabuf(topo, TOPO_YES);
-	topo->nics[1].has_dmabuf = TOPO_NO;
+	tell_dmabuf(topo, HOST_YES);
+	topo->nics[1].seen.has_dmabuf = HOST_NO;
 }
 
 STATE(kernel_backported)
@@ -278,7 +278,7 @@ STATE(mtus_of_two_fabrics)
 static void active_mtu_4096(struct topo *topo)
 {
 	check_tree_tell(topo);
-	topo->nics[0].active_mtu_bytes = 4096;
+	topo->nics[0].seen.active_mtu_bytes = 4096;
 }
 
 STATE(mtus_of_two_fabrics_good)
@@ -289,8 +289,8 @@ STATE(mtus_of_two_fabrics_good)
 
 static void set_max(struct topo *topo, unsigned int nic, uint64_t mbps, uint32_t n_lanes)
 {
-	topo->nics[nic].max_rate_mbps = mbps;
-	topo->nics[nic].max_lanes = n_lanes;
+	topo->nics[nic].seen.max_rate_mbps = mbps;
+	topo->nics[nic].seen.max_lanes = n_lanes;
 }
 
 static void capable_of_it(struct topo *topo)

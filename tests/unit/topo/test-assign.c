@@ -521,8 +521,8 @@ static uint64_t least_part(const struct topo *topo, const unsigned int *chosen)
 	for (unsigned int gpu = 0; gpu < topo->n_gpus; gpu++)
 		n_gpus[chosen[gpu]]++;
 	for (unsigned int gpu = 0; gpu < topo->n_gpus; gpu++)
-		if (topo->nics[chosen[gpu]].rate_mbps / n_gpus[chosen[gpu]] < least)
-			least = topo->nics[chosen[gpu]].rate_mbps / n_gpus[chosen[gpu]];
+		if (topo->nics[chosen[gpu]].seen.rate_mbps / n_gpus[chosen[gpu]] < least)
+			least = topo->nics[chosen[gpu]].seen.rate_mbps / n_gpus[chosen[gpu]];
 	return least;
 }
 
@@ -573,7 +573,7 @@ static bool rates_are_near(const struct topo *topo, const struct topo_map *map)
 	uint64_t least = UINT64_MAX, most = 0;
 
 	for (unsigned int i = 0; i < topo->n_nics; i++) {
-		uint64_t rate = topo->nics[i].rate_mbps;
+		uint64_t rate = topo->nics[i].seen.rate_mbps;
 
 		if (map->excluded[i] != TOPO_USED)
 			continue;
@@ -628,7 +628,7 @@ static uint64_t rate_sum(const struct topo *topo, const struct topo_map *map, en
 	uint64_t sum = 0;
 
 	for (unsigned int i = 0; i < topo->n_nics; i++)
-		sum += map->excluded[i] == exclusion ? topo->nics[i].rate_mbps : 0;
+		sum += map->excluded[i] == exclusion ? topo->nics[i].seen.rate_mbps : 0;
 	return sum;
 }
 
@@ -638,7 +638,7 @@ static void judge_missed(const struct topo *topo, const struct topo_map *map, un
 	unsigned int n_faster = 0;
 
 	for (unsigned int i = 0; i < topo->n_nics; i++)
-		n_faster += map->excluded[i] == TOPO_USED && topo->nics[i].rate_mbps > topo->nics[nic].rate_mbps;
+		n_faster += map->excluded[i] == TOPO_USED && topo->nics[i].seen.rate_mbps > topo->nics[nic].seen.rate_mbps;
 	ASSERT_GE(n_faster, topo->n_gpus);
 	for (unsigned int gpu = 0; gpu < topo->n_gpus; gpu++)
 		ASSERT_LE(best_rank(topo, map, gpu), rank_of(topo, gpu, nic));
@@ -651,13 +651,13 @@ static void judge_slow(const struct topo *topo, const struct topo_map *map, unsi
 
 	ASSERT_EQ(map->excluded[other], TOPO_USED);
 	/* More than half never is, and half only where no GPU misses it. */
-	ASSERT_LE(2 * topo->nics[nic].rate_mbps, topo->nics[other].rate_mbps);
-	if (2 * topo->nics[nic].rate_mbps == topo->nics[other].rate_mbps)
+	ASSERT_LE(2 * topo->nics[nic].seen.rate_mbps, topo->nics[other].seen.rate_mbps);
+	if (2 * topo->nics[nic].seen.rate_mbps == topo->nics[other].seen.rate_mbps)
 		judge_missed(topo, map, nic);
 	ASSERT(strstr(topo_reason_excluded(topo, map, nic, why), "it is slow: "));
 	/* One rate decides for all: as slow or slower is out, too. */
 	for (unsigned int i = 0; i < topo->n_nics; i++)
-		if (topo->nics[i].rate_mbps && topo->nics[i].rate_mbps <= topo->nics[nic].rate_mbps)
+		if (topo->nics[i].seen.rate_mbps && topo->nics[i].seen.rate_mbps <= topo->nics[nic].seen.rate_mbps)
 			ASSERT_NE(map->excluded[i], TOPO_USED);
 }
 
@@ -676,20 +676,20 @@ TEST(rates_never_take_most_of_a_node_away)
 		struct topo_map *map;
 
 		for (unsigned int i = 0; i < topo->n_nics; i++)
-			topo->nics[i].rate_mbps = rates[capture_random(&random, sizeof(rates) / sizeof(rates[0]))];
+			topo->nics[i].seen.rate_mbps = rates[capture_random(&random, sizeof(rates) / sizeof(rates[0]))];
 		map = map_of(topo, NULL);
 		for (unsigned int i = 0; i < topo->n_nics; i++) {
 			if (map->excluded[i] == TOPO_SLOW) {
 				judge_slow(topo, map, i);
 				n_of_machine++;
 			}
-			if (map->excluded[i] == TOPO_USED && topo->nics[i].rate_mbps > fastest)
-				fastest = topo->nics[i].rate_mbps;
+			if (map->excluded[i] == TOPO_USED && topo->nics[i].seen.rate_mbps > fastest)
+				fastest = topo->nics[i].seen.rate_mbps;
 		}
 		if (n_of_machine)
 			ASSERT_GT(rate_sum(topo, map, TOPO_USED), rate_sum(topo, map, TOPO_SLOW));
 		for (unsigned int i = 0; i < topo->n_nics; i++)
-			n_kept += map->excluded[i] == TOPO_USED && topo->nics[i].rate_mbps && 2 * topo->nics[i].rate_mbps < fastest;
+			n_kept += map->excluded[i] == TOPO_USED && topo->nics[i].seen.rate_mbps && 2 * topo->nics[i].seen.rate_mbps < fastest;
 		n_slow += n_of_machine;
 		free(map);
 		topo_free(topo);

@@ -390,21 +390,21 @@ static struct topo *read_archive(const char *name)
 TEST_TIMEOUT(a_two_socket_machine_with_one_nic_is_discovered, 60)
 {
 	struct topo *topo = read_archive("hwloc-sysfs-mlx4-2socket.tar.bz2");
-	char pci[TOPO_PCI_BYTES];
+	char pci[HOST_PCI_BYTES];
 
 	ASSERT_EQ(topo->n_gpus, 0);
 	/* The one in software on the same machine is none. */
 	ASSERT_EQ(topo->n_nics, 1);
 	ASSERT_EQ(topo->n_numa, 2);
-	ASSERT_STREQ(topo->nics[0].name, "mlx4_0");
-	ASSERT_STREQ(topo_pci_text(topo->nodes[topo->nics[0].node].pci, pci), "0000:82:00.0");
+	ASSERT_STREQ(topo->nics[0].seen.name, "mlx4_0");
+	ASSERT_STREQ(host_pci_text(topo->nodes[topo->nics[0].node].pci, pci), "0000:82:00.0");
 	ASSERT_EQ(topo->nodes[topo->nics[0].node].numa, 1);
 	ASSERT_EQ(topo->nodes[topo->nics[0].node].depth, 3);
-	ASSERT_EQ(topo->nics[0].state, TOPO_STATE_ACTIVE);
-	ASSERT_EQ(topo->nics[0].fabric, TOPO_FABRIC_INFINIBAND);
-	ASSERT_EQ(topo->nics[0].rate_mbps, 56000);
+	ASSERT_EQ(topo->nics[0].seen.state, HOST_STATE_ACTIVE);
+	ASSERT_EQ(topo->nics[0].seen.fabric, HOST_FABRIC_INFINIBAND);
+	ASSERT_EQ(topo->nics[0].seen.rate_mbps, 56000);
 	ASSERT_EQ(topo->nics[0].guid, 0x0002c90300f9bfa0);
-	ASSERT_STREQ(topo->nics[0].firmware, "2.11.500");
+	ASSERT_STREQ(topo->nics[0].seen.firmware, "2.11.500");
 	topo_free(topo);
 }
 
@@ -414,11 +414,11 @@ TEST_TIMEOUT(a_nic_of_an_old_class_is_one_by_its_rdma_device, 60)
 
 	ASSERT_EQ(topo->n_nics, 1);
 	ASSERT_EQ(topo->n_numa, 4);
-	ASSERT_STREQ(topo->nics[0].name, "qib0");
+	ASSERT_STREQ(topo->nics[0].seen.name, "qib0");
 	ASSERT_EQ(topo->nodes[topo->nics[0].node].class_code, 0x0c06);
 	ASSERT_EQ(topo->nodes[topo->nics[0].node].numa, 2);
-	ASSERT_EQ(topo->nics[0].state, TOPO_STATE_ACTIVE);
-	ASSERT_EQ(topo->nics[0].rate_mbps, 40000);
+	ASSERT_EQ(topo->nics[0].seen.state, HOST_STATE_ACTIVE);
+	ASSERT_EQ(topo->nics[0].seen.rate_mbps, 40000);
 	topo_free(topo);
 }
 
@@ -473,8 +473,8 @@ static void judge_small(struct topo *topo, enum topo_distance across)
 
 	ASSERT_EQ(topo->n_gpus, 2);
 	ASSERT_EQ(topo->n_nics, 2);
-	ASSERT_STREQ(topo->nics[map->gpus[0].nics[0]].name, "mlx5_1");
-	ASSERT_STREQ(topo->nics[map->gpus[1].nics[0]].name, "mlx5_0");
+	ASSERT_STREQ(topo->nics[map->gpus[0].nics[0]].seen.name, "mlx5_1");
+	ASSERT_STREQ(topo->nics[map->gpus[1].nics[0]].seen.name, "mlx5_0");
 	ASSERT_EQ(topo_distance(topo, topo->gpus[0].node, topo->nics[0].node), TOPO_PIX);
 	ASSERT_EQ(topo_distance(topo, topo->gpus[1].node, topo->nics[1].node), across);
 	ASSERT_EQ(topo_distance(topo, topo->gpus[0].node, topo->nics[1].node), TOPO_SYS);
@@ -491,7 +491,7 @@ TEST(small_machines_in_every_form_are_read)
 	ASSERT_STREQ(topo_gpu_word(topo, 1, 0, word), "NV4");
 	judge_small(topo, TOPO_PHB);
 	topo = parse_text(small_hwloc);
-	ASSERT_EQ(topo->nics[0].state, TOPO_STATE_ACTIVE);
-	ASSERT_STREQ(topo->nics[0].netdev, "ib0");
+	ASSERT_EQ(topo->nics[0].seen.state, HOST_STATE_ACTIVE);
+	ASSERT_STREQ(topo->nics[0].seen.netdev, "ib0");
 	judge_small(topo, TOPO_NODE);
 }

@@ -79,51 +79,51 @@ static struct topo *replay(const struct topo *topo)
 
 static void assert_same_port(const struct topo_nic *a, const struct topo_nic *b)
 {
-	ASSERT_EQ(a->port, b->port);
-	ASSERT_STREQ(a->name, b->name);
-	ASSERT_STREQ(a->netdev, b->netdev);
-	ASSERT_STREQ(a->bond, b->bond);
-	ASSERT_STREQ(a->firmware, b->firmware);
-	ASSERT_EQ(a->state, b->state);
-	ASSERT_EQ(a->fabric, b->fabric);
+	ASSERT_EQ(a->seen.port, b->seen.port);
+	ASSERT_STREQ(a->seen.name, b->seen.name);
+	ASSERT_STREQ(a->seen.netdev, b->seen.netdev);
+	ASSERT_STREQ(a->seen.bond, b->seen.bond);
+	ASSERT_STREQ(a->seen.firmware, b->seen.firmware);
+	ASSERT_EQ(a->seen.state, b->seen.state);
+	ASSERT_EQ(a->seen.fabric, b->seen.fabric);
 	ASSERT_EQ(a->role, b->role);
-	ASSERT_EQ(a->manages_switches, b->manages_switches);
+	ASSERT_EQ(a->seen.manages_switches, b->seen.manages_switches);
 	ASSERT_EQ(a->has_no_driver, b->has_no_driver);
 	ASSERT_EQ(a->is_unmanaged, b->is_unmanaged);
-	ASSERT_EQ(a->phys_state, b->phys_state);
-	ASSERT_EQ(a->lid, b->lid);
+	ASSERT_EQ(a->seen.phys_state, b->seen.phys_state);
+	ASSERT_EQ(a->seen.lid, b->seen.lid);
 	ASSERT_EQ(a->guid, b->guid);
-	ASSERT_EQ(a->node_guid, b->node_guid);
-	ASSERT_EQ(a->pf, b->pf);
-	ASSERT_MEMEQ(&a->link, &b->link, sizeof(a->link));
+	ASSERT_EQ(a->seen.node_guid, b->seen.node_guid);
+	ASSERT_EQ(a->seen.pf, b->seen.pf);
+	ASSERT_MEMEQ(&a->seen.link, &b->seen.link, sizeof(a->seen.link));
 }
 
-static void assert_same_gid(const struct topo_gid *a, const struct topo_gid *b)
+static void assert_same_gid(const struct host_gid *a, const struct host_gid *b)
 {
 	ASSERT_MEMEQ(a->bytes, b->bytes, sizeof(a->bytes));
 	ASSERT_EQ(a->index, b->index);
-	ASSERT_EQ(a->is_roce_v2, b->is_roce_v2);
+	ASSERT_EQ(a->type == HOST_GID_ROCE_V2, b->type == HOST_GID_ROCE_V2);
 	ASSERT_STREQ(a->netdev, b->netdev);
 }
 
 static void assert_same_abilities(const struct topo_nic *a, const struct topo_nic *b)
 {
-	ASSERT_EQ(a->mtu_bytes, b->mtu_bytes);
-	ASSERT_EQ(a->active_mtu_bytes, b->active_mtu_bytes);
-	ASSERT_EQ(a->max_mtu_bytes, b->max_mtu_bytes);
-	ASSERT_EQ(a->rate_mbps, b->rate_mbps);
-	ASSERT_EQ(a->n_lanes, b->n_lanes);
-	ASSERT_EQ(a->max_rate_mbps, b->max_rate_mbps);
-	ASSERT_EQ(a->max_lanes, b->max_lanes);
-	ASSERT_EQ(a->netdev_is_up, b->netdev_is_up);
-	ASSERT_EQ(a->has_devx, b->has_devx);
-	ASSERT_EQ(a->has_masked_atomics, b->has_masked_atomics);
-	ASSERT_EQ(a->has_dmabuf, b->has_dmabuf);
-	ASSERT_EQ(a->has_blueflame, b->has_blueflame);
-	ASSERT_EQ(a->has_gids, b->has_gids);
-	ASSERT_EQ(a->n_gids, b->n_gids);
-	for (unsigned int i = 0; i < a->n_gids; i++)
-		assert_same_gid(&a->gids[i], &b->gids[i]);
+	ASSERT_EQ(a->seen.mtu_bytes, b->seen.mtu_bytes);
+	ASSERT_EQ(a->seen.active_mtu_bytes, b->seen.active_mtu_bytes);
+	ASSERT_EQ(a->seen.max_mtu_bytes, b->seen.max_mtu_bytes);
+	ASSERT_EQ(a->seen.rate_mbps, b->seen.rate_mbps);
+	ASSERT_EQ(a->seen.n_lanes, b->seen.n_lanes);
+	ASSERT_EQ(a->seen.max_rate_mbps, b->seen.max_rate_mbps);
+	ASSERT_EQ(a->seen.max_lanes, b->seen.max_lanes);
+	ASSERT_EQ(a->seen.netdev_is_up, b->seen.netdev_is_up);
+	ASSERT_EQ(a->seen.has_devx, b->seen.has_devx);
+	ASSERT_EQ(a->seen.has_masked_atomics, b->seen.has_masked_atomics);
+	ASSERT_EQ(a->seen.has_dmabuf, b->seen.has_dmabuf);
+	ASSERT_EQ(a->seen.has_blueflame, b->seen.has_blueflame);
+	ASSERT_EQ(a->seen.has_gids, b->seen.has_gids);
+	ASSERT_EQ(a->seen.n_gids, b->seen.n_gids);
+	for (unsigned int i = 0; i < a->seen.n_gids; i++)
+		assert_same_gid(&a->seen.gids[i], &b->seen.gids[i]);
 }
 
 /* And all that is above it. */
@@ -178,14 +178,14 @@ static void add_answers(struct topo *topo)
 		struct topo_nic *nic = &topo->nics[i];
 
 		nic->is_unmanaged = i % 2;
-		nic->active_mtu_bytes = 1024 + i;
-		nic->max_mtu_bytes = 4096 + i;
-		nic->max_rate_mbps = 800000 + i;
-		nic->max_lanes = i;
-		nic->has_devx = (enum topo_known)(i % 3);
-		nic->has_masked_atomics = (enum topo_known)((i + 1) % 3);
-		nic->has_dmabuf = (enum topo_known)(i / 3 % 3);
-		nic->has_blueflame = (enum topo_known)((i / 3 + 1) % 3);
+		nic->seen.active_mtu_bytes = 1024 + i;
+		nic->seen.max_mtu_bytes = 4096 + i;
+		nic->seen.max_rate_mbps = 800000 + i;
+		nic->seen.max_lanes = i;
+		nic->seen.has_devx = (enum host_known)(i % 3);
+		nic->seen.has_masked_atomics = (enum host_known)((i + 1) % 3);
+		nic->seen.has_dmabuf = (enum host_known)(i / 3 % 3);
+		nic->seen.has_blueflame = (enum host_known)((i / 3 + 1) % 3);
 	}
 }
 

@@ -79,7 +79,7 @@ TEST(a_net_of_nccl_is_a_nic_unless_it_is_a_socket)
 	ASSERT_EQ(topo->n_nics, 5);
 	for (unsigned int i = 0; i < 5; i++) {
 		ASSERT_STREQ(topo_nic_text(topo, i, name), names[i]);
-		ASSERT_EQ(topo->nics[i].port, ports[i]);
+		ASSERT_EQ(topo->nics[i].seen.port, ports[i]);
 	}
 	topo_free(topo);
 }
@@ -102,8 +102,8 @@ TEST(several_nets_with_one_port_of_a_function_are_one_nic)
 					      "<net name=\"mlx5_2\" port=\"1\" guid=\"0x2\"/>"));
 
 	ASSERT_EQ(topo->n_nics, 2);
-	ASSERT_STREQ(topo->nics[0].name, "mlx5_0");
-	ASSERT_STREQ(topo->nics[1].name, "mlx5_1");
+	ASSERT_STREQ(topo->nics[0].seen.name, "mlx5_0");
+	ASSERT_STREQ(topo->nics[1].seen.name, "mlx5_1");
 	topo_free(topo);
 	/* That a function is there twice is another thing. */
 	refuse_twice("<system><cpu>" NET_OF("18", "020000", "<net port=\"1\"/>")
@@ -121,9 +121,9 @@ TEST(a_rate_that_no_port_has_counts_as_unknown)
 
 	ASSERT_OK(try_text(text, &topo, why));
 	ASSERT_STREQ(why, "no port runs at 200000000 Mb/s (cxi0): the rate of 2 NICs counts as unknown");
-	ASSERT_EQ(topo->nics[0].rate_mbps, 0);
-	ASSERT_EQ(topo->nics[1].rate_mbps, 0);
-	ASSERT_EQ(topo->nics[2].rate_mbps, 800000);
+	ASSERT_EQ(topo->nics[0].seen.rate_mbps, 0);
+	ASSERT_EQ(topo->nics[1].seen.rate_mbps, 0);
+	ASSERT_EQ(topo->nics[2].seen.rate_mbps, 800000);
 	topo_free(topo);
 }
 
@@ -203,7 +203,7 @@ TEST(what_is_of_another_kind_and_mute_seems_to_manage_switches)
 	ASSERT_EQ(excluded(topo, 0, ""), TOPO_USED);
 	ASSERT_EQ(excluded(topo, 1, ""), TOPO_USED);
 	ASSERT_EQ(excluded(topo, 2, "is of another kind"), TOPO_SEEMS_BRIDGE);
-	topo->nics[2].state = TOPO_STATE_ACTIVE;
+	topo->nics[2].seen.state = HOST_STATE_ACTIVE;
 	ASSERT_EQ(excluded(topo, 2, ""), TOPO_USED);
 	topo_free(topo);
 }
@@ -257,13 +257,13 @@ static void assert_without_pci(const struct topo *topo)
 	ASSERT_EQ(topo->n_gpus, 2);
 	ASSERT_EQ(topo->n_nics, 5);
 	for (unsigned int i = 0; i < 5; i++) {
-		ASSERT_STREQ(topo->nics[i].name, names[i]);
-		ASSERT_EQ(topo->nics[i].port, ports[i]);
-		ASSERT_EQ(topo->nodes[topo->nics[i].node].pci == TOPO_NO_PCI, i > 0);
+		ASSERT_STREQ(topo->nics[i].seen.name, names[i]);
+		ASSERT_EQ(topo->nics[i].seen.port, ports[i]);
+		ASSERT_EQ(topo->nodes[topo->nics[i].node].pci == HOST_NO_PCI, i > 0);
 		ASSERT_EQ(distance(topo, 0, i), i < 4 ? TOPO_NODE : TOPO_SYS);
 		ASSERT_EQ(distance(topo, 1, i), i < 4 ? TOPO_SYS : TOPO_NODE);
 	}
-	ASSERT_EQ(topo->nics[3].state, TOPO_STATE_DOWN);
+	ASSERT_EQ(topo->nics[3].seen.state, HOST_STATE_DOWN);
 }
 
 /* hwloc hangs it on the object that has its NUMA node. Devices without an address keep the order of the file. */
@@ -287,8 +287,8 @@ TEST(rdma_devices_straight_below_the_machine_are_no_nics)
 					RDMA("rxe0", "4") TWO_PORTS("siw0"));
 
 	ASSERT_EQ(topo->n_nics, 1);
-	ASSERT_STREQ(topo->nics[0].name, "mlx5_0");
-	ASSERT_EQ(topo->nics[0].state, TOPO_STATE_ACTIVE);
+	ASSERT_STREQ(topo->nics[0].seen.name, "mlx5_0");
+	ASSERT_EQ(topo->nics[0].seen.state, HOST_STATE_ACTIVE);
 	topo_free(topo);
 }
 
@@ -298,9 +298,9 @@ TEST(subfunctions_are_not_their_function_once_more)
 
 	ASSERT_EQ(topo->n_nics, 2);
 	for (unsigned int i = 0; i < 2; i++) {
-		ASSERT_STREQ(topo->nics[i].name, "mlx5_0");
-		ASSERT_EQ(topo->nics[i].port, i + 1);
-		ASSERT_EQ(topo->nics[i].state, i ? TOPO_STATE_ACTIVE : TOPO_STATE_UNKNOWN);
+		ASSERT_STREQ(topo->nics[i].seen.name, "mlx5_0");
+		ASSERT_EQ(topo->nics[i].seen.port, i + 1);
+		ASSERT_EQ(topo->nics[i].seen.state, i ? HOST_STATE_ACTIVE : HOST_STATE_UNKNOWN);
 	}
 	topo_free(topo);
 	refuse_twice("<topology><object type=\"Machine\">" NIC("02", RDMA("mlx5_0", "4")) NIC("02", RDMA("mlx5_0", "4"))
@@ -448,9 +448,9 @@ TEST(ports_that_no_device_has_are_left_out)
 	struct topo *again = replay(topo);
 
 	ASSERT_EQ(topo->n_nics, 2);
-	ASSERT_EQ(topo->nics[1].port, 255);
+	ASSERT_EQ(topo->nics[1].seen.port, 255);
 	ASSERT_EQ(again->n_nics, 2);
-	ASSERT_EQ(again->nics[1].port, 255);
+	ASSERT_EQ(again->nics[1].seen.port, 255);
 	topo_free(again);
 	topo_free(topo);
 }

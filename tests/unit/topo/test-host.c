@@ -67,26 +67,26 @@ TEST(a_machine_is_read_from_sysfs)
 	ASSERT_EQ(topo->n_numa, 2);
 	ASSERT_STREQ(topo->gpus[0].name, "NVIDIA H100");
 	ASSERT_STREQ(topo->gpus[0].uuid, "GPU-11111111-2222-3333-4444-555555555555");
-	ASSERT_STREQ(topo->nics[0].name, "mlx5_7");
-	ASSERT_STREQ(topo->nics[0].netdev, "eth7");
-	ASSERT_STREQ(topo->nics[0].firmware, "28.42.1000");
-	ASSERT_EQ(topo->nics[0].mtu_bytes, 9000);
-	ASSERT_EQ(topo->nics[0].rate_mbps, 400000);
-	ASSERT_EQ(topo->nics[0].n_lanes, 4);
+	ASSERT_STREQ(topo->nics[0].seen.name, "mlx5_7");
+	ASSERT_STREQ(topo->nics[0].seen.netdev, "eth7");
+	ASSERT_STREQ(topo->nics[0].seen.firmware, "28.42.1000");
+	ASSERT_EQ(topo->nics[0].seen.mtu_bytes, 9000);
+	ASSERT_EQ(topo->nics[0].seen.rate_mbps, 400000);
+	ASSERT_EQ(topo->nics[0].seen.n_lanes, 4);
 	ASSERT_EQ(topo->nics[0].guid, 0xa088c20300ab0400);
-	ASSERT_EQ(topo->nics[0].node_guid, 0xa088c20300ab0400);
-	ASSERT_EQ(topo->nics[0].netdev_is_up, TOPO_YES);
-	ASSERT_EQ(topo->nics[0].link.mtps, 32000);
-	ASSERT_EQ(topo->nics[0].link.max_mtps, 32000);
-	ASSERT_EQ(topo->nics[0].link.width, 16);
-	ASSERT_EQ(topo->nics[0].link.max_width, 16);
-	ASSERT_EQ(topo->nics[1].lid, 0x8100);
-	ASSERT_EQ(topo->nics[1].netdev_is_up, TOPO_NOT_KNOWN);
+	ASSERT_EQ(topo->nics[0].seen.node_guid, 0xa088c20300ab0400);
+	ASSERT_EQ(topo->nics[0].seen.netdev_is_up, HOST_YES);
+	ASSERT_EQ(topo->nics[0].seen.link.mtps, 32000);
+	ASSERT_EQ(topo->nics[0].seen.link.max_mtps, 32000);
+	ASSERT_EQ(topo->nics[0].seen.link.width, 16);
+	ASSERT_EQ(topo->nics[0].seen.link.max_width, 16);
+	ASSERT_EQ(topo->nics[1].seen.lid, 0x8100);
+	ASSERT_EQ(topo->nics[1].seen.netdev_is_up, HOST_NOT_KNOWN);
 	/* A folder of files has no firmware to ask. */
-	ASSERT_EQ(topo->nics[0].active_mtu_bytes, 0);
-	ASSERT_EQ(topo->nics[0].has_devx, TOPO_NOT_KNOWN);
-	ASSERT_EQ(topo->nics[0].fabric, TOPO_FABRIC_ETHERNET);
-	ASSERT_EQ(topo->nics[1].fabric, TOPO_FABRIC_INFINIBAND);
+	ASSERT_EQ(topo->nics[0].seen.active_mtu_bytes, 0);
+	ASSERT_EQ(topo->nics[0].seen.has_devx, HOST_NOT_KNOWN);
+	ASSERT_EQ(topo->nics[0].seen.fabric, HOST_FABRIC_ETHERNET);
+	ASSERT_EQ(topo->nics[1].seen.fabric, HOST_FABRIC_INFINIBAND);
 	ASSERT_EQ(topo_distance(topo, topo->gpus[0].node, topo->nics[0].node), TOPO_PIX);
 	ASSERT_EQ(topo_distance(topo, topo->gpus[0].node, topo->nics[1].node), TOPO_NODE);
 	ASSERT_EQ(topo_find_gpu(topo, "gpu-11111111-2222-3333-4444-555555555555"), 0);
@@ -100,11 +100,11 @@ TEST(a_machine_is_read_from_sysfs)
 static void assert_gid(const struct topo_nic *nic, unsigned int row, unsigned int index, bool is_roce_v2, const char *netdev,
 		       const uint8_t bytes[16])
 {
-	ASSERT_LT(row, nic->n_gids);
-	ASSERT_EQ(nic->gids[row].index, index);
-	ASSERT_EQ(nic->gids[row].is_roce_v2, is_roce_v2);
-	ASSERT_STREQ(nic->gids[row].netdev, netdev);
-	ASSERT_EQ(memcmp(nic->gids[row].bytes, bytes, 16), 0);
+	ASSERT_LT(row, nic->seen.n_gids);
+	ASSERT_EQ(nic->seen.gids[row].index, index);
+	ASSERT_EQ(nic->seen.gids[row].type == HOST_GID_ROCE_V2, is_roce_v2);
+	ASSERT_STREQ(nic->seen.gids[row].netdev, netdev);
+	ASSERT_EQ(memcmp(nic->seen.gids[row].bytes, bytes, 16), 0);
 }
 
 /* Written and read again, a machine says the same of itself. */
@@ -130,23 +130,23 @@ static void assert_addresses(const struct topo *topo)
 	const uint8_t vlan[16] = {0xfd, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0x2a};
 	const struct topo_nic *nic = &topo->nics[0];
 
-	ASSERT_EQ(nic->has_gids, TOPO_YES);
-	ASSERT_EQ(nic->n_gids, 5);
+	ASSERT_EQ(nic->seen.has_gids, HOST_YES);
+	ASSERT_EQ(nic->seen.n_gids, 5);
 	assert_gid(nic, 0, 0, false, "eth7", local);
 	assert_gid(nic, 1, 1, true, "eth7", local);
 	assert_gid(nic, 2, 2, false, "eth7", ipv4);
 	assert_gid(nic, 3, 3, true, "eth7", ipv4);
 	assert_gid(nic, 4, 7, true, "eth7.100", vlan);
-	ASSERT_EQ(topo->nics[1].n_gids, 1);
-	ASSERT_EQ(topo->nics[2].has_gids, TOPO_NO);
-	ASSERT_EQ(topo->nics[2].netdev_is_up, TOPO_NO);
-	ASSERT_EQ(topo->nics[2].mtu_bytes, 1500);
-	ASSERT_EQ(topo->nics[2].node_guid, 0xa088c20300ab9999);
-	ASSERT_STREQ(topo->nics[2].firmware, "16.35.1012");
-	ASSERT_EQ(topo->nics[2].link.mtps, 8000);
-	ASSERT_EQ(topo->nics[2].link.max_mtps, 32000);
-	ASSERT_EQ(topo->nics[2].link.width, 8);
-	ASSERT_EQ(topo->nics[2].link.max_width, 16);
+	ASSERT_EQ(topo->nics[1].seen.n_gids, 1);
+	ASSERT_EQ(topo->nics[2].seen.has_gids, HOST_NO);
+	ASSERT_EQ(topo->nics[2].seen.netdev_is_up, HOST_NO);
+	ASSERT_EQ(topo->nics[2].seen.mtu_bytes, 1500);
+	ASSERT_EQ(topo->nics[2].seen.node_guid, 0xa088c20300ab9999);
+	ASSERT_STREQ(topo->nics[2].seen.firmware, "16.35.1012");
+	ASSERT_EQ(topo->nics[2].seen.link.mtps, 8000);
+	ASSERT_EQ(topo->nics[2].seen.link.max_mtps, 32000);
+	ASSERT_EQ(topo->nics[2].seen.link.width, 8);
+	ASSERT_EQ(topo->nics[2].seen.link.max_width, 16);
 }
 
 TEST(addresses_of_ports_and_what_is_less_than_it_could_be)
@@ -176,21 +176,21 @@ TEST(addresses_of_ports_and_what_is_less_than_it_could_be)
 /* The kernel's table may be of any length; what is kept is not. */
 TEST(addresses_are_bounded)
 {
-	struct machine_gid gids[TOPO_MAX_GIDS + 3];
-	char texts[TOPO_MAX_GIDS + 3][40];
+	struct machine_gid gids[HOST_MAX_GIDS + 3];
+	char texts[HOST_MAX_GIDS + 3][40];
 	struct machine_tree tree;
 	struct topo *topo;
 
-	for (unsigned int i = 0; i < TOPO_MAX_GIDS + 3; i++) {
+	for (unsigned int i = 0; i < HOST_MAX_GIDS + 3; i++) {
 		snprintf(texts[i], sizeof(texts[i]), "fd00:0000:0000:0000:0000:0000:0000:%04x", i);
 		gids[i] = (struct machine_gid){i, texts[i], "RoCE v2", "eth0"};
 	}
 	machine_tree_init(&tree, 1);
 	put_nic(&tree, (struct machine_nic){.path = FAR_NIC_PATH, .name = "mlx5_0", .netdev = "eth0", .gbps = 400, .gids = gids,
-					    .n_gids = TOPO_MAX_GIDS + 3});
+					    .n_gids = HOST_MAX_GIDS + 3});
 	topo = read_tree(&tree, NULL);
-	ASSERT_EQ(topo->nics[0].n_gids, TOPO_MAX_GIDS);
-	ASSERT_EQ(topo->nics[0].gids[TOPO_MAX_GIDS - 1].bytes[15], TOPO_MAX_GIDS - 1);
+	ASSERT_EQ(topo->nics[0].seen.n_gids, HOST_MAX_GIDS);
+	ASSERT_EQ(topo->nics[0].seen.gids[HOST_MAX_GIDS - 1].bytes[15], HOST_MAX_GIDS - 1);
 	topo_free(topo);
 	machine_tree_deinit(&tree);
 }
@@ -236,8 +236,8 @@ TEST(a_subfunction_is_not_its_function_once_more)
 	put_subfunction(&tree);
 	topo = read_tree(&tree, NULL);
 	ASSERT_EQ(topo->n_nics, 2);
-	ASSERT_STREQ(topo->nics[0].name, "mlx5_7");
-	ASSERT_STREQ(topo->nics[1].name, "mlx5_0");
+	ASSERT_STREQ(topo->nics[0].seen.name, "mlx5_7");
+	ASSERT_STREQ(topo->nics[1].seen.name, "mlx5_0");
 	topo_free(topo);
 	machine_tree_deinit(&tree);
 }
@@ -250,7 +250,7 @@ static void assert_given(const struct machine_tree *tree, const char *name)
 
 	ASSERT_EQ(topo->n_gpus, 1);
 	ASSERT_EQ(map->gpus[0].n_nics, 1);
-	ASSERT_STREQ(topo->nics[map->gpus[0].nics[0]].name, name);
+	ASSERT_STREQ(topo->nics[map->gpus[0].nics[0]].seen.name, name);
 	free(map);
 	topo_free(topo);
 }
@@ -290,13 +290,13 @@ TEST(of_two_devices_of_a_function_the_later_is_left_out)
 	machine_tree_nic(&tree, &(struct machine_nic){.path = NIC_PATH, .name = "mlx5_10", .gbps = 400});
 	topo = read_and_note(&tree, note);
 	ASSERT_EQ(topo->n_nics, 2);
-	ASSERT_STREQ(topo->nics[0].name, "mlx5_7");
+	ASSERT_STREQ(topo->nics[0].seen.name, "mlx5_7");
 	ASSERT_STREQ(note, "the NIC 0000:04:00.0 is there twice: mlx5_10 is left out, beside mlx5_7");
 	topo_free(topo);
 	machine_tree_nic(&tree, &(struct machine_nic){.path = NIC_PATH, .name = "mlx5_2", .gbps = 400});
 	topo = read_and_note(&tree, note);
 	ASSERT_EQ(topo->n_nics, 2);
-	ASSERT_STREQ(topo->nics[0].name, "mlx5_2");
+	ASSERT_STREQ(topo->nics[0].seen.name, "mlx5_2");
 	ASSERT(strstr(note, "mlx5_7 is left out, beside mlx5_2; the NIC"));
 	topo_free(topo);
 	machine_tree_deinit(&tree);
@@ -314,7 +314,7 @@ TEST(a_part_of_a_device_is_no_second_one)
 	sysfs_tree_put(&tree.files, "sys/devices/" NIC_PATH "/infiniband/a_part/parent", "mlx5_7\n");
 	topo = read_and_note(&tree, note);
 	ASSERT_EQ(topo->n_nics, 2);
-	ASSERT_STREQ(topo->nics[0].name, "mlx5_7");
+	ASSERT_STREQ(topo->nics[0].seen.name, "mlx5_7");
 	ASSERT_STREQ(note, "");
 	topo_free(topo);
 	machine_tree_deinit(&tree);
@@ -362,7 +362,7 @@ static void assert_vfs_left_out(const struct machine_tree *tree, unsigned int n_
 		 TOPO_MAX_NICS);
 	ASSERT_STREQ(note, wanted);
 	for (unsigned int i = 0; i < topo->n_nics; i++) {
-		ASSERT_EQ(map->excluded[i], topo->nics[i].pf == TOPO_NO_PCI ? TOPO_USED : TOPO_PF_TAKEN);
+		ASSERT_EQ(map->excluded[i], topo->nics[i].seen.pf == HOST_NO_PCI ? TOPO_USED : TOPO_PF_TAKEN);
 		n_used += map->excluded[i] == TOPO_USED;
 	}
 	ASSERT_EQ(n_used, n_own);
@@ -409,14 +409,14 @@ TEST(an_unplugged_nic_leaves_its_gpu_the_next_nearest)
 	put_machine(&tree);
 	topo = read_tree(&tree, NULL);
 	map = map_of(topo);
-	ASSERT_STREQ(topo->nics[map->gpus[0].nics[0]].name, "mlx5_7");
+	ASSERT_STREQ(topo->nics[map->gpus[0].nics[0]].seen.name, "mlx5_7");
 	free(map);
 	topo_free(topo);
 	machine_tree_unplug(&tree, NIC_PATH, "mlx5_7");
 	topo = read_tree(&tree, NULL);
 	map = map_of(topo);
 	ASSERT_EQ(topo->n_nics, 1);
-	ASSERT_STREQ(topo->nics[map->gpus[0].nics[0]].name, "mlx5_0");
+	ASSERT_STREQ(topo->nics[map->gpus[0].nics[0]].seen.name, "mlx5_0");
 	free(map);
 	topo_free(topo);
 	machine_tree_deinit(&tree);
@@ -427,7 +427,7 @@ static enum topo_exclusion excluded(const struct topo *topo, const struct topo_m
 	char why[TOPO_WHY_BYTES];
 
 	for (unsigned int i = 0; i < topo->n_nics; i++) {
-		if (strcmp(topo->nics[i].name, name))
+		if (strcmp(topo->nics[i].seen.name, name))
 			continue;
 		if (map->excluded[i] != TOPO_USED)
 			ASSERT(strstr(topo_reason_excluded(topo, map, i, why), says));
@@ -473,7 +473,7 @@ TEST(what_no_gpu_should_get_is_told_from_sysfs)
 	ASSERT_EQ(excluded(topo, map, "", "driver"), TOPO_NO_DRIVER);
 	/* The switch manager hangs beside the GPU as the NIC does. */
 	ASSERT_EQ(map->gpus[0].n_nics, 1);
-	ASSERT_STREQ(topo->nics[map->gpus[0].nics[0]].name, "mlx5_7");
+	ASSERT_STREQ(topo->nics[map->gpus[0].nics[0]].seen.name, "mlx5_7");
 	free(map);
 	topo_free(topo);
 	machine_tree_deinit(&tree);
@@ -634,9 +634,9 @@ static void judge_flat(bool has_ports)
 	topo = read_tree(&tree, NULL);
 	map = map_of(topo);
 	ASSERT_EQ(map->gpus[0].n_nics, 1);
-	ASSERT_STREQ(topo->nics[map->gpus[0].nics[0]].name, "second");
+	ASSERT_STREQ(topo->nics[map->gpus[0].nics[0]].seen.name, "second");
 	ASSERT_EQ(map->gpus[1].n_nics, 1);
-	ASSERT_STREQ(topo->nics[map->gpus[1].nics[0]].name, "first");
+	ASSERT_STREQ(topo->nics[map->gpus[1].nics[0]].seen.name, "first");
 	ASSERT_EQ(topo_distance(topo, topo->gpus[0].node, topo->nics[0].node), TOPO_SYS);
 	ASSERT_EQ(topo_distance(topo, topo->gpus[0].node, topo->nics[1].node), TOPO_PHB);
 	free(map);
@@ -667,7 +667,7 @@ static void assert_netdev(struct machine_tree *tree, const char *name)
 	struct topo *topo = read_tree(tree, NULL);
 
 	ASSERT_EQ(topo->n_nics, 1);
-	ASSERT_STREQ(topo->nics[0].netdev, name);
+	ASSERT_STREQ(topo->nics[0].seen.netdev, name);
 	topo_free(topo);
 }
 
@@ -767,7 +767,7 @@ static struct topo *read_with_verbs(const struct machine_tree *tree, const char 
 static const struct topo_nic *nic_of(const struct topo *topo, const char *name)
 {
 	for (unsigned int i = 0; i < topo->n_nics; i++)
-		if (strcmp(topo->nics[i].name, name) == 0)
+		if (strcmp(topo->nics[i].seen.name, name) == 0)
 			return &topo->nics[i];
 	ASSERT(!"there is no such NIC");
 	return NULL;
@@ -775,10 +775,10 @@ static const struct topo_nic *nic_of(const struct topo *topo, const char *name)
 
 #define ASSERT_ABILITIES(nic, devx, masked, dmabuf, blueflame) \
 	do { \
-		ASSERT_EQ((nic)->has_devx, devx); \
-		ASSERT_EQ((nic)->has_masked_atomics, masked); \
-		ASSERT_EQ((nic)->has_dmabuf, dmabuf); \
-		ASSERT_EQ((nic)->has_blueflame, blueflame); \
+		ASSERT_EQ((nic)->seen.has_devx, devx); \
+		ASSERT_EQ((nic)->seen.has_masked_atomics, masked); \
+		ASSERT_EQ((nic)->seen.has_dmabuf, dmabuf); \
+		ASSERT_EQ((nic)->seen.has_blueflame, blueflame); \
 	} while (0)
 
 static void put_verbs_machine(struct machine_tree *tree)
@@ -795,19 +795,19 @@ static void put_verbs_machine(struct machine_tree *tree)
 
 static void assert_verbs(const struct topo *topo)
 {
-	ASSERT_ABILITIES(nic_of(topo, "new"), TOPO_YES, TOPO_YES, TOPO_YES, TOPO_YES);
-	ASSERT_ABILITIES(nic_of(topo, "old"), TOPO_YES, TOPO_NO, TOPO_NO, TOPO_NO);
-	ASSERT_ABILITIES(nic_of(topo, "closed"), TOPO_NO, TOPO_NOT_KNOWN, TOPO_NOT_KNOWN, TOPO_NOT_KNOWN);
-	ASSERT_ABILITIES(nic_of(topo, "locked"), TOPO_NOT_KNOWN, TOPO_NOT_KNOWN, TOPO_NOT_KNOWN, TOPO_NOT_KNOWN);
-	ASSERT_ABILITIES(nic_of(topo, "other"), TOPO_NO, TOPO_NOT_KNOWN, TOPO_YES, TOPO_NO);
-	ASSERT_ABILITIES(nic_of(topo, "unheard"), TOPO_NOT_KNOWN, TOPO_NOT_KNOWN, TOPO_NOT_KNOWN, TOPO_NOT_KNOWN);
-	ASSERT_EQ(nic_of(topo, "new")->active_mtu_bytes, 4096);
-	ASSERT_EQ(nic_of(topo, "new")->max_mtu_bytes, 4096);
-	ASSERT_EQ(nic_of(topo, "old")->active_mtu_bytes, 1024);
-	ASSERT_EQ(nic_of(topo, "closed")->active_mtu_bytes, 256);
-	ASSERT_EQ(nic_of(topo, "locked")->active_mtu_bytes, 0);
+	ASSERT_ABILITIES(nic_of(topo, "new"), HOST_YES, HOST_YES, HOST_YES, HOST_YES);
+	ASSERT_ABILITIES(nic_of(topo, "old"), HOST_YES, HOST_NO, HOST_NO, HOST_NO);
+	ASSERT_ABILITIES(nic_of(topo, "closed"), HOST_NO, HOST_NOT_KNOWN, HOST_NOT_KNOWN, HOST_NOT_KNOWN);
+	ASSERT_ABILITIES(nic_of(topo, "locked"), HOST_NOT_KNOWN, HOST_NOT_KNOWN, HOST_NOT_KNOWN, HOST_NOT_KNOWN);
+	ASSERT_ABILITIES(nic_of(topo, "other"), HOST_NO, HOST_NOT_KNOWN, HOST_YES, HOST_NO);
+	ASSERT_ABILITIES(nic_of(topo, "unheard"), HOST_NOT_KNOWN, HOST_NOT_KNOWN, HOST_NOT_KNOWN, HOST_NOT_KNOWN);
+	ASSERT_EQ(nic_of(topo, "new")->seen.active_mtu_bytes, 4096);
+	ASSERT_EQ(nic_of(topo, "new")->seen.max_mtu_bytes, 4096);
+	ASSERT_EQ(nic_of(topo, "old")->seen.active_mtu_bytes, 1024);
+	ASSERT_EQ(nic_of(topo, "closed")->seen.active_mtu_bytes, 256);
+	ASSERT_EQ(nic_of(topo, "locked")->seen.active_mtu_bytes, 0);
 	/* A code that nobody has. */
-	ASSERT_EQ(nic_of(topo, "other")->active_mtu_bytes, 0);
+	ASSERT_EQ(nic_of(topo, "other")->seen.active_mtu_bytes, 0);
 }
 
 TEST(capabilities_are_of_verbs_and_unknown_where_nobody_answers)
@@ -824,14 +824,14 @@ TEST(capabilities_are_of_verbs_and_unknown_where_nobody_answers)
 	topo_free(topo);
 	/* Without the library of ConnectX NICs. */
 	topo = read_with_verbs(&tree, SHMD_TEST_VERBS, "no-such-library.so");
-	ASSERT_ABILITIES(nic_of(topo, "new"), TOPO_NOT_KNOWN, TOPO_NOT_KNOWN, TOPO_YES, TOPO_NOT_KNOWN);
+	ASSERT_ABILITIES(nic_of(topo, "new"), HOST_NOT_KNOWN, HOST_NOT_KNOWN, HOST_YES, HOST_NOT_KNOWN);
 	topo_free(topo);
 	topo = read_with_verbs(&tree, "no-such-library.so", NULL);
-	ASSERT_ABILITIES(nic_of(topo, "new"), TOPO_NOT_KNOWN, TOPO_NOT_KNOWN, TOPO_NOT_KNOWN, TOPO_NOT_KNOWN);
+	ASSERT_ABILITIES(nic_of(topo, "new"), HOST_NOT_KNOWN, HOST_NOT_KNOWN, HOST_NOT_KNOWN, HOST_NOT_KNOWN);
 	topo_free(topo);
 	/* One that is something else. */
 	topo = read_with_verbs(&tree, SHMD_TEST_NVML, SHMD_TEST_NVML);
-	ASSERT_ABILITIES(nic_of(topo, "new"), TOPO_NOT_KNOWN, TOPO_NOT_KNOWN, TOPO_NOT_KNOWN, TOPO_NOT_KNOWN);
+	ASSERT_ABILITIES(nic_of(topo, "new"), HOST_NOT_KNOWN, HOST_NOT_KNOWN, HOST_NOT_KNOWN, HOST_NOT_KNOWN);
 	topo_free(topo);
 	machine_tree_deinit(&tree);
 }
@@ -855,10 +855,10 @@ TEST(what_a_port_is_capable_of_is_unknown_where_its_interface_does_not_answer)
 	}
 	topo = read_with_verbs(&tree, "no-such-library.so", NULL);
 	for (unsigned int i = 0; i < 3; i++) {
-		ASSERT_STREQ(nic_of(topo, names[i])->netdev, names[i]);
-		ASSERT_EQ(nic_of(topo, names[i])->rate_mbps, 400000);
-		ASSERT_EQ(nic_of(topo, names[i])->max_rate_mbps, 0);
-		ASSERT_EQ(nic_of(topo, names[i])->max_lanes, 0);
+		ASSERT_STREQ(nic_of(topo, names[i])->seen.netdev, names[i]);
+		ASSERT_EQ(nic_of(topo, names[i])->seen.rate_mbps, 400000);
+		ASSERT_EQ(nic_of(topo, names[i])->seen.max_rate_mbps, 0);
+		ASSERT_EQ(nic_of(topo, names[i])->seen.max_lanes, 0);
 	}
 	topo_free(topo);
 	machine_tree_deinit(&tree);

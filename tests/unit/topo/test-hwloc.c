@@ -222,12 +222,12 @@ static void put_sets(struct writer *writer, unsigned int cpus, unsigned int node
 
 static void put_pci(struct writer *writer, const struct topo_node *node, unsigned int class_code)
 {
-	char pci[TOPO_PCI_BYTES];
+	char pci[HOST_PCI_BYTES];
 
 	fprintf(writer->out,
 		"pci_busid=\"%s\" pci_type=\"%04x [%04x:%04x] [0000:0000] 00\" "
 		"pci_link_speed=\"0.0\"",
-		topo_pci_text(node->pci, pci), class_code, node->vendor, node->device);
+		host_pci_text(node->pci, pci), class_code, node->vendor, node->device);
 }
 
 static void put_nics(struct writer *writer, unsigned int node)
@@ -237,7 +237,7 @@ static void put_nics(struct writer *writer, unsigned int node)
 			continue;
 		open_object(writer, "OSDev");
 		fprintf(writer->out, "name=\"%s\" osdev_type=\"3\"/>\n",
-			writer->topo->nics[i].name);
+			writer->topo->nics[i].seen.name);
 	}
 }
 

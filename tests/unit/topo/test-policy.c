@@ -638,7 +638,7 @@ TEST(who_is_given_a_nic_that_rules_set_aside_has_it_alone)
 /* A VF whose own port is active, below a PF whose port is down. */
 static void make_vf(struct lab *lab, unsigned int nic, unsigned int pf)
 {
-	lab->topo->nics[nic].pf = lab->topo->nodes[lab->topo->nics[pf].node].pci;
+	lab->topo->nics[nic].seen.pf = lab->topo->nodes[lab->topo->nics[pf].node].pci;
 }
 
 TEST(a_vf_below_a_pf_that_is_down_is_only_for_who_is_given_it)
@@ -659,7 +659,7 @@ TEST(a_vf_below_a_pf_that_is_down_is_only_for_who_is_given_it)
 	ASSERT_EQ(lab.map->n_gpus[MLX5_1], 1);
 	ASSERT_STREQ(reason(&lab, 1, MLX5_1), "PIX: only for GPU0, by gpu-nic-map");
 	/* Its own port goes the same way. */
-	lab.topo->nics[MLX5_1].state = TOPO_STATE_DOWN;
+	lab.topo->nics[MLX5_1].seen.state = HOST_STATE_DOWN;
 	topo_assign(lab.topo, lab.policy, lab.map);
 	ASSERT(lab.map->gpus[0].lost_given);
 	ASSERT_HAS(&lab, 0, MLX5_0);
@@ -682,8 +682,8 @@ TEST(what_is_given_is_had_against_every_rule_that_guesses)
 
 	lab_init(&lab);
 	make_vf(&lab, MLX5_1, MLX5_0);
-	snprintf(lab.topo->nics[MLX5_2].bond, TOPO_NAME_BYTES, "bond0");
-	snprintf(lab.topo->nics[MLX5_3].bond, TOPO_NAME_BYTES, "bond0");
+	snprintf(lab.topo->nics[MLX5_2].seen.bond, TOPO_NAME_BYTES, "bond0");
+	snprintf(lab.topo->nics[MLX5_3].seen.bond, TOPO_NAME_BYTES, "bond0");
 	lab.topo->nics[TWO_1].role = TOPO_ROLE_MANAGEMENT;
 	lab.topo->nics[TWO_2].role = TOPO_ROLE_BRIDGE;
 	seem_to_manage(&lab, MLX5_0);
@@ -697,7 +697,7 @@ TEST(what_is_given_is_had_against_every_rule_that_guesses)
 	assign(&lab);
 	ASSERT_HAS(&lab, 0, MLX5_0);
 	set(&lab, "gpu-nic-map", "");
-	lab.topo->nics[MLX5_0].manages_switches = TOPO_NO;
+	lab.topo->nics[MLX5_0].seen.manages_switches = HOST_NO;
 	assign(&lab);
 	ASSERT_EQ(lab.map->excluded[MLX5_1], TOPO_PF_TAKEN);
 	ASSERT_EQ(lab.map->excluded[MLX5_3], TOPO_BOND_MEMBER);
@@ -722,12 +722,12 @@ TEST(a_nic_that_is_down_or_has_no_driver_is_given_to_nobody)
 
 	lab_init(&lab);
 	set(&lab, "gpu-nic-map", "0:disk:1");
-	lab.topo->nics[DISK].state = TOPO_STATE_DOWN;
+	lab.topo->nics[DISK].seen.state = HOST_STATE_DOWN;
 	topo_assign(lab.topo, lab.policy, lab.map);
 	ASSERT_EQ(lab.map->excluded[DISK], TOPO_IS_STORAGE);
 	ASSERT(lab.map->gpus[0].lost_given && !lab.map->gpus[0].is_given);
 	ASSERT_HAS(&lab, 0, MLX5_0);
-	lab.topo->nics[DISK].state = TOPO_STATE_ACTIVE;
+	lab.topo->nics[DISK].seen.state = HOST_STATE_ACTIVE;
 	lab.topo->nics[DISK].has_no_driver = true;
 	topo_assign(lab.topo, lab.policy, lab.map);
 	ASSERT_HAS(&lab, 0, MLX5_0);
@@ -744,10 +744,10 @@ TEST(while_given_nics_are_down_a_gpu_has_the_nearest)
 	lab_init(&lab);
 	set(&lab, "gpu-nic-map", "0:mlx5_2:1,0:mlx5_3:1");
 	assign(&lab);
-	lab.topo->nics[MLX5_2].state = TOPO_STATE_DOWN;
+	lab.topo->nics[MLX5_2].seen.state = HOST_STATE_DOWN;
 	topo_assign(lab.topo, lab.policy, lab.map);
 	ASSERT_HAS(&lab, 0, MLX5_3);
-	lab.topo->nics[MLX5_3].state = TOPO_STATE_DOWN;
+	lab.topo->nics[MLX5_3].seen.state = HOST_STATE_DOWN;
 	topo_assign(lab.topo, lab.policy, lab.map);
 	ASSERT_HAS(&lab, 0, MLX5_0);
 	ASSERT_STREQ(reason(&lab, 0, MLX5_0), "PIX: one of the 2 nearest NICs, and no other GPU has it, while those of gpu-nic-map "
@@ -773,8 +773,8 @@ static void random_map(struct lab *lab, const struct topo_map *plain, unsigned i
 		unsigned int nic = capture_random(seed, lab->topo->n_nics);
 
 		if (plain->excluded[nic] == TOPO_USED)
-			fprintf(out, "%u:%s:%u:%u,", capture_random(seed, lab->topo->n_gpus), lab->topo->nics[nic].name,
-				lab->topo->nics[nic].port, 1 + capture_random(seed, 4));
+			fprintf(out, "%u:%s:%u:%u,", capture_random(seed, lab->topo->n_gpus), lab->topo->nics[nic].seen.name,
+				lab->topo->nics[nic].seen.port, 1 + capture_random(seed, 4));
 	}
 	fclose(out);
 	set(lab, "gpu-nic-map", text);

@@ -183,10 +183,10 @@ TEST(two_ports_of_a_device_are_two_nics)
 	struct topo *topo = parse(seeds[0]);
 
 	ASSERT_EQ(topo->n_nics, 2);
-	ASSERT_EQ(topo->nics[0].port, 1);
-	ASSERT_EQ(topo->nics[1].port, 2);
-	ASSERT_EQ(topo->nics[1].state, TOPO_STATE_ACTIVE);
-	ASSERT_STREQ(topo->nics[1].name, "mlx5_1");
+	ASSERT_EQ(topo->nics[0].seen.port, 1);
+	ASSERT_EQ(topo->nics[1].seen.port, 2);
+	ASSERT_EQ(topo->nics[1].seen.state, HOST_STATE_ACTIVE);
+	ASSERT_STREQ(topo->nics[1].seen.name, "mlx5_1");
 	ASSERT_EQ(topo->nics[0].guid, 0x0001000200030004);
 	topo_free(topo);
 }
@@ -200,11 +200,11 @@ TEST(names_that_could_confuse_a_terminal_are_changed)
 	struct topo *again;
 	FILE *out = open_memstream(&text, &n_bytes);
 
-	ASSERT_STREQ(topo->nics[0].name, "a?[2J?" "?'<\"");
+	ASSERT_STREQ(topo->nics[0].seen.name, "a?[2J?" "?'<\"");
 	topo_dump(topo, out);
 	fclose(out);
 	again = parse(text);
-	ASSERT_STREQ(again->nics[0].name, topo->nics[0].name);
+	ASSERT_STREQ(again->nics[0].seen.name, topo->nics[0].seen.name);
 	topo_free(again);
 	topo_free(topo);
 	free(text);
@@ -218,16 +218,16 @@ static void name_is(const char *written, const char *read)
 	snprintf(text, sizeof(text), "<shmemd-topology version=\"1\"><function pci=\"1:00.0\"><nic name=\"%s\" port=\"1\"/></function>"
 		 "</shmemd-topology>", written);
 	topo = parse(text);
-	ASSERT_STREQ(topo->nics[0].name, read);
+	ASSERT_STREQ(topo->nics[0].seen.name, read);
 	topo_free(topo);
 }
 
 TEST(characters_by_their_numbers_are_what_they_stand_for)
 {
 	struct topo *topo = parse("<system><cpu><pci busid=\"&#48;000:02:00.0\" class=\"0x020700\"/></cpu></system>");
-	char pci[TOPO_PCI_BYTES];
+	char pci[HOST_PCI_BYTES];
 
-	ASSERT_STREQ(topo_pci_text(topo->nodes[topo->nics[0].node].pci, pci), "0000:02:00.0");
+	ASSERT_STREQ(host_pci_text(topo->nodes[topo->nics[0].node].pci, pci), "0000:02:00.0");
 	topo_free(topo);
 	name_is("mlx5&#95;0", "mlx5_0");
 	name_is("mlx5&#x5f;0&#x5F;&#x000000000000005f;", "mlx5_0__");

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What only NVML knows of GPUs: links between them and MIG; and UUIDs where the driver's files are not readable.
+ * What only NVML knows about GPUs: links between them and MIG; and UUIDs where the driver's files are not readable.
  *
- * The library is loaded for the call alone, and CUDA_VISIBLE_DEVICES does not concern it. Declarations are our own: fixed by its
- * stable interface, versions in the names of functions. GPUs that sysfs did not show are left out. Not for the control thread.
+ * The library is loaded for the call alone, and CUDA_VISIBLE_DEVICES does not concern it. The declarations are our own; its
+ * stable interface has versions in the names of functions. Not for the control thread.
  */
 #include <dlfcn.h>
 #include <string.h>
 
-#include "daemon/topo/topo-private.h"
+#include "daemon/host/host.h"
+#include "daemon/host/sysfs.h"
 
 #define NVML_OK 0
-#define NVML_MAX_LINKS 36u
 #define NVML_UUID_BYTES 96
 #define NVML_FEATURE_ENABLED 1u
 #define NVML_LINK_TO_GPU 0u
@@ -70,82 +70,61 @@ static uint64_t pci_of(const struct nvml_pci *info)
 	return (uint64_t)info->domain << 16 | (info->bus & 0xff) << 8 | (info->device & 0x1f) << 3;
 }
 
-static struct topo_gpu *gpu_of(struct topo_builder *builder, uint64_t pci)
+/* A virtual machine does not see the switches that some links end in. */
+static void read_links(const struct nvml *nvml, struct nvml_device *device, struct host_gpu *gpu)
 {
-	struct topo *topo = builder->topo;
-
-	for (unsigned int i = 0; i < topo->n_gpus; i++)
-		if (topo->nodes[topo->gpus[i].node].pci == pci)
-			return &topo->gpus[i];
-	return NULL;
-}
-
-/* Links to the same GPU count together. */
-static void add_link(struct topo_builder *builder, uint64_t from, uint64_t to)
-{
-	for (unsigned int i = 0; i < builder->n_links; i++) {
-		if (builder->links[i].from == from && builder->links[i].to == to) {
-			builder->links[i].count++;
-			return;
-		}
-	}
-	topo_add_links(builder, from, to, 1);
-}
-
-static void read_links(struct topo_builder *builder, const struct nvml *nvml, struct nvml_device *device, uint64_t pci)
-{
-	struct nvml_pci remote;
 	unsigned int state, type;
 
-	for (unsigned int link = 0; link < NVML_MAX_LINKS; link++) {
-		if (nvml->link_state(device, link, &state) != NVML_OK || state != NVML_FEATURE_ENABLED)
+	for (unsigned int number = 0; number < HOST_GPU_LINKS; number++) {
+		struct host_gpu_link *link = &gpu->links[gpu->n_links];
+		struct nvml_pci remote;
+
+		if (nvml->link_state(device, number, &state) != NVML_OK || state != NVML_FEATURE_ENABLED)
 			continue;
-		if (!nvml->link_type || nvml->link_type(device, link, &type) != NVML_OK)
+		if (!nvml->link_type || nvml->link_type(device, number, &type) != NVML_OK)
 			type = NVML_LINK_TO_UNKNOWN;
 		if (type == NVML_LINK_TO_CPU)
 			continue;
-		/* A virtual machine does not see the switches; what is at the other end of such a link is one, unless it is said to be a GPU. */
-		if (nvml->link_pci(device, link, &remote) == NVML_OK && gpu_of(builder, pci_of(&remote)))
-			add_link(builder, pci, pci_of(&remote));
-		else if (type != NVML_LINK_TO_GPU)
-			add_link(builder, pci, TOPO_NO_PCI);
+		link->to = nvml->link_pci(device, number, &remote) == NVML_OK ? pci_of(&remote) : HOST_NO_PCI;
+		link->is_to_gpu = type == NVML_LINK_TO_GPU;
+		gpu->n_links++;
 	}
 }
 
-static void read_gpu(struct topo_builder *builder, const struct nvml *nvml, unsigned int index)
+static bool read_gpu(const struct nvml *nvml, unsigned int index, struct host_gpu *ret_gpu)
 {
 	unsigned int mode = 0, pending;
 	char text[NVML_UUID_BYTES];
 	struct nvml_device *device;
-	struct topo_gpu *gpu;
 	struct nvml_pci info;
 
+	*ret_gpu = (struct host_gpu){.n_links = 0};
 	if (nvml->get(index, &device) != NVML_OK || nvml->pci(device, &info) != NVML_OK)
-		return;
-	gpu = gpu_of(builder, pci_of(&info));
-	if (!gpu)
-		return;
+		return false;
+	ret_gpu->pci = pci_of(&info);
 	if (nvml->uuid(device, text, sizeof(text)) == NVML_OK)
-		topo_copy_text(gpu->uuid, text);
+		host_copy_text(ret_gpu->uuid, sizeof(ret_gpu->uuid), text);
 	if (nvml->name(device, text, sizeof(text)) == NVML_OK)
-		topo_copy_text(gpu->name, text);
-	gpu->has_mig = nvml->mig && nvml->mig(device, &mode, &pending) == NVML_OK && mode == NVML_FEATURE_ENABLED;
-	read_links(builder, nvml, device, pci_of(&info));
+		host_copy_text(ret_gpu->name, sizeof(ret_gpu->name), text);
+	ret_gpu->has_mig = nvml->mig && nvml->mig(device, &mode, &pending) == NVML_OK && mode == NVML_FEATURE_ENABLED;
+	read_links(nvml, device, ret_gpu);
+	return true;
 }
 
-void topo_read_nvml(struct topo_builder *builder, const char *name)
+unsigned int host_ask_nvml(const char *name, struct host_gpu *gpus, unsigned int max)
 {
 	void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+	unsigned int n_devices = 0, n = 0;
 	struct nvml nvml = {0};
-	unsigned int n = 0;
 
 	if (!library)
-		return;
+		return 0;
 	if (find_all(library, &nvml) && nvml.init() == NVML_OK) {
-		nvml.count(&n);
-		for (unsigned int i = 0; i < n && i < TOPO_MAX_GPUS; i++)
-			read_gpu(builder, &nvml, i);
+		nvml.count(&n_devices);
+		for (unsigned int i = 0; i < n_devices && n < max; i++)
+			n += read_gpu(&nvml, i, &gpus[n]);
 		nvml.shutdown();
 	}
 	dlclose(library);
+	return n;
 }

@@ -3,22 +3,22 @@
 #include <errno.h>
 #include <string.h>
 
-#include "daemon/topo/speed.h"
+#include "daemon/host/speed.h"
 #include "tests/lib/test.h"
 
 #define N_WORDS 4
 
-static struct topo_speed speed_of(unsigned int mode)
+static struct host_speed speed_of(unsigned int mode)
 {
 	uint32_t modes[N_WORDS] = {0};
 
 	modes[mode / 32] = 1u << mode % 32;
-	return topo_speed_of(modes, N_WORDS);
+	return host_speed_of(modes, N_WORDS);
 }
 
 #define ASSERT_SPEED(speed, rate, lanes)                                                           \
 	do {                                                                                       \
-		struct topo_speed speed_ = speed;                                                  \
+		struct host_speed speed_ = speed;                                                  \
 		ASSERT_EQ(speed_.mbps, rate);                                                      \
 		ASSERT_EQ(speed_.n_lanes, lanes);                                                  \
 	} while (0)
@@ -97,11 +97,11 @@ TEST(the_fastest_mode_counts_over_the_most_lanes_and_within_the_bitmap)
 	const uint32_t modes[N_WORDS] = {0, 1u << (50 - 32) | 1u << (52 - 32),
 					 1u << (66 - 64) | 1u << (80 - 64) | 1u << (85 - 64)};
 
-	ASSERT_SPEED(topo_speed_of(modes, 0), 0, 0);
-	ASSERT_SPEED(topo_speed_of(modes, 1), 0, 0);
-	ASSERT_SPEED(topo_speed_of(modes, 2), 50000, 1);
-	ASSERT_SPEED(topo_speed_of(modes, 3), 400000, 4);
-	ASSERT_SPEED(topo_speed_of((const uint32_t[]){0, 0, 1u << (66 - 64) | 1u << (80 - 64)}, 3),
+	ASSERT_SPEED(host_speed_of(modes, 0), 0, 0);
+	ASSERT_SPEED(host_speed_of(modes, 1), 0, 0);
+	ASSERT_SPEED(host_speed_of(modes, 2), 50000, 1);
+	ASSERT_SPEED(host_speed_of(modes, 3), 400000, 4);
+	ASSERT_SPEED(host_speed_of((const uint32_t[]){0, 0, 1u << (66 - 64) | 1u << (80 - 64)}, 3),
 		     200000, 4);
 }
 
@@ -141,14 +141,14 @@ static int answer(void *arg, const char *netdev, struct ethtool_link_settings *s
 	return 0;
 }
 
-static struct topo_nic ask(struct driver *driver, const char *netdev, uint64_t rate_mbps)
+static struct host_nic ask(struct driver *driver, const char *netdev, uint64_t rate_mbps)
 {
-	struct topo_nic nic = {
-		.fabric = TOPO_FABRIC_ETHERNET, .rate_mbps = rate_mbps, .n_lanes = 4};
+	struct host_nic nic = {
+		.fabric = HOST_FABRIC_ETHERNET, .rate_mbps = rate_mbps, .n_lanes = 4};
 
 	driver->n_asked = 0;
 	strcpy(nic.netdev, netdev);
-	topo_ask_speed(answer, driver, &nic);
+	host_ask_speed(answer, driver, &nic);
 	ASSERT_EQ(nic.rate_mbps, rate_mbps);
 	ASSERT_EQ(nic.n_lanes, 4);
 	return nic;
@@ -156,7 +156,7 @@ static struct topo_nic ask(struct driver *driver, const char *netdev, uint64_t r
 
 static void assert_unknown(struct driver *driver, const char *netdev, uint64_t rate_mbps)
 {
-	struct topo_nic nic = ask(driver, netdev, rate_mbps);
+	struct host_nic nic = ask(driver, netdev, rate_mbps);
 
 	ASSERT_EQ(nic.max_rate_mbps, 0);
 	ASSERT_EQ(nic.max_lanes, 0);
@@ -166,7 +166,7 @@ TEST(a_port_below_its_best_tells_what_it_supports)
 {
 	for (int n_words = 3; n_words <= INT8_MAX; n_words += 31) {
 		struct driver driver = {.n_words = n_words, .mode = 89, .now_mbps = 100000};
-		struct topo_nic nic = ask(&driver, "fast", 100000);
+		struct host_nic nic = ask(&driver, "fast", 100000);
 
 		ASSERT_EQ(driver.n_asked, 2);
 		ASSERT_EQ(nic.max_rate_mbps, 400000);
@@ -212,43 +212,43 @@ TEST(what_contradicts_itself_is_unknown)
 
 TEST(a_port_of_infiniband_below_its_class_is_capable_of_more)
 {
-	ASSERT_EQ(topo_ib_max_mbps(MASKS, HDR, 100000, 4), 200000);
-	ASSERT_EQ(topo_ib_max_mbps(MASKS, NDR, 200000, 4), 400000);
-	ASSERT_EQ(topo_ib_max_mbps(MASKS, XDR, 400000, 4), 800000);
-	ASSERT_EQ(topo_ib_max_mbps(MASKS, XDR, 50000, 1), 200000);
+	ASSERT_EQ(host_ib_max_mbps(MASKS, HDR, 100000, 4), 200000);
+	ASSERT_EQ(host_ib_max_mbps(MASKS, NDR, 200000, 4), 400000);
+	ASSERT_EQ(host_ib_max_mbps(MASKS, XDR, 400000, 4), 800000);
+	ASSERT_EQ(host_ib_max_mbps(MASKS, XDR, 50000, 1), 200000);
 	/* FDR or EDR: the slower of them is sure. */
-	ASSERT_EQ(topo_ib_max_mbps(EXTENDED, 0, 40000, 4), 56000);
-	ASSERT_EQ(topo_ib_max_mbps(MASKS, 0, 40000, 4), 56000);
+	ASSERT_EQ(host_ib_max_mbps(EXTENDED, 0, 40000, 4), 56000);
+	ASSERT_EQ(host_ib_max_mbps(MASKS, 0, 40000, 4), 56000);
 }
 
 TEST(a_port_of_infiniband_at_its_best_is_known_by_all_lanes)
 {
-	ASSERT_EQ(topo_ib_max_mbps(MASKS, HDR, 200000, 4), 200000);
-	ASSERT_EQ(topo_ib_max_mbps(MASKS, NDR | WIDTH_2X, 400000, 4), 400000);
-	ASSERT_EQ(topo_ib_max_mbps(MASKS, XDR | WIDTH_2X, 800000, 4), 800000);
+	ASSERT_EQ(host_ib_max_mbps(MASKS, HDR, 200000, 4), 200000);
+	ASSERT_EQ(host_ib_max_mbps(MASKS, NDR | WIDTH_2X, 400000, 4), 400000);
+	ASSERT_EQ(host_ib_max_mbps(MASKS, XDR | WIDTH_2X, 800000, 4), 800000);
 	/* Over less lanes of its class: who knows how many there are? */
-	ASSERT_EQ(topo_ib_max_mbps(MASKS, NDR | WIDTH_2X, 200000, 2), 0);
-	ASSERT_EQ(topo_ib_max_mbps(MASKS, HDR, 50000, 1), 0);
+	ASSERT_EQ(host_ib_max_mbps(MASKS, NDR | WIDTH_2X, 200000, 2), 0);
+	ASSERT_EQ(host_ib_max_mbps(MASKS, HDR, 50000, 1), 0);
 	/* Which may be EDR that runs as FDR. */
-	ASSERT_EQ(topo_ib_max_mbps(EXTENDED, 0, 56000, 4), 0);
-	ASSERT_EQ(topo_ib_max_mbps(EXTENDED, 0, 100000, 4), 0);
+	ASSERT_EQ(host_ib_max_mbps(EXTENDED, 0, 56000, 4), 0);
+	ASSERT_EQ(host_ib_max_mbps(EXTENDED, 0, 100000, 4), 0);
 }
 
 /* A card of NDR over two lanes that runs as HDR over four, one of HDR100 as EDR: they are as fast as ever. */
 TEST(a_port_that_may_have_its_best_over_two_lanes_is_not_called_slow)
 {
-	ASSERT_EQ(topo_ib_max_mbps(MASKS, NDR | WIDTH_2X, 200000, 4), 0);
-	ASSERT_EQ(topo_ib_max_mbps(MASKS, HDR | WIDTH_2X, 100000, 4), 0);
+	ASSERT_EQ(host_ib_max_mbps(MASKS, NDR | WIDTH_2X, 200000, 4), 0);
+	ASSERT_EQ(host_ib_max_mbps(MASKS, HDR | WIDTH_2X, 100000, 4), 0);
 	/* Less than that it is not meant to run. */
-	ASSERT_EQ(topo_ib_max_mbps(MASKS, NDR | WIDTH_2X, 100000, 4), 200000);
-	ASSERT_EQ(topo_ib_max_mbps(MASKS, HDR | WIDTH_2X, 56000, 4), 100000);
-	ASSERT_EQ(topo_ib_max_mbps(MASKS, NDR | WIDTH_2X, 100000, 2), 200000);
+	ASSERT_EQ(host_ib_max_mbps(MASKS, NDR | WIDTH_2X, 100000, 4), 200000);
+	ASSERT_EQ(host_ib_max_mbps(MASKS, HDR | WIDTH_2X, 56000, 4), 100000);
+	ASSERT_EQ(host_ib_max_mbps(MASKS, NDR | WIDTH_2X, 100000, 2), 200000);
 }
 
 TEST(masks_that_tell_no_class_leave_it_unknown)
 {
-	ASSERT_EQ(topo_ib_max_mbps(0, 0, 40000, 4), 0);
-	ASSERT_EQ(topo_ib_max_mbps(0, XDR, 40000, 4), 0); /* the second mask is not there */
-	ASSERT_EQ(topo_ib_max_mbps(EXTENDED, XDR, 100000, 4), 0);
-	ASSERT_EQ(topo_ib_max_mbps(MASKS, XDR, 0, 0), 0);
+	ASSERT_EQ(host_ib_max_mbps(0, 0, 40000, 4), 0);
+	ASSERT_EQ(host_ib_max_mbps(0, XDR, 40000, 4), 0); /* the second mask is not there */
+	ASSERT_EQ(host_ib_max_mbps(EXTENDED, XDR, 100000, 4), 0);
+	ASSERT_EQ(host_ib_max_mbps(MASKS, XDR, 0, 0), 0);
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reading a file of sysfs may make a driver ask its firmware: not for the control thread. Keeps nothing. */
-#include "daemon/topo/sysfs.h"
+#include "daemon/host/sysfs.h"
 
 #include <fcntl.h>
-#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-#include "daemon/topo/topo-private.h"
+#include "proto/base/cleanup.h"
 
 void sysfs_close_dir(DIR **dir)
 {
@@ -40,7 +40,7 @@ uint64_t sysfs_number(int at, const char *path, int base, uint64_t max)
 {
 	char text[SYSFS_TEXT_BYTES];
 
-	return sysfs_text(at, path, text) ? topo_number(text, base, max) : 0;
+	return sysfs_text(at, path, text) ? host_number(text, base, max) : 0;
 }
 
 bool sysfs_link(int at, const char *path, char target[SYSFS_PATH_BYTES])

@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A thread that looks at the host's RDMA devices, and tells when something has changed.
+ * A thread that scans the host's RDMA devices and reports changes.
  *
- * It looks again and again, because nobody tells it: the unit has neither netlink nor the host's network, and who waits for
- * a device's own events keeps it open, which holds up its removal with some drivers. What comes and goes between two looks
- * is not seen. What some backend drives is left alone.
+ * It polls, because the unit has neither netlink nor the host's network, and a process that waits for a device's own events
+ * keeps the device open, which with some drivers delays its removal. The thread misses a device that comes and goes between
+ * two looks. It leaves managed devices alone.
  *
- * The thread owns `last`; `news` changes hands under the lock. One that hangs in the kernel is abandoned and frees what it
- * uses when it returns.
+ * The thread owns `last`; `news` changes hands under the lock. A thread that hangs in the kernel is abandoned and frees what
+ * it uses when it returns.
  */
-#include "daemon/nic/proxy/proxy.h"
-
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -18,6 +16,7 @@
 #include <sys/eventfd.h>
 #include <time.h>
 
+#include "daemon/host/host.h"
 #include "proto/base/cleanup.h"
 #include "proto/base/nsec.h"
 #include "proto/base/thread.h"
@@ -25,21 +24,21 @@
 #define STACK_BYTES (256u << 10)
 #define END_NSEC (2 * NSEC_PER_SEC)
 
-struct nic_watch {
+struct host_watch {
 	char *sysfs;
 	uint64_t interval_nsec;
 	int event_fd;
 	pthread_t thread;
 	pthread_mutex_t lock; /* of what follows */
-	unsigned int n_driven;
-	struct nic_driven driven[NIC_SEEN_MAX];
+	unsigned int n_managed;
+	struct host_managed managed[HOST_LIST_MAX];
 	pthread_cond_t changed;
 	bool stop, ended, abandoned;
-	struct nic_seen_list *news; /* not taken yet */
-	struct nic_seen_list *last; /* the thread's own */
+	struct host_list *news; /* not taken yet */
+	struct host_list *last; /* the thread's own */
 };
 
-static struct nic_watch *watch_destroy(struct nic_watch *watch)
+static struct host_watch *watch_destroy(struct host_watch *watch)
 {
 	safe_close(watch->event_fd);
 	pthread_cond_destroy(&watch->changed);
@@ -53,79 +52,79 @@ static struct nic_watch *watch_destroy(struct nic_watch *watch)
 
 /* ---- one look ------------------------------------------------------------------------------------------------------- */
 
-static const struct nic_seen *find_last(const struct nic_watch *watch, const struct nic_seen *seen)
+static const struct host_nic *find_last(const struct host_watch *watch, const struct host_nic *nic)
 {
 	for (unsigned int i = 0; watch->last && i < watch->last->n; i++)
-		if (strcmp(watch->last->nics[i].name, seen->name) == 0)
+		if (strcmp(watch->last->nics[i].name, nic->name) == 0)
 			return &watch->last->nics[i];
 	return NULL;
 }
 
 /* The MTU follows the interface's, and is not there while the port is down. */
-static bool same_mtu(const struct nic_seen *a, const struct nic_seen *b)
+static bool same_mtu(const struct host_nic *a, const struct host_nic *b)
 {
-	return a->life == b->life && a->state == b->state && a->netdev_mtu_bytes == b->netdev_mtu_bytes;
+	return a->life == b->life && a->state == b->state && a->mtu_bytes == b->mtu_bytes;
 }
 
 /*
- * Without the device's own word: what an Ethernet interface leaves room for beside GRH, UDP, BTH, XRC and atomic headers and
- * the ICRC, as the kernel reckons (iboe_get_mtu, include/rdma/ib_addr.h).
+ * Where the device does not answer: the largest MTU that an Ethernet interface leaves room for beside GRH, UDP, BTH, XRC and
+ * atomic headers and the ICRC, as the kernel computes it (iboe_get_mtu, include/rdma/ib_addr.h).
  */
-static uint32_t mtu_beside_headers(const struct nic_seen *seen)
+static uint32_t mtu_beside_headers(const struct host_nic *nic)
 {
 	const uint32_t headers = 40 + 8 + 12 + 4 + 28 + 4;
 	uint32_t bytes = 4096;
 
-	if (seen->link != NIC_LINK_ETHERNET)
+	if (nic->fabric != HOST_FABRIC_ETHERNET)
 		return 0;
-	while (bytes >= 256 && bytes + headers > seen->netdev_mtu_bytes)
+	while (bytes >= 256 && bytes + headers > nic->mtu_bytes)
 		bytes /= 2;
 	return bytes >= 256 ? bytes : 0;
 }
 
-static uint32_t find_mtu(const struct nic_seen *seen)
+static uint32_t find_mtu(const struct host_nic *nic)
 {
-	uint32_t bytes = proxy_mtu_bytes(seen->name, seen->port);
+	uint32_t bytes = host_ask_mtu(HOST_VERBS, nic->name, nic->port);
 
-	return bytes ? bytes : mtu_beside_headers(seen);
+	return bytes ? bytes : mtu_beside_headers(nic);
 }
 
-static unsigned int copy_driven(struct nic_watch *watch, struct nic_driven driven[NIC_SEEN_MAX])
+static unsigned int copy_managed(struct host_watch *watch, struct host_managed managed[HOST_LIST_MAX])
 {
 	unsigned int n;
 
 	pthread_mutex_lock(&watch->lock);
-	n = watch->n_driven;
-	memcpy(driven, watch->driven, n * sizeof(*driven));
+	n = watch->n_managed;
+	memcpy(managed, watch->managed, n * sizeof(*managed));
 	pthread_mutex_unlock(&watch->lock);
 	return n;
 }
 
-static void look(struct nic_watch *watch, struct nic_seen_list *list)
+static void look(struct host_watch *watch, struct host_list *list)
 {
-	struct nic_driven driven[NIC_SEEN_MAX];
+	struct host_managed managed[HOST_LIST_MAX];
 
-	nic_seen_scan(watch->sysfs, driven, copy_driven(watch, driven), list);
+	host_scan(watch->sysfs, managed, copy_managed(watch, managed), list);
 	for (unsigned int i = 0; i < list->n; i++) {
-		struct nic_seen *seen = &list->nics[i];
-		const struct nic_seen *last = find_last(watch, seen);
+		struct host_nic *nic = &list->nics[i];
+		const struct host_nic *last = find_last(watch, nic);
 
-		seen->mtu_bytes = last && same_mtu(last, seen) ? last->mtu_bytes : find_mtu(seen);
+		nic->active_mtu_bytes = last && same_mtu(last, nic) ? last->active_mtu_bytes : find_mtu(nic);
 	}
 }
 
 /* ---- the thread ------------------------------------------------------------------------------------------------------ */
 
-/* Padding may differ where nothing else does: then the same is told twice, which says nothing new. */
-static bool is_news(const struct nic_watch *watch, const struct nic_seen_list *list)
+/* Where only padding differs the same is reported twice, which is harmless. */
+static bool is_news(const struct host_watch *watch, const struct host_list *list)
 {
 	return !watch->last ? list->n > 0 || list->n_left_out > 0 : memcmp(watch->last, list, sizeof(*list)) != 0;
 }
 
-/* For want of memory: the next look tells. */
-static void look_and_tell(struct nic_watch *watch)
+/* Without memory the next look reports. */
+static void look_and_tell(struct host_watch *watch)
 {
-	struct nic_seen_list *list = calloc(1, sizeof(*list)), *copy;
+	struct host_list *list = calloc(1, sizeof(*list)), *copy;
 
 	if (!list)
 		return;
@@ -146,7 +145,7 @@ static void look_and_tell(struct nic_watch *watch)
 }
 
 /* False: it is over. */
-static bool wait_for_turn(struct nic_watch *watch)
+static bool wait_for_turn(struct host_watch *watch)
 {
 	struct timespec until;
 	bool go_on;
@@ -164,7 +163,7 @@ static bool wait_for_turn(struct nic_watch *watch)
 
 static void *watch_run(void *arg)
 {
-	struct nic_watch *watch = arg;
+	struct host_watch *watch = arg;
 	bool abandoned;
 
 	do {
@@ -182,7 +181,7 @@ static void *watch_run(void *arg)
 
 /* ---- for the control thread ------------------------------------------------------------------------------------------ */
 
-static void init_locks(struct nic_watch *watch)
+static void init_locks(struct host_watch *watch)
 {
 	pthread_condattr_t attr;
 
@@ -193,17 +192,17 @@ static void init_locks(struct nic_watch *watch)
 	pthread_condattr_destroy(&attr);
 }
 
-void nic_watch_drive(struct nic_watch *watch, const struct nic_driven *driven)
+void host_watch_manage(struct host_watch *watch, const struct host_managed *managed)
 {
 	pthread_mutex_lock(&watch->lock);
-	if (watch->n_driven < NIC_SEEN_MAX)
-		watch->driven[watch->n_driven++] = *driven;
+	if (watch->n_managed < HOST_LIST_MAX)
+		watch->managed[watch->n_managed++] = *managed;
 	pthread_mutex_unlock(&watch->lock);
 }
 
-int nic_watch_new(const struct nic_watch_attr *attr, struct nic_watch **ret_watch)
+int host_watch_new(const struct host_watch_attr *attr, struct host_watch **ret_watch)
 {
-	struct nic_watch *watch = calloc(1, sizeof(*watch));
+	struct host_watch *watch = calloc(1, sizeof(*watch));
 	int r;
 
 	if (!watch)
@@ -212,8 +211,8 @@ int nic_watch_new(const struct nic_watch_attr *attr, struct nic_watch **ret_watc
 	watch->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	watch->interval_nsec = attr->interval_nsec;
 	watch->sysfs = strdup(attr->sysfs);
-	for (unsigned int i = 0; i < attr->n_driven; i++)
-		nic_watch_drive(watch, &attr->driven[i]);
+	for (unsigned int i = 0; i < attr->n_managed; i++)
+		host_watch_manage(watch, &attr->managed[i]);
 	r = watch->event_fd < 0 ? -EMFILE : !watch->sysfs ? -ENOMEM : 0;
 	if (r == 0)
 		r = thread_start(&watch->thread, STACK_BYTES, NULL, watch_run, watch);
@@ -226,7 +225,7 @@ int nic_watch_new(const struct nic_watch_attr *attr, struct nic_watch **ret_watc
 }
 
 /* True: the thread has ended, or is about to. */
-static bool watch_stop(struct nic_watch *watch)
+static bool watch_stop(struct host_watch *watch)
 {
 	struct timespec until;
 	bool ended;
@@ -247,7 +246,7 @@ static bool watch_stop(struct nic_watch *watch)
 	return ended;
 }
 
-struct nic_watch *nic_watch_free(struct nic_watch *watch)
+struct host_watch *host_watch_free(struct host_watch *watch)
 {
 	if (!watch || !watch_stop(watch))
 		return NULL;
@@ -255,14 +254,14 @@ struct nic_watch *nic_watch_free(struct nic_watch *watch)
 	return watch_destroy(watch);
 }
 
-int nic_watch_fd(const struct nic_watch *watch)
+int host_watch_fd(const struct host_watch *watch)
 {
 	return watch->event_fd;
 }
 
-struct nic_seen_list *nic_watch_take(struct nic_watch *watch)
+struct host_list *host_watch_take(struct host_watch *watch)
 {
-	struct nic_seen_list *news;
+	struct host_list *news;
 	eventfd_t n;
 
 	eventfd_read(watch->event_fd, &n);

@@ -4,15 +4,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/nic/nic.h"
+#include "daemon/host/host.h"
 #include "tests/lib/sysfs-tree.h"
 #include "tests/lib/test.h"
 
-static struct nic_seen_list list;
+static struct host_list list;
 
-static const struct nic_seen *scan_one(const struct sysfs_tree *tree)
+static const struct host_nic *scan_one(const struct sysfs_tree *tree)
 {
-	nic_seen_scan(tree->root, NULL, 0, &list);
+	host_scan(tree->root, NULL, 0, &list);
 	ASSERT_EQ(list.n, 1);
 	ASSERT_EQ(list.n_left_out, 0);
 	return &list.nics[0];
@@ -22,7 +22,7 @@ TEST(an_rxe_device_is_seen_with_all_that_the_kernel_tells)
 {
 	static const uint8_t link_local[16] = {0xfe, 0x80, [8] = 0x02, 0x50, 0x56, 0xff, 0xfe, 0x00, 0x00, 0x07};
 	static const uint8_t ipv4[16] = {[10] = 0xff, 0xff, 0x0a, 0x00, 0x00, 0x07};
-	const struct nic_seen *nic;
+	const struct host_nic *nic;
 	struct sysfs_tree tree;
 
 	sysfs_tree_init(&tree);
@@ -30,24 +30,24 @@ TEST(an_rxe_device_is_seen_with_all_that_the_kernel_tells)
 	nic = scan_one(&tree);
 	ASSERT_STREQ(nic->name, "rxe0");
 	ASSERT_STREQ(nic->driver, "rdma_rxe");
-	ASSERT_STREQ(nic->pci, "");
+	ASSERT_EQ(nic->pci, HOST_NO_PCI);
 	ASSERT_STREQ(nic->netdev, "veth0");
-	ASSERT_EQ(nic->guid, 0x025056fffe000007);
+	ASSERT_EQ(nic->node_guid, 0x025056fffe000007);
 	ASSERT_EQ(nic->port, 1);
-	ASSERT_EQ(nic->link, NIC_LINK_ETHERNET);
-	ASSERT_EQ(nic->state, NIC_PORT_ACTIVE);
+	ASSERT_EQ(nic->fabric, HOST_FABRIC_ETHERNET);
+	ASSERT_EQ(nic->state, HOST_STATE_ACTIVE);
 	ASSERT_EQ(nic->phys_state, 5);
 	ASSERT_EQ(nic->lid, 0);
 	ASSERT_EQ(nic->rate_mbps, 2500);
-	ASSERT_EQ(nic->netdev_mtu_bytes, 1500);
+	ASSERT_EQ(nic->mtu_bytes, 1500);
 	ASSERT_EQ(nic->n_gids, 2);
-	ASSERT_MEMEQ(nic->gids[0].gid, link_local, 16);
-	ASSERT_MEMEQ(nic->gids[1].gid, ipv4, 16);
+	ASSERT_MEMEQ(nic->gids[0].bytes, link_local, 16);
+	ASSERT_MEMEQ(nic->gids[1].bytes, ipv4, 16);
 	ASSERT_EQ(nic->gids[1].index, 1);
-	ASSERT_EQ(nic->gids[1].type, NIC_GID_ROCE_V2);
+	ASSERT_EQ(nic->gids[1].type, HOST_GID_ROCE_V2);
 	sysfs_tree_port(&tree, "rxe0", 1, false);
 	nic = scan_one(&tree);
-	ASSERT_EQ(nic->state, NIC_PORT_DOWN);
+	ASSERT_EQ(nic->state, HOST_STATE_DOWN);
 	ASSERT_EQ(nic->phys_state, 3);
 	sysfs_tree_deinit(&tree);
 }
@@ -95,22 +95,22 @@ TEST(ports_of_a_device_on_a_bus_have_names_driver_and_interface_of_their_own)
 
 	sysfs_tree_init(&tree);
 	add_hca(&tree);
-	nic_seen_scan(tree.root, NULL, 0, &list);
+	host_scan(tree.root, NULL, 0, &list);
 	ASSERT_EQ(list.n, 2);
 	for (unsigned int i = 0; i < 2; i++) {
-		const struct nic_seen *nic = &list.nics[i];
+		const struct host_nic *nic = &list.nics[i];
 
 		ASSERT_STREQ(nic->name, i ? "ibp59s0:2" : "ibp59s0:1");
 		ASSERT_STREQ(nic->netdev, i ? "ib1" : "ib0");
 		ASSERT_STREQ(nic->driver, "hfi9");
-		ASSERT_STREQ(nic->pci, "0000:3b:00.1");
-		ASSERT_EQ(nic->guid, 0xe41d2d0300000001);
+		ASSERT_EQ(nic->pci, 0x3b01);
+		ASSERT_EQ(nic->node_guid, 0xe41d2d0300000001);
 		ASSERT_EQ(nic->port, i + 1);
 		ASSERT_EQ(nic->lid, 0x11 + i);
-		ASSERT_EQ(nic->link, NIC_LINK_INFINIBAND);
-		ASSERT_EQ(nic->state, i ? NIC_PORT_DOWN : NIC_PORT_ACTIVE);
+		ASSERT_EQ(nic->fabric, HOST_FABRIC_INFINIBAND);
+		ASSERT_EQ(nic->state, i ? HOST_STATE_DOWN : HOST_STATE_ACTIVE);
 		ASSERT_EQ(nic->rate_mbps, 200000);
-		ASSERT_EQ(nic->gids[0].type, NIC_GID_IB);
+		ASSERT_EQ(nic->gids[0].type, HOST_GID_IB);
 	}
 	sysfs_tree_deinit(&tree);
 }
@@ -120,14 +120,14 @@ TEST(a_host_without_rdma_has_nothing_to_see)
 	struct sysfs_tree tree;
 
 	sysfs_tree_init(&tree);
-	ASSERT(!nic_watch_wanted(tree.root));
-	nic_seen_scan(tree.root, NULL, 0, &list);
+	ASSERT(!host_watch_wanted(tree.root));
+	host_scan(tree.root, NULL, 0, &list);
 	ASSERT_EQ(list.n, 0);
 	sysfs_tree_add_rxe(&tree, "rxe0", "veth0", 1);
-	ASSERT(nic_watch_wanted(tree.root));
+	ASSERT(host_watch_wanted(tree.root));
 	sysfs_tree_delete(&tree, "rxe0");
-	ASSERT(nic_watch_wanted(tree.root));
-	nic_seen_scan(tree.root, NULL, 0, &list);
+	ASSERT(host_watch_wanted(tree.root));
+	host_scan(tree.root, NULL, 0, &list);
 	ASSERT_EQ(list.n, 0);
 	sysfs_tree_deinit(&tree);
 }
@@ -165,12 +165,12 @@ TEST(what_is_not_of_the_form_is_not_known_and_harms_nothing_else)
 		snprintf(path, sizeof(path), "class/infiniband/rxe0/%s", files[i]);
 		read_tree(&tree, path, right);
 		for (size_t k = 0; k < sizeof(texts) / sizeof(texts[0]); k++) {
-			const struct nic_seen *nic;
+			const struct host_nic *nic;
 
 			sysfs_tree_put(&tree, path, "%s", texts[k]);
 			nic = scan_one(&tree);
 			ASSERT_STREQ(nic->name, "rxe0");
-			ASSERT(nic->state == NIC_PORT_ACTIVE || i == 3);
+			ASSERT(nic->state == HOST_STATE_ACTIVE || i == 3);
 			ASSERT(nic->rate_mbps == 2500 || (i == 7 && nic->rate_mbps == 0));
 			ASSERT(nic->n_gids == 2 || (i == 8 && nic->n_gids == 1));
 			ASSERT_STREQ(nic->netdev, "veth0");
@@ -190,7 +190,7 @@ TEST(names_that_cannot_be_printed_or_are_too_long_are_left_out_and_counted)
 	sysfs_tree_add_rxe(&tree, "bad\x1b[31m", "veth1", 2);
 	sysfs_tree_add_rxe(&tree, "thirty-two-bytes-with-its-ending", "veth2", 3);
 	sysfs_tree_put(&tree, "class/infiniband/file", "no device\n");
-	nic_seen_scan(tree.root, NULL, 0, &list);
+	host_scan(tree.root, NULL, 0, &list);
 	ASSERT_EQ(list.n, 1);
 	ASSERT_STREQ(list.nics[0].name, "good");
 	ASSERT_EQ(list.n_left_out, 2);
@@ -208,15 +208,15 @@ TEST(more_ports_and_gids_than_there_is_room_for_are_left_out)
 		snprintf(path, sizeof(path), "class/infiniband/rxe0/ports/%u/state", i);
 		sysfs_tree_put(&tree, path, "4: ACTIVE\n");
 	}
-	for (unsigned int i = 0; i < 40; i++) {
+	for (unsigned int i = 0; i < 80; i++) {
 		snprintf(path, sizeof(path), "class/infiniband/rxe0/ports/1/gids/%u", i);
 		sysfs_tree_put(&tree, path, "fe80:0000:0000:0000:0000:0000:0000:%04x\n", i + 1);
 	}
-	nic_seen_scan(tree.root, NULL, 0, &list);
-	ASSERT_EQ(list.n, NIC_SEEN_MAX);
+	host_scan(tree.root, NULL, 0, &list);
+	ASSERT_EQ(list.n, HOST_LIST_MAX);
 	ASSERT_EQ(list.n_left_out, 16);
 	ASSERT_STREQ(list.nics[0].name, "rxe0:1");
-	ASSERT_EQ(list.nics[0].n_gids, NIC_SEEN_GIDS);
+	ASSERT_EQ(list.nics[0].n_gids, HOST_MAX_GIDS);
 	ASSERT_STREQ(list.nics[63].name, "rxe0:64");
 	sysfs_tree_deinit(&tree);
 }
@@ -224,7 +224,7 @@ TEST(more_ports_and_gids_than_there_is_room_for_are_left_out)
 /* A table with holes: what lies behind them is found, and the number is the kernel's. */
 TEST(free_places_between_gids_are_passed_over)
 {
-	const struct nic_seen *nic;
+	const struct host_nic *nic;
 	struct sysfs_tree tree;
 
 	sysfs_tree_init(&tree);
@@ -233,6 +233,6 @@ TEST(free_places_between_gids_are_passed_over)
 	nic = scan_one(&tree);
 	ASSERT_EQ(nic->n_gids, 3);
 	ASSERT_EQ(nic->gids[2].index, 9);
-	ASSERT_EQ(nic->gids[2].type, NIC_GID_UNKNOWN);
+	ASSERT_EQ(nic->gids[2].type, HOST_GID_UNKNOWN);
 	sysfs_tree_deinit(&tree);
 }

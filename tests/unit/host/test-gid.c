@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "daemon/nic/mlx5/mlx5-gid.h"
+#include "daemon/host/host.h"
 #include "tests/lib/sysfs-tree.h"
 #include "tests/lib/test.h"
 
@@ -12,12 +12,12 @@
 #define GLOBAL {0x20, 0x01, 0x0d, 0xb8, [15] = 1}
 #define UNIQUE {0xfd, 0x00, [15] = 1}
 
-static int choose(const struct mlx5_gid *gids, size_t n)
+static int choose(const struct host_gid_row *gids, size_t n)
 {
-	return mlx5_gid_choose(gids, n, 1, true);
+	return host_gid_choose(gids, n, 1, true);
 }
 
-#define CHOOSE(...) choose((const struct mlx5_gid[]){__VA_ARGS__}, sizeof((struct mlx5_gid[]){__VA_ARGS__}) / sizeof(struct mlx5_gid))
+#define CHOOSE(...) choose((const struct host_gid_row[]){__VA_ARGS__}, sizeof((struct host_gid_row[]){__VA_ARGS__}) / sizeof(struct host_gid_row))
 #define V2 .port = 1, .is_roce_v2 = true
 
 TEST(what_passes_routers_comes_before_what_does_not)
@@ -52,7 +52,7 @@ TEST(an_address_that_reaches_nobody_is_no_choice)
 TEST(the_index_plays_no_part)
 {
 	for (uint32_t index = 0; index < 256; index++) {
-		const struct mlx5_gid gids[] = {{V2, .index = 255 - index, .bytes = LOCAL}, {V2, .index = index, .bytes = IPV4(10, 0, 0, 1)}};
+		const struct host_gid_row gids[] = {{V2, .index = 255 - index, .bytes = LOCAL}, {V2, .index = index, .bytes = IPV4(10, 0, 0, 1)}};
 
 		ASSERT_EQ(choose(gids, 2), 1);
 	}
@@ -74,20 +74,20 @@ TEST(the_ports_own_interface_that_is_up_is_preferred)
 
 TEST(infiniband_takes_the_first_of_its_port)
 {
-	const struct mlx5_gid gids[] = {{.port = 2, .bytes = LOCAL}, {.port = 1, .bytes = LOCAL}, {.port = 1, .bytes = GLOBAL}};
+	const struct host_gid_row gids[] = {{.port = 2, .bytes = LOCAL}, {.port = 1, .bytes = LOCAL}, {.port = 1, .bytes = GLOBAL}};
 
-	ASSERT_EQ(mlx5_gid_choose(gids, 3, 1, false), 1);
-	ASSERT_EQ(mlx5_gid_choose(gids, 3, 3, false), -ENOENT);
+	ASSERT_EQ(host_gid_choose(gids, 3, 1, false), 1);
+	ASSERT_EQ(host_gid_choose(gids, 3, 3, false), -ENOENT);
 }
 
-static struct mlx5_gid look(const struct sysfs_tree *tree, uint32_t index)
+static struct host_gid_row look(const struct sysfs_tree *tree, uint32_t index)
 {
-	struct mlx5_gid gid = {V2, .index = index};
+	struct host_gid_row gid = {V2, .index = index};
 	char nic[128], net[128];
 
 	snprintf(nic, sizeof(nic), "%s/mlx5_0", tree->root);
 	snprintf(net, sizeof(net), "%s/net", tree->root);
-	mlx5_gid_look(nic, net, &gid);
+	host_gid_look(nic, net, &gid);
 	return gid;
 }
 

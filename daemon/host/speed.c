@@ -6,7 +6,7 @@
  * Numbers of link modes are the kernel's, of enum ethtool_link_mode_bit_indices; written as numbers, since the newer ones are
  * not in every <linux/ethtool.h>. Drivers may ask firmware: not for the control thread. Keeps nothing.
  */
-#include "daemon/topo/speed.h"
+#include "daemon/host/speed.h"
 
 #include <errno.h>
 #include <linux/sockios.h>
@@ -16,6 +16,8 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
+#include "proto/base/cleanup.h"
+
 #define MAX_WORDS INT8_MAX /* of one bitmap; an answer has three */
 #define N_BITMAPS 3
 #define WORD_BITS 32
@@ -24,7 +26,7 @@
 /* clang-format off */
 static const struct {
 	unsigned int first, last;
-	struct topo_speed speed;
+	struct host_speed speed;
 } link_modes[] = {
 	{4, 5, {1000, 1}}, /* T */
 	{17, 17, {1000, 1}}, /* KX */
@@ -68,12 +70,12 @@ static bool has_any(const uint32_t *modes, unsigned int n_words, unsigned int fi
 	return false;
 }
 
-struct topo_speed topo_speed_of(const uint32_t *modes, unsigned int n_words)
+struct host_speed host_speed_of(const uint32_t *modes, unsigned int n_words)
 {
-	struct topo_speed best = {0};
+	struct host_speed best = {0};
 
 	for (unsigned int i = 0; i < sizeof(link_modes) / sizeof(link_modes[0]); i++) {
-		struct topo_speed speed = link_modes[i].speed;
+		struct host_speed speed = link_modes[i].speed;
 
 		if (!has_any(modes, n_words, link_modes[i].first, link_modes[i].last))
 			continue;
@@ -96,7 +98,7 @@ static bool is_contradicted(uint32_t now_mbps, uint32_t max_mbps, uint64_t rate_
 }
 
 /* The first answer has but the size of a bitmap, negative; asked with it, the second has the bitmaps. */
-static bool ask_modes(topo_ask_speed_fn *ask, void *arg, const char *netdev,
+static bool ask_modes(host_ask_speed_fn *ask, void *arg, const char *netdev,
 		      struct ethtool_link_settings *settings)
 {
 	int n_words;
@@ -113,15 +115,15 @@ static bool ask_modes(topo_ask_speed_fn *ask, void *arg, const char *netdev,
 	return ask(arg, netdev, settings) == 0 && settings->link_mode_masks_nwords == n_words;
 }
 
-void topo_ask_speed(topo_ask_speed_fn *ask, void *arg, struct topo_nic *nic)
+void host_ask_speed(host_ask_speed_fn *ask, void *arg, struct host_nic *nic)
 {
 	_cleanup_free_ struct ethtool_link_settings *settings =
 		calloc(1, sizeof(*settings) + N_BITMAPS * MAX_WORDS * sizeof(uint32_t));
-	struct topo_speed max;
+	struct host_speed max;
 
 	if (!settings || !ask_modes(ask, arg, nic->netdev, settings))
 		return;
-	max = topo_speed_of(settings->link_mode_masks,
+	max = host_speed_of(settings->link_mode_masks,
 			    (unsigned int)settings->link_mode_masks_nwords);
 	if (!max.mbps || is_contradicted(settings->speed, max.mbps, nic->rate_mbps))
 		return;
@@ -163,7 +165,7 @@ static uint32_t class_mbps(uint32_t cap_mask, uint32_t cap_mask2, bool *ret_is_e
  * Widths are not told but that of two lanes, and cards there are that have their best class over two lanes alone, and what is
  * slower over four: an NDR one that runs as HDR then has lost nothing.
  */
-uint64_t topo_ib_max_mbps(uint32_t cap_mask, uint32_t cap_mask2, uint64_t rate_mbps,
+uint64_t host_ib_max_mbps(uint32_t cap_mask, uint32_t cap_mask2, uint64_t rate_mbps,
 			  uint32_t n_lanes)
 {
 	bool is_exact, is_best, is_2x = cap_mask & HAS_CAP_MASK2 && cap_mask2 & HAS_WIDTH_2X;
@@ -190,12 +192,11 @@ static int ask_kernel(void *arg, const char *netdev, struct ethtool_link_setting
 }
 
 /* Sockets of every family pass this on to the interface. */
-void topo_read_speeds(struct topo_builder *builder)
+void host_ask_speeds(struct host_nic *const *nics, unsigned int n)
 {
 	_cleanup_close_ int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	struct topo *topo = builder->topo;
 
-	for (unsigned int i = 0; fd >= 0 && i < topo->n_nics; i++)
-		if (topo->nics[i].fabric == TOPO_FABRIC_ETHERNET)
-			topo_ask_speed(ask_kernel, &fd, &topo->nics[i]);
+	for (unsigned int i = 0; fd >= 0 && i < n; i++)
+		if (nics[i]->fabric == HOST_FABRIC_ETHERNET)
+			host_ask_speed(ask_kernel, &fd, nics[i]);
 }

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What sysfs does not say of NICs: MTUs of ports by libibverbs, and by libmlx5 what GPUs need of a ConnectX, and how fast its
- * ports of InfiniBand could be.
+ * What sysfs lacks about NICs: MTUs of ports by libibverbs; by libmlx5 what GPUs need of a ConnectX, and how fast its
+ * InfiniBand ports can be.
  *
- * Both libraries are loaded when they are asked for, so who links this needs neither. Declarations are our own: what is used here is exported,
- * and fixed by versions of symbols since 2020. Each device is opened, asked and closed; nothing stays but the code. A question that is not answered
- * leaves its field unknown: "no" is only what the kernel or the firmware said. NICs that sysfs did not show are left out. Firmware
- * takes its time: not for the control thread.
+ * Loads both libraries for the question, so that no program here links them. The declarations are our own, of exported
+ * functions whose versions have been fixed since 2020. Each device is opened, asked and closed at once: with some drivers
+ * `rdma link delete` waits until nobody has the device open. A question without an answer leaves its field unknown: "no" is
+ * only what the kernel or the firmware said. Firmware takes its time: not for the control thread.
  */
 #include <dlfcn.h>
 #include <errno.h>
 #include <string.h>
 
-#include "daemon/topo/speed.h"
-#include "daemon/topo/topo-private.h"
+#include "daemon/host/host.h"
+#include "daemon/host/speed.h"
 
-/* libmlx5 tells libibverbs of itself when it is loaded, and takes nothing back: neither may leave before the process does. */
+/* libmlx5 registers itself with libibverbs and never unregisters: both stay loaded until the process ends. */
 #define KEEP (RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE)
 
 #define PORT_ATTR_BYTES 256 /* more than any version writes */
@@ -147,12 +147,12 @@ static bool query(const struct verbs *verbs, struct ibv_context *context, unsign
 	return verbs->command(context, in, sizeof(in), out, QUERY_OUT_BYTES) == 0 && out[0] == 0;
 }
 
-static enum topo_known known(bool is_so)
+static enum host_known known(bool is_so)
 {
-	return is_so ? TOPO_YES : TOPO_NO;
+	return is_so ? HOST_YES : HOST_NO;
 }
 
-static void ask_firmware(const struct verbs *verbs, struct ibv_context *context, struct topo_nic *like)
+static void ask_firmware(const struct verbs *verbs, struct ibv_context *context, struct host_nic *like)
 {
 	uint8_t out[QUERY_OUT_BYTES];
 
@@ -160,45 +160,50 @@ static void ask_firmware(const struct verbs *verbs, struct ibv_context *context,
 		return;
 	like->has_blueflame = known(bit(out, CAP_BF));
 	if (!bit(out, CAP_ATOMIC))
-		like->has_masked_atomics = TOPO_NO;
+		like->has_masked_atomics = HOST_NO;
 	else if (query(verbs, context, TYPE_ATOMIC, out))
 		like->has_masked_atomics = known((half_word(out, ATOMIC_OPERATIONS) & MASKED_CS_FA) == MASKED_CS_FA &&
 						 (half_word(out, ATOMIC_SIZE_QP) & SIZES_4_8) == SIZES_4_8);
 }
 
-static bool has_many_ports(const struct topo *topo, const char *name)
+/* The NICs that were asked for. */
+struct asked {
+	struct host_nic *const *nics;
+	unsigned int n;
+};
+
+static unsigned int count_ports(const struct asked *asked, const char *name)
 {
 	unsigned int n = 0;
 
-	for (unsigned int i = 0; i < topo->n_nics; i++)
-		n += strcmp(topo->nics[i].name, name) == 0;
-	return n > 1;
+	for (unsigned int i = 0; i < asked->n; i++)
+		n += strcmp(asked->nics[i]->name, name) == 0;
+	return n;
 }
 
-/* The number of a port is of devices with several alone. */
-static void ask_class(const struct verbs *verbs, struct ibv_context *context,
-		      const struct topo *topo, struct topo_nic *nic)
+/* Only devices with several ports take the number of one. */
+static void ask_class(const struct verbs *verbs, struct ibv_context *context, bool is_one_of_several, struct host_nic *nic)
 {
 	uint8_t in[QUERY_IN_BYTES] = {QUERY_VPORT >> 8, QUERY_VPORT & 0xff};
 	uint8_t out[VPORT_OUT_BYTES] = {0};
 
-	if (has_many_ports(topo, nic->name))
+	if (is_one_of_several)
 		in[9] = (uint8_t)(nic->port & 0xf);
 	if (verbs->command(context, in, sizeof(in), out, sizeof(out)) != 0 || out[0])
 		return;
-	nic->max_rate_mbps = topo_ib_max_mbps(word(out, VPORT_CAP_MASK), word(out, VPORT_CAP_MASK2),
+	nic->max_rate_mbps = host_ib_max_mbps(word(out, VPORT_CAP_MASK), word(out, VPORT_CAP_MASK2),
 					      nic->rate_mbps, nic->n_lanes);
 }
 
 /* No memory has this descriptor: a kernel that has dmabufs says so, others do not get as far. */
-static enum topo_known ask_dmabuf(const struct verbs *verbs, struct ibv_context *context)
+static enum host_known ask_dmabuf(const struct verbs *verbs, struct ibv_context *context)
 {
 	struct ibv_pd *pd = verbs->reg_dmabuf ? verbs->alloc_pd(context) : NULL;
 	struct ibv_mr *mr;
 	int err;
 
 	if (!pd)
-		return TOPO_NOT_KNOWN;
+		return HOST_NOT_KNOWN;
 	errno = 0;
 	mr = verbs->reg_dmabuf(pd, 0, PAGE_BYTES, 0, -1, ACCESS_LOCAL_WRITE);
 	err = errno;
@@ -206,14 +211,14 @@ static enum topo_known ask_dmabuf(const struct verbs *verbs, struct ibv_context 
 		verbs->dereg(mr);
 	verbs->dealloc_pd(pd);
 	if (mr || err == EBADF)
-		return TOPO_YES;
-	return err == EOPNOTSUPP || err == EPROTONOSUPPORT || err == ENOSYS ? TOPO_NO : TOPO_NOT_KNOWN;
+		return HOST_YES;
+	return err == EOPNOTSUPP || err == EPROTONOSUPPORT || err == ENOSYS ? HOST_NO : HOST_NOT_KNOWN;
 }
 
 /* ---- devices ------------------------------------------------------------------------------------------------------- */
 
 /* With firmware commands where it has them. NULL: nobody may, or nothing answers. */
-static struct ibv_context *open_device(const struct verbs *verbs, struct ibv_device *device, struct topo_nic *like)
+static struct ibv_context *open_device(const struct verbs *verbs, struct ibv_device *device, struct host_nic *like)
 {
 	struct context_attr attr = {.flags = CONTEXT_DEVX};
 	struct ibv_context *context;
@@ -221,18 +226,18 @@ static struct ibv_context *open_device(const struct verbs *verbs, struct ibv_dev
 	if (!verbs->mlx5_library)
 		return verbs->open(device);
 	if (!verbs->is_mlx5(device)) {
-		like->has_devx = like->has_blueflame = TOPO_NO;
+		like->has_devx = like->has_blueflame = HOST_NO;
 		return verbs->open(device);
 	}
 	errno = 0;
 	context = verbs->open_mlx5(device, &attr);
 	if (context) {
-		like->has_devx = TOPO_YES;
+		like->has_devx = HOST_YES;
 		ask_firmware(verbs, context, like);
 		return context;
 	}
 	if (errno == EOPNOTSUPP)
-		like->has_devx = TOPO_NO;
+		like->has_devx = HOST_NO;
 	return verbs->open(device);
 }
 
@@ -242,7 +247,7 @@ static uint32_t mtu_bytes(uint32_t code)
 }
 
 /* The first words are the state of the port, its greatest MTU and the present one. */
-static void ask_port(const struct verbs *verbs, struct ibv_context *context, struct topo_nic *nic)
+static void ask_port(const struct verbs *verbs, struct ibv_context *context, struct host_nic *nic)
 {
 	uint32_t attr[PORT_ATTR_BYTES / sizeof(uint32_t)] = {0};
 
@@ -252,15 +257,16 @@ static void ask_port(const struct verbs *verbs, struct ibv_context *context, str
 	nic->active_mtu_bytes = mtu_bytes(attr[2]);
 }
 
-static void ask_device(const struct verbs *verbs, struct topo *topo, struct ibv_device *device, const char *name)
+static void ask_device(const struct verbs *verbs, const struct asked *asked, struct ibv_device *device, const char *name)
 {
-	struct topo_nic like = {.has_devx = TOPO_NOT_KNOWN};
+	struct host_nic like = {.has_devx = HOST_NOT_KNOWN};
 	struct ibv_context *context = open_device(verbs, device, &like);
+	bool is_one_of_several = count_ports(asked, name) > 1;
 
 	if (context)
 		like.has_dmabuf = ask_dmabuf(verbs, context);
-	for (unsigned int i = 0; i < topo->n_nics; i++) {
-		struct topo_nic *nic = &topo->nics[i];
+	for (unsigned int i = 0; i < asked->n; i++) {
+		struct host_nic *nic = asked->nics[i];
 
 		if (strcmp(nic->name, name))
 			continue;
@@ -270,42 +276,58 @@ static void ask_device(const struct verbs *verbs, struct topo *topo, struct ibv_
 		nic->has_dmabuf = like.has_dmabuf;
 		if (context)
 			ask_port(verbs, context, nic);
-		if (like.has_devx == TOPO_YES && nic->fabric == TOPO_FABRIC_INFINIBAND)
-			ask_class(verbs, context, topo, nic);
+		if (like.has_devx == HOST_YES && nic->fabric == HOST_FABRIC_INFINIBAND)
+			ask_class(verbs, context, is_one_of_several, nic);
 	}
 	if (context)
 		verbs->close(context);
 }
 
-static bool is_wanted(const struct topo *topo, const char *name)
+void host_ask_verbs(const char *verbs_name, const char *mlx5_name, struct host_nic *const *nics, unsigned int n)
 {
-	for (unsigned int i = 0; i < topo->n_nics; i++)
-		if (name && strcmp(topo->nics[i].name, name) == 0)
-			return true;
-	return false;
-}
-
-static void ask_all(const struct verbs *verbs, struct topo *topo)
-{
+	const struct asked asked = {nics, n};
 	struct ibv_device **devices;
-	int n = 0;
+	struct verbs verbs = {0};
+	int n_devices = 0;
 
-	devices = verbs->list(&n);
-	for (int i = 0; devices && i < n; i++) {
-		const char *name = verbs->name(devices[i]);
+	devices = open_libraries(&verbs, verbs_name, mlx5_name) ? verbs.list(&n_devices) : NULL;
+	for (int i = 0; devices && i < n_devices; i++) {
+		const char *name = verbs.name(devices[i]);
 
-		if (is_wanted(topo, name))
-			ask_device(verbs, topo, devices[i], name);
+		if (name && count_ports(&asked, name))
+			ask_device(&verbs, &asked, devices[i], name);
 	}
 	if (devices)
-		verbs->free_list(devices);
+		verbs.free_list(devices);
+	close_libraries(&verbs);
 }
 
-void topo_read_verbs(struct topo_builder *builder, const char *verbs_name, const char *mlx5_name)
+/* "bnxt_re0:2" is a port of bnxt_re0. */
+static bool is_of_device(const char *name, const char *device)
 {
-	struct verbs verbs = {0};
+	size_t n = device ? strlen(device) : 0;
 
-	if (open_libraries(&verbs, verbs_name, mlx5_name))
-		ask_all(&verbs, builder->topo);
+	return n && strncmp(name, device, n) == 0 && (name[n] == 0 || name[n] == ':');
+}
+
+uint32_t host_ask_mtu(const char *verbs_name, const char *name, unsigned int port)
+{
+	struct host_nic nic = {.port = port};
+	struct ibv_context *context = NULL;
+	struct ibv_device **devices;
+	struct verbs verbs = {0};
+	int n = 0;
+
+	devices = open_libraries(&verbs, verbs_name, NULL) ? verbs.list(&n) : NULL;
+	for (int i = 0; devices && i < n && !context; i++)
+		if (is_of_device(name, verbs.name(devices[i])))
+			context = verbs.open(devices[i]);
+	if (context) {
+		ask_port(&verbs, context, &nic);
+		verbs.close(context);
+	}
+	if (devices)
+		verbs.free_list(devices);
 	close_libraries(&verbs);
+	return nic.active_mtu_bytes;
 }

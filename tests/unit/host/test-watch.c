@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/nic/nic.h"
+#include "daemon/host/host.h"
 #include "proto/base/nsec.h"
 #include "tests/lib/sysfs-tree.h"
 #include "tests/lib/test.h"
@@ -13,8 +13,8 @@
 
 struct scene {
 	struct sysfs_tree tree;
-	struct nic_watch *watch;
-	struct nic_seen_list *list; /* the last one */
+	struct host_watch *watch;
+	struct host_list *list; /* the last one */
 };
 
 static void scene_init(struct scene *s)
@@ -23,33 +23,33 @@ static void scene_init(struct scene *s)
 	sysfs_tree_init(&s->tree);
 }
 
-static void scene_watch(struct scene *s, const struct nic_driven *driven, unsigned int n)
+static void scene_watch(struct scene *s, const struct host_managed *driven, unsigned int n)
 {
-	const struct nic_watch_attr attr = {
-		.sysfs = s->tree.root, .interval_nsec = 5 * NSEC_PER_MSEC, .n_driven = n, .driven = driven};
+	const struct host_watch_attr attr = {
+		.sysfs = s->tree.root, .interval_nsec = 5 * NSEC_PER_MSEC, .n_managed = n, .managed = driven};
 
-	ASSERT_OK(nic_watch_new(&attr, &s->watch));
+	ASSERT_OK(host_watch_new(&attr, &s->watch));
 }
 
 static void scene_deinit(struct scene *s)
 {
-	nic_watch_free(s->watch);
+	host_watch_free(s->watch);
 	free(s->list);
 	sysfs_tree_deinit(&s->tree);
 }
 
 /* Skips reports until they show this: n NICs, and the first one's name, state and number of GIDs. */
-static void wait_for(struct scene *s, unsigned int n, const char *first, enum nic_port_state state, unsigned int n_gids)
+static void wait_for(struct scene *s, unsigned int n, const char *first, enum host_state state, unsigned int n_gids)
 {
 	uint64_t end = nsec_now() + LIMIT_MSEC * NSEC_PER_MSEC;
 
 	while (nsec_now() < end) {
-		struct pollfd poll_fd = {.fd = nic_watch_fd(s->watch), .events = POLLIN};
-		struct nic_seen_list *news;
+		struct pollfd poll_fd = {.fd = host_watch_fd(s->watch), .events = POLLIN};
+		struct host_list *news;
 
 		if (poll(&poll_fd, 1, LIMIT_MSEC) != 1)
 			break;
-		news = nic_watch_take(s->watch);
+		news = host_watch_take(s->watch);
 		if (!news)
 			continue;
 		free(s->list);
@@ -69,33 +69,33 @@ TEST(what_comes_goes_and_changes_is_told)
 	scene_init(&s);
 	sysfs_tree_add_rxe(&s.tree, "rxe1", "veth1", 1);
 	scene_watch(&s, NULL, 0);
-	wait_for(&s, 1, "rxe1", NIC_PORT_ACTIVE, 2);
+	wait_for(&s, 1, "rxe1", HOST_STATE_ACTIVE, 2);
 	life = s.list->nics[0].life;
 	sysfs_tree_port(&s.tree, "rxe1", 1, false);
-	wait_for(&s, 1, "rxe1", NIC_PORT_DOWN, 2);
+	wait_for(&s, 1, "rxe1", HOST_STATE_DOWN, 2);
 	sysfs_tree_put(&s.tree, "class/infiniband/rxe1/ports/1/gids/5", "fd00:0000:0000:0000:0000:0000:0000:0005\n");
-	wait_for(&s, 1, "rxe1", NIC_PORT_DOWN, 3);
+	wait_for(&s, 1, "rxe1", HOST_STATE_DOWN, 3);
 	sysfs_tree_add_rxe(&s.tree, "rxe0", "veth0", 2);
-	wait_for(&s, 2, "rxe0", NIC_PORT_ACTIVE, 2);
+	wait_for(&s, 2, "rxe0", HOST_STATE_ACTIVE, 2);
 	ASSERT_EQ(s.list->nics[1].life, life);
 	sysfs_tree_delete(&s.tree, "rxe0");
-	wait_for(&s, 1, "rxe1", NIC_PORT_DOWN, 3);
+	wait_for(&s, 1, "rxe1", HOST_STATE_DOWN, 3);
 	/* The tree keeps the former one, so that it is another. */
 	sysfs_tree_delete(&s.tree, "rxe1");
 	sysfs_tree_add_rxe(&s.tree, "rxe1", "veth1", 1);
-	wait_for(&s, 1, "rxe1", NIC_PORT_ACTIVE, 2);
+	wait_for(&s, 1, "rxe1", HOST_STATE_ACTIVE, 2);
 	ASSERT_NE(s.list->nics[0].life, life);
 	sysfs_tree_delete(&s.tree, "rxe1");
-	wait_for(&s, 0, "", NIC_PORT_DOWN, 0);
+	wait_for(&s, 0, "", HOST_STATE_DOWN, 0);
 	scene_deinit(&s);
 }
 
 /* By name; or, when it returned under another one, by what it is. */
 TEST(what_a_backend_drives_is_not_seen_a_second_time)
 {
-	const struct nic_driven driven[] = {{.name = "drv0", .port = 1},
-					    {.name = "mlx5_0", .guid = 0x025056fffe000002, .port = 1},
-					    {.name = "mlx5_1:2", .guid = 0x025056fffe000003, .port = 2}};
+	const struct host_managed driven[] = {{.name = "drv0", .port = 1},
+					    {.name = "mlx5_0", .node_guid = 0x025056fffe000002, .port = 1},
+					    {.name = "mlx5_1:2", .node_guid = 0x025056fffe000003, .port = 2}};
 	struct scene s;
 
 	scene_init(&s);
@@ -104,9 +104,9 @@ TEST(what_a_backend_drives_is_not_seen_a_second_time)
 	sysfs_tree_add_rxe(&s.tree, "roce2", "veth2", 3);
 	scene_watch(&s, driven, 3);
 	/* The other port of the third is driven, not this one. */
-	wait_for(&s, 1, "roce2", NIC_PORT_ACTIVE, 2);
+	wait_for(&s, 1, "roce2", HOST_STATE_ACTIVE, 2);
 	sysfs_tree_add_rxe(&s.tree, "zzz", "veth3", 4);
-	wait_for(&s, 2, "roce2", NIC_PORT_ACTIVE, 2);
+	wait_for(&s, 2, "roce2", HOST_STATE_ACTIVE, 2);
 	ASSERT_STREQ(s.list->nics[1].name, "zzz");
 	scene_deinit(&s);
 }
@@ -114,17 +114,17 @@ TEST(what_a_backend_drives_is_not_seen_a_second_time)
 /* Another device has the name of one that a backend had, by its GUID: it is seen. */
 TEST(what_a_backend_takes_later_is_not_seen_any_more)
 {
-	const struct nic_driven driven[] = {{.name = "drv0", .guid = 7, .port = 1}};
-	const struct nic_driven later = {.name = "roce1", .guid = 0x025056fffe000002, .port = 1};
+	const struct host_managed driven[] = {{.name = "drv0", .node_guid = 7, .port = 1}};
+	const struct host_managed later = {.name = "roce1", .node_guid = 0x025056fffe000002, .port = 1};
 	struct scene s;
 
 	scene_init(&s);
 	sysfs_tree_add_rxe(&s.tree, "drv0", "veth0", 1);
 	sysfs_tree_add_rxe(&s.tree, "roce1", "veth1", 2);
 	scene_watch(&s, driven, 1);
-	wait_for(&s, 2, "drv0", NIC_PORT_ACTIVE, 2);
-	nic_watch_drive(s.watch, &later);
-	wait_for(&s, 1, "drv0", NIC_PORT_ACTIVE, 2);
+	wait_for(&s, 2, "drv0", HOST_STATE_ACTIVE, 2);
+	host_watch_manage(s.watch, &later);
+	wait_for(&s, 1, "drv0", HOST_STATE_ACTIVE, 2);
 	scene_deinit(&s);
 }
 
@@ -141,9 +141,9 @@ TEST(mtu_is_what_the_interface_leaves_room_for)
 		sysfs_tree_add_rxe(&s.tree, "shmemd-test0", "veth0", 1);
 		sysfs_tree_put(&s.tree, "class/net/veth0/mtu", "%u\n", cases[i].netdev);
 		scene_watch(&s, NULL, 0);
-		wait_for(&s, 1, "shmemd-test0", NIC_PORT_ACTIVE, 2);
-		ASSERT_EQ(s.list->nics[0].mtu_bytes, cases[i].mtu);
-		s.watch = nic_watch_free(s.watch);
+		wait_for(&s, 1, "shmemd-test0", HOST_STATE_ACTIVE, 2);
+		ASSERT_EQ(s.list->nics[0].active_mtu_bytes, cases[i].mtu);
+		s.watch = host_watch_free(s.watch);
 		sysfs_tree_delete(&s.tree, "shmemd-test0");
 	}
 	scene_deinit(&s);
@@ -156,10 +156,10 @@ TEST(a_watch_that_sleeps_ends_at_once)
 
 	scene_init(&s);
 	sysfs_tree_add_rxe(&s.tree, "rxe0", "veth0", 1);
-	ASSERT_OK(nic_watch_new(&(struct nic_watch_attr){.sysfs = s.tree.root, .interval_nsec = UINT64_MAX}, &s.watch));
-	wait_for(&s, 1, "rxe0", NIC_PORT_ACTIVE, 2);
+	ASSERT_OK(host_watch_new(&(struct host_watch_attr){.sysfs = s.tree.root, .interval_nsec = UINT64_MAX}, &s.watch));
+	wait_for(&s, 1, "rxe0", HOST_STATE_ACTIVE, 2);
 	began = nsec_now();
-	s.watch = nic_watch_free(s.watch);
+	s.watch = host_watch_free(s.watch);
 	/* It would sleep for ever; who gives up on it does after two seconds, and leaves a thread. */
 	ASSERT(!s.watch);
 	ASSERT_LT(nsec_now() - began, 15 * NSEC_PER_SEC);

@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From what verbs says, and from sysfs where that ends. Keeps nothing. */
-#include "daemon/nic/mlx5/mlx5-rate.h"
-
+/* How fast a port runs: by verbs, and by sysfs where the codes of verbs end. Keeps nothing. */
 #include <fcntl.h>
 #include <stdio.h>
-#include <unistd.h>
 
-#include "proto/base/cleanup.h"
+#include "daemon/host/host.h"
+#include "daemon/host/sysfs.h"
 
-#define PATH_BYTES 512
-#define TEXT_BYTES 64
 #define SPEED_NDR 128 /* the last that a byte has room for */
 
 /* IBTA PortInfo: LinkWidthActive is a bit, lanes 1 4 8 12 2; LinkSpeedActive is a bit, Mbit/s of each lane. */
@@ -30,26 +26,19 @@ static uint64_t rate_of_codes(uint8_t width, uint8_t speed)
 	return n * mbps;
 }
 
-/* "800 Gb/sec (4X XDR)" */
 static uint64_t read_rate(const char *nic, uint8_t port)
 {
-	char path[PATH_BYTES], text[TEXT_BYTES], last;
-	_cleanup_close_ int fd = -1;
-	unsigned int gbps;
-	ssize_t n;
+	char path[SYSFS_PATH_BYTES], text[SYSFS_TEXT_BYTES];
 
 	snprintf(path, sizeof(path), "%.256s/ports/%u/rate", nic, port);
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
-	text[n > 0 ? n : 0] = 0;
-	return sscanf(text, "%7u Gb/se%c", &gbps, &last) == 2 ? (uint64_t)gbps * 1000 : 0;
+	return sysfs_text(AT_FDCWD, path, text) ? host_parse_rate(text, NULL) : 0;
 }
 
 /*
- * The kernel tells verbs NDR of every port that is faster, which the byte has no room for; sysfs has the speed itself. So below NDR
- * verbs is asked alone, and at NDR the larger of the two counts.
+ * The byte of verbs has no room for speeds beyond NDR, so the kernel reports NDR for every faster port; sysfs has the speed
+ * itself. Below NDR only verbs counts, and at NDR the larger of the two.
  */
-uint64_t mlx5_rate_mbps(const char *nic, uint8_t port, uint8_t width, uint8_t speed)
+uint64_t host_rate_mbps(const char *nic, uint8_t port, uint8_t width, uint8_t speed)
 {
 	uint64_t told = rate_of_codes(width, speed), read = speed == SPEED_NDR ? read_rate(nic, port) : 0;
 

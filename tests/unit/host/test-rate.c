@@ -2,7 +2,7 @@
 /* How fast a port runs: what verbs tells in a byte, and what sysfs tells. */
 #include <stdio.h>
 
-#include "daemon/nic/mlx5/mlx5-rate.h"
+#include "daemon/host/host.h"
 #include "tests/lib/sysfs-tree.h"
 #include "tests/lib/test.h"
 
@@ -16,7 +16,7 @@ static uint64_t rate(const struct sysfs_tree *tree, uint8_t width, uint8_t speed
 	char nic[128];
 
 	snprintf(nic, sizeof(nic), "%s/mlx5_0", tree->root);
-	return mlx5_rate_mbps(nic, 1, width, speed);
+	return host_rate_mbps(nic, 1, width, speed);
 }
 
 static void put(const struct sysfs_tree *tree, const char *text)
