@@ -6,7 +6,6 @@
 #include "daemon/topo/topo.h"
 #include "libclient/ctl/ctl.h"
 
-
 struct topology_view {
 	const struct topo *topo;
 	const struct topo_map *map;

@@ -27,7 +27,6 @@ LIMITS = {
     'daemon/nic/mlx5': 11,
     'daemon/nic/soft': 9,
     'daemon/restart': 2,
-    'daemon/topo': 9,
 }
 DEFINED, UNDEFINED = 'TDBRV', 'U'
 FLOOR_HEAD = re.compile(r'\| floor \| file(?: in `([^`]+)/`)? \|')
