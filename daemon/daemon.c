@@ -53,7 +53,7 @@
 #define PROGRESS_NSEC NSEC_PER_SEC
 #define PATIENCE_NSEC (60 * NSEC_PER_SEC)
 /* A user may leave at most 1/8 of the in-flight descriptor limit unread, plus one session's worth. */
-#define UNREAD_SHARE 8u
+#define INFLIGHT_SHARE 8u
 /* For long requests if no NIC blocks: one user never occupies both. */
 #define SOFT_WORKERS 2u
 
@@ -252,7 +252,7 @@ static int make_registry(struct daemon *daemon)
 		.sees_gpu = node_named_file() ? NULL : node_sees_gpu,
 		.knows_uuids = node_named_file() ? NULL : node_knows_uuids,
 		.porters = porter_watch_porters(daemon->porters),
-		.max_unread_fds = daemon->max_fds / UNREAD_SHARE + CONNECTION_MAX_FDS,
+		.max_inflight_fds = daemon->max_fds / INFLIGHT_SHARE + CONNECTION_MAX_FDS,
 		.keep = daemon->store ? &adopt_keep_ops : NULL,
 		.keep_arg = daemon->store,
 		.hooks = {

@@ -245,7 +245,7 @@ static int read_session(struct keep_reader *reader, struct adopt *a)
 	keep_get_fields(reader, &keep_amount, &a->connection_amount);
 	keep_get_fields(reader, &keep_amount, &a->session_amount);
 	keep_get_fields(reader, &keep_counters, &session->counters);
-	a->n_unread = (uint32_t)keep_get(reader, TAG_UNREAD, CONNECTION_MAX_FDS);
+	a->n_inflight = (uint32_t)keep_get(reader, TAG_INFLIGHT, CONNECTION_MAX_FDS);
 	if (reader->r == 0 && (session->id != id || session->version == 0))
 		return -EBADMSG;
 	session->role = MSG_ROLE_CLIENT;

@@ -10,7 +10,7 @@
 struct adopt {
 	struct session *session; /* borrowed */
 	bool ended, has_pidfd;
-	uint32_t n_unread;
+	uint32_t n_inflight;
 	struct quota_amount connection_amount, session_amount;
 	unsigned int n_nics;
 	struct session_nic *nics[SESSION_MAX_NICS]; /* owned, until the session has them */

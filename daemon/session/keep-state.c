@@ -87,7 +87,7 @@ void keep_put_session(struct keep_writer *w, const struct session *session)
 	keep_put_fields(w, &keep_amount, &session->connection_charge.amount);
 	keep_put_fields(w, &keep_amount, &session->session_charge.amount);
 	keep_put_fields(w, &keep_counters, &session->counters);
-	keep_put(w, TAG_UNREAD, session->connection.unread ? session->connection.unread->n_fds : 0);
+	keep_put(w, TAG_INFLIGHT, session->connection.inflight ? session->connection.inflight->n_fds : 0);
 	keep_put_bytes(w, TAG_REPLY, session->keep.reply, session->keep.reply_bytes);
 	keep_put(w, TAG_N_NICS, session->n_nics);
 	keep_put(w, TAG_N_FREED, session->resources.n_freed);

@@ -36,9 +36,9 @@ int registry_init(struct registry *registry, const struct registry_attr *attr)
 	registry->attr = *attr;
 	quota_init(&registry->quota, &attr->limits);
 	registry->quota.pools = attr->pools;
-	if (attr->max_unread_fds)
-		registry->quota.max_unread_fds = attr->max_unread_fds;
-	unread_table_init(&registry->unread);
+	if (attr->max_inflight_fds)
+		registry->quota.max_inflight_fds = attr->max_inflight_fds;
+	inflight_table_init(&registry->inflight);
 	list_init(&registry->sessions);
 	list_init(&registry->monitors);
 	registry->started_nsec = nsec_now();
@@ -60,7 +60,7 @@ void registry_deinit(struct registry *registry)
 {
 	assert_bug(list_empty(&registry->sessions));
 	publish_table_deinit(&registry->published);
-	unread_table_deinit(&registry->unread);
+	inflight_table_deinit(&registry->inflight);
 	registry_keep_end(registry);
 	quota_deinit(&registry->quota);
 	free(registry->undriven);

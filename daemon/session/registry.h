@@ -11,7 +11,7 @@
 #include "daemon/session/catalog.h"
 #include "daemon/session/publish.h"
 #include "daemon/session/quota.h"
-#include "daemon/session/unread.h"
+#include "daemon/session/inflight-fds.h"
 #include "daemon/session/work.h"
 #include "proto/base/list.h"
 
@@ -95,7 +95,7 @@ struct registry_attr {
 	struct quota_amount limits;
 	struct quota_amount pools; /* struct quota.pools */
 	unsigned int n_admin_places; /* connections beyond every limit, for administrators' controllers */
-	uint64_t max_unread_fds; /* sent and not read, per uid and per cgroup; 0: as the kernel likes */
+	uint64_t max_inflight_fds; /* sent and not read, per uid and per cgroup; 0: as the kernel likes */
 	bool cpu_doorbells; /* no other mode is handed out */
 	bool no_atomics; /* of peers, on queues that are made from now on */
 	struct nic_qp_params qp_params; /* of QPs whose client says nothing */
@@ -121,7 +121,7 @@ struct registry {
 	struct registry_attr attr;
 	struct quota quota;
 	struct publish_table published;
-	struct unread_table unread;
+	struct inflight_table inflight;
 	unsigned int n_admin_taken; /* of attr.n_admin_places */
 	struct list sessions; /* struct session.link, by rising id; all roles and states */
 	struct list monitors; /* struct session.monitor_link */

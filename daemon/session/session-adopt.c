@@ -431,10 +431,10 @@ static int adopt_connection(struct adopt *a)
 		return r;
 	if (session->connection.slot)
 		porter_slot_keep(session->connection.slot, true);
-	r = unread_new(&registry->unread, &session->user, session->connection.fd, &session->connection.unread);
+	r = inflight_new(&registry->inflight, &session->user, session->connection.fd, &session->connection.inflight);
 	if (r < 0)
 		return r;
-	unread_sent(session->connection.unread, a->n_unread);
+	inflight_sent(session->connection.inflight, a->n_inflight);
 	adopt_charge(session, a->connection_amount, 0, &session->connection_charge);
 	adopt_charge(session, a->session_amount, SESSION_MAPS, &session->session_charge);
 	return 0;

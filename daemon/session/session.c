@@ -89,7 +89,7 @@ static int charge_connection(struct session *session)
 	int r;
 
 	/* Sockets whose clients have read or gone meanwhile give their places back. */
-	unread_look(&session->registry->unread, UNREAD_LOOKS);
+	inflight_look(&session->registry->inflight, INFLIGHT_LOOKS);
 	r = quota_fds_stuck(&session->user, SESSION_CONNECTION_FDS)
 		? 1 + QUOTA_FDS : quota_charge(&session->user, &amount, &session->connection_charge);
 	if (r == 0 || take_admin_place(session, &amount, r - 1))
@@ -157,7 +157,7 @@ int session_new(struct registry *registry, int sock, struct session **ret_sessio
 		r = r_identity;
 	if (r < 0)
 		return r;
-	r = unread_new(&registry->unread, &session->user, session->connection.fd, &session->connection.unread);
+	r = inflight_new(&registry->inflight, &session->user, session->connection.fd, &session->connection.inflight);
 	if (r < 0)
 		return r;
 	r = charge_connection(session);
