@@ -17,6 +17,7 @@
 
 #include "daemon/session/list-cursor.h"
 #include "daemon/session/list-items.h"
+#include "daemon/session/qp-cache.h"
 #include "daemon/session/undriven.h"
 
 /* ---- sessions --------------------------------------------------------------------------------------------------- */
@@ -120,7 +121,7 @@ static int finish_qps(struct request *req)
 	for (unsigned int i = 0; i < page->n; i++) {
 		if (!page->asks[i].held)
 			continue;
-		session_know_info(page->asks[i].queues->nic, page->asks[i].qp->qpn, &page->asks[i].info);
+		qp_cache_set_info(page->asks[i].queues->nic, page->asks[i].qp->qpn, &page->asks[i].info);
 		fill_qp_item(&rep->qps[i], page->asks[i].session, page->asks[i].queues, page->asks[i].qp,
 			     &page->asks[i].info);
 	}

@@ -91,7 +91,7 @@ static int finish_resolve(struct request *req)
 		fill_entry(&rep->entries[rep->n_entries], &op->peers[rep->n_entries]);
 	if (op->r == 0)
 		return 0;
-	status = dispatch_status(MSG_PEER_RESOLVE_REQ, op->r);
+	status = request_status(MSG_PEER_RESOLVE_REQ, op->r);
 	return status == SHMD_STATUS_INTERNAL ? op->r
 					      : resolve_fail(req, status, op->n_done, status_text(status));
 }

@@ -15,7 +15,6 @@
 #include <unistd.h>
 
 #include "daemon/session/keep.h"
-#include "daemon/session/monitor.h"
 #include "daemon/session/session.h"
 #include "proto/base/assert.h"
 #include "proto/base/nsec.h"
@@ -106,20 +105,18 @@ static void query_run(struct work *work)
 	rnic->result = nic_query(rnic->nic, &rnic->fresh);
 }
 
-static void ask_nic(struct registry_nic *rnic);
-
 static void query_done(struct work *work)
 {
 	struct registry_nic *rnic = container_of(work, struct registry_nic, query);
 
 	rnic->is_asked = false;
 	if (rnic->is_stale)
-		ask_nic(rnic);
+		registry_ask_nic(rnic);
 	else if (rnic->result == 0)
 		rnic->info = rnic->fresh;
 }
 
-static void ask_nic(struct registry_nic *rnic)
+void registry_ask_nic(struct registry_nic *rnic)
 {
 	rnic->is_stale = rnic->is_asked;
 	if (rnic->is_asked)
@@ -135,18 +132,7 @@ void registry_refresh_nic(struct registry_nic *rnic)
 	bool in_background = rnic->nic->blocks && rnic->registry->blocks;
 
 	if (!in_background || (!rnic->is_asked && nsec_now() - rnic->asked_nsec >= QUERY_NSEC))
-		ask_nic(rnic);
-}
-
-/* Earlier questions may be answered later. The rate is that of the state before, so until the answer it is not known. */
-static void note_state(struct registry_nic *rnic, const struct nic_event *event)
-{
-	if (!rnic->nic->blocks || (event->kind != NIC_EVENT_PORT_STATE && event->kind != NIC_EVENT_LOST &&
-				   event->kind != NIC_EVENT_RETURNED))
-		return;
-	rnic->info.state = event->kind == NIC_EVENT_LOST ? NIC_PORT_LOST : event->state;
-	rnic->info.rate_mbps = 0;
-	ask_nic(rnic);
+		registry_ask_nic(rnic);
 }
 
 struct registry_nic *registry_find_nic(struct registry *registry, const char *name)
@@ -161,69 +147,6 @@ void registry_set_limits(struct registry *registry, const struct quota_amount *l
 {
 	registry->attr.limits = *limits;
 	registry->quota.limits = *limits;
-}
-
-/* Events of a NIC as a whole are the administrator's business; a QP's error is its client's. */
-static void note_nic_event(struct registry *registry, const struct registry_nic *rnic,
-			   const struct nic_event *event)
-{
-	const char *name = rnic->info.name;
-	struct note note = {.topic = NOTE_NIC, .nic = name};
-	char text[NIC_NAME_BYTES + 32];
-
-	if (event->kind == NIC_EVENT_LOST || (event->kind == NIC_EVENT_PORT_STATE && event->state == NIC_PORT_LOST)) {
-		note.level = LOG_ERR;
-		note.event = CATALOG_NIC_LOST;
-		snprintf(text, sizeof(text), "NIC %s is gone", name);
-	} else if (event->kind == NIC_EVENT_RETURNED) {
-		note.level = LOG_NOTICE;
-		note.event = CATALOG_NIC_BACK;
-		snprintf(text, sizeof(text), "NIC %s is back", name);
-	} else if (event->kind == NIC_EVENT_PORT_STATE) {
-		bool up = event->state == NIC_PORT_ACTIVE;
-
-		note.level = up ? LOG_NOTICE : LOG_WARNING;
-		note.event = up ? CATALOG_PORT_UP : CATALOG_PORT_DOWN;
-		snprintf(text, sizeof(text), "the port of NIC %s is %s", name, up ? "up" : "down");
-	} else {
-		return;
-	}
-	note.text = text;
-	registry_note(registry, &note);
-}
-
-void registry_event(struct registry *registry, struct registry_nic *rnic,
-		    const struct nic_event *event)
-{
-	struct session *session;
-
-	if (event->kind == NIC_EVENT_DROPPED) {
-		monitor_nic_dropped(registry, rnic, event);
-		return;
-	}
-	if (event->kind == NIC_EVENT_LOOK && event->session_id == 0) {
-		ask_nic(rnic);
-		return;
-	}
-	if (event->kind == NIC_EVENT_LOOK) {
-		list_for_each_entry(session, &registry->sessions, link)
-			if (event->session_id == session->id)
-				session_look(session);
-		return;
-	}
-	note_state(rnic, event);
-	if (event->session_id == 0)
-		note_nic_event(registry, rnic, event);
-	/* To those that had the NIC before it stays lost. */
-	if (event->kind == NIC_EVENT_RETURNED) {
-		registry_refresh_nic(rnic);
-		monitor_nic_event(registry, rnic, event);
-		return;
-	}
-	list_for_each_entry(session, &registry->sessions, link)
-		if (event->session_id == 0 || event->session_id == session->id)
-			session_nic_event(session, rnic, event);
-	monitor_nic_event(registry, rnic, event);
 }
 
 struct session *registry_find_session(struct registry *registry, uint64_t id)
@@ -276,11 +199,3 @@ void registry_quiesce_spent(struct registry *registry, uint64_t nsec)
 	pthread_mutex_unlock(&registry->quiesce_lock);
 }
 
-void registry_note(struct registry *registry, const struct note *note)
-{
-	const struct registry_hooks *hooks = &registry->attr.hooks;
-
-	if (!hooks->note || (note->level == LOG_DEBUG && !(hooks->debug & note->topic)))
-		return;
-	hooks->note(hooks->arg, note);
-}

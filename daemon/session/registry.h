@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "daemon/nic/nic.h"
-#include "daemon/session/catalog.h"
+#include "daemon/session/note.h"
 #include "daemon/session/publish.h"
 #include "daemon/session/quota.h"
 #include "daemon/session/inflight-fds.h"
@@ -56,25 +56,6 @@ struct registry_absent {
 struct registry_gpu {
 	char gpu[REGISTRY_GPU_BYTES]; /* normal form; "": free */
 	unsigned int nic;
-};
-
-enum note_topic {
-	NOTE_PROTO = 1,
-	NOTE_SESSION = 2,
-	NOTE_NIC = 4,
-};
-
-/* Something worth a line in the log, and its facts. */
-struct note {
-	int level; /* LOG_* of syslog.h */
-	enum note_topic topic;
-	bool provoked; /* by a client, who must not be able to flood the log */
-	const struct session *session; /* or NULL */
-	const char *nic; /* or NULL */
-	const char *kind; /* of the message, or NULL */
-	uint32_t qpn; /* or 0 */
-	enum catalog_event event; /* or CATALOG_NONE */
-	const char *text;
 };
 
 struct registry_hooks {
@@ -166,6 +147,7 @@ void registry_work(struct registry *registry, bool blocks, struct work *work);
  * background, ten times a second at most.
  */
 void registry_refresh_nic(struct registry_nic *rnic);
+void registry_ask_nic(struct registry_nic *rnic); /* however often; one that blocks answers later */
 /* Somebody looks at the counters of NICs that block: have them asked of 16 sessions, once a second, for the next look. */
 void registry_count(struct registry *registry);
 /* Counters that never fall, for a reader that may come back after a restart; call registry_keep_told() after the last NIC. */
@@ -183,10 +165,6 @@ struct registry_nic *registry_find_nic(struct registry *registry, const char *na
 /* From now on: what is held already stays, also above a lower limit. */
 void registry_set_limits(struct registry *registry, const struct quota_amount *limits);
 
-/* Hand an asynchronous event to the sessions it concerns. */
-void registry_event(struct registry *registry, struct registry_nic *rnic,
-		    const struct nic_event *event);
-
 /* The session with this id or the next higher one that is listed (a client that said Hello); NULL at the end. */
 struct session *registry_next_session(struct registry *registry, uint64_t id);
 /* The listed one behind this one, or NULL: a walk over all of them costs no more than one look at each. */
@@ -201,7 +179,5 @@ struct session *registry_find_session(struct registry *registry, uint64_t id);
  */
 uint64_t registry_quiesce_left(struct registry *registry, uint64_t most);
 void registry_quiesce_spent(struct registry *registry, uint64_t nsec);
-
-void registry_note(struct registry *registry, const struct note *note);
 
 #endif

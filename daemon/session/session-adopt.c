@@ -12,7 +12,6 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 
 #include "daemon/porter/porter.h"
@@ -370,18 +369,13 @@ static int adopt_contexts(struct adopt *a)
 static int adopt_health(struct session *session)
 {
 	struct stat st;
-	void *page;
 
 	session->health_fd = take_of(session, "health");
 	/* Nothing but a memfd is asked for its size. */
 	if (session->health_fd < 0 || fcntl(session->health_fd, F_GET_SEALS) < 0 || fstat(session->health_fd, &st) < 0 ||
 	    st.st_size != sizeof(struct shmd_health_page))
 		return -EBADF;
-	page = mmap(NULL, sizeof(struct shmd_health_page), PROT_READ | PROT_WRITE, MAP_SHARED, session->health_fd, 0);
-	if (page == MAP_FAILED)
-		return -errno;
-	session->health = page;
-	return 0;
+	return session_map_health(session, session->health_fd);
 }
 
 /* Somebody else would get the messages sent on it. */

@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "daemon/session/drain.h"
+#include "daemon/session/events.h"
 #include "daemon/session/undriven.h"
 #include "proto/base/assert.h"
 #include "proto/base/cleanup.h"
