@@ -22,7 +22,6 @@
 #include "daemon/nics.h"
 #include "daemon/node.h"
 #include "daemon/seek.h"
-#include "daemon/session/keep.h"
 #include "daemon/session/monitor.h"
 #include "daemon/session/node-map.h"
 #include "daemon/session/undriven.h"
@@ -165,7 +164,7 @@ static void take_all(struct newcomers *newcomers)
 		node_map_redraw(newcomers->attr.node_map, take_ptr(newcomers->topo));
 	else
 		node_map_take_nics(newcomers->attr.node_map);
-	registry_keep(registry);
+	registry_save(registry);
 	warm_take_nics(newcomers->attr.nics->warm, before);
 	newcomers->attr.opened(newcomers->attr.arg);
 	for (i = before; i < registry->n_nics; i++)

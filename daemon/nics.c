@@ -83,7 +83,7 @@ static int probe_soft(struct nics *nics)
 		.gpu_poll_usec = (uint32_t)nics->settings->gpu_poll_usec,
 		.spin_usec = (uint32_t)nics->settings->spin_usec,
 		.max_mtu_log2 = (uint8_t)nics->settings->mtu_log2,
-		.keeps = nics->registry->attr.keep,
+		.keeps = nics->registry->attr.save,
 		.fault = nics->fault,
 	};
 	int r;

@@ -167,15 +167,17 @@ static void end_refused_hello(struct request *req, enum shmd_status status)
 }
 
 /*
- * Saved before the client gets its reply, so that the next daemon knows all that the client knows. Refusals too: another copy of the request may come
- * when it would be carried out, to a client that has gone on.
+ * Before the client gets its reply, so that the next daemon knows all that the client knows. Refusals too: another copy of the request
+ * may come when it would be carried out, to a client that has gone on.
  */
-static void keep(struct request *req, struct msg *rep, const struct fdlist *fds)
+static void save(struct request *req, struct msg *rep, const struct fdlist *fds)
 {
-	if (rep && rules[req->msg->kind].once)
-		session_keep_reply(req->session, req->msg, rep, fds);
-	else
-		session_keep_rest(req->session);
+	const struct save_ops *save = req->session->registry->attr.save;
+
+	if (save && rep && rules[req->msg->kind].once)
+		save->answer(req->session, req->msg, rep, fds);
+	else if (save)
+		save->changes(req->session);
 }
 
 static void refuse(struct request *req, enum shmd_status status)
@@ -185,7 +187,7 @@ static void refuse(struct request *req, enum shmd_status status)
 
 	fdlist_init(&none);
 	fill_error(&error, req->msg->id, status, req);
-	keep(req, &error, &none);
+	save(req, &error, &none);
 	send_refusal(req->session, &error);
 }
 
@@ -195,14 +197,14 @@ static void answer(struct request *req, int r)
 	enum shmd_status refusal = r < 0 ? request_status(req->msg->kind, r) : (enum shmd_status)r;
 
 	if (r == 0) {
-		keep(req, req->rep, &req->rep_fds);
+		save(req, req->rep, &req->rep_fds);
 		session_send(session, req->rep, &req->rep_fds);
 		return;
 	}
 	if (r > 0 || refusal != SHMD_STATUS_INTERNAL) {
 		refuse(req, refusal);
 	} else {
-		keep(req, NULL, NULL);
+		save(req, NULL, NULL);
 		fail_inside(req, r);
 	}
 	if (session->version == 0)
@@ -250,7 +252,7 @@ static bool decode_request(struct session *session, const void *buf, size_t byte
 		return false;
 	}
 	session_trace(session, "<-", msg);
-	if (session_is_repeat(session, msg))
+	if (session->registry->attr.save && session->registry->attr.save->repeat(session, msg))
 		return false;
 	wrong = find_violation(session, msg);
 	if (wrong)

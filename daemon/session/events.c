@@ -131,7 +131,7 @@ static void tell_session(struct session *session, const struct registry_nic *rni
 	set_health(session, nic, event);
 	if (event->kind == NIC_EVENT_QP_ERROR)
 		qp_cache_error(nic, event->number, event->syndrome);
-	session_changed(session);
+	session->saved.changed = true;
 	msg->event.nic = nic->index;
 	session_send(session, msg, NULL);
 }

@@ -133,8 +133,8 @@ static int finish_connect(struct request *req)
 	if (op->r == 0)
 		return 0;
 	/* It may have come half of the way. */
-	if (op->n_done < op->n && hash_get(&op->nic->qps, op->peers[op->n_done].qpn))
-		session_keep_qps(hash_get(&op->nic->qps, op->peers[op->n_done].qpn));
+	if (op->n_done < op->n && session_nic_has_qpn(op->nic, op->peers[op->n_done].qpn))
+		session_save(req->session, SAVE_QPS, hash_get(&op->nic->qps, op->peers[op->n_done].qpn), -1);
 	status = request_status(MSG_CONNECT_REQ, op->r);
 	if (status == SHMD_STATUS_INTERNAL)
 		return op->r;

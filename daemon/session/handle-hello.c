@@ -128,8 +128,9 @@ static int hello(struct request *req)
 	session->version = version;
 	session->role = hello->role;
 	memcpy(session->library, hello->library, sizeof(session->library));
-	registry_keep(session->registry);
-	session_keep_begin(session);
+	registry_save(session->registry);
+	if (session->registry->attr.save)
+		session->registry->attr.save->begin(session);
 
 	req->rep->kind = MSG_HELLO_REP;
 	rep->version = version;

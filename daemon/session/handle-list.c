@@ -249,7 +249,7 @@ static int list_nics(struct request *req)
 			fill_counters(&rep->nics[i].counters, &counters);
 		fill_nic_warm(&rep->nics[i], rnic->nic);
 	}
-	registry_keep_told(registry);
+	registry_save_told(registry);
 	rep->n_nics = registry->n_nics;
 	if (registry->undriven && registry->undriven->n > 0)
 		rep->next_cursor = cursor_encode(&(struct cursor){.session = 1});

@@ -108,7 +108,7 @@ int handle_peer_resolve(struct request *req)
 	if (ask->traffic_class > 255)
 		return request_fail(req, SHMD_STATUS_INVALID, "traffic class %u is not 0 to 255", ask->traffic_class);
 	if (nic->n_dc_peers != ask->n_dc_peers || nic->n_rc_peers != ask->n_rc_peers)
-		session_changed(req->session);
+		req->session->saved.changed = true;
 	nic->n_dc_peers = ask->n_dc_peers;
 	nic->n_rc_peers = ask->n_rc_peers;
 	req->rep->kind = MSG_PEER_RESOLVE_REP;

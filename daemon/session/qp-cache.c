@@ -19,7 +19,7 @@ static void set(struct session_queues *queues, struct session_qp *known, const s
 	if (known->state == qp->state && known->dest_qpn == qp->dest_qpn && known->first_error == qp->first_error)
 		return;
 	*known = *qp;
-	session_keep_qps(queues);
+	session_save(queues->nic->session, SAVE_QPS, queues, -1);
 }
 
 void qp_cache_set(struct session_nic *nic, uint32_t qpn, const struct session_qp *qp)

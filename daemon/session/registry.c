@@ -14,11 +14,13 @@
 #include <syslog.h>
 #include <unistd.h>
 
-#include "daemon/session/keep.h"
+#include "daemon/session/save.h"
 #include "daemon/session/session.h"
 #include "proto/base/assert.h"
 #include "proto/base/nsec.h"
 #include "proto/framing.h"
+
+#define N_COUNTERS (sizeof(struct nic_counters) / sizeof(uint64_t))
 
 #define QUERY_NSEC (100 * NSEC_PER_MSEC)
 
@@ -41,7 +43,7 @@ int registry_init(struct registry *registry, const struct registry_attr *attr)
 	list_init(&registry->sessions);
 	list_init(&registry->monitors);
 	registry->started_nsec = nsec_now();
-	registry->keeps_sessions = attr->keep;
+	registry->saves_sessions = attr->save;
 	pthread_mutex_init(&registry->quiesce_lock, NULL);
 	registry->quiesce_left_nsec = attr->quiesce_nsec;
 	registry->quiesce_seen_nsec = registry->started_nsec;
@@ -60,7 +62,8 @@ void registry_deinit(struct registry *registry)
 	assert_bug(list_empty(&registry->sessions));
 	publish_table_deinit(&registry->published);
 	inflight_table_deinit(&registry->inflight);
-	registry_keep_end(registry);
+	if (registry->state)
+		registry->attr.save->registry_end(registry);
 	quota_deinit(&registry->quota);
 	free(registry->undriven);
 	free(registry->packet);
@@ -199,3 +202,114 @@ void registry_quiesce_spent(struct registry *registry, uint64_t nsec)
 	pthread_mutex_unlock(&registry->quiesce_lock);
 }
 
+void registry_save(struct registry *registry)
+{
+	if (registry->attr.save)
+		registry->attr.save->registry(registry);
+}
+
+/*
+ * ---- counters of NICs, which never fall: readers take that for a start from 0 ------------------------------------------
+ *
+ * A NIC counts what its contexts do, imported ones with all that they had done. Saved beside them are the counts of ended contexts,
+ * added with the end of their session; and the figures reported last, for contexts that are saved nowhere else when a daemon is
+ * killed: contexts of sessions that end with it.
+ */
+
+static int nic_counters(struct registry_nic *rnic, struct nic_counters *ret_counters)
+{
+	struct nic_counters sum;
+	int r = rnic->nic->ops->counters(rnic->nic, &sum);
+
+	if (r < 0)
+		return r;
+	nic_counters_add(&sum, &rnic->before);
+	*ret_counters = sum;
+	return 0;
+}
+
+int registry_counters_for_reader(struct registry_nic *rnic, struct nic_counters *ret_counters)
+{
+	uint64_t *now = (uint64_t *)ret_counters, *told = (uint64_t *)&rnic->told;
+	int r = nic_counters(rnic, ret_counters);
+
+	for (unsigned int i = 0; r == 0 && i < N_COUNTERS; i++) {
+		/* Firmware's have 32 bits, and whoever has a context's command descriptor can clear them. */
+		if (now[i] < told[i])
+			now[i] = told[i];
+		if (now[i] > told[i])
+			rnic->registry->has_told = true;
+		told[i] = now[i];
+	}
+	return r;
+}
+
+void registry_save_told(struct registry *registry)
+{
+	if (registry->has_told)
+		registry_save(registry);
+	registry->has_told = false;
+}
+
+void registry_count_ended(struct session *session)
+{
+	struct registry *registry = session->registry;
+
+	if (!registry->attr.save || session->n_nics == 0)
+		return;
+	for (unsigned int i = 0; i < session->n_nics; i++)
+		nic_counters_add(&session->nics[i]->rnic->ended, &session->nics[i]->last);
+	registry->counted = session->id;
+	registry_save(registry);
+}
+
+/* Contexts that are gone were counted all the same. */
+static void raise_to_told(struct registry_nic *rnic)
+{
+	uint64_t *ended = (uint64_t *)&rnic->ended;
+	const uint64_t *told = (const uint64_t *)&rnic->told;
+	struct nic_counters sum;
+
+	if (rnic->nic->ops->counters(rnic->nic, &sum) < 0)
+		return;
+	for (unsigned int i = 0; i < N_COUNTERS; i++) {
+		uint64_t now = ended[i] + ((const uint64_t *)&sum)[i];
+
+		ended[i] += told[i] > now ? told[i] - now : 0;
+	}
+}
+
+void registry_count_on(struct registry *registry)
+{
+	for (unsigned int i = 0; i < registry->n_nics; i++) {
+		raise_to_told(&registry->nics[i]);
+		registry->nics[i].before = registry->nics[i].ended;
+	}
+}
+
+void registry_take_down(struct registry_nic *rnic)
+{
+	rnic->is_taken_down = rnic->nic->ops->port_set(rnic->nic, NIC_PORT_DOWN) == 0;
+	if (rnic->is_taken_down)
+		registry_refresh_nic(rnic);
+}
+
+void registry_count_newcomer(struct registry_nic *rnic)
+{
+	struct registry *registry = rnic->registry;
+
+	for (unsigned int i = 0; i < registry->n_absent; i++) {
+		struct registry_absent *absent = &registry->absent[i];
+
+		if (strcmp(absent->name, rnic->info.name) != 0)
+			continue;
+		rnic->ended = absent->ended;
+		rnic->told = absent->told;
+		if (absent->is_taken_down)
+			registry_take_down(rnic);
+		*absent = registry->absent[--registry->n_absent];
+		raise_to_told(rnic);
+		rnic->before = rnic->ended;
+		return;
+	}
+}

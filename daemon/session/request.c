@@ -69,7 +69,7 @@ static void carry_out(struct request *req)
 {
 	req->run(req);
 	if (req->changes && req->changes->ctx)
-		session_nic_export(req->changes);
+		req->session->registry->attr.save->export(SAVE_NIC, req->changes);
 }
 
 static void work_run(struct work *work)
@@ -110,13 +110,13 @@ int request_work(struct request *req, bool blocks, request_run run, request_fini
 
 int request_change(struct request *req, struct session_nic *nic, request_run run, request_finish finish)
 {
-	req->changes = session_is_kept(req->session) ? nic : NULL;
+	req->changes = session_is_saved(req->session) ? nic : NULL;
 	return request_work(req, nic->rnic->nic->blocks, run, finish);
 }
 
 int request_change_long(struct request *req, struct session_nic *nic, request_run run, request_finish finish)
 {
-	req->changes = session_is_kept(req->session) ? nic : NULL;
+	req->changes = session_is_saved(req->session) ? nic : NULL;
 	return start(req, req->session->registry->attr.hooks.work, run, finish);
 }
 

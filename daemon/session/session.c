@@ -43,7 +43,11 @@ struct session *session_alloc(struct registry *registry)
 	list_init(&session->published);
 	resource_table_init(&session->resources);
 	connection_init(&session->connection, -1);
-	session_keep_init(&session->keep);
+	session->saved.reply_fd = -1;
+	list_init(&session->saved.gone);
+	list_init(&session->saved.changed_queues);
+	hash_init(&session->saved.memories);
+	hash_init(&session->saved.memories_by_file);
 	return session;
 }
 
@@ -190,7 +194,7 @@ void session_end(struct session *session, enum shmd_status status, const char *f
 	session->end_status = status;
 	/* Else it would be alive again after a death before its teardown. A worker that has it is waited for first. */
 	if (!session->busy)
-		session_keep_ending(session);
+		session_save_ending(session);
 	memcpy(session->end_text, msg.event.text, sizeof(session->end_text));
 	session_call_attention(session);
 }
@@ -353,6 +357,32 @@ bool session_stalled(const struct session *session)
 	return !session->ended && connection_stalled(&session->connection);
 }
 
+/* ---- saved state ----------------------------------------------------------------------------------------------------- */
+
+void session_save(struct session *session, enum save_kind kind, void *object, int fd)
+{
+	const struct save_ops *save = session->registry->attr.save;
+
+	if (save)
+		save->add(session, kind, object, fd);
+}
+
+void session_unsave(struct session *session, enum save_kind kind, void *object)
+{
+	const struct save_ops *save = session->registry->attr.save;
+
+	if (save)
+		save->remove(session, kind, object);
+}
+
+void session_save_ending(struct session *session)
+{
+	const struct save_ops *save = session->registry->attr.save;
+
+	if (save)
+		save->ending(session);
+}
+
 /* ---- clients that outlive the daemon ------------------------------------------------------------------------------------ */
 
 /*
@@ -363,7 +393,7 @@ bool session_stalled(const struct session *session)
  */
 bool session_may_resume(const struct registry *registry)
 {
-	return registry->keeps_sessions && registry->attr.restart_grace_nsec > 0;
+	return registry->saves_sessions && registry->attr.restart_grace_nsec > 0;
 }
 
 struct quota_amount session_own_amount(const struct session *session)

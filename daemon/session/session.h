@@ -15,7 +15,7 @@
 #include "daemon/nic/nic.h"
 #include "daemon/session/connection.h"
 #include "daemon/session/identity.h"
-#include "daemon/session/keep.h"
+#include "daemon/session/save.h"
 #include "daemon/session/quota.h"
 #include "daemon/session/registry.h"
 #include "daemon/session/resource.h"
@@ -54,7 +54,7 @@ struct session_nic {
 	size_t record_bytes;
 	uint64_t parts_bytes; /* of what is in the context: the rest of its record */
 	int record_r; /* why there is none, when there should be */
-	unsigned int n_kept; /* descriptors of the context that are kept */
+	unsigned int n_saved; /* descriptors of the context that are kept */
 	struct nic_counters last; /* of the context, as it was closed */
 };
 
@@ -85,7 +85,7 @@ struct session_queues {
 	struct session_qp *qps; /* owned; as the layout has them */
 	uint32_t first_qpn, n_qps, n_dcis, n_dcts; /* 0 until the batch is complete */
 	bool leaving; /* a worker destroys it: nobody else looks at `queues` */
-	struct list changed_link; /* session_keep.changed_queues, since its QPs were saved */
+	struct list changed_link; /* session_saved.changed_queues, since its QPs were saved */
 	void *part; /* owned; of queues_export, by whoever uses the context; until it is saved */
 	size_t part_bytes;
 	int part_r; /* as session_nic.record_r */
@@ -156,10 +156,10 @@ struct session {
 	struct resource_table resources;
 	struct list published; /* struct publish_entry.owner_link */
 	uint32_t n_published;
-	struct session_keep keep;
+	struct session_saved saved;
 };
 
-/* Without a connection, for session_new and session_adopt. NULL: no memory. */
+/* Without a connection, for session_new and session_import. NULL: no memory. */
 struct session *session_alloc(struct registry *registry);
 /*
  * Takes `sock` in any case. -EDQUOT: the user has too many connections (the client has been told);
@@ -248,6 +248,16 @@ void session_health_end(struct session *session); /* every word: the session has
 /* The word of one NIC follows its port: down, active again, lost for good. */
 void session_health_port(struct session *session, const struct session_nic *nic, enum nic_port_state state);
 int session_map_health(struct session *session, int fd); /* a page that is there; borrowed */
+
+/* ---- saved state: save.h; nothing where nothing is saved -------------------------------------------------------------- */
+
+static inline bool session_is_saved(const struct session *session) /* it outlives the daemon */
+{
+	return session->saved.state;
+}
+void session_save(struct session *session, enum save_kind kind, void *object, int fd);
+void session_unsave(struct session *session, enum save_kind kind, void *object);
+void session_save_ending(struct session *session);
 
 /* ---- clients that outlive the daemon ------------------------------------------------------------------------------- */
 
