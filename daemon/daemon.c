@@ -30,7 +30,7 @@
 #include "daemon/node-watch.h"
 #include "daemon/porter-watch.h"
 #include "daemon/porter/zygote.h"
-#include "daemon/restart/adopt.h"
+#include "daemon/restart/resume.h"
 #include "daemon/restart/store.h"
 #include "daemon/seek.h"
 #include "daemon/service/fdstore.h"
@@ -53,7 +53,7 @@
 #define PROGRESS_NSEC NSEC_PER_SEC
 #define PATIENCE_NSEC (60 * NSEC_PER_SEC)
 /* A user may leave at most 1/8 of the in-flight descriptor limit unread, plus one session's worth. */
-#define UNREAD_SHARE 8u
+#define INFLIGHT_SHARE 8u
 /* For long requests if no NIC blocks: one user never occupies both. */
 #define SOFT_WORKERS 2u
 
@@ -202,7 +202,7 @@ static void on_stop(void *arg)
 	service_stopping(&daemon->service);
 	log_line(LOG_INFO, &(struct log_fields){.event = CATALOG_STOPPING}, "stopping");
 	list_for_each_entry(client, &daemon->clients, link)
-		if (!session_is_kept(client->session))
+		if (!session_is_saved(client->session))
 			session_end(client->session, SHMD_STATUS_SHUTDOWN, "%s",
 				    status_text(SHMD_STATUS_SHUTDOWN));
 	loop_stop(daemon->loop);
@@ -252,9 +252,10 @@ static int make_registry(struct daemon *daemon)
 		.sees_gpu = node_named_file() ? NULL : node_sees_gpu,
 		.knows_uuids = node_named_file() ? NULL : node_knows_uuids,
 		.porters = porter_watch_porters(daemon->porters),
-		.max_unread_fds = daemon->max_fds / UNREAD_SHARE + CONNECTION_MAX_FDS,
-		.keep = daemon->store ? &adopt_keep_ops : NULL,
-		.keep_arg = daemon->store,
+		.max_inflight_fds = daemon->max_fds / INFLIGHT_SHARE + CONNECTION_MAX_FDS,
+		.save = daemon->store ? &save_ops : NULL,
+		.store = &resume_store,
+		.store_arg = daemon->store,
 		.hooks = {
 			.arg = daemon,
 			.drain_alarm = on_drain_alarm,
@@ -441,12 +442,12 @@ static int begin_accepting(struct daemon *daemon)
 
 /* ---- sessions of the daemon before, and for the one after ------------------------------------------------------- */
 
-static int on_adopted(void *arg, struct session *session)
+static int on_imported(void *arg, struct session *session)
 {
 	struct daemon *daemon = arg;
 	const struct client_attr attr = client_attr(daemon);
 
-	return client_adopt(&attr, session);
+	return client_import(&attr, session);
 }
 
 /* The service manager's patience with a start is no measure for how many sessions there are. */
@@ -461,19 +462,19 @@ static void on_progress(void *arg)
 	fdstore_try_notify("EXTEND_TIMEOUT_USEC=%" PRIu64, PATIENCE_NSEC / NSEC_PER_USEC);
 }
 
-static int adopt_sessions(struct daemon *daemon)
+static int resume_sessions(struct daemon *daemon)
 {
-	const struct adopt_attr attr = {
+	const struct resume_attr attr = {
 		.registry = &daemon->registry,
 		.store = daemon->store,
-		.attach = on_adopted,
+		.attach = on_imported,
 		.progress = on_progress,
 		.arg = daemon,
 	};
-	struct adopt_result result;
+	struct resume_result result;
 
 	daemon->progress_nsec = nsec_now();
-	return adopt_all(&attr, &result);
+	return resume_all(&attr, &result);
 }
 
 /* What this machine cannot do is a wrong setting, as one that cannot be read is: another start would end the same way. */
@@ -498,7 +499,7 @@ static int (*const births[])(struct daemon *daemon) = {
 	make_accept,
 	make_map,
 	make_workers,
-	adopt_sessions,
+	resume_sessions,
 	set_policy,
 	make_warm,
 	make_node_watch,
@@ -585,7 +586,7 @@ struct daemon *daemon_free(struct daemon *daemon)
 	accept_stop(daemon->accept);
 	loop_timer_free(daemon->drain);
 	list_for_each_entry_safe(client, tmp, &daemon->clients, link)
-		if (!session_is_kept(client->session) || client->session->ended)
+		if (!session_is_saved(client->session) || client->session->ended)
 			client_free(client);
 	warm_stop(daemon->warm);
 	node_watch_stop(daemon->node_watch);

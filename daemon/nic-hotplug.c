@@ -22,7 +22,6 @@
 #include "daemon/nics.h"
 #include "daemon/node.h"
 #include "daemon/seek.h"
-#include "daemon/session/keep.h"
 #include "daemon/session/monitor.h"
 #include "daemon/session/node-map.h"
 #include "daemon/session/unmanaged.h"
@@ -165,7 +164,7 @@ static void take_all(struct nic_hotplug *hotplug)
 		node_map_redraw(hotplug->attr.node_map, take_ptr(hotplug->topo));
 	else
 		node_map_take_nics(hotplug->attr.node_map);
-	registry_keep(registry);
+	registry_save(registry);
 	warm_take_nics(hotplug->attr.nics->warm, before);
 	hotplug->attr.opened(hotplug->attr.arg);
 	for (i = before; i < registry->n_nics; i++)

@@ -16,6 +16,7 @@
 #include "daemon/log.h"
 #include "daemon/seek.h"
 #include "daemon/service/fdstore.h"
+#include "daemon/session/events.h"
 #include "daemon/warm.h"
 #include "proto/base/nsec.h"
 #include "proto/base/show.h"
@@ -82,7 +83,7 @@ static int probe_soft(struct nics *nics)
 		.gpu_poll_usec = (uint32_t)nics->settings->gpu_poll_usec,
 		.spin_usec = (uint32_t)nics->settings->spin_usec,
 		.max_mtu_log2 = (uint8_t)nics->settings->mtu_log2,
-		.keeps = nics->registry->attr.keep,
+		.keeps = nics->registry->attr.save,
 		.fault = nics->fault,
 	};
 	int r;

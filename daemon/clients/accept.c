@@ -3,7 +3,7 @@
  * Out of descriptors or memory the backlog waits, and so does the daemon. Connections take no more than their share of what the
  * process may open, so that the requests of those who are in find room for the descriptors that come with them.
  *
- * Descriptors that a client has not read count to the daemon's user, also after its session's end: session/unread.c. Control thread.
+ * Descriptors that a client has not read count to the daemon's user, also after its session's end: session/inflight-fds.c. Control thread.
  */
 #include "daemon/clients/accept.h"
 
@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "daemon/log.h"
-#include "daemon/session/unread.h"
+#include "daemon/session/inflight-fds.h"
 #include "proto/base/cleanup.h"
 #include "proto/base/nsec.h"
 
@@ -115,7 +115,7 @@ static void on_accept(void *arg, unsigned int events)
 /* Only while there are some: an idle daemon sleeps. */
 void accept_look(struct accept *accept)
 {
-	if (accept && accept->attr.registry->unread.n_ended > 0 && !accept->look_armed)
+	if (accept && accept->attr.registry->inflight.n_ended > 0 && !accept->look_armed)
 		accept->look_armed = loop_timer_arm(accept->look, ENDED_LOOK_NSEC) == 0;
 }
 
@@ -124,7 +124,7 @@ static void on_look(void *arg)
 	struct accept *accept = arg;
 
 	accept->look_armed = false;
-	unread_look(&accept->attr.registry->unread, ENDED_PER_TURN);
+	inflight_look(&accept->attr.registry->inflight, ENDED_PER_TURN);
 	accept_look(accept);
 }
 

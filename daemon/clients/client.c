@@ -185,7 +185,7 @@ int client_new(const struct client_attr *attr, int sock)
 	return 0;
 }
 
-int client_adopt(const struct client_attr *attr, struct session *session)
+int client_import(const struct client_attr *attr, struct session *session)
 {
 	_cleanup_(client_freep) struct client *client = NULL;
 	int r = client_make(attr, &client);

@@ -38,7 +38,7 @@ struct client_attr {
 /* Takes `sock` in any case. Errors as session_new. */
 int client_new(const struct client_attr *attr, int sock);
 /* A session of a former daemon; it stays the caller's when this fails. */
-int client_adopt(const struct client_attr *attr, struct session *session);
+int client_import(const struct client_attr *attr, struct session *session);
 struct client *client_free(struct client *client);
 /* The registry's hook: output waits, or the session has ended. */
 void client_attention(struct session *session);

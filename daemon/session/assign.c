@@ -16,7 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "daemon/session/keep.h"
+#include "daemon/session/save.h"
 #include "daemon/session/node-map.h"
 #include "daemon/topo/topo.h"
 
@@ -193,7 +193,7 @@ int assign_nic(struct registry *registry, const struct assign_request *request, 
 		return -ENODEV;
 	if (request->gpu[0]) {
 		remember_gpu(registry, request->gpu, rnic->index);
-		registry_keep(registry);
+		registry_save(registry);
 		snprintf(reason, size, "GPU %s had none, and it has the fewest GPUs", request->gpu);
 	} else {
 		snprintf(reason, size, "no GPU was named, and it is the least loaded of %u",

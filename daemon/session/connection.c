@@ -82,13 +82,13 @@ void connection_deinit(struct connection *conn, struct quota_charge *place)
 
 	list_for_each_entry_safe(packet, tmp, &conn->out, link)
 		drop_first(conn, packet);
-	if (conn->unread)
-		unread_end(conn->unread, conn->slot, place);
+	if (conn->inflight)
+		inflight_end(conn->inflight, conn->slot, place);
 	else if (conn->slot)
 		porter_slot_end(conn->slot, conn->fd);
 	else
 		framing_close(conn->fd);
-	conn->unread = NULL;
+	conn->inflight = NULL;
 	conn->slot = NULL;
 	conn->fd = -1;
 }
@@ -103,12 +103,12 @@ static int send_now(struct connection *conn, const void *buf, size_t bytes, cons
 	int r = -ETOOMANYREFS;
 
 	/* Descriptors that were read are known to be only as long as nothing else is unread. */
-	if (conn->unread)
-		unread_count(conn->unread);
-	if (n_fds == 0 || unread_may_send(conn->unread, n_fds))
+	if (conn->inflight)
+		inflight_count(conn->inflight);
+	if (n_fds == 0 || inflight_may_send(conn->inflight, n_fds))
 		r = framing_send(conn->fd, buf, bytes, n_fds ? fds->fds : NULL, n_fds);
 	if (r == 0 && n_fds > 0)
-		unread_sent(conn->unread, n_fds);
+		inflight_sent(conn->inflight, n_fds);
 	conn->stalled = r == -ETOOMANYREFS;
 	return conn->stalled ? -EAGAIN : r;
 }
@@ -121,7 +121,7 @@ static bool queue_full(const struct connection *conn, size_t bytes)
 /* Descriptors that wait, descriptors sent and not read, and n more. */
 static bool too_many_fds(struct connection *conn, unsigned int n)
 {
-	return n > 0 && conn->n_out_fds + unread_count(conn->unread) + n > CONNECTION_MAX_FDS;
+	return n > 0 && conn->n_out_fds + inflight_count(conn->inflight) + n > CONNECTION_MAX_FDS;
 }
 
 int connection_send(struct connection *conn, const void *buf, size_t bytes, const struct fdlist *fds)

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "daemon/session/unread.h"
+#include "daemon/session/inflight-fds.h"
 #include "proto/base/fdlist.h"
 #include "proto/base/list.h"
 
@@ -26,14 +26,14 @@ struct connection {
 	struct porter_slot *slot; /* owned; NULL: nobody can send descriptors, or, without porters, this thread reads them */
 	struct list out; /* struct connection_packet, oldest first */
 	unsigned int n_out;
-	struct unread *unread; /* owned: the descriptors that were sent; NULL: none can be */
+	struct inflight_fds *inflight; /* owned: the descriptors that were sent; NULL: none can be */
 	unsigned int n_out_fds; /* of those that wait */
 	size_t out_bytes;
 	bool stalled; /* too many descriptors of this user or, the kernel says, of this daemon are on their way: try again soon */
 };
 
 void connection_init(struct connection *conn, int fd); /* takes fd */
-/* Drops what waits; may be called twice. *place is taken where descriptors are unread: unread_end. */
+/* Drops what waits; may be called twice. *place is taken where descriptors are unread: inflight_end. */
 void connection_deinit(struct connection *conn, struct quota_charge *place);
 
 /* Send now or later. The descriptors stay the caller's. -ENOBUFS: too much waits; or the socket's error. */

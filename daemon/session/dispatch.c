@@ -8,21 +8,31 @@
  * ends, the daemon lives).
  *
  * Refuses before a handler sees it: anything before Hello, replies as requests, packets whose descriptors do not
- * match what the message says. No loop, no globals. Control thread.
+ * match what the message says. While a worker is busy with a session this file reads nothing from it. No loop, no globals. Control
+ * thread.
  */
 #include "daemon/session/dispatch.h"
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <syslog.h>
 
+#include "daemon/porter/porter.h"
+#include "daemon/session/monitor.h"
+#include "daemon/session/request.h"
 #include "proto/base/cleanup.h"
+#include "proto/base/nsec.h"
 #include "proto/framing.h"
 
 #define ROLE_CLIENT (1u << MSG_ROLE_CLIENT)
 #define ROLE_CONTROL (1u << MSG_ROLE_CONTROL)
 #define ROLE_ANY (ROLE_CLIENT | ROLE_CONTROL)
+
+/* Of one session, before others have their turn. */
+#define PACKETS_PER_TURN 16
+#define TURN_NSEC (NSEC_PER_MSEC / 2)
 
 static const struct rule {
 	request_handler handler;
@@ -55,53 +65,6 @@ static const struct rule {
 	[MSG_DRAIN_REQ] = {handle_drain, ROLE_CONTROL, 1},
 	[MSG_PORT_SET_REQ] = {handle_port_set, ROLE_CONTROL, 1},
 };
-
-/* Errnos of backends and the system, in the protocol's numbers. Rows of one message come before the general ones. */
-static const struct {
-	enum msg_kind kind; /* 0: any */
-	int err;
-	enum shmd_status status;
-} statuses[] = {
-	{MSG_MEM_REG_REQ, -EOPNOTSUPP, SHMD_STATUS_MEM_KIND},
-	{MSG_MEM_REG_REQ, -EPERM, SHMD_STATUS_MEM_SEALS},
-	{MSG_MEM_REG_REQ, -EINVAL, SHMD_STATUS_MEM_RANGE},
-	{MSG_MEM_REG_REQ, -EEXIST, SHMD_STATUS_EXISTS},
-	{MSG_QUEUE_CREATE_REQ, -EPERM, SHMD_STATUS_MEM_SEALS},
-	{MSG_NIC_OPEN_REQ, -EOPNOTSUPP, SHMD_STATUS_DOORBELL},
-	{MSG_NIC_DOORBELL_REQ, -EOPNOTSUPP, SHMD_STATUS_DOORBELL},
-	{MSG_CONNECT_REQ, -EINVAL, SHMD_STATUS_QP_STATE},
-	{MSG_QP_MODIFY_REQ, -EINVAL, SHMD_STATUS_QP_STATE},
-	{0, -EOPNOTSUPP, SHMD_STATUS_BACKEND},
-	{0, -EINVAL, SHMD_STATUS_INVALID},
-	{0, -ENOSPC, SHMD_STATUS_NIC_LIMIT},
-	{0, -EBUSY, SHMD_STATUS_BUSY},
-	{0, -ENODEV, SHMD_STATUS_NIC_LOST},
-	{0, -ENOENT, SHMD_STATUS_NOT_FOUND},
-	{0, -EPERM, SHMD_STATUS_PERMISSION},
-	{0, -EBADF, SHMD_STATUS_MEM_FD},
-	{0, -ERANGE, SHMD_STATUS_MEM_RANGE},
-	{0, -EOVERFLOW, SHMD_STATUS_INVALID},
-	{0, -EHOSTUNREACH, SHMD_STATUS_UNREACHABLE},
-	{0, -ENOMEM, SHMD_STATUS_NO_MEMORY},
-	{0, -EMFILE, SHMD_STATUS_NO_MEMORY},
-	{0, -ENFILE, SHMD_STATUS_NO_MEMORY},
-};
-
-/* OK when nobody expected this errno. */
-static enum shmd_status status_of(enum msg_kind kind, int err)
-{
-	for (unsigned int i = 0; i < sizeof(statuses) / sizeof(statuses[0]); i++)
-		if (statuses[i].err == err && (statuses[i].kind == 0 || statuses[i].kind == kind))
-			return statuses[i].status;
-	return SHMD_STATUS_OK;
-}
-
-enum shmd_status dispatch_status(enum msg_kind kind, int err)
-{
-	enum shmd_status status = status_of(kind, err);
-
-	return status == SHMD_STATUS_OK ? SHMD_STATUS_INTERNAL : status;
-}
 
 static void fill_error(struct msg *msg, uint64_t id, enum shmd_status status, const struct request *req)
 {
@@ -204,15 +167,17 @@ static void end_refused_hello(struct request *req, enum shmd_status status)
 }
 
 /*
- * Saved before the client gets its reply, so that the next daemon knows all that the client knows. Refusals too: another copy of the request may come
- * when it would be carried out, to a client that has gone on.
+ * Before the client gets its reply, so that the next daemon knows all that the client knows. Refusals too: another copy of the request
+ * may come when it would be carried out, to a client that has gone on.
  */
-static void keep(struct request *req, struct msg *rep, const struct fdlist *fds)
+static void save(struct request *req, struct msg *rep, const struct fdlist *fds)
 {
-	if (rep && rules[req->msg->kind].once)
-		session_keep_reply(req->session, req->msg, rep, fds);
-	else
-		session_keep_rest(req->session);
+	const struct save_ops *save = req->session->registry->attr.save;
+
+	if (save && rep && rules[req->msg->kind].once)
+		save->answer(req->session, req->msg, rep, fds);
+	else if (save)
+		save->changes(req->session);
 }
 
 static void refuse(struct request *req, enum shmd_status status)
@@ -222,28 +187,28 @@ static void refuse(struct request *req, enum shmd_status status)
 
 	fdlist_init(&none);
 	fill_error(&error, req->msg->id, status, req);
-	keep(req, &error, &none);
+	save(req, &error, &none);
 	send_refusal(req->session, &error);
 }
 
 static void answer(struct request *req, int r)
 {
 	struct session *session = req->session;
-	enum shmd_status refusal = r < 0 ? status_of(req->msg->kind, r) : (enum shmd_status)r;
+	enum shmd_status refusal = r < 0 ? request_status(req->msg->kind, r) : (enum shmd_status)r;
 
 	if (r == 0) {
-		keep(req, req->rep, &req->rep_fds);
+		save(req, req->rep, &req->rep_fds);
 		session_send(session, req->rep, &req->rep_fds);
 		return;
 	}
-	if (refusal != SHMD_STATUS_OK) {
+	if (r > 0 || refusal != SHMD_STATUS_INTERNAL) {
 		refuse(req, refusal);
 	} else {
-		keep(req, NULL, NULL);
+		save(req, NULL, NULL);
 		fail_inside(req, r);
 	}
 	if (session->version == 0)
-		end_refused_hello(req, r > 0 ? (enum shmd_status)r : dispatch_status(req->msg->kind, r));
+		end_refused_hello(req, refusal);
 }
 
 static void run_handler(struct session *session, struct msg *msg, struct fdlist *fds)
@@ -287,7 +252,7 @@ static bool decode_request(struct session *session, const void *buf, size_t byte
 		return false;
 	}
 	session_trace(session, "<-", msg);
-	if (session_is_repeat(session, msg))
+	if (session->registry->attr.save && session->registry->attr.save->repeat(session, msg))
 		return false;
 	wrong = find_violation(session, msg);
 	if (wrong)
@@ -295,7 +260,7 @@ static bool decode_request(struct session *session, const void *buf, size_t byte
 	return !wrong;
 }
 
-void dispatch_packet(struct session *session, const void *buf, size_t bytes, struct fdlist *fds)
+static void dispatch_packet(struct session *session, const void *buf, size_t bytes, struct fdlist *fds)
 {
 	_cleanup_(msg_deinit) struct msg msg;
 
@@ -312,7 +277,7 @@ void dispatch_packet(struct session *session, const void *buf, size_t bytes, str
 		run_handler(session, &msg, fds);
 }
 
-void dispatch_without_fds(struct session *session, const void *buf, size_t bytes)
+static void dispatch_without_fds(struct session *session, const void *buf, size_t bytes)
 {
 	struct request req = {.session = session, .text = "no descriptor of shmemd is free to receive this with"};
 	_cleanup_(msg_deinit) struct msg msg;
@@ -324,4 +289,95 @@ void dispatch_without_fds(struct session *session, const void *buf, size_t bytes
 		violation(session, msg.id, SHMD_STATUS_FDS, status_text(SHMD_STATUS_FDS));
 	else
 		send_error(session, msg.id, SHMD_STATUS_NO_MEMORY, &req);
+}
+
+/* ---- reading -------------------------------------------------------------------------------------------------------- */
+
+static void on_read(struct session *session, int r, const void *buf, size_t bytes, struct fdlist *fds)
+{
+	if (r == 0)
+		dispatch_packet(session, buf, bytes, fds);
+	else if (r == -EMFILE)
+		dispatch_without_fds(session, buf, bytes);
+	else if (r == -EMSGSIZE)
+		session_end(session, SHMD_STATUS_PROTOCOL, "the client sent a packet above the limits");
+	else if (r == -EPIPE)
+		session_end(session, SHMD_STATUS_INTERNAL,
+			    "the process of shmemd that receives this user's descriptors has ended, and this request with it");
+	else if (r != -EAGAIN)
+		session_end_gone(session);
+}
+
+static void carry_out_packet(struct session *session)
+{
+	struct session_packet *packet = session->packet;
+
+	session->packet = NULL;
+	session->is_reading = false;
+	on_read(session, packet->r, packet->data, packet->bytes, &packet->fds);
+	fdlist_deinit(&packet->fds);
+	free(packet);
+	session_go_on(session);
+}
+
+static void ask_porter(struct session *session)
+{
+	int r = porter_slot_recv(session->connection.slot);
+
+	if (r < 0) {
+		session_end(session, SHMD_STATUS_NO_MEMORY, "cannot receive a descriptor: %s", strerror(-r));
+		return;
+	}
+	session->is_reading = true;
+	session_call_attention(session);
+}
+
+static bool is_overrun(struct session *session)
+{
+	if (!quota_fds_overrun(&session->user) || !framing_next_has_fds(session->connection.fd))
+		return false;
+	session_end(session, SHMD_STATUS_QUOTA_FDS,
+		    "the user sent descriptors whose closing takes too long, and sends more");
+	return true;
+}
+
+/* False: there is nothing to read now. */
+static bool read_one(struct session *session)
+{
+	uint8_t *buf = session->registry->in_packet;
+	struct fdlist fds;
+	size_t bytes;
+	int r;
+
+	if (is_overrun(session))
+		return false;
+	fdlist_init(&fds);
+	r = connection_recv(&session->connection, session->registry->attr.porters, buf, REGISTRY_PACKET_BYTES, &bytes, &fds);
+	if (r == FRAMING_HAS_FDS)
+		ask_porter(session);
+	else
+		on_read(session, r, buf, bytes, &fds);
+	fdlist_deinit(&fds);
+	return r == 0 || r == -EMFILE;
+}
+
+/* Requests are cheap or dear: either way others have their turn soon. */
+void session_readable(struct session *session)
+{
+	uint64_t begin = nsec_now();
+
+	if (session_has_packet(session))
+		carry_out_packet(session);
+	for (int i = 0; i < PACKETS_PER_TURN && session_wants_read(session); i++)
+		if (!read_one(session) || nsec_now() - begin > TURN_NSEC)
+			return;
+}
+
+void session_writable(struct session *session)
+{
+	if (!session_flush(session))
+		return;
+	monitor_catch_up(session);
+	if (!session->ended)
+		session_call_attention(session);
 }

@@ -1,30 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From a packet to a handler and back: the only place where a condition becomes a status number. */
+/* The requests: one handler for each kind of message. session.h has the calls that read packets. */
 #ifndef SHMEMD_SESSION_DISPATCH_H
 #define SHMEMD_SESSION_DISPATCH_H
-
-#include <stddef.h>
 
 #include "daemon/session/request.h"
 #include "daemon/session/session.h"
 
 /*
  * 0: send *rep. REQUEST_WAITS, by request_work. Other positive: enum shmd_status, by request_fail; the session lives. Negative
- * errno: what a backend or the system said; dispatch.c turns it into a status, and one it does not know ends the session.
+ * errno: what a backend or the system said; request_status() turns it into a status, and one it does not know ends the session.
  */
 typedef int (*request_handler)(struct request *req);
 
-/* Decode, check, carry out, answer. The descriptors left in *fds are the caller's to close. */
-void dispatch_packet(struct session *session, const void *buf, size_t bytes, struct fdlist *fds);
-
-/* Refuse a request whose descriptors this process had no place for; the session lives. */
-void dispatch_without_fds(struct session *session, const void *buf, size_t bytes);
-
-/* Status on the wire for a backend's errno; INTERNAL for an unexpected one. */
-enum shmd_status dispatch_status(enum msg_kind kind, int err);
-
 int handle_hello(struct request *req);
-void hello_go_on(struct session *session); /* its porter has the socket. The session may be gone here */
 void hello_give_up(struct session *session, uint64_t msec); /* so long no porter has its socket. Ends the session */
 int handle_nic_list(struct request *req);
 int handle_nic_open(struct request *req);

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "daemon/session/list-items.h"
+#include "daemon/session/qp-cache.h"
 #include "proto/base/cleanup.h"
 
 /* On the wire 0 keeps the default, and this asks for 0 itself. */
@@ -127,14 +128,14 @@ static int finish_connect(struct request *req)
 
 	req->rep->connect_rep.n_done = op->n_done;
 	for (unsigned int i = 0; i < op->n_done; i++)
-		session_know(op->nic, op->peers[i].qpn, &(struct session_qp){
+		qp_cache_set(op->nic, op->peers[i].qpn, &(struct session_qp){
 			.state = NIC_QPS_RTS, .dest_qpn = op->peers[i].remote.qpn});
 	if (op->r == 0)
 		return 0;
 	/* It may have come half of the way. */
-	if (op->n_done < op->n && hash_get(&op->nic->qps, op->peers[op->n_done].qpn))
-		session_keep_qps(hash_get(&op->nic->qps, op->peers[op->n_done].qpn));
-	status = dispatch_status(MSG_CONNECT_REQ, op->r);
+	if (op->n_done < op->n && session_nic_has_qpn(op->nic, op->peers[op->n_done].qpn))
+		session_save(req->session, SAVE_QPS, hash_get(&op->nic->qps, op->peers[op->n_done].qpn), -1);
+	status = request_status(MSG_CONNECT_REQ, op->r);
 	if (status == SHMD_STATUS_INTERNAL)
 		return op->r;
 	snprintf(text, sizeof(text), "peer %u, QP 0x%x: %s", op->n_done, op->peers[op->n_done].qpn,
@@ -200,7 +201,7 @@ static int finish_modify(struct request *req)
 	const struct one_qp *op = req->op;
 
 	if (op->r == 0)
-		session_know_state(op->nic, op->qpn, op->state);
+		qp_cache_set_state(op->nic, op->qpn, op->state);
 	if (op->r == -EINVAL)
 		return request_fail(req, SHMD_STATUS_QP_STATE,
 				    "QP 0x%x cannot go to state %u from the one it is in", op->qpn, op->state);
@@ -249,7 +250,7 @@ static int finish_query(struct request *req)
 
 	if (op->r < 0)
 		return op->r;
-	session_know_info(op->nic, op->qpn, info);
+	qp_cache_set_info(op->nic, op->qpn, info);
 	req->rep->kind = MSG_QP_QUERY_REP;
 	*rep = (struct msg_qp_query_rep){
 		.state = info->state,

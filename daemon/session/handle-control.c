@@ -13,7 +13,7 @@
 #include <syslog.h>
 
 #include "daemon/session/drain.h"
-#include "daemon/session/keep.h"
+#include "daemon/session/save.h"
 #include "daemon/session/monitor.h"
 
 /* Logs the actor: not one of the lines that clients provoke, which are dropped when there are too many. */
@@ -93,6 +93,6 @@ int handle_port_set(struct request *req)
 	if (r < 0)
 		return r;
 	rnic->is_taken_down = set->state == NIC_PORT_DOWN;
-	registry_keep(req->session->registry);
+	registry_save(req->session->registry);
 	return 0;
 }

@@ -128,8 +128,9 @@ static int hello(struct request *req)
 	session->version = version;
 	session->role = hello->role;
 	memcpy(session->library, hello->library, sizeof(session->library));
-	registry_keep(session->registry);
-	session_keep_begin(session);
+	registry_save(session->registry);
+	if (session->registry->attr.save)
+		session->registry->attr.save->begin(session);
 
 	req->rep->kind = MSG_HELLO_REP;
 	rep->version = version;
@@ -149,6 +150,18 @@ static const char *trouble_of(const struct session *session, const char *otherwi
 	return trouble ? trouble : otherwise;
 }
 
+/* Its porter has the socket. The session may be gone here. */
+static void go_on(struct session *session)
+{
+	struct request *req = session->hello;
+
+	session->hello = NULL;
+	session->is_reading = false;
+	req->answer(req, handle_hello(req));
+	request_free(req);
+	session_go_on(session);
+}
+
 /* 0, REQUEST_WAITS, or a refusal. */
 static int await_porter(struct request *req)
 {
@@ -163,20 +176,10 @@ static int await_porter(struct request *req)
 				    "does not help, have shmemd restarted",
 				    session->identity.uid, trouble_of(session, strerror(-r)));
 	session->hello = req;
+	session->hello_go_on = go_on;
 	session->is_reading = true;
 	session_call_attention(session);
 	return REQUEST_WAITS;
-}
-
-void hello_go_on(struct session *session)
-{
-	struct request *req = session->hello;
-
-	session->hello = NULL;
-	session->is_reading = false;
-	req->answer(req, handle_hello(req));
-	request_free(req);
-	session_go_on(session);
 }
 
 void hello_give_up(struct session *session, uint64_t msec)

@@ -18,6 +18,7 @@
 
 #include "daemon/session/list-cursor.h"
 #include "daemon/session/list-items.h"
+#include "daemon/session/qp-cache.h"
 #include "daemon/session/unmanaged.h"
 
 /* ---- sessions --------------------------------------------------------------------------------------------------- */
@@ -121,7 +122,7 @@ static int finish_qps(struct request *req)
 	for (unsigned int i = 0; i < page->n; i++) {
 		if (!page->asks[i].held)
 			continue;
-		session_know_info(page->asks[i].queues->nic, page->asks[i].qp->qpn, &page->asks[i].info);
+		qp_cache_set_info(page->asks[i].queues->nic, page->asks[i].qp->qpn, &page->asks[i].info);
 		fill_qp_item(&rep->qps[i], page->asks[i].session, page->asks[i].queues, page->asks[i].qp,
 			     &page->asks[i].info);
 	}
@@ -249,7 +250,7 @@ static int list_nics(struct request *req)
 			fill_counters(&rep->nics[i].counters, &counters);
 		fill_nic_warm(&rep->nics[i], rnic->nic);
 	}
-	registry_keep_told(registry);
+	registry_save_told(registry);
 	rep->n_nics = registry->n_nics;
 	if (registry->unmanaged && registry->unmanaged->n > 0)
 		rep->next_cursor = cursor_encode(&(struct cursor){.session = 1});

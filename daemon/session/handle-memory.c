@@ -193,9 +193,7 @@ static int finish_reg(struct request *req)
 	r = resource_add(&req->session->resources, &mr->head);
 	assert_bug(r == 0); /* reserved */
 	note_reason(req->session, mr);
-	if (mr->nic->rnic->nic->keeps_memory)
-		session_keep_memory(req->session, mr, op->attr.fd);
-	session_keep_mr(req->session, mr);
+	session_save(req->session, SAVE_MR, mr, op->attr.fd);
 	req->rep->kind = MSG_MEM_REG_REP;
 	req->rep->mem_reg_rep = (struct msg_mem_reg_rep){
 		.mr = mr->head.handle, .lkey = mr->mr->lkey, .rkey = mr->mr->rkey};

@@ -239,7 +239,7 @@ static int finish_open(struct request *req)
 	session->nics[session->n_nics++] = take_ptr(nic);
 	/* Events from before the session knew this context were not looked at. */
 	session->wants_look |= session->nics[session->n_nics - 1]->rnic->nic->blocks;
-	session_keep_nic(session, session->nics[session->n_nics - 1]);
+	session_save(session, SAVE_NIC, session->nics[session->n_nics - 1], -1);
 	return 0;
 }
 
@@ -281,7 +281,7 @@ int handle_nic_open(struct request *req)
 		.session_id = req->session->id,
 		.doorbell = op->attr.doorbell,
 		.health_fd = req->session->health_fd,
-		.is_kept = session_is_kept(req->session),
+		.is_kept = session_is_saved(req->session),
 	};
 	op->nic = take_ptr(nic);
 	return request_change(req, op->nic, run_open, finish_open);
@@ -312,8 +312,8 @@ static void note_fall_back(struct session *session, struct session_nic *nic, con
 	snprintf(reason, sizeof(reason), "client: %.247s", why);
 	set_doorbell(nic, reason);
 	nic->fell_back = true;
-	session_changed(session);
-	session_keep_nic(session, nic);
+	session->saved.changed = true;
+	session_save(session, SAVE_NIC, nic, -1);
 	session_note(session, LOG_NOTICE, NOTE_NIC, "%s is in doorbell mode cpu from now on: %s",
 		     nic->rnic->info.name, nic->doorbell_reason);
 }

@@ -57,9 +57,7 @@ static int add_entry(struct request *req, struct publish_entry *entry)
 		return r;
 	list_add_tail(&session->published, &entry->owner_link);
 	session->n_published++;
-	if (session_keep_put(session, 'p', session->keep.last_published + 1, entry->fd))
-		entry->kept = ++session->keep.last_published;
-	session_keep_entry(session, entry);
+	session_save(session, SAVE_ENTRY, entry, entry->fd);
 	return 0;
 }
 
@@ -88,9 +86,7 @@ int handle_unpublish(struct request *req)
 	if (entry->owner != req->session)
 		return request_fail(req, SHMD_STATUS_PERMISSION,
 				    "another session published PE %u, slot %u", wanted->pe, wanted->slot);
-	if (entry->kept)
-		session_keep_unname(req->session, 'p', entry->kept);
-	session_keep_no_entry(req->session, entry);
+	session_unsave(req->session, SAVE_ENTRY, entry);
 	publish_entry_free(entry);
 	req->session->n_published--;
 	return 0;

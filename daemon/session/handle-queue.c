@@ -212,7 +212,7 @@ static void run_create(struct request *req)
 			       : ctx->nic->ops->queues_create(ctx, &op->mem, &op->layout, &op->queues->queues);
 	/* Here, since a batch may have many thousands. */
 	if (op->r == 0 && req->changes)
-		session_queues_export(op->queues);
+		req->session->registry->attr.save->export(SAVE_QUEUES, op->queues);
 }
 
 static int reserve(struct request *req, const struct create *op)
@@ -312,9 +312,8 @@ static int finish_create(struct request *req)
 	r = resource_add(&req->session->resources, &queues->head);
 	assert_bug(r == 0);
 	/* Memory that the CPU does not reach is of no use to who cannot read it. */
-	if (op->mem.kind == NIC_MEM_MEMFD || queues->nic->rnic->nic->keeps_memory)
-		queues->head.is_kept = session_keep_put(req->session, 'q', queues->head.handle, op->mem.fd);
-	session_keep_queues(req->session, queues);
+	session_save(req->session, SAVE_QUEUES, queues,
+		     op->mem.kind == NIC_MEM_MEMFD || queues->nic->rnic->nic->keeps_memory ? op->mem.fd : -1);
 	monitor_queues(req->session, MSG_EVENT_QUEUES_CREATED, queues);
 	fill_create_rep(req, queues);
 	return 0;

@@ -91,7 +91,7 @@ static int finish_resolve(struct request *req)
 		fill_entry(&rep->entries[rep->n_entries], &op->peers[rep->n_entries]);
 	if (op->r == 0)
 		return 0;
-	status = dispatch_status(MSG_PEER_RESOLVE_REQ, op->r);
+	status = request_status(MSG_PEER_RESOLVE_REQ, op->r);
 	return status == SHMD_STATUS_INTERNAL ? op->r
 					      : resolve_fail(req, status, op->n_done, status_text(status));
 }
@@ -108,7 +108,7 @@ int handle_peer_resolve(struct request *req)
 	if (ask->traffic_class > 255)
 		return request_fail(req, SHMD_STATUS_INVALID, "traffic class %u is not 0 to 255", ask->traffic_class);
 	if (nic->n_dc_peers != ask->n_dc_peers || nic->n_rc_peers != ask->n_rc_peers)
-		session_changed(req->session);
+		req->session->saved.changed = true;
 	nic->n_dc_peers = ask->n_dc_peers;
 	nic->n_rc_peers = ask->n_rc_peers;
 	req->rep->kind = MSG_PEER_RESOLVE_REP;

@@ -21,7 +21,7 @@ static void sum_nics(struct registry *registry, struct msg_counters *to)
 		if (registry_counters_for_reader(&registry->nics[i], &one) == 0)
 			nic_counters_add(&sum, &one);
 	}
-	registry_keep_told(registry);
+	registry_save_told(registry);
 	fill_counters(to, &sum);
 }
 

@@ -218,7 +218,7 @@ static uint32_t add_said(uint32_t sum, uint32_t n)
 /* Its client waits for another daemon, and nothing of it ends with this one. */
 static bool session_outlives(const struct session *session)
 {
-	return session->is_watched && !session->keep.reason[0];
+	return session->is_watched && !session->saved.reason[0];
 }
 
 void fill_session_item(struct msg_session_item *item, struct session *session)
@@ -256,7 +256,7 @@ void fill_session_item(struct msg_session_item *item, struct session *session)
 	count_session_dc(session, item);
 	if (!item->kept && session_may_resume(session->registry))
 		snprintf(item->unkept_reason, sizeof(item->unkept_reason), "%.*s", MSG_REASON_BYTES - 1,
-			 session->keep.reason[0] ? session->keep.reason : "its client does not wait for another daemon");
+			 session->saved.reason[0] ? session->saved.reason : "its client does not wait for another daemon");
 }
 
 /* ---- what sessions have --------------------------------------------------------------------------------------------- */

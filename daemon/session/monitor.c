@@ -176,6 +176,15 @@ void monitor_drain(struct registry *registry, bool on, const char *text)
 	tell(registry, &news);
 }
 
+static void tell_of_nic(struct registry *registry, struct news *news, const char *nic, const char *text)
+{
+	struct msg_event *event = &news->msg.event;
+
+	snprintf(event->nic_name, sizeof(event->nic_name), "%s", nic);
+	snprintf(event->text, sizeof(event->text), "%s", text);
+	tell(registry, news);
+}
+
 void monitor_nic_dropped(struct registry *registry, const struct registry_nic *rnic, const struct nic_event *event)
 {
 	struct news news;
@@ -191,7 +200,7 @@ void monitor_nic_dropped(struct registry *registry, const struct registry_nic *r
 }
 
 void monitor_nic_event(struct registry *registry, const struct registry_nic *rnic,
-		       const struct nic_event *news_of_nic)
+		       const struct nic_event *news_of_nic, const struct msg_event *told)
 {
 	struct session *about = NULL;
 	struct news news;
@@ -203,21 +212,12 @@ void monitor_nic_event(struct registry *registry, const struct registry_nic *rni
 		if (!about)
 			return; /* it ended meanwhile, and what its QPs did with it */
 	}
-	news_init(&news, MSG_EVENT_QP_ERROR, about);
-	session_fill_event(&news.msg.event, rnic, news_of_nic);
-	snprintf(news.msg.event.nic_name, sizeof(news.msg.event.nic_name), "%s", rnic->info.name);
-	tell(registry, &news);
+	news_init(&news, told->kind, about);
+	news.msg.event.number = told->number;
+	news.msg.event.detail = told->detail;
+	tell_of_nic(registry, &news, rnic->info.name, told->text);
 	if (news_of_nic->n_lost > 0)
 		monitor_nic_dropped(registry, rnic, news_of_nic);
-}
-
-static void tell_of_nic(struct registry *registry, struct news *news, const char *nic, const char *text)
-{
-	struct msg_event *event = &news->msg.event;
-
-	snprintf(event->nic_name, sizeof(event->nic_name), "%s", nic);
-	snprintf(event->text, sizeof(event->text), "%s", text);
-	tell(registry, news);
 }
 
 void monitor_unmanaged(struct registry *registry, enum msg_event_kind kind, const struct host_nic *seen, const char *text)

@@ -31,7 +31,7 @@ void monitor_session_opened(const struct session *session);
 void monitor_session_closed(const struct session *session); /* nothing for who was no client */
 void monitor_refused(const struct session *session, enum shmd_status status, const char *text);
 void monitor_nic_event(struct registry *registry, const struct registry_nic *rnic,
-		       const struct nic_event *news);
+		       const struct nic_event *news, const struct msg_event *told);
 /* A NIC that no backend drives: found or changed (MSG_EVENT_PORT_STATE), or gone (MSG_EVENT_NIC_LOST). */
 void monitor_unmanaged(struct registry *registry, enum msg_event_kind kind, const struct host_nic *seen, const char *text);
 /* One that no session had yet. */

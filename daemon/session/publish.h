@@ -32,7 +32,7 @@ struct publish_entry {
 	uint8_t data[PUBLISH_DATA_BYTES];
 	struct quota_charge charge;
 	uint64_t number; /* among what its session has, where that is kept */
-	uint32_t kept; /* number under which its descriptor outlives the daemon; 0: none does */
+	uint32_t saved; /* number under which its descriptor outlives the daemon; 0: none does */
 };
 
 struct publish_table {

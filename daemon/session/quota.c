@@ -32,7 +32,7 @@ struct quota_bucket {
 	struct quota_amount used;
 	struct foreign_account *account; /* owned; NULL in the list of cgroups */
 	unsigned int n_unclosed; /* of the account, as used has it */
-	uint64_t n_unread;
+	uint64_t n_inflight;
 };
 
 static const char *const quota_settings[QUOTA_N] = {
@@ -45,7 +45,7 @@ static const char *const quota_settings[QUOTA_N] = {
 
 void quota_init(struct quota *quota, const struct quota_amount *limits)
 {
-	*quota = (struct quota){.limits = *limits, .max_unread_fds = UINT64_MAX, .owner_uid = UINT32_MAX};
+	*quota = (struct quota){.limits = *limits, .max_inflight_fds = UINT64_MAX, .owner_uid = UINT32_MAX};
 	list_init(&quota->uids);
 	list_init(&quota->cgroups);
 }
@@ -220,27 +220,27 @@ void quota_user_copy(struct quota_user *to, const struct quota_user *user)
 		.quota = user->quota, .uid = bucket_ref(user->uid), .cgroup = bucket_ref(user->cgroup)};
 }
 
-bool quota_unread_fits(const struct quota_user *user, unsigned int n)
+bool quota_inflight_fits(const struct quota_user *user, unsigned int n)
 {
-	uint64_t limit = user->quota->max_unread_fds;
+	uint64_t limit = user->quota->max_inflight_fds;
 
-	return range_fits(user->uid->n_unread, n, limit) &&
-	       (!user->cgroup || range_fits(user->cgroup->n_unread, n, limit));
+	return range_fits(user->uid->n_inflight, n, limit) &&
+	       (!user->cgroup || range_fits(user->cgroup->n_inflight, n, limit));
 }
 
-void quota_unread_add(const struct quota_user *user, unsigned int n)
+void quota_inflight_add(const struct quota_user *user, unsigned int n)
 {
-	user->uid->n_unread += n;
+	user->uid->n_inflight += n;
 	if (user->cgroup)
-		user->cgroup->n_unread += n;
+		user->cgroup->n_inflight += n;
 }
 
-void quota_unread_sub(const struct quota_user *user, unsigned int n)
+void quota_inflight_sub(const struct quota_user *user, unsigned int n)
 {
-	assert_bug(user->uid->n_unread >= n);
-	user->uid->n_unread -= n;
+	assert_bug(user->uid->n_inflight >= n);
+	user->uid->n_inflight -= n;
 	if (user->cgroup)
-		user->cgroup->n_unread -= n;
+		user->cgroup->n_inflight -= n;
 }
 
 static void amount_add(struct quota_amount *to, const struct quota_amount *amount)

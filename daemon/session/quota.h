@@ -45,7 +45,7 @@ struct quota {
 	struct quota_amount pools; /* what all users may hold together; 0: no bound */
 	uint32_t owner_uid; /* the daemon's own user */
 	struct quota_amount total; /* of everybody */
-	uint64_t max_unread_fds; /* per uid, and per cgroup: see below */
+	uint64_t max_inflight_fds; /* per uid, and per cgroup: see below */
 	struct list uids; /* struct quota_bucket.link */
 	struct list cgroups;
 };
@@ -68,7 +68,7 @@ struct quota_charge {
 	struct quota_amount amount;
 };
 
-void quota_init(struct quota *quota, const struct quota_amount *limits); /* no pools, no owner, no max_unread_fds */
+void quota_init(struct quota *quota, const struct quota_amount *limits); /* no pools, no owner, no max_inflight_fds */
 void quota_deinit(struct quota *quota); /* every charge and user is gone already */
 
 int quota_user_init(struct quota_user *user, struct quota *quota, uint32_t uid, const char *cgroup);
@@ -87,10 +87,10 @@ bool quota_fds_stuck(const struct quota_user *user, uint64_t n);
 /* The same, with more beyond the limit than requests that were refused could leave. */
 bool quota_fds_overrun(const struct quota_user *user);
 
-/* Descriptors on their way to the user, which the daemon holds no longer: unread.h. */
-bool quota_unread_fits(const struct quota_user *user, unsigned int n);
-void quota_unread_add(const struct quota_user *user, unsigned int n); /* whatever the limit */
-void quota_unread_sub(const struct quota_user *user, unsigned int n);
+/* Descriptors on their way to the user, which the daemon holds no longer: inflight-fds.h. */
+bool quota_inflight_fits(const struct quota_user *user, unsigned int n);
+void quota_inflight_add(const struct quota_user *user, unsigned int n); /* whatever the limit */
+void quota_inflight_sub(const struct quota_user *user, unsigned int n);
 
 /*
  * Charge all of *amount or nothing. 0; or 1 + enum quota_what of the limit or pool that would be exceeded. *charge

@@ -14,12 +14,13 @@
 #include <syslog.h>
 #include <unistd.h>
 
-#include "daemon/session/keep.h"
-#include "daemon/session/monitor.h"
+#include "daemon/session/save.h"
 #include "daemon/session/session.h"
 #include "proto/base/assert.h"
 #include "proto/base/nsec.h"
 #include "proto/framing.h"
+
+#define N_COUNTERS (sizeof(struct nic_counters) / sizeof(uint64_t))
 
 #define QUERY_NSEC (100 * NSEC_PER_MSEC)
 
@@ -36,13 +37,13 @@ int registry_init(struct registry *registry, const struct registry_attr *attr)
 	registry->attr = *attr;
 	quota_init(&registry->quota, &attr->limits);
 	registry->quota.pools = attr->pools;
-	if (attr->max_unread_fds)
-		registry->quota.max_unread_fds = attr->max_unread_fds;
-	unread_table_init(&registry->unread);
+	if (attr->max_inflight_fds)
+		registry->quota.max_inflight_fds = attr->max_inflight_fds;
+	inflight_table_init(&registry->inflight);
 	list_init(&registry->sessions);
 	list_init(&registry->monitors);
 	registry->started_nsec = nsec_now();
-	registry->keeps_sessions = attr->keep;
+	registry->saves_sessions = attr->save;
 	pthread_mutex_init(&registry->quiesce_lock, NULL);
 	registry->quiesce_left_nsec = attr->quiesce_nsec;
 	registry->quiesce_seen_nsec = registry->started_nsec;
@@ -60,8 +61,9 @@ void registry_deinit(struct registry *registry)
 {
 	assert_bug(list_empty(&registry->sessions));
 	publish_table_deinit(&registry->published);
-	unread_table_deinit(&registry->unread);
-	registry_keep_end(registry);
+	inflight_table_deinit(&registry->inflight);
+	if (registry->state)
+		registry->attr.save->registry_end(registry);
 	quota_deinit(&registry->quota);
 	free(registry->unmanaged);
 	free(registry->packet);
@@ -106,20 +108,18 @@ static void query_run(struct work *work)
 	rnic->result = nic_query(rnic->nic, &rnic->fresh);
 }
 
-static void ask_nic(struct registry_nic *rnic);
-
 static void query_done(struct work *work)
 {
 	struct registry_nic *rnic = container_of(work, struct registry_nic, query);
 
 	rnic->is_asked = false;
 	if (rnic->is_stale)
-		ask_nic(rnic);
+		registry_ask_nic(rnic);
 	else if (rnic->result == 0)
 		rnic->info = rnic->fresh;
 }
 
-static void ask_nic(struct registry_nic *rnic)
+void registry_ask_nic(struct registry_nic *rnic)
 {
 	rnic->is_stale = rnic->is_asked;
 	if (rnic->is_asked)
@@ -135,18 +135,7 @@ void registry_refresh_nic(struct registry_nic *rnic)
 	bool in_background = rnic->nic->blocks && rnic->registry->blocks;
 
 	if (!in_background || (!rnic->is_asked && nsec_now() - rnic->asked_nsec >= QUERY_NSEC))
-		ask_nic(rnic);
-}
-
-/* Earlier questions may be answered later. The rate is that of the state before, so until the answer it is not known. */
-static void note_state(struct registry_nic *rnic, const struct nic_event *event)
-{
-	if (!rnic->nic->blocks || (event->kind != NIC_EVENT_PORT_STATE && event->kind != NIC_EVENT_LOST &&
-				   event->kind != NIC_EVENT_RETURNED))
-		return;
-	rnic->info.state = event->kind == NIC_EVENT_LOST ? NIC_PORT_LOST : event->state;
-	rnic->info.rate_mbps = 0;
-	ask_nic(rnic);
+		registry_ask_nic(rnic);
 }
 
 struct registry_nic *registry_find_nic(struct registry *registry, const char *name)
@@ -161,69 +150,6 @@ void registry_set_limits(struct registry *registry, const struct quota_amount *l
 {
 	registry->attr.limits = *limits;
 	registry->quota.limits = *limits;
-}
-
-/* Events of a NIC as a whole are the administrator's business; a QP's error is its client's. */
-static void note_nic_event(struct registry *registry, const struct registry_nic *rnic,
-			   const struct nic_event *event)
-{
-	const char *name = rnic->info.name;
-	struct note note = {.topic = NOTE_NIC, .nic = name};
-	char text[NIC_NAME_BYTES + 32];
-
-	if (event->kind == NIC_EVENT_LOST || (event->kind == NIC_EVENT_PORT_STATE && event->state == NIC_PORT_LOST)) {
-		note.level = LOG_ERR;
-		note.event = CATALOG_NIC_LOST;
-		snprintf(text, sizeof(text), "NIC %s is gone", name);
-	} else if (event->kind == NIC_EVENT_RETURNED) {
-		note.level = LOG_NOTICE;
-		note.event = CATALOG_NIC_BACK;
-		snprintf(text, sizeof(text), "NIC %s is back", name);
-	} else if (event->kind == NIC_EVENT_PORT_STATE) {
-		bool up = event->state == NIC_PORT_ACTIVE;
-
-		note.level = up ? LOG_NOTICE : LOG_WARNING;
-		note.event = up ? CATALOG_PORT_UP : CATALOG_PORT_DOWN;
-		snprintf(text, sizeof(text), "the port of NIC %s is %s", name, up ? "up" : "down");
-	} else {
-		return;
-	}
-	note.text = text;
-	registry_note(registry, &note);
-}
-
-void registry_event(struct registry *registry, struct registry_nic *rnic,
-		    const struct nic_event *event)
-{
-	struct session *session;
-
-	if (event->kind == NIC_EVENT_DROPPED) {
-		monitor_nic_dropped(registry, rnic, event);
-		return;
-	}
-	if (event->kind == NIC_EVENT_LOOK && event->session_id == 0) {
-		ask_nic(rnic);
-		return;
-	}
-	if (event->kind == NIC_EVENT_LOOK) {
-		list_for_each_entry(session, &registry->sessions, link)
-			if (event->session_id == session->id)
-				session_look(session);
-		return;
-	}
-	note_state(rnic, event);
-	if (event->session_id == 0)
-		note_nic_event(registry, rnic, event);
-	/* To those that had the NIC before it stays lost. */
-	if (event->kind == NIC_EVENT_RETURNED) {
-		registry_refresh_nic(rnic);
-		monitor_nic_event(registry, rnic, event);
-		return;
-	}
-	list_for_each_entry(session, &registry->sessions, link)
-		if (event->session_id == 0 || event->session_id == session->id)
-			session_nic_event(session, rnic, event);
-	monitor_nic_event(registry, rnic, event);
 }
 
 struct session *registry_find_session(struct registry *registry, uint64_t id)
@@ -276,11 +202,114 @@ void registry_quiesce_spent(struct registry *registry, uint64_t nsec)
 	pthread_mutex_unlock(&registry->quiesce_lock);
 }
 
-void registry_note(struct registry *registry, const struct note *note)
+void registry_save(struct registry *registry)
 {
-	const struct registry_hooks *hooks = &registry->attr.hooks;
+	if (registry->attr.save)
+		registry->attr.save->registry(registry);
+}
 
-	if (!hooks->note || (note->level == LOG_DEBUG && !(hooks->debug & note->topic)))
+/*
+ * ---- counters of NICs, which never fall: readers take that for a start from 0 ------------------------------------------
+ *
+ * A NIC counts what its contexts do, imported ones with all that they had done. Saved beside them are the counts of ended contexts,
+ * added with the end of their session; and the figures reported last, for contexts that are saved nowhere else when a daemon is
+ * killed: contexts of sessions that end with it.
+ */
+
+static int nic_counters(struct registry_nic *rnic, struct nic_counters *ret_counters)
+{
+	struct nic_counters sum;
+	int r = rnic->nic->ops->counters(rnic->nic, &sum);
+
+	if (r < 0)
+		return r;
+	nic_counters_add(&sum, &rnic->before);
+	*ret_counters = sum;
+	return 0;
+}
+
+int registry_counters_for_reader(struct registry_nic *rnic, struct nic_counters *ret_counters)
+{
+	uint64_t *now = (uint64_t *)ret_counters, *told = (uint64_t *)&rnic->told;
+	int r = nic_counters(rnic, ret_counters);
+
+	for (unsigned int i = 0; r == 0 && i < N_COUNTERS; i++) {
+		/* Firmware's have 32 bits, and whoever has a context's command descriptor can clear them. */
+		if (now[i] < told[i])
+			now[i] = told[i];
+		if (now[i] > told[i])
+			rnic->registry->has_told = true;
+		told[i] = now[i];
+	}
+	return r;
+}
+
+void registry_save_told(struct registry *registry)
+{
+	if (registry->has_told)
+		registry_save(registry);
+	registry->has_told = false;
+}
+
+void registry_count_ended(struct session *session)
+{
+	struct registry *registry = session->registry;
+
+	if (!registry->attr.save || session->n_nics == 0)
 		return;
-	hooks->note(hooks->arg, note);
+	for (unsigned int i = 0; i < session->n_nics; i++)
+		nic_counters_add(&session->nics[i]->rnic->ended, &session->nics[i]->last);
+	registry->counted = session->id;
+	registry_save(registry);
+}
+
+/* Contexts that are gone were counted all the same. */
+static void raise_to_told(struct registry_nic *rnic)
+{
+	uint64_t *ended = (uint64_t *)&rnic->ended;
+	const uint64_t *told = (const uint64_t *)&rnic->told;
+	struct nic_counters sum;
+
+	if (rnic->nic->ops->counters(rnic->nic, &sum) < 0)
+		return;
+	for (unsigned int i = 0; i < N_COUNTERS; i++) {
+		uint64_t now = ended[i] + ((const uint64_t *)&sum)[i];
+
+		ended[i] += told[i] > now ? told[i] - now : 0;
+	}
+}
+
+void registry_count_on(struct registry *registry)
+{
+	for (unsigned int i = 0; i < registry->n_nics; i++) {
+		raise_to_told(&registry->nics[i]);
+		registry->nics[i].before = registry->nics[i].ended;
+	}
+}
+
+void registry_take_down(struct registry_nic *rnic)
+{
+	rnic->is_taken_down = rnic->nic->ops->port_set(rnic->nic, NIC_PORT_DOWN) == 0;
+	if (rnic->is_taken_down)
+		registry_refresh_nic(rnic);
+}
+
+void registry_count_added(struct registry_nic *rnic)
+{
+	struct registry *registry = rnic->registry;
+
+	for (unsigned int i = 0; i < registry->n_absent; i++) {
+		struct registry_absent *absent = &registry->absent[i];
+
+		if (strcmp(absent->name, rnic->info.name) != 0)
+			continue;
+		rnic->ended = absent->ended;
+		rnic->told = absent->told;
+		if (absent->is_taken_down)
+			registry_take_down(rnic);
+		*absent = registry->absent[--registry->n_absent];
+		raise_to_told(rnic);
+		rnic->before = rnic->ended;
+		return;
+	}
 }

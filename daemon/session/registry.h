@@ -8,10 +8,10 @@
 #include <stdint.h>
 
 #include "daemon/nic/nic.h"
-#include "daemon/session/catalog.h"
+#include "daemon/session/note.h"
 #include "daemon/session/publish.h"
 #include "daemon/session/quota.h"
-#include "daemon/session/unread.h"
+#include "daemon/session/inflight-fds.h"
 #include "daemon/session/work.h"
 #include "proto/base/list.h"
 
@@ -20,7 +20,8 @@
 #define REGISTRY_GPU_BYTES 64
 #define REGISTRY_PACKET_BYTES 65536u
 
-struct keep_ops;
+struct save_ops;
+struct save_store;
 struct node_map;
 struct session;
 struct state;
@@ -39,7 +40,6 @@ struct registry_nic {
 	bool is_taken_down; /* its port, by request: a later daemon does the same */
 	bool is_asked, is_stale; /* something has happened meanwhile: the answer may be older */
 	uint64_t asked_nsec;
-	/* registry-count.c */
 	struct nic_counters before; /* what the NIC does not know of: contexts that had ended when this daemon began */
 	struct nic_counters ended; /* of all contexts that have, also since; kept */
 	struct nic_counters told; /* of all, as somebody saw them last; kept */
@@ -56,25 +56,6 @@ struct registry_absent {
 struct registry_gpu {
 	char gpu[REGISTRY_GPU_BYTES]; /* normal form; "": free */
 	unsigned int nic;
-};
-
-enum note_topic {
-	NOTE_PROTO = 1,
-	NOTE_SESSION = 2,
-	NOTE_NIC = 4,
-};
-
-/* Something worth a line in the log, and its facts. */
-struct note {
-	int level; /* LOG_* of syslog.h */
-	enum note_topic topic;
-	bool provoked; /* by a client, who must not be able to flood the log */
-	const struct session *session; /* or NULL */
-	const char *nic; /* or NULL */
-	const char *kind; /* of the message, or NULL */
-	uint32_t qpn; /* or 0 */
-	enum catalog_event event; /* or CATALOG_NONE */
-	const char *text;
 };
 
 struct registry_hooks {
@@ -95,7 +76,7 @@ struct registry_attr {
 	struct quota_amount limits;
 	struct quota_amount pools; /* struct quota.pools */
 	unsigned int n_admin_places; /* connections beyond every limit, for administrators' controllers */
-	uint64_t max_unread_fds; /* sent and not read, per uid and per cgroup; 0: as the kernel likes */
+	uint64_t max_inflight_fds; /* sent and not read, per uid and per cgroup; 0: as the kernel likes */
 	bool cpu_doorbells; /* no other mode is handed out */
 	bool no_atomics; /* of peers, on queues that are made from now on */
 	struct nic_qp_params qp_params; /* of QPs whose client says nothing */
@@ -112,21 +93,22 @@ struct registry_attr {
 	uint64_t restart_grace_nsec; /* how long clients wait for the next daemon; 0: sessions end with this one */
 	struct registry_hooks hooks;
 	struct porters *porters; /* borrowed; NULL: sessions read and close descriptors themselves, for tests */
-	/* NULL: nothing outlives the daemon. From it follow keeps_sessions below and, for NICs in software, nic_soft_attr.keeps. */
-	const struct keep_ops *keep;
-	void *keep_arg;
+	/* NULL: nothing outlives the daemon. From it follow saves_sessions below and, for NICs in software, nic_soft_attr.keeps. */
+	const struct save_ops *save;
+	const struct save_store *store; /* with its argument: where `save` has descriptors */
+	void *store_arg;
 };
 
 struct registry {
 	struct registry_attr attr;
 	struct quota quota;
 	struct publish_table published;
-	struct unread_table unread;
+	struct inflight_table inflight;
 	unsigned int n_admin_taken; /* of attr.n_admin_places */
 	struct list sessions; /* struct session.link, by rising id; all roles and states */
 	struct list monitors; /* struct session.monitor_link */
 	unsigned int n_monitors;
-	bool keeps_sessions; /* attr.keep was there when the registry was made; set before the first session, never changed */
+	bool saves_sessions; /* attr.save was there when the registry was made; set before the first session, never changed */
 	bool draining; /* drain.c */
 	uint64_t drain_end_nsec;
 	uint64_t last_id;
@@ -148,7 +130,7 @@ struct registry {
 	struct node_map *node_map; /* borrowed; NULL: the node was not looked at. GPUs that it does not know are in gpus[] */
 	struct registry_gpu gpus[REGISTRY_MAX_GPUS];
 	unsigned int next_gpu; /* entry to overwrite when all are taken */
-	struct state *state; /* owned: what is kept of the above; NULL: nothing. registry-keep.c */
+	struct state *state; /* owned: what is kept of the above; NULL: nothing. daemon/restart/save-registry.c */
 	uint8_t *packet; /* owned; REGISTRY_PACKET_BYTES for encoding, one thread */
 	uint8_t *in_packet; /* the same for receiving */
 };
@@ -166,26 +148,25 @@ void registry_work(struct registry *registry, bool blocks, struct work *work);
  * background, ten times a second at most.
  */
 void registry_refresh_nic(struct registry_nic *rnic);
+void registry_ask_nic(struct registry_nic *rnic); /* however often; one that blocks answers later */
 /* Somebody looks at the counters of NICs that block: have them asked of 16 sessions, once a second, for the next look. */
 void registry_count(struct registry *registry);
-/* Counters that never fall, for a reader that may come back after a restart; call registry_keep_told() after the last NIC. */
+/* Counters that never fall, for a reader that may come back after a restart; call registry_save_told() after the last NIC. */
 int registry_counters_for_reader(struct registry_nic *rnic, struct nic_counters *ret_counters);
-void registry_keep_told(struct registry *registry);
+void registry_save_told(struct registry *registry);
 /* Its contexts are closed, and what is kept of it goes next. */
 void registry_count_ended(struct session *session);
 /* All that goes on is there: NICs count on from what was told. */
 void registry_count_on(struct registry *registry);
 /* One that was absent then, and whose port may have been taken down before. */
 void registry_count_added(struct registry_nic *rnic);
-void registry_take_down(struct registry_nic *rnic); /* registry-keep.c: its port, as before; where that is possible */
+void registry_take_down(struct registry_nic *rnic); /* its port, as before; where that is possible */
 struct registry_nic *registry_find_nic(struct registry *registry, const char *name);
+/* Numbers that go on, and assignments: after each change of them. Nothing where nothing is saved. */
+void registry_save(struct registry *registry);
 
 /* From now on: what is held already stays, also above a lower limit. */
 void registry_set_limits(struct registry *registry, const struct quota_amount *limits);
-
-/* Hand an asynchronous event to the sessions it concerns. */
-void registry_event(struct registry *registry, struct registry_nic *rnic,
-		    const struct nic_event *event);
 
 /* The session with this id or the next higher one that is listed (a client that said Hello); NULL at the end. */
 struct session *registry_next_session(struct registry *registry, uint64_t id);
@@ -201,7 +182,5 @@ struct session *registry_find_session(struct registry *registry, uint64_t id);
  */
 uint64_t registry_quiesce_left(struct registry *registry, uint64_t most);
 void registry_quiesce_spent(struct registry *registry, uint64_t nsec);
-
-void registry_note(struct registry *registry, const struct note *note);
 
 #endif

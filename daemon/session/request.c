@@ -69,7 +69,7 @@ static void carry_out(struct request *req)
 {
 	req->run(req);
 	if (req->changes && req->changes->ctx)
-		session_nic_export(req->changes);
+		req->session->registry->attr.save->export(SAVE_NIC, req->changes);
 }
 
 static void work_run(struct work *work)
@@ -110,13 +110,13 @@ int request_work(struct request *req, bool blocks, request_run run, request_fini
 
 int request_change(struct request *req, struct session_nic *nic, request_run run, request_finish finish)
 {
-	req->changes = session_is_kept(req->session) ? nic : NULL;
+	req->changes = session_is_saved(req->session) ? nic : NULL;
 	return request_work(req, nic->rnic->nic->blocks, run, finish);
 }
 
 int request_change_long(struct request *req, struct session_nic *nic, request_run run, request_finish finish)
 {
-	req->changes = session_is_kept(req->session) ? nic : NULL;
+	req->changes = session_is_saved(req->session) ? nic : NULL;
 	return start(req, req->session->registry->attr.hooks.work, run, finish);
 }
 
@@ -261,4 +261,43 @@ struct session_nic *request_nic(struct request *req, uint32_t index)
 			     "this session has opened %u NIC%s; none has index %u",
 			     req->session->n_nics, plural_s(req->session->n_nics), index);
 	return nic;
+}
+
+/* Errnos of backends and the system, in the protocol's numbers. Rows of one message come before the general ones. */
+static const struct {
+	enum msg_kind kind; /* 0: any */
+	int err;
+	enum shmd_status status;
+} statuses[] = {
+	{MSG_MEM_REG_REQ, -EOPNOTSUPP, SHMD_STATUS_MEM_KIND},
+	{MSG_MEM_REG_REQ, -EPERM, SHMD_STATUS_MEM_SEALS},
+	{MSG_MEM_REG_REQ, -EINVAL, SHMD_STATUS_MEM_RANGE},
+	{MSG_MEM_REG_REQ, -EEXIST, SHMD_STATUS_EXISTS},
+	{MSG_QUEUE_CREATE_REQ, -EPERM, SHMD_STATUS_MEM_SEALS},
+	{MSG_NIC_OPEN_REQ, -EOPNOTSUPP, SHMD_STATUS_DOORBELL},
+	{MSG_NIC_DOORBELL_REQ, -EOPNOTSUPP, SHMD_STATUS_DOORBELL},
+	{MSG_CONNECT_REQ, -EINVAL, SHMD_STATUS_QP_STATE},
+	{MSG_QP_MODIFY_REQ, -EINVAL, SHMD_STATUS_QP_STATE},
+	{0, -EOPNOTSUPP, SHMD_STATUS_BACKEND},
+	{0, -EINVAL, SHMD_STATUS_INVALID},
+	{0, -ENOSPC, SHMD_STATUS_NIC_LIMIT},
+	{0, -EBUSY, SHMD_STATUS_BUSY},
+	{0, -ENODEV, SHMD_STATUS_NIC_LOST},
+	{0, -ENOENT, SHMD_STATUS_NOT_FOUND},
+	{0, -EPERM, SHMD_STATUS_PERMISSION},
+	{0, -EBADF, SHMD_STATUS_MEM_FD},
+	{0, -ERANGE, SHMD_STATUS_MEM_RANGE},
+	{0, -EOVERFLOW, SHMD_STATUS_INVALID},
+	{0, -EHOSTUNREACH, SHMD_STATUS_UNREACHABLE},
+	{0, -ENOMEM, SHMD_STATUS_NO_MEMORY},
+	{0, -EMFILE, SHMD_STATUS_NO_MEMORY},
+	{0, -ENFILE, SHMD_STATUS_NO_MEMORY},
+};
+
+enum shmd_status request_status(enum msg_kind kind, int err)
+{
+	for (unsigned int i = 0; i < sizeof(statuses) / sizeof(statuses[0]); i++)
+		if (statuses[i].err == err && (statuses[i].kind == 0 || statuses[i].kind == kind))
+			return statuses[i].status;
+	return SHMD_STATUS_INTERNAL;
 }

@@ -49,6 +49,8 @@ void request_free(struct request *req);
 /* Refuse: returns `status` after noting the facts. */
 int request_fail(struct request *req, enum shmd_status status, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
+/* Status on the wire for the errno of a backend or the system; INTERNAL for an unexpected one. */
+enum shmd_status request_status(enum msg_kind kind, int err);
 /* Charge the session's user, or refuse with the limit's name. */
 int request_charge(struct request *req, const struct quota_amount *amount,
 		   struct quota_charge *charge);

@@ -22,7 +22,7 @@ struct resource {
 	uint64_t reused; /* the number under which its slot was freed before; 0: it is the first in that slot */
 	struct list link; /* owner's list of this kind, newest first */
 	struct quota_charge charge;
-	bool is_kept; /* its memory outlives the daemon, under the handle */
+	bool is_saved; /* its memory outlives the daemon, under the handle */
 	size_t part_bytes; /* of its NIC's record, where the session outlives the daemon */
 };
 

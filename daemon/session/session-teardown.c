@@ -75,7 +75,7 @@ static void teardown_contexts(struct session *session)
 	for (unsigned int i = session->n_nics; i > 0; i--) {
 		struct session_nic *nic = session->nics[i - 1];
 
-		if (session->registry->attr.keep && nic->ctx->nic->ops->ctx_counters(nic->ctx, &nic->last) < 0)
+		if (session->registry->attr.save && nic->ctx->nic->ops->ctx_counters(nic->ctx, &nic->last) < 0)
 			nic->last = (struct nic_counters){0};
 		nic->ctx = nic->ctx->nic->ops->ctx_close(nic->ctx);
 	}
@@ -103,8 +103,7 @@ static void teardown_published(struct session *session)
 	struct publish_entry *entry, *tmp;
 
 	list_for_each_entry_safe(entry, tmp, &session->published, owner_link) {
-		if (entry->kept)
-			session_keep_unname(session, 'p', entry->kept);
+		session_unsave(session, SAVE_ENTRY, entry);
 		publish_entry_free(entry);
 	}
 	session->n_published = 0;
@@ -113,7 +112,8 @@ static void teardown_published(struct session *session)
 static void teardown_kept(struct session *session)
 {
 	registry_count_ended(session);
-	session_keep_forget(session);
+	if (session->registry->attr.save)
+		session->registry->attr.save->forget(session);
 }
 
 static void teardown_health(struct session *session)
@@ -180,7 +180,7 @@ static void teardown_begin(struct session *session)
 	/* Also where nobody called session_end(): a kernel on a GPU has nothing but these words. */
 	session_health_end(session);
 	monitor_leave(session);
-	session_keep_ending(session);
+	session_save_ending(session);
 	/* Not a NIC's affair: whoever comes after it in its world does not wait for firmware. */
 	teardown_published(session);
 	session->quiesce_nsec = session->gone || session->n_nics == 0 ? 0 : session->registry->attr.quiesce_nsec;
@@ -230,15 +230,25 @@ void session_release(struct session *session)
 
 /* ---- single resources ----------------------------------------------------------------------------------------- */
 
+/* Out of the table, if it is there; the state then says when its slot became free. */
+static void remove_resource(struct session *session, struct resource *head)
+{
+	uint32_t slot = resource_slot_of(head->handle);
+	bool was_in_table = head->handle;
+
+	resource_remove(&session->resources, head);
+	if (was_in_table)
+		session_save(session, SAVE_SLOT, &slot, -1);
+}
+
 struct session_mr *session_mr_free(struct session *session, struct session_mr *mr)
 {
 	if (!mr)
 		return NULL;
 	assert_bug(!mr->mr);
-	if (mr->head.is_kept)
-		session_keep_no_memory(session, mr);
 	mr->held = held_unref(mr->held);
-	session_keep_no_resource(session, mr->nic, &mr->head);
+	session_unsave(session, SAVE_MR, mr);
+	remove_resource(session, &mr->head);
 	quota_charge_deinit(&mr->head.charge);
 	free(mr);
 	return NULL;
@@ -290,16 +300,14 @@ struct session_queues *session_queues_free(struct session *session, struct sessi
 	if (!queues)
 		return NULL;
 	assert_bug(!queues->queues);
-	if (queues->head.is_kept)
-		session_keep_unname(session, 'q', queues->head.handle);
 	queues->nic->rnic->n_qps -= queues->n_qps;
 	queues->nic->rnic->n_dcis -= queues->n_dcis;
 	queues->nic->rnic->n_dcts -= queues->n_dcts;
 	/* A batch that failed half way was never reported. */
 	if (queues->head.handle)
 		monitor_queues(session, MSG_EVENT_QUEUES_DESTROYED, queues);
-	list_del(&queues->changed_link);
-	session_keep_no_resource(session, queues->nic, &queues->head);
+	session_unsave(session, SAVE_QUEUES, queues);
+	remove_resource(session, &queues->head);
 	quota_charge_deinit(&queues->head.charge);
 	free(queues->part);
 	held_unref(queues->held);

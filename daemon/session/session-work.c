@@ -16,19 +16,6 @@
 #define COUNT_NSEC NSEC_PER_SEC
 #define COUNT_SESSIONS 16
 
-void session_call_attention(struct session *session)
-{
-	const struct registry_hooks *hooks = &session->registry->attr.hooks;
-
-	if (hooks->attention && session->owner)
-		hooks->attention(hooks->arg, session);
-}
-
-bool session_is_busy(const struct session *session)
-{
-	return session->busy || session->is_reading;
-}
-
 void session_take(struct session *session)
 {
 	assert_bug(!session_is_busy(session));
@@ -125,72 +112,4 @@ void session_let_go(struct session *session)
 	assert_bug(session->busy);
 	session->busy = false;
 	session_go_on(session);
-}
-
-/* ---- what is known of its QPs ------------------------------------------------------------------------------------ */
-
-/* Numbers of one batch mostly follow each other. NULL: it has none of this number. */
-static struct session_qp *find_known(const struct session_queues *queues, uint32_t qpn)
-{
-	uint32_t guess = queues ? qpn - queues->first_qpn : 0;
-
-	if (!queues)
-		return NULL;
-	if (guess < queues->n_qps && queues->queues->layout.qps[guess].qpn == qpn)
-		return &queues->qps[guess];
-	for (uint32_t i = 0; i < queues->n_qps; i++)
-		if (queues->queues->layout.qps[i].qpn == qpn)
-			return &queues->qps[i];
-	return NULL;
-}
-
-static void know(struct session_queues *queues, struct session_qp *known, const struct session_qp *qp)
-{
-	if (known->state == qp->state && known->dest_qpn == qp->dest_qpn && known->first_error == qp->first_error)
-		return;
-	*known = *qp;
-	session_keep_qps(queues);
-}
-
-void session_know(struct session_nic *nic, uint32_t qpn, const struct session_qp *qp)
-{
-	struct session_queues *queues = hash_get(&nic->qps, qpn);
-	struct session_qp *known = find_known(queues, qpn);
-
-	if (known)
-		know(queues, known, qp);
-}
-
-void session_know_info(struct session_nic *nic, uint32_t qpn, const struct nic_qp_info *info)
-{
-	session_know(nic, qpn, &(struct session_qp){
-		.state = info->state, .dest_qpn = info->dest_qpn, .first_error = info->first_error});
-}
-
-void session_know_state(struct session_nic *nic, uint32_t qpn, enum nic_qp_state state)
-{
-	struct session_queues *queues = hash_get(&nic->qps, qpn);
-	struct session_qp *known = find_known(queues, qpn), now = {.state = state};
-
-	if (!known)
-		return;
-	if (state != NIC_QPS_RST) {
-		now = *known;
-		now.state = state;
-	}
-	know(queues, known, &now);
-}
-
-void session_know_error(struct session_nic *nic, uint32_t qpn, uint32_t syndrome)
-{
-	struct session_queues *queues = hash_get(&nic->qps, qpn);
-	struct session_qp *known = find_known(queues, qpn), now;
-
-	if (!known)
-		return;
-	now = *known;
-	now.state = NIC_QPS_ERR;
-	if (!now.first_error)
-		now.first_error = syndrome;
-	know(queues, known, &now);
 }

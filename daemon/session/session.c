@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One client: how its session begins, hears, speaks and ends. session-teardown.c frees its objects, never from
- * inside a handler.
- *
- * While a worker is busy with it no packet is read: requests are answered in order. No loop, no globals. Control thread.
+ * One client: finding things in its session, messages and packets on their way, and the end. session-new.c makes a session,
+ * session-teardown.c frees its objects, never from inside a handler. No loop, no globals. Control thread.
  */
 #include "daemon/session/session.h"
 
@@ -13,89 +11,20 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
+#include <sys/socket.h>
 #include <syslog.h>
+#include <unistd.h>
 
 #include "daemon/porter/porter.h"
-#include "daemon/session/dispatch.h"
-#include "daemon/session/monitor.h"
-#include "proto/base/assert.h"
 #include "proto/base/cleanup.h"
 #include "proto/base/nsec.h"
 #include "proto/framing.h"
 
-#define SESSION_PACKETS_PER_TURN 16
-#define SESSION_TURN_NSEC (NSEC_PER_MSEC / 2)
+#define OWN_FDS 1 /* health page; socket and pidfd are the connection's */
+#define RESUME_FDS 2 /* of one that outlives the daemon: its pair to watch, and its state */
 
-static void __attribute__((format(printf, 3, 0)))
-note_text(struct session *session, struct note note, const char *fmt, va_list ap)
-{
-	char text[MSG_TEXT_BYTES + 64];
-
-	vsnprintf(text, sizeof(text), fmt, ap);
-	note.session = session;
-	note.text = text;
-	registry_note(session->registry, &note);
-}
-
-/* An operational event of this session. Clients provoke all of them but one: no storm of theirs hides a kill. */
-static void __attribute__((format(printf, 3, 4)))
-note_event(struct session *session, enum catalog_event event, const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	note_text(session, (struct note){
-		.level = LOG_NOTICE,
-		.topic = NOTE_SESSION,
-		.event = event,
-		.provoked = event != CATALOG_SESSION_KILLED,
-	}, fmt, ap);
-	va_end(ap);
-}
-
-static int refuse_connection(struct session *session, enum quota_what what, uint64_t asked)
-{
-	enum shmd_status status = what == QUOTA_FDS ? SHMD_STATUS_QUOTA_FDS : SHMD_STATUS_QUOTA_SESSIONS;
-	struct msg msg;
-
-	msg_init(&msg, MSG_ERROR_REP, 0);
-	msg.error_rep.status = status;
-	quota_explain(&session->user, what, asked, msg.error_rep.text, sizeof(msg.error_rep.text));
-	note_event(session, CATALOG_SESSION_REFUSED, "refused a connection: %s", msg.error_rep.text);
-	session->registry->refused_total++;
-	session_send(session, &msg, NULL);
-	monitor_refused(session, status, msg.error_rep.text);
-	return -EDQUOT;
-}
-
-/* An administrator must be able to list and kill when everything is used up. Hello then refuses a client. */
-static bool take_admin_place(struct session *session, const struct quota_amount *amount, enum quota_what what)
-{
-	struct registry *registry = session->registry;
-
-	if (!session_is_admin(session) || registry->n_admin_taken >= registry->attr.n_admin_places)
-		return false;
-	registry->n_admin_taken++;
-	session->has_admin_place = true;
-	session->admin_limit = what;
-	quota_charge_adopt(&session->user, amount, &session->connection_charge);
-	return true;
-}
-
-static int charge_connection(struct session *session)
-{
-	const struct quota_amount amount = {.n = {[QUOTA_CONNECTIONS] = 1, [QUOTA_FDS] = SESSION_CONNECTION_FDS}};
-	int r;
-
-	/* Sockets whose clients have read or gone meanwhile give their places back. */
-	unread_look(&session->registry->unread, UNREAD_LOOKS);
-	r = quota_fds_stuck(&session->user, SESSION_CONNECTION_FDS)
-		? 1 + QUOTA_FDS : quota_charge(&session->user, &amount, &session->connection_charge);
-	if (r == 0 || take_admin_place(session, &amount, r - 1))
-		return 0;
-	return refuse_connection(session, r - 1, amount.n[r - 1]);
-}
+/* A client that says Hello once more gets another pair, and the porter holds all: no client needs so many. */
+#define WATCHES_MAX 64u
 
 struct session *session_alloc(struct registry *registry)
 {
@@ -114,58 +43,99 @@ struct session *session_alloc(struct registry *registry)
 	list_init(&session->published);
 	resource_table_init(&session->resources);
 	connection_init(&session->connection, -1);
-	session_keep_init(&session->keep);
+	session->saved.reply_fd = -1;
+	list_init(&session->saved.gone);
+	list_init(&session->saved.changed_queues);
+	hash_init(&session->saved.memories);
+	hash_init(&session->saved.memories_by_file);
 	return session;
 }
 
-/*
- * Where descriptors may be in the socket already its porter has it from the start: on a kernel that lets them through, or when it was
- * connected to a service manager's socket while no daemon ran. Else it has it when they are of use.
- */
-static int set_passing(struct session *session)
+void session_call_attention(struct session *session)
 {
-	int sock = session->connection.fd, r = 0;
+	const struct registry_hooks *hooks = &session->registry->attr.hooks;
 
-	if (!session->registry->attr.porters)
-		r = framing_set_passing(sock, true);
-	else if (framing_is_passing(sock))
-		r = session_let_send_fds(session);
-	return r == -EINPROGRESS || r == -ENOPROTOOPT ? 0 : r;
+	if (hooks->attention && session->owner)
+		hooks->attention(hooks->arg, session);
 }
 
-int session_new(struct registry *registry, int sock, struct session **ret_session)
+bool session_is_busy(const struct session *session)
 {
-	_cleanup_close_ int owned_sock = sock;
-	_cleanup_(session_freep) struct session *session = session_alloc(registry);
-	int r, r_identity;
+	return session->busy || session->is_reading;
+}
 
-	if (!session)
-		return -ENOMEM;
-	connection_init(&session->connection, take_fd(&owned_sock));
+/* ---- lookup -------------------------------------------------------------------------------------------------------- */
 
-	r = framing_setup(session->connection.fd);
-	if (r < 0)
-		return r;
-	r_identity = identity_init(&session->identity, session->connection.fd);
-	r = quota_user_init(&session->user, &registry->quota, session->identity.uid,
-			    session->identity.tenant);
-	if (r < 0)
-		return r;
-	/* Also of a client that is gone already: what it sent has to be closed. */
-	r = set_passing(session);
-	if (r == 0)
-		r = r_identity;
-	if (r < 0)
-		return r;
-	r = unread_new(&registry->unread, &session->user, session->connection.fd, &session->connection.unread);
-	if (r < 0)
-		return r;
-	r = charge_connection(session);
-	if (r < 0)
-		return r;
-	session->id = ++registry->last_id;
-	list_add_tail(&registry->sessions, &session->link);
-	*ret_session = take_ptr(session);
+bool session_is_admin(const struct session *session)
+{
+	return session->identity.uid == 0 || session->identity.uid == session->registry->owner_uid;
+}
+
+bool session_may_see(const struct session *session, uint32_t uid)
+{
+	return session_is_admin(session) || session->identity.uid == uid;
+}
+
+struct session_nic *session_nic_by_index(struct session *session, uint32_t index)
+{
+	return index < session->n_nics ? session->nics[index] : NULL;
+}
+
+struct session_nic *session_nic_by_rnic(struct session *session, const struct registry_nic *rnic)
+{
+	for (unsigned int i = 0; i < session->n_nics; i++)
+		if (session->nics[i]->rnic == rnic)
+			return session->nics[i];
+	return NULL;
+}
+
+bool session_nic_has_qpn(const struct session_nic *nic, uint32_t qpn)
+{
+	return hash_get(&nic->qps, qpn);
+}
+
+/* Numbers of one batch mostly follow each other. */
+struct session_queues *session_nic_find_qp(const struct session_nic *nic, uint32_t qpn, uint32_t *ret_index)
+{
+	struct session_queues *queues = hash_get(&nic->qps, qpn);
+	const struct nic_layout *layout = queues ? &queues->queues->layout : NULL;
+	uint32_t i = queues ? qpn - queues->first_qpn : 0;
+
+	if (!queues)
+		return NULL;
+	if (i >= layout->n_qps || layout->qps[i].qpn != qpn)
+		for (i = 0; i < layout->n_qps && layout->qps[i].qpn != qpn; i++)
+			;
+	*ret_index = i;
+	return i < layout->n_qps ? queues : NULL;
+}
+
+const struct nic_qp *session_nic_qp(const struct session_nic *nic, uint32_t qpn)
+{
+	uint32_t i;
+	const struct session_queues *queues = session_nic_find_qp(nic, qpn, &i);
+
+	return queues ? &queues->queues->layout.qps[i] : NULL;
+}
+
+bool session_nic_has_cqn(const struct session_nic *nic, uint32_t cqn)
+{
+	return hash_get(&nic->cqs, cqn);
+}
+
+int session_counters(struct session *session, struct nic_counters *ret_counters)
+{
+	struct nic_counters sum = {0}, one;
+
+	for (unsigned int i = 0; i < session->n_nics; i++) {
+		struct nic_ctx *ctx = session->nics[i]->ctx;
+		int r = ctx->nic->ops->ctx_counters(ctx, &one);
+
+		if (r < 0)
+			return r;
+		nic_counters_add(&sum, &one);
+	}
+	*ret_counters = sum;
 	return 0;
 }
 
@@ -216,7 +186,7 @@ void session_end(struct session *session, enum shmd_status status, const char *f
 	va_start(ap, fmt);
 	vsnprintf(msg.event.text, sizeof(msg.event.text), fmt, ap);
 	va_end(ap);
-	note_event(session, end_event(status), "session ends: %s", msg.event.text);
+	session_note_event(session, end_event(status), "session ends: %s", msg.event.text);
 	session_health_end(session);
 	session_send(session, &msg, NULL);
 	/* session_send may have ended it, when the socket is broken or full. */
@@ -224,30 +194,12 @@ void session_end(struct session *session, enum shmd_status status, const char *f
 	session->end_status = status;
 	/* Else it would be alive again after a death before its teardown. A worker that has it is waited for first. */
 	if (!session->busy)
-		session_keep_ending(session);
+		session_save_ending(session);
 	memcpy(session->end_text, msg.event.text, sizeof(session->end_text));
 	session_call_attention(session);
 }
 
 /* ---- connection --------------------------------------------------------------------------------------------------- */
-
-void session_trace(struct session *session, const char *direction, const struct msg *msg)
-{
-	char line[512];
-	int n;
-
-	if (!(session->registry->attr.hooks.debug & NOTE_PROTO))
-		return;
-	n = snprintf(line, sizeof(line), "%s ", direction);
-	msg_format(msg, line + n, sizeof(line) - (size_t)n);
-	registry_note(session->registry, &(struct note){
-		.level = LOG_DEBUG,
-		.topic = NOTE_PROTO,
-		.session = session,
-		.kind = msg_kind_name(msg->kind),
-		.text = line,
-	});
-}
 
 static void send_failed(struct session *session, int r)
 {
@@ -256,7 +208,7 @@ static void send_failed(struct session *session, int r)
 	if (r == -ENOBUFS) {
 		snprintf(session->end_text, sizeof(session->end_text),
 			 "the client does not read what it is sent");
-		note_event(session, CATALOG_CLIENT_DEAF, "session ends: %s", session->end_text);
+		session_note_event(session, CATALOG_CLIENT_DEAF, "session ends: %s", session->end_text);
 	}
 	session_end_gone(session);
 }
@@ -300,30 +252,7 @@ void session_send_packet(struct session *session, const struct msg *msg, const v
 	send_packet(session, packet, bytes, fds);
 }
 
-static void on_read(struct session *session, int r, const void *buf, size_t bytes, struct fdlist *fds)
-{
-	if (r == 0)
-		dispatch_packet(session, buf, bytes, fds);
-	else if (r == -EMFILE)
-		dispatch_without_fds(session, buf, bytes);
-	else if (r == -EMSGSIZE)
-		session_end(session, SHMD_STATUS_PROTOCOL, "the client sent a packet above the limits");
-	else if (r == -EPIPE)
-		session_end(session, SHMD_STATUS_INTERNAL,
-			    "the process of shmemd that receives this user's descriptors has ended, and this request with it");
-	else if (r != -EAGAIN)
-		session_end_gone(session);
-}
-
 /* ---- packets that a porter reads -------------------------------------------------------------------------------------- */
-
-/* It waits for the session's turn, as packets in the socket do. */
-struct session_packet {
-	int r;
-	size_t bytes;
-	struct fdlist fds; /* owned */
-	uint8_t data[];
-};
 
 void session_packet_free(struct session *session)
 {
@@ -359,18 +288,6 @@ static void on_packet(void *arg, int r, const void *buf, size_t bytes, struct fd
 	session_call_attention(session);
 }
 
-static void carry_out_packet(struct session *session)
-{
-	struct session_packet *packet = session->packet;
-
-	session->packet = NULL;
-	session->is_reading = false;
-	on_read(session, packet->r, packet->data, packet->bytes, &packet->fds);
-	fdlist_deinit(&packet->fds);
-	free(packet);
-	session_go_on(session);
-}
-
 /* Not before its porter has the socket, and so what will be in it. */
 static int pass_on(struct session *session)
 {
@@ -387,7 +304,7 @@ static void on_ready(void *arg)
 		return;
 	pass_on(session);
 	if (session->hello)
-		hello_go_on(session);
+		session->hello_go_on(session);
 }
 
 int session_let_send_fds(struct session *session)
@@ -416,75 +333,13 @@ int session_attach(struct session *session, int fd, bool is_lasting)
 	return session->connection.slot && fd >= 0 ? porter_slot_attach(session->connection.slot, fd, is_lasting) : 0;
 }
 
-static void ask_porter(struct session *session)
+bool session_flush(struct session *session)
 {
-	int r = porter_slot_recv(session->connection.slot);
+	int r = session->ended ? -EPIPE : connection_flush(&session->connection);
 
-	if (r < 0) {
-		session_end(session, SHMD_STATUS_NO_MEMORY, "cannot receive a descriptor: %s", strerror(-r));
-		return;
-	}
-	session->is_reading = true;
-	session_call_attention(session);
-}
-
-/* ---- reading -------------------------------------------------------------------------------------------------------- */
-
-static bool is_overrun(struct session *session)
-{
-	if (!quota_fds_overrun(&session->user) || !framing_next_has_fds(session->connection.fd))
-		return false;
-	session_end(session, SHMD_STATUS_QUOTA_FDS,
-		    "the user sent descriptors whose closing takes too long, and sends more");
-	return true;
-}
-
-/* False: there is nothing to read now. */
-static bool read_one(struct session *session)
-{
-	uint8_t *buf = session->registry->in_packet;
-	struct fdlist fds;
-	size_t bytes;
-	int r;
-
-	if (is_overrun(session))
-		return false;
-	fdlist_init(&fds);
-	r = connection_recv(&session->connection, session->registry->attr.porters, buf, REGISTRY_PACKET_BYTES, &bytes, &fds);
-	if (r == FRAMING_HAS_FDS)
-		ask_porter(session);
-	else
-		on_read(session, r, buf, bytes, &fds);
-	fdlist_deinit(&fds);
-	return r == 0 || r == -EMFILE;
-}
-
-/* Requests are cheap or dear: either way others have their turn soon. */
-void session_readable(struct session *session)
-{
-	uint64_t begin = nsec_now();
-
-	if (session_has_packet(session))
-		carry_out_packet(session);
-	for (int i = 0; i < SESSION_PACKETS_PER_TURN && session_wants_read(session); i++)
-		if (!read_one(session) || nsec_now() - begin > SESSION_TURN_NSEC)
-			return;
-}
-
-void session_writable(struct session *session)
-{
-	int r;
-
-	if (session->ended)
-		return;
-	r = connection_flush(&session->connection);
-	if (r < 0) {
+	if (r < 0)
 		send_failed(session, r);
-		return;
-	}
-	monitor_catch_up(session);
-	if (!session->ended)
-		session_call_attention(session);
+	return r == 0;
 }
 
 bool session_wants_read(const struct session *session)
@@ -502,11 +357,103 @@ bool session_stalled(const struct session *session)
 	return !session->ended && connection_stalled(&session->connection);
 }
 
-void session_note(struct session *session, int level, enum note_topic topic, const char *fmt, ...)
-{
-	va_list ap;
+/* ---- saved state ----------------------------------------------------------------------------------------------------- */
 
-	va_start(ap, fmt);
-	note_text(session, (struct note){.level = level, .topic = topic, .provoked = true}, fmt, ap);
-	va_end(ap);
+void session_save(struct session *session, enum save_kind kind, void *object, int fd)
+{
+	const struct save_ops *save = session->registry->attr.save;
+
+	if (save)
+		save->add(session, kind, object, fd);
+}
+
+void session_unsave(struct session *session, enum save_kind kind, void *object)
+{
+	const struct save_ops *save = session->registry->attr.save;
+
+	if (save)
+		save->remove(session, kind, object);
+}
+
+void session_save_ending(struct session *session)
+{
+	const struct save_ops *save = session->registry->attr.save;
+
+	if (save)
+		save->ending(session);
+}
+
+/* ---- clients that outlive the daemon ------------------------------------------------------------------------------------ */
+
+/*
+ * A client learns by this pair of sockets that the daemon died while somebody keeps its connection open: only this process has the other
+ * end. Nothing can be sent on it: this end is shut down for reading, so that its close finds an empty queue. It is not a pipe, since
+ * whoever can open its end again for writing holds the lock that a close takes. Anybody may poll the client's end, and a porter holds it
+ * too, so that no close of it here is the last one.
+ */
+bool session_may_resume(const struct registry *registry)
+{
+	return registry->saves_sessions && registry->attr.restart_grace_nsec > 0;
+}
+
+struct quota_amount session_own_amount(const struct session *session)
+{
+	return (struct quota_amount){
+		.n = {[QUOTA_SESSIONS] = 1, [QUOTA_MAPS] = SESSION_MAPS,
+		      [QUOTA_FDS] = OWN_FDS + (session->is_watched ? RESUME_FDS : 0)}};
+}
+
+/* The first one stays: it may be what its client watches. */
+static void own_watch(struct session *session, int fd)
+{
+	int *place = &session->watch_fds[session->watch_fds[0] >= 0];
+
+	safe_close(*place);
+	*place = fd;
+}
+
+int session_make_watch(struct session *session)
+{
+	_cleanup_close_ int ours = -1, theirs = -1;
+	int fds[2], r;
+
+	if (session->n_watches == WATCHES_MAX)
+		return -EMFILE;
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) < 0)
+		return -errno;
+	ours = fds[0];
+	theirs = fds[1];
+	if (shutdown(ours, SHUT_RD) < 0)
+		return -errno;
+	r = session_attach(session, theirs, false);
+	if (r < 0)
+		return r;
+	own_watch(session, take_fd(&ours));
+	session->n_watches++;
+	return take_fd(&theirs);
+}
+
+void session_tell_resumed(struct session *session)
+{
+	struct registry *registry = session->registry;
+	struct fdlist fds;
+	struct msg msg;
+	int fd;
+
+	if (session->ended || !session->is_watched)
+		return;
+	fd = session_make_watch(session);
+	if (fd < 0) {
+		session_end(session, SHMD_STATUS_NO_MEMORY, "the daemon has restarted and cannot create a socket to watch for this session: %s",
+			    strerror(-fd));
+		return;
+	}
+	registry->resumed_total++;
+	fdlist_init(&fds);
+	fds.fds[fds.n++] = fd;
+	msg_init(&msg, MSG_RESUMED_EVENT, 0);
+	msg.resumed_event.restart_grace_nsec = registry->attr.restart_grace_nsec;
+	snprintf(msg.resumed_event.daemon, sizeof(msg.resumed_event.daemon), "%s", registry->attr.daemon);
+	session_send(session, &msg, &fds);
+	fdlist_deinit(&fds);
 }

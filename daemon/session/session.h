@@ -15,7 +15,7 @@
 #include "daemon/nic/nic.h"
 #include "daemon/session/connection.h"
 #include "daemon/session/identity.h"
-#include "daemon/session/keep.h"
+#include "daemon/session/save.h"
 #include "daemon/session/quota.h"
 #include "daemon/session/registry.h"
 #include "daemon/session/resource.h"
@@ -54,7 +54,7 @@ struct session_nic {
 	size_t record_bytes;
 	uint64_t parts_bytes; /* of what is in the context: the rest of its record */
 	int record_r; /* why there is none, when there should be */
-	unsigned int n_kept; /* descriptors of the context that are kept */
+	unsigned int n_saved; /* descriptors of the context that are kept */
 	struct nic_counters last; /* of the context, as it was closed */
 };
 
@@ -85,14 +85,21 @@ struct session_queues {
 	struct session_qp *qps; /* owned; as the layout has them */
 	uint32_t first_qpn, n_qps, n_dcis, n_dcts; /* 0 until the batch is complete */
 	bool leaving; /* a worker destroys it: nobody else looks at `queues` */
-	struct list changed_link; /* session_keep.changed_queues, since its QPs were saved */
+	struct list changed_link; /* session_saved.changed_queues, since its QPs were saved */
 	void *part; /* owned; of queues_export, by whoever uses the context; until it is saved */
 	size_t part_bytes;
 	int part_r; /* as session_nic.record_r */
 };
 
 struct request;
-struct session_packet;
+
+/* A porter has read it; it waits for the session's turn, as packets in the socket do. */
+struct session_packet {
+	int r;
+	size_t bytes;
+	struct fdlist fds; /* owned */
+	uint8_t data[];
+};
 
 struct session {
 	struct registry *registry;
@@ -113,6 +120,7 @@ struct session {
 	char library[MSG_NAME_BYTES];
 
 	struct request *hello; /* owned: its porter does not have the socket yet; NULL: it does not wait for that */
+	void (*hello_go_on)(struct session *session); /* carries it out; the session may be gone after it */
 	bool is_reading; /* that, or its porter reads a packet: until that is carried out no other is read */
 	struct session_packet *packet; /* owned: it is here, and waits for session_readable(); or NULL */
 	bool ended;
@@ -148,10 +156,10 @@ struct session {
 	struct resource_table resources;
 	struct list published; /* struct publish_entry.owner_link */
 	uint32_t n_published;
-	struct session_keep keep;
+	struct session_saved saved;
 };
 
-/* Without a connection, for session_new and session_adopt. NULL: no memory. */
+/* Without a connection, for session_new and session_import. NULL: no memory. */
 struct session *session_alloc(struct registry *registry);
 /*
  * Takes `sock` in any case. -EDQUOT: the user has too many connections (the client has been told);
@@ -179,6 +187,10 @@ int session_let_send_fds(struct session *session);
  * keeps it as well. 0 or negative errno.
  */
 int session_attach(struct session *session, int fd, bool is_lasting);
+bool session_flush(struct session *session); /* false: it has ended */
+void session_call_attention(struct session *session);
+/* A worker uses its contexts, or its porter reads a packet that may want one to. */
+bool session_is_busy(const struct session *session);
 bool session_wants_read(const struct session *session);
 bool session_wants_write(const struct session *session);
 bool session_stalled(const struct session *session); /* call session_writable after a while, not at once */
@@ -199,39 +211,28 @@ void session_send(struct session *session, struct msg *msg, const struct fdlist 
 void session_send_packet(struct session *session, const struct msg *msg, const void *packet, size_t bytes,
 			 const struct fdlist *fds);
 
-/* One line for the log when messages are traced; direction "->" or "<-". */
-void session_trace(struct session *session, const char *direction, const struct msg *msg);
+/* ---- lookup -------------------------------------------------------------------------------------------------------- */
 
-/* Tell about an event of one of its NICs, if it has that open. */
-void session_nic_event(struct session *session, const struct registry_nic *rnic,
-		       const struct nic_event *event);
-
-/* What has happened, as clients are told; the index of the NIC is the session's own. */
-void session_fill_event(struct msg_event *event, const struct registry_nic *rnic,
-			const struct nic_event *news);
-
-bool session_is_listed(const struct session *session); /* a client that said Hello */
+/* A client that said Hello. */
+static inline bool session_is_listed(const struct session *session)
+{
+	return session->version != 0 && session->role == MSG_ROLE_CLIENT && !session->ended;
+}
 bool session_is_admin(const struct session *session); /* root or the daemon's user */
 bool session_may_see(const struct session *session, uint32_t uid); /* what belongs to that user */
-int session_make_health(struct session *session); /* the page behind health_fd */
-void session_health_end(struct session *session); /* every word: the session has ended */
-/* The word of one NIC follows its port: down, active again, lost for good. */
-void session_health_port(struct session *session, const struct session_nic *nic, enum nic_port_state state);
 
 struct session_nic *session_nic_by_index(struct session *session, uint32_t index); /* or NULL */
 struct session_nic *session_nic_by_rnic(struct session *session, const struct registry_nic *rnic);
 /* Do this session's queues on the NIC have this number? */
 bool session_nic_has_qpn(const struct session_nic *nic, uint32_t qpn);
-/* NULL when not. Costs a walk over the batch. */
+/* The batch of a QP, and the QP's index in it. NULL: the session has none of this number. May cost a walk over the batch. */
+struct session_queues *session_nic_find_qp(const struct session_nic *nic, uint32_t qpn, uint32_t *ret_index);
 const struct nic_qp *session_nic_qp(const struct session_nic *nic, uint32_t qpn);
 bool session_nic_has_cqn(const struct session_nic *nic, uint32_t cqn);
 int session_counters(struct session *session, struct nic_counters *ret_counters);
 
 /* ---- session-work.c: workers and their sessions ------------------------------------------------------------------ */
 
-void session_call_attention(struct session *session);
-/* A worker uses its contexts, or its porter reads a packet that may want one to. */
-bool session_is_busy(const struct session *session);
 /* Carries out deferred things: its teardown, a look, or packets. The session may be gone here. */
 void session_go_on(struct session *session);
 /* From here to session_let_go a worker may use its contexts. It is not busy yet. */
@@ -240,13 +241,25 @@ void session_let_go(struct session *session); /* the session may be gone here */
 /* A NIC has news of one of its contexts; what the look finds is told by that NIC. */
 void session_look(struct session *session);
 
-/* Until something changes it: of one QP of this session, found by its number, or nothing where it is none. */
-void session_know(struct session_nic *nic, uint32_t qpn, const struct session_qp *qp);
-void session_know_info(struct session_nic *nic, uint32_t qpn, const struct nic_qp_info *info); /* as its NIC told */
-void session_know_state(struct session_nic *nic, uint32_t qpn, enum nic_qp_state state);
-void session_know_error(struct session_nic *nic, uint32_t qpn, uint32_t syndrome);
+/* ---- health.c ------------------------------------------------------------------------------------------------------ */
 
-/* ---- session-watch.c: clients that outlive the daemon ------------------------------------------------------------ */
+int session_make_health(struct session *session); /* the page behind health_fd */
+void session_health_end(struct session *session); /* every word: the session has ended */
+/* The word of one NIC follows its port: down, active again, lost for good. */
+void session_health_port(struct session *session, const struct session_nic *nic, enum nic_port_state state);
+int session_map_health(struct session *session, int fd); /* a page that is there; borrowed */
+
+/* ---- saved state: save.h; nothing where nothing is saved -------------------------------------------------------------- */
+
+static inline bool session_is_saved(const struct session *session) /* it outlives the daemon */
+{
+	return session->saved.state;
+}
+void session_save(struct session *session, enum save_kind kind, void *object, int fd);
+void session_unsave(struct session *session, enum save_kind kind, void *object);
+void session_save_ending(struct session *session);
+
+/* ---- clients that outlive the daemon ------------------------------------------------------------------------------- */
 
 /* Would a session whose client can go on with another daemon outlive this one? */
 bool session_may_resume(const struct registry *registry);
@@ -275,8 +288,5 @@ void session_queues_count(struct session_queues *queues);
 /* Make the numbers of a batch known; after hash_reserve() only -EEXIST can be, which no NIC that is right brings about. Or forget them. */
 int session_queues_add_numbers(struct session_queues *queues);
 void session_queues_remove_numbers(struct session_queues *queues);
-
-void session_note(struct session *session, int level, enum note_topic topic, const char *fmt, ...)
-	__attribute__((format(printf, 4, 5)));
 
 #endif

@@ -11,7 +11,7 @@ import re
 import checklib
 from checklib import Planted
 
-ROOMS = ('daemon/session/', 'daemon/nic/', 'daemon/engine/', 'proto/', 'kernels/host/', 'libclient/')
+ROOMS = ('daemon/session/', 'daemon/restart/save', 'daemon/restart/import', 'daemon/restart/repeat', 'daemon/restart/resume', 'daemon/nic/', 'daemon/engine/', 'proto/', 'kernels/host/', 'libclient/')
 NUMBERS = ('length_bytes|mem_bytes|mem_offset|iova|raddr|total_bytes|offset|addr|bytes|count|n_rq_wqes|log2_entries|'
            'log2_sq_wqebbs|log2_rq_stride|n_peers|n_cqs|n_qps')
 MEMBER = rf'(?:\w+(?:->|\.|\[[^\]]*\]\.))+(?:{NUMBERS})\b(?!\s*\()'

@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "daemon/session/drain.h"
+#include "daemon/session/events.h"
 #include "daemon/session/unmanaged.h"
 #include "proto/base/assert.h"
 #include "proto/base/cleanup.h"
@@ -379,7 +380,7 @@ static void program_init(struct program *p, const uint8_t *bytes, size_t n)
 	*p = (struct program){.bytes = bytes, .left = n};
 	lab_init(&p->lab, LIMIT);
 	p->lab.registry.attr.limits.n[QUOTA_FDS] = p->lab.registry.quota.limits.n[QUOTA_FDS] = FDS_LIMIT;
-	p->lab.registry.keeps_sessions = true;
+	p->lab.registry.saves_sessions = true;
 	p->lab.registry.attr.restart_grace_nsec = 1;
 	memcpy(p->lab.nics[1].info.accepted_kinds, dmabuf_first, sizeof(dmabuf_first));
 	p->lab.nics[1].has_uar = p->lab.nics[1].info.doorbell_uar_mmap = true;

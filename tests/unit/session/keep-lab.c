@@ -12,6 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "daemon/restart/import.h"
 #include "daemon/restart/state.h"
 #include "tests/lib/test.h"
 
@@ -43,7 +44,7 @@ static void note_first_state(struct keep_lab *k, const char *name, int fd)
 	const void *bytes;
 	uint32_t version;
 
-	if (!end || strcmp(name, KEEP_REGISTRY) == 0)
+	if (!end || strcmp(name, SAVE_REGISTRY) == 0)
 		return;
 	free(k->first_state);
 	k->first_state = NULL;
@@ -65,8 +66,8 @@ static int put(void *arg, const char *name, int fd)
 		return -EEXIST;
 	if (k->n >= k->max)
 		return -ENOSPC;
-	ASSERT(strlen(name) < KEEP_NAME_BYTES && k->n < KEEP_LAB_NAMES);
-	snprintf(k->kept[k->n].name, KEEP_NAME_BYTES, "%s", name);
+	ASSERT(strlen(name) < SAVE_NAME_BYTES && k->n < KEEP_LAB_NAMES);
+	snprintf(k->kept[k->n].name, SAVE_NAME_BYTES, "%s", name);
 	k->kept[k->n].fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
 	k->kept[k->n].claimed = false;
 	ASSERT_GE(k->kept[k->n].fd, 0);
@@ -104,18 +105,7 @@ static int take(void *arg, const char *name)
 	return fcntl(k->kept[i].fd, F_DUPFD_CLOEXEC, 3);
 }
 
-static const struct keep_ops ops = {
-	.put = put,
-	.room = room,
-	.remove = drop,
-	.take = take,
-	.state_new = state_new,
-	.state_put = state_put,
-	.state_remove = state_remove,
-	.state_commit = state_commit,
-	.state_fd = state_fd,
-	.state_free = state_free,
-};
+static const struct save_store store = {.put = put, .room = room, .remove = drop, .take = take};
 
 static void start(struct keep_lab *k, uint64_t limit)
 {
@@ -123,9 +113,10 @@ static void start(struct keep_lab *k, uint64_t limit)
 		lab_init_blocking(&k->lab, limit);
 	else
 		lab_init(&k->lab, limit);
-	k->lab.registry.attr.keep = &ops;
-	k->lab.registry.attr.keep_arg = k;
-	k->lab.registry.keeps_sessions = true;
+	k->lab.registry.attr.save = &save_ops;
+	k->lab.registry.attr.store = &store;
+	k->lab.registry.attr.store_arg = k;
+	k->lab.registry.saves_sessions = true;
 	k->lab.registry.attr.restart_grace_nsec = 1000000;
 	for (int i = 0; i < 2; i++) {
 		k->lab.nics[i].keeps = true;
@@ -148,7 +139,7 @@ void keep_lab_deinit(struct keep_lab *k)
 	lab_assert_empty(&k->lab);
 	lab_deinit(&k->lab);
 	ASSERT_EQ(keep_lab_count(k), 0);
-	drop(k, KEEP_REGISTRY);
+	drop(k, SAVE_REGISTRY);
 	free(k->first_state);
 }
 
@@ -159,27 +150,26 @@ bool keep_lab_has(const struct keep_lab *k, const char *name)
 
 unsigned int keep_lab_count(const struct keep_lab *k)
 {
-	return k->n - keep_lab_has(k, KEEP_REGISTRY);
+	return k->n - keep_lab_has(k, SAVE_REGISTRY);
 }
 
 /* Nothing of what follows reaches the store, the client or the page. */
 static void die(struct session *session)
 {
 	struct registry *registry = session->registry;
-	const struct keep_ops *keep = registry->attr.keep;
 	int dummy[2];
 
-	ASSERT(list_empty(&session->keep.gone));
-	session->keep.state = keep->state_free(session->keep.state);
+	ASSERT(list_empty(&session->saved.gone));
+	session->saved.state = state_free(session->saved.state);
 	ASSERT_OK(munmap(session->health, sizeof(*session->health)));
 	session->health = NULL;
 	ASSERT_OK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, dummy));
 	ASSERT_GE(dup3(dummy[0], session->connection.fd, O_CLOEXEC), 0);
 	close(dummy[0]);
 	close(dummy[1]);
-	registry->attr.keep = NULL;
+	registry->attr.store = NULL;
 	session_free(session);
-	registry->attr.keep = keep;
+	registry->attr.store = &store;
 }
 
 void keep_lab_restart(struct keep_lab *k, struct pair **pairs, unsigned int n)
@@ -200,17 +190,17 @@ void keep_lab_restart(struct keep_lab *k, struct pair **pairs, unsigned int n)
 
 int keep_lab_adopt_bytes(struct keep_lab *k, uint64_t id, const void *bytes, size_t n, struct session **ret_session)
 {
-	char name[KEEP_NAME_BYTES];
+	char name[SAVE_NAME_BYTES];
 	struct state *state;
 
 	snprintf(name, sizeof(name), "s%" PRIx64 "-state", id);
 	ASSERT_OK(state_open(take(k, name), &state));
-	return session_adopt(&k->lab.registry, id, state, bytes, n, ret_session);
+	return session_import(&k->lab.registry, id, state, bytes, n, ret_session);
 }
 
 void *keep_lab_state(struct keep_lab *k, uint64_t id, size_t *ret_n)
 {
-	char name[KEEP_NAME_BYTES];
+	char name[SAVE_NAME_BYTES];
 	struct state *state;
 	const void *bytes;
 	uint32_t version;
@@ -241,7 +231,7 @@ int keep_lab_adopt(struct keep_lab *k, uint64_t id, struct session **ret_session
 
 void keep_lab_let_go(struct keep_lab *k, uint64_t id)
 {
-	char prefix[KEEP_NAME_BYTES];
+	char prefix[SAVE_NAME_BYTES];
 
 	snprintf(prefix, sizeof(prefix), "s%" PRIx64 "-", id);
 	for (unsigned int i = k->n; i > 0; i--)

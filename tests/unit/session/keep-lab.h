@@ -7,6 +7,7 @@
 #ifndef SHMD_TESTS_KEEP_LAB_H
 #define SHMD_TESTS_KEEP_LAB_H
 
+#include "daemon/restart/save.h"
 #include "tests/unit/session/lab.h"
 
 #define KEEP_LAB_NAMES 512
@@ -19,7 +20,7 @@ struct keep_lab {
 	size_t first_bytes;
 	unsigned int n;
 	struct {
-		char name[KEEP_NAME_BYTES];
+		char name[SAVE_NAME_BYTES];
 		int fd; /* the store's */
 		bool claimed; /* by this daemon, and not taken */
 	} kept[KEEP_LAB_NAMES];
@@ -33,7 +34,7 @@ bool keep_lab_has(const struct keep_lab *k, const char *name);
 unsigned int keep_lab_count(const struct keep_lab *k); /* without the daemon's own */
 /* Every session of a pair dies with its daemon; another daemon without sessions. */
 void keep_lab_restart(struct keep_lab *k, struct pair **pairs, unsigned int n);
-/* The session of this number, as session_adopt says; it has no owner. */
+/* The session of this number, as session_import says; it has no owner. */
 int keep_lab_adopt(struct keep_lab *k, uint64_t id, struct session **ret_session);
 /* The same with these bytes for its state. */
 int keep_lab_adopt_bytes(struct keep_lab *k, uint64_t id, const void *bytes, size_t n, struct session **ret_session);

@@ -182,13 +182,13 @@ void lab_deinit(struct lab *lab)
 /* The kernel lets go of what was under way on a socket when it likes, and tells nobody. */
 static void wait_until_read(struct lab *lab)
 {
-	struct unread_table *table = &lab->registry.unread;
+	struct inflight_table *table = &lab->registry.inflight;
 	const struct timespec pause = {.tv_nsec = 1000000};
 	uint64_t end = nsec_now() + 10 * NSEC_PER_SEC;
 
 	for (;;) {
 		later_wait();
-		unread_look(table, UINT_MAX);
+		inflight_look(table, UINT_MAX);
 		if (lab->porters)
 			lab_hear_porters(lab);
 		quota_collect(&lab->registry.quota);

@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "daemon/restart/adopt.h"
+#include "daemon/restart/resume.h"
 #include "daemon/restart/state.h"
 #include "tests/unit/session/lab.h"
 #include "tests/lib/test.h"
@@ -27,7 +27,7 @@ struct scene {
 	unsigned int n_strange, n_adopted; /* lines with these events */
 	unsigned int n_warnings;
 	unsigned int room; /* before */
-	struct adopt_result result;
+	struct resume_result result;
 };
 
 static void on_note(void *arg, const struct note *note)
@@ -60,20 +60,21 @@ static int attach(void *arg, struct session *session)
 
 static void start(struct scene *s, bool has_store)
 {
-	const struct adopt_attr attr = {.registry = &s->lab.registry, .attach = attach};
-	struct adopt_attr now = attr;
+	const struct resume_attr attr = {.registry = &s->lab.registry, .attach = attach};
+	struct resume_attr now = attr;
 
 	lab_init(&s->lab, 100);
 	make_manager(s);
 	if (has_store)
 		ASSERT_OK(keep_store_new(MAX_FDS, &s->store));
 	s->room = keep_store_room(s->store);
-	s->lab.registry.attr.keep = s->store ? &adopt_keep_ops : NULL;
-	s->lab.registry.attr.keep_arg = s->store;
+	s->lab.registry.attr.save = s->store ? &save_ops : NULL;
+	s->lab.registry.attr.store = &resume_store;
+	s->lab.registry.attr.store_arg = s->store;
 	s->lab.registry.attr.hooks.note = on_note;
 	s->lab.registry.attr.hooks.arg = s;
 	now.store = s->store;
-	ASSERT_OK(adopt_all(&now, &s->result));
+	ASSERT_OK(resume_all(&now, &s->result));
 	for (int i = 0; i < 2; i++)
 		ASSERT_EQ(s->lab.nics[i].n_resumes, 1);
 	lab_assert_empty(&s->lab);
@@ -150,7 +151,7 @@ static void find_another_version(void)
 	start(&s, true);
 	ASSERT_EQ(s.result.n_strange, 2);
 	ASSERT_EQ(s.result.n_ended, 0);
-	ASSERT_EQ(s.result.n_adopted, 0);
+	ASSERT_EQ(s.result.n_resumed, 0);
 	ASSERT_EQ(s.result.n_strays, 0);
 	/* One line for all of them. */
 	ASSERT_EQ(s.n_strange, 1);
@@ -226,7 +227,7 @@ static int note_put(void *arg, const char *name, int fd)
 {
 	int *kept = arg;
 
-	ASSERT_STREQ(name, KEEP_REGISTRY);
+	ASSERT_STREQ(name, SAVE_REGISTRY);
 	*kept = fcntl(fd, F_DUPFD_CLOEXEC, 3);
 	return *kept < 0 ? -errno : 0;
 }
@@ -238,17 +239,18 @@ static void note_remove(void *arg, const char *name)
 /* Left by a daemon that was killed after it had closed and counted this session's contexts. */
 static int node_state_that_counted(uint64_t session)
 {
-	struct keep_ops ops = adopt_keep_ops;
+	struct save_store ops = resume_store;
 	static struct lab lab;
 	int fd = -1;
 
 	ops.put = note_put;
 	ops.remove = note_remove;
 	lab_init(&lab, 100);
-	lab.registry.attr.keep = &ops;
-	lab.registry.attr.keep_arg = &fd;
+	lab.registry.attr.save = &save_ops;
+	lab.registry.attr.store = &ops;
+	lab.registry.attr.store_arg = &fd;
 	lab.registry.counted = lab.registry.last_id = session;
-	registry_keep(&lab.registry);
+	registry_save(&lab.registry);
 	lab_deinit(&lab);
 	ASSERT_GE(fd, 0);
 	return fd;
@@ -260,7 +262,7 @@ static void find_counted(void)
 
 	start(&s, true);
 	ASSERT_EQ(s.result.n_ended, 1);
-	ASSERT_EQ(s.result.n_adopted + s.result.n_strange + s.result.n_strays, 0);
+	ASSERT_EQ(s.result.n_resumed + s.result.n_strange + s.result.n_strays, 0);
 	/* Its state was not even read. */
 	ASSERT_EQ(s.n_warnings, 0);
 	ASSERT_EQ(keep_store_room(s.store), s.room + 2);
@@ -284,7 +286,7 @@ TEST(nics_go_on_where_nothing_is_kept)
 	struct scene s = {0};
 
 	start(&s, false);
-	ASSERT_EQ(s.result.n_adopted + s.result.n_ended + s.result.n_strange + s.result.n_strays, 0);
+	ASSERT_EQ(s.result.n_resumed + s.result.n_ended + s.result.n_strange + s.result.n_strays, 0);
 	ASSERT_EQ(s.n_adopted + s.n_strange, 0);
 	stop(&s);
 }

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/session/keep-codec.h"
+#include "daemon/restart/save-codec.h"
 #include "tests/lib/test.h"
 
 enum { TAG_ONE = 1, TAG_TWO, TAG_FLAG, TAG_WORD, TAG_HALF, TAG_WIDE, TAG_TEXT, TAG_RAW };
@@ -18,72 +18,72 @@ struct thing {
 	uint8_t raw[5];
 };
 
-KEEP_TABLE(thing_table,
-	KEEP_BOOL(TAG_FLAG, thing, flag),
-	KEEP_N(TAG_HALF, thing, half),
-	KEEP_ENUM(TAG_WORD, thing, word, 7),
-	KEEP_N(TAG_WIDE, thing, wide),
-	KEEP_T(TAG_TEXT, thing, text),
-	KEEP_B(TAG_RAW, thing, raw),
+FIELD_TABLE(thing_table,
+	FIELD_BOOL(TAG_FLAG, thing, flag),
+	FIELD_N(TAG_HALF, thing, half),
+	FIELD_ENUM(TAG_WORD, thing, word, 7),
+	FIELD_N(TAG_WIDE, thing, wide),
+	FIELD_T(TAG_TEXT, thing, text),
+	FIELD_B(TAG_RAW, thing, raw),
 );
 
-static struct keep_reader reader_of(const struct keep_writer *w)
+static struct save_reader reader_of(const struct save_writer *w)
 {
-	return (struct keep_reader){.at = w->buf, .end = w->buf + w->n};
+	return (struct save_reader){.at = w->buf, .end = w->buf + w->n};
 }
 
 TEST(fields_come_back)
 {
 	const struct thing in = {true, 0xffff, 7, UINT64_MAX, "seven b", {1, 2, 0, 4, 5}};
-	struct keep_writer w = {0};
-	struct keep_reader r;
+	struct save_writer w = {0};
+	struct save_reader r;
 	struct thing out;
 
-	keep_put_fields(&w, &thing_table, &in);
-	keep_put(&w, TAG_ONE, 3);
-	keep_put_bytes(&w, TAG_TWO, NULL, 0);
+	save_put_fields(&w, &thing_table, &in);
+	save_put(&w, TAG_ONE, 3);
+	save_put_bytes(&w, TAG_TWO, NULL, 0);
 	ASSERT_EQ(w.r, 0);
 	r = reader_of(&w);
 	memset(&out, 0xaa, sizeof(out));
-	keep_get_fields(&r, &thing_table, &out);
+	save_get_fields(&r, &thing_table, &out);
 	ASSERT_EQ(out.flag, in.flag);
 	ASSERT_EQ(out.half, in.half);
 	ASSERT_EQ(out.word, in.word);
 	ASSERT_EQ(out.wide, in.wide);
 	ASSERT_STREQ(out.text, in.text);
 	ASSERT_EQ(memcmp(out.raw, in.raw, sizeof(in.raw)), 0);
-	ASSERT_ERR(keep_reader_end(&r), EBADMSG);
-	ASSERT_EQ(keep_get(&r, TAG_ONE, 3), 3);
+	ASSERT_ERR(save_reader_end(&r), EBADMSG);
+	ASSERT_EQ(save_get(&r, TAG_ONE, 3), 3);
 	size_t n = 1;
-	ASSERT(!keep_get_bytes(&r, TAG_TWO, &n));
+	ASSERT(!save_get_bytes(&r, TAG_TWO, &n));
 	ASSERT_EQ(n, 0);
-	ASSERT_OK(keep_reader_end(&r));
-	keep_writer_deinit(&w);
+	ASSERT_OK(save_reader_end(&r));
+	save_writer_deinit(&w);
 }
 
-static void expect_refused(const struct keep_writer *w)
+static void expect_refused(const struct save_writer *w)
 {
-	struct keep_reader r = reader_of(w);
+	struct save_reader r = reader_of(w);
 	struct thing out;
 
-	keep_get_fields(&r, &thing_table, &out);
-	ASSERT_ERR(keep_reader_end(&r), EBADMSG);
+	save_get_fields(&r, &thing_table, &out);
+	ASSERT_ERR(save_reader_end(&r), EBADMSG);
 	/* Whatever is asked for then. */
-	ASSERT_EQ(keep_get(&r, TAG_ONE, UINT64_MAX), 0);
-	ASSERT(!keep_next_is(&r, TAG_ONE));
+	ASSERT_EQ(save_get(&r, TAG_ONE, UINT64_MAX), 0);
+	ASSERT(!save_next_is(&r, TAG_ONE));
 }
 
 /* Written by hand: a test could not distinguish two wrong tables that agree, one for writing and one for reading. */
-static void write_thing(struct keep_writer *w, uint64_t flag, uint64_t half, uint64_t word, const char *text,
+static void write_thing(struct save_writer *w, uint64_t flag, uint64_t half, uint64_t word, const char *text,
 			size_t text_bytes, size_t raw_bytes)
 {
-	*w = (struct keep_writer){0};
-	keep_put(w, TAG_FLAG, flag);
-	keep_put(w, TAG_HALF, half);
-	keep_put(w, TAG_WORD, word);
-	keep_put(w, TAG_WIDE, 1);
-	keep_put_bytes(w, TAG_TEXT, text, text_bytes);
-	keep_put_bytes(w, TAG_RAW, "12345678", raw_bytes);
+	*w = (struct save_writer){0};
+	save_put(w, TAG_FLAG, flag);
+	save_put(w, TAG_HALF, half);
+	save_put(w, TAG_WORD, word);
+	save_put(w, TAG_WIDE, 1);
+	save_put_bytes(w, TAG_TEXT, text, text_bytes);
+	save_put_bytes(w, TAG_RAW, "12345678", raw_bytes);
 }
 
 TEST(what_a_field_cannot_hold_is_refused)
@@ -100,76 +100,76 @@ TEST(what_a_field_cannot_hold_is_refused)
 	};
 
 	for (unsigned int i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		struct keep_writer w;
-		struct keep_reader r;
+		struct save_writer w;
+		struct save_reader r;
 		struct thing out;
 
 		write_thing(&w, rows[i].flag, rows[i].half, rows[i].word, rows[i].text, rows[i].text_bytes,
 			    rows[i].raw_bytes);
 		if (rows[i].passes) {
 			r = reader_of(&w);
-			keep_get_fields(&r, &thing_table, &out);
-			ASSERT_OK(keep_reader_end(&r));
+			save_get_fields(&r, &thing_table, &out);
+			ASSERT_OK(save_reader_end(&r));
 		} else {
 			expect_refused(&w);
 		}
-		keep_writer_deinit(&w);
+		save_writer_deinit(&w);
 	}
 }
 
 TEST(bytes_that_end_early_are_refused)
 {
-	struct keep_writer w, cut;
+	struct save_writer w, cut;
 
 	write_thing(&w, 1, 1, 1, "abc", 3, 5);
 	for (size_t n = 0; n < w.n; n++) {
-		cut = (struct keep_writer){.buf = malloc(n ? n : 1), .n = n};
+		cut = (struct save_writer){.buf = malloc(n ? n : 1), .n = n};
 		memcpy(cut.buf, w.buf, n);
 		expect_refused(&cut);
-		keep_writer_deinit(&cut);
+		save_writer_deinit(&cut);
 	}
-	keep_writer_deinit(&w);
+	save_writer_deinit(&w);
 }
 
 TEST(what_comes_next_is_known_before_it_is_read)
 {
-	struct keep_writer w = {0};
-	struct keep_reader r;
+	struct save_writer w = {0};
+	struct save_reader r;
 	unsigned int n = 0;
 
-	keep_put(&w, TAG_ONE, 2);
-	keep_put(&w, TAG_ONE, 3);
-	keep_put(&w, TAG_TWO, 0);
-	for (r = reader_of(&w); keep_next_is(&r, TAG_ONE); n++)
-		ASSERT_EQ(keep_get(&r, TAG_ONE, UINT64_MAX), 2 + n);
+	save_put(&w, TAG_ONE, 2);
+	save_put(&w, TAG_ONE, 3);
+	save_put(&w, TAG_TWO, 0);
+	for (r = reader_of(&w); save_next_is(&r, TAG_ONE); n++)
+		ASSERT_EQ(save_get(&r, TAG_ONE, UINT64_MAX), 2 + n);
 	ASSERT_EQ(n, 2);
-	ASSERT(keep_next_is(&r, TAG_TWO));
-	ASSERT_EQ(keep_get(&r, TAG_TWO, UINT64_MAX), 0);
-	ASSERT(!keep_next_is(&r, TAG_TWO));
-	ASSERT_OK(keep_reader_end(&r));
-	keep_writer_deinit(&w);
+	ASSERT(save_next_is(&r, TAG_TWO));
+	ASSERT_EQ(save_get(&r, TAG_TWO, UINT64_MAX), 0);
+	ASSERT(!save_next_is(&r, TAG_TWO));
+	ASSERT_OK(save_reader_end(&r));
+	save_writer_deinit(&w);
 }
 
 TEST(long_contents_grow_the_buffer)
 {
-	struct keep_writer w = {0};
+	struct save_writer w = {0};
 	uint8_t *big = calloc(1, 1 << 20);
-	struct keep_reader r;
+	struct save_reader r;
 	size_t n;
 
 	for (int i = 0; i < 5; i++)
-		keep_put_bytes(&w, TAG_RAW, big, 1 << 20);
+		save_put_bytes(&w, TAG_RAW, big, 1 << 20);
 	ASSERT_EQ(w.r, 0);
 	r = reader_of(&w);
 	for (int i = 0; i < 5; i++) {
-		ASSERT(keep_get_bytes(&r, TAG_RAW, &n));
+		ASSERT(save_get_bytes(&r, TAG_RAW, &n));
 		ASSERT_EQ(n, 1 << 20);
 	}
-	ASSERT_OK(keep_reader_end(&r));
+	ASSERT_OK(save_reader_end(&r));
 	/* Another tag than the one that is there. */
 	r = reader_of(&w);
-	ASSERT(!keep_get_bytes(&r, TAG_TEXT, &n));
+	ASSERT(!save_get_bytes(&r, TAG_TEXT, &n));
 	ASSERT_ERR(r.r, EBADMSG);
-	keep_writer_deinit(&w);
+	save_writer_deinit(&w);
 	free(big);
 }

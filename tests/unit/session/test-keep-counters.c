@@ -14,11 +14,11 @@ static void adopt_registry(struct keep_lab *k)
 	uint32_t version;
 	size_t n;
 
-	ASSERT_OK(state_open(k->lab.registry.attr.keep->take(k, KEEP_REGISTRY), &state));
+	ASSERT_OK(state_open(k->lab.registry.attr.store->take(k, SAVE_REGISTRY), &state));
 	ASSERT_OK(state_read(state, &version, &bytes, &n));
-	ASSERT_OK(registry_adopt(&k->lab.registry, state, bytes, n));
+	ASSERT_OK(registry_import(&k->lab.registry, state, bytes, n));
 	registry_count_on(&k->lab.registry);
-	registry_keep(&k->lab.registry);
+	registry_save(&k->lab.registry);
 }
 
 /* The next daemon, whose NICs are as new. */

@@ -188,10 +188,10 @@ TEST(session_that_publishes_what_may_wait_when_closed_is_not_kept)
 	ASSERT_OK(pipe2(fds, O_CLOEXEC));
 	for (unsigned int i = 0; i < sizeof(fds) / sizeof(fds[0]); i++) {
 		scene_init(&s);
-		ASSERT(session_is_kept(s.a.session));
+		ASSERT(session_is_saved(s.a.session));
 		publish(&s.a, 3, fds[i]);
-		ASSERT(!session_is_kept(s.a.session));
-		ASSERT(strstr(s.a.session->keep.reason, "it has published something else than a memfd"));
+		ASSERT(!session_is_saved(s.a.session));
+		ASSERT(strstr(s.a.session->saved.reason, "it has published something else than a memfd"));
 		ASSERT_EQ(keep_lab_count(&s.k), 0);
 		msg_init(&req, MSG_FETCH_REQ, 0);
 		req.fetch_req.slot = 3;
@@ -213,7 +213,7 @@ TEST(session_that_publishes_memfds_is_kept)
 		publish(&s.a, 3 + i, fd);
 		close(fd);
 	}
-	ASSERT(session_is_kept(s.a.session));
+	ASSERT(session_is_saved(s.a.session));
 	ASSERT(keep_lab_has(&s.k, "s1-p4"));
 	scene_deinit(&s);
 }

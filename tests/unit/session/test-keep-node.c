@@ -25,15 +25,15 @@ TEST(numbers_and_assignments_go_on)
 	raw_expect(&a.raw, &req, NULL, 0, MSG_NIC_OPEN_REP, &rep);
 	pair_deinit(&a);
 	keep_lab_restart(&k, NULL, 0);
-	ASSERT_OK(state_open(k.lab.registry.attr.keep->take(&k, KEEP_REGISTRY), &state));
+	ASSERT_OK(state_open(k.lab.registry.attr.store->take(&k, SAVE_REGISTRY), &state));
 	ASSERT_OK(state_read(state, &version, &bytes, &n));
 	/* NICs are found by their names. */
 	snprintf(k.lab.registry.nics[0].info.name, NIC_NAME_BYTES, "fake1");
 	snprintf(k.lab.registry.nics[1].info.name, NIC_NAME_BYTES, "fake0");
 	for (size_t i = 0; i < n; i += 13)
-		ASSERT_LT(registry_adopt(&k.lab.registry, state, bytes, i), 0);
+		ASSERT_LT(registry_import(&k.lab.registry, state, bytes, i), 0);
 	ASSERT_EQ(k.lab.registry.last_id, 0);
-	ASSERT_OK(registry_adopt(&k.lab.registry, state, bytes, n));
+	ASSERT_OK(registry_import(&k.lab.registry, state, bytes, n));
 	ASSERT_EQ(k.lab.registry.last_id, 1);
 	ASSERT_EQ(k.lab.registry.sessions_total, 1);
 	ASSERT_STREQ(k.lab.registry.gpus[0].gpu, "0000:3b:00.0");
@@ -64,10 +64,10 @@ static void adopt_registry(struct keep_lab *k)
 	uint32_t version;
 	size_t n;
 
-	ASSERT_OK(state_open(k->lab.registry.attr.keep->take(k, KEEP_REGISTRY), &state));
+	ASSERT_OK(state_open(k->lab.registry.attr.store->take(k, SAVE_REGISTRY), &state));
 	ASSERT_OK(state_read(state, &version, &bytes, &n));
-	ASSERT_OK(registry_adopt(&k->lab.registry, state, bytes, n));
-	registry_keep(&k->lab.registry);
+	ASSERT_OK(registry_import(&k->lab.registry, state, bytes, n));
+	registry_save(&k->lab.registry);
 }
 
 /* The next daemon, whose NICs are as new. */

@@ -143,10 +143,10 @@ static void save_all(struct session *session)
 	struct resource *head;
 
 	list_for_each_entry(head, &session->resources.lists[RESOURCE_MR], link)
-		session_keep_mr(session, container_of(head, struct session_mr, head));
+		session_save(session, SAVE_MR, container_of(head, struct session_mr, head), -1);
 	list_for_each_entry(head, &session->resources.lists[RESOURCE_QUEUES], link)
-		session_keep_queues(session, container_of(head, struct session_queues, head));
-	ASSERT_OK(session_keep_write(session));
+		session_save(session, SAVE_QUEUES, container_of(head, struct session_queues, head), -1);
+	ASSERT_OK(save_write(session));
 }
 
 /* Reread and written again: nothing was lost or moved. */
@@ -169,7 +169,7 @@ static void die_and_go_on(struct life *life)
 	ASSERT_EQ(memcmp(&total, &life->k.lab.registry.quota.total, sizeof(total)), 0);
 	/* Every descriptor that is kept was asked for. */
 	for (unsigned int i = 0; i < life->k.n; i++)
-		ASSERT(!life->k.kept[i].claimed || strcmp(life->k.kept[i].name, KEEP_REGISTRY) == 0);
+		ASSERT(!life->k.kept[i].claimed || strcmp(life->k.kept[i].name, SAVE_REGISTRY) == 0);
 	ASSERT_EQ(life->k.n, n_names);
 	free(before);
 	free(after);

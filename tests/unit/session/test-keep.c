@@ -331,7 +331,7 @@ TEST(regions_of_one_memory_have_one_name)
 	uint32_t regions[3], other, read_only;
 	int fd = raw_memfd(8192), another = raw_memfd(8192), reader;
 	struct scene s;
-	char path[32], name[KEEP_NAME_BYTES];
+	char path[32], name[SAVE_NAME_BYTES];
 	unsigned int n;
 
 	scene_init(&s, 100);
@@ -408,8 +408,8 @@ static void forget(struct scene *s)
 	keep_lab_let_go(&s->k, s->id);
 	read_all(s);
 	lab_assert_empty(&s->k.lab);
-	if (keep_lab_has(&s->k, KEEP_REGISTRY))
-		s->k.lab.registry.attr.keep->remove(&s->k, KEEP_REGISTRY);
+	if (keep_lab_has(&s->k, SAVE_REGISTRY))
+		s->k.lab.registry.attr.store->remove(&s->k, SAVE_REGISTRY);
 	ASSERT_EQ(s->k.n, 0);
 }
 
@@ -485,7 +485,7 @@ TEST(session_without_a_descriptor_is_refused)
 		if (strstr(saved->kept[i].name, "state"))
 			continue;
 		reset(&s, saved);
-		s.k.lab.registry.attr.keep->remove(&s.k, saved->kept[i].name);
+		s.k.lab.registry.attr.store->remove(&s.k, saved->kept[i].name);
 		/* A batch of a NIC that does not need it is only not to be read. */
 		ASSERT(!try_bytes(&s, bytes, n));
 		forget(&s);
@@ -594,12 +594,12 @@ TEST(nic_that_keeps_nothing_ends_the_keeping)
 	k.lab.nics[1].keeps = false;
 	keep_lab_hello(&pair, &k);
 	raw_open_nic(&pair.raw, "fake0");
-	ASSERT(session_is_kept(pair.session));
+	ASSERT(session_is_saved(pair.session));
 	expect_unkept(&k, "");
 	ASSERT_EQ(keep_lab_count(&k), 5 - (pair.session->identity.pidfd < 0));
 	raw_open_nic(&pair.raw, "fake1");
-	ASSERT(!session_is_kept(pair.session));
-	ASSERT(strstr(pair.session->keep.reason, "fake1"));
+	ASSERT(!session_is_saved(pair.session));
+	ASSERT(strstr(pair.session->saved.reason, "fake1"));
 	expect_unkept(&k, "what it has on fake1 ends with the daemon");
 	ASSERT_EQ(keep_lab_count(&k), 0);
 	raw_reg(&pair.raw, 4096);
@@ -623,13 +623,13 @@ TEST(full_store_ends_the_keeping_of_whom_it_is_too_small_for)
 		raw_create_queues(&pair.raw, 1, &rep);
 		msg_deinit(&rep);
 		raw_reg(&pair.raw, 4096);
-		if (!session_is_kept(pair.session)) {
-			ASSERT(strstr(pair.session->keep.reason, "FileDescriptorStoreMax"));
+		if (!session_is_saved(pair.session)) {
+			ASSERT(strstr(pair.session->saved.reason, "FileDescriptorStoreMax"));
 			ASSERT_EQ(keep_lab_count(&k), 0);
 		} else {
 			ASSERT_LE(k.n, max);
 		}
-		ASSERT_EQ(session_is_kept(pair.session), max >= 9u - (pair.session->identity.pidfd < 0));
+		ASSERT_EQ(session_is_saved(pair.session), max >= 9u - (pair.session->identity.pidfd < 0));
 		pair_deinit(&pair);
 		keep_lab_deinit(&k);
 	}
@@ -640,7 +640,7 @@ static unsigned int count_kept(struct pair *pairs, unsigned int n)
 	unsigned int n_kept = 0;
 
 	for (unsigned int i = 0; i < n; i++)
-		n_kept += session_is_kept(pairs[i].session);
+		n_kept += session_is_saved(pairs[i].session);
 	return n_kept;
 }
 
@@ -660,14 +660,14 @@ TEST(one_user_leaves_room_for_others)
 	n_kept = count_kept(greedy, N_GREEDY);
 	ASSERT_GT(k.n, 80);
 	ASSERT_LE(k.n, 90);
-	ASSERT(strstr(greedy[N_GREEDY - 1].session->keep.reason, "this user has its share"));
+	ASSERT(strstr(greedy[N_GREEDY - 1].session->saved.reason, "this user has its share"));
 	for (unsigned int i = n_kept; i < N_GREEDY; i++)
 		pair_deinit(&greedy[i]);
 	for (unsigned int i = 0; i < n_kept; i++)
 		kept[i] = &greedy[i];
 	for (unsigned int i = 0; i < n_kept; i++) {
 		greedy[i].session->identity.uid = 4242;
-		session_keep_write(greedy[i].session);
+		save_write(greedy[i].session);
 	}
 	keep_lab_restart(&k, kept, n_kept);
 	keep_lab_peer_uid = 4242;
@@ -677,14 +677,14 @@ TEST(one_user_leaves_room_for_others)
 	}
 	keep_lab_peer_uid = 0;
 	keep_lab_hello(&other, &k);
-	ASSERT(session_is_kept(other.session));
+	ASSERT(session_is_saved(other.session));
 	/* Adopted descriptors count like stored ones. */
 	other.session->identity.uid = 4242;
 	keep_lab_hello(&more, &k);
-	ASSERT(session_is_kept(more.session));
+	ASSERT(session_is_saved(more.session));
 	more.session->identity.uid = 4242;
 	raw_open_nic(&more.raw, "fake0");
-	ASSERT(!session_is_kept(more.session));
+	ASSERT(!session_is_saved(more.session));
 	for (unsigned int i = 0; i < n_kept; i++)
 		pair_deinit(&greedy[i]);
 	pair_deinit(&other);
@@ -700,7 +700,7 @@ TEST(client_that_cannot_go_on_is_not_kept)
 	keep_lab_init(&k, 100);
 	pair_init_hello(&pair, &k.lab, MSG_ROLE_CLIENT);
 	raw_open_nic(&pair.raw, "fake0");
-	ASSERT(!session_is_kept(pair.session));
+	ASSERT(!session_is_saved(pair.session));
 	expect_unkept(&k, "its client does not wait for another daemon");
 	ASSERT_EQ(keep_lab_count(&k), 0);
 	pair_deinit(&pair);

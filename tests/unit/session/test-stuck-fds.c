@@ -347,8 +347,8 @@ static void move_and_recount(struct pair *pair, struct lab *lab)
 	struct connection *conn = &pair->session->connection;
 
 	move_to_other_user(pair, lab);
-	quota_user_deinit(&conn->unread->user);
-	quota_user_copy(&conn->unread->user, &pair->session->user);
+	quota_user_deinit(&conn->inflight->user);
+	quota_user_copy(&conn->inflight->user, &pair->session->user);
 }
 
 /* Also when its sessions have ended. A client that reads is counted no longer. */
@@ -359,13 +359,13 @@ TEST(descriptors_that_a_user_leaves_unread_are_bounded_and_delay_nobody_else)
 	struct lab lab;
 
 	lab_init(&lab, MAX_FDS);
-	lab.registry.quota.max_unread_fds = 2;
+	lab.registry.quota.max_inflight_fds = 2;
 	for (int i = 0; i < 2; i++) {
 		pair_init(&hogs[i], &lab);
 		ask_hello(&hogs[i]);
 		hogs[i].session = session_free(hogs[i].session);
 	}
-	ASSERT_EQ(lab.registry.unread.n_ended, 2);
+	ASSERT_EQ(lab.registry.inflight.n_ended, 2);
 	ASSERT_EQ(lab.registry.quota.total.n[QUOTA_CONNECTIONS], 2);
 	pair_init(&more, &lab);
 	ask_hello(&more);
@@ -382,13 +382,13 @@ TEST(descriptors_that_a_user_leaves_unread_are_bounded_and_delay_nobody_else)
 		session_writable(more.session);
 	ASSERT(!session_stalled(more.session));
 	read_hello(&more);
-	ASSERT_EQ(lab.registry.unread.n_ended, 1);
+	ASSERT_EQ(lab.registry.inflight.n_ended, 1);
 	raw_close(&hogs[0].raw);
 	raw_close(&hogs[1].raw);
 	pair_deinit(&more);
 	pair_deinit(&other);
 	lab_assert_empty(&lab);
-	ASSERT_EQ(lab.registry.unread.n_ended, 0);
+	ASSERT_EQ(lab.registry.inflight.n_ended, 0);
 	lab_deinit(&lab);
 }
 
@@ -402,7 +402,7 @@ TEST(replies_that_wait_for_room_look_at_others_seldom)
 	bool looked;
 
 	lab_init(&lab, 1000);
-	lab.registry.quota.max_unread_fds = 39;
+	lab.registry.quota.max_inflight_fds = 39;
 	for (int i = 0; i < 40; i++) {
 		pair_init(&pairs[i], &lab);
 		ask_hello(&pairs[i]);
@@ -411,11 +411,11 @@ TEST(replies_that_wait_for_room_look_at_others_seldom)
 	/* Unless it was interrupted for long. */
 	do {
 		begin = nsec_now();
-		lab.registry.unread.looked_nsec = begin;
-		first = lab.registry.unread.sockets.next;
+		lab.registry.inflight.looked_nsec = begin;
+		first = lab.registry.inflight.sockets.next;
 		for (int i = 0; i < 3; i++)
 			session_writable(pairs[39].session);
-		looked = lab.registry.unread.sockets.next != first;
+		looked = lab.registry.inflight.sockets.next != first;
 	} while (nsec_now() - begin >= NSEC_PER_MSEC && nsec_now() < end);
 	ASSERT(!looked);
 	for (int i = 0; i < 40; i++)
@@ -435,7 +435,7 @@ TEST(client_that_reads_late_finds_what_was_sent_and_the_end)
 	pair_init(&pair, &lab);
 	ask_hello(&pair);
 	pair.session = session_free(pair.session);
-	ASSERT_EQ(lab.registry.unread.n_ended, 1);
+	ASSERT_EQ(lab.registry.inflight.n_ended, 1);
 	read_hello(&pair);
 	ASSERT_ERR(raw_recv(&pair.raw, &rep, NULL), ECONNRESET);
 	lab_assert_empty(&lab);
@@ -454,7 +454,7 @@ TEST(a_connection_takes_the_place_of_one_whose_client_has_gone)
 		pair_init(&pair, &lab);
 		ask_hello(&pair);
 		pair_deinit(&pair);
-		ASSERT_EQ(lab.registry.unread.n_ended, 1);
+		ASSERT_EQ(lab.registry.inflight.n_ended, 1);
 	}
 	lab_assert_empty(&lab);
 	lab_deinit(&lab);
@@ -502,8 +502,8 @@ TEST(porter_that_drops_what_was_not_read_is_alone_at_the_socket)
 	}
 	pair.session = session_free(pair.session);
 	read_hello(&pair);
-	unread_look(&lab.registry.unread, 1);
-	ASSERT_EQ(lab.registry.unread.n_ended, 0);
+	inflight_look(&lab.registry.inflight, 1);
+	ASSERT_EQ(lab.registry.inflight.n_ended, 0);
 	quota_collect(&lab.registry.quota);
 	ASSERT_EQ(lab.registry.quota.total.n[QUOTA_FDS], 1);
 	for (int i = 0; i < 2; i++)
@@ -532,12 +532,12 @@ TEST(session_that_ends_while_there_are_no_descriptors_keeps_its_place_until_it_i
 	none = (struct rlimit){0, limit.rlim_max};
 	ASSERT_OK(setrlimit(RLIMIT_NOFILE, &none));
 	pair.session = session_free(pair.session);
-	unread_look(&lab.registry.unread, 1);
-	ASSERT_EQ(lab.registry.unread.n_ended, 1);
+	inflight_look(&lab.registry.inflight, 1);
+	ASSERT_EQ(lab.registry.inflight.n_ended, 1);
 	ASSERT_EQ(lab.registry.quota.total.n[QUOTA_CONNECTIONS], 1);
 	ASSERT_OK(setrlimit(RLIMIT_NOFILE, &limit));
 	raw_close(&pair.raw);
-	unread_look(&lab.registry.unread, 1);
+	inflight_look(&lab.registry.inflight, 1);
 	lab_assert_empty(&lab);
 	lab_deinit(&lab);
 }

@@ -17,7 +17,7 @@
 static void init_kept(struct lab *lab)
 {
 	lab_init(lab, 64);
-	lab->registry.keeps_sessions = true;
+	lab->registry.saves_sessions = true;
 	lab->registry.attr.restart_grace_nsec = GRACE_NSEC;
 }
 
@@ -122,7 +122,7 @@ static void assert_unwatched(struct lab *lab, enum msg_role role, bool resumes)
 	ASSERT_EQ(pair.session->watch_fds[0], -1);
 	ASSERT_EQ(lab->registry.quota.total.n[QUOTA_FDS], role == MSG_ROLE_CLIENT ? 3 : 2);
 	/* Nor is it told what it would not understand. */
-	lab->registry.keeps_sessions = true;
+	lab->registry.saves_sessions = true;
 	lab->registry.attr.restart_grace_nsec = GRACE_NSEC;
 	session_tell_resumed(pair.session);
 	ASSERT_ERR(raw_recv(&pair.raw, &rep, NULL), EAGAIN);
@@ -137,7 +137,7 @@ TEST(nobody_else_gets_one)
 	init_kept(&lab);
 	assert_unwatched(&lab, MSG_ROLE_CLIENT, false);
 	assert_unwatched(&lab, MSG_ROLE_CONTROL, true);
-	lab.registry.keeps_sessions = false;
+	lab.registry.saves_sessions = false;
 	assert_unwatched(&lab, MSG_ROLE_CLIENT, true);
 	lab.registry.attr.restart_grace_nsec = 0;
 	assert_unwatched(&lab, MSG_ROLE_CLIENT, true);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is the daemon's own and goes on: numbers of sessions, which are never used twice; totals; which NIC a GPU has; ports that an
- * administrator took down; what NICs have counted. A drain ends with the daemon. NICs are named, since another daemon may count them in another order. Control thread.
+ * The daemon's own state: numbers of sessions, which are never used twice; totals; which NIC a GPU has; ports that an administrator
+ * took down; counters of NICs. A drain ends with the daemon. NICs have names here, since another daemon may number them in another
+ * order. Control thread.
  */
-#include "daemon/session/keep.h"
+#include "daemon/restart/save.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -11,23 +12,23 @@
 #include <string.h>
 #include <syslog.h>
 
-#include "daemon/session/keep-tables.h"
-#include "daemon/session/registry.h"
+#include "daemon/restart/save-kinds.h"
+#include "daemon/restart/state.h"
 #include "proto/base/cleanup.h"
 
-static void put_gpus(struct keep_writer *w, const struct registry *registry)
+static void put_gpus(struct save_writer *w, const struct registry *registry)
 {
-	keep_put(w, TAG_N_GPUS, REGISTRY_MAX_GPUS);
+	save_put(w, TAG_N_GPUS, REGISTRY_MAX_GPUS);
 	for (unsigned int i = 0; i < REGISTRY_MAX_GPUS; i++) {
 		const struct registry_gpu *gpu = &registry->gpus[i];
 		const char *nic = gpu->gpu[0] ? registry->nics[gpu->nic].info.name : "";
 
-		keep_put_bytes(w, TAG_GPU, gpu->gpu, strlen(gpu->gpu));
-		keep_put_bytes(w, TAG_GPU_NIC, nic, strlen(nic));
+		save_put_bytes(w, TAG_GPU, gpu->gpu, strlen(gpu->gpu));
+		save_put_bytes(w, TAG_GPU_NIC, nic, strlen(nic));
 	}
 }
 
-static void put_ports(struct keep_writer *w, const struct registry *registry)
+static void put_ports(struct save_writer *w, const struct registry *registry)
 {
 	unsigned int n = 0;
 
@@ -35,51 +36,51 @@ static void put_ports(struct keep_writer *w, const struct registry *registry)
 		n += registry->nics[i].is_taken_down;
 	for (unsigned int i = 0; i < registry->n_absent; i++)
 		n += registry->absent[i].is_taken_down;
-	keep_put(w, TAG_N_DOWN, n);
+	save_put(w, TAG_N_DOWN, n);
 	for (unsigned int i = 0; i < registry->n_nics; i++) {
 		const struct registry_nic *rnic = &registry->nics[i];
 
 		if (rnic->is_taken_down)
-			keep_put_bytes(w, TAG_DOWN_NIC, rnic->info.name, strlen(rnic->info.name));
+			save_put_bytes(w, TAG_DOWN_NIC, rnic->info.name, strlen(rnic->info.name));
 	}
 	for (unsigned int i = 0; i < registry->n_absent; i++) {
 		const struct registry_absent *absent = &registry->absent[i];
 
 		if (absent->is_taken_down)
-			keep_put_bytes(w, TAG_DOWN_NIC, absent->name, strlen(absent->name));
+			save_put_bytes(w, TAG_DOWN_NIC, absent->name, strlen(absent->name));
 	}
 }
 
-static void put_counters(struct keep_writer *w, const struct registry *registry)
+static void put_counters(struct save_writer *w, const struct registry *registry)
 {
-	keep_put(w, TAG_N_COUNTED, registry->n_nics + registry->n_absent);
+	save_put(w, TAG_N_COUNTED, registry->n_nics + registry->n_absent);
 	for (unsigned int i = 0; i < registry->n_nics; i++) {
 		const struct registry_nic *rnic = &registry->nics[i];
 
-		keep_put_bytes(w, TAG_COUNTED_NIC, rnic->info.name, strlen(rnic->info.name));
-		keep_put_fields(w, &keep_counters, &rnic->ended);
-		keep_put_fields(w, &keep_counters, &rnic->told);
+		save_put_bytes(w, TAG_COUNTED_NIC, rnic->info.name, strlen(rnic->info.name));
+		save_put_fields(w, &counters_fields, &rnic->ended);
+		save_put_fields(w, &counters_fields, &rnic->told);
 	}
 	for (unsigned int i = 0; i < registry->n_absent; i++) {
 		const struct registry_absent *absent = &registry->absent[i];
 
-		keep_put_bytes(w, TAG_COUNTED_NIC, absent->name, strlen(absent->name));
-		keep_put_fields(w, &keep_counters, &absent->ended);
-		keep_put_fields(w, &keep_counters, &absent->told);
+		save_put_bytes(w, TAG_COUNTED_NIC, absent->name, strlen(absent->name));
+		save_put_fields(w, &counters_fields, &absent->ended);
+		save_put_fields(w, &counters_fields, &absent->told);
 	}
 }
 
 static int make_state(struct registry *registry)
 {
-	const struct keep_ops *keep = registry->attr.keep;
-	int r = keep->state_new(&registry->state);
+	const struct registry_attr *attr = &registry->attr;
+	int r = state_new(&registry->state);
 
 	if (r < 0)
 		return r;
-	keep->remove(registry->attr.keep_arg, KEEP_REGISTRY);
-	r = keep->put(registry->attr.keep_arg, KEEP_REGISTRY, keep->state_fd(registry->state));
+	attr->store->remove(attr->store_arg, SAVE_REGISTRY);
+	r = attr->store->put(attr->store_arg, SAVE_REGISTRY, state_fd(registry->state));
 	if (r < 0)
-		registry->state = keep->state_free(registry->state);
+		registry->state = state_free(registry->state);
 	return r;
 }
 
@@ -91,14 +92,14 @@ static void tell_failure(struct registry *registry, int r)
 	registry_note(registry, &(struct note){.level = LOG_WARNING, .topic = NOTE_SESSION, .provoked = true, .text = text});
 }
 
-void registry_keep(struct registry *registry)
+void save_registry(struct registry *registry)
 {
-	_cleanup_(keep_writer_deinit) struct keep_writer w = {0};
+	_cleanup_(save_writer_deinit) struct save_writer w = {0};
 	int r;
 
-	if (!registry->attr.keep)
+	if (!registry->attr.store)
 		return;
-	keep_put_fields(&w, &keep_registry, registry);
+	save_put_fields(&w, &registry_fields, registry);
 	put_gpus(&w, registry);
 	put_ports(&w, registry);
 	put_counters(&w, registry);
@@ -106,27 +107,26 @@ void registry_keep(struct registry *registry)
 	if (r == 0 && !registry->state)
 		r = make_state(registry);
 	if (r == 0) {
-		registry->attr.keep->state_put(registry->state, 0, w.buf, w.n);
-		r = registry->attr.keep->state_commit(registry->state);
+		state_put(registry->state, 0, w.buf, w.n);
+		r = state_commit(registry->state);
 	}
 	if (r < 0)
 		tell_failure(registry, r);
 }
 
-void registry_keep_end(struct registry *registry)
+void save_registry_end(struct registry *registry)
 {
-	if (registry->state)
-		registry->state = registry->attr.keep->state_free(registry->state);
+	registry->state = state_free(registry->state);
 }
 
 /* ---- reading ------------------------------------------------------------------------------------------------------- */
 
-static void get_text(struct keep_reader *reader, uint16_t tag, char *buf, size_t size)
+static void get_text(struct save_reader *reader, uint16_t tag, char *buf, size_t size)
 {
 	const void *text;
 	size_t n;
 
-	text = keep_get_bytes(reader, tag, &n);
+	text = save_get_bytes(reader, tag, &n);
 	memset(buf, 0, size);
 	if (n >= size)
 		reader->r = -EBADMSG;
@@ -135,9 +135,9 @@ static void get_text(struct keep_reader *reader, uint16_t tag, char *buf, size_t
 }
 
 /* A GPU whose NIC is gone has none, as if it had never asked. */
-static void get_gpus(struct keep_reader *reader, struct registry *registry, struct registry_gpu *gpus)
+static void get_gpus(struct save_reader *reader, struct registry *registry, struct registry_gpu *gpus)
 {
-	uint64_t n = keep_get(reader, TAG_N_GPUS, REGISTRY_MAX_GPUS);
+	uint64_t n = save_get(reader, TAG_N_GPUS, REGISTRY_MAX_GPUS);
 
 	for (uint64_t i = 0; reader->r == 0 && i < n; i++) {
 		const struct registry_nic *rnic;
@@ -159,9 +159,9 @@ struct down {
 	char names[2 * REGISTRY_MAX_NICS][NIC_NAME_BYTES];
 };
 
-static void get_ports(struct keep_reader *reader, struct down *down)
+static void get_ports(struct save_reader *reader, struct down *down)
 {
-	uint64_t n = keep_get(reader, TAG_N_DOWN, 2ul * REGISTRY_MAX_NICS);
+	uint64_t n = save_get(reader, TAG_N_DOWN, 2ul * REGISTRY_MAX_NICS);
 
 	for (down->n = 0; reader->r == 0 && down->n < n; down->n++)
 		get_text(reader, TAG_DOWN_NIC, down->names[down->n], NIC_NAME_BYTES);
@@ -183,17 +183,17 @@ static void note_absent(struct registry *read, const struct registry_absent *abs
 }
 
 /* To the NICs of `read` that have the places of those here. All NICs that there were are among them. */
-static void get_counters(struct keep_reader *reader, struct registry *registry, const struct down *down, struct registry *read)
+static void get_counters(struct save_reader *reader, struct registry *registry, const struct down *down, struct registry *read)
 {
-	uint64_t n = keep_get(reader, TAG_N_COUNTED, 2ul * REGISTRY_MAX_NICS);
+	uint64_t n = save_get(reader, TAG_N_COUNTED, 2ul * REGISTRY_MAX_NICS);
 
 	for (uint64_t i = 0; reader->r == 0 && i < n; i++) {
 		struct registry_absent one = {0};
 		const struct registry_nic *rnic;
 
 		get_text(reader, TAG_COUNTED_NIC, one.name, sizeof(one.name));
-		keep_get_fields(reader, &keep_counters, &one.ended);
-		keep_get_fields(reader, &keep_counters, &one.told);
+		save_get_fields(reader, &counters_fields, &one.ended);
+		save_get_fields(reader, &counters_fields, &one.told);
 		rnic = registry_find_nic(registry, one.name);
 		one.is_taken_down = is_in(down, one.name);
 		if (rnic) {
@@ -216,16 +216,9 @@ static void count_on(struct registry *registry, const struct registry *read)
 	}
 }
 
-void registry_take_down(struct registry_nic *rnic)
+int registry_import(struct registry *registry, struct state *state, const void *bytes, size_t n)
 {
-	rnic->is_taken_down = rnic->nic->ops->port_set(rnic->nic, NIC_PORT_DOWN) == 0;
-	if (rnic->is_taken_down)
-		registry_refresh_nic(rnic);
-}
-
-int registry_adopt(struct registry *registry, struct state *state, const void *bytes, size_t n)
-{
-	struct keep_reader reader = {.at = bytes, .end = (const uint8_t *)bytes + n};
+	struct save_reader reader = {.at = bytes, .end = (const uint8_t *)bytes + n};
 	struct registry_gpu gpus[REGISTRY_MAX_GPUS] = {0};
 	_cleanup_free_ struct registry *read = calloc(1, sizeof(*read));
 	struct down down = {0};
@@ -233,11 +226,11 @@ int registry_adopt(struct registry *registry, struct state *state, const void *b
 
 	if (!read)
 		return -ENOMEM;
-	keep_get_fields(&reader, &keep_registry, read);
+	save_get_fields(&reader, &registry_fields, read);
 	get_gpus(&reader, registry, gpus);
 	get_ports(&reader, &down);
 	get_counters(&reader, registry, &down, read);
-	r = keep_reader_end(&reader);
+	r = save_reader_end(&reader);
 	if (r < 0)
 		return r;
 	registry->last_id = read->last_id;
@@ -249,7 +242,7 @@ int registry_adopt(struct registry *registry, struct state *state, const void *b
 	for (unsigned int i = 0; i < registry->n_nics; i++)
 		if (is_in(&down, registry->nics[i].info.name))
 			registry_take_down(&registry->nics[i]);
-	registry_keep_end(registry);
+	save_registry_end(registry);
 	registry->state = state;
 	return 0;
 }

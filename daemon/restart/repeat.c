@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A request that was carried out by a daemon that died before its answer was read: it is answered, and not carried out
- * again.
+ * A daemon carried a request out and died before its client read the answer: this one answers it, and does not carry it out again.
  *
  * Descriptors of the answer are those of the session, which it has again; only a socket to watch is another one. Control thread.
  */
-#include "daemon/session/keep.h"
+#include "daemon/restart/save.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 
-#include "daemon/session/session.h"
 #include "proto/base/cleanup.h"
 
 static int add_dup(struct fdlist *fds, int borrowed_fd)
@@ -54,7 +52,7 @@ static int reply_fds(struct session *session, const struct msg *rep, struct fdli
 	if (rep->kind == MSG_HELLO_REP)
 		return hello_fds(session, fds);
 	if (rep->kind == MSG_QUEUE_CREATE_REP)
-		return add_dup(fds, session->keep.reply_fd);
+		return add_dup(fds, session->saved.reply_fd);
 	if (rep->kind != MSG_NIC_OPEN_REP)
 		return 0;
 	nic = session_nic_by_index(session, rep->nic_open_rep.nic);
@@ -69,29 +67,29 @@ static int reply_fds(struct session *session, const struct msg *rep, struct fdli
 
 static int answer_again(struct session *session)
 {
-	const struct session_keep *keep = &session->keep;
+	const struct session_saved *saved = &session->saved;
 	_cleanup_(msg_deinit) struct msg rep;
 	_cleanup_(fdlist_deinit) struct fdlist fds;
 	int r;
 
 	fdlist_init(&fds);
 	msg_init(&rep, MSG_OK_REP, 0);
-	r = msg_decode(keep->reply, keep->reply_bytes, &rep);
+	r = msg_decode(saved->reply, saved->reply_bytes, &rep);
 	if (r == 0)
 		r = reply_fds(session, &rep, &fds);
 	if (r == 0 && fds.n != rep.n_fds)
 		r = -EBADMSG;
 	if (r == 0)
-		session_send_packet(session, &rep, keep->reply, keep->reply_bytes, &fds);
+		session_send_packet(session, &rep, saved->reply, saved->reply_bytes, &fds);
 	return r;
 }
 
-bool session_is_repeat(struct session *session, const struct msg *request)
+bool save_repeat(struct session *session, const struct msg *request)
 {
-	const struct session_keep *keep = &session->keep;
+	const struct session_saved *saved = &session->saved;
 	int r;
 
-	if (!keep->adopted || !keep->reply || request->id != keep->request || request->kind != keep->kind)
+	if (!saved->imported || !saved->reply || request->id != saved->request || request->kind != saved->kind)
 		return false;
 	r = answer_again(session);
 	if (r < 0)

@@ -5,7 +5,7 @@
  * Refuses what it did not write: another tag than the one asked for, a size that the field has not or that passes the end,
  * numbers that their field cannot hold, texts without an end. Pure.
  */
-#include "daemon/session/keep-codec.h"
+#include "daemon/restart/save-codec.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -24,13 +24,13 @@ struct item {
 
 /* ---- writing ------------------------------------------------------------------------------------------------------ */
 
-void keep_writer_deinit(struct keep_writer *writer)
+void save_writer_deinit(struct save_writer *writer)
 {
 	free(writer->buf);
-	*writer = (struct keep_writer){0};
+	*writer = (struct save_writer){0};
 }
 
-static bool grow(struct keep_writer *writer, size_t n)
+static bool grow(struct save_writer *writer, size_t n)
 {
 	size_t need, size = writer->size ? writer->size : MIN_BYTES;
 	uint8_t *buf;
@@ -51,7 +51,7 @@ static bool grow(struct keep_writer *writer, size_t n)
 	return true;
 }
 
-void keep_put_bytes(struct keep_writer *writer, uint16_t tag, const void *bytes, size_t n)
+void save_put_bytes(struct save_writer *writer, uint16_t tag, const void *bytes, size_t n)
 {
 	struct item item = {.tag = tag, .bytes = (uint32_t)n};
 
@@ -65,9 +65,9 @@ void keep_put_bytes(struct keep_writer *writer, uint16_t tag, const void *bytes,
 	writer->n += sizeof(item) + n;
 }
 
-void keep_put(struct keep_writer *writer, uint16_t tag, uint64_t number)
+void save_put(struct save_writer *writer, uint16_t tag, uint64_t number)
 {
-	keep_put_bytes(writer, tag, &number, sizeof(number));
+	save_put_bytes(writer, tag, &number, sizeof(number));
 }
 
 static uint64_t load(const void *from, uint32_t size)
@@ -92,30 +92,30 @@ static uint64_t load(const void *from, uint32_t size)
 	}
 }
 
-void keep_put_fields(struct keep_writer *writer, const struct keep_table *table, const void *of)
+void save_put_fields(struct save_writer *writer, const struct save_table *table, const void *of)
 {
 	for (unsigned int i = 0; i < table->n; i++) {
-		const struct keep_field *field = &table->rows[i];
+		const struct save_field *field = &table->rows[i];
 		const char *from = (const char *)of + field->offset; /* bounded: a table's */
 
-		if (field->type == KEEP_NUMBER)
-			keep_put(writer, field->tag, load(from, field->size));
-		else if (field->type == KEEP_TEXT)
-			keep_put_bytes(writer, field->tag, from, strnlen(from, field->size - 1));
+		if (field->type == FIELD_NUMBER)
+			save_put(writer, field->tag, load(from, field->size));
+		else if (field->type == FIELD_TEXT)
+			save_put_bytes(writer, field->tag, from, strnlen(from, field->size - 1));
 		else
-			keep_put_bytes(writer, field->tag, from, field->size);
+			save_put_bytes(writer, field->tag, from, field->size);
 	}
 }
 
 /* ---- reading ------------------------------------------------------------------------------------------------------ */
 
-static void fail(struct keep_reader *reader)
+static void fail(struct save_reader *reader)
 {
 	if (reader->r == 0)
 		reader->r = -EBADMSG;
 }
 
-const void *keep_get_bytes(struct keep_reader *reader, uint16_t tag, size_t *ret_n)
+const void *save_get_bytes(struct save_reader *reader, uint16_t tag, size_t *ret_n)
 {
 	size_t left = (size_t)(reader->end - reader->at);
 	const uint8_t *bytes;
@@ -137,13 +137,13 @@ const void *keep_get_bytes(struct keep_reader *reader, uint16_t tag, size_t *ret
 	return item.bytes ? bytes : NULL;
 }
 
-uint64_t keep_get(struct keep_reader *reader, uint16_t tag, uint64_t max)
+uint64_t save_get(struct save_reader *reader, uint16_t tag, uint64_t max)
 {
 	uint64_t number = 0;
 	const void *from;
 	size_t n;
 
-	from = keep_get_bytes(reader, tag, &n);
+	from = save_get_bytes(reader, tag, &n);
 	if (from && n == sizeof(number))
 		memcpy(&number, from, n);
 	if (n == sizeof(number) && number <= max)
@@ -152,7 +152,7 @@ uint64_t keep_get(struct keep_reader *reader, uint16_t tag, uint64_t max)
 	return 0;
 }
 
-bool keep_next_is(const struct keep_reader *reader, uint16_t tag)
+bool save_next_is(const struct save_reader *reader, uint16_t tag)
 {
 	struct item item;
 
@@ -177,7 +177,7 @@ static void store(void *to, uint32_t size, uint64_t number)
 		memcpy(to, &number, sizeof(number));
 }
 
-static uint64_t most_of(const struct keep_field *field)
+static uint64_t most_of(const struct save_field *field)
 {
 	uint64_t holds = field->size == 8 ? UINT64_MAX : (1ull << (8 * field->size)) - 1;
 
@@ -185,35 +185,35 @@ static uint64_t most_of(const struct keep_field *field)
 }
 
 /* A field of its size, or a text that ends in it. */
-static void get_array(struct keep_reader *reader, const struct keep_field *field, char *to)
+static void get_array(struct save_reader *reader, const struct save_field *field, char *to)
 {
 	const void *from;
 	size_t n;
 
-	from = keep_get_bytes(reader, field->tag, &n);
+	from = save_get_bytes(reader, field->tag, &n);
 	memset(to, 0, field->size);
 	if (reader->r < 0)
 		return;
-	if (field->type == KEEP_BYTES ? n != field->size : n >= field->size || (from && memchr(from, 0, n)))
+	if (field->type == FIELD_BYTES ? n != field->size : n >= field->size || (from && memchr(from, 0, n)))
 		fail(reader);
 	else if (from)
 		memcpy(to, from, n);
 }
 
-void keep_get_fields(struct keep_reader *reader, const struct keep_table *table, void *of)
+void save_get_fields(struct save_reader *reader, const struct save_table *table, void *of)
 {
 	for (unsigned int i = 0; i < table->n; i++) {
-		const struct keep_field *field = &table->rows[i];
+		const struct save_field *field = &table->rows[i];
 		char *to = (char *)of + field->offset; /* bounded: a table's */
 
-		if (field->type == KEEP_NUMBER)
-			store(to, field->size, keep_get(reader, field->tag, most_of(field)));
+		if (field->type == FIELD_NUMBER)
+			store(to, field->size, save_get(reader, field->tag, most_of(field)));
 		else
 			get_array(reader, field, to);
 	}
 }
 
-int keep_reader_end(const struct keep_reader *reader)
+int save_reader_end(const struct save_reader *reader)
 {
 	if (reader->r < 0)
 		return reader->r;

@@ -2,37 +2,28 @@
 /*
  * A session of a former daemon, made again from its state and its descriptors.
  *
- * First everything is read, then NICs import their contexts, then handles, numbers, charges and what was published are
+ * First everything is read, then NICs import their contexts, then handles, numbers, charges and published entries are
  * as they were. Limits that are lower now take nothing away. All or nothing: contexts that were imported when something fails are
- * forgotten again, and what is left of them goes with their descriptors. Control thread, before the loop.
+ * forgotten again, and the rest of them goes with their descriptors. Control thread, before the loop.
  */
-#include "daemon/session/keep.h"
+#include "daemon/restart/import.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 
 #include "daemon/porter/porter.h"
+#include "daemon/restart/save.h"
+#include "daemon/restart/save-kinds.h"
+#include "daemon/restart/state.h"
 #include "daemon/session/cgroup.h"
-#include "daemon/session/keep-read.h"
-#include "daemon/session/keep-tables.h"
-#include "daemon/session/session.h"
 #include "proto/base/cleanup.h"
 #include "proto/framing.h"
 
-static int take_of(struct session *session, const char *what)
-{
-	char name[KEEP_NAME_BYTES];
-
-	keep_name_of(name, session->id, what);
-	return adopt_take(session, name);
-}
-
 /* A saved state does not count mappings: this daemon makes its own. */
-static void adopt_charge(struct session *session, struct quota_amount amount, unsigned int n_maps, struct quota_charge *charge)
+static void import_charge(struct session *session, struct quota_amount amount, unsigned int n_maps, struct quota_charge *charge)
 {
 	amount.n[QUOTA_MAPS] = n_maps;
 	quota_charge_adopt(&session->user, &amount, charge);
@@ -46,70 +37,53 @@ static int hold(struct session *session, int fd)
 	return fd < 0 || !session->connection.slot ? 0 : porter_slot_hold(session->connection.slot, fd);
 }
 
-static int adopt_entry(struct session *session, const struct publish_entry *kept, const struct quota_amount *amount,
-		       const void *data)
+static int import_entry(struct session *session, const struct import_entry *from)
 {
-	struct publish_entry *entry = publish_entry_new(&kept->key);
+	struct publish_entry *entry = publish_entry_new(&from->like.key);
 	int r;
 
 	if (!entry)
 		return -ENOMEM;
 	entry->owner = session;
-	entry->number = kept->number;
-	entry->kept = kept->kept;
-	entry->data_bytes = kept->data_bytes;
-	if (data)
-		memcpy(entry->data, data, entry->data_bytes);
-	if (entry->kept)
-		entry->fd = adopt_take_number(session, 'p', entry->kept);
-	r = entry->kept && entry->fd < 0 ? -EBADF : hold(session, entry->fd);
+	entry->number = from->like.number;
+	entry->saved = from->like.saved;
+	entry->data_bytes = from->like.data_bytes;
+	if (from->data)
+		memcpy(entry->data, from->data, entry->data_bytes);
+	if (entry->saved)
+		entry->fd = save_take_number(session, 'p', entry->saved);
+	r = entry->saved && entry->fd < 0 ? -EBADF : hold(session, entry->fd);
 	if (r == 0)
 		r = publish_add(&session->registry->published, entry);
 	if (r < 0) {
 		publish_entry_free(entry);
 		return r;
 	}
-	adopt_charge(session, *amount, 0, &entry->charge);
+	import_charge(session, from->amount, 0, &entry->charge);
 	list_add_tail(&session->published, &entry->owner_link);
 	session->n_published++;
 	return 0;
 }
 
-static int adopt_published(struct keep_reader *reader, struct session *session, uint32_t n_wanted)
+static int import_entries(struct import *a)
 {
-	uint64_t before = 0;
-	uint32_t n = 0;
-	int r = reader->r;
+	int r = 0;
 
-	while (r == 0 && keep_next_is(reader, TAG_ENTRY_NUMBER)) {
-		struct publish_entry kept = {0};
-		struct quota_amount amount = {0};
-		const void *data;
-		size_t bytes;
-
-		kept.number = keep_get(reader, TAG_ENTRY_NUMBER, session->resources.last_number);
-		keep_get_fields(reader, &keep_entry, &kept);
-		keep_get_fields(reader, &keep_amount, &amount);
-		data = keep_get_bytes(reader, TAG_PUBLISHED_DATA, &bytes);
-		if (reader->r == 0 && (bytes != kept.data_bytes || kept.number <= before))
-			reader->r = -EBADMSG;
-		before = kept.number;
-		n++;
-		r = reader->r < 0 ? reader->r : adopt_entry(session, &kept, &amount, data);
-	}
-	return r == 0 && n != n_wanted ? -EBADMSG : r;
+	for (uint32_t i = 0; r == 0 && i < a->n_entries; i++)
+		r = import_entry(a->session, &a->entries[i]);
+	return r;
 }
 
 /* ---- contexts ------------------------------------------------------------------------------------------------------- */
 
 /* Descriptors of one NIC's context and of what is in it, borrowed: in the order in which things were made. */
-struct import {
+struct import_nic {
 	struct nic_import_attr attr;
 	int *mr_fds, *queue_fds; /* owned arrays */
 	void *record; /* owned */
 };
 
-static void import_deinit(struct import *import)
+static void import_nic_deinit(struct import_nic *import)
 {
 	for (unsigned int k = 0; k < import->attr.fds.n; k++)
 		safe_close(import->attr.fds.fds[k]);
@@ -120,25 +94,25 @@ static void import_deinit(struct import *import)
 
 static int take_contexts_fds(struct session *session, const struct session_nic *nic, struct nic_kept *kept)
 {
-	char name[KEEP_NAME_BYTES];
+	char name[SAVE_NAME_BYTES];
 
-	for (kept->n = 0; kept->n < nic->n_kept; kept->n++) {
-		keep_name_nic(name, session->id, nic->index, kept->n);
-		kept->fds[kept->n] = adopt_take(session, name);
+	for (kept->n = 0; kept->n < nic->n_saved; kept->n++) {
+		save_name_nic(name, session->id, nic->index, kept->n);
+		kept->fds[kept->n] = save_take(session, name);
 		if (kept->fds[kept->n] < 0)
 			return -EBADF;
 	}
 	return 0;
 }
 
-static uint64_t add_part(struct nic_record_part *parts, unsigned int *n, const struct adopt_head *head)
+static uint64_t add_part(struct nic_record_part *parts, unsigned int *n, const struct import_head *head)
 {
 	parts[(*n)++] = head->part;
 	return head->part.n;
 }
 
 /* The context's own part, those of its regions and those of its batches. */
-static int join_record(struct adopt *a, unsigned int i, struct import *import)
+static int join_record(struct import *a, unsigned int i, struct import_nic *import)
 {
 	_cleanup_free_ struct nic_record_part *mrs = calloc((size_t)a->n_mrs + 1, sizeof(*mrs));
 	_cleanup_free_ struct nic_record_part *queues = calloc((size_t)a->n_queues + 1, sizeof(*queues));
@@ -160,12 +134,12 @@ static int join_record(struct adopt *a, unsigned int i, struct import *import)
 	return r;
 }
 
-static int prepare_import(struct adopt *a, unsigned int i, struct import *import)
+static int prepare_import(struct import *a, unsigned int i, struct import_nic *import)
 {
 	struct nic_import_attr *attr = &import->attr;
 	int r;
 
-	*import = (struct import){
+	*import = (struct import_nic){
 		.attr = {
 			.ctx = {.session_id = a->session->id, .doorbell = a->nics[i]->doorbell,
 				.health_fd = a->session->health_fd, .is_kept = true},
@@ -187,7 +161,7 @@ static int prepare_import(struct adopt *a, unsigned int i, struct import *import
 	return r < 0 ? r : join_record(a, i, import);
 }
 
-static int own_mr(struct adopt *a, struct adopt_mr *from, struct nic_mr *mr)
+static int own_mr(struct import *a, struct import_mr *from, struct nic_mr *mr)
 {
 	struct session_mr *to = from->mr;
 	int r = resource_restore(&a->session->resources, &to->head, from->head.handle);
@@ -199,13 +173,13 @@ static int own_mr(struct adopt *a, struct adopt_mr *from, struct nic_mr *mr)
 	to->head.part_bytes = from->head.part.n;
 	to->nic = a->session->nics[from->head.nic];
 	to->mr = mr;
-	adopt_charge(a->session, from->head.amount, SESSION_MR_MAPS, &to->head.charge);
+	import_charge(a->session, from->head.amount, SESSION_MR_MAPS, &to->head.charge);
 	return 0;
 }
 
-static void know_qps(struct session_queues *queues, const struct adopt_queues *from)
+static void know_qps(struct session_queues *queues, const struct import_queues *from)
 {
-	struct keep_qp qp;
+	struct saved_qp qp;
 
 	for (uint32_t i = 0; i < from->n_qps; i++) {
 		memcpy(&qp, (const char *)from->qps + i * sizeof(qp), sizeof(qp));
@@ -213,7 +187,7 @@ static void know_qps(struct session_queues *queues, const struct adopt_queues *f
 	}
 }
 
-static int own_queues(struct adopt *a, struct adopt_queues *from, struct nic_queues *batch)
+static int own_queues(struct import *a, struct import_queues *from, struct nic_queues *batch)
 {
 	struct session_queues *to = from->queues;
 	int r;
@@ -233,32 +207,13 @@ static int own_queues(struct adopt *a, struct adopt_queues *from, struct nic_que
 	session_queues_count(to);
 	know_qps(to, from);
 	/* It may have objects that the import found destroyed: see save_stale_mrs(). */
-	session_keep_qps(to);
-	adopt_charge(a->session, from->head.amount, SESSION_QUEUES_MAPS, &to->head.charge);
+	save_ops.add(a->session, SAVE_QPS, to, -1);
+	import_charge(a->session, from->head.amount, SESSION_QUEUES_MAPS, &to->head.charge);
 	return 0;
 }
 
-/* In the order in which they were made, whatever their NICs. */
-static int own_contents(struct adopt *a)
-{
-	unsigned int n_mrs[SESSION_MAX_NICS] = {0}, n_queues[SESSION_MAX_NICS] = {0};
-	int r = 0;
-
-	for (uint32_t k = 0; r == 0 && k < a->n_mrs; k++) {
-		uint32_t i = a->mrs[k].head.nic;
-
-		r = own_mr(a, &a->mrs[k], a->imported[i].mrs[n_mrs[i]++]);
-	}
-	for (uint32_t k = 0; r == 0 && k < a->n_queues; k++) {
-		uint32_t i = a->queues[k].head.nic;
-
-		r = own_queues(a, &a->queues[k], a->imported[i].queues[n_queues[i]++]);
-	}
-	return r;
-}
-
 /* The session's from here on, whatever becomes of what is in it. */
-static void own_context(struct adopt *a, unsigned int i)
+static void own_context(struct import *a, unsigned int i)
 {
 	struct session_nic *nic = a->nics[i];
 
@@ -266,15 +221,15 @@ static void own_context(struct adopt *a, unsigned int i)
 	nic->ctx = a->imported[i].ctx;
 	nic->rnic->n_sessions++;
 	nic->is_counted = true;
-	adopt_charge(a->session, a->nic_amounts[i], nic->rnic->nic->maps_per_ctx, &nic->charge);
+	import_charge(a->session, a->nic_amounts[i], nic->rnic->nic->maps_per_ctx, &nic->charge);
 	a->session->nics[a->session->n_nics++] = nic;
 }
 
-static int import_nic(struct adopt *a, unsigned int i)
+static int import_nic(struct import *a, unsigned int i)
 {
 	struct nic *nic = a->nics[i]->rnic->nic;
 	struct nic_imported *imported = &a->imported[i];
-	_cleanup_(import_deinit) struct import import;
+	_cleanup_(import_nic_deinit) struct import_nic import;
 	int r = prepare_import(a, i, &import);
 
 	if (r == 0)
@@ -287,6 +242,44 @@ static int import_nic(struct adopt *a, unsigned int i)
 		return r;
 	return imported->n_mrs == import.attr.n_mr_fds && imported->n_queues == import.attr.n_queue_fds ? 0 : -EBADMSG;
 }
+
+static int import_nics(struct import *a)
+{
+	int r = 0;
+
+	for (unsigned int i = 0; r == 0 && i < a->n_nics; i++)
+		r = import_nic(a, i);
+	return r;
+}
+
+/* In the order in which they were made, whatever their NICs. */
+static int import_mrs(struct import *a)
+{
+	unsigned int n[SESSION_MAX_NICS] = {0};
+	int r = 0;
+
+	for (uint32_t k = 0; r == 0 && k < a->n_mrs; k++) {
+		uint32_t i = a->mrs[k].head.nic;
+
+		r = own_mr(a, &a->mrs[k], a->imported[i].mrs[n[i]++]);
+	}
+	return r;
+}
+
+static int import_queues(struct import *a)
+{
+	unsigned int n[SESSION_MAX_NICS] = {0};
+	int r = 0;
+
+	for (uint32_t k = 0; r == 0 && k < a->n_queues; k++) {
+		uint32_t i = a->queues[k].head.nic;
+
+		r = own_queues(a, &a->queues[k], a->imported[i].queues[n[i]++]);
+	}
+	return r == 0 && !resource_table_complete(&a->session->resources) ? -EBADMSG : r;
+}
+
+/* ---- handles -------------------------------------------------------------------------------------------------------- */
 
 struct slots {
 	uint16_t *generations; /* owned */
@@ -312,7 +305,7 @@ static bool use_slot(struct slots *slots, uint32_t slot, uint32_t generation)
 }
 
 /* Each of them is taken, or was freed, or was never used: then it comes before those that were. */
-static int find_slots(const struct adopt *a, struct slots *slots)
+static int find_slots(const struct import *a, struct slots *slots)
 {
 	bool right = true;
 
@@ -331,7 +324,7 @@ static int find_slots(const struct adopt *a, struct slots *slots)
 	return right ? 0 : -EBADMSG;
 }
 
-static int adopt_slots(struct adopt *a)
+static int import_slots(struct import *a)
 {
 	struct resource_table *table = &a->session->resources;
 	/* bounded: RESOURCE_MAX. */
@@ -354,34 +347,18 @@ static int adopt_slots(struct adopt *a)
 	return r;
 }
 
-static int adopt_contexts(struct adopt *a)
-{
-	int r = adopt_slots(a);
-
-	for (unsigned int i = 0; r == 0 && i < a->n_nics; i++)
-		r = import_nic(a, i);
-	if (r == 0)
-		r = own_contents(a);
-	return r == 0 && !resource_table_complete(&a->session->resources) ? -EBADMSG : r;
-}
-
 /* ---- the session itself -------------------------------------------------------------------------------------------- */
 
-static int adopt_health(struct session *session)
+static int import_health(struct session *session)
 {
 	struct stat st;
-	void *page;
 
-	session->health_fd = take_of(session, "health");
+	session->health_fd = save_take_of(session, "health");
 	/* Nothing but a memfd is asked for its size. */
 	if (session->health_fd < 0 || fcntl(session->health_fd, F_GET_SEALS) < 0 || fstat(session->health_fd, &st) < 0 ||
 	    st.st_size != sizeof(struct shmd_health_page))
 		return -EBADF;
-	page = mmap(NULL, sizeof(struct shmd_health_page), PROT_READ | PROT_WRITE, MAP_SHARED, session->health_fd, 0);
-	if (page == MAP_FAILED)
-		return -errno;
-	session->health = page;
-	return 0;
+	return session_map_health(session, session->health_fd);
 }
 
 /* Somebody else would get the messages sent on it. */
@@ -391,9 +368,9 @@ static int refuse_socket(struct session *session)
 	return -EBADF;
 }
 
-static int adopt_socket(struct session *session)
+static int import_socket(struct session *session)
 {
-	int sock = take_of(session, "sock");
+	int sock = save_take_of(session, "sock");
 
 	if (sock < 0)
 		return -EBADF;
@@ -402,14 +379,14 @@ static int adopt_socket(struct session *session)
 }
 
 /* First, and both: whatever is wrong with the rest, its client hears of its end, and kernels that wait for it see that. */
-static int adopt_ways_to_tell(struct session *session)
+static int import_ways_to_tell(struct session *session)
 {
-	int r = adopt_socket(session), r_health = adopt_health(session);
+	int r = import_socket(session), r_health = import_health(session);
 
 	return r < 0 ? r : r_health;
 }
 
-static int adopt_connection(struct adopt *a)
+static int import_connection(struct import *a)
 {
 	struct session *session = a->session;
 	struct registry *registry = session->registry;
@@ -418,7 +395,7 @@ static int adopt_connection(struct adopt *a)
 	if (!identity_is_peer(&session->identity, session->connection.fd))
 		return refuse_socket(session);
 	if (a->has_pidfd) {
-		session->identity.pidfd = take_of(session, "pid");
+		session->identity.pidfd = save_take_of(session, "pid");
 		if (session->identity.pidfd < 0 || !identity_is_process(&session->identity, session->identity.pidfd))
 			return -EBADF;
 	}
@@ -429,48 +406,52 @@ static int adopt_connection(struct adopt *a)
 	r = session_let_send_fds(session);
 	if (r < 0 && r != -EINPROGRESS)
 		return r;
-	if (session->connection.slot)
-		porter_slot_keep(session->connection.slot, true);
-	r = unread_new(&registry->unread, &session->user, session->connection.fd, &session->connection.unread);
+	save_tell_porter(session, true);
+	r = inflight_new(&registry->inflight, &session->user, session->connection.fd, &session->connection.inflight);
 	if (r < 0)
 		return r;
-	unread_sent(session->connection.unread, a->n_unread);
-	adopt_charge(session, a->connection_amount, 0, &session->connection_charge);
-	adopt_charge(session, a->session_amount, SESSION_MAPS, &session->session_charge);
+	inflight_sent(session->connection.inflight, a->n_inflight);
+	import_charge(session, a->connection_amount, 0, &session->connection_charge);
+	import_charge(session, a->session_amount, SESSION_MAPS, &session->session_charge);
 	return 0;
 }
 
-static int adopt_contents(struct adopt *a, const void *bytes, size_t n)
-{
-	struct keep_reader reader = {.at = bytes, .end = (const uint8_t *)bytes + n};
-	struct session *session = a->session;
-	int r = adopt_read(&reader, a);
+/* By kind, in the order of enum save_kind. */
+static int (*const imports[SAVE_N])(struct import *a) = {
+	[SAVE_SESSION] = import_connection,
+	[SAVE_NIC] = import_nics,
+	[SAVE_SLOT] = import_slots,
+	[SAVE_MR] = import_mrs,
+	[SAVE_QUEUES] = import_queues,
+	[SAVE_ENTRY] = import_entries,
+};
 
-	if (r == 0)
-		r = adopt_connection(a);
-	if (r == 0)
-		r = adopt_contexts(a);
-	if (r == 0)
-		r = adopt_published(&reader, session, a->wanted.n_published);
-	return r < 0 ? r : keep_reader_end(&reader);
+static int import_contents(struct import *a, const void *bytes, size_t n)
+{
+	struct save_reader reader = {.at = bytes, .end = (const uint8_t *)bytes + n};
+	int r = save_read(&reader, a);
+
+	for (unsigned int kind = SAVE_SESSION; r == 0 && kind <= SAVE_ENTRY; kind++)
+		r = imports[kind](a);
+	return r;
 }
 
 /* Queue memory that came with the last answer: of the newest batch. */
-static int find_reply_fd(struct adopt *a)
+static int find_reply_fd(struct import *a)
 {
-	struct session_keep *keep = &a->session->keep;
+	struct session_saved *saved = &a->session->saved;
 	_cleanup_(msg_deinit) struct msg rep;
 	int r;
 
 	msg_init(&rep, MSG_OK_REP, 0);
-	if (!keep->reply)
+	if (!saved->reply)
 		return 0;
-	r = msg_decode(keep->reply, keep->reply_bytes, &rep);
+	r = msg_decode(saved->reply, saved->reply_bytes, &rep);
 	if (r < 0 || rep.kind != MSG_QUEUE_CREATE_REP || rep.n_fds == 0)
 		return r;
 	if (a->n_queues == 0 || a->queues[a->n_queues - 1].head.handle != rep.queue_create_rep.queues)
 		return -EBADMSG;
-	keep->reply_fd = take_fd(&a->queues[a->n_queues - 1].head.fd);
+	saved->reply_fd = take_fd(&a->queues[a->n_queues - 1].head.fd);
 	return 0;
 }
 
@@ -497,7 +478,7 @@ static void abandon_contexts(struct session *session)
 		struct session_nic *nic = session->nics[--session->n_nics];
 
 		nic->ctx = nic->ctx->nic->ops->ctx_unimport(nic->ctx);
-		session_keep_no_nic(session, nic);
+		save_ops.remove(session, SAVE_NIC, nic);
 		session_nic_free(nic);
 	}
 }
@@ -521,40 +502,62 @@ void session_refuse(struct registry *registry, uint64_t id, const char *why)
 	if (!session)
 		return;
 	session->id = id;
-	adopt_ways_to_tell(session);
+	import_ways_to_tell(session);
 	if (session->connection.fd >= 0)
 		session_end(session, SHMD_STATUS_SHUTDOWN, "shmemd has restarted and cannot go on with this session: %s", why);
 	session_free(session);
 }
 
-int session_adopt(struct registry *registry, uint64_t id, struct state *state, const void *bytes, size_t n,
+static void import_deinit(struct import *a)
+{
+	for (unsigned int i = 0; i < a->n_nics; i++) {
+		session_nic_free(a->nics[i]);
+		nic_imported_deinit(&a->imported[i]);
+	}
+	for (uint32_t i = 0; a->mrs && i < a->n_mrs; i++) {
+		free(a->mrs[i].mr);
+		safe_close(a->mrs[i].head.fd);
+	}
+	for (uint32_t i = 0; a->queues && i < a->n_queues; i++) {
+		if (a->queues[i].queues)
+			free(a->queues[i].queues->qps);
+		free(a->queues[i].queues);
+		safe_close(a->queues[i].head.fd);
+	}
+	free(a->mrs);
+	free(a->queues);
+	free(a->freed);
+	free(a->entries);
+}
+
+int session_import(struct registry *registry, uint64_t id, struct state *state, const void *bytes, size_t n,
 		  struct session **ret_session)
 {
 	struct session *session = session_alloc(registry);
-	struct adopt a = {.session = session};
+	struct import a = {.session = session};
 	int r;
 
 	if (!session) {
-		registry->attr.keep->state_free(state);
+		state_free(state);
 		return -ENOMEM;
 	}
 	session->id = id;
-	session->keep.state = state;
-	session->keep.adopted = session->keep.is_named = true;
-	session->keep.n_names = 1; /* the state's */
-	r = adopt_ways_to_tell(session);
+	session->saved.state = state;
+	session->saved.imported = session->saved.is_named = true;
+	session->saved.n_names = 1; /* the state's */
+	r = import_ways_to_tell(session);
 	if (r == 0)
-		r = adopt_contents(&a, bytes, n);
+		r = import_contents(&a, bytes, n);
 	if (r == 0)
 		r = find_reply_fd(&a);
-	adopt_deinit(&a);
-	adopt_memories_taken(&session->keep);
+	import_deinit(&a);
+	save_memories_taken(&session->saved);
 	if (r < 0) {
 		give_up(session, r);
 		return r;
 	}
 	session->ended = a.ended;
-	session->keep.is_stale = true;
+	session->saved.is_stale = true;
 	list_add_tail(&registry->sessions, &session->link);
 	if (registry->last_id < id)
 		registry->last_id = id;

@@ -7,7 +7,7 @@
  * state has another version or cannot be read. No NIC moves anything before the last session is there, since sessions write to
  * each other. Control thread.
  */
-#include "daemon/restart/adopt.h"
+#include "daemon/restart/resume.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -16,6 +16,7 @@
 #include <string.h>
 #include <syslog.h>
 
+#include "daemon/restart/import.h"
 #include "daemon/restart/state.h"
 #include "proto/base/cleanup.h"
 #include "proto/base/show.h"
@@ -44,23 +45,12 @@ static int ops_take(void *arg, const char *name)
 	return keep_store_take(arg, name);
 }
 
-const struct keep_ops adopt_keep_ops = {
-	.put = ops_put,
-	.room = ops_room,
-	.remove = ops_remove,
-	.take = ops_take,
-	.state_new = state_new,
-	.state_put = state_put,
-	.state_remove = state_remove,
-	.state_commit = state_commit,
-	.state_fd = state_fd,
-	.state_free = state_free,
-};
+const struct save_store resume_store = {.put = ops_put, .room = ops_room, .remove = ops_remove, .take = ops_take};
 
 /* ---- what was claimed ---------------------------------------------------------------------------------------------- */
 
 struct claimed_name {
-	char name[KEEP_NAME_BYTES];
+	char name[SAVE_NAME_BYTES];
 	bool is_of_session;
 	uint64_t session;
 };
@@ -102,7 +92,7 @@ static void add_name(void *arg, const char *name)
 	struct claimed_name *to;
 	const char *what;
 
-	if (claimed->n == claimed->size || strlen(name) >= KEEP_NAME_BYTES)
+	if (claimed->n == claimed->size || strlen(name) >= SAVE_NAME_BYTES)
 		return;
 	to = &claimed->names[claimed->n++];
 	snprintf(to->name, sizeof(to->name), "%s", name);
@@ -175,9 +165,9 @@ static int read_state(struct keep_store *store, const char *name, struct state *
 	return r;
 }
 
-static int adopt_one(const struct adopt_attr *attr, uint64_t id)
+static int import_one(const struct resume_attr *attr, uint64_t id)
 {
-	char name[KEEP_NAME_BYTES];
+	char name[SAVE_NAME_BYTES];
 	struct session *session;
 	struct state *state;
 	const void *bytes;
@@ -187,19 +177,19 @@ static int adopt_one(const struct adopt_attr *attr, uint64_t id)
 	snprintf(name, sizeof(name), "s%" PRIx64 STATE_SUFFIX, id);
 	r = read_state(attr->store, name, &state, &bytes, &n);
 	if (r == 0)
-		return session_adopt(attr->registry, id, state, bytes, n, &session);
+		return session_import(attr->registry, id, state, bytes, n, &session);
 	session_refuse(attr->registry, id, r == -EPROTONOSUPPORT ? "its saved state is of another version of shmemd" :
 							     "its saved state cannot be read");
 	return r;
 }
 
-static void tell_progress(const struct adopt_attr *attr)
+static void tell_progress(const struct resume_attr *attr)
 {
 	if (attr->progress)
 		attr->progress(attr->arg);
 }
 
-static void adopt_each(const struct adopt_attr *attr, const struct claimed *claimed, struct adopt_result *result)
+static void import_each(const struct resume_attr *attr, const struct claimed *claimed, struct resume_result *result)
 {
 	for (unsigned int i = 0; i < claimed->n_ids; i++) {
 		int r;
@@ -211,7 +201,7 @@ static void adopt_each(const struct adopt_attr *attr, const struct claimed *clai
 			tell_progress(attr);
 			continue;
 		}
-		r = adopt_one(attr, claimed->ids[i]);
+		r = import_one(attr, claimed->ids[i]);
 		if (r == -EPROTONOSUPPORT)
 			result->n_strange++;
 		else if (r < 0)
@@ -224,20 +214,20 @@ static void adopt_each(const struct adopt_attr *attr, const struct claimed *clai
 	}
 }
 
-static void adopt_registry(const struct adopt_attr *attr)
+static void import_registry(const struct resume_attr *attr)
 {
 	struct state *state;
 	const void *bytes;
 	size_t n;
-	int r = read_state(attr->store, KEEP_REGISTRY, &state, &bytes, &n);
+	int r = read_state(attr->store, SAVE_REGISTRY, &state, &bytes, &n);
 
 	if (r == 0) {
-		r = registry_adopt(attr->registry, state, bytes, n);
+		r = registry_import(attr->registry, state, bytes, n);
 		if (r < 0)
 			state_free(state);
 	}
 	if (r < 0)
-		keep_store_remove(attr->store, KEEP_REGISTRY);
+		keep_store_remove(attr->store, SAVE_REGISTRY);
 }
 
 /* ---- all go on ------------------------------------------------------------------------------------------------------ */
@@ -253,7 +243,7 @@ static void resume_nics(struct registry *registry)
 	}
 }
 
-static void go_on(const struct adopt_attr *attr, struct session *session, struct adopt_result *result)
+static void go_on(const struct resume_attr *attr, struct session *session, struct resume_result *result)
 {
 	int r;
 
@@ -273,10 +263,10 @@ static void go_on(const struct adopt_attr *attr, struct session *session, struct
 		return;
 	}
 	session_tell_resumed(session);
-	result->n_adopted++;
+	result->n_resumed++;
 }
 
-static void go_on_all(const struct adopt_attr *attr, struct adopt_result *result)
+static void go_on_all(const struct resume_attr *attr, struct resume_result *result)
 {
 	struct session *session, *tmp;
 
@@ -284,7 +274,7 @@ static void go_on_all(const struct adopt_attr *attr, struct adopt_result *result
 		go_on(attr, session, result);
 }
 
-static void tell(struct registry *registry, const struct adopt_result *result)
+static void tell(struct registry *registry, const struct resume_result *result)
 {
 	char text[192];
 
@@ -295,29 +285,29 @@ static void tell(struct registry *registry, const struct adopt_result *result)
 		registry_note(registry, &(struct note){
 			.level = LOG_WARNING, .topic = NOTE_SESSION, .event = CATALOG_STATE_STRANGE, .text = text});
 	}
-	if (result->n_adopted + result->n_ended + result->n_strays == 0)
+	if (result->n_resumed + result->n_ended + result->n_strays == 0)
 		return;
 	snprintf(text, sizeof(text), "took over %u session%s of the previous daemon; %u ended with it; closed %u stray descriptor%s",
-		 result->n_adopted, plural_s(result->n_adopted), result->n_ended, result->n_strays, plural_s(result->n_strays));
+		 result->n_resumed, plural_s(result->n_resumed), result->n_ended, result->n_strays, plural_s(result->n_strays));
 	registry_note(registry, &(struct note){
 		.level = LOG_INFO, .topic = NOTE_SESSION, .event = CATALOG_ADOPTED, .text = text});
 }
 
-int adopt_all(const struct adopt_attr *attr, struct adopt_result *ret_result)
+int resume_all(const struct resume_attr *attr, struct resume_result *ret_result)
 {
 	_cleanup_(claimed_deinit) struct claimed claimed;
-	struct adopt_result result = {0};
+	struct resume_result result = {0};
 	int r = find_claimed(attr->store, &claimed);
 
 	if (r < 0)
 		return r;
-	adopt_registry(attr);
-	adopt_each(attr, &claimed, &result);
+	import_registry(attr);
+	import_each(attr, &claimed, &result);
 	result.n_strays = keep_store_discard_left(attr->store);
 	resume_nics(attr->registry);
 	/* Not before: soft NICs have connections of DCTs again, and what those counted, from there on. */
 	registry_count_on(attr->registry);
-	registry_keep(attr->registry);
+	registry_save(attr->registry);
 	go_on_all(attr, &result);
 	tell(attr->registry, &result);
 	*ret_result = result;

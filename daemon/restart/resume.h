@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sessions of the daemon before this one: found in the store, taken over, the rest let go. Control thread, before the loop. */
-#ifndef SHMEMD_RESTART_ADOPT_H
-#define SHMEMD_RESTART_ADOPT_H
+#ifndef SHMEMD_RESTART_RESUME_H
+#define SHMEMD_RESTART_RESUME_H
 
+#include "daemon/restart/save.h"
 #include "daemon/restart/store.h"
-#include "daemon/session/keep.h"
 #include "daemon/session/registry.h"
 #include "daemon/session/session.h"
 
-/* For struct registry_attr.keep; its argument is the store. */
-extern const struct keep_ops adopt_keep_ops;
+/* For struct registry_attr.store; its argument is the store. */
+extern const struct save_store resume_store;
 
-struct adopt_attr {
+struct resume_attr {
 	struct registry *registry; /* with all NICs, and without sessions */
 	struct keep_store *store; /* NULL: nothing is taken over */
 	/* Has the session watched from now on. A failure ends it. */
@@ -20,8 +20,8 @@ struct adopt_attr {
 	void *arg;
 };
 
-struct adopt_result {
-	unsigned int n_adopted;
+struct resume_result {
+	unsigned int n_resumed;
 	unsigned int n_ended; /* they had ended when the daemon died, or their state says nothing that can be taken over */
 	unsigned int n_strange; /* state of another version */
 	unsigned int n_strays; /* descriptors that no state names */
@@ -31,6 +31,6 @@ struct adopt_result {
  * All NICs go on when every session is there; then clients get the news. Also where nothing was kept: NICs want to hear that.
  * Sessions that cannot be taken over are let go of. -ENOMEM: nothing was done.
  */
-int adopt_all(const struct adopt_attr *attr, struct adopt_result *ret_result);
+int resume_all(const struct resume_attr *attr, struct resume_result *ret_result);
 
 #endif

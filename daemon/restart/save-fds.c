@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Descriptors of sessions in the store, by name.
+ *
+ * Names are "s", the session's number in hex, "-", and: sock, pid, health, state; cN.K for descriptor K of NIC N; mN for memory of
+ * regions; qH for memory of the queues behind handle H; pN for published descriptors. If one cannot be put, the session ends with this
+ * daemon. Control thread.
+ */
+#include "daemon/restart/save.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <syslog.h>
+
+#include "daemon/porter/held.h"
+#include "daemon/porter/porter.h"
+#include "daemon/restart/state.h"
+#include "proto/base/cleanup.h"
+#include "proto/text.h"
+
+/* Whoever fills the store keeps the sessions of others out of it: a user has at most so many times what is left to them. */
+#define USER_SHARE 7u
+
+struct saved_gone {
+	struct list link;
+	char name[SAVE_NAME_BYTES];
+};
+
+void save_name_of(char name[SAVE_NAME_BYTES], uint64_t session, const char *what)
+{
+	snprintf(name, SAVE_NAME_BYTES, "s%" PRIx64 "-%s", session, what);
+}
+
+void save_name(char name[SAVE_NAME_BYTES], uint64_t session, char kind, uint32_t number)
+{
+	snprintf(name, SAVE_NAME_BYTES, "s%" PRIx64 "-%c%" PRIx32, session, kind, number);
+}
+
+void save_name_nic(char name[SAVE_NAME_BYTES], uint64_t session, unsigned int nic, unsigned int k)
+{
+	snprintf(name, SAVE_NAME_BYTES, "s%" PRIx64 "-c%u.%u", session, nic, k);
+}
+
+/* ---- shares ------------------------------------------------------------------------------------------------------- */
+
+static unsigned int count_names(const struct registry *registry, uint32_t uid)
+{
+	const struct session *session;
+	unsigned int n = 0;
+
+	list_for_each_entry(session, &registry->sessions, link)
+		if (session->identity.uid == uid)
+			n += session->saved.n_names;
+	return n;
+}
+
+/* An eighth of what a user could have stays free for the others, and so on for each of them. */
+static bool has_share(const struct session *session)
+{
+	const struct registry *registry = session->registry;
+	unsigned int room = registry->attr.store->room(registry->attr.store_arg);
+
+	/* bounded: what a service manager keeps. */
+	return room == 0 || count_names(registry, session->identity.uid) <= (uint64_t)USER_SHARE * room;
+}
+
+/* ---- names that go ------------------------------------------------------------------------------------------------ */
+
+static void remove_name(struct registry *registry, const char *name)
+{
+	registry->attr.store->remove(registry->attr.store_arg, name);
+}
+
+static void remove_one(struct session *session, const char *name)
+{
+	session->saved.n_names -= session->saved.n_names > 0;
+	remove_name(session->registry, name);
+}
+
+static void remove_of(struct session *session, const char *what)
+{
+	char name[SAVE_NAME_BYTES];
+
+	save_name_of(name, session->id, what);
+	remove_name(session->registry, name);
+}
+
+static void remove_number(struct session *session, char kind, uint32_t number)
+{
+	char name[SAVE_NAME_BYTES];
+
+	save_name(name, session->id, kind, number);
+	remove_one(session, name);
+}
+
+void save_remove_gone(struct session *session)
+{
+	struct saved_gone *gone, *tmp;
+
+	list_for_each_entry_safe(gone, tmp, &session->saved.gone, link) {
+		list_del(&gone->link);
+		remove_one(session, gone->name);
+		free(gone);
+	}
+}
+
+/* Without memory it goes at once: only who dies in this very moment leaves a state that names too much. */
+void save_unname(struct session *session, char kind, uint32_t number)
+{
+	struct saved_gone *gone;
+
+	if (!session->saved.state)
+		return;
+	gone = malloc(sizeof(*gone));
+	if (!gone) {
+		remove_number(session, kind, number);
+		return;
+	}
+	save_name(gone->name, session->id, kind, number);
+	list_add_tail(&session->saved.gone, &gone->link);
+}
+
+static void remove_resources(struct session *session)
+{
+	struct resource *head;
+	uint64_t memory;
+	size_t pos = 0;
+
+	list_for_each_entry(head, &session->resources.lists[RESOURCE_QUEUES], link)
+		if (head->is_saved)
+			remove_number(session, 'q', head->handle);
+	while (hash_next(&session->saved.memories, &pos, &memory))
+		remove_number(session, 'm', (uint32_t)memory);
+}
+
+static void remove_contexts(struct session *session)
+{
+	char name[SAVE_NAME_BYTES];
+
+	for (unsigned int i = 0; i < session->n_nics; i++)
+		for (unsigned int k = 0; k < session->nics[i]->n_saved; k++) {
+			save_name_nic(name, session->id, i, k);
+			remove_name(session->registry, name);
+		}
+}
+
+static void remove_published(struct session *session)
+{
+	struct publish_entry *entry;
+
+	list_for_each_entry(entry, &session->published, owner_link)
+		if (entry->saved)
+			remove_number(session, 'p', entry->saved);
+}
+
+/* The state first: what it names is nobody's from then on. */
+static void remove_all(struct session *session)
+{
+	remove_of(session, "state");
+	remove_resources(session);
+	remove_contexts(session);
+	remove_published(session);
+	save_remove_gone(session);
+	remove_of(session, "health");
+	remove_of(session, "pid");
+	remove_of(session, "sock");
+	session->saved.n_names = 0;
+}
+
+void save_forget_reply(struct session_saved *saved)
+{
+	free(saved->reply);
+	saved->reply = NULL;
+	saved->reply_bytes = 0;
+	saved->reply_fd = safe_close(saved->reply_fd);
+	saved->request = 0;
+}
+
+void save_tell_porter(struct session *session, bool is_saved)
+{
+	if (session->connection.slot)
+		porter_slot_keep(session->connection.slot, is_saved);
+}
+
+/* May be called twice. */
+static void forget_memories(struct session_saved *saved)
+{
+	struct saved_memory *memory;
+	size_t pos = 0;
+	uint64_t key;
+
+	while ((memory = hash_next(&saved->memories, &pos, &key))) {
+		safe_close(memory->fd);
+		free(memory);
+	}
+	hash_deinit(&saved->memories);
+	hash_deinit(&saved->memories_by_file);
+}
+
+void save_forget(struct session *session)
+{
+	struct session_saved *saved = &session->saved;
+
+	save_forget_reply(saved);
+	if (saved->state) {
+		remove_all(session);
+		save_tell_porter(session, false);
+		saved->state = state_free(saved->state);
+	}
+	forget_memories(saved);
+}
+
+void save_drop(struct session *session, const char *fmt, ...)
+{
+	struct session_saved *saved = &session->saved;
+	char text[sizeof(saved->reason) + 64];
+	va_list ap;
+
+	if (!saved->state)
+		return;
+	va_start(ap, fmt);
+	vsnprintf(saved->reason, sizeof(saved->reason), fmt, ap);
+	va_end(ap);
+	text_clean(saved->reason, strlen(saved->reason));
+	save_forget(session);
+	snprintf(text, sizeof(text), "the session ends with this daemon: %s", saved->reason);
+	registry_note(session->registry, &(struct note){
+		.level = LOG_NOTICE,
+		.topic = NOTE_SESSION,
+		.session = session,
+		.event = CATALOG_SESSION_UNKEPT,
+		.provoked = true,
+		.text = text,
+	});
+}
+
+/* ---- descriptors -------------------------------------------------------------------------------------------------- */
+
+int save_fd(struct session *session, const char *name, int fd)
+{
+	struct registry *registry = session->registry;
+	int r;
+
+	if (!session->saved.state)
+		return -ENOENT;
+	r = has_share(session) ? registry->attr.store->put(registry->attr.store_arg, name, fd) : -EDQUOT;
+	session->saved.n_names += r == 0;
+	if (r == -EDQUOT)
+		save_drop(session, "this user has its share of what the service manager keeps (max-kept-fds)");
+	else if (r == -ENOSPC)
+		save_drop(session, "the service manager keeps no more descriptors (FileDescriptorStoreMax)");
+	else if (r == -EAGAIN)
+		save_drop(session, "somebody has a lease on its memory (fcntl(2), F_SETLEASE)");
+	else if (r < 0)
+		save_drop(session, "a descriptor cannot be kept: %s", strerror(-r));
+	return r;
+}
+
+int save_fd_of(struct session *session, const char *what, int fd)
+{
+	char name[SAVE_NAME_BYTES];
+
+	if (fd < 0)
+		return 0;
+	save_name_of(name, session->id, what);
+	return save_fd(session, name, fd);
+}
+
+/*
+ * Whoever keeps it closes it as well, and a service manager that waits for a client starts nothing any more. All but memfds can
+ * be polled, so that their last close takes a lock of whoever polls them; pipes have one more.
+ */
+static bool may_be_kept(int fd)
+{
+	struct inspect_info info;
+
+	held_inspect(fd, &info);
+	return info.kind == INSPECT_MEMFD;
+}
+
+bool save_fd_number(struct session *session, char kind, uint32_t number, int fd)
+{
+	char name[SAVE_NAME_BYTES];
+
+	if (fd < 0 || !session->saved.state)
+		return false;
+	if (!may_be_kept(fd)) {
+		save_drop(session, "it has published something else than a memfd, which the service manager could not close safely");
+		return false;
+	}
+	save_name(name, session->id, kind, number);
+	return save_fd(session, name, fd) == 0;
+}
+
+/* ---- of a former daemon -------------------------------------------------------------------------------------------- */
+
+int save_take(struct session *session, const char *name)
+{
+	const struct registry_attr *attr = &session->registry->attr;
+	int fd = attr->store->take(attr->store_arg, name);
+
+	session->saved.n_names += fd >= 0;
+	return fd;
+}
+
+int save_take_of(struct session *session, const char *what)
+{
+	char name[SAVE_NAME_BYTES];
+
+	save_name_of(name, session->id, what);
+	return save_take(session, name);
+}
+
+int save_take_number(struct session *session, char kind, uint32_t number)
+{
+	char name[SAVE_NAME_BYTES];
+
+	save_name(name, session->id, kind, number);
+	return save_take(session, name);
+}

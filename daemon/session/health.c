@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The health page of a session: one word for the session and one for each NIC, which kernels read while they wait.
+ *
+ * A word keeps its first final value. "Port down" alone is not final: it goes when the port is up again. The page is shared with
+ * the client and may hold anything, so this file writes it and never believes it. Control thread.
+ */
+#include "daemon/session/session.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "proto/base/cleanup.h"
+
+static bool health_replace(uint32_t *word, uint32_t old, uint32_t value)
+{
+	return __atomic_compare_exchange_n(word, &old, value, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+}
+
+/* One try for each value that gives way: the library writes final values only. */
+static void health_set_final(uint32_t *word, uint32_t value)
+{
+	if (!health_replace(word, SHMD_HEALTH_OK, value))
+		health_replace(word, SHMD_HEALTH_PORT_DOWN, value);
+}
+
+void session_health_port(struct session *session, const struct session_nic *nic, enum nic_port_state state)
+{
+	uint32_t *word = &session->health->nic[nic->index];
+
+	if (state == NIC_PORT_LOST)
+		health_set_final(word, SHMD_HEALTH_NIC_LOST);
+	else if (state == NIC_PORT_DOWN)
+		health_replace(word, SHMD_HEALTH_OK, SHMD_HEALTH_PORT_DOWN);
+	else
+		health_replace(word, SHMD_HEALTH_PORT_DOWN, SHMD_HEALTH_OK);
+}
+
+void session_health_end(struct session *session)
+{
+	if (!session->health)
+		return;
+	health_set_final(&session->health->session, SHMD_HEALTH_SESSION_ENDED);
+	for (unsigned int i = 0; i < SHMD_HEALTH_NICS; i++)
+		health_set_final(&session->health->nic[i], SHMD_HEALTH_SESSION_ENDED);
+}
+
+int session_map_health(struct session *session, int fd)
+{
+	void *page = mmap(NULL, sizeof(struct shmd_health_page), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+	if (page == MAP_FAILED)
+		return -errno;
+	session->health = page;
+	return 0;
+}
+
+int session_make_health(struct session *session)
+{
+	const int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+	_cleanup_close_ int fd = memfd_create("shmemd-health", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int r;
+
+	if (fd < 0 || ftruncate(fd, sizeof(struct shmd_health_page)) < 0 ||
+	    fcntl(fd, F_ADD_SEALS, seals) < 0)
+		return -errno;
+	r = session_map_health(session, fd);
+	if (r < 0)
+		return r;
+	session->health->version = SHMD_HEALTH_PAGE_VERSION;
+	session->health_fd = take_fd(&fd);
+	return 0;
+}
