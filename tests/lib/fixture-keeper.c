@@ -76,7 +76,8 @@ static void ask_pid(struct fixture_keeper *keeper, const char *command)
 static void __attribute__((noreturn)) exec_keeper(struct fixture_keeper *keeper, char **args)
 {
 	char max[16];
-	char *head[] = {(char *)SHMD_TEST_FD_KEEPER, keeper->daemon.folder, max,
+	const char *other = getenv("SHMEMD_TEST_FD_KEEPER");
+	char *head[] = {(char *)(other ? other : SHMD_TEST_FD_KEEPER), keeper->daemon.folder, max,
 			keeper->activated ? keeper->daemon.socket : (char *)""};
 
 	snprintf(max, sizeof(max), "%u", keeper->max ? keeper->max : FIXTURE_KEEPER_MAX);

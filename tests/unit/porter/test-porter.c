@@ -683,6 +683,7 @@ TEST_TIMEOUT(end_of_the_zygote_is_reported_and_nobody_waits_for_a_porter, 60)
 	ASSERT_OK(client.r);
 	held_close(client.fd);
 	ASSERT_ERR(porter_slot_new(s.porters, &attr, &slot), EPIPE);
+	ASSERT_OK(kill(porter, SIGSTOP));
 	ASSERT_OK(porter_slot_recv(client.slot));
 	client.heard = false;
 	ASSERT_OK(kill(porter, SIGKILL));

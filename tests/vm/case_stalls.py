@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Attacks on the kernel of Debian 12: descriptors whose last close waits for the unprivileged user who made them."""
+from lab.case import case, quote
+from service import PROGRAMS
+
+# The installed daemon, private to the test. An emulated machine answers a question in 20 to 400 ms when nobody attacks.
+ENVIRONMENT = f'SHMEMD_BINARY=$(command -v shmemd) SHMEMD_TEST_FD_KEEPER={PROGRAMS}/fd-keeper SHMEMD_TEST_SLOWNESS=8'
+
+
+def run_tests(node, program, *names, limit=300):
+    """Each by name, as root, which the attackers of the tests give up; none may be skipped."""
+    for name in names or ['']:
+        said = node.run(f'modprobe -q fuse; ulimit -n 65536; cd /tmp; {ENVIRONMENT} {PROGRAMS}/{program} {quote(name) if name else ""}',
+                        limit=limit).out
+        assert 'SKIP' not in said, said
+
+
+@case(short=True)
+def a_porter_holds_what_clients_hand_over(lab):
+    run_tests(lab.node(1), 'test-porter')
+
+
+@case(short=True)
+def a_socket_and_a_pipe_whose_close_waits_for_an_attacker_hold_nobody_up(lab):
+    run_tests(lab.node(1), 'test-stalls', 'socket_in_which_a_send_stands_holds_nobody_up',
+              'pipe_in_which_a_write_stands_holds_nobody_up')
+
+
+# An emulated machine takes a minute to make enough inotify descriptors, and cannot make an epoll descriptor that watches enough.
+OTHERS = (
+    'eventfd_that_a_standing_epoll_watches_holds_nobody_up',
+    'userfaultfd_of_a_process_that_stands_holds_nobody_up',
+    'packet_sockets_hold_nobody_up',
+    'what_the_daemon_hands_out_and_a_standing_epoll_watches_holds_nobody_up',
+    'what_a_kept_session_is_handed_out_holds_up_neither_the_daemon_nor_the_service_manager',
+    'pipe_that_is_published_does_not_reach_the_service_manager',
+    'eventfd_that_is_published_does_not_reach_the_service_manager',
+    'userfaultfd_that_is_published_does_not_reach_the_service_manager',
+    'pipe_that_is_sent_while_no_daemon_runs_holds_up_neither_the_next_one_nor_the_service_manager',
+    'descriptors_that_are_sent_before_the_first_daemon_hold_nobody_up',
+    'eventfd_that_is_sent_while_no_daemon_runs_holds_up_neither_the_next_one_nor_the_service_manager',
+)
+
+
+@case()
+def no_descriptor_that_stalls_its_last_close_holds_up_the_daemon_or_the_service_manager(lab):
+    run_tests(lab.node(1), 'test-stalls', *OTHERS)
