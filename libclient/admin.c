@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What shmemctl shows: the daemon's status and its lists, page by page.
+ * The daemon's status and its lists, page by page, as shmemctl shows them.
  *
  * Callbacks run between requests, without the lock, so they may use the client.
  */
@@ -53,7 +53,7 @@ int shmd_admin_status(struct shmd_client *client, struct shmd_daemon_status *ret
 
 typedef int page_fn(const struct msg_list_rep *page, void *fn_arg);
 
-/* A daemon that sends the same page again, or pages without end, must not keep the caller for ever. */
+/* A daemon that repeats a page, or sends pages without end, must not hold the caller for ever. */
 static int check_progress(uint64_t cursor, uint64_t next, unsigned int n_pages)
 {
 	if (next == 0 || (next > cursor && n_pages < LIST_MAX_PAGES))

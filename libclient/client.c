@@ -220,7 +220,7 @@ int shmd_client_limits(const struct shmd_client *client, struct shmd_limits *ret
 	return 0;
 }
 
-/* The session's word, or else the worst of the words of its NICs. A word without a NIC stays 0. */
+/* The session's word; if that is 0, the worst word of its NICs. A word without a NIC stays 0. */
 static int health_of_page(const struct shmd_health_page *page)
 {
 	int session = (int)__atomic_load_n(&page->session, __ATOMIC_ACQUIRE), worst = SHMD_HEALTH_OK;
@@ -237,7 +237,7 @@ static int health_of_page(const struct shmd_health_page *page)
 	return worst;
 }
 
-/* Reads news without waiting; true when the connection is broken. Another thread that holds the lock reads them itself. */
+/* Reads what has arrived without waiting; true if the connection is broken. A thread that holds the lock reads it itself. */
 static bool health_look(struct shmd_client *client)
 {
 	bool dead;

@@ -6,8 +6,8 @@
 #include "libclient/request.h"
 
 /*
- * 0; -EAGAIN when there is none now, or another thread's request had the lock until the deadline; or the dead error,
- * after the last event was taken.
+ * 0; -EAGAIN if there is none now, or another thread's request holds the lock until the deadline; or the dead error,
+ * after the last event is taken.
  */
 static int event_try_next(struct shmd_client *client, uint64_t deadline, struct event_entry *ret_entry)
 {

@@ -90,7 +90,7 @@ static cuda_address view_qp(const struct gpu_view *view, unsigned int i)
 	return view->base + GPU_VIEW_QPS_OFFSET + (uint64_t)i * sizeof(struct shmd_dev_qp);
 }
 
-/* An ordinary CQ counts on; the GPU that consumed it knows how far. */
+/* The consumer index of an ordinary CQ goes on through a reset; the GPU that consumed it has the current value. */
 static cuda_result view_read_cq_ci(const struct gpu_view *view, unsigned int i, uint64_t *ret_cq_ci)
 {
 	struct shmd_gpu *gpu = view->gpu;
