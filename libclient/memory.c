@@ -4,8 +4,8 @@
  *
  * If a memfd could shrink, its owner could make every other process that maps it fault, so the library seals it before
  * another process gets it. Adopting moves existing memory: its contents go into a memfd that then takes
- * its place at the same addresses. The copy is complete before the range is touched; if the kernel refuses the exchange, the library
- * restores the range.
+ * its place at the same addresses. The copy is complete before the range is touched; if the kernel refuses the exchange, the
+ * library restores the range.
  */
 #include <fcntl.h>
 #include <inttypes.h>

@@ -2,8 +2,8 @@
 /*
  * The page that one side of a pair publishes for the other, and the entry that leads to it.
  *
- * The page is a memfd of its owner, sealed so that no other process can write or resize it. The reader trusts no number in it, and takes
- * sizes from the entry, which the daemon has copied. pair_page_map() compares the entry with the file before it maps it.
+ * The page is a memfd of its owner, sealed so that no other process can write or resize it. The reader trusts no number in it, and
+ * takes sizes from the entry, which the daemon has copied. pair_page_map() compares the entry with the file before it maps it.
  */
 #ifndef SHMEMCLIENT_PAIR_PAGE_H
 #define SHMEMCLIENT_PAIR_PAGE_H

@@ -6,9 +6,9 @@
  * even if no call is made. This thread sleeps in poll() until the connection hangs up,
  * writes the health words and ends. It blocks all signals.
  *
- * If the session outlives the daemon, a second socket hangs up when the daemon dies (restart.c). From then until the next daemon has
- * taken over or the grace is over, this thread reads the client's socket, since perhaps no other thread does. It takes the lock if
- * it is free and never waits for it: a thread that holds the lock reads the socket itself.
+ * If the session outlives the daemon, a second socket hangs up when the daemon dies (restart.c). From then until the next daemon
+ * has taken over or the grace is over, this thread reads the client's socket, since perhaps no other thread does. It takes the
+ * lock if it is free and never waits for it: a thread that holds the lock reads the socket itself.
  */
 #include <limits.h>
 #include <poll.h>
@@ -81,8 +81,8 @@ static enum outcome give_up(struct shmd_client *client, uint32_t seen)
 }
 
 /*
- * The daemon has died: waits until the next one has taken over, the grace is over, or the connection ends. While a packet lies in the
- * socket and another thread holds the lock, it waits beyond the grace: the packet may be the news of the next daemon.
+ * The daemon has died: waits until the next one has taken over, the grace is over, or the connection ends. While a packet lies in
+ * the socket and another thread holds the lock, it waits beyond the grace: the packet may be the news of the next daemon.
  */
 static enum outcome wait_for_next(struct shmd_client *client, uint32_t seen)
 {
