@@ -21,11 +21,9 @@ int shmd_admin_queue_head(struct shmd_client *client, const char *nic, uint32_t 
 	int r;
 
 	request_init(&call, MSG_QUEUE_DUMP_REQ, MSG_QUEUE_DUMP_REP);
-	r = client_check(client);
+	r = client_check_out(client, ret_head, "ret_head");
 	if (r < 0)
 		return r;
-	if (!ret_head)
-		return text_fail(-EINVAL, "ret_head is NULL");
 	r = request_set_nic(call.req.queue_dump_req.nic, nic);
 	if (r < 0)
 		return r;

@@ -210,12 +210,10 @@ const char *shmd_client_daemon(const struct shmd_client *client)
 
 int shmd_client_limits(const struct shmd_client *client, struct shmd_limits *ret_limits)
 {
-	int r = client_check(client);
+	int r = client_check_out(client, ret_limits, "ret_limits");
 
 	if (r < 0)
 		return r;
-	if (!ret_limits)
-		return text_fail(-EINVAL, "ret_limits is NULL");
 	limits_from_msg(&client->limits, ret_limits);
 	return 0;
 }

@@ -87,14 +87,11 @@ int shmd_dct_create(struct shmd_nic *nic, uint32_t access, struct shmd_dct **ret
 
 int shmd_dct_addr(const struct shmd_dct *dct, struct shmd_addr *ret_addr)
 {
-	int r = client_check(dct ? dct->nic->client : NULL);
+	int r = client_check_out(dct ? dct->nic->client : NULL, ret_addr, "ret_addr");
 
-	if (r < 0)
-		return r;
-	if (!ret_addr)
-		return text_fail(-EINVAL, "ret_addr is NULL");
-	*ret_addr = dct->addr;
-	return 0;
+	if (!r)
+		*ret_addr = dct->addr;
+	return r;
 }
 
 int shmd_dct_destroy(struct shmd_dct *dct)

@@ -46,11 +46,9 @@ int shmd_event_next(struct shmd_client *client, uint64_t timeout_nsec, struct sh
 	struct event_entry entry;
 	int r;
 
-	r = client_check(client);
+	r = client_check_out(client, ret_event, "ret_event");
 	if (r < 0)
 		return r;
-	if (!ret_event)
-		return text_fail(-EINVAL, "ret_event is NULL");
 	r = event_next(client, timeout_nsec, &entry);
 	if (r < 0)
 		return r;

@@ -83,22 +83,17 @@ static cuda_result copy_ways(const struct gpu_view *view, const struct ways *way
 		result = copy_list(view, ways);
 	if (result == CUDA_OK)
 		result = copy_routes(view, ways, true);
-	return result == CUDA_OK ? view->gpu->cuda->stream_sync(view->gpu->stream) : result;
+	return result;
 }
 
 int gpu_view_write_ways(struct gpu_view *view)
 {
-	cuda_result result;
 	struct ways ways;
 	int r = find_ways(view, &ways);
 
 	if (!r)
 		r = gpu_enter(view->gpu);
-	if (r < 0)
-		return r;
-	result = copy_ways(view, &ways);
-	gpu_leave(view->gpu);
-	return result == CUDA_OK ? 0 : cuda_fail(view->gpu->cuda, result, "write the ways to peers to the GPU");
+	return r < 0 ? r : gpu_finish_copies(view->gpu, copy_ways(view, &ways), "write the ways to peers to the GPU");
 }
 
 int gpu_write_ways(struct shmd_hot *hot)
@@ -126,10 +121,7 @@ static int read_view(const struct gpu_view *view, void *to, uint64_t from, size_
 	if (r < 0)
 		return r;
 	result = gpu->cuda->copy_out(to, from, bytes, gpu->stream);
-	if (result == CUDA_OK)
-		result = gpu->cuda->stream_sync(gpu->stream);
-	gpu_leave(gpu);
-	return result == CUDA_OK ? 0 : cuda_fail(gpu->cuda, result, "read the dev-state from the GPU");
+	return gpu_finish_copies(gpu, result, "read the dev-state from the GPU");
 }
 
 static int view_idle(const struct gpu_view *view)
@@ -173,10 +165,7 @@ static int clear_counts(const struct gpu_view *view, const struct shmd_dev_route
 	if (r < 0)
 		return r;
 	result = gpu->cuda->copy_in(gpu_view_routes(view), routes, bytes, gpu->stream);
-	if (result == CUDA_OK)
-		result = gpu->cuda->stream_sync(gpu->stream);
-	gpu_leave(gpu);
-	return result == CUDA_OK ? 0 : cuda_fail(gpu->cuda, result, "clear the counts of peers on the GPU");
+	return gpu_finish_copies(gpu, result, "clear the counts of peers on the GPU");
 }
 
 static int take_counts(const struct gpu_view *view, struct shmd_hot *hot, struct shmd_dev_route *buf)

@@ -44,8 +44,7 @@ static int export_range(struct shmd_gpu *gpu, uint64_t start, uint64_t end, int 
 	if (r < 0)
 		return r;
 	result = gpu->cuda->range_handle(ret_fd, start, end - start, CUDA_RANGE_DMABUF, 0);
-	gpu_leave(gpu);
-	return result == CUDA_OK ? 0 : cuda_fail(gpu->cuda, result, "no dmabuf");
+	return gpu_finish(gpu, result, "no dmabuf");
 }
 
 static int export_dmabuf(struct shmd_gpu *gpu, const struct shmd_gpu_mr_attr *attr, uint64_t *ret_offset, int *ret_fd)
@@ -223,8 +222,7 @@ static int alloc_on_gpu(struct shmd_gpu_mem *mem)
 	r = gpu_enter(gpu);
 	if (!r) {
 		result = gpu->cuda->alloc(&mem->on_gpu, mem->info.bytes);
-		gpu_leave(gpu);
-		r = result == CUDA_OK ? 0 : cuda_fail(gpu->cuda, result, "no memory of the GPU");
+		r = gpu_finish(gpu, result, "no memory of the GPU");
 	}
 	client_unlock(gpu->client);
 	return r;
@@ -346,12 +344,9 @@ int shmd_gpu_mem_alloc(struct shmd_gpu *gpu, struct shmd_nic *nic, const struct 
 
 int shmd_gpu_mem_info(const struct shmd_gpu_mem *mem, struct shmd_gpu_mem_info *ret_info)
 {
-	int r = client_check(mem ? mem->gpu->client : NULL);
+	int r = client_check_out(mem ? mem->gpu->client : NULL, ret_info, "ret_info");
 
-	if (r < 0)
-		return r;
-	if (!ret_info)
-		return text_fail(-EINVAL, "ret_info is NULL");
-	*ret_info = mem->info;
-	return 0;
+	if (!r)
+		*ret_info = mem->info;
+	return r;
 }

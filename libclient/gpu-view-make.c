@@ -164,10 +164,7 @@ static int view_copy_in(struct gpu_view *view)
 					    peers_bytes, gpu->stream);
 	if (result == CUDA_OK && gpu_view_ways_bytes(view->queues))
 		result = gpu->cuda->set8(gpu_view_routes(view), 0, gpu_view_ways_bytes(view->queues), gpu->stream);
-	if (result == CUDA_OK)
-		result = gpu->cuda->stream_sync(gpu->stream);
-	gpu_leave(gpu);
-	return result == CUDA_OK ? 0 : cuda_fail(gpu->cuda, result, "write the dev-state to the GPU");
+	return gpu_finish_copies(gpu, result, "write the dev-state to the GPU");
 }
 
 static int view_alloc(struct gpu_view *view)
@@ -181,8 +178,7 @@ static int view_alloc(struct gpu_view *view)
 	if (r < 0)
 		return r;
 	result = gpu->cuda->alloc(&view->base, bytes);
-	gpu_leave(gpu);
-	return result == CUDA_OK ? 0 : cuda_fail(gpu->cuda, result, "GPU memory for a dev-state");
+	return gpu_finish(gpu, result, "GPU memory for a dev-state");
 }
 
 int gpu_view_make(struct shmd_gpu *gpu, struct shmd_queues *queues, struct gpu_view **ret_view)

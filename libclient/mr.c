@@ -245,14 +245,11 @@ shmd_be32 shmd_mr_rkey_be(const struct shmd_mr *mr)
 
 int shmd_mr_info(const struct shmd_mr *mr, struct shmd_mr_info *ret_info)
 {
-	int r = client_check(mr ? mr->nic->client : NULL);
+	int r = client_check_out(mr ? mr->nic->client : NULL, ret_info, "ret_info");
 
-	if (r < 0)
-		return r;
-	if (!ret_info)
-		return text_fail(-EINVAL, "ret_info is NULL");
-	*ret_info = mr->info;
-	return 0;
+	if (!r)
+		*ret_info = mr->info;
+	return r;
 }
 
 int shmd_mr_dereg(struct shmd_mr *mr)

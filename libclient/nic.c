@@ -259,11 +259,9 @@ int shmd_nic_open(struct shmd_client *client, const struct shmd_nic_attr *attr, 
 	int r;
 
 	request_init(&call, MSG_NIC_OPEN_REQ, MSG_NIC_OPEN_REP);
-	r = client_check(client);
+	r = client_check_out(client, ret_nic, "ret_nic");
 	if (r < 0)
 		return r;
-	if (!ret_nic)
-		return text_fail(-EINVAL, "ret_nic is NULL");
 	r = fill_open(&call.req.nic_open_req, attr);
 	if (!r)
 		r = request_call(client, &call);
@@ -281,12 +279,10 @@ int shmd_nic_open(struct shmd_client *client, const struct shmd_nic_attr *attr, 
 int shmd_nic_info(const struct shmd_nic *nic, struct shmd_nic_info *ret_info)
 {
 	pthread_mutex_t *lock;
-	int r = client_check(nic ? nic->client : NULL);
+	int r = client_check_out(nic ? nic->client : NULL, ret_info, "ret_info");
 
 	if (r < 0)
 		return r;
-	if (!ret_info)
-		return text_fail(-EINVAL, "ret_info is NULL");
 	lock = (pthread_mutex_t *)&nic->doorbell_lock;
 	pthread_mutex_lock(lock);
 	*ret_info = nic->info;

@@ -24,6 +24,13 @@ int client_check(const struct shmd_client *client)
 	return 0;
 }
 
+int client_check_out(const struct shmd_client *client, const void *out, const char *name)
+{
+	int r = client_check(client);
+
+	return r < 0 || out ? r : text_fail(-EINVAL, "%s is NULL", name);
+}
+
 /*
  * Not every C library has timed mutexes on the monotonic clock, and the wall clock may be set: the wait trusts it for a slice at a
  * time, and the monotonic clock decides about the deadline.
